@@ -1,0 +1,92 @@
+/* base.h - what every C file of skate may rely on: result codes, attributes, assertions, small helpers.
+ *
+ * Not here: allocation (mem.h), messages (err.h), containers (vec.h, map.h, list.h, heap.h).
+ *
+ * Result codes: 0 or a negative SK_E*. A fallible function returns sk_rc, leaves its out-parameters untouched on failure
+ * and takes `struct sk_err *err` (may be NULL) last. Codes become Python exceptions in py/py_err.c and nowhere else. */
+#ifndef SK_BASE_H
+#define SK_BASE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+typedef int sk_rc;
+
+enum {
+    SK_OK = 0,
+    SK_ENOMEM = -1,      /* the C heap or mmap refused */
+    SK_EINVAL = -2,      /* the caller's argument is wrong */
+    SK_ENOSYS = -3,      /* this engine has no such ability (see caps) */
+    SK_EIO = -4,         /* a system call failed; errno is in the message */
+    SK_ENOSPC = -5,      /* a disk is full */
+    SK_EFULL = -6,       /* the object store is full, or the object can never fit */
+    SK_ETIMEOUT = -7,    /* the deadline passed; nothing changed */
+    SK_EAGAIN = -8,      /* not now (ring full, no credit); try again after progress */
+    SK_EDEAD = -9,       /* the process that worked on it died, retries are used up */
+    SK_ETASK = -10,      /* user code raised; the value is the serialised error */
+    SK_ELOST = -11,      /* the object is gone and cannot be remade */
+    SK_ECANCEL = -12,    /* cancelled by the user */
+    SK_ECORRUPT = -13,   /* bytes that must not be: bad magic, checksum, length */
+    SK_EINFEASIBLE = -14,/* asks for more than the machine was given */
+    SK_ECLOSED = -15,    /* the engine or the peer is shut down */
+    SK_EACTOR = -16,     /* the actor is dead */
+    SK_ENOENT = -17,     /* no such thing */
+    SK_EDONE = -18,      /* end of a stream; not a failure */
+    SK_ESTALL = -19,     /* no progress possible: a bug or an impossible plan; message says who waits for what */
+};
+
+#define SK_MUST_USE __attribute__((warn_unused_result))
+#define SK_PRINTF(f, a) __attribute__((format(printf, f, a)))
+#define SK_LIKELY(x) __builtin_expect(!!(x), 1)
+#define SK_UNLIKELY(x) __builtin_expect(!!(x), 0)
+#define SK_UNUSED __attribute__((unused))
+#define SK_API __attribute__((visibility("default")))
+
+#define SK_MIN(a, b) ((a) < (b) ? (a) : (b))
+#define SK_MAX(a, b) ((a) > (b) ? (a) : (b))
+#define SK_COUNT(a) (sizeof(a) / sizeof((a)[0]))
+#define SK_ALIGN(n, a) (((n) + ((a) - 1)) & ~(uint64_t)((a) - 1)) /* a: a power of two */
+#define sk_container_of(ptr, type, member) ((type *)(void *)((char *)(ptr) - offsetof(type, member)))
+
+/* Propagates a failure. Only where nothing is held; else `goto out`. */
+#define SK_TRY(expr)                            \
+    do {                                        \
+        sk_rc sk_try_rc_ = (expr);              \
+        if (SK_UNLIKELY(sk_try_rc_ != SK_OK))   \
+            return sk_try_rc_;                  \
+    } while (0)
+
+/* Same, inside a function with an `out:` label and an `rc` variable. */
+#define SK_GO(expr)                             \
+    do {                                        \
+        rc = (expr);                            \
+        if (SK_UNLIKELY(rc != SK_OK))           \
+            goto out;                           \
+    } while (0)
+
+/* Three tiers. SK_ASSERT stays in release: an abort is better than corrupting memory that others map.
+ * SK_DCHECK: debug builds. SK_XCHECK: whole-structure walks, only with SK_EXPENSIVE_CHECKS.
+ * Input, peers and files are never asserted: they are errors. */
+void sk_assert_fail(const char *expr, const char *file, int line) __attribute__((noreturn, cold));
+#define SK_ASSERT(x) (SK_LIKELY(x) ? (void)0 : sk_assert_fail(#x, __FILE__, __LINE__))
+#ifdef NDEBUG
+#define SK_DCHECK(x) ((void)sizeof(!(x)))
+#else
+#define SK_DCHECK(x) SK_ASSERT(x)
+#endif
+#ifdef SK_EXPENSIVE_CHECKS
+#define SK_XCHECK(x) SK_ASSERT(x)
+#else
+#define SK_XCHECK(x) ((void)sizeof(!(x)))
+#endif
+
+typedef uint64_t sk_off; /* byte offset inside a segment; shared memory never holds pointers */
+
+struct sk_bytes { /* borrowed bytes */
+    const void *p;
+    size_t n;
+};
+
+#endif

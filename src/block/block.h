@@ -1,0 +1,77 @@
+/* block.h - contract of the block layer: an Arrow record batch in one buffer, in and out through the Arrow C Data Interface.
+ *
+ * A block never asks anyone for memory: `measure` says how many bytes, the caller hands out a buffer (of the store, or malloc), `write`
+ * fills it; a block that is read borrows its bytes. Layout (all offsets from the start, little-endian, buffers 64-byte aligned):
+ *
+ *     header (magic "SKB1", version, flags, n_rows, n_columns, total_bytes, node count, buffer count, schema offset/len, xxh64 or 0)
+ *     schema   flattened ArrowSchema tree, depth first: format, name, metadata, flags, n_children, has_dictionary
+ *     nodes    flattened ArrowArray tree, same order: length, null_count, n_buffers, first buffer index
+ *     buffers  table of (offset, length), length 0 and offset 0 = absent
+ *     data     64-byte aligned buffers
+ *
+ * Every Arrow type: primitive, boolean, utf8/binary and large and view variants, fixed-size binary, decimal, temporal, (large) list,
+ * list-view, fixed-size list, struct, map, union, dictionary, run-end encoded, null, extension types (their metadata travels). Values and nulls are
+ * exact; slices are normalised (offset 0) and carry only their own rows. Reading is zero-copy and bounds-checked: a block from
+ * damaged bytes is SK_ECORRUPT, never a crash. */
+#ifndef SK_BLOCK_H
+#define SK_BLOCK_H
+
+#include "base/base.h"
+#include "base/err.h"
+
+/* The C Data Interface, as specified by Apache Arrow (ABI, not code). */
+#ifndef ARROW_C_DATA_INTERFACE
+#define ARROW_C_DATA_INTERFACE
+#define ARROW_FLAG_DICTIONARY_ORDERED 1
+#define ARROW_FLAG_NULLABLE 2
+#define ARROW_FLAG_MAP_KEYS_SORTED 4
+struct ArrowSchema {
+    const char *format, *name, *metadata;
+    int64_t flags, n_children;
+    struct ArrowSchema **children, *dictionary;
+    void (*release)(struct ArrowSchema *);
+    void *private_data;
+};
+struct ArrowArray {
+    int64_t length, null_count, offset, n_buffers, n_children;
+    const void **buffers;
+    struct ArrowArray **children, *dictionary;
+    void (*release)(struct ArrowArray *);
+    void *private_data;
+};
+#endif
+
+#define SK_BLOCK_ALIGN 64u
+
+/* Encoding plan of one batch: computed once by measure, used by write. Holds only pointers into the array. */
+struct sk_block_plan;
+/* `array` is a struct array (a record batch); it and `schema` stay the caller's and must outlive the plan. *size: bytes write will need.
+ * SK_EINVAL: not a struct, null rows at top level, malformed input; the message names the column. */
+sk_rc sk_block_measure(const struct ArrowSchema *schema, const struct ArrowArray *array, struct sk_block_plan **plan, uint64_t *size,
+                       struct sk_err *err) SK_MUST_USE;
+/* Fills dst (64-byte aligned, at least the measured size). Cannot fail. */
+void sk_block_write(const struct sk_block_plan *plan, uint8_t *dst);
+void sk_block_plan_free(struct sk_block_plan *plan);
+
+/* Data bytes of a batch as write would lay them out, without building anything (pure function of values: used for cut points). */
+sk_rc sk_block_nbytes(const struct ArrowSchema *schema, const struct ArrowArray *array, uint64_t *out, struct sk_err *err) SK_MUST_USE;
+
+struct sk_block_info {
+    uint64_t n_rows, n_columns, total_bytes;
+};
+/* Validates header and tables (not values). */
+sk_rc sk_block_info(const uint8_t *p, size_t n, struct sk_block_info *out, struct sk_err *err) SK_MUST_USE;
+
+/* Whoever keeps the bytes alive. `release` is called once, when the last exported array is released, from any thread. */
+struct sk_block_owner {
+    void (*release)(void *ctx);
+    void *ctx;
+};
+/* Exports rows [row0, row0 + n_rows) (n_rows = UINT64_MAX: to the end) without copying; `owner` is taken (released also on failure).
+ * Both structs are filled, each with its own release. */
+sk_rc sk_block_export(const uint8_t *p, size_t n, uint64_t row0, uint64_t n_rows, struct sk_block_owner owner, struct ArrowSchema *schema,
+                      struct ArrowArray *array, struct sk_err *err) SK_MUST_USE;
+/* Schema only (no owner: strings are copied). */
+sk_rc sk_block_export_schema(const uint8_t *p, size_t n, struct ArrowSchema *schema, struct sk_err *err) SK_MUST_USE;
+
+#endif

@@ -1,0 +1,269 @@
+/* engine.h - the narrow waist: what everything above (exec, shuffle, op, the Python API, C programs) may ask of an engine.
+ *
+ * An engine runs tasks and actors and keeps immutable objects. Values are bytes with a `kind` that only the layer above understands
+ * (SK_KIND_ERROR excepted). Engines: `local` (worker processes, shared memory), `inline` (the caller runs tasks itself); found by
+ * name over the generated table. Inside a worker the same struct talks to the driver over rings (engine/local/client.c).
+ *
+ * Rules of lifetime and of counting
+ *  1. An sk_oid obtained from submit/put/view/event comes with ONE reference owned by this process; sk_release gives it back. A process
+ *     that dies gives all of its references back.
+ *  2. An argument reference is held by the task from submit until it is finally done (retries included); the caller may release its own
+ *     at once.
+ *  3. An object that contains references (payload.contains) holds them as long as it lives.
+ *  4. A view pins its bytes until sk_view_release; the bytes never move or change meanwhile.
+ *  5. A worker takes a reference for each ref that it finds inside a value (addref) before it releases the value that it was in;
+ *     messages of one process are handled in order, so counts are exact without any acknowledgement.
+ *  6. Retries run under attempt numbers; reports of an older attempt are dropped. A streaming task that is retried yields the same
+ *     values again; those already reported are skipped, and a difference in the notes is an error at once.
+ *  7. After engine close every call returns SK_ECLOSED and every wait ends.
+ *
+ * Thread-safety: every call may be made from any thread of the process. A sink's on_event is called with the engine's lock held (it is
+ * recursive: the sink may call the engine); it must not block and never runs user code. */
+#ifndef SK_ENGINE_H
+#define SK_ENGINE_H
+
+#include "base/base.h"
+#include "base/err.h"
+
+typedef struct { uint64_t v; } sk_oid; /* object;   0 = none */
+typedef struct { uint64_t v; } sk_tid; /* task;     0 = none */
+typedef struct { uint64_t v; } sk_aid; /* actor;    0 = none */
+typedef struct { uint64_t v; } sk_fid; /* function: hash of its definition */
+
+/* ---- values ---------------------------------------------------------------------------------------------------------------- */
+
+enum { SK_KIND_ERROR = 0xE0u, SK_KIND_ERROR_MAX = 0xEFu }; /* kinds in this range: getting the object fails with SK_ETASK (value = the error) */
+#define SK_KIND_IS_ERROR(k) ((k) >= SK_KIND_ERROR && (k) <= SK_KIND_ERROR_MAX)
+/* Errors made by the engine itself (not by user code): value = NUL-terminated text of the message; the sk_rc is in the first 4 bytes. */
+enum { SK_KIND_ENGINE_ERROR = 0xEFu };
+
+#define SK_INLINE_MAX 8192u  /* values up to this many bytes travel in messages and live outside the store */
+#define SK_NOTE_MAX 1024u
+
+struct sk_buf { /* writable store memory, private until sealed by put/return/yield or aborted */
+    uint8_t *data;
+    size_t len;
+    uint64_t token; /* the engine's */
+};
+
+struct sk_payload { /* a value on its way in. Either `bytes` (copied) or `buf` (sealed, taken) */
+    uint32_t kind;
+    struct sk_bytes bytes;
+    struct sk_buf *buf;         /* when not NULL: the value is buf->data[0..buf_len) */
+    size_t buf_len;
+    const sk_oid *contains;     /* references inside the value */
+    uint32_t n_contains;
+    struct sk_bytes note;       /* <= SK_NOTE_MAX bytes that travel with events about this value (rows, sizes, times) */
+};
+
+struct sk_view { /* a value on its way out; read-only */
+    const uint8_t *data;
+    size_t len;
+    uint32_t kind;
+    sk_oid oid;      /* 0 for an inline task argument */
+    uint64_t token;  /* the engine's */
+};
+
+/* ---- resources --------------------------------------------------------------------------------------------------------------- */
+
+/* A shape is an interned set of amounts. Amounts are in 1/10,000 of a unit (cpu, gpu, custom) or bytes (memory). */
+enum { SK_RES_CPU = 0, SK_RES_GPU = 1, SK_RES_MEMORY = 2, SK_RES_CUSTOM = 3, SK_RES_MAX = 16 };
+#define SK_RES_UNIT 10000
+struct sk_res {
+    int64_t amount[SK_RES_MAX]; /* [SK_RES_CUSTOM..]: by the engine's table of names */
+};
+typedef uint16_t sk_shape;
+
+/* ---- tasks --------------------------------------------------------------------------------------------------------------------- */
+
+#define SK_STREAMING UINT32_MAX /* n_returns of a streaming task */
+
+struct sk_arg {
+    sk_oid ref;            /* not 0: the object's value; the task starts when it exists */
+    uint32_t kind;         /* inline value otherwise; bytes <= SK_INLINE_MAX (put larger ones first) */
+    struct sk_bytes bytes;
+};
+
+struct sk_sink; /* receives the events of the tasks that name it */
+
+struct sk_task_spec {
+    sk_fid fn;                  /* defined before by fn_define */
+    const char *name;           /* for messages; copied; NULL: the function's */
+    const struct sk_arg *args;
+    uint32_t n_args;
+    const sk_oid *contains;     /* references inside inline argument bytes: held like arguments, not waited for */
+    uint32_t n_contains;
+    uint32_t n_returns;         /* 0..1000 or SK_STREAMING */
+    sk_shape shape;             /* 0: the default shape, one CPU (for a method of an actor: nothing) */
+    sk_aid actor;               /* not 0: a method call, in order of submission */
+    int32_t max_retries;        /* after a death of the worker; -1 = for ever */
+    bool retry_exceptions;      /* retry when user code raised, too */
+    uint32_t stream_window;     /* streaming: at most so many unreleased yields; 0 = no limit */
+    struct sk_sink *sink;       /* may be NULL */
+    uint64_t sink_tag;          /* comes back in the events */
+};
+
+struct sk_actor_spec {
+    struct sk_task_spec init;   /* the constructor; n_returns is taken as 1 (a value that is ready when the actor is) */
+    int32_t max_restarts;       /* -1 = for ever */
+    int32_t max_task_retries;
+};
+
+/* ---- events ------------------------------------------------------------------------------------------------------------------- */
+
+enum sk_event_kind {
+    SK_EV_STARTED = 1, /* a worker took it (may repeat: attempts) */
+    SK_EV_YIELDED,     /* oid (a reference for the sink's process), index, size_bytes, note */
+    SK_EV_DONE,        /* all returns exist; note of the task */
+    SK_EV_FAILED,      /* finally: err, and oid = the error object (a reference) */
+};
+struct sk_event {
+    enum sk_event_kind kind;
+    sk_tid task;
+    uint64_t tag;         /* spec.sink_tag */
+    uint32_t attempt;
+    uint32_t index;
+    sk_oid oid;
+    uint64_t size_bytes;
+    struct sk_bytes note; /* valid during the call */
+    int64_t run_ns;       /* DONE/FAILED: time in the worker */
+    const struct sk_err *err;
+};
+struct sk_sink {
+    void (*on_event)(struct sk_sink *s, const struct sk_event *ev);
+};
+
+/* ---- the engine ------------------------------------------------------------------------------------------------------------------ */
+
+enum { SK_CAP_PROCESSES = 1, SK_CAP_ZERO_COPY = 2, SK_CAP_KILL = 4, SK_CAP_DRIVER = 8 /* owns the loop; false inside workers */ };
+
+struct sk_engine;
+
+struct sk_worker_info { int32_t pid; uint32_t number; uint32_t state; /* 0 starting 1 idle 2 busy 3 dead */ uint64_t n_done; };
+
+struct sk_engine_ops {
+    const char *name;
+    void (*close)(struct sk_engine *e); /* stops everything; frees e; idempotent through sk_engine_close */
+
+    /* Functions and shapes. define is idempotent; bytes are copied and reach each worker at most once. */
+    sk_rc (*fn_define)(struct sk_engine *e, sk_fid fn, const char *name, struct sk_bytes def, struct sk_err *err);
+    sk_rc (*shape)(struct sk_engine *e, const struct sk_res *r, sk_shape *out, struct sk_err *err); /* SK_EINFEASIBLE: with the arithmetic */
+    sk_rc (*res_index)(struct sk_engine *e, const char *custom_name, uint32_t *out, struct sk_err *err);
+    void (*resources)(struct sk_engine *e, struct sk_res *total, struct sk_res *available);
+
+    /* Tasks: returns ids first.v .. first.v + n_returns - 1, each with a reference (streaming: none; yields come as events, or through
+     * stream_next on the task id). `tid` may be NULL. */
+    sk_rc (*submit)(struct sk_engine *e, const struct sk_task_spec *spec, sk_oid *first, sk_tid *tid, struct sk_err *err);
+    /* Next yield of a streaming task without a sink: SK_OK (*out holds a reference), SK_EDONE, SK_ETIMEOUT, or the task's failure
+     * (*out = error object). */
+    sk_rc (*stream_next)(struct sk_engine *e, sk_tid t, int64_t deadline_ns, sk_oid *out, struct sk_err *err);
+    void (*stream_drop)(struct sk_engine *e, sk_tid t); /* nobody will read the rest: releases it and cancels the task */
+    sk_rc (*cancel)(struct sk_engine *e, sk_tid t, bool force, struct sk_err *err);
+
+    sk_rc (*actor_create)(struct sk_engine *e, const struct sk_actor_spec *spec, sk_aid *out, sk_oid *ready, struct sk_err *err);
+    sk_rc (*actor_kill)(struct sk_engine *e, sk_aid a, bool no_restart, struct sk_err *err);
+    void (*actor_addref)(struct sk_engine *e, sk_aid a);
+    void (*actor_release)(struct sk_engine *e, sk_aid a); /* last handle gone: stops after the calls already made */
+
+    /* Objects */
+    sk_rc (*buf_alloc)(struct sk_engine *e, size_t len, struct sk_buf *out, struct sk_err *err); /* SK_EFULL */
+    void (*buf_abort)(struct sk_engine *e, struct sk_buf *b);
+    sk_rc (*put)(struct sk_engine *e, const struct sk_payload *p, sk_oid *out, struct sk_err *err);
+    /* Waits for all and pins all; out[i] in order. A failed task's object gives a view whose kind is an error kind: check each.
+     * SK_ETIMEOUT: nothing is pinned. SK_ELOST, SK_ECLOSED. */
+    sk_rc (*get)(struct sk_engine *e, const sk_oid *ids, size_t n, int64_t deadline_ns, struct sk_view *out, struct sk_err *err);
+    void (*view_release)(struct sk_engine *e, struct sk_view *v);
+    /* ready[i] = exists (value or error). Returns when want of them are, or SK_ETIMEOUT (ready[] is filled either way). */
+    sk_rc (*wait)(struct sk_engine *e, const sk_oid *ids, size_t n, size_t want, int64_t deadline_ns, bool *ready, struct sk_err *err);
+    void (*addref)(struct sk_engine *e, sk_oid o);
+    void (*release)(struct sk_engine *e, sk_oid o);
+
+    /* Drives the loop until done(arg) (called under the lock) or the deadline: SK_OK / SK_ETIMEOUT / SK_ECLOSED. Driver only. */
+    sk_rc (*drive)(struct sk_engine *e, bool (*done)(void *arg), void *arg, int64_t deadline_ns, struct sk_err *err);
+    void (*lock)(struct sk_engine *e);   /* recursive; for sinks' owners */
+    void (*unlock)(struct sk_engine *e);
+    /* Modules to import in the fork server before the next worker is forked (bytes understood by the runner). */
+    sk_rc (*preload)(struct sk_engine *e, struct sk_bytes note, struct sk_err *err);
+    size_t (*workers)(struct sk_engine *e, struct sk_worker_info *out, size_t cap);
+    /* Text "key value\n" lines: counters and store statistics. Returns the length needed. */
+    size_t (*status)(struct sk_engine *e, char *buf, size_t cap);
+};
+
+struct sk_engine {
+    const struct sk_engine_ops *ops;
+    uint64_t caps;
+};
+
+/* ---- what runs tasks -------------------------------------------------------------------------------------------------------------- */
+
+/* A task as its function sees it. Lives during run(). */
+struct sk_task {
+    struct sk_engine *engine; /* for nested submit/put/get */
+    sk_tid id;
+    sk_fid fn;
+    sk_aid actor;             /* not 0: a method call */
+    bool is_actor_init;       /* the constructor */
+    uint32_t attempt;
+    uint32_t n_args;
+    const struct sk_view *args; /* released by the engine after run(), unless sk_task_keep_arg */
+    uint32_t n_returns;
+    uint32_t n_yielded;       /* by this attempt */
+    const char *name;
+};
+/* Sets return i (each exactly once; missing ones are an error of the task). Takes payload.buf. */
+sk_rc sk_task_return(struct sk_task *t, uint32_t i, const struct sk_payload *p, struct sk_err *err) SK_MUST_USE;
+/* Next value of a streaming task; may wait for the consumer (stream_window). SK_ECANCEL: stop now, the result is not wanted. */
+sk_rc sk_task_yield(struct sk_task *t, const struct sk_payload *p, struct sk_err *err) SK_MUST_USE;
+/* How many first yields exist already from an earlier attempt: yield still must be called for them, but a cheap payload with only the
+ * note will do (bytes and buf empty). */
+uint32_t sk_task_skip(const struct sk_task *t);
+/* Ends the task with a user error (kind in the error range). The first call counts. */
+sk_rc sk_task_fail(struct sk_task *t, const struct sk_payload *error, struct sk_err *err) SK_MUST_USE;
+void sk_task_note(struct sk_task *t, struct sk_bytes note); /* note of the DONE event; copied, <= SK_NOTE_MAX */
+/* The function keeps args[i] mapped after it returned: the view is its own now (release by view_release). */
+struct sk_view sk_task_keep_arg(struct sk_task *t, uint32_t i);
+
+struct sk_runner { /* filled by the layer above; one a process */
+    void *ctx;
+    /* A definition arrived (before the first task that needs it). */
+    sk_rc (*define)(void *ctx, sk_fid fn, const char *name, struct sk_bytes def, struct sk_err *err);
+    /* Runs it. A failure here (not sk_task_fail) ends the task with an engine error made of *err. */
+    sk_rc (*run)(void *ctx, struct sk_task *t, struct sk_err *err);
+    /* Blocking waits inside a worker call these around the wait, so that the GIL is free meanwhile. May be NULL. */
+    void (*block_begin)(void *ctx);
+    void (*block_end)(void *ctx);
+};
+
+struct sk_engine_conf {
+    struct sk_res total;            /* resources of this machine */
+    const char *const *custom_names;/* [SK_RES_CUSTOM + i] */
+    uint32_t n_custom;
+    uint64_t store_bytes;
+    uint32_t max_workers;           /* 0: chosen */
+    int64_t spin_ns;                /* how long a waiter spins before it sleeps; -1: chosen */
+    int64_t idle_reap_ns;           /* idle workers beyond the CPUs are ended after this; 0: chosen */
+    char *const *spawn_argv;        /* the fork server's command line (local) */
+    char *const *spawn_env;         /* whole environment, NULL: inherit */
+    struct sk_bytes preload;        /* first note to the fork server */
+    struct sk_runner *runner;       /* inline: runs the tasks; local: unused in the driver */
+    uint64_t seed;                  /* inline: order of tasks; 0: submission order */
+};
+
+struct sk_engine_class { /* engine/by/<name>.c defines sk_engine_by_<name> */
+    const char *name;
+    sk_rc (*open)(const struct sk_engine_conf *conf, struct sk_engine **out, struct sk_err *err);
+};
+const struct sk_engine_class *sk_engine_find(const char *name); /* NULL when there is none */
+void sk_engine_close(struct sk_engine **e);
+
+/* Worker processes of `local`: the program calls this first thing; returns false in any process that is not a worker (env variable
+ * SKATE_FORK_FD unset). In the fork server it never returns but in forked children; in a worker it runs tasks with `runner` until told
+ * to stop, then returns true. before_fork_note: gets preload notes (in the server). after_fork: once, in the fresh worker. */
+struct sk_worker_hooks {
+    void (*on_note)(void *ctx, const void *p, size_t n);
+    void (*after_fork)(void *ctx, struct sk_engine *client);
+    void *ctx;
+};
+sk_rc sk_worker_serve(struct sk_runner *runner, const struct sk_worker_hooks *hooks, bool *was_worker, struct sk_err *err) SK_MUST_USE;
+
+#endif

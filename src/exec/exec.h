@@ -1,0 +1,105 @@
+/* exec.h - the streaming batch scheduler (Streaming Batch Model, arXiv 2501.12407, 3-4): partition at a time, elastic resources,
+ * intermediate data under one memory budget, order kept, recovery by the engine's retries.
+ *
+ * step.c is pure: events in, actions out, no clock, no engine. run.c does the actions on an engine from inside its loop (a sink), so the
+ * pipeline moves whether or not the consumer is asking. Policies (which operator to launch next) are files in exec/by/.
+ *
+ * Invariant, checked after each step: a task is running, or the consumer is the one to move, or the run has ended (done or failed).
+ * Anything else is a stall: SK_ESTALL naming who waits for what. */
+#ifndef SK_EXEC_H
+#define SK_EXEC_H
+
+#include "engine/engine.h"
+#include "plan/plan.h"
+
+/* Note of each yielded block (wire format, first bytes of sk_event.note): written by the worker, checked by run.c. */
+struct sk_block_note {
+    uint32_t magic;      /* SK_BLOCK_NOTE */
+    uint32_t flags;
+    uint64_t rows;
+    uint64_t bytes;      /* sk_block_nbytes of the block */
+};
+enum { SK_BLOCK_NOTE = 0x4e424b53 };
+/* Note of a finished stage task: magic, n, then per fused operator: rows_out, ns (worker time inside that operator). */
+struct sk_task_note_op { uint64_t rows_out, ns; };
+struct sk_task_note { uint32_t magic, n; struct sk_task_note_op op[]; };
+enum { SK_TASK_NOTE = 0x4e544b53 };
+
+struct sk_exec_conf {
+    const char *policy;          /* NULL: "downstream" */
+    uint64_t memory_bytes;       /* budget for all blocks that exist or were promised */
+    uint64_t target_max_bytes;   /* a task's output is cut here (128 MiB in Ray; smaller is affordable); told to the workers */
+    uint64_t target_min_bytes;   /* smaller neighbours are coalesced into one task's input, in order, by a rule that reads only bytes and rows */
+    uint32_t consumer_blocks;    /* blocks that may wait for the consumer; 0: chosen from memory */
+    sk_fid run_stage;            /* engine function that runs a stage. Arguments of a task: see below */
+    sk_fid stage_init, stage_call; /* for actor stages: constructor and method */
+    bool preserve_order;
+    uint64_t total_cpu_e4;
+};
+/* Arguments of a stage task (tasks: run_stage; actors: stage_call, without arg 0, which the constructor got):
+ *   [0] ref: stage blob = wire: u32 n_nodes, then per node: str op name, str label, bytes params   (put once per run)
+ *   [1] inline bytes, kind SK_KIND_EXEC: wire: u64 task_seq, i64 cap_rows, u64 target_max_bytes, bytes unit params (sources; else empty),
+ *       u32 n_blocks, then per block: u64 row0, u64 n_rows
+ *   [2..] refs: the input blocks. */
+enum { SK_KIND_EXEC = 0x40u };
+
+struct sk_exec;
+/* Checks feasibility (every stage can run at least once with what the machine has; pools fit together) before anything starts. */
+sk_rc sk_exec_start(struct sk_engine *e, const struct sk_plan *plan, uint32_t root, const struct sk_exec_conf *conf, struct sk_exec **out,
+                    struct sk_err *err) SK_MUST_USE;
+/* Next output block in order; the caller owns the reference. SK_EDONE at the end; SK_ETIMEOUT; the job's failure (then *bad = error object
+ * with a reference, or 0). Taking a block gives the pipeline a credit. */
+sk_rc sk_exec_next(struct sk_exec *x, int64_t deadline_ns, struct sk_bref *out, sk_oid *bad, struct sk_err *err) SK_MUST_USE;
+/* Stops: cancels tasks, kills pools, drops references. Idempotent; also frees. */
+void sk_exec_stop(struct sk_exec **x);
+
+struct sk_exec_op_stats {
+    const char *label;
+    uint32_t kind; /* enum sk_stage_kind */
+    uint64_t tasks_queued, tasks_running, tasks_done, retries;
+    uint64_t rows_in, bytes_in, rows_out, bytes_out, blocks_out;
+    uint64_t queued_blocks, queued_bytes, peak_queued_bytes;
+    int64_t task_ns_total, task_ns_max;
+    int64_t wait_input_ns, wait_memory_ns, wait_resource_ns, wait_consumer_ns; /* wall time in which the stage ran nothing because of it, or was at its cap */
+    int64_t first_out_ns;       /* since start; -1: none yet */
+    uint32_t n_actors;
+    int64_t total_units;        /* tasks expected in all, -1 unknown */
+    uint32_t n_fused; struct sk_task_note_op fused[16]; /* per fused operator */
+};
+struct sk_exec_stats {
+    int64_t wall_ns;
+    uint64_t memory_limit, memory_now, memory_peak;
+    uint32_t bottleneck;        /* stage index; UINT32_MAX: the consumer */
+    const char *bottleneck_why; /* static text */
+    uint32_t n_ops;
+    bool done;
+};
+void sk_exec_get_stats(struct sk_exec *x, struct sk_exec_stats *s, struct sk_exec_op_stats *ops, uint32_t cap);
+
+/* ---- policies (exec/by/<name>.c: const struct sk_policy sk_exec_by_<name>) ------------------------------------------------------- */
+
+struct sk_op_view { /* what a policy may know of an operator, in topological order */
+    bool source, can_launch;     /* can_launch: has input, a free slot or resource, not capped, not past a limit */
+    uint64_t in_blocks, in_bytes, out_bytes; /* input ready; output buffered and not consumed */
+    uint64_t est_out_bytes;      /* reservation that the next launch needs */
+    bool est_known;
+    uint32_t running;
+    int64_t est_ns;
+    int64_t cpu_e4, gpu_e4;
+};
+struct sk_sched_view {
+    uint32_t n;
+    const struct sk_op_view *op;
+    uint64_t memory_limit, memory_room; /* room: limit - existing - reserved */
+    int64_t now_ns;
+    uint64_t free_cpu_e4;
+};
+struct sk_policy {
+    const char *name;
+    /* Index of the operator to launch one task of, or -1: nothing now. Pure; `state` is per run, zeroed, of state_bytes. */
+    int (*choose)(const struct sk_sched_view *v, void *state);
+    size_t state_bytes;
+};
+const struct sk_policy *sk_policy_find(const char *name);
+
+#endif

@@ -1,0 +1,126 @@
+/* ipc.h - contract of the ipc layer: memfd segments, futex bells, single-producer rings, worker processes.
+ *
+ * Knows bytes and processes; knows no task, object or column. Shared memory holds offsets and fixed-width integers only.
+ *
+ * Lifetimes
+ *  1. A segment is a memfd: no name in any file system, gone with the last process that maps it.
+ *  2. A process may be SIGKILLed between any two instructions. A ring's consumer sees every message that was committed before and
+ *     nothing of one that was only reserved. The surviving side never blocks on the dead one: waits carry a deadline, and the
+ *     watcher (proc.c) rings the waiter's bell on a death.
+ *  3. Children do not outlive the driver: the fork server watches a pidfd of the driver, and workers carry PR_SET_PDEATHSIG=SIGKILL
+ *     towards the fork server, so SIGKILL of the driver takes all of them within milliseconds.
+ *
+ * Thread-safety: an object belongs to one thread (or one lock) a side unless its comment says otherwise. */
+#ifndef SK_IPC_H
+#define SK_IPC_H
+
+#include <stdatomic.h>
+#include <sys/types.h>
+
+#include "base/base.h"
+#include "base/err.h"
+
+/* ---- seg.c: memfd segments ------------------------------------------------------------------------------------------------ */
+
+struct sk_seg {
+    int fd;        /* -1 when closed */
+    uint8_t *base; /* mapped read-write over the whole size; sparse: untouched pages cost nothing */
+    size_t size;   /* bytes, page multiple */
+};
+#define SK_SEG_EMPTY ((struct sk_seg){-1, NULL, 0})
+
+/* Creates (close-on-exec, F_SEAL_SHRINK) and maps. Errors: SK_EIO, SK_ENOMEM. `huge`: madvise(MADV_HUGEPAGE). */
+sk_rc sk_seg_create(struct sk_seg *s, const char *label, size_t size, bool huge, struct sk_err *err) SK_MUST_USE;
+/* Maps a descriptor inherited from the creator; takes the descriptor. SK_ECORRUPT when the file is smaller than `size`. */
+sk_rc sk_seg_attach(struct sk_seg *s, int fd, size_t size, bool huge, struct sk_err *err) SK_MUST_USE;
+void sk_seg_close(struct sk_seg *s); /* idempotent */
+/* Gives the pages of [off, off+len) back to the system (FALLOC_FL_PUNCH_HOLE); partial pages at the ends are kept. */
+sk_rc sk_seg_punch(struct sk_seg *s, sk_off off, size_t len, struct sk_err *err) SK_MUST_USE;
+
+/* ---- futex.c: futex and bell ------------------------------------------------------------------------------------------------ */
+
+/* Shared (not private) futex. Returns 0 when woken or when *word != expected, SK_ETIMEOUT at the deadline. EINTR counts as woken.
+ * deadline_ns: CLOCK_MONOTONIC absolute, INT64_MAX = none. */
+sk_rc sk_futex_wait(_Atomic uint32_t *word, uint32_t expected, int64_t deadline_ns);
+void sk_futex_wake(_Atomic uint32_t *word, int n);
+
+/* A bell: one sleeper, many ringers, in shared memory. No wake-up system call while the sleeper is awake.
+ *
+ *  field   | writers        | readers | order                                        | what a crash leaves
+ *  seq     | any ringer     | sleeper | fetch_add seq_cst                            | a ring that nobody hears twice: harmless
+ *  asleep  | the sleeper    | ringers | store 1 seq_cst, then re-read seq; exchange 0 | 1 with nobody asleep: one wasted wake
+ */
+struct sk_bell {
+    _Atomic uint32_t seq;
+    _Atomic uint32_t asleep;
+    uint8_t pad[56];
+};
+_Static_assert(sizeof(struct sk_bell) == 64, "one cache line");
+
+void sk_bell_ring(struct sk_bell *b);
+static inline uint32_t sk_bell_seq(struct sk_bell *b) { return atomic_load_explicit(&b->seq, memory_order_acquire); }
+/* Waits until seq != seen: spins up to spin_ns (pause; yields when a core is contended), then sleeps to the deadline.
+ * Pattern: seen = sk_bell_seq(b); if (nothing to do) sk_bell_wait(b, seen, ...). Returns SK_OK or SK_ETIMEOUT. */
+sk_rc sk_bell_wait(struct sk_bell *b, uint32_t seen, int64_t spin_ns, int64_t deadline_ns);
+
+/* ---- ring.c: single-producer single-consumer message ring -------------------------------------------------------------------- */
+
+/* In shared memory: a header of three cache lines, then `size` data bytes (a power of two). A message is an 8-byte header (length,
+ * flags) and a body, 8-byte aligned and contiguous; a wrap marker fills the end. head and tail are 64-bit byte counts that never
+ * wrap. tail is published by one release store in commit: everything before it can be lost. */
+struct sk_ring_shm;
+struct sk_ring { /* one side's private handle; producer and consumer each have their own */
+    struct sk_ring_shm *shm;
+    uint8_t *data;
+    uint64_t size;
+    uint64_t head, tail;  /* this side's cached view of the other side, and its own position */
+    uint64_t reserved;    /* producer: bytes of the message under construction; consumer: bytes of the message peeked */
+};
+size_t sk_ring_bytes(size_t size);                                   /* shared memory needed for a data size (power of two >= 4 KiB) */
+void sk_ring_create(struct sk_ring *r, void *mem, size_t size);      /* formats `mem`; either side may be used on this handle */
+/* SK_ECORRUPT when magic, version or size in `mem` are not what `size` says. */
+sk_rc sk_ring_attach(struct sk_ring *r, void *mem, size_t size, struct sk_err *err) SK_MUST_USE;
+size_t sk_ring_max_msg(const struct sk_ring *r);                     /* largest body that can ever be reserved (>= size/4) */
+void *sk_ring_reserve(struct sk_ring *r, size_t len);                /* producer: body of `len` bytes, 8-aligned, or NULL when full now */
+void sk_ring_commit(struct sk_ring *r, size_t len);                  /* producer: publish; len <= reserved length */
+/* Consumer: the next body or NULL when empty. Valid until pop. A header that cannot be true (peer died in mid-air or went mad)
+ * gives NULL and *len = SIZE_MAX: treat the peer as dead. */
+const void *sk_ring_peek(struct sk_ring *r, size_t *len);
+void sk_ring_pop(struct sk_ring *r);
+bool sk_ring_empty(struct sk_ring *r);                               /* consumer: nothing published that was not popped */
+/* True when the structure is consistent (positions, magic, all message headers between head and tail); used by kill tests. */
+bool sk_ring_check(const struct sk_ring *r);
+
+/* ---- proc.c: the fork server and the processes it makes ------------------------------------------------------------------------ */
+
+/* Driver side. The fork server is a fresh exec of argv, single-threaded; it forks workers on request, reaps them and reports how they
+ * ended. argv/envp: NULL-terminated; the child finds its control socket in environment variable SKATE_FORK_FD (a number) and inherits
+ * exactly the descriptors listed in keep[] (same numbers). */
+struct sk_forksrv {
+    pid_t pid;
+    int sock; /* SOCK_SEQPACKET; -1 when not running; readable when a report is there, EOF when the server died */
+};
+struct sk_fork_report { /* one datagram, fixed width */
+    uint32_t kind;    /* SK_FORK_STARTED, SK_FORK_ENDED */
+    uint32_t worker;  /* the caller's worker number */
+    int32_t pid;
+    int32_t status;   /* ENDED: as of waitpid */
+    uint64_t maxrss_bytes; /* ENDED: peak resident set */
+};
+enum { SK_FORK_STARTED = 1, SK_FORK_ENDED = 2 };
+
+sk_rc sk_forksrv_start(struct sk_forksrv *f, char *const argv[], char *const envp[], const int *keep, int n_keep,
+                       struct sk_err *err) SK_MUST_USE;
+sk_rc sk_forksrv_spawn(struct sk_forksrv *f, uint32_t worker, struct sk_err *err) SK_MUST_USE; /* asynchronous; see report */
+sk_rc sk_forksrv_kill(struct sk_forksrv *f, pid_t pid, int sig, struct sk_err *err) SK_MUST_USE;
+/* Free-form bytes for the server's Python half (modules to import before forking): delivered to on_note in the server. */
+sk_rc sk_forksrv_note(struct sk_forksrv *f, const void *p, size_t n, struct sk_err *err) SK_MUST_USE;
+/* Next report without blocking: SK_OK, SK_EAGAIN (none), SK_EDEAD (the server is gone and, with it, all workers). */
+sk_rc sk_forksrv_next(struct sk_forksrv *f, struct sk_fork_report *out, struct sk_err *err) SK_MUST_USE;
+/* SIGKILLs server and workers, waits for them (all gone on return), closes. Idempotent. */
+void sk_forksrv_stop(struct sk_forksrv *f);
+
+/* Server side: runs in the fresh exec until the driver goes away (then _exit). Returns only in a forked worker, with its number. */
+uint32_t sk_forksrv_run(int sock, void (*on_note)(void *ctx, const void *p, size_t n), void *ctx);
+
+#endif

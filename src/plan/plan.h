@@ -1,0 +1,105 @@
+/* plan.h - the logical DAG, its rules, and the stages that come out of it.
+ *
+ * A plan is a list of nodes (operator + parameters + inputs) that is only ever appended to; it is read-only to everybody who runs it. An
+ * operator is described by properties (struct sk_op_ops in op/by/<name>.c): rules read properties, never names. Parameters that only the
+ * worker understands (a pickled user function, a file list) are opaque bytes here. `sk_plan_stages` applies the rules (limit, fuse) and
+ * gives the physical DAG that exec runs. */
+#ifndef SK_PLAN_H
+#define SK_PLAN_H
+
+#include "base/base.h"
+#include "base/err.h"
+
+enum { /* properties of an operator */
+    SK_OP_SOURCE = 1,       /* no input; has units (each becomes one task) or existing blocks */
+    SK_OP_ONE_TO_ONE = 2,   /* as many rows out as in, in the same order (a limit may move above it) */
+    SK_OP_NO_MORE = 4,      /* at most as many rows out as in */
+    SK_OP_BY_ROW = 8,       /* output depends on single rows only: any batching gives the same rows */
+    SK_OP_LIMIT = 16,       /* first n rows; done by exec on references, and as a cap inside the stage before it */
+    SK_OP_WRITES = 32,      /* has effects outside; its output rows are reports */
+    SK_OP_NO_FUSE = 64,
+    SK_OP_UNION = 128,      /* several inputs, one after another */
+};
+
+struct sk_plan_node;
+
+struct sk_op_ops { /* op/by/<name>.c: const struct sk_op_ops sk_op_by_<name> */
+    const char *name;
+    uint32_t props;
+    uint32_t n_inputs_min, n_inputs_max;
+    /* Checks parameters at plan time; may be NULL. */
+    sk_rc (*check)(const struct sk_plan_node *node, struct sk_err *err);
+};
+const struct sk_op_ops *sk_op_find(const char *name); /* over the generated table (op layer); given to the plan, which does not name op */
+
+struct sk_unit { /* one piece of a source: becomes one task */
+    struct sk_bytes params;
+    int64_t est_rows, est_bytes; /* -1: unknown */
+};
+
+struct sk_bref { /* rows of a block that exists; the holder owns one reference to oid */
+    uint64_t oid;
+    uint64_t row0, n_rows;
+    uint64_t bytes;
+};
+
+struct sk_node_desc { /* what plan_add takes; everything is copied */
+    const struct sk_op_ops *op;
+    const char *label;             /* for people: "MapBatches(inc)" */
+    struct sk_bytes params;
+    const uint32_t *inputs;
+    uint32_t n_inputs;
+    uint16_t shape;                /* of the engine: resources of one task or one actor */
+    int64_t cpu_e4, gpu_e4;        /* the same for explain and for the fusing rule */
+    uint32_t pool_min, pool_max;   /* pool_max > 0: actors */
+    uint32_t max_in_flight;        /* tasks queued per actor, 0: default 2 */
+    uint32_t max_tasks;            /* concurrency cap of a task stage, 0: none */
+    int64_t limit;                 /* SK_OP_LIMIT */
+    int64_t batch_rows;            /* what the operator wants to see at once; 0: whole blocks. Only for explain and coalescing */
+    const struct sk_unit *units;   /* SOURCE */
+    uint32_t n_units;
+    const struct sk_bref *blocks;  /* SOURCE over existing blocks; references are the plan's (taken) */
+    uint32_t n_blocks;
+};
+
+struct sk_plan_node { /* read-only */
+    uint32_t id;
+    struct sk_node_desc d;
+};
+
+struct sk_plan;
+sk_rc sk_plan_create(struct sk_plan **out, struct sk_err *err) SK_MUST_USE;
+/* release_block: called for each block reference when the plan dies (may be NULL). */
+void sk_plan_destroy(struct sk_plan *p, void (*release_block)(void *ctx, uint64_t oid), void *ctx);
+sk_rc sk_plan_add(struct sk_plan *p, const struct sk_node_desc *d, uint32_t *id, struct sk_err *err) SK_MUST_USE;
+uint32_t sk_plan_n_nodes(const struct sk_plan *p);
+const struct sk_plan_node *sk_plan_get(const struct sk_plan *p, uint32_t id);
+
+/* ---- stages ------------------------------------------------------------------------------------------------------------------- */
+
+enum sk_stage_kind { SK_STAGE_BLOCKS, SK_STAGE_TASKS, SK_STAGE_ACTORS, SK_STAGE_LIMIT, SK_STAGE_UNION };
+struct sk_stage {
+    enum sk_stage_kind kind;
+    uint32_t n_nodes;
+    const uint32_t *nodes;     /* fused, first to last; nodes[0] may be a source */
+    uint32_t n_inputs;
+    const uint32_t *inputs;    /* stage indices */
+    int64_t cap_rows;          /* a task of it may stop after so many output rows; -1: none */
+    int64_t limit;             /* LIMIT */
+    bool writes;
+    const char *label;         /* "ReadRange->MapBatches(inc)" */
+    uint32_t props;            /* of the whole chain: ONE_TO_ONE only if all are, ... */
+};
+struct sk_stages {
+    struct sk_stage *s; /* topological order; the last one is the output */
+    uint32_t n;
+    void *mem;
+};
+/* Everything that `root` needs, optimised. Rules, in order: limit (caps the stage before; moves above ONE_TO_ONE), fuse (neighbours with the same
+ * resources and concurrency, both tasks, no NO_FUSE, single consumer). */
+sk_rc sk_plan_stages(const struct sk_plan *p, uint32_t root, struct sk_stages *out, struct sk_err *err) SK_MUST_USE;
+void sk_stages_free(struct sk_stages *s);
+/* Logical and physical plan as an indented tree for people. Returns the length needed. */
+size_t sk_plan_explain(const struct sk_plan *p, uint32_t root, char *buf, size_t cap);
+
+#endif

@@ -1,0 +1,88 @@
+/* store.h - contract of the store layer: who holds which extent of the data segment.
+ *
+ * One sparse memfd segment as large as the store's limit is mapped by every process (untouched pages cost nothing). Only the engine's
+ * process keeps the book: shared memory holds bytes and no metadata, so there is nothing in it that a killed worker could leave half
+ * done. A worker writes into an extent that was *leased* to it and says in a message which part is *sealed*; the death of a worker
+ * gives its unsealed leases and its pins back.
+ *
+ *     free --alloc(proc)--> leased(proc) --commit--> sealed (refs >= 1, immutable) --last unref/unpin--> free (warm) --punch--> free (cold)
+ *
+ * First touch of a fresh page costs ten times the copy, so freed extents are reused warm, lowest address first, and holes are punched
+ * only when idle. Pure book-keeping (alloc, quota, evict) does no system call: `punch` lists are handed to the caller.
+ *
+ * Thread-safety: none; the engine's lock guards a store. */
+#ifndef SK_STORE_H
+#define SK_STORE_H
+
+#include "base/base.h"
+#include "base/err.h"
+
+#define SK_STORE_ALIGN 64u
+#define SK_PROC_DRIVER 0u /* process numbers: 0 is the engine's own, workers are 1.. */
+
+struct sk_store;
+
+struct sk_store_stats {
+    uint64_t size_bytes;   /* limit */
+    uint64_t leased_bytes; /* handed to writers, not sealed */
+    uint64_t sealed_bytes; /* alive objects */
+    uint64_t warm_bytes;   /* free, pages present */
+    uint64_t peak_bytes;   /* highest leased + sealed */
+    uint64_t n_extents, n_pins;
+};
+
+/* Book for `size` bytes starting at offset 0. */
+sk_rc sk_store_create(struct sk_store **out, uint64_t size, struct sk_err *err) SK_MUST_USE;
+void sk_store_destroy(struct sk_store *st);
+
+/* Leases [*off, *off + round_up(len, 64)) to `proc`. SK_EFULL: says size, used, largest free run, and "larger than the store" when it
+ * can never fit. Warm extents first (best fit), then fresh pages lowest address first. */
+sk_rc sk_store_alloc(struct sk_store *st, uint32_t proc, uint64_t len, sk_off *off, struct sk_err *err) SK_MUST_USE;
+/* Seals [off, off+len) of an extent leased to proc (off 64-aligned; any part of the lease). It becomes an object's extent with one
+ * reference. SK_EINVAL when it is not within a lease of proc (a worker gone mad): nothing changed. */
+sk_rc sk_store_commit(struct sk_store *st, uint32_t proc, sk_off off, uint64_t len, struct sk_err *err) SK_MUST_USE;
+/* Gives back the unsealed part of a lease (exactly, or a tail of it). */
+sk_rc sk_store_unlease(struct sk_store *st, uint32_t proc, sk_off off, uint64_t len, struct sk_err *err) SK_MUST_USE;
+/* References to a sealed extent by its start offset. The extent is freed when refs and pins are both 0. */
+void sk_store_ref(struct sk_store *st, sk_off off);
+void sk_store_unref(struct sk_store *st, sk_off off);
+/* Pins: a process maps the bytes (zero-copy values). Counted by (proc, extent). unpin of what proc does not pin: false. */
+void sk_store_pin(struct sk_store *st, uint32_t proc, sk_off off);
+bool sk_store_unpin(struct sk_store *st, uint32_t proc, sk_off off);
+/* Drops all pins and leases of a process. Its sealed objects live on. */
+void sk_store_proc_dead(struct sk_store *st, uint32_t proc);
+
+/* Next warm free run of at least min_len to punch, marked cold; false when none. The caller does the punching. */
+bool sk_store_take_punch(struct sk_store *st, uint64_t min_len, sk_off *off, uint64_t *len);
+void sk_store_get_stats(const struct sk_store *st, struct sk_store_stats *out);
+/* Whole-store invariant walk: extents tile [0,size), no two free neighbours of one temperature, counts add up. */
+bool sk_store_check(const struct sk_store *st);
+void sk_store_dump(const struct sk_store *st, char *buf, size_t cap); /* human text */
+
+/* ---- quota.c (pure): admission and reservation ------------------------------------------------------------------------------ */
+
+/* Byte budget with named holders: reserve before work starts, turn reservation into use as outputs come, give back. */
+struct sk_quota {
+    uint64_t limit, reserved, used;
+};
+bool sk_quota_reserve(struct sk_quota *q, uint64_t n); /* false when limit - used - reserved < n; nothing changed */
+void sk_quota_unreserve(struct sk_quota *q, uint64_t n);
+void sk_quota_use(struct sk_quota *q, uint64_t from_reserved, uint64_t n); /* n bytes exist now; of them from_reserved were promised */
+void sk_quota_unuse(struct sk_quota *q, uint64_t n);
+uint64_t sk_quota_room(const struct sk_quota *q); /* may be 0, never wraps */
+
+/* ---- evict.c (pure): what to give up first ------------------------------------------------------------------------------------ */
+
+struct sk_evict_cand {
+    uint64_t id, bytes;
+    int64_t last_use_ns;
+    int64_t remake_ns;  /* cost to compute again; INT64_MAX: impossible */
+    uint64_t write_bytes_per_s; /* of the spill disk; 0: no disk */
+    bool pinned;        /* in use: never a victim */
+};
+enum sk_evict_how { SK_EVICT_KEEP, SK_EVICT_DROP, SK_EVICT_SPILL };
+/* Chooses victims until `need` bytes are covered: cheapest (remake or write+read back) per byte first, older first on ties.
+ * how[i] for each candidate; returns bytes covered (may be < need). */
+uint64_t sk_evict_choose(const struct sk_evict_cand *c, size_t n, uint64_t need, enum sk_evict_how *how);
+
+#endif
