@@ -41,7 +41,7 @@ struct sk_exec_conf {
  *   [1] inline bytes, kind SK_KIND_EXEC: wire: u64 task_seq, i64 cap_rows, u64 target_max_bytes, bytes unit params (sources; else empty),
  *       u32 n_blocks, then per block: u64 row0, u64 n_rows
  *   [2..] refs: the input blocks. */
-enum { SK_KIND_EXEC = 0x40u };
+enum { SK_KIND_EXEC = 0x40u, SK_KIND_STAGE = 0x41u /* kind of arg 0 */ };
 
 struct sk_exec;
 /* Checks feasibility (every stage can run at least once with what the machine has; pools fit together) before anything starts. */

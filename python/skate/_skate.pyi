@@ -1,0 +1,103 @@
+"""The C extension: this process's engine, values in and out, plans and runs. Everything public in skate stands on these calls.
+
+Contract between src/py (C) and python/skate (Python). One engine a process: in the driver the one that init() opened, in a worker the
+client that talks to the driver.
+"""
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+class ObjectRef:
+    """A reference to an immutable object. Counts: one for each live Python ObjectRef of this process."""
+    def hex(self) -> str: ...            # 56 hex digits as in Ray, our 64-bit id at the end
+    def binary(self) -> bytes: ...       # 28 bytes
+    def is_nil(self) -> bool: ...
+    def task_id(self) -> int: ...
+    def __await__(self) -> Any: ...
+    def future(self) -> Any: ...         # concurrent.futures.Future
+
+class ObjectRefGenerator:
+    """Iterator over the yields of a streaming task: ObjectRefs. Closing or dropping it cancels what is left."""
+    def __iter__(self) -> Iterator[ObjectRef]: ...
+    def __next__(self) -> ObjectRef: ...
+    def close(self) -> None: ...
+
+# --- engine of this process
+def init(conf: dict[str, Any]) -> None:
+    """Opens the engine. Keys: engine ("local" | "inline"), num_cpus, num_gpus (float), memory (bytes), resources ({name: float}),
+    object_store_memory (bytes), max_workers, spin_us, idle_reap_s, argv (list[str], the fork server's command), env (dict | None),
+    preload (bytes: first note to the fork server), seed. Raises RuntimeError when one is open."""
+def shutdown() -> None: ...              # idempotent; frees everything; later calls on old refs raise RaySystemError
+def is_initialized() -> bool: ...
+def in_worker() -> bool: ...
+def resources() -> tuple[dict[str, float], dict[str, float]]: ...  # (total, available)
+def status() -> dict[str, int | str]: ...
+def workers() -> list[tuple[int, int, str, int]]: ...  # pid, number, state, tasks done
+def preload(note: bytes) -> None: ...
+
+# --- values
+def set_hooks(**hooks: Callable[..., Any]) -> None:
+    """Python helpers that C calls for what it does not do itself (all set once by skate.serialize):
+    dumps(obj) -> (bytes, list[buffer])      pickle 5 with out-of-band buffers; refs found inside are collected by C (ObjectRef.__reduce__)
+    loads(bytes, list[buffer]) -> obj
+    dumps_error(exc, function_name) -> bytes  the user's exception with its traceback text
+    load_error(kind, bytes) -> BaseException  for user errors; engine errors are (code, message): load_engine_error(code, message) -> BaseException
+    load_block(capsule_holder) -> pyarrow.RecordBatch
+    dump_function(fn) -> bytes                cloudpickle, with the three-line error for what cannot be sent
+    load_function(bytes) -> callable
+    note(bytes) -> None                       in the fork server: imports, sys.path, cwd (bytes made by skate.serialize.preload_note)
+    """
+def put(value: Any) -> ObjectRef: ...
+def get(refs: ObjectRef | Sequence[ObjectRef], timeout: float | None = None) -> Any: ...
+def wait(refs: list[ObjectRef], num_returns: int, timeout: float | None) -> tuple[list[ObjectRef], list[ObjectRef]]: ...
+def cancel(ref: ObjectRef | ObjectRefGenerator, force: bool, recursive: bool) -> None: ...
+def put_block(batch: Any) -> ObjectRef:
+    """A pyarrow.RecordBatch (anything with __arrow_c_array__) as a block object."""
+def block_nbytes(batch: Any) -> int: ...
+
+class BlockOut:
+    """BlockOut(batch): yielded by a streaming task: sealed as a block, with sk_block_note(rows, bytes) as its note."""
+    def __init__(self, batch: Any) -> None: ...
+
+def task_note(ops: list[tuple[int, int]]) -> None:
+    """Inside a stage task: (rows_out, ns) per fused operator, for the DONE event."""
+def task_skip() -> int:
+    """Inside a streaming task: how many first yields exist from an earlier attempt (they are skipped without being sealed)."""
+
+# --- functions and actors
+class Template:
+    """Everything about a remote function (or one method of an actor) that does not change between calls.
+    Template(kind, target, name, *, num_returns, num_cpus, num_gpus, memory, resources, max_retries, retry_exceptions, stream_window)
+    kind "task": target = the Python function (pickled at the first submit); "actor": the class; "method": (actor handle token, method name)."""
+    def __init__(self, kind: str, target: Any, name: str, **options: Any) -> None: ...
+    def submit(self, *args: Any, **kwargs: Any) -> Any:
+        """ObjectRef, list of them (num_returns > 1), None (0) or ObjectRefGenerator; for "actor": (actor id int, ready ObjectRef)."""
+
+class ActorToken:
+    """A counted handle on an actor in this process: id (int)."""
+    id: int
+def actor_kill(token: ActorToken, no_restart: bool) -> None: ...
+
+# --- plans and runs (skate.data)
+class Plan:
+    """A growing DAG shared by the Datasets derived from one another."""
+    def add(self, op: str, label: str, params: bytes, inputs: tuple[int, ...], *, num_cpus: float = 1.0, num_gpus: float = 0.0,
+            resources: dict[str, float] | None = None, memory: int = 0, pool: tuple[int, int] | None = None, max_in_flight: int = 0, max_tasks: int = 0,
+            limit: int = -1, batch_rows: int = 0, units: list[tuple[bytes, int, int]] | None = None,
+            blocks: list[tuple[ObjectRef, int, int, int]] | None = None) -> int: ...
+    def explain(self, root: int) -> str: ...
+
+class Exec:
+    """Exec(plan, root, conf): starts the run. conf keys: policy, memory_bytes, target_max_bytes, target_min_bytes, consumer_blocks, preserve_order,
+    run_stage, stage_init, stage_call (the three Python functions that run stages; see skate/data/stage.py)."""
+    def __init__(self, plan: Plan, root: int, conf: dict[str, Any]) -> None: ...
+    def next(self, timeout: float | None = None) -> tuple[ObjectRef, int, int, int] | None:
+        """(block, first row, rows, bytes), None at the end; raises GetTimeoutError, or the job's failure (the user's own exception first)."""
+    def stats(self) -> dict[str, Any]: ...
+    def stop(self) -> None: ...
+
+# --- workers
+def serve() -> bool:
+    """Fork server and workers: first call of skate._worker_main. Returns False when this process is none."""
+
+# Values as run_stage sees them: argument 0 (SK_KIND_STAGE) is list[(op, label, params bytes)]; argument 1 (SK_KIND_EXEC) is
+# (task_seq, cap_rows, target_max_bytes, unit_params bytes, [(row0, n_rows), ...]); blocks are pyarrow.RecordBatch.
