@@ -1,0 +1,27 @@
+/* engine_int.h - shared inside the engine layer: the vtable behind sk_task_return() and its sisters.
+ *
+ * An engine hands its runner a `struct sk_task` that is the first member of a `struct sk_task_priv` (itself usually the first member of the
+ * engine's own task). The public functions in engine.c check what all engines must check (index, kinds, sizes) and dispatch. */
+#ifndef SK_ENGINE_INT_H
+#define SK_ENGINE_INT_H
+
+#include "engine/engine.h"
+
+struct sk_task_ops {
+    sk_rc (*ret)(struct sk_task *t, uint32_t i, const struct sk_payload *p, struct sk_err *err); /* i < n_returns is checked before */
+    sk_rc (*yield)(struct sk_task *t, const struct sk_payload *p, struct sk_err *err);  /* only for streaming tasks; n_yielded is counted by it */
+    uint32_t (*skip)(const struct sk_task *t);
+    sk_rc (*fail)(struct sk_task *t, const struct sk_payload *error, struct sk_err *err); /* kind is an error kind: checked before */
+    void (*note)(struct sk_task *t, struct sk_bytes note);                                /* cut to SK_NOTE_MAX before */
+    struct sk_view (*keep_arg)(struct sk_task *t, uint32_t i);                             /* i < n_args: checked before */
+};
+
+struct sk_task_priv {
+    struct sk_task t; /* first: the public pointer is this one */
+    const struct sk_task_ops *ops;
+};
+
+/* The generated table (cmake/registry.cmake: one row a file of engine/by/), NULL-terminated. */
+extern const struct sk_engine_class *const sk_engine_table[];
+
+#endif
