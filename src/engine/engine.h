@@ -15,7 +15,10 @@
  *     messages of one process are handled in order, so counts are exact without any acknowledgement.
  *  6. Retries run under attempt numbers; reports of an older attempt are dropped. A streaming task that is retried yields the same
  *     values again; those already reported are skipped, and a difference in the notes is an error at once.
- *  7. After engine close every call returns SK_ECLOSED and every wait ends.
+ *  7. After engine close every call returns SK_ECLOSED and every wait ends. Views that are still out stay readable for ever (their memory is
+ *     left mapped); nobody releases them any more.
+ *  8. An actor lives while a handle is counted (actor_addref) or its `ready` object lives: a handle inside a value travels as
+ *     contains = ready. Calls of an actor whose constructor failed end with the constructor's own error value.
  *
  * Thread-safety: every call may be made from any thread of the process. A sink's on_event is called with the engine's lock held (it is
  * recursive: the sink may call the engine); it must not block and never runs user code. */
@@ -232,6 +235,8 @@ struct sk_runner { /* filled by the layer above; one a process */
     /* Blocking waits inside a worker call these around the wait, so that the GIL is free meanwhile. May be NULL. */
     void (*block_begin)(void *ctx);
     void (*block_end)(void *ctx);
+    /* inline only (elsewhere the process ends): the actor is dead, drop its state. May be NULL. */
+    void (*actor_gone)(void *ctx, sk_aid actor);
 };
 
 struct sk_engine_conf {
