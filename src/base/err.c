@@ -1,0 +1,102 @@
+/* err.c - filling in struct sk_err, and the end of the process on a broken assertion.
+ *
+ * Not here: what a code means to Python (py/py_err.c). Invariant: msg is always NUL-terminated, cut on a UTF-8 character's border.
+ * Cost: one vsnprintf an error; errors are not on a hot path (SK_EAGAIN and SK_ETIMEOUT are often returned without a message). */
+#include "base/err.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/log.h"
+
+/* A cut must not leave half a character: the message becomes a Python str. Arguments may hold any bytes; those stay as they are. */
+static void cut_at_char(char *s, size_t cap, int wanted) {
+    if (wanted < 0) {
+        s[0] = 0;
+        return;
+    }
+    if ((size_t)wanted < cap) return;
+    size_t n = cap - 1;
+    size_t back = 0;
+    while (back < 4 && back < n && ((unsigned char)s[n - 1 - back] & 0xc0) == 0x80) back++;
+    if (back >= n) return;
+    unsigned char lead = (unsigned char)s[n - 1 - back];
+    size_t len = lead < 0x80 ? 1 : lead >= 0xf0 ? 4 : lead >= 0xe0 ? 3 : lead >= 0xc0 ? 2 : 1;
+    if (len > back + 1) s[n - 1 - back] = 0;
+}
+
+static void fill(struct sk_err *err, int code, const char *file, int line, const char *fmt, va_list ap) {
+    err->code = code;
+    err->file = file;
+    err->line = line;
+    /* An argument may be err->msg itself (wrapping an older message): format aside, then copy. */
+    char text[sizeof(err->msg)];
+    cut_at_char(text, sizeof(text), vsnprintf(text, sizeof(text), fmt, ap));
+    memcpy(err->msg, text, sizeof(text));
+}
+
+sk_rc sk_err_set(struct sk_err *err, int code, const char *file, int line, const char *fmt, ...) {
+    SK_DCHECK(code < 0);
+    if (!err) return code;
+    int keep = errno;
+    va_list ap;
+    va_start(ap, fmt);
+    fill(err, code, file, line, fmt, ap);
+    va_end(ap);
+    errno = keep;
+    return code;
+}
+
+sk_rc sk_err_sys(struct sk_err *err, const char *file, int line, const char *fmt, ...) {
+    int why = errno;
+    int code = why == ENOSPC || why == EDQUOT ? SK_ENOSPC : why == ENOMEM ? SK_ENOMEM : SK_EIO;
+    if (!err) return code;
+    va_list ap;
+    va_start(ap, fmt);
+    fill(err, code, file, line, fmt, ap);
+    va_end(ap);
+    char buf[128];
+    const char *text = strerror_r(why, buf, sizeof(buf)); /* the GNU form: returns the text */
+    size_t n = strlen(err->msg);
+    cut_at_char(err->msg + n, sizeof(err->msg) - n, snprintf(err->msg + n, sizeof(err->msg) - n, ": %s", text));
+    errno = why;
+    return code;
+}
+
+void sk_err_prefix(struct sk_err *err, const char *fmt, ...) {
+    if (!err) return;
+    int keep = errno;
+    char old[sizeof(err->msg)], what[sizeof(err->msg)];
+    memcpy(old, err->msg, sizeof(old));
+    va_list ap;
+    va_start(ap, fmt);
+    cut_at_char(what, sizeof(what), vsnprintf(what, sizeof(what), fmt, ap));
+    va_end(ap);
+    size_t n = strlen(what), cap = sizeof(err->msg);
+    memcpy(err->msg, what, n + 1);
+    cut_at_char(err->msg + n, cap - n, snprintf(err->msg + n, cap - n, ": %s", old));
+    errno = keep;
+}
+
+const char *sk_rc_name(sk_rc rc) {
+    static const char *const name[] = {"SK_OK",    "SK_ENOMEM",  "SK_EINVAL", "SK_ENOSYS", "SK_EIO",      "SK_ENOSPC", "SK_EFULL",
+                                       "SK_ETIMEOUT", "SK_EAGAIN", "SK_EDEAD",  "SK_ETASK",  "SK_ELOST",    "SK_ECANCEL", "SK_ECORRUPT",
+                                       "SK_EINFEASIBLE", "SK_ECLOSED", "SK_EACTOR", "SK_ENOENT", "SK_EDONE", "SK_ESTALL"};
+    _Static_assert(SK_COUNT(name) == 1 - SK_ESTALL, "a name for each code");
+    return rc <= 0 && rc >= SK_ESTALL ? name[-rc] : "SK_E?";
+}
+
+void sk_assert_fail(const char *expr, const char *file, int line) {
+    char text[512];
+    int n = snprintf(text, sizeof(text), "skate: assertion failed: %s at %s:%d (pid %d)\n", expr, file, line, (int)getpid());
+    if (n > 0) {
+        size_t len = SK_MIN((size_t)n, sizeof(text) - 1);
+        ssize_t ignored = write(STDERR_FILENO, text, len); /* nothing can be done when stderr is gone: abort says it too */
+        (void)ignored;
+    }
+    sk_log_dump(STDERR_FILENO);
+    abort();
+}

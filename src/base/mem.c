@@ -1,0 +1,144 @@
+/* mem.c - the ledger over malloc.
+ *
+ * What it is: one 16-byte head before each block, two relaxed counters a tag, one countdown for the tests.
+ * What it is not: an allocator, a cache, or a leak finder (the test runner compares the counters; ASan finds the culprit).
+ * Invariant: the sum over live blocks of head.size with tag t equals used[t].bytes; a head's magic is SK_MEM_LIVE from alloc to free,
+ * so that a double free or a foreign pointer stops the process before it harms the heap.
+ * Cost: 16 bytes a block and two uncontended atomic adds (about 10 ns more than malloc). */
+#include "base/mem.h"
+
+#include <errno.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+
+enum { SK_MEM_LIVE = 0x534b4d45, SK_MEM_DEAD = 0x64656164 };
+
+struct head {
+    uint64_t size;
+    uint32_t magic;
+    uint16_t tag;
+    uint16_t before; /* bytes from the start of glibc's block to the user's pointer */
+};
+_Static_assert(sizeof(struct head) == 16, "keeps malloc's alignment");
+
+/* One cache line a tag: threads that work in different layers don't share a counter's line. */
+static struct ledger {
+    _Atomic int64_t bytes, blocks;
+    uint8_t pad[48];
+} used[SK_TAG_N] __attribute__((aligned(64)));
+
+static _Atomic int64_t fail_countdown; /* > 0: armed */
+static _Atomic bool fail_happened;
+
+static inline struct head *head_of(const void *p) { return (struct head *)(void *)((uintptr_t)p - sizeof(struct head)); }
+
+static bool refused(void) {
+    if (SK_LIKELY(atomic_load_explicit(&fail_countdown, memory_order_relaxed) <= 0)) return false;
+    /* Two threads may both pass the test above; the one that takes it from 1 to 0 is the one that fails. */
+    if (atomic_fetch_sub_explicit(&fail_countdown, 1, memory_order_relaxed) != 1) return false;
+    atomic_store_explicit(&fail_happened, true, memory_order_relaxed);
+    return true;
+}
+
+static void count(unsigned tag, int64_t bytes, int64_t blocks) {
+    atomic_fetch_add_explicit(&used[tag].bytes, bytes, memory_order_relaxed);
+    if (blocks) atomic_fetch_add_explicit(&used[tag].blocks, blocks, memory_order_relaxed);
+}
+
+static void *born(char *raw, size_t before, enum sk_tag tag, size_t n) {
+    if (!raw) return NULL;
+    void *p = raw + before;
+    *head_of(p) = (struct head){.size = n, .magic = SK_MEM_LIVE, .tag = (uint16_t)tag, .before = (uint16_t)before};
+    count(tag, (int64_t)n, 1);
+    return p;
+}
+
+static bool too_big(size_t n) { return n > (size_t)PTRDIFF_MAX - 8192; }
+
+void *sk_alloc(enum sk_tag tag, size_t n) {
+    SK_DCHECK((unsigned)tag < SK_TAG_N);
+    if (refused() || too_big(n)) return NULL;
+    return born(malloc(n + sizeof(struct head)), sizeof(struct head), tag, n);
+}
+
+void *sk_calloc(enum sk_tag tag, size_t n) {
+    SK_DCHECK((unsigned)tag < SK_TAG_N);
+    if (refused() || too_big(n)) return NULL;
+    return born(calloc(1, n + sizeof(struct head)), sizeof(struct head), tag, n);
+}
+
+void *sk_alloc_aligned(enum sk_tag tag, size_t align, size_t n) {
+    SK_DCHECK((unsigned)tag < SK_TAG_N);
+    SK_ASSERT(align >= sizeof(struct head) && align <= 4096 && (align & (align - 1)) == 0);
+    if (refused() || too_big(n)) return NULL;
+    void *raw = NULL;
+    if (posix_memalign(&raw, align, n + align) != 0) return NULL;
+    return born(raw, align, tag, n);
+}
+
+void *sk_realloc(enum sk_tag tag, void *p, size_t n) {
+    if (!p) return sk_alloc(tag, n);
+    SK_DCHECK((unsigned)tag < SK_TAG_N);
+    struct head *h = head_of(p);
+    SK_ASSERT(h->magic == SK_MEM_LIVE && h->before == sizeof(struct head));
+    if (refused() || too_big(n)) return NULL;
+    struct head old = *h;
+    struct head *moved = realloc(h, n + sizeof(struct head));
+    if (!moved) return NULL;
+    moved->size = n;
+    moved->tag = (uint16_t)tag;
+    count(old.tag, -(int64_t)old.size, -1);
+    count(tag, (int64_t)n, 1);
+    return moved + 1;
+}
+
+void sk_free(void *p) {
+    if (!p) return;
+    struct head *h = head_of(p);
+    SK_ASSERT(h->magic == SK_MEM_LIVE);
+    h->magic = SK_MEM_DEAD;
+    count(h->tag, -(int64_t)h->size, -1);
+    int keep = errno; /* glibc before 2.33 may change it; error paths free before they report */
+    free((char *)p - h->before);
+    errno = keep;
+}
+
+char *sk_strdup(enum sk_tag tag, const char *s) { return sk_memdup(tag, s, strlen(s) + 1); }
+
+void *sk_memdup(enum sk_tag tag, const void *p, size_t n) {
+    void *q = sk_alloc(tag, n);
+    if (q && n) memcpy(q, p, n);
+    return q;
+}
+
+size_t sk_mem_size(const void *p) {
+    const struct head *h = head_of(p);
+    SK_ASSERT(h->magic == SK_MEM_LIVE);
+    return (size_t)h->size;
+}
+
+int64_t sk_mem_bytes(enum sk_tag tag) {
+    if (tag != SK_TAG_N) return atomic_load_explicit(&used[tag].bytes, memory_order_relaxed);
+    int64_t sum = 0;
+    for (unsigned t = 0; t < SK_TAG_N; t++) sum += atomic_load_explicit(&used[t].bytes, memory_order_relaxed);
+    return sum;
+}
+
+int64_t sk_mem_blocks(enum sk_tag tag) {
+    if (tag != SK_TAG_N) return atomic_load_explicit(&used[tag].blocks, memory_order_relaxed);
+    int64_t sum = 0;
+    for (unsigned t = 0; t < SK_TAG_N; t++) sum += atomic_load_explicit(&used[t].blocks, memory_order_relaxed);
+    return sum;
+}
+
+const char *sk_tag_name(enum sk_tag tag) {
+    static const char *const name[SK_TAG_N] = {"base", "ipc", "store", "block", "engine", "plan", "exec", "py", "test"};
+    return (unsigned)tag < SK_TAG_N ? name[tag] : "?";
+}
+
+void sk_mem_fail_at(int64_t nth) {
+    atomic_store_explicit(&fail_happened, false, memory_order_relaxed);
+    atomic_store_explicit(&fail_countdown, nth, memory_order_relaxed);
+}
+
+bool sk_mem_failed(void) { return atomic_load_explicit(&fail_happened, memory_order_relaxed); }

@@ -1,0 +1,86 @@
+/* pool.h - fixed-size nodes from slabs: one pointer pop to get, one push to put.
+ *
+ * Not here: variable sizes (mem.h), lifetimes as regions (arena.h). Nodes are neither zeroed nor moved; slabs go back to the heap in
+ * deinit only, so a pool stays as large as its peak. sk_pool_reserve makes the next n gets certain: an operation reserves first and
+ * cannot fail half-way. Cost: about 2 ns a get or put; slabs double from 64 nodes to 4096.
+ *
+ * Thread-safety: none. */
+#ifndef SK_POOL_H
+#define SK_POOL_H
+
+#include "base/base.h"
+#include "base/mem.h"
+
+struct sk_pool_slab {
+    struct sk_pool_slab *next;
+    uint64_t pad; /* nodes start 16-aligned */
+};
+
+struct sk_pool {
+    void *free; /* first free node; its first word is the next */
+    struct sk_pool_slab *slabs;
+    uint32_t node_size, tag;
+    uint64_t n_used, n_cap;
+};
+
+static inline void sk_pool_init(struct sk_pool *p, enum sk_tag tag, size_t node_size)
+{
+    *p = (struct sk_pool){.node_size = (uint32_t)SK_ALIGN(SK_MAX(node_size, sizeof(void *)), 8), .tag = (uint32_t)tag};
+}
+
+static inline void sk_pool_deinit(struct sk_pool *p)
+{
+    while (p->slabs) {
+        struct sk_pool_slab *next = p->slabs->next;
+        sk_free(p->slabs);
+        p->slabs = next;
+    }
+    p->free = NULL;
+    p->n_used = p->n_cap = 0;
+}
+
+static inline bool sk_pool_grow_(struct sk_pool *p)
+{
+    uint64_t n = SK_MIN(SK_MAX(p->n_cap, (uint64_t)64), (uint64_t)4096);
+    struct sk_pool_slab *slab = sk_alloc((enum sk_tag)p->tag, sizeof *slab + n * p->node_size);
+    if (!slab)
+        return false;
+    slab->next = p->slabs;
+    p->slabs = slab;
+    char *node = (char *)(slab + 1) + n * p->node_size;
+    for (uint64_t i = 0; i < n; i++) { /* backwards, so that nodes come out in address order */
+        node -= p->node_size;
+        *(void **)(void *)node = p->free;
+        p->free = node;
+    }
+    p->n_cap += n;
+    return true;
+}
+
+/* Makes sure that n nodes are free. false: no memory. */
+static inline bool sk_pool_reserve(struct sk_pool *p, uint64_t n)
+{
+    while (SK_UNLIKELY(p->n_cap - p->n_used < n))
+        if (!sk_pool_grow_(p))
+            return false;
+    return true;
+}
+
+static inline void *sk_pool_get(struct sk_pool *p) /* NULL: no memory */
+{
+    if (SK_UNLIKELY(!p->free) && !sk_pool_grow_(p))
+        return NULL;
+    void *node = p->free;
+    p->free = *(void **)node;
+    p->n_used++;
+    return node;
+}
+
+static inline void sk_pool_put(struct sk_pool *p, void *node)
+{
+    *(void **)node = p->free;
+    p->free = node;
+    p->n_used--;
+}
+
+#endif
