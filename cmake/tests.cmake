@@ -1,0 +1,39 @@
+# tests.cmake - test programs from file names.
+#
+#   tests/c/test_<layer>_*.c       -> program test_<layer>: those files, tests/c/<layer>_*.c (helpers), the runner, the layer and all
+#                                     layers under it. They may include the inside headers of any layer (they test the inside).
+#   tests/c/sim/<x>.c              -> program <x>_sim, tests/c/crash/<x>.c -> <x>_crash: the runner and everything. (x_sim.c is also x_sim.)
+# ctest labels: unit, sim, crash.
+
+function(skate_test_program name label libs)
+  add_executable(${name} ${ARGN})
+  target_include_directories(${name} PRIVATE ${CMAKE_SOURCE_DIR}/src ${CMAKE_SOURCE_DIR}/tests/c)
+  target_compile_definitions(${name} PRIVATE SK_SOURCE_DIR="${CMAKE_SOURCE_DIR}")
+  target_link_libraries(${name} PRIVATE skate_flags test_runner -Wl,--start-group ${libs} -Wl,--end-group Threads::Threads m)
+  set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bin)
+  add_test(NAME ${name} COMMAND ${name})
+  set_tests_properties(${name} PROPERTIES LABELS ${label} TIMEOUT 600)
+endfunction()
+
+add_library(test_runner OBJECT ${CMAKE_SOURCE_DIR}/tests/c/runner.c)
+target_include_directories(test_runner PRIVATE ${CMAKE_SOURCE_DIR}/src ${CMAKE_SOURCE_DIR}/tests/c)
+target_link_libraries(test_runner PRIVATE skate_flags)
+
+foreach(layer IN LISTS SK_LAYERS)
+  file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/c/test_${layer}_*.c)
+  if(sources)
+    file(GLOB helpers CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/c/${layer}_*.c)
+    skate_closure(libs ${layer} ${SK_TEST_ALSO_${layer}})
+    skate_test_program(test_${layer} unit "${libs}" ${sources} ${helpers})
+  endif()
+endforeach()
+
+skate_closure(everything ${SK_LAYERS})
+foreach(kind IN ITEMS sim crash)
+  file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/c/${kind}/*.c)
+  foreach(source IN LISTS sources)
+    get_filename_component(name ${source} NAME_WE)
+    string(REGEX REPLACE "_${kind}$" "" name ${name})
+    skate_test_program(${name}_${kind} ${kind} "${everything}" ${source})
+  endforeach()
+endforeach()

@@ -1,0 +1,287 @@
+/* runner.c - main() of every C test program: a forked process a test, a deadline, TAP lines.
+ *
+ *     build/dev/bin/test_base [-l] [-v] [pattern ...]      a pattern is a part of a test's name
+ *
+ * Environment: SK_TEST_SEED, SK_TEST_ROUNDS (factor), SK_TEST_SLOW (factor on deadlines; a sanitizer build takes 6 by itself).
+ * What it is not: parallel (ctest runs the programs side by side). Invariant: the runner itself has one thread, so fork is safe; every
+ * test leads its own process group, which is killed when the test ends, so nothing of it survives.
+ * Cost: about 1 ms a test. The last line is exactly "N passed, N failed"; exit 1 when any failed or none matched. */
+#include <errno.h>
+#include <fcntl.h>
+#include <ftw.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/random.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "test.h"
+
+#if defined(__SANITIZE_ADDRESS__)
+#include <sanitizer/lsan_interface.h>
+#endif
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+enum { SANITIZED = 1 };
+#else
+enum { SANITIZED = 0 };
+#endif
+
+enum { EXIT_FAILED = 1, EXIT_SKIPPED = 77 };
+
+static struct report { /* shared with the test's process and its children */
+    _Atomic int written;
+    char text[1500];
+    char dir[256];
+    _Atomic int dir_made;
+} *report;
+
+static struct test_case *first, **last = &first;
+static uint64_t run_seed, rng[4], this_seed;
+static bool may_leak;
+static int rounds_factor = 1, slow_factor = SANITIZED ? 6 : 1;
+
+void test_register(struct test_case *t) {
+    *last = t;
+    last = &t->next;
+}
+
+/* ---- called by tests --------------------------------------------------------------------------------------------------------- */
+
+static void vsay(const char *file, int line, const char *fmt, va_list ap) {
+    if (atomic_exchange(&report->written, 1)) return; /* the first message is the one that counts */
+    int n = file ? snprintf(report->text, sizeof(report->text), "%s:%d: ", file, line) : 0;
+    if (n >= 0 && (size_t)n < sizeof(report->text)) vsnprintf(report->text + n, sizeof(report->text) - (size_t)n, fmt, ap);
+}
+
+SK_PRINTF(1, 2) static void say(const char *fmt, ...) {
+    va_list ap;
+    va_start(ap, fmt);
+    vsay(NULL, 0, fmt, ap);
+    va_end(ap);
+}
+
+void test_fail(const char *file, int line, const char *fmt, ...) {
+    va_list ap;
+    va_start(ap, fmt);
+    vsay(file, line, fmt, ap);
+    va_end(ap);
+    fflush(NULL);
+    sk_log_dump(STDERR_FILENO);
+    _exit(EXIT_FAILED);
+}
+
+void test_skip(const char *why) {
+    say("SKIP %s", why);
+    fflush(NULL);
+    _exit(EXIT_SKIPPED);
+}
+
+void test_may_leak(void) { may_leak = true; }
+uint64_t test_seed(void) { return this_seed; }
+int test_rounds(int usual) { return usual * rounds_factor; }
+bool test_sanitized(void) { return SANITIZED; }
+
+static uint64_t splitmix(uint64_t *x) {
+    uint64_t z = (*x += UINT64_C(0x9e3779b97f4a7c15));
+    z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
+    z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
+    return z ^ (z >> 31);
+}
+
+uint64_t test_rand(void) { /* xoshiro256** (Blackman and Vigna, public domain algorithm) */
+    uint64_t mid = rng[1] * 5, out = ((mid << 7) | (mid >> 57)) * 9, t = rng[1] << 17;
+    rng[2] ^= rng[0];
+    rng[3] ^= rng[1];
+    rng[1] ^= rng[2];
+    rng[0] ^= rng[3];
+    rng[2] ^= t;
+    rng[3] = (rng[3] << 45) | (rng[3] >> 19);
+    return out;
+}
+
+uint64_t test_below(uint64_t n) {
+    SK_ASSERT(n > 0);
+    uint64_t biased_from = UINT64_MAX - UINT64_MAX % n, x;
+    do x = test_rand();
+    while (x >= biased_from);
+    return x % n;
+}
+
+const char *test_dir(void) {
+    if (atomic_load(&report->dir_made)) return report->dir;
+    const char *tmp = getenv("TMPDIR");
+    snprintf(report->dir, sizeof(report->dir), "%s/sk_test_XXXXXX", tmp && *tmp ? tmp : "/tmp");
+    if (!mkdtemp(report->dir)) test_fail(__FILE__, __LINE__, "mkdtemp %s: %s", report->dir, strerror(errno));
+    atomic_store(&report->dir_made, 1);
+    return report->dir;
+}
+
+/* ---- one test ---------------------------------------------------------------------------------------------------------------- */
+
+static void seed_test(const char *name) {
+    uint64_t x = run_seed;
+    for (const char *s = name; *s; s++) x = (x ^ (unsigned char)*s) * UINT64_C(0x100000001b3);
+    this_seed = x;
+    for (int i = 0; i < 4; i++) rng[i] = splitmix(&x);
+}
+
+static void check_leaks(void) {
+    for (unsigned t = 0; t < SK_TAG_N && !may_leak; t++)
+        if (sk_mem_blocks((enum sk_tag)t) != 0) {
+            say("leak: %lld bytes in %lld blocks of tag %s", (long long)sk_mem_bytes((enum sk_tag)t),
+                (long long)sk_mem_blocks((enum sk_tag)t), sk_tag_name((enum sk_tag)t));
+            _exit(EXIT_FAILED);
+        }
+#if defined(__SANITIZE_ADDRESS__)
+    if (!may_leak && __lsan_do_recoverable_leak_check()) {
+        say("leak found by LeakSanitizer (above)");
+        _exit(EXIT_FAILED);
+    }
+#endif
+}
+
+__attribute__((noreturn)) static void child(const struct test_case *t) {
+    setpgid(0, 0);
+    prctl(PR_SET_PDEATHSIG, SIGKILL); /* a killed runner leaves nothing behind */
+    seed_test(t->name);
+    t->run();
+    fflush(NULL);
+    check_leaks();
+    _exit(0);
+}
+
+static int remove_one(const char *path, const struct stat *st, int kind, struct FTW *at) {
+    (void)st, (void)kind, (void)at;
+    return remove(path);
+}
+
+struct outcome {
+    bool passed, skipped;
+    int64_t ns;
+};
+
+static void judge(const struct test_case *t, int status, bool late, struct outcome *o) {
+    bool exited = WIFEXITED(status);
+    o->skipped = exited && WEXITSTATUS(status) == EXIT_SKIPPED;
+    o->passed = !late && (o->skipped || (exited && WEXITSTATUS(status) == 0 && !atomic_load(&report->written)));
+    if (o->passed) return;
+    if (late) {
+        /* A message that was written before (a child of the test that failed) explains the hang. */
+        if (!atomic_load(&report->written)) say("%s:%d: past its deadline of %d s", t->file, t->line, t->seconds * slow_factor);
+    } else if (WIFSIGNALED(status)) {
+        say("%s:%d: killed by signal %d (%s)", t->file, t->line, WTERMSIG(status), strsignal(WTERMSIG(status)));
+    } else if (WEXITSTATUS(status) == 0) {
+        return; /* a child process of the test failed a check; its message is there */
+    } else {
+        say("%s:%d: exit status %d", t->file, t->line, WEXITSTATUS(status));
+    }
+}
+
+static struct outcome run_one(const struct test_case *t) {
+    struct outcome o = {0};
+    memset(report->text, 0, sizeof(report->text));
+    atomic_store(&report->written, 0);
+    atomic_store(&report->dir_made, 0);
+    fflush(NULL);
+    int64_t begin = sk_now_ns();
+    pid_t pid = fork();
+    if (pid < 0) {
+        say("fork: %s", strerror(errno));
+        return o;
+    }
+    if (pid == 0) child(t);
+    setpgid(pid, pid); /* both sides set it: whoever comes first */
+    int pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
+    SK_ASSERT(pidfd >= 0);
+    int64_t until = begin + (int64_t)t->seconds * slow_factor * SK_SEC;
+    struct pollfd p = {.fd = pidfd, .events = POLLIN};
+    int ready = 0;
+    for (;;) {
+        int64_t left = until - sk_now_ns();
+        if (left <= 0) break;
+        ready = poll(&p, 1, (int)(left / SK_MS + 1));
+        if (ready > 0 || (ready < 0 && errno != EINTR)) break;
+    }
+    bool late = ready <= 0;
+    /* The leader is a zombie until waitpid, so the group number cannot have been reused yet. */
+    kill(-pid, SIGKILL);
+    kill(pid, SIGKILL); /* in case it left its group */
+    int status = 0;
+    while (waitpid(pid, &status, 0) < 0 && errno == EINTR) {}
+    close(pidfd);
+    o.ns = sk_now_ns() - begin;
+    judge(t, status, late, &o);
+    if (atomic_load(&report->dir_made)) nftw(report->dir, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+    return o;
+}
+
+/* ---- all tests --------------------------------------------------------------------------------------------------------------- */
+
+static bool wanted(const struct test_case *t, char **pattern, int n) {
+    for (int i = 0; i < n; i++)
+        if (strstr(t->name, pattern[i])) return true;
+    return n == 0;
+}
+
+static uint64_t env_u64(const char *name, uint64_t otherwise) {
+    const char *s = getenv(name);
+    if (!s || !*s) return otherwise;
+    char *end;
+    errno = 0;
+    uint64_t v = strtoull(s, &end, 0);
+    if (errno || *end) {
+        fprintf(stderr, "%s=%s: want a number\n", name, s);
+        exit(2);
+    }
+    return v;
+}
+
+int main(int argc, char **argv) {
+    bool list = false, verbose = false;
+    int at = 1;
+    for (; at < argc && argv[at][0] == '-'; at++) {
+        if (strcmp(argv[at], "-l") == 0) list = true;
+        else if (strcmp(argv[at], "-v") == 0) verbose = true;
+        else {
+            fprintf(stderr, "usage: %s [-l] [-v] [pattern ...]\n", argv[0]);
+            return 2;
+        }
+    }
+    uint64_t chance = 0;
+    if (getrandom(&chance, sizeof(chance), 0) != (ssize_t)sizeof(chance)) chance = (uint64_t)sk_now_ns();
+    run_seed = env_u64("SK_TEST_SEED", chance >> 32);
+    rounds_factor = (int)SK_MAX(1, env_u64("SK_TEST_ROUNDS", 1));
+    slow_factor *= (int)SK_MAX(1, env_u64("SK_TEST_SLOW", 1)) * rounds_factor;
+    if (verbose) sk_log_set(SK_LOG_DEBUG, STDERR_FILENO);
+    signal(SIGPIPE, SIG_IGN);
+
+    report = mmap(NULL, sizeof(*report), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (report == MAP_FAILED) {
+        perror("mmap");
+        return 2;
+    }
+    int passed = 0, failed = 0, no = 0;
+    if (!list) printf("# seed %llu (SK_TEST_SEED repeats it)\n", (unsigned long long)run_seed);
+    for (struct test_case *t = first; t; t = t->next) {
+        if (!wanted(t, argv + at, argc - at)) continue;
+        if (list) {
+            printf("%s %s:%d\n", t->name, t->file, t->line);
+            continue;
+        }
+        struct outcome o = run_one(t);
+        o.passed ? passed++ : failed++;
+        printf("%sok %d - %s (%.1f ms)%s%s\n", o.passed ? "" : "not ", ++no, t->name, (double)o.ns / 1e6, report->text[0] ? " # " : "",
+               report->text);
+        fflush(stdout);
+    }
+    if (list) return 0;
+    printf("1..%d\n%d passed, %d failed\n", no, passed, failed);
+    return failed || !passed;
+}

@@ -1,0 +1,107 @@
+/* test.h - writing a C test.
+ *
+ *     TEST(ring_wraps) { CHECK_OK(sk_thing(&t)); CHECK_EQ(t.n, 3); }
+ *     TEST_SLOW(ring_soak, 30) { ... }                            deadline of 30 s instead of 5
+ *
+ * Each test runs in its own forked process (and process group: its children die with it), must end before its deadline, and must free
+ * all sk_alloc memory (test_may_leak() excuses it). A failed check ends the test at once with file:line. Randomness comes from
+ * test_rand, seeded by SK_TEST_SEED or by chance; the seed is printed. More or longer: SK_TEST_ROUNDS=n multiplies test_rounds(). */
+#ifndef SK_TEST_H
+#define SK_TEST_H
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/base.h"
+#include "base/err.h"
+#include "base/mem.h"
+
+struct test_case {
+    const char *name, *file;
+    int line, seconds;
+    void (*run)(void);
+    struct test_case *next;
+};
+void test_register(struct test_case *t);
+
+#define TEST_SLOW(name, secs)                                                                              \
+    static void test_##name(void);                                                                         \
+    static struct test_case test_case_##name = {#name, __FILE__, __LINE__, (secs), test_##name, NULL};     \
+    __attribute__((constructor)) static void test_register_##name(void) { test_register(&test_case_##name); } \
+    static void test_##name(void)
+#define TEST(name) TEST_SLOW(name, 5)
+
+void test_fail(const char *file, int line, const char *fmt, ...) SK_PRINTF(3, 4) __attribute__((noreturn));
+void test_skip(const char *why) __attribute__((noreturn)); /* counts as passed, says why */
+void test_may_leak(void);                                  /* sk_alloc memory may be in use at the end */
+uint64_t test_seed(void);                                  /* of this test: from the run's seed and the test's name */
+uint64_t test_rand(void);                                  /* 64 random bits; xoshiro256**, one stream a test, not thread-safe */
+uint64_t test_below(uint64_t n);                           /* uniform in [0, n); n > 0 */
+int test_rounds(int usual);                                /* usual * SK_TEST_ROUNDS */
+bool test_sanitized(void);                                 /* ASan or TSan build: make it smaller */
+/* A scratch directory of this test, removed with all its content when the test ends, however it ends. */
+const char *test_dir(void);
+
+#define CHECK(x)                                                  \
+    do {                                                          \
+        if (!(x)) test_fail(__FILE__, __LINE__, "CHECK(%s)", #x); \
+    } while (0)
+
+/* Same, with a message in printf form. */
+#define CHECK_MSG(x, ...)                                      \
+    do {                                                       \
+        if (!(x)) test_fail(__FILE__, __LINE__, __VA_ARGS__);  \
+    } while (0)
+
+/* Integers, enums, pointers; not floating point (would be cut). Compared as long long. */
+#define TEST_CMP_(a, op, b)                                                                                         \
+    do {                                                                                                            \
+        _Static_assert(_Generic((a), float: 0, double: 0, default: 1) && _Generic((b), float: 0, double: 0, default: 1), \
+                       "use CHECK for floating point");                                                             \
+        long long test_a_ = (long long)(a), test_b_ = (long long)(b);                                               \
+        if (!(test_a_ op test_b_))                                                                                  \
+            test_fail(__FILE__, __LINE__, "%s " #op " %s: %lld v %lld", #a, #b, test_a_, test_b_);                  \
+    } while (0)
+#define CHECK_EQ(a, b) TEST_CMP_(a, ==, b)
+#define CHECK_NE(a, b) TEST_CMP_(a, !=, b)
+#define CHECK_LT(a, b) TEST_CMP_(a, <, b)
+#define CHECK_LE(a, b) TEST_CMP_(a, <=, b)
+#define CHECK_GT(a, b) TEST_CMP_(a, >, b)
+#define CHECK_GE(a, b) TEST_CMP_(a, >=, b)
+
+#define CHECK_STR_EQ(a, b)                                                                                           \
+    do {                                                                                                             \
+        const char *test_a_ = (a), *test_b_ = (b);                                                                   \
+        if (!test_a_ || !test_b_ || strcmp(test_a_, test_b_) != 0)                                                   \
+            test_fail(__FILE__, __LINE__, "%s == %s: \"%s\" v \"%s\"", #a, #b, test_a_ ? test_a_ : "(null)",         \
+                      test_b_ ? test_b_ : "(null)");                                                                 \
+    } while (0)
+#define CHECK_STR_HAS(text, part)                                                                                    \
+    do {                                                                                                             \
+        const char *test_a_ = (text), *test_b_ = (part);                                                             \
+        if (!strstr(test_a_, test_b_)) test_fail(__FILE__, __LINE__, "\"%s\" should contain \"%s\"", test_a_, test_b_); \
+    } while (0)
+#define CHECK_MEM_EQ(a, b, len)                                                                                      \
+    do {                                                                                                             \
+        size_t test_n_ = (size_t)(len);                                                                              \
+        if (test_n_ && memcmp((a), (b), test_n_) != 0)                                                               \
+            test_fail(__FILE__, __LINE__, "%s and %s differ within %zu bytes", #a, #b, test_n_);                     \
+    } while (0)
+
+/* A call that returns sk_rc. CHECK_OK_ERR also shows the message. */
+#define CHECK_RC(expr, want)                                                                                         \
+    do {                                                                                                             \
+        sk_rc test_rc_ = (expr), test_want_ = (want);                                                                \
+        if (test_rc_ != test_want_)                                                                                  \
+            test_fail(__FILE__, __LINE__, "%s: %s, want %s", #expr, sk_rc_name(test_rc_), sk_rc_name(test_want_));   \
+    } while (0)
+#define CHECK_OK(expr) CHECK_RC(expr, SK_OK)
+#define CHECK_OK_ERR(expr, errp)                                                                                     \
+    do {                                                                                                             \
+        sk_rc test_rc_ = (expr);                                                                                     \
+        if (test_rc_ != SK_OK)                                                                                       \
+            test_fail(__FILE__, __LINE__, "%s: %s: %s (%s:%d)", #expr, sk_rc_name(test_rc_), (errp)->msg,            \
+                      (errp)->file ? (errp)->file : "?", (errp)->line);                                              \
+    } while (0)
+
+#endif
