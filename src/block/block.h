@@ -12,7 +12,14 @@
  * Every Arrow type: primitive, boolean, utf8/binary and large and view variants, fixed-size binary, decimal, temporal, (large) list,
  * list-view, fixed-size list, struct, map, union, dictionary, run-end encoded, null, extension types (their metadata travels). Values and nulls are
  * exact; slices are normalised (offset 0) and carry only their own rows. Reading is zero-copy and bounds-checked: a block from
- * damaged bytes is SK_ECORRUPT, never a crash. */
+ * damaged bytes is SK_ECORRUPT, never a crash.
+ *
+ * Canonical: the bytes are a function of schema and values, not of how the input was sliced, padded or over-allocated: padding and bits past
+ * the end are zero, a bitmap without nulls is dropped, offsets start at 0. What this costs and where it ends:
+ *   - views and list-views are gathered in row order, so rows that shared bytes (sliding windows, repeated strings) each get their own
+ *     copy; null slots become empty. Dense unions are gathered too.
+ *   - a dictionary is copied whole, unused values included; the runs of run-end encoding are kept (cut at the ends, never merged).
+ *   - bytes under a null slot of other types (and children under a null struct or list slot) are copied as they are. */
 #ifndef SK_BLOCK_H
 #define SK_BLOCK_H
 
@@ -43,6 +50,10 @@ struct ArrowArray {
 
 #define SK_BLOCK_ALIGN 64u
 
+#define SK_BLOCK_MAX_DEPTH 64u /* levels of nesting, the batch itself included; same as pyarrow's */
+
+/* Threads: every function may run at the same time as any other on other plans and structs; reading shares bytes freely. */
+
 /* Encoding plan of one batch: computed once by measure, used by write. Holds only pointers into the array. */
 struct sk_block_plan;
 /* `array` is a struct array (a record batch); it and `schema` stay the caller's and must outlive the plan. *size: bytes write will need.
@@ -59,8 +70,14 @@ sk_rc sk_block_nbytes(const struct ArrowSchema *schema, const struct ArrowArray 
 struct sk_block_info {
     uint64_t n_rows, n_columns, total_bytes;
 };
-/* Validates header and tables (not values). */
+/* Validates header and tables, not values: whatever passes can be exported without reading outside [p, p + n); cost O(columns). `p` is 8-byte
+ * aligned (else SK_EINVAL); n may be more than the block. */
 sk_rc sk_block_info(const uint8_t *p, size_t n, struct sk_block_info *out, struct sk_err *err) SK_MUST_USE;
+
+/* Validates the values too, as far as the memory safety of a reader that trusts Arrow's invariants goes: offsets, views, union ids,
+ * dictionary indices, run ends, null counts; cost O(values). For bytes from a file or from strangers, before export; blocks made by our own
+ * workers do not need it. Not checked: UTF-8, decimal and calendar ranges. */
+sk_rc sk_block_validate(const uint8_t *p, size_t n, struct sk_err *err) SK_MUST_USE;
 
 /* Whoever keeps the bytes alive. `release` is called once, when the last exported array is released, from any thread. */
 struct sk_block_owner {
@@ -68,7 +85,8 @@ struct sk_block_owner {
     void *ctx;
 };
 /* Exports rows [row0, row0 + n_rows) (n_rows = UINT64_MAX: to the end) without copying; `owner` is taken (released also on failure).
- * Both structs are filled, each with its own release. */
+ * Both structs are filled, each with its own release; children may be moved out and released in any order. The rows are cut by the
+ * offsets of the columns (pyarrow refuses a batch whose top struct has an offset). */
 sk_rc sk_block_export(const uint8_t *p, size_t n, uint64_t row0, uint64_t n_rows, struct sk_block_owner owner, struct ArrowSchema *schema,
                       struct ArrowArray *array, struct sk_err *err) SK_MUST_USE;
 /* Schema only (no owner: strings are copied). */
