@@ -23,13 +23,11 @@ struct sk_pool {
     uint64_t n_used, n_cap;
 };
 
-static inline void sk_pool_init(struct sk_pool *p, enum sk_tag tag, size_t node_size)
-{
+static inline void sk_pool_init(struct sk_pool *p, enum sk_tag tag, size_t node_size) {
     *p = (struct sk_pool){.node_size = (uint32_t)SK_ALIGN(SK_MAX(node_size, sizeof(void *)), 8), .tag = (uint32_t)tag};
 }
 
-static inline void sk_pool_deinit(struct sk_pool *p)
-{
+static inline void sk_pool_deinit(struct sk_pool *p) {
     while (p->slabs) {
         struct sk_pool_slab *next = p->slabs->next;
         sk_free(p->slabs);
@@ -39,12 +37,10 @@ static inline void sk_pool_deinit(struct sk_pool *p)
     p->n_used = p->n_cap = 0;
 }
 
-static inline bool sk_pool_grow_(struct sk_pool *p)
-{
+static inline bool sk_pool_grow_(struct sk_pool *p) {
     uint64_t n = SK_MIN(SK_MAX(p->n_cap, (uint64_t)64), (uint64_t)4096);
     struct sk_pool_slab *slab = sk_alloc((enum sk_tag)p->tag, sizeof *slab + n * p->node_size);
-    if (!slab)
-        return false;
+    if (!slab) return false;
     slab->next = p->slabs;
     p->slabs = slab;
     char *node = (char *)(slab + 1) + n * p->node_size;
@@ -58,26 +54,22 @@ static inline bool sk_pool_grow_(struct sk_pool *p)
 }
 
 /* Makes sure that n nodes are free. false: no memory. */
-static inline bool sk_pool_reserve(struct sk_pool *p, uint64_t n)
-{
+static inline bool sk_pool_reserve(struct sk_pool *p, uint64_t n) {
     while (SK_UNLIKELY(p->n_cap - p->n_used < n))
-        if (!sk_pool_grow_(p))
-            return false;
+        if (!sk_pool_grow_(p)) return false;
     return true;
 }
 
 static inline void *sk_pool_get(struct sk_pool *p) /* NULL: no memory */
 {
-    if (SK_UNLIKELY(!p->free) && !sk_pool_grow_(p))
-        return NULL;
+    if (SK_UNLIKELY(!p->free) && !sk_pool_grow_(p)) return NULL;
     void *node = p->free;
     p->free = *(void **)node;
     p->n_used++;
     return node;
 }
 
-static inline void sk_pool_put(struct sk_pool *p, void *node)
-{
+static inline void sk_pool_put(struct sk_pool *p, void *node) {
     *(void **)node = p->free;
     p->free = node;
     p->n_used--;
