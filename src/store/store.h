@@ -28,10 +28,13 @@ struct sk_store_stats {
     uint64_t sealed_bytes; /* alive objects */
     uint64_t warm_bytes;   /* free, pages present */
     uint64_t peak_bytes;   /* highest leased + sealed */
-    uint64_t n_extents, n_pins;
+    uint64_t n_extents;    /* leased or sealed */
+    uint64_t n_pins;       /* sum of all pin counts */
 };
 
-/* Book for `size` bytes starting at offset 0. */
+/* Lengths: every `len` below is rounded up to a multiple of 64; 0 counts as 64, so that an empty object has an offset of its own. */
+
+/* Book for `size` bytes (rounded down to 64; at most 64 TiB) starting at offset 0. */
 sk_rc sk_store_create(struct sk_store **out, uint64_t size, struct sk_err *err) SK_MUST_USE;
 void sk_store_destroy(struct sk_store *st);
 
@@ -41,13 +44,15 @@ sk_rc sk_store_alloc(struct sk_store *st, uint32_t proc, uint64_t len, sk_off *o
 /* Seals [off, off+len) of an extent leased to proc (off 64-aligned; any part of the lease). It becomes an object's extent with one
  * reference. SK_EINVAL when it is not within a lease of proc (a worker gone mad): nothing changed. */
 sk_rc sk_store_commit(struct sk_store *st, uint32_t proc, sk_off off, uint64_t len, struct sk_err *err) SK_MUST_USE;
-/* Gives back the unsealed part of a lease (exactly, or a tail of it). */
+/* Gives back the unsealed part of a lease (exactly, or a tail of it). SK_EINVAL, SK_ENOMEM (tail only): nothing changed. */
 sk_rc sk_store_unlease(struct sk_store *st, uint32_t proc, sk_off off, uint64_t len, struct sk_err *err) SK_MUST_USE;
-/* References to a sealed extent by its start offset. The extent is freed when refs and pins are both 0. */
+/* References to a sealed extent by its start offset. The extent is freed when refs and pins are both 0. An offset that starts no sealed
+ * extent is a bug of the engine (SK_ASSERT): peers name objects by id, never by offset. */
 void sk_store_ref(struct sk_store *st, sk_off off);
 void sk_store_unref(struct sk_store *st, sk_off off);
-/* Pins: a process maps the bytes (zero-copy values). Counted by (proc, extent). unpin of what proc does not pin: false. */
-void sk_store_pin(struct sk_store *st, uint32_t proc, sk_off off);
+/* Pins: a process maps the bytes (zero-copy values). Counted by (proc, extent). pin: SK_ENOMEM, nothing changed. unpin of what proc does
+ * not pin: false. */
+sk_rc sk_store_pin(struct sk_store *st, uint32_t proc, sk_off off) SK_MUST_USE;
 bool sk_store_unpin(struct sk_store *st, uint32_t proc, sk_off off);
 /* Drops all pins and leases of a process. Its sealed objects live on. */
 void sk_store_proc_dead(struct sk_store *st, uint32_t proc);
@@ -76,9 +81,9 @@ uint64_t sk_quota_room(const struct sk_quota *q); /* may be 0, never wraps */
 struct sk_evict_cand {
     uint64_t id, bytes;
     int64_t last_use_ns;
-    int64_t remake_ns;  /* cost to compute again; INT64_MAX: impossible */
+    int64_t remake_ns;          /* cost to compute again; INT64_MAX: impossible */
     uint64_t write_bytes_per_s; /* of the spill disk; 0: no disk */
-    bool pinned;        /* in use: never a victim */
+    bool pinned;                /* in use: never a victim */
 };
 enum sk_evict_how { SK_EVICT_KEEP, SK_EVICT_DROP, SK_EVICT_SPILL };
 /* Chooses victims until `need` bytes are covered: cheapest (remake or write+read back) per byte first, older first on ties.
