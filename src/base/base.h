@@ -50,6 +50,13 @@ enum {
 #define SK_ALIGN(n, a) (((n) + ((a) - 1)) & ~(uint64_t)((a) - 1)) /* a: a power of two */
 #define sk_container_of(ptr, type, member) ((type *)(void *)((char *)(ptr) - offsetof(type, member)))
 
+/* A failure that changes nothing for the caller; say why beside it. */
+#define SK_IGNORE(expr)                         \
+    do {                                        \
+        sk_rc sk_ignored_ = (expr);             \
+        (void)sk_ignored_;                      \
+    } while (0)
+
 /* Propagates a failure. Only where nothing is held; else `goto out`. */
 #define SK_TRY(expr)                            \
     do {                                        \

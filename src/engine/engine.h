@@ -269,6 +269,9 @@ struct sk_worker_hooks {
     void (*after_fork)(void *ctx, struct sk_engine *client);
     void *ctx;
 };
+/* In a worker of `local`: a descriptor (its own offset) into shared memory where a crash handler may write up to 2 KiB of text that the driver
+ * adds to the message about the death; -1 elsewhere. */
+int sk_worker_crash_fd(void);
 sk_rc sk_worker_serve(struct sk_runner *runner, const struct sk_worker_hooks *hooks, bool *was_worker, struct sk_err *err) SK_MUST_USE;
 
 #endif

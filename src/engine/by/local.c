@@ -1,0 +1,689 @@
+/* local.c - the local engine: worker processes and a shared-memory store on this machine, the loop in the user's process. This file is the
+ * public side: every call takes the lock, works on the structures of loop.c, pool.c and actor.c, and drives the loop in place when it has
+ * to wait (a synchronous call costs one round trip and no thread switch).
+ *
+ * Who drives: one caller at a time (l->driving); other callers wait on l->turn and look again after each progress; the loop thread drives
+ * when nobody else does. ctl->who tells the workers whose bell to ring. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/mem.h"
+#include "base/vec.h"
+#include "engine/local/local_int.h"
+
+#define SPIN_NS 50000
+#define TICK_NS 1000000
+#define PUMP_EVERY 64
+
+static struct sk_local *L(struct sk_engine *e) { return sk_container_of(e, struct sk_local, base); }
+
+/* A short spin first: the loop holds the lock for microseconds, a futex sleep costs 34. */
+static void lock(struct sk_engine *e) {
+    struct sk_local *l = L(e);
+    for (int i = 0; i < 200; i++) {
+        if (pthread_mutex_trylock(&l->mu) == 0) return;
+#if defined(__x86_64__)
+        __builtin_ia32_pause();
+#endif
+    }
+    pthread_mutex_lock(&l->mu);
+}
+static void unlock(struct sk_engine *e) { pthread_mutex_unlock(&L(e)->mu); }
+
+static sk_rc closed(struct sk_err *err) { return SK_ERR(err, SK_ECLOSED, "the engine is shut down"); }
+
+/* ---- waiting ------------------------------------------------------------------------------------------------------------------ */
+
+static uint32_t busy(const struct sk_local *l) { return l->n_live - l->place.n_idle - l->place.n_starting; }
+
+/* Lock held (once). Returns with the lock held. */
+static sk_rc drive_until(struct sk_local *l, bool (*done)(void *), void *arg, int64_t deadline) {
+    sk_rc rc = SK_OK;
+    for (;;) {
+        if (l->closing) return SK_ECLOSED;
+        if (done(arg)) return SK_OK;
+        if (!l->driving) break;
+        if (deadline != INT64_MAX && sk_now_ns() >= deadline) return SK_ETIMEOUT;
+        struct timespec ts;
+        int64_t until = SK_MIN(deadline, sk_now_ns() + 100000000);
+        ts.tv_sec = until / 1000000000;
+        ts.tv_nsec = until % 1000000000;
+        l->n_callers++;
+        pthread_cond_timedwait(&l->turn, &l->mu, &ts);
+        l->n_callers--;
+    }
+    l->driving = true;
+    atomic_store_explicit(&l->ctl->who, 0, memory_order_seq_cst);
+    for (;;) {
+        uint32_t seen = sk_bell_seq(&l->ctl->bell[0]);
+        uint32_t n = sk_loop_pump(l);
+        sk_loop_dispatch(l);
+        if (n && l->n_callers) pthread_cond_broadcast(&l->turn);
+        if (l->closing) {
+            rc = SK_ECLOSED;
+            break;
+        }
+        if (done(arg)) break;
+        int64_t now = sk_now_ns();
+        if (now >= deadline) {
+            rc = SK_ETIMEOUT;
+            break;
+        }
+        if (n) continue;
+        uint32_t b = busy(l);
+        /* With a free core the answer is worth spinning for; otherwise the core belongs to who works for us. */
+        int64_t spin = b < (uint32_t)SK_MAX(l->n_cpu, 1) ? l->spin_ns : 0;
+        int64_t until = b ? SK_MIN(deadline, now + TICK_NS + (int64_t)spin) : deadline;
+        pthread_mutex_unlock(&l->mu);
+        (void)sk_bell_wait(&l->ctl->bell[0], seen, spin, until);
+        pthread_mutex_lock(&l->mu);
+    }
+    l->driving = false;
+    atomic_store_explicit(&l->ctl->who, 1, memory_order_seq_cst);
+    if (sk_loop_pump(l)) sk_loop_dispatch(l); /* who rang the old bell published before we turned the switch */
+    if (l->n_callers) pthread_cond_broadcast(&l->turn);
+    return rc;
+}
+
+static sk_rc l_drive(struct sk_engine *e, bool (*done)(void *), void *arg, int64_t deadline, struct sk_err *err) {
+    lock(e);
+    sk_rc rc = drive_until(L(e), done, arg, deadline);
+    unlock(e);
+    if (rc == SK_ECLOSED) return closed(err);
+    if (rc == SK_ETIMEOUT) return SK_ERR(err, rc, "the time is over");
+    return rc;
+}
+
+/* ---- functions, shapes ------------------------------------------------------------------------------------------------------------ */
+
+static sk_rc l_define(struct sk_engine *e, sk_fid fn, const char *name, struct sk_bytes def, struct sk_err *err) {
+    lock(e);
+    sk_rc rc = L(e)->closing ? closed(err) : sk_loop_define(L(e), fn.v, (struct sk_bytes){name, strlen(name)}, def, err);
+    unlock(e);
+    return rc;
+}
+
+static const char *res_name(struct sk_local *l, uint32_t i) {
+    static const char *const fixed[] = {"CPU", "GPU", "memory"};
+    return i < SK_RES_CUSTOM ? fixed[i] : i - SK_RES_CUSTOM < l->n_names ? l->names[i - SK_RES_CUSTOM] : "?";
+}
+
+static sk_rc l_shape(struct sk_engine *e, const struct sk_res *r, sk_shape *out, struct sk_err *err) {
+    struct sk_local *l = L(e);
+    lock(e);
+    sk_rc rc = SK_OK;
+    for (uint32_t i = 0; i < SK_RES_MAX && rc == SK_OK; i++) {
+        double unit = i == SK_RES_MEMORY ? 1 : SK_RES_UNIT;
+        if (r->amount[i] > l->place.total.amount[i])
+            rc = SK_ERR(err, SK_EINFEASIBLE, "a task or actor asks for %g %s, but this machine was given %g; ask for less, or start with more: init(%s)",
+                        (double)r->amount[i] / unit, res_name(l, i), (double)l->place.total.amount[i] / unit,
+                        i == SK_RES_CPU ? "num_cpus=..." : i == SK_RES_GPU ? "num_gpus=..." : i == SK_RES_MEMORY ? "_memory=..." : "resources={...}");
+    }
+    if (rc == SK_OK) rc = sk_place_shape(&l->place, r, out, err);
+    unlock(e);
+    return rc;
+}
+
+static sk_rc l_res_index(struct sk_engine *e, const char *name, uint32_t *out, struct sk_err *err) {
+    struct sk_local *l = L(e);
+    for (uint32_t i = 0; i < l->n_names; i++)
+        if (!strcmp(l->names[i], name)) {
+            *out = SK_RES_CUSTOM + i;
+            return SK_OK;
+        }
+    return SK_ERR(err, SK_EINFEASIBLE, "a task or actor asks for resource '%s', which this machine was not given; start with init(resources={\"%s\": n})", name,
+                  name);
+}
+
+static void l_resources(struct sk_engine *e, struct sk_res *total, struct sk_res *avail) {
+    lock(e);
+    *total = L(e)->place.total;
+    *avail = L(e)->place.avail;
+    unlock(e);
+}
+
+/* ---- tasks -------------------------------------------------------------------------------------------------------------------------- */
+
+/* Spec into a buffer: on the stack when small, else from the heap (*heap to free). */
+static struct sk_bytes encode(const struct sk_task_spec *s, uint8_t *stack, size_t cap, uint8_t **heap) {
+    struct sk_wr w = sk_wr_init(stack, cap);
+    *heap = NULL;
+    sk_spec_write(&w, s);
+    if (sk_wr_ok(&w)) return (struct sk_bytes){stack, w.n};
+    *heap = sk_alloc(SK_TAG_ENGINE, w.n);
+    if (!*heap) return (struct sk_bytes){NULL, 0};
+    w = sk_wr_init(*heap, w.n);
+    sk_spec_write(&w, s);
+    return (struct sk_bytes){*heap, w.n};
+}
+
+static sk_rc l_submit(struct sk_engine *e, const struct sk_task_spec *s, sk_oid *first, sk_tid *tid, struct sk_err *err) {
+    struct sk_local *l = L(e);
+    uint8_t stack[1024], *heap;
+    struct sk_bytes b = encode(s, stack, sizeof stack, &heap);
+    if (!b.p) return SK_ERR(err, SK_ENOMEM, "no memory for a task");
+    lock(e);
+    sk_rc rc;
+    if (l->closing) {
+        rc = closed(err);
+    } else {
+        uint64_t base = l->next_id + 1;
+        l->next_id += 1 + (s->n_returns == SK_STREAMING ? 0 : s->n_returns);
+        rc = sk_loop_submit(l, SK_PROC_DRIVER, base, b.p, b.n, s->sink, err);
+        if (rc == SK_OK) {
+            *first = (sk_oid){base + 1};
+            if (tid) *tid = (sk_tid){base};
+            /* Somebody submits many and waits for none yet: keep the workers fed without waking the loop thread. */
+            if (!l->driving && ++l->n_submits % PUMP_EVERY == 0) sk_loop_pump(l);
+            sk_loop_dispatch(l);
+        }
+    }
+    unlock(e);
+    sk_free(heap);
+    return rc;
+}
+
+struct stream_wait {
+    struct sk_local *l;
+    uint64_t tid, oid;
+    sk_rc rc;
+};
+static bool stream_done(void *arg) {
+    struct stream_wait *w = arg;
+    struct sk_ltask *t = sk_map_get(&w->l->tasks, w->tid);
+    w->rc = t ? sk_stream_take(w->l, t, SK_PROC_DRIVER, &w->oid) : SK_EDONE;
+    return w->rc != SK_EAGAIN;
+}
+
+static sk_rc l_stream_next(struct sk_engine *e, sk_tid t, int64_t deadline, sk_oid *out, struct sk_err *err) {
+    struct stream_wait w = {L(e), t.v, 0, SK_OK};
+    lock(e);
+    sk_rc rc = drive_until(L(e), stream_done, &w, deadline);
+    unlock(e);
+    if (rc == SK_ECLOSED) return closed(err);
+    if (rc != SK_OK) return SK_ERR(err, rc, "the time is over");
+    if (w.oid) *out = (sk_oid){w.oid};
+    if (w.rc == SK_EDONE) return SK_EDONE;
+    return w.rc == SK_OK ? SK_OK : SK_ERR(err, w.rc, "the task failed");
+}
+
+static void l_stream_drop(struct sk_engine *e, sk_tid t) {
+    struct sk_local *l = L(e);
+    lock(e);
+    struct sk_ltask *k = l->closing ? NULL : sk_map_get(&l->tasks, t.v);
+    if (k && k->is_stream && !k->sink) sk_stream_drop(l, k);
+    unlock(e);
+}
+
+static sk_rc l_cancel(struct sk_engine *e, sk_tid t, bool force, struct sk_err *err) {
+    struct sk_local *l = L(e);
+    lock(e);
+    sk_rc rc = SK_OK;
+    struct sk_ltask *k = sk_map_get(&l->tasks, t.v);
+    if (l->closing)
+        rc = closed(err);
+    else if (k)
+        sk_loop_cancel(l, k, force);
+    unlock(e);
+    return rc;
+}
+
+/* ---- actors --------------------------------------------------------------------------------------------------------------------------- */
+
+static sk_rc l_actor_create(struct sk_engine *e, const struct sk_actor_spec *s, sk_aid *out, sk_oid *ready, struct sk_err *err) {
+    struct sk_local *l = L(e);
+    struct sk_task_spec init = s->init;
+    init.n_returns = 1;
+    init.actor = (sk_aid){0};
+    uint8_t stack[1024], *heap;
+    struct sk_bytes b = encode(&init, stack, sizeof stack, &heap);
+    if (!b.p) return SK_ERR(err, SK_ENOMEM, "no memory for an actor");
+    lock(e);
+    sk_rc rc;
+    if (l->closing) {
+        rc = closed(err);
+    } else {
+        uint64_t base = l->next_id + 1;
+        l->next_id += 3;
+        rc = sk_loop_actor(l, SK_PROC_DRIVER, base, b.p, b.n, s->max_restarts, s->max_task_retries, err);
+        if (rc == SK_OK) {
+            *ready = (sk_oid){base + 1};
+            *out = (sk_aid){base + 2};
+            sk_loop_dispatch(l);
+        }
+    }
+    unlock(e);
+    sk_free(heap);
+    return rc;
+}
+
+static sk_rc l_actor_kill(struct sk_engine *e, sk_aid a, bool no_restart, struct sk_err *err) {
+    struct sk_local *l = L(e);
+    lock(e);
+    struct sk_obj *o = l->closing ? NULL : sk_obj_get(l, a.v);
+    struct sk_lactor *x = o && o->state == SK_O_ACTOR ? o->u.actor : NULL;
+    if (x && x->state != SK_A_DEAD) {
+        if (no_restart) {
+            /* Calls that are on its worker end when the worker's death is reported; those that wait end now. */
+            struct sk_lworker *w = x->worker;
+            x->stopping = true;
+            if (w) {
+                sk_pool_kill(l, w, "kill() was called on its actor");
+                while (!sk_list_empty(&x->queue))
+                    sk_loop_fail(l, sk_container_of(x->queue.next, struct sk_ltask, on), SK_EACTOR, "the actor is dead: kill() was called on it");
+            } else {
+                sk_actor_dead(l, x, "kill() was called on it");
+            }
+        } else if (x->worker) {
+            sk_pool_kill(l, x->worker, "kill(no_restart=False) was called on its actor");
+        }
+        sk_loop_drain(l);
+    }
+    unlock(e);
+    return x ? SK_OK : SK_ERR(err, SK_ENOENT, "no such actor");
+}
+
+/* ---- objects ---------------------------------------------------------------------------------------------------------------------------- */
+
+static void l_addref(struct sk_engine *e, sk_oid o) {
+    lock(e);
+    if (!L(e)->closing) SK_IGNORE(sk_own_ref(L(e)->own, o.v, SK_PROC_DRIVER, 1, NULL));
+    unlock(e);
+}
+static void l_release(struct sk_engine *e, sk_oid o) {
+    struct sk_local *l = L(e);
+    lock(e);
+    if (!l->closing && sk_own_unref(l->own, o.v, SK_PROC_DRIVER, 1, NULL) == SK_OK) sk_loop_drain(l);
+    unlock(e);
+}
+static void l_actor_addref(struct sk_engine *e, sk_aid a) { l_addref(e, (sk_oid){a.v}); }
+static void l_actor_release(struct sk_engine *e, sk_aid a) { l_release(e, (sk_oid){a.v}); }
+
+static sk_rc l_buf_alloc(struct sk_engine *e, size_t len, struct sk_buf *out, struct sk_err *err) {
+    struct sk_local *l = L(e);
+    sk_off off;
+    lock(e);
+    sk_rc rc = l->closing ? closed(err) : sk_store_alloc(l->store, SK_PROC_DRIVER, SK_MAX(len, 1), &off, err);
+    unlock(e);
+    if (rc == SK_OK) *out = (struct sk_buf){l->data_seg.base + off, len, off};
+    return rc;
+}
+static void l_buf_abort(struct sk_engine *e, struct sk_buf *b) {
+    struct sk_local *l = L(e);
+    lock(e);
+    if (!l->closing && b->data) SK_IGNORE(sk_store_unlease(l->store, SK_PROC_DRIVER, b->token, SK_MAX(b->len, 1), NULL));
+    b->data = NULL;
+    unlock(e);
+}
+
+static sk_rc l_put(struct sk_engine *e, const struct sk_payload *p, sk_oid *out, struct sk_err *err) {
+    struct sk_local *l = L(e);
+    struct sk_buf big = {0};
+    const struct sk_buf *buf = p->buf;
+    size_t len = buf ? p->buf_len : p->bytes.n;
+    if (!buf && len > SK_INLINE_MAX) {
+        SK_TRY(l_buf_alloc(e, len, &big, err));
+        memcpy(big.data, p->bytes.p, len);
+        buf = &big;
+    }
+    lock(e);
+    struct sk_obj *o = NULL;
+    sk_rc rc = l->closing ? closed(err) : sk_obj_new(l, l->next_id + 1, SK_PROC_DRIVER, &o, err);
+    if (rc == SK_OK) {
+        l->next_id++;
+        o->kind = p->kind;
+        o->len = len;
+        if (buf) {
+            o->where = SK_V_STORE;
+            o->u.off = buf->token;
+            size_t al = (size_t)SK_ALIGN(SK_MAX(len, 1), SK_STORE_ALIGN), have = (size_t)SK_ALIGN(SK_MAX(buf->len, 1), SK_STORE_ALIGN);
+            rc = sk_store_commit(l->store, SK_PROC_DRIVER, buf->token, SK_MAX(len, 1), err);
+            if (rc == SK_OK && have > al) SK_IGNORE(sk_store_unlease(l->store, SK_PROC_DRIVER, buf->token + al, have - al, NULL));
+        } else {
+            o->where = SK_V_INLINE;
+            o->u.inl = sk_inl_new(p->bytes.p, len);
+            if (!o->u.inl) rc = SK_ERR(err, SK_ENOMEM, "no memory for a value of %zu bytes", len);
+        }
+        if (rc == SK_OK) {
+            o->state = SK_O_READY;
+            if (p->n_contains) rc = sk_own_contains(l->own, o->id, (const uint64_t *)p->contains, p->n_contains, err);
+        }
+        if (rc == SK_OK)
+            *out = (sk_oid){o->id};
+        else {
+            SK_IGNORE(sk_own_unref(l->own, o->id, SK_PROC_DRIVER, 1, NULL));
+            sk_loop_drain(l);
+        }
+    } else if (buf) {
+        SK_IGNORE(sk_store_unlease(l->store, SK_PROC_DRIVER, buf->token, SK_MAX(buf->len, 1), NULL));
+    }
+    if (p->buf) p->buf->data = NULL;
+    unlock(e);
+    return rc;
+}
+
+struct get_wait {
+    struct sk_local *l;
+    const sk_oid *ids;
+    size_t n, at; /* ids[0..at) exist */
+    sk_rc rc;
+};
+static bool get_done(void *arg) {
+    struct get_wait *w = arg;
+    for (; w->at < w->n; w->at++) {
+        struct sk_obj *o = sk_obj_get(w->l, w->ids[w->at].v);
+        if (!o) {
+            w->rc = SK_ELOST;
+            return true;
+        }
+        if (o->state == SK_O_PENDING) return false;
+    }
+    return true;
+}
+
+static sk_rc l_get(struct sk_engine *e, const sk_oid *ids, size_t n, int64_t deadline, struct sk_view *out, struct sk_err *err) {
+    struct sk_local *l = L(e);
+    struct get_wait w = {l, ids, n, 0, SK_OK};
+    lock(e);
+    sk_rc rc = l->closing ? SK_ECLOSED : get_done(&w) ? SK_OK : drive_until(l, get_done, &w, deadline);
+    if (rc == SK_OK) rc = w.rc;
+    for (size_t i = 0; rc == SK_OK && i < n; i++) {
+        struct sk_obj *o = sk_obj_get(l, ids[i].v);
+        out[i] = (struct sk_view){.kind = o->kind, .oid = ids[i], .len = o->len};
+        if (o->state == SK_O_ACTOR) continue;
+        if (o->where == SK_V_STORE) {
+            SK_IGNORE(sk_store_pin(l->store, SK_PROC_DRIVER, o->u.off));
+            out[i].data = l->data_seg.base + o->u.off;
+            out[i].token = o->u.off << 1 | 1;
+        } else if (o->u.inl) {
+            o->u.inl->refs++;
+            out[i].data = o->u.inl->bytes;
+            out[i].token = (uint64_t)(uintptr_t)o->u.inl;
+        } else {
+            out[i].len = 0;
+            out[i].data = (const uint8_t *)"";
+        }
+    }
+    unlock(e);
+    if (rc == SK_ECLOSED) return closed(err);
+    if (rc == SK_ETIMEOUT) return SK_ERR(err, rc, "get: the time is over, %zu of %zu objects exist", w.at, n);
+    if (rc == SK_ELOST) return SK_ERR(err, rc, "get: object %llu does not exist any more: its last reference was released", (unsigned long long)ids[w.at].v);
+    return rc;
+}
+
+static void l_view_release(struct sk_engine *e, struct sk_view *v) {
+    struct sk_local *l = L(e);
+    if (!v->token) return;
+    lock(e);
+    if (!l->closing) {
+        if (v->token & 1)
+            (void)sk_store_unpin(l->store, SK_PROC_DRIVER, v->token >> 1);
+        else
+            sk_inl_drop((struct sk_inl *)(uintptr_t)v->token);
+    }
+    unlock(e);
+    v->token = 0;
+    v->data = NULL;
+}
+
+struct wait_wait {
+    struct sk_local *l;
+    const sk_oid *ids;
+    size_t n, want, n_ready;
+    uint64_t seen;
+    bool *ready, fresh;
+};
+static bool wait_done(void *arg) {
+    struct wait_wait *w = arg;
+    if (w->fresh && w->seen == w->l->progress) return false;
+    w->fresh = true;
+    w->seen = w->l->progress;
+    for (size_t i = 0; i < w->n; i++) {
+        if (w->ready[i]) continue;
+        struct sk_obj *o = sk_obj_get(w->l, w->ids[i].v);
+        if (!o || o->state != SK_O_PENDING) {
+            w->ready[i] = true;
+            w->n_ready++;
+        }
+    }
+    return w->n_ready >= w->want;
+}
+
+static sk_rc l_wait(struct sk_engine *e, const sk_oid *ids, size_t n, size_t want, int64_t deadline, bool *ready, struct sk_err *err) {
+    struct sk_local *l = L(e);
+    struct wait_wait w = {l, ids, n, SK_MIN(want, n), 0, 0, ready, false};
+    memset(ready, 0, n * sizeof *ready);
+    lock(e);
+    sk_rc rc = l->closing ? SK_ECLOSED : wait_done(&w) ? SK_OK : drive_until(l, wait_done, &w, deadline);
+    unlock(e);
+    if (rc == SK_ECLOSED) return closed(err);
+    if (rc == SK_ETIMEOUT) return SK_ERR(err, rc, "wait: the time is over");
+    return rc;
+}
+
+/* ---- the rest ------------------------------------------------------------------------------------------------------------------------------ */
+
+static sk_rc l_preload(struct sk_engine *e, struct sk_bytes note, struct sk_err *err) {
+    struct sk_local *l = L(e);
+    lock(e);
+    sk_rc rc = l->closing ? closed(err) : SK_OK;
+    if (rc == SK_OK && !l->srv_dead) rc = sk_forksrv_note(&l->srv, note.p, note.n, err);
+    unlock(e);
+    return rc;
+}
+
+static size_t l_workers(struct sk_engine *e, struct sk_worker_info *out, size_t cap) {
+    struct sk_local *l = L(e);
+    size_t n = 0;
+    lock(e);
+    for (uint32_t i = 0; i < l->n_slots; i++) {
+        struct sk_lworker *w = l->workers[i];
+        if (!w) continue;
+        if (n < cap)
+            out[n] = (struct sk_worker_info){w->pid, i, w->killed ? 3 : w->place.state == SK_W_STARTING ? 0 : w->place.state == SK_W_IDLE ? 1 : 2, w->n_done};
+        n++;
+    }
+    unlock(e);
+    return n;
+}
+
+static size_t l_status(struct sk_engine *e, char *buf, size_t cap) {
+    struct sk_local *l = L(e);
+    struct sk_store_stats s;
+    lock(e);
+    sk_store_get_stats(l->store, &s);
+    int n = snprintf(buf, cap,
+                     "workers %u\nworkers_idle %u\ntasks_known %u\ntasks_ready %u\ntasks_done %llu\nretries %llu\nworker_deaths %llu\nobjects %llu\n"
+                     "store_size_bytes %llu\nstore_sealed_bytes %llu\nstore_leased_bytes %llu\nstore_warm_bytes %llu\nstore_peak_bytes %llu\nstore_pins %llu\nheap_bytes %lld\n",
+                     l->n_live, l->place.n_idle, l->tasks.n, l->place.n_ready, (unsigned long long)l->n_tasks_done, (unsigned long long)l->n_retries,
+                     (unsigned long long)l->n_worker_deaths, (unsigned long long)sk_own_n(l->own), (unsigned long long)s.size_bytes,
+                     (unsigned long long)s.sealed_bytes, (unsigned long long)s.leased_bytes, (unsigned long long)s.warm_bytes,
+                     (unsigned long long)s.peak_bytes, (unsigned long long)s.n_pins, (long long)sk_mem_bytes(SK_TAG_ENGINE));
+    unlock(e);
+    return (size_t)n + 1;
+}
+
+static void free_all(struct sk_local *l) {
+    uint64_t k;
+    void *v;
+    if (l->own) {
+        sk_loop_drain(l);
+        for (uint32_t c = 0; sk_own_each(l->own, &c, &k, &v);) {
+            struct sk_obj *o = v;
+            if (o->state == SK_O_READY && o->where == SK_V_INLINE) sk_inl_drop(o->u.inl);
+            for (struct sk_dep *d = o->deps; d;) {
+                struct sk_dep *next = d->next;
+                sk_free(d);
+                d = next;
+            }
+            sk_free(o);
+        }
+    }
+    for (uint32_t i = 0; sk_map_next(&l->tasks, &i, &k, &v);) {
+        struct sk_ltask *t = v;
+        for (struct sk_dep *d = t->stream_waiters; d;) {
+            struct sk_dep *next = d->next;
+            sk_free(d);
+            d = next;
+        }
+        sk_vec_free(&t->yields);
+        sk_vec_free(&t->note_hash);
+        sk_free(t);
+    }
+    for (uint32_t i = 0; sk_map_next(&l->fns, &i, &k, &v);) {
+        struct sk_fn *f = v;
+        sk_free(f->name);
+        sk_free(f->def);
+        sk_free(f);
+    }
+    while (!sk_list_empty(&l->actors)) {
+        struct sk_lactor *a = sk_container_of(l->actors.next, struct sk_lactor, link);
+        sk_list_del(&a->link);
+        sk_inl_drop(a->dead_value);
+        sk_free(a);
+    }
+    for (uint32_t i = 0; i < l->n_slots; i++) {
+        struct sk_lworker *w = l->workers[i];
+        if (!w) continue;
+        while (!sk_list_empty(&w->reqs)) {
+            struct sk_list *it = w->reqs.next;
+            sk_list_del(it);
+            sk_free(sk_container_of(it, struct sk_req, link));
+        }
+        for (uint32_t j = 0; j < w->out.n; j++) sk_free(w->out.p[j]);
+        sk_vec_free(&w->out);
+        sk_vec_free(&w->big);
+        sk_map_deinit(&w->known);
+        sk_free(w);
+    }
+    sk_map_deinit(&l->tasks);
+    sk_map_deinit(&l->fns);
+    sk_place_deinit(&l->place);
+    if (l->own) sk_own_destroy(l->own);
+    struct sk_store_stats st = {0};
+    if (l->store) {
+        sk_store_get_stats(l->store, &st);
+        sk_store_destroy(l->store);
+    }
+    sk_seg_close(&l->ctl_seg);
+    if (st.n_pins) { /* views are out: their pages stay mapped (rule 7), only the descriptor goes */
+        if (l->data_seg.fd >= 0) close(l->data_seg.fd);
+    } else {
+        sk_seg_close(&l->data_seg);
+    }
+    for (uint32_t i = 0; i < l->n_names; i++) sk_free(l->names[i]);
+    for (char *const *a = l->argv; a && *a; a++) sk_free(*a);
+    for (char *const *a = l->env; a && *a; a++) sk_free(*a);
+    sk_free((void *)l->argv);
+    sk_free((void *)l->env);
+    sk_free(l->names);
+    sk_free(l->workers);
+    sk_free(l->note.p);
+    pthread_cond_destroy(&l->turn);
+    pthread_mutex_destroy(&l->mu);
+    sk_free(l);
+}
+
+static void l_close(struct sk_engine *e) {
+    struct sk_local *l = L(e);
+    lock(e);
+    l->closing = true;
+    pthread_cond_broadcast(&l->turn);
+    sk_bell_ring(&l->ctl->bell[0]);
+    while (l->driving || l->n_callers) { /* callers on other threads leave first */
+        pthread_cond_broadcast(&l->turn);
+        unlock(e);
+        sched_yield();
+        lock(e);
+    }
+    unlock(e);
+    sk_pool_stop(l);
+    free_all(l);
+}
+
+static const struct sk_engine_ops ops = {
+    .name = "local", .close = l_close, .fn_define = l_define, .shape = l_shape, .res_index = l_res_index, .resources = l_resources,
+    .submit = l_submit, .stream_next = l_stream_next, .stream_drop = l_stream_drop, .cancel = l_cancel,
+    .actor_create = l_actor_create, .actor_kill = l_actor_kill, .actor_addref = l_actor_addref, .actor_release = l_actor_release,
+    .buf_alloc = l_buf_alloc, .buf_abort = l_buf_abort, .put = l_put, .get = l_get, .view_release = l_view_release, .wait = l_wait,
+    .addref = l_addref, .release = l_release, .drive = l_drive, .lock = lock, .unlock = unlock, .preload = l_preload,
+    .workers = l_workers, .status = l_status,
+};
+
+static char **copy_strings(char *const *v) {
+    size_t n = 0;
+    while (v[n]) n++;
+    char **c = sk_calloc(SK_TAG_ENGINE, (n + 1) * sizeof *c);
+    for (size_t i = 0; c && i < n; i++)
+        if (!(c[i] = sk_strdup(SK_TAG_ENGINE, v[i]))) return c; /* short: exec will fail and say so */
+    return c;
+}
+
+static sk_rc l_open(const struct sk_engine_conf *conf, struct sk_engine **out, struct sk_err *err) {
+    if (!conf->spawn_argv || !conf->spawn_argv[0]) return SK_ERR(err, SK_EINVAL, "the local engine needs spawn_argv: the command of its fork server");
+    struct sk_local *l = sk_calloc(SK_TAG_ENGINE, sizeof *l);
+    if (!l) return SK_ERR(err, SK_ENOMEM, "no memory for the engine");
+    l->base = (struct sk_engine){&ops, SK_CAP_PROCESSES | SK_CAP_ZERO_COPY | SK_CAP_KILL | SK_CAP_DRIVER};
+    l->ctl_seg = l->data_seg = SK_SEG_EMPTY;
+    l->wake_fd = l->srv.sock = -1;
+    pthread_mutexattr_t ma;
+    pthread_mutexattr_init(&ma);
+    pthread_mutexattr_settype(&ma, PTHREAD_MUTEX_RECURSIVE);
+    pthread_mutex_init(&l->mu, &ma);
+    pthread_mutexattr_destroy(&ma);
+    pthread_condattr_t ca;
+    pthread_condattr_init(&ca);
+    pthread_condattr_setclock(&ca, CLOCK_MONOTONIC);
+    pthread_cond_init(&l->turn, &ca);
+    pthread_condattr_destroy(&ca);
+    sk_map_init(&l->tasks, SK_TAG_ENGINE);
+    sk_map_init(&l->fns, SK_TAG_ENGINE);
+    sk_list_init(&l->actors);
+    l->n_cpu = conf->total.amount[SK_RES_CPU] / SK_RES_UNIT;
+    l->max_workers = conf->max_workers ? conf->max_workers : (uint32_t)SK_MIN(SK_MAX(4 * l->n_cpu, 0) + 128, 1024);
+    l->n_slots = l->max_workers;
+    long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    l->spin_ns = conf->spin_ns >= 0 ? conf->spin_ns : cores > 1 ? SPIN_NS : 0;
+    l->idle_reap_ns = conf->idle_reap_ns ? conf->idle_reap_ns : INT64_C(30000000000);
+    sk_rc rc = sk_place_init(&l->place, &conf->total, err);
+    if (rc != SK_OK) goto out;
+    l->argv = copy_strings(conf->spawn_argv);
+    l->env = conf->spawn_env ? copy_strings(conf->spawn_env) : NULL;
+    l->workers = sk_calloc(SK_TAG_ENGINE, l->n_slots * sizeof *l->workers);
+    l->names = sk_calloc(SK_TAG_ENGINE, (conf->n_custom + 1) * sizeof *l->names);
+    if (!l->argv || !l->workers || !l->names || conf->n_custom > SK_RES_MAX - SK_RES_CUSTOM) {
+        rc = conf->n_custom > SK_RES_MAX - SK_RES_CUSTOM ? SK_ERR(err, SK_EINVAL, "at most %d custom resources", SK_RES_MAX - SK_RES_CUSTOM)
+                                                         : SK_ERR(err, SK_ENOMEM, "no memory for the engine");
+        goto out;
+    }
+    for (uint32_t i = 0; i < conf->n_custom; i++) l->names[l->n_names++] = sk_strdup(SK_TAG_ENGINE, conf->custom_names[i]);
+    if (conf->preload.n) {
+        l->note.p = sk_memdup(SK_TAG_ENGINE, conf->preload.p, conf->preload.n);
+        l->note.n = l->note.p ? conf->preload.n : 0;
+    }
+    SK_GO(sk_own_create(&l->own, err));
+    SK_GO(sk_store_create(&l->store, SK_ALIGN(SK_MAX(conf->store_bytes, 1u << 20), 4096), err));
+    SK_GO(sk_seg_create(&l->ctl_seg, "skate-ctl", 4096 + l->n_slots * sk_slot_stride(), false, err));
+    SK_GO(sk_seg_create(&l->data_seg, "skate-data", SK_ALIGN(SK_MAX(conf->store_bytes, 1u << 20), 4096), true, err));
+    l->ctl = (struct sk_ctl *)(void *)l->ctl_seg.base;
+    l->ctl->magic = SK_CTL_MAGIC;
+    l->ctl->version = SK_CTL_VERSION;
+    l->ctl->n_slots = l->n_slots;
+    l->ctl->ring_size = SK_RING_SIZE;
+    l->ctl->data_size = l->data_seg.size;
+    l->ctl->slot_stride = sk_slot_stride();
+    atomic_store(&l->ctl->who, 1);
+    SK_GO(sk_pool_start(l, err));
+    *out = &l->base;
+    return SK_OK;
+out:
+    sk_pool_stop(l);
+    free_all(l);
+    return rc;
+}
+
+const struct sk_engine_class sk_engine_by_local = {.name = "local", .open = l_open};

@@ -1,0 +1,97 @@
+/* actor.c - actors of the local engine: a worker of their own, calls in order of submission, restarts. Runs with the lock held.
+ *
+ *     STARTING --constructor done--> ALIVE --worker died, restarts left--> STARTING ... --> DEAD
+ *
+ * Calls wait in a->queue until they are at its head and their arguments exist (as in Ray: one that waits holds up those behind it), then
+ * go to the worker's ring, at most SK_PLACE_DEPTH_MAX at a time. An actor nobody can name any more is stopped after its last call. */
+#include <stdio.h>
+
+#include "base/clock.h"
+#include "base/mem.h"
+#include "base/vec.h"
+#include "engine/local/local_int.h"
+
+static void find_worker(struct sk_local *l, struct sk_lactor *a) {
+    if (!sk_place_fits_now(&l->place, a->shape)) return; /* asked again when something is given back */
+    struct sk_list *first = sk_list_first(&l->place.idle);
+    if (!first) {
+        if (l->place.n_starting == 0) (void)sk_pool_spawn(l);
+        return;
+    }
+    struct sk_lworker *w = sk_container_of(sk_container_of(first, struct sk_place_worker, link), struct sk_lworker, place);
+    sk_place_worker_actor(&l->place, &w->place, a->shape);
+    w->actor = a;
+    a->worker = w;
+    a->placed = false;
+    l->n_homeless--;
+}
+
+void sk_actor_advance(struct sk_local *l, struct sk_lactor *a) {
+    if (a->state == SK_A_DEAD) return;
+    if (a->stopping && sk_list_empty(&a->queue) && a->n_sent == 0) {
+        struct sk_lworker *w = a->worker;
+        sk_actor_dead(l, a, "its last handle was released");
+        if (w) sk_pool_kill(l, w, "its actor ended");
+        return;
+    }
+    if (!a->worker) {
+        if (a->init->state == SK_T_READY) find_worker(l, a);
+        if (!a->worker) return;
+    }
+    if (!a->placed) {
+        if (a->init->state != SK_T_READY || !sk_loop_send_task(l, a->init, a->worker)) return;
+        a->placed = true;
+        a->n_sent++;
+    }
+    while (!sk_list_empty(&a->queue) && a->n_sent < SK_PLACE_DEPTH_MAX) { /* behind the constructor: the ring keeps the order */
+        struct sk_ltask *t = sk_container_of(a->queue.next, struct sk_ltask, on);
+        if (t->state != SK_T_READY || !sk_loop_send_task(l, t, a->worker)) return;
+        a->n_sent++;
+    }
+}
+
+void sk_actor_dead(struct sk_local *l, struct sk_lactor *a, const char *why) {
+    if (a->state == SK_A_DEAD) return;
+    a->state = SK_A_DEAD;
+    if (!a->worker) l->n_homeless--;
+    snprintf(a->why, sizeof a->why, "%s", why);
+    struct sk_lworker *w = a->worker;
+    a->worker = NULL;
+    if (w) {
+        w->actor = NULL; /* its process is of no use to others: user state is in it */
+        sk_pool_kill(l, w, "its actor is dead");
+    }
+    if (a->init->state != SK_T_FINISHED) sk_loop_fail(l, a->init, SK_EACTOR, "the actor died before it was ready: %s", why);
+    while (!sk_list_empty(&a->queue)) {
+        struct sk_ltask *t = sk_container_of(a->queue.next, struct sk_ltask, on);
+        if (a->dead_kind)
+            sk_loop_finish_error(l, t, a->dead_kind, a->dead_value ? (void *)a->dead_value->bytes : (void *)"",
+                                 a->dead_value ? a->dead_value->len : 0);
+        else
+            sk_loop_fail(l, t, SK_EACTOR, "the actor is dead: %s", why);
+    }
+    l->progress++;
+}
+
+void sk_actor_worker_died(struct sk_local *l, struct sk_lactor *a, const char *why) {
+    a->worker = NULL;
+    a->n_sent = 0;
+    a->placed = false;
+    if (a->state == SK_A_DEAD) return;
+    l->n_homeless++;
+    if (a->stopping || a->restarts_left == 0) {
+        sk_actor_dead(l, a, why);
+        return;
+    }
+    if (a->restarts_left > 0) a->restarts_left--;
+    a->state = SK_A_STARTING;
+    a->init->state = SK_T_READY; /* its return object keeps its first value */
+    a->init->attempt++;
+    sk_actor_advance(l, a);
+}
+
+/* The last reference is gone: calls already made are finished first (an actor that was dead all along is only forgotten). */
+void sk_actor_unreferenced(struct sk_local *l, struct sk_lactor *a) {
+    a->stopping = true;
+    sk_actor_advance(l, a);
+}

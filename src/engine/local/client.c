@@ -1,0 +1,598 @@
+/* client.c - the engine as a worker sees it: the calls of engine.h as messages to the driver. What needs no answer (submit, put, reference
+ * counts, definitions) is sent and forgotten: messages of a process are handled in order, so no acknowledgement is needed. Ids of new
+ * objects come from the worker's own range. Store memory is leased in pieces and cut here without a round trip. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "base/clock.h"
+#include "base/fault.h"
+#include "base/mem.h"
+#include "engine/local/worker_int.h"
+
+#define SPIN_NS 20000
+
+static struct sk_client *C(struct sk_engine *e) { return sk_container_of(e, struct sk_client, base); }
+
+/* ---- messages ------------------------------------------------------------------------------------------------------------------ */
+
+void sk_client_ring(struct sk_client *c, bool lazy) {
+    uint32_t who = atomic_load_explicit(&c->ctl->who, memory_order_seq_cst);
+    if (lazy && who == 0 && !sk_ring_empty(&c->down)) /* it wakes by itself within a millisecond, and more is coming */
+        atomic_fetch_add_explicit(&c->ctl->bell[0].seq, 1, memory_order_seq_cst);
+    else
+        sk_bell_ring(&c->ctl->bell[who & 1]);
+}
+
+static void *reserve(struct sk_client *c, size_t len) {
+    for (;;) {
+        void *p = sk_ring_reserve(&c->up, len);
+        if (p) return p;
+        uint32_t seen = sk_bell_seq(&c->slot->bell);
+        atomic_store_explicit(&c->slot->want_space, 1, memory_order_seq_cst);
+        p = sk_ring_reserve(&c->up, len);
+        if (p) return p;
+        sk_client_ring(c, false);
+        (void)sk_bell_wait(&c->slot->bell, seen, SPIN_NS, sk_now_ns() + 100000000);
+    }
+}
+
+static sk_rc lease(struct sk_client *c, uint64_t len, uint64_t *off, struct sk_err *err);
+
+void sk_client_send(struct sk_client *c, const void *msg, size_t len, bool wake) {
+    if (len <= sk_ring_max_msg(&c->up)) {
+        void *p = reserve(c, len);
+        memcpy(p, msg, len);
+        SK_FAULT_HERE("worker.before_publish");
+        sk_ring_commit(&c->up, len);
+    } else {
+        uint64_t off;
+        struct sk_err err;
+        pthread_mutex_unlock(&c->mu);
+        sk_rc rc = lease(c, SK_ALIGN(len, SK_STORE_ALIGN), &off, &err);
+        pthread_mutex_lock(&c->mu);
+        if (rc != SK_OK) { /* a message that cannot be sent must not be lost quietly: the driver sees a dead worker and says why */
+            int n = snprintf(c->slot->crash, sizeof c->slot->crash, "no store memory for a message of %zu bytes: %s", len, err.msg);
+            (void)n;
+            abort();
+        }
+        memcpy(c->data_seg.base + off, msg, len);
+        struct { uint32_t type, pad; uint64_t off, len; } m = {SK_M_BIGUP, 0, off, len};
+        void *p = reserve(c, sizeof m);
+        memcpy(p, &m, sizeof m);
+        sk_ring_commit(&c->up, sizeof m);
+    }
+    if (wake) sk_client_ring(c, false);
+}
+
+static struct sk_msg *keep(const void *p, size_t len, uint64_t req) {
+    struct sk_msg *m = sk_alloc(SK_TAG_ENGINE, sizeof *m + len);
+    if (!m) abort(); /* a worker without memory is a dead worker; the driver retries elsewhere */
+    sk_list_init(&m->link);
+    m->req = req;
+    m->len = len;
+    memcpy(m->bytes, p, len);
+    return m;
+}
+
+static void got_func(struct sk_client *c, struct sk_rd *r) {
+    uint64_t fid = sk_rd_u64(r);
+    struct sk_bytes name = sk_rd_bytes(r), def = sk_rd_bytes(r);
+    if (r->bad || sk_map_get(&c->defs, fid)) return;
+    struct sk_def *d = sk_calloc(SK_TAG_ENGINE, sizeof *d);
+    if (!d || !(d->name = sk_calloc(SK_TAG_ENGINE, name.n + 1)) || !(d->def = sk_memdup(SK_TAG_ENGINE, def.n ? def.p : "", def.n ? def.n : 1))) abort();
+    memcpy(d->name, name.p, name.n);
+    d->len = def.n;
+    if (sk_map_put(&c->defs, fid, d) != SK_OK) abort();
+}
+
+static bool handle(struct sk_client *c, const void *p, size_t len, bool in_wait, struct sk_msg **task) {
+    struct sk_rd r = sk_rd_init(p, len);
+    uint32_t type = sk_rd_u32(&r);
+    switch (type) {
+    case SK_M_TASK: {
+        const struct sk_msg_task *h = p;
+        if (in_wait && h->aid == 0) { /* what is behind a waiting task goes back: another worker will take it */
+            uint64_t want = h->tid << 2 | SK_CLAIM_QUEUED;
+            if (atomic_compare_exchange_strong(&c->slot->claims[h->claim], &want, h->tid << 2 | SK_CLAIM_TAKEN)) {
+                struct { uint32_t type, pad; uint64_t tid; } m = {SK_M_RETURNED, 0, h->tid};
+                sk_client_send(c, &m, sizeof m, true);
+            }
+        } else if (in_wait) {
+            sk_list_push_back(&c->queue, &keep(p, len, 0)->link);
+        } else {
+            *task = keep(p, len, 0);
+        }
+        break;
+    }
+    case SK_M_FUNC: got_func(c, &r); break;
+    case SK_M_REPLY: {
+        (void)sk_rd_u32(&r);
+        uint64_t req = sk_rd_u64(&r);
+        sk_list_push_back(&c->replies, &keep(p, len, req)->link);
+        break;
+    }
+    case SK_M_CREDIT:
+        if (sk_rd_u64(&r) == c->cur_tid) c->credit = sk_rd_u64(&r);
+        break;
+    case SK_M_UNLEASE: sk_client_idle(c); break;
+    case SK_M_EXIT: c->exit = true; break;
+    default: break;
+    }
+    return true;
+}
+
+bool sk_client_read(struct sk_client *c, bool in_wait, struct sk_msg **task) {
+    size_t len;
+    const void *p = sk_ring_peek(&c->down, &len);
+    if (!p) {
+        if (len == SIZE_MAX) abort(); /* the driver's own memory is damaged */
+        return false;
+    }
+    struct sk_rd r = sk_rd_init(p, len);
+    if (sk_rd_u32(&r) == SK_M_BIG) {
+        uint64_t off = sk_rd_u64(&r), n = sk_rd_u64(&r);
+        struct sk_msg *m = keep(c->data_seg.base + off, (size_t)n, 0);
+        struct { uint32_t type, pad; uint64_t off; } f = {SK_M_BIGFREE, 0, off};
+        sk_ring_pop(&c->down);
+        sk_client_send(c, &f, sizeof f, false);
+        handle(c, m->bytes, m->len, in_wait, task);
+        sk_free(m);
+        return true;
+    }
+    /* Sending from inside handle() can wait for room; the message is copied or done with by then, but popped only after: fine, the driver
+     * does not wait for us. */
+    handle(c, p, len, in_wait, task);
+    sk_ring_pop(&c->down);
+    return true;
+}
+
+void sk_client_sleep(struct sk_client *c, uint32_t seen, int64_t spin_ns, int64_t deadline) {
+    int64_t cap = sk_now_ns() + (c->n_waiting > 1 ? 1000000 : 1000000000);
+    (void)sk_bell_wait(&c->slot->bell, seen, spin_ns, SK_MIN(deadline, cap));
+}
+
+/* Waits for the answer to `req`; the caller frees it. Not locked. At the deadline the driver is told, and it always answers. */
+static struct sk_msg *answer(struct sk_client *c, uint64_t req, int64_t deadline) {
+    struct sk_msg *got = NULL;
+    bool told = false;
+    if (c->runner->block_begin) c->runner->block_begin(c->runner->ctx);
+    pthread_mutex_lock(&c->mu);
+    c->n_waiting++;
+    for (;;) {
+        uint32_t seen = sk_bell_seq(&c->slot->bell);
+        while (sk_client_read(c, true, NULL)) {}
+        SK_LIST_EACH(it, &c->replies) {
+            struct sk_msg *m = sk_container_of(it, struct sk_msg, link);
+            if (m->req == req) {
+                got = m;
+                break;
+            }
+        }
+        if (got) break;
+        if (!told && deadline != INT64_MAX && sk_now_ns() >= deadline) {
+            struct { uint32_t type, pad; uint64_t req; } m = {SK_M_TIMEOUT, 0, req};
+            sk_client_send(c, &m, sizeof m, true);
+            told = true;
+        }
+        pthread_mutex_unlock(&c->mu);
+        sk_client_sleep(c, seen, SPIN_NS, told ? INT64_MAX : deadline);
+        pthread_mutex_lock(&c->mu);
+    }
+    sk_list_del(&got->link);
+    c->n_waiting--;
+    pthread_mutex_unlock(&c->mu);
+    if (c->runner->block_end) c->runner->block_end(c->runner->ctx);
+    return got;
+}
+
+/* Head of an answer: its code, with the text of an error. */
+static sk_rc answer_rc(const struct sk_msg *m, struct sk_rd *r, struct sk_err *err) {
+    *r = sk_rd_init(m->bytes, m->len);
+    (void)sk_rd_u32(r);
+    sk_rc rc = (sk_rc)sk_rd_u32(r);
+    (void)sk_rd_u64(r);
+    if (rc == SK_OK || rc == SK_EDONE || rc == SK_ETASK) return rc;
+    if (sk_rd_end(r)) return SK_ERR(err, rc, "%s", sk_rc_name(rc));
+    struct sk_bytes b = sk_rd_bytes(r);
+    return SK_ERR(err, rc, "%.*s", (int)b.n, (const char *)b.p);
+}
+
+/* ---- store memory ---------------------------------------------------------------------------------------------------------------- */
+
+static sk_rc lease(struct sk_client *c, uint64_t len, uint64_t *off, struct sk_err *err) {
+    pthread_mutex_lock(&c->mu);
+    uint64_t req = ++c->next_req;
+    struct { uint32_t type, pad; uint64_t req, len; } q = {SK_M_LEASE, 0, req, len};
+    sk_client_send(c, &q, sizeof q, true);
+    pthread_mutex_unlock(&c->mu);
+    struct sk_msg *m = answer(c, req, INT64_MAX);
+    struct sk_rd r;
+    sk_rc rc = answer_rc(m, &r, err);
+    if (rc == SK_OK) *off = sk_rd_u64(&r);
+    sk_free(m);
+    return rc;
+}
+
+static void give(struct sk_client *c, uint64_t off, uint64_t len) { /* locked */
+    struct { uint32_t type, pad; uint64_t off, len; } m = {SK_M_GIVE, 0, off, len};
+    if (len) sk_client_send(c, &m, sizeof m, false);
+}
+
+void sk_client_idle(struct sk_client *c) {
+    give(c, c->lease_off + c->lease_used, c->lease_len - c->lease_used);
+    c->lease_off = c->lease_len = c->lease_used = 0;
+}
+
+static sk_rc c_buf_alloc(struct sk_engine *e, size_t len, struct sk_buf *out, struct sk_err *err) {
+    struct sk_client *c = C(e);
+    uint64_t al = SK_ALIGN(SK_MAX(len, 1), SK_STORE_ALIGN), off = 0;
+    bool have = false;
+    pthread_mutex_lock(&c->mu);
+    if (al <= c->chunk / 2) {
+        if (c->lease_len - c->lease_used < al) {
+            sk_client_idle(c);
+            pthread_mutex_unlock(&c->mu);
+            uint64_t o;
+            sk_rc rc = lease(c, c->chunk, &o, NULL); /* refused: the exact size may still fit */
+            pthread_mutex_lock(&c->mu);
+            if (rc == SK_OK) {
+                sk_client_idle(c); /* another thread may have got one meanwhile */
+                c->lease_off = o;
+                c->lease_len = c->chunk;
+                c->lease_used = 0;
+            }
+        }
+        if (c->lease_len - c->lease_used >= al) {
+            off = c->lease_off + c->lease_used;
+            c->lease_used += al;
+            have = true;
+        }
+    }
+    pthread_mutex_unlock(&c->mu);
+    if (!have) SK_TRY(lease(c, al, &off, err));
+    *out = (struct sk_buf){c->data_seg.base + off, len, off};
+    return SK_OK;
+}
+
+static void buf_tail(struct sk_client *c, uint64_t off, uint64_t len) { /* locked; the end of an allocation is not needed */
+    if (!len) return;
+    if (c->lease_len && off + len == c->lease_off + c->lease_used)
+        c->lease_used -= len;
+    else
+        give(c, off, len);
+}
+
+static void c_buf_abort(struct sk_engine *e, struct sk_buf *b) {
+    struct sk_client *c = C(e);
+    if (!b->data) return;
+    pthread_mutex_lock(&c->mu);
+    buf_tail(c, b->token, SK_ALIGN(SK_MAX(b->len, 1), SK_STORE_ALIGN));
+    pthread_mutex_unlock(&c->mu);
+    b->data = NULL;
+}
+
+sk_rc sk_client_value(struct sk_client *c, const struct sk_payload *p, struct sk_val *v, const void **bytes, struct sk_err *err) {
+    *v = (struct sk_val){.kind = p->kind};
+    *bytes = p->bytes.p;
+    if (p->buf) {
+        uint64_t al = SK_ALIGN(SK_MAX(p->buf_len, 1), SK_STORE_ALIGN), have = SK_ALIGN(SK_MAX(p->buf->len, 1), SK_STORE_ALIGN);
+        v->where = SK_V_STORE;
+        v->off = p->buf->token;
+        v->len = SK_MAX(p->buf_len, 1);
+        pthread_mutex_lock(&c->mu);
+        buf_tail(c, v->off + al, have - al);
+        pthread_mutex_unlock(&c->mu);
+        p->buf->data = NULL;
+    } else if (p->bytes.n > SK_INLINE_MAX) {
+        struct sk_buf b;
+        SK_TRY(c_buf_alloc(&c->base, p->bytes.n, &b, err));
+        memcpy(b.data, p->bytes.p, p->bytes.n);
+        v->where = SK_V_STORE;
+        v->off = b.token;
+        v->len = p->bytes.n;
+    } else {
+        v->where = SK_V_INLINE;
+        v->len = p->bytes.n;
+    }
+    return SK_OK;
+}
+
+/* ---- the calls -------------------------------------------------------------------------------------------------------------------- */
+
+static void c_close(struct sk_engine *e) { (void)e; } /* the worker ends with its process */
+
+static sk_rc c_define(struct sk_engine *e, sk_fid fn, const char *name, struct sk_bytes def, struct sk_err *err) {
+    struct sk_client *c = C(e);
+    struct sk_wr m = sk_wr_init(NULL, 0);
+    for (int pass = 0; pass < 2; pass++) {
+        sk_wr_u32(&m, SK_M_DEFINE);
+        sk_wr_u64(&m, fn.v);
+        sk_wr_str(&m, name);
+        sk_wr_bytes(&m, def.p, def.n);
+        if (pass == 0) {
+            uint8_t *p = sk_alloc(SK_TAG_ENGINE, m.n);
+            if (!p) return SK_ERR(err, SK_ENOMEM, "no memory for a function definition");
+            m = sk_wr_init(p, m.n);
+        }
+    }
+    pthread_mutex_lock(&c->mu);
+    sk_client_send(c, m.p, m.n, false);
+    pthread_mutex_unlock(&c->mu);
+    sk_free(m.p);
+    return SK_OK;
+}
+
+static uint64_t ask(struct sk_client *c, const void *msg, size_t len, uint64_t *req_field) {
+    pthread_mutex_lock(&c->mu);
+    uint64_t req = *req_field = ++c->next_req;
+    sk_client_send(c, msg, len, true);
+    pthread_mutex_unlock(&c->mu);
+    return req;
+}
+
+static sk_rc c_shape(struct sk_engine *e, const struct sk_res *res, sk_shape *out, struct sk_err *err) {
+    struct sk_client *c = C(e);
+    uint64_t h = 1469598103934665603u;
+    for (size_t i = 0; i < sizeof *res; i++) h = (h ^ ((const uint8_t *)res)[i]) * 1099511628211u;
+    uintptr_t known = (uintptr_t)sk_map_get(&c->shapes, h | 1);
+    if (known) {
+        *out = (sk_shape)(known - 1);
+        return SK_OK;
+    }
+    struct { uint32_t type, pad; uint64_t req; struct sk_res res; } q = {SK_M_SHAPE, 0, 0, *res};
+    struct sk_msg *m = answer(c, ask(c, &q, sizeof q, &q.req), INT64_MAX);
+    struct sk_rd r;
+    sk_rc rc = answer_rc(m, &r, err);
+    if (rc == SK_OK) {
+        *out = (sk_shape)sk_rd_u64(&r);
+        SK_IGNORE(sk_map_put(&c->shapes, h | 1, (void *)((uintptr_t)*out + 1)));
+    }
+    sk_free(m);
+    return rc;
+}
+
+static sk_rc c_res_index(struct sk_engine *e, const char *name, uint32_t *out, struct sk_err *err) {
+    struct sk_client *c = C(e);
+    uint8_t buf[256];
+    struct sk_wr w = sk_wr_init(buf, sizeof buf);
+    sk_wr_u32(&w, SK_M_RESIDX);
+    sk_wr_u64(&w, 0);
+    sk_wr_bytes(&w, name, SK_MIN(strlen(name), 127));
+    uint64_t req;
+    pthread_mutex_lock(&c->mu);
+    req = ++c->next_req;
+    memcpy(buf + 8, &req, 8);
+    sk_client_send(c, buf, w.n, true);
+    pthread_mutex_unlock(&c->mu);
+    struct sk_msg *m = answer(c, req, INT64_MAX);
+    struct sk_rd r;
+    sk_rc rc = answer_rc(m, &r, err);
+    if (rc == SK_OK) *out = (uint32_t)sk_rd_u64(&r);
+    sk_free(m);
+    return rc;
+}
+
+static void c_resources(struct sk_engine *e, struct sk_res *total, struct sk_res *avail) {
+    struct sk_client *c = C(e);
+    struct { uint32_t type, pad; uint64_t req; } q = {SK_M_RESOURCES, 0, 0};
+    struct sk_msg *m = answer(c, ask(c, &q, sizeof q, &q.req), INT64_MAX);
+    struct sk_rd r;
+    memset(total, 0, sizeof *total);
+    memset(avail, 0, sizeof *avail);
+    if (answer_rc(m, &r, NULL) == SK_OK) {
+        const void *a = sk_rd_raw(&r, sizeof *total), *b = sk_rd_raw(&r, sizeof *avail);
+        if (a) memcpy(total, a, sizeof *total);
+        if (b) memcpy(avail, b, sizeof *avail);
+    }
+    sk_free(m);
+}
+
+static sk_rc send_spec(struct sk_client *c, uint32_t type, const struct sk_task_spec *s, uint32_t n_ids, int32_t restarts, int32_t retries,
+                       uint64_t *base, struct sk_err *err) {
+    struct sk_wr w = sk_wr_init(NULL, 0);
+    sk_spec_write(&w, s);
+    size_t n = w.n, cap = n + 64;
+    uint8_t stack[1024], *p = cap <= sizeof stack ? stack : sk_alloc(SK_TAG_ENGINE, cap);
+    if (!p) return SK_ERR(err, SK_ENOMEM, "no memory for a task");
+    w = sk_wr_init(p, cap);
+    sk_wr_u32(&w, type);
+    sk_wr_u64(&w, 0); /* base id, below */
+    if (type == SK_M_ACTOR) {
+        sk_wr_u32(&w, (uint32_t)restarts);
+        sk_wr_u32(&w, (uint32_t)retries);
+    }
+    sk_wr_u64(&w, n);
+    struct sk_wr in = sk_wr_init(p + w.n, n); /* a spec starts 8-aligned */
+    sk_spec_write(&in, s);
+    w.n += n;
+    pthread_mutex_lock(&c->mu);
+    *base = c->next_id + 1;
+    c->next_id += n_ids;
+    memcpy(p + 8, base, 8);
+    sk_client_send(c, p, w.n, true);
+    pthread_mutex_unlock(&c->mu);
+    if (p != stack) sk_free(p);
+    return SK_OK;
+}
+
+static sk_rc c_submit(struct sk_engine *e, const struct sk_task_spec *s, sk_oid *first, sk_tid *tid, struct sk_err *err) {
+    if (s->sink) return SK_ERR(err, SK_ENOSYS, "a task submitted from a worker cannot have a sink");
+    uint64_t base;
+    SK_TRY(send_spec(C(e), SK_M_SUBMIT, s, 1 + (s->n_returns == SK_STREAMING ? 0 : s->n_returns), 0, 0, &base, err));
+    *first = (sk_oid){base + 1};
+    if (tid) *tid = (sk_tid){base};
+    return SK_OK;
+}
+
+static sk_rc c_actor_create(struct sk_engine *e, const struct sk_actor_spec *s, sk_aid *out, sk_oid *ready, struct sk_err *err) {
+    struct sk_task_spec init = s->init;
+    init.n_returns = 1;
+    uint64_t base;
+    SK_TRY(send_spec(C(e), SK_M_ACTOR, &init, 3, s->max_restarts, s->max_task_retries, &base, err));
+    *ready = (sk_oid){base + 1};
+    *out = (sk_aid){base + 2};
+    return SK_OK;
+}
+
+static void tell(struct sk_client *c, uint32_t type, uint64_t a, uint64_t b, bool wake) {
+    struct { uint32_t type, pad; uint64_t a, b; } m = {type, 0, a, b};
+    pthread_mutex_lock(&c->mu);
+    sk_client_send(c, &m, sizeof m, wake);
+    pthread_mutex_unlock(&c->mu);
+}
+
+static sk_rc c_actor_kill(struct sk_engine *e, sk_aid a, bool no_restart, struct sk_err *err) {
+    (void)err;
+    tell(C(e), SK_M_KILL, a.v, no_restart, true);
+    return SK_OK;
+}
+static void c_addref(struct sk_engine *e, sk_oid o) { tell(C(e), SK_M_REF, o.v, 1, false); }
+static void c_release(struct sk_engine *e, sk_oid o) { tell(C(e), SK_M_REF, o.v, (uint64_t)-1, false); }
+static void c_actor_addref(struct sk_engine *e, sk_aid a) { tell(C(e), SK_M_REF, a.v, 1, false); }
+static void c_actor_release(struct sk_engine *e, sk_aid a) { tell(C(e), SK_M_REF, a.v, (uint64_t)-1, false); }
+static void c_stream_drop(struct sk_engine *e, sk_tid t) { tell(C(e), SK_M_DROP, t.v, 0, true); }
+static sk_rc c_cancel(struct sk_engine *e, sk_tid t, bool force, struct sk_err *err) {
+    (void)err;
+    tell(C(e), SK_M_CANCEL, t.v, force, true);
+    return SK_OK;
+}
+
+static sk_rc c_stream_next(struct sk_engine *e, sk_tid t, int64_t deadline, sk_oid *out, struct sk_err *err) {
+    struct sk_client *c = C(e);
+    struct { uint32_t type, pad; uint64_t req, tid; } q = {SK_M_NEXT, 0, 0, t.v};
+    struct sk_msg *m = answer(c, ask(c, &q, sizeof q, &q.req), deadline);
+    struct sk_rd r = sk_rd_init(m->bytes, m->len);
+    (void)sk_rd_u32(&r);
+    sk_rc rc = (sk_rc)sk_rd_u32(&r);
+    (void)sk_rd_u64(&r);
+    uint64_t oid = sk_rd_u64(&r);
+    sk_free(m);
+    if (oid && (rc == SK_OK || rc == SK_ETASK)) *out = (sk_oid){oid};
+    if (rc == SK_OK || rc == SK_EDONE) return rc;
+    return SK_ERR(err, rc, rc == SK_ETASK ? "the task failed" : "%s", sk_rc_name(rc));
+}
+
+static sk_rc c_put(struct sk_engine *e, const struct sk_payload *p, sk_oid *out, struct sk_err *err) {
+    struct sk_client *c = C(e);
+    struct sk_val v;
+    const void *bytes;
+    SK_TRY(sk_client_value(c, p, &v, &bytes, err));
+    size_t cap = 128 + (v.where == SK_V_INLINE ? v.len : 0) + 8 * (size_t)p->n_contains;
+    uint8_t stack[SK_INLINE_MAX + 512], *b = cap <= sizeof stack ? stack : sk_alloc(SK_TAG_ENGINE, cap);
+    if (!b) return SK_ERR(err, SK_ENOMEM, "no memory for a message");
+    pthread_mutex_lock(&c->mu);
+    uint64_t id = ++c->next_id;
+    struct sk_wr w = sk_wr_init(b, cap);
+    sk_wr_u32(&w, SK_M_PUT);
+    sk_wr_u64(&w, id);
+    sk_wr_val(&w, &v, bytes);
+    sk_wr_u32(&w, p->n_contains);
+    sk_wr_align(&w, 8);
+    sk_wr_raw(&w, p->contains, 8 * (size_t)p->n_contains);
+    sk_client_send(c, b, w.n, false);
+    pthread_mutex_unlock(&c->mu);
+    if (b != stack) sk_free(b);
+    *out = (sk_oid){id};
+    return SK_OK;
+}
+
+static uint64_t ask_ids(struct sk_client *c, uint32_t type, uint32_t want, const sk_oid *ids, size_t n) {
+    size_t cap = 32 + 8 * n;
+    uint8_t stack[1024], *b = cap <= sizeof stack ? stack : sk_alloc(SK_TAG_ENGINE, cap);
+    if (!b) return 0;
+    pthread_mutex_lock(&c->mu);
+    uint64_t req = ++c->next_req;
+    struct sk_wr w = sk_wr_init(b, cap);
+    sk_wr_u32(&w, type);
+    sk_wr_u64(&w, req);
+    sk_wr_u32(&w, want);
+    sk_wr_u32(&w, (uint32_t)n);
+    sk_wr_raw(&w, ids, 8 * n);
+    sk_client_send(c, b, w.n, true);
+    pthread_mutex_unlock(&c->mu);
+    if (b != stack) sk_free(b);
+    return req;
+}
+
+static void c_view_release(struct sk_engine *e, struct sk_view *v) {
+    if (v->token & 1)
+        tell(C(e), SK_M_UNPIN, v->token >> 1, 0, false);
+    else
+        sk_free((void *)(uintptr_t)v->token);
+    v->token = 0;
+    v->data = NULL;
+}
+
+static sk_rc c_get(struct sk_engine *e, const sk_oid *ids, size_t n, int64_t deadline, struct sk_view *out, struct sk_err *err) {
+    struct sk_client *c = C(e);
+    uint64_t req = ask_ids(c, SK_M_GET, (uint32_t)n, ids, n);
+    if (!req) return SK_ERR(err, SK_ENOMEM, "get: no memory");
+    struct sk_msg *m = answer(c, req, deadline);
+    struct sk_rd r;
+    sk_rc rc = answer_rc(m, &r, err);
+    uint32_t got = rc == SK_OK ? sk_rd_u32(&r) : 0;
+    for (uint32_t i = 0; i < got && i < n; i++) {
+        struct sk_val v;
+        const void *b = sk_rd_val(&r, &v);
+        out[i] = (struct sk_view){.kind = v.kind, .len = (size_t)v.len, .oid = ids[i]};
+        if (v.where == SK_V_STORE) {
+            out[i].data = c->data_seg.base + v.off;
+            out[i].token = v.off << 1 | 1;
+        } else {
+            void *copy = sk_memdup(SK_TAG_ENGINE, b ? b : "", v.len ? (size_t)v.len : 1);
+            if (!copy) abort();
+            out[i].data = copy;
+            out[i].token = (uint64_t)(uintptr_t)copy;
+        }
+    }
+    sk_free(m);
+    return rc;
+}
+
+static sk_rc c_wait(struct sk_engine *e, const sk_oid *ids, size_t n, size_t want, int64_t deadline, bool *ready, struct sk_err *err) {
+    struct sk_client *c = C(e);
+    uint64_t req = ask_ids(c, SK_M_WAIT, (uint32_t)SK_MIN(want, n), ids, n);
+    if (!req) return SK_ERR(err, SK_ENOMEM, "wait: no memory");
+    struct sk_msg *m = answer(c, req, deadline);
+    struct sk_rd r = sk_rd_init(m->bytes, m->len);
+    (void)sk_rd_u32(&r);
+    sk_rc rc = (sk_rc)sk_rd_u32(&r);
+    (void)sk_rd_u64(&r);
+    if (rc == SK_OK || rc == SK_ETIMEOUT) {
+        uint64_t k = sk_rd_u64(&r);
+        for (uint64_t i = 0; i < k && i < n; i++) ready[i] = sk_rd_u8(&r);
+        if (rc == SK_ETIMEOUT) rc = SK_ERR(err, rc, "wait: the time is over");
+    } else {
+        struct sk_bytes b = sk_rd_bytes(&r);
+        rc = SK_ERR(err, rc, "%.*s", (int)b.n, (const char *)b.p);
+    }
+    sk_free(m);
+    return rc;
+}
+
+static sk_rc c_drive(struct sk_engine *e, bool (*done)(void *), void *arg, int64_t deadline, struct sk_err *err) {
+    (void)e, (void)done, (void)arg, (void)deadline;
+    return SK_ERR(err, SK_ENOSYS, "a worker does not drive the engine; run pipelines in the driver");
+}
+static void c_lock(struct sk_engine *e) { (void)e; }
+static sk_rc c_preload(struct sk_engine *e, struct sk_bytes note, struct sk_err *err) {
+    (void)e, (void)note, (void)err;
+    return SK_OK; /* only a hint, and this process is forked already */
+}
+static size_t c_workers(struct sk_engine *e, struct sk_worker_info *out, size_t cap) {
+    (void)e, (void)out, (void)cap;
+    return 0;
+}
+static size_t c_status(struct sk_engine *e, char *buf, size_t cap) {
+    return (size_t)snprintf(buf, cap, "proc %u\n", C(e)->proc) + 1;
+}
+
+const struct sk_engine_ops sk_client_ops = {
+    .name = "local-worker", .close = c_close, .fn_define = c_define, .shape = c_shape, .res_index = c_res_index, .resources = c_resources,
+    .submit = c_submit, .stream_next = c_stream_next, .stream_drop = c_stream_drop, .cancel = c_cancel,
+    .actor_create = c_actor_create, .actor_kill = c_actor_kill, .actor_addref = c_actor_addref, .actor_release = c_actor_release,
+    .buf_alloc = c_buf_alloc, .buf_abort = c_buf_abort, .put = c_put, .get = c_get, .view_release = c_view_release, .wait = c_wait,
+    .addref = c_addref, .release = c_release, .drive = c_drive, .lock = c_lock, .unlock = c_lock, .preload = c_preload,
+    .workers = c_workers, .status = c_status,
+};

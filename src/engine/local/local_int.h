@@ -1,0 +1,355 @@
+/* local_int.h - shared inside the local engine: layout of the control segment, messages, and the driver's structures.
+ *
+ * Shared memory: one control segment (driver's bells, one slot a worker: its bell, claim words, two rings) and one data segment (the store's
+ * extents). Both are memfds inherited by the fork server and so by every worker. All metadata (objects, tasks, counts, extents) is private
+ * to the driver; a worker that dies leaves at most an unfinished message, which nobody sees. */
+#ifndef SK_LOCAL_INT_H
+#define SK_LOCAL_INT_H
+
+#include <pthread.h>
+
+#include "base/list.h"
+#include "base/map.h"
+#include "base/wire.h"
+#include "engine/engine_int.h"
+#include "engine/own.h"
+#include "engine/place.h"
+#include "ipc/ipc.h"
+#include "store/store.h"
+
+#define SK_RING_SIZE (256u * 1024u)
+#define SK_CLAIMS 512u /* > SK_PLACE_DEPTH_MAX: claim words of a worker, used round robin */
+#define SK_CTL_MAGIC 0x4c544b53u
+#define SK_CTL_VERSION 1u
+#define SK_LEASE_CHUNK (4u << 20) /* a worker leases store memory in pieces of this size and cuts small values from it */
+
+/* ---- control segment ------------------------------------------------------------------------------------------------------- */
+
+/*  field            | writes  | reads   | order                       | what a crash of the worker leaves
+ *  magic..data_size | driver, once before any worker | all | -      | -
+ *  who              | driver  | workers | seq_cst                     | -
+ *  bell[2]          | all ring, driver sleeps | -    | see ipc.h   | -
+ *  slot.bell        | driver rings, worker sleeps | - | see ipc.h    | asleep = 1: the driver wastes one wake
+ *  slot.claims[i]   | driver sets (task<<2|QUEUED) before the message; then either side by compare-and-swap | acq_rel | STARTED: the task was
+ *                   |         |         |                             | running, its death costs an attempt; QUEUED: it was not
+ *  slot.cancel      | driver  | worker  | release/acquire             | -
+ *  slot.want_space  | both    | both    | seq_cst                     | 1: the driver wastes one wake
+ *  slot.crash       | worker  | driver, after its death | -           | the story of the crash
+ */
+struct sk_slot {
+    struct sk_bell bell;
+    _Atomic uint64_t claims[SK_CLAIMS];
+    _Atomic uint64_t cancel; /* task id that should stop at its next yield */
+    _Atomic uint32_t want_space; /* the worker waits for room in its ring to the driver */
+    uint32_t proc;           /* process number of the present worker in this slot (never used twice) */
+    uint32_t pad[12];
+    char crash[2048];        /* text that a crashing worker leaves (Python's faulthandler writes here) */
+};
+_Static_assert(sizeof(struct sk_slot) % 64 == 0, "slots keep cache lines apart");
+
+struct sk_ctl {
+    uint32_t magic, version;
+    uint32_t n_slots, ring_size;
+    uint64_t data_size;
+    uint64_t slot_stride;
+    _Atomic uint32_t who; /* which bell the workers ring: 0 = a caller drives the loop, 1 = the loop thread does */
+    uint32_t pad[7];
+    struct sk_bell bell[2];
+    uint8_t pad2[64];
+};
+_Static_assert(sizeof(struct sk_ctl) == 256, "fixed layout");
+
+enum { SK_CLAIM_QUEUED = 0, SK_CLAIM_STARTED = 1, SK_CLAIM_TAKEN = 2 };
+
+static inline size_t sk_slot_stride(void) { return SK_ALIGN(sizeof(struct sk_slot) + 2 * (size_t)sk_ring_bytes(SK_RING_SIZE), 4096); }
+static inline struct sk_slot *sk_slot_at(uint8_t *base, uint32_t i) {
+    return (struct sk_slot *)(void *)(base + 4096 + i * sk_slot_stride());
+}
+static inline void *sk_slot_down(struct sk_slot *s) { return s + 1; }                                      /* driver -> worker */
+static inline void *sk_slot_up(struct sk_slot *s) { return (uint8_t *)(s + 1) + sk_ring_bytes(SK_RING_SIZE); } /* worker -> driver */
+
+/* ---- messages: wire format (base/wire.h), first field u32 type ----------------------------------------------------------------- */
+
+enum {
+    /* driver -> worker */
+    SK_M_FUNC = 1,   /* fid, name, def bytes */
+    SK_M_TASK,       /* see sk_msg_task */
+    SK_M_REPLY,      /* req, rc, n, values | error text */
+    SK_M_CREDIT,     /* tid, number of yields that were released */
+    SK_M_EXIT,       /* leave when what is queued is done */
+    SK_M_BIG,        /* off, len: the message lies in the store */
+    SK_M_UNLEASE,    /* give your lease back */
+    /* worker -> driver */
+    SK_M_HELLO = 32, /* ready */
+    SK_M_DONE,       /* tid, attempt, status, run_ns, note, returns */
+    SK_M_YIELD,      /* tid, attempt, index, note, value */
+    SK_M_RETURNED,   /* tid: not started, take it back (the worker waits in get) */
+    SK_M_SUBMIT,     /* base id, spec */
+    SK_M_ACTOR,      /* base id, spec of an actor */
+    SK_M_PUT,        /* oid, value */
+    SK_M_REF,        /* oid, n (negative: release) */
+    SK_M_GET,        /* req, n, oids */
+    SK_M_WAIT,       /* req, want, n, oids */
+    SK_M_TIMEOUT,    /* req: the worker gave up waiting */
+    SK_M_LEASE,      /* req, len */
+    SK_M_GIVE,       /* off, len: unused lease */
+    SK_M_PIN,        /* off */
+    SK_M_UNPIN,      /* off */
+    SK_M_DEFINE,     /* fid, name, def */
+    SK_M_SHAPE,      /* req, amounts */
+    SK_M_RESIDX,     /* req, name */
+    SK_M_NEXT,       /* req, tid: next yield of a stream */
+    SK_M_DROP,       /* tid */
+    SK_M_CANCEL,     /* tid, force */
+    SK_M_KILL,       /* aid, no_restart */
+    SK_M_RESOURCES,  /* req */
+    SK_M_BIGUP,      /* off, len: the message lies in the sender's lease */
+    SK_M_BIGFREE,    /* off: a SK_M_BIG was copied */
+};
+
+/* A value in a message: head, then inline bytes when where == INLINE. */
+enum { SK_V_INLINE = 0, SK_V_STORE = 1, SK_V_NONE = 2 };
+struct sk_val {
+    uint32_t kind, where;
+    uint64_t oid;  /* the object it is, 0: a plain inline argument */
+    uint64_t len;
+    uint64_t off;  /* STORE */
+};
+static inline void sk_wr_val(struct sk_wr *w, const struct sk_val *v, const void *bytes) {
+    sk_wr_align(w, 8);
+    sk_wr_raw(w, v, sizeof *v);
+    if (v->where == SK_V_INLINE) {
+        sk_wr_raw(w, bytes, (size_t)v->len);
+        sk_wr_align(w, 8);
+    }
+}
+static inline const void *sk_rd_val(struct sk_rd *r, struct sk_val *v) {
+    sk_rd_align(r, 8);
+    const void *h = sk_rd_raw(r, sizeof *v);
+    if (!h) {
+        memset(v, 0, sizeof *v);
+        return NULL;
+    }
+    memcpy(v, h, sizeof *v);
+    if (v->where != SK_V_INLINE) return NULL;
+    const void *b = sk_rd_raw(r, v->len > SIZE_MAX ? SIZE_MAX : (size_t)v->len);
+    if (!r->bad) sk_rd_align(r, 8);
+    return b;
+}
+
+struct sk_msg_task { /* fixed head of SK_M_TASK; then name string, then n_args values */
+    uint32_t type, claim;
+    uint64_t tid, fid, aid, first;
+    uint32_t attempt, n_args, n_returns, skip;
+    uint32_t window, flags;
+};
+enum { SK_TF_INIT = 1 /* constructor of an actor */ };
+
+struct sk_msg_done { /* fixed head of SK_M_DONE; then note bytes, n_values x (value, u32 n_contains, oids) */
+    uint32_t type, attempt;
+    uint64_t tid;
+    int64_t run_ns;
+    uint32_t status; /* 0 fine, 1 user code raised (one value: the error for all returns) */
+    uint32_t n_values;
+};
+
+/* Task spec on the wire (SUBMIT, and the driver's own copy): written and read by task.c. */
+struct sk_spec { /* decoded, borrowing from the bytes */
+    uint64_t fid, actor, sink_tag;
+    struct sk_bytes name;
+    uint32_t n_args, n_contains, n_returns, stream_window;
+    int32_t max_retries;
+    uint16_t shape;
+    uint8_t retry_exceptions;
+    const uint8_t *args; /* n_args values back to back */
+    size_t args_len;
+    const uint64_t *contains;
+};
+void sk_spec_write(struct sk_wr *w, const struct sk_task_spec *s);
+bool sk_spec_read(struct sk_rd *r, struct sk_spec *out);
+
+/* ---- the driver ------------------------------------------------------------------------------------------------------------------ */
+
+struct sk_local;
+struct sk_lworker;
+
+struct sk_inl { /* inline value: counted, because views outlive objects */
+    uint32_t refs;
+    uint32_t len;
+    uint8_t bytes[];
+};
+
+enum { SK_O_PENDING, SK_O_READY, SK_O_ACTOR };
+struct sk_obj {
+    uint64_t id;
+    uint8_t state, where; /* READY: SK_V_INLINE / SK_V_STORE */
+    uint32_t kind;
+    uint64_t len;
+    union {
+        struct sk_inl *inl;
+        uint64_t off;
+        struct sk_lactor *actor;
+    } u;
+    struct sk_ltask *maker;   /* while the task is known: PENDING always, READY while lineage keeps it */
+    struct sk_dep *deps;      /* tasks and requests that wait for it */
+};
+
+struct sk_dep { /* one waiter of one object */
+    struct sk_dep *next;
+    struct sk_ltask *task; /* either */
+    struct sk_req *req;
+};
+
+enum { SK_T_WAITING, SK_T_READY, SK_T_SENT, SK_T_FINISHED };
+struct sk_ltask {
+    struct sk_place_task place;
+    struct sk_list on;        /* in its worker's `sent` list, its actor's `queue`, or unlinked */
+    uint64_t id, first;
+    struct sk_spec spec;      /* into bytes[] */
+    struct sk_sink *sink;
+    struct sk_lactor *actor;
+    struct sk_lworker *worker;
+    uint32_t state;
+    uint32_t n_unready;       /* arguments that do not exist yet */
+    uint32_t attempt;
+    int32_t retries_left;
+    uint32_t claim;           /* index in the worker's claims; SENT */
+    bool is_init, is_stream, cancelled, is_method;
+    /* streaming */
+    uint32_t n_yielded, n_taken, n_released, stream_done;
+    struct sk_obj_id_vec { uint64_t *p; uint32_t n, cap; } yields; /* oids, those not taken hold a reference of proc owner */
+    struct sk_note_vec { uint64_t *p; uint32_t n, cap; } note_hash; /* of each yield: a retry must give the same */
+    uint32_t owner;           /* process that submitted: reads the stream */
+    uint64_t end_error;       /* oid of the error object when it failed */
+    struct sk_dep *stream_waiters;
+    size_t spec_len;
+    uint8_t bytes[];
+};
+
+struct sk_req { /* a worker that waits: GET, WAIT, NEXT */
+    struct sk_list link; /* of its worker */
+    struct sk_lworker *w;
+    uint32_t type;
+    uint64_t req, tid;
+    uint32_t n, want, n_ready;
+    uint64_t oids[];
+};
+
+enum { SK_A_STARTING, SK_A_ALIVE, SK_A_DEAD };
+struct sk_lactor {
+    uint64_t id;
+    struct sk_list link;
+    struct sk_ltask *init;      /* kept for restarts */
+    struct sk_lworker *worker;
+    struct sk_list queue;       /* method calls not sent yet, in order */
+    uint32_t state, n_sent;
+    int32_t restarts_left, max_task_retries;
+    uint16_t shape;
+    bool stopping;              /* no handle left, or killed without restart */
+    bool placed;                /* the constructor was sent to the present worker */
+    uint32_t dead_kind;         /* of the constructor's error; 0: `why` is the story */
+    struct sk_inl *dead_value;
+    char why[256];              /* of its death */
+};
+
+struct sk_lworker {
+    struct sk_place_worker place;
+    uint32_t slot, proc;
+    int32_t pid;
+    bool up, dying, killed;
+    struct sk_slot *sh;
+    struct sk_ring down, up_ring;
+    struct sk_list sent;       /* tasks on it, in order */
+    struct sk_list reqs;
+    struct sk_lactor *actor;
+    struct sk_map known;       /* fids it has */
+    uint32_t next_claim;
+    uint64_t n_done;
+    int64_t idle_since_ns;
+    bool has_lease;
+    const char *kill_why;      /* static text: why the engine killed it */
+    struct sk_big { uint64_t *p; uint32_t n, cap; } big; /* store offsets of big messages under way */
+    struct sk_out { uint8_t **p; uint32_t n, cap; } out; /* replies that did not fit into the ring yet: length-prefixed copies */
+};
+
+struct sk_fn {
+    uint64_t fid;
+    char *name;
+    uint8_t *def;
+    size_t len;
+};
+
+struct sk_local {
+    struct sk_engine base;
+    pthread_mutex_t mu;        /* recursive; guards everything below */
+    pthread_cond_t turn;       /* callers waiting for their turn to drive, or for progress by another driver */
+    bool driving, closing, srv_dead;
+    uint32_t n_callers;
+    uint64_t progress;         /* bumped by every change that somebody may wait for */
+    struct sk_seg ctl_seg, data_seg;
+    struct sk_ctl *ctl;
+    struct sk_store *store;
+    struct sk_own *own;
+    struct sk_place place;
+    struct sk_map tasks;       /* id -> sk_ltask, until finished */
+    struct sk_map fns;
+    struct sk_list actors;
+    uint32_t n_homeless;       /* of them without a worker and not dead */
+    struct sk_lworker **workers; /* by slot, NULL = free */
+    uint32_t n_slots, n_live, max_workers, next_proc;
+    int64_t n_cpu;
+    uint64_t next_id;
+    struct sk_forksrv srv;
+    pthread_t loop_thread, watch_thread;
+    bool threads_up;
+    int wake_fd;               /* eventfd: ends the watch thread */
+    int64_t spin_ns, idle_reap_ns;
+    char **names;              /* of custom resources */
+    uint32_t n_names;
+    uint64_t n_submits, n_tasks_done, n_retries, n_worker_deaths, n_lost;
+    char *const *argv, *const *env;
+    struct sk_vecb { uint8_t *p; size_t n; } note; /* preload, replayed to a new fork server */
+};
+
+/* loop.c */
+uint32_t sk_loop_pump(struct sk_local *l);                        /* handle what is in the rings; returns messages handled */
+void sk_loop_dispatch(struct sk_local *l);                        /* place what can be placed */
+void sk_loop_worker_died(struct sk_local *l, struct sk_lworker *w, int status, uint64_t maxrss);
+void sk_loop_finish_error(struct sk_local *l, struct sk_ltask *t, uint32_t kind, const void *bytes, size_t n);
+void sk_loop_fail(struct sk_local *l, struct sk_ltask *t, sk_rc rc, const char *fmt, ...) SK_PRINTF(4, 5);
+void sk_loop_cancel(struct sk_local *l, struct sk_ltask *t, bool force);
+sk_rc sk_loop_submit(struct sk_local *l, uint32_t proc, uint64_t base_id, const uint8_t *spec, size_t len, struct sk_sink *sink,
+                     struct sk_err *err);
+sk_rc sk_loop_actor(struct sk_local *l, uint32_t proc, uint64_t base_id, const uint8_t *spec, size_t len, int32_t max_restarts,
+                    int32_t max_task_retries, struct sk_err *err);
+sk_rc sk_loop_define(struct sk_local *l, uint64_t fid, struct sk_bytes name, struct sk_bytes def, struct sk_err *err);
+void sk_loop_drain(struct sk_local *l);                            /* frees what nothing references */
+sk_rc sk_obj_new(struct sk_local *l, uint64_t id, uint32_t proc, struct sk_obj **out, struct sk_err *err);
+void sk_obj_ready(struct sk_local *l, struct sk_obj *o);          /* wakes who waits */
+void sk_task_release_stream(struct sk_local *l, struct sk_ltask *t, uint32_t n);
+void sk_stream_drop(struct sk_local *l, struct sk_ltask *t);
+static inline struct sk_obj *sk_obj_get(struct sk_local *l, uint64_t id) { return sk_own_get(l->own, id); }
+
+/* pool.c */
+sk_rc sk_pool_start(struct sk_local *l, struct sk_err *err);       /* fork server, threads */
+void sk_pool_stop(struct sk_local *l);
+struct sk_lworker *sk_pool_spawn(struct sk_local *l);              /* NULL: at the limit or refused */
+void sk_pool_kill(struct sk_local *l, struct sk_lworker *w, const char *why);
+void sk_pool_reap(struct sk_local *l, int64_t now_ns);             /* idle workers, leases, punching */
+bool sk_pool_send(struct sk_local *l, struct sk_lworker *w, const void *msg, size_t len); /* ring or store; false: full now (nothing sent) */
+void sk_pool_reply(struct sk_local *l, struct sk_lworker *w, const void *msg, size_t len); /* never lost: kept until it fits */
+void sk_pool_flush(struct sk_local *l, struct sk_lworker *w);
+
+struct sk_inl *sk_inl_new(const void *p, size_t n);
+void sk_inl_drop(struct sk_inl *i);
+/* Next yield of t for process proc: SK_OK (*oid), SK_EDONE, SK_EAGAIN, SK_ETASK (*oid = error). The reference goes to proc. */
+sk_rc sk_stream_take(struct sk_local *l, struct sk_ltask *t, uint32_t proc, uint64_t *oid);
+void sk_loop_free_task(struct sk_local *l, struct sk_ltask *t);    /* of an actor's constructor, at the end of the actor */
+/* actor.c */
+void sk_actor_advance(struct sk_local *l, struct sk_lactor *a);    /* send what can be sent, start, stop */
+void sk_actor_dead(struct sk_local *l, struct sk_lactor *a, const char *why);
+void sk_actor_worker_died(struct sk_local *l, struct sk_lactor *a, const char *why);
+void sk_actor_unreferenced(struct sk_local *l, struct sk_lactor *a);
+bool sk_loop_send_task(struct sk_local *l, struct sk_ltask *t, struct sk_lworker *w); /* false: no room now */
+
+#endif

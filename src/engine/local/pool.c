@@ -1,0 +1,291 @@
+/* pool.c - the worker processes of the local engine: started when needed, watched, fed, reaped. Runs with the lock held, except for the two
+ * threads at the end: `loop` drives the engine when no caller does, `watch` sleeps on the fork server's socket and reports deaths.
+ *
+ * A slot's rings are formatted before its process exists, so work can be sent to a worker that is still being forked. A slot is used again
+ * only after its process is known to be dead. */
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/eventfd.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/mem.h"
+#include "base/vec.h"
+#include "engine/local/local_int.h"
+
+#define NAP_NS 300000       /* the loop thread's pace while many short tasks finish: no wake-up call for each */
+#define TICK_NS 1000000     /* a caller's longest sleep while workers may hold back their wake-up calls */
+#define REAP_TICK_NS 1000000000
+
+/* ---- messages down ------------------------------------------------------------------------------------------------------------ */
+
+bool sk_pool_send(struct sk_local *l, struct sk_lworker *w, const void *msg, size_t len) {
+    if (w->out.n) return false; /* keeps the order */
+    if (len <= sk_ring_max_msg(&w->down)) {
+        void *p = sk_ring_reserve(&w->down, len);
+        if (!p) return false;
+        memcpy(p, msg, len);
+        sk_ring_commit(&w->down, len);
+    } else {
+        sk_off off;
+        void *p = sk_ring_reserve(&w->down, 24);
+        if (!p || !sk_vec_reserve(&w->big, SK_TAG_ENGINE, w->big.n + 1)) return false;
+        if (sk_store_alloc(l->store, SK_PROC_DRIVER, len, &off, NULL) != SK_OK) return false;
+        memcpy(l->data_seg.base + off, msg, len);
+        if (sk_store_commit(l->store, SK_PROC_DRIVER, off, len, NULL) != SK_OK) return false;
+        w->big.p[w->big.n++] = off;
+        struct { uint32_t type, pad; uint64_t off, len; } m = {SK_M_BIG, 0, off, len};
+        memcpy(p, &m, sizeof m);
+        sk_ring_commit(&w->down, sizeof m);
+    }
+    sk_bell_ring(&w->sh->bell);
+    return true;
+}
+
+/* Answers must not be lost: what does not fit now is kept, in order, until the worker has read. */
+void sk_pool_reply(struct sk_local *l, struct sk_lworker *w, const void *msg, size_t len) {
+    if (w->dying || sk_pool_send(l, w, msg, len)) return;
+    uint8_t *p = sk_alloc(SK_TAG_ENGINE, len + 8);
+    if (p) {
+        uint64_t n = len;
+        memcpy(p, &n, 8);
+        memcpy(p + 8, msg, len);
+    }
+    if (!p || !sk_vec_push(&w->out, SK_TAG_ENGINE, p)) {
+        sk_free(p);
+        sk_pool_kill(l, w, "there is no memory left to answer it");
+    }
+}
+
+void sk_pool_flush(struct sk_local *l, struct sk_lworker *w) {
+    uint32_t n = w->out.n, i = 0;
+    if (w->dying) return;
+    w->out.n = 0; /* sk_pool_send refuses while something is kept */
+    for (; i < n; i++) {
+        uint64_t len;
+        memcpy(&len, w->out.p[i], 8);
+        if (!sk_pool_send(l, w, w->out.p[i] + 8, (size_t)len)) break;
+        sk_free(w->out.p[i]);
+    }
+    memmove(w->out.p, w->out.p + i, (n - i) * sizeof *w->out.p);
+    w->out.n = n - i;
+}
+
+/* ---- processes ------------------------------------------------------------------------------------------------------------------ */
+
+static sk_rc server_up(struct sk_local *l, struct sk_err *err) {
+    const int keep[2] = {l->ctl_seg.fd, l->data_seg.fd};
+    size_t n = 0;
+    char *const *from = l->env;
+    extern char **environ;
+    if (!from) from = environ;
+    while (from[n]) n++;
+    char ctl[160];
+    char **env = sk_calloc(SK_TAG_ENGINE, (n + 2) * sizeof *env);
+    if (!env) return SK_ERR(err, SK_ENOMEM, "no memory for the environment of the fork server");
+    memcpy(env, from, n * sizeof *env);
+    snprintf(ctl, sizeof ctl, "SKATE_CTL=%d,%zu,%d,%zu", keep[0], l->ctl_seg.size, keep[1], l->data_seg.size);
+    env[n] = ctl;
+    sk_rc rc = sk_forksrv_start(&l->srv, l->argv, env, keep, 2, err);
+    sk_free(env);
+    if (rc != SK_OK) return rc;
+    l->srv_dead = false;
+    uint64_t one = 1; /* the watch thread must look at the new socket */
+    if (l->wake_fd >= 0 && write(l->wake_fd, &one, sizeof one) < 0) return SK_ERR_SYS(err, "waking the watch thread");
+    if (l->note.n) rc = sk_forksrv_note(&l->srv, l->note.p, l->note.n, err);
+    return rc;
+}
+
+struct sk_lworker *sk_pool_spawn(struct sk_local *l) {
+    if (l->closing || l->n_live >= l->max_workers) return NULL;
+    struct sk_err err;
+    if (l->srv_dead && server_up(l, &err) != SK_OK) return NULL;
+    uint32_t i = 0;
+    while (i < l->n_slots && l->workers[i]) i++;
+    if (i == l->n_slots) return NULL;
+    struct sk_lworker *w = sk_calloc(SK_TAG_ENGINE, sizeof *w);
+    if (!w) return NULL;
+    w->slot = i;
+    w->proc = ++l->next_proc;
+    w->sh = sk_slot_at(l->ctl_seg.base, i);
+    memset(w->sh, 0, sizeof *w->sh);
+    w->sh->proc = w->proc;
+    sk_ring_create(&w->down, sk_slot_down(w->sh), SK_RING_SIZE);
+    sk_ring_create(&w->up_ring, sk_slot_up(w->sh), SK_RING_SIZE);
+    sk_list_init(&w->sent);
+    sk_list_init(&w->reqs);
+    sk_map_init(&w->known, SK_TAG_ENGINE);
+    sk_place_worker_init(&w->place);
+    if (sk_forksrv_spawn(&l->srv, i, &err) != SK_OK) {
+        sk_free(w);
+        return NULL;
+    }
+    l->workers[i] = w;
+    l->n_live++;
+    sk_place_worker_starting(&l->place, &w->place);
+    return w;
+}
+
+void sk_pool_kill(struct sk_local *l, struct sk_lworker *w, const char *why) {
+    if (w->killed) return;
+    w->killed = true;
+    w->kill_why = why;
+    if (w->pid > 0) SK_IGNORE(sk_forksrv_kill(&l->srv, w->pid, SIGKILL, NULL));
+    /* Not started yet: killed when its STARTED report comes. Its death arrives as a report. */
+}
+
+static void report(struct sk_local *l, const struct sk_fork_report *r) {
+    struct sk_lworker *w = r->worker < l->n_slots ? l->workers[r->worker] : NULL;
+    if (!w) return;
+    if (r->kind == SK_FORK_STARTED) {
+        w->pid = r->pid;
+        if (w->killed) SK_IGNORE(sk_forksrv_kill(&l->srv, w->pid, SIGKILL, NULL));
+    } else if (r->kind == SK_FORK_ENDED) {
+        if (w->pid <= 0) w->pid = r->pid;
+        sk_loop_worker_died(l, w, r->status, r->maxrss_bytes);
+    }
+}
+
+static void reports(struct sk_local *l) {
+    for (;;) {
+        struct sk_fork_report r;
+        sk_rc rc = sk_forksrv_next(&l->srv, &r, NULL);
+        if (rc == SK_OK) {
+            report(l, &r);
+            continue;
+        }
+        if (rc == SK_EAGAIN) return;
+        /* The server is gone, and the kernel has killed every worker with it. A new one is started with the next worker. */
+        sk_forksrv_stop(&l->srv);
+        l->srv_dead = true;
+        for (uint32_t i = 0; i < l->n_slots; i++)
+            if (l->workers[i]) sk_loop_worker_died(l, l->workers[i], -1, 0);
+        struct sk_err err;
+        if (!l->closing && server_up(l, &err) == SK_OK) return;
+        return;
+    }
+}
+
+void sk_pool_reap(struct sk_local *l, int64_t now) {
+    /* Idle workers beyond the CPUs go; the list is most recently used first, so the end of it is the coldest. */
+    struct sk_list *last = sk_list_last(&l->place.idle);
+    if (!last || l->place.n_ready) return;
+    struct sk_lworker *w = sk_container_of(sk_container_of(last, struct sk_place_worker, link), struct sk_lworker, place);
+    if (!w->idle_since_ns) {
+        w->idle_since_ns = now;
+    } else if (l->place.n_idle > (uint32_t)SK_MAX(l->n_cpu, 1) && now - w->idle_since_ns > l->idle_reap_ns && !w->killed) {
+        sk_place_worker_gone(&l->place, &w->place); /* nothing is sent to it any more */
+        uint32_t m[2] = {SK_M_EXIT, 0};
+        sk_pool_reply(l, w, m, sizeof m);
+        w->kill_why = "it was idle";
+    }
+    for (sk_off off = 0;;) { /* pages of the store that nobody uses and nobody will soon */
+        uint64_t len;
+        if (l->place.n_idle + l->place.n_starting != l->n_live || !sk_store_take_punch(l->store, 2u << 20, &off, &len)) break;
+        SK_IGNORE(sk_seg_punch(&l->data_seg, off, (size_t)len, NULL));
+    }
+}
+
+/* ---- threads ---------------------------------------------------------------------------------------------------------------------- */
+
+static void *loop_main(void *arg) {
+    struct sk_local *l = arg;
+    int64_t last_ns = 0, last_reap = sk_now_ns();
+    pthread_mutex_lock(&l->mu);
+    while (!l->closing) {
+        uint32_t seen = sk_bell_seq(&l->ctl->bell[1]);
+        uint32_t n = 0;
+        if (!l->driving) {
+            n = sk_loop_pump(l);
+            sk_loop_dispatch(l);
+            if (n && l->n_callers) pthread_cond_broadcast(&l->turn);
+        }
+        int64_t now = sk_now_ns();
+        if (now - last_reap >= REAP_TICK_NS) {
+            sk_pool_reap(l, now);
+            last_reap = now;
+        }
+        bool storm = n && now - last_ns < 4 * NAP_NS; /* came again soon after the last time */
+        bool trapped = l->place.n_ready == 0 && l->n_live && l->place.n_idle + l->place.n_starting < l->n_live && !l->driving;
+        if (n) last_ns = now;
+        pthread_mutex_unlock(&l->mu);
+        if (storm) {
+            struct timespec ts = {0, NAP_NS};
+            nanosleep(&ts, NULL);
+        } else {
+            int64_t until = l->n_live ? now + (trapped ? 10 * TICK_NS : REAP_TICK_NS) : INT64_MAX;
+            (void)sk_bell_wait(&l->ctl->bell[1], seen, 0, until);
+        }
+        pthread_mutex_lock(&l->mu);
+    }
+    pthread_mutex_unlock(&l->mu);
+    return NULL;
+}
+
+static void *watch_main(void *arg) {
+    struct sk_local *l = arg;
+    for (;;) {
+        struct pollfd p[2] = {{.fd = l->wake_fd, .events = POLLIN}, {.fd = l->srv.sock, .events = POLLIN}};
+        if (poll(p, 2, -1) < 0 && errno != EINTR) return NULL;
+        pthread_mutex_lock(&l->mu);
+        if (l->closing) {
+            pthread_mutex_unlock(&l->mu);
+            return NULL;
+        }
+        if (p[1].revents) {
+            reports(l);
+            sk_loop_dispatch(l);
+            if (l->n_callers) pthread_cond_broadcast(&l->turn);
+            sk_bell_ring(&l->ctl->bell[0]);
+            sk_bell_ring(&l->ctl->bell[1]);
+        }
+        if (p[0].revents) {
+            uint64_t v;
+            if (read(l->wake_fd, &v, sizeof v) < 0) v = 0;
+        }
+        pthread_mutex_unlock(&l->mu);
+    }
+}
+
+sk_rc sk_pool_start(struct sk_local *l, struct sk_err *err) {
+    SK_TRY(server_up(l, err));
+    l->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (l->wake_fd < 0) return SK_ERR_SYS(err, "eventfd");
+    sigset_t all, old;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &old);
+    int e = pthread_create(&l->loop_thread, NULL, loop_main, l);
+    if (e == 0 && (e = pthread_create(&l->watch_thread, NULL, watch_main, l)) != 0) {
+        pthread_mutex_lock(&l->mu);
+        l->closing = true;
+        pthread_mutex_unlock(&l->mu);
+        sk_bell_ring(&l->ctl->bell[1]);
+        pthread_join(l->loop_thread, NULL);
+    }
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    if (e) {
+        errno = e;
+        return SK_ERR_SYS(err, "starting the engine's threads");
+    }
+    l->threads_up = true;
+    return SK_OK;
+}
+
+void sk_pool_stop(struct sk_local *l) {
+    if (l->threads_up) {
+        uint64_t one = 1;
+        if (write(l->wake_fd, &one, sizeof one) < 0) sk_assert_fail("eventfd write", __FILE__, __LINE__);
+        sk_bell_ring(&l->ctl->bell[1]);
+        pthread_join(l->loop_thread, NULL);
+        pthread_join(l->watch_thread, NULL);
+        l->threads_up = false;
+    }
+    sk_forksrv_stop(&l->srv);
+    if (l->wake_fd >= 0) close(l->wake_fd);
+    l->wake_fd = -1;
+}

@@ -1,0 +1,83 @@
+/* place.h - which ready task goes to which worker (pure: no clock, no ipc, no allocation but its shape table).
+ *
+ * A worker serves one shape at a time: giving it a task of a shape takes the shape's resources once (a lease, as Ray's lease for a
+ * scheduling key), and as long as tasks of that shape are queued on it nothing more is taken. It may hold several tasks, so that it never
+ * waits for the loop; how many follows from how long they take (sk_place_depth). The lease ends when its queue is empty. Tasks queued on
+ * a worker can be taken back while not started, so a queue never traps a task behind a long one: see `steal`.
+ *
+ * Order: tasks of one shape start in order of submission; between shapes the longest waiting head first, and while it cannot be placed
+ * nothing is added to the queues of leases that block it. */
+#ifndef SK_PLACE_H
+#define SK_PLACE_H
+
+#include "base/list.h"
+#include "engine/engine.h"
+
+#define SK_PLACE_DEPTH_MAX 256u
+#define SK_PLACE_SHAPES_MAX 1024u
+
+enum sk_place_wstate { SK_W_NONE, SK_W_STARTING, SK_W_IDLE, SK_W_LEASED, SK_W_ACTOR };
+
+struct sk_place_task { /* embedded in the engine's task */
+    struct sk_list link;
+    uint64_t order;  /* of submission; set by push */
+    sk_shape shape;
+};
+
+struct sk_place_worker { /* embedded in the engine's worker */
+    struct sk_list link; /* in the list of its state */
+    enum sk_place_wstate state;
+    sk_shape shape;      /* LEASED or ACTOR */
+    uint32_t depth;      /* tasks on it */
+    int64_t since_ns;    /* when the task at its head began, as far as known */
+    bool blocked;        /* its running task waits for objects: its resources are given back meanwhile */
+};
+
+struct sk_place_shape {
+    struct sk_res res;
+    struct sk_list ready;    /* sk_place_task.link */
+    struct sk_list leased;   /* sk_place_worker.link */
+    uint32_t n_ready;
+    int64_t avg_ns;          /* of its tasks, learned; 0 unknown */
+};
+
+struct sk_place {
+    struct sk_res total, avail;   /* avail may be negative after an unblock */
+    struct sk_place_shape **shapes;
+    uint32_t n_shapes;
+    struct sk_list idle;          /* most recently used first: its caches are warm and it may still be spinning */
+    uint32_t n_starting, n_idle, n_ready;
+    uint64_t next_order;
+};
+
+sk_rc sk_place_init(struct sk_place *p, const struct sk_res *total, struct sk_err *err) SK_MUST_USE; /* shape 0: one CPU; shape 1: nothing */
+void sk_place_deinit(struct sk_place *p);
+sk_rc sk_place_shape(struct sk_place *p, const struct sk_res *r, sk_shape *out, struct sk_err *err) SK_MUST_USE; /* interns */
+bool sk_place_fits_ever(const struct sk_place *p, sk_shape s);
+bool sk_place_fits_now(const struct sk_place *p, sk_shape s);
+
+void sk_place_push(struct sk_place *p, struct sk_place_task *t);        /* at its place by order: a fresh one last, a returned one where it was */
+void sk_place_unpush(struct sk_place *p, struct sk_place_task *t);      /* cancelled while ready */
+
+void sk_place_worker_init(struct sk_place_worker *w);
+void sk_place_worker_starting(struct sk_place *p, struct sk_place_worker *w);
+void sk_place_worker_up(struct sk_place *p, struct sk_place_worker *w);    /* STARTING -> IDLE */
+void sk_place_worker_gone(struct sk_place *p, struct sk_place_worker *w);  /* any -> NONE; gives its resources back */
+void sk_place_worker_actor(struct sk_place *p, struct sk_place_worker *w, sk_shape s); /* IDLE -> ACTOR, takes the resources */
+void sk_place_worker_block(struct sk_place *p, struct sk_place_worker *w, bool blocked);
+/* One task less on w (finished, or taken back); the lease ends at depth 0. ran_ns >= 0: how long it ran. */
+void sk_place_done(struct sk_place *p, struct sk_place_worker *w, int64_t ran_ns, int64_t now_ns);
+
+enum sk_place_what { SK_PLACE_NOTHING, SK_PLACE_RUN, SK_PLACE_SPAWN, SK_PLACE_STEAL };
+struct sk_place_pick {
+    enum sk_place_what what;
+    struct sk_place_task *task;      /* RUN: removed from its queue; goes on worker */
+    struct sk_place_worker *worker;  /* RUN: depth already counted. STEAL: take one not started task back from it, push it, pick again */
+};
+/* Next thing to do. SPAWN: another worker process would help (the caller starts one, or not when at its limit). Call until NOTHING
+ * (SPAWN counts as such when the caller cannot). */
+void sk_place_pick(struct sk_place *p, int64_t now_ns, struct sk_place_pick *out);
+uint32_t sk_place_depth(const struct sk_place_shape *s); /* how many tasks of it may be on one worker */
+bool sk_place_check(const struct sk_place *p);
+
+#endif
