@@ -31,11 +31,17 @@ struct sk_seg {
 
 /* Creates (close-on-exec, F_SEAL_SHRINK) and maps. Errors: SK_EIO, SK_ENOMEM. `huge`: madvise(MADV_HUGEPAGE). */
 sk_rc sk_seg_create(struct sk_seg *s, const char *label, size_t size, bool huge, struct sk_err *err) SK_MUST_USE;
-/* Maps a descriptor inherited from the creator; takes the descriptor. SK_ECORRUPT when the file is smaller than `size`. */
+/* Maps a descriptor inherited from the creator; takes the descriptor (closed on failure) and makes it close-on-exec. SK_ECORRUPT when the
+ * file is smaller than `size`. */
 sk_rc sk_seg_attach(struct sk_seg *s, int fd, size_t size, bool huge, struct sk_err *err) SK_MUST_USE;
 void sk_seg_close(struct sk_seg *s); /* idempotent */
 /* Gives the pages of [off, off+len) back to the system (FALLOC_FL_PUNCH_HOLE); partial pages at the ends are kept. */
 sk_rc sk_seg_punch(struct sk_seg *s, sk_off off, size_t len, struct sk_err *err) SK_MUST_USE;
+/* Makes the whole 2 MiB units inside [off, off+len) present as huge pages before they are written. For ranges that are *cold* (never
+ * written, or punched): 15 to 60 times cheaper than faulting them in by 4 KiB pages (numbers in seg.c); on a range that already has small
+ * pages it costs a copy of them. Keeps the bytes; any process that maps the segment may call it at any time. A hint: returns the bytes
+ * that are huge now, 0 when the kernel refuses (no MADV_COLLAPSE before Linux 6.1, memory in pieces), and then the first write pays. */
+size_t sk_seg_warm(struct sk_seg *s, sk_off off, size_t len);
 
 /* ---- futex.c: futex and bell ------------------------------------------------------------------------------------------------ */
 
@@ -46,10 +52,14 @@ void sk_futex_wake(_Atomic uint32_t *word, int n);
 
 /* A bell: one sleeper, many ringers, in shared memory. No wake-up system call while the sleeper is awake.
  *
- *  field   | writers        | readers | order                                        | what a crash leaves
- *  seq     | any ringer     | sleeper | fetch_add seq_cst                            | a ring that nobody hears twice: harmless
- *  asleep  | the sleeper    | ringers | store 1 seq_cst, then re-read seq; exchange 0 | 1 with nobody asleep: one wasted wake
- */
+ *  field   | writers        | readers | order                                   | what a crash leaves
+ *  seq     | any ringer     | sleeper | fetch_add seq_cst                             | a ring that nobody hears twice: harmless
+ *  asleep  | the sleeper, a | ringers | store token seq_cst, then re-read seq;        | a token with nobody asleep: one wasted wake
+ *          | ringer clears  |         | ringer: compare-exchange token -> 0           |
+ *
+ * The token is the seq that the sleeper saw (times 2, plus 1; 0 = awake). A ringer clears only a token older than its own ring: with a
+ * plain flag, a ringer delayed between its add and its clearing would clear the flag of a *later* sleep that had already heard it, and
+ * the next ringer would wake nobody (happened after 4 million messages of ipc_bench stream; tests/c/test_ipc_bell.c keeps it). */
 struct sk_bell {
     _Atomic uint32_t seq;
     _Atomic uint32_t asleep;
@@ -94,33 +104,46 @@ bool sk_ring_check(const struct sk_ring *r);
 /* ---- proc.c: the fork server and the processes it makes ------------------------------------------------------------------------ */
 
 /* Driver side. The fork server is a fresh exec of argv, single-threaded; it forks workers on request, reaps them and reports how they
- * ended. argv/envp: NULL-terminated; the child finds its control socket in environment variable SKATE_FORK_FD (a number) and inherits
- * exactly the descriptors listed in keep[] (same numbers). */
+ * ended. argv/envp: NULL-terminated (envp NULL: the driver's); the child finds its control socket in environment variable SKATE_FORK_FD
+ * (a number), the driver in SKATE_DRIVER_PID, and inherits exactly 0, 1, 2 and the descriptors listed in keep[] (same numbers; keep they
+ * close-on-exec in the driver). `argv` must exec, not wrap: the server checks that the driver is its parent.
+ * No call here waits for the server (it may be importing modules for seconds), stop excepted. A struct sk_forksrv belongs to one lock. */
+struct sk_forksrv_out; /* commands that the socket had no room for; flushed by every call below */
 struct sk_forksrv {
-    pid_t pid;
-    int sock; /* SOCK_SEQPACKET; -1 when not running; readable when a report is there, EOF when the server died */
+    pid_t pid;  /* 0 when not running */
+    int sock;   /* SOCK_SEQPACKET; -1 when not running; readable when a report is there (call next), EOF when the server died */
+    int pidfd;  /* of the server: readable when it ended */
+    int live;   /* read end of a pipe that server and workers hold open: EOF when the last of them is gone */
+    struct sk_forksrv_out *out;
 };
+#define SK_FORKSRV_EMPTY ((struct sk_forksrv){0, -1, -1, -1, NULL})
 struct sk_fork_report { /* one datagram, fixed width */
-    uint32_t kind;    /* SK_FORK_STARTED, SK_FORK_ENDED */
+    uint32_t kind;    /* SK_FORK_STARTED, SK_FORK_ENDED, SK_FORK_FAILED */
     uint32_t worker;  /* the caller's worker number */
     int32_t pid;
-    int32_t status;   /* ENDED: as of waitpid */
+    int32_t status;   /* ENDED: as of waitpid; FAILED: the errno of fork */
     uint64_t maxrss_bytes; /* ENDED: peak resident set */
 };
-enum { SK_FORK_STARTED = 1, SK_FORK_ENDED = 2 };
+enum { SK_FORK_STARTED = 1, SK_FORK_ENDED = 2, SK_FORK_FAILED = 3 /* the system refused another process; pid is 0 */ };
 
 sk_rc sk_forksrv_start(struct sk_forksrv *f, char *const argv[], char *const envp[], const int *keep, int n_keep,
                        struct sk_err *err) SK_MUST_USE;
 sk_rc sk_forksrv_spawn(struct sk_forksrv *f, uint32_t worker, struct sk_err *err) SK_MUST_USE; /* asynchronous; see report */
+/* Signals a worker that the server has not reaped yet (so never a stranger with a reused pid); SK_OK says only that the request is on
+ * its way. */
 sk_rc sk_forksrv_kill(struct sk_forksrv *f, pid_t pid, int sig, struct sk_err *err) SK_MUST_USE;
-/* Free-form bytes for the server's Python half (modules to import before forking): delivered to on_note in the server. */
+/* Free-form bytes for the server's Python half (modules to import before forking): delivered to on_note in the server, in order with
+ * the spawns. At most 4 MiB (SK_EINVAL). */
 sk_rc sk_forksrv_note(struct sk_forksrv *f, const void *p, size_t n, struct sk_err *err) SK_MUST_USE;
 /* Next report without blocking: SK_OK, SK_EAGAIN (none), SK_EDEAD (the server is gone and, with it, all workers). */
 sk_rc sk_forksrv_next(struct sk_forksrv *f, struct sk_fork_report *out, struct sk_err *err) SK_MUST_USE;
-/* SIGKILLs server and workers, waits for them (all gone on return), closes. Idempotent. */
+/* SIGKILLs server and workers, waits for them (all gone on return; gives up after 2 s when a process that user code forked and left
+ * behind still holds the liveness pipe), closes. Idempotent; safe on SK_FORKSRV_EMPTY and on a zeroed struct. */
 void sk_forksrv_stop(struct sk_forksrv *f);
 
-/* Server side: runs in the fresh exec until the driver goes away (then _exit). Returns only in a forked worker, with its number. */
+/* Server side: runs in the fresh exec until the driver goes away (then _exit). Returns only in a forked worker, with its number. SIGINT is
+ * ignored in server and workers (a Ctrl-C reaches the whole group of a terminal; the driver decides); SIGCHLD is default, the signal
+ * mask is the one of the call. */
 uint32_t sk_forksrv_run(int sock, void (*on_note)(void *ctx, const void *p, size_t n), void *ctx);
 
 #endif

@@ -1,0 +1,376 @@
+/* proc.c - the driver's half of the fork server: start it, command it, hear from it, make sure that nothing of it is left.
+ *
+ * Not here: what a worker does (engine), when to spawn one (engine), the server itself (proc_server.c).
+ *
+ * Invariant: no process of ours outlives the driver, whatever it is doing and however the driver dies.
+ *   - a pipe ("live") whose only reader is the driver and whose writers are server and workers. The write end has O_ASYNC with F_SETSIG =
+ *     SIGKILL and the server as owner: when the driver's end closes, the kernel itself kills the server, even before main, inside an
+ *     import or while it is stopped. The same pipe tells the driver when the last worker is gone (EOF).
+ *   - a forked copy of the driver may keep that end open; then the server's own watch counts (pidfd, and a timer while it runs notes).
+ *   - workers die with the server by PR_SET_PDEATHSIG.
+ * The driver itself may have threads: between vfork and exec only async-signal-safe calls are made, signals are blocked, and all
+ * memory was made before.
+ *
+ * Cost: start = one vfork+exec (about 0.5 ms here, whatever the driver's size), a spawn request = one sendmsg. Linux 5.3 or newer. */
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/fault.h"
+#include "base/mem.h"
+#include "base/vec.h"
+#include "ipc/ipc_int.h"
+
+#ifndef CLOSE_RANGE_CLOEXEC
+#define CLOSE_RANGE_CLOEXEC 4U
+#endif
+#define GONE_WAIT_NS (2 * SK_SEC)
+
+extern char **environ;
+
+/* ---- commands: held back while the socket is full, never dropped ------------------------------------------------------------- */
+
+struct held {
+    struct fork_cmd cmd;
+    int fd; /* a note's bytes, or -1 */
+};
+struct sk_forksrv_out {
+    SK_VEC(struct held) q;
+    uint32_t first; /* of q: sent already before it */
+};
+
+static void close_fd(int *fd) {
+    if (*fd >= 0) (void)close(*fd);
+    *fd = -1;
+}
+
+static struct sk_forksrv_out *out_create(void) { return sk_calloc(SK_TAG_IPC, sizeof(struct sk_forksrv_out)); }
+
+static void out_destroy(struct sk_forksrv_out *out) {
+    if (!out) return;
+    for (uint32_t i = out->first; i < out->q.n; i++) close_fd(&out->q.p[i].fd);
+    sk_vec_free(&out->q);
+    sk_free(out);
+}
+
+/* SK_OK sent, SK_EAGAIN no room, SK_EDEAD, SK_EIO. */
+static sk_rc send_cmd(int sock, const struct held *h, struct sk_err *err) {
+    union {
+        struct cmsghdr align;
+        char bytes[CMSG_SPACE(sizeof(int))];
+    } ctl;
+    memset(&ctl, 0, sizeof ctl);
+    struct iovec iov = {(void *)(uintptr_t)&h->cmd, sizeof h->cmd};
+    struct msghdr m = {.msg_iov = &iov, .msg_iovlen = 1};
+    if (h->fd >= 0) {
+        m.msg_control = ctl.bytes;
+        m.msg_controllen = sizeof ctl.bytes;
+        struct cmsghdr *c = CMSG_FIRSTHDR(&m);
+        c->cmsg_level = SOL_SOCKET;
+        c->cmsg_type = SCM_RIGHTS;
+        c->cmsg_len = CMSG_LEN(sizeof(int));
+        memcpy(CMSG_DATA(c), &h->fd, sizeof(int));
+    }
+    ssize_t n;
+    do n = sendmsg(sock, &m, MSG_DONTWAIT | MSG_NOSIGNAL);
+    while (n < 0 && errno == EINTR);
+    if (n >= 0) return SK_OK;
+    if (errno == EAGAIN) return SK_EAGAIN;
+    if (errno == EPIPE || errno == ECONNRESET) return SK_ERR(err, SK_EDEAD, "the fork server is gone");
+    return SK_ERR_SYS(err, "send to the fork server");
+}
+
+/* Anything but "no room" is left to the next command or to sk_forksrv_next, which sees the end of the socket. */
+static void flush(struct sk_forksrv *f) {
+    struct sk_forksrv_out *o = f->out;
+    while (o->first < o->q.n) {
+        if (send_cmd(f->sock, &o->q.p[o->first], NULL) != SK_OK) return;
+        close_fd(&o->q.p[o->first++].fd);
+    }
+    o->first = o->q.n = 0;
+}
+
+/* Takes fd. The server may be importing for seconds and the socket holds about ten datagrams, so what does not fit waits here: each
+ * command in the socket will be answered, and `next` flushes on each answer. */
+static sk_rc post(struct sk_forksrv *f, struct fork_cmd cmd, int fd, struct sk_err *err) {
+    struct held h = {cmd, fd};
+    sk_rc rc = SK_OK;
+    if (f->pid <= 0) {
+        rc = SK_ERR(err, SK_ECLOSED, "the fork server is not running");
+        goto out;
+    }
+    flush(f);
+    if (f->out->q.n == 0) {
+        rc = SK_FAULT("forksrv.post") ? SK_EAGAIN : send_cmd(f->sock, &h, err);
+        if (rc != SK_EAGAIN) goto out;
+    }
+    rc = SK_OK;
+    if (!sk_vec_push(&f->out->q, SK_TAG_IPC, h)) rc = SK_ERR(err, SK_ENOMEM, "queue a command for the fork server");
+    else h.fd = -1;
+out:
+    close_fd(&h.fd);
+    return rc;
+}
+
+sk_rc sk_forksrv_spawn(struct sk_forksrv *f, uint32_t worker, struct sk_err *err) {
+    return post(f, (struct fork_cmd){.kind = FORK_SPAWN, .worker = worker}, -1, err);
+}
+
+sk_rc sk_forksrv_kill(struct sk_forksrv *f, pid_t pid, int sig, struct sk_err *err) {
+    if (pid <= 0) return SK_ERR(err, SK_EINVAL, "kill worker: pid %d", (int)pid);
+    return post(f, (struct fork_cmd){.kind = FORK_KILL, .pid = pid, .sig = sig}, -1, err);
+}
+
+sk_rc sk_forksrv_note(struct sk_forksrv *f, const void *p, size_t n, struct sk_err *err) {
+    if (n > FORK_NOTE_MAX) return SK_ERR(err, SK_EINVAL, "note to the fork server: %zu bytes, at most %zu", n, FORK_NOTE_MAX);
+    int fd = -1;
+    if (n) {
+        fd = memfd_create("skate-note", MFD_CLOEXEC);
+        if (fd < 0) return SK_ERR_SYS(err, "note to the fork server: memfd (check ulimit -n)");
+        for (size_t done = 0; done < n;) {
+            ssize_t k = write(fd, (const char *)p + done, n - done);
+            if (k < 0 && errno == EINTR) continue;
+            if (k <= 0) {
+                sk_rc rc = SK_ERR_SYS(err, "note to the fork server: write %zu bytes", n);
+                close_fd(&fd);
+                return rc;
+            }
+            done += (size_t)k;
+        }
+    }
+    return post(f, (struct fork_cmd){.kind = FORK_NOTE, .note_len = n}, fd, err);
+}
+
+/* ---- start: everything that the child needs is made before the vfork --------------------------------------------------------- */
+
+struct launch {
+    char *const *argv;
+    char **env;
+    const int *keep;
+    int n_keep;
+    int sock, live, status; /* the child's ends; status: errno of a failed exec, closed by a successful one */
+    int max_fd;
+    int step; /* of a failure */
+    sigset_t mask;
+};
+enum { STEP_FDS = 1, STEP_EXEC = 2 };
+
+static bool is_ours(const char *var) {
+    static const char *const names[] = {FORK_ENV_SOCK "=", FORK_ENV_DRIVER "=", FORK_ENV_LIVE "="};
+    for (size_t i = 0; i < SK_COUNT(names); i++)
+        if (strncmp(var, names[i], strlen(names[i])) == 0) return true;
+    return false;
+}
+
+/* One block: the pointers, then our three strings. The other strings stay the caller's. */
+static char **make_env(char *const *envp, int sock, int live) {
+    enum { N_OURS = 3, ONE = 40 };
+    size_t n = 0;
+    while (envp[n]) n++;
+    char **env = sk_alloc(SK_TAG_IPC, (n + N_OURS + 1) * sizeof *env + N_OURS * ONE);
+    if (!env) return NULL;
+    char *text = (char *)(env + n + N_OURS + 1);
+    size_t k = 0;
+    for (size_t i = 0; i < n; i++)
+        if (!is_ours(envp[i])) env[k++] = envp[i];
+    snprintf(env[k++] = text, ONE, FORK_ENV_SOCK "=%d", sock);
+    snprintf(env[k++] = text + ONE, ONE, FORK_ENV_DRIVER "=%d", (int)getpid());
+    snprintf(env[k++] = text + 2 * ONE, ONE, FORK_ENV_LIVE "=%d", live);
+    env[k] = NULL;
+    return env;
+}
+
+static int inherit(int fd) { return fcntl(fd, F_SETFD, 0); }
+
+/* In the child, on the driver's memory: system calls only. */
+static void __attribute__((noreturn)) launch_child(struct launch *l) {
+    int failed[2] = {STEP_FDS, 0};
+    /* Handlers must not run here (they would act on the driver's memory), so dispositions go to default before signals are let in. An
+     * ignored SIGCHLD would make the server's children vanish unreported. SIGINT: ignored from before exec on, or a Ctrl-C during start-up
+     * would kill it. */
+    struct sigaction dfl = {.sa_handler = SIG_DFL}, ign = {.sa_handler = SIG_IGN};
+    for (int s = 1; s <= SIGRTMAX; s++) (void)sigaction(s, &dfl, NULL);
+    (void)sigaction(SIGINT, &ign, NULL);
+    (void)sigaction(SIGPIPE, &ign, NULL);
+
+    if (syscall(SYS_close_range, 3u, ~0u, CLOSE_RANGE_CLOEXEC) != 0) /* before Linux 5.11, or a sandbox that does not know it */
+        for (int fd = 3; fd < l->max_fd; fd++) (void)fcntl(fd, F_SETFD, FD_CLOEXEC);
+    if (inherit(l->sock) || inherit(l->live)) goto fail;
+    for (int i = 0; i < l->n_keep; i++)
+        if (inherit(l->keep[i])) goto fail;
+    /* The kernel's own leash, see the head. Owner first: a signal without an owner goes nowhere. */
+    if (fcntl(l->live, F_SETOWN, getpid()) || fcntl(l->live, F_SETSIG, SIGKILL) || fcntl(l->live, F_SETFL, O_ASYNC)) goto fail;
+    (void)sigprocmask(SIG_SETMASK, &l->mask, NULL);
+    failed[0] = STEP_EXEC;
+    execvpe(l->argv[0], l->argv, l->env);
+fail:
+    failed[1] = errno;
+    /* Through a pipe and not through memory: ThreadSanitizer turns vfork into fork. */
+    if (write(l->status, failed, sizeof failed) != (ssize_t)sizeof failed) _exit(126);
+    _exit(127);
+}
+
+/* Apart, and volatile-free, because what a vfork child changes in the frame is changed for the parent too. */
+static pid_t __attribute__((noinline)) launch(struct launch *l) {
+    sigset_t all, old;
+    (void)sigfillset(&all);
+    (void)pthread_sigmask(SIG_BLOCK, &all, &old);
+    pid_t pid = vfork();
+    if (pid == 0) launch_child(l);
+    int e = errno;
+    (void)pthread_sigmask(SIG_SETMASK, &old, NULL);
+    errno = e;
+    return pid;
+}
+
+static void reap(pid_t pid) {
+    pid_t r;
+    do r = waitpid(pid, NULL, 0);
+    while (r < 0 && errno == EINTR); /* ECHILD: SIGCHLD is ignored here and the kernel reaped it, or the program reaps any child */
+}
+
+static int max_fd(void) {
+    struct rlimit lim;
+    if (getrlimit(RLIMIT_NOFILE, &lim) != 0 || lim.rlim_cur > 65536) return 65536;
+    return (int)lim.rlim_cur;
+}
+
+static sk_rc check_exec(int status, const char *what, struct sk_err *err) {
+    int failed[2];
+    ssize_t n;
+    do n = read(status, failed, sizeof failed);
+    while (n < 0 && errno == EINTR);
+    if (n != (ssize_t)sizeof failed) return SK_OK;
+    errno = failed[1];
+    return failed[0] == STEP_EXEC ? SK_ERR_SYS(err, "start the fork server: exec %s", what)
+                                  : SK_ERR_SYS(err, "start the fork server: hand descriptors to %s (are all of keep[] open?)", what);
+}
+
+sk_rc sk_forksrv_start(struct sk_forksrv *f, char *const argv[], char *const envp[], const int *keep, int n_keep, struct sk_err *err) {
+    sk_rc rc = SK_OK;
+    int sock[2] = {-1, -1}, live[2] = {-1, -1}, status[2] = {-1, -1}, pidfd = -1;
+    pid_t pid = -1;
+    struct launch l = {.argv = argv, .keep = keep, .n_keep = n_keep};
+    struct sk_forksrv_out *out = NULL;
+    if (!argv || !argv[0] || n_keep < 0) return SK_ERR(err, SK_EINVAL, "start the fork server: no command");
+
+    if (SK_FAULT("forksrv.start")) {
+        rc = SK_ERR(err, SK_EIO, "start the fork server: fault injected");
+        goto out;
+    }
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sock) != 0 || pipe2(live, O_CLOEXEC) != 0 || pipe2(status, O_CLOEXEC) != 0) {
+        rc = SK_ERR_SYS(err, "start the fork server: socket and pipes (check ulimit -n)");
+        goto out;
+    }
+    l.sock = sock[1];
+    l.live = live[1];
+    l.status = status[1];
+    l.max_fd = max_fd();
+    (void)sigemptyset(&l.mask);
+    out = out_create();
+    l.env = make_env(envp ? envp : environ, l.sock, l.live);
+    if (!out || !l.env) {
+        rc = SK_ERR(err, SK_ENOMEM, "start the fork server: environment");
+        goto out;
+    }
+
+    pid = launch(&l);
+    if (pid < 0) {
+        rc = SK_ERR_SYS(err, "start the fork server: vfork (check ulimit -u)");
+        goto out;
+    }
+    pidfd = (int)syscall(SYS_pidfd_open, pid, 0); /* close-on-exec by itself */
+    if (pidfd < 0 && errno != ESRCH) {
+        rc = SK_ERR_SYS(err, "start the fork server: pidfd_open (needs Linux 5.3)");
+        goto out;
+    }
+    close_fd(&sock[1]);
+    close_fd(&live[1]);
+    close_fd(&status[1]);
+    SK_GO(check_exec(status[0], argv[0], err));
+    *f = (struct sk_forksrv){.pid = pid, .sock = sock[0], .pidfd = pidfd, .live = live[0], .out = out};
+    sock[0] = live[0] = pidfd = -1;
+    pid = -1;
+    out = NULL;
+out:
+    if (pid > 0) {
+        (void)kill(pid, SIGKILL);
+        reap(pid);
+    }
+    close_fd(&pidfd);
+    for (int i = 0; i < 2; i++) {
+        close_fd(&sock[i]);
+        close_fd(&live[i]);
+        close_fd(&status[i]);
+    }
+    sk_free(l.env);
+    out_destroy(out);
+    return rc;
+}
+
+/* ---- reports and the end ------------------------------------------------------------------------------------------------------ */
+
+/* Until fd is readable or at its end. */
+static bool wait_fd(int fd, int64_t deadline_ns) {
+    for (;;) {
+        int64_t left = deadline_ns - sk_now_ns();
+        struct pollfd p = {.fd = fd, .events = POLLIN};
+        int r = poll(&p, 1, left > 0 ? (int)((left + SK_MS - 1) / SK_MS) : 0);
+        if (r > 0) return true;
+        if (r == 0 || errno != EINTR) return false;
+    }
+}
+
+sk_rc sk_forksrv_next(struct sk_forksrv *f, struct sk_fork_report *out, struct sk_err *err) {
+    if (f->pid <= 0) return SK_ERR(err, SK_ECLOSED, "the fork server is not running");
+    for (;;) {
+        struct sk_fork_report r;
+        ssize_t n = recv(f->sock, &r, sizeof r, MSG_DONTWAIT | MSG_TRUNC);
+        /* ECONNRESET: it died with commands unread. Said once, then come the reports that it had sent, then the end. */
+        if (n < 0 && (errno == EINTR || errno == ECONNRESET)) continue;
+        if (n < 0 && errno == EAGAIN) {
+            flush(f);
+            return SK_EAGAIN;
+        }
+        if (n < 0) return SK_ERR_SYS(err, "hear from the fork server");
+        if (n == 0) {
+            /* The socket ends some instructions before the kernel signals the workers: wait for them, so that EDEAD means all. */
+            (void)wait_fd(f->live, sk_now_ns() + GONE_WAIT_NS);
+            return SK_ERR(err, SK_EDEAD, "the fork server (pid %d) died and its workers with it", (int)f->pid);
+        }
+        if (n != (ssize_t)sizeof r || r.kind > SK_FORK_FAILED)
+            return SK_ERR(err, SK_ECORRUPT, "a report of the fork server has %zd bytes, kind %u", n, n >= 4 ? r.kind : 0);
+        flush(f);
+        if (r.kind == FORK_ACK) continue;
+        *out = r;
+        return SK_OK;
+    }
+}
+
+void sk_forksrv_stop(struct sk_forksrv *f) {
+    if (f->pid <= 0) return;
+    int64_t deadline = sk_now_ns() + GONE_WAIT_NS;
+    /* By pidfd: should the program reap any child (or ignore SIGCHLD), the number may be someone else's by now. */
+    if (f->pidfd >= 0) {
+        (void)syscall(SYS_pidfd_send_signal, f->pidfd, SIGKILL, NULL, 0); /* ESRCH: dead already */
+        (void)wait_fd(f->pidfd, deadline);
+        siginfo_t si;
+        (void)waitid(P_PIDFD, (id_t)f->pidfd, &si, WEXITED | WNOHANG); /* ECHILD: someone else reaped it */
+    }
+    (void)wait_fd(f->live, deadline); /* nobody writes to it: readable means the last writer is gone */
+    close_fd(&f->sock);
+    close_fd(&f->pidfd);
+    close_fd(&f->live);
+    out_destroy(f->out);
+    *f = SK_FORKSRV_EMPTY;
+}

@@ -1,0 +1,158 @@
+/* seg.c - memfd segments: create, map, give pages back, fetch huge pages.
+ *
+ * Not here: what the bytes mean (store) and who may write them.
+ *
+ * Invariant: a struct sk_seg is either SK_SEG_EMPTY or owns one descriptor and one mapping of exactly `size` bytes; with `huge` the
+ * mapping starts on a 2 MiB boundary, so that file offsets and addresses agree modulo 2 MiB and the kernel can map huge pages.
+ *
+ * Cost: fresh pages are the expensive part. 1 GiB of memcpy into a fresh segment, 2-core AMD EPYC VM, Linux 6.18, shmem_enabled=never
+ * (command: build/dev/bench/ipc_bench seg; table in bench/c/ipc_bench.c): see there. In short: faulting by 4 KiB pages costs 0.7 s a GiB
+ * and up to 3 s when the host has to find the memory too; MADV_COLLAPSE of a range in which each 2 MiB unit has one page present makes the
+ * kernel allocate and clear the huge page itself, 0.05 s a GiB. It needs no system setting: MADV_HUGEPAGE alone does nothing to
+ * a memfd while /sys/kernel/mm/transparent_hugepage/shmem_enabled is `never`, the default. */
+#include "ipc/ipc.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/fault.h"
+
+#ifndef MFD_NOEXEC_SEAL
+#define MFD_NOEXEC_SEAL 0x0008U
+#endif
+#ifndef MADV_COLLAPSE
+#define MADV_COLLAPSE 25
+#endif
+
+#define SEG_HUGE ((size_t)2 << 20)
+
+static size_t page_size(void) { return (size_t)sysconf(_SC_PAGESIZE); }
+
+/* Maps fd. With `huge` a larger stretch of address space is claimed first and the surplus given back, because only newer kernels align
+ * shared mappings by themselves. */
+static sk_rc seg_map(int fd, size_t size, bool huge, uint8_t **out, struct sk_err *err) {
+    if (SK_FAULT("seg.mmap")) return SK_ERR(err, SK_ENOMEM, "map a segment of %zu bytes: fault injected", size);
+    uint8_t *at = NULL;
+    int flags = MAP_SHARED | MAP_NORESERVE;
+    if (huge) {
+        uint8_t *room = mmap(NULL, size + SEG_HUGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        if (room == MAP_FAILED) return SK_ERR_SYS(err, "reserve %zu bytes of address space (check ulimit -v)", size + SEG_HUGE);
+        size_t skip = (size_t)(SK_ALIGN((uintptr_t)room, SEG_HUGE) - (uintptr_t)room);
+        at = room + skip;
+        size_t after = SEG_HUGE - skip;
+        if (skip) (void)munmap(room, skip);
+        if (after) (void)munmap(at + size, after);
+        flags |= MAP_FIXED;
+    }
+    uint8_t *base = mmap(at, size, PROT_READ | PROT_WRITE, flags, fd, 0);
+    if (base == MAP_FAILED) {
+        sk_rc rc = SK_ERR_SYS(err, "map a segment of %zu bytes (check ulimit -v)", size);
+        if (at) (void)munmap(at, size);
+        return rc;
+    }
+    if (huge) (void)madvise(base, size, MADV_HUGEPAGE); /* refused where THP is compiled out: the segment works all the same */
+    *out = base;
+    return SK_OK;
+}
+
+sk_rc sk_seg_create(struct sk_seg *s, const char *label, size_t size, bool huge, struct sk_err *err) {
+    size_t page = page_size();
+    if (size == 0 || size > SIZE_MAX / 2) return SK_ERR(err, SK_EINVAL, "create segment %s: size %zu is not possible", label, size);
+    size = (size_t)SK_ALIGN(size, page);
+
+    if (SK_FAULT("seg.memfd")) return SK_ERR(err, SK_EIO, "create segment %s: fault injected", label);
+    /* NOEXEC_SEAL: kernels with vm.memfd_noexec=2 refuse anything else; kernels before 6.3 do not know it. */
+    int fd = memfd_create(label, MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_NOEXEC_SEAL);
+    if (fd < 0 && errno == EINVAL) fd = memfd_create(label, MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    if (fd < 0) return SK_ERR_SYS(err, "create segment %s (check ulimit -n)", label);
+
+    sk_rc rc = SK_OK;
+    uint8_t *base = NULL;
+    if (SK_FAULT("seg.truncate")) {
+        rc = SK_ERR(err, SK_EIO, "size segment %s: fault injected", label);
+        goto out;
+    }
+    if (ftruncate(fd, (off_t)size) != 0) {
+        rc = SK_ERR_SYS(err, "size segment %s to %zu bytes", label, size);
+        goto out;
+    }
+    if (fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK) != 0) { /* a peer that shrinks it would SIGBUS everybody */
+        rc = SK_ERR_SYS(err, "seal segment %s", label);
+        goto out;
+    }
+    SK_GO(seg_map(fd, size, huge, &base, err));
+    *s = (struct sk_seg){fd, base, size};
+    fd = -1;
+out:
+    if (fd >= 0) (void)close(fd);
+    return rc;
+}
+
+sk_rc sk_seg_attach(struct sk_seg *s, int fd, size_t size, bool huge, struct sk_err *err) {
+    sk_rc rc = SK_OK;
+    uint8_t *base = NULL;
+    struct stat st;
+    if (fd < 0 || size == 0 || size > SIZE_MAX / 2) {
+        rc = SK_ERR(err, SK_EINVAL, "attach segment: descriptor %d, size %zu", fd, size);
+        goto out;
+    }
+    size = (size_t)SK_ALIGN(size, page_size());
+    if (fstat(fd, &st) != 0) {
+        rc = SK_ERR_SYS(err, "attach segment: descriptor %d", fd);
+        goto out;
+    }
+    if ((uint64_t)st.st_size < size) {
+        rc = SK_ERR(err, SK_ECORRUPT, "attach segment: descriptor %d has %lld bytes, %zu expected", fd, (long long)st.st_size, size);
+        goto out;
+    }
+    if (fcntl(fd, F_SETFD, FD_CLOEXEC) != 0) {
+        rc = SK_ERR_SYS(err, "attach segment: descriptor %d", fd);
+        goto out;
+    }
+    SK_GO(seg_map(fd, size, huge, &base, err));
+    *s = (struct sk_seg){fd, base, size};
+    fd = -1;
+out:
+    if (fd >= 0) (void)close(fd);
+    return rc;
+}
+
+void sk_seg_close(struct sk_seg *s) {
+    if (s->base) SK_ASSERT(munmap(s->base, s->size) == 0);
+    if (s->fd >= 0) (void)close(s->fd);
+    *s = SK_SEG_EMPTY;
+}
+
+/* No unsigned wrap: off + len may be nonsense from a message. */
+static bool seg_holds(const struct sk_seg *s, sk_off off, size_t len) { return off <= s->size && len <= s->size - off; }
+
+sk_rc sk_seg_punch(struct sk_seg *s, sk_off off, size_t len, struct sk_err *err) {
+    if (!seg_holds(s, off, len))
+        return SK_ERR(err, SK_EINVAL, "punch %zu bytes at %llu: segment has %zu", len, (unsigned long long)off, s->size);
+    size_t page = page_size();
+    uint64_t lo = SK_ALIGN(off, page), hi = (off + len) & ~(uint64_t)(page - 1);
+    if (lo >= hi) return SK_OK;
+    if (SK_FAULT("seg.punch")) return SK_ERR(err, SK_EIO, "punch: fault injected");
+    int r;
+    do r = fallocate(s->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)lo, (off_t)(hi - lo));
+    while (r != 0 && errno == EINTR);
+    if (r != 0) return SK_ERR_SYS(err, "punch %llu bytes at %llu", (unsigned long long)(hi - lo), (unsigned long long)lo);
+    return SK_OK;
+}
+
+size_t sk_seg_warm(struct sk_seg *s, sk_off off, size_t len) {
+    if (!seg_holds(s, off, len) || ((uintptr_t)s->base & (SEG_HUGE - 1)) || SK_FAULT("seg.warm")) return 0;
+    uint64_t lo = SK_ALIGN(off, SEG_HUGE), hi = (off + len) & ~(uint64_t)(SEG_HUGE - 1);
+    size_t huge = 0;
+    /* Unit by unit: a refusal (memory in pieces) costs that unit only. One page must be present or the kernel finds no page table to
+     * collapse (EINVAL); a read makes it so and cannot hurt a concurrent writer. */
+    for (uint64_t at = lo; at < hi; at += SEG_HUGE) {
+        (void)*(volatile const uint8_t *)(s->base + at);
+        if (madvise(s->base + at, SEG_HUGE, MADV_COLLAPSE) == 0) huge += SEG_HUGE;
+        else if (errno == EINVAL) break; /* this kernel does not do it at all */
+    }
+    return huge;
+}
