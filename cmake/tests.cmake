@@ -28,6 +28,16 @@ foreach(layer IN LISTS SK_LAYERS)
   endif()
 endforeach()
 
+# The runner is tested on a program whose tests fail on purpose.
+if(TARGET test_base)
+  add_executable(victim ${CMAKE_SOURCE_DIR}/tests/c/victim/victim.c)
+  target_include_directories(victim PRIVATE ${CMAKE_SOURCE_DIR}/src ${CMAKE_SOURCE_DIR}/tests/c)
+  target_link_libraries(victim PRIVATE skate_flags test_runner sk_base)
+  set_target_properties(victim PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bin)
+  target_compile_definitions(test_base PRIVATE SK_VICTIM="$<TARGET_FILE:victim>")
+  add_dependencies(test_base victim)
+endif()
+
 skate_closure(everything ${SK_LAYERS})
 foreach(kind IN ITEMS sim crash)
   file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/c/${kind}/*.c)

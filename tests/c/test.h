@@ -25,10 +25,10 @@ struct test_case {
 void test_register(struct test_case *t);
 
 #define TEST_SLOW(name, secs)                                                                              \
-    static void test_##name(void);                                                                         \
-    static struct test_case test_case_##name = {#name, __FILE__, __LINE__, (secs), test_##name, NULL};     \
+    static void test_run_##name(void);                                                                         \
+    static struct test_case test_case_##name = {#name, __FILE__, __LINE__, (secs), test_run_##name, NULL};     \
     __attribute__((constructor)) static void test_register_##name(void) { test_register(&test_case_##name); } \
-    static void test_##name(void)
+    static void test_run_##name(void)
 #define TEST(name) TEST_SLOW(name, 5)
 
 void test_fail(const char *file, int line, const char *fmt, ...) SK_PRINTF(3, 4) __attribute__((noreturn));
