@@ -90,8 +90,22 @@ void sk_actor_worker_died(struct sk_local *l, struct sk_lactor *a, const char *w
     sk_actor_advance(l, a);
 }
 
-/* The last reference is gone: calls already made are finished first (an actor that was dead all along is only forgotten). */
+/* The last reference is gone: calls already made are finished first. */
 void sk_actor_unreferenced(struct sk_local *l, struct sk_lactor *a) {
-    a->stopping = true;
+    a->stopping = a->unreferenced = true;
+    l->n_unreferenced++;
     sk_actor_advance(l, a);
+}
+
+void sk_actor_sweep(struct sk_local *l) {
+    if (!l->n_unreferenced) return;
+    SK_LIST_EACH_SAFE(it, tmp, &l->actors) {
+        struct sk_lactor *a = sk_container_of(it, struct sk_lactor, link);
+        if (!a->unreferenced || a->state != SK_A_DEAD || a->n_tasks || a->init->state != SK_T_FINISHED) continue;
+        l->n_unreferenced--;
+        sk_list_del(&a->link);
+        sk_loop_free_task(l, a->init);
+        sk_inl_drop(a->dead_value);
+        sk_free(a);
+    }
 }

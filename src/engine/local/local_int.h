@@ -245,6 +245,8 @@ struct sk_lactor {
     uint32_t state, n_sent;
     int32_t restarts_left, max_task_retries;
     uint16_t shape;
+    uint32_t n_tasks;           /* calls that are not finished */
+    bool unreferenced;          /* freed when dead and nothing of it is under way */
     bool stopping;              /* no handle left, or killed without restart */
     bool placed;                /* the constructor was sent to the present worker */
     uint32_t dead_kind;         /* of the constructor's error; 0: `why` is the story */
@@ -294,6 +296,7 @@ struct sk_local {
     struct sk_map tasks;       /* id -> sk_ltask, until finished */
     struct sk_map fns;
     struct sk_list actors;
+    uint32_t n_unreferenced;   /* of them nameless */
     uint32_t n_homeless;       /* of them without a worker and not dead */
     struct sk_lworker **workers; /* by slot, NULL = free */
     uint32_t n_slots, n_live, max_workers, next_proc;
@@ -350,6 +353,7 @@ void sk_actor_advance(struct sk_local *l, struct sk_lactor *a);    /* send what 
 void sk_actor_dead(struct sk_local *l, struct sk_lactor *a, const char *why);
 void sk_actor_worker_died(struct sk_local *l, struct sk_lactor *a, const char *why);
 void sk_actor_unreferenced(struct sk_local *l, struct sk_lactor *a);
+void sk_actor_sweep(struct sk_local *l);                            /* frees dead actors that nobody can name; at the end of a turn of the loop */
 bool sk_loop_send_task(struct sk_local *l, struct sk_ltask *t, struct sk_lworker *w); /* false: no room now */
 
 #endif

@@ -191,6 +191,7 @@ static void task_end(struct sk_local *l, struct sk_ltask *t) {
     l->progress++;
     if (t->actor) {
         if (t->is_init) return; /* kept for restarts; freed with the actor */
+        t->actor->n_tasks--;
     }
     if (t->is_stream && !t->sink && !t->cancelled) return; /* its yields are still to be read; stream_drop frees it */
     task_free(l, t);
@@ -413,6 +414,7 @@ sk_rc sk_loop_submit(struct sk_local *l, uint32_t proc, uint64_t base, const uin
             return SK_OK;
         }
         t->actor = a;
+        a->n_tasks++;
         if (t->retries_left == 0) t->retries_left = a->max_task_retries;
         sk_list_push_back(&a->queue, &t->on);
         if (t->n_unready == 0) task_ready(l, t);
@@ -1194,6 +1196,7 @@ uint32_t sk_loop_pump(struct sk_local *l) {
         sk_loop_drain(l);
         l->progress++;
     }
+    sk_actor_sweep(l);
     return n;
 }
 
