@@ -6,9 +6,9 @@
 
 const struct sk_engine_class *sk_engine_find(const char *name)
 {
-    for (const struct sk_engine_class *const *c = sk_engine_table; *c; c++)
-        if (!strcmp((*c)->name, name))
-            return *c;
+    for (unsigned i = 0; i < sk_engine_table_n; i++)
+        if (!strcmp(sk_engine_table[i]->name, name))
+            return sk_engine_table[i];
     return NULL;
 }
 

@@ -21,7 +21,8 @@ struct sk_task_priv {
     const struct sk_task_ops *ops;
 };
 
-/* The generated table (cmake/registry.cmake: one row a file of engine/by/), NULL-terminated. */
+/* The generated table (cmake/registry.cmake): one row a file of engine/by/. */
 extern const struct sk_engine_class *const sk_engine_table[];
+extern const unsigned sk_engine_table_n;
 
 #endif
