@@ -16,25 +16,25 @@ typedef int sk_rc;
 
 enum {
     SK_OK = 0,
-    SK_ENOMEM = -1,      /* the C heap or mmap refused */
-    SK_EINVAL = -2,      /* the caller's argument is wrong */
-    SK_ENOSYS = -3,      /* this engine has no such ability (see caps) */
-    SK_EIO = -4,         /* a system call failed; errno is in the message */
-    SK_ENOSPC = -5,      /* a disk is full */
-    SK_EFULL = -6,       /* the object store is full, or the object can never fit */
-    SK_ETIMEOUT = -7,    /* the deadline passed; nothing changed */
-    SK_EAGAIN = -8,      /* not now (ring full, no credit); try again after progress */
-    SK_EDEAD = -9,       /* the process that worked on it died, retries are used up */
-    SK_ETASK = -10,      /* user code raised; the value is the serialised error */
-    SK_ELOST = -11,      /* the object is gone and cannot be remade */
-    SK_ECANCEL = -12,    /* cancelled by the user */
-    SK_ECORRUPT = -13,   /* bytes that must not be: bad magic, checksum, length */
-    SK_EINFEASIBLE = -14,/* asks for more than the machine was given */
-    SK_ECLOSED = -15,    /* the engine or the peer is shut down */
-    SK_EACTOR = -16,     /* the actor is dead */
-    SK_ENOENT = -17,     /* no such thing */
-    SK_EDONE = -18,      /* end of a stream; not a failure */
-    SK_ESTALL = -19,     /* no progress possible: a bug or an impossible plan; message says who waits for what */
+    SK_ENOMEM = -1,       /* the C heap or mmap refused */
+    SK_EINVAL = -2,       /* the caller's argument is wrong */
+    SK_ENOSYS = -3,       /* this engine has no such ability (see caps) */
+    SK_EIO = -4,          /* a system call failed; errno is in the message */
+    SK_ENOSPC = -5,       /* a disk is full */
+    SK_EFULL = -6,        /* the object store is full, or the object can never fit */
+    SK_ETIMEOUT = -7,     /* the deadline passed; nothing changed */
+    SK_EAGAIN = -8,       /* not now (ring full, no credit); try again after progress */
+    SK_EDEAD = -9,        /* the process that worked on it died, retries are used up */
+    SK_ETASK = -10,       /* user code raised; the value is the serialised error */
+    SK_ELOST = -11,       /* the object is gone and cannot be remade */
+    SK_ECANCEL = -12,     /* cancelled by the user */
+    SK_ECORRUPT = -13,    /* bytes that must not be: bad magic, checksum, length */
+    SK_EINFEASIBLE = -14, /* asks for more than the machine was given */
+    SK_ECLOSED = -15,     /* the engine or the peer is shut down */
+    SK_EACTOR = -16,      /* the actor is dead */
+    SK_ENOENT = -17,      /* no such thing */
+    SK_EDONE = -18,       /* end of a stream; not a failure */
+    SK_ESTALL = -19,      /* no progress possible: a bug or an impossible plan; message says who waits for what */
 };
 
 #define SK_MUST_USE __attribute__((warn_unused_result))
@@ -51,26 +51,24 @@ enum {
 #define sk_container_of(ptr, type, member) ((type *)(void *)((char *)(ptr) - offsetof(type, member)))
 
 /* A failure that changes nothing for the caller; say why beside it. */
-#define SK_IGNORE(expr)                         \
-    do {                                        \
-        sk_rc sk_ignored_ = (expr);             \
-        (void)sk_ignored_;                      \
+#define SK_IGNORE(expr)             \
+    do {                            \
+        sk_rc sk_ignored_ = (expr); \
+        (void)sk_ignored_;          \
     } while (0)
 
 /* Propagates a failure. Only where nothing is held; else `goto out`. */
-#define SK_TRY(expr)                            \
-    do {                                        \
-        sk_rc sk_try_rc_ = (expr);              \
-        if (SK_UNLIKELY(sk_try_rc_ != SK_OK))   \
-            return sk_try_rc_;                  \
+#define SK_TRY(expr)                                             \
+    do {                                                         \
+        sk_rc sk_try_rc_ = (expr);                               \
+        if (SK_UNLIKELY(sk_try_rc_ != SK_OK)) return sk_try_rc_; \
     } while (0)
 
 /* Same, inside a function with an `out:` label and an `rc` variable. */
 #define SK_GO(expr)                             \
     do {                                        \
         rc = (expr);                            \
-        if (SK_UNLIKELY(rc != SK_OK))           \
-            goto out;                           \
+        if (SK_UNLIKELY(rc != SK_OK)) goto out; \
     } while (0)
 
 /* Three tiers. SK_ASSERT stays in release: an abort is better than corrupting memory that others map.

@@ -32,8 +32,8 @@ sk_rc sk_fault_set(const char *name, enum sk_fault_mode mode, int64_t nth) SK_MU
 sk_rc sk_fault_delay(const char *name, int64_t us, int64_t nth) SK_MUST_USE;
 /* "name:mode[:nth]" separated by commas; mode is fail, kill, count or delay=<us>. For the environment variable that the top reads. */
 sk_rc sk_fault_parse(const char *spec, struct sk_err *err) SK_MUST_USE;
-void sk_fault_clear(void);               /* removes all */
+void sk_fault_clear(void);                 /* removes all */
 int64_t sk_fault_passes(const char *name); /* passes since it was set; 0 when not set */
-bool sk_fault_fired(void);               /* some point acted (failed, delayed) since the last clear */
+bool sk_fault_fired(void);                 /* some point acted (failed, delayed) since the last clear */
 
 #endif

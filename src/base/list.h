@@ -49,7 +49,6 @@ static inline void sk_list_splice(struct sk_list *to, struct sk_list *from) {
 }
 
 #define SK_LIST_EACH(it, list) for (struct sk_list *it = (list)->next; it != (list); it = it->next)
-#define SK_LIST_EACH_SAFE(it, tmp, list) \
-    for (struct sk_list *it = (list)->next, *tmp = it->next; it != (list); it = tmp, tmp = it->next)
+#define SK_LIST_EACH_SAFE(it, tmp, list) for (struct sk_list *it = (list)->next, *tmp = it->next; it != (list); it = tmp, tmp = it->next)
 
 #endif

@@ -52,8 +52,8 @@ void sk_log_line(enum sk_log_level level, const char *file, int line, const char
     char text[LINE_BYTES];
     const char *base = strrchr(file, '/');
     int64_t t = sk_now_ns();
-    int n = snprintf(text, sizeof(text), "t=%lld.%06lld pid=%d lvl=%s at=%s:%d ", (long long)(t / SK_SEC),
-                     (long long)(t % SK_SEC / 1000), (int)getpid(), level_name[level], base ? base + 1 : file, line);
+    int n = snprintf(text, sizeof(text), "t=%lld.%06lld pid=%d lvl=%s at=%s:%d ", (long long)(t / SK_SEC), (long long)(t % SK_SEC / 1000),
+                     (int)getpid(), level_name[level], base ? base + 1 : file, line);
     size_t len = n < 0 ? 0 : SK_MIN((size_t)n, sizeof(text) - 1);
     va_list ap;
     va_start(ap, fmt);

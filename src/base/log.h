@@ -20,10 +20,9 @@ enum sk_log_level sk_log_parse(const char *name); /* "off", "error", ... ; unkno
 void sk_log_line(enum sk_log_level level, const char *file, int line, const char *fmt, ...) SK_PRINTF(4, 5);
 void sk_log_dump(int fd); /* the kept lines, oldest first; async-signal-safe */
 
-#define sk_log(level, ...)                                                                    \
-    do {                                                                                      \
-        if (SK_UNLIKELY((int)(level) <= sk_log_level_ || (level) <= SK_LOG_WARN))             \
-            sk_log_line((level), __FILE__, __LINE__, __VA_ARGS__);                            \
+#define sk_log(level, ...)                                                                                                               \
+    do {                                                                                                                                 \
+        if (SK_UNLIKELY((int)(level) <= sk_log_level_ || (level) <= SK_LOG_WARN)) sk_log_line((level), __FILE__, __LINE__, __VA_ARGS__); \
     } while (0)
 
 #endif

@@ -25,9 +25,9 @@ void sk_map_init(struct sk_map *m, enum sk_tag tag); /* allocates nothing */
 void sk_map_deinit(struct sk_map *m);                /* empty and usable after */
 /* Adds or replaces. SK_ENOMEM: nothing changed (replacing never fails). */
 sk_rc sk_map_put(struct sk_map *m, uint64_t key, void *val) SK_MUST_USE;
-void *sk_map_del(struct sk_map *m, uint64_t key); /* the value that was there, or NULL */
+void *sk_map_del(struct sk_map *m, uint64_t key);               /* the value that was there, or NULL */
 sk_rc sk_map_reserve(struct sk_map *m, uint32_t n) SK_MUST_USE; /* n entries in all fit without allocation */
-void sk_map_clear(struct sk_map *m);              /* keeps the slots */
+void sk_map_clear(struct sk_map *m);                            /* keeps the slots */
 
 /* for (uint32_t i = 0; sk_map_next(m, &i, &key, &val);) ...   key and val may be NULL. The map must not change meanwhile, except that
  * values may be replaced by sk_map_put of a present key. */

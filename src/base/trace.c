@@ -165,7 +165,8 @@ static void put_event(struct out *o, struct sk_trace *t, const struct sk_trace_e
         put(o, "%s{\"ph\":\"X\",\"name\":\"%s\",\"pid\":%d,\"tid\":%u,\"ts\":%.3f,\"dur\":%.3f,\"args\":{\"id\":\"%llx\"}}", sep, name, pid,
             e->tid, us, (double)e->value / 1e3, (unsigned long long)e->id);
     else if (e->kind == SK_TRACE_COUNTER)
-        put(o, "%s{\"ph\":\"C\",\"name\":\"%s\",\"pid\":%d,\"ts\":%.3f,\"args\":{\"value\":%lld}}", sep, name, pid, us, (long long)e->value);
+        put(o, "%s{\"ph\":\"C\",\"name\":\"%s\",\"pid\":%d,\"ts\":%.3f,\"args\":{\"value\":%lld}}", sep, name, pid, us,
+            (long long)e->value);
     else
         put(o, "%s{\"ph\":\"i\",\"s\":\"t\",\"name\":\"%s\",\"pid\":%d,\"tid\":%u,\"ts\":%.3f,\"args\":{\"id\":\"%llx\"}}", sep, name, pid,
             e->tid, us, (unsigned long long)e->id);

@@ -11,9 +11,9 @@
 
 #include "base/mem.h"
 
-#define SK_VEC(type) \
-    struct {         \
-        type *p;     \
+#define SK_VEC(type)     \
+    struct {             \
+        type *p;         \
         uint32_t n, cap; \
     }
 
@@ -28,47 +28,47 @@ static inline void *sk_vec_grow_(void *p, uint32_t *cap, size_t elem, uint64_t n
 }
 
 /* true, or false: no memory, nothing changed. Room for n elements in all. */
-#define sk_vec_reserve(v, tag, want_n)                                                                       \
-    __extension__({                                                                                          \
-        __auto_type sk_vr_ = (v);                                                                            \
-        uint64_t sk_vr_need_ = (uint64_t)(want_n);                                                           \
-        bool sk_vr_ok_ = true;                                                                               \
-        if (sk_vr_need_ > sk_vr_->cap) {                                                                     \
+#define sk_vec_reserve(v, tag, want_n)                                                                        \
+    __extension__({                                                                                           \
+        __auto_type sk_vr_ = (v);                                                                             \
+        uint64_t sk_vr_need_ = (uint64_t)(want_n);                                                            \
+        bool sk_vr_ok_ = true;                                                                                \
+        if (sk_vr_need_ > sk_vr_->cap) {                                                                      \
             void *sk_vr_new_ = sk_vec_grow_(sk_vr_->p, &sk_vr_->cap, sizeof(*sk_vr_->p), sk_vr_need_, (tag)); \
-            if (sk_vr_new_) sk_vr_->p = sk_vr_new_;                                                          \
-            else sk_vr_ok_ = false;                                                                          \
-        }                                                                                                    \
-        sk_vr_ok_;                                                                                           \
+            if (sk_vr_new_) sk_vr_->p = sk_vr_new_;                                                           \
+            else sk_vr_ok_ = false;                                                                           \
+        }                                                                                                     \
+        sk_vr_ok_;                                                                                            \
     })
 
-#define sk_vec_push(v, tag, ...)                                                                               \
-    __extension__({                                                                                            \
-        __auto_type sk_vp_ = (v);                                                                              \
-        bool sk_vp_ok_ = true;                                                                                 \
-        if (SK_UNLIKELY(sk_vp_->n == sk_vp_->cap)) {                                                           \
+#define sk_vec_push(v, tag, ...)                                                                                          \
+    __extension__({                                                                                                       \
+        __auto_type sk_vp_ = (v);                                                                                         \
+        bool sk_vp_ok_ = true;                                                                                            \
+        if (SK_UNLIKELY(sk_vp_->n == sk_vp_->cap)) {                                                                      \
             void *sk_vp_new_ = sk_vec_grow_(sk_vp_->p, &sk_vp_->cap, sizeof(*sk_vp_->p), (uint64_t)sk_vp_->n + 1, (tag)); \
-            if (sk_vp_new_) sk_vp_->p = sk_vp_new_;                                                            \
-            else sk_vp_ok_ = false;                                                                            \
-        }                                                                                                      \
-        if (SK_LIKELY(sk_vp_ok_)) sk_vp_->p[sk_vp_->n++] = (__VA_ARGS__);                                      \
-        sk_vp_ok_;                                                                                             \
+            if (sk_vp_new_) sk_vp_->p = sk_vp_new_;                                                                       \
+            else sk_vp_ok_ = false;                                                                                       \
+        }                                                                                                                 \
+        if (SK_LIKELY(sk_vp_ok_)) sk_vp_->p[sk_vp_->n++] = (__VA_ARGS__);                                                 \
+        sk_vp_ok_;                                                                                                        \
     })
 
 /* Removes and gives the last element; the vector must not be empty. */
-#define sk_vec_pop(v)                    \
-    __extension__({                      \
-        __auto_type sk_vo_ = (v);        \
-        SK_DCHECK(sk_vo_->n > 0);        \
-        sk_vo_->p[--sk_vo_->n];          \
+#define sk_vec_pop(v)             \
+    __extension__({               \
+        __auto_type sk_vo_ = (v); \
+        SK_DCHECK(sk_vo_->n > 0); \
+        sk_vo_->p[--sk_vo_->n];   \
     })
 
 /* Frees the array (not what the elements point to); the vector is empty and usable after. */
-#define sk_vec_free(v)                \
-    do {                              \
-        __auto_type sk_vf_ = (v);     \
-        sk_free(sk_vf_->p);           \
-        sk_vf_->p = NULL;             \
-        sk_vf_->n = sk_vf_->cap = 0;  \
+#define sk_vec_free(v)               \
+    do {                             \
+        __auto_type sk_vf_ = (v);    \
+        sk_free(sk_vf_->p);          \
+        sk_vf_->p = NULL;            \
+        sk_vf_->n = sk_vf_->cap = 0; \
     } while (0)
 
 #endif

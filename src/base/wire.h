@@ -25,10 +25,19 @@ static inline void sk_wr_align(struct sk_wr *w, size_t a) {
     sk_wr_raw(w, zero, (size_t)(SK_ALIGN(w->n, a) - w->n));
 }
 static inline void sk_wr_u8(struct sk_wr *w, uint8_t v) { sk_wr_raw(w, &v, 1); }
-static inline void sk_wr_u32(struct sk_wr *w, uint32_t v) { sk_wr_align(w, 4); sk_wr_raw(w, &v, 4); }
-static inline void sk_wr_u64(struct sk_wr *w, uint64_t v) { sk_wr_align(w, 8); sk_wr_raw(w, &v, 8); }
+static inline void sk_wr_u32(struct sk_wr *w, uint32_t v) {
+    sk_wr_align(w, 4);
+    sk_wr_raw(w, &v, 4);
+}
+static inline void sk_wr_u64(struct sk_wr *w, uint64_t v) {
+    sk_wr_align(w, 8);
+    sk_wr_raw(w, &v, 8);
+}
 static inline void sk_wr_i64(struct sk_wr *w, int64_t v) { sk_wr_u64(w, (uint64_t)v); }
-static inline void sk_wr_bytes(struct sk_wr *w, const void *p, size_t n) { sk_wr_u64(w, n); sk_wr_raw(w, p, n); }
+static inline void sk_wr_bytes(struct sk_wr *w, const void *p, size_t n) {
+    sk_wr_u64(w, n);
+    sk_wr_raw(w, p, n);
+}
 static inline void sk_wr_str(struct sk_wr *w, const char *s) { sk_wr_bytes(w, s ? s : "", s ? strlen(s) : 0); }
 
 struct sk_rd {
@@ -42,16 +51,23 @@ static inline bool sk_rd_ok(const struct sk_rd *r) { return !r->bad; }
 static inline bool sk_rd_end(const struct sk_rd *r) { return r->at >= r->n; }
 
 static inline const void *sk_rd_raw(struct sk_rd *r, size_t n) {
-    if (r->bad || n > r->n - r->at) { r->bad = true; return NULL; }
+    if (r->bad || n > r->n - r->at) {
+        r->bad = true;
+        return NULL;
+    }
     const void *q = r->p + r->at;
     r->at += n;
     return q;
 }
 static inline void sk_rd_align(struct sk_rd *r, size_t a) {
     size_t to = (size_t)SK_ALIGN(r->at, a);
-    if (to > r->n) r->bad = true; else r->at = to;
+    if (to > r->n) r->bad = true;
+    else r->at = to;
 }
-static inline uint8_t sk_rd_u8(struct sk_rd *r) { const uint8_t *q = sk_rd_raw(r, 1); return q ? *q : 0; }
+static inline uint8_t sk_rd_u8(struct sk_rd *r) {
+    const uint8_t *q = sk_rd_raw(r, 1);
+    return q ? *q : 0;
+}
 static inline uint32_t sk_rd_u32(struct sk_rd *r) {
     uint32_t v = 0;
     sk_rd_align(r, 4);
@@ -69,7 +85,10 @@ static inline uint64_t sk_rd_u64(struct sk_rd *r) {
 static inline int64_t sk_rd_i64(struct sk_rd *r) { return (int64_t)sk_rd_u64(r); }
 static inline struct sk_bytes sk_rd_bytes(struct sk_rd *r) {
     uint64_t n = sk_rd_u64(r);
-    if (r->bad || n > r->n - r->at) { r->bad = true; return (struct sk_bytes){"", 0}; }
+    if (r->bad || n > r->n - r->at) {
+        r->bad = true;
+        return (struct sk_bytes){"", 0};
+    }
     struct sk_bytes b = {r->p + r->at, (size_t)n};
     r->at += (size_t)n;
     return b;

@@ -24,9 +24,9 @@ struct test_case {
 };
 void test_register(struct test_case *t);
 
-#define TEST_SLOW(name, secs)                                                                              \
-    static void test_run_##name(void);                                                                         \
-    static struct test_case test_case_##name = {#name, __FILE__, __LINE__, (secs), test_run_##name, NULL};     \
+#define TEST_SLOW(name, secs)                                                                                 \
+    static void test_run_##name(void);                                                                        \
+    static struct test_case test_case_##name = {#name, __FILE__, __LINE__, (secs), test_run_##name, NULL};    \
     __attribute__((constructor)) static void test_register_##name(void) { test_register(&test_case_##name); } \
     static void test_run_##name(void)
 #define TEST(name) TEST_SLOW(name, 5)
@@ -48,19 +48,18 @@ const char *test_dir(void);
     } while (0)
 
 /* Same, with a message in printf form. */
-#define CHECK_MSG(x, ...)                                      \
-    do {                                                       \
-        if (!(x)) test_fail(__FILE__, __LINE__, __VA_ARGS__);  \
+#define CHECK_MSG(x, ...)                                     \
+    do {                                                      \
+        if (!(x)) test_fail(__FILE__, __LINE__, __VA_ARGS__); \
     } while (0)
 
 /* Integers, enums, pointers; not floating point (would be cut). Compared as long long. */
-#define TEST_CMP_(a, op, b)                                                                                         \
-    do {                                                                                                            \
-        _Static_assert(_Generic((a), float: 0, double: 0, default: 1) && _Generic((b), float: 0, double: 0, default: 1), \
-                       "use CHECK for floating point");                                                             \
-        long long test_a_ = (long long)(a), test_b_ = (long long)(b);                                               \
-        if (!(test_a_ op test_b_))                                                                                  \
-            test_fail(__FILE__, __LINE__, "%s " #op " %s: %lld v %lld", #a, #b, test_a_, test_b_);                  \
+#define TEST_CMP_(a, op, b)                                                                                               \
+    do {                                                                                                                  \
+        _Static_assert(_Generic((a), float: 0, double: 0, default: 1) && _Generic((b), float: 0, double: 0, default: 1),  \
+                       "use CHECK for floating point");                                                                   \
+        long long test_a_ = (long long)(a), test_b_ = (long long)(b);                                                     \
+        if (!(test_a_ op test_b_)) test_fail(__FILE__, __LINE__, "%s " #op " %s: %lld v %lld", #a, #b, test_a_, test_b_); \
     } while (0)
 #define CHECK_EQ(a, b) TEST_CMP_(a, ==, b)
 #define CHECK_NE(a, b) TEST_CMP_(a, !=, b)
@@ -69,39 +68,38 @@ const char *test_dir(void);
 #define CHECK_GT(a, b) TEST_CMP_(a, >, b)
 #define CHECK_GE(a, b) TEST_CMP_(a, >=, b)
 
-#define CHECK_STR_EQ(a, b)                                                                                           \
-    do {                                                                                                             \
-        const char *test_a_ = (a), *test_b_ = (b);                                                                   \
-        if (!test_a_ || !test_b_ || strcmp(test_a_, test_b_) != 0)                                                   \
-            test_fail(__FILE__, __LINE__, "%s == %s: \"%s\" v \"%s\"", #a, #b, test_a_ ? test_a_ : "(null)",         \
-                      test_b_ ? test_b_ : "(null)");                                                                 \
+#define CHECK_STR_EQ(a, b)                                                                                   \
+    do {                                                                                                     \
+        const char *test_a_ = (a), *test_b_ = (b);                                                           \
+        if (!test_a_ || !test_b_ || strcmp(test_a_, test_b_) != 0)                                           \
+            test_fail(__FILE__, __LINE__, "%s == %s: \"%s\" v \"%s\"", #a, #b, test_a_ ? test_a_ : "(null)", \
+                      test_b_ ? test_b_ : "(null)");                                                         \
     } while (0)
-#define CHECK_STR_HAS(text, part)                                                                                    \
-    do {                                                                                                             \
-        const char *test_a_ = (text), *test_b_ = (part);                                                             \
+#define CHECK_STR_HAS(text, part)                                                                                       \
+    do {                                                                                                                \
+        const char *test_a_ = (text), *test_b_ = (part);                                                                \
         if (!strstr(test_a_, test_b_)) test_fail(__FILE__, __LINE__, "\"%s\" should contain \"%s\"", test_a_, test_b_); \
     } while (0)
-#define CHECK_MEM_EQ(a, b, len)                                                                                      \
-    do {                                                                                                             \
-        size_t test_n_ = (size_t)(len);                                                                              \
-        if (test_n_ && memcmp((a), (b), test_n_) != 0)                                                               \
-            test_fail(__FILE__, __LINE__, "%s and %s differ within %zu bytes", #a, #b, test_n_);                     \
+#define CHECK_MEM_EQ(a, b, len)                                                                  \
+    do {                                                                                         \
+        size_t test_n_ = (size_t)(len);                                                          \
+        if (test_n_ && memcmp((a), (b), test_n_) != 0)                                           \
+            test_fail(__FILE__, __LINE__, "%s and %s differ within %zu bytes", #a, #b, test_n_); \
     } while (0)
 
 /* A call that returns sk_rc. CHECK_OK_ERR also shows the message. */
-#define CHECK_RC(expr, want)                                                                                         \
-    do {                                                                                                             \
-        sk_rc test_rc_ = (expr), test_want_ = (want);                                                                \
-        if (test_rc_ != test_want_)                                                                                  \
-            test_fail(__FILE__, __LINE__, "%s: %s, want %s", #expr, sk_rc_name(test_rc_), sk_rc_name(test_want_));   \
+#define CHECK_RC(expr, want)                                                                                                               \
+    do {                                                                                                                                   \
+        sk_rc test_rc_ = (expr), test_want_ = (want);                                                                                      \
+        if (test_rc_ != test_want_) test_fail(__FILE__, __LINE__, "%s: %s, want %s", #expr, sk_rc_name(test_rc_), sk_rc_name(test_want_)); \
     } while (0)
 #define CHECK_OK(expr) CHECK_RC(expr, SK_OK)
-#define CHECK_OK_ERR(expr, errp)                                                                                     \
-    do {                                                                                                             \
-        sk_rc test_rc_ = (expr);                                                                                     \
-        if (test_rc_ != SK_OK)                                                                                       \
-            test_fail(__FILE__, __LINE__, "%s: %s: %s (%s:%d)", #expr, sk_rc_name(test_rc_), (errp)->msg,            \
-                      (errp)->file ? (errp)->file : "?", (errp)->line);                                              \
+#define CHECK_OK_ERR(expr, errp)                                                                          \
+    do {                                                                                                  \
+        sk_rc test_rc_ = (expr);                                                                          \
+        if (test_rc_ != SK_OK)                                                                            \
+            test_fail(__FILE__, __LINE__, "%s: %s: %s (%s:%d)", #expr, sk_rc_name(test_rc_), (errp)->msg, \
+                      (errp)->file ? (errp)->file : "?", (errp)->line);                                   \
     } while (0)
 
 #endif

@@ -110,8 +110,19 @@ TEST(fault_parse) {
     CHECK(!SK_FAULT("a.b") && SK_FAULT("a.b") && !SK_FAULT("a.b"));
     CHECK(!SK_FAULT("c") && !SK_FAULT("d"));
     CHECK_EQ(sk_fault_passes("d"), 1);
-    static const char *const bad[] = {"a", "a:", "a:burn", "a:fail:", "a:fail:x", "a:delay", "a:delay=", "a:delay=x", ":fail", "a:fail:2:3",
-                                      "ok:fail,,b:fail", "a:fail:-1", "a:kill:99999999999999999999"};
+    static const char *const bad[] = {"a",
+                                      "a:",
+                                      "a:burn",
+                                      "a:fail:",
+                                      "a:fail:x",
+                                      "a:delay",
+                                      "a:delay=",
+                                      "a:delay=x",
+                                      ":fail",
+                                      "a:fail:2:3",
+                                      "ok:fail,,b:fail",
+                                      "a:fail:-1",
+                                      "a:kill:99999999999999999999"};
     for (size_t i = 0; i < SK_COUNT(bad); i++) {
         CHECK_MSG(sk_fault_parse(bad[i], &e) == SK_EINVAL, "\"%s\" was taken", bad[i]);
         CHECK_STR_HAS(e.msg, "fault \"");
@@ -267,7 +278,8 @@ TEST(trace_keeps_the_newest) {
     void *mem;
     struct sk_trace *t = make(16, &mem);
     uint16_t name = sk_trace_name(t, "e");
-    for (uint64_t i = 0; i < 1000; i++) sk_trace_put(t, &(struct sk_trace_event){.begin_ns = 1, .id = i, .name = name, .kind = SK_TRACE_MARK});
+    for (uint64_t i = 0; i < 1000; i++)
+        sk_trace_put(t, &(struct sk_trace_event){.begin_ns = 1, .id = i, .name = name, .kind = SK_TRACE_MARK});
     CHECK_EQ(sk_trace_count(t), 1000);
     char *text = export(&t, 1);
     int n = 0;

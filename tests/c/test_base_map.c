@@ -5,10 +5,10 @@
 
 static uint64_t key_of(int shape, uint64_t i) {
     switch (shape) {
-    case 0: return i + 1;                            /* sequential */
-    case 1: return (i + 1) << 20;                    /* aligned */
-    case 2: return (i + 1) << 48 | 7;                /* high bits only */
-    case 3: return (i % 7 + 1) << 40 | (i + 1);      /* packed fields */
+    case 0: return i + 1;                       /* sequential */
+    case 1: return (i + 1) << 20;               /* aligned */
+    case 2: return (i + 1) << 48 | 7;           /* high bits only */
+    case 3: return (i % 7 + 1) << 40 | (i + 1); /* packed fields */
     default: return (i + 1) * UINT64_C(0x9e3779b97f4a7c15) | 1;
     }
 }
