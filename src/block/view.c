@@ -108,6 +108,7 @@ static sk_rc build_array(const uint8_t *p, struct sk_block_owner owner, struct A
 /* In the columns, not in the top struct: pyarrow refuses a batch with an offset. */
 static void cut_rows(struct ArrowArray *a, int64_t row0, int64_t n) {
     a->length = n;
+    if (!n) row0 = 0; /* pyarrow takes the buffers of no rows for empty, and an offset for past their end */
     for (int64_t i = 0; i < a->n_children; i++) {
         struct ArrowArray *c = a->children[i];
         if (c->null_count && n != c->length) c->null_count = c->null_count == c->length ? n : -1;

@@ -1,0 +1,127 @@
+/* block_fuzz.c - damages blocks and reads them; built with ASan+UBSan by tests/py/unit/test_block_ctypes.py, which makes the corpus.
+ *
+ *     block_fuzz ROUNDS FILE...       prints "tried N refused N read N"; seed in SK_TEST_SEED
+ *
+ * Each damaged copy lies in an allocation of its exact size. What validate lets pass is read to the last value, rows cut at random; what
+ * only the tables let pass is exported and released. */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "block/block.h"
+#include "block_read.h"
+
+static uint64_t state = 88172645463325252u;
+static uint64_t next(void) { /* xorshift64 */
+    state ^= state << 13;
+    state ^= state >> 7;
+    return state ^= state << 17;
+}
+
+static void die(const char *what, const char *file) {
+    fprintf(stderr, "%s: %s\n", file, what);
+    exit(1);
+}
+
+static uint8_t *load(const char *file, size_t *n) {
+    FILE *f = fopen(file, "rb");
+    if (!f || fseek(f, 0, SEEK_END)) die("cannot open", file);
+    *n = (size_t)ftell(f);
+    rewind(f);
+    uint8_t *p = malloc(*n);
+    if (!p || fread(p, 1, *n, f) != *n) die("cannot read", file);
+    fclose(f);
+    return p;
+}
+
+/* Words that break size arithmetic, and small ones that look right. */
+static uint64_t word(void) {
+    static const uint64_t odd[] = {0, 1, 2, 3, 7, 8, 63, 64, 65, 127, 128, 255, UINT64_MAX, INT64_MAX, (uint64_t)INT64_MIN, UINT32_MAX, INT32_MAX, 1ull << 31,
+                                   1ull << 32, 1ull << 61, 1ull << 62, (1ull << 61) - 1, UINT64_MAX - 63, UINT64_MAX / 3};
+    uint64_t i = next() % (SK_COUNT(odd) + 4);
+    return i < SK_COUNT(odd) ? odd[i] : next() % 1000;
+}
+
+static void damage(uint8_t *p, size_t *n) {
+    uint64_t data_off;
+    memcpy(&data_off, p + 72, 8);
+    for (uint64_t times = 1 + next() % 3; times; times--) {
+        size_t from = next() % 4 ? 0 : (size_t)data_off, upto = next() % 2 ? (size_t)data_off : *n; /* tables more often than data */
+        if (from >= upto) from = 0;
+        size_t at = from + next() % (upto - from);
+        uint64_t w = word();
+        switch (next() % 6) {
+        case 0: p[at] ^= (uint8_t)(1u << next() % 8); break;
+        case 1: p[at] = (uint8_t)next(); break;
+        case 2: memcpy(p + (at & ~7u), &w, 8); break;
+        case 3: memcpy(p + (at & ~3u), &w, 4); break;
+        case 4: p[at]++; break;
+        default: {
+            size_t other = (next() % *n) & ~7u;
+            memcpy(&w, p + other, 8);
+            memcpy(p + (at & ~7u), &w, 8);
+        }
+        }
+    }
+    if (next() % 16 == 0) *n = next() % (*n + 1);
+}
+
+static int released;
+static void owner_release(void *ctx) {
+    (void)ctx;
+    released++;
+}
+
+static sk_rc read_it(const uint8_t *p, size_t n, bool all, const char *file) {
+    struct ArrowSchema s;
+    struct ArrowArray a;
+    struct sk_block_info info;
+    struct sk_err err;
+    int before = released;
+    uint64_t at = 0, rows = UINT64_MAX;
+    sk_rc rc = sk_block_info(p, n, &info, &err);
+    if (rc) return rc;
+    if (next() % 2) {
+        at = next() % (info.n_rows + 1);
+        rows = next() % (info.n_rows - at + 1);
+    }
+    if (sk_block_export(p, n, at, rows, (struct sk_block_owner){owner_release, NULL}, &s, &a, &err)) die(err.msg, file);
+    if (all) (void)block_read(&s, &a);
+    s.release(&s);
+    if (released != before) die("released early", file);
+    a.release(&a);
+    if (released != before + 1) die("not released", file);
+    return SK_OK;
+}
+
+int main(int argc, char **argv) {
+    long tried = 0, refused = 0, read = 0;
+    if (argc < 3) die("usage: block_fuzz ROUNDS FILE...", argv[0]);
+    if (getenv("SK_TEST_SEED")) state = strtoull(getenv("SK_TEST_SEED"), NULL, 0) | 1;
+    for (int f = 2; f < argc; f++) {
+        size_t whole;
+        uint8_t *good = load(argv[f], &whole);
+        for (long i = 0; i <= atol(argv[1]); i++, tried++) {
+            size_t n = whole;
+            uint8_t *scratch = malloc(whole);
+            if (!scratch) die("no memory", argv[f]);
+            memcpy(scratch, good, whole);
+            if (i) damage(scratch, &n); /* round 0: unharmed */
+            uint8_t *p = NULL;
+            if (posix_memalign((void **)&p, 64, n)) die("no memory", argv[f]);
+            memcpy(p, scratch, n);
+            free(scratch);
+            struct sk_err err;
+            sk_rc rc = sk_block_validate(p, n, &err);
+            if (rc && rc != SK_ECORRUPT) die(err.msg, argv[f]);
+            if (!i && rc) die("a good block is refused", argv[f]);
+            sk_rc tables = read_it(p, n, rc == SK_OK, argv[f]);
+            if (!rc && tables) die("info refuses what validate takes", argv[f]);
+            if (rc) refused++;
+            else read++;
+            free(p);
+        }
+        free(good);
+    }
+    printf("tried refused read %ld %ld %ld\n", tried, refused, read);
+    return 0;
+}
