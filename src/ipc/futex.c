@@ -20,6 +20,7 @@
 
 #include "base/atomic.h"
 #include "base/clock.h"
+#include "base/fault.h"
 
 #define YIELD_AFTER_NS 20000 /* a partner that runs on another core answers sooner; later it may be waiting for ours */
 
@@ -50,6 +51,7 @@ void sk_bell_ring(struct sk_bell *b) {
     uint32_t mine = sk_add_seq(&b->seq, 1) + 1;
     uint32_t t = sk_load_seq(&b->asleep);
     if (t == 0) return; /* the hot case writes one line once */
+    SK_FAULT_HERE("bell.before_clear");
     /* Older than mine, modulo 2^31? A newer sleep has heard this ring already. Lost the exchange: another ringer wakes, or the sleeper
      * got up and will read seq before it sleeps again. */
     if ((int32_t)(t - token_of(mine)) < 0 && sk_cas_acqrel(&b->asleep, &t, 0))
@@ -81,6 +83,7 @@ sk_rc sk_bell_wait(struct sk_bell *b, uint32_t seen, int64_t spin_ns, int64_t de
         sk_store_seq(&b->asleep, token_of(seen));
         if (sk_load_seq(&b->seq) != seen) break;
         if (rc == SK_ETIMEOUT) break; /* only after one more look: a ring that came with the deadline counts */
+        SK_FAULT_HERE("bell.before_sleep");
         rc = sk_futex_wait(&b->seq, seen, deadline_ns);
     }
     sk_store_relaxed(&b->asleep, 0); /* saves the next ringer a wake-up call */

@@ -1,0 +1,195 @@
+/* test_ipc_seg.c - memfd segments: sharing, seals, punching, warming, and every way they can be refused. */
+#include <pthread.h>
+#include <sys/stat.h>
+
+#include "ipc_help.h"
+
+#define MIB ((size_t)1 << 20)
+
+static int64_t blocks(const struct sk_seg *s) {
+    struct stat st;
+    CHECK_EQ(fstat(s->fd, &st), 0);
+    return (int64_t)st.st_blocks * 512;
+}
+
+TEST(seg_is_shared_and_closed) {
+    int fds = count_fds();
+    struct sk_err err;
+    struct sk_seg a = SK_SEG_EMPTY, b = SK_SEG_EMPTY;
+    CHECK_OK_ERR(sk_seg_create(&a, "t", 10000, false, &err), &err);
+    CHECK_EQ(a.size % (size_t)sysconf(_SC_PAGESIZE), 0);
+    CHECK_GE(a.size, 10000);
+    CHECK(fcntl(a.fd, F_GETFD) & FD_CLOEXEC);
+    int inherited = dup(a.fd); /* dup clears close-on-exec, as an inherited one has it */
+    CHECK_OK_ERR(sk_seg_attach(&b, inherited, 10000, false, &err), &err);
+    CHECK(fcntl(b.fd, F_GETFD) & FD_CLOEXEC);
+    CHECK_EQ(b.size, a.size);
+    CHECK_NE(a.base, b.base);
+    a.base[a.size - 1] = 7;
+    CHECK_EQ(b.base[a.size - 1], 7);
+    sk_seg_close(&a);
+    CHECK_EQ(b.base[b.size - 1], 7);
+    sk_seg_close(&a);
+    sk_seg_close(&b);
+    sk_seg_close(&b);
+    CHECK_EQ(b.fd, -1);
+    CHECK_EQ(count_fds(), fds);
+}
+
+TEST(seg_cannot_shrink) {
+    struct sk_seg s;
+    CHECK_OK(sk_seg_create(&s, "t", MIB, false, NULL));
+    CHECK_EQ(ftruncate(s.fd, 4096), -1);
+    CHECK_EQ(errno, EPERM);
+    CHECK(fcntl(s.fd, F_GET_SEALS) & F_SEAL_SHRINK);
+    sk_seg_close(&s);
+}
+
+TEST(seg_is_sparse) {
+    struct sk_seg s;
+    CHECK_OK(sk_seg_create(&s, "t", (size_t)64 << 30, true, NULL));
+    CHECK_EQ(blocks(&s), 0);
+    s.base[s.size - 1] = 1;
+    CHECK_LE(blocks(&s), 2 * MIB);
+    CHECK_EQ((uintptr_t)s.base % (2 * MIB), 0);
+    sk_seg_close(&s);
+}
+
+TEST(seg_refusals) {
+    struct sk_err err;
+    struct sk_seg s = SK_SEG_EMPTY, a;
+    CHECK_RC(sk_seg_create(&s, "t", 0, false, &err), SK_EINVAL);
+    CHECK_RC(sk_seg_create(&s, "t", SIZE_MAX, false, &err), SK_EINVAL);
+    CHECK_RC(sk_seg_create(&s, "t", SIZE_MAX / 4, false, &err) == SK_OK, false); /* no address space is so large */
+    CHECK_EQ(s.fd, -1);
+    CHECK_OK(sk_seg_create(&a, "t", MIB, false, NULL));
+    int fds = count_fds(), fd = dup(a.fd);
+    CHECK_RC(sk_seg_attach(&s, fd, 2 * MIB, false, &err), SK_ECORRUPT);
+    CHECK_STR_HAS(err.msg, "1048576");
+    CHECK_EQ(fcntl(fd, F_GETFD), -1); /* taken, so closed */
+    CHECK_RC(sk_seg_attach(&s, -1, MIB, false, &err), SK_EINVAL);
+    CHECK_RC(sk_seg_attach(&s, dup(a.fd), 0, false, &err), SK_EINVAL);
+    CHECK_EQ(s.fd, -1);
+    CHECK(s.base == NULL);
+    CHECK_EQ(count_fds(), fds);
+    sk_seg_close(&a);
+}
+
+TEST(seg_survives_each_fault) {
+    int fds = count_fds();
+    int64_t n = 1;
+    for (bool fired = true; fired; n++) {
+        struct sk_seg a = SK_SEG_EMPTY, b = SK_SEG_EMPTY;
+        struct sk_err err;
+        CHECK_OK(sk_fault_set("*", SK_FAULT_FAIL, n));
+        sk_rc rc = sk_seg_create(&a, "t", 4 * MIB, true, &err);
+        if (rc == SK_OK) rc = sk_seg_attach(&b, dup(a.fd), 4 * MIB, true, &err);
+        if (rc == SK_OK) (void)sk_seg_warm(&b, 0, b.size);
+        if (rc == SK_OK) rc = sk_seg_punch(&b, 0, b.size, &err);
+        fired = sk_fault_fired();
+        sk_fault_clear();
+        if (!fired) CHECK_OK(rc);
+        sk_seg_close(&a);
+        sk_seg_close(&b);
+        CHECK_EQ(count_fds(), fds);
+    }
+    CHECK_GE(n, 6); /* memfd, truncate, map twice, warm, punch */
+}
+
+TEST(seg_punch_gives_back_whole_pages_only) {
+    struct sk_seg s;
+    struct sk_err err;
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    CHECK_OK(sk_seg_create(&s, "t", MIB, false, NULL));
+    memset(s.base, 9, MIB);
+    int64_t before = blocks(&s);
+    CHECK_OK_ERR(sk_seg_punch(&s, page + 1, 3 * page, &err), &err); /* holds two whole pages */
+    CHECK_EQ(blocks(&s), before - (int64_t)(2 * page));
+    for (size_t i = 0; i < 6 * page; i++) CHECK_EQ(s.base[i], i / page == 2 || i / page == 3 ? 0 : 9);
+    CHECK_OK(sk_seg_punch(&s, page + 1, page, NULL)); /* none */
+    CHECK_OK(sk_seg_punch(&s, 0, 0, NULL));
+    CHECK_OK(sk_seg_punch(&s, MIB, 0, NULL));
+    CHECK_EQ(s.base[page + 1], 9);
+    CHECK_RC(sk_seg_punch(&s, 0, MIB + 1, &err), SK_EINVAL);
+    CHECK_RC(sk_seg_punch(&s, MIB + 1, 0, &err), SK_EINVAL);
+    CHECK_RC(sk_seg_punch(&s, UINT64_MAX - page, 2 * page, &err), SK_EINVAL);
+    CHECK_RC(sk_seg_punch(&s, page, SIZE_MAX, &err), SK_EINVAL);
+    CHECK_OK(sk_seg_punch(&s, 0, MIB, NULL));
+    CHECK_EQ(blocks(&s), 0);
+    sk_seg_close(&s);
+}
+
+TEST(seg_warm_keeps_bytes) {
+    struct sk_seg s;
+    size_t size = 16 * MIB;
+    CHECK_OK(sk_seg_create(&s, "t", size, true, NULL));
+    for (size_t i = 0; i < size; i += 12345) s.base[i] = (uint8_t)i | 1; /* some pages here and there */
+    size_t got = sk_seg_warm(&s, 1, size - 1);
+    CHECK_EQ(got % (2 * MIB), 0);
+    CHECK_LE(got, size - 2 * MIB); /* the first unit is not wholly inside */
+    CHECK_GE(blocks(&s), got);
+    for (size_t i = 0; i < size; i++)
+        if (i % 12345 == 0) CHECK_EQ(s.base[i], (uint8_t)i | 1);
+        else CHECK_EQ(s.base[i], 0);
+    CHECK_EQ(sk_seg_warm(&s, 0, 2 * MIB - 1), 0);
+    CHECK_EQ(sk_seg_warm(&s, UINT64_MAX, 2), 0);
+    CHECK_EQ(sk_seg_warm(&s, 0, size + 1), 0);
+    CHECK_EQ(sk_seg_warm(&s, size, 0), 0);
+    printf("# warmed %zu of %zu bytes\n", got, size);
+    sk_seg_close(&s);
+}
+
+struct writer {
+    struct sk_seg *s;
+    _Atomic bool stop;
+    uint64_t rounds;
+};
+
+static void *write_on(void *arg) {
+    struct writer *w = arg;
+    _Atomic uint64_t *p = (_Atomic uint64_t *)(void *)w->s->base;
+    size_t n = w->s->size / 8;
+    while (!atomic_load(&w->stop)) {
+        w->rounds++;
+        for (size_t i = 0; i < n; i += 500) atomic_store_explicit(&p[i], w->rounds, memory_order_relaxed);
+        for (size_t i = 0; i < n; i += 500) /* no write may get lost while the page under it is exchanged */
+            if (atomic_load_explicit(&p[i], memory_order_relaxed) != w->rounds) return w;
+    }
+    return NULL;
+}
+
+TEST(seg_warm_beside_a_writer) {
+    struct sk_seg s;
+    CHECK_OK(sk_seg_create(&s, "t", 8 * MIB, true, NULL));
+    for (int i = 0; i < 20; i++) {
+        struct writer w = {.s = &s};
+        pthread_t th;
+        CHECK_EQ(pthread_create(&th, NULL, write_on, &w), 0);
+        for (int k = 0; k < 5; k++) (void)sk_seg_warm(&s, 0, s.size);
+        atomic_store(&w.stop, true);
+        void *lost;
+        CHECK_EQ(pthread_join(th, &lost), 0);
+        CHECK(lost == NULL);
+        CHECK_OK(sk_seg_punch(&s, 0, s.size, NULL));
+    }
+    sk_seg_close(&s);
+}
+
+TEST(seg_warm_seen_by_another_process) {
+    struct sk_seg s;
+    CHECK_OK(sk_seg_create(&s, "t", 4 * MIB, true, NULL));
+    (void)sk_seg_warm(&s, 0, s.size);
+    memset(s.base, 5, s.size);
+    pid_t pid = fork();
+    if (pid == 0) {
+        struct sk_seg r;
+        CHECK_OK(sk_seg_attach(&r, dup(s.fd), 4 * MIB, true, NULL));
+        for (size_t i = 0; i < r.size; i++) CHECK_EQ(r.base[i], 5);
+        memset(r.base, 6, r.size);
+        (void)sk_seg_warm(&r, 0, r.size);
+        _exit(0);
+    }
+    CHECK_EQ(wait_exit(pid), 0);
+    for (size_t i = 0; i < s.size; i++) CHECK_EQ(s.base[i], 6);
+    sk_seg_close(&s);
+}
