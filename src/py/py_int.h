@@ -1,0 +1,196 @@
+/* py_int.h - shared inside the Python layer: module state, the kinds of values, and one line about every function.
+ *
+ * Everything here runs with the GIL held unless it says otherwise. The engine's lock is never held while the GIL is waited for, so engine
+ * calls may be made with the GIL held; it is dropped (PY_DROP .. PY_TAKE) around those that can block and around copies over 64 KiB. */
+#ifndef SK_PY_INT_H
+#define SK_PY_INT_H
+
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+#include <semaphore.h>
+
+#include "base/base.h"
+#include "base/err.h"
+#include "base/map.h"
+#include "base/mem.h"
+#include "base/vec.h"
+#include "engine/engine.h"
+
+/* Kinds of values (engine.h leaves them to us). 0x40.. belongs to exec.h. */
+enum {
+    PY_NONE = 1,
+    PY_TRUE,
+    PY_FALSE,
+    PY_INT,         /* i64 */
+    PY_FLOAT,       /* double */
+    PY_STR,         /* UTF-8 */
+    PY_BYTES,
+    PY_PICKLE,      /* a pickle, nothing else */
+    PY_PICKLE_OOB,  /* u32 n_buffers, u32 0, u64 pickle_len, n x (u64 offset, u64 len), pickle, 64-aligned buffers */
+    PY_NDARRAY,     /* u32 struct character of the item, u32 ndim, i64 shape[ndim]; data at the next multiple of 64; C order */
+    PY_KWNAMES = 0x10, /* first argument of a call: u32 n, n strings; the last n arguments go by these names */
+    PY_BLOCK = 0x20,   /* block.h */
+    PY_ERROR = SK_KIND_ERROR + 1,      /* user code raised: pickled by the dumps_error hook */
+    PY_INIT_ERROR = SK_KIND_ERROR + 2, /* the same in an actor's constructor */
+};
+
+#define PY_HOOKS(X) \
+    X(dumps) X(dumps_error) X(load_error) X(load_block) X(dump_function) X(load_function) X(note) X(after_fork) X(auto_init) \
+    X(run_coroutine) X(check_call) X(ref_await) X(ref_future)
+
+struct py_fn { /* worker side: a definition, its callable once it was needed */
+    sk_fid id;
+    char *name;
+    void *def;
+    size_t def_n;
+    PyObject *callable; /* function or class; for a method: its name (str) */
+};
+
+struct py_ref;
+
+struct py_state {
+    struct sk_engine *engine; /* NULL: none open */
+    uint32_t gen;             /* of the engine; refs of an older one are dead */
+    uint32_t n_inside;        /* threads that are in the engine without the GIL */
+    bool closing, driver, worker;
+    sem_t all_out;            /* posted by the last thread that leaves while closing */
+    PyObject *module;
+    PyTypeObject *ref_type, *gen_type, *buf_type, *template_type, *token_type, *blockout_type, *plan_type, *exec_type;
+    struct py_ref *free_refs;
+    uint32_t n_free_refs;
+#define X(n) PyObject *hook_##n;
+    PY_HOOKS(X)
+#undef X
+    PyObject *exceptions;   /* skate.exceptions */
+    PyObject *pickle_dumps, *pickle_loads;
+    PyObject *kw_buffer_callback, *kw_buffers, *int5, *s_append, *s_arrow_c_array;
+    PyObject *restore_ref, *restore_token; /* functions of this module, named in pickles */
+    PyTypeObject *ndarray;  /* NULL until numpy is imported by somebody */
+    PyObject *dtype[128];   /* by struct character */
+    struct sk_runner runner;
+    struct sk_map fns;      /* fid -> py_fn */
+    struct sk_map actors;   /* aid -> instance (a reference) */
+};
+
+extern struct PyModuleDef py_module_def;
+static inline struct py_state *py_state_of(PyTypeObject *t) { return PyType_GetModuleState(t); }
+
+/* Around engine calls that can block. The state stays open meanwhile: shutdown waits for n_inside. */
+#define PY_DROP(st)                                 \
+    {                                               \
+        (st)->n_inside++;                           \
+        PyThreadState *py_ts_ = PyEval_SaveThread();
+#define PY_TAKE(st)                                 \
+        PyEval_RestoreThread(py_ts_);               \
+        if (--(st)->n_inside == 0 && (st)->closing) \
+            sem_post(&(st)->all_out);               \
+    }
+
+/* An error on the stack without clearing its kilobyte. */
+#define PY_ERR(name)      \
+    struct sk_err name;   \
+    name.code = 0;        \
+    name.msg[0] = 0
+
+/* ---- module.c */
+int py_ensure(struct py_state *st); /* an engine is open (opens the default one in a driver): 0, or -1 with an exception */
+
+/* ---- py_err.c */
+PyObject *py_raise(struct py_state *st, sk_rc rc, const struct sk_err *err); /* always NULL */
+PyObject *py_error_new(struct py_state *st, sk_rc rc, const char *msg);      /* the exception object, or NULL with another one set */
+void py_raise_value(struct py_state *st, const struct sk_view *v);           /* raises what an error value says */
+/* Moves the current exception into *err (for runner functions); clears it. */
+sk_rc py_to_err(struct sk_err *err, const char *what);
+
+/* ---- py_ref.c */
+struct py_ref {
+    PyObject_HEAD
+    uint64_t id, task;
+    uint32_t gen;
+    struct py_ref *next; /* in the free list */
+};
+PyObject *py_ref_new(struct py_state *st, sk_oid id, sk_tid task); /* takes the reference, also when it fails */
+static inline bool py_ref_check(struct py_state *st, PyObject *o) { return Py_TYPE(o) == st->ref_type; }
+PyObject *py_gen_new(struct py_state *st, sk_tid task);
+int py_ref_types(PyObject *module, struct py_state *st);
+bool py_ref_alive(struct py_state *st, PyObject *ref); /* of the engine that is open; else false with RaySystemError */
+
+/* References found while something is pickled on this thread. Strong: a __getstate__ may make one and drop it. */
+struct py_collector {
+    SK_VEC(PyObject *) refs;
+    struct py_collector *outer;
+};
+struct py_collector *py_collector_now(void);
+void py_collector_push(struct py_collector *c);
+void py_collector_pop(struct py_collector *c);
+int py_collector_add(PyObject *ref);                         /* -1 with an exception when nothing is being collected or no memory */
+void py_collector_cut(struct py_collector *c, uint32_t n);   /* keeps the first n */
+void py_collector_free(struct py_collector *c);
+sk_oid *py_collector_ids(struct py_collector *c);            /* sk_free; NULL with MemoryError; valid for n = 0 too */
+
+/* ---- py_codec.c: values in */
+struct py_encx; /* what a value with several parts needs */
+struct py_enc {
+    uint32_t kind;
+    const void *p; /* the bytes when they are in one piece and not in buf */
+    size_t n;      /* length in all */
+    uint64_t scalar;
+    struct py_encx *x;
+    struct sk_buf buf; /* has_buf: the value is there */
+    bool has_buf;
+};
+/* Encodes `v`, borrowing from it: v must live until py_enc_done. Values over SK_INLINE_MAX go into a buffer of the engine. */
+int py_encode(struct py_state *st, PyObject *v, struct py_enc *e, struct py_collector *c);
+/* The value as a payload (buf is taken by the call that gets it: then call py_enc_taken). */
+struct sk_payload py_enc_payload(struct py_enc *e);
+static inline void py_enc_taken(struct py_enc *e) { e->has_buf = false; }
+void py_enc_done(struct py_state *st, struct py_enc *e);
+void py_copy(struct py_state *st, void *dst, const void *src, size_t n); /* GIL held or dropped; large ones by two threads in a driver */
+
+/* ---- py_codec.c: values out */
+struct py_keep { /* how to keep a view for longer than the call */
+    struct sk_task *task; /* NULL: the view itself is given */
+    uint32_t arg;
+    bool taken;
+};
+PyObject *py_decode(struct py_state *st, const struct sk_view *v, struct py_keep *k);
+PyObject *py_buf_of_view(struct py_state *st, const struct sk_view *v, struct py_keep *k); /* read-only buffer object over the whole value */
+int py_codec_types(PyObject *module, struct py_state *st);
+
+/* ---- py_block.c */
+int py_block_encode(struct py_state *st, PyObject *batch, struct py_enc *e, uint64_t *rows, uint64_t *nbytes);
+int py_block_measure(struct py_state *st, PyObject *batch, uint64_t *rows, uint64_t *nbytes);
+PyObject *py_block_decode(struct py_state *st, const struct sk_view *v, struct py_keep *k);
+int py_block_types(PyObject *module, struct py_state *st);
+PyObject *py_blockout_batch(PyObject *o); /* borrowed */
+extern PyMethodDef py_block_methods[];
+
+/* ---- py_store.c */
+extern PyMethodDef py_store_methods[];
+PyObject *py_put(struct py_state *st, PyObject *value); /* ObjectRef */
+
+/* ---- py_task.c */
+int py_task_types(PyObject *module, struct py_state *st);
+extern PyMethodDef py_task_methods[];
+PyObject *py_restore_token(struct py_state *st, uint64_t aid, PyObject *ready);
+
+/* ---- py_worker.c */
+void py_runner_init(struct py_state *st);
+void py_runner_clear(struct py_state *st); /* drops functions and actors (the engine is closed) */
+struct sk_task *py_current_task(void);
+extern PyMethodDef py_worker_methods[];
+
+/* ---- py_plan.c, py_exec.c */
+int py_plan_types(PyObject *module, struct py_state *st);
+int py_exec_types(PyObject *module, struct py_state *st);
+
+/* ---- helpers */
+static inline int64_t py_deadline(double timeout_s, int64_t now_ns) /* CLOCK_MONOTONIC; < 0: none */
+{
+    if (timeout_s < 0 || timeout_s > 9e8)
+        return INT64_MAX;
+    return now_ns + (int64_t)(timeout_s * 1e9);
+}
+#define PY_SLICE_NS 100000000 /* waits come back this often to look for signals */
+
+#endif

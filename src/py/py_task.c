@@ -1,0 +1,724 @@
+/* py_task.c - Template (everything about a remote function that stays the same between calls) and ActorToken (a counted handle).
+ *
+ * Template.submit is what users call as f.remote: no Python frame lies between. It encodes the arguments into borrowed bytes, puts those over
+ * SK_INLINE_MAX into the store first, and makes one engine call. A definition is pickled at the first submit and sent once an engine;
+ * a Template made from another one (options) shares it. Cost: 0.3 us and 30 ns a scalar argument, besides the engine. */
+#include "base/wire.h"
+#include "py/py_int.h"
+
+enum kind { TASK, ACTOR, METHOD };
+
+struct sig { /* for checking calls where they are made */
+    PyObject *func;   /* NULL: no check */
+    PyObject *names;  /* tuple: co_varnames */
+    uint32_t skip, n_posonly, n_pos, n_all; /* indices into names, self included */
+    uint64_t required;
+    bool varargs, varkw;
+};
+
+struct tmpl {
+    PyObject_HEAD
+    enum kind kind;
+    uint32_t gen; /* fid and shape are known to this engine */
+    sk_fid fid;
+    sk_shape shape;
+    uint32_t n_returns, stream_window;
+    int32_t max_retries, max_restarts, max_task_retries;
+    bool retry_exceptions, has_shape;
+    struct sk_res res;
+    PyObject *custom;   /* dict of custom resources or NULL */
+    PyObject *target;   /* function, class, or the method's name */
+    PyObject *token;    /* METHOD */
+    PyObject *base;     /* Template that has the definition, or NULL */
+    PyObject *def;      /* bytes */
+    PyObject *def_refs; /* references in the closure: live as long as the definition */
+    PyObject *name;     /* str */
+    PyObject *kw_names, *kw_bytes; /* of the last call site with keywords */
+    struct sig sig;
+};
+
+struct token {
+    PyObject_HEAD
+    uint64_t id;
+    uint32_t gen;
+    PyObject *ready;
+};
+
+/* ---- ActorToken ---------------------------------------------------------------------------------------------------------------------- */
+
+static PyObject *token_new(struct py_state *st, uint64_t aid, PyObject *ready) /* takes a counted handle */
+{
+    struct token *t = PyObject_New(struct token, st->token_type);
+    if (!t) {
+        st->engine->ops->actor_release(st->engine, (sk_aid){aid});
+        return NULL;
+    }
+    t->id = aid;
+    t->gen = st->gen;
+    t->ready = Py_NewRef(ready);
+    return (PyObject *)t;
+}
+
+PyObject *py_restore_token(struct py_state *st, uint64_t aid, PyObject *ready)
+{
+    st->engine->ops->actor_addref(st->engine, (sk_aid){aid});
+    return token_new(st, aid, ready);
+}
+
+static void token_dealloc(PyObject *o)
+{
+    struct token *t = (struct token *)(void *)o;
+    PyTypeObject *type = Py_TYPE(o);
+    struct py_state *st = py_state_of(type);
+    if (st && st->engine && t->gen == st->gen && !st->closing)
+        st->engine->ops->actor_release(st->engine, (sk_aid){t->id});
+    Py_DECREF(t->ready);
+    PyObject_Free(o);
+    Py_DECREF(type);
+}
+
+static PyObject *token_id(PyObject *o, void *unused SK_UNUSED)
+{
+    return PyLong_FromUnsignedLongLong(((struct token *)(void *)o)->id);
+}
+
+static PyObject *token_ready(PyObject *o, void *unused SK_UNUSED)
+{
+    return Py_NewRef(((struct token *)(void *)o)->ready);
+}
+
+static PyObject *token_reduce(PyObject *o, PyObject *unused SK_UNUSED)
+{
+    const struct token *t = (struct token *)(void *)o;
+    struct py_state *st = py_state_of(Py_TYPE(o));
+    return Py_BuildValue("O(KO)", st->restore_token, (unsigned long long)t->id, t->ready); /* `ready` is collected, and holds the actor */
+}
+
+static PyMethodDef token_methods[] = {
+    {"__reduce__", token_reduce, METH_NOARGS, NULL},
+    {NULL, NULL, 0, NULL},
+};
+static PyGetSetDef token_getset[] = {
+    {"id", token_id, NULL, NULL, NULL},
+    {"ready", token_ready, NULL, "ObjectRef that is ready when the constructor has run.", NULL},
+    {NULL, NULL, NULL, NULL, NULL},
+};
+static PyType_Slot token_slots[] = {
+    {Py_tp_dealloc, token_dealloc}, {Py_tp_methods, token_methods}, {Py_tp_getset, token_getset},
+    {Py_tp_doc, "A counted handle on an actor in this process."},
+    {0, NULL},
+};
+static PyType_Spec token_spec = {"skate._skate.ActorToken", sizeof(struct token), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, token_slots};
+
+static bool token_alive(struct py_state *st, PyObject *o)
+{
+    if (st->engine && ((struct token *)(void *)o)->gen == st->gen && !st->closing)
+        return true;
+    py_raise(st, SK_ECLOSED, &(struct sk_err){.msg = "this actor is of an engine that was shut down"});
+    return false;
+}
+
+/* ---- Template: definition and shape ------------------------------------------------------------------------------------------------- */
+
+static uint64_t hash_bytes(const uint8_t *p, size_t n, uint64_t seed) /* never 0 */
+{
+    uint64_t h = seed ^ (n * 0x9E3779B97F4A7C15u);
+    for (; n >= 8; p += 8, n -= 8) {
+        uint64_t w;
+        memcpy(&w, p, 8);
+        __uint128_t m = (__uint128_t)(h ^ w) * 0xD6E8FEB86659FD93u;
+        h = (uint64_t)m ^ (uint64_t)(m >> 64) ^ w;
+    }
+    uint64_t w = 0;
+    memcpy(&w, p, n);
+    __uint128_t m = (__uint128_t)(h ^ w ^ 0xA0761D6478BD642Fu) * 0xE7037ED1A0B428DBu;
+    h = (uint64_t)m ^ (uint64_t)(m >> 64);
+    return h ? h : 1;
+}
+
+static int make_def(struct py_state *st, struct tmpl *t)
+{
+    if (t->def)
+        return 0;
+    if (t->kind == METHOD) {
+        t->def = PyUnicode_AsUTF8String(t->target);
+    } else if (!st->hook_dump_function) {
+        PyErr_SetString(PyExc_RuntimeError, "the dump_function hook is not set");
+    } else {
+        struct py_collector c = {0};
+        py_collector_push(&c);
+        t->def = PyObject_CallOneArg(st->hook_dump_function, t->target);
+        py_collector_pop(&c);
+        if (t->def && !PyBytes_CheckExact(t->def)) {
+            Py_CLEAR(t->def);
+            PyErr_SetString(PyExc_TypeError, "dump_function must return bytes");
+        }
+        if (t->def && c.refs.n && (t->def_refs = PyTuple_New((Py_ssize_t)c.refs.n)))
+            for (uint32_t i = 0; i < c.refs.n; i++)
+                PyTuple_SET_ITEM(t->def_refs, (Py_ssize_t)i, Py_NewRef(c.refs.p[i]));
+        py_collector_free(&c);
+    }
+    if (!t->def)
+        return -1;
+    t->fid.v = hash_bytes((const uint8_t *)PyBytes_AS_STRING(t->def), (size_t)PyBytes_GET_SIZE(t->def), (uint64_t)t->kind);
+    return 0;
+}
+
+static int make_shape(struct py_state *st, struct tmpl *t)
+{
+    PY_ERR(err);
+    struct sk_res r = t->res;
+    PyObject *key, *value;
+    Py_ssize_t pos = 0;
+    sk_rc rc = SK_OK;
+    while (rc == SK_OK && t->custom && PyDict_Next(t->custom, &pos, &key, &value)) {
+        const char *name = PyUnicode_AsUTF8(key);
+        double amount = PyFloat_AsDouble(value);
+        uint32_t i;
+        if (!name || (amount == -1.0 && PyErr_Occurred()))
+            return -1;
+        if (amount == 0)
+            continue;
+        rc = st->engine->ops->res_index(st->engine, name, &i, &err);
+        if (rc == SK_OK)
+            r.amount[i] = (int64_t)(amount * SK_RES_UNIT + 0.5);
+    }
+    if (rc == SK_OK)
+        rc = st->engine->ops->shape(st->engine, &r, &t->shape, &err);
+    if (rc == SK_OK)
+        return 0;
+    const char *name = PyUnicode_AsUTF8(t->name);
+    sk_err_prefix(&err, "%s can never run here", name ? name : "?");
+    py_raise(st, rc, &err);
+    return -1;
+}
+
+static int prepare(struct py_state *st, struct tmpl *t)
+{
+    PY_ERR(err);
+    struct tmpl *d = t->base ? (struct tmpl *)(void *)t->base : t;
+    if (d->gen != st->gen || d->fid.v == 0) {
+        if (make_def(st, d) < 0)
+            return -1;
+        const char *name = PyUnicode_AsUTF8(d->name);
+        if (!name)
+            return -1;
+        struct sk_bytes def = {PyBytes_AS_STRING(d->def), (size_t)PyBytes_GET_SIZE(d->def)};
+        sk_rc rc = st->engine->ops->fn_define(st->engine, d->fid, name, def, &err);
+        if (rc != SK_OK) {
+            py_raise(st, rc, &err);
+            return -1;
+        }
+    }
+    t->fid = d->fid;
+    t->shape = 0;
+    if (t->has_shape && make_shape(st, t) < 0)
+        return -1;
+    t->gen = st->gen;
+    return 0;
+}
+
+/* ---- Template: checking a call ------------------------------------------------------------------------------------------------------- */
+
+static int sig_init(struct sig *s, PyObject *func, uint32_t skip)
+{
+    if (!func || !PyFunction_Check(func))
+        return 0;
+    PyCodeObject *co = (PyCodeObject *)(void *)PyFunction_GetCode(func);
+    PyObject *defaults = PyFunction_GetDefaults(func), *kwdefaults = PyFunction_GetKwDefaults(func);
+    *s = (struct sig){.skip = skip, .n_posonly = (uint32_t)co->co_posonlyargcount, .n_pos = (uint32_t)co->co_argcount,
+                      .n_all = (uint32_t)(co->co_argcount + co->co_kwonlyargcount), .varargs = co->co_flags & CO_VARARGS,
+                      .varkw = co->co_flags & CO_VARKEYWORDS};
+    if (s->n_all > 64 || s->n_pos < skip)
+        return 0;
+    uint32_t n_def = defaults && PyTuple_Check(defaults) ? (uint32_t)PyTuple_GET_SIZE(defaults) : 0;
+    s->names = PyCode_GetVarnames(co);
+    if (!s->names)
+        return -1;
+    for (uint32_t i = skip; i < s->n_all; i++) {
+        bool has_default = i < s->n_pos ? i + n_def >= s->n_pos
+                                        : kwdefaults && PyDict_Contains(kwdefaults, PyTuple_GET_ITEM(s->names, (Py_ssize_t)i)) == 1;
+        s->required |= has_default ? 0 : UINT64_C(1) << i;
+    }
+    s->func = Py_NewRef(func);
+    return 0;
+}
+
+static bool sig_fits(const struct sig *s, size_t n_args, PyObject *kwnames)
+{
+    size_t room = s->n_pos - s->skip, last = s->skip + SK_MIN(n_args, room);
+    if (n_args > room && !s->varargs)
+        return false;
+    uint64_t bound = last >= 64 ? ~UINT64_C(0) : (UINT64_C(1) << last) - 1;
+    for (Py_ssize_t k = 0; kwnames && k < PyTuple_GET_SIZE(kwnames); k++) {
+        PyObject *name = PyTuple_GET_ITEM(kwnames, k);
+        uint32_t i = SK_MAX(s->n_posonly, s->skip);
+        while (i < s->n_all && PyTuple_GET_ITEM(s->names, (Py_ssize_t)i) != name && PyUnicode_Compare(PyTuple_GET_ITEM(s->names, (Py_ssize_t)i), name) != 0)
+            i++;
+        if (i < s->n_all ? bound >> i & 1 : !s->varkw)
+            return false;
+        if (i < s->n_all)
+            bound |= UINT64_C(1) << i;
+    }
+    return !(s->required & ~bound);
+}
+
+/* The hook raises the TypeError that Python itself would raise. */
+static int sig_complain(struct py_state *st, const struct sig *s, PyObject *const *args, size_t n, PyObject *kwnames)
+{
+    PyObject *a = PyTuple_New((Py_ssize_t)n), *kw = PyDict_New(), *skip = PyLong_FromUnsignedLong(s->skip), *r = NULL;
+    bool ok = a && kw && skip && st->hook_check_call;
+    for (size_t i = 0; ok && i < n; i++)
+        PyTuple_SET_ITEM(a, (Py_ssize_t)i, Py_NewRef(args[i]));
+    for (Py_ssize_t i = 0; ok && kwnames && i < PyTuple_GET_SIZE(kwnames); i++)
+        ok = PyDict_SetItem(kw, PyTuple_GET_ITEM(kwnames, i), args[n + (size_t)i]) == 0;
+    if (ok)
+        r = PyObject_CallFunctionObjArgs(st->hook_check_call, s->func, skip, a, kw, NULL);
+    Py_XDECREF(a);
+    Py_XDECREF(kw);
+    Py_XDECREF(skip);
+    Py_XDECREF(r);
+    return r || (ok == false && !PyErr_Occurred()) ? 0 : -1;
+}
+
+/* ---- Template: submit --------------------------------------------------------------------------------------------------------------------- */
+
+#define FEW 8
+
+struct call {
+    size_t n;              /* arguments for the engine */
+    size_t n_enc;
+    struct sk_arg *arg;
+    struct py_enc *enc;
+    struct py_collector c; /* references inside inline arguments */
+    SK_VEC(sk_oid) temp;   /* large arguments that were put */
+    struct sk_arg few_arg[FEW + 1];
+    struct py_enc few_enc[FEW];
+};
+
+static void call_done(struct py_state *st, struct call *k)
+{
+    for (size_t i = 0; i < k->n_enc; i++)
+        if (k->enc[i].x || k->enc[i].has_buf)
+            py_enc_done(st, &k->enc[i]);
+    for (uint32_t i = 0; i < k->temp.n; i++)
+        st->engine->ops->release(st->engine, k->temp.p[i]);
+    if (SK_UNLIKELY(k->temp.cap))
+        sk_vec_free(&k->temp);
+    if (SK_UNLIKELY(k->c.refs.cap))
+        py_collector_free(&k->c);
+    if (SK_UNLIKELY(k->arg != k->few_arg)) {
+        sk_free(k->arg);
+        sk_free(k->enc);
+    }
+}
+
+static int put_large(struct py_state *st, struct call *k, struct py_enc *e, uint32_t mark, struct sk_arg *a)
+{
+    PY_ERR(err);
+    sk_oid id = {0}, *in = NULL;
+    struct sk_payload p = py_enc_payload(e);
+    if (!sk_vec_reserve(&k->temp, SK_TAG_PY, k->temp.n + 1) || (k->c.refs.n > mark && !(in = py_collector_ids(&k->c)))) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    p.contains = in ? in + mark : NULL;
+    p.n_contains = k->c.refs.n - mark;
+    py_enc_taken(e);
+    sk_rc rc = st->engine->ops->put(st->engine, &p, &id, &err);
+    sk_free(in);
+    py_collector_cut(&k->c, mark);
+    if (rc != SK_OK) {
+        py_raise(st, rc, &err);
+        return -1;
+    }
+    k->temp.p[k->temp.n++] = id;
+    a->ref = id;
+    return 0;
+}
+
+static int add_kwnames(struct tmpl *t, PyObject *kwnames, struct sk_arg *a)
+{
+    if (t->kw_names != kwnames) { /* a tuple of constants: the same object at every call from one place */
+        Py_ssize_t n = PyTuple_GET_SIZE(kwnames), len;
+        PyObject *b = NULL;
+        for (int pass = 0; pass < 2; pass++) {
+            struct sk_wr w = b ? sk_wr_init(PyBytes_AS_STRING(b), (size_t)PyBytes_GET_SIZE(b)) : sk_wr_init(NULL, 0);
+            sk_wr_u32(&w, (uint32_t)n);
+            for (Py_ssize_t i = 0; i < n; i++) {
+                const char *s = PyUnicode_AsUTF8AndSize(PyTuple_GET_ITEM(kwnames, i), &len);
+                if (!s) {
+                    Py_XDECREF(b);
+                    return -1;
+                }
+                sk_wr_bytes(&w, s, (size_t)len);
+            }
+            if (!b && !(b = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)w.n)))
+                return -1;
+        }
+        Py_XSETREF(t->kw_names, Py_NewRef(kwnames));
+        Py_XSETREF(t->kw_bytes, b);
+    }
+    *a = (struct sk_arg){.kind = PY_KWNAMES, .bytes = {PyBytes_AS_STRING(t->kw_bytes), (size_t)PyBytes_GET_SIZE(t->kw_bytes)}};
+    return 0;
+}
+
+static int call_encode(struct py_state *st, struct tmpl *t, struct call *k, PyObject *const *args, size_t n_all, PyObject *kwnames)
+{
+    k->n = k->n_enc = 0;
+    k->arg = k->few_arg;
+    k->enc = k->few_enc;
+    k->c = (struct py_collector){0};
+    k->temp.p = NULL;
+    k->temp.n = k->temp.cap = 0;
+    if (n_all > FEW) {
+        k->arg = sk_alloc(SK_TAG_PY, (n_all + 1) * sizeof *k->arg);
+        k->enc = sk_alloc(SK_TAG_PY, n_all * sizeof *k->enc);
+        if (!k->arg || !k->enc) {
+            PyErr_NoMemory();
+            return -1;
+        }
+    }
+    if (kwnames && PyTuple_GET_SIZE(kwnames)) {
+        if (add_kwnames(t, kwnames, &k->arg[0]) < 0)
+            return -1;
+        k->n = 1;
+    }
+    for (size_t i = 0; i < n_all; i++) {
+        struct sk_arg *a = &k->arg[k->n];
+        PyObject *v = args[i];
+        a->ref.v = 0;
+        if (py_ref_check(st, v)) {
+            if (!py_ref_alive(st, v))
+                return -1;
+            a->ref.v = ((struct py_ref *)(void *)v)->id;
+        } else {
+            struct py_enc *e = &k->enc[k->n_enc];
+            uint32_t mark = k->c.refs.n;
+            if (py_encode(st, v, e, &k->c) < 0)
+                return -1;
+            k->n_enc++;
+            if (SK_UNLIKELY(e->has_buf)) {
+                if (put_large(st, k, e, mark, a) < 0)
+                    return -1;
+            } else {
+                a->kind = e->kind;
+                a->bytes = (struct sk_bytes){e->p, e->n};
+            }
+        }
+        k->n++;
+    }
+    return 0;
+}
+
+static PyObject *results(struct py_state *st, uint32_t n, sk_oid first, sk_tid tid)
+{
+    if (SK_LIKELY(n == 1))
+        return py_ref_new(st, first, tid);
+    if (n == SK_STREAMING)
+        return py_gen_new(st, tid);
+    if (n == 0)
+        Py_RETURN_NONE;
+    PyObject *list = PyList_New((Py_ssize_t)n);
+    for (uint32_t i = 0; i < n; i++) { /* every reference gets an owner, also when one fails */
+        PyObject *r = py_ref_new(st, (sk_oid){first.v + i}, tid);
+        if (list && r)
+            PyList_SET_ITEM(list, (Py_ssize_t)i, r);
+        else {
+            Py_XDECREF(r);
+            Py_CLEAR(list);
+        }
+    }
+    return list;
+}
+
+static PyObject *tmpl_submit(PyObject *self, PyObject *const *args, Py_ssize_t n, PyObject *kwnames)
+{
+    struct tmpl *t = (struct tmpl *)(void *)self;
+    struct py_state *st = py_state_of(Py_TYPE(self));
+    struct call k;
+    PyObject *r = NULL;
+    PY_ERR(err);
+    size_t n_all = (size_t)n + (kwnames ? (size_t)PyTuple_GET_SIZE(kwnames) : 0);
+    if (SK_UNLIKELY(py_ensure(st) < 0) || (t->kind == METHOD && !token_alive(st, t->token)) || (SK_UNLIKELY(t->gen != st->gen) && prepare(st, t) < 0))
+        return NULL;
+    if (t->sig.func && SK_UNLIKELY(!sig_fits(&t->sig, (size_t)n, kwnames)) && sig_complain(st, &t->sig, args, (size_t)n, kwnames) < 0)
+        return NULL;
+    if (call_encode(st, t, &k, args, n_all, kwnames) < 0)
+        goto out;
+    sk_oid *in = NULL;
+    if (SK_UNLIKELY(k.c.refs.n) && !(in = py_collector_ids(&k.c)))
+        goto out;
+    struct sk_actor_spec spec = {.init = {.fn = t->fid, .args = k.arg, .n_args = (uint32_t)k.n, .contains = in, .n_contains = k.c.refs.n,
+                                          .n_returns = t->n_returns, .shape = t->shape, .max_retries = t->max_retries,
+                                          .retry_exceptions = t->retry_exceptions, .stream_window = t->stream_window}};
+    if (t->base) /* the same definition under another name */
+        spec.init.name = PyUnicode_AsUTF8(t->name);
+    sk_oid first = {0};
+    sk_rc rc;
+    if (t->kind == ACTOR) {
+        sk_aid aid = {0};
+        spec.max_restarts = t->max_restarts;
+        spec.max_task_retries = t->max_task_retries;
+        rc = st->engine->ops->actor_create(st->engine, &spec, &aid, &first, &err);
+        if (rc == SK_OK) {
+            PyObject *ready = py_ref_new(st, first, (sk_tid){0});
+            if (ready)
+                r = token_new(st, aid.v, ready);
+            else
+                st->engine->ops->actor_release(st->engine, aid);
+            Py_XDECREF(ready);
+        }
+    } else {
+        sk_tid tid = {0};
+        if (t->kind == METHOD)
+            spec.init.actor.v = ((struct token *)(void *)t->token)->id;
+        rc = st->engine->ops->submit(st->engine, &spec.init, &first, &tid, &err);
+        if (SK_LIKELY(rc == SK_OK))
+            r = results(st, t->n_returns, first, tid);
+    }
+    sk_free(in);
+    if (rc != SK_OK)
+        py_raise(st, rc, &err);
+out:
+    call_done(st, &k);
+    return r;
+}
+
+/* ---- Template: the type -------------------------------------------------------------------------------------------------------------------- */
+
+static int amount(PyObject *o, double unit, int64_t *out, bool *given)
+{
+    if (!o || o == Py_None)
+        return 0;
+    double d = PyFloat_AsDouble(o);
+    if (d == -1.0 && PyErr_Occurred())
+        return -1;
+    if (!(d >= 0)) {
+        PyErr_Format(PyExc_ValueError, "an amount of resources must be >= 0, not %R", o);
+        return -1;
+    }
+    *out = (int64_t)(d * unit + 0.5);
+    *given = true;
+    return 0;
+}
+
+static int tmpl_resources(struct tmpl *t, PyObject *cpus, PyObject *gpus, PyObject *memory, PyObject *custom)
+{
+    t->res = (struct sk_res){.amount = {[SK_RES_CPU] = t->kind == TASK ? SK_RES_UNIT : 0}};
+    t->has_shape = t->kind == ACTOR; /* an actor that asks for nothing takes nothing; shape 0 would be one CPU */
+    if (amount(cpus, SK_RES_UNIT, &t->res.amount[SK_RES_CPU], &t->has_shape) < 0 || amount(gpus, SK_RES_UNIT, &t->res.amount[SK_RES_GPU], &t->has_shape) < 0 ||
+        amount(memory, 1, &t->res.amount[SK_RES_MEMORY], &t->has_shape) < 0)
+        return -1;
+    if (custom && custom != Py_None) {
+        if (!PyDict_Check(custom)) {
+            PyErr_SetString(PyExc_TypeError, "resources must be a dict");
+            return -1;
+        }
+        if (PyDict_GET_SIZE(custom)) {
+            t->custom = PyDict_Copy(custom);
+            t->has_shape = true;
+            if (!t->custom)
+                return -1;
+        }
+    }
+    return 0;
+}
+
+static int tmpl_returns(struct tmpl *t, PyObject *o)
+{
+    t->n_returns = 1;
+    if (!o || o == Py_None)
+        return 0;
+    if (PyUnicode_Check(o) && PyUnicode_CompareWithASCIIString(o, "streaming") == 0) {
+        t->n_returns = SK_STREAMING;
+        return 0;
+    }
+    long n = PyLong_AsLong(o);
+    if (n == -1 && PyErr_Occurred())
+        return -1;
+    if (n < 0 || n > 1000) {
+        PyErr_Format(PyExc_ValueError, "num_returns must be 0 to 1000 or \"streaming\", not %R", o);
+        return -1;
+    }
+    t->n_returns = (uint32_t)n;
+    return 0;
+}
+
+static int tmpl_init(PyObject *self, PyObject *args, PyObject *kw)
+{
+    static char *names[] = {"kind", "target", "name", "num_returns", "num_cpus", "num_gpus", "memory", "resources", "max_retries",
+                            "retry_exceptions", "stream_window", "max_restarts", "max_task_retries", "func", NULL};
+    struct tmpl *t = (struct tmpl *)(void *)self;
+    struct py_state *st = py_state_of(Py_TYPE(self));
+    const char *kind;
+    PyObject *target, *name, *returns = NULL, *cpus = NULL, *gpus = NULL, *memory = NULL, *custom = NULL, *func = NULL;
+    int retry_exceptions = 0;
+    if (t->target) {
+        PyErr_SetString(PyExc_RuntimeError, "a Template is made once");
+        return -1;
+    }
+    t->max_retries = 0;
+    if (!PyArg_ParseTupleAndKeywords(args, kw, "sOU|$OOOOOipIiiO:Template", names, &kind, &target, &name, &returns, &cpus, &gpus, &memory, &custom,
+                                     &t->max_retries, &retry_exceptions, &t->stream_window, &t->max_restarts, &t->max_task_retries, &func))
+        return -1;
+    t->retry_exceptions = retry_exceptions;
+    if (strcmp(kind, "task") != 0 && strcmp(kind, "actor") != 0 && strcmp(kind, "method") != 0) {
+        PyErr_Format(PyExc_ValueError, "kind %s", kind);
+        return -1;
+    }
+    t->kind = kind[0] == 't' ? TASK : kind[0] == 'a' ? ACTOR : METHOD;
+    t->name = Py_NewRef(name);
+    if (tmpl_returns(t, returns) < 0 || tmpl_resources(t, cpus, gpus, memory, custom) < 0)
+        return -1;
+    if (t->kind == METHOD) {
+        PyObject *token;
+        if (!PyTuple_Check(target) || !PyArg_ParseTuple(target, "O!U", st->token_type, &token, &t->target))
+            return PyErr_Occurred() ? -1 : (PyErr_SetString(PyExc_TypeError, "target of a method: (ActorToken, name)"), -1);
+        t->token = Py_NewRef(token);
+        t->target = Py_NewRef(t->target);
+    } else {
+        if (Py_TYPE(target) == st->template_type) { /* options(): shares the definition */
+            struct tmpl *o = (struct tmpl *)(void *)target;
+            t->base = Py_NewRef(o->base ? o->base : target);
+            target = ((struct tmpl *)(void *)t->base)->target;
+        }
+        t->target = Py_NewRef(target);
+    }
+    if (!func && t->kind == TASK)
+        func = t->target;
+    return sig_init(&t->sig, func, t->kind == TASK ? 0 : 1);
+}
+
+static int tmpl_traverse(PyObject *self, visitproc visit, void *arg)
+{
+    struct tmpl *t = (struct tmpl *)(void *)self;
+    Py_VISIT(Py_TYPE(self));
+    Py_VISIT(t->custom);
+    Py_VISIT(t->target);
+    Py_VISIT(t->token);
+    Py_VISIT(t->base);
+    Py_VISIT(t->def_refs);
+    Py_VISIT(t->sig.func);
+    return 0;
+}
+
+static int tmpl_clear(PyObject *self)
+{
+    struct tmpl *t = (struct tmpl *)(void *)self;
+    Py_CLEAR(t->custom);
+    Py_CLEAR(t->target);
+    Py_CLEAR(t->token);
+    Py_CLEAR(t->base);
+    Py_CLEAR(t->def);
+    Py_CLEAR(t->def_refs);
+    Py_CLEAR(t->name);
+    Py_CLEAR(t->kw_names);
+    Py_CLEAR(t->kw_bytes);
+    Py_CLEAR(t->sig.func);
+    Py_CLEAR(t->sig.names);
+    return 0;
+}
+
+static void tmpl_dealloc(PyObject *self)
+{
+    PyTypeObject *type = Py_TYPE(self);
+    PyObject_GC_UnTrack(self);
+    tmpl_clear(self);
+    type->tp_free(self);
+    Py_DECREF(type);
+}
+
+static PyObject *tmpl_fid(PyObject *self, void *unused SK_UNUSED) /* defines it in the open engine */
+{
+    struct tmpl *t = (struct tmpl *)(void *)self;
+    struct py_state *st = py_state_of(Py_TYPE(self));
+    if (py_ensure(st) < 0 || (t->gen != st->gen && prepare(st, t) < 0))
+        return NULL;
+    return PyLong_FromUnsignedLongLong(t->fid.v);
+}
+
+static PyMethodDef tmpl_methods[] = {
+    {"submit", (PyCFunction)(void (*)(void))tmpl_submit, METH_FASTCALL | METH_KEYWORDS,
+     "Calls it: ObjectRef, list of them, None or ObjectRefGenerator; for an actor its ActorToken."},
+    {NULL, NULL, 0, NULL},
+};
+static PyGetSetDef tmpl_getset[] = {
+    {"fid", tmpl_fid, NULL, "Number of its definition in the engine.", NULL},
+    {NULL, NULL, NULL, NULL, NULL},
+};
+static PyType_Slot tmpl_slots[] = {
+    {Py_tp_new, PyType_GenericNew}, {Py_tp_init, tmpl_init},       {Py_tp_dealloc, tmpl_dealloc}, {Py_tp_traverse, tmpl_traverse},
+    {Py_tp_clear, tmpl_clear},      {Py_tp_methods, tmpl_methods}, {Py_tp_getset, tmpl_getset},
+    {0, NULL},
+};
+static PyType_Spec tmpl_spec = {"skate._skate.Template", sizeof(struct tmpl), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC, tmpl_slots};
+
+int py_task_types(PyObject *module, struct py_state *st)
+{
+    st->template_type = (PyTypeObject *)PyType_FromModuleAndSpec(module, &tmpl_spec, NULL);
+    st->token_type = (PyTypeObject *)PyType_FromModuleAndSpec(module, &token_spec, NULL);
+    if (!st->template_type || !st->token_type || PyModule_AddType(module, st->template_type) < 0 || PyModule_AddType(module, st->token_type) < 0)
+        return -1;
+    return 0;
+}
+
+/* ---- module functions --------------------------------------------------------------------------------------------------------------------- */
+
+static PyObject *m_actor_kill(PyObject *module, PyObject *args)
+{
+    struct py_state *st = PyModule_GetState(module);
+    PyObject *token;
+    int no_restart;
+    PY_ERR(err);
+    if (!PyArg_ParseTuple(args, "O!p", st->token_type, &token, &no_restart) || !token_alive(st, token))
+        return NULL;
+    sk_rc rc;
+    PY_DROP(st)
+    rc = st->engine->ops->actor_kill(st->engine, (sk_aid){((struct token *)(void *)token)->id}, no_restart, &err);
+    PY_TAKE(st)
+    if (rc != SK_OK && rc != SK_ENOENT) /* dead already: what was asked for */
+        return py_raise(st, rc, &err);
+    Py_RETURN_NONE;
+}
+
+static PyObject *m_cancel(PyObject *module, PyObject *args)
+{
+    struct py_state *st = PyModule_GetState(module);
+    PyObject *o;
+    int force, recursive;
+    uint64_t tid = 0;
+    PY_ERR(err);
+    if (!PyArg_ParseTuple(args, "Opp", &o, &force, &recursive) || py_ensure(st) < 0)
+        return NULL;
+    if (py_ref_check(st, o)) {
+        if (!py_ref_alive(st, o))
+            return NULL;
+        tid = ((struct py_ref *)(void *)o)->task;
+    } else if (Py_TYPE(o) == st->gen_type) {
+        PyObject *n = PyObject_CallMethod(o, "task_id", NULL);
+        tid = n ? PyLong_AsUnsignedLongLong(n) : 0;
+        Py_XDECREF(n);
+        if (PyErr_Occurred())
+            return NULL;
+        if (!tid)
+            Py_RETURN_NONE; /* read to its end, or closed */
+    } else {
+        return PyErr_Format(PyExc_TypeError, "ray.cancel() only supported for object refs. For actors, try ray.kill(). Got: %R.", Py_TYPE(o));
+    }
+    if (!tid)
+        return PyErr_Format(PyExc_ValueError, "%R is not the result of a task submitted by this process", o);
+    sk_rc rc;
+    PY_DROP(st)
+    rc = st->engine->ops->cancel(st->engine, (sk_tid){tid}, force, &err);
+    PY_TAKE(st)
+    if (rc != SK_OK && rc != SK_ENOENT)
+        return py_raise(st, rc, &err);
+    Py_RETURN_NONE;
+}
+
+PyMethodDef py_task_methods[] = {
+    {"actor_kill", m_actor_kill, METH_VARARGS, "actor_kill(token, no_restart)"},
+    {"cancel", m_cancel, METH_VARARGS, "cancel(ref, force, recursive)"},
+    {NULL, NULL, 0, NULL},
+};
