@@ -87,7 +87,7 @@ void sk_ring_create(struct sk_ring *r, void *mem, size_t size) {
 }
 
 static bool positions_ok(const struct sk_ring *r, uint64_t head, uint64_t tail) {
-    return ((head | tail) & 7) == 0 && tail - head <= r->size; /* tail < head: the difference is huge */
+    return ((head | tail) & 7) == 0 && head <= tail && tail - head <= r->size;
 }
 
 sk_rc sk_ring_attach(struct sk_ring *r, void *mem, size_t size, struct sk_err *err) {

@@ -27,6 +27,10 @@
 #define MADV_COLLAPSE 25
 #endif
 
+#ifndef MADV_POPULATE_READ
+#define MADV_POPULATE_READ 22
+#endif
+
 #define SEG_HUGE ((size_t)2 << 20)
 
 static size_t page_size(void) { return (size_t)sysconf(_SC_PAGESIZE); }
@@ -146,12 +150,11 @@ sk_rc sk_seg_punch(struct sk_seg *s, sk_off off, size_t len, struct sk_err *err)
 size_t sk_seg_warm(struct sk_seg *s, sk_off off, size_t len) {
     if (!seg_holds(s, off, len) || ((uintptr_t)s->base & (SEG_HUGE - 1)) || SK_FAULT("seg.warm")) return 0;
     uint64_t lo = SK_ALIGN(off, SEG_HUGE), hi = (off + len) & ~(uint64_t)(SEG_HUGE - 1);
-    size_t huge = 0;
+    size_t huge = 0, page = page_size();
     /* Unit by unit: a refusal (memory in pieces) costs that unit only. One page must be present or the kernel finds no page table to
-     * collapse (EINVAL); a read makes it so and cannot hurt a concurrent writer. */
+     * collapse (EINVAL); a read fault makes it so and cannot hurt a concurrent writer. */
     for (uint64_t at = lo; at < hi; at += SEG_HUGE) {
-        (void)*(volatile const uint8_t *)(s->base + at);
-        if (madvise(s->base + at, SEG_HUGE, MADV_COLLAPSE) == 0) huge += SEG_HUGE;
+        if (madvise(s->base + at, page, MADV_POPULATE_READ) == 0 && madvise(s->base + at, SEG_HUGE, MADV_COLLAPSE) == 0) huge += SEG_HUGE;
         else if (errno == EINVAL) break; /* this kernel does not do it at all */
     }
     return huge;
