@@ -154,7 +154,7 @@ struct sk_engine_ops {
     sk_rc (*res_index)(struct sk_engine *e, const char *custom_name, uint32_t *out, struct sk_err *err);
     void (*resources)(struct sk_engine *e, struct sk_res *total, struct sk_res *available);
 
-    /* Tasks: returns ids first.v .. first.v + n_returns - 1, each with a reference (streaming: none; yields come as events, or through
+    /* Tasks: returns ids first.v .. first.v + n_returns - 1, each with a reference (streaming: none, and first may be NULL; yields come as events, or through
      * stream_next on the task id). `tid` may be NULL. */
     sk_rc (*submit)(struct sk_engine *e, const struct sk_task_spec *spec, sk_oid *first, sk_tid *tid, struct sk_err *err);
     /* Next yield of a streaming task without a sink: SK_OK (*out holds a reference), SK_EDONE, SK_ETIMEOUT, or the task's failure

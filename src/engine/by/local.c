@@ -175,7 +175,7 @@ static sk_rc l_submit(struct sk_engine *e, const struct sk_task_spec *s, sk_oid 
         l->next_id += 1 + (s->n_returns == SK_STREAMING ? 0 : s->n_returns);
         rc = sk_loop_submit(l, SK_PROC_DRIVER, base, b.p, b.n, s->sink, err);
         if (rc == SK_OK) {
-            *first = (sk_oid){base + 1};
+            if (first) *first = (sk_oid){base + 1};
             if (tid) *tid = (sk_tid){base};
             /* Somebody submits many and waits for none yet: keep the workers fed without waking the loop thread. */
             if (!l->driving && ++l->n_submits % PUMP_EVERY == 0) sk_loop_pump(l);

@@ -420,7 +420,7 @@ static sk_rc c_submit(struct sk_engine *e, const struct sk_task_spec *s, sk_oid 
     if (s->sink) return SK_ERR(err, SK_ENOSYS, "a task submitted from a worker cannot have a sink");
     uint64_t base;
     SK_TRY(send_spec(C(e), SK_M_SUBMIT, s, 1 + (s->n_returns == SK_STREAMING ? 0 : s->n_returns), 0, 0, &base, err));
-    *first = (sk_oid){base + 1};
+    if (first) *first = (sk_oid){base + 1};
     if (tid) *tid = (sk_tid){base};
     return SK_OK;
 }
