@@ -1,0 +1,679 @@
+"""Batches between Arrow and what user functions see: dicts of numpy arrays, pandas DataFrames, pyarrow Tables, rows as dicts.
+
+Invariant: a function that gives back what it got changes nothing: same types, same values, same nulls, bit by bit; where a format cannot
+hold a value the conversion raises and names the column. What each type looks like:
+
+    Arrow                                   numpy                                    pandas
+    int, float without nulls                ndarray, a read-only view (no copy)      the numpy dtype
+    int, float, bool with nulls             numpy.ma.MaskedArray                     Int64, Float64, boolean (masked)
+    bool                                    ndarray                                  bool
+    date, timestamp, duration               datetime64 / timedelta64 of its unit     object / datetime64[unit, tz] / timedelta64
+    fixed-shape tensor, fixed-size list     ndarray (n, *shape), a view              object of ndarrays
+    string, binary, decimal, time           object array, None for null              str / object
+    list                                    object array of ndarrays (or of lists if there are nulls inside)   the same
+    struct, map, union, ...                 object array of dicts, lists             the same
+
+Back to Arrow a new column gets its natural type. A returned column with the name of an input column *keeps its Arrow type when the values
+can be cast back exactly* (numpy: and its dtype is the one that was handed out): a zone of a timestamp, a dictionary, a large string, an
+int32 of a row, a column that is all None in one batch. An array that was handed out read-only and comes back itself is not converted at all.
+
+Cost: per batch and column about 3 us for plain numbers; objects cost what Python objects cost.
+"""
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+_T = pa.types
+_NUM = {t.id for t in (pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.uint8(), pa.uint16(), pa.uint32(), pa.uint64(), pa.float16(), pa.float32(), pa.float64())}
+_BOOL = pa.bool_().id
+_TEMPORAL = {pa.timestamp("s").id, pa.duration("s").id, pa.date32().id, pa.date64().id}
+_FSL = pa.list_(pa.int8(), 1).id
+_LISTS = {pa.list_(pa.int8()).id, pa.large_list(pa.int8()).id}
+_INT64_MIN = np.iinfo(np.int64).min
+FORMATS = ("default", "numpy", "pandas", "pyarrow")
+
+
+def to_batch(rb: pa.RecordBatch, fmt: str | None) -> Any:
+    """rb in a batch format: "default"/"numpy", "pandas", "pyarrow" (None: pyarrow)."""
+    if fmt == "numpy" or fmt == "default":
+        return to_numpy(rb)
+    if fmt == "pandas":
+        return to_pandas(rb)
+    if fmt == "pyarrow" or fmt is None:
+        return pa.Table.from_batches([rb])
+    raise ValueError(f"batch_format must be one of {', '.join(map(repr, FORMATS))} or None, not {fmt!r}")
+
+
+# ---- Arrow -> numpy
+
+
+def to_numpy(rb: pa.RecordBatch) -> dict[str, np.ndarray]:
+    """One array a column (see the head of the file)."""
+    return {name: column_to_numpy(name, col) for name, col in zip(rb.schema.names, rb.columns, strict=True)}
+
+
+def column_to_numpy(name: str, col: pa.Array) -> np.ndarray:
+    t = col.type
+    tid = t.id
+    if tid in _NUM:
+        return col.to_numpy(zero_copy_only=True) if col.null_count == 0 else _masked(col)
+    if tid == _BOOL:
+        if col.null_count == 0:
+            return col.to_numpy(zero_copy_only=False)
+        return np.ma.MaskedArray(col.fill_null(False).to_numpy(zero_copy_only=False), mask=col.is_null().to_numpy(zero_copy_only=False))
+    if tid in _TEMPORAL:
+        return _temporal(name, col)
+    if isinstance(t, pa.FixedShapeTensorType) and col.null_count == 0:
+        return _tensor_to_numpy(col)
+    if tid == _FSL and t.value_type.id in _NUM and col.null_count == 0 and t.list_size > 0:
+        values = col.flatten()
+        if values.null_count == 0:
+            return values.to_numpy(zero_copy_only=True).reshape(len(col), t.list_size)
+    if _T.is_dictionary(t):
+        return column_to_numpy(name, col.dictionary_decode())
+    if _T.is_run_end_encoded(t):
+        return column_to_numpy(name, pc.run_end_decode(col))
+    out = np.empty(len(col), object)
+    out[:] = to_objects(name, col)
+    if not _can_rebuild(t):
+        out.setflags(write=False)  # comes back only as itself
+    return out
+
+
+def _masked(col: pa.Array) -> np.ma.MaskedArray:
+    dtype = np.dtype(col.type.to_pandas_dtype())
+    buf = col.buffers()[1]
+    data = np.frombuffer(buf, dtype, len(col), col.offset * dtype.itemsize) if buf is not None and buf.size else np.zeros(len(col), dtype)
+    return np.ma.MaskedArray(data, mask=col.is_null().to_numpy(zero_copy_only=False))
+
+
+def _temporal(name: str, col: pa.Array) -> np.ndarray:
+    t = col.type
+    if _T.is_date32(t):
+        out = col.cast(pa.int32()).to_numpy(zero_copy_only=False) if not col.null_count else col.cast(pa.int32()).cast(pa.int64()).fill_null(_INT64_MIN).to_numpy()
+        return out.astype("datetime64[D]")
+    unit = "ms" if _T.is_date64(t) else t.unit
+    ints = col.cast(pa.int64()) if _T.is_date64(t) else col.view(pa.int64())
+    kind = "timedelta64" if _T.is_duration(t) else "datetime64"
+    out = (ints.fill_null(_INT64_MIN) if col.null_count else ints).to_numpy(zero_copy_only=True).view(f"{kind}[{unit}]")
+    if np.count_nonzero(np.isnat(out)) != col.null_count:
+        raise ValueError(f"column {name!r} ({t}) holds the value {_INT64_MIN}, which numpy takes for a missing one; use batch_format=\"pyarrow\"")
+    return out
+
+
+def _tensor_to_numpy(col: pa.Array) -> np.ndarray:
+    """(n, *shape) view of a fixed_shape_tensor column."""
+    t = col.type
+    values = col.storage.flatten()
+    if values.null_count:
+        raise ValueError("a tensor with nulls inside has no numpy form")
+    flat = values.to_numpy(zero_copy_only=values.type.id in _NUM)
+    shape = list(t.shape)
+    if t.permutation is None:
+        return flat.reshape(len(col), *shape)
+    physical = [0] * len(shape)  # `shape` is logical here as in pyarrow: logical[i] = physical[permutation[i]]
+    for i, p in enumerate(t.permutation):
+        physical[i] = shape[i]
+    a = flat.reshape(len(col), *physical)
+    return a.transpose(0, *(p + 1 for p in t.permutation))
+
+
+def to_objects(name: str, col: pa.Array) -> list[Any]:
+    """Python values of a column: what a row holds, and what goes into object arrays."""
+    t = col.type
+    tid = t.id
+    if tid in _LISTS and t.value_type.id in _NUM or tid == _FSL and t.value_type.id in _NUM:
+        flat = col.flatten()
+        if flat.null_count == 0:
+            values = flat.to_numpy(zero_copy_only=True)
+            if tid == _FSL:
+                k = t.list_size
+                ends = range(k, k * (len(col) - col.null_count) + 1, k) if k else [0] * (len(col) - col.null_count)
+                if col.null_count == 0:
+                    return [values[e - k : e] for e in ends]
+            else:
+                offs = col.offsets.to_numpy().tolist()
+                base = offs[0] if offs else 0
+                if col.null_count == 0:
+                    return [values[a - base : b - base] for a, b in zip(offs, offs[1:], strict=False)]
+                valid = col.is_valid().to_pylist()
+                lens = [b - a if v else 0 for a, b, v in zip(offs, offs[1:], valid, strict=False)]  # flatten() leaves out what lies under nulls
+                out, at = [], 0
+                for n, v in zip(lens, valid, strict=True):
+                    out.append(values[at : at + n] if v else None)
+                    at += n
+                return out
+    if isinstance(t, pa.FixedShapeTensorType):
+        if col.null_count == 0:
+            return list(_tensor_to_numpy(col))
+        it = iter(_tensor_to_numpy(col.drop_null()))
+        return [next(it) if v else None for v in col.is_valid().to_pylist()]
+    if isinstance(t, pa.BaseExtensionType) and not isinstance(t, (pa.UuidType, pa.JsonType, pa.Bool8Type)):
+        return to_objects(name, col.storage)
+    try:
+        if "time64[ns]" in str(t):  # as_py would drop what is below a microsecond
+            if not _T.is_time64(t):
+                raise ValueError("datetime.time has no nanoseconds")
+            col = col.cast(pa.time64("us"), safe=True)
+        return col.to_pylist()
+    except (ValueError, pa.ArrowException, OverflowError) as e:
+        raise ValueError(f"column {name!r} ({t}) has no exact Python form: {e}; use batch_format=\"pyarrow\"") from None
+
+
+def _can_rebuild(t: pa.DataType) -> bool:
+    """Whether Arrow builds this type from Python values."""
+    if _T.is_union(t) or _T.is_run_end_encoded(t) or isinstance(t, pa.FixedShapeTensorType):
+        return False
+    if _T.is_struct(t):
+        return all(_can_rebuild(t.field(i).type) for i in range(t.num_fields))
+    if _T.is_nested(t):
+        return _T.is_map(t) and _can_rebuild(t.key_type) and _can_rebuild(t.item_type) or not _T.is_map(t) and _can_rebuild(t.value_type)
+    return True
+
+
+# ---- user's batch -> Arrow
+
+
+def from_batch(out: Any, what: str, rb: pa.RecordBatch | None = None, given: Mapping[str, Any] | None = None) -> list[pa.RecordBatch]:
+    """What a user function returned, as record batches. rb: its input; given: the batch it got (numpy: dict, pandas: DataFrame)."""
+    if isinstance(out, Mapping):
+        return _from_dict(out, what, rb, given)
+    if isinstance(out, pa.Table):
+        return _from_table(out)
+    if isinstance(out, pa.RecordBatch):
+        return [out]
+    if type(out).__module__.split(".")[0] == "pandas" and hasattr(out, "columns"):
+        return [from_pandas(out, what, rb)]
+    if hasattr(out, "__arrow_c_stream__"):
+        return _from_table(pa.table(out))
+    raise TypeError(f"{what} returned {_named(out)}; return a dict of arrays ({{\"x\": numpy array or list}}), a pandas DataFrame or a pyarrow Table, "
+                    f"or yield such batches")
+
+
+def _named(v: Any) -> str:
+    return "None" if v is None else f"a value of type {type(v).__name__}"
+
+
+def _from_table(t: pa.Table) -> list[pa.RecordBatch]:
+    if t.num_rows == 0:
+        return [pa.RecordBatch.from_arrays([_no_rows(c) for c in t.columns], schema=t.schema)]
+    return (t.combine_chunks() if any(c.num_chunks > 1 for c in t.columns) else t).to_batches()
+
+
+def _no_rows(c: pa.ChunkedArray) -> pa.Array:
+    if c.num_chunks:
+        return c.chunk(0).slice(0, 0)
+    t = c.type
+    return pa.ExtensionArray.from_storage(t, pa.array([], t.storage_type)) if isinstance(t, pa.BaseExtensionType) else pa.array([], t)
+
+
+def _from_dict(out: Mapping[str, Any], what: str, rb: pa.RecordBatch | None, given: Mapping[str, Any] | None) -> list[pa.RecordBatch]:
+    if not out:
+        return []
+    cols: list[pa.Array] = []
+    n = -1
+    for name, v in out.items():
+        if type(name) is not str:
+            raise TypeError(f"{what} returned a dict with the key {name!r} of type {type(name).__name__}; column names are str")
+        try:
+            col = _column(v, name, rb, given)
+        except (pa.ArrowException, TypeError, ValueError, OverflowError) as e:
+            raise type(e)(f"{what} returned column {name!r} that cannot become an Arrow column: {e}").with_traceback(e.__traceback__) from None
+        if n >= 0 and len(col) != n:
+            first = next(iter(out))
+            raise ValueError(f"{what} returned columns of different lengths: {first!r} has {n} rows, {name!r} has {len(col)}; give all columns the same length")
+        n = len(col)
+        cols.append(col)
+    return [pa.RecordBatch.from_arrays(cols, names=list(out))]
+
+
+def _hint(name: str, rb: pa.RecordBatch | None) -> pa.Array | None:
+    if rb is None:
+        return None
+    i = rb.schema.get_field_index(name)
+    return rb.column(i) if i >= 0 else None
+
+
+def _column(v: Any, name: str, rb: pa.RecordBatch | None, given: Mapping[str, Any] | None) -> pa.Array:
+    if isinstance(v, np.ndarray):
+        g = given.get(name) if given is not None else None
+        old = _hint(name, rb) if g is not None else None
+        if old is not None:
+            if v is g and not v.flags.writeable:
+                return old
+            if isinstance(v, np.ma.MaskedArray) and v is g and not v.data.flags.writeable and v.mask is g.mask and np.array_equal(v.mask, old.is_null().to_numpy(zero_copy_only=False)):
+                return old
+            if not isinstance(g, np.ndarray) or v.dtype != g.dtype or v.shape[1:] != g.shape[1:]:
+                old = None
+        return array_from_numpy(v, None if old is None else old.type, old)
+    if isinstance(v, (list, tuple)):
+        return from_objects(list(v), None)
+    if isinstance(v, pa.Array):
+        return v
+    if isinstance(v, pa.ChunkedArray):
+        return _one(v)
+    if hasattr(v, "__arrow_c_array__") or hasattr(v, "__arrow_c_stream__") or hasattr(v, "__arrow_array__"):
+        return _one(pa.array(v) if not hasattr(v, "__arrow_c_stream__") else pa.chunked_array(v))
+    if hasattr(v, "__array__") and hasattr(v, "__len__"):  # torch tensors and others
+        return array_from_numpy(np.asarray(v), None, None)
+    raise TypeError(f"{_named(v)} is no column; use a numpy array or a list with one value per row")
+
+
+def _one(c: Any) -> pa.Array:
+    if isinstance(c, pa.Array):
+        return c
+    c = c.combine_chunks()
+    return c if isinstance(c, pa.Array) else (c.chunk(0) if c.num_chunks == 1 else pa.concat_arrays(c.chunks))
+
+
+def array_from_numpy(v: np.ndarray, hint: pa.DataType | None, old: pa.Array | None = None) -> pa.Array:
+    """An Arrow array of v; `hint`: the type to keep if that is exact; `old`: the column v was made from."""
+    if v.ndim == 0:
+        raise ValueError("it is a single value (0-d array); a column has one value per row")
+    kind = v.dtype.kind
+    if v.ndim > 1 and kind not in "OUS":
+        return _tensor_from_numpy(v, hint)
+    if kind == "O" or v.ndim > 1:
+        values = np.ma.filled(v.astype(object), None).tolist() if isinstance(v, np.ma.MaskedArray) else v.tolist()
+        if hint is not None and not _can_rebuild(hint) and not isinstance(hint, pa.FixedShapeTensorType) and not (_T.is_run_end_encoded(hint) and _can_rebuild(hint.value_type)):
+            raise TypeError(f"type {hint} cannot be made from Python values; return the array itself, drop the column, or use batch_format=\"pyarrow\"")
+        return from_objects(values, hint)
+    if kind == "M" or kind == "m":
+        unit = np.datetime_data(v.dtype)
+        if unit[1] != 1 or unit[0] not in ("s", "ms", "us", "ns", "D") or (unit[0] == "D" and kind == "m"):
+            raise TypeError(f"dtype {v.dtype} has no Arrow type; use v.astype(\"{'datetime64' if kind == 'M' else 'timedelta64'}[s]\") (or ms, us, ns)")
+        mask = np.isnat(v) if not isinstance(v, np.ma.MaskedArray) else np.ma.getmaskarray(v) | np.isnat(v.data)
+        arr = pa.array(np.asarray(v), mask=mask if mask.any() else None)
+    else:
+        if kind == "c" or kind == "V" or v.dtype.itemsize > 8 and kind == "f":
+            raise TypeError(f"dtype {v.dtype} has no Arrow type; split it into columns of numbers")
+        if not v.dtype.isnative:
+            v = v.astype(v.dtype.newbyteorder("="))
+        if isinstance(v, np.ma.MaskedArray):
+            arr = pa.array(np.ma.getdata(v), mask=np.ma.getmaskarray(v))
+        else:
+            arr = pa.array(v)
+    if hint is not None and arr.type != hint:
+        kept = exact_cast(arr, hint, naive_ok=True)
+        if kept is not None:
+            return kept
+    return arr
+
+
+def _tensor_from_numpy(v: np.ndarray, hint: pa.DataType | None = None) -> pa.Array:
+    if isinstance(v, np.ma.MaskedArray):
+        if np.ma.getmaskarray(v).any():
+            raise TypeError("a masked array of more than one dimension has no Arrow type; fill the masked values first")
+        v = np.ma.getdata(v)
+    shape = v.shape[1:]
+    size = int(np.prod(shape))
+    if hint is not None and _T.is_fixed_size_list(hint) and len(shape) == 1:
+        flat = array_from_numpy(np.ascontiguousarray(v).reshape(-1), None)
+        if flat.type == hint.value_type:
+            return pa.FixedSizeListArray.from_arrays(flat, type=hint) if size else _zero_lists(len(v), hint)
+    if isinstance(hint, pa.FixedShapeTensorType) and hint.permutation is not None and tuple(hint.shape[p] for p in hint.permutation) == shape:
+        inverse = np.argsort(hint.permutation)
+        flat = array_from_numpy(np.ascontiguousarray(v.transpose(0, *(int(i) + 1 for i in inverse))).reshape(-1), None)
+        typ = hint
+    else:
+        flat = array_from_numpy(np.ascontiguousarray(v).reshape(-1), None)
+        keep = isinstance(hint, pa.FixedShapeTensorType) and hint.permutation is None and tuple(hint.shape) == shape and hint.value_type == flat.type
+        typ = hint if keep else pa.fixed_shape_tensor(flat.type, shape)
+    if typ.value_type != flat.type:
+        typ = pa.fixed_shape_tensor(flat.type, shape)
+    storage = pa.FixedSizeListArray.from_arrays(flat, size) if size else _zero_lists(len(v), typ.storage_type)
+    if storage.type != typ.storage_type:
+        storage = storage.cast(typ.storage_type)
+    return pa.ExtensionArray.from_storage(typ, storage)
+
+
+def _zero_lists(n: int, t: pa.DataType) -> pa.Array:
+    return pa.array([[]] * n, t)
+
+
+# ---- Python values -> Arrow
+
+
+def from_objects(values: list[Any], hint: pa.DataType | None, name: str = "") -> pa.Array:
+    """An Arrow array of Python values (None: null); keeps `hint` when that is exact."""
+    if hint is not None and _T.is_union(hint):
+        raise TypeError(f"type {hint} cannot be made from Python values; drop the column, or use batch_format=\"pyarrow\"")
+    first = next((v for v in values if v is not None), None)
+    if first is not None and (isinstance(first, np.ndarray) or type(first).__module__.startswith("torch")):
+        arr = _from_arrays(values, hint)
+        if arr is not None:
+            return arr
+    if hint is not None and isinstance(hint, pa.BaseExtensionType) and (first is None or not isinstance(hint, (pa.FixedShapeTensorType, pa.UuidType, pa.Bool8Type))):
+        storage = from_objects(values, hint.storage_type)
+        return pa.ExtensionArray.from_storage(hint, storage) if storage.type == hint.storage_type else storage
+    natural = None
+    error: Exception | None = None
+    try:
+        natural = pa.array(values)
+        if _has_nanos(values, natural.type):  # pandas' own scalars: Arrow would infer microseconds and drop the rest
+            natural = pa.array(values, type=pa.duration("ns") if _T.is_duration(natural.type) else pa.timestamp("ns", natural.type.tz))
+        if hint is None or natural.type == hint:
+            return natural
+    except (pa.ArrowException, TypeError, ValueError, OverflowError) as e:
+        error = e
+    if hint is not None:
+        kept = None
+        if natural is None or (_T.is_nested(hint) and not _T.is_run_end_encoded(hint)) or (isinstance(hint, pa.BaseExtensionType) and not isinstance(hint, pa.Bool8Type)):
+            if natural is None or _compatible(natural.type, hint):
+                try:
+                    kept = pa.array(values, type=hint)
+                except (pa.ArrowException, TypeError, ValueError, OverflowError) as e:
+                    error = error or e
+                if kept is not None and natural is not None and not _same_floats(natural, kept):
+                    kept = None
+        else:
+            kept = exact_cast(natural, hint)
+        if kept is not None:
+            return kept
+    if natural is not None:
+        return natural
+    assert error is not None
+    if len({type(v) for v in values if v is not None}) > 1:
+        kinds = sorted({type(v).__name__ for v in values if v is not None})
+        raise TypeError(f"values of mixed types ({', '.join(kinds)}): {error}; return one type") from None
+    raise error
+
+
+def _has_nanos(values: list[Any], t: pa.DataType) -> bool:
+    if _T.is_timestamp(t):
+        return t.unit == "us" and any(getattr(v, "nanosecond", 0) for v in values)
+    return _T.is_duration(t) and t.unit == "us" and any(getattr(v, "nanoseconds", 0) for v in values)
+
+
+def _from_arrays(values: list[Any], hint: pa.DataType | None) -> pa.Array | None:
+    """From ndarrays, one a row: a list column if that was its type, a tensor if all have one shape, else lists (1-d only)."""
+    arrays = [None if v is None else np.asarray(v) for v in values]
+    some = [a for a in arrays if a is not None]
+    if all(a.ndim == 0 for a in some):
+        return from_objects([None if a is None else a.item() if a.dtype.kind not in "Mm" else a[()] for a in arrays], hint)
+    dtypes = {a.dtype for a in some}
+    if any(d.kind in "OUS" for d in dtypes):
+        return from_objects([None if a is None else a.tolist() for a in arrays], hint)
+    if hint is not None and (hint.id in _LISTS or hint.id == _FSL) and all(a.ndim == 1 for a in some):
+        if {pa.from_numpy_dtype(d) for d in dtypes} == {hint.value_type}:
+            try:
+                return pa.array(arrays, type=hint)
+            except pa.ArrowInvalid:
+                pass  # a fixed-size list of other sizes now
+        return pa.array(arrays) if hint.id in _LISTS else pa.array([None if a is None else a for a in arrays])
+    shapes = {a.shape for a in some}
+    if len(shapes) == 1 and len(dtypes) == 1:
+        if len(some) == len(arrays):
+            return _tensor_from_numpy(np.stack(some), hint)
+        dense = _tensor_from_numpy(np.stack(some), hint)
+        at, index = 0, []
+        for a in arrays:
+            index.append(None if a is None else at)
+            at += a is not None
+        return pa.ExtensionArray.from_storage(dense.type, dense.storage.take(pa.array(index, pa.int64())))
+    if all(a.ndim == 1 for a in some):
+        return pa.array(arrays)
+    raise TypeError(f"arrays of different shapes in one column ({', '.join(map(str, sorted(shapes, key=str)[:3]))}); "
+                    f"give all the same shape, or flatten them and keep the shape in another column")
+
+
+_FAMILIES = (
+    (_T.is_integer,),
+    (_T.is_floating,),
+    (_T.is_string, _T.is_large_string, _T.is_string_view),
+    (_T.is_binary, _T.is_large_binary, _T.is_binary_view, _T.is_fixed_size_binary),
+    (_T.is_timestamp,),
+    (_T.is_duration,),
+    (_T.is_date,),
+    (_T.is_time,),
+    (_T.is_decimal,),
+    (_T.is_boolean,),
+)
+
+
+def _family(t: pa.DataType) -> int:
+    for i, tests in enumerate(_FAMILIES):
+        if any(f(t) for f in tests):
+            return i
+    return -1 - t.id
+
+
+def exact_cast(arr: pa.Array, to: pa.DataType, naive_ok: bool = False) -> pa.Array | None:
+    """arr as type `to` if that is the same kind of value and loses nothing, else None. naive_ok: a time without zone may get one."""
+    a = arr.type
+    if a.equals(to):
+        return arr
+    try:
+        if _T.is_null(a):
+            return pa.nulls(len(arr), to)
+        if _T.is_dictionary(to):
+            kept = exact_cast(arr.dictionary_decode() if _T.is_dictionary(a) else arr, to.value_type, naive_ok)
+            if kept is None:
+                return None
+            enc = kept.dictionary_encode()
+            return pa.DictionaryArray.from_arrays(enc.indices.cast(to.index_type), enc.dictionary, ordered=to.ordered)
+        if _T.is_dictionary(a):
+            return exact_cast(arr.dictionary_decode(), to, naive_ok)
+        if _T.is_run_end_encoded(to):
+            kept = exact_cast(arr, to.value_type, naive_ok)
+            return None if kept is None else pc.run_end_encode(kept, run_end_type=to.run_end_type)
+        if isinstance(to, pa.Bool8Type) and _T.is_boolean(a):
+            return pa.ExtensionArray.from_storage(to, arr.cast(pa.int8()))
+        if isinstance(to, pa.BaseExtensionType):
+            kept = exact_cast(arr, to.storage_type)
+            return None if kept is None else pa.ExtensionArray.from_storage(to, kept)
+        if _T.is_nested(to) or _T.is_nested(a):
+            if not _compatible(a, to):
+                return None
+            kept = arr.cast(to, safe=True)
+            return kept if _same_floats(arr, kept) else None
+        if naive_ok and _T.is_timestamp(a) and a.tz is None and _T.is_date(to):
+            return arr.cast(to, safe=True)
+        if _family(a) != _family(to):
+            return None
+        if _T.is_timestamp(a) and (a.tz is None) != (to.tz is None) and not (naive_ok and a.tz is None):
+            return None
+        if _T.is_timestamp(a) and a.tz is None and to.tz is not None:
+            return arr.cast(pa.timestamp(to.unit), safe=True).view(to)  # same instants: numpy knows no zones, its values are UTC
+        kept = arr.cast(to, safe=True)
+        return kept if not _T.is_floating(a) or _same_floats(arr, kept) else None
+    except (pa.ArrowException, TypeError, ValueError):
+        return None
+
+
+def _compatible(a: pa.DataType, b: pa.DataType) -> bool:
+    """Whether values of natural type a may be values of type b, by kind."""
+    if isinstance(b, pa.BaseExtensionType):
+        b = b.storage_type
+    if isinstance(a, pa.BaseExtensionType):
+        a = a.storage_type
+    if _T.is_null(a) or a.equals(b):
+        return True
+    if _T.is_struct(a) and _T.is_struct(b):
+        names = {b.field(i).name: b.field(i).type for i in range(b.num_fields)}
+        return all(a.field(i).name in names and _compatible(a.field(i).type, names[a.field(i).name]) for i in range(a.num_fields))
+    if _T.is_dictionary(b):
+        return _compatible(a, b.value_type)
+    if _T.is_nested(a) and _T.is_nested(b) and not _T.is_struct(a) and not _T.is_struct(b) and not _T.is_union(b):
+        if _T.is_map(b):
+            return _T.is_map(a) or _T.is_struct(getattr(a, "value_type", pa.null())) or True
+        return not _T.is_map(a) and _compatible(a.value_type, b.value_type)
+    return _family(a) == _family(b)
+
+
+def _same_floats(a: pa.Array, b: pa.Array) -> bool:
+    """Whether floats narrowed somewhere inside b are those of a (NaN equals NaN). Other types cannot differ after a safe cast."""
+    if isinstance(b, pa.ExtensionArray):
+        b = b.storage
+    if isinstance(a, pa.ExtensionArray):
+        a = a.storage
+    if _T.is_floating(b.type):
+        if not _T.is_floating(a.type) or a.type == b.type:
+            return True
+        x, y = (np.asarray(v.drop_null().to_numpy(zero_copy_only=False), np.float64) for v in (a, b))
+        return bool(np.array_equal(x, y, equal_nan=True))
+    if _T.is_struct(a.type) and _T.is_struct(b.type):
+        return all(_same_floats(a.field(b.type.field(i).name), b.field(i)) for i in range(b.type.num_fields)
+                   if a.type.get_field_index(b.type.field(i).name) >= 0)
+    if _T.is_nested(a.type) and _T.is_nested(b.type) and not _T.is_map(b.type) and not _T.is_union(b.type) and not _T.is_struct(b.type):
+        return _same_floats(a.flatten(), b.flatten())
+    return True
+
+
+# ---- rows
+
+
+def to_columns(rb: pa.RecordBatch) -> list[list[Any]]:
+    """Python values, column by column: ints, floats, str, ..., None for null; tensors as ndarrays."""
+    out = []
+    for name, col in zip(rb.schema.names, rb.columns, strict=True):
+        t = col.type
+        if t.id in _LISTS or t.id == _FSL:
+            out.append(col.to_pylist())
+        else:
+            out.append(to_objects(name, col))
+    return out
+
+
+def to_rows(rb: pa.RecordBatch) -> list[dict[str, Any]]:
+    """One dict a row."""
+    names = rb.schema.names
+    cols = to_columns(rb)
+    if len(names) == 1:
+        k = names[0]
+        return [{k: v} for v in cols[0]]
+    if len(names) == 2:
+        k, m = names
+        return [{k: v, m: w} for v, w in zip(cols[0], cols[1], strict=True)]
+    return [dict(zip(names, r, strict=True)) for r in zip(*cols, strict=True)] if names else [{} for _ in range(rb.num_rows)]
+
+
+def from_rows(rows: list[Mapping[str, Any]], what: str, rb: pa.RecordBatch | None = None, sure: bool = False) -> pa.RecordBatch | None:
+    """A batch of rows (dicts; a missing key is null; columns in order of appearance). sure: all rows are known to be dicts."""
+    if not rows:
+        return None
+    keys = list(rows[0])
+    n = len(keys)
+    cols: list[list[Any]] | None = None
+    if n and set(map(len, rows)) == {n}:
+        try:
+            cols = [[r[k] for r in rows] for k in keys]
+        except KeyError:
+            cols = None
+    if cols is None:
+        seen: dict[str, None] = {}
+        for r in rows:
+            seen.update(dict.fromkeys(r))
+        keys = list(seen)
+        cols = [[r.get(k) for r in rows] for k in keys]
+    arrays = []
+    for k, values in zip(keys, cols, strict=True):
+        if type(k) is not str:
+            raise TypeError(f"{what} returned a row with the key {k!r} of type {type(k).__name__}; column names are str")
+        old = _hint(k, rb)
+        try:
+            arrays.append(from_objects(values, None if old is None else old.type))
+        except (pa.ArrowException, TypeError, ValueError, OverflowError) as e:
+            raise type(e)(f"{what} returned column {k!r} that cannot become an Arrow column: {e}") from None
+    if not arrays:
+        return None
+    return pa.RecordBatch.from_arrays(arrays, names=keys)
+
+
+# ---- pandas
+
+
+def to_pandas(rb: pa.RecordBatch) -> Any:
+    """A DataFrame (its own memory, may be changed in place)."""
+    import pandas as pd
+
+    return pd.DataFrame({name: _series(pd, name, col) for name, col in zip(rb.schema.names, rb.columns, strict=True)}, index=pd.RangeIndex(rb.num_rows))
+
+
+def table_to_pandas(t: pa.Table) -> Any:
+    rbs = _from_table(t)
+    import pandas as pd
+
+    return to_pandas(rbs[0]) if len(rbs) == 1 else pd.concat([to_pandas(b) for b in rbs], ignore_index=True)
+
+
+def _series(pd: Any, name: str, col: pa.Array) -> Any:
+    t = col.type
+    tid = t.id
+    if tid in _NUM or tid == _BOOL:
+        if col.null_count == 0:
+            return pd.Series(np.array(col.to_numpy(zero_copy_only=False)))
+        m = column_to_numpy(name, col.cast(pa.float32()) if _T.is_float16(t) else col)
+        kind = pd.arrays.BooleanArray if tid == _BOOL else pd.arrays.FloatingArray if _T.is_floating(t) else pd.arrays.IntegerArray
+        return pd.Series(kind(np.array(m.data), np.array(m.mask)))
+    if _T.is_timestamp(t) or _T.is_duration(t):
+        s = pd.Series(np.array(_temporal(name, col)))
+        return s if _T.is_duration(t) or t.tz is None else s.dt.tz_localize("UTC").dt.tz_convert(_zone(t.tz))
+    if _T.is_dictionary(t) and col.dictionary.null_count == 0 and (_T.is_string(t.value_type) or _T.is_integer(t.value_type)):
+        d = col.dictionary.to_pylist()
+        if len(set(d)) == len(d):
+            codes = col.indices.fill_null(-1).to_numpy(zero_copy_only=False)
+            return pd.Series(pd.Categorical.from_codes(codes, categories=d, ordered=t.ordered))
+    if _T.is_dictionary(t):
+        return _series(pd, name, col.dictionary_decode())
+    if _T.is_run_end_encoded(t):
+        return _series(pd, name, pc.run_end_decode(col))
+    if _T.is_string(t) or _T.is_large_string(t):
+        return pd.Series(col.to_pylist(), dtype="str" if hasattr(pd, "StringDtype") and pd.__version__ >= "3" else object)
+    if not _can_rebuild(t) and not isinstance(t, pa.FixedShapeTensorType):
+        raise TypeError(f"column {name!r} ({t}) has no exact pandas form; use batch_format=\"pyarrow\", or drop it first")
+    return pd.Series(_objects_array(to_objects(name, col)), dtype=object)
+
+
+def _zone(tz: str) -> Any:
+    """What pandas takes for Arrow's zone: a name, or a fixed offset such as +05:30."""
+    return tz
+
+
+def _objects_array(values: list[Any]) -> np.ndarray:
+    out = np.empty(len(values), object)
+    for i, v in enumerate(values):
+        out[i] = v
+    return out
+
+
+def from_pandas(df: Any, what: str, rb: pa.RecordBatch | None = None) -> pa.RecordBatch:
+    """A DataFrame as a batch; its index is left out. NaN in float columns stays NaN; None, NA and NaT are null."""
+    cols, names = [], []
+    for i, name in enumerate(df.columns):
+        name = str(name)
+        old = _hint(name, rb)
+        s = df.iloc[:, i]
+        try:
+            cols.append(_from_series(s, None if old is None else old.type))
+        except (pa.ArrowException, TypeError, ValueError, OverflowError) as e:
+            raise type(e)(f"{what} returned column {name!r} that cannot become an Arrow column: {e}") from None
+        names.append(name)
+    if len(set(names)) != len(names):
+        raise ValueError(f"{what} returned a DataFrame with a column name twice: {sorted(n for n in names if names.count(n) > 1)[0]!r}")
+    return pa.RecordBatch.from_arrays(cols, names=names)
+
+
+def _from_series(s: Any, hint: pa.DataType | None) -> pa.Array:
+    dtype = s.dtype
+    if isinstance(dtype, np.dtype):
+        if dtype.kind == "O":
+            values = s.tolist()
+            mask = s.isna().to_numpy()
+            if mask.any():
+                values = [None if m else v for v, m in zip(values, mask.tolist(), strict=True)]
+            return from_objects(values, hint)
+        return array_from_numpy(s.to_numpy(), hint if dtype.kind in "mMb" else None)
+    arr = _one(pa.array(s))
+    if _T.is_large_string(arr.type) and (hint is None or _family(hint) != _family(arr.type)) and arr.nbytes < 1 << 30:
+        arr = arr.cast(pa.string())
+    if hint is not None and arr.type != hint:
+        kept = exact_cast(arr, hint)
+        if kept is not None:
+            return kept
+    return arr

@@ -1,0 +1,753 @@
+"""Dataset: a lazy table of any size. Methods add one node to the plan and return a new Dataset, or run the plan.
+
+Names, arguments and defaults are those of Ray Data. What rows and batches look like to functions: skate/data/batch.py. How it runs: execute.py.
+"""
+from __future__ import annotations
+
+import inspect
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from skate.data import execute
+from skate.data.context import DEFAULT_BATCH_SIZE, DataContext
+from skate.data.execute import Facts, Node
+from skate.data.iterator import DataIterator
+
+
+@dataclass
+class TaskPoolStrategy:
+    """A function runs in tasks, at most `size` at once (None: as many as fit)."""
+
+    size: int | None = None
+
+
+class ActorPoolStrategy:
+    """A class runs in a pool of actors of a fixed size, or between min_size and max_size.
+
+    Example:
+        >>> from skate.data import ActorPoolStrategy
+        >>> ActorPoolStrategy(size=2)
+        ActorPoolStrategy(min_size=2, max_size=2)
+    """
+
+    def __init__(self, *, size: int | None = None, min_size: int | None = None, max_size: int | None = None, initial_size: int | None = None,
+                 max_tasks_in_flight_per_actor: int | None = None, **unused: Any):
+        if size is not None:
+            if size < 1:
+                raise ValueError("size must be >= 1")
+            if min_size is not None or max_size is not None:
+                raise ValueError("min_size and max_size cannot be set at the same time as size")
+            min_size = max_size = size
+        if min_size is not None and min_size < 0:
+            raise ValueError("min_size must be >= 0")
+        if max_size is not None and max_size < max(1, min_size or 0):
+            raise ValueError("min_size must be <= max_size")
+        if max_tasks_in_flight_per_actor is not None and max_tasks_in_flight_per_actor < 1:
+            raise ValueError("max_tasks_in_flight_per_actor must be >= 1")
+        self.min_size = 1 if min_size is None else min_size
+        self.max_size = max_size
+        self.max_tasks_in_flight_per_actor = max_tasks_in_flight_per_actor
+
+    def __repr__(self) -> str:
+        return f"ActorPoolStrategy(min_size={self.min_size}, max_size={self.max_size})"
+
+
+class Dataset:
+    """A lazy, immutable table. Made by skate.data.range, read_parquet, from_items, ... and by the methods of other Datasets."""
+
+    def __init__(self, node: Node, facts: Facts, context: DataContext | None = None):
+        self._node, self._facts = node, facts
+        self.context = context or DataContext.get_current().copy()
+        self._stats: Any = None
+        self._name: str | None = None
+        self._schema: Any = None
+
+    # ---- from one Dataset to another
+
+    def _add(self, node: Node, facts: Facts | None = None) -> Dataset:
+        return Dataset(node, facts or Facts(files=self._facts.files), self.context)
+
+    def _columns(self, op: str, label: str, params: dict[str, Any], schema: Callable[[Any], Any]) -> Dataset:
+        known = self._facts.schema
+        return self._add(Node(op, label, params, (self._node,), **_cpus(self._node)),
+                         Facts(self._facts.rows, (lambda: schema(known())) if known else None, self._facts.files))
+
+    def _udf(self, op: str, kind: str, fn: Any, *, compute: Any, concurrency: Any, fn_args: Any, fn_kwargs: Any, fn_constructor_args: Any,
+             fn_constructor_kwargs: Any, remote: dict[str, Any], facts: Facts | None = None, batch_rows: int = 0, **params: Any) -> Dataset:
+        """A node with a user function: a function becomes tasks, a class a pool of actors."""
+        if not callable(fn):
+            raise TypeError(f"{kind} needs a function or a class with __call__, not {type(fn).__name__}")
+        label = f"{kind}({getattr(fn, '__name__', None) or type(fn).__name__})"
+        options = execute.resources(remote)
+        params.update(fn=fn, fn_args=tuple(fn_args or ()), fn_kwargs=dict(fn_kwargs or {}))
+        if inspect.isclass(fn):
+            params["ctor"] = (tuple(fn_constructor_args or ()), dict(fn_constructor_kwargs or {}))
+            pool = _pool(kind, compute, concurrency, options)
+            options["pool"] = (pool.min_size, pool.max_size)
+            options["max_in_flight"] = pool.max_tasks_in_flight_per_actor or 0
+        else:
+            if fn_constructor_args or fn_constructor_kwargs:
+                raise ValueError(f"fn_constructor_args and fn_constructor_kwargs are for classes; {label} is a function")
+            options["max_tasks"] = _max_tasks(label, compute, concurrency)
+        return self._add(Node(op, label, params, (self._node,), batch_rows=batch_rows, **options), facts)
+
+    def map_batches(
+        self,
+        fn: Any,
+        *,
+        batch_size: int | None | str = None,
+        compute: Any = None,
+        batch_format: str | None = "default",
+        zero_copy_batch: bool = True,
+        fn_args: Any = None,
+        fn_kwargs: dict[str, Any] | None = None,
+        fn_constructor_args: Any = None,
+        fn_constructor_kwargs: dict[str, Any] | None = None,
+        num_cpus: float | None = None,
+        num_gpus: float | None = None,
+        memory: float | None = None,
+        concurrency: Any = None,
+        udf_modifying_row_count: bool = True,
+        ray_remote_args_fn: Any = None,
+        **ray_remote_args: Any,
+    ) -> Dataset:
+        """Applies fn to batches of rows.
+
+        Args:
+            fn: A function, generator function or class with __call__ (then a pool of actors) from a batch to a batch.
+            batch_size: Rows in a batch; None: whole blocks.
+            batch_format: "default"/"numpy" (dict of arrays), "pandas" or "pyarrow".
+            concurrency: Tasks or actors at once; (min, max) for a class.
+
+        Example:
+            >>> import skate
+            >>> skate.data.range(3).map_batches(lambda b: {"x": b["id"] * 2}).take_all()
+            [{'x': 0}, {'x': 2}, {'x': 4}]
+        """
+        from_default = batch_size == "default"
+        size = None if from_default else batch_size
+        if size is not None and (not isinstance(size, int) or isinstance(size, bool) or size < 1):
+            raise ValueError(f"batch_size must be a positive int or None, not {batch_size!r}")
+        if batch_format not in ("default", "numpy", "pandas", "pyarrow", None):
+            raise ValueError(f"batch_format must be 'default', 'numpy', 'pandas', 'pyarrow' or None, not {batch_format!r}")
+        if ray_remote_args_fn is not None:
+            ray_remote_args = {**ray_remote_args, **ray_remote_args_fn()}
+        rows = None if udf_modifying_row_count else self._facts.rows
+        return self._udf("map_batches", "MapBatches", fn, compute=compute, concurrency=concurrency, fn_args=fn_args, fn_kwargs=fn_kwargs,
+                         fn_constructor_args=fn_constructor_args, fn_constructor_kwargs=fn_constructor_kwargs,
+                         remote={"num_cpus": num_cpus, "num_gpus": num_gpus, "memory": memory, **ray_remote_args},
+                         facts=Facts(rows, None, self._facts.files), batch_rows=size or 0,
+                         batch_size=size, batch_format=batch_format, zero_copy_batch=zero_copy_batch)
+
+    def map(self, fn: Any, *, compute: Any = None, fn_args: Any = None, fn_kwargs: dict[str, Any] | None = None, fn_constructor_args: Any = None,
+            fn_constructor_kwargs: dict[str, Any] | None = None, num_cpus: float | None = None, num_gpus: float | None = None,
+            memory: float | None = None, concurrency: Any = None, ray_remote_args_fn: Any = None, **ray_remote_args: Any) -> Dataset:
+        """Applies fn to each row: from a dict to a dict.
+
+        Example:
+            >>> import skate
+            >>> skate.data.range(2).map(lambda r: {"x": r["id"] + 1}).take_all()
+            [{'x': 1}, {'x': 2}]
+        """
+        return self._udf("map", "Map", fn, compute=compute, concurrency=concurrency, fn_args=fn_args, fn_kwargs=fn_kwargs,
+                         fn_constructor_args=fn_constructor_args, fn_constructor_kwargs=fn_constructor_kwargs,
+                         remote={"num_cpus": num_cpus, "num_gpus": num_gpus, "memory": memory, **ray_remote_args},
+                         facts=Facts(self._facts.rows, None, self._facts.files))
+
+    def flat_map(self, fn: Any, *, compute: Any = None, fn_args: Any = None, fn_kwargs: dict[str, Any] | None = None, fn_constructor_args: Any = None,
+                 fn_constructor_kwargs: dict[str, Any] | None = None, num_cpus: float | None = None, num_gpus: float | None = None,
+                 memory: float | None = None, concurrency: Any = None, ray_remote_args_fn: Any = None, **ray_remote_args: Any) -> Dataset:
+        """Applies fn to each row: from a dict to a list of dicts.
+
+        Example:
+            >>> import skate
+            >>> skate.data.range(2).flat_map(lambda r: [r, r]).count()
+            4
+        """
+        return self._udf("flat_map", "FlatMap", fn, compute=compute, concurrency=concurrency, fn_args=fn_args, fn_kwargs=fn_kwargs,
+                         fn_constructor_args=fn_constructor_args, fn_constructor_kwargs=fn_constructor_kwargs,
+                         remote={"num_cpus": num_cpus, "num_gpus": num_gpus, "memory": memory, **ray_remote_args})
+
+    def filter(self, fn: Any = None, expr: str | None = None, *, compute: Any = None, fn_args: Any = None, fn_kwargs: dict[str, Any] | None = None,
+               fn_constructor_args: Any = None, fn_constructor_kwargs: dict[str, Any] | None = None, num_cpus: float | None = None,
+               num_gpus: float | None = None, memory: float | None = None, concurrency: Any = None, ray_remote_args_fn: Any = None,
+               **ray_remote_args: Any) -> Dataset:
+        """Keeps the rows for which fn(row), or the expression, is true (null counts as false).
+
+        Args:
+            expr: Text such as "x > 3 and name in ('a', 'b') or y is null"; runs column by column, without Python per row.
+
+        Example:
+            >>> import skate
+            >>> skate.data.range(10).filter(expr="id % 4 == 1").take_all()
+            [{'id': 1}, {'id': 5}, {'id': 9}]
+        """
+        if (fn is None) == (expr is None):
+            raise ValueError("filter takes either a function or expr")
+        facts = Facts(None, self._facts.schema, self._facts.files)
+        if expr is not None:
+            from skate.data.ops import compile_expr
+
+            compile_expr(expr)  # errors here, not in a worker
+            return self._add(Node("filter", f"Filter({expr})", {"expr": expr}, (self._node,), **{**_cpus(self._node), **execute.resources({"num_cpus": num_cpus, "memory": memory, **ray_remote_args})}), facts)
+        return self._udf("filter", "Filter", fn, compute=compute, concurrency=concurrency, fn_args=fn_args, fn_kwargs=fn_kwargs,
+                         fn_constructor_args=fn_constructor_args, fn_constructor_kwargs=fn_constructor_kwargs,
+                         remote={"num_cpus": num_cpus, "num_gpus": num_gpus, "memory": memory, **ray_remote_args}, facts=facts)
+
+    def add_column(self, col: str, fn: Callable[[Any], Any], *, batch_format: str | None = "pandas", compute: Any = None, concurrency: Any = None,
+                   **ray_remote_args: Any) -> Dataset:
+        """One more column: fn gets a batch and returns a Series, array or list as long as it.
+
+        Example:
+            >>> import skate
+            >>> skate.data.range(2).add_column("y", lambda b: b["id"] * 3, batch_format="numpy").take_all()
+            [{'id': 0, 'y': 0}, {'id': 1, 'y': 3}]
+        """
+        if not callable(fn):
+            raise ValueError("`fn` must be callable, got {}".format(fn))
+        if batch_format not in ("pandas", "pyarrow", "numpy"):
+            raise ValueError(f"batch_format argument must be 'pandas', 'pyarrow' or 'numpy', not {batch_format!r}")
+        return self._udf("add_column", f"AddColumn[{col}]", fn, compute=compute, concurrency=concurrency, fn_args=None, fn_kwargs=None, fn_constructor_args=None,
+                         fn_constructor_kwargs=None, remote=ray_remote_args, facts=Facts(self._facts.rows, None, self._facts.files), col=col, batch_format=batch_format)
+
+    def select_columns(self, cols: str | list[str], *, compute: Any = None, concurrency: int | None = None, **ray_remote_args: Any) -> Dataset:
+        """Only these columns, in this order.
+
+        Example:
+            >>> import skate
+            >>> skate.data.from_items([{"a": 1, "b": 2}]).select_columns("b").take_all()
+            [{'b': 2}]
+        """
+        names = _names(cols, "select_columns")
+        if len(set(names)) != len(names):
+            raise ValueError(f"select_columns expected unique column names, got duplicate column names: {names}")
+        self._check_columns(names, "select_columns")
+        return self._columns("select_columns", f"SelectColumns({', '.join(names)})", {"cols": names}, lambda s: _sub_schema(s, names))
+
+    def drop_columns(self, cols: str | list[str], *, compute: Any = None, concurrency: int | None = None, **ray_remote_args: Any) -> Dataset:
+        """All columns but these.
+
+        Example:
+            >>> import skate
+            >>> skate.data.from_items([{"a": 1, "b": 2}]).drop_columns(["b"]).take_all()
+            [{'a': 1}]
+        """
+        names = _names(cols, "drop_columns")
+        if len(set(names)) != len(names):
+            raise ValueError(f"drop_columns expects unique column names, got: {names}")
+        self._check_columns(names, "drop_columns")
+        return self._columns("drop_columns", f"DropColumns({', '.join(names)})", {"cols": names}, lambda s: _sub_schema(s, [n for n in s.names if n not in names]))
+
+    def rename_columns(self, names: dict[str, str] | list[str], *, concurrency: int | None = None, **ray_remote_args: Any) -> Dataset:
+        """New names: a dict of old to new, or a list of all.
+
+        Example:
+            >>> import skate
+            >>> skate.data.range(1).rename_columns({"id": "n"}).take_all()
+            [{'n': 0}]
+        """
+        if isinstance(names, dict):
+            if not names:
+                raise ValueError("rename_columns received 'names' with no entries.")
+            if not all(isinstance(v, str) for v in [*names, *names.values()]):
+                raise ValueError(f"rename_columns expects both keys and values to be strings, got: {names}")
+            if len(set(names.values())) != len(names):
+                raise ValueError(f"rename_columns received duplicate values in the 'names': {names}")
+            new: Any = dict(names)
+            self._check_columns(list(names), "rename_columns")
+        elif isinstance(names, (list, tuple)):
+            if not names:
+                raise ValueError("rename_columns requires 'names' with at least one column name.")
+            if not all(isinstance(v, str) for v in names):
+                raise ValueError(f"rename_columns requires strings for column names, got: {names}")
+            if len(set(names)) != len(names):
+                raise ValueError(f"rename_columns received duplicate values in the 'names': {names}")
+            new = list(names)
+        else:
+            raise TypeError(f"rename_columns expected names to be either a list or dict, got {type(names)}")
+        return self._columns("rename_columns", "RenameColumns", {"names": new}, lambda s: _renamed(s, new))
+
+    def _check_columns(self, names: list[str], what: str) -> None:
+        """Errors at once where the schema is known without running anything."""
+        if self._facts.schema is not None:
+            have = self._facts.schema().names
+            for n in names:
+                if n not in have:
+                    raise KeyError(f"{what}: there is no column {n!r}; columns are {', '.join(have)}")
+
+    def limit(self, limit: int) -> Dataset:
+        """The first `limit` rows; what is not needed for them does not run.
+
+        Example:
+            >>> import skate
+            >>> skate.data.range(1000).limit(3).count()
+            3
+        """
+        if not isinstance(limit, int) or limit < 0:
+            raise ValueError(f"limit must be an int of 0 or more, not {limit!r}")
+        rows = None if self._facts.rows is None else min(limit, self._facts.rows)
+        return self._add(Node("limit", f"limit={limit}", {}, (self._node,), limit=limit), Facts(rows, self._facts.schema, self._facts.files))
+
+    def union(self, *other: Dataset) -> Dataset:
+        """The rows of this Dataset, then those of the others.
+
+        Example:
+            >>> import skate
+            >>> skate.data.range(2).union(skate.data.range(1)).count()
+            3
+        """
+        all_ds = [self, *other]
+        rows = [d._facts.rows for d in all_ds]
+        files = [f for d in all_ds for f in d._facts.files]
+        schemas = [d._facts.schema for d in all_ds]
+
+        def schema() -> Any:
+            from skate.data.schema import unify
+
+            return unify([s() for s in schemas])
+
+        return self._add(Node("union", "Union", {}, tuple(d._node for d in all_ds)),
+                         Facts(None if None in rows else sum(rows), schema if None not in schemas else None, files))
+
+    def random_sample(self, fraction: float, *, seed: int | None = None) -> Dataset:
+        """Each row with a probability; with a seed the same rows each time."""
+        if fraction < 0 or fraction > 1:
+            raise ValueError("Fraction must be between 0 and 1.")
+        s = seed if seed is not None else int.from_bytes(os.urandom(8), "little")
+        return self._add(Node("random_sample", "RandomSample", {"fraction": float(fraction), "seed": int(s)}, (self._node,)), Facts(None, self._facts.schema, self._facts.files))
+
+    def copy(self, ds: Dataset | None = None) -> Dataset:
+        """The same plan as another object."""
+        src = ds if ds is not None else self
+        return type(src)(src._node, src._facts, src.context.copy())
+
+    # ---- what is known
+
+    def schema(self, fetch_if_missing: bool = True) -> Any:
+        """Column names and types; runs one row through the plan where they are not known from metadata.
+
+        Example:
+            >>> import skate
+            >>> skate.data.range(1).schema().names
+            ['id']
+        """
+        from skate.data.schema import Schema
+
+        if self._schema is None:
+            if self._facts.schema is not None:
+                self._schema = Schema(self._facts.schema())
+            elif fetch_if_missing:
+                self._schema = self._first_schema()
+        return self._schema
+
+    def _first_schema(self) -> Any:
+        from skate.data.schema import Schema, unify
+
+        found: list[Any] = []
+        for rb in execute.batches(self, Node("limit", "limit=1", {}, (self._node,), limit=1)):
+            found.append(rb.schema)
+            if rb.num_rows:
+                break
+        return Schema(unify(found)) if found else None
+
+    def columns(self, fetch_if_missing: bool = True) -> list[str] | None:
+        """Column names."""
+        s = self.schema(fetch_if_missing)
+        return None if s is None else s.names
+
+    def count(self) -> int:
+        """Number of rows; from metadata where it is known, else it runs.
+
+        Example:
+            >>> import skate
+            >>> skate.data.range(10).count()
+            10
+        """
+        if self._facts.rows is not None:
+            return self._facts.rows
+        return sum(rb.column(0)[0].as_py() for rb in execute.batches(self, Node("count", "Count", {}, (self._node,))))
+
+    def size_bytes(self) -> int:
+        """Bytes of all blocks; runs unless materialized."""
+        return sum(b[3] for b in execute.run(self))
+
+    def input_files(self) -> list[str]:
+        """The files that this Dataset reads."""
+        return list(dict.fromkeys(self._facts.files))
+
+    def num_blocks(self) -> int:
+        """Number of blocks, of a materialized Dataset."""
+        raise NotImplementedError("Number of blocks is only available for `MaterializedDataset`, because the number of blocks may dynamically change during execution. "
+                                  "Call `ds.materialize()` to get a `MaterializedDataset`.")
+
+    def explain(self) -> str:
+        """Prints and returns the logical and the physical plan."""
+        execute.ensure_engine()
+        plan, root = execute.lower(self._node)
+        text: str = plan.explain(root)
+        print(text)
+        return text
+
+    def stats(self) -> str:
+        """What the last execution did, operator by operator, as text; its last line names the bottleneck."""
+        return str(self._stats) if self._stats is not None else ""
+
+    def stats_dict(self) -> dict[str, Any]:
+        """The same as stats() for programs."""
+        return self._stats.to_dict() if self._stats is not None else {}
+
+    @property
+    def name(self) -> str | None:
+        return self._name
+
+    def set_name(self, name: str | None) -> None:
+        self._name = name
+
+    # ---- rows and batches
+
+    def iterator(self) -> DataIterator:
+        """An object that iterates over this Dataset any number of times."""
+        return DataIterator(self)
+
+    def iter_rows(self, *, prefetch_batches: int = 1, prefetch_blocks: int = 0) -> Iterator[dict[str, Any]]:
+        """Rows as dicts; see DataIterator.iter_rows."""
+        return DataIterator(self).iter_rows()
+
+    def iter_batches(self, *, prefetch_batches: int = 1, batch_size: int | None = DEFAULT_BATCH_SIZE, batch_format: str | None = "default", drop_last: bool = False,
+                     local_shuffle_buffer_size: int | None = None, local_shuffle_seed: int | None = None, _collate_fn: Any = None) -> Iterator[Any]:
+        """Batches of exactly batch_size rows; see DataIterator.iter_batches."""
+        return DataIterator(self).iter_batches(prefetch_batches=prefetch_batches, batch_size=batch_size, batch_format=batch_format, drop_last=drop_last,
+                                               local_shuffle_buffer_size=local_shuffle_buffer_size, local_shuffle_seed=local_shuffle_seed, _collate_fn=_collate_fn)
+
+    def iter_torch_batches(self, **kwargs: Any) -> Iterator[Any]:
+        """Batches of torch tensors; see DataIterator.iter_torch_batches."""
+        return DataIterator(self).iter_torch_batches(**kwargs)
+
+    def take(self, limit: int = 20) -> list[dict[str, Any]]:
+        """The first rows.
+
+        Example:
+            >>> import skate
+            >>> skate.data.range(10).take(2)
+            [{'id': 0}, {'id': 1}]
+        """
+        from skate.data.batch import to_rows
+
+        if limit < 0:
+            raise ValueError(f"limit must be 0 or more, not {limit}")
+        if limit == 0:
+            return []
+        out: list[dict[str, Any]] = []
+        for rb in execute.batches(self, Node("limit", f"limit={limit}", {}, (self._node,), limit=limit)):
+            out += to_rows(rb)
+        return out
+
+    def take_all(self, limit: int | None = None) -> list[dict[str, Any]]:
+        """All rows; ValueError if there are more than `limit`."""
+        from skate.data.batch import to_rows
+
+        out: list[dict[str, Any]] = []
+        it = execute.batches(self)
+        for rb in it:
+            out += to_rows(rb)
+            if limit is not None and len(out) > limit:
+                it.close()  # type: ignore[attr-defined]
+                raise ValueError(f"The dataset has more than the given limit of {limit} records.")
+        return out
+
+    def take_batch(self, batch_size: int = 20, *, batch_format: str | None = "default") -> Any:
+        """The first rows as one batch; ValueError when there are none."""
+        from skate.data.batch import to_batch
+        from skate.data.ops import merge
+
+        rbs = [rb for rb in execute.batches(self, Node("limit", f"limit={batch_size}", {}, (self._node,), limit=batch_size)) if rb.num_rows]
+        if not rbs:
+            raise ValueError("The dataset is empty.")
+        return to_batch(merge(rbs), batch_format)
+
+    def show(self, limit: int = 20) -> None:
+        """Prints the first rows."""
+        for row in self.take(limit):
+            print(row)
+
+    # ---- hand-over
+
+    def materialize(self) -> MaterializedDataset:
+        """Runs everything and keeps the blocks.
+
+        Example:
+            >>> import skate
+            >>> skate.data.range(10).materialize().count()
+            10
+        """
+        blocks = list(execute.run(self))
+        full = [b for b in blocks if b[2]] or blocks[:1]
+        rows, size = sum(b[2] for b in full), sum(b[3] for b in full)
+        known = self._facts.schema
+        out = MaterializedDataset(Node("blocks", "Blocks", {}, (), blocks=full), Facts(rows, known, self._facts.files, size), self.context)
+        out._stats, out._name, out._schema = self._stats, self._name, self._schema
+        return out
+
+    def _table(self, limit: int | None = None) -> Any:
+        """All rows as one pyarrow Table."""
+        import pyarrow as pa
+
+        from skate.data.schema import concat
+
+        rbs, n = [], 0
+        it = execute.batches(self)
+        for rb in it:
+            rbs.append(rb)
+            n += rb.num_rows
+            if limit is not None and n > limit:
+                it.close()  # type: ignore[attr-defined]
+                raise ValueError(f"the dataset has more than the given limit of {limit} rows. If you are sure that a DataFrame with more rows will fit in local memory, "
+                                 f"set ds.to_pandas(limit=None) to disable limits.")
+        if not rbs:
+            return pa.table({}) if self._facts.schema is None else self._facts.schema().empty_table()
+        return concat([rb for rb in rbs if rb.num_rows] or rbs[:1])
+
+    def to_pandas(self, limit: int | None = None) -> Any:
+        """All rows as one DataFrame."""
+        from skate.data.batch import table_to_pandas
+
+        return table_to_pandas(self._table(limit))
+
+    def to_arrow(self) -> Any:
+        """All rows as one pyarrow Table."""
+        return self._table()
+
+    def to_arrow_refs(self) -> list[Any]:
+        """References to pyarrow Tables, one a block."""
+        import pyarrow as pa
+
+        import skate
+
+        return [skate.put(pa.Table.from_batches([execute.fetch(b)])) for b in execute.run(self)]
+
+    def to_numpy_refs(self, *, column: str | None = None) -> list[Any]:
+        """References to dicts of arrays (or to the arrays of one column), one a block."""
+        import skate
+        from skate.data.batch import to_numpy
+
+        return [skate.put(to_numpy(execute.fetch(b)) if column is None else to_numpy(execute.fetch(b))[column]) for b in execute.run(self)]
+
+    def to_pandas_refs(self) -> list[Any]:
+        """References to DataFrames, one a block."""
+        import skate
+        from skate.data.batch import to_pandas
+
+        return [skate.put(to_pandas(execute.fetch(b))) for b in execute.run(self)]
+
+    def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
+        """The blocks as an Arrow stream, run while it is read: polars.DataFrame(ds), duckdb and pyarrow.table(ds) take it."""
+        import pyarrow as pa
+
+        from skate.data.schema import cast_batch
+
+        it = execute.batches(self)
+        first = next(it, None)
+        schema = first.schema if first is not None else self._facts.schema() if self._facts.schema else pa.schema([])
+
+        def stream() -> Iterator[Any]:
+            if first is not None:
+                yield first
+            for rb in it:
+                if rb.num_rows:
+                    yield cast_batch(rb, schema)
+
+        return pa.RecordBatchReader.from_batches(schema, stream()).__arrow_c_stream__(requested_schema)
+
+    # ---- aggregates
+
+    def sum(self, on: str | list[str] | None = None, ignore_nulls: bool = True) -> Any:
+        """Sum of a column (a dict of them for several); ints are exact.
+
+        Example:
+            >>> import skate
+            >>> skate.data.range(4).sum("id")
+            6
+        """
+        return self._aggregate("sum", on, ignore_nulls)
+
+    def min(self, on: str | list[str] | None = None, ignore_nulls: bool = True) -> Any:
+        """Smallest value of a column."""
+        return self._aggregate("min", on, ignore_nulls)
+
+    def max(self, on: str | list[str] | None = None, ignore_nulls: bool = True) -> Any:
+        """Largest value of a column."""
+        return self._aggregate("max", on, ignore_nulls)
+
+    def mean(self, on: str | list[str] | None = None, ignore_nulls: bool = True) -> Any:
+        """Mean of a column."""
+        return self._aggregate("mean", on, ignore_nulls)
+
+    def std(self, on: str | list[str] | None = None, ddof: int = 1, ignore_nulls: bool = True) -> Any:
+        """Standard deviation of a column."""
+        return self._aggregate("std", on, ignore_nulls, ddof)
+
+    def _aggregate(self, kind: str, on: Any, ignore_nulls: bool, ddof: int = 1) -> Any:
+        columns = [on] if isinstance(on, str) else list(on) if on is not None else self.columns() or []
+        if on is not None and not isinstance(on, str) and not columns:
+            raise ValueError(f"{kind}: `on` names no column")
+        self._check_columns(columns, kind)
+        if not columns:
+            return None
+        values = execute.combine(self, [(kind, c, ignore_nulls, ddof) for c in columns], f"{kind} of {', '.join(columns)}")
+        return values[0] if isinstance(on, str) or len(columns) == 1 else {f"{kind}({c})": v for c, v in zip(columns, values, strict=True)}
+
+    def unique(self, column: str) -> list[Any]:
+        """Distinct values of a column, in order of appearance.
+
+        Example:
+            >>> import skate
+            >>> skate.data.from_items([{"a": 1}, {"a": 2}, {"a": 1}]).unique("a")
+            [1, 2]
+        """
+        return execute.combine(self, [("unique", column, True, 1)], f"unique of {column}")[0]
+
+    # ---- writers
+
+    def write_parquet(self, path: str, *, partition_cols: list[str] | None = None, filesystem: Any = None, try_create_dir: bool = True,
+                      arrow_open_stream_args: dict[str, Any] | None = None, filename_provider: Any = None, arrow_parquet_args_fn: Any = None,
+                      min_rows_per_file: int | None = None, max_rows_per_file: int | None = None, ray_remote_args: dict[str, Any] | None = None,
+                      concurrency: int | None = None, num_rows_per_file: int | None = None, mode: Any = "append", **arrow_parquet_args: Any) -> None:
+        """Writes Parquet files into a folder; they appear there all together when everything is written, under the same names each time.
+
+        Args:
+            partition_cols: Columns that become folders (col=value).
+            mode: "append", "overwrite", "error" or "ignore": what to do when the folder has files.
+            arrow_parquet_args: Arguments of pyarrow.parquet.write_table (compression, ...).
+        """
+        from skate.data.write.job import write
+
+        if arrow_parquet_args_fn is not None:
+            arrow_parquet_args = {**arrow_parquet_args_fn(), **arrow_parquet_args}
+        write(self, "parquet", path, mode=mode, filesystem=filesystem, min_rows=min_rows_per_file or num_rows_per_file, max_rows=max_rows_per_file,
+              concurrency=concurrency, remote=ray_remote_args, partition_cols=partition_cols, args=arrow_parquet_args)
+
+    def write_csv(self, path: str, *, filesystem: Any = None, min_rows_per_file: int | None = None, max_rows_per_file: int | None = None,
+                  ray_remote_args: dict[str, Any] | None = None, concurrency: int | None = None, num_rows_per_file: int | None = None, mode: Any = "append",
+                  **arrow_csv_args: Any) -> None:
+        """Writes CSV files into a folder (see write_parquet); arrow_csv_args go to pyarrow.csv.WriteOptions."""
+        from skate.data.write.job import write
+
+        write(self, "csv", path, mode=mode, filesystem=filesystem, min_rows=min_rows_per_file or num_rows_per_file, max_rows=max_rows_per_file,
+              concurrency=concurrency, remote=ray_remote_args, args=arrow_csv_args)
+
+    def write_json(self, path: str, *, filesystem: Any = None, min_rows_per_file: int | None = None, max_rows_per_file: int | None = None,
+                   ray_remote_args: dict[str, Any] | None = None, concurrency: int | None = None, num_rows_per_file: int | None = None, mode: Any = "append",
+                   **json_args: Any) -> None:
+        """Writes JSON files, one object a line, into a folder (see write_parquet); json_args go to json.dumps."""
+        from skate.data.write.job import write
+
+        write(self, "json", path, mode=mode, filesystem=filesystem, min_rows=min_rows_per_file or num_rows_per_file, max_rows=max_rows_per_file,
+              concurrency=concurrency, remote=ray_remote_args, args=json_args)
+
+    # ---- Python
+
+    def __repr__(self) -> str:
+        parts = []
+        if self._name:
+            parts.append(f"name={self._name}")
+        if self._facts.rows is not None:
+            parts.append(f"num_rows={self._facts.rows}")
+        s = self.schema(fetch_if_missing=False)
+        inside = "Unknown schema" if s is None else "{" + ", ".join(f"{n}: {t}" for n, t in zip(s.names, s.types, strict=True)) + "}"
+        return f"{type(self).__name__}({', '.join([*parts, 'schema=' + inside])})"
+
+    def __len__(self) -> int:
+        raise AttributeError("Use `ds.count()` to compute the length of a distributed Dataset. This may be an expensive operation.")
+
+    def __iter__(self) -> Iterator[Any]:
+        raise TypeError("`Dataset` objects aren't iterable. To iterate records, call `ds.iter_rows()` or `ds.iter_batches()`. "
+                        "For more information, read the documentation of DataIterator.")
+
+
+class MaterializedDataset(Dataset):
+    """A Dataset whose blocks exist."""
+
+    def num_blocks(self) -> int:
+        return len(self._node.options["blocks"])
+
+    def materialize(self) -> MaterializedDataset:
+        return self
+
+    def size_bytes(self) -> int:
+        return sum(b[3] for b in self._node.options["blocks"])
+
+    def get_internal_block_refs(self) -> list[Any]:
+        """References to the blocks."""
+        import skate
+
+        return [skate.put(b[0]) if hasattr(b[0], "num_rows") else b[0] for b in self._node.options["blocks"]]
+
+
+def _cpus(node: Node) -> dict[str, Any]:
+    """Resources of an operator that has no arguments for them: those of its input when that runs in tasks, so that the two fuse."""
+    if node.options.get("pool"):
+        return {}
+    return {k: node.options[k] for k in ("num_cpus", "num_gpus", "resources", "memory", "max_tasks") if k in node.options}
+
+
+def _names(cols: Any, what: str) -> list[str]:
+    names = [cols] if isinstance(cols, str) else cols
+    if not isinstance(names, (list, tuple)):
+        raise TypeError(f"{what} requires 'cols' to be a string or a list of strings.")
+    if not all(isinstance(n, str) for n in names):
+        raise ValueError(f"{what} requires all elements of 'cols' to be strings.")
+    return list(names)
+
+
+def _sub_schema(schema: Any, names: list[str]) -> Any:
+    import pyarrow as pa
+
+    return pa.schema([schema.field(n) for n in names])
+
+
+def _renamed(schema: Any, names: Any) -> Any:
+    import pyarrow as pa
+
+    new = [names.get(n, n) for n in schema.names] if isinstance(names, dict) else names
+    return pa.schema([f.with_name(n) for f, n in zip(schema, new, strict=True)])
+
+
+def _pool(kind: str, compute: Any, concurrency: Any, options: dict[str, Any]) -> ActorPoolStrategy:
+    """The pool of a class."""
+    if compute is not None and concurrency is not None:
+        raise ValueError(f"{kind}: give either compute or concurrency, not both")
+    if isinstance(compute, TaskPoolStrategy) or compute == "tasks":
+        raise ValueError(f"{kind}: a class runs in actors; use ActorPoolStrategy, or a function")
+    if isinstance(compute, ActorPoolStrategy):
+        pool = compute
+    elif isinstance(concurrency, (tuple, list)):
+        if len(concurrency) not in (2, 3) or not all(isinstance(c, int) for c in concurrency):
+            raise ValueError(f"{kind}: concurrency must be an int, (min, max) or (min, max, initial), not {concurrency!r}")
+        pool = ActorPoolStrategy(min_size=concurrency[0], max_size=concurrency[1])
+    elif concurrency is not None:
+        if not isinstance(concurrency, int) or concurrency < 1:
+            raise ValueError(f"{kind}: concurrency must be a positive int, not {concurrency!r}")
+        pool = ActorPoolStrategy(size=concurrency)
+    else:
+        pool = ActorPoolStrategy(min_size=1)
+    if pool.max_size is None:  # as many as the machine can run; exec starts them only when there is work
+        fit = ActorPoolStrategy(min_size=pool.min_size, max_size=max(1, pool.min_size, os.cpu_count() or 1), max_tasks_in_flight_per_actor=pool.max_tasks_in_flight_per_actor)
+        return fit
+    return pool
+
+
+def _max_tasks(label: str, compute: Any, concurrency: Any) -> int:
+    """The cap of tasks of a function; 0: none."""
+    if isinstance(compute, ActorPoolStrategy) or compute == "actors":
+        raise ValueError(f"{label}: ActorPoolStrategy needs a class; a function runs in tasks")
+    if isinstance(compute, TaskPoolStrategy):
+        return compute.size or 0
+    if isinstance(concurrency, (tuple, list)):
+        raise ValueError(f"{label}: concurrency is set as a tuple of integers, but fn is not a class; expected an int")
+    if concurrency is None:
+        return 0
+    if not isinstance(concurrency, int) or concurrency < 1:
+        raise ValueError(f"{label}: concurrency must be a positive int, not {concurrency!r}")
+    return concurrency

@@ -1,0 +1,226 @@
+"""From a Dataset's nodes to a running plan, and blocks out of it.
+
+A Dataset points at a Node: one operator, its parameters and inputs, never changed. Running lowers the nodes it needs into a fresh _skate.Plan (so
+nothing is kept of runs that are over, and Datasets of different sources can be united) and drives a _skate.Exec. All scheduling is in C.
+"""
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from skate.data.context import DataContext
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What is known of a Dataset without running it. schema: a function that gives a pyarrow.Schema, or None."""
+
+    rows: int | None = None
+    schema: Callable[[], Any] | None = None
+    files: list[str] = field(default_factory=list)
+    bytes: int | None = None
+
+
+@dataclass(frozen=True)
+class ReadOptions:
+    """Resources of read tasks."""
+
+    concurrency: int | None = None
+    num_cpus: float | None = None
+    num_gpus: float | None = None
+    memory: float | None = None
+    ray_remote_args: dict[str, Any] | None = None
+
+
+class Node:
+    """One operator of the logical plan. options: keyword arguments of _skate.Plan.add beyond the first four."""
+
+    __slots__ = ("op", "label", "params", "inputs", "options")
+
+    def __init__(self, op: str, label: str, params: dict[str, Any], inputs: tuple[Node, ...] = (), **options: Any):
+        self.op, self.label, self.params, self.inputs, self.options = op, label, params, inputs, options
+
+    def dump(self) -> bytes:
+        if not self.params:
+            return b""
+        if "fn" not in self.params:
+            return pickle.dumps(self.params, 5)
+        import cloudpickle
+
+        try:
+            return cloudpickle.dumps(self.params, 5)
+        except Exception as e:
+            why = f"{type(e).__name__}: {e}"
+            raise TypeError(f"{self.label}: the function cannot be sent to workers ({why}); it or what it refers to holds something that exists only "
+                            f"in this process (a lock, a file, a connection): make that inside the function, or in __init__ of a class") from e
+
+
+Block = tuple[Any, int, int, int]  # ObjectRef (or a RecordBatch of this process), first row, rows, bytes
+
+
+def source(label: str, params: dict[str, Any], units: list[tuple[bytes, int, int]], options: ReadOptions, facts: Facts) -> Any:
+    """A Dataset that reads units."""
+    from skate.data.dataset import Dataset
+
+    n = options.concurrency
+    if n is not None and (not isinstance(n, int) or n < 1):
+        raise ValueError(f"concurrency of a read must be a positive int, not {n!r}")
+    more = dict(options.ray_remote_args or {})
+    node = Node("read", label, params, (), units=units, max_tasks=n or 0, **resources(
+        {"num_cpus": options.num_cpus, "num_gpus": options.num_gpus, "memory": options.memory, **more}))
+    return Dataset(node, facts)
+
+
+def local_source(batches: list[Any], label: str) -> Any:
+    """A Dataset over record batches of this process. They go to the store when something runs on them."""
+    from skate.data.dataset import MaterializedDataset
+    from skate.data.schema import unify
+
+    schemas = [b.schema for b in batches]
+    size = sum(b.nbytes for b in batches)
+    return MaterializedDataset(Node("blocks", label, {}, (), blocks=[(b, 0, b.num_rows, b.nbytes) for b in batches]),
+                               Facts(sum(b.num_rows for b in batches), (lambda: unify(schemas)) if schemas else None, [], size))
+
+
+def resources(given: dict[str, Any]) -> dict[str, Any]:
+    """Keyword arguments of Plan.add from Ray's names; ValueError or TypeError for what is not understood."""
+    out: dict[str, Any] = {}
+    for k, v in given.items():
+        if v is None:
+            continue
+        if k in ("num_cpus", "num_gpus"):
+            if v < 0:
+                raise ValueError(f"{k} must be 0 or more, not {v}")
+            out[k] = float(v)
+        elif k == "memory":
+            out[k] = int(v)
+        elif k == "resources":
+            out[k] = {str(n): float(x) for n, x in v.items()}
+        elif k not in ("max_retries", "max_restarts", "max_task_retries", "scheduling_strategy", "max_concurrency", "accelerator_type", "max_calls",
+                       "retry_exceptions", "num_returns", "placement_group", "runtime_env", "label_selector"):
+            raise TypeError(f"unexpected keyword argument {k!r}")
+    return out
+
+
+def lower(root: Node) -> tuple[Any, int]:
+    """(_skate.Plan, node id of root)."""
+    from skate import _skate
+
+    plan = _skate.Plan()
+    ids: dict[int, int] = {}
+    stack = [root]
+    while stack:
+        node = stack[-1]
+        if id(node) in ids:
+            stack.pop()
+            continue
+        todo = [i for i in node.inputs if id(i) not in ids]
+        if todo:
+            stack += reversed(todo)
+            continue
+        options = node.options
+        if "blocks" in options:
+            options = {**options, "blocks": [(r if isinstance(r, _skate.ObjectRef) else _skate.put_block(r), *more) for r, *more in options["blocks"]]}
+        ids[id(node)] = plan.add(node.op, node.label, node.dump(), tuple(ids[id(i)] for i in node.inputs), **options)
+        stack.pop()
+    return plan, ids[id(root)]
+
+
+def ensure_engine() -> None:
+    """Starts the engine if there is none, and lets the fork server import what stages need while we go on."""
+    import skate
+    from skate import _skate
+
+    if not skate.is_initialized():
+        skate.init()
+    if not _skate.in_worker():
+        from skate import serialize
+
+        _skate.preload(serialize.preload_note(imports=["numpy", "pyarrow", "pyarrow.compute", "skate.data.stage"]))
+
+
+def conf(context: DataContext) -> dict[str, Any]:
+    """The configuration of a run."""
+    from skate.data import stage
+
+    target = context.target_max_block_size or 1 << 40
+    limits = context.execution_options.resource_limits
+    out: dict[str, Any] = {
+        "policy": context.policy,
+        "target_max_bytes": int(target),
+        "target_min_bytes": int(min(context.target_min_block_size, target)),
+        "preserve_order": True if context.execution_options.preserve_order is None else bool(context.execution_options.preserve_order),
+        "run_stage": stage.run_stage,
+        "stage_init": stage.stage_init,
+        "stage_call": stage.stage_call,
+    }
+    memory = limits.object_store_memory
+    if memory is not None and memory != float("inf"):
+        out["memory_bytes"] = int(memory)
+    return out
+
+
+def run(ds: Any, node: Node | None = None) -> Iterator[Block]:
+    """Runs ds (or another node of its context) and yields its blocks in order. Closing the iterator stops the run."""
+    from skate.data.progress import Progress
+    from skate.data.stats import DatasetStats
+
+    node = node or ds._node
+    if node.op == "blocks":
+        yield from node.options["blocks"]
+        return
+    ensure_engine()
+    from skate import _skate
+
+    plan, root = lower(node)
+    x = _skate.Exec(plan, root, conf(ds.context))
+    bar = Progress.open(x, ds.context)
+    try:
+        while True:
+            item = x.next() if bar is None else bar.next()
+            if item is None:
+                break
+            yield item
+    finally:
+        ds._stats = DatasetStats(x.stats(), ds._stats.extra if ds._stats else None)
+        if bar is not None:
+            bar.close()
+        x.stop()
+
+
+def fetch(block: Block) -> Any:
+    """The pyarrow.RecordBatch of a block."""
+    ref, row0, rows, _ = block
+    if hasattr(ref, "num_rows"):
+        rb = ref  # a batch of this process
+    else:
+        from skate import _skate
+
+        rb = _skate.get(ref)
+    return rb if row0 == 0 and rows == rb.num_rows else rb.slice(row0, rows)
+
+
+def batches(ds: Any, node: Node | None = None) -> Iterator[Any]:
+    """Runs ds and yields its record batches, empty ones included."""
+    it = run(ds, node)
+    try:
+        for block in it:
+            yield fetch(block)
+    finally:
+        it.close()
+
+
+def combine(ds: Any, aggs: list[tuple[str, str | None, bool, int]], what: str) -> list[Any]:
+    """Runs aggregates over ds; one value each."""
+    from skate.data import aggregate
+
+    node = Node("aggregate", f"Aggregate({what})", {"aggs": aggs}, (ds._node,))
+    states: list[Any] = [None] * len(aggs)
+    for rb in batches(ds, node):
+        for data in rb.column(0).to_pylist():
+            for i, s in enumerate(pickle.loads(data)):
+                if s is not None:
+                    states[i] = aggregate.merge(aggs[i][0], states[i], s)
+    return [aggregate.final(a, s) for a, s in zip(aggs, states, strict=True)]

@@ -1,0 +1,231 @@
+"""Exact batches out of a stream of blocks: rows, numpy/pandas/pyarrow batches, torch tensors.
+
+batch_size means batch_size: every batch has it but the last, over all borders of blocks. Cost: one conversion a block, then views of it; only a
+batch that lies over a border is copied.
+"""
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from skate.data.context import DEFAULT_BATCH_SIZE
+
+
+class DataIterator:
+    """Iterates over a Dataset, any number of times; each time runs it again unless it is materialized."""
+
+    def __init__(self, ds: Any):
+        self._ds = ds
+
+    def __repr__(self) -> str:
+        return f"DataIterator({self._ds!r})"
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        return self.iter_rows()
+
+    def _record_batches(self) -> Iterator[Any]:
+        from skate.data.execute import batches
+
+        return batches(self._ds)
+
+    def iter_rows(self) -> Iterator[dict[str, Any]]:
+        """Rows as dicts of Python values.
+
+        Example:
+            >>> import skate
+            >>> [row["id"] for row in skate.data.range(3).iter_rows()]
+            [0, 1, 2]
+        """
+        from skate.data.batch import to_rows
+
+        for rb in self._record_batches():
+            for at in range(0, rb.num_rows, 4096):
+                yield from to_rows(rb.slice(at, 4096))
+
+    def iter_batches(
+        self,
+        *,
+        prefetch_batches: int = 1,
+        batch_size: int | None = DEFAULT_BATCH_SIZE,
+        batch_format: str | None = "default",
+        drop_last: bool = False,
+        local_shuffle_buffer_size: int | None = None,
+        local_shuffle_seed: int | None = None,
+        _collate_fn: Callable[[Any], Any] | None = None,
+    ) -> Iterator[Any]:
+        """Batches of exactly batch_size rows (the last one may be smaller; None: whole blocks).
+
+        Args:
+            batch_format: "default" or "numpy" (dict of arrays), "pandas", "pyarrow".
+            drop_last: Leave out a last batch that is not full.
+            local_shuffle_buffer_size: Rows that are shuffled together before batches are cut, at least.
+
+        Example:
+            >>> import skate
+            >>> [len(b["id"]) for b in skate.data.range(5).iter_batches(batch_size=2)]
+            [2, 2, 1]
+        """
+        from skate.data.batch import FORMATS
+
+        if batch_size is not None and (not isinstance(batch_size, int) or batch_size < 1):
+            raise ValueError(f"batch_size must be a positive int or None, not {batch_size!r}")
+        if batch_format is not None and batch_format not in FORMATS:
+            raise ValueError(f"batch_format must be one of {', '.join(map(repr, FORMATS))} or None, not {batch_format!r}")
+        if local_shuffle_buffer_size is not None and batch_size is None:
+            raise ValueError("local_shuffle_buffer_size needs a batch_size")
+        it = self._record_batches()
+        source = it
+        if local_shuffle_buffer_size is not None:
+            source = shuffled(it, max(int(local_shuffle_buffer_size), batch_size or 1), local_shuffle_seed)
+        out = cut_batches(source, batch_size, batch_format, drop_last)
+        return _closing(out if _collate_fn is None else (_collate_fn(b) for b in out), it)
+
+    def iter_torch_batches(
+        self,
+        *,
+        prefetch_batches: int = 1,
+        batch_size: int | None = DEFAULT_BATCH_SIZE,
+        dtypes: Any = None,
+        device: Any = "auto",
+        collate_fn: Callable[[dict[str, Any]], Any] | None = None,
+        drop_last: bool = False,
+        local_shuffle_buffer_size: int | None = None,
+        local_shuffle_seed: int | None = None,
+        pin_memory: bool = False,
+    ) -> Iterator[Any]:
+        """Batches of torch tensors, a dict of them by column (or what collate_fn makes of the dict of arrays).
+
+        Args:
+            dtypes: A torch dtype for all columns, or a dict by column.
+            device: Where the tensors go; "auto" is the CPU, or the GPU that this process was given.
+        """
+        import torch
+
+        if device == "auto":
+            device = "cuda" if torch.cuda.is_available() and _gpus() else "cpu"
+
+        def to_torch(b: dict[str, Any]) -> Any:
+            if collate_fn is not None:
+                return collate_fn(b)
+            return {k: tensor(torch, k, v, dtypes.get(k) if isinstance(dtypes, dict) else dtypes, device, pin_memory) for k, v in b.items()}
+
+        return self.iter_batches(prefetch_batches=prefetch_batches, batch_size=batch_size, batch_format="numpy", drop_last=drop_last,
+                                 local_shuffle_buffer_size=local_shuffle_buffer_size, local_shuffle_seed=local_shuffle_seed, _collate_fn=to_torch)
+
+    def materialize(self) -> Any:
+        return self._ds.materialize()
+
+    def schema(self) -> Any:
+        return self._ds.schema()
+
+    def stats(self) -> str:
+        return self._ds.stats()
+
+
+def _gpus() -> bool:
+    try:
+        import skate
+
+        return bool(skate.get_gpu_ids())
+    except Exception:
+        return False
+
+
+def tensor(torch: Any, name: str, v: Any, dtype: Any, device: Any, pin: bool) -> Any:
+    """A torch tensor of a column. Read-only memory of a block is copied: torch has no read-only tensors."""
+    import numpy as np
+
+    if isinstance(v, np.ma.MaskedArray):
+        raise TypeError(f"column {name!r} has nulls, which torch tensors cannot hold; fill or drop them first")
+    if v.dtype == object:
+        try:
+            v = np.stack([np.asarray(x) for x in v])
+        except ValueError as e:
+            raise TypeError(f"column {name!r} holds arrays of different shapes: {e}; pass collate_fn to pad them") from None
+        if v.dtype.kind in "OUS":
+            raise TypeError(f"column {name!r} holds {type(v.flat[0]).__name__} values, which torch tensors cannot hold; drop it or pass collate_fn")
+    if v.dtype.kind in "Mm":
+        raise TypeError(f"column {name!r} of {v.dtype} has no torch dtype; turn it into integers first")
+    t = torch.from_numpy(v if v.flags.writeable and v.flags.c_contiguous else v.copy())
+    if pin:
+        t = t.pin_memory()
+    return t.to(device=device, dtype=dtype, non_blocking=pin)
+
+
+def _closing(out: Iterator[Any], it: Any) -> Iterator[Any]:
+    try:
+        yield from out
+    finally:
+        it.close()
+
+
+def cut_batches(blocks: Iterator[Any], size: int | None, fmt: str | None, drop_last: bool) -> Iterator[Any]:
+    """Batches of `size` rows in a format."""
+    from skate.data import batch as b
+    from skate.data.ops import merge, rebatch
+
+    if size is None:
+        for rb in blocks:
+            if rb.num_rows:
+                yield b.to_batch(rb, fmt)
+        return
+    if fmt not in ("default", "numpy"):
+        for rb in rebatch(blocks, size):
+            if rb.num_rows == size or (rb.num_rows and not drop_last):
+                yield b.to_batch(rb, fmt)
+        return
+    held: list[Any] = []
+    n = 0
+    for rb in blocks:
+        rows = rb.num_rows
+        at = 0
+        if n:
+            at = min(size - n, rows)
+            if at:
+                held.append(rb.slice(0, at))
+                n += at
+            if n < size:
+                continue
+            yield b.to_numpy(merge(held))
+            held, n = [], 0
+        full = (rows - at) // size
+        if full:
+            cols = b.to_numpy(rb)
+            if len(cols) == 1:
+                (k, v), = cols.items()
+                for i in range(at, at + full * size, size):
+                    yield {k: v[i : i + size]}
+            else:
+                items = list(cols.items())
+                for i in range(at, at + full * size, size):
+                    yield {k: v[i : i + size] for k, v in items}
+            at += full * size
+        if at < rows:
+            held, n = [rb.slice(at)], rows - at
+    if n and not drop_last:
+        yield b.to_numpy(merge(held))
+
+
+def shuffled(blocks: Iterator[Any], rows: int, seed: int | None) -> Iterator[Any]:
+    """Blocks whose rows are permuted within a buffer of `rows` rows: a function of (seed, position) alone when a seed is given."""
+    import numpy as np
+    import pyarrow as pa
+
+    from skate.data.ops import merge
+
+    rng = np.random.default_rng(seed)
+    held: list[Any] = []
+    n = 0
+    for rb in blocks:
+        if not rb.num_rows:
+            continue
+        held.append(rb)
+        n += rb.num_rows
+        while n >= 2 * rows:  # gives out half of what is held: a row can move by about a buffer
+            all_rows = merge(held)
+            all_rows = all_rows.take(pa.array(rng.permutation(n)))
+            out = n - rows
+            yield all_rows.slice(0, out)
+            held, n = [all_rows.slice(out)], rows
+    if held:
+        yield merge(held).take(pa.array(rng.permutation(n)))

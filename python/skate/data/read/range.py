@@ -1,0 +1,101 @@
+"""range and range_tensor: numbers 0..n-1, a unit a block."""
+from __future__ import annotations
+
+import builtins
+import math
+import struct
+from collections.abc import Iterator
+from typing import Any
+
+from skate.data.context import DataContext
+from skate.data.execute import Facts, ReadOptions, source
+from skate.data.read.files import check_num_blocks, min_units
+
+
+def range(n: int, *, parallelism: int = -1, concurrency: int | None = None, override_num_blocks: int | None = None) -> Any:  # noqa: A001
+    """A Dataset of the numbers 0..n-1 in a column "id".
+
+    Args:
+        n: How many.
+        override_num_blocks: Number of blocks; by default it follows from the bytes.
+
+    Example:
+        >>> import skate
+        >>> skate.data.range(3).take_all()
+        [{'id': 0}, {'id': 1}, {'id': 2}]
+    """
+    n = int(n)
+    if n < 0:
+        raise ValueError(f"range needs a count of 0 or more, not {n}")
+    k = _blocks(n, 8, parallelism, override_num_blocks)
+    units = [(struct.pack("<qq", a, b), b - a, 8 * (b - a)) for a, b in _cuts(n, k)]
+    return source("ReadRange", {"format": "range", "shape": None}, units, ReadOptions(concurrency=concurrency), Facts(n, _schema))
+
+
+def range_tensor(n: int, *, shape: tuple[int, ...] = (1,), parallelism: int = -1, concurrency: int | None = None, override_num_blocks: int | None = None) -> Any:
+    """A Dataset of n tensors in a column "data"; the i-th is full of i.
+
+    Example:
+        >>> import skate
+        >>> skate.data.range_tensor(2, shape=(2, 2)).take_batch()["data"].shape
+        (2, 2, 2)
+    """
+    import builtins
+    n = int(n)
+    shape = tuple(shape)
+    each = 8 * math.prod(shape)
+    k = _blocks(n, each, parallelism, override_num_blocks)
+    units = [(struct.pack("<qq", a, b), b - a, each * (b - a)) for a, b in _cuts(n, k)]
+    return source("ReadRange", {"format": "range", "shape": shape}, units, ReadOptions(concurrency=concurrency), Facts(n, None))
+
+
+def _blocks(n: int, each: int, parallelism: int, override: int | None) -> int:
+    if override is None and parallelism > 0:
+        override = parallelism
+    if override is not None:
+        return max(1, min(n, check_num_blocks(override)))
+    size = DataContext.get_current().read_block_size
+    return max(1, -(-n * each // size), min(n, min_units()))
+
+
+def _cuts(n: int, k: int) -> list[tuple[int, int]]:
+    return [(i * n // k, (i + 1) * n // k) for i in builtins.range(k)]
+
+
+def _schema() -> Any:
+    import pyarrow as pa
+
+    return pa.schema([("id", pa.int64())])
+
+
+_SCHEMA: Any = None
+
+
+def run(params: dict[str, Any], task: Any) -> Iterator[Any]:
+    import numpy as np
+    import pyarrow as pa
+
+    global _SCHEMA
+    start, stop = struct.unpack("<qq", task.unit)
+    shape = params["shape"]
+    task.source = f"range {start}..{stop - 1}"
+    if shape is not None:
+        from skate.data.batch import array_from_numpy
+
+        each = max(1, 8 * int(np.prod(shape)))
+        step = max(1, task.target // each)
+        for a in builtins.range(start, max(stop, start + 1), step):
+            b = min(stop, a + step)
+            data = np.ones((b - a, *shape), np.int64) * np.arange(a, b, dtype=np.int64).reshape(-1, *(1 for _ in shape))
+            yield pa.RecordBatch.from_arrays([array_from_numpy(data, None)], names=["data"])
+        return
+    if _SCHEMA is None:
+        _SCHEMA = pa.schema([("id", pa.int64())])
+    step = max(1, task.target // 8)
+    a = start
+    while True:
+        b = min(stop, a + step)
+        yield pa.RecordBatch.from_arrays([pa.array(np.arange(a, b, dtype=np.int64))], schema=_SCHEMA)
+        if b >= stop:
+            return
+        a = b

@@ -1,0 +1,122 @@
+"""Schema: the columns of a Dataset, and the written rule by which blocks of one Dataset are brought to one schema.
+
+Rule (`unify`): the same name may have different types in different blocks only if one can hold the other exactly: null -> any;
+ints to a wider int of both; int -> double when the ints stay below 2**53 (checked while casting); float -> double; string -> large_string;
+lists and structs by their parts; a 1-d tensor next to ragged lists -> list. A column that some blocks lack is null there. Anything else is
+an error that names the column and both types; never a silent conversion.
+"""
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+class Schema:
+    """Names and Arrow types of the columns of a Dataset."""
+
+    def __init__(self, base_schema: pa.Schema, *, data_context: Any = None):
+        self.base_schema = base_schema
+
+    @property
+    def names(self) -> list[str]:
+        return list(self.base_schema.names)
+
+    @property
+    def types(self) -> list[Any]:
+        return list(self.base_schema.types)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Schema) and other.base_schema.equals(self.base_schema)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        names, types = self.names, [str(t) for t in self.types]
+        width = max([6, *map(len, names)])
+        twidth = max([4, *map(len, types)])
+        lines = [f"{'Column':<{width}}  Type", f"{'-' * width}  {'-' * twidth}"]
+        return "\n".join(lines + [f"{n:<{width}}  {t}" for n, t in zip(names, types, strict=True)])
+
+
+def unify(schemas: list[pa.Schema]) -> pa.Schema:
+    """One schema for all (see the head of the file); TypeError naming the column and both types when there is none."""
+    import pyarrow as pa
+
+    first = schemas[0]
+    if all(s.equals(first) for s in schemas[1:]):
+        return first
+    types: dict[str, pa.DataType] = {}
+    for s in schemas:
+        for f in s:
+            types[f.name] = promote(f.name, types[f.name], f.type) if f.name in types else f.type
+    return pa.schema([pa.field(n, t) for n, t in types.items()])
+
+
+def promote(name: str, a: pa.DataType, b: pa.DataType) -> pa.DataType:
+    """The type that holds the values of both; TypeError when there is none."""
+    import pyarrow as pa
+
+    if a.equals(b):
+        return a
+    t = pa.types
+    if t.is_null(a):
+        return b
+    if t.is_null(b):
+        return a
+    if isinstance(a, pa.FixedShapeTensorType) or isinstance(b, pa.FixedShapeTensorType):
+        plain = [pa.list_(x.value_type) if isinstance(x, pa.FixedShapeTensorType) and len(x.shape) == 1 else x for x in (a, b)]
+        if not any(isinstance(x, pa.FixedShapeTensorType) for x in plain):
+            return promote(name, *plain)
+    elif t.is_struct(a) and t.is_struct(b) or t.is_list(a) and t.is_list(b) or _simple(a) and _simple(b):
+        # Arrow's own permissive promotion follows this rule inside these kinds, but for what it would lose (checked here).
+        text = {t.is_string(x) or t.is_large_string(x) for x in (a, b)}  # Arrow would turn str + bytes into bytes
+        if len(text) == 1 and (not (t.is_temporal(a) or t.is_temporal(b)) or a.id == b.id):
+            try:
+                return pa.unify_schemas([pa.schema([(name, a)]), pa.schema([(name, b)])], promote_options="permissive").field(0).type
+            except (pa.ArrowInvalid, pa.ArrowTypeError):
+                pass
+    raise TypeError(f"column {name!r} has type {a} in one block and {b} in another, and neither holds the other exactly: "
+                    f"return one type from the function that makes it (for example arr.astype(...)), or cast it")
+
+
+def _simple(a: pa.DataType) -> bool:
+    import pyarrow as pa
+
+    t = pa.types
+    return (t.is_integer(a) or t.is_floating(a) or t.is_string(a) or t.is_large_string(a) or t.is_binary(a) or t.is_large_binary(a)
+            or t.is_decimal(a) or t.is_temporal(a))
+
+
+def cast_batch(rb: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """rb in this schema: missing columns are null, types are cast exactly or it is an error."""
+    import pyarrow as pa
+
+    if rb.schema.equals(schema):
+        return rb
+    have = {n: i for i, n in enumerate(rb.schema.names)}
+    cols = []
+    for f in schema:
+        if f.name not in have:
+            cols.append(pa.nulls(rb.num_rows, f.type))
+            continue
+        c = rb.column(have[f.name])
+        if not c.type.equals(f.type):
+            try:
+                c = (c.storage if isinstance(c.type, pa.FixedShapeTensorType) else c).cast(f.type, safe=True)
+            except pa.ArrowInvalid as e:
+                raise TypeError(f"column {f.name!r}: {c.type} in one block cannot become {f.type} of another without loss: {e}") from None
+        cols.append(c)
+    extra = [n for n in rb.schema.names if n not in set(schema.names)]
+    if extra:
+        raise TypeError(f"column {extra[0]!r} appears only in later blocks; return the same columns from every batch")
+    return pa.RecordBatch.from_arrays(cols, schema=schema)
+
+
+def concat(batches: list[pa.RecordBatch]) -> pa.Table:
+    """All batches as one Table in one schema (no copy)."""
+    import pyarrow as pa
+
+    schema = unify([b.schema for b in batches])
+    return pa.Table.from_batches([cast_batch(b, schema) for b in batches], schema=schema)

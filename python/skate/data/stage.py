@@ -1,0 +1,152 @@
+"""A stage in the worker: a chain of fused operators over one task's input, its output cut into blocks.
+
+run_stage is a generator that the engine runs as a streaming task; it yields _skate.BlockOut(batch), one a block. stage_init and stage_call are the
+same for an actor, whose constructor has made the instances of class UDFs. No scheduling here, and no memory held but one pending block.
+
+Invariant: what is yielded is a pure function of the arguments: cuts depend on bytes and rows only, so a retried task gives the same blocks.
+Rows are never split. Cost: about 60 us a task and block beside the operators themselves.
+"""
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterator
+from time import perf_counter_ns
+from typing import Any
+
+import pyarrow as pa
+
+from skate import _skate
+from skate.data import ops
+
+_chains: dict[Any, Chain] = {}  # decoded stages of this worker, newest last
+_CHAINS_MAX = 64
+
+
+class Chain:
+    """A decoded stage: the operators' functions and parameters."""
+
+    def __init__(self, stage: list[tuple[str, str, bytes]], actor: bool = False):
+        self.ops: list[tuple[Any, dict[str, Any]]] = []
+        for name, label, data in stage:
+            params = pickle.loads(data) if data else {}
+            params.setdefault("label", label)
+            if "ctor" in params:
+                if not actor:
+                    raise RuntimeError(f"{label}: a class function runs in an actor stage only")
+                args, kwargs = params["ctor"]
+                try:
+                    params["fn"] = params["fn"](*args, **kwargs)
+                except BaseException as e:
+                    e.add_note(f"in {label}: constructing {getattr(params['fn'], '__name__', params['fn'])}")
+                    raise
+                if not callable(params["fn"]):
+                    raise TypeError(f"{label}: instances of {type(params['fn']).__name__} cannot be called; define __call__(self, batch)")
+            self.ops.append((getattr(ops, name), params))
+        for (_, params), (after, ap) in zip(self.ops, self.ops[1:], strict=False):
+            # map_batches without batch_size sees whole blocks also behind a row function
+            params["whole"] = after is ops.map_batches and ap.get("batch_size") is None
+
+    def run(self, exec_args: tuple[int, int, int, bytes, list[tuple[int, int]]], blocks: tuple[pa.RecordBatch, ...]) -> Iterator[Any]:
+        seq, cap, target, unit, ranges = exec_args
+        t = ops.task
+        t.seq, t.unit, t.cap, t.target, t.source, t.nbytes = seq, unit, cap, target, "", _skate.block_nbytes
+        n = len(self.ops)
+        ns, rows = [0] * n, [0] * n
+        it: Any = _inputs(blocks, ranges) if blocks else None
+        for i, (fn, params) in enumerate(self.ops):
+            it = _timed(fn(params, it if it is not None or i == 0 else iter(())), ns, rows, i)
+        for rb in cut(it, target, cap, _skate.block_nbytes):
+            yield _skate.BlockOut(rb)
+        it.close()
+        _skate.task_note([(rows[i], ns[i] - (ns[i - 1] if i else 0)) for i in range(n)])
+
+
+def _inputs(blocks: tuple[pa.RecordBatch, ...], ranges: list[tuple[int, int]]) -> Iterator[pa.RecordBatch]:
+    for rb, (row0, n) in zip(blocks, ranges, strict=True):
+        yield rb if row0 == 0 and n == rb.num_rows else rb.slice(row0, n)
+
+
+def _timed(it: Iterator[pa.RecordBatch], ns: list[int], rows: list[int], i: int) -> Iterator[pa.RecordBatch]:
+    """Counts the rows and the time inside `it` (with what is above it; the difference of neighbours is an operator's own)."""
+    now = perf_counter_ns
+    it = iter(it)
+    while True:
+        t = now()
+        try:
+            rb = next(it)
+        except StopIteration:
+            ns[i] += now() - t
+            return
+        ns[i] += now() - t
+        rows[i] += rb.num_rows
+        yield rb
+
+
+def cut(batches: Iterator[pa.RecordBatch], target: int, cap: int, nbytes: Any) -> Iterator[pa.RecordBatch]:
+    """Blocks of about `target` bytes from batches: neighbours are joined up to it, a larger batch is sliced evenly by rows. Stops after `cap` rows
+    (-1: never). When there are no rows at all, one empty batch keeps the schema."""
+    held: list[pa.RecordBatch] = []
+    held_bytes = 0
+    empty = None
+    left = cap
+    none = True
+    for rb in batches:
+        n = rb.num_rows
+        if n == 0:
+            empty = rb
+            continue
+        if cap >= 0:
+            if n > left:
+                rb, n = rb.slice(0, left), left
+            left -= n
+            if n == 0:
+                empty = rb
+                break
+        none = False
+        size = nbytes(rb)
+        if held and (held_bytes + size > target or not rb.schema.equals(held[0].schema)):
+            yield ops.merge(held)
+            held, held_bytes = [], 0
+        if size > target and n > 1:
+            k = min(n, -(-size // target))  # even slices: the i-th ends at row i * n // k
+            for i in range(k):
+                a, b = i * n // k, (i + 1) * n // k
+                yield rb.slice(a, b - a)
+        elif 4 * (held_bytes + size) >= 3 * target:
+            held.append(rb)
+            yield ops.merge(held)
+            held, held_bytes = [], 0
+        else:
+            held.append(rb)
+            held_bytes += size
+        if left == 0:
+            break
+    if held:
+        yield ops.merge(held)
+    elif none and empty is not None:
+        yield empty.slice(0, 0)
+
+
+def _chain(stage: list[tuple[str, str, bytes]]) -> Chain:
+    key = tuple(stage)
+    c = _chains.get(key)
+    if c is None:
+        while len(_chains) >= _CHAINS_MAX:
+            del _chains[next(iter(_chains))]
+        c = _chains[key] = Chain(stage)
+    return c
+
+
+def run_stage(stage: list[tuple[str, str, bytes]], exec_args: Any, *blocks: pa.RecordBatch) -> Iterator[Any]:
+    """One task of a stage (a streaming task of the engine)."""
+    return _chain(stage).run(exec_args, blocks)
+
+
+def stage_init(stage: list[tuple[str, str, bytes]]) -> Chain:
+    """Constructor of an actor of a stage."""
+    return Chain(stage, actor=True)
+
+
+def stage_call(chain: Chain, exec_args: Any, *blocks: pa.RecordBatch) -> Iterator[Any]:
+    """One task of a stage on an actor."""
+    return chain.run(exec_args, blocks)

@@ -1,0 +1,90 @@
+"""What a run did: text with a table, and the same as a dict. Built from the dict that _skate.Exec.stats() gives (see exec.h)."""
+from __future__ import annotations
+
+import json
+from typing import Any
+
+
+def nbytes(n: float | None) -> str:
+    """Bytes for people."""
+    if n is None:
+        return "-"
+    n = float(n)
+    for unit in ("B", "KiB", "MiB", "GiB", "TiB"):
+        if abs(n) < 1024 or unit == "TiB":
+            return f"{n:.0f} {unit}" if unit == "B" or n >= 100 else f"{n:.1f} {unit}"
+        n /= 1024
+    raise AssertionError
+
+
+def seconds(ns: float | None) -> str:
+    """Nanoseconds for people."""
+    if ns is None or ns < 0:
+        return "-"
+    s = ns / 1e9
+    return f"{s:.2f} s" if s >= 1 else f"{s * 1e3:.1f} ms" if s >= 1e-3 else f"{s * 1e6:.0f} us"
+
+
+_WAITS = (("wait_input_ns", "input"), ("wait_memory_ns", "memory"), ("wait_resource_ns", "resources"), ("wait_consumer_ns", "consumer"))
+
+
+class DatasetStats:
+    """Statistics of one execution: str() for people, to_dict() and to_json() for programs."""
+
+    def __init__(self, raw: dict[str, Any], extra: dict[str, Any] | None = None):
+        self.raw, self.extra = raw, dict(extra or {})
+
+    def to_dict(self) -> dict[str, Any]:
+        return {**self.raw, **({"write": self.extra["write"]} if "write" in self.extra else {}), "bottleneck_label": self.bottleneck()[0]}
+
+    def to_json(self, **kwargs: Any) -> str:
+        return json.dumps(self.to_dict(), default=str, **kwargs)
+
+    @property
+    def ops(self) -> list[dict[str, Any]]:
+        return self.raw.get("ops") or []
+
+    def bottleneck(self) -> tuple[str, str]:
+        """(label, why)."""
+        i = self.raw.get("bottleneck")
+        ops = self.ops
+        why = str(self.raw.get("bottleneck_why") or "")
+        if i is None or not isinstance(i, int) or not 0 <= i < len(ops):
+            return "the consumer", why or "the pipeline waited for it to take blocks"
+        o = ops[i]
+        wall = max(1, self.raw.get("wall_ns", 1))
+        busy = o.get("task_ns_total", 0)
+        numbers = f"busy {seconds(busy)} in {seconds(wall)}, {busy / wall:.1f} workers on average"
+        return o["label"], f"{why + '; ' if why else ''}{numbers}"
+
+    def __str__(self) -> str:
+        ops = self.ops
+        if not ops:
+            return "Nothing was run: the blocks exist."
+        head = ["operator", "tasks", "rows", "bytes", "blocks", "time", "mean", "max", "waited for"]
+        rows: list[list[str]] = []
+        for o in ops:
+            done = o.get("tasks_done", 0)
+            total = o.get("task_ns_total", 0)
+            waits = sorted(((o.get(k, 0), name) for k, name in _WAITS), reverse=True)
+            wait = ", ".join(f"{name} {seconds(ns)}" for ns, name in waits[:2] if ns > 1_000_000) or "-"
+            tasks = f"{done}" + (f" ({o['retries']} retried)" if o.get("retries") else "")
+            rows.append([o["label"], tasks, f"{o.get('rows_out', 0):,}", nbytes(o.get("bytes_out", 0)), f"{o.get('blocks_out', 0):,}",
+                         seconds(total) if done else "-", seconds(total / done) if done else "-", seconds(o.get("task_ns_max")) if done else "-", wait])
+            fused = o.get("fused") or []
+            names = o["label"].split("->")
+            if len(fused) > 1:
+                for k, f in enumerate(fused):
+                    n_rows, ns = (f["rows_out"], f["ns"]) if isinstance(f, dict) else f
+                    rows.append(["  " + (names[k] if len(names) == len(fused) else f"part {k}"), "", f"{n_rows:,}", "", "", seconds(ns), "", "", ""])
+        widths = [max(len(r[i]) for r in [head, *rows]) for i in range(len(head))]
+        lines = ["  ".join(c.ljust(w) if i in (0, 8) else c.rjust(w) for i, (c, w) in enumerate(zip(r, widths, strict=True))).rstrip() for r in [head, *rows]]
+        lines.insert(1, "-" * max(map(len, lines)))
+        if "write" in self.extra:
+            w = self.extra["write"]
+            lines.append(f"Wrote {w['files']} files, {w['rows']:,} rows, {nbytes(w['bytes'])} to {w['path']}")
+        peak, limit = self.raw.get("memory_peak"), self.raw.get("memory_limit")
+        lines.append(f"Total {seconds(self.raw.get('wall_ns'))}; memory of blocks: peak {nbytes(peak)} of {nbytes(limit)}")
+        label, why = self.bottleneck()
+        lines.append(f"Bottleneck: {label} ({why})")
+        return "\n".join(lines)

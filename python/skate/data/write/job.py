@@ -1,0 +1,318 @@
+"""A write from start to end: where files go, staging, commit, clean-up. The formats are in their own files.
+
+Tasks write into a hidden folder inside the target (.skate-<pid>-<random>), under names that depend on the task's number alone; when all is written the
+driver renames the files into place. So a failed or killed job leaves the target as it was, a retried task overwrites its own files, and the
+same Dataset gives the same files each time. Leftovers of killed drivers are removed by the next write into the folder. On remote file
+systems a rename is a copy, so there the files are written in place.
+"""
+from __future__ import annotations
+
+import enum
+import os
+import re
+import shutil
+from collections.abc import Iterator
+from typing import Any
+
+from skate.data import execute
+from skate.data.execute import Node
+
+
+class SaveMode(str, enum.Enum):
+    """What a write does when the target has files."""
+
+    APPEND = "append"
+    OVERWRITE = "overwrite"
+    IGNORE = "ignore"
+    ERROR = "error"
+
+
+_STAGE = re.compile(r"^\.skate-(\d+)-[0-9a-f]+$")
+
+
+def write(ds: Any, fmt: str, path: Any, *, mode: Any, filesystem: Any, min_rows: int | None, max_rows: int | None, concurrency: int | None,
+          remote: dict[str, Any] | None, partition_cols: list[str] | None = None, args: dict[str, Any]) -> None:
+    """Runs ds into files of a format under path."""
+    how = SaveMode(str(getattr(mode, "value", mode)).lower())
+    for name, n in (("min_rows_per_file", min_rows), ("max_rows_per_file", max_rows)):
+        if n is not None and n < 1:
+            raise ValueError(f"{name} must be a positive int, not {n!r}")
+    if min_rows and max_rows and min_rows > max_rows:
+        raise ValueError(f"min_rows_per_file ({min_rows}) is more than max_rows_per_file ({max_rows})")
+    if partition_cols is not None:
+        partition_cols = [partition_cols] if isinstance(partition_cols, str) else list(partition_cols)
+        ds._check_columns(partition_cols, "write partition_cols")
+    path = os.fspath(path)
+    target: _Local | _Remote = _Local(path) if filesystem is None and "://" not in path.removeprefix("file://").removeprefix("local://") else _Remote(path, filesystem)
+    old = target.begin(how)
+    if old is None:
+        return
+    params = {"format": fmt, "folder": target.stage, "fs": target.fs, "prefix": target.prefix(old) if how is SaveMode.APPEND else "", "max_rows": max_rows,
+              "min_rows": min_rows, "partition_cols": partition_cols, "args": args}
+    from skate.data.dataset import _cpus
+
+    options = {**_cpus(ds._node), **execute.resources(remote or {})}
+    if concurrency is not None:
+        options["max_tasks"] = concurrency
+    reports: list[tuple[str, int, int]] = []
+    try:
+        for rb in execute.batches(ds, Node("write", f"Write{_TITLES.get(fmt, fmt.title())}", params, (ds._node,), batch_rows=min_rows or 0, **options)):
+            reports += zip(*(c.to_pylist() for c in rb.columns), strict=True)
+        if how is SaveMode.OVERWRITE:
+            target.remove(old)
+        target.commit([r[0] for r in reports])
+    finally:
+        target.end()
+    if ds._stats is not None:
+        ds._stats.extra["write"] = {"path": path, "files": len(reports), "rows": sum(r[1] for r in reports), "bytes": sum(r[2] for r in reports)}
+
+
+_TITLES = {"csv": "CSV", "json": "JSON"}
+
+
+class _Local:
+    """A local folder."""
+
+    fs = None
+
+    def __init__(self, path: str):
+        self.path = os.path.abspath(os.path.expanduser(path.removeprefix("file://").removeprefix("local://")))
+        self.stage = os.path.join(self.path, f".skate-{os.getpid()}-{os.urandom(4).hex()}")
+
+    def begin(self, how: SaveMode) -> list[str] | None:
+        """Makes the folders; names that are in the target now, or None when there is nothing to do."""
+        if os.path.exists(self.path) and not os.path.isdir(self.path):
+            raise NotADirectoryError(20, "write: the target is a file, not a folder", self.path)
+        old = sorted(os.listdir(self.path)) if os.path.isdir(self.path) else []
+        for name in old:
+            m = _STAGE.match(name)
+            if m and not os.path.exists(f"/proc/{m[1]}"):
+                shutil.rmtree(os.path.join(self.path, name), ignore_errors=True)  # of a driver that is gone
+        old = [n for n in old if not _STAGE.match(n)]
+        if old and how is SaveMode.ERROR:
+            raise ValueError(f"write: {self.path} has files already, and mode is 'error'; choose another folder, or mode 'append' or 'overwrite'")
+        if old and how is SaveMode.IGNORE:
+            return None
+        os.makedirs(self.stage)
+        return old
+
+    def prefix(self, old: list[str]) -> str:
+        """Appended files get a number of their write, so that no name is used twice."""
+        taken = [int(m[1]) if m[1] else 0 for m in (re.match(r"^(?:(\d{4})-)?\d{6}_\d{6}", n) for n in self._names(old)) if m]
+        return f"{max(taken) + 1:04d}-" if taken else ""
+
+    def _names(self, old: list[str]) -> Iterator[str]:
+        for n in old:
+            yield n
+            full = os.path.join(self.path, n)
+            if os.path.isdir(full):
+                for _, _, files in os.walk(full):
+                    yield from files
+
+    def remove(self, old: list[str]) -> None:
+        for n in old:
+            full = os.path.join(self.path, n)
+            if os.path.isdir(full) and not os.path.islink(full):
+                shutil.rmtree(full)
+            else:
+                os.unlink(full)
+
+    def commit(self, names: list[str]) -> None:
+        for n in names:
+            to = os.path.join(self.path, n)
+            if "/" in n:
+                os.makedirs(os.path.dirname(to), exist_ok=True)
+            os.replace(os.path.join(self.stage, n), to)
+
+    def end(self) -> None:
+        shutil.rmtree(self.stage, ignore_errors=True)
+
+
+class _Remote:
+    """A folder of a pyarrow or fsspec file system; files are written in place."""
+
+    def __init__(self, path: str, filesystem: Any):
+        from pyarrow import fs as pafs
+
+        if filesystem is None:
+            self.fs, self.path = pafs.FileSystem.from_uri(path)
+        else:
+            self.fs = filesystem if isinstance(filesystem, pafs.FileSystem) else pafs.PyFileSystem(pafs.FSSpecHandler(filesystem))
+            self.path = path.split("://", 1)[-1]
+        self.stage = self.path = self.path.rstrip("/")
+
+    def begin(self, how: SaveMode) -> list[str] | None:
+        from pyarrow import fs as pafs
+
+        info = self.fs.get_file_info(pafs.FileSelector(self.path, allow_not_found=True, recursive=True))
+        old = [f.path[len(self.path) + 1 :] for f in info if f.type == pafs.FileType.File]
+        if old and how is SaveMode.ERROR:
+            raise ValueError(f"write: {self.path} has files already, and mode is 'error'; choose another folder, or mode 'append' or 'overwrite'")
+        if old and how is SaveMode.IGNORE:
+            return None
+        if old and how is SaveMode.OVERWRITE:
+            self.fs.delete_dir_contents(self.path)
+        self.fs.create_dir(self.path, recursive=True)
+        return old
+
+    def prefix(self, old: list[str]) -> str:
+        taken = [int(m[1]) if m[1] else 0 for m in (re.match(r"^(?:(\d{4})-)?\d{6}_\d{6}", n.rsplit("/", 1)[-1]) for n in old) if m]
+        return f"{max(taken) + 1:04d}-" if taken else ""
+
+    def remove(self, old: list[str]) -> None:
+        pass
+
+    def commit(self, names: list[str]) -> None:
+        pass
+
+    def end(self) -> None:
+        pass
+
+
+# ---- in the worker
+
+
+class Files:
+    """Writes batches of one task into files of a format. make(sink, schema, args) opens a writer with write(table) and close()."""
+
+    def __init__(self, params: dict[str, Any], task: Any, extension: str, make: Any):
+        self.p, self.seq, self.ext, self.make = params, task.seq, extension, make
+        self.index = 0
+        self.reports: list[tuple[str, int, int]] = []
+
+    def write(self, tables: Iterator[Any], folder: str = "") -> None:
+        """One file (or several of max_rows) with all tables, which have one schema."""
+        writer: Any = None
+        name = full = ""
+        rows = 0
+        limit = self.p["max_rows"]
+        try:
+            for t in tables:
+                at = 0
+                while at < t.num_rows:
+                    if writer is None:
+                        name = f"{folder}{self.p['prefix']}{self.seq:06d}_{self.index:06d}.{self.ext}"
+                        full = f"{self.p['folder']}/{name}"
+                        self.index += 1
+                        sink = self._open(full)
+                        writer, rows = (self.make(sink, t.schema, self.p["args"]), sink), 0
+                    n = t.num_rows - at if limit is None else min(limit - rows, t.num_rows - at)
+                    writer[0].write(t.slice(at, n) if at or n < t.num_rows else t)
+                    at += n
+                    rows += n
+                    if rows == limit:
+                        self._close(writer, name, full, rows)
+                        writer = None
+            if writer is not None:
+                self._close(writer, name, full, rows)
+                writer = None
+        except OSError as e:
+            raise self._explain(e, full) from None
+        finally:
+            if writer is not None:
+                self._abort(writer, full)
+
+    def _open(self, full: str) -> Any:
+        if self.p["fs"] is not None:
+            folder = full.rsplit("/", 1)[0]
+            self.p["fs"].create_dir(folder, recursive=True)
+            return self.p["fs"].open_output_stream(full)
+        os.makedirs(os.path.dirname(full), exist_ok=True)
+        return open(full, "wb")
+
+    def _close(self, writer: Any, name: str, full: str, rows: int) -> None:
+        writer[0].close()
+        size = writer[1].tell() if not writer[1].closed else 0
+        writer[1].close()
+        if not size:
+            size = os.path.getsize(full) if self.p["fs"] is None else self.p["fs"].get_file_info(full).size or 0
+        self.reports.append((name, rows, size))
+
+    def _abort(self, writer: Any, full: str) -> None:
+        for w in writer:
+            try:
+                w.close()
+            except Exception:  # noqa: S110  the first error is the one to report
+                pass
+        if self.p["fs"] is None and os.path.exists(full):
+            os.unlink(full)
+
+    def _explain(self, e: OSError, full: str) -> OSError:
+        import errno
+
+        if e.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG) or "No space left" in str(e):
+            free = "?"
+            try:
+                st = os.statvfs(os.path.dirname(full))
+                free = f"{st.f_bavail * st.f_frsize >> 20} MiB"
+            except OSError:
+                pass
+            return OSError(e.errno or errno.ENOSPC, f"write: disk full or file size limit reached ({free} free); nothing was added to the target, free some space and run again", full)
+        return type(e)(e.errno, f"write: {e.strerror}", full) if e.errno else OSError(f"write {full}: {e}")
+
+    def report(self) -> Any:
+        import pyarrow as pa
+
+        schema = pa.schema([("path", pa.string()), ("rows", pa.int64()), ("bytes", pa.int64())])
+        cols = list(zip(*self.reports, strict=True)) if self.reports else [(), (), ()]
+        return pa.RecordBatch.from_arrays([pa.array(list(c), f.type) for c, f in zip(cols, schema, strict=True)], schema=schema)
+
+
+def tables(batches: Iterator[Any], nbytes: Any, limit: int) -> Iterator[Any]:
+    """Batches gathered into Tables of about `limit` bytes, all in the schema of the first."""
+    import pyarrow as pa
+
+    from skate.data.schema import cast_batch
+
+    held: list[Any] = []
+    size, schema = 0, None
+    for rb in batches:
+        if not rb.num_rows:
+            continue
+        schema = schema if schema is not None else rb.schema
+        held.append(cast_batch(rb, schema))
+        size += nbytes(rb)
+        if size >= limit:
+            yield pa.Table.from_batches(held, schema)
+            held, size = [], 0
+    if held:
+        yield pa.Table.from_batches(held, schema)
+
+
+def partitions(table: Any, cols: list[str]) -> Iterator[tuple[str, Any]]:
+    """(folder "a=1/b=x/", rows without these columns) for each combination of values, in order of appearance."""
+    from urllib.parse import quote
+
+    import pyarrow as pa
+
+    rest = [n for n in table.column_names if n not in cols]
+    if not rest:
+        raise ValueError("write: partition_cols name all columns; at least one has to stay in the files")
+    for c in cols:
+        if c not in table.column_names:
+            raise KeyError(f"write: there is no column {c!r} to partition by; columns are {', '.join(table.column_names)}")
+    at = table.select(cols).append_column("__row", pa.array(range(table.num_rows), pa.int64()))
+    groups = at.group_by(cols, use_threads=False).aggregate([("__row", "list")])
+    for i in range(groups.num_rows):
+        folder = ""
+        for c in cols:
+            v = groups[c][i].as_py()
+            folder += f"{c}={'__HIVE_DEFAULT_PARTITION__' if v is None else quote(str(v), safe=' ')}/"
+        yield folder, table.select(rest).take(groups["__row_list"][i].values)
+
+
+def run(params: dict[str, Any], batches: Iterator[Any], task: Any, extension: str, make: Any, limit: int) -> Iterator[Any]:
+    """Body of a format's run()."""
+    files = Files(params, task, extension, make)
+    parts = params["partition_cols"]
+    if parts:
+        import pyarrow as pa
+
+        all_of = list(tables(batches, task.nbytes, limit))
+        if all_of:
+            for folder, t in partitions(pa.concat_tables(all_of), parts):
+                files.index = 0
+                files.write(iter([t]), folder)
+    else:
+        files.write(tables(batches, task.nbytes, limit))
+    yield files.report()
