@@ -100,7 +100,7 @@ static void flush(struct sk_forksrv *f) {
     o->first = o->q.n = 0;
 }
 
-/* Takes fd. The server may be importing for seconds and the socket holds about ten datagrams, so what does not fit waits here: each
+/* Takes fd. The server may be importing for seconds and the socket holds some hundred datagrams, so what does not fit waits here: each
  * command in the socket will be answered, and `next` flushes on each answer. */
 static sk_rc post(struct sk_forksrv *f, struct fork_cmd cmd, int fd, struct sk_err *err) {
     struct held h = {cmd, fd};

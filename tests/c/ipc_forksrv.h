@@ -1,0 +1,168 @@
+/* ipc_forksrv.h - a test program that is its own fork server, for test_ipc_forksrv.c and crash/forksrv_crash.c.
+ *
+ * The server is this very program, started again; a constructor takes over before main when SKATE_FORK_FD is set. Test, server and
+ * workers share one page of orders and answers (struct desk), handed down as a kept descriptor. */
+#ifndef SK_TEST_IPC_FORKSRV_H
+#define SK_TEST_IPC_FORKSRV_H
+
+#include "ipc_help.h"
+
+#define DESK_ENV "TEST_DESK_FD"
+
+enum act { ACT_EXIT = 1, ACT_SIGNAL, ACT_PAUSE, ACT_GATE, ACT_EAT };
+
+struct desk {
+    _Atomic uint32_t slow_start;   /* the server pauses for ever before it serves */
+    _Atomic uint32_t started_exec; /* the server's constructor ran */
+    _Atomic uint32_t act;          /* of workers that have no entry in acts */
+    _Atomic uint32_t acts[256];    /* enum act | argument << 8 */
+    _Atomic uint32_t pid[256];     /* of the worker with the number, once it runs */
+    _Atomic uint32_t running;      /* workers that ever ran */
+    _Atomic uint32_t gate;         /* futex: ACT_GATE exits with 7 when it is not 0; note "gate" waits for it */
+    _Atomic uint32_t notes;        /* futex: notes handled */
+    _Atomic uint32_t in_note;      /* futex: the server is inside on_note */
+    uint64_t note_len, note_sum;
+    uint32_t n_fds;
+    int32_t fds[64];               /* the server's descriptors at its start */
+    _Atomic uint32_t env_left;     /* a worker still saw one of our environment variables */
+    char fault[64];                /* sk_fault_parse in the server */
+};
+
+SK_UNUSED static struct desk *map_desk(int fd) {
+    struct desk *d = mmap(NULL, sizeof *d, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    CHECK(d != MAP_FAILED);
+    return d;
+}
+
+static uint64_t sum_of(const void *p, size_t n) {
+    const uint8_t *b = p;
+    uint64_t s = n;
+    for (size_t i = 0; i < n; i++) s = s * 31 + b[i];
+    return s;
+}
+
+static void wait_word(_Atomic uint32_t *w, uint32_t until_at_least) {
+    for (uint32_t v; (v = atomic_load(w)) < until_at_least;) (void)sk_futex_wait(w, v, INT64_MAX);
+}
+
+static void add_word(_Atomic uint32_t *w) {
+    atomic_fetch_add(w, 1);
+    sk_futex_wake(w, 1 << 20);
+}
+
+static void on_note(void *ctx, const void *p, size_t n) {
+    struct desk *d = ctx;
+    d->note_len = n;
+    d->note_sum = sum_of(p, n);
+    add_word(&d->in_note);
+    if (n == 4 && memcmp(p, "hang", 4) == 0)
+        for (;;) pause();
+    if (n == 4 && memcmp(p, "gate", 4) == 0) wait_word(&d->gate, 1);
+    add_word(&d->notes);
+}
+
+static __attribute__((noreturn)) void work(struct desk *d, uint32_t worker) {
+    uint32_t act = worker < 256 && d->acts[worker] ? d->acts[worker] : d->act;
+    if (worker < 256) atomic_store(&d->pid[worker], (uint32_t)getpid());
+    if (getenv("SKATE_FORK_FD") || getenv("SKATE_DRIVER_PID") || getenv("SKATE_LIVE_FD")) atomic_store(&d->env_left, 1);
+    add_word(&d->running);
+    int arg = (int)(act >> 8);
+    switch (act & 255) {
+    case ACT_EXIT: _exit(arg);
+    case ACT_SIGNAL:
+        signal(arg, SIG_DFL);
+        raise(arg);
+        _exit(99);
+    case ACT_GATE: wait_word(&d->gate, 1); _exit(7);
+    case ACT_EAT: {
+        size_t n = (size_t)arg << 20;
+        char *p = mmap(NULL, n, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        memset(p, 1, n);
+        _exit(0);
+    }
+    default:
+        for (;;) pause();
+    }
+}
+
+__attribute__((constructor)) static void serve_when_asked(void) {
+    const char *sock = getenv("SKATE_FORK_FD"), *desk = getenv(DESK_ENV);
+    if (!sock || !desk) return;
+    DIR *dir = opendir("/proc/self/fd");
+    struct desk *d = mmap(NULL, sizeof *d, PROT_READ | PROT_WRITE, MAP_SHARED, atoi(desk), 0);
+    if (d == MAP_FAILED || !dir) _exit(88);
+    for (struct dirent *e; (e = readdir(dir));)
+        if (e->d_name[0] != '.' && atoi(e->d_name) != dirfd(dir) && d->n_fds < 64) d->fds[d->n_fds++] = atoi(e->d_name);
+    closedir(dir);
+    add_word(&d->started_exec);
+    if (atomic_load(&d->slow_start))
+        for (;;) pause();
+    if (d->fault[0] && sk_fault_parse(d->fault, NULL) != SK_OK) _exit(89);
+    work(d, sk_forksrv_run(atoi(sock), on_note, d));
+}
+
+/* ---- the driver's side ------------------------------------------------------------------------------------------------------------- */
+
+struct driver {
+    struct sk_forksrv f;
+    struct desk *d;
+    int desk_fd;
+};
+
+static void driver_begin(struct driver *v) {
+    v->f = SK_FORKSRV_EMPTY;
+    v->desk_fd = memfd_create("desk", MFD_CLOEXEC);
+    CHECK(v->desk_fd >= 0);
+    CHECK_EQ(ftruncate(v->desk_fd, sizeof(struct desk)), 0);
+    v->d = map_desk(v->desk_fd);
+}
+
+/* keep2 (-1: none) is handed down beside the desk. */
+static void driver_start(struct driver *v, int keep2) {
+    char *argv[] = {(char *)(uintptr_t) "/proc/self/exe", NULL};
+    char num[16];
+    struct sk_err err;
+    int keep[2] = {v->desk_fd, keep2};
+    snprintf(num, sizeof num, "%d", v->desk_fd);
+    CHECK_EQ(setenv(DESK_ENV, num, 1), 0);
+    CHECK_OK_ERR(sk_forksrv_start(&v->f, argv, NULL, keep, keep2 >= 0 ? 2 : 1, &err), &err);
+}
+
+SK_UNUSED static struct driver driver_with(enum act act, int arg) {
+    struct driver v;
+    driver_begin(&v);
+    v.d->act = (uint32_t)act | (uint32_t)arg << 8;
+    driver_start(&v, -1);
+    return v;
+}
+
+SK_UNUSED static void driver_end(struct driver *v) {
+    sk_forksrv_stop(&v->f);
+    munmap(v->d, sizeof *v->d);
+    close(v->desk_fd);
+}
+
+/* Next report or end, waiting. */
+SK_UNUSED static sk_rc next_report(struct driver *v, struct sk_fork_report *r) {
+    struct sk_err err;
+    for (;;) {
+        sk_rc rc = sk_forksrv_next(&v->f, r, &err);
+        if (rc == SK_OK || rc == SK_EDEAD) return rc;
+        CHECK_MSG(rc == SK_EAGAIN, "next: %s: %s", sk_rc_name(rc), err.msg);
+        CHECK_MSG(ready_by(v->f.sock, sk_now_ns() + 20 * SK_SEC), "no report in 20 s");
+    }
+}
+
+SK_UNUSED static struct sk_fork_report expect_report(struct driver *v, uint32_t kind) {
+    struct sk_fork_report r;
+    CHECK_OK(next_report(v, &r));
+    CHECK_EQ(r.kind, kind);
+    return r;
+}
+
+SK_UNUSED static void spawn_n(struct driver *v, uint32_t from, uint32_t n) {
+    struct sk_err err;
+    for (uint32_t i = 0; i < n; i++) CHECK_OK_ERR(sk_forksrv_spawn(&v->f, from + i, &err), &err);
+}
+
+#endif
