@@ -69,12 +69,8 @@ def _sum(col: pa.Array) -> Any:
     if pa.types.is_integer(t) and t.bit_width == 64:
         mm = pc.min_max(col)
         if max(abs(mm["min"].as_py()), abs(mm["max"].as_py())) * len(col) >= 1 << 63:
-            if pa.types.is_unsigned_integer(t):
-                high = pc.shift_right(col, 32)
-                low = pc.bit_wise_and(col, pa.scalar(0xFFFFFFFF, t))
-            else:
-                high = pc.shift_right(col, 32)
-                low = pc.bit_wise_and(col, pa.scalar(0xFFFFFFFF, t))
+            high = pc.shift_right(col, pa.scalar(32, t))
+            low = pc.bit_wise_and(col, pa.scalar(0xFFFFFFFF, t))
             return (pc.sum(high).as_py() << 32) + pc.sum(low).as_py()
     if pa.types.is_decimal(t):
         return pc.sum(col.cast(pa.decimal256(76, t.scale))).as_py()

@@ -108,7 +108,7 @@ def cut(batches: Iterator[pa.RecordBatch], target: int, cap: int, nbytes: Any) -
             yield ops.merge(held)
             held, held_bytes = [], 0
         if size > target and n > 1:
-            k = min(n, -(-size // target))  # even slices: the i-th ends at row i * n // k
+            k = -(-n // max(1, n * target // size))  # even slices: the i-th ends at row i * n // k
             for i in range(k):
                 a, b = i * n // k, (i + 1) * n // k
                 yield rb.slice(a, b - a)

@@ -1,0 +1,43 @@
+"""Worker half of skate.data without an engine: the three functions that a stage calls in its worker are replaced by plain ones."""
+import types
+
+import pytest
+
+
+class Out:
+    """Stands for _skate.BlockOut."""
+
+    def __init__(self, batch):
+        self.batch = batch
+
+
+@pytest.fixture
+def worker(monkeypatch):
+    """worker(stage, blocks=(), unit=b"", seq=0, cap=-1, target=1 << 24, actor=False) -> output batches; worker.notes: the task notes."""
+    from skate import _skate
+    from skate.data import stage as stage_mod
+
+    notes = []
+    fake = types.SimpleNamespace(BlockOut=Out, task_note=notes.append, block_nbytes=_skate.block_nbytes, in_worker=lambda: False)
+    monkeypatch.setattr(stage_mod, "_skate", fake)
+    stage_mod._chains.clear()
+    sent = {}  # parameters go by number instead of pickle, so that functions of a test may record what they see
+    monkeypatch.setattr(stage_mod, "pickle", types.SimpleNamespace(loads=lambda b: dict(sent[b])))
+
+    def run(stage, blocks=(), unit=b"", seq=0, cap=-1, target=1 << 24, actor=False, ranges=None):
+        data = []
+        for op, label, params in stage:
+            key = str(len(sent)).encode()
+            sent[key] = params
+            data.append((op, label, key))
+        stage = data
+        args = (seq, cap, target, unit, ranges or [(0, b.num_rows) for b in blocks])
+        if actor:
+            out = stage_mod.stage_call(stage_mod.stage_init(stage), args, *blocks)
+        else:
+            out = stage_mod.run_stage(stage, args, *blocks)
+        return [o.batch for o in out]
+
+    run.notes = notes
+    yield run
+    stage_mod._chains.clear()

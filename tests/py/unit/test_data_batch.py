@@ -1,0 +1,265 @@
+"""Batches between Arrow and user formats: a function that gives back what it got changes nothing, for every type and format, or raises."""
+import datetime as dt
+import decimal
+import uuid
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from skate.data import batch as B
+
+N = None
+TZ = (None, "UTC", "Europe/Berlin", "+05:30")
+
+
+def columns():
+    c = {}
+    for t in (pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.uint8(), pa.uint16(), pa.uint32(), pa.uint64()):
+        c[str(t)] = pa.array([1, N, 3], t)
+        c[f"{t} full"] = pa.array([1, 2, 3], t)
+    c["int64 large"] = pa.array([2**53 + 1, N, -(2**63)], pa.int64())
+    c["uint64 large"] = pa.array([2**64 - 1, N, 0], pa.uint64())
+    for t in (pa.float16(), pa.float32(), pa.float64()):
+        c[str(t)] = pa.array([np.float16(1.5), N, float("nan")], t)
+        c[f"{t} full"] = pa.array([1.5, float("nan"), -0.0], t)
+    c["float32 fine"] = pa.array([0.1, N, 1e-40], pa.float32())
+    c["bool"] = pa.array([True, N, False])
+    c["bool full"] = pa.array([True, True, False])
+    for t in (pa.string(), pa.large_string(), pa.string_view()):
+        c[str(t)] = pa.array(["a", N, "\0é" + "b" * 20], t)
+    for t in (pa.binary(), pa.large_binary(), pa.binary_view()):
+        c[str(t)] = pa.array([b"a\0", N, b"\xff" * 20], t)
+    c["fixed binary"] = pa.array([b"ab", N, b"cd"], pa.binary(2))
+    for u in ("s", "ms", "us", "ns"):
+        for tz in TZ:
+            c[f"timestamp {u} {tz}"] = pa.array([1, N, 1234567890], pa.timestamp(u, tz))
+            c[f"timestamp {u} {tz} full"] = pa.array([1, 7, -123456789], pa.timestamp(u, tz))
+        c[f"duration {u}"] = pa.array([1, N, -5], pa.duration(u))
+    c["date32"] = pa.array([dt.date(1, 1, 1), N, dt.date(9999, 12, 31)])
+    c["date32 full"] = pa.array([dt.date(1, 1, 1), dt.date(2024, 2, 29), dt.date(9999, 12, 31)])
+    c["date64"] = pa.array([dt.date(2024, 1, 1), N, dt.date(1969, 1, 1)], pa.date64())
+    for t in (pa.time32("s"), pa.time32("ms"), pa.time64("us"), pa.time64("ns")):
+        c[str(t)] = pa.array([dt.time(1, 2, 3), N, dt.time(0)], t)
+    D = decimal.Decimal
+    c["decimal128"] = pa.array([D("1.10"), N, D("-99999.01")], pa.decimal128(20, 2))
+    c["decimal256"] = pa.array([D("1.10"), N, N], pa.decimal256(50, 5))
+    c["null"] = pa.nulls(3)
+    c["dictionary"] = pa.array(["x", N, "y"]).dictionary_encode()
+    c["dictionary int"] = pa.array([5, N, 6], pa.int16()).dictionary_encode()
+    c["dictionary ordered"] = pa.DictionaryArray.from_arrays(pa.array([1, 0, N], pa.int8()), pa.array(["a", "b"]), ordered=True)
+    c["run end"] = pc.run_end_encode(pa.array(["q", "q", N]))
+    c["list"] = pa.array([[1, 2], N, []])
+    c["list nulls"] = pa.array([[1, N], N, []])
+    c["list int8"] = pa.array([[1, 2], [3], []], pa.list_(pa.int8()))
+    c["list float32"] = pa.array([[0.1], N, [float("nan")]], pa.list_(pa.float32()))
+    c["list float32 nulls"] = pa.array([[0.1, N], N, [float("nan")]], pa.list_(pa.float32()))
+    c["large list"] = pa.array([[1, 2], N, []], pa.large_list(pa.int32()))
+    c["list str"] = pa.array([["a", N], N, []])
+    c["list large str"] = pa.array([["a", N], N, []], pa.list_(pa.large_string()))
+    c["list list"] = pa.array([[[1], [N]], N, [[]]])
+    c["list view"] = pa.array([[1], N, [2, 3]], pa.list_view(pa.int32()))
+    c["list timestamp"] = pa.array([[1], N, [2, 3]], pa.list_(pa.timestamp("ns")))
+    c["fixed list"] = pa.array([[1, 2], [3, 4], [5, 6]], pa.list_(pa.int16(), 2))
+    c["fixed list nulls"] = pa.array([[1, 2], N, [5, N]], pa.list_(pa.int16(), 2))
+    c["fixed list float32"] = pa.array([[0.1, 2], N, [5, 6]], pa.list_(pa.float32(), 2))
+    c["fixed list str"] = pa.array([["a", "b"], N, ["c", N]], pa.list_(pa.string(), 2))
+    c["struct"] = pa.array([{"a": 1, "b": "x"}, N, {"a": N, "b": N}])
+    c["struct narrow"] = pa.array([{"a": 1, "b": 0.1}, N, {"a": N, "b": N}], pa.struct([("a", pa.int8()), ("b", pa.float32())]))
+    c["struct timestamp"] = pa.array([{"a": dt.datetime(2020, 1, 1)}, N, N], pa.struct([("a", pa.timestamp("s", "UTC"))]))
+    c["map"] = pa.array([[("a", 1)], N, []], pa.map_(pa.string(), pa.int32()))
+    c["union"] = pa.UnionArray.from_dense(pa.array([0, 1, 0], pa.int8()), pa.array([0, 0, 1], pa.int32()), [pa.array([1, 2]), pa.array(["x"])])
+    c["tensor uint8"] = B.array_from_numpy(np.arange(12, dtype=np.uint8).reshape(3, 2, 2), None)
+    c["tensor float32"] = B.array_from_numpy(np.arange(6, dtype=np.float32).reshape(3, 2), None)
+    c["tensor bool"] = B.array_from_numpy(np.ones((3, 2, 1), bool), None)
+    perm = pa.fixed_shape_tensor(pa.int32(), [2, 3], dim_names=["h", "w"], permutation=[1, 0])
+    c["tensor permuted"] = pa.ExtensionArray.from_storage(perm, pa.FixedSizeListArray.from_arrays(pa.array(range(18), pa.int32()), 6))
+    c["tensor nulls"] = pa.ExtensionArray.from_storage(pa.fixed_shape_tensor(pa.int32(), [2]), pa.array([[1, 2], N, [3, 4]], pa.list_(pa.int32(), 2)))
+    c["uuid"] = pa.ExtensionArray.from_storage(pa.uuid(), pa.array([uuid.UUID(int=1).bytes, N, uuid.UUID(int=2).bytes], pa.binary(16)))
+    c["json"] = pa.ExtensionArray.from_storage(pa.json_(), pa.array(['{"a":1}', N, "2"]))
+    c["bool8"] = pa.ExtensionArray.from_storage(pa.bool8(), pa.array([0, N, 1], pa.int8()))
+    c["opaque"] = pa.ExtensionArray.from_storage(pa.opaque(pa.int32(), "t", "v"), pa.array([0, N, 1], pa.int32()))
+    c["interval"] = pa.array([(1, 2, 3), N, (4, 5, 6)], pa.month_day_nano_interval())
+    for t in (pa.int32(), pa.string(), pa.list_(pa.int32()), pa.timestamp("s", "UTC")):
+        c[f"only null {t}"] = pa.nulls(3, t)
+    return c
+
+
+COLUMNS = columns()
+SHAPES = {"as is": lambda c: c, "slice": lambda c: pa.concat_arrays([c, c]).slice(2, 3), "empty": lambda c: c.slice(0, 0)}
+
+
+def numpy_identity(rb):
+    d = B.to_numpy(rb)
+    return B.from_batch(d, "f", rb, d)[0]
+
+
+def numpy_copy(rb):
+    d = B.to_numpy(rb)
+    return B.from_batch({k: v.copy() for k, v in d.items()}, "f", rb, d)[0]
+
+
+def pandas_identity(rb):
+    return B.from_batch(B.to_pandas(rb), "f", rb)[0]
+
+
+def arrow_identity(rb):
+    return B.from_batch(B.to_batch(rb, "pyarrow"), "f", rb)[0]
+
+
+def rows_identity(rb):
+    return B.from_rows(B.to_rows(rb), "f", rb)
+
+
+FORMATS = [numpy_identity, numpy_copy, pandas_identity, arrow_identity, rows_identity]
+RAISES = {("union", "numpy_copy"), ("union", "pandas_identity"), ("union", "rows_identity")}
+
+
+def assert_same(a, b):
+    assert a.type.equals(b.type)
+    assert repr(a.to_pylist()) == repr(b.to_pylist())
+
+
+@pytest.mark.parametrize("fmt", FORMATS, ids=lambda f: f.__name__)
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("name", COLUMNS)
+def test_identity(name, shape, fmt):
+    col = SHAPES[shape](COLUMNS[name])
+    rb = pa.RecordBatch.from_arrays([col], names=["x"])
+    if (name, fmt.__name__) in RAISES:
+        if shape != "empty":
+            with pytest.raises(TypeError, match="'x'|dense_union"):
+                fmt(rb)
+        return
+    out = fmt(rb)
+    if out is None:
+        assert shape == "empty"
+        return
+    assert_same(col, out.column(0))
+
+
+@pytest.mark.parametrize("fmt", [numpy_copy, pandas_identity, rows_identity], ids=lambda f: f.__name__)
+def test_nanoseconds_of_a_time_are_not_dropped(fmt):
+    rb = pa.RecordBatch.from_arrays([pa.array([1001, 5], pa.time64("ns"))], names=["x"])
+    with pytest.raises(ValueError, match="'x'.*pyarrow"):
+        fmt(rb)
+
+
+def test_smallest_timestamp_is_not_taken_for_null():
+    rb = pa.RecordBatch.from_arrays([pa.array([-(2**63)], pa.int64()).view(pa.timestamp("us"))], names=["when"])
+    with pytest.raises(ValueError, match="'when'.*pyarrow"):
+        B.to_numpy(rb)
+
+
+SCALARS = {
+    pa.int8(): st.integers(-128, 127), pa.int64(): st.integers(-(2**63), 2**63 - 1), pa.uint64(): st.integers(0, 2**64 - 1), pa.bool_(): st.booleans(),
+    pa.float64(): st.floats(allow_nan=True), pa.float32(): st.floats(width=32), pa.string(): st.text(max_size=5), pa.large_binary(): st.binary(max_size=5),
+    pa.timestamp("us", "UTC"): st.integers(-(2**40), 2**40), pa.duration("ms"): st.integers(-(2**40), 2**40), pa.date32(): st.integers(-1000, 10000),
+    pa.list_(pa.int32()): st.lists(st.one_of(st.none(), st.integers(-5, 5)), max_size=3), pa.list_(pa.string()): st.lists(st.text(max_size=2), max_size=2),
+    pa.struct([("a", pa.int16()), ("b", pa.list_(pa.float32()))]): st.fixed_dictionaries({"a": st.one_of(st.none(), st.integers(0, 9)), "b": st.lists(st.floats(width=32), max_size=2)}),
+}
+
+
+@st.composite
+def batches(draw):
+    n = draw(st.integers(1, 6))
+    cols = []
+    for t in draw(st.lists(st.sampled_from(list(SCALARS)), min_size=1, max_size=4)):
+        values = draw(st.lists(st.one_of(st.none(), SCALARS[t]), min_size=n, max_size=n))
+        cols.append(pa.array(values, t))
+    at = draw(st.integers(0, n - 1))
+    return pa.RecordBatch.from_arrays(cols, names=[f"c{i}" for i in range(len(cols))]).slice(at)
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(batches(), st.sampled_from(FORMATS))
+def test_identity_of_any_values(rb, fmt):
+    out = fmt(rb)
+    assert out.schema.names == rb.schema.names
+    for a, b in zip(rb.columns, out.columns):
+        assert_same(a, b)
+
+
+def test_what_numpy_functions_see():
+    rb = pa.RecordBatch.from_pydict({"i": [1, 2], "n": [1, None], "s": ["a", None], "l": [[1, 2], [3]], "b": [True, False]})
+    d = B.to_numpy(rb)
+    assert d["i"].dtype == np.int64 and not d["i"].flags.writeable
+    assert isinstance(d["n"], np.ma.MaskedArray) and d["n"].mask.tolist() == [False, True]
+    assert d["s"].dtype == object and d["s"].tolist() == ["a", None]
+    assert d["l"][0].dtype == np.int64 and d["l"][0].tolist() == [1, 2]
+    assert d["b"].dtype == bool
+    out = B.from_batch({"n": d["n"] + 1}, "f", rb, d)[0]
+    assert out.column(0).to_pylist() == [2, None] and out.column(0).type == pa.int64()
+
+
+def test_fixed_lists_and_tensors_are_arrays():
+    t = B.from_batch({"t": np.arange(12.0).reshape(3, 2, 2)}, "f")[0]
+    assert isinstance(t.column(0).type, pa.FixedShapeTensorType)
+    assert B.to_numpy(t)["t"].shape == (3, 2, 2)
+    rb = pa.RecordBatch.from_arrays([pa.array([[1, 2], [3, 4]], pa.list_(pa.int8(), 2))], names=["v"])
+    assert B.to_numpy(rb)["v"].shape == (2, 2)
+
+
+def test_a_new_dtype_is_the_users_choice():
+    rb = pa.RecordBatch.from_arrays([pa.array([1, 2], pa.int8())], names=["x"])
+    d = B.to_numpy(rb)
+    assert B.from_batch({"x": d["x"].astype(np.int64)}, "f", rb, d)[0].column(0).type == pa.int64()
+    assert B.from_batch({"x": d["x"] * 2}, "f", rb, d)[0].column(0).type == pa.int8()
+
+
+def test_rows_keep_types_only_when_exact():
+    rb = pa.RecordBatch.from_arrays([pa.array([100, 2], pa.int8()), pa.array([0.5, 1.0], pa.float32())], names=["i", "f"])
+    same = B.from_rows([{"i": 7, "f": 0.25}], "f", rb)
+    assert same.schema.types == [pa.int8(), pa.float32()]
+    wide = B.from_rows([{"i": 300, "f": 0.1}], "f", rb)
+    assert wide.schema.types == [pa.int64(), pa.float64()]
+    assert wide.to_pylist() == [{"i": 300, "f": 0.1}]
+
+
+def test_rows_with_other_keys():
+    rb = B.from_rows([{"a": 1}, {"b": "x", "a": 2}], "f")
+    assert rb.to_pylist() == [{"a": 1, "b": None}, {"a": 2, "b": "x"}]
+
+
+def test_row_arrays_become_tensors_or_lists():
+    assert isinstance(B.from_rows([{"v": np.zeros((2, 2))}, {"v": np.ones((2, 2))}], "f").column(0).type, pa.FixedShapeTensorType)
+    assert B.from_rows([{"v": np.zeros(2)}, {"v": np.ones(3)}], "f").column(0).type == pa.list_(pa.float64())
+
+
+@pytest.mark.parametrize("out, words", [
+    (None, ["f returned None", "dict of arrays"]),
+    ([1, 2], ["f returned a value of type list", "dict of arrays"]),
+    ({"a": 5}, ["'a'", "one value per row"]),
+    ({"a": [1], "b": [1, 2]}, ["different lengths", "'a' has 1", "'b' has 2"]),
+    ({"a": [1, "x"]}, ["'a'", "int, str"]),
+    ({1: [1]}, ["key 1", "str"]),
+    ({"a": np.array(["2020-01-01T05"], "datetime64[h]")}, ["'a'", "datetime64[h]", "astype"]),
+    ({"a": np.zeros(2, complex)}, ["'a'", "complex128"]),
+    ({"a": np.float64(3)}, ["'a'", "one value per row"]),
+])
+def test_errors_say_what_to_return(out, words):
+    with pytest.raises((TypeError, ValueError)) as e:
+        B.from_batch(out, "f")
+    for w in words:
+        assert w in str(e.value)
+
+
+def test_pandas_index_is_left_out_and_names_are_str():
+    import pandas as pd
+
+    rb = B.from_batch(pd.DataFrame({0: [1, 2]}, index=[5, 6]), "f")[0]
+    assert rb.schema.names == ["0"] and rb.num_rows == 2
+    with pytest.raises(ValueError, match="twice"):
+        B.from_batch(pd.DataFrame([[1, 2]], columns=["a", "a"]), "f")
+
+
+def test_pandas_missing_values():
+    import pandas as pd
+
+    rb = B.from_batch(pd.DataFrame({"f": [1.0, float("nan")], "s": ["a", None], "o": pd.Series([b"x", None], dtype=object), "i": pd.array([1, None], dtype="Int64")}), "f")[0]
+    assert rb.column("f").null_count == 0, "NaN of a float column stays NaN"
+    assert rb.column("s").null_count == rb.column("o").null_count == rb.column("i").null_count == 1
+    assert rb.schema.types == [pa.float64(), pa.string(), pa.binary(), pa.int64()]

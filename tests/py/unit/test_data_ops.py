@@ -1,0 +1,119 @@
+"""Operators and expressions over batches, without an engine."""
+import datetime as dt
+import pickle
+import random
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from skate.data import aggregate, ops
+
+RB = pa.RecordBatch.from_pydict({
+    "x": pa.array([1, 2, None, -7, 5], pa.int32()), "y": [0.5, None, 2.0, -1.5, 8.0], "s": ["a", "b", None, "abc", ""],
+    "t": [dt.datetime(2020, 1, i + 1) for i in range(5)], "b": [True, False, None, True, True], "st": [{"k": i} for i in range(5)],
+})
+
+
+@pytest.mark.parametrize("expr, rows", [
+    ("x > 1", [1, 4]), ("x >= 1 and y < 5", [0]), ("x > 1 or s == 'abc'", [1, 3, 4]), ("not x > 1", [0, 3]), ("x is null", [2]), ("x is not null and y is not None", [0, 3, 4]),
+    ("x in (1, 5)", [0, 4]), ("x not in (1, 5)", [1, 3]), ("s in ('a', '')", [0, 4]), ("1 < x <= 5", [1, 4]), ("x + 1 == 2", [0]), ("x * 2 - 1 > y", [0, 4]), ("x / 2 == 0.5", [0]),
+    ("x % 3 == 2", [1, 3, 4]), ("x // 2 == -4", [3]), ("-x == 7", [3]), ("x == -7", [3]), ("b", [0, 3, 4]), ("not b", [1]), ("(x > 0) & (y > 0)", [0, 4]), ("s != 'a'", [1, 3, 4]),
+    ("st.k == 2", [2]), ("starts_with(s, 'a')", [0, 3]), ("is_null(y)", [1]), ("true", [0, 1, 2, 3, 4]), ("x ** 2 == 49", [3]), ("abs(x) == 7", [3]),
+])
+def test_filter_expressions(expr, rows):
+    (out,) = list(ops.filter({"expr": expr, "label": "f"}, iter([RB])))
+    assert out.column("st").to_pylist() == [{"k": i} for i in rows]
+
+
+@pytest.mark.parametrize("expr", ["x >", "import os", "__import__('os')", "x.__class__()", "lambda: 1", "[1]", "x if y else s", "x is 3", "x in s", "open('f')", "f'{x}'"])
+def test_bad_expressions_are_errors_at_once(expr):
+    with pytest.raises(ValueError, match="filter expression"):
+        ops.compile_expr(expr)
+
+
+def test_unknown_column_is_named():
+    with pytest.raises(KeyError, match="no column 'zz'; columns are x, y"):
+        list(ops.filter({"expr": "zz > 1", "label": "f"}, iter([RB])))
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.integers(-50, 50), st.integers(-50, 50).filter(bool))
+def test_modulo_and_floor_division_are_pythons(a, b):
+    rb = pa.RecordBatch.from_pydict({"a": [a]})
+    assert list(ops.filter({"expr": f"a % {b} == {a % b} and a // {b} == {a // b}", "label": "f"}, iter([rb])))[0].num_rows == 1
+
+
+def test_columns():
+    assert list(ops.select_columns({"cols": ["s", "x"], "label": "l"}, iter([RB])))[0].schema.names == ["s", "x"]
+    assert list(ops.drop_columns({"cols": ["s", "t", "b", "st"], "label": "l"}, iter([RB])))[0].schema.names == ["x", "y"]
+    assert list(ops.rename_columns({"names": {"x": "q"}, "label": "l"}, iter([RB])))[0].schema.names == ["q", "y", "s", "t", "b", "st"]
+    for op, p in ((ops.select_columns, {"cols": ["zz"]}), (ops.drop_columns, {"cols": ["zz"]}), (ops.rename_columns, {"names": {"zz": "a"}})):
+        with pytest.raises(KeyError, match="zz"):
+            list(op({**p, "label": "l"}, iter([RB])))
+
+
+@pytest.mark.parametrize("fmt", ["pandas", "numpy", "pyarrow"])
+def test_add_column(fmt):
+    p = {"fn": lambda b: b["st"] if fmt == "pyarrow" else [1, 2, 3, 4, 5], "fn_args": (), "fn_kwargs": {}, "label": "l", "col": "n", "batch_format": fmt}
+    out = list(ops.add_column(p, iter([RB.select(["x", "st"])])))[0]
+    assert out.schema.names == ["x", "st", "n"] and out.num_rows == 5
+    over = list(ops.add_column({**p, "col": "x"}, iter([RB.select(["x", "st"])])))[0]
+    assert over.schema.names == ["x", "st"]
+    with pytest.raises(ValueError, match="2 values for 5 rows"):
+        list(ops.add_column({**p, "fn": lambda b: [1, 2]}, iter([RB])))
+
+
+def test_random_sample_depends_on_seed_and_task_only():
+    rb = pa.RecordBatch.from_pydict({"i": list(range(1000))})
+    ops.task.seq = 3
+    a, b = (list(ops.random_sample({"fraction": 0.3, "seed": 1}, iter([rb])))[0] for _ in range(2))
+    assert a.equals(b) and 200 < a.num_rows < 400
+    assert not list(ops.random_sample({"fraction": 0.3, "seed": 2}, iter([rb])))[0].equals(a)
+
+
+def combine(batches, *aggs):
+    states = [None] * len(aggs)
+    for part in batches:
+        (rb,) = list(aggregate.partial({"aggs": list(aggs), "label": "Aggregate"}, iter(part)))
+        for i, s in enumerate(pickle.loads(rb.column(0)[0].as_py())):
+            if s is not None:
+                states[i] = aggregate.merge(aggs[i][0], states[i], s)
+    return [aggregate.final(a, s) for a, s in zip(aggs, states)]
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(st.one_of(st.none(), st.integers(-(2**63), 2**63 - 1)), min_size=1, max_size=30), st.integers(1, 5))
+def test_int_aggregates_are_exact(values, k):
+    col = pa.array(values, pa.int64())
+    rb = pa.RecordBatch.from_arrays([col], names=["v"])
+    parts = [[rb.slice(i, k)] for i in range(0, len(values), k)]
+    have = [v for v in values if v is not None]
+    got = combine(parts, *[(kind, "v", True, 1) for kind in ("sum", "min", "max", "count")])
+    assert got == [sum(have) if have else None, min(have, default=None), max(have, default=None), len(have)]
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.lists(st.integers(0, 2**64 - 1), min_size=1, max_size=30))
+def test_uint64_sums_are_exact(values):
+    rb = pa.RecordBatch.from_arrays([pa.array(values, pa.uint64())], names=["v"])
+    assert combine([[rb]], ("sum", "v", True, 1)) == [sum(values)]
+
+
+def test_float_aggregates():
+    rng = random.Random(1)
+    values = [rng.gauss(5, 2) for _ in range(1000)]
+    rb = pa.RecordBatch.from_pydict({"v": values})
+    parts = [[rb.slice(i, 90)] for i in range(0, 1000, 90)]
+    mean, std = combine(parts, ("mean", "v", True, 1), ("std", "v", True, 1))
+    assert mean == pytest.approx(np.mean(values), rel=1e-12) and std == pytest.approx(np.std(values, ddof=1), rel=1e-12)
+
+
+def test_nulls_strings_and_empty():
+    rb = pa.RecordBatch.from_pydict({"v": [1, None], "s": ["b", "a"]})
+    assert combine([[rb]], ("sum", "v", False, 1), ("sum", "v", True, 1), ("min", "s", True, 1), ("unique", "s", True, 1)) == [None, 1, "a", ["b", "a"]]
+    assert combine([], ("sum", "v", True, 1), ("count", None, True, 1)) == [None, 0]
+    with pytest.raises(TypeError, match="sum of column 's' of type string"):
+        combine([[rb]], ("sum", "s", True, 1))
