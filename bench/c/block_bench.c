@@ -1,6 +1,6 @@
 /* block_bench.c - what a batch costs: measure + write, export + release, nbytes, validate.
  *
- *     build/release/bin/bench_block_bench [seconds per line, default 0.2]
+ *     build/release/bin/block_bench [seconds per line, default 0.2]
  *
  * Columns: batch shape, data bytes, microseconds a batch each, and the data rate of encoding next to memcpy of the same bytes into
  * the same (warm) buffer. Input is hand-made; no Python. */
@@ -40,7 +40,8 @@ static void init(struct batch *b, const char *name, const char *format, int64_t 
     b->rows = rows;
     b->columns = columns;
     b->field = (struct ArrowSchema){.format = format, .name = "column", .flags = ARROW_FLAG_NULLABLE};
-    b->column = (struct ArrowArray){.length = rows, .offset = offset, .null_count = b->buffers[0] ? -1 : 0, .n_buffers = n_buffers, .buffers = b->buffers};
+    b->column = (struct ArrowArray){
+        .length = rows, .offset = offset, .null_count = b->buffers[0] ? -1 : 0, .n_buffers = n_buffers, .buffers = b->buffers};
     for (int64_t i = 0; i < columns; i++) {
         b->fields[i] = &b->field;
         b->arrays[i] = &b->column;
@@ -71,21 +72,27 @@ static void export(const uint8_t *p, size_t n) {
     a.release(&a);
 }
 
+static void copy_bytes(uint8_t *to, const uint8_t *from, size_t n) {
+    memcpy(to, from, n);
+    __asm__ volatile("" ::: "memory"); /* else it would be done once */
+}
+
 static double limit_ns = 0.2e9;
-#define TIME(us, work)                                                     \
-    do {                                                                   \
-        int64_t t0_ = sk_now_ns(), t_, n_ = 0, step_ = 1;                  \
-        do {                                                               \
-            for (int64_t k_ = 0; k_ < step_; k_++) work;                   \
-            n_ += step_;                                                   \
-            step_ *= 2;                                                    \
-        } while ((double)((t_ = sk_now_ns()) - t0_) < limit_ns);           \
-        us = (double)(t_ - t0_) / 1e3 / (double)n_;                        \
+#define TIME(us, work)                                           \
+    do {                                                         \
+        int64_t t0_ = sk_now_ns(), t_, n_ = 0, step_ = 1;        \
+        do {                                                     \
+            for (int64_t k_ = 0; k_ < step_; k_++) work;         \
+            n_ += step_;                                         \
+            step_ *= 2;                                          \
+        } while ((double)((t_ = sk_now_ns()) - t0_) < limit_ns); \
+        us = (double)(t_ - t0_) / 1e3 / (double)n_;              \
     } while (0)
 
 static void run(const struct batch *b) {
     uint64_t size = encode(b, NULL), bytes = 0;
-    uint8_t *dst = need(sk_alloc_aligned(SK_TAG_TEST, SK_BLOCK_ALIGN, size)), *copy = need(sk_alloc_aligned(SK_TAG_TEST, SK_BLOCK_ALIGN, size));
+    uint8_t *dst = need(sk_alloc_aligned(SK_TAG_TEST, SK_BLOCK_ALIGN, size)),
+            *copy = need(sk_alloc_aligned(SK_TAG_TEST, SK_BLOCK_ALIGN, size));
     double us_encode, us_export, us_nbytes, us_validate, us_copy;
     struct sk_err err;
     memset(copy, 1, size);
@@ -93,9 +100,10 @@ static void run(const struct batch *b) {
     TIME(us_export, export(dst, size));
     TIME(us_nbytes, if (sk_block_nbytes(&b->schema, &b->array, &bytes, &err)) fail(&err));
     TIME(us_validate, if (sk_block_validate(dst, size, &err)) fail(&err));
-    TIME(us_copy, (memcpy(copy, dst, size), __asm__ volatile("" ::: "memory")));
+    TIME(us_copy, copy_bytes(copy, dst, size));
     printf("%-34s %8lld x %-4lld %10llu %10.2f %8.2f %8.2f %9.2f %8.2f %8.2f\n", b->name, (long long)b->rows, (long long)b->columns,
-           (unsigned long long)bytes, us_encode, us_export, us_nbytes, us_validate, (double)bytes / us_encode / 1e3, (double)bytes / us_copy / 1e3);
+           (unsigned long long)bytes, us_encode, us_export, us_nbytes, us_validate, (double)bytes / us_encode / 1e3,
+           (double)bytes / us_copy / 1e3);
     sk_free(dst);
     sk_free(copy);
 }
@@ -117,7 +125,8 @@ int main(int argc, char **argv) {
         lists[i] = i;
         lists[N + 64 + i] = 1;
     }
-    printf("%-34s %8s   %-4s %10s %10s %8s %8s %9s %8s %8s\n", "columns of", "rows", "", "bytes", "encode us", "export", "nbytes", "validate", "GB/s", "memcpy");
+    printf("%-34s %8s   %-4s %10s %10s %8s %8s %9s %8s %8s\n", "columns of", "rows", "", "bytes", "encode us", "export", "nbytes",
+           "validate", "GB/s", "memcpy");
     static const int64_t shapes[][2] = {{1000, 1}, {1000, 10}, {1000, 100}, {100000, 1}, {N, 1}};
     for (size_t i = 0; i < SK_COUNT(shapes); i++) {
         int64_t rows = shapes[i][0], columns = shapes[i][1];

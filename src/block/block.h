@@ -3,21 +3,21 @@
  * A block never asks anyone for memory: `measure` says how many bytes, the caller hands out a buffer (of the store, or malloc), `write`
  * fills it; a block that is read borrows its bytes. Layout (all offsets from the start, little-endian, buffers 64-byte aligned):
  *
- *     header (magic "SKB1", version, flags, n_rows, n_columns, total_bytes, node count, buffer count, schema offset/len, xxh64 or 0)
+ *     header (magic "SKB1", version, flags, n_rows, n_columns, total_bytes, node count, buffer count, schema offset/len; 96 bytes)
  *     schema   flattened ArrowSchema tree, depth first: format, name, metadata, flags, n_children, has_dictionary
  *     nodes    flattened ArrowArray tree, same order: length, null_count, n_buffers, first buffer index
  *     buffers  table of (offset, length), length 0 and offset 0 = absent
  *     data     64-byte aligned buffers
  *
  * Every Arrow type: primitive, boolean, utf8/binary and large and view variants, fixed-size binary, decimal, temporal, (large) list,
- * list-view, fixed-size list, struct, map, union, dictionary, run-end encoded, null, extension types (their metadata travels). Values and nulls are
- * exact; slices are normalised (offset 0) and carry only their own rows. Reading is zero-copy and bounds-checked: a block from
- * damaged bytes is SK_ECORRUPT, never a crash.
+ * list-view, fixed-size list, struct, map, union, dictionary, run-end encoded, null, extension types (their metadata travels). Values
+ * and nulls are exact; slices are normalised (offset 0) and carry only their own rows. Reading is zero-copy and bounds-checked: a block
+ * from damaged bytes is SK_ECORRUPT, never a crash.
  *
- * Canonical: the bytes are a function of schema and values, not of how the input was sliced, padded or over-allocated: padding and bits past
- * the end are zero, a bitmap without nulls is dropped, offsets start at 0. What this costs and where it ends:
- *   - views and list-views are gathered in row order, so rows that shared bytes (sliding windows, repeated strings) each get their own
- *     copy; null slots become empty. Dense unions are gathered too.
+ * Canonical: the bytes are a function of schema and values, not of how the input was sliced, padded or over-allocated: padding and bits
+ * past the end are zero, a bitmap without nulls is dropped, offsets start at 0. What this costs and where it ends:
+ *   - views and list-views are gathered in row order, so rows that shared bytes (sliding windows, repeated strings) each get their
+ *     own copy; null slots become empty. Dense unions are gathered too.
  *   - a dictionary is copied whole, unused values included; the runs of run-end encoding are kept (cut at the ends, never merged).
  *   - bytes under a null slot of other types (and children under a null struct or list slot) are copied as they are. */
 #ifndef SK_BLOCK_H
@@ -70,8 +70,8 @@ sk_rc sk_block_nbytes(const struct ArrowSchema *schema, const struct ArrowArray 
 struct sk_block_info {
     uint64_t n_rows, n_columns, total_bytes;
 };
-/* Validates header and tables, not values: whatever passes can be exported without reading outside [p, p + n); cost O(columns). `p` is 8-byte
- * aligned (else SK_EINVAL); n may be more than the block. */
+/* Validates header and tables, not values: whatever passes can be exported without reading outside [p, p + n); cost O(columns). `p` is
+ * 8-byte aligned (else SK_EINVAL); n may be more than the block. */
 sk_rc sk_block_info(const uint8_t *p, size_t n, struct sk_block_info *out, struct sk_err *err) SK_MUST_USE;
 
 /* Validates the values too, as far as the memory safety of a reader that trusts Arrow's invariants goes: offsets, views, union ids,

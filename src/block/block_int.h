@@ -54,12 +54,12 @@ struct sk_block_span { /* row of the buffer table */
 enum sk_block_kind {
     SK_BLOCK_NULL,
     SK_BLOCK_BOOL,
-    SK_BLOCK_FIXED,     /* width bytes a value */
-    SK_BLOCK_VAR,       /* utf8, binary; width of an offset */
-    SK_BLOCK_VIEW,      /* utf8 view, binary view */
-    SK_BLOCK_LIST,      /* list, large list, map; width of an offset */
-    SK_BLOCK_LIST_VIEW, /* width of an offset */
-    SK_BLOCK_FIXED_LIST,/* width values a slot */
+    SK_BLOCK_FIXED,      /* width bytes a value */
+    SK_BLOCK_VAR,        /* utf8, binary; width of an offset */
+    SK_BLOCK_VIEW,       /* utf8 view, binary view */
+    SK_BLOCK_LIST,       /* list, large list, map; width of an offset */
+    SK_BLOCK_LIST_VIEW,  /* width of an offset */
+    SK_BLOCK_FIXED_LIST, /* width values a slot */
     SK_BLOCK_STRUCT,
     SK_BLOCK_SPARSE,
     SK_BLOCK_DENSE,
@@ -73,7 +73,7 @@ struct sk_block_type {
     int32_t n_children; /* -1: any */
     bool validity;      /* buffer 0 is a validity bitmap */
     bool is_map;
-    char index;         /* integers only: the format letter; may be a dictionary's or a run's index */
+    char index; /* integers only: the format letter; may be a dictionary's or a run's index */
 };
 
 /* false: not a format of the C Data Interface. */
@@ -93,7 +93,8 @@ struct sk_block_shape {
 sk_rc sk_block_schema_measure(const struct ArrowSchema *s, struct sk_block_shape *shape, struct sk_err *err) SK_MUST_USE;
 uint8_t *sk_block_schema_write(const struct ArrowSchema *s, uint8_t *dst); /* returns the end */
 /* The section has been validated. */
-sk_rc sk_block_schema_build(const uint8_t *section, uint64_t len, uint32_t n_nodes, struct ArrowSchema *out, struct sk_err *err) SK_MUST_USE;
+sk_rc sk_block_schema_build(const uint8_t *section, uint64_t len, uint32_t n_nodes, struct ArrowSchema *out,
+                            struct sk_err *err) SK_MUST_USE;
 
 /* ---- row sets (measure.c) ---- */
 
@@ -208,11 +209,14 @@ static inline const void *sk_block_elem_buffer(const struct sk_block_elem *e, ui
 
 /* Header and tables; with `values` also what sk_block_validate promises. After it readers of the block check nothing. */
 sk_rc sk_block_check(const uint8_t *p, size_t n, bool values, struct sk_err *err) SK_MUST_USE;
-/* NULL: fine; else what is wrong (static string). child_length[i]: rows of child i (0: of the dictionary); only list-view, dense, dictionary. */
+/* NULL: fine; else what is wrong (static string). child_length[i]: rows of child i, [0] of the dictionary; read for list-view, dense union
+ * and dictionary only. */
 const char *sk_block_values_check(const struct sk_block_elem *e, const int64_t *child_length);
 
-/* bits.c */
-void sk_block_bits_append(uint8_t *dst, int64_t at, const uint8_t *src, int64_t from, int64_t n); /* bits of dst past `at` are zero or unwritten */
-int64_t sk_block_bits_count(const uint8_t *src, int64_t from, int64_t n);                          /* ones */
+/* ---- bitmaps (bits.c) ---- */
+
+/* n bits of src from bit `from`, to bit `at` of dst; what dst holds past `at` is overwritten or left, never kept within the last byte. */
+void sk_block_bits_append(uint8_t *dst, int64_t at, const uint8_t *src, int64_t from, int64_t n);
+int64_t sk_block_bits_count(const uint8_t *src, int64_t from, int64_t n); /* ones */
 
 #endif

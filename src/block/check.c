@@ -11,8 +11,8 @@ struct cursor {
     const struct sk_block_hdr *h;
     const struct sk_block_node *nodes;
     const struct sk_block_span *spans;
-    const char *name;  /* of the field at hand, for messages */
-    uint64_t schema_at; /* next record */
+    const char *name;    /* of the field at hand, for messages */
+    uint64_t schema_at;  /* next record */
     uint32_t node, span; /* next ones */
     uint64_t data_at;
     bool values;
@@ -29,12 +29,14 @@ static sk_rc check_header(const uint8_t *p, size_t n, struct sk_err *err) {
     if (h->magic != SK_BLOCK_MAGIC) return CORRUPT(err, "bad magic %08x", h->magic);
     if (h->version != SK_BLOCK_VERSION) return CORRUPT(err, "version %u, this program reads %u", h->version, SK_BLOCK_VERSION);
     if (h->flags || h->hash || h->reserved) return CORRUPT(err, "unknown flags");
-    if (h->total_bytes > n || h->total_bytes % SK_BLOCK_ALIGN) return CORRUPT(err, "%llu bytes, have %zu", (unsigned long long)h->total_bytes, n);
+    if (h->total_bytes > n || h->total_bytes % SK_BLOCK_ALIGN)
+        return CORRUPT(err, "%llu bytes, have %zu", (unsigned long long)h->total_bytes, n);
     if (h->n_rows > INT64_MAX || !h->n_nodes || !h->n_buffers) return CORRUPT(err, "bad counts");
     if (h->schema_off != sizeof *h || h->schema_len > h->total_bytes || h->schema_len % 8) return CORRUPT(err, "bad schema section");
     uint64_t nodes = h->schema_off + h->schema_len, spans = nodes + h->n_nodes * sizeof(struct sk_block_node);
     uint64_t data = SK_ALIGN(spans + h->n_buffers * sizeof(struct sk_block_span), SK_BLOCK_ALIGN);
-    if (h->nodes_off != nodes || h->buffers_off != spans || h->data_off != data || data > h->total_bytes) return CORRUPT(err, "sections do not fit");
+    if (h->nodes_off != nodes || h->buffers_off != spans || h->data_off != data || data > h->total_bytes)
+        return CORRUPT(err, "sections do not fit");
     return SK_OK;
 }
 
@@ -51,7 +53,8 @@ static sk_rc next_elem(struct cursor *c, struct sk_block_elem *e) {
     c->name = name;
     if (memchr(format, 0, f->format_len) || !sk_block_type_parse(format, &e->type)) return BAD(c, "unknown type");
     if (f->metadata_len != SK_BLOCK_NO_METADATA &&
-        (f->metadata_len > room - strings || !sk_block_metadata_len(name + f->name_len + 1, f->metadata_len, &metadata) || metadata != f->metadata_len))
+        (f->metadata_len > room - strings || !sk_block_metadata_len(name + f->name_len + 1, f->metadata_len, &metadata) ||
+         metadata != f->metadata_len))
         return BAD(c, "bad metadata");
     if (e->type.n_children >= 0 && f->n_children != (uint32_t)e->type.n_children) return BAD(c, "wrong number of children");
     if (f->n_children > c->h->n_nodes || f->has_dictionary > 1 || (f->has_dictionary && !e->type.index)) return BAD(c, "bad schema record");
@@ -147,7 +150,8 @@ static sk_rc check_values(struct cursor *c, const struct sk_block_elem *e, const
     return what ? BAD(c, what) : SK_OK;
 }
 
-static sk_rc __attribute__((noinline)) check_dense(struct cursor *c, const struct sk_block_elem *e, unsigned depth) { /* its table stays off the recursion of others */
+static sk_rc __attribute__((noinline)) check_dense(struct cursor *c, const struct sk_block_elem *e,
+                                                   unsigned depth) { /* its table stays off the recursion of others */
     int64_t length[128];
     SK_ASSERT(e->field->n_children <= 128);
     for (uint32_t i = 0; i < e->field->n_children; i++) SK_TRY(check_child(c, -1, depth, &length[i]));
@@ -159,8 +163,10 @@ static sk_rc check_runs(struct cursor *c, const struct sk_block_elem *e, unsigne
     int64_t n = e->node->length;
     SK_TRY(check_node(c, -1, depth + 1, &ends));
     int64_t runs = ends.node->length;
-    if (!ends.type.index || !strchr("sil", ends.type.index) || ends.field->has_dictionary || ends.node->null_count) return BAD(c, "bad run ends");
-    if (runs ? sk_block_int(sk_block_elem_buffer(&ends, 1), ends.type.width, runs - 1) != n : n) return BAD(c, "run ends do not reach the end");
+    if (!ends.type.index || !strchr("sil", ends.type.index) || ends.field->has_dictionary || ends.node->null_count)
+        return BAD(c, "bad run ends");
+    if (runs ? sk_block_int(sk_block_elem_buffer(&ends, 1), ends.type.width, runs - 1) != n : n)
+        return BAD(c, "run ends do not reach the end");
     if (c->values)
         for (int64_t i = 0, at = 0; i < runs; i++) {
             int64_t to = sk_block_int(sk_block_elem_buffer(&ends, 1), ends.type.width, i);
@@ -219,7 +225,8 @@ sk_rc sk_block_check(const uint8_t *p, size_t n, bool values, struct sk_err *err
         .err = err,
     };
     SK_TRY(check_node(&c, (int64_t)h->n_rows, 0, &top));
-    if (top.type.kind != SK_BLOCK_STRUCT || top.node->null_count || top.field->n_children != h->n_columns) return CORRUPT(err, "not a record batch");
+    if (top.type.kind != SK_BLOCK_STRUCT || top.node->null_count || top.field->n_children != h->n_columns)
+        return CORRUPT(err, "not a record batch");
     if (c.node != h->n_nodes || c.span != h->n_buffers || c.schema_at != h->nodes_off || c.data_at != h->total_bytes)
         return CORRUPT(err, "bytes that belong to no field");
     return SK_OK;

@@ -36,9 +36,7 @@ static void extras_free(struct sk_block_extra *e) {
 
 /* ---- row sets ---- */
 
-static struct sk_block_set one_range(int64_t at, int64_t n) {
-    return (struct sk_block_set){.total = n, .n_ranges = 1, .one = {at, n}};
-}
+static struct sk_block_set one_range(int64_t at, int64_t n) { return (struct sk_block_set){.total = n, .n_ranges = 1, .one = {at, n}}; }
 
 /* Each range (at, n) -> (at * mul + add, n * mul). Values are bounded by array lengths that have been checked; mul may overflow. */
 static sk_rc set_map(struct walk *w, const struct sk_block_set *in, int64_t mul, int64_t add, struct sk_block_set *out) {
@@ -174,7 +172,8 @@ static sk_rc put_offsets(struct walk *w, const struct ArrowArray *a, int32_t wid
 
 static sk_rc visit(struct walk *w, const struct ArrowSchema *s, const struct ArrowArray *a, const struct sk_block_set *rows);
 
-static sk_rc visit_child(struct walk *w, const struct ArrowSchema *s, const struct ArrowArray *a, int64_t i, const struct sk_block_set *rows) {
+static sk_rc visit_child(struct walk *w, const struct ArrowSchema *s, const struct ArrowArray *a, int64_t i,
+                         const struct sk_block_set *rows) {
     sk_rc rc = visit(w, s->children[i], a->children[i], rows);
     if (rc) sk_err_prefix(w->err, "%s '%s'", s == w->root ? "column" : "field", s->children[i]->name ? s->children[i]->name : "");
     return rc;
@@ -191,7 +190,8 @@ static sk_rc visit_var(struct walk *w, const struct ArrowArray *a, int32_t width
     return put(w, op);
 }
 
-static sk_rc visit_list(struct walk *w, const struct ArrowSchema *s, const struct ArrowArray *a, int32_t width, const struct sk_block_set *abs) {
+static sk_rc visit_list(struct walk *w, const struct ArrowSchema *s, const struct ArrowArray *a, int32_t width,
+                        const struct sk_block_set *abs) {
     struct builder b = {.mem = NULL};
     sk_rc rc = put_offsets(w, a, width, abs, &b);
     struct sk_block_set rows = builder_done(w, &b);
@@ -202,7 +202,8 @@ static sk_rc visit_list(struct walk *w, const struct ArrowSchema *s, const struc
 static sk_rc check_view(struct walk *w, const struct ArrowArray *a, const uint8_t *view, const int64_t *sizes, int32_t len) {
     int64_t index = sk_block_i32(view, 2), at = sk_block_i32(view, 3), n = a->n_buffers - 3;
     if (len < 0 || index < 0 || index >= n || !sizes || at < 0 || at + len > sizes[index] || !a->buffers[2 + index])
-        return BAD(w, "a view points outside the data (length %d, buffer %lld of %lld, offset %lld)", len, (long long)index, (long long)n, (long long)at);
+        return BAD(w, "a view points outside the data (length %d, buffer %lld of %lld, offset %lld)", len, (long long)index, (long long)n,
+                   (long long)at);
     return SK_OK;
 }
 
@@ -241,7 +242,8 @@ static sk_rc visit_view(struct walk *w, const struct ArrowArray *a, const struct
     return put(w, (struct sk_block_op){.kind = SK_BLOCK_OP_VIEW_SIZES, .arg = n, .len = 8 * (uint64_t)n});
 }
 
-static sk_rc list_view_rows(struct walk *w, const struct ArrowArray *a, const struct sk_block_op *op, const void *offsets, struct builder *b) {
+static sk_rc list_view_rows(struct walk *w, const struct ArrowArray *a, const struct sk_block_op *op, const void *offsets,
+                            struct builder *b) {
     const struct sk_block_range *r = sk_block_ranges(&op->set);
     int64_t child = a->children[0]->length;
     for (size_t i = 0; i < op->set.n_ranges; i++) {
@@ -257,8 +259,8 @@ static sk_rc list_view_rows(struct walk *w, const struct ArrowArray *a, const st
     return SK_OK;
 }
 
-static sk_rc visit_list_view(struct walk *w, const struct ArrowSchema *s, const struct ArrowArray *a, int32_t width, const struct sk_block_set *abs,
-                             int64_t nulls) {
+static sk_rc visit_list_view(struct walk *w, const struct ArrowSchema *s, const struct ArrowArray *a, int32_t width,
+                             const struct sk_block_set *abs, int64_t nulls) {
     struct sk_block_op op = {.kind = SK_BLOCK_OP_LIST_OFFSETS, .width = width, .set = *abs, .aux = nulls ? a->buffers[0] : NULL};
     struct builder b = {.mem = NULL};
     const void *offsets = NULL;
@@ -318,7 +320,7 @@ static sk_rc run_rows(struct walk *w, const struct sk_block_op *op, struct build
         int64_t from = sk_block_run_find(op->src, op->width, op->arg, r[i].at);
         int64_t to = sk_block_run_find(op->src, op->width, op->arg, r[i].at + r[i].n - 1);
         if (to >= op->arg) return BAD(w, "run ends stop before row %lld", (long long)(r[i].at + r[i].n));
-            for (int64_t k = from; k < to; k++) /* write() takes a run a step, so their order is what bounds it */
+        for (int64_t k = from; k < to; k++) /* write() takes a run a step, so their order is what bounds it */
             if (sk_block_int(op->src, op->width, k) >= sk_block_int(op->src, op->width, k + 1)) return BAD(w, "run ends do not increase");
         if (!builder_push(b, from, to - from + 1)) return NO_MEMORY(w);
     }
@@ -343,7 +345,8 @@ static sk_rc visit_runs(struct walk *w, const struct ArrowSchema *s, const struc
     struct sk_block_op op = {.kind = SK_BLOCK_OP_RUN_ENDS, .set = *abs, .arg = ends->length};
     SK_ASSERT(sk_block_type_parse(s->children[0]->format, &t));
     op.width = t.width;
-    if (ends->n_buffers != 2 || ends->n_children || ends->length < 0 || ends->offset < 0 || ends->null_count > 0) return BAD(w, "malformed run ends");
+    if (ends->n_buffers != 2 || ends->n_children || ends->length < 0 || ends->offset < 0 || ends->null_count > 0)
+        return BAD(w, "malformed run ends");
     SK_TRY(input(w, ends, 1, ends->length > 0, &op.src));
     if (op.src) op.src = (const uint8_t *)op.src + ends->offset * op.width;
     sk_rc rc = run_rows(w, &op, &b);
@@ -364,7 +367,8 @@ static sk_rc check_array(struct walk *w, const struct ArrowSchema *s, const stru
     int64_t end;
     if (!a) return BAD(w, "the array is missing");
     if (a->length < 0 || a->offset < 0 || a->null_count < -1 || __builtin_add_overflow(a->length, a->offset, &end))
-        return BAD(w, "array of length %lld, offset %lld, %lld nulls", (long long)a->length, (long long)a->offset, (long long)a->null_count);
+        return BAD(w, "array of length %lld, offset %lld, %lld nulls", (long long)a->length, (long long)a->offset,
+                   (long long)a->null_count);
     if (t->kind == SK_BLOCK_VIEW ? a->n_buffers < t->n_buffers : a->n_buffers != t->n_buffers)
         return BAD(w, "type '%s' with %lld buffers", s->format, (long long)a->n_buffers);
     if (a->n_buffers && !a->buffers) return BAD(w, "no buffers array");
@@ -380,7 +384,8 @@ static sk_rc check_array(struct walk *w, const struct ArrowSchema *s, const stru
 }
 
 /* The types without children. */
-static sk_rc visit_leaf(struct walk *w, const struct ArrowArray *a, const struct sk_block_type *t, const struct sk_block_set *abs, int64_t nulls) {
+static sk_rc visit_leaf(struct walk *w, const struct ArrowArray *a, const struct sk_block_type *t, const struct sk_block_set *abs,
+                        int64_t nulls) {
     if (t->kind == SK_BLOCK_FIXED) return put_fixed(w, a, 1, t->width, abs);
     if (t->kind == SK_BLOCK_VAR) return visit_var(w, a, t->width, abs);
     if (t->kind == SK_BLOCK_VIEW) return visit_view(w, a, abs, nulls);

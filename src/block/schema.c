@@ -16,7 +16,8 @@ static sk_rc check_type(const struct ArrowSchema *s, const struct sk_block_type 
         return SK_ERR(err, SK_EINVAL, "type '%s' has %lld children", s->format, (long long)s->n_children);
     if (s->n_children && !s->children) return SK_ERR(err, SK_EINVAL, "type '%s': no children array", s->format);
     for (int64_t i = 0; i < s->n_children; i++)
-        if (!s->children[i] || !s->children[i]->format) return SK_ERR(err, SK_EINVAL, "type '%s': child %lld is missing", s->format, (long long)i);
+        if (!s->children[i] || !s->children[i]->format)
+            return SK_ERR(err, SK_EINVAL, "type '%s': child %lld is missing", s->format, (long long)i);
     if (s->dictionary && !t->index) return SK_ERR(err, SK_EINVAL, "dictionary index of type '%s' is not an integer", s->format);
     if (t->is_map && (strcmp(s->children[0]->format, "+s") != 0 || s->children[0]->n_children != 2))
         return SK_ERR(err, SK_EINVAL, "a map's child is not a struct of key and value");

@@ -65,7 +65,7 @@ static bool parse_union(const char *f, uint8_t *map, int32_t *n_children) {
     int32_t n = 0, id;
     if (!map) map = own;
     memset(map, 0xFF, 256);
-    for (f += 3; *f; ) {
+    for (f += 3; *f;) {
         if (!number(&f, 127, &id) || map[id] != 0xFF) return false;
         map[id] = (uint8_t)n++;
         if (*f == ',' && f[1]) f++;
@@ -106,15 +106,21 @@ bool sk_block_type_parse(const char *f, struct sk_block_type *t) {
         switch (f[0]) {
         case 'n': return set_type(t, SK_BLOCK_NULL, 0, 0, 0);
         case 'b': return set_type(t, SK_BLOCK_BOOL, 0, 2, 0);
-        case 'c': case 'C': return set_fixed(t, 1, f[0]);
-        case 's': case 'S': return set_fixed(t, 2, f[0]);
-        case 'i': case 'I': return set_fixed(t, 4, f[0]);
-        case 'l': case 'L': return set_fixed(t, 8, f[0]);
+        case 'c':
+        case 'C': return set_fixed(t, 1, f[0]);
+        case 's':
+        case 'S': return set_fixed(t, 2, f[0]);
+        case 'i':
+        case 'I': return set_fixed(t, 4, f[0]);
+        case 'l':
+        case 'L': return set_fixed(t, 8, f[0]);
         case 'e': return set_fixed(t, 2, 0);
         case 'f': return set_fixed(t, 4, 0);
         case 'g': return set_fixed(t, 8, 0);
-        case 'z': case 'u': return set_type(t, SK_BLOCK_VAR, 4, 3, 0);
-        case 'Z': case 'U': return set_type(t, SK_BLOCK_VAR, 8, 3, 0);
+        case 'z':
+        case 'u': return set_type(t, SK_BLOCK_VAR, 4, 3, 0);
+        case 'Z':
+        case 'U': return set_type(t, SK_BLOCK_VAR, 8, 3, 0);
         default: return false;
         }
     }

@@ -18,7 +18,8 @@ static const char *check_views(const struct sk_block_elem *e) { /* null slots to
         int64_t len = sk_block_i32(v, 0), index = sk_block_i32(v, 2), at = sk_block_i32(v, 3);
         if (len < 0) return "a view of negative length";
         if (len <= SK_BLOCK_VIEW_INLINE) continue;
-        if (index < 0 || index >= n_data || at < 0 || (uint64_t)(at + len) > e->spans[2 + index].len) return "a view points outside the data";
+        if (index < 0 || index >= n_data || at < 0 || (uint64_t)(at + len) > e->spans[2 + index].len)
+            return "a view points outside the data";
         if (memcmp(v + 4, (const uint8_t *)sk_block_elem_buffer(e, (uint32_t)(2 + index)) + at, 4) != 0) return "a view's prefix is wrong";
     }
     return NULL;

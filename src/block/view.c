@@ -15,7 +15,7 @@ struct hold { /* what all structs of one exported tree share; followed by struct
 
 struct build {
     struct hold *hold;
-    const uint8_t *block, *record; /* next schema record */
+    const uint8_t *block, *record;    /* next schema record */
     const struct sk_block_node *node; /* next one */
     const struct sk_block_span *spans;
     struct ArrowArray *arrays;
@@ -117,8 +117,8 @@ static void cut_rows(struct ArrowArray *a, int64_t row0, int64_t n) {
     }
 }
 
-static sk_rc export_block(const uint8_t *p, size_t n, uint64_t row0, uint64_t n_rows, struct sk_block_owner owner, struct ArrowSchema *schema,
-                          struct ArrowArray *array, struct sk_err *err) {
+static sk_rc export_block(const uint8_t *p, size_t n, uint64_t row0, uint64_t n_rows, struct sk_block_owner owner,
+                          struct ArrowSchema *schema, struct ArrowArray *array, struct sk_err *err) {
     struct ArrowSchema s;
     SK_TRY(sk_block_check(p, n, false, err));
     const struct sk_block_hdr *h = (const void *)p;

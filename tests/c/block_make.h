@@ -13,9 +13,11 @@ struct made { /* one column or field: schema and array side by side */
 };
 
 /* Validity first (NULL: none) where the type has it. length counts from offset. */
-void make_leaf(struct made *m, const char *format, const char *name, int64_t length, int64_t offset, int n_buffers, const void *const *buffers);
-#define MAKE_LEAF(m, format, name, length, offset, ...) \
-    make_leaf((m), (format), (name), (length), (offset), (int)SK_COUNT(((const void *const[]){__VA_ARGS__})), (const void *const[]){__VA_ARGS__})
+void make_leaf(struct made *m, const char *format, const char *name, int64_t length, int64_t offset, int n_buffers,
+               const void *const *buffers);
+#define MAKE_LEAF(m, format, name, length, offset, ...)                                                       \
+    make_leaf((m), (format), (name), (length), (offset), (int)SK_COUNT(((const void *const[]){__VA_ARGS__})), \
+              (const void *const[]){__VA_ARGS__})
 void make_child(struct made *m, struct made *child);
 void make_dictionary(struct made *m, struct made *values);
 /* A record batch of the columns given to make_child. */

@@ -23,10 +23,17 @@ static int64_t number(const void *p, int width, int64_t i) {
 
 static int width_of(const char *f) {
     switch (f[0]) {
-    case 'c': case 'C': return 1;
-    case 's': case 'S': case 'e': return 2;
-    case 'i': case 'I': case 'f': return 4;
-    case 'l': case 'L': case 'g': return 8;
+    case 'c':
+    case 'C': return 1;
+    case 's':
+    case 'S':
+    case 'e': return 2;
+    case 'i':
+    case 'I':
+    case 'f': return 4;
+    case 'l':
+    case 'L':
+    case 'g': return 8;
     case 'w': return atoi(f + 2);
     case 'd': {
         const char *comma = strchr(strchr(f, ',') + 1, ',');
@@ -67,7 +74,9 @@ static uint64_t nested(uint64_t h, const struct ArrowSchema *s, const struct Arr
     const char *f = s->format;
     int w = f[1] == 'L' || f[2] == 'L' ? 8 : 4;
     switch (f[1]) {
-    case 'l': case 'L': case 'm': {
+    case 'l':
+    case 'L':
+    case 'm': {
         int64_t at = number(a->buffers[1], w, i);
         return rows(h, s->children[0], a->children[0], at, number(a->buffers[1], w, i + 1) - at);
     }

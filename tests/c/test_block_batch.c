@@ -22,15 +22,17 @@ static void export_all(const struct block *b, struct ArrowSchema *s, struct Arro
 
 /* One of everything, sliced, with nulls: rows 3..8 of 10. */
 struct zoo {
-    struct made batch, ints, bools, text, large, views, list, list_items, list_view, dict, dict_values, dense, dense_a, dense_b, runs, run_ends, run_values, fixed_list, fixed_items,
-        map, entries, keys, items;
+    struct made batch, ints, bools, text, large, views, list, list_items, list_view, dict, dict_values, dense, dense_a, dense_b, runs,
+        run_ends, run_values, fixed_list, fixed_items, map, entries, keys, items;
 };
 
 static void make_zoo(struct zoo *z) {
     static const int64_t i64[40] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9};
-    static const uint8_t valid[2] = {0x5F, 0x02}, bits[2] = {0xA5, 0x01}, types[10] = {0, 7, 0, 0, 7, 0, 7, 7, 0, 0}, index[10] = {0, 1, 2, 0, 1, 2, 0, 1, 2, 0};
-    static const int32_t offs[12] = {1, 2, 2, 5, 9, 9, 10, 12, 12, 20, 20, 22}, sizes[10] = {1, 3, 0, 2, 2, 2, 5, 0, 1, 4}, starts[10] = {0, 7, 20, 4, 5, 6, 12, 3, 2, 1},
-                         dense_at[10] = {0, 0, 1, 2, 1, 4, 2, 3, 5, 6}, ends[4] = {2, 5, 6, 10}, three[4] = {0, 2, 3, 5};
+    static const uint8_t valid[2] = {0x5F, 0x02}, bits[2] = {0xA5, 0x01}, types[10] = {0, 7, 0, 0, 7, 0, 7, 7, 0, 0},
+                         index[10] = {0, 1, 2, 0, 1, 2, 0, 1, 2, 0};
+    static const int32_t offs[12] = {1, 2, 2, 5, 9, 9, 10, 12, 12, 20, 20, 22}, sizes[10] = {1, 3, 0, 2, 2, 2, 5, 0, 1, 4},
+                         starts[10] = {0, 7, 20, 4, 5, 6, 12, 3, 2, 1}, dense_at[10] = {0, 0, 1, 2, 1, 4, 2, 3, 5, 6},
+                         ends[4] = {2, 5, 6, 10}, three[4] = {0, 2, 3, 5};
     static const int64_t offs64[11] = {1, 2, 2, 5, 9, 9, 10, 12, 12, 20, 20}, view_size[1] = {40};
     static const char chars[41] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMN";
     static int32_t views[40];
@@ -458,4 +460,53 @@ TEST(batch_schema_alone) {
     CHECK_MEM_EQ(s.children[3]->metadata, metadata, sizeof metadata);
     CHECK_STR_EQ(s.children[3]->children[0]->children[1]->name, "value");
     s.release(&s);
+}
+
+/* Lists of a struct with one field, whose format is changed in the bytes to a map's. */
+TEST(batch_map_entries_are_checked) {
+    static const int32_t offs[3] = {0, 1, 2};
+    int64_t v[2] = {1, 2};
+    struct made batch, list, entries, key;
+    MAKE_LEAF(&list, "+l", "lists", 2, 0, NULL, offs);
+    MAKE_LEAF(&entries, "+s", "e", 2, 0, NULL);
+    MAKE_LEAF(&key, "l", "k", 2, 0, NULL, v);
+    make_batch(&batch, 2);
+    make_child(&entries, &key);
+    make_child(&list, &entries);
+    make_child(&batch, &list);
+    struct block b = make_block(&batch);
+    struct sk_block_hdr *h = (void *)b.p;
+    struct sk_block_field *top = (void *)(b.p + h->schema_off), *f = (void *)((uint8_t *)top + top->rec_len);
+    char *format = (char *)(f + 1);
+    struct sk_err err;
+    CHECK_STR_EQ(format, "+l");
+    format[1] = 'm';
+    CHECK_RC(sk_block_info(b.p, b.n, &(struct sk_block_info){0}, &err), SK_ECORRUPT);
+    CHECK_STR_HAS(err.msg, "map");
+    format[1] = 'L'; /* 64-bit offsets: the buffer is too short for them */
+    CHECK_RC(sk_block_info(b.p, b.n, &(struct sk_block_info){0}, &err), SK_ECORRUPT);
+    CHECK_STR_HAS(err.msg, "lists");
+    free_block(&b);
+}
+
+TEST(batch_ends_of_offsets_are_checked) { /* by info already: it is two loads */
+    static const int32_t offs[4] = {0, 2, 4, 6};
+    struct made batch, col;
+    struct sk_block_info info;
+    MAKE_LEAF(&col, "u", "x", 3, 0, NULL, offs, "abcdef");
+    make_batch(&batch, 3);
+    make_child(&batch, &col);
+    struct block b = make_block(&batch);
+    struct sk_block_hdr *h = (void *)b.p;
+    int32_t *o = (void *)(b.p + h->data_off);
+    for (int i = 0; i < 4; i++)
+        for (int delta = -1; delta <= 1; delta += 2) {
+            o[i] += delta;
+            CHECK_RC(sk_block_info(b.p, b.n, &info, NULL), i == 0 || i == 3 ? SK_ECORRUPT : SK_OK);
+            o[i] -= delta;
+        }
+    o[1] = 5; /* decreasing in the middle: values, not tables */
+    CHECK_OK(sk_block_info(b.p, b.n, &info, NULL));
+    CHECK_RC(sk_block_validate(b.p, b.n, NULL), SK_ECORRUPT);
+    free_block(&b);
 }

@@ -35,8 +35,30 @@ static uint8_t *load(const char *file, size_t *n) {
 
 /* Words that break size arithmetic, and small ones that look right. */
 static uint64_t word(void) {
-    static const uint64_t odd[] = {0, 1, 2, 3, 7, 8, 63, 64, 65, 127, 128, 255, UINT64_MAX, INT64_MAX, (uint64_t)INT64_MIN, UINT32_MAX, INT32_MAX, 1ull << 31,
-                                   1ull << 32, 1ull << 61, 1ull << 62, (1ull << 61) - 1, UINT64_MAX - 63, UINT64_MAX / 3};
+    static const uint64_t odd[] = {0,
+                                   1,
+                                   2,
+                                   3,
+                                   7,
+                                   8,
+                                   63,
+                                   64,
+                                   65,
+                                   127,
+                                   128,
+                                   255,
+                                   UINT64_MAX,
+                                   INT64_MAX,
+                                   (uint64_t)INT64_MIN,
+                                   UINT32_MAX,
+                                   INT32_MAX,
+                                   1ull << 31,
+                                   1ull << 32,
+                                   1ull << 61,
+                                   1ull << 62,
+                                   (1ull << 61) - 1,
+                                   UINT64_MAX - 63,
+                                   UINT64_MAX / 3};
     uint64_t i = next() % (SK_COUNT(odd) + 4);
     return i < SK_COUNT(odd) ? odd[i] : next() % 1000;
 }

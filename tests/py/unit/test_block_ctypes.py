@@ -116,7 +116,9 @@ class Block:
 
     def schema(self, block):
         schema, err = CSchema(), Err()
-        self.check(self.c.sk_block_export_schema(block.ctypes.data_as(ct.c_void_p), ct.c_size_t(len(block)), ct.byref(schema), ct.byref(err)), err)
+        self.check(
+            self.c.sk_block_export_schema(block.ctypes.data_as(ct.c_void_p), ct.c_size_t(len(block)), ct.byref(schema), ct.byref(err)), err
+        )
         return pa.Schema._import_from_c(ct.addressof(schema))
 
     def info(self, block):
@@ -455,7 +457,7 @@ def test_nested(block, name, nest):
     rng = random.Random(name + nest)
     for n in (0, 1, 40):
         for nulls in (False, True):
-            roundtrip(block, batch_of(make_nested(nest, rng, n, lambda r, k: make_flat(name, r, k, nulls), nulls)), rng)
+            roundtrip(block, batch_of(make_nested(nest, rng, n, lambda r, k, v=nulls: make_flat(name, r, k, v), nulls)), rng)
 
 
 @pytest.mark.parametrize("outer", NEST)
@@ -562,7 +564,9 @@ def test_extension_type_of_the_user(block):
     pa.register_extension_type(Celsius("x"))
     try:
         a = pa.ExtensionArray.from_storage(Celsius("milli"), pa.array([1.5, None, 2.5]))
-        t = pa.ExtensionArray.from_storage(pa.fixed_shape_tensor(pa.float32(), [2, 3]), pa.array([[0.5] * 6] * 3, pa.list_(pa.float32(), 6)))
+        t = pa.ExtensionArray.from_storage(
+            pa.fixed_shape_tensor(pa.float32(), [2, 3]), pa.array([[0.5] * 6] * 3, pa.list_(pa.float32(), 6))
+        )
         out = block.decode(roundtrip(block, batch_of(a, t[0:3])))
         assert out.column(0).type.unit == "milli" and out.column(1).type.shape == [2, 3]
     finally:
@@ -723,7 +727,9 @@ def corpus():
         yield batch_of(make_flat(name, rng, 9))
     for name in NEST:
         yield batch_of(make_nested(name, rng, 9, lambda r, k: make_flat("string_view", r, k)))
-        yield batch_of(make_nested(name, rng, 5, lambda r, k: make_nested("dictionary", r, k, lambda q, j: make_flat("string", q, j))), d="e")
+        yield batch_of(
+            make_nested(name, rng, 5, lambda r, k: make_nested("dictionary", r, k, lambda q, j: make_flat("string", q, j))), d="e"
+        )
     for _ in range(20):
         yield batch_of(make_random(rng, 12, 3), make_random(rng, 12, 2))
 
@@ -749,7 +755,22 @@ def test_damaged_bytes(big, tmp_path, sanitizer):
         (tmp_path / f"{i:03}.skb").write_bytes(bytes(big.encode(batch)))
     exe = tmp_path / "block_fuzz"
     driver = ROOT / "tests/c/fuzz/block_fuzz.c"
-    subprocess.run(["gcc", *FLAGS, "-O1", f"-fsanitize={sanitizer}", "-fno-sanitize-recover=all", str(driver), str(ROOT / "tests/c/block_read.c"), f"-I{ROOT / 'tests/c'}", *SOURCES, "-o", str(exe)], check=True)
+    subprocess.run(
+        [
+            "gcc",
+            *FLAGS,
+            "-O1",
+            f"-fsanitize={sanitizer}",
+            "-fno-sanitize-recover=all",
+            str(driver),
+            str(ROOT / "tests/c/block_read.c"),
+            f"-I{ROOT / 'tests/c'}",
+            *SOURCES,
+            "-o",
+            str(exe),
+        ],
+        check=True,
+    )
     rounds = os.environ.get("SK_FUZZ_ROUNDS", "300")
     done = subprocess.run([str(exe), rounds, *map(str, sorted(tmp_path.glob("*.skb")))], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr[-4000:]
