@@ -305,7 +305,7 @@ static int pickle_ready(struct py_state *st)
 {
     if (SK_LIKELY(st->pickle_dumps != NULL))
         return 0;
-    PyObject *m = PyImport_ImportModule("pickle");
+    PyObject *m = PyImport_ImportModule("_pickle");
     if (!m)
         return -1;
     st->pickle_loads = PyObject_GetAttrString(m, "loads");

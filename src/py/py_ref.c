@@ -144,7 +144,9 @@ static PyObject *ref_task_id(PyObject *o, PyObject *unused SK_UNUSED)
 
 static PyObject *ref_repr(PyObject *o)
 {
-    return PyUnicode_FromFormat("ObjectRef(%040d%016llx)", 0, (unsigned long long)((struct py_ref *)(void *)o)->id);
+    char s[72]; /* PyUnicode_FromFormat has no padded %llx */
+    snprintf(s, sizeof s, "ObjectRef(%040d%016llx)", 0, (unsigned long long)((struct py_ref *)(void *)o)->id);
+    return PyUnicode_FromString(s);
 }
 
 static Py_hash_t ref_hash(PyObject *o)

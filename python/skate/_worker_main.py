@@ -1,0 +1,24 @@
+"""The fork server and, forked from it, the workers. Imports as little as it can: each import here is paid before the first task."""
+
+import os
+import sys
+
+import _signal
+
+from skate import _skate
+
+
+def main():
+    _signal.signal(_signal.SIGINT, _signal.SIG_IGN)  # Ctrl-C is for the driver, which ends us
+    from skate import serialize
+
+    serialize.install()
+    if not _skate.serve():
+        sys.exit("skate._worker_main is started by skate.init(), not by hand")
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(0)  # nothing of a worker outlives its driver: no destructor may try to talk to it
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,331 @@
+"""The Python half of src/py/py_codec.c: what C does not do itself. C has tried the plain pickler when `dumps` is called.
+
+Also here: what is said when something cannot be sent (find the culprit, name it), and how a user's exception travels."""
+
+import os
+import _pickle as pickle  # without re and struct, which only the Python pickler needs
+import sys
+
+from skate import _skate
+
+_HERE = os.path.dirname(os.path.abspath(__file__)) + os.sep
+
+
+# ---- values
+
+
+def _cloudpickle():
+    import cloudpickle
+
+    return cloudpickle
+
+
+def dumps(obj):
+    """(pickle, buffers) by cloudpickle: functions and classes of __main__, lambdas, local definitions go by value."""
+    buffers = []
+    try:
+        return _cloudpickle().dumps(obj, protocol=5, buffer_callback=buffers.append), buffers
+    except (KeyboardInterrupt, MemoryError):
+        raise
+    except BaseException as e:
+        raise unpicklable(obj, e) from None
+
+
+def dump_function(fn):
+    try:
+        return _cloudpickle().dumps(fn, protocol=5)
+    except (KeyboardInterrupt, MemoryError):
+        raise
+    except BaseException as e:
+        raise unpicklable(fn, e) from None
+
+
+load_function = pickle.loads
+
+
+# ---- what cannot be sent
+
+_KINDS = {  # how people call them
+    "_thread.lock": "threading.Lock",
+    "_thread.RLock": "threading.RLock",
+    "_io.TextIOWrapper": "an open file",
+    "_io.BufferedReader": "an open file",
+    "_io.BufferedWriter": "an open file",
+    "_io.FileIO": "an open file",
+    "builtins.generator": "a generator",
+    "builtins.coroutine": "a coroutine",
+    "builtins.async_generator": "an async generator",
+    "builtins.frame": "a frame",
+    "builtins.module": "a module",
+    "builtins.memoryview": "a memoryview",
+    "_thread._local": "threading.local",
+    "skate._skate.ObjectRefGenerator": "an ObjectRefGenerator",
+    "socket.socket": "a socket",
+}
+
+
+def _kind(obj):
+    t = type(obj)
+    name = f"{t.__module__}.{t.__qualname__}"
+    return _KINDS.get(name, name.removeprefix("builtins."))
+
+
+def _name(obj):
+    return getattr(obj, "__qualname__", "").replace("<locals>.", "").split(".")[-1] or None
+
+
+def _used_globals(code):
+    names = set(code.co_names)
+    for const in code.co_consts:
+        if hasattr(const, "co_names"):
+            names |= _used_globals(const)
+    return names
+
+
+def _parts(obj):
+    """(what it is called, part) of the things that pickling obj would pickle."""
+    import functools
+    import types
+
+    if isinstance(obj, types.MethodType):
+        yield "bound object", obj.__self__
+        yield "method " + obj.__func__.__name__, obj.__func__
+    elif isinstance(obj, types.FunctionType):
+        for name, cell in zip(obj.__code__.co_freevars, obj.__closure__ or ()):
+            try:
+                yield "closure variable " + name, cell.cell_contents
+            except ValueError:  # empty cell
+                pass
+        for name in sorted(_used_globals(obj.__code__)):
+            if name in obj.__globals__:
+                yield "global variable " + name, obj.__globals__[name]
+        args = obj.__code__.co_varnames[: obj.__code__.co_argcount]
+        for name, value in zip(reversed(args), reversed(obj.__defaults__ or ())):
+            yield "default of argument " + name, value
+        for name, value in (obj.__kwdefaults__ or {}).items():
+            yield "default of argument " + name, value
+        for name, value in vars(obj).items():
+            yield "attribute " + name, value
+    elif isinstance(obj, functools.partial):
+        yield "function of the partial", obj.func
+        for i, value in enumerate(obj.args):
+            yield f"argument {i} of the partial", value
+        for name, value in obj.keywords.items():
+            yield f"argument {name} of the partial", value
+    elif isinstance(obj, type):
+        for name, value in vars(obj).items():
+            if name not in ("__dict__", "__weakref__"):
+                yield ("method " if isinstance(value, types.FunctionType) else "class attribute ") + name, value
+    elif isinstance(obj, dict):
+        for key, value in obj.items():
+            yield f"key {key!r:.40}", key
+            yield f"value of {key!r:.40}", value
+    elif isinstance(obj, (list, tuple, set, frozenset)):
+        for i, value in enumerate(obj):
+            yield f"item {i}", value
+    else:
+        names = dict(getattr(obj, "__dict__", None) or {})
+        for cls in type(obj).__mro__:
+            slots = cls.__dict__.get("__slots__", ())
+            for name in (slots,) if isinstance(slots, str) else slots:
+                if hasattr(obj, name):
+                    names.setdefault(name, getattr(obj, name))
+        for name, value in names.items():
+            yield "attribute " + name, value
+
+
+def _can(obj):
+    try:
+        _cloudpickle().dumps(obj, protocol=5, buffer_callback=lambda b: None)
+    except Exception:
+        return False
+    return True
+
+
+def _culprit(obj, path, seen, budget):
+    """Path to the smallest part that cannot be pickled."""
+    for what, part in _parts(obj):
+        if id(part) in seen or budget[0] <= 0:
+            continue
+        seen.add(id(part))
+        budget[0] -= 1
+        if not _can(part):
+            return _culprit(part, path + [what], seen, budget) if len(path) < 8 else (path + [what], part)
+    return path, obj
+
+
+def unpicklable(obj, error):
+    """The three-line TypeError: who, why, where."""
+    if isinstance(error, RecursionError):
+        return TypeError(f"a {_kind(obj)} is nested too deeply to be sent to another process")
+    path, part = _culprit(obj, [], {id(obj)}, [300])
+    what = _name(obj) if callable(obj) and _name(obj) else f"a value of type {_kind(obj)}"
+    inside = f"create it inside {_name(obj)}" if callable(obj) and not isinstance(obj, type) and _name(obj) else "create it in the process that uses it"
+    if isinstance(obj, type):
+        inside = f"create it in a method of {obj.__name__}, for instance its __init__"
+    where = getattr(obj, "__code__", None)
+    lines = [
+        f"{' -> '.join([what] + path)}: {_kind(part)} cannot be sent to another process; {inside}",
+        f"  reason: {type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}",
+        f"  defined at {where.co_filename}:{where.co_firstlineno}" if where else f"  while pickling {_kind(obj)}",
+    ]
+    return TypeError("\n".join(lines))
+
+
+# ---- errors of user code
+
+
+def _frames(tb):
+    import traceback
+
+    return [f for f in traceback.extract_tb(tb) if not f.filename.startswith(_HERE) or os.sep + "data" + os.sep in f.filename]
+
+
+def _only(e):
+    """'ValueError: text', without the traceback."""
+    import traceback
+
+    return "".join(traceback.format_exception_only(type(e), e)).rstrip()
+
+
+def _story(e, seen):
+    """Tracebacks of e and what it came from, innermost first as Python prints them, without frames of skate."""
+    import traceback
+
+    out = []
+    if id(e) in seen:
+        return out
+    seen.add(id(e))
+    if e.__cause__ is not None:
+        out += _story(e.__cause__, seen) + ["", _only(e.__cause__), "The above exception was the direct cause of the following one:", ""]
+    elif e.__context__ is not None and not e.__suppress_context__:
+        out += _story(e.__context__, seen) + ["", _only(e.__context__), "During its handling another one occurred:", ""]
+    frames = _frames(e.__traceback__)
+    if frames:
+        out.append("Traceback (most recent call last):")
+        out += "".join(traceback.format_list(frames)).rstrip().splitlines()
+    return out
+
+
+def _pickle_alone(obj):
+    try:
+        data = pickle.dumps(obj, 5)
+        if b"__main__" not in data:
+            pickle.loads(data)
+            return data
+    except Exception:
+        pass
+    try:
+        data = _cloudpickle().dumps(obj, protocol=5)
+        pickle.loads(data)
+        return data
+    except Exception:
+        return None
+
+
+def dumps_error(e, name, attempt):
+    from skate.exceptions import RayTaskError
+
+    where = f"task {name}, attempt {attempt}, process {os.getpid()}"
+    if isinstance(e, RayTaskError):  # a get() of another task inside this one: the user's error stays first
+        head, cause = e.message, e.cause
+        text = "\n".join([head, "", "and so failed " + where] + _story(e, set()))
+    else:
+        head, cause = _only(e), e
+        text = "\n".join([head] + _story(e, set()) + [where])
+    return pickle.dumps((name, text, _pickle_alone(cause) if cause is not None else None), 5)
+
+
+def load_error(kind, data):
+    from skate import exceptions as ex
+
+    name, text, cause = pickle.loads(data)
+    try:
+        cause = pickle.loads(cause) if cause is not None else None
+    except Exception as e:  # its class is not here
+        text += f"\n(the exception itself could not be loaded here: {_only(e)})"
+        cause = None
+    if kind == 0xE2:
+        e = ex.ActorDiedError(f"{text}\nThe actor died because of this error in its constructor.")
+        e.cause = cause
+        return e
+    return ex.RayTaskError(text, name, cause).as_instanceof_cause()
+
+
+# ---- blocks
+
+
+def load_block(schema_capsule, array_capsule):
+    import pyarrow
+
+    return pyarrow.RecordBatch._import_from_c_capsule(schema_capsule, array_capsule)
+
+
+# ---- fork server and workers
+
+
+def preload_note(modules=(), path=None, cwd=None):
+    """Bytes for the fork server: import these, use this sys.path, be there."""
+    return pickle.dumps({"modules": list(modules), "path": path, "cwd": cwd}, 5)
+
+
+def note(data):
+    d = pickle.loads(data)
+    if d["cwd"]:
+        try:
+            os.chdir(d["cwd"])
+        except OSError:
+            pass  # removed meanwhile: workers stay where the fork server is
+    if d["path"] is not None:
+        sys.path[:] = d["path"]
+    for name in d["modules"]:
+        try:
+            __import__(name)
+        except Exception as e:  # the task that needs it will raise properly
+            print(f"skate: cannot preload {name}: {_only(e)}", file=sys.stderr)
+
+
+def after_fork():
+    """In a fresh worker."""
+    numpy = sys.modules.get("numpy")
+    if numpy is not None and "numpy.random" in sys.modules:
+        numpy.random.seed(int.from_bytes(os.urandom(4), "little"))
+    random = sys.modules.get("random")
+    if random is not None:
+        random.seed()
+    import faulthandler
+
+    fd = _skate.crash_fd()
+    if fd >= 0:  # what killed it is said in the driver's message
+        faulthandler.enable(fd, all_threads=False)
+
+
+def run_coroutine(coro):
+    """An `async def` task or method: run to its end (one call at a time)."""
+    import asyncio
+
+    global _loop
+    if _loop is None or _loop.is_closed():
+        _loop = asyncio.new_event_loop()
+    return _loop.run_until_complete(coro)
+
+
+_loop = None
+
+
+def check_call(func, skip, args, kwargs):
+    """Called when a call does not fit its function: raises what Python would."""
+    import inspect
+
+    sig = inspect.signature(func, follow_wrapped=False)
+    sig.bind(*([None] * skip), *args, **kwargs)
+
+
+def install():
+    from skate import ref
+
+    _skate.set_hooks(
+        dumps=dumps, dumps_error=dumps_error, load_error=load_error, load_block=load_block, dump_function=dump_function,
+        load_function=load_function, note=note, after_fork=after_fork, run_coroutine=run_coroutine, check_call=check_call,
+        ref_await=ref.await_ref, ref_future=ref.future_of,
+    )
