@@ -1,0 +1,39 @@
+"""Processes of a test's own, found by a mark in their environment, and waiting for their end without sleeping."""
+
+import os
+import select
+import time
+
+
+def marked(tag):
+    """Pids of all processes that carry SKATE_TEST_TAG=tag."""
+    want, out = f"SKATE_TEST_TAG={tag}".encode(), []
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open(f"/proc/{pid}/environ", "rb") as f:
+                if want in f.read().split(b"\0"):
+                    out.append(int(pid))
+        except OSError:
+            pass  # gone meanwhile, or not ours
+    return out
+
+
+def wait_gone(pids, seconds):
+    """Those of pids that still run after at most `seconds` (zombies count as gone)."""
+    deadline, fds = time.monotonic() + seconds, {}
+    for pid in pids:
+        try:
+            fds[os.pidfd_open(pid)] = pid
+        except ProcessLookupError:
+            pass
+    left = dict(fds)
+    poll = select.poll()
+    for fd in fds:
+        poll.register(fd, select.POLLIN)
+    while left and (rest := deadline - time.monotonic()) > 0:
+        for fd, _ in poll.poll(rest * 1000):
+            poll.unregister(fd)
+            left.pop(fd)
+    for fd in fds:
+        os.close(fd)
+    return list(left.values())

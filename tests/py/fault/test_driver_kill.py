@@ -1,0 +1,60 @@
+"""SIGKILL of the driver at a random moment: 0 processes and 0 bytes are left after 0.5 s (SKATE_TEST_ROUNDS rounds, default 8)."""
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+import uuid
+
+from procs import marked, wait_gone
+
+SCRIPT = """
+import sys
+import numpy as np
+import skate as ray
+import skate.data
+print("go", flush=True)
+ray.init(num_cpus=2, object_store_memory=1 << 28)
+
+@ray.remote
+def f(x):
+    return np.full(100_000, x)
+
+@ray.remote
+class A:
+    def g(self, x):
+        return x
+
+a = A.remote()
+while True:
+    refs = [f.remote(i) for i in range(50)] + [a.g.remote(ray.put(np.zeros(50_000))) for _ in range(10)]
+    ray.get(refs)
+    skate.data.range(20_000, override_num_blocks=20).map_batches(lambda b: {"id": b["id"] + 1}).materialize()
+"""
+
+
+def test_nothing_is_left(tmp_path):
+    seed = int(os.environ.get("SKATE_TEST_SEED", random.randrange(1 << 30)))
+    rnd = random.Random(seed)
+    shm = set(os.listdir("/dev/shm"))
+    for i in range(int(os.environ.get("SKATE_TEST_ROUNDS", 8))):
+        tag = uuid.uuid4().hex
+        scratch = tmp_path / str(i)
+        scratch.mkdir()
+        env = dict(os.environ, SKATE_TEST_TAG=tag, TMPDIR=str(scratch))
+        p = subprocess.Popen([sys.executable, "-c", SCRIPT], env=env, stdout=subprocess.PIPE)
+        assert p.stdout.readline() == b"go\n"
+        moment = time.monotonic() + rnd.uniform(0, 1.0)
+        while time.monotonic() < moment:  # a random moment of its work, not a wait for anything
+            p.poll()
+        pids = marked(tag)
+        os.kill(p.pid, signal.SIGKILL)
+        pids += marked(tag)
+        left = wait_gone(set(pids) | set(marked(tag)), 0.5)
+        p.wait()
+        p.stdout.close()
+        assert not left and not marked(tag), f"round {i}, seed {seed}: processes {left or marked(tag)} outlived their driver"
+        assert not list(scratch.iterdir()), f"round {i}, seed {seed}: files left"
+    assert set(os.listdir("/dev/shm")) <= shm

@@ -1,0 +1,29 @@
+"""Every example in the documents runs."""
+
+import glob
+import os
+import re
+import subprocess
+import sys
+
+import pytest
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
+
+
+def blocks():
+    for path in ["README.md", "CONTRIBUTING.md", "ARCHITECTURE.md", *sorted(glob.glob("docs/**/*.md", root_dir=ROOT, recursive=True))]:
+        with open(os.path.join(ROOT, path)) as f:
+            text = f.read()
+        for i, code in enumerate(re.findall(r"^```python\n(.*?)^```", text, re.S | re.M)):
+            yield pytest.param(code, id=f"{path}-{i}")
+
+
+@pytest.mark.parametrize("code", blocks())
+def test_example(code, tmp_path):
+    p = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, timeout=50)
+    assert p.returncode == 0, p.stderr
+    out = p.stdout.splitlines()
+    for line in re.findall(r"^print\(.*\)\s+# (.+)$", code, re.M):  # what the comment behind a print says is what is printed
+        if re.match(r"[\[\d{'\"]", line):
+            assert line.strip() in out, f"printed {out}, the document says {line}"
