@@ -44,7 +44,8 @@ struct sk_exec_conf {
 enum { SK_KIND_EXEC = 0x40u, SK_KIND_STAGE = 0x41u /* kind of arg 0 */ };
 
 struct sk_exec;
-/* Checks feasibility (every stage can run at least once with what the machine has; pools fit together) before anything starts. */
+/* Checks feasibility (every stage can run at least once with what the machine has; pools fit together) before anything starts. The plan must
+ * outlive the run (its blocks, too: the run takes references of its own as it passes them on); stop it before the engine is closed. */
 sk_rc sk_exec_start(struct sk_engine *e, const struct sk_plan *plan, uint32_t root, const struct sk_exec_conf *conf, struct sk_exec **out,
                     struct sk_err *err) SK_MUST_USE;
 /* Next output block in order; the caller owns the reference. SK_EDONE at the end; SK_ETIMEOUT; the job's failure (then *bad = error object

@@ -1,0 +1,224 @@
+/* exec_int.h - shared inside the exec layer: the pure step, the budget, and what run.c does with them.
+ *
+ *     engine events --run.c--> sk_step_ev --step.c--> sk_act list --run.c--> engine calls
+ *
+ * step.c, launch.c, budget.c, stall.c, topo.c, metrics.c and by/<policy>.c are pure: no clock, no engine call, no I/O; they allocate from
+ * pools only. Everything in them belongs to one lock (the engine's). */
+#ifndef SK_EXEC_INT_H
+#define SK_EXEC_INT_H
+
+#include "base/list.h"
+#include "base/pool.h"
+#include "base/vec.h"
+#include "exec/exec.h"
+
+#define SK_NO_STAGE UINT32_MAX
+#define SK_BUNDLE_BLOCKS_MAX 128u /* inputs of one task */
+#define SK_WINDOW_MAX 4096u       /* tasks of a stage between the head of the order and the last one launched */
+
+/* ---- budget.c (pure): bytes, sizes, depth ---------------------------------------------------------------------------------------- */
+
+struct sk_budget {
+    uint64_t limit, used, reserved, peak; /* used: blocks that exist; reserved: promised to tasks; peak of used */
+};
+static inline uint64_t sk_budget_room(const struct sk_budget *b) {
+    uint64_t taken = b->used + b->reserved;
+    return taken < b->limit ? b->limit - taken : 0;
+}
+void sk_budget_reserve(struct sk_budget *b, uint64_t n);
+void sk_budget_unreserve(struct sk_budget *b, uint64_t n);
+void sk_budget_use(struct sk_budget *b, uint64_t *promise, uint64_t n); /* n bytes exist now; *promise shrinks by what they take of it */
+void sk_budget_give(struct sk_budget *b, uint64_t n);                   /* n bytes are gone */
+
+struct sk_size_est { /* learned output of a stage: the larger of mean and recent, by input byte where inputs have sizes */
+    uint64_t n, in_bytes, out_bytes;
+    double recent_ratio, recent_out;
+};
+void sk_size_est_add(struct sk_size_est *e, uint64_t in_bytes, uint64_t out_bytes);
+static inline bool sk_size_est_known(const struct sk_size_est *e) { return e->n > 0; }
+uint64_t sk_size_est_out(const struct sk_size_est *e, uint64_t in_bytes); /* known only; in_bytes 0: of a usual task */
+
+struct sk_slots { /* one resource: how much of it tasks in flight ask for, queued ones included */
+    int64_t total, used;
+    double queued_ns; /* sum over tasks in flight of amount * expected time */
+};
+/* May one more task that takes `amount` and about est_ns (0: unknown) be handed to the engine? *ahead: only as one that will wait. */
+bool sk_slots_admit(const struct sk_slots *s, int64_t amount, int64_t est_ns, uint32_t n_same, bool *ahead);
+
+/* ---- blocks, bundles, tasks -------------------------------------------------------------------------------------------------------- */
+
+struct sk_blk { /* one reference to rows of a block, in exactly one queue */
+    struct sk_blk *next;
+    struct sk_bref ref;
+    uint64_t cost; /* of the budget; 0: existed before the run */
+};
+struct sk_blkq {
+    struct sk_blk *head, *tail;
+    uint32_t n;
+    uint64_t bytes, rows, cost;
+};
+void sk_blkq_push(struct sk_blkq *q, struct sk_blk *b);
+struct sk_blk *sk_blkq_pop(struct sk_blkq *q); /* NULL: empty */
+
+struct sk_bundle { /* input of one task */
+    struct sk_bundle *next;
+    struct sk_blkq q;
+};
+
+struct sk_stask { /* from launch until its last block was passed on and the engine has said its last word */
+    struct sk_list link;     /* in its stage's window, by seq; or among the cancelled */
+    uint64_t id;             /* generation << 32 | slot: what events name it by */
+    uint64_t user;           /* run.c: the engine's task id; 0: not submitted */
+    uint64_t seq;
+    uint32_t stage, actor, unit, n_yields;
+    struct sk_blkq in, held; /* inputs; yields whose turn has not come */
+    uint64_t promise, in_bytes, out_bytes;
+    int64_t est_ns;
+    bool over, cancelled, unknown; /* over: done in the engine */
+};
+
+/* Calls may be sent before the constructor has ended (the engine queues them, and hands its failure to them), but only one until something
+ * came back: an actor that takes long to start should not sit on inputs. */
+enum sk_actor_state { SK_ACTOR_STARTING = 1, SK_ACTOR_READY, SK_ACTOR_GONE };
+struct sk_sactor {
+    enum sk_actor_state state;
+    uint32_t in_flight;
+};
+
+/* Why a stage does not launch one more task now. */
+enum sk_wait { SK_WAIT_NONE, SK_WAIT_INPUT, SK_WAIT_MEMORY, SK_WAIT_RESOURCE, SK_WAIT_CONSUMER, SK_WAIT_TURN, SK_WAIT_OVER, SK_WAIT_N };
+
+struct sk_sstage {
+    /* fixed (topo.c) */
+    enum sk_stage_kind kind;
+    const char *label;
+    uint32_t parent, which;  /* consumer (SK_NO_STAGE: out) and the number of its input that this is */
+    uint32_t n_inputs;
+    const uint32_t *inputs;
+    const struct sk_unit *units;
+    uint32_t n_units;
+    const struct sk_bref *blocks;
+    uint32_t n_blocks;
+    bool source, sized;          /* sized: est_bytes of its units says what a task of it yields (nothing fused to it may make more rows) */
+    bool first;                  /* no task comes before it: it brings data in (a source, or it reads existing blocks) */
+    bool feeder, ramped;         /* feeder: its blocks reach the consumer with no task between; ramped: a LIMIT is downstream */
+    int64_t cpu_e4, gpu_e4, cap_rows, limit, batch_rows;
+    uint32_t pool_min, pool_max, max_in_flight, max_tasks;
+    /* input */
+    struct sk_bundle *ready, *ready_last;
+    struct sk_bundle *open;      /* being coalesced */
+    uint32_t n_ready, next_unit;
+    uint64_t ready_bytes, ready_rows;
+    uint32_t n_ended, turn, frontier; /* inputs that ended; UNION: whose turn it is, and the last input that may start */
+    bool input_ended, ended, cut; /* cut: a LIMIT below is satisfied */
+    int64_t left;                /* LIMIT: rows still to pass */
+    /* tasks */
+    struct sk_list window;
+    uint32_t n_window, in_flight, n_unknown;
+    uint64_t next_seq, promise, held_cost, held_n;
+    uint32_t ramp;
+    struct sk_size_est size;
+    double est_ns;               /* learned time of a task, 0 unknown */
+    struct sk_sactor *actors;    /* [pool_max] */
+    uint32_t n_actors, n_starting; /* made so far (ready, starting or gone); of them starting */
+    /* metrics */
+    enum sk_wait wait;
+    double score;                /* time at its cap, weighted by its share of what was exhausted */
+    int64_t wait_ns[SK_WAIT_N];
+    double busy_slot_ns;         /* integral of tasks in flight */
+    uint32_t score_why;
+    uint64_t tasks_done, retries, rows_in, bytes_in, rows_out, bytes_out, blocks_out, peak_queued_bytes;
+    int64_t task_ns_total, task_ns_max, first_out_ns;
+    uint32_t n_fused;
+    struct sk_task_note_op fused[16];
+};
+
+/* ---- events and actions --------------------------------------------------------------------------------------------------------------- */
+
+enum sk_step_ev_kind { SK_SEV_YIELDED = 1, SK_SEV_DONE, SK_SEV_FAILED, SK_SEV_TICK };
+struct sk_step_ev {
+    enum sk_step_ev_kind kind;
+    uint32_t attempt;        /* of the task */
+    uint64_t task;           /* id */
+    struct sk_bref block;    /* YIELDED: row0 0 */
+    uint64_t cost;           /* YIELDED: bytes in the store */
+    int64_t run_ns;          /* DONE: time in the worker; <= 0: unknown */
+    uint32_t n_fused;        /* DONE: per operator; valid during the call */
+    const struct sk_task_note_op *fused;
+};
+
+enum sk_act_kind { SK_ACT_LAUNCH = 1, SK_ACT_CANCEL, SK_ACT_RELEASE, SK_ACT_ADDREF, SK_ACT_ACTOR_CREATE, SK_ACT_ACTOR_KILL };
+struct sk_act {
+    enum sk_act_kind kind;
+    uint32_t stage, actor;
+    uint64_t id; /* task id (LAUNCH, CANCEL), object (RELEASE, ADDREF) */
+};
+
+struct sk_step_conf {
+    uint64_t memory_bytes, target_min_bytes, target_max_bytes;
+    uint32_t consumer_blocks;
+    bool preserve_order;
+    int64_t cpu_e4, gpu_e4;
+    const struct sk_policy *policy;
+};
+
+struct sk_step {
+    struct sk_step_conf conf;
+    uint32_t n;
+    struct sk_sstage *s;
+    struct sk_budget mem;
+    struct sk_slots cpu, gpu;
+    struct sk_blkq out;          /* for the consumer, in order */
+    uint64_t feed_bytes, feed_held_n; /* of feeders: held + promised bytes, held blocks */
+    uint32_t n_unions, n_flying, n_feeding; /* stages; tasks in the engine; of these, of feeders */
+    bool done, stalled;
+    struct sk_list cancelled;    /* tasks that still run but whose results nobody wants */
+    struct sk_pool blks, bundles, tasks;
+    SK_VEC(struct sk_stask *) slots; /* by task id; free ones chain through free_slots */
+    SK_VEC(uint32_t) free_slots;
+    uint32_t generation;
+    SK_VEC(struct sk_act) acts;  /* made by the last calls; the caller empties it (n = 0) */
+    struct sk_op_view *view;     /* scratch */
+    void *policy_state;
+    int64_t start_ns, now_ns;
+    double consumer_score;
+    uint64_t n_steps, n_forced;
+};
+
+/* topo.c */
+sk_rc sk_step_create(const struct sk_plan *plan, const struct sk_stages *stages, const struct sk_step_conf *conf, struct sk_step **out,
+                     struct sk_err *err) SK_MUST_USE;
+void sk_step_destroy(struct sk_step *x); /* what it still holds is forgotten: sk_step_sweep before */
+/* Feasible on (cpu, gpu)? SK_EINFEASIBLE with the arithmetic. */
+sk_rc sk_step_feasible(const struct sk_step *x, struct sk_err *err) SK_MUST_USE;
+
+/* step.c: each call may append to acts. SK_ENOMEM: the run is over (the state stays sound for the sweep). */
+sk_rc sk_step_start(struct sk_step *x, int64_t now_ns, struct sk_err *err) SK_MUST_USE;
+sk_rc sk_step_event(struct sk_step *x, const struct sk_step_ev *ev, int64_t now_ns, struct sk_err *err) SK_MUST_USE;
+/* The consumer takes the next block: SK_EAGAIN when there is none now, SK_EDONE at the end. */
+sk_rc sk_step_take(struct sk_step *x, int64_t now_ns, struct sk_bref *out, struct sk_err *err) SK_MUST_USE;
+struct sk_stask *sk_step_task(const struct sk_step *x, uint64_t id); /* NULL: over */
+/* Gives up everything held: each callback may be NULL. For the end, however it came. */
+struct sk_sweep {
+    void (*object)(void *ctx, uint64_t oid);
+    void (*task)(void *ctx, struct sk_stask *t);      /* still in the engine */
+    void (*actor)(void *ctx, uint32_t stage, uint32_t actor);
+    void *ctx;
+};
+void sk_step_sweep(struct sk_step *x, const struct sk_sweep *w);
+bool sk_step_check(const struct sk_step *x); /* counters against a recount; budget against the queues */
+
+/* launch.c: what can run, what shall run */
+sk_rc sk_launch_all(struct sk_step *x, struct sk_err *err) SK_MUST_USE;
+bool sk_step_open(const struct sk_step *x, uint32_t si); /* its output is in turn (see UNION) */
+sk_rc sk_step_act(struct sk_step *x, struct sk_act a, struct sk_err *err) SK_MUST_USE;
+static inline bool sk_stage_runs(const struct sk_sstage *s) { return s->kind == SK_STAGE_TASKS || s->kind == SK_STAGE_ACTORS; }
+
+/* stall.c: who waits for what, in words */
+size_t sk_stall_text(const struct sk_step *x, char *buf, size_t cap);
+
+/* metrics.c */
+void sk_metrics_advance(struct sk_step *x, int64_t now_ns); /* attributes the time since the last call */
+void sk_metrics_get(const struct sk_step *x, struct sk_exec_stats *s, struct sk_exec_op_stats *ops, uint32_t cap);
+
+#endif

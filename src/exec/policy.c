@@ -1,0 +1,13 @@
+/* policy.c - scheduling policies by name, over the table that the build makes from exec/by/. */
+#include "exec/exec.h"
+
+extern const struct sk_policy *const sk_exec_table[];
+extern const unsigned sk_exec_table_n;
+
+const struct sk_policy *sk_policy_find(const char *name)
+{
+    for (unsigned i = 0; name && i < sk_exec_table_n; i++)
+        if (strcmp(name, sk_exec_table[i]->name) == 0)
+            return sk_exec_table[i];
+    return NULL;
+}

@@ -1,0 +1,690 @@
+/* exec_sim.c - the pure step under a virtual engine: random pipelines, random time, random deaths, and the Fig. 9 pipeline of the streaming
+ * batch paper. Checked: it ends, nothing stalls, the rows are those of a sequential model and in its order, the output blocks do not
+ * depend on timing, every reference is given back exactly once, memory stays within the limit plus the surprise. */
+#include <math.h>
+
+#include "base/map.h"
+#include "exec/exec_int.h"
+#include "op/op.h"
+#include "test.h"
+
+#define TAG SK_TAG_TEST
+#define MAXS 10u
+#define ROW_BYTES 1000u
+
+struct blk { /* a block that exists: its rows by number */
+    uint64_t oid, refs, bytes;
+    uint32_t n;
+    uint64_t row[];
+};
+
+struct stage { /* what a stage of the simulation does */
+    uint32_t times, of;  /* each row gives `times` rows; then 1 of `of` is kept */
+    double sec;          /* of a task, mean */
+    double sec_row;
+    bool at_end;         /* yields at the end, not on the way */
+    uint64_t frame;      /* bytes of a row; 0: ROW_BYTES */
+    uint32_t block_rows; /* rows a block; 0: by target */
+};
+
+struct task {
+    struct task *next;
+    uint64_t id;
+    uint32_t stage, actor;
+    struct blk *out[512];
+    uint32_t n_out, n_yielded;
+    double begin, dur;
+    bool started, dead;
+};
+
+struct ev { double t; uint64_t order; enum { E_YIELD, E_DONE, E_TAKE } kind; struct task *task; };
+
+struct sim {
+    struct sk_plan *plan;
+    struct sk_stages st;
+    struct sk_step *x;
+    struct stage s[MAXS];     /* by plan node */
+    struct sk_step_conf conf;
+    double now, sigma, pause, deaths;
+    uint64_t rng, next_oid, order;
+    struct sk_map blks;
+    SK_VEC(struct ev) heap;
+    struct task *queue, *queue_last;
+    int64_t cpu, gpu;
+    bool actor_busy[MAXS][64];
+    SK_VEC(uint64_t) rows;    /* taken by the consumer */
+    SK_VEC(uint32_t) sizes;   /* rows of each block taken */
+    uint64_t unit_rows[4096];
+    uint64_t peak, max_task, max_over, n_forced, n_launched, n_retries;
+    double busy_cpu;
+};
+
+static uint64_t mix(uint64_t v)
+{
+    v = (v ^ (v >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
+    v = (v ^ (v >> 27)) * UINT64_C(0x94d049bb133111eb);
+    return v ^ (v >> 31);
+}
+
+static double uniform(struct sim *m)
+{
+    m->rng = m->rng * UINT64_C(6364136223846793005) + 1442695040888963407u;
+    return (double)(mix(m->rng) >> 11) / 9007199254740992.0;
+}
+
+static double lognormal(struct sim *m)
+{
+    if (m->sigma <= 0)
+        return 1;
+    double n = sqrt(-2 * log(uniform(m) + 1e-12)) * cos(6.283185307179586 * uniform(m));
+    return exp(m->sigma * n - m->sigma * m->sigma / 2);
+}
+
+/* ---- virtual engine ------------------------------------------------------------------------------------------------------------------ */
+
+static void at(struct sim *m, double t, int kind, struct task *task)
+{
+    struct ev e = {t, ++m->order, (unsigned)kind, task};
+    CHECK(sk_vec_push(&m->heap, TAG, e));
+    uint32_t i = m->heap.n - 1;
+    while (i && (m->heap.p[(i - 1) / 2].t > t || (!(m->heap.p[(i - 1) / 2].t < t) && m->heap.p[(i - 1) / 2].order > e.order))) {
+        m->heap.p[i] = m->heap.p[(i - 1) / 2];
+        i = (i - 1) / 2;
+    }
+    m->heap.p[i] = e;
+}
+
+static bool before(const struct ev *a, const struct ev *b)
+{
+    return a->t < b->t || (!(b->t < a->t) && a->order < b->order);
+}
+
+static struct ev pop(struct sim *m)
+{
+    struct ev top = m->heap.p[0], e = m->heap.p[--m->heap.n];
+    uint32_t i = 0;
+    for (;;) {
+        uint32_t c = 2 * i + 1;
+        if (c >= m->heap.n)
+            break;
+        if (c + 1 < m->heap.n && before(&m->heap.p[c + 1], &m->heap.p[c]))
+            c++;
+        if (before(&e, &m->heap.p[c]))
+            break;
+        m->heap.p[i] = m->heap.p[c];
+        i = c;
+    }
+    m->heap.p[i] = e;
+    return top;
+}
+
+static struct blk *new_blk(struct sim *m, const uint64_t *rows, uint32_t n, uint64_t bytes)
+{
+    struct blk *b = sk_alloc(TAG, sizeof *b + n * sizeof *rows);
+    CHECK(b);
+    b->oid = ++m->next_oid;
+    b->refs = 1;
+    b->n = n;
+    b->bytes = bytes;
+    memcpy(b->row, rows, n * sizeof *rows);
+    CHECK_OK(sk_map_put(&m->blks, b->oid, b));
+    return b;
+}
+
+static void unref(struct sim *m, uint64_t oid)
+{
+    struct blk *b = sk_map_get(&m->blks, oid);
+    CHECK_MSG(b && b->refs, "object %llu is given back once too often", (unsigned long long)oid);
+    if (--b->refs)
+        return;
+    sk_map_del(&m->blks, oid);
+    sk_free(b);
+}
+
+static uint32_t apply(const struct stage *s, uint32_t node, uint64_t row, uint64_t *out)
+{
+    uint32_t n = 0;
+    for (uint32_t j = 0; j < s->times; j++) {
+        uint64_t r = mix(row * 31 + j + 7919 * (uint64_t)node);
+        if (s->of <= 1 || r % s->of == 0)
+            out[n++] = r;
+    }
+    return n;
+}
+
+/* Rows of a task's output: every node of the chain in turn. Returns the number. */
+static uint32_t compute(const struct sim *m, const struct sk_stage *st, const uint64_t *in, uint32_t n, uint64_t **out)
+{
+    uint64_t *a = sk_memdup(TAG, in, n * sizeof *in);
+    for (uint32_t k = 0; k < st->n_nodes; k++) {
+        const struct stage *s = &m->s[st->nodes[k]];
+        uint64_t *b = sk_alloc(TAG, ((uint64_t)n * s->times + 1) * sizeof *b);
+        uint32_t nb = 0;
+        CHECK(a && b);
+        for (uint32_t i = 0; i < n; i++)
+            nb += apply(s, st->nodes[k], a[i], b + nb);
+        sk_free(a);
+        a = b;
+        n = nb;
+    }
+    *out = a;
+    return n;
+}
+
+static void unit_ids(const struct sim *m, uint32_t node, uint32_t unit, uint64_t *out)
+{
+    for (uint64_t i = 0; i < m->unit_rows[unit]; i++)
+        out[i] = mix((uint64_t)node << 48 | (uint64_t)unit << 24 | i);
+}
+
+static void launch(struct sim *m, uint64_t id)
+{
+    struct sk_stask *t = sk_step_task(m->x, id);
+    CHECK(t);
+    const struct sk_stage *st = &m->st.s[t->stage];
+    const struct sk_sstage *ss = &m->x->s[t->stage];
+    uint64_t *in = sk_alloc(TAG, 200000 * sizeof *in), *out;
+    uint32_t n = 0;
+    CHECK(in);
+    if (ss->source) {
+        n = (uint32_t)m->unit_rows[t->unit];
+        unit_ids(m, st->nodes[0], t->unit, in);
+    }
+    for (const struct sk_blk *b = t->in.head; b; b = b->next) {
+        const struct blk *k = sk_map_get(&m->blks, b->ref.oid);
+        CHECK(k && b->ref.row0 + b->ref.n_rows <= k->n);
+        memcpy(in + n, k->row + b->ref.row0, b->ref.n_rows * sizeof *in);
+        n += (uint32_t)b->ref.n_rows;
+        CHECK_LT(n, 200000);
+    }
+    uint32_t n_in = n;
+    n = compute(m, st, in, n, &out);
+    const struct stage *last = &m->s[st->nodes[st->n_nodes - 1]], *first = &m->s[st->nodes[0]];
+    if (st->cap_rows >= 0 && n > st->cap_rows)
+        n = (uint32_t)st->cap_rows;
+    struct task *k = sk_calloc(TAG, sizeof *k);
+    CHECK(k);
+    k->id = id;
+    k->stage = t->stage;
+    k->actor = t->actor;
+    uint64_t row_bytes = last->frame ? last->frame : ROW_BYTES, total = 0;
+    uint32_t per = last->block_rows ? last->block_rows : (uint32_t)SK_MAX(m->conf.target_max_bytes / row_bytes, 1);
+    for (uint32_t i = 0; i < n; i += per) {
+        uint32_t c = SK_MIN(per, n - i);
+        CHECK_LT(k->n_out, SK_COUNT(k->out));
+        k->out[k->n_out++] = new_blk(m, out + i, c, c * row_bytes);
+        total += c * row_bytes;
+    }
+    m->max_task = SK_MAX(m->max_task, total);
+    k->dur = (first->sec + first->sec_row * n_in) * lognormal(m);
+    while (uniform(m) < m->deaths) { /* its worker dies on the way: all again */
+        k->dur += (first->sec + first->sec_row * n_in) * lognormal(m);
+        m->n_retries++;
+    }
+    sk_free(in);
+    sk_free(out);
+    t->user = (uint64_t)(uintptr_t)k;
+    if (m->queue_last)
+        m->queue_last->next = k;
+    else
+        m->queue = k;
+    m->queue_last = k;
+    m->n_launched++;
+}
+
+/* Starts what fits, in order of submission. */
+static void dispatch(struct sim *m)
+{
+    struct task *prev = NULL;
+    for (struct task *k = m->queue, *next; k; k = next) {
+        const struct sk_sstage *s = &m->x->s[k->stage];
+        bool actor = s->kind == SK_STAGE_ACTORS;
+        next = k->next;
+        if (actor ? m->actor_busy[k->stage][k->actor] : (m->cpu < s->cpu_e4 || m->gpu < s->gpu_e4)) {
+            prev = k;
+            continue;
+        }
+        if (actor) {
+            m->actor_busy[k->stage][k->actor] = true;
+        } else {
+            m->cpu -= s->cpu_e4;
+            m->gpu -= s->gpu_e4;
+        }
+        if (prev)
+            prev->next = next;
+        else
+            m->queue = next;
+        if (m->queue_last == k)
+            m->queue_last = prev;
+        k->started = true;
+        k->begin = m->now;
+        m->busy_cpu += k->dur * (double)s->cpu_e4 / 1e4;
+        const struct sk_stage *st = &m->st.s[k->stage];
+        bool at_end = m->s[st->nodes[st->n_nodes - 1]].at_end;
+        for (uint32_t i = 0; i < k->n_out; i++)
+            at(m, m->now + k->dur * (at_end ? 1 : (i + 1.0) / k->n_out), E_YIELD, k);
+        at(m, m->now + k->dur, E_DONE, k);
+    }
+}
+
+static int64_t ns(double sec)
+{
+    return (int64_t)(sec * 1e9);
+}
+
+static void over(struct sim *m, struct task *k, bool failed)
+{
+    struct sk_err err = {0};
+    struct sk_step_ev ev = {.kind = failed ? SK_SEV_FAILED : SK_SEV_DONE, .task = k->id, .run_ns = ns(k->dur)};
+    for (uint32_t i = k->n_yielded; i < k->n_out; i++)
+        unref(m, k->out[i]->oid);
+    CHECK_OK_ERR(sk_step_event(m->x, &ev, ns(m->now), &err), &err);
+    sk_free(k);
+}
+
+/* A launch that was not forced leaves used + promised within the limit; what exceeds it can only be yields beyond a promise. */
+static void check_promises(struct sim *m, bool forced, bool promised)
+{
+    uint64_t taken = m->x->mem.used + m->x->mem.reserved;
+    if (promised && !forced)
+        CHECK_MSG(taken <= m->conf.memory_bytes, "launched with %llu taken of %llu", (unsigned long long)taken, (unsigned long long)m->conf.memory_bytes);
+    m->max_over = SK_MAX(m->max_over, m->x->mem.used > m->conf.memory_bytes ? m->x->mem.used - m->conf.memory_bytes : 0);
+}
+
+static void acts(struct sim *m)
+{
+    bool forced = m->x->n_forced != m->n_forced, promised = false;
+    m->n_forced = m->x->n_forced;
+    for (uint32_t i = 0; i < m->x->acts.n; i++) {
+        struct sk_act a = m->x->acts.p[i];
+        switch (a.kind) {
+        case SK_ACT_LAUNCH:
+            promised = promised || sk_step_task(m->x, a.id)->promise;
+            launch(m, a.id);
+            break;
+        case SK_ACT_CANCEL:
+            ((struct task *)(uintptr_t)sk_step_task(m->x, a.id)->user)->dead = true;
+            break;
+        case SK_ACT_RELEASE:
+            unref(m, a.id);
+            break;
+        case SK_ACT_ADDREF:
+            ((struct blk *)sk_map_get(&m->blks, a.id))->refs++;
+            break;
+        case SK_ACT_ACTOR_CREATE:
+            m->cpu -= m->x->s[a.stage].cpu_e4;
+            break;
+        case SK_ACT_ACTOR_KILL:
+            m->cpu += m->x->s[a.stage].cpu_e4;
+            break;
+        }
+    }
+    m->x->acts.n = 0;
+    check_promises(m, forced, promised);
+    dispatch(m);
+    m->peak = SK_MAX(m->peak, m->x->mem.used);
+    CHECK(sk_step_check(m->x));
+    CHECK_MSG(!m->x->stalled, "stalled at %g s", m->now);
+}
+
+static void on(struct sim *m, struct ev e)
+{
+    struct sk_err err = {0};
+    struct task *k = e.task;
+    m->now = e.t;
+    if (e.kind == E_YIELD) {
+        if (k->dead)
+            return;
+        struct blk *b = k->out[k->n_yielded++];
+        struct sk_step_ev ev = {.kind = SK_SEV_YIELDED, .task = k->id, .block = {b->oid, 0, b->n, b->bytes}, .cost = b->bytes};
+        CHECK_OK_ERR(sk_step_event(m->x, &ev, ns(m->now), &err), &err);
+        acts(m);
+    } else if (e.kind == E_DONE) {
+        const struct sk_sstage *s = &m->x->s[k->stage];
+        if (s->kind == SK_STAGE_ACTORS) {
+            m->actor_busy[k->stage][k->actor] = false;
+        } else {
+            m->cpu += s->cpu_e4;
+            m->gpu += s->gpu_e4;
+        }
+        over(m, k, k->dead);
+        acts(m);
+    }
+}
+
+/* The consumer: as much as there is, or one and then a pause. */
+static void consume(struct sim *m, double *wake)
+{
+    struct sk_bref b;
+    while (m->now >= *wake) {
+        sk_rc rc = sk_step_take(m->x, ns(m->now), &b, NULL);
+        if (rc != SK_OK)
+            return;
+        const struct blk *k = sk_map_get(&m->blks, b.oid);
+        CHECK(k && b.row0 + b.n_rows <= k->n);
+        for (uint64_t i = 0; i < b.n_rows; i++)
+            CHECK(sk_vec_push(&m->rows, TAG, k->row[b.row0 + i]));
+        CHECK(sk_vec_push(&m->sizes, TAG, (uint32_t)b.n_rows));
+        unref(m, b.oid);
+        acts(m);
+        if (m->pause > 0) {
+            *wake = m->now + m->pause * lognormal(m);
+            at(m, *wake, E_TAKE, NULL);
+        }
+    }
+}
+
+static void run(struct sim *m, uint32_t root, const char *policy)
+{
+    struct sk_err err = {0};
+    m->conf.policy = sk_policy_find(policy);
+    CHECK(m->conf.policy);
+    sk_map_init(&m->blks, TAG);
+    m->next_oid = 1000000;
+    m->cpu = m->conf.cpu_e4;
+    m->gpu = m->conf.gpu_e4;
+    CHECK_OK_ERR(sk_plan_stages(m->plan, root, &m->st, &err), &err);
+    CHECK_OK_ERR(sk_step_create(m->plan, &m->st, &m->conf, &m->x, &err), &err);
+    CHECK_OK_ERR(sk_step_feasible(m->x, &err), &err);
+    for (uint32_t i = 0; i < m->st.n; i++) /* existing blocks */
+        for (uint32_t b = 0; b < m->x->s[i].n_blocks; b++) {
+            uint64_t rows[16];
+            const struct sk_bref *r = &m->x->s[i].blocks[b];
+            for (uint32_t j = 0; j < r->n_rows; j++)
+                rows[j] = mix(r->oid << 20 | j);
+            struct blk *k = new_blk(m, rows, (uint32_t)r->n_rows, r->bytes);
+            sk_map_del(&m->blks, k->oid);
+            k->oid = r->oid;
+            CHECK_OK(sk_map_put(&m->blks, k->oid, k));
+        }
+    double wake = 0;
+    CHECK_OK_ERR(sk_step_start(m->x, 0, &err), &err);
+    acts(m);
+    consume(m, &wake);
+    uint64_t n = 0;
+    while (m->heap.n) {
+        on(m, pop(m));
+        consume(m, &wake);
+        CHECK_MSG(++n < 3000000, "does not end");
+    }
+    struct sk_bref b;
+    CHECK_RC(sk_step_take(m->x, ns(m->now), &b, NULL), SK_EDONE);
+}
+
+static void finish(struct sim *m)
+{
+    for (struct task *k = m->queue, *next; k; k = next) { /* cancelled and never started */
+        next = k->next;
+        CHECK(k->dead);
+        over(m, k, true);
+    }
+    m->queue = m->queue_last = NULL;
+    acts(m);
+    CHECK_EQ(m->x->mem.used, 0);
+    CHECK_EQ(m->x->mem.reserved, 0);
+    CHECK_EQ(m->x->tasks.n_used, 0);
+    sk_step_sweep(m->x, &(struct sk_sweep){0});
+    for (uint32_t i = 0; i < m->st.n; i++)
+        for (uint32_t b = 0; b < m->x->s[i].n_blocks; b++)
+            unref(m, m->x->s[i].blocks[b].oid);
+    CHECK_MSG(m->blks.n == 0, "%u objects were never given back", m->blks.n);
+    sk_map_deinit(&m->blks);
+    sk_step_destroy(m->x);
+    sk_stages_free(&m->st);
+    sk_vec_free(&m->heap);
+    sk_plan_destroy(m->plan, NULL, NULL);
+}
+
+/* ---- the sequential model -------------------------------------------------------------------------------------------------------------- */
+
+struct rows { uint64_t *p; uint32_t n, cap; };
+
+static void model(const struct sim *m, uint32_t node, struct rows *out)
+{
+    const struct sk_node_desc *d = &sk_plan_get(m->plan, node)->d;
+    uint32_t from = out->n;
+    for (uint32_t i = 0; i < d->n_inputs; i++)
+        model(m, d->inputs[i], out);
+    for (uint32_t u = 0; u < d->n_units; u++)
+        for (uint64_t i = 0; i < m->unit_rows[u]; i++)
+            CHECK(sk_vec_push(out, TAG, mix((uint64_t)node << 48 | (uint64_t)u << 24 | i)));
+    for (uint32_t b = 0; b < d->n_blocks; b++)
+        for (uint32_t j = 0; j < d->blocks[b].n_rows; j++)
+            CHECK(sk_vec_push(out, TAG, mix(d->blocks[b].oid << 20 | j)));
+    if (d->op->props & SK_OP_LIMIT)
+        out->n = (uint32_t)SK_MIN((int64_t)out->n, from + d->limit);
+    if (d->op->props & (SK_OP_LIMIT | SK_OP_UNION) || d->n_blocks)
+        return;
+    uint32_t n = out->n - from;
+    uint64_t *in = sk_memdup(TAG, out->p + from, n * sizeof *in), tmp[64];
+    out->n = from;
+    for (uint32_t i = 0; i < n; i++) {
+        uint32_t c = apply(&m->s[node], node, in[i], tmp);
+        for (uint32_t j = 0; j < c; j++)
+            CHECK(sk_vec_push(out, TAG, tmp[j]));
+    }
+    sk_free(in);
+}
+
+/* ---- random pipelines ------------------------------------------------------------------------------------------------------------------------ */
+
+static uint32_t add(struct sim *m, const char *op, struct sk_node_desc d, const uint32_t *in, uint32_t n_in)
+{
+    struct sk_err err = {0};
+    uint32_t id;
+    d.op = sk_op_find(op);
+    d.inputs = in;
+    d.n_inputs = n_in;
+    CHECK_OK_ERR(sk_plan_add(m->plan, &d, &id, &err), &err);
+    CHECK_LT(id, MAXS);
+    return id;
+}
+
+static uint32_t random_source(struct sim *m, uint32_t n_units, bool est, bool blocks, bool exact)
+{
+    struct sk_unit units[300];
+    struct sk_bref brefs[300];
+    uint32_t node = sk_plan_n_nodes(m->plan);
+    for (uint32_t i = 0; i < n_units; i++) {
+        units[i] = (struct sk_unit){{"", 0}, -1, est ? (int64_t)(m->unit_rows[i] * ROW_BYTES) : -1};
+        brefs[i] = (struct sk_bref){node * 1000 + i + 1, 0, 1 + i % 9, (1 + i % 9) * ROW_BYTES};
+    }
+    m->s[node] = (struct stage){.times = 1, .of = 1, .sec = 0.001, .sec_row = 0.0005};
+    if (blocks)
+        return add(m, "blocks", (struct sk_node_desc){.blocks = brefs, .n_blocks = n_units}, NULL, 0);
+    return add(m, "read", (struct sk_node_desc){.units = units, .n_units = n_units, .cpu_e4 = 10000, .max_tasks = exact ? 1000 : 0}, NULL, 0);
+}
+
+/* The shape of the pipeline comes from `shape`, its timing from `timing`. */
+static uint32_t random_plan(struct sim *m, uint64_t shape, bool exact)
+{
+    static const struct { uint32_t times, of; } RATIO[] = {{1, 1}, {1, 1}, {2, 1}, {1, 2}, {5, 1}, {1, 10}, {20, 1}, {0, 1}, {3, 2}};
+    uint64_t keep = m->rng;
+    m->rng = shape;
+    CHECK_OK(sk_plan_create(&m->plan, NULL));
+    uint32_t n_units = (uint32_t)(uniform(m) * (uniform(m) < 0.2 ? 200 : 30));
+    for (uint32_t i = 0; i < SK_COUNT(m->unit_rows); i++)
+        m->unit_rows[i] = exact ? 10 : (uint64_t)(uniform(m) * uniform(m) * 40);
+    uint32_t at_node = random_source(m, n_units, exact || uniform(m) < 0.5, !exact && uniform(m) < 0.1, exact);
+    if (!exact && uniform(m) < 0.25) {
+        uint32_t in[3] = {at_node, random_source(m, (uint32_t)(uniform(m) * 20), false, uniform(m) < 0.2, false), 0}, n = 2;
+        if (uniform(m) < 0.5)
+            in[n++] = random_source(m, (uint32_t)(uniform(m) * 5), true, false, false);
+        at_node = add(m, "union", (struct sk_node_desc){0}, in, n);
+    }
+    double grow = 1;
+    uint32_t n = (uint32_t)(uniform(m) * 6), actors_cpu = 0;
+    while (n-- && sk_plan_n_nodes(m->plan) < MAXS) {
+        uint32_t node = sk_plan_n_nodes(m->plan);
+        if (uniform(m) < 0.15) {
+            at_node = add(m, "limit", (struct sk_node_desc){.limit = (int64_t)(uniform(m) * 300)}, &at_node, 1);
+            continue;
+        }
+        uint32_t r = exact ? (uniform(m) < 0.5 ? 0 : 2) : (uint32_t)(uniform(m) * SK_COUNT(RATIO));
+        if (grow * RATIO[r].times / RATIO[r].of > 40)
+            r = 0;
+        if (!RATIO[r].times && uniform(m) < 0.7)
+            r = 0;
+        grow *= (double)RATIO[r].times / RATIO[r].of;
+        m->s[node] = (struct stage){.times = RATIO[r].times, .of = RATIO[r].of, .sec = 0.001, .sec_row = 0.0001 * exp(uniform(m) * 5),
+                                    .at_end = uniform(m) < 0.3};
+        struct sk_node_desc d = {.cpu_e4 = uniform(m) < 0.8 ? 10000 : 5000, .batch_rows = uniform(m) < 0.3 ? (int64_t)(uniform(m) * 30) : 0};
+        if (uniform(m) < 0.3 && actors_cpu < 2) {
+            d.pool_min = 1;
+            d.pool_max = 1 + (uint32_t)(uniform(m) * 3);
+            d.cpu_e4 = 10000;
+            actors_cpu++;
+        } else if (uniform(m) < 0.1) {
+            d.max_tasks = 1 + (uint32_t)(uniform(m) * 3);
+        }
+        at_node = add(m, uniform(m) < 0.3 && m->s[node].times == 1 && m->s[node].of == 1 ? "map" : "map_batches", d, &at_node, 1);
+    }
+    m->rng = keep;
+    return at_node;
+}
+
+static void setup(struct sim *m, uint64_t timing, double memory_rows)
+{
+    *m = (struct sim){.rng = timing, .sigma = 1};
+    m->conf = (struct sk_step_conf){.memory_bytes = (uint64_t)(memory_rows * ROW_BYTES), .target_min_bytes = 4 * ROW_BYTES,
+                                    .target_max_bytes = 16 * ROW_BYTES, .preserve_order = true, .cpu_e4 = 40000, .gpu_e4 = 0};
+    m->sigma = uniform(m) * 1.2;
+    m->pause = uniform(m) < 0.4 ? uniform(m) * 0.05 : 0;
+    m->deaths = uniform(m) < 0.4 ? 0.2 : 0;
+    m->conf.consumer_blocks = uniform(m) < 0.3 ? 1 + (uint32_t)(uniform(m) * 4) : 0;
+}
+
+static void check_rows(struct sim *m, uint32_t root)
+{
+    struct rows want = {0};
+    model(m, root, &want);
+    CHECK_EQ(m->rows.n, want.n);
+    CHECK_MEM_EQ(m->rows.p, want.p, want.n * sizeof *want.p);
+    sk_vec_free(&want);
+}
+
+static double worst; /* memory over the limit, in tasks */
+
+static void one_random(uint64_t shape, bool exact)
+{
+    struct sim *a = sk_alloc(TAG, sizeof *a), *b = sk_alloc(TAG, sizeof *b);
+    const double memory[] = {1e5, 40, 200, 20, 1000};
+    for (uint32_t k = 0; k < 3; k++) {
+        struct sim *m = k ? b : a;
+        setup(m, mix(shape * 3 + k), memory[mix(shape + k) % SK_COUNT(memory)]);
+        uint32_t root = random_plan(m, shape, exact);
+        if (getenv("SIM_VERBOSE")) {
+            char text[4000];
+            sk_plan_explain(m->plan, root, text, sizeof text);
+            fprintf(stderr, "%s# memory %llu\n", text, (unsigned long long)m->conf.memory_bytes);
+        }
+        run(m, root, k == 2 && mix(shape) % 4 == 0 ? "upstream" : "downstream");
+        check_rows(m, root);
+        /* Where sizes repeat: one surprise for each stage, its first task. Where they vary at random: what can be in flight. */
+        uint64_t most = m->max_task * (exact ? m->st.n : 8 + m->st.n);
+        CHECK_MSG(m->max_over <= most, "memory %llu over %llu; largest task %llu, forced %llu", (unsigned long long)m->max_over,
+                  (unsigned long long)m->conf.memory_bytes, (unsigned long long)m->max_task, (unsigned long long)m->x->n_forced);
+        worst = SK_MAX(worst, m->max_task ? (double)m->max_over / (double)m->max_task : 0);
+        finish(m);
+        if (!k)
+            continue;
+        CHECK_EQ(a->sizes.n, b->sizes.n); /* other timing, other memory, other policy: the same blocks */
+        CHECK_MEM_EQ(a->sizes.p, b->sizes.p, a->sizes.n * sizeof *a->sizes.p);
+        sk_vec_free(&b->rows);
+        sk_vec_free(&b->sizes);
+    }
+    sk_vec_free(&a->rows);
+    sk_vec_free(&a->sizes);
+    sk_free(a);
+    sk_free(b);
+}
+
+static void many_random(bool exact, int n)
+{
+    uint64_t seed = getenv("SIM_SHAPE") ? strtoull(getenv("SIM_SHAPE"), NULL, 0) : 0;
+    if (seed) {
+        one_random(seed, exact);
+        return;
+    }
+    for (int i = 0; i < n; i++) {
+        uint64_t shape = test_rand() | 1;
+        if (getenv("SIM_VERBOSE"))
+            fprintf(stderr, "SIM_SHAPE=%llu\n", (unsigned long long)shape);
+        one_random(shape, exact);
+    }
+    printf("# memory over the limit at worst: %.2f times the largest task's output\n", worst);
+}
+
+TEST_SLOW(random_pipelines, 60)
+{
+    many_random(false, test_rounds(test_sanitized() ? 100 : 2000));
+}
+
+TEST_SLOW(random_pipelines_exact_sizes, 60)
+{
+    many_random(true, test_rounds(test_sanitized() ? 50 : 1000));
+}
+
+/* ---- Fig. 9 ------------------------------------------------------------------------------------------------------------------------------------ */
+
+static double fig9(bool order, uint32_t frames, double sigma, uint64_t seed, const char *policy, bool est, uint64_t *peak, double *work)
+{
+    struct sim *m = sk_alloc(TAG, sizeof *m);
+    const uint64_t frame = 100u << 20;
+    *m = (struct sim){.rng = seed, .sigma = sigma};
+    m->conf = (struct sk_step_conf){.memory_bytes = frames * frame, .target_min_bytes = 1 << 20, .target_max_bytes = 128u << 20,
+                                    .preserve_order = order, .cpu_e4 = 80000, .gpu_e4 = 40000};
+    CHECK_OK(sk_plan_create(&m->plan, NULL));
+    struct sk_unit units[160];
+    for (uint32_t i = 0; i < 160; i++) {
+        units[i] = (struct sk_unit){{"", 0}, -1, est ? (int64_t)(5 * frame) : -1};
+        m->unit_rows[i] = 5;
+    }
+    uint32_t at_node = add(m, "read", (struct sk_node_desc){.units = units, .n_units = 160, .cpu_e4 = 10000, .max_tasks = 160}, NULL, 0);
+    m->s[0] = (struct stage){.times = 1, .of = 1, .sec = 5, .at_end = true, .frame = frame, .block_rows = 1};
+    at_node = add(m, "map_batches", (struct sk_node_desc){.cpu_e4 = 10000}, &at_node, 1); /* max_tasks differs: not fused */
+    m->s[1] = (struct stage){.times = 1, .of = 1, .sec = 0.5, .at_end = true, .frame = frame, .block_rows = 1};
+    at_node = add(m, "map_batches", (struct sk_node_desc){.gpu_e4 = 10000}, &at_node, 1);
+    m->s[2] = (struct stage){.times = 0, .of = 1, .sec = 0.5};
+    run(m, at_node, policy);
+    CHECK_EQ(m->st.n, 3);
+    double t = m->now;
+    *peak = m->peak / frame;
+    *work = m->busy_cpu / 8;
+    finish(m);
+    sk_vec_free(&m->rows);
+    sk_vec_free(&m->sizes);
+    sk_free(m);
+    return t;
+}
+
+TEST_SLOW(fig9_of_the_streaming_batch_paper, 60)
+{
+    static const struct { uint32_t m; double des, bound; } ROW[] = {{7, 1040, 800}, {10, 960, 800}, {20, 351, 267}, {30, 211, 160}, {40, 175, 150},
+                                                                    {60, 154.5, 150}, {80, 153, 150}, {100, 153, 150}, {160, 153, 150}, {400, 153, 150}};
+    printf("# Fig. 9: 8 CPU, 4 GPU, 160 loads x 5 s -> 5 frames; seconds\n"
+           "#    M | DES down-first H=1 | here | sizes unknown | upstream policy | bound | peak frames\n");
+    for (uint32_t i = 0; i < SK_COUNT(ROW); i++) {
+        uint64_t peak, p2, p3;
+        double work;
+        double t = fig9(true, ROW[i].m, 0, 1, "downstream", true, &peak, &work);
+        double u = fig9(true, ROW[i].m, 0, 1, "downstream", false, &p2, &work);
+        double up = fig9(true, ROW[i].m, 0, 1, "upstream", true, &p3, &work);
+        printf("# %4u | %18.1f | %6.1f | %6.1f | %6.1f | %5.0f | %llu %llu %llu\n", ROW[i].m, ROW[i].des, t, u, up, ROW[i].bound,
+               (unsigned long long)peak, (unsigned long long)p2, (unsigned long long)p3);
+        CHECK_MSG(t <= ROW[i].des * 1.03, "M=%u: %g s, the simulation of the design has %g", ROW[i].m, t, ROW[i].des);
+        CHECK_LE(peak, ROW[i].m);
+    }
+    printf("# lognormal durations, makespan / (CPU work / 8), mean of 5 seeds\n");
+    static const double SIGMA[] = {0.3, 1.0};
+    static const uint32_t M[] = {30, 40, 60, 160};
+    for (uint32_t s = 0; s < SK_COUNT(SIGMA); s++)
+        for (uint32_t i = 0; i < SK_COUNT(M); i++) {
+            double sum[2] = {0}, work;
+            uint64_t peak;
+            for (uint64_t seed = 1; seed <= 10; seed++)
+                for (int order = 0; order < 2; order++)
+                    sum[order] += fig9(order, M[i], SIGMA[s], seed, "downstream", true, &peak, &work) / work;
+            printf("# sigma %.1f M %3u: any order %.3f, order kept %.3f\n", SIGMA[s], M[i], sum[0] / 10, sum[1] / 10);
+        }
+}
