@@ -138,7 +138,7 @@ def ensure_engine() -> None:
     if not _skate.in_worker():
         from skate import serialize
 
-        _skate.preload(serialize.preload_note(imports=["numpy", "pyarrow", "pyarrow.compute", "skate.data.stage"]))
+        _skate.preload(serialize.preload_note(["numpy", "pyarrow", "pyarrow.compute", "skate.data.stage"]))
 
 
 def conf(context: DataContext) -> dict[str, Any]:

@@ -1,0 +1,108 @@
+"""What users see when something goes wrong: their own exception, once, with operator and place."""
+import os
+
+import pytest
+
+import skate
+import skate.data as sd
+
+
+class MyError(Exception):
+    pass
+
+
+def fail_at_70(r):
+    if r["id"] == 70:
+        raise MyError("seventy")
+    return r
+
+
+@pytest.mark.parametrize("how", ["rows", "batches", "actor"])
+def test_the_users_own_exception(how):
+    def batch(b):
+        if 70 in b["id"]:
+            raise MyError("seventy")
+        return b
+
+    class Model:
+        def __call__(self, b):
+            return batch(b)
+
+    ds = sd.range(1000, override_num_blocks=4)
+    ds = {"rows": lambda: ds.map(fail_at_70), "batches": lambda: ds.map_batches(batch), "actor": lambda: ds.map_batches(Model, concurrency=1)}[how]()
+    with pytest.raises(MyError) as e:
+        ds.take_all()
+    text = str(e.value)
+    assert "seventy" in text.splitlines()[0]
+    assert "input row" in text + "".join(getattr(e.value, "__notes__", []))
+    assert {"rows": "Map(fail_at_70)", "batches": "MapBatches(batch)", "actor": "MapBatches(Model)"}[how] in text + "".join(getattr(e.value, "__notes__", []))
+    assert sd.range(3).map_batches(lambda b: b).count() == 3, "the engine goes on"
+
+
+def test_constructor_error():
+    class Bad:
+        def __init__(self):
+            raise LookupError("no model")
+
+        def __call__(self, b):
+            return b
+
+    with pytest.raises(Exception, match="no model"):
+        sd.range(10).map_batches(Bad, concurrency=1).take_all()
+
+
+def test_wrong_returns():
+    for fn, words in ((lambda b: None, "returned None"), (lambda b: {"a": [1], "b": [1, 2]}, "different lengths"), (lambda b: {"a": 5}, "one value per row")):
+        with pytest.raises((TypeError, ValueError), match=words):
+            sd.range(10).map_batches(fn).take_all()
+
+
+def test_what_cannot_be_sent():
+    import threading
+
+    lock = threading.Lock()
+    with pytest.raises(TypeError, match="[Ll]ock"):
+        sd.range(3).map(lambda r: lock and r).take_all()
+
+
+def test_a_killed_worker_is_replaced(tmp_path):
+    """Tasks have no effects outside, so they are run again; the rows are the same."""
+    def die_once(b):
+        if 500 in b["id"] and not (tmp_path / "died").exists():
+            (tmp_path / "died").touch()
+            os.kill(os.getpid(), 9)
+        return b
+
+    assert [r["id"] for r in sd.range(1000, override_num_blocks=10).map_batches(die_once).take_all()] == list(range(1000))
+    assert (tmp_path / "died").exists()
+
+
+def test_a_request_that_cannot_be_met_fails_before_it_starts():
+    with pytest.raises(Exception, match="99|infeasible|resources"):
+        sd.range(10).map_batches(lambda b: b, num_cpus=99).take_all()
+
+
+def test_missing_inputs():
+    with pytest.raises(FileNotFoundError, match="/no/such"):
+        sd.read_parquet("/no/such")
+    with pytest.raises(FileNotFoundError, match="/no/such"):
+        sd.read_binary_files("/no/such")
+
+
+def test_bad_arguments():
+    ds = sd.range(3)
+    for call in (lambda: ds.map_batches(5), lambda: ds.map_batches(len, batch_size=0), lambda: ds.map_batches(len, batch_format="x"), lambda: ds.map_batches(len, concurrency=(1, 2)),
+                 lambda: ds.map_batches(len, foo=1), lambda: ds.filter(), lambda: ds.limit(-1), lambda: sd.range(-1), lambda: sd.range(3, override_num_blocks=0),
+                 lambda: ds.select_columns("zz"), lambda: ds.iter_batches(batch_size=0), lambda: ds.map_batches(len, fn_constructor_args=(1,))):
+        with pytest.raises((TypeError, ValueError, KeyError)):
+            call()
+
+
+def test_quiet(capfd):
+    sd.range(1000).map_batches(lambda b: b).map(lambda r: r).take_all()
+    out = capfd.readouterr()
+    assert out.out == "" and out.err == ""
+
+
+def test_engine_is_still_there():
+    assert skate.is_initialized()

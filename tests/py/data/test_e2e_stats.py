@@ -1,0 +1,76 @@
+"""stats(), explain(), progress."""
+import json
+import time
+
+import numpy as np
+
+import skate.data as sd
+
+
+def slow(b):
+    time.sleep(0.02)
+    return b
+
+
+def test_stats_name_the_bottleneck():
+    class Fast:
+        def __call__(self, b):
+            return b
+
+    ds = sd.range(2000, override_num_blocks=20).map_batches(slow).map_batches(Fast, concurrency=1, num_cpus=0.1)
+    assert ds.stats() == ""
+    ds.count()
+    text, d = ds.stats(), ds.stats_dict()
+    assert text.splitlines()[-1].startswith("Bottleneck: ReadRange->MapBatches(slow)")
+    assert "MapBatches(Fast)" in text and "2,000" in text
+    assert json.dumps(d, default=str) and d["bottleneck_label"].startswith("ReadRange->MapBatches(slow)")
+    op = d["ops"][0]
+    assert op["tasks_done"] == 20 and op["rows_out"] == 2000
+
+
+def test_explain(capsys):
+    text = sd.range(10).map_batches(slow).filter(expr="id > 3").limit(2).explain()
+    assert "MapBatches(slow)" in text and "Filter(id > 3)" in text and capsys.readouterr().out.strip() == text.strip()
+
+
+def test_progress_line_is_honest():
+    from skate.data.progress import text
+
+    line = text({"ops": [{"label": "Read->Map(f)", "tasks_done": 120, "total_units": 400}, {"label": "MapBatches(Model)", "tasks_done": 80, "total_units": -1, "rows_out": 1000}],
+                 "bottleneck": 1}, 2.0)
+    assert line == "Read->Map(f) 120/400 · MapBatches(Model) 80 · 500 rows/s · ~5 s left · limited by MapBatches(Model)"
+
+
+def test_progress_draws_on_a_terminal_only(monkeypatch):
+    import io
+    import sys
+
+    class Tty(io.StringIO):
+        def isatty(self):
+            return True
+
+    out = Tty()
+    monkeypatch.setattr(sys, "stderr", out)
+    ds = sd.range(2000, override_num_blocks=40).map_batches(slow)
+    ds.take_all()
+    drawn = out.getvalue()
+    assert "ReadRange->MapBatches(slow)" in drawn and "\n" not in drawn and drawn.endswith("\r")
+    out.truncate(0)
+    ds = sd.range(2000, override_num_blocks=40).map_batches(slow)
+    ds.context.enable_progress_bars = False
+    ds.take_all()
+    assert out.getvalue().strip("\0") == ""
+
+
+def test_context_is_copied():
+    ctx = sd.DataContext.get_current()
+    ctx.anything = 5
+    assert sd.range(1).context.anything == 5 and sd.range(1).context is not ctx
+    old = ctx.target_max_block_size
+    try:
+        ctx.target_max_block_size = 8000
+        ds = sd.range(10_000, override_num_blocks=1).map_batches(lambda b: {"x": b["id"].astype(np.int64)}).materialize()
+        assert ds.num_blocks() == 10
+    finally:
+        ctx.target_max_block_size = old
+        del ctx.anything
