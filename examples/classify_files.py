@@ -14,7 +14,6 @@ import sysconfig
 import tempfile
 
 import numpy as np
-
 import skate
 import skate.data
 

@@ -35,6 +35,28 @@ _TEMPORAL = {pa.timestamp("s").id, pa.duration("s").id, pa.date32().id, pa.date6
 _FSL = pa.list_(pa.int8(), 1).id
 _LISTS = {pa.list_(pa.int8()).id, pa.large_list(pa.int8()).id}
 _INT64_MIN = np.iinfo(np.int64).min
+class RaggedTensorType(pa.ExtensionType):
+    """Arrays of one number of dimensions but different shapes: Arrow's canonical arrow.variable_shape_tensor, which pyarrow itself does not bring."""
+
+    def __init__(self, value_type: pa.DataType, ndim: int):
+        self.value_type, self.ndim = value_type, ndim
+        super().__init__(pa.struct([("data", pa.list_(value_type)), ("shape", pa.list_(pa.int32(), ndim))]), "arrow.variable_shape_tensor")
+
+    def __arrow_ext_serialize__(self) -> bytes:
+        return b"{}"
+
+    @classmethod
+    def __arrow_ext_deserialize__(cls, storage_type: pa.DataType, serialized: bytes) -> RaggedTensorType:
+        return cls(storage_type.field("data").type.value_type, storage_type.field("shape").type.list_size)
+
+    def __str__(self) -> str:
+        return f"variable_shape_tensor[value_type={self.value_type}, ndim={self.ndim}]"
+
+
+try:
+    pa.register_extension_type(RaggedTensorType(pa.int8(), 1))
+except pa.ArrowKeyError:  # somebody else's: columns of it are theirs
+    pass
 FORMATS = ("default", "numpy", "pandas", "pyarrow")
 
 
@@ -153,6 +175,9 @@ def to_objects(name: str, col: pa.Array) -> list[Any]:
             return list(_tensor_to_numpy(col))
         it = iter(_tensor_to_numpy(col.drop_null()))
         return [next(it) if v else None for v in col.is_valid().to_pylist()]
+    if isinstance(t, RaggedTensorType):
+        data, shapes = to_objects(name, col.storage.field("data")), col.storage.field("shape").to_pylist()
+        return [d.reshape(s) if v else None for d, s, v in zip(data, shapes, col.is_valid().to_pylist(), strict=True)]
     if isinstance(t, pa.BaseExtensionType) and not isinstance(t, (pa.UuidType, pa.JsonType, pa.Bool8Type)):
         return to_objects(name, col.storage)
     try:
@@ -407,6 +432,8 @@ def _from_arrays(values: list[Any], hint: pa.DataType | None) -> pa.Array | None
                 pass  # a fixed-size list of other sizes now
         return pa.array(arrays) if hint.id in _LISTS else pa.array([None if a is None else a for a in arrays])
     shapes = {a.shape for a in some}
+    if isinstance(hint, RaggedTensorType) and len(dtypes) == 1 and {len(s) for s in shapes} == {hint.ndim} and pa.from_numpy_dtype(next(iter(dtypes))) == hint.value_type:
+        return _ragged(arrays, hint)
     if len(shapes) == 1 and len(dtypes) == 1:
         if len(some) == len(arrays):
             return _tensor_from_numpy(np.stack(some), hint)
@@ -418,8 +445,22 @@ def _from_arrays(values: list[Any], hint: pa.DataType | None) -> pa.Array | None
         return pa.ExtensionArray.from_storage(dense.type, dense.storage.take(pa.array(index, pa.int64())))
     if all(a.ndim == 1 for a in some):
         return pa.array(arrays)
-    raise TypeError(f"arrays of different shapes in one column ({', '.join(map(str, sorted(shapes, key=str)[:3]))}); "
-                    f"give all the same shape, or flatten them and keep the shape in another column")
+    if len(dtypes) == 1 and len({len(s) for s in shapes}) == 1:
+        return _ragged(arrays, RaggedTensorType(pa.from_numpy_dtype(next(iter(dtypes))), len(next(iter(shapes)))))
+    raise TypeError(f"arrays of different kinds in one column ({', '.join(map(str, sorted(shapes, key=str)[:3]))}); "
+                    f"give all the same dtype and number of dimensions")
+
+
+def _ragged(arrays: list[Any], t: RaggedTensorType) -> pa.Array:
+    data = pa.array([None if a is None else np.ascontiguousarray(a).reshape(-1) for a in arrays], pa.list_(t.value_type))
+    shape = pa.array([None if a is None else a.shape for a in arrays], pa.list_(pa.int32(), t.ndim))
+    mask = pa.array([a is None for a in arrays]) if None in [None if a is None else 0 for a in arrays] else None
+    return pa.ExtensionArray.from_storage(t, pa.StructArray.from_arrays([data, shape], fields=list(t.storage_type), mask=mask))
+
+
+def ragged_of_fixed(col: pa.Array, t: RaggedTensorType) -> pa.Array:
+    """A fixed-shape tensor column as one of varying shapes."""
+    return _ragged([None if a is None else np.asarray(a) for a in to_objects("", col)], t)
 
 
 _FAMILIES = (

@@ -206,7 +206,7 @@ class Dataset:
             [{'id': 0, 'y': 0}, {'id': 1, 'y': 3}]
         """
         if not callable(fn):
-            raise ValueError("`fn` must be callable, got {}".format(fn))
+            raise ValueError(f"`fn` must be callable, got {fn}")
         if batch_format not in ("pandas", "pyarrow", "numpy"):
             raise ValueError(f"batch_format argument must be 'pandas', 'pyarrow' or 'numpy', not {batch_format!r}")
         return self._udf("add_column", f"AddColumn[{col}]", fn, compute=compute, concurrency=concurrency, fn_args=None, fn_kwargs=None, fn_constructor_args=None,

@@ -2,7 +2,7 @@
 
 Rule (`unify`): the same name may have different types in different blocks only if one can hold the other exactly: null -> any;
 ints to a wider int of both; int -> double when the ints stay below 2**53 (checked while casting); float -> double; string -> large_string;
-lists and structs by their parts; a 1-d tensor next to ragged lists -> list. A column that some blocks lack is null there. Anything else is
+lists and structs by their parts; a 1-d tensor next to ragged lists -> list; tensors of different shapes -> variable-shape tensor. A column that some blocks lack is null there. Anything else is
 an error that names the column and both types; never a silent conversion.
 """
 from __future__ import annotations
@@ -66,6 +66,13 @@ def promote(name: str, a: pa.DataType, b: pa.DataType) -> pa.DataType:
     if t.is_null(b):
         return a
     if isinstance(a, pa.FixedShapeTensorType) or isinstance(b, pa.FixedShapeTensorType):
+        from skate.data.batch import RaggedTensorType
+
+        for x, y in ((a, b), (b, a)):
+            if isinstance(x, RaggedTensorType) and isinstance(y, pa.FixedShapeTensorType) and y.value_type == x.value_type and len(y.shape) == x.ndim:
+                return x
+        if isinstance(a, pa.FixedShapeTensorType) and isinstance(b, pa.FixedShapeTensorType) and a.value_type == b.value_type and len(a.shape) == len(b.shape) > 1:
+            return RaggedTensorType(a.value_type, len(a.shape))
         plain = [pa.list_(x.value_type) if isinstance(x, pa.FixedShapeTensorType) and len(x.shape) == 1 else x for x in (a, b)]
         if not any(isinstance(x, pa.FixedShapeTensorType) for x in plain):
             return promote(name, *plain)
@@ -103,6 +110,11 @@ def cast_batch(rb: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
             continue
         c = rb.column(have[f.name])
         if not c.type.equals(f.type):
+            if isinstance(c.type, pa.FixedShapeTensorType) and getattr(f.type, "extension_name", "") == "arrow.variable_shape_tensor":
+                from skate.data.batch import ragged_of_fixed
+
+                cols.append(ragged_of_fixed(c, f.type))
+                continue
             try:
                 c = (c.storage if isinstance(c.type, pa.FixedShapeTensorType) else c).cast(f.type, safe=True)
             except pa.ArrowInvalid as e:

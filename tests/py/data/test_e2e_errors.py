@@ -2,7 +2,6 @@
 import os
 
 import pytest
-
 import skate
 import skate.data as sd
 

@@ -4,11 +4,10 @@ import os
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
-
 import skate
 import skate.data as sd
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from skate.data import ActorPoolStrategy
 
 

@@ -9,7 +9,6 @@ import pyarrow.compute as pc
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-
 from skate.data import batch as B
 
 N = None
@@ -78,6 +77,7 @@ def columns():
     perm = pa.fixed_shape_tensor(pa.int32(), [2, 3], dim_names=["h", "w"], permutation=[1, 0])
     c["tensor permuted"] = pa.ExtensionArray.from_storage(perm, pa.FixedSizeListArray.from_arrays(pa.array(range(18), pa.int32()), 6))
     c["tensor nulls"] = pa.ExtensionArray.from_storage(pa.fixed_shape_tensor(pa.int32(), [2]), pa.array([[1, 2], N, [3, 4]], pa.list_(pa.int32(), 2)))
+    c["tensor ragged"] = B.from_objects([np.ones((2, 3), np.uint8), N, np.zeros((1, 0), np.uint8)], N)
     c["uuid"] = pa.ExtensionArray.from_storage(pa.uuid(), pa.array([uuid.UUID(int=1).bytes, N, uuid.UUID(int=2).bytes], pa.binary(16)))
     c["json"] = pa.ExtensionArray.from_storage(pa.json_(), pa.array(['{"a":1}', N, "2"]))
     c["bool8"] = pa.ExtensionArray.from_storage(pa.bool8(), pa.array([0, N, 1], pa.int8()))
@@ -217,6 +217,17 @@ def test_rows_keep_types_only_when_exact():
     wide = B.from_rows([{"i": 300, "f": 0.1}], "f", rb)
     assert wide.schema.types == [pa.int64(), pa.float64()]
     assert wide.to_pylist() == [{"i": 300, "f": 0.1}]
+
+
+def test_arrays_of_different_shapes():
+    a, b = B.from_objects([np.ones((2, 2)), np.zeros((2, 3))], None), B.from_objects([np.ones((2, 2)), np.zeros((2, 2))], None)
+    assert isinstance(a.type, B.RaggedTensorType) and B.column_to_numpy("x", a)[1].shape == (2, 3)
+    with pytest.raises(TypeError, match="different kinds"):
+        B.from_objects([np.ones((2, 2)), np.zeros((2, 2, 2))], None)
+    from skate.data.schema import concat
+
+    t = concat([pa.RecordBatch.from_arrays([c], names=["x"]) for c in (b, a)])
+    assert [v.shape for v in B.to_numpy(t.combine_chunks().to_batches()[0])["x"]] == [(2, 2), (2, 2), (2, 2), (2, 3)]
 
 
 def test_rows_with_other_keys():

@@ -8,7 +8,6 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
 from skate.data import aggregate, ops
 
 RB = pa.RecordBatch.from_pydict({

@@ -7,7 +7,6 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
 from skate.data import ops, stage
 
 UDF = {"fn_args": (), "fn_kwargs": {}, "batch_size": None, "batch_format": "numpy", "zero_copy_batch": True}

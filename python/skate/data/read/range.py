@@ -40,7 +40,6 @@ def range_tensor(n: int, *, shape: tuple[int, ...] = (1,), parallelism: int = -1
         >>> skate.data.range_tensor(2, shape=(2, 2)).take_batch()["data"].shape
         (2, 2, 2)
     """
-    import builtins
     n = int(n)
     shape = tuple(shape)
     each = 8 * math.prod(shape)

@@ -18,7 +18,7 @@ from skate.data import execute
 from skate.data.execute import Node
 
 
-class SaveMode(str, enum.Enum):
+class SaveMode(enum.StrEnum):
     """What a write does when the target has files."""
 
     APPEND = "append"
