@@ -146,6 +146,7 @@ static PyObject *m_init(PyObject *module, PyObject *dict)
         sk_rc rc = cls->open(&k.c, &e, &err);
         if (rc == SK_OK) {
             st->engine = e;
+            st->store_bytes = k.c.store_bytes;
             st->driver = true;
             st->gen++;
             r = Py_NewRef(Py_None);
@@ -171,6 +172,7 @@ static PyObject *m_shutdown(PyObject *module, PyObject *unused SK_UNUSED)
         sem_wait(&st->all_out);
         Py_END_ALLOW_THREADS
     }
+    py_exec_stop_all(st);
     struct sk_engine *e = st->engine;
     Py_BEGIN_ALLOW_THREADS
     sk_engine_close(&e);

@@ -9,6 +9,8 @@
  * Invariant: what a reader gets can never be written to through us. Cost: 20-60 ns for a scalar, 0.5 us an array, else pickle's. */
 #include <pthread.h>
 
+#include "base/wire.h"
+#include "exec/exec.h"
 #include "py/py_int.h"
 
 #define BIG_COPY (64u << 10)
@@ -620,6 +622,64 @@ out:
     return r;
 }
 
+static PyObject *bytes_of(struct sk_bytes b)
+{
+    return PyBytes_FromStringAndSize(b.p, (Py_ssize_t)b.n);
+}
+
+static PyObject *str_of(struct sk_bytes b)
+{
+    return PyUnicode_DecodeUTF8(b.p, (Py_ssize_t)b.n, "replace");
+}
+
+/* [(op, label, params)] */
+static PyObject *dec_stage(struct py_state *st, const struct sk_view *v)
+{
+    struct sk_rd r = sk_rd_init(v->data, v->len);
+    uint32_t n = sk_rd_u32(&r);
+    PyObject *list = PyList_New(0);
+    for (uint32_t i = 0; list && i < n && sk_rd_ok(&r); i++) {
+        PyObject *op = str_of(sk_rd_bytes(&r)), *label = str_of(sk_rd_bytes(&r)), *params = bytes_of(sk_rd_bytes(&r));
+        PyObject *row = op && label && params ? PyTuple_Pack(3, op, label, params) : NULL;
+        if (!row || PyList_Append(list, row) < 0)
+            Py_CLEAR(list);
+        Py_XDECREF(op);
+        Py_XDECREF(label);
+        Py_XDECREF(params);
+        Py_XDECREF(row);
+    }
+    if (list && !sk_rd_ok(&r)) {
+        Py_DECREF(list);
+        return corrupt(st, v);
+    }
+    return list;
+}
+
+/* (task_seq, cap_rows, target_max_bytes, unit params, [(row0, n_rows)]) */
+static PyObject *dec_exec(struct py_state *st, const struct sk_view *v)
+{
+    struct sk_rd r = sk_rd_init(v->data, v->len);
+    uint64_t seq = sk_rd_u64(&r);
+    int64_t cap = sk_rd_i64(&r);
+    uint64_t target = sk_rd_u64(&r);
+    struct sk_bytes unit = sk_rd_bytes(&r);
+    uint32_t n = sk_rd_u32(&r);
+    PyObject *list = PyList_New(0);
+    for (uint32_t i = 0; list && i < n && sk_rd_ok(&r); i++) {
+        uint64_t row0 = sk_rd_u64(&r), rows = sk_rd_u64(&r);
+        PyObject *row = Py_BuildValue("(KK)", (unsigned long long)row0, (unsigned long long)rows);
+        if (!row || PyList_Append(list, row) < 0)
+            Py_CLEAR(list);
+        Py_XDECREF(row);
+    }
+    if (list && !sk_rd_ok(&r)) {
+        Py_DECREF(list);
+        return corrupt(st, v);
+    }
+    return list ? Py_BuildValue("(KLKy#N)", (unsigned long long)seq, (long long)cap, (unsigned long long)target, (const char *)unit.p, (Py_ssize_t)unit.n, list)
+                : NULL;
+}
+
 static PyObject *dec_bytes(struct py_state *st, const struct sk_view *v)
 {
     if (v->len <= BIG_COPY)
@@ -672,6 +732,10 @@ PyObject *py_decode(struct py_state *st, const struct sk_view *v, struct py_keep
         return dec_ndarray(st, v, k);
     case PY_BLOCK:
         return py_block_decode(st, v, k);
+    case SK_KIND_STAGE:
+        return dec_stage(st, v);
+    case SK_KIND_EXEC:
+        return dec_exec(st, v);
     default:
         return corrupt(st, v);
     }

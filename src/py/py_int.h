@@ -47,6 +47,8 @@ struct py_fn { /* worker side: a definition, its callable once it was needed */
 };
 
 struct py_ref;
+struct py_exec;
+struct sk_plan;
 
 struct py_state {
     struct sk_engine *engine; /* NULL: none open */
@@ -67,6 +69,8 @@ struct py_state {
     PyObject *restore_ref, *restore_token; /* functions of this module, named in pickles */
     PyTypeObject *ndarray;  /* NULL until numpy is imported by somebody */
     PyObject *dtype[128];   /* by struct character */
+    uint64_t store_bytes;   /* of the open engine, in a driver */
+    struct py_exec *execs;  /* runs that are not stopped */
     struct sk_runner runner;
     struct sk_map fns;      /* fid -> py_fn */
     struct sk_map actors;   /* aid -> instance (a reference) */
@@ -172,6 +176,10 @@ PyObject *py_put(struct py_state *st, PyObject *value); /* ObjectRef */
 /* ---- py_task.c */
 int py_task_types(PyObject *module, struct py_state *st);
 extern PyMethodDef py_task_methods[];
+/* Interns a shape (amounts and a dict of custom resources or NULL) for `what`. */
+int py_shape(struct py_state *st, const struct sk_res *base, PyObject *custom, const char *what, sk_shape *out);
+/* Defines a function by its bytes, or a method by its name. */
+int py_define(struct py_state *st, PyObject *def, PyObject *name, bool method, sk_fid *out);
 PyObject *py_restore_token(struct py_state *st, uint64_t aid, PyObject *ready);
 
 /* ---- py_worker.c */
@@ -181,6 +189,8 @@ struct sk_task *py_current_task(void);
 extern PyMethodDef py_worker_methods[];
 
 /* ---- py_plan.c, py_exec.c */
+const struct sk_plan *py_plan_get(struct py_state *st, PyObject *plan);
+void py_exec_stop_all(struct py_state *st);
 int py_plan_types(PyObject *module, struct py_state *st);
 int py_exec_types(PyObject *module, struct py_state *st);
 

@@ -1,3 +1,228 @@
+/* py_plan.c - Plan: Python's hand on a sk_plan (see plan.h). Parses the arguments of add(), nothing else.
+ *
+ * The plan counts its own references to the blocks that it names; they are given back when the Plan dies, unless the engine went first. */
+#include "op/op.h"
 #include "py/py_int.h"
-int py_plan_types(PyObject *module SK_UNUSED, struct py_state *st SK_UNUSED) { return 0; }
-int py_exec_types(PyObject *module SK_UNUSED, struct py_state *st SK_UNUSED) { return 0; }
+
+struct plan {
+    PyObject_HEAD
+    struct sk_plan *p;
+    struct py_state *st;
+    uint32_t gen;
+};
+
+static PyObject *plan_new(PyTypeObject *type, PyObject *args SK_UNUSED, PyObject *kw SK_UNUSED)
+{
+    PY_ERR(err);
+    struct py_state *st = py_state_of(type);
+    if (py_ensure(st) < 0)
+        return NULL;
+    struct plan *p = (struct plan *)(void *)type->tp_alloc(type, 0);
+    if (!p)
+        return NULL;
+    p->st = st;
+    p->gen = st->gen;
+    sk_rc rc = sk_plan_create(&p->p, &err);
+    if (rc != SK_OK) {
+        Py_DECREF(p);
+        return py_raise(st, rc, &err);
+    }
+    return (PyObject *)p;
+}
+
+static void release_block(void *ctx, uint64_t oid)
+{
+    struct plan *p = ctx;
+    if (p->st->engine && p->gen == p->st->gen && !p->st->closing)
+        p->st->engine->ops->release(p->st->engine, (sk_oid){oid});
+}
+
+static void plan_dealloc(PyObject *o)
+{
+    struct plan *p = (struct plan *)(void *)o;
+    PyTypeObject *type = Py_TYPE(o);
+    if (p->p)
+        sk_plan_destroy(p->p, release_block, p);
+    type->tp_free(o);
+    Py_DECREF(type);
+}
+
+const struct sk_plan *py_plan_get(struct py_state *st, PyObject *o) /* NULL with an exception: of an engine that is gone */
+{
+    struct plan *p = (struct plan *)(void *)o;
+    if (st->engine && p->gen == st->gen && !st->closing)
+        return p->p;
+    py_raise(st, SK_ECLOSED, &(struct sk_err){.msg = "this plan is of an engine that was shut down"});
+    return NULL;
+}
+
+struct add { /* what add() borrows while it runs */
+    uint32_t *inputs;
+    struct sk_unit *units;
+    struct sk_bref *blocks;
+};
+
+static int parse_inputs(PyObject *o, struct add *a, struct sk_node_desc *d)
+{
+    PyObject *fast = PySequence_Fast(o, "inputs must be a tuple of node ids");
+    if (!fast)
+        return -1;
+    Py_ssize_t n = PySequence_Fast_GET_SIZE(fast);
+    a->inputs = sk_alloc(SK_TAG_PY, ((size_t)n + 1) * sizeof *a->inputs);
+    for (Py_ssize_t i = 0; a->inputs && i < n; i++)
+        a->inputs[i] = (uint32_t)PyLong_AsUnsignedLong(PySequence_Fast_GET_ITEM(fast, i));
+    Py_DECREF(fast);
+    if (!a->inputs)
+        PyErr_NoMemory();
+    d->inputs = a->inputs;
+    d->n_inputs = (uint32_t)n;
+    return PyErr_Occurred() ? -1 : 0;
+}
+
+static int parse_units(PyObject *list, struct add *a, struct sk_node_desc *d)
+{
+    if (!list || list == Py_None)
+        return 0;
+    if (!PyList_Check(list)) {
+        PyErr_SetString(PyExc_TypeError, "units must be a list");
+        return -1;
+    }
+    size_t n = (size_t)PyList_GET_SIZE(list);
+    a->units = sk_alloc(SK_TAG_PY, (n + 1) * sizeof *a->units);
+    if (!a->units) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    for (size_t i = 0; i < n; i++) {
+        const char *p;
+        Py_ssize_t len;
+        long long rows, bytes;
+        PyObject *row = PyList_GET_ITEM(list, (Py_ssize_t)i);
+        if (!PyTuple_Check(row) || !PyArg_ParseTuple(row, "y#LL:unit", &p, &len, &rows, &bytes)) {
+            if (!PyErr_Occurred())
+                PyErr_SetString(PyExc_TypeError, "a unit is (params, rows, bytes)");
+            return -1;
+        }
+        a->units[i] = (struct sk_unit){{p, (size_t)len}, rows, bytes}; /* borrowed from the list */
+    }
+    d->units = a->units;
+    d->n_units = (uint32_t)n;
+    return 0;
+}
+
+static int parse_blocks(struct py_state *st, PyObject *list, struct add *a, struct sk_node_desc *d)
+{
+    if (!list || list == Py_None)
+        return 0;
+    if (!PyList_Check(list)) {
+        PyErr_SetString(PyExc_TypeError, "blocks must be a list");
+        return -1;
+    }
+    size_t n = (size_t)PyList_GET_SIZE(list);
+    a->blocks = sk_alloc(SK_TAG_PY, (n + 1) * sizeof *a->blocks);
+    if (!a->blocks) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    d->blocks = a->blocks;
+    for (size_t i = 0; i < n; i++) {
+        PyObject *row = PyList_GET_ITEM(list, (Py_ssize_t)i), *ref;
+        unsigned long long row0, rows, bytes;
+        if (!PyTuple_Check(row) || !PyArg_ParseTuple(row, "O!KKK:block", st->ref_type, &ref, &row0, &rows, &bytes)) {
+            if (!PyErr_Occurred())
+                PyErr_SetString(PyExc_TypeError, "a block is (ref, first row, rows, bytes)");
+            return -1;
+        }
+        if (!py_ref_alive(st, ref))
+            return -1;
+        a->blocks[i] = (struct sk_bref){((struct py_ref *)(void *)ref)->id, row0, rows, bytes};
+        st->engine->ops->addref(st->engine, (sk_oid){a->blocks[i].oid});
+        d->n_blocks = (uint32_t)i + 1;
+    }
+    return 0;
+}
+
+static PyObject *plan_add(PyObject *self, PyObject *args, PyObject *kw)
+{
+    static char *names[] = {"op", "label", "params", "inputs", "num_cpus", "num_gpus", "resources", "memory", "pool", "max_in_flight", "max_tasks",
+                            "limit", "batch_rows", "units", "blocks", NULL};
+    struct plan *p = (struct plan *)(void *)self;
+    struct py_state *st = p->st;
+    struct add a = {0};
+    struct sk_node_desc d = {0};
+    const char *op, *params;
+    Py_ssize_t params_n;
+    double cpus = 1, gpus = 0;
+    long long memory = 0, limit = -1, batch_rows = 0;
+    PyObject *inputs, *resources = NULL, *pool = NULL, *units = NULL, *blocks = NULL, *r = NULL;
+    uint32_t id;
+    PY_ERR(err);
+    if (!PyArg_ParseTupleAndKeywords(args, kw, "ssy#O|$ddOLOIILLOO:add", names, &op, &d.label, &params, &params_n, &inputs, &cpus, &gpus, &resources, &memory,
+                                     &pool, &d.max_in_flight, &d.max_tasks, &limit, &batch_rows, &units, &blocks) ||
+        !py_plan_get(st, self))
+        return NULL;
+    d.op = sk_op_find(op);
+    if (!d.op)
+        return PyErr_Format(PyExc_ValueError, "there is no operator \"%s\"", op);
+    if (!(cpus >= 0) || !(gpus >= 0) || memory < 0)
+        return PyErr_Format(PyExc_ValueError, "%s: resources must be >= 0", d.label);
+    if (pool && pool != Py_None && (!PyTuple_Check(pool) || !PyArg_ParseTuple(pool, "II:pool", &d.pool_min, &d.pool_max)))
+        return PyErr_Occurred() ? NULL : PyErr_Format(PyExc_TypeError, "pool must be (least, most)");
+    d.params = (struct sk_bytes){params, (size_t)params_n};
+    d.cpu_e4 = (int64_t)(cpus * SK_RES_UNIT + 0.5);
+    d.gpu_e4 = (int64_t)(gpus * SK_RES_UNIT + 0.5);
+    d.limit = limit;
+    d.batch_rows = batch_rows;
+    struct sk_res res = {.amount = {[SK_RES_CPU] = d.cpu_e4, [SK_RES_GPU] = d.gpu_e4, [SK_RES_MEMORY] = memory}};
+    bool plain = d.cpu_e4 == SK_RES_UNIT && !d.gpu_e4 && !memory && !d.pool_max && (!resources || resources == Py_None);
+    if (!plain && py_shape(st, &res, resources == Py_None ? NULL : resources, d.label, &d.shape) < 0)
+        return NULL;
+    sk_rc rc = SK_EINVAL;
+    if (parse_inputs(inputs, &a, &d) == 0 && parse_units(units, &a, &d) == 0 && parse_blocks(st, blocks, &a, &d) == 0) {
+        rc = sk_plan_add(p->p, &d, &id, &err);
+        r = rc == SK_OK ? PyLong_FromUnsignedLong(id) : py_raise(st, rc, &err);
+    }
+    for (uint32_t i = 0; rc != SK_OK && i < d.n_blocks; i++)
+        st->engine->ops->release(st->engine, (sk_oid){a.blocks[i].oid});
+    sk_free(a.inputs);
+    sk_free(a.units);
+    sk_free(a.blocks);
+    return r;
+}
+
+static PyObject *plan_explain(PyObject *self, PyObject *root)
+{
+    const struct sk_plan *p = ((struct plan *)(void *)self)->p;
+    unsigned long id = PyLong_AsUnsignedLong(root);
+    if (id == (unsigned long)-1 && PyErr_Occurred())
+        return NULL;
+    if (id >= sk_plan_n_nodes(p))
+        return PyErr_Format(PyExc_ValueError, "there is no node %lu", id);
+    char small[2048], *buf = small;
+    size_t n = sk_plan_explain(p, (uint32_t)id, small, sizeof small);
+    if (n >= sizeof small) {
+        if (!(buf = sk_alloc(SK_TAG_PY, n + 1)))
+            return PyErr_NoMemory();
+        n = SK_MIN(sk_plan_explain(p, (uint32_t)id, buf, n + 1), n);
+    }
+    PyObject *r = PyUnicode_DecodeUTF8(buf, (Py_ssize_t)n, "replace");
+    if (buf != small)
+        sk_free(buf);
+    return r;
+}
+
+static PyMethodDef plan_methods[] = {
+    {"add", (PyCFunction)(void (*)(void))plan_add, METH_VARARGS | METH_KEYWORDS, "Adds a node; returns its id."},
+    {"explain", plan_explain, METH_O, "The plan of a node and its stages, for people."},
+    {NULL, NULL, 0, NULL},
+};
+static PyType_Slot plan_slots[] = {
+    {Py_tp_new, plan_new}, {Py_tp_dealloc, plan_dealloc}, {Py_tp_methods, plan_methods}, {Py_tp_doc, "A growing DAG of operators."}, {0, NULL},
+};
+static PyType_Spec plan_spec = {"skate._skate.Plan", sizeof(struct plan), 0, Py_TPFLAGS_DEFAULT, plan_slots};
+
+int py_plan_types(PyObject *module, struct py_state *st)
+{
+    st->plan_type = (PyTypeObject *)PyType_FromModuleAndSpec(module, &plan_spec, NULL);
+    return st->plan_type ? PyModule_AddType(module, st->plan_type) : -1;
+}

@@ -160,18 +160,17 @@ static int make_def(struct py_state *st, struct tmpl *t)
     }
     if (!t->def)
         return -1;
-    t->fid.v = hash_bytes((const uint8_t *)PyBytes_AS_STRING(t->def), (size_t)PyBytes_GET_SIZE(t->def), (uint64_t)t->kind);
     return 0;
 }
 
-static int make_shape(struct py_state *st, struct tmpl *t)
+int py_shape(struct py_state *st, const struct sk_res *base, PyObject *custom, const char *what, sk_shape *out)
 {
     PY_ERR(err);
-    struct sk_res r = t->res;
+    struct sk_res r = *base;
     PyObject *key, *value;
     Py_ssize_t pos = 0;
     sk_rc rc = SK_OK;
-    while (rc == SK_OK && t->custom && PyDict_Next(t->custom, &pos, &key, &value)) {
+    while (rc == SK_OK && custom && PyDict_Next(custom, &pos, &key, &value)) {
         const char *name = PyUnicode_AsUTF8(key);
         double amount = PyFloat_AsDouble(value);
         uint32_t i;
@@ -184,36 +183,41 @@ static int make_shape(struct py_state *st, struct tmpl *t)
             r.amount[i] = (int64_t)(amount * SK_RES_UNIT + 0.5);
     }
     if (rc == SK_OK)
-        rc = st->engine->ops->shape(st->engine, &r, &t->shape, &err);
+        rc = st->engine->ops->shape(st->engine, &r, out, &err);
     if (rc == SK_OK)
         return 0;
-    const char *name = PyUnicode_AsUTF8(t->name);
-    sk_err_prefix(&err, "%s can never run here", name ? name : "?");
+    sk_err_prefix(&err, "%s can never run here", what);
+    py_raise(st, rc, &err);
+    return -1;
+}
+
+int py_define(struct py_state *st, PyObject *def, PyObject *name, bool method, sk_fid *out)
+{
+    PY_ERR(err);
+    const char *s = PyUnicode_AsUTF8(name);
+    if (!s)
+        return -1;
+    struct sk_bytes b = {PyBytes_AS_STRING(def), (size_t)PyBytes_GET_SIZE(def)};
+    out->v = hash_bytes(b.p, b.n, method);
+    sk_rc rc = st->engine->ops->fn_define(st->engine, *out, s, b, &err);
+    if (rc == SK_OK)
+        return 0;
     py_raise(st, rc, &err);
     return -1;
 }
 
 static int prepare(struct py_state *st, struct tmpl *t)
 {
-    PY_ERR(err);
     struct tmpl *d = t->base ? (struct tmpl *)(void *)t->base : t;
-    if (d->gen != st->gen || d->fid.v == 0) {
-        if (make_def(st, d) < 0)
-            return -1;
-        const char *name = PyUnicode_AsUTF8(d->name);
-        if (!name)
-            return -1;
-        struct sk_bytes def = {PyBytes_AS_STRING(d->def), (size_t)PyBytes_GET_SIZE(d->def)};
-        sk_rc rc = st->engine->ops->fn_define(st->engine, d->fid, name, def, &err);
-        if (rc != SK_OK) {
-            py_raise(st, rc, &err);
-            return -1;
-        }
-    }
+    if ((d->gen != st->gen || d->fid.v == 0) && (make_def(st, d) < 0 || py_define(st, d->def, d->name, d->kind == METHOD, &d->fid) < 0))
+        return -1;
     t->fid = d->fid;
     t->shape = 0;
-    if (t->has_shape && make_shape(st, t) < 0)
-        return -1;
+    if (t->has_shape) {
+        const char *name = PyUnicode_AsUTF8(t->name);
+        if (!name || py_shape(st, &t->res, t->custom, name, &t->shape) < 0)
+            return -1;
+    }
     t->gen = st->gen;
     return 0;
 }
