@@ -25,6 +25,7 @@ struct wtask { /* the running task */
     bool failed;
     SK_VEC(uint8_t) out;      /* values of the DONE message */
     uint32_t n_values;
+    SK_VEC(uint64_t) held;    /* references inside the values: ours until the report is sent, whatever user code drops meanwhile */
     uint8_t note[SK_NOTE_MAX];
     uint32_t note_len;
     SK_VEC(struct sk_view) args;
@@ -44,6 +45,10 @@ static sk_rc add_value(struct wtask *t, uint64_t oid, const struct sk_payload *p
     const void *bytes;
     SK_TRY(sk_client_value(t->c, p, &v, &bytes, err));
     v.oid = oid;
+    for (uint32_t i = 0; i < p->n_contains; i++) {
+        if (!sk_vec_push(&t->held, SK_TAG_ENGINE, p->contains[i].v)) return SK_ERR(err, SK_ENOMEM, "no memory for a return value");
+        t->c->base.ops->addref(&t->c->base, p->contains[i]);
+    }
     static const uint8_t zero[8];
     uint32_t nc[2] = {p->n_contains, 0};
     size_t pad = v.where == SK_V_INLINE ? (size_t)(SK_ALIGN(v.len, 8) - v.len) : 0;
@@ -250,6 +255,8 @@ static void run_task(struct sk_client *c, struct wtask *t, const uint8_t *msg, s
     sk_client_ring(c, true);
     pthread_mutex_unlock(&c->mu);
     if (b != stack) sk_free(b);
+    for (uint32_t i = 0; i < t->held.n; i++) c->base.ops->release(&c->base, (sk_oid){t->held.p[i]});
+    t->held.n = 0;
     if (t->out.cap > 1u << 20) sk_vec_free(&t->out);
 }
 
