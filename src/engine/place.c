@@ -13,7 +13,9 @@ static struct sk_place_worker *worker_of(struct sk_list *l) { return sk_containe
 sk_rc sk_place_init(struct sk_place *p, const struct sk_res *total, struct sk_err *err) {
     memset(p, 0, sizeof *p);
     p->total = p->avail = *total;
+    p->deep_above = UINT32_MAX;
     sk_list_init(&p->idle);
+    sk_list_init(&p->actors);
     sk_shape s;
     struct sk_res one = {.amount = {[SK_RES_CPU] = SK_RES_UNIT}}, none = {.amount = {0}};
     SK_TRY(sk_place_shape(p, &one, &s, err));
@@ -43,7 +45,7 @@ sk_rc sk_place_shape(struct sk_place *p, const struct sk_res *r, sk_shape *out, 
     struct sk_place_shape *s = sk_calloc(SK_TAG_ENGINE, sizeof *s);
     if (!s) return SK_ERR(err, SK_ENOMEM, "no memory for a resource shape");
     s->res = *r;
-    sk_list_init(&s->ready);
+    for (uint32_t i = 0; i < SK_PLACE_LEVELS; i++) sk_list_init(&s->ready[i]);
     sk_list_init(&s->leased);
     v[p->n_shapes] = s;
     *out = (sk_shape)p->n_shapes++;
@@ -62,29 +64,31 @@ bool sk_place_fits_now(const struct sk_place *p, sk_shape s) { return fits(&p->s
 static void take(struct sk_place *p, sk_shape s, int64_t sign) {
     for (uint32_t i = 0; i < SK_RES_MAX; i++) p->avail.amount[i] -= sign * p->shapes[s]->res.amount[i];
 }
+static void take_cpu(struct sk_place *p, sk_shape s, int64_t sign) { p->avail.amount[SK_RES_CPU] -= sign * p->shapes[s]->res.amount[SK_RES_CPU]; }
+
+static void give_back(struct sk_place *p, struct sk_place_worker *w) {
+    sk_place_worker_block(p, w, false);
+    take(p, w->shape, -1);
+}
 
 void sk_place_push(struct sk_place *p, struct sk_place_task *t) {
     struct sk_place_shape *s = p->shapes[t->shape];
-    struct sk_list *at = s->ready.prev;
+    struct sk_list *l = &s->ready[t->level], *at = l;
     if (!t->order)
         t->order = ++p->next_order;
-    else /* came back: keeps its turn (it is near the front, but the walk from the back stops at once for the usual case) */
-        for (struct sk_list *it = s->ready.next;; it = it->next)
-            if (it == &s->ready || task_of(it)->order > t->order) {
-                at = it->prev;
-                break;
-            }
-    t->link.prev = at;
-    t->link.next = at->next;
-    at->next->prev = &t->link;
-    at->next = &t->link;
+    else /* came back: keeps its turn, which is near the front */
+        for (at = l->next; at != l && task_of(at)->order < t->order;) at = at->next;
+    sk_list_insert_before(at, &t->link);
+    s->levels |= 1u << t->level;
     s->n_ready++;
     p->n_ready++;
 }
 
 void sk_place_unpush(struct sk_place *p, struct sk_place_task *t) {
+    struct sk_place_shape *s = p->shapes[t->shape];
     sk_list_del(&t->link);
-    p->shapes[t->shape]->n_ready--;
+    if (sk_list_empty(&s->ready[t->level])) s->levels &= ~(1u << t->level);
+    s->n_ready--;
     p->n_ready--;
 }
 
@@ -114,7 +118,7 @@ void sk_place_worker_up(struct sk_place *p, struct sk_place_worker *w) {
 void sk_place_worker_gone(struct sk_place *p, struct sk_place_worker *w) {
     if (w->state == SK_W_STARTING) p->n_starting--;
     if (w->state == SK_W_IDLE) p->n_idle--;
-    if ((w->state == SK_W_LEASED || w->state == SK_W_ACTOR) && !w->blocked) take(p, w->shape, -1);
+    if (w->state == SK_W_LEASED || w->state == SK_W_ACTOR) give_back(p, w);
     sk_list_del(&w->link);
     sk_place_worker_init(w);
 }
@@ -125,13 +129,15 @@ void sk_place_worker_actor(struct sk_place *p, struct sk_place_worker *w, sk_sha
     p->n_idle--;
     w->state = SK_W_ACTOR;
     w->shape = s;
+    sk_list_push_back(&p->actors, &w->link);
     take(p, s, 1);
 }
 
 void sk_place_worker_block(struct sk_place *p, struct sk_place_worker *w, bool blocked) {
     if ((w->state != SK_W_LEASED && w->state != SK_W_ACTOR) || w->blocked == blocked) return;
     w->blocked = blocked;
-    take(p, w->shape, blocked ? -1 : 1);
+    p->n_blocked += blocked ? 1u : -1u;
+    take_cpu(p, w->shape, blocked ? -1 : 1);
 }
 
 void sk_place_done(struct sk_place *p, struct sk_place_worker *w, int64_t ran_ns, int64_t now_ns) {
@@ -141,8 +147,7 @@ void sk_place_done(struct sk_place *p, struct sk_place_worker *w, int64_t ran_ns
     if (ran_ns >= 0) w->since_ns = now_ns;
     if (ran_ns >= 0) s->avg_ns = s->avg_ns ? s->avg_ns + (ran_ns - s->avg_ns) / 8 : ran_ns + 1;
     if (w->state == SK_W_LEASED && w->depth == 0) {
-        if (!w->blocked) take(p, w->shape, -1);
-        w->blocked = false;
+        give_back(p, w);
         sk_list_del(&w->link);
         to_idle(p, w);
     }
@@ -154,41 +159,100 @@ uint32_t sk_place_depth(const struct sk_place_shape *s) {
     return n < 2 ? 2 : n > SK_PLACE_DEPTH_MAX ? SK_PLACE_DEPTH_MAX : (uint32_t)n;
 }
 
+/* ---- order ------------------------------------------------------------------------------------------------------------------------ */
+
+static bool deep(const struct sk_place *p) { return p->n_blocked > p->deep_above; }
+
+static struct sk_place_task *head(const struct sk_place *p, const struct sk_place_shape *s) {
+    uint32_t m = s->levels;
+    if (deep(p) || !(m & (m - 1))) return task_of(s->ready[31 - __builtin_clz(m)].next);
+    struct sk_place_task *best = NULL;
+    for (; m; m &= m - 1) {
+        struct sk_place_task *t = task_of(s->ready[__builtin_ctz(m)].next);
+        if (!best || t->order < best->order) best = t;
+    }
+    return best;
+}
+
+/* Lower goes first. */
+static uint64_t rank(const struct sk_place *p, const struct sk_place_task *t) {
+    return deep(p) ? (uint64_t)(SK_PLACE_LEVELS - t->level) << 56 | t->order : t->order;
+}
+
+struct waiting { /* the longest waiting head that resources keep waiting */
+    uint64_t rank, order;
+    const struct sk_res *need;
+};
+
+/* May s start, although w waits for some of the same? */
+static bool may_pass(const struct sk_place *p, const struct sk_res *need, const struct waiting *w, bool *passes) {
+    *passes = false;
+    for (uint32_t i = 0; i < SK_RES_MAX; i++)
+        if (need->amount[i] > 0 && w->need->amount[i] > 0) {
+            *passes = true;
+            if (need->amount[i] + w->need->amount[i] > p->avail.amount[i] && p->n_bypassed >= SK_PLACE_BYPASS) return false;
+        }
+    return true;
+}
+
 static void run(struct sk_place *p, struct sk_place_shape *s, struct sk_place_worker *w, int64_t now_ns, struct sk_place_pick *out) {
-    struct sk_place_task *t = task_of(s->ready.next);
+    struct sk_place_task *t = head(p, s);
     sk_place_unpush(p, t);
     if (w->depth++ == 0) w->since_ns = now_ns;
     *out = (struct sk_place_pick){SK_PLACE_RUN, t, w};
 }
 
+/* How many more workers could start a task right now, if they were there. */
+static uint32_t could_start(const struct sk_place *p) {
+    struct sk_res left = p->avail;
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < p->n_shapes && n < p->n_ready; i++) {
+        const struct sk_place_shape *s = p->shapes[i];
+        int64_t k = s->n_ready;
+        for (uint32_t r = 0; k && r < SK_RES_MAX; r++)
+            if (s->res.amount[r] > 0) k = SK_MIN(k, SK_MAX(left.amount[r], 0) / s->res.amount[r]);
+        for (uint32_t r = 0; k && r < SK_RES_MAX; r++) left.amount[r] -= k * s->res.amount[r];
+        n += (uint32_t)k;
+    }
+    return n;
+}
+
 void sk_place_pick(struct sk_place *p, int64_t now_ns, struct sk_place_pick *out) {
     *out = (struct sk_place_pick){.what = SK_PLACE_NOTHING};
     bool want_worker = false;
-    uint64_t starving = UINT64_MAX; /* order of the oldest head that resources keep waiting */
     if (p->n_ready) {
-        /* Oldest head first. A lease takes resources; while an older head waits for some, younger ones only use what is free for sure. */
-        struct sk_place_shape *best = NULL;
-        uint64_t best_order = UINT64_MAX;
+        struct waiting w = {.rank = UINT64_MAX};
+        if (p->want_order) w = (struct waiting){p->want_order, p->want_order, &p->shapes[p->want]->res};
         for (uint32_t i = 0; i < p->n_shapes; i++) {
             struct sk_place_shape *s = p->shapes[i];
-            if (!s->n_ready) continue;
-            uint64_t o = task_of(s->ready.next)->order;
-            if (!fits(&s->res, &p->avail)) {
-                if (o < starving) starving = o;
-                continue;
-            }
-            if (o < best_order) best = s, best_order = o;
+            if (!s->n_ready || fits(&s->res, &p->avail)) continue;
+            struct sk_place_task *t = head(p, s);
+            uint64_t r = rank(p, t);
+            if (r < w.rank) w = (struct waiting){r, t->order, &s->res};
+        }
+        if (w.need && w.order != p->starved) p->starved = w.order, p->n_bypassed = 0;
+        struct sk_place_shape *best = NULL;
+        uint64_t best_rank = UINT64_MAX;
+        bool best_passes = false;
+        for (uint32_t i = 0; i < p->n_shapes; i++) {
+            struct sk_place_shape *s = p->shapes[i];
+            if (!s->n_ready || !fits(&s->res, &p->avail)) continue;
+            uint64_t r = rank(p, head(p, s));
+            bool passes = false;
+            if (r >= best_rank || (r > w.rank && !may_pass(p, &s->res, &w, &passes))) continue;
+            best = s, best_rank = r, best_passes = passes;
         }
         if (best) {
             if (!sk_list_empty(&p->idle)) {
-                struct sk_place_worker *w = worker_of(p->idle.next);
-                sk_list_del(&w->link);
+                struct sk_place_worker *x = worker_of(p->idle.next);
+                sk_list_del(&x->link);
                 p->n_idle--;
-                w->state = SK_W_LEASED;
-                w->shape = task_of(best->ready.next)->shape;
-                sk_list_push_back(&best->leased, &w->link);
-                take(p, w->shape, 1);
-                run(p, best, w, now_ns, out);
+                p->n_bypassed += best_passes;
+                x->state = SK_W_LEASED;
+                x->shape = head(p, best)->shape;
+                sk_list_push_back(&best->leased, &x->link);
+                take(p, x->shape, 1);
+                run(p, best, x, now_ns, out);
                 return;
             }
             want_worker = true;
@@ -196,21 +260,24 @@ void sk_place_pick(struct sk_place *p, int64_t now_ns, struct sk_place_pick *out
         /* Feed the leases: the least loaded first, up to the depth; but not past an older task that waits for these resources. */
         for (uint32_t i = 0; i < p->n_shapes; i++) {
             struct sk_place_shape *s = p->shapes[i];
-            if (!s->n_ready || task_of(s->ready.next)->order > starving) continue;
+            bool passes = false;
+            if (!s->n_ready || sk_list_empty(&s->leased)) continue;
+            if (w.need && rank(p, head(p, s)) > w.rank && (!may_pass(p, &s->res, &w, &passes) || passes)) continue;
             uint32_t depth = sk_place_depth(s), low = UINT32_MAX;
-            struct sk_place_worker *w = NULL;
+            struct sk_place_worker *to = NULL;
             SK_LIST_EACH(it, &s->leased) {
                 struct sk_place_worker *x = worker_of(it);
-                if (!x->blocked && x->depth < depth && x->depth < low) w = x, low = x->depth;
+                if (!x->blocked && x->depth < depth && x->depth < low) to = x, low = x->depth;
             }
-            if (w) {
-                run(p, s, w, now_ns, out);
+            if (to) {
+                run(p, s, to, now_ns, out);
                 return;
             }
         }
         if (want_worker) {
-            /* As many on their way as there are tasks that could start now is enough. */
-            if (p->n_starting < p->n_ready) out->what = SK_PLACE_SPAWN;
+            /* A fork costs a core half a millisecond: not more at once than there are CPUs. */
+            uint32_t most = (uint32_t)SK_MAX(p->total.amount[SK_RES_CPU] / SK_RES_UNIT, 2);
+            if (p->n_starting < most && p->n_starting < could_start(p)) out->what = SK_PLACE_SPAWN;
             return;
         }
     }
@@ -234,24 +301,40 @@ void sk_place_pick(struct sk_place *p, int64_t now_ns, struct sk_place_pick *out
 }
 
 bool sk_place_check(const struct sk_place *p) {
-    uint32_t ready = 0, idle = 0;
+    uint32_t ready = 0, idle = 0, blocked = 0;
+    struct sk_res held = p->avail;
     for (uint32_t i = 0; i < p->n_shapes; i++) {
         struct sk_place_shape *s = p->shapes[i];
         uint32_t n = 0;
-        uint64_t last = 0;
-        SK_LIST_EACH(it, &s->ready) {
-            if (task_of(it)->order <= last || task_of(it)->shape != i) return false;
-            last = task_of(it)->order;
-            n++;
+        for (uint32_t l = 0; l < SK_PLACE_LEVELS; l++) {
+            uint64_t last = 0;
+            if (sk_list_empty(&s->ready[l]) == (s->levels >> l & 1)) return false;
+            SK_LIST_EACH(it, &s->ready[l]) {
+                if (task_of(it)->order <= last || task_of(it)->shape != i || task_of(it)->level != l) return false;
+                last = task_of(it)->order;
+                n++;
+            }
         }
         if (n != s->n_ready) return false;
         ready += n;
-        SK_LIST_EACH(it, &s->leased)
-            if (worker_of(it)->state != SK_W_LEASED || worker_of(it)->shape != i || worker_of(it)->depth == 0) return false;
+        SK_LIST_EACH(it, &s->leased) {
+            const struct sk_place_worker *w = worker_of(it);
+            if (w->state != SK_W_LEASED || w->shape != i || w->depth == 0) return false;
+            blocked += w->blocked;
+            for (uint32_t r = 0; r < SK_RES_MAX; r++)
+                if (r != SK_RES_CPU || !w->blocked) held.amount[r] += s->res.amount[r];
+        }
+    }
+    SK_LIST_EACH(it, &p->actors) {
+        const struct sk_place_worker *w = worker_of(it);
+        if (w->state != SK_W_ACTOR) return false;
+        blocked += w->blocked;
+        for (uint32_t r = 0; r < SK_RES_MAX; r++)
+            if (r != SK_RES_CPU || !w->blocked) held.amount[r] += p->shapes[w->shape]->res.amount[r];
     }
     SK_LIST_EACH(it, &p->idle) {
         if (worker_of(it)->state != SK_W_IDLE || worker_of(it)->depth) return false;
         idle++;
     }
-    return ready == p->n_ready && idle == p->n_idle;
+    return ready == p->n_ready && idle == p->n_idle && blocked == p->n_blocked && !memcmp(&held, &p->total, sizeof held);
 }

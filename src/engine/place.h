@@ -5,8 +5,13 @@
  * waits for the loop; how many follows from how long they take (sk_place_depth). The lease ends when its queue is empty. Tasks queued on
  * a worker can be taken back while not started, so a queue never traps a task behind a long one: see `steal`.
  *
- * Order: tasks of one shape start in order of submission; between shapes the longest waiting head first, and while it cannot be placed
- * nothing is added to the queues of leases that block it. */
+ * Order: tasks of one shape start in order of submission; between shapes the longest waiting head first. While it cannot be placed nothing
+ * is added to the queues of leases that block it, and younger tasks may start past it only SK_PLACE_BYPASS times on the resources that it
+ * needs; from then on these are saved up for it, so that a task that asks for much runs at last.
+ *
+ * A worker whose task waits for objects gives its CPU back (and nothing else: what it has on a GPU or in memory stays there). Each such
+ * wait holds a process, so with very many of them the most deeply nested tasks go first: they end the waits. Without that, 1,000 tasks
+ * that each wait for a child need 1,000 processes before the first child runs. */
 #ifndef SK_PLACE_H
 #define SK_PLACE_H
 
@@ -15,6 +20,8 @@
 
 #define SK_PLACE_DEPTH_MAX 256u
 #define SK_PLACE_SHAPES_MAX 1024u
+#define SK_PLACE_LEVELS 16u /* of nesting that are told apart */
+#define SK_PLACE_BYPASS 64u
 
 enum sk_place_wstate { SK_W_NONE, SK_W_STARTING, SK_W_IDLE, SK_W_LEASED, SK_W_ACTOR };
 
@@ -22,6 +29,7 @@ struct sk_place_task { /* embedded in the engine's task */
     struct sk_list link;
     uint64_t order;  /* of submission; set by push */
     sk_shape shape;
+    uint8_t level;   /* of nesting: 0 = submitted by the driver; < SK_PLACE_LEVELS */
 };
 
 struct sk_place_worker { /* embedded in the engine's worker */
@@ -30,24 +38,31 @@ struct sk_place_worker { /* embedded in the engine's worker */
     sk_shape shape;      /* LEASED or ACTOR */
     uint32_t depth;      /* tasks on it */
     int64_t since_ns;    /* when the task at its head began, as far as known */
-    bool blocked;        /* its running task waits for objects: its resources are given back meanwhile */
+    bool blocked;        /* its running task waits for objects: its CPU is given back meanwhile */
 };
 
 struct sk_place_shape {
     struct sk_res res;
-    struct sk_list ready;    /* sk_place_task.link */
+    struct sk_list ready[SK_PLACE_LEVELS]; /* sk_place_task.link, by order */
+    uint32_t levels;         /* bit i: ready[i] is not empty */
     struct sk_list leased;   /* sk_place_worker.link */
     uint32_t n_ready;
     int64_t avg_ns;          /* of its tasks, learned; 0 unknown */
 };
 
 struct sk_place {
-    struct sk_res total, avail;   /* avail may be negative after an unblock */
+    struct sk_res total, avail;   /* CPUs available may be negative after an unblock */
     struct sk_place_shape **shapes;
     uint32_t n_shapes;
     struct sk_list idle;          /* most recently used first: its caches are warm and it may still be spinning */
-    uint32_t n_starting, n_idle, n_ready;
+    struct sk_list actors;        /* workers in state ACTOR */
+    uint32_t n_starting, n_idle, n_ready, n_blocked;
+    uint32_t deep_above;          /* more blocked workers than this: nested tasks first; the engine sets it below its limit of processes */
     uint64_t next_order;
+    uint64_t want_order;          /* 0, or the order of an actor that waits for `want` */
+    sk_shape want;
+    uint64_t starved;             /* order of the head that resources kept waiting last, and how many started past it */
+    uint32_t n_bypassed;
 };
 
 sk_rc sk_place_init(struct sk_place *p, const struct sk_res *total, struct sk_err *err) SK_MUST_USE; /* shape 0: one CPU; shape 1: nothing */
@@ -64,6 +79,12 @@ void sk_place_worker_starting(struct sk_place *p, struct sk_place_worker *w);
 void sk_place_worker_up(struct sk_place *p, struct sk_place_worker *w);    /* STARTING -> IDLE */
 void sk_place_worker_gone(struct sk_place *p, struct sk_place_worker *w);  /* any -> NONE; gives its resources back */
 void sk_place_worker_actor(struct sk_place *p, struct sk_place_worker *w, sk_shape s); /* IDLE -> ACTOR, takes the resources */
+/* An actor that could not be placed counts as a waiting head; it takes its turn by `order` (one of sk_place_order). 0: none waits. */
+static inline uint64_t sk_place_order(struct sk_place *p) { return ++p->next_order; }
+static inline void sk_place_want(struct sk_place *p, uint64_t order, sk_shape s) {
+    p->want_order = order;
+    p->want = s;
+}
 void sk_place_worker_block(struct sk_place *p, struct sk_place_worker *w, bool blocked);
 /* One task less on w (finished, or taken back); the lease ends at depth 0. ran_ns >= 0: how long it ran. */
 void sk_place_done(struct sk_place *p, struct sk_place_worker *w, int64_t ran_ns, int64_t now_ns);

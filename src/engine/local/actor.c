@@ -39,14 +39,25 @@ void sk_actor_advance(struct sk_local *l, struct sk_lactor *a) {
         if (!a->worker) return;
     }
     if (!a->placed) {
-        if (a->init->state != SK_T_READY || !sk_loop_send_task(l, a->init, a->worker)) return;
+        if (a->init->state != SK_T_READY) return;
+        sk_rc rc = sk_loop_send_task(l, a->init, a->worker);
+        if (rc == SK_EAGAIN) return;
+        if (rc != SK_OK) {
+            sk_loop_fail(l, a->init, rc, "the actor cannot be started: no memory%s for its arguments", rc == SK_EFULL ? " in the object store" : "");
+            return;
+        }
         a->placed = true;
         a->n_sent++;
     }
-    while (!sk_list_empty(&a->queue) && a->n_sent < SK_PLACE_DEPTH_MAX) { /* behind the constructor: the ring keeps the order */
+    while (a->state != SK_A_DEAD && !sk_list_empty(&a->queue) && a->n_sent < SK_PLACE_DEPTH_MAX) { /* behind the constructor: the ring keeps the order */
         struct sk_ltask *t = sk_container_of(a->queue.next, struct sk_ltask, on);
-        if (t->state != SK_T_READY || !sk_loop_send_task(l, t, a->worker)) return;
-        a->n_sent++;
+        if (t->state != SK_T_READY) return;
+        sk_rc rc = sk_loop_send_task(l, t, a->worker);
+        if (rc == SK_EAGAIN) return;
+        if (rc == SK_OK)
+            a->n_sent++;
+        else
+            sk_loop_fail(l, t, rc, "a call of an actor: no memory%s for its arguments", rc == SK_EFULL ? " in the object store" : "");
     }
 }
 
@@ -61,7 +72,10 @@ void sk_actor_dead(struct sk_local *l, struct sk_lactor *a, const char *why) {
         w->actor = NULL; /* its process is of no use to others: user state is in it */
         sk_pool_kill(l, w, "its actor is dead");
     }
-    if (a->init->state != SK_T_FINISHED) sk_loop_fail(l, a->init, SK_EACTOR, "the actor died before it was ready: %s", why);
+    if (a->init->state == SK_T_FINISHED)
+        sk_task_let_args_go(l, a->init);
+    else
+        sk_loop_fail(l, a->init, SK_EACTOR, "the actor died before it was ready: %s", why);
     while (!sk_list_empty(&a->queue)) {
         struct sk_ltask *t = sk_container_of(a->queue.next, struct sk_ltask, on);
         if (a->dead_kind)

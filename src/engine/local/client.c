@@ -112,9 +112,15 @@ static bool handle(struct sk_client *c, const void *p, size_t len, bool in_wait,
         sk_list_push_back(&c->replies, &keep(p, len, req)->link);
         break;
     }
-    case SK_M_CREDIT:
-        if (sk_rd_u64(&r) == c->cur_tid) c->credit = sk_rd_u64(&r);
+    case SK_M_CREDIT: {
+        uint64_t tid = sk_rd_u64(&r), n = sk_rd_u64(&r);
+        if (tid == c->cur_tid) c->credit = n;
+        SK_LIST_EACH(it, &c->queue) { /* of a call that was read already */
+            struct sk_msg_task *q = (void *)sk_container_of(it, struct sk_msg, link)->bytes;
+            if (q->tid == tid) q->credit = n;
+        }
         break;
+    }
     case SK_M_UNLEASE: sk_client_idle(c); break;
     case SK_M_EXIT: c->exit = true; break;
     default: break;
@@ -335,7 +341,9 @@ static sk_rc c_shape(struct sk_engine *e, const struct sk_res *res, sk_shape *ou
     struct sk_client *c = C(e);
     uint64_t h = 1469598103934665603u;
     for (size_t i = 0; i < sizeof *res; i++) h = (h ^ ((const uint8_t *)res)[i]) * 1099511628211u;
+    pthread_mutex_lock(&c->mu);
     uintptr_t known = (uintptr_t)sk_map_get(&c->shapes, h | 1);
+    pthread_mutex_unlock(&c->mu);
     if (known) {
         *out = (sk_shape)(known - 1);
         return SK_OK;
@@ -346,7 +354,9 @@ static sk_rc c_shape(struct sk_engine *e, const struct sk_res *res, sk_shape *ou
     sk_rc rc = answer_rc(m, &r, err);
     if (rc == SK_OK) {
         *out = (sk_shape)sk_rd_u64(&r);
-        SK_IGNORE(sk_map_put(&c->shapes, h | 1, (void *)((uintptr_t)*out + 1)));
+        pthread_mutex_lock(&c->mu);
+        SK_IGNORE(sk_map_put(&c->shapes, h | 1, (void *)((uintptr_t)*out + 1))); /* asked again */
+        pthread_mutex_unlock(&c->mu);
     }
     sk_free(m);
     return rc;

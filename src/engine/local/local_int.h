@@ -93,7 +93,7 @@ enum {
     SK_M_TIMEOUT,    /* req: the worker gave up waiting */
     SK_M_LEASE,      /* req, len */
     SK_M_GIVE,       /* off, len: unused lease */
-    SK_M_PIN,        /* off */
+    SK_M_PIN,        /* oid: of an argument that is kept */
     SK_M_UNPIN,      /* off */
     SK_M_DEFINE,     /* fid, name, def */
     SK_M_SHAPE,      /* req, amounts */
@@ -142,6 +142,7 @@ struct sk_msg_task { /* fixed head of SK_M_TASK; then name string, then n_args v
     uint64_t tid, fid, aid, first;
     uint32_t attempt, n_args, n_returns, skip;
     uint32_t window, flags;
+    uint64_t credit; /* how many of the first `skip` yields were taken */
 };
 enum { SK_TF_INIT = 1 /* constructor of an actor */ };
 
@@ -215,6 +216,10 @@ struct sk_ltask {
     int32_t retries_left;
     uint32_t claim;           /* index in the worker's claims; SENT */
     bool is_init, is_stream, cancelled, is_method;
+    bool dropped;             /* a stream that nobody reads any more */
+    bool holds_args;          /* its arguments are held */
+    bool was_started;         /* when its worker died */
+    uint32_t differs;         /* not 0: 1 + index of the yield that a retry gave differently; it is being stopped */
     /* streaming */
     uint32_t n_yielded, n_taken, n_released, stream_done;
     struct sk_obj_id_vec { uint64_t *p; uint32_t n, cap; } yields; /* oids, those not taken hold a reference of proc owner */
@@ -237,7 +242,7 @@ struct sk_req { /* a worker that waits: GET, WAIT, NEXT */
 
 enum { SK_A_STARTING, SK_A_ALIVE, SK_A_DEAD };
 struct sk_lactor {
-    uint64_t id;
+    uint64_t id, order; /* its turn among the tasks that wait for resources */
     struct sk_list link;
     struct sk_ltask *init;      /* kept for restarts */
     struct sk_lworker *worker;
@@ -266,6 +271,7 @@ struct sk_lworker {
     struct sk_lactor *actor;
     struct sk_map known;       /* fids it has */
     uint32_t next_claim;
+    uint64_t claimed[SK_CLAIMS / 64]; /* bit: the claim word is of a task in `sent` */
     uint64_t n_done;
     int64_t idle_since_ns;
     bool has_lease;
@@ -286,6 +292,7 @@ struct sk_local {
     pthread_mutex_t mu;        /* recursive; guards everything below */
     pthread_cond_t turn;       /* callers waiting for their turn to drive, or for progress by another driver */
     bool driving, closing, srv_dead;
+    bool pumping;              /* a sink called from within the pump submits: not again */
     uint32_t n_callers;
     uint64_t progress;         /* bumped by every change that somebody may wait for */
     struct sk_seg ctl_seg, data_seg;
@@ -299,7 +306,10 @@ struct sk_local {
     uint32_t n_unreferenced;   /* of them nameless */
     uint32_t n_homeless;       /* of them without a worker and not dead */
     struct sk_lworker **workers; /* by slot, NULL = free */
-    uint32_t n_slots, n_live, max_workers, next_proc;
+    uint32_t n_slots, n_used;    /* slots; workers[n_used..] were never used */
+    uint32_t n_live, max_workers, next_proc;
+    uint32_t n_bad_starts;     /* processes that ended before they were ready, since one was */
+    uint32_t n_worker_streams; /* streams that workers read */
     int64_t n_cpu;
     uint64_t next_id;
     struct sk_forksrv srv;
@@ -321,7 +331,10 @@ void sk_loop_worker_died(struct sk_local *l, struct sk_lworker *w, int status, u
 void sk_loop_finish_error(struct sk_local *l, struct sk_ltask *t, uint32_t kind, const void *bytes, size_t n);
 void sk_loop_fail(struct sk_local *l, struct sk_ltask *t, sk_rc rc, const char *fmt, ...) SK_PRINTF(4, 5);
 void sk_loop_cancel(struct sk_local *l, struct sk_ltask *t, bool force);
-sk_rc sk_loop_submit(struct sk_local *l, uint32_t proc, uint64_t base_id, const uint8_t *spec, size_t len, struct sk_sink *sink,
+void sk_loop_fail_waiting(struct sk_local *l, sk_rc rc, const char *why); /* all that wait for a worker */
+void sk_task_let_args_go(struct sk_local *l, struct sk_ltask *t);
+/* level: of nesting, see place.h */
+sk_rc sk_loop_submit(struct sk_local *l, uint32_t proc, uint32_t level, uint64_t base_id, const uint8_t *spec, size_t len, struct sk_sink *sink,
                      struct sk_err *err);
 sk_rc sk_loop_actor(struct sk_local *l, uint32_t proc, uint64_t base_id, const uint8_t *spec, size_t len, int32_t max_restarts,
                     int32_t max_task_retries, struct sk_err *err);
@@ -337,9 +350,11 @@ static inline struct sk_obj *sk_obj_get(struct sk_local *l, uint64_t id) { retur
 sk_rc sk_pool_start(struct sk_local *l, struct sk_err *err);       /* fork server, threads */
 void sk_pool_stop(struct sk_local *l);
 struct sk_lworker *sk_pool_spawn(struct sk_local *l);              /* NULL: at the limit or refused */
+void sk_pool_bad_start(struct sk_local *l, const char *why);       /* after several in a row what waits for workers fails */
 void sk_pool_kill(struct sk_local *l, struct sk_lworker *w, const char *why);
 void sk_pool_reap(struct sk_local *l, int64_t now_ns);             /* idle workers, leases, punching */
-bool sk_pool_send(struct sk_local *l, struct sk_lworker *w, const void *msg, size_t len); /* ring or store; false: full now (nothing sent) */
+/* By ring or store. SK_EAGAIN: the ring is full now. SK_EFULL: the message needs the store, which is full. Nothing sent then. */
+sk_rc sk_pool_send(struct sk_local *l, struct sk_lworker *w, const void *msg, size_t len) SK_MUST_USE;
 void sk_pool_reply(struct sk_local *l, struct sk_lworker *w, const void *msg, size_t len); /* never lost: kept until it fits */
 void sk_pool_flush(struct sk_local *l, struct sk_lworker *w);
 
@@ -354,6 +369,7 @@ void sk_actor_dead(struct sk_local *l, struct sk_lactor *a, const char *why);
 void sk_actor_worker_died(struct sk_local *l, struct sk_lactor *a, const char *why);
 void sk_actor_unreferenced(struct sk_local *l, struct sk_lactor *a);
 void sk_actor_sweep(struct sk_local *l);                            /* frees dead actors that nobody can name; at the end of a turn of the loop */
-bool sk_loop_send_task(struct sk_local *l, struct sk_ltask *t, struct sk_lworker *w); /* false: no room now */
+/* SK_EAGAIN: no room now. Else it can never be sent as things are; nothing was changed. */
+sk_rc sk_loop_send_task(struct sk_local *l, struct sk_ltask *t, struct sk_lworker *w) SK_MUST_USE;
 
 #endif

@@ -39,7 +39,13 @@ static void obj_free(struct sk_local *l, struct sk_obj *o) {
         if (o->where == SK_V_INLINE) sk_inl_drop(o->u.inl);
         if (o->where == SK_V_STORE) sk_store_unref(l->store, o->u.off);
     }
-    SK_ASSERT(!o->deps); /* who waits for it holds it */
+    SK_ASSERT(!o->deps || o->state == SK_O_PENDING);
+    for (struct sk_dep *d = o->deps; d;) { /* of waiters that went away: who still waits for it holds it */
+        struct sk_dep *next = d->next;
+        SK_ASSERT(!d->task && !d->req);
+        sk_free(d);
+        d = next;
+    }
     sk_free(o);
 }
 
@@ -53,9 +59,10 @@ static void req_reply(struct sk_local *l, struct sk_req *q, sk_rc rc);
 static void task_ready(struct sk_local *l, struct sk_ltask *t);
 static void task_free(struct sk_local *l, struct sk_ltask *t);
 
-static void dep_done(struct sk_local *l, struct sk_dep *d) {
-    for (; d;) {
-        struct sk_dep *next = d->next;
+/* The list stays reachable for dep_forget while it is worked off: telling one may end others. */
+static void dep_done(struct sk_local *l, struct sk_dep **list) {
+    for (struct sk_dep *d; (d = *list) != NULL;) {
+        *list = d->next;
         if (d->task) {
             if (d->task->state == SK_T_WAITING && --d->task->n_unready == 0) task_ready(l, d->task);
         } else if (d->req) {
@@ -64,7 +71,6 @@ static void dep_done(struct sk_local *l, struct sk_dep *d) {
             if (q->n_ready >= q->want) req_reply(l, q, SK_OK);
         }
         sk_free(d);
-        d = next;
     }
 }
 
@@ -87,12 +93,14 @@ static sk_rc dep_add(struct sk_obj *o, struct sk_ltask *t, struct sk_req *q) {
 }
 
 void sk_obj_ready(struct sk_local *l, struct sk_obj *o) {
-    struct sk_dep *d = o->deps;
     o->state = SK_O_READY;
     o->maker = NULL;
-    o->deps = NULL;
     l->progress++;
-    dep_done(l, d);
+    if (!o->deps) return;
+    uint64_t id = o->id;
+    bool held = sk_own_hold(l->own, id, NULL) == SK_OK; /* the last waiter may be its last holder */
+    dep_done(l, &o->deps);
+    if (held) sk_own_unhold(l->own, id);
 }
 
 struct sk_inl *sk_inl_new(const void *p, size_t n) {
@@ -169,23 +177,32 @@ static const char *task_name(struct sk_local *l, const struct sk_ltask *t, char 
     return f ? f->name : "?";
 }
 
-/* The task is over: arguments are let go, the entry leaves the table. */
-static void task_end(struct sk_local *l, struct sk_ltask *t) {
+static void forget_deps(struct sk_local *l, struct sk_ltask *t) {
     struct sk_rd r = sk_rd_init(t->spec.args, t->spec.args_len);
-    if (t->state == SK_T_WAITING || t->state == SK_T_READY) {
-        for (uint32_t i = 0; i < t->spec.n_args; i++) {
-            struct sk_val v;
-            sk_rd_val(&r, &v);
-            if (v.oid && t->n_unready) dep_forget(l, v.oid, t, NULL);
-        }
-        r = sk_rd_init(t->spec.args, t->spec.args_len);
+    for (uint32_t i = 0; i < t->spec.n_args; i++) {
+        struct sk_val v;
+        sk_rd_val(&r, &v);
+        if (v.oid) dep_forget(l, v.oid, t, NULL);
     }
+    t->n_unready = 0;
+}
+
+void sk_task_let_args_go(struct sk_local *l, struct sk_ltask *t) {
+    if (!t->holds_args) return;
+    t->holds_args = false;
+    struct sk_rd r = sk_rd_init(t->spec.args, t->spec.args_len);
     for (uint32_t i = 0; i < t->spec.n_args; i++) {
         struct sk_val v;
         sk_rd_val(&r, &v);
         if (v.oid) sk_own_unhold(l->own, v.oid);
     }
     for (uint32_t i = 0; i < t->spec.n_contains; i++) sk_own_unhold(l->own, t->spec.contains[i]);
+}
+
+/* The task is over: arguments are let go (a constructor that may run again keeps them), the entry leaves the table. */
+static void task_end(struct sk_local *l, struct sk_ltask *t) {
+    if (t->n_unready) forget_deps(l, t);
+    if (!t->is_init || t->actor->state == SK_A_DEAD || t->actor->restarts_left == 0) sk_task_let_args_go(l, t);
     t->state = SK_T_FINISHED;
     sk_list_del(&t->on);
     l->progress++;
@@ -193,7 +210,7 @@ static void task_end(struct sk_local *l, struct sk_ltask *t) {
         if (t->is_init) return; /* kept for restarts; freed with the actor */
         t->actor->n_tasks--;
     }
-    if (t->is_stream && !t->sink && !t->cancelled) return; /* its yields are still to be read; stream_drop frees it */
+    if (t->is_stream && !t->sink && !t->dropped) return; /* its yields are still to be read; stream_drop frees it */
     task_free(l, t);
 }
 
@@ -201,6 +218,7 @@ void sk_loop_free_task(struct sk_local *l, struct sk_ltask *t) { task_free(l, t)
 
 static void task_free(struct sk_local *l, struct sk_ltask *t) {
     sk_map_del(&l->tasks, t->id);
+    if (t->is_stream && !t->sink && t->owner != SK_PROC_DRIVER) l->n_worker_streams--;
     sk_vec_free(&t->yields);
     sk_vec_free(&t->note_hash);
     sk_free(t);
@@ -221,34 +239,33 @@ static uint64_t error_object(struct sk_local *l, uint32_t kind, const void *byte
     uint64_t id = ++l->next_id;
     if (sk_obj_new(l, id, SK_PROC_DRIVER, &o, NULL) != SK_OK) return 0;
     o->kind = kind;
-    o->len = n;
     o->where = SK_V_INLINE;
     o->u.inl = sk_inl_new(bytes, n);
+    o->len = o->u.inl ? n : 0;
     o->state = SK_O_READY;
     return id;
 }
 
 static void stream_wake(struct sk_local *l, struct sk_ltask *t) {
-    struct sk_dep *d = t->stream_waiters;
-    t->stream_waiters = NULL;
     l->progress++;
-    dep_done(l, d);
+    dep_done(l, &t->stream_waiters);
 }
 
 /* Ends a task with an error value: of its user code, of an argument, or of the engine. */
 void sk_loop_finish_error(struct sk_local *l, struct sk_ltask *t, uint32_t kind, const void *bytes, size_t n) {
     struct sk_inl *shared = sk_inl_new(bytes, n);
+    t->state = SK_T_FINISHED; /* a sink that cancels it now is late */
     for (uint32_t i = 0; i < n_return_objects(t); i++) {
         struct sk_obj *o = sk_obj_get(l, t->first + i);
         if (!o || o->state != SK_O_PENDING) continue;
         o->kind = kind;
-        o->len = n;
+        o->len = shared ? n : 0;
         o->where = SK_V_INLINE;
         o->u.inl = shared;
         if (shared) shared->refs++;
         sk_obj_ready(l, o);
     }
-    if (t->is_stream && !t->sink) {
+    if (t->is_stream && !t->sink && !t->dropped) {
         t->end_error = error_object(l, kind, bytes, n);
         t->stream_done = 1;
         stream_wake(l, t);
@@ -302,7 +319,6 @@ static void task_ready(struct sk_local *l, struct sk_ltask *t) {
             struct sk_inl *e = o->u.inl;
             if (e) e->refs++;
             struct sk_lactor *a = t->is_method ? t->actor : NULL;
-            t->n_unready = 0;
             sk_loop_finish_error(l, t, o->kind, e ? (void *)e->bytes : (void *)"", e ? e->len : 0);
             sk_inl_drop(e);
             if (a) sk_actor_advance(l, a);
@@ -339,8 +355,15 @@ static sk_rc task_take_args(struct sk_local *l, struct sk_ltask *t, struct sk_er
         sk_rd_val(&r, &v);
         if (!v.oid) continue;
         struct sk_obj *o = sk_obj_get(l, v.oid);
-        if (o->state == SK_O_PENDING && dep_add(o, t, NULL) == SK_OK) t->n_unready++;
+        if (o->state != SK_O_PENDING) continue;
+        if (dep_add(o, t, NULL) != SK_OK) {
+            rc = SK_ERR(err, SK_ENOMEM, "no memory for the arguments of a task");
+            forget_deps(l, t);
+            goto undo;
+        }
+        t->n_unready++;
     }
+    t->holds_args = true;
     return SK_OK;
 undo:
     r = sk_rd_init(t->spec.args, t->spec.args_len);
@@ -353,7 +376,7 @@ undo:
     return rc;
 }
 
-static sk_rc task_make(struct sk_local *l, uint32_t proc, uint64_t base, const uint8_t *spec, size_t len, struct sk_sink *sink,
+static sk_rc task_make(struct sk_local *l, uint32_t proc, uint32_t level, uint64_t base, const uint8_t *spec, size_t len, struct sk_sink *sink,
                        struct sk_ltask **out, struct sk_err *err) {
     struct sk_ltask *t = sk_calloc(SK_TAG_ENGINE, sizeof *t + len);
     if (!t) return SK_ERR(err, SK_ENOMEM, "no memory for a task");
@@ -372,10 +395,13 @@ static sk_rc task_make(struct sk_local *l, uint32_t proc, uint64_t base, const u
     t->retries_left = t->spec.max_retries;
     t->is_stream = t->spec.n_returns == SK_STREAMING;
     t->place.shape = t->spec.shape;
+    t->place.level = (uint8_t)SK_MIN(level, SK_PLACE_LEVELS - 1);
+    if (t->is_stream && !sink && proc != SK_PROC_DRIVER) l->n_worker_streams++;
     sk_list_init(&t->on);
     sk_list_init(&t->place.link);
     sk_rc rc = sk_map_put(&l->tasks, t->id, t);
     if (rc != SK_OK) {
+        if (t->is_stream && !sink && proc != SK_PROC_DRIVER) l->n_worker_streams--;
         sk_free(t);
         return SK_ERR(err, SK_ENOMEM, "no memory for the task table");
     }
@@ -397,10 +423,10 @@ static sk_rc task_make(struct sk_local *l, uint32_t proc, uint64_t base, const u
     return SK_OK;
 }
 
-sk_rc sk_loop_submit(struct sk_local *l, uint32_t proc, uint64_t base, const uint8_t *spec, size_t len, struct sk_sink *sink,
+sk_rc sk_loop_submit(struct sk_local *l, uint32_t proc, uint32_t level, uint64_t base, const uint8_t *spec, size_t len, struct sk_sink *sink,
                      struct sk_err *err) {
     struct sk_ltask *t;
-    SK_TRY(task_make(l, proc, base, spec, len, sink, &t, err));
+    SK_TRY(task_make(l, proc, level, base, spec, len, sink, &t, err));
     if (t->spec.actor) {
         struct sk_obj *ao = sk_obj_get(l, t->spec.actor);
         struct sk_lactor *a = ao && ao->state == SK_O_ACTOR ? ao->u.actor : NULL;
@@ -440,7 +466,7 @@ sk_rc sk_loop_actor(struct sk_local *l, uint32_t proc, uint64_t base, const uint
         sk_free(a);
         return rc;
     }
-    rc = task_make(l, proc, base, spec, len, NULL, &t, err);
+    rc = task_make(l, proc, 0, base, spec, len, NULL, &t, err);
     if (rc != SK_OK) {
         o->state = SK_O_PENDING;
         SK_IGNORE(sk_own_unref(l->own, aid, proc, 1, NULL));
@@ -451,6 +477,7 @@ sk_rc sk_loop_actor(struct sk_local *l, uint32_t proc, uint64_t base, const uint
     o->state = SK_O_ACTOR;
     o->u.actor = a;
     a->id = aid;
+    a->order = sk_place_order(&l->place);
     a->init = t;
     a->restarts_left = max_restarts;
     l->n_homeless++;
@@ -496,10 +523,10 @@ oom:
 
 /* ---- sending a task ------------------------------------------------------------------------------------------------------------- */
 
-static bool send_fn(struct sk_local *l, struct sk_lworker *w, uint64_t fid) {
-    if (sk_map_get(&w->known, fid)) return true;
+static sk_rc send_fn(struct sk_local *l, struct sk_lworker *w, uint64_t fid) {
+    if (sk_map_get(&w->known, fid)) return SK_OK;
     struct sk_fn *f = sk_map_get(&l->fns, fid);
-    if (!f) return true; /* the worker says "unknown function" */
+    if (!f) return SK_OK; /* the worker says "unknown function" */
     struct sk_wr m = sk_wr_init(NULL, 0);
     for (int pass = 0; pass < 2; pass++) {
         sk_wr_u32(&m, SK_M_FUNC);
@@ -508,14 +535,14 @@ static bool send_fn(struct sk_local *l, struct sk_lworker *w, uint64_t fid) {
         sk_wr_bytes(&m, f->def, f->len);
         if (pass == 0) {
             uint8_t *p = sk_alloc(SK_TAG_ENGINE, m.n);
-            if (!p) return false;
+            if (!p) return SK_ENOMEM;
             m = sk_wr_init(p, m.n);
         }
     }
-    bool ok = sk_pool_send(l, w, m.p, m.n);
+    sk_rc rc = sk_pool_send(l, w, m.p, m.n);
     sk_free(m.p);
-    if (ok && sk_map_put(&w->known, fid, f) != SK_OK) return false;
-    return ok;
+    if (rc == SK_OK) SK_IGNORE(sk_map_put(&w->known, fid, f)); /* not noted: sent again, and the worker ignores it */
+    return rc;
 }
 
 static void write_task(struct sk_local *l, struct sk_ltask *t, uint32_t claim, struct sk_wr *m) {
@@ -530,7 +557,8 @@ static void write_task(struct sk_local *l, struct sk_ltask *t, uint32_t claim, s
                             .n_returns = t->spec.n_returns,
                             .skip = t->n_yielded,
                             .window = t->spec.stream_window,
-                            .flags = t->is_init ? SK_TF_INIT : 0};
+                            .flags = t->is_init ? SK_TF_INIT : 0,
+                            .credit = t->n_released};
     sk_wr_raw(m, &h, sizeof h);
     sk_wr_bytes(m, t->spec.name.p, t->spec.name.n);
     struct sk_rd r = sk_rd_init(t->spec.args, t->spec.args_len);
@@ -555,76 +583,126 @@ static void write_task(struct sk_local *l, struct sk_ltask *t, uint32_t claim, s
 }
 
 /* Sends a task whose arguments exist. On success it is in w->sent. */
-bool sk_loop_send_task(struct sk_local *l, struct sk_ltask *t, struct sk_lworker *w) {
-    if (!send_fn(l, w, t->spec.fid)) return false;
+sk_rc sk_loop_send_task(struct sk_local *l, struct sk_ltask *t, struct sk_lworker *w) {
+    SK_TRY(send_fn(l, w, t->spec.fid));
     uint32_t claim = w->next_claim % SK_CLAIMS;
+    while (w->claimed[claim / 64] >> claim % 64 & 1) claim = (claim + 1) % SK_CLAIMS; /* at most half of them are taken */
     struct sk_wr m = sk_wr_init(NULL, 0);
     write_task(l, t, claim, &m);
     atomic_store_explicit(&w->sh->claims[claim], t->id << 2 | SK_CLAIM_QUEUED, memory_order_release);
-    bool ok = false;
     if (m.n <= sk_ring_max_msg(&w->down)) {
         void *p = w->out.n ? NULL : sk_ring_reserve(&w->down, m.n);
-        if (p) {
-            m = sk_wr_init(p, m.n);
-            write_task(l, t, claim, &m);
-            sk_ring_commit(&w->down, m.n);
-            sk_bell_ring(&w->sh->bell);
-            ok = true;
-        }
+        if (!p) return SK_EAGAIN;
+        m = sk_wr_init(p, m.n);
+        write_task(l, t, claim, &m);
+        sk_ring_commit(&w->down, m.n);
+        sk_bell_ring(&w->sh->bell);
     } else {
         uint8_t *p = sk_alloc(SK_TAG_ENGINE, m.n);
-        if (p) {
-            m = sk_wr_init(p, m.n);
-            write_task(l, t, claim, &m);
-            ok = sk_pool_send(l, w, p, m.n);
-            sk_free(p);
-        }
+        if (!p) return SK_ENOMEM;
+        m = sk_wr_init(p, m.n);
+        write_task(l, t, claim, &m);
+        sk_rc rc = sk_pool_send(l, w, p, m.n);
+        sk_free(p);
+        if (rc != SK_OK) return rc;
     }
-    if (!ok) return false;
-    w->next_claim++;
+    w->next_claim = claim + 1;
+    w->claimed[claim / 64] |= UINT64_C(1) << claim % 64;
     t->claim = claim;
     t->worker = w;
     t->state = SK_T_SENT;
     sk_list_del(&t->on);
     sk_list_push_back(&w->sent, &t->on);
+    return SK_OK;
+}
+
+static void task_left_worker(struct sk_local *l, struct sk_ltask *t, struct sk_lworker *w, int64_t ran_ns) {
+    sk_list_del(&t->on);
+    t->worker = NULL;
+    w->claimed[t->claim / 64] &= ~(UINT64_C(1) << t->claim % 64);
+    if (w->place.state == SK_W_LEASED) sk_place_done(&l->place, &w->place, ran_ns, ran_ns >= 0 ? sk_now_ns() : 0);
+    if (w->actor && w->actor->n_sent) w->actor->n_sent--;
+    w->idle_since_ns = 0;
+}
+
+/* Takes a not started task off w: READY, but in no queue. False: it has started. */
+static bool unsend(struct sk_local *l, struct sk_lworker *w, struct sk_ltask *t) {
+    uint64_t want = t->id << 2 | SK_CLAIM_QUEUED;
+    if (!atomic_compare_exchange_strong(&w->sh->claims[t->claim], &want, t->id << 2 | SK_CLAIM_TAKEN)) return false;
+    task_left_worker(l, t, w, -1);
+    t->state = SK_T_READY;
     return true;
 }
 
-/* Takes a not started task of w back; true when it did. */
 static bool take_back(struct sk_local *l, struct sk_lworker *w, struct sk_ltask *t) {
-    uint64_t want = t->id << 2 | SK_CLAIM_QUEUED;
-    if (!atomic_compare_exchange_strong(&w->sh->claims[t->claim], &want, t->id << 2 | SK_CLAIM_TAKEN)) return false;
-    sk_list_del(&t->on);
-    t->worker = NULL;
-    t->state = SK_T_READY;
-    sk_place_done(&l->place, &w->place, -1, 0);
+    if (!unsend(l, w, t)) return false;
     sk_place_push(&l->place, &t->place);
+    return true;
+}
+
+void sk_loop_fail_waiting(struct sk_local *l, sk_rc rc, const char *why) {
+    for (uint32_t i = 0; i < l->place.n_shapes; i++)
+        while (l->place.shapes[i]->levels) {
+            struct sk_list *first = l->place.shapes[i]->ready[__builtin_ctz(l->place.shapes[i]->levels)].next;
+            struct sk_ltask *t = sk_container_of(sk_container_of(first, struct sk_place_task, link), struct sk_ltask, place);
+            char name[200];
+            sk_place_unpush(&l->place, &t->place);
+            sk_loop_fail(l, t, rc, "task %s cannot be run: %s", task_name(l, t, name, sizeof name), why);
+        }
+    SK_LIST_EACH_SAFE(it, tmp, &l->actors) {
+        struct sk_lactor *a = sk_container_of(it, struct sk_lactor, link);
+        if (!a->worker && a->state == SK_A_STARTING && a->init->state == SK_T_READY) sk_actor_dead(l, a, why);
+    }
+    sk_loop_drain(l);
+}
+
+/* No process more can be had, and all that there are wait for tasks: nothing would ever move again. */
+static bool stuck(const struct sk_local *l) {
+    if (l->n_live < l->max_workers || l->place.n_idle || l->place.n_starting) return false;
+    for (uint32_t i = 0; i < l->n_used; i++) {
+        const struct sk_lworker *w = l->workers[i];
+        if (w && !w->place.blocked && (w->place.state != SK_W_ACTOR || !sk_list_empty(&w->sent))) return false;
+    }
     return true;
 }
 
 void sk_loop_dispatch(struct sk_local *l) {
     int64_t now = sk_now_ns();
-    if (l->n_homeless)
-        SK_LIST_EACH_SAFE(it, tmp, &l->actors) {
+    if (l->n_homeless) {
+        sk_place_want(&l->place, 0, 0);
+        SK_LIST_EACH_SAFE(it, tmp, &l->actors) { /* oldest first */
             struct sk_lactor *a = sk_container_of(it, struct sk_lactor, link);
-            if (!a->worker && a->state == SK_A_STARTING) sk_actor_advance(l, a);
+            if (a->worker || a->state != SK_A_STARTING) continue;
+            sk_actor_advance(l, a);
+            if (!a->worker && a->init->state == SK_T_READY && !l->place.want_order && !sk_place_fits_now(&l->place, a->shape))
+                sk_place_want(&l->place, a->order, a->shape);
         }
+    } else if (l->place.want_order) {
+        sk_place_want(&l->place, 0, 0);
+    }
     for (;;) {
         struct sk_place_pick pick;
         sk_place_pick(&l->place, now, &pick);
         if (pick.what == SK_PLACE_NOTHING) return;
         if (pick.what == SK_PLACE_SPAWN) {
-            if (!sk_pool_spawn(l)) return;
-            continue;
+            if (sk_pool_spawn(l)) continue;
+            if (l->place.n_ready && stuck(l))
+                sk_loop_fail_waiting(l, SK_ESTALL, "all worker processes wait for the results of tasks that need one; nest less deeply, or allow more workers");
+            return;
         }
         struct sk_lworker *w = sk_container_of(pick.worker, struct sk_lworker, place);
         if (pick.what == SK_PLACE_RUN) {
             struct sk_ltask *t = sk_container_of(pick.task, struct sk_ltask, place);
-            if (!sk_loop_send_task(l, t, w)) {
-                sk_place_done(&l->place, &w->place, -1, now);
+            sk_rc rc = sk_loop_send_task(l, t, w);
+            if (rc == SK_OK) continue;
+            sk_place_done(&l->place, &w->place, -1, now);
+            if (rc == SK_EAGAIN) { /* the ring is full; whoever waits looks again soon as long as something is ready */
                 sk_place_push(&l->place, &t->place);
-                return; /* the ring is full: when the worker has read, it says something, and we are here again */
+                return;
             }
+            char name[200];
+            sk_loop_fail(l, t, rc, "task %s: no memory%s for the message with its arguments", task_name(l, t, name, sizeof name),
+                         rc == SK_EFULL ? " in the object store" : "");
             continue;
         }
         /* STEAL: the last one queued is the least likely to start meanwhile. */
@@ -660,16 +738,17 @@ void sk_task_release_stream(struct sk_local *l, struct sk_ltask *t, uint32_t n) 
 }
 
 void sk_stream_drop(struct sk_local *l, struct sk_ltask *t) {
+    t->dropped = true;
     for (uint32_t i = t->n_taken; i < t->yields.n; i++) SK_IGNORE(sk_own_unref(l->own, t->yields.p[i], SK_PROC_DRIVER, 1, NULL));
     t->n_taken = t->yields.n;
     if (t->end_error) SK_IGNORE(sk_own_unref(l->own, t->end_error, SK_PROC_DRIVER, 1, NULL));
     t->end_error = 0;
+    t->stream_done = 1;
+    stream_wake(l, t); /* another thread of its process may be waiting: end of the stream */
     if (t->state == SK_T_FINISHED)
         task_free(l, t);
-    else {
-        t->cancelled = true;
+    else
         sk_loop_cancel(l, t, false);
-    }
     sk_loop_drain(l);
 }
 
@@ -724,6 +803,20 @@ static void write_get(struct sk_local *l, struct sk_req *q, struct sk_wr *m) {
     }
 }
 
+static bool pin_all(struct sk_local *l, struct sk_req *q) {
+    uint32_t i = 0;
+    for (; i < q->n; i++) {
+        struct sk_obj *o = sk_obj_get(l, q->oids[i]);
+        if (o->where == SK_V_STORE && o->state == SK_O_READY && sk_store_pin(l->store, q->w->proc, o->u.off) != SK_OK) break;
+    }
+    if (i == q->n) return true;
+    while (i-- > 0) {
+        struct sk_obj *o = sk_obj_get(l, q->oids[i]);
+        if (o->where == SK_V_STORE && o->state == SK_O_READY) (void)sk_store_unpin(l->store, q->w->proc, o->u.off);
+    }
+    return false;
+}
+
 sk_rc sk_stream_take(struct sk_local *l, struct sk_ltask *t, uint32_t proc, uint64_t *oid) {
     sk_rc rc = SK_OK;
     uint64_t id = 0;
@@ -756,18 +849,14 @@ static void req_reply(struct sk_local *l, struct sk_req *q, sk_rc rc) {
             struct sk_wr m = sk_wr_init(NULL, 0);
             write_get(l, q, &m);
             uint8_t *p = sk_alloc(SK_TAG_ENGINE, m.n);
-            if (!p) {
+            if (!p || !pin_all(l, q)) {
                 reply_err(l, w, q->req, SK_ENOMEM, "get: no memory for the reply");
             } else {
                 m = sk_wr_init(p, m.n);
                 write_get(l, q, &m);
-                for (uint32_t i = 0; i < q->n; i++) {
-                    struct sk_obj *o = sk_obj_get(l, q->oids[i]);
-                    if (o->where == SK_V_STORE) SK_IGNORE(sk_store_pin(l->store, w->proc, o->u.off));
-                }
                 sk_pool_reply(l, w, p, m.n);
-                sk_free(p);
             }
+            sk_free(p);
         }
     } else if (q->type == SK_M_WAIT) {
         size_t cap = 64 + q->n;
@@ -823,10 +912,13 @@ static void handle_wait(struct sk_local *l, struct sk_lworker *w, uint32_t type,
     sk_list_push_back(&w->reqs, &q->link);
     for (uint32_t i = 0; i < n; i++) {
         struct sk_obj *o = sk_obj_get(l, ids[i]);
-        if (o->state != SK_O_PENDING)
+        if (o->state != SK_O_PENDING) {
             q->n_ready++;
-        else
-            SK_IGNORE(dep_add(o, NULL, q));
+        } else if (dep_add(o, NULL, q) != SK_OK) {
+            reply_err(l, w, req, SK_ENOMEM, "no memory for a request");
+            req_free(l, q);
+            return;
+        }
     }
     if (q->n_ready >= q->want)
         req_reply(l, q, SK_OK);
@@ -859,19 +951,23 @@ static void handle_next(struct sk_local *l, struct sk_lworker *w, struct sk_rd *
 
 /* ---- messages of workers ------------------------------------------------------------------------------------------------------------ */
 
-static void task_left_worker(struct sk_local *l, struct sk_ltask *t, struct sk_lworker *w, int64_t ran_ns) {
-    sk_list_del(&t->on);
-    t->worker = NULL;
-    if (w->place.state == SK_W_LEASED) sk_place_done(&l->place, &w->place, ran_ns, sk_now_ns());
-    if (w->actor && w->actor->n_sent) w->actor->n_sent--;
-    w->idle_since_ns = 0;
-}
-
 static void retry(struct sk_local *l, struct sk_ltask *t) {
     t->attempt++;
     l->n_retries++;
     t->state = SK_T_READY;
     sk_place_push(&l->place, &t->place);
+}
+
+static void fail_cancelled(struct sk_local *l, struct sk_ltask *t) {
+    char name[200];
+    const char *tn = task_name(l, t, name, sizeof name);
+    if (t->differs)
+        sk_loop_fail(l, t, SK_ETASK,
+                     "task %s is not deterministic: run again after a worker died, its output %u differs from the first run's; "
+                     "make the function give the same output for the same input",
+                     tn, t->differs - 1);
+    else
+        sk_loop_fail(l, t, SK_ECANCEL, "task %s was cancelled", tn);
 }
 
 static void handle_done(struct sk_local *l, struct sk_lworker *w, const void *p, size_t n) {
@@ -886,6 +982,14 @@ static void handle_done(struct sk_local *l, struct sk_lworker *w, const void *p,
     w->n_done++;
     l->n_tasks_done++;
     if (t) task_left_worker(l, t, w, h.run_ns);
+    struct sk_lactor *a = t ? t->actor : NULL;
+    bool init = t && t->is_init;
+    if (t && (t->differs || (t->cancelled && (h.status == 1 || (t->is_stream && t->sink))))) { /* the values are thrown away */
+        fail_cancelled(l, t);
+        if (a && !init) sk_actor_advance(l, a);
+        t = NULL;
+        a = NULL;
+    }
     if (t && h.status == 1 && t->spec.retry_exceptions && t->retries_left != 0 && !t->actor && !t->cancelled) {
         if (t->retries_left > 0) t->retries_left--;
         retry(l, t);
@@ -899,8 +1003,6 @@ static void handle_done(struct sk_local *l, struct sk_lworker *w, const void *p,
         const uint64_t *c = sk_rd_raw(&r, (size_t)nc * 8);
         if (r.bad) break;
         if (h.status == 1) {
-            struct sk_lactor *a = t ? t->actor : NULL;
-            bool init = t && t->is_init;
             if (v.where == SK_V_STORE) { /* errors are inline; a large one would be cut by the worker */
                 if (sk_store_commit(l->store, w->proc, v.off, v.len, NULL) == SK_OK) sk_store_unref(l->store, v.off);
                 v.len = 0;
@@ -913,11 +1015,11 @@ static void handle_done(struct sk_local *l, struct sk_lworker *w, const void *p,
         value_set(l, t ? v.oid : 0, w->proc, &v, b, c, nc);
     }
     if (!t) return;
-    struct sk_lactor *a = t->actor;
     if (t->is_stream && !t->sink) {
         t->stream_done = 1;
         stream_wake(l, t);
     }
+    t->state = SK_T_FINISHED; /* a sink that cancels it now is late */
     if (t->sink) {
         struct sk_event ev = {.kind = SK_EV_DONE, .note = note, .run_ns = h.run_ns, .index = t->n_yielded};
         emit(l, t, &ev);
@@ -939,17 +1041,15 @@ static void handle_yield(struct sk_local *l, struct sk_lworker *w, struct sk_rd 
     const uint64_t *c = sk_rd_raw(r, (size_t)nc * 8);
     if (r->bad) return;
     struct sk_ltask *t = sk_map_get(&l->tasks, tid);
-    if (t && (t->worker != w || t->attempt != attempt || t->state != SK_T_SENT || t->cancelled)) t = NULL;
+    if (t && (t->worker != w || t->attempt != attempt || t->state != SK_T_SENT || t->dropped || t->differs || (t->cancelled && t->sink))) t = NULL;
     uint64_t h = hash_bytes(note.p, note.n);
     if (t && index < t->n_yielded) { /* a retry repeats what is there */
-        if (t->note_hash.p[index] != h) {
-            char name[200];
-            task_name(l, t, name, sizeof name);
-            task_left_worker(l, t, w, -1);
-            sk_loop_fail(l, t, SK_ETASK,
-                         "task %s is not deterministic: run again after a worker died, its output %u differs from the first run's; "
-                         "make the function give the same output for the same input",
-                         name, index);
+        if (t->note_hash.p[index] != h) { /* fails when it has stopped: until then it reads its arguments */
+            t->differs = index + 1;
+            t->cancelled = true;
+            atomic_store_explicit(&w->sh->cancel, t->id, memory_order_release);
+            sk_bell_ring(&w->sh->bell);
+            if (!t->actor) sk_pool_kill(l, w, "its task gave other output than before");
         }
         t = NULL;
     }
@@ -975,6 +1075,13 @@ static void handle_yield(struct sk_local *l, struct sk_lworker *w, struct sk_rd 
     }
 }
 
+/* New ids come from the worker's own range, each once. */
+static bool fresh_ids(struct sk_local *l, struct sk_lworker *w, uint64_t base) {
+    if (base >> 40 == w->proc && !sk_map_get(&l->tasks, base)) return true;
+    sk_pool_kill(l, w, "it sent a message that makes no sense");
+    return false;
+}
+
 static void handle_put(struct sk_local *l, struct sk_lworker *w, struct sk_rd *r) {
     uint64_t id = sk_rd_u64(r);
     struct sk_val v;
@@ -983,19 +1090,45 @@ static void handle_put(struct sk_local *l, struct sk_lworker *w, struct sk_rd *r
     sk_rd_align(r, 8);
     const uint64_t *c = sk_rd_raw(r, (size_t)nc * 8);
     struct sk_obj *o;
-    if (r->bad || sk_obj_new(l, id, w->proc, &o, NULL) != SK_OK) return;
+    if (r->bad || !fresh_ids(l, w, id) || sk_obj_new(l, id, w->proc, &o, NULL) != SK_OK) return;
     value_set(l, id, w->proc, &v, b, c, nc);
 }
 
-/* A submission of a worker that could not be accepted still has return objects, which hold the reason. */
-static void submit_failed(struct sk_local *l, uint32_t proc, uint64_t base, const struct sk_err *err) {
-    struct sk_obj *o;
-    if (sk_obj_new(l, base + 1, proc, &o, NULL) != SK_OK) return;
-    o->kind = SK_KIND_ENGINE_ERROR;
-    o->where = SK_V_INLINE;
-    o->u.inl = engine_error(err->code, err->msg);
-    o->len = o->u.inl ? o->u.inl->len : 0;
-    sk_obj_ready(l, o);
+/* A submission of a worker that could not be accepted still has return objects (or a stream), which hold the reason. */
+static void submit_failed(struct sk_local *l, uint32_t proc, uint64_t base, struct sk_bytes spec, const struct sk_err *err) {
+    struct sk_spec s;
+    struct sk_rd r = sk_rd_init(spec.p, spec.n);
+    uint32_t n = sk_spec_read(&r, &s) ? s.n_returns : 1;
+    struct sk_inl *e = engine_error(err->code, err->msg);
+    struct sk_ltask *t = n == SK_STREAMING ? sk_calloc(SK_TAG_ENGINE, sizeof *t) : NULL;
+    if (t && sk_map_put(&l->tasks, base, t) == SK_OK) {
+        t->id = base;
+        t->owner = proc;
+        t->is_stream = true;
+        t->state = SK_T_FINISHED;
+        t->stream_done = 1;
+        t->end_error = error_object(l, SK_KIND_ENGINE_ERROR, e ? (void *)e->bytes : (void *)"", e ? e->len : 0);
+        l->n_worker_streams++;
+    } else {
+        sk_free(t);
+    }
+    for (uint32_t i = 0; n != SK_STREAMING && i < n; i++) {
+        struct sk_obj *o;
+        if (sk_obj_new(l, base + 1 + i, proc, &o, NULL) != SK_OK) break;
+        o->kind = SK_KIND_ENGINE_ERROR;
+        o->where = SK_V_INLINE;
+        o->u.inl = e;
+        if (e) e->refs++;
+        o->len = e ? e->len : 0;
+        sk_obj_ready(l, o);
+    }
+    sk_inl_drop(e);
+}
+
+/* Of what its running task submits. */
+static uint32_t level_of(const struct sk_lworker *w) {
+    const struct sk_list *first = sk_list_first(&w->sent);
+    return first && !w->actor ? (uint32_t)sk_container_of(first, struct sk_ltask, on)->place.level + 1 : 1;
 }
 
 static void handle(struct sk_local *l, struct sk_lworker *w, const void *p, size_t n) {
@@ -1005,6 +1138,7 @@ static void handle(struct sk_local *l, struct sk_lworker *w, const void *p, size
     switch (type) {
     case SK_M_HELLO:
         w->up = true;
+        l->n_bad_starts = 0;
         w->pid = (int32_t)sk_rd_u32(&r);
         if (w->place.state == SK_W_STARTING) sk_place_worker_up(&l->place, &w->place);
         break;
@@ -1022,14 +1156,16 @@ static void handle(struct sk_local *l, struct sk_lworker *w, const void *p, size
     case SK_M_SUBMIT: {
         uint64_t base = sk_rd_u64(&r);
         struct sk_bytes s = sk_rd_bytes(&r);
-        if (!r.bad && sk_loop_submit(l, w->proc, base, s.p, s.n, NULL, &err) != SK_OK) submit_failed(l, w->proc, base, &err);
+        if (!r.bad && fresh_ids(l, w, base) && sk_loop_submit(l, w->proc, level_of(w), base, s.p, s.n, NULL, &err) != SK_OK)
+            submit_failed(l, w->proc, base, s, &err);
         break;
     }
     case SK_M_ACTOR: {
         uint64_t base = sk_rd_u64(&r);
         int32_t restarts = (int32_t)sk_rd_u32(&r), retries = (int32_t)sk_rd_u32(&r);
         struct sk_bytes s = sk_rd_bytes(&r);
-        if (!r.bad && sk_loop_actor(l, w->proc, base, s.p, s.n, restarts, retries, &err) != SK_OK) submit_failed(l, w->proc, base, &err);
+        if (!r.bad && fresh_ids(l, w, base) && sk_loop_actor(l, w->proc, base, s.p, s.n, restarts, retries, &err) != SK_OK)
+            submit_failed(l, w->proc, base, s, &err);
         break;
     }
     case SK_M_PUT: handle_put(l, w, &r); break;
@@ -1069,10 +1205,17 @@ static void handle(struct sk_local *l, struct sk_lworker *w, const void *p, size
     }
     case SK_M_GIVE: {
         uint64_t off = sk_rd_u64(&r), len = sk_rd_u64(&r);
-        SK_IGNORE(sk_store_unlease(l->store, w->proc, off, len, NULL));
+        if (sk_store_unlease(l->store, w->proc, off, len, NULL) != SK_OK && /* from the middle: only sealing cuts there */
+            sk_store_commit(l->store, w->proc, off, len, NULL) == SK_OK)
+            sk_store_unref(l->store, off);
         break;
     }
-    case SK_M_PIN: SK_IGNORE(sk_store_pin(l->store, w->proc, sk_rd_u64(&r))); break;
+    case SK_M_PIN: {
+        struct sk_obj *o = sk_obj_get(l, sk_rd_u64(&r));
+        if (o && o->state == SK_O_READY && o->where == SK_V_STORE && sk_store_pin(l->store, w->proc, o->u.off) != SK_OK)
+            sk_pool_kill(l, w, "there is no memory left to note what it holds");
+        break;
+    }
     case SK_M_UNPIN: (void)sk_store_unpin(l->store, w->proc, sk_rd_u64(&r)); break;
     case SK_M_DEFINE: {
         uint64_t fid = sk_rd_u64(&r);
@@ -1188,10 +1331,13 @@ static uint32_t pump_worker(struct sk_local *l, struct sk_lworker *w) {
 
 uint32_t sk_loop_pump(struct sk_local *l) {
     uint32_t n = 0;
-    for (uint32_t i = 0; i < l->n_slots; i++) {
+    if (l->pumping) return 0;
+    l->pumping = true;
+    for (uint32_t i = 0; i < l->n_used; i++) {
         struct sk_lworker *w = l->workers[i];
         if (w) n += pump_worker(l, w);
     }
+    l->pumping = false;
     if (n) {
         sk_loop_drain(l);
         l->progress++;
@@ -1220,38 +1366,51 @@ static void death_text(struct sk_lworker *w, int status, uint64_t maxrss, char *
 
 void sk_loop_worker_died(struct sk_local *l, struct sk_lworker *w, int status, uint64_t maxrss) {
     char why[1300];
+    uint64_t key;
+    void *val;
     w->dying = true;
+    SK_ASSERT(!l->pumping);
+    l->pumping = true;
     pump_worker(l, w); /* what it said before it died counts */
+    l->pumping = false;
     death_text(w, status, maxrss, why, sizeof why);
     if (!w->kill_why || w->sent.next != &w->sent) l->n_worker_deaths++;
-    l->workers[w->slot] = NULL;
-    l->n_live--;
     while (!sk_list_empty(&w->reqs)) req_free(l, sk_container_of(w->reqs.next, struct sk_req, link));
     struct sk_lactor *a = w->actor;
     struct sk_list lost;
     sk_list_init(&lost);
     while (!sk_list_empty(&w->sent)) {
         struct sk_list *it = w->sent.next;
+        struct sk_ltask *t = sk_container_of(it, struct sk_ltask, on);
+        /* Looked at before anybody is told: a sink may submit, and the slot be used again. */
+        t->was_started = atomic_load_explicit(&w->sh->claims[t->claim], memory_order_acquire) == (t->id << 2 | SK_CLAIM_STARTED);
         sk_list_del(it);
         sk_list_push_back(&lost, it);
     }
+    l->workers[w->slot] = NULL;
+    l->n_live--;
     sk_place_worker_gone(&l->place, &w->place);
     sk_own_proc_dead(l->own, w->proc);
     sk_store_proc_dead(l->store, w->proc);
     for (uint32_t i = 0; i < w->big.n; i++) sk_store_unref(l->store, w->big.p[i]);
     if (a) a->worker = NULL;
+    for (uint32_t i = 0; l->n_worker_streams && sk_map_next(&l->tasks, &i, &key, &val);) { /* nobody reads its streams any more */
+        struct sk_ltask *t = val;
+        if (!t->is_stream || t->sink || t->owner != w->proc || t->dropped) continue;
+        sk_stream_drop(l, t);
+        i = 0; /* the map changed */
+    }
     struct sk_list again; /* method calls of an actor that restarts, in order */
     sk_list_init(&again);
     while (!sk_list_empty(&lost)) {
         struct sk_ltask *t = sk_container_of(lost.next, struct sk_ltask, on);
         sk_list_del(&t->on);
         t->worker = NULL;
-        uint64_t c = atomic_load_explicit(&w->sh->claims[t->claim], memory_order_acquire);
-        bool started = c == (t->id << 2 | SK_CLAIM_STARTED);
+        bool started = t->was_started;
         char name[200];
         const char *tn = task_name(l, t, name, sizeof name);
         if (t->cancelled) {
-            sk_loop_fail(l, t, SK_ECANCEL, "task %s was cancelled", tn);
+            fail_cancelled(l, t);
         } else if (t->is_init) {
             t->state = SK_T_READY;
         } else if (t->actor) {
@@ -1282,11 +1441,13 @@ void sk_loop_worker_died(struct sk_local *l, struct sk_lworker *w, int status, u
         }
         sk_actor_worker_died(l, a, why);
     }
+    bool bad_start = !w->up && !w->killed && (status != -1 || w->kill_why);
     sk_map_deinit(&w->known);
     for (uint32_t i = 0; i < w->out.n; i++) sk_free(w->out.p[i]);
     sk_vec_free(&w->out);
     sk_vec_free(&w->big);
     sk_free(w);
+    if (bad_start) sk_pool_bad_start(l, why);
     sk_loop_drain(l);
     l->progress++;
 }
@@ -1296,18 +1457,20 @@ void sk_loop_cancel(struct sk_local *l, struct sk_ltask *t, bool force) {
     const char *tn = task_name(l, t, name, sizeof name);
     if (t->state == SK_T_FINISHED || t->is_init) return;
     t->cancelled = true;
+    struct sk_lactor *a = t->actor;
     if (t->state == SK_T_SENT) {
         struct sk_lworker *w = t->worker;
-        if (!t->actor && take_back(l, w, t)) {
-            /* not started: as if it had been ready */
-        } else {
+        if (!w) return; /* its worker died, and its end is near */
+        if (!unsend(l, w, t)) {
             atomic_store_explicit(&w->sh->cancel, t->id, memory_order_release);
             sk_bell_ring(&w->sh->bell); /* it may wait for credit */
-            if (force && !t->actor) sk_pool_kill(l, w, "a task on it was cancelled by force");
+            if (force && !a) sk_pool_kill(l, w, "a task on it was cancelled by force");
             return; /* ends when the worker says so */
         }
+    } else if (t->state == SK_T_READY && !a) {
+        sk_place_unpush(&l->place, &t->place);
     }
-    if (t->state == SK_T_READY && !t->actor) sk_place_unpush(&l->place, &t->place);
     sk_loop_fail(l, t, SK_ECANCEL, "task %s was cancelled", tn);
+    if (a) sk_actor_advance(l, a); /* those behind it need not wait any more */
     sk_loop_drain(l);
 }

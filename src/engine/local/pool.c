@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/fault.h"
 #include "base/mem.h"
 #include "base/vec.h"
 #include "engine/local/local_int.h"
@@ -21,35 +22,41 @@
 #define NAP_NS 300000       /* the loop thread's pace while many short tasks finish: no wake-up call for each */
 #define TICK_NS 1000000     /* a caller's longest sleep while workers may hold back their wake-up calls */
 #define REAP_TICK_NS 1000000000
+#define BAD_STARTS 8        /* so many processes in a row that end before they are ready: it is no accident */
 
 /* ---- messages down ------------------------------------------------------------------------------------------------------------ */
 
-bool sk_pool_send(struct sk_local *l, struct sk_lworker *w, const void *msg, size_t len) {
-    if (w->out.n) return false; /* keeps the order */
+sk_rc sk_pool_send(struct sk_local *l, struct sk_lworker *w, const void *msg, size_t len) {
+    if (w->out.n) return SK_EAGAIN; /* keeps the order */
     if (len <= sk_ring_max_msg(&w->down)) {
         void *p = sk_ring_reserve(&w->down, len);
-        if (!p) return false;
+        if (!p) return SK_EAGAIN;
         memcpy(p, msg, len);
         sk_ring_commit(&w->down, len);
     } else {
         sk_off off;
         void *p = sk_ring_reserve(&w->down, 24);
-        if (!p || !sk_vec_reserve(&w->big, SK_TAG_ENGINE, w->big.n + 1)) return false;
-        if (sk_store_alloc(l->store, SK_PROC_DRIVER, len, &off, NULL) != SK_OK) return false;
+        if (!p) return SK_EAGAIN;
+        if (!sk_vec_reserve(&w->big, SK_TAG_ENGINE, w->big.n + 1)) return SK_ENOMEM;
+        SK_TRY(sk_store_alloc(l->store, SK_PROC_DRIVER, len, &off, NULL));
         memcpy(l->data_seg.base + off, msg, len);
-        if (sk_store_commit(l->store, SK_PROC_DRIVER, off, len, NULL) != SK_OK) return false;
+        sk_rc rc = sk_store_commit(l->store, SK_PROC_DRIVER, off, len, NULL);
+        if (rc != SK_OK) {
+            SK_IGNORE(sk_store_unlease(l->store, SK_PROC_DRIVER, off, len, NULL));
+            return rc;
+        }
         w->big.p[w->big.n++] = off;
         struct { uint32_t type, pad; uint64_t off, len; } m = {SK_M_BIG, 0, off, len};
         memcpy(p, &m, sizeof m);
         sk_ring_commit(&w->down, sizeof m);
     }
     sk_bell_ring(&w->sh->bell);
-    return true;
+    return SK_OK;
 }
 
 /* Answers must not be lost: what does not fit now is kept, in order, until the worker has read. */
 void sk_pool_reply(struct sk_local *l, struct sk_lworker *w, const void *msg, size_t len) {
-    if (w->dying || sk_pool_send(l, w, msg, len)) return;
+    if (w->dying || sk_pool_send(l, w, msg, len) == SK_OK) return;
     uint8_t *p = sk_alloc(SK_TAG_ENGINE, len + 8);
     if (p) {
         uint64_t n = len;
@@ -69,10 +76,10 @@ void sk_pool_flush(struct sk_local *l, struct sk_lworker *w) {
     for (; i < n; i++) {
         uint64_t len;
         memcpy(&len, w->out.p[i], 8);
-        if (!sk_pool_send(l, w, w->out.p[i] + 8, (size_t)len)) break;
+        if (sk_pool_send(l, w, w->out.p[i] + 8, (size_t)len) != SK_OK) break;
         sk_free(w->out.p[i]);
     }
-    memmove(w->out.p, w->out.p + i, (n - i) * sizeof *w->out.p);
+    if (i && i < n) memmove(w->out.p, w->out.p + i, (n - i) * sizeof *w->out.p);
     w->out.n = n - i;
 }
 
@@ -101,10 +108,26 @@ static sk_rc server_up(struct sk_local *l, struct sk_err *err) {
     return rc;
 }
 
+static bool any_up(const struct sk_local *l) {
+    for (uint32_t i = 0; i < l->n_used; i++)
+        if (l->workers[i] && l->workers[i]->up) return true;
+    return false;
+}
+
+void sk_pool_bad_start(struct sk_local *l, const char *why) {
+    if (++l->n_bad_starts < BAD_STARTS || any_up(l)) return; /* with some up: they do all the work, see sk_pool_spawn */
+    l->n_bad_starts = 0; /* what is submitted later tries again */
+    sk_loop_fail_waiting(l, SK_EDEAD, why);
+}
+
 struct sk_lworker *sk_pool_spawn(struct sk_local *l) {
     if (l->closing || l->n_live >= l->max_workers) return NULL;
+    if (l->n_bad_starts >= BAD_STARTS && any_up(l)) return NULL;
     struct sk_err err;
-    if (l->srv_dead && server_up(l, &err) != SK_OK) return NULL;
+    if (l->srv_dead && server_up(l, &err) != SK_OK) {
+        sk_pool_bad_start(l, err.msg);
+        return NULL;
+    }
     uint32_t i = 0;
     while (i < l->n_slots && l->workers[i]) i++;
     if (i == l->n_slots) return NULL;
@@ -126,6 +149,7 @@ struct sk_lworker *sk_pool_spawn(struct sk_local *l) {
         return NULL;
     }
     l->workers[i] = w;
+    l->n_used = SK_MAX(l->n_used, i + 1);
     l->n_live++;
     sk_place_worker_starting(&l->place, &w->place);
     return w;
@@ -148,6 +172,11 @@ static void report(struct sk_local *l, const struct sk_fork_report *r) {
     } else if (r->kind == SK_FORK_ENDED) {
         if (w->pid <= 0) w->pid = r->pid;
         sk_loop_worker_died(l, w, r->status, r->maxrss_bytes);
+    } else if (r->kind == SK_FORK_FAILED) {
+        (void)snprintf(w->sh->crash, sizeof w->sh->crash, "fork: %s (check ulimit -u)", strerror(r->status));
+        w->kill_why = "the system refused another process";
+        if (any_up(l)) l->max_workers = SK_MAX(l->n_live - 1, 1); /* it was the last that can be had */
+        sk_loop_worker_died(l, w, -1, 0);
     }
 }
 
@@ -163,10 +192,12 @@ static void reports(struct sk_local *l) {
         /* The server is gone, and the kernel has killed every worker with it. A new one is started with the next worker. */
         sk_forksrv_stop(&l->srv);
         l->srv_dead = true;
-        for (uint32_t i = 0; i < l->n_slots; i++)
+        bool none = !any_up(l);
+        for (uint32_t i = 0; i < l->n_used; i++)
             if (l->workers[i]) sk_loop_worker_died(l, l->workers[i], -1, 0);
+        if (none) sk_pool_bad_start(l, "the fork server ends before a worker is ready; its own messages, on stderr, say why");
         struct sk_err err;
-        if (!l->closing && server_up(l, &err) == SK_OK) return;
+        if (!l->closing && (!none || l->n_bad_starts)) SK_IGNORE(server_up(l, &err)); /* refused: the next spawn tries again */
         return;
     }
 }
@@ -211,7 +242,7 @@ static void *loop_main(void *arg) {
             last_reap = now;
         }
         bool storm = n && now - last_ns < 4 * NAP_NS; /* came again soon after the last time */
-        bool trapped = l->place.n_ready == 0 && l->n_live && l->place.n_idle + l->place.n_starting < l->n_live && !l->driving;
+        bool trapped = !l->driving && (l->place.n_ready || l->n_homeless || l->place.n_idle + l->place.n_starting < l->n_live);
         if (n) last_ns = now;
         pthread_mutex_unlock(&l->mu);
         if (storm) {
@@ -229,10 +260,13 @@ static void *loop_main(void *arg) {
 
 static void *watch_main(void *arg) {
     struct sk_local *l = arg;
+    pthread_mutex_lock(&l->mu);
     for (;;) {
         struct pollfd p[2] = {{.fd = l->wake_fd, .events = POLLIN}, {.fd = l->srv.sock, .events = POLLIN}};
-        if (poll(p, 2, -1) < 0 && errno != EINTR) return NULL;
+        pthread_mutex_unlock(&l->mu);
+        int n = poll(p, 2, -1);
         pthread_mutex_lock(&l->mu);
+        if (n < 0) p[0].revents = p[1].revents = 0; /* EINTR */
         if (l->closing) {
             pthread_mutex_unlock(&l->mu);
             return NULL;
@@ -248,18 +282,17 @@ static void *watch_main(void *arg) {
             uint64_t v;
             if (read(l->wake_fd, &v, sizeof v) < 0) v = 0;
         }
-        pthread_mutex_unlock(&l->mu);
     }
 }
 
 sk_rc sk_pool_start(struct sk_local *l, struct sk_err *err) {
     SK_TRY(server_up(l, err));
-    l->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    l->wake_fd = SK_FAULT("pool.eventfd") ? (errno = EMFILE, -1) : eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (l->wake_fd < 0) return SK_ERR_SYS(err, "eventfd");
     sigset_t all, old;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &old);
-    int e = pthread_create(&l->loop_thread, NULL, loop_main, l);
+    int e = SK_FAULT("pool.thread") ? EAGAIN : pthread_create(&l->loop_thread, NULL, loop_main, l);
     if (e == 0 && (e = pthread_create(&l->watch_thread, NULL, watch_main, l)) != 0) {
         pthread_mutex_lock(&l->mu);
         l->closing = true;
