@@ -77,7 +77,8 @@ static sk_rc drive_until(struct sk_local *l, bool (*done)(void *), void *arg, in
         uint32_t b = busy(l);
         /* With a free core the answer is worth spinning for; otherwise the core belongs to who works for us. */
         int64_t spin = b < (uint32_t)SK_MAX(l->n_cpu, 1) ? l->spin_ns : 0;
-        int64_t until = b ? SK_MIN(deadline, now + TICK_NS + (int64_t)spin) : deadline;
+        bool look = b || l->place.n_ready || l->n_homeless; /* something may come without a wake-up call, or be sent when a ring is read */
+        int64_t until = look ? SK_MIN(deadline, now + TICK_NS + (int64_t)spin) : deadline;
         pthread_mutex_unlock(&l->mu);
         (void)sk_bell_wait(&l->ctl->bell[0], seen, spin, until);
         pthread_mutex_lock(&l->mu);
@@ -173,7 +174,7 @@ static sk_rc l_submit(struct sk_engine *e, const struct sk_task_spec *s, sk_oid 
     } else {
         uint64_t base = l->next_id + 1;
         l->next_id += 1 + (s->n_returns == SK_STREAMING ? 0 : s->n_returns);
-        rc = sk_loop_submit(l, SK_PROC_DRIVER, base, b.p, b.n, s->sink, err);
+        rc = sk_loop_submit(l, SK_PROC_DRIVER, 0, base, b.p, b.n, s->sink, err);
         if (rc == SK_OK) {
             if (first) *first = (sk_oid){base + 1};
             if (tid) *tid = (sk_tid){base};
@@ -342,7 +343,10 @@ static sk_rc l_put(struct sk_engine *e, const struct sk_payload *p, sk_oid *out,
             o->u.off = buf->token;
             size_t al = (size_t)SK_ALIGN(SK_MAX(len, 1), SK_STORE_ALIGN), have = (size_t)SK_ALIGN(SK_MAX(buf->len, 1), SK_STORE_ALIGN);
             rc = sk_store_commit(l->store, SK_PROC_DRIVER, buf->token, SK_MAX(len, 1), err);
-            if (rc == SK_OK && have > al) SK_IGNORE(sk_store_unlease(l->store, SK_PROC_DRIVER, buf->token + al, have - al, NULL));
+            if (rc != SK_OK)
+                SK_IGNORE(sk_store_unlease(l->store, SK_PROC_DRIVER, buf->token, have, NULL));
+            else if (have > al)
+                SK_IGNORE(sk_store_unlease(l->store, SK_PROC_DRIVER, buf->token + al, have - al, NULL));
         } else {
             o->where = SK_V_INLINE;
             o->u.inl = sk_inl_new(p->bytes.p, len);
@@ -385,6 +389,15 @@ static bool get_done(void *arg) {
     return true;
 }
 
+static void view_drop(struct sk_local *l, struct sk_view *v) {
+    if (v->token & 1)
+        (void)sk_store_unpin(l->store, SK_PROC_DRIVER, v->token >> 1);
+    else if (v->token)
+        sk_inl_drop((struct sk_inl *)(uintptr_t)v->token);
+    v->token = 0;
+    v->data = NULL;
+}
+
 static sk_rc l_get(struct sk_engine *e, const sk_oid *ids, size_t n, int64_t deadline, struct sk_view *out, struct sk_err *err) {
     struct sk_local *l = L(e);
     struct get_wait w = {l, ids, n, 0, SK_OK};
@@ -396,7 +409,11 @@ static sk_rc l_get(struct sk_engine *e, const sk_oid *ids, size_t n, int64_t dea
         out[i] = (struct sk_view){.kind = o->kind, .oid = ids[i], .len = o->len};
         if (o->state == SK_O_ACTOR) continue;
         if (o->where == SK_V_STORE) {
-            SK_IGNORE(sk_store_pin(l->store, SK_PROC_DRIVER, o->u.off));
+            if (sk_store_pin(l->store, SK_PROC_DRIVER, o->u.off) != SK_OK) {
+                while (i-- > 0) view_drop(l, &out[i]);
+                rc = SK_ENOMEM;
+                break;
+            }
             out[i].data = l->data_seg.base + o->u.off;
             out[i].token = o->u.off << 1 | 1;
         } else if (o->u.inl) {
@@ -410,6 +427,7 @@ static sk_rc l_get(struct sk_engine *e, const sk_oid *ids, size_t n, int64_t dea
     }
     unlock(e);
     if (rc == SK_ECLOSED) return closed(err);
+    if (rc == SK_ENOMEM) return SK_ERR(err, rc, "get: no memory to note what is held");
     if (rc == SK_ETIMEOUT) return SK_ERR(err, rc, "get: the time is over, %zu of %zu objects exist", w.at, n);
     if (rc == SK_ELOST) return SK_ERR(err, rc, "get: object %llu does not exist any more: its last reference was released", (unsigned long long)ids[w.at].v);
     return rc;
@@ -419,12 +437,7 @@ static void l_view_release(struct sk_engine *e, struct sk_view *v) {
     struct sk_local *l = L(e);
     if (!v->token) return;
     lock(e);
-    if (!l->closing) {
-        if (v->token & 1)
-            (void)sk_store_unpin(l->store, SK_PROC_DRIVER, v->token >> 1);
-        else
-            sk_inl_drop((struct sk_inl *)(uintptr_t)v->token);
-    }
+    if (!l->closing) view_drop(l, v);
     unlock(e);
     v->token = 0;
     v->data = NULL;
@@ -480,7 +493,7 @@ static size_t l_workers(struct sk_engine *e, struct sk_worker_info *out, size_t 
     struct sk_local *l = L(e);
     size_t n = 0;
     lock(e);
-    for (uint32_t i = 0; i < l->n_slots; i++) {
+    for (uint32_t i = 0; i < l->n_used; i++) {
         struct sk_lworker *w = l->workers[i];
         if (!w) continue;
         if (n < cap)
@@ -546,7 +559,7 @@ static void free_all(struct sk_local *l) {
         sk_inl_drop(a->dead_value);
         sk_free(a);
     }
-    for (uint32_t i = 0; i < l->n_slots; i++) {
+    for (uint32_t i = 0; i < l->n_used; i++) {
         struct sk_lworker *w = l->workers[i];
         if (!w) continue;
         while (!sk_list_empty(&w->reqs)) {
@@ -619,7 +632,11 @@ static char **copy_strings(char *const *v) {
     while (v[n]) n++;
     char **c = sk_calloc(SK_TAG_ENGINE, (n + 1) * sizeof *c);
     for (size_t i = 0; c && i < n; i++)
-        if (!(c[i] = sk_strdup(SK_TAG_ENGINE, v[i]))) return c; /* short: exec will fail and say so */
+        if (!(c[i] = sk_strdup(SK_TAG_ENGINE, v[i]))) {
+            while (i-- > 0) sk_free(c[i]);
+            sk_free(c);
+            return NULL;
+        }
     return c;
 }
 
@@ -644,27 +661,31 @@ static sk_rc l_open(const struct sk_engine_conf *conf, struct sk_engine **out, s
     sk_map_init(&l->fns, SK_TAG_ENGINE);
     sk_list_init(&l->actors);
     l->n_cpu = conf->total.amount[SK_RES_CPU] / SK_RES_UNIT;
-    l->max_workers = conf->max_workers ? conf->max_workers : (uint32_t)SK_MIN(SK_MAX(4 * l->n_cpu, 0) + 128, 1024);
+    l->max_workers = conf->max_workers ? SK_MIN(conf->max_workers, 65536) : 1024; /* a slot that is never used costs nothing */
     l->n_slots = l->max_workers;
     long cores = sysconf(_SC_NPROCESSORS_ONLN);
     l->spin_ns = conf->spin_ns >= 0 ? conf->spin_ns : cores > 1 ? SPIN_NS : 0;
     l->idle_reap_ns = conf->idle_reap_ns ? conf->idle_reap_ns : INT64_C(30000000000);
     sk_rc rc = sk_place_init(&l->place, &conf->total, err);
     if (rc != SK_OK) goto out;
+    l->place.deep_above = SK_MIN(16 + 4 * (uint32_t)SK_MAX(l->n_cpu, 0), l->max_workers / 2);
     l->argv = copy_strings(conf->spawn_argv);
     l->env = conf->spawn_env ? copy_strings(conf->spawn_env) : NULL;
     l->workers = sk_calloc(SK_TAG_ENGINE, l->n_slots * sizeof *l->workers);
     l->names = sk_calloc(SK_TAG_ENGINE, (conf->n_custom + 1) * sizeof *l->names);
-    if (!l->argv || !l->workers || !l->names || conf->n_custom > SK_RES_MAX - SK_RES_CUSTOM) {
+    if (!l->argv || (conf->spawn_env && !l->env) || !l->workers || !l->names || conf->n_custom > SK_RES_MAX - SK_RES_CUSTOM) {
         rc = conf->n_custom > SK_RES_MAX - SK_RES_CUSTOM ? SK_ERR(err, SK_EINVAL, "at most %d custom resources", SK_RES_MAX - SK_RES_CUSTOM)
                                                          : SK_ERR(err, SK_ENOMEM, "no memory for the engine");
         goto out;
     }
-    for (uint32_t i = 0; i < conf->n_custom; i++) l->names[l->n_names++] = sk_strdup(SK_TAG_ENGINE, conf->custom_names[i]);
-    if (conf->preload.n) {
+    for (uint32_t i = 0; i < conf->n_custom && rc == SK_OK; i++)
+        if (!(l->names[l->n_names++] = sk_strdup(SK_TAG_ENGINE, conf->custom_names[i]))) rc = SK_ERR(err, SK_ENOMEM, "no memory for the engine");
+    if (conf->preload.n && rc == SK_OK) {
         l->note.p = sk_memdup(SK_TAG_ENGINE, conf->preload.p, conf->preload.n);
-        l->note.n = l->note.p ? conf->preload.n : 0;
+        l->note.n = conf->preload.n;
+        if (!l->note.p) rc = SK_ERR(err, SK_ENOMEM, "no memory for the engine");
     }
+    if (rc != SK_OK) goto out;
     SK_GO(sk_own_create(&l->own, err));
     SK_GO(sk_store_create(&l->store, SK_ALIGN(SK_MAX(conf->store_bytes, 1u << 20), 4096), err));
     SK_GO(sk_seg_create(&l->ctl_seg, "skate-ctl", 4096 + l->n_slots * sk_slot_stride(), false, err));
