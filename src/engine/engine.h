@@ -171,6 +171,9 @@ struct sk_engine_ops {
     /* Objects */
     sk_rc (*buf_alloc)(struct sk_engine *e, size_t len, struct sk_buf *out, struct sk_err *err); /* SK_EFULL */
     void (*buf_abort)(struct sk_engine *e, struct sk_buf *b);
+    /* Hint: [at, at+len) of a buffer is about to be written for the first time. Worth calling for each aligned 2 MiB of a large buffer, by the
+     * thread that writes it; may be NULL. */
+    void (*buf_warm)(struct sk_engine *e, void *at, size_t len);
     sk_rc (*put)(struct sk_engine *e, const struct sk_payload *p, sk_oid *out, struct sk_err *err);
     /* Waits for all and pins all; out[i] in order. A failed task's object gives a view whose kind is an error kind: check each.
      * SK_ETIMEOUT: nothing is pinned. SK_ELOST, SK_ECLOSED. */

@@ -11,10 +11,12 @@
 
 #include "base/wire.h"
 #include "exec/exec.h"
+#include "base/copy.h"
 #include "py/py_int.h"
 
 #define BIG_COPY (64u << 10)
 #define TWO_COPY (8u << 20)
+#define HUGE ((size_t)2 << 20)
 
 /* ---- copying -------------------------------------------------------------------------------------------------------------------------- */
 
@@ -22,10 +24,30 @@ static struct { /* the helper thread: made at the first large copy, lives as lon
     pthread_mutex_t mu;
     pthread_cond_t cv;
     bool started, failed, busy; /* busy: between a request and its end */
+    struct sk_engine *e;
     void *dst;
     const void *src;
     size_t n;
 } helper = {.mu = PTHREAD_MUTEX_INITIALIZER, .cv = PTHREAD_COND_INITIALIZER};
+
+/* Into fresh memory of the store the first touch costs more than the copy: huge page by huge page, warmed by the thread that writes it. */
+static void copy_warm(struct sk_engine *e, uint8_t *dst, const uint8_t *src, size_t n)
+{
+    while (e && e->ops->buf_warm && n >= 2 * HUGE) {
+        size_t piece = (size_t)(SK_ALIGN((uintptr_t)dst + 1, HUGE) - (uintptr_t)dst);
+        if (piece == HUGE) {
+            e->ops->buf_warm(e, dst, piece);
+            sk_copy_stream(dst, src, piece);
+        } else {
+            memcpy(dst, src, piece);
+        }
+        dst += piece;
+        src += piece;
+        n -= piece;
+    }
+    if (n)
+        memcpy(dst, src, n);
+}
 
 static void *helper_main(void *arg SK_UNUSED)
 {
@@ -33,11 +55,12 @@ static void *helper_main(void *arg SK_UNUSED)
     for (;;) {
         while (!helper.n)
             pthread_cond_wait(&helper.cv, &helper.mu);
+        struct sk_engine *e = helper.e;
         void *dst = helper.dst;
         const void *src = helper.src;
         size_t n = helper.n;
         pthread_mutex_unlock(&helper.mu);
-        memcpy(dst, src, n);
+        copy_warm(e, dst, src, n);
         pthread_mutex_lock(&helper.mu);
         helper.n = 0;
         pthread_cond_broadcast(&helper.cv);
@@ -45,7 +68,7 @@ static void *helper_main(void *arg SK_UNUSED)
     return NULL;
 }
 
-static bool helper_take(void *dst, const void *src, size_t n)
+static bool helper_take(struct sk_engine *e, void *dst, const void *src, size_t n)
 {
     pthread_mutex_lock(&helper.mu);
     if (!helper.started && !helper.failed) {
@@ -60,6 +83,7 @@ static bool helper_take(void *dst, const void *src, size_t n)
     bool ok = helper.started && !helper.busy;
     if (ok) {
         helper.busy = true;
+        helper.e = e;
         helper.dst = dst;
         helper.src = src;
         helper.n = n;
@@ -78,14 +102,14 @@ static void helper_wait(void)
     pthread_mutex_unlock(&helper.mu);
 }
 
-void py_copy(struct py_state *st, void *dst, const void *src, size_t n)
+void py_copy(struct py_state *st, struct sk_engine *e, void *dst, const void *src, size_t n)
 {
     size_t half = (size_t)SK_ALIGN(n / 2, 4096);
-    if (n >= TWO_COPY && st->driver && helper_take((uint8_t *)dst + half, (const uint8_t *)src + half, n - half)) {
-        memcpy(dst, src, half);
+    if (n >= TWO_COPY && st->driver && helper_take(e, (uint8_t *)dst + half, (const uint8_t *)src + half, n - half)) {
+        copy_warm(e, dst, src, half);
         helper_wait();
     } else if (n) {
-        memcpy(dst, src, n);
+        copy_warm(e, dst, src, n);
     }
 }
 
@@ -158,7 +182,7 @@ static int to_buf(struct py_state *st, struct py_enc *e, const struct part *part
     rc = st->engine->ops->buf_alloc(st->engine, e->n, &e->buf, &err);
     if (rc == SK_OK && e->n > BIG_COPY)
         for (uint32_t i = 0; i < n_parts; i++)
-            py_copy(st, e->buf.data + parts[i].at, parts[i].p, parts[i].n);
+            py_copy(st, st->engine, e->buf.data + parts[i].at, parts[i].p, parts[i].n);
     PY_TAKE(st)
     if (rc != SK_OK) {
         py_raise(st, rc, &err);
@@ -688,7 +712,7 @@ static PyObject *dec_bytes(struct py_state *st, const struct sk_view *v)
     if (b) {
         char *dst = PyBytes_AS_STRING(b);
         PY_DROP(st)
-        py_copy(st, dst, v->data, v->len);
+        py_copy(st, NULL, dst, v->data, v->len);
         PY_TAKE(st)
     }
     return b;

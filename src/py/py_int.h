@@ -149,7 +149,8 @@ int py_encode(struct py_state *st, PyObject *v, struct py_enc *e, struct py_coll
 struct sk_payload py_enc_payload(struct py_enc *e);
 static inline void py_enc_taken(struct py_enc *e) { e->has_buf = false; }
 void py_enc_done(struct py_state *st, struct py_enc *e);
-void py_copy(struct py_state *st, void *dst, const void *src, size_t n); /* GIL held or dropped; large ones by two threads in a driver */
+/* e: the engine whose store dst is in, NULL elsewhere. */
+void py_copy(struct py_state *st, struct sk_engine *e, void *dst, const void *src, size_t n); /* GIL held or dropped; large ones by two threads in a driver */
 
 /* ---- py_codec.c: values out */
 struct py_keep { /* how to keep a view for longer than the call */

@@ -321,6 +321,11 @@ static void l_buf_abort(struct sk_engine *e, struct sk_buf *b) {
     unlock(e);
 }
 
+static void l_buf_warm(struct sk_engine *e, void *at, size_t len) {
+    struct sk_local *l = L(e);
+    sk_seg_warm(&l->data_seg, (sk_off)((uint8_t *)at - l->data_seg.base), len);
+}
+
 static sk_rc l_put(struct sk_engine *e, const struct sk_payload *p, sk_oid *out, struct sk_err *err) {
     struct sk_local *l = L(e);
     struct sk_buf big = {0};
@@ -622,7 +627,7 @@ static const struct sk_engine_ops ops = {
     .name = "local", .close = l_close, .fn_define = l_define, .shape = l_shape, .res_index = l_res_index, .resources = l_resources,
     .submit = l_submit, .stream_next = l_stream_next, .stream_drop = l_stream_drop, .cancel = l_cancel,
     .actor_create = l_actor_create, .actor_kill = l_actor_kill, .actor_addref = l_actor_addref, .actor_release = l_actor_release,
-    .buf_alloc = l_buf_alloc, .buf_abort = l_buf_abort, .put = l_put, .get = l_get, .view_release = l_view_release, .wait = l_wait,
+    .buf_alloc = l_buf_alloc, .buf_abort = l_buf_abort, .buf_warm = l_buf_warm, .put = l_put, .get = l_get, .view_release = l_view_release, .wait = l_wait,
     .addref = l_addref, .release = l_release, .drive = l_drive, .lock = lock, .unlock = unlock, .preload = l_preload,
     .workers = l_workers, .status = l_status,
 };

@@ -483,6 +483,11 @@ static sk_rc c_stream_next(struct sk_engine *e, sk_tid t, int64_t deadline, sk_o
     return SK_ERR(err, rc, rc == SK_ETASK ? "the task failed" : "%s", sk_rc_name(rc));
 }
 
+static void c_buf_warm(struct sk_engine *e, void *at, size_t len) {
+    struct sk_client *c = C(e);
+    sk_seg_warm(&c->data_seg, (sk_off)((uint8_t *)at - c->data_seg.base), len);
+}
+
 static sk_rc c_put(struct sk_engine *e, const struct sk_payload *p, sk_oid *out, struct sk_err *err) {
     struct sk_client *c = C(e);
     struct sk_val v;
@@ -602,7 +607,7 @@ const struct sk_engine_ops sk_client_ops = {
     .name = "local-worker", .close = c_close, .fn_define = c_define, .shape = c_shape, .res_index = c_res_index, .resources = c_resources,
     .submit = c_submit, .stream_next = c_stream_next, .stream_drop = c_stream_drop, .cancel = c_cancel,
     .actor_create = c_actor_create, .actor_kill = c_actor_kill, .actor_addref = c_actor_addref, .actor_release = c_actor_release,
-    .buf_alloc = c_buf_alloc, .buf_abort = c_buf_abort, .put = c_put, .get = c_get, .view_release = c_view_release, .wait = c_wait,
+    .buf_alloc = c_buf_alloc, .buf_abort = c_buf_abort, .buf_warm = c_buf_warm, .put = c_put, .get = c_get, .view_release = c_view_release, .wait = c_wait,
     .addref = c_addref, .release = c_release, .drive = c_drive, .lock = c_lock, .unlock = c_lock, .preload = c_preload,
     .workers = c_workers, .status = c_status,
 };
