@@ -5,6 +5,8 @@
  *   stream  messages a second from one process to another, bodies of 16, 64, 1024 bytes
  *   seg     GB/s of memcpy into fresh pages of a 1 GiB segment by method, with 1 and 2 threads, and what each way of fetching pages costs
  *   fork    start of a fork server (exec of this program), spawn to STARTED, spawn to running, stop
+ * 2-core AMD EPYC VM, Linux 6.18, gcc 12 -O2: ring 8-10 ns a message, ring of a bell 2 ns, round trip 0.15-0.3 us spinning and 40 us
+ * sleeping (5 us when both run on one core), 10-38 M small messages/s, start 0.3-0.7 ms, a worker spawned, ended and reaped 0.1-0.17 ms.
  * Prints "name value unit" lines. Not a test: nothing here fails on a number. */
 #include <errno.h>
 #include <fcntl.h>
@@ -331,8 +333,6 @@ static struct sk_fork_report next(struct sk_forksrv *f) {
 }
 
 static void bench_fork(const char *self) {
-    struct sk_bell *bell = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    (void)bell;
     char *argv[] = {(char *)(uintptr_t)self, NULL};
     struct sk_forksrv f = SK_FORKSRV_EMPTY;
     int64_t t = sk_now_ns();

@@ -55,7 +55,13 @@ _dual_classes = {}
 
 def _bare(cls):
     """An instance without any __init__ or __new__ of the user's."""
-    return next(c for c in cls.__mro__ if c.__module__ == "builtins").__new__(cls)
+    for c in cls.__mro__:
+        if c.__module__ == "builtins":
+            try:
+                return c.__new__(cls)
+            except TypeError:  # not the one that lays out the instance
+                continue
+    raise TypeError(cls)
 
 
 def _dual_class(cls):

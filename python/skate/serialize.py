@@ -223,17 +223,47 @@ def _pickle_alone(obj):
         return None
 
 
+_ERROR_MAX = 8000  # errors travel in messages: SK_INLINE_MAX, less the frame around
+
+
+def _short(text, n):
+    return text if len(text) <= n else f"{text[: n * 2 // 3]} ... ({len(text) - n} characters left out) ... {text[-n // 3 :]}"
+
+
+def _bare_cause(cls, args):
+    from skate.exceptions import _bare
+
+    e = _bare(cls)
+    e.args = args
+    return e
+
+
+def _cause_bytes(e, room):
+    """The exception itself, as much of it as fits."""
+    data = _pickle_alone(e)
+    if data is None or len(data) <= room:
+        return data
+    args = tuple(_short(a, 500) if isinstance(a, str) else _short(repr(a), 500) for a in e.args[:4])
+    try:
+        data = _cloudpickle().dumps((_bare_cause, type(e), args), protocol=5)
+    except Exception:
+        return None
+    return data if len(data) <= room else None
+
+
 def dumps_error(e, name, attempt):
     from skate.exceptions import RayTaskError
 
     where = f"task {name}, attempt {attempt}, process {os.getpid()}"
     if isinstance(e, RayTaskError):  # a get() of another task inside this one: the user's error stays first
         head, cause = e.message, e.cause
-        text = "\n".join([head, "", "and so failed " + where] + _story(e, set()))
+        story = ["", "and so failed " + where] + _story(e, set())
     else:
         head, cause = _only(e), e
-        text = "\n".join([head] + _story(e, set()) + [where])
-    return pickle.dumps((name, text, _pickle_alone(cause) if cause is not None else None), 5)
+        story = _story(e, set()) + [where]
+    text = _short(head, 2000) + "\n" + _short("\n".join(story), 2000)
+    room = _ERROR_MAX - len(text.encode("utf-8", "backslashreplace")) - len(name) - 200
+    return pickle.dumps((name, text.encode("utf-8", "backslashreplace").decode(), None if cause is None else _cause_bytes(cause, room)), 5)
 
 
 def load_error(kind, data):
@@ -242,6 +272,8 @@ def load_error(kind, data):
     name, text, cause = pickle.loads(data)
     try:
         cause = pickle.loads(cause) if cause is not None else None
+        if type(cause) is tuple:
+            cause = cause[0](*cause[1:])
     except Exception as e:  # its class is not here
         text += f"\n(the exception itself could not be loaded here: {_only(e)})"
         cause = None

@@ -192,7 +192,8 @@ void sk_step_destroy(struct sk_step *x); /* what it still holds is forgotten: sk
 /* Feasible on (cpu, gpu)? SK_EINFEASIBLE with the arithmetic. */
 sk_rc sk_step_feasible(const struct sk_step *x, struct sk_err *err) SK_MUST_USE;
 
-/* step.c: each call may append to acts. SK_ENOMEM: the run is over (the state stays sound for the sweep). */
+/* step.c: each call may append to acts; the caller does them and empties the list. A yielded block's reference is taken in any case.
+ * SK_ENOMEM: the run is over (the state stays sound for the sweep). */
 sk_rc sk_step_start(struct sk_step *x, int64_t now_ns, struct sk_err *err) SK_MUST_USE;
 sk_rc sk_step_event(struct sk_step *x, const struct sk_step_ev *ev, int64_t now_ns, struct sk_err *err) SK_MUST_USE;
 /* The consumer takes the next block: SK_EAGAIN when there is none now, SK_EDONE at the end. */

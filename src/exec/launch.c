@@ -217,8 +217,8 @@ static enum sk_wait blocked(struct sk_step *x, uint32_t si)
     if (s->ramped) {
         if (s->tasks_done >= s->ramp)
             s->ramp *= 2;
-        if (s->in_flight >= s->ramp)
-            return SK_WAIT_TURN;
+        if (s->in_flight + s->held_n + (s->parent == SK_NO_STAGE ? 0 : x->s[s->parent].n_ready) >= s->ramp)
+            return SK_WAIT_TURN; /* what is not worked off may never be needed */
     }
     if (s->max_tasks && s->in_flight >= s->max_tasks)
         return SK_WAIT_RESOURCE;

@@ -273,8 +273,6 @@ static void settle(struct sk_exec *x, sk_rc rc, const struct sk_err *step_err)
     for (uint32_t next = 0;; next++) {
         do_acts(x);
         check_stall(x);
-        if (x->failed)
-            sweep(x); /* events of what is cancelled here name tasks that are not there any more */
         if (next == x->pending.n)
             break;
         struct pending p = x->pending.p[next];
@@ -501,6 +499,7 @@ sk_rc sk_exec_next(struct sk_exec *x, int64_t deadline_ns, struct sk_bref *out, 
         ops->lock(x->e);
         sk_rc rc;
         if (x->failed) {
+            sweep(x); /* not in the event that failed: it would take tasks and actors away under the engine's feet */
             rc = give_failure(x, bad, err);
         } else {
             rc = sk_step_take(x->step, sk_now_ns(), &b, &serr);

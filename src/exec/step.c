@@ -335,7 +335,7 @@ static sk_rc yielded(struct sk_step *x, const struct sk_step_ev *ev, struct sk_e
     actor_proven(s, t);
     struct sk_blk *b = sk_pool_get(&x->blks);
     if (!b) {
-        (void)!sk_step_act(x, (struct sk_act){.kind = SK_ACT_RELEASE, .id = ev->block.oid}, NULL); /* if that fails too: given back with the process */
+        SK_TRY(sk_step_act(x, (struct sk_act){.kind = SK_ACT_RELEASE, .id = ev->block.oid}, err)); /* room is reserved */
         return SK_ERR(err, SK_ENOMEM, "%s: no memory for a block", s->label);
     }
     *b = (struct sk_blk){.ref = ev->block, .cost = SK_MAX(ev->cost, ev->block.bytes)};
@@ -442,7 +442,12 @@ sk_rc sk_step_start(struct sk_step *x, int64_t now_ns, struct sk_err *err)
 sk_rc sk_step_event(struct sk_step *x, const struct sk_step_ev *ev, int64_t now_ns, struct sk_err *err)
 {
     sk_metrics_advance(x, now_ns);
-    SK_TRY(reserve(x, err));
+    sk_rc rc = reserve(x, err);
+    if (rc != SK_OK) {
+        if (ev->kind == SK_SEV_YIELDED) /* taken in any case; an emptied list has room for one */
+            (void)!sk_step_act(x, (struct sk_act){.kind = SK_ACT_RELEASE, .id = ev->block.oid}, NULL);
+        return rc;
+    }
     switch (ev->kind) {
     case SK_SEV_YIELDED:
         SK_TRY(yielded(x, ev, err));

@@ -79,7 +79,7 @@ sk_rc sk_step_create(const struct sk_plan *plan, const struct sk_stages *stages,
     x->s = sk_calloc(TAG, x->n * sizeof *x->s);
     x->view = sk_calloc(TAG, x->n * sizeof *x->view);
     x->policy_state = sk_calloc(TAG, conf->policy->state_bytes);
-    bool ok = x->s && x->view && x->policy_state;
+    bool ok = x->s && x->view && x->policy_state && sk_vec_reserve(&x->acts, TAG, 64);
     for (uint32_t i = 0; ok && i < x->n; i++) {
         set_stage(&x->s[i], plan, &stages->s[i]);
         sk_list_init(&x->s[i].window);

@@ -38,7 +38,7 @@ void sk_seg_close(struct sk_seg *s); /* idempotent */
 /* Gives the pages of [off, off+len) back to the system (FALLOC_FL_PUNCH_HOLE); partial pages at the ends are kept. */
 sk_rc sk_seg_punch(struct sk_seg *s, sk_off off, size_t len, struct sk_err *err) SK_MUST_USE;
 /* Makes the whole 2 MiB units inside [off, off+len) present as huge pages before they are written. For ranges that are *cold* (never
- * written, or punched): 15 to 60 times cheaper than faulting them in by 4 KiB pages (numbers in seg.c); on a range that already has small
+ * written, or punched): over 10 times cheaper than faulting them in by 4 KiB pages (numbers in seg.c); on a range that already has small
  * pages it costs a copy of them. Keeps the bytes; any process that maps the segment may call it at any time. A hint: returns the bytes
  * that are huge now, 0 when the kernel refuses (no MADV_COLLAPSE before Linux 6.1, memory in pieces), and then the first write pays. */
 size_t sk_seg_warm(struct sk_seg *s, sk_off off, size_t len);
@@ -142,8 +142,8 @@ sk_rc sk_forksrv_next(struct sk_forksrv *f, struct sk_fork_report *out, struct s
 void sk_forksrv_stop(struct sk_forksrv *f);
 
 /* Server side: runs in the fresh exec until the driver goes away (then _exit). Returns only in a forked worker, with its number. SIGINT is
- * ignored in server and workers (a Ctrl-C reaches the whole group of a terminal; the driver decides); SIGCHLD is default, the signal
- * mask is the one of the call. */
+ * ignored in server and workers (a Ctrl-C reaches the whole group of a terminal; the driver decides); SIGPIPE, too; SIGCHLD is
+ * default, the signal mask is the one of the call. */
 uint32_t sk_forksrv_run(int sock, void (*on_note)(void *ctx, const void *p, size_t n), void *ctx);
 
 #endif

@@ -5,11 +5,18 @@
  * Invariant: a struct sk_seg is either SK_SEG_EMPTY or owns one descriptor and one mapping of exactly `size` bytes; with `huge` the
  * mapping starts on a 2 MiB boundary, so that file offsets and addresses agree modulo 2 MiB and the kernel can map huge pages.
  *
- * Cost: fresh pages are the expensive part. 1 GiB of memcpy into a fresh segment, 2-core AMD EPYC VM, Linux 6.18, shmem_enabled=never
- * (command: build/dev/bench/ipc_bench seg; table in bench/c/ipc_bench.c): see there. In short: faulting by 4 KiB pages costs 0.7 s a GiB
- * and up to 3 s when the host has to find the memory too; MADV_COLLAPSE of a range in which each 2 MiB unit has one page present makes the
- * kernel allocate and clear the huge page itself, 0.05 s a GiB. It needs no system setting: MADV_HUGEPAGE alone does nothing to
- * a memfd while /sys/kernel/mm/transparent_hugepage/shmem_enabled is `never`, the default. */
+ * Cost: fresh pages are the expensive part. GB/s of memcpy into a fresh 1 GiB segment, by 1 and 2 threads, 2-core AMD EPYC VM, Linux 6.18,
+ * shmem_enabled=never (its default), best of 3 (build/dev/bin/ipc_bench seg):
+ *
+ *   pages already present     15-20   18-25   the copy itself
+ *   sk_seg_warm, then copy     9-10    8-14   fetching: 0.055 s a GiB, 0.1 ms a 2 MiB unit; 2.5 us when it is huge already
+ *   4 KiB faults               1.3-1.6 2.5-2.9
+ *   MADV_HUGEPAGE, then faults 1.4     1.4-2.9  nothing gained: a memfd obeys shmem_enabled, and only MADV_COLLAPSE passes over it
+ *   fallocate, then copy       1.7-1.9 1.8-2.5  allocates 4 KiB pages (0.22 s) and the faults come on top
+ *   MADV_POPULATE_WRITE        1.6-1.8 3.2      same faults, without the traps
+ *
+ * Punching 1 GiB: 2.3 ms of huge pages, 200-250 ms of small ones. Another process' first read of it: 0.04 s v 0.09 s. In a VM, memory that
+ * the guest never touched before costs 2-3 s a GiB once, by any method, until the host has found it. */
 #include "ipc/ipc.h"
 
 #include <errno.h>

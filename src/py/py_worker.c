@@ -188,14 +188,10 @@ static sk_rc fail_with_exception(struct py_state *st, struct sk_task *t, struct 
     PyObject *attempt = PyLong_FromUnsignedLong(t->attempt), *name = PyUnicode_FromString(t->name);
     PyObject *bytes = attempt && name && st->hook_dumps_error ? PyObject_CallFunctionObjArgs(st->hook_dumps_error, value, name, attempt, NULL) : NULL;
     sk_rc rc;
-    struct py_enc e;
-    struct py_collector c = {0};
-    if (bytes && PyBytes_CheckExact(bytes) && py_encode(st, bytes, &e, &c) == 0) {
-        e.kind = t->is_actor_init ? PY_INIT_ERROR : PY_ERROR;
-        struct sk_payload p = py_enc_payload(&e);
-        py_enc_taken(&e);
+    if (bytes && PyBytes_CheckExact(bytes) && PyBytes_GET_SIZE(bytes) <= (Py_ssize_t)SK_INLINE_MAX) { /* errors travel in messages */
+        struct sk_payload p = {.kind = t->is_actor_init ? PY_INIT_ERROR : PY_ERROR,
+                               .bytes = {PyBytes_AS_STRING(bytes), (size_t)PyBytes_GET_SIZE(bytes)}};
         rc = sk_task_fail(t, &p, err);
-        py_enc_done(st, &e);
     } else {
         PyErr_Clear();
         PyErr_Restore(type, value, tb);
@@ -294,14 +290,7 @@ static sk_rc run(struct py_state *st, struct sk_task *t, struct sk_err *err)
         return SK_ERR(err, SK_EINVAL, "function of task %s is not defined", t->name);
     for (uint32_t i = 0; i < t->n_args; i++)
         if (SK_UNLIKELY(SK_KIND_IS_ERROR(t->args[i].kind))) { /* what it depends on failed: so does it, in the same words */
-            struct sk_payload p = {.kind = t->args[i].kind, .bytes = {t->args[i].data, SK_MIN(t->args[i].len, SK_INLINE_MAX)}};
-            struct sk_buf buf;
-            if (t->args[i].len > SK_INLINE_MAX && p.kind != SK_KIND_ENGINE_ERROR) {
-                SK_TRY(t->engine->ops->buf_alloc(t->engine, t->args[i].len, &buf, err));
-                memcpy(buf.data, t->args[i].data, t->args[i].len);
-                p.buf = &buf;
-                p.buf_len = t->args[i].len;
-            }
+            struct sk_payload p = {.kind = t->args[i].kind, .bytes = {t->args[i].data, t->args[i].len}};
             return sk_task_fail(t, &p, err);
         }
     if (t->n_args > FEW && !(args = sk_alloc(SK_TAG_PY, (t->n_args + 1) * sizeof *args)))

@@ -1,0 +1,171 @@
+/* test_exec_budget.c - promises, learned sizes, probing, headroom, and how deep the engine's queues are filled. */
+#include "exec_rig.h"
+
+static struct rig R;
+
+TEST(promise_turns_into_use_and_the_rest_comes_back)
+{
+    struct sk_budget b = {.limit = 100};
+    uint64_t promise = 60;
+    sk_budget_reserve(&b, promise);
+    CHECK_EQ(sk_budget_room(&b), 40);
+    sk_budget_use(&b, &promise, 25);
+    CHECK_EQ(promise, 35);
+    CHECK_EQ(sk_budget_room(&b), 40);
+    sk_budget_use(&b, &promise, 50); /* a surprise of 15 */
+    CHECK_EQ(promise, 0);
+    CHECK_EQ(b.reserved, 0);
+    CHECK_EQ(sk_budget_room(&b), 25);
+    sk_budget_use(&b, &promise, 80);
+    CHECK_EQ(sk_budget_room(&b), 0);
+    sk_budget_give(&b, 155);
+    CHECK_EQ(b.used, 0);
+    CHECK_EQ(b.peak, 155);
+}
+
+TEST(sizes_are_the_larger_of_mean_and_recent)
+{
+    struct sk_size_est e = {0};
+    CHECK(!sk_size_est_known(&e));
+    sk_size_est_add(&e, 100, 200);
+    CHECK_EQ(sk_size_est_out(&e, 50), 100);
+    CHECK_EQ(sk_size_est_out(&e, 0), 200);
+    for (int i = 0; i < 9; i++)
+        sk_size_est_add(&e, 100, 0);
+    CHECK_EQ(sk_size_est_out(&e, 100), 20); /* mean; recent is less */
+    sk_size_est_add(&e, 100, 500);
+    CHECK_GT(sk_size_est_out(&e, 100), 100); /* recent */
+    struct sk_size_est u = {0}; /* inputs without sizes */
+    sk_size_est_add(&u, 0, 10);
+    sk_size_est_add(&u, 0, 30);
+    CHECK_EQ(sk_size_est_out(&u, 77), 20);
+}
+
+TEST(queues_are_deep_for_short_tasks_only)
+{
+    bool ahead = false;
+    struct sk_slots s = {.total = 40000, .used = 30000};
+    CHECK(sk_slots_admit(&s, 10000, 0, 3, &ahead) && !ahead);
+    s.used = 40000;
+    CHECK(sk_slots_admit(&s, 10000, 0, 4, &ahead) && ahead); /* unknown: twice the slots */
+    CHECK(sk_slots_admit(&s, 10000, 100000000, 4, &ahead));  /* long: one more */
+    s.used = 50000;
+    CHECK(!sk_slots_admit(&s, 10000, 100000000, 5, &ahead));
+    s.used = 80000;
+    CHECK(!sk_slots_admit(&s, 10000, 0, 8, &ahead));
+    s.queued_ns = 80000 * 10e3; /* 10 us each */
+    CHECK(sk_slots_admit(&s, 10000, 10000, 8, &ahead));
+    CHECK(!sk_slots_admit(&s, 10000, 10000, 4 * 64, &ahead));
+    s.queued_ns = 80000 * 1e6; /* 1 ms each: 2 ms a slot are queued */
+    CHECK(!sk_slots_admit(&s, 10000, 1000000, 8, &ahead));
+    ahead = false;
+    CHECK(sk_slots_admit(&s, 0, 0, 1000, &ahead) && !ahead);
+}
+
+TEST(one_probe_until_the_size_is_known)
+{
+    rig_begin(&R);
+    R.conf.memory_bytes = 40; /* blocks of up to 6: four of them a task of unknown size */
+    rig_start(&R, rig_source(&R, 100, -1));
+    CHECK_EQ(rig_flying(&R, 0), 1);
+    CHECK_EQ(R.x->s[0].wait, SK_WAIT_MEMORY);
+    rig_yield(&R, rig_task(&R, 0, 0), 1, 5);
+    CHECK_EQ(rig_flying(&R, 0), 1);
+    rig_done(&R, rig_task(&R, 0, 0), 1000000);
+    CHECK_EQ(rig_flying(&R, 0), 1); /* 5 wait for the consumer and 5 come: its share is a quarter, or two blocks */
+    CHECK(rig_take(&R, 1));
+    CHECK_EQ(rig_flying(&R, 0), 4);
+    CHECK_EQ(R.x->mem.reserved, 20);
+    rig_end(&R);
+}
+
+TEST(ample_memory_needs_no_probe)
+{
+    rig_begin(&R);
+    R.conf.memory_bytes = 1000;
+    rig_start(&R, rig_source(&R, 100, -1));
+    CHECK_EQ(rig_flying(&R, 0), 8); /* twice the slots: they may be short */
+    rig_end(&R);
+}
+
+TEST(estimates_of_units_are_known_sizes)
+{
+    rig_begin(&R);
+    R.conf.memory_bytes = 40;
+    rig_start(&R, rig_source(&R, 100, 10));
+    CHECK_EQ(rig_flying(&R, 0), 4);
+    rig_end(&R);
+}
+
+TEST(sources_leave_headroom_and_downstream_uses_it)
+{
+    rig_begin(&R);
+    R.conf.memory_bytes = 35;
+    R.conf.target_max_bytes = 10;
+    rig_start(&R, rig_map(&R, rig_source(&R, 100, 10)));
+    CHECK_EQ(rig_flying(&R, 0), 2); /* 10 + 10, and a block of 10 stays for the map */
+    rig_yield(&R, rig_task(&R, 0, 0), 1, 10);
+    CHECK_EQ(rig_flying(&R, 1), 1);
+    CHECK_EQ(R.x->mem.used + R.x->mem.reserved, 30);
+    rig_done(&R, rig_task(&R, 0, 0), 100000000);
+    CHECK_EQ(rig_flying(&R, 0), 1);
+    rig_yield(&R, rig_task(&R, 1, 0), 1, 10);
+    rig_done(&R, rig_task(&R, 1, 0), 100000000);
+    CHECK(rig_take(&R, 1));
+    CHECK_EQ(rig_flying(&R, 0), 2);
+    rig_end(&R);
+}
+
+TEST(a_task_larger_than_memory_runs_alone)
+{
+    rig_begin(&R);
+    R.conf.memory_bytes = 10;
+    rig_start(&R, rig_map(&R, rig_source(&R, 3, 50)));
+    CHECK_EQ(rig_flying(&R, 0), 1);
+    for (int i = 0; i < 10; i++)
+        rig_yield(&R, rig_task(&R, 0, 0), 1, 5);
+    CHECK_EQ(rig_flying(&R, 1), 1); /* over the limit by surprise: what works it off still runs, one at a time */
+    rig_done(&R, rig_task(&R, 0, 0), 1);
+    CHECK_EQ(rig_flying(&R, 0), 0);
+    for (uint32_t i = 0; i < 10; i++) {
+        CHECK_EQ(rig_flying(&R, 1), 1);
+        rig_yield(&R, rig_task(&R, 1, i), 1, 5);
+        rig_done(&R, rig_task(&R, 1, i), 1);
+        CHECK(rig_take(&R, 1));
+    }
+    CHECK_EQ(rig_flying(&R, 0), 1);
+    CHECK(!R.x->stalled);
+    rig_end(&R);
+}
+
+TEST(bottleneck_is_who_holds_the_cpus)
+{
+    rig_begin(&R);
+    rig_start(&R, rig_map(&R, rig_source(&R, 200, 5)));
+    for (int round = 0; round < 60; round++) {
+        for (uint32_t i = 0; i < R.launched.n; i++) {
+            uint64_t id = R.launched.p[i];
+            if (!id)
+                continue;
+            bool map = sk_step_task(R.x, id)->stage == 1;
+            if (map && round % 10)
+                continue; /* maps take ten times as long */
+            rig_yield(&R, id, 1, 5);
+            rig_done(&R, id, map ? 10000000 : 1000000);
+            while (R.x->out.n)
+                rig_take(&R, 1);
+        }
+        R.now += 1000000;
+    }
+    struct sk_exec_stats st;
+    struct sk_exec_op_stats op[2];
+    sk_metrics_get(R.x, &st, op, 2);
+    CHECK_EQ(st.bottleneck, 1);
+    CHECK_STR_EQ(st.bottleneck_why, "cpu");
+    CHECK_GT(op[1].wait_resource_ns, 0);
+    CHECK_EQ(op[0].total_units, 200);
+    CHECK_EQ(op[0].blocks_out, op[0].tasks_done);
+    CHECK_EQ(op[1].rows_in, op[0].rows_out);
+    CHECK_GT(op[1].first_out_ns, op[0].first_out_ns);
+    rig_end(&R);
+}

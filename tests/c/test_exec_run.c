@@ -1,0 +1,432 @@
+/* test_exec_run.c - whole pipelines on the inline engine (tasks run in the thread that waits, in random order), with stages written in C.
+ *
+ * A block here is an array of u64. Stage operators: "read" (unit = first, count), "map_batches" with params "inc", "twice", "half", "fail N",
+ * "raw" (yields something that is no block). */
+#include "base/clock.h"
+#include "base/wire.h"
+#include "exec/exec_int.h"
+#include "test.h"
+
+enum { FN_RUN = 11, FN_INIT = 12, FN_CALL = 13, KIND_BLOCK = 1 };
+
+static const struct sk_op_ops READ = {.name = "read", .props = SK_OP_SOURCE};
+static const struct sk_op_ops MAPB = {.name = "map_batches", .n_inputs_min = 1, .n_inputs_max = 1};
+static const struct sk_op_ops ACTORS = {.name = "map_batches", .n_inputs_min = 1, .n_inputs_max = 1};
+static const struct sk_op_ops LIMIT = {.name = "limit", .props = SK_OP_LIMIT, .n_inputs_min = 1, .n_inputs_max = 1};
+static const struct sk_op_ops UNION = {.name = "union", .props = SK_OP_UNION, .n_inputs_min = 1, .n_inputs_max = 9};
+
+/* ---- what a worker does with a stage ------------------------------------------------------------------------------------------------------ */
+
+struct worker {
+    uint8_t *actor_stage[64]; /* by actor id: a copy of the stage's description */
+    size_t actor_len[64];
+    uint64_t aid[64];
+    uint32_t n_actors, n_runs, n_gone;
+};
+
+struct rows { uint64_t *p; uint32_t n, cap; };
+
+static sk_rc node(struct sk_rd *r, struct sk_bytes unit, struct rows *rows, bool *raw, struct sk_task *t, struct sk_err *err)
+{
+    struct sk_bytes name = sk_rd_bytes(r), label = sk_rd_bytes(r), params = sk_rd_bytes(r);
+    (void)label;
+    if (name.n == 4 && memcmp(name.p, "read", 4) == 0) {
+        uint64_t first, count;
+        memcpy(&first, unit.p, 8);
+        memcpy(&count, (const char *)unit.p + 8, 8);
+        for (uint64_t i = 0; i < count; i++)
+            CHECK(sk_vec_push(rows, SK_TAG_TEST, first + i));
+        return SK_OK;
+    }
+    char what[32] = {0};
+    memcpy(what, params.p, SK_MIN(params.n, sizeof what - 1));
+    uint32_t n = rows->n;
+    *raw = *raw || strcmp(what, "raw") == 0;
+    for (uint32_t i = 0; i < n; i++) {
+        if (strcmp(what, "inc") == 0)
+            rows->p[i]++;
+        if (strcmp(what, "twice") == 0)
+            CHECK(sk_vec_push(rows, SK_TAG_TEST, rows->p[i] + 1000000));
+        if (strncmp(what, "fail ", 5) == 0 && rows->p[i] == strtoull(what + 5, NULL, 10))
+            return sk_task_fail(t, &(struct sk_payload){.kind = SK_KIND_ERROR, .bytes = {"ValueError: no", 15}}, err);
+    }
+    if (strcmp(what, "half") == 0) {
+        uint32_t k = 0;
+        for (uint32_t i = 0; i < n; i++)
+            if (rows->p[i] % 2 == 0)
+                rows->p[k++] = rows->p[i];
+        rows->n = k;
+    }
+    return SK_OK;
+}
+
+static sk_rc stage(struct sk_task *t, struct sk_bytes desc, const struct sk_view *exec, const struct sk_view *blocks, struct sk_err *err)
+{
+    struct sk_rd r = sk_rd_init(exec->data, exec->len), d = sk_rd_init(desc.p, desc.n);
+    sk_rd_u64(&r);
+    int64_t cap = sk_rd_i64(&r);
+    uint64_t target = sk_rd_u64(&r);
+    struct sk_bytes unit = sk_rd_bytes(&r);
+    struct rows rows = {0};
+    bool raw = false;
+    uint32_t n = sk_rd_u32(&r);
+    for (uint32_t i = 0; i < n; i++) {
+        uint64_t row0 = sk_rd_u64(&r), n_rows = sk_rd_u64(&r);
+        for (uint64_t k = 0; k < n_rows; k++)
+            CHECK(sk_vec_push(&rows, SK_TAG_TEST, ((const uint64_t *)(const void *)blocks[i].data)[row0 + k]));
+    }
+    CHECK(sk_rd_ok(&r) && exec->kind == SK_KIND_EXEC);
+    sk_rc rc = SK_OK;
+    uint32_t n_nodes = sk_rd_u32(&d);
+    struct { struct sk_task_note head; struct sk_task_note_op op[4]; } note = {{SK_TASK_NOTE, n_nodes}, {{0}}};
+    for (uint32_t i = 0; rc == SK_OK && i < n_nodes; i++) {
+        rc = node(&d, unit, &rows, &raw, t, err);
+        note.op[i].rows_out = rows.n;
+    }
+    CHECK(sk_rd_ok(&d));
+    uint32_t per = (uint32_t)(target / 8), all = cap >= 0 ? (uint32_t)SK_MIN((int64_t)rows.n, cap) : rows.n;
+    for (uint32_t i = 0; rc == SK_OK && i < all; i += per) {
+        uint32_t k = SK_MIN(per, all - i);
+        struct sk_block_note bn = {SK_BLOCK_NOTE, 0, k, k * 8};
+        rc = sk_task_yield(t, &(struct sk_payload){.kind = KIND_BLOCK, .bytes = {rows.p + i, k * 8}, .note = {&bn, raw ? 3 : sizeof bn}}, err);
+    }
+    sk_task_note(t, (struct sk_bytes){&note, sizeof note.head + n_nodes * sizeof *note.op});
+    sk_vec_free(&rows);
+    return rc == SK_ECANCEL ? SK_OK : rc;
+}
+
+static sk_rc run(void *ctx, struct sk_task *t, struct sk_err *err)
+{
+    struct worker *w = ctx;
+    w->n_runs++;
+    if (t->fn.v == FN_INIT) {
+        CHECK(t->n_args == 1 && t->args[0].kind == SK_KIND_STAGE);
+        if (memmem(t->args[0].data, t->args[0].len, "badinit", 7))
+            return sk_task_fail(t, &(struct sk_payload){.kind = SK_KIND_ERROR, .bytes = {"no model", 9}}, err);
+        w->actor_stage[w->n_actors] = sk_memdup(SK_TAG_TEST, t->args[0].data, t->args[0].len);
+        w->actor_len[w->n_actors] = t->args[0].len;
+        w->aid[w->n_actors++] = t->actor.v;
+        return sk_task_return(t, 0, &(struct sk_payload){.kind = 2, .bytes = {"", 0}}, err);
+    }
+    if (t->fn.v == FN_RUN)
+        return stage(t, (struct sk_bytes){t->args[0].data, t->args[0].len}, &t->args[1], t->args + 2, err);
+    CHECK_EQ(t->fn.v, FN_CALL);
+    for (uint32_t i = 0; i < w->n_actors; i++)
+        if (w->aid[i] == t->actor.v)
+            return stage(t, (struct sk_bytes){w->actor_stage[i], w->actor_len[i]}, &t->args[0], t->args + 1, err);
+    return SK_ERR(err, SK_EACTOR, "no such actor");
+}
+
+static sk_rc define(void *ctx, sk_fid fn, const char *name, struct sk_bytes def, struct sk_err *err)
+{
+    (void)ctx, (void)name, (void)def, (void)err;
+    CHECK(fn.v >= FN_RUN && fn.v <= FN_CALL);
+    return SK_OK;
+}
+
+static void actor_gone(void *ctx, sk_aid a)
+{
+    struct worker *w = ctx;
+    for (uint32_t i = 0; i < w->n_actors; i++)
+        if (w->aid[i] == a.v) {
+            sk_free(w->actor_stage[i]);
+            w->actor_stage[i] = NULL;
+            w->n_gone++;
+        }
+}
+
+/* ---- the rig -------------------------------------------------------------------------------------------------------------------------------- */
+
+static struct sk_engine *E;
+static struct sk_plan *P;
+static struct worker W;
+static struct sk_exec *X;
+static uint64_t objects_before;
+
+static uint64_t n_objects(void)
+{
+    char text[2000];
+    E->ops->status(E, text, sizeof text);
+    const char *at = strstr(text, "objects ");
+    CHECK(at);
+    return strtoull(at + 8, NULL, 10);
+}
+
+static void begin(void)
+{
+    static struct sk_runner runner = {.ctx = &W, .define = define, .run = run, .actor_gone = actor_gone};
+    struct sk_err err = {0};
+    struct sk_engine_conf c = {.runner = &runner, .seed = test_rand() | 1};
+    c.total.amount[SK_RES_CPU] = 40000;
+    CHECK_OK_ERR(sk_engine_find("inline")->open(&c, &E, &err), &err);
+    CHECK_OK(E->ops->fn_define(E, (sk_fid){FN_RUN}, "run_stage", (struct sk_bytes){"", 0}, NULL));
+    CHECK_OK(E->ops->fn_define(E, (sk_fid){FN_INIT}, "stage_init", (struct sk_bytes){"", 0}, NULL));
+    CHECK_OK(E->ops->fn_define(E, (sk_fid){FN_CALL}, "stage_call", (struct sk_bytes){"", 0}, NULL));
+    CHECK_OK(sk_plan_create(&P, NULL));
+    objects_before = n_objects();
+}
+
+static void end(void)
+{
+    sk_exec_stop(&X);
+    sk_exec_stop(&X);
+    CHECK_EQ(n_objects(), objects_before);
+    CHECK_EQ(W.n_gone, W.n_actors);
+    sk_engine_close(&E);
+    sk_plan_destroy(P, NULL, NULL);
+}
+
+static uint32_t add(const struct sk_op_ops *op, struct sk_node_desc d, const uint32_t *in, uint32_t n_in)
+{
+    struct sk_err err = {0};
+    uint32_t id;
+    d.op = op;
+    d.inputs = in;
+    d.n_inputs = n_in;
+    CHECK_OK_ERR(sk_plan_add(P, &d, &id, &err), &err);
+    return id;
+}
+
+static uint32_t range(uint64_t n_units, uint64_t per_unit)
+{
+    struct sk_unit u[300];
+    uint64_t p[300][2];
+    for (uint64_t i = 0; i < n_units; i++) {
+        p[i][0] = i * per_unit;
+        p[i][1] = per_unit;
+        u[i] = (struct sk_unit){{p[i], 16}, (int64_t)per_unit, (int64_t)per_unit * 8};
+    }
+    return add(&READ, (struct sk_node_desc){.label = "Range", .cpu_e4 = 10000, .units = u, .n_units = (uint32_t)n_units}, NULL, 0);
+}
+
+static uint32_t map(const char *what, uint32_t in)
+{
+    return add(&MAPB, (struct sk_node_desc){.label = "MapBatches(f)", .cpu_e4 = 10000, .params = {what, strlen(what)}}, &in, 1);
+}
+
+static uint32_t pool(const char *what, uint32_t in)
+{
+    return add(&ACTORS, (struct sk_node_desc){.label = "MapBatches(A)", .cpu_e4 = 5000, .params = {what, strlen(what)}, .pool_min = 2, .pool_max = 3}, &in, 1);
+}
+
+static void start(uint32_t root)
+{
+    struct sk_err err = {0};
+    struct sk_exec_conf c = {.memory_bytes = 1 << 20, .target_max_bytes = 8 * 10, .target_min_bytes = 8 * 5, .preserve_order = true,
+                             .run_stage = {FN_RUN}, .stage_init = {FN_INIT}, .stage_call = {FN_CALL}};
+    CHECK_OK_ERR(sk_exec_start(E, P, root, &c, &X, &err), &err);
+}
+
+/* Appends the next block's rows. SK_OK or what next said. */
+static sk_rc next(struct rows *out, struct sk_err *err)
+{
+    struct sk_bref b;
+    sk_oid bad = {0};
+    sk_rc rc = sk_exec_next(X, sk_now_ns() + 4 * SK_SEC, &b, &bad, err);
+    if (rc != SK_OK) {
+        if (bad.v)
+            E->ops->release(E, bad);
+        return rc;
+    }
+    struct sk_view v;
+    CHECK_OK_ERR(E->ops->get(E, &(sk_oid){b.oid}, 1, INT64_MAX, &v, err), err);
+    CHECK_EQ(v.kind, KIND_BLOCK);
+    for (uint64_t i = 0; i < b.n_rows; i++)
+        CHECK(sk_vec_push(out, SK_TAG_TEST, ((const uint64_t *)(const void *)v.data)[b.row0 + i]));
+    E->ops->view_release(E, &v);
+    E->ops->release(E, (sk_oid){b.oid});
+    return SK_OK;
+}
+
+static void all(struct rows *out)
+{
+    struct sk_err err = {0};
+    sk_rc rc;
+    while ((rc = next(out, &err)) == SK_OK)
+        ;
+    CHECK_MSG(rc == SK_EDONE, "%s: %s", sk_rc_name(rc), err.msg);
+}
+
+TEST(a_pipeline_in_random_order_gives_rows_in_order)
+{
+    begin();
+    start(map("inc", map("half", range(50, 7))));
+    struct rows r = {0};
+    all(&r);
+    CHECK_EQ(r.n, 175);
+    for (uint64_t i = 0; i < r.n; i++)
+        CHECK_EQ(r.p[i], 2 * i + 1);
+    struct sk_exec_stats st;
+    struct sk_exec_op_stats op[3];
+    sk_exec_get_stats(X, &st, op, 3);
+    CHECK_EQ(st.n_ops, 1);
+    CHECK(st.done);
+    CHECK_EQ(op[0].tasks_done, 50);
+    CHECK_EQ(op[0].n_fused, 3);
+    CHECK_EQ(op[0].fused[0].rows_out, 350);
+    CHECK_EQ(op[0].fused[2].rows_out, 175);
+    CHECK_EQ(st.memory_now, 0);
+    sk_vec_free(&r);
+    end();
+}
+
+TEST(actors_and_unions)
+{
+    begin();
+    uint32_t in[2] = {range(20, 3), range(4, 30)};
+    start(pool("inc", pool("inc", add(&UNION, (struct sk_node_desc){0}, in, 2))));
+    struct rows r = {0};
+    all(&r);
+    CHECK_EQ(r.n, 180);
+    for (uint64_t i = 0; i < 60; i++)
+        CHECK_EQ(r.p[i], i + 2);
+    for (uint64_t i = 0; i < 120; i++)
+        CHECK_EQ(r.p[60 + i], i + 2);
+    CHECK_GE(W.n_actors, 4);
+    sk_vec_free(&r);
+    end();
+}
+
+TEST(limit_stops_the_rest)
+{
+    begin();
+    uint32_t in = pool("twice", range(300, 5));
+    start(add(&LIMIT, (struct sk_node_desc){.limit = 23}, &in, 1));
+    struct rows r = {0};
+    all(&r);
+    CHECK_EQ(r.n, 23);
+    CHECK_LT(W.n_runs, 250); /* of 300 reads and 300 calls; the engine runs what it has in random order */
+    sk_vec_free(&r);
+    end();
+}
+
+TEST(a_failed_task_fails_the_run_and_says_where)
+{
+    begin();
+    start(pool("inc", map("fail 33", range(20, 7))));
+    struct rows r = {0};
+    struct sk_err err = {0};
+    sk_rc rc;
+    while ((rc = next(&r, &err)) == SK_OK)
+        ;
+    CHECK_RC(rc, SK_ETASK);
+    CHECK_STR_HAS(err.msg, "Range->MapBatches(f), task 4: ");
+    struct sk_bref b;
+    sk_oid bad = {0};
+    CHECK_RC(sk_exec_next(X, INT64_MAX, &b, &bad, &err), SK_ETASK); /* again, with a reference of its own */
+    struct sk_view v;
+    CHECK_OK(E->ops->get(E, &bad, 1, INT64_MAX, &v, &err));
+    CHECK_EQ(v.kind, SK_KIND_ERROR);
+    CHECK_STR_EQ((const char *)v.data, "ValueError: no");
+    E->ops->view_release(E, &v);
+    E->ops->release(E, bad);
+    sk_vec_free(&r);
+    end();
+}
+
+TEST(a_failed_constructor_fails_the_run)
+{
+    begin();
+    start(pool("badinit", range(20, 7)));
+    struct rows r = {0};
+    struct sk_err err = {0};
+    CHECK_RC(next(&r, &err), SK_ETASK);
+    CHECK_STR_HAS(err.msg, "MapBatches(A), task ");
+    end();
+}
+
+TEST(a_value_that_is_no_block_is_an_error)
+{
+    begin();
+    start(map("raw", range(20, 7)));
+    struct rows r = {0};
+    struct sk_err err = {0};
+    CHECK_RC(next(&r, &err), SK_ECORRUPT);
+    CHECK_STR_HAS(err.msg, "Range->MapBatches(f), task ");
+    end();
+}
+
+TEST(stopping_early_gives_everything_back)
+{
+    for (uint32_t k = 0; k < 12; k++) {
+        W = (struct worker){0};
+        begin();
+        start(pool("inc", pool("twice", map("half", range(60, 40)))));
+        struct rows r = {0};
+        struct sk_err err = {0};
+        for (uint32_t i = 0; i < k * 5; i++)
+            CHECK_OK_ERR(next(&r, &err), &err);
+        sk_vec_free(&r);
+        end();
+    }
+}
+
+TEST(existing_blocks_pass_and_stay_the_plans)
+{
+    begin();
+    uint64_t rows[10] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9};
+    struct sk_bref b[3];
+    for (uint32_t i = 0; i < 3; i++) {
+        sk_oid o;
+        CHECK_OK(E->ops->put(E, &(struct sk_payload){.kind = KIND_BLOCK, .bytes = {rows, sizeof rows}}, &o, NULL));
+        b[i] = (struct sk_bref){o.v, i, 10 - i, 8 * (10 - i)};
+    }
+    objects_before = n_objects();
+    uint32_t s = add(&READ, (struct sk_node_desc){.blocks = b, .n_blocks = 3}, NULL, 0);
+    for (int round = 0; round < 2; round++) {
+        start(round ? pool("inc", s) : s);
+        struct rows r = {0};
+        all(&r);
+        CHECK_EQ(r.n, 27);
+        CHECK_EQ(r.p[10], 1 + (uint64_t)round);
+        CHECK_EQ(r.p[19], 2 + (uint64_t)round);
+        sk_vec_free(&r);
+        sk_exec_stop(&X);
+    }
+    end();
+}
+
+TEST(large_units_are_put)
+{
+    begin();
+    uint64_t *p = sk_calloc(SK_TAG_TEST, 100000);
+    p[0] = 5;
+    p[1] = 3;
+    struct sk_unit u[2] = {{{p, 100000}, 3, 24}, {{p, 8192}, 3, 24}};
+    start(map("inc", add(&READ, (struct sk_node_desc){.units = u, .n_units = 2, .cpu_e4 = 10000}, NULL, 0)));
+    struct rows r = {0};
+    all(&r);
+    CHECK_EQ(r.n, 6);
+    CHECK_EQ(r.p[5], 8);
+    sk_vec_free(&r);
+    sk_free(p);
+    end();
+}
+
+TEST(impossible_runs_do_not_start)
+{
+    begin();
+    struct sk_err err = {0};
+    struct sk_exec_conf c = {.memory_bytes = 1 << 20, .target_max_bytes = 80, .run_stage = {FN_RUN}};
+    uint32_t in = range(3, 3);
+    in = add(&ACTORS, (struct sk_node_desc){.label = "A", .cpu_e4 = 10000, .pool_min = 4, .pool_max = 4}, &in, 1);
+    CHECK_RC(sk_exec_start(E, P, in, &c, &X, &err), SK_EINFEASIBLE);
+    CHECK_STR_HAS(err.msg, "= 5 CPUs at the same time, the machine has 4");
+    c.policy = "nonsense";
+    CHECK_RC(sk_exec_start(E, P, 0, &c, &X, &err), SK_EINVAL);
+    c.policy = NULL;
+    c.memory_bytes = 0;
+    CHECK_RC(sk_exec_start(E, P, 0, &c, &X, &err), SK_EINVAL);
+    CHECK(!X);
+    end();
+}
+
+TEST(empty_sources_end_at_once)
+{
+    begin();
+    start(pool("inc", map("inc", range(0, 1))));
+    struct rows r = {0};
+    all(&r);
+    CHECK_EQ(r.n, 0);
+    end();
+}

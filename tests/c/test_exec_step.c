@@ -1,0 +1,344 @@
+/* test_exec_step.c - the state machine by hand: order, coalescing, LIMIT, UNION, the consumer, actors, cancelling. Time never passes by itself. */
+#include "exec_rig.h"
+
+static struct rig R;
+
+static uint32_t in_blocks(uint32_t stage, uint64_t seq)
+{
+    const struct sk_stask *t = sk_step_task(R.x, rig_task(&R, stage, seq));
+    CHECK(t);
+    return t->in.n;
+}
+
+TEST(later_tasks_wait_for_their_turn)
+{
+    rig_begin(&R);
+    rig_start(&R, rig_source(&R, 3, 10));
+    CHECK_EQ(rig_flying(&R, 0), 3);
+    rig_yield(&R, rig_task(&R, 0, 1), 11, 5);
+    rig_done(&R, rig_task(&R, 0, 2), 1);
+    CHECK(!rig_take(&R, 0));
+    rig_yield(&R, rig_task(&R, 0, 0), 1, 5);
+    CHECK(rig_take(&R, 1)); /* at once: its task still runs */
+    CHECK(!rig_take(&R, 0));
+    rig_yield(&R, rig_task(&R, 0, 0), 2, 5);
+    rig_done(&R, rig_task(&R, 0, 0), 1);
+    CHECK(rig_take(&R, 2) && rig_take(&R, 11));
+    CHECK(!R.x->done);
+    rig_done(&R, rig_task(&R, 0, 1), 1);
+    CHECK(R.x->done);
+    rig_end(&R);
+}
+
+TEST(any_order_when_asked_for)
+{
+    rig_begin(&R);
+    R.conf.preserve_order = false;
+    rig_start(&R, rig_source(&R, 3, 10));
+    rig_yield(&R, rig_task(&R, 0, 2), 22, 5);
+    CHECK(rig_take(&R, 22));
+    rig_done(&R, rig_task(&R, 0, 2), 1);
+    rig_yield(&R, rig_task(&R, 0, 1), 11, 5);
+    CHECK(rig_take(&R, 11));
+    rig_done(&R, rig_task(&R, 0, 0), 1);
+    CHECK(!R.x->done);
+    rig_done(&R, rig_task(&R, 0, 1), 1);
+    CHECK(R.x->done);
+    rig_end(&R);
+}
+
+TEST(small_neighbours_are_coalesced)
+{
+    rig_begin(&R);
+    rig_start(&R, rig_map(&R, rig_source(&R, 1, 10)));
+    const uint64_t bytes[] = {1, 1, 1, 2, 5, 2, 2, 2, 1, 1};
+    uint64_t t = rig_task(&R, 0, 0);
+    for (uint32_t i = 0; i < SK_COUNT(bytes); i++)
+        rig_yield(&R, t, 1, bytes[i]);
+    CHECK_EQ(in_blocks(1, 0), 3); /* 1 1 1 */
+    CHECK_EQ(in_blocks(1, 1), 1); /* 2: what comes next is large */
+    CHECK_EQ(in_blocks(1, 2), 1); /* 5 goes alone */
+    CHECK_EQ(in_blocks(1, 3), 2); /* 2 2 */
+    CHECK_EQ(in_blocks(1, 4), 2); /* 2 1 */
+    CHECK_EQ(R.x->s[1].next_seq, 5);
+    rig_done(&R, t, 1);
+    CHECK_EQ(in_blocks(1, 5), 1); /* 1: nothing more can come */
+    rig_end(&R);
+}
+
+TEST(batches_of_rows_are_waited_for)
+{
+    rig_begin(&R);
+    R.conf.target_max_bytes = 100;
+    uint32_t in = rig_source(&R, 1, 10);
+    rig_start(&R, rig_add(&R, &RIG_MAPB, (struct sk_node_desc){.cpu_e4 = 10000, .batch_rows = 10}, &in, 1));
+    uint64_t t = rig_task(&R, 0, 0);
+    for (int i = 0; i < 4; i++)
+        rig_yield(&R, t, 4, 20);
+    CHECK_EQ(in_blocks(1, 0), 3); /* 12 rows */
+    rig_yield(&R, t, 50, 90);
+    CHECK_EQ(in_blocks(1, 1), 1); /* 4 rows: the next is large enough to go alone */
+    CHECK_EQ(in_blocks(1, 2), 1);
+    rig_end(&R);
+}
+
+TEST(limit_cuts_cancels_and_gives_back)
+{
+    rig_begin(&R);
+    uint32_t m = rig_map(&R, rig_source(&R, 40, 10));
+    rig_start(&R, rig_add(&R, &RIG_LIMIT, (struct sk_node_desc){.limit = 5}, &m, 1));
+    CHECK_EQ(rig_flying(&R, 0), 4); /* one a CPU: a limit is downstream */
+    for (uint32_t i = 0; i < 4; i++) {
+        rig_yield(&R, rig_task(&R, 0, i), 3, 5);
+        rig_done(&R, rig_task(&R, 0, i), 1);
+    }
+    rig_yield(&R, rig_task(&R, 1, 1), 3, 5); /* not its turn */
+    rig_yield(&R, rig_task(&R, 1, 0), 3, 5);
+    CHECK(!R.x->done);
+    rig_done(&R, rig_task(&R, 1, 0), 1);
+    CHECK(R.x->done);
+    CHECK_GT(R.n_cancelled, 0);
+    CHECK(rig_take(&R, 3) && rig_take(&R, 2));
+    CHECK_RC(sk_step_take(R.x, R.now, &(struct sk_bref){0}, NULL), SK_EDONE);
+    uint32_t flying = R.x->n_flying;
+    CHECK_EQ(flying, R.n_cancelled);
+    for (uint32_t i = 0; i < R.launched.n; i++)
+        if (R.launched.p[i]) {
+            rig_yield(&R, R.launched.p[i], 1, 5); /* crossed the cancel on its way */
+            rig_fail(&R, R.launched.p[i]);
+        }
+    CHECK_EQ(R.x->n_flying, 0);
+    CHECK_EQ(R.live, 0);
+    rig_end(&R);
+}
+
+TEST(limit_zero_runs_nothing)
+{
+    rig_begin(&R);
+    uint32_t s = rig_source(&R, 40, 10);
+    rig_start(&R, rig_map(&R, rig_add(&R, &RIG_LIMIT, (struct sk_node_desc){.limit = 0}, &s, 1)));
+    CHECK(R.x->done);
+    CHECK_EQ(R.launched.n, 0);
+    rig_end(&R);
+}
+
+TEST(limit_over_blocks_takes_only_what_it_needs)
+{
+    rig_begin(&R);
+    struct sk_bref b[100];
+    for (uint32_t i = 0; i < 100; i++)
+        b[i] = (struct sk_bref){i + 1, 10, 4, 40};
+    uint32_t s = rig_add(&R, &RIG_READ, (struct sk_node_desc){.blocks = b, .n_blocks = 100}, NULL, 0);
+    rig_start(&R, rig_add(&R, &RIG_LIMIT, (struct sk_node_desc){.limit = 10}, &s, 1));
+    CHECK_EQ(R.live, 3);
+    CHECK_EQ(R.x->mem.used, 0); /* they existed before */
+    CHECK(rig_take(&R, 4) && rig_take(&R, 4) && rig_take(&R, 2));
+    CHECK(R.x->done);
+    rig_end(&R);
+}
+
+TEST(union_in_order_and_started_ahead)
+{
+    rig_begin(&R);
+    uint32_t in[3] = {rig_source(&R, 2, 10), rig_source(&R, 2, 10), 0};
+    struct sk_bref b[2] = {{1, 0, 7, 10}, {2, 0, 8, 10}};
+    in[2] = rig_add(&R, &RIG_READ, (struct sk_node_desc){.blocks = b, .n_blocks = 2}, NULL, 0);
+    rig_start(&R, rig_add(&R, &RIG_UNION, (struct sk_node_desc){0}, in, 3));
+    const uint32_t first = R.x->s[3].inputs[0], second = R.x->s[3].inputs[1];
+    CHECK_EQ(rig_flying(&R, first), 2);
+    CHECK_EQ(rig_flying(&R, second), 2); /* the first has started all it has */
+    rig_yield(&R, rig_task(&R, second, 0), 5, 5);
+    rig_done(&R, rig_task(&R, second, 0), 1);
+    CHECK(!rig_take(&R, 0));
+    rig_yield(&R, rig_task(&R, first, 0), 1, 5);
+    CHECK(rig_take(&R, 1));
+    rig_done(&R, rig_task(&R, first, 0), 1);
+    rig_done(&R, rig_task(&R, first, 1), 1);
+    CHECK(rig_take(&R, 5)); /* its turn has come */
+    rig_done(&R, rig_task(&R, second, 1), 1);
+    CHECK(rig_take(&R, 7) && rig_take(&R, 8));
+    CHECK(R.x->done);
+    rig_end(&R);
+}
+
+TEST(union_of_empty_things_ends)
+{
+    rig_begin(&R);
+    uint32_t in[3] = {rig_source(&R, 0, 10), rig_source(&R, 1, 10), rig_source(&R, 0, 10)};
+    rig_start(&R, rig_map(&R, rig_add(&R, &RIG_UNION, (struct sk_node_desc){0}, in, 3)));
+    CHECK(!R.x->done);
+    rig_done(&R, rig_task(&R, R.x->s[3].inputs[1], 0), 1);
+    CHECK(R.x->done);
+    rig_end(&R);
+}
+
+TEST(a_slow_consumer_stops_the_last_stage)
+{
+    rig_begin(&R);
+    R.conf.consumer_blocks = 3;
+    rig_start(&R, rig_source(&R, 100, 10));
+    for (uint32_t i = 0; i < 20; i++)
+        if (rig_task(&R, 0, i)) {
+            rig_yield(&R, rig_task(&R, 0, i), i, 5);
+            rig_done(&R, rig_task(&R, 0, i), 1);
+        }
+    uint64_t launched = R.x->s[0].next_seq;
+    CHECK_EQ(rig_flying(&R, 0), 0);
+    CHECK_LT(launched, 20);
+    CHECK(!R.x->stalled); /* the consumer is the one to move */
+    CHECK_EQ(R.x->s[0].wait, SK_WAIT_CONSUMER);
+    for (uint64_t i = 0; i < launched - 2; i++)
+        CHECK(rig_take(&R, i));
+    CHECK_EQ(rig_flying(&R, 0), 1); /* two wait, one comes */
+    struct sk_exec_stats st;
+    struct sk_exec_op_stats op;
+    R.now += 1000000000;
+    sk_metrics_advance(R.x, R.now);
+    sk_metrics_get(R.x, &st, &op, 1);
+    CHECK_GE(op.wait_consumer_ns, 1000000000);
+    CHECK_EQ(st.bottleneck, UINT32_MAX);
+    CHECK_STR_EQ(st.bottleneck_why, "consumer");
+    rig_end(&R);
+}
+
+TEST(pool_starts_at_first_input_and_grows_when_busy)
+{
+    rig_begin(&R);
+    uint32_t in = rig_source(&R, 30, 10);
+    rig_start(&R, rig_add(&R, &RIG_MAPB, (struct sk_node_desc){.cpu_e4 = 10000, .pool_min = 1, .pool_max = 9}, &in, 1));
+    CHECK_EQ(R.n_created, 0);
+    for (uint32_t i = 0; i < 4; i++) {
+        rig_yield(&R, rig_task(&R, 0, i), 1, 5);
+        rig_done(&R, rig_task(&R, 0, i), 1000000);
+    }
+    CHECK_EQ(R.n_created, 1);
+    CHECK_EQ(rig_flying(&R, 1), 1); /* not proven: one call */
+    rig_yield(&R, rig_task(&R, 1, 0), 1, 5);
+    CHECK_EQ(R.n_created, 2); /* busy with two, and input is waiting */
+    CHECK_EQ(rig_flying(&R, 1), 3);
+    rig_yield(&R, rig_task(&R, 1, 2), 1, 5); /* the second one is up, too */
+    CHECK_EQ(rig_flying(&R, 1), 4);
+    for (uint32_t i = 4; i < 30; i++)
+        if (rig_task(&R, 0, i)) {
+            rig_yield(&R, rig_task(&R, 0, i), 1, 5);
+            rig_done(&R, rig_task(&R, 0, i), 1000000);
+        }
+    for (uint32_t i = 3; i < 20; i++) {
+        uint64_t id = rig_task(&R, 1, i);
+        if (id)
+            rig_yield(&R, id, 1, 5);
+        CHECK_LE(R.n_created, R.x->s[0].ended ? 4 : 3); /* 4 CPUs: one stays for the source's tasks */
+    }
+    CHECK_GE(R.n_created, 3);
+    while (!R.x->done)
+        for (uint32_t i = 0; i < R.launched.n; i++)
+            if (R.launched.p[i]) {
+                rig_yield(&R, R.launched.p[i], 1, 5);
+                rig_done(&R, R.launched.p[i], 1000000);
+                while (R.x->out.n)
+                    rig_take(&R, 1);
+            }
+    CHECK_EQ(R.n_killed, R.n_created);
+    CHECK_EQ(R.x->cpu.total, 40000);
+    rig_end(&R);
+}
+
+TEST(calls_go_to_the_actor_with_the_fewest)
+{
+    rig_begin(&R);
+    uint32_t in = rig_source(&R, 8, 10);
+    rig_start(&R, rig_add(&R, &RIG_MAPB, (struct sk_node_desc){.pool_min = 3, .pool_max = 3, .max_in_flight = 2}, &in, 1));
+    for (uint32_t i = 0; i < 8; i++) {
+        rig_yield(&R, rig_task(&R, 0, i), 1, 5);
+        rig_done(&R, rig_task(&R, 0, i), 1);
+    }
+    CHECK_EQ(rig_flying(&R, 1), 3);
+    for (uint64_t i = 0; i < 3; i++)
+        CHECK_EQ(sk_step_task(R.x, rig_task(&R, 1, i))->actor, i);
+    rig_done(&R, rig_task(&R, 1, 1), 1); /* actor 1 is proven and idle: it gets two */
+    CHECK_EQ(sk_step_task(R.x, rig_task(&R, 1, 3))->actor, 1);
+    CHECK_EQ(sk_step_task(R.x, rig_task(&R, 1, 4))->actor, 1);
+    CHECK_EQ(rig_task(&R, 1, 5), 0);
+    rig_yield(&R, rig_task(&R, 1, 2), 1, 5);
+    CHECK_EQ(sk_step_task(R.x, rig_task(&R, 1, 5))->actor, 2);
+    rig_end(&R);
+}
+
+TEST(impossible_pipelines_are_named_with_the_arithmetic)
+{
+    struct sk_err err = {0};
+    rig_begin(&R);
+    uint32_t in = rig_source(&R, 8, 10);
+    uint32_t m = rig_add(&R, &RIG_MAPB, (struct sk_node_desc){.label = "A", .cpu_e4 = 10000, .pool_min = 3, .pool_max = 3}, &in, 1);
+    m = rig_add(&R, &RIG_MAPB, (struct sk_node_desc){.label = "B", .cpu_e4 = 5000, .pool_min = 2, .pool_max = 3}, &m, 1);
+    CHECK_OK(sk_plan_stages(R.plan, m, &R.st, &err));
+    CHECK_OK(sk_step_create(R.plan, &R.st, &R.conf, &R.x, &err));
+    CHECK_RC(sk_step_feasible(R.x, &err), SK_EINFEASIBLE); /* ray#44687: both pools wait for blocks that no CPU is left to read */
+    CHECK_STR_HAS(err.msg, "3 actors x 1 CPU for A + 2 actors x 0.5 CPU for B + 1 for a task of R = 5 CPUs at the same time, the machine has 4");
+    R.x->conf.cpu_e4 = 50000;
+    CHECK_OK(sk_step_feasible(R.x, &err));
+    R.x->s[0].gpu_e4 = 10000;
+    CHECK_RC(sk_step_feasible(R.x, &err), SK_EINFEASIBLE);
+    CHECK_STR_HAS(err.msg, "a task of R = 1 GPUs at the same time, the machine has 0; use a smaller num_gpus");
+    rig_end(&R);
+}
+
+TEST(stall_text_names_who_waits_for_what)
+{
+    rig_begin(&R);
+    rig_start(&R, rig_map(&R, rig_source(&R, 3, 10)));
+    rig_yield(&R, rig_task(&R, 0, 1), 1, 5);
+    char text[500];
+    size_t n = sk_stall_text(R.x, text, sizeof text);
+    CHECK_EQ(n, strlen(text));
+    CHECK_STR_HAS(text, "R: 3 running, 0 done, has started all it has, 1 blocks wait for task 0; M: 0 running, 0 done, waits for its input");
+    rig_end(&R);
+}
+
+TEST(every_allocation_may_fail_and_the_sweep_finds_all)
+{
+    for (int64_t nth = 1;; nth++) {
+        struct sk_err err = {0};
+        rig_begin(&R);
+        uint32_t in[2] = {rig_source(&R, 70, 5), rig_source(&R, 3, -1)}, m;
+        struct sk_bref b[3] = {{1, 0, 7, 10}, {2, 0, 8, 10}, {3, 0, 1, 1}};
+        in[1] = rig_add(&R, &RIG_READ, (struct sk_node_desc){.blocks = b, .n_blocks = 3}, NULL, 0);
+        m = rig_add(&R, &RIG_UNION, (struct sk_node_desc){0}, in, 2);
+        m = rig_add(&R, &RIG_MAPB, (struct sk_node_desc){.pool_min = 1, .pool_max = 2}, &m, 1);
+        m = rig_add(&R, &RIG_LIMIT, (struct sk_node_desc){.limit = 150}, &m, 1);
+        CHECK_OK(sk_plan_stages(R.plan, m, &R.st, &err));
+        sk_mem_fail_at(nth);
+        sk_rc rc = sk_step_create(R.plan, &R.st, &R.conf, &R.x, &err);
+        if (rc != SK_OK) {
+            R.x = NULL;
+        } else {
+            rc = sk_step_start(R.x, 0, &err);
+            uint64_t seen = 0, ids[300], n = 0;
+            for (int round = 0; rc == SK_OK && !R.x->done && round < 400; round++) {
+                for (; seen < R.x->acts.n && n < 300; seen++)
+                    if (R.x->acts.p[seen].kind == SK_ACT_LAUNCH)
+                        ids[n++] = R.x->acts.p[seen].id;
+                uint64_t id = (uint64_t)round / 2 < n ? ids[round / 2] : 0;
+                struct sk_step_ev ev = {.kind = round % 2 ? SK_SEV_DONE : SK_SEV_YIELDED, .task = id, .block = {1000 + (uint64_t)round, 0, 3, 5}, .cost = 5};
+                if (id && ev.kind == SK_SEV_YIELDED)
+                    R.live++;
+                if (id)
+                    rc = sk_step_event(R.x, &ev, round, &err);
+            }
+        }
+        bool failed = sk_mem_failed();
+        sk_mem_fail_at(0);
+        CHECK_RC(rc, failed ? SK_ENOMEM : SK_OK);
+        if (R.x) {
+            for (uint32_t i = 0; i < R.x->acts.n; i++)
+                R.live += (R.x->acts.p[i].kind == SK_ACT_ADDREF) - (uint64_t)(R.x->acts.p[i].kind == SK_ACT_RELEASE);
+            rig_end(&R);
+        } else {
+            sk_stages_free(&R.st);
+            sk_plan_destroy(R.plan, NULL, NULL);
+        }
+        CHECK_EQ(sk_mem_blocks(SK_TAG_EXEC), 0);
+        if (!failed)
+            break;
+    }
+}
