@@ -26,7 +26,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 _T = pa.types
 _NUM = {t.id for t in (pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.uint8(), pa.uint16(), pa.uint32(), pa.uint64(), pa.float16(), pa.float32(), pa.float64())}
@@ -99,12 +98,18 @@ def column_to_numpy(name: str, col: pa.Array) -> np.ndarray:
     if _T.is_dictionary(t):
         return column_to_numpy(name, col.dictionary_decode())
     if _T.is_run_end_encoded(t):
-        return column_to_numpy(name, pc.run_end_decode(col))
+        return column_to_numpy(name, _decoded(col))
     out = np.empty(len(col), object)
     out[:] = to_objects(name, col)
     if not _can_rebuild(t):
         out.setflags(write=False)  # comes back only as itself
     return out
+
+
+def _decoded(col: pa.Array) -> pa.Array:
+    import pyarrow.compute as pc  # 80 ms at the first import, which a driver that takes ten rows need not pay
+
+    return pc.run_end_decode(col)
 
 
 def _masked(col: pa.Array) -> np.ma.MaskedArray:
@@ -502,6 +507,8 @@ def exact_cast(arr: pa.Array, to: pa.DataType, naive_ok: bool = False) -> pa.Arr
             return exact_cast(arr.dictionary_decode(), to, naive_ok)
         if _T.is_run_end_encoded(to):
             kept = exact_cast(arr, to.value_type, naive_ok)
+            import pyarrow.compute as pc
+
             return None if kept is None else pc.run_end_encode(kept, run_end_type=to.run_end_type)
         if isinstance(to, pa.Bool8Type) and _T.is_boolean(a):
             return pa.ExtensionArray.from_storage(to, arr.cast(pa.int8()))
@@ -663,7 +670,7 @@ def _series(pd: Any, name: str, col: pa.Array) -> Any:
     if _T.is_dictionary(t):
         return _series(pd, name, col.dictionary_decode())
     if _T.is_run_end_encoded(t):
-        return _series(pd, name, pc.run_end_decode(col))
+        return _series(pd, name, _decoded(col))
     if _T.is_string(t) or _T.is_large_string(t):
         return pd.Series(col.to_pylist(), dtype="str" if hasattr(pd, "StringDtype") and pd.__version__ >= "3" else object)
     if not _can_rebuild(t) and not isinstance(t, pa.FixedShapeTensorType):

@@ -128,8 +128,8 @@ def lower(root: Node) -> tuple[Any, int]:
     return plan, ids[id(root)]
 
 
-def ensure_engine() -> None:
-    """Starts the engine if there is none, and lets the fork server import what stages need while we go on."""
+def ensure_engine(node: Node | None = None) -> None:
+    """Starts the engine if there is none, and lets the fork server import what the stages of node need while we go on."""
     import skate
     from skate import _skate
 
@@ -138,13 +138,14 @@ def ensure_engine() -> None:
     if not _skate.in_worker():
         from skate import serialize
 
-        _skate.preload(serialize.preload_note(["numpy", "pyarrow", "pyarrow.compute", "skate.data.stage"]))
+        modules = ["skate.data.stage"]
+        if node is not None and (node.op == "aggregate" or "expr" in node.params or any("expr" in n.params for n in node.inputs)):
+            modules.append("pyarrow.compute")
+        _skate.preload(serialize.preload_note(modules))
 
 
 def conf(context: DataContext) -> dict[str, Any]:
     """The configuration of a run."""
-    from skate.data import stage
-
     target = context.target_max_block_size or 1 << 40
     limits = context.execution_options.resource_limits
     out: dict[str, Any] = {
@@ -152,14 +153,33 @@ def conf(context: DataContext) -> dict[str, Any]:
         "target_max_bytes": int(target),
         "target_min_bytes": int(min(context.target_min_block_size, target)),
         "preserve_order": True if context.execution_options.preserve_order is None else bool(context.execution_options.preserve_order),
-        "run_stage": stage.run_stage,
-        "stage_init": stage.stage_init,
-        "stage_call": stage.stage_call,
+        "run_stage": run_stage,
+        "stage_init": stage_init,
+        "stage_call": stage_call,
     }
     memory = limits.object_store_memory
     if memory is not None and memory != float("inf"):
         out["memory_bytes"] = int(memory)
     return out
+
+
+# What runs a stage in a worker, by name: the driver itself need not import stage.py with pyarrow before the run is on its way.
+
+
+def run_stage(stage: Any, exec_args: Any, *blocks: Any) -> Any:
+    from skate.data.stage import run_stage as run
+
+    return run(stage, exec_args, *blocks)
+
+
+def stage_init(stage: Any) -> Any:
+    from skate.data.stage import Chain
+
+    return Chain(stage, actor=True)
+
+
+def stage_call(chain: Any, exec_args: Any, *blocks: Any) -> Any:  # called by its name on what stage_init returned
+    return chain.stage_call(exec_args, *blocks)
 
 
 def run(ds: Any, node: Node | None = None) -> Iterator[Block]:
@@ -171,12 +191,14 @@ def run(ds: Any, node: Node | None = None) -> Iterator[Block]:
     if node.op == "blocks":
         yield from node.options["blocks"]
         return
-    ensure_engine()
+    ensure_engine(node)
     from skate import _skate
 
     plan, root = lower(node)
     x = _skate.Exec(plan, root, conf(ds.context))
     bar = Progress.open(x, ds.context)
+    from skate.data import batch  # noqa: F401  pyarrow and numpy, which the blocks need here too: while the workers start
+
     try:
         while True:
             item = x.next() if bar is None else bar.next()

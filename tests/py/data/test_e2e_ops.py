@@ -1,5 +1,6 @@
 """Pipelines on the engine against plain Python: the same rows, in order."""
 import os
+import time
 
 import numpy as np
 import pyarrow as pa
@@ -63,7 +64,7 @@ class Times:
 
 @pytest.mark.parametrize("how", [{"concurrency": 1}, {"concurrency": 2}, {"concurrency": (1, 2)}, {"compute": ActorPoolStrategy(size=2, max_tasks_in_flight_per_actor=3)}, {}])
 def test_class_functions(how):
-    ds = sd.range(2000, override_num_blocks=20).map_batches(Times, fn_constructor_args=(3,), fn_constructor_kwargs={"add": 1}, batch_size=10, **how)
+    ds = sd.range(2000, override_num_blocks=20).map_batches(Times, fn_constructor_args=(3,), fn_constructor_kwargs={"add": 1}, batch_size=10, num_cpus=0.5, **how)
     rows = ds.take_all()
     assert [r["id"] for r in rows] == [3 * i + 1 for i in range(2000)]
     assert 1 <= len({r["pid"] for r in rows}) <= 2 and os.getpid() not in {r["pid"] for r in rows}
@@ -78,12 +79,17 @@ def test_class_functions_of_rows():
         def __call__(self, r):
             return r["id"] % 2 == 0
 
-    assert ids(sd.range(100).map(Plus, concurrency=1).filter(Even, concurrency=1)) == list(range(2, 101, 2))
+    assert ids(sd.range(100).map(Plus, concurrency=1, num_cpus=0.5).filter(Even, concurrency=1, num_cpus=0.5)) == list(range(2, 101, 2))
 
 
-def test_actors_on_all_cpus_do_not_stop_the_reading():
-    """ray#44687: a pool that takes every CPU leaves none for the tasks that feed it."""
-    assert sd.range(100, override_num_blocks=10).map_batches(Times, fn_constructor_args=(1,), concurrency=2).count() == 100
+def test_actors_on_all_cpus_finish_or_fail_at_once():
+    """ray#44687: a pool that takes every CPU leaves none for the tasks that feed it. No hang: it finishes, or says the arithmetic before it starts."""
+    t = time.monotonic()
+    try:
+        assert sd.range(100, override_num_blocks=10).map_batches(Times, fn_constructor_args=(1,), concurrency=2).count() == 100
+    except skate.exceptions.TaskUnschedulableError as e:
+        assert "2 actors x 1 CPU" in str(e) and "the machine has 2" in str(e)
+        assert time.monotonic() - t < 1
 
 
 def test_limit_take_show(capsys):
@@ -104,6 +110,7 @@ def test_limit_take_show(capsys):
 
 def test_limit_runs_only_what_it_needs(tmp_path):
     def touch(b):
+        time.sleep(0.01)
         (tmp_path / str(b["id"][0])).touch()
         return b
 
