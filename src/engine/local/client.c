@@ -18,7 +18,8 @@ static struct sk_client *C(struct sk_engine *e) { return sk_container_of(e, stru
 
 void sk_client_ring(struct sk_client *c, bool lazy) {
     uint32_t who = atomic_load_explicit(&c->ctl->who, memory_order_seq_cst);
-    if (lazy && who == 0 && !sk_ring_empty(&c->down)) /* it wakes by itself within a millisecond, and more is coming */
+    c->quiet = lazy && who == 0 && !sk_ring_empty(&c->down); /* it wakes by itself within a millisecond, and more is coming */
+    if (c->quiet)
         atomic_fetch_add_explicit(&c->ctl->bell[0].seq, 1, memory_order_seq_cst);
     else
         sk_bell_ring(&c->ctl->bell[who & 1]);
@@ -62,6 +63,7 @@ void sk_client_send(struct sk_client *c, const void *msg, size_t len, bool wake)
         memcpy(p, &m, sizeof m);
         sk_ring_commit(&c->up, sizeof m);
     }
+    c->quiet = true;
     if (wake) sk_client_ring(c, false);
 }
 

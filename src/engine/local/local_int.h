@@ -346,6 +346,8 @@ void sk_task_release_stream(struct sk_local *l, struct sk_ltask *t, uint32_t n);
 void sk_stream_drop(struct sk_local *l, struct sk_ltask *t);
 static inline struct sk_obj *sk_obj_get(struct sk_local *l, uint64_t id) { return sk_own_get(l->own, id); }
 
+bool sk_local_check(struct sk_local *l);                           /* check.c: every structure against the others */
+
 /* pool.c */
 sk_rc sk_pool_start(struct sk_local *l, struct sk_err *err);       /* fork server, threads */
 void sk_pool_stop(struct sk_local *l);

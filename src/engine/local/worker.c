@@ -16,6 +16,7 @@
 
 #define SPIN_NS 50000
 #define IDLE_NS 200000000 /* idle for so long: give the lease back */
+#define ERROR_MAX (1u << 20) /* an error value travels inline, whole: half a pickle is none */
 
 struct wtask { /* the running task */
     struct sk_task_priv priv; /* first */
@@ -23,6 +24,7 @@ struct wtask { /* the running task */
     uint64_t first;
     uint32_t skip, window, n_ret;
     bool failed;
+    SK_VEC(uint8_t) set;      /* which returns are set, when there are several */
     SK_VEC(uint8_t) out;      /* values of the DONE message */
     uint32_t n_values;
     SK_VEC(uint64_t) held;    /* references inside the values: ours until the report is sent, whatever user code drops meanwhile */
@@ -40,43 +42,69 @@ static bool out_put(struct wtask *t, const void *p, size_t n) {
     return true;
 }
 
-static sk_rc add_value(struct wtask *t, uint64_t oid, const struct sk_payload *p, struct sk_err *err) {
-    struct sk_val v;
-    const void *bytes;
-    SK_TRY(sk_client_value(t->c, p, &v, &bytes, err));
-    v.oid = oid;
+static sk_rc add_bytes(struct wtask *t, const struct sk_val *v, const void *bytes, const struct sk_payload *p, struct sk_err *err) {
     for (uint32_t i = 0; i < p->n_contains; i++) {
         if (!sk_vec_push(&t->held, SK_TAG_ENGINE, p->contains[i].v)) return SK_ERR(err, SK_ENOMEM, "no memory for a return value");
         t->c->base.ops->addref(&t->c->base, p->contains[i]);
     }
     static const uint8_t zero[8];
     uint32_t nc[2] = {p->n_contains, 0};
-    size_t pad = v.where == SK_V_INLINE ? (size_t)(SK_ALIGN(v.len, 8) - v.len) : 0;
-    if (!out_put(t, &v, sizeof v) || (v.where == SK_V_INLINE && (!out_put(t, bytes, (size_t)v.len) || !out_put(t, zero, pad))) ||
+    size_t pad = v->where == SK_V_INLINE ? (size_t)(SK_ALIGN(v->len, 8) - v->len) : 0;
+    if (!out_put(t, v, sizeof *v) || (v->where == SK_V_INLINE && (!out_put(t, bytes, (size_t)v->len) || !out_put(t, zero, pad))) ||
         !out_put(t, nc, sizeof nc) || !out_put(t, p->contains, 8 * (size_t)p->n_contains))
         return SK_ERR(err, SK_ENOMEM, "no memory for a return value");
     t->n_values++;
     return SK_OK;
 }
 
+static sk_rc add_value(struct wtask *t, uint64_t oid, const struct sk_payload *p, struct sk_err *err) {
+    struct sk_val v;
+    const void *bytes;
+    SK_TRY(sk_client_value(t->c, p, &v, &bytes, err));
+    v.oid = oid;
+    return add_bytes(t, &v, bytes, p, err);
+}
+
 static sk_rc w_return(struct sk_task *task, uint32_t i, const struct sk_payload *p, struct sk_err *err) {
     struct wtask *t = W(task);
-    if (t->failed) return SK_ERR(err, SK_EINVAL, "task %s has failed already", task->name);
+    if (t->failed || (task->n_returns == 1 ? t->n_ret : t->set.p[i])) {
+        if (p->buf) t->c->base.ops->buf_abort(&t->c->base, p->buf);
+        return t->failed ? SK_ERR(err, SK_EINVAL, "task %s has failed already", task->name)
+                         : SK_ERR(err, SK_EINVAL, "task %s sets its return value %u twice", task->name, i);
+    }
     SK_TRY(add_value(t, t->first + i, p, err));
+    if (task->n_returns > 1) t->set.p[i] = 1;
     t->n_ret++;
     return SK_OK;
 }
 
 static sk_rc w_fail(struct sk_task *task, const struct sk_payload *error, struct sk_err *err) {
     struct wtask *t = W(task);
-    if (t->failed) return SK_OK; /* the first one counts */
-    struct sk_payload e = *error;
-    if (!e.buf && e.bytes.n > SK_INLINE_MAX) e.bytes.n = SK_INLINE_MAX;
-    /* Values sealed before are thrown away by the driver with the task; here they are only dropped from the report. */
+    struct sk_engine *e = &t->c->base;
+    if (t->failed) { /* the first one counts */
+        if (error->buf) e->ops->buf_abort(e, error->buf);
+        return SK_OK;
+    }
+    struct sk_rd r = sk_rd_init(t->out.p, t->out.n); /* what was returned before is not wanted */
+    for (uint32_t i = 0; i < t->n_values; i++) {
+        struct sk_val v;
+        (void)sk_rd_val(&r, &v);
+        uint32_t nc = sk_rd_u32(&r);
+        sk_rd_align(&r, 8);
+        (void)sk_rd_raw(&r, 8 * (size_t)nc);
+        struct sk_buf b = {t->c->data_seg.base + v.off, (size_t)v.len, v.off};
+        if (v.where == SK_V_STORE) e->ops->buf_abort(e, &b);
+    }
     t->out.n = 0;
     t->n_values = 0;
     t->failed = true;
-    return add_value(t, 0, &e, err);
+    struct sk_payload p = *error;
+    if (p.buf) p.bytes = (struct sk_bytes){p.buf->data, p.buf_len};
+    p.bytes.n = SK_MIN(p.bytes.n, ERROR_MAX);
+    struct sk_val v = {.kind = p.kind, .where = SK_V_INLINE, .len = p.bytes.n};
+    sk_rc rc = add_bytes(t, &v, p.bytes.p, &p, err);
+    if (p.buf) e->ops->buf_abort(e, p.buf);
+    return rc;
 }
 
 static bool cancelled(struct wtask *t) { return atomic_load_explicit(&t->c->slot->cancel, memory_order_acquire) == t->priv.t.id.v; }
@@ -158,7 +186,7 @@ static struct sk_view w_keep(struct sk_task *task, uint32_t i) {
     struct wtask *t = W(task);
     struct sk_view *v = &t->args.p[i], kept = *v;
     if (v->token & 1) { /* in the store: held for the task until now, by this process from here on */
-        struct { uint32_t type, pad; uint64_t off; } m = {SK_M_PIN, 0, v->token >> 1};
+        struct { uint32_t type, pad; uint64_t oid; } m = {SK_M_PIN, 0, v->oid.v};
         pthread_mutex_lock(&t->c->mu);
         sk_client_send(t->c, &m, sizeof m, false);
         pthread_mutex_unlock(&t->c->mu);
@@ -219,7 +247,11 @@ static void run_task(struct sk_client *c, struct wtask *t, const uint8_t *msg, s
     t->failed = false;
     t->out.n = 0;
     c->cur_tid = h.tid;
-    c->credit = h.skip;
+    c->credit = h.credit;
+    if (h.n_returns > 1 && h.n_returns != SK_STREAMING) {
+        if (!sk_vec_reserve(&t->set, SK_TAG_ENGINE, h.n_returns)) abort();
+        memset(t->set.p, 0, h.n_returns);
+    }
     struct sk_err err = {0};
     sk_rc rc = SK_OK;
     SK_FAULT_HERE("worker.before_run");
@@ -284,6 +316,7 @@ static void serve(struct sk_client *c) {
             continue;
         }
         if (c->exit) break;
+        if (c->quiet) sk_client_ring(c, false);
         pthread_mutex_unlock(&c->mu);
         if (c->runner->block_begin) c->runner->block_begin(c->runner->ctx);
         sk_rc rc = sk_bell_wait(&c->slot->bell, seen, SPIN_NS, c->lease_len ? sk_now_ns() + IDLE_NS : INT64_MAX);

@@ -1,0 +1,97 @@
+/* check.c - whole-engine walk of the driver's structures, for tests: every list, count and back pointer against the others. Runs with the
+ * lock held; changes nothing. Cost: everything, several times. */
+#include "engine/local/local_int.h"
+
+#define NEED(x) \
+    do {        \
+        if (!(x)) return false; \
+    } while (0)
+
+static bool task_ok(const struct sk_local *l, const struct sk_ltask *t) {
+    NEED(sk_map_get(&l->tasks, t->id) == t);
+    switch (t->state) {
+    case SK_T_WAITING: NEED(t->n_unready > 0 && !t->worker); break;
+    case SK_T_READY: NEED(t->n_unready == 0 && !t->worker); break;
+    case SK_T_SENT: {
+        const struct sk_lworker *w = t->worker;
+        NEED(w && l->workers[w->slot] == w && t->n_unready == 0);
+        NEED(w->claimed[t->claim / 64] >> t->claim % 64 & 1);
+        bool found = false;
+        SK_LIST_EACH(it, &w->sent) found |= it == &t->on;
+        NEED(found);
+        break;
+    }
+    case SK_T_FINISHED: NEED(t->is_init || (t->is_stream && !t->sink)); break; /* others are freed */
+    default: return false;
+    }
+    NEED(t->n_taken <= t->yields.n);
+    if (!t->is_stream && t->state != SK_T_FINISHED && !t->is_init)
+        for (uint32_t i = 0; i < t->spec.n_returns; i++) { /* alive ones are not there yet */
+            const struct sk_obj *o = sk_own_get(l->own, t->first + i);
+            NEED(!o || (o->state == SK_O_PENDING && o->maker == t));
+        }
+    return true;
+}
+
+static bool object_ok(struct sk_local *l, uint64_t id, const struct sk_obj *o) {
+    NEED(o->id == id);
+    if (o->state == SK_O_READY) NEED(!o->deps);
+    if (o->state == SK_O_PENDING) NEED(o->maker && sk_map_get(&l->tasks, o->maker->id) == o->maker);
+    if (o->state == SK_O_ACTOR) NEED(o->u.actor->id == id && !o->u.actor->unreferenced);
+    for (const struct sk_dep *d = o->deps; d; d = d->next)
+        if (d->task) NEED(d->task->state == SK_T_WAITING && sk_map_get(&l->tasks, d->task->id) == d->task);
+    return true;
+}
+
+static bool worker_ok(const struct sk_local *l, const struct sk_lworker *w, uint32_t slot) {
+    NEED(w->slot == slot && slot < l->n_used);
+    uint32_t n = 0, claims = 0;
+    SK_LIST_EACH(it, &w->sent) {
+        const struct sk_ltask *t = sk_container_of(it, struct sk_ltask, on);
+        NEED(t->worker == w && t->state == SK_T_SENT);
+        n++;
+    }
+    for (uint32_t i = 0; i < SK_CLAIMS / 64; i++) claims += (uint32_t)__builtin_popcountll(w->claimed[i]);
+    NEED(claims == n);
+    if (w->place.state == SK_W_LEASED) NEED(w->place.depth == n);
+    if (w->place.state == SK_W_IDLE || w->place.state == SK_W_STARTING) NEED(n == 0);
+    if (w->actor) NEED(w->actor->worker == w && w->actor->n_sent == n && w->place.state == SK_W_ACTOR);
+    NEED(sk_ring_check(&w->down));
+    return true;
+}
+
+static bool actor_ok(const struct sk_local *l, const struct sk_lactor *a, uint32_t *homeless, uint32_t *unreferenced) {
+    uint32_t n = 0;
+    SK_LIST_EACH(it, &a->queue) {
+        const struct sk_ltask *t = sk_container_of(it, struct sk_ltask, on);
+        NEED(t->actor == a && (t->state == SK_T_WAITING || t->state == SK_T_READY));
+        n++;
+    }
+    NEED(a->state != SK_A_DEAD || (n == 0 && !a->worker));
+    NEED(a->n_tasks >= n);
+    if (a->worker) NEED(l->workers[a->worker->slot] == a->worker && a->worker->actor == a);
+    NEED(a->init && sk_map_get(&l->tasks, a->init->id) == a->init && a->init->actor == a);
+    *homeless += !a->worker && a->state != SK_A_DEAD;
+    *unreferenced += a->unreferenced;
+    return true;
+}
+
+bool sk_local_check(struct sk_local *l) {
+    uint64_t id;
+    void *v;
+    uint32_t streams = 0, live = 0, homeless = 0, unreferenced = 0, ready = 0;
+    NEED(sk_place_check(&l->place) && sk_own_check(l->own) && sk_store_check(l->store) && sk_map_check(&l->tasks));
+    for (uint32_t i = 0; sk_map_next(&l->tasks, &i, &id, &v);) {
+        const struct sk_ltask *t = v;
+        NEED(t->id == id && task_ok(l, t));
+        streams += t->is_stream && !t->sink && t->owner != SK_PROC_DRIVER;
+        ready += t->state == SK_T_READY && !t->actor;
+    }
+    for (uint32_t c = 0; sk_own_each(l->own, &c, &id, &v);) NEED(object_ok(l, id, v));
+    for (uint32_t i = 0; i < l->n_slots; i++) {
+        NEED(!l->workers[i] || worker_ok(l, l->workers[i], i));
+        live += l->workers[i] != NULL;
+    }
+    SK_LIST_EACH(it, &l->actors) NEED(actor_ok(l, sk_container_of(it, struct sk_lactor, link), &homeless, &unreferenced));
+    return streams == l->n_worker_streams && live == l->n_live && homeless == l->n_homeless && unreferenced == l->n_unreferenced && ready == l->place.n_ready;
+}
