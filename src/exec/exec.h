@@ -4,6 +4,9 @@
  * step.c is pure: events in, actions out, no clock, no engine. run.c does the actions on an engine from inside its loop (a sink), so the
  * pipeline moves whether or not the consumer is asking. Policies (which operator to launch next) are files in exec/by/.
  *
+ * Actors keep their GPUs and custom resources for life, and take CPUs only while a call runs: stages that do not fit beside each other
+ * share the CPUs in time, so a pool as large as the machine neither starves its own readers (ray#44687) nor leaves a CPU idle.
+ *
  * Invariant, checked after each step: a task is running, or the consumer is the one to move, or the run has ended (done or failed).
  * Anything else is a stall: SK_ESTALL naming who waits for what. */
 #ifndef SK_EXEC_H

@@ -168,6 +168,7 @@ struct sk_step {
     struct sk_sstage *s;
     struct sk_budget mem;
     struct sk_slots cpu, gpu;
+    int64_t cpu_actors;          /* of cpu.used: by calls of actors */
     struct sk_blkq out;          /* for the consumer, in order */
     uint64_t feed_bytes, feed_held_n; /* of feeders: held + promised bytes, held blocks */
     uint32_t n_unions, n_flying, n_feeding; /* stages; tasks in the engine; of these, of feeders */

@@ -71,8 +71,7 @@ static sk_rc make_actor(struct sk_step *x, uint32_t si, struct sk_err *err)
     SK_TRY(sk_step_act(x, (struct sk_act){.kind = SK_ACT_ACTOR_CREATE, .stage = si, .actor = s->n_actors}, err));
     s->actors[s->n_actors++] = (struct sk_sactor){.state = SK_ACTOR_STARTING};
     s->n_starting++;
-    x->cpu.total -= s->cpu_e4; /* for as long as it lives: not there for tasks */
-    x->gpu.total -= s->gpu_e4;
+    x->gpu.total -= s->gpu_e4; /* for as long as it lives (its model is in there); CPUs only while a call runs */
     return SK_OK;
 }
 
@@ -81,27 +80,27 @@ static void drop_actor(struct sk_step *x, uint32_t si, uint32_t i)
     struct sk_sstage *s = &x->s[si];
     s->n_starting -= s->actors[i].state == SK_ACTOR_STARTING;
     s->actors[i].state = SK_ACTOR_GONE;
-    x->cpu.total += s->cpu_e4;
     x->gpu.total += s->gpu_e4;
 }
 
-/* What must stay free of growing pools: the largest task, and the pools that have not started. */
+/* A pool grows while its actors could all run at once, and leaves the GPUs that the largest task and pools that have not started need.
+ * CPUs are shared in time: an idle actor keeps none, so stages that do not fit beside each other take turns. */
 static bool room_to_grow(const struct sk_step *x, const struct sk_sstage *me)
 {
-    int64_t cpu = 0, gpu = 0, pools_cpu = 0, pools_gpu = 0;
+    int64_t gpu = 0, pools_gpu = 0, live = 0;
+    for (uint32_t i = 0; i < me->n_actors; i++)
+        live += me->actors[i].state != SK_ACTOR_GONE;
     for (uint32_t i = 0; i < x->n; i++) {
         const struct sk_sstage *s = &x->s[i];
         if (s->ended || s->cut)
             continue;
         if (s->kind == SK_STAGE_TASKS) {
-            cpu = SK_MAX(cpu, s->cpu_e4);
             gpu = SK_MAX(gpu, s->gpu_e4);
         } else if (s->kind == SK_STAGE_ACTORS && s->n_actors < s->pool_min) {
-            pools_cpu += s->cpu_e4 * (s->pool_min - s->n_actors);
             pools_gpu += s->gpu_e4 * (s->pool_min - s->n_actors);
         }
     }
-    return x->cpu.total - me->cpu_e4 >= cpu + pools_cpu && x->gpu.total - me->gpu_e4 >= gpu + pools_gpu;
+    return (live + 1) * me->cpu_e4 <= x->conf.cpu_e4 && x->gpu.total - me->gpu_e4 >= gpu + pools_gpu;
 }
 
 static uint32_t pick_actor(const struct sk_sstage *s) /* fewest in flight, then ready ones, lowest index; SK_NO_STAGE: all are busy */
@@ -205,6 +204,15 @@ static bool slots_full(const struct sk_step *x, const struct sk_sstage *s)
     return ahead && x->mem.used + x->mem.reserved + est_out(x, s) > x->mem.limit / 2;
 }
 
+static bool actors_busy(const struct sk_step *x, const struct sk_sstage *s)
+{
+    uint32_t i = pick_actor(s);
+    if (i == SK_NO_STAGE)
+        return true;
+    /* Before tasks, which are upstream of it more often than not and are queued ahead; pools among themselves take turns. */
+    return s->actors[i].in_flight == 0 && x->cpu_actors && x->cpu_actors + s->cpu_e4 > x->cpu.total;
+}
+
 static enum sk_wait blocked(struct sk_step *x, uint32_t si)
 {
     struct sk_sstage *s = &x->s[si];
@@ -222,7 +230,7 @@ static enum sk_wait blocked(struct sk_step *x, uint32_t si)
     }
     if (s->max_tasks && s->in_flight >= s->max_tasks)
         return SK_WAIT_RESOURCE;
-    if (s->kind == SK_STAGE_ACTORS ? pick_actor(s) == SK_NO_STAGE : slots_full(x, s))
+    if (s->kind == SK_STAGE_ACTORS ? actors_busy(x, s) : slots_full(x, s))
         return SK_WAIT_RESOURCE;
     if (consumer_full(x, s))
         return SK_WAIT_CONSUMER;
@@ -326,7 +334,10 @@ static sk_rc launch(struct sk_step *x, uint32_t si, struct sk_err *err)
     sk_list_push_back(&s->window, &t->link);
     if (s->kind == SK_STAGE_ACTORS) {
         t->actor = pick_actor(s);
-        s->actors[t->actor].in_flight++;
+        if (s->actors[t->actor].in_flight++ == 0) { /* it runs one call at a time */
+            x->cpu.used += s->cpu_e4;
+            x->cpu_actors += s->cpu_e4;
+        }
     } else {
         x->cpu.used += s->cpu_e4;
         x->gpu.used += s->gpu_e4;

@@ -367,7 +367,10 @@ static sk_rc task_over(struct sk_step *x, struct sk_stask *t, struct sk_err *err
     x->n_feeding -= s->feeder;
     x->feed_bytes -= s->feeder ? t->promise : 0;
     if (s->kind == SK_STAGE_ACTORS) {
-        s->actors[t->actor].in_flight--;
+        if (--s->actors[t->actor].in_flight == 0) {
+            x->cpu.used -= s->cpu_e4;
+            x->cpu_actors -= s->cpu_e4;
+        }
     } else {
         x->cpu.used -= s->cpu_e4;
         x->gpu.used -= s->gpu_e4;

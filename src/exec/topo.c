@@ -120,7 +120,8 @@ static int64_t amount(const struct sk_sstage *s, bool gpu)
     return gpu ? s->gpu_e4 : s->cpu_e4;
 }
 
-/* Actors keep what they have while tasks come and go: all pools at their least, and the largest task, must fit beside each other. */
+/* CPUs are shared in time: the hungriest stage must fit alone. GPUs are kept by actors while tasks come and go: all pools at their least, and
+ * the largest task, must fit beside each other. */
 static sk_rc fits(const struct sk_step *x, bool gpu, struct sk_err *err)
 {
     const char *unit = gpu ? "GPU" : "CPU";
@@ -138,6 +139,10 @@ static sk_rc fits(const struct sk_step *x, bool gpu, struct sk_err *err)
             task = !task || a > amount(task, gpu) ? s : task;
             continue;
         }
+        if (!gpu) {
+            task = !task || a > amount(task, gpu) ? s : task;
+            continue;
+        }
         pools += a * s->pool_min;
         int k = snprintf(text + n, sizeof text - n, "%s%u actor%s x %g %s for %s", n ? " + " : "", s->pool_min, s->pool_min == 1 ? "" : "s",
                          (double)a / 1e4, unit, s->label);
@@ -150,7 +155,7 @@ static sk_rc fits(const struct sk_step *x, bool gpu, struct sk_err *err)
         int k = snprintf(text + n, sizeof text - n, " + %g for a task of %s", (double)amount(task, gpu) / 1e4, task->label);
         n = SK_MIN(n + (size_t)SK_MAX(k, 0), sizeof text - 1);
     } else if (task) {
-        snprintf(text, sizeof text, "a task of %s", task->label);
+        snprintf(text, sizeof text, "%s of %s", task->kind == SK_STAGE_ACTORS ? "an actor" : "a task", task->label);
     }
     return SK_ERR(err, SK_EINFEASIBLE, "the pipeline can never run: %s = %g %ss at the same time, the machine has %g; %s", text,
                   (double)need / 1e4, unit, (double)total / 1e4,

@@ -174,8 +174,12 @@ static PyObject *plan_add(PyObject *self, PyObject *args, PyObject *kw)
     d.limit = limit;
     d.batch_rows = batch_rows;
     struct sk_res res = {.amount = {[SK_RES_CPU] = d.cpu_e4, [SK_RES_GPU] = d.gpu_e4, [SK_RES_MEMORY] = memory}};
+    struct sk_res held = res; /* what an actor keeps for life: CPUs it takes only while it runs, exec.h */
+    held.amount[SK_RES_CPU] = 0;
     bool plain = d.cpu_e4 == SK_RES_UNIT && !d.gpu_e4 && !memory && !d.pool_max && (!resources || resources == Py_None);
     if (!plain && py_shape(st, &res, resources == Py_None ? NULL : resources, d.label, &d.shape) < 0)
+        return NULL;
+    if (d.pool_max && py_shape(st, &held, resources == Py_None ? NULL : resources, d.label, &d.shape) < 0)
         return NULL;
     sk_rc rc = SK_EINVAL;
     if (parse_inputs(inputs, &a, &d) == 0 && parse_units(units, &a, &d) == 0 && parse_blocks(st, blocks, &a, &d) == 0) {

@@ -409,7 +409,7 @@ TEST(impossible_runs_do_not_start)
     struct sk_err err = {0};
     struct sk_exec_conf c = {.memory_bytes = 1 << 20, .target_max_bytes = 80, .run_stage = {FN_RUN}};
     uint32_t in = range(3, 3);
-    in = add(&ACTORS, (struct sk_node_desc){.label = "A", .cpu_e4 = 10000, .pool_min = 4, .pool_max = 4}, &in, 1);
+    in = add(&ACTORS, (struct sk_node_desc){.label = "A", .cpu_e4 = 50000, .pool_min = 1, .pool_max = 4}, &in, 1);
     CHECK_RC(sk_exec_start(E, P, in, &c, &X, &err), SK_EINFEASIBLE);
     CHECK_STR_HAS(err.msg, "= 5 CPUs at the same time, the machine has 4");
     c.policy = "nonsense";
