@@ -58,7 +58,7 @@ def _bare(cls):
     for c in cls.__mro__:
         if c.__module__ == "builtins":
             try:
-                return c.__new__(cls)
+                return c.__new__(cls, "", [Exception()]) if issubclass(c, BaseExceptionGroup) else c.__new__(cls)
             except TypeError:  # not the one that lays out the instance
                 continue
     raise TypeError(cls)
