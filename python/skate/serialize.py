@@ -262,7 +262,7 @@ def dumps_error(e, name, attempt):
 
     where = f"task {name}, attempt {attempt}, process {os.getpid()}"
     if isinstance(e, RayTaskError):  # a get() of another task inside this one: the user's error stays first
-        head, cause = e.message, e.cause
+        head, cause = e.text, e.cause
         story = ["", "and so failed " + where] + _story(e, set())
     else:
         head, cause = _only(e), e
