@@ -26,11 +26,9 @@ static int run(uint32_t n_units, uint32_t n_stages, uint32_t cpus, const char *n
         u[i] = (struct sk_unit){{"", 0}, -1, 1000};
     struct sk_node_desc d = {.op = &READ, .cpu_e4 = 10000, .units = u, .n_units = n_units};
     for (uint32_t i = 0; i < n_stages; i++) {
-        uint32_t in = id;
         if (sk_plan_add(plan, &d, &id, &err) != SK_OK)
             return 1;
-        d = (struct sk_node_desc){.op = &MAPB, .cpu_e4 = 10000, .inputs = &in, .n_inputs = 1};
-        d.inputs = (uint32_t[]){id};
+        d = (struct sk_node_desc){.op = &MAPB, .cpu_e4 = 10000, .inputs = &id, .n_inputs = 1};
     }
     struct sk_step_conf c = {.memory_bytes = 1u << 30, .target_min_bytes = 100, .target_max_bytes = 10000, .preserve_order = true,
                              .cpu_e4 = (int64_t)cpus * 10000, .policy = sk_policy_find("downstream")};

@@ -12,16 +12,16 @@ class RayTaskError(RayError):
 
     def __init__(self, message="", function_name=None, cause=None, traceback_str=None):
         super().__init__(message)
-        self.message = message
+        self.text = message
         self.function_name = function_name
         self.traceback_str = traceback_str if traceback_str is not None else message
         self.cause = cause
 
     def __str__(self):
-        return self.message
+        return self.text
 
     def __reduce__(self):
-        return _remake, (self.message, self.function_name, self.cause, self.traceback_str, isinstance(self, _Dual))
+        return _remake, (self.text, self.function_name, self.cause, self.traceback_str, isinstance(self, _Dual))
 
     def make_dual_exception_instance(self):
         return self.as_instanceof_cause()
@@ -35,8 +35,8 @@ class RayTaskError(RayError):
         if dual is None:
             return self
         e = _bare(dual)
-        e.args = (self.message,)
-        e.message, e.function_name, e.cause, e.traceback_str = self.message, self.function_name, self.cause, self.traceback_str
+        e.args = (self.text,)
+        e.__dict__.update(self.__dict__)
         return e
 
 
@@ -58,7 +58,7 @@ def _bare(cls):
     for c in cls.__mro__:
         if c.__module__ == "builtins":
             try:
-                return c.__new__(cls)
+                return c.__new__(cls, "", [Exception()]) if issubclass(c, BaseExceptionGroup) else c.__new__(cls)
             except TypeError:  # not the one that lays out the instance
                 continue
     raise TypeError(cls)

@@ -25,19 +25,15 @@ def dumps(obj):
     buffers = []
     try:
         return _cloudpickle().dumps(obj, protocol=5, buffer_callback=buffers.append), buffers
-    except (KeyboardInterrupt, MemoryError):
-        raise
     except BaseException as e:
-        raise unpicklable(obj, e) from None
+        raise _cannot_send(obj, e) from None
 
 
 def dump_function(fn):
     try:
         return _cloudpickle().dumps(fn, protocol=5)
-    except (KeyboardInterrupt, MemoryError):
-        raise
     except BaseException as e:
-        raise unpicklable(fn, e) from None
+        raise _cannot_send(fn, e) from None
 
 
 load_function = pickle.loads
@@ -64,10 +60,14 @@ _KINDS = {  # how people call them
 }
 
 
+def _type_name(obj):
+    t = type(obj)
+    return f"{t.__module__}.{t.__qualname__}".removeprefix("builtins.")
+
+
 def _kind(obj):
     t = type(obj)
-    name = f"{t.__module__}.{t.__qualname__}"
-    return _KINDS.get(name, name.removeprefix("builtins."))
+    return _KINDS.get(f"{t.__module__}.{t.__qualname__}") or _type_name(obj)
 
 
 def _name(obj):
@@ -154,12 +154,18 @@ def _culprit(obj, path, seen, budget):
     return path, obj
 
 
+def _cannot_send(obj, e):
+    from skate.exceptions import RayError
+
+    return e if isinstance(e, (KeyboardInterrupt, MemoryError, RayError)) else unpicklable(obj, e)
+
+
 def unpicklable(obj, error):
     """The three-line TypeError: who, why, where."""
     if isinstance(error, RecursionError):
         return TypeError(f"a {_kind(obj)} is nested too deeply to be sent to another process")
     path, part = _culprit(obj, [], {id(obj)}, [300])
-    what = _name(obj) if callable(obj) and _name(obj) else f"a value of type {_kind(obj)}"
+    what = _name(obj) if callable(obj) and _name(obj) else f"a value of type {_type_name(obj)}"
     inside = f"create it inside {_name(obj)}" if callable(obj) and not isinstance(obj, type) and _name(obj) else "create it in the process that uses it"
     if isinstance(obj, type):
         inside = f"create it in a method of {obj.__name__}, for instance its __init__"
@@ -167,7 +173,7 @@ def unpicklable(obj, error):
     lines = [
         f"{' -> '.join([what] + path)}: {_kind(part)} cannot be sent to another process; {inside}",
         f"  reason: {type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}",
-        f"  defined at {where.co_filename}:{where.co_firstlineno}" if where else f"  while pickling {_kind(obj)}",
+        f"  defined at {where.co_filename}:{where.co_firstlineno}" if where else f"  while pickling {_type_name(obj)}",
     ]
     return TypeError("\n".join(lines))
 
@@ -256,7 +262,7 @@ def dumps_error(e, name, attempt):
 
     where = f"task {name}, attempt {attempt}, process {os.getpid()}"
     if isinstance(e, RayTaskError):  # a get() of another task inside this one: the user's error stays first
-        head, cause = e.message, e.cause
+        head, cause = e.text, e.cause
         story = ["", "and so failed " + where] + _story(e, set())
     else:
         head, cause = _only(e), e
@@ -319,6 +325,8 @@ def note(data):
 
 def after_fork():
     """In a fresh worker."""
+    for name in ("SKATE_FORK_FD", "SKATE_CTL"):  # the C side has unset them; os.environ was read before
+        os.environ.pop(name, None)
     numpy = sys.modules.get("numpy")
     if numpy is not None and "numpy.random" in sys.modules:
         numpy.random.seed(int.from_bytes(os.urandom(4), "little"))

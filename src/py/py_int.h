@@ -74,6 +74,10 @@ struct py_state {
     struct sk_runner runner;
     struct sk_map fns;      /* fid -> py_fn */
     struct sk_map actors;   /* aid -> instance (a reference) */
+    uint64_t failed_actor;  /* the last actor whose constructor failed here, and its error */
+    uint32_t failed_kind;
+    void *failed_error;
+    size_t failed_n;
 };
 
 extern struct PyModuleDef py_module_def;

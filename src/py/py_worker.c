@@ -175,6 +175,20 @@ static int run_results(struct py_state *st, struct sk_task *t, PyObject *result,
     return r;
 }
 
+/* Ends the task with an error value. That of a constructor is kept: calls that were sent behind it end with it too. */
+static sk_rc fail(struct py_state *st, struct sk_task *t, uint32_t kind, const void *p, size_t n, struct sk_err *err)
+{
+    struct sk_payload error = {.kind = kind, .bytes = {p, n}};
+    if (t->is_actor_init) {
+        sk_free(st->failed_error);
+        st->failed_error = sk_memdup(SK_TAG_PY, p, n);
+        st->failed_n = st->failed_error ? n : 0;
+        st->failed_kind = kind;
+        st->failed_actor = t->actor.v;
+    }
+    return sk_task_fail(t, &error, err);
+}
+
 /* Ends the task with the current exception. */
 static sk_rc fail_with_exception(struct py_state *st, struct sk_task *t, struct sk_err *err)
 {
@@ -189,9 +203,7 @@ static sk_rc fail_with_exception(struct py_state *st, struct sk_task *t, struct 
     PyObject *bytes = attempt && name && st->hook_dumps_error ? PyObject_CallFunctionObjArgs(st->hook_dumps_error, value, name, attempt, NULL) : NULL;
     sk_rc rc;
     if (bytes && PyBytes_CheckExact(bytes) && PyBytes_GET_SIZE(bytes) <= (Py_ssize_t)SK_INLINE_MAX) { /* errors travel in messages */
-        struct sk_payload p = {.kind = t->is_actor_init ? PY_INIT_ERROR : PY_ERROR,
-                               .bytes = {PyBytes_AS_STRING(bytes), (size_t)PyBytes_GET_SIZE(bytes)}};
-        rc = sk_task_fail(t, &p, err);
+        rc = fail(st, t, t->is_actor_init ? PY_INIT_ERROR : PY_ERROR, PyBytes_AS_STRING(bytes), (size_t)PyBytes_GET_SIZE(bytes), err);
     } else {
         PyErr_Clear();
         PyErr_Restore(type, value, tb);
@@ -289,13 +301,13 @@ static sk_rc run(struct py_state *st, struct sk_task *t, struct sk_err *err)
     if (!f)
         return SK_ERR(err, SK_EINVAL, "function of task %s is not defined", t->name);
     for (uint32_t i = 0; i < t->n_args; i++)
-        if (SK_UNLIKELY(SK_KIND_IS_ERROR(t->args[i].kind))) { /* what it depends on failed: so does it, in the same words */
-            struct sk_payload p = {.kind = t->args[i].kind, .bytes = {t->args[i].data, t->args[i].len}};
-            return sk_task_fail(t, &p, err);
-        }
+        if (SK_UNLIKELY(SK_KIND_IS_ERROR(t->args[i].kind))) /* what it depends on failed: so does it, in the same words */
+            return fail(st, t, t->args[i].kind, t->args[i].data, t->args[i].len, err);
+    bool method = t->actor.v && !t->is_actor_init;
+    if (method && st->failed_n && st->failed_actor == t->actor.v && !sk_map_get(&st->actors, t->actor.v))
+        return fail(st, t, st->failed_kind, st->failed_error, st->failed_n, err);
     if (t->n_args > FEW && !(args = sk_alloc(SK_TAG_PY, (t->n_args + 1) * sizeof *args)))
         return SK_ERR(err, SK_ENOMEM, "%u arguments", t->n_args);
-    bool method = t->actor.v && !t->is_actor_init;
     PyObject *target = callable_of(st, f, method);
     uint32_t from = t->n_args && t->args[0].kind == PY_KWNAMES;
     if (target && (!from || (kwnames = kwnames_of(&t->args[0]))) && decode_args(st, t, from, args, &n) == 0 &&
@@ -359,6 +371,9 @@ void py_runner_clear(struct py_state *st)
     uint64_t key;
     void *val;
     struct sk_map fns = st->fns, actors = st->actors;
+    sk_free(st->failed_error);
+    st->failed_error = NULL;
+    st->failed_n = 0;
     sk_map_init(&st->fns, SK_TAG_PY); /* destructors below are user code and may come back here */
     sk_map_init(&st->actors, SK_TAG_PY);
     for (uint32_t i = 0; sk_map_next(&actors, &i, &key, &val);)

@@ -50,6 +50,7 @@ struct actor {
     uint32_t n_handles;
     uint32_t n_calls; /* queued or running, constructor included */
     bool dead, started, busy, ready_gone;
+    bool charged; /* its shape is in use */
     uint64_t scan;           /* stamp of the scan that found an earlier call of it */
     struct itask *init;      /* kept, arguments held, for restarts */
     int32_t restarts_left, max_task_retries;
@@ -425,8 +426,9 @@ static void actor_die(struct inl *x, struct actor *a, struct blob *why)
     }
     a->dead = true;
     a->why = why;
-    if (a->init)
+    if (a->charged)
         use_shape(x, a->init->shape, -1);
+    a->charged = false;
     if (a->started && !sk_vec_push(&x->gone, TAG, a->id))
         abort();
     for (struct sk_list *it = x->queue.next; it != &x->queue;) {
@@ -629,8 +631,10 @@ static void run_task(struct inl *x, struct itask *t)
     my_running++;
     if (t->actor)
         t->actor->busy = true;
-    if (!(t->is_init && t->p.t.attempt))
+    if (!t->is_init || !t->actor->charged)
         use_shape(x, t->shape, 1);
+    if (t->is_init)
+        t->actor->charged = true;
     for (uint32_t i = 0; i < t->p.t.n_args; i++)
         t->views[i] = view_of(blob_ref(t->refs[i] ? obj_val(x, t->refs[i]) : t->vals[i]), t->refs[i]);
     t->p.t.n_yielded = 0;

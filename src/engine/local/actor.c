@@ -69,6 +69,11 @@ void sk_actor_dead(struct sk_local *l, struct sk_lactor *a, const char *why) {
     struct sk_lworker *w = a->worker;
     a->worker = NULL;
     if (w) {
+        for (struct sk_list *it = w->sent.prev; it != &w->sent;) { /* not begun: they end with those in the queue, below */
+            struct sk_ltask *t = sk_container_of(it, struct sk_ltask, on);
+            it = it->prev;
+            if (!t->is_init && sk_loop_unsend(l, w, t)) sk_list_push_front(&a->queue, &t->on);
+        }
         w->actor = NULL; /* its process is of no use to others: user state is in it */
         sk_pool_kill(l, w, "its actor is dead");
     }

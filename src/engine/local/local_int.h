@@ -364,6 +364,8 @@ struct sk_inl *sk_inl_new(const void *p, size_t n);
 void sk_inl_drop(struct sk_inl *i);
 /* Next yield of t for process proc: SK_OK (*oid), SK_EDONE, SK_EAGAIN, SK_ETASK (*oid = error). The reference goes to proc. */
 sk_rc sk_stream_take(struct sk_local *l, struct sk_ltask *t, uint32_t proc, uint64_t *oid);
+/* Takes a not started task off w: READY, but in no queue. False: it has started. */
+bool sk_loop_unsend(struct sk_local *l, struct sk_lworker *w, struct sk_ltask *t);
 void sk_loop_free_task(struct sk_local *l, struct sk_ltask *t);    /* of an actor's constructor, at the end of the actor */
 /* actor.c */
 void sk_actor_advance(struct sk_local *l, struct sk_lactor *a);    /* send what can be sent, start, stop */

@@ -625,8 +625,7 @@ static void task_left_worker(struct sk_local *l, struct sk_ltask *t, struct sk_l
     w->idle_since_ns = 0;
 }
 
-/* Takes a not started task off w: READY, but in no queue. False: it has started. */
-static bool unsend(struct sk_local *l, struct sk_lworker *w, struct sk_ltask *t) {
+bool sk_loop_unsend(struct sk_local *l, struct sk_lworker *w, struct sk_ltask *t) {
     uint64_t want = t->id << 2 | SK_CLAIM_QUEUED;
     if (!atomic_compare_exchange_strong(&w->sh->claims[t->claim], &want, t->id << 2 | SK_CLAIM_TAKEN)) return false;
     task_left_worker(l, t, w, -1);
@@ -635,7 +634,7 @@ static bool unsend(struct sk_local *l, struct sk_lworker *w, struct sk_ltask *t)
 }
 
 static bool take_back(struct sk_local *l, struct sk_lworker *w, struct sk_ltask *t) {
-    if (!unsend(l, w, t)) return false;
+    if (!sk_loop_unsend(l, w, t)) return false;
     sk_place_push(&l->place, &t->place);
     return true;
 }
@@ -1461,7 +1460,7 @@ void sk_loop_cancel(struct sk_local *l, struct sk_ltask *t, bool force) {
     if (t->state == SK_T_SENT) {
         struct sk_lworker *w = t->worker;
         if (!w) return; /* its worker died, and its end is near */
-        if (!unsend(l, w, t)) {
+        if (!sk_loop_unsend(l, w, t)) {
             atomic_store_explicit(&w->sh->cancel, t->id, memory_order_release);
             sk_bell_ring(&w->sh->bell); /* it may wait for credit */
             if (force && !a) sk_pool_kill(l, w, "a task on it was cancelled by force");

@@ -244,12 +244,12 @@ static void *loop_main(void *arg) {
         bool storm = n && now - last_ns < 4 * NAP_NS; /* came again soon after the last time */
         bool trapped = !l->driving && (l->place.n_ready || l->n_homeless || l->place.n_idle + l->place.n_starting < l->n_live);
         if (n) last_ns = now;
+        int64_t until = trapped ? now + 10 * TICK_NS : l->n_live ? now + REAP_TICK_NS : INT64_MAX;
         pthread_mutex_unlock(&l->mu);
         if (storm) {
             struct timespec ts = {0, NAP_NS};
             nanosleep(&ts, NULL);
         } else {
-            int64_t until = l->n_live ? now + (trapped ? 10 * TICK_NS : REAP_TICK_NS) : INT64_MAX;
             (void)sk_bell_wait(&l->ctl->bell[1], seen, 0, until);
         }
         pthread_mutex_lock(&l->mu);

@@ -218,6 +218,7 @@ static void run_task(struct sk_client *c, struct wtask *t, const uint8_t *msg, s
     if (!hp) abort();
     memcpy(&h, hp, sizeof h);
     uint64_t want = h.tid << 2 | SK_CLAIM_QUEUED;
+    if (c->broken) return;
     if (!atomic_compare_exchange_strong(&c->slot->claims[h.claim], &want, h.tid << 2 | SK_CLAIM_STARTED)) return; /* taken back */
     struct sk_bytes name = sk_rd_bytes(&r);
     struct sk_def *def = sk_map_get(&c->defs, h.fid);
@@ -270,6 +271,7 @@ static void run_task(struct sk_client *c, struct wtask *t, const uint8_t *msg, s
         SK_ERR(&err, SK_EINVAL, "task %s set %u of its %u return values", t->priv.t.name, t->n_ret, h.n_returns);
         engine_failure(t, &err);
     }
+    if (t->priv.t.is_actor_init && t->failed) c->broken = true; /* there is no actor to call: the driver will end this process */
     SK_FAULT_HERE("worker.after_run");
     struct sk_msg_done d = {.type = SK_M_DONE, .attempt = h.attempt, .tid = h.tid, .run_ns = t1 - t0, .status = t->failed, .n_values = t->n_values};
     size_t n = sizeof d + 8 + (size_t)SK_ALIGN(t->note_len, 8) + t->out.n;

@@ -36,6 +36,7 @@ struct sk_client {
     uint64_t lease_off, lease_len, lease_used, chunk;
     uint64_t cur_tid, credit;  /* the running task; how many of its yields were taken */
     bool exit;
+    bool broken;               /* the constructor of its actor failed: nothing is begun any more */
     bool quiet;                /* something was sent without waking the driver: done before this process sleeps */
 };
 

@@ -1,0 +1,1296 @@
+/* test_engine_local.c - the local engine by its contract: tasks, streams, actors, errors, deaths, resources, counts. Kill tests at every fault
+ * point: crash/engine_crash.c. Every eng_close checks that nothing is left. */
+#include <pthread.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "engine/local/local_int.h"
+#include "engine_help.h"
+
+#define OPEN(...) eng_open(&(struct eng_opt){__VA_ARGS__})
+#define JOB(...) eng_job(&(struct job){__VA_ARGS__})
+#define GET_MS(ms) (sk_now_ns() + (ms)*SK_MS)
+
+/* ---- task functions ----------------------------------------------------------------------------------------------------------- */
+
+TASK(seven) { return ret_i64(t, 0, 7, err); }
+TASK(add1) { return ret_i64(t, 0, arg_i64(t, 0) + 1, err); }
+TASK(sum) {
+    int64_t x = 0;
+    for (uint32_t i = 0; i < t->n_args; i++) x += arg_i64(t, i);
+    return ret_i64(t, 0, x, err);
+}
+TASK(nothing) { return SK_OK; }
+TASK(many) {
+    for (uint32_t i = t->n_returns; i-- > 0;) SK_TRY(ret_i64(t, i, i, err));
+    return SK_OK;
+}
+TASK(return_twice) {
+    SK_TRY(ret_i64(t, 0, 1, err));
+    return ret_i64(t, 0, 2, err);
+}
+TASK(return_one) { return ret_i64(t, 0, 1, err); }
+TASK(blob) { return ret_blob(t, 0, (size_t)arg_i64(t, 0), (uint8_t)arg_i64(t, 1), err); }
+TASK(blob_is) { return ret_i64(t, 0, view_is(&t->args[0], (size_t)arg_i64(t, 1), (uint8_t)arg_i64(t, 2)), err); }
+TASK(raise) { /* returns first, then changes its mind: what was returned must not stay anywhere */
+    if (t->n_returns == 2) SK_TRY(ret_blob(t, 0, 100000, 1, err));
+    struct sk_payload p = {.kind = KIND_USER_ERROR, .bytes = {"no such luck", 12}};
+    return sk_task_fail(t, &p, err);
+}
+TASK(raise_large) {
+    struct sk_buf b;
+    SK_TRY(t->engine->ops->buf_alloc(t->engine, 50000, &b, err));
+    memset(b.data, 'e', 50000);
+    struct sk_payload p = {.kind = KIND_USER_ERROR, .buf = &b, .buf_len = 50000};
+    return sk_task_fail(t, &p, err);
+}
+TASK(raise_below) { /* the first attempts raise */
+    if (t->attempt >= (uint32_t)arg_i64(t, 0)) return ret_i64(t, 0, t->attempt, err);
+    struct sk_payload p = {.kind = KIND_USER_ERROR, .bytes = {"again", 5}};
+    return sk_task_fail(t, &p, err);
+}
+TASK(run_fails) { return SK_ERR(err, SK_EIO, "the disk is on fire"); }
+TASK(die_below) { /* the first attempts die */
+    gate_add(0, 1);
+    if (t->attempt < (uint32_t)arg_i64(t, 0)) raise((int)arg_i64(t, 1));
+    return ret_i64(t, 0, t->attempt, err);
+}
+TASK(exit3) { _exit(3); }
+TASK(wait_gate) { /* arg 0: word that says that it runs, arg 1: word to wait for */
+    gate_add((int)arg_i64(t, 0), 1);
+    if (!gate_wait((int)arg_i64(t, 1), 1)) return SK_ERR(err, SK_ETIMEOUT, "the gate stayed shut");
+    return ret_i64(t, 0, 1, err);
+}
+TASK(count_running) { /* word 0: running, word 1: the most; spins a while, so that they meet */
+    gate_max(1, gate_add(0, 1));
+    for (int64_t until = sk_now_ns() + 300000; sk_now_ns() < until;) {}
+    atomic_fetch_sub(&gate->w[0], 1);
+    return ret_i64(t, 0, 1, err);
+}
+TASK(yields) { /* arg 0: how many, arg 1: bytes (0: numbers) */
+    int64_t n = arg_i64(t, 0), size = arg_i64(t, 1);
+    for (int64_t i = 0; i < n; i++) {
+        SK_TRY(size ? yield_blob(t, (size_t)size, (uint8_t)i, err) : yield_i64(t, i, err));
+        gate_add(0, 1);
+    }
+    return SK_OK;
+}
+TASK(yields_then_dies) { /* arg 0: how many; the first attempt dies after arg 1 */
+    int64_t n = arg_i64(t, 0), die = arg_i64(t, 1), lie = arg_i64(t, 2);
+    for (int64_t i = 0; i < n; i++) {
+        if (t->attempt == 0 && i == die) raise(SIGKILL);
+        SK_TRY(yield_i64(t, t->attempt && i == lie ? -1 : i, err));
+    }
+    return SK_OK;
+}
+TASK(yields_then_raises) {
+    SK_TRY(yield_i64(t, 0, err));
+    struct sk_payload p = {.kind = KIND_USER_ERROR, .bytes = {"enough", 6}};
+    return sk_task_fail(t, &p, err);
+}
+
+/* ---- tasks ---------------------------------------------------------------------------------------------------------------------- */
+
+TEST(local_first_result) {
+    OPEN();
+    int64_t t0 = sk_now_ns();
+    CHECK_EQ(eng_take(JOB(.fn = "seven")), 7);
+    CHECK_LT(sk_now_ns() - t0, 2 * SK_SEC); /* 1 ms when nobody else is there */
+    CHECK_EQ(eng_stat(eng, "workers"), 1);
+    eng_close();
+}
+
+TEST_SLOW(local_many_at_once, 20) {
+    enum { N = 100000 };
+    uint32_t n = test_sanitized() ? 20000 : N;
+    static sk_oid o[N];
+    static struct sk_view v[N];
+    OPEN();
+    for (uint32_t i = 0; i < n; i++) o[i] = JOB(.fn = "add1", .a = {VAL(i)}, .n_a = 1);
+    struct sk_err err;
+    CHECK_OK_ERR(eng->ops->get(eng, o, n, INT64_MAX, v, &err), &err);
+    for (uint32_t i = 0; i < n; i++) {
+        int64_t x;
+        memcpy(&x, v[i].data, 8);
+        CHECK_EQ(x, i + 1);
+        eng->ops->view_release(eng, &v[i]);
+        eng_release(o[i]);
+    }
+    CHECK_LE(eng_stat(eng, "workers"), 4); /* two CPUs: not a process a task */
+    eng_close();
+}
+
+TEST(local_chain) {
+    OPEN();
+    sk_oid o = JOB(.fn = "add1", .a = {VAL(0)}, .n_a = 1);
+    for (int i = 1; i < 1000; i++) {
+        sk_oid n = JOB(.fn = "add1", .a = {REF(o)}, .n_a = 1);
+        eng_release(o);
+        o = n;
+    }
+    CHECK_EQ(eng_take(o), 1000);
+    eng_close();
+}
+
+TEST(local_args_by_value_and_by_reference) {
+    OPEN();
+    static uint8_t big[3000000];
+    memset(big, 9, sizeof big);
+    sk_oid small = {0}, large = {0};
+    struct sk_err err;
+    CHECK_OK_ERR(eng->ops->put(eng, &(struct sk_payload){.kind = KIND_BLOB, .bytes = {big, 100}}, &small, &err), &err);
+    CHECK_OK_ERR(eng->ops->put(eng, &(struct sk_payload){.kind = KIND_BLOB, .bytes = {big, sizeof big}}, &large, &err), &err);
+    CHECK_EQ(eng_take(JOB(.fn = "blob_is", .a = {REF(small), VAL(100), VAL(9)}, .n_a = 3)), 1);
+    CHECK_EQ(eng_take(JOB(.fn = "blob_is", .a = {REF(large), VAL(sizeof big), VAL(9)}, .n_a = 3)), 1);
+    /* inline, and larger than a message of the ring */
+    struct sk_arg a[20];
+    for (int i = 0; i < 20; i++) a[i] = (struct sk_arg){.kind = KIND_BLOB, .bytes = {big, SK_INLINE_MAX}};
+    a[1] = VAL(SK_INLINE_MAX), a[2] = VAL(9);
+    CHECK_EQ(eng_take(JOB(.fn = "blob_is", .args = a, .n_args = 20)), 1);
+    /* the argument outlives the caller's reference */
+    sk_oid r = JOB(.fn = "blob_is", .a = {REF(large), VAL(sizeof big), VAL(9)}, .n_a = 3);
+    eng_release(small), eng_release(large);
+    CHECK_EQ(eng_take(r), 1);
+    eng_close();
+}
+
+TEST(local_returns) {
+    enum { N = 3000 };
+    OPEN();
+    static sk_oid o[N];
+    static bool ready[N];
+    (void)JOB(.fn = "nothing", .n_returns = NO_RETURNS);
+    o[0] = JOB(.fn = "many", .n_returns = N);
+    for (uint32_t i = 0; i < N; i++) o[i].v = o[0].v + i;
+    CHECK_OK(eng->ops->wait(eng, o, N, N, GET_MS(5000), ready, NULL));
+    for (uint32_t i = 0; i < N; i++) CHECK_EQ(eng_take(o[i]), i);
+    /* large ones: in the store */
+    sk_oid b = JOB(.fn = "blob", .a = {VAL(5000000), VAL(3)}, .n_a = 2);
+    struct sk_view v;
+    CHECK_OK(eng->ops->get(eng, &b, 1, INT64_MAX, &v, NULL));
+    CHECK(view_is(&v, 5000000, 3));
+    eng_release(b); /* the view keeps it */
+    CHECK(view_is(&v, 5000000, 3));
+    CHECK_EQ(eng_stat(eng, "store_pins"), 1);
+    eng->ops->view_release(eng, &v);
+    eng_close();
+}
+
+TEST(local_wrong_number_of_returns) {
+    char text[300];
+    OPEN();
+    sk_oid o = JOB(.fn = "return_one", .n_returns = 2), p = {o.v + 1};
+    CHECK_EQ(eng_error(o, text, sizeof text), SK_EINVAL);
+    CHECK_STR_HAS(text, "1 of its 2");
+    CHECK_EQ(eng_error(p, text, sizeof text), SK_EINVAL);
+    o = JOB(.fn = "return_twice", .n_returns = 2), p.v = o.v + 1;
+    CHECK_EQ(eng_error(o, text, sizeof text), SK_EINVAL);
+    CHECK_STR_HAS(text, "twice");
+    CHECK_EQ(eng_error(p, text, sizeof text), SK_EINVAL);
+    CHECK_EQ(eng_error(JOB(.fn = "return_twice"), text, sizeof text), SK_EINVAL);
+    eng_close();
+}
+
+TASK(nested_big) { /* big messages from the worker: a spec, a get, and their answers */
+    enum { N = 10000 };
+    sk_oid *o = malloc(N * sizeof *o);
+    struct sk_view *v = malloc(N * sizeof *v);
+    struct sk_arg *a = malloc(N * sizeof *a);
+    if (!o || !v || !a) return SK_ERR(err, SK_ENOMEM, "test");
+    SK_TRY(job_on(t->engine, &(struct job){.fn = "many", .n_returns = N}, &o[0], NULL, err));
+    for (uint32_t i = 0; i < N; i++) o[i].v = o[0].v + i, a[i] = REF(o[i]);
+    SK_TRY(t->engine->ops->get(t->engine, o, N, INT64_MAX, v, err));
+    int64_t sum = 0;
+    for (uint32_t i = 0; i < N; i++) {
+        int64_t x;
+        memcpy(&x, v[i].data, 8);
+        sum += x;
+        t->engine->ops->view_release(t->engine, &v[i]);
+    }
+    sk_oid s;
+    int64_t sum2;
+    SK_TRY(job_on(t->engine, &(struct job){.fn = "sum", .args = a, .n_args = N}, &s, NULL, err));
+    for (uint32_t i = 0; i < N; i++) t->engine->ops->release(t->engine, o[i]);
+    SK_TRY(get_i64(t->engine, s, &sum2, err));
+    t->engine->ops->release(t->engine, s);
+    free(o), free(v), free(a);
+    return ret_i64(t, 0, sum == sum2 ? sum : -1, err);
+}
+
+TEST_SLOW(local_big_messages, 20) {
+    enum { N = 10000 };
+    OPEN();
+    static sk_oid o[N];
+    static struct sk_arg a[N];
+    o[0] = JOB(.fn = "many", .n_returns = N);
+    for (uint32_t i = 0; i < N; i++) o[i].v = o[0].v + i, a[i] = REF(o[i]);
+    sk_oid s = JOB(.fn = "sum", .args = a, .n_args = N);
+    for (uint32_t i = 0; i < N; i++) eng_release(o[i]);
+    CHECK_EQ(eng_take(s), (int64_t)N * (N - 1) / 2);
+    CHECK_EQ(eng_take(JOB(.fn = "nested_big")), (int64_t)N * (N - 1) / 2);
+    eng_close();
+}
+
+TEST(local_message_larger_than_the_store) {
+    enum { N = 40000 };
+    char text[300];
+    OPEN(.store_bytes = 1 << 20);
+    static struct sk_arg a[N];
+    a[0] = VAL(1);
+    for (uint32_t i = 1; i < N; i++) a[i] = a[0];
+    CHECK_EQ(eng_error(JOB(.fn = "sum", .args = a, .n_args = N), text, sizeof text), SK_EFULL);
+    CHECK_STR_HAS(text, "no memory in the object store");
+    CHECK_EQ(eng_take(JOB(.fn = "seven")), 7);
+    eng_close();
+}
+
+/* ---- streams ----------------------------------------------------------------------------------------------------------------------- */
+
+static int64_t next_i64(sk_tid t) {
+    sk_oid o = {0};
+    struct sk_err err = {0};
+    sk_rc rc = eng->ops->stream_next(eng, t, GET_MS(10000), &o, &err);
+    if (rc == SK_EDONE) return -1;
+    CHECK_MSG(rc == SK_OK, "stream_next: %s %s", sk_rc_name(rc), err.msg);
+    return eng_take(o);
+}
+
+TEST(local_stream) {
+    OPEN();
+    sk_tid t;
+    (void)eng_job_tid(&(struct job){.fn = "yields", .a = {VAL(1000), VAL(0)}, .n_a = 2, .n_returns = SK_STREAMING}, &t);
+    for (int i = 0; i < 1000; i++) CHECK_EQ(next_i64(t), i);
+    CHECK_EQ(next_i64(t), -1);
+    CHECK_EQ(next_i64(t), -1);
+    eng->ops->stream_drop(eng, t);
+    eng_close();
+}
+
+TEST(local_stream_window) {
+    OPEN();
+    sk_tid t;
+    (void)eng_job_tid(&(struct job){.fn = "yields", .a = {VAL(50), VAL(0)}, .n_a = 2, .n_returns = SK_STREAMING, .window = 3}, &t);
+    CHECK(gate_wait(0, 2)); /* counts after the wait for the window: the third yield is on its way, its call has not returned */
+    for (int i = 0; i < 50; i++) {
+        CHECK_LE(atomic_load(&gate->w[0]), i + 3);
+        CHECK_EQ(next_i64(t), i);
+    }
+    CHECK_EQ(next_i64(t), -1);
+    eng->ops->stream_drop(eng, t);
+    eng_close();
+}
+
+TEST(local_stream_dropped_half_way) {
+    OPEN();
+    for (uint32_t window = 0; window < 4; window += 2)
+        for (int take = 0; take < 3; take++) {
+            sk_tid t;
+            atomic_store(&gate->w[0], 0);
+            (void)eng_job_tid(&(struct job){.fn = "yields", .a = {VAL(100), VAL(200000)}, .n_a = 2, .n_returns = SK_STREAMING, .window = window}, &t);
+            for (int i = 0; i < take; i++) {
+                sk_oid o;
+                CHECK_OK(eng->ops->stream_next(eng, t, GET_MS(10000), &o, NULL));
+                eng_release(o);
+            }
+            eng->ops->stream_drop(eng, t);
+        }
+    eng_close();
+}
+
+TEST(local_stream_dropped_when_done_and_before_start) {
+    OPEN(.cpus = 1);
+    sk_tid t, u;
+    (void)eng_job_tid(&(struct job){.fn = "yields", .a = {VAL(10), VAL(100000)}, .n_a = 2, .n_returns = SK_STREAMING}, &t);
+    CHECK(gate_wait(0, 10));
+    CHECK(eng_wait_stat("tasks_done", 1, 5000));
+    eng->ops->stream_drop(eng, t);
+    sk_oid hold = JOB(.fn = "wait_gate", .a = {VAL(1), VAL(2)}, .n_a = 2), dep = JOB(.fn = "wait_gate", .a = {VAL(1), VAL(2)}, .n_a = 2);
+    CHECK(gate_wait(1, 1));
+    (void)eng_job_tid(&(struct job){.fn = "yields", .a = {VAL(10), VAL(0)}, .n_a = 2, .n_returns = SK_STREAMING}, &t);
+    (void)eng_job_tid(&(struct job){.fn = "yields", .a = {REF(dep), VAL(0)}, .n_a = 2, .n_returns = SK_STREAMING}, &u);
+    eng->ops->stream_drop(eng, t);
+    eng->ops->stream_drop(eng, u);
+    gate_add(2, 1);
+    CHECK_EQ(eng_take(hold), 1);
+    CHECK_EQ(eng_take(dep), 1);
+    eng_close();
+}
+
+TEST(local_stream_error_after_values) {
+    OPEN();
+    sk_tid t;
+    char text[100];
+    (void)eng_job_tid(&(struct job){.fn = "yields_then_raises", .n_returns = SK_STREAMING}, &t);
+    CHECK_EQ(next_i64(t), 0);
+    sk_oid o = {0};
+    CHECK_RC(eng->ops->stream_next(eng, t, GET_MS(5000), &o, NULL), SK_ETASK);
+    CHECK_EQ(eng_error(o, text, sizeof text), 0);
+    CHECK_STR_EQ(text, "enough");
+    CHECK_RC(eng->ops->stream_next(eng, t, GET_MS(5000), &o, NULL), SK_EDONE);
+    eng->ops->stream_drop(eng, t);
+    eng_close();
+}
+
+TEST(local_stream_retry_gives_the_same_again) {
+    OPEN();
+    sk_tid t;
+    for (uint32_t window = 0; window < 3; window++) {
+        (void)eng_job_tid(&(struct job){.fn = "yields_then_dies", .a = {VAL(20), VAL(window ? 1 : 11), VAL(-5)}, .n_a = 3, .n_returns = SK_STREAMING,
+                                        .window = window, .retries = 1}, &t);
+        for (int i = 0; i < 20; i++) CHECK_EQ(next_i64(t), i);
+        CHECK_EQ(next_i64(t), -1);
+        eng->ops->stream_drop(eng, t);
+    }
+    CHECK_EQ(eng_stat(eng, "retries"), 3);
+    eng_close();
+}
+
+TEST(local_stream_retry_that_differs) {
+    OPEN();
+    sk_tid t;
+    char text[400];
+    sk_oid o = {0};
+    (void)eng_job_tid(&(struct job){.fn = "yields_then_dies", .a = {VAL(2000), VAL(5), VAL(2)}, .n_a = 3, .n_returns = SK_STREAMING, .retries = 1}, &t);
+    for (int i = 0; i < 5; i++) CHECK_EQ(next_i64(t), i);
+    CHECK_RC(eng->ops->stream_next(eng, t, GET_MS(5000), &o, NULL), SK_ETASK);
+    CHECK_EQ(eng_error(o, text, sizeof text), SK_ETASK);
+    CHECK_STR_HAS(text, "not deterministic");
+    CHECK_STR_HAS(text, "output 2");
+    eng->ops->stream_drop(eng, t);
+    CHECK_EQ(eng_take(JOB(.fn = "seven")), 7);
+    eng_close();
+}
+
+/* ---- errors ------------------------------------------------------------------------------------------------------------------------- */
+
+TEST(local_errors) {
+    char text[60000];
+    OPEN();
+    CHECK_EQ(eng_error(JOB(.fn = "raise"), text, sizeof text), 0);
+    CHECK_STR_EQ(text, "no such luck");
+    CHECK_EQ(eng_error(JOB(.fn = "raise_large"), text, sizeof text), 0);
+    CHECK_EQ(strlen(text), 50000); /* whole */
+    CHECK_EQ(eng_error(JOB(.fn = "run_fails"), text, sizeof text), SK_EIO);
+    CHECK_STR_EQ(text, "the disk is on fire");
+    sk_oid o = JOB(.fn = "raise", .n_returns = 2), p = {o.v + 1};
+    eng_error(o, text, sizeof text);
+    eng_error(p, text, sizeof text);
+    CHECK_STR_EQ(text, "no such luck");
+    eng_close();
+}
+
+TEST(local_unknown_function) {
+    char text[300];
+    OPEN();
+    struct sk_task_spec s = {.fn = {12345}, .n_returns = 1};
+    sk_oid o;
+    CHECK_OK(eng->ops->submit(eng, &s, &o, NULL, NULL));
+    CHECK_EQ(eng_error(o, text, sizeof text), SK_ENOENT);
+    CHECK_STR_HAS(text, "unknown function");
+    eng_close();
+}
+
+TEST(local_errors_travel_through_arguments) {
+    char text[300];
+    OPEN();
+    sk_oid a = JOB(.fn = "raise"), b = JOB(.fn = "add1", .a = {REF(a)}, .n_a = 1), c = JOB(.fn = "sum", .a = {VAL(1), REF(b)}, .n_a = 2);
+    sk_tid t;
+    (void)eng_job_tid(&(struct job){.fn = "yields", .a = {REF(b), VAL(0)}, .n_a = 2, .n_returns = SK_STREAMING}, &t);
+    eng_release(a), eng_release(b);
+    CHECK_EQ(eng_error(c, text, sizeof text), 0);
+    CHECK_STR_EQ(text, "no such luck");
+    sk_oid e = {0};
+    CHECK_RC(eng->ops->stream_next(eng, t, GET_MS(5000), &e, NULL), SK_ETASK);
+    eng_error(e, text, sizeof text);
+    CHECK_STR_EQ(text, "no such luck");
+    eng->ops->stream_drop(eng, t);
+    eng_close();
+}
+
+TEST(local_submit_of_a_lost_argument) {
+    OPEN();
+    struct sk_err err;
+    sk_oid a = JOB(.fn = "seven"), o = {0};
+    CHECK_EQ(eng_take(a), 7);
+    CHECK_RC(job_on(eng, &(struct job){.fn = "add1", .a = {REF(a)}, .n_a = 1}, &o, NULL, &err), SK_ENOENT);
+    struct sk_view v;
+    CHECK_RC(eng->ops->get(eng, &a, 1, INT64_MAX, &v, &err), SK_ELOST);
+    CHECK_STR_HAS(err.msg, "last reference");
+    eng_close();
+}
+
+/* ---- deaths ---------------------------------------------------------------------------------------------------------------------------- */
+
+TEST(local_retries_after_death) {
+    char text[1500];
+    OPEN();
+    CHECK_EQ(eng_take(JOB(.fn = "die_below", .a = {VAL(2), VAL(SIGKILL)}, .n_a = 2, .retries = 2)), 2);
+    CHECK_EQ(atomic_load(&gate->w[0]), 3);
+    CHECK_EQ(eng_take(JOB(.fn = "die_below", .a = {VAL(5), VAL(SIGTERM)}, .n_a = 2, .retries = -1)), 5);
+    atomic_store(&gate->w[0], 0);
+    CHECK_EQ(eng_error(JOB(.fn = "die_below", .a = {VAL(100), VAL(SIGKILL)}, .n_a = 2, .retries = 1), text, sizeof text), SK_EDEAD);
+    CHECK_EQ(atomic_load(&gate->w[0]), 2);
+    CHECK_STR_HAS(text, "die_below, attempt 2");
+    CHECK_STR_HAS(text, "signal 9");
+    CHECK_STR_HAS(text, "peak memory ");
+    CHECK_EQ(eng_error(JOB(.fn = "exit3"), text, sizeof text), SK_EDEAD);
+    CHECK_STR_HAS(text, "exited with code 3");
+    CHECK_EQ(eng_take(JOB(.fn = "seven")), 7);
+    eng_close();
+}
+
+TEST(local_death_does_not_cost_queued_tasks) {
+    OPEN(.cpus = 1);
+    sk_oid o[50], first = JOB(.fn = "wait_gate", .a = {VAL(1), VAL(2)}, .n_a = 2, .retries = 0);
+    CHECK(gate_wait(1, 1));
+    for (int i = 0; i < 50; i++) o[i] = JOB(.fn = "add1", .a = {VAL(i)}, .n_a = 1); /* behind it, no retries */
+    struct sk_worker_info w;
+    CHECK_EQ(eng->ops->workers(eng, &w, 1), 1);
+    kill(w.pid, SIGKILL);
+    char text[1500];
+    CHECK_EQ(eng_error(first, text, sizeof text), SK_EDEAD);
+    for (int i = 0; i < 50; i++) CHECK_EQ(eng_take(o[i]), i + 1);
+    eng_close();
+}
+
+TEST(local_retry_exceptions) {
+    char text[100];
+    OPEN();
+    CHECK_EQ(eng_take(JOB(.fn = "raise_below", .a = {VAL(3)}, .n_a = 1, .retries = 3, .retry_exceptions = true)), 3);
+    CHECK_EQ(eng_error(JOB(.fn = "raise_below", .a = {VAL(3)}, .n_a = 1, .retries = 2, .retry_exceptions = true), text, sizeof text), 0);
+    CHECK_EQ(eng_error(JOB(.fn = "raise_below", .a = {VAL(1)}, .n_a = 1, .retries = 2), text, sizeof text), 0);
+    CHECK_STR_EQ(text, "again");
+    eng_close();
+}
+
+TEST(local_fork_server_is_killed) {
+    OPEN();
+    CHECK_EQ(eng_take(JOB(.fn = "seven")), 7);
+    for (int i = 0; i < 3; i++) {
+        kill(sk_container_of(eng, struct sk_local, base)->srv.pid, SIGKILL);
+        CHECK_EQ(eng_take(JOB(.fn = "die_below", .a = {VAL(0), VAL(0)}, .n_a = 2, .retries = 9)), (int)atomic_load(&gate->w[0]) - 1);
+        atomic_store(&gate->w[0], 0);
+    }
+    eng_close();
+}
+
+TEST(local_bad_start) {
+    char text[1500];
+    struct sk_err err;
+    struct sk_engine *e = NULL;
+    char *no_such[] = {"/nonexistent/skate", NULL}, *no_server[] = {"/bin/false", NULL};
+    CHECK_RC(eng_try_open(&(struct eng_opt){.argv = no_such}, &e, &err), SK_EIO);
+    CHECK_STR_HAS(err.msg, "/nonexistent/skate");
+    OPEN(.argv = no_server);
+    CHECK_EQ(eng_error(JOB(.fn = "seven"), text, sizeof text), SK_EDEAD);
+    CHECK_STR_HAS(text, "fork server");
+    sk_oid ready;
+    sk_aid a;
+    struct sk_actor_spec s = {.init = spec_of(&(struct job){.fn = "seven"})};
+    CHECK_OK(eng->ops->actor_create(eng, &s, &a, &ready, NULL));
+    CHECK_EQ(eng_error(ready, text, sizeof text), SK_EACTOR);
+    eng->ops->actor_release(eng, a);
+    eng_close();
+    OPEN(.fault = "worker.before_publish:kill:1", .fault_workers = 60); /* each worker dies before its first word */
+    CHECK_EQ(eng_error(JOB(.fn = "seven"), text, sizeof text), SK_EDEAD);
+    CHECK_STR_HAS(text, "signal 9");
+    eng_close();
+}
+
+/* ---- cancel ------------------------------------------------------------------------------------------------------------------------------- */
+
+TEST(local_cancel) {
+    char text[400];
+    OPEN(.cpus = 1);
+    sk_tid t1, t2, t3;
+    sk_oid run = eng_job_tid(&(struct job){.fn = "wait_gate", .a = {VAL(1), VAL(2)}, .n_a = 2, .retries = 3}, &t1);
+    sk_oid queued = eng_job_tid(&(struct job){.fn = "seven"}, &t2), waits = eng_job_tid(&(struct job){.fn = "add1", .a = {REF(run)}, .n_a = 1}, &t3);
+    CHECK(gate_wait(1, 1));
+    CHECK_OK(eng->ops->cancel(eng, t2, false, NULL));
+    CHECK_OK(eng->ops->cancel(eng, t3, false, NULL));
+    CHECK_EQ(eng_error(queued, text, sizeof text), SK_ECANCEL);
+    CHECK_STR_HAS(text, "seven was cancelled");
+    CHECK_EQ(eng_error(waits, text, sizeof text), SK_ECANCEL);
+    CHECK_OK(eng->ops->cancel(eng, t2, true, NULL)); /* over: nothing happens */
+    CHECK_OK(eng->ops->cancel(eng, t1, true, NULL));
+    CHECK_EQ(eng_error(run, text, sizeof text), SK_ECANCEL); /* by force: no retry */
+    CHECK_EQ(atomic_load(&gate->w[1]), 1);
+    /* without force a running task is told at its next yield only */
+    (void)eng_job_tid(&(struct job){.fn = "yields", .a = {VAL(1000000), VAL(0)}, .n_a = 2, .n_returns = SK_STREAMING, .window = 2}, &t1);
+    CHECK_EQ(next_i64(t1), 0);
+    CHECK_OK(eng->ops->cancel(eng, t1, false, NULL));
+    sk_oid o = {0};
+    sk_rc rc;
+    while ((rc = eng->ops->stream_next(eng, t1, GET_MS(5000), &o, NULL)) == SK_OK) eng_release(o);
+    CHECK_EQ(rc, SK_ETASK);
+    CHECK_EQ(eng_error(o, text, sizeof text), SK_ECANCEL);
+    eng->ops->stream_drop(eng, t1);
+    eng_close();
+}
+
+/* ---- actors --------------------------------------------------------------------------------------------------------------------------------- */
+
+static int64_t state; /* of the one actor in this process */
+TASK(actor_new) {
+    if (!t->is_actor_init) return SK_ERR(err, SK_EINVAL, "not a constructor");
+    gate_add(5, 1);
+    state = arg_i64(t, 0);
+    return ret_i64(t, 0, state, err);
+}
+TASK(actor_add) { return ret_i64(t, 0, state += arg_i64(t, 0), err); }
+TASK(actor_die_below) {
+    gate_add(6, 1);
+    if (t->attempt < (uint32_t)arg_i64(t, 0)) raise(SIGKILL);
+    return ret_i64(t, 0, state, err);
+}
+TASK(actor_yields) {
+    for (int64_t i = 0; i < arg_i64(t, 0); i++) SK_TRY(yield_i64(t, state += 1, err));
+    return SK_OK;
+}
+
+struct actor { sk_aid id; sk_oid ready; };
+static struct actor actor_of(const struct job *init, int32_t restarts, int32_t retries) {
+    struct sk_actor_spec s = {.init = spec_of(init), .max_restarts = restarts, .max_task_retries = retries};
+    struct actor a;
+    struct sk_err err;
+    CHECK_OK_ERR(eng->ops->actor_create(eng, &s, &a.id, &a.ready, &err), &err);
+    return a;
+}
+static struct actor actor_new(int64_t v, int32_t restarts, int32_t retries) {
+    return actor_of(&(struct job){.fn = "actor_new", .a = {VAL(v)}, .n_a = 1}, restarts, retries);
+}
+static void actor_drop(struct actor a) {
+    eng->ops->actor_release(eng, a.id);
+    eng_release(a.ready);
+}
+
+TEST(local_actor_order) {
+    enum { N = 3000 };
+    OPEN();
+    struct actor a = actor_new(10, 0, 0);
+    static sk_oid o[N];
+    for (int i = 0; i < N; i++) o[i] = JOB(.fn = "actor_add", .a = {VAL(1)}, .n_a = 1, .actor = a.id);
+    for (int i = 0; i < N; i++) CHECK_EQ(eng_take(o[i]), 11 + i);
+    CHECK_EQ(eng_i64(a.ready), 10);
+    actor_drop(a);
+    eng_close();
+}
+
+TEST(local_actor_call_waits_for_its_argument_in_order) {
+    char text[200];
+    sk_tid t;
+    OPEN();
+    struct actor a = actor_new(0, 0, 0);
+    sk_oid late = JOB(.fn = "wait_gate", .a = {VAL(1), VAL(2)}, .n_a = 2);
+    sk_oid x = JOB(.fn = "actor_add", .a = {REF(late)}, .n_a = 1, .actor = a.id), y = JOB(.fn = "actor_add", .a = {VAL(5)}, .n_a = 1, .actor = a.id);
+    bool ready[2];
+    sk_oid xy[2] = {x, y};
+    CHECK(gate_wait(1, 1));
+    CHECK_EQ(eng_i64(a.ready), 0);
+    CHECK_RC(eng->ops->wait(eng, xy, 2, 1, GET_MS(30), ready, NULL), SK_ETIMEOUT);
+    sk_oid z = eng_job_tid(&(struct job){.fn = "actor_add", .a = {REF(late)}, .n_a = 1, .actor = a.id}, &t), q = JOB(.fn = "actor_add", .a = {VAL(7)}, .n_a = 1, .actor = a.id);
+    CHECK_OK(eng->ops->cancel(eng, t, false, NULL));
+    CHECK_EQ(eng_error(z, text, sizeof text), SK_ECANCEL);
+    gate_add(2, 1);
+    CHECK_EQ(eng_take(x), 1);
+    CHECK_EQ(eng_take(y), 6);
+    CHECK_EQ(eng_take(q), 13);
+    eng_release(late);
+    actor_drop(a);
+    eng_close();
+}
+
+TEST(local_actor_cancel_of_the_head) { /* those behind a cancelled head must not wait for ever */
+    char text[200];
+    sk_tid t, u;
+    OPEN();
+    struct actor a = actor_new(0, 0, 0);
+    sk_oid late = JOB(.fn = "wait_gate", .a = {VAL(1), VAL(2)}, .n_a = 2);
+    sk_oid x = eng_job_tid(&(struct job){.fn = "actor_add", .a = {REF(late)}, .n_a = 1, .actor = a.id}, &t), y = JOB(.fn = "actor_add", .a = {VAL(5)}, .n_a = 1, .actor = a.id);
+    CHECK_OK(eng->ops->cancel(eng, t, false, NULL));
+    CHECK_EQ(eng_error(x, text, sizeof text), SK_ECANCEL);
+    CHECK_EQ(eng_take(y), 5);
+    /* and one in the actor's own queue, not begun */
+    sk_oid w = JOB(.fn = "wait_gate", .a = {VAL(3), VAL(2)}, .n_a = 2, .actor = a.id);
+    CHECK(gate_wait(3, 1));
+    x = eng_job_tid(&(struct job){.fn = "actor_add", .a = {VAL(1)}, .n_a = 1, .actor = a.id}, &u);
+    y = JOB(.fn = "actor_add", .a = {VAL(2)}, .n_a = 1, .actor = a.id);
+    CHECK_OK(eng->ops->cancel(eng, u, false, NULL));
+    CHECK_EQ(eng_error(x, text, sizeof text), SK_ECANCEL);
+    gate_add(2, 1);
+    CHECK_EQ(eng_take(w), 1);
+    CHECK_EQ(eng_take(y), 7);
+    eng_release(late);
+    actor_drop(a);
+    eng_close();
+}
+
+TEST(local_actor_constructor_fails) {
+    char text[300];
+    OPEN();
+    struct actor a = actor_of(&(struct job){.fn = "raise"}, 3, 0);
+    sk_oid x = JOB(.fn = "actor_add", .a = {VAL(1)}, .n_a = 1, .actor = a.id);
+    CHECK_EQ(eng_error(x, text, sizeof text), 0);
+    CHECK_STR_EQ(text, "no such luck");
+    CHECK_EQ(eng_error(JOB(.fn = "actor_add", .a = {VAL(1)}, .n_a = 1, .actor = a.id), text, sizeof text), 0);
+    CHECK_STR_EQ(text, "no such luck");
+    eng->ops->actor_release(eng, a.id);
+    eng_error(a.ready, text, sizeof text);
+    CHECK_STR_EQ(text, "no such luck");
+    sk_oid bad = JOB(.fn = "raise");
+    a = actor_of(&(struct job){.fn = "actor_new", .a = {REF(bad)}, .n_a = 1}, 3, 0); /* an argument of it failed */
+    eng_release(bad);
+    eng_error(JOB(.fn = "actor_add", .a = {VAL(1)}, .n_a = 1, .actor = a.id), text, sizeof text);
+    CHECK_STR_EQ(text, "no such luck");
+    actor_drop(a);
+    eng_close();
+}
+
+TEST(local_actor_death) {
+    char text[1500];
+    OPEN();
+    struct actor a = actor_new(1, 0, 0);
+    sk_oid x = JOB(.fn = "actor_die_below", .a = {VAL(9)}, .n_a = 1, .actor = a.id), y = JOB(.fn = "actor_add", .a = {VAL(1)}, .n_a = 1, .actor = a.id);
+    CHECK_EQ(eng_error(x, text, sizeof text), SK_EACTOR);
+    CHECK_STR_HAS(text, "signal 9");
+    CHECK_EQ(eng_error(y, text, sizeof text), SK_EACTOR);
+    CHECK_EQ(eng_error(JOB(.fn = "actor_add", .a = {VAL(1)}, .n_a = 1, .actor = a.id), text, sizeof text), SK_EACTOR);
+    CHECK_STR_HAS(text, "signal 9");
+    actor_drop(a);
+    eng_close();
+}
+
+TEST(local_actor_restarts_with_its_arguments) {
+    char text[1500];
+    static uint8_t big[100000];
+    OPEN();
+    (void)big;
+    sk_oid arg = JOB(.fn = "add1", .a = {VAL(41)}, .n_a = 1);
+    struct actor a = actor_of(&(struct job){.fn = "actor_new", .a = {REF(arg)}, .n_a = 1}, 2, 1);
+    eng_release(arg); /* the actor holds it: it may be needed again */
+    CHECK_EQ(eng_i64(a.ready), 42);
+    CHECK_EQ(eng_take(JOB(.fn = "actor_add", .a = {VAL(1)}, .n_a = 1, .actor = a.id)), 43);
+    CHECK_EQ(eng_take(JOB(.fn = "actor_die_below", .a = {VAL(1)}, .n_a = 1, .actor = a.id)), 42); /* retried on the fresh actor */
+    CHECK_EQ(atomic_load(&gate->w[5]), 2);
+    CHECK_EQ(eng_error(JOB(.fn = "actor_die_below", .a = {VAL(9)}, .n_a = 1, .actor = a.id), text, sizeof text), SK_EACTOR); /* twice, then no restart is left */
+    CHECK_EQ(atomic_load(&gate->w[5]), 3);
+    CHECK_EQ(eng_error(JOB(.fn = "actor_add", .a = {VAL(1)}, .n_a = 1, .actor = a.id), text, sizeof text), SK_EACTOR);
+    actor_drop(a);
+    eng_close();
+}
+
+TEST(local_actor_restart_keeps_calls_in_order) {
+    enum { N = 200 };
+    char text[1500];
+    OPEN();
+    struct actor a = actor_new(0, 1, 0);
+    sk_oid o[N];
+    CHECK_EQ(eng_i64(a.ready), 0);
+    sk_oid dies = JOB(.fn = "actor_die_below", .a = {VAL(9)}, .n_a = 1, .actor = a.id);
+    for (int i = 0; i < N; i++) o[i] = JOB(.fn = "actor_add", .a = {VAL(1)}, .n_a = 1, .actor = a.id);
+    CHECK_EQ(eng_error(dies, text, sizeof text), SK_EACTOR);
+    for (int i = 0; i < N; i++) CHECK_EQ(eng_take(o[i]), i + 1);
+    actor_drop(a);
+    eng_close();
+}
+
+TEST(local_actor_last_handle) { /* calls already made are finished; then its process goes */
+    enum { N = 100 };
+    OPEN();
+    struct actor a = actor_new(0, 5, 0);
+    sk_oid o[N];
+    for (int i = 0; i < N; i++) o[i] = JOB(.fn = "actor_add", .a = {VAL(1)}, .n_a = 1, .actor = a.id);
+    eng->ops->actor_addref(eng, a.id);
+    actor_drop(a);
+    eng->ops->actor_release(eng, a.id);
+    for (int i = 0; i < N; i++) CHECK_EQ(eng_take(o[i]), i + 1);
+    CHECK(eng_wait_stat("workers", 0, 3000));
+    CHECK_EQ(atomic_load(&gate->w[5]), 1); /* not restarted */
+    CHECK_EQ(eng_stat(eng, "worker_deaths"), 0);
+    struct actor b = actor_new(0, 0, 0); /* dropped before it began */
+    actor_drop(b);
+    eng_close();
+}
+
+TEST(local_actor_kill) {
+    char text[1500];
+    OPEN();
+    struct actor a = actor_new(3, 5, 0);
+    CHECK_EQ(eng_i64(a.ready), 3);
+    CHECK_EQ(eng_take(JOB(.fn = "actor_add", .a = {VAL(1)}, .n_a = 1, .actor = a.id)), 4);
+    CHECK_OK(eng->ops->actor_kill(eng, a.id, false, NULL)); /* and start again */
+    sk_oid x;
+    do x = JOB(.fn = "actor_add", .a = {VAL(1)}, .n_a = 1, .actor = a.id); /* one on its way when it died may be lost */
+    while (eng_take(x) != 4);
+    CHECK_EQ(atomic_load(&gate->w[5]), 2);
+    x = JOB(.fn = "wait_gate", .a = {VAL(1), VAL(2)}, .n_a = 2, .actor = a.id);
+    CHECK(gate_wait(1, 1));
+    sk_oid y = JOB(.fn = "actor_add", .a = {VAL(1)}, .n_a = 1, .actor = a.id);
+    CHECK_OK(eng->ops->actor_kill(eng, a.id, true, NULL));
+    CHECK_EQ(eng_error(x, text, sizeof text), SK_EACTOR);
+    CHECK_STR_HAS(text, "kill() was called");
+    CHECK_EQ(eng_error(y, text, sizeof text), SK_EACTOR);
+    CHECK_EQ(eng_error(JOB(.fn = "actor_add", .a = {VAL(1)}, .n_a = 1, .actor = a.id), text, sizeof text), SK_EACTOR);
+    CHECK_OK(eng->ops->actor_kill(eng, a.id, true, NULL));
+    actor_drop(a);
+    CHECK_RC(eng->ops->actor_kill(eng, a.id, true, NULL), SK_ENOENT);
+    struct actor b = actor_of(&(struct job){.fn = "wait_gate", .a = {VAL(3), VAL(4)}, .n_a = 2}, 5, 0);
+    CHECK(gate_wait(3, 1));
+    CHECK_OK(eng->ops->actor_kill(eng, b.id, true, NULL)); /* in its constructor */
+    eng->ops->actor_release(eng, b.id);
+    CHECK_EQ(eng_error(b.ready, text, sizeof text), SK_EACTOR);
+    eng_close();
+}
+
+TEST(local_actor_stream) {
+    OPEN();
+    struct actor a = actor_new(0, 0, 0);
+    sk_tid t;
+    (void)eng_job_tid(&(struct job){.fn = "actor_yields", .a = {VAL(30)}, .n_a = 1, .n_returns = SK_STREAMING, .window = 2, .actor = a.id}, &t);
+    sk_oid behind = JOB(.fn = "actor_add", .a = {VAL(0)}, .n_a = 1, .actor = a.id);
+    for (int i = 1; i <= 10; i++) CHECK_EQ(next_i64(t), i);
+    eng->ops->stream_drop(eng, t); /* it stops at its next yield, and the call behind it runs */
+    CHECK_LE(eng_take(behind), 14);
+    actor_drop(a);
+    eng_close();
+}
+
+TEST_SLOW(local_many_actors, 20) {
+    enum { N = 200 };
+    OPEN();
+    sk_shape none;
+    CHECK_OK(eng->ops->shape(eng, &(struct sk_res){.amount = {0}}, &none, NULL));
+    int n = test_sanitized() ? 40 : N;
+    struct actor a[N];
+    sk_oid o[N];
+    for (int i = 0; i < n; i++) a[i] = actor_of(&(struct job){.fn = "actor_new", .a = {VAL(i)}, .n_a = 1, .shape = none}, 0, 0);
+    for (int i = 0; i < n; i++) o[i] = JOB(.fn = "actor_add", .a = {VAL(1)}, .n_a = 1, .actor = a[i].id);
+    for (int i = 0; i < n; i++) CHECK_EQ(eng_take(o[i]), i + 1);
+    for (int i = 0; i < n; i++) actor_drop(a[i]);
+    eng_close();
+}
+
+TEST(local_actor_takes_its_turn_among_tasks) { /* a backlog of tasks must not keep an actor out until it is done */
+    enum { N = 20000 };
+    OPEN(.cpus = 1);
+    static sk_oid o[N];
+    for (int i = 0; i < N; i++) o[i] = JOB(.fn = "seven");
+    struct actor a = actor_new(1, 0, 0);
+    sk_oid more[100];
+    for (int i = 0; i < 100; i++) more[i] = JOB(.fn = "seven");
+    CHECK_EQ(eng_i64(a.ready), 1);
+    actor_drop(a);
+    for (int i = 0; i < N; i++) CHECK_EQ(eng_take(o[i]), 7);
+    for (int i = 0; i < 100; i++) CHECK_EQ(eng_take(more[i]), 7);
+    eng_close();
+}
+
+/* ---- inside workers ------------------------------------------------------------------------------------------------------------------------- */
+
+TASK(nest) { /* arg 0: how deep still; two children each, and waits for both */
+    int64_t d = arg_i64(t, 0), x, y;
+    if (d == 0) return ret_i64(t, 0, 1, err);
+    sk_oid a, b;
+    SK_TRY(job_on(t->engine, &(struct job){.fn = "nest", .a = {VAL(d - 1)}, .n_a = 1}, &a, NULL, err));
+    SK_TRY(job_on(t->engine, &(struct job){.fn = "nest", .a = {VAL(d - 1)}, .n_a = 1}, &b, NULL, err));
+    SK_TRY(get_i64(t->engine, a, &x, err));
+    SK_TRY(get_i64(t->engine, b, &y, err));
+    t->engine->ops->release(t->engine, a);
+    t->engine->ops->release(t->engine, b);
+    return ret_i64(t, 0, x + y, err);
+}
+
+TEST_SLOW(local_nested, 20) {
+    OPEN();
+    CHECK_EQ(eng_take(JOB(.fn = "nest", .a = {VAL(5)}, .n_a = 1)), 32);
+    sk_oid o[20]; /* queued behind blocked ones */
+    for (int i = 0; i < 20; i++) o[i] = JOB(.fn = "nest", .a = {VAL(3)}, .n_a = 1);
+    for (int i = 0; i < 20; i++) CHECK_EQ(eng_take(o[i]), 8);
+    eng_close();
+}
+
+TEST_SLOW(local_nested_wide, 30) { /* many more waiting parents than processes may be: the children must go first */
+    enum { N = 400 };
+    int n = test_sanitized() ? 100 : N;
+    OPEN(.max_workers = 100);
+    static sk_oid o[N];
+    for (int i = 0; i < n; i++) o[i] = JOB(.fn = "nest", .a = {VAL(2)}, .n_a = 1);
+    for (int i = 0; i < n; i++) CHECK_EQ(eng_take(o[i]), 4);
+    eng_close();
+}
+
+TASK(nest_line) {
+    int64_t d = arg_i64(t, 0), x;
+    if (d == 0) return ret_i64(t, 0, 0, err);
+    sk_oid a;
+    SK_TRY(job_on(t->engine, &(struct job){.fn = "nest_line", .a = {VAL(d - 1)}, .n_a = 1}, &a, NULL, err));
+    sk_rc rc = get_i64(t->engine, a, &x, err);
+    t->engine->ops->release(t->engine, a);
+    return rc == SK_OK ? ret_i64(t, 0, x + 1, err) : rc;
+}
+
+TEST_SLOW(local_nested_deeper_than_processes, 20) { /* cannot work: an error, not a hang */
+    char text[400];
+    OPEN(.max_workers = 10);
+    CHECK_EQ(eng_take(JOB(.fn = "nest_line", .a = {VAL(8)}, .n_a = 1)), 8);
+    eng_error(JOB(.fn = "nest_line", .a = {VAL(30)}, .n_a = 1), text, sizeof text);
+    CHECK_STR_HAS(text, "nest less deeply");
+    CHECK_EQ(eng_take(JOB(.fn = "nest_line", .a = {VAL(8)}, .n_a = 1)), 8);
+    eng_close();
+}
+
+TASK(in_worker) { /* put, get, wait, refs, streams, actors, shapes from within a task */
+    struct sk_engine *e = t->engine;
+    sk_oid small, large, o, s;
+    sk_tid st;
+    struct sk_view v;
+    bool ready[2];
+    int64_t x = 0;
+    SK_TRY(e->ops->put(e, &(struct sk_payload){.kind = KIND_I64, .bytes = {&(int64_t){5}, 8}}, &small, err));
+    struct sk_buf b;
+    SK_TRY(e->ops->buf_alloc(e, 300000, &b, err));
+    memset(b.data, 8, 300000);
+    SK_TRY(e->ops->put(e, &(struct sk_payload){.kind = KIND_BLOB, .buf = &b, .buf_len = 200000}, &large, err)); /* shorter than allocated */
+    SK_TRY(e->ops->get(e, &large, 1, INT64_MAX, &v, err));
+    if (!view_is(&v, 200000, 8)) return SK_ERR(err, SK_ECORRUPT, "wrong bytes");
+    e->ops->view_release(e, &v);
+    SK_TRY(job_on(e, &(struct job){.fn = "blob_is", .a = {REF(large), VAL(200000), VAL(8)}, .n_a = 3}, &o, NULL, err));
+    e->ops->addref(e, large);
+    e->ops->release(e, large);
+    SK_TRY(e->ops->wait(e, (sk_oid[]){small, o}, 2, 2, INT64_MAX, ready, err));
+    SK_TRY(get_i64(e, o, &x, err));
+    if (x != 1 || !ready[0] || !ready[1]) return SK_ERR(err, SK_ECORRUPT, "wrong answer");
+    e->ops->release(e, o), e->ops->release(e, small), e->ops->release(e, large);
+    /* never made: a wait and a get that time out */
+    SK_TRY(job_on(e, &(struct job){.fn = "wait_gate", .a = {VAL(1), VAL(2)}, .n_a = 2}, &o, NULL, err));
+    sk_rc rc = e->ops->wait(e, &o, 1, 1, sk_now_ns() + 20 * SK_MS, ready, err);
+    if (rc != SK_ETIMEOUT || ready[0]) return SK_ERR(err, SK_ECORRUPT, "wait: %d", rc);
+    rc = e->ops->get(e, &o, 1, sk_now_ns() + 20 * SK_MS, &v, err);
+    if (rc != SK_ETIMEOUT) return SK_ERR(err, SK_ECORRUPT, "get: %d", rc);
+    gate_add(2, 1);
+    SK_TRY(get_i64(e, o, &x, err));
+    e->ops->release(e, o);
+    /* a stream, read to its end, and one dropped half-way */
+    for (int end = 0; end < 2; end++) {
+        SK_TRY(job_on(e, &(struct job){.fn = "yields", .a = {VAL(10), VAL(0)}, .n_a = 2, .n_returns = SK_STREAMING, .window = 2}, &s, &st, err));
+        for (int i = 0; i < (end ? 10 : 3); i++) {
+            SK_TRY(e->ops->stream_next(e, st, INT64_MAX, &s, err));
+            SK_TRY(get_i64(e, s, &x, err));
+            e->ops->release(e, s);
+            if (x != i) return SK_ERR(err, SK_ECORRUPT, "yield %d is %lld", i, (long long)x);
+        }
+        if (end && e->ops->stream_next(e, st, INT64_MAX, &s, err) != SK_EDONE) return SK_ERR(err, SK_ECORRUPT, "no end");
+        e->ops->stream_drop(e, st);
+    }
+    /* an actor, made here */
+    sk_aid a;
+    struct sk_actor_spec as = {.init = spec_of(&(struct job){.fn = "actor_new", .a = {VAL(100)}, .n_a = 1})};
+    SK_TRY(e->ops->actor_create(e, &as, &a, &s, err));
+    SK_TRY(job_on(e, &(struct job){.fn = "actor_add", .a = {VAL(1)}, .n_a = 1, .actor = a}, &o, NULL, err));
+    SK_TRY(get_i64(e, o, &x, err));
+    e->ops->actor_release(e, a), e->ops->release(e, s), e->ops->release(e, o);
+    struct sk_res total, avail;
+    e->ops->resources(e, &total, &avail);
+    if (total.amount[SK_RES_CPU] != 2 * SK_RES_UNIT) return SK_ERR(err, SK_ECORRUPT, "resources");
+    sk_shape half, again;
+    SK_TRY(e->ops->shape(e, &(struct sk_res){.amount = {SK_RES_UNIT / 2}}, &half, err));
+    SK_TRY(e->ops->shape(e, &(struct sk_res){.amount = {SK_RES_UNIT / 2}}, &again, err));
+    if (half != again || e->ops->shape(e, &(struct sk_res){.amount = {9 * SK_RES_UNIT}}, &again, err) != SK_EINFEASIBLE)
+        return SK_ERR(err, SK_ECORRUPT, "shapes");
+    uint32_t ix;
+    if (e->ops->res_index(e, "no such", &ix, err) != SK_EINFEASIBLE) return SK_ERR(err, SK_ECORRUPT, "res_index");
+    return ret_i64(t, 0, x, err);
+}
+
+TEST(local_calls_from_workers) {
+    OPEN();
+    CHECK_EQ(eng_take(JOB(.fn = "in_worker")), 101);
+    eng_close();
+}
+
+TASK(leaves_things) { /* ends without giving anything back; then dies */
+    struct sk_engine *e = t->engine;
+    sk_oid o, s;
+    sk_tid st;
+    struct sk_buf b;
+    struct sk_view v;
+    SK_TRY(e->ops->buf_alloc(e, 300000, &b, err));
+    SK_TRY(e->ops->put(e, &(struct sk_payload){.kind = KIND_BLOB, .buf = &b, .buf_len = 300000}, &o, err));
+    SK_TRY(e->ops->get(e, &o, 1, INT64_MAX, &v, err));
+    SK_TRY(e->ops->buf_alloc(e, 100000, &b, err));
+    SK_TRY(job_on(e, &(struct job){.fn = "yields", .a = {VAL(100), VAL(0)}, .n_a = 2, .n_returns = SK_STREAMING, .window = 5}, &s, &st, err));
+    SK_TRY(e->ops->stream_next(e, st, INT64_MAX, &s, err));
+    raise(SIGKILL);
+    return SK_OK;
+}
+
+TEST(local_death_gives_everything_back) {
+    char text[1500];
+    OPEN();
+    CHECK_EQ(eng_error(JOB(.fn = "leaves_things"), text, sizeof text), SK_EDEAD);
+    eng_close();
+}
+
+TASK(keeps) {
+    static struct sk_view kept[2];
+    if (arg_i64(t, 0) == 0) {
+        kept[0] = sk_task_keep_arg(t, 1);
+        kept[1] = sk_task_keep_arg(t, 2);
+        return ret_i64(t, 0, 0, err);
+    }
+    int64_t ok = view_is(&kept[0], 100000, 4) && view_is(&kept[1], 10, 5);
+    t->engine->ops->view_release(t->engine, &kept[0]);
+    t->engine->ops->view_release(t->engine, &kept[1]);
+    return ret_i64(t, 0, ok, err);
+}
+
+TEST(local_kept_arguments) {
+    OPEN(.cpus = 1);
+    sk_oid big = JOB(.fn = "blob", .a = {VAL(100000), VAL(4)}, .n_a = 2), small = {0};
+    CHECK_OK(eng->ops->put(eng, &(struct sk_payload){.kind = KIND_BLOB, .bytes = {"\5\5\5\5\5\5\5\5\5\5", 10}}, &small, NULL));
+    CHECK_EQ(eng_take(JOB(.fn = "keeps", .a = {VAL(0), REF(big), REF(small)}, .n_a = 3)), 0);
+    eng_release(big), eng_release(small);
+    CHECK(eng_wait_stat("objects", 0, 2000));
+    CHECK_EQ(eng_stat(eng, "store_pins"), 1);
+    for (int i = 0; i < 20; i++) eng_release(JOB(.fn = "blob", .a = {VAL(100000), VAL(9)}, .n_a = 2)); /* would use the memory again */
+    CHECK_EQ(eng_take(JOB(.fn = "keeps", .a = {VAL(1)}, .n_a = 1)), 1);
+    eng_close();
+}
+
+TASK(contain) { /* a value that holds a reference to another, which this process lets go */
+    sk_oid in;
+    SK_TRY(t->engine->ops->put(t->engine, &(struct sk_payload){.kind = KIND_I64, .bytes = {&(int64_t){77}, 8}}, &in, err));
+    struct sk_payload p = {.kind = KIND_I64, .bytes = {&in, 8}, .contains = &in, .n_contains = 1};
+    sk_rc rc = sk_task_return(t, 0, &p, err);
+    t->engine->ops->release(t->engine, in);
+    return rc;
+}
+TASK(look_into) {
+    sk_oid in = {(uint64_t)arg_i64(t, 0)};
+    int64_t x;
+    SK_TRY(get_i64(t->engine, in, &x, err));
+    return ret_i64(t, 0, x, err);
+}
+
+TEST(local_references_inside_values) {
+    OPEN();
+    sk_oid outer = JOB(.fn = "contain");
+    sk_oid in = {(uint64_t)eng_i64(outer)};
+    CHECK_EQ(eng_i64(in), 77);
+    CHECK_EQ(eng_take(JOB(.fn = "look_into", .a = {REF(outer)}, .n_a = 1)), 77);
+    eng->ops->addref(eng, in);
+    eng_release(outer);
+    sk_oid x = JOB(.fn = "look_into", .a = {VAL((int64_t)in.v)}, .n_a = 1, .contains = &in, .n_contains = 1); /* inside an inline argument */
+    eng_release(in);
+    CHECK_EQ(eng_take(x), 77);
+    eng_close();
+}
+
+/* ---- wait --------------------------------------------------------------------------------------------------------------------------------------- */
+
+TEST(local_wait) {
+    OPEN();
+    sk_oid o[3] = {JOB(.fn = "seven"), JOB(.fn = "wait_gate", .a = {VAL(1), VAL(2)}, .n_a = 2), JOB(.fn = "raise")};
+    bool r[3];
+    struct sk_view v;
+    CHECK_OK(eng->ops->wait(eng, o, 3, 2, GET_MS(5000), r, NULL));
+    CHECK(r[0] && !r[1] && r[2]);
+    int64_t t0 = sk_now_ns();
+    CHECK_RC(eng->ops->wait(eng, o, 3, 3, t0 + 50 * SK_MS, r, NULL), SK_ETIMEOUT);
+    CHECK_GE(sk_now_ns() - t0, 50 * SK_MS);
+    CHECK(r[0] && !r[1] && r[2]);
+    CHECK_RC(eng->ops->wait(eng, o, 3, 3, 0, r, NULL), SK_ETIMEOUT);
+    CHECK_RC(eng->ops->get(eng, &o[1], 1, t0, &v, NULL), SK_ETIMEOUT);
+    CHECK_OK(eng->ops->wait(eng, o, 0, 0, 0, r, NULL));
+    CHECK_OK(eng->ops->get(eng, o, 0, 0, &v, NULL));
+    gate_add(2, 1);
+    CHECK_OK(eng->ops->wait(eng, (sk_oid[]){o[1], o[1], o[0]}, 3, 3, GET_MS(5000), r, NULL)); /* twice the same */
+    CHECK(r[0] && r[1] && r[2]);
+    for (int i = 0; i < 3; i++) eng_release(o[i]);
+    eng_close();
+}
+
+TASK(wait_twice_the_same) {
+    sk_oid o;
+    bool r[3];
+    SK_TRY(job_on(t->engine, &(struct job){.fn = "wait_gate", .a = {VAL(1), VAL(2)}, .n_a = 2}, &o, NULL, err));
+    gate_add(3, 1);
+    SK_TRY(t->engine->ops->wait(t->engine, (sk_oid[]){o, o, o}, 3, 1, INT64_MAX, r, err));
+    t->engine->ops->release(t->engine, o);
+    return ret_i64(t, 0, r[0] + r[1] + r[2], err);
+}
+TEST(local_wait_for_the_same_in_a_worker) {
+    OPEN();
+    sk_oid o = JOB(.fn = "wait_twice_the_same");
+    CHECK(gate_wait(3, 1) && gate_wait(1, 1));
+    gate_add(2, 1);
+    CHECK_EQ(eng_take(o), 3);
+    eng_close();
+}
+
+/* ---- resources ------------------------------------------------------------------------------------------------------------------------------------ */
+
+TEST(local_resources_are_never_exceeded) {
+    OPEN(.cpus = 2, .names = (const char *const[]){"slot", "half"}, .n_names = 2, .amounts = {3 * SK_RES_UNIT, SK_RES_UNIT / 2});
+    uint32_t slot, half;
+    sk_shape s_slot, s_half, s_quarter, s_two;
+    CHECK_OK(eng->ops->res_index(eng, "slot", &slot, NULL));
+    CHECK_OK(eng->ops->res_index(eng, "half", &half, NULL));
+    struct sk_res r = {.amount = {0}};
+    r.amount[slot] = SK_RES_UNIT;
+    CHECK_OK(eng->ops->shape(eng, &r, &s_slot, NULL));
+    r = (struct sk_res){.amount = {0}};
+    r.amount[half] = SK_RES_UNIT / 2;
+    CHECK_OK(eng->ops->shape(eng, &r, &s_half, NULL));
+    CHECK_OK(eng->ops->shape(eng, &(struct sk_res){.amount = {SK_RES_UNIT / 4}}, &s_quarter, NULL));
+    CHECK_OK(eng->ops->shape(eng, &(struct sk_res){.amount = {2 * SK_RES_UNIT}}, &s_two, NULL));
+    const struct { sk_shape s; uint32_t most; } c[] = {{s_slot, 3}, {s_half, 1}, {s_quarter, 8}, {s_two, 1}, {0, 2}};
+    for (size_t i = 0; i < SK_COUNT(c); i++) {
+        sk_oid o[60];
+        atomic_store(&gate->w[1], 0);
+        for (int k = 0; k < 60; k++) o[k] = JOB(.fn = "count_running", .shape = c[i].s);
+        for (int k = 0; k < 60; k++) CHECK_EQ(eng_take(o[k]), 1);
+        CHECK_LE(atomic_load(&gate->w[1]), c[i].most);
+    }
+    struct sk_err err;
+    r.amount[half] = SK_RES_UNIT;
+    CHECK_RC(eng->ops->shape(eng, &r, &s_two, &err), SK_EINFEASIBLE);
+    CHECK_STR_HAS(err.msg, "1 half, but this machine was given 0.5");
+    uint32_t ix;
+    CHECK_RC(eng->ops->res_index(eng, "third", &ix, &err), SK_EINFEASIBLE);
+    eng_close();
+}
+
+TASK(block_on) { /* waits for an object that the driver names while this runs */
+    int64_t x;
+    gate_add(1, 1);
+    if (!gate_wait(2, 1)) return SK_ERR(err, SK_ETIMEOUT, "the gate stayed shut");
+    sk_oid o = {(uint64_t)atomic_load(&gate->w[3]) << 32 | atomic_load(&gate->w[4])};
+    SK_TRY(get_i64(t->engine, o, &x, err));
+    return ret_i64(t, 0, x, err);
+}
+
+TEST(local_blocked_gives_its_cpu_back) {
+    OPEN(.cpus = 1);
+    CHECK_EQ(eng_take(JOB(.fn = "nest", .a = {VAL(3)}, .n_a = 1)), 8);
+    for (int i = 0; i < 200; i++) CHECK_EQ(eng_take(JOB(.fn = "seven")), 7); /* short: so many are queued on one worker */
+    sk_oid waits = JOB(.fn = "block_on"), o[20];
+    CHECK(gate_wait(1, 1));
+    for (int i = 0; i < 20; i++) o[i] = JOB(.fn = "seven"); /* behind it, in its ring */
+    atomic_store(&gate->w[3], (uint32_t)(o[19].v >> 32));
+    atomic_store(&gate->w[4], (uint32_t)o[19].v);
+    gate_add(2, 1);
+    CHECK_EQ(eng_take(waits), 7);
+    for (int i = 0; i < 20; i++) CHECK_EQ(eng_take(o[i]), 7);
+    struct sk_res total, avail;
+    CHECK(eng_wait_stat("tasks_known", 0, 1000));
+    eng->ops->resources(eng, &total, &avail);
+    CHECK_EQ(avail.amount[SK_RES_CPU], total.amount[SK_RES_CPU]);
+    eng_close();
+}
+
+TEST(local_stealing) { /* short tasks queued behind a long one move to the other worker */
+    OPEN(.cpus = 2);
+    for (int i = 0; i < 100; i++) CHECK_EQ(eng_take(JOB(.fn = "seven")), 7); /* it learns: short */
+    sk_oid o[200], slow[2];
+    for (int i = 0; i < 100; i++) o[i] = JOB(.fn = "seven");
+    slow[0] = JOB(.fn = "wait_gate", .a = {VAL(1), VAL(2)}, .n_a = 2);
+    for (int i = 100; i < 200; i++) o[i] = JOB(.fn = "seven");
+    CHECK(gate_wait(1, 1));
+    for (int i = 0; i < 200; i++) CHECK_EQ(eng_take(o[i]), 7); /* while the long one runs */
+    CHECK_EQ(atomic_load(&gate->w[2]), 0);
+    gate_add(2, 1);
+    CHECK_EQ(eng_take(slow[0]), 1);
+    eng_close();
+}
+
+TEST_SLOW(local_idle_workers_go, 10) { /* beyond the CPUs, one a second */
+    OPEN(.cpus = 1, .idle_reap_ns = 1);
+    CHECK_EQ(eng_take(JOB(.fn = "nest", .a = {VAL(1)}, .n_a = 1)), 2);
+    CHECK_GE(eng_stat(eng, "workers"), 2);
+    CHECK(eng_wait_stat("workers", 1, 8000));
+    CHECK_EQ(eng_stat(eng, "worker_deaths"), 0);
+    CHECK_EQ(eng_take(JOB(.fn = "seven")), 7);
+    eng_close();
+}
+
+/* ---- sinks ------------------------------------------------------------------------------------------------------------------------------------------ */
+
+struct sinkbox {
+    struct sk_sink s;
+    int started, yielded, done, failed, more;
+    int64_t sum;
+    char text[300];
+};
+static void on_event(struct sk_sink *s, const struct sk_event *ev) {
+    struct sinkbox *b = sk_container_of(s, struct sinkbox, s);
+    switch (ev->kind) {
+    case SK_EV_STARTED: b->started++; break;
+    case SK_EV_YIELDED:
+        b->yielded++;
+        if (ev->note.n == 8) {
+            int64_t x;
+            memcpy(&x, ev->note.p, 8);
+            b->sum += x;
+        }
+        eng->ops->release(eng, ev->oid);
+        break;
+    case SK_EV_DONE:
+        b->done++;
+        SK_IGNORE(eng->ops->cancel(eng, ev->task, true, NULL)); /* late: nothing */
+        if (b->more > 0) { /* a sink may submit: the chain of exec */
+            b->more--;
+            SK_IGNORE(job_on(eng, &(struct job){.fn = "nothing", .n_returns = NO_RETURNS, .sink = s}, &(sk_oid){0}, NULL, NULL));
+        }
+        break;
+    case SK_EV_FAILED:
+        b->failed++;
+        snprintf(b->text, sizeof b->text, "%.290s", ev->err->msg);
+        SK_IGNORE(eng->ops->cancel(eng, ev->task, false, NULL));
+        eng->ops->release(eng, ev->oid);
+        break;
+    }
+}
+static bool sink_over(void *arg) {
+    struct sinkbox *b = arg;
+    return b->more == 0 && b->done + b->failed >= b->yielded;
+}
+
+TEST(local_sink_events) {
+    OPEN();
+    struct sinkbox b = {.s = {on_event}};
+    sk_tid t;
+    (void)eng_job_tid(&(struct job){.fn = "yields", .a = {VAL(100), VAL(0)}, .n_a = 2, .n_returns = SK_STREAMING, .sink = &b.s}, &t);
+    (void)JOB(.fn = "raise", .n_returns = NO_RETURNS, .sink = &b.s);
+    (void)JOB(.fn = "die_below", .a = {VAL(9), VAL(SIGKILL)}, .n_a = 2, .n_returns = NO_RETURNS, .sink = &b.s);
+    CHECK(eng_wait_stat("tasks_known", 0, 5000));
+    CHECK_EQ(b.yielded, 100);
+    CHECK_EQ(b.sum, 4950);
+    CHECK_EQ(b.done, 1);
+    CHECK_EQ(b.failed, 2);
+    (void)eng_job_tid(&(struct job){.fn = "yields", .a = {VAL(1000000), VAL(0)}, .n_a = 2, .n_returns = SK_STREAMING, .sink = &b.s}, &t);
+    CHECK(gate_wait(0, 101));
+    CHECK_OK(eng->ops->cancel(eng, t, false, NULL));
+    CHECK(eng_wait_stat("tasks_known", 0, 5000));
+    CHECK_EQ(b.failed, 3);
+    CHECK_STR_HAS(b.text, "cancelled");
+    eng_close();
+}
+
+TEST(local_sink_submits) { /* more than the pump's own period, driven by nobody but the loop thread, then by a caller */
+    OPEN();
+    struct sinkbox b = {.s = {on_event}, .more = 3000};
+    (void)JOB(.fn = "nothing", .n_returns = NO_RETURNS, .sink = &b.s);
+    CHECK_OK(eng->ops->drive(eng, sink_over, &b, GET_MS(4000), NULL));
+    CHECK(eng_wait_stat("tasks_known", 0, 5000));
+    CHECK_EQ(b.done, 3001);
+    eng_close();
+}
+
+/* ---- threads, open, close ------------------------------------------------------------------------------------------------------------------------------ */
+
+static void *thread_main(void *arg) {
+    int64_t me = (int64_t)(intptr_t)arg;
+    struct sk_err err;
+    for (int64_t i = 0; i < (test_sanitized() ? 60 : 300); i++) {
+        int64_t x = 0;
+        sk_oid a, b;
+        bool r[2];
+        CHECK_OK_ERR(job_on(eng, &(struct job){.fn = "add1", .a = {VAL(me * 1000 + i)}, .n_a = 1}, &a, NULL, &err), &err);
+        CHECK_OK_ERR(job_on(eng, &(struct job){.fn = "blob", .a = {VAL(10000), VAL(me)}, .n_a = 2}, &b, NULL, &err), &err);
+        if (i % 3 == 0) CHECK_OK_ERR(eng->ops->wait(eng, (sk_oid[]){a, b}, 2, 2, INT64_MAX, r, &err), &err);
+        CHECK_OK_ERR(get_i64(eng, a, &x, &err), &err);
+        CHECK_EQ(x, me * 1000 + i + 1);
+        struct sk_view v;
+        CHECK_OK_ERR(eng->ops->get(eng, &b, 1, INT64_MAX, &v, &err), &err);
+        CHECK(view_is(&v, 10000, (uint8_t)me));
+        eng->ops->view_release(eng, &v);
+        eng->ops->release(eng, a), eng->ops->release(eng, b);
+    }
+    return NULL;
+}
+
+TEST_SLOW(local_threads, 20) {
+    OPEN();
+    pthread_t t[4];
+    for (intptr_t i = 0; i < 4; i++) CHECK_EQ(pthread_create(&t[i], NULL, thread_main, (void *)i), 0);
+    for (int i = 0; i < 4; i++) pthread_join(t[i], NULL);
+    eng_close();
+}
+
+TEST_SLOW(local_open_close_50_times, 20) {
+    int fds = 0, threads = 0;
+    int64_t bytes = 0;
+    for (int i = 0; i < 50; i++) {
+        OPEN();
+        CHECK_EQ(eng_take(JOB(.fn = "seven")), 7);
+        eng_close_now();
+        CHECK(all_gone(500));
+        if (i == 0) fds = n_fds(), threads = n_threads(), bytes = sk_mem_bytes(SK_TAG_N);
+        CHECK_EQ(n_fds(), fds);
+        CHECK_EQ(n_threads(), threads);
+        CHECK_EQ(sk_mem_bytes(SK_TAG_N), bytes);
+    }
+}
+
+static void *get_forever(void *arg) {
+    sk_oid *o = arg;
+    struct sk_view v;
+    CHECK_RC(eng->ops->get(eng, o, 1, INT64_MAX, &v, NULL), SK_ECLOSED);
+    return NULL;
+}
+
+TEST(local_close_while_tasks_run) {
+    OPEN(.cpus = 3);
+    sk_oid o[100];
+    for (int i = 0; i < 100; i++) o[i] = JOB(.fn = "wait_gate", .a = {VAL(1), VAL(2)}, .n_a = 2);
+    struct actor a = actor_new(0, -1, 0);
+    (void)JOB(.fn = "actor_add", .a = {REF(o[99])}, .n_a = 1, .actor = a.id);
+    sk_tid t;
+    (void)eng_job_tid(&(struct job){.fn = "yields", .a = {REF(o[98]), VAL(0)}, .n_a = 2, .n_returns = SK_STREAMING}, &t);
+    (void)JOB(.fn = "nest", .a = {VAL(3)}, .n_a = 1);
+    CHECK(gate_wait(1, 2));
+    pthread_t th[2];
+    struct sk_engine *e = eng;
+    for (int i = 0; i < 2; i++) CHECK_EQ(pthread_create(&th[i], NULL, get_forever, &o[i]), 0);
+    struct sk_local *l = sk_container_of(e, struct sk_local, base);
+    for (bool both = false; !both;) { /* one drives, the other waits for its turn */
+        e->ops->lock(e);
+        both = l->driving && l->n_callers == 1;
+        e->ops->unlock(e);
+        sched_yield();
+    }
+    int64_t t0 = sk_now_ns();
+    sk_engine_close(&e);
+    CHECK_LT(sk_now_ns() - t0, SK_SEC);
+    for (int i = 0; i < 2; i++) pthread_join(th[i], NULL);
+    eng = NULL;
+    CHECK(all_gone(500));
+}
+
+TEST(local_views_stay_readable_after_close) {
+    test_may_leak();
+    OPEN();
+    struct sk_view v[2];
+    sk_oid o[2] = {JOB(.fn = "blob", .a = {VAL(100000), VAL(1)}, .n_a = 2), JOB(.fn = "blob", .a = {VAL(100), VAL(2)}, .n_a = 2)};
+    CHECK_OK(eng->ops->get(eng, o, 2, INT64_MAX, v, NULL));
+    eng_close_now();
+    CHECK(view_is(&v[0], 100000, 1));
+    CHECK(v[1].len == 100 && v[1].data[99] == 2);
+}
+
+TEST(local_store_full) {
+    OPEN(.store_bytes = 4 << 20);
+    struct sk_err err;
+    struct sk_buf b, c;
+    CHECK_OK_ERR(eng->ops->buf_alloc(eng, 3 << 20, &b, &err), &err);
+    CHECK_RC(eng->ops->buf_alloc(eng, 3 << 20, &c, &err), SK_EFULL);
+    char text[1500];
+    CHECK_EQ(eng_error(JOB(.fn = "blob", .a = {VAL(2 << 20), VAL(1)}, .n_a = 2), text, sizeof text), SK_EFULL);
+    CHECK_EQ(eng_take(JOB(.fn = "seven")), 7);
+    eng->ops->buf_abort(eng, &b);
+    for (int i = 0; i < 50; i++) eng_release(JOB(.fn = "blob", .a = {VAL(1 << 20), VAL(1)}, .n_a = 2));
+    eng_close();
+}

@@ -1,0 +1,55 @@
+"""The table of knobs, options, and what an import costs."""
+import os
+import subprocess
+import sys
+
+import pytest
+
+from skate import config, options
+
+
+def test_defaults():
+    out = config.resolve({})
+    assert set(out) == set(config.KNOBS) and out["num_cpus"] >= 1 and out["object_store_memory"] > 1 << 20
+    assert out["object_store_memory"] < config.memory_bytes()
+
+
+def test_precedence(monkeypatch):
+    monkeypatch.setenv("SKATE_NUM_CPUS", "3")
+    assert config.resolve({})["num_cpus"] == 3
+    assert config.resolve({"num_cpus": 5})["num_cpus"] == 5
+    assert config.resolve({"num_cpus": None})["num_cpus"] == 3
+    monkeypatch.setenv("SKATE_NUM_CPUS", "2.5")
+    assert config.resolve({})["num_cpus"] == 2.5
+    monkeypatch.setenv("SKATE_ENGINE", "inline")
+    assert config.resolve({})["engine"] == "inline"
+
+
+def test_wrong_knobs(monkeypatch):
+    with pytest.raises(ValueError, match="'nmu_cpus'.*known: engine"):
+        config.resolve({"nmu_cpus": 1})
+    monkeypatch.setenv("SKATE_SPIN_US", "x")
+    with pytest.raises(ValueError, match="SKATE_SPIN_US='x'.*spins"):
+        config.resolve({})
+
+
+def test_the_table_is_complete_and_small():
+    assert len(config.KNOBS) <= 30
+    for name, (_, env, meaning) in config.KNOBS.items():
+        assert env == "SKATE_" + name.upper() and len(meaning) > 10
+
+
+def test_option_tables_name_their_keywords():
+    with pytest.raises(ValueError, match=r"Valid ones are \[.*'num_cpus'"):
+        options.check(options.TASK, {"x": 1}, "remote functions")
+    assert options.check(options.TASK, {"num_cpus": None}, "remote functions") == {"num_cpus": None}
+
+
+def test_import_is_light():
+    code = "import sys; a = set(sys.modules); import skate; print('\\n'.join(sorted(set(sys.modules) - a)))"
+    root = os.path.dirname(os.path.dirname(os.path.abspath(config.__file__)))
+    p = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env={**os.environ, "PYTHONPATH": root})
+    got = set(p.stdout.split())
+    heavy = {"numpy", "pyarrow", "pandas", "cloudpickle", "asyncio", "inspect", "dataclasses", "typing", "re", "logging", "traceback", "subprocess",
+             "multiprocessing", "pickle", "json", "socket"}
+    assert "skate._skate" in got and not heavy & got, heavy & got

@@ -1,0 +1,119 @@
+"""RayTaskError, error texts, pickles of errors: no engine."""
+import pickle
+
+import pytest
+
+from skate import exceptions as ex
+from skate import serialize
+
+
+class Picky(Exception):
+    def __new__(cls, a, b):
+        return super().__new__(cls)
+
+    def __init__(self, a, b):
+        self.a, self.b = a, b
+
+
+def raised(e):
+    try:
+        raise e
+    except BaseException as x:
+        return x
+
+
+def through(e, kind=0xE1, name="f", attempt=0):
+    return serialize.load_error(kind, serialize.dumps_error(raised(e), name, attempt))
+
+
+@pytest.mark.parametrize("cls", [ValueError, KeyError, OSError, FileNotFoundError, MemoryError, StopIteration, SyntaxError, ImportError, ZeroDivisionError,
+                                 RecursionError, KeyboardInterrupt, SystemExit, GeneratorExit, ex.GetTimeoutError, ExceptionGroup, UnicodeDecodeError])
+def test_every_class_is_mixed_in(cls):
+    e = cls("x", [ValueError(1)]) if cls is ExceptionGroup else cls("ascii", b"x", 0, 1, "y") if cls is UnicodeDecodeError else cls("x")
+    got = through(e)
+    assert isinstance(got, cls) and isinstance(got, ex.RayTaskError) and isinstance(got, Exception)
+    assert type(got.cause) is cls
+    assert got.as_instanceof_cause() is got
+
+
+def test_text():
+    e = through(ValueError("some message"), name="my_task", attempt=2)
+    lines = str(e).splitlines()
+    assert lines[0] == "ValueError: some message"
+    assert lines[1] == "Traceback (most recent call last):"
+    assert 'in raised' in lines[2]
+    assert "task my_task, attempt 2" in lines[-1]
+    assert type(e).__name__ == "RayTaskError(ValueError)"
+    assert e.args == (str(e),)
+
+
+def test_attributes_of_the_cause():
+    e = through(FileNotFoundError(2, "no", "path"))
+    assert (e.cause.errno, e.cause.filename) == (2, "path")
+    e = raised(ValueError("x"))
+    e.extra = 5
+    assert through(e).extra == 5
+    with pytest.raises(AttributeError):
+        through(e).missing
+
+
+def test_a_dual_error_can_be_pickled_again():
+    e = pickle.loads(pickle.dumps(through(KeyError("k"))))
+    assert isinstance(e, KeyError) and isinstance(e, ex.RayTaskError) and e.cause.args == ("k",)
+    e = pickle.loads(pickle.dumps(ex.RayTaskError("text")))
+    assert type(e) is ex.RayTaskError and str(e) == "text"
+
+
+def test_a_class_that_cannot_be_made_again():
+    e = through(Picky(1, 2))
+    assert isinstance(e, ex.RayTaskError) and "Picky" in str(e)
+
+
+def test_long_errors_fit_into_a_message():
+    for e in (ValueError("x" * 100_000), ValueError(*["y" * 9000] * 10), OSError(5, "é" * 50_000)):
+        data = serialize.dumps_error(raised(e), "f" * 10, 0)
+        assert len(data) <= 8192
+        got = serialize.load_error(0xE1, data)
+        assert isinstance(got, type(e)) and "characters left out" in str(got)
+
+    def deep(n):
+        if n == 0:
+            raise ValueError("bottom")
+        deep(n - 1)
+
+    try:
+        deep(500)
+    except ValueError as e:
+        assert len(serialize.dumps_error(e, "f", 0)) <= 8192
+
+
+def test_chains():
+    try:
+        try:
+            raise KeyError("first")
+        except KeyError as e:
+            raise RuntimeError("second") from e
+    except RuntimeError as e:
+        text = str(serialize.load_error(0xE1, serialize.dumps_error(e, "f", 0)))
+    assert text.startswith("RuntimeError: second") and "KeyError: 'first'" in text and "direct cause" in text
+
+
+def test_an_error_of_an_error():
+    inner = through(ValueError("deep"), name="inner")
+    outer = through(inner, name="outer")
+    assert isinstance(outer, ValueError) and str(outer).startswith("ValueError: deep") and "task inner" in str(outer) and "task outer" in str(outer)
+    assert type(outer.cause) is ValueError
+
+
+def test_a_constructors_error():
+    e = through(ValueError("no"), kind=0xE2)
+    assert type(e) is ex.ActorDiedError and str(e).startswith("ValueError: no") and isinstance(e.cause, ValueError)
+
+
+def test_family():
+    assert issubclass(ex.GetTimeoutError, TimeoutError) and issubclass(ex.ActorDiedError, ex.RayActorError)
+    for name in ("RayError", "RayTaskError", "TaskCancelledError", "GetTimeoutError", "WorkerCrashedError", "RayActorError", "ActorDiedError",
+                 "ActorUnavailableError", "ObjectStoreFullError", "ObjectLostError", "OutOfMemoryError", "OwnerDiedError", "TaskUnschedulableError",
+                 "RaySystemError", "RuntimeEnvSetupError", "OutOfDiskError", "PendingCallsLimitExceeded", "ActorUnschedulableError"):
+        assert issubclass(getattr(ex, name), ex.RayError)
+        assert str(getattr(ex, name)("text")) == "text"
