@@ -1,0 +1,365 @@
+/* place_sim.c - placement on a virtual clock: random tasks, shapes, workers, deaths, waits and actors, against a naive model.
+ *
+ * The model keeps what runs where in plain arrays and adds everything up anew. Checked at each step: no resource is given out twice (CPUs
+ * may be, after a wait ends), tasks of a shape and level start in order, whoever could start does (unless resources are saved up for an older
+ * one), an old head is passed at most SK_PLACE_BYPASS times, what is trapped behind a long task is moved, and in the end all is done. */
+#include "base/clock.h"
+#include "engine/place.h"
+#include "test.h"
+
+enum { N_WORKERS = 40, N_TASKS = 4000, QUEUE = 600, N_SHAPES = 9 };
+
+struct stask {
+    struct sk_place_task p;
+    enum { T_FREE, T_READY, T_SENT } state;
+    uint32_t passed;
+};
+struct sworker {
+    struct sk_place_worker p;
+    struct stask *q[QUEUE];
+    uint32_t n;
+    int64_t began;
+};
+struct sim {
+    struct sk_place p;
+    struct sworker w[N_WORKERS];
+    struct stask t[N_TASKS];
+    sk_shape shape[N_SHAPES];
+    uint32_t n_workers, n_shapes, n_free;
+    int64_t now;
+    uint64_t n_submitted, n_done, n_stolen, n_deaths, n_blocks, n_actors, n_steps, n_saved, most_passed;
+    uint64_t actor_order; /* one waits */
+    sk_shape actor_shape;
+};
+
+static const struct sk_res *res_of(const struct sim *s, sk_shape x) { return &s->p.shapes[x]->res; }
+
+/* Does a start of y take from what x waits for? */
+static bool hurts(const struct sk_res *x, const struct sk_res *y, const struct sk_res *avail) {
+    for (int i = 0; i < SK_RES_MAX; i++)
+        if (x->amount[i] > 0 && y->amount[i] > 0 && x->amount[i] + y->amount[i] > avail->amount[i]) return true;
+    return false;
+}
+
+static struct sk_res held(const struct sim *s) {
+    struct sk_res h = {.amount = {0}};
+    for (uint32_t i = 0; i < s->n_workers; i++) {
+        const struct sk_place_worker *w = &s->w[i].p;
+        if (w->state != SK_W_LEASED && w->state != SK_W_ACTOR) continue;
+        for (int r = 0; r < SK_RES_MAX; r++)
+            if (r != SK_RES_CPU || !w->blocked) h.amount[r] += res_of(s, w->shape)->amount[r];
+    }
+    return h;
+}
+
+static void check_resources(const struct sim *s) {
+    struct sk_res h = held(s);
+    for (int r = 0; r < SK_RES_MAX; r++) {
+        CHECK_EQ(s->p.total.amount[r] - h.amount[r], s->p.avail.amount[r]);
+        if (r != SK_RES_CPU) CHECK_GE(s->p.avail.amount[r], 0);
+    }
+}
+
+static bool model_fits(const struct sim *s, sk_shape x) {
+    for (int r = 0; r < SK_RES_MAX; r++)
+        if (res_of(s, x)->amount[r] > 0 && res_of(s, x)->amount[r] > s->p.avail.amount[r]) return false;
+    return true;
+}
+
+static struct stask *oldest_ready(struct sim *s) {
+    struct stask *best = NULL;
+    for (uint32_t i = 0; i < N_TASKS; i++)
+        if (s->t[i].state == T_READY && (!best || s->t[i].p.order < best->p.order)) best = &s->t[i];
+    return best;
+}
+
+static void submit(struct sim *s) {
+    if (s->n_free == 0) return;
+    struct stask *t = &s->t[test_below(N_TASKS)];
+    while (t->state != T_FREE) t = t == &s->t[N_TASKS - 1] ? &s->t[0] : t + 1;
+    memset(t, 0, sizeof *t);
+    sk_list_init(&t->p.link);
+    t->p.shape = s->shape[test_below(s->n_shapes)];
+    t->p.level = (uint8_t)(test_below(4) ? 0 : test_below(SK_PLACE_LEVELS));
+    t->state = T_READY;
+    s->n_free--;
+    s->n_submitted++;
+    sk_place_push(&s->p, &t->p);
+}
+
+static void give_back(struct sim *s, struct sworker *w, uint32_t at) { /* task `at` of w becomes ready again */
+    struct stask *t = w->q[at];
+    memmove(&w->q[at], &w->q[at + 1], (w->n - at - 1) * sizeof *w->q);
+    w->n--;
+    t->state = T_READY;
+    sk_place_push(&s->p, &t->p);
+}
+
+/* Every start: is it the one that should? */
+static void check_start(struct sim *s, const struct stask *t, bool fresh_lease, const struct sk_res *avail) {
+    bool is_deep = s->p.n_blocked > s->p.deep_above;
+    for (uint32_t i = 0; i < N_TASKS && s->n_steps % 16 == 0; i++) {
+        struct stask *o = &s->t[i];
+        if (o->state != T_READY || o == t) continue;
+        if (o->p.shape == t->p.shape && o->p.level == t->p.level) CHECK_LT(t->p.order, o->p.order);
+        if (o->p.shape == t->p.shape && is_deep) CHECK_LE(o->p.level, t->p.level);
+    }
+    if (s->p.deep_above != UINT32_MAX || !fresh_lease) return; /* when nested tasks overtake, whom resources are saved for changes */
+    struct stask *old = oldest_ready(s);
+    if (!old || old->p.order > t->p.order || (s->actor_order && s->actor_order < old->p.order)) return;
+    if (!hurts(res_of(s, old->p.shape), res_of(s, t->p.shape), avail)) return;
+    s->most_passed = SK_MAX(s->most_passed, ++old->passed);
+}
+
+static void picks(struct sim *s, bool may_spawn) {
+    sk_place_want(&s->p, s->actor_order, s->actor_shape);
+    for (;;) {
+        struct sk_place_pick pick;
+        struct sk_res before = s->p.avail;
+        uint32_t idle = s->p.n_idle;
+        sk_place_pick(&s->p, s->now, &pick);
+        if (pick.what == SK_PLACE_NOTHING) break;
+        if (pick.what == SK_PLACE_SPAWN) {
+            CHECK_EQ(s->p.n_idle, 0);
+            uint32_t i = 0;
+            while (i < s->n_workers && s->w[i].p.state != SK_W_NONE) i++;
+            if (!may_spawn || i == s->n_workers) return;
+            sk_place_worker_starting(&s->p, &s->w[i].p);
+            continue;
+        }
+        struct sworker *w = sk_container_of(pick.worker, struct sworker, p);
+        if (pick.what == SK_PLACE_STEAL) {
+            CHECK(s->p.n_ready == 0 && idle > 0 && w->n >= 2 && w->p.state == SK_W_LEASED && model_fits(s, w->p.shape));
+            sk_place_done(&s->p, &w->p, -1, s->now);
+            give_back(s, w, w->n - 1);
+            s->n_stolen++;
+            continue;
+        }
+        struct stask *t = sk_container_of(pick.task, struct stask, p);
+        CHECK(t->state == T_READY && sk_list_empty(&t->p.link));
+        bool fresh = w->n == 0;
+        t->state = T_SENT;
+        check_start(s, t, fresh, &before);
+        if (fresh) { /* a new lease took what was there */
+            CHECK(idle > 0);
+            for (int r = 0; r < SK_RES_MAX; r++)
+                if (res_of(s, t->p.shape)->amount[r] > 0) CHECK_GE(before.amount[r], res_of(s, t->p.shape)->amount[r]);
+            w->began = s->now;
+        } else {
+            CHECK(!w->p.blocked && w->q[0]->p.shape == t->p.shape && w->n < SK_PLACE_DEPTH_MAX);
+        }
+        CHECK(w->p.state == SK_W_LEASED && w->p.shape == t->p.shape && w->n < QUEUE);
+        w->q[w->n++] = t;
+        CHECK_EQ(w->p.depth, w->n);
+    }
+    /* Nothing more to do: is that so? */
+    if (s->p.n_idle > 0)
+        for (uint32_t x = 0; x < s->p.n_shapes; x++) {
+            if (!s->p.shapes[x]->n_ready || !model_fits(s, (sk_shape)x)) continue;
+            CHECK_GE(s->p.n_bypassed, SK_PLACE_BYPASS); /* saved up for an older one */
+            s->n_saved++;
+        }
+    if (s->p.n_idle > 0 && s->p.n_ready == 0)
+        for (uint32_t i = 0; i < s->n_workers; i++) {
+            const struct sworker *w = &s->w[i];
+            if (w->p.state == SK_W_LEASED && w->n >= 2 && model_fits(s, w->p.shape)) CHECK_LT(s->now - w->p.since_ns, 1000000);
+        }
+}
+
+static struct sworker *some(struct sim *s, enum sk_place_wstate state, int blocked) {
+    uint32_t from = (uint32_t)test_below(s->n_workers);
+    for (uint32_t i = 0; i < s->n_workers; i++) {
+        struct sworker *w = &s->w[(from + i) % s->n_workers];
+        if (w->p.state == state && (blocked < 0 || w->p.blocked == (bool)blocked)) return w;
+    }
+    return NULL;
+}
+
+static void complete(struct sim *s) {
+    struct sworker *w = some(s, SK_W_LEASED, 0);
+    if (!w) return;
+    int64_t ran = (int64_t)test_below(test_below(20) ? 2000 : 20000000) + 1;
+    s->now += ran / 4;
+    struct stask *t = w->q[0];
+    memmove(&w->q[0], &w->q[1], (w->n - 1) * sizeof *w->q);
+    w->n--;
+    t->state = T_FREE;
+    s->n_free++;
+    s->n_done++;
+    sk_place_done(&s->p, &w->p, ran, s->now);
+    CHECK_EQ(w->p.state, w->n ? SK_W_LEASED : SK_W_IDLE);
+}
+
+static void block(struct sim *s) {
+    struct sworker *w = some(s, SK_W_LEASED, 0);
+    if (!w) return;
+    sk_place_worker_block(&s->p, &w->p, true);
+    while (w->n > 1) { /* as the engine does */
+        sk_place_done(&s->p, &w->p, -1, s->now);
+        give_back(s, w, w->n - 1);
+    }
+    s->n_blocks++;
+}
+
+static void die(struct sim *s, struct sworker *w) {
+    if (!w) return;
+    sk_place_worker_gone(&s->p, &w->p);
+    while (w->n) give_back(s, w, 0);
+    s->n_deaths++;
+}
+
+static void place_actor(struct sim *s) {
+    if (!s->actor_order) return;
+    struct sk_list *l = sk_list_first(&s->p.idle);
+    if (!l || !sk_place_fits_now(&s->p, s->actor_shape)) return;
+    sk_place_worker_actor(&s->p, sk_container_of(l, struct sk_place_worker, link), s->actor_shape);
+    s->actor_order = 0;
+    s->n_actors++;
+}
+
+static void want_actor(struct sim *s) {
+    if (s->actor_order) return;
+    s->actor_order = sk_place_order(&s->p);
+    s->actor_shape = s->shape[test_below(s->n_shapes)];
+}
+
+static void setup(struct sim *s) {
+    struct sk_res total = {.amount = {(int64_t)(1 + test_below(8)) * SK_RES_UNIT, (int64_t)test_below(3) * SK_RES_UNIT, 1000000, 2 * SK_RES_UNIT}};
+    memset(s, 0, sizeof *s);
+    CHECK_OK(sk_place_init(&s->p, &total, NULL));
+    s->n_workers = (uint32_t)(2 + test_below(N_WORKERS - 2));
+    s->n_free = N_TASKS;
+    s->n_shapes = (uint32_t)(1 + test_below(N_SHAPES));
+    for (uint32_t i = 0; i < s->n_shapes; i++) {
+        struct sk_res r = {.amount = {0}};
+        switch (test_below(6)) {
+        case 0: r.amount[SK_RES_CPU] = SK_RES_UNIT; break;
+        case 1: r.amount[SK_RES_CPU] = (int64_t)(1 + test_below((uint64_t)total.amount[0])); break;
+        case 2: r.amount[SK_RES_CPU] = total.amount[0]; break; /* the whole machine: the one that starves */
+        case 3: r.amount[SK_RES_GPU] = total.amount[1] / 2, r.amount[SK_RES_CPU] = SK_RES_UNIT / 2; break;
+        case 4: r.amount[SK_RES_CUSTOM] = SK_RES_UNIT, r.amount[SK_RES_MEMORY] = 300000; break;
+        default: break; /* nothing at all */
+        }
+        CHECK_OK(sk_place_shape(&s->p, &r, &s->shape[i], NULL));
+        CHECK(sk_place_fits_ever(&s->p, s->shape[i]));
+    }
+    s->p.deep_above = test_below(2) ? UINT32_MAX : (uint32_t)test_below(6);
+    for (uint32_t i = 0; i < s->n_workers; i++) sk_place_worker_init(&s->w[i].p);
+}
+
+static void drain(struct sim *s) { /* no more events than those that must come */
+    for (uint64_t n = 0; s->n_done < s->n_submitted || s->actor_order; n++) {
+        CHECK_MSG(n < 50 * (uint64_t)N_TASKS, "stuck: %llu of %llu done, %u ready", (unsigned long long)s->n_done, (unsigned long long)s->n_submitted, s->p.n_ready);
+        struct sworker *w;
+        while ((w = some(s, SK_W_STARTING, -1))) sk_place_worker_up(&s->p, &w->p);
+        while ((w = some(s, SK_W_LEASED, 1))) sk_place_worker_block(&s->p, &w->p, false);
+        if ((w = some(s, SK_W_ACTOR, -1))) sk_place_worker_gone(&s->p, &w->p); /* actors end some time */
+        place_actor(s);
+        if (s->actor_order && s->p.n_ready == 0 && !some(s, SK_W_IDLE, -1) && (w = some(s, SK_W_NONE, -1))) sk_place_worker_starting(&s->p, &w->p);
+        picks(s, true);
+        complete(s);
+    }
+    for (uint32_t i = 0; i < s->n_workers; i++) sk_place_worker_gone(&s->p, &s->w[i].p);
+    CHECK(memcmp(&s->p.avail, &s->p.total, sizeof s->p.total) == 0);
+    CHECK(sk_place_check(&s->p) && s->p.n_ready == 0 && s->p.n_idle == 0 && s->p.n_starting == 0);
+}
+
+static void step(struct sim *s) {
+    s->n_steps++;
+    s->now += (int64_t)test_below(1000);
+    switch (test_below(32)) {
+    case 0: block(s); break;
+    case 1:
+    case 2: {
+        struct sworker *w = some(s, SK_W_LEASED, 1);
+        if (w) sk_place_worker_block(&s->p, &w->p, false);
+        break;
+    }
+    case 3:
+        if (test_below(8) == 0) die(s, &s->w[test_below(s->n_workers)]);
+        break;
+    case 4:
+        if (test_below(8) == 0) want_actor(s);
+        break;
+    case 5: {
+        struct sworker *w = some(s, SK_W_ACTOR, -1);
+        if (w && test_below(2)) sk_place_worker_gone(&s->p, &w->p);
+        break;
+    }
+    case 6: { /* a ready one is cancelled */
+        struct stask *t = &s->t[test_below(N_TASKS)];
+        if (t->state != T_READY) break;
+        sk_place_unpush(&s->p, &t->p);
+        t->state = T_FREE;
+        s->n_free++;
+        s->n_submitted--;
+        break;
+    }
+    case 7: s->now += 2000000; break; /* heads turn out to be long */
+    case 8 ... 17: submit(s); break;
+    case 18 ... 20: {
+        struct sworker *w = some(s, SK_W_STARTING, -1);
+        if (w) sk_place_worker_up(&s->p, &w->p);
+        break;
+    }
+    default: complete(s);
+    }
+    place_actor(s);
+    picks(s, true);
+    check_resources(s);
+    if (s->n_steps % 256 == 0) CHECK(sk_place_check(&s->p));
+}
+
+TEST_SLOW(place_random, 60) {
+    static struct sim s;
+    uint64_t steps = 0, saved = 0, stolen = 0, actors = 0, blocks = 0, deaths = 0, passed = 0;
+    int64_t t0 = sk_now_ns();
+    for (int run = 0; run < test_rounds(60); run++) {
+        setup(&s);
+        for (int i = 0; i < 5000; i++) step(&s);
+        drain(&s);
+        CHECK_LE(s.most_passed, SK_PLACE_BYPASS * 4); /* its turn may begin anew when a returned one is older for a while */
+        steps += s.n_steps, saved += s.n_saved, stolen += s.n_stolen, actors += s.n_actors, blocks += s.n_blocks, deaths += s.n_deaths;
+        passed = SK_MAX(passed, s.most_passed);
+        sk_place_deinit(&s.p);
+    }
+    CHECK(saved && stolen && actors && blocks && deaths && passed); /* the walks reach what they are for */
+    printf("# %llu steps, %.0f a second; saved up %llu times, stolen %llu, actors %llu, waits %llu, deaths %llu, passed at most %llu times\n",
+           (unsigned long long)steps, (double)steps * 1e9 / (double)(sk_now_ns() - t0), (unsigned long long)saved, (unsigned long long)stolen,
+           (unsigned long long)actors, (unsigned long long)blocks, (unsigned long long)deaths, (unsigned long long)passed);
+}
+
+/* A task that needs the whole machine among a stream of small ones that never lets up. */
+TEST(place_large_among_small) {
+    static struct sim s;
+    struct sk_res total = {.amount = {4 * SK_RES_UNIT}};
+    sk_shape all;
+    memset(&s, 0, sizeof s);
+    CHECK_OK(sk_place_init(&s.p, &total, NULL));
+    CHECK_OK(sk_place_shape(&s.p, &total, &all, NULL));
+    s.n_workers = 8;
+    s.n_free = N_TASKS;
+    s.n_shapes = 1; /* shape 0: one CPU */
+    for (uint32_t i = 0; i < s.n_workers; i++) {
+        sk_place_worker_init(&s.w[i].p);
+        sk_place_worker_starting(&s.p, &s.w[i].p);
+        sk_place_worker_up(&s.p, &s.w[i].p);
+    }
+    for (int i = 0; i < 10; i++) submit(&s);
+    picks(&s, false);
+    static struct stask large;
+    sk_list_init(&large.p.link);
+    large.p.shape = all;
+    large.state = T_READY;
+    sk_place_push(&s.p, &large.p);
+    uint64_t before = s.n_done;
+    for (int i = 0; i < 3000 && large.state == T_READY; i++) {
+        submit(&s);
+        submit(&s);
+        complete(&s);
+        picks(&s, false);
+    }
+    CHECK_EQ(large.state, T_SENT);
+    CHECK_LT(s.n_done - before, 2000); /* what was queued before it, and SK_PLACE_BYPASS leases */
+    sk_place_deinit(&s.p);
+}
