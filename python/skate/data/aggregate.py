@@ -18,6 +18,8 @@ def partial(params: dict[str, Any], batches: Iterator[pa.RecordBatch]) -> Iterat
     """In the worker: one row {"state": pickled list of states}, in the order of params["aggs"] = [(kind, column or None, ignore_nulls, ddof)]."""
     import pyarrow as pa
 
+    from skate.data.batch import from_objects
+
     aggs: list[tuple[str, str | None, bool, int]] = params["aggs"]
     states: list[Any] = [None] * len(aggs)
     for rb in batches:
@@ -28,12 +30,14 @@ def partial(params: dict[str, Any], batches: Iterator[pa.RecordBatch]) -> Iterat
                 states[i] = merge(kind, states[i], _state(kind, rb, on))
             except (pa.ArrowNotImplementedError, pa.ArrowInvalid, TypeError) as e:
                 raise TypeError(f"{params['label']}: {kind} of column {on!r} of type {rb.schema.field(on).type if on else '?'} is not possible: {e}") from None
-    yield pa.RecordBatch.from_arrays([pa.array([pickle.dumps(states)], pa.binary())], names=["state"])
+    yield pa.RecordBatch.from_arrays([from_objects([pickle.dumps(states)], None)], names=["state"])
 
 
 def _state(kind: str, rb: pa.RecordBatch, on: str | None) -> Any:
     import pyarrow as pa
     import pyarrow.compute as pc
+
+    from skate.data.batch import plain_view
 
     if kind == "count":
         return rb.num_rows if on is None else rb.num_rows - rb.column(on).null_count
@@ -51,7 +55,7 @@ def _state(kind: str, rb: pa.RecordBatch, on: str | None) -> Any:
         col = col.cast(pa.float64())
     if kind == "mean":
         return (nulls, (n, _sum(col)))
-    x = col.drop_null().cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)  # std: count, mean, sum of squared distances (Welford, Chan)
+    x = plain_view(col.drop_null().cast(pa.float64(), safe=False))  # std: count, mean, sum of squared distances (Welford, Chan)
     mean = float(x.mean())
     return (nulls, (n, mean, float(((x - mean) ** 2).sum())))
 

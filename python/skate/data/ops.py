@@ -19,6 +19,7 @@ import types
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from skate.data import batch as _b
@@ -232,7 +233,7 @@ def filter(params: dict[str, Any], batches: Batches) -> Batches:  # noqa: A001
 
     def work(rows: list[dict[str, Any]], it: Iterator[dict[str, Any]], rb: pa.RecordBatch) -> pa.RecordBatch | None:
         keep = [True if fn(r) else False for r in it]
-        return rb if all(keep) else rb.filter(pa.array(keep, pa.bool_()))
+        return rb if all(keep) else rb.filter(_b.array_from_numpy(np.array(keep, bool), None))
 
     yield from _rows(params, batches, work)
 
@@ -304,11 +305,9 @@ def rename_columns(params: dict[str, Any], batches: Batches) -> Batches:
 
 
 def random_sample(params: dict[str, Any], batches: Batches) -> Batches:
-    import numpy as np
-
     rng = np.random.Generator(np.random.Philox(key=[params["seed"] & 0xFFFFFFFFFFFFFFFF, task.seq]))  # a function of (seed, task, row)
     for rb in batches:
-        yield rb.filter(pa.array(rng.random(rb.num_rows) < params["fraction"]))
+        yield rb.filter(_b.array_from_numpy(rng.random(rb.num_rows) < params["fraction"], None))
 
 
 # ---- aggregates: one small row a task, combined by the driver (execute.combine)
@@ -318,7 +317,7 @@ def count(params: dict[str, Any], batches: Batches) -> Batches:
     n = 0
     for rb in batches:
         n += rb.num_rows
-    yield pa.RecordBatch.from_arrays([pa.array([n], pa.int64())], names=["count"])
+    yield pa.RecordBatch.from_arrays([_b.from_objects([n], None)], names=["count"])
 
 
 def aggregate(params: dict[str, Any], batches: Batches) -> Batches:

@@ -44,12 +44,14 @@ def _schema_with_path() -> Any:
 def run(params: dict[str, Any], task: Any) -> Iterator[Any]:
     import pyarrow as pa
 
+    from skate.data.batch import from_objects
+
     fs, with_path = params.get("fs"), params["include_paths"]
     schema = _schema_with_path() if with_path else _schema()
     g = Gather(schema.names, min(task.target, 4 << 20))
 
     def batch() -> Any:
-        rb = pa.RecordBatch.from_arrays([pa.array(c, f.type) for c, f in zip(g.cols, schema, strict=True)], schema=schema)
+        rb = pa.RecordBatch.from_arrays([from_objects(c, f.type) for c, f in zip(g.cols, schema, strict=True)], schema=schema)
         g.clear()
         return rb
 

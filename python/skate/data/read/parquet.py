@@ -199,6 +199,8 @@ def _bytes_per_row(md: Any, groups: list[int], columns: list[str] | None) -> flo
 def _finish(rb: Any, path: str, with_path: bool, schema: Any, hive: dict[str, str | None]) -> Any:
     import pyarrow as pa
 
+    from skate.data.batch import from_objects
+
     if rb.schema.metadata:
         rb = rb.replace_schema_metadata(None)
     if schema is not None:
@@ -207,5 +209,5 @@ def _finish(rb: Any, path: str, with_path: bool, schema: Any, hive: dict[str, st
         rb = cast_batch(rb.select([n for n in schema.names if n in rb.schema.names]), pa.schema([f for f in schema if f.name in rb.schema.names]))
     for k, v in hive.items():
         if k not in rb.schema.names:
-            rb = rb.append_column(k, pa.array([v] * rb.num_rows, pa.string()))
-    return rb.append_column("path", pa.array([path] * rb.num_rows, pa.string())) if with_path else rb
+            rb = rb.append_column(k, from_objects([v] * rb.num_rows, pa.string()))
+    return rb.append_column("path", from_objects([path] * rb.num_rows, pa.string())) if with_path else rb

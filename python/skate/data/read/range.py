@@ -74,13 +74,13 @@ def run(params: dict[str, Any], task: Any) -> Iterator[Any]:
     import numpy as np
     import pyarrow as pa
 
+    from skate.data.batch import array_from_numpy
+
     global _SCHEMA
     start, stop = struct.unpack("<qq", task.unit)
     shape = params["shape"]
     task.source = f"range {start}..{stop - 1}"
     if shape is not None:
-        from skate.data.batch import array_from_numpy
-
         each = max(1, 8 * int(np.prod(shape)))
         step = max(1, task.target // each)
         for a in builtins.range(start, max(stop, start + 1), step):
@@ -94,7 +94,7 @@ def run(params: dict[str, Any], task: Any) -> Iterator[Any]:
     a = start
     while True:
         b = min(stop, a + step)
-        yield pa.RecordBatch.from_arrays([pa.array(np.arange(a, b, dtype=np.int64))], schema=_SCHEMA)
+        yield pa.RecordBatch.from_arrays([array_from_numpy(np.arange(a, b, dtype=np.int64), None)], schema=_SCHEMA)
         if b >= stop:
             return
         a = b

@@ -32,6 +32,8 @@ def _schema() -> Any:
 def run(params: dict[str, Any], task: Any) -> Iterator[Any]:
     import pyarrow as pa
 
+    from skate.data.batch import from_objects
+
     schema = _schema()
     for path in pickle.loads(task.unit):
         task.source = path
@@ -48,4 +50,4 @@ def run(params: dict[str, Any], task: Any) -> Iterator[Any]:
         if params["drop_empty_lines"]:
             lines = [ln for ln in lines if ln]
         for at in range(0, max(1, len(lines)), 65536):
-            yield pa.RecordBatch.from_arrays([pa.array(lines[at : at + 65536], pa.string())], schema=schema)
+            yield pa.RecordBatch.from_arrays([from_objects(lines[at : at + 65536], pa.string())], schema=schema)

@@ -253,9 +253,11 @@ class Files:
     def report(self) -> Any:
         import pyarrow as pa
 
+        from skate.data.batch import from_objects
+
         schema = pa.schema([("path", pa.string()), ("rows", pa.int64()), ("bytes", pa.int64())])
         cols = list(zip(*self.reports, strict=True)) if self.reports else [(), (), ()]
-        return pa.RecordBatch.from_arrays([pa.array(list(c), f.type) for c, f in zip(cols, schema, strict=True)], schema=schema)
+        return pa.RecordBatch.from_arrays([from_objects(list(c), f.type) for c, f in zip(cols, schema, strict=True)], schema=schema)
 
 
 def tables(batches: Iterator[Any], nbytes: Any, limit: int) -> Iterator[Any]:
