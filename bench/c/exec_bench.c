@@ -1,7 +1,7 @@
 /* exec_bench.c - what the scheduler itself costs: the pure step, with an engine that answers at once.
  *
  * Three stages, one block a task: per source task 3 launches, 3 yields, 3 ends, 1 take. Prints ns a step (event + decisions + launches), ns a
- * source task, and the whole for 2,000 blocks. Command: build/release/bin/bench_exec_bench */
+ * source task, and the whole for 2,000 blocks. Command: build/release/bin/exec_bench */
 #include <stdio.h>
 
 #include "base/clock.h"

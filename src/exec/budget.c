@@ -8,6 +8,7 @@
 #define AHEAD_NS 2e6   /* of queued work per slot: about 100 times what handing over a task costs */
 #define LONG_NS 50e6   /* beyond it a queued task only makes downstream work wait */
 #define AHEAD_MAX 64u  /* tasks per slot */
+#define PRIOR_TASKS 8  /* a stage's first results are mistrusted so long */
 
 void sk_budget_reserve(struct sk_budget *b, uint64_t n)
 {
@@ -46,13 +47,15 @@ void sk_size_est_add(struct sk_size_est *e, uint64_t in_bytes, uint64_t out_byte
     e->out_bytes += out_bytes;
 }
 
-uint64_t sk_size_est_out(const struct sk_size_est *e, uint64_t in_bytes)
+uint64_t sk_size_est_out(const struct sk_size_est *e, uint64_t in_bytes, uint64_t prior)
 {
     double out;
     if (in_bytes && e->in_bytes)
         out = (double)in_bytes * SK_MAX((double)e->out_bytes / (double)e->in_bytes, e->recent_ratio);
     else
         out = SK_MAX((double)e->out_bytes / (double)e->n, e->recent_out);
+    if (out < (double)prior / 4 && e->n < PRIOR_TASKS)
+        out += ((double)prior - out) / (double)(e->n + 1);
     return (uint64_t)(out + 0.5); /* exact ratios give exact sizes */
 }
 

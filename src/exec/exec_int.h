@@ -36,7 +36,9 @@ struct sk_size_est { /* learned output of a stage: the larger of mean and recent
 };
 void sk_size_est_add(struct sk_size_est *e, uint64_t in_bytes, uint64_t out_bytes);
 static inline bool sk_size_est_known(const struct sk_size_est *e) { return e->n > 0; }
-uint64_t sk_size_est_out(const struct sk_size_est *e, uint64_t in_bytes); /* known only; in_bytes 0: of a usual task */
+/* Known only; in_bytes 0: of a usual task. `prior` counts as one more task at first, so that a few tasks that yield little do not let hundreds
+ * start; it only raises. */
+uint64_t sk_size_est_out(const struct sk_size_est *e, uint64_t in_bytes, uint64_t prior);
 
 struct sk_slots { /* one resource: how much of it tasks in flight ask for, queued ones included */
     int64_t total, used;

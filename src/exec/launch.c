@@ -163,10 +163,12 @@ static uint64_t est_out(const struct sk_step *x, const struct sk_sstage *s)
     if (!sk_stage_runs(s) || exhausted(s))
         return 0;
     uint64_t in = next_in_bytes(s), out;
-    if (sk_size_est_known(&s->size))
-        out = sk_size_est_out(&s->size, in);
-    else if (est_known(s))
+    if (s->sized && in && !s->size.in_bytes)
         out = in;
+    else if (sk_size_est_known(&s->size))
+        out = sk_size_est_out(&s->size, in, s->first && !(s->sized && in) ? x->conf.target_max_bytes : 0);
+    else if (est_known(s))
+        out = 0; /* a unit that says it is empty */
     else if (has_input(s))
         out = SK_MAX(SK_MIN(unknown_out(x), sk_budget_room(&x->mem) / 2), x->conf.target_max_bytes); /* half of what is left, if need be */
     else

@@ -28,17 +28,26 @@ TEST(sizes_are_the_larger_of_mean_and_recent)
     struct sk_size_est e = {0};
     CHECK(!sk_size_est_known(&e));
     sk_size_est_add(&e, 100, 200);
-    CHECK_EQ(sk_size_est_out(&e, 50), 100);
-    CHECK_EQ(sk_size_est_out(&e, 0), 200);
+    CHECK_EQ(sk_size_est_out(&e, 50, 0), 100);
+    CHECK_EQ(sk_size_est_out(&e, 0, 0), 200);
     for (int i = 0; i < 9; i++)
         sk_size_est_add(&e, 100, 0);
-    CHECK_EQ(sk_size_est_out(&e, 100), 20); /* mean; recent is less */
+    CHECK_EQ(sk_size_est_out(&e, 100, 0), 20); /* mean; recent is less */
     sk_size_est_add(&e, 100, 500);
-    CHECK_GT(sk_size_est_out(&e, 100), 100); /* recent */
+    CHECK_GT(sk_size_est_out(&e, 100, 0), 100); /* recent */
+    struct sk_size_est z = {0}; /* empty ones first: the prior stays for a while */
+    for (uint64_t n = 1; n < 8; n++) {
+        sk_size_est_add(&z, 100, 0);
+        CHECK_EQ(sk_size_est_out(&z, 100, 1000), (1000 + (n + 1) / 2) / (n + 1));
+    }
+    sk_size_est_add(&z, 100, 0);
+    CHECK_EQ(sk_size_est_out(&z, 100, 1000), 0);
+    sk_size_est_add(&z, 100, 7000);
+    CHECK_EQ(sk_size_est_out(&z, 100, 1000), 2100);
     struct sk_size_est u = {0}; /* inputs without sizes */
     sk_size_est_add(&u, 0, 10);
     sk_size_est_add(&u, 0, 30);
-    CHECK_EQ(sk_size_est_out(&u, 77), 20);
+    CHECK_EQ(sk_size_est_out(&u, 77, 0), 20);
 }
 
 TEST(queues_are_deep_for_short_tasks_only)

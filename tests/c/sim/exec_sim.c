@@ -295,6 +295,12 @@ static void check_promises(struct sim *m, bool forced, bool promised)
 static void acts(struct sim *m)
 {
     bool forced = m->x->n_forced != m->n_forced, promised = false;
+    if (forced && getenv("SIM_VERBOSE")) {
+        char text[2000];
+        sk_stall_text(m->x, text, sizeof text);
+        fprintf(stderr, "forced at %.4f: flying %u out %u mem %llu+%llu: %s\n", m->now, m->x->n_flying, m->x->out.n,
+                (unsigned long long)m->x->mem.used, (unsigned long long)m->x->mem.reserved, text);
+    }
     m->n_forced = m->x->n_forced;
     for (uint32_t i = 0; i < m->x->acts.n; i++) {
         struct sk_act a = m->x->acts.p[i];
@@ -673,7 +679,7 @@ TEST_SLOW(fig9_of_the_streaming_batch_paper, 60)
         CHECK_MSG(t <= ROW[i].des * 1.03, "M=%u: %g s, the simulation of the design has %g", ROW[i].m, t, ROW[i].des);
         CHECK_LE(peak, ROW[i].m);
     }
-    printf("# lognormal durations, makespan / (CPU work / 8), mean of 5 seeds\n");
+    printf("# lognormal durations, makespan / (CPU work / 8), mean of 10 seeds\n");
     static const double SIGMA[] = {0.3, 1.0};
     static const uint32_t M[] = {30, 40, 60, 160};
     for (uint32_t s = 0; s < SK_COUNT(SIGMA); s++)
