@@ -12,6 +12,7 @@ T0 = time.perf_counter()
 from common import RAY_LIKE, PeakMem, emit, module  # noqa: E402
 
 DIR = sys.argv[2] if len(sys.argv) > 2 else sysconfig.get_path("stdlib")
+FILES = sorted(f for f in glob.glob(DIR + "/**/*", recursive=True) if os.path.isfile(f))  # the same list for all
 LIMIT = 64 << 10
 
 
@@ -52,7 +53,7 @@ def ray_like(out):
     ray, data = module(sys.argv[1]), module(sys.argv[1], ".data")
     ray.init(num_cpus=2)
     data.DataContext.get_current().enable_progress_bars = False
-    ds = data.read_binary_files(DIR, include_paths=True).map_batches(prepare, batch_format="pandas", batch_size=64)
+    ds = data.read_binary_files(FILES, include_paths=True).map_batches(prepare, batch_format="pandas", batch_size=64)
     # the reader keeps a share of a CPU, the two models the rest
     ds = ds.map_batches(Model, batch_format="pandas", batch_size=64, concurrency=2, num_cpus=0.5)
     ds.write_parquet(out)
@@ -64,11 +65,10 @@ def pool(out):
     """What a careful programmer writes by hand: two processes take chunks of the file list from a shared queue."""
     from concurrent.futures import ProcessPoolExecutor
 
-    files = sorted(f for f in glob.glob(DIR + "/**/*", recursive=True) if os.path.isfile(f))
     os.makedirs(out)
     with ProcessPoolExecutor(2) as p:
         n = 16
-        list(p.map(chunk, [(files[i::n], f"{out}/{i}.parquet") for i in range(n)]))
+        list(p.map(chunk, [(FILES[i::n], f"{out}/{i}.parquet") for i in range(n)]))
 
 
 MODEL = None

@@ -66,11 +66,18 @@ static void close_bundle(struct sk_sstage *s)
     s->n_ready++;
 }
 
+/* Is it worth a task? A pool with a batch size runs a model: one full batch is, however small, and keeps the actors evenly busy. */
+static bool enough(const struct sk_step *x, const struct sk_sstage *s, uint64_t bytes, uint64_t rows)
+{
+    uint64_t batch = s->batch_rows > 0 ? (uint64_t)s->batch_rows : 0;
+    bool full = bytes >= x->conf.target_min_bytes || (s->kind == SK_STAGE_ACTORS && batch);
+    return full && rows >= batch;
+}
+
 /* Small neighbours become one task's input: greedy, in order, by bytes and rows only. */
 static sk_rc take_in(struct sk_step *x, struct sk_sstage *s, struct sk_blk *b, struct sk_err *err)
 {
-    uint64_t rows = s->batch_rows > 0 ? (uint64_t)s->batch_rows : 0;
-    bool large = b->ref.bytes >= x->conf.target_min_bytes && b->ref.n_rows >= rows;
+    bool large = enough(x, s, b->ref.bytes, b->ref.n_rows);
     if (s->open && (large || s->open->q.bytes + b->ref.bytes > x->conf.target_max_bytes))
         close_bundle(s);
     if (!s->open) {
@@ -88,7 +95,7 @@ static sk_rc take_in(struct sk_step *x, struct sk_sstage *s, struct sk_blk *b, s
     s->peak_queued_bytes = SK_MAX(s->peak_queued_bytes, s->ready_bytes);
     sk_blkq_push(&s->open->q, b);
     const struct sk_blkq *q = &s->open->q;
-    if (large || q->n >= SK_BUNDLE_BLOCKS_MAX || (q->bytes >= x->conf.target_min_bytes && q->rows >= rows))
+    if (large || q->n >= SK_BUNDLE_BLOCKS_MAX || enough(x, s, q->bytes, q->rows))
         close_bundle(s);
     return SK_OK;
 }

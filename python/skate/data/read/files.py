@@ -10,7 +10,7 @@ import pickle
 from typing import Any
 
 UNIT_BYTES = 8 << 20
-UNIT_FILES = 256
+UNIT_FILES = 64
 
 
 def min_units() -> int:
