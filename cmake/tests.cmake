@@ -2,8 +2,9 @@
 #
 #   tests/c/test_<layer>_*.c       -> program test_<layer>: those files, tests/c/<layer>_*.c (helpers), the runner, the layer and all
 #                                     layers under it. They may include the inside headers of any layer (they test the inside).
-#   tests/c/sim/<x>.c              -> program <x>_sim, tests/c/crash/<x>.c -> <x>_crash: the runner and everything. (x_sim.c is also x_sim.)
-# ctest labels: unit, sim, crash.
+#   tests/c/sim/<x>.c              -> program <x>_sim, tests/c/crash/<x>.c -> <x>_crash: the runner, tests/c/<x>_*.c (helpers) and everything.
+#                                     (x_sim.c is also x_sim.)
+# ctest labels: unit, sim, crash, fuzz.
 
 function(skate_test_program name label libs)
   add_executable(${name} ${ARGN})
@@ -44,6 +45,17 @@ foreach(kind IN ITEMS sim crash)
   foreach(source IN LISTS sources)
     get_filename_component(name ${source} NAME_WE)
     string(REGEX REPLACE "_${kind}$" "" name ${name})
-    skate_test_program(${name}_${kind} ${kind} "${everything}" ${source})
+    file(GLOB helpers CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/c/${name}_*.c)
+    skate_test_program(${name}_${kind} ${kind} "${everything}" ${source} ${helpers})
   endforeach()
 endforeach()
+
+# Fuzz targets that bring their own driver run some rounds of it.
+if(TARGET sk_engine)
+  add_executable(spec_fuzz ${CMAKE_SOURCE_DIR}/tests/c/fuzz/spec_fuzz.c)
+  target_include_directories(spec_fuzz PRIVATE ${CMAKE_SOURCE_DIR}/src)
+  target_link_libraries(spec_fuzz PRIVATE skate_flags -Wl,--start-group ${everything} -Wl,--end-group Threads::Threads m)
+  set_target_properties(spec_fuzz PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bin)
+  add_test(NAME spec_fuzz COMMAND spec_fuzz 200000)
+  set_tests_properties(spec_fuzz PROPERTIES LABELS fuzz)
+endif()

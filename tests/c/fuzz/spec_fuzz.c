@@ -1,0 +1,100 @@
+/* spec_fuzz.c - damages task specifications and decodes them: what a worker gone mad may send. Build it with ASan+UBSan.
+ *
+ *     spec_fuzz [ROUNDS]            own driver: random specs, damaged; seed in SK_TEST_SEED. Prints "tried N refused N read N".
+ *     clang -DSK_LIBFUZZER -fsanitize=fuzzer,address ...                                      to hunt
+ *
+ * Each copy lies in an allocation of its exact size, so that a read past its end is seen. What decodes is read to the last argument. */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "engine/local/local_int.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
+
+static volatile uint64_t eaten;
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n) {
+    struct sk_rd r = sk_rd_init(data, n);
+    struct sk_spec s;
+    if (!sk_spec_read(&r, &s)) return 1;
+    uint64_t sum = s.fid + s.actor + s.shape + s.n_returns;
+    for (size_t i = 0; i < s.name.n; i++) sum += ((const uint8_t *)s.name.p)[i];
+    for (uint32_t i = 0; i < s.n_contains; i++) {
+        uint64_t x;
+        memcpy(&x, s.contains + i, 8);
+        sum += x;
+    }
+    struct sk_rd a = sk_rd_init(s.args, s.args_len);
+    for (uint32_t i = 0; i < s.n_args; i++) {
+        struct sk_val v;
+        const uint8_t *b = sk_rd_val(&a, &v);
+        sum += v.oid + v.kind;
+        for (uint64_t k = 0; v.where == SK_V_INLINE && k < v.len; k++) sum += b[k];
+    }
+    if (a.bad || !sk_rd_end(&a)) abort(); /* the decoder promised */
+    eaten += sum;
+    return 0;
+}
+
+#ifndef SK_LIBFUZZER
+static uint64_t state = 88172645463325252u;
+static uint64_t next(void) { /* xorshift64 */
+    state ^= state << 13;
+    state ^= state >> 7;
+    return state ^= state << 17;
+}
+
+static size_t make(uint8_t *p, size_t cap) {
+    static uint8_t bytes[300];
+    struct sk_arg a[8];
+    sk_oid c[8];
+    struct sk_task_spec s = {.fn = {next()}, .name = next() % 2 ? "name of a task" : NULL, .args = a, .contains = c, .n_returns = (uint32_t)(next() % 5)};
+    s.n_args = (uint32_t)(next() % 8);
+    s.n_contains = (uint32_t)(next() % 8);
+    for (uint32_t i = 0; i < 8; i++) {
+        c[i].v = next();
+        a[i] = next() % 2 ? (struct sk_arg){.ref = {next() | 1}} : (struct sk_arg){.kind = 4, .bytes = {bytes, next() % sizeof bytes}};
+    }
+    if (next() % 4 == 0) s.n_returns = SK_STREAMING;
+    struct sk_wr w = sk_wr_init(p, cap);
+    sk_spec_write(&w, &s);
+    if (!sk_wr_ok(&w)) abort();
+    return w.n;
+}
+
+/* Words that break size arithmetic, and small ones that look right. */
+static uint64_t word(void) {
+    static const uint64_t odd[] = {0, 1, 7, 8, 9, 64, 255, UINT64_MAX, INT64_MAX, (uint64_t)INT64_MIN, UINT32_MAX, INT32_MAX, 1ull << 31, 1ull << 32,
+                                   1ull << 61, 1ull << 62, (1ull << 61) - 1, UINT64_MAX - 7, UINT64_MAX / 8, UINT64_MAX / 8 + 1};
+    uint64_t i = next() % (SK_COUNT(odd) + 4);
+    return i < SK_COUNT(odd) ? odd[i] : next() % 1000;
+}
+
+int main(int argc, char **argv) {
+    uint64_t rounds = argc > 1 ? strtoull(argv[1], NULL, 10) : 100000, refused = 0;
+    const char *seed = getenv("SK_TEST_SEED");
+    if (seed) state ^= strtoull(seed, NULL, 0) * 0x9e3779b97f4a7c15u;
+    if (!state) state = 1;
+    for (uint64_t i = 0; i < rounds; i++) {
+        static uint8_t buf[8192];
+        size_t n = make(buf, sizeof buf);
+        for (uint64_t k = next() % 4; k > 0; k--) {
+            size_t at = next() % n;
+            uint64_t w = word();
+            switch (next() % 4) {
+            case 0: buf[at] ^= (uint8_t)(1u << next() % 8); break;
+            case 1: memcpy(buf + (at & ~(size_t)7), &w, SK_MIN(8, n - (at & ~(size_t)7))); break;
+            case 2: memcpy(buf + (at & ~(size_t)3), &w, SK_MIN(4, n - (at & ~(size_t)3))); break;
+            default: n = at + 1;
+            }
+        }
+        uint8_t *exact = malloc(n);
+        if (!exact) abort();
+        memcpy(exact, buf, n);
+        refused += (uint64_t)LLVMFuzzerTestOneInput(exact, n);
+        free(exact);
+    }
+    printf("tried %llu refused %llu read %llu\n", (unsigned long long)rounds, (unsigned long long)refused, (unsigned long long)(rounds - refused));
+    return refused == 0 || refused == rounds; /* a generator that reaches one side only tests nothing */
+}
+#endif

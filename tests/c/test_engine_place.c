@@ -1,0 +1,182 @@
+/* test_engine_place.c - placement by example. Random walks against a model: sim/place_sim.c. */
+#include "engine/place.h"
+#include "test.h"
+
+static struct sk_place p;
+static struct sk_place_worker w[4];
+static struct sk_place_task t[200];
+
+static void setup(int64_t cpus, int n_idle) {
+    struct sk_res total = {.amount = {cpus * SK_RES_UNIT, SK_RES_UNIT}};
+    CHECK_OK(sk_place_init(&p, &total, NULL));
+    for (int i = 0; i < 4; i++) sk_place_worker_init(&w[i]);
+    for (int i = 0; i < n_idle; i++) {
+        sk_place_worker_starting(&p, &w[i]);
+        sk_place_worker_up(&p, &w[i]);
+    }
+    for (int i = 0; i < 200; i++) {
+        t[i] = (struct sk_place_task){.order = 0};
+        sk_list_init(&t[i].link);
+    }
+}
+static void done(void) {
+    CHECK(sk_place_check(&p));
+    sk_place_deinit(&p);
+}
+static struct sk_place_pick pick(int64_t now) {
+    struct sk_place_pick x;
+    sk_place_pick(&p, now, &x);
+    CHECK(sk_place_check(&p));
+    return x;
+}
+static void push(int i, sk_shape s) {
+    t[i].shape = s;
+    sk_place_push(&p, &t[i]);
+}
+
+TEST(place_warmest_worker_first) {
+    setup(2, 3);
+    push(0, 0);
+    struct sk_place_pick x = pick(0);
+    CHECK(x.what == SK_PLACE_RUN && x.worker == &w[2] && x.task == &t[0]);
+    sk_place_done(&p, &w[2], 100, 100);
+    push(1, 0);
+    CHECK(pick(0).worker == &w[2]);
+    sk_place_done(&p, &w[2], 100, 200);
+    done();
+}
+
+TEST(place_queue_depth_follows_the_time) {
+    setup(1, 1);
+    struct sk_place_shape *s = p.shapes[0];
+    CHECK_EQ(sk_place_depth(s), 2); /* unknown */
+    s->avg_ns = 1000;
+    CHECK_EQ(sk_place_depth(s), SK_PLACE_DEPTH_MAX);
+    s->avg_ns = 500000;
+    CHECK_EQ(sk_place_depth(s), 4);
+    for (int i = 0; i < 10; i++) push(i, 0);
+    for (int i = 0; i < 4; i++) CHECK(pick(0).task == &t[i]);
+    CHECK_EQ(pick(0).what, SK_PLACE_NOTHING); /* and no process for what could not start */
+    sk_place_worker_gone(&p, &w[0]);
+    for (int i = 4; i < 10; i++) sk_place_unpush(&p, &t[i]);
+    done();
+}
+
+TEST(place_no_more_processes_than_can_work) {
+    setup(2, 0);
+    for (int i = 0; i < 100; i++) push(i, 0);
+    for (int i = 0; i < 2; i++) {
+        CHECK_EQ(pick(0).what, SK_PLACE_SPAWN);
+        sk_place_worker_starting(&p, &w[i]);
+    }
+    CHECK_EQ(pick(0).what, SK_PLACE_NOTHING);
+    for (int i = 0; i < 100; i++) sk_place_unpush(&p, &t[i]);
+    done();
+}
+
+TEST(place_steal) {
+    setup(2, 1);
+    for (int i = 0; i < 2; i++) push(i, 0);
+    CHECK(pick(0).task == &t[0]);
+    CHECK(pick(0).task == &t[1]); /* queued on the same: no other is there */
+    CHECK_EQ(pick(0).what, SK_PLACE_SPAWN);
+    sk_place_worker_starting(&p, &w[1]);
+    sk_place_worker_up(&p, &w[1]);
+    struct sk_place_pick x = pick(0);
+    CHECK(x.what == SK_PLACE_STEAL && x.worker == &w[0]);
+    sk_place_done(&p, &w[0], -1, 0);
+    sk_place_push(&p, &t[1]);
+    x = pick(0);
+    CHECK(x.what == SK_PLACE_RUN && x.worker == &w[1] && x.task == &t[1]);
+    /* known to be short: left alone, until the head turns out to be long */
+    sk_place_done(&p, &w[1], 1000, 1000);
+    p.shapes[0]->avg_ns = 1000;
+    push(2, 0);
+    sk_place_worker_gone(&p, &w[1]);
+    CHECK(pick(1000).worker == &w[0]);
+    CHECK_EQ(pick(1000).what, SK_PLACE_NOTHING);
+    CHECK_EQ(pick(2000000).what, SK_PLACE_SPAWN);
+    sk_place_worker_gone(&p, &w[0]);
+    done();
+}
+
+TEST(place_blocked_gives_cpu_not_gpu) {
+    sk_shape s;
+    setup(1, 2);
+    CHECK_OK(sk_place_shape(&p, &(struct sk_res){.amount = {SK_RES_UNIT, SK_RES_UNIT}}, &s, NULL));
+    push(0, s);
+    CHECK(pick(0).task == &t[0]);
+    push(1, 0);
+    push(2, s);
+    CHECK_EQ(pick(0).what, SK_PLACE_NOTHING);
+    sk_place_worker_block(&p, &w[1], true);
+    CHECK(pick(0).task == &t[1]);
+    CHECK_EQ(pick(0).what, SK_PLACE_NOTHING); /* the GPU is still in use */
+    sk_place_worker_block(&p, &w[1], false);
+    CHECK_EQ(p.avail.amount[SK_RES_CPU], -SK_RES_UNIT);
+    sk_place_done(&p, &w[1], 1, 1);
+    CHECK_EQ(p.avail.amount[SK_RES_CPU], 0);
+    sk_place_worker_gone(&p, &w[0]);
+    CHECK(pick(0).task == &t[2]);
+    sk_place_worker_gone(&p, &w[1]);
+    done();
+}
+
+TEST(place_nested_first_when_many_wait) {
+    setup(1, 1);
+    for (int i = 0; i < 3; i++) push(i, 0);
+    t[3].level = 1, push(3, 0);
+    t[4].level = 2, push(4, 0);
+    CHECK(pick(0).task == &t[0]); /* oldest */
+    p.deep_above = 0;
+    sk_place_worker_block(&p, &w[0], true);
+    sk_place_worker_starting(&p, &w[1]);
+    sk_place_worker_up(&p, &w[1]);
+    CHECK(pick(0).task == &t[4]);
+    CHECK(pick(0).task == &t[3]);
+    CHECK_EQ(pick(0).what, SK_PLACE_NOTHING);
+    sk_place_worker_block(&p, &w[0], false);
+    sk_place_worker_gone(&p, &w[1]);
+    CHECK(pick(0).task == &t[1]);
+    sk_place_worker_gone(&p, &w[0]);
+    sk_place_unpush(&p, &t[2]);
+    done();
+}
+
+TEST(place_returned_keeps_its_turn) {
+    setup(1, 1);
+    for (int i = 0; i < 5; i++) push(i, 0);
+    CHECK(pick(0).task == &t[0]);
+    CHECK(pick(0).task == &t[1]);
+    sk_place_worker_gone(&p, &w[0]);
+    sk_place_push(&p, &t[1]);
+    sk_place_push(&p, &t[0]);
+    sk_place_worker_starting(&p, &w[0]);
+    sk_place_worker_up(&p, &w[0]);
+    p.shapes[0]->avg_ns = 1;
+    for (int i = 0; i < 5; i++) CHECK(pick(0).task == &t[i]);
+    sk_place_worker_gone(&p, &w[0]);
+    done();
+}
+
+TEST(place_shapes) {
+    sk_shape a, b;
+    setup(1, 0);
+    struct sk_res r = {.amount = {SK_RES_UNIT}};
+    CHECK_OK(sk_place_shape(&p, &r, &a, NULL));
+    CHECK_EQ(a, 0);
+    r.amount[SK_RES_CUSTOM] = 5;
+    CHECK_OK(sk_place_shape(&p, &r, &a, NULL));
+    CHECK_OK(sk_place_shape(&p, &r, &b, NULL));
+    CHECK_EQ(a, b);
+    CHECK(!sk_place_fits_ever(&p, a));
+    r.amount[SK_RES_GPU] = -1;
+    CHECK_RC(sk_place_shape(&p, &r, &a, NULL), SK_EINVAL);
+    for (uint32_t i = p.n_shapes; i < SK_PLACE_SHAPES_MAX; i++) {
+        r = (struct sk_res){.amount = {i + 100000}};
+        CHECK_OK(sk_place_shape(&p, &r, &a, NULL));
+    }
+    r.amount[0]++;
+    CHECK_RC(sk_place_shape(&p, &r, &a, NULL), SK_EINVAL);
+    done();
+}
