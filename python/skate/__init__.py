@@ -2,8 +2,26 @@
 
 from skate import exceptions  # noqa: F401
 from skate.api import (  # noqa: F401
-    ActorClass, ActorHandle, ObjectRef, ObjectRefGenerator, available_resources, cancel, cluster_resources, get, get_actor, get_gpu_ids,
-    get_runtime_context, init, is_initialized, kill, method, nodes, put, remote, shutdown, wait,
+    ActorClass,
+    ActorHandle,
+    ObjectRef,
+    ObjectRefGenerator,
+    available_resources,
+    cancel,
+    cluster_resources,
+    get,
+    get_actor,
+    get_gpu_ids,
+    get_runtime_context,
+    init,
+    is_initialized,
+    kill,
+    method,
+    nodes,
+    put,
+    remote,
+    shutdown,
+    wait,
 )
 
 __version__ = "0.1.0"

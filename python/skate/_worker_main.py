@@ -1,9 +1,8 @@
 """The fork server and, forked from it, the workers. Imports as little as it can: each import here is paid before the first task."""
 
+import _signal
 import os
 import sys
-
-import _signal
 
 from skate import _skate
 

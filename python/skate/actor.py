@@ -7,7 +7,9 @@ from skate import _skate, options
 def method(**given):
     """@skate.method(num_returns=2): options of one method of an actor class."""
     if not given:
-        raise AssertionError("The @skate.method decorator must be applied using at least one of the arguments: " + ", ".join(options.METHOD))
+        raise AssertionError(
+            "The @skate.method decorator must be applied using at least one of the arguments: " + ", ".join(options.METHOD)
+        )
     options.check(options.METHOD, given, "methods")
 
     def mark(fn):
@@ -40,13 +42,22 @@ class ActorMethod:
         retry = given.get("retry_exceptions") or False
         if not isinstance(retry, bool):
             raise NotImplementedError("retry_exceptions of a method: True or False")
-        self._template = _skate.Template("method", (token, name), f"{cls_name}.{name}", num_returns=given.get("num_returns"),
-                                         max_retries=given.get("max_task_retries") or 0, retry_exceptions=retry,
-                                         stream_window=given.get("_generator_backpressure_num_objects") or 0, func=func)
+        self._template = _skate.Template(
+            "method",
+            (token, name),
+            f"{cls_name}.{name}",
+            num_returns=given.get("num_returns"),
+            max_retries=given.get("max_task_retries") or 0,
+            retry_exceptions=retry,
+            stream_window=given.get("_generator_backpressure_num_objects") or 0,
+            func=func,
+        )
         self.remote = self._template.submit
 
     def __call__(self, *args, **kwargs):
-        raise TypeError(f"Actor methods cannot be called directly. Instead of running 'object.{self._name}()', try 'object.{self._name}.remote()'.")
+        raise TypeError(
+            f"Actor methods cannot be called directly. Instead of running 'object.{self._name}()', try 'object.{self._name}.remote()'."
+        )
 
     def options(self, **given):
         options.check(options.METHOD, given, "methods")
@@ -142,9 +153,15 @@ class ActorClass:
         self._options = given
         self._methods = _methods(cls) if base is None else base._methods
         init = cls.__init__ if callable(getattr(cls.__init__, "__code__", None).__class__) and hasattr(cls.__init__, "__code__") else None
-        self._template = _skate.Template("actor", cls if base is None else base._template, given.get("name") or cls.__name__,
-                                         max_restarts=given.get("max_restarts") or 0, max_task_retries=given.get("max_task_retries") or 0,
-                                         func=init, **options.resources_of(given))
+        self._template = _skate.Template(
+            "actor",
+            cls if base is None else base._template,
+            given.get("name") or cls.__name__,
+            max_restarts=given.get("max_restarts") or 0,
+            max_task_retries=given.get("max_task_retries") or 0,
+            func=init,
+            **options.resources_of(given),
+        )
         self.__wrapped__ = cls
         self.__name__ = cls.__name__
         self.__qualname__ = cls.__qualname__
@@ -155,7 +172,9 @@ class ActorClass:
         raise TypeError(f"Actors cannot be instantiated directly. Instead of '{self.__name__}()', use '{self.__name__}.remote()'.")
 
     def __mro_entries__(self, bases):
-        raise TypeError(f"Inheriting from the actor class '{self.__name__}' is not possible: inherit from the plain class and decorate the result.")
+        raise TypeError(
+            f"Inheriting from the actor class '{self.__name__}' is not possible: inherit from the plain class and decorate the result."
+        )
 
     def options(self, **given):
         options.check(options.ACTOR, given, "actors")
@@ -172,8 +191,10 @@ class ActorClass:
             if old is not None:
                 from skate.exceptions import ActorAlreadyExistsError
 
-                raise ActorAlreadyExistsError(f"The name {name} is already taken. Please use a different name or get the existing actor using "
-                                              f"skate.get_actor('{name}')")
+                raise ActorAlreadyExistsError(
+                    f"The name {name} is already taken. Please use a different name or get the existing actor using "
+                    f"skate.get_actor('{name}')"
+                )
         handle = ActorHandle(self._template.submit(*args, **kwargs), self.__name__, self._methods)
         if o.get("lifetime") == "detached":
             _detached[name or handle._token.id] = handle

@@ -5,7 +5,7 @@ import os
 import sys
 
 from skate import _skate, actor, config, options, serialize
-from skate.actor import ActorClass, ActorHandle, get_actor, method
+from skate.actor import ActorClass, ActorHandle, get_actor, method  # noqa: F401
 from skate.remote_function import RemoteFunction
 
 ObjectRef = _skate.ObjectRef
@@ -37,10 +37,28 @@ class Context(dict):
         shutdown()
 
 
-_IGNORED = {"_enable_object_reconstruction", "_redis_max_memory", "_plasma_directory", "_object_spilling_directory", "_node_ip_address",
-            "_driver_object_store_memory", "_redis_username", "_redis_password", "_temp_dir", "_metrics_export_port", "_tracing_startup_hook",
-            "_node_name", "_skip_env_hook"}
-_QUIET = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "NUMEXPR_NUM_THREADS": "1", "VECLIB_MAXIMUM_THREADS": "1"}
+_IGNORED = {
+    "_enable_object_reconstruction",
+    "_redis_max_memory",
+    "_plasma_directory",
+    "_object_spilling_directory",
+    "_node_ip_address",
+    "_driver_object_store_memory",
+    "_redis_username",
+    "_redis_password",
+    "_temp_dir",
+    "_metrics_export_port",
+    "_tracing_startup_hook",
+    "_node_name",
+    "_skip_env_hook",
+}
+_QUIET = {
+    "OMP_NUM_THREADS": "1",
+    "OPENBLAS_NUM_THREADS": "1",
+    "MKL_NUM_THREADS": "1",
+    "NUMEXPR_NUM_THREADS": "1",
+    "VECLIB_MAXIMUM_THREADS": "1",
+}
 
 
 def _worker_env(runtime_env):
@@ -71,10 +89,34 @@ def _first_note(wanted):
     return serialize.preload_note(modules, path, os.getcwd())
 
 
-def init(address=None, *, num_cpus=None, num_gpus=None, resources=None, labels=None, object_store_memory=None, local_mode=False,
-         ignore_reinit_error=False, include_dashboard=None, dashboard_host=None, dashboard_port=None, job_config=None, configure_logging=True,
-         logging_level=None, logging_format=None, logging_config=None, log_to_driver=None, namespace=None, runtime_env=None,
-         enable_resource_isolation=False, system_reserved_cpu=None, system_reserved_memory=None, _system_config=None, _memory=None, **kwargs):
+def init(
+    address=None,
+    *,
+    num_cpus=None,
+    num_gpus=None,
+    resources=None,
+    labels=None,
+    object_store_memory=None,
+    local_mode=False,
+    ignore_reinit_error=False,
+    include_dashboard=None,
+    dashboard_host=None,
+    dashboard_port=None,
+    job_config=None,
+    configure_logging=True,
+    logging_level=None,
+    logging_format=None,
+    logging_config=None,
+    log_to_driver=None,
+    namespace=None,
+    runtime_env=None,
+    enable_resource_isolation=False,
+    system_reserved_cpu=None,
+    system_reserved_memory=None,
+    _system_config=None,
+    _memory=None,
+    **kwargs,
+):
     """Starts skate in this process. Called by itself at the first use of anything that needs it."""
     global _context, _namespace
     unknown = [k for k in kwargs if k not in _IGNORED]
@@ -87,16 +129,23 @@ def init(address=None, *, num_cpus=None, num_gpus=None, resources=None, labels=N
     if _skate.is_initialized():
         if ignore_reinit_error:
             return _context
-        raise RuntimeError("Maybe you called skate.init twice by accident? This error can be suppressed by passing in 'ignore_reinit_error=True' "
-                           "or by calling 'skate.shutdown()' prior to 'skate.init()'.")
+        raise RuntimeError(
+            "Maybe you called skate.init twice by accident? This error can be suppressed by passing in 'ignore_reinit_error=True' "
+            "or by calling 'skate.shutdown()' prior to 'skate.init()'."
+        )
     for name, v in (("num_cpus", num_cpus), ("num_gpus", num_gpus), ("object_store_memory", object_store_memory), ("_memory", _memory)):
         if v is not None:
             options._number(name, v)
     if resources is not None:
         options._resources("resources", resources)
     given = dict(_system_config or {})
-    for name, v in (("num_cpus", num_cpus), ("num_gpus", num_gpus), ("memory", _memory), ("object_store_memory", object_store_memory),
-                    ("engine", "inline" if local_mode else None)):
+    for name, v in (
+        ("num_cpus", num_cpus),
+        ("num_gpus", num_gpus),
+        ("memory", _memory),
+        ("object_store_memory", object_store_memory),
+        ("engine", "inline" if local_mode else None),
+    ):
         if v is not None:
             given[name] = v
     conf = config.resolve(given)
@@ -107,7 +156,9 @@ def init(address=None, *, num_cpus=None, num_gpus=None, resources=None, labels=N
     _skate.init(conf)
     _custom[:] = conf["resources"]
     _namespace = namespace
-    _context = Context(address="local", node_ip_address="127.0.0.1", node_id="0" * 55 + "1", session_dir="", webui_url="", engine=conf["engine"])
+    _context = Context(
+        address="local", node_ip_address="127.0.0.1", node_id="0" * 55 + "1", session_dir="", webui_url="", engine=conf["engine"]
+    )
     return _context
 
 
@@ -130,9 +181,11 @@ def remote(*args, **kwargs):
     if len(args) == 1 and not kwargs and callable(args[0]):
         return _make(args[0], {})
     if args or not kwargs:
-        raise AssertionError("The @skate.remote decorator must be applied using no arguments and no parentheses, for example '@skate.remote', or "
-                             "some of the arguments in the list ['num_returns', 'num_cpus', 'num_gpus', 'memory', 'resources', ...], for example "
-                             "'@skate.remote(num_returns=2)'.")
+        raise AssertionError(
+            "The @skate.remote decorator must be applied using no arguments and no parentheses, for example '@skate.remote', or "
+            "some of the arguments in the list ['num_returns', 'num_cpus', 'num_gpus', 'memory', 'resources', ...], for example "
+            "'@skate.remote(num_returns=2)'."
+        )
     return lambda target: _make(target, kwargs)
 
 
@@ -189,8 +242,17 @@ def nodes():
     """This machine, in the form of Ray's list of nodes."""
     import platform
 
-    return [{"NodeID": "0" * 55 + "1", "Alive": True, "NodeManagerAddress": "127.0.0.1", "NodeManagerHostname": platform.node(), "alive": True,
-             "Resources": cluster_resources(), "Labels": {}}]
+    return [
+        {
+            "NodeID": "0" * 55 + "1",
+            "Alive": True,
+            "NodeManagerAddress": "127.0.0.1",
+            "NodeManagerHostname": platform.node(),
+            "alive": True,
+            "Resources": cluster_resources(),
+            "Labels": {},
+        }
+    ]
 
 
 class RuntimeContext:

@@ -29,10 +29,10 @@ def _num_returns(name, v):
     if v == "streaming":
         return
     if v == "dynamic":
-        raise ValueError("num_returns=\"dynamic\" is the old name of a generator; use num_returns=\"streaming\"")
+        raise ValueError('num_returns="dynamic" is the old name of a generator; use num_returns="streaming"')
     if isinstance(v, str):
         raise ValueError(f"The keyword 'num_returns' only accepts None, a non-negative integer or \"streaming\", not {v!r}")
-    _whole(name, v, 0, "None, a non-negative integer or \"streaming\"")
+    _whole(name, v, 0, 'None, a non-negative integer or "streaming"')
 
 
 def _resources(name, v):
@@ -92,21 +92,57 @@ def _groups(name, v):
 
 def _lifetime(name, v):
     if v not in ("detached", "non_detached"):
-        raise ValueError("lifetime must be None, \"detached\" or \"non_detached\"")
+        raise ValueError('lifetime must be None, "detached" or "non_detached"')
 
 
 _COMMON = {
-    "num_cpus": _number, "num_gpus": _number, "memory": _number, "resources": _resources, "name": _text, "runtime_env": _runtime_env,
-    "accelerator_type": _any, "scheduling_strategy": _any, "label_selector": _any, "fallback_strategy": _any, "enable_task_events": _any,
-    "placement_group": _any, "placement_group_bundle_index": _any, "placement_group_capture_child_tasks": _any, "_metadata": _any,
-    "_labels": _any, "object_store_memory": _any,
+    "num_cpus": _number,
+    "num_gpus": _number,
+    "memory": _number,
+    "resources": _resources,
+    "name": _text,
+    "runtime_env": _runtime_env,
+    "accelerator_type": _any,
+    "scheduling_strategy": _any,
+    "label_selector": _any,
+    "fallback_strategy": _any,
+    "enable_task_events": _any,
+    "placement_group": _any,
+    "placement_group_bundle_index": _any,
+    "placement_group_capture_child_tasks": _any,
+    "_metadata": _any,
+    "_labels": _any,
+    "object_store_memory": _any,
 }
-TASK = dict(_COMMON, num_returns=_num_returns, max_retries=_retries, retry_exceptions=_retry_exceptions, max_calls=_any,
-            _generator_backpressure_num_objects=_positive)
-ACTOR = dict(_COMMON, max_restarts=_retries, max_task_retries=_retries, max_concurrency=_concurrency, max_pending_calls=_any, namespace=_any,
-             lifetime=_lifetime, get_if_exists=_bool, concurrency_groups=_groups, allow_out_of_order_execution=_any)
-METHOD = {"num_returns": _num_returns, "name": _text, "max_task_retries": _retries, "retry_exceptions": _retry_exceptions,
-          "concurrency_group": _groups, "enable_task_events": _any, "_generator_backpressure_num_objects": _positive}
+TASK = dict(
+    _COMMON,
+    num_returns=_num_returns,
+    max_retries=_retries,
+    retry_exceptions=_retry_exceptions,
+    max_calls=_any,
+    _generator_backpressure_num_objects=_positive,
+)
+ACTOR = dict(
+    _COMMON,
+    max_restarts=_retries,
+    max_task_retries=_retries,
+    max_concurrency=_concurrency,
+    max_pending_calls=_any,
+    namespace=_any,
+    lifetime=_lifetime,
+    get_if_exists=_bool,
+    concurrency_groups=_groups,
+    allow_out_of_order_execution=_any,
+)
+METHOD = {
+    "num_returns": _num_returns,
+    "name": _text,
+    "max_task_retries": _retries,
+    "retry_exceptions": _retry_exceptions,
+    "concurrency_group": _groups,
+    "enable_task_events": _any,
+    "_generator_backpressure_num_objects": _positive,
+}
 
 
 def check(table, given, what):

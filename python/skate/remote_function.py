@@ -34,8 +34,17 @@ def _template(fn, o, base):
     if not isinstance(retry_exceptions, bool):
         target, retry_exceptions = _Retry(fn, retry_exceptions, retries), False
     window = o.get("_generator_backpressure_num_objects") or 0
-    return _skate.Template("task", target, o.get("name") or fn.__name__, num_returns=returns, max_retries=retries,
-                           retry_exceptions=retry_exceptions, stream_window=window, func=fn, **options.resources_of(o))
+    return _skate.Template(
+        "task",
+        target,
+        o.get("name") or fn.__name__,
+        num_returns=returns,
+        max_retries=retries,
+        retry_exceptions=retry_exceptions,
+        stream_window=window,
+        func=fn,
+        **options.resources_of(o),
+    )
 
 
 class RemoteFunction:
@@ -53,7 +62,9 @@ class RemoteFunction:
         self.__doc__ = fn.__doc__
 
     def __call__(self, *args, **kwargs):
-        raise TypeError(f"Remote functions cannot be called directly. Instead of running '{self.__name__}()', try '{self.__name__}.remote()'.")
+        raise TypeError(
+            f"Remote functions cannot be called directly. Instead of running '{self.__name__}()', try '{self.__name__}.remote()'."
+        )
 
     def options(self, **given):
         """The same function with other options, e.g. f.options(num_cpus=2).remote()."""

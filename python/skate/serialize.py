@@ -2,8 +2,8 @@
 
 Also here: what is said when something cannot be sent (find the culprit, name it), and how a user's exception travels."""
 
-import os
 import _pickle as pickle  # without re and struct, which only the Python pickler needs
+import os
 import sys
 
 from skate import _skate
@@ -166,7 +166,11 @@ def unpicklable(obj, error):
         return TypeError(f"a {_kind(obj)} is nested too deeply to be sent to another process")
     path, part = _culprit(obj, [], {id(obj)}, [300])
     what = _name(obj) if callable(obj) and _name(obj) else f"a value of type {_type_name(obj)}"
-    inside = f"create it inside {_name(obj)}" if callable(obj) and not isinstance(obj, type) and _name(obj) else "create it in the process that uses it"
+    inside = (
+        f"create it inside {_name(obj)}"
+        if callable(obj) and not isinstance(obj, type) and _name(obj)
+        else "create it in the process that uses it"
+    )
     if isinstance(obj, type):
         inside = f"create it in a method of {obj.__name__}, for instance its __init__"
     where = getattr(obj, "__code__", None)
@@ -365,7 +369,16 @@ def install():
     from skate import ref
 
     _skate.set_hooks(
-        dumps=dumps, dumps_error=dumps_error, load_error=load_error, load_block=load_block, dump_function=dump_function,
-        load_function=load_function, note=note, after_fork=after_fork, run_coroutine=run_coroutine, check_call=check_call,
-        ref_await=ref.await_ref, ref_future=ref.future_of,
+        dumps=dumps,
+        dumps_error=dumps_error,
+        load_error=load_error,
+        load_block=load_block,
+        dump_function=dump_function,
+        load_function=load_function,
+        note=note,
+        after_fork=after_fork,
+        run_coroutine=run_coroutine,
+        check_call=check_call,
+        ref_await=ref.await_ref,
+        ref_future=ref.future_of,
     )

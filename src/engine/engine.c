@@ -4,46 +4,36 @@
  * value without an error kind as an error, or a note that is too long. Cost: one indirect call. */
 #include "engine/engine_int.h"
 
-const struct sk_engine_class *sk_engine_find(const char *name)
-{
+const struct sk_engine_class *sk_engine_find(const char *name) {
     for (unsigned i = 0; i < sk_engine_table_n; i++)
-        if (!strcmp(sk_engine_table[i]->name, name))
-            return sk_engine_table[i];
+        if (!strcmp(sk_engine_table[i]->name, name)) return sk_engine_table[i];
     return NULL;
 }
 
-void sk_engine_close(struct sk_engine **e)
-{
+void sk_engine_close(struct sk_engine **e) {
     struct sk_engine *x = *e;
     *e = NULL;
-    if (x)
-        x->ops->close(x);
+    if (x) x->ops->close(x);
 }
 
-static struct sk_task_priv *priv_of(struct sk_task *t)
-{
-    return sk_container_of(t, struct sk_task_priv, t);
-}
+static struct sk_task_priv *priv_of(struct sk_task *t) { return sk_container_of(t, struct sk_task_priv, t); }
 
 /* Takes p->buf on every path, so that a caller never has to ask who owns it now. */
-static sk_rc refuse(struct sk_task *t, const struct sk_payload *p, sk_rc rc)
-{
-    if (p->buf)
-        t->engine->ops->buf_abort(t->engine, p->buf);
+static sk_rc refuse(struct sk_task *t, const struct sk_payload *p, sk_rc rc) {
+    if (p->buf) t->engine->ops->buf_abort(t->engine, p->buf);
     return rc;
 }
 
-sk_rc sk_task_return(struct sk_task *t, uint32_t i, const struct sk_payload *p, struct sk_err *err)
-{
+sk_rc sk_task_return(struct sk_task *t, uint32_t i, const struct sk_payload *p, struct sk_err *err) {
     if (t->n_returns == SK_STREAMING || i >= t->n_returns)
-        return refuse(t, p, SK_ERR(err, SK_EINVAL, "task %s: return %u of %d", t->name, i, t->n_returns == SK_STREAMING ? 0 : (int)t->n_returns));
+        return refuse(t, p,
+                      SK_ERR(err, SK_EINVAL, "task %s: return %u of %d", t->name, i, t->n_returns == SK_STREAMING ? 0 : (int)t->n_returns));
     if (p->note.n > SK_NOTE_MAX)
         return refuse(t, p, SK_ERR(err, SK_EINVAL, "task %s: a note of %zu bytes (at most %u)", t->name, p->note.n, SK_NOTE_MAX));
     return priv_of(t)->ops->ret(t, i, p, err);
 }
 
-sk_rc sk_task_yield(struct sk_task *t, const struct sk_payload *p, struct sk_err *err)
-{
+sk_rc sk_task_yield(struct sk_task *t, const struct sk_payload *p, struct sk_err *err) {
     if (t->n_returns != SK_STREAMING)
         return refuse(t, p, SK_ERR(err, SK_EINVAL, "task %s yields, but was submitted with %u returns", t->name, t->n_returns));
     if (p->note.n > SK_NOTE_MAX)
@@ -51,26 +41,20 @@ sk_rc sk_task_yield(struct sk_task *t, const struct sk_payload *p, struct sk_err
     return priv_of(t)->ops->yield(t, p, err);
 }
 
-uint32_t sk_task_skip(const struct sk_task *t)
-{
-    return sk_container_of(t, const struct sk_task_priv, t)->ops->skip(t);
-}
+uint32_t sk_task_skip(const struct sk_task *t) { return sk_container_of(t, const struct sk_task_priv, t)->ops->skip(t); }
 
-sk_rc sk_task_fail(struct sk_task *t, const struct sk_payload *error, struct sk_err *err)
-{
+sk_rc sk_task_fail(struct sk_task *t, const struct sk_payload *error, struct sk_err *err) {
     if (!SK_KIND_IS_ERROR(error->kind))
         return refuse(t, error, SK_ERR(err, SK_EINVAL, "task %s: kind %#x is no error kind", t->name, error->kind));
     return priv_of(t)->ops->fail(t, error, err);
 }
 
-void sk_task_note(struct sk_task *t, struct sk_bytes note)
-{
+void sk_task_note(struct sk_task *t, struct sk_bytes note) {
     note.n = SK_MIN(note.n, (size_t)SK_NOTE_MAX);
     priv_of(t)->ops->note(t, note);
 }
 
-struct sk_view sk_task_keep_arg(struct sk_task *t, uint32_t i)
-{
+struct sk_view sk_task_keep_arg(struct sk_task *t, uint32_t i) {
     SK_ASSERT(i < t->n_args);
     return priv_of(t)->ops->keep_arg(t, i);
 }

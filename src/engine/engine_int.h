@@ -9,11 +9,12 @@
 
 struct sk_task_ops {
     sk_rc (*ret)(struct sk_task *t, uint32_t i, const struct sk_payload *p, struct sk_err *err); /* i < n_returns is checked before */
-    sk_rc (*yield)(struct sk_task *t, const struct sk_payload *p, struct sk_err *err);  /* only for streaming tasks; n_yielded is counted by it */
+    sk_rc (*yield)(struct sk_task *t, const struct sk_payload *p,
+                   struct sk_err *err); /* only for streaming tasks; n_yielded is counted by it */
     uint32_t (*skip)(const struct sk_task *t);
     sk_rc (*fail)(struct sk_task *t, const struct sk_payload *error, struct sk_err *err); /* kind is an error kind: checked before */
     void (*note)(struct sk_task *t, struct sk_bytes note);                                /* cut to SK_NOTE_MAX before */
-    struct sk_view (*keep_arg)(struct sk_task *t, uint32_t i);                             /* i < n_args: checked before */
+    struct sk_view (*keep_arg)(struct sk_task *t, uint32_t i);                            /* i < n_args: checked before */
 };
 
 struct sk_task_priv {

@@ -6,20 +6,16 @@
 
 #include "py/py_int.h"
 
-int py_ensure(struct py_state *st)
-{
-    if (SK_LIKELY(st->engine != NULL && !st->closing))
-        return 0;
+int py_ensure(struct py_state *st) {
+    if (SK_LIKELY(st->engine != NULL && !st->closing)) return 0;
     if (st->closing || st->worker || !st->hook_auto_init) {
         py_raise(st, SK_ECLOSED, &(struct sk_err){.msg = "skate is shut down in this process"});
         return -1;
     }
     PyObject *r = PyObject_CallNoArgs(st->hook_auto_init);
     Py_XDECREF(r);
-    if (!r)
-        return -1;
-    if (!st->engine)
-        PyErr_SetString(PyExc_RuntimeError, "auto_init opened no engine");
+    if (!r) return -1;
+    if (!st->engine) PyErr_SetString(PyExc_RuntimeError, "auto_init opened no engine");
     return st->engine ? 0 : -1;
 }
 
@@ -27,27 +23,23 @@ int py_ensure(struct py_state *st)
 
 struct conf { /* everything that sk_engine_conf points to */
     struct sk_engine_conf c;
-    PyObject *dict;      /* borrowed */
+    PyObject *dict; /* borrowed */
     char **argv, **env;
     const char *names[SK_RES_MAX];
 };
 
 /* Value of a key, borrowed; NULL when absent or None. */
-static PyObject *item(const struct conf *k, const char *key)
-{
+static PyObject *item(const struct conf *k, const char *key) {
     PyObject *v = PyDict_GetItemString(k->dict, key);
     return v == Py_None ? NULL : v;
 }
 
-static int number(const struct conf *k, const char *key, double unit, int64_t fallback, int64_t *out)
-{
+static int number(const struct conf *k, const char *key, double unit, int64_t fallback, int64_t *out) {
     PyObject *v = item(k, key);
     *out = fallback;
-    if (!v)
-        return 0;
+    if (!v) return 0;
     double d = PyFloat_AsDouble(v);
-    if (d == -1.0 && PyErr_Occurred())
-        return -1;
+    if (d == -1.0 && PyErr_Occurred()) return -1;
     *out = d < 0 ? fallback : (int64_t)(d * unit + 0.5);
     return 0;
 }
@@ -65,8 +57,7 @@ static int strings(PyObject *list, char ***out) /* NULL-terminated; the strings 
         PyObject *o = PyList_GET_ITEM(list, i);
         const char *s = PyUnicode_Check(o) ? PyUnicode_AsUTF8(o) : NULL;
         if (!s) {
-            if (!PyErr_Occurred())
-                PyErr_SetString(PyExc_TypeError, "argv and env are lists of str");
+            if (!PyErr_Occurred()) PyErr_SetString(PyExc_TypeError, "argv and env are lists of str");
             return -1;
         }
         v[i] = (char *)(uintptr_t)s;
@@ -74,8 +65,7 @@ static int strings(PyObject *list, char ***out) /* NULL-terminated; the strings 
     return 0;
 }
 
-static int conf_resources(struct conf *k)
-{
+static int conf_resources(struct conf *k) {
     int64_t *a = k->c.total.amount;
     PyObject *custom = item(k, "resources"), *key, *value;
     Py_ssize_t pos = 0;
@@ -88,21 +78,20 @@ static int conf_resources(struct conf *k)
             return -1;
         }
         double d = PyFloat_AsDouble(value);
-        if ((d == -1.0 && PyErr_Occurred()) || !(k->names[k->c.n_custom] = PyUnicode_AsUTF8(key)))
-            return -1;
+        if ((d == -1.0 && PyErr_Occurred()) || !(k->names[k->c.n_custom] = PyUnicode_AsUTF8(key))) return -1;
         a[SK_RES_CUSTOM + k->c.n_custom++] = (int64_t)(d * SK_RES_UNIT + 0.5);
     }
     k->c.custom_names = k->names;
     return 0;
 }
 
-static int conf_read(struct conf *k, struct py_state *st)
-{
+static int conf_read(struct conf *k, struct py_state *st) {
     struct sk_engine_conf *c = &k->c;
     int64_t workers, store, seed;
     PyObject *argv = item(k, "argv"), *env = item(k, "env"), *preload = item(k, "preload");
     if (conf_resources(k) < 0 || number(k, "max_workers", 1, 0, &workers) < 0 || number(k, "object_store_memory", 1, 0, &store) < 0 ||
-        number(k, "spin_us", 1e3, -1, &c->spin_ns) < 0 || number(k, "idle_reap_s", 1e9, 0, &c->idle_reap_ns) < 0 || number(k, "seed", 1, 0, &seed) < 0)
+        number(k, "spin_us", 1e3, -1, &c->spin_ns) < 0 || number(k, "idle_reap_s", 1e9, 0, &c->idle_reap_ns) < 0 ||
+        number(k, "seed", 1, 0, &seed) < 0)
         return -1;
     c->max_workers = (uint32_t)workers;
     c->store_bytes = (uint64_t)store;
@@ -117,30 +106,24 @@ static int conf_read(struct conf *k, struct py_state *st)
     if (preload) {
         char *p;
         Py_ssize_t n;
-        if (PyBytes_AsStringAndSize(preload, &p, &n) < 0)
-            return -1;
+        if (PyBytes_AsStringAndSize(preload, &p, &n) < 0) return -1;
         c->preload = (struct sk_bytes){p, (size_t)n};
     }
     return 0;
 }
 
-static PyObject *m_init(PyObject *module, PyObject *dict)
-{
+static PyObject *m_init(PyObject *module, PyObject *dict) {
     struct py_state *st = PyModule_GetState(module);
     struct conf k = {.dict = dict};
     PyObject *r = NULL;
     PY_ERR(err);
-    if (!PyDict_Check(dict))
-        return PyErr_Format(PyExc_TypeError, "init takes a dict");
-    if (st->engine || st->worker)
-        return PyErr_Format(PyExc_RuntimeError, "an engine is open in this process");
+    if (!PyDict_Check(dict)) return PyErr_Format(PyExc_TypeError, "init takes a dict");
+    if (st->engine || st->worker) return PyErr_Format(PyExc_RuntimeError, "an engine is open in this process");
     PyObject *engine = item(&k, "engine");
     const char *name = engine ? PyUnicode_AsUTF8(engine) : "local";
-    if (!name)
-        return NULL;
+    if (!name) return NULL;
     const struct sk_engine_class *cls = sk_engine_find(name);
-    if (!cls)
-        return PyErr_Format(PyExc_ValueError, "there is no engine \"%s\"", name);
+    if (!cls) return PyErr_Format(PyExc_ValueError, "there is no engine \"%s\"", name);
     if (conf_read(&k, st) == 0) {
         struct sk_engine *e = NULL;
         sk_rc rc = cls->open(&k.c, &e, &err);
@@ -159,25 +142,19 @@ static PyObject *m_init(PyObject *module, PyObject *dict)
     return r;
 }
 
-static PyObject *m_shutdown(PyObject *module, PyObject *unused SK_UNUSED)
-{
+static PyObject *m_shutdown(PyObject *module, PyObject *unused SK_UNUSED) {
     struct py_state *st = PyModule_GetState(module);
-    if (!st->engine || st->closing || st->worker)
-        Py_RETURN_NONE;
-    if (py_current_task())
-        return PyErr_Format(PyExc_RuntimeError, "shutdown() inside a task");
+    if (!st->engine || st->closing || st->worker) Py_RETURN_NONE;
+    if (py_current_task()) return PyErr_Format(PyExc_RuntimeError, "shutdown() inside a task");
     st->closing = true;
     while (st->n_inside) { /* every wait comes back within PY_SLICE_NS; the last one posts */
-        Py_BEGIN_ALLOW_THREADS
-        sem_wait(&st->all_out);
+        Py_BEGIN_ALLOW_THREADS sem_wait(&st->all_out);
         Py_END_ALLOW_THREADS
     }
     py_exec_stop_all(st);
     struct sk_engine *e = st->engine;
-    Py_BEGIN_ALLOW_THREADS
-    sk_engine_close(&e);
-    Py_END_ALLOW_THREADS
-    st->engine = NULL;
+    Py_BEGIN_ALLOW_THREADS sk_engine_close(&e);
+    Py_END_ALLOW_THREADS st->engine = NULL;
     st->gen++;
     st->closing = st->driver = false;
     py_runner_clear(st);
@@ -185,8 +162,7 @@ static PyObject *m_shutdown(PyObject *module, PyObject *unused SK_UNUSED)
 }
 
 /* In a child that the user forked: the engine is the parent's. */
-static PyObject *m_forget(PyObject *module, PyObject *unused SK_UNUSED)
-{
+static PyObject *m_forget(PyObject *module, PyObject *unused SK_UNUSED) {
     struct py_state *st = PyModule_GetState(module);
     st->engine = NULL;
     st->gen++;
@@ -195,51 +171,42 @@ static PyObject *m_forget(PyObject *module, PyObject *unused SK_UNUSED)
     Py_RETURN_NONE;
 }
 
-static PyObject *m_is_initialized(PyObject *module, PyObject *unused SK_UNUSED)
-{
+static PyObject *m_is_initialized(PyObject *module, PyObject *unused SK_UNUSED) {
     struct py_state *st = PyModule_GetState(module);
     return PyBool_FromLong(st->engine != NULL && !st->closing);
 }
 
-static PyObject *m_in_worker(PyObject *module, PyObject *unused SK_UNUSED)
-{
+static PyObject *m_in_worker(PyObject *module, PyObject *unused SK_UNUSED) {
     return PyBool_FromLong(((struct py_state *)PyModule_GetState(module))->worker);
 }
 
 /* ---- what can be asked of an open engine ---------------------------------------------------------------------------------------------- */
 
-static PyObject *amounts(const struct sk_res *r, PyObject *names)
-{
+static PyObject *amounts(const struct sk_res *r, PyObject *names) {
     PyObject *d = PyDict_New();
     for (uint32_t i = 0; d && i < SK_RES_MAX; i++) {
         PyObject *name;
         if (i < SK_RES_CUSTOM) {
             static const char *const fixed[] = {"CPU", "GPU", "memory"};
-            if (i == SK_RES_GPU && !r->amount[i])
-                continue;
+            if (i == SK_RES_GPU && !r->amount[i]) continue;
             name = PyUnicode_FromString(fixed[i]);
         } else {
-            if (i - SK_RES_CUSTOM >= (uint32_t)PyList_GET_SIZE(names))
-                break;
+            if (i - SK_RES_CUSTOM >= (uint32_t)PyList_GET_SIZE(names)) break;
             name = Py_NewRef(PyList_GET_ITEM(names, (Py_ssize_t)(i - SK_RES_CUSTOM)));
         }
         PyObject *v = PyFloat_FromDouble((double)r->amount[i] / (i == SK_RES_MEMORY ? 1 : SK_RES_UNIT));
-        if (!name || !v || PyDict_SetItem(d, name, v) < 0)
-            Py_CLEAR(d);
+        if (!name || !v || PyDict_SetItem(d, name, v) < 0) Py_CLEAR(d);
         Py_XDECREF(name);
         Py_XDECREF(v);
     }
     return d;
 }
 
-static PyObject *m_resources(PyObject *module, PyObject *names)
-{
+static PyObject *m_resources(PyObject *module, PyObject *names) {
     struct py_state *st = PyModule_GetState(module);
     struct sk_res total, available;
-    if (!PyList_Check(names))
-        return PyErr_Format(PyExc_TypeError, "resources(list of the custom names, in the order of init)");
-    if (py_ensure(st) < 0)
-        return NULL;
+    if (!PyList_Check(names)) return PyErr_Format(PyExc_TypeError, "resources(list of the custom names, in the order of init)");
+    if (py_ensure(st) < 0) return NULL;
     PY_DROP(st)
     st->engine->ops->resources(st->engine, &total, &available);
     PY_TAKE(st)
@@ -249,12 +216,10 @@ static PyObject *m_resources(PyObject *module, PyObject *names)
     return r;
 }
 
-static PyObject *m_status(PyObject *module, PyObject *unused SK_UNUSED)
-{
+static PyObject *m_status(PyObject *module, PyObject *unused SK_UNUSED) {
     struct py_state *st = PyModule_GetState(module);
     char buf[8192];
-    if (py_ensure(st) < 0)
-        return NULL;
+    if (py_ensure(st) < 0) return NULL;
     PY_DROP(st)
     buf[SK_MIN(st->engine->ops->status(st->engine, buf, sizeof buf), sizeof buf - 1)] = 0;
     PY_TAKE(st)
@@ -262,63 +227,52 @@ static PyObject *m_status(PyObject *module, PyObject *unused SK_UNUSED)
     for (char *line = buf, *end; d && (end = strchr(line, '\n')); line = end + 1) {
         *end = 0;
         char *value = strchr(line, ' '), *rest = NULL;
-        if (!value)
-            continue;
+        if (!value) continue;
         *value++ = 0;
         long long i = strtoll(value, &rest, 10);
         PyObject *v = *value && !*rest ? PyLong_FromLongLong(i) : PyUnicode_FromString(value);
-        if (!v || PyDict_SetItemString(d, line, v) < 0)
-            Py_CLEAR(d);
+        if (!v || PyDict_SetItemString(d, line, v) < 0) Py_CLEAR(d);
         Py_XDECREF(v);
     }
     return d;
 }
 
-static PyObject *m_workers(PyObject *module, PyObject *unused SK_UNUSED)
-{
+static PyObject *m_workers(PyObject *module, PyObject *unused SK_UNUSED) {
     static const char *const state[] = {"starting", "idle", "busy", "dead"};
     struct py_state *st = PyModule_GetState(module);
     struct sk_worker_info w[1024];
     size_t n;
-    if (py_ensure(st) < 0)
-        return NULL;
+    if (py_ensure(st) < 0) return NULL;
     PY_DROP(st)
     n = st->engine->ops->workers(st->engine, w, SK_COUNT(w));
     PY_TAKE(st)
     PyObject *list = PyList_New(0);
     for (size_t i = 0; list && i < SK_MIN(n, SK_COUNT(w)); i++) {
-        PyObject *row = Py_BuildValue("(iIsK)", (int)w[i].pid, (unsigned)w[i].number, w[i].state < 4 ? state[w[i].state] : "?", (unsigned long long)w[i].n_done);
-        if (!row || PyList_Append(list, row) < 0)
-            Py_CLEAR(list);
+        PyObject *row = Py_BuildValue("(iIsK)", (int)w[i].pid, (unsigned)w[i].number, w[i].state < 4 ? state[w[i].state] : "?",
+                                      (unsigned long long)w[i].n_done);
+        if (!row || PyList_Append(list, row) < 0) Py_CLEAR(list);
         Py_XDECREF(row);
     }
     return list;
 }
 
-static PyObject *m_preload(PyObject *module, PyObject *note)
-{
+static PyObject *m_preload(PyObject *module, PyObject *note) {
     struct py_state *st = PyModule_GetState(module);
     char *p;
     Py_ssize_t n;
     PY_ERR(err);
-    if (PyBytes_AsStringAndSize(note, &p, &n) < 0 || py_ensure(st) < 0)
-        return NULL;
+    if (PyBytes_AsStringAndSize(note, &p, &n) < 0 || py_ensure(st) < 0) return NULL;
     sk_rc rc;
     PY_DROP(st)
     rc = st->engine->ops->preload(st->engine, (struct sk_bytes){p, (size_t)n}, &err);
     PY_TAKE(st)
-    if (rc != SK_OK)
-        return py_raise(st, rc, &err);
+    if (rc != SK_OK) return py_raise(st, rc, &err);
     Py_RETURN_NONE;
 }
 
-static PyObject *m_mem_bytes(PyObject *module SK_UNUSED, PyObject *unused SK_UNUSED)
-{
-    return PyLong_FromLongLong(sk_mem_bytes(SK_TAG_N));
-}
+static PyObject *m_mem_bytes(PyObject *module SK_UNUSED, PyObject *unused SK_UNUSED) { return PyLong_FromLongLong(sk_mem_bytes(SK_TAG_N)); }
 
-static PyObject *m_set_hooks(PyObject *module, PyObject *args, PyObject *kw)
-{
+static PyObject *m_set_hooks(PyObject *module, PyObject *args, PyObject *kw) {
     struct py_state *st = PyModule_GetState(module);
     static const char *const names[] = {
 #define X(n) #n,
@@ -332,36 +286,29 @@ static PyObject *m_set_hooks(PyObject *module, PyObject *args, PyObject *kw)
     };
     PyObject *key, *value;
     Py_ssize_t pos = 0;
-    if (PyTuple_GET_SIZE(args))
-        return PyErr_Format(PyExc_TypeError, "set_hooks takes keywords");
+    if (PyTuple_GET_SIZE(args)) return PyErr_Format(PyExc_TypeError, "set_hooks takes keywords");
     while (kw && PyDict_Next(kw, &pos, &key, &value)) {
         size_t i = 0;
-        while (i < SK_COUNT(names) && PyUnicode_CompareWithASCIIString(key, names[i]) != 0)
-            i++;
-        if (i == SK_COUNT(names))
-            return PyErr_Format(PyExc_TypeError, "there is no hook %R", key);
+        while (i < SK_COUNT(names) && PyUnicode_CompareWithASCIIString(key, names[i]) != 0) i++;
+        if (i == SK_COUNT(names)) return PyErr_Format(PyExc_TypeError, "there is no hook %R", key);
         Py_XSETREF(*slots[i], Py_NewRef(value));
     }
     Py_RETURN_NONE;
 }
 
-static PyObject *m_restore_ref(PyObject *module, PyObject *id)
-{
+static PyObject *m_restore_ref(PyObject *module, PyObject *id) {
     struct py_state *st = PyModule_GetState(module);
     sk_oid o = {PyLong_AsUnsignedLongLong(id)};
-    if ((o.v == UINT64_MAX && PyErr_Occurred()) || py_ensure(st) < 0)
-        return NULL;
+    if ((o.v == UINT64_MAX && PyErr_Occurred()) || py_ensure(st) < 0) return NULL;
     st->engine->ops->addref(st->engine, o);
     return py_ref_new(st, o, (sk_tid){0});
 }
 
-static PyObject *m_restore_token(PyObject *module, PyObject *args)
-{
+static PyObject *m_restore_token(PyObject *module, PyObject *args) {
     struct py_state *st = PyModule_GetState(module);
     unsigned long long id;
     PyObject *ready;
-    if (!PyArg_ParseTuple(args, "KO!", &id, st->ref_type, &ready) || py_ensure(st) < 0)
-        return NULL;
+    if (!PyArg_ParseTuple(args, "KO!", &id, st->ref_type, &ready) || py_ensure(st) < 0) return NULL;
     return py_restore_token(st, id, ready);
 }
 
@@ -384,25 +331,22 @@ static PyMethodDef methods[] = {
 
 /* ---- the module --------------------------------------------------------------------------------------------------------------------------- */
 
-static PyObject *kw1(const char *name)
-{
+static PyObject *kw1(const char *name) {
     PyObject *s = PyUnicode_InternFromString(name), *t = s ? PyTuple_Pack(1, s) : NULL;
     Py_XDECREF(s);
     return t;
 }
 
-static int mod_exec(PyObject *m)
-{
+static int mod_exec(PyObject *m) {
     struct py_state *st = PyModule_GetState(m);
     st->module = m; /* borrowed: the state is the module's */
     py_runner_init(st);
     sem_init(&st->all_out, 0, 0);
     PyMethodDef *const tables[] = {py_store_methods, py_task_methods, py_block_methods, py_worker_methods};
     for (size_t i = 0; i < SK_COUNT(tables); i++)
-        if (PyModule_AddFunctions(m, tables[i]) < 0)
-            return -1;
-    if (py_ref_types(m, st) < 0 || py_codec_types(m, st) < 0 || py_block_types(m, st) < 0 || py_task_types(m, st) < 0 || py_plan_types(m, st) < 0 ||
-        py_exec_types(m, st) < 0)
+        if (PyModule_AddFunctions(m, tables[i]) < 0) return -1;
+    if (py_ref_types(m, st) < 0 || py_codec_types(m, st) < 0 || py_block_types(m, st) < 0 || py_task_types(m, st) < 0 ||
+        py_plan_types(m, st) < 0 || py_exec_types(m, st) < 0)
         return -1;
     st->kw_buffer_callback = kw1("buffer_callback");
     st->kw_buffers = kw1("buffers");
@@ -411,16 +355,19 @@ static int mod_exec(PyObject *m)
     st->s_arrow_c_array = PyUnicode_InternFromString("__arrow_c_array__");
     st->restore_ref = PyObject_GetAttrString(m, "_restore_ref");
     st->restore_token = PyObject_GetAttrString(m, "_restore_token");
-    return st->kw_buffer_callback && st->kw_buffers && st->int5 && st->s_append && st->s_arrow_c_array && st->restore_ref && st->restore_token ? 0 : -1;
+    return st->kw_buffer_callback && st->kw_buffers && st->int5 && st->s_append && st->s_arrow_c_array && st->restore_ref &&
+                   st->restore_token
+               ? 0
+               : -1;
 }
 
-#define OBJECTS(X)                                                                                                                     \
-    X(ref_type) X(gen_type) X(buf_type) X(template_type) X(token_type) X(blockout_type) X(plan_type) X(exec_type) X(exceptions)        \
-    X(pickle_dumps) X(pickle_loads) X(kw_buffer_callback) X(kw_buffers) X(int5) X(s_append) X(s_arrow_c_array) X(restore_ref)          \
-    X(restore_token) X(ndarray)
+#define OBJECTS(X)                                                                                                                  \
+    X(ref_type)                                                                                                                     \
+    X(gen_type) X(buf_type) X(template_type) X(token_type) X(blockout_type) X(plan_type) X(exec_type) X(exceptions) X(pickle_dumps) \
+        X(pickle_loads) X(kw_buffer_callback) X(kw_buffers) X(int5) X(s_append) X(s_arrow_c_array) X(restore_ref) X(restore_token)  \
+            X(ndarray)
 
-static int mod_traverse(PyObject *m, visitproc visit, void *arg)
-{
+static int mod_traverse(PyObject *m, visitproc visit, void *arg) {
     struct py_state *st = PyModule_GetState(m);
 #define X(n) Py_VISIT(st->n);
     OBJECTS(X)
@@ -431,8 +378,7 @@ static int mod_traverse(PyObject *m, visitproc visit, void *arg)
     return 0;
 }
 
-static int mod_clear(PyObject *m)
-{
+static int mod_clear(PyObject *m) {
     struct py_state *st = PyModule_GetState(m);
     while (st->free_refs) {
         struct py_ref *r = st->free_refs;
@@ -446,24 +392,25 @@ static int mod_clear(PyObject *m)
 #define X(n) Py_CLEAR(st->hook_##n);
     PY_HOOKS(X)
 #undef X
-    for (size_t i = 0; i < SK_COUNT(st->dtype); i++)
-        Py_CLEAR(st->dtype[i]);
+    for (size_t i = 0; i < SK_COUNT(st->dtype); i++) Py_CLEAR(st->dtype[i]);
     return 0;
 }
 
-static void mod_free(void *m)
-{
-    (void)mod_clear(m);
-}
+static void mod_free(void *m) { (void)mod_clear(m); }
 
 static PyModuleDef_Slot slots[] = {{Py_mod_exec, mod_exec}, {0, NULL}};
 
 struct PyModuleDef py_module_def = {
-    PyModuleDef_HEAD_INIT, "skate._skate", "The C core of skate.", sizeof(struct py_state), methods, slots, mod_traverse, mod_clear, mod_free,
+    PyModuleDef_HEAD_INIT,
+    "skate._skate",
+    "The C core of skate.",
+    sizeof(struct py_state),
+    methods,
+    slots,
+    mod_traverse,
+    mod_clear,
+    mod_free,
 };
 
 PyMODINIT_FUNC PyInit__skate(void);
-PyMODINIT_FUNC PyInit__skate(void)
-{
-    return PyModuleDef_Init(&py_module_def);
-}
+PyMODINIT_FUNC PyInit__skate(void) { return PyModuleDef_Init(&py_module_def); }

@@ -7,33 +7,26 @@
 #include "py/py_int.h"
 
 struct blockout {
-    PyObject_HEAD
-    PyObject *batch;
+    PyObject_HEAD PyObject *batch;
 };
 
-PyObject *py_blockout_batch(PyObject *o)
-{
-    return ((struct blockout *)(void *)o)->batch;
-}
+PyObject *py_blockout_batch(PyObject *o) { return ((struct blockout *)(void *)o)->batch; }
 
 /* Tuple of the two capsules (a reference that keeps both structs) and what is in them. */
-static PyObject *capsules_of(struct py_state *st, PyObject *batch, struct ArrowSchema **schema, struct ArrowArray **array)
-{
+static PyObject *capsules_of(struct py_state *st, PyObject *batch, struct ArrowSchema **schema, struct ArrowArray **array) {
     PyObject *two = PyObject_CallMethodNoArgs(batch, st->s_arrow_c_array);
-    if (!two)
-        return NULL;
-    if (!PyTuple_CheckExact(two) || PyTuple_GET_SIZE(two) != 2 || !(*schema = PyCapsule_GetPointer(PyTuple_GET_ITEM(two, 0), "arrow_schema")) ||
+    if (!two) return NULL;
+    if (!PyTuple_CheckExact(two) || PyTuple_GET_SIZE(two) != 2 ||
+        !(*schema = PyCapsule_GetPointer(PyTuple_GET_ITEM(two, 0), "arrow_schema")) ||
         !(*array = PyCapsule_GetPointer(PyTuple_GET_ITEM(two, 1), "arrow_array"))) {
-        if (!PyErr_Occurred())
-            PyErr_SetString(PyExc_TypeError, "__arrow_c_array__ must return two capsules");
+        if (!PyErr_Occurred()) PyErr_SetString(PyExc_TypeError, "__arrow_c_array__ must return two capsules");
         Py_DECREF(two);
         return NULL;
     }
     return two;
 }
 
-int py_block_encode(struct py_state *st, PyObject *batch, struct py_enc *e, uint64_t *rows, uint64_t *nbytes)
-{
+int py_block_encode(struct py_state *st, PyObject *batch, struct py_enc *e, uint64_t *rows, uint64_t *nbytes) {
     PY_ERR(err);
     struct ArrowSchema *schema;
     struct ArrowArray *array;
@@ -42,16 +35,13 @@ int py_block_encode(struct py_state *st, PyObject *batch, struct py_enc *e, uint
     e->x = NULL;
     e->has_buf = false;
     PyObject *two = capsules_of(st, batch, &schema, &array);
-    if (!two)
-        return -1;
+    if (!two) return -1;
     sk_rc rc = sk_block_measure(schema, array, &plan, &size, &err);
-    if (rc == SK_OK)
-        rc = sk_block_nbytes(schema, array, nbytes, &err);
+    if (rc == SK_OK) rc = sk_block_nbytes(schema, array, nbytes, &err);
     if (rc == SK_OK) { /* small ones too: a block wants its 64-byte alignment */
         PY_DROP(st)
         rc = st->engine->ops->buf_alloc(st->engine, size, &e->buf, &err);
-        if (rc == SK_OK)
-            sk_block_write(plan, e->buf.data);
+        if (rc == SK_OK) sk_block_write(plan, e->buf.data);
         PY_TAKE(st)
     }
     if (rc == SK_OK) {
@@ -67,18 +57,15 @@ int py_block_encode(struct py_state *st, PyObject *batch, struct py_enc *e, uint
     return rc == SK_OK ? 0 : -1;
 }
 
-int py_block_measure(struct py_state *st, PyObject *batch, uint64_t *rows, uint64_t *nbytes)
-{
+int py_block_measure(struct py_state *st, PyObject *batch, uint64_t *rows, uint64_t *nbytes) {
     PY_ERR(err);
     struct ArrowSchema *schema;
     struct ArrowArray *array;
     PyObject *two = capsules_of(st, batch, &schema, &array);
-    if (!two)
-        return -1;
+    if (!two) return -1;
     sk_rc rc = sk_block_nbytes(schema, array, nbytes, &err);
     *rows = (uint64_t)array->length;
-    if (rc != SK_OK)
-        py_raise(st, rc, &err);
+    if (rc != SK_OK) py_raise(st, rc, &err);
     Py_DECREF(two);
     return rc == SK_OK ? 0 : -1;
 }
@@ -87,45 +74,37 @@ int py_block_measure(struct py_state *st, PyObject *batch, uint64_t *rows, uint6
 
 static void release_obj(void *ctx) /* any thread, GIL or not */
 {
-    if (!Py_IsInitialized())
-        return; /* the process is on its way out */
+    if (!Py_IsInitialized()) return; /* the process is on its way out */
     PyGILState_STATE g = PyGILState_Ensure();
     Py_DECREF((PyObject *)ctx);
     PyGILState_Release(g);
 }
 
-static void schema_capsule_free(PyObject *capsule)
-{
+static void schema_capsule_free(PyObject *capsule) {
     struct ArrowSchema *s = PyCapsule_GetPointer(capsule, "arrow_schema");
-    if (s->release)
-        s->release(s);
+    if (s->release) s->release(s);
     sk_free(s);
 }
 
-static void array_capsule_free(PyObject *capsule)
-{
+static void array_capsule_free(PyObject *capsule) {
     struct ArrowArray *a = PyCapsule_GetPointer(capsule, "arrow_array");
-    if (a->release)
-        a->release(a);
+    if (a->release) a->release(a);
     sk_free(a);
 }
 
-PyObject *py_block_decode(struct py_state *st, const struct sk_view *v, struct py_keep *k)
-{
+PyObject *py_block_decode(struct py_state *st, const struct sk_view *v, struct py_keep *k) {
     PY_ERR(err);
     struct sk_block_owner owner;
     const uint8_t *data = v->data;
     if (((uintptr_t)v->data & (SK_BLOCK_ALIGN - 1)) != 0) { /* travelled in a message */
         uint8_t *copy = sk_alloc_aligned(SK_TAG_PY, SK_BLOCK_ALIGN, v->len);
-        if (!copy)
-            return PyErr_NoMemory();
+        if (!copy) return PyErr_NoMemory();
         memcpy(copy, v->data, v->len);
         data = copy;
         owner = (struct sk_block_owner){sk_free, copy};
     } else {
         PyObject *buf = py_buf_of_view(st, v, k);
-        if (!buf)
-            return NULL;
+        if (!buf) return NULL;
         owner = (struct sk_block_owner){release_obj, buf};
     }
     struct ArrowSchema *schema = sk_calloc(SK_TAG_PY, sizeof *schema);
@@ -143,17 +122,12 @@ PyObject *py_block_decode(struct py_state *st, const struct sk_view *v, struct p
     }
     cs = PyCapsule_New(schema, "arrow_schema", schema_capsule_free);
     ca = PyCapsule_New(array, "arrow_array", array_capsule_free);
-    if (cs && ca)
-        r = PyObject_CallFunctionObjArgs(st->hook_load_block, cs, ca, NULL);
+    if (cs && ca) r = PyObject_CallFunctionObjArgs(st->hook_load_block, cs, ca, NULL);
 out:
-    if (!cs && schema && schema->release)
-        schema->release(schema);
-    if (!ca && array && array->release)
-        array->release(array);
-    if (!cs)
-        sk_free(schema);
-    if (!ca)
-        sk_free(array);
+    if (!cs && schema && schema->release) schema->release(schema);
+    if (!ca && array && array->release) array->release(array);
+    if (!cs) sk_free(schema);
+    if (!ca) sk_free(array);
     Py_XDECREF(cs);
     Py_XDECREF(ca);
     return r;
@@ -161,18 +135,15 @@ out:
 
 /* ---- BlockOut, put_block, block_nbytes --------------------------------------------------------------------------------------------- */
 
-static int blockout_init(PyObject *o, PyObject *args, PyObject *kw)
-{
+static int blockout_init(PyObject *o, PyObject *args, PyObject *kw) {
     static char *names[] = {"batch", NULL};
     PyObject *batch;
-    if (!PyArg_ParseTupleAndKeywords(args, kw, "O:BlockOut", names, &batch))
-        return -1;
+    if (!PyArg_ParseTupleAndKeywords(args, kw, "O:BlockOut", names, &batch)) return -1;
     Py_XSETREF(((struct blockout *)(void *)o)->batch, Py_NewRef(batch));
     return 0;
 }
 
-static void blockout_dealloc(PyObject *o)
-{
+static void blockout_dealloc(PyObject *o) {
     PyTypeObject *type = Py_TYPE(o);
     Py_XDECREF(((struct blockout *)(void *)o)->batch);
     type->tp_free(o);
@@ -188,29 +159,25 @@ static PyType_Slot blockout_slots[] = {
 };
 static PyType_Spec blockout_spec = {"skate._skate.BlockOut", sizeof(struct blockout), 0, Py_TPFLAGS_DEFAULT, blockout_slots};
 
-int py_block_types(PyObject *module, struct py_state *st)
-{
+int py_block_types(PyObject *module, struct py_state *st) {
     st->blockout_type = (PyTypeObject *)PyType_FromModuleAndSpec(module, &blockout_spec, NULL);
     return st->blockout_type ? PyModule_AddType(module, st->blockout_type) : -1;
 }
 
-static PyObject *m_put_block(PyObject *module, PyObject *batch)
-{
+static PyObject *m_put_block(PyObject *module, PyObject *batch) {
     struct py_state *st = PyModule_GetState(module);
     struct py_enc e;
     uint64_t rows, nbytes;
     sk_oid id = {0};
     PY_ERR(err);
-    if (py_ensure(st) < 0 || py_block_encode(st, batch, &e, &rows, &nbytes) < 0)
-        return NULL;
+    if (py_ensure(st) < 0 || py_block_encode(st, batch, &e, &rows, &nbytes) < 0) return NULL;
     struct sk_payload p = py_enc_payload(&e);
     py_enc_taken(&e);
     sk_rc rc = st->engine->ops->put(st->engine, &p, &id, &err);
     return rc == SK_OK ? py_ref_new(st, id, (sk_tid){0}) : py_raise(st, rc, &err);
 }
 
-static PyObject *m_block_nbytes(PyObject *module, PyObject *batch)
-{
+static PyObject *m_block_nbytes(PyObject *module, PyObject *batch) {
     struct py_state *st = PyModule_GetState(module);
     uint64_t rows, n;
     return py_block_measure(st, batch, &rows, &n) < 0 ? NULL : PyLong_FromUnsignedLongLong(n);

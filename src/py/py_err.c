@@ -3,34 +3,44 @@
  * Not here: the classes (skate/exceptions.py, looked up at the first error) and the texts (born where the error was). Cost: errors only. */
 #include "py/py_int.h"
 
-static const struct { sk_rc rc; const char *name; } CLASS_OF[] = { /* a name in skate.exceptions */
-    {SK_EIO, "RaySystemError"},          {SK_ENOSPC, "OutOfDiskError"},        {SK_EFULL, "ObjectStoreFullError"},
-    {SK_ETIMEOUT, "GetTimeoutError"},    {SK_EAGAIN, "RaySystemError"},        {SK_EDEAD, "WorkerCrashedError"},
-    {SK_ETASK, "RayTaskError"},          {SK_ELOST, "ObjectLostError"},        {SK_ECANCEL, "TaskCancelledError"},
-    {SK_ECORRUPT, "RaySystemError"},     {SK_EINFEASIBLE, "TaskUnschedulableError"}, {SK_ECLOSED, "RaySystemError"},
-    {SK_EACTOR, "ActorDiedError"},       {SK_ESTALL, "RaySystemError"},
+static const struct {
+    sk_rc rc;
+    const char *name;
+} CLASS_OF[] = {
+    /* a name in skate.exceptions */
+    {SK_EIO, "RaySystemError"},
+    {SK_ENOSPC, "OutOfDiskError"},
+    {SK_EFULL, "ObjectStoreFullError"},
+    {SK_ETIMEOUT, "GetTimeoutError"},
+    {SK_EAGAIN, "RaySystemError"},
+    {SK_EDEAD, "WorkerCrashedError"},
+    {SK_ETASK, "RayTaskError"},
+    {SK_ELOST, "ObjectLostError"},
+    {SK_ECANCEL, "TaskCancelledError"},
+    {SK_ECORRUPT, "RaySystemError"},
+    {SK_EINFEASIBLE, "TaskUnschedulableError"},
+    {SK_ECLOSED, "RaySystemError"},
+    {SK_EACTOR, "ActorDiedError"},
+    {SK_ESTALL, "RaySystemError"},
 };
 
 static PyObject *class_of(struct py_state *st, sk_rc rc) /* a new reference, or NULL with an exception */
 {
-    PyObject *builtin = rc == SK_ENOMEM ? PyExc_MemoryError : rc == SK_EINVAL || rc == SK_ENOENT ? PyExc_ValueError
-                        : rc == SK_ENOSYS ? PyExc_NotImplementedError : NULL;
-    if (builtin)
-        return Py_NewRef(builtin);
-    if (!st->exceptions && !(st->exceptions = PyImport_ImportModule("skate.exceptions")))
-        return NULL;
+    PyObject *builtin = rc == SK_ENOMEM                      ? PyExc_MemoryError
+                        : rc == SK_EINVAL || rc == SK_ENOENT ? PyExc_ValueError
+                        : rc == SK_ENOSYS                    ? PyExc_NotImplementedError
+                                                             : NULL;
+    if (builtin) return Py_NewRef(builtin);
+    if (!st->exceptions && !(st->exceptions = PyImport_ImportModule("skate.exceptions"))) return NULL;
     const char *name = "RaySystemError";
     for (size_t i = 0; i < SK_COUNT(CLASS_OF); i++)
-        if (CLASS_OF[i].rc == rc)
-            name = CLASS_OF[i].name;
+        if (CLASS_OF[i].rc == rc) name = CLASS_OF[i].name;
     return PyObject_GetAttrString(st->exceptions, name);
 }
 
-PyObject *py_error_new(struct py_state *st, sk_rc rc, const char *msg)
-{
+PyObject *py_error_new(struct py_state *st, sk_rc rc, const char *msg) {
     PyObject *cls = class_of(st, rc);
-    if (!cls)
-        return NULL;
+    if (!cls) return NULL;
     PyObject *text = PyUnicode_DecodeUTF8(msg, (Py_ssize_t)strlen(msg), "replace");
     PyObject *e = text ? PyObject_CallOneArg(cls, text) : NULL;
     Py_XDECREF(text);
@@ -38,8 +48,7 @@ PyObject *py_error_new(struct py_state *st, sk_rc rc, const char *msg)
     return e;
 }
 
-PyObject *py_raise(struct py_state *st, sk_rc rc, const struct sk_err *err)
-{
+PyObject *py_raise(struct py_state *st, sk_rc rc, const struct sk_err *err) {
     PyObject *e = py_error_new(st, rc, err && err->msg[0] ? err->msg : sk_rc_name(rc));
     if (e) {
         PyErr_SetObject((PyObject *)Py_TYPE(e), e);
@@ -48,8 +57,7 @@ PyObject *py_raise(struct py_state *st, sk_rc rc, const struct sk_err *err)
     return NULL;
 }
 
-void py_raise_value(struct py_state *st, const struct sk_view *v)
-{
+void py_raise_value(struct py_state *st, const struct sk_view *v) {
     PyObject *e = NULL;
     if (v->kind == SK_KIND_ENGINE_ERROR && v->len >= 5) {
         int32_t code;
@@ -62,24 +70,19 @@ void py_raise_value(struct py_state *st, const struct sk_view *v)
     } else if (st->hook_load_error) {
         PyObject *kind = PyLong_FromUnsignedLong(v->kind);
         PyObject *bytes = PyBytes_FromStringAndSize((const char *)v->data, (Py_ssize_t)v->len);
-        if (kind && bytes)
-            e = PyObject_CallFunctionObjArgs(st->hook_load_error, kind, bytes, NULL);
+        if (kind && bytes) e = PyObject_CallFunctionObjArgs(st->hook_load_error, kind, bytes, NULL);
         Py_XDECREF(kind);
         Py_XDECREF(bytes);
     } else {
         PyErr_Format(PyExc_RuntimeError, "a task failed (value of kind %u)", v->kind);
     }
-    if (!e)
-        return;
-    if (PyExceptionInstance_Check(e))
-        PyErr_SetObject((PyObject *)Py_TYPE(e), e);
-    else
-        PyErr_Format(PyExc_TypeError, "load_error gave %R, not an exception", e);
+    if (!e) return;
+    if (PyExceptionInstance_Check(e)) PyErr_SetObject((PyObject *)Py_TYPE(e), e);
+    else PyErr_Format(PyExc_TypeError, "load_error gave %R, not an exception", e);
     Py_DECREF(e);
 }
 
-sk_rc py_to_err(struct sk_err *err, const char *what)
-{
+sk_rc py_to_err(struct sk_err *err, const char *what) {
     PyObject *type, *value, *tb;
     PyErr_Fetch(&type, &value, &tb);
     PyErr_NormalizeException(&type, &value, &tb);

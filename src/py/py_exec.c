@@ -7,12 +7,11 @@
 #include "py/py_int.h"
 
 struct py_exec {
-    PyObject_HEAD
-    struct sk_exec *x;    /* NULL: stopped */
+    PyObject_HEAD struct sk_exec *x; /* NULL: stopped */
     struct py_state *st;
-    PyObject *plan;       /* outlives the run */
-    PyObject *functions;  /* what the three fids stand for: closures keep their refs */
-    uint32_t users;       /* threads inside without the GIL */
+    PyObject *plan;      /* outlives the run */
+    PyObject *functions; /* what the three fids stand for: closures keep their refs */
+    uint32_t users;      /* threads inside without the GIL */
     bool stop_wanted;
     struct py_exec *next, *prev; /* st->execs */
     PyObject *last_stats;        /* of a run that was stopped */
@@ -20,24 +19,17 @@ struct py_exec {
 
 static PyObject *stats_dict(struct sk_exec *x);
 
-static void unlink_exec(struct py_exec *e)
-{
-    if (e->prev)
-        e->prev->next = e->next;
-    else if (e->st->execs == e)
-        e->st->execs = e->next;
-    if (e->next)
-        e->next->prev = e->prev;
+static void unlink_exec(struct py_exec *e) {
+    if (e->prev) e->prev->next = e->next;
+    else if (e->st->execs == e) e->st->execs = e->next;
+    if (e->next) e->next->prev = e->prev;
     e->next = e->prev = NULL;
 }
 
-static void stop(struct py_exec *e)
-{
+static void stop(struct py_exec *e) {
     e->stop_wanted = true;
-    if (!e->x || e->users)
-        return;
-    if (!e->last_stats && !(e->last_stats = stats_dict(e->x)))
-        PyErr_Clear(); /* no memory for numbers: stats() says so */
+    if (!e->x || e->users) return;
+    if (!e->last_stats && !(e->last_stats = stats_dict(e->x))) PyErr_Clear(); /* no memory for numbers: stats() says so */
     struct sk_exec *x = e->x;
     e->x = NULL; /* nobody gets in any more */
     unlink_exec(e);
@@ -52,44 +44,35 @@ void py_exec_stop_all(struct py_state *st) /* closing: nobody is inside */
     while (st->execs) {
         struct py_exec *e = st->execs;
         struct sk_exec *x = e->x;
-        if (!e->last_stats && !(e->last_stats = stats_dict(x)))
-            PyErr_Clear();
+        if (!e->last_stats && !(e->last_stats = stats_dict(x))) PyErr_Clear();
         e->x = NULL;
         unlink_exec(e);
-        Py_BEGIN_ALLOW_THREADS
-        sk_exec_stop(&x);
+        Py_BEGIN_ALLOW_THREADS sk_exec_stop(&x);
         Py_END_ALLOW_THREADS
     }
 }
 
 /* ---- start ----------------------------------------------------------------------------------------------------------------------------- */
 
-static PyObject *conf_item(PyObject *conf, const char *key)
-{
+static PyObject *conf_item(PyObject *conf, const char *key) {
     PyObject *v = PyDict_GetItemString(conf, key);
     return v == Py_None ? NULL : v;
 }
 
-static int conf_u64(PyObject *conf, const char *key, uint64_t *out)
-{
+static int conf_u64(PyObject *conf, const char *key, uint64_t *out) {
     PyObject *v = conf_item(conf, key);
-    if (!v)
-        return 0;
+    if (!v) return 0;
     unsigned long long n = PyLong_AsUnsignedLongLong(v);
-    if (n == (unsigned long long)-1 && PyErr_Occurred())
-        return -1;
+    if (n == (unsigned long long)-1 && PyErr_Occurred()) return -1;
     *out = n;
     return 0;
 }
 
-static int conf_fn(struct py_state *st, PyObject *conf, const char *key, bool method, sk_fid *out)
-{
+static int conf_fn(struct py_state *st, PyObject *conf, const char *key, bool method, sk_fid *out) {
     PyObject *fn = conf_item(conf, key), *def, *name;
-    if (!fn)
-        return 0;
+    if (!fn) return 0;
     name = PyObject_GetAttrString(fn, "__name__");
-    if (!name)
-        return -1;
+    if (!name) return -1;
     def = method ? PyUnicode_AsUTF8String(name) : PyObject_CallOneArg(st->hook_dump_function, fn);
     int r = def ? py_define(st, def, name, method, out) : -1;
     Py_XDECREF(def);
@@ -97,8 +80,7 @@ static int conf_fn(struct py_state *st, PyObject *conf, const char *key, bool me
     return r;
 }
 
-static int conf_read(struct py_state *st, PyObject *conf, struct sk_exec_conf *c)
-{
+static int conf_read(struct py_state *st, PyObject *conf, struct sk_exec_conf *c) {
     uint64_t blocks = 0;
     struct sk_res total, available;
     st->engine->ops->resources(st->engine, &total, &available);
@@ -108,10 +90,8 @@ static int conf_read(struct py_state *st, PyObject *conf, struct sk_exec_conf *c
     c->target_min_bytes = 1u << 20;
     c->preserve_order = true;
     PyObject *policy = conf_item(conf, "policy"), *order = conf_item(conf, "preserve_order");
-    if (policy && !(c->policy = PyUnicode_AsUTF8(policy)))
-        return -1;
-    if (order)
-        c->preserve_order = PyObject_IsTrue(order) == 1;
+    if (policy && !(c->policy = PyUnicode_AsUTF8(policy))) return -1;
+    if (order) c->preserve_order = PyObject_IsTrue(order) == 1;
     if (conf_u64(conf, "memory_bytes", &c->memory_bytes) < 0 || conf_u64(conf, "target_max_bytes", &c->target_max_bytes) < 0 ||
         conf_u64(conf, "target_min_bytes", &c->target_min_bytes) < 0 || conf_u64(conf, "consumer_blocks", &blocks) < 0 ||
         conf_fn(st, conf, "run_stage", false, &c->run_stage) < 0 || conf_fn(st, conf, "stage_init", false, &c->stage_init) < 0 ||
@@ -121,8 +101,7 @@ static int conf_read(struct py_state *st, PyObject *conf, struct sk_exec_conf *c
     return 0;
 }
 
-static PyObject *exec_new(PyTypeObject *type, PyObject *args, PyObject *kw)
-{
+static PyObject *exec_new(PyTypeObject *type, PyObject *args, PyObject *kw) {
     static char *names[] = {"plan", "root", "conf", NULL};
     struct py_state *st = py_state_of(type);
     PyObject *plan, *conf;
@@ -130,16 +109,13 @@ static PyObject *exec_new(PyTypeObject *type, PyObject *args, PyObject *kw)
     struct sk_exec_conf c = {0};
     const struct sk_plan *p;
     PY_ERR(err);
-    if (!PyArg_ParseTupleAndKeywords(args, kw, "O!IO!:Exec", names, st->plan_type, &plan, &root, &PyDict_Type, &conf) || py_ensure(st) < 0 ||
-        !(p = py_plan_get(st, plan)))
+    if (!PyArg_ParseTupleAndKeywords(args, kw, "O!IO!:Exec", names, st->plan_type, &plan, &root, &PyDict_Type, &conf) ||
+        py_ensure(st) < 0 || !(p = py_plan_get(st, plan)))
         return NULL;
-    if (root >= sk_plan_n_nodes(p))
-        return PyErr_Format(PyExc_ValueError, "there is no node %u", root);
-    if (conf_read(st, conf, &c) < 0)
-        return NULL;
+    if (root >= sk_plan_n_nodes(p)) return PyErr_Format(PyExc_ValueError, "there is no node %u", root);
+    if (conf_read(st, conf, &c) < 0) return NULL;
     struct py_exec *e = (struct py_exec *)(void *)type->tp_alloc(type, 0);
-    if (!e)
-        return NULL;
+    if (!e) return NULL;
     e->st = st;
     e->plan = Py_NewRef(plan);
     e->functions = Py_NewRef(conf);
@@ -153,14 +129,12 @@ static PyObject *exec_new(PyTypeObject *type, PyObject *args, PyObject *kw)
         return py_raise(st, rc, &err);
     }
     e->next = st->execs;
-    if (e->next)
-        e->next->prev = e;
+    if (e->next) e->next->prev = e;
     st->execs = e;
     return (PyObject *)e;
 }
 
-static void exec_dealloc(PyObject *o)
-{
+static void exec_dealloc(PyObject *o) {
     struct py_exec *e = (struct py_exec *)(void *)o;
     PyTypeObject *type = Py_TYPE(o);
     PyObject *t, *v, *tb;
@@ -176,18 +150,14 @@ static void exec_dealloc(PyObject *o)
 
 /* ---- next -------------------------------------------------------------------------------------------------------------------------------- */
 
-static PyObject *raise_bad(struct py_state *st, sk_oid bad, sk_rc rc, const struct sk_err *err)
-{
+static PyObject *raise_bad(struct py_state *st, sk_oid bad, sk_rc rc, const struct sk_err *err) {
     struct sk_view v;
     PY_ERR(e2);
-    if (!bad.v)
-        return py_raise(st, rc, err);
+    if (!bad.v) return py_raise(st, rc, err);
     sk_rc got = st->engine->ops->get(st->engine, &bad, 1, 0, &v, &e2);
     if (got == SK_OK) {
-        if (SK_KIND_IS_ERROR(v.kind))
-            py_raise_value(st, &v);
-        else
-            py_raise(st, rc, err);
+        if (SK_KIND_IS_ERROR(v.kind)) py_raise_value(st, &v);
+        else py_raise(st, rc, err);
         st->engine->ops->view_release(st->engine, &v);
     } else {
         py_raise(st, rc, err);
@@ -196,29 +166,24 @@ static PyObject *raise_bad(struct py_state *st, sk_oid bad, sk_rc rc, const stru
     return NULL;
 }
 
-static PyObject *exec_next(PyObject *self, PyObject *const *args, Py_ssize_t n)
-{
+static PyObject *exec_next(PyObject *self, PyObject *const *args, Py_ssize_t n) {
     struct py_exec *e = (struct py_exec *)(void *)self;
     struct py_state *st = e->st;
     struct sk_bref b;
     sk_oid bad = {0};
     int64_t deadline = INT64_MAX;
     PY_ERR(err);
-    if (n > 1)
-        return PyErr_Format(PyExc_TypeError, "next(timeout=None)");
+    if (n > 1) return PyErr_Format(PyExc_TypeError, "next(timeout=None)");
     if (n == 1 && args[0] != Py_None) {
         double s = PyFloat_AsDouble(args[0]);
-        if (s == -1.0 && PyErr_Occurred())
-            return NULL;
+        if (s == -1.0 && PyErr_Occurred()) return NULL;
         deadline = py_deadline(s, sk_now_ns());
     }
     sk_rc rc = SK_ETIMEOUT;
     for (bool first = true; rc == SK_ETIMEOUT; first = false) {
-        if (!e->x || e->stop_wanted || st->closing)
-            return py_raise(st, SK_ECLOSED, &(struct sk_err){.msg = "this run was stopped"});
+        if (!e->x || e->stop_wanted || st->closing) return py_raise(st, SK_ECLOSED, &(struct sk_err){.msg = "this run was stopped"});
         int64_t now = first ? 0 : sk_now_ns();
-        if (!first && now >= deadline)
-            return py_raise(st, SK_ETIMEOUT, &(struct sk_err){.msg = "no block within the timeout"});
+        if (!first && now >= deadline) return py_raise(st, SK_ETIMEOUT, &(struct sk_err){.msg = "no block within the timeout"});
         if (first) { /* a block that is there costs no switch of threads */
             rc = sk_exec_next(e->x, 0, &b, &bad, &err);
             continue;
@@ -228,13 +193,13 @@ static PyObject *exec_next(PyObject *self, PyObject *const *args, Py_ssize_t n)
         rc = sk_exec_next(e->x, SK_MIN(deadline, now + PY_SLICE_NS), &b, &bad, &err);
         PY_TAKE(st)
         e->users--;
-        if (rc == SK_ETIMEOUT && PyErr_CheckSignals() < 0)
-            return NULL;
+        if (rc == SK_ETIMEOUT && PyErr_CheckSignals() < 0) return NULL;
     }
     PyObject *r = NULL;
     if (rc == SK_OK) {
         PyObject *ref = py_ref_new(st, (sk_oid){b.oid}, (sk_tid){0});
-        r = ref ? Py_BuildValue("(NKKK)", ref, (unsigned long long)b.row0, (unsigned long long)b.n_rows, (unsigned long long)b.bytes) : NULL;
+        r = ref ? Py_BuildValue("(NKKK)", ref, (unsigned long long)b.row0, (unsigned long long)b.n_rows, (unsigned long long)b.bytes)
+                : NULL;
     } else if (rc == SK_EDONE) {
         r = Py_NewRef(Py_None);
     } else {
@@ -249,8 +214,7 @@ static PyObject *exec_next(PyObject *self, PyObject *const *args, Py_ssize_t n)
     return r;
 }
 
-static PyObject *exec_stop(PyObject *self, PyObject *unused SK_UNUSED)
-{
+static PyObject *exec_stop(PyObject *self, PyObject *unused SK_UNUSED) {
     stop((struct py_exec *)(void *)self);
     Py_RETURN_NONE;
 }
@@ -267,36 +231,34 @@ static int put_item(PyObject *d, const char *key, PyObject *v) /* takes v */
 #define U(o, d, f) put_item(d, #f, PyLong_FromUnsignedLongLong((unsigned long long)(o).f))
 #define I(o, d, f) put_item(d, #f, PyLong_FromLongLong((o).f))
 
-static PyObject *op_dict(const struct sk_exec_op_stats *o)
-{
+static PyObject *op_dict(const struct sk_exec_op_stats *o) {
     static const char *const kinds[] = {"blocks", "tasks", "actors", "limit", "union"};
     PyObject *d = PyDict_New(), *fused = PyList_New(0);
     bool ok = d && fused && put_item(d, "label", PyUnicode_FromString(o->label ? o->label : "?")) == 0 &&
-              put_item(d, "kind", PyUnicode_FromString(o->kind < SK_COUNT(kinds) ? kinds[o->kind] : "?")) == 0 && U(*o, d, tasks_queued) == 0 &&
-              U(*o, d, tasks_running) == 0 && U(*o, d, tasks_done) == 0 && U(*o, d, retries) == 0 && U(*o, d, rows_in) == 0 && U(*o, d, bytes_in) == 0 &&
-              U(*o, d, rows_out) == 0 && U(*o, d, bytes_out) == 0 && U(*o, d, blocks_out) == 0 && U(*o, d, queued_blocks) == 0 &&
-              U(*o, d, queued_bytes) == 0 && U(*o, d, peak_queued_bytes) == 0 && I(*o, d, task_ns_total) == 0 && I(*o, d, task_ns_max) == 0 &&
-              I(*o, d, wait_input_ns) == 0 && I(*o, d, wait_memory_ns) == 0 && I(*o, d, wait_resource_ns) == 0 && I(*o, d, wait_consumer_ns) == 0 &&
-              I(*o, d, first_out_ns) == 0 && U(*o, d, n_actors) == 0 && I(*o, d, total_units) == 0;
+              put_item(d, "kind", PyUnicode_FromString(o->kind < SK_COUNT(kinds) ? kinds[o->kind] : "?")) == 0 &&
+              U(*o, d, tasks_queued) == 0 && U(*o, d, tasks_running) == 0 && U(*o, d, tasks_done) == 0 && U(*o, d, retries) == 0 &&
+              U(*o, d, rows_in) == 0 && U(*o, d, bytes_in) == 0 && U(*o, d, rows_out) == 0 && U(*o, d, bytes_out) == 0 &&
+              U(*o, d, blocks_out) == 0 && U(*o, d, queued_blocks) == 0 && U(*o, d, queued_bytes) == 0 &&
+              U(*o, d, peak_queued_bytes) == 0 && I(*o, d, task_ns_total) == 0 && I(*o, d, task_ns_max) == 0 &&
+              I(*o, d, wait_input_ns) == 0 && I(*o, d, wait_memory_ns) == 0 && I(*o, d, wait_resource_ns) == 0 &&
+              I(*o, d, wait_consumer_ns) == 0 && I(*o, d, first_out_ns) == 0 && U(*o, d, n_actors) == 0 && I(*o, d, total_units) == 0;
     for (uint32_t i = 0; ok && i < SK_MIN(o->n_fused, SK_COUNT(o->fused)); i++) {
-        PyObject *row = Py_BuildValue("{s:K,s:K}", "rows_out", (unsigned long long)o->fused[i].rows_out, "ns", (unsigned long long)o->fused[i].ns);
+        PyObject *row =
+            Py_BuildValue("{s:K,s:K}", "rows_out", (unsigned long long)o->fused[i].rows_out, "ns", (unsigned long long)o->fused[i].ns);
         ok = row && PyList_Append(fused, row) == 0;
         Py_XDECREF(row);
     }
     ok = ok && PyDict_SetItemString(d, "fused", fused) == 0;
     Py_XDECREF(fused);
-    if (!ok)
-        Py_CLEAR(d);
+    if (!ok) Py_CLEAR(d);
     return d;
 }
 
-static PyObject *stats_dict(struct sk_exec *x)
-{
+static PyObject *stats_dict(struct sk_exec *x) {
     struct sk_exec_stats s = {0};
     sk_exec_get_stats(x, &s, NULL, 0);
     struct sk_exec_op_stats *ops = sk_calloc(SK_TAG_PY, (s.n_ops + 1) * sizeof *ops);
-    if (!ops)
-        return PyErr_NoMemory();
+    if (!ops) return PyErr_NoMemory();
     uint32_t n = s.n_ops;
     sk_exec_get_stats(x, &s, ops, n);
     PyObject *d = PyDict_New(), *list = PyList_New(0);
@@ -312,16 +274,13 @@ static PyObject *stats_dict(struct sk_exec *x)
     ok = ok && PyDict_SetItemString(d, "ops", list) == 0;
     Py_XDECREF(list);
     sk_free(ops);
-    if (!ok)
-        Py_CLEAR(d);
+    if (!ok) Py_CLEAR(d);
     return d;
 }
 
-static PyObject *exec_stats(PyObject *self, PyObject *unused SK_UNUSED)
-{
+static PyObject *exec_stats(PyObject *self, PyObject *unused SK_UNUSED) {
     struct py_exec *e = (struct py_exec *)(void *)self;
-    if (e->x)
-        return stats_dict(e->x);
+    if (e->x) return stats_dict(e->x);
     return e->last_stats ? PyDict_Copy(e->last_stats) : PyDict_New();
 }
 
@@ -332,12 +291,15 @@ static PyMethodDef exec_methods[] = {
     {NULL, NULL, 0, NULL},
 };
 static PyType_Slot exec_slots[] = {
-    {Py_tp_new, exec_new}, {Py_tp_dealloc, exec_dealloc}, {Py_tp_methods, exec_methods}, {Py_tp_doc, "Exec(plan, root, conf): a running pipeline."}, {0, NULL},
+    {Py_tp_new, exec_new},
+    {Py_tp_dealloc, exec_dealloc},
+    {Py_tp_methods, exec_methods},
+    {Py_tp_doc, "Exec(plan, root, conf): a running pipeline."},
+    {0, NULL},
 };
 static PyType_Spec exec_spec = {"skate._skate.Exec", sizeof(struct py_exec), 0, Py_TPFLAGS_DEFAULT, exec_slots};
 
-int py_exec_types(PyObject *module, struct py_state *st)
-{
+int py_exec_types(PyObject *module, struct py_state *st) {
     st->exec_type = (PyTypeObject *)PyType_FromModuleAndSpec(module, &exec_spec, NULL);
     return st->exec_type ? PyModule_AddType(module, st->exec_type) : -1;
 }

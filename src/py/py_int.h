@@ -21,22 +21,23 @@ enum {
     PY_NONE = 1,
     PY_TRUE,
     PY_FALSE,
-    PY_INT,         /* i64 */
-    PY_FLOAT,       /* double */
-    PY_STR,         /* UTF-8 */
+    PY_INT,   /* i64 */
+    PY_FLOAT, /* double */
+    PY_STR,   /* UTF-8 */
     PY_BYTES,
-    PY_PICKLE,      /* a pickle, nothing else */
-    PY_PICKLE_OOB,  /* u32 n_buffers, u32 0, u64 pickle_len, n x (u64 offset, u64 len), pickle, 64-aligned buffers */
-    PY_NDARRAY,     /* u32 struct character of the item, u32 ndim, i64 shape[ndim]; data at the next multiple of 64; C order */
+    PY_PICKLE,         /* a pickle, nothing else */
+    PY_PICKLE_OOB,     /* u32 n_buffers, u32 0, u64 pickle_len, n x (u64 offset, u64 len), pickle, 64-aligned buffers */
+    PY_NDARRAY,        /* u32 struct character of the item, u32 ndim, i64 shape[ndim]; data at the next multiple of 64; C order */
     PY_KWNAMES = 0x10, /* first argument of a call: u32 n, n strings; the last n arguments go by these names */
     PY_BLOCK = 0x20,   /* block.h */
     PY_ERROR = SK_KIND_ERROR + 1,      /* user code raised: pickled by the dumps_error hook */
     PY_INIT_ERROR = SK_KIND_ERROR + 2, /* the same in an actor's constructor */
 };
 
-#define PY_HOOKS(X) \
-    X(dumps) X(dumps_error) X(load_error) X(load_block) X(dump_function) X(load_function) X(note) X(after_fork) X(auto_init) \
-    X(run_coroutine) X(check_call) X(ref_await) X(ref_future)
+#define PY_HOOKS(X)                                                                                                                  \
+    X(dumps)                                                                                                                         \
+    X(dumps_error) X(load_error) X(load_block) X(dump_function) X(load_function) X(note) X(after_fork) X(auto_init) X(run_coroutine) \
+        X(check_call) X(ref_await) X(ref_future)
 
 struct py_fn { /* worker side: a definition, its callable once it was needed */
     sk_fid id;
@@ -55,7 +56,7 @@ struct py_state {
     uint32_t gen;             /* of the engine; refs of an older one are dead */
     uint32_t n_inside;        /* threads that are in the engine without the GIL */
     bool closing, driver, worker;
-    sem_t all_out;            /* posted by the last thread that leaves while closing */
+    sem_t all_out; /* posted by the last thread that leaves while closing */
     PyObject *module;
     PyTypeObject *ref_type, *gen_type, *buf_type, *template_type, *token_type, *blockout_type, *plan_type, *exec_type;
     struct py_ref *free_refs;
@@ -63,18 +64,18 @@ struct py_state {
 #define X(n) PyObject *hook_##n;
     PY_HOOKS(X)
 #undef X
-    PyObject *exceptions;   /* skate.exceptions */
+    PyObject *exceptions; /* skate.exceptions */
     PyObject *pickle_dumps, *pickle_loads;
     PyObject *kw_buffer_callback, *kw_buffers, *int5, *s_append, *s_arrow_c_array;
     PyObject *restore_ref, *restore_token; /* functions of this module, named in pickles */
-    PyTypeObject *ndarray;  /* NULL until numpy is imported by somebody */
-    PyObject *dtype[128];   /* by struct character */
-    uint64_t store_bytes;   /* of the open engine, in a driver */
-    struct py_exec *execs;  /* runs that are not stopped */
+    PyTypeObject *ndarray;                 /* NULL until numpy is imported by somebody */
+    PyObject *dtype[128];                  /* by struct character */
+    uint64_t store_bytes;                  /* of the open engine, in a driver */
+    struct py_exec *execs;                 /* runs that are not stopped */
     struct sk_runner runner;
-    struct sk_map fns;      /* fid -> py_fn */
-    struct sk_map actors;   /* aid -> instance (a reference) */
-    uint64_t failed_actor;  /* the last actor whose constructor failed here, and its error */
+    struct sk_map fns;     /* fid -> py_fn */
+    struct sk_map actors;  /* aid -> instance (a reference) */
+    uint64_t failed_actor; /* the last actor whose constructor failed here, and its error */
     uint32_t failed_kind;
     void *failed_error;
     size_t failed_n;
@@ -84,20 +85,19 @@ extern struct PyModuleDef py_module_def;
 static inline struct py_state *py_state_of(PyTypeObject *t) { return PyType_GetModuleState(t); }
 
 /* Around engine calls that can block. The state stays open meanwhile: shutdown waits for n_inside. */
-#define PY_DROP(st)                                 \
-    {                                               \
-        (st)->n_inside++;                           \
+#define PY_DROP(st)       \
+    {                     \
+        (st)->n_inside++; \
         PyThreadState *py_ts_ = PyEval_SaveThread();
-#define PY_TAKE(st)                                 \
-        PyEval_RestoreThread(py_ts_);               \
-        if (--(st)->n_inside == 0 && (st)->closing) \
-            sem_post(&(st)->all_out);               \
+#define PY_TAKE(st)                                                       \
+    PyEval_RestoreThread(py_ts_);                                         \
+    if (--(st)->n_inside == 0 && (st)->closing) sem_post(&(st)->all_out); \
     }
 
 /* An error on the stack without clearing its kilobyte. */
-#define PY_ERR(name)      \
-    struct sk_err name;   \
-    name.code = 0;        \
+#define PY_ERR(name)    \
+    struct sk_err name; \
+    name.code = 0;      \
     name.msg[0] = 0
 
 /* ---- module.c */
@@ -112,8 +112,7 @@ sk_rc py_to_err(struct sk_err *err, const char *what);
 
 /* ---- py_ref.c */
 struct py_ref {
-    PyObject_HEAD
-    uint64_t id, task;
+    PyObject_HEAD uint64_t id, task;
     uint32_t gen;
     struct py_ref *next; /* in the free list */
 };
@@ -131,10 +130,10 @@ struct py_collector {
 struct py_collector *py_collector_now(void);
 void py_collector_push(struct py_collector *c);
 void py_collector_pop(struct py_collector *c);
-int py_collector_add(PyObject *ref);                         /* -1 with an exception when nothing is being collected or no memory */
-void py_collector_cut(struct py_collector *c, uint32_t n);   /* keeps the first n */
+int py_collector_add(PyObject *ref);                       /* -1 with an exception when nothing is being collected or no memory */
+void py_collector_cut(struct py_collector *c, uint32_t n); /* keeps the first n */
 void py_collector_free(struct py_collector *c);
-sk_oid *py_collector_ids(struct py_collector *c);            /* sk_free; NULL with MemoryError; valid for n = 0 too */
+sk_oid *py_collector_ids(struct py_collector *c); /* sk_free; NULL with MemoryError; valid for n = 0 too */
 
 /* ---- py_codec.c: values in */
 struct py_encx; /* what a value with several parts needs */
@@ -154,16 +153,18 @@ struct sk_payload py_enc_payload(struct py_enc *e);
 static inline void py_enc_taken(struct py_enc *e) { e->has_buf = false; }
 void py_enc_done(struct py_state *st, struct py_enc *e);
 /* e: the engine whose store dst is in, NULL elsewhere. */
-void py_copy(struct py_state *st, struct sk_engine *e, void *dst, const void *src, size_t n); /* GIL held or dropped; large ones by two threads in a driver */
+void py_copy(struct py_state *st, struct sk_engine *e, void *dst, const void *src,
+             size_t n); /* GIL held or dropped; large ones by two threads in a driver */
 
 /* ---- py_codec.c: values out */
-struct py_keep { /* how to keep a view for longer than the call */
+struct py_keep {          /* how to keep a view for longer than the call */
     struct sk_task *task; /* NULL: the view itself is given */
     uint32_t arg;
     bool taken;
 };
 PyObject *py_decode(struct py_state *st, const struct sk_view *v, struct py_keep *k);
-PyObject *py_buf_of_view(struct py_state *st, const struct sk_view *v, struct py_keep *k); /* read-only buffer object over the whole value */
+PyObject *py_buf_of_view(struct py_state *st, const struct sk_view *v,
+                         struct py_keep *k); /* read-only buffer object over the whole value */
 int py_codec_types(PyObject *module, struct py_state *st);
 
 /* ---- py_block.c */
@@ -202,8 +203,7 @@ int py_exec_types(PyObject *module, struct py_state *st);
 /* ---- helpers */
 static inline int64_t py_deadline(double timeout_s, int64_t now_ns) /* CLOCK_MONOTONIC; < 0: none */
 {
-    if (timeout_s < 0 || timeout_s > 9e8)
-        return INT64_MAX;
+    if (timeout_s < 0 || timeout_s > 9e8) return INT64_MAX;
     return now_ns + (int64_t)(timeout_s * 1e9);
 }
 #define PY_SLICE_NS 100000000 /* waits come back this often to look for signals */

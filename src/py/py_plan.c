@@ -5,21 +5,17 @@
 #include "py/py_int.h"
 
 struct plan {
-    PyObject_HEAD
-    struct sk_plan *p;
+    PyObject_HEAD struct sk_plan *p;
     struct py_state *st;
     uint32_t gen;
 };
 
-static PyObject *plan_new(PyTypeObject *type, PyObject *args SK_UNUSED, PyObject *kw SK_UNUSED)
-{
+static PyObject *plan_new(PyTypeObject *type, PyObject *args SK_UNUSED, PyObject *kw SK_UNUSED) {
     PY_ERR(err);
     struct py_state *st = py_state_of(type);
-    if (py_ensure(st) < 0)
-        return NULL;
+    if (py_ensure(st) < 0) return NULL;
     struct plan *p = (struct plan *)(void *)type->tp_alloc(type, 0);
-    if (!p)
-        return NULL;
+    if (!p) return NULL;
     p->st = st;
     p->gen = st->gen;
     sk_rc rc = sk_plan_create(&p->p, &err);
@@ -30,19 +26,15 @@ static PyObject *plan_new(PyTypeObject *type, PyObject *args SK_UNUSED, PyObject
     return (PyObject *)p;
 }
 
-static void release_block(void *ctx, uint64_t oid)
-{
+static void release_block(void *ctx, uint64_t oid) {
     struct plan *p = ctx;
-    if (p->st->engine && p->gen == p->st->gen && !p->st->closing)
-        p->st->engine->ops->release(p->st->engine, (sk_oid){oid});
+    if (p->st->engine && p->gen == p->st->gen && !p->st->closing) p->st->engine->ops->release(p->st->engine, (sk_oid){oid});
 }
 
-static void plan_dealloc(PyObject *o)
-{
+static void plan_dealloc(PyObject *o) {
     struct plan *p = (struct plan *)(void *)o;
     PyTypeObject *type = Py_TYPE(o);
-    if (p->p)
-        sk_plan_destroy(p->p, release_block, p);
+    if (p->p) sk_plan_destroy(p->p, release_block, p);
     type->tp_free(o);
     Py_DECREF(type);
 }
@@ -50,8 +42,7 @@ static void plan_dealloc(PyObject *o)
 const struct sk_plan *py_plan_get(struct py_state *st, PyObject *o) /* NULL with an exception: of an engine that is gone */
 {
     struct plan *p = (struct plan *)(void *)o;
-    if (st->engine && p->gen == st->gen && !st->closing)
-        return p->p;
+    if (st->engine && p->gen == st->gen && !st->closing) return p->p;
     py_raise(st, SK_ECLOSED, &(struct sk_err){.msg = "this plan is of an engine that was shut down"});
     return NULL;
 }
@@ -62,27 +53,21 @@ struct add { /* what add() borrows while it runs */
     struct sk_bref *blocks;
 };
 
-static int parse_inputs(PyObject *o, struct add *a, struct sk_node_desc *d)
-{
+static int parse_inputs(PyObject *o, struct add *a, struct sk_node_desc *d) {
     PyObject *fast = PySequence_Fast(o, "inputs must be a tuple of node ids");
-    if (!fast)
-        return -1;
+    if (!fast) return -1;
     Py_ssize_t n = PySequence_Fast_GET_SIZE(fast);
     a->inputs = sk_alloc(SK_TAG_PY, ((size_t)n + 1) * sizeof *a->inputs);
-    for (Py_ssize_t i = 0; a->inputs && i < n; i++)
-        a->inputs[i] = (uint32_t)PyLong_AsUnsignedLong(PySequence_Fast_GET_ITEM(fast, i));
+    for (Py_ssize_t i = 0; a->inputs && i < n; i++) a->inputs[i] = (uint32_t)PyLong_AsUnsignedLong(PySequence_Fast_GET_ITEM(fast, i));
     Py_DECREF(fast);
-    if (!a->inputs)
-        PyErr_NoMemory();
+    if (!a->inputs) PyErr_NoMemory();
     d->inputs = a->inputs;
     d->n_inputs = (uint32_t)n;
     return PyErr_Occurred() ? -1 : 0;
 }
 
-static int parse_units(PyObject *list, struct add *a, struct sk_node_desc *d)
-{
-    if (!list || list == Py_None)
-        return 0;
+static int parse_units(PyObject *list, struct add *a, struct sk_node_desc *d) {
+    if (!list || list == Py_None) return 0;
     if (!PyList_Check(list)) {
         PyErr_SetString(PyExc_TypeError, "units must be a list");
         return -1;
@@ -99,8 +84,7 @@ static int parse_units(PyObject *list, struct add *a, struct sk_node_desc *d)
         long long rows, bytes;
         PyObject *row = PyList_GET_ITEM(list, (Py_ssize_t)i);
         if (!PyTuple_Check(row) || !PyArg_ParseTuple(row, "y#LL:unit", &p, &len, &rows, &bytes)) {
-            if (!PyErr_Occurred())
-                PyErr_SetString(PyExc_TypeError, "a unit is (params, rows, bytes)");
+            if (!PyErr_Occurred()) PyErr_SetString(PyExc_TypeError, "a unit is (params, rows, bytes)");
             return -1;
         }
         a->units[i] = (struct sk_unit){{p, (size_t)len}, rows, bytes}; /* borrowed from the list */
@@ -110,10 +94,8 @@ static int parse_units(PyObject *list, struct add *a, struct sk_node_desc *d)
     return 0;
 }
 
-static int parse_blocks(struct py_state *st, PyObject *list, struct add *a, struct sk_node_desc *d)
-{
-    if (!list || list == Py_None)
-        return 0;
+static int parse_blocks(struct py_state *st, PyObject *list, struct add *a, struct sk_node_desc *d) {
+    if (!list || list == Py_None) return 0;
     if (!PyList_Check(list)) {
         PyErr_SetString(PyExc_TypeError, "blocks must be a list");
         return -1;
@@ -129,12 +111,10 @@ static int parse_blocks(struct py_state *st, PyObject *list, struct add *a, stru
         PyObject *row = PyList_GET_ITEM(list, (Py_ssize_t)i), *ref;
         unsigned long long row0, rows, bytes;
         if (!PyTuple_Check(row) || !PyArg_ParseTuple(row, "O!KKK:block", st->ref_type, &ref, &row0, &rows, &bytes)) {
-            if (!PyErr_Occurred())
-                PyErr_SetString(PyExc_TypeError, "a block is (ref, first row, rows, bytes)");
+            if (!PyErr_Occurred()) PyErr_SetString(PyExc_TypeError, "a block is (ref, first row, rows, bytes)");
             return -1;
         }
-        if (!py_ref_alive(st, ref))
-            return -1;
+        if (!py_ref_alive(st, ref)) return -1;
         a->blocks[i] = (struct sk_bref){((struct py_ref *)(void *)ref)->id, row0, rows, bytes};
         st->engine->ops->addref(st->engine, (sk_oid){a->blocks[i].oid});
         d->n_blocks = (uint32_t)i + 1;
@@ -142,10 +122,9 @@ static int parse_blocks(struct py_state *st, PyObject *list, struct add *a, stru
     return 0;
 }
 
-static PyObject *plan_add(PyObject *self, PyObject *args, PyObject *kw)
-{
-    static char *names[] = {"op", "label", "params", "inputs", "num_cpus", "num_gpus", "resources", "memory", "pool", "max_in_flight", "max_tasks",
-                            "limit", "batch_rows", "units", "blocks", NULL};
+static PyObject *plan_add(PyObject *self, PyObject *args, PyObject *kw) {
+    static char *names[] = {"op",   "label",         "params",    "inputs", "num_cpus",   "num_gpus", "resources", "memory",
+                            "pool", "max_in_flight", "max_tasks", "limit",  "batch_rows", "units",    "blocks",    NULL};
     struct plan *p = (struct plan *)(void *)self;
     struct py_state *st = p->st;
     struct add a = {0};
@@ -157,15 +136,13 @@ static PyObject *plan_add(PyObject *self, PyObject *args, PyObject *kw)
     PyObject *inputs, *resources = NULL, *pool = NULL, *units = NULL, *blocks = NULL, *r = NULL;
     uint32_t id;
     PY_ERR(err);
-    if (!PyArg_ParseTupleAndKeywords(args, kw, "ssy#O|$ddOLOIILLOO:add", names, &op, &d.label, &params, &params_n, &inputs, &cpus, &gpus, &resources, &memory,
-                                     &pool, &d.max_in_flight, &d.max_tasks, &limit, &batch_rows, &units, &blocks) ||
+    if (!PyArg_ParseTupleAndKeywords(args, kw, "ssy#O|$ddOLOIILLOO:add", names, &op, &d.label, &params, &params_n, &inputs, &cpus, &gpus,
+                                     &resources, &memory, &pool, &d.max_in_flight, &d.max_tasks, &limit, &batch_rows, &units, &blocks) ||
         !py_plan_get(st, self))
         return NULL;
     d.op = sk_op_find(op);
-    if (!d.op)
-        return PyErr_Format(PyExc_ValueError, "there is no operator \"%s\"", op);
-    if (!(cpus >= 0) || !(gpus >= 0) || memory < 0)
-        return PyErr_Format(PyExc_ValueError, "%s: resources must be >= 0", d.label);
+    if (!d.op) return PyErr_Format(PyExc_ValueError, "there is no operator \"%s\"", op);
+    if (!(cpus >= 0) || !(gpus >= 0) || memory < 0) return PyErr_Format(PyExc_ValueError, "%s: resources must be >= 0", d.label);
     if (pool && pool != Py_None && (!PyTuple_Check(pool) || !PyArg_ParseTuple(pool, "II:pool", &d.pool_min, &d.pool_max)))
         return PyErr_Occurred() ? NULL : PyErr_Format(PyExc_TypeError, "pool must be (least, most)");
     d.params = (struct sk_bytes){params, (size_t)params_n};
@@ -177,41 +154,33 @@ static PyObject *plan_add(PyObject *self, PyObject *args, PyObject *kw)
     struct sk_res held = res; /* what an actor keeps for life: CPUs it takes only while it runs, exec.h */
     held.amount[SK_RES_CPU] = 0;
     bool plain = d.cpu_e4 == SK_RES_UNIT && !d.gpu_e4 && !memory && !d.pool_max && (!resources || resources == Py_None);
-    if (!plain && py_shape(st, &res, resources == Py_None ? NULL : resources, d.label, &d.shape) < 0)
-        return NULL;
-    if (d.pool_max && py_shape(st, &held, resources == Py_None ? NULL : resources, d.label, &d.shape) < 0)
-        return NULL;
+    if (!plain && py_shape(st, &res, resources == Py_None ? NULL : resources, d.label, &d.shape) < 0) return NULL;
+    if (d.pool_max && py_shape(st, &held, resources == Py_None ? NULL : resources, d.label, &d.shape) < 0) return NULL;
     sk_rc rc = SK_EINVAL;
     if (parse_inputs(inputs, &a, &d) == 0 && parse_units(units, &a, &d) == 0 && parse_blocks(st, blocks, &a, &d) == 0) {
         rc = sk_plan_add(p->p, &d, &id, &err);
         r = rc == SK_OK ? PyLong_FromUnsignedLong(id) : py_raise(st, rc, &err);
     }
-    for (uint32_t i = 0; rc != SK_OK && i < d.n_blocks; i++)
-        st->engine->ops->release(st->engine, (sk_oid){a.blocks[i].oid});
+    for (uint32_t i = 0; rc != SK_OK && i < d.n_blocks; i++) st->engine->ops->release(st->engine, (sk_oid){a.blocks[i].oid});
     sk_free(a.inputs);
     sk_free(a.units);
     sk_free(a.blocks);
     return r;
 }
 
-static PyObject *plan_explain(PyObject *self, PyObject *root)
-{
+static PyObject *plan_explain(PyObject *self, PyObject *root) {
     const struct sk_plan *p = ((struct plan *)(void *)self)->p;
     unsigned long id = PyLong_AsUnsignedLong(root);
-    if (id == (unsigned long)-1 && PyErr_Occurred())
-        return NULL;
-    if (id >= sk_plan_n_nodes(p))
-        return PyErr_Format(PyExc_ValueError, "there is no node %lu", id);
+    if (id == (unsigned long)-1 && PyErr_Occurred()) return NULL;
+    if (id >= sk_plan_n_nodes(p)) return PyErr_Format(PyExc_ValueError, "there is no node %lu", id);
     char small[2048], *buf = small;
     size_t n = sk_plan_explain(p, (uint32_t)id, small, sizeof small);
     if (n >= sizeof small) {
-        if (!(buf = sk_alloc(SK_TAG_PY, n + 1)))
-            return PyErr_NoMemory();
+        if (!(buf = sk_alloc(SK_TAG_PY, n + 1))) return PyErr_NoMemory();
         n = SK_MIN(sk_plan_explain(p, (uint32_t)id, buf, n + 1), n);
     }
     PyObject *r = PyUnicode_DecodeUTF8(buf, (Py_ssize_t)n, "replace");
-    if (buf != small)
-        sk_free(buf);
+    if (buf != small) sk_free(buf);
     return r;
 }
 
@@ -221,12 +190,15 @@ static PyMethodDef plan_methods[] = {
     {NULL, NULL, 0, NULL},
 };
 static PyType_Slot plan_slots[] = {
-    {Py_tp_new, plan_new}, {Py_tp_dealloc, plan_dealloc}, {Py_tp_methods, plan_methods}, {Py_tp_doc, "A growing DAG of operators."}, {0, NULL},
+    {Py_tp_new, plan_new},
+    {Py_tp_dealloc, plan_dealloc},
+    {Py_tp_methods, plan_methods},
+    {Py_tp_doc, "A growing DAG of operators."},
+    {0, NULL},
 };
 static PyType_Spec plan_spec = {"skate._skate.Plan", sizeof(struct plan), 0, Py_TPFLAGS_DEFAULT, plan_slots};
 
-int py_plan_types(PyObject *module, struct py_state *st)
-{
+int py_plan_types(PyObject *module, struct py_state *st) {
     st->plan_type = (PyTypeObject *)PyType_FromModuleAndSpec(module, &plan_spec, NULL);
     return st->plan_type ? PyModule_AddType(module, st->plan_type) : -1;
 }

@@ -12,28 +12,21 @@
 
 static _Thread_local struct py_collector *collector_now;
 
-struct py_collector *py_collector_now(void)
-{
-    return collector_now;
-}
+struct py_collector *py_collector_now(void) { return collector_now; }
 
-void py_collector_push(struct py_collector *c)
-{
+void py_collector_push(struct py_collector *c) {
     c->outer = collector_now;
     collector_now = c;
 }
 
-void py_collector_pop(struct py_collector *c)
-{
-    collector_now = c->outer;
-}
+void py_collector_pop(struct py_collector *c) { collector_now = c->outer; }
 
-int py_collector_add(PyObject *ref)
-{
+int py_collector_add(PyObject *ref) {
     struct py_collector *c = collector_now;
     if (!c) {
-        PyErr_SetString(PyExc_TypeError, "a reference can be pickled only inside arguments, results and put(): nothing would keep its object alive "
-                                         "in bytes of your own. Pass the ref (or a list of refs) itself.");
+        PyErr_SetString(PyExc_TypeError,
+                        "a reference can be pickled only inside arguments, results and put(): nothing would keep its object alive "
+                        "in bytes of your own. Pass the ref (or a list of refs) itself.");
         return -1;
     }
     if (!sk_vec_push(&c->refs, SK_TAG_PY, Py_NewRef(ref))) {
@@ -44,34 +37,28 @@ int py_collector_add(PyObject *ref)
     return 0;
 }
 
-void py_collector_cut(struct py_collector *c, uint32_t n)
-{
-    while (c->refs.n > n)
-        Py_DECREF(sk_vec_pop(&c->refs));
+void py_collector_cut(struct py_collector *c, uint32_t n) {
+    while (c->refs.n > n) Py_DECREF(sk_vec_pop(&c->refs));
 }
 
-void py_collector_free(struct py_collector *c)
-{
+void py_collector_free(struct py_collector *c) {
     py_collector_cut(c, 0);
     sk_vec_free(&c->refs);
 }
 
-sk_oid *py_collector_ids(struct py_collector *c)
-{
+sk_oid *py_collector_ids(struct py_collector *c) {
     sk_oid *ids = sk_alloc(SK_TAG_PY, (c->refs.n + 1) * sizeof *ids);
     if (!ids) {
         PyErr_NoMemory();
         return NULL;
     }
-    for (uint32_t i = 0; i < c->refs.n; i++)
-        ids[i].v = ((struct py_ref *)(void *)c->refs.p[i])->id;
+    for (uint32_t i = 0; i < c->refs.n; i++) ids[i].v = ((struct py_ref *)(void *)c->refs.p[i])->id;
     return ids;
 }
 
 /* ---- ObjectRef ----------------------------------------------------------------------------------------------------------------------- */
 
-PyObject *py_ref_new(struct py_state *st, sk_oid id, sk_tid task)
-{
+PyObject *py_ref_new(struct py_state *st, sk_oid id, sk_tid task) {
     struct py_ref *r = st->free_refs;
     if (r) {
         st->free_refs = r->next;
@@ -90,13 +77,11 @@ PyObject *py_ref_new(struct py_state *st, sk_oid id, sk_tid task)
     return (PyObject *)r;
 }
 
-static void ref_dealloc(PyObject *o)
-{
+static void ref_dealloc(PyObject *o) {
     struct py_ref *r = (struct py_ref *)(void *)o;
     PyTypeObject *type = Py_TYPE(o);
     struct py_state *st = py_state_of(type);
-    if (st && st->engine && r->gen == st->gen && !st->closing)
-        st->engine->ops->release(st->engine, (sk_oid){r->id});
+    if (st && st->engine && r->gen == st->gen && !st->closing) st->engine->ops->release(st->engine, (sk_oid){r->id});
     if (st && st->ref_type == type && st->n_free_refs < FREE_REFS) {
         r->next = st->free_refs;
         st->free_refs = r;
@@ -107,83 +92,59 @@ static void ref_dealloc(PyObject *o)
     Py_DECREF(type);
 }
 
-bool py_ref_alive(struct py_state *st, PyObject *o)
-{
+bool py_ref_alive(struct py_state *st, PyObject *o) {
     const struct py_ref *r = (struct py_ref *)(void *)o;
-    if (SK_LIKELY(st->engine && r->gen == st->gen && !st->closing))
-        return true;
+    if (SK_LIKELY(st->engine && r->gen == st->gen && !st->closing)) return true;
     py_raise(st, SK_ECLOSED, &(struct sk_err){.msg = "this ObjectRef is of an engine that was shut down"});
     return false;
 }
 
-static PyObject *ref_hex(PyObject *o, PyObject *unused SK_UNUSED)
-{
+static PyObject *ref_hex(PyObject *o, PyObject *unused SK_UNUSED) {
     char s[57];
     snprintf(s, sizeof s, "%040d%016llx", 0, (unsigned long long)((struct py_ref *)(void *)o)->id);
     return PyUnicode_FromStringAndSize(s, 56);
 }
 
-static PyObject *ref_binary(PyObject *o, PyObject *unused SK_UNUSED)
-{
+static PyObject *ref_binary(PyObject *o, PyObject *unused SK_UNUSED) {
     uint8_t b[28] = {0};
     uint64_t id = ((struct py_ref *)(void *)o)->id;
-    for (int i = 0; i < 8; i++)
-        b[27 - i] = (uint8_t)(id >> (8 * i));
+    for (int i = 0; i < 8; i++) b[27 - i] = (uint8_t)(id >> (8 * i));
     return PyBytes_FromStringAndSize((const char *)b, 28);
 }
 
-static PyObject *ref_is_nil(PyObject *o, PyObject *unused SK_UNUSED)
-{
-    return PyBool_FromLong(((struct py_ref *)(void *)o)->id == 0);
-}
+static PyObject *ref_is_nil(PyObject *o, PyObject *unused SK_UNUSED) { return PyBool_FromLong(((struct py_ref *)(void *)o)->id == 0); }
 
-static PyObject *ref_task_id(PyObject *o, PyObject *unused SK_UNUSED)
-{
+static PyObject *ref_task_id(PyObject *o, PyObject *unused SK_UNUSED) {
     return PyLong_FromUnsignedLongLong(((struct py_ref *)(void *)o)->task);
 }
 
-static PyObject *ref_repr(PyObject *o)
-{
+static PyObject *ref_repr(PyObject *o) {
     char s[72]; /* PyUnicode_FromFormat has no padded %llx */
     snprintf(s, sizeof s, "ObjectRef(%040d%016llx)", 0, (unsigned long long)((struct py_ref *)(void *)o)->id);
     return PyUnicode_FromString(s);
 }
 
-static Py_hash_t ref_hash(PyObject *o)
-{
-    return (Py_hash_t)(((struct py_ref *)(void *)o)->id * 0x9E3779B97F4A7C15u >> 1);
-}
+static Py_hash_t ref_hash(PyObject *o) { return (Py_hash_t)(((struct py_ref *)(void *)o)->id * 0x9E3779B97F4A7C15u >> 1); }
 
-static PyObject *ref_richcompare(PyObject *a, PyObject *b, int op)
-{
-    if (Py_TYPE(a) != Py_TYPE(b) || (op != Py_EQ && op != Py_NE))
-        Py_RETURN_NOTIMPLEMENTED;
+static PyObject *ref_richcompare(PyObject *a, PyObject *b, int op) {
+    if (Py_TYPE(a) != Py_TYPE(b) || (op != Py_EQ && op != Py_NE)) Py_RETURN_NOTIMPLEMENTED;
     const struct py_ref *x = (struct py_ref *)(void *)a, *y = (struct py_ref *)(void *)b;
     return PyBool_FromLong((x->id == y->id && x->gen == y->gen) == (op == Py_EQ));
 }
 
-static PyObject *ref_reduce(PyObject *o, PyObject *unused SK_UNUSED)
-{
+static PyObject *ref_reduce(PyObject *o, PyObject *unused SK_UNUSED) {
     struct py_state *st = py_state_of(Py_TYPE(o));
-    if (!py_ref_alive(st, o) || py_collector_add(o) < 0)
-        return NULL;
+    if (!py_ref_alive(st, o) || py_collector_add(o) < 0) return NULL;
     return Py_BuildValue("O(K)", st->restore_ref, (unsigned long long)((struct py_ref *)(void *)o)->id);
 }
 
-static PyObject *ref_same(PyObject *o, PyObject *unused SK_UNUSED)
-{
-    return Py_NewRef(o);
-}
+static PyObject *ref_same(PyObject *o, PyObject *unused SK_UNUSED) { return Py_NewRef(o); }
 
-static PyObject *ref_future(PyObject *o, PyObject *unused SK_UNUSED)
-{
+static PyObject *ref_future(PyObject *o, PyObject *unused SK_UNUSED) {
     return PyObject_CallOneArg(py_state_of(Py_TYPE(o))->hook_ref_future, o);
 }
 
-static PyObject *ref_await(PyObject *o)
-{
-    return PyObject_CallOneArg(py_state_of(Py_TYPE(o))->hook_ref_await, o);
-}
+static PyObject *ref_await(PyObject *o) { return PyObject_CallOneArg(py_state_of(Py_TYPE(o))->hook_ref_await, o); }
 
 static PyMethodDef ref_methods[] = {
     {"hex", ref_hex, METH_NOARGS, "56 hexadecimal digits, as in Ray."},
@@ -199,26 +160,28 @@ static PyMethodDef ref_methods[] = {
 };
 
 static PyType_Slot ref_slots[] = {
-    {Py_tp_dealloc, ref_dealloc},   {Py_tp_repr, ref_repr},
-    {Py_tp_hash, ref_hash},         {Py_tp_richcompare, ref_richcompare},
-    {Py_tp_methods, ref_methods},   {Py_am_await, ref_await},
+    {Py_tp_dealloc, ref_dealloc},
+    {Py_tp_repr, ref_repr},
+    {Py_tp_hash, ref_hash},
+    {Py_tp_richcompare, ref_richcompare},
+    {Py_tp_methods, ref_methods},
+    {Py_am_await, ref_await},
     {Py_tp_doc, "A reference to an immutable object; the object lives at least as long."},
     {0, NULL},
 };
 
-static PyType_Spec ref_spec = {"skate._skate.ObjectRef", sizeof(struct py_ref), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, ref_slots};
+static PyType_Spec ref_spec = {"skate._skate.ObjectRef", sizeof(struct py_ref), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+                               ref_slots};
 
 /* ---- ObjectRefGenerator ------------------------------------------------------------------------------------------------------------ */
 
 struct gen {
-    PyObject_HEAD
-    uint64_t task;
+    PyObject_HEAD uint64_t task;
     uint32_t gen;
     bool done;
 };
 
-PyObject *py_gen_new(struct py_state *st, sk_tid task)
-{
+PyObject *py_gen_new(struct py_state *st, sk_tid task) {
     struct gen *g = PyObject_New(struct gen, st->gen_type);
     if (!g) {
         st->engine->ops->stream_drop(st->engine, task);
@@ -230,17 +193,14 @@ PyObject *py_gen_new(struct py_state *st, sk_tid task)
     return (PyObject *)g;
 }
 
-static void gen_drop(struct gen *g)
-{
+static void gen_drop(struct gen *g) {
     struct py_state *st = py_state_of(Py_TYPE((PyObject *)g));
-    if (g->task && st && st->engine && g->gen == st->gen && !st->closing)
-        st->engine->ops->stream_drop(st->engine, (sk_tid){g->task});
+    if (g->task && st && st->engine && g->gen == st->gen && !st->closing) st->engine->ops->stream_drop(st->engine, (sk_tid){g->task});
     g->task = 0;
     g->done = true;
 }
 
-static void gen_dealloc(PyObject *o)
-{
+static void gen_dealloc(PyObject *o) {
     PyTypeObject *type = Py_TYPE(o);
     gen_drop((struct gen *)(void *)o);
     PyObject_Free(o);
@@ -252,67 +212,51 @@ static PyObject *gen_take(struct gen *g, int64_t deadline_ns) /* NULL without an
     struct py_state *st = py_state_of(Py_TYPE((PyObject *)g));
     PY_ERR(err);
     sk_oid id = {0};
-    if (g->done)
-        return NULL;
+    if (g->done) return NULL;
     if (!st->engine || g->gen != st->gen || st->closing)
         return py_raise(st, SK_ECLOSED, &(struct sk_err){.msg = "this generator is of an engine that was shut down"});
     sk_tid t = {g->task};
     sk_rc rc = st->driver ? st->engine->ops->stream_next(st->engine, t, 0, &id, &err) : SK_ETIMEOUT;
     while (rc == SK_ETIMEOUT) {
         int64_t now = sk_now_ns(), until = SK_MIN(deadline_ns, now + PY_SLICE_NS);
-        if (deadline_ns == 0 || now >= deadline_ns)
-            return py_raise(st, SK_ETIMEOUT, &(struct sk_err){.msg = "the next item is not ready"});
+        if (deadline_ns == 0 || now >= deadline_ns) return py_raise(st, SK_ETIMEOUT, &(struct sk_err){.msg = "the next item is not ready"});
         PY_DROP(st)
         rc = st->engine->ops->stream_next(st->engine, t, until, &id, &err);
         PY_TAKE(st)
-        if (rc != SK_ETIMEOUT)
-            break;
-        if (PyErr_CheckSignals() < 0)
-            return NULL;
-        if (st->closing || g->done)
-            return py_raise(st, SK_ECLOSED, &(struct sk_err){.msg = "the engine was shut down during the wait"});
+        if (rc != SK_ETIMEOUT) break;
+        if (PyErr_CheckSignals() < 0) return NULL;
+        if (st->closing || g->done) return py_raise(st, SK_ECLOSED, &(struct sk_err){.msg = "the engine was shut down during the wait"});
     }
-    if (rc == SK_OK)
-        return py_ref_new(st, id, t);
+    if (rc == SK_OK) return py_ref_new(st, id, t);
     if (rc == SK_EDONE) {
         gen_drop(g);
         return NULL;
     }
-    if (!id.v)
-        return py_raise(st, rc, &err);
+    if (!id.v) return py_raise(st, rc, &err);
     g->done = true; /* the failure comes as a last ref, and getting it raises; the task is over, its number is kept for task_id() */
     return py_ref_new(st, id, t);
 }
 
-static PyObject *gen_next(PyObject *o)
-{
-    return gen_take((struct gen *)(void *)o, INT64_MAX);
-}
+static PyObject *gen_next(PyObject *o) { return gen_take((struct gen *)(void *)o, INT64_MAX); }
 
-static PyObject *gen_next_within(PyObject *o, PyObject *arg)
-{
+static PyObject *gen_next_within(PyObject *o, PyObject *arg) {
     double s = PyFloat_AsDouble(arg);
-    if (s == -1.0 && PyErr_Occurred())
-        return NULL;
+    if (s == -1.0 && PyErr_Occurred()) return NULL;
     PyObject *r = gen_take((struct gen *)(void *)o, py_deadline(s, sk_now_ns()));
-    if (!r && !PyErr_Occurred())
-        PyErr_SetNone(PyExc_StopIteration);
+    if (!r && !PyErr_Occurred()) PyErr_SetNone(PyExc_StopIteration);
     return r;
 }
 
-static PyObject *gen_close(PyObject *o, PyObject *unused SK_UNUSED)
-{
+static PyObject *gen_close(PyObject *o, PyObject *unused SK_UNUSED) {
     gen_drop((struct gen *)(void *)o);
     Py_RETURN_NONE;
 }
 
-static PyObject *gen_task_id(PyObject *o, PyObject *unused SK_UNUSED)
-{
+static PyObject *gen_task_id(PyObject *o, PyObject *unused SK_UNUSED) {
     return PyLong_FromUnsignedLongLong(((struct gen *)(void *)o)->task);
 }
 
-static PyObject *gen_reduce(PyObject *o SK_UNUSED, PyObject *unused SK_UNUSED)
-{
+static PyObject *gen_reduce(PyObject *o SK_UNUSED, PyObject *unused SK_UNUSED) {
     PyErr_SetString(PyExc_TypeError, "an ObjectRefGenerator cannot be sent to another process; send the refs that it yields");
     return NULL;
 }
@@ -326,16 +270,18 @@ static PyMethodDef gen_methods[] = {
 };
 
 static PyType_Slot gen_slots[] = {
-    {Py_tp_dealloc, gen_dealloc}, {Py_tp_iter, PyObject_SelfIter}, {Py_tp_iternext, gen_next}, {Py_tp_methods, gen_methods},
+    {Py_tp_dealloc, gen_dealloc},
+    {Py_tp_iter, PyObject_SelfIter},
+    {Py_tp_iternext, gen_next},
+    {Py_tp_methods, gen_methods},
     {Py_tp_doc, "Iterator over the yields of a streaming task: ObjectRefs. Dropping it cancels what is left."},
     {0, NULL},
 };
 
-static PyType_Spec gen_spec = {"skate._skate.ObjectRefGenerator", sizeof(struct gen), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
-                               gen_slots};
+static PyType_Spec gen_spec = {"skate._skate.ObjectRefGenerator", sizeof(struct gen), 0,
+                               Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, gen_slots};
 
-int py_ref_types(PyObject *module, struct py_state *st)
-{
+int py_ref_types(PyObject *module, struct py_state *st) {
     st->ref_type = (PyTypeObject *)PyType_FromModuleAndSpec(module, &ref_spec, NULL);
     st->gen_type = (PyTypeObject *)PyType_FromModuleAndSpec(module, &gen_spec, NULL);
     if (!st->ref_type || !st->gen_type || PyModule_AddType(module, st->ref_type) < 0 || PyModule_AddType(module, st->gen_type) < 0)

@@ -7,15 +7,13 @@
 #include "base/clock.h"
 #include "py/py_int.h"
 
-PyObject *py_put(struct py_state *st, PyObject *value)
-{
+PyObject *py_put(struct py_state *st, PyObject *value) {
     struct py_enc e;
     struct py_collector c = {0};
     sk_oid id = {0}, *in = NULL;
     PyObject *r = NULL;
     PY_ERR(err);
-    if (py_encode(st, value, &e, &c) < 0)
-        goto out;
+    if (py_encode(st, value, &e, &c) < 0) goto out;
     struct sk_payload p = py_enc_payload(&e);
     if (c.refs.n) {
         if (!(in = py_collector_ids(&c))) {
@@ -31,16 +29,13 @@ PyObject *py_put(struct py_state *st, PyObject *value)
     py_enc_done(st, &e);
     sk_free(in);
 out:
-    if (SK_UNLIKELY(c.refs.cap))
-        py_collector_free(&c);
+    if (SK_UNLIKELY(c.refs.cap)) py_collector_free(&c);
     return r;
 }
 
-static PyObject *m_put(PyObject *module, PyObject *value)
-{
+static PyObject *m_put(PyObject *module, PyObject *value) {
     struct py_state *st = PyModule_GetState(module);
-    if (SK_UNLIKELY(py_ensure(st) < 0))
-        return NULL;
+    if (SK_UNLIKELY(py_ensure(st) < 0)) return NULL;
     if (py_ref_check(st, value)) {
         PyErr_SetString(PyExc_TypeError, "Calling 'put' on an ObjectRef is not allowed. Put a list that holds it: put([ref]).");
         return NULL;
@@ -51,13 +46,10 @@ static PyObject *m_put(PyObject *module, PyObject *value)
 /* ---- get -------------------------------------------------------------------------------------------------------------------------------- */
 
 /* Seconds or None to a deadline: INT64_MAX none. -2 with an exception. */
-static int64_t deadline_of(PyObject *timeout)
-{
-    if (!timeout || timeout == Py_None)
-        return INT64_MAX;
+static int64_t deadline_of(PyObject *timeout) {
+    if (!timeout || timeout == Py_None) return INT64_MAX;
     double s = PyFloat_AsDouble(timeout);
-    if (s == -1.0 && PyErr_Occurred())
-        return -2;
+    if (s == -1.0 && PyErr_Occurred()) return -2;
     if (isnan(s)) {
         PyErr_SetString(PyExc_ValueError, "timeout is not a number");
         return -2;
@@ -65,16 +57,13 @@ static int64_t deadline_of(PyObject *timeout)
     return s < 0 ? INT64_MAX : py_deadline(s, sk_now_ns()); /* Ray: -1 is for ever */
 }
 
-static bool gone(struct py_state *st, uint32_t gen)
-{
-    if (st->engine && st->gen == gen && !st->closing)
-        return false;
+static bool gone(struct py_state *st, uint32_t gen) {
+    if (st->engine && st->gen == gen && !st->closing) return false;
     py_raise(st, SK_ECLOSED, &(struct sk_err){.msg = "skate was shut down during the wait"});
     return true;
 }
 
-static int get_views(struct py_state *st, const sk_oid *ids, size_t n, int64_t deadline_ns, struct sk_view *v)
-{
+static int get_views(struct py_state *st, const sk_oid *ids, size_t n, int64_t deadline_ns, struct sk_view *v) {
     PY_ERR(err);
     uint32_t gen = st->gen;
     sk_rc rc = st->driver ? st->engine->ops->get(st->engine, ids, n, 0, v, &err) : SK_ETIMEOUT;
@@ -83,10 +72,8 @@ static int get_views(struct py_state *st, const sk_oid *ids, size_t n, int64_t d
         PY_DROP(st)
         rc = st->engine->ops->get(st->engine, ids, n, until, v, &err);
         PY_TAKE(st)
-        if (rc != SK_ETIMEOUT)
-            break;
-        if (PyErr_CheckSignals() < 0 || gone(st, gen))
-            return -1;
+        if (rc != SK_ETIMEOUT) break;
+        if (PyErr_CheckSignals() < 0 || gone(st, gen)) return -1;
         if (sk_now_ns() >= deadline_ns) {
             py_raise(st, SK_ETIMEOUT, &(struct sk_err){.msg = "Get timed out: some object(s) not ready."});
             return -1;
@@ -99,24 +86,18 @@ static int get_views(struct py_state *st, const sk_oid *ids, size_t n, int64_t d
     return 0;
 }
 
-static PyObject *value_of(struct py_state *st, struct sk_view *v)
-{
+static PyObject *value_of(struct py_state *st, struct sk_view *v) {
     PyObject *r = NULL;
     struct py_keep k = {0};
-    if (SK_UNLIKELY(SK_KIND_IS_ERROR(v->kind)))
-        py_raise_value(st, v);
-    else
-        r = py_decode(st, v, &k);
-    if (!k.taken)
-        st->engine->ops->view_release(st->engine, v);
+    if (SK_UNLIKELY(SK_KIND_IS_ERROR(v->kind))) py_raise_value(st, v);
+    else r = py_decode(st, v, &k);
+    if (!k.taken) st->engine->ops->view_release(st->engine, v);
     return r;
 }
 
-static PyObject *get_many(struct py_state *st, PyObject *seq, int64_t deadline_ns)
-{
+static PyObject *get_many(struct py_state *st, PyObject *seq, int64_t deadline_ns) {
     PyObject *fast = PySequence_Fast(seq, "get takes an ObjectRef or a list of them"), *list = NULL;
-    if (!fast)
-        return NULL;
+    if (!fast) return NULL;
     size_t n = (size_t)PySequence_Fast_GET_SIZE(fast);
     sk_oid *ids = sk_alloc(SK_TAG_PY, (n + 1) * sizeof *ids);
     struct sk_view *v = sk_alloc(SK_TAG_PY, (n + 1) * sizeof *v);
@@ -130,8 +111,7 @@ static PyObject *get_many(struct py_state *st, PyObject *seq, int64_t deadline_n
             PyErr_Format(PyExc_TypeError, "Attempting to call `get` on the value %R, which is not an ObjectRef.", o);
             goto out;
         }
-        if (!py_ref_alive(st, o))
-            goto out;
+        if (!py_ref_alive(st, o)) goto out;
         ids[i].v = ((struct py_ref *)(void *)o)->id;
     }
     if (n && get_views(st, ids, n, deadline_ns, v) < 0) /* `fast` keeps the refs meanwhile */
@@ -143,10 +123,8 @@ static PyObject *get_many(struct py_state *st, PyObject *seq, int64_t deadline_n
             continue;
         }
         PyObject *o = value_of(st, &v[i]);
-        if (o)
-            PyList_SET_ITEM(list, (Py_ssize_t)i, o);
-        else
-            Py_CLEAR(list);
+        if (o) PyList_SET_ITEM(list, (Py_ssize_t)i, o);
+        else Py_CLEAR(list);
     }
 out:
     sk_free(ids);
@@ -155,41 +133,34 @@ out:
     return list;
 }
 
-static PyObject *m_get(PyObject *module, PyObject *const *args, Py_ssize_t n, PyObject *kwnames)
-{
+static PyObject *m_get(PyObject *module, PyObject *const *args, Py_ssize_t n, PyObject *kwnames) {
     struct py_state *st = PyModule_GetState(module);
     PyObject *timeout = n > 1 ? args[1] : NULL;
     Py_ssize_t n_kw = kwnames ? PyTuple_GET_SIZE(kwnames) : 0;
     for (Py_ssize_t i = 0; i < n_kw; i++) {
         PyObject *name = PyTuple_GET_ITEM(kwnames, i);
-        if (PyUnicode_CompareWithASCIIString(name, "timeout") == 0 && !timeout)
-            timeout = args[n + i];
-        else
-            return PyErr_Format(PyExc_TypeError, "get() got an unexpected keyword argument '%U'", name);
+        if (PyUnicode_CompareWithASCIIString(name, "timeout") == 0 && !timeout) timeout = args[n + i];
+        else return PyErr_Format(PyExc_TypeError, "get() got an unexpected keyword argument '%U'", name);
     }
-    if (n < 1 || n > 2)
-        return PyErr_Format(PyExc_TypeError, "get() takes 1 or 2 arguments (%zd given)", n);
+    if (n < 1 || n > 2) return PyErr_Format(PyExc_TypeError, "get() takes 1 or 2 arguments (%zd given)", n);
     int64_t deadline = deadline_of(timeout);
-    if (deadline == -2 || SK_UNLIKELY(py_ensure(st) < 0))
-        return NULL;
+    if (deadline == -2 || SK_UNLIKELY(py_ensure(st) < 0)) return NULL;
     PyObject *o = args[0];
     if (SK_LIKELY(py_ref_check(st, o))) {
         struct sk_view v;
         sk_oid id = {((struct py_ref *)(void *)o)->id};
-        if (!py_ref_alive(st, o) || get_views(st, &id, 1, deadline, &v) < 0)
-            return NULL;
+        if (!py_ref_alive(st, o) || get_views(st, &id, 1, deadline, &v) < 0) return NULL;
         return value_of(st, &v);
     }
-    if (PyList_Check(o) || PyTuple_Check(o))
-        return get_many(st, o, deadline);
+    if (PyList_Check(o) || PyTuple_Check(o)) return get_many(st, o, deadline);
     return PyErr_Format(PyExc_ValueError,
-                        "Invalid type of object refs, %R, is given. 'object_refs' must either be an ObjectRef or a list of ObjectRefs.", Py_TYPE(o));
+                        "Invalid type of object refs, %R, is given. 'object_refs' must either be an ObjectRef or a list of ObjectRefs.",
+                        Py_TYPE(o));
 }
 
 /* ---- wait ------------------------------------------------------------------------------------------------------------------------------ */
 
-static int cmp_u64(const void *a, const void *b)
-{
+static int cmp_u64(const void *a, const void *b) {
     uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
     return x < y ? -1 : x > y;
 }
@@ -198,22 +169,17 @@ static bool has_duplicate(const sk_oid *ids, size_t n, bool *dup) /* false: no m
 {
     *dup = false;
     bool sorted = true; /* the usual list is in order of submission */
-    for (size_t i = 1; i < n && sorted; i++)
-        sorted = ids[i - 1].v < ids[i].v;
-    if (sorted)
-        return true;
+    for (size_t i = 1; i < n && sorted; i++) sorted = ids[i - 1].v < ids[i].v;
+    if (sorted) return true;
     uint64_t *s = sk_memdup(SK_TAG_PY, ids, n * sizeof *s);
-    if (!s)
-        return false;
+    if (!s) return false;
     qsort(s, n, sizeof *s, cmp_u64);
-    for (size_t i = 1; i < n; i++)
-        *dup |= s[i - 1] == s[i];
+    for (size_t i = 1; i < n; i++) *dup |= s[i - 1] == s[i];
     sk_free(s);
     return true;
 }
 
-static int wait_ready(struct py_state *st, const sk_oid *ids, size_t n, size_t want, int64_t deadline_ns, bool *ready)
-{
+static int wait_ready(struct py_state *st, const sk_oid *ids, size_t n, size_t want, int64_t deadline_ns, bool *ready) {
     PY_ERR(err);
     uint32_t gen = st->gen;
     sk_rc rc = st->driver ? st->engine->ops->wait(st->engine, ids, n, want, 0, ready, &err) : SK_ETIMEOUT;
@@ -222,12 +188,9 @@ static int wait_ready(struct py_state *st, const sk_oid *ids, size_t n, size_t w
         PY_DROP(st)
         rc = st->engine->ops->wait(st->engine, ids, n, want, until, ready, &err);
         PY_TAKE(st)
-        if (rc != SK_ETIMEOUT)
-            break;
-        if (PyErr_CheckSignals() < 0 || gone(st, gen))
-            return -1;
-        if (sk_now_ns() >= deadline_ns)
-            return 0;
+        if (rc != SK_ETIMEOUT) break;
+        if (PyErr_CheckSignals() < 0 || gone(st, gen)) return -1;
+        if (sk_now_ns() >= deadline_ns) return 0;
     }
     if (rc != SK_OK) {
         py_raise(st, rc, &err);
@@ -236,36 +199,29 @@ static int wait_ready(struct py_state *st, const sk_oid *ids, size_t n, size_t w
     return 0;
 }
 
-static PyObject *split_lists(PyObject *const *items, size_t n, size_t want, const bool *ready)
-{
+static PyObject *split_lists(PyObject *const *items, size_t n, size_t want, const bool *ready) {
     PyObject *yes = PyList_New(0), *no = PyList_New(0), *r = NULL;
     size_t have = 0;
     for (size_t i = 0; yes && no && i < n; i++) {
         bool take = ready[i] && have < want;
         have += take;
-        if (PyList_Append(take ? yes : no, items[i]) < 0)
-            Py_CLEAR(yes);
+        if (PyList_Append(take ? yes : no, items[i]) < 0) Py_CLEAR(yes);
     }
-    if (yes && no)
-        r = PyTuple_Pack(2, yes, no);
+    if (yes && no) r = PyTuple_Pack(2, yes, no);
     Py_XDECREF(yes);
     Py_XDECREF(no);
     return r;
 }
 
-static PyObject *m_wait(PyObject *module, PyObject *const *args, Py_ssize_t n_args)
-{
+static PyObject *m_wait(PyObject *module, PyObject *const *args, Py_ssize_t n_args) {
     struct py_state *st = PyModule_GetState(module);
     PyObject *r = NULL;
-    if (n_args != 3 || !PyList_Check(args[0]))
-        return PyErr_Format(PyExc_TypeError, "wait(list of refs, num_returns, timeout)");
+    if (n_args != 3 || !PyList_Check(args[0])) return PyErr_Format(PyExc_TypeError, "wait(list of refs, num_returns, timeout)");
     Py_ssize_t want = PyNumber_AsSsize_t(args[1], PyExc_OverflowError);
     int64_t deadline = deadline_of(args[2]);
-    if (deadline == -2 || (want == -1 && PyErr_Occurred()) || py_ensure(st) < 0)
-        return NULL;
+    if (deadline == -2 || (want == -1 && PyErr_Occurred()) || py_ensure(st) < 0) return NULL;
     PyObject *items = PyList_AsTuple(args[0]); /* another thread may change the list */
-    if (!items)
-        return NULL;
+    if (!items) return NULL;
     size_t n = (size_t)PyTuple_GET_SIZE(items);
     sk_oid *ids = sk_alloc(SK_TAG_PY, (n + 1) * sizeof *ids);
     bool *ready = sk_calloc(SK_TAG_PY, n + 1), dup;
@@ -279,8 +235,7 @@ static PyObject *m_wait(PyObject *module, PyObject *const *args, Py_ssize_t n_ar
             PyErr_Format(PyExc_TypeError, "wait() expected a list of ObjectRefs, got a list containing %R", Py_TYPE(o));
             goto out;
         }
-        if (!py_ref_alive(st, o))
-            goto out;
+        if (!py_ref_alive(st, o)) goto out;
         ids[i].v = ((struct py_ref *)(void *)o)->id;
     }
     if (!has_duplicate(ids, n, &dup)) {
@@ -288,7 +243,9 @@ static PyObject *m_wait(PyObject *module, PyObject *const *args, Py_ssize_t n_ar
     } else if (dup) {
         PyErr_SetString(PyExc_ValueError, "Wait requires a list of unique object refs.");
     } else if (want <= 0 || (size_t)want > n) {
-        PyErr_Format(PyExc_ValueError, want <= 0 ? "Invalid number of objects to return %zd." : "num_returns cannot be greater than the number of refs provided to wait() (%zd).",
+        PyErr_Format(PyExc_ValueError,
+                     want <= 0 ? "Invalid number of objects to return %zd."
+                               : "num_returns cannot be greater than the number of refs provided to wait() (%zd).",
                      want);
     } else if (wait_ready(st, ids, n, (size_t)want, deadline, ready) == 0) {
         r = split_lists(&PyTuple_GET_ITEM(items, 0), n, (size_t)want, ready);
@@ -302,7 +259,8 @@ out:
 
 PyMethodDef py_store_methods[] = {
     {"put", m_put, METH_O, "Stores a value: ObjectRef."},
-    {"get", (PyCFunction)(void (*)(void))m_get, METH_FASTCALL | METH_KEYWORDS, "get(refs, timeout=None): the value, or the list of values."},
+    {"get", (PyCFunction)(void (*)(void))m_get, METH_FASTCALL | METH_KEYWORDS,
+     "get(refs, timeout=None): the value, or the list of values."},
     {"wait", (PyCFunction)(void (*)(void))m_wait, METH_FASTCALL, "wait(refs, num_returns, timeout): (ready, not ready)."},
     {NULL, NULL, 0, NULL},
 };

@@ -8,17 +8,16 @@
 
 enum kind { TASK, ACTOR, METHOD };
 
-struct sig { /* for checking calls where they are made */
-    PyObject *func;   /* NULL: no check */
-    PyObject *names;  /* tuple: co_varnames */
+struct sig {                                /* for checking calls where they are made */
+    PyObject *func;                         /* NULL: no check */
+    PyObject *names;                        /* tuple: co_varnames */
     uint32_t skip, n_posonly, n_pos, n_all; /* indices into names, self included */
     uint64_t required;
     bool varargs, varkw;
 };
 
 struct tmpl {
-    PyObject_HEAD
-    enum kind kind;
+    PyObject_HEAD enum kind kind;
     uint32_t gen; /* fid and shape are known to this engine */
     sk_fid fid;
     sk_shape shape;
@@ -26,20 +25,19 @@ struct tmpl {
     int32_t max_retries, max_restarts, max_task_retries;
     bool retry_exceptions, has_shape;
     struct sk_res res;
-    PyObject *custom;   /* dict of custom resources or NULL */
-    PyObject *target;   /* function, class, or the method's name */
-    PyObject *token;    /* METHOD */
-    PyObject *base;     /* Template that has the definition, or NULL */
-    PyObject *def;      /* bytes */
-    PyObject *def_refs; /* references in the closure: live as long as the definition */
-    PyObject *name;     /* str */
+    PyObject *custom;              /* dict of custom resources or NULL */
+    PyObject *target;              /* function, class, or the method's name */
+    PyObject *token;               /* METHOD */
+    PyObject *base;                /* Template that has the definition, or NULL */
+    PyObject *def;                 /* bytes */
+    PyObject *def_refs;            /* references in the closure: live as long as the definition */
+    PyObject *name;                /* str */
     PyObject *kw_names, *kw_bytes; /* of the last call site with keywords */
     struct sig sig;
 };
 
 struct token {
-    PyObject_HEAD
-    uint64_t id;
+    PyObject_HEAD uint64_t id;
     uint32_t gen;
     PyObject *ready;
 };
@@ -59,36 +57,26 @@ static PyObject *token_new(struct py_state *st, uint64_t aid, PyObject *ready) /
     return (PyObject *)t;
 }
 
-PyObject *py_restore_token(struct py_state *st, uint64_t aid, PyObject *ready)
-{
+PyObject *py_restore_token(struct py_state *st, uint64_t aid, PyObject *ready) {
     st->engine->ops->actor_addref(st->engine, (sk_aid){aid});
     return token_new(st, aid, ready);
 }
 
-static void token_dealloc(PyObject *o)
-{
+static void token_dealloc(PyObject *o) {
     struct token *t = (struct token *)(void *)o;
     PyTypeObject *type = Py_TYPE(o);
     struct py_state *st = py_state_of(type);
-    if (st && st->engine && t->gen == st->gen && !st->closing)
-        st->engine->ops->actor_release(st->engine, (sk_aid){t->id});
+    if (st && st->engine && t->gen == st->gen && !st->closing) st->engine->ops->actor_release(st->engine, (sk_aid){t->id});
     Py_DECREF(t->ready);
     PyObject_Free(o);
     Py_DECREF(type);
 }
 
-static PyObject *token_id(PyObject *o, void *unused SK_UNUSED)
-{
-    return PyLong_FromUnsignedLongLong(((struct token *)(void *)o)->id);
-}
+static PyObject *token_id(PyObject *o, void *unused SK_UNUSED) { return PyLong_FromUnsignedLongLong(((struct token *)(void *)o)->id); }
 
-static PyObject *token_ready(PyObject *o, void *unused SK_UNUSED)
-{
-    return Py_NewRef(((struct token *)(void *)o)->ready);
-}
+static PyObject *token_ready(PyObject *o, void *unused SK_UNUSED) { return Py_NewRef(((struct token *)(void *)o)->ready); }
 
-static PyObject *token_reduce(PyObject *o, PyObject *unused SK_UNUSED)
-{
+static PyObject *token_reduce(PyObject *o, PyObject *unused SK_UNUSED) {
     const struct token *t = (struct token *)(void *)o;
     struct py_state *st = py_state_of(Py_TYPE(o));
     return Py_BuildValue("O(KO)", st->restore_token, (unsigned long long)t->id, t->ready); /* `ready` is collected, and holds the actor */
@@ -104,16 +92,17 @@ static PyGetSetDef token_getset[] = {
     {NULL, NULL, NULL, NULL, NULL},
 };
 static PyType_Slot token_slots[] = {
-    {Py_tp_dealloc, token_dealloc}, {Py_tp_methods, token_methods}, {Py_tp_getset, token_getset},
+    {Py_tp_dealloc, token_dealloc},
+    {Py_tp_methods, token_methods},
+    {Py_tp_getset, token_getset},
     {Py_tp_doc, "A counted handle on an actor in this process."},
     {0, NULL},
 };
-static PyType_Spec token_spec = {"skate._skate.ActorToken", sizeof(struct token), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, token_slots};
+static PyType_Spec token_spec = {"skate._skate.ActorToken", sizeof(struct token), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+                                 token_slots};
 
-static bool token_alive(struct py_state *st, PyObject *o)
-{
-    if (st->engine && ((struct token *)(void *)o)->gen == st->gen && !st->closing)
-        return true;
+static bool token_alive(struct py_state *st, PyObject *o) {
+    if (st->engine && ((struct token *)(void *)o)->gen == st->gen && !st->closing) return true;
     py_raise(st, SK_ECLOSED, &(struct sk_err){.msg = "this actor is of an engine that was shut down"});
     return false;
 }
@@ -136,10 +125,8 @@ static uint64_t hash_bytes(const uint8_t *p, size_t n, uint64_t seed) /* never 0
     return h ? h : 1;
 }
 
-static int make_def(struct py_state *st, struct tmpl *t)
-{
-    if (t->def)
-        return 0;
+static int make_def(struct py_state *st, struct tmpl *t) {
+    if (t->def) return 0;
     if (t->kind == METHOD) {
         t->def = PyUnicode_AsUTF8String(t->target);
     } else if (!st->hook_dump_function) {
@@ -154,17 +141,14 @@ static int make_def(struct py_state *st, struct tmpl *t)
             PyErr_SetString(PyExc_TypeError, "dump_function must return bytes");
         }
         if (t->def && c.refs.n && (t->def_refs = PyTuple_New((Py_ssize_t)c.refs.n)))
-            for (uint32_t i = 0; i < c.refs.n; i++)
-                PyTuple_SET_ITEM(t->def_refs, (Py_ssize_t)i, Py_NewRef(c.refs.p[i]));
+            for (uint32_t i = 0; i < c.refs.n; i++) PyTuple_SET_ITEM(t->def_refs, (Py_ssize_t)i, Py_NewRef(c.refs.p[i]));
         py_collector_free(&c);
     }
-    if (!t->def)
-        return -1;
+    if (!t->def) return -1;
     return 0;
 }
 
-int py_shape(struct py_state *st, const struct sk_res *base, PyObject *custom, const char *what, sk_shape *out)
-{
+int py_shape(struct py_state *st, const struct sk_res *base, PyObject *custom, const char *what, sk_shape *out) {
     PY_ERR(err);
     struct sk_res r = *base;
     PyObject *key, *value;
@@ -174,40 +158,31 @@ int py_shape(struct py_state *st, const struct sk_res *base, PyObject *custom, c
         const char *name = PyUnicode_AsUTF8(key);
         double amount = PyFloat_AsDouble(value);
         uint32_t i;
-        if (!name || (amount == -1.0 && PyErr_Occurred()))
-            return -1;
-        if (amount == 0)
-            continue;
+        if (!name || (amount == -1.0 && PyErr_Occurred())) return -1;
+        if (amount == 0) continue;
         rc = st->engine->ops->res_index(st->engine, name, &i, &err);
-        if (rc == SK_OK)
-            r.amount[i] = (int64_t)(amount * SK_RES_UNIT + 0.5);
+        if (rc == SK_OK) r.amount[i] = (int64_t)(amount * SK_RES_UNIT + 0.5);
     }
-    if (rc == SK_OK)
-        rc = st->engine->ops->shape(st->engine, &r, out, &err);
-    if (rc == SK_OK)
-        return 0;
+    if (rc == SK_OK) rc = st->engine->ops->shape(st->engine, &r, out, &err);
+    if (rc == SK_OK) return 0;
     sk_err_prefix(&err, "%s can never run here", what);
     py_raise(st, rc, &err);
     return -1;
 }
 
-int py_define(struct py_state *st, PyObject *def, PyObject *name, bool method, sk_fid *out)
-{
+int py_define(struct py_state *st, PyObject *def, PyObject *name, bool method, sk_fid *out) {
     PY_ERR(err);
     const char *s = PyUnicode_AsUTF8(name);
-    if (!s)
-        return -1;
+    if (!s) return -1;
     struct sk_bytes b = {PyBytes_AS_STRING(def), (size_t)PyBytes_GET_SIZE(def)};
     out->v = hash_bytes(b.p, b.n, method);
     sk_rc rc = st->engine->ops->fn_define(st->engine, *out, s, b, &err);
-    if (rc == SK_OK)
-        return 0;
+    if (rc == SK_OK) return 0;
     py_raise(st, rc, &err);
     return -1;
 }
 
-static int prepare(struct py_state *st, struct tmpl *t)
-{
+static int prepare(struct py_state *st, struct tmpl *t) {
     struct tmpl *d = t->base ? (struct tmpl *)(void *)t->base : t;
     if ((d->gen != st->gen || d->fid.v == 0) && (make_def(st, d) < 0 || py_define(st, d->def, d->name, d->kind == METHOD, &d->fid) < 0))
         return -1;
@@ -215,8 +190,7 @@ static int prepare(struct py_state *st, struct tmpl *t)
     t->shape = 0;
     if (t->has_shape) {
         const char *name = PyUnicode_AsUTF8(t->name);
-        if (!name || py_shape(st, &t->res, t->custom, name, &t->shape) < 0)
-            return -1;
+        if (!name || py_shape(st, &t->res, t->custom, name, &t->shape) < 0) return -1;
     }
     t->gen = st->gen;
     return 0;
@@ -224,21 +198,20 @@ static int prepare(struct py_state *st, struct tmpl *t)
 
 /* ---- Template: checking a call ------------------------------------------------------------------------------------------------------- */
 
-static int sig_init(struct sig *s, PyObject *func, uint32_t skip)
-{
-    if (!func || !PyFunction_Check(func))
-        return 0;
+static int sig_init(struct sig *s, PyObject *func, uint32_t skip) {
+    if (!func || !PyFunction_Check(func)) return 0;
     PyCodeObject *co = (PyCodeObject *)(void *)PyFunction_GetCode(func);
     PyObject *defaults = PyFunction_GetDefaults(func), *kwdefaults = PyFunction_GetKwDefaults(func);
-    *s = (struct sig){.skip = skip, .n_posonly = (uint32_t)co->co_posonlyargcount, .n_pos = (uint32_t)co->co_argcount,
-                      .n_all = (uint32_t)(co->co_argcount + co->co_kwonlyargcount), .varargs = co->co_flags & CO_VARARGS,
+    *s = (struct sig){.skip = skip,
+                      .n_posonly = (uint32_t)co->co_posonlyargcount,
+                      .n_pos = (uint32_t)co->co_argcount,
+                      .n_all = (uint32_t)(co->co_argcount + co->co_kwonlyargcount),
+                      .varargs = co->co_flags & CO_VARARGS,
                       .varkw = co->co_flags & CO_VARKEYWORDS};
-    if (s->n_all > 64 || s->n_pos < skip)
-        return 0;
+    if (s->n_all > 64 || s->n_pos < skip) return 0;
     uint32_t n_def = defaults && PyTuple_Check(defaults) ? (uint32_t)PyTuple_GET_SIZE(defaults) : 0;
     s->names = PyCode_GetVarnames(co);
-    if (!s->names)
-        return -1;
+    if (!s->names) return -1;
     for (uint32_t i = skip; i < s->n_all; i++) {
         bool has_default = i < s->n_pos ? i + n_def >= s->n_pos
                                         : kwdefaults && PyDict_Contains(kwdefaults, PyTuple_GET_ITEM(s->names, (Py_ssize_t)i)) == 1;
@@ -248,36 +221,30 @@ static int sig_init(struct sig *s, PyObject *func, uint32_t skip)
     return 0;
 }
 
-static bool sig_fits(const struct sig *s, size_t n_args, PyObject *kwnames)
-{
+static bool sig_fits(const struct sig *s, size_t n_args, PyObject *kwnames) {
     size_t room = s->n_pos - s->skip, last = s->skip + SK_MIN(n_args, room);
-    if (n_args > room && !s->varargs)
-        return false;
+    if (n_args > room && !s->varargs) return false;
     uint64_t bound = last >= 64 ? ~UINT64_C(0) : (UINT64_C(1) << last) - 1;
     for (Py_ssize_t k = 0; kwnames && k < PyTuple_GET_SIZE(kwnames); k++) {
         PyObject *name = PyTuple_GET_ITEM(kwnames, k);
         uint32_t i = SK_MAX(s->n_posonly, s->skip);
-        while (i < s->n_all && PyTuple_GET_ITEM(s->names, (Py_ssize_t)i) != name && PyUnicode_Compare(PyTuple_GET_ITEM(s->names, (Py_ssize_t)i), name) != 0)
+        while (i < s->n_all && PyTuple_GET_ITEM(s->names, (Py_ssize_t)i) != name &&
+               PyUnicode_Compare(PyTuple_GET_ITEM(s->names, (Py_ssize_t)i), name) != 0)
             i++;
-        if (i < s->n_all ? bound >> i & 1 : !s->varkw)
-            return false;
-        if (i < s->n_all)
-            bound |= UINT64_C(1) << i;
+        if (i < s->n_all ? bound >> i & 1 : !s->varkw) return false;
+        if (i < s->n_all) bound |= UINT64_C(1) << i;
     }
     return !(s->required & ~bound);
 }
 
 /* The hook raises the TypeError that Python itself would raise. */
-static int sig_complain(struct py_state *st, const struct sig *s, PyObject *const *args, size_t n, PyObject *kwnames)
-{
+static int sig_complain(struct py_state *st, const struct sig *s, PyObject *const *args, size_t n, PyObject *kwnames) {
     PyObject *a = PyTuple_New((Py_ssize_t)n), *kw = PyDict_New(), *skip = PyLong_FromUnsignedLong(s->skip), *r = NULL;
     bool ok = a && kw && skip && st->hook_check_call;
-    for (size_t i = 0; ok && i < n; i++)
-        PyTuple_SET_ITEM(a, (Py_ssize_t)i, Py_NewRef(args[i]));
+    for (size_t i = 0; ok && i < n; i++) PyTuple_SET_ITEM(a, (Py_ssize_t)i, Py_NewRef(args[i]));
     for (Py_ssize_t i = 0; ok && kwnames && i < PyTuple_GET_SIZE(kwnames); i++)
         ok = PyDict_SetItem(kw, PyTuple_GET_ITEM(kwnames, i), args[n + (size_t)i]) == 0;
-    if (ok)
-        r = PyObject_CallFunctionObjArgs(st->hook_check_call, s->func, skip, a, kw, NULL);
+    if (ok) r = PyObject_CallFunctionObjArgs(st->hook_check_call, s->func, skip, a, kw, NULL);
     Py_XDECREF(a);
     Py_XDECREF(kw);
     Py_XDECREF(skip);
@@ -290,7 +257,7 @@ static int sig_complain(struct py_state *st, const struct sig *s, PyObject *cons
 #define FEW 8
 
 struct call {
-    size_t n;              /* arguments for the engine */
+    size_t n; /* arguments for the engine */
     size_t n_enc;
     struct sk_arg *arg;
     struct py_enc *enc;
@@ -300,25 +267,19 @@ struct call {
     struct py_enc few_enc[FEW];
 };
 
-static void call_done(struct py_state *st, struct call *k)
-{
+static void call_done(struct py_state *st, struct call *k) {
     for (size_t i = 0; i < k->n_enc; i++)
-        if (k->enc[i].x || k->enc[i].has_buf)
-            py_enc_done(st, &k->enc[i]);
-    for (uint32_t i = 0; i < k->temp.n; i++)
-        st->engine->ops->release(st->engine, k->temp.p[i]);
-    if (SK_UNLIKELY(k->temp.cap))
-        sk_vec_free(&k->temp);
-    if (SK_UNLIKELY(k->c.refs.cap))
-        py_collector_free(&k->c);
+        if (k->enc[i].x || k->enc[i].has_buf) py_enc_done(st, &k->enc[i]);
+    for (uint32_t i = 0; i < k->temp.n; i++) st->engine->ops->release(st->engine, k->temp.p[i]);
+    if (SK_UNLIKELY(k->temp.cap)) sk_vec_free(&k->temp);
+    if (SK_UNLIKELY(k->c.refs.cap)) py_collector_free(&k->c);
     if (SK_UNLIKELY(k->arg != k->few_arg)) {
         sk_free(k->arg);
         sk_free(k->enc);
     }
 }
 
-static int put_large(struct py_state *st, struct call *k, struct py_enc *e, uint32_t mark, struct sk_arg *a)
-{
+static int put_large(struct py_state *st, struct call *k, struct py_enc *e, uint32_t mark, struct sk_arg *a) {
     PY_ERR(err);
     sk_oid id = {0}, *in = NULL;
     struct sk_payload p = py_enc_payload(e);
@@ -341,8 +302,7 @@ static int put_large(struct py_state *st, struct call *k, struct py_enc *e, uint
     return 0;
 }
 
-static int add_kwnames(struct tmpl *t, PyObject *kwnames, struct sk_arg *a)
-{
+static int add_kwnames(struct tmpl *t, PyObject *kwnames, struct sk_arg *a) {
     if (t->kw_names != kwnames) { /* a tuple of constants: the same object at every call from one place */
         Py_ssize_t n = PyTuple_GET_SIZE(kwnames), len;
         PyObject *b = NULL;
@@ -357,8 +317,7 @@ static int add_kwnames(struct tmpl *t, PyObject *kwnames, struct sk_arg *a)
                 }
                 sk_wr_bytes(&w, s, (size_t)len);
             }
-            if (!b && !(b = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)w.n)))
-                return -1;
+            if (!b && !(b = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)w.n))) return -1;
         }
         Py_XSETREF(t->kw_names, Py_NewRef(kwnames));
         Py_XSETREF(t->kw_bytes, b);
@@ -367,8 +326,7 @@ static int add_kwnames(struct tmpl *t, PyObject *kwnames, struct sk_arg *a)
     return 0;
 }
 
-static int call_encode(struct py_state *st, struct tmpl *t, struct call *k, PyObject *const *args, size_t n_all, PyObject *kwnames)
-{
+static int call_encode(struct py_state *st, struct tmpl *t, struct call *k, PyObject *const *args, size_t n_all, PyObject *kwnames) {
     k->n = k->n_enc = 0;
     k->arg = k->few_arg;
     k->enc = k->few_enc;
@@ -384,8 +342,7 @@ static int call_encode(struct py_state *st, struct tmpl *t, struct call *k, PyOb
         }
     }
     if (kwnames && PyTuple_GET_SIZE(kwnames)) {
-        if (add_kwnames(t, kwnames, &k->arg[0]) < 0)
-            return -1;
+        if (add_kwnames(t, kwnames, &k->arg[0]) < 0) return -1;
         k->n = 1;
     }
     for (size_t i = 0; i < n_all; i++) {
@@ -393,18 +350,15 @@ static int call_encode(struct py_state *st, struct tmpl *t, struct call *k, PyOb
         PyObject *v = args[i];
         a->ref.v = 0;
         if (py_ref_check(st, v)) {
-            if (!py_ref_alive(st, v))
-                return -1;
+            if (!py_ref_alive(st, v)) return -1;
             a->ref.v = ((struct py_ref *)(void *)v)->id;
         } else {
             struct py_enc *e = &k->enc[k->n_enc];
             uint32_t mark = k->c.refs.n;
-            if (py_encode(st, v, e, &k->c) < 0)
-                return -1;
+            if (py_encode(st, v, e, &k->c) < 0) return -1;
             k->n_enc++;
             if (SK_UNLIKELY(e->has_buf)) {
-                if (put_large(st, k, e, mark, a) < 0)
-                    return -1;
+                if (put_large(st, k, e, mark, a) < 0) return -1;
             } else {
                 a->kind = e->kind;
                 a->bytes = (struct sk_bytes){e->p, e->n};
@@ -415,19 +369,14 @@ static int call_encode(struct py_state *st, struct tmpl *t, struct call *k, PyOb
     return 0;
 }
 
-static PyObject *results(struct py_state *st, uint32_t n, sk_oid first, sk_tid tid)
-{
-    if (SK_LIKELY(n == 1))
-        return py_ref_new(st, first, tid);
-    if (n == SK_STREAMING)
-        return py_gen_new(st, tid);
-    if (n == 0)
-        Py_RETURN_NONE;
+static PyObject *results(struct py_state *st, uint32_t n, sk_oid first, sk_tid tid) {
+    if (SK_LIKELY(n == 1)) return py_ref_new(st, first, tid);
+    if (n == SK_STREAMING) return py_gen_new(st, tid);
+    if (n == 0) Py_RETURN_NONE;
     PyObject *list = PyList_New((Py_ssize_t)n);
     for (uint32_t i = 0; i < n; i++) { /* every reference gets an owner, also when one fails */
         PyObject *r = py_ref_new(st, (sk_oid){first.v + i}, tid);
-        if (list && r)
-            PyList_SET_ITEM(list, (Py_ssize_t)i, r);
+        if (list && r) PyList_SET_ITEM(list, (Py_ssize_t)i, r);
         else {
             Py_XDECREF(r);
             Py_CLEAR(list);
@@ -436,26 +385,31 @@ static PyObject *results(struct py_state *st, uint32_t n, sk_oid first, sk_tid t
     return list;
 }
 
-static PyObject *tmpl_submit(PyObject *self, PyObject *const *args, Py_ssize_t n, PyObject *kwnames)
-{
+static PyObject *tmpl_submit(PyObject *self, PyObject *const *args, Py_ssize_t n, PyObject *kwnames) {
     struct tmpl *t = (struct tmpl *)(void *)self;
     struct py_state *st = py_state_of(Py_TYPE(self));
     struct call k;
     PyObject *r = NULL;
     PY_ERR(err);
     size_t n_all = (size_t)n + (kwnames ? (size_t)PyTuple_GET_SIZE(kwnames) : 0);
-    if (SK_UNLIKELY(py_ensure(st) < 0) || (t->kind == METHOD && !token_alive(st, t->token)) || (SK_UNLIKELY(t->gen != st->gen) && prepare(st, t) < 0))
+    if (SK_UNLIKELY(py_ensure(st) < 0) || (t->kind == METHOD && !token_alive(st, t->token)) ||
+        (SK_UNLIKELY(t->gen != st->gen) && prepare(st, t) < 0))
         return NULL;
     if (t->sig.func && SK_UNLIKELY(!sig_fits(&t->sig, (size_t)n, kwnames)) && sig_complain(st, &t->sig, args, (size_t)n, kwnames) < 0)
         return NULL;
-    if (call_encode(st, t, &k, args, n_all, kwnames) < 0)
-        goto out;
+    if (call_encode(st, t, &k, args, n_all, kwnames) < 0) goto out;
     sk_oid *in = NULL;
-    if (SK_UNLIKELY(k.c.refs.n) && !(in = py_collector_ids(&k.c)))
-        goto out;
-    struct sk_actor_spec spec = {.init = {.fn = t->fid, .args = k.arg, .n_args = (uint32_t)k.n, .contains = in, .n_contains = k.c.refs.n,
-                                          .n_returns = t->n_returns, .shape = t->shape, .max_retries = t->max_retries,
-                                          .retry_exceptions = t->retry_exceptions, .stream_window = t->stream_window}};
+    if (SK_UNLIKELY(k.c.refs.n) && !(in = py_collector_ids(&k.c))) goto out;
+    struct sk_actor_spec spec = {.init = {.fn = t->fid,
+                                          .args = k.arg,
+                                          .n_args = (uint32_t)k.n,
+                                          .contains = in,
+                                          .n_contains = k.c.refs.n,
+                                          .n_returns = t->n_returns,
+                                          .shape = t->shape,
+                                          .max_retries = t->max_retries,
+                                          .retry_exceptions = t->retry_exceptions,
+                                          .stream_window = t->stream_window}};
     if (t->base) /* the same definition under another name */
         spec.init.name = PyUnicode_AsUTF8(t->name);
     sk_oid first = {0};
@@ -467,23 +421,18 @@ static PyObject *tmpl_submit(PyObject *self, PyObject *const *args, Py_ssize_t n
         rc = st->engine->ops->actor_create(st->engine, &spec, &aid, &first, &err);
         if (rc == SK_OK) {
             PyObject *ready = py_ref_new(st, first, (sk_tid){0});
-            if (ready)
-                r = token_new(st, aid.v, ready);
-            else
-                st->engine->ops->actor_release(st->engine, aid);
+            if (ready) r = token_new(st, aid.v, ready);
+            else st->engine->ops->actor_release(st->engine, aid);
             Py_XDECREF(ready);
         }
     } else {
         sk_tid tid = {0};
-        if (t->kind == METHOD)
-            spec.init.actor.v = ((struct token *)(void *)t->token)->id;
+        if (t->kind == METHOD) spec.init.actor.v = ((struct token *)(void *)t->token)->id;
         rc = st->engine->ops->submit(st->engine, &spec.init, &first, &tid, &err);
-        if (SK_LIKELY(rc == SK_OK))
-            r = results(st, t->n_returns, first, tid);
+        if (SK_LIKELY(rc == SK_OK)) r = results(st, t->n_returns, first, tid);
     }
     sk_free(in);
-    if (rc != SK_OK)
-        py_raise(st, rc, &err);
+    if (rc != SK_OK) py_raise(st, rc, &err);
 out:
     call_done(st, &k);
     return r;
@@ -491,13 +440,10 @@ out:
 
 /* ---- Template: the type -------------------------------------------------------------------------------------------------------------------- */
 
-static int amount(PyObject *o, double unit, int64_t *out, bool *given)
-{
-    if (!o || o == Py_None)
-        return 0;
+static int amount(PyObject *o, double unit, int64_t *out, bool *given) {
+    if (!o || o == Py_None) return 0;
     double d = PyFloat_AsDouble(o);
-    if (d == -1.0 && PyErr_Occurred())
-        return -1;
+    if (d == -1.0 && PyErr_Occurred()) return -1;
     if (!(d >= 0)) {
         PyErr_Format(PyExc_ValueError, "an amount of resources must be >= 0, not %R", o);
         return -1;
@@ -507,11 +453,11 @@ static int amount(PyObject *o, double unit, int64_t *out, bool *given)
     return 0;
 }
 
-static int tmpl_resources(struct tmpl *t, PyObject *cpus, PyObject *gpus, PyObject *memory, PyObject *custom)
-{
+static int tmpl_resources(struct tmpl *t, PyObject *cpus, PyObject *gpus, PyObject *memory, PyObject *custom) {
     t->res = (struct sk_res){.amount = {[SK_RES_CPU] = t->kind == TASK ? SK_RES_UNIT : 0}};
     t->has_shape = t->kind == ACTOR; /* an actor that asks for nothing takes nothing; shape 0 would be one CPU */
-    if (amount(cpus, SK_RES_UNIT, &t->res.amount[SK_RES_CPU], &t->has_shape) < 0 || amount(gpus, SK_RES_UNIT, &t->res.amount[SK_RES_GPU], &t->has_shape) < 0 ||
+    if (amount(cpus, SK_RES_UNIT, &t->res.amount[SK_RES_CPU], &t->has_shape) < 0 ||
+        amount(gpus, SK_RES_UNIT, &t->res.amount[SK_RES_GPU], &t->has_shape) < 0 ||
         amount(memory, 1, &t->res.amount[SK_RES_MEMORY], &t->has_shape) < 0)
         return -1;
     if (custom && custom != Py_None) {
@@ -522,25 +468,21 @@ static int tmpl_resources(struct tmpl *t, PyObject *cpus, PyObject *gpus, PyObje
         if (PyDict_GET_SIZE(custom)) {
             t->custom = PyDict_Copy(custom);
             t->has_shape = true;
-            if (!t->custom)
-                return -1;
+            if (!t->custom) return -1;
         }
     }
     return 0;
 }
 
-static int tmpl_returns(struct tmpl *t, PyObject *o)
-{
+static int tmpl_returns(struct tmpl *t, PyObject *o) {
     t->n_returns = 1;
-    if (!o || o == Py_None)
-        return 0;
+    if (!o || o == Py_None) return 0;
     if (PyUnicode_Check(o) && PyUnicode_CompareWithASCIIString(o, "streaming") == 0) {
         t->n_returns = SK_STREAMING;
         return 0;
     }
     long n = PyLong_AsLong(o);
-    if (n == -1 && PyErr_Occurred())
-        return -1;
+    if (n == -1 && PyErr_Occurred()) return -1;
     if (n < 0 || n > 1000) {
         PyErr_Format(PyExc_ValueError, "num_returns must be 0 to 1000 or \"streaming\", not %R", o);
         return -1;
@@ -549,10 +491,10 @@ static int tmpl_returns(struct tmpl *t, PyObject *o)
     return 0;
 }
 
-static int tmpl_init(PyObject *self, PyObject *args, PyObject *kw)
-{
-    static char *names[] = {"kind", "target", "name", "num_returns", "num_cpus", "num_gpus", "memory", "resources", "max_retries",
-                            "retry_exceptions", "stream_window", "max_restarts", "max_task_retries", "func", NULL};
+static int tmpl_init(PyObject *self, PyObject *args, PyObject *kw) {
+    static char *names[] = {
+        "kind",        "target",           "name",          "num_returns",  "num_cpus",         "num_gpus", "memory", "resources",
+        "max_retries", "retry_exceptions", "stream_window", "max_restarts", "max_task_retries", "func",     NULL};
     struct tmpl *t = (struct tmpl *)(void *)self;
     struct py_state *st = py_state_of(Py_TYPE(self));
     const char *kind;
@@ -563,8 +505,9 @@ static int tmpl_init(PyObject *self, PyObject *args, PyObject *kw)
         return -1;
     }
     t->max_retries = 0;
-    if (!PyArg_ParseTupleAndKeywords(args, kw, "sOU|$OOOOOipIiiO:Template", names, &kind, &target, &name, &returns, &cpus, &gpus, &memory, &custom,
-                                     &t->max_retries, &retry_exceptions, &t->stream_window, &t->max_restarts, &t->max_task_retries, &func))
+    if (!PyArg_ParseTupleAndKeywords(args, kw, "sOU|$OOOOOipIiiO:Template", names, &kind, &target, &name, &returns, &cpus, &gpus, &memory,
+                                     &custom, &t->max_retries, &retry_exceptions, &t->stream_window, &t->max_restarts, &t->max_task_retries,
+                                     &func))
         return -1;
     t->retry_exceptions = retry_exceptions;
     if (strcmp(kind, "task") != 0 && strcmp(kind, "actor") != 0 && strcmp(kind, "method") != 0) {
@@ -573,8 +516,7 @@ static int tmpl_init(PyObject *self, PyObject *args, PyObject *kw)
     }
     t->kind = kind[0] == 't' ? TASK : kind[0] == 'a' ? ACTOR : METHOD;
     t->name = Py_NewRef(name);
-    if (tmpl_returns(t, returns) < 0 || tmpl_resources(t, cpus, gpus, memory, custom) < 0)
-        return -1;
+    if (tmpl_returns(t, returns) < 0 || tmpl_resources(t, cpus, gpus, memory, custom) < 0) return -1;
     if (t->kind == METHOD) {
         PyObject *token;
         if (!PyTuple_Check(target) || !PyArg_ParseTuple(target, "O!U", st->token_type, &token, &t->target))
@@ -589,13 +531,11 @@ static int tmpl_init(PyObject *self, PyObject *args, PyObject *kw)
         }
         t->target = Py_NewRef(target);
     }
-    if (!func && t->kind == TASK)
-        func = t->target;
+    if (!func && t->kind == TASK) func = t->target;
     return sig_init(&t->sig, func, t->kind == TASK ? 0 : 1);
 }
 
-static int tmpl_traverse(PyObject *self, visitproc visit, void *arg)
-{
+static int tmpl_traverse(PyObject *self, visitproc visit, void *arg) {
     struct tmpl *t = (struct tmpl *)(void *)self;
     Py_VISIT(Py_TYPE(self));
     Py_VISIT(t->custom);
@@ -607,8 +547,7 @@ static int tmpl_traverse(PyObject *self, visitproc visit, void *arg)
     return 0;
 }
 
-static int tmpl_clear(PyObject *self)
-{
+static int tmpl_clear(PyObject *self) {
     struct tmpl *t = (struct tmpl *)(void *)self;
     Py_CLEAR(t->custom);
     Py_CLEAR(t->target);
@@ -624,8 +563,7 @@ static int tmpl_clear(PyObject *self)
     return 0;
 }
 
-static void tmpl_dealloc(PyObject *self)
-{
+static void tmpl_dealloc(PyObject *self) {
     PyTypeObject *type = Py_TYPE(self);
     PyObject_GC_UnTrack(self);
     tmpl_clear(self);
@@ -637,8 +575,7 @@ static PyObject *tmpl_fid(PyObject *self, void *unused SK_UNUSED) /* defines it 
 {
     struct tmpl *t = (struct tmpl *)(void *)self;
     struct py_state *st = py_state_of(Py_TYPE(self));
-    if (py_ensure(st) < 0 || (t->gen != st->gen && prepare(st, t) < 0))
-        return NULL;
+    if (py_ensure(st) < 0 || (t->gen != st->gen && prepare(st, t) < 0)) return NULL;
     return PyLong_FromUnsignedLongLong(t->fid.v);
 }
 
@@ -653,30 +590,27 @@ static PyGetSetDef tmpl_getset[] = {
 };
 static PyType_Slot tmpl_slots[] = {
     {Py_tp_new, PyType_GenericNew}, {Py_tp_init, tmpl_init},       {Py_tp_dealloc, tmpl_dealloc}, {Py_tp_traverse, tmpl_traverse},
-    {Py_tp_clear, tmpl_clear},      {Py_tp_methods, tmpl_methods}, {Py_tp_getset, tmpl_getset},
-    {0, NULL},
+    {Py_tp_clear, tmpl_clear},      {Py_tp_methods, tmpl_methods}, {Py_tp_getset, tmpl_getset},   {0, NULL},
 };
 static PyType_Spec tmpl_spec = {"skate._skate.Template", sizeof(struct tmpl), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC, tmpl_slots};
 
-int py_task_types(PyObject *module, struct py_state *st)
-{
+int py_task_types(PyObject *module, struct py_state *st) {
     st->template_type = (PyTypeObject *)PyType_FromModuleAndSpec(module, &tmpl_spec, NULL);
     st->token_type = (PyTypeObject *)PyType_FromModuleAndSpec(module, &token_spec, NULL);
-    if (!st->template_type || !st->token_type || PyModule_AddType(module, st->template_type) < 0 || PyModule_AddType(module, st->token_type) < 0)
+    if (!st->template_type || !st->token_type || PyModule_AddType(module, st->template_type) < 0 ||
+        PyModule_AddType(module, st->token_type) < 0)
         return -1;
     return 0;
 }
 
 /* ---- module functions --------------------------------------------------------------------------------------------------------------------- */
 
-static PyObject *m_actor_kill(PyObject *module, PyObject *args)
-{
+static PyObject *m_actor_kill(PyObject *module, PyObject *args) {
     struct py_state *st = PyModule_GetState(module);
     PyObject *token;
     int no_restart;
     PY_ERR(err);
-    if (!PyArg_ParseTuple(args, "O!p", st->token_type, &token, &no_restart) || !token_alive(st, token))
-        return NULL;
+    if (!PyArg_ParseTuple(args, "O!p", st->token_type, &token, &no_restart) || !token_alive(st, token)) return NULL;
     sk_rc rc;
     PY_DROP(st)
     rc = st->engine->ops->actor_kill(st->engine, (sk_aid){((struct token *)(void *)token)->id}, no_restart, &err);
@@ -686,38 +620,32 @@ static PyObject *m_actor_kill(PyObject *module, PyObject *args)
     Py_RETURN_NONE;
 }
 
-static PyObject *m_cancel(PyObject *module, PyObject *args)
-{
+static PyObject *m_cancel(PyObject *module, PyObject *args) {
     struct py_state *st = PyModule_GetState(module);
     PyObject *o;
     int force, recursive;
     uint64_t tid = 0;
     PY_ERR(err);
-    if (!PyArg_ParseTuple(args, "Opp", &o, &force, &recursive) || py_ensure(st) < 0)
-        return NULL;
+    if (!PyArg_ParseTuple(args, "Opp", &o, &force, &recursive) || py_ensure(st) < 0) return NULL;
     if (py_ref_check(st, o)) {
-        if (!py_ref_alive(st, o))
-            return NULL;
+        if (!py_ref_alive(st, o)) return NULL;
         tid = ((struct py_ref *)(void *)o)->task;
     } else if (Py_TYPE(o) == st->gen_type) {
         PyObject *n = PyObject_CallMethod(o, "task_id", NULL);
         tid = n ? PyLong_AsUnsignedLongLong(n) : 0;
         Py_XDECREF(n);
-        if (PyErr_Occurred())
-            return NULL;
-        if (!tid)
-            Py_RETURN_NONE; /* read to its end, or closed */
+        if (PyErr_Occurred()) return NULL;
+        if (!tid) Py_RETURN_NONE; /* read to its end, or closed */
     } else {
-        return PyErr_Format(PyExc_TypeError, "ray.cancel() only supported for object refs. For actors, try ray.kill(). Got: %R.", Py_TYPE(o));
+        return PyErr_Format(PyExc_TypeError, "ray.cancel() only supported for object refs. For actors, try ray.kill(). Got: %R.",
+                            Py_TYPE(o));
     }
-    if (!tid)
-        return PyErr_Format(PyExc_ValueError, "%R is not the result of a task submitted by this process", o);
+    if (!tid) return PyErr_Format(PyExc_ValueError, "%R is not the result of a task submitted by this process", o);
     sk_rc rc;
     PY_DROP(st)
     rc = st->engine->ops->cancel(st->engine, (sk_tid){tid}, force, &err);
     PY_TAKE(st)
-    if (rc != SK_OK && rc != SK_ENOENT)
-        return py_raise(st, rc, &err);
+    if (rc != SK_OK && rc != SK_ENOENT) return py_raise(st, rc, &err);
     Py_RETURN_NONE;
 }
 

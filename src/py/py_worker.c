@@ -11,34 +11,24 @@
 static _Thread_local struct sk_task *task_now;
 static _Thread_local PyThreadState *parked; /* between block_begin and block_end */
 
-struct sk_task *py_current_task(void)
-{
-    return task_now;
-}
+struct sk_task *py_current_task(void) { return task_now; }
 
-static struct py_state *state_of(void *ctx)
-{
-    return ctx;
-}
+static struct py_state *state_of(void *ctx) { return ctx; }
 
 /* ---- definitions ------------------------------------------------------------------------------------------------------------------- */
 
-static void fn_free(struct py_fn *f)
-{
+static void fn_free(struct py_fn *f) {
     sk_free(f->name);
     sk_free(f->def);
     Py_XDECREF(f->callable);
     sk_free(f);
 }
 
-static sk_rc r_define(void *ctx, sk_fid id, const char *name, struct sk_bytes def, struct sk_err *err)
-{
+static sk_rc r_define(void *ctx, sk_fid id, const char *name, struct sk_bytes def, struct sk_err *err) {
     struct py_state *st = state_of(ctx);
-    if (sk_map_get(&st->fns, id.v))
-        return SK_OK;
+    if (sk_map_get(&st->fns, id.v)) return SK_OK;
     struct py_fn *f = sk_calloc(SK_TAG_PY, sizeof *f);
-    if (!f)
-        return SK_ERR(err, SK_ENOMEM, "function %s", name);
+    if (!f) return SK_ERR(err, SK_ENOMEM, "function %s", name);
     f->id = id;
     f->name = sk_strdup(SK_TAG_PY, name);
     f->def = sk_memdup(SK_TAG_PY, def.p, def.n);
@@ -52,16 +42,13 @@ static sk_rc r_define(void *ctx, sk_fid id, const char *name, struct sk_bytes de
 
 static PyObject *callable_of(struct py_state *st, struct py_fn *f, bool method) /* borrowed */
 {
-    if (SK_LIKELY(f->callable != NULL))
-        return f->callable;
+    if (SK_LIKELY(f->callable != NULL)) return f->callable;
     if (method) {
         f->callable = PyUnicode_DecodeUTF8(f->def, (Py_ssize_t)f->def_n, NULL);
-        if (f->callable)
-            PyUnicode_InternInPlace(&f->callable);
+        if (f->callable) PyUnicode_InternInPlace(&f->callable);
     } else {
         PyObject *def = PyBytes_FromStringAndSize(f->def, (Py_ssize_t)f->def_n);
-        if (!def)
-            return NULL;
+        if (!def) return NULL;
         f->callable = PyObject_CallOneArg(st->hook_load_function, def);
         Py_DECREF(def);
         if (f->callable) { /* the bytes are not needed any more, and may be large */
@@ -75,19 +62,16 @@ static PyObject *callable_of(struct py_state *st, struct py_fn *f, bool method) 
 /* ---- results ---------------------------------------------------------------------------------------------------------------------------- */
 
 /* The value of `v` to `give` (sk_task_return or yield with index). 0: rc is in *rc; -1: exception (the value cannot be encoded). */
-static int send_value(struct py_state *st, struct sk_task *t, PyObject *v, uint32_t i, bool yields, sk_rc *rc, struct sk_err *err)
-{
+static int send_value(struct py_state *st, struct sk_task *t, PyObject *v, uint32_t i, bool yields, sk_rc *rc, struct sk_err *err) {
     struct py_enc e;
     struct py_collector c = {0};
     struct sk_block_note note = {.magic = SK_BLOCK_NOTE};
     sk_oid *in = NULL;
     int r = -1;
     bool block = Py_TYPE(v) == st->blockout_type;
-    if ((block ? py_block_encode(st, py_blockout_batch(v), &e, &note.rows, &note.bytes) : py_encode(st, v, &e, &c)) < 0)
-        goto out;
+    if ((block ? py_block_encode(st, py_blockout_batch(v), &e, &note.rows, &note.bytes) : py_encode(st, v, &e, &c)) < 0) goto out;
     struct sk_payload p = py_enc_payload(&e);
-    if (block)
-        p.note = (struct sk_bytes){&note, sizeof note};
+    if (block) p.note = (struct sk_bytes){&note, sizeof note};
     if (SK_UNLIKELY(c.refs.n)) {
         if (!(in = py_collector_ids(&c))) {
             py_enc_done(st, &e);
@@ -102,27 +86,23 @@ static int send_value(struct py_state *st, struct sk_task *t, PyObject *v, uint3
     r = 0;
 out:
     sk_free(in);
-    if (SK_UNLIKELY(c.refs.cap))
-        py_collector_free(&c);
+    if (SK_UNLIKELY(c.refs.cap)) py_collector_free(&c);
     return r;
 }
 
 /* A yield that an earlier attempt has delivered: only its note is compared. */
-static int skip_value(struct py_state *st, struct sk_task *t, PyObject *v, sk_rc *rc, struct sk_err *err)
-{
+static int skip_value(struct py_state *st, struct sk_task *t, PyObject *v, sk_rc *rc, struct sk_err *err) {
     struct sk_block_note note = {.magic = SK_BLOCK_NOTE};
     struct sk_payload p = {.kind = PY_NONE};
     if (Py_TYPE(v) == st->blockout_type) {
-        if (py_block_measure(st, py_blockout_batch(v), &note.rows, &note.bytes) < 0)
-            return -1;
+        if (py_block_measure(st, py_blockout_batch(v), &note.rows, &note.bytes) < 0) return -1;
         p.note = (struct sk_bytes){&note, sizeof note};
     }
     *rc = sk_task_yield(t, &p, err);
     return 0;
 }
 
-static int run_stream(struct py_state *st, struct sk_task *t, PyObject *result, sk_rc *rc, struct sk_err *err)
-{
+static int run_stream(struct py_state *st, struct sk_task *t, PyObject *result, sk_rc *rc, struct sk_err *err) {
     PyObject *it = PyObject_GetIter(result), *v;
     if (!it) {
         PyErr_Format(PyExc_TypeError, "%s has num_returns=\"streaming\" and must be a generator or return an iterable, not %s", t->name,
@@ -134,14 +114,12 @@ static int run_stream(struct py_state *st, struct sk_task *t, PyObject *result, 
         r = t->n_yielded < sk_task_skip(t) ? skip_value(st, t, v, rc, err) : send_value(st, t, v, 0, true, rc, err);
         Py_DECREF(v);
     }
-    if (r == 0 && *rc == SK_OK && PyErr_Occurred())
-        r = -1;
+    if (r == 0 && *rc == SK_OK && PyErr_Occurred()) r = -1;
     if ((r < 0 || *rc != SK_OK) && PyGen_CheckExact(it)) { /* its finally blocks run now, not at some collection */
         PyObject *type, *value, *tb;
         PyErr_Fetch(&type, &value, &tb);
         PyObject *closed = PyObject_CallMethod(it, "close", NULL);
-        if (!closed)
-            PyErr_WriteUnraisable(it);
+        if (!closed) PyErr_WriteUnraisable(it);
         Py_XDECREF(closed);
         PyErr_Restore(type, value, tb);
     }
@@ -149,24 +127,23 @@ static int run_stream(struct py_state *st, struct sk_task *t, PyObject *result, 
     return r;
 }
 
-static int run_results(struct py_state *st, struct sk_task *t, PyObject *result, sk_rc *rc, struct sk_err *err)
-{
-    if (SK_LIKELY(t->n_returns == 1))
-        return send_value(st, t, result, 0, false, rc, err);
-    if (t->n_returns == SK_STREAMING)
-        return run_stream(st, t, result, rc, err);
-    if (t->n_returns == 0)
-        return 0;
-    PyObject *seq = PyUnicode_Check(result) || PyBytes_Check(result) || PyDict_Check(result) || PySet_Check(result) ? NULL : PySequence_Fast(result, "");
+static int run_results(struct py_state *st, struct sk_task *t, PyObject *result, sk_rc *rc, struct sk_err *err) {
+    if (SK_LIKELY(t->n_returns == 1)) return send_value(st, t, result, 0, false, rc, err);
+    if (t->n_returns == SK_STREAMING) return run_stream(st, t, result, rc, err);
+    if (t->n_returns == 0) return 0;
+    PyObject *seq = PyUnicode_Check(result) || PyBytes_Check(result) || PyDict_Check(result) || PySet_Check(result)
+                        ? NULL
+                        : PySequence_Fast(result, "");
     if (!seq) {
         if (!PyErr_Occurred() || PyErr_ExceptionMatches(PyExc_TypeError))
-            PyErr_Format(PyExc_TypeError, "%s has num_returns=%u and must return a sequence of that many values, not %s", t->name, t->n_returns,
-                         Py_TYPE(result)->tp_name);
+            PyErr_Format(PyExc_TypeError, "%s has num_returns=%u and must return a sequence of that many values, not %s", t->name,
+                         t->n_returns, Py_TYPE(result)->tp_name);
         return -1;
     }
     int r = 0;
     if (PySequence_Fast_GET_SIZE(seq) != (Py_ssize_t)t->n_returns) {
-        PyErr_Format(PyExc_ValueError, "Task %s returned %zd objects, but num_returns=%u.", t->name, PySequence_Fast_GET_SIZE(seq), t->n_returns);
+        PyErr_Format(PyExc_ValueError, "Task %s returned %zd objects, but num_returns=%u.", t->name, PySequence_Fast_GET_SIZE(seq),
+                     t->n_returns);
         r = -1;
     }
     for (uint32_t i = 0; r == 0 && *rc == SK_OK && i < t->n_returns; i++)
@@ -176,8 +153,7 @@ static int run_results(struct py_state *st, struct sk_task *t, PyObject *result,
 }
 
 /* Ends the task with an error value. That of a constructor is kept: calls that were sent behind it end with it too. */
-static sk_rc fail(struct py_state *st, struct sk_task *t, uint32_t kind, const void *p, size_t n, struct sk_err *err)
-{
+static sk_rc fail(struct py_state *st, struct sk_task *t, uint32_t kind, const void *p, size_t n, struct sk_err *err) {
     struct sk_payload error = {.kind = kind, .bytes = {p, n}};
     if (t->is_actor_init) {
         sk_free(st->failed_error);
@@ -190,17 +166,16 @@ static sk_rc fail(struct py_state *st, struct sk_task *t, uint32_t kind, const v
 }
 
 /* Ends the task with the current exception. */
-static sk_rc fail_with_exception(struct py_state *st, struct sk_task *t, struct sk_err *err)
-{
+static sk_rc fail_with_exception(struct py_state *st, struct sk_task *t, struct sk_err *err) {
     PyObject *type, *value, *tb;
     PyErr_Fetch(&type, &value, &tb);
     PyErr_NormalizeException(&type, &value, &tb);
-    if (tb)
-        PyException_SetTraceback(value, tb);
+    if (tb) PyException_SetTraceback(value, tb);
     if (!st->worker && PyErr_GivenExceptionMatches(type, PyExc_KeyboardInterrupt))
         PyErr_SetInterrupt(); /* inline: Ctrl-C was meant for the program, not only for this task */
     PyObject *attempt = PyLong_FromUnsignedLong(t->attempt), *name = PyUnicode_FromString(t->name);
-    PyObject *bytes = attempt && name && st->hook_dumps_error ? PyObject_CallFunctionObjArgs(st->hook_dumps_error, value, name, attempt, NULL) : NULL;
+    PyObject *bytes =
+        attempt && name && st->hook_dumps_error ? PyObject_CallFunctionObjArgs(st->hook_dumps_error, value, name, attempt, NULL) : NULL;
     sk_rc rc;
     if (bytes && PyBytes_CheckExact(bytes) && PyBytes_GET_SIZE(bytes) <= (Py_ssize_t)SK_INLINE_MAX) { /* errors travel in messages */
         rc = fail(st, t, t->is_actor_init ? PY_INIT_ERROR : PY_ERROR, PyBytes_AS_STRING(bytes), (size_t)PyBytes_GET_SIZE(bytes), err);
@@ -223,8 +198,7 @@ static sk_rc fail_with_exception(struct py_state *st, struct sk_task *t, struct 
 
 #define FEW 12
 
-static PyObject *kwnames_of(const struct sk_view *v)
-{
+static PyObject *kwnames_of(const struct sk_view *v) {
     struct sk_rd r = sk_rd_init(v->data, v->len);
     uint32_t n = sk_rd_u32(&r);
     PyObject *t = n < 10000 ? PyTuple_New((Py_ssize_t)n) : NULL;
@@ -238,26 +212,22 @@ static PyObject *kwnames_of(const struct sk_view *v)
         PyUnicode_InternInPlace(&s);
         PyTuple_SET_ITEM(t, (Py_ssize_t)i, s);
     }
-    if (!t && !PyErr_Occurred())
-        PyErr_SetString(PyExc_RuntimeError, "damaged keyword names");
+    if (!t && !PyErr_Occurred()) PyErr_SetString(PyExc_RuntimeError, "damaged keyword names");
     return t;
 }
 
 /* args[1..] from the task's arguments. -1: exception. */
-static int decode_args(struct py_state *st, struct sk_task *t, uint32_t from, PyObject **args, size_t *n)
-{
+static int decode_args(struct py_state *st, struct sk_task *t, uint32_t from, PyObject **args, size_t *n) {
     for (uint32_t i = from; i < t->n_args; i++) {
         struct py_keep k = {.task = t, .arg = i};
         PyObject *o = py_decode(st, &t->args[i], &k);
-        if (SK_UNLIKELY(!o))
-            return -1;
+        if (SK_UNLIKELY(!o)) return -1;
         args[(*n)++] = o;
     }
     return 0;
 }
 
-static PyObject *call(struct py_state *st, struct sk_task *t, PyObject *target, PyObject **args, size_t n, PyObject *kwnames)
-{
+static PyObject *call(struct py_state *st, struct sk_task *t, PyObject *target, PyObject **args, size_t n, PyObject *kwnames) {
     size_t n_pos = n - (kwnames ? (size_t)PyTuple_GET_SIZE(kwnames) : 0);
     PyObject *r;
     if (t->actor.v && !t->is_actor_init) {
@@ -291,15 +261,13 @@ static PyObject *call(struct py_state *st, struct sk_task *t, PyObject *target, 
     return r;
 }
 
-static sk_rc run(struct py_state *st, struct sk_task *t, struct sk_err *err)
-{
+static sk_rc run(struct py_state *st, struct sk_task *t, struct sk_err *err) {
     PyObject *few[FEW + 1], **args = few, *kwnames = NULL, *result = NULL;
     size_t n = 1;
     sk_rc rc = SK_OK;
     int r = -1;
     struct py_fn *f = sk_map_get(&st->fns, t->fn.v);
-    if (!f)
-        return SK_ERR(err, SK_EINVAL, "function of task %s is not defined", t->name);
+    if (!f) return SK_ERR(err, SK_EINVAL, "function of task %s is not defined", t->name);
     for (uint32_t i = 0; i < t->n_args; i++)
         if (SK_UNLIKELY(SK_KIND_IS_ERROR(t->args[i].kind))) /* what it depends on failed: so does it, in the same words */
             return fail(st, t, t->args[i].kind, t->args[i].data, t->args[i].len, err);
@@ -313,21 +281,16 @@ static sk_rc run(struct py_state *st, struct sk_task *t, struct sk_err *err)
     if (target && (!from || (kwnames = kwnames_of(&t->args[0]))) && decode_args(st, t, from, args, &n) == 0 &&
         (!kwnames || (size_t)PyTuple_GET_SIZE(kwnames) < n))
         result = call(st, t, target, args, n - 1, kwnames);
-    if (SK_LIKELY(result != NULL))
-        r = run_results(st, t, result, &rc, err);
-    if (r < 0)
-        rc = fail_with_exception(st, t, err);
+    if (SK_LIKELY(result != NULL)) r = run_results(st, t, result, &rc, err);
+    if (r < 0) rc = fail_with_exception(st, t, err);
     Py_XDECREF(result);
     Py_XDECREF(kwnames);
-    while (n > 1)
-        Py_DECREF(args[--n]);
-    if (args != few)
-        sk_free(args);
+    while (n > 1) Py_DECREF(args[--n]);
+    if (args != few) sk_free(args);
     return rc;
 }
 
-static sk_rc r_run(void *ctx, struct sk_task *t, struct sk_err *err)
-{
+static sk_rc r_run(void *ctx, struct sk_task *t, struct sk_err *err) {
     PyGILState_STATE g = PyGILState_Ensure();
     struct sk_task *outer = task_now;
     task_now = t;
@@ -338,36 +301,28 @@ static sk_rc r_run(void *ctx, struct sk_task *t, struct sk_err *err)
 }
 
 /* The engine waits inside a worker: the GIL is free meanwhile, unless the caller has dropped it already. */
-static void r_block_begin(void *ctx SK_UNUSED)
-{
-    parked = PyGILState_Check() ? PyEval_SaveThread() : NULL;
-}
+static void r_block_begin(void *ctx SK_UNUSED) { parked = PyGILState_Check() ? PyEval_SaveThread() : NULL; }
 
-static void r_block_end(void *ctx SK_UNUSED)
-{
-    if (parked)
-        PyEval_RestoreThread(parked);
+static void r_block_end(void *ctx SK_UNUSED) {
+    if (parked) PyEval_RestoreThread(parked);
     parked = NULL;
 }
 
-static void r_actor_gone(void *ctx, sk_aid aid)
-{
+static void r_actor_gone(void *ctx, sk_aid aid) {
     PyGILState_STATE g = PyGILState_Ensure();
     PyObject *o = sk_map_del(&state_of(ctx)->actors, aid.v);
     Py_XDECREF(o);
     PyGILState_Release(g);
 }
 
-void py_runner_init(struct py_state *st)
-{
+void py_runner_init(struct py_state *st) {
     sk_map_init(&st->fns, SK_TAG_PY);
     sk_map_init(&st->actors, SK_TAG_PY);
-    st->runner = (struct sk_runner){.ctx = st, .define = r_define, .run = r_run, .block_begin = r_block_begin, .block_end = r_block_end,
-                                    .actor_gone = r_actor_gone};
+    st->runner = (struct sk_runner){
+        .ctx = st, .define = r_define, .run = r_run, .block_begin = r_block_begin, .block_end = r_block_end, .actor_gone = r_actor_gone};
 }
 
-void py_runner_clear(struct py_state *st)
-{
+void py_runner_clear(struct py_state *st) {
     uint64_t key;
     void *val;
     struct sk_map fns = st->fns, actors = st->actors;
@@ -376,28 +331,25 @@ void py_runner_clear(struct py_state *st)
     st->failed_n = 0;
     sk_map_init(&st->fns, SK_TAG_PY); /* destructors below are user code and may come back here */
     sk_map_init(&st->actors, SK_TAG_PY);
-    for (uint32_t i = 0; sk_map_next(&actors, &i, &key, &val);)
-        Py_DECREF((PyObject *)val);
-    for (uint32_t i = 0; sk_map_next(&fns, &i, &key, &val);)
-        fn_free(val);
+    for (uint32_t i = 0; sk_map_next(&actors, &i, &key, &val);) Py_DECREF((PyObject *)val);
+    for (uint32_t i = 0; sk_map_next(&fns, &i, &key, &val);) fn_free(val);
     sk_map_deinit(&actors);
     sk_map_deinit(&fns);
 }
 
 /* ---- fork server and workers ---------------------------------------------------------------------------------------------------------- */
 
-static void on_note(void *ctx, const void *p, size_t n)
-{
+static void on_note(void *ctx, const void *p, size_t n) {
     struct py_state *st = state_of(ctx);
-    PyObject *bytes = PyBytes_FromStringAndSize(p, (Py_ssize_t)n), *r = bytes && st->hook_note ? PyObject_CallOneArg(st->hook_note, bytes) : NULL;
+    PyObject *bytes = PyBytes_FromStringAndSize(p, (Py_ssize_t)n),
+             *r = bytes && st->hook_note ? PyObject_CallOneArg(st->hook_note, bytes) : NULL;
     if (!r)
         PyErr_WriteUnraisable(st->module); /* a module that cannot be imported here is imported again, and complained about, by the task */
     Py_XDECREF(r);
     Py_XDECREF(bytes);
 }
 
-static void after_fork(void *ctx, struct sk_engine *client)
-{
+static void after_fork(void *ctx, struct sk_engine *client) {
     struct py_state *st = state_of(ctx);
     PyOS_AfterFork_Child();
     st->engine = client;
@@ -405,13 +357,11 @@ static void after_fork(void *ctx, struct sk_engine *client)
     st->driver = false;
     st->worker = true;
     PyObject *r = st->hook_after_fork ? PyObject_CallNoArgs(st->hook_after_fork) : Py_NewRef(Py_None);
-    if (!r)
-        PyErr_WriteUnraisable(st->module);
+    if (!r) PyErr_WriteUnraisable(st->module);
     Py_XDECREF(r);
 }
 
-static PyObject *m_serve(PyObject *module, PyObject *unused SK_UNUSED)
-{
+static PyObject *m_serve(PyObject *module, PyObject *unused SK_UNUSED) {
     struct py_state *st = PyModule_GetState(module);
     struct sk_worker_hooks hooks = {on_note, after_fork, st};
     bool was = false;
@@ -425,35 +375,29 @@ static PyObject *m_serve(PyObject *module, PyObject *unused SK_UNUSED)
     return rc == SK_OK ? PyBool_FromLong(was) : py_raise(st, rc, &err);
 }
 
-static PyObject *m_crash_fd(PyObject *module SK_UNUSED, PyObject *unused SK_UNUSED)
-{
-    return PyLong_FromLong(sk_worker_crash_fd());
-}
+static PyObject *m_crash_fd(PyObject *module SK_UNUSED, PyObject *unused SK_UNUSED) { return PyLong_FromLong(sk_worker_crash_fd()); }
 
 /* ---- inside a task ---------------------------------------------------------------------------------------------------------------------- */
 
-static struct sk_task *inside(const char *what)
-{
-    if (!task_now)
-        PyErr_Format(PyExc_RuntimeError, "%s works only inside a task", what);
+static struct sk_task *inside(const char *what) {
+    if (!task_now) PyErr_Format(PyExc_RuntimeError, "%s works only inside a task", what);
     return task_now;
 }
 
-static PyObject *m_current_task(PyObject *module SK_UNUSED, PyObject *unused SK_UNUSED)
-{
-    if (!task_now)
-        Py_RETURN_NONE;
+static PyObject *m_current_task(PyObject *module SK_UNUSED, PyObject *unused SK_UNUSED) {
+    if (!task_now) Py_RETURN_NONE;
     return Py_BuildValue("(KKsI)", (unsigned long long)task_now->id.v, (unsigned long long)task_now->actor.v, task_now->name,
                          (unsigned)task_now->attempt);
 }
 
-static PyObject *m_task_note(PyObject *module SK_UNUSED, PyObject *ops)
-{
+static PyObject *m_task_note(PyObject *module SK_UNUSED, PyObject *ops) {
     struct sk_task *t = inside("task_note");
     PyObject *fast = t ? PySequence_Fast(ops, "task_note takes a list of (rows, ns)") : NULL;
-    if (!fast)
-        return NULL;
-    struct { struct sk_task_note h; struct sk_task_note_op op[(SK_NOTE_MAX - sizeof(struct sk_task_note)) / sizeof(struct sk_task_note_op)]; } note;
+    if (!fast) return NULL;
+    struct {
+        struct sk_task_note h;
+        struct sk_task_note_op op[(SK_NOTE_MAX - sizeof(struct sk_task_note)) / sizeof(struct sk_task_note_op)];
+    } note;
     Py_ssize_t n = SK_MIN(PySequence_Fast_GET_SIZE(fast), (Py_ssize_t)SK_COUNT(note.op));
     note.h.magic = SK_TASK_NOTE;
     note.h.n = (uint32_t)n;
@@ -461,8 +405,7 @@ static PyObject *m_task_note(PyObject *module SK_UNUSED, PyObject *ops)
         unsigned long long rows, ns;
         PyObject *row = PySequence_Fast_GET_ITEM(fast, i);
         if (!PyTuple_Check(row) || !PyArg_ParseTuple(row, "KK", &rows, &ns)) {
-            if (!PyErr_Occurred())
-                PyErr_SetString(PyExc_TypeError, "task_note takes a list of (rows, ns)");
+            if (!PyErr_Occurred()) PyErr_SetString(PyExc_TypeError, "task_note takes a list of (rows, ns)");
             Py_DECREF(fast);
             return NULL;
         }
@@ -473,8 +416,7 @@ static PyObject *m_task_note(PyObject *module SK_UNUSED, PyObject *ops)
     Py_RETURN_NONE;
 }
 
-static PyObject *m_task_skip(PyObject *module SK_UNUSED, PyObject *unused SK_UNUSED)
-{
+static PyObject *m_task_skip(PyObject *module SK_UNUSED, PyObject *unused SK_UNUSED) {
     struct sk_task *t = inside("task_skip");
     return t ? PyLong_FromUnsignedLong(sk_task_skip(t)) : NULL;
 }

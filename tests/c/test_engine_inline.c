@@ -7,7 +7,24 @@
 #include "test.h"
 
 enum { INT = 4, BLOB = 6, USER_ERROR = SK_KIND_ERROR + 1 };
-enum { FN_ADD = 1, FN_TWO, FN_FAIL, FN_FLAKY, FN_STREAM, FN_NOTHING, FN_SUBMIT, FN_SELF_WAIT, FN_KEEP, FN_REFS, FN_INIT, FN_BAD_INIT, FN_INC, FN_BREAK, FN_LOG, FN_N };
+enum {
+    FN_ADD = 1,
+    FN_TWO,
+    FN_FAIL,
+    FN_FLAKY,
+    FN_STREAM,
+    FN_NOTHING,
+    FN_SUBMIT,
+    FN_SELF_WAIT,
+    FN_KEEP,
+    FN_REFS,
+    FN_INIT,
+    FN_BAD_INIT,
+    FN_INC,
+    FN_BREAK,
+    FN_LOG,
+    FN_N
+};
 
 static struct {
     struct sk_engine *e;
@@ -21,44 +38,34 @@ static struct {
     int stop_stream_at;
 } g;
 
-static int64_t arg(const struct sk_task *t, uint32_t i)
-{
+static int64_t arg(const struct sk_task *t, uint32_t i) {
     int64_t v;
     CHECK(i < t->n_args && t->args[i].len == 8);
     memcpy(&v, t->args[i].data, 8);
     return v;
 }
 
-static struct sk_payload int_payload(const int64_t *v)
-{
-    return (struct sk_payload){.kind = INT, .bytes = {v, 8}};
-}
+static struct sk_payload int_payload(const int64_t *v) { return (struct sk_payload){.kind = INT, .bytes = {v, 8}}; }
 
-static sk_rc fail_task(struct sk_task *t, const char *text, struct sk_err *err)
-{
+static sk_rc fail_task(struct sk_task *t, const char *text, struct sk_err *err) {
     struct sk_payload p = {.kind = USER_ERROR, .bytes = {text, strlen(text) + 1}};
     return sk_task_fail(t, &p, err);
 }
 
-static sk_rc stream(struct sk_task *t, int64_t n, struct sk_err *err)
-{
+static sk_rc stream(struct sk_task *t, int64_t n, struct sk_err *err) {
     for (int64_t i = 0; i < n; i++) {
         int64_t v = i * 10, note = i;
-        if (g.stop_stream_at && i == g.stop_stream_at && t->attempt == 0)
-            return fail_task(t, "broke", err);
-        if (g.stop_stream_at < 0 && t->attempt > 0)
-            note += 100; /* differs from the first attempt */
+        if (g.stop_stream_at && i == g.stop_stream_at && t->attempt == 0) return fail_task(t, "broke", err);
+        if (g.stop_stream_at < 0 && t->attempt > 0) note += 100; /* differs from the first attempt */
         struct sk_payload p = int_payload(&v);
         p.note = (struct sk_bytes){&note, 8};
         SK_TRY(sk_task_yield(t, &p, err));
-        if (g.stop_stream_at < 0 && t->attempt == 0 && i == -g.stop_stream_at)
-            return fail_task(t, "broke", err);
+        if (g.stop_stream_at < 0 && t->attempt == 0 && i == -g.stop_stream_at) return fail_task(t, "broke", err);
     }
     return SK_OK;
 }
 
-static sk_rc run(void *ctx, struct sk_task *t, struct sk_err *err)
-{
+static sk_rc run(void *ctx, struct sk_task *t, struct sk_err *err) {
     int64_t v = 0, w = 0;
     struct sk_payload p = int_payload(&v);
     (void)ctx;
@@ -70,8 +77,7 @@ static sk_rc run(void *ctx, struct sk_task *t, struct sk_err *err)
         }
     switch (t->fn.v) {
     case FN_ADD:
-        for (uint32_t i = 0; i < t->n_args; i++)
-            v += arg(t, i);
+        for (uint32_t i = 0; i < t->n_args; i++) v += arg(t, i);
         return sk_task_return(t, 0, &p, err);
     case FN_TWO:
         v = 1;
@@ -80,8 +86,7 @@ static sk_rc run(void *ctx, struct sk_task *t, struct sk_err *err)
         return sk_task_return(t, 1, &p, err);
     case FN_FAIL: return fail_task(t, "failed", err);
     case FN_FLAKY:
-        if (t->attempt < arg(t, 0))
-            return fail_task(t, "again", err);
+        if (t->attempt < arg(t, 0)) return fail_task(t, "again", err);
         v = t->attempt;
         return sk_task_return(t, 0, &p, err);
     case FN_STREAM: return stream(t, arg(t, 0), err);
@@ -107,9 +112,7 @@ static sk_rc run(void *ctx, struct sk_task *t, struct sk_err *err)
         struct sk_view view;
         return t->engine->ops->get(t->engine, &g.self, 1, INT64_MAX, &view, err);
     }
-    case FN_KEEP:
-        g.kept = sk_task_keep_arg(t, 0);
-        return sk_task_return(t, 0, &p, err);
+    case FN_KEEP: g.kept = sk_task_keep_arg(t, 0); return sk_task_return(t, 0, &p, err);
     case FN_REFS: { /* a value that contains another */
         int64_t inside = 77;
         struct sk_payload in = int_payload(&inside);
@@ -132,15 +135,12 @@ static sk_rc run(void *ctx, struct sk_task *t, struct sk_err *err)
         v = ++g.state[t->actor.v % 64];
         return sk_task_return(t, 0, &p, err);
     case FN_BREAK: return SK_ERR(err, SK_EIO, "the runner broke");
-    case FN_LOG:
-        g.log[g.n_log++] = arg(t, 0);
-        return sk_task_return(t, 0, &p, err);
+    case FN_LOG: g.log[g.n_log++] = arg(t, 0); return sk_task_return(t, 0, &p, err);
     default: return SK_ERR(err, SK_EINVAL, "no function %llu", (unsigned long long)t->fn.v);
     }
 }
 
-static sk_rc define(void *ctx, sk_fid fn, const char *name, struct sk_bytes def, struct sk_err *err)
-{
+static sk_rc define(void *ctx, sk_fid fn, const char *name, struct sk_bytes def, struct sk_err *err) {
     (void)ctx;
     (void)fn;
     (void)name;
@@ -149,22 +149,24 @@ static sk_rc define(void *ctx, sk_fid fn, const char *name, struct sk_bytes def,
     return SK_OK;
 }
 
-static void actor_gone(void *ctx, sk_aid a)
-{
+static void actor_gone(void *ctx, sk_aid a) {
     (void)ctx;
     (void)a;
     g.gone++;
 }
 
-static sk_rc open_engine(uint64_t seed, uint64_t store, struct sk_err *err)
-{
+static sk_rc open_engine(uint64_t seed, uint64_t store, struct sk_err *err) {
     static const char *const names[] = {"widget"};
     const struct sk_engine_class *c = sk_engine_find("inline");
     CHECK(c);
     memset(&g, 0, sizeof g);
     g.runner = (struct sk_runner){.define = define, .run = run, .actor_gone = actor_gone};
-    struct sk_engine_conf conf = {.total = {.amount = {4 * SK_RES_UNIT, 0, 1000, 2 * SK_RES_UNIT}}, .custom_names = names, .n_custom = 1, .runner = &g.runner,
-                                  .seed = seed, .store_bytes = store};
+    struct sk_engine_conf conf = {.total = {.amount = {4 * SK_RES_UNIT, 0, 1000, 2 * SK_RES_UNIT}},
+                                  .custom_names = names,
+                                  .n_custom = 1,
+                                  .runner = &g.runner,
+                                  .seed = seed,
+                                  .store_bytes = store};
     SK_TRY(c->open(&conf, &g.e, err));
     for (uint64_t f = 1; f < FN_N; f++) {
         sk_rc rc = g.e->ops->fn_define(g.e, (sk_fid){f}, "fn", (struct sk_bytes){"", 0}, err);
@@ -176,39 +178,31 @@ static sk_rc open_engine(uint64_t seed, uint64_t store, struct sk_err *err)
     return SK_OK;
 }
 
-static void start(void)
-{
+static void start(void) {
     struct sk_err err = {0};
     CHECK_EQ(open_engine(0, 0, &err), SK_OK);
 }
 
-static sk_oid submit(uint64_t fn, uint32_t n_returns, const int64_t *args, uint32_t n)
-{
+static sk_oid submit(uint64_t fn, uint32_t n_returns, const int64_t *args, uint32_t n) {
     struct sk_err err = {0};
     struct sk_arg a[8];
-    for (uint32_t i = 0; i < n; i++)
-        a[i] = (struct sk_arg){.kind = INT, .bytes = {&args[i], 8}};
+    for (uint32_t i = 0; i < n; i++) a[i] = (struct sk_arg){.kind = INT, .bytes = {&args[i], 8}};
     struct sk_task_spec s = {.fn = {fn}, .args = a, .n_args = n, .n_returns = n_returns};
     sk_oid o = {0};
     CHECK_EQ(g.e->ops->submit(g.e, &s, &o, NULL, &err), SK_OK);
     return o;
 }
 
-static sk_oid submit1(uint64_t fn, int64_t x)
-{
-    return submit(fn, 1, &x, 1);
-}
+static sk_oid submit1(uint64_t fn, int64_t x) { return submit(fn, 1, &x, 1); }
 
-static sk_oid put_int(int64_t v)
-{
+static sk_oid put_int(int64_t v) {
     sk_oid o;
     struct sk_payload p = int_payload(&v);
     CHECK_EQ(g.e->ops->put(g.e, &p, &o, NULL), SK_OK);
     return o;
 }
 
-static struct sk_view view_of(sk_oid o)
-{
+static struct sk_view view_of(sk_oid o) {
     struct sk_view v;
     struct sk_err err = {0};
     sk_rc rc = g.e->ops->get(g.e, &o, 1, INT64_MAX, &v, &err);
@@ -216,8 +210,7 @@ static struct sk_view view_of(sk_oid o)
     return v;
 }
 
-static int64_t int_of(sk_oid o)
-{
+static int64_t int_of(sk_oid o) {
     struct sk_view v = view_of(o);
     int64_t x;
     CHECK_EQ(v.kind, INT);
@@ -226,21 +219,16 @@ static int64_t int_of(sk_oid o)
     return x;
 }
 
-static void check_error(sk_oid o, uint32_t kind, const char *text)
-{
+static void check_error(sk_oid o, uint32_t kind, const char *text) {
     struct sk_view v = view_of(o);
     CHECK_EQ(v.kind, kind);
     CHECK_STR_HAS((const char *)v.data + (kind == SK_KIND_ENGINE_ERROR ? 4 : 0), text);
     g.e->ops->view_release(g.e, &v);
 }
 
-static void release(sk_oid o)
-{
-    g.e->ops->release(g.e, o);
-}
+static void release(sk_oid o) { g.e->ops->release(g.e, o); }
 
-static uint64_t n_objects(void)
-{
+static uint64_t n_objects(void) {
     char buf[512], *p;
     g.e->ops->status(g.e, buf, sizeof buf);
     p = strstr(buf, "objects ");
@@ -255,8 +243,7 @@ static void stop(void) /* everything was released */
     sk_engine_close(&g.e);
 }
 
-TEST(values)
-{
+TEST(values) {
     start();
     sk_oid a = put_int(5);
     CHECK_EQ(int_of(a), 5);
@@ -281,8 +268,7 @@ TEST(values)
     stop();
 }
 
-TEST(tasks)
-{
+TEST(tasks) {
     start();
     sk_oid x = submit(FN_ADD, 1, (int64_t[]){1, 2, 3}, 3);
     CHECK_EQ(int_of(x), 6);
@@ -304,8 +290,7 @@ TEST(tasks)
     stop();
 }
 
-TEST(refusals)
-{
+TEST(refusals) {
     start();
     struct sk_err err;
     sk_oid o = {0};
@@ -336,8 +321,7 @@ TEST(refusals)
     stop();
 }
 
-TEST(errors)
-{
+TEST(errors) {
     start();
     sk_oid f = submit(FN_FAIL, 1, NULL, 0), b = submit(FN_BREAK, 1, NULL, 0), n = submit(FN_NOTHING, 1, NULL, 0);
     check_error(f, USER_ERROR, "failed");
@@ -356,34 +340,30 @@ TEST(errors)
     stop();
 }
 
-TEST(retries)
-{
+TEST(retries) {
     start();
     for (int64_t want = 0; want < 5; want++) {
         struct sk_arg a = {.kind = INT, .bytes = {&want, 8}};
         struct sk_task_spec s = {.fn = {FN_FLAKY}, .args = &a, .n_args = 1, .n_returns = 1, .max_retries = 3, .retry_exceptions = true};
         sk_oid o;
         CHECK_EQ(g.e->ops->submit(g.e, &s, &o, NULL, NULL), SK_OK);
-        if (want <= 3)
-            CHECK_EQ(int_of(o), want);
-        else
-            check_error(o, USER_ERROR, "again");
+        if (want <= 3) CHECK_EQ(int_of(o), want);
+        else check_error(o, USER_ERROR, "again");
         release(o);
     }
     stop();
 }
 
-static sk_tid submit_stream(int64_t n, bool retry)
-{
+static sk_tid submit_stream(int64_t n, bool retry) {
     sk_tid t;
     struct sk_arg a = {.kind = INT, .bytes = {&n, 8}};
-    struct sk_task_spec s = {.fn = {FN_STREAM}, .args = &a, .n_args = 1, .n_returns = SK_STREAMING, .max_retries = 2, .retry_exceptions = retry};
+    struct sk_task_spec s = {
+        .fn = {FN_STREAM}, .args = &a, .n_args = 1, .n_returns = SK_STREAMING, .max_retries = 2, .retry_exceptions = retry};
     CHECK_EQ(g.e->ops->submit(g.e, &s, NULL, &t, NULL), SK_OK);
     return t;
 }
 
-TEST(streams)
-{
+TEST(streams) {
     start();
     struct sk_err err;
     sk_oid o;
@@ -416,8 +396,7 @@ TEST(streams)
     stop();
 }
 
-TEST(streams_that_are_retried)
-{
+TEST(streams_that_are_retried) {
     start();
     struct sk_err err;
     sk_oid o;
@@ -449,8 +428,7 @@ struct sink {
     int code;
 };
 
-static void on_event(struct sk_sink *s, const struct sk_event *ev)
-{
+static void on_event(struct sk_sink *s, const struct sk_event *ev) {
     struct sink *k = sk_container_of(s, struct sink, s);
     k->tag = ev->tag;
     switch (ev->kind) {
@@ -472,14 +450,12 @@ static void on_event(struct sk_sink *s, const struct sk_event *ev)
     }
 }
 
-static bool sink_ended(void *arg)
-{
+static bool sink_ended(void *arg) {
     const struct sink *k = arg;
     return k->done + k->failed > 0;
 }
 
-TEST(sinks)
-{
+TEST(sinks) {
     start();
     int64_t n = 4;
     struct sk_arg a = {.kind = INT, .bytes = {&n, 8}};
@@ -504,8 +480,7 @@ TEST(sinks)
     stop();
 }
 
-static sk_aid make_actor(uint64_t fn, int64_t x, sk_oid *ready, int32_t restarts)
-{
+static sk_aid make_actor(uint64_t fn, int64_t x, sk_oid *ready, int32_t restarts) {
     struct sk_arg a = {.kind = INT, .bytes = {&x, 8}};
     struct sk_actor_spec s = {.init = {.fn = {fn}, .args = &a, .n_args = 1}, .max_restarts = restarts};
     sk_aid id;
@@ -513,8 +488,7 @@ static sk_aid make_actor(uint64_t fn, int64_t x, sk_oid *ready, int32_t restarts
     return id;
 }
 
-static sk_oid call(sk_aid a)
-{
+static sk_oid call(sk_aid a) {
     struct sk_task_spec s = {.fn = {FN_INC}, .n_returns = 1, .actor = a};
     sk_oid o = {0};
     struct sk_err err;
@@ -522,13 +496,11 @@ static sk_oid call(sk_aid a)
     return o;
 }
 
-TEST(actors)
-{
+TEST(actors) {
     start();
     sk_oid ready, o[5];
     sk_aid a = make_actor(FN_INIT, 10, &ready, 0);
-    for (int i = 0; i < 5; i++)
-        o[i] = call(a);
+    for (int i = 0; i < 5; i++) o[i] = call(a);
     for (int i = 4; i >= 0; i--) {
         CHECK_EQ(int_of(o[i]), 11 + i);
         release(o[i]);
@@ -546,8 +518,7 @@ TEST(actors)
     stop();
 }
 
-TEST(actors_are_held_by_their_ready_object)
-{
+TEST(actors_are_held_by_their_ready_object) {
     start();
     sk_oid ready, outer;
     sk_aid a = make_actor(FN_INIT, 0, &ready, 0);
@@ -567,8 +538,7 @@ TEST(actors_are_held_by_their_ready_object)
     stop();
 }
 
-TEST(constructors_that_fail)
-{
+TEST(constructors_that_fail) {
     start();
     sk_oid ready;
     sk_aid a = make_actor(FN_BAD_INIT, 0, &ready, 5);
@@ -585,8 +555,7 @@ TEST(constructors_that_fail)
     stop();
 }
 
-TEST(kill_and_restart)
-{
+TEST(kill_and_restart) {
     start();
     sk_oid ready, o;
     sk_aid a = make_actor(FN_INIT, 5, &ready, 1);
@@ -598,7 +567,7 @@ TEST(kill_and_restart)
     o = call(a);
     CHECK_EQ(int_of(o), 6); /* a fresh state */
     release(o);
-    o = call(a); /* queued when it dies */
+    o = call(a);                                                /* queued when it dies */
     CHECK_EQ(g.e->ops->actor_kill(g.e, a, false, NULL), SK_OK); /* no restart is left */
     check_error(o, SK_KIND_ENGINE_ERROR, "killed");
     release(o);
@@ -617,8 +586,7 @@ TEST(kill_and_restart)
     stop();
 }
 
-TEST(wait_and_timeouts)
-{
+TEST(wait_and_timeouts) {
     start();
     sk_oid o[3] = {submit1(FN_ADD, 1), submit1(FN_ADD, 2), submit1(FN_ADD, 3)};
     bool ready[3];
@@ -631,13 +599,11 @@ TEST(wait_and_timeouts)
     CHECK_EQ(g.e->ops->get(g.e, &o[2], 1, sk_now_ns() - 1, &v, &err), SK_ETIMEOUT);
     CHECK_EQ(int_of(o[2]), 3);
     CHECK_EQ(g.e->ops->wait(g.e, o, 3, 4, INT64_MAX, ready, &err), SK_EINVAL);
-    for (int i = 0; i < 3; i++)
-        release(o[i]);
+    for (int i = 0; i < 3; i++) release(o[i]);
     stop();
 }
 
-TEST(cancel)
-{
+TEST(cancel) {
     start();
     sk_tid t;
     sk_oid o;
@@ -653,8 +619,7 @@ TEST(cancel)
     stop();
 }
 
-TEST(deadlocks_are_errors)
-{
+TEST(deadlocks_are_errors) {
     start();
     g.self = submit(FN_SELF_WAIT, 1, NULL, 0);
     check_error(g.self, SK_KIND_ENGINE_ERROR, "cannot happen");
@@ -662,8 +627,7 @@ TEST(deadlocks_are_errors)
     stop();
 }
 
-TEST(keeping_arguments)
-{
+TEST(keeping_arguments) {
     start();
     static uint8_t big[50000];
     memset(big, 9, sizeof big);
@@ -681,8 +645,7 @@ TEST(keeping_arguments)
     stop();
 }
 
-TEST(references_in_values)
-{
+TEST(references_in_values) {
     start();
     sk_oid r = submit(FN_REFS, 1, NULL, 0);
     int64_t inner = int_of(r);
@@ -694,8 +657,7 @@ TEST(references_in_values)
     stop();
 }
 
-TEST(order_by_seed)
-{
+TEST(order_by_seed) {
     int64_t first[200];
     for (int round = 0; round < 4; round++) {
         struct sk_err err;
@@ -703,8 +665,7 @@ TEST(order_by_seed)
         CHECK_EQ(open_engine(seed, 0, &err), SK_OK);
         sk_oid o[200];
         bool ready[200];
-        for (int i = 0; i < 200; i++)
-            o[i] = submit1(FN_LOG, i);
+        for (int i = 0; i < 200; i++) o[i] = submit1(FN_LOG, i);
         CHECK_EQ(g.e->ops->wait(g.e, o, 200, 200, INT64_MAX, ready, &err), SK_OK);
         int same = 0, sorted = 0;
         for (int i = 0; i < 200; i++) {
@@ -720,8 +681,7 @@ TEST(order_by_seed)
     }
 }
 
-TEST(store_limit)
-{
+TEST(store_limit) {
     struct sk_err err;
     CHECK_EQ(open_engine(0, 100000, &err), SK_OK);
     struct sk_buf b[2];
@@ -736,8 +696,7 @@ TEST(store_limit)
     stop();
 }
 
-TEST(close_with_everything_alive)
-{
+TEST(close_with_everything_alive) {
     start();
     sk_oid ready;
     (void)make_actor(FN_INIT, 1, &ready, 0);
@@ -758,8 +717,7 @@ struct many {
     int k;
 };
 
-static void *worker(void *arg)
-{
+static void *worker(void *arg) {
     struct many *m = arg;
     for (int64_t i = 0; i < 300; i++) {
         sk_oid o = submit1(FN_ADD, i);
@@ -769,28 +727,23 @@ static void *worker(void *arg)
             memcpy(&x, v.data, 8);
             g.e->ops->view_release(g.e, &v);
         }
-        if (x != i)
-            m->errors++;
+        if (x != i) m->errors++;
         release(o);
     }
     return NULL;
 }
 
-TEST(threads)
-{
+TEST(threads) {
     start();
     struct many m = {0};
     pthread_t th[4];
-    for (int i = 0; i < 4; i++)
-        CHECK_EQ(pthread_create(&th[i], NULL, worker, &m), 0);
-    for (int i = 0; i < 4; i++)
-        pthread_join(th[i], NULL);
+    for (int i = 0; i < 4; i++) CHECK_EQ(pthread_create(&th[i], NULL, worker, &m), 0);
+    for (int i = 0; i < 4; i++) pthread_join(th[i], NULL);
     CHECK_EQ(m.errors, 0);
     stop();
 }
 
-TEST(memory_that_fails)
-{
+TEST(memory_that_fails) {
     for (int64_t nth = 1;; nth++) {
         struct sk_err err = {0};
         sk_mem_fail_at(nth);
@@ -809,13 +762,11 @@ TEST(memory_that_fails)
                 release(o);
                 release((sk_oid){o.v + 1});
             }
-            if (rc2 == SK_OK)
-                release(put);
+            if (rc2 == SK_OK) release(put);
             bool failed = rc != SK_OK || rc2 != SK_OK;
             CHECK_EQ(n_objects(), 0);
             sk_engine_close(&g.e);
-            if (!failed)
-                return;
+            if (!failed) return;
             CHECK_EQ(rc != SK_OK ? rc : rc2, SK_ENOMEM);
         } else {
             CHECK_EQ(rc, SK_ENOMEM);

@@ -1,4 +1,5 @@
 """The same tests over every engine. `ray` is skate with an engine of 4 CPUs that the tests of a module share; `fresh` starts one with options."""
+
 import pytest
 
 ENGINES = ["inline", "local"]

@@ -1,11 +1,11 @@
 """Actors: constructors, order, handles in other processes, death."""
+
 import gc
 import os
 import time
 
 import numpy as np
 import pytest
-
 import skate
 
 
@@ -141,7 +141,7 @@ def test_wrong_calls_of_methods(ray):
         with pytest.raises(TypeError):
             call()
     with pytest.raises(AttributeError, match="nothing_here"):
-        c.nothing_here
+        _ = c.nothing_here
     with pytest.raises(TypeError, match="cannot be called directly"):
         c.inc()
     with pytest.raises(TypeError, match="cannot be instantiated directly"):
@@ -292,6 +292,7 @@ def test_inheritance(ray):
     d = ray.remote(Derived).remote(5)
     assert ray.get(d.both.remote()) == 6 and ray.get(d.base.remote()) == 1
     with pytest.raises(TypeError, match="[Ii]nherit"):
+
         class Wrong(Counter):
             pass
 

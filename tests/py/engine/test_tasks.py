@@ -1,10 +1,10 @@
 """Tasks: arguments, returns, generators, errors, retries, waiting, cancelling."""
+
 import os
 import time
 
 import numpy as np
 import pytest
-
 import skate
 
 
@@ -41,7 +41,13 @@ def test_a_large_argument_is_put_once_and_released(ray):
 
 
 def test_wrong_arguments_raise_at_the_call(ray):
-    for call in (lambda: add.remote(), lambda: add.remote(1, 2, 3), lambda: add.remote(1, d=2), lambda: add.remote(1, a=2), lambda: add.remote(b=1)):
+    for call in (
+        lambda: add.remote(),
+        lambda: add.remote(1, 2, 3),
+        lambda: add.remote(1, d=2),
+        lambda: add.remote(1, a=2),
+        lambda: add.remote(b=1),
+    ):
         with pytest.raises(TypeError):
             call()
 
@@ -159,8 +165,7 @@ def test_dropping_a_generator_stops_it(ray, tmp_path):
     @ray.remote(_generator_backpressure_num_objects=2)
     def endless(n):
         try:
-            for i in range(n):
-                yield i
+            yield from range(n)
         finally:
             open(path, "w").close()
 
@@ -290,7 +295,18 @@ def test_errors_of_every_builtin_class(ray):
     def fail(cls):
         raise cls("x") if cls is not UnicodeDecodeError else UnicodeDecodeError("utf-8", b"\xff", 0, 1, "bad")
 
-    for cls in (KeyError, OSError, StopIteration, RecursionError, UnicodeDecodeError, SyntaxError, AssertionError, MemoryError, ImportError, TypeError):
+    for cls in (
+        KeyError,
+        OSError,
+        StopIteration,
+        RecursionError,
+        UnicodeDecodeError,
+        SyntaxError,
+        AssertionError,
+        MemoryError,
+        ImportError,
+        TypeError,
+    ):
         with pytest.raises(cls) as info:
             ray.get(fail.remote(cls))
         assert isinstance(info.value, ray.exceptions.RayTaskError)

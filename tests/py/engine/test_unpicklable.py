@@ -1,6 +1,6 @@
 """What cannot be sent is named: the path to it, what it is, what to do. Three lines."""
+
 import functools
-import io
 import os
 import re
 import socket
@@ -8,7 +8,6 @@ import sqlite3
 import threading
 
 import pytest
-
 import skate
 
 LOCK = threading.Lock()
@@ -50,7 +49,7 @@ def deep_in_an_object():
 
 
 def default_argument():
-    def f(x, sock=socket.socket()):
+    def f(x, sock=socket.socket()):  # noqa: B008
         return sock
 
     return f
@@ -109,7 +108,10 @@ def comprehension():
 
 
 FUNCTIONS = [
-    (lambda: NAMESPACE["uses_global"], r"uses_global -> global variable LOCK: threading.Lock cannot be sent .*; create it inside uses_global"),
+    (
+        lambda: NAMESPACE["uses_global"],
+        r"uses_global -> global variable LOCK: threading.Lock cannot be sent .*; create it inside uses_global",
+    ),
     (closure, r"f -> closure variable lock: threading.Lock cannot be sent to another process; create it inside f"),
     (rlock_in_a_list, r"f -> closure variable things -> item 1: threading.RLock"),
     (deep_in_an_object, r"f -> closure variable c -> attribute db -> value of 'conn': sqlite3.Connection"),
@@ -143,7 +145,7 @@ def in_slots():
 
 VALUES = [
     (threading.Lock, r"a value of type _thread.lock: threading.Lock cannot be sent"),
-    (lambda: {"k": [1, io.open(os.devnull, "w")]}, r"a value of type dict -> value of 'k' -> item 1: an open file"),
+    (lambda: {"k": [1, open(os.devnull, "w")]}, r"a value of type dict -> value of 'k' -> item 1: an open file"),
     (in_slots, r"a value of type .*S -> attribute b: threading.Lock"),
     (lambda: (i for i in "ab"), r"a value of type generator: a generator|.*: a generator cannot be sent"),
     (lambda: functools.partial(max, threading.Lock()), r".*argument 0 of the partial: threading.Lock"),

@@ -1,4 +1,6 @@
 """Wrong usage is told where it happens, in Ray's classes; init, shutdown, context."""
+
+# ruff: noqa: F821 (names that a test deletes after its lambdas ran)
 import os
 import subprocess
 import sys
@@ -6,7 +8,6 @@ import textwrap
 
 import numpy as np
 import pytest
-
 import skate
 
 
@@ -48,14 +49,18 @@ def test_wrong_options_of_functions(options, cls, text):
         skate.remote(f).options(**options)
 
 
-@pytest.mark.parametrize("options,cls,text", [
-    ({"num_returns": 2}, ValueError, "Invalid option keyword num_returns for actors"),
-    ({"max_restarts": -2}, ValueError, "max_restarts"),
-    ({"max_concurrency": 0}, ValueError, "max_concurrency"),
-    ({"max_concurrency": 2}, NotImplementedError, "one call at a time"),
-    ({"lifetime": "for ever"}, ValueError, "lifetime"),
-    ({"get_if_exists": 1}, TypeError, "get_if_exists"),
-], ids=lambda v: str(v)[:40])
+@pytest.mark.parametrize(
+    "options,cls,text",
+    [
+        ({"num_returns": 2}, ValueError, "Invalid option keyword num_returns for actors"),
+        ({"max_restarts": -2}, ValueError, "max_restarts"),
+        ({"max_concurrency": 0}, ValueError, "max_concurrency"),
+        ({"max_concurrency": 2}, NotImplementedError, "one call at a time"),
+        ({"lifetime": "for ever"}, ValueError, "lifetime"),
+        ({"get_if_exists": 1}, TypeError, "get_if_exists"),
+    ],
+    ids=lambda v: str(v)[:40],
+)
 def test_wrong_options_of_actors(options, cls, text):
     class A:
         pass
@@ -97,9 +102,16 @@ def test_init_twice(fresh):
 
 def test_wrong_init():
     skate.shutdown()
-    for kw, cls in (({"num_cpus": -1}, ValueError), ({"num_cpus": "x"}, TypeError), ({"address": "ray://host:1"}, ConnectionError),
-                    ({"resources": 5}, TypeError), ({"_system_config": {"no_such_knob": 1}}, ValueError), ({"_system_config": {"engine": "warp"}}, ValueError),
-                    ({"runtime_env": {"env_vars": {"A": 1}}}, TypeError), ({"runtime_env": {"pip": ["x"]}}, skate.exceptions.RuntimeEnvSetupError)):
+    for kw, cls in (
+        ({"num_cpus": -1}, ValueError),
+        ({"num_cpus": "x"}, TypeError),
+        ({"address": "ray://host:1"}, ConnectionError),
+        ({"resources": 5}, TypeError),
+        ({"_system_config": {"no_such_knob": 1}}, ValueError),
+        ({"_system_config": {"engine": "warp"}}, ValueError),
+        ({"runtime_env": {"env_vars": {"A": 1}}}, TypeError),
+        ({"runtime_env": {"pip": ["x"]}}, skate.exceptions.RuntimeEnvSetupError),
+    ):
         with pytest.raises(cls):
             skate.init(**kw)
         assert not skate.is_initialized()
@@ -135,8 +147,16 @@ def test_refs_of_an_engine_that_is_gone(fresh):
     ray.shutdown()
     assert big.sum() == 4999950000  # a value that is out stays readable
     fresh()
-    for call in (lambda: ray.get(ref), lambda: ray.get([task]), lambda: ray.wait([ref]), lambda: a.m.remote(),
-                 lambda: next(it), lambda: ray.cancel(task), lambda: ray.put([ref]), lambda: ray.kill(a)):
+    for call in (
+        lambda: ray.get(ref),
+        lambda: ray.get([task]),
+        lambda: ray.wait([ref]),
+        lambda: a.m.remote(),
+        lambda: next(it),
+        lambda: ray.cancel(task),
+        lambda: ray.put([ref]),
+        lambda: ray.kill(a),
+    ):
         with pytest.raises(ray.exceptions.RaySystemError):
             call()
     assert ray.get(g.remote()) == 1  # functions are defined anew
@@ -223,8 +243,13 @@ def test_a_deadlock_of_the_inline_engine_is_an_error(fresh):
 
 def run(code, **env):
     root = os.path.dirname(os.path.dirname(os.path.abspath(skate.__file__)))
-    return subprocess.run([sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True, timeout=50,
-                          env={**os.environ, "PYTHONPATH": root, **env})
+    return subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(code)],
+        capture_output=True,
+        text=True,
+        timeout=50,
+        env={**os.environ, "PYTHONPATH": root, **env},
+    )
 
 
 def test_auto_init_and_main_functions():
@@ -248,26 +273,33 @@ def test_auto_init_and_main_functions():
 
 
 def test_environment_of_workers():
-    p = run("""
+    p = run(
+        """
         import os, skate as ray
         os.environ["MINE"] = "1"
         ray.init(num_cpus=1, runtime_env={"env_vars": {"GIVEN": "yes"}})
         @ray.remote
-        def env(): 
+        def env():
             import signal
             return [os.environ.get(k) for k in ("MINE", "GIVEN", "OMP_NUM_THREADS", "SKATE_FORK_FD", "SKATE_CTL")] + [os.getcwd(), signal.getsignal(signal.SIGINT) is signal.SIG_IGN]
         print(ray.get(env.remote()), os.environ.get("GIVEN"), os.environ.get("OMP_NUM_THREADS"))
-    """, OMP_NUM_THREADS="3")
+    """,
+        OMP_NUM_THREADS="3",
+    )
     assert p.stdout == f"{['1', 'yes', '3', None, None, os.getcwd(), True]} None 3\n", p.stdout + p.stderr
 
 
 def test_knobs_from_the_environment():
-    p = run("""
+    p = run(
+        """
         import skate as ray
         from skate import _skate
         ray.init()
         print(_skate.status()["engine"], ray.cluster_resources()["CPU"])
-    """, SKATE_ENGINE="inline", SKATE_NUM_CPUS="7")
+    """,
+        SKATE_ENGINE="inline",
+        SKATE_NUM_CPUS="7",
+    )
     assert p.stdout == "inline 7.0\n", p.stderr
     p = run("import skate; skate.init()", SKATE_NUM_CPUS="many")
     assert "SKATE_NUM_CPUS='many'" in p.stderr

@@ -1,4 +1,6 @@
 """Every kind of value through put/get, as an argument and as a result."""
+
+# ruff: noqa: F821 (names that a test deletes after its lambdas ran)
 import array
 import collections
 import datetime
@@ -12,7 +14,6 @@ import uuid
 
 import numpy as np
 import pytest
-
 import skate
 
 
@@ -41,14 +42,85 @@ class Plain:
 Point = collections.namedtuple("Point", "x y")
 
 VALUES = [
-    None, True, False, 0, 1, -1, 255, 2**31, -(2**31), 2**63 - 1, -(2**63), 2**63, -(2**63) - 1, 2**64, 10**100, 0.0, -0.0, 1.5, 1e308, 5e-324,
-    float("inf"), -float("inf"), "", "a", "é", "日本語", "\U0001f600", "a\0b", "\ud800", "x" * 8192, "x" * 8193, "é" * 5000, "y" * 100_000, b"",
-    b"a", b"\0\xff", b"x" * 8191, b"x" * 8192, b"x" * 8193, b"z" * 70_000, b"z" * 1_000_000, bytearray(b"abc"), [], [1, 2.5, "x", None], (), (1,),
-    (1, (2, (3,))), {}, {"a": 1, 2: [3]}, set(), {1, 2}, frozenset([1]), 1 + 2j, range(5), slice(1, 2, 3), Ellipsis, NotImplemented, int, len, math.sin,
-    datetime.datetime(2020, 1, 2, 3, 4, 5, 6, tzinfo=datetime.timezone.utc), datetime.date(2020, 1, 1), datetime.timedelta(1), decimal.Decimal("1.10"),
-    fractions.Fraction(1, 3), uuid.UUID(int=5), collections.OrderedDict(a=1), collections.Counter("abca"), collections.deque([1, 2], 3),
-    collections.defaultdict(list, a=[1]), Point(1, 2), Color.RED, Plain([1]), array.array("d", [1.0, 2.0]), list(range(10_000)), {"k": b"x" * 20_000},
-    "1" * 9000 + "\ud800", [[["deep"]]], {"nested": {"dict": {"of": ["things", (1, 2)]}}},
+    None,
+    True,
+    False,
+    0,
+    1,
+    -1,
+    255,
+    2**31,
+    -(2**31),
+    2**63 - 1,
+    -(2**63),
+    2**63,
+    -(2**63) - 1,
+    2**64,
+    10**100,
+    0.0,
+    -0.0,
+    1.5,
+    1e308,
+    5e-324,
+    float("inf"),
+    -float("inf"),
+    "",
+    "a",
+    "é",
+    "日本語",
+    "\U0001f600",
+    "a\0b",
+    "\ud800",
+    "x" * 8192,
+    "x" * 8193,
+    "é" * 5000,
+    "y" * 100_000,
+    b"",
+    b"a",
+    b"\0\xff",
+    b"x" * 8191,
+    b"x" * 8192,
+    b"x" * 8193,
+    b"z" * 70_000,
+    b"z" * 1_000_000,
+    bytearray(b"abc"),
+    [],
+    [1, 2.5, "x", None],
+    (),
+    (1,),
+    (1, (2, (3,))),
+    {},
+    {"a": 1, 2: [3]},
+    set(),
+    {1, 2},
+    frozenset([1]),
+    1 + 2j,
+    range(5),
+    slice(1, 2, 3),
+    Ellipsis,
+    NotImplemented,
+    int,
+    len,
+    math.sin,
+    datetime.datetime(2020, 1, 2, 3, 4, 5, 6, tzinfo=datetime.UTC),
+    datetime.date(2020, 1, 1),
+    datetime.timedelta(1),
+    decimal.Decimal("1.10"),
+    fractions.Fraction(1, 3),
+    uuid.UUID(int=5),
+    collections.OrderedDict(a=1),
+    collections.Counter("abca"),
+    collections.deque([1, 2], 3),
+    collections.defaultdict(list, a=[1]),
+    Point(1, 2),
+    Color.RED,
+    Plain([1]),
+    array.array("d", [1.0, 2.0]),
+    list(range(10_000)),
+    {"k": b"x" * 20_000},
+    "1" * 9000 + "\ud800",
+    [[["deep"]]],
+    {"nested": {"dict": {"of": ["things", (1, 2)]}}},
 ]
 
 
@@ -110,15 +182,37 @@ def test_recursive_value(ray):
 # ---- numpy
 
 ARRAYS = {
-    "int64": np.arange(10), "float32": np.arange(6, dtype=np.float32).reshape(2, 3), "bool": np.array([True, False]), "f16": np.ones(3, np.float16),
-    "complex": np.array([1 + 2j]), "c64": np.ones((2, 2), np.complex64), "longdouble": np.ones(2, np.longdouble), "u8": np.arange(256, dtype=np.uint8),
-    "big_endian": np.arange(4, dtype=">i4"), "zero_d": np.array(5), "zero_d_f": np.array(2.5), "empty": np.zeros(0), "empty_2d": np.zeros((0, 5)),
-    "one_byte": np.zeros(1, np.uint8), "fortran": np.asfortranarray(np.arange(12).reshape(3, 4)), "strided": np.arange(20)[::2],
-    "reversed": np.arange(5)[::-1], "transposed": np.arange(6).reshape(2, 3).T, "object": np.array([1, "a", None], dtype=object),
-    "str": np.array(["a", "bcd"]), "bytes": np.array([b"a", b"bcd"]), "datetime": np.array(["2020-01-01"], dtype="M8[D]"),
-    "timedelta": np.array([1, 2], dtype="m8[ns]"), "struct": np.array([(1, 2.5)], dtype=[("a", "i4"), ("b", "f8")]), "large": np.random.rand(200, 300),
-    "large_fortran": np.asfortranarray(np.random.rand(100, 200)), "many_dims": np.zeros((1,) * 20 + (3,)), "huge": np.random.rand(1500, 1000),
-    "broadcast": np.broadcast_to(np.arange(3), (4, 3)), "intc": np.arange(3, dtype=np.intc), "longlong": np.arange(3, dtype=np.longlong),
+    "int64": np.arange(10),
+    "float32": np.arange(6, dtype=np.float32).reshape(2, 3),
+    "bool": np.array([True, False]),
+    "f16": np.ones(3, np.float16),
+    "complex": np.array([1 + 2j]),
+    "c64": np.ones((2, 2), np.complex64),
+    "longdouble": np.ones(2, np.longdouble),
+    "u8": np.arange(256, dtype=np.uint8),
+    "big_endian": np.arange(4, dtype=">i4"),
+    "zero_d": np.array(5),
+    "zero_d_f": np.array(2.5),
+    "empty": np.zeros(0),
+    "empty_2d": np.zeros((0, 5)),
+    "one_byte": np.zeros(1, np.uint8),
+    "fortran": np.asfortranarray(np.arange(12).reshape(3, 4)),
+    "strided": np.arange(20)[::2],
+    "reversed": np.arange(5)[::-1],
+    "transposed": np.arange(6).reshape(2, 3).T,
+    "object": np.array([1, "a", None], dtype=object),
+    "str": np.array(["a", "bcd"]),
+    "bytes": np.array([b"a", b"bcd"]),
+    "datetime": np.array(["2020-01-01"], dtype="M8[D]"),
+    "timedelta": np.array([1, 2], dtype="m8[ns]"),
+    "struct": np.array([(1, 2.5)], dtype=[("a", "i4"), ("b", "f8")]),
+    "large": np.random.rand(200, 300),
+    "large_fortran": np.asfortranarray(np.random.rand(100, 200)),
+    "many_dims": np.zeros((1,) * 20 + (3,)),
+    "huge": np.random.rand(1500, 1000),
+    "broadcast": np.broadcast_to(np.arange(3), (4, 3)),
+    "intc": np.arange(3, dtype=np.intc),
+    "longlong": np.arange(3, dtype=np.longlong),
 }
 
 
@@ -225,7 +319,9 @@ def test_large_values_with_buffers_of_all_sizes(ray):
 
 def test_pandas(ray):
     pd = pytest.importorskip("pandas")
-    df = pd.DataFrame({"a": np.arange(5000), "b": np.random.rand(5000), "c": [f"s{i}" for i in range(5000)], "d": pd.date_range("2020", periods=5000)})
+    df = pd.DataFrame(
+        {"a": np.arange(5000), "b": np.random.rand(5000), "c": [f"s{i}" for i in range(5000)], "d": pd.date_range("2020", periods=5000)}
+    )
     pd.testing.assert_frame_equal(ray.get(echo.remote(df)), df)
     pd.testing.assert_frame_equal(ray.get(ray.put(df)), df)
     s = pd.Series([1, None, 3], dtype="Int64", name="s")
@@ -246,8 +342,13 @@ def test_blocks(ray):
     from skate import _skate
 
     for n in (0, 3, 5000):
-        rb = pa.RecordBatch.from_pydict({"a": pa.array(range(n), pa.int64()), "b": pa.array([None if i % 3 == 0 else "s" * (i % 7) for i in range(n)], pa.string()),
-                                         "l": pa.array([[i] * (i % 4) for i in range(n)], pa.list_(pa.int32()))})
+        rb = pa.RecordBatch.from_pydict(
+            {
+                "a": pa.array(range(n), pa.int64()),
+                "b": pa.array([None if i % 3 == 0 else "s" * (i % 7) for i in range(n)], pa.string()),
+                "l": pa.array([[i] * (i % 4) for i in range(n)], pa.list_(pa.int32())),
+            }
+        )
         ref = _skate.put_block(rb)
         got = ray.get(ref)
         assert got.equals(rb) and got.schema.equals(rb.schema)
@@ -267,7 +368,6 @@ def test_blocks_from_a_generator(ray):
     @ray.remote
     def blocks(n):
         import pyarrow as pa
-
         from skate._skate import BlockOut
 
         for i in range(n):

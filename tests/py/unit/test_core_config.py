@@ -1,10 +1,10 @@
 """The table of knobs, options, and what an import costs."""
+
 import os
 import subprocess
 import sys
 
 import pytest
-
 from skate import config, options
 
 
@@ -50,6 +50,22 @@ def test_import_is_light():
     root = os.path.dirname(os.path.dirname(os.path.abspath(config.__file__)))
     p = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env={**os.environ, "PYTHONPATH": root})
     got = set(p.stdout.split())
-    heavy = {"numpy", "pyarrow", "pandas", "cloudpickle", "asyncio", "inspect", "dataclasses", "typing", "re", "logging", "traceback", "subprocess",
-             "multiprocessing", "pickle", "json", "socket"}
+    heavy = {
+        "numpy",
+        "pyarrow",
+        "pandas",
+        "cloudpickle",
+        "asyncio",
+        "inspect",
+        "dataclasses",
+        "typing",
+        "re",
+        "logging",
+        "traceback",
+        "subprocess",
+        "multiprocessing",
+        "pickle",
+        "json",
+        "socket",
+    }
     assert "skate._skate" in got and not heavy & got, heavy & got

@@ -1,8 +1,8 @@
 """RayTaskError, error texts, pickles of errors: no engine."""
+
 import pickle
 
 import pytest
-
 from skate import exceptions as ex
 from skate import serialize
 
@@ -26,8 +26,27 @@ def through(e, kind=0xE1, name="f", attempt=0):
     return serialize.load_error(kind, serialize.dumps_error(raised(e), name, attempt))
 
 
-@pytest.mark.parametrize("cls", [ValueError, KeyError, OSError, FileNotFoundError, MemoryError, StopIteration, SyntaxError, ImportError, ZeroDivisionError,
-                                 RecursionError, KeyboardInterrupt, SystemExit, GeneratorExit, ex.GetTimeoutError, ExceptionGroup, UnicodeDecodeError])
+@pytest.mark.parametrize(
+    "cls",
+    [
+        ValueError,
+        KeyError,
+        OSError,
+        FileNotFoundError,
+        MemoryError,
+        StopIteration,
+        SyntaxError,
+        ImportError,
+        ZeroDivisionError,
+        RecursionError,
+        KeyboardInterrupt,
+        SystemExit,
+        GeneratorExit,
+        ex.GetTimeoutError,
+        ExceptionGroup,
+        UnicodeDecodeError,
+    ],
+)
 def test_every_class_is_mixed_in(cls):
     e = cls("x", [ValueError(1)]) if cls is ExceptionGroup else cls("ascii", b"x", 0, 1, "y") if cls is UnicodeDecodeError else cls("x")
     got = through(e)
@@ -41,7 +60,7 @@ def test_text():
     lines = str(e).splitlines()
     assert lines[0] == "ValueError: some message"
     assert lines[1] == "Traceback (most recent call last):"
-    assert 'in raised' in lines[2]
+    assert "in raised" in lines[2]
     assert "task my_task, attempt 2" in lines[-1]
     assert type(e).__name__ == "RayTaskError(ValueError)"
     assert e.args == (str(e),)
@@ -54,7 +73,7 @@ def test_attributes_of_the_cause():
     e.extra = 5
     assert through(e).extra == 5
     with pytest.raises(AttributeError):
-        through(e).missing
+        _ = through(e).missing
 
 
 def test_a_dual_error_can_be_pickled_again():
@@ -101,7 +120,12 @@ def test_chains():
 def test_an_error_of_an_error():
     inner = through(ValueError("deep"), name="inner")
     outer = through(inner, name="outer")
-    assert isinstance(outer, ValueError) and str(outer).startswith("ValueError: deep") and "task inner" in str(outer) and "task outer" in str(outer)
+    assert (
+        isinstance(outer, ValueError)
+        and str(outer).startswith("ValueError: deep")
+        and "task inner" in str(outer)
+        and "task outer" in str(outer)
+    )
     assert type(outer.cause) is ValueError
 
 
@@ -112,8 +136,25 @@ def test_a_constructors_error():
 
 def test_family():
     assert issubclass(ex.GetTimeoutError, TimeoutError) and issubclass(ex.ActorDiedError, ex.RayActorError)
-    for name in ("RayError", "RayTaskError", "TaskCancelledError", "GetTimeoutError", "WorkerCrashedError", "RayActorError", "ActorDiedError",
-                 "ActorUnavailableError", "ObjectStoreFullError", "ObjectLostError", "OutOfMemoryError", "OwnerDiedError", "TaskUnschedulableError",
-                 "RaySystemError", "RuntimeEnvSetupError", "OutOfDiskError", "PendingCallsLimitExceeded", "ActorUnschedulableError"):
+    for name in (
+        "RayError",
+        "RayTaskError",
+        "TaskCancelledError",
+        "GetTimeoutError",
+        "WorkerCrashedError",
+        "RayActorError",
+        "ActorDiedError",
+        "ActorUnavailableError",
+        "ObjectStoreFullError",
+        "ObjectLostError",
+        "OutOfMemoryError",
+        "OwnerDiedError",
+        "TaskUnschedulableError",
+        "RaySystemError",
+        "RuntimeEnvSetupError",
+        "OutOfDiskError",
+        "PendingCallsLimitExceeded",
+        "ActorUnschedulableError",
+    ):
         assert issubclass(getattr(ex, name), ex.RayError)
         assert str(getattr(ex, name)("text")) == "text"

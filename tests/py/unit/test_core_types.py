@@ -1,10 +1,10 @@
 """Types of the extension, without an engine."""
+
 import gc
 import sys
 import weakref
 
 import pytest
-
 import skate
 from skate import _skate
 
@@ -15,8 +15,16 @@ def test_types_are_not_made_by_hand():
             t()
     with pytest.raises(TypeError):
         _skate.Template()
-    for args, kw in ((("what", len, "x"), {}), (("task", len), {}), (("task", len, "x"), {"num_returns": 5000}), (("task", len, "x"), {"num_cpus": -1}),
-                     (("task", len, "x"), {"resources": [1]}), (("method", len, "x"), {}), (("method", (1, "x"), "x"), {}), (("task", len, "x"), {"nope": 1})):
+    for args, kw in (
+        (("what", len, "x"), {}),
+        (("task", len), {}),
+        (("task", len, "x"), {"num_returns": 5000}),
+        (("task", len, "x"), {"num_cpus": -1}),
+        (("task", len, "x"), {"resources": [1]}),
+        (("method", len, "x"), {}),
+        (("method", (1, "x"), "x"), {}),
+        (("task", len, "x"), {"nope": 1}),
+    ):
         with pytest.raises((TypeError, ValueError)):
             _skate.Template(*args, **kw)
 
@@ -86,7 +94,12 @@ def test_nothing_leaks(inline):
         skate.get([f.remote(1), f.remote(x="y"), f.remote(np.zeros(5)), f.remote(np.zeros(5000)), f.remote([skate.put("z" * 20_000)])])
         [skate.get(r) for r in gen.remote(3)]
         next(gen.remote(3))
-        for bad in (lambda: skate.get(boom.remote("t")), lambda: f.remote(x=lambda: (yield), y=sys._getframe()), lambda: skate.get(5), lambda: skate.get([1])):
+        for bad in (
+            lambda: skate.get(boom.remote("t")),
+            lambda: f.remote(x=lambda: (yield), y=sys._getframe()),
+            lambda: skate.get(5),
+            lambda: skate.get([1]),
+        ):
             with pytest.raises((ValueError, TypeError)):
                 bad()
         skate.get(a.m.remote(np.arange(3000)))
