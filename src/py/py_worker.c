@@ -6,6 +6,7 @@
  * Cost: 0.25 us around a function of no arguments. */
 #include "base/wire.h"
 #include "exec/exec.h"
+#include "base/fault.h"
 #include "py/py_int.h"
 
 static _Thread_local struct sk_task *task_now;
@@ -352,6 +353,9 @@ static void on_note(void *ctx, const void *p, size_t n) {
 static void after_fork(void *ctx, struct sk_engine *client) {
     struct py_state *st = state_of(ctx);
     PyOS_AfterFork_Child();
+    const char *faults = getenv("SKATE_FAULT"); /* "worker.after_yield:kill:3": see base/fault.h */
+    struct sk_err err = {0};
+    if (faults && sk_fault_parse(faults, &err) != SK_OK) fprintf(stderr, "SKATE_FAULT: %s\n", err.msg);
     st->engine = client;
     st->gen++;
     st->driver = false;
