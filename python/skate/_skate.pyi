@@ -16,34 +16,43 @@ class ObjectRef:
     def future(self) -> Any: ...         # concurrent.futures.Future
 
 class ObjectRefGenerator:
-    """Iterator over the yields of a streaming task: ObjectRefs. Closing or dropping it cancels what is left."""
+    """Iterator over the yields of a streaming task: ObjectRefs. Closing or dropping it cancels what is left. A failure of the task comes as a last
+    ref, and getting that raises."""
     def __iter__(self) -> Iterator[ObjectRef]: ...
     def __next__(self) -> ObjectRef: ...
+    def next_within(self, timeout: float) -> ObjectRef: ...  # GetTimeoutError, StopIteration
+    def task_id(self) -> int: ...
     def close(self) -> None: ...
 
 # --- engine of this process
 def init(conf: dict[str, Any]) -> None:
     """Opens the engine. Keys: engine ("local" | "inline"), num_cpus, num_gpus (float), memory (bytes), resources ({name: float}),
-    object_store_memory (bytes), max_workers, spin_us, idle_reap_s, argv (list[str], the fork server's command), env (dict | None),
-    preload (bytes: first note to the fork server), seed. Raises RuntimeError when one is open."""
+    object_store_memory (bytes), max_workers, spin_us, idle_reap_s, argv (list[str], the fork server's command), env (list["NAME=value"], the whole
+    environment of the workers, or None: inherit), preload (bytes: first note to the fork server), seed. Raises RuntimeError when one is open."""
 def shutdown() -> None: ...              # idempotent; frees everything; later calls on old refs raise RaySystemError
 def is_initialized() -> bool: ...
 def in_worker() -> bool: ...
-def resources() -> tuple[dict[str, float], dict[str, float]]: ...  # (total, available)
+def resources(custom_names: list[str]) -> tuple[dict[str, float], dict[str, float]]: ...  # (total, available); names in the order of init
 def status() -> dict[str, int | str]: ...
 def workers() -> list[tuple[int, int, str, int]]: ...  # pid, number, state, tasks done
 def preload(note: bytes) -> None: ...
+def mem_bytes() -> int: ...              # C heap in use by skate in this process
+def _forget() -> None: ...               # in a child that the user forked: the engine is the parent's
 
 # --- values
 def set_hooks(**hooks: Callable[..., Any]) -> None:
-    """Python helpers that C calls for what it does not do itself (all set once by skate.serialize):
-    dumps(obj) -> (bytes, list[buffer])      pickle 5 with out-of-band buffers; refs found inside are collected by C (ObjectRef.__reduce__)
-    loads(bytes, list[buffer]) -> obj
-    dumps_error(exc, function_name) -> bytes  the user's exception with its traceback text
-    load_error(kind, bytes) -> BaseException  for user errors; engine errors are (code, message): load_engine_error(code, message) -> BaseException
-    load_block(capsule_holder) -> pyarrow.RecordBatch
+    """Python helpers that C calls for what it does not do itself (set by skate.serialize.install and skate.api):
+    dumps(obj) -> (bytes, list[buffer])       cloudpickle; called after the plain C pickler failed or its pickle names __main__
+    dumps_error(exc, function_name, attempt) -> bytes  the user's exception with its traceback text, at most SK_INLINE_MAX bytes
+    load_error(kind, bytes) -> BaseException  for errors of user code (0xE1: task, 0xE2: constructor of an actor)
+    load_block(schema_capsule, array_capsule) -> pyarrow.RecordBatch
     dump_function(fn) -> bytes                cloudpickle, with the three-line error for what cannot be sent
     load_function(bytes) -> callable
+    check_call(func, skip, args, kwargs)      raises the TypeError of a call that does not fit its function
+    run_coroutine(coro) -> Any                result of an `async def` task or method
+    ref_await(ref), ref_future(ref)           behind ObjectRef.__await__ and .future()
+    auto_init()                               opens the default engine at the first use of one
+    after_fork()                              in a fresh worker
     note(bytes) -> None                       in the fork server: imports, sys.path, cwd (bytes made by skate.serialize.preload_note)
     """
 def put(value: Any) -> ObjectRef: ...
@@ -66,15 +75,19 @@ def task_skip() -> int:
 # --- functions and actors
 class Template:
     """Everything about a remote function (or one method of an actor) that does not change between calls.
-    Template(kind, target, name, *, num_returns, num_cpus, num_gpus, memory, resources, max_retries, retry_exceptions, stream_window)
-    kind "task": target = the Python function (pickled at the first submit); "actor": the class; "method": (actor handle token, method name)."""
-    def __init__(self, kind: str, target: Any, name: str, **options: Any) -> None: ...
+    kind "task": target = the Python function (pickled at the first submit); "actor": the class; "method": (ActorToken, method name). Another
+    Template of the same kind as target: shares its definition (options). func: the function whose signature calls are checked against."""
+    def __init__(self, kind: str, target: Any, name: str, *, num_returns: int | str | None = None, num_cpus: float | None = None,
+                 num_gpus: float | None = None, memory: float | None = None, resources: dict[str, float] | None = None, max_retries: int = 0,
+                 retry_exceptions: bool = False, stream_window: int = 0, max_restarts: int = 0, max_task_retries: int = 0, func: Any = None) -> None: ...
+    fid: int  # of its definition in the open engine
     def submit(self, *args: Any, **kwargs: Any) -> Any:
-        """ObjectRef, list of them (num_returns > 1), None (0) or ObjectRefGenerator; for "actor": (actor id int, ready ObjectRef)."""
+        """ObjectRef, list of them (num_returns > 1), None (0) or ObjectRefGenerator; for "actor": ActorToken."""
 
 class ActorToken:
-    """A counted handle on an actor in this process: id (int)."""
+    """A counted handle on an actor in this process. Can be pickled where references can."""
     id: int
+    ready: ObjectRef  # of None, when the constructor has run; or its error
 def actor_kill(token: ActorToken, no_restart: bool) -> None: ...
 
 # --- plans and runs (skate.data)
@@ -96,6 +109,8 @@ class Exec:
     def stop(self) -> None: ...
 
 # --- workers
+def current_task() -> tuple[int, int, str, int] | None: ...  # task, actor or 0, name, attempt
+def crash_fd() -> int: ...               # where a crash handler may write in a worker; -1 elsewhere
 def serve() -> bool:
     """Fork server and workers: first call of skate._worker_main. Returns False when this process is none."""
 

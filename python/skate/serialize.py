@@ -331,6 +331,8 @@ def after_fork():
     """In a fresh worker."""
     for name in ("SKATE_FORK_FD", "SKATE_CTL"):  # the C side has unset them; os.environ was read before
         os.environ.pop(name, None)
+    if sys.stdout is not None:
+        sys.stdout.reconfigure(line_buffering=True)  # a worker may be killed at any time: what it printed is not to be lost in a buffer
     numpy = sys.modules.get("numpy")
     if numpy is not None and "numpy.random" in sys.modules:
         numpy.random.seed(int.from_bytes(os.urandom(4), "little"))

@@ -371,11 +371,16 @@ def test_exit_with_everything_alive():
 
 
 def test_output_of_workers_is_shown():
-    p = run("""
+    p = run(
+        """
         import skate as ray
         @ray.remote
         def say(): print("from a worker")
         ray.get(say.remote())
-        ray.shutdown()
-    """)
+        import os, signal
+        from skate import _skate
+        for pid, *_ in _skate.workers(): os.kill(pid, signal.SIGKILL) if pid and pid != os.getpid() else None
+    """,
+        PYTHONUNBUFFERED="",
+    )
     assert p.stdout == "from a worker\n", p.stderr
