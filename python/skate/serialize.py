@@ -188,7 +188,8 @@ def unpicklable(obj, error):
 def _frames(tb):
     import traceback
 
-    return [f for f in traceback.extract_tb(tb) if not f.filename.startswith(_HERE) or os.sep + "data" + os.sep in f.filename]
+    frames = traceback.extract_tb(tb)
+    return [f for f in frames if not f.filename.startswith(_HERE)] or frames[-1:]  # of skate alone: where it was raised
 
 
 def _only(e):

@@ -52,9 +52,9 @@ class Node:
         try:
             return cloudpickle.dumps(self.params, 5)
         except Exception as e:
-            why = f"{type(e).__name__}: {e}"
-            raise TypeError(f"{self.label}: the function cannot be sent to workers ({why}); it or what it refers to holds something that exists only "
-                            f"in this process (a lock, a file, a connection): make that inside the function, or in __init__ of a class") from e
+            from skate.serialize import unpicklable
+
+            raise TypeError(f"{self.label}: {unpicklable(self.params['fn'], e)}") from None
 
 
 Block = tuple[Any, int, int, int]  # ObjectRef (or a RecordBatch of this process), first row, rows, bytes

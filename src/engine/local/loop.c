@@ -435,6 +435,10 @@ sk_rc sk_loop_submit(struct sk_local *l, uint32_t proc, uint32_t level, uint64_t
             sk_loop_finish_error(l, t, a->dead_kind, a->dead_value ? (void *)a->dead_value->bytes : (void *)"", a->dead_value ? a->dead_value->len : 0);
             return SK_OK;
         }
+        if (a && a->stopping) { /* killed; its worker is about to know */
+            sk_loop_fail(l, t, SK_EACTOR, "the actor is dead: kill() was called on it");
+            return SK_OK;
+        }
         if (!a || a->state == SK_A_DEAD) {
             sk_loop_fail(l, t, SK_EACTOR, "the actor is dead%s%s", a && a->why[0] ? ": " : "", a ? a->why : " (no such actor)");
             return SK_OK;

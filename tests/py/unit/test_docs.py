@@ -19,7 +19,7 @@ def blocks():
             yield pytest.param(code, id=f"{path}-{i}")
 
 
-@pytest.mark.parametrize("code", blocks())
+@pytest.mark.parametrize("code", list(blocks()))
 def test_example(code, tmp_path):
     p = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, timeout=50)
     assert p.returncode == 0, p.stderr
