@@ -76,6 +76,89 @@ def to_batch(rb: pa.RecordBatch, fmt: str | None) -> Any:
 # ---- Arrow -> numpy
 
 
+_LATER: Any = object()
+_COMPARABLE = {t.id for t in (pa.string(), pa.large_string(), pa.string_view(), pa.binary(), pa.large_binary(), pa.binary_view(), pa.binary(1))}
+
+
+class NumpyBatch(dict):  # type: ignore[type-arg]
+    """What a numpy UDF gets: a dict of arrays, each made at its first use. So a column that is only passed on costs nothing, both ways."""
+
+    __slots__ = ("rb", "given", "lists", "writable")
+
+    def __init__(self, rb: pa.RecordBatch, writable: bool = False):
+        super().__init__(dict.fromkeys(rb.schema.names, _LATER))
+        self.rb, self.writable = rb, writable
+        self.given: dict[str, np.ndarray] = {}  # as handed out
+        self.lists: dict[str, list[Any]] = {}  # their values, where comparing is cheaper than building the column again
+
+    def __getitem__(self, name: str) -> np.ndarray:
+        v = dict.__getitem__(self, name)
+        if v is _LATER:
+            col = self.rb.column(self.rb.schema.get_field_index(name))
+            if col.type.id in _COMPARABLE:
+                values = self.lists[name] = to_objects(name, col)
+                v = np.empty(len(values), object)
+                v[:] = values
+            else:
+                v = column_to_numpy(name, col)
+                if self.writable:
+                    v = v.copy()
+            self.given[name] = v
+            dict.__setitem__(self, name, v)
+        return v
+
+    def _all(self) -> NumpyBatch:
+        for k in dict.keys(self):
+            self[k]
+        return self
+
+    def __iter__(self) -> Any:  # that it is defined keeps dict(batch) and {**batch} from copying what is not there yet
+        return dict.__iter__(self)
+
+    def get(self, name: str, default: Any = None) -> Any:
+        return self[name] if name in self else default
+
+    def pop(self, name: str, *default: Any) -> Any:
+        if name in self:
+            self[name]
+        return dict.pop(self, name, *default)
+
+    def setdefault(self, name: str, default: Any = None) -> Any:
+        return self[name] if name in self else dict.setdefault(self, name, default)
+
+    def popitem(self) -> Any:
+        return dict.popitem(self._all())
+
+    def items(self) -> Any:
+        return dict.items(self._all())
+
+    def values(self) -> Any:
+        return dict.values(self._all())
+
+    def copy(self) -> dict[str, Any]:
+        return dict(self.items())
+
+    def __or__(self, other: Any) -> Any:
+        return self.copy() | other
+
+    def __ror__(self, other: Any) -> Any:
+        return other | self.copy()
+
+    def __eq__(self, other: object) -> bool:
+        return self.copy() == other
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return repr(self.copy())
+
+    def __reduce__(self) -> Any:
+        return dict, (self.copy(),)
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        return self.__reduce__()
+
+
 def to_numpy(rb: pa.RecordBatch) -> dict[str, np.ndarray]:
     """One array a column (see the head of the file)."""
     return {name: column_to_numpy(name, col) for name, col in zip(rb.schema.names, rb.columns, strict=True)}
@@ -230,8 +313,8 @@ def _can_rebuild(t: pa.DataType) -> bool:
 # ---- user's batch -> Arrow
 
 
-def from_batch(out: Any, what: str, rb: pa.RecordBatch | None = None, given: Mapping[str, Any] | None = None) -> list[pa.RecordBatch]:
-    """What a user function returned, as record batches. rb: its input; given: the batch it got (numpy: dict, pandas: DataFrame)."""
+def from_batch(out: Any, what: str, rb: pa.RecordBatch | None = None, given: NumpyBatch | None = None) -> list[pa.RecordBatch]:
+    """What a user function returned, as record batches. rb: its input; given: the batch it got, if that was numpy."""
     if isinstance(out, Mapping):
         return _from_dict(out, what, rb, given)
     if isinstance(out, pa.Table):
@@ -263,12 +346,12 @@ def _no_rows(c: pa.ChunkedArray) -> pa.Array:
     return pa.ExtensionArray.from_storage(t, pa.array([], t.storage_type)) if isinstance(t, pa.BaseExtensionType) else pa.array([], t)
 
 
-def _from_dict(out: Mapping[str, Any], what: str, rb: pa.RecordBatch | None, given: Mapping[str, Any] | None) -> list[pa.RecordBatch]:
+def _from_dict(out: Mapping[str, Any], what: str, rb: pa.RecordBatch | None, given: NumpyBatch | None) -> list[pa.RecordBatch]:
     if not out:
         return []
     cols: list[pa.Array] = []
     n = -1
-    for name, v in out.items():
+    for name, v in dict.items(out) if isinstance(out, NumpyBatch) else out.items():
         if type(name) is not str:
             raise TypeError(f"{what} returned a dict with the key {name!r} of type {type(name).__name__}; column names are str")
         try:
@@ -290,12 +373,14 @@ def _hint(name: str, rb: pa.RecordBatch | None) -> pa.Array | None:
     return rb.column(i) if i >= 0 else None
 
 
-def _column(v: Any, name: str, rb: pa.RecordBatch | None, given: Mapping[str, Any] | None) -> pa.Array:
+def _column(v: Any, name: str, rb: pa.RecordBatch | None, given: NumpyBatch | None) -> pa.Array:
+    if v is _LATER:
+        return _hint(name, rb)
     if isinstance(v, np.ndarray):
-        g = given.get(name) if given is not None else None
+        g = given.given.get(name) if given is not None else None
         old = _hint(name, rb) if g is not None else None
         if old is not None:
-            if v is g and not v.flags.writeable:
+            if v is g and (not v.flags.writeable or name in given.lists and v.tolist() == given.lists[name]):
                 return old
             if isinstance(v, np.ma.MaskedArray) and v is g and not v.data.flags.writeable and np.array_equal(v.mask, ~_valid(old)):
                 return old

@@ -105,18 +105,16 @@ def merge(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
 def map_batches(params: dict[str, Any], batches: Batches) -> Batches:
     fn, label, fmt = params["fn"], params["label"], params["batch_format"]
     args, kwargs = params["fn_args"], params["fn_kwargs"]
-    copy = not params["zero_copy_batch"]
+    writable = not params["zero_copy_batch"]
     numpy = fmt == "numpy" or fmt == "default"
     row = 0
     for rb in rebatch(batches, params["batch_size"]):
         n = rb.num_rows
         if n == 0:
             continue
-        given = _b.to_numpy(rb) if numpy else _b.to_batch(rb, fmt)
-        if numpy and copy:
-            given = {k: v.copy() for k, v in given.items()}
+        given = _b.NumpyBatch(rb, writable) if numpy else _b.to_batch(rb, fmt)
         try:
-            out = fn(dict(given) if numpy else given, *args, **kwargs)
+            out = fn(given, *args, **kwargs)
             if isinstance(out, types.GeneratorType) or (not isinstance(out, (Mapping, pa.Table, pa.RecordBatch)) and hasattr(out, "__next__")):
                 for o in out:
                     yield from _b.from_batch(o, label, rb, given if numpy else None)

@@ -92,14 +92,24 @@ COLUMNS = columns()
 SHAPES = {"as is": lambda c: c, "slice": lambda c: pa.concat_arrays([c, c]).slice(2, 3), "empty": lambda c: c.slice(0, 0)}
 
 
-def numpy_identity(rb):
-    d = B.to_numpy(rb)
+def numpy_untouched(rb):
+    d = B.NumpyBatch(rb)
     return B.from_batch(d, "f", rb, d)[0]
 
 
+def numpy_identity(rb):
+    d = B.NumpyBatch(rb)
+    return B.from_batch(dict(d), "f", rb, d)[0]
+
+
 def numpy_copy(rb):
-    d = B.to_numpy(rb)
+    d = B.NumpyBatch(rb)
     return B.from_batch({k: v.copy() for k, v in d.items()}, "f", rb, d)[0]
+
+
+def numpy_writable(rb):
+    d = B.NumpyBatch(rb, writable=True)
+    return B.from_batch({**d}, "f", rb, d)[0]
 
 
 def pandas_identity(rb):
@@ -114,8 +124,8 @@ def rows_identity(rb):
     return B.from_rows(B.to_rows(rb), "f", rb)
 
 
-FORMATS = [numpy_identity, numpy_copy, pandas_identity, arrow_identity, rows_identity]
-RAISES = {("union", "numpy_copy"), ("union", "pandas_identity"), ("union", "rows_identity")}
+FORMATS = [numpy_untouched, numpy_identity, numpy_copy, numpy_writable, pandas_identity, arrow_identity, rows_identity]
+RAISES = {("union", "numpy_copy"), ("union", "numpy_writable"), ("union", "pandas_identity"), ("union", "rows_identity")}
 
 
 def assert_same(a, b):
@@ -185,7 +195,7 @@ def test_identity_of_any_values(rb, fmt):
 
 def test_what_numpy_functions_see():
     rb = pa.RecordBatch.from_pydict({"i": [1, 2], "n": [1, None], "s": ["a", None], "l": [[1, 2], [3]], "b": [True, False]})
-    d = B.to_numpy(rb)
+    d = B.NumpyBatch(rb)
     assert d["i"].dtype == np.int64 and not d["i"].flags.writeable
     assert isinstance(d["n"], np.ma.MaskedArray) and d["n"].mask.tolist() == [False, True]
     assert d["s"].dtype == object and d["s"].tolist() == ["a", None]
@@ -193,6 +203,29 @@ def test_what_numpy_functions_see():
     assert d["b"].dtype == bool
     out = B.from_batch({"n": d["n"] + 1}, "f", rb, d)[0]
     assert out.column(0).to_pylist() == [2, None] and out.column(0).type == pa.int64()
+
+
+def test_a_batch_is_a_dict_that_converts_what_is_used():
+    rb = pa.RecordBatch.from_pydict({"a": [1, 2], "s": ["x", "y"], "l": [[1], [2]]})
+    d = B.NumpyBatch(rb)
+    assert isinstance(d, dict) and len(d) == 3 and "s" in d and list(d) == ["a", "s", "l"] == list(d.keys()) and not d.given
+    d["b"] = d["a"] * 2
+    assert list(d.given) == ["a"] and B.from_batch(d, "f", rb, d)[0].column("s").equals(rb.column("s")) and list(d.given) == ["a"]
+    for make in (dict, lambda b: {**b}, lambda b: b.copy(), lambda b: b | {}, lambda b: {} | b, lambda b: (lambda **k: k)(**b), lambda b: __import__("pickle").loads(__import__("pickle").dumps(b)),
+                 lambda b: {k: b.get(k) for k in b}, lambda b: dict(b.items()), lambda b: dict(zip(b, b.values())), lambda b: {k: b.pop(k) for k in list(b)}):
+        plain = make(B.NumpyBatch(rb))
+        assert type(plain) is dict and all(type(v) is np.ndarray for v in plain.values()) and plain["s"].tolist() == ["x", "y"]
+    assert repr(B.NumpyBatch(rb)) == repr(dict(B.NumpyBatch(rb)))
+    with pytest.raises(KeyError):
+        d["zz"]
+
+
+def test_changes_in_place_are_seen():
+    rb = pa.RecordBatch.from_pydict({"s": ["x", "y"], "b": [b"1", b"2"], "o": [{"k": 1}, {"k": 2}]})
+    d = B.NumpyBatch(rb)
+    d["s"][0] = "changed"
+    d["o"][1]["k"] = 7
+    assert B.from_batch(d, "f", rb, d)[0].to_pylist() == [{"s": "changed", "b": b"1", "o": {"k": 1}}, {"s": "y", "b": b"2", "o": {"k": 7}}]
 
 
 def test_fixed_lists_and_tensors_are_arrays():
@@ -205,7 +238,7 @@ def test_fixed_lists_and_tensors_are_arrays():
 
 def test_a_new_dtype_is_the_users_choice():
     rb = pa.RecordBatch.from_arrays([pa.array([1, 2], pa.int8())], names=["x"])
-    d = B.to_numpy(rb)
+    d = B.NumpyBatch(rb)
     assert B.from_batch({"x": d["x"].astype(np.int64)}, "f", rb, d)[0].column(0).type == pa.int64()
     assert B.from_batch({"x": d["x"] * 2}, "f", rb, d)[0].column(0).type == pa.int8()
 

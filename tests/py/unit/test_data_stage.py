@@ -202,7 +202,7 @@ def test_generators_and_every_batch_format(worker):
 
     for fmt, kind in (("numpy", dict), ("default", dict), ("pandas", pd.DataFrame), ("pyarrow", pa.Table)):
         def same(b, kind=kind):
-            assert type(b) is kind
+            assert isinstance(b, kind)
             return b
 
         assert flat(worker([("map_batches", "f", {**UDF, "batch_format": fmt, "fn": same})], [numbers(5)])) == list(range(5))
