@@ -127,7 +127,10 @@ class _Local:
     def end(self) -> None:
         """Removes the stage. A task of a failed run may still be at it: under another name it cannot add to what is being removed."""
         gone = self.stage + "x"
-        os.rename(self.stage, gone)
+        try:
+            os.rename(self.stage, gone)
+        except FileNotFoundError:  # somebody removed the target meanwhile
+            return
         shutil.rmtree(gone)
 
 
