@@ -469,7 +469,9 @@ TEST(local_fork_server_is_killed) {
     OPEN();
     CHECK_EQ(eng_take(JOB(.fn = "seven")), 7);
     for (int i = 0; i < 3; i++) {
+        eng->ops->lock(eng);
         kill(sk_container_of(eng, struct sk_local, base)->srv.pid, SIGKILL);
+        eng->ops->unlock(eng);
         CHECK_EQ(eng_take(JOB(.fn = "die_below", .a = {VAL(0), VAL(0)}, .n_a = 2, .retries = 9)), (int)atomic_load(&gate->w[0]) - 1);
         atomic_store(&gate->w[0], 0);
     }
