@@ -1,0 +1,55 @@
+"""What a running engine does not do: open ports, make names, weigh much."""
+
+import os
+
+import skate
+
+
+def _family(pid):
+    out = [pid]
+    for p in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open(f"/proc/{p}/stat") as f:
+                if int(f.read().rsplit(") ", 1)[1].split()[1]) == pid:
+                    out += _family(int(p))
+        except OSError:
+            pass
+    return out
+
+
+def test_no_port_and_no_name(tmp_path):
+    skate.shutdown()
+    before = set(os.listdir("/dev/shm"))
+    skate.init(num_cpus=2)
+    try:
+        assert skate.get([skate.remote(lambda x: x).remote(i) for i in range(50)]) == list(range(50))
+        inodes = set()
+        for pid in _family(os.getpid()):
+            for fd in os.listdir(f"/proc/{pid}/fd"):
+                try:
+                    link = os.readlink(f"/proc/{pid}/fd/{fd}")
+                except OSError:
+                    continue
+                if link.startswith("socket:["):
+                    inodes.add(link[8:-1])
+        listening = []
+        for table in ("tcp", "tcp6"):
+            with open(f"/proc/net/{table}") as f:
+                for row in f.readlines()[1:]:
+                    col = row.split()
+                    if col[3] == "0A" and col[9] in inodes:
+                        listening.append(col[1])
+        assert not listening
+        assert set(os.listdir("/dev/shm")) <= before
+    finally:
+        skate.shutdown()
+
+
+def test_workers_end_with_the_engine():
+    skate.shutdown()
+    skate.init(num_cpus=2)
+    skate.get([skate.remote(os.getpid).remote() for _ in range(20)])
+    family = _family(os.getpid())
+    assert len(family) >= 3  # driver, fork server, a worker
+    skate.shutdown()
+    assert _family(os.getpid()) == [os.getpid()]
