@@ -185,7 +185,7 @@ sk_rc sk_own_add_once(struct sk_own *o, uint64_t id, uint32_t proc, void *data, 
 }
 
 sk_rc sk_own_add(struct sk_own *o, uint64_t id, uint32_t proc, void *data, struct sk_err *err) {
-    bool added;
+    bool added = false;
     SK_TRY(sk_own_add_once(o, id, proc, data, &added, err));
     return added ? SK_OK : SK_ERR(err, SK_EINVAL, "add object %llu: it exists", (unsigned long long)id);
 }

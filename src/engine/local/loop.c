@@ -238,7 +238,7 @@ static void emit(struct sk_local *l, struct sk_ltask *t, struct sk_event *ev) {
 
 /* New object with this value and a reference of the driver: errors of streams. 0 when there is no memory. */
 static uint64_t error_object(struct sk_local *l, uint32_t kind, const void *bytes, size_t n) {
-    struct sk_obj *o;
+    struct sk_obj *o = NULL;
     uint64_t id = ++l->next_id;
     if (sk_obj_new(l, id, SK_PROC_DRIVER, &o, NULL) != SK_OK) return 0;
     o->kind = kind;
@@ -412,7 +412,7 @@ static sk_rc task_make(struct sk_local *l, uint32_t proc, uint32_t level, uint64
     }
     uint32_t n = n_return_objects(t), i = 0;
     for (; i < n; i++) {
-        struct sk_obj *o;
+        struct sk_obj *o = NULL;
         rc = sk_obj_new(l, t->first + i, proc, &o, err);
         if (rc != SK_OK) break;
         o->maker = t;
@@ -466,7 +466,7 @@ sk_rc sk_loop_submit(struct sk_local *l, uint32_t proc, uint32_t level, uint64_t
 sk_rc sk_loop_actor(struct sk_local *l, uint32_t proc, uint64_t base, const uint8_t *spec, size_t len, int32_t max_restarts,
                     int32_t max_task_retries, struct sk_err *err) {
     struct sk_ltask *t;
-    struct sk_obj *o;
+    struct sk_obj *o = NULL;
     uint64_t aid = base + 2; /* base: the task, base + 1: the ready value, base + 2: the actor */
     struct sk_lactor *a = sk_calloc(SK_TAG_ENGINE, sizeof *a);
     if (!a) return SK_ERR(err, SK_ENOMEM, "no memory for an actor");
@@ -1124,7 +1124,7 @@ static void handle_put(struct sk_local *l, struct sk_lworker *w, struct sk_rd *r
     uint32_t nc = sk_rd_u32(r);
     sk_rd_align(r, 8);
     const uint64_t *c = sk_rd_raw(r, (size_t)nc * 8);
-    struct sk_obj *o;
+    struct sk_obj *o = NULL;
     if (r->bad || !fresh_ids(l, w, id) || sk_obj_new(l, id, w->proc, &o, NULL) != SK_OK) return;
     value_set(l, id, w->proc, &v, b, c, nc);
 }
@@ -1148,7 +1148,7 @@ static void submit_failed(struct sk_local *l, uint32_t proc, uint64_t base, stru
         sk_free(t);
     }
     for (uint32_t i = 0; n != SK_STREAMING && i < n; i++) {
-        struct sk_obj *o;
+        struct sk_obj *o = NULL;
         if (sk_obj_new(l, base + 1 + i, proc, &o, NULL) != SK_OK) break;
         o->kind = SK_KIND_ENGINE_ERROR;
         o->where = SK_V_INLINE;
