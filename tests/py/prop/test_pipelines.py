@@ -17,9 +17,9 @@ import pyarrow.compute
 import pytest
 import skate
 import skate.data as sd
-from settings_prop import examples
 from hypothesis import given, note
 from hypothesis import strategies as st
+from settings_prop import examples
 
 # ---- engines
 
@@ -295,7 +295,7 @@ def check(got, want):
 # ---- properties
 
 
-@examples(60)
+@examples(40)
 @given(pipelines())
 def test_rows(p):
     make, rows = p
@@ -304,7 +304,7 @@ def test_rows(p):
     assert ds.count() == len(rows)
 
 
-@examples(20)
+@examples(15)
 @given(pipelines(most=3), st.integers(0, 50))
 def test_prefixes_and_schema(p, n):
     make, rows = p
@@ -368,7 +368,7 @@ def test_parquet(p, per_file):
         shutil.rmtree(folder)
 
 
-@examples(4)
+@examples(2)
 @given(st.lists(pipelines(), min_size=4, max_size=4), st.integers(1, 1000))
 def test_any_engine_gives_the_same(ps, seed):
     try:
