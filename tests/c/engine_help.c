@@ -59,6 +59,7 @@ static bool take_token(const char *name, int n) {
 static void after_fork(void *ctx, struct sk_engine *client) {
     (void)ctx, (void)client;
     const char *f = getenv("SK_TEST_FAULT");
+    sk_fault_clear(); /* the server's */
     if (!f) return;
     for (int i = 0; i < 64; i++)
         if (take_token("skip", i)) return;
@@ -84,6 +85,8 @@ __attribute__((constructor)) static void serve(void) {
     if (!getenv("SKATE_FORK_FD")) return;
     if (getenv("SK_TEST_BAD_START")) _exit(3);
     map_gate();
+    const char *sf = getenv("SK_TEST_SERVER_FAULT");
+    if (sf && take_token("server", 0) && sk_fault_parse(sf, NULL) != SK_OK) abort();
     struct sk_runner r = {.define = define, .run = run};
     struct sk_worker_hooks h = {.after_fork = after_fork};
     struct sk_err err = {0};
@@ -227,7 +230,12 @@ static void prepare(const struct eng_opt *o) {
     memset(gate, 0, sizeof *gate);
     setenv("SK_TEST_TOKENS", test_dir(), 1);
     unsetenv("SK_TEST_FAULT");
+    unsetenv("SK_TEST_SERVER_FAULT");
     if (o->fault) setenv("SK_TEST_FAULT", o->fault, 1);
+    if (o->server_fault) {
+        setenv("SK_TEST_SERVER_FAULT", o->server_fault, 1);
+        make_token("server", 0);
+    }
     for (int i = 0; i < o->fault_skip; i++) make_token("skip", i);
     for (int i = 0; i < o->fault_workers; i++) make_token("fault", i);
     ssize_t n = readlink("/proc/self/exe", self_exe, sizeof self_exe - 1);
@@ -287,20 +295,47 @@ bool eng_wait_stat(const char *key, uint64_t want, int64_t ms) {
     return true;
 }
 
-void eng_settle(void) {
-    static const char *const keys[] = {"objects", "tasks_known", "store_sealed_bytes", "store_pins", "store_leased_bytes"};
-    int64_t ms = 5000 * (test_sanitized() ? 4 : 1);
-    for (size_t i = 0; i < SK_COUNT(keys); i++)
-        if (!eng_wait_stat(keys[i], 0, ms)) {
-            char buf[2000];
-            eng->ops->status(eng, buf, sizeof buf);
-            test_fail(__FILE__, __LINE__, "left behind: %s\n%s", keys[i], buf);
-        }
+void eng_check(void) {
     eng->ops->lock(eng);
     bool ok = sk_local_check(sk_container_of(eng, struct sk_local, base));
     eng->ops->unlock(eng);
     CHECK(ok);
 }
+
+static void dump_tasks(void) { /* on the way to a failure */
+    struct sk_local *l = sk_container_of(eng, struct sk_local, base);
+    uint64_t id;
+    void *v;
+    eng->ops->lock(eng);
+    for (uint32_t i = 0; sk_map_next(&l->tasks, &i, &id, &v);) {
+        const struct sk_ltask *t = v;
+        const struct sk_fn *f = sk_map_get(&l->fns, t->spec.fid);
+        fprintf(stderr, "# task %llx %s state %u attempt %u owner %u unready %u%s%s%s%s yields %u taken %u released %u window %u", (unsigned long long)id, f ? f->name : "?",
+                t->state, t->attempt, t->owner, t->n_unready, t->is_init ? " init" : "", t->dropped ? " dropped" : "", t->cancelled ? " cancelled" : "",
+                t->stream_done ? " done" : "", t->n_yielded, t->n_taken, t->n_released, t->spec.stream_window);
+        const struct sk_lworker *w = t->worker;
+        if (w)
+            fprintf(stderr, "; worker slot %u pid %d%s%s claim %llx reqs %d", w->slot, w->pid, w->place.blocked ? " blocked" : "", w->killed ? " killed" : "",
+                    (unsigned long long)w->sh->claims[t->claim], !sk_list_empty(&w->reqs));
+        fprintf(stderr, "\n");
+    }
+    eng->ops->unlock(eng);
+}
+
+static void settle(size_t n) {
+    static const char *const keys[] = {"objects", "tasks_known", "store_sealed_bytes", "store_pins", "store_leased_bytes"};
+    int64_t ms = 5000 * (test_sanitized() ? 4 : 1);
+    for (size_t i = 0; i < n; i++)
+        if (!eng_wait_stat(keys[i], 0, ms)) {
+            char buf[2000];
+            eng->ops->status(eng, buf, sizeof buf);
+            dump_tasks();
+            test_fail(__FILE__, __LINE__, "left behind: %s\n%s", keys[i], buf);
+        }
+    eng_check();
+}
+void eng_settle(void) { settle(5); }
+void eng_settle_fast(void) { settle(4); }
 
 void eng_close_now(void) { sk_engine_close(&eng); }
 

@@ -80,6 +80,7 @@ struct eng_opt {
     const char *fault;    /* armed in that many of the first workers, see fault.h */
     int fault_workers;
     int fault_skip;       /* but not in the first so many */
+    const char *server_fault; /* in the first fork server */
     char *const *argv;    /* instead of this program */
     int64_t idle_reap_ns;
 };
@@ -89,6 +90,8 @@ sk_rc eng_try_open(const struct eng_opt *o, struct sk_engine **out, struct sk_er
 void eng_define_all(struct sk_engine *e);
 void eng_close(void);          /* after eng_settle */
 void eng_settle(void);         /* everything was released: waits until the engine says so, too; fails after 5 s */
+void eng_settle_fast(void);    /* the same, but what workers lease may stay: they give it back when idle for a while */
+void eng_check(void);          /* walks over all structures */
 void eng_close_now(void);      /* whatever is going on */
 uint64_t eng_stat(struct sk_engine *e, const char *key);
 sk_oid eng_job(const struct job *j);

@@ -69,7 +69,7 @@ static sk_rc run(void *ctx, struct sk_task *t, struct sk_err *err) {
     int64_t v = 0, w = 0;
     struct sk_payload p = int_payload(&v);
     (void)ctx;
-    g.runs++;
+    __atomic_fetch_add(&g.runs, 1, __ATOMIC_RELAXED); /* several threads wait, and so run tasks */
     for (uint32_t i = 0; i < t->n_args; i++)
         if (SK_KIND_IS_ERROR(t->args[i].kind)) {
             struct sk_payload e = {.kind = t->args[i].kind, .bytes = {t->args[i].data, t->args[i].len}};

@@ -282,6 +282,24 @@ TEST(local_stream_window) {
     eng_close();
 }
 
+TEST(local_stream_at_its_window_gives_its_cpu_back) { /* or producers that nobody reads yet keep everybody out */
+    OPEN();
+    sk_tid t[3];
+    for (int k = 0; k < 3; k++)
+        (void)eng_job_tid(&(struct job){.fn = "yields", .a = {VAL(20), VAL(0)}, .n_a = 2, .n_returns = SK_STREAMING, .window = 2}, &t[k]);
+    for (int i = 0; i < 50; i++) CHECK_EQ(eng_take(JOB(.fn = "seven")), 7);
+    for (int i = 0; i < 20; i++)
+        for (int k = 0; k < 3; k++) CHECK_EQ(next_i64(t[k]), i);
+    for (int k = 0; k < 3; k++) {
+        CHECK_EQ(next_i64(t[k]), -1);
+        eng->ops->stream_drop(eng, t[k]);
+    }
+    struct sk_res total, avail;
+    eng->ops->resources(eng, &total, &avail);
+    CHECK(memcmp(&total, &avail, sizeof total) == 0);
+    eng_close();
+}
+
 TEST(local_stream_dropped_half_way) {
     OPEN();
     for (uint32_t window = 0; window < 4; window += 2)
@@ -469,7 +487,9 @@ TEST(local_fork_server_is_killed) {
     OPEN();
     CHECK_EQ(eng_take(JOB(.fn = "seven")), 7);
     for (int i = 0; i < 3; i++) {
+        eng->ops->lock(eng);
         kill(sk_container_of(eng, struct sk_local, base)->srv.pid, SIGKILL);
+        eng->ops->unlock(eng);
         CHECK_EQ(eng_take(JOB(.fn = "die_below", .a = {VAL(0), VAL(0)}, .n_a = 2, .retries = 9)), (int)atomic_load(&gate->w[0]) - 1);
         atomic_store(&gate->w[0], 0);
     }

@@ -45,7 +45,7 @@ class Progress:
         try:
             import os
 
-            line = line[: max(20, os.get_terminal_size(self.out.fileno()).columns - 1)]
+            line = line[: (os.get_terminal_size(self.out.fileno()).columns or 80) - 1]
         except (OSError, ValueError, AttributeError):
             pass
         self.out.write("\r" + line.ljust(self.width))

@@ -209,7 +209,7 @@ static sk_rc l_stream_next(struct sk_engine *e, sk_tid t, int64_t deadline, sk_o
     if (rc != SK_OK) return SK_ERR(err, rc, "the time is over");
     if (w.oid) *out = (sk_oid){w.oid};
     if (w.rc == SK_EDONE) return SK_EDONE;
-    return w.rc == SK_OK ? SK_OK : SK_ERR(err, w.rc, "the task failed");
+    return w.rc == SK_OK ? SK_OK : SK_ERR(err, w.rc, w.rc == SK_ETASK ? "the task failed" : "the task failed, and there was no memory to record how");
 }
 
 static void l_stream_drop(struct sk_engine *e, sk_tid t) {

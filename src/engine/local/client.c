@@ -557,7 +557,7 @@ static sk_rc c_get(struct sk_engine *e, const sk_oid *ids, size_t n, int64_t dea
             out[i].data = c->data_seg.base + v.off;
             out[i].token = v.off << 1 | 1;
         } else {
-            void *copy = sk_memdup(SK_TAG_ENGINE, b ? b : "", v.len ? (size_t)v.len : 1);
+            void *copy = sk_memdup(SK_TAG_ENGINE, b && v.len ? b : "", b && v.len ? (size_t)v.len : 1);
             if (!copy) abort();
             out[i].data = copy;
             out[i].token = (uint64_t)(uintptr_t)copy;

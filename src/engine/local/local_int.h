@@ -32,17 +32,15 @@
  *  slot.bell        | driver rings, worker sleeps | - | see ipc.h    | asleep = 1: the driver wastes one wake
  *  slot.claims[i]   | driver sets (task<<2|QUEUED) before the message; then either side by compare-and-swap | acq_rel | STARTED: the task was
  *                   |         |         |                             | running, its death costs an attempt; QUEUED: it was not
- *  slot.cancel      | driver  | worker  | release/acquire             | -
  *  slot.want_space  | both    | both    | seq_cst                     | 1: the driver wastes one wake
  *  slot.crash       | worker  | driver, after its death | -           | the story of the crash
  */
 struct sk_slot {
     struct sk_bell bell;
     _Atomic uint64_t claims[SK_CLAIMS];
-    _Atomic uint64_t cancel; /* task id that should stop at its next yield */
     _Atomic uint32_t want_space; /* the worker waits for room in its ring to the driver */
     uint32_t proc;           /* process number of the present worker in this slot (never used twice) */
-    uint32_t pad[12];
+    uint32_t pad[14];
     char crash[2048];        /* text that a crashing worker leaves (Python's faulthandler writes here) */
 };
 _Static_assert(sizeof(struct sk_slot) % 64 == 0, "slots keep cache lines apart");
@@ -59,7 +57,9 @@ struct sk_ctl {
 };
 _Static_assert(sizeof(struct sk_ctl) == 256, "fixed layout");
 
-enum { SK_CLAIM_QUEUED = 0, SK_CLAIM_STARTED = 1, SK_CLAIM_TAKEN = 2 };
+/* CANCELLED: started, and should stop at its next yield (one word a task: with one a worker, a late cancel of a task that had ended already
+ * overwrote that of the task behind it, which then never stopped). */
+enum { SK_CLAIM_QUEUED = 0, SK_CLAIM_STARTED = 1, SK_CLAIM_TAKEN = 2, SK_CLAIM_CANCELLED = 3 };
 
 static inline size_t sk_slot_stride(void) { return SK_ALIGN(sizeof(struct sk_slot) + 2 * (size_t)sk_ring_bytes(SK_RING_SIZE), 4096); }
 static inline struct sk_slot *sk_slot_at(uint8_t *base, uint32_t i) {
@@ -220,12 +220,14 @@ struct sk_ltask {
     bool holds_args;          /* its arguments are held */
     bool was_started;         /* when its worker died */
     uint32_t differs;         /* not 0: 1 + index of the yield that a retry gave differently; it is being stopped */
+    bool lost_yield;          /* there was no memory to record one; it is being stopped */
     /* streaming */
     uint32_t n_yielded, n_taken, n_released, stream_done;
     struct sk_obj_id_vec { uint64_t *p; uint32_t n, cap; } yields; /* oids, those not taken hold a reference of proc owner */
     struct sk_note_vec { uint64_t *p; uint32_t n, cap; } note_hash; /* of each yield: a retry must give the same */
     uint32_t owner;           /* process that submitted: reads the stream */
     uint64_t end_error;       /* oid of the error object when it failed */
+    sk_rc end_rc;             /* the failure, when there was no memory for that object */
     struct sk_dep *stream_waiters;
     size_t spec_len;
     uint8_t bytes[];

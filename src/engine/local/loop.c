@@ -117,13 +117,16 @@ static void value_set(struct sk_local *l, uint64_t id, uint32_t proc, const stru
                       uint32_t n_contains) {
     struct sk_err err;
     struct sk_obj *o = id ? sk_obj_get(l, id) : NULL;
-    if (v->where == SK_V_STORE && sk_store_commit(l->store, proc, v->off, v->len, &err) != SK_OK) {
+    sk_rc sealed = v->where == SK_V_STORE ? sk_store_commit(l->store, proc, v->off, v->len, &err) : SK_OK;
+    if (sealed != SK_OK) {
         /* A worker that reports memory it does not hold is mad: its value is lost, loudly. */
+        if (sealed == SK_ENOMEM) SK_IGNORE(sk_store_unlease(l->store, proc, v->off, v->len, NULL)); /* else it goes back with the worker */
         if (o && o->state == SK_O_PENDING) {
             uint8_t buf[600];
-            int32_t rc = SK_ECORRUPT;
+            int32_t rc = sealed == SK_ENOMEM ? SK_ENOMEM : SK_ECORRUPT;
             memcpy(buf, &rc, 4);
-            int n = snprintf((char *)buf + 4, sizeof buf - 4, "a worker sealed memory that it did not hold: %.400s", err.msg);
+            int n = snprintf((char *)buf + 4, sizeof buf - 4, "%s: %.400s",
+                             sealed == SK_ENOMEM ? "no memory to record a value" : "a worker sealed memory that it did not hold", err.msg);
             struct sk_val ev = {.kind = SK_KIND_ENGINE_ERROR, .where = SK_V_INLINE, .len = 4 + (uint64_t)n + 1};
             value_set(l, id, proc, &ev, buf, NULL, 0);
         }
@@ -267,6 +270,7 @@ void sk_loop_finish_error(struct sk_local *l, struct sk_ltask *t, uint32_t kind,
     }
     if (t->is_stream && !t->sink && !t->dropped) {
         t->end_error = error_object(l, kind, bytes, n);
+        if (!t->end_error) t->end_rc = SK_ENOMEM;
         t->stream_done = 1;
         stream_wake(l, t);
     }
@@ -388,6 +392,7 @@ static sk_rc task_make(struct sk_local *l, uint32_t proc, uint32_t level, uint64
         return SK_ERR(err, SK_ECORRUPT, "a task specification is damaged");
     }
     if (t->spec.shape >= l->place.n_shapes) t->spec.shape = 0;
+    if (sink) t->spec.stream_window = 0; /* its yields are taken as they come */
     t->id = base;
     t->first = base + 1;
     t->sink = sink;
@@ -637,6 +642,13 @@ bool sk_loop_unsend(struct sk_local *l, struct sk_lworker *w, struct sk_ltask *t
     return true;
 }
 
+/* A started one, at its next yield. */
+static void ask_to_stop(struct sk_lworker *w, struct sk_ltask *t) {
+    uint64_t want = t->id << 2 | SK_CLAIM_STARTED;
+    (void)atomic_compare_exchange_strong(&w->sh->claims[t->claim], &want, t->id << 2 | SK_CLAIM_CANCELLED); /* not: asked already */
+    sk_bell_ring(&w->sh->bell); /* it may wait for credit */
+}
+
 static bool take_back(struct sk_local *l, struct sk_lworker *w, struct sk_ltask *t) {
     if (!sk_loop_unsend(l, w, t)) return false;
     sk_place_push(&l->place, &t->place);
@@ -735,9 +747,16 @@ static void send_credit(struct sk_local *l, struct sk_ltask *t) {
     sk_pool_reply(l, t->worker, &m, sizeof m);
 }
 
+/* A task at the end of its window waits, as one in get does: it gives its CPU back. Any credit lets it go on. */
+static void go_on(struct sk_local *l, struct sk_ltask *t) {
+    struct sk_lworker *w = t->worker;
+    if (w && w->place.blocked && t->spec.stream_window && sk_list_empty(&w->reqs)) sk_place_worker_block(&l->place, &w->place, false);
+}
+
 void sk_task_release_stream(struct sk_local *l, struct sk_ltask *t, uint32_t n) {
     t->n_released += n;
     send_credit(l, t);
+    go_on(l, t);
 }
 
 void sk_stream_drop(struct sk_local *l, struct sk_ltask *t) {
@@ -831,6 +850,8 @@ sk_rc sk_stream_take(struct sk_local *l, struct sk_ltask *t, uint32_t proc, uint
         id = t->end_error;
         t->end_error = 0;
         rc = SK_ETASK;
+    } else if (t->end_rc != SK_OK) {
+        return t->end_rc;
     } else {
         return SK_EDONE;
     }
@@ -969,6 +990,8 @@ static void fail_cancelled(struct sk_local *l, struct sk_ltask *t) {
                      "task %s is not deterministic: run again after a worker died, its output %u differs from the first run's; "
                      "make the function give the same output for the same input",
                      tn, t->differs - 1);
+    else if (t->lost_yield)
+        sk_loop_fail(l, t, SK_ENOMEM, "task %s: no memory to record its output", tn);
     else
         sk_loop_fail(l, t, SK_ECANCEL, "task %s was cancelled", tn);
 }
@@ -987,7 +1010,7 @@ static void handle_done(struct sk_local *l, struct sk_lworker *w, const void *p,
     if (t) task_left_worker(l, t, w, h.run_ns);
     struct sk_lactor *a = t ? t->actor : NULL;
     bool init = t && t->is_init;
-    if (t && (t->differs || (t->cancelled && (h.status == 1 || (t->is_stream && t->sink))))) { /* the values are thrown away */
+    if (t && (t->differs || t->lost_yield || (t->cancelled && (h.status == 1 || (t->is_stream && t->sink))))) { /* the values are thrown away */
         fail_cancelled(l, t);
         if (a && !init) sk_actor_advance(l, a);
         t = NULL;
@@ -1032,6 +1055,13 @@ static void handle_done(struct sk_local *l, struct sk_lworker *w, const void *p,
     if (a) sk_actor_advance(l, a);
 }
 
+/* What it says from now on is ignored; the task fails when it has stopped: until then it reads its arguments. */
+static void stop_stream(struct sk_local *l, struct sk_ltask *t, struct sk_lworker *w, const char *why) {
+    t->cancelled = true;
+    ask_to_stop(w, t);
+    if (!t->actor) sk_pool_kill(l, w, why);
+}
+
 static void handle_yield(struct sk_local *l, struct sk_lworker *w, struct sk_rd *r) {
     uint32_t attempt = sk_rd_u32(r);
     uint64_t tid = sk_rd_u64(r);
@@ -1044,26 +1074,28 @@ static void handle_yield(struct sk_local *l, struct sk_lworker *w, struct sk_rd 
     const uint64_t *c = sk_rd_raw(r, (size_t)nc * 8);
     if (r->bad) return;
     struct sk_ltask *t = sk_map_get(&l->tasks, tid);
-    if (t && (t->worker != w || t->attempt != attempt || t->state != SK_T_SENT || t->dropped || t->differs || (t->cancelled && t->sink))) t = NULL;
+    if (t && (t->worker != w || t->attempt != attempt || t->state != SK_T_SENT || t->dropped || t->differs || t->lost_yield || (t->cancelled && t->sink)))
+        t = NULL;
     uint64_t h = hash_bytes(note.p, note.n);
+    if (t && t->spec.stream_window && index + 1 >= t->n_released + t->spec.stream_window) worker_block(l, w);
     if (t && index < t->n_yielded) { /* a retry repeats what is there */
-        if (t->note_hash.p[index] != h) { /* fails when it has stopped: until then it reads its arguments */
+        if (t->note_hash.p[index] != h) {
             t->differs = index + 1;
-            t->cancelled = true;
-            atomic_store_explicit(&w->sh->cancel, t->id, memory_order_release);
-            sk_bell_ring(&w->sh->bell);
-            if (!t->actor) sk_pool_kill(l, w, "its task gave other output than before");
+            stop_stream(l, t, w, "its task gave other output than before");
         }
         t = NULL;
     }
     if (t && v.where == SK_V_NONE) t = NULL; /* a repeat that the engine does not know: nothing to record */
-    if (t && (!sk_vec_reserve(&t->yields, SK_TAG_ENGINE, t->yields.n + 1) || !sk_vec_reserve(&t->note_hash, SK_TAG_ENGINE, t->n_yielded + 1)))
-        t = NULL;
     struct sk_obj *o = NULL;
     uint64_t id = 0;
     if (t) {
         id = ++l->next_id;
-        if (sk_obj_new(l, id, SK_PROC_DRIVER, &o, NULL) != SK_OK) id = 0;
+        if (!sk_vec_reserve(&t->yields, SK_TAG_ENGINE, t->yields.n + 1) || !sk_vec_reserve(&t->note_hash, SK_TAG_ENGINE, t->n_yielded + 1) ||
+            sk_obj_new(l, id, SK_PROC_DRIVER, &o, NULL) != SK_OK) { /* a stream with a hole would be a lie */
+            id = 0;
+            t->lost_yield = true;
+            stop_stream(l, t, w, "there is no memory left to record its output");
+        }
     }
     if (v.where != SK_V_NONE) value_set(l, id, w->proc, &v, b, c, nc);
     if (!id) return;
@@ -1152,7 +1184,10 @@ static void handle(struct sk_local *l, struct sk_lworker *w, const void *p, size
         if (t && t->worker == w && t->state == SK_T_SENT && !t->actor) {
             task_left_worker(l, t, w, -1);
             t->state = SK_T_READY;
-            sk_place_push(&l->place, &t->place);
+            if (t->cancelled) /* while this message was on its way */
+                fail_cancelled(l, t);
+            else
+                sk_place_push(&l->place, &t->place);
         }
         break;
     }
@@ -1386,7 +1421,8 @@ void sk_loop_worker_died(struct sk_local *l, struct sk_lworker *w, int status, u
         struct sk_list *it = w->sent.next;
         struct sk_ltask *t = sk_container_of(it, struct sk_ltask, on);
         /* Looked at before anybody is told: a sink may submit, and the slot be used again. */
-        t->was_started = atomic_load_explicit(&w->sh->claims[t->claim], memory_order_acquire) == (t->id << 2 | SK_CLAIM_STARTED);
+        uint64_t c = atomic_load_explicit(&w->sh->claims[t->claim], memory_order_acquire);
+        t->was_started = c == (t->id << 2 | SK_CLAIM_STARTED) || c == (t->id << 2 | SK_CLAIM_CANCELLED);
         sk_list_del(it);
         sk_list_push_back(&lost, it);
     }
@@ -1465,8 +1501,8 @@ void sk_loop_cancel(struct sk_local *l, struct sk_ltask *t, bool force) {
         struct sk_lworker *w = t->worker;
         if (!w) return; /* its worker died, and its end is near */
         if (!sk_loop_unsend(l, w, t)) {
-            atomic_store_explicit(&w->sh->cancel, t->id, memory_order_release);
-            sk_bell_ring(&w->sh->bell); /* it may wait for credit */
+            ask_to_stop(w, t);
+            go_on(l, t);
             if (force && !a) sk_pool_kill(l, w, "a task on it was cancelled by force");
             return; /* ends when the worker says so */
         }

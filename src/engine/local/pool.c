@@ -197,7 +197,7 @@ static void reports(struct sk_local *l) {
             if (l->workers[i]) sk_loop_worker_died(l, l->workers[i], -1, 0);
         if (none) sk_pool_bad_start(l, "the fork server ends before a worker is ready; its own messages, on stderr, say why");
         struct sk_err err;
-        if (!l->closing && (!none || l->n_bad_starts)) SK_IGNORE(server_up(l, &err)); /* refused: the next spawn tries again */
+        if (!l->closing && l->srv_dead && (!none || l->n_bad_starts)) SK_IGNORE(server_up(l, &err)); /* refused: the next spawn tries again */
         return;
     }
 }

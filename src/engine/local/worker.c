@@ -22,7 +22,7 @@ struct wtask { /* the running task */
     struct sk_task_priv priv; /* first */
     struct sk_client *c;
     uint64_t first;
-    uint32_t skip, window, n_ret;
+    uint32_t skip, window, n_ret, claim;
     bool failed;
     SK_VEC(uint8_t) set;      /* which returns are set, when there are several */
     SK_VEC(uint8_t) out;      /* values of the DONE message */
@@ -107,7 +107,9 @@ static sk_rc w_fail(struct sk_task *task, const struct sk_payload *error, struct
     return rc;
 }
 
-static bool cancelled(struct wtask *t) { return atomic_load_explicit(&t->c->slot->cancel, memory_order_acquire) == t->priv.t.id.v; }
+static bool cancelled(struct wtask *t) {
+    return atomic_load_explicit(&t->c->slot->claims[t->claim], memory_order_acquire) == (t->priv.t.id.v << 2 | SK_CLAIM_CANCELLED);
+}
 
 static sk_rc w_yield(struct sk_task *task, const struct sk_payload *p, struct sk_err *err) {
     struct wtask *t = W(task);
@@ -243,6 +245,7 @@ static void run_task(struct sk_client *c, struct wtask *t, const uint8_t *msg, s
                                  .name = name.n ? own_name : def ? def->name : "?"};
     t->first = h.first;
     t->skip = h.skip;
+    t->claim = h.claim;
     t->window = h.window;
     t->n_ret = t->n_values = t->note_len = 0;
     t->failed = false;

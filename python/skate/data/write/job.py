@@ -27,7 +27,7 @@ class SaveMode(enum.StrEnum):
     ERROR = "error"
 
 
-_STAGE = re.compile(r"^\.skate-(\d+)-[0-9a-f]+$")
+_STAGE = re.compile(r"^\.skate-(\d+)-[0-9a-f]+x?$")
 
 
 def write(ds: Any, fmt: str, path: Any, *, mode: Any, filesystem: Any, min_rows: int | None, max_rows: int | None, concurrency: int | None,
@@ -125,7 +125,13 @@ class _Local:
             os.replace(os.path.join(self.stage, n), to)
 
     def end(self) -> None:
-        shutil.rmtree(self.stage, ignore_errors=True)
+        """Removes the stage. A task of a failed run may still be at it: under another name it cannot add to what is being removed."""
+        gone = self.stage + "x"
+        try:
+            os.rename(self.stage, gone)
+        except FileNotFoundError:  # somebody removed the target meanwhile
+            return
+        shutil.rmtree(gone)
 
 
 class _Remote:
@@ -217,7 +223,13 @@ class Files:
             folder = full.rsplit("/", 1)[0]
             self.p["fs"].create_dir(folder, recursive=True)
             return self.p["fs"].open_output_stream(full)
-        os.makedirs(os.path.dirname(full), exist_ok=True)
+        at = self.p["folder"]
+        for part in full[len(at) + 1 :].split("/")[:-1]:  # not makedirs: it would make the stage itself again when the job is over
+            at = f"{at}/{part}"
+            try:
+                os.mkdir(at)
+            except FileExistsError:
+                pass
         return open(full, "wb")
 
     def _close(self, writer: Any, name: str, full: str, rows: int) -> None:
