@@ -248,6 +248,7 @@ static PyObject *m_workers(PyObject *module, PyObject *unused SK_UNUSED) {
     PY_TAKE(st)
     PyObject *list = PyList_New(0);
     for (size_t i = 0; list && i < SK_MIN(n, SK_COUNT(w)); i++) {
+        if (w[i].pid <= 0) continue; /* the fork server has not told it yet; and os.kill(0) would kill the caller's whole group */
         PyObject *row = Py_BuildValue("(iIsK)", (int)w[i].pid, (unsigned)w[i].number, w[i].state < 4 ? state[w[i].state] : "?",
                                       (unsigned long long)w[i].n_done);
         if (!row || PyList_Append(list, row) < 0) Py_CLEAR(list);
