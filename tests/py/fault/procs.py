@@ -37,3 +37,13 @@ def wait_gone(pids, seconds):
     for fd in fds:
         os.close(fd)
     return list(left.values())
+
+
+def wait_no_marked(tag, seconds):
+    """Those that carry the tag after at most `seconds`. Looks again each time those it knew are gone: a process may be born while its parent dies."""
+    deadline = time.monotonic() + seconds
+    while pids := marked(tag):
+        left = wait_gone(pids, deadline - time.monotonic())
+        if left or time.monotonic() > deadline:
+            return left or marked(tag)
+    return []
