@@ -382,6 +382,7 @@ void sk_task_ready(struct sk_local *l, struct sk_ltask *t);        /* all its ar
 sk_rc sk_task_take_args(struct sk_local *l, struct sk_ltask *t, struct sk_err *err) SK_MUST_USE;
 void sk_task_forget_deps(struct sk_local *l, struct sk_ltask *t);
 struct sk_inl *sk_engine_error(sk_rc rc, const char *msg);
+void sk_loop_ask_to_stop(struct sk_local *l, struct sk_ltask *t);  /* one that has started, at its next yield */
 void sk_loop_kept_free(struct sk_local *l, struct sk_ltask *t);    /* lineage let it go */
 
 /* recover.c: lost values. Holds the rules; lineage.c knows what depends on what */

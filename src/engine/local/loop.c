@@ -630,8 +630,6 @@ sk_rc sk_loop_send_task(struct sk_local *l, struct sk_ltask *t, struct sk_lworke
     if (SK_UNLIKELY(t->seen_lost != (uint32_t)l->n_lost)) SK_TRY(sk_recover_args(l, t, true));
     if (t->is_stream && (t->kept || t->aside)) SK_TRY(sk_recover_wanted(l, t));
     SK_TRY(send_fn(l, w, t->spec.fid));
-    if (t->attempt && atomic_load_explicit(&w->sh->cancel, memory_order_relaxed) == t->id) /* of an attempt before */
-        atomic_store_explicit(&w->sh->cancel, 0, memory_order_release);
     uint32_t claim = w->next_claim % SK_CLAIMS;
     while (w->claimed[claim / 64] >> claim % 64 & 1) claim = (claim + 1) % SK_CLAIMS; /* at most half of them are taken */
     struct sk_wr m = sk_wr_init(NULL, 0);
@@ -796,6 +794,11 @@ static void send_credit(struct sk_local *l, struct sk_ltask *t) {
 static void go_on(struct sk_local *l, struct sk_ltask *t) {
     struct sk_lworker *w = t->worker;
     if (w && w->place.blocked && t->spec.stream_window && sk_list_empty(&w->reqs)) sk_place_worker_block(&l->place, &w->place, false);
+}
+
+void sk_loop_ask_to_stop(struct sk_local *l, struct sk_ltask *t) {
+    ask_to_stop(t->worker, t);
+    go_on(l, t);
 }
 
 void sk_task_release_stream(struct sk_local *l, struct sk_ltask *t, uint32_t n) {
@@ -1575,8 +1578,7 @@ void sk_loop_cancel(struct sk_local *l, struct sk_ltask *t, bool force) {
         struct sk_lworker *w = t->worker;
         if (!w) return; /* its worker died, and its end is near */
         if (!sk_loop_unsend(l, w, t)) {
-            ask_to_stop(w, t);
-            go_on(l, t);
+            sk_loop_ask_to_stop(l, t);
             if (force && !a) sk_pool_kill(l, w, "a task on it was cancelled by force");
             return; /* ends when the worker says so */
         }

@@ -310,8 +310,7 @@ static void restart(struct sk_local *l, struct sk_ltask *t) {
         return;
     }
     t->restart = true;
-    atomic_store_explicit(&w->sh->cancel, t->id, memory_order_release);
-    sk_bell_ring(&w->sh->bell);
+    sk_loop_ask_to_stop(l, t);
 }
 
 static void hopeless(struct sk_local *l, struct sk_obj *o, enum sk_lost_why why, uint64_t culprit) {
