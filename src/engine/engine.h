@@ -255,6 +255,7 @@ struct sk_engine_conf {
     struct sk_bytes preload;        /* first note to the fork server */
     struct sk_runner *runner;       /* inline: runs the tasks; local: unused in the driver */
     uint64_t seed;                  /* inline: order of tasks; 0: submission order */
+    uint64_t lineage_bytes;         /* local: memory for finished tasks that could make lost objects again; 0: 64 MiB */
 };
 
 struct sk_engine_class { /* engine/by/<name>.c defines sk_engine_by_<name> */

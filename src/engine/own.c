@@ -263,6 +263,23 @@ sk_rc sk_own_contains(struct sk_own *o, uint64_t outer, const uint64_t *inner, u
     return SK_OK;
 }
 
+void sk_own_uncontain(struct sk_own *o, uint64_t outer) {
+    struct obj *x = find(o, outer);
+    struct inner *in = x ? x->inner : NULL;
+    if (!in) return;
+    x->inner = NULL;
+    for (uint32_t i = 0; i < in->n; i++) {
+        in->p[i]->outers--;
+        settle(o, in->p[i]);
+    }
+    sk_free(in);
+}
+
+uint32_t sk_own_n_inner(const struct sk_own *o, uint64_t outer) {
+    const struct obj *x = find(o, outer);
+    return x && x->inner ? x->inner->n : 0;
+}
+
 void sk_own_proc_dead(struct sk_own *o, uint32_t proc) {
     uint64_t id;
     void *count;

@@ -83,6 +83,7 @@ struct eng_opt {
     const char *server_fault; /* in the first fork server */
     char *const *argv;    /* instead of this program */
     int64_t idle_reap_ns;
+    uint64_t lineage_bytes;
 };
 extern struct sk_engine *eng; /* the open one */
 void eng_open(const struct eng_opt *o);

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/fault.h"
 #include "base/mem.h"
 #include "base/vec.h"
 #include "engine/local/local_int.h"
@@ -18,6 +19,7 @@
 #define SPIN_NS 50000
 #define TICK_NS 1000000
 #define PUMP_EVERY 64
+#define LINEAGE_BYTES (UINT64_C(64) << 20)
 
 static struct sk_local *L(struct sk_engine *e) { return sk_container_of(e, struct sk_local, base); }
 
@@ -359,6 +361,7 @@ static sk_rc l_put(struct sk_engine *e, const struct sk_payload *p, sk_oid *out,
         }
         if (rc == SK_OK) {
             o->state = SK_O_READY;
+            if (buf && SK_FAULT("store.lose")) o->gone = true;
             if (p->n_contains) rc = sk_own_contains(l->own, o->id, (const uint64_t *)p->contains, p->n_contains, err);
         }
         if (rc == SK_OK)
@@ -380,14 +383,21 @@ struct get_wait {
     const sk_oid *ids;
     size_t n, at; /* ids[0..at) exist */
     sk_rc rc;
+    uint64_t n_lost; /* as of `at` */
 };
 static bool get_done(void *arg) {
     struct get_wait *w = arg;
+    if (w->n_lost != w->l->n_lost) w->at = 0;
+    w->n_lost = w->l->n_lost;
     for (; w->at < w->n; w->at++) {
         struct sk_obj *o = sk_obj_get(w->l, w->ids[w->at].v);
         if (!o) {
             w->rc = SK_ELOST;
             return true;
+        }
+        if (SK_UNLIKELY(o->gone)) {
+            sk_loop_lost(w->l, o->id);
+            sk_loop_dispatch(w->l); /* may find at once that it cannot be made again: READY, an error */
         }
         if (o->state == SK_O_PENDING) return false;
     }
@@ -405,9 +415,10 @@ static void view_drop(struct sk_local *l, struct sk_view *v) {
 
 static sk_rc l_get(struct sk_engine *e, const sk_oid *ids, size_t n, int64_t deadline, struct sk_view *out, struct sk_err *err) {
     struct sk_local *l = L(e);
-    struct get_wait w = {l, ids, n, 0, SK_OK};
+    struct get_wait w = {.l = l, .ids = ids, .n = n};
     lock(e);
-    sk_rc rc = l->closing ? SK_ECLOSED : get_done(&w) ? SK_OK : drive_until(l, get_done, &w, deadline);
+    sk_rc rc = l->closing ? SK_ECLOSED : SK_OK;
+    while (rc == SK_OK && !get_done(&w)) rc = drive_until(l, get_done, &w, deadline); /* again: something may be lost after it was seen */
     if (rc == SK_OK) rc = w.rc;
     for (size_t i = 0; rc == SK_OK && i < n; i++) {
         struct sk_obj *o = sk_obj_get(l, ids[i].v);
@@ -516,9 +527,12 @@ static size_t l_status(struct sk_engine *e, char *buf, size_t cap) {
     sk_store_get_stats(l->store, &s);
     int n = snprintf(buf, cap,
                      "workers %u\nworkers_idle %u\ntasks_known %u\ntasks_ready %u\ntasks_done %llu\nretries %llu\nworker_deaths %llu\nobjects %llu\n"
+                     "objects_lost %llu\nreruns %llu\nlineage_tasks %llu\nlineage_bytes %llu\n"
                      "store_size_bytes %llu\nstore_sealed_bytes %llu\nstore_leased_bytes %llu\nstore_warm_bytes %llu\nstore_peak_bytes %llu\nstore_pins %llu\nheap_bytes %lld\n",
                      l->n_live, l->place.n_idle, l->tasks.n, l->place.n_ready, (unsigned long long)l->n_tasks_done, (unsigned long long)l->n_retries,
-                     (unsigned long long)l->n_worker_deaths, (unsigned long long)sk_own_n(l->own), (unsigned long long)s.size_bytes,
+                     (unsigned long long)l->n_worker_deaths, (unsigned long long)sk_own_n(l->own), (unsigned long long)l->n_lost,
+                     (unsigned long long)l->n_reruns, (unsigned long long)sk_lineage_n(l->lin), (unsigned long long)sk_lineage_bytes(l->lin),
+                     (unsigned long long)s.size_bytes,
                      (unsigned long long)s.sealed_bytes, (unsigned long long)s.leased_bytes, (unsigned long long)s.warm_bytes,
                      (unsigned long long)s.peak_bytes, (unsigned long long)s.n_pins, (long long)sk_mem_bytes(SK_TAG_ENGINE));
     unlock(e);
@@ -541,8 +555,18 @@ static void free_all(struct sk_local *l) {
             sk_free(o);
         }
     }
+    if (l->lin) {
+        for (uint32_t c = 0; sk_lineage_each(l->lin, &c, &k, &v);) {
+            struct sk_ltask *t = v;
+            t->kept = false;
+            if (sk_map_get(&l->tasks, t->id) != t) sk_loop_free_task(l, t);
+        }
+        sk_lineage_destroy(l->lin);
+    }
+    sk_vec_free(&l->lost);
     for (uint32_t i = 0; sk_map_next(&l->tasks, &i, &k, &v);) {
         struct sk_ltask *t = v;
+        sk_recover_free(t);
         for (struct sk_dep *d = t->stream_waiters; d;) {
             struct sk_dep *next = d->next;
             sk_free(d);
@@ -692,6 +716,8 @@ static sk_rc l_open(const struct sk_engine_conf *conf, struct sk_engine **out, s
     }
     if (rc != SK_OK) goto out;
     SK_GO(sk_own_create(&l->own, err));
+    l->lineage_bytes = conf->lineage_bytes ? conf->lineage_bytes : LINEAGE_BYTES;
+    SK_GO(sk_lineage_create(&l->lin, l->lineage_bytes, err));
     SK_GO(sk_store_create(&l->store, SK_ALIGN(SK_MAX(conf->store_bytes, 1u << 20), 4096), err));
     SK_GO(sk_seg_create(&l->ctl_seg, "skate-ctl", 4096 + l->n_slots * sk_slot_stride(), false, err));
     SK_GO(sk_seg_create(&l->data_seg, "skate-data", SK_ALIGN(SK_MAX(conf->store_bytes, 1u << 20), 4096), true, err));

@@ -41,6 +41,7 @@ void sk_actor_advance(struct sk_local *l, struct sk_lactor *a) {
     if (!a->placed) {
         if (a->init->state != SK_T_READY) return;
         sk_rc rc = sk_loop_send_task(l, a->init, a->worker);
+        if (rc == SK_EAGAIN && a->init->state == SK_T_WAITING && a->init->n_unready == 0) sk_task_ready(l, a->init); /* an argument was lost for good */
         if (rc == SK_EAGAIN) return;
         if (rc != SK_OK) {
             sk_loop_fail(l, a->init, rc, "the actor cannot be started: no memory%s for its arguments", rc == SK_EFULL ? " in the object store" : "");
@@ -53,6 +54,7 @@ void sk_actor_advance(struct sk_local *l, struct sk_lactor *a) {
         struct sk_ltask *t = sk_container_of(a->queue.next, struct sk_ltask, on);
         if (t->state != SK_T_READY) return;
         sk_rc rc = sk_loop_send_task(l, t, a->worker);
+        if (rc == SK_EAGAIN && t->state == SK_T_WAITING && t->n_unready == 0) sk_task_ready(l, t);
         if (rc == SK_EAGAIN) return;
         if (rc == SK_OK)
             a->n_sent++;

@@ -24,11 +24,11 @@ static bool task_ok(const struct sk_local *l, const struct sk_ltask *t) {
     case SK_T_FINISHED: NEED(t->is_init || (t->is_stream && !t->sink)); break; /* others are freed */
     default: return false;
     }
-    NEED(t->n_taken <= t->yields.n);
+    NEED(t->n_taken <= t->yields.n && (t->is_init || t->ended == (t->state == SK_T_FINISHED)));
     if (!t->is_stream && t->state != SK_T_FINISHED && !t->is_init)
         for (uint32_t i = 0; i < t->spec.n_returns; i++) { /* alive ones are not there yet */
             const struct sk_obj *o = sk_own_get(l->own, t->first + i);
-            NEED(!o || (o->state == SK_O_PENDING && o->maker == t));
+            NEED(!o || (o->state == SK_O_PENDING && o->maker == t) || t->remake);
         }
     return true;
 }
@@ -36,7 +36,7 @@ static bool task_ok(const struct sk_local *l, const struct sk_ltask *t) {
 static bool object_ok(struct sk_local *l, uint64_t id, const struct sk_obj *o) {
     NEED(o->id == id);
     if (o->state == SK_O_READY) NEED(!o->deps);
-    if (o->state == SK_O_PENDING) NEED(o->maker && sk_map_get(&l->tasks, o->maker->id) == o->maker);
+    if (o->state == SK_O_PENDING && !l->lost.n) NEED(o->maker && sk_map_get(&l->tasks, o->maker->id) == o->maker);
     if (o->state == SK_O_ACTOR) NEED(o->u.actor->id == id && !o->u.actor->unreferenced);
     for (const struct sk_dep *d = o->deps; d; d = d->next)
         if (d->task) NEED(d->task->state == SK_T_WAITING && sk_map_get(&l->tasks, d->task->id) == d->task);
@@ -80,7 +80,7 @@ bool sk_local_check(struct sk_local *l) {
     uint64_t id;
     void *v;
     uint32_t streams = 0, live = 0, homeless = 0, unreferenced = 0, ready = 0;
-    NEED(sk_place_check(&l->place) && sk_own_check(l->own) && sk_store_check(l->store) && sk_map_check(&l->tasks));
+    NEED(sk_place_check(&l->place) && sk_own_check(l->own) && sk_lineage_check(l->lin) && sk_store_check(l->store) && sk_map_check(&l->tasks));
     for (uint32_t i = 0; sk_map_next(&l->tasks, &i, &id, &v);) {
         const struct sk_ltask *t = v;
         NEED(t->id == id && task_ok(l, t));

@@ -12,6 +12,7 @@
 #include "base/map.h"
 #include "base/wire.h"
 #include "engine/engine_int.h"
+#include "engine/lineage.h"
 #include "engine/own.h"
 #include "engine/place.h"
 #include "ipc/ipc.h"
@@ -142,9 +143,14 @@ struct sk_msg_task { /* fixed head of SK_M_TASK; then name string, then n_args v
     uint64_t tid, fid, aid, first;
     uint32_t attempt, n_args, n_returns, skip;
     uint32_t window, flags;
-    uint64_t credit; /* how many of the first `skip` yields were taken */
+    uint64_t credit; /* how many of the first `from` yields were taken */
+    uint32_t from;     /* so many yields were made before; of them only those are wanted that are named after the arguments: */
+    uint32_t n_wanted; /* u32 each, rising; none of them is below `skip` */
 };
-enum { SK_TF_INIT = 1 /* constructor of an actor */ };
+enum {
+    SK_TF_INIT = 1,  /* constructor of an actor */
+    SK_TF_REMAKE = 2 /* a stream run again for what was lost: over when the last wanted one is made */
+};
 
 struct sk_msg_done { /* fixed head of SK_M_DONE; then note bytes, n_values x (value, u32 n_contains, oids) */
     uint32_t type, attempt;
@@ -184,6 +190,9 @@ enum { SK_O_PENDING, SK_O_READY, SK_O_ACTOR };
 struct sk_obj {
     uint64_t id;
     uint8_t state, where; /* READY: SK_V_INLINE / SK_V_STORE */
+    bool gone : 1;            /* READY, but the value is lost: found out when it is needed next (test hook store.lose) */
+    bool known : 1;           /* to lineage: told when it is freed */
+    uint8_t why;              /* enum sk_lost_why: what it is when lineage knows no maker */
     uint32_t kind;
     uint64_t len;
     union {
@@ -199,6 +208,14 @@ struct sk_dep { /* one waiter of one object */
     struct sk_dep *next;
     struct sk_ltask *task; /* either */
     struct sk_req *req;
+};
+
+/* What few tasks need: finished ones that lineage keeps, those run again, those whose arguments were lost under them. */
+struct sk_aside {
+    struct sk_val_vec { struct sk_kept_val { uint64_t oid; struct sk_inl *inl; uint32_t kind; } *p; uint32_t n, cap; } vals; /* small arguments: no task need make them */
+    struct sk_index_vec { uint32_t *p; uint32_t n, cap; } wanted; /* lost yields that this attempt makes again, rising */
+    uint32_t n_made;          /* of them */
+    struct sk_old_vec { struct sk_old { uint64_t oid, off; } *p; uint32_t n, cap; } old; /* lost arguments that its worker still reads: pinned for it */
 };
 
 enum { SK_T_WAITING, SK_T_READY, SK_T_SENT, SK_T_FINISHED };
@@ -219,11 +236,19 @@ struct sk_ltask {
     bool dropped;             /* a stream that nobody reads any more */
     bool holds_args;          /* its arguments are held */
     bool was_started;         /* when its worker died */
+    bool bulky;               /* it made something that can be lost: in the store, or with references inside */
+    bool kept;                /* lineage has it: not freed */
+    bool keeping_tried;
+    bool ended;               /* not under way, and nobody is about to touch it */
+    bool remake;              /* under way again, for what was lost of it: no sink and no reader hears of it */
+    bool restart;             /* its worker was asked to stop, so that it can begin anew for lost yields */
+    uint32_t seen_lost;       /* l->n_lost when its arguments were looked at last */
+    struct sk_aside *aside;   /* NULL: nothing */
     uint32_t differs;         /* not 0: 1 + index of the yield that a retry gave differently; it is being stopped */
     bool lost_yield;          /* there was no memory to record one; it is being stopped */
     /* streaming */
     uint32_t n_yielded, n_taken, n_released, stream_done;
-    struct sk_obj_id_vec { uint64_t *p; uint32_t n, cap; } yields; /* oids, those not taken hold a reference of proc owner */
+    struct sk_obj_id_vec { uint64_t *p; uint32_t n, cap; } yields; /* oids by index; no sink: those not taken hold a reference of proc owner */
     struct sk_note_vec { uint64_t *p; uint32_t n, cap; } note_hash; /* of each yield: a retry must give the same */
     uint32_t owner;           /* process that submitted: reads the stream */
     uint64_t end_error;       /* oid of the error object when it failed */
@@ -301,6 +326,9 @@ struct sk_local {
     struct sk_ctl *ctl;
     struct sk_store *store;
     struct sk_own *own;
+    struct sk_lineage *lin;
+    struct sk_obj_id_vec lost;   /* PENDING objects to make again, at the next dispatch */
+    bool recovering;
     struct sk_place place;
     struct sk_map tasks;       /* id -> sk_ltask, until finished */
     struct sk_map fns;
@@ -321,7 +349,8 @@ struct sk_local {
     int64_t spin_ns, idle_reap_ns;
     char **names;              /* of custom resources */
     uint32_t n_names;
-    uint64_t n_submits, n_tasks_done, n_retries, n_worker_deaths, n_lost;
+    uint64_t n_submits, n_tasks_done, n_retries, n_worker_deaths, n_lost, n_reruns;
+    uint64_t lineage_bytes;
     char *const *argv, *const *env;
     struct sk_vecb { uint8_t *p; size_t n; } note; /* preload, replayed to a new fork server */
 };
@@ -347,6 +376,36 @@ void sk_obj_ready(struct sk_local *l, struct sk_obj *o);          /* wakes who w
 void sk_task_release_stream(struct sk_local *l, struct sk_ltask *t, uint32_t n);
 void sk_stream_drop(struct sk_local *l, struct sk_ltask *t);
 static inline struct sk_obj *sk_obj_get(struct sk_local *l, uint64_t id) { return sk_own_get(l->own, id); }
+
+sk_rc sk_dep_add(struct sk_obj *o, struct sk_ltask *t, struct sk_req *q) SK_MUST_USE;
+void sk_task_ready(struct sk_local *l, struct sk_ltask *t);        /* all its arguments were there a moment ago */
+sk_rc sk_task_take_args(struct sk_local *l, struct sk_ltask *t, struct sk_err *err) SK_MUST_USE;
+void sk_task_forget_deps(struct sk_local *l, struct sk_ltask *t);
+struct sk_inl *sk_engine_error(sk_rc rc, const char *msg);
+void sk_loop_ask_to_stop(struct sk_local *l, struct sk_ltask *t);  /* one that has started, at its next yield */
+void sk_loop_kept_free(struct sk_local *l, struct sk_ltask *t);    /* lineage let it go */
+
+/* recover.c: lost values. Holds the rules; lineage.c knows what depends on what */
+/* The bytes of this object are lost (nothing happens if it has none in the store). Whoever waits for it, or asks from now on, gets the value
+ * that the next dispatch has made again, or an error value with SK_ELOST and the reason. Views that are out keep their bytes. */
+void sk_loop_lost(struct sk_local *l, uint64_t oid);
+void sk_recover_run(struct sk_local *l);                           /* submits what makes lost objects again */
+static inline enum sk_lost_why sk_recover_why(const struct sk_ltask *t) { /* of an object that it makes, as long as lineage does not keep it */
+    return t->spec.actor ? SK_LOST_ACTOR : t->spec.max_retries == 0 ? SK_LOST_RETRIES : SK_LOST_EVICTED;
+}
+void sk_recover_yielded(struct sk_local *l, struct sk_ltask *t, struct sk_obj *o); /* the first time */
+uint64_t sk_recover_remade(struct sk_ltask *t, uint32_t index);    /* a yield came again: the object to give it to; 0: not wanted */
+bool sk_recover_all_made(const struct sk_ltask *t);                /* the lost yields that it runs for */
+void sk_recover_fail_rest(struct sk_local *l, struct sk_ltask *t, uint32_t kind, struct sk_inl *value); /* the others get this value */
+void sk_recover_ended(struct sk_local *l, struct sk_ltask *t);     /* while its arguments are held: keep it, or note that its run is over */
+/* Are all arguments there? SK_OK; SK_EAGAIN: one is lost, t waits for it now (`errors`, and one is an error: t is WAITING for nothing, and
+ * sk_task_ready ends it); SK_ENOMEM: nothing changed. */
+sk_rc sk_recover_args(struct sk_local *l, struct sk_ltask *t, bool errors) SK_MUST_USE;
+sk_rc sk_recover_wanted(struct sk_local *l, struct sk_ltask *t) SK_MUST_USE; /* before a stream is sent */
+void sk_recover_left(struct sk_local *l, struct sk_ltask *t, struct sk_lworker *w); /* w reads its arguments no more; NULL: w is dead */
+bool sk_recover_old(const struct sk_lworker *w, uint64_t oid, uint64_t *off); /* where w still reads a lost argument */
+void sk_recover_free(struct sk_ltask *t);                          /* t->aside */
+void sk_recover_drain(struct sk_local *l);                         /* frees tasks that lineage let go */
 
 bool sk_local_check(struct sk_local *l);                           /* check.c: every structure against the others */
 

@@ -9,6 +9,7 @@
 #include <sys/wait.h>
 
 #include "base/clock.h"
+#include "base/fault.h"
 #include "base/mem.h"
 #include "base/vec.h"
 #include "engine/local/local_int.h"
@@ -46,6 +47,7 @@ static void obj_free(struct sk_local *l, struct sk_obj *o) {
         sk_free(d);
         d = next;
     }
+    if (o->known) sk_lineage_gone(l->lin, o->id, (enum sk_lost_why)o->why);
     sk_free(o);
 }
 
@@ -53,18 +55,19 @@ void sk_loop_drain(struct sk_local *l) {
     uint64_t id;
     void *data;
     while (sk_own_next_freed(l->own, &id, &data)) obj_free(l, data);
+    sk_recover_drain(l);
 }
 
 static void req_reply(struct sk_local *l, struct sk_req *q, sk_rc rc);
-static void task_ready(struct sk_local *l, struct sk_ltask *t);
 static void task_free(struct sk_local *l, struct sk_ltask *t);
 
-/* The list stays reachable for dep_forget while it is worked off: telling one may end others. */
-static void dep_done(struct sk_local *l, struct sk_dep **list) {
-    for (struct sk_dep *d; (d = *list) != NULL;) {
+/* The list stays reachable for dep_forget while it is worked off: telling one may end others, or find that the object is lost: then the rest
+ * waits on. */
+static void dep_done(struct sk_local *l, struct sk_dep **list, const struct sk_obj *o) {
+    for (struct sk_dep *d; (d = *list) != NULL && (!o || o->state == SK_O_READY);) {
         *list = d->next;
         if (d->task) {
-            if (d->task->state == SK_T_WAITING && --d->task->n_unready == 0) task_ready(l, d->task);
+            if (d->task->state == SK_T_WAITING && --d->task->n_unready == 0) sk_task_ready(l, d->task);
         } else if (d->req) {
             struct sk_req *q = d->req;
             q->n_ready++;
@@ -84,7 +87,7 @@ static void dep_forget(struct sk_local *l, uint64_t oid, struct sk_ltask *t, str
     }
 }
 
-static sk_rc dep_add(struct sk_obj *o, struct sk_ltask *t, struct sk_req *q) {
+sk_rc sk_dep_add(struct sk_obj *o, struct sk_ltask *t, struct sk_req *q) {
     struct sk_dep *d = sk_alloc(SK_TAG_ENGINE, sizeof *d);
     if (!d) return SK_ENOMEM;
     *d = (struct sk_dep){o->deps, t, q};
@@ -98,8 +101,12 @@ void sk_obj_ready(struct sk_local *l, struct sk_obj *o) {
     l->progress++;
     if (!o->deps) return;
     uint64_t id = o->id;
+    if (SK_UNLIKELY(o->gone)) {
+        sk_loop_lost(l, id);
+        return;
+    }
     bool held = sk_own_hold(l->own, id, NULL) == SK_OK; /* the last waiter may be its last holder */
-    dep_done(l, &o->deps);
+    dep_done(l, &o->deps, o);
     if (held) sk_own_unhold(l->own, id);
 }
 
@@ -152,10 +159,11 @@ static void value_set(struct sk_local *l, uint64_t id, uint32_t proc, const stru
     if (n_contains && sk_own_contains(l->own, id, contains, n_contains, &err) != SK_OK) {
         /* References in a value that do not exist: getting them later says "lost", the value itself is whole. */
     }
+    if (v->where == SK_V_STORE && SK_FAULT("store.lose")) o->gone = true;
     sk_obj_ready(l, o);
 }
 
-static struct sk_inl *engine_error(sk_rc rc, const char *msg) {
+struct sk_inl *sk_engine_error(sk_rc rc, const char *msg) {
     size_t n = strlen(msg) + 1;
     struct sk_inl *i = sk_alloc(SK_TAG_ENGINE, sizeof *i + 4 + n);
     if (!i) return NULL;
@@ -180,7 +188,7 @@ static const char *task_name(struct sk_local *l, const struct sk_ltask *t, char 
     return f ? f->name : "?";
 }
 
-static void forget_deps(struct sk_local *l, struct sk_ltask *t) {
+void sk_task_forget_deps(struct sk_local *l, struct sk_ltask *t) {
     struct sk_rd r = sk_rd_init(t->spec.args, t->spec.args_len);
     for (uint32_t i = 0; i < t->spec.n_args; i++) {
         struct sk_val v;
@@ -204,7 +212,8 @@ void sk_task_let_args_go(struct sk_local *l, struct sk_ltask *t) {
 
 /* The task is over: arguments are let go (a constructor that may run again keeps them), the entry leaves the table. */
 static void task_end(struct sk_local *l, struct sk_ltask *t) {
-    if (t->n_unready) forget_deps(l, t);
+    if (t->n_unready) sk_task_forget_deps(l, t);
+    if (t->bulky || t->kept || t->remake) sk_recover_ended(l, t);
     if (!t->is_init || t->actor->state == SK_A_DEAD || t->actor->restarts_left == 0) sk_task_let_args_go(l, t);
     t->state = SK_T_FINISHED;
     sk_list_del(&t->on);
@@ -213,6 +222,7 @@ static void task_end(struct sk_local *l, struct sk_ltask *t) {
         if (t->is_init) return; /* kept for restarts; freed with the actor */
         t->actor->n_tasks--;
     }
+    t->ended = true;
     if (t->is_stream && !t->sink && !t->dropped) return; /* its yields are still to be read; stream_drop frees it */
     task_free(l, t);
 }
@@ -220,16 +230,22 @@ static void task_end(struct sk_local *l, struct sk_ltask *t) {
 void sk_loop_free_task(struct sk_local *l, struct sk_ltask *t) { task_free(l, t); }
 
 static void task_free(struct sk_local *l, struct sk_ltask *t) {
-    sk_map_del(&l->tasks, t->id);
-    if (t->is_stream && !t->sink && t->owner != SK_PROC_DRIVER) l->n_worker_streams--;
+    if (sk_map_del(&l->tasks, t->id) && t->is_stream && !t->sink && t->owner != SK_PROC_DRIVER) l->n_worker_streams--;
+    if (t->kept) return; /* lineage still has it */
+    sk_recover_free(t);
     sk_vec_free(&t->yields);
     sk_vec_free(&t->note_hash);
     sk_free(t);
 }
 
+void sk_loop_kept_free(struct sk_local *l, struct sk_ltask *t) {
+    t->kept = false;
+    if (t->ended && (!t->is_stream || t->sink || t->dropped)) task_free(l, t); /* else whoever is about it frees it */
+}
+
 static void emit(struct sk_local *l, struct sk_ltask *t, struct sk_event *ev) {
     (void)l;
-    if (!t->sink) return;
+    if (!t->sink || t->remake) return;
     ev->task = (sk_tid){t->id};
     ev->tag = t->spec.sink_tag;
     ev->attempt = t->attempt;
@@ -251,7 +267,7 @@ static uint64_t error_object(struct sk_local *l, uint32_t kind, const void *byte
 
 static void stream_wake(struct sk_local *l, struct sk_ltask *t) {
     l->progress++;
-    dep_done(l, &t->stream_waiters);
+    dep_done(l, &t->stream_waiters, NULL);
 }
 
 /* Ends a task with an error value: of its user code, of an argument, or of the engine. */
@@ -268,13 +284,14 @@ void sk_loop_finish_error(struct sk_local *l, struct sk_ltask *t, uint32_t kind,
         if (shared) shared->refs++;
         sk_obj_ready(l, o);
     }
-    if (t->is_stream && !t->sink && !t->dropped) {
+    if (t->is_stream && t->remake) sk_recover_fail_rest(l, t, kind, shared);
+    if (t->is_stream && !t->sink && !t->dropped && !t->remake) {
         t->end_error = error_object(l, kind, bytes, n);
         if (!t->end_error) t->end_rc = SK_ENOMEM;
         t->stream_done = 1;
         stream_wake(l, t);
     }
-    if (t->sink) {
+    if (t->sink && !t->remake) {
         struct sk_err e = {.code = SK_ETASK};
         if (kind == SK_KIND_ENGINE_ERROR && n > 4) {
             int32_t rc;
@@ -312,13 +329,23 @@ void sk_loop_fail(struct sk_local *l, struct sk_ltask *t, sk_rc rc, const char *
 }
 
 /* All arguments exist: an error among them is the task's result; otherwise it may be placed. */
-static void task_ready(struct sk_local *l, struct sk_ltask *t) {
+void sk_task_ready(struct sk_local *l, struct sk_ltask *t) {
     struct sk_rd r = sk_rd_init(t->spec.args, t->spec.args_len);
     for (uint32_t i = 0; i < t->spec.n_args; i++) {
         struct sk_val v;
         sk_rd_val(&r, &v);
         if (!v.oid) continue;
         struct sk_obj *o = sk_obj_get(l, v.oid);
+        if (SK_UNLIKELY(o && (o->gone || o->state == SK_O_PENDING))) {
+            sk_rc rc = sk_recover_args(l, t, false);
+            if (rc == SK_EAGAIN) return;
+            if (rc != SK_OK) {
+                struct sk_lactor *a = t->is_method ? t->actor : NULL;
+                sk_loop_fail(l, t, rc, "no memory to wait for the arguments of a task");
+                if (a) sk_actor_advance(l, a);
+                return;
+            }
+        }
         if (o && o->state == SK_O_READY && SK_KIND_IS_ERROR(o->kind) && o->where == SK_V_INLINE) {
             struct sk_inl *e = o->u.inl;
             if (e) e->refs++;
@@ -330,6 +357,7 @@ static void task_ready(struct sk_local *l, struct sk_ltask *t) {
         }
     }
     t->n_unready = 0;
+    t->seen_lost = (uint32_t)l->n_lost;
     t->state = SK_T_READY;
     if (t->actor)
         sk_actor_advance(l, t->actor);
@@ -338,7 +366,7 @@ static void task_ready(struct sk_local *l, struct sk_ltask *t) {
 }
 
 /* Holds the arguments and counts those that do not exist yet. */
-static sk_rc task_take_args(struct sk_local *l, struct sk_ltask *t, struct sk_err *err) {
+sk_rc sk_task_take_args(struct sk_local *l, struct sk_ltask *t, struct sk_err *err) {
     struct sk_rd r = sk_rd_init(t->spec.args, t->spec.args_len);
     uint32_t i = 0, c = 0;
     sk_rc rc = SK_OK;
@@ -360,9 +388,9 @@ static sk_rc task_take_args(struct sk_local *l, struct sk_ltask *t, struct sk_er
         if (!v.oid) continue;
         struct sk_obj *o = sk_obj_get(l, v.oid);
         if (o->state != SK_O_PENDING) continue;
-        if (dep_add(o, t, NULL) != SK_OK) {
+        if (sk_dep_add(o, t, NULL) != SK_OK) {
             rc = SK_ERR(err, SK_ENOMEM, "no memory for the arguments of a task");
-            forget_deps(l, t);
+            sk_task_forget_deps(l, t);
             goto undo;
         }
         t->n_unready++;
@@ -416,8 +444,9 @@ static sk_rc task_make(struct sk_local *l, uint32_t proc, uint32_t level, uint64
         rc = sk_obj_new(l, t->first + i, proc, &o, err);
         if (rc != SK_OK) break;
         o->maker = t;
+        o->why = (uint8_t)sk_recover_why(t);
     }
-    if (rc == SK_OK) rc = task_take_args(l, t, err);
+    if (rc == SK_OK) rc = sk_task_take_args(l, t, err);
     if (rc != SK_OK) {
         while (i-- > 0) SK_IGNORE(sk_own_unref(l->own, t->first + i, proc, 1, NULL));
         sk_loop_drain(l);
@@ -452,14 +481,14 @@ sk_rc sk_loop_submit(struct sk_local *l, uint32_t proc, uint32_t level, uint64_t
         a->n_tasks++;
         if (t->retries_left == 0) t->retries_left = a->max_task_retries;
         sk_list_push_back(&a->queue, &t->on);
-        if (t->n_unready == 0) task_ready(l, t);
+        if (t->n_unready == 0) sk_task_ready(l, t);
         return SK_OK;
     }
     if (!sk_place_fits_ever(&l->place, t->spec.shape)) {
         sk_loop_fail(l, t, SK_EINFEASIBLE, "the task asks for more than this machine was given");
         return SK_OK;
     }
-    if (t->n_unready == 0) task_ready(l, t);
+    if (t->n_unready == 0) sk_task_ready(l, t);
     return SK_OK;
 }
 
@@ -497,12 +526,13 @@ sk_rc sk_loop_actor(struct sk_local *l, uint32_t proc, uint64_t base, const uint
     sk_list_push_back(&l->actors, &a->link);
     t->is_init = true;
     t->actor = a;
+    sk_obj_get(l, base + 1)->why = o->why = SK_LOST_ACTOR;
     SK_IGNORE(sk_own_contains(l->own, base + 1, &aid, 1, NULL)); /* a handle inside a value travels as its ready object */
     if (!sk_place_fits_ever(&l->place, a->shape)) {
         sk_loop_fail(l, t, SK_EINFEASIBLE, "the actor asks for more than this machine was given");
         return SK_OK;
     }
-    if (t->n_unready == 0) task_ready(l, t);
+    if (t->n_unready == 0) sk_task_ready(l, t);
     return SK_OK;
 }
 
@@ -555,6 +585,7 @@ static sk_rc send_fn(struct sk_local *l, struct sk_lworker *w, uint64_t fid) {
 }
 
 static void write_task(struct sk_local *l, struct sk_ltask *t, uint32_t claim, struct sk_wr *m) {
+    uint32_t n_wanted = t->aside ? t->aside->wanted.n : 0;
     struct sk_msg_task h = {.type = SK_M_TASK,
                             .claim = claim,
                             .tid = t->id,
@@ -564,10 +595,12 @@ static void write_task(struct sk_local *l, struct sk_ltask *t, uint32_t claim, s
                             .attempt = t->attempt,
                             .n_args = t->spec.n_args,
                             .n_returns = t->spec.n_returns,
-                            .skip = t->n_yielded,
-                            .window = t->spec.stream_window,
-                            .flags = t->is_init ? SK_TF_INIT : 0,
-                            .credit = t->n_released};
+                            .skip = n_wanted ? t->aside->wanted.p[0] : t->n_yielded,
+                            .window = t->remake ? 0 : t->spec.stream_window,
+                            .flags = (t->is_init ? SK_TF_INIT : 0u) | (t->remake ? SK_TF_REMAKE : 0u),
+                            .credit = t->n_released,
+                            .from = t->n_yielded,
+                            .n_wanted = n_wanted};
     sk_wr_raw(m, &h, sizeof h);
     sk_wr_bytes(m, t->spec.name.p, t->spec.name.n);
     struct sk_rd r = sk_rd_init(t->spec.args, t->spec.args_len);
@@ -589,10 +622,13 @@ static void write_task(struct sk_local *l, struct sk_ltask *t, uint32_t claim, s
         }
         sk_wr_val(m, &v, b);
     }
+    if (n_wanted) sk_wr_raw(m, t->aside->wanted.p, n_wanted * sizeof(uint32_t));
 }
 
 /* Sends a task whose arguments exist. On success it is in w->sent. */
 sk_rc sk_loop_send_task(struct sk_local *l, struct sk_ltask *t, struct sk_lworker *w) {
+    if (SK_UNLIKELY(t->seen_lost != (uint32_t)l->n_lost)) SK_TRY(sk_recover_args(l, t, true));
+    if (t->is_stream && (t->kept || t->aside)) SK_TRY(sk_recover_wanted(l, t));
     SK_TRY(send_fn(l, w, t->spec.fid));
     uint32_t claim = w->next_claim % SK_CLAIMS;
     while (w->claimed[claim / 64] >> claim % 64 & 1) claim = (claim + 1) % SK_CLAIMS; /* at most half of them are taken */
@@ -632,6 +668,7 @@ static void task_left_worker(struct sk_local *l, struct sk_ltask *t, struct sk_l
     if (w->place.state == SK_W_LEASED) sk_place_done(&l->place, &w->place, ran_ns, ran_ns >= 0 ? sk_now_ns() : 0);
     if (w->actor && w->actor->n_sent) w->actor->n_sent--;
     w->idle_since_ns = 0;
+    if (SK_UNLIKELY(t->aside != NULL)) sk_recover_left(l, t, w);
 }
 
 bool sk_loop_unsend(struct sk_local *l, struct sk_lworker *w, struct sk_ltask *t) {
@@ -682,6 +719,7 @@ static bool stuck(const struct sk_local *l) {
 }
 
 void sk_loop_dispatch(struct sk_local *l) {
+    if (l->lost.n) sk_recover_run(l);
     int64_t now = sk_now_ns();
     if (l->n_homeless) {
         sk_place_want(&l->place, 0, 0);
@@ -711,6 +749,11 @@ void sk_loop_dispatch(struct sk_local *l) {
             sk_rc rc = sk_loop_send_task(l, t, w);
             if (rc == SK_OK) continue;
             sk_place_done(&l->place, &w->place, -1, now);
+            if (rc == SK_EAGAIN && t->state != SK_T_READY) { /* an argument is lost: it waits for that */
+                if (t->n_unready == 0) sk_task_ready(l, t);
+                if (l->lost.n) sk_recover_run(l);
+                continue;
+            }
             if (rc == SK_EAGAIN) { /* the ring is full; whoever waits looks again soon as long as something is ready */
                 sk_place_push(&l->place, &t->place);
                 return;
@@ -753,6 +796,11 @@ static void go_on(struct sk_local *l, struct sk_ltask *t) {
     if (w && w->place.blocked && t->spec.stream_window && sk_list_empty(&w->reqs)) sk_place_worker_block(&l->place, &w->place, false);
 }
 
+void sk_loop_ask_to_stop(struct sk_local *l, struct sk_ltask *t) {
+    ask_to_stop(t->worker, t);
+    go_on(l, t);
+}
+
 void sk_task_release_stream(struct sk_local *l, struct sk_ltask *t, uint32_t n) {
     t->n_released += n;
     send_credit(l, t);
@@ -769,7 +817,7 @@ void sk_stream_drop(struct sk_local *l, struct sk_ltask *t) {
     stream_wake(l, t); /* another thread of its process may be waiting: end of the stream */
     if (t->state == SK_T_FINISHED)
         task_free(l, t);
-    else
+    else if (!t->remake)
         sk_loop_cancel(l, t, false);
     sk_loop_drain(l);
 }
@@ -932,13 +980,14 @@ static void handle_wait(struct sk_local *l, struct sk_lworker *w, uint32_t type,
             return;
         }
         q->oids[q->n++] = ids[i];
+        if (type == SK_M_GET && sk_obj_get(l, ids[i])->gone) sk_loop_lost(l, ids[i]);
     }
     sk_list_push_back(&w->reqs, &q->link);
     for (uint32_t i = 0; i < n; i++) {
         struct sk_obj *o = sk_obj_get(l, ids[i]);
         if (o->state != SK_O_PENDING) {
             q->n_ready++;
-        } else if (dep_add(o, NULL, q) != SK_OK) {
+        } else if (sk_dep_add(o, NULL, q) != SK_OK) {
             reply_err(l, w, req, SK_ENOMEM, "no memory for a request");
             req_free(l, q);
             return;
@@ -978,6 +1027,7 @@ static void handle_next(struct sk_local *l, struct sk_lworker *w, struct sk_rd *
 static void retry(struct sk_local *l, struct sk_ltask *t) {
     t->attempt++;
     l->n_retries++;
+    t->restart = false;
     t->state = SK_T_READY;
     sk_place_push(&l->place, &t->place);
 }
@@ -1016,6 +1066,16 @@ static void handle_done(struct sk_local *l, struct sk_lworker *w, const void *p,
         t = NULL;
         a = NULL;
     }
+    if (t && t->remake && t->is_stream && sk_recover_all_made(t)) { /* however it ended after that */
+        t->state = SK_T_FINISHED;
+        task_end(l, t);
+        t = NULL;
+    }
+    if (t && t->restart && h.status == 1 && !t->cancelled) {
+        if (t->retries_left > 0) t->retries_left--;
+        retry(l, t);
+        return;
+    }
     if (t && h.status == 1 && t->spec.retry_exceptions && t->retries_left != 0 && !t->actor && !t->cancelled) {
         if (t->retries_left > 0) t->retries_left--;
         retry(l, t);
@@ -1038,9 +1098,18 @@ static void handle_done(struct sk_local *l, struct sk_lworker *w, const void *p,
             if (a && !init) sk_actor_advance(l, a);
             return;
         }
+        if (t && (v.where == SK_V_STORE || nc)) t->bulky = true;
         value_set(l, t ? v.oid : 0, w->proc, &v, b, c, nc);
     }
     if (!t) return;
+    if (t->is_stream && t->remake) {
+        char name[200];
+        sk_loop_fail(l, t, SK_ETASK,
+                     "task %s is not deterministic: run again for output that was lost, it gave less of it than the first time; "
+                     "make the function give the same output for the same input",
+                     task_name(l, t, name, sizeof name));
+        return;
+    }
     if (t->is_stream && !t->sink) {
         t->stream_done = 1;
         stream_wake(l, t);
@@ -1074,20 +1143,22 @@ static void handle_yield(struct sk_local *l, struct sk_lworker *w, struct sk_rd 
     const uint64_t *c = sk_rd_raw(r, (size_t)nc * 8);
     if (r->bad) return;
     struct sk_ltask *t = sk_map_get(&l->tasks, tid);
-    if (t && (t->worker != w || t->attempt != attempt || t->state != SK_T_SENT || t->dropped || t->differs || t->lost_yield || (t->cancelled && t->sink)))
+    if (t && (t->worker != w || t->attempt != attempt || t->state != SK_T_SENT || t->differs || t->lost_yield ||
+              (!t->remake && (t->dropped || (t->cancelled && t->sink)))))
         t = NULL;
-    uint64_t h = hash_bytes(note.p, note.n);
-    if (t && t->spec.stream_window && index + 1 >= t->n_released + t->spec.stream_window) worker_block(l, w);
+    uint64_t h = hash_bytes(note.p, note.n), id = 0;
+    if (t && t->spec.stream_window && !t->remake && index + 1 >= t->n_released + t->spec.stream_window) worker_block(l, w);
     if (t && index < t->n_yielded) { /* a retry repeats what is there */
         if (t->note_hash.p[index] != h) {
             t->differs = index + 1;
             stop_stream(l, t, w, "its task gave other output than before");
+        } else if (t->aside && v.where != SK_V_NONE) {
+            id = sk_recover_remade(t, index);
         }
         t = NULL;
     }
-    if (t && v.where == SK_V_NONE) t = NULL; /* a repeat that the engine does not know: nothing to record */
+    if (t && (v.where == SK_V_NONE || t->remake)) t = NULL; /* a repeat that the engine does not know: nothing to record */
     struct sk_obj *o = NULL;
-    uint64_t id = 0;
     if (t) {
         id = ++l->next_id;
         if (!sk_vec_reserve(&t->yields, SK_TAG_ENGINE, t->yields.n + 1) || !sk_vec_reserve(&t->note_hash, SK_TAG_ENGINE, t->n_yielded + 1) ||
@@ -1097,15 +1168,17 @@ static void handle_yield(struct sk_local *l, struct sk_lworker *w, struct sk_rd 
             stop_stream(l, t, w, "there is no memory left to record its output");
         }
     }
+    if (o) o->why = (uint8_t)sk_recover_why(t);
     if (v.where != SK_V_NONE) value_set(l, id, w->proc, &v, b, c, nc);
-    if (!id) return;
+    if (!t || !id) return;
     t->note_hash.p[t->n_yielded] = h;
     t->note_hash.n = ++t->n_yielded;
+    t->yields.p[t->yields.n++] = id;
+    if (v.where == SK_V_STORE || nc) sk_recover_yielded(l, t, o);
     if (t->sink) {
         struct sk_event ev = {.kind = SK_EV_YIELDED, .index = index, .oid = {id}, .size_bytes = v.len, .note = note};
         emit(l, t, &ev);
     } else {
-        t->yields.p[t->yields.n++] = id;
         stream_wake(l, t);
     }
 }
@@ -1134,13 +1207,14 @@ static void submit_failed(struct sk_local *l, uint32_t proc, uint64_t base, stru
     struct sk_spec s;
     struct sk_rd r = sk_rd_init(spec.p, spec.n);
     uint32_t n = sk_spec_read(&r, &s) ? s.n_returns : 1;
-    struct sk_inl *e = engine_error(err->code, err->msg);
+    struct sk_inl *e = sk_engine_error(err->code, err->msg);
     struct sk_ltask *t = n == SK_STREAMING ? sk_calloc(SK_TAG_ENGINE, sizeof *t) : NULL;
     if (t && sk_map_put(&l->tasks, base, t) == SK_OK) {
         t->id = base;
         t->owner = proc;
         t->is_stream = true;
         t->state = SK_T_FINISHED;
+        t->ended = true;
         t->stream_done = 1;
         t->end_error = error_object(l, SK_KIND_ENGINE_ERROR, e ? (void *)e->bytes : (void *)"", e ? e->len : 0);
         l->n_worker_streams++;
@@ -1250,7 +1324,9 @@ static void handle(struct sk_local *l, struct sk_lworker *w, const void *p, size
     }
     case SK_M_PIN: {
         struct sk_obj *o = sk_obj_get(l, sk_rd_u64(&r));
-        if (o && o->state == SK_O_READY && o->where == SK_V_STORE && sk_store_pin(l->store, w->proc, o->u.off) != SK_OK)
+        uint64_t off = o && o->state == SK_O_READY && o->where == SK_V_STORE ? o->u.off : UINT64_MAX;
+        bool was_lost = o && sk_recover_old(w, o->id, &off);
+        if ((was_lost || off != UINT64_MAX) && sk_store_pin(l->store, w->proc, off) != SK_OK)
             sk_pool_kill(l, w, "there is no memory left to note what it holds");
         break;
     }
@@ -1445,6 +1521,7 @@ void sk_loop_worker_died(struct sk_local *l, struct sk_lworker *w, int status, u
         struct sk_ltask *t = sk_container_of(lost.next, struct sk_ltask, on);
         sk_list_del(&t->on);
         t->worker = NULL;
+        if (t->aside) sk_recover_left(l, t, NULL);
         bool started = t->was_started;
         char name[200];
         const char *tn = task_name(l, t, name, sizeof name);
@@ -1494,15 +1571,14 @@ void sk_loop_worker_died(struct sk_local *l, struct sk_lworker *w, int status, u
 void sk_loop_cancel(struct sk_local *l, struct sk_ltask *t, bool force) {
     char name[200];
     const char *tn = task_name(l, t, name, sizeof name);
-    if (t->state == SK_T_FINISHED || t->is_init) return;
+    if (t->state == SK_T_FINISHED || t->is_init || t->remake) return; /* what is being remade was finished before */
     t->cancelled = true;
     struct sk_lactor *a = t->actor;
     if (t->state == SK_T_SENT) {
         struct sk_lworker *w = t->worker;
         if (!w) return; /* its worker died, and its end is near */
         if (!sk_loop_unsend(l, w, t)) {
-            ask_to_stop(w, t);
-            go_on(l, t);
+            sk_loop_ask_to_stop(l, t);
             if (force && !a) sk_pool_kill(l, w, "a task on it was cancelled by force");
             return; /* ends when the worker says so */
         }

@@ -23,6 +23,9 @@ struct wtask { /* the running task */
     struct sk_client *c;
     uint64_t first;
     uint32_t skip, window, n_ret, claim;
+    uint32_t from, n_wanted, n_made; /* yields before `from` exist, but for wanted[]; n_made of these are done */
+    const uint32_t *wanted;          /* in the task's message */
+    bool remake;
     bool failed;
     SK_VEC(uint8_t) set;      /* which returns are set, when there are several */
     SK_VEC(uint8_t) out;      /* values of the DONE message */
@@ -115,14 +118,16 @@ static sk_rc w_yield(struct sk_task *task, const struct sk_payload *p, struct sk
     struct wtask *t = W(task);
     struct sk_client *c = t->c;
     uint32_t index = task->n_yielded;
-    if (cancelled(t)) {
+    if (cancelled(t) || (t->remake && t->n_made == t->n_wanted)) {
         if (p->buf) c->base.ops->buf_abort(&c->base, p->buf);
         return SK_ERR(err, SK_ECANCEL, "nobody wants the rest");
     }
     struct sk_val v = {.where = SK_V_NONE};
     const void *bytes = NULL;
-    if (index >= t->skip) {
+    bool again = t->n_made < t->n_wanted && t->wanted[t->n_made] == index;
+    if (index >= t->from || again) {
         SK_TRY(sk_client_value(c, p, &v, &bytes, err));
+        t->n_made += again;
     } else if (p->buf) {
         c->base.ops->buf_abort(&c->base, p->buf);
     }
@@ -238,6 +243,7 @@ static void run_task(struct sk_client *c, struct wtask *t, const uint8_t *msg, s
         }
         t->args.p[t->args.n++] = a;
     }
+    t->wanted = sk_rd_raw(&r, h.n_wanted * sizeof(uint32_t));
     if (r.bad) abort(); /* the driver wrote it: this process's view of memory is not to be trusted */
     t->priv.ops = &task_ops;
     t->priv.t = (struct sk_task){.engine = &c->base, .id = {h.tid}, .fn = {h.fid}, .actor = {h.aid}, .is_actor_init = (h.flags & SK_TF_INIT) != 0,
@@ -246,6 +252,10 @@ static void run_task(struct sk_client *c, struct wtask *t, const uint8_t *msg, s
     t->first = h.first;
     t->skip = h.skip;
     t->claim = h.claim;
+    t->from = h.from;
+    t->n_wanted = h.n_wanted;
+    t->n_made = 0;
+    t->remake = (h.flags & SK_TF_REMAKE) != 0;
     t->window = h.window;
     t->n_ret = t->n_values = t->note_len = 0;
     t->failed = false;

@@ -1,0 +1,849 @@
+/* test_engine_recover.c - lost values through the local engine: what is run again and what is not, what waits for it, and the words when
+ * nothing helps. What depends on what, by itself: test_engine_lineage.c. */
+#include <pthread.h>
+#include <signal.h>
+
+#include "base/clock.h"
+#include "base/fault.h"
+#include "engine/local/local_int.h"
+#include "engine_help.h"
+
+#define OPEN(...) eng_open(&(struct eng_opt){__VA_ARGS__})
+#define JOB(...) eng_job(&(struct job){__VA_ARGS__})
+
+enum { BIG = 100000 };
+
+static struct sk_local *L(void) { return sk_container_of(eng, struct sk_local, base); }
+
+static bool checked(void) {
+    eng->ops->lock(eng);
+    bool ok = sk_local_check(L());
+    eng->ops->unlock(eng);
+    return ok;
+}
+
+static void lose(sk_oid o) {
+    eng->ops->lock(eng);
+    sk_loop_lost(L(), o.v);
+    sk_loop_dispatch(L());
+    eng->ops->unlock(eng);
+    CHECK(checked());
+}
+
+/* Lost, and nobody noticed yet. */
+static void flag(sk_oid o) {
+    eng->ops->lock(eng);
+    struct sk_obj *x = sk_obj_get(L(), o.v);
+    CHECK(x && x->state == SK_O_READY && x->where == SK_V_STORE);
+    x->gone = true;
+    eng->ops->unlock(eng);
+}
+
+static struct sk_view view(sk_oid o) {
+    struct sk_err err;
+    struct sk_view v;
+    CHECK_OK_ERR(eng->ops->get(eng, &o, 1, sk_now_ns() + 20 * SK_SEC, &v, &err), &err);
+    return v;
+}
+
+static void is_blob(sk_oid o, size_t n, uint8_t fill) {
+    struct sk_view v = view(o);
+    if (SK_KIND_IS_ERROR(v.kind)) test_fail(__FILE__, __LINE__, "object %llu: %s", (unsigned long long)o.v, (const char *)v.data + 4);
+    CHECK(view_is(&v, n, fill));
+    eng->ops->view_release(eng, &v);
+}
+
+static uint32_t word(int i) { return atomic_load(&gate->w[i]); }
+
+static void close_clean(void) {
+    eng_settle();
+    CHECK_EQ(eng_stat(eng, "lineage_tasks"), 0);
+    CHECK_EQ(eng_stat(eng, "lineage_bytes"), 0);
+    eng_close_now();
+}
+
+/* ---- task functions: each counts its runs in a word, and its highest attempt 100 further on ------------------------------------------------ */
+
+static void count(struct sk_task *t, int64_t w) {
+    gate_add((int)w, 1);
+    gate_max((int)w + 100, t->attempt);
+}
+
+TASK(r_first) { /* word = fill */
+    count(t, arg_i64(t, 0));
+    return ret_blob(t, 0, BIG, (uint8_t)arg_i64(t, 0), err);
+}
+TASK(r_next) { /* the blob before, word = fill */
+    int64_t w = arg_i64(t, 1);
+    if (!view_is(&t->args[0], BIG, (uint8_t)(w - 1))) return SK_ERR(err, SK_ECORRUPT, "argument of %lld", (long long)w);
+    count(t, w);
+    return ret_blob(t, 0, BIG, (uint8_t)w, err);
+}
+TASK(r_pair) {
+    count(t, arg_i64(t, 0));
+    SK_TRY(ret_blob(t, 0, BIG, (uint8_t)arg_i64(t, 0), err));
+    return ret_blob(t, 1, BIG, (uint8_t)(arg_i64(t, 0) + 1), err);
+}
+TASK(r_reads) { /* a blob, its fill, word that says that it runs, word to wait for: reads before and after */
+    bool before = view_is(&t->args[0], BIG, (uint8_t)arg_i64(t, 1));
+    gate_add((int)arg_i64(t, 2), 1);
+    if (!gate_wait((int)arg_i64(t, 3), 1)) return SK_ERR(err, SK_ETIMEOUT, "the gate stayed shut");
+    return ret_i64(t, 0, before && view_is(&t->args[0], BIG, (uint8_t)arg_i64(t, 1)), err);
+}
+TASK(r_wait) {
+    gate_add((int)arg_i64(t, 0), 1);
+    return gate_wait((int)arg_i64(t, 1), 1) ? ret_i64(t, 0, 1, err) : SK_ERR(err, SK_ETIMEOUT, "the gate stayed shut");
+}
+TASK(r_is) { return ret_i64(t, 0, view_is(&t->args[0], BIG, (uint8_t)arg_i64(t, 1)), err); }
+TASK(r_num) {
+    count(t, arg_i64(t, 0));
+    return ret_i64(t, 0, arg_i64(t, 0), err);
+}
+TASK(r_stream) { /* how many, word: counts yields */
+    for (int64_t i = 0; i < arg_i64(t, 0); i++) {
+        struct sk_buf b;
+        int64_t note = i;
+        SK_TRY(t->engine->ops->buf_alloc(t->engine, BIG, &b, err));
+        memset(b.data, (int)i, BIG);
+        struct sk_payload p = {.kind = KIND_BLOB, .buf = &b, .buf_len = BIG, .note = {&note, 8}};
+        SK_TRY(sk_task_yield(t, &p, err));
+        count(t, arg_i64(t, 1));
+    }
+    return SK_OK;
+}
+TASK(r_stream_liar) { /* how many, what is different again: 1 notes, 2 fewer */
+    for (int64_t i = 0; i < arg_i64(t, 0); i++) {
+        struct sk_buf b;
+        int64_t note = t->attempt && arg_i64(t, 1) == 1 ? -i : i;
+        if (t->attempt && arg_i64(t, 1) == 2 && i == 3) return SK_OK;
+        SK_TRY(t->engine->ops->buf_alloc(t->engine, BIG, &b, err));
+        memset(b.data, (int)i, BIG);
+        struct sk_payload p = {.kind = KIND_BLOB, .buf = &b, .buf_len = BIG, .note = {&note, 8}};
+        SK_TRY(sk_task_yield(t, &p, err));
+    }
+    return SK_OK;
+}
+TASK(r_once) { /* fails when run again: arg 0: 1 raises, 2 dies each time, 3 dies once */
+    int64_t how = arg_i64(t, 0);
+    if (t->attempt && how == 1) {
+        struct sk_payload p = {.kind = KIND_USER_ERROR, .bytes = {"not again", 9}};
+        return sk_task_fail(t, &p, err);
+    }
+    if ((t->attempt && how == 2) || (t->attempt == 1 && how == 3)) raise(SIGKILL);
+    gate_add(0, 1);
+    return ret_blob(t, 0, BIG, 77, err);
+}
+TASK(r_outer) { /* a value with a reference to a blob inside */
+    count(t, 1);
+    struct sk_buf b;
+    SK_TRY(t->engine->ops->buf_alloc(t->engine, BIG, &b, err));
+    memset(b.data, 5, BIG);
+    struct sk_payload p = {.kind = KIND_BLOB, .buf = &b, .buf_len = BIG};
+    sk_oid inner;
+    SK_TRY(t->engine->ops->put(t->engine, &p, &inner, err));
+    struct sk_payload v = {.kind = KIND_I64, .bytes = {&inner, 8}, .contains = &inner, .n_contains = 1};
+    sk_rc rc = sk_task_return(t, 0, &v, err);
+    t->engine->ops->release(t->engine, inner);
+    return rc;
+}
+TASK(r_open) { /* gets what is referred to in its argument; a blob of the same fill */
+    sk_oid inner = {(uint64_t)arg_i64(t, 0)};
+    t->engine->ops->addref(t->engine, inner);
+    struct sk_view v;
+    sk_rc rc = t->engine->ops->get(t->engine, &inner, 1, INT64_MAX, &v, err);
+    if (rc == SK_OK) {
+        bool fine = !SK_KIND_IS_ERROR(v.kind) && v.len == BIG;
+        uint8_t fill = fine ? v.data[BIG - 1] : 0;
+        t->engine->ops->view_release(t->engine, &v);
+        rc = fine ? ret_blob(t, 0, BIG, fill, err) : SK_ERR(err, SK_ELOST, "inner");
+    }
+    t->engine->ops->release(t->engine, inner);
+    return rc;
+}
+TASK(r_sum) { /* of the fills of its blobs + the last argument */
+    uint32_t x = (uint32_t)arg_i64(t, t->n_args - 1);
+    for (uint32_t i = 0; i + 1 < t->n_args; i++) {
+        const struct sk_view *v = &t->args[i];
+        if (!v->len || !view_is(v, BIG, v->data[0])) return SK_ERR(err, SK_ECORRUPT, "argument %u", i);
+        x = x * 31 + v->data[0];
+    }
+    return ret_blob(t, 0, BIG, (uint8_t)x, err);
+}
+
+static sk_oid put_blob(uint8_t fill) {
+    static uint8_t b[BIG];
+    struct sk_err err;
+    sk_oid o;
+    memset(b, fill, BIG);
+    struct sk_payload p = {.kind = KIND_BLOB, .bytes = {b, BIG}};
+    CHECK_OK_ERR(eng->ops->put(eng, &p, &o, &err), &err);
+    return o;
+}
+
+/* o[1..n]: a chain of blobs with fills and words 1..n. */
+static void chain(sk_oid *o, int n, int32_t retries) {
+    o[1] = JOB(.fn = "r_first", .a = {VAL(1)}, .n_a = 1, .retries = retries);
+    for (int i = 2; i <= n; i++) o[i] = JOB(.fn = "r_next", .a = {REF(o[i - 1]), VAL(i)}, .n_a = 2, .retries = retries);
+    is_blob(o[n], BIG, (uint8_t)n);
+}
+
+/* ---- tasks -------------------------------------------------------------------------------------------------------------------------------- */
+
+TEST(recover_only_what_is_lost) {
+    OPEN();
+    sk_oid o[6];
+    chain(o, 5, 3);
+    CHECK_EQ(eng_stat(eng, "lineage_tasks"), 5);
+    struct sk_view old = view(o[3]);
+    lose(o[3]);
+    lose(o[5]);
+    is_blob(o[5], BIG, 5);
+    is_blob(o[3], BIG, 3);
+    for (int i = 1; i <= 5; i++) {
+        CHECK_EQ(word(i), i == 3 || i == 5 ? 2 : 1);
+        CHECK_EQ(word(100 + i), i == 3 || i == 5);
+    }
+    CHECK(view_is(&old, BIG, 3)); /* its bytes stay */
+    eng->ops->view_release(eng, &old);
+    CHECK_EQ(eng_stat(eng, "objects_lost"), 2);
+    CHECK_EQ(eng_stat(eng, "reruns"), 2);
+    for (int i = 1; i <= 5; i++) eng_release(o[i]);
+    close_clean();
+}
+
+TEST(recover_through_arguments_that_are_gone) {
+    OPEN();
+    sk_oid o[6];
+    chain(o, 5, 3);
+    for (int i = 1; i < 5; i++) eng_release(o[i]);
+    CHECK_EQ(eng_stat(eng, "objects"), 1); /* lineage holds no values */
+    for (int round = 1; round <= 2; round++) {
+        lose(o[5]);
+        is_blob(o[5], BIG, 5);
+        for (int i = 1; i <= 5; i++) {
+            CHECK_EQ(word(i), 1 + round);
+            CHECK_EQ(word(100 + i), round);
+        }
+        CHECK(eng_wait_stat("objects", 1, 5000)); /* what was brought back went again */
+        CHECK_EQ(eng_stat(eng, "lineage_tasks"), 5);
+    }
+    eng_release(o[5]);
+    close_clean();
+}
+
+TEST(recover_returns_of_one_task) { /* both lost: one run; the one that is there keeps its bytes */
+    OPEN();
+    sk_oid o = JOB(.fn = "r_pair", .a = {VAL(1)}, .n_a = 1, .n_returns = 2, .retries = 9), p = {o.v + 1};
+    is_blob(o, BIG, 1);
+    struct sk_view v = view(p);
+    lose(o);
+    is_blob(o, BIG, 1);
+    struct sk_view v2 = view(p);
+    CHECK(v.data == v2.data && view_is(&v2, BIG, 2));
+    eng->ops->view_release(eng, &v);
+    eng->ops->view_release(eng, &v2);
+    CHECK_EQ(word(1), 2);
+    flag(o);
+    flag(p);
+    is_blob(p, BIG, 2); /* found out when needed */
+    is_blob(o, BIG, 1);
+    CHECK_LE(word(1), 4);
+    eng_release(p);
+    lose(o);
+    is_blob(o, BIG, 1);
+    eng_release(o);
+    close_clean();
+}
+
+TEST(recover_cheap_when_nothing_can_be_lost) { /* small values: nothing is kept */
+    OPEN();
+    sk_oid o = JOB(.fn = "r_num", .a = {VAL(1)}, .n_a = 1, .retries = 3), p = JOB(.fn = "r_first", .a = {REF(o)}, .n_a = 1, .retries = 3);
+    CHECK_EQ(eng_i64(o), 1);
+    CHECK_EQ(eng_stat(eng, "lineage_tasks"), 0);
+    is_blob(p, BIG, 1);
+    CHECK_EQ(eng_stat(eng, "lineage_tasks"), 1);
+    eng_release(o); /* its bytes stay with the task that needs them */
+    CHECK_EQ(eng_stat(eng, "objects"), 1);
+    lose(p);
+    is_blob(p, BIG, 1);
+    CHECK_EQ(word(1), 3); /* r_num counts in 1, too: it did not run again */
+    eng_release(p);
+    close_clean();
+}
+
+TEST(recover_refs_inside) {
+    OPEN();
+    sk_oid outer = JOB(.fn = "r_outer", .retries = 3), got = JOB(.fn = "r_open", .a = {REF(outer)}, .n_a = 1, .retries = 3);
+    is_blob(got, BIG, 5);
+    eng_release(outer);
+    CHECK(eng_wait_stat("objects", 1, 5000)); /* the blob inside is gone with it */
+    CHECK_EQ(word(1), 1);
+    lose(got);
+    is_blob(got, BIG, 5);
+    CHECK_EQ(word(1), 2); /* made again with a new one inside */
+    eng_release(got);
+    close_clean();
+}
+
+TEST(recover_ref_in_argument_bytes) { /* contains: not waited for, but it must be there again */
+    OPEN();
+    sk_oid b = JOB(.fn = "r_first", .a = {VAL(1)}, .n_a = 1, .retries = 3);
+    sk_oid got = JOB(.fn = "r_open", .a = {VAL((int64_t)b.v)}, .n_a = 1, .contains = &b, .n_contains = 1, .retries = 3);
+    is_blob(got, BIG, 1);
+    lose(b); /* while somebody asks for it from a worker */
+    sk_oid again = JOB(.fn = "r_open", .a = {VAL((int64_t)b.v)}, .n_a = 1, .contains = &b, .n_contains = 1, .retries = 3);
+    is_blob(again, BIG, 1);
+    flag(b);
+    sk_oid third = JOB(.fn = "r_open", .a = {VAL((int64_t)b.v)}, .n_a = 1, .contains = &b, .n_contains = 1, .retries = 3);
+    is_blob(third, BIG, 1);
+    CHECK_EQ(word(1), 3);
+    eng_release(third);
+    eng_release(again);
+    eng_release(b);
+    lose(got);
+    is_blob(got, BIG, 1);
+    CHECK_EQ(word(1), 4);
+    eng_release(got);
+    close_clean();
+}
+
+/* ---- who waits ------------------------------------------------------------------------------------------------------------------------------ */
+
+TEST(recover_argument_of_queued_tasks) {
+    OPEN(.cpus = 1);
+    sk_oid r = JOB(.fn = "r_first", .a = {VAL(1)}, .n_a = 1, .retries = 3);
+    is_blob(r, BIG, 1);
+    sk_oid w = JOB(.fn = "r_wait", .a = {VAL(50), VAL(51)}, .n_a = 2), d[5];
+    CHECK(gate_wait(50, 1));
+    for (int i = 0; i < 5; i++) d[i] = JOB(.fn = "r_is", .a = {REF(r), VAL(1)}, .n_a = 2); /* some are on the worker already */
+    lose(r);
+    eng_release(r);
+    sk_oid fill = put_blob(99); /* takes the lost one's place, if it is free */
+    gate_add(51, 1);
+    for (int i = 0; i < 5; i++) CHECK_EQ(eng_take(d[i]), 1);
+    CHECK_EQ(eng_take(w), 1);
+    CHECK_EQ(word(1), 2);
+    eng_release(fill);
+    close_clean();
+}
+
+TEST(recover_argument_of_a_running_task) { /* it reads the old bytes until it is done */
+    OPEN();
+    sk_oid r = JOB(.fn = "r_first", .a = {VAL(1)}, .n_a = 1, .retries = 3);
+    is_blob(r, BIG, 1);
+    sk_oid d = JOB(.fn = "r_reads", .a = {REF(r), VAL(1), VAL(50), VAL(51)}, .n_a = 4);
+    CHECK(gate_wait(50, 1));
+    lose(r);
+    is_blob(r, BIG, 1);
+    lose(r);
+    is_blob(r, BIG, 1);
+    sk_oid p[20];
+    for (int i = 0; i < 20; i++) p[i] = put_blob(200);
+    gate_add(51, 1);
+    CHECK_EQ(eng_take(d), 1);
+    for (int i = 0; i < 20; i++) eng_release(p[i]);
+    CHECK_EQ(word(1), 3);
+    eng_release(r);
+    close_clean();
+}
+
+TEST(recover_argument_of_a_worker_that_dies) {
+    OPEN();
+    sk_oid r = JOB(.fn = "r_first", .a = {VAL(1)}, .n_a = 1, .retries = 3);
+    is_blob(r, BIG, 1);
+    sk_tid tid;
+    sk_oid d = eng_job_tid(&(struct job){.fn = "r_reads", .a = {REF(r), VAL(1), VAL(50), VAL(51)}, .n_a = 4}, &tid);
+    CHECK(gate_wait(50, 1));
+    lose(r);
+    is_blob(r, BIG, 1);
+    CHECK_OK(eng->ops->cancel(eng, tid, true, NULL));
+    char text[300];
+    CHECK_EQ(eng_error(d, text, sizeof text), SK_ECANCEL);
+    eng_release(r);
+    close_clean();
+}
+
+static void *get_elsewhere(void *arg) {
+    sk_oid o = *(sk_oid *)arg;
+    struct sk_view v;
+    struct sk_err err;
+    if (eng->ops->get(eng, &o, 1, INT64_MAX, &v, &err) != SK_OK || !view_is(&v, BIG, 1)) return NULL;
+    eng->ops->view_release(eng, &v);
+    return arg;
+}
+
+TEST(recover_two_threads_wait) {
+    OPEN();
+    sk_oid r = JOB(.fn = "r_first", .a = {VAL(1)}, .n_a = 1, .retries = 9);
+    for (int i = 0; i < 5; i++) {
+        pthread_t th;
+        void *ok;
+        is_blob(r, BIG, 1);
+        flag(r);
+        CHECK(pthread_create(&th, NULL, get_elsewhere, &r) == 0);
+        is_blob(r, BIG, 1);
+        pthread_join(th, &ok);
+        CHECK(ok == &r);
+    }
+    CHECK_EQ(word(1), 6);
+    eng_release(r);
+    close_clean();
+}
+
+TEST(recover_actor_calls_wait_too) {
+    OPEN();
+    struct sk_err err;
+    sk_aid a;
+    sk_oid ready;
+    struct job init = {.fn = "r_num", .a = {VAL(9)}, .n_a = 1};
+    struct sk_actor_spec as = {.init = spec_of(&init)};
+    CHECK_OK_ERR(eng->ops->actor_create(eng, &as, &a, &ready, &err), &err);
+    sk_oid r = JOB(.fn = "r_first", .a = {VAL(1)}, .n_a = 1, .retries = 3);
+    is_blob(r, BIG, 1);
+    sk_oid w = JOB(.fn = "r_wait", .a = {VAL(50), VAL(51)}, .n_a = 2, .actor = a);
+    sk_oid d = JOB(.fn = "r_is", .a = {REF(r), VAL(1)}, .n_a = 2, .actor = a);
+    CHECK(gate_wait(50, 1));
+    flag(r);
+    sk_oid d2 = JOB(.fn = "r_is", .a = {REF(r), VAL(1)}, .n_a = 2, .actor = a);
+    gate_add(51, 1);
+    CHECK_EQ(eng_take(w), 1);
+    CHECK_EQ(eng_take(d), 1);
+    CHECK_EQ(eng_take(d2), 1);
+    CHECK_EQ(word(1), 2);
+    sk_oid b = JOB(.fn = "r_first", .a = {VAL(2)}, .n_a = 1, .actor = a);
+    is_blob(b, BIG, 2);
+    lose(b);
+    char text[400];
+    CHECK_EQ(eng_error(b, text, sizeof text), SK_ELOST);
+    CHECK_STR_HAS(text, "an actor");
+    eng_release(r);
+    eng_release(ready);
+    eng->ops->actor_release(eng, a);
+    close_clean();
+}
+
+/* ---- no way back ------------------------------------------------------------------------------------------------------------------------------ */
+
+TEST(recover_put) {
+    OPEN();
+    char text[400], want[200];
+    sk_oid p = put_blob(1), q = put_blob(2);
+    sk_oid d = JOB(.fn = "r_sum", .a = {REF(q), VAL(0)}, .n_a = 2, .retries = 3), e = JOB(.fn = "r_sum", .a = {REF(d), VAL(0)}, .n_a = 2, .retries = 3);
+    is_blob(e, BIG, 2);
+    lose(p);
+    snprintf(want, sizeof want, "object %llu is lost and cannot be remade: it was put(), no task made it; keep the source or use a task", (unsigned long long)p.v);
+    CHECK_EQ(eng_error(p, text, sizeof text), SK_ELOST);
+    CHECK_STR_EQ(text, want);
+    lose(d); /* its argument is there */
+    is_blob(d, BIG, 2);
+    eng_release(q);
+    CHECK_EQ(eng_stat(eng, "lineage_tasks"), 1); /* d cannot be made again; e can, while d is there */
+    lose(d);
+    sk_oid f = JOB(.fn = "r_sum", .a = {REF(d), VAL(0)}, .n_a = 2, .retries = 3);
+    CHECK_EQ(eng_error(f, text, sizeof text), SK_ELOST);
+    snprintf(want, sizeof want, "object %llu is lost and cannot be remade: it is made from object %llu, which is gone, too, and that was put()", (unsigned long long)d.v,
+             (unsigned long long)q.v);
+    CHECK_STR_HAS(text, want);
+    eng_release(d);
+    lose(e);
+    CHECK_EQ(eng_error(e, text, sizeof text), SK_ELOST);
+    close_clean();
+}
+
+TEST(recover_lost_for_good_under_a_queued_task) {
+    OPEN(.cpus = 1);
+    char text[400];
+    sk_oid p = put_blob(1), w = JOB(.fn = "r_wait", .a = {VAL(50), VAL(51)}, .n_a = 2), d[300];
+    CHECK(gate_wait(50, 1));
+    for (int i = 0; i < 300; i++) d[i] = JOB(.fn = "r_is", .a = {REF(p), VAL(1)}, .n_a = 2); /* more than fit on the worker */
+    lose(p);
+    gate_add(51, 1);
+    int fine = 0;
+    for (int i = 0; i < 300; i++) {
+        struct sk_view v = view(d[i]);
+        bool ok = v.kind == KIND_I64;
+        eng->ops->view_release(eng, &v);
+        if (ok) {
+            fine++;
+            CHECK_EQ(eng_take(d[i]), 1);
+        } else {
+            CHECK_EQ(eng_error(d[i], text, sizeof text), SK_ELOST);
+        }
+    }
+    CHECK_LT(fine, 300); /* those on the worker read on */
+    CHECK_EQ(eng_take(w), 1);
+    eng_release(p);
+    close_clean();
+}
+
+TEST(recover_retries) {
+    OPEN();
+    char text[400];
+    sk_oid o = JOB(.fn = "r_first", .a = {VAL(1)}, .n_a = 1, .retries = 1), p = JOB(.fn = "r_first", .a = {VAL(2)}, .n_a = 1);
+    is_blob(o, BIG, 1);
+    is_blob(p, BIG, 2);
+    lose(o);
+    is_blob(o, BIG, 1);
+    lose(o);
+    CHECK_EQ(eng_error(o, text, sizeof text), SK_ELOST);
+    CHECK_STR_HAS(text, "max_retries");
+    lose(p);
+    CHECK_EQ(eng_error(p, text, sizeof text), SK_ELOST);
+    CHECK_STR_HAS(text, "max_retries is 0");
+    CHECK_EQ(word(1), 2);
+    CHECK_EQ(word(2), 1);
+    sk_oid q = JOB(.fn = "r_first", .a = {VAL(3)}, .n_a = 1, .retries = -1); /* for ever */
+    for (int i = 0; i < 10; i++) {
+        is_blob(q, BIG, 3);
+        lose(q);
+    }
+    is_blob(q, BIG, 3);
+    CHECK_EQ(word(103), 10);
+    eng_release(q);
+    close_clean();
+}
+
+TEST(recover_budget) {
+    OPEN(.lineage_bytes = 5000);
+    char text[400];
+    sk_oid o[30];
+    for (int i = 0; i < 30; i++) {
+        o[i] = JOB(.fn = "r_first", .a = {VAL(i)}, .n_a = 1, .retries = 3);
+        is_blob(o[i], BIG, (uint8_t)i);
+    }
+    CHECK_LE(eng_stat(eng, "lineage_bytes"), 5000);
+    CHECK_GE(eng_stat(eng, "lineage_tasks"), 2);
+    lose(o[29]);
+    is_blob(o[29], BIG, 29);
+    lose(o[0]);
+    CHECK_EQ(eng_error(o[0], text, sizeof text), SK_ELOST);
+    CHECK_STR_HAS(text, "lineage_bytes");
+    for (int i = 1; i < 30; i++) eng_release(o[i]);
+    close_clean();
+}
+
+TEST(recover_run_again_fails) {
+    OPEN();
+    char text[400];
+    sk_oid o = JOB(.fn = "r_once", .a = {VAL(1)}, .n_a = 1, .retries = 2);
+    is_blob(o, BIG, 77);
+    lose(o);
+    eng_error(o, text, sizeof text);
+    CHECK_STR_EQ(text, "not again");
+    o = JOB(.fn = "r_once", .a = {VAL(2)}, .n_a = 1, .retries = 2);
+    is_blob(o, BIG, 77);
+    lose(o);
+    CHECK_EQ(eng_error(o, text, sizeof text), SK_EDEAD);
+    o = JOB(.fn = "r_once", .a = {VAL(3)}, .n_a = 1, .retries = 3);
+    is_blob(o, BIG, 77);
+    lose(o);
+    is_blob(o, BIG, 77); /* third attempt */
+    eng_release(o);
+    close_clean();
+}
+
+/* ---- streams ---------------------------------------------------------------------------------------------------------------------------------- */
+
+static int take_all(sk_tid tid, sk_oid *o, int max) {
+    struct sk_err err;
+    int n = 0;
+    for (; n < max; n++) {
+        sk_rc rc = eng->ops->stream_next(eng, tid, sk_now_ns() + 20 * SK_SEC, &o[n], &err);
+        if (rc == SK_EDONE) break;
+        CHECK_OK_ERR(rc, &err);
+    }
+    return n;
+}
+
+static sk_tid stream(int64_t n, int32_t retries, uint32_t window) {
+    sk_tid tid;
+    eng_job_tid(&(struct job){.fn = "r_stream", .a = {VAL(n), VAL(1)}, .n_a = 2, .n_returns = SK_STREAMING, .retries = retries, .window = window}, &tid);
+    return tid;
+}
+
+TEST(recover_stream_only_lost_yields) {
+    for (int dropped = 0; dropped < 2; dropped++) {
+        OPEN();
+        sk_oid o[11];
+        struct sk_view v[10];
+        sk_tid tid = stream(10, 3, 0);
+        CHECK_EQ(take_all(tid, o, 11), 10);
+        if (dropped) eng->ops->stream_drop(eng, tid);
+        for (int i = 0; i < 10; i++) v[i] = view(o[i]);
+        CHECK(gate_wait(1, 10));
+        eng->ops->lock(eng);
+        sk_loop_lost(L(), o[3].v);
+        sk_loop_lost(L(), o[7].v);
+        eng->ops->unlock(eng);
+        is_blob(o[3], BIG, 3);
+        is_blob(o[7], BIG, 7);
+        CHECK(gate_wait(1, 18)); /* 0 to 7 again: it was stopped after the last that was lost */
+        CHECK_EQ(eng_stat(eng, "reruns"), 1);
+        for (int i = 0; i < 10; i++) {
+            struct sk_view again = view(o[i]);
+            CHECK(view_is(&again, BIG, (uint8_t)i) && view_is(&v[i], BIG, (uint8_t)i));
+            CHECK_EQ(again.data == v[i].data, i != 3 && i != 7); /* the others are where they were */
+            eng->ops->view_release(eng, &again);
+            eng->ops->view_release(eng, &v[i]);
+        }
+        CHECK(eng_wait_stat("tasks_known", dropped ? 0 : 1, 5000));
+        for (int i = 0; i < 10; i += 2) eng_release(o[i]);
+        lose(o[9]);
+        is_blob(o[9], BIG, 9);
+        CHECK_EQ(word(1), 28);
+        CHECK_EQ(word(101), 2);
+        if (!dropped) {
+            sk_oid x;
+            CHECK_RC(eng->ops->stream_next(eng, tid, INT64_MAX, &x, NULL), SK_EDONE); /* its end is still its end */
+            eng->ops->stream_drop(eng, tid);
+        }
+        for (int i = 1; i < 10; i += 2) eng_release(o[i]);
+        close_clean();
+    }
+}
+
+TEST(recover_stream_yield_consumed_downstream) { /* the stream is run again for an argument that is gone */
+    OPEN();
+    sk_oid o[6], d[6];
+    sk_tid tid = stream(5, 3, 0);
+    CHECK_EQ(take_all(tid, o, 6), 5);
+    eng->ops->stream_drop(eng, tid);
+    for (int i = 0; i < 5; i++) {
+        d[i] = JOB(.fn = "r_next", .a = {REF(o[i]), VAL(i + 1)}, .n_a = 2, .retries = 3);
+        is_blob(d[i], BIG, (uint8_t)(i + 1));
+        eng_release(o[i]);
+    }
+    CHECK_EQ(eng_stat(eng, "objects"), 5);
+    eng->ops->lock(eng);
+    sk_loop_lost(L(), d[1].v);
+    sk_loop_lost(L(), d[3].v);
+    eng->ops->unlock(eng);
+    is_blob(d[3], BIG, 4);
+    is_blob(d[1], BIG, 2);
+    CHECK(eng_wait_stat("objects", 5, 5000));
+    for (int i = 0; i < 5; i++) eng_release(d[i]);
+    close_clean();
+}
+
+TEST(recover_stream_under_way) { /* its reader waits for the lost one before it takes more, and the window is shut */
+    OPEN();
+    sk_oid o[20], x;
+    struct sk_err err;
+    sk_tid tid = stream(12, 3, 2);
+    for (int i = 0; i < 4; i++) CHECK_OK_ERR(eng->ops->stream_next(eng, tid, INT64_MAX, &o[i], &err), &err);
+    CHECK(gate_wait(1, 5));
+    is_blob(o[1], BIG, 1);
+    is_blob(o[3], BIG, 3);
+    lose(o[1]);
+    is_blob(o[1], BIG, 1);
+    is_blob(o[3], BIG, 3);
+    lose(o[3]);
+    lose(o[0]);
+    CHECK_EQ(4 + take_all(tid, o + 4, 16), 12);
+    for (int i = 0; i < 12; i++) is_blob(o[i], BIG, (uint8_t)i);
+    CHECK_RC(eng->ops->stream_next(eng, tid, INT64_MAX, &x, NULL), SK_EDONE);
+    eng->ops->stream_drop(eng, tid);
+    for (int i = 0; i < 12; i++) eng_release(o[i]);
+    close_clean();
+}
+
+TEST(recover_stream_dropped_early) {
+    OPEN();
+    sk_oid o[4];
+    struct sk_err err;
+    sk_tid tid = stream(100, 3, 2);
+    for (int i = 0; i < 4; i++) CHECK_OK_ERR(eng->ops->stream_next(eng, tid, INT64_MAX, &o[i], &err), &err);
+    is_blob(o[3], BIG, 3);
+    eng->ops->stream_drop(eng, tid);
+    CHECK(eng_wait_stat("tasks_known", 0, 5000));
+    lose(o[2]);
+    is_blob(o[2], BIG, 2);
+    CHECK(eng_wait_stat("tasks_known", 0, 5000)); /* stopped after it, not after 100 */
+    CHECK_LT(word(1), 20);
+    for (int i = 0; i < 4; i++) eng_release(o[i]);
+    close_clean();
+}
+
+TEST(recover_stream_liar) {
+    for (int how = 1; how <= 2; how++) {
+        OPEN();
+        char text[400];
+        sk_oid o[7];
+        sk_tid tid;
+        eng_job_tid(&(struct job){.fn = "r_stream_liar", .a = {VAL(6), VAL(how)}, .n_a = 2, .n_returns = SK_STREAMING, .retries = 3}, &tid);
+        CHECK_EQ(take_all(tid, o, 7), 6);
+        eng->ops->stream_drop(eng, tid);
+        is_blob(o[5], BIG, 5);
+        lose(o[4]);
+        CHECK_EQ(eng_error(o[4], text, sizeof text), SK_ETASK);
+        CHECK_STR_HAS(text, "not deterministic");
+        is_blob(o[5], BIG, 5);
+        for (int i = 0; i < 6; i++)
+            if (i != 4) eng_release(o[i]);
+        close_clean();
+    }
+}
+
+struct seen {
+    struct sk_sink s;
+    sk_oid o[16];
+    uint32_t n, done, failed, late;
+};
+static void on_event(struct sk_sink *s, const struct sk_event *ev) {
+    struct seen *x = sk_container_of(s, struct seen, s);
+    x->late += x->done + x->failed;
+    if (ev->kind == SK_EV_YIELDED && x->n < 16) x->o[x->n++] = ev->oid;
+    if (ev->kind == SK_EV_DONE) x->done++;
+    if (ev->kind == SK_EV_FAILED) x->failed++;
+}
+static bool seen_all(void *arg) { return ((struct seen *)arg)->done == 1; }
+
+TEST(recover_stream_with_a_sink) { /* which hears nothing of the second run: it may be gone by then */
+    OPEN();
+    struct seen *s = sk_calloc(SK_TAG_TEST, sizeof *s);
+    s->s.on_event = on_event;
+    eng_job(&(struct job){.fn = "r_stream", .a = {VAL(6), VAL(1)}, .n_a = 2, .n_returns = SK_STREAMING, .retries = 3, .sink = &s->s});
+    CHECK_OK(eng->ops->drive(eng, seen_all, s, sk_now_ns() + 20 * SK_SEC, NULL));
+    CHECK_EQ(s->n, 6);
+    sk_oid o[6];
+    memcpy(o, s->o, sizeof o);
+    CHECK_EQ(s->late, 0);
+    sk_free(s);
+    lose(o[2]);
+    lose(o[5]);
+    is_blob(o[2], BIG, 2);
+    is_blob(o[5], BIG, 5);
+    for (int i = 0; i < 6; i++) eng_release(o[i]);
+    close_clean();
+}
+
+/* ---- the fault point, long chains, chance -------------------------------------------------------------------------------------------------------- */
+
+TEST(recover_fault_point) {
+    OPEN();
+    sk_oid o[4];
+    CHECK_OK(sk_fault_set("store.lose", SK_FAULT_FAIL, 2));
+    chain(o, 3, 3);
+    CHECK(sk_fault_fired());
+    CHECK_EQ(word(2), 2);
+    CHECK_EQ(word(102), 1);
+    CHECK_EQ(eng_stat(eng, "objects_lost"), 1);
+    sk_fault_clear();
+    CHECK_OK(sk_fault_set("store.lose", SK_FAULT_FAIL, 1));
+    sk_oid p = put_blob(1);
+    sk_fault_clear();
+    char text[400];
+    CHECK_EQ(eng_error(p, text, sizeof text), SK_ELOST);
+    for (int i = 1; i <= 3; i++) eng_release(o[i]);
+    close_clean();
+}
+
+TEST_SLOW(recover_long_chain, 60) {
+    enum { N = 2000 };
+    int n = test_sanitized() ? 500 : N;
+    static sk_oid o[N];
+    for (int alive = 0; alive < 2; alive++) {
+        OPEN();
+        for (int i = 0; i < n; i++) {
+            o[i] = i ? JOB(.fn = "r_sum", .a = {REF(o[i - 1]), VAL(1)}, .n_a = 2, .retries = 3) : JOB(.fn = "r_first", .a = {VAL(1)}, .n_a = 1, .retries = 3);
+            if (i && !alive) eng_release(o[i - 1]);
+        }
+        struct sk_view v = view(o[n - 1]);
+        uint8_t fill = v.data[0];
+        eng->ops->view_release(eng, &v);
+        eng->ops->lock(eng);
+        for (int i = alive ? 0 : n - 1; i < n; i++) sk_obj_get(L(), o[i].v)->gone = true; /* each finds the one before it lost */
+        eng->ops->unlock(eng);
+        is_blob(o[n - 1], BIG, fill);
+        CHECK_EQ(eng_stat(eng, "reruns"), n);
+        for (int i = alive ? 0 : n - 1; i < n; i++) eng_release(o[i]);
+        close_clean();
+    }
+}
+
+TEST_SLOW(recover_by_chance, 60) { /* random graphs; values and workers are lost; what can be had is right */
+    enum { N = 60 };
+    struct { sk_oid o; uint8_t fill; bool can; } x[N] = {0};
+    int rounds = test_rounds(test_sanitized() ? 200 : 1500);
+    uint64_t remade = 0, n_lost = 0;
+    OPEN(.cpus = 2, .store_bytes = 64u << 20);
+    for (int r = 0; r < rounds; r++) {
+        int i = (int)test_below(N), k = (int)test_below(100);
+        if (k < 45) { /* a new one from up to three others */
+            struct sk_arg a[4];
+            uint32_t n = 0, sum = (uint32_t)test_below(100);
+            a[3] = VAL(sum);
+            struct sk_arg last = a[3];
+            for (uint64_t want = test_below(4); n < want;) {
+                int j = (int)test_below(N);
+                if (!x[j].o.v || j == i) break;
+                a[n++] = REF(x[j].o);
+                sum = sum * 31 + x[j].fill;
+            }
+            a[n++] = last;
+            if (x[i].o.v) eng_release(x[i].o);
+            x[i].o = JOB(.fn = "r_sum", .args = a, .n_args = n, .retries = -1);
+            x[i].fill = (uint8_t)sum;
+        } else if (k < 60) {
+            if (x[i].o.v) eng_release(x[i].o);
+            x[i].o.v = 0;
+        } else if (k < 80) {
+            if (x[i].o.v) {
+                if (test_below(4)) is_blob(x[i].o, BIG, x[i].fill); /* it must exist to be lost */
+                eng->ops->lock(eng);
+                sk_loop_lost(L(), x[i].o.v);
+                eng->ops->unlock(eng);
+            }
+        } else if (k < 84) {
+            struct sk_worker_info w[16];
+            size_t n = eng->ops->workers(eng, w, 16);
+            const struct sk_worker_info *one = n ? &w[test_below(n < 16 ? n : 16)] : NULL;
+            if (one && one->pid > 0) kill(one->pid, SIGKILL);
+        } else if (x[i].o.v) {
+            is_blob(x[i].o, BIG, x[i].fill);
+        }
+        CHECK(checked());
+    }
+    for (int i = 0; i < N; i++) {
+        if (!x[i].o.v) continue;
+        is_blob(x[i].o, BIG, x[i].fill);
+        eng_release(x[i].o);
+    }
+    remade = eng_stat(eng, "reruns");
+    n_lost = eng_stat(eng, "objects_lost");
+    printf("# %llu lost, %llu reruns, %llu workers died\n", (unsigned long long)n_lost, (unsigned long long)remade,
+           (unsigned long long)eng_stat(eng, "worker_deaths"));
+    CHECK(n_lost > 10 && remade >= 10);
+    close_clean();
+}
+
+TEST_SLOW(recover_no_memory, 60) { /* the nth allocation fails: a value or an error, never a wait for ever, and nothing is left behind */
+    for (int64_t n = 1;; n++) {
+        OPEN(.cpus = 1);
+        sk_oid o[4];
+        struct sk_err err;
+        struct sk_view v;
+        chain(o, 3, 3);
+        eng_release(o[1]);
+        eng_release(o[2]);
+        sk_mem_fail_at(n);
+        eng->ops->lock(eng);
+        sk_loop_lost(L(), o[3].v);
+        eng->ops->unlock(eng);
+        sk_rc rc = eng->ops->get(eng, &o[3], 1, sk_now_ns() + 20 * SK_SEC, &v, &err);
+        bool hit = sk_mem_failed();
+        sk_mem_fail_at(0);
+        CHECK_MSG(rc == SK_OK || rc == SK_ENOMEM, "allocation %lld: %s", (long long)n, sk_rc_name(rc));
+        if (rc == SK_OK) {
+            CHECK(SK_KIND_IS_ERROR(v.kind) || view_is(&v, BIG, 3));
+            if (!hit) CHECK(view_is(&v, BIG, 3));
+            eng->ops->view_release(eng, &v);
+        }
+        eng_release(o[3]);
+        close_clean();
+        if (!hit) {
+            CHECK(n > 3);
+            break;
+        }
+    }
+}
