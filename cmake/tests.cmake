@@ -50,6 +50,11 @@ foreach(kind IN ITEMS sim crash)
   endforeach()
 endforeach()
 
+if(TARGET wordcount) # against cat, tr, sort and uniq
+  add_test(NAME wordcount COMMAND sh ${CMAKE_SOURCE_DIR}/tests/c/wordcount.sh $<TARGET_FILE:wordcount>)
+  set_tests_properties(wordcount PROPERTIES LABELS unit TIMEOUT 120)
+endif()
+
 # Fuzz targets that bring their own driver run some rounds of it.
 if(TARGET sk_engine)
   add_executable(spec_fuzz ${CMAKE_SOURCE_DIR}/tests/c/fuzz/spec_fuzz.c)

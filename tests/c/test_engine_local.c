@@ -178,6 +178,24 @@ TEST(local_returns) {
     eng_close();
 }
 
+TEST(local_empty_values) { /* nothing stays nothing, wherever it lies */
+    OPEN();
+    struct sk_buf b;
+    sk_oid o[3] = {JOB(.fn = "blob", .a = {VAL(0), VAL(3)}, .n_a = 2)};
+    struct sk_view v[3];
+    CHECK_OK(eng->ops->buf_alloc(eng, 0, &b, NULL));
+    CHECK_OK(eng->ops->put(eng, &(struct sk_payload){.kind = KIND_BLOB, .buf = &b}, &o[1], NULL));
+    CHECK_OK(eng->ops->put(eng, &(struct sk_payload){.kind = KIND_BLOB}, &o[2], NULL));
+    CHECK_OK(eng->ops->get(eng, o, 3, INT64_MAX, v, NULL));
+    for (int i = 0; i < 3; i++) {
+        CHECK(v[i].data && v[i].len == 0);
+        eng->ops->view_release(eng, &v[i]);
+        CHECK_EQ(eng_take(JOB(.fn = "blob_is", .a = {REF(o[i]), VAL(0), VAL(0)}, .n_a = 3)), 1);
+        eng_release(o[i]);
+    }
+    eng_close();
+}
+
 TEST(local_wrong_number_of_returns) {
     char text[300];
     OPEN();

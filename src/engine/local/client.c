@@ -287,7 +287,7 @@ sk_rc sk_client_value(struct sk_client *c, const struct sk_payload *p, struct sk
         uint64_t al = SK_ALIGN(SK_MAX(p->buf_len, 1), SK_STORE_ALIGN), have = SK_ALIGN(SK_MAX(p->buf->len, 1), SK_STORE_ALIGN);
         v->where = SK_V_STORE;
         v->off = p->buf->token;
-        v->len = SK_MAX(p->buf_len, 1);
+        v->len = p->buf_len;
         pthread_mutex_lock(&c->mu);
         buf_tail(c, v->off + al, have - al);
         pthread_mutex_unlock(&c->mu);

@@ -1,0 +1,113 @@
+/* object.c - the public C API: objects. A skate_value is an sk_view, a skate_buf an sk_buf, both by value. */
+#include <stdio.h>
+
+#include "api/api_int.h"
+
+_Static_assert(sizeof(struct sk_view) <= sizeof(uint64_t[5]), "a view fits");
+_Static_assert(sizeof(struct sk_buf) <= sizeof(uint64_t[3]), "a buffer fits");
+
+int skate_put(const void *data, size_t size, skate_ref *out) {
+    struct sk_engine *e = sk_api_engine();
+    if (!e) return SK_ECLOSED;
+    struct sk_payload p = {.kind = KIND_BYTES, .bytes = {size ? data : "", size}};
+    sk_oid o;
+    SK_TRY(e->ops->put(e, &p, &o, sk_api_err()));
+    out->id = o.v;
+    return SK_OK;
+}
+
+int skate_buf_alloc(size_t size, struct skate_buf *out) {
+    struct sk_engine *e = sk_api_engine();
+    if (!e) return SK_ECLOSED;
+    struct sk_buf b;
+    SK_TRY(e->ops->buf_alloc(e, size, &b, sk_api_err()));
+    *out = (struct skate_buf){.data = b.data, .size = size};
+    memcpy(out->priv, &b, sizeof b);
+    return SK_OK;
+}
+
+static bool buf_of(const struct skate_buf *b, size_t used, struct sk_buf *out) {
+    memcpy(out, b->priv, sizeof *out);
+    if (b->data && used <= b->size) return true;
+    SK_ERR(sk_api_err(), SK_EINVAL, "a buffer of %zu bytes (used: %zu) that is not open or too small", b->size, used);
+    return false;
+}
+
+int skate_buf_seal(struct skate_buf *b, size_t used, skate_ref *out) {
+    struct sk_engine *e = sk_api_engine();
+    struct sk_buf x;
+    if (!e) return SK_ECLOSED;
+    if (!buf_of(b, used, &x)) return SK_EINVAL;
+    struct sk_payload p = {.kind = KIND_BYTES, .buf = &x, .buf_len = used};
+    sk_oid o;
+    b->data = NULL;
+    SK_TRY(e->ops->put(e, &p, &o, sk_api_err()));
+    out->id = o.v;
+    return SK_OK;
+}
+
+int skate_return_buf(struct skate_task *t, size_t i, struct skate_buf *b, size_t used) {
+    struct sk_buf x;
+    if (!buf_of(b, used, &x)) return SK_EINVAL;
+    struct sk_payload p = {.kind = KIND_BYTES, .buf = &x, .buf_len = used};
+    b->data = NULL;
+    return sk_task_return(t->t, i > UINT32_MAX ? UINT32_MAX : (uint32_t)i, &p, sk_api_err());
+}
+
+void skate_buf_abort(struct skate_buf *b) {
+    struct sk_engine *e = b->data ? sk_api_engine() : NULL;
+    struct sk_buf x;
+    memcpy(&x, b->priv, sizeof x);
+    b->data = NULL;
+    if (e) e->ops->buf_abort(e, &x);
+}
+
+/* The failure that the bytes of an error value tell. */
+static sk_rc failure(const struct sk_view *v) {
+    int32_t code = SK_ETASK;
+    const char *text = (const char *)v->data;
+    size_t n = v->len;
+    if ((v->kind == SK_KIND_ENGINE_ERROR || v->kind == KIND_FAILURE) && n >= 4) {
+        memcpy(&code, text, 4);
+        text += 4;
+        n -= 4;
+    }
+    return SK_ERR(sk_api_err(), code < 0 ? code : SK_ETASK, "%.*s", (int)SK_MIN(n, 1000), text);
+}
+
+int skate_get(skate_ref r, int64_t timeout_ms, struct skate_value *out) {
+    struct sk_engine *e = sk_api_engine();
+    if (!e) return SK_ECLOSED;
+    struct sk_view v;
+    sk_oid o = {r.id};
+    SK_TRY(e->ops->get(e, &o, 1, sk_api_deadline(timeout_ms), &v, sk_api_err()));
+    if (SK_KIND_IS_ERROR(v.kind)) {
+        sk_rc rc = failure(&v);
+        e->ops->view_release(e, &v);
+        return rc;
+    }
+    *out = (struct skate_value){.data = v.data, .size = v.len};
+    memcpy(out->priv, &v, sizeof v);
+    return SK_OK;
+}
+
+void skate_value_release(struct skate_value *v) {
+    struct sk_engine *e = v->data ? sk_api_engine() : NULL;
+    struct sk_view x;
+    memcpy(&x, v->priv, sizeof x);
+    v->data = NULL;
+    v->size = 0;
+    if (e) e->ops->view_release(e, &x);
+}
+
+int skate_wait(const skate_ref *r, size_t n, size_t want, int64_t timeout_ms, bool *ready) {
+    _Static_assert(sizeof(skate_ref) == sizeof(sk_oid), "the same thing");
+    struct sk_engine *e = sk_api_engine();
+    if (!e) return SK_ECLOSED;
+    return e->ops->wait(e, (const sk_oid *)(const void *)r, n, want, sk_api_deadline(timeout_ms), ready, sk_api_err());
+}
+
+void skate_release(skate_ref r) {
+    struct sk_engine *e = r.id ? sk_api_engine() : NULL;
+    if (e) e->ops->release(e, (sk_oid){r.id});
+}

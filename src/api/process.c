@@ -1,0 +1,170 @@
+/* process.c - the public C API: functions by name, the life of the program and of its workers.
+ *
+ * Thin over engine.h: no policy, no state but one engine a process and the table of functions. A function's id is the hash of its name, so
+ * every process of the program finds its own copy without any exchange. Invariant: the table is filled before skate_worker_main and only
+ * read after; `defined` may be set twice, which is harmless. */
+#include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "api/api_int.h"
+#include "base/clock.h"
+
+enum { MAX_FNS = 1024 };
+
+struct sk_api_fn {
+    const char *name;
+    skate_fn fn;
+    uint64_t id;
+    bool defined; /* told to this process's engine */
+};
+
+static struct sk_api_fn fns[MAX_FNS];
+static uint32_t n_fns;
+static struct sk_engine *engine;
+static char exe[4096];
+static uint32_t resource;
+static pthread_mutex_t mu = PTHREAD_MUTEX_INITIALIZER; /* of init, shutdown and the table */
+static _Thread_local struct sk_err last;
+
+struct sk_err *sk_api_err(void) { return &last; }
+const char *skate_error(void) { return last.msg; }
+uint32_t sk_api_resource(void) { return resource; }
+
+const char *skate_code_name(int code) {
+    static _Thread_local char name[40];
+    snprintf(name, sizeof name, "SKATE%s", sk_rc_name(code) + 2);
+    return name;
+}
+
+struct sk_engine *sk_api_engine(void) {
+    struct sk_engine *e = __atomic_load_n(&engine, __ATOMIC_ACQUIRE);
+    if (!e) SK_ERR(&last, SK_ECLOSED, "skate is not initialised (or shut down): call skate_init first");
+    return e;
+}
+
+int64_t sk_api_deadline(int64_t timeout_ms) { return timeout_ms < 0 || timeout_ms > INT64_MAX / SK_MS / 2 ? INT64_MAX : sk_now_ns() + timeout_ms * SK_MS; }
+
+/* ---- functions ------------------------------------------------------------------------------------------------------------------ */
+
+static uint64_t hash_name(const char *s) { /* FNV-1a */
+    uint64_t h = 1469598103934665603u;
+    for (; *s; s++) h = (h ^ (uint8_t)*s) * 1099511628211u;
+    return h ? h : 1;
+}
+
+static struct sk_api_fn *by_id(uint64_t id) {
+    for (uint32_t i = 0; i < n_fns; i++)
+        if (fns[i].id == id) return &fns[i];
+    return NULL;
+}
+
+int skate_register(const char *name, skate_fn fn) {
+    if (!name || !*name || !fn) return SK_ERR(&last, SK_EINVAL, "register: a function and its name are needed");
+    uint64_t id = hash_name(name);
+    struct sk_api_fn *f = by_id(id);
+    if (f) return f->fn == fn ? SK_OK : SK_ERR(&last, SK_EINVAL, "register %s: the name is in use", name);
+    if (n_fns == MAX_FNS) return SK_ERR(&last, SK_EFULL, "register %s: more than %d functions", name, MAX_FNS);
+    fns[n_fns++] = (struct sk_api_fn){name, fn, id, false};
+    return SK_OK;
+}
+
+sk_rc sk_api_define(struct sk_engine *e, const char *name, sk_fid *out) {
+    struct sk_api_fn *f = name ? by_id(hash_name(name)) : NULL;
+    if (!f) return SK_ERR(&last, SK_ENOENT, "no function '%s' is registered in this process", name ? name : "(null)");
+    *out = (sk_fid){f->id};
+    if (__atomic_load_n(&f->defined, __ATOMIC_ACQUIRE)) return SK_OK;
+    SK_TRY(e->ops->fn_define(e, *out, f->name, (struct sk_bytes){f->name, strlen(f->name)}, &last));
+    __atomic_store_n(&f->defined, true, __ATOMIC_RELEASE);
+    return SK_OK;
+}
+
+/* ---- workers -------------------------------------------------------------------------------------------------------------------- */
+
+static sk_rc define(void *ctx, sk_fid fn, const char *name, struct sk_bytes def, struct sk_err *err) {
+    (void)ctx, (void)def;
+    return by_id(fn.v) ? SK_OK : SK_ERR(err, SK_ENOENT, "function '%s' is not registered in the worker; register it before skate_worker_main", name);
+}
+
+static sk_rc run(void *ctx, struct sk_task *t, struct sk_err *err) {
+    (void)ctx;
+    struct skate_task task = {.t = t};
+    struct sk_api_fn *f = by_id(t->fn.v);
+    if (!f) return SK_ERR(err, SK_ENOENT, "function '%s' is not registered in the worker", t->name);
+    last.msg[0] = 0;
+    int rc = f->fn(&task);
+    if (rc == 0 || task.failed) {
+        if (rc == 0 && t->is_actor_init && t->n_returns == 1 && !task.failed) { /* a constructor has nothing to return */
+            struct sk_payload p = {.kind = KIND_BYTES};
+            return sk_task_return(t, 0, &p, err);
+        }
+        return SK_OK;
+    }
+    return SK_ERR(err, rc < 0 ? rc : SK_ETASK, "task %s failed%s%s", t->name, last.msg[0] ? ": " : "", last.msg); /* of the call that failed in it */
+}
+
+static void after_fork(void *ctx, struct sk_engine *client) {
+    (void)ctx;
+    engine = client;
+}
+
+int skate_worker_main(int argc, char **argv) {
+    (void)argc;
+    ssize_t n = readlink("/proc/self/exe", exe, sizeof exe - 1);
+    if (n > 0)
+        exe[n] = 0;
+    else
+        snprintf(exe, sizeof exe, "%s", argv && argv[0] ? argv[0] : "");
+    struct sk_runner r = {.define = define, .run = run};
+    struct sk_worker_hooks h = {.after_fork = after_fork};
+    bool was = false;
+    sk_rc rc = sk_worker_serve(&r, &h, &was, &last);
+    if (rc != SK_OK) {
+        fprintf(stderr, "skate worker: %s\n", last.msg);
+        return rc;
+    }
+    return was;
+}
+
+/* ---- the program ---------------------------------------------------------------------------------------------------------------- */
+
+int skate_init(const struct skate_opts *o) {
+    static const struct skate_opts none;
+    if (!o) o = &none;
+    char *argv[] = {exe, NULL};
+    const char *names[] = {o->resource};
+    long cores = sysconf(_SC_NPROCESSORS_ONLN), pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
+    struct sk_engine_conf c = {.store_bytes = o->store_bytes, .max_workers = o->max_workers, .spin_ns = -1, .custom_names = names, .n_custom = o->resource != NULL,
+                               .spawn_argv = argv};
+    if (o->cpus < 0 || o->cpus > 100000 || o->resource_amount < 0 || o->resource_amount > 1e12)
+        return SK_ERR(&last, SK_EINVAL, "skate_init: %g cpus, %g of the resource: out of range", o->cpus, o->resource_amount);
+    c.total.amount[SK_RES_CPU] = (int64_t)((o->cpus > 0 ? o->cpus : (double)SK_MAX(cores, 1)) * SK_RES_UNIT + 0.5);
+    c.total.amount[SK_RES_CUSTOM] = (int64_t)(o->resource_amount * SK_RES_UNIT + 0.5);
+    if (!c.store_bytes) c.store_bytes = (uint64_t)SK_MAX(pages, 1) * (uint64_t)SK_MAX(page, 4096) / 3;
+    pthread_mutex_lock(&mu);
+    sk_rc rc = SK_OK;
+    struct sk_engine *e = NULL;
+    if (engine)
+        rc = SK_ERR(&last, SK_EINVAL, "skate_init: already initialised");
+    else if (!exe[0])
+        rc = SK_ERR(&last, SK_EINVAL, "skate_init: call skate_worker_main first thing in main");
+    else
+        rc = sk_engine_find("local")->open(&c, &e, &last);
+    if (rc == SK_OK) {
+        resource = o->resource ? SK_RES_CUSTOM : 0;
+        for (uint32_t i = 0; i < n_fns; i++) fns[i].defined = false;
+        __atomic_store_n(&engine, e, __ATOMIC_RELEASE);
+    }
+    pthread_mutex_unlock(&mu);
+    return rc;
+}
+
+void skate_shutdown(void) {
+    pthread_mutex_lock(&mu);
+    struct sk_engine *e = engine;
+    __atomic_store_n(&engine, NULL, __ATOMIC_RELEASE);
+    sk_engine_close(&e);
+    pthread_mutex_unlock(&mu);
+}
