@@ -341,7 +341,7 @@ void eng_settle_fast(void) { settle(4); }
 void eng_close_now(void) { sk_engine_close(&eng); }
 
 void eng_close(void) {
-    eng_settle();
+    eng_settle_fast();
     eng_close_now();
 }
 

@@ -89,7 +89,7 @@ extern struct sk_engine *eng; /* the open one */
 void eng_open(const struct eng_opt *o);
 sk_rc eng_try_open(const struct eng_opt *o, struct sk_engine **out, struct sk_err *err) SK_MUST_USE;
 void eng_define_all(struct sk_engine *e);
-void eng_close(void);          /* after eng_settle */
+void eng_close(void);          /* after eng_settle_fast */
 void eng_settle(void);         /* everything was released: waits until the engine says so, too; fails after 5 s */
 void eng_settle_fast(void);    /* the same, but what workers lease may stay: they give it back when idle for a while */
 void eng_check(void);          /* walks over all structures */

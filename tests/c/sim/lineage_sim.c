@@ -176,7 +176,7 @@ static void step_add(struct sim *s) {
     if (s->n_tasks == MAX_TASKS || s->n_objs + MAX_RETS > MAX_OBJS) return;
     int i = s->n_tasks;
     struct mtask *t = &s->task[i];
-    *t = (struct mtask){.id = (uint64_t)(TASK_ID + i), .bytes = test_below(50) ? 1 + test_below(100) : s->budget + test_below(2), .kept = true};
+    *t = (struct mtask){.id = (uint64_t)(TASK_ID + i), .bytes = test_below(50) || s->budget > UINT32_MAX ? 1 + test_below(100) : s->budget + test_below(2), .kept = true};
     t->retries = test_below(4) ? 1 + (int32_t)test_below(3) : -1;
     t->open = test_below(5) == 0;
     uint64_t args[MAX_ARGS], rets[MAX_RETS];
