@@ -265,6 +265,40 @@ TEST(local_message_larger_than_the_store) {
     eng_close();
 }
 
+TASK(get_many) {
+    enum { N = 20000 };
+    sk_oid first = {(uint64_t)arg_i64(t, 0)}, *o = malloc(N * sizeof *o);
+    struct sk_view *v = malloc(N * sizeof *v);
+    bool *r = malloc(N);
+    if (!o || !v || !r) return SK_ERR(err, SK_ENOMEM, "test");
+    for (uint32_t i = 0; i < N; i++) o[i].v = first.v + i % 1000;
+    sk_rc rc = t->engine->ops->wait(t->engine, o, 1000, 1000, INT64_MAX, r, err);
+    if (rc == SK_OK) rc = t->engine->ops->get(t->engine, o, N, INT64_MAX, v, err);
+    for (uint32_t i = 0; rc == SK_OK && i < N; i++) t->engine->ops->view_release(t->engine, &v[i]);
+    free(o), free(v), free(r);
+    return rc == SK_OK ? ret_i64(t, 0, 1, err) : rc;
+}
+
+TEST(local_answer_larger_than_the_store) {
+    char text[400];
+    OPEN(.store_bytes = 1 << 20);
+    sk_oid o = JOB(.fn = "many", .n_returns = 1000);
+    CHECK_EQ(eng_i64(o), 0);
+    struct sk_buf fill;
+    sk_oid x = JOB(.fn = "get_many", .a = {VAL((int64_t)o.v)}, .n_a = 1);
+    CHECK_EQ(eng_take(x), 1);
+    CHECK(eng_wait_stat("store_leased_bytes", 0, 3000));
+    size_t n = 1 << 20;
+    while (eng->ops->buf_alloc(eng, n, &fill, NULL) != SK_OK) n -= 4096;
+    eng->ops->buf_abort(eng, &fill);
+    CHECK_OK(eng->ops->buf_alloc(eng, n - 300000, &fill, NULL)); /* room for the question, not for the answer */
+    CHECK_EQ(eng_error(JOB(.fn = "get_many", .a = {VAL((int64_t)o.v)}, .n_a = 1), text, sizeof text), SK_EFULL);
+    CHECK_STR_HAS(text, "too full for the message");
+    eng->ops->buf_abort(eng, &fill);
+    for (uint64_t i = 0; i < 1000; i++) eng_release((sk_oid){o.v + i});
+    eng_close();
+}
+
 /* ---- streams ----------------------------------------------------------------------------------------------------------------------- */
 
 static int64_t next_i64(sk_tid t) {

@@ -418,7 +418,8 @@ void sk_pool_kill(struct sk_local *l, struct sk_lworker *w, const char *why);
 void sk_pool_reap(struct sk_local *l, int64_t now_ns);             /* idle workers, leases, punching */
 /* By ring or store. SK_EAGAIN: the ring is full now. SK_EFULL: the message needs the store, which is full. Nothing sent then. */
 sk_rc sk_pool_send(struct sk_local *l, struct sk_lworker *w, const void *msg, size_t len) SK_MUST_USE;
-void sk_pool_reply(struct sk_local *l, struct sk_lworker *w, const void *msg, size_t len); /* never lost: kept until it fits */
+/* Never lost: kept until the ring has room. False: too large for the ring, and the store is full; only answers of get and wait can be. */
+bool sk_pool_reply(struct sk_local *l, struct sk_lworker *w, const void *msg, size_t len);
 void sk_pool_flush(struct sk_local *l, struct sk_lworker *w);
 
 struct sk_inl *sk_inl_new(const void *p, size_t n);

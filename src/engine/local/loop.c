@@ -787,7 +787,7 @@ static uint64_t hash_bytes(const void *p, size_t n) { /* FNV-1a: notes are small
 static void send_credit(struct sk_local *l, struct sk_ltask *t) {
     if (t->state != SK_T_SENT || !t->worker || !t->spec.stream_window) return;
     struct { uint32_t type, pad; uint64_t tid, n; } m = {SK_M_CREDIT, 0, t->id, t->n_released};
-    sk_pool_reply(l, t->worker, &m, sizeof m);
+    (void)sk_pool_reply(l, t->worker, &m, sizeof m);
 }
 
 /* A task at the end of its window waits, as one in get does: it gives its CPU back. Any credit lets it go on. */
@@ -831,7 +831,7 @@ static void reply_err(struct sk_local *l, struct sk_lworker *w, uint64_t req, sk
     sk_wr_u32(&m, (uint32_t)rc);
     sk_wr_u64(&m, req);
     sk_wr_str(&m, msg);
-    sk_pool_reply(l, w, buf, m.n);
+    (void)sk_pool_reply(l, w, buf, m.n);
 }
 
 static void worker_block(struct sk_local *l, struct sk_lworker *w) {
@@ -873,6 +873,13 @@ static void write_get(struct sk_local *l, struct sk_req *q, struct sk_wr *m) {
     }
 }
 
+static void unpin(struct sk_local *l, struct sk_req *q, uint32_t n) {
+    for (uint32_t i = 0; i < n; i++) {
+        struct sk_obj *o = sk_obj_get(l, q->oids[i]);
+        if (o->where == SK_V_STORE && o->state == SK_O_READY) (void)sk_store_unpin(l->store, q->w->proc, o->u.off);
+    }
+}
+
 static bool pin_all(struct sk_local *l, struct sk_req *q) {
     uint32_t i = 0;
     for (; i < q->n; i++) {
@@ -880,10 +887,7 @@ static bool pin_all(struct sk_local *l, struct sk_req *q) {
         if (o->where == SK_V_STORE && o->state == SK_O_READY && sk_store_pin(l->store, q->w->proc, o->u.off) != SK_OK) break;
     }
     if (i == q->n) return true;
-    while (i-- > 0) {
-        struct sk_obj *o = sk_obj_get(l, q->oids[i]);
-        if (o->where == SK_V_STORE && o->state == SK_O_READY) (void)sk_store_unpin(l->store, q->w->proc, o->u.off);
-    }
+    unpin(l, q, i);
     return false;
 }
 
@@ -926,7 +930,10 @@ static void req_reply(struct sk_local *l, struct sk_req *q, sk_rc rc) {
             } else {
                 m = sk_wr_init(p, m.n);
                 write_get(l, q, &m);
-                sk_pool_reply(l, w, p, m.n);
+                if (!sk_pool_reply(l, w, p, m.n)) {
+                    unpin(l, q, q->n);
+                    reply_err(l, w, q->req, SK_EFULL, "get: the values are many, and the object store is too full for the message that holds them");
+                }
             }
             sk_free(p);
         }
@@ -943,7 +950,7 @@ static void req_reply(struct sk_local *l, struct sk_req *q, sk_rc rc) {
                 struct sk_obj *o = sk_obj_get(l, q->oids[i]);
                 sk_wr_u8(&m, o && o->state != SK_O_PENDING);
             }
-            sk_pool_reply(l, w, p, m.n);
+            if (!sk_pool_reply(l, w, p, m.n)) reply_err(l, w, q->req, SK_EFULL, "wait: the object store is too full for the answer");
             sk_free(p);
         } else {
             reply_err(l, w, q->req, SK_ENOMEM, "wait: no memory for the reply");
@@ -954,7 +961,7 @@ static void req_reply(struct sk_local *l, struct sk_req *q, sk_rc rc) {
         sk_rc r = rc == SK_OK ? (t ? sk_stream_take(l, t, w->proc, &oid) : SK_EDONE) : rc;
         if (r == SK_EAGAIN) return; /* woken for nothing; still waiting (cannot happen: one reader a stream) */
         struct { uint32_t type, rc; uint64_t req, oid; } m = {SK_M_REPLY, (uint32_t)r, q->req, oid};
-        sk_pool_reply(l, w, &m, sizeof m);
+        (void)sk_pool_reply(l, w, &m, sizeof m);
     }
     req_free(l, q);
 }
@@ -1310,7 +1317,7 @@ static void handle(struct sk_local *l, struct sk_lworker *w, const void *p, size
             reply_err(l, w, req, rc, err.msg);
         } else {
             struct { uint32_t type, rc; uint64_t req, off; } m = {SK_M_REPLY, SK_OK, req, off};
-            sk_pool_reply(l, w, &m, sizeof m);
+            (void)sk_pool_reply(l, w, &m, sizeof m);
             w->has_lease = true;
         }
         break;
@@ -1349,7 +1356,7 @@ static void handle(struct sk_local *l, struct sk_lworker *w, const void *p, size
             reply_err(l, w, req, rc, err.msg);
         } else {
             struct { uint32_t type, rc; uint64_t req, shape; } m = {SK_M_REPLY, SK_OK, req, s};
-            sk_pool_reply(l, w, &m, sizeof m);
+            (void)sk_pool_reply(l, w, &m, sizeof m);
         }
         break;
     }
@@ -1364,7 +1371,7 @@ static void handle(struct sk_local *l, struct sk_lworker *w, const void *p, size
             reply_err(l, w, req, rc, err.msg);
         } else {
             struct { uint32_t type, rc; uint64_t req, ix; } m = {SK_M_REPLY, SK_OK, req, ix};
-            sk_pool_reply(l, w, &m, sizeof m);
+            (void)sk_pool_reply(l, w, &m, sizeof m);
         }
         break;
     }
@@ -1376,7 +1383,7 @@ static void handle(struct sk_local *l, struct sk_lworker *w, const void *p, size
         sk_wr_u64(&m, sk_rd_u64(&r));
         sk_wr_raw(&m, &l->place.total, sizeof l->place.total);
         sk_wr_raw(&m, &l->place.avail, sizeof l->place.avail);
-        sk_pool_reply(l, w, buf, m.n);
+        (void)sk_pool_reply(l, w, buf, m.n);
         break;
     }
     case SK_M_DROP: {

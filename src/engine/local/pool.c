@@ -55,8 +55,10 @@ sk_rc sk_pool_send(struct sk_local *l, struct sk_lworker *w, const void *msg, si
 }
 
 /* Answers must not be lost: what does not fit now is kept, in order, until the worker has read. */
-void sk_pool_reply(struct sk_local *l, struct sk_lworker *w, const void *msg, size_t len) {
-    if (w->dying || sk_pool_send(l, w, msg, len) == SK_OK) return;
+bool sk_pool_reply(struct sk_local *l, struct sk_lworker *w, const void *msg, size_t len) {
+    sk_rc rc = w->dying ? SK_OK : sk_pool_send(l, w, msg, len);
+    if (rc == SK_OK) return true;
+    if (rc == SK_EFULL) return false; /* kept, it might wait for ever: for memory that this worker or who waits for it holds */
     uint8_t *p = sk_alloc(SK_TAG_ENGINE, len + 8);
     if (p) {
         uint64_t n = len;
@@ -67,6 +69,7 @@ void sk_pool_reply(struct sk_local *l, struct sk_lworker *w, const void *msg, si
         sk_free(p);
         sk_pool_kill(l, w, "there is no memory left to answer it");
     }
+    return true;
 }
 
 void sk_pool_flush(struct sk_local *l, struct sk_lworker *w) {
@@ -212,7 +215,7 @@ void sk_pool_reap(struct sk_local *l, int64_t now) {
     } else if (l->place.n_idle > (uint32_t)SK_MAX(l->n_cpu, 1) && now - w->idle_since_ns > l->idle_reap_ns && !w->killed) {
         sk_place_worker_gone(&l->place, &w->place); /* nothing is sent to it any more */
         uint32_t m[2] = {SK_M_EXIT, 0};
-        sk_pool_reply(l, w, m, sizeof m);
+        (void)sk_pool_reply(l, w, m, sizeof m);
         w->kill_why = "it was idle";
     }
     for (sk_off off = 0;;) { /* pages of the store that nobody uses and nobody will soon */
