@@ -30,8 +30,8 @@ struct obj {
     struct obj *next;    /* to be told by next_object */
     uint64_t culprit;    /* said: for the reason */
     uint8_t why;
-    bool said;           /* a reason is recorded */
-    bool alive;          /* in scope */
+    bool said;  /* a reason is recorded */
+    bool alive; /* in scope */
 };
 
 struct edge {
@@ -43,10 +43,10 @@ struct edge {
 struct task {
     uint64_t id;
     void *data;
-    struct sk_list age; /* in l->aged: all kept, oldest first */
+    struct sk_list age;  /* in l->aged: all kept, oldest first */
     struct sk_list todo; /* in l->todo: for next_task */
     struct sk_list returns;
-    struct task *next;  /* on the stack of doomed ones, in the queue of free ones, or the way back of a plan */
+    struct task *next; /* on the stack of doomed ones, in the queue of free ones, or the way back of a plan */
     uint64_t bytes, culprit;
     uint32_t n_needed, n_args, cursor;
     int32_t retries;
@@ -129,7 +129,7 @@ static void doom(struct sk_lineage *l, struct task *t, uint8_t why, uint64_t cul
 }
 
 static void doom_users(struct sk_lineage *l, const struct obj *o, uint8_t why, uint64_t culprit) {
-    SK_LIST_EACH(it, &o->uses) doom(l, sk_container_of(it, struct edge, link)->task, why, culprit);
+    SK_LIST_EACH (it, &o->uses) doom(l, sk_container_of(it, struct edge, link)->task, why, culprit);
 }
 
 static void doom_unneeded(struct sk_lineage *l, struct task *t) {
@@ -145,7 +145,7 @@ static void drop(struct sk_lineage *l) {
         sk_list_del(&t->todo);
         sk_map_del(&l->tasks, t->id);
         l->bytes -= t->bytes;
-        SK_LIST_EACH_SAFE(it, tmp, &t->returns) {
+        SK_LIST_EACH_SAFE (it, tmp, &t->returns) {
             struct obj *o = sk_container_of(it, struct obj, sib);
             uint64_t culprit = t->culprit ? t->culprit : o->id;
             sk_list_del(&o->sib);
@@ -168,10 +168,8 @@ static void drop(struct sk_lineage *l) {
             obj_settle(l, o);
         }
         t->next = NULL;
-        if (l->free_tail)
-            l->free_tail->next = t;
-        else
-            l->free_head = t;
+        if (l->free_tail) l->free_tail->next = t;
+        else l->free_head = t;
         l->free_tail = t;
     }
 }
@@ -213,12 +211,14 @@ static void returns(struct task *t, struct obj *o) {
 }
 
 static sk_rc add_check(struct sk_lineage *l, const struct sk_lineage_task *t, struct sk_err *err) {
-    if (!t->id || sk_map_get(&l->tasks, t->id)) return SK_ERR(err, SK_EINVAL, "keep task %llu: no such id, or kept already", (unsigned long long)t->id);
+    if (!t->id || sk_map_get(&l->tasks, t->id))
+        return SK_ERR(err, SK_EINVAL, "keep task %llu: no such id, or kept already", (unsigned long long)t->id);
     if (t->retries == 0) return SK_ERR(err, SK_EINVAL, "keep task %llu: it may not run again", (unsigned long long)t->id);
     for (uint32_t i = 0; i < t->n_args; i++) {
         const struct obj *o = sk_map_get(&l->objs, t->args[i]);
         if (!t->args[i] || (o && !o->alive))
-            return SK_ERR(err, SK_EINVAL, "keep task %llu: argument %llu is out of scope", (unsigned long long)t->id, (unsigned long long)t->args[i]);
+            return SK_ERR(err, SK_EINVAL, "keep task %llu: argument %llu is out of scope", (unsigned long long)t->id,
+                          (unsigned long long)t->args[i]);
     }
     for (uint32_t i = 0; i < t->n_returns; i++) {
         const struct obj *o = sk_map_get(&l->objs, t->returns[i]);
@@ -236,7 +236,8 @@ sk_rc sk_lineage_add(struct sk_lineage *l, const struct sk_lineage_task *spec, s
         sk_free(t);
         return SK_ERR(err, SK_ENOMEM, "keep task %llu: no memory", (unsigned long long)spec->id);
     }
-    *t = (struct task){.id = spec->id, .data = spec->data, .bytes = spec->bytes, .retries = spec->retries, .open = spec->open, .n_args = spec->n_args};
+    *t = (struct task){
+        .id = spec->id, .data = spec->data, .bytes = spec->bytes, .retries = spec->retries, .open = spec->open, .n_args = spec->n_args};
     sk_list_init(&t->todo);
     sk_list_init(&t->returns);
     for (uint32_t i = 0; i < t->n_args; i++) {
@@ -267,7 +268,8 @@ sk_rc sk_lineage_return(struct sk_lineage *l, uint64_t id, uint64_t oid, uint64_
     struct task *t = sk_map_get(&l->tasks, id);
     struct obj *o = sk_map_get(&l->objs, oid);
     if (!oid || (o && (o->maker || !o->alive)))
-        return SK_ERR(err, SK_EINVAL, "return %llu of task %llu is another's, or out of scope", (unsigned long long)oid, (unsigned long long)id);
+        return SK_ERR(err, SK_EINVAL, "return %llu of task %llu is another's, or out of scope", (unsigned long long)oid,
+                      (unsigned long long)id);
     if (!o) {
         if (!reserve(l, 1)) return SK_ERR(err, SK_ENOMEM, "keep task %llu: no memory", (unsigned long long)id);
         o = obj_new(l, oid);
@@ -332,10 +334,8 @@ static void plan(struct sk_lineage *l, struct task *t) {
         if (o->alive) continue;
         o->alive = true;
         o->next = NULL;
-        if (l->back_tail)
-            l->back_tail->next = o;
-        else
-            l->back_head = o;
+        if (l->back_tail) l->back_tail->next = o;
+        else l->back_head = o;
         l->back_tail = o;
         struct task *m = o->maker;
         SK_ASSERT(m); /* (*) */
@@ -414,7 +414,7 @@ bool sk_lineage_check(const struct sk_lineage *l) {
         bytes += t->bytes;
         n_edges += t->n_args;
         movable |= !t->open && !t->running;
-        SK_LIST_EACH(it, &t->returns) {
+        SK_LIST_EACH (it, &t->returns) {
             const struct obj *o = sk_container_of(it, struct obj, sib);
             ok = ok && o->maker == t && needed(o);
             n++;
@@ -425,7 +425,7 @@ bool sk_lineage_check(const struct sk_lineage *l) {
     }
     for (uint32_t i = 0; sk_map_next(&l->objs, &i, NULL, &val);) {
         const struct obj *o = val;
-        SK_LIST_EACH(it, &o->uses) {
+        SK_LIST_EACH (it, &o->uses) {
             ok = ok && sk_container_of(it, struct edge, link)->obj == o;
             n_uses++;
         }

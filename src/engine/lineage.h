@@ -23,7 +23,8 @@
 
 struct sk_lineage;
 
-enum sk_lost_why {  /* why an object cannot be made again */
+/* Why an object cannot be made again. */
+enum sk_lost_why {
     SK_LOST_PUT,     /* no task made it */
     SK_LOST_ACTOR,   /* a call of an actor made it: not repeated */
     SK_LOST_RETRIES, /* its task may not run (again) */

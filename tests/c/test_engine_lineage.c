@@ -14,7 +14,8 @@ static struct sk_lineage *make(uint64_t budget) {
 
 /* Task `id` with data = its id, 100 bytes; lists end with 0. */
 static void add_full(struct sk_lineage *l, uint64_t id, int32_t retries, bool open, const uint64_t *args, const uint64_t *rets) {
-    struct sk_lineage_task t = {.id = id, .args = args, .returns = rets, .bytes = 100, .retries = retries, .open = open, .data = (void *)(uintptr_t)id};
+    struct sk_lineage_task t = {
+        .id = id, .args = args, .returns = rets, .bytes = 100, .retries = retries, .open = open, .data = (void *)(uintptr_t)id};
     while (args[t.n_args]) t.n_args++;
     while (rets[t.n_returns]) t.n_returns++;
     CHECK_OK(sk_lineage_add(l, &t, NULL));
@@ -124,7 +125,7 @@ TEST(lineage_holds_nothing_but_keeps_what_remakes) {
     freed(l, IDS(0));
     CHECK_EQ(sk_lineage_n(l), 3);
     remade(l, 31, IDS(21, 11, 0), IDS(1, 2, 3, 0)); /* arguments first */
-    remade(l, 31, IDS(0), IDS(0));                   /* under way */
+    remade(l, 31, IDS(0), IDS(0));                  /* under way */
     sk_lineage_done(l, 1, 2);
     sk_lineage_done(l, 2, 2);
     gone(l, 11);
@@ -215,13 +216,22 @@ TEST(lineage_budget) {
     hopeless(l, 11, SK_LOST_PUT, SK_LOST_EVICTED, 11);
     freed(l, IDS(2, 0)); /* its argument is lost for good */
     CHECK_EQ(sk_lineage_n(l), 2);
-    struct sk_lineage_task t = {.id = 7, .args = IDS(91), .n_args = 1, .returns = IDS(71), .n_returns = 1, .retries = 1, .bytes = 351, .data = (void *)7};
+    struct sk_lineage_task t = {
+        .id = 7, .args = IDS(91), .n_args = 1, .returns = IDS(71), .n_returns = 1, .retries = 1, .bytes = 351, .data = (void *)7};
     CHECK_OK(sk_lineage_add(l, &t, NULL)); /* would not fit alone: drives nobody out */
     freed(l, IDS(7, 0));
     hopeless(l, 71, SK_LOST_PUT, SK_LOST_EVICTED, 71);
     CHECK_EQ(sk_lineage_n(l), 2);
     CHECK_EQ(sk_lineage_n_evicted(l), 2);
-    t = (struct sk_lineage_task){.id = 8, .args = IDS(91), .n_args = 1, .returns = IDS(81), .n_returns = 1, .retries = 1, .bytes = 351, .open = true, .data = (void *)8};
+    t = (struct sk_lineage_task){.id = 8,
+                                 .args = IDS(91),
+                                 .n_args = 1,
+                                 .returns = IDS(81),
+                                 .n_returns = 1,
+                                 .retries = 1,
+                                 .bytes = 351,
+                                 .open = true,
+                                 .data = (void *)8};
     CHECK_OK(sk_lineage_add(l, &t, NULL)); /* under way: counted, not evicted; the others go */
     freed(l, IDS(3, 9, 0));
     sk_lineage_done(l, 8, 1);
@@ -256,7 +266,7 @@ TEST(lineage_stream) {
     gone(l, 12);
     CHECK_OK(sk_lineage_return(l, 1, 13, 8, NULL));
     CHECK(sk_lineage_check(l));
-    remade(l, 13, IDS(0), IDS(0));       /* its maker is under way: told again when it ends */
+    remade(l, 13, IDS(0), IDS(0));        /* its maker is under way: told again when it ends */
     remade(l, 21, IDS(12, 0), IDS(2, 0)); /* 12 in scope again */
     sk_lineage_done(l, 1, 3);
     remade(l, 13, IDS(0), IDS(1, 0));
@@ -278,7 +288,8 @@ TEST_SLOW(lineage_long_chain, 20) {
     enum { N = 100000 };
     struct sk_lineage *l = make((uint64_t)1 << 40);
     for (uint64_t i = 1; i <= N; i++) { /* task i: object i - 1 -> i */
-        struct sk_lineage_task t = {.id = i, .args = (const uint64_t[]){i - 1}, .n_args = i > 1, .returns = &i, .n_returns = 1, .retries = -1, .bytes = 1};
+        struct sk_lineage_task t = {
+            .id = i, .args = (const uint64_t[]){i - 1}, .n_args = i > 1, .returns = &i, .n_returns = 1, .retries = -1, .bytes = 1};
         CHECK_OK(sk_lineage_add(l, &t, NULL));
         if (i > 1) sk_lineage_gone(l, i - 1, SK_LOST_PUT);
     }
@@ -300,7 +311,13 @@ TEST_SLOW(lineage_long_chain, 20) {
     CHECK_EQ(n, N);
     /* From the near end: all go as hopeless. */
     for (uint64_t i = 1; i <= N; i++) {
-        struct sk_lineage_task t = {.id = i, .args = (const uint64_t[]){i == 1 ? N + 1 : i - 1}, .n_args = 1, .returns = &i, .n_returns = 1, .retries = -1, .bytes = 1};
+        struct sk_lineage_task t = {.id = i,
+                                    .args = (const uint64_t[]){i == 1 ? N + 1 : i - 1},
+                                    .n_args = 1,
+                                    .returns = &i,
+                                    .n_returns = 1,
+                                    .retries = -1,
+                                    .bytes = 1};
         CHECK_OK(sk_lineage_add(l, &t, NULL));
         if (i > 1) sk_lineage_gone(l, i - 1, SK_LOST_PUT);
     }
@@ -317,7 +334,8 @@ TEST(lineage_no_memory) {
         add(l, 1, IDS(0), IDS(11, 0));
         uint64_t args[40], rets[40];
         for (uint64_t i = 0; i < 40; i++) args[i] = 1000 + i, rets[i] = 2000 + i;
-        struct sk_lineage_task t = {.id = 2, .args = args, .n_args = 40, .returns = rets, .n_returns = 40, .retries = 1, .bytes = 1, .open = true};
+        struct sk_lineage_task t = {
+            .id = 2, .args = args, .n_args = 40, .returns = rets, .n_returns = 40, .retries = 1, .bytes = 1, .open = true};
         sk_mem_fail_at(n);
         sk_rc rc = sk_lineage_add(l, &t, NULL);
         bool hit = sk_mem_failed();

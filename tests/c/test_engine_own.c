@@ -280,3 +280,27 @@ TEST(own_is_fast) {
     CHECK(test_sanitized() || best < 1000); /* 60 is the aim; a loaded machine must not fail the test */
     sk_own_destroy(o);
 }
+
+TEST(own_uncontain) { /* the value of an object is lost: what was inside goes, the object stays and may get another */
+    struct sk_own *o = make();
+    for (uint64_t id = 1; id <= 4; id++) add(o, id, 0);
+    uint64_t in[] = {2, 3, 2};
+    CHECK_OK(sk_own_contains(o, 1, in, 3, NULL));
+    CHECK_EQ(sk_own_n_inner(o, 1), 3);
+    CHECK_OK(sk_own_unref(o, 2, 0, 1, NULL));
+    none_freed(o);
+    sk_own_uncontain(o, 1);
+    freed(o, 2);
+    none_freed(o);
+    CHECK_EQ(sk_own_n_inner(o, 1), 0);
+    CHECK_EQ(sk_own_count(o, 3), 1);
+    sk_own_uncontain(o, 1);
+    sk_own_uncontain(o, 99);
+    in[0] = 4;
+    CHECK_OK(sk_own_contains(o, 1, in, 1, NULL));
+    CHECK_OK(sk_own_unref(o, 4, 0, 1, NULL));
+    CHECK_OK(sk_own_unref(o, 1, 0, 1, NULL));
+    freed(o, 1);
+    freed(o, 4);
+    sk_own_destroy(o);
+}

@@ -428,10 +428,12 @@ TEST(recover_put) {
     OPEN();
     char text[400], want[200];
     sk_oid p = put_blob(1), q = put_blob(2);
-    sk_oid d = JOB(.fn = "r_sum", .a = {REF(q), VAL(0)}, .n_a = 2, .retries = 3), e = JOB(.fn = "r_sum", .a = {REF(d), VAL(0)}, .n_a = 2, .retries = 3);
+    sk_oid d = JOB(.fn = "r_sum", .a = {REF(q), VAL(0)}, .n_a = 2, .retries = 3),
+           e = JOB(.fn = "r_sum", .a = {REF(d), VAL(0)}, .n_a = 2, .retries = 3);
     is_blob(e, BIG, 2);
     lose(p);
-    snprintf(want, sizeof want, "object %llu is lost and cannot be remade: it was put(), no task made it; keep the source or use a task", (unsigned long long)p.v);
+    snprintf(want, sizeof want, "object %llu is lost and cannot be remade: it was put(), no task made it; keep the source or use a task",
+             (unsigned long long)p.v);
     CHECK_EQ(eng_error(p, text, sizeof text), SK_ELOST);
     CHECK_STR_EQ(text, want);
     lose(d); /* its argument is there */
@@ -441,8 +443,9 @@ TEST(recover_put) {
     lose(d);
     sk_oid f = JOB(.fn = "r_sum", .a = {REF(d), VAL(0)}, .n_a = 2, .retries = 3);
     CHECK_EQ(eng_error(f, text, sizeof text), SK_ELOST);
-    snprintf(want, sizeof want, "object %llu is lost and cannot be remade: it is made from object %llu, which is gone, too, and that was put()", (unsigned long long)d.v,
-             (unsigned long long)q.v);
+    snprintf(want, sizeof want,
+             "object %llu is lost and cannot be remade: it is made from object %llu, which is gone, too, and that was put()",
+             (unsigned long long)d.v, (unsigned long long)q.v);
     CHECK_STR_HAS(text, want);
     eng_release(d);
     lose(e);
@@ -557,7 +560,9 @@ static int take_all(sk_tid tid, sk_oid *o, int max) {
 
 static sk_tid stream(int64_t n, int32_t retries, uint32_t window) {
     sk_tid tid;
-    eng_job_tid(&(struct job){.fn = "r_stream", .a = {VAL(n), VAL(1)}, .n_a = 2, .n_returns = SK_STREAMING, .retries = retries, .window = window}, &tid);
+    eng_job_tid(
+        &(struct job){.fn = "r_stream", .a = {VAL(n), VAL(1)}, .n_a = 2, .n_returns = SK_STREAMING, .retries = retries, .window = window},
+        &tid);
     return tid;
 }
 
@@ -720,21 +725,21 @@ TEST(recover_stream_with_a_sink) { /* which hears nothing of the second run: it 
 /* ---- the fault point, long chains, chance -------------------------------------------------------------------------------------------------------- */
 
 TEST(recover_fault_point) {
-    OPEN();
     sk_oid o[4];
-    CHECK_OK(sk_fault_set("store.lose", SK_FAULT_FAIL, 2));
+    char text[400];
+    CHECK_OK(sk_fault_set("store.lose", SK_FAULT_FAIL, 2)); /* before there are threads */
+    OPEN();
     chain(o, 3, 3);
     CHECK(sk_fault_fired());
     CHECK_EQ(word(2), 2);
     CHECK_EQ(word(102), 1);
     CHECK_EQ(eng_stat(eng, "objects_lost"), 1);
-    sk_fault_clear();
-    CHECK_OK(sk_fault_set("store.lose", SK_FAULT_FAIL, 1));
-    sk_oid p = put_blob(1);
-    sk_fault_clear();
-    char text[400];
-    CHECK_EQ(eng_error(p, text, sizeof text), SK_ELOST);
     for (int i = 1; i <= 3; i++) eng_release(o[i]);
+    close_clean();
+    CHECK_OK(sk_fault_set("store.lose", SK_FAULT_FAIL, 1));
+    OPEN();
+    sk_oid p = put_blob(1);
+    CHECK_EQ(eng_error(p, text, sizeof text), SK_ELOST);
     close_clean();
 }
 
@@ -745,7 +750,8 @@ TEST_SLOW(recover_long_chain, 60) {
     for (int alive = 0; alive < 2; alive++) {
         OPEN();
         for (int i = 0; i < n; i++) {
-            o[i] = i ? JOB(.fn = "r_sum", .a = {REF(o[i - 1]), VAL(1)}, .n_a = 2, .retries = 3) : JOB(.fn = "r_first", .a = {VAL(1)}, .n_a = 1, .retries = 3);
+            o[i] = i ? JOB(.fn = "r_sum", .a = {REF(o[i - 1]), VAL(1)}, .n_a = 2, .retries = 3)
+                     : JOB(.fn = "r_first", .a = {VAL(1)}, .n_a = 1, .retries = 3);
             if (i && !alive) eng_release(o[i - 1]);
         }
         struct sk_view v = view(o[n - 1]);
@@ -763,7 +769,11 @@ TEST_SLOW(recover_long_chain, 60) {
 
 TEST_SLOW(recover_by_chance, 60) { /* random graphs; values and workers are lost; what can be had is right */
     enum { N = 60 };
-    struct { sk_oid o; uint8_t fill; bool can; } x[N] = {0};
+    struct {
+        sk_oid o;
+        uint8_t fill;
+        bool can;
+    } x[N] = {0};
     int rounds = test_rounds(test_sanitized() ? 200 : 1500);
     uint64_t remade = 0, n_lost = 0;
     OPEN(.cpus = 2, .store_bytes = 64u << 20);

@@ -92,8 +92,15 @@ static void keep(struct sk_local *l, struct sk_ltask *t, uint64_t first_yield) {
         ok = sk_vec_push(&k.returns, SK_TAG_ENGINE, o->id);
     }
     if (ok && t->retries_left != 0 && k.returns.n && keep_args(l, t, &k)) {
-        struct sk_lineage_task spec = {.id = t->id, .args = k.args.p, .n_args = k.args.n, .returns = k.returns.p, .n_returns = k.returns.n,
-                                       .bytes = k.bytes + OBJ_BYTES * (uint64_t)k.returns.n, .retries = t->retries_left, .open = first_yield != 0, .data = t};
+        struct sk_lineage_task spec = {.id = t->id,
+                                       .args = k.args.p,
+                                       .n_args = k.args.n,
+                                       .returns = k.returns.p,
+                                       .n_returns = k.returns.n,
+                                       .bytes = k.bytes + OBJ_BYTES * (uint64_t)k.returns.n,
+                                       .retries = t->retries_left,
+                                       .open = first_yield != 0,
+                                       .data = t};
         if (sk_lineage_add(l->lin, &spec, NULL) == SK_OK) {
             t->kept = true; /* until next_free, which may be at the next drain */
             for (uint32_t i = 0; i < k.args.n; i++) sk_obj_get(l, k.args.p[i])->known = true;
@@ -106,10 +113,8 @@ static void keep(struct sk_local *l, struct sk_ltask *t, uint64_t first_yield) {
 
 void sk_recover_yielded(struct sk_local *l, struct sk_ltask *t, struct sk_obj *o) {
     if (t->retries_left == 0) o->why = SK_LOST_RETRIES;
-    if (!t->keeping_tried)
-        keep(l, t, o->id);
-    else if (t->kept && sk_lineage_return(l->lin, t->id, o->id, OBJ_BYTES + 16, NULL) == SK_OK)
-        o->known = true;
+    if (!t->keeping_tried) keep(l, t, o->id);
+    else if (t->kept && sk_lineage_return(l->lin, t->id, o->id, OBJ_BYTES + 16, NULL) == SK_OK) o->known = true;
 }
 
 void sk_recover_ended(struct sk_local *l, struct sk_ltask *t) {
@@ -121,7 +126,8 @@ void sk_recover_ended(struct sk_local *l, struct sk_ltask *t) {
     t->remake = t->restart = false;
     for (uint32_t i = 0; t->is_stream && i < t->yields.n; i++) { /* lost too late for this attempt */
         struct sk_obj *o = sk_obj_get(l, t->yields.p[i]);
-        if (o && o->state == SK_O_PENDING && !sk_vec_push(&l->lost, SK_TAG_ENGINE, o->id)) sk_recover_fail_rest(l, t, SK_KIND_ENGINE_ERROR, NULL);
+        if (o && o->state == SK_O_PENDING && !sk_vec_push(&l->lost, SK_TAG_ENGINE, o->id))
+            sk_recover_fail_rest(l, t, SK_KIND_ENGINE_ERROR, NULL);
     }
 }
 
@@ -138,7 +144,7 @@ static bool reads(const struct sk_ltask *t, uint64_t oid) {
 }
 
 bool sk_recover_old(const struct sk_lworker *w, uint64_t oid, uint64_t *off) {
-    SK_LIST_EACH(it, &w->sent) {
+    SK_LIST_EACH (it, &w->sent) {
         const struct sk_aside *a = sk_container_of(it, struct sk_ltask, on)->aside;
         for (uint32_t i = 0; a && i < a->old.n; i++)
             if (a->old.p[i].oid == oid) {
@@ -159,14 +165,15 @@ static bool pin_for_readers(struct sk_local *l, const struct sk_obj *o) {
     for (uint32_t i = 0; i < l->n_used; i++) {
         struct sk_lworker *w = l->workers[i];
         if (!w) continue;
-        SK_LIST_EACH(it, &w->sent) {
+        SK_LIST_EACH (it, &w->sent) {
             struct sk_ltask *t = sk_container_of(it, struct sk_ltask, on);
             if (!reads(t, o->id)) continue;
             bool has = false; /* it was sent with older bytes */
             for (uint32_t k = 0; t->aside && k < t->aside->old.n; k++) has |= t->aside->old.p[k].oid == o->id;
             if (has) continue;
             struct sk_aside *a = aside(t);
-            if (!a || !sk_vec_reserve(&a->old, SK_TAG_ENGINE, a->old.n + 1) || sk_store_pin(l->store, w->proc, o->u.off) != SK_OK) return false;
+            if (!a || !sk_vec_reserve(&a->old, SK_TAG_ENGINE, a->old.n + 1) || sk_store_pin(l->store, w->proc, o->u.off) != SK_OK)
+                return false;
             a->old.p[a->old.n++] = (struct sk_old){o->id, o->u.off};
         }
     }
@@ -178,7 +185,7 @@ static void unready_requests(struct sk_local *l, struct sk_obj *o) {
     for (uint32_t i = 0; i < l->n_used; i++) {
         struct sk_lworker *w = l->workers[i];
         if (!w) continue;
-        SK_LIST_EACH(it, &w->reqs) {
+        SK_LIST_EACH (it, &w->reqs) {
             struct sk_req *q = sk_container_of(it, struct sk_req, link);
             uint32_t counted = 0;
             for (uint32_t k = 0; k < q->n; k++) counted += q->oids[k] == o->id;
@@ -304,7 +311,8 @@ static void restart(struct sk_local *l, struct sk_ltask *t) {
         return;
     }
     if (t->retries_left == 0) {
-        struct sk_inl *e = sk_engine_error(SK_ELOST, "a value is lost and cannot be remade: its task may not run again (max_retries is used up)");
+        struct sk_inl *e =
+            sk_engine_error(SK_ELOST, "a value is lost and cannot be remade: its task may not run again (max_retries is used up)");
         sk_recover_fail_rest(l, t, SK_KIND_ENGINE_ERROR, e);
         sk_inl_drop(e);
         return;
@@ -321,10 +329,14 @@ static void hopeless(struct sk_local *l, struct sk_obj *o, enum sk_lost_why why,
     switch (why) {
     case SK_LOST_PUT: snprintf(msg + n, room, "was put(), no task made it; keep the source or use a task"); break;
     case SK_LOST_ACTOR: snprintf(msg + n, room, "was made by a call of an actor, and such calls are not repeated; use a task"); break;
-    case SK_LOST_RETRIES: snprintf(msg + n, room, "was made by a task that may not run again: max_retries is 0 or used up; allow more"); break;
+    case SK_LOST_RETRIES:
+        snprintf(msg + n, room, "was made by a task that may not run again: max_retries is 0 or used up; allow more");
+        break;
     case SK_LOST_EVICTED:
     default:
-        snprintf(msg + n, room, "was made by a task that was forgotten, to stay within %.0f MiB for all that are kept; raise lineage_bytes, or release references sooner",
+        snprintf(msg + n, room,
+                 "was made by a task that was forgotten, to stay within %.0f MiB for all that are kept; raise lineage_bytes, or release "
+                 "references sooner",
                  (double)l->lineage_bytes / 1048576.0);
     }
     fail(l, o, SK_ELOST, msg);
@@ -366,10 +378,8 @@ static void recover(struct sk_local *l, uint64_t oid) {
     }
     while (sk_lineage_next_task(l->lin, &id, &data, &retries)) {
         struct sk_ltask *t = data;
-        if (begin_again(l, t, retries, &back) != SK_OK)
-            sk_list_push_back(&failed, &t->place.link);
-        else if (t->n_unready == 0)
-            sk_list_push_back(&run, &t->place.link);
+        if (begin_again(l, t, retries, &back) != SK_OK) sk_list_push_back(&failed, &t->place.link);
+        else if (t->n_unready == 0) sk_list_push_back(&run, &t->place.link);
     }
     while (!sk_list_empty(&failed)) {
         struct sk_ltask *t = sk_container_of(sk_container_of(failed.next, struct sk_place_task, link), struct sk_ltask, place);

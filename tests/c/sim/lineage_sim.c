@@ -12,13 +12,16 @@ enum { MAX_TASKS = 40, MAX_OBJS = 160, MAX_ARGS = 4, MAX_RETS = 4, MAX_WHY = 32,
 
 struct reasons {
     uint32_t n; /* MAX_WHY: too many to tell */
-    struct { uint8_t why; uint64_t culprit; } p[MAX_WHY]; /* culprit 0: the return itself */
+    struct {
+        uint8_t why;
+        uint64_t culprit;
+    } p[MAX_WHY]; /* culprit 0: the return itself */
 };
 
 struct mobj {
     uint64_t id;
     bool alive;
-    int maker; /* slot of its task, kept or not; -1: none */
+    int maker;          /* slot of its task, kept or not; -1: none */
     struct reasons own; /* maker == -1 */
 };
 
@@ -27,7 +30,7 @@ struct mtask {
     int arg[MAX_ARGS], n_args;
     int32_t retries;
     bool kept, open, running, fresh; /* fresh: dropped in this step */
-    bool event; /* dropped for `because`, not (only) for its arguments */
+    bool event;                      /* dropped for `because`, not (only) for its arguments */
     struct reasons because;
 };
 
@@ -176,7 +179,9 @@ static void step_add(struct sim *s) {
     if (s->n_tasks == MAX_TASKS || s->n_objs + MAX_RETS > MAX_OBJS) return;
     int i = s->n_tasks;
     struct mtask *t = &s->task[i];
-    *t = (struct mtask){.id = (uint64_t)(TASK_ID + i), .bytes = test_below(50) || s->budget > UINT32_MAX ? 1 + test_below(100) : s->budget + test_below(2), .kept = true};
+    *t = (struct mtask){.id = (uint64_t)(TASK_ID + i),
+                        .bytes = test_below(50) || s->budget > UINT32_MAX ? 1 + test_below(100) : s->budget + test_below(2),
+                        .kept = true};
     t->retries = test_below(4) ? 1 + (int32_t)test_below(3) : -1;
     t->open = test_below(5) == 0;
     uint64_t args[MAX_ARGS], rets[MAX_RETS];
@@ -186,8 +191,14 @@ static void step_add(struct sim *s) {
         args[t->n_args] = s->obj[o].id;
         t->arg[t->n_args++] = o;
     }
-    struct sk_lineage_task spec = {.id = t->id, .args = args, .n_args = (uint32_t)t->n_args, .returns = rets, .bytes = t->bytes, .retries = t->retries,
-                                   .open = t->open, .data = t};
+    struct sk_lineage_task spec = {.id = t->id,
+                                   .args = args,
+                                   .n_args = (uint32_t)t->n_args,
+                                   .returns = rets,
+                                   .bytes = t->bytes,
+                                   .retries = t->retries,
+                                   .open = t->open,
+                                   .data = t};
     s->n_tasks++;
     for (uint64_t k = test_below(MAX_RETS + 1); k > 0; k--) rets[spec.n_returns++] = s->obj[new_obj(s, i)].id;
     CHECK_OK(sk_lineage_add(s->l, &spec, NULL));
@@ -319,7 +330,8 @@ TEST_SLOW(lineage_sim, 30) {
     int64_t t0 = sk_now_ns();
     for (int round = 0; round < rounds; round++) {
         s->n_objs = s->n_tasks = 0;
-        s->budget = test_below(2) ? 400 + test_below(600) : UINT64_MAX / 1024; /* all tasks may be larger than it: their sum must not wrap */
+        s->budget =
+            test_below(2) ? 400 + test_below(600) : UINT64_MAX / 1024; /* all tasks may be larger than it: their sum must not wrap */
         CHECK_OK(sk_lineage_create(&s->l, s->budget, NULL));
         for (int i = 0; i < 250; i++, steps++) {
             uint64_t r = test_below(100);
@@ -358,8 +370,9 @@ TEST_SLOW(lineage_sim, 30) {
     }
     double rate = (double)steps / ((double)(sk_now_ns() - t0) / 1e9);
     printf("# %llu steps, %.0f a second; %llu remade, %llu brought back, %llu hopeless (reasons %llx), %llu evicted, %llu let go\n",
-           (unsigned long long)steps, rate, (unsigned long long)s->n_remade, (unsigned long long)s->n_brought, (unsigned long long)s->n_hopeless,
-           (unsigned long long)s->whys, (unsigned long long)s->n_evicted, (unsigned long long)s->n_freed);
+           (unsigned long long)steps, rate, (unsigned long long)s->n_remade, (unsigned long long)s->n_brought,
+           (unsigned long long)s->n_hopeless, (unsigned long long)s->whys, (unsigned long long)s->n_evicted,
+           (unsigned long long)s->n_freed);
     CHECK(s->n_remade > 1000 && s->n_brought > 300 && s->n_hopeless > 1000 && s->n_evicted > 300 && s->whys == 15);
     sk_free(s);
 }
