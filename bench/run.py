@@ -4,6 +4,7 @@ Runs are interleaved (skate, peer, skate, peer ...), so that a noisy machine is 
 bench/results/<date>-<machine>.json. WORKLOAD is a file name there without .py, with its arguments after a colon (`hetero_pipeline:40:1`), or a
 file of bench/py (`main_job`). Default: core_micro data_overhead main_job. Engines default to skate, ray and what the workload's row of
 ../shared/measure/README.md names and is installed (../shared/measure/setup.sh [all])."""
+
 import argparse
 import datetime
 import json

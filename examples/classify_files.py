@@ -6,6 +6,7 @@ of actors, writes Parquet, reads that back and counts.
 The model is Magika's (pip install magika; its weights come with the package, nothing is downloaded). It looks at the first and last 4 KiB of a file only, so the
 CPU stage cuts each file down to that before anything is moved, and hashes the whole. Same folder, same output, byte by byte.
 """
+
 import argparse
 import hashlib
 import os
@@ -83,7 +84,10 @@ def main():
         print(f"classify_files: {args.dir}: no readable file in it ({unreadable} unreadable)", file=sys.stderr)
         return 2
     used = files[: args.limit] if args.limit else files
-    print(f"{args.dir}: {len(files):,} files, {unreadable:,} unreadable; classifying {len(used):,}" + (" (--limit 0: all)" if len(used) < len(files) else ""))
+    print(
+        f"{args.dir}: {len(files):,} files, {unreadable:,} unreadable; classifying {len(used):,}"
+        + (" (--limit 0: all)" if len(used) < len(files) else "")
+    )
 
     out = args.out or tempfile.mkdtemp(prefix="classify_files_")
     ds = (

@@ -1,4 +1,5 @@
 """A first pipeline: read, map, filter, aggregate. Run: python examples/quickstart.py"""
+
 import skate
 import skate.data
 

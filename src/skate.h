@@ -47,46 +47,46 @@ extern "C" {
 enum {
     SKATE_OK = 0,
     SKATE_ENOMEM = -1,
-    SKATE_EINVAL = -2,       /* an argument of the call is wrong */
+    SKATE_EINVAL = -2, /* an argument of the call is wrong */
     SKATE_ENOSYS = -3,
-    SKATE_EIO = -4,          /* a system call failed */
-    SKATE_EFULL = -6,        /* the object store is full */
+    SKATE_EIO = -4,   /* a system call failed */
+    SKATE_EFULL = -6, /* the object store is full */
     SKATE_ETIMEOUT = -7,
-    SKATE_EDEAD = -9,        /* the worker died, and its retries are used up */
-    SKATE_ETASK = -10,       /* the task function failed; the message is what it said */
-    SKATE_ELOST = -11,       /* the object is gone: its last reference was released */
+    SKATE_EDEAD = -9,  /* the worker died, and its retries are used up */
+    SKATE_ETASK = -10, /* the task function failed; the message is what it said */
+    SKATE_ELOST = -11, /* the object is gone: its last reference was released */
     SKATE_ECANCEL = -12,
     SKATE_EINFEASIBLE = -14, /* asks for more than the machine was given */
     SKATE_ECLOSED = -15,     /* not initialised, or shut down */
     SKATE_EACTOR = -16,      /* the actor is dead */
     SKATE_ENOENT = -17       /* no such function */
 };
-SKATE_API const char *skate_error(void);            /* message of this thread's last failed call; never NULL */
-SKATE_API const char *skate_code_name(int code);    /* "SKATE_EFULL" */
+SKATE_API const char *skate_error(void);         /* message of this thread's last failed call; never NULL */
+SKATE_API const char *skate_code_name(int code); /* "SKATE_EFULL" */
 
 /* ---- process ------------------------------------------------------------------------------------------------------------------- */
 
-struct skate_task; /* a running task, as its function sees it */
+struct skate_task;                             /* a running task, as its function sees it */
 typedef int (*skate_fn)(struct skate_task *t); /* 0, or a negative code (skate_fail sets the text) */
 
 /* Names a task function; the same names must be registered in every process of the program, before skate_worker_main. SKATE_EINVAL: the name
  * is in use for another function. `name` must stay valid. */
 SKATE_API int skate_register(const char *name, skate_fn fn);
 /* Defines and registers at once. */
-#define SKATE_TASK(name)                                                                                              \
-    static int name(struct skate_task *t);                                                                            \
-    __attribute__((constructor)) static void skate_register_##name(void) { (void)skate_register(#name, name); }       \
+#define SKATE_TASK(name)                                                                                        \
+    static int name(struct skate_task *t);                                                                      \
+    __attribute__((constructor)) static void skate_register_##name(void) { (void)skate_register(#name, name); } \
     static int name(__attribute__((unused)) struct skate_task *t)
 
 /* First thing in main. In the program itself: remembers how to start workers, returns 0. In a worker process: runs tasks until told to end,
  * returns 1 (main should return at once), or a negative code. */
 SKATE_API int skate_worker_main(int argc, char **argv);
 
-struct skate_opts {          /* zero: chosen */
-    double cpus;             /* tasks that run at a time; 0: as many as the machine has */
-    uint64_t store_bytes;    /* limit of shared memory for objects; 0: a third of the machine's memory. Used only as objects need it */
-    uint32_t max_workers;    /* processes */
-    const char *resource;    /* one resource of your own, and how much of it there is */
+struct skate_opts {       /* zero: chosen */
+    double cpus;          /* tasks that run at a time; 0: as many as the machine has */
+    uint64_t store_bytes; /* limit of shared memory for objects; 0: a third of the machine's memory. Used only as objects need it */
+    uint32_t max_workers; /* processes */
+    const char *resource; /* one resource of your own, and how much of it there is */
     double resource_amount;
 };
 SKATE_API int skate_init(const struct skate_opts *o); /* o may be NULL. SKATE_EINVAL: already initialised */
@@ -94,17 +94,23 @@ SKATE_API void skate_shutdown(void);                  /* ends all workers at onc
 
 /* ---- objects ------------------------------------------------------------------------------------------------------------------- */
 
-typedef struct { uint64_t id; } skate_ref; /* id 0: none */
+typedef struct {
+    uint64_t id;
+} skate_ref; /* id 0: none */
 
 struct skate_value {
-    const void *data;    /* 64-byte aligned when larger than 8 KiB; not NULL */
-    size_t size;         /* bytes */
+    const void *data; /* 64-byte aligned when larger than 8 KiB; not NULL */
+    size_t size;      /* bytes */
     uint64_t priv[5];
 };
 
 SKATE_API int skate_put(const void *data, size_t size, skate_ref *out);
 /* Memory of the store to fill in place (saves the copy): write, then seal. One of seal, return_buf and abort must follow. */
-struct skate_buf { void *data; size_t size; uint64_t priv[3]; };
+struct skate_buf {
+    void *data;
+    size_t size;
+    uint64_t priv[3];
+};
 SKATE_API int skate_buf_alloc(size_t size, struct skate_buf *out);
 SKATE_API int skate_buf_seal(struct skate_buf *b, size_t used_bytes, skate_ref *out);
 SKATE_API void skate_buf_abort(struct skate_buf *b);
@@ -118,24 +124,26 @@ SKATE_API void skate_release(skate_ref r);
 
 /* ---- tasks ----------------------------------------------------------------------------------------------------------------------- */
 
-typedef struct { uint64_t id, ready; } skate_actor;
+typedef struct {
+    uint64_t id, ready;
+} skate_actor;
 
-struct skate_arg { /* one of: */
-    skate_ref ref;       /* the object's value; the task starts when it is there, and fails as it did when it failed */
-    const void *data;    /* bytes, copied */
+struct skate_arg {    /* one of: */
+    skate_ref ref;    /* the object's value; the task starts when it is there, and fails as it did when it failed */
+    const void *data; /* bytes, copied */
     size_t size;
-    skate_actor actor;   /* a handle: see skate_arg_actor */
+    skate_actor actor; /* a handle: see skate_arg_actor */
 };
 #define SKATE_REF(r) ((struct skate_arg){.ref = (r)})
 #define SKATE_BYTES(p, n) ((struct skate_arg){.data = (p), .size = (n)})
 #define SKATE_ACTOR(a) ((struct skate_arg){.actor = (a)})
 
-struct skate_call_opts {     /* NULL: all 0 */
-    double cpus;             /* 0: one (a task), none (an actor; its calls always run under what the actor has); < 0: none */
-    double resource;         /* of skate_opts.resource */
-    int32_t max_retries;     /* after a death of the worker; 0: three (a task), none (a call of an actor); -1: for ever; -2: none */
-    bool retry_failures;     /* and when the function failed */
-    int32_t max_restarts;    /* actors: how often it is made anew after a death; -1: for ever */
+struct skate_call_opts {  /* NULL: all 0 */
+    double cpus;          /* 0: one (a task), none (an actor; its calls always run under what the actor has); < 0: none */
+    double resource;      /* of skate_opts.resource */
+    int32_t max_retries;  /* after a death of the worker; 0: three (a task), none (a call of an actor); -1: for ever; -2: none */
+    bool retry_failures;  /* and when the function failed */
+    int32_t max_restarts; /* actors: how often it is made anew after a death; -1: for ever */
 };
 
 /* returns[0..n_returns) hold references to the results. Does not wait. */
@@ -144,7 +152,8 @@ SKATE_API int skate_submit(const char *name, const struct skate_arg *args, size_
 
 /* An actor is a process of its own that runs the constructor `name` and then, in order, the functions that it is called with: what they keep
  * in static variables is its state. */
-SKATE_API int skate_actor_create(const char *name, const struct skate_arg *args, size_t n_args, const struct skate_call_opts *o, skate_actor *out);
+SKATE_API int skate_actor_create(const char *name, const struct skate_arg *args, size_t n_args, const struct skate_call_opts *o,
+                                 skate_actor *out);
 SKATE_API int skate_actor_call(skate_actor a, const char *name, const struct skate_arg *args, size_t n_args, size_t n_returns,
                                const struct skate_call_opts *o, skate_ref *returns);
 SKATE_API void skate_actor_release(skate_actor a);
@@ -154,9 +163,10 @@ SKATE_API int skate_actor_kill(skate_actor a); /* at once, with no restart */
 
 SKATE_API size_t skate_n_args(const struct skate_task *t);
 SKATE_API size_t skate_n_returns(const struct skate_task *t);
-SKATE_API const void *skate_arg_data(const struct skate_task *t, size_t i, size_t *size); /* until the function returns; NULL: no such argument */
-SKATE_API int skate_arg_copy(const struct skate_task *t, size_t i, void *to, size_t size);  /* SKATE_EINVAL: not of this size */
-SKATE_API int skate_arg_actor(const struct skate_task *t, size_t i, skate_actor *out);      /* a handle of one's own: skate_actor_release */
+SKATE_API const void *skate_arg_data(const struct skate_task *t, size_t i,
+                                     size_t *size); /* until the function returns; NULL: no such argument */
+SKATE_API int skate_arg_copy(const struct skate_task *t, size_t i, void *to, size_t size); /* SKATE_EINVAL: not of this size */
+SKATE_API int skate_arg_actor(const struct skate_task *t, size_t i, skate_actor *out);     /* a handle of one's own: skate_actor_release */
 /* Each result is set exactly once. */
 SKATE_API int skate_return(struct skate_task *t, size_t i, const void *data, size_t size);
 SKATE_API int skate_return_buf(struct skate_task *t, size_t i, struct skate_buf *b, size_t used_bytes); /* takes b */

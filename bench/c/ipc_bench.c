@@ -27,9 +27,9 @@
 #endif
 
 static struct sk_err err;
-#define MUST(x)                                                                       \
-    do {                                                                              \
-        if ((x) != SK_OK) fprintf(stderr, "%s: %s\n", #x, err.msg), exit(1);          \
+#define MUST(x)                                                              \
+    do {                                                                     \
+        if ((x) != SK_OK) fprintf(stderr, "%s: %s\n", #x, err.msg), exit(1); \
     } while (0)
 
 static void out(const char *name, double v, const char *unit) {
@@ -213,7 +213,8 @@ static void bench_stream(void) {
 
 #define GIB ((size_t)1 << 30)
 enum how { FAULT, FAULT_HUGE, FALLOCATE, POPULATE, WARM, REUSE, N_HOW };
-static const char *const how_name[N_HOW] = {"4 KiB faults", "huge=true faults", "fallocate", "MADV_POPULATE_WRITE", "sk_seg_warm", "warm pages"};
+static const char *const how_name[N_HOW] = {"4 KiB faults",        "huge=true faults", "fallocate",
+                                            "MADV_POPULATE_WRITE", "sk_seg_warm",      "warm pages"};
 
 struct fill {
     struct sk_seg *s;
@@ -292,8 +293,8 @@ static void bench_seg(void) {
             double first = secs(t);
             t = sk_now_ns();
             for (size_t i = 0; i < GIB; i += 64) sum += r.base[i];
-            printf("%-44s %8.3f s first, %.3f s again (%llu)\n", h ? "seg/read elsewhere, huge pages" : "seg/read elsewhere, 4 KiB pages", first,
-                   secs(t), (unsigned long long)sum);
+            printf("%-44s %8.3f s first, %.3f s again (%llu)\n", h ? "seg/read elsewhere, huge pages" : "seg/read elsewhere, 4 KiB pages",
+                   first, secs(t), (unsigned long long)sum);
             fflush(stdout);
             _exit(0);
         }

@@ -1,5 +1,6 @@
 """main_job.py ENGINE [DIR]: batch inference over real files (the demo's job): read the files of a folder, prepare them, classify with Magika, write Parquet.
 Engines: skate, ray (the same program), pool (hand-written: two processes over the file list, each with its own model)."""
+
 import glob
 import os
 import shutil
@@ -57,8 +58,6 @@ def ray_like(out):
     # the reader keeps a share of a CPU, the two models the rest
     ds = ds.map_batches(Model, batch_format="pandas", batch_size=64, concurrency=2, num_cpus=0.5)
     ds.write_parquet(out)
-
-
 
 
 def pool(out):

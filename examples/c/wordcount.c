@@ -25,8 +25,15 @@
 #include "skate.h"
 
 enum { TOP = 1 + 20 }; /* the empty word stands for all: the total is just the most frequent */
-struct word { const char *s; uint32_t len, hash; uint64_t n; };
-struct table { struct word *w; size_t n, cap; }; /* open addressing; entries point into somebody's bytes */
+struct word {
+    const char *s;
+    uint32_t len, hash;
+    uint64_t n;
+};
+struct table {
+    struct word *w;
+    size_t n, cap;
+}; /* open addressing; entries point into somebody's bytes */
 
 static uint32_t hash(const char *s, size_t n) {
     uint32_t h = 2166136261u;
@@ -81,8 +88,13 @@ static void wire_add(struct table *t, const char *p, size_t size) {
     }
 }
 
-struct chunk { uint64_t size, off, len; /* of the file; of the chunk */ char path[1000]; };
-static struct progress { uint64_t bytes, words; } so_far; /* of the actor */
+struct chunk {
+    uint64_t size, off, len; /* of the file; of the chunk */
+    char path[1000];
+};
+static struct progress {
+    uint64_t bytes, words;
+} so_far; /* of the actor */
 SKATE_TASK(progress_new) { return SKATE_OK; }
 SKATE_TASK(progress_add) {
     struct progress p = {0};
@@ -112,7 +124,8 @@ SKATE_TASK(map) { /* chunk, handle of the actor -> one table a reducer */
     size_t n_out = skate_n_returns(t);
     if (skate_arg_copy(t, 0, &c, sizeof c) || skate_arg_actor(t, 1, &progress)) return SKATE_EINVAL;
     int fd = open(c.path, O_RDONLY | O_CLOEXEC), rc = SKATE_OK;
-    void *text = fd < 0 ? MAP_FAILED : mmap(NULL, c.size, PROT_READ | PROT_WRITE, MAP_PRIVATE, fd, 0); /* our own copy: it is put into lower case */
+    void *text =
+        fd < 0 ? MAP_FAILED : mmap(NULL, c.size, PROT_READ | PROT_WRITE, MAP_PRIVATE, fd, 0); /* our own copy: it is put into lower case */
     if (text == MAP_FAILED) return skate_fail(t, "cannot read %s", c.path);
     close(fd);
     struct table *words = need(calloc(n_out, sizeof *words));
@@ -191,7 +204,8 @@ int main(int argc, char **argv) {
     skate_ref asked;
     ok(skate_actor_call(progress, "progress_get", NULL, 0, 1, NULL, &asked)); /* behind the calls of all map tasks: those are done */
     ok(skate_get(asked, -1, &pv));
-    fprintf(stderr, "%llu bytes read\n", (unsigned long long)((const struct progress *)pv.data)->bytes); /* more when a map task was run again */
+    fprintf(stderr, "%llu bytes read\n",
+            (unsigned long long)((const struct progress *)pv.data)->bytes); /* more when a map task was run again */
     for (size_t i = 0; i < words.n && i < TOP; i++) printf("%10llu %.*s\n", (unsigned long long)top[i].n, (int)top[i].len, top[i].s);
     skate_value_release(&pv), skate_release(asked), skate_actor_release(progress);
     for (size_t r = 0; r < n_reduce; r++) skate_value_release(&v[r]), skate_release(tops[r]);

@@ -3,17 +3,18 @@
 Contract between src/py (C) and python/skate (Python). One engine a process: in the driver the one that init() opened, in a worker the
 client that talks to the driver.
 """
+
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 class ObjectRef:
     """A reference to an immutable object. Counts: one for each live Python ObjectRef of this process."""
-    def hex(self) -> str: ...            # 56 hex digits as in Ray, our 64-bit id at the end
-    def binary(self) -> bytes: ...       # 28 bytes
+    def hex(self) -> str: ...  # 56 hex digits as in Ray, our 64-bit id at the end
+    def binary(self) -> bytes: ...  # 28 bytes
     def is_nil(self) -> bool: ...
     def task_id(self) -> int: ...
     def __await__(self) -> Any: ...
-    def future(self) -> Any: ...         # concurrent.futures.Future
+    def future(self) -> Any: ...  # concurrent.futures.Future
 
 class ObjectRefGenerator:
     """Iterator over the yields of a streaming task: ObjectRefs. Closing or dropping it cancels what is left. A failure of the task comes as a last
@@ -29,15 +30,16 @@ def init(conf: dict[str, Any]) -> None:
     """Opens the engine. Keys: engine ("local" | "inline"), num_cpus, num_gpus (float), memory (bytes), resources ({name: float}),
     object_store_memory (bytes), max_workers, spin_us, idle_reap_s, argv (list[str], the fork server's command), env (list["NAME=value"], the whole
     environment of the workers, or None: inherit), preload (bytes: first note to the fork server), seed. Raises RuntimeError when one is open."""
-def shutdown() -> None: ...              # idempotent; frees everything; later calls on old refs raise RaySystemError
+
+def shutdown() -> None: ...  # idempotent; frees everything; later calls on old refs raise RaySystemError
 def is_initialized() -> bool: ...
 def in_worker() -> bool: ...
 def resources(custom_names: list[str]) -> tuple[dict[str, float], dict[str, float]]: ...  # (total, available); names in the order of init
 def status() -> dict[str, int | str]: ...
 def workers() -> list[tuple[int, int, str, int]]: ...  # pid, number, state, tasks done
 def preload(note: bytes) -> None: ...
-def mem_bytes() -> int: ...              # C heap in use by skate in this process
-def _forget() -> None: ...               # in a child that the user forked: the engine is the parent's
+def mem_bytes() -> int: ...  # C heap in use by skate in this process
+def _forget() -> None: ...  # in a child that the user forked: the engine is the parent's
 
 # --- values
 def set_hooks(**hooks: Callable[..., Any]) -> None:
@@ -55,12 +57,14 @@ def set_hooks(**hooks: Callable[..., Any]) -> None:
     after_fork()                              in a fresh worker
     note(bytes) -> None                       in the fork server: imports, sys.path, cwd (bytes made by skate.serialize.preload_note)
     """
+
 def put(value: Any) -> ObjectRef: ...
 def get(refs: ObjectRef | Sequence[ObjectRef], timeout: float | None = None) -> Any: ...
 def wait(refs: list[ObjectRef], num_returns: int, timeout: float | None) -> tuple[list[ObjectRef], list[ObjectRef]]: ...
 def cancel(ref: ObjectRef | ObjectRefGenerator, force: bool, recursive: bool) -> None: ...
 def put_block(batch: Any) -> ObjectRef:
     """A pyarrow.RecordBatch (anything with __arrow_c_array__) as a block object."""
+
 def block_nbytes(batch: Any) -> int: ...
 
 class BlockOut:
@@ -69,6 +73,7 @@ class BlockOut:
 
 def task_note(ops: list[tuple[int, int]]) -> None:
     """Inside a stage task: (rows_out, ns) per fused operator, for the DONE event."""
+
 def task_skip() -> int:
     """Inside a streaming task: how many first yields exist from an earlier attempt (they are skipped without being sealed)."""
 
@@ -77,26 +82,58 @@ class Template:
     """Everything about a remote function (or one method of an actor) that does not change between calls.
     kind "task": target = the Python function (pickled at the first submit); "actor": the class; "method": (ActorToken, method name). Another
     Template of the same kind as target: shares its definition (options). func: the function whose signature calls are checked against."""
-    def __init__(self, kind: str, target: Any, name: str, *, num_returns: int | str | None = None, num_cpus: float | None = None,
-                 num_gpus: float | None = None, memory: float | None = None, resources: dict[str, float] | None = None, max_retries: int = 0,
-                 retry_exceptions: bool = False, stream_window: int = 0, max_restarts: int = 0, max_task_retries: int = 0, func: Any = None) -> None: ...
+    def __init__(
+        self,
+        kind: str,
+        target: Any,
+        name: str,
+        *,
+        num_returns: int | str | None = None,
+        num_cpus: float | None = None,
+        num_gpus: float | None = None,
+        memory: float | None = None,
+        resources: dict[str, float] | None = None,
+        max_retries: int = 0,
+        retry_exceptions: bool = False,
+        stream_window: int = 0,
+        max_restarts: int = 0,
+        max_task_retries: int = 0,
+        func: Any = None,
+    ) -> None: ...
     fid: int  # of its definition in the open engine
     def submit(self, *args: Any, **kwargs: Any) -> Any:
         """ObjectRef, list of them (num_returns > 1), None (0) or ObjectRefGenerator; for "actor": ActorToken."""
 
 class ActorToken:
     """A counted handle on an actor in this process. Can be pickled where references can."""
+
     id: int
     ready: ObjectRef  # of None, when the constructor has run; or its error
+
 def actor_kill(token: ActorToken, no_restart: bool) -> None: ...
 
 # --- plans and runs (skate.data)
 class Plan:
     """A growing DAG shared by the Datasets derived from one another."""
-    def add(self, op: str, label: str, params: bytes, inputs: tuple[int, ...], *, num_cpus: float = 1.0, num_gpus: float = 0.0,
-            resources: dict[str, float] | None = None, memory: int = 0, pool: tuple[int, int] | None = None, max_in_flight: int = 0, max_tasks: int = 0,
-            limit: int = -1, batch_rows: int = 0, units: list[tuple[bytes, int, int]] | None = None,
-            blocks: list[tuple[ObjectRef, int, int, int]] | None = None) -> int: ...
+    def add(
+        self,
+        op: str,
+        label: str,
+        params: bytes,
+        inputs: tuple[int, ...],
+        *,
+        num_cpus: float = 1.0,
+        num_gpus: float = 0.0,
+        resources: dict[str, float] | None = None,
+        memory: int = 0,
+        pool: tuple[int, int] | None = None,
+        max_in_flight: int = 0,
+        max_tasks: int = 0,
+        limit: int = -1,
+        batch_rows: int = 0,
+        units: list[tuple[bytes, int, int]] | None = None,
+        blocks: list[tuple[ObjectRef, int, int, int]] | None = None,
+    ) -> int: ...
     def explain(self, root: int) -> str: ...
 
 class Exec:
@@ -110,7 +147,7 @@ class Exec:
 
 # --- workers
 def current_task() -> tuple[int, int, str, int] | None: ...  # task, actor or 0, name, attempt
-def crash_fd() -> int: ...               # where a crash handler may write in a worker; -1 elsewhere
+def crash_fd() -> int: ...  # where a crash handler may write in a worker; -1 elsewhere
 def serve() -> bool:
     """Fork server and workers: first call of skate._worker_main. Returns False when this process is none."""
 

@@ -12,10 +12,10 @@ struct skate_task {
     bool failed;
 };
 
-struct sk_engine *sk_api_engine(void);       /* NULL: said why (SKATE_ECLOSED) */
-struct sk_err *sk_api_err(void);             /* of this thread */
+struct sk_engine *sk_api_engine(void);                                               /* NULL: said why (SKATE_ECLOSED) */
+struct sk_err *sk_api_err(void);                                                     /* of this thread */
 sk_rc sk_api_define(struct sk_engine *e, const char *name, sk_fid *out) SK_MUST_USE; /* SK_ENOENT */
-uint32_t sk_api_resource(void);              /* index of the resource of one's own; 0: none */
+uint32_t sk_api_resource(void);                                                      /* index of the resource of one's own; 0: none */
 int64_t sk_api_deadline(int64_t timeout_ms);
 
 #endif

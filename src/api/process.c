@@ -45,7 +45,9 @@ struct sk_engine *sk_api_engine(void) {
     return e;
 }
 
-int64_t sk_api_deadline(int64_t timeout_ms) { return timeout_ms < 0 || timeout_ms > INT64_MAX / SK_MS / 2 ? INT64_MAX : sk_now_ns() + timeout_ms * SK_MS; }
+int64_t sk_api_deadline(int64_t timeout_ms) {
+    return timeout_ms < 0 || timeout_ms > INT64_MAX / SK_MS / 2 ? INT64_MAX : sk_now_ns() + timeout_ms * SK_MS;
+}
 
 /* ---- functions ------------------------------------------------------------------------------------------------------------------ */
 
@@ -85,7 +87,9 @@ sk_rc sk_api_define(struct sk_engine *e, const char *name, sk_fid *out) {
 
 static sk_rc define(void *ctx, sk_fid fn, const char *name, struct sk_bytes def, struct sk_err *err) {
     (void)ctx, (void)def;
-    return by_id(fn.v) ? SK_OK : SK_ERR(err, SK_ENOENT, "function '%s' is not registered in the worker; register it before skate_worker_main", name);
+    return by_id(fn.v)
+               ? SK_OK
+               : SK_ERR(err, SK_ENOENT, "function '%s' is not registered in the worker; register it before skate_worker_main", name);
 }
 
 static sk_rc run(void *ctx, struct sk_task *t, struct sk_err *err) {
@@ -102,7 +106,8 @@ static sk_rc run(void *ctx, struct sk_task *t, struct sk_err *err) {
         }
         return SK_OK;
     }
-    return SK_ERR(err, rc < 0 ? rc : SK_ETASK, "task %s failed%s%s", t->name, last.msg[0] ? ": " : "", last.msg); /* of the call that failed in it */
+    return SK_ERR(err, rc < 0 ? rc : SK_ETASK, "task %s failed%s%s", t->name, last.msg[0] ? ": " : "",
+                  last.msg); /* of the call that failed in it */
 }
 
 static void after_fork(void *ctx, struct sk_engine *client) {
@@ -113,10 +118,8 @@ static void after_fork(void *ctx, struct sk_engine *client) {
 int skate_worker_main(int argc, char **argv) {
     (void)argc;
     ssize_t n = readlink("/proc/self/exe", exe, sizeof exe - 1);
-    if (n > 0)
-        exe[n] = 0;
-    else
-        snprintf(exe, sizeof exe, "%s", argv && argv[0] ? argv[0] : "");
+    if (n > 0) exe[n] = 0;
+    else snprintf(exe, sizeof exe, "%s", argv && argv[0] ? argv[0] : "");
     struct sk_runner r = {.define = define, .run = run};
     struct sk_worker_hooks h = {.after_fork = after_fork};
     bool was = false;
@@ -136,7 +139,11 @@ int skate_init(const struct skate_opts *o) {
     char *argv[] = {exe, NULL};
     const char *names[] = {o->resource};
     long cores = sysconf(_SC_NPROCESSORS_ONLN), pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
-    struct sk_engine_conf c = {.store_bytes = o->store_bytes, .max_workers = o->max_workers, .spin_ns = -1, .custom_names = names, .n_custom = o->resource != NULL,
+    struct sk_engine_conf c = {.store_bytes = o->store_bytes,
+                               .max_workers = o->max_workers,
+                               .spin_ns = -1,
+                               .custom_names = names,
+                               .n_custom = o->resource != NULL,
                                .spawn_argv = argv};
     if (o->cpus < 0 || o->cpus > 100000 || o->resource_amount < 0 || o->resource_amount > 1e12)
         return SK_ERR(&last, SK_EINVAL, "skate_init: %g cpus, %g of the resource: out of range", o->cpus, o->resource_amount);
@@ -146,12 +153,9 @@ int skate_init(const struct skate_opts *o) {
     pthread_mutex_lock(&mu);
     sk_rc rc = SK_OK;
     struct sk_engine *e = NULL;
-    if (engine)
-        rc = SK_ERR(&last, SK_EINVAL, "skate_init: already initialised");
-    else if (!exe[0])
-        rc = SK_ERR(&last, SK_EINVAL, "skate_init: call skate_worker_main first thing in main");
-    else
-        rc = sk_engine_find("local")->open(&c, &e, &last);
+    if (engine) rc = SK_ERR(&last, SK_EINVAL, "skate_init: already initialised");
+    else if (!exe[0]) rc = SK_ERR(&last, SK_EINVAL, "skate_init: call skate_worker_main first thing in main");
+    else rc = sk_engine_find("local")->open(&c, &e, &last);
     if (rc == SK_OK) {
         resource = o->resource ? SK_RES_CUSTOM : 0;
         for (uint32_t i = 0; i < n_fns; i++) fns[i].defined = false;

@@ -47,8 +47,10 @@ static sk_rc one_arg(struct call *c, const struct skate_arg *a, struct sk_arg *o
 static sk_rc shape_of(struct sk_engine *e, const struct skate_call_opts *o, double cpus, sk_shape *out) {
     if (o) cpus = o->cpus < 0 ? 0 : o->cpus > 0 ? o->cpus : cpus;
     double amount = o ? o->resource : 0;
-    if (amount < 0 || amount > 1e12 || cpus > 1e6) return SK_ERR(sk_api_err(), SK_EINVAL, "a task asks for %g cpus and %g of the resource: out of range", cpus, amount);
-    if (amount > 0 && !sk_api_resource()) return SK_ERR(sk_api_err(), SK_EINFEASIBLE, "a task asks for a resource, but skate_init was given none");
+    if (amount < 0 || amount > 1e12 || cpus > 1e6)
+        return SK_ERR(sk_api_err(), SK_EINVAL, "a task asks for %g cpus and %g of the resource: out of range", cpus, amount);
+    if (amount > 0 && !sk_api_resource())
+        return SK_ERR(sk_api_err(), SK_EINFEASIBLE, "a task asks for a resource, but skate_init was given none");
     struct sk_res r = {.amount = {(int64_t)(cpus * SK_RES_UNIT + 0.5)}};
     if (amount > 0) r.amount[sk_api_resource()] = (int64_t)(amount * SK_RES_UNIT + 0.5);
     return e->ops->shape(e, &r, out, sk_api_err());
@@ -100,7 +102,8 @@ static sk_rc submit(struct call *c, size_t n_returns, skate_ref *returns) {
     return rc;
 }
 
-int skate_submit(const char *name, const struct skate_arg *args, size_t n_args, size_t n_returns, const struct skate_call_opts *o, skate_ref *returns) {
+int skate_submit(const char *name, const struct skate_arg *args, size_t n_args, size_t n_returns, const struct skate_call_opts *o,
+                 skate_ref *returns) {
     struct call c;
     SK_TRY(call_begin(&c, name, args, n_args, o));
     c.s.max_retries = retries(o, DEFAULT_RETRIES);
@@ -127,8 +130,8 @@ int skate_actor_create(const char *name, const struct skate_arg *args, size_t n_
     return rc;
 }
 
-int skate_actor_call(skate_actor a, const char *name, const struct skate_arg *args, size_t n_args, size_t n_returns, const struct skate_call_opts *o,
-                     skate_ref *returns) {
+int skate_actor_call(skate_actor a, const char *name, const struct skate_arg *args, size_t n_args, size_t n_returns,
+                     const struct skate_call_opts *o, skate_ref *returns) {
     struct call c;
     SK_TRY(call_begin(&c, name, args, n_args, o));
     c.s.actor = (sk_aid){a.id};
@@ -174,7 +177,8 @@ int skate_arg_copy(const struct skate_task *t, size_t i, void *to, size_t size) 
 }
 
 int skate_arg_actor(const struct skate_task *t, size_t i, skate_actor *out) {
-    if (i >= t->t->n_args || t->t->args[i].kind != KIND_ACTOR) return SK_ERR(sk_api_err(), SK_EINVAL, "argument %zu is no handle of an actor", i);
+    if (i >= t->t->n_args || t->t->args[i].kind != KIND_ACTOR)
+        return SK_ERR(sk_api_err(), SK_EINVAL, "argument %zu is no handle of an actor", i);
     SK_TRY(skate_arg_copy(t, i, out, sizeof *out));
     t->t->engine->ops->actor_addref(t->t->engine, (sk_aid){out->id});
     t->t->engine->ops->addref(t->t->engine, (sk_oid){out->ready});

@@ -11,8 +11,7 @@
 #endif
 
 /* dst 16-byte aligned, n a multiple of 64, no overlap. Ordered before later stores of this thread. */
-static inline void sk_copy_stream(void *dst, const void *src, size_t n)
-{
+static inline void sk_copy_stream(void *dst, const void *src, size_t n) {
 #if defined(__x86_64__)
     __m128i *d = dst;
     const __m128i *s = src;

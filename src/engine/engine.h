@@ -28,19 +28,30 @@
 #include "base/base.h"
 #include "base/err.h"
 
-typedef struct { uint64_t v; } sk_oid; /* object;   0 = none */
-typedef struct { uint64_t v; } sk_tid; /* task;     0 = none */
-typedef struct { uint64_t v; } sk_aid; /* actor;    0 = none */
-typedef struct { uint64_t v; } sk_fid; /* function: hash of its definition */
+typedef struct {
+    uint64_t v;
+} sk_oid; /* object;   0 = none */
+typedef struct {
+    uint64_t v;
+} sk_tid; /* task;     0 = none */
+typedef struct {
+    uint64_t v;
+} sk_aid; /* actor;    0 = none */
+typedef struct {
+    uint64_t v;
+} sk_fid; /* function: hash of its definition */
 
 /* ---- values ---------------------------------------------------------------------------------------------------------------- */
 
-enum { SK_KIND_ERROR = 0xE0u, SK_KIND_ERROR_MAX = 0xEFu }; /* kinds in this range: getting the object fails with SK_ETASK (value = the error) */
+enum {
+    SK_KIND_ERROR = 0xE0u,
+    SK_KIND_ERROR_MAX = 0xEFu
+}; /* kinds in this range: getting the object fails with SK_ETASK (value = the error) */
 #define SK_KIND_IS_ERROR(k) ((k) >= SK_KIND_ERROR && (k) <= SK_KIND_ERROR_MAX)
 /* Errors made by the engine itself (not by user code): value = NUL-terminated text of the message; the sk_rc is in the first 4 bytes. */
 enum { SK_KIND_ENGINE_ERROR = 0xEFu };
 
-#define SK_INLINE_MAX 8192u  /* values up to this many bytes travel in messages and live outside the store */
+#define SK_INLINE_MAX 8192u /* values up to this many bytes travel in messages and live outside the store */
 #define SK_NOTE_MAX 1024u
 
 struct sk_buf { /* writable store memory, private until sealed by put/return/yield or aborted */
@@ -52,19 +63,19 @@ struct sk_buf { /* writable store memory, private until sealed by put/return/yie
 struct sk_payload { /* a value on its way in. Either `bytes` (copied) or `buf` (sealed, taken) */
     uint32_t kind;
     struct sk_bytes bytes;
-    struct sk_buf *buf;         /* when not NULL: the value is buf->data[0..buf_len) */
+    struct sk_buf *buf; /* when not NULL: the value is buf->data[0..buf_len) */
     size_t buf_len;
-    const sk_oid *contains;     /* references inside the value */
+    const sk_oid *contains; /* references inside the value */
     uint32_t n_contains;
-    struct sk_bytes note;       /* <= SK_NOTE_MAX bytes that travel with events about this value (rows, sizes, times) */
+    struct sk_bytes note; /* <= SK_NOTE_MAX bytes that travel with events about this value (rows, sizes, times) */
 };
 
 struct sk_view { /* a value on its way out; read-only */
     const uint8_t *data;
     size_t len;
     uint32_t kind;
-    sk_oid oid;      /* 0 for an inline task argument */
-    uint64_t token;  /* the engine's */
+    sk_oid oid;     /* 0 for an inline task argument */
+    uint64_t token; /* the engine's */
 };
 
 /* ---- resources --------------------------------------------------------------------------------------------------------------- */
@@ -82,33 +93,33 @@ typedef uint16_t sk_shape;
 #define SK_STREAMING UINT32_MAX /* n_returns of a streaming task */
 
 struct sk_arg {
-    sk_oid ref;            /* not 0: the object's value; the task starts when it exists */
-    uint32_t kind;         /* inline value otherwise; bytes <= SK_INLINE_MAX (put larger ones first) */
+    sk_oid ref;    /* not 0: the object's value; the task starts when it exists */
+    uint32_t kind; /* inline value otherwise; bytes <= SK_INLINE_MAX (put larger ones first) */
     struct sk_bytes bytes;
 };
 
 struct sk_sink; /* receives the events of the tasks that name it */
 
 struct sk_task_spec {
-    sk_fid fn;                  /* defined before by fn_define */
-    const char *name;           /* for messages; copied; NULL: the function's */
+    sk_fid fn;        /* defined before by fn_define */
+    const char *name; /* for messages; copied; NULL: the function's */
     const struct sk_arg *args;
     uint32_t n_args;
-    const sk_oid *contains;     /* references inside inline argument bytes: held like arguments, not waited for */
+    const sk_oid *contains; /* references inside inline argument bytes: held like arguments, not waited for */
     uint32_t n_contains;
-    uint32_t n_returns;         /* 0..1000 or SK_STREAMING */
-    sk_shape shape;             /* 0: the default shape, one CPU (for a method of an actor: nothing) */
-    sk_aid actor;               /* not 0: a method call, in order of submission */
-    int32_t max_retries;        /* after a death of the worker; -1 = for ever */
-    bool retry_exceptions;      /* retry when user code raised, too */
-    uint32_t stream_window;     /* streaming without a sink: at most so many yields that were not taken; 0 = no limit */
-    struct sk_sink *sink;       /* may be NULL */
-    uint64_t sink_tag;          /* comes back in the events */
+    uint32_t n_returns;     /* 0..1000 or SK_STREAMING */
+    sk_shape shape;         /* 0: the default shape, one CPU (for a method of an actor: nothing) */
+    sk_aid actor;           /* not 0: a method call, in order of submission */
+    int32_t max_retries;    /* after a death of the worker; -1 = for ever */
+    bool retry_exceptions;  /* retry when user code raised, too */
+    uint32_t stream_window; /* streaming without a sink: at most so many yields that were not taken; 0 = no limit */
+    struct sk_sink *sink;   /* may be NULL */
+    uint64_t sink_tag;      /* comes back in the events */
 };
 
 struct sk_actor_spec {
-    struct sk_task_spec init;   /* the constructor; n_returns is taken as 1 (a value that is ready when the actor is) */
-    int32_t max_restarts;       /* -1 = for ever */
+    struct sk_task_spec init; /* the constructor; n_returns is taken as 1 (a value that is ready when the actor is) */
+    int32_t max_restarts;     /* -1 = for ever */
     int32_t max_task_retries;
 };
 
@@ -123,7 +134,7 @@ enum sk_event_kind {
 struct sk_event {
     enum sk_event_kind kind;
     sk_tid task;
-    uint64_t tag;         /* spec.sink_tag */
+    uint64_t tag; /* spec.sink_tag */
     uint32_t attempt;
     uint32_t index;
     sk_oid oid;
@@ -142,7 +153,12 @@ enum { SK_CAP_PROCESSES = 1, SK_CAP_ZERO_COPY = 2, SK_CAP_KILL = 4, SK_CAP_DRIVE
 
 struct sk_engine;
 
-struct sk_worker_info { int32_t pid; uint32_t number; uint32_t state; /* 0 starting 1 idle 2 busy 3 dead */ uint64_t n_done; };
+struct sk_worker_info {
+    int32_t pid;
+    uint32_t number;
+    uint32_t state; /* 0 starting 1 idle 2 busy 3 dead */
+    uint64_t n_done;
+};
 
 struct sk_engine_ops {
     const char *name;
@@ -150,7 +166,8 @@ struct sk_engine_ops {
 
     /* Functions and shapes. define is idempotent; bytes are copied and reach each worker at most once. */
     sk_rc (*fn_define)(struct sk_engine *e, sk_fid fn, const char *name, struct sk_bytes def, struct sk_err *err);
-    sk_rc (*shape)(struct sk_engine *e, const struct sk_res *r, sk_shape *out, struct sk_err *err); /* SK_EINFEASIBLE: with the arithmetic */
+    sk_rc (*shape)(struct sk_engine *e, const struct sk_res *r, sk_shape *out,
+                   struct sk_err *err); /* SK_EINFEASIBLE: with the arithmetic */
     sk_rc (*res_index)(struct sk_engine *e, const char *custom_name, uint32_t *out, struct sk_err *err);
     void (*resources)(struct sk_engine *e, struct sk_res *total, struct sk_res *available);
 
@@ -186,7 +203,7 @@ struct sk_engine_ops {
 
     /* Drives the loop until done(arg) (called under the lock) or the deadline: SK_OK / SK_ETIMEOUT / SK_ECLOSED. Driver only. */
     sk_rc (*drive)(struct sk_engine *e, bool (*done)(void *arg), void *arg, int64_t deadline_ns, struct sk_err *err);
-    void (*lock)(struct sk_engine *e);   /* recursive; for sinks' owners */
+    void (*lock)(struct sk_engine *e); /* recursive; for sinks' owners */
     void (*unlock)(struct sk_engine *e);
     /* Modules to import in the fork server before the next worker is forked (bytes understood by the runner). */
     sk_rc (*preload)(struct sk_engine *e, struct sk_bytes note, struct sk_err *err);
@@ -207,13 +224,13 @@ struct sk_task {
     struct sk_engine *engine; /* for nested submit/put/get */
     sk_tid id;
     sk_fid fn;
-    sk_aid actor;             /* not 0: a method call */
-    bool is_actor_init;       /* the constructor */
+    sk_aid actor;       /* not 0: a method call */
+    bool is_actor_init; /* the constructor */
     uint32_t attempt;
     uint32_t n_args;
     const struct sk_view *args; /* released by the engine after run(), unless sk_task_keep_arg */
     uint32_t n_returns;
-    uint32_t n_yielded;       /* by this attempt */
+    uint32_t n_yielded; /* by this attempt */
     const char *name;
 };
 /* Sets return i (each exactly once; missing ones are an error of the task). Takes payload.buf. */
@@ -243,19 +260,19 @@ struct sk_runner { /* filled by the layer above; one a process */
 };
 
 struct sk_engine_conf {
-    struct sk_res total;            /* resources of this machine */
-    const char *const *custom_names;/* [SK_RES_CUSTOM + i] */
+    struct sk_res total;             /* resources of this machine */
+    const char *const *custom_names; /* [SK_RES_CUSTOM + i] */
     uint32_t n_custom;
     uint64_t store_bytes;
-    uint32_t max_workers;           /* 0: chosen */
-    int64_t spin_ns;                /* how long a waiter spins before it sleeps; -1: chosen */
-    int64_t idle_reap_ns;           /* idle workers beyond the CPUs are ended after this; 0: chosen */
-    char *const *spawn_argv;        /* the fork server's command line (local) */
-    char *const *spawn_env;         /* whole environment, NULL: inherit */
-    struct sk_bytes preload;        /* first note to the fork server */
-    struct sk_runner *runner;       /* inline: runs the tasks; local: unused in the driver */
-    uint64_t seed;                  /* inline: order of tasks; 0: submission order */
-    uint64_t lineage_bytes;         /* local: memory for finished tasks that could make lost objects again; 0: 64 MiB */
+    uint32_t max_workers;     /* 0: chosen */
+    int64_t spin_ns;          /* how long a waiter spins before it sleeps; -1: chosen */
+    int64_t idle_reap_ns;     /* idle workers beyond the CPUs are ended after this; 0: chosen */
+    char *const *spawn_argv;  /* the fork server's command line (local) */
+    char *const *spawn_env;   /* whole environment, NULL: inherit */
+    struct sk_bytes preload;  /* first note to the fork server */
+    struct sk_runner *runner; /* inline: runs the tasks; local: unused in the driver */
+    uint64_t seed;            /* inline: order of tasks; 0: submission order */
+    uint64_t lineage_bytes;   /* local: memory for finished tasks that could make lost objects again; 0: 64 MiB */
 };
 
 struct sk_engine_class { /* engine/by/<name>.c defines sk_engine_by_<name> */

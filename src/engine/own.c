@@ -86,10 +86,8 @@ static sk_rc no_memory(uint64_t id, const char *what, struct sk_err *err) {
 
 static void enqueue(struct sk_own *o, struct obj *x) {
     x->next = NULL;
-    if (o->tail)
-        o->tail->next = x;
-    else
-        o->head = x;
+    if (o->tail) o->tail->next = x;
+    else o->head = x;
     o->tail = x;
     o->n_queued++;
 }

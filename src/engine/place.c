@@ -64,7 +64,9 @@ bool sk_place_fits_now(const struct sk_place *p, sk_shape s) { return fits(&p->s
 static void take(struct sk_place *p, sk_shape s, int64_t sign) {
     for (uint32_t i = 0; i < SK_RES_MAX; i++) p->avail.amount[i] -= sign * p->shapes[s]->res.amount[i];
 }
-static void take_cpu(struct sk_place *p, sk_shape s, int64_t sign) { p->avail.amount[SK_RES_CPU] -= sign * p->shapes[s]->res.amount[SK_RES_CPU]; }
+static void take_cpu(struct sk_place *p, sk_shape s, int64_t sign) {
+    p->avail.amount[SK_RES_CPU] -= sign * p->shapes[s]->res.amount[SK_RES_CPU];
+}
 
 static void give_back(struct sk_place *p, struct sk_place_worker *w) {
     sk_place_worker_block(p, w, false);
@@ -74,8 +76,7 @@ static void give_back(struct sk_place *p, struct sk_place_worker *w) {
 void sk_place_push(struct sk_place *p, struct sk_place_task *t) {
     struct sk_place_shape *s = p->shapes[t->shape];
     struct sk_list *l = &s->ready[t->level], *at = l;
-    if (!t->order)
-        t->order = ++p->next_order;
+    if (!t->order) t->order = ++p->next_order;
     else /* came back: keeps its turn, which is near the front */
         for (at = l->next; at != l && task_of(at)->order < t->order;) at = at->next;
     sk_list_insert_before(at, &t->link);
@@ -265,7 +266,7 @@ void sk_place_pick(struct sk_place *p, int64_t now_ns, struct sk_place_pick *out
             if (w.need && rank(p, head(p, s)) > w.rank && (!may_pass(p, &s->res, &w, &passes) || passes)) continue;
             uint32_t depth = sk_place_depth(s), low = UINT32_MAX;
             struct sk_place_worker *to = NULL;
-            SK_LIST_EACH(it, &s->leased) {
+            SK_LIST_EACH (it, &s->leased) {
                 struct sk_place_worker *x = worker_of(it);
                 if (!x->blocked && x->depth < depth && x->depth < low) to = x, low = x->depth;
             }
@@ -287,14 +288,12 @@ void sk_place_pick(struct sk_place *p, int64_t now_ns, struct sk_place_pick *out
     for (uint32_t i = 0; i < p->n_shapes; i++) {
         struct sk_place_shape *s = p->shapes[i];
         if (sk_list_empty(&s->leased) || !fits(&s->res, &p->avail)) continue;
-        SK_LIST_EACH(it, &s->leased) {
+        SK_LIST_EACH (it, &s->leased) {
             struct sk_place_worker *w = worker_of(it);
             if (w->depth < 2) continue;
             if (s->avg_ns && s->avg_ns * (w->depth - 1) < SHARE_WORK_NS && now_ns - w->since_ns < SHARE_HEAD_NS) continue;
-            if (p->n_idle)
-                *out = (struct sk_place_pick){SK_PLACE_STEAL, NULL, w};
-            else if (!p->n_starting)
-                out->what = SK_PLACE_SPAWN;
+            if (p->n_idle) *out = (struct sk_place_pick){SK_PLACE_STEAL, NULL, w};
+            else if (!p->n_starting) out->what = SK_PLACE_SPAWN;
             return;
         }
     }
@@ -309,7 +308,7 @@ bool sk_place_check(const struct sk_place *p) {
         for (uint32_t l = 0; l < SK_PLACE_LEVELS; l++) {
             uint64_t last = 0;
             if (sk_list_empty(&s->ready[l]) == (s->levels >> l & 1)) return false;
-            SK_LIST_EACH(it, &s->ready[l]) {
+            SK_LIST_EACH (it, &s->ready[l]) {
                 if (task_of(it)->order <= last || task_of(it)->shape != i || task_of(it)->level != l) return false;
                 last = task_of(it)->order;
                 n++;
@@ -317,7 +316,7 @@ bool sk_place_check(const struct sk_place *p) {
         }
         if (n != s->n_ready) return false;
         ready += n;
-        SK_LIST_EACH(it, &s->leased) {
+        SK_LIST_EACH (it, &s->leased) {
             const struct sk_place_worker *w = worker_of(it);
             if (w->state != SK_W_LEASED || w->shape != i || w->depth == 0) return false;
             blocked += w->blocked;
@@ -325,14 +324,14 @@ bool sk_place_check(const struct sk_place *p) {
                 if (r != SK_RES_CPU || !w->blocked) held.amount[r] += s->res.amount[r];
         }
     }
-    SK_LIST_EACH(it, &p->actors) {
+    SK_LIST_EACH (it, &p->actors) {
         const struct sk_place_worker *w = worker_of(it);
         if (w->state != SK_W_ACTOR) return false;
         blocked += w->blocked;
         for (uint32_t r = 0; r < SK_RES_MAX; r++)
             if (r != SK_RES_CPU || !w->blocked) held.amount[r] += p->shapes[w->shape]->res.amount[r];
     }
-    SK_LIST_EACH(it, &p->idle) {
+    SK_LIST_EACH (it, &p->idle) {
         if (worker_of(it)->state != SK_W_IDLE || worker_of(it)->depth) return false;
         idle++;
     }

@@ -27,57 +27,58 @@ enum sk_place_wstate { SK_W_NONE, SK_W_STARTING, SK_W_IDLE, SK_W_LEASED, SK_W_AC
 
 struct sk_place_task { /* embedded in the engine's task */
     struct sk_list link;
-    uint64_t order;  /* of submission; set by push */
+    uint64_t order; /* of submission; set by push */
     sk_shape shape;
-    uint8_t level;   /* of nesting: 0 = submitted by the driver; < SK_PLACE_LEVELS */
+    uint8_t level; /* of nesting: 0 = submitted by the driver; < SK_PLACE_LEVELS */
 };
 
 struct sk_place_worker { /* embedded in the engine's worker */
     struct sk_list link; /* in the list of its state */
     enum sk_place_wstate state;
-    sk_shape shape;      /* LEASED or ACTOR */
-    uint32_t depth;      /* tasks on it */
-    int64_t since_ns;    /* when the task at its head began, as far as known */
-    bool blocked;        /* its running task waits for objects: its CPU is given back meanwhile */
+    sk_shape shape;   /* LEASED or ACTOR */
+    uint32_t depth;   /* tasks on it */
+    int64_t since_ns; /* when the task at its head began, as far as known */
+    bool blocked;     /* its running task waits for objects: its CPU is given back meanwhile */
 };
 
 struct sk_place_shape {
     struct sk_res res;
     struct sk_list ready[SK_PLACE_LEVELS]; /* sk_place_task.link, by order */
-    uint32_t levels;         /* bit i: ready[i] is not empty */
-    struct sk_list leased;   /* sk_place_worker.link */
+    uint32_t levels;                       /* bit i: ready[i] is not empty */
+    struct sk_list leased;                 /* sk_place_worker.link */
     uint32_t n_ready;
-    int64_t avg_ns;          /* of its tasks, learned; 0 unknown */
+    int64_t avg_ns; /* of its tasks, learned; 0 unknown */
 };
 
 struct sk_place {
-    struct sk_res total, avail;   /* CPUs available may be negative after an unblock */
+    struct sk_res total, avail; /* CPUs available may be negative after an unblock */
     struct sk_place_shape **shapes;
     uint32_t n_shapes;
-    struct sk_list idle;          /* most recently used first: its caches are warm and it may still be spinning */
-    struct sk_list actors;        /* workers in state ACTOR */
+    struct sk_list idle;   /* most recently used first: its caches are warm and it may still be spinning */
+    struct sk_list actors; /* workers in state ACTOR */
     uint32_t n_starting, n_idle, n_ready, n_blocked;
-    uint32_t deep_above;          /* more blocked workers than this: nested tasks first; the engine sets it below its limit of processes */
+    uint32_t deep_above; /* more blocked workers than this: nested tasks first; the engine sets it below its limit of processes */
     uint64_t next_order;
-    uint64_t want_order;          /* 0, or the order of an actor that waits for `want` */
+    uint64_t want_order; /* 0, or the order of an actor that waits for `want` */
     sk_shape want;
-    uint64_t starved;             /* order of the head that resources kept waiting last, and how many started past it */
+    uint64_t starved; /* order of the head that resources kept waiting last, and how many started past it */
     uint32_t n_bypassed;
 };
 
-sk_rc sk_place_init(struct sk_place *p, const struct sk_res *total, struct sk_err *err) SK_MUST_USE; /* shape 0: one CPU; shape 1: nothing */
+sk_rc sk_place_init(struct sk_place *p, const struct sk_res *total,
+                    struct sk_err *err) SK_MUST_USE; /* shape 0: one CPU; shape 1: nothing */
 void sk_place_deinit(struct sk_place *p);
 sk_rc sk_place_shape(struct sk_place *p, const struct sk_res *r, sk_shape *out, struct sk_err *err) SK_MUST_USE; /* interns */
 bool sk_place_fits_ever(const struct sk_place *p, sk_shape s);
 bool sk_place_fits_now(const struct sk_place *p, sk_shape s);
 
-void sk_place_push(struct sk_place *p, struct sk_place_task *t);        /* at its place by order: a fresh one last, a returned one where it was */
-void sk_place_unpush(struct sk_place *p, struct sk_place_task *t);      /* cancelled while ready */
+void sk_place_push(struct sk_place *p, struct sk_place_task *t); /* at its place by order: a fresh one last, a returned one where it was */
+void sk_place_unpush(struct sk_place *p, struct sk_place_task *t); /* cancelled while ready */
 
 void sk_place_worker_init(struct sk_place_worker *w);
 void sk_place_worker_starting(struct sk_place *p, struct sk_place_worker *w);
-void sk_place_worker_up(struct sk_place *p, struct sk_place_worker *w);    /* STARTING -> IDLE */
-void sk_place_worker_gone(struct sk_place *p, struct sk_place_worker *w);  /* any -> NONE; gives its resources back */
+void sk_place_worker_up(struct sk_place *p, struct sk_place_worker *w);                /* STARTING -> IDLE */
+void sk_place_worker_gone(struct sk_place *p, struct sk_place_worker *w);              /* any -> NONE; gives its resources back */
 void sk_place_worker_actor(struct sk_place *p, struct sk_place_worker *w, sk_shape s); /* IDLE -> ACTOR, takes the resources */
 /* An actor that could not be placed counts as a waiting head; it takes its turn by `order` (one of sk_place_order). 0: none waits. */
 static inline uint64_t sk_place_order(struct sk_place *p) { return ++p->next_order; }
@@ -92,8 +93,8 @@ void sk_place_done(struct sk_place *p, struct sk_place_worker *w, int64_t ran_ns
 enum sk_place_what { SK_PLACE_NOTHING, SK_PLACE_RUN, SK_PLACE_SPAWN, SK_PLACE_STEAL };
 struct sk_place_pick {
     enum sk_place_what what;
-    struct sk_place_task *task;      /* RUN: removed from its queue; goes on worker */
-    struct sk_place_worker *worker;  /* RUN: depth already counted. STEAL: take one not started task back from it, push it, pick again */
+    struct sk_place_task *task;     /* RUN: removed from its queue; goes on worker */
+    struct sk_place_worker *worker; /* RUN: depth already counted. STEAL: take one not started task back from it, push it, pick again */
 };
 /* Next thing to do. SPAWN: another worker process would help (the caller starts one, or not when at its limit). Call until NOTHING
  * (SPAWN counts as such when the caller cannot). */

@@ -5,24 +5,19 @@
  * it, and room is then 0 until consumers have caught up. */
 #include "exec/exec_int.h"
 
-#define AHEAD_NS 2e6   /* of queued work per slot: about 100 times what handing over a task costs */
-#define LONG_NS 50e6   /* beyond it a queued task only makes downstream work wait */
-#define AHEAD_MAX 64u  /* tasks per slot */
-#define PRIOR_TASKS 8  /* a stage's first results are mistrusted so long */
+#define AHEAD_NS 2e6  /* of queued work per slot: about 100 times what handing over a task costs */
+#define LONG_NS 50e6  /* beyond it a queued task only makes downstream work wait */
+#define AHEAD_MAX 64u /* tasks per slot */
+#define PRIOR_TASKS 8 /* a stage's first results are mistrusted so long */
 
-void sk_budget_reserve(struct sk_budget *b, uint64_t n)
-{
-    b->reserved += n;
-}
+void sk_budget_reserve(struct sk_budget *b, uint64_t n) { b->reserved += n; }
 
-void sk_budget_unreserve(struct sk_budget *b, uint64_t n)
-{
+void sk_budget_unreserve(struct sk_budget *b, uint64_t n) {
     SK_ASSERT(n <= b->reserved);
     b->reserved -= n;
 }
 
-void sk_budget_use(struct sk_budget *b, uint64_t *promise, uint64_t n)
-{
+void sk_budget_use(struct sk_budget *b, uint64_t *promise, uint64_t n) {
     uint64_t kept = SK_MIN(*promise, n);
     *promise -= kept;
     sk_budget_unreserve(b, kept);
@@ -30,57 +25,42 @@ void sk_budget_use(struct sk_budget *b, uint64_t *promise, uint64_t n)
     b->peak = SK_MAX(b->peak, b->used);
 }
 
-void sk_budget_give(struct sk_budget *b, uint64_t n)
-{
+void sk_budget_give(struct sk_budget *b, uint64_t n) {
     SK_ASSERT(n <= b->used);
     b->used -= n;
 }
 
-void sk_size_est_add(struct sk_size_est *e, uint64_t in_bytes, uint64_t out_bytes)
-{
+void sk_size_est_add(struct sk_size_est *e, uint64_t in_bytes, uint64_t out_bytes) {
     const double w = e->n ? 0.3 : 1;
     e->recent_out += w * ((double)out_bytes - e->recent_out);
-    if (in_bytes)
-        e->recent_ratio += (e->in_bytes ? 0.3 : 1) * ((double)out_bytes / (double)in_bytes - e->recent_ratio);
+    if (in_bytes) e->recent_ratio += (e->in_bytes ? 0.3 : 1) * ((double)out_bytes / (double)in_bytes - e->recent_ratio);
     e->n++;
     e->in_bytes += in_bytes;
     e->out_bytes += out_bytes;
 }
 
-uint64_t sk_size_est_out(const struct sk_size_est *e, uint64_t in_bytes, uint64_t prior)
-{
+uint64_t sk_size_est_out(const struct sk_size_est *e, uint64_t in_bytes, uint64_t prior) {
     double out;
-    if (in_bytes && e->in_bytes)
-        out = (double)in_bytes * SK_MAX((double)e->out_bytes / (double)e->in_bytes, e->recent_ratio);
-    else
-        out = SK_MAX((double)e->out_bytes / (double)e->n, e->recent_out);
-    if (out < (double)prior / 4 && e->n < PRIOR_TASKS)
-        out += ((double)prior - out) / (double)(e->n + 1);
+    if (in_bytes && e->in_bytes) out = (double)in_bytes * SK_MAX((double)e->out_bytes / (double)e->in_bytes, e->recent_ratio);
+    else out = SK_MAX((double)e->out_bytes / (double)e->n, e->recent_out);
+    if (out < (double)prior / 4 && e->n < PRIOR_TASKS) out += ((double)prior - out) / (double)(e->n + 1);
     return (uint64_t)(out + 0.5); /* exact ratios give exact sizes */
 }
 
-bool sk_slots_admit(const struct sk_slots *s, int64_t amount, int64_t est_ns, uint32_t n_same, bool *ahead)
-{
-    if (amount <= 0 || s->used + amount <= s->total)
-        return true;
+bool sk_slots_admit(const struct sk_slots *s, int64_t amount, int64_t est_ns, uint32_t n_same, bool *ahead) {
+    if (amount <= 0 || s->used + amount <= s->total) return true;
     *ahead = true;
-    if (s->total <= 0)
-        return false; /* all of it is with actors just now */
-    if ((double)est_ns > LONG_NS)
-        return s->used <= s->total;
-    if (s->used + amount <= 2 * s->total)
-        return true;
+    if (s->total <= 0) return false; /* all of it is with actors just now */
+    if ((double)est_ns > LONG_NS) return s->used <= s->total;
+    if (s->used + amount <= 2 * s->total) return true;
     int64_t slots = SK_MAX(s->total / amount, 1);
     return est_ns > 0 && s->queued_ns < AHEAD_NS * (double)s->total && n_same < AHEAD_MAX * (uint64_t)slots;
 }
 
-void sk_blkq_push(struct sk_blkq *q, struct sk_blk *b)
-{
+void sk_blkq_push(struct sk_blkq *q, struct sk_blk *b) {
     b->next = NULL;
-    if (q->tail)
-        q->tail->next = b;
-    else
-        q->head = b;
+    if (q->tail) q->tail->next = b;
+    else q->head = b;
     q->tail = b;
     q->n++;
     q->bytes += b->ref.bytes;
@@ -88,14 +68,11 @@ void sk_blkq_push(struct sk_blkq *q, struct sk_blk *b)
     q->cost += b->cost;
 }
 
-struct sk_blk *sk_blkq_pop(struct sk_blkq *q)
-{
+struct sk_blk *sk_blkq_pop(struct sk_blkq *q) {
     struct sk_blk *b = q->head;
-    if (!b)
-        return NULL;
+    if (!b) return NULL;
     q->head = b->next;
-    if (!q->head)
-        q->tail = NULL;
+    if (!q->head) q->tail = NULL;
     q->n--;
     q->bytes -= b->ref.bytes;
     q->rows -= b->ref.n_rows;

@@ -17,24 +17,30 @@
 
 /* Note of each yielded block (wire format, first bytes of sk_event.note): written by the worker, checked by run.c. */
 struct sk_block_note {
-    uint32_t magic;      /* SK_BLOCK_NOTE */
+    uint32_t magic; /* SK_BLOCK_NOTE */
     uint32_t flags;
     uint64_t rows;
-    uint64_t bytes;      /* sk_block_nbytes of the block */
+    uint64_t bytes; /* sk_block_nbytes of the block */
 };
 enum { SK_BLOCK_NOTE = 0x4e424b53 };
 /* Note of a finished stage task: magic, n, then per fused operator: rows_out, ns (worker time inside that operator). */
-struct sk_task_note_op { uint64_t rows_out, ns; };
-struct sk_task_note { uint32_t magic, n; struct sk_task_note_op op[]; };
+struct sk_task_note_op {
+    uint64_t rows_out, ns;
+};
+struct sk_task_note {
+    uint32_t magic, n;
+    struct sk_task_note_op op[];
+};
 enum { SK_TASK_NOTE = 0x4e544b53 };
 
 struct sk_exec_conf {
-    const char *policy;          /* NULL: "downstream" */
-    uint64_t memory_bytes;       /* budget for all blocks that exist or were promised */
-    uint64_t target_max_bytes;   /* a task's output is cut here (128 MiB in Ray; smaller is affordable); told to the workers */
-    uint64_t target_min_bytes;   /* smaller neighbours are coalesced into one task's input, in order, by a rule that reads only bytes and rows */
-    uint32_t consumer_blocks;    /* blocks that may wait for the consumer; 0: chosen from memory */
-    sk_fid run_stage;            /* engine function that runs a stage. Arguments of a task: see below */
+    const char *policy;        /* NULL: "downstream" */
+    uint64_t memory_bytes;     /* budget for all blocks that exist or were promised */
+    uint64_t target_max_bytes; /* a task's output is cut here (128 MiB in Ray; smaller is affordable); told to the workers */
+    uint64_t
+        target_min_bytes; /* smaller neighbours are coalesced into one task's input, in order, by a rule that reads only bytes and rows */
+    uint32_t consumer_blocks;      /* blocks that may wait for the consumer; 0: chosen from memory */
+    sk_fid run_stage;              /* engine function that runs a stage. Arguments of a task: see below */
     sk_fid stage_init, stage_call; /* for actor stages: constructor and method */
     bool preserve_order;
     uint64_t total_cpu_e4;
@@ -64,11 +70,13 @@ struct sk_exec_op_stats {
     uint64_t rows_in, bytes_in, rows_out, bytes_out, blocks_out;
     uint64_t queued_blocks, queued_bytes, peak_queued_bytes;
     int64_t task_ns_total, task_ns_max;
-    int64_t wait_input_ns, wait_memory_ns, wait_resource_ns, wait_consumer_ns; /* wall time in which the stage ran nothing because of it, or was at its cap */
-    int64_t first_out_ns;       /* since start; -1: none yet */
+    int64_t wait_input_ns, wait_memory_ns, wait_resource_ns,
+        wait_consumer_ns; /* wall time in which the stage ran nothing because of it, or was at its cap */
+    int64_t first_out_ns; /* since start; -1: none yet */
     uint32_t n_actors;
-    int64_t total_units;        /* tasks expected in all, -1 unknown */
-    uint32_t n_fused; struct sk_task_note_op fused[16]; /* per fused operator */
+    int64_t total_units; /* tasks expected in all, -1 unknown */
+    uint32_t n_fused;
+    struct sk_task_note_op fused[16]; /* per fused operator */
 };
 struct sk_exec_stats {
     int64_t wall_ns;
@@ -82,10 +90,10 @@ void sk_exec_get_stats(struct sk_exec *x, struct sk_exec_stats *s, struct sk_exe
 
 /* ---- policies (exec/by/<name>.c: const struct sk_policy sk_exec_by_<name>) ------------------------------------------------------- */
 
-struct sk_op_view { /* what a policy may know of an operator, in topological order */
-    bool source, can_launch;     /* can_launch: has input, a free slot or resource, not capped, not past a limit */
+struct sk_op_view {                          /* what a policy may know of an operator, in topological order */
+    bool source, can_launch;                 /* can_launch: has input, a free slot or resource, not capped, not past a limit */
     uint64_t in_blocks, in_bytes, out_bytes; /* input ready; output buffered and not consumed */
-    uint64_t est_out_bytes;      /* reservation that the next launch needs */
+    uint64_t est_out_bytes;                  /* reservation that the next launch needs */
     bool est_known;
     uint32_t running;
     int64_t est_ns;

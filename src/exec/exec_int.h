@@ -67,10 +67,10 @@ struct sk_bundle { /* input of one task */
     struct sk_blkq q;
 };
 
-struct sk_stask { /* from launch until its last block was passed on and the engine has said its last word */
-    struct sk_list link;     /* in its stage's window, by seq; or among the cancelled */
-    uint64_t id;             /* generation << 32 | slot: what events name it by */
-    uint64_t user;           /* run.c: the engine's task id; 0: not submitted */
+struct sk_stask {        /* from launch until its last block was passed on and the engine has said its last word */
+    struct sk_list link; /* in its stage's window, by seq; or among the cancelled */
+    uint64_t id;         /* generation << 32 | slot: what events name it by */
+    uint64_t user;       /* run.c: the engine's task id; 0: not submitted */
     uint64_t seq;
     uint32_t stage, actor, unit, n_yields;
     struct sk_blkq in, held; /* inputs; yields whose turn has not come */
@@ -94,40 +94,40 @@ struct sk_sstage {
     /* fixed (topo.c) */
     enum sk_stage_kind kind;
     const char *label;
-    uint32_t parent, which;  /* consumer (SK_NO_STAGE: out) and the number of its input that this is */
+    uint32_t parent, which; /* consumer (SK_NO_STAGE: out) and the number of its input that this is */
     uint32_t n_inputs;
     const uint32_t *inputs;
     const struct sk_unit *units;
     uint32_t n_units;
     const struct sk_bref *blocks;
     uint32_t n_blocks;
-    bool source, sized;          /* sized: est_bytes of its units says what a task of it yields (nothing fused to it may make more rows) */
-    bool first;                  /* no task comes before it: it brings data in (a source, or it reads existing blocks) */
-    bool feeder, ramped;         /* feeder: its blocks reach the consumer with no task between; ramped: a LIMIT is downstream */
+    bool source, sized;  /* sized: est_bytes of its units says what a task of it yields (nothing fused to it may make more rows) */
+    bool first;          /* no task comes before it: it brings data in (a source, or it reads existing blocks) */
+    bool feeder, ramped; /* feeder: its blocks reach the consumer with no task between; ramped: a LIMIT is downstream */
     int64_t cpu_e4, gpu_e4, cap_rows, limit, batch_rows;
     uint32_t pool_min, pool_max, max_in_flight, max_tasks;
     /* input */
     struct sk_bundle *ready, *ready_last;
-    struct sk_bundle *open;      /* being coalesced */
+    struct sk_bundle *open; /* being coalesced */
     uint32_t n_ready, next_unit;
     uint64_t ready_bytes, ready_rows;
     uint32_t n_ended, turn, frontier; /* inputs that ended; UNION: whose turn it is, and the last input that may start */
-    bool input_ended, ended, cut; /* cut: a LIMIT below is satisfied */
-    int64_t left;                /* LIMIT: rows still to pass */
+    bool input_ended, ended, cut;     /* cut: a LIMIT below is satisfied */
+    int64_t left;                     /* LIMIT: rows still to pass */
     /* tasks */
     struct sk_list window;
     uint32_t n_window, in_flight, n_unknown;
     uint64_t next_seq, promise, held_cost, held_n;
     uint32_t ramp;
     struct sk_size_est size;
-    double est_ns;               /* learned time of a task, 0 unknown */
-    struct sk_sactor *actors;    /* [pool_max] */
+    double est_ns;                 /* learned time of a task, 0 unknown */
+    struct sk_sactor *actors;      /* [pool_max] */
     uint32_t n_actors, n_starting; /* made so far (ready, starting or gone); of them starting */
     /* metrics */
     enum sk_wait wait;
-    double score;                /* time at its cap, weighted by its share of what was exhausted */
+    double score; /* time at its cap, weighted by its share of what was exhausted */
     int64_t wait_ns[SK_WAIT_N];
-    double busy_slot_ns;         /* integral of tasks in flight */
+    double busy_slot_ns; /* integral of tasks in flight */
     uint32_t score_why;
     uint64_t tasks_done, retries, rows_in, bytes_in, rows_out, bytes_out, blocks_out, peak_queued_bytes;
     int64_t task_ns_total, task_ns_max, first_out_ns;
@@ -140,12 +140,12 @@ struct sk_sstage {
 enum sk_step_ev_kind { SK_SEV_YIELDED = 1, SK_SEV_DONE, SK_SEV_FAILED, SK_SEV_TICK };
 struct sk_step_ev {
     enum sk_step_ev_kind kind;
-    uint32_t attempt;        /* of the task */
-    uint64_t task;           /* id */
-    struct sk_bref block;    /* YIELDED: row0 0 */
-    uint64_t cost;           /* YIELDED: bytes in the store */
-    int64_t run_ns;          /* DONE: time in the worker; <= 0: unknown */
-    uint32_t n_fused;        /* DONE: per operator; valid during the call */
+    uint32_t attempt;     /* of the task */
+    uint64_t task;        /* id */
+    struct sk_bref block; /* YIELDED: row0 0 */
+    uint64_t cost;        /* YIELDED: bytes in the store */
+    int64_t run_ns;       /* DONE: time in the worker; <= 0: unknown */
+    uint32_t n_fused;     /* DONE: per operator; valid during the call */
     const struct sk_task_note_op *fused;
 };
 
@@ -170,18 +170,18 @@ struct sk_step {
     struct sk_sstage *s;
     struct sk_budget mem;
     struct sk_slots cpu, gpu;
-    int64_t cpu_actors;          /* of cpu.used: by calls of actors */
-    struct sk_blkq out;          /* for the consumer, in order */
-    uint64_t feed_bytes, feed_held_n; /* of feeders: held + promised bytes, held blocks */
+    int64_t cpu_actors;                     /* of cpu.used: by calls of actors */
+    struct sk_blkq out;                     /* for the consumer, in order */
+    uint64_t feed_bytes, feed_held_n;       /* of feeders: held + promised bytes, held blocks */
     uint32_t n_unions, n_flying, n_feeding; /* stages; tasks in the engine; of these, of feeders */
     bool done, stalled;
-    struct sk_list cancelled;    /* tasks that still run but whose results nobody wants */
+    struct sk_list cancelled; /* tasks that still run but whose results nobody wants */
     struct sk_pool blks, bundles, tasks;
     SK_VEC(struct sk_stask *) slots; /* by task id; free ones chain through free_slots */
     SK_VEC(uint32_t) free_slots;
     uint32_t generation;
-    SK_VEC(struct sk_act) acts;  /* made by the last calls; the caller empties it (n = 0) */
-    struct sk_op_view *view;     /* scratch */
+    SK_VEC(struct sk_act) acts; /* made by the last calls; the caller empties it (n = 0) */
+    struct sk_op_view *view;    /* scratch */
     void *policy_state;
     int64_t start_ns, now_ns;
     double consumer_score;
@@ -205,7 +205,7 @@ struct sk_stask *sk_step_task(const struct sk_step *x, uint64_t id); /* NULL: ov
 /* Gives up everything held: each callback may be NULL. For the end, however it came. */
 struct sk_sweep {
     void (*object)(void *ctx, uint64_t oid);
-    void (*task)(void *ctx, struct sk_stask *t);      /* still in the engine */
+    void (*task)(void *ctx, struct sk_stask *t); /* still in the engine */
     void (*actor)(void *ctx, uint32_t stage, uint32_t actor);
     void *ctx;
 };

@@ -9,39 +9,32 @@ enum { WHY_NONE, WHY_CPU, WHY_GPU, WHY_ACTORS, WHY_CAP, WHY_CONSUMER };
 static const char *const WHY[] = {"none", "cpu", "gpu", "actors", "max_tasks", "consumer"};
 
 /* Part of an exhausted resource that the stage has: 0 when something is left of it. */
-static double share(const struct sk_slots *r, int64_t amount, uint32_t n)
-{
+static double share(const struct sk_slots *r, int64_t amount, uint32_t n) {
     return amount > 0 && r->total > 0 && r->used >= r->total ? (double)amount * n / (double)r->used : 0;
 }
 
-static double at_cap(const struct sk_step *x, const struct sk_sstage *s, uint32_t *why)
-{
+static double at_cap(const struct sk_step *x, const struct sk_sstage *s, uint32_t *why) {
     if (s->kind == SK_STAGE_ACTORS) {
         *why = WHY_ACTORS;
         return s->wait == SK_WAIT_RESOURCE ? 1 : 0;
     }
-    if (s->kind != SK_STAGE_TASKS || !s->in_flight)
-        return 0;
+    if (s->kind != SK_STAGE_TASKS || !s->in_flight) return 0;
     *why = WHY_CAP;
-    if (s->wait == SK_WAIT_RESOURCE && s->max_tasks && s->in_flight >= s->max_tasks)
-        return 1;
+    if (s->wait == SK_WAIT_RESOURCE && s->max_tasks && s->in_flight >= s->max_tasks) return 1;
     double cpu = share(&x->cpu, s->cpu_e4, s->in_flight), gpu = share(&x->gpu, s->gpu_e4, s->in_flight);
     *why = gpu > cpu ? WHY_GPU : WHY_CPU;
     return SK_MAX(cpu, gpu);
 }
 
-void sk_metrics_advance(struct sk_step *x, int64_t now_ns)
-{
+void sk_metrics_advance(struct sk_step *x, int64_t now_ns) {
     int64_t dt = now_ns - x->now_ns;
     x->now_ns = now_ns;
-    if (dt <= 0)
-        return;
+    if (dt <= 0) return;
     bool consumer = false;
     for (uint32_t i = 0; i < x->n; i++) {
         struct sk_sstage *s = &x->s[i];
         enum sk_wait w = s->wait;
-        if (w == SK_WAIT_INPUT && s->in_flight)
-            w = SK_WAIT_NONE; /* it runs all it has */
+        if (w == SK_WAIT_INPUT && s->in_flight) w = SK_WAIT_NONE; /* it runs all it has */
         if (w == SK_WAIT_MEMORY && s->feeder && x->out.cost * 2 > x->mem.used)
             w = SK_WAIT_CONSUMER; /* what fills memory is what the consumer leaves lying */
         s->wait_ns[w] += dt;
@@ -54,44 +47,57 @@ void sk_metrics_advance(struct sk_step *x, int64_t now_ns)
             s->score_why = why;
         }
     }
-    if (consumer)
-        x->consumer_score += (double)dt;
+    if (consumer) x->consumer_score += (double)dt;
 }
 
-static void get_op(const struct sk_sstage *s, struct sk_exec_op_stats *o)
-{
+static void get_op(const struct sk_sstage *s, struct sk_exec_op_stats *o) {
     *o = (struct sk_exec_op_stats){
-        .label = s->label, .kind = s->kind, .tasks_queued = s->source ? s->n_units - s->next_unit : s->n_ready, .tasks_running = s->in_flight,
-        .tasks_done = s->tasks_done, .retries = s->retries, .rows_in = s->rows_in, .bytes_in = s->bytes_in, .rows_out = s->rows_out,
-        .bytes_out = s->bytes_out, .blocks_out = s->blocks_out, .queued_bytes = s->ready_bytes, .peak_queued_bytes = s->peak_queued_bytes,
-        .task_ns_total = s->task_ns_total, .task_ns_max = s->task_ns_max, .wait_input_ns = s->wait_ns[SK_WAIT_INPUT],
-        .wait_memory_ns = s->wait_ns[SK_WAIT_MEMORY], .wait_resource_ns = s->wait_ns[SK_WAIT_RESOURCE],
-        .wait_consumer_ns = s->wait_ns[SK_WAIT_CONSUMER], .first_out_ns = s->first_out_ns, .total_units = s->source ? (int64_t)s->n_units : -1,
+        .label = s->label,
+        .kind = s->kind,
+        .tasks_queued = s->source ? s->n_units - s->next_unit : s->n_ready,
+        .tasks_running = s->in_flight,
+        .tasks_done = s->tasks_done,
+        .retries = s->retries,
+        .rows_in = s->rows_in,
+        .bytes_in = s->bytes_in,
+        .rows_out = s->rows_out,
+        .bytes_out = s->bytes_out,
+        .blocks_out = s->blocks_out,
+        .queued_bytes = s->ready_bytes,
+        .peak_queued_bytes = s->peak_queued_bytes,
+        .task_ns_total = s->task_ns_total,
+        .task_ns_max = s->task_ns_max,
+        .wait_input_ns = s->wait_ns[SK_WAIT_INPUT],
+        .wait_memory_ns = s->wait_ns[SK_WAIT_MEMORY],
+        .wait_resource_ns = s->wait_ns[SK_WAIT_RESOURCE],
+        .wait_consumer_ns = s->wait_ns[SK_WAIT_CONSUMER],
+        .first_out_ns = s->first_out_ns,
+        .total_units = s->source ? (int64_t)s->n_units : -1,
         .n_fused = sk_stage_runs(s) ? s->n_fused : 0,
     };
-    for (const struct sk_bundle *b = s->ready; b; b = b->next)
-        o->queued_blocks += b->q.n;
+    for (const struct sk_bundle *b = s->ready; b; b = b->next) o->queued_blocks += b->q.n;
     o->queued_blocks += s->open ? s->open->q.n : 0;
-    for (uint32_t i = 0; i < s->n_actors; i++)
-        o->n_actors += s->actors[i].state != SK_ACTOR_GONE;
+    for (uint32_t i = 0; i < s->n_actors; i++) o->n_actors += s->actors[i].state != SK_ACTOR_GONE;
     memcpy(o->fused, s->fused, sizeof o->fused);
 }
 
-void sk_metrics_get(const struct sk_step *x, struct sk_exec_stats *st, struct sk_exec_op_stats *ops, uint32_t cap)
-{
-    *st = (struct sk_exec_stats){.wall_ns = x->now_ns - x->start_ns, .memory_limit = x->mem.limit, .memory_now = x->mem.used,
-                                 .memory_peak = x->mem.peak, .bottleneck = UINT32_MAX, .bottleneck_why = WHY[WHY_NONE], .n_ops = x->n,
+void sk_metrics_get(const struct sk_step *x, struct sk_exec_stats *st, struct sk_exec_op_stats *ops, uint32_t cap) {
+    *st = (struct sk_exec_stats){.wall_ns = x->now_ns - x->start_ns,
+                                 .memory_limit = x->mem.limit,
+                                 .memory_now = x->mem.used,
+                                 .memory_peak = x->mem.peak,
+                                 .bottleneck = UINT32_MAX,
+                                 .bottleneck_why = WHY[WHY_NONE],
+                                 .n_ops = x->n,
                                  .done = x->done && !x->out.n};
     double best = x->consumer_score;
-    if (best > 0)
-        st->bottleneck_why = WHY[WHY_CONSUMER];
+    if (best > 0) st->bottleneck_why = WHY[WHY_CONSUMER];
     for (uint32_t i = 0; i < x->n; i++) {
         if (x->s[i].score > best) {
             best = x->s[i].score;
             st->bottleneck = i;
             st->bottleneck_why = WHY[x->s[i].score_why];
         }
-        if (i < cap)
-            get_op(&x->s[i], &ops[i]);
+        if (i < cap) get_op(&x->s[i], &ops[i]);
     }
 }

@@ -4,10 +4,8 @@
 extern const struct sk_policy *const sk_exec_table[];
 extern const unsigned sk_exec_table_n;
 
-const struct sk_policy *sk_policy_find(const char *name)
-{
+const struct sk_policy *sk_policy_find(const char *name) {
     for (unsigned i = 0; name && i < sk_exec_table_n; i++)
-        if (strcmp(name, sk_exec_table[i]->name) == 0)
-            return sk_exec_table[i];
+        if (strcmp(name, sk_exec_table[i]->name) == 0) return sk_exec_table[i];
     return NULL;
 }

@@ -21,8 +21,8 @@
 struct run_sink {
     struct sk_sink base;
     struct sk_engine *e;
-    struct sk_exec *x;  /* NULL: stopped */
-    uint64_t n_live;    /* tasks that will send a last event */
+    struct sk_exec *x; /* NULL: stopped */
+    uint64_t n_live;   /* tasks that will send a last event */
 };
 
 struct pending {
@@ -42,8 +42,8 @@ struct sk_exec {
     struct sk_stages stages;
     const struct sk_plan *plan;
     struct sk_exec_conf conf;
-    sk_oid *blobs;              /* of each stage */
-    struct run_actor **actors;  /* of each stage */
+    sk_oid *blobs;             /* of each stage */
+    struct run_actor **actors; /* of each stage */
     bool busy, failed, swept;
     sk_rc fail_rc;
     struct sk_err fail;
@@ -53,15 +53,12 @@ struct sk_exec {
     size_t buf_cap;
 };
 
-static void release(struct sk_engine *e, sk_oid o)
-{
-    if (o.v)
-        e->ops->release(e, o);
+static void release(struct sk_engine *e, sk_oid o) {
+    if (o.v) e->ops->release(e, o);
 }
 
 /* The first failure is the run's. `bad` (a reference, taken) is the error object. */
-static void fail(struct sk_exec *x, sk_rc rc, const struct sk_err *err, sk_oid bad)
-{
+static void fail(struct sk_exec *x, sk_rc rc, const struct sk_err *err, sk_oid bad) {
     if (x->failed) {
         release(x->e, bad);
         return;
@@ -74,21 +71,17 @@ static void fail(struct sk_exec *x, sk_rc rc, const struct sk_err *err, sk_oid b
 
 /* ---- actions ------------------------------------------------------------------------------------------------------------------------- */
 
-static const struct sk_node_desc *desc(const struct sk_exec *x, uint32_t stage)
-{
+static const struct sk_node_desc *desc(const struct sk_exec *x, uint32_t stage) {
     return &sk_plan_get(x->plan, x->stages.s[stage].nodes[0])->d;
 }
 
-static void write_exec(struct sk_wr *w, const struct sk_exec *x, const struct sk_stask *t)
-{
+static void write_exec(struct sk_wr *w, const struct sk_exec *x, const struct sk_stask *t) {
     const struct sk_sstage *s = &x->step->s[t->stage];
     sk_wr_u64(w, t->seq);
     sk_wr_i64(w, s->cap_rows);
     sk_wr_u64(w, x->conf.target_max_bytes);
-    if (s->source)
-        sk_wr_bytes(w, s->units[t->unit].params.p, s->units[t->unit].params.n);
-    else
-        sk_wr_bytes(w, NULL, 0);
+    if (s->source) sk_wr_bytes(w, s->units[t->unit].params.p, s->units[t->unit].params.n);
+    else sk_wr_bytes(w, NULL, 0);
     sk_wr_u32(w, t->in.n);
     for (const struct sk_blk *b = t->in.head; b; b = b->next) {
         sk_wr_u64(w, b->ref.row0);
@@ -97,14 +90,12 @@ static void write_exec(struct sk_wr *w, const struct sk_exec *x, const struct sk
 }
 
 /* The argument that says what this task is; *temp gets a reference to give back after submit when it had to be put. */
-static sk_rc exec_arg(struct sk_exec *x, const struct sk_stask *t, struct sk_arg *out, sk_oid *temp, struct sk_err *err)
-{
+static sk_rc exec_arg(struct sk_exec *x, const struct sk_stask *t, struct sk_arg *out, sk_oid *temp, struct sk_err *err) {
     struct sk_wr w = sk_wr_init(x->buf, x->buf_cap);
     write_exec(&w, x, t);
     if (!sk_wr_ok(&w)) {
         uint8_t *p = sk_realloc(TAG, x->buf, w.n * 2);
-        if (!p)
-            return SK_ERR(err, SK_ENOMEM, "arguments of a task, %zu bytes", w.n);
+        if (!p) return SK_ERR(err, SK_ENOMEM, "arguments of a task, %zu bytes", w.n);
         x->buf = p;
         x->buf_cap = w.n * 2;
         w = sk_wr_init(x->buf, x->buf_cap);
@@ -120,24 +111,27 @@ static sk_rc exec_arg(struct sk_exec *x, const struct sk_stask *t, struct sk_arg
     return SK_OK;
 }
 
-static sk_rc do_launch(struct sk_exec *x, struct sk_stask *t, struct sk_err *err)
-{
+static sk_rc do_launch(struct sk_exec *x, struct sk_stask *t, struct sk_err *err) {
     const struct sk_sstage *s = &x->step->s[t->stage];
     bool actor = s->kind == SK_STAGE_ACTORS;
     struct sk_arg args[2 + SK_BUNDLE_BLOCKS_MAX];
     uint32_t n = 0;
     sk_oid temp = {0};
-    if (!actor)
-        args[n++] = (struct sk_arg){.ref = x->blobs[t->stage]};
+    if (!actor) args[n++] = (struct sk_arg){.ref = x->blobs[t->stage]};
     SK_TRY(exec_arg(x, t, &args[n++], &temp, err));
-    for (const struct sk_blk *b = t->in.head; b; b = b->next)
-        args[n++] = (struct sk_arg){.ref = {b->ref.oid}};
+    for (const struct sk_blk *b = t->in.head; b; b = b->next) args[n++] = (struct sk_arg){.ref = {b->ref.oid}};
     struct sk_task_spec spec = {
-        .fn = actor ? x->conf.stage_call : x->conf.run_stage, .name = s->label, .args = args, .n_args = n, .n_returns = SK_STREAMING,
-        .shape = actor ? 0 : desc(x, t->stage)->shape, .max_retries = actor ? -1 : TASK_RETRIES, .sink = &x->sink->base, .sink_tag = t->id,
+        .fn = actor ? x->conf.stage_call : x->conf.run_stage,
+        .name = s->label,
+        .args = args,
+        .n_args = n,
+        .n_returns = SK_STREAMING,
+        .shape = actor ? 0 : desc(x, t->stage)->shape,
+        .max_retries = actor ? -1 : TASK_RETRIES,
+        .sink = &x->sink->base,
+        .sink_tag = t->id,
     };
-    if (actor)
-        spec.actor = x->actors[t->stage][t->actor].aid;
+    if (actor) spec.actor = x->actors[t->stage][t->actor].aid;
     sk_tid tid = {0};
     x->sink->n_live++;
     sk_rc rc = x->e->ops->submit(x->e, &spec, NULL, &tid, err);
@@ -150,12 +144,17 @@ static sk_rc do_launch(struct sk_exec *x, struct sk_stask *t, struct sk_err *err
     return rc;
 }
 
-static sk_rc do_actor_create(struct sk_exec *x, uint32_t stage, uint32_t i, struct sk_err *err)
-{
+static sk_rc do_actor_create(struct sk_exec *x, uint32_t stage, uint32_t i, struct sk_err *err) {
     struct sk_arg arg = {.ref = x->blobs[stage]};
     struct sk_actor_spec spec = {
-        .init = {.fn = x->conf.stage_init, .name = x->step->s[stage].label, .args = &arg, .n_args = 1, .n_returns = 1, .shape = desc(x, stage)->shape},
-        .max_restarts = -1, .max_task_retries = -1,
+        .init = {.fn = x->conf.stage_init,
+                 .name = x->step->s[stage].label,
+                 .args = &arg,
+                 .n_args = 1,
+                 .n_returns = 1,
+                 .shape = desc(x, stage)->shape},
+        .max_restarts = -1,
+        .max_task_retries = -1,
     };
     struct run_actor *a = &x->actors[stage][i];
     sk_rc rc = x->e->ops->actor_create(x->e, &spec, &a->aid, &a->ready, err);
@@ -166,45 +165,32 @@ static sk_rc do_actor_create(struct sk_exec *x, uint32_t stage, uint32_t i, stru
     return rc;
 }
 
-static void do_actor_kill(struct sk_exec *x, uint32_t stage, uint32_t i)
-{
+static void do_actor_kill(struct sk_exec *x, uint32_t stage, uint32_t i) {
     struct run_actor *a = &x->actors[stage][i];
-    if (!a->aid.v)
-        return;
+    if (!a->aid.v) return;
     (void)!x->e->ops->actor_kill(x->e, a->aid, true, NULL); /* dead already: as wanted */
     release(x->e, a->ready);
     x->e->ops->actor_release(x->e, a->aid);
     *a = (struct run_actor){0};
 }
 
-static void sweep_object(void *ctx, uint64_t oid)
-{
-    release(((struct sk_exec *)ctx)->e, (sk_oid){oid});
-}
+static void sweep_object(void *ctx, uint64_t oid) { release(((struct sk_exec *)ctx)->e, (sk_oid){oid}); }
 
-static void sweep_task(void *ctx, struct sk_stask *t)
-{
+static void sweep_task(void *ctx, struct sk_stask *t) {
     struct sk_exec *x = ctx;
-    if (t->user)
-        (void)!x->e->ops->cancel(x->e, (sk_tid){t->user}, false, NULL); /* over already: as wanted */
+    if (t->user) (void)!x->e->ops->cancel(x->e, (sk_tid){t->user}, false, NULL); /* over already: as wanted */
 }
 
-static void sweep_actor(void *ctx, uint32_t stage, uint32_t actor)
-{
-    do_actor_kill(ctx, stage, actor);
-}
+static void sweep_actor(void *ctx, uint32_t stage, uint32_t actor) { do_actor_kill(ctx, stage, actor); }
 
-static void sweep(struct sk_exec *x)
-{
-    if (x->swept)
-        return;
+static void sweep(struct sk_exec *x) {
+    if (x->swept) return;
     x->swept = true;
     sk_step_sweep(x->step, &(struct sk_sweep){sweep_object, sweep_task, sweep_actor, x});
 }
 
 /* Does what step.c decided. After a failure only what gives or keeps references is still done. */
-static void do_acts(struct sk_exec *x)
-{
+static void do_acts(struct sk_exec *x) {
     struct sk_err err = {0};
     for (uint32_t i = 0; i < x->step->acts.n; i++) {
         struct sk_act a = x->step->acts.p[i];
@@ -217,32 +203,20 @@ static void do_acts(struct sk_exec *x)
             break;
         case SK_ACT_CANCEL:
             t = sk_step_task(x->step, a.id);
-            if (t)
-                sweep_task(x, t);
+            if (t) sweep_task(x, t);
             break;
-        case SK_ACT_RELEASE:
-            release(x->e, (sk_oid){a.id});
-            break;
-        case SK_ACT_ADDREF:
-            x->e->ops->addref(x->e, (sk_oid){a.id});
-            break;
-        case SK_ACT_ACTOR_CREATE:
-            rc = x->failed ? SK_OK : do_actor_create(x, a.stage, a.actor, &err);
-            break;
-        case SK_ACT_ACTOR_KILL:
-            do_actor_kill(x, a.stage, a.actor);
-            break;
+        case SK_ACT_RELEASE: release(x->e, (sk_oid){a.id}); break;
+        case SK_ACT_ADDREF: x->e->ops->addref(x->e, (sk_oid){a.id}); break;
+        case SK_ACT_ACTOR_CREATE: rc = x->failed ? SK_OK : do_actor_create(x, a.stage, a.actor, &err); break;
+        case SK_ACT_ACTOR_KILL: do_actor_kill(x, a.stage, a.actor); break;
         }
-        if (rc != SK_OK)
-            fail(x, rc, &err, (sk_oid){0});
+        if (rc != SK_OK) fail(x, rc, &err, (sk_oid){0});
     }
     x->step->acts.n = 0;
 }
 
-static void check_stall(struct sk_exec *x)
-{
-    if (x->failed || !x->step->stalled)
-        return;
+static void check_stall(struct sk_exec *x) {
+    if (x->failed || !x->step->stalled) return;
     char text[800];
     struct sk_err err = {0};
     sk_stall_text(x->step, text, sizeof text);
@@ -251,30 +225,24 @@ static void check_stall(struct sk_exec *x)
 }
 
 /* A run that failed takes no more steps: it would launch. */
-static void step(struct sk_exec *x, const struct sk_step_ev *ev)
-{
+static void step(struct sk_exec *x, const struct sk_step_ev *ev) {
     struct sk_err err = {0};
     if (x->failed) {
-        if (ev->kind == SK_SEV_YIELDED)
-            release(x->e, (sk_oid){ev->block.oid});
+        if (ev->kind == SK_SEV_YIELDED) release(x->e, (sk_oid){ev->block.oid});
         return;
     }
     sk_rc rc = sk_step_event(x->step, ev, sk_now_ns(), &err);
-    if (rc != SK_OK)
-        fail(x, rc, &err, (sk_oid){0});
+    if (rc != SK_OK) fail(x, rc, &err, (sk_oid){0});
 }
 
 /* After each step: its actions, then the events that came meanwhile, until nothing is left. */
-static void settle(struct sk_exec *x, sk_rc rc, const struct sk_err *step_err)
-{
-    if (rc != SK_OK)
-        fail(x, rc, step_err, (sk_oid){0});
+static void settle(struct sk_exec *x, sk_rc rc, const struct sk_err *step_err) {
+    if (rc != SK_OK) fail(x, rc, step_err, (sk_oid){0});
     x->busy = true;
     for (uint32_t next = 0;; next++) {
         do_acts(x);
         check_stall(x);
-        if (next == x->pending.n)
-            break;
+        if (next == x->pending.n) break;
         struct pending p = x->pending.p[next];
         p.ev.fused = p.fused;
         step(x, &p.ev);
@@ -285,8 +253,7 @@ static void settle(struct sk_exec *x, sk_rc rc, const struct sk_err *step_err)
 
 /* ---- events ------------------------------------------------------------------------------------------------------------------------------ */
 
-static void on_yield(struct sk_exec *x, const struct sk_event *ev, struct sk_step_ev *out)
-{
+static void on_yield(struct sk_exec *x, const struct sk_event *ev, struct sk_step_ev *out) {
     struct sk_block_note note;
     const struct sk_stask *t = sk_step_task(x->step, ev->tag);
     if (!t || ev->note.n < sizeof note || (memcpy(&note, ev->note.p, sizeof note), note.magic != SK_BLOCK_NOTE)) {
@@ -305,24 +272,20 @@ static void on_yield(struct sk_exec *x, const struct sk_event *ev, struct sk_ste
     out->cost = ev->size_bytes;
 }
 
-static void on_done(const struct sk_event *ev, struct sk_step_ev *out, struct sk_task_note_op *fused)
-{
+static void on_done(const struct sk_event *ev, struct sk_step_ev *out, struct sk_task_note_op *fused) {
     struct sk_task_note head;
     out->kind = SK_SEV_DONE;
     out->run_ns = ev->run_ns;
-    if (ev->note.n < sizeof head)
-        return;
+    if (ev->note.n < sizeof head) return;
     memcpy(&head, ev->note.p, sizeof head);
     uint64_t there = (ev->note.n - sizeof head) / sizeof *fused;
-    if (head.magic != SK_TASK_NOTE)
-        return;
+    if (head.magic != SK_TASK_NOTE) return;
     out->n_fused = (uint32_t)SK_MIN(SK_MIN((uint64_t)head.n, there), 16u);
     memcpy(fused, (const uint8_t *)ev->note.p + sizeof head, out->n_fused * sizeof *fused);
     out->fused = fused;
 }
 
-static void on_failed(struct sk_exec *x, const struct sk_event *ev, struct sk_step_ev *out)
-{
+static void on_failed(struct sk_exec *x, const struct sk_event *ev, struct sk_step_ev *out) {
     const struct sk_stask *t = sk_step_task(x->step, ev->tag);
     out->kind = SK_SEV_FAILED;
     if (!t || t->cancelled || x->failed) {
@@ -330,22 +293,17 @@ static void on_failed(struct sk_exec *x, const struct sk_event *ev, struct sk_st
         return;
     }
     struct sk_err err = {.code = SK_ETASK};
-    if (ev->err)
-        err = *ev->err;
+    if (ev->err) err = *ev->err;
     sk_err_prefix(&err, "%s, task %llu", x->step->s[t->stage].label, (unsigned long long)t->seq);
     fail(x, err.code, &err, ev->oid);
 }
 
-static void stopped_event(struct run_sink *k, const struct sk_event *ev, bool last)
-{
-    if (ev->kind == SK_EV_YIELDED || ev->kind == SK_EV_FAILED)
-        release(k->e, ev->oid);
-    if (last && !k->n_live)
-        sk_free(k);
+static void stopped_event(struct run_sink *k, const struct sk_event *ev, bool last) {
+    if (ev->kind == SK_EV_YIELDED || ev->kind == SK_EV_FAILED) release(k->e, ev->oid);
+    if (last && !k->n_live) sk_free(k);
 }
 
-static void on_event(struct sk_sink *base, const struct sk_event *ev)
-{
+static void on_event(struct sk_sink *base, const struct sk_event *ev) {
     struct run_sink *k = sk_container_of(base, struct run_sink, base);
     bool last = ev->kind == SK_EV_DONE || ev->kind == SK_EV_FAILED;
     k->n_live -= last;
@@ -354,30 +312,24 @@ static void on_event(struct sk_sink *base, const struct sk_event *ev)
         stopped_event(k, ev, last);
         return;
     }
-    if (ev->kind == SK_EV_STARTED)
-        return;
+    if (ev->kind == SK_EV_STARTED) return;
     struct pending p = {.ev = {.task = ev->tag, .attempt = ev->attempt}};
-    if (ev->kind == SK_EV_YIELDED)
-        on_yield(x, ev, &p.ev);
-    else if (ev->kind == SK_EV_DONE)
-        on_done(ev, &p.ev, p.fused);
-    else
-        on_failed(x, ev, &p.ev);
+    if (ev->kind == SK_EV_YIELDED) on_yield(x, ev, &p.ev);
+    else if (ev->kind == SK_EV_DONE) on_done(ev, &p.ev, p.fused);
+    else on_failed(x, ev, &p.ev);
     struct sk_err err = {0};
     if (!x->busy) {
         step(x, &p.ev);
         settle(x, SK_OK, NULL);
     } else if (!sk_vec_push(&x->pending, TAG, p)) {
-        if (p.ev.kind == SK_SEV_YIELDED)
-            release(x->e, (sk_oid){p.ev.block.oid});
+        if (p.ev.kind == SK_SEV_YIELDED) release(x->e, (sk_oid){p.ev.block.oid});
         fail(x, SK_ERR(&err, SK_ENOMEM, "pipeline: no memory for an event"), &err, (sk_oid){0});
     }
 }
 
 /* ---- the public calls ---------------------------------------------------------------------------------------------------------------------- */
 
-static void write_blob(struct sk_wr *w, const struct sk_plan *plan, const struct sk_stage *s)
-{
+static void write_blob(struct sk_wr *w, const struct sk_plan *plan, const struct sk_stage *s) {
     sk_wr_u32(w, s->n_nodes);
     for (uint32_t i = 0; i < s->n_nodes; i++) {
         const struct sk_node_desc *d = &sk_plan_get(plan, s->nodes[i])->d;
@@ -387,13 +339,11 @@ static void write_blob(struct sk_wr *w, const struct sk_plan *plan, const struct
     }
 }
 
-static sk_rc put_blob(struct sk_exec *x, uint32_t i, struct sk_err *err)
-{
+static sk_rc put_blob(struct sk_exec *x, uint32_t i, struct sk_err *err) {
     struct sk_wr w = sk_wr_init(NULL, 0);
     write_blob(&w, x->plan, &x->stages.s[i]);
     uint8_t *p = sk_alloc(TAG, w.n);
-    if (!p)
-        return SK_ERR(err, SK_ENOMEM, "%s: description of %zu bytes", x->stages.s[i].label, w.n);
+    if (!p) return SK_ERR(err, SK_ENOMEM, "%s: description of %zu bytes", x->stages.s[i].label, w.n);
     w = sk_wr_init(p, w.n);
     write_blob(&w, x->plan, &x->stages.s[i]);
     sk_rc rc = x->e->ops->put(x->e, &(struct sk_payload){.kind = SK_KIND_STAGE, .bytes = {p, w.n}}, &x->blobs[i], err);
@@ -401,23 +351,27 @@ static sk_rc put_blob(struct sk_exec *x, uint32_t i, struct sk_err *err)
     return rc;
 }
 
-static sk_rc check_conf(const struct sk_exec_conf *c, const struct sk_policy **policy, struct sk_err *err)
-{
+static sk_rc check_conf(const struct sk_exec_conf *c, const struct sk_policy **policy, struct sk_err *err) {
     if (!c->memory_bytes || !c->target_max_bytes || c->target_min_bytes > c->target_max_bytes)
-        return SK_ERR(err, SK_EINVAL, "run a pipeline: memory %llu, blocks of %llu to %llu bytes; want memory > 0 and 0 <= least <= most > 0",
-                      (unsigned long long)c->memory_bytes, (unsigned long long)c->target_min_bytes, (unsigned long long)c->target_max_bytes);
+        return SK_ERR(
+            err, SK_EINVAL, "run a pipeline: memory %llu, blocks of %llu to %llu bytes; want memory > 0 and 0 <= least <= most > 0",
+            (unsigned long long)c->memory_bytes, (unsigned long long)c->target_min_bytes, (unsigned long long)c->target_max_bytes);
     *policy = sk_policy_find(c->policy ? c->policy : "downstream");
     return *policy ? SK_OK : SK_ERR(err, SK_EINVAL, "run a pipeline: no scheduling policy is called '%s'", c->policy);
 }
 
-static sk_rc prepare(struct sk_exec *x, uint32_t root, const struct sk_policy *policy, struct sk_err *err)
-{
+static sk_rc prepare(struct sk_exec *x, uint32_t root, const struct sk_policy *policy, struct sk_err *err) {
     struct sk_res total, avail;
     x->e->ops->resources(x->e, &total, &avail);
     struct sk_step_conf sc = {
-        .memory_bytes = x->conf.memory_bytes, .target_min_bytes = x->conf.target_min_bytes, .target_max_bytes = x->conf.target_max_bytes,
-        .consumer_blocks = x->conf.consumer_blocks, .preserve_order = x->conf.preserve_order, .policy = policy,
-        .cpu_e4 = x->conf.total_cpu_e4 ? (int64_t)x->conf.total_cpu_e4 : total.amount[SK_RES_CPU], .gpu_e4 = total.amount[SK_RES_GPU],
+        .memory_bytes = x->conf.memory_bytes,
+        .target_min_bytes = x->conf.target_min_bytes,
+        .target_max_bytes = x->conf.target_max_bytes,
+        .consumer_blocks = x->conf.consumer_blocks,
+        .preserve_order = x->conf.preserve_order,
+        .policy = policy,
+        .cpu_e4 = x->conf.total_cpu_e4 ? (int64_t)x->conf.total_cpu_e4 : total.amount[SK_RES_CPU],
+        .gpu_e4 = total.amount[SK_RES_GPU],
     };
     SK_TRY(sk_plan_stages(x->plan, root, &x->stages, err));
     SK_TRY(sk_step_create(x->plan, &x->stages, &sc, &x->step, err));
@@ -425,26 +379,22 @@ static sk_rc prepare(struct sk_exec *x, uint32_t root, const struct sk_policy *p
     x->sink = sk_calloc(TAG, sizeof *x->sink);
     x->blobs = sk_calloc(TAG, x->stages.n * sizeof *x->blobs);
     x->actors = sk_calloc(TAG, x->stages.n * sizeof *x->actors);
-    if (!x->sink || !x->blobs || !x->actors)
-        return SK_ERR(err, SK_ENOMEM, "run of %u stages", x->stages.n);
+    if (!x->sink || !x->blobs || !x->actors) return SK_ERR(err, SK_ENOMEM, "run of %u stages", x->stages.n);
     *x->sink = (struct run_sink){.base = {on_event}, .e = x->e, .x = x};
     for (uint32_t i = 0; i < x->stages.n; i++) {
         if (x->step->s[i].kind == SK_STAGE_ACTORS && !(x->actors[i] = sk_calloc(TAG, x->step->s[i].pool_max * sizeof **x->actors)))
             return SK_ERR(err, SK_ENOMEM, "pool of %u actors", x->step->s[i].pool_max);
-        if (sk_stage_runs(&x->step->s[i]))
-            SK_TRY(put_blob(x, i, err));
+        if (sk_stage_runs(&x->step->s[i])) SK_TRY(put_blob(x, i, err));
     }
     return SK_OK;
 }
 
 sk_rc sk_exec_start(struct sk_engine *e, const struct sk_plan *plan, uint32_t root, const struct sk_exec_conf *conf, struct sk_exec **out,
-                    struct sk_err *err)
-{
+                    struct sk_err *err) {
     const struct sk_policy *policy;
     SK_TRY(check_conf(conf, &policy, err));
     struct sk_exec *x = sk_calloc(TAG, sizeof *x);
-    if (!x)
-        return SK_ERR(err, SK_ENOMEM, "run a pipeline");
+    if (!x) return SK_ERR(err, SK_ENOMEM, "run a pipeline");
     x->e = e;
     x->plan = plan;
     x->conf = *conf;
@@ -464,24 +414,19 @@ sk_rc sk_exec_start(struct sk_engine *e, const struct sk_plan *plan, uint32_t ro
     return rc;
 }
 
-static bool something(void *arg)
-{
+static bool something(void *arg) {
     const struct sk_exec *x = arg;
     return x->failed || x->step->out.n || x->step->done;
 }
 
-static sk_rc give_failure(struct sk_exec *x, sk_oid *bad, struct sk_err *err)
-{
-    if (x->bad.v)
-        x->e->ops->addref(x->e, x->bad);
+static sk_rc give_failure(struct sk_exec *x, sk_oid *bad, struct sk_err *err) {
+    if (x->bad.v) x->e->ops->addref(x->e, x->bad);
     *bad = x->bad;
-    if (err)
-        *err = x->fail;
+    if (err) *err = x->fail;
     return x->fail_rc;
 }
 
-static sk_rc timed_out(struct sk_exec *x, sk_rc rc, struct sk_err *err)
-{
+static sk_rc timed_out(struct sk_exec *x, sk_rc rc, struct sk_err *err) {
     char text[800];
     if (rc == SK_ETIMEOUT) {
         sk_stall_text(x->step, text, sizeof text);
@@ -490,8 +435,7 @@ static sk_rc timed_out(struct sk_exec *x, sk_rc rc, struct sk_err *err)
     return rc;
 }
 
-sk_rc sk_exec_next(struct sk_exec *x, int64_t deadline_ns, struct sk_bref *out, sk_oid *bad, struct sk_err *err)
-{
+sk_rc sk_exec_next(struct sk_exec *x, int64_t deadline_ns, struct sk_bref *out, sk_oid *bad, struct sk_err *err) {
     const struct sk_engine_ops *ops = x->e->ops;
     for (;;) {
         struct sk_err serr = {0};
@@ -503,28 +447,23 @@ sk_rc sk_exec_next(struct sk_exec *x, int64_t deadline_ns, struct sk_bref *out, 
             rc = give_failure(x, bad, err);
         } else {
             rc = sk_step_take(x->step, sk_now_ns(), &b, &serr);
-            if (rc != SK_EDONE && rc != SK_EAGAIN)
-                settle(x, rc, &serr);
+            if (rc != SK_EDONE && rc != SK_EAGAIN) settle(x, rc, &serr);
             if (b.oid) { /* taken, even when the launches after it failed: the next call says so */
                 *out = b;
                 rc = SK_OK;
             }
         }
         ops->unlock(x->e);
-        if (rc != SK_EAGAIN)
-            return rc;
+        if (rc != SK_EAGAIN) return rc;
         rc = ops->drive(x->e, something, x, deadline_ns, err);
-        if (rc != SK_OK)
-            return timed_out(x, rc, err);
+        if (rc != SK_OK) return timed_out(x, rc, err);
     }
 }
 
-void sk_exec_stop(struct sk_exec **px)
-{
+void sk_exec_stop(struct sk_exec **px) {
     struct sk_exec *x = *px;
     *px = NULL;
-    if (!x)
-        return;
+    if (!x) return;
     struct sk_engine *e = x->e;
     struct run_sink *k = x->sink;
     e->ops->lock(e);
@@ -533,19 +472,14 @@ void sk_exec_stop(struct sk_exec **px)
         k->n_live++; /* not freed by one of them meanwhile */
     }
     if (x->step) {
-        if (k)
-            sweep(x);
+        if (k) sweep(x);
         for (uint32_t i = 0; i < x->step->acts.n; i++) /* of a step that failed half-way */
-            if (x->step->acts.p[i].kind == SK_ACT_RELEASE)
-                release(e, (sk_oid){x->step->acts.p[i].id});
+            if (x->step->acts.p[i].kind == SK_ACT_RELEASE) release(e, (sk_oid){x->step->acts.p[i].id});
     }
-    for (uint32_t i = 0; x->blobs && i < x->stages.n; i++)
-        release(e, x->blobs[i]);
-    for (uint32_t i = 0; x->actors && i < x->stages.n; i++)
-        sk_free(x->actors[i]);
+    for (uint32_t i = 0; x->blobs && i < x->stages.n; i++) release(e, x->blobs[i]);
+    for (uint32_t i = 0; x->actors && i < x->stages.n; i++) sk_free(x->actors[i]);
     release(e, x->bad);
-    if (k && !--k->n_live)
-        sk_free(k);
+    if (k && !--k->n_live) sk_free(k);
     e->ops->unlock(e);
     sk_free(x->blobs);
     sk_free(x->actors);
@@ -556,11 +490,9 @@ void sk_exec_stop(struct sk_exec **px)
     sk_free(x);
 }
 
-void sk_exec_get_stats(struct sk_exec *x, struct sk_exec_stats *s, struct sk_exec_op_stats *ops, uint32_t cap)
-{
+void sk_exec_get_stats(struct sk_exec *x, struct sk_exec_stats *s, struct sk_exec_op_stats *ops, uint32_t cap) {
     x->e->ops->lock(x->e);
-    if (!x->failed && !x->step->done)
-        sk_metrics_advance(x->step, sk_now_ns());
+    if (!x->failed && !x->step->done) sk_metrics_advance(x->step, sk_now_ns());
     sk_metrics_get(x->step, s, ops, cap);
     x->e->ops->unlock(x->e);
 }

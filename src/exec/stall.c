@@ -9,8 +9,7 @@ struct text {
     size_t cap, n;
 };
 
-static void SK_PRINTF(2, 3) put(struct text *t, const char *fmt, ...)
-{
+static void SK_PRINTF(2, 3) put(struct text *t, const char *fmt, ...) {
     va_list ap;
     va_start(ap, fmt);
     int n = vsnprintf(t->n < t->cap ? t->p + t->n : NULL, t->n < t->cap ? t->cap - t->n : 0, fmt, ap);
@@ -18,8 +17,7 @@ static void SK_PRINTF(2, 3) put(struct text *t, const char *fmt, ...)
     t->n += (size_t)SK_MAX(n, 0);
 }
 
-static void put_stage(struct text *t, const struct sk_step *x, uint32_t i)
-{
+static void put_stage(struct text *t, const struct sk_step *x, uint32_t i) {
     const struct sk_sstage *s = &x->s[i];
     put(t, "%s%s: ", t->n ? "; " : "", s->label);
     if (s->ended) {
@@ -31,12 +29,9 @@ static void put_stage(struct text *t, const struct sk_step *x, uint32_t i)
         return;
     }
     put(t, "%u running, %llu done", s->in_flight, (unsigned long long)s->tasks_done);
-    if (s->n_starting)
-        put(t, ", %u of %u actors starting", s->n_starting, s->n_actors);
+    if (s->n_starting) put(t, ", %u of %u actors starting", s->n_starting, s->n_actors);
     switch (s->wait) {
-    case SK_WAIT_INPUT:
-        put(t, ", waits for its input");
-        break;
+    case SK_WAIT_INPUT: put(t, ", waits for its input"); break;
     case SK_WAIT_MEMORY:
         put(t, ", waits for memory (%llu of %llu bytes in blocks, %llu promised to tasks)", (unsigned long long)x->mem.used,
             (unsigned long long)x->mem.limit, (unsigned long long)x->mem.reserved);
@@ -44,29 +39,20 @@ static void put_stage(struct text *t, const struct sk_step *x, uint32_t i)
     case SK_WAIT_RESOURCE:
         put(t, s->kind == SK_STAGE_ACTORS ? ", waits for an actor" : ", waits for a free slot (cpu %g each)", (double)s->cpu_e4 / 1e4);
         break;
-    case SK_WAIT_CONSUMER:
-        put(t, ", waits for the consumer (%u blocks are ready)", x->out.n);
-        break;
-    case SK_WAIT_TURN:
-        put(t, ", waits for its turn");
-        break;
+    case SK_WAIT_CONSUMER: put(t, ", waits for the consumer (%u blocks are ready)", x->out.n); break;
+    case SK_WAIT_TURN: put(t, ", waits for its turn"); break;
     case SK_WAIT_NONE:
     case SK_WAIT_OVER:
-    case SK_WAIT_N:
-        put(t, ", has started all it has");
-        break;
+    case SK_WAIT_N: put(t, ", has started all it has"); break;
     }
     if (s->held_n)
         put(t, ", %llu blocks wait for task %llu", (unsigned long long)s->held_n,
             (unsigned long long)sk_container_of(s->window.next, struct sk_stask, link)->seq);
 }
 
-size_t sk_stall_text(const struct sk_step *x, char *buf, size_t cap)
-{
+size_t sk_stall_text(const struct sk_step *x, char *buf, size_t cap) {
     struct text t = {buf, cap, 0};
-    if (cap)
-        buf[0] = 0;
-    for (uint32_t i = 0; i < x->n; i++)
-        put_stage(&t, x, i);
+    if (cap) buf[0] = 0;
+    for (uint32_t i = 0; i < x->n; i++) put_stage(&t, x, i);
     return t.n;
 }

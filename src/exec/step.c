@@ -17,15 +17,13 @@
 static sk_rc flush(struct sk_step *x, uint32_t si, struct sk_err *err);
 static sk_rc stage_end(struct sk_step *x, uint32_t si, struct sk_err *err);
 
-struct sk_stask *sk_step_task(const struct sk_step *x, uint64_t id)
-{
+struct sk_stask *sk_step_task(const struct sk_step *x, uint64_t id) {
     uint32_t slot = (uint32_t)id;
     struct sk_stask *t = slot < x->slots.n ? x->slots.p[slot] : NULL;
     return t && t->id == id ? t : NULL;
 }
 
-static void free_task(struct sk_step *x, struct sk_stask *t)
-{
+static void free_task(struct sk_step *x, struct sk_stask *t) {
     uint32_t slot = (uint32_t)t->id;
     sk_list_del(&t->link);
     x->slots.p[slot] = NULL;
@@ -34,52 +32,42 @@ static void free_task(struct sk_step *x, struct sk_stask *t)
 }
 
 /* The reference goes back, the bytes leave the budget. */
-static sk_rc drop_blk(struct sk_step *x, struct sk_blk *b, struct sk_err *err)
-{
+static sk_rc drop_blk(struct sk_step *x, struct sk_blk *b, struct sk_err *err) {
     struct sk_act a = {.kind = SK_ACT_RELEASE, .id = b->ref.oid};
     sk_budget_give(&x->mem, b->cost);
     sk_pool_put(&x->blks, b);
     return sk_step_act(x, a, err);
 }
 
-static sk_rc drop_queue(struct sk_step *x, struct sk_blkq *q, struct sk_err *err)
-{
-    for (struct sk_blk *b; (b = sk_blkq_pop(q));)
-        SK_TRY(drop_blk(x, b, err));
+static sk_rc drop_queue(struct sk_step *x, struct sk_blkq *q, struct sk_err *err) {
+    for (struct sk_blk *b; (b = sk_blkq_pop(q));) SK_TRY(drop_blk(x, b, err));
     return SK_OK;
 }
 
 /* ---- input: bundles ----------------------------------------------------------------------------------------------------------------- */
 
-static void close_bundle(struct sk_sstage *s)
-{
+static void close_bundle(struct sk_sstage *s) {
     struct sk_bundle *b = s->open;
-    if (!b)
-        return;
+    if (!b) return;
     s->open = NULL;
     b->next = NULL;
-    if (s->ready_last)
-        s->ready_last->next = b;
-    else
-        s->ready = b;
+    if (s->ready_last) s->ready_last->next = b;
+    else s->ready = b;
     s->ready_last = b;
     s->n_ready++;
 }
 
 /* Is it worth a task? A pool with a batch size runs a model: one full batch is, however small, and keeps the actors evenly busy. */
-static bool enough(const struct sk_step *x, const struct sk_sstage *s, uint64_t bytes, uint64_t rows)
-{
+static bool enough(const struct sk_step *x, const struct sk_sstage *s, uint64_t bytes, uint64_t rows) {
     uint64_t batch = s->batch_rows > 0 ? (uint64_t)s->batch_rows : 0;
     bool full = bytes >= x->conf.target_min_bytes || (s->kind == SK_STAGE_ACTORS && batch);
     return full && rows >= batch;
 }
 
 /* Small neighbours become one task's input: greedy, in order, by bytes and rows only. */
-static sk_rc take_in(struct sk_step *x, struct sk_sstage *s, struct sk_blk *b, struct sk_err *err)
-{
+static sk_rc take_in(struct sk_step *x, struct sk_sstage *s, struct sk_blk *b, struct sk_err *err) {
     bool large = enough(x, s, b->ref.bytes, b->ref.n_rows);
-    if (s->open && (large || s->open->q.bytes + b->ref.bytes > x->conf.target_max_bytes))
-        close_bundle(s);
+    if (s->open && (large || s->open->q.bytes + b->ref.bytes > x->conf.target_max_bytes)) close_bundle(s);
     if (!s->open) {
         s->open = sk_pool_get(&x->bundles);
         if (!s->open) {
@@ -95,15 +83,13 @@ static sk_rc take_in(struct sk_step *x, struct sk_sstage *s, struct sk_blk *b, s
     s->peak_queued_bytes = SK_MAX(s->peak_queued_bytes, s->ready_bytes);
     sk_blkq_push(&s->open->q, b);
     const struct sk_blkq *q = &s->open->q;
-    if (large || q->n >= SK_BUNDLE_BLOCKS_MAX || enough(x, s, q->bytes, q->rows))
-        close_bundle(s);
+    if (large || q->n >= SK_BUNDLE_BLOCKS_MAX || enough(x, s, q->bytes, q->rows)) close_bundle(s);
     return SK_OK;
 }
 
 /* ---- cutting: nobody wants the rest ----------------------------------------------------------------------------------------------------- */
 
-static sk_rc cancel_task(struct sk_step *x, struct sk_stask *t, struct sk_err *err)
-{
+static sk_rc cancel_task(struct sk_step *x, struct sk_stask *t, struct sk_err *err) {
     struct sk_sstage *s = &x->s[t->stage];
     s->n_window--;
     s->held_cost -= t->held.cost;
@@ -123,12 +109,10 @@ static sk_rc cancel_task(struct sk_step *x, struct sk_stask *t, struct sk_err *e
     return sk_step_act(x, (struct sk_act){.kind = SK_ACT_CANCEL, .id = t->id}, err);
 }
 
-static sk_rc cut(struct sk_step *x, uint32_t si, struct sk_err *err)
-{
+static sk_rc cut(struct sk_step *x, uint32_t si, struct sk_err *err) {
     struct sk_sstage *s = &x->s[si];
     s->cut = s->ended = true;
-    while (!sk_list_empty(&s->window))
-        SK_TRY(cancel_task(x, sk_container_of(sk_list_first(&s->window), struct sk_stask, link), err));
+    while (!sk_list_empty(&s->window)) SK_TRY(cancel_task(x, sk_container_of(sk_list_first(&s->window), struct sk_stask, link), err));
     close_bundle(s);
     for (struct sk_bundle *b; (b = s->ready);) {
         SK_TRY(drop_queue(x, &b->q, err));
@@ -139,8 +123,7 @@ static sk_rc cut(struct sk_step *x, uint32_t si, struct sk_err *err)
     s->n_ready = 0;
     s->ready_bytes = s->ready_rows = 0;
     for (uint32_t i = 0; i < s->n_inputs; i++)
-        if (!x->s[s->inputs[i]].cut)
-            SK_TRY(cut(x, s->inputs[i], err));
+        if (!x->s[s->inputs[i]].cut) SK_TRY(cut(x, s->inputs[i], err));
     return SK_OK;
 }
 
@@ -148,17 +131,14 @@ static sk_rc cut(struct sk_step *x, uint32_t si, struct sk_err *err)
 
 static sk_rc push_down(struct sk_step *x, uint32_t si, struct sk_blk *b, struct sk_err *err);
 
-static sk_rc limit_done(struct sk_step *x, uint32_t si, struct sk_err *err)
-{
+static sk_rc limit_done(struct sk_step *x, uint32_t si, struct sk_err *err) {
     SK_TRY(cut(x, x->s[si].inputs[0], err));
     return stage_end(x, si, err);
 }
 
-static sk_rc through_limit(struct sk_step *x, uint32_t si, struct sk_blk *b, struct sk_err *err)
-{
+static sk_rc through_limit(struct sk_step *x, uint32_t si, struct sk_blk *b, struct sk_err *err) {
     struct sk_sstage *s = &x->s[si];
-    if (s->ended)
-        return drop_blk(x, b, err);
+    if (s->ended) return drop_blk(x, b, err);
     s->rows_in += b->ref.n_rows;
     s->bytes_in += b->ref.bytes;
     if (b->ref.n_rows > (uint64_t)s->left) {
@@ -175,22 +155,17 @@ static sk_rc through_limit(struct sk_step *x, uint32_t si, struct sk_blk *b, str
 }
 
 /* A block of stage si, in order, to whoever is next. */
-static sk_rc push_down(struct sk_step *x, uint32_t si, struct sk_blk *b, struct sk_err *err)
-{
+static sk_rc push_down(struct sk_step *x, uint32_t si, struct sk_blk *b, struct sk_err *err) {
     struct sk_sstage *s = &x->s[si];
-    if (s->first_out_ns < 0)
-        s->first_out_ns = x->now_ns - x->start_ns;
+    if (s->first_out_ns < 0) s->first_out_ns = x->now_ns - x->start_ns;
     if (s->parent == SK_NO_STAGE) {
         sk_blkq_push(&x->out, b);
         return SK_OK;
     }
     struct sk_sstage *p = &x->s[s->parent];
-    if (p->cut)
-        return drop_blk(x, b, err);
-    if (p->kind == SK_STAGE_LIMIT)
-        return through_limit(x, s->parent, b, err);
-    if (p->kind != SK_STAGE_UNION)
-        return take_in(x, p, b, err);
+    if (p->cut) return drop_blk(x, b, err);
+    if (p->kind == SK_STAGE_LIMIT) return through_limit(x, s->parent, b, err);
+    if (p->kind != SK_STAGE_UNION) return take_in(x, p, b, err);
     p->rows_in += b->ref.n_rows;
     p->rows_out += b->ref.n_rows;
     p->bytes_in += b->ref.bytes;
@@ -199,21 +174,18 @@ static sk_rc push_down(struct sk_step *x, uint32_t si, struct sk_blk *b, struct 
     return push_down(x, s->parent, b, err);
 }
 
-static sk_rc check_end(struct sk_step *x, uint32_t si, struct sk_err *err)
-{
+static sk_rc check_end(struct sk_step *x, uint32_t si, struct sk_err *err) {
     struct sk_sstage *s = &x->s[si];
     bool fed = s->source ? s->next_unit == s->n_units : s->input_ended;
     return s->ended || !fed || s->ready || s->open || s->n_window ? SK_OK : stage_end(x, si, err);
 }
 
 /* Existing blocks: all at once, they cost nothing. */
-static sk_rc flush_blocks(struct sk_step *x, uint32_t si, struct sk_err *err)
-{
+static sk_rc flush_blocks(struct sk_step *x, uint32_t si, struct sk_err *err) {
     struct sk_sstage *s = &x->s[si];
     while (!s->cut && s->next_unit < s->n_blocks) {
         struct sk_blk *b = sk_pool_get(&x->blks);
-        if (!b)
-            return SK_ERR(err, SK_ENOMEM, "%s: no memory for a block", s->label);
+        if (!b) return SK_ERR(err, SK_ENOMEM, "%s: no memory for a block", s->label);
         *b = (struct sk_blk){.ref = s->blocks[s->next_unit]};
         if (!sk_vec_reserve(&x->acts, TAG, x->acts.n + 2)) {
             sk_pool_put(&x->blks, b);
@@ -230,8 +202,7 @@ static sk_rc flush_blocks(struct sk_step *x, uint32_t si, struct sk_err *err)
 }
 
 /* Passes on what t holds. The stage may be cut meanwhile (a LIMIT below is satisfied): then its tasks are gone, and *gone is set. */
-static sk_rc pass_on(struct sk_step *x, uint32_t si, struct sk_stask *t, bool *gone, struct sk_err *err)
-{
+static sk_rc pass_on(struct sk_step *x, uint32_t si, struct sk_stask *t, bool *gone, struct sk_err *err) {
     struct sk_sstage *s = &x->s[si];
     for (struct sk_blk *b; (b = sk_blkq_pop(&t->held));) {
         s->held_cost -= b->cost;
@@ -253,8 +224,7 @@ static sk_rc pass_on(struct sk_step *x, uint32_t si, struct sk_stask *t, bool *g
 }
 
 /* Passes on what is in turn: all of the head of the window, then of the next one ... */
-static sk_rc flush(struct sk_step *x, uint32_t si, struct sk_err *err)
-{
+static sk_rc flush(struct sk_step *x, uint32_t si, struct sk_err *err) {
     struct sk_sstage *s = &x->s[si];
     for (bool gone = sk_step_open(x, si); gone && !sk_list_empty(&s->window);) {
         gone = false;
@@ -264,8 +234,7 @@ static sk_rc flush(struct sk_step *x, uint32_t si, struct sk_err *err)
 }
 
 /* Task t has something new. */
-static sk_rc moved(struct sk_step *x, struct sk_stask *t, struct sk_err *err)
-{
+static sk_rc moved(struct sk_step *x, struct sk_stask *t, struct sk_err *err) {
     uint32_t si = t->stage;
     if (!x->conf.preserve_order) {
         bool gone = false;
@@ -276,28 +245,21 @@ static sk_rc moved(struct sk_step *x, struct sk_stask *t, struct sk_err *err)
 }
 
 /* Its output is in turn now: a later input of a union. */
-static sk_rc opened(struct sk_step *x, uint32_t si, struct sk_err *err)
-{
+static sk_rc opened(struct sk_step *x, uint32_t si, struct sk_err *err) {
     const struct sk_sstage *s = &x->s[si];
-    if (s->ended)
-        return SK_OK;
+    if (s->ended) return SK_OK;
     switch (s->kind) {
-    case SK_STAGE_BLOCKS:
-        return flush_blocks(x, si, err);
-    case SK_STAGE_UNION:
-        return opened(x, s->inputs[s->turn], err);
-    case SK_STAGE_LIMIT:
-        return opened(x, s->inputs[0], err);
+    case SK_STAGE_BLOCKS: return flush_blocks(x, si, err);
+    case SK_STAGE_UNION: return opened(x, s->inputs[s->turn], err);
+    case SK_STAGE_LIMIT: return opened(x, s->inputs[0], err);
     case SK_STAGE_TASKS:
-    case SK_STAGE_ACTORS:
-        break;
+    case SK_STAGE_ACTORS: break;
     }
     return flush(x, si, err);
 }
 
 /* No block will come out of si any more. */
-static sk_rc stage_end(struct sk_step *x, uint32_t si, struct sk_err *err)
-{
+static sk_rc stage_end(struct sk_step *x, uint32_t si, struct sk_err *err) {
     struct sk_sstage *s = &x->s[si];
     s->ended = true;
     if (s->parent == SK_NO_STAGE) {
@@ -305,16 +267,12 @@ static sk_rc stage_end(struct sk_step *x, uint32_t si, struct sk_err *err)
         return SK_OK;
     }
     struct sk_sstage *p = &x->s[s->parent];
-    if (p->ended)
-        return SK_OK;
+    if (p->ended) return SK_OK;
     p->n_ended++;
-    if (p->kind == SK_STAGE_LIMIT)
-        return stage_end(x, s->parent, err);
+    if (p->kind == SK_STAGE_LIMIT) return stage_end(x, s->parent, err);
     if (p->kind == SK_STAGE_UNION) {
-        while (p->turn < p->n_inputs && x->s[p->inputs[p->turn]].ended)
-            p->turn++;
-        if (p->n_ended == p->n_inputs)
-            return stage_end(x, s->parent, err);
+        while (p->turn < p->n_inputs && x->s[p->inputs[p->turn]].ended) p->turn++;
+        if (p->n_ended == p->n_inputs) return stage_end(x, s->parent, err);
         return sk_step_open(x, p->inputs[p->turn]) ? opened(x, p->inputs[p->turn], err) : SK_OK;
     }
     p->input_ended = true;
@@ -325,19 +283,16 @@ static sk_rc stage_end(struct sk_step *x, uint32_t si, struct sk_err *err)
 /* ---- events --------------------------------------------------------------------------------------------------------------------------------- */
 
 /* Something came back from a call: its actor has started. */
-static void actor_proven(struct sk_sstage *s, const struct sk_stask *t)
-{
+static void actor_proven(struct sk_sstage *s, const struct sk_stask *t) {
     if (s->kind == SK_STAGE_ACTORS && s->actors[t->actor].state == SK_ACTOR_STARTING) {
         s->actors[t->actor].state = SK_ACTOR_READY;
         s->n_starting--;
     }
 }
 
-static sk_rc yielded(struct sk_step *x, const struct sk_step_ev *ev, struct sk_err *err)
-{
+static sk_rc yielded(struct sk_step *x, const struct sk_step_ev *ev, struct sk_err *err) {
     struct sk_stask *t = sk_step_task(x, ev->task);
-    if (!t || t->cancelled || t->over)
-        return sk_step_act(x, (struct sk_act){.kind = SK_ACT_RELEASE, .id = ev->block.oid}, err);
+    if (!t || t->cancelled || t->over) return sk_step_act(x, (struct sk_act){.kind = SK_ACT_RELEASE, .id = ev->block.oid}, err);
     struct sk_sstage *s = &x->s[t->stage];
     actor_proven(s, t);
     struct sk_blk *b = sk_pool_get(&x->blks);
@@ -364,8 +319,7 @@ static sk_rc yielded(struct sk_step *x, const struct sk_step_ev *ev, struct sk_e
 }
 
 /* The engine is finished with it: slots, promise and inputs come back. */
-static sk_rc task_over(struct sk_step *x, struct sk_stask *t, struct sk_err *err)
-{
+static sk_rc task_over(struct sk_step *x, struct sk_stask *t, struct sk_err *err) {
     struct sk_sstage *s = &x->s[t->stage];
     t->over = true;
     s->in_flight--;
@@ -389,15 +343,12 @@ static sk_rc task_over(struct sk_step *x, struct sk_stask *t, struct sk_err *err
     return drop_queue(x, &t->in, err);
 }
 
-static sk_rc over(struct sk_step *x, const struct sk_step_ev *ev, struct sk_err *err)
-{
+static sk_rc over(struct sk_step *x, const struct sk_step_ev *ev, struct sk_err *err) {
     struct sk_stask *t = sk_step_task(x, ev->task);
-    if (!t || t->over)
-        return SK_OK;
+    if (!t || t->over) return SK_OK;
     struct sk_sstage *s = &x->s[t->stage];
     s->retries += ev->attempt;
-    if (ev->kind == SK_SEV_DONE)
-        actor_proven(s, t);
+    if (ev->kind == SK_SEV_DONE) actor_proven(s, t);
     if (ev->kind == SK_SEV_DONE && !t->cancelled) {
         s->tasks_done++;
         if (ev->run_ns > 0) {
@@ -420,37 +371,30 @@ static sk_rc over(struct sk_step *x, const struct sk_step_ev *ev, struct sk_err 
 }
 
 /* Room for the actions that one event can make without a launch: every block released, every task cancelled. */
-static sk_rc reserve(struct sk_step *x, struct sk_err *err)
-{
+static sk_rc reserve(struct sk_step *x, struct sk_err *err) {
     uint64_t n = (uint64_t)x->acts.n + x->blks.n_used + x->tasks.n_used + 8;
     return sk_vec_reserve(&x->acts, TAG, n) ? SK_OK : SK_ERR(err, SK_ENOMEM, "pipeline: no memory for actions");
 }
 
-static sk_rc finish_step(struct sk_step *x, struct sk_err *err)
-{
+static sk_rc finish_step(struct sk_step *x, struct sk_err *err) {
     x->n_steps++;
     sk_rc rc = sk_launch_all(x, err);
     SK_XCHECK(rc != SK_OK || sk_step_check(x));
     return rc;
 }
 
-sk_rc sk_step_start(struct sk_step *x, int64_t now_ns, struct sk_err *err)
-{
+sk_rc sk_step_start(struct sk_step *x, int64_t now_ns, struct sk_err *err) {
     x->start_ns = x->now_ns = now_ns;
     for (uint32_t i = x->n; i-- > 0;)
-        if (x->s[i].kind == SK_STAGE_LIMIT && !x->s[i].limit && !x->s[i].ended)
-            SK_TRY(limit_done(x, i, err));
+        if (x->s[i].kind == SK_STAGE_LIMIT && !x->s[i].limit && !x->s[i].ended) SK_TRY(limit_done(x, i, err));
     for (uint32_t i = 0; i < x->n; i++) {
-        if (x->s[i].kind == SK_STAGE_BLOCKS && !x->s[i].ended && sk_step_open(x, i))
-            SK_TRY(flush_blocks(x, i, err));
-        else if (x->s[i].source)
-            SK_TRY(check_end(x, i, err));
+        if (x->s[i].kind == SK_STAGE_BLOCKS && !x->s[i].ended && sk_step_open(x, i)) SK_TRY(flush_blocks(x, i, err));
+        else if (x->s[i].source) SK_TRY(check_end(x, i, err));
     }
     return finish_step(x, err);
 }
 
-sk_rc sk_step_event(struct sk_step *x, const struct sk_step_ev *ev, int64_t now_ns, struct sk_err *err)
-{
+sk_rc sk_step_event(struct sk_step *x, const struct sk_step_ev *ev, int64_t now_ns, struct sk_err *err) {
     sk_metrics_advance(x, now_ns);
     sk_rc rc = reserve(x, err);
     if (rc != SK_OK) {
@@ -459,23 +403,16 @@ sk_rc sk_step_event(struct sk_step *x, const struct sk_step_ev *ev, int64_t now_
         return rc;
     }
     switch (ev->kind) {
-    case SK_SEV_YIELDED:
-        SK_TRY(yielded(x, ev, err));
-        break;
+    case SK_SEV_YIELDED: SK_TRY(yielded(x, ev, err)); break;
     case SK_SEV_DONE:
-    case SK_SEV_FAILED:
-        SK_TRY(over(x, ev, err));
-        break;
-    case SK_SEV_TICK:
-        break;
+    case SK_SEV_FAILED: SK_TRY(over(x, ev, err)); break;
+    case SK_SEV_TICK: break;
     }
     return finish_step(x, err);
 }
 
-sk_rc sk_step_take(struct sk_step *x, int64_t now_ns, struct sk_bref *out, struct sk_err *err)
-{
-    if (!x->out.n)
-        return x->done ? SK_EDONE : SK_EAGAIN;
+sk_rc sk_step_take(struct sk_step *x, int64_t now_ns, struct sk_bref *out, struct sk_err *err) {
+    if (!x->out.n) return x->done ? SK_EDONE : SK_EAGAIN;
     sk_metrics_advance(x, now_ns);
     struct sk_blk *b = sk_blkq_pop(&x->out);
     struct sk_bref ref = b->ref;
@@ -487,30 +424,25 @@ sk_rc sk_step_take(struct sk_step *x, int64_t now_ns, struct sk_bref *out, struc
 
 /* ---- the end -------------------------------------------------------------------------------------------------------------------------------------- */
 
-static void sweep_queue(struct sk_step *x, struct sk_blkq *q, const struct sk_sweep *w)
-{
+static void sweep_queue(struct sk_step *x, struct sk_blkq *q, const struct sk_sweep *w) {
     for (struct sk_blk *b; (b = sk_blkq_pop(q));) {
-        if (w->object)
-            w->object(w->ctx, b->ref.oid);
+        if (w->object) w->object(w->ctx, b->ref.oid);
         sk_budget_give(&x->mem, b->cost);
         sk_pool_put(&x->blks, b);
     }
 }
 
-static void sweep_tasks(struct sk_step *x, struct sk_list *l, const struct sk_sweep *w)
-{
-    SK_LIST_EACH_SAFE(it, tmp, l) {
+static void sweep_tasks(struct sk_step *x, struct sk_list *l, const struct sk_sweep *w) {
+    SK_LIST_EACH_SAFE (it, tmp, l) {
         struct sk_stask *t = sk_container_of(it, struct sk_stask, link);
-        if (!t->over && w->task)
-            w->task(w->ctx, t);
+        if (!t->over && w->task) w->task(w->ctx, t);
         sweep_queue(x, &t->held, w);
         sweep_queue(x, &t->in, w);
         free_task(x, t);
     }
 }
 
-void sk_step_sweep(struct sk_step *x, const struct sk_sweep *w)
-{
+void sk_step_sweep(struct sk_step *x, const struct sk_sweep *w) {
     sweep_tasks(x, &x->cancelled, w);
     sweep_queue(x, &x->out, w);
     for (uint32_t i = 0; i < x->n; i++) {
@@ -523,27 +455,23 @@ void sk_step_sweep(struct sk_step *x, const struct sk_sweep *w)
             sk_pool_put(&x->bundles, b);
         }
         for (uint32_t k = 0; k < s->n_actors; k++)
-            if (s->actors[k].state != SK_ACTOR_GONE && w->actor)
-                w->actor(w->ctx, i, k);
+            if (s->actors[k].state != SK_ACTOR_GONE && w->actor) w->actor(w->ctx, i, k);
         s->n_actors = 0;
     }
 }
 
-static bool check_queue(const struct sk_blkq *q, uint64_t *cost, uint64_t *blocks)
-{
+static bool check_queue(const struct sk_blkq *q, uint64_t *cost, uint64_t *blocks) {
     uint64_t n = 0, bytes = 0, c = 0;
-    for (const struct sk_blk *b = q->head; b; b = b->next)
-        n++, bytes += b->ref.bytes, c += b->cost;
+    for (const struct sk_blk *b = q->head; b; b = b->next) n++, bytes += b->ref.bytes, c += b->cost;
     *cost += c;
     *blocks += n;
     return n == q->n && bytes == q->bytes && c == q->cost && (!q->tail || !q->tail->next) && !q->head == !q->tail;
 }
 
-bool sk_step_check(const struct sk_step *x)
-{
+bool sk_step_check(const struct sk_step *x) {
     uint64_t cost = 0, blocks = 0, promise = 0, flying = 0, tasks = 0, bundles = 0, feed = 0;
     bool ok = check_queue(&x->out, &cost, &blocks);
-    SK_LIST_EACH(it, &x->cancelled) {
+    SK_LIST_EACH (it, &x->cancelled) {
         const struct sk_stask *t = sk_container_of(it, struct sk_stask, link);
         ok = ok && check_queue(&t->in, &cost, &blocks) && !t->held.n && t->cancelled && !t->over;
         promise += t->promise;
@@ -553,9 +481,10 @@ bool sk_step_check(const struct sk_step *x)
     for (uint32_t i = 0; i < x->n; i++) {
         const struct sk_sstage *s = &x->s[i];
         uint64_t held = 0, held_n = 0, window = 0, seq = 0;
-        SK_LIST_EACH(it, &s->window) {
+        SK_LIST_EACH (it, &s->window) {
             const struct sk_stask *t = sk_container_of(it, struct sk_stask, link);
-            ok = ok && check_queue(&t->in, &cost, &blocks) && check_queue(&t->held, &held, &held_n) && (!window || t->seq > seq) && !t->cancelled;
+            ok = ok && check_queue(&t->in, &cost, &blocks) && check_queue(&t->held, &held, &held_n) && (!window || t->seq > seq) &&
+                 !t->cancelled;
             promise += t->promise;
             feed += s->feeder ? t->promise : 0;
             flying += !t->over, window++, tasks++;
@@ -566,13 +495,11 @@ bool sk_step_check(const struct sk_step *x)
         blocks += held_n;
         feed += s->feeder ? held : 0;
         uint64_t ready = 0;
-        for (const struct sk_bundle *b = s->ready; b; b = b->next)
-            ready++, ok = ok && check_queue(&b->q, &cost, &blocks);
+        for (const struct sk_bundle *b = s->ready; b; b = b->next) ready++, ok = ok && check_queue(&b->q, &cost, &blocks);
         ok = ok && ready == s->n_ready;
-        if (s->open)
-            bundles++, ok = ok && check_queue(&s->open->q, &cost, &blocks);
+        if (s->open) bundles++, ok = ok && check_queue(&s->open->q, &cost, &blocks);
         bundles += ready;
     }
-    return ok && cost == x->mem.used && promise == x->mem.reserved && flying == x->n_flying && feed == x->feed_bytes && tasks == x->tasks.n_used &&
-           blocks == x->blks.n_used && bundles == x->bundles.n_used;
+    return ok && cost == x->mem.used && promise == x->mem.reserved && flying == x->n_flying && feed == x->feed_bytes &&
+           tasks == x->tasks.n_used && blocks == x->blks.n_used && bundles == x->bundles.n_used;
 }

@@ -8,22 +8,35 @@
 #define TAG SK_TAG_EXEC
 
 /* What is fused behind the source gives no more rows than it takes. */
-static bool few_more(const struct sk_plan *plan, const struct sk_stage *st)
-{
+static bool few_more(const struct sk_plan *plan, const struct sk_stage *st) {
     for (uint32_t i = 1; i < st->n_nodes; i++)
-        if (!(sk_plan_get(plan, st->nodes[i])->d.op->props & (SK_OP_ONE_TO_ONE | SK_OP_NO_MORE)))
-            return false;
+        if (!(sk_plan_get(plan, st->nodes[i])->d.op->props & (SK_OP_ONE_TO_ONE | SK_OP_NO_MORE))) return false;
     return true;
 }
 
-static void set_stage(struct sk_sstage *s, const struct sk_plan *plan, const struct sk_stage *st)
-{
+static void set_stage(struct sk_sstage *s, const struct sk_plan *plan, const struct sk_stage *st) {
     const struct sk_node_desc *d = &sk_plan_get(plan, st->nodes[0])->d;
     *s = (struct sk_sstage){
-        .kind = st->kind, .label = st->label, .parent = SK_NO_STAGE, .n_inputs = st->n_inputs, .inputs = st->inputs, .units = d->units,
-        .n_units = d->n_units, .blocks = d->blocks, .n_blocks = d->n_blocks, .cap_rows = st->cap_rows, .limit = st->limit, .left = st->limit,
-        .batch_rows = d->batch_rows, .pool_min = d->pool_min, .pool_max = d->pool_max, .max_tasks = d->max_tasks, .first_out_ns = -1,
-        .max_in_flight = d->max_in_flight ? d->max_in_flight : 2, .n_fused = SK_MIN(st->n_nodes, (uint32_t)SK_COUNT(s->fused)), .ramp = 1,
+        .kind = st->kind,
+        .label = st->label,
+        .parent = SK_NO_STAGE,
+        .n_inputs = st->n_inputs,
+        .inputs = st->inputs,
+        .units = d->units,
+        .n_units = d->n_units,
+        .blocks = d->blocks,
+        .n_blocks = d->n_blocks,
+        .cap_rows = st->cap_rows,
+        .limit = st->limit,
+        .left = st->limit,
+        .batch_rows = d->batch_rows,
+        .pool_min = d->pool_min,
+        .pool_max = d->pool_max,
+        .max_tasks = d->max_tasks,
+        .first_out_ns = -1,
+        .max_in_flight = d->max_in_flight ? d->max_in_flight : 2,
+        .n_fused = SK_MIN(st->n_nodes, (uint32_t)SK_COUNT(s->fused)),
+        .ramp = 1,
     };
     s->source = sk_stage_runs(s) && st->n_inputs == 0;
     s->sized = s->source && (st->n_nodes == 1 || few_more(plan, st));
@@ -31,12 +44,10 @@ static void set_stage(struct sk_sstage *s, const struct sk_plan *plan, const str
         s->cpu_e4 = d->cpu_e4;
         s->gpu_e4 = d->gpu_e4;
     }
-    if (s->kind == SK_STAGE_ACTORS && !s->pool_min)
-        s->pool_min = 1;
+    if (s->kind == SK_STAGE_ACTORS && !s->pool_min) s->pool_min = 1;
 }
 
-static void set_ways(struct sk_step *x)
-{
+static void set_ways(struct sk_step *x) {
     for (uint32_t i = 0; i < x->n; i++) {
         x->n_unions += x->s[i].kind == SK_STAGE_UNION;
         for (uint32_t k = 0; k < x->s[i].n_inputs; k++) {
@@ -48,25 +59,21 @@ static void set_ways(struct sk_step *x)
     for (uint32_t i = 0; i < x->n; i++) { /* inputs first */
         struct sk_sstage *s = &x->s[i];
         s->first = true;
-        for (uint32_t k = 0; k < s->n_inputs; k++)
-            s->first = s->first && x->s[s->inputs[k]].first && !sk_stage_runs(&x->s[s->inputs[k]]);
+        for (uint32_t k = 0; k < s->n_inputs; k++) s->first = s->first && x->s[s->inputs[k]].first && !sk_stage_runs(&x->s[s->inputs[k]]);
     }
     for (uint32_t i = x->n; i-- > 0;) { /* consumers first */
         struct sk_sstage *s = &x->s[i];
         const struct sk_sstage *p = s->parent == SK_NO_STAGE ? NULL : &x->s[s->parent];
         s->feeder = !p || (p->feeder && !sk_stage_runs(p));
         s->ramped = p && (p->kind == SK_STAGE_LIMIT || p->ramped);
-        if (s->ramped && s->cpu_e4 > 0)
-            s->ramp = (uint32_t)SK_MAX(x->conf.cpu_e4 / s->cpu_e4, 1);
+        if (s->ramped && s->cpu_e4 > 0) s->ramp = (uint32_t)SK_MAX(x->conf.cpu_e4 / s->cpu_e4, 1);
     }
 }
 
 sk_rc sk_step_create(const struct sk_plan *plan, const struct sk_stages *stages, const struct sk_step_conf *conf, struct sk_step **out,
-                     struct sk_err *err)
-{
+                     struct sk_err *err) {
     struct sk_step *x = sk_calloc(TAG, sizeof *x);
-    if (!x)
-        return SK_ERR(err, SK_ENOMEM, "pipeline");
+    if (!x) return SK_ERR(err, SK_ENOMEM, "pipeline");
     x->conf = *conf;
     x->n = stages->n;
     x->mem.limit = conf->memory_bytes;
@@ -83,8 +90,7 @@ sk_rc sk_step_create(const struct sk_plan *plan, const struct sk_stages *stages,
     for (uint32_t i = 0; ok && i < x->n; i++) {
         set_stage(&x->s[i], plan, &stages->s[i]);
         sk_list_init(&x->s[i].window);
-        if (x->s[i].kind == SK_STAGE_ACTORS)
-            ok = (x->s[i].actors = sk_calloc(TAG, x->s[i].pool_max * sizeof *x->s[i].actors)) != NULL;
+        if (x->s[i].kind == SK_STAGE_ACTORS) ok = (x->s[i].actors = sk_calloc(TAG, x->s[i].pool_max * sizeof *x->s[i].actors)) != NULL;
     }
     if (!ok) {
         sk_step_destroy(x);
@@ -95,12 +101,9 @@ sk_rc sk_step_create(const struct sk_plan *plan, const struct sk_stages *stages,
     return SK_OK;
 }
 
-void sk_step_destroy(struct sk_step *x)
-{
-    if (!x)
-        return;
-    for (uint32_t i = 0; x->s && i < x->n; i++)
-        sk_free(x->s[i].actors);
+void sk_step_destroy(struct sk_step *x) {
+    if (!x) return;
+    for (uint32_t i = 0; x->s && i < x->n; i++) sk_free(x->s[i].actors);
     sk_free(x->s);
     sk_free(x->view);
     sk_free(x->policy_state);
@@ -115,15 +118,11 @@ void sk_step_destroy(struct sk_step *x)
 
 /* ---- feasibility ---------------------------------------------------------------------------------------------------------------- */
 
-static int64_t amount(const struct sk_sstage *s, bool gpu)
-{
-    return gpu ? s->gpu_e4 : s->cpu_e4;
-}
+static int64_t amount(const struct sk_sstage *s, bool gpu) { return gpu ? s->gpu_e4 : s->cpu_e4; }
 
 /* CPUs are shared in time: the hungriest stage must fit alone. GPUs are kept by actors while tasks come and go: all pools at their least, and
  * the largest task, must fit beside each other. */
-static sk_rc fits(const struct sk_step *x, bool gpu, struct sk_err *err)
-{
+static sk_rc fits(const struct sk_step *x, bool gpu, struct sk_err *err) {
     const char *unit = gpu ? "GPU" : "CPU";
     int64_t total = gpu ? x->conf.gpu_e4 : x->conf.cpu_e4, pools = 0;
     const struct sk_sstage *task = NULL;
@@ -133,8 +132,7 @@ static sk_rc fits(const struct sk_step *x, bool gpu, struct sk_err *err)
     for (uint32_t i = 0; i < x->n; i++) {
         const struct sk_sstage *s = &x->s[i];
         int64_t a = amount(s, gpu);
-        if (!a)
-            continue;
+        if (!a) continue;
         if (s->kind == SK_STAGE_TASKS) {
             task = !task || a > amount(task, gpu) ? s : task;
             continue;
@@ -149,8 +147,7 @@ static sk_rc fits(const struct sk_step *x, bool gpu, struct sk_err *err)
         n = SK_MIN(n + (size_t)SK_MAX(k, 0), sizeof text - 1);
     }
     int64_t need = pools + (task ? amount(task, gpu) : 0);
-    if (need <= total)
-        return SK_OK;
+    if (need <= total) return SK_OK;
     if (task && n) {
         int k = snprintf(text + n, sizeof text - n, " + %g for a task of %s", (double)amount(task, gpu) / 1e4, task->label);
         n = SK_MIN(n + (size_t)SK_MAX(k, 0), sizeof text - 1);
@@ -159,12 +156,13 @@ static sk_rc fits(const struct sk_step *x, bool gpu, struct sk_err *err)
     }
     return SK_ERR(err, SK_EINFEASIBLE, "the pipeline can never run: %s = %g %ss at the same time, the machine has %g; %s", text,
                   (double)need / 1e4, unit, (double)total / 1e4,
-                  pools ? gpu ? "use fewer actors (concurrency=) or a smaller num_gpus" : "use fewer actors (concurrency=) or a smaller num_cpus"
-                        : gpu ? "use a smaller num_gpus" : "use a smaller num_cpus");
+                  pools ? gpu ? "use fewer actors (concurrency=) or a smaller num_gpus"
+                              : "use fewer actors (concurrency=) or a smaller num_cpus"
+                  : gpu ? "use a smaller num_gpus"
+                        : "use a smaller num_cpus");
 }
 
-sk_rc sk_step_feasible(const struct sk_step *x, struct sk_err *err)
-{
+sk_rc sk_step_feasible(const struct sk_step *x, struct sk_err *err) {
     SK_TRY(fits(x, false, err));
     return fits(x, true, err);
 }

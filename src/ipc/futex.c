@@ -54,8 +54,7 @@ void sk_bell_ring(struct sk_bell *b) {
     SK_FAULT_HERE("bell.before_clear");
     /* Older than mine, modulo 2^31? A newer sleep has heard this ring already. Lost the exchange: another ringer wakes, or the sleeper
      * got up and will read seq before it sleeps again. */
-    if ((int32_t)(t - token_of(mine)) < 0 && sk_cas_acqrel(&b->asleep, &t, 0))
-        sk_futex_wake(&b->seq, INT_MAX);
+    if ((int32_t)(t - token_of(mine)) < 0 && sk_cas_acqrel(&b->asleep, &t, 0)) sk_futex_wake(&b->seq, INT_MAX);
 }
 
 /* True when seq moved within spin_ns. */

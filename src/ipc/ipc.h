@@ -83,21 +83,21 @@ struct sk_ring { /* one side's private handle; producer and consumer each have t
     struct sk_ring_shm *shm;
     uint8_t *data;
     uint64_t size;
-    uint64_t head, tail;  /* this side's cached view of the other side, and its own position */
-    uint64_t reserved;    /* producer: bytes of the message under construction; consumer: bytes of the message peeked */
+    uint64_t head, tail; /* this side's cached view of the other side, and its own position */
+    uint64_t reserved;   /* producer: bytes of the message under construction; consumer: bytes of the message peeked */
 };
-size_t sk_ring_bytes(size_t size);                                   /* shared memory needed for a data size (power of two >= 4 KiB) */
-void sk_ring_create(struct sk_ring *r, void *mem, size_t size);      /* formats `mem`; either side may be used on this handle */
+size_t sk_ring_bytes(size_t size);                              /* shared memory needed for a data size (power of two >= 4 KiB) */
+void sk_ring_create(struct sk_ring *r, void *mem, size_t size); /* formats `mem`; either side may be used on this handle */
 /* SK_ECORRUPT when magic, version or size in `mem` are not what `size` says. */
 sk_rc sk_ring_attach(struct sk_ring *r, void *mem, size_t size, struct sk_err *err) SK_MUST_USE;
-size_t sk_ring_max_msg(const struct sk_ring *r);                     /* largest body that can ever be reserved (>= size/4) */
-void *sk_ring_reserve(struct sk_ring *r, size_t len);                /* producer: body of `len` bytes, 8-aligned, or NULL when full now */
-void sk_ring_commit(struct sk_ring *r, size_t len);                  /* producer: publish; len <= reserved length */
+size_t sk_ring_max_msg(const struct sk_ring *r);      /* largest body that can ever be reserved (>= size/4) */
+void *sk_ring_reserve(struct sk_ring *r, size_t len); /* producer: body of `len` bytes, 8-aligned, or NULL when full now */
+void sk_ring_commit(struct sk_ring *r, size_t len);   /* producer: publish; len <= reserved length */
 /* Consumer: the next body or NULL when empty. Valid until pop. A header that cannot be true (peer died in mid-air or went mad)
  * gives NULL and *len = SIZE_MAX: treat the peer as dead. */
 const void *sk_ring_peek(struct sk_ring *r, size_t *len);
 void sk_ring_pop(struct sk_ring *r);
-bool sk_ring_empty(struct sk_ring *r);                               /* consumer: nothing published that was not popped */
+bool sk_ring_empty(struct sk_ring *r); /* consumer: nothing published that was not popped */
 /* True when the structure is consistent (positions, magic, all message headers between head and tail); used by kill tests. */
 bool sk_ring_check(const struct sk_ring *r);
 
@@ -110,18 +110,18 @@ bool sk_ring_check(const struct sk_ring *r);
  * No call here waits for the server (it may be importing modules for seconds), stop excepted. A struct sk_forksrv belongs to one lock. */
 struct sk_forksrv_out; /* commands that the socket had no room for; flushed by every call below */
 struct sk_forksrv {
-    pid_t pid;  /* 0 when not running */
-    int sock;   /* SOCK_SEQPACKET; -1 when not running; readable when a report is there (call next), EOF when the server died */
-    int pidfd;  /* of the server: readable when it ended */
-    int live;   /* read end of a pipe that server and workers hold open: EOF when the last of them is gone */
+    pid_t pid; /* 0 when not running */
+    int sock;  /* SOCK_SEQPACKET; -1 when not running; readable when a report is there (call next), EOF when the server died */
+    int pidfd; /* of the server: readable when it ended */
+    int live;  /* read end of a pipe that server and workers hold open: EOF when the last of them is gone */
     struct sk_forksrv_out *out;
 };
 #define SK_FORKSRV_EMPTY ((struct sk_forksrv){0, -1, -1, -1, NULL})
 struct sk_fork_report { /* one datagram, fixed width */
-    uint32_t kind;    /* SK_FORK_STARTED, SK_FORK_ENDED, SK_FORK_FAILED */
-    uint32_t worker;  /* the caller's worker number */
+    uint32_t kind;      /* SK_FORK_STARTED, SK_FORK_ENDED, SK_FORK_FAILED */
+    uint32_t worker;    /* the caller's worker number */
     int32_t pid;
-    int32_t status;   /* ENDED: as of waitpid; FAILED: the errno of fork */
+    int32_t status;        /* ENDED: as of waitpid; FAILED: the errno of fork */
     uint64_t maxrss_bytes; /* ENDED: peak resident set */
 };
 enum { SK_FORK_STARTED = 1, SK_FORK_ENDED = 2, SK_FORK_FAILED = 3 /* the system refused another process; pid is 0 */ };

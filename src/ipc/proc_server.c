@@ -69,8 +69,7 @@ static bool watch_start(timer_t *t) {
     struct sigaction sa = {.sa_handler = watch, .sa_flags = SA_RESTART};
     struct sigevent ev = {.sigev_notify = SIGEV_SIGNAL, .sigev_signo = WATCH_SIGNAL};
     struct itimerspec every = {{0, WATCH_PERIOD_NS}, {0, WATCH_PERIOD_NS}};
-    return sigaction(WATCH_SIGNAL, &sa, NULL) == 0 && timer_create(CLOCK_MONOTONIC, &ev, t) == 0 &&
-           timer_settime(*t, 0, &every, NULL) == 0;
+    return sigaction(WATCH_SIGNAL, &sa, NULL) == 0 && timer_create(CLOCK_MONOTONIC, &ev, t) == 0 && timer_settime(*t, 0, &every, NULL) == 0;
 }
 
 static void watch_stop(timer_t t) {
@@ -191,9 +190,7 @@ static int command(struct server *s, uint32_t *worker) {
     errno = EPROTO;
     if (n != (ssize_t)sizeof c || (m.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) || c.note_len > FORK_NOTE_MAX) give_up("bad command");
     switch (c.kind) {
-    case FORK_SPAWN:
-        *worker = c.worker;
-        return spawn(s, c.worker); /* answers by itself */
+    case FORK_SPAWN: *worker = c.worker; return spawn(s, c.worker); /* answers by itself */
     case FORK_KILL: signal_kid(s, c.pid, c.sig); break;
     case FORK_NOTE: note(s, fd, (size_t)c.note_len); break;
     default: give_up("bad command");
@@ -224,8 +221,7 @@ static void begin(struct server *s) {
     struct sigaction ign = {.sa_handler = SIG_IGN}, dfl = {.sa_handler = SIG_DFL};
     (void)sigemptyset(&s->chld);
     (void)sigaddset(&s->chld, SIGCHLD);
-    if (sigaction(SIGINT, &ign, NULL) != 0 || sigaction(SIGCHLD, &dfl, NULL) != 0 ||
-        sigprocmask(SIG_BLOCK, &s->chld, &s->old_mask) != 0)
+    if (sigaction(SIGINT, &ign, NULL) != 0 || sigaction(SIGCHLD, &dfl, NULL) != 0 || sigprocmask(SIG_BLOCK, &s->chld, &s->old_mask) != 0)
         give_up("signals");
     s->sigchld_fd = signalfd(-1, &s->chld, SFD_CLOEXEC | SFD_NONBLOCK);
     if (s->sigchld_fd < 0) give_up("signalfd");

@@ -67,11 +67,8 @@ static bool size_ok(size_t size) { return size >= RING_MIN && size <= UINT32_MAX
 
 static struct sk_ring handle(void *mem, size_t size) {
     struct sk_ring_shm *shm = mem;
-    return (struct sk_ring){.shm = shm,
-                            .data = (uint8_t *)mem + sizeof *shm,
-                            .size = size,
-                            .head = sk_load_acq(&shm->head),
-                            .tail = sk_load_acq(&shm->tail)};
+    return (struct sk_ring){
+        .shm = shm, .data = (uint8_t *)mem + sizeof *shm, .size = size, .head = sk_load_acq(&shm->head), .tail = sk_load_acq(&shm->tail)};
 }
 
 void sk_ring_create(struct sk_ring *r, void *mem, size_t size) {
@@ -193,9 +190,7 @@ void sk_ring_pop(struct sk_ring *r) {
     SK_FAULT_HERE("ring.after_pop");
 }
 
-bool sk_ring_empty(struct sk_ring *r) {
-    return r->head == r->tail && r->head == sk_load_acq(&r->shm->tail);
-}
+bool sk_ring_empty(struct sk_ring *r) { return r->head == r->tail && r->head == sk_load_acq(&r->shm->tail); }
 
 bool sk_ring_check(const struct sk_ring *r) {
     const struct sk_ring_shm *shm = r->shm;

@@ -9,42 +9,29 @@
 
 #define TAG SK_TAG_PLAN
 
-sk_rc sk_plan_create(struct sk_plan **out, struct sk_err *err)
-{
+sk_rc sk_plan_create(struct sk_plan **out, struct sk_err *err) {
     struct sk_plan *p = sk_calloc(TAG, sizeof *p);
-    if (!p)
-        return SK_ERR(err, SK_ENOMEM, "plan");
+    if (!p) return SK_ERR(err, SK_ENOMEM, "plan");
     sk_arena_init(&p->mem, TAG, 4096);
     *out = p;
     return SK_OK;
 }
 
-void sk_plan_destroy(struct sk_plan *p, void (*release_block)(void *ctx, uint64_t oid), void *ctx)
-{
-    if (!p)
-        return;
+void sk_plan_destroy(struct sk_plan *p, void (*release_block)(void *ctx, uint64_t oid), void *ctx) {
+    if (!p) return;
     for (uint32_t i = 0; release_block && i < p->nodes.n; i++)
-        for (uint32_t b = 0; b < p->nodes.p[i]->d.n_blocks; b++)
-            release_block(ctx, p->nodes.p[i]->d.blocks[b].oid);
+        for (uint32_t b = 0; b < p->nodes.p[i]->d.n_blocks; b++) release_block(ctx, p->nodes.p[i]->d.blocks[b].oid);
     sk_vec_free(&p->nodes);
     sk_arena_deinit(&p->mem);
     sk_free(p);
 }
 
-uint32_t sk_plan_n_nodes(const struct sk_plan *p)
-{
-    return p->nodes.n;
-}
+uint32_t sk_plan_n_nodes(const struct sk_plan *p) { return p->nodes.n; }
 
-const struct sk_plan_node *sk_plan_get(const struct sk_plan *p, uint32_t id)
-{
-    return id < p->nodes.n ? p->nodes.p[id] : NULL;
-}
+const struct sk_plan_node *sk_plan_get(const struct sk_plan *p, uint32_t id) { return id < p->nodes.n ? p->nodes.p[id] : NULL; }
 
-static sk_rc check_desc(const struct sk_plan *p, const struct sk_node_desc *d, struct sk_err *err)
-{
-    if (!d->op || !d->op->name)
-        return SK_ERR(err, SK_EINVAL, "add to a plan: no such operator");
+static sk_rc check_desc(const struct sk_plan *p, const struct sk_node_desc *d, struct sk_err *err) {
+    if (!d->op || !d->op->name) return SK_ERR(err, SK_EINVAL, "add to a plan: no such operator");
     const char *name = d->label && d->label[0] ? d->label : d->op->name;
     if (d->n_inputs < d->op->n_inputs_min || d->n_inputs > d->op->n_inputs_max)
         return SK_ERR(err, SK_EINVAL, "%s: takes %u to %u inputs, has %u", name, d->op->n_inputs_min, d->op->n_inputs_max, d->n_inputs);
@@ -54,22 +41,19 @@ static sk_rc check_desc(const struct sk_plan *p, const struct sk_node_desc *d, s
     uint32_t props = d->op->props;
     if (!(props & SK_OP_SOURCE) && (d->n_units || d->n_blocks))
         return SK_ERR(err, SK_EINVAL, "%s: only a source has units or blocks", name);
-    if (d->n_units && d->n_blocks)
-        return SK_ERR(err, SK_EINVAL, "%s: has units and blocks; give one of them", name);
-    if ((props & SK_OP_LIMIT) && d->limit < 0)
-        return SK_ERR(err, SK_EINVAL, "%s: negative limit %lld", name, (long long)d->limit);
+    if (d->n_units && d->n_blocks) return SK_ERR(err, SK_EINVAL, "%s: has units and blocks; give one of them", name);
+    if ((props & SK_OP_LIMIT) && d->limit < 0) return SK_ERR(err, SK_EINVAL, "%s: negative limit %lld", name, (long long)d->limit);
     if ((props & (SK_OP_LIMIT | SK_OP_UNION)) && d->pool_max)
         return SK_ERR(err, SK_EINVAL, "%s: runs no tasks, so it can have no actors", name);
     if (d->pool_max && (d->pool_min > d->pool_max))
-        return SK_ERR(err, SK_EINVAL, "%s: pool of %u to %u actors; the least must not be more than the most", name, d->pool_min, d->pool_max);
-    if (d->cpu_e4 < 0 || d->gpu_e4 < 0)
-        return SK_ERR(err, SK_EINVAL, "%s: negative amount of CPU or GPU", name);
+        return SK_ERR(err, SK_EINVAL, "%s: pool of %u to %u actors; the least must not be more than the most", name, d->pool_min,
+                      d->pool_max);
+    if (d->cpu_e4 < 0 || d->gpu_e4 < 0) return SK_ERR(err, SK_EINVAL, "%s: negative amount of CPU or GPU", name);
     return SK_OK;
 }
 
 /* Copies everything d points to into the plan's arena. */
-static bool copy_desc(struct sk_arena *m, struct sk_node_desc *d)
-{
+static bool copy_desc(struct sk_arena *m, struct sk_node_desc *d) {
     d->label = sk_arena_strdup(m, d->label && d->label[0] ? d->label : d->op->name);
     d->params.p = sk_arena_memdup(m, d->params.p, d->params.n);
     d->inputs = sk_arena_memdup(m, d->inputs, d->n_inputs * sizeof *d->inputs);
@@ -84,8 +68,7 @@ static bool copy_desc(struct sk_arena *m, struct sk_node_desc *d)
     return ok;
 }
 
-sk_rc sk_plan_add(struct sk_plan *p, const struct sk_node_desc *d, uint32_t *id, struct sk_err *err)
-{
+sk_rc sk_plan_add(struct sk_plan *p, const struct sk_node_desc *d, uint32_t *id, struct sk_err *err) {
     SK_TRY(check_desc(p, d, err));
     struct sk_arena_mark mark = sk_arena_save(&p->mem);
     struct sk_plan_node *n = sk_arena_alloc(&p->mem, sizeof *n);
@@ -94,11 +77,9 @@ sk_rc sk_plan_add(struct sk_plan *p, const struct sk_node_desc *d, uint32_t *id,
         rc = SK_ERR(err, SK_ENOMEM, "add %s to a plan", d->op->name);
     if (rc == SK_OK && d->op->check) {
         rc = d->op->check(n, err);
-        if (rc != SK_OK)
-            sk_err_prefix(err, "%s", n->d.label);
+        if (rc != SK_OK) sk_err_prefix(err, "%s", n->d.label);
     }
-    if (rc == SK_OK && !sk_vec_push(&p->nodes, TAG, n))
-        rc = SK_ERR(err, SK_ENOMEM, "add %s to a plan", d->op->name);
+    if (rc == SK_OK && !sk_vec_push(&p->nodes, TAG, n)) rc = SK_ERR(err, SK_ENOMEM, "add %s to a plan", d->op->name);
     if (rc != SK_OK) {
         sk_arena_restore(&p->mem, mark);
         return rc;
@@ -109,75 +90,70 @@ sk_rc sk_plan_add(struct sk_plan *p, const struct sk_node_desc *d, uint32_t *id,
 
 /* ---- stages --------------------------------------------------------------------------------------------------------------------- */
 
-static enum sk_stage_kind kind_of(const struct sk_node_desc *d)
-{
-    if (d->op->props & SK_OP_LIMIT)
-        return SK_STAGE_LIMIT;
-    if (d->op->props & SK_OP_UNION)
-        return SK_STAGE_UNION;
-    if (d->n_blocks)
-        return SK_STAGE_BLOCKS;
+static enum sk_stage_kind kind_of(const struct sk_node_desc *d) {
+    if (d->op->props & SK_OP_LIMIT) return SK_STAGE_LIMIT;
+    if (d->op->props & SK_OP_UNION) return SK_STAGE_UNION;
+    if (d->n_blocks) return SK_STAGE_BLOCKS;
     return d->pool_max ? SK_STAGE_ACTORS : SK_STAGE_TASKS;
 }
 
 /* Appends the vertex of `node` and of all it needs, without recursion: the vector itself is the queue. */
-static sk_rc expand(struct sk_tree *t, uint32_t root, struct sk_err *err)
-{
-    struct todo { uint32_t node, parent, slot; };
+static sk_rc expand(struct sk_tree *t, uint32_t root, struct sk_err *err) {
+    struct todo {
+        uint32_t node, parent, slot;
+    };
     SK_VEC(struct todo) todo = {0};
     SK_VEC(uint32_t) seen = {0}; /* how often each writing node came */
     sk_rc rc = SK_OK;
     bool ok = sk_vec_push(&todo, TAG, ((struct todo){root, SK_VERT_NONE, 0})) && sk_vec_reserve(&seen, TAG, t->plan->nodes.n);
-    if (ok)
-        memset(seen.p, 0, t->plan->nodes.n * sizeof *seen.p);
+    if (ok) memset(seen.p, 0, t->plan->nodes.n * sizeof *seen.p);
     while (ok && rc == SK_OK && todo.n) {
         struct todo at = sk_vec_pop(&todo);
         const struct sk_node_desc *d = &t->plan->nodes.p[at.node]->d;
         if (t->v.n >= SK_PLAN_STAGES_MAX) {
-            rc = SK_ERR(err, SK_EINVAL, "the plan needs more than %u steps (a dataset used twice is computed twice); materialize() a part", SK_PLAN_STAGES_MAX);
+            rc = SK_ERR(err, SK_EINVAL, "the plan needs more than %u steps (a dataset used twice is computed twice); materialize() a part",
+                        SK_PLAN_STAGES_MAX);
             break;
         }
         if ((d->op->props & SK_OP_WRITES) && seen.p[at.node]++) {
             rc = SK_ERR(err, SK_EINVAL, "%s is used twice, so it would write twice; materialize() it first", d->label);
             break;
         }
-        struct sk_vert v = {.kind = kind_of(d), .parent = at.parent, .n_in = d->n_inputs, .n_nodes = 1, .cap_rows = -1, .limit = d->limit,
+        struct sk_vert v = {.kind = kind_of(d),
+                            .parent = at.parent,
+                            .n_in = d->n_inputs,
+                            .n_nodes = 1,
+                            .cap_rows = -1,
+                            .limit = d->limit,
                             .props = d->op->props};
         v.in = sk_arena_alloc(t->mem, v.n_in * sizeof *v.in);
         v.nodes = sk_arena_memdup(t->mem, &at.node, sizeof at.node);
         uint32_t i = t->v.n;
         ok = v.in && v.nodes && sk_vec_push(&t->v, TAG, v);
-        if (ok && at.parent != SK_VERT_NONE)
-            t->v.p[at.parent].in[at.slot] = i;
-        for (uint32_t k = 0; ok && k < d->n_inputs; k++)
-            ok = sk_vec_push(&todo, TAG, ((struct todo){d->inputs[k], i, k}));
+        if (ok && at.parent != SK_VERT_NONE) t->v.p[at.parent].in[at.slot] = i;
+        for (uint32_t k = 0; ok && k < d->n_inputs; k++) ok = sk_vec_push(&todo, TAG, ((struct todo){d->inputs[k], i, k}));
     }
     sk_vec_free(&todo);
     sk_vec_free(&seen);
     return rc != SK_OK ? rc : ok ? SK_OK : SK_ERR(err, SK_ENOMEM, "plan of %u nodes", t->plan->nodes.n);
 }
 
-static char *chain_label(struct sk_arena *m, const struct sk_plan *p, const struct sk_vert *v)
-{
+static char *chain_label(struct sk_arena *m, const struct sk_plan *p, const struct sk_vert *v) {
     size_t n = 1;
-    for (uint32_t i = 0; i < v->n_nodes; i++)
-        n += strlen(p->nodes.p[v->nodes[i]]->d.label) + 2;
+    for (uint32_t i = 0; i < v->n_nodes; i++) n += strlen(p->nodes.p[v->nodes[i]]->d.label) + 2;
     char *s = sk_arena_alloc(m, n), *at = s;
     for (uint32_t i = 0; s && i < v->n_nodes; i++) {
         const char *l = p->nodes.p[v->nodes[i]]->d.label;
-        if (i)
-            at = memcpy(at, "->", 2), at += 2;
+        if (i) at = memcpy(at, "->", 2), at += 2;
         memcpy(at, l, strlen(l));
         at += strlen(l);
     }
-    if (s)
-        *at = 0;
+    if (s) *at = 0;
     return s;
 }
 
 /* Order of the vertices: post-order, last input first; indices of `order` are stage indices. `at` gets the stage of each vertex. */
-static uint32_t post_order(const struct sk_tree *t, uint32_t *order, uint32_t *at)
-{
+static uint32_t post_order(const struct sk_tree *t, uint32_t *order, uint32_t *at) {
     uint32_t n = 0;
     uint32_t *next = at; /* before a vertex is out: how many of its inputs were visited */
     memset(next, 0, t->v.n * sizeof *next);
@@ -194,36 +170,36 @@ static uint32_t post_order(const struct sk_tree *t, uint32_t *order, uint32_t *a
     return n;
 }
 
-static bool emit_stages(const struct sk_tree *t, struct sk_arena *m, struct sk_stages *out)
-{
+static bool emit_stages(const struct sk_tree *t, struct sk_arena *m, struct sk_stages *out) {
     uint32_t *order = sk_arena_alloc(m, t->v.n * sizeof *order), *at = sk_arena_alloc(m, t->v.n * sizeof *at);
-    if (!order || !at)
-        return false;
+    if (!order || !at) return false;
     uint32_t n = post_order(t, order, at);
     struct sk_stage *s = sk_arena_calloc(m, n * sizeof *s);
     for (uint32_t i = 0; s && i < n; i++) {
         const struct sk_vert *v = &t->v.p[order[i]];
         uint32_t *in = sk_arena_alloc(m, v->n_in * sizeof *in);
-        for (uint32_t k = 0; in && k < v->n_in; k++)
-            in[k] = at[v->in[k]];
-        s[i] = (struct sk_stage){.kind = v->kind, .n_nodes = v->n_nodes, .nodes = sk_arena_memdup(m, v->nodes, v->n_nodes * sizeof *v->nodes),
-                                 .n_inputs = v->n_in, .inputs = in, .cap_rows = v->cap_rows, .limit = v->kind == SK_STAGE_LIMIT ? v->limit : -1,
-                                 .writes = v->props & SK_OP_WRITES, .label = chain_label(m, t->plan, v), .props = v->props};
-        if (!in || !s[i].nodes || !s[i].label)
-            return false;
+        for (uint32_t k = 0; in && k < v->n_in; k++) in[k] = at[v->in[k]];
+        s[i] = (struct sk_stage){.kind = v->kind,
+                                 .n_nodes = v->n_nodes,
+                                 .nodes = sk_arena_memdup(m, v->nodes, v->n_nodes * sizeof *v->nodes),
+                                 .n_inputs = v->n_in,
+                                 .inputs = in,
+                                 .cap_rows = v->cap_rows,
+                                 .limit = v->kind == SK_STAGE_LIMIT ? v->limit : -1,
+                                 .writes = v->props & SK_OP_WRITES,
+                                 .label = chain_label(m, t->plan, v),
+                                 .props = v->props};
+        if (!in || !s[i].nodes || !s[i].label) return false;
     }
     out->s = s;
     out->n = n;
     return s != NULL;
 }
 
-sk_rc sk_plan_stages(const struct sk_plan *p, uint32_t root, struct sk_stages *out, struct sk_err *err)
-{
-    if (root >= p->nodes.n)
-        return SK_ERR(err, SK_EINVAL, "stages of node %u: the plan has %u nodes", root, p->nodes.n);
+sk_rc sk_plan_stages(const struct sk_plan *p, uint32_t root, struct sk_stages *out, struct sk_err *err) {
+    if (root >= p->nodes.n) return SK_ERR(err, SK_EINVAL, "stages of node %u: the plan has %u nodes", root, p->nodes.n);
     struct sk_arena scratch, *m = sk_calloc(TAG, sizeof *m);
-    if (!m)
-        return SK_ERR(err, SK_ENOMEM, "stages");
+    if (!m) return SK_ERR(err, SK_ENOMEM, "stages");
     sk_arena_init(m, TAG, 4096);
     sk_arena_init(&scratch, TAG, 4096);
     struct sk_tree t = {.plan = p, .mem = &scratch};
@@ -232,20 +208,16 @@ sk_rc sk_plan_stages(const struct sk_plan *p, uint32_t root, struct sk_stages *o
     SK_GO(expand(&t, root, err));
     sk_rule_limit(&t);
     SK_GO(sk_rule_fuse(&t, err));
-    if (!emit_stages(&t, m, &s))
-        rc = SK_ERR(err, SK_ENOMEM, "%u stages", t.v.n);
+    if (!emit_stages(&t, m, &s)) rc = SK_ERR(err, SK_ENOMEM, "%u stages", t.v.n);
 out:
     sk_vec_free(&t.v);
     sk_arena_deinit(&scratch);
-    if (rc == SK_OK)
-        *out = s;
-    else
-        sk_stages_free(&s);
+    if (rc == SK_OK) *out = s;
+    else sk_stages_free(&s);
     return rc;
 }
 
-void sk_stages_free(struct sk_stages *s)
-{
+void sk_stages_free(struct sk_stages *s) {
     if (s->mem) {
         sk_arena_deinit(s->mem);
         sk_free(s->mem);

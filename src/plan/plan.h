@@ -10,15 +10,15 @@
 #include "base/base.h"
 #include "base/err.h"
 
-enum { /* properties of an operator */
-    SK_OP_SOURCE = 1,       /* no input; has units (each becomes one task) or existing blocks */
-    SK_OP_ONE_TO_ONE = 2,   /* as many rows out as in, in the same order (a limit may move above it) */
-    SK_OP_NO_MORE = 4,      /* at most as many rows out as in */
-    SK_OP_BY_ROW = 8,       /* output depends on single rows only: any batching gives the same rows */
-    SK_OP_LIMIT = 16,       /* first n rows; done by exec on references, and as a cap inside the stage before it */
-    SK_OP_WRITES = 32,      /* has effects outside; its output rows are reports */
-    SK_OP_NO_FUSE = 64,
-    SK_OP_UNION = 128,      /* several inputs, one after another */
+enum {                       /* properties of an operator */
+       SK_OP_SOURCE = 1,     /* no input; has units (each becomes one task) or existing blocks */
+       SK_OP_ONE_TO_ONE = 2, /* as many rows out as in, in the same order (a limit may move above it) */
+       SK_OP_NO_MORE = 4,    /* at most as many rows out as in */
+       SK_OP_BY_ROW = 8,     /* output depends on single rows only: any batching gives the same rows */
+       SK_OP_LIMIT = 16,     /* first n rows; done by exec on references, and as a cap inside the stage before it */
+       SK_OP_WRITES = 32,    /* has effects outside; its output rows are reports */
+       SK_OP_NO_FUSE = 64,
+       SK_OP_UNION = 128, /* several inputs, one after another */
 };
 
 struct sk_plan_node;
@@ -45,20 +45,20 @@ struct sk_bref { /* rows of a block that exists; the holder owns one reference t
 
 struct sk_node_desc { /* what plan_add takes; everything is copied */
     const struct sk_op_ops *op;
-    const char *label;             /* for people: "MapBatches(inc)" */
+    const char *label; /* for people: "MapBatches(inc)" */
     struct sk_bytes params;
     const uint32_t *inputs;
     uint32_t n_inputs;
-    uint16_t shape;                /* of the engine: what one task takes, or one actor keeps for life (no CPUs: those it takes while it runs) */
-    int64_t cpu_e4, gpu_e4;        /* the same for explain and for the fusing rule */
-    uint32_t pool_min, pool_max;   /* pool_max > 0: actors */
-    uint32_t max_in_flight;        /* tasks queued per actor, 0: default 2 */
-    uint32_t max_tasks;            /* concurrency cap of a task stage, 0: none */
-    int64_t limit;                 /* SK_OP_LIMIT */
-    int64_t batch_rows;            /* what the operator wants to see at once; 0: whole blocks. Only for explain and coalescing */
-    const struct sk_unit *units;   /* SOURCE */
+    uint16_t shape;         /* of the engine: what one task takes, or one actor keeps for life (no CPUs: those it takes while it runs) */
+    int64_t cpu_e4, gpu_e4; /* the same for explain and for the fusing rule */
+    uint32_t pool_min, pool_max; /* pool_max > 0: actors */
+    uint32_t max_in_flight;      /* tasks queued per actor, 0: default 2 */
+    uint32_t max_tasks;          /* concurrency cap of a task stage, 0: none */
+    int64_t limit;               /* SK_OP_LIMIT */
+    int64_t batch_rows;          /* what the operator wants to see at once; 0: whole blocks. Only for explain and coalescing */
+    const struct sk_unit *units; /* SOURCE */
     uint32_t n_units;
-    const struct sk_bref *blocks;  /* SOURCE over existing blocks; references are the plan's (taken) */
+    const struct sk_bref *blocks; /* SOURCE over existing blocks; references are the plan's (taken) */
     uint32_t n_blocks;
 };
 
@@ -81,14 +81,14 @@ enum sk_stage_kind { SK_STAGE_BLOCKS, SK_STAGE_TASKS, SK_STAGE_ACTORS, SK_STAGE_
 struct sk_stage {
     enum sk_stage_kind kind;
     uint32_t n_nodes;
-    const uint32_t *nodes;     /* fused, first to last; nodes[0] may be a source */
+    const uint32_t *nodes; /* fused, first to last; nodes[0] may be a source */
     uint32_t n_inputs;
-    const uint32_t *inputs;    /* stage indices */
-    int64_t cap_rows;          /* a task of it may stop after so many output rows; -1: none */
-    int64_t limit;             /* LIMIT */
+    const uint32_t *inputs; /* stage indices */
+    int64_t cap_rows;       /* a task of it may stop after so many output rows; -1: none */
+    int64_t limit;          /* LIMIT */
     bool writes;
-    const char *label;         /* "ReadRange->MapBatches(inc)" */
-    uint32_t props;            /* of the whole chain: ONE_TO_ONE only if all are, ... */
+    const char *label; /* "ReadRange->MapBatches(inc)" */
+    uint32_t props;    /* of the whole chain: ONE_TO_ONE only if all are, ... */
 };
 struct sk_stages {
     struct sk_stage *s; /* topological order; the last one is the output */

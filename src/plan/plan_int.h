@@ -19,8 +19,8 @@ struct sk_plan {
 
 struct sk_vert {
     enum sk_stage_kind kind;
-    bool dead;           /* merged into another one */
-    uint32_t parent;     /* consumer; SK_VERT_NONE: the root */
+    bool dead;       /* merged into another one */
+    uint32_t parent; /* consumer; SK_VERT_NONE: the root */
     uint32_t n_in, *in;
     uint32_t n_nodes, *nodes; /* first to last */
     int64_t cap_rows, limit;

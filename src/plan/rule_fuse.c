@@ -4,21 +4,17 @@
  * fused stage is follows from its parts (sk_props_chain); its cap is the last one's. */
 #include "plan/plan_int.h"
 
-static bool fits(const struct sk_tree *t, const struct sk_vert *a, const struct sk_vert *b)
-{
-    if (a->kind != SK_STAGE_TASKS || b->kind != SK_STAGE_TASKS || b->n_in != 1 || ((a->props | b->props) & SK_OP_NO_FUSE))
-        return false;
+static bool fits(const struct sk_tree *t, const struct sk_vert *a, const struct sk_vert *b) {
+    if (a->kind != SK_STAGE_TASKS || b->kind != SK_STAGE_TASKS || b->n_in != 1 || ((a->props | b->props) & SK_OP_NO_FUSE)) return false;
     const struct sk_node_desc *x = &t->plan->nodes.p[a->nodes[0]]->d, *y = &t->plan->nodes.p[b->nodes[0]]->d;
     return x->shape == y->shape && x->cpu_e4 == y->cpu_e4 && x->gpu_e4 == y->gpu_e4 && x->max_tasks == y->max_tasks;
 }
 
 /* b, the consumer, takes a over. */
-static bool merge(struct sk_tree *t, uint32_t ai, uint32_t bi)
-{
+static bool merge(struct sk_tree *t, uint32_t ai, uint32_t bi) {
     struct sk_vert *a = &t->v.p[ai], *b = &t->v.p[bi];
     uint32_t *nodes = sk_arena_alloc(t->mem, (a->n_nodes + b->n_nodes) * sizeof *nodes);
-    if (!nodes)
-        return false;
+    if (!nodes) return false;
     memcpy(nodes, a->nodes, a->n_nodes * sizeof *nodes);
     memcpy(nodes + a->n_nodes, b->nodes, b->n_nodes * sizeof *nodes);
     b->nodes = nodes;
@@ -26,17 +22,14 @@ static bool merge(struct sk_tree *t, uint32_t ai, uint32_t bi)
     b->props = sk_props_chain(a->props, b->props);
     b->in = a->in;
     b->n_in = a->n_in;
-    for (uint32_t i = 0; i < b->n_in; i++)
-        t->v.p[b->in[i]].parent = bi;
+    for (uint32_t i = 0; i < b->n_in; i++) t->v.p[b->in[i]].parent = bi;
     a->dead = true;
     return true;
 }
 
-sk_rc sk_rule_fuse(struct sk_tree *t, struct sk_err *err)
-{
+sk_rc sk_rule_fuse(struct sk_tree *t, struct sk_err *err) {
     for (uint32_t i = 0; i < t->v.n; i++)
         while (!t->v.p[i].dead && t->v.p[i].n_in == 1 && fits(t, &t->v.p[t->v.p[i].in[0]], &t->v.p[i]))
-            if (!merge(t, t->v.p[i].in[0], i))
-                return SK_ERR(err, SK_ENOMEM, "fuse operators");
+            if (!merge(t, t->v.p[i].in[0], i)) return SK_ERR(err, SK_ENOMEM, "fuse operators");
     return SK_OK;
 }

@@ -5,26 +5,23 @@
  * its inputs. Never above or into an operator that writes: its effects are wanted whole. */
 #include "plan/plan_int.h"
 
-static void replace_in(struct sk_tree *t, uint32_t parent, uint32_t was, uint32_t now)
-{
+static void replace_in(struct sk_tree *t, uint32_t parent, uint32_t was, uint32_t now) {
     if (parent == SK_VERT_NONE) {
         t->root = now;
         return;
     }
     struct sk_vert *p = &t->v.p[parent];
     for (uint32_t i = 0; i < p->n_in; i++)
-        if (p->in[i] == was)
-            p->in[i] = now;
+        if (p->in[i] == was) p->in[i] = now;
 }
 
-static bool may_pass(const struct sk_vert *x)
-{
-    return (x->kind == SK_STAGE_TASKS || x->kind == SK_STAGE_ACTORS) && x->n_in == 1 && (x->props & SK_OP_ONE_TO_ONE) && !(x->props & SK_OP_WRITES);
+static bool may_pass(const struct sk_vert *x) {
+    return (x->kind == SK_STAGE_TASKS || x->kind == SK_STAGE_ACTORS) && x->n_in == 1 && (x->props & SK_OP_ONE_TO_ONE) &&
+           !(x->props & SK_OP_WRITES);
 }
 
 /* One step of the limit at li towards the sources; false when it is where it belongs. */
-static bool lift(struct sk_tree *t, uint32_t li)
-{
+static bool lift(struct sk_tree *t, uint32_t li) {
     struct sk_vert *l = &t->v.p[li];
     uint32_t xi = l->in[0];
     struct sk_vert *x = &t->v.p[xi];
@@ -35,8 +32,7 @@ static bool lift(struct sk_tree *t, uint32_t li)
         x->dead = true;
         return true;
     }
-    if (!may_pass(x))
-        return false;
+    if (!may_pass(x)) return false;
     replace_in(t, l->parent, li, xi);
     x->parent = l->parent;
     l->in[0] = x->in[0];
@@ -46,23 +42,18 @@ static bool lift(struct sk_tree *t, uint32_t li)
     return true;
 }
 
-static void cap(struct sk_tree *t, uint32_t vi, int64_t rows)
-{
+static void cap(struct sk_tree *t, uint32_t vi, int64_t rows) {
     struct sk_vert *v = &t->v.p[vi];
     if (v->kind == SK_STAGE_UNION) {
-        for (uint32_t i = 0; i < v->n_in; i++)
-            cap(t, v->in[i], rows);
+        for (uint32_t i = 0; i < v->n_in; i++) cap(t, v->in[i], rows);
     } else if ((v->kind == SK_STAGE_TASKS || v->kind == SK_STAGE_ACTORS) && !(v->props & SK_OP_WRITES)) {
         v->cap_rows = rows;
     }
 }
 
-void sk_rule_limit(struct sk_tree *t)
-{
+void sk_rule_limit(struct sk_tree *t) {
     for (uint32_t i = 0; i < t->v.n; i++) /* vertices nearer to the output first: they swallow those above */
-        while (t->v.p[i].kind == SK_STAGE_LIMIT && !t->v.p[i].dead && lift(t, i))
-            ;
+        while (t->v.p[i].kind == SK_STAGE_LIMIT && !t->v.p[i].dead && lift(t, i));
     for (uint32_t i = 0; i < t->v.n; i++)
-        if (t->v.p[i].kind == SK_STAGE_LIMIT && !t->v.p[i].dead)
-            cap(t, t->v.p[i].in[0], t->v.p[i].limit);
+        if (t->v.p[i].kind == SK_STAGE_LIMIT && !t->v.p[i].dead) cap(t, t->v.p[i].in[0], t->v.p[i].limit);
 }

@@ -97,7 +97,8 @@ static int conf_read(struct py_state *st, PyObject *conf, struct sk_exec_conf *c
         conf_fn(st, conf, "run_stage", false, &c->run_stage) < 0 || conf_fn(st, conf, "stage_init", false, &c->stage_init) < 0 ||
         conf_fn(st, conf, "stage_call", true, &c->stage_call) < 0)
         return -1;
-    uint64_t most = SK_MAX(c->memory_bytes / 4, UINT64_C(1) << 20); /* a small store holds several blocks: one of its whole size would end the run */
+    uint64_t most =
+        SK_MAX(c->memory_bytes / 4, UINT64_C(1) << 20); /* a small store holds several blocks: one of its whole size would end the run */
     c->target_max_bytes = SK_MIN(c->target_max_bytes, most);
     c->target_min_bytes = SK_MIN(c->target_min_bytes, c->target_max_bytes);
     c->consumer_blocks = (uint32_t)blocks;

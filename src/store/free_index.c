@@ -126,10 +126,8 @@ static struct sk_span *insert(struct sk_span *t, struct sk_span *s) {
         pull(s);
         return s;
     }
-    if (s->off < t->off)
-        t->l = insert(t->l, s);
-    else
-        t->r = insert(t->r, s);
+    if (s->off < t->off) t->l = insert(t->l, s);
+    else t->r = insert(t->r, s);
     pull(t);
     return t;
 }
@@ -140,10 +138,8 @@ static struct sk_span *extract(struct sk_span *t, sk_off off, struct sk_span **o
         *out = t;
         return merge(t->l, t->r);
     }
-    if (off < t->off)
-        t->l = extract(t->l, off, out);
-    else
-        t->r = extract(t->r, off, out);
+    if (off < t->off) t->l = extract(t->l, off, out);
+    else t->r = extract(t->r, off, out);
     pull(t);
     return t;
 }
@@ -178,12 +174,9 @@ struct sk_span *sk_spans_first_fit(const struct sk_spans *t, uint64_t len) {
     struct sk_span *s = t->root;
     if (!s || s->max < len) return NULL;
     for (;;) {
-        if (s->l && s->l->max >= len)
-            s = s->l;
-        else if (s->len >= len)
-            return s;
-        else
-            s = s->r; /* max says it is there */
+        if (s->l && s->l->max >= len) s = s->l;
+        else if (s->len >= len) return s;
+        else s = s->r; /* max says it is there */
     }
 }
 

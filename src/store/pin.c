@@ -53,10 +53,8 @@ sk_rc sk_store_pin(struct sk_store *st, uint32_t proc, sk_off off) {
 
 static void forget_pin(struct sk_store *st, struct sk_store_proc *p, struct sk_pin *pin) {
     sk_map_del(&st->pins, pin_key(p->proc, pin->ext->off));
-    if (pin->prev)
-        pin->prev->next = pin->next;
-    else
-        p->pins = pin->next;
+    if (pin->prev) pin->prev->next = pin->next;
+    else p->pins = pin->next;
     if (pin->next) pin->next->prev = pin->prev;
     sk_pool_put(&st->pin_pool, pin);
 }

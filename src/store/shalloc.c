@@ -87,18 +87,14 @@ static void link_after(struct sk_store *st, struct sk_ext *prev, struct sk_ext *
 {
     x->prev = prev;
     x->next = prev ? prev->next : st->first;
-    if (prev)
-        prev->next = x;
-    else
-        st->first = x;
+    if (prev) prev->next = x;
+    else st->first = x;
     if (x->next) x->next->prev = x;
 }
 
 static void unlink_ext(struct sk_store *st, struct sk_ext *x) {
-    if (x->prev)
-        x->prev->next = x->next;
-    else
-        st->first = x->next;
+    if (x->prev) x->prev->next = x->next;
+    else st->first = x->next;
     if (x->next) x->next->prev = x->prev;
     sk_pool_put(&st->ext_pool, x);
 }
@@ -107,17 +103,13 @@ static bool is_free(const struct sk_ext *x) { return x && SK_EXT_IS_FREE(x); }
 static bool in_mixed_run(const struct sk_ext *piece) { return is_free(piece->prev) || is_free(piece->next); }
 
 static void index_add(struct sk_store *st, struct sk_ext *x) {
-    if (x->state == SK_EXT_WARM)
-        sk_bins_add(&st->warm, x);
-    else
-        add_span(st, &st->cold, x->off, x->len, x);
+    if (x->state == SK_EXT_WARM) sk_bins_add(&st->warm, x);
+    else add_span(st, &st->cold, x->off, x->len, x);
 }
 
 static void index_del(struct sk_store *st, struct sk_ext *x) {
-    if (x->state == SK_EXT_WARM)
-        sk_bins_del(&st->warm, x);
-    else
-        del_span(st, &st->cold, x->off);
+    if (x->state == SK_EXT_WARM) sk_bins_del(&st->warm, x);
+    else del_span(st, &st->cold, x->off);
 }
 
 /* The run that a piece is in. */

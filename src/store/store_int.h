@@ -94,10 +94,8 @@ static inline void sk_ext_push(struct sk_ext **head, struct sk_ext *x) {
 }
 
 static inline void sk_ext_unpush(struct sk_ext **head, struct sk_ext *x) {
-    if (x->ln_prev)
-        x->ln_prev->ln_next = x->ln_next;
-    else
-        *head = x->ln_next;
+    if (x->ln_prev) x->ln_prev->ln_next = x->ln_next;
+    else *head = x->ln_next;
     if (x->ln_next) x->ln_next->ln_prev = x->ln_prev;
 }
 

@@ -19,7 +19,10 @@ struct sk_engine *eng;
 
 /* ---- the registry ------------------------------------------------------------------------------------------------------------------ */
 
-static struct { const char *name; task_fn fn; } tasks[256];
+static struct {
+    const char *name;
+    task_fn fn;
+} tasks[256];
 static int n_tasks;
 
 void task_register(const char *name, task_fn fn) {
@@ -174,7 +177,9 @@ struct sk_task_spec spec_of(const struct job *j) {
     return (struct sk_task_spec){.fn = fid_of(j->fn),
                                  .args = j->args ? j->args : j->a,
                                  .n_args = j->args ? j->n_args : j->n_a,
-                                 .n_returns = j->n_returns == NO_RETURNS ? 0 : j->n_returns ? j->n_returns : 1,
+                                 .n_returns = j->n_returns == NO_RETURNS ? 0
+                                              : j->n_returns             ? j->n_returns
+                                                                         : 1,
                                  .max_retries = j->retries,
                                  .retry_exceptions = j->retry_exceptions,
                                  .stream_window = j->window,
@@ -197,10 +202,8 @@ sk_rc get_i64(struct sk_engine *e, sk_oid o, int64_t *out, struct sk_err *err) {
     sk_rc rc = SK_OK;
     if (SK_KIND_IS_ERROR(v.kind))
         rc = SK_ERR(err, SK_ETASK, "%.*s", v.kind == SK_KIND_ENGINE_ERROR && v.len > 4 ? (int)v.len - 4 : 0, (const char *)v.data + 4);
-    else if (v.kind != KIND_I64 || v.len != 8)
-        rc = SK_ERR(err, SK_ECORRUPT, "not a number: kind %u, %zu bytes", v.kind, v.len);
-    else
-        memcpy(out, v.data, 8);
+    else if (v.kind != KIND_I64 || v.len != 8) rc = SK_ERR(err, SK_ECORRUPT, "not a number: kind %u, %zu bytes", v.kind, v.len);
+    else memcpy(out, v.data, 8);
     e->ops->view_release(e, &v);
     return rc;
 }
@@ -262,7 +265,9 @@ sk_rc eng_try_open(const struct eng_opt *o, struct sk_engine **out, struct sk_er
 void eng_define_all(struct sk_engine *e) {
     struct sk_err err;
     for (int i = 0; i < n_tasks; i++)
-        CHECK_OK_ERR(e->ops->fn_define(e, fid_of(tasks[i].name), tasks[i].name, (struct sk_bytes){tasks[i].name, strlen(tasks[i].name)}, &err), &err);
+        CHECK_OK_ERR(
+            e->ops->fn_define(e, fid_of(tasks[i].name), tasks[i].name, (struct sk_bytes){tasks[i].name, strlen(tasks[i].name)}, &err),
+            &err);
 }
 
 void eng_open(const struct eng_opt *o) {
@@ -280,7 +285,10 @@ uint64_t eng_stat(struct sk_engine *e, const char *key) {
     test_fail(__FILE__, __LINE__, "status has no %s", key);
 }
 
-struct want { const char *key; uint64_t v; };
+struct want {
+    const char *key;
+    uint64_t v;
+};
 static bool stat_is(void *arg) {
     const struct want *w = arg;
     return eng_stat(eng, w->key) == w->v;
@@ -311,13 +319,14 @@ static void dump_tasks(void) { /* on the way to a failure */
     for (uint32_t i = 0; sk_map_next(&l->tasks, &i, &id, &v);) {
         const struct sk_ltask *t = v;
         const struct sk_fn *f = sk_map_get(&l->fns, t->spec.fid);
-        fprintf(stderr, "# task %llx %s state %u attempt %u owner %u unready %u%s%s%s%s yields %u taken %u released %u window %u", (unsigned long long)id, f ? f->name : "?",
-                t->state, t->attempt, t->owner, t->n_unready, t->is_init ? " init" : "", t->dropped ? " dropped" : "", t->cancelled ? " cancelled" : "",
-                t->stream_done ? " done" : "", t->n_yielded, t->n_taken, t->n_released, t->spec.stream_window);
+        fprintf(stderr, "# task %llx %s state %u attempt %u owner %u unready %u%s%s%s%s yields %u taken %u released %u window %u",
+                (unsigned long long)id, f ? f->name : "?", t->state, t->attempt, t->owner, t->n_unready, t->is_init ? " init" : "",
+                t->dropped ? " dropped" : "", t->cancelled ? " cancelled" : "", t->stream_done ? " done" : "", t->n_yielded, t->n_taken,
+                t->n_released, t->spec.stream_window);
         const struct sk_lworker *w = t->worker;
         if (w)
-            fprintf(stderr, "; worker slot %u pid %d%s%s claim %llx reqs %d", w->slot, w->pid, w->place.blocked ? " blocked" : "", w->killed ? " killed" : "",
-                    (unsigned long long)w->sh->claims[t->claim], !sk_list_empty(&w->reqs));
+            fprintf(stderr, "; worker slot %u pid %d%s%s claim %llx reqs %d", w->slot, w->pid, w->place.blocked ? " blocked" : "",
+                    w->killed ? " killed" : "", (unsigned long long)w->sh->claims[t->claim], !sk_list_empty(&w->reqs));
         fprintf(stderr, "\n");
     }
     eng->ops->unlock(eng);
@@ -411,7 +420,8 @@ int n_descendants(void) {
         char *p = got ? strrchr(line, ')') : NULL;
         char state;
         int ppid, pgrp;
-        if (p && sscanf(p + 1, " %c %d %d", &state, &ppid, &pgrp) == 3 && pgrp == getpgrp() && atoi(x->d_name) != getpid() && state != 'Z') n++;
+        if (p && sscanf(p + 1, " %c %d %d", &state, &ppid, &pgrp) == 3 && pgrp == getpgrp() && atoi(x->d_name) != getpid() && state != 'Z')
+            n++;
     }
     closedir(d);
     return n;

@@ -17,14 +17,15 @@
 
 typedef sk_rc (*task_fn)(struct sk_task *t, struct sk_err *err);
 void task_register(const char *name, task_fn fn);
-#define TASK(name)                                                                                              \
-    static sk_rc task_##name(struct sk_task *t, struct sk_err *err);                                            \
+#define TASK(name)                                                                                                  \
+    static sk_rc task_##name(struct sk_task *t, struct sk_err *err);                                                \
     __attribute__((constructor(200))) static void task_register_##name(void) { task_register(#name, task_##name); } \
     static sk_rc task_##name(SK_UNUSED struct sk_task *t, SK_UNUSED struct sk_err *err)
 
 enum { KIND_I64 = 4, KIND_BLOB = 6, KIND_USER_ERROR = 0xE1 };
 sk_rc ret_i64(struct sk_task *t, uint32_t i, int64_t v, struct sk_err *err) SK_MUST_USE;
-sk_rc ret_blob(struct sk_task *t, uint32_t i, size_t n, uint8_t fill, struct sk_err *err) SK_MUST_USE; /* in the store when > SK_INLINE_MAX */
+sk_rc ret_blob(struct sk_task *t, uint32_t i, size_t n, uint8_t fill,
+               struct sk_err *err) SK_MUST_USE; /* in the store when > SK_INLINE_MAX */
 sk_rc yield_i64(struct sk_task *t, int64_t v, struct sk_err *err) SK_MUST_USE;
 sk_rc yield_blob(struct sk_task *t, size_t n, uint8_t fill, struct sk_err *err) SK_MUST_USE;
 int64_t arg_i64(const struct sk_task *t, uint32_t i);
@@ -37,9 +38,9 @@ struct gate {
     _Atomic uint32_t w[GATE_WORDS];
 };
 extern struct gate *gate;
-bool gate_wait(int i, uint32_t at_least);  /* false after 20 s */
-uint32_t gate_add(int i, uint32_t n);      /* and wakes; the new value */
-void gate_max(int i, uint32_t v);          /* word = max(word, v) */
+bool gate_wait(int i, uint32_t at_least); /* false after 20 s */
+uint32_t gate_add(int i, uint32_t n);     /* and wakes; the new value */
+void gate_max(int i, uint32_t v);         /* word = max(word, v) */
 
 sk_fid fid_of(const char *name);
 
@@ -49,7 +50,7 @@ struct job { /* a task in short */
     uint32_t n_a;
     const struct sk_arg *args;
     uint32_t n_args;
-    uint32_t n_returns;       /* 0: one; NO_RETURNS: none */
+    uint32_t n_returns; /* 0: one; NO_RETURNS: none */
     int32_t retries;
     bool retry_exceptions;
     uint32_t window;
@@ -77,11 +78,11 @@ struct eng_opt {
     const char *const *names; /* custom resources, one unit each unless amounts */
     int64_t amounts[4];
     uint32_t n_names;
-    const char *fault;    /* armed in that many of the first workers, see fault.h */
+    const char *fault; /* armed in that many of the first workers, see fault.h */
     int fault_workers;
-    int fault_skip;       /* but not in the first so many */
+    int fault_skip;           /* but not in the first so many */
     const char *server_fault; /* in the first fork server */
-    char *const *argv;    /* instead of this program */
+    char *const *argv;        /* instead of this program */
     int64_t idle_reap_ns;
     uint64_t lineage_bytes;
 };
@@ -89,16 +90,16 @@ extern struct sk_engine *eng; /* the open one */
 void eng_open(const struct eng_opt *o);
 sk_rc eng_try_open(const struct eng_opt *o, struct sk_engine **out, struct sk_err *err) SK_MUST_USE;
 void eng_define_all(struct sk_engine *e);
-void eng_close(void);          /* after eng_settle_fast */
-void eng_settle(void);         /* everything was released: waits until the engine says so, too; fails after 5 s */
-void eng_settle_fast(void);    /* the same, but what workers lease may stay: they give it back when idle for a while */
-void eng_check(void);          /* walks over all structures */
-void eng_close_now(void);      /* whatever is going on */
+void eng_close(void);       /* after eng_settle_fast */
+void eng_settle(void);      /* everything was released: waits until the engine says so, too; fails after 5 s */
+void eng_settle_fast(void); /* the same, but what workers lease may stay: they give it back when idle for a while */
+void eng_check(void);       /* walks over all structures */
+void eng_close_now(void);   /* whatever is going on */
 uint64_t eng_stat(struct sk_engine *e, const char *key);
 sk_oid eng_job(const struct job *j);
 sk_oid eng_job_tid(const struct job *j, sk_tid *tid);
-int64_t eng_i64(sk_oid o);     /* its value */
-int64_t eng_take(sk_oid o);    /* its value, and releases it */
+int64_t eng_i64(sk_oid o);  /* its value */
+int64_t eng_take(sk_oid o); /* its value, and releases it */
 void eng_release(sk_oid o);
 /* The object is an error: its text (engine errors) or bytes, its code or 0. Releases it. */
 int eng_error(sk_oid o, char *text, size_t cap);

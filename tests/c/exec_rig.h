@@ -11,24 +11,24 @@ struct rig {
     struct sk_step *x;
     struct sk_step_conf conf;
     int64_t now;
-    uint64_t next_oid, live;               /* objects that exist */
-    SK_VEC(uint64_t) launched;             /* task ids, in order, not over */
+    uint64_t next_oid, live;   /* objects that exist */
+    SK_VEC(uint64_t) launched; /* task ids, in order, not over */
     uint32_t n_created, n_killed, n_cancelled, n_released;
 };
 
 extern const struct sk_op_ops RIG_READ, RIG_MAPB, RIG_MAP, RIG_LIMIT, RIG_UNION;
 
-void rig_begin(struct rig *r);                 /* conf with useful values */
+void rig_begin(struct rig *r); /* conf with useful values */
 uint32_t rig_add(struct rig *r, const struct sk_op_ops *op, struct sk_node_desc d, const uint32_t *in, uint32_t n_in);
 uint32_t rig_source(struct rig *r, uint32_t n_units, int64_t est_bytes);
-uint32_t rig_map(struct rig *r, uint32_t in);  /* its own stage: never fused */
+uint32_t rig_map(struct rig *r, uint32_t in); /* its own stage: never fused */
 void rig_start(struct rig *r, uint32_t root);
 void rig_yield(struct rig *r, uint64_t task, uint64_t rows, uint64_t bytes);
 void rig_done(struct rig *r, uint64_t task, int64_t run_ns);
 void rig_fail(struct rig *r, uint64_t task);
 uint64_t rig_task(struct rig *r, uint32_t stage, uint64_t seq); /* 0: not launched or over */
 uint32_t rig_flying(struct rig *r, uint32_t stage);
-bool rig_take(struct rig *r, uint64_t rows);   /* true: the next block has so many rows */
-void rig_end(struct rig *r);                   /* sweeps; every object must be given back */
+bool rig_take(struct rig *r, uint64_t rows); /* true: the next block has so many rows */
+void rig_end(struct rig *r);                 /* sweeps; every object must be given back */
 
 #endif

@@ -23,9 +23,9 @@ struct desk {
     _Atomic uint32_t in_note;      /* futex: the server is inside on_note */
     uint64_t note_len, note_sum;
     uint32_t n_fds;
-    int32_t fds[64];               /* the server's descriptors at its start */
-    _Atomic uint32_t env_left;     /* a worker still saw one of our environment variables */
-    char fault[64];                /* sk_fault_parse in the server */
+    int32_t fds[64];           /* the server's descriptors at its start */
+    _Atomic uint32_t env_left; /* a worker still saw one of our environment variables */
+    char fault[64];            /* sk_fault_parse in the server */
 };
 
 SK_UNUSED static struct desk *map_desk(int fd) {
@@ -119,7 +119,7 @@ static void driver_begin(struct driver *v) {
 
 /* keep2 (-1: none) is handed down beside the desk. */
 static void driver_start(struct driver *v, int keep2) {
-    char *argv[] = {(char *)(uintptr_t) "/proc/self/exe", NULL};
+    char *argv[] = {(char *)(uintptr_t)"/proc/self/exe", NULL};
     char num[16];
     struct sk_err err;
     int keep[2] = {v->desk_fd, keep2};

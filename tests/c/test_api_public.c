@@ -97,10 +97,10 @@ __attribute__((constructor)) static void serve(void) {
 
 /* ---- helpers ------------------------------------------------------------------------------------------------------------------------ */
 
-#define OK(x)                                                                                          \
-    do {                                                                                               \
-        int rc_ = (x);                                                                                 \
-        CHECK_MSG(rc_ == 0, "%s: %s: %s", #x, skate_code_name(rc_), skate_error());                    \
+#define OK(x)                                                                       \
+    do {                                                                            \
+        int rc_ = (x);                                                              \
+        CHECK_MSG(rc_ == 0, "%s: %s: %s", #x, skate_code_name(rc_), skate_error()); \
     } while (0)
 
 static int64_t number(skate_ref r) { /* and releases it */
@@ -113,7 +113,9 @@ static int64_t number(skate_ref r) { /* and releases it */
     skate_release(r);
     return x;
 }
-static void start(void) { OK(skate_init(&(struct skate_opts){.cpus = 2, .store_bytes = 64 << 20, .resource = "slot", .resource_amount = 1})); }
+static void start(void) {
+    OK(skate_init(&(struct skate_opts){.cpus = 2, .store_bytes = 64 << 20, .resource = "slot", .resource_amount = 1}));
+}
 static int failure_of(skate_ref r) {
     struct skate_value v;
     int rc = skate_get(r, 20000, &v);
@@ -160,7 +162,7 @@ TEST(api_objects) {
     skate_release(r); /* the value holds it */
     CHECK_MEM_EQ(v.data, big, sizeof big);
     skate_value_release(&v);
-    skate_value_release(&v); /* nothing more to give back */
+    skate_value_release(&v);                                                     /* nothing more to give back */
     OK(skate_submit("checksum", &SKATE_BYTES(big, sizeof big), 1, 1, NULL, &r)); /* too large for a message: by the store */
     CHECK_EQ(number(r), sizeof big);
     OK(skate_buf_alloc(1000, &b));

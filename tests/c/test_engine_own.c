@@ -220,17 +220,17 @@ static bool program(int *refused) /* false: create was refused */
         ++*refused;
         return false;
     }
-#define DO(call)                                                                                                                           \
-    do {                                                                                                                                   \
-        uint64_t n_ = sk_own_n(o);                                                                                                         \
-        sk_rc rc_ = (call);                                                                                                                \
-        CHECK(sk_own_check(o));                                                                                                            \
-        if (rc_ == SK_ENOMEM) {                                                                                                            \
-            CHECK_EQ(sk_own_n(o), n_);                                                                                                     \
-            ++*refused;                                                                                                                    \
-            rc_ = (call); /* the hook fails once */                                                                                        \
-        }                                                                                                                                  \
-        CHECK_OK(rc_);                                                                                                                     \
+#define DO(call)                                    \
+    do {                                            \
+        uint64_t n_ = sk_own_n(o);                  \
+        sk_rc rc_ = (call);                         \
+        CHECK(sk_own_check(o));                     \
+        if (rc_ == SK_ENOMEM) {                     \
+            CHECK_EQ(sk_own_n(o), n_);              \
+            ++*refused;                             \
+            rc_ = (call); /* the hook fails once */ \
+        }                                           \
+        CHECK_OK(rc_);                              \
     } while (0)
     for (uint64_t id = 1; id <= 100; id++) {
         DO(sk_own_add(o, id, (uint32_t)(id % 4), NULL, NULL));

@@ -22,18 +22,31 @@ TEST(task_spec_round_trip) {
         for (uint32_t i = 0; i < na; i++) {
             size_t n = test_below(SK_MIN(room, 1000) + 1);
             room -= n;
-            a[i] = test_below(2) ? (struct sk_arg){.ref = {test_rand() | 1}} : (struct sk_arg){.kind = (uint32_t)test_below(100), .bytes = {bytes + test_below(7), n}};
+            a[i] = test_below(2) ? (struct sk_arg){.ref = {test_rand() | 1}}
+                                 : (struct sk_arg){.kind = (uint32_t)test_below(100), .bytes = {bytes + test_below(7), n}};
         }
         for (uint32_t i = 0; i < nc; i++) c[i].v = test_rand();
-        struct sk_task_spec s = {.fn = {test_rand()}, .actor = {test_rand()}, .name = test_below(2) ? "a name" : NULL, .args = a, .n_args = na, .contains = c, .n_contains = nc,
-                                 .n_returns = test_below(2) ? SK_STREAMING : (uint32_t)test_below(1000), .shape = (sk_shape)test_rand(), .max_retries = (int32_t)test_below(5) - 1,
-                                 .retry_exceptions = test_below(2), .stream_window = (uint32_t)test_rand(), .sink_tag = test_rand()};
+        struct sk_task_spec s = {.fn = {test_rand()},
+                                 .actor = {test_rand()},
+                                 .name = test_below(2) ? "a name" : NULL,
+                                 .args = a,
+                                 .n_args = na,
+                                 .contains = c,
+                                 .n_contains = nc,
+                                 .n_returns = test_below(2) ? SK_STREAMING : (uint32_t)test_below(1000),
+                                 .shape = (sk_shape)test_rand(),
+                                 .max_retries = (int32_t)test_below(5) - 1,
+                                 .retry_exceptions = test_below(2),
+                                 .stream_window = (uint32_t)test_rand(),
+                                 .sink_tag = test_rand()};
         size_t n = write_spec(&s, buf, sizeof buf);
         struct sk_rd r = sk_rd_init(buf, n);
         struct sk_spec d;
         CHECK(sk_spec_read(&r, &d));
-        CHECK(d.fid == s.fn.v && d.actor == s.actor.v && d.sink_tag == s.sink_tag && d.n_args == na && d.n_contains == nc && d.n_returns == s.n_returns);
-        CHECK(d.stream_window == s.stream_window && d.max_retries == s.max_retries && d.shape == s.shape && d.retry_exceptions == s.retry_exceptions);
+        CHECK(d.fid == s.fn.v && d.actor == s.actor.v && d.sink_tag == s.sink_tag && d.n_args == na && d.n_contains == nc &&
+              d.n_returns == s.n_returns);
+        CHECK(d.stream_window == s.stream_window && d.max_retries == s.max_retries && d.shape == s.shape &&
+              d.retry_exceptions == s.retry_exceptions);
         CHECK_EQ(d.name.n, s.name ? strlen(s.name) : 0);
         if (s.name) CHECK_MEM_EQ(d.name.p, s.name, d.name.n);
         for (uint32_t i = 0; i < nc; i++) CHECK(d.contains[i] == c[i].v);
@@ -54,7 +67,8 @@ TEST(task_spec_round_trip) {
 TEST(task_spec_cut_short) { /* at every length: refused, and nothing is read past the end (ASan) */
     static _Alignas(8) uint8_t buf[2000];
     struct sk_arg a[3] = {{.ref = {5}}, {.kind = 4, .bytes = {"12345678", 8}}, {.kind = 4, .bytes = {"abc", 3}}};
-    struct sk_task_spec s = {.fn = {1}, .name = "x", .args = a, .n_args = 3, .contains = (sk_oid[]){{7}, {8}}, .n_contains = 2, .n_returns = 1};
+    struct sk_task_spec s = {
+        .fn = {1}, .name = "x", .args = a, .n_args = 3, .contains = (sk_oid[]){{7}, {8}}, .n_contains = 2, .n_returns = 1};
     size_t n = write_spec(&s, buf, sizeof buf);
     for (size_t cut = 0; cut < n; cut++) {
         uint8_t *exact = malloc(cut + 1);

@@ -3,8 +3,7 @@
 
 static struct rig R;
 
-TEST(promise_turns_into_use_and_the_rest_comes_back)
-{
+TEST(promise_turns_into_use_and_the_rest_comes_back) {
     struct sk_budget b = {.limit = 100};
     uint64_t promise = 60;
     sk_budget_reserve(&b, promise);
@@ -23,19 +22,17 @@ TEST(promise_turns_into_use_and_the_rest_comes_back)
     CHECK_EQ(b.peak, 155);
 }
 
-TEST(sizes_are_the_larger_of_mean_and_recent)
-{
+TEST(sizes_are_the_larger_of_mean_and_recent) {
     struct sk_size_est e = {0};
     CHECK(!sk_size_est_known(&e));
     sk_size_est_add(&e, 100, 200);
     CHECK_EQ(sk_size_est_out(&e, 50, 0), 100);
     CHECK_EQ(sk_size_est_out(&e, 0, 0), 200);
-    for (int i = 0; i < 9; i++)
-        sk_size_est_add(&e, 100, 0);
+    for (int i = 0; i < 9; i++) sk_size_est_add(&e, 100, 0);
     CHECK_EQ(sk_size_est_out(&e, 100, 0), 20); /* mean; recent is less */
     sk_size_est_add(&e, 100, 500);
     CHECK_GT(sk_size_est_out(&e, 100, 0), 100); /* recent */
-    struct sk_size_est z = {0}; /* empty ones first: the prior stays for a while */
+    struct sk_size_est z = {0};                 /* empty ones first: the prior stays for a while */
     for (uint64_t n = 1; n < 8; n++) {
         sk_size_est_add(&z, 100, 0);
         CHECK_EQ(sk_size_est_out(&z, 100, 1000), (1000 + (n + 1) / 2) / (n + 1));
@@ -50,8 +47,7 @@ TEST(sizes_are_the_larger_of_mean_and_recent)
     CHECK_EQ(sk_size_est_out(&u, 77, 0), 20);
 }
 
-TEST(queues_are_deep_for_short_tasks_only)
-{
+TEST(queues_are_deep_for_short_tasks_only) {
     bool ahead = false;
     struct sk_slots s = {.total = 40000, .used = 30000};
     CHECK(sk_slots_admit(&s, 10000, 0, 3, &ahead) && !ahead);
@@ -71,8 +67,7 @@ TEST(queues_are_deep_for_short_tasks_only)
     CHECK(sk_slots_admit(&s, 0, 0, 1000, &ahead) && !ahead);
 }
 
-TEST(one_probe_until_the_size_is_known)
-{
+TEST(one_probe_until_the_size_is_known) {
     rig_begin(&R);
     R.conf.memory_bytes = 40; /* blocks of up to 6: four of them a task of unknown size */
     rig_start(&R, rig_source(&R, 100, -1));
@@ -88,8 +83,7 @@ TEST(one_probe_until_the_size_is_known)
     rig_end(&R);
 }
 
-TEST(ample_memory_needs_no_probe)
-{
+TEST(ample_memory_needs_no_probe) {
     rig_begin(&R);
     R.conf.memory_bytes = 1000;
     rig_start(&R, rig_source(&R, 100, -1));
@@ -97,8 +91,7 @@ TEST(ample_memory_needs_no_probe)
     rig_end(&R);
 }
 
-TEST(estimates_of_units_are_known_sizes)
-{
+TEST(estimates_of_units_are_known_sizes) {
     rig_begin(&R);
     R.conf.memory_bytes = 40;
     rig_start(&R, rig_source(&R, 100, 10));
@@ -106,8 +99,7 @@ TEST(estimates_of_units_are_known_sizes)
     rig_end(&R);
 }
 
-TEST(sources_leave_headroom_and_downstream_uses_it)
-{
+TEST(sources_leave_headroom_and_downstream_uses_it) {
     rig_begin(&R);
     R.conf.memory_bytes = 35;
     R.conf.target_max_bytes = 10;
@@ -125,14 +117,12 @@ TEST(sources_leave_headroom_and_downstream_uses_it)
     rig_end(&R);
 }
 
-TEST(a_task_larger_than_memory_runs_alone)
-{
+TEST(a_task_larger_than_memory_runs_alone) {
     rig_begin(&R);
     R.conf.memory_bytes = 10;
     rig_start(&R, rig_map(&R, rig_source(&R, 3, 50)));
     CHECK_EQ(rig_flying(&R, 0), 1);
-    for (int i = 0; i < 10; i++)
-        rig_yield(&R, rig_task(&R, 0, 0), 1, 5);
+    for (int i = 0; i < 10; i++) rig_yield(&R, rig_task(&R, 0, 0), 1, 5);
     CHECK_EQ(rig_flying(&R, 1), 1); /* over the limit by surprise: what works it off still runs, one at a time */
     rig_done(&R, rig_task(&R, 0, 0), 1);
     CHECK_EQ(rig_flying(&R, 0), 0);
@@ -147,22 +137,18 @@ TEST(a_task_larger_than_memory_runs_alone)
     rig_end(&R);
 }
 
-TEST(bottleneck_is_who_holds_the_cpus)
-{
+TEST(bottleneck_is_who_holds_the_cpus) {
     rig_begin(&R);
     rig_start(&R, rig_map(&R, rig_source(&R, 200, 5)));
     for (int round = 0; round < 60; round++) {
         for (uint32_t i = 0; i < R.launched.n; i++) {
             uint64_t id = R.launched.p[i];
-            if (!id)
-                continue;
+            if (!id) continue;
             bool map = sk_step_task(R.x, id)->stage == 1;
-            if (map && round % 10)
-                continue; /* maps take ten times as long */
+            if (map && round % 10) continue; /* maps take ten times as long */
             rig_yield(&R, id, 1, 5);
             rig_done(&R, id, map ? 10000000 : 1000000);
-            while (R.x->out.n)
-                rig_take(&R, 1);
+            while (R.x->out.n) rig_take(&R, 1);
         }
         R.now += 1000000;
     }

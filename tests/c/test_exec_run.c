@@ -27,18 +27,19 @@ struct worker {
     uint32_t n_actors, n_runs, n_gone;
 };
 
-struct rows { uint64_t *p; uint32_t n, cap; };
+struct rows {
+    uint64_t *p;
+    uint32_t n, cap;
+};
 
-static sk_rc node(struct sk_rd *r, struct sk_bytes unit, struct rows *rows, bool *raw, struct sk_task *t, struct sk_err *err)
-{
+static sk_rc node(struct sk_rd *r, struct sk_bytes unit, struct rows *rows, bool *raw, struct sk_task *t, struct sk_err *err) {
     struct sk_bytes name = sk_rd_bytes(r), label = sk_rd_bytes(r), params = sk_rd_bytes(r);
     (void)label;
     if (name.n == 4 && memcmp(name.p, "read", 4) == 0) {
         uint64_t first, count;
         memcpy(&first, unit.p, 8);
         memcpy(&count, (const char *)unit.p + 8, 8);
-        for (uint64_t i = 0; i < count; i++)
-            CHECK(sk_vec_push(rows, SK_TAG_TEST, first + i));
+        for (uint64_t i = 0; i < count; i++) CHECK(sk_vec_push(rows, SK_TAG_TEST, first + i));
         return SK_OK;
     }
     char what[32] = {0};
@@ -46,25 +47,21 @@ static sk_rc node(struct sk_rd *r, struct sk_bytes unit, struct rows *rows, bool
     uint32_t n = rows->n;
     *raw = *raw || strcmp(what, "raw") == 0;
     for (uint32_t i = 0; i < n; i++) {
-        if (strcmp(what, "inc") == 0)
-            rows->p[i]++;
-        if (strcmp(what, "twice") == 0)
-            CHECK(sk_vec_push(rows, SK_TAG_TEST, rows->p[i] + 1000000));
+        if (strcmp(what, "inc") == 0) rows->p[i]++;
+        if (strcmp(what, "twice") == 0) CHECK(sk_vec_push(rows, SK_TAG_TEST, rows->p[i] + 1000000));
         if (strncmp(what, "fail ", 5) == 0 && rows->p[i] == strtoull(what + 5, NULL, 10))
             return sk_task_fail(t, &(struct sk_payload){.kind = SK_KIND_ERROR, .bytes = {"ValueError: no", 15}}, err);
     }
     if (strcmp(what, "half") == 0) {
         uint32_t k = 0;
         for (uint32_t i = 0; i < n; i++)
-            if (rows->p[i] % 2 == 0)
-                rows->p[k++] = rows->p[i];
+            if (rows->p[i] % 2 == 0) rows->p[k++] = rows->p[i];
         rows->n = k;
     }
     return SK_OK;
 }
 
-static sk_rc stage(struct sk_task *t, struct sk_bytes desc, const struct sk_view *exec, const struct sk_view *blocks, struct sk_err *err)
-{
+static sk_rc stage(struct sk_task *t, struct sk_bytes desc, const struct sk_view *exec, const struct sk_view *blocks, struct sk_err *err) {
     struct sk_rd r = sk_rd_init(exec->data, exec->len), d = sk_rd_init(desc.p, desc.n);
     sk_rd_u64(&r);
     int64_t cap = sk_rd_i64(&r);
@@ -81,7 +78,10 @@ static sk_rc stage(struct sk_task *t, struct sk_bytes desc, const struct sk_view
     CHECK(sk_rd_ok(&r) && exec->kind == SK_KIND_EXEC);
     sk_rc rc = SK_OK;
     uint32_t n_nodes = sk_rd_u32(&d);
-    struct { struct sk_task_note head; struct sk_task_note_op op[4]; } note = {{SK_TASK_NOTE, n_nodes}, {{0}}};
+    struct {
+        struct sk_task_note head;
+        struct sk_task_note_op op[4];
+    } note = {{SK_TASK_NOTE, n_nodes}, {{0}}};
     for (uint32_t i = 0; rc == SK_OK && i < n_nodes; i++) {
         rc = node(&d, unit, &rows, &raw, t, err);
         note.op[i].rows_out = rows.n;
@@ -91,7 +91,8 @@ static sk_rc stage(struct sk_task *t, struct sk_bytes desc, const struct sk_view
     for (uint32_t i = 0; rc == SK_OK && i < all; i += per) {
         uint32_t k = SK_MIN(per, all - i);
         struct sk_block_note bn = {SK_BLOCK_NOTE, 0, k, k * 8};
-        rc = sk_task_yield(t, &(struct sk_payload){.kind = KIND_BLOCK, .bytes = {rows.p + i, k * 8}, .note = {&bn, raw ? 3 : sizeof bn}}, err);
+        rc = sk_task_yield(t, &(struct sk_payload){.kind = KIND_BLOCK, .bytes = {rows.p + i, k * 8}, .note = {&bn, raw ? 3 : sizeof bn}},
+                           err);
     }
     sk_task_note(t, (struct sk_bytes){&note, sizeof note.head + n_nodes * sizeof *note.op});
     sk_vec_free(&rows);
@@ -102,21 +103,16 @@ static sk_rc stage(struct sk_task *t, struct sk_bytes desc, const struct sk_view
 static sk_rc run(void *ctx, struct sk_task *t, struct sk_err *err);
 static sk_rc define(void *ctx, sk_fid fn, const char *name, struct sk_bytes def, struct sk_err *err);
 
-__attribute__((constructor)) static void serve(void)
-{
+__attribute__((constructor)) static void serve(void) {
     static struct worker w;
     struct sk_runner r = {.ctx = &w, .define = define, .run = run};
     bool was;
-    if (!getenv("SKATE_FORK_FD"))
-        return;
-    if (sk_worker_serve(&r, &(struct sk_worker_hooks){0}, &was, NULL) != SK_OK)
-        _exit(1);
-    if (was)
-        _exit(0);
+    if (!getenv("SKATE_FORK_FD")) return;
+    if (sk_worker_serve(&r, &(struct sk_worker_hooks){0}, &was, NULL) != SK_OK) _exit(1);
+    if (was) _exit(0);
 }
 
-static sk_rc run(void *ctx, struct sk_task *t, struct sk_err *err)
-{
+static sk_rc run(void *ctx, struct sk_task *t, struct sk_err *err) {
     struct worker *w = ctx;
     w->n_runs++;
     if (t->fn.v == FN_INIT) {
@@ -128,24 +124,21 @@ static sk_rc run(void *ctx, struct sk_task *t, struct sk_err *err)
         w->aid[w->n_actors++] = t->actor.v;
         return sk_task_return(t, 0, &(struct sk_payload){.kind = 2, .bytes = {"", 0}}, err);
     }
-    if (t->fn.v == FN_RUN)
-        return stage(t, (struct sk_bytes){t->args[0].data, t->args[0].len}, &t->args[1], t->args + 2, err);
+    if (t->fn.v == FN_RUN) return stage(t, (struct sk_bytes){t->args[0].data, t->args[0].len}, &t->args[1], t->args + 2, err);
     CHECK_EQ(t->fn.v, FN_CALL);
     for (uint32_t i = 0; i < w->n_actors; i++)
-        if (w->aid[i] == t->actor.v)
-            return stage(t, (struct sk_bytes){w->actor_stage[i], w->actor_len[i]}, &t->args[0], t->args + 1, err);
-    return sk_task_fail(t, &(struct sk_payload){.kind = SK_KIND_ERROR, .bytes = {"no model", 9}}, err); /* sent behind a constructor that failed */
+        if (w->aid[i] == t->actor.v) return stage(t, (struct sk_bytes){w->actor_stage[i], w->actor_len[i]}, &t->args[0], t->args + 1, err);
+    return sk_task_fail(t, &(struct sk_payload){.kind = SK_KIND_ERROR, .bytes = {"no model", 9}},
+                        err); /* sent behind a constructor that failed */
 }
 
-static sk_rc define(void *ctx, sk_fid fn, const char *name, struct sk_bytes def, struct sk_err *err)
-{
+static sk_rc define(void *ctx, sk_fid fn, const char *name, struct sk_bytes def, struct sk_err *err) {
     (void)ctx, (void)name, (void)def, (void)err;
     CHECK(fn.v >= FN_RUN && fn.v <= FN_CALL);
     return SK_OK;
 }
 
-static void actor_gone(void *ctx, sk_aid a)
-{
+static void actor_gone(void *ctx, sk_aid a) {
     struct worker *w = ctx;
     for (uint32_t i = 0; i < w->n_actors; i++)
         if (w->aid[i] == a.v) {
@@ -163,8 +156,7 @@ static struct worker W;
 static struct sk_exec *X;
 static uint64_t objects_before;
 
-static uint64_t n_objects(void)
-{
+static uint64_t n_objects(void) {
     char text[2000];
     E->ops->status(E, text, sizeof text);
     const char *at = strstr(text, "objects ");
@@ -174,8 +166,7 @@ static uint64_t n_objects(void)
 
 static bool local; /* the engine of this test */
 
-static void begin(void)
-{
+static void begin(void) {
     static struct sk_runner runner = {.ctx = &W, .define = define, .run = run, .actor_gone = actor_gone};
     struct sk_err err = {0};
     char *argv[] = {(char *)(uintptr_t)"/proc/self/exe", NULL};
@@ -189,14 +180,12 @@ static void begin(void)
     objects_before = n_objects();
 }
 
-static bool settled(void *arg)
-{
+static bool settled(void *arg) {
     (void)arg;
     return n_objects() == objects_before;
 }
 
-static void end(void)
-{
+static void end(void) {
     sk_exec_stop(&X);
     sk_exec_stop(&X);
     (void)!E->ops->drive(E, settled, NULL, sk_now_ns() + 3 * SK_SEC, NULL); /* cancelled tasks come to their end */
@@ -206,18 +195,16 @@ static void end(void)
     sk_plan_destroy(P, NULL, NULL);
 }
 
-#define BOTH(name)                                    \
-    static void both_##name(void);                    \
-    TEST(name) { both_##name(); }                     \
-    TEST_SLOW(name##_local, 10)                       \
-    {                                                 \
-        local = true;                                 \
-        both_##name();                                \
-    }                                                 \
+#define BOTH(name)                 \
+    static void both_##name(void); \
+    TEST(name) { both_##name(); }  \
+    TEST_SLOW(name##_local, 10) {  \
+        local = true;              \
+        both_##name();             \
+    }                              \
     static void both_##name(void)
 
-static uint32_t add(const struct sk_op_ops *op, struct sk_node_desc d, const uint32_t *in, uint32_t n_in)
-{
+static uint32_t add(const struct sk_op_ops *op, struct sk_node_desc d, const uint32_t *in, uint32_t n_in) {
     struct sk_err err = {0};
     uint32_t id;
     d.op = op;
@@ -227,8 +214,7 @@ static uint32_t add(const struct sk_op_ops *op, struct sk_node_desc d, const uin
     return id;
 }
 
-static uint32_t range(uint64_t n_units, uint64_t per_unit)
-{
+static uint32_t range(uint64_t n_units, uint64_t per_unit) {
     struct sk_unit u[300];
     uint64_t p[300][2];
     for (uint64_t i = 0; i < n_units; i++) {
@@ -239,68 +225,65 @@ static uint32_t range(uint64_t n_units, uint64_t per_unit)
     return add(&READ, (struct sk_node_desc){.label = "Range", .cpu_e4 = 10000, .units = u, .n_units = (uint32_t)n_units}, NULL, 0);
 }
 
-static uint32_t map(const char *what, uint32_t in)
-{
+static uint32_t map(const char *what, uint32_t in) {
     return add(&MAPB, (struct sk_node_desc){.label = "MapBatches(f)", .cpu_e4 = 10000, .params = {what, strlen(what)}}, &in, 1);
 }
 
-static uint32_t pool(const char *what, uint32_t in)
-{
+static uint32_t pool(const char *what, uint32_t in) {
     sk_shape half;
     CHECK_OK(E->ops->shape(E, &(struct sk_res){.amount = {5000}}, &half, NULL));
-    return add(&ACTORS, (struct sk_node_desc){.label = "MapBatches(A)", .shape = half, .cpu_e4 = 5000, .params = {what, strlen(what)}, .pool_min = 2, .pool_max = 3}, &in, 1);
+    return add(&ACTORS,
+               (struct sk_node_desc){
+                   .label = "MapBatches(A)", .shape = half, .cpu_e4 = 5000, .params = {what, strlen(what)}, .pool_min = 2, .pool_max = 3},
+               &in, 1);
 }
 
-static void start(uint32_t root)
-{
+static void start(uint32_t root) {
     struct sk_err err = {0};
-    struct sk_exec_conf c = {.memory_bytes = 1 << 20, .target_max_bytes = 8 * 10, .target_min_bytes = 8 * 5, .preserve_order = true,
-                             .run_stage = {FN_RUN}, .stage_init = {FN_INIT}, .stage_call = {FN_CALL}};
+    struct sk_exec_conf c = {.memory_bytes = 1 << 20,
+                             .target_max_bytes = 8 * 10,
+                             .target_min_bytes = 8 * 5,
+                             .preserve_order = true,
+                             .run_stage = {FN_RUN},
+                             .stage_init = {FN_INIT},
+                             .stage_call = {FN_CALL}};
     CHECK_OK_ERR(sk_exec_start(E, P, root, &c, &X, &err), &err);
 }
 
 /* Appends the next block's rows. SK_OK or what next said. */
-static sk_rc next(struct rows *out, struct sk_err *err)
-{
+static sk_rc next(struct rows *out, struct sk_err *err) {
     struct sk_bref b;
     sk_oid bad = {0};
     sk_rc rc = sk_exec_next(X, sk_now_ns() + 4 * SK_SEC, &b, &bad, err);
     if (rc != SK_OK) {
-        if (bad.v)
-            E->ops->release(E, bad);
+        if (bad.v) E->ops->release(E, bad);
         char text[4000];
-        if (rc == SK_ETIMEOUT && E->ops->status(E, text, sizeof text))
-            printf("# %s\n%s", err->msg, text);
+        if (rc == SK_ETIMEOUT && E->ops->status(E, text, sizeof text)) printf("# %s\n%s", err->msg, text);
         return rc;
     }
     struct sk_view v;
     CHECK_OK_ERR(E->ops->get(E, &(sk_oid){b.oid}, 1, INT64_MAX, &v, err), err);
     CHECK_EQ(v.kind, KIND_BLOCK);
-    for (uint64_t i = 0; i < b.n_rows; i++)
-        CHECK(sk_vec_push(out, SK_TAG_TEST, ((const uint64_t *)(const void *)v.data)[b.row0 + i]));
+    for (uint64_t i = 0; i < b.n_rows; i++) CHECK(sk_vec_push(out, SK_TAG_TEST, ((const uint64_t *)(const void *)v.data)[b.row0 + i]));
     E->ops->view_release(E, &v);
     E->ops->release(E, (sk_oid){b.oid});
     return SK_OK;
 }
 
-static void all(struct rows *out)
-{
+static void all(struct rows *out) {
     struct sk_err err = {0};
     sk_rc rc;
-    while ((rc = next(out, &err)) == SK_OK)
-        ;
+    while ((rc = next(out, &err)) == SK_OK);
     CHECK_MSG(rc == SK_EDONE, "%s: %s", sk_rc_name(rc), err.msg);
 }
 
-BOTH(a_pipeline_in_random_order_gives_rows_in_order)
-{
+BOTH(a_pipeline_in_random_order_gives_rows_in_order) {
     begin();
     start(map("inc", map("half", range(50, 7))));
     struct rows r = {0};
     all(&r);
     CHECK_EQ(r.n, 175);
-    for (uint64_t i = 0; i < r.n; i++)
-        CHECK_EQ(r.p[i], 2 * i + 1);
+    for (uint64_t i = 0; i < r.n; i++) CHECK_EQ(r.p[i], 2 * i + 1);
     struct sk_exec_stats st;
     struct sk_exec_op_stats op[3];
     sk_exec_get_stats(X, &st, op, 3);
@@ -315,25 +298,21 @@ BOTH(a_pipeline_in_random_order_gives_rows_in_order)
     end();
 }
 
-BOTH(actors_and_unions)
-{
+BOTH(actors_and_unions) {
     begin();
     uint32_t in[2] = {range(20, 3), range(4, 30)};
     start(pool("inc", pool("inc", add(&UNION, (struct sk_node_desc){0}, in, 2))));
     struct rows r = {0};
     all(&r);
     CHECK_EQ(r.n, 180);
-    for (uint64_t i = 0; i < 60; i++)
-        CHECK_EQ(r.p[i], i + 2);
-    for (uint64_t i = 0; i < 120; i++)
-        CHECK_EQ(r.p[60 + i], i + 2);
+    for (uint64_t i = 0; i < 60; i++) CHECK_EQ(r.p[i], i + 2);
+    for (uint64_t i = 0; i < 120; i++) CHECK_EQ(r.p[60 + i], i + 2);
     CHECK(local || W.n_actors >= 4);
     sk_vec_free(&r);
     end();
 }
 
-BOTH(limit_stops_the_rest)
-{
+BOTH(limit_stops_the_rest) {
     begin();
     uint32_t in = pool("twice", range(300, 5));
     start(add(&LIMIT, (struct sk_node_desc){.limit = 23}, &in, 1));
@@ -345,15 +324,13 @@ BOTH(limit_stops_the_rest)
     end();
 }
 
-BOTH(a_failed_task_fails_the_run_and_says_where)
-{
+BOTH(a_failed_task_fails_the_run_and_says_where) {
     begin();
     start(pool("inc", map("fail 33", range(20, 7))));
     struct rows r = {0};
     struct sk_err err = {0};
     sk_rc rc;
-    while ((rc = next(&r, &err)) == SK_OK)
-        ;
+    while ((rc = next(&r, &err)) == SK_OK);
     CHECK_RC(rc, SK_ETASK);
     CHECK_STR_HAS(err.msg, "Range->MapBatches(f), task 4: ");
     struct sk_bref b;
@@ -369,8 +346,7 @@ BOTH(a_failed_task_fails_the_run_and_says_where)
     end();
 }
 
-BOTH(a_failed_constructor_fails_the_run)
-{
+BOTH(a_failed_constructor_fails_the_run) {
     begin();
     start(pool("badinit", range(20, 7)));
     struct rows r = {0};
@@ -381,8 +357,7 @@ BOTH(a_failed_constructor_fails_the_run)
     end();
 }
 
-BOTH(a_value_that_is_no_block_is_an_error)
-{
+BOTH(a_value_that_is_no_block_is_an_error) {
     begin();
     start(map("raw", range(20, 7)));
     struct rows r = {0};
@@ -392,23 +367,20 @@ BOTH(a_value_that_is_no_block_is_an_error)
     end();
 }
 
-BOTH(stopping_early_gives_everything_back)
-{
+BOTH(stopping_early_gives_everything_back) {
     for (uint32_t k = 0; k < 12; k++) {
         W = (struct worker){0};
         begin();
         start(pool("inc", pool("twice", map("half", range(60, 40)))));
         struct rows r = {0};
         struct sk_err err = {0};
-        for (uint32_t i = 0; i < k * 5; i++)
-            CHECK_OK_ERR(next(&r, &err), &err);
+        for (uint32_t i = 0; i < k * 5; i++) CHECK_OK_ERR(next(&r, &err), &err);
         sk_vec_free(&r);
         end();
     }
 }
 
-BOTH(existing_blocks_pass_and_stay_the_plans)
-{
+BOTH(existing_blocks_pass_and_stay_the_plans) {
     begin();
     uint64_t rows[10] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9};
     struct sk_bref b[3];
@@ -432,8 +404,7 @@ BOTH(existing_blocks_pass_and_stay_the_plans)
     end();
 }
 
-BOTH(large_units_are_put)
-{
+BOTH(large_units_are_put) {
     begin();
     uint64_t *p = sk_calloc(SK_TAG_TEST, 100000);
     p[0] = 5;
@@ -449,8 +420,7 @@ BOTH(large_units_are_put)
     end();
 }
 
-BOTH(impossible_runs_do_not_start)
-{
+BOTH(impossible_runs_do_not_start) {
     begin();
     struct sk_err err = {0};
     struct sk_exec_conf c = {.memory_bytes = 1 << 20, .target_max_bytes = 80, .run_stage = {FN_RUN}};
@@ -467,8 +437,7 @@ BOTH(impossible_runs_do_not_start)
     end();
 }
 
-BOTH(empty_sources_end_at_once)
-{
+BOTH(empty_sources_end_at_once) {
     begin();
     start(pool("inc", map("inc", range(0, 1))));
     struct rows r = {0};
@@ -478,16 +447,13 @@ BOTH(empty_sources_end_at_once)
 }
 
 /* Kills one busy or idle worker of the local engine; not the same place twice. */
-static void kill_one(uint64_t r)
-{
+static void kill_one(uint64_t r) {
     struct sk_worker_info w[64];
     size_t n = SK_MIN(E->ops->workers(E, w, SK_COUNT(w)), SK_COUNT(w));
-    if (n && w[r % n].pid > 0 && w[r % n].state != 3)
-        (void)kill(w[r % n].pid, SIGKILL);
+    if (n && w[r % n].pid > 0 && w[r % n].state != 3) (void)kill(w[r % n].pid, SIGKILL);
 }
 
-TEST_SLOW(killed_workers_change_nothing_local, 20)
-{
+TEST_SLOW(killed_workers_change_nothing_local, 20) {
     local = true;
     begin();
     for (int round = 0; round < 6; round++) {
@@ -504,8 +470,7 @@ TEST_SLOW(killed_workers_change_nothing_local, 20)
         uint64_t at = 0;
         for (uint64_t t = 0; t < 80; t++)
             for (uint64_t b = 0; b < 25; b += 10) /* blocks of 10, 10, 5 rows, each doubled by itself */
-                for (uint64_t i = 0, k = SK_MIN(10, 25 - b); i < 2 * k; i++)
-                    CHECK_EQ(r.p[at++], t * 25 + b + i % k + 2 + i / k * 1000000);
+                for (uint64_t i = 0, k = SK_MIN(10, 25 - b); i < 2 * k; i++) CHECK_EQ(r.p[at++], t * 25 + b + i % k + 2 + i / k * 1000000);
         sk_vec_free(&r);
         sk_exec_stop(&X);
     }

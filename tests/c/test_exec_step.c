@@ -3,15 +3,13 @@
 
 static struct rig R;
 
-static uint32_t in_blocks(uint32_t stage, uint64_t seq)
-{
+static uint32_t in_blocks(uint32_t stage, uint64_t seq) {
     const struct sk_stask *t = sk_step_task(R.x, rig_task(&R, stage, seq));
     CHECK(t);
     return t->in.n;
 }
 
-TEST(later_tasks_wait_for_their_turn)
-{
+TEST(later_tasks_wait_for_their_turn) {
     rig_begin(&R);
     rig_start(&R, rig_source(&R, 3, 10));
     CHECK_EQ(rig_flying(&R, 0), 3);
@@ -30,8 +28,7 @@ TEST(later_tasks_wait_for_their_turn)
     rig_end(&R);
 }
 
-TEST(any_order_when_asked_for)
-{
+TEST(any_order_when_asked_for) {
     rig_begin(&R);
     R.conf.preserve_order = false;
     rig_start(&R, rig_source(&R, 3, 10));
@@ -47,14 +44,12 @@ TEST(any_order_when_asked_for)
     rig_end(&R);
 }
 
-TEST(small_neighbours_are_coalesced)
-{
+TEST(small_neighbours_are_coalesced) {
     rig_begin(&R);
     rig_start(&R, rig_map(&R, rig_source(&R, 1, 10)));
     const uint64_t bytes[] = {1, 1, 1, 2, 5, 2, 2, 2, 1, 1};
     uint64_t t = rig_task(&R, 0, 0);
-    for (uint32_t i = 0; i < SK_COUNT(bytes); i++)
-        rig_yield(&R, t, 1, bytes[i]);
+    for (uint32_t i = 0; i < SK_COUNT(bytes); i++) rig_yield(&R, t, 1, bytes[i]);
     CHECK_EQ(in_blocks(1, 0), 3); /* 1 1 1 */
     CHECK_EQ(in_blocks(1, 1), 1); /* 2: what comes next is large */
     CHECK_EQ(in_blocks(1, 2), 1); /* 5 goes alone */
@@ -66,15 +61,13 @@ TEST(small_neighbours_are_coalesced)
     rig_end(&R);
 }
 
-TEST(batches_of_rows_are_waited_for)
-{
+TEST(batches_of_rows_are_waited_for) {
     rig_begin(&R);
     R.conf.target_max_bytes = 100;
     uint32_t in = rig_source(&R, 1, 10);
     rig_start(&R, rig_add(&R, &RIG_MAPB, (struct sk_node_desc){.cpu_e4 = 10000, .batch_rows = 10}, &in, 1));
     uint64_t t = rig_task(&R, 0, 0);
-    for (int i = 0; i < 4; i++)
-        rig_yield(&R, t, 4, 20);
+    for (int i = 0; i < 4; i++) rig_yield(&R, t, 4, 20);
     CHECK_EQ(in_blocks(1, 0), 3); /* 12 rows */
     rig_yield(&R, t, 50, 90);
     CHECK_EQ(in_blocks(1, 1), 1); /* 4 rows: the next is large enough to go alone */
@@ -82,8 +75,7 @@ TEST(batches_of_rows_are_waited_for)
     rig_end(&R);
 }
 
-TEST(limit_cuts_cancels_and_gives_back)
-{
+TEST(limit_cuts_cancels_and_gives_back) {
     rig_begin(&R);
     uint32_t m = rig_map(&R, rig_source(&R, 40, 10));
     rig_start(&R, rig_add(&R, &RIG_LIMIT, (struct sk_node_desc){.limit = 5}, &m, 1));
@@ -112,8 +104,7 @@ TEST(limit_cuts_cancels_and_gives_back)
     rig_end(&R);
 }
 
-TEST(limit_zero_runs_nothing)
-{
+TEST(limit_zero_runs_nothing) {
     rig_begin(&R);
     uint32_t s = rig_source(&R, 40, 10);
     rig_start(&R, rig_map(&R, rig_add(&R, &RIG_LIMIT, (struct sk_node_desc){.limit = 0}, &s, 1)));
@@ -122,12 +113,10 @@ TEST(limit_zero_runs_nothing)
     rig_end(&R);
 }
 
-TEST(limit_over_blocks_takes_only_what_it_needs)
-{
+TEST(limit_over_blocks_takes_only_what_it_needs) {
     rig_begin(&R);
     struct sk_bref b[100];
-    for (uint32_t i = 0; i < 100; i++)
-        b[i] = (struct sk_bref){i + 1, 10, 4, 40};
+    for (uint32_t i = 0; i < 100; i++) b[i] = (struct sk_bref){i + 1, 10, 4, 40};
     uint32_t s = rig_add(&R, &RIG_READ, (struct sk_node_desc){.blocks = b, .n_blocks = 100}, NULL, 0);
     rig_start(&R, rig_add(&R, &RIG_LIMIT, (struct sk_node_desc){.limit = 10}, &s, 1));
     CHECK_EQ(R.live, 3);
@@ -137,8 +126,7 @@ TEST(limit_over_blocks_takes_only_what_it_needs)
     rig_end(&R);
 }
 
-TEST(union_in_order_and_started_ahead)
-{
+TEST(union_in_order_and_started_ahead) {
     rig_begin(&R);
     uint32_t in[3] = {rig_source(&R, 2, 10), rig_source(&R, 2, 10), 0};
     struct sk_bref b[2] = {{1, 0, 7, 10}, {2, 0, 8, 10}};
@@ -161,8 +149,7 @@ TEST(union_in_order_and_started_ahead)
     rig_end(&R);
 }
 
-TEST(union_of_empty_things_ends)
-{
+TEST(union_of_empty_things_ends) {
     rig_begin(&R);
     uint32_t in[3] = {rig_source(&R, 0, 10), rig_source(&R, 1, 10), rig_source(&R, 0, 10)};
     rig_start(&R, rig_map(&R, rig_add(&R, &RIG_UNION, (struct sk_node_desc){0}, in, 3)));
@@ -172,8 +159,7 @@ TEST(union_of_empty_things_ends)
     rig_end(&R);
 }
 
-TEST(a_slow_consumer_stops_the_last_stage)
-{
+TEST(a_slow_consumer_stops_the_last_stage) {
     rig_begin(&R);
     R.conf.consumer_blocks = 3;
     rig_start(&R, rig_source(&R, 100, 10));
@@ -187,8 +173,7 @@ TEST(a_slow_consumer_stops_the_last_stage)
     CHECK_LT(launched, 20);
     CHECK(!R.x->stalled); /* the consumer is the one to move */
     CHECK_EQ(R.x->s[0].wait, SK_WAIT_CONSUMER);
-    for (uint64_t i = 0; i < launched - 2; i++)
-        CHECK(rig_take(&R, i));
+    for (uint64_t i = 0; i < launched - 2; i++) CHECK(rig_take(&R, i));
     CHECK_EQ(rig_flying(&R, 0), 1); /* two wait, one comes */
     struct sk_exec_stats st;
     struct sk_exec_op_stats op;
@@ -201,8 +186,7 @@ TEST(a_slow_consumer_stops_the_last_stage)
     rig_end(&R);
 }
 
-TEST(pool_starts_at_first_input_and_grows_when_busy)
-{
+TEST(pool_starts_at_first_input_and_grows_when_busy) {
     rig_begin(&R);
     uint32_t in = rig_source(&R, 30, 10);
     rig_start(&R, rig_add(&R, &RIG_MAPB, (struct sk_node_desc){.cpu_e4 = 10000, .pool_min = 1, .pool_max = 9}, &in, 1));
@@ -225,8 +209,7 @@ TEST(pool_starts_at_first_input_and_grows_when_busy)
         }
     for (uint32_t i = 3; i < 20; i++) {
         uint64_t id = rig_task(&R, 1, i);
-        if (id)
-            rig_yield(&R, id, 1, 5);
+        if (id) rig_yield(&R, id, 1, 5);
         CHECK_LE(R.n_created, R.x->s[0].ended ? 4 : 3); /* 4 CPUs: one stays for the source's tasks */
     }
     CHECK_GE(R.n_created, 3);
@@ -235,16 +218,14 @@ TEST(pool_starts_at_first_input_and_grows_when_busy)
             if (R.launched.p[i]) {
                 rig_yield(&R, R.launched.p[i], 1, 5);
                 rig_done(&R, R.launched.p[i], 1000000);
-                while (R.x->out.n)
-                    rig_take(&R, 1);
+                while (R.x->out.n) rig_take(&R, 1);
             }
     CHECK_EQ(R.n_killed, R.n_created);
     CHECK_EQ(R.x->cpu.total, 40000);
     rig_end(&R);
 }
 
-TEST(calls_go_to_the_actor_with_the_fewest)
-{
+TEST(calls_go_to_the_actor_with_the_fewest) {
     rig_begin(&R);
     uint32_t in = rig_source(&R, 8, 10);
     rig_start(&R, rig_add(&R, &RIG_MAPB, (struct sk_node_desc){.pool_min = 3, .pool_max = 3, .max_in_flight = 2}, &in, 1));
@@ -253,8 +234,7 @@ TEST(calls_go_to_the_actor_with_the_fewest)
         rig_done(&R, rig_task(&R, 0, i), 1);
     }
     CHECK_EQ(rig_flying(&R, 1), 3);
-    for (uint64_t i = 0; i < 3; i++)
-        CHECK_EQ(sk_step_task(R.x, rig_task(&R, 1, i))->actor, i);
+    for (uint64_t i = 0; i < 3; i++) CHECK_EQ(sk_step_task(R.x, rig_task(&R, 1, i))->actor, i);
     rig_done(&R, rig_task(&R, 1, 1), 1); /* actor 1 is proven and idle: it gets two */
     CHECK_EQ(sk_step_task(R.x, rig_task(&R, 1, 3))->actor, 1);
     CHECK_EQ(sk_step_task(R.x, rig_task(&R, 1, 4))->actor, 1);
@@ -264,8 +244,7 @@ TEST(calls_go_to_the_actor_with_the_fewest)
     rig_end(&R);
 }
 
-TEST(impossible_pipelines_are_named_with_the_arithmetic)
-{
+TEST(impossible_pipelines_are_named_with_the_arithmetic) {
     struct sk_err err = {0};
     rig_begin(&R);
     uint32_t in = rig_source(&R, 8, 10);
@@ -285,20 +264,19 @@ TEST(impossible_pipelines_are_named_with_the_arithmetic)
     rig_end(&R);
 }
 
-TEST(stall_text_names_who_waits_for_what)
-{
+TEST(stall_text_names_who_waits_for_what) {
     rig_begin(&R);
     rig_start(&R, rig_map(&R, rig_source(&R, 3, 10)));
     rig_yield(&R, rig_task(&R, 0, 1), 1, 5);
     char text[500];
     size_t n = sk_stall_text(R.x, text, sizeof text);
     CHECK_EQ(n, strlen(text));
-    CHECK_STR_HAS(text, "R: 3 running, 0 done, has started all it has, 1 blocks wait for task 0; M: 0 running, 0 done, waits for its input");
+    CHECK_STR_HAS(text,
+                  "R: 3 running, 0 done, has started all it has, 1 blocks wait for task 0; M: 0 running, 0 done, waits for its input");
     rig_end(&R);
 }
 
-TEST(every_allocation_may_fail_and_the_sweep_finds_all)
-{
+TEST(every_allocation_may_fail_and_the_sweep_finds_all) {
     for (int64_t nth = 1;; nth++) {
         struct sk_err err = {0};
         rig_begin(&R);
@@ -318,14 +296,12 @@ TEST(every_allocation_may_fail_and_the_sweep_finds_all)
             uint64_t seen = 0, ids[300], n = 0;
             for (int round = 0; rc == SK_OK && !R.x->done && round < 400; round++) {
                 for (; seen < R.x->acts.n && n < 300; seen++)
-                    if (R.x->acts.p[seen].kind == SK_ACT_LAUNCH)
-                        ids[n++] = R.x->acts.p[seen].id;
+                    if (R.x->acts.p[seen].kind == SK_ACT_LAUNCH) ids[n++] = R.x->acts.p[seen].id;
                 uint64_t id = (uint64_t)round / 2 < n ? ids[round / 2] : 0;
-                struct sk_step_ev ev = {.kind = round % 2 ? SK_SEV_DONE : SK_SEV_YIELDED, .task = id, .block = {1000 + (uint64_t)round, 0, 3, 5}, .cost = 5};
-                if (id && ev.kind == SK_SEV_YIELDED)
-                    R.live++;
-                if (id)
-                    rc = sk_step_event(R.x, &ev, round, &err);
+                struct sk_step_ev ev = {
+                    .kind = round % 2 ? SK_SEV_DONE : SK_SEV_YIELDED, .task = id, .block = {1000 + (uint64_t)round, 0, 3, 5}, .cost = 5};
+                if (id && ev.kind == SK_SEV_YIELDED) R.live++;
+                if (id) rc = sk_step_event(R.x, &ev, round, &err);
             }
         }
         bool failed = sk_mem_failed();
@@ -340,7 +316,6 @@ TEST(every_allocation_may_fail_and_the_sweep_finds_all)
             sk_plan_destroy(R.plan, NULL, NULL);
         }
         CHECK_EQ(sk_mem_blocks(SK_TAG_EXEC), 0);
-        if (!failed)
-            break;
+        if (!failed) break;
     }
 }

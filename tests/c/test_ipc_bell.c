@@ -33,7 +33,7 @@ TEST(bell_deadline_and_spin) {
     }
     sk_bell_ring(&b);
     CHECK_EQ(sk_bell_seq(&b), 1);
-    CHECK_OK(sk_bell_wait(&b, 0, 0, 0));         /* rung before: no wait, past deadline or not */
+    CHECK_OK(sk_bell_wait(&b, 0, 0, 0)); /* rung before: no wait, past deadline or not */
     CHECK_OK(sk_bell_wait(&b, 0, SK_SEC, 0));
     CHECK_RC(sk_bell_wait(&b, 1, 0, 0), SK_ETIMEOUT);
 }

@@ -218,8 +218,8 @@ TEST(forksrv_inherits_exactly_what_it_should) {
     CHECK(in(have, n, kept));
     CHECK(!in(have, n, leak));
     for (int i = 0; i < n; i++) extra += have[i] != v.desk_fd && have[i] != kept;
-    CHECK_EQ(extra, 2);                           /* control socket and liveness pipe */
-    CHECK(fcntl(kept, F_GETFD) & FD_CLOEXEC);     /* unchanged in the driver */
+    CHECK_EQ(extra, 2);                       /* control socket and liveness pipe */
+    CHECK(fcntl(kept, F_GETFD) & FD_CLOEXEC); /* unchanged in the driver */
     CHECK(!(fcntl(leak, F_GETFD) & FD_CLOEXEC));
     close(leak);
     close(kept);
@@ -230,8 +230,8 @@ TEST(forksrv_uses_the_environment_given) {
     struct driver v;
     driver_begin(&v);
     v.d->act = ACT_EXIT;
-    char desk[40], *argv[] = {(char *)(uintptr_t) "/proc/self/exe", NULL};
-    char *envp[] = {desk, (char *)(uintptr_t) "SKATE_FORK_FD=77", (char *)(uintptr_t) "SKATE_DRIVER_PID=1", NULL}; /* ours win */
+    char desk[40], *argv[] = {(char *)(uintptr_t)"/proc/self/exe", NULL};
+    char *envp[] = {desk, (char *)(uintptr_t)"SKATE_FORK_FD=77", (char *)(uintptr_t)"SKATE_DRIVER_PID=1", NULL}; /* ours win */
     snprintf(desk, sizeof desk, DESK_ENV "=%d", v.desk_fd);
     struct sk_err err;
     CHECK_OK_ERR(sk_forksrv_start(&v.f, argv, envp, &v.desk_fd, 1, &err), &err);
@@ -244,7 +244,8 @@ TEST(forksrv_start_failures_leave_nothing) {
     int fds = count_fds();
     struct sk_forksrv f = SK_FORKSRV_EMPTY;
     struct sk_err err;
-    char *nobody[] = {(char *)(uintptr_t) "/nonexistent/program", NULL}, *empty[] = {NULL}, *self[] = {(char *)(uintptr_t) "/proc/self/exe", NULL};
+    char *nobody[] = {(char *)(uintptr_t)"/nonexistent/program", NULL}, *empty[] = {NULL},
+         *self[] = {(char *)(uintptr_t)"/proc/self/exe", NULL};
     CHECK_RC(sk_forksrv_start(&f, nobody, NULL, NULL, 0, &err), SK_EIO);
     CHECK_STR_HAS(err.msg, "/nonexistent/program");
     CHECK_STR_HAS(err.msg, "No such file");
@@ -358,7 +359,7 @@ TEST(forksrv_outlives_the_thread_that_started_it) {
 static void *life(void *arg) {
     struct desk *d = arg;
     for (int i = 0; i < 5; i++) {
-        char *argv[] = {(char *)(uintptr_t) "/proc/self/exe", NULL};
+        char *argv[] = {(char *)(uintptr_t)"/proc/self/exe", NULL};
         struct sk_forksrv f = SK_FORKSRV_EMPTY;
         int fd = atoi(getenv(DESK_ENV));
         CHECK_OK(sk_forksrv_start(&f, argv, NULL, &fd, 1, NULL));

@@ -315,7 +315,8 @@ TEST(ring_consumer_of_nonsense) {
             send_n(&r, len, i);
             expect(&r, len, i);
         }
-        for (void *m; (m = sk_ring_reserve(&r.p, (size_t)test_below(600)));) msg_fill(m, 0, next++), sk_ring_commit(&r.p, (size_t)test_below(1));
+        for (void *m; (m = sk_ring_reserve(&r.p, (size_t)test_below(600)));)
+            msg_fill(m, 0, next++), sk_ring_commit(&r.p, (size_t)test_below(1));
         uint64_t hits = 1 + test_below(3);
         for (uint64_t k = 0; k < hits; k++) {
             uint64_t at = test_below(10) ? 192 + test_below(RING / 8) * 8 : 64; /* a word of data, or tail */

@@ -2,8 +2,7 @@
 #include "plan/plan_int.h"
 #include "test.h"
 
-static sk_rc refuse(const struct sk_plan_node *node, struct sk_err *err)
-{
+static sk_rc refuse(const struct sk_plan_node *node, struct sk_err *err) {
     return node->d.params.n == 3 ? SK_ERR(err, SK_EINVAL, "params of 3 bytes") : SK_OK;
 }
 
@@ -17,8 +16,7 @@ static const struct sk_op_ops UNION = {.name = "union", .props = SK_OP_UNION, .n
 
 static struct sk_plan *P;
 
-static uint32_t add(const struct sk_op_ops *op, struct sk_node_desc d, uint32_t in)
-{
+static uint32_t add(const struct sk_op_ops *op, struct sk_node_desc d, uint32_t in) {
     struct sk_err err = {0};
     uint32_t id = 99;
     d.op = op;
@@ -28,45 +26,31 @@ static uint32_t add(const struct sk_op_ops *op, struct sk_node_desc d, uint32_t 
     return id;
 }
 
-static uint32_t source(const char *label)
-{
+static uint32_t source(const char *label) {
     struct sk_unit u[2] = {{{"ab", 2}, 10, 1000}, {{"c", 1}, 5, -1}};
     return add(&READ, (struct sk_node_desc){.label = label, .cpu_e4 = 10000, .units = u, .n_units = 2}, 0);
 }
 
-static uint32_t map(const struct sk_op_ops *op, const char *label, uint32_t in)
-{
+static uint32_t map(const struct sk_op_ops *op, const char *label, uint32_t in) {
     return add(op, (struct sk_node_desc){.label = label, .cpu_e4 = 10000}, in);
 }
 
-static uint32_t limit(int64_t n, uint32_t in)
-{
-    return add(&LIMIT, (struct sk_node_desc){.limit = n}, in);
-}
+static uint32_t limit(int64_t n, uint32_t in) { return add(&LIMIT, (struct sk_node_desc){.limit = n}, in); }
 
-static struct sk_stages stages(uint32_t root)
-{
+static struct sk_stages stages(uint32_t root) {
     struct sk_err err = {0};
     struct sk_stages s;
     CHECK_OK_ERR(sk_plan_stages(P, root, &s, &err), &err);
     for (uint32_t i = 0; i < s.n; i++)
-        for (uint32_t k = 0; k < s.s[i].n_inputs; k++)
-            CHECK_LT(s.s[i].inputs[k], i);
+        for (uint32_t k = 0; k < s.s[i].n_inputs; k++) CHECK_LT(s.s[i].inputs[k], i);
     return s;
 }
 
-static void begin(void)
-{
-    CHECK_OK(sk_plan_create(&P, NULL));
-}
+static void begin(void) { CHECK_OK(sk_plan_create(&P, NULL)); }
 
-static void end(void)
-{
-    sk_plan_destroy(P, NULL, NULL);
-}
+static void end(void) { sk_plan_destroy(P, NULL, NULL); }
 
-TEST(nodes_are_copied)
-{
+TEST(nodes_are_copied) {
     begin();
     char label[] = "Read(x)", params[] = "param", unit[] = "u0";
     struct sk_unit u = {{unit, 2}, 1, 2};
@@ -75,8 +59,7 @@ TEST(nodes_are_copied)
     memset(params, 'z', 5);
     memset(unit, 'z', 2);
     u.est_rows = 77;
-    for (int i = 0; i < 500; i++)
-        id = map(&MAP, "m", i ? id : 0);
+    for (int i = 0; i < 500; i++) id = map(&MAP, "m", i ? id : 0);
     const struct sk_plan_node *n = sk_plan_get(P, 0);
     CHECK_STR_EQ(n->d.label, "Read(x)");
     CHECK_MEM_EQ(n->d.params.p, "param", 5);
@@ -87,19 +70,18 @@ TEST(nodes_are_copied)
     end();
 }
 
-TEST(bad_nodes_change_nothing)
-{
+TEST(bad_nodes_change_nothing) {
     begin();
     struct sk_err err = {0};
     uint32_t id, in = 0, bad = 7;
     struct sk_unit u = {{"", 0}, 0, 0};
     struct sk_node_desc d[] = {
         {.op = NULL},
-        {.op = &MAP},                                                                                 /* no input */
-        {.op = &MAP, .inputs = &bad, .n_inputs = 1},                                                  /* no such node */
+        {.op = &MAP},                                /* no input */
+        {.op = &MAP, .inputs = &bad, .n_inputs = 1}, /* no such node */
         {.op = &LIMIT, .inputs = &in, .n_inputs = 1, .limit = -1},
         {.op = &MAP, .inputs = &in, .n_inputs = 1, .units = &u, .n_units = 1},
-        {.op = &MAPB, .inputs = &in, .n_inputs = 1, .params = {"abc", 3}},                            /* check says no */
+        {.op = &MAPB, .inputs = &in, .n_inputs = 1, .params = {"abc", 3}}, /* check says no */
         {.op = &MAPB, .inputs = &in, .n_inputs = 1, .pool_min = 3, .pool_max = 2},
         {.op = &LIMIT, .inputs = &in, .n_inputs = 1, .pool_min = 1, .pool_max = 2},
         {.op = &MAP, .inputs = &in, .n_inputs = 1, .cpu_e4 = -5},
@@ -116,8 +98,7 @@ TEST(bad_nodes_change_nothing)
     end();
 }
 
-TEST(neighbours_with_same_resources_fuse)
-{
+TEST(neighbours_with_same_resources_fuse) {
     begin();
     uint32_t id = source("Read");
     id = map(&MAPB, "MapBatches(f)", id);
@@ -140,8 +121,7 @@ TEST(neighbours_with_same_resources_fuse)
     end();
 }
 
-TEST(limit_moves_above_one_to_one_and_caps)
-{
+TEST(limit_moves_above_one_to_one_and_caps) {
     begin();
     uint32_t id = map(&FILTER, "F", source("R"));
     id = limit(50, id);
@@ -160,8 +140,7 @@ TEST(limit_moves_above_one_to_one_and_caps)
     end();
 }
 
-TEST(limit_stays_below_what_it_must_not_cut)
-{
+TEST(limit_stays_below_what_it_must_not_cut) {
     begin();
     uint32_t id = add(&WRITE, (struct sk_node_desc){.label = "W", .cpu_e4 = 10000}, map(&MAPB, "B", source("R")));
     struct sk_stages s = stages(limit(3, id));
@@ -177,8 +156,7 @@ TEST(limit_stays_below_what_it_must_not_cut)
     end();
 }
 
-TEST(union_is_in_turn_and_capped)
-{
+TEST(union_is_in_turn_and_capped) {
     begin();
     struct sk_err err = {0};
     uint32_t in[3] = {map(&MAPB, "A", source("R1")), source("R2"), 0}, id;
@@ -200,8 +178,7 @@ TEST(union_is_in_turn_and_capped)
     end();
 }
 
-TEST(shared_nodes_are_computed_twice_but_written_once)
-{
+TEST(shared_nodes_are_computed_twice_but_written_once) {
     begin();
     struct sk_err err = {0};
     uint32_t w = add(&WRITE, (struct sk_node_desc){.label = "W", .cpu_e4 = 10000}, source("R")), m = map(&MAPB, "B", 0), id;
@@ -226,8 +203,7 @@ TEST(shared_nodes_are_computed_twice_but_written_once)
     end();
 }
 
-TEST(explain_says_what_runs)
-{
+TEST(explain_says_what_runs) {
     begin();
     uint32_t id = limit(20, map(&MAP, "Map(f)", map(&MAPB, "MapBatches(g)", source("ReadRange"))));
     id = add(&MAPB, (struct sk_node_desc){.label = "Infer", .gpu_e4 = 5000, .pool_min = 1, .pool_max = 4, .batch_rows = 64}, id);
@@ -243,8 +219,7 @@ TEST(explain_says_what_runs)
     end();
 }
 
-TEST(every_allocation_may_fail)
-{
+TEST(every_allocation_may_fail) {
     for (int64_t nth = 1;; nth++) {
         struct sk_err err = {0};
         struct sk_plan *p = NULL;
@@ -259,26 +234,20 @@ TEST(every_allocation_may_fail)
             in = id;
             d = (struct sk_node_desc){.op = i % 3 ? &MAPB : &LIMIT, .inputs = &in, .n_inputs = 1, .limit = 5};
         }
-        if (rc == SK_OK)
-            rc = sk_plan_stages(p, id, &s, &err);
+        if (rc == SK_OK) rc = sk_plan_stages(p, id, &s, &err);
         bool failed = sk_mem_failed();
         sk_mem_fail_at(0);
         CHECK_RC(rc, failed ? SK_ENOMEM : SK_OK);
         sk_stages_free(&s);
         sk_plan_destroy(p, NULL, NULL);
         CHECK_EQ(sk_mem_blocks(SK_TAG_PLAN), 0);
-        if (!failed)
-            break;
+        if (!failed) break;
     }
 }
 
-static void released(void *ctx, uint64_t oid)
-{
-    *(uint64_t *)ctx += oid;
-}
+static void released(void *ctx, uint64_t oid) { *(uint64_t *)ctx += oid; }
 
-TEST(block_references_go_back_with_the_plan)
-{
+TEST(block_references_go_back_with_the_plan) {
     begin();
     struct sk_bref b[2] = {{10, 0, 5, 50}, {20, 0, 5, 50}};
     add(&READ, (struct sk_node_desc){.blocks = b, .n_blocks = 2}, 0);

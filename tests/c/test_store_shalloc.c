@@ -380,10 +380,10 @@ static sk_rc again(const struct sk_store *st, sk_rc rc, const struct sk_store_st
     }
     return rc;
 }
-#define DO(call)                                                                                                                           \
-    do {                                                                                                                                   \
-        struct sk_store_stats s_ = stats(st);                                                                                              \
-        if (again(st, (call), &s_) == SK_ENOMEM) CHECK_EQ((call), SK_OK);                                                                  \
+#define DO(call)                                                          \
+    do {                                                                  \
+        struct sk_store_stats s_ = stats(st);                             \
+        if (again(st, (call), &s_) == SK_ENOMEM) CHECK_EQ((call), SK_OK); \
     } while (0)
 
 static void program(struct sk_store *st) {

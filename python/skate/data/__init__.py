@@ -5,6 +5,7 @@ Example:
     >>> skate.data.range(1000).map_batches(lambda b: {"x": b["id"] ** 2}).filter(expr="x % 2 == 0").count()
     500
 """
+
 from __future__ import annotations
 
 from skate.data import context
@@ -23,7 +24,28 @@ from skate.data.schema import Schema
 from skate.data.write.job import SaveMode
 
 __all__ = [
-    "ActorPoolStrategy", "DataContext", "DataIterator", "Dataset", "ExecutionOptions", "ExecutionResources", "MaterializedDataset", "SaveMode", "Schema", "TaskPoolStrategy",
-    "context", "from_arrow", "from_blocks", "from_items", "from_numpy", "from_pandas", "range", "range_tensor", "read_binary_files", "read_csv", "read_images",
-    "read_json", "read_parquet", "read_text",
+    "ActorPoolStrategy",
+    "DataContext",
+    "DataIterator",
+    "Dataset",
+    "ExecutionOptions",
+    "ExecutionResources",
+    "MaterializedDataset",
+    "SaveMode",
+    "Schema",
+    "TaskPoolStrategy",
+    "context",
+    "from_arrow",
+    "from_blocks",
+    "from_items",
+    "from_numpy",
+    "from_pandas",
+    "range",
+    "range_tensor",
+    "read_binary_files",
+    "read_csv",
+    "read_images",
+    "read_json",
+    "read_parquet",
+    "read_text",
 ]

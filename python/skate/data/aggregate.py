@@ -3,6 +3,7 @@
 Sums of ints are exact at any size (Python ints once 64 bits do not hold them). Floats are summed block by block in input order, so the
 same blocks give the same bits on every run. A state travels as pickled plain values, between own processes only.
 """
+
 from __future__ import annotations
 
 import math
@@ -29,7 +30,9 @@ def partial(params: dict[str, Any], batches: Iterator[pa.RecordBatch]) -> Iterat
             try:
                 states[i] = merge(kind, states[i], _state(kind, rb, on))
             except (pa.ArrowNotImplementedError, pa.ArrowInvalid, TypeError) as e:
-                raise TypeError(f"{params['label']}: {kind} of column {on!r} of type {rb.schema.field(on).type if on else '?'} is not possible: {e}") from None
+                raise TypeError(
+                    f"{params['label']}: {kind} of column {on!r} of type {rb.schema.field(on).type if on else '?'} is not possible: {e}"
+                ) from None
     yield pa.RecordBatch.from_arrays([from_objects([pickle.dumps(states)], None)], names=["state"])
 
 
@@ -61,7 +64,13 @@ def _state(kind: str, rb: pa.RecordBatch, on: str | None) -> Any:
 
 
 def _hashable(v: Any) -> Any:
-    return tuple(_hashable(x) for x in v) if isinstance(v, list) else tuple((k, _hashable(x)) for k, x in v.items()) if isinstance(v, dict) else v
+    return (
+        tuple(_hashable(x) for x in v)
+        if isinstance(v, list)
+        else tuple((k, _hashable(x)) for k, x in v.items())
+        if isinstance(v, dict)
+        else v
+    )
 
 
 def _sum(col: pa.Array) -> Any:

@@ -20,6 +20,7 @@ int32 of a row, a column that is all None in one batch. An array that was handed
 Cost: per batch and column about 3 us for plain numbers; objects cost what Python objects cost. Plain columns go between numpy and Arrow by their
 buffers and not by pa.array() and to_numpy(): those import pandas at their first call (0.2 s and 40 MB in each process).
 """
+
 from __future__ import annotations
 
 from collections.abc import Mapping
@@ -29,7 +30,10 @@ import numpy as np
 import pyarrow as pa
 
 _T = pa.types
-_TYPES = {np.dtype(n): getattr(pa, n)() for n in ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float16", "float32", "float64")}
+_TYPES = {
+    np.dtype(n): getattr(pa, n)()
+    for n in ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float16", "float32", "float64")
+}
 _DTYPES = {t.id: d for d, t in _TYPES.items()}
 _NUM = set(_DTYPES)
 _BOOL = pa.bool_().id
@@ -37,6 +41,8 @@ _TEMPORAL = {pa.timestamp("s").id, pa.duration("s").id, pa.date32().id, pa.date6
 _FSL = pa.list_(pa.int8(), 1).id
 _LISTS = {pa.list_(pa.int8()).id, pa.large_list(pa.int8()).id}
 _INT64_MIN = np.iinfo(np.int64).min
+
+
 class RaggedTensorType(pa.ExtensionType):
     """Arrays of one number of dimensions but different shapes: Arrow's canonical arrow.variable_shape_tensor, which pyarrow itself does not bring."""
 
@@ -77,7 +83,9 @@ def to_batch(rb: pa.RecordBatch, fmt: str | None) -> Any:
 
 
 _LATER: Any = object()
-_COMPARABLE = {t.id for t in (pa.string(), pa.large_string(), pa.string_view(), pa.binary(), pa.large_binary(), pa.binary_view(), pa.binary(1))}
+_COMPARABLE = {
+    t.id for t in (pa.string(), pa.large_string(), pa.string_view(), pa.binary(), pa.large_binary(), pa.binary_view(), pa.binary(1))
+}
 
 
 class NumpyBatch(dict):  # type: ignore[type-arg]
@@ -233,7 +241,9 @@ def _temporal(name: str, col: pa.Array) -> np.ndarray:
     unit = "D" if _T.is_date32(t) else "ms" if _T.is_date64(t) else t.unit
     out = ints.view(f"{'timedelta64' if _T.is_duration(t) else 'datetime64'}[{unit}]")
     if np.count_nonzero(np.isnat(out)) != col.null_count:
-        raise ValueError(f"column {name!r} ({t}) holds the value {_INT64_MIN}, which numpy takes for a missing one; use batch_format=\"pyarrow\"")
+        raise ValueError(
+            f'column {name!r} ({t}) holds the value {_INT64_MIN}, which numpy takes for a missing one; use batch_format="pyarrow"'
+        )
     return out
 
 
@@ -273,7 +283,9 @@ def to_objects(name: str, col: pa.Array) -> list[Any]:
                 if col.null_count == 0:
                     return [values[a - base : b - base] for a, b in zip(offs, offs[1:], strict=False)]
                 valid = col.is_valid().to_pylist()
-                lens = [b - a if v else 0 for a, b, v in zip(offs, offs[1:], valid, strict=False)]  # flatten() leaves out what lies under nulls
+                lens = [
+                    b - a if v else 0 for a, b, v in zip(offs, offs[1:], valid, strict=False)
+                ]  # flatten() leaves out what lies under nulls
                 out, at = [], 0
                 for n, v in zip(lens, valid, strict=True):
                     out.append(values[at : at + n] if v else None)
@@ -296,7 +308,7 @@ def to_objects(name: str, col: pa.Array) -> list[Any]:
             col = col.cast(pa.time64("us"), safe=True)
         return col.to_pylist()
     except (ValueError, pa.ArrowException, OverflowError) as e:
-        raise ValueError(f"column {name!r} ({t}) has no exact Python form: {e}; use batch_format=\"pyarrow\"") from None
+        raise ValueError(f'column {name!r} ({t}) has no exact Python form: {e}; use batch_format="pyarrow"') from None
 
 
 def _can_rebuild(t: pa.DataType) -> bool:
@@ -325,8 +337,10 @@ def from_batch(out: Any, what: str, rb: pa.RecordBatch | None = None, given: Num
         return [from_pandas(out, what, rb)]
     if hasattr(out, "__arrow_c_stream__"):
         return _from_table(pa.table(out))
-    raise TypeError(f"{what} returned {_named(out)}; return a dict of arrays ({{\"x\": numpy array or list}}), a pandas DataFrame or a pyarrow Table, "
-                    f"or yield such batches")
+    raise TypeError(
+        f'{what} returned {_named(out)}; return a dict of arrays ({{"x": numpy array or list}}), a pandas DataFrame or a pyarrow Table, '
+        f"or yield such batches"
+    )
 
 
 def _named(v: Any) -> str:
@@ -357,10 +371,14 @@ def _from_dict(out: Mapping[str, Any], what: str, rb: pa.RecordBatch | None, giv
         try:
             col = _column(v, name, rb, given)
         except (pa.ArrowException, TypeError, ValueError, OverflowError) as e:
-            raise type(e)(f"{what} returned column {name!r} that cannot become an Arrow column: {e}").with_traceback(e.__traceback__) from None
+            raise type(e)(f"{what} returned column {name!r} that cannot become an Arrow column: {e}").with_traceback(
+                e.__traceback__
+            ) from None
         if n >= 0 and len(col) != n:
             first = next(iter(out))
-            raise ValueError(f"{what} returned columns of different lengths: {first!r} has {n} rows, {name!r} has {len(col)}; give all columns the same length")
+            raise ValueError(
+                f"{what} returned columns of different lengths: {first!r} has {n} rows, {name!r} has {len(col)}; give all columns the same length"
+            )
         n = len(col)
         cols.append(col)
     return [pa.RecordBatch.from_arrays(cols, names=list(out))]
@@ -420,13 +438,22 @@ def array_from_numpy(v: np.ndarray, hint: pa.DataType | None, old: pa.Array | No
         return _tensor_from_numpy(v, hint)
     if kind == "O" or v.ndim > 1:
         values = np.ma.filled(v.astype(object), None).tolist() if isinstance(v, np.ma.MaskedArray) else v.tolist()
-        if hint is not None and not _can_rebuild(hint) and not isinstance(hint, pa.FixedShapeTensorType) and not (_T.is_run_end_encoded(hint) and _can_rebuild(hint.value_type)):
-            raise TypeError(f"type {hint} cannot be made from Python values; return the array itself, drop the column, or use batch_format=\"pyarrow\"")
+        if (
+            hint is not None
+            and not _can_rebuild(hint)
+            and not isinstance(hint, pa.FixedShapeTensorType)
+            and not (_T.is_run_end_encoded(hint) and _can_rebuild(hint.value_type))
+        ):
+            raise TypeError(
+                f'type {hint} cannot be made from Python values; return the array itself, drop the column, or use batch_format="pyarrow"'
+            )
         return from_objects(values, hint)
     if kind == "M" or kind == "m":
         unit = np.datetime_data(v.dtype)
         if unit[1] != 1 or unit[0] not in ("s", "ms", "us", "ns", "D") or (unit[0] == "D" and kind == "m"):
-            raise TypeError(f"dtype {v.dtype} has no Arrow type; use v.astype(\"{'datetime64' if kind == 'M' else 'timedelta64'}[s]\") (or ms, us, ns)")
+            raise TypeError(
+                f'dtype {v.dtype} has no Arrow type; use v.astype("{"datetime64" if kind == "M" else "timedelta64"}[s]") (or ms, us, ns)'
+            )
         null = np.isnat(np.ma.getdata(v))
         if isinstance(v, np.ma.MaskedArray):
             null = null | np.ma.getmaskarray(v)
@@ -444,7 +471,9 @@ def array_from_numpy(v: np.ndarray, hint: pa.DataType | None, old: pa.Array | No
             arr = pa.nulls(0, pa.string() if kind == "U" else pa.binary())
     elif kind == "b":
         data = np.ma.getdata(v)
-        arr = pa.Array.from_buffers(pa.bool_(), len(v), [_bitmap(~np.ma.getmaskarray(v)) if isinstance(v, np.ma.MaskedArray) else None, _bitmap(data)])
+        arr = pa.Array.from_buffers(
+            pa.bool_(), len(v), [_bitmap(~np.ma.getmaskarray(v)) if isinstance(v, np.ma.MaskedArray) else None, _bitmap(data)]
+        )
     else:
         if not v.dtype.isnative:
             v = v.astype(v.dtype.newbyteorder("="))
@@ -464,7 +493,9 @@ def _bitmap(bits: np.ndarray) -> pa.Buffer:
 
 def _plain_array(t: pa.DataType, v: np.ndarray, null: np.ndarray | None = None) -> pa.Array:
     """An Arrow array over the memory of v."""
-    return pa.Array.from_buffers(t, len(v), [None if null is None else _bitmap(~null), pa.py_buffer(v if v.flags.c_contiguous else np.ascontiguousarray(v))])
+    return pa.Array.from_buffers(
+        t, len(v), [None if null is None else _bitmap(~null), pa.py_buffer(v if v.flags.c_contiguous else np.ascontiguousarray(v))]
+    )
 
 
 def _tensor_from_numpy(v: np.ndarray, hint: pa.DataType | None = None) -> pa.Array:
@@ -478,13 +509,22 @@ def _tensor_from_numpy(v: np.ndarray, hint: pa.DataType | None = None) -> pa.Arr
         flat = array_from_numpy(np.ascontiguousarray(v).reshape(-1), None)
         if flat.type == hint.value_type:
             return pa.FixedSizeListArray.from_arrays(flat, type=hint) if size else _zero_lists(len(v), hint)
-    if isinstance(hint, pa.FixedShapeTensorType) and hint.permutation is not None and tuple(hint.shape[p] for p in hint.permutation) == shape:
+    if (
+        isinstance(hint, pa.FixedShapeTensorType)
+        and hint.permutation is not None
+        and tuple(hint.shape[p] for p in hint.permutation) == shape
+    ):
         inverse = np.argsort(hint.permutation)
         flat = array_from_numpy(np.ascontiguousarray(v.transpose(0, *(int(i) + 1 for i in inverse))).reshape(-1), None)
         typ = hint
     else:
         flat = array_from_numpy(np.ascontiguousarray(v).reshape(-1), None)
-        keep = isinstance(hint, pa.FixedShapeTensorType) and hint.permutation is None and tuple(hint.shape) == shape and hint.value_type == flat.type
+        keep = (
+            isinstance(hint, pa.FixedShapeTensorType)
+            and hint.permutation is None
+            and tuple(hint.shape) == shape
+            and hint.value_type == flat.type
+        )
         typ = hint if keep else pa.fixed_shape_tensor(flat.type, shape)
     if typ.value_type != flat.type:
         typ = pa.fixed_shape_tensor(flat.type, shape)
@@ -504,13 +544,17 @@ def _zero_lists(n: int, t: pa.DataType) -> pa.Array:
 def from_objects(values: list[Any], hint: pa.DataType | None, name: str = "") -> pa.Array:
     """An Arrow array of Python values (None: null); keeps `hint` when that is exact."""
     if hint is not None and _T.is_union(hint):
-        raise TypeError(f"type {hint} cannot be made from Python values; drop the column, or use batch_format=\"pyarrow\"")
+        raise TypeError(f'type {hint} cannot be made from Python values; drop the column, or use batch_format="pyarrow"')
     first = next((v for v in values if v is not None), None)
     if first is not None and (isinstance(first, np.ndarray) or type(first).__module__.startswith("torch")):
         arr = _from_arrays(values, hint)
         if arr is not None:
             return arr
-    if hint is not None and isinstance(hint, pa.BaseExtensionType) and (first is None or not isinstance(hint, (pa.FixedShapeTensorType, pa.UuidType, pa.Bool8Type))):
+    if (
+        hint is not None
+        and isinstance(hint, pa.BaseExtensionType)
+        and (first is None or not isinstance(hint, (pa.FixedShapeTensorType, pa.UuidType, pa.Bool8Type)))
+    ):
         storage = from_objects(values, hint.storage_type)
         return pa.ExtensionArray.from_storage(hint, storage) if storage.type == hint.storage_type else storage
     natural = None
@@ -527,7 +571,11 @@ def from_objects(values: list[Any], hint: pa.DataType | None, name: str = "") ->
         error = e
     if hint is not None:
         kept = None
-        if natural is None or (_T.is_nested(hint) and not _T.is_run_end_encoded(hint)) or (isinstance(hint, pa.BaseExtensionType) and not isinstance(hint, pa.Bool8Type)):
+        if (
+            natural is None
+            or (_T.is_nested(hint) and not _T.is_run_end_encoded(hint))
+            or (isinstance(hint, pa.BaseExtensionType) and not isinstance(hint, pa.Bool8Type))
+        ):
             if natural is None or _compatible(natural.type, hint):
                 try:
                     kept = pa.array(values, type=hint)
@@ -605,7 +653,12 @@ def _from_arrays(values: list[Any], hint: pa.DataType | None) -> pa.Array | None
                 pass  # a fixed-size list of other sizes now
         return pa.array(arrays) if hint.id in _LISTS else pa.array([None if a is None else a for a in arrays])
     shapes = {a.shape for a in some}
-    if isinstance(hint, RaggedTensorType) and len(dtypes) == 1 and {len(s) for s in shapes} == {hint.ndim} and pa.from_numpy_dtype(next(iter(dtypes))) == hint.value_type:
+    if (
+        isinstance(hint, RaggedTensorType)
+        and len(dtypes) == 1
+        and {len(s) for s in shapes} == {hint.ndim}
+        and pa.from_numpy_dtype(next(iter(dtypes))) == hint.value_type
+    ):
         return _ragged(arrays, hint)
     if len(shapes) == 1 and len(dtypes) == 1:
         if len(some) == len(arrays):
@@ -620,8 +673,10 @@ def _from_arrays(values: list[Any], hint: pa.DataType | None) -> pa.Array | None
         return pa.array(arrays)
     if len(dtypes) == 1 and len({len(s) for s in shapes}) == 1:
         return _ragged(arrays, RaggedTensorType(pa.from_numpy_dtype(next(iter(dtypes))), len(next(iter(shapes)))))
-    raise TypeError(f"arrays of different kinds in one column ({', '.join(map(str, sorted(shapes, key=str)[:3]))}); "
-                    f"give all the same dtype and number of dimensions")
+    raise TypeError(
+        f"arrays of different kinds in one column ({', '.join(map(str, sorted(shapes, key=str)[:3]))}); "
+        f"give all the same dtype and number of dimensions"
+    )
 
 
 def _ragged(arrays: list[Any], t: RaggedTensorType) -> pa.Array:
@@ -734,8 +789,11 @@ def _same_floats(a: pa.Array, b: pa.Array) -> bool:
         x, y = (np.asarray(plain_view(v.drop_null()), np.float64) for v in (a, b))
         return bool(np.array_equal(x, y, equal_nan=True))
     if _T.is_struct(a.type) and _T.is_struct(b.type):
-        return all(_same_floats(a.field(b.type.field(i).name), b.field(i)) for i in range(b.type.num_fields)
-                   if a.type.get_field_index(b.type.field(i).name) >= 0)
+        return all(
+            _same_floats(a.field(b.type.field(i).name), b.field(i))
+            for i in range(b.type.num_fields)
+            if a.type.get_field_index(b.type.field(i).name) >= 0
+        )
     if _T.is_nested(a.type) and _T.is_nested(b.type) and not _T.is_map(b.type) and not _T.is_union(b.type) and not _T.is_struct(b.type):
         return _same_floats(a.flatten(), b.flatten())
     return True
@@ -808,7 +866,9 @@ def to_pandas(rb: pa.RecordBatch) -> Any:
     """A DataFrame (its own memory, may be changed in place)."""
     import pandas as pd
 
-    return pd.DataFrame({name: _series(pd, name, col) for name, col in zip(rb.schema.names, rb.columns, strict=True)}, index=pd.RangeIndex(rb.num_rows))
+    return pd.DataFrame(
+        {name: _series(pd, name, col) for name, col in zip(rb.schema.names, rb.columns, strict=True)}, index=pd.RangeIndex(rb.num_rows)
+    )
 
 
 def table_to_pandas(t: pa.Table) -> Any:
@@ -842,7 +902,7 @@ def _series(pd: Any, name: str, col: pa.Array) -> Any:
     if _T.is_string(t) or _T.is_large_string(t):
         return pd.Series(col.to_pylist(), dtype="str" if hasattr(pd, "StringDtype") and pd.__version__ >= "3" else object)
     if not _can_rebuild(t) and not isinstance(t, pa.FixedShapeTensorType):
-        raise TypeError(f"column {name!r} ({t}) has no exact pandas form; use batch_format=\"pyarrow\", or drop it first")
+        raise TypeError(f'column {name!r} ({t}) has no exact pandas form; use batch_format="pyarrow", or drop it first')
     return pd.Series(_objects_array(to_objects(name, col)), dtype=object)
 
 

@@ -3,6 +3,7 @@
 Names are Ray's where Ray's programs set them; what skate does not use is kept and ignored (programs may set any attribute). A Dataset
 copies the context when it is made, so that a later change does not touch it.
 """
+
 from __future__ import annotations
 
 import copy as _copy
@@ -10,7 +11,9 @@ import threading
 from typing import Any
 
 MiB = 1 << 20
-DEFAULT_TARGET_MAX_BLOCK_SIZE = 16 * MiB  # a task costs microseconds, so small blocks are affordable: memory stays low, the first batch comes early
+DEFAULT_TARGET_MAX_BLOCK_SIZE = (
+    16 * MiB
+)  # a task costs microseconds, so small blocks are affordable: memory stays low, the first batch comes early
 DEFAULT_READ_BLOCK_SIZE = 4 * MiB  # what one unit of range/from_items/... holds
 DEFAULT_BATCH_SIZE = 256  # of iter_batches
 
@@ -18,7 +21,9 @@ DEFAULT_BATCH_SIZE = 256  # of iter_batches
 class ExecutionResources:
     """Amounts of CPU, GPU, memory and object store memory; None means no limit."""
 
-    def __init__(self, cpu: float | None = None, gpu: float | None = None, object_store_memory: float | None = None, memory: float | None = None):
+    def __init__(
+        self, cpu: float | None = None, gpu: float | None = None, object_store_memory: float | None = None, memory: float | None = None
+    ):
         self.cpu, self.gpu, self.object_store_memory, self.memory = cpu, gpu, object_store_memory, memory
 
     @classmethod

@@ -2,6 +2,7 @@
 
 Names, arguments and defaults are those of Ray Data. What rows and batches look like to functions: skate/data/batch.py. How it runs: execute.py.
 """
+
 from __future__ import annotations
 
 import inspect
@@ -32,8 +33,16 @@ class ActorPoolStrategy:
         ActorPoolStrategy(min_size=2, max_size=2)
     """
 
-    def __init__(self, *, size: int | None = None, min_size: int | None = None, max_size: int | None = None, initial_size: int | None = None,
-                 max_tasks_in_flight_per_actor: int | None = None, **unused: Any):
+    def __init__(
+        self,
+        *,
+        size: int | None = None,
+        min_size: int | None = None,
+        max_size: int | None = None,
+        initial_size: int | None = None,
+        max_tasks_in_flight_per_actor: int | None = None,
+        **unused: Any,
+    ):
         if size is not None:
             if size < 1:
                 raise ValueError("size must be >= 1")
@@ -71,11 +80,28 @@ class Dataset:
 
     def _columns(self, op: str, label: str, params: dict[str, Any], schema: Callable[[Any], Any]) -> Dataset:
         known = self._facts.schema
-        return self._add(Node(op, label, params, (self._node,), **_cpus(self._node)),
-                         Facts(self._facts.rows, (lambda: schema(known())) if known else None, self._facts.files))
+        return self._add(
+            Node(op, label, params, (self._node,), **_cpus(self._node)),
+            Facts(self._facts.rows, (lambda: schema(known())) if known else None, self._facts.files),
+        )
 
-    def _udf(self, op: str, kind: str, fn: Any, *, compute: Any, concurrency: Any, fn_args: Any, fn_kwargs: Any, fn_constructor_args: Any,
-             fn_constructor_kwargs: Any, remote: dict[str, Any], facts: Facts | None = None, batch_rows: int = 0, **params: Any) -> Dataset:
+    def _udf(
+        self,
+        op: str,
+        kind: str,
+        fn: Any,
+        *,
+        compute: Any,
+        concurrency: Any,
+        fn_args: Any,
+        fn_kwargs: Any,
+        fn_constructor_args: Any,
+        fn_constructor_kwargs: Any,
+        remote: dict[str, Any],
+        facts: Facts | None = None,
+        batch_rows: int = 0,
+        **params: Any,
+    ) -> Dataset:
         """A node with a user function: a function becomes tasks, a class a pool of actors."""
         if not callable(fn):
             raise TypeError(f"{kind} needs a function or a class with __call__, not {type(fn).__name__}")
@@ -135,15 +161,40 @@ class Dataset:
         if ray_remote_args_fn is not None:
             ray_remote_args = {**ray_remote_args, **ray_remote_args_fn()}
         rows = None if udf_modifying_row_count else self._facts.rows
-        return self._udf("map_batches", "MapBatches", fn, compute=compute, concurrency=concurrency, fn_args=fn_args, fn_kwargs=fn_kwargs,
-                         fn_constructor_args=fn_constructor_args, fn_constructor_kwargs=fn_constructor_kwargs,
-                         remote={"num_cpus": num_cpus, "num_gpus": num_gpus, "memory": memory, **ray_remote_args},
-                         facts=Facts(rows, None, self._facts.files), batch_rows=size or 0,
-                         batch_size=size, batch_format=batch_format, zero_copy_batch=zero_copy_batch)
+        return self._udf(
+            "map_batches",
+            "MapBatches",
+            fn,
+            compute=compute,
+            concurrency=concurrency,
+            fn_args=fn_args,
+            fn_kwargs=fn_kwargs,
+            fn_constructor_args=fn_constructor_args,
+            fn_constructor_kwargs=fn_constructor_kwargs,
+            remote={"num_cpus": num_cpus, "num_gpus": num_gpus, "memory": memory, **ray_remote_args},
+            facts=Facts(rows, None, self._facts.files),
+            batch_rows=size or 0,
+            batch_size=size,
+            batch_format=batch_format,
+            zero_copy_batch=zero_copy_batch,
+        )
 
-    def map(self, fn: Any, *, compute: Any = None, fn_args: Any = None, fn_kwargs: dict[str, Any] | None = None, fn_constructor_args: Any = None,
-            fn_constructor_kwargs: dict[str, Any] | None = None, num_cpus: float | None = None, num_gpus: float | None = None,
-            memory: float | None = None, concurrency: Any = None, ray_remote_args_fn: Any = None, **ray_remote_args: Any) -> Dataset:
+    def map(
+        self,
+        fn: Any,
+        *,
+        compute: Any = None,
+        fn_args: Any = None,
+        fn_kwargs: dict[str, Any] | None = None,
+        fn_constructor_args: Any = None,
+        fn_constructor_kwargs: dict[str, Any] | None = None,
+        num_cpus: float | None = None,
+        num_gpus: float | None = None,
+        memory: float | None = None,
+        concurrency: Any = None,
+        ray_remote_args_fn: Any = None,
+        **ray_remote_args: Any,
+    ) -> Dataset:
         """Applies fn to each row: from a dict to a dict.
 
         Example:
@@ -151,14 +202,36 @@ class Dataset:
             >>> skate.data.range(2).map(lambda r: {"x": r["id"] + 1}).take_all()
             [{'x': 1}, {'x': 2}]
         """
-        return self._udf("map", "Map", fn, compute=compute, concurrency=concurrency, fn_args=fn_args, fn_kwargs=fn_kwargs,
-                         fn_constructor_args=fn_constructor_args, fn_constructor_kwargs=fn_constructor_kwargs,
-                         remote={"num_cpus": num_cpus, "num_gpus": num_gpus, "memory": memory, **ray_remote_args},
-                         facts=Facts(self._facts.rows, None, self._facts.files))
+        return self._udf(
+            "map",
+            "Map",
+            fn,
+            compute=compute,
+            concurrency=concurrency,
+            fn_args=fn_args,
+            fn_kwargs=fn_kwargs,
+            fn_constructor_args=fn_constructor_args,
+            fn_constructor_kwargs=fn_constructor_kwargs,
+            remote={"num_cpus": num_cpus, "num_gpus": num_gpus, "memory": memory, **ray_remote_args},
+            facts=Facts(self._facts.rows, None, self._facts.files),
+        )
 
-    def flat_map(self, fn: Any, *, compute: Any = None, fn_args: Any = None, fn_kwargs: dict[str, Any] | None = None, fn_constructor_args: Any = None,
-                 fn_constructor_kwargs: dict[str, Any] | None = None, num_cpus: float | None = None, num_gpus: float | None = None,
-                 memory: float | None = None, concurrency: Any = None, ray_remote_args_fn: Any = None, **ray_remote_args: Any) -> Dataset:
+    def flat_map(
+        self,
+        fn: Any,
+        *,
+        compute: Any = None,
+        fn_args: Any = None,
+        fn_kwargs: dict[str, Any] | None = None,
+        fn_constructor_args: Any = None,
+        fn_constructor_kwargs: dict[str, Any] | None = None,
+        num_cpus: float | None = None,
+        num_gpus: float | None = None,
+        memory: float | None = None,
+        concurrency: Any = None,
+        ray_remote_args_fn: Any = None,
+        **ray_remote_args: Any,
+    ) -> Dataset:
         """Applies fn to each row: from a dict to a list of dicts.
 
         Example:
@@ -166,14 +239,36 @@ class Dataset:
             >>> skate.data.range(2).flat_map(lambda r: [r, r]).count()
             4
         """
-        return self._udf("flat_map", "FlatMap", fn, compute=compute, concurrency=concurrency, fn_args=fn_args, fn_kwargs=fn_kwargs,
-                         fn_constructor_args=fn_constructor_args, fn_constructor_kwargs=fn_constructor_kwargs,
-                         remote={"num_cpus": num_cpus, "num_gpus": num_gpus, "memory": memory, **ray_remote_args})
+        return self._udf(
+            "flat_map",
+            "FlatMap",
+            fn,
+            compute=compute,
+            concurrency=concurrency,
+            fn_args=fn_args,
+            fn_kwargs=fn_kwargs,
+            fn_constructor_args=fn_constructor_args,
+            fn_constructor_kwargs=fn_constructor_kwargs,
+            remote={"num_cpus": num_cpus, "num_gpus": num_gpus, "memory": memory, **ray_remote_args},
+        )
 
-    def filter(self, fn: Any = None, expr: str | None = None, *, compute: Any = None, fn_args: Any = None, fn_kwargs: dict[str, Any] | None = None,
-               fn_constructor_args: Any = None, fn_constructor_kwargs: dict[str, Any] | None = None, num_cpus: float | None = None,
-               num_gpus: float | None = None, memory: float | None = None, concurrency: Any = None, ray_remote_args_fn: Any = None,
-               **ray_remote_args: Any) -> Dataset:
+    def filter(
+        self,
+        fn: Any = None,
+        expr: str | None = None,
+        *,
+        compute: Any = None,
+        fn_args: Any = None,
+        fn_kwargs: dict[str, Any] | None = None,
+        fn_constructor_args: Any = None,
+        fn_constructor_kwargs: dict[str, Any] | None = None,
+        num_cpus: float | None = None,
+        num_gpus: float | None = None,
+        memory: float | None = None,
+        concurrency: Any = None,
+        ray_remote_args_fn: Any = None,
+        **ray_remote_args: Any,
+    ) -> Dataset:
         """Keeps the rows for which fn(row), or the expression, is true (null counts as false).
 
         Args:
@@ -191,13 +286,40 @@ class Dataset:
             from skate.data.ops import compile_expr
 
             compile_expr(expr)  # errors here, not in a worker
-            return self._add(Node("filter", f"Filter({expr})", {"expr": expr}, (self._node,), **{**_cpus(self._node), **execute.resources({"num_cpus": num_cpus, "memory": memory, **ray_remote_args})}), facts)
-        return self._udf("filter", "Filter", fn, compute=compute, concurrency=concurrency, fn_args=fn_args, fn_kwargs=fn_kwargs,
-                         fn_constructor_args=fn_constructor_args, fn_constructor_kwargs=fn_constructor_kwargs,
-                         remote={"num_cpus": num_cpus, "num_gpus": num_gpus, "memory": memory, **ray_remote_args}, facts=facts)
+            return self._add(
+                Node(
+                    "filter",
+                    f"Filter({expr})",
+                    {"expr": expr},
+                    (self._node,),
+                    **{**_cpus(self._node), **execute.resources({"num_cpus": num_cpus, "memory": memory, **ray_remote_args})},
+                ),
+                facts,
+            )
+        return self._udf(
+            "filter",
+            "Filter",
+            fn,
+            compute=compute,
+            concurrency=concurrency,
+            fn_args=fn_args,
+            fn_kwargs=fn_kwargs,
+            fn_constructor_args=fn_constructor_args,
+            fn_constructor_kwargs=fn_constructor_kwargs,
+            remote={"num_cpus": num_cpus, "num_gpus": num_gpus, "memory": memory, **ray_remote_args},
+            facts=facts,
+        )
 
-    def add_column(self, col: str, fn: Callable[[Any], Any], *, batch_format: str | None = "pandas", compute: Any = None, concurrency: Any = None,
-                   **ray_remote_args: Any) -> Dataset:
+    def add_column(
+        self,
+        col: str,
+        fn: Callable[[Any], Any],
+        *,
+        batch_format: str | None = "pandas",
+        compute: Any = None,
+        concurrency: Any = None,
+        **ray_remote_args: Any,
+    ) -> Dataset:
         """One more column: fn gets a batch and returns a Series, array or list as long as it.
 
         Example:
@@ -209,10 +331,25 @@ class Dataset:
             raise ValueError(f"`fn` must be callable, got {fn}")
         if batch_format not in ("pandas", "pyarrow", "numpy"):
             raise ValueError(f"batch_format argument must be 'pandas', 'pyarrow' or 'numpy', not {batch_format!r}")
-        return self._udf("add_column", f"AddColumn[{col}]", fn, compute=compute, concurrency=concurrency, fn_args=None, fn_kwargs=None, fn_constructor_args=None,
-                         fn_constructor_kwargs=None, remote=ray_remote_args, facts=Facts(self._facts.rows, None, self._facts.files), col=col, batch_format=batch_format)
+        return self._udf(
+            "add_column",
+            f"AddColumn[{col}]",
+            fn,
+            compute=compute,
+            concurrency=concurrency,
+            fn_args=None,
+            fn_kwargs=None,
+            fn_constructor_args=None,
+            fn_constructor_kwargs=None,
+            remote=ray_remote_args,
+            facts=Facts(self._facts.rows, None, self._facts.files),
+            col=col,
+            batch_format=batch_format,
+        )
 
-    def select_columns(self, cols: str | list[str], *, compute: Any = None, concurrency: int | None = None, **ray_remote_args: Any) -> Dataset:
+    def select_columns(
+        self, cols: str | list[str], *, compute: Any = None, concurrency: int | None = None, **ray_remote_args: Any
+    ) -> Dataset:
         """Only these columns, in this order.
 
         Example:
@@ -226,7 +363,9 @@ class Dataset:
         self._check_columns(names, "select_columns")
         return self._columns("select_columns", f"SelectColumns({', '.join(names)})", {"cols": names}, lambda s: _sub_schema(s, names))
 
-    def drop_columns(self, cols: str | list[str], *, compute: Any = None, concurrency: int | None = None, **ray_remote_args: Any) -> Dataset:
+    def drop_columns(
+        self, cols: str | list[str], *, compute: Any = None, concurrency: int | None = None, **ray_remote_args: Any
+    ) -> Dataset:
         """All columns but these.
 
         Example:
@@ -238,7 +377,12 @@ class Dataset:
         if len(set(names)) != len(names):
             raise ValueError(f"drop_columns expects unique column names, got: {names}")
         self._check_columns(names, "drop_columns")
-        return self._columns("drop_columns", f"DropColumns({', '.join(names)})", {"cols": names}, lambda s: _sub_schema(s, [n for n in s.names if n not in names]))
+        return self._columns(
+            "drop_columns",
+            f"DropColumns({', '.join(names)})",
+            {"cols": names},
+            lambda s: _sub_schema(s, [n for n in s.names if n not in names]),
+        )
 
     def rename_columns(self, names: dict[str, str] | list[str], *, concurrency: int | None = None, **ray_remote_args: Any) -> Dataset:
         """New names: a dict of old to new, or a list of all.
@@ -288,7 +432,9 @@ class Dataset:
         if not isinstance(limit, int) or limit < 0:
             raise ValueError(f"limit must be an int of 0 or more, not {limit!r}")
         rows = None if self._facts.rows is None else min(limit, self._facts.rows)
-        return self._add(Node("limit", f"limit={limit}", {}, (self._node,), limit=limit), Facts(rows, self._facts.schema, self._facts.files))
+        return self._add(
+            Node("limit", f"limit={limit}", {}, (self._node,), limit=limit), Facts(rows, self._facts.schema, self._facts.files)
+        )
 
     def union(self, *other: Dataset) -> Dataset:
         """The rows of this Dataset, then those of the others.
@@ -308,15 +454,20 @@ class Dataset:
 
             return unify([s() for s in schemas])
 
-        return self._add(Node("union", "Union", {}, tuple(d._node for d in all_ds)),
-                         Facts(None if None in rows else sum(rows), schema if None not in schemas else None, files))
+        return self._add(
+            Node("union", "Union", {}, tuple(d._node for d in all_ds)),
+            Facts(None if None in rows else sum(rows), schema if None not in schemas else None, files),
+        )
 
     def random_sample(self, fraction: float, *, seed: int | None = None) -> Dataset:
         """Each row with a probability; with a seed the same rows each time."""
         if fraction < 0 or fraction > 1:
             raise ValueError("Fraction must be between 0 and 1.")
         s = seed if seed is not None else int.from_bytes(os.urandom(8), "little")
-        return self._add(Node("random_sample", "RandomSample", {"fraction": float(fraction), "seed": int(s)}, (self._node,)), Facts(None, self._facts.schema, self._facts.files))
+        return self._add(
+            Node("random_sample", "RandomSample", {"fraction": float(fraction), "seed": int(s)}, (self._node,)),
+            Facts(None, self._facts.schema, self._facts.files),
+        )
 
     def copy(self, ds: Dataset | None = None) -> Dataset:
         """The same plan as another object."""
@@ -379,8 +530,10 @@ class Dataset:
 
     def num_blocks(self) -> int:
         """Number of blocks, of a materialized Dataset."""
-        raise NotImplementedError("Number of blocks is only available for `MaterializedDataset`, because the number of blocks may dynamically change during execution. "
-                                  "Call `ds.materialize()` to get a `MaterializedDataset`.")
+        raise NotImplementedError(
+            "Number of blocks is only available for `MaterializedDataset`, because the number of blocks may dynamically change during execution. "
+            "Call `ds.materialize()` to get a `MaterializedDataset`."
+        )
 
     def explain(self) -> str:
         """Prints and returns the logical and the physical plan."""
@@ -415,11 +568,27 @@ class Dataset:
         """Rows as dicts; see DataIterator.iter_rows."""
         return DataIterator(self).iter_rows()
 
-    def iter_batches(self, *, prefetch_batches: int = 1, batch_size: int | None = DEFAULT_BATCH_SIZE, batch_format: str | None = "default", drop_last: bool = False,
-                     local_shuffle_buffer_size: int | None = None, local_shuffle_seed: int | None = None, _collate_fn: Any = None) -> Iterator[Any]:
+    def iter_batches(
+        self,
+        *,
+        prefetch_batches: int = 1,
+        batch_size: int | None = DEFAULT_BATCH_SIZE,
+        batch_format: str | None = "default",
+        drop_last: bool = False,
+        local_shuffle_buffer_size: int | None = None,
+        local_shuffle_seed: int | None = None,
+        _collate_fn: Any = None,
+    ) -> Iterator[Any]:
         """Batches of exactly batch_size rows; see DataIterator.iter_batches."""
-        return DataIterator(self).iter_batches(prefetch_batches=prefetch_batches, batch_size=batch_size, batch_format=batch_format, drop_last=drop_last,
-                                               local_shuffle_buffer_size=local_shuffle_buffer_size, local_shuffle_seed=local_shuffle_seed, _collate_fn=_collate_fn)
+        return DataIterator(self).iter_batches(
+            prefetch_batches=prefetch_batches,
+            batch_size=batch_size,
+            batch_format=batch_format,
+            drop_last=drop_last,
+            local_shuffle_buffer_size=local_shuffle_buffer_size,
+            local_shuffle_seed=local_shuffle_seed,
+            _collate_fn=_collate_fn,
+        )
 
     def iter_torch_batches(self, **kwargs: Any) -> Iterator[Any]:
         """Batches of torch tensors; see DataIterator.iter_torch_batches."""
@@ -503,8 +672,10 @@ class Dataset:
             n += rb.num_rows
             if limit is not None and n > limit:
                 it.close()  # type: ignore[attr-defined]
-                raise ValueError(f"the dataset has more than the given limit of {limit} rows. If you are sure that a DataFrame with more rows will fit in local memory, "
-                                 f"set ds.to_pandas(limit=None) to disable limits.")
+                raise ValueError(
+                    f"the dataset has more than the given limit of {limit} rows. If you are sure that a DataFrame with more rows will fit in local memory, "
+                    f"set ds.to_pandas(limit=None) to disable limits."
+                )
         if not rbs:
             return pa.table({}) if self._facts.schema is None else self._facts.schema().empty_table()
         return concat([rb for rb in rbs if rb.num_rows] or rbs[:1])
@@ -610,10 +781,24 @@ class Dataset:
 
     # ---- writers
 
-    def write_parquet(self, path: str, *, partition_cols: list[str] | None = None, filesystem: Any = None, try_create_dir: bool = True,
-                      arrow_open_stream_args: dict[str, Any] | None = None, filename_provider: Any = None, arrow_parquet_args_fn: Any = None,
-                      min_rows_per_file: int | None = None, max_rows_per_file: int | None = None, ray_remote_args: dict[str, Any] | None = None,
-                      concurrency: int | None = None, num_rows_per_file: int | None = None, mode: Any = "append", **arrow_parquet_args: Any) -> None:
+    def write_parquet(
+        self,
+        path: str,
+        *,
+        partition_cols: list[str] | None = None,
+        filesystem: Any = None,
+        try_create_dir: bool = True,
+        arrow_open_stream_args: dict[str, Any] | None = None,
+        filename_provider: Any = None,
+        arrow_parquet_args_fn: Any = None,
+        min_rows_per_file: int | None = None,
+        max_rows_per_file: int | None = None,
+        ray_remote_args: dict[str, Any] | None = None,
+        concurrency: int | None = None,
+        num_rows_per_file: int | None = None,
+        mode: Any = "append",
+        **arrow_parquet_args: Any,
+    ) -> None:
         """Writes Parquet files into a folder; they appear there all together when everything is written, under the same names each time.
 
         Args:
@@ -625,26 +810,77 @@ class Dataset:
 
         if arrow_parquet_args_fn is not None:
             arrow_parquet_args = {**arrow_parquet_args_fn(), **arrow_parquet_args}
-        write(self, "parquet", path, mode=mode, filesystem=filesystem, min_rows=min_rows_per_file or num_rows_per_file, max_rows=max_rows_per_file,
-              concurrency=concurrency, remote=ray_remote_args, partition_cols=partition_cols, args=arrow_parquet_args)
+        write(
+            self,
+            "parquet",
+            path,
+            mode=mode,
+            filesystem=filesystem,
+            min_rows=min_rows_per_file or num_rows_per_file,
+            max_rows=max_rows_per_file,
+            concurrency=concurrency,
+            remote=ray_remote_args,
+            partition_cols=partition_cols,
+            args=arrow_parquet_args,
+        )
 
-    def write_csv(self, path: str, *, filesystem: Any = None, min_rows_per_file: int | None = None, max_rows_per_file: int | None = None,
-                  ray_remote_args: dict[str, Any] | None = None, concurrency: int | None = None, num_rows_per_file: int | None = None, mode: Any = "append",
-                  **arrow_csv_args: Any) -> None:
+    def write_csv(
+        self,
+        path: str,
+        *,
+        filesystem: Any = None,
+        min_rows_per_file: int | None = None,
+        max_rows_per_file: int | None = None,
+        ray_remote_args: dict[str, Any] | None = None,
+        concurrency: int | None = None,
+        num_rows_per_file: int | None = None,
+        mode: Any = "append",
+        **arrow_csv_args: Any,
+    ) -> None:
         """Writes CSV files into a folder (see write_parquet); arrow_csv_args go to pyarrow.csv.WriteOptions."""
         from skate.data.write.job import write
 
-        write(self, "csv", path, mode=mode, filesystem=filesystem, min_rows=min_rows_per_file or num_rows_per_file, max_rows=max_rows_per_file,
-              concurrency=concurrency, remote=ray_remote_args, args=arrow_csv_args)
+        write(
+            self,
+            "csv",
+            path,
+            mode=mode,
+            filesystem=filesystem,
+            min_rows=min_rows_per_file or num_rows_per_file,
+            max_rows=max_rows_per_file,
+            concurrency=concurrency,
+            remote=ray_remote_args,
+            args=arrow_csv_args,
+        )
 
-    def write_json(self, path: str, *, filesystem: Any = None, min_rows_per_file: int | None = None, max_rows_per_file: int | None = None,
-                   ray_remote_args: dict[str, Any] | None = None, concurrency: int | None = None, num_rows_per_file: int | None = None, mode: Any = "append",
-                   **json_args: Any) -> None:
+    def write_json(
+        self,
+        path: str,
+        *,
+        filesystem: Any = None,
+        min_rows_per_file: int | None = None,
+        max_rows_per_file: int | None = None,
+        ray_remote_args: dict[str, Any] | None = None,
+        concurrency: int | None = None,
+        num_rows_per_file: int | None = None,
+        mode: Any = "append",
+        **json_args: Any,
+    ) -> None:
         """Writes JSON files, one object a line, into a folder (see write_parquet); json_args go to json.dumps."""
         from skate.data.write.job import write
 
-        write(self, "json", path, mode=mode, filesystem=filesystem, min_rows=min_rows_per_file or num_rows_per_file, max_rows=max_rows_per_file,
-              concurrency=concurrency, remote=ray_remote_args, args=json_args)
+        write(
+            self,
+            "json",
+            path,
+            mode=mode,
+            filesystem=filesystem,
+            min_rows=min_rows_per_file or num_rows_per_file,
+            max_rows=max_rows_per_file,
+            concurrency=concurrency,
+            remote=ray_remote_args,
+            args=json_args,
+        )
 
     # ---- Python
 
@@ -662,8 +898,10 @@ class Dataset:
         raise AttributeError("Use `ds.count()` to compute the length of a distributed Dataset. This may be an expensive operation.")
 
     def __iter__(self) -> Iterator[Any]:
-        raise TypeError("`Dataset` objects aren't iterable. To iterate records, call `ds.iter_rows()` or `ds.iter_batches()`. "
-                        "For more information, read the documentation of DataIterator.")
+        raise TypeError(
+            "`Dataset` objects aren't iterable. To iterate records, call `ds.iter_rows()` or `ds.iter_batches()`. "
+            "For more information, read the documentation of DataIterator."
+        )
 
 
 class MaterializedDataset(Dataset):
@@ -733,7 +971,11 @@ def _pool(kind: str, compute: Any, concurrency: Any, options: dict[str, Any]) ->
     else:
         pool = ActorPoolStrategy(min_size=1)
     if pool.max_size is None:  # as many as the machine can run; exec starts them only when there is work
-        fit = ActorPoolStrategy(min_size=pool.min_size, max_size=max(1, pool.min_size, os.cpu_count() or 1), max_tasks_in_flight_per_actor=pool.max_tasks_in_flight_per_actor)
+        fit = ActorPoolStrategy(
+            min_size=pool.min_size,
+            max_size=max(1, pool.min_size, os.cpu_count() or 1),
+            max_tasks_in_flight_per_actor=pool.max_tasks_in_flight_per_actor,
+        )
         return fit
     return pool
 

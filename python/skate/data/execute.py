@@ -3,6 +3,7 @@
 A Dataset points at a Node: one operator, its parameters and inputs, never changed. Running lowers the nodes it needs into a fresh _skate.Plan (so
 nothing is kept of runs that are over, and Datasets of different sources can be united) and drives a _skate.Exec. All scheduling is in C.
 """
+
 from __future__ import annotations
 
 import pickle
@@ -68,8 +69,15 @@ def source(label: str, params: dict[str, Any], units: list[tuple[bytes, int, int
     if n is not None and (not isinstance(n, int) or n < 1):
         raise ValueError(f"concurrency of a read must be a positive int, not {n!r}")
     more = dict(options.ray_remote_args or {})
-    node = Node("read", label, params, (), units=units, max_tasks=n or 0, **resources(
-        {"num_cpus": options.num_cpus, "num_gpus": options.num_gpus, "memory": options.memory, **more}))
+    node = Node(
+        "read",
+        label,
+        params,
+        (),
+        units=units,
+        max_tasks=n or 0,
+        **resources({"num_cpus": options.num_cpus, "num_gpus": options.num_gpus, "memory": options.memory, **more}),
+    )
     return Dataset(node, facts)
 
 
@@ -80,8 +88,10 @@ def local_source(batches: list[Any], label: str) -> Any:
 
     schemas = [b.schema for b in batches]
     size = sum(b.nbytes for b in batches)
-    return MaterializedDataset(Node("blocks", label, {}, (), blocks=[(b, 0, b.num_rows, b.nbytes) for b in batches]),
-                               Facts(sum(b.num_rows for b in batches), (lambda: unify(schemas)) if schemas else None, [], size))
+    return MaterializedDataset(
+        Node("blocks", label, {}, (), blocks=[(b, 0, b.num_rows, b.nbytes) for b in batches]),
+        Facts(sum(b.num_rows for b in batches), (lambda: unify(schemas)) if schemas else None, [], size),
+    )
 
 
 def resources(given: dict[str, Any]) -> dict[str, Any]:
@@ -98,8 +108,20 @@ def resources(given: dict[str, Any]) -> dict[str, Any]:
             out[k] = int(v)
         elif k == "resources":
             out[k] = {str(n): float(x) for n, x in v.items()}
-        elif k not in ("max_retries", "max_restarts", "max_task_retries", "scheduling_strategy", "max_concurrency", "accelerator_type", "max_calls",
-                       "retry_exceptions", "num_returns", "placement_group", "runtime_env", "label_selector"):
+        elif k not in (
+            "max_retries",
+            "max_restarts",
+            "max_task_retries",
+            "scheduling_strategy",
+            "max_concurrency",
+            "accelerator_type",
+            "max_calls",
+            "retry_exceptions",
+            "num_returns",
+            "placement_group",
+            "runtime_env",
+            "label_selector",
+        ):
             raise TypeError(f"unexpected keyword argument {k!r}")
     return out
 
@@ -122,7 +144,10 @@ def lower(root: Node) -> tuple[Any, int]:
             continue
         options = node.options
         if "blocks" in options:
-            options = {**options, "blocks": [(r if isinstance(r, _skate.ObjectRef) else _skate.put_block(r), *more) for r, *more in options["blocks"]]}
+            options = {
+                **options,
+                "blocks": [(r if isinstance(r, _skate.ObjectRef) else _skate.put_block(r), *more) for r, *more in options["blocks"]],
+            }
         ids[id(node)] = plan.add(node.op, node.label, node.dump(), tuple(ids[id(i)] for i in node.inputs), **options)
         stack.pop()
     return plan, ids[id(root)]

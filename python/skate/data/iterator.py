@@ -3,6 +3,7 @@
 batch_size means batch_size: every batch has it but the last, over all borders of blocks. Cost: one conversion a block, then views of it; only a
 batch that lies over a border is copied.
 """
+
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
@@ -109,8 +110,15 @@ class DataIterator:
                 return collate_fn(b)
             return {k: tensor(torch, k, v, dtypes.get(k) if isinstance(dtypes, dict) else dtypes, device, pin_memory) for k, v in b.items()}
 
-        return self.iter_batches(prefetch_batches=prefetch_batches, batch_size=batch_size, batch_format="numpy", drop_last=drop_last,
-                                 local_shuffle_buffer_size=local_shuffle_buffer_size, local_shuffle_seed=local_shuffle_seed, _collate_fn=to_torch)
+        return self.iter_batches(
+            prefetch_batches=prefetch_batches,
+            batch_size=batch_size,
+            batch_format="numpy",
+            drop_last=drop_last,
+            local_shuffle_buffer_size=local_shuffle_buffer_size,
+            local_shuffle_seed=local_shuffle_seed,
+            _collate_fn=to_torch,
+        )
 
     def materialize(self) -> Any:
         return self._ds.materialize()
@@ -143,7 +151,9 @@ def tensor(torch: Any, name: str, v: Any, dtype: Any, device: Any, pin: bool) ->
         except ValueError as e:
             raise TypeError(f"column {name!r} holds arrays of different shapes: {e}; pass collate_fn to pad them") from None
         if v.dtype.kind in "OUS":
-            raise TypeError(f"column {name!r} holds {type(v.flat[0]).__name__} values, which torch tensors cannot hold; drop it or pass collate_fn")
+            raise TypeError(
+                f"column {name!r} holds {type(v.flat[0]).__name__} values, which torch tensors cannot hold; drop it or pass collate_fn"
+            )
     if v.dtype.kind in "Mm":
         raise TypeError(f"column {name!r} of {v.dtype} has no torch dtype; turn it into integers first")
     t = torch.from_numpy(v if v.flags.writeable and v.flags.c_contiguous else v.copy())
@@ -192,7 +202,7 @@ def cut_batches(blocks: Iterator[Any], size: int | None, fmt: str | None, drop_l
         if full:
             cols = b.to_numpy(rb)
             if len(cols) == 1:
-                (k, v), = cols.items()
+                ((k, v),) = cols.items()
                 for i in range(at, at + full * size, size):
                     yield {k: v[i : i + size]}
             else:

@@ -8,6 +8,7 @@ says operator, input and row.
 Row functions (map, flat_map, filter) go through a batch in pieces whose size follows the bytes that come out, never the clock: what is cut where is
 the same on every run.
 """
+
 from __future__ import annotations
 
 import ast
@@ -115,7 +116,9 @@ def map_batches(params: dict[str, Any], batches: Batches) -> Batches:
         given = _b.NumpyBatch(rb, writable) if numpy else _b.to_batch(rb, fmt)
         try:
             out = fn(given, *args, **kwargs)
-            if isinstance(out, types.GeneratorType) or (not isinstance(out, (Mapping, pa.Table, pa.RecordBatch)) and hasattr(out, "__next__")):
+            if isinstance(out, types.GeneratorType) or (
+                not isinstance(out, (Mapping, pa.Table, pa.RecordBatch)) and hasattr(out, "__next__")
+            ):
                 for o in out:
                     yield from _b.from_batch(o, label, rb, given if numpy else None)
             else:
@@ -153,7 +156,11 @@ def pieces(batches: Batches, work: Callable[[pa.RecordBatch], pa.RecordBatch | N
             yield merge(done)
 
 
-def _rows(params: dict[str, Any], batches: Batches, work: Callable[[list[dict[str, Any]], Iterator[dict[str, Any]], pa.RecordBatch], pa.RecordBatch | None]) -> Batches:
+def _rows(
+    params: dict[str, Any],
+    batches: Batches,
+    work: Callable[[list[dict[str, Any]], Iterator[dict[str, Any]], pa.RecordBatch], pa.RecordBatch | None],
+) -> Batches:
     """Common part of the row operators: rows of a piece, and the row that failed in the note."""
     label = params["label"]
     base = [0]
@@ -165,7 +172,13 @@ def _rows(params: dict[str, Any], batches: Batches, work: Callable[[list[dict[st
             return work(rows, it, rb)
         except BaseException as e:
             left = it.__length_hint__()
-            note(e, label, f"input row {base[0] + len(rows) - left - 1}" if left or len(rows) == 1 else f"input rows {base[0]}..{base[0] + len(rows) - 1}")
+            note(
+                e,
+                label,
+                f"input row {base[0] + len(rows) - left - 1}"
+                if left or len(rows) == 1
+                else f"input rows {base[0]}..{base[0] + len(rows) - 1}",
+            )
             raise
         finally:
             base[0] += len(rows)
@@ -251,7 +264,11 @@ def add_column(params: dict[str, Any], batches: Batches) -> Batches:
         given = _b.to_batch(rb, fmt)
         try:
             v = fn(given, *params["fn_args"], **params["fn_kwargs"])
-            arr = _b._from_series(v, None) if type(v).__module__.startswith("pandas") and hasattr(v, "dtype") else _b._column(v, col, None, None)
+            arr = (
+                _b._from_series(v, None)
+                if type(v).__module__.startswith("pandas") and hasattr(v, "dtype")
+                else _b._column(v, col, None, None)
+            )
             if len(arr) != rb.num_rows:
                 raise ValueError(f"{label} returned {len(arr)} values for {rb.num_rows} rows; return one value per row")
         except BaseException as e:
@@ -336,7 +353,9 @@ def compile_expr(text: str) -> Callable[[pa.RecordBatch], Any]:
     try:
         tree = ast.parse(text.strip(), mode="eval").body
     except SyntaxError as e:
-        raise ValueError(f"filter expression {text!r} is not understood at column {e.offset}; write for example \"x > 3 and y is not null\"") from None
+        raise ValueError(
+            f'filter expression {text!r} is not understood at column {e.offset}; write for example "x > 3 and y is not null"'
+        ) from None
     return _compile(tree, text)
 
 
@@ -346,7 +365,9 @@ _ARITH = {ast.Add: "add_checked", ast.Sub: "subtract_checked", ast.Mult: "multip
 
 def _compile(n: ast.AST, text: str) -> Callable[[pa.RecordBatch], Any]:
     def bad(why: str) -> ValueError:
-        return ValueError(f"filter expression {text!r}: {why}; comparisons, and/or/not, + - * / %, in (...), is null and pyarrow.compute functions are understood")
+        return ValueError(
+            f"filter expression {text!r}: {why}; comparisons, and/or/not, + - * / %, in (...), is null and pyarrow.compute functions are understood"
+        )
 
     if isinstance(n, ast.Constant):
         value = pa.scalar(n.value)
@@ -436,15 +457,15 @@ def _compare(op: ast.cmpop, left: ast.AST, right: ast.AST, text: str, bad: Calla
     a = _compile(left, text)
     if isinstance(op, (ast.Is, ast.IsNot)):
         if not _is_null(right):
-            raise bad("only \"is null\" and \"is not null\" follow a value")
+            raise bad('only "is null" and "is not null" follow a value')
         return (lambda rb: pc.is_null(a(rb))) if isinstance(op, ast.Is) else (lambda rb: pc.is_valid(a(rb)))
     if isinstance(op, (ast.In, ast.NotIn)):
         if not isinstance(right, (ast.Tuple, ast.List, ast.Set)):
-            raise bad("after \"in\" comes a list of constants")
+            raise bad('after "in" comes a list of constants')
         try:
             values = pa.array([ast.literal_eval(e) for e in right.elts])
         except (ValueError, pa.ArrowException):
-            raise bad("after \"in\" comes a list of constants of one type") from None
+            raise bad('after "in" comes a list of constants of one type') from None
 
         def isin(rb: pa.RecordBatch) -> Any:
             v = a(rb)

@@ -1,4 +1,5 @@
 """One progress line on a terminal (stderr), rewritten at most five times a second; nothing anywhere else. DataContext.enable_progress_bars = False: off."""
+
 from __future__ import annotations
 
 import sys

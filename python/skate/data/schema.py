@@ -5,6 +5,7 @@ ints to a wider int of both; int -> double when the ints stay below 2**53 (check
 lists and structs by their parts; a 1-d tensor next to ragged lists -> list; tensors of different shapes -> variable-shape tensor. A column that some blocks lack is null there. Anything else is
 an error that names the column and both types; never a silent conversion.
 """
+
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
@@ -69,9 +70,19 @@ def promote(name: str, a: pa.DataType, b: pa.DataType) -> pa.DataType:
         from skate.data.batch import RaggedTensorType
 
         for x, y in ((a, b), (b, a)):
-            if isinstance(x, RaggedTensorType) and isinstance(y, pa.FixedShapeTensorType) and y.value_type == x.value_type and len(y.shape) == x.ndim:
+            if (
+                isinstance(x, RaggedTensorType)
+                and isinstance(y, pa.FixedShapeTensorType)
+                and y.value_type == x.value_type
+                and len(y.shape) == x.ndim
+            ):
                 return x
-        if isinstance(a, pa.FixedShapeTensorType) and isinstance(b, pa.FixedShapeTensorType) and a.value_type == b.value_type and len(a.shape) == len(b.shape) > 1:
+        if (
+            isinstance(a, pa.FixedShapeTensorType)
+            and isinstance(b, pa.FixedShapeTensorType)
+            and a.value_type == b.value_type
+            and len(a.shape) == len(b.shape) > 1
+        ):
             return RaggedTensorType(a.value_type, len(a.shape))
         plain = [pa.list_(x.value_type) if isinstance(x, pa.FixedShapeTensorType) and len(x.shape) == 1 else x for x in (a, b)]
         if not any(isinstance(x, pa.FixedShapeTensorType) for x in plain):
@@ -84,16 +95,26 @@ def promote(name: str, a: pa.DataType, b: pa.DataType) -> pa.DataType:
                 return pa.unify_schemas([pa.schema([(name, a)]), pa.schema([(name, b)])], promote_options="permissive").field(0).type
             except (pa.ArrowInvalid, pa.ArrowTypeError):
                 pass
-    raise TypeError(f"column {name!r} has type {a} in one block and {b} in another, and neither holds the other exactly: "
-                    f"return one type from the function that makes it (for example arr.astype(...)), or cast it")
+    raise TypeError(
+        f"column {name!r} has type {a} in one block and {b} in another, and neither holds the other exactly: "
+        f"return one type from the function that makes it (for example arr.astype(...)), or cast it"
+    )
 
 
 def _simple(a: pa.DataType) -> bool:
     import pyarrow as pa
 
     t = pa.types
-    return (t.is_integer(a) or t.is_floating(a) or t.is_string(a) or t.is_large_string(a) or t.is_binary(a) or t.is_large_binary(a)
-            or t.is_decimal(a) or t.is_temporal(a))
+    return (
+        t.is_integer(a)
+        or t.is_floating(a)
+        or t.is_string(a)
+        or t.is_large_string(a)
+        or t.is_binary(a)
+        or t.is_large_binary(a)
+        or t.is_decimal(a)
+        or t.is_temporal(a)
+    )
 
 
 def cast_batch(rb: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:

@@ -6,6 +6,7 @@ same for an actor, whose constructor has made the instances of class UDFs. No sc
 Invariant: what is yielded is a pure function of the arguments: cuts depend on bytes and rows only, so a retried task gives the same blocks.
 Rows are never split. Cost: about 60 us a task and block beside the operators themselves.
 """
+
 from __future__ import annotations
 
 import pickle

@@ -1,4 +1,5 @@
 """What a run did: text with a table, and the same as a dict. Built from the dict that _skate.Exec.stats() gives (see exec.h)."""
+
 from __future__ import annotations
 
 import json
@@ -27,7 +28,7 @@ def seconds(ns: float | None) -> str:
 
 def short(label: str, n: int = 72) -> str:
     """A long chain's label without its middle."""
-    return label if len(label) <= n else f"{label[: n // 2]}…{label[-(n // 2 - 1):]}"
+    return label if len(label) <= n else f"{label[: n // 2]}…{label[-(n // 2 - 1) :]}"
 
 
 _WAITS = (("wait_input_ns", "input"), ("wait_memory_ns", "memory"), ("wait_resource_ns", "resources"), ("wait_consumer_ns", "consumer"))
@@ -74,16 +75,42 @@ class DatasetStats:
             waits = sorted(((o.get(k, 0), name) for k, name in _WAITS), reverse=True)
             wait = ", ".join(f"{name} {seconds(ns)}" for ns, name in waits[:2] if ns > 1_000_000) or "-"
             tasks = f"{done}" + (f" ({o['retries']} retried)" if o.get("retries") else "")
-            rows.append([short(o["label"]), tasks, f"{o.get('rows_out', 0):,}", nbytes(o.get("bytes_out", 0)), f"{o.get('blocks_out', 0):,}",
-                         seconds(total) if done else "-", seconds(total / done) if done else "-", seconds(o.get("task_ns_max")) if done else "-", wait])
+            rows.append(
+                [
+                    short(o["label"]),
+                    tasks,
+                    f"{o.get('rows_out', 0):,}",
+                    nbytes(o.get("bytes_out", 0)),
+                    f"{o.get('blocks_out', 0):,}",
+                    seconds(total) if done else "-",
+                    seconds(total / done) if done else "-",
+                    seconds(o.get("task_ns_max")) if done else "-",
+                    wait,
+                ]
+            )
             fused = o.get("fused") or []
             names = o["label"].split("->")
             if len(fused) > 1:
                 for k, f in enumerate(fused):
                     n_rows, ns = (f["rows_out"], f["ns"]) if isinstance(f, dict) else f
-                    rows.append(["  " + short(names[k] if len(names) == len(fused) else f"part {k}"), "", f"{n_rows:,}", "", "", seconds(ns), "", "", ""])
+                    rows.append(
+                        [
+                            "  " + short(names[k] if len(names) == len(fused) else f"part {k}"),
+                            "",
+                            f"{n_rows:,}",
+                            "",
+                            "",
+                            seconds(ns),
+                            "",
+                            "",
+                            "",
+                        ]
+                    )
         widths = [max(len(r[i]) for r in [head, *rows]) for i in range(len(head))]
-        lines = ["  ".join(c.ljust(w) if i in (0, 8) else c.rjust(w) for i, (c, w) in enumerate(zip(r, widths, strict=True))).rstrip() for r in [head, *rows]]
+        lines = [
+            "  ".join(c.ljust(w) if i in (0, 8) else c.rjust(w) for i, (c, w) in enumerate(zip(r, widths, strict=True))).rstrip()
+            for r in [head, *rows]
+        ]
         lines.insert(1, "-" * max(map(len, lines)))
         if "write" in self.extra:
             w = self.extra["write"]

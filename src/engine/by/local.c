@@ -122,9 +122,13 @@ static sk_rc l_shape(struct sk_engine *e, const struct sk_res *r, sk_shape *out,
     for (uint32_t i = 0; i < SK_RES_MAX && rc == SK_OK; i++) {
         double unit = i == SK_RES_MEMORY ? 1 : SK_RES_UNIT;
         if (r->amount[i] > l->place.total.amount[i])
-            rc = SK_ERR(err, SK_EINFEASIBLE, "a task or actor asks for %g %s, but this machine was given %g; ask for less, or start with more: init(%s)",
+            rc = SK_ERR(err, SK_EINFEASIBLE,
+                        "a task or actor asks for %g %s, but this machine was given %g; ask for less, or start with more: init(%s)",
                         (double)r->amount[i] / unit, res_name(l, i), (double)l->place.total.amount[i] / unit,
-                        i == SK_RES_CPU ? "num_cpus=..." : i == SK_RES_GPU ? "num_gpus=..." : i == SK_RES_MEMORY ? "_memory=..." : "resources={...}");
+                        i == SK_RES_CPU      ? "num_cpus=..."
+                        : i == SK_RES_GPU    ? "num_gpus=..."
+                        : i == SK_RES_MEMORY ? "_memory=..."
+                                             : "resources={...}");
     }
     if (rc == SK_OK) rc = sk_place_shape(&l->place, r, out, err);
     unlock(e);
@@ -138,7 +142,8 @@ static sk_rc l_res_index(struct sk_engine *e, const char *name, uint32_t *out, s
             *out = SK_RES_CUSTOM + i;
             return SK_OK;
         }
-    return SK_ERR(err, SK_EINFEASIBLE, "a task or actor asks for resource '%s', which this machine was not given; start with init(resources={\"%s\": n})", name,
+    return SK_ERR(err, SK_EINFEASIBLE,
+                  "a task or actor asks for resource '%s', which this machine was not given; start with init(resources={\"%s\": n})", name,
                   name);
 }
 
@@ -211,7 +216,9 @@ static sk_rc l_stream_next(struct sk_engine *e, sk_tid t, int64_t deadline, sk_o
     if (rc != SK_OK) return SK_ERR(err, rc, "the time is over");
     if (w.oid) *out = (sk_oid){w.oid};
     if (w.rc == SK_EDONE) return SK_EDONE;
-    return w.rc == SK_OK ? SK_OK : SK_ERR(err, w.rc, w.rc == SK_ETASK ? "the task failed" : "the task failed, and there was no memory to record how");
+    return w.rc == SK_OK
+               ? SK_OK
+               : SK_ERR(err, w.rc, w.rc == SK_ETASK ? "the task failed" : "the task failed, and there was no memory to record how");
 }
 
 static void l_stream_drop(struct sk_engine *e, sk_tid t) {
@@ -227,10 +234,8 @@ static sk_rc l_cancel(struct sk_engine *e, sk_tid t, bool force, struct sk_err *
     lock(e);
     sk_rc rc = SK_OK;
     struct sk_ltask *k = sk_map_get(&l->tasks, t.v);
-    if (l->closing)
-        rc = closed(err);
-    else if (k)
-        sk_loop_cancel(l, k, force);
+    if (l->closing) rc = closed(err);
+    else if (k) sk_loop_cancel(l, k, force);
     unlock(e);
     return rc;
 }
@@ -277,7 +282,8 @@ static sk_rc l_actor_kill(struct sk_engine *e, sk_aid a, bool no_restart, struct
             if (w) {
                 sk_pool_kill(l, w, "kill() was called on its actor");
                 while (!sk_list_empty(&x->queue))
-                    sk_loop_fail(l, sk_container_of(x->queue.next, struct sk_ltask, on), SK_EACTOR, "the actor is dead: kill() was called on it");
+                    sk_loop_fail(l, sk_container_of(x->queue.next, struct sk_ltask, on), SK_EACTOR,
+                                 "the actor is dead: kill() was called on it");
             } else {
                 sk_actor_dead(l, x, "kill() was called on it");
             }
@@ -350,10 +356,8 @@ static sk_rc l_put(struct sk_engine *e, const struct sk_payload *p, sk_oid *out,
             o->u.off = buf->token;
             size_t al = (size_t)SK_ALIGN(SK_MAX(len, 1), SK_STORE_ALIGN), have = (size_t)SK_ALIGN(SK_MAX(buf->len, 1), SK_STORE_ALIGN);
             rc = sk_store_commit(l->store, SK_PROC_DRIVER, buf->token, SK_MAX(len, 1), err);
-            if (rc != SK_OK)
-                SK_IGNORE(sk_store_unlease(l->store, SK_PROC_DRIVER, buf->token, have, NULL));
-            else if (have > al)
-                SK_IGNORE(sk_store_unlease(l->store, SK_PROC_DRIVER, buf->token + al, have - al, NULL));
+            if (rc != SK_OK) SK_IGNORE(sk_store_unlease(l->store, SK_PROC_DRIVER, buf->token, have, NULL));
+            else if (have > al) SK_IGNORE(sk_store_unlease(l->store, SK_PROC_DRIVER, buf->token + al, have - al, NULL));
         } else {
             o->where = SK_V_INLINE;
             o->u.inl = sk_inl_new(p->bytes.p, len);
@@ -364,8 +368,7 @@ static sk_rc l_put(struct sk_engine *e, const struct sk_payload *p, sk_oid *out,
             if (buf && SK_FAULT("store.lose")) o->gone = true;
             if (p->n_contains) rc = sk_own_contains(l->own, o->id, (const uint64_t *)p->contains, p->n_contains, err);
         }
-        if (rc == SK_OK)
-            *out = (sk_oid){o->id};
+        if (rc == SK_OK) *out = (sk_oid){o->id};
         else {
             SK_IGNORE(sk_own_unref(l->own, o->id, SK_PROC_DRIVER, 1, NULL));
             sk_loop_drain(l);
@@ -405,10 +408,8 @@ static bool get_done(void *arg) {
 }
 
 static void view_drop(struct sk_local *l, struct sk_view *v) {
-    if (v->token & 1)
-        (void)sk_store_unpin(l->store, SK_PROC_DRIVER, v->token >> 1);
-    else if (v->token)
-        sk_inl_drop((struct sk_inl *)(uintptr_t)v->token);
+    if (v->token & 1) (void)sk_store_unpin(l->store, SK_PROC_DRIVER, v->token >> 1);
+    else if (v->token) sk_inl_drop((struct sk_inl *)(uintptr_t)v->token);
     v->token = 0;
     v->data = NULL;
 }
@@ -445,7 +446,9 @@ static sk_rc l_get(struct sk_engine *e, const sk_oid *ids, size_t n, int64_t dea
     if (rc == SK_ECLOSED) return closed(err);
     if (rc == SK_ENOMEM) return SK_ERR(err, rc, "get: no memory to note what is held");
     if (rc == SK_ETIMEOUT) return SK_ERR(err, rc, "get: the time is over, %zu of %zu objects exist", w.at, n);
-    if (rc == SK_ELOST) return SK_ERR(err, rc, "get: object %llu does not exist any more: its last reference was released", (unsigned long long)ids[w.at].v);
+    if (rc == SK_ELOST)
+        return SK_ERR(err, rc, "get: object %llu does not exist any more: its last reference was released",
+                      (unsigned long long)ids[w.at].v);
     return rc;
 }
 
@@ -513,7 +516,12 @@ static size_t l_workers(struct sk_engine *e, struct sk_worker_info *out, size_t 
         struct sk_lworker *w = l->workers[i];
         if (!w) continue;
         if (n < cap)
-            out[n] = (struct sk_worker_info){w->pid, i, w->killed ? 3 : w->place.state == SK_W_STARTING ? 0 : w->place.state == SK_W_IDLE ? 1 : 2, w->n_done};
+            out[n] = (struct sk_worker_info){w->pid, i,
+                                             w->killed                         ? 3
+                                             : w->place.state == SK_W_STARTING ? 0
+                                             : w->place.state == SK_W_IDLE     ? 1
+                                                                               : 2,
+                                             w->n_done};
         n++;
     }
     unlock(e);
@@ -525,16 +533,18 @@ static size_t l_status(struct sk_engine *e, char *buf, size_t cap) {
     struct sk_store_stats s;
     lock(e);
     sk_store_get_stats(l->store, &s);
-    int n = snprintf(buf, cap,
-                     "workers %u\nworkers_idle %u\ntasks_known %u\ntasks_ready %u\ntasks_done %llu\nretries %llu\nworker_deaths %llu\nobjects %llu\n"
-                     "objects_lost %llu\nreruns %llu\nlineage_tasks %llu\nlineage_bytes %llu\n"
-                     "store_size_bytes %llu\nstore_sealed_bytes %llu\nstore_leased_bytes %llu\nstore_warm_bytes %llu\nstore_peak_bytes %llu\nstore_pins %llu\nheap_bytes %lld\n",
-                     l->n_live, l->place.n_idle, l->tasks.n, l->place.n_ready, (unsigned long long)l->n_tasks_done, (unsigned long long)l->n_retries,
-                     (unsigned long long)l->n_worker_deaths, (unsigned long long)sk_own_n(l->own), (unsigned long long)l->n_lost,
-                     (unsigned long long)l->n_reruns, (unsigned long long)sk_lineage_n(l->lin), (unsigned long long)sk_lineage_bytes(l->lin),
-                     (unsigned long long)s.size_bytes,
-                     (unsigned long long)s.sealed_bytes, (unsigned long long)s.leased_bytes, (unsigned long long)s.warm_bytes,
-                     (unsigned long long)s.peak_bytes, (unsigned long long)s.n_pins, (long long)sk_mem_bytes(SK_TAG_ENGINE));
+    int n = snprintf(
+        buf, cap,
+        "workers %u\nworkers_idle %u\ntasks_known %u\ntasks_ready %u\ntasks_done %llu\nretries %llu\nworker_deaths %llu\nobjects %llu\n"
+        "objects_lost %llu\nreruns %llu\nlineage_tasks %llu\nlineage_bytes %llu\n"
+        "store_size_bytes %llu\nstore_sealed_bytes %llu\nstore_leased_bytes %llu\nstore_warm_bytes %llu\nstore_peak_bytes %llu\nstore_pins "
+        "%llu\nheap_bytes %lld\n",
+        l->n_live, l->place.n_idle, l->tasks.n, l->place.n_ready, (unsigned long long)l->n_tasks_done, (unsigned long long)l->n_retries,
+        (unsigned long long)l->n_worker_deaths, (unsigned long long)sk_own_n(l->own), (unsigned long long)l->n_lost,
+        (unsigned long long)l->n_reruns, (unsigned long long)sk_lineage_n(l->lin), (unsigned long long)sk_lineage_bytes(l->lin),
+        (unsigned long long)s.size_bytes, (unsigned long long)s.sealed_bytes, (unsigned long long)s.leased_bytes,
+        (unsigned long long)s.warm_bytes, (unsigned long long)s.peak_bytes, (unsigned long long)s.n_pins,
+        (long long)sk_mem_bytes(SK_TAG_ENGINE));
     unlock(e);
     return (size_t)n + 1;
 }
@@ -648,12 +658,35 @@ static void l_close(struct sk_engine *e) {
 }
 
 static const struct sk_engine_ops ops = {
-    .name = "local", .close = l_close, .fn_define = l_define, .shape = l_shape, .res_index = l_res_index, .resources = l_resources,
-    .submit = l_submit, .stream_next = l_stream_next, .stream_drop = l_stream_drop, .cancel = l_cancel,
-    .actor_create = l_actor_create, .actor_kill = l_actor_kill, .actor_addref = l_actor_addref, .actor_release = l_actor_release,
-    .buf_alloc = l_buf_alloc, .buf_abort = l_buf_abort, .buf_warm = l_buf_warm, .put = l_put, .get = l_get, .view_release = l_view_release, .wait = l_wait,
-    .addref = l_addref, .release = l_release, .drive = l_drive, .lock = lock, .unlock = unlock, .preload = l_preload,
-    .workers = l_workers, .status = l_status,
+    .name = "local",
+    .close = l_close,
+    .fn_define = l_define,
+    .shape = l_shape,
+    .res_index = l_res_index,
+    .resources = l_resources,
+    .submit = l_submit,
+    .stream_next = l_stream_next,
+    .stream_drop = l_stream_drop,
+    .cancel = l_cancel,
+    .actor_create = l_actor_create,
+    .actor_kill = l_actor_kill,
+    .actor_addref = l_actor_addref,
+    .actor_release = l_actor_release,
+    .buf_alloc = l_buf_alloc,
+    .buf_abort = l_buf_abort,
+    .buf_warm = l_buf_warm,
+    .put = l_put,
+    .get = l_get,
+    .view_release = l_view_release,
+    .wait = l_wait,
+    .addref = l_addref,
+    .release = l_release,
+    .drive = l_drive,
+    .lock = lock,
+    .unlock = unlock,
+    .preload = l_preload,
+    .workers = l_workers,
+    .status = l_status,
 };
 
 static char **copy_strings(char *const *v) {
@@ -670,7 +703,8 @@ static char **copy_strings(char *const *v) {
 }
 
 static sk_rc l_open(const struct sk_engine_conf *conf, struct sk_engine **out, struct sk_err *err) {
-    if (!conf->spawn_argv || !conf->spawn_argv[0]) return SK_ERR(err, SK_EINVAL, "the local engine needs spawn_argv: the command of its fork server");
+    if (!conf->spawn_argv || !conf->spawn_argv[0])
+        return SK_ERR(err, SK_EINVAL, "the local engine needs spawn_argv: the command of its fork server");
     struct sk_local *l = sk_calloc(SK_TAG_ENGINE, sizeof *l);
     if (!l) return SK_ERR(err, SK_ENOMEM, "no memory for the engine");
     l->base = (struct sk_engine){&ops, SK_CAP_PROCESSES | SK_CAP_ZERO_COPY | SK_CAP_KILL | SK_CAP_DRIVER};
@@ -708,7 +742,8 @@ static sk_rc l_open(const struct sk_engine_conf *conf, struct sk_engine **out, s
         goto out;
     }
     for (uint32_t i = 0; i < conf->n_custom && rc == SK_OK; i++)
-        if (!(l->names[l->n_names++] = sk_strdup(SK_TAG_ENGINE, conf->custom_names[i]))) rc = SK_ERR(err, SK_ENOMEM, "no memory for the engine");
+        if (!(l->names[l->n_names++] = sk_strdup(SK_TAG_ENGINE, conf->custom_names[i])))
+            rc = SK_ERR(err, SK_ENOMEM, "no memory for the engine");
     if (conf->preload.n && rc == SK_OK) {
         l->note.p = sk_memdup(SK_TAG_ENGINE, conf->preload.p, conf->preload.n);
         l->note.n = conf->preload.n;

@@ -38,28 +38,30 @@ void sk_actor_advance(struct sk_local *l, struct sk_lactor *a) {
         if (a->init->state == SK_T_READY) find_worker(l, a);
         if (!a->worker) return;
     }
+    if (a->worker->killed) return; /* asked again when its death is reported: what is submitted after kill() goes to the next process */
     if (!a->placed) {
         if (a->init->state != SK_T_READY) return;
         sk_rc rc = sk_loop_send_task(l, a->init, a->worker);
-        if (rc == SK_EAGAIN && a->init->state == SK_T_WAITING && a->init->n_unready == 0) sk_task_ready(l, a->init); /* an argument was lost for good */
+        if (rc == SK_EAGAIN && a->init->state == SK_T_WAITING && a->init->n_unready == 0)
+            sk_task_ready(l, a->init); /* an argument was lost for good */
         if (rc == SK_EAGAIN) return;
         if (rc != SK_OK) {
-            sk_loop_fail(l, a->init, rc, "the actor cannot be started: no memory%s for its arguments", rc == SK_EFULL ? " in the object store" : "");
+            sk_loop_fail(l, a->init, rc, "the actor cannot be started: no memory%s for its arguments",
+                         rc == SK_EFULL ? " in the object store" : "");
             return;
         }
         a->placed = true;
         a->n_sent++;
     }
-    while (a->state != SK_A_DEAD && !sk_list_empty(&a->queue) && a->n_sent < SK_PLACE_DEPTH_MAX) { /* behind the constructor: the ring keeps the order */
+    while (a->state != SK_A_DEAD && !sk_list_empty(&a->queue) &&
+           a->n_sent < SK_PLACE_DEPTH_MAX) { /* behind the constructor: the ring keeps the order */
         struct sk_ltask *t = sk_container_of(a->queue.next, struct sk_ltask, on);
         if (t->state != SK_T_READY) return;
         sk_rc rc = sk_loop_send_task(l, t, a->worker);
         if (rc == SK_EAGAIN && t->state == SK_T_WAITING && t->n_unready == 0) sk_task_ready(l, t);
         if (rc == SK_EAGAIN) return;
-        if (rc == SK_OK)
-            a->n_sent++;
-        else
-            sk_loop_fail(l, t, rc, "a call of an actor: no memory%s for its arguments", rc == SK_EFULL ? " in the object store" : "");
+        if (rc == SK_OK) a->n_sent++;
+        else sk_loop_fail(l, t, rc, "a call of an actor: no memory%s for its arguments", rc == SK_EFULL ? " in the object store" : "");
     }
 }
 
@@ -79,17 +81,14 @@ void sk_actor_dead(struct sk_local *l, struct sk_lactor *a, const char *why) {
         w->actor = NULL; /* its process is of no use to others: user state is in it */
         sk_pool_kill(l, w, "its actor is dead");
     }
-    if (a->init->state == SK_T_FINISHED)
-        sk_task_let_args_go(l, a->init);
-    else
-        sk_loop_fail(l, a->init, SK_EACTOR, "the actor died before it was ready: %s", why);
+    if (a->init->state == SK_T_FINISHED) sk_task_let_args_go(l, a->init);
+    else sk_loop_fail(l, a->init, SK_EACTOR, "the actor died before it was ready: %s", why);
     while (!sk_list_empty(&a->queue)) {
         struct sk_ltask *t = sk_container_of(a->queue.next, struct sk_ltask, on);
         if (a->dead_kind)
             sk_loop_finish_error(l, t, a->dead_kind, a->dead_value ? (void *)a->dead_value->bytes : (void *)"",
                                  a->dead_value ? a->dead_value->len : 0);
-        else
-            sk_loop_fail(l, t, SK_EACTOR, "the actor is dead: %s", why);
+        else sk_loop_fail(l, t, SK_EACTOR, "the actor is dead: %s", why);
     }
     l->progress++;
 }
@@ -120,7 +119,7 @@ void sk_actor_unreferenced(struct sk_local *l, struct sk_lactor *a) {
 
 void sk_actor_sweep(struct sk_local *l) {
     if (!l->n_unreferenced) return;
-    SK_LIST_EACH_SAFE(it, tmp, &l->actors) {
+    SK_LIST_EACH_SAFE (it, tmp, &l->actors) {
         struct sk_lactor *a = sk_container_of(it, struct sk_lactor, link);
         if (!a->unreferenced || a->state != SK_A_DEAD || a->n_tasks || a->init->state != SK_T_FINISHED) continue;
         l->n_unreferenced--;

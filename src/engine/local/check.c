@@ -2,8 +2,8 @@
  * lock held; changes nothing. Cost: everything, several times. */
 #include "engine/local/local_int.h"
 
-#define NEED(x) \
-    do {        \
+#define NEED(x)                 \
+    do {                        \
         if (!(x)) return false; \
     } while (0)
 
@@ -17,7 +17,7 @@ static bool task_ok(const struct sk_local *l, const struct sk_ltask *t) {
         NEED(w && l->workers[w->slot] == w && t->n_unready == 0);
         NEED(w->claimed[t->claim / 64] >> t->claim % 64 & 1);
         bool found = false;
-        SK_LIST_EACH(it, &w->sent) found |= it == &t->on;
+        SK_LIST_EACH (it, &w->sent) found |= it == &t->on;
         NEED(found);
         break;
     }
@@ -46,7 +46,7 @@ static bool object_ok(struct sk_local *l, uint64_t id, const struct sk_obj *o) {
 static bool worker_ok(const struct sk_local *l, const struct sk_lworker *w, uint32_t slot) {
     NEED(w->slot == slot && slot < l->n_used);
     uint32_t n = 0, claims = 0;
-    SK_LIST_EACH(it, &w->sent) {
+    SK_LIST_EACH (it, &w->sent) {
         const struct sk_ltask *t = sk_container_of(it, struct sk_ltask, on);
         NEED(t->worker == w && t->state == SK_T_SENT);
         n++;
@@ -62,7 +62,7 @@ static bool worker_ok(const struct sk_local *l, const struct sk_lworker *w, uint
 
 static bool actor_ok(const struct sk_local *l, const struct sk_lactor *a, uint32_t *homeless, uint32_t *unreferenced) {
     uint32_t n = 0;
-    SK_LIST_EACH(it, &a->queue) {
+    SK_LIST_EACH (it, &a->queue) {
         const struct sk_ltask *t = sk_container_of(it, struct sk_ltask, on);
         NEED(t->actor == a && (t->state == SK_T_WAITING || t->state == SK_T_READY));
         n++;
@@ -80,7 +80,8 @@ bool sk_local_check(struct sk_local *l) {
     uint64_t id;
     void *v;
     uint32_t streams = 0, live = 0, homeless = 0, unreferenced = 0, ready = 0;
-    NEED(sk_place_check(&l->place) && sk_own_check(l->own) && sk_lineage_check(l->lin) && sk_store_check(l->store) && sk_map_check(&l->tasks));
+    NEED(sk_place_check(&l->place) && sk_own_check(l->own) && sk_lineage_check(l->lin) && sk_store_check(l->store) &&
+         sk_map_check(&l->tasks));
     for (uint32_t i = 0; sk_map_next(&l->tasks, &i, &id, &v);) {
         const struct sk_ltask *t = v;
         NEED(t->id == id && task_ok(l, t));
@@ -92,6 +93,7 @@ bool sk_local_check(struct sk_local *l) {
         NEED(!l->workers[i] || worker_ok(l, l->workers[i], i));
         live += l->workers[i] != NULL;
     }
-    SK_LIST_EACH(it, &l->actors) NEED(actor_ok(l, sk_container_of(it, struct sk_lactor, link), &homeless, &unreferenced));
-    return streams == l->n_worker_streams && live == l->n_live && homeless == l->n_homeless && unreferenced == l->n_unreferenced && ready == l->place.n_ready;
+    SK_LIST_EACH (it, &l->actors) NEED(actor_ok(l, sk_container_of(it, struct sk_lactor, link), &homeless, &unreferenced));
+    return streams == l->n_worker_streams && live == l->n_live && homeless == l->n_homeless && unreferenced == l->n_unreferenced &&
+           ready == l->place.n_ready;
 }

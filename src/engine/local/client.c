@@ -19,10 +19,8 @@ static struct sk_client *C(struct sk_engine *e) { return sk_container_of(e, stru
 void sk_client_ring(struct sk_client *c, bool lazy) {
     uint32_t who = atomic_load_explicit(&c->ctl->who, memory_order_seq_cst);
     c->quiet = lazy && who == 0 && !sk_ring_empty(&c->down); /* it wakes by itself within a millisecond, and more is coming */
-    if (c->quiet)
-        atomic_fetch_add_explicit(&c->ctl->bell[0].seq, 1, memory_order_seq_cst);
-    else
-        sk_bell_ring(&c->ctl->bell[who & 1]);
+    if (c->quiet) atomic_fetch_add_explicit(&c->ctl->bell[0].seq, 1, memory_order_seq_cst);
+    else sk_bell_ring(&c->ctl->bell[who & 1]);
 }
 
 static void *reserve(struct sk_client *c, size_t len) {
@@ -58,7 +56,10 @@ void sk_client_send(struct sk_client *c, const void *msg, size_t len, bool wake)
             abort();
         }
         memcpy(c->data_seg.base + off, msg, len);
-        struct { uint32_t type, pad; uint64_t off, len; } m = {SK_M_BIGUP, 0, off, len};
+        struct {
+            uint32_t type, pad;
+            uint64_t off, len;
+        } m = {SK_M_BIGUP, 0, off, len};
         void *p = reserve(c, sizeof m);
         memcpy(p, &m, sizeof m);
         sk_ring_commit(&c->up, sizeof m);
@@ -82,7 +83,9 @@ static void got_func(struct sk_client *c, struct sk_rd *r) {
     struct sk_bytes name = sk_rd_bytes(r), def = sk_rd_bytes(r);
     if (r->bad || sk_map_get(&c->defs, fid)) return;
     struct sk_def *d = sk_calloc(SK_TAG_ENGINE, sizeof *d);
-    if (!d || !(d->name = sk_calloc(SK_TAG_ENGINE, name.n + 1)) || !(d->def = sk_memdup(SK_TAG_ENGINE, def.n ? def.p : "", def.n ? def.n : 1))) abort();
+    if (!d || !(d->name = sk_calloc(SK_TAG_ENGINE, name.n + 1)) ||
+        !(d->def = sk_memdup(SK_TAG_ENGINE, def.n ? def.p : "", def.n ? def.n : 1)))
+        abort();
     memcpy(d->name, name.p, name.n);
     d->len = def.n;
     if (sk_map_put(&c->defs, fid, d) != SK_OK) abort();
@@ -97,7 +100,10 @@ static bool handle(struct sk_client *c, const void *p, size_t len, bool in_wait,
         if (in_wait && h->aid == 0) { /* what is behind a waiting task goes back: another worker will take it */
             uint64_t want = h->tid << 2 | SK_CLAIM_QUEUED;
             if (atomic_compare_exchange_strong(&c->slot->claims[h->claim], &want, h->tid << 2 | SK_CLAIM_TAKEN)) {
-                struct { uint32_t type, pad; uint64_t tid; } m = {SK_M_RETURNED, 0, h->tid};
+                struct {
+                    uint32_t type, pad;
+                    uint64_t tid;
+                } m = {SK_M_RETURNED, 0, h->tid};
                 sk_client_send(c, &m, sizeof m, true);
             }
         } else if (in_wait) {
@@ -117,7 +123,7 @@ static bool handle(struct sk_client *c, const void *p, size_t len, bool in_wait,
     case SK_M_CREDIT: {
         uint64_t tid = sk_rd_u64(&r), n = sk_rd_u64(&r);
         if (tid == c->cur_tid) c->credit = n;
-        SK_LIST_EACH(it, &c->queue) { /* of a call that was read already */
+        SK_LIST_EACH (it, &c->queue) { /* of a call that was read already */
             struct sk_msg_task *q = (void *)sk_container_of(it, struct sk_msg, link)->bytes;
             if (q->tid == tid) q->credit = n;
         }
@@ -141,7 +147,10 @@ bool sk_client_read(struct sk_client *c, bool in_wait, struct sk_msg **task) {
     if (sk_rd_u32(&r) == SK_M_BIG) {
         uint64_t off = sk_rd_u64(&r), n = sk_rd_u64(&r);
         struct sk_msg *m = keep(c->data_seg.base + off, (size_t)n, 0);
-        struct { uint32_t type, pad; uint64_t off; } f = {SK_M_BIGFREE, 0, off};
+        struct {
+            uint32_t type, pad;
+            uint64_t off;
+        } f = {SK_M_BIGFREE, 0, off};
         sk_ring_pop(&c->down);
         sk_client_send(c, &f, sizeof f, false);
         handle(c, m->bytes, m->len, in_wait, task);
@@ -170,7 +179,7 @@ static struct sk_msg *answer(struct sk_client *c, uint64_t req, int64_t deadline
     for (;;) {
         uint32_t seen = sk_bell_seq(&c->slot->bell);
         while (sk_client_read(c, true, NULL)) {}
-        SK_LIST_EACH(it, &c->replies) {
+        SK_LIST_EACH (it, &c->replies) {
             struct sk_msg *m = sk_container_of(it, struct sk_msg, link);
             if (m->req == req) {
                 got = m;
@@ -179,7 +188,10 @@ static struct sk_msg *answer(struct sk_client *c, uint64_t req, int64_t deadline
         }
         if (got) break;
         if (!told && deadline != INT64_MAX && sk_now_ns() >= deadline) {
-            struct { uint32_t type, pad; uint64_t req; } m = {SK_M_TIMEOUT, 0, req};
+            struct {
+                uint32_t type, pad;
+                uint64_t req;
+            } m = {SK_M_TIMEOUT, 0, req};
             sk_client_send(c, &m, sizeof m, true);
             told = true;
         }
@@ -211,7 +223,10 @@ static sk_rc answer_rc(const struct sk_msg *m, struct sk_rd *r, struct sk_err *e
 static sk_rc lease(struct sk_client *c, uint64_t len, uint64_t *off, struct sk_err *err) {
     pthread_mutex_lock(&c->mu);
     uint64_t req = ++c->next_req;
-    struct { uint32_t type, pad; uint64_t req, len; } q = {SK_M_LEASE, 0, req, len};
+    struct {
+        uint32_t type, pad;
+        uint64_t req, len;
+    } q = {SK_M_LEASE, 0, req, len};
     sk_client_send(c, &q, sizeof q, true);
     pthread_mutex_unlock(&c->mu);
     struct sk_msg *m = answer(c, req, INT64_MAX);
@@ -223,7 +238,10 @@ static sk_rc lease(struct sk_client *c, uint64_t len, uint64_t *off, struct sk_e
 }
 
 static void give(struct sk_client *c, uint64_t off, uint64_t len) { /* locked */
-    struct { uint32_t type, pad; uint64_t off, len; } m = {SK_M_GIVE, 0, off, len};
+    struct {
+        uint32_t type, pad;
+        uint64_t off, len;
+    } m = {SK_M_GIVE, 0, off, len};
     if (len) sk_client_send(c, &m, sizeof m, false);
 }
 
@@ -265,10 +283,8 @@ static sk_rc c_buf_alloc(struct sk_engine *e, size_t len, struct sk_buf *out, st
 
 static void buf_tail(struct sk_client *c, uint64_t off, uint64_t len) { /* locked; the end of an allocation is not needed */
     if (!len) return;
-    if (c->lease_len && off + len == c->lease_off + c->lease_used)
-        c->lease_used -= len;
-    else
-        give(c, off, len);
+    if (c->lease_len && off + len == c->lease_off + c->lease_used) c->lease_used -= len;
+    else give(c, off, len);
 }
 
 static void c_buf_abort(struct sk_engine *e, struct sk_buf *b) {
@@ -350,7 +366,11 @@ static sk_rc c_shape(struct sk_engine *e, const struct sk_res *res, sk_shape *ou
         *out = (sk_shape)(known - 1);
         return SK_OK;
     }
-    struct { uint32_t type, pad; uint64_t req; struct sk_res res; } q = {SK_M_SHAPE, 0, 0, *res};
+    struct {
+        uint32_t type, pad;
+        uint64_t req;
+        struct sk_res res;
+    } q = {SK_M_SHAPE, 0, 0, *res};
     struct sk_msg *m = answer(c, ask(c, &q, sizeof q, &q.req), INT64_MAX);
     struct sk_rd r;
     sk_rc rc = answer_rc(m, &r, err);
@@ -387,7 +407,10 @@ static sk_rc c_res_index(struct sk_engine *e, const char *name, uint32_t *out, s
 
 static void c_resources(struct sk_engine *e, struct sk_res *total, struct sk_res *avail) {
     struct sk_client *c = C(e);
-    struct { uint32_t type, pad; uint64_t req; } q = {SK_M_RESOURCES, 0, 0};
+    struct {
+        uint32_t type, pad;
+        uint64_t req;
+    } q = {SK_M_RESOURCES, 0, 0};
     struct sk_msg *m = answer(c, ask(c, &q, sizeof q, &q.req), INT64_MAX);
     struct sk_rd r;
     memset(total, 0, sizeof *total);
@@ -448,7 +471,10 @@ static sk_rc c_actor_create(struct sk_engine *e, const struct sk_actor_spec *s, 
 }
 
 static void tell(struct sk_client *c, uint32_t type, uint64_t a, uint64_t b, bool wake) {
-    struct { uint32_t type, pad; uint64_t a, b; } m = {type, 0, a, b};
+    struct {
+        uint32_t type, pad;
+        uint64_t a, b;
+    } m = {type, 0, a, b};
     pthread_mutex_lock(&c->mu);
     sk_client_send(c, &m, sizeof m, wake);
     pthread_mutex_unlock(&c->mu);
@@ -472,7 +498,10 @@ static sk_rc c_cancel(struct sk_engine *e, sk_tid t, bool force, struct sk_err *
 
 static sk_rc c_stream_next(struct sk_engine *e, sk_tid t, int64_t deadline, sk_oid *out, struct sk_err *err) {
     struct sk_client *c = C(e);
-    struct { uint32_t type, pad; uint64_t req, tid; } q = {SK_M_NEXT, 0, 0, t.v};
+    struct {
+        uint32_t type, pad;
+        uint64_t req, tid;
+    } q = {SK_M_NEXT, 0, 0, t.v};
     struct sk_msg *m = answer(c, ask(c, &q, sizeof q, &q.req), deadline);
     struct sk_rd r = sk_rd_init(m->bytes, m->len);
     (void)sk_rd_u32(&r);
@@ -533,10 +562,8 @@ static uint64_t ask_ids(struct sk_client *c, uint32_t type, uint32_t want, const
 }
 
 static void c_view_release(struct sk_engine *e, struct sk_view *v) {
-    if (v->token & 1)
-        tell(C(e), SK_M_UNPIN, v->token >> 1, 0, false);
-    else
-        sk_free((void *)(uintptr_t)v->token);
+    if (v->token & 1) tell(C(e), SK_M_UNPIN, v->token >> 1, 0, false);
+    else sk_free((void *)(uintptr_t)v->token);
     v->token = 0;
     v->data = NULL;
 }
@@ -601,15 +628,36 @@ static size_t c_workers(struct sk_engine *e, struct sk_worker_info *out, size_t 
     (void)e, (void)out, (void)cap;
     return 0;
 }
-static size_t c_status(struct sk_engine *e, char *buf, size_t cap) {
-    return (size_t)snprintf(buf, cap, "proc %u\n", C(e)->proc) + 1;
-}
+static size_t c_status(struct sk_engine *e, char *buf, size_t cap) { return (size_t)snprintf(buf, cap, "proc %u\n", C(e)->proc) + 1; }
 
 const struct sk_engine_ops sk_client_ops = {
-    .name = "local-worker", .close = c_close, .fn_define = c_define, .shape = c_shape, .res_index = c_res_index, .resources = c_resources,
-    .submit = c_submit, .stream_next = c_stream_next, .stream_drop = c_stream_drop, .cancel = c_cancel,
-    .actor_create = c_actor_create, .actor_kill = c_actor_kill, .actor_addref = c_actor_addref, .actor_release = c_actor_release,
-    .buf_alloc = c_buf_alloc, .buf_abort = c_buf_abort, .buf_warm = c_buf_warm, .put = c_put, .get = c_get, .view_release = c_view_release, .wait = c_wait,
-    .addref = c_addref, .release = c_release, .drive = c_drive, .lock = c_lock, .unlock = c_lock, .preload = c_preload,
-    .workers = c_workers, .status = c_status,
+    .name = "local-worker",
+    .close = c_close,
+    .fn_define = c_define,
+    .shape = c_shape,
+    .res_index = c_res_index,
+    .resources = c_resources,
+    .submit = c_submit,
+    .stream_next = c_stream_next,
+    .stream_drop = c_stream_drop,
+    .cancel = c_cancel,
+    .actor_create = c_actor_create,
+    .actor_kill = c_actor_kill,
+    .actor_addref = c_actor_addref,
+    .actor_release = c_actor_release,
+    .buf_alloc = c_buf_alloc,
+    .buf_abort = c_buf_abort,
+    .buf_warm = c_buf_warm,
+    .put = c_put,
+    .get = c_get,
+    .view_release = c_view_release,
+    .wait = c_wait,
+    .addref = c_addref,
+    .release = c_release,
+    .drive = c_drive,
+    .lock = c_lock,
+    .unlock = c_lock,
+    .preload = c_preload,
+    .workers = c_workers,
+    .status = c_status,
 };

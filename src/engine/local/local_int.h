@@ -40,9 +40,9 @@ struct sk_slot {
     struct sk_bell bell;
     _Atomic uint64_t claims[SK_CLAIMS];
     _Atomic uint32_t want_space; /* the worker waits for room in its ring to the driver */
-    uint32_t proc;           /* process number of the present worker in this slot (never used twice) */
+    uint32_t proc;               /* process number of the present worker in this slot (never used twice) */
     uint32_t pad[14];
-    char crash[2048];        /* text that a crashing worker leaves (Python's faulthandler writes here) */
+    char crash[2048]; /* text that a crashing worker leaves (Python's faulthandler writes here) */
 };
 _Static_assert(sizeof(struct sk_slot) % 64 == 0, "slots keep cache lines apart");
 
@@ -66,20 +66,20 @@ static inline size_t sk_slot_stride(void) { return SK_ALIGN(sizeof(struct sk_slo
 static inline struct sk_slot *sk_slot_at(uint8_t *base, uint32_t i) {
     return (struct sk_slot *)(void *)(base + 4096 + i * sk_slot_stride());
 }
-static inline void *sk_slot_down(struct sk_slot *s) { return s + 1; }                                      /* driver -> worker */
+static inline void *sk_slot_down(struct sk_slot *s) { return s + 1; }                                          /* driver -> worker */
 static inline void *sk_slot_up(struct sk_slot *s) { return (uint8_t *)(s + 1) + sk_ring_bytes(SK_RING_SIZE); } /* worker -> driver */
 
 /* ---- messages: wire format (base/wire.h), first field u32 type ----------------------------------------------------------------- */
 
 enum {
     /* driver -> worker */
-    SK_M_FUNC = 1,   /* fid, name, def bytes */
-    SK_M_TASK,       /* see sk_msg_task */
-    SK_M_REPLY,      /* req, rc, n, values | error text */
-    SK_M_CREDIT,     /* tid, number of yields that were released */
-    SK_M_EXIT,       /* leave when what is queued is done */
-    SK_M_BIG,        /* off, len: the message lies in the store */
-    SK_M_UNLEASE,    /* give your lease back */
+    SK_M_FUNC = 1, /* fid, name, def bytes */
+    SK_M_TASK,     /* see sk_msg_task */
+    SK_M_REPLY,    /* req, rc, n, values | error text */
+    SK_M_CREDIT,   /* tid, number of yields that were released */
+    SK_M_EXIT,     /* leave when what is queued is done */
+    SK_M_BIG,      /* off, len: the message lies in the store */
+    SK_M_UNLEASE,  /* give your lease back */
     /* worker -> driver */
     SK_M_HELLO = 32, /* ready */
     SK_M_DONE,       /* tid, attempt, status, run_ns, note, returns */
@@ -112,9 +112,9 @@ enum {
 enum { SK_V_INLINE = 0, SK_V_STORE = 1, SK_V_NONE = 2 };
 struct sk_val {
     uint32_t kind, where;
-    uint64_t oid;  /* the object it is, 0: a plain inline argument */
+    uint64_t oid; /* the object it is, 0: a plain inline argument */
     uint64_t len;
-    uint64_t off;  /* STORE */
+    uint64_t off; /* STORE */
 };
 static inline void sk_wr_val(struct sk_wr *w, const struct sk_val *v, const void *bytes) {
     sk_wr_align(w, 8);
@@ -143,7 +143,7 @@ struct sk_msg_task { /* fixed head of SK_M_TASK; then name string, then n_args v
     uint64_t tid, fid, aid, first;
     uint32_t attempt, n_args, n_returns, skip;
     uint32_t window, flags;
-    uint64_t credit; /* how many of the first `from` yields were taken */
+    uint64_t credit;   /* how many of the first `from` yields were taken */
     uint32_t from;     /* so many yields were made before; of them only those are wanted that are named after the arguments: */
     uint32_t n_wanted; /* u32 each, rising; none of them is below `skip` */
 };
@@ -190,9 +190,9 @@ enum { SK_O_PENDING, SK_O_READY, SK_O_ACTOR };
 struct sk_obj {
     uint64_t id;
     uint8_t state, where; /* READY: SK_V_INLINE / SK_V_STORE */
-    bool gone : 1;            /* READY, but the value is lost: found out when it is needed next (test hook store.lose) */
-    bool known : 1;           /* to lineage: told when it is freed */
-    uint8_t why;              /* enum sk_lost_why: what it is when lineage knows no maker */
+    bool gone : 1;        /* READY, but the value is lost: found out when it is needed next (test hook store.lose) */
+    bool known : 1;       /* to lineage: told when it is freed */
+    uint8_t why;          /* enum sk_lost_why: what it is when lineage knows no maker */
     uint32_t kind;
     uint64_t len;
     union {
@@ -200,8 +200,8 @@ struct sk_obj {
         uint64_t off;
         struct sk_lactor *actor;
     } u;
-    struct sk_ltask *maker;   /* while the task is known: PENDING always, READY while lineage keeps it */
-    struct sk_dep *deps;      /* tasks and requests that wait for it */
+    struct sk_ltask *maker; /* while the task is known: PENDING always, READY while lineage keeps it */
+    struct sk_dep *deps;    /* tasks and requests that wait for it */
 };
 
 struct sk_dep { /* one waiter of one object */
@@ -212,53 +212,74 @@ struct sk_dep { /* one waiter of one object */
 
 /* What few tasks need: finished ones that lineage keeps, those run again, those whose arguments were lost under them. */
 struct sk_aside {
-    struct sk_val_vec { struct sk_kept_val { uint64_t oid; struct sk_inl *inl; uint32_t kind; } *p; uint32_t n, cap; } vals; /* small arguments: no task need make them */
-    struct sk_index_vec { uint32_t *p; uint32_t n, cap; } wanted; /* lost yields that this attempt makes again, rising */
-    uint32_t n_made;          /* of them */
-    struct sk_old_vec { struct sk_old { uint64_t oid, off; } *p; uint32_t n, cap; } old; /* lost arguments that its worker still reads: pinned for it */
+    struct sk_val_vec {
+        struct sk_kept_val {
+            uint64_t oid;
+            struct sk_inl *inl;
+            uint32_t kind;
+        } *p;
+        uint32_t n, cap;
+    } vals; /* small arguments: no task need make them */
+    struct sk_index_vec {
+        uint32_t *p;
+        uint32_t n, cap;
+    } wanted;        /* lost yields that this attempt makes again, rising */
+    uint32_t n_made; /* of them */
+    struct sk_old_vec {
+        struct sk_old {
+            uint64_t oid, off;
+        } *p;
+        uint32_t n, cap;
+    } old; /* lost arguments that its worker still reads: pinned for it */
 };
 
 enum { SK_T_WAITING, SK_T_READY, SK_T_SENT, SK_T_FINISHED };
 struct sk_ltask {
     struct sk_place_task place;
-    struct sk_list on;        /* in its worker's `sent` list, its actor's `queue`, or unlinked */
+    struct sk_list on; /* in its worker's `sent` list, its actor's `queue`, or unlinked */
     uint64_t id, first;
-    struct sk_spec spec;      /* into bytes[] */
+    struct sk_spec spec; /* into bytes[] */
     struct sk_sink *sink;
     struct sk_lactor *actor;
     struct sk_lworker *worker;
     uint32_t state;
-    uint32_t n_unready;       /* arguments that do not exist yet */
+    uint32_t n_unready; /* arguments that do not exist yet */
     uint32_t attempt;
     int32_t retries_left;
-    uint32_t claim;           /* index in the worker's claims; SENT */
+    uint32_t claim; /* index in the worker's claims; SENT */
     bool is_init, is_stream, cancelled, is_method;
-    bool dropped;             /* a stream that nobody reads any more */
-    bool holds_args;          /* its arguments are held */
-    bool was_started;         /* when its worker died */
-    bool bulky;               /* it made something that can be lost: in the store, or with references inside */
-    bool kept;                /* lineage has it: not freed */
+    bool dropped;     /* a stream that nobody reads any more */
+    bool holds_args;  /* its arguments are held */
+    bool was_started; /* when its worker died */
+    bool bulky;       /* it made something that can be lost: in the store, or with references inside */
+    bool kept;        /* lineage has it: not freed */
     bool keeping_tried;
-    bool ended;               /* not under way, and nobody is about to touch it */
-    bool remake;              /* under way again, for what was lost of it: no sink and no reader hears of it */
-    bool restart;             /* its worker was asked to stop, so that it can begin anew for lost yields */
-    uint32_t seen_lost;       /* l->n_lost when its arguments were looked at last */
-    struct sk_aside *aside;   /* NULL: nothing */
-    uint32_t differs;         /* not 0: 1 + index of the yield that a retry gave differently; it is being stopped */
-    bool lost_yield;          /* there was no memory to record one; it is being stopped */
+    bool ended;             /* not under way, and nobody is about to touch it */
+    bool remake;            /* under way again, for what was lost of it: no sink and no reader hears of it */
+    bool restart;           /* its worker was asked to stop, so that it can begin anew for lost yields */
+    uint32_t seen_lost;     /* l->n_lost when its arguments were looked at last */
+    struct sk_aside *aside; /* NULL: nothing */
+    uint32_t differs;       /* not 0: 1 + index of the yield that a retry gave differently; it is being stopped */
+    bool lost_yield;        /* there was no memory to record one; it is being stopped */
     /* streaming */
     uint32_t n_yielded, n_taken, n_released, stream_done;
-    struct sk_obj_id_vec { uint64_t *p; uint32_t n, cap; } yields; /* oids by index; no sink: those not taken hold a reference of proc owner */
-    struct sk_note_vec { uint64_t *p; uint32_t n, cap; } note_hash; /* of each yield: a retry must give the same */
-    uint32_t owner;           /* process that submitted: reads the stream */
-    uint64_t end_error;       /* oid of the error object when it failed */
-    sk_rc end_rc;             /* the failure, when there was no memory for that object */
+    struct sk_obj_id_vec {
+        uint64_t *p;
+        uint32_t n, cap;
+    } yields; /* oids by index; no sink: those not taken hold a reference of proc owner */
+    struct sk_note_vec {
+        uint64_t *p;
+        uint32_t n, cap;
+    } note_hash;        /* of each yield: a retry must give the same */
+    uint32_t owner;     /* process that submitted: reads the stream */
+    uint64_t end_error; /* oid of the error object when it failed */
+    sk_rc end_rc;       /* the failure, when there was no memory for that object */
     struct sk_dep *stream_waiters;
     size_t spec_len;
     uint8_t bytes[];
 };
 
-struct sk_req { /* a worker that waits: GET, WAIT, NEXT */
+struct sk_req {          /* a worker that waits: GET, WAIT, NEXT */
     struct sk_list link; /* of its worker */
     struct sk_lworker *w;
     uint32_t type;
@@ -271,19 +292,19 @@ enum { SK_A_STARTING, SK_A_ALIVE, SK_A_DEAD };
 struct sk_lactor {
     uint64_t id, order; /* its turn among the tasks that wait for resources */
     struct sk_list link;
-    struct sk_ltask *init;      /* kept for restarts */
+    struct sk_ltask *init; /* kept for restarts */
     struct sk_lworker *worker;
-    struct sk_list queue;       /* method calls not sent yet, in order */
+    struct sk_list queue; /* method calls not sent yet, in order */
     uint32_t state, n_sent;
     int32_t restarts_left, max_task_retries;
     uint16_t shape;
-    uint32_t n_tasks;           /* calls that are not finished */
-    bool unreferenced;          /* freed when dead and nothing of it is under way */
-    bool stopping;              /* no handle left, or killed without restart */
-    bool placed;                /* the constructor was sent to the present worker */
-    uint32_t dead_kind;         /* of the constructor's error; 0: `why` is the story */
+    uint32_t n_tasks;   /* calls that are not finished */
+    bool unreferenced;  /* freed when dead and nothing of it is under way */
+    bool stopping;      /* no handle left, or killed without restart */
+    bool placed;        /* the constructor was sent to the present worker */
+    uint32_t dead_kind; /* of the constructor's error; 0: `why` is the story */
     struct sk_inl *dead_value;
-    char why[256];              /* of its death */
+    char why[256]; /* of its death */
 };
 
 struct sk_lworker {
@@ -293,18 +314,24 @@ struct sk_lworker {
     bool up, dying, killed;
     struct sk_slot *sh;
     struct sk_ring down, up_ring;
-    struct sk_list sent;       /* tasks on it, in order */
+    struct sk_list sent; /* tasks on it, in order */
     struct sk_list reqs;
     struct sk_lactor *actor;
-    struct sk_map known;       /* fids it has */
+    struct sk_map known; /* fids it has */
     uint32_t next_claim;
     uint64_t claimed[SK_CLAIMS / 64]; /* bit: the claim word is of a task in `sent` */
     uint64_t n_done;
     int64_t idle_since_ns;
     bool has_lease;
-    const char *kill_why;      /* static text: why the engine killed it */
-    struct sk_big { uint64_t *p; uint32_t n, cap; } big; /* store offsets of big messages under way */
-    struct sk_out { uint8_t **p; uint32_t n, cap; } out; /* replies that did not fit into the ring yet: length-prefixed copies */
+    const char *kill_why; /* static text: why the engine killed it */
+    struct sk_big {
+        uint64_t *p;
+        uint32_t n, cap;
+    } big; /* store offsets of big messages under way */
+    struct sk_out {
+        uint8_t **p;
+        uint32_t n, cap;
+    } out; /* replies that did not fit into the ring yet: length-prefixed copies */
 };
 
 struct sk_fn {
@@ -316,25 +343,25 @@ struct sk_fn {
 
 struct sk_local {
     struct sk_engine base;
-    pthread_mutex_t mu;        /* recursive; guards everything below */
-    pthread_cond_t turn;       /* callers waiting for their turn to drive, or for progress by another driver */
+    pthread_mutex_t mu;  /* recursive; guards everything below */
+    pthread_cond_t turn; /* callers waiting for their turn to drive, or for progress by another driver */
     bool driving, closing, srv_dead;
-    bool pumping;              /* a sink called from within the pump submits: not again */
+    bool pumping; /* a sink called from within the pump submits: not again */
     uint32_t n_callers;
-    uint64_t progress;         /* bumped by every change that somebody may wait for */
+    uint64_t progress; /* bumped by every change that somebody may wait for */
     struct sk_seg ctl_seg, data_seg;
     struct sk_ctl *ctl;
     struct sk_store *store;
     struct sk_own *own;
     struct sk_lineage *lin;
-    struct sk_obj_id_vec lost;   /* PENDING objects to make again, at the next dispatch */
+    struct sk_obj_id_vec lost; /* PENDING objects to make again, at the next dispatch */
     bool recovering;
     struct sk_place place;
-    struct sk_map tasks;       /* id -> sk_ltask, until finished */
+    struct sk_map tasks; /* id -> sk_ltask, until finished */
     struct sk_map fns;
     struct sk_list actors;
-    uint32_t n_unreferenced;   /* of them nameless */
-    uint32_t n_homeless;       /* of them without a worker and not dead */
+    uint32_t n_unreferenced;     /* of them nameless */
+    uint32_t n_homeless;         /* of them without a worker and not dead */
     struct sk_lworker **workers; /* by slot, NULL = free */
     uint32_t n_slots, n_used;    /* slots; workers[n_used..] were never used */
     uint32_t n_live, max_workers, next_proc;
@@ -345,19 +372,22 @@ struct sk_local {
     struct sk_forksrv srv;
     pthread_t loop_thread, watch_thread;
     bool threads_up;
-    int wake_fd;               /* eventfd: ends the watch thread */
+    int wake_fd; /* eventfd: ends the watch thread */
     int64_t spin_ns, idle_reap_ns;
-    char **names;              /* of custom resources */
+    char **names; /* of custom resources */
     uint32_t n_names;
     uint64_t n_submits, n_tasks_done, n_retries, n_worker_deaths, n_lost, n_reruns;
     uint64_t lineage_bytes;
     char *const *argv, *const *env;
-    struct sk_vecb { uint8_t *p; size_t n; } note; /* preload, replayed to a new fork server */
+    struct sk_vecb {
+        uint8_t *p;
+        size_t n;
+    } note; /* preload, replayed to a new fork server */
 };
 
 /* loop.c */
-uint32_t sk_loop_pump(struct sk_local *l);                        /* handle what is in the rings; returns messages handled */
-void sk_loop_dispatch(struct sk_local *l);                        /* place what can be placed */
+uint32_t sk_loop_pump(struct sk_local *l); /* handle what is in the rings; returns messages handled */
+void sk_loop_dispatch(struct sk_local *l); /* place what can be placed */
 void sk_loop_worker_died(struct sk_local *l, struct sk_lworker *w, int status, uint64_t maxrss);
 void sk_loop_finish_error(struct sk_local *l, struct sk_ltask *t, uint32_t kind, const void *bytes, size_t n);
 void sk_loop_fail(struct sk_local *l, struct sk_ltask *t, sk_rc rc, const char *fmt, ...) SK_PRINTF(4, 5);
@@ -365,57 +395,58 @@ void sk_loop_cancel(struct sk_local *l, struct sk_ltask *t, bool force);
 void sk_loop_fail_waiting(struct sk_local *l, sk_rc rc, const char *why); /* all that wait for a worker */
 void sk_task_let_args_go(struct sk_local *l, struct sk_ltask *t);
 /* level: of nesting, see place.h */
-sk_rc sk_loop_submit(struct sk_local *l, uint32_t proc, uint32_t level, uint64_t base_id, const uint8_t *spec, size_t len, struct sk_sink *sink,
-                     struct sk_err *err);
+sk_rc sk_loop_submit(struct sk_local *l, uint32_t proc, uint32_t level, uint64_t base_id, const uint8_t *spec, size_t len,
+                     struct sk_sink *sink, struct sk_err *err);
 sk_rc sk_loop_actor(struct sk_local *l, uint32_t proc, uint64_t base_id, const uint8_t *spec, size_t len, int32_t max_restarts,
                     int32_t max_task_retries, struct sk_err *err);
 sk_rc sk_loop_define(struct sk_local *l, uint64_t fid, struct sk_bytes name, struct sk_bytes def, struct sk_err *err);
-void sk_loop_drain(struct sk_local *l);                            /* frees what nothing references */
+void sk_loop_drain(struct sk_local *l); /* frees what nothing references */
 sk_rc sk_obj_new(struct sk_local *l, uint64_t id, uint32_t proc, struct sk_obj **out, struct sk_err *err);
-void sk_obj_ready(struct sk_local *l, struct sk_obj *o);          /* wakes who waits */
+void sk_obj_ready(struct sk_local *l, struct sk_obj *o); /* wakes who waits */
 void sk_task_release_stream(struct sk_local *l, struct sk_ltask *t, uint32_t n);
 void sk_stream_drop(struct sk_local *l, struct sk_ltask *t);
 static inline struct sk_obj *sk_obj_get(struct sk_local *l, uint64_t id) { return sk_own_get(l->own, id); }
 
 sk_rc sk_dep_add(struct sk_obj *o, struct sk_ltask *t, struct sk_req *q) SK_MUST_USE;
-void sk_task_ready(struct sk_local *l, struct sk_ltask *t);        /* all its arguments were there a moment ago */
+void sk_task_ready(struct sk_local *l, struct sk_ltask *t); /* all its arguments were there a moment ago */
 sk_rc sk_task_take_args(struct sk_local *l, struct sk_ltask *t, struct sk_err *err) SK_MUST_USE;
 void sk_task_forget_deps(struct sk_local *l, struct sk_ltask *t);
 struct sk_inl *sk_engine_error(sk_rc rc, const char *msg);
-void sk_loop_ask_to_stop(struct sk_local *l, struct sk_ltask *t);  /* one that has started, at its next yield */
-void sk_loop_kept_free(struct sk_local *l, struct sk_ltask *t);    /* lineage let it go */
+void sk_loop_ask_to_stop(struct sk_local *l, struct sk_ltask *t); /* one that has started, at its next yield */
+void sk_loop_kept_free(struct sk_local *l, struct sk_ltask *t);   /* lineage let it go */
 
 /* recover.c: lost values. Holds the rules; lineage.c knows what depends on what */
 /* The bytes of this object are lost (nothing happens if it has none in the store). Whoever waits for it, or asks from now on, gets the value
  * that the next dispatch has made again, or an error value with SK_ELOST and the reason. Views that are out keep their bytes. */
 void sk_loop_lost(struct sk_local *l, uint64_t oid);
-void sk_recover_run(struct sk_local *l);                           /* submits what makes lost objects again */
-static inline enum sk_lost_why sk_recover_why(const struct sk_ltask *t) { /* of an object that it makes, as long as lineage does not keep it */
+void sk_recover_run(struct sk_local *l); /* submits what makes lost objects again */
+static inline enum sk_lost_why
+sk_recover_why(const struct sk_ltask *t) { /* of an object that it makes, as long as lineage does not keep it */
     return t->spec.actor ? SK_LOST_ACTOR : t->spec.max_retries == 0 ? SK_LOST_RETRIES : SK_LOST_EVICTED;
 }
 void sk_recover_yielded(struct sk_local *l, struct sk_ltask *t, struct sk_obj *o); /* the first time */
-uint64_t sk_recover_remade(struct sk_ltask *t, uint32_t index);    /* a yield came again: the object to give it to; 0: not wanted */
-bool sk_recover_all_made(const struct sk_ltask *t);                /* the lost yields that it runs for */
+uint64_t sk_recover_remade(struct sk_ltask *t, uint32_t index); /* a yield came again: the object to give it to; 0: not wanted */
+bool sk_recover_all_made(const struct sk_ltask *t);             /* the lost yields that it runs for */
 void sk_recover_fail_rest(struct sk_local *l, struct sk_ltask *t, uint32_t kind, struct sk_inl *value); /* the others get this value */
-void sk_recover_ended(struct sk_local *l, struct sk_ltask *t);     /* while its arguments are held: keep it, or note that its run is over */
+void sk_recover_ended(struct sk_local *l, struct sk_ltask *t); /* while its arguments are held: keep it, or note that its run is over */
 /* Are all arguments there? SK_OK; SK_EAGAIN: one is lost, t waits for it now (`errors`, and one is an error: t is WAITING for nothing, and
  * sk_task_ready ends it); SK_ENOMEM: nothing changed. */
 sk_rc sk_recover_args(struct sk_local *l, struct sk_ltask *t, bool errors) SK_MUST_USE;
-sk_rc sk_recover_wanted(struct sk_local *l, struct sk_ltask *t) SK_MUST_USE; /* before a stream is sent */
+sk_rc sk_recover_wanted(struct sk_local *l, struct sk_ltask *t) SK_MUST_USE;        /* before a stream is sent */
 void sk_recover_left(struct sk_local *l, struct sk_ltask *t, struct sk_lworker *w); /* w reads its arguments no more; NULL: w is dead */
-bool sk_recover_old(const struct sk_lworker *w, uint64_t oid, uint64_t *off); /* where w still reads a lost argument */
-void sk_recover_free(struct sk_ltask *t);                          /* t->aside */
-void sk_recover_drain(struct sk_local *l);                         /* frees tasks that lineage let go */
+bool sk_recover_old(const struct sk_lworker *w, uint64_t oid, uint64_t *off);       /* where w still reads a lost argument */
+void sk_recover_free(struct sk_ltask *t);                                           /* t->aside */
+void sk_recover_drain(struct sk_local *l);                                          /* frees tasks that lineage let go */
 
-bool sk_local_check(struct sk_local *l);                           /* check.c: every structure against the others */
+bool sk_local_check(struct sk_local *l); /* check.c: every structure against the others */
 
 /* pool.c */
-sk_rc sk_pool_start(struct sk_local *l, struct sk_err *err);       /* fork server, threads */
+sk_rc sk_pool_start(struct sk_local *l, struct sk_err *err); /* fork server, threads */
 void sk_pool_stop(struct sk_local *l);
-struct sk_lworker *sk_pool_spawn(struct sk_local *l);              /* NULL: at the limit or refused */
-void sk_pool_bad_start(struct sk_local *l, const char *why);       /* after several in a row what waits for workers fails */
+struct sk_lworker *sk_pool_spawn(struct sk_local *l);        /* NULL: at the limit or refused */
+void sk_pool_bad_start(struct sk_local *l, const char *why); /* after several in a row what waits for workers fails */
 void sk_pool_kill(struct sk_local *l, struct sk_lworker *w, const char *why);
-void sk_pool_reap(struct sk_local *l, int64_t now_ns);             /* idle workers, leases, punching */
+void sk_pool_reap(struct sk_local *l, int64_t now_ns); /* idle workers, leases, punching */
 /* By ring or store. SK_EAGAIN: the ring is full now. SK_EFULL: the message needs the store, which is full. Nothing sent then. */
 sk_rc sk_pool_send(struct sk_local *l, struct sk_lworker *w, const void *msg, size_t len) SK_MUST_USE;
 /* Never lost: kept until the ring has room. False: too large for the ring, and the store is full; only answers of get and wait can be. */
@@ -428,13 +459,13 @@ void sk_inl_drop(struct sk_inl *i);
 sk_rc sk_stream_take(struct sk_local *l, struct sk_ltask *t, uint32_t proc, uint64_t *oid);
 /* Takes a not started task off w: READY, but in no queue. False: it has started. */
 bool sk_loop_unsend(struct sk_local *l, struct sk_lworker *w, struct sk_ltask *t);
-void sk_loop_free_task(struct sk_local *l, struct sk_ltask *t);    /* of an actor's constructor, at the end of the actor */
+void sk_loop_free_task(struct sk_local *l, struct sk_ltask *t); /* of an actor's constructor, at the end of the actor */
 /* actor.c */
-void sk_actor_advance(struct sk_local *l, struct sk_lactor *a);    /* send what can be sent, start, stop */
+void sk_actor_advance(struct sk_local *l, struct sk_lactor *a); /* send what can be sent, start, stop */
 void sk_actor_dead(struct sk_local *l, struct sk_lactor *a, const char *why);
 void sk_actor_worker_died(struct sk_local *l, struct sk_lactor *a, const char *why);
 void sk_actor_unreferenced(struct sk_local *l, struct sk_lactor *a);
-void sk_actor_sweep(struct sk_local *l);                            /* frees dead actors that nobody can name; at the end of a turn of the loop */
+void sk_actor_sweep(struct sk_local *l); /* frees dead actors that nobody can name; at the end of a turn of the loop */
 /* SK_EAGAIN: no room now. Else it can never be sent as things are; nothing was changed. */
 sk_rc sk_loop_send_task(struct sk_local *l, struct sk_ltask *t, struct sk_lworker *w) SK_MUST_USE;
 

@@ -359,10 +359,8 @@ void sk_task_ready(struct sk_local *l, struct sk_ltask *t) {
     t->n_unready = 0;
     t->seen_lost = (uint32_t)l->n_lost;
     t->state = SK_T_READY;
-    if (t->actor)
-        sk_actor_advance(l, t->actor);
-    else
-        sk_place_push(&l->place, &t->place);
+    if (t->actor) sk_actor_advance(l, t->actor);
+    else sk_place_push(&l->place, &t->place);
 }
 
 /* Holds the arguments and counts those that do not exist yet. */
@@ -408,8 +406,8 @@ undo:
     return rc;
 }
 
-static sk_rc task_make(struct sk_local *l, uint32_t proc, uint32_t level, uint64_t base, const uint8_t *spec, size_t len, struct sk_sink *sink,
-                       struct sk_ltask **out, struct sk_err *err) {
+static sk_rc task_make(struct sk_local *l, uint32_t proc, uint32_t level, uint64_t base, const uint8_t *spec, size_t len,
+                       struct sk_sink *sink, struct sk_ltask **out, struct sk_err *err) {
     struct sk_ltask *t = sk_calloc(SK_TAG_ENGINE, sizeof *t + len);
     if (!t) return SK_ERR(err, SK_ENOMEM, "no memory for a task");
     memcpy(t->bytes, spec, len);
@@ -457,8 +455,8 @@ static sk_rc task_make(struct sk_local *l, uint32_t proc, uint32_t level, uint64
     return SK_OK;
 }
 
-sk_rc sk_loop_submit(struct sk_local *l, uint32_t proc, uint32_t level, uint64_t base, const uint8_t *spec, size_t len, struct sk_sink *sink,
-                     struct sk_err *err) {
+sk_rc sk_loop_submit(struct sk_local *l, uint32_t proc, uint32_t level, uint64_t base, const uint8_t *spec, size_t len,
+                     struct sk_sink *sink, struct sk_err *err) {
     struct sk_ltask *t;
     SK_TRY(task_make(l, proc, level, base, spec, len, sink, &t, err));
     if (t->spec.actor) {
@@ -466,7 +464,8 @@ sk_rc sk_loop_submit(struct sk_local *l, uint32_t proc, uint32_t level, uint64_t
         struct sk_lactor *a = ao && ao->state == SK_O_ACTOR ? ao->u.actor : NULL;
         t->is_method = true;
         if (a && a->state == SK_A_DEAD && a->dead_kind) {
-            sk_loop_finish_error(l, t, a->dead_kind, a->dead_value ? (void *)a->dead_value->bytes : (void *)"", a->dead_value ? a->dead_value->len : 0);
+            sk_loop_finish_error(l, t, a->dead_kind, a->dead_value ? (void *)a->dead_value->bytes : (void *)"",
+                                 a->dead_value ? a->dead_value->len : 0);
             return SK_OK;
         }
         if (a && a->stopping) { /* killed; its worker is about to know */
@@ -683,7 +682,7 @@ bool sk_loop_unsend(struct sk_local *l, struct sk_lworker *w, struct sk_ltask *t
 static void ask_to_stop(struct sk_lworker *w, struct sk_ltask *t) {
     uint64_t want = t->id << 2 | SK_CLAIM_STARTED;
     (void)atomic_compare_exchange_strong(&w->sh->claims[t->claim], &want, t->id << 2 | SK_CLAIM_CANCELLED); /* not: asked already */
-    sk_bell_ring(&w->sh->bell); /* it may wait for credit */
+    sk_bell_ring(&w->sh->bell);                                                                             /* it may wait for credit */
 }
 
 static bool take_back(struct sk_local *l, struct sk_lworker *w, struct sk_ltask *t) {
@@ -701,7 +700,7 @@ void sk_loop_fail_waiting(struct sk_local *l, sk_rc rc, const char *why) {
             sk_place_unpush(&l->place, &t->place);
             sk_loop_fail(l, t, rc, "task %s cannot be run: %s", task_name(l, t, name, sizeof name), why);
         }
-    SK_LIST_EACH_SAFE(it, tmp, &l->actors) {
+    SK_LIST_EACH_SAFE (it, tmp, &l->actors) {
         struct sk_lactor *a = sk_container_of(it, struct sk_lactor, link);
         if (!a->worker && a->state == SK_A_STARTING && a->init->state == SK_T_READY) sk_actor_dead(l, a, why);
     }
@@ -723,7 +722,7 @@ void sk_loop_dispatch(struct sk_local *l) {
     int64_t now = sk_now_ns();
     if (l->n_homeless) {
         sk_place_want(&l->place, 0, 0);
-        SK_LIST_EACH_SAFE(it, tmp, &l->actors) { /* oldest first */
+        SK_LIST_EACH_SAFE (it, tmp, &l->actors) { /* oldest first */
             struct sk_lactor *a = sk_container_of(it, struct sk_lactor, link);
             if (a->worker || a->state != SK_A_STARTING) continue;
             sk_actor_advance(l, a);
@@ -740,7 +739,9 @@ void sk_loop_dispatch(struct sk_local *l) {
         if (pick.what == SK_PLACE_SPAWN) {
             if (sk_pool_spawn(l)) continue;
             if (l->place.n_ready && stuck(l))
-                sk_loop_fail_waiting(l, SK_ESTALL, "all worker processes wait for the results of tasks that need one; nest less deeply, or allow more workers");
+                sk_loop_fail_waiting(
+                    l, SK_ESTALL,
+                    "all worker processes wait for the results of tasks that need one; nest less deeply, or allow more workers");
             return;
         }
         struct sk_lworker *w = sk_container_of(pick.worker, struct sk_lworker, place);
@@ -786,7 +787,10 @@ static uint64_t hash_bytes(const void *p, size_t n) { /* FNV-1a: notes are small
 
 static void send_credit(struct sk_local *l, struct sk_ltask *t) {
     if (t->state != SK_T_SENT || !t->worker || !t->spec.stream_window) return;
-    struct { uint32_t type, pad; uint64_t tid, n; } m = {SK_M_CREDIT, 0, t->id, t->n_released};
+    struct {
+        uint32_t type, pad;
+        uint64_t tid, n;
+    } m = {SK_M_CREDIT, 0, t->id, t->n_released};
     (void)sk_pool_reply(l, t->worker, &m, sizeof m);
 }
 
@@ -815,10 +819,8 @@ void sk_stream_drop(struct sk_local *l, struct sk_ltask *t) {
     t->end_error = 0;
     t->stream_done = 1;
     stream_wake(l, t); /* another thread of its process may be waiting: end of the stream */
-    if (t->state == SK_T_FINISHED)
-        task_free(l, t);
-    else if (!t->remake)
-        sk_loop_cancel(l, t, false);
+    if (t->state == SK_T_FINISHED) task_free(l, t);
+    else if (!t->remake) sk_loop_cancel(l, t, false);
     sk_loop_drain(l);
 }
 
@@ -932,7 +934,8 @@ static void req_reply(struct sk_local *l, struct sk_req *q, sk_rc rc) {
                 write_get(l, q, &m);
                 if (!sk_pool_reply(l, w, p, m.n)) {
                     unpin(l, q, q->n);
-                    reply_err(l, w, q->req, SK_EFULL, "get: the values are many, and the object store is too full for the message that holds them");
+                    reply_err(l, w, q->req, SK_EFULL,
+                              "get: the values are many, and the object store is too full for the message that holds them");
                 }
             }
             sk_free(p);
@@ -960,7 +963,10 @@ static void req_reply(struct sk_local *l, struct sk_req *q, sk_rc rc) {
         uint64_t oid = 0;
         sk_rc r = rc == SK_OK ? (t ? sk_stream_take(l, t, w->proc, &oid) : SK_EDONE) : rc;
         if (r == SK_EAGAIN) return; /* woken for nothing; still waiting (cannot happen: one reader a stream) */
-        struct { uint32_t type, rc; uint64_t req, oid; } m = {SK_M_REPLY, (uint32_t)r, q->req, oid};
+        struct {
+            uint32_t type, rc;
+            uint64_t req, oid;
+        } m = {SK_M_REPLY, (uint32_t)r, q->req, oid};
         (void)sk_pool_reply(l, w, &m, sizeof m);
     }
     req_free(l, q);
@@ -1000,10 +1006,8 @@ static void handle_wait(struct sk_local *l, struct sk_lworker *w, uint32_t type,
             return;
         }
     }
-    if (q->n_ready >= q->want)
-        req_reply(l, q, SK_OK);
-    else
-        worker_block(l, w);
+    if (q->n_ready >= q->want) req_reply(l, q, SK_OK);
+    else worker_block(l, w);
 }
 
 static void handle_next(struct sk_local *l, struct sk_lworker *w, struct sk_rd *r) {
@@ -1047,10 +1051,8 @@ static void fail_cancelled(struct sk_local *l, struct sk_ltask *t) {
                      "task %s is not deterministic: run again after a worker died, its output %u differs from the first run's; "
                      "make the function give the same output for the same input",
                      tn, t->differs - 1);
-    else if (t->lost_yield)
-        sk_loop_fail(l, t, SK_ENOMEM, "task %s: no memory to record its output", tn);
-    else
-        sk_loop_fail(l, t, SK_ECANCEL, "task %s was cancelled", tn);
+    else if (t->lost_yield) sk_loop_fail(l, t, SK_ENOMEM, "task %s: no memory to record its output", tn);
+    else sk_loop_fail(l, t, SK_ECANCEL, "task %s was cancelled", tn);
 }
 
 static void handle_done(struct sk_local *l, struct sk_lworker *w, const void *p, size_t n) {
@@ -1067,7 +1069,8 @@ static void handle_done(struct sk_local *l, struct sk_lworker *w, const void *p,
     if (t) task_left_worker(l, t, w, h.run_ns);
     struct sk_lactor *a = t ? t->actor : NULL;
     bool init = t && t->is_init;
-    if (t && (t->differs || t->lost_yield || (t->cancelled && (h.status == 1 || (t->is_stream && t->sink))))) { /* the values are thrown away */
+    if (t &&
+        (t->differs || t->lost_yield || (t->cancelled && (h.status == 1 || (t->is_stream && t->sink))))) { /* the values are thrown away */
         fail_cancelled(l, t);
         if (a && !init) sk_actor_advance(l, a);
         t = NULL;
@@ -1168,7 +1171,8 @@ static void handle_yield(struct sk_local *l, struct sk_lworker *w, struct sk_rd 
     struct sk_obj *o = NULL;
     if (t) {
         id = ++l->next_id;
-        if (!sk_vec_reserve(&t->yields, SK_TAG_ENGINE, t->yields.n + 1) || !sk_vec_reserve(&t->note_hash, SK_TAG_ENGINE, t->n_yielded + 1) ||
+        if (!sk_vec_reserve(&t->yields, SK_TAG_ENGINE, t->yields.n + 1) ||
+            !sk_vec_reserve(&t->note_hash, SK_TAG_ENGINE, t->n_yielded + 1) ||
             sk_obj_new(l, id, SK_PROC_DRIVER, &o, NULL) != SK_OK) { /* a stream with a hole would be a lie */
             id = 0;
             t->lost_yield = true;
@@ -1267,8 +1271,7 @@ static void handle(struct sk_local *l, struct sk_lworker *w, const void *p, size
             t->state = SK_T_READY;
             if (t->cancelled) /* while this message was on its way */
                 fail_cancelled(l, t);
-            else
-                sk_place_push(&l->place, &t->place);
+            else sk_place_push(&l->place, &t->place);
         }
         break;
     }
@@ -1300,7 +1303,7 @@ static void handle(struct sk_local *l, struct sk_lworker *w, const void *p, size
     case SK_M_NEXT: handle_next(l, w, &r); break;
     case SK_M_TIMEOUT: {
         uint64_t req = sk_rd_u64(&r);
-        SK_LIST_EACH(it, &w->reqs) {
+        SK_LIST_EACH (it, &w->reqs) {
             struct sk_req *q = sk_container_of(it, struct sk_req, link);
             if (q->req == req) {
                 req_reply(l, q, SK_ETIMEOUT);
@@ -1316,7 +1319,10 @@ static void handle(struct sk_local *l, struct sk_lworker *w, const void *p, size
         if (rc != SK_OK) {
             reply_err(l, w, req, rc, err.msg);
         } else {
-            struct { uint32_t type, rc; uint64_t req, off; } m = {SK_M_REPLY, SK_OK, req, off};
+            struct {
+                uint32_t type, rc;
+                uint64_t req, off;
+            } m = {SK_M_REPLY, SK_OK, req, off};
             (void)sk_pool_reply(l, w, &m, sizeof m);
             w->has_lease = true;
         }
@@ -1355,7 +1361,10 @@ static void handle(struct sk_local *l, struct sk_lworker *w, const void *p, size
         if (rc != SK_OK) {
             reply_err(l, w, req, rc, err.msg);
         } else {
-            struct { uint32_t type, rc; uint64_t req, shape; } m = {SK_M_REPLY, SK_OK, req, s};
+            struct {
+                uint32_t type, rc;
+                uint64_t req, shape;
+            } m = {SK_M_REPLY, SK_OK, req, s};
             (void)sk_pool_reply(l, w, &m, sizeof m);
         }
         break;
@@ -1370,7 +1379,10 @@ static void handle(struct sk_local *l, struct sk_lworker *w, const void *p, size
         if (rc != SK_OK) {
             reply_err(l, w, req, rc, err.msg);
         } else {
-            struct { uint32_t type, rc; uint64_t req, ix; } m = {SK_M_REPLY, SK_OK, req, ix};
+            struct {
+                uint32_t type, rc;
+                uint64_t req, ix;
+            } m = {SK_M_REPLY, SK_OK, req, ix};
             (void)sk_pool_reply(l, w, &m, sizeof m);
         }
         break;
@@ -1471,15 +1483,12 @@ uint32_t sk_loop_pump(struct sk_local *l) {
 
 static void death_text(struct sk_lworker *w, int status, uint64_t maxrss, char *buf, size_t cap) {
     char how[160];
-    if (w->kill_why)
-        snprintf(how, sizeof how, "was stopped: %s", w->kill_why);
+    if (w->kill_why) snprintf(how, sizeof how, "was stopped: %s", w->kill_why);
     else if (WIFSIGNALED(status))
         snprintf(how, sizeof how, "was killed by signal %d (%s)%s", WTERMSIG(status), strsignal(WTERMSIG(status)),
                  WTERMSIG(status) == SIGKILL ? "; nobody but the kernel's out-of-memory killer or a user sends it" : "");
-    else if (WIFEXITED(status))
-        snprintf(how, sizeof how, "exited with code %d", WEXITSTATUS(status));
-    else
-        snprintf(how, sizeof how, "disappeared with the fork server");
+    else if (WIFEXITED(status)) snprintf(how, sizeof how, "exited with code %d", WEXITSTATUS(status));
+    else snprintf(how, sizeof how, "disappeared with the fork server");
     size_t n = (size_t)snprintf(buf, cap, "worker process %d %s; peak memory %.0f MiB", w->pid, how, (double)maxrss / 1048576.0);
     w->sh->crash[sizeof w->sh->crash - 1] = 0;
     if (w->sh->crash[0] && n < cap) snprintf(buf + n, cap - n, "\n%.800s", w->sh->crash);

@@ -19,10 +19,10 @@
 #include "base/vec.h"
 #include "engine/local/local_int.h"
 
-#define NAP_NS 300000       /* the loop thread's pace while many short tasks finish: no wake-up call for each */
-#define TICK_NS 1000000     /* a caller's longest sleep while workers may hold back their wake-up calls */
+#define NAP_NS 300000   /* the loop thread's pace while many short tasks finish: no wake-up call for each */
+#define TICK_NS 1000000 /* a caller's longest sleep while workers may hold back their wake-up calls */
 #define REAP_TICK_NS 1000000000
-#define BAD_STARTS 8        /* so many processes in a row that end before they are ready: it is no accident */
+#define BAD_STARTS 8 /* so many processes in a row that end before they are ready: it is no accident */
 
 /* ---- messages down ------------------------------------------------------------------------------------------------------------ */
 
@@ -46,7 +46,10 @@ sk_rc sk_pool_send(struct sk_local *l, struct sk_lworker *w, const void *msg, si
             return rc;
         }
         w->big.p[w->big.n++] = off;
-        struct { uint32_t type, pad; uint64_t off, len; } m = {SK_M_BIG, 0, off, len};
+        struct {
+            uint32_t type, pad;
+            uint64_t off, len;
+        } m = {SK_M_BIG, 0, off, len};
         memcpy(p, &m, sizeof m);
         sk_ring_commit(&w->down, sizeof m);
     }
@@ -119,7 +122,7 @@ static bool any_up(const struct sk_local *l) {
 
 void sk_pool_bad_start(struct sk_local *l, const char *why) {
     if (++l->n_bad_starts < BAD_STARTS || any_up(l)) return; /* with some up: they do all the work, see sk_pool_spawn */
-    l->n_bad_starts = 0; /* what is submitted later tries again */
+    l->n_bad_starts = 0;                                     /* what is submitted later tries again */
     sk_loop_fail_waiting(l, SK_EDEAD, why);
 }
 
@@ -200,7 +203,8 @@ static void reports(struct sk_local *l) {
             if (l->workers[i]) sk_loop_worker_died(l, l->workers[i], -1, 0);
         if (none) sk_pool_bad_start(l, "the fork server ends before a worker is ready; its own messages, on stderr, say why");
         struct sk_err err;
-        if (!l->closing && l->srv_dead && (!none || l->n_bad_starts)) SK_IGNORE(server_up(l, &err)); /* refused: the next spawn tries again */
+        if (!l->closing && l->srv_dead && (!none || l->n_bad_starts))
+            SK_IGNORE(server_up(l, &err)); /* refused: the next spawn tries again */
         return;
     }
 }

@@ -15,10 +15,10 @@
 #include "engine/local/worker_int.h"
 
 #define SPIN_NS 50000
-#define IDLE_NS 200000000 /* idle for so long: give the lease back */
+#define IDLE_NS 200000000    /* idle for so long: give the lease back */
 #define ERROR_MAX (1u << 20) /* an error value travels inline, whole: half a pickle is none */
 
-struct wtask { /* the running task */
+struct wtask {                /* the running task */
     struct sk_task_priv priv; /* first */
     struct sk_client *c;
     uint64_t first;
@@ -27,10 +27,10 @@ struct wtask { /* the running task */
     const uint32_t *wanted;          /* in the task's message */
     bool remake;
     bool failed;
-    SK_VEC(uint8_t) set;      /* which returns are set, when there are several */
-    SK_VEC(uint8_t) out;      /* values of the DONE message */
+    SK_VEC(uint8_t) set; /* which returns are set, when there are several */
+    SK_VEC(uint8_t) out; /* values of the DONE message */
     uint32_t n_values;
-    SK_VEC(uint64_t) held;    /* references inside the values: ours until the report is sent, whatever user code drops meanwhile */
+    SK_VEC(uint64_t) held; /* references inside the values: ours until the report is sent, whatever user code drops meanwhile */
     uint8_t note[SK_NOTE_MAX];
     uint32_t note_len;
     SK_VEC(struct sk_view) args;
@@ -193,7 +193,10 @@ static struct sk_view w_keep(struct sk_task *task, uint32_t i) {
     struct wtask *t = W(task);
     struct sk_view *v = &t->args.p[i], kept = *v;
     if (v->token & 1) { /* in the store: held for the task until now, by this process from here on */
-        struct { uint32_t type, pad; uint64_t oid; } m = {SK_M_PIN, 0, v->oid.v};
+        struct {
+            uint32_t type, pad;
+            uint64_t oid;
+        } m = {SK_M_PIN, 0, v->oid.v};
         pthread_mutex_lock(&t->c->mu);
         sk_client_send(t->c, &m, sizeof m, false);
         pthread_mutex_unlock(&t->c->mu);
@@ -206,7 +209,8 @@ static struct sk_view w_keep(struct sk_task *task, uint32_t i) {
     return kept;
 }
 
-static const struct sk_task_ops task_ops = {.ret = w_return, .yield = w_yield, .skip = w_skip, .fail = w_fail, .note = w_note, .keep_arg = w_keep};
+static const struct sk_task_ops task_ops = {
+    .ret = w_return, .yield = w_yield, .skip = w_skip, .fail = w_fail, .note = w_note, .keep_arg = w_keep};
 
 static void engine_failure(struct wtask *t, const struct sk_err *e) {
     uint8_t buf[4 + sizeof e->msg];
@@ -246,9 +250,18 @@ static void run_task(struct sk_client *c, struct wtask *t, const uint8_t *msg, s
     t->wanted = sk_rd_raw(&r, h.n_wanted * sizeof(uint32_t));
     if (r.bad) abort(); /* the driver wrote it: this process's view of memory is not to be trusted */
     t->priv.ops = &task_ops;
-    t->priv.t = (struct sk_task){.engine = &c->base, .id = {h.tid}, .fn = {h.fid}, .actor = {h.aid}, .is_actor_init = (h.flags & SK_TF_INIT) != 0,
-                                 .attempt = h.attempt, .n_args = h.n_args, .args = t->args.p, .n_returns = h.n_returns,
-                                 .name = name.n ? own_name : def ? def->name : "?"};
+    t->priv.t = (struct sk_task){.engine = &c->base,
+                                 .id = {h.tid},
+                                 .fn = {h.fid},
+                                 .actor = {h.aid},
+                                 .is_actor_init = (h.flags & SK_TF_INIT) != 0,
+                                 .attempt = h.attempt,
+                                 .n_args = h.n_args,
+                                 .args = t->args.p,
+                                 .n_returns = h.n_returns,
+                                 .name = name.n ? own_name
+                                         : def  ? def->name
+                                                : "?"};
     t->first = h.first;
     t->skip = h.skip;
     t->claim = h.claim;
@@ -270,23 +283,22 @@ static void run_task(struct sk_client *c, struct wtask *t, const uint8_t *msg, s
     sk_rc rc = SK_OK;
     SK_FAULT_HERE("worker.before_run");
     int64_t t0 = sk_now_ns();
-    if (!def)
-        rc = SK_ERR(&err, SK_ENOENT, "unknown function %llx", (unsigned long long)h.fid);
+    if (!def) rc = SK_ERR(&err, SK_ENOENT, "unknown function %llx", (unsigned long long)h.fid);
     else if (!def->given) {
         rc = c->runner->define(c->runner->ctx, (sk_fid){h.fid}, def->name, (struct sk_bytes){def->def, def->len}, &err);
         def->given = rc == SK_OK;
     }
     if (rc == SK_OK) rc = c->runner->run(c->runner->ctx, &t->priv.t, &err);
     int64_t t1 = sk_now_ns();
-    if (rc != SK_OK && !t->failed)
-        engine_failure(t, &err);
+    if (rc != SK_OK && !t->failed) engine_failure(t, &err);
     else if (!t->failed && h.n_returns != SK_STREAMING && t->n_ret != h.n_returns) {
         SK_ERR(&err, SK_EINVAL, "task %s set %u of its %u return values", t->priv.t.name, t->n_ret, h.n_returns);
         engine_failure(t, &err);
     }
     if (t->priv.t.is_actor_init && t->failed) c->broken = true; /* there is no actor to call: the driver will end this process */
     SK_FAULT_HERE("worker.after_run");
-    struct sk_msg_done d = {.type = SK_M_DONE, .attempt = h.attempt, .tid = h.tid, .run_ns = t1 - t0, .status = t->failed, .n_values = t->n_values};
+    struct sk_msg_done d = {
+        .type = SK_M_DONE, .attempt = h.attempt, .tid = h.tid, .run_ns = t1 - t0, .status = t->failed, .n_values = t->n_values};
     size_t n = sizeof d + 8 + (size_t)SK_ALIGN(t->note_len, 8) + t->out.n;
     uint8_t stack[1024], *b = n <= sizeof stack ? stack : sk_alloc(SK_TAG_ENGINE, n);
     if (!b) abort();
@@ -311,7 +323,10 @@ static void serve(struct sk_client *c) {
     struct wtask *t = sk_calloc(SK_TAG_ENGINE, sizeof *t);
     if (!t) abort();
     t->c = c;
-    struct { uint32_t type; int32_t pid; } hello = {SK_M_HELLO, getpid()};
+    struct {
+        uint32_t type;
+        int32_t pid;
+    } hello = {SK_M_HELLO, getpid()};
     pthread_mutex_lock(&c->mu);
     sk_client_send(c, &hello, sizeof hello, true);
     while (!c->exit) {
@@ -374,7 +389,8 @@ sk_rc sk_worker_serve(struct sk_runner *runner, const struct sk_worker_hooks *ho
     SK_TRY(sk_seg_attach(&c->data_seg, dfd, dsize, true, err));
     c->ctl = (struct sk_ctl *)(void *)c->ctl_seg.base;
     if (c->ctl->magic != SK_CTL_MAGIC || c->ctl->version != SK_CTL_VERSION || c->ctl->slot_stride != sk_slot_stride())
-        return SK_ERR(err, SK_ECORRUPT, "the control segment is not of this version of skate; driver and worker must load the same library");
+        return SK_ERR(err, SK_ECORRUPT,
+                      "the control segment is not of this version of skate; driver and worker must load the same library");
     int fd = atoi(sock);
     unsetenv("SKATE_FORK_FD"); /* programs that the workers start are not workers */
     unsetenv("SKATE_CTL");

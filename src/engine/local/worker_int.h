@@ -26,27 +26,28 @@ struct sk_client {
     struct sk_ring down, up;
     uint32_t proc;
     struct sk_runner *runner;
-    pthread_mutex_t mu;        /* guards everything below and both rings; never held while sleeping on the bell */
-    uint32_t n_waiting;        /* threads asleep on the bell */
+    pthread_mutex_t mu; /* guards everything below and both rings; never held while sleeping on the bell */
+    uint32_t n_waiting; /* threads asleep on the bell */
     uint64_t next_id, next_req;
-    struct sk_list replies;    /* sk_msg: answers nobody has taken yet */
-    struct sk_list queue;      /* sk_msg: calls of this actor that were read while waiting */
-    struct sk_map defs;        /* fid -> sk_def */
-    struct sk_map shapes;      /* hash of amounts -> shape + 1 */
+    struct sk_list replies; /* sk_msg: answers nobody has taken yet */
+    struct sk_list queue;   /* sk_msg: calls of this actor that were read while waiting */
+    struct sk_map defs;     /* fid -> sk_def */
+    struct sk_map shapes;   /* hash of amounts -> shape + 1 */
     uint64_t lease_off, lease_len, lease_used, chunk;
-    uint64_t cur_tid, credit;  /* the running task; how many of its yields were taken */
+    uint64_t cur_tid, credit; /* the running task; how many of its yields were taken */
     bool exit;
-    bool broken;               /* the constructor of its actor failed: nothing is begun any more */
-    bool quiet;                /* something was sent without waking the driver: done before this process sleeps */
+    bool broken; /* the constructor of its actor failed: nothing is begun any more */
+    bool quiet;  /* something was sent without waking the driver: done before this process sleeps */
 };
 
 /* client.c; "locked": c->mu is held */
-void sk_client_send(struct sk_client *c, const void *msg, size_t len, bool wake);            /* locked; waits for room */
-void sk_client_ring(struct sk_client *c, bool lazy);                                          /* wake the driver; lazy: not if it looks by itself soon */
-bool sk_client_read(struct sk_client *c, bool in_wait, struct sk_msg **task);                 /* locked; one message; false: none. *task: a call to run */
-void sk_client_sleep(struct sk_client *c, uint32_t seen, int64_t spin_ns, int64_t deadline);  /* not locked */
-sk_rc sk_client_value(struct sk_client *c, const struct sk_payload *p, struct sk_val *v, const void **bytes, struct sk_err *err); /* store or inline */
-void sk_client_idle(struct sk_client *c);                                                     /* nothing to do: give the lease back */
+void sk_client_send(struct sk_client *c, const void *msg, size_t len, bool wake); /* locked; waits for room */
+void sk_client_ring(struct sk_client *c, bool lazy);                          /* wake the driver; lazy: not if it looks by itself soon */
+bool sk_client_read(struct sk_client *c, bool in_wait, struct sk_msg **task); /* locked; one message; false: none. *task: a call to run */
+void sk_client_sleep(struct sk_client *c, uint32_t seen, int64_t spin_ns, int64_t deadline); /* not locked */
+sk_rc sk_client_value(struct sk_client *c, const struct sk_payload *p, struct sk_val *v, const void **bytes,
+                      struct sk_err *err); /* store or inline */
+void sk_client_idle(struct sk_client *c);  /* nothing to do: give the lease back */
 extern const struct sk_engine_ops sk_client_ops;
 
 #endif

@@ -5,8 +5,7 @@
  * tests/c/sim/exec_sim.c. State: none. Cost: O(operators). */
 #include "exec/exec.h"
 
-static int choose(const struct sk_sched_view *v, void *state)
-{
+static int choose(const struct sk_sched_view *v, void *state) {
     (void)state;
     uint64_t headroom = 0;
     for (uint32_t i = v->n; i-- > 0;) {
@@ -18,8 +17,7 @@ static int choose(const struct sk_sched_view *v, void *state)
         } else {
             headroom += op->est_out_bytes;
         }
-        if (op->can_launch && need <= v->memory_room)
-            return (int)i;
+        if (op->can_launch && need <= v->memory_room) return (int)i;
     }
     return -1;
 }

@@ -40,7 +40,8 @@ TASK(sum_below) { /* nested submits, puts, waits and a stream */
     SK_TRY(job_on(e, &(struct job){.fn = "mix", .a = {REF(in), VAL(1)}, .n_a = 2, .retries = -1}, &o[0], NULL, err));
     SK_TRY(job_on(e, &(struct job){.fn = "check_bytes", .a = {REF(big), VAL(50000), VAL(7)}, .n_a = 3, .retries = -1}, &o[1], NULL, err));
     SK_TRY(job_on(e, &(struct job){.fn = "sum_below", .a = {VAL(n - 1)}, .n_a = 1, .retries = -1}, &o[2], NULL, err));
-    SK_TRY(job_on(e, &(struct job){.fn = "numbers", .a = {VAL(5)}, .n_a = 1, .retries = -1, .n_returns = SK_STREAMING, .window = 2}, &s, &st, err));
+    SK_TRY(job_on(e, &(struct job){.fn = "numbers", .a = {VAL(5)}, .n_a = 1, .retries = -1, .n_returns = SK_STREAMING, .window = 2}, &s,
+                  &st, err));
     e->ops->release(e, in), e->ops->release(e, big);
     SK_TRY(e->ops->wait(e, o, 3, 3, INT64_MAX, r, err));
     for (int i = 0; i < 3; i++) {
@@ -91,7 +92,8 @@ static int64_t work_streams(void) {
         struct sk_view v;
         sk_rc rc;
         int n = 0;
-        (void)eng_job_tid(&(struct job){.fn = "numbers", .a = {VAL(12)}, .n_a = 1, .retries = -1, .n_returns = SK_STREAMING, .window = window}, &t);
+        (void)eng_job_tid(
+            &(struct job){.fn = "numbers", .a = {VAL(12)}, .n_a = 1, .retries = -1, .n_returns = SK_STREAMING, .window = window}, &t);
         while ((rc = eng->ops->stream_next(eng, t, INT64_MAX, &o, NULL)) == SK_OK) {
             CHECK_OK(eng->ops->get(eng, &o, 1, INT64_MAX, &v, NULL));
             CHECK(n % 3 ? v.len == 8 && v.data[0] == n : view_is(&v, 20000, (uint8_t)n));
@@ -112,7 +114,8 @@ static int64_t work_actors(void) { /* stateless: a restarted actor has no past *
     sk_oid ready, arg = JOB(.fn = "make", .a = {VAL(5)}, .n_a = 1, .retries = -1), o[20];
     sk_aid a;
     sk_tid st;
-    struct sk_actor_spec s = {.init = spec_of(&(struct job){.fn = "make", .a = {REF(arg)}, .n_a = 1}), .max_restarts = -1, .max_task_retries = -1};
+    struct sk_actor_spec s = {
+        .init = spec_of(&(struct job){.fn = "make", .a = {REF(arg)}, .n_a = 1}), .max_restarts = -1, .max_task_retries = -1};
     CHECK_OK(eng->ops->actor_create(eng, &s, &a, &ready, NULL));
     eng_release(arg);
     for (int i = 0; i < 20; i++) o[i] = JOB(.fn = "mix", .a = {VAL(i), VAL(2)}, .n_a = 2, .actor = a);
@@ -127,7 +130,8 @@ static int64_t work_actors(void) { /* stateless: a restarted actor has no past *
 }
 
 static int64_t work_nested(void) {
-    sk_oid a = JOB(.fn = "sum_below", .a = {VAL(3)}, .n_a = 1, .retries = -1), b = JOB(.fn = "sum_below", .a = {VAL(2)}, .n_a = 1, .retries = -1);
+    sk_oid a = JOB(.fn = "sum_below", .a = {VAL(3)}, .n_a = 1, .retries = -1),
+           b = JOB(.fn = "sum_below", .a = {VAL(2)}, .n_a = 1, .retries = -1);
     return fold(eng_take(a), 3, eng_take(b));
 }
 
@@ -156,7 +160,8 @@ static void at_every_pass(const char *point) {
         int64_t want = works[k]();
         eng_close_now();
         int quiet = 0;
-        for (int64_t n = 1; n < 2000 && quiet < 3; n += n < 16 ? 1 : n / 8) quiet = one(works[k], want, point, n, (int)(n % 3 == 2)) ? 0 : quiet + 1;
+        for (int64_t n = 1; n < 2000 && quiet < 3; n += n < 16 ? 1 : n / 8)
+            quiet = one(works[k], want, point, n, (int)(n % 3 == 2)) ? 0 : quiet + 1;
     }
 }
 
@@ -204,7 +209,7 @@ TEST_SLOW(crash_random_kills, 60) {
         eng_open(&(struct eng_opt){.cpus = 4});
         struct sk_local *l = sk_container_of(eng, struct sk_local, base);
         for (int i = 0; i < N; i++)
-            o[i] = i % 50 == 7 ? JOB(.fn = "sum_below", .a = {VAL(2)}, .n_a = 1, .retries = -1)
+            o[i] = i % 50 == 7   ? JOB(.fn = "sum_below", .a = {VAL(2)}, .n_a = 1, .retries = -1)
                    : i % 10 == 3 ? JOB(.fn = "check_bytes", .a = {REF(o[i - 1]), VAL(100000), VAL(i - 1)}, .n_a = 3, .retries = -1)
                    : i % 10 == 2 ? JOB(.fn = "bytes", .a = {VAL(100000), VAL(i)}, .n_a = 2, .retries = -1)
                                  : JOB(.fn = "mix", .a = {VAL(i), VAL(3)}, .n_a = 2, .retries = -1);
@@ -276,7 +281,8 @@ TEST_SLOW(crash_driver, 60) {
 /* ---- refusals ---------------------------------------------------------------------------------------------------------------------------- */
 
 static bool is_failure(sk_rc rc) {
-    CHECK_MSG(rc == SK_OK || rc == SK_ENOMEM || rc == SK_EFULL || rc == SK_EDONE || rc == SK_ETASK || rc == SK_ELOST || rc == SK_ENOENT || rc == SK_EACTOR || rc == SK_EDEAD,
+    CHECK_MSG(rc == SK_OK || rc == SK_ENOMEM || rc == SK_EFULL || rc == SK_EDONE || rc == SK_ETASK || rc == SK_ELOST || rc == SK_ENOENT ||
+                  rc == SK_EACTOR || rc == SK_EDEAD,
               "a strange answer: %s", sk_rc_name(rc));
     return rc != SK_OK;
 }
@@ -302,7 +308,8 @@ static void careful_work(void) {
     sk_aid a = {0};
     sk_tid t;
     bool r[6];
-    for (int i = 0; i < 6; i++) SK_IGNORE(job_on(eng, &(struct job){.fn = "mix", .a = {VAL(i), VAL(1)}, .n_a = 2, .retries = -1}, &o[i], NULL, NULL));
+    for (int i = 0; i < 6; i++)
+        SK_IGNORE(job_on(eng, &(struct job){.fn = "mix", .a = {VAL(i), VAL(1)}, .n_a = 2, .retries = -1}, &o[i], NULL, NULL));
     for (int i = 0; i < 6; i++)
         if (o[i].v) {
             sk_oid d = {0};
@@ -311,14 +318,20 @@ static void careful_work(void) {
         }
     if (!is_failure(eng->ops->put(eng, &(struct sk_payload){.kind = KIND_BLOB, .bytes = {big, sizeof big}}, &p, NULL))) {
         sk_oid d = {0};
-        if (!is_failure(job_on(eng, &(struct job){.fn = "check_bytes", .a = {REF(p), VAL(sizeof big), VAL(0)}, .n_a = 3, .retries = -1}, &d, NULL, NULL))) take_or_error(d, 1);
+        if (!is_failure(job_on(eng, &(struct job){.fn = "check_bytes", .a = {REF(p), VAL(sizeof big), VAL(0)}, .n_a = 3, .retries = -1}, &d,
+                               NULL, NULL)))
+            take_or_error(d, 1);
         struct sk_view v[2];
-        if (!is_failure(eng->ops->get(eng, (sk_oid[]){p, p}, 2, INT64_MAX, v, NULL))) eng->ops->view_release(eng, &v[0]), eng->ops->view_release(eng, &v[1]);
+        if (!is_failure(eng->ops->get(eng, (sk_oid[]){p, p}, 2, INT64_MAX, v, NULL)))
+            eng->ops->view_release(eng, &v[0]), eng->ops->view_release(eng, &v[1]);
         sk_oid in = {0};
-        if (!is_failure(eng->ops->put(eng, &(struct sk_payload){.kind = KIND_I64, .bytes = {&p, 8}, .contains = &p, .n_contains = 1}, &in, NULL))) eng_release(in);
+        if (!is_failure(
+                eng->ops->put(eng, &(struct sk_payload){.kind = KIND_I64, .bytes = {&p, 8}, .contains = &p, .n_contains = 1}, &in, NULL)))
+            eng_release(in);
         eng_release(p);
     }
-    if (!is_failure(job_on(eng, &(struct job){.fn = "numbers", .a = {VAL(6)}, .n_a = 1, .retries = -1, .n_returns = SK_STREAMING}, &p, &t, NULL))) {
+    if (!is_failure(
+            job_on(eng, &(struct job){.fn = "numbers", .a = {VAL(6)}, .n_a = 1, .retries = -1, .n_returns = SK_STREAMING}, &p, &t, NULL))) {
         sk_rc rc;
         int n = 0;
         while ((rc = eng->ops->stream_next(eng, t, sk_now_ns() + 10 * SK_SEC, &y, NULL)) == SK_OK) n++, eng_release(y);
@@ -327,10 +340,12 @@ static void careful_work(void) {
         if (rc == SK_EDONE) CHECK_EQ(n, 6); /* an end means that all were there */
         eng->ops->stream_drop(eng, t);
     }
-    struct sk_actor_spec s = {.init = spec_of(&(struct job){.fn = "make", .a = {VAL(1)}, .n_a = 1}), .max_restarts = -1, .max_task_retries = -1};
+    struct sk_actor_spec s = {
+        .init = spec_of(&(struct job){.fn = "make", .a = {VAL(1)}, .n_a = 1}), .max_restarts = -1, .max_task_retries = -1};
     if (!is_failure(eng->ops->actor_create(eng, &s, &a, &ready, NULL))) {
         sk_oid d = {0};
-        if (!is_failure(job_on(eng, &(struct job){.fn = "mix", .a = {VAL(1), VAL(2)}, .n_a = 2, .actor = a}, &d, NULL, NULL))) take_or_error(d, 33);
+        if (!is_failure(job_on(eng, &(struct job){.fn = "mix", .a = {VAL(1), VAL(2)}, .n_a = 2, .actor = a}, &d, NULL, NULL)))
+            take_or_error(d, 33);
         eng->ops->actor_release(eng, a);
         take_or_error(ready, 1);
     }

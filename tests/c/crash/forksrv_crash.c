@@ -208,7 +208,8 @@ TEST(server_killed_at_each_point) {
             struct sk_err err;
             sk_rc rc = SK_OK;
             while (sent < 4 && (rc = sk_forksrv_spawn(&v.f, sent + 1, &err)) == SK_OK) sent++;
-            CHECK_MSG(rc == SK_OK || (rc == SK_EDEAD && sent >= nth), "spawn %u: %s: %s", sent, sk_rc_name(rc), err.msg); /* it may die before the last is sent */
+            CHECK_MSG(rc == SK_OK || (rc == SK_EDEAD && sent >= nth), "spawn %u: %s: %s", sent, sk_rc_name(rc),
+                      err.msg); /* it may die before the last is sent */
             struct sk_fork_report r;
             while ((rc = next_report(&v, &r)) == SK_OK) started += r.kind == SK_FORK_STARTED;
             CHECK_RC(rc, SK_EDEAD);

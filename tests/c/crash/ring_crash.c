@@ -6,9 +6,9 @@
 
 struct table {
     struct sk_bell to_consumer, to_producer, to_test; /* one sleeper each */
-    _Atomic uint64_t committed; /* producer: after each commit */
-    _Atomic uint64_t popped;    /* consumer: after each pop */
-    _Atomic uint64_t peeked;    /* consumer: before each pop */
+    _Atomic uint64_t committed;                       /* producer: after each commit */
+    _Atomic uint64_t popped;                          /* consumer: after each pop */
+    _Atomic uint64_t peeked;                          /* consumer: before each pop */
     uint64_t seed;
     uint8_t ring[192 + RING] __attribute__((aligned(64)));
 };

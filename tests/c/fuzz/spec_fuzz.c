@@ -48,7 +48,8 @@ static size_t make(uint8_t *p, size_t cap) {
     static uint8_t bytes[300];
     struct sk_arg a[8];
     sk_oid c[8];
-    struct sk_task_spec s = {.fn = {next()}, .name = next() % 2 ? "name of a task" : NULL, .args = a, .contains = c, .n_returns = (uint32_t)(next() % 5)};
+    struct sk_task_spec s = {
+        .fn = {next()}, .name = next() % 2 ? "name of a task" : NULL, .args = a, .contains = c, .n_returns = (uint32_t)(next() % 5)};
     s.n_args = (uint32_t)(next() % 8);
     s.n_contains = (uint32_t)(next() % 8);
     for (uint32_t i = 0; i < 8; i++) {
@@ -64,8 +65,26 @@ static size_t make(uint8_t *p, size_t cap) {
 
 /* Words that break size arithmetic, and small ones that look right. */
 static uint64_t word(void) {
-    static const uint64_t odd[] = {0, 1, 7, 8, 9, 64, 255, UINT64_MAX, INT64_MAX, (uint64_t)INT64_MIN, UINT32_MAX, INT32_MAX, 1ull << 31, 1ull << 32,
-                                   1ull << 61, 1ull << 62, (1ull << 61) - 1, UINT64_MAX - 7, UINT64_MAX / 8, UINT64_MAX / 8 + 1};
+    static const uint64_t odd[] = {0,
+                                   1,
+                                   7,
+                                   8,
+                                   9,
+                                   64,
+                                   255,
+                                   UINT64_MAX,
+                                   INT64_MAX,
+                                   (uint64_t)INT64_MIN,
+                                   UINT32_MAX,
+                                   INT32_MAX,
+                                   1ull << 31,
+                                   1ull << 32,
+                                   1ull << 61,
+                                   1ull << 62,
+                                   (1ull << 61) - 1,
+                                   UINT64_MAX - 7,
+                                   UINT64_MAX / 8,
+                                   UINT64_MAX / 8 + 1};
     uint64_t i = next() % (SK_COUNT(odd) + 4);
     return i < SK_COUNT(odd) ? odd[i] : next() % 1000;
 }
@@ -94,7 +113,8 @@ int main(int argc, char **argv) {
         refused += (uint64_t)LLVMFuzzerTestOneInput(exact, n);
         free(exact);
     }
-    printf("tried %llu refused %llu read %llu\n", (unsigned long long)rounds, (unsigned long long)refused, (unsigned long long)(rounds - refused));
+    printf("tried %llu refused %llu read %llu\n", (unsigned long long)rounds, (unsigned long long)refused,
+           (unsigned long long)(rounds - refused));
     return refused == 0 || refused == rounds; /* a generator that reaches one side only tests nothing */
 }
 #endif

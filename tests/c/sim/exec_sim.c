@@ -18,9 +18,9 @@ struct blk { /* a block that exists: its rows by number */
     uint64_t row[];
 };
 
-struct stage { /* what a stage of the simulation does */
-    uint32_t times, of;  /* each row gives `times` rows; then 1 of `of` is kept */
-    double sec;          /* of a task, mean */
+struct stage {          /* what a stage of the simulation does */
+    uint32_t times, of; /* each row gives `times` rows; then 1 of `of` is kept */
+    double sec;         /* of a task, mean */
     double sec_row;
     bool at_end;         /* yields at the end, not on the way */
     uint64_t frame;      /* bytes of a row; 0: ROW_BYTES */
@@ -37,13 +37,18 @@ struct task {
     bool started, dead;
 };
 
-struct ev { double t; uint64_t order; enum { E_YIELD, E_DONE, E_TAKE } kind; struct task *task; };
+struct ev {
+    double t;
+    uint64_t order;
+    enum { E_YIELD, E_DONE, E_TAKE } kind;
+    struct task *task;
+};
 
 struct sim {
     struct sk_plan *plan;
     struct sk_stages st;
     struct sk_step *x;
-    struct stage s[MAXS];     /* by plan node */
+    struct stage s[MAXS]; /* by plan node */
     struct sk_step_conf conf;
     double now, sigma, pause, deaths;
     uint64_t rng, next_oid, order;
@@ -52,38 +57,33 @@ struct sim {
     struct task *queue, *queue_last;
     int64_t cpu, gpu;
     bool actor_busy[MAXS][64];
-    SK_VEC(uint64_t) rows;    /* taken by the consumer */
-    SK_VEC(uint32_t) sizes;   /* rows of each block taken */
+    SK_VEC(uint64_t) rows;  /* taken by the consumer */
+    SK_VEC(uint32_t) sizes; /* rows of each block taken */
     uint64_t unit_rows[4096];
     uint64_t peak, max_task, max_flying, max_over, n_forced, n_launched, n_retries;
     double busy_cpu;
 };
 
-static uint64_t mix(uint64_t v)
-{
+static uint64_t mix(uint64_t v) {
     v = (v ^ (v >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
     v = (v ^ (v >> 27)) * UINT64_C(0x94d049bb133111eb);
     return v ^ (v >> 31);
 }
 
-static double uniform(struct sim *m)
-{
+static double uniform(struct sim *m) {
     m->rng = m->rng * UINT64_C(6364136223846793005) + 1442695040888963407u;
     return (double)(mix(m->rng) >> 11) / 9007199254740992.0;
 }
 
-static double lognormal(struct sim *m)
-{
-    if (m->sigma <= 0)
-        return 1;
+static double lognormal(struct sim *m) {
+    if (m->sigma <= 0) return 1;
     double n = sqrt(-2 * log(uniform(m) + 1e-12)) * cos(6.283185307179586 * uniform(m));
     return exp(m->sigma * n - m->sigma * m->sigma / 2);
 }
 
 /* ---- virtual engine ------------------------------------------------------------------------------------------------------------------ */
 
-static void at(struct sim *m, double t, int kind, struct task *task)
-{
+static void at(struct sim *m, double t, int kind, struct task *task) {
     struct ev e = {t, ++m->order, (unsigned)kind, task};
     CHECK(sk_vec_push(&m->heap, TAG, e));
     uint32_t i = m->heap.n - 1;
@@ -94,23 +94,16 @@ static void at(struct sim *m, double t, int kind, struct task *task)
     m->heap.p[i] = e;
 }
 
-static bool before(const struct ev *a, const struct ev *b)
-{
-    return a->t < b->t || (!(b->t < a->t) && a->order < b->order);
-}
+static bool before(const struct ev *a, const struct ev *b) { return a->t < b->t || (!(b->t < a->t) && a->order < b->order); }
 
-static struct ev pop(struct sim *m)
-{
+static struct ev pop(struct sim *m) {
     struct ev top = m->heap.p[0], e = m->heap.p[--m->heap.n];
     uint32_t i = 0;
     for (;;) {
         uint32_t c = 2 * i + 1;
-        if (c >= m->heap.n)
-            break;
-        if (c + 1 < m->heap.n && before(&m->heap.p[c + 1], &m->heap.p[c]))
-            c++;
-        if (before(&e, &m->heap.p[c]))
-            break;
+        if (c >= m->heap.n) break;
+        if (c + 1 < m->heap.n && before(&m->heap.p[c + 1], &m->heap.p[c])) c++;
+        if (before(&e, &m->heap.p[c])) break;
         m->heap.p[i] = m->heap.p[c];
         i = c;
     }
@@ -118,8 +111,7 @@ static struct ev pop(struct sim *m)
     return top;
 }
 
-static struct blk *new_blk(struct sim *m, const uint64_t *rows, uint32_t n, uint64_t bytes)
-{
+static struct blk *new_blk(struct sim *m, const uint64_t *rows, uint32_t n, uint64_t bytes) {
     struct blk *b = sk_alloc(TAG, sizeof *b + n * sizeof *rows);
     CHECK(b);
     b->oid = ++m->next_oid;
@@ -131,38 +123,32 @@ static struct blk *new_blk(struct sim *m, const uint64_t *rows, uint32_t n, uint
     return b;
 }
 
-static void unref(struct sim *m, uint64_t oid)
-{
+static void unref(struct sim *m, uint64_t oid) {
     struct blk *b = sk_map_get(&m->blks, oid);
     CHECK_MSG(b && b->refs, "object %llu is given back once too often", (unsigned long long)oid);
-    if (--b->refs)
-        return;
+    if (--b->refs) return;
     sk_map_del(&m->blks, oid);
     sk_free(b);
 }
 
-static uint32_t apply(const struct stage *s, uint32_t node, uint64_t row, uint64_t *out)
-{
+static uint32_t apply(const struct stage *s, uint32_t node, uint64_t row, uint64_t *out) {
     uint32_t n = 0;
     for (uint32_t j = 0; j < s->times; j++) {
         uint64_t r = mix(row * 31 + j + 7919 * (uint64_t)node);
-        if (s->of <= 1 || r % s->of == 0)
-            out[n++] = r;
+        if (s->of <= 1 || r % s->of == 0) out[n++] = r;
     }
     return n;
 }
 
 /* Rows of a task's output: every node of the chain in turn. Returns the number. */
-static uint32_t compute(const struct sim *m, const struct sk_stage *st, const uint64_t *in, uint32_t n, uint64_t **out)
-{
+static uint32_t compute(const struct sim *m, const struct sk_stage *st, const uint64_t *in, uint32_t n, uint64_t **out) {
     uint64_t *a = sk_memdup(TAG, in, n * sizeof *in);
     for (uint32_t k = 0; k < st->n_nodes; k++) {
         const struct stage *s = &m->s[st->nodes[k]];
         uint64_t *b = sk_alloc(TAG, ((uint64_t)n * s->times + 1) * sizeof *b);
         uint32_t nb = 0;
         CHECK(a && b);
-        for (uint32_t i = 0; i < n; i++)
-            nb += apply(s, st->nodes[k], a[i], b + nb);
+        for (uint32_t i = 0; i < n; i++) nb += apply(s, st->nodes[k], a[i], b + nb);
         sk_free(a);
         a = b;
         n = nb;
@@ -171,14 +157,11 @@ static uint32_t compute(const struct sim *m, const struct sk_stage *st, const ui
     return n;
 }
 
-static void unit_ids(const struct sim *m, uint32_t node, uint32_t unit, uint64_t *out)
-{
-    for (uint64_t i = 0; i < m->unit_rows[unit]; i++)
-        out[i] = mix((uint64_t)node << 48 | (uint64_t)unit << 24 | i);
+static void unit_ids(const struct sim *m, uint32_t node, uint32_t unit, uint64_t *out) {
+    for (uint64_t i = 0; i < m->unit_rows[unit]; i++) out[i] = mix((uint64_t)node << 48 | (uint64_t)unit << 24 | i);
 }
 
-static void launch(struct sim *m, uint64_t id)
-{
+static void launch(struct sim *m, uint64_t id) {
     struct sk_stask *t = sk_step_task(m->x, id);
     CHECK(t);
     const struct sk_stage *st = &m->st.s[t->stage];
@@ -200,8 +183,7 @@ static void launch(struct sim *m, uint64_t id)
     uint32_t n_in = n;
     n = compute(m, st, in, n, &out);
     const struct stage *last = &m->s[st->nodes[st->n_nodes - 1]], *first = &m->s[st->nodes[0]];
-    if (st->cap_rows >= 0 && n > st->cap_rows)
-        n = (uint32_t)st->cap_rows;
+    if (st->cap_rows >= 0 && n > st->cap_rows) n = (uint32_t)st->cap_rows;
     struct task *k = sk_calloc(TAG, sizeof *k);
     CHECK(k);
     k->id = id;
@@ -224,17 +206,14 @@ static void launch(struct sim *m, uint64_t id)
     sk_free(in);
     sk_free(out);
     t->user = (uint64_t)(uintptr_t)k;
-    if (m->queue_last)
-        m->queue_last->next = k;
-    else
-        m->queue = k;
+    if (m->queue_last) m->queue_last->next = k;
+    else m->queue = k;
     m->queue_last = k;
     m->n_launched++;
 }
 
 /* Starts what fits, in order of submission. */
-static void dispatch(struct sim *m)
-{
+static void dispatch(struct sim *m) {
     struct task *prev = NULL;
     for (struct task *k = m->queue, *next; k; k = next) {
         const struct sk_sstage *s = &m->x->s[k->stage];
@@ -250,50 +229,40 @@ static void dispatch(struct sim *m)
             m->cpu -= s->cpu_e4;
             m->gpu -= s->gpu_e4;
         }
-        if (prev)
-            prev->next = next;
-        else
-            m->queue = next;
-        if (m->queue_last == k)
-            m->queue_last = prev;
+        if (prev) prev->next = next;
+        else m->queue = next;
+        if (m->queue_last == k) m->queue_last = prev;
         k->started = true;
         k->begin = m->now;
         m->busy_cpu += k->dur * (double)s->cpu_e4 / 1e4;
         const struct sk_stage *st = &m->st.s[k->stage];
         bool at_end = m->s[st->nodes[st->n_nodes - 1]].at_end;
-        for (uint32_t i = 0; i < k->n_out; i++)
-            at(m, m->now + k->dur * (at_end ? 1 : (i + 1.0) / k->n_out), E_YIELD, k);
+        for (uint32_t i = 0; i < k->n_out; i++) at(m, m->now + k->dur * (at_end ? 1 : (i + 1.0) / k->n_out), E_YIELD, k);
         at(m, m->now + k->dur, E_DONE, k);
     }
 }
 
-static int64_t ns(double sec)
-{
-    return (int64_t)(sec * 1e9);
-}
+static int64_t ns(double sec) { return (int64_t)(sec * 1e9); }
 
-static void over(struct sim *m, struct task *k, bool failed)
-{
+static void over(struct sim *m, struct task *k, bool failed) {
     struct sk_err err = {0};
     struct sk_step_ev ev = {.kind = failed ? SK_SEV_FAILED : SK_SEV_DONE, .task = k->id, .run_ns = ns(k->dur)};
-    for (uint32_t i = k->n_yielded; i < k->n_out; i++)
-        unref(m, k->out[i]->oid);
+    for (uint32_t i = k->n_yielded; i < k->n_out; i++) unref(m, k->out[i]->oid);
     CHECK_OK_ERR(sk_step_event(m->x, &ev, ns(m->now), &err), &err);
     sk_free(k);
 }
 
 /* A launch that was not forced leaves used + promised within the limit; what exceeds it can only be yields beyond a promise. */
-static void check_promises(struct sim *m, bool forced, bool promised)
-{
+static void check_promises(struct sim *m, bool forced, bool promised) {
     uint64_t taken = m->x->mem.used + m->x->mem.reserved;
     if (promised && !forced)
-        CHECK_MSG(taken <= m->conf.memory_bytes, "launched with %llu taken of %llu", (unsigned long long)taken, (unsigned long long)m->conf.memory_bytes);
+        CHECK_MSG(taken <= m->conf.memory_bytes, "launched with %llu taken of %llu", (unsigned long long)taken,
+                  (unsigned long long)m->conf.memory_bytes);
     m->max_flying = SK_MAX(m->max_flying, (uint64_t)m->x->n_flying + m->x->n_feeding);
     m->max_over = SK_MAX(m->max_over, m->x->mem.used > m->conf.memory_bytes ? m->x->mem.used - m->conf.memory_bytes : 0);
 }
 
-static void acts(struct sim *m)
-{
+static void acts(struct sim *m) {
     bool forced = m->x->n_forced != m->n_forced, promised = false;
     if (forced && getenv("SIM_VERBOSE")) {
         char text[2000];
@@ -309,18 +278,11 @@ static void acts(struct sim *m)
             promised = promised || sk_step_task(m->x, a.id)->promise;
             launch(m, a.id);
             break;
-        case SK_ACT_CANCEL:
-            ((struct task *)(uintptr_t)sk_step_task(m->x, a.id)->user)->dead = true;
-            break;
-        case SK_ACT_RELEASE:
-            unref(m, a.id);
-            break;
-        case SK_ACT_ADDREF:
-            ((struct blk *)sk_map_get(&m->blks, a.id))->refs++;
-            break;
+        case SK_ACT_CANCEL: ((struct task *)(uintptr_t)sk_step_task(m->x, a.id)->user)->dead = true; break;
+        case SK_ACT_RELEASE: unref(m, a.id); break;
+        case SK_ACT_ADDREF: ((struct blk *)sk_map_get(&m->blks, a.id))->refs++; break;
         case SK_ACT_ACTOR_CREATE: /* keeps no CPU; its calls run beside the tasks */
-        case SK_ACT_ACTOR_KILL:
-            break;
+        case SK_ACT_ACTOR_KILL: break;
         }
     }
     m->x->acts.n = 0;
@@ -331,14 +293,12 @@ static void acts(struct sim *m)
     CHECK_MSG(!m->x->stalled, "stalled at %g s", m->now);
 }
 
-static void on(struct sim *m, struct ev e)
-{
+static void on(struct sim *m, struct ev e) {
     struct sk_err err = {0};
     struct task *k = e.task;
     m->now = e.t;
     if (e.kind == E_YIELD) {
-        if (k->dead)
-            return;
+        if (k->dead) return;
         struct blk *b = k->out[k->n_yielded++];
         struct sk_step_ev ev = {.kind = SK_SEV_YIELDED, .task = k->id, .block = {b->oid, 0, b->n, b->bytes}, .cost = b->bytes};
         CHECK_OK_ERR(sk_step_event(m->x, &ev, ns(m->now), &err), &err);
@@ -357,17 +317,14 @@ static void on(struct sim *m, struct ev e)
 }
 
 /* The consumer: as much as there is, or one and then a pause. */
-static void consume(struct sim *m, double *wake)
-{
+static void consume(struct sim *m, double *wake) {
     struct sk_bref b;
     while (m->now >= *wake) {
         sk_rc rc = sk_step_take(m->x, ns(m->now), &b, NULL);
-        if (rc != SK_OK)
-            return;
+        if (rc != SK_OK) return;
         const struct blk *k = sk_map_get(&m->blks, b.oid);
         CHECK(k && b.row0 + b.n_rows <= k->n);
-        for (uint64_t i = 0; i < b.n_rows; i++)
-            CHECK(sk_vec_push(&m->rows, TAG, k->row[b.row0 + i]));
+        for (uint64_t i = 0; i < b.n_rows; i++) CHECK(sk_vec_push(&m->rows, TAG, k->row[b.row0 + i]));
         CHECK(sk_vec_push(&m->sizes, TAG, (uint32_t)b.n_rows));
         unref(m, b.oid);
         acts(m);
@@ -378,8 +335,7 @@ static void consume(struct sim *m, double *wake)
     }
 }
 
-static void run(struct sim *m, uint32_t root, const char *policy)
-{
+static void run(struct sim *m, uint32_t root, const char *policy) {
     struct sk_err err = {0};
     m->conf.policy = sk_policy_find(policy);
     CHECK(m->conf.policy);
@@ -394,8 +350,7 @@ static void run(struct sim *m, uint32_t root, const char *policy)
         for (uint32_t b = 0; b < m->x->s[i].n_blocks; b++) {
             uint64_t rows[16];
             const struct sk_bref *r = &m->x->s[i].blocks[b];
-            for (uint32_t j = 0; j < r->n_rows; j++)
-                rows[j] = mix(r->oid << 20 | j);
+            for (uint32_t j = 0; j < r->n_rows; j++) rows[j] = mix(r->oid << 20 | j);
             struct blk *k = new_blk(m, rows, (uint32_t)r->n_rows, r->bytes);
             sk_map_del(&m->blks, k->oid);
             k->oid = r->oid;
@@ -415,8 +370,7 @@ static void run(struct sim *m, uint32_t root, const char *policy)
     CHECK_RC(sk_step_take(m->x, ns(m->now), &b, NULL), SK_EDONE);
 }
 
-static void finish(struct sim *m)
-{
+static void finish(struct sim *m) {
     for (struct task *k = m->queue, *next; k; k = next) { /* cancelled and never started */
         next = k->next;
         CHECK(k->dead);
@@ -429,8 +383,7 @@ static void finish(struct sim *m)
     CHECK_EQ(m->x->tasks.n_used, 0);
     sk_step_sweep(m->x, &(struct sk_sweep){0});
     for (uint32_t i = 0; i < m->st.n; i++)
-        for (uint32_t b = 0; b < m->x->s[i].n_blocks; b++)
-            unref(m, m->x->s[i].blocks[b].oid);
+        for (uint32_t b = 0; b < m->x->s[i].n_blocks; b++) unref(m, m->x->s[i].blocks[b].oid);
     CHECK_MSG(m->blks.n == 0, "%u objects were never given back", m->blks.n);
     sk_map_deinit(&m->blks);
     sk_step_destroy(m->x);
@@ -441,39 +394,34 @@ static void finish(struct sim *m)
 
 /* ---- the sequential model -------------------------------------------------------------------------------------------------------------- */
 
-struct rows { uint64_t *p; uint32_t n, cap; };
+struct rows {
+    uint64_t *p;
+    uint32_t n, cap;
+};
 
-static void model(const struct sim *m, uint32_t node, struct rows *out)
-{
+static void model(const struct sim *m, uint32_t node, struct rows *out) {
     const struct sk_node_desc *d = &sk_plan_get(m->plan, node)->d;
     uint32_t from = out->n;
-    for (uint32_t i = 0; i < d->n_inputs; i++)
-        model(m, d->inputs[i], out);
+    for (uint32_t i = 0; i < d->n_inputs; i++) model(m, d->inputs[i], out);
     for (uint32_t u = 0; u < d->n_units; u++)
-        for (uint64_t i = 0; i < m->unit_rows[u]; i++)
-            CHECK(sk_vec_push(out, TAG, mix((uint64_t)node << 48 | (uint64_t)u << 24 | i)));
+        for (uint64_t i = 0; i < m->unit_rows[u]; i++) CHECK(sk_vec_push(out, TAG, mix((uint64_t)node << 48 | (uint64_t)u << 24 | i)));
     for (uint32_t b = 0; b < d->n_blocks; b++)
-        for (uint32_t j = 0; j < d->blocks[b].n_rows; j++)
-            CHECK(sk_vec_push(out, TAG, mix(d->blocks[b].oid << 20 | j)));
-    if (d->op->props & SK_OP_LIMIT)
-        out->n = (uint32_t)SK_MIN((int64_t)out->n, from + d->limit);
-    if (d->op->props & (SK_OP_LIMIT | SK_OP_UNION) || d->n_blocks)
-        return;
+        for (uint32_t j = 0; j < d->blocks[b].n_rows; j++) CHECK(sk_vec_push(out, TAG, mix(d->blocks[b].oid << 20 | j)));
+    if (d->op->props & SK_OP_LIMIT) out->n = (uint32_t)SK_MIN((int64_t)out->n, from + d->limit);
+    if (d->op->props & (SK_OP_LIMIT | SK_OP_UNION) || d->n_blocks) return;
     uint32_t n = out->n - from;
     uint64_t *in = sk_memdup(TAG, out->p + from, n * sizeof *in), tmp[64];
     out->n = from;
     for (uint32_t i = 0; i < n; i++) {
         uint32_t c = apply(&m->s[node], node, in[i], tmp);
-        for (uint32_t j = 0; j < c; j++)
-            CHECK(sk_vec_push(out, TAG, tmp[j]));
+        for (uint32_t j = 0; j < c; j++) CHECK(sk_vec_push(out, TAG, tmp[j]));
     }
     sk_free(in);
 }
 
 /* ---- random pipelines ------------------------------------------------------------------------------------------------------------------------ */
 
-static uint32_t add(struct sim *m, const char *op, struct sk_node_desc d, const uint32_t *in, uint32_t n_in)
-{
+static uint32_t add(struct sim *m, const char *op, struct sk_node_desc d, const uint32_t *in, uint32_t n_in) {
     struct sk_err err = {0};
     uint32_t id;
     d.op = sk_op_find(op);
@@ -484,8 +432,7 @@ static uint32_t add(struct sim *m, const char *op, struct sk_node_desc d, const 
     return id;
 }
 
-static uint32_t random_source(struct sim *m, uint32_t n_units, bool est, bool blocks, bool exact)
-{
+static uint32_t random_source(struct sim *m, uint32_t n_units, bool est, bool blocks, bool exact) {
     struct sk_unit units[300];
     struct sk_bref brefs[300];
     uint32_t node = sk_plan_n_nodes(m->plan);
@@ -494,26 +441,25 @@ static uint32_t random_source(struct sim *m, uint32_t n_units, bool est, bool bl
         brefs[i] = (struct sk_bref){node * 1000 + i + 1, 0, 1 + i % 9, (1 + i % 9) * ROW_BYTES};
     }
     m->s[node] = (struct stage){.times = 1, .of = 1, .sec = 0.001, .sec_row = 0.0005};
-    if (blocks)
-        return add(m, "blocks", (struct sk_node_desc){.blocks = brefs, .n_blocks = n_units}, NULL, 0);
-    return add(m, "read", (struct sk_node_desc){.units = units, .n_units = n_units, .cpu_e4 = 10000, .max_tasks = exact ? 1000 : 0}, NULL, 0);
+    if (blocks) return add(m, "blocks", (struct sk_node_desc){.blocks = brefs, .n_blocks = n_units}, NULL, 0);
+    return add(m, "read", (struct sk_node_desc){.units = units, .n_units = n_units, .cpu_e4 = 10000, .max_tasks = exact ? 1000 : 0}, NULL,
+               0);
 }
 
 /* The shape of the pipeline comes from `shape`, its timing from `timing`. */
-static uint32_t random_plan(struct sim *m, uint64_t shape, bool exact)
-{
-    static const struct { uint32_t times, of; } RATIO[] = {{1, 1}, {1, 1}, {2, 1}, {1, 2}, {5, 1}, {1, 10}, {20, 1}, {0, 1}, {3, 2}};
+static uint32_t random_plan(struct sim *m, uint64_t shape, bool exact) {
+    static const struct {
+        uint32_t times, of;
+    } RATIO[] = {{1, 1}, {1, 1}, {2, 1}, {1, 2}, {5, 1}, {1, 10}, {20, 1}, {0, 1}, {3, 2}};
     uint64_t keep = m->rng;
     m->rng = shape;
     CHECK_OK(sk_plan_create(&m->plan, NULL));
     uint32_t n_units = (uint32_t)(uniform(m) * (uniform(m) < 0.2 ? 200 : 30));
-    for (uint32_t i = 0; i < SK_COUNT(m->unit_rows); i++)
-        m->unit_rows[i] = exact ? 10 : (uint64_t)(uniform(m) * uniform(m) * 40);
+    for (uint32_t i = 0; i < SK_COUNT(m->unit_rows); i++) m->unit_rows[i] = exact ? 10 : (uint64_t)(uniform(m) * uniform(m) * 40);
     uint32_t at_node = random_source(m, n_units, exact || uniform(m) < 0.5, !exact && uniform(m) < 0.1, exact);
     if (!exact && uniform(m) < 0.25) {
         uint32_t in[3] = {at_node, random_source(m, (uint32_t)(uniform(m) * 20), false, uniform(m) < 0.2, false), 0}, n = 2;
-        if (uniform(m) < 0.5)
-            in[n++] = random_source(m, (uint32_t)(uniform(m) * 5), true, false, false);
+        if (uniform(m) < 0.5) in[n++] = random_source(m, (uint32_t)(uniform(m) * 5), true, false, false);
         at_node = add(m, "union", (struct sk_node_desc){0}, in, n);
     }
     double grow = 1;
@@ -525,14 +471,13 @@ static uint32_t random_plan(struct sim *m, uint64_t shape, bool exact)
             continue;
         }
         uint32_t r = exact ? (uniform(m) < 0.5 ? 0 : 2) : (uint32_t)(uniform(m) * SK_COUNT(RATIO));
-        if (grow * RATIO[r].times / RATIO[r].of > 40)
-            r = 0;
-        if (!RATIO[r].times && uniform(m) < 0.7)
-            r = 0;
+        if (grow * RATIO[r].times / RATIO[r].of > 40) r = 0;
+        if (!RATIO[r].times && uniform(m) < 0.7) r = 0;
         grow *= (double)RATIO[r].times / RATIO[r].of;
-        m->s[node] = (struct stage){.times = RATIO[r].times, .of = RATIO[r].of, .sec = 0.001, .sec_row = 0.0001 * exp(uniform(m) * 5),
-                                    .at_end = uniform(m) < 0.3};
-        struct sk_node_desc d = {.cpu_e4 = uniform(m) < 0.8 ? 10000 : 5000, .batch_rows = uniform(m) < 0.3 ? (int64_t)(uniform(m) * 30) : 0};
+        m->s[node] = (struct stage){
+            .times = RATIO[r].times, .of = RATIO[r].of, .sec = 0.001, .sec_row = 0.0001 * exp(uniform(m) * 5), .at_end = uniform(m) < 0.3};
+        struct sk_node_desc d = {.cpu_e4 = uniform(m) < 0.8 ? 10000 : 5000,
+                                 .batch_rows = uniform(m) < 0.3 ? (int64_t)(uniform(m) * 30) : 0};
         if (uniform(m) < 0.3 && actors_cpu < 2) {
             d.pool_min = 1;
             d.pool_max = 1 + (uint32_t)(uniform(m) * 3);
@@ -547,19 +492,21 @@ static uint32_t random_plan(struct sim *m, uint64_t shape, bool exact)
     return at_node;
 }
 
-static void setup(struct sim *m, uint64_t timing, double memory_rows)
-{
+static void setup(struct sim *m, uint64_t timing, double memory_rows) {
     *m = (struct sim){.rng = timing, .sigma = 1};
-    m->conf = (struct sk_step_conf){.memory_bytes = (uint64_t)(memory_rows * ROW_BYTES), .target_min_bytes = 4 * ROW_BYTES,
-                                    .target_max_bytes = 16 * ROW_BYTES, .preserve_order = true, .cpu_e4 = 40000, .gpu_e4 = 0};
+    m->conf = (struct sk_step_conf){.memory_bytes = (uint64_t)(memory_rows * ROW_BYTES),
+                                    .target_min_bytes = 4 * ROW_BYTES,
+                                    .target_max_bytes = 16 * ROW_BYTES,
+                                    .preserve_order = true,
+                                    .cpu_e4 = 40000,
+                                    .gpu_e4 = 0};
     m->sigma = uniform(m) * 1.2;
     m->pause = uniform(m) < 0.4 ? uniform(m) * 0.05 : 0;
     m->deaths = uniform(m) < 0.4 ? 0.2 : 0;
     m->conf.consumer_blocks = uniform(m) < 0.3 ? 1 + (uint32_t)(uniform(m) * 4) : 0;
 }
 
-static void check_rows(struct sim *m, uint32_t root)
-{
+static void check_rows(struct sim *m, uint32_t root) {
     struct rows want = {0};
     model(m, root, &want);
     CHECK_EQ(m->rows.n, want.n);
@@ -569,8 +516,7 @@ static void check_rows(struct sim *m, uint32_t root)
 
 static double worst; /* memory over the limit, in tasks */
 
-static void one_random(uint64_t shape, bool exact)
-{
+static void one_random(uint64_t shape, bool exact) {
     struct sim *a = sk_alloc(TAG, sizeof *a), *b = sk_alloc(TAG, sizeof *b);
     const double memory[] = {1e5, 40, 200, 20, 1000};
     for (uint32_t k = 0; k < 3; k++) {
@@ -590,8 +536,7 @@ static void one_random(uint64_t shape, bool exact)
                   (unsigned long long)m->conf.memory_bytes, (unsigned long long)m->max_task, (unsigned long long)m->x->n_forced);
         worst = SK_MAX(worst, m->max_task ? (double)m->max_over / (double)m->max_task : 0);
         finish(m);
-        if (!k)
-            continue;
+        if (!k) continue;
         CHECK_EQ(a->sizes.n, b->sizes.n); /* other timing, other memory, other policy: the same blocks */
         CHECK_MEM_EQ(a->sizes.p, b->sizes.p, a->sizes.n * sizeof *a->sizes.p);
         sk_vec_free(&b->rows);
@@ -603,8 +548,7 @@ static void one_random(uint64_t shape, bool exact)
     sk_free(b);
 }
 
-static void many_random(bool exact, int n)
-{
+static void many_random(bool exact, int n) {
     uint64_t seed = getenv("SIM_SHAPE") ? strtoull(getenv("SIM_SHAPE"), NULL, 0) : 0;
     if (seed) {
         one_random(seed, exact);
@@ -612,32 +556,28 @@ static void many_random(bool exact, int n)
     }
     for (int i = 0; i < n; i++) {
         uint64_t shape = test_rand() | 1;
-        if (getenv("SIM_VERBOSE"))
-            fprintf(stderr, "SIM_SHAPE=%llu\n", (unsigned long long)shape);
+        if (getenv("SIM_VERBOSE")) fprintf(stderr, "SIM_SHAPE=%llu\n", (unsigned long long)shape);
         one_random(shape, exact);
     }
     printf("# memory over the limit at worst: %.2f times the largest task's output\n", worst);
 }
 
-TEST_SLOW(random_pipelines, 60)
-{
-    many_random(false, test_rounds(test_sanitized() ? 100 : 2000));
-}
+TEST_SLOW(random_pipelines, 60) { many_random(false, test_rounds(test_sanitized() ? 100 : 2000)); }
 
-TEST_SLOW(random_pipelines_exact_sizes, 60)
-{
-    many_random(true, test_rounds(test_sanitized() ? 50 : 1000));
-}
+TEST_SLOW(random_pipelines_exact_sizes, 60) { many_random(true, test_rounds(test_sanitized() ? 50 : 1000)); }
 
 /* ---- Fig. 9 ------------------------------------------------------------------------------------------------------------------------------------ */
 
-static double fig9(bool order, uint32_t frames, double sigma, uint64_t seed, const char *policy, bool est, uint64_t *peak, double *work)
-{
+static double fig9(bool order, uint32_t frames, double sigma, uint64_t seed, const char *policy, bool est, uint64_t *peak, double *work) {
     struct sim *m = sk_alloc(TAG, sizeof *m);
     const uint64_t frame = 100u << 20;
     *m = (struct sim){.rng = seed, .sigma = sigma};
-    m->conf = (struct sk_step_conf){.memory_bytes = frames * frame, .target_min_bytes = 1 << 20, .target_max_bytes = 128u << 20,
-                                    .preserve_order = order, .cpu_e4 = 80000, .gpu_e4 = 40000};
+    m->conf = (struct sk_step_conf){.memory_bytes = frames * frame,
+                                    .target_min_bytes = 1 << 20,
+                                    .target_max_bytes = 128u << 20,
+                                    .preserve_order = order,
+                                    .cpu_e4 = 80000,
+                                    .gpu_e4 = 40000};
     CHECK_OK(sk_plan_create(&m->plan, NULL));
     struct sk_unit units[160];
     for (uint32_t i = 0; i < 160; i++) {
@@ -662,10 +602,12 @@ static double fig9(bool order, uint32_t frames, double sigma, uint64_t seed, con
     return t;
 }
 
-TEST_SLOW(fig9_of_the_streaming_batch_paper, 60)
-{
-    static const struct { uint32_t m; double des, bound; } ROW[] = {{7, 1040, 800}, {10, 960, 800}, {20, 351, 267}, {30, 211, 160}, {40, 175, 150},
-                                                                    {60, 154.5, 150}, {80, 153, 150}, {100, 153, 150}, {160, 153, 150}, {400, 153, 150}};
+TEST_SLOW(fig9_of_the_streaming_batch_paper, 60) {
+    static const struct {
+        uint32_t m;
+        double des, bound;
+    } ROW[] = {{7, 1040, 800},   {10, 960, 800}, {20, 351, 267},  {30, 211, 160},  {40, 175, 150},
+               {60, 154.5, 150}, {80, 153, 150}, {100, 153, 150}, {160, 153, 150}, {400, 153, 150}};
     printf("# Fig. 9: 8 CPU, 4 GPU, 160 loads x 5 s -> 5 frames; seconds\n"
            "#    M | DES down-first H=1 | here | sizes unknown | upstream policy | bound | peak frames\n");
     for (uint32_t i = 0; i < SK_COUNT(ROW); i += test_sanitized() ? 4 : 1) {

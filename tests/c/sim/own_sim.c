@@ -132,10 +132,8 @@ static void step_unref(struct sim *s) {
     bool ok = n <= x->refs[proc];
     CHECK_RC(sk_own_unref(s->o, x->id, proc, n, NULL), ok ? SK_OK : SK_EINVAL);
     CHECK_RC(sk_own_unref(s->o, s->next_id, proc, 1, NULL), SK_ENOENT);
-    if (ok)
-        x->refs[proc] -= n;
-    else
-        s->n_refused++;
+    if (ok) x->refs[proc] -= n;
+    else s->n_refused++;
 }
 
 static void step_hold(struct sim *s) {
@@ -186,18 +184,12 @@ TEST_SLOW(own_sim, 60) {
         CHECK_OK(sk_own_create(&s->o, NULL));
         for (int i = 0; i < 60000; i++, steps++) {
             uint64_t r = test_below(100);
-            if (r < 25)
-                step_add(s);
-            else if (r < 40)
-                step_contains(s);
-            else if (r < 50)
-                step_ref(s);
-            else if (r < 90)
-                step_unref(s);
-            else if (r < 98)
-                step_hold(s);
-            else if (r == 98 && test_below(10) == 0)
-                step_dead(s);
+            if (r < 25) step_add(s);
+            else if (r < 40) step_contains(s);
+            else if (r < 50) step_ref(s);
+            else if (r < 90) step_unref(s);
+            else if (r < 98) step_hold(s);
+            else if (r == 98 && test_below(10) == 0) step_dead(s);
             mark(s);
             if (test_below(3)) /* sometimes several calls before a drain */
                 drain(s);

@@ -224,7 +224,8 @@ static void want_actor(struct sim *s) {
 }
 
 static void setup(struct sim *s) {
-    struct sk_res total = {.amount = {(int64_t)(1 + test_below(8)) * SK_RES_UNIT, (int64_t)test_below(3) * SK_RES_UNIT, 1000000, 2 * SK_RES_UNIT}};
+    struct sk_res total = {
+        .amount = {(int64_t)(1 + test_below(8)) * SK_RES_UNIT, (int64_t)test_below(3) * SK_RES_UNIT, 1000000, 2 * SK_RES_UNIT}};
     memset(s, 0, sizeof *s);
     CHECK_OK(sk_place_init(&s->p, &total, NULL));
     s->n_workers = (uint32_t)(2 + test_below(N_WORKERS - 2));
@@ -249,13 +250,15 @@ static void setup(struct sim *s) {
 
 static void drain(struct sim *s) { /* no more events than those that must come */
     for (uint64_t n = 0; s->n_done < s->n_submitted || s->actor_order; n++) {
-        CHECK_MSG(n < 50 * (uint64_t)N_TASKS, "stuck: %llu of %llu done, %u ready", (unsigned long long)s->n_done, (unsigned long long)s->n_submitted, s->p.n_ready);
+        CHECK_MSG(n < 50 * (uint64_t)N_TASKS, "stuck: %llu of %llu done, %u ready", (unsigned long long)s->n_done,
+                  (unsigned long long)s->n_submitted, s->p.n_ready);
         struct sworker *w;
         while ((w = some(s, SK_W_STARTING, -1))) sk_place_worker_up(&s->p, &w->p);
         while ((w = some(s, SK_W_LEASED, 1))) sk_place_worker_block(&s->p, &w->p, false);
         if ((w = some(s, SK_W_ACTOR, -1))) sk_place_worker_gone(&s->p, &w->p); /* actors end some time */
         place_actor(s);
-        if (s->actor_order && s->p.n_ready == 0 && !some(s, SK_W_IDLE, -1) && (w = some(s, SK_W_NONE, -1))) sk_place_worker_starting(&s->p, &w->p);
+        if (s->actor_order && s->p.n_ready == 0 && !some(s, SK_W_IDLE, -1) && (w = some(s, SK_W_NONE, -1)))
+            sk_place_worker_starting(&s->p, &w->p);
         picks(s, true);
         complete(s);
     }
@@ -324,9 +327,10 @@ TEST_SLOW(place_random, 60) {
         sk_place_deinit(&s.p);
     }
     CHECK(saved && stolen && actors && blocks && deaths && passed); /* the walks reach what they are for */
-    printf("# %llu steps, %.0f a second; saved up %llu times, stolen %llu, actors %llu, waits %llu, deaths %llu, passed at most %llu times\n",
-           (unsigned long long)steps, (double)steps * 1e9 / (double)(sk_now_ns() - t0), (unsigned long long)saved, (unsigned long long)stolen,
-           (unsigned long long)actors, (unsigned long long)blocks, (unsigned long long)deaths, (unsigned long long)passed);
+    printf(
+        "# %llu steps, %.0f a second; saved up %llu times, stolen %llu, actors %llu, waits %llu, deaths %llu, passed at most %llu times\n",
+        (unsigned long long)steps, (double)steps * 1e9 / (double)(sk_now_ns() - t0), (unsigned long long)saved, (unsigned long long)stolen,
+        (unsigned long long)actors, (unsigned long long)blocks, (unsigned long long)deaths, (unsigned long long)passed);
 }
 
 /* A task that needs the whole machine among a stream of small ones that never lets up. */

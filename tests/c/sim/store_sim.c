@@ -114,12 +114,9 @@ static void step_commit(struct sim *s) {
     s->obj[s->n_obj++] = (struct object){.at = l->at + skip, .n = n, .refs = 1};
     struct lease after = {l->at + skip + n, l->n - skip - n, l->proc};
     l->n = skip;
-    if (after.n && skip)
-        s->lease[s->n_lease++] = after;
-    else if (after.n)
-        *l = after;
-    else if (!skip)
-        drop_lease(s, i);
+    if (after.n && skip) s->lease[s->n_lease++] = after;
+    else if (after.n) *l = after;
+    else if (!skip) drop_lease(s, i);
 }
 
 static void step_unlease(struct sim *s) {
@@ -258,26 +255,16 @@ static void one_step(struct sim *s, uint32_t i) {
         {130, 520, 560, 580, 590, 650, 970, 980, 985},
     };
     uint32_t r = (uint32_t)rnd(s, 1000), t = i / 4000 % 3;
-    if (r < tide[t].alloc)
-        step_alloc(s);
-    else if (r < tide[t].commit)
-        step_commit(s);
-    else if (r < tide[t].unlease)
-        step_unlease(s);
-    else if (r < tide[t].ref)
-        step_ref(s);
-    else if (r < tide[t].pin)
-        step_pin(s);
-    else if (r < tide[t].unpin)
-        step_unpin(s);
-    else if (r < tide[t].unref)
-        step_unref(s);
-    else if (r < tide[t].mad)
-        step_mad(s);
-    else if (r < tide[t].dead)
-        step_dead(s);
-    else if (rnd(s, 10) == 0)
-        step_punch(s);
+    if (r < tide[t].alloc) step_alloc(s);
+    else if (r < tide[t].commit) step_commit(s);
+    else if (r < tide[t].unlease) step_unlease(s);
+    else if (r < tide[t].ref) step_ref(s);
+    else if (r < tide[t].pin) step_pin(s);
+    else if (r < tide[t].unpin) step_unpin(s);
+    else if (r < tide[t].unref) step_unref(s);
+    else if (r < tide[t].mad) step_mad(s);
+    else if (r < tide[t].dead) step_dead(s);
+    else if (rnd(s, 10) == 0) step_punch(s);
 }
 
 static void simulate(uint64_t unit, uint32_t n_cells, uint32_t max_len, uint32_t steps, struct totals *sum) {

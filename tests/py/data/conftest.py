@@ -1,4 +1,5 @@
 """End-to-end tests of skate.data: the local engine with 2 CPUs, shared by the tests of a module."""
+
 import pytest
 
 

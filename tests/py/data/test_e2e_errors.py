@@ -1,4 +1,5 @@
 """What users see when something goes wrong: their own exception, once, with operator and place."""
+
 import os
 
 import pytest
@@ -28,13 +29,19 @@ def test_the_users_own_exception(how):
             return batch(b)
 
     ds = sd.range(1000, override_num_blocks=4)
-    ds = {"rows": lambda: ds.map(fail_at_70), "batches": lambda: ds.map_batches(batch), "actor": lambda: ds.map_batches(Model, concurrency=1)}[how]()
+    ds = {
+        "rows": lambda: ds.map(fail_at_70),
+        "batches": lambda: ds.map_batches(batch),
+        "actor": lambda: ds.map_batches(Model, concurrency=1),
+    }[how]()
     with pytest.raises(MyError) as e:
         ds.take_all()
     text = str(e.value)
     assert "seventy" in text.splitlines()[0]
     assert "input row" in text + "".join(getattr(e.value, "__notes__", []))
-    assert {"rows": "Map(fail_at_70)", "batches": "MapBatches(batch)", "actor": "MapBatches(Model)"}[how] in text + "".join(getattr(e.value, "__notes__", []))
+    assert {"rows": "Map(fail_at_70)", "batches": "MapBatches(batch)", "actor": "MapBatches(Model)"}[how] in text + "".join(
+        getattr(e.value, "__notes__", [])
+    )
     assert sd.range(3).map_batches(lambda b: b).count() == 3, "the engine goes on"
 
 
@@ -51,7 +58,11 @@ def test_constructor_error():
 
 
 def test_wrong_returns():
-    for fn, words in ((lambda b: None, "returned None"), (lambda b: {"a": [1], "b": [1, 2]}, "different lengths"), (lambda b: {"a": 5}, "one value per row")):
+    for fn, words in (
+        (lambda b: None, "returned None"),
+        (lambda b: {"a": [1], "b": [1, 2]}, "different lengths"),
+        (lambda b: {"a": 5}, "one value per row"),
+    ):
         with pytest.raises((TypeError, ValueError), match=words):
             sd.range(10).map_batches(fn).take_all()
 
@@ -66,6 +77,7 @@ def test_what_cannot_be_sent():
 
 def test_a_killed_worker_is_replaced(tmp_path):
     """Tasks have no effects outside, so they are run again; the rows are the same."""
+
     def die_once(b):
         if 500 in b["id"] and not (tmp_path / "died").exists():
             (tmp_path / "died").touch()
@@ -90,9 +102,20 @@ def test_missing_inputs():
 
 def test_bad_arguments():
     ds = sd.range(3)
-    for call in (lambda: ds.map_batches(5), lambda: ds.map_batches(len, batch_size=0), lambda: ds.map_batches(len, batch_format="x"), lambda: ds.map_batches(len, concurrency=(1, 2)),
-                 lambda: ds.map_batches(len, foo=1), lambda: ds.filter(), lambda: ds.limit(-1), lambda: sd.range(-1), lambda: sd.range(3, override_num_blocks=0),
-                 lambda: ds.select_columns("zz"), lambda: ds.iter_batches(batch_size=0), lambda: ds.map_batches(len, fn_constructor_args=(1,))):
+    for call in (
+        lambda: ds.map_batches(5),
+        lambda: ds.map_batches(len, batch_size=0),
+        lambda: ds.map_batches(len, batch_format="x"),
+        lambda: ds.map_batches(len, concurrency=(1, 2)),
+        lambda: ds.map_batches(len, foo=1),
+        lambda: ds.filter(),
+        lambda: ds.limit(-1),
+        lambda: sd.range(-1),
+        lambda: sd.range(3, override_num_blocks=0),
+        lambda: ds.select_columns("zz"),
+        lambda: ds.iter_batches(batch_size=0),
+        lambda: ds.map_batches(len, fn_constructor_args=(1,)),
+    ):
         with pytest.raises((TypeError, ValueError, KeyError)):
             call()
 

@@ -1,4 +1,5 @@
 """Readers and writers on the engine."""
+
 import hashlib
 import os
 
@@ -10,7 +11,11 @@ import skate.data as sd
 
 
 def digest(folder):
-    return {os.path.relpath(os.path.join(w, f), folder): hashlib.sha256(open(os.path.join(w, f), "rb").read()).hexdigest() for w, _, fs in os.walk(folder) for f in fs}
+    return {
+        os.path.relpath(os.path.join(w, f), folder): hashlib.sha256(open(os.path.join(w, f), "rb").read()).hexdigest()
+        for w, _, fs in os.walk(folder)
+        for f in fs
+    }
 
 
 def test_parquet_round_trip(tmp_path):
@@ -36,7 +41,9 @@ def test_parquet_filter_and_row_groups(tmp_path):
 
 
 def test_partitions(tmp_path):
-    sd.range(30).map(lambda r: {**r, "k": "a b" if r["id"] % 2 else None, "m": r["id"] % 3}).write_parquet(str(tmp_path), partition_cols=["k", "m"])
+    sd.range(30).map(lambda r: {**r, "k": "a b" if r["id"] % 2 else None, "m": r["id"] % 3}).write_parquet(
+        str(tmp_path), partition_cols=["k", "m"]
+    )
     assert sorted(os.listdir(tmp_path)) == ["k=__HIVE_DEFAULT_PARTITION__", "k=a b"]
     rows = sd.read_parquet(str(tmp_path)).take_all()
     assert sorted(r["id"] for r in rows) == list(range(30))
@@ -127,7 +134,12 @@ def test_binary_files(tmp_path):
     for name, data in (("b.bin", b"bb"), ("a.bin", b""), ("sub/c.txt", b"c" * 10), (".hidden", b"h"), ("_x", b"u"), ("sub/.kept", b"k")):
         (tmp_path / name).write_bytes(data)
     rows = sd.read_binary_files(str(tmp_path), include_paths=True).take_all()
-    assert [(os.path.relpath(r["path"], tmp_path), r["bytes"]) for r in rows] == [("a.bin", b""), ("b.bin", b"bb"), ("sub/.kept", b"k"), ("sub/c.txt", b"c" * 10)]
+    assert [(os.path.relpath(r["path"], tmp_path), r["bytes"]) for r in rows] == [
+        ("a.bin", b""),
+        ("b.bin", b"bb"),
+        ("sub/.kept", b"k"),
+        ("sub/c.txt", b"c" * 10),
+    ]
     assert sd.read_binary_files(str(tmp_path), file_extensions=["txt"]).take_all() == [{"bytes": b"c" * 10}]
     assert len(sd.read_binary_files([str(tmp_path / "a.bin"), str(tmp_path / "b.bin")]).input_files()) == 2
     assert sd.read_binary_files(str(tmp_path / "*.bin")).count() == 2

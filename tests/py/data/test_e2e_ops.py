@@ -1,4 +1,5 @@
 """Pipelines on the engine against plain Python: the same rows, in order."""
+
 import os
 import time
 
@@ -62,9 +63,20 @@ class Times:
         return {"id": b["id"] * self.k + self.add, "pid": np.full(len(b["id"]), self.pid)}
 
 
-@pytest.mark.parametrize("how", [{"concurrency": 1}, {"concurrency": 2}, {"concurrency": (1, 2)}, {"compute": ActorPoolStrategy(size=2, max_tasks_in_flight_per_actor=3)}, {}])
+@pytest.mark.parametrize(
+    "how",
+    [
+        {"concurrency": 1},
+        {"concurrency": 2},
+        {"concurrency": (1, 2)},
+        {"compute": ActorPoolStrategy(size=2, max_tasks_in_flight_per_actor=3)},
+        {},
+    ],
+)
 def test_class_functions(how):
-    ds = sd.range(2000, override_num_blocks=20).map_batches(Times, fn_constructor_args=(3,), fn_constructor_kwargs={"add": 1}, batch_size=10, num_cpus=0.5, **how)
+    ds = sd.range(2000, override_num_blocks=20).map_batches(
+        Times, fn_constructor_args=(3,), fn_constructor_kwargs={"add": 1}, batch_size=10, num_cpus=0.5, **how
+    )
     rows = ds.take_all()
     assert [r["id"] for r in rows] == [3 * i + 1 for i in range(2000)]
     assert 1 <= len({r["pid"] for r in rows}) <= 2 and os.getpid() not in {r["pid"] for r in rows}
@@ -163,20 +175,27 @@ def test_hand_over():
 
 
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-@given(st.lists(st.integers(0, 40), min_size=1, max_size=8), st.integers(1, 30), st.booleans(), st.sampled_from(["numpy", "pandas", "pyarrow"]))
+@given(
+    st.lists(st.integers(0, 40), min_size=1, max_size=8), st.integers(1, 30), st.booleans(), st.sampled_from(["numpy", "pandas", "pyarrow"])
+)
 def test_batch_size_means_batch_size(sizes, size, drop_last, fmt):
     at, blocks = 0, []
     for n in sizes:
         blocks.append(pa.table({"id": pa.array(range(at, at + n), pa.int64())}))
         at += n
-    got = [np.asarray(b["id"]).tolist() for b in sd.from_blocks(blocks).iter_batches(batch_size=size, drop_last=drop_last, batch_format=fmt)]
+    got = [
+        np.asarray(b["id"]).tolist() for b in sd.from_blocks(blocks).iter_batches(batch_size=size, drop_last=drop_last, batch_format=fmt)
+    ]
     want = [list(range(i, min(at, i + size))) for i in range(0, at, size)]
     assert got == [w for w in want if len(w) == size or not drop_last]
 
 
 def test_local_shuffle_is_a_permutation_and_repeats():
     ds = sd.range(1000, override_num_blocks=10)
-    a, b = ([v for x in ds.iter_batches(batch_size=64, local_shuffle_buffer_size=200, local_shuffle_seed=3) for v in x["id"].tolist()] for _ in range(2))
+    a, b = (
+        [v for x in ds.iter_batches(batch_size=64, local_shuffle_buffer_size=200, local_shuffle_seed=3) for v in x["id"].tolist()]
+        for _ in range(2)
+    )
     assert a == b and sorted(a) == list(range(1000)) and a != list(range(1000))
 
 
@@ -190,13 +209,24 @@ def test_same_rows_whatever_the_workers():
 
 @pytest.mark.parametrize("fmt", ["numpy", "pandas", "pyarrow"])
 def test_types_go_through_an_identity(fmt):
-    table = pa.table({
-        "i": pa.array([2**53 + 1, None, 3], pa.int64()), "u8": pa.array([1, 2, 3], pa.uint8()), "f": pa.array([float("nan"), None, 1.5], pa.float32()),
-        "s": pa.array(["a", None, "é"], pa.large_string()), "b": pa.array([b"\0", None, b""]), "t": pa.array([1, None, 3], pa.timestamp("ns", "Europe/Berlin")),
-        "d": pa.array(["x", None, "x"]).dictionary_encode(), "l": pa.array([[1, None], None, []], pa.list_(pa.int16())), "n": pa.nulls(3),
-        "st": pa.array([{"a": 1}, None, {"a": None}], pa.struct([("a", pa.int8())])), "bool": pa.array([True, None, False]),
-    })
-    out = sd.from_arrow(table).map_batches(lambda b: b, batch_format=fmt).map_batches(lambda b: b, batch_format=fmt, num_cpus=0.5).to_arrow()
+    table = pa.table(
+        {
+            "i": pa.array([2**53 + 1, None, 3], pa.int64()),
+            "u8": pa.array([1, 2, 3], pa.uint8()),
+            "f": pa.array([float("nan"), None, 1.5], pa.float32()),
+            "s": pa.array(["a", None, "é"], pa.large_string()),
+            "b": pa.array([b"\0", None, b""]),
+            "t": pa.array([1, None, 3], pa.timestamp("ns", "Europe/Berlin")),
+            "d": pa.array(["x", None, "x"]).dictionary_encode(),
+            "l": pa.array([[1, None], None, []], pa.list_(pa.int16())),
+            "n": pa.nulls(3),
+            "st": pa.array([{"a": 1}, None, {"a": None}], pa.struct([("a", pa.int8())])),
+            "bool": pa.array([True, None, False]),
+        }
+    )
+    out = (
+        sd.from_arrow(table).map_batches(lambda b: b, batch_format=fmt).map_batches(lambda b: b, batch_format=fmt, num_cpus=0.5).to_arrow()
+    )
     assert out.schema.equals(table.schema)
     assert repr(out.to_pylist()) == repr(table.to_pylist())
 

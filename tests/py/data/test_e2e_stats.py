@@ -1,4 +1,5 @@
 """stats(), explain(), progress."""
+
 import json
 import time
 
@@ -35,8 +36,16 @@ def test_explain(capsys):
 def test_progress_line_is_honest():
     from skate.data.progress import text
 
-    line = text({"ops": [{"label": "Read->Map(f)", "tasks_done": 120, "total_units": 400}, {"label": "MapBatches(Model)", "tasks_done": 80, "total_units": -1, "rows_out": 1000}],
-                 "bottleneck": 1}, 2.0)
+    line = text(
+        {
+            "ops": [
+                {"label": "Read->Map(f)", "tasks_done": 120, "total_units": 400},
+                {"label": "MapBatches(Model)", "tasks_done": 80, "total_units": -1, "rows_out": 1000},
+            ],
+            "bottleneck": 1,
+        },
+        2.0,
+    )
     assert line == "Read->Map(f) 120/400 · MapBatches(Model) 80 · 500 rows/s · ~5 s left · limited by MapBatches(Model)"
 
 

@@ -1,4 +1,5 @@
 """The examples run, and say what they should."""
+
 import os
 import subprocess
 import sys

@@ -54,7 +54,9 @@ def children(pid):
 
 def run(src, out, kills, rnd, log):
     """Runs JOB; kills a random worker (a grandchild: driver -> fork server -> workers) `kills` times at random moments."""
-    p = subprocess.Popen([sys.executable, "-c", JOB, str(src), str(out)], stdout=subprocess.PIPE, stderr=open(log, "wb"), env=dict(os.environ))
+    p = subprocess.Popen(
+        [sys.executable, "-c", JOB, str(src), str(out)], stdout=subprocess.PIPE, stderr=open(log, "wb"), env=dict(os.environ)
+    )
     killed = 0
     while p.poll() is None:
         try:

@@ -1,4 +1,5 @@
 """Property tests: random input against a naive model. SKATE_TEST_ROUNDS=n runs n times the examples; the seed of a failure is printed by hypothesis."""
+
 import os
 
 from hypothesis import HealthCheck, settings

@@ -3,6 +3,7 @@
 The model of an operator is one line over a list of dicts. Columns are ints, floats (with nan), strings, strings or ints with nulls; user functions
 depend on values alone, never on where a batch was cut.
 """
+
 import math
 import os
 import random
@@ -44,7 +45,14 @@ FLOATS = [0.0, -0.0, 1.5, -2.25, float("nan"), float("inf"), 1e300]
 
 def a_row(i, salt):
     r = random.Random(i * 1_000_003 + salt)
-    return {"i": i, "k": r.randrange(-5, 6), "f": r.choice(FLOATS), "s": r.choice(WORDS), "n": r.choice([None, "p", "q"]), "m": r.choice([None, 1, 2**40])}
+    return {
+        "i": i,
+        "k": r.randrange(-5, 6),
+        "f": r.choice(FLOATS),
+        "s": r.choice(WORDS),
+        "n": r.choice([None, "p", "q"]),
+        "m": r.choice([None, 1, 2**40]),
+    }
 
 
 TYPES = {"i": pa.int64(), "k": pa.int64(), "f": pa.float64(), "s": pa.string(), "n": pa.string(), "m": pa.int64()}
@@ -151,7 +159,11 @@ def op_map_batches(draw, cols):
 
 def op_generator(draw, cols):
     c, fmt, size, piece = draw(st.sampled_from(cols["int"])), draw(FORMATS), draw(SIZES), draw(st.integers(1, 30))
-    return (lambda ds: ds.map_batches(lambda b: generated(fmt, b, c, piece), batch_size=size, batch_format=fmt)), (lambda rows: rows), f"generator({fmt}, {size}, {piece})"
+    return (
+        (lambda ds: ds.map_batches(lambda b: generated(fmt, b, c, piece), batch_size=size, batch_format=fmt)),
+        (lambda rows: rows),
+        f"generator({fmt}, {size}, {piece})",
+    )
 
 
 def op_same(draw, cols):
@@ -173,7 +185,11 @@ def op_class(draw, cols):
     c, add, fmt, size = draw(st.sampled_from(cols["int"])), draw(st.integers(-9, 9)), draw(FORMATS), draw(SIZES)
     how = draw(st.sampled_from([1, 2, (1, 2), None]))
     return (
-        (lambda ds: ds.map_batches(AddClass, fn_constructor_args=(c, add, fmt), batch_size=size, batch_format=fmt, concurrency=how, num_cpus=0.25)),
+        (
+            lambda ds: ds.map_batches(
+                AddClass, fn_constructor_args=(c, add, fmt), batch_size=size, batch_format=fmt, concurrency=how, num_cpus=0.25
+            )
+        ),
         (lambda rows: [{**r, c: r[c] + add} for r in rows]),
         f"class({fmt}, {size}, {c}+{add}, concurrency={how})",
     )
@@ -181,12 +197,20 @@ def op_class(draw, cols):
 
 def op_filter(draw, cols):
     c, m, salt = draw(st.sampled_from(cols["int"])), draw(st.integers(1, 4)), draw(st.integers(0, 9))
-    return (lambda ds: ds.filter(lambda r: h(r[c], salt) % m == 0)), (lambda rows: [r for r in rows if h(r[c], salt) % m == 0]), f"filter({c}, {m}, {salt})"
+    return (
+        (lambda ds: ds.filter(lambda r: h(r[c], salt) % m == 0)),
+        (lambda rows: [r for r in rows if h(r[c], salt) % m == 0]),
+        f"filter({c}, {m}, {salt})",
+    )
 
 
 def op_filter_expr(draw, cols):
     c, x = draw(st.sampled_from(cols["int"])), draw(st.integers(-9, 30))
-    return (lambda ds: ds.filter(expr=f"{c} > {x} or {c} == -1")), (lambda rows: [r for r in rows if r[c] > x or r[c] == -1]), f"filter('{c} > {x} or {c} == -1')"
+    return (
+        (lambda ds: ds.filter(expr=f"{c} > {x} or {c} == -1")),
+        (lambda rows: [r for r in rows if r[c] > x or r[c] == -1]),
+        f"filter('{c} > {x} or {c} == -1')",
+    )
 
 
 def op_flat_map(draw, cols):
@@ -225,7 +249,11 @@ def op_rename(draw, cols):
     new = old + "_"
     cols["all"] = [new if c == old else c for c in cols["all"]]
     cols["int"] = [new if c == old else c for c in cols["int"]]
-    return (lambda ds: ds.rename_columns({old: new})), (lambda rows: [{new if c == old else c: v for c, v in r.items()} for r in rows]), f"rename({old})"
+    return (
+        (lambda ds: ds.rename_columns({old: new})),
+        (lambda rows: [{new if c == old else c: v for c, v in r.items()} for r in rows]),
+        f"rename({old})",
+    )
 
 
 def op_add_column(draw, cols):
@@ -238,7 +266,11 @@ def op_add_column(draw, cols):
     def fn(b):
         return pa.compute.multiply(b.column(c), 3) if fmt == "pyarrow" else b[c] * 3
 
-    return (lambda ds: ds.add_column(new, fn, batch_format=fmt)), (lambda rows: [{**r, new: r[c] * 3} for r in rows]), f"add_column({new}, {fmt})"
+    return (
+        (lambda ds: ds.add_column(new, fn, batch_format=fmt)),
+        (lambda rows: [{**r, new: r[c] * 3} for r in rows]),
+        f"add_column({new}, {fmt})",
+    )
 
 
 def op_union(draw, cols):
@@ -249,8 +281,25 @@ def op_materialize(draw, cols):
     return (lambda ds: ds.materialize()), (lambda rows: rows), "materialize"
 
 
-OPS = [op_map, op_map_batches, op_map_batches, op_generator, op_same, op_only, op_class, op_filter, op_filter_expr, op_flat_map, op_limit, op_select, op_drop, op_rename,
-       op_add_column, op_union, op_materialize]
+OPS = [
+    op_map,
+    op_map_batches,
+    op_map_batches,
+    op_generator,
+    op_same,
+    op_only,
+    op_class,
+    op_filter,
+    op_filter_expr,
+    op_flat_map,
+    op_limit,
+    op_select,
+    op_drop,
+    op_rename,
+    op_add_column,
+    op_union,
+    op_materialize,
+]
 
 
 @st.composite

@@ -3,6 +3,7 @@
 The store is asked by status(), after results were fetched and everything was released: objects, sealed bytes and pins must come to 0 within a deadline
 (workers give back what they hold when they tell it, so it is not at once).
 """
+
 import gc
 import math
 import os
@@ -52,7 +53,18 @@ class Holder:
         self.x = None
 
 
-EMPTY = ("objects", "store_sealed_bytes", "store_leased_bytes", "store_pins", "tasks_known", "tasks_ready", "store_bytes", "tasks_queued", "tasks_running", "actors")
+EMPTY = (
+    "objects",
+    "store_sealed_bytes",
+    "store_leased_bytes",
+    "store_pins",
+    "tasks_known",
+    "tasks_ready",
+    "store_bytes",
+    "tasks_queued",
+    "tasks_running",
+    "actors",
+)
 
 
 def left(seconds=5.0):
@@ -88,10 +100,40 @@ SCALARS = (
     | st.builds(lambda n: bytes([n % 256]) * n, st.sampled_from([100, 4096, 8180, 8192, 8193, 65_536, 300_000]))
     | st.builds(lambda n: bytearray(n), st.integers(0, 10_000))
 )
-HASHABLE = st.none() | st.booleans() | st.integers() | st.text(max_size=8) | st.binary(max_size=8) | st.tuples(st.integers(), st.text(max_size=3))
+HASHABLE = (
+    st.none() | st.booleans() | st.integers() | st.text(max_size=8) | st.binary(max_size=8) | st.tuples(st.integers(), st.text(max_size=3))
+)
 
-DTYPES = ["?", "i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8", "f2", "f4", "f8", "g", "F", "D", ">i4", ">f8", "M8[ns]", "M8[D]", "m8[s]", "S5", "U3", "S0",
-          [("a", "i4"), ("b", "f8")], [("a", "i1"), ("b", [("c", ">i2"), ("d", "U2")])], [("a", "f4", (2, 2))], "O", "V7"]
+DTYPES = [
+    "?",
+    "i1",
+    "u1",
+    "i2",
+    "u2",
+    "i4",
+    "u4",
+    "i8",
+    "u8",
+    "f2",
+    "f4",
+    "f8",
+    "g",
+    "F",
+    "D",
+    ">i4",
+    ">f8",
+    "M8[ns]",
+    "M8[D]",
+    "m8[s]",
+    "S5",
+    "U3",
+    "S0",
+    [("a", "i4"), ("b", "f8")],
+    [("a", "i1"), ("b", [("c", ">i2"), ("d", "U2")])],
+    [("a", "f4", (2, 2))],
+    "O",
+    "V7",
+]
 
 
 @st.composite
@@ -131,7 +173,11 @@ def arrays(draw):
     return a
 
 
-BIG_ARRAYS = st.builds(lambda n, order: np.arange(n, dtype=np.float64).reshape(-1, 2).copy(order), st.sampled_from([2, 1000, 1024, 1026, 30_000, 200_000]), st.sampled_from("CF"))
+BIG_ARRAYS = st.builds(
+    lambda n, order: np.arange(n, dtype=np.float64).reshape(-1, 2).copy(order),
+    st.sampled_from([2, 1000, 1024, 1026, 30_000, 200_000]),
+    st.sampled_from("CF"),
+)
 FRAMES = st.builds(
     lambda n, ints, text, cat, when: pd.DataFrame(
         {
@@ -167,11 +213,13 @@ TABLES = st.builds(
 LEAVES = SCALARS | arrays() | BIG_ARRAYS | FRAMES | TABLES
 VALUES = st.recursive(
     LEAVES,
-    lambda v: st.lists(v, max_size=4)
-    | st.lists(v, max_size=3).map(tuple)
-    | st.dictionaries(HASHABLE, v, max_size=4)
-    | st.sets(HASHABLE, max_size=4)
-    | st.frozensets(HASHABLE, max_size=3),
+    lambda v: (
+        st.lists(v, max_size=4)
+        | st.lists(v, max_size=3).map(tuple)
+        | st.dictionaries(HASHABLE, v, max_size=4)
+        | st.sets(HASHABLE, max_size=4)
+        | st.frozensets(HASHABLE, max_size=3)
+    ),
     max_leaves=8,
 )
 
@@ -260,7 +308,11 @@ def resolve(tree):
 
 TREES = st.recursive(
     st.integers(0, 99) | st.sampled_from([b"s" * 10, b"b" * 20_000]),
-    lambda t: st.lists(t, max_size=3) | st.dictionaries(st.text(max_size=2), t, max_size=3) | st.tuples(st.sampled_from(["put", "echo", "twice", "wrap"]), t),
+    lambda t: (
+        st.lists(t, max_size=3)
+        | st.dictionaries(st.text(max_size=2), t, max_size=3)
+        | st.tuples(st.sampled_from(["put", "echo", "twice", "wrap"]), t)
+    ),
     max_leaves=10,
 )
 

@@ -1,4 +1,5 @@
 """Worker half of skate.data without an engine: the three functions that a stage calls in its worker are replaced by plain ones."""
+
 import types
 
 import pytest

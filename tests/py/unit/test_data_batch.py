@@ -1,4 +1,5 @@
 """Batches between Arrow and user formats: a function that gives back what it got changes nothing, for every type and format, or raises."""
+
 import datetime as dt
 import decimal
 import uuid
@@ -70,13 +71,17 @@ def columns():
     c["struct narrow"] = pa.array([{"a": 1, "b": 0.1}, N, {"a": N, "b": N}], pa.struct([("a", pa.int8()), ("b", pa.float32())]))
     c["struct timestamp"] = pa.array([{"a": dt.datetime(2020, 1, 1)}, N, N], pa.struct([("a", pa.timestamp("s", "UTC"))]))
     c["map"] = pa.array([[("a", 1)], N, []], pa.map_(pa.string(), pa.int32()))
-    c["union"] = pa.UnionArray.from_dense(pa.array([0, 1, 0], pa.int8()), pa.array([0, 0, 1], pa.int32()), [pa.array([1, 2]), pa.array(["x"])])
+    c["union"] = pa.UnionArray.from_dense(
+        pa.array([0, 1, 0], pa.int8()), pa.array([0, 0, 1], pa.int32()), [pa.array([1, 2]), pa.array(["x"])]
+    )
     c["tensor uint8"] = B.array_from_numpy(np.arange(12, dtype=np.uint8).reshape(3, 2, 2), None)
     c["tensor float32"] = B.array_from_numpy(np.arange(6, dtype=np.float32).reshape(3, 2), None)
     c["tensor bool"] = B.array_from_numpy(np.ones((3, 2, 1), bool), None)
     perm = pa.fixed_shape_tensor(pa.int32(), [2, 3], dim_names=["h", "w"], permutation=[1, 0])
     c["tensor permuted"] = pa.ExtensionArray.from_storage(perm, pa.FixedSizeListArray.from_arrays(pa.array(range(18), pa.int32()), 6))
-    c["tensor nulls"] = pa.ExtensionArray.from_storage(pa.fixed_shape_tensor(pa.int32(), [2]), pa.array([[1, 2], N, [3, 4]], pa.list_(pa.int32(), 2)))
+    c["tensor nulls"] = pa.ExtensionArray.from_storage(
+        pa.fixed_shape_tensor(pa.int32(), [2]), pa.array([[1, 2], N, [3, 4]], pa.list_(pa.int32(), 2))
+    )
     c["tensor ragged"] = B.from_objects([np.ones((2, 3), np.uint8), N, np.zeros((1, 0), np.uint8)], N)
     c["uuid"] = pa.ExtensionArray.from_storage(pa.uuid(), pa.array([uuid.UUID(int=1).bytes, N, uuid.UUID(int=2).bytes], pa.binary(16)))
     c["json"] = pa.ExtensionArray.from_storage(pa.json_(), pa.array(['{"a":1}', N, "2"]))
@@ -165,11 +170,22 @@ def test_smallest_timestamp_is_not_taken_for_null():
 
 
 SCALARS = {
-    pa.int8(): st.integers(-128, 127), pa.int64(): st.integers(-(2**63), 2**63 - 1), pa.uint64(): st.integers(0, 2**64 - 1), pa.bool_(): st.booleans(),
-    pa.float64(): st.floats(allow_nan=True), pa.float32(): st.floats(width=32), pa.string(): st.text(max_size=5), pa.large_binary(): st.binary(max_size=5),
-    pa.timestamp("us", "UTC"): st.integers(-(2**40), 2**40), pa.duration("ms"): st.integers(-(2**40), 2**40), pa.date32(): st.integers(-1000, 10000),
-    pa.list_(pa.int32()): st.lists(st.one_of(st.none(), st.integers(-5, 5)), max_size=3), pa.list_(pa.string()): st.lists(st.text(max_size=2), max_size=2),
-    pa.struct([("a", pa.int16()), ("b", pa.list_(pa.float32()))]): st.fixed_dictionaries({"a": st.one_of(st.none(), st.integers(0, 9)), "b": st.lists(st.floats(width=32), max_size=2)}),
+    pa.int8(): st.integers(-128, 127),
+    pa.int64(): st.integers(-(2**63), 2**63 - 1),
+    pa.uint64(): st.integers(0, 2**64 - 1),
+    pa.bool_(): st.booleans(),
+    pa.float64(): st.floats(allow_nan=True),
+    pa.float32(): st.floats(width=32),
+    pa.string(): st.text(max_size=5),
+    pa.large_binary(): st.binary(max_size=5),
+    pa.timestamp("us", "UTC"): st.integers(-(2**40), 2**40),
+    pa.duration("ms"): st.integers(-(2**40), 2**40),
+    pa.date32(): st.integers(-1000, 10000),
+    pa.list_(pa.int32()): st.lists(st.one_of(st.none(), st.integers(-5, 5)), max_size=3),
+    pa.list_(pa.string()): st.lists(st.text(max_size=2), max_size=2),
+    pa.struct([("a", pa.int16()), ("b", pa.list_(pa.float32()))]): st.fixed_dictionaries(
+        {"a": st.one_of(st.none(), st.integers(0, 9)), "b": st.lists(st.floats(width=32), max_size=2)}
+    ),
 }
 
 
@@ -211,8 +227,19 @@ def test_a_batch_is_a_dict_that_converts_what_is_used():
     assert isinstance(d, dict) and len(d) == 3 and "s" in d and list(d) == ["a", "s", "l"] == list(d.keys()) and not d.given
     d["b"] = d["a"] * 2
     assert list(d.given) == ["a"] and B.from_batch(d, "f", rb, d)[0].column("s").equals(rb.column("s")) and list(d.given) == ["a"]
-    for make in (dict, lambda b: {**b}, lambda b: b.copy(), lambda b: b | {}, lambda b: {} | b, lambda b: (lambda **k: k)(**b), lambda b: __import__("pickle").loads(__import__("pickle").dumps(b)),
-                 lambda b: {k: b.get(k) for k in b}, lambda b: dict(b.items()), lambda b: dict(zip(b, b.values())), lambda b: {k: b.pop(k) for k in list(b)}):
+    for make in (
+        dict,
+        lambda b: {**b},
+        lambda b: b.copy(),
+        lambda b: b | {},
+        lambda b: {} | b,
+        lambda b: (lambda **k: k)(**b),
+        lambda b: __import__("pickle").loads(__import__("pickle").dumps(b)),
+        lambda b: {k: b.get(k) for k in b},
+        lambda b: dict(b.items()),
+        lambda b: dict(zip(b, b.values())),
+        lambda b: {k: b.pop(k) for k in list(b)},
+    ):
         plain = make(B.NumpyBatch(rb))
         assert type(plain) is dict and all(type(v) is np.ndarray for v in plain.values()) and plain["s"].tolist() == ["x", "y"]
     assert repr(B.NumpyBatch(rb)) == repr(dict(B.NumpyBatch(rb)))
@@ -273,17 +300,20 @@ def test_row_arrays_become_tensors_or_lists():
     assert B.from_rows([{"v": np.zeros(2)}, {"v": np.ones(3)}], "f").column(0).type == pa.list_(pa.float64())
 
 
-@pytest.mark.parametrize("out, words", [
-    (None, ["f returned None", "dict of arrays"]),
-    ([1, 2], ["f returned a value of type list", "dict of arrays"]),
-    ({"a": 5}, ["'a'", "one value per row"]),
-    ({"a": [1], "b": [1, 2]}, ["different lengths", "'a' has 1", "'b' has 2"]),
-    ({"a": [1, "x"]}, ["'a'", "int, str"]),
-    ({1: [1]}, ["key 1", "str"]),
-    ({"a": np.array(["2020-01-01T05"], "datetime64[h]")}, ["'a'", "datetime64[h]", "astype"]),
-    ({"a": np.zeros(2, complex)}, ["'a'", "complex128"]),
-    ({"a": np.float64(3)}, ["'a'", "one value per row"]),
-])
+@pytest.mark.parametrize(
+    "out, words",
+    [
+        (None, ["f returned None", "dict of arrays"]),
+        ([1, 2], ["f returned a value of type list", "dict of arrays"]),
+        ({"a": 5}, ["'a'", "one value per row"]),
+        ({"a": [1], "b": [1, 2]}, ["different lengths", "'a' has 1", "'b' has 2"]),
+        ({"a": [1, "x"]}, ["'a'", "int, str"]),
+        ({1: [1]}, ["key 1", "str"]),
+        ({"a": np.array(["2020-01-01T05"], "datetime64[h]")}, ["'a'", "datetime64[h]", "astype"]),
+        ({"a": np.zeros(2, complex)}, ["'a'", "complex128"]),
+        ({"a": np.float64(3)}, ["'a'", "one value per row"]),
+    ],
+)
 def test_errors_say_what_to_return(out, words):
     with pytest.raises((TypeError, ValueError)) as e:
         B.from_batch(out, "f")
@@ -303,7 +333,17 @@ def test_pandas_index_is_left_out_and_names_are_str():
 def test_pandas_missing_values():
     import pandas as pd
 
-    rb = B.from_batch(pd.DataFrame({"f": [1.0, float("nan")], "s": ["a", None], "o": pd.Series([b"x", None], dtype=object), "i": pd.array([1, None], dtype="Int64")}), "f")[0]
+    rb = B.from_batch(
+        pd.DataFrame(
+            {
+                "f": [1.0, float("nan")],
+                "s": ["a", None],
+                "o": pd.Series([b"x", None], dtype=object),
+                "i": pd.array([1, None], dtype="Int64"),
+            }
+        ),
+        "f",
+    )[0]
     assert rb.column("f").null_count == 0, "NaN of a float column stays NaN"
     assert rb.column("s").null_count == rb.column("o").null_count == rb.column("i").null_count == 1
     assert rb.schema.types == [pa.float64(), pa.string(), pa.binary(), pa.int64()]

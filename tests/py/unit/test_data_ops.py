@@ -1,4 +1,5 @@
 """Operators and expressions over batches, without an engine."""
+
 import datetime as dt
 import pickle
 import random
@@ -10,24 +11,71 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from skate.data import aggregate, ops
 
-RB = pa.RecordBatch.from_pydict({
-    "x": pa.array([1, 2, None, -7, 5], pa.int32()), "y": [0.5, None, 2.0, -1.5, 8.0], "s": ["a", "b", None, "abc", ""],
-    "t": [dt.datetime(2020, 1, i + 1) for i in range(5)], "b": [True, False, None, True, True], "st": [{"k": i} for i in range(5)],
-})
+RB = pa.RecordBatch.from_pydict(
+    {
+        "x": pa.array([1, 2, None, -7, 5], pa.int32()),
+        "y": [0.5, None, 2.0, -1.5, 8.0],
+        "s": ["a", "b", None, "abc", ""],
+        "t": [dt.datetime(2020, 1, i + 1) for i in range(5)],
+        "b": [True, False, None, True, True],
+        "st": [{"k": i} for i in range(5)],
+    }
+)
 
 
-@pytest.mark.parametrize("expr, rows", [
-    ("x > 1", [1, 4]), ("x >= 1 and y < 5", [0]), ("x > 1 or s == 'abc'", [1, 3, 4]), ("not x > 1", [0, 3]), ("x is null", [2]), ("x is not null and y is not None", [0, 3, 4]),
-    ("x in (1, 5)", [0, 4]), ("x not in (1, 5)", [1, 3]), ("s in ('a', '')", [0, 4]), ("1 < x <= 5", [1, 4]), ("x + 1 == 2", [0]), ("x * 2 - 1 > y", [0, 4]), ("x / 2 == 0.5", [0]),
-    ("x % 3 == 2", [1, 3, 4]), ("x // 2 == -4", [3]), ("-x == 7", [3]), ("x == -7", [3]), ("b", [0, 3, 4]), ("not b", [1]), ("(x > 0) & (y > 0)", [0, 4]), ("s != 'a'", [1, 3, 4]),
-    ("st.k == 2", [2]), ("starts_with(s, 'a')", [0, 3]), ("is_null(y)", [1]), ("true", [0, 1, 2, 3, 4]), ("x ** 2 == 49", [3]), ("abs(x) == 7", [3]),
-])
+@pytest.mark.parametrize(
+    "expr, rows",
+    [
+        ("x > 1", [1, 4]),
+        ("x >= 1 and y < 5", [0]),
+        ("x > 1 or s == 'abc'", [1, 3, 4]),
+        ("not x > 1", [0, 3]),
+        ("x is null", [2]),
+        ("x is not null and y is not None", [0, 3, 4]),
+        ("x in (1, 5)", [0, 4]),
+        ("x not in (1, 5)", [1, 3]),
+        ("s in ('a', '')", [0, 4]),
+        ("1 < x <= 5", [1, 4]),
+        ("x + 1 == 2", [0]),
+        ("x * 2 - 1 > y", [0, 4]),
+        ("x / 2 == 0.5", [0]),
+        ("x % 3 == 2", [1, 3, 4]),
+        ("x // 2 == -4", [3]),
+        ("-x == 7", [3]),
+        ("x == -7", [3]),
+        ("b", [0, 3, 4]),
+        ("not b", [1]),
+        ("(x > 0) & (y > 0)", [0, 4]),
+        ("s != 'a'", [1, 3, 4]),
+        ("st.k == 2", [2]),
+        ("starts_with(s, 'a')", [0, 3]),
+        ("is_null(y)", [1]),
+        ("true", [0, 1, 2, 3, 4]),
+        ("x ** 2 == 49", [3]),
+        ("abs(x) == 7", [3]),
+    ],
+)
 def test_filter_expressions(expr, rows):
     (out,) = list(ops.filter({"expr": expr, "label": "f"}, iter([RB])))
     assert out.column("st").to_pylist() == [{"k": i} for i in rows]
 
 
-@pytest.mark.parametrize("expr", ["x >", "import os", "__import__('os')", "x.__class__()", "lambda: 1", "[1]", "x if y else s", "x is 3", "x in s", "open('f')", "f'{x}'"])
+@pytest.mark.parametrize(
+    "expr",
+    [
+        "x >",
+        "import os",
+        "__import__('os')",
+        "x.__class__()",
+        "lambda: 1",
+        "[1]",
+        "x if y else s",
+        "x is 3",
+        "x in s",
+        "open('f')",
+        "f'{x}'",
+    ],
+)
 def test_bad_expressions_are_errors_at_once(expr):
     with pytest.raises(ValueError, match="filter expression"):
         ops.compile_expr(expr)
@@ -49,14 +97,25 @@ def test_columns():
     assert list(ops.select_columns({"cols": ["s", "x"], "label": "l"}, iter([RB])))[0].schema.names == ["s", "x"]
     assert list(ops.drop_columns({"cols": ["s", "t", "b", "st"], "label": "l"}, iter([RB])))[0].schema.names == ["x", "y"]
     assert list(ops.rename_columns({"names": {"x": "q"}, "label": "l"}, iter([RB])))[0].schema.names == ["q", "y", "s", "t", "b", "st"]
-    for op, p in ((ops.select_columns, {"cols": ["zz"]}), (ops.drop_columns, {"cols": ["zz"]}), (ops.rename_columns, {"names": {"zz": "a"}})):
+    for op, p in (
+        (ops.select_columns, {"cols": ["zz"]}),
+        (ops.drop_columns, {"cols": ["zz"]}),
+        (ops.rename_columns, {"names": {"zz": "a"}}),
+    ):
         with pytest.raises(KeyError, match="zz"):
             list(op({**p, "label": "l"}, iter([RB])))
 
 
 @pytest.mark.parametrize("fmt", ["pandas", "numpy", "pyarrow"])
 def test_add_column(fmt):
-    p = {"fn": lambda b: b["st"] if fmt == "pyarrow" else [1, 2, 3, 4, 5], "fn_args": (), "fn_kwargs": {}, "label": "l", "col": "n", "batch_format": fmt}
+    p = {
+        "fn": lambda b: b["st"] if fmt == "pyarrow" else [1, 2, 3, 4, 5],
+        "fn_args": (),
+        "fn_kwargs": {},
+        "label": "l",
+        "col": "n",
+        "batch_format": fmt,
+    }
     out = list(ops.add_column(p, iter([RB.select(["x", "st"])])))[0]
     assert out.schema.names == ["x", "st", "n"] and out.num_rows == 5
     over = list(ops.add_column({**p, "col": "x"}, iter([RB.select(["x", "st"])])))[0]
@@ -112,7 +171,12 @@ def test_float_aggregates():
 
 def test_nulls_strings_and_empty():
     rb = pa.RecordBatch.from_pydict({"v": [1, None], "s": ["b", "a"]})
-    assert combine([[rb]], ("sum", "v", False, 1), ("sum", "v", True, 1), ("min", "s", True, 1), ("unique", "s", True, 1)) == [None, 1, "a", ["b", "a"]]
+    assert combine([[rb]], ("sum", "v", False, 1), ("sum", "v", True, 1), ("min", "s", True, 1), ("unique", "s", True, 1)) == [
+        None,
+        1,
+        "a",
+        ["b", "a"],
+    ]
     assert combine([], ("sum", "v", True, 1), ("count", None, True, 1)) == [None, 0]
     with pytest.raises(TypeError, match="sum of column 's' of type string"):
         combine([[rb]], ("sum", "s", True, 1))

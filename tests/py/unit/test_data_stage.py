@@ -1,4 +1,5 @@
 """Stages in the worker: cutting, caps, retries, notes, errors. No engine."""
+
 import pickle
 import struct
 
@@ -98,7 +99,10 @@ def test_chain_and_notes(worker):
 
 def test_a_retry_yields_the_same_blocks(worker):
     chain = [("read", "r", {"format": "range", "shape": None}), ("flat_map", "f", {**ROW, "fn": lambda r: [r] * (r["id"] % 3)})]
-    runs = [[(b.num_rows, b.column(0).to_pylist()[:1]) for b in worker(chain, unit=struct.pack("<qq", 0, 20000), target=20000)] for _ in range(2)]
+    runs = [
+        [(b.num_rows, b.column(0).to_pylist()[:1]) for b in worker(chain, unit=struct.pack("<qq", 0, 20000), target=20000)]
+        for _ in range(2)
+    ]
     assert runs[0] == runs[1] and len(runs[0]) > 3
 
 
@@ -171,7 +175,11 @@ def test_user_errors_keep_their_class_and_say_where(worker):
         return r
 
     with pytest.raises(MyError, match="seventy") as e:
-        worker([("read", "r", {"format": "range", "shape": None}), ("map", "Map(fail)", {**ROW, "fn": fail})], unit=struct.pack("<qq", 0, 1000), seq=7)
+        worker(
+            [("read", "r", {"format": "range", "shape": None}), ("map", "Map(fail)", {**ROW, "fn": fail})],
+            unit=struct.pack("<qq", 0, 1000),
+            seq=7,
+        )
     (note,) = e.value.__notes__
     assert "Map(fail)" in note and "input row 70" in note and "range 0..999" in note and "task 7" in note
 
@@ -179,7 +187,10 @@ def test_user_errors_keep_their_class_and_say_where(worker):
         raise MyError("batch")
 
     with pytest.raises(MyError) as e:
-        worker([("map_batches", "MapBatches(fail_batch)", {**UDF, "batch_size": 10, "fn": lambda b: fail_batch(b) if 20 in b["id"] else b})], [numbers(50)])
+        worker(
+            [("map_batches", "MapBatches(fail_batch)", {**UDF, "batch_size": 10, "fn": lambda b: fail_batch(b) if 20 in b["id"] else b})],
+            [numbers(50)],
+        )
     assert "input rows 20..29" in e.value.__notes__[0]
     assert len(pickle.loads(pickle.dumps(ValueError("x"))).args) == 1
 
@@ -201,6 +212,7 @@ def test_generators_and_every_batch_format(worker):
     import pandas as pd
 
     for fmt, kind in (("numpy", dict), ("default", dict), ("pandas", pd.DataFrame), ("pyarrow", pa.Table)):
+
         def same(b, kind=kind):
             assert isinstance(b, kind)
             return b

@@ -1,4 +1,5 @@
 """read_binary_files: whole files as bytes."""
+
 from __future__ import annotations
 
 import pickle
@@ -8,9 +9,21 @@ from typing import Any
 from skate.data.read.files import Gather, file_source, named, read_bytes
 
 
-def read_binary_files(paths: Any, *, include_paths: bool = False, filesystem: Any = None, parallelism: int = -1, num_cpus: float | None = None,
-                      num_gpus: float | None = None, memory: float | None = None, ray_remote_args: dict[str, Any] | None = None, ignore_missing_paths: bool = False,
-                      file_extensions: list[str] | None = None, concurrency: int | None = None, override_num_blocks: int | None = None) -> Any:
+def read_binary_files(
+    paths: Any,
+    *,
+    include_paths: bool = False,
+    filesystem: Any = None,
+    parallelism: int = -1,
+    num_cpus: float | None = None,
+    num_gpus: float | None = None,
+    memory: float | None = None,
+    ray_remote_args: dict[str, Any] | None = None,
+    ignore_missing_paths: bool = False,
+    file_extensions: list[str] | None = None,
+    concurrency: int | None = None,
+    override_num_blocks: int | None = None,
+) -> Any:
     """A Dataset with one row a file: column "bytes", and "path" if asked for. Folders are read recursively, in sorted order.
 
     Args:
@@ -23,10 +36,23 @@ def read_binary_files(paths: Any, *, include_paths: bool = False, filesystem: An
         >>> skate.data.read_binary_files(skate.data.__file__, include_paths=True).columns()
         ['bytes', 'path']
     """
-    return file_source("ReadBinary", "binary", paths, {"include_paths": include_paths}, filesystem=filesystem, file_extensions=file_extensions,
-                       ignore_missing_paths=ignore_missing_paths, override_num_blocks=override_num_blocks, parallelism=parallelism,
-                       schema=_schema_with_path if include_paths else _schema, num_cpus=num_cpus, num_gpus=num_gpus, memory=memory,
-                       ray_remote_args=ray_remote_args, concurrency=concurrency)
+    return file_source(
+        "ReadBinary",
+        "binary",
+        paths,
+        {"include_paths": include_paths},
+        filesystem=filesystem,
+        file_extensions=file_extensions,
+        ignore_missing_paths=ignore_missing_paths,
+        override_num_blocks=override_num_blocks,
+        parallelism=parallelism,
+        schema=_schema_with_path if include_paths else _schema,
+        num_cpus=num_cpus,
+        num_gpus=num_gpus,
+        memory=memory,
+        ray_remote_args=ray_remote_args,
+        concurrency=concurrency,
+    )
 
 
 def _schema() -> Any:

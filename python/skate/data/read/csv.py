@@ -1,4 +1,5 @@
 """read_csv: CSV files by pyarrow.csv, block by block."""
+
 from __future__ import annotations
 
 import pickle
@@ -8,9 +9,22 @@ from typing import Any
 from skate.data.read.files import file_source, named, open_file
 
 
-def read_csv(paths: Any, *, filesystem: Any = None, parallelism: int = -1, num_cpus: float | None = None, num_gpus: float | None = None, memory: float | None = None,
-             ray_remote_args: dict[str, Any] | None = None, ignore_missing_paths: bool = False, include_paths: bool = False,
-             file_extensions: list[str] | None = None, concurrency: int | None = None, override_num_blocks: int | None = None, **arrow_csv_args: Any) -> Any:
+def read_csv(
+    paths: Any,
+    *,
+    filesystem: Any = None,
+    parallelism: int = -1,
+    num_cpus: float | None = None,
+    num_gpus: float | None = None,
+    memory: float | None = None,
+    ray_remote_args: dict[str, Any] | None = None,
+    ignore_missing_paths: bool = False,
+    include_paths: bool = False,
+    file_extensions: list[str] | None = None,
+    concurrency: int | None = None,
+    override_num_blocks: int | None = None,
+    **arrow_csv_args: Any,
+) -> Any:
     """A Dataset of CSV files.
 
     Args:
@@ -26,9 +40,22 @@ def read_csv(paths: Any, *, filesystem: Any = None, parallelism: int = -1, num_c
     for k in arrow_csv_args:
         if k not in ("read_options", "parse_options", "convert_options", "invalid_row_handler"):
             raise TypeError(f"read_csv: unexpected keyword argument {k!r}")
-    return file_source("ReadCSV", "csv", paths, {"args": {k: _plain(v) for k, v in arrow_csv_args.items()}, "include_paths": include_paths}, filesystem=filesystem,
-                       file_extensions=file_extensions, ignore_missing_paths=ignore_missing_paths, override_num_blocks=override_num_blocks, parallelism=parallelism,
-                       num_cpus=num_cpus, num_gpus=num_gpus, memory=memory, ray_remote_args=ray_remote_args, concurrency=concurrency)
+    return file_source(
+        "ReadCSV",
+        "csv",
+        paths,
+        {"args": {k: _plain(v) for k, v in arrow_csv_args.items()}, "include_paths": include_paths},
+        filesystem=filesystem,
+        file_extensions=file_extensions,
+        ignore_missing_paths=ignore_missing_paths,
+        override_num_blocks=override_num_blocks,
+        parallelism=parallelism,
+        num_cpus=num_cpus,
+        num_gpus=num_gpus,
+        memory=memory,
+        ray_remote_args=ray_remote_args,
+        concurrency=concurrency,
+    )
 
 
 def _plain(v: Any) -> Any:

@@ -3,6 +3,7 @@
 Order is that of the sorted paths. Names that start with "." or "_" at the top of a folder are left out, as in Ray (their number is kept
 for who wants to say so). Units are made by size, by a rule that reads only sizes, so that a run is the same each time.
 """
+
 from __future__ import annotations
 
 import os
@@ -176,9 +177,24 @@ def named(e: Exception, doing: str, path: str) -> Exception:
         return OSError(f"{doing} {path}: {type(e).__name__}: {e}")
 
 
-def file_source(label: str, fmt: str, paths: Any, params: dict[str, Any], *, filesystem: Any = None, file_extensions: Any = None, ignore_missing_paths: bool = False,
-                override_num_blocks: int | None = None, parallelism: int = -1, schema: Any = None, num_cpus: float | None = None, num_gpus: float | None = None,
-                memory: float | None = None, ray_remote_args: dict[str, Any] | None = None, concurrency: int | None = None) -> Any:
+def file_source(
+    label: str,
+    fmt: str,
+    paths: Any,
+    params: dict[str, Any],
+    *,
+    filesystem: Any = None,
+    file_extensions: Any = None,
+    ignore_missing_paths: bool = False,
+    override_num_blocks: int | None = None,
+    parallelism: int = -1,
+    schema: Any = None,
+    num_cpus: float | None = None,
+    num_gpus: float | None = None,
+    memory: float | None = None,
+    ray_remote_args: dict[str, Any] | None = None,
+    concurrency: int | None = None,
+) -> Any:
     """A Dataset that reads whole files, several in a unit."""
     from skate.data.execute import Facts, ReadOptions, source
 
@@ -189,7 +205,9 @@ def file_source(label: str, fmt: str, paths: Any, params: dict[str, Any], *, fil
     params = {"format": fmt, **params}
     if listing.fs is not None:
         params["fs"] = listing.fs
-    return source(label, params, units, ReadOptions(concurrency, num_cpus, num_gpus, memory, ray_remote_args), Facts(None, schema, listing.paths))
+    return source(
+        label, params, units, ReadOptions(concurrency, num_cpus, num_gpus, memory, ray_remote_args), Facts(None, schema, listing.paths)
+    )
 
 
 class Gather:

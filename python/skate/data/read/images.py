@@ -1,4 +1,5 @@
 """read_images: image files decoded by Pillow into arrays."""
+
 from __future__ import annotations
 
 import io
@@ -11,10 +12,23 @@ from skate.data.read.files import Gather, file_source, named, read_bytes
 EXTENSIONS = ["png", "jpg", "jpeg", "tif", "tiff", "bmp", "gif", "webp"]
 
 
-def read_images(paths: Any, *, filesystem: Any = None, parallelism: int = -1, num_cpus: float | None = None, num_gpus: float | None = None, memory: float | None = None,
-                ray_remote_args: dict[str, Any] | None = None, size: tuple[int, int] | None = None, mode: str | None = None, include_paths: bool = False,
-                ignore_missing_paths: bool = False, file_extensions: list[str] | None = None, concurrency: int | None = None,
-                override_num_blocks: int | None = None) -> Any:
+def read_images(
+    paths: Any,
+    *,
+    filesystem: Any = None,
+    parallelism: int = -1,
+    num_cpus: float | None = None,
+    num_gpus: float | None = None,
+    memory: float | None = None,
+    ray_remote_args: dict[str, Any] | None = None,
+    size: tuple[int, int] | None = None,
+    mode: str | None = None,
+    include_paths: bool = False,
+    ignore_missing_paths: bool = False,
+    file_extensions: list[str] | None = None,
+    concurrency: int | None = None,
+    override_num_blocks: int | None = None,
+) -> Any:
     """A Dataset with one row an image: column "image", an array (height, width[, channels]) of uint8.
 
     Args:
@@ -24,9 +38,22 @@ def read_images(paths: Any, *, filesystem: Any = None, parallelism: int = -1, nu
     """
     if size is not None and (len(size) != 2 or size[0] <= 0 or size[1] <= 0):
         raise ValueError(f"size must be (height, width), both over 0, not {size!r}")
-    return file_source("ReadImage", "images", paths, {"size": size, "mode": mode, "include_paths": include_paths}, filesystem=filesystem,
-                       file_extensions=file_extensions or EXTENSIONS, ignore_missing_paths=ignore_missing_paths, override_num_blocks=override_num_blocks,
-                       parallelism=parallelism, num_cpus=num_cpus, num_gpus=num_gpus, memory=memory, ray_remote_args=ray_remote_args, concurrency=concurrency)
+    return file_source(
+        "ReadImage",
+        "images",
+        paths,
+        {"size": size, "mode": mode, "include_paths": include_paths},
+        filesystem=filesystem,
+        file_extensions=file_extensions or EXTENSIONS,
+        ignore_missing_paths=ignore_missing_paths,
+        override_num_blocks=override_num_blocks,
+        parallelism=parallelism,
+        num_cpus=num_cpus,
+        num_gpus=num_gpus,
+        memory=memory,
+        ray_remote_args=ray_remote_args,
+        concurrency=concurrency,
+    )
 
 
 def run(params: dict[str, Any], task: Any) -> Iterator[Any]:

@@ -1,4 +1,5 @@
 """read_json: JSON files, one object a line (by pyarrow.json) or one array of objects a file."""
+
 from __future__ import annotations
 
 import json
@@ -10,9 +11,23 @@ from skate.data.read.csv import _compression, _with_path
 from skate.data.read.files import file_source, named, read_bytes
 
 
-def read_json(paths: Any, *, lines: bool = False, filesystem: Any = None, parallelism: int = -1, num_cpus: float | None = None, num_gpus: float | None = None,
-              memory: float | None = None, ray_remote_args: dict[str, Any] | None = None, ignore_missing_paths: bool = False, include_paths: bool = False,
-              file_extensions: list[str] | None = None, concurrency: int | None = None, override_num_blocks: int | None = None, **arrow_json_args: Any) -> Any:
+def read_json(
+    paths: Any,
+    *,
+    lines: bool = False,
+    filesystem: Any = None,
+    parallelism: int = -1,
+    num_cpus: float | None = None,
+    num_gpus: float | None = None,
+    memory: float | None = None,
+    ray_remote_args: dict[str, Any] | None = None,
+    ignore_missing_paths: bool = False,
+    include_paths: bool = False,
+    file_extensions: list[str] | None = None,
+    concurrency: int | None = None,
+    override_num_blocks: int | None = None,
+    **arrow_json_args: Any,
+) -> Any:
     """A Dataset of JSON files: lines of objects, or one array of objects in a file.
 
     Args:
@@ -28,10 +43,24 @@ def read_json(paths: Any, *, lines: bool = False, filesystem: Any = None, parall
     for k in arrow_json_args:
         if k not in ("read_options", "parse_options"):
             raise TypeError(f"read_json: unexpected keyword argument {k!r}")
-    return file_source("ReadJSON", "json", paths, {"args": arrow_json_args, "include_paths": include_paths}, filesystem=filesystem,
-                       file_extensions=file_extensions or ["json", "jsonl", "json.gz", "jsonl.gz", "json.zst", "jsonl.zst"] if _is_dir(paths) else file_extensions,
-                       ignore_missing_paths=ignore_missing_paths, override_num_blocks=override_num_blocks, parallelism=parallelism,
-                       num_cpus=num_cpus, num_gpus=num_gpus, memory=memory, ray_remote_args=ray_remote_args, concurrency=concurrency)
+    return file_source(
+        "ReadJSON",
+        "json",
+        paths,
+        {"args": arrow_json_args, "include_paths": include_paths},
+        filesystem=filesystem,
+        file_extensions=file_extensions or ["json", "jsonl", "json.gz", "jsonl.gz", "json.zst", "jsonl.zst"]
+        if _is_dir(paths)
+        else file_extensions,
+        ignore_missing_paths=ignore_missing_paths,
+        override_num_blocks=override_num_blocks,
+        parallelism=parallelism,
+        num_cpus=num_cpus,
+        num_gpus=num_gpus,
+        memory=memory,
+        ray_remote_args=ray_remote_args,
+        concurrency=concurrency,
+    )
 
 
 def _is_dir(paths: Any) -> bool:

@@ -1,4 +1,5 @@
 """from_items, from_arrow, from_pandas, from_numpy, from_blocks: data of this process, split into blocks."""
+
 from __future__ import annotations
 
 from collections.abc import Mapping
@@ -118,4 +119,6 @@ def from_numpy(ndarrays: Any, *, column: str = "data") -> Any:
     from skate.data.batch import array_from_numpy
 
     arrays = ndarrays if isinstance(ndarrays, (list, tuple)) else [ndarrays]
-    return local_source(_split([pa.RecordBatch.from_arrays([array_from_numpy(np.asarray(a), None)], names=[column]) for a in arrays], None), "FromNumpy")
+    return local_source(
+        _split([pa.RecordBatch.from_arrays([array_from_numpy(np.asarray(a), None)], names=[column]) for a in arrays], None), "FromNumpy"
+    )

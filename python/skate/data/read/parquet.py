@@ -3,6 +3,7 @@
 A unit is a run of row groups of neighbouring files up to the target bytes (uncompressed), so many small files make few tasks and one large file
 many. With filter=, row groups that the statistics rule out are never read. Unit parameters are paths and numbers only.
 """
+
 from __future__ import annotations
 
 import os
@@ -17,10 +18,24 @@ BATCH_BYTES = 8 << 20  # what one step of the decoder should give
 UNIT_BYTES = 32 << 20
 
 
-def read_parquet(paths: Any, *, filesystem: Any = None, columns: list[str] | None = None, parallelism: int = -1, num_cpus: float | None = None,
-                 num_gpus: float | None = None, memory: float | None = None, ray_remote_args: dict[str, Any] | None = None, schema: Any = None,
-                 filter: Any = None, include_paths: bool = False, file_extensions: list[str] | None = None, concurrency: int | None = None,  # noqa: A002
-                 override_num_blocks: int | None = None, **arrow_parquet_args: Any) -> Any:
+def read_parquet(
+    paths: Any,
+    *,
+    filesystem: Any = None,
+    columns: list[str] | None = None,
+    parallelism: int = -1,
+    num_cpus: float | None = None,
+    num_gpus: float | None = None,
+    memory: float | None = None,
+    ray_remote_args: dict[str, Any] | None = None,
+    schema: Any = None,
+    filter: Any = None,
+    include_paths: bool = False,
+    file_extensions: list[str] | None = None,
+    concurrency: int | None = None,  # noqa: A002
+    override_num_blocks: int | None = None,
+    **arrow_parquet_args: Any,
+) -> Any:
     """A Dataset of Parquet files.
 
     Args:
@@ -50,7 +65,13 @@ def read_parquet(paths: Any, *, filesystem: Any = None, columns: list[str] | Non
     if override_num_blocks is None and parallelism > 0:
         override_num_blocks = parallelism
     units = _units(listing.paths, infos, override_num_blocks)
-    params: dict[str, Any] = {"format": "parquet", "columns": list(columns) if columns is not None else None, "include_paths": include_paths, "filter": filter, "schema": schema}
+    params: dict[str, Any] = {
+        "format": "parquet",
+        "columns": list(columns) if columns is not None else None,
+        "include_paths": include_paths,
+        "filter": filter,
+        "schema": schema,
+    }
     if listing.fs is not None:
         params["fs"] = listing.fs
     first = infos[0][0]
@@ -74,8 +95,13 @@ def read_parquet(paths: Any, *, filesystem: Any = None, columns: list[str] | Non
 
     if columns is not None:
         known()  # a missing column is an error now
-    return source("ReadParquet", params, units, ReadOptions(concurrency, num_cpus, num_gpus, memory, ray_remote_args),
-                  Facts(rows if filter is None else None, known, listing.paths))
+    return source(
+        "ReadParquet",
+        params,
+        units,
+        ReadOptions(concurrency, num_cpus, num_gpus, memory, ray_remote_args),
+        Facts(rows if filter is None else None, known, listing.paths),
+    )
 
 
 def hive_values(path: str) -> dict[str, str | None]:
@@ -206,7 +232,9 @@ def _finish(rb: Any, path: str, with_path: bool, schema: Any, hive: dict[str, st
     if schema is not None:
         from skate.data.schema import cast_batch
 
-        rb = cast_batch(rb.select([n for n in schema.names if n in rb.schema.names]), pa.schema([f for f in schema if f.name in rb.schema.names]))
+        rb = cast_batch(
+            rb.select([n for n in schema.names if n in rb.schema.names]), pa.schema([f for f in schema if f.name in rb.schema.names])
+        )
     for k, v in hive.items():
         if k not in rb.schema.names:
             rb = rb.append_column(k, from_objects([v] * rb.num_rows, pa.string()))

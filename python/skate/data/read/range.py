@@ -1,4 +1,5 @@
 """range and range_tensor: numbers 0..n-1, a unit a block."""
+
 from __future__ import annotations
 
 import builtins
@@ -32,7 +33,9 @@ def range(n: int, *, parallelism: int = -1, concurrency: int | None = None, over
     return source("ReadRange", {"format": "range", "shape": None}, units, ReadOptions(concurrency=concurrency), Facts(n, _schema))
 
 
-def range_tensor(n: int, *, shape: tuple[int, ...] = (1,), parallelism: int = -1, concurrency: int | None = None, override_num_blocks: int | None = None) -> Any:
+def range_tensor(
+    n: int, *, shape: tuple[int, ...] = (1,), parallelism: int = -1, concurrency: int | None = None, override_num_blocks: int | None = None
+) -> Any:
     """A Dataset of n tensors in a column "data"; the i-th is full of i.
 
     Example:

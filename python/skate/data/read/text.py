@@ -1,4 +1,5 @@
 """read_text: lines of text files."""
+
 from __future__ import annotations
 
 import pickle
@@ -8,9 +9,22 @@ from typing import Any
 from skate.data.read.files import file_source, named, read_bytes
 
 
-def read_text(paths: Any, *, encoding: str = "utf-8", drop_empty_lines: bool = True, filesystem: Any = None, parallelism: int = -1, num_cpus: float | None = None,
-              num_gpus: float | None = None, memory: float | None = None, ray_remote_args: dict[str, Any] | None = None, ignore_missing_paths: bool = False,
-              file_extensions: list[str] | None = None, concurrency: int | None = None, override_num_blocks: int | None = None) -> Any:
+def read_text(
+    paths: Any,
+    *,
+    encoding: str = "utf-8",
+    drop_empty_lines: bool = True,
+    filesystem: Any = None,
+    parallelism: int = -1,
+    num_cpus: float | None = None,
+    num_gpus: float | None = None,
+    memory: float | None = None,
+    ray_remote_args: dict[str, Any] | None = None,
+    ignore_missing_paths: bool = False,
+    file_extensions: list[str] | None = None,
+    concurrency: int | None = None,
+    override_num_blocks: int | None = None,
+) -> Any:
     """A Dataset with one row a line, in a column "text".
 
     Example:
@@ -18,9 +32,23 @@ def read_text(paths: Any, *, encoding: str = "utf-8", drop_empty_lines: bool = T
         >>> "DataContext" in skate.data.read_text(skate.data.context.__file__).take(1)[0]["text"]
         True
     """
-    return file_source("ReadText", "text", paths, {"encoding": encoding, "drop_empty_lines": drop_empty_lines}, filesystem=filesystem,
-                       file_extensions=file_extensions, ignore_missing_paths=ignore_missing_paths, override_num_blocks=override_num_blocks, parallelism=parallelism,
-                       schema=_schema, num_cpus=num_cpus, num_gpus=num_gpus, memory=memory, ray_remote_args=ray_remote_args, concurrency=concurrency)
+    return file_source(
+        "ReadText",
+        "text",
+        paths,
+        {"encoding": encoding, "drop_empty_lines": drop_empty_lines},
+        filesystem=filesystem,
+        file_extensions=file_extensions,
+        ignore_missing_paths=ignore_missing_paths,
+        override_num_blocks=override_num_blocks,
+        parallelism=parallelism,
+        schema=_schema,
+        num_cpus=num_cpus,
+        num_gpus=num_gpus,
+        memory=memory,
+        ray_remote_args=ray_remote_args,
+        concurrency=concurrency,
+    )
 
 
 def _schema() -> Any:

@@ -1,4 +1,5 @@
 """CSV files with a header line."""
+
 from __future__ import annotations
 
 from collections.abc import Iterator

@@ -5,6 +5,7 @@ driver renames the files into place. So a failed or killed job leaves the target
 same Dataset gives the same files each time. Leftovers of killed drivers are removed by the next write into the folder. On remote file
 systems a rename is a copy, so there the files are written in place.
 """
+
 from __future__ import annotations
 
 import enum
@@ -30,8 +31,20 @@ class SaveMode(enum.StrEnum):
 _STAGE = re.compile(r"^\.skate-(\d+)-[0-9a-f]+x?$")
 
 
-def write(ds: Any, fmt: str, path: Any, *, mode: Any, filesystem: Any, min_rows: int | None, max_rows: int | None, concurrency: int | None,
-          remote: dict[str, Any] | None, partition_cols: list[str] | None = None, args: dict[str, Any]) -> None:
+def write(
+    ds: Any,
+    fmt: str,
+    path: Any,
+    *,
+    mode: Any,
+    filesystem: Any,
+    min_rows: int | None,
+    max_rows: int | None,
+    concurrency: int | None,
+    remote: dict[str, Any] | None,
+    partition_cols: list[str] | None = None,
+    args: dict[str, Any],
+) -> None:
     """Runs ds into files of a format under path."""
     how = SaveMode(str(getattr(mode, "value", mode)).lower())
     for name, n in (("min_rows_per_file", min_rows), ("max_rows_per_file", max_rows)):
@@ -43,12 +56,24 @@ def write(ds: Any, fmt: str, path: Any, *, mode: Any, filesystem: Any, min_rows:
         partition_cols = [partition_cols] if isinstance(partition_cols, str) else list(partition_cols)
         ds._check_columns(partition_cols, "write partition_cols")
     path = os.fspath(path)
-    target: _Local | _Remote = _Local(path) if filesystem is None and "://" not in path.removeprefix("file://").removeprefix("local://") else _Remote(path, filesystem)
+    target: _Local | _Remote = (
+        _Local(path)
+        if filesystem is None and "://" not in path.removeprefix("file://").removeprefix("local://")
+        else _Remote(path, filesystem)
+    )
     old = target.begin(how)
     if old is None:
         return
-    params = {"format": fmt, "folder": target.stage, "fs": target.fs, "prefix": target.prefix(old) if how is SaveMode.APPEND else "", "max_rows": max_rows,
-              "min_rows": min_rows, "partition_cols": partition_cols, "args": args}
+    params = {
+        "format": fmt,
+        "folder": target.stage,
+        "fs": target.fs,
+        "prefix": target.prefix(old) if how is SaveMode.APPEND else "",
+        "max_rows": max_rows,
+        "min_rows": min_rows,
+        "partition_cols": partition_cols,
+        "args": args,
+    }
     from skate.data.dataset import _cpus
 
     options = {**_cpus(ds._node), **execute.resources(remote or {})}
@@ -56,7 +81,9 @@ def write(ds: Any, fmt: str, path: Any, *, mode: Any, filesystem: Any, min_rows:
         options["max_tasks"] = concurrency
     reports: list[tuple[str, int, int]] = []
     try:
-        for rb in execute.batches(ds, Node("write", f"Write{_TITLES.get(fmt, fmt.title())}", params, (ds._node,), batch_rows=min_rows or 0, **options)):
+        for rb in execute.batches(
+            ds, Node("write", f"Write{_TITLES.get(fmt, fmt.title())}", params, (ds._node,), batch_rows=min_rows or 0, **options)
+        ):
             reports += zip(*(c.to_pylist() for c in rb.columns), strict=True)
         if how is SaveMode.OVERWRITE:
             target.remove(old)
@@ -64,7 +91,12 @@ def write(ds: Any, fmt: str, path: Any, *, mode: Any, filesystem: Any, min_rows:
     finally:
         target.end()
     if ds._stats is not None:
-        ds._stats.extra["write"] = {"path": path, "files": len(reports), "rows": sum(r[1] for r in reports), "bytes": sum(r[2] for r in reports)}
+        ds._stats.extra["write"] = {
+            "path": path,
+            "files": len(reports),
+            "rows": sum(r[1] for r in reports),
+            "bytes": sum(r[2] for r in reports),
+        }
 
 
 _TITLES = {"csv": "CSV", "json": "JSON"}
@@ -90,7 +122,9 @@ class _Local:
                 shutil.rmtree(os.path.join(self.path, name), ignore_errors=True)  # of a driver that is gone
         old = [n for n in old if not _STAGE.match(n)]
         if old and how is SaveMode.ERROR:
-            raise ValueError(f"write: {self.path} has files already, and mode is 'error'; choose another folder, or mode 'append' or 'overwrite'")
+            raise ValueError(
+                f"write: {self.path} has files already, and mode is 'error'; choose another folder, or mode 'append' or 'overwrite'"
+            )
         if old and how is SaveMode.IGNORE:
             return None
         os.makedirs(self.stage)
@@ -153,7 +187,9 @@ class _Remote:
         info = self.fs.get_file_info(pafs.FileSelector(self.path, allow_not_found=True, recursive=True))
         old = [f.path[len(self.path) + 1 :] for f in info if f.type == pafs.FileType.File]
         if old and how is SaveMode.ERROR:
-            raise ValueError(f"write: {self.path} has files already, and mode is 'error'; choose another folder, or mode 'append' or 'overwrite'")
+            raise ValueError(
+                f"write: {self.path} has files already, and mode is 'error'; choose another folder, or mode 'append' or 'overwrite'"
+            )
         if old and how is SaveMode.IGNORE:
             return None
         if old and how is SaveMode.OVERWRITE:
@@ -259,7 +295,11 @@ class Files:
                 free = f"{st.f_bavail * st.f_frsize >> 20} MiB"
             except OSError:
                 pass
-            return OSError(e.errno or errno.ENOSPC, f"write: disk full or file size limit reached ({free} free); nothing was added to the target, free some space and run again", full)
+            return OSError(
+                e.errno or errno.ENOSPC,
+                f"write: disk full or file size limit reached ({free} free); nothing was added to the target, free some space and run again",
+                full,
+            )
         return type(e)(e.errno, f"write: {e.strerror}", full) if e.errno else OSError(f"write {full}: {e}")
 
     def report(self) -> Any:

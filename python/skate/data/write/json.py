@@ -1,4 +1,5 @@
 """JSON files, one object a line. Values JSON has no form for (dates, decimals) are written as text; bytes are an error."""
+
 from __future__ import annotations
 
 import json

@@ -1,4 +1,5 @@
 """Parquet files: row groups of about 32 MiB."""
+
 from __future__ import annotations
 
 from collections.abc import Iterator
