@@ -362,13 +362,12 @@ static int mod_exec(PyObject *m) {
                : -1;
 }
 
-/* clang-format off: it never settles on this one */
-#define OBJECTS(X)                                                                                                                  \
-    X(ref_type)                                                                                                                     \
-    X(gen_type) X(buf_type) X(template_type) X(token_type) X(blockout_type) X(plan_type) X(exec_type) X(exceptions) X(pickle_dumps) \
-        X(pickle_loads) X(kw_buffer_callback) X(kw_buffers) X(int5) X(s_append) X(s_arrow_c_array) X(restore_ref) X(restore_token)  \
-            X(ndarray)
-/* clang-format on */
+// clang-format off
+#define OBJECTS(X) \
+    X(ref_type) X(gen_type) X(buf_type) X(template_type) X(token_type) X(blockout_type) X(plan_type) \
+    X(exec_type) X(exceptions) X(pickle_dumps) X(pickle_loads) X(kw_buffer_callback) X(kw_buffers) X(int5) \
+    X(s_append) X(s_arrow_c_array) X(restore_ref) X(restore_token) X(ndarray)
+// clang-format on
 
 static int mod_traverse(PyObject *m, visitproc visit, void *arg) {
     struct py_state *st = PyModule_GetState(m);
