@@ -15,6 +15,8 @@ struct sk_task_ops {
     sk_rc (*fail)(struct sk_task *t, const struct sk_payload *error, struct sk_err *err); /* kind is an error kind: checked before */
     void (*note)(struct sk_task *t, struct sk_bytes note);                                /* cut to SK_NOTE_MAX before */
     struct sk_view (*keep_arg)(struct sk_task *t, uint32_t i);                            /* i < n_args: checked before */
+    void (*end)(struct sk_task *t, sk_rc rc, const struct sk_err *err);
+    bool (*cancelled)(const struct sk_task *t);
 };
 
 struct sk_task_priv {

@@ -53,21 +53,83 @@ void sk_actor_advance(struct sk_local *l, struct sk_lactor *a) {
         a->placed = true;
         a->n_sent++;
     }
-    while (a->state != SK_A_DEAD && !sk_list_empty(&a->queue) &&
-           a->n_sent < SK_PLACE_DEPTH_MAX) { /* behind the constructor: the ring keeps the order */
-        struct sk_ltask *t = sk_container_of(a->queue.next, struct sk_ltask, on);
-        if (t->state != SK_T_READY) return;
+    for (struct sk_list *it = a->queue.next; a->state != SK_A_DEAD && it != &a->queue && a->n_sent < a->depth;) {
+        struct sk_ltask *t = sk_container_of(it, struct sk_ltask, on); /* behind the constructor: the ring keeps the order */
+        if (t->state != SK_T_READY) {
+            if (!a->n_groups) return;
+            it = it->next; /* with several at once, nobody waits for another one's arguments */
+            continue;
+        }
+        struct sk_list *before = it->prev;
         sk_rc rc = sk_loop_send_task(l, t, a->worker);
         if (rc == SK_EAGAIN && t->state == SK_T_WAITING && t->n_unready == 0) sk_task_ready(l, t);
         if (rc == SK_EAGAIN) return;
         if (rc == SK_OK) a->n_sent++;
         else sk_loop_fail(l, t, rc, "a call of an actor: no memory%s for its arguments", rc == SK_EFULL ? " in the object store" : "");
+        it = a->state == SK_A_DEAD ? &a->queue : rc == SK_OK ? before->next : a->queue.next; /* who fails may take others with it */
     }
+}
+
+sk_rc sk_actor_find(struct sk_local *l, uint32_t proc, struct sk_bytes space, struct sk_bytes name, struct sk_lactor **out,
+                    struct sk_err *err) {
+    struct sk_name *n = sk_names_find(&l->names_of_actors, space, name);
+    struct sk_lactor *a = n ? n->owner : NULL;
+    if (!a || sk_own_ref(l->own, a->id - 1, proc, 1, NULL) != SK_OK)
+        return SK_ERR(err, SK_ENOENT, "there is no living actor named '%.*s'%s%.*s%s", (int)name.n, (const char *)name.p,
+                      space.n ? " in namespace '" : "", (int)space.n, (const char *)space.p, space.n ? "'" : "");
+    SK_IGNORE(sk_own_ref(l->own, a->id, proc, 1, NULL)); /* `ready` contains it: it is there */
+    *out = a;
+    return SK_OK;
+}
+
+void sk_actor_find_for(struct sk_local *l, struct sk_lworker *w, uint64_t req, struct sk_bytes space, struct sk_bytes name) {
+    struct sk_lactor *a = NULL;
+    struct sk_err err;
+    sk_rc rc = sk_actor_find(l, w->proc, space, name, &a, &err);
+    struct sk_bytes meta = a ? a->name->meta : (struct sk_bytes){err.msg, rc == SK_OK ? 0 : strlen(err.msg)};
+    size_t cap = meta.n + 64;
+    uint8_t *p = sk_alloc(SK_TAG_ENGINE, cap);
+    if (!p) {
+        sk_pool_kill(l, w, "there is no memory left to answer it");
+        return;
+    }
+    struct sk_wr m = sk_wr_init(p, cap);
+    sk_wr_u32(&m, SK_M_REPLY);
+    sk_wr_u32(&m, (uint32_t)rc);
+    sk_wr_u64(&m, req);
+    if (a) sk_wr_u64(&m, a->id);
+    sk_wr_bytes(&m, meta.p, meta.n);
+    if (!sk_pool_reply(l, w, p, m.n)) sk_pool_kill(l, w, "the object store is too full for an answer to it");
+    sk_free(p);
+}
+
+void sk_actor_names_for(struct sk_local *l, struct sk_lworker *w, uint64_t req) {
+    size_t n = sk_names_write(&l->names_of_actors, NULL, 0), cap = n + 64;
+    uint8_t *p = sk_alloc(SK_TAG_ENGINE, 2 * cap);
+    if (!p) {
+        sk_pool_kill(l, w, "there is no memory left to answer it");
+        return;
+    }
+    SK_IGNORE((sk_rc)sk_names_write(&l->names_of_actors, (char *)p + cap, n));
+    struct sk_wr m = sk_wr_init(p, cap);
+    sk_wr_u32(&m, SK_M_REPLY);
+    sk_wr_u32(&m, SK_OK);
+    sk_wr_u64(&m, req);
+    sk_wr_bytes(&m, p + cap, n);
+    if (!sk_pool_reply(l, w, p, m.n)) sk_pool_kill(l, w, "the object store is too full for an answer to it");
+    sk_free(p);
+}
+
+static void let_go(struct sk_local *l, struct sk_lactor *a) {
+    sk_name_free(&a->name);
+    if (a->detached) sk_own_unhold(l->own, a->id - 1);
+    a->detached = false;
 }
 
 void sk_actor_dead(struct sk_local *l, struct sk_lactor *a, const char *why) {
     if (a->state == SK_A_DEAD) return;
     a->state = SK_A_DEAD;
+    let_go(l, a);
     if (!a->worker) l->n_homeless--;
     snprintf(a->why, sizeof a->why, "%s", why);
     struct sk_lworker *w = a->worker;
@@ -79,7 +141,8 @@ void sk_actor_dead(struct sk_local *l, struct sk_lactor *a, const char *why) {
             if (!t->is_init && sk_loop_unsend(l, w, t)) sk_list_push_front(&a->queue, &t->on);
         }
         w->actor = NULL; /* its process is of no use to others: user state is in it */
-        sk_pool_kill(l, w, "its actor is dead");
+        if (a->leaving) sk_pool_leave(l, w, "its actor has ended itself");
+        else sk_pool_kill(l, w, "its actor is dead");
     }
     if (a->init->state == SK_T_FINISHED) sk_task_let_args_go(l, a->init);
     else sk_loop_fail(l, a->init, SK_EACTOR, "the actor died before it was ready: %s", why);
@@ -113,6 +176,7 @@ void sk_actor_worker_died(struct sk_local *l, struct sk_lactor *a, const char *w
 /* The last reference is gone: calls already made are finished first. */
 void sk_actor_unreferenced(struct sk_local *l, struct sk_lactor *a) {
     a->stopping = a->unreferenced = true;
+    sk_name_free(&a->name);
     l->n_unreferenced++;
     sk_actor_advance(l, a);
 }

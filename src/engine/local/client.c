@@ -1,9 +1,12 @@
 /* client.c - the engine as a worker sees it: the calls of engine.h as messages to the driver. What needs no answer (submit, put, reference
  * counts, definitions) is sent and forgotten: messages of a process are handled in order, so no acknowledgement is needed. Ids of new
  * objects come from the worker's own range. Store memory is leased in pieces and cut here without a round trip. */
+#include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/fault.h"
@@ -68,6 +71,25 @@ void sk_client_send(struct sk_client *c, const void *msg, size_t len, bool wake)
     if (wake) sk_client_ring(c, false);
 }
 
+void sk_client_nudge(struct sk_client *c) {
+    uint64_t one = 1;
+    if (c->async_fd >= 0 && write(c->async_fd, &one, sizeof one) < 0) SK_ASSERT(errno == EAGAIN); /* it is readable then */
+}
+
+void sk_client_queue(struct sk_client *c, struct sk_msg *m) {
+    const struct sk_msg_task *h = (const void *)m->bytes;
+    if (!c->n_groups || (h->flags & SK_TF_INIT)) {
+        sk_list_push_back(&c->queue, &m->link);
+        if (c->has_reader) pthread_cond_broadcast(&c->cond);
+        return;
+    }
+    struct sk_group *g = &c->groups[h->group < c->n_groups ? h->group : 0];
+    sk_list_push_back(&g->queue, &m->link);
+    if (c->is_async) sk_client_nudge(c);
+    else if (g->n_idle) pthread_cond_signal(&g->cond);
+    else if (g->n_threads < g->max) sk_worker_thread(g);
+}
+
 static struct sk_msg *keep(const void *p, size_t len, uint64_t req) {
     struct sk_msg *m = sk_alloc(SK_TAG_ENGINE, sizeof *m + len);
     if (!m) abort(); /* a worker without memory is a dead worker; the driver retries elsewhere */
@@ -91,6 +113,13 @@ static void got_func(struct sk_client *c, struct sk_rd *r) {
     if (sk_map_put(&c->defs, fid, d) != SK_OK) abort();
 }
 
+static void credit_queued(struct sk_list *queue, uint64_t tid, uint64_t n) { /* of calls that were read, but not begun */
+    SK_LIST_EACH (it, queue) {
+        struct sk_msg_task *q = (void *)sk_container_of(it, struct sk_msg, link)->bytes;
+        if (q->tid == tid) q->credit = n;
+    }
+}
+
 static bool handle(struct sk_client *c, const void *p, size_t len, bool in_wait, struct sk_msg **task) {
     struct sk_rd r = sk_rd_init(p, len);
     uint32_t type = sk_rd_u32(&r);
@@ -106,10 +135,10 @@ static bool handle(struct sk_client *c, const void *p, size_t len, bool in_wait,
                 } m = {SK_M_RETURNED, 0, h->tid};
                 sk_client_send(c, &m, sizeof m, true);
             }
-        } else if (in_wait) {
-            sk_list_push_back(&c->queue, &keep(p, len, 0)->link);
-        } else {
+        } else if (task && !c->n_groups) {
             *task = keep(p, len, 0);
+        } else {
+            sk_client_queue(c, keep(p, len, 0));
         }
         break;
     }
@@ -118,19 +147,26 @@ static bool handle(struct sk_client *c, const void *p, size_t len, bool in_wait,
         (void)sk_rd_u32(&r);
         uint64_t req = sk_rd_u64(&r);
         sk_list_push_back(&c->replies, &keep(p, len, req)->link);
+        if (c->has_reader) pthread_cond_broadcast(&c->cond);
         break;
     }
     case SK_M_CREDIT: {
         uint64_t tid = sk_rd_u64(&r), n = sk_rd_u64(&r);
-        if (tid == c->cur_tid) c->credit = n;
-        SK_LIST_EACH (it, &c->queue) { /* of a call that was read already */
-            struct sk_msg_task *q = (void *)sk_container_of(it, struct sk_msg, link)->bytes;
-            if (q->tid == tid) q->credit = n;
+        SK_LIST_EACH (it, &c->running) {
+            struct sk_running *t = sk_container_of(it, struct sk_running, link);
+            if (t->tid == tid) t->credit = n;
         }
+        credit_queued(&c->queue, tid, n);
+        for (uint32_t i = 0; i < c->n_groups; i++) credit_queued(&c->groups[i].queue, tid, n);
+        if (c->has_reader) pthread_cond_broadcast(&c->cond);
         break;
     }
     case SK_M_UNLEASE: sk_client_idle(c); break;
-    case SK_M_EXIT: c->exit = true; break;
+    case SK_M_EXIT:
+        c->exit = true;
+        if (c->has_reader) pthread_cond_broadcast(&c->cond);
+        sk_client_nudge(c);
+        break;
     default: break;
     }
     return true;
@@ -164,6 +200,54 @@ bool sk_client_read(struct sk_client *c, bool in_wait, struct sk_msg **task) {
     return true;
 }
 
+#define READER_IDLE_NS 200000000 /* nothing came for so long: the lease goes back */
+
+/* The reader: the one thread that looks at the ring, so that others can wait for what is theirs. Without the GIL, never runs user code. */
+static void *reader(void *arg) {
+    struct sk_client *c = arg;
+    pthread_mutex_lock(&c->mu);
+    for (;;) {
+        uint32_t seen = sk_bell_seq(&c->slot->bell);
+        while (sk_client_read(c, false, NULL)) {}
+        if (c->is_async) sk_client_nudge(c); /* the bell rings for cancelled tasks, too */
+        if (c->quiet) sk_client_ring(c, false);
+        pthread_mutex_unlock(&c->mu);
+        sk_rc rc = sk_bell_wait(&c->slot->bell, seen, SPIN_NS, c->lease_len ? sk_now_ns() + READER_IDLE_NS : INT64_MAX);
+        pthread_mutex_lock(&c->mu);
+        if (rc == SK_ETIMEOUT && sk_list_empty(&c->running)) {
+            sk_client_idle(c);
+            sk_client_ring(c, false);
+        }
+    }
+    return NULL;
+}
+
+sk_rc sk_client_start_reader(struct sk_client *c, struct sk_err *err) {
+    if (c->has_reader) return SK_OK;
+    pthread_t th;
+    sigset_t all, old;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &old);
+    c->has_reader = true;
+    int e = pthread_create(&th, NULL, reader, c);
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    if (e == 0) {
+        pthread_detach(th);
+        return SK_OK;
+    }
+    c->has_reader = false;
+    errno = e;
+    return SK_ERR_SYS(err, "starting the thread that reads what the driver sends");
+}
+
+void sk_client_wait(struct sk_client *c, int64_t deadline) {
+    struct timespec ts;
+    int64_t until = SK_MIN(deadline, sk_now_ns() + 10 * SK_SEC);
+    ts.tv_sec = until / SK_SEC;
+    ts.tv_nsec = until % SK_SEC;
+    pthread_cond_timedwait(&c->cond, &c->mu, &ts);
+}
+
 void sk_client_sleep(struct sk_client *c, uint32_t seen, int64_t spin_ns, int64_t deadline) {
     int64_t cap = sk_now_ns() + (c->n_waiting > 1 ? 1000000 : 1000000000);
     (void)sk_bell_wait(&c->slot->bell, seen, spin_ns, SK_MIN(deadline, cap));
@@ -178,7 +262,7 @@ static struct sk_msg *answer(struct sk_client *c, uint64_t req, int64_t deadline
     c->n_waiting++;
     for (;;) {
         uint32_t seen = sk_bell_seq(&c->slot->bell);
-        while (sk_client_read(c, true, NULL)) {}
+        while (!c->has_reader && sk_client_read(c, true, NULL)) {}
         SK_LIST_EACH (it, &c->replies) {
             struct sk_msg *m = sk_container_of(it, struct sk_msg, link);
             if (m->req == req) {
@@ -194,6 +278,10 @@ static struct sk_msg *answer(struct sk_client *c, uint64_t req, int64_t deadline
             } m = {SK_M_TIMEOUT, 0, req};
             sk_client_send(c, &m, sizeof m, true);
             told = true;
+        }
+        if (c->has_reader) {
+            sk_client_wait(c, told ? INT64_MAX : deadline);
+            continue;
         }
         pthread_mutex_unlock(&c->mu);
         sk_client_sleep(c, seen, SPIN_NS, told ? INT64_MAX : deadline);
