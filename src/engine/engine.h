@@ -162,6 +162,7 @@ struct sk_sink {
 
 /* ---- the engine ------------------------------------------------------------------------------------------------------------------ */
 
+enum { SK_CANCEL_FORCE = 1, SK_CANCEL_CHILDREN = 2 /* and what it has submitted, and so on */ };
 enum { SK_CAP_PROCESSES = 1, SK_CAP_ZERO_COPY = 2, SK_CAP_KILL = 4, SK_CAP_DRIVER = 8 /* owns the loop; false inside workers */ };
 
 struct sk_engine;
@@ -191,7 +192,9 @@ struct sk_engine_ops {
      * (*out = error object). */
     sk_rc (*stream_next)(struct sk_engine *e, sk_tid t, int64_t deadline_ns, sk_oid *out, struct sk_err *err);
     void (*stream_drop)(struct sk_engine *e, sk_tid t); /* nobody will read the rest: releases it and cancels the task */
-    sk_rc (*cancel)(struct sk_engine *e, sk_tid t, bool force, struct sk_err *err);
+    /* A task that has not begun ends with SK_ECANCEL. One that runs is asked to end: by SIGINT (not a method), at its next yield, through
+     * runner.cancel (async actors). SK_CANCEL_FORCE: its process is killed (not of an actor). */
+    sk_rc (*cancel)(struct sk_engine *e, sk_tid t, uint32_t flags, struct sk_err *err);
 
     sk_rc (*actor_create)(struct sk_engine *e, const struct sk_actor_spec *spec, sk_aid *out, sk_oid *ready, struct sk_err *err);
     sk_rc (*actor_kill)(struct sk_engine *e, sk_aid a, bool no_restart, struct sk_err *err);
@@ -262,6 +265,12 @@ sk_rc sk_task_yield(struct sk_task *t, const struct sk_payload *p, struct sk_err
 uint32_t sk_task_skip(const struct sk_task *t);
 /* Ends the task with a user error (kind in the error range). The first call counts. */
 sk_rc sk_task_fail(struct sk_task *t, const struct sk_payload *error, struct sk_err *err) SK_MUST_USE;
+enum {
+    SK_END_FINAL = 1,      /* its failure is not retried, whatever its options say */
+    SK_END_EXIT_ACTOR = 2, /* a call that has failed: its actor ends with it, without a restart */
+    SK_END_PROCESS = 4     /* this process runs nothing more (where it is one of its own) */
+};
+void sk_task_end_flags(struct sk_task *t, uint32_t flags); /* before run() returns, or before sk_task_end */
 void sk_task_note(struct sk_task *t, struct sk_bytes note); /* note of the DONE event; copied, <= SK_NOTE_MAX */
 /* The function keeps args[i] mapped after it returned: the view is its own now (release by view_release). */
 struct sk_view sk_task_keep_arg(struct sk_task *t, uint32_t i);

@@ -114,5 +114,7 @@ sk_rc sk_aspec_check(const struct sk_aspec *a, struct sk_err *err) {
         if (!a->groups[i]) return SK_ERR(err, SK_EINVAL, "concurrency group %u of an actor runs no calls at all", i);
     if (a->name.n > SK_NAME_MAX || a->space.n > SK_NAME_MAX)
         return SK_ERR(err, SK_EINVAL, "names of actors and of their namespaces have at most %d bytes", SK_NAME_MAX);
+    if ((a->name.n && memchr(a->name.p, 0, a->name.n)) || (a->space.n && memchr(a->space.p, 0, a->space.n)))
+        return SK_ERR(err, SK_EINVAL, "the name of an actor holds a NUL character");
     return SK_OK;
 }

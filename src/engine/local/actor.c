@@ -11,15 +11,18 @@
 #include "base/vec.h"
 #include "engine/local/local_int.h"
 
-sk_rc sk_actor_create(struct sk_local *l, uint32_t proc, uint64_t base, const uint8_t *spec, size_t len, int32_t max_restarts,
-                      int32_t max_task_retries, struct sk_err *err) {
+sk_rc sk_actor_create(struct sk_local *l, uint32_t proc, uint64_t base, const uint8_t *spec, size_t len, const struct sk_aspec *as,
+                      struct sk_err *err) {
     struct sk_ltask *t;
     struct sk_obj *o = NULL;
     uint64_t aid = base + 2; /* base: the task, base + 1: the ready value, base + 2: the actor */
-    struct sk_lactor *a = sk_calloc(SK_TAG_ENGINE, sizeof *a);
+    SK_TRY(sk_aspec_check(as, err));
+    struct sk_lactor *a = sk_calloc(SK_TAG_ENGINE, sizeof *a + as->n_groups * sizeof a->groups[0]);
     if (!a) return SK_ERR(err, SK_ENOMEM, "no memory for an actor");
-    sk_rc rc = sk_obj_new(l, aid, proc, &o, err);
+    sk_rc rc = sk_names_add(&l->names_of_actors, as->space, as->name, as->meta, a, &a->name, err);
+    if (rc == SK_OK) rc = sk_obj_new(l, aid, proc, &o, err);
     if (rc != SK_OK) {
+        sk_name_free(&a->name);
         sk_free(a);
         return rc;
     }
@@ -28,6 +31,7 @@ sk_rc sk_actor_create(struct sk_local *l, uint32_t proc, uint64_t base, const ui
         o->state = SK_O_PENDING;
         SK_IGNORE(sk_own_unref(l->own, aid, proc, 1, NULL));
         sk_obj_drain(l);
+        sk_name_free(&a->name);
         sk_free(a);
         return rc;
     }
@@ -36,9 +40,17 @@ sk_rc sk_actor_create(struct sk_local *l, uint32_t proc, uint64_t base, const ui
     a->id = aid;
     a->order = sk_place_order(&l->place);
     a->init = t;
-    a->restarts_left = max_restarts;
+    a->restarts_left = as->max_restarts;
     l->n_homeless++;
-    a->max_task_retries = max_task_retries;
+    a->max_task_retries = as->max_task_retries;
+    a->is_async = as->is_async;
+    a->n_groups = as->n_groups;
+    uint64_t depth = SK_PLACE_DEPTH_MAX;
+    for (uint32_t i = 0; i < as->n_groups; i++) {
+        a->groups[i] = as->groups[i];
+        depth = SK_MAX(depth, (uint64_t)as->groups[i] * as->n_groups);
+    }
+    a->depth = (uint32_t)SK_MIN(depth, SK_ACTOR_DEPTH_MAX);
     a->shape = t->spec.shape;
     sk_list_init(&a->queue);
     sk_list_init(&a->link);
@@ -47,6 +59,7 @@ sk_rc sk_actor_create(struct sk_local *l, uint32_t proc, uint64_t base, const ui
     t->actor = a;
     sk_obj_get(l, base + 1)->why = o->why = SK_LOST_ACTOR;
     SK_IGNORE(sk_own_contains(l->own, base + 1, &aid, 1, NULL)); /* a handle inside a value travels as its ready object */
+    a->detached = as->detached && sk_own_hold(l->own, base + 1, NULL) == SK_OK;
     if (!sk_place_fits_ever(&l->place, a->shape)) {
         sk_ltask_fail(l, t, SK_EINFEASIBLE, "the actor asks for more than this machine was given");
         return SK_OK;

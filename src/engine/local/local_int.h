@@ -188,18 +188,6 @@ struct sk_spec { /* decoded, borrowing from the bytes */
 void sk_spec_write(struct sk_wr *w, const struct sk_task_spec *s);
 bool sk_spec_read(struct sk_rd *r, struct sk_spec *out);
 
-struct sk_aspec { /* what an actor has besides its constructor; borrowing */
-    int32_t max_restarts, max_task_retries;
-    bool is_async, detached;
-    uint32_t n_groups;
-    const uint32_t *groups;
-    struct sk_bytes name, space, meta;
-};
-void sk_aspec_write(struct sk_wr *w, const struct sk_aspec *a);
-bool sk_aspec_read(struct sk_rd *r, struct sk_aspec *out);
-struct sk_aspec sk_aspec_of(const struct sk_actor_spec *s);
-sk_rc sk_aspec_check(const struct sk_aspec *a, struct sk_err *err) SK_MUST_USE;
-
 /* ---- the driver ------------------------------------------------------------------------------------------------------------------ */
 
 struct sk_local;
@@ -399,6 +387,7 @@ struct sk_local {
     uint32_t n_live, max_workers, next_proc;
     uint32_t n_bad_starts;     /* processes that ended before they were ready, since one was */
     uint32_t n_worker_streams; /* streams that workers read */
+    uint32_t n_nested;         /* known tasks that tasks submitted */
     int64_t n_cpu;
     uint64_t next_id;
     struct sk_forksrv srv;
@@ -456,6 +445,7 @@ void sk_ltask_ready(struct sk_local *l, struct sk_ltask *t); /* all its argument
 void sk_ltask_emit(struct sk_ltask *t, struct sk_event *ev); /* to its sink, if it has one */
 void sk_ltask_retry(struct sk_local *l, struct sk_ltask *t);
 void sk_ltask_cancel(struct sk_local *l, struct sk_ltask *t, bool force);
+void sk_ltask_cancel_by(struct sk_local *l, uint64_t tid, uint32_t flags); /* of engine.h; also of a task that is not known any more */
 void sk_ltask_finish_error(struct sk_local *l, struct sk_ltask *t, uint32_t kind, const void *bytes, size_t n);
 void sk_ltask_fail(struct sk_local *l, struct sk_ltask *t, sk_rc rc, const char *fmt, ...) SK_PRINTF(4, 5);
 void sk_ltask_fail_cancelled(struct sk_local *l, struct sk_ltask *t); /* or says why else it was stopped */
@@ -530,8 +520,8 @@ bool sk_pool_reply(struct sk_local *l, struct sk_lworker *w, const void *msg, si
 void sk_pool_flush(struct sk_local *l, struct sk_lworker *w);
 
 /* actor.c */
-sk_rc sk_actor_create(struct sk_local *l, uint32_t proc, uint64_t base_id, const uint8_t *spec, size_t len, int32_t max_restarts,
-                      int32_t max_task_retries, struct sk_err *err);
+sk_rc sk_actor_create(struct sk_local *l, uint32_t proc, uint64_t base_id, const uint8_t *spec, size_t len, const struct sk_aspec *as,
+                      struct sk_err *err);
 void sk_actor_advance(struct sk_local *l, struct sk_lactor *a); /* send what can be sent, start, stop */
 void sk_actor_dead(struct sk_local *l, struct sk_lactor *a, const char *why);
 void sk_actor_worker_died(struct sk_local *l, struct sk_lactor *a, const char *why);

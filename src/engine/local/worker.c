@@ -311,6 +311,7 @@ static bool begin(struct wtask *t, struct sk_msg *msg) {
     t->wanted = sk_rd_raw(&r, h.n_wanted * sizeof(uint32_t));
     if (r.bad) abort(); /* the driver wrote it: this process's view of memory is not to be trusted */
     t->priv.ops = &task_ops;
+    t->priv.end_flags = 0;
     t->priv.t = (struct sk_task){.engine = &c->base,
                                  .id = {h.tid},
                                  .fn = {h.fid},
@@ -389,11 +390,15 @@ static void end(struct wtask *t, sk_rc rc, const struct sk_err *why) {
         uintptr_t n = (uintptr_t)sk_map_get(&c->n_calls, k->fn.v) + 1;
         if (n >= t->max_calls || sk_map_put(&c->n_calls, k->fn.v, (void *)n) != SK_OK) t->leave = true;
     }
+    uint32_t fl = t->priv.end_flags;
+    if (fl & SK_END_PROCESS && !k->actor.v) t->leave = true;
+    if (t->leave || (fl & SK_END_EXIT_ACTOR && t->failed)) c->broken = true; /* the driver gives what is queued here to others */
     struct sk_msg_done d = {.type = SK_M_DONE,
                             .attempt = k->attempt,
                             .tid = k->id.v,
                             .run_ns = t1 - t->t0,
-                            .status = (t->failed ? SK_DONE_FAILED : 0u) | (t->leave ? SK_DONE_LEAVE : 0u),
+                            .status = (t->failed ? SK_DONE_FAILED : 0u) | (t->leave ? SK_DONE_LEAVE : 0u) |
+                                      (fl & SK_END_EXIT_ACTOR ? SK_DONE_EXIT : 0u) | (fl & SK_END_FINAL ? SK_DONE_FINAL : 0u),
                             .n_values = t->n_values};
     size_t n = sizeof d + 8 + (size_t)SK_ALIGN(t->note_len, 8) + t->out.n;
     uint8_t stack[1024], *b = n <= sizeof stack ? stack : sk_alloc(SK_TAG_ENGINE, n);
@@ -441,6 +446,7 @@ static void *group_main(void *arg) {
         }
         struct sk_msg *m = sk_container_of(g->queue.next, struct sk_msg, link);
         sk_list_del(&m->link);
+        g->n_queued--;
         struct wtask *t = wtask_get(c);
         g->n_running++;
         pthread_mutex_unlock(&c->mu);
@@ -489,18 +495,15 @@ bool sk_worker_step(struct sk_engine *client) {
             sk_list_del(&m->link);
             struct wtask *t = wtask_get(c);
             t->group = g;
-            if (g) g->n_running++;
+            if (g) g->n_queued--, g->n_running++;
             pthread_mutex_unlock(&c->mu);
             bool began = begin(t, m);
             t->pending = began; /* before it runs: it may end at any moment */
-            if (began && !run(t)) began = false;
-            else if (!began) {
-                pthread_mutex_lock(&c->mu);
-                if (g) g->n_running--;
-                wtask_put(t);
-                pthread_mutex_unlock(&c->mu);
-            }
+            if (began) (void)run(t);
             pthread_mutex_lock(&c->mu);
+            if (began) continue;
+            if (g) g->n_running--;
+            wtask_put(t);
         }
     }
     bool go_on = !c->exit;
@@ -581,6 +584,11 @@ static void serve(struct sk_client *c) {
             sk_free(m);
             t->msg = NULL;
             pthread_mutex_lock(&c->mu);
+            if (c->n_groups && !c->ready) { /* the constructor has run: what came meanwhile may begin */
+                c->ready = true;
+                for (uint32_t i = 0; i < c->n_groups; i++)
+                    for (uint32_t k = SK_MIN(c->groups[i].n_queued, c->groups[i].max); k > 0; k--) sk_worker_thread(&c->groups[i]);
+            }
             continue;
         }
         if (c->exit) break;

@@ -26,7 +26,7 @@ struct sk_running { /* part of a task under way */
 
 struct sk_group { /* calls of an actor that run side by side */
     struct sk_client *c;
-    uint32_t max, n_running, n_threads, n_idle;
+    uint32_t max, n_running, n_threads, n_idle, n_queued;
     struct sk_list queue; /* sk_msg */
     pthread_cond_t cond;  /* threads of the group wait for calls */
 };
@@ -46,7 +46,7 @@ struct sk_client {
     struct sk_list running; /* sk_running */
     struct sk_group *groups; /* of the actor; NULL: one call at a time */
     uint32_t n_groups;
-    bool is_async;
+    bool is_async, ready; /* the constructor has run: calls may begin */
     int async_fd; /* eventfd: the event loop has something to do */
     uint64_t next_id, next_req;
     struct sk_list replies; /* sk_msg: answers nobody has taken yet */
