@@ -253,7 +253,8 @@ struct sk_task {
     uint32_t n_args;
     const struct sk_view *args; /* released by the engine after run(), unless sk_task_keep_arg */
     uint32_t n_returns;
-    uint32_t n_yielded; /* by this attempt */
+    uint32_t n_yielded;     /* by this attempt */
+    uint32_t stream_window; /* not 0: sk_task_yield may wait */
     const char *name;
 };
 /* Sets return i (each exactly once; missing ones are an error of the task). Takes payload.buf. */
@@ -270,7 +271,7 @@ enum {
     SK_END_EXIT_ACTOR = 2, /* a call that has failed: its actor ends with it, without a restart */
     SK_END_PROCESS = 4     /* this process runs nothing more (where it is one of its own) */
 };
-void sk_task_end_flags(struct sk_task *t, uint32_t flags); /* before run() returns, or before sk_task_end */
+void sk_task_end_flags(struct sk_task *t, uint32_t flags);  /* before run() returns, or before sk_task_end */
 void sk_task_note(struct sk_task *t, struct sk_bytes note); /* note of the DONE event; copied, <= SK_NOTE_MAX */
 /* The function keeps args[i] mapped after it returned: the view is its own now (release by view_release). */
 struct sk_view sk_task_keep_arg(struct sk_task *t, uint32_t i);
@@ -291,9 +292,7 @@ struct sk_runner { /* filled by the layer above; one a process */
     void (*block_end)(void *ctx);
     /* inline only (elsewhere the process ends): the actor is dead, drop its state. May be NULL. */
     void (*actor_gone)(void *ctx, sk_aid actor);
-    /* Threads that run calls of an actor with concurrency groups call these first and last. May be NULL. */
-    void (*thread_begin)(void *ctx);
-    void (*thread_end)(void *ctx);
+    void (*thread_begin)(void *ctx); /* first on each thread that runs calls of an actor with concurrency groups. May be NULL */
     /* The process is now that of an async actor: calls sk_worker_step whenever `fd` is readable until it returns false. NULL: such an actor
      * runs its calls on threads. */
     sk_rc (*serve_async)(void *ctx, struct sk_engine *client, int fd, struct sk_err *err);

@@ -20,8 +20,8 @@ static struct sk_bytes copy(uint8_t **at, struct sk_bytes b) {
     return c;
 }
 
-sk_rc sk_names_add(struct sk_list *all, struct sk_bytes space, struct sk_bytes name, struct sk_bytes meta, void *owner, struct sk_name **out,
-                   struct sk_err *err) {
+sk_rc sk_names_add(struct sk_list *all, struct sk_bytes space, struct sk_bytes name, struct sk_bytes meta, void *owner,
+                   struct sk_name **out, struct sk_err *err) {
     *out = NULL;
     if (!name.n) return SK_OK;
     if (sk_names_find(all, space, name))

@@ -16,8 +16,8 @@ struct sk_name {
 };
 
 /* *out: the entry, NULL for an empty name. SK_EEXIST: taken in this space. */
-sk_rc sk_names_add(struct sk_list *all, struct sk_bytes space, struct sk_bytes name, struct sk_bytes meta, void *owner, struct sk_name **out,
-                   struct sk_err *err) SK_MUST_USE;
+sk_rc sk_names_add(struct sk_list *all, struct sk_bytes space, struct sk_bytes name, struct sk_bytes meta, void *owner,
+                   struct sk_name **out, struct sk_err *err) SK_MUST_USE;
 struct sk_name *sk_names_find(struct sk_list *all, struct sk_bytes space, struct sk_bytes name); /* NULL: none */
 void sk_name_free(struct sk_name **n); /* the name may be taken again; *n = NULL; NULL is fine */
 /* "space" NUL "name" NUL for each, oldest first: the length needed; writes only when it fits. */

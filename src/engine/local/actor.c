@@ -86,9 +86,8 @@ static void find_worker(struct sk_local *l, struct sk_lactor *a) {
 void sk_actor_advance(struct sk_local *l, struct sk_lactor *a) {
     if (a->state == SK_A_DEAD) return;
     if (a->stopping && sk_list_empty(&a->queue) && a->n_sent == 0) {
-        struct sk_lworker *w = a->worker;
+        a->leaving = true; /* in order: destructors and exit handlers of the user run */
         sk_actor_dead(l, a, "its last handle was released");
-        if (w) sk_pool_kill(l, w, "its actor ended");
         return;
     }
     if (!a->worker) {

@@ -20,7 +20,7 @@
 #include "store/store.h"
 
 #define SK_RING_SIZE (256u * 1024u)
-#define SK_CLAIMS 2048u /* claim words of a worker, used round robin */
+#define SK_CLAIMS 2048u          /* claim words of a worker, used round robin */
 #define SK_ACTOR_DEPTH_MAX 1024u /* calls on the worker of an actor; at most half of the claims */
 #define SK_CTL_MAGIC 0x4c544b53u
 #define SK_CTL_VERSION 2u
@@ -311,16 +311,16 @@ struct sk_lactor {
     uint32_t state, n_sent;
     int32_t restarts_left, max_task_retries;
     uint16_t shape;
-    uint32_t n_tasks;   /* calls that are not finished */
-    bool unreferenced;  /* freed when dead and nothing of it is under way */
-    bool stopping;      /* no handle left, or killed without restart */
-    bool placed;        /* the constructor was sent to the present worker */
-    bool detached;      /* the engine holds its `ready` */
-    bool leaving;       /* it said that it ends */
+    uint32_t n_tasks;  /* calls that are not finished */
+    bool unreferenced; /* freed when dead and nothing of it is under way */
+    bool stopping;     /* no handle left, or killed without restart */
+    bool placed;       /* the constructor was sent to the present worker */
+    bool detached;     /* the engine holds its `ready` */
+    bool leaving;      /* it said that it ends */
     bool is_async;
     struct sk_name *name; /* NULL: none */
     uint32_t depth;       /* so many calls may be on its worker */
-    uint32_t dead_kind; /* of the constructor's error; 0: `why` is the story */
+    uint32_t dead_kind;   /* of the constructor's error; 0: `why` is the story */
     struct sk_inl *dead_value;
     char why[256]; /* of its death */
     uint32_t n_groups, groups[];
@@ -380,10 +380,10 @@ struct sk_local {
     struct sk_map fns;
     struct sk_list actors;
     struct sk_list names_of_actors; /* sk_name */
-    uint32_t n_unreferenced;     /* of them nameless */
-    uint32_t n_homeless;         /* of them without a worker and not dead */
-    struct sk_lworker **workers; /* by slot, NULL = free */
-    uint32_t n_slots, n_used;    /* slots; workers[n_used..] were never used */
+    uint32_t n_unreferenced;        /* of them nameless */
+    uint32_t n_homeless;            /* of them without a worker and not dead */
+    struct sk_lworker **workers;    /* by slot, NULL = free */
+    uint32_t n_slots, n_used;       /* slots; workers[n_used..] were never used */
     uint32_t n_live, max_workers, next_proc;
     uint32_t n_bad_starts;     /* processes that ended before they were ready, since one was */
     uint32_t n_worker_streams; /* streams that workers read */
@@ -511,7 +511,8 @@ void sk_pool_stop(struct sk_local *l);
 struct sk_lworker *sk_pool_spawn(struct sk_local *l);        /* NULL: at the limit or refused */
 void sk_pool_bad_start(struct sk_local *l, const char *why); /* after several in a row what waits for workers fails */
 void sk_pool_kill(struct sk_local *l, struct sk_lworker *w, const char *why);
-void sk_pool_leave(struct sk_local *l, struct sk_lworker *w, const char *why); /* asks it to end by itself; nothing is sent to it any more */
+void sk_pool_leave(struct sk_local *l, struct sk_lworker *w,
+                   const char *why);                   /* asks it to end by itself; nothing is sent to it any more */
 void sk_pool_reap(struct sk_local *l, int64_t now_ns); /* idle workers, leases, punching */
 /* By ring or store. SK_EAGAIN: the ring is full now. SK_EFULL: the message needs the store, which is full. Nothing sent then. */
 sk_rc sk_pool_send(struct sk_local *l, struct sk_lworker *w, const void *msg, size_t len) SK_MUST_USE;

@@ -37,7 +37,7 @@ struct wtask {                /* a task under way */
     const uint32_t *wanted;          /* in the task's message */
     bool remake;
     bool failed;
-    bool leave; /* this process is to leave after it */
+    bool leave;          /* this process is to leave after it */
     SK_VEC(uint8_t) set; /* which returns are set, when there are several */
     SK_VEC(uint8_t) out; /* values of the DONE message */
     uint32_t n_values;
@@ -294,8 +294,7 @@ static bool begin(struct wtask *t, struct sk_msg *msg) {
     pthread_mutex_lock(&c->mu);
     t->def = sk_map_get(&c->defs, h.fid);
     pthread_mutex_unlock(&c->mu);
-    if (name.n)
-        snprintf(t->own_name, sizeof t->own_name, "%.*s", (int)SK_MIN(name.n, sizeof t->own_name - 1), (const char *)name.p);
+    if (name.n) snprintf(t->own_name, sizeof t->own_name, "%.*s", (int)SK_MIN(name.n, sizeof t->own_name - 1), (const char *)name.p);
     t->args.n = 0;
     if (!sk_vec_reserve(&t->args, SK_TAG_ENGINE, h.n_args)) abort();
     for (uint32_t i = 0; i < h.n_args; i++) {
@@ -322,6 +321,7 @@ static bool begin(struct wtask *t, struct sk_msg *msg) {
                                  .n_args = h.n_args,
                                  .args = t->args.p,
                                  .n_returns = h.n_returns,
+                                 .stream_window = h.window,
                                  .name = name.n   ? t->own_name
                                          : t->def ? t->def->name
                                                   : "?"};
