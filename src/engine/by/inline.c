@@ -337,14 +337,16 @@ static void finish(struct inl *x, struct itask *t, struct blob *error, int64_t r
             ev_oid = id;
         }
     }
-    if (t->is_init) {
+    if (t->is_init) { /* its call counts until the end: calls that end with it, and the sink, may be the last that hold the actor, and so t */
         struct actor *a = t->actor;
-        a->n_calls--;
-        a->busy = false;
         drop_attempt(x, t);
         if (error) actor_die(x, a, blob_ref(error));
         else a->started = true;
+        if (!error && a->dead && !sk_vec_push(&x->gone, TAG, a->id)) abort(); /* killed while its constructor ran */
         emit(t, error ? SK_EV_FAILED : SK_EV_DONE, ev_oid, 0, (struct sk_bytes){t->note, t->note_n}, run_ns);
+        a->n_calls--;
+        if (t->running) a->busy = false;
+        t->running = false;
         actor_maybe_end(x, a); /* may free t */
     } else {
         drop_args(x, t);
@@ -375,6 +377,7 @@ static void finish_code(struct inl *x, struct itask *t, sk_rc code, const char *
 
 /* ---- actors ------------------------------------------------------------------------------------------------------------------------ */
 
+/* Ends the calls that wait; the caller counts as one, or the last of them would take the actor along. */
 static void actor_die(struct inl *x, struct actor *a, struct blob *why) {
     if (a->dead) {
         blob_unref(x, why);
@@ -936,8 +939,14 @@ static sk_rc op_actor_kill(struct sk_engine *e, sk_aid aid, bool no_restart, str
         SK_GO(blob_engine_error(x, SK_EACTOR, msg, &why));
         if (a->init && a->init->queued) finish_code(x, a->init, SK_EACTOR, msg);
         a = sk_map_get(&x->actors, aid.v);
-        if (a) actor_die(x, a, why);
-        else blob_unref(x, why);
+        if (a) {
+            a->n_calls++; /* the calls that end with it may be the last that hold it */
+            actor_die(x, a, why);
+            a->n_calls--;
+            actor_maybe_end(x, a);
+        } else {
+            blob_unref(x, why);
+        }
     }
 out:
     unlock(x);
