@@ -7,8 +7,8 @@
  *   - an alive outer object whose value contains it.
  * An object whose count reaches zero leaves the table at once, with everything that only it contained, and is queued: drain with
  * sk_own_next_freed after each call and free the values there. The walk is iterative (chains of 1e5 are fine). Objects that contain one
- * another in a circle keep each other alive; a value can only contain objects that exist when it is made, so that takes an exchange
- * through an actor.
+ * another in a circle keep each other alive; that takes an exchange through an actor, or a reference to the return of a task that is
+ * not run yet, kept by a process and returned by another task (tests/c/model, own_limit_*).
  *
  * Cost: add + unref + drain about 30 ns; 56 bytes an object besides the map. Thread-safety: none; the engine's lock guards it. */
 #ifndef SK_OWN_H

@@ -22,7 +22,7 @@ struct mc_model {
     const void *arg;
     void (*init)(const void *arg, void *s); /* s is zeroed */
     void (*next)(const void *arg, const void *s, struct mc *m);
-    void (*canon)(const void *arg, void *s);          /* NULL: no symmetry */
+    void (*canon)(const void *arg, void *s);            /* NULL: no symmetry */
     const char *(*end)(const void *arg, const void *s); /* of a state without successors: NULL: a good end; else what is wrong with it */
 };
 enum { MC_STATE_MAX = 2048 };
@@ -34,12 +34,12 @@ struct mc_limits {
 
 struct mc_result {
     uint64_t states, steps, ends;
-    uint32_t depth;      /* of the deepest state */
-    bool all;            /* every reachable state was expanded */
-    double seconds;
-    char wrong[256];     /* "": nothing was found */
+    uint32_t depth;  /* of the deepest state */
+    bool all;        /* every reachable state was expanded */
+    double seconds;  /* of CPU */
+    char wrong[256]; /* "": nothing was found */
     uint32_t way_len;
-    char way[12000];     /* one line a step */
+    char way[12000]; /* one line a step */
 };
 
 /* Called by next for each successor; `wrong` (NULL: fine) ends the search. The text is made only when a way is printed. */

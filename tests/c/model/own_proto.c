@@ -28,14 +28,14 @@ enum { T_NONE, T_SAID, T_WAITING, T_READY, T_SENT, T_RUNNING, T_FINISHED, T_NEVE
 enum { K_TASK, K_STREAM, K_CALL };
 struct task {
     uint8_t state, kind, owner, first, arg, con, worker, attempt, retries; /* arg: by value; con: a reference */
-    uint8_t vis[NV];                                                      /* references in the message that was sent */
+    uint8_t vis[NV];                                                       /* references in the message that was sent */
     uint8_t n_yielded, n_taken, yields[NY];
     uint8_t dropped, done, end_error, cancelled, stop, restart, remake, kept, tried, bulky, ended, holds, orphan;
     uint8_t wanted, aside[MA]; /* wanted: bits of yields */
     uint8_t from_attempt;      /* 1 + the attempt whose result was taken */
 };
 
-enum { M_ADD = 1, M_DEL, M_PUT, M_SUBMIT, M_GET, M_NEXT, M_DROP, M_YIELD, M_DONE };
+enum { M_ADD = 1, M_DEL, M_PUT, M_SUBMIT, M_GET, M_NEXT, M_DROP, M_YIELD, M_DONE, M_UNPIN };
 struct message {
     uint8_t type, obj, task, attempt, index, failed, in[MI];
 };
@@ -44,9 +44,9 @@ struct message {
 enum { W_IDLE, W_RUNNING, W_RETURNING, W_ASKED, W_WAITS, W_ANSWERED, W_DEAD, W_GONE };
 struct worker {
     uint8_t phase, task, attempt, index, from, wanted; /* index: of the next yield */
-    uint8_t ask_obj, ask_task, rep_obj, rep_in[MI]; /* rep_in: of the value that was got, or is to be reported */
-    uint8_t held;                                   /* the request for ask_obj holds it */
-    uint8_t args[NV]; /* references that came as arguments */
+    uint8_t ask_obj, ask_task, rep_obj, rep_in[MI];    /* rep_in: of the value that was got, or is to be reported */
+    uint8_t held;                                      /* the request for ask_obj holds it */
+    uint8_t args[NV];                                  /* references that came as arguments */
     uint8_t refs[MO], n_q;
     struct message q[NQ];
 };
@@ -102,7 +102,11 @@ static struct sk_lineage *lin(void) {
     return G.lin;
 }
 
-static struct obj *obj_get(uint8_t id) { return id && G.s->obj[id].state != O_NONE ? &G.s->obj[id] : NULL; }
+/* What is freed and not drained yet has an entry that nobody finds. */
+static struct obj *obj_get(uint8_t id) {
+    if (!id || G.s->obj[id].state == O_NONE || (G.own_in && !sk_own_has(G.own, id))) return NULL;
+    return &G.s->obj[id];
+}
 static uint8_t tid_of(const struct task *t) { return (uint8_t)(t - G.s->task); }
 static uint8_t n_in(const uint8_t in[MI]) { return (uint8_t)(!in[0] ? 0 : !in[1] ? 1 : 2); }
 static bool under_way(const struct task *t) { return t->state >= T_WAITING && t->state <= T_RUNNING; }
@@ -297,7 +301,7 @@ static void lose(uint8_t id) { /* sk_loop_lost */
 static struct obj *bring_back(uint8_t id, uint8_t *back, uint32_t *n) {
     struct obj *o = obj_get(id);
     sk_rc rc = o ? sk_own_ref(own(), id, 0, 1, NULL) : obj_new(id, 0);
-    fine(rc, "bring back", id);
+    if (rc != SK_OK) wrong("bring back object %u: %s", id, sk_rc_name(rc));
     back[(*n)++] = id;
     return &G.s->obj[id];
 }
@@ -315,7 +319,7 @@ static void begin_again(struct task *t, int32_t retries, uint8_t *back, uint32_t
         struct obj *o = bring_back(id, back, n_back);
         if (!there) o->state = O_READY;
     }
-    fine(take_args(t), "hold the arguments of the task that remade", t->first);
+    if (take_args(t) != SK_OK) wrong("task %u cannot run again: an argument is gone", tid_of(t));
 }
 
 static void restart(struct task *t) {
@@ -441,6 +445,7 @@ static void wake(void) {
         while (G.n_lost) {
             uint8_t id = G.lost[0];
             memmove(G.lost, G.lost + 1, --G.n_lost);
+            if (!BUG(OWN_PLAN_BEFORE_DRAIN)) drain();
             recover(id);
             more = true;
         }
@@ -481,7 +486,8 @@ static struct task *reported(uint8_t proc, const struct message *m) { /* the tas
 }
 
 static void taken(struct task *t, const struct message *m) {
-    if (m->attempt != t->attempt) wrong("task %u is in attempt %u and takes a report of attempt %u", m->task, t->attempt + 1, m->attempt + 1);
+    if (m->attempt != t->attempt)
+        wrong("task %u is in attempt %u and takes a report of attempt %u", m->task, t->attempt + 1, m->attempt + 1);
     if (t->from_attempt == m->attempt + 1 && m->type == M_DONE) wrong("task %u ends twice in attempt %u", m->task, m->attempt + 1);
     if (m->type == M_DONE) t->from_attempt = (uint8_t)(m->attempt + 1);
 }
@@ -501,6 +507,11 @@ static void handle_done(uint8_t proc, const struct message *m) {
         return;
     }
     if (t->restart && m->failed) {
+        t->retries--;
+        retry(t);
+        return;
+    }
+    if (m->failed && t->retries && t->kind != K_CALL && !t->cancelled) { /* retry_exceptions */
         t->retries--;
         retry(t);
         return;
@@ -653,9 +664,9 @@ static void begin(struct st *s) {
 static void check_all(void);
 
 /* `s` is what the step made of the state. */
-#define EMIT(...)                             \
-    do {                                      \
-        finish();                             \
+#define EMIT(...)                                 \
+    do {                                          \
+        finish();                                 \
         mc_step(G.mc, G.s, G.wrong, __VA_ARGS__); \
     } while (0)
 
@@ -836,7 +847,9 @@ static void do_submit(const struct st *from, uint8_t proc, uint8_t kind, uint8_t
     if (arg) snprintf(a, sizeof a, " with the value of object %u", arg);
     if (con) snprintf(c, sizeof c, " with a reference to %u", con);
     if (kind == K_STREAM) EMIT("%s: submits stream task %u%s%s", who(proc), tid, a, c);
-    else EMIT("%s: %s %u%s%s, which will make object %u", who(proc), kind == K_CALL ? "calls the actor, task" : "submits task", tid, a, c, t->first);
+    else
+        EMIT("%s: %s %u%s%s, which will make object %u", who(proc), kind == K_CALL ? "calls the actor, task" : "submits task", tid, a, c,
+             t->first);
 }
 
 static void submits(const struct st *from, uint8_t proc) {
@@ -996,12 +1009,13 @@ static void worker_steps(const struct st *from, uint8_t proc) {
             EMIT("%s: begins task %u (attempt %u)", who(proc), tid, t->attempt + 1);
         }
     }
-    if (fw->phase == W_ANSWERED && room(fw, MI)) {
+    if (fw->phase == W_ANSWERED && room(fw, MI + 1)) {
         s = *from;
         begin(&s);
         struct worker *w = &s.w[proc];
         for (uint32_t i = 0; i < n_in(w->rep_in); i++) get_ref(w, w->rep_in[i], false);
         if (w->rep_obj) w->refs[w->rep_obj - 1]++; /* counted for it already */
+        if (G.cfg->budget && w->ask_obj) say(w, (struct message){.type = M_UNPIN, .obj = w->ask_obj});
         char what[60];
         set_text(what, sizeof what, w->rep_in);
         uint8_t got = w->rep_obj, asked = w->ask_obj, task = w->ask_task;
@@ -1044,9 +1058,23 @@ static void worker_steps(const struct st *from, uint8_t proc) {
 }
 
 static const char *message_text(const struct message *m, char *buf, size_t cap) {
-    static const char *name[] = {"", "add a reference to", "give back", "put", "submit task", "get", "next of task", "drop task", "yield of task", "report of task"};
+    static const char *name[] = {"",          "add a reference to", "give back",      "put",  "submit task", "get", "next of task",
+                                 "drop task", "yield of task",      "report of task", "unpin"};
     snprintf(buf, cap, "%s %u", name[m->type], m->obj ? m->obj : m->task);
     return buf;
+}
+
+/* A process reads it: pinned for it (and a task's arguments for the task) until the driver is told otherwise, which is behind the messages
+ * that count what is inside. What is pinned is never spilled, so it cannot be lost. */
+static bool being_read(const struct st *s, uint8_t id) {
+    bool is = false;
+    for (uint8_t t = 1; t <= s->n_tasks; t++) is |= s->task[t].worker && s->task[t].arg == id;
+    for (uint8_t p = 1; p <= G.cfg->n_workers; p++) {
+        const struct worker *w = &s->w[p];
+        is |= w->phase == W_ANSWERED && w->ask_obj == id;
+        for (uint8_t i = 0; i < w->n_q; i++) is |= w->q[i].type == M_UNPIN && w->q[i].obj == id;
+    }
+    return is;
 }
 
 static void driver_steps(const struct st *from) {
@@ -1126,7 +1154,7 @@ static void driver_steps(const struct st *from) {
         }
     }
     for (uint8_t id = 1; id <= MO && from->n_losses < G.cfg->losses; id++) {
-        if (from->obj[id].state != O_READY || !from->obj[id].store) continue;
+        if (from->obj[id].state != O_READY || !from->obj[id].store || (being_read(from, id) && !BUG(OWN_LOST_UNDER_A_READER))) continue;
         s = *from;
         begin(&s);
         s.n_losses++;
@@ -1183,7 +1211,11 @@ static uint32_t mark_all(struct marks *k) {
         for (uint8_t i = 0; i < MO; i++)
             if (w->refs[i]) mark(k, (uint8_t)(i + 1), "a reference is held by process", p);
         mark(k, w->rep_obj, "it was handed over to process", p);
-        for (uint8_t i = 0; i < MI; i++) mark(k, w->rep_in[i], w->phase == W_RETURNING ? "a result that is about to be reported contains it, of process" : "a value on its way contains it, to process", p);
+        for (uint8_t i = 0; i < MI; i++)
+            mark(k, w->rep_in[i],
+                 w->phase == W_RETURNING ? "a result that is about to be reported contains it, of process"
+                                         : "a value on its way contains it, to process",
+                 p);
         for (uint8_t i = 0; i < w->n_q; i++) {
             const struct message *m = &w->q[i];
             mark_message(k, m, p);
@@ -1199,7 +1231,8 @@ static uint32_t mark_all(struct marks *k) {
             if (x->state == T_SENT)
                 for (uint8_t i = 0; i < NV; i++) mark(k, x->vis[i], "it is in the message with task", t);
         }
-        for (uint8_t i = x->n_taken; x->kind == K_STREAM && i < x->n_yielded; i++) mark(k, x->yields[i], "it can be taken from stream task", t);
+        for (uint8_t i = x->n_taken; x->kind == K_STREAM && i < x->n_yielded; i++)
+            mark(k, x->yields[i], "it can be taken from stream task", t);
     }
     while (k->n) {
         uint8_t id = k->todo[--k->n];

@@ -82,7 +82,7 @@ void real_lin_save(const struct sk_lineage *l, struct flat_lin *f) {
         for (uint32_t j = 0; j < t->n_args; j++) x->args[j] = (uint8_t)t->arg[j].obj->id;
         SK_LIST_EACH (r, &t->returns) {
             CHECK(x->n_returns < SK_COUNT(x->returns));
-            x->returns[x->n_returns++] = (uint8_t) sk_container_of(r, struct obj, sib)->id;
+            x->returns[x->n_returns++] = (uint8_t)sk_container_of(r, struct obj, sib)->id;
         }
     }
     for (uint32_t i = 0; sk_map_next(&l->objs, &i, &id, &val);) {
