@@ -313,14 +313,16 @@ TEST(recover_argument_of_queued_tasks) {
     OPEN(.cpus = 1);
     sk_oid r = JOB(.fn = "r_first", .a = {VAL(1)}, .n_a = 1, .retries = 3);
     is_blob(r, BIG, 1);
-    sk_oid w = JOB(.fn = "r_wait", .a = {VAL(50), VAL(51)}, .n_a = 2), d[5];
+    sk_oid w = JOB(.fn = "r_wait", .a = {VAL(50), VAL(51)}, .n_a = 2);
+    enum { N = SK_PLACE_DEPTH_MAX + 5 }; /* some may be on the worker already, never all of them */
+    sk_oid d[N];
     CHECK(gate_wait(50, 1));
-    for (int i = 0; i < 5; i++) d[i] = JOB(.fn = "r_is", .a = {REF(r), VAL(1)}, .n_a = 2); /* some are on the worker already */
+    for (int i = 0; i < N; i++) d[i] = JOB(.fn = "r_is", .a = {REF(r), VAL(1)}, .n_a = 2);
     lose(r);
     eng_release(r);
     sk_oid fill = put_blob(99); /* takes the lost one's place, if it is free */
     gate_add(51, 1);
-    for (int i = 0; i < 5; i++) CHECK_EQ(eng_take(d[i]), 1);
+    for (int i = 0; i < N; i++) CHECK_EQ(eng_take(d[i]), 1);
     CHECK_EQ(eng_take(w), 1);
     CHECK_EQ(word(1), 2);
     eng_release(fill);

@@ -17,7 +17,6 @@
 #include "engine/local/local_int.h"
 
 #define SPIN_NS 50000
-#define TICK_NS 1000000
 #define PUMP_EVERY 64
 #define LINEAGE_BYTES (UINT64_C(64) << 20)
 
@@ -39,8 +38,6 @@ static void unlock(struct sk_engine *e) { pthread_mutex_unlock(&L(e)->mu); }
 static sk_rc closed(struct sk_err *err) { return SK_ERR(err, SK_ECLOSED, "the engine is shut down"); }
 
 /* ---- waiting ------------------------------------------------------------------------------------------------------------------ */
-
-static uint32_t busy(const struct sk_local *l) { return l->n_live - l->place.n_idle - l->place.n_starting; }
 
 /* Lock held (once). Returns with the lock held. */
 static sk_rc drive_until(struct sk_local *l, bool (*done)(void *), void *arg, int64_t deadline) {
@@ -76,13 +73,10 @@ static sk_rc drive_until(struct sk_local *l, bool (*done)(void *), void *arg, in
             break;
         }
         if (n) continue;
-        uint32_t b = busy(l);
-        /* With a free core the answer is worth spinning for; otherwise the core belongs to who works for us. */
-        int64_t spin = b < (uint32_t)SK_MAX(l->n_cpu, 1) ? l->spin_ns : 0;
-        bool look = b || l->place.n_ready || l->n_homeless; /* something may come without a wake-up call, or be sent when a ring is read */
-        int64_t until = look ? SK_MIN(deadline, now + TICK_NS + (int64_t)spin) : deadline;
+        struct sk_pace_view view = sk_loop_view(l, now, n);
+        struct sk_pace_sleep s = sk_pace_caller(&view, l->n_cpu, l->spin_ns, deadline);
         pthread_mutex_unlock(&l->mu);
-        (void)sk_bell_wait(&l->ctl->bell[0], seen, spin, until);
+        (void)sk_bell_wait(&l->ctl->bell[0], seen, s.spin_ns, s.until_ns);
         pthread_mutex_lock(&l->mu);
     }
     l->driving = false;
