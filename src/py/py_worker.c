@@ -169,7 +169,7 @@ static sk_rc fail_with_exception(struct py_state *st, struct sk_task *t, struct 
     PyObject *bytes =
         attempt && name && st->hook_dumps_error ? PyObject_CallFunctionObjArgs(st->hook_dumps_error, value, name, attempt, NULL) : NULL;
     sk_rc rc;
-    if (bytes && PyBytes_CheckExact(bytes) && PyBytes_GET_SIZE(bytes) <= (Py_ssize_t)SK_INLINE_MAX) { /* errors travel in messages */
+    if (bytes && PyBytes_CheckExact(bytes) && PyBytes_GET_SIZE(bytes) <= (Py_ssize_t)SK_ERROR_VALUE_MAX) {
         rc = fail(st, t, t->is_actor_init ? PY_INIT_ERROR : PY_ERROR, PyBytes_AS_STRING(bytes), (size_t)PyBytes_GET_SIZE(bytes), err);
     } else {
         PyErr_Clear();

@@ -15,8 +15,7 @@
 #include "engine/local/worker_int.h"
 
 #define SPIN_NS 50000
-#define IDLE_NS 200000000    /* idle for so long: give the lease back */
-#define ERROR_MAX (1u << 20) /* an error value travels inline, whole: half a pickle is none */
+#define IDLE_NS 200000000 /* idle for so long: give the lease back */
 
 struct wtask {                /* the running task */
     struct sk_task_priv priv; /* first */
@@ -103,7 +102,7 @@ static sk_rc w_fail(struct sk_task *task, const struct sk_payload *error, struct
     t->failed = true;
     struct sk_payload p = *error;
     if (p.buf) p.bytes = (struct sk_bytes){p.buf->data, p.buf_len};
-    p.bytes.n = SK_MIN(p.bytes.n, ERROR_MAX);
+    p.bytes.n = SK_MIN(p.bytes.n, (size_t)SK_ERROR_VALUE_MAX);
     struct sk_val v = {.kind = p.kind, .where = SK_V_INLINE, .len = p.bytes.n};
     sk_rc rc = add_bytes(t, &v, p.bytes.p, &p, err);
     if (p.buf) e->ops->buf_abort(e, p.buf);
