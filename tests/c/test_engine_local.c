@@ -47,6 +47,11 @@ TASK(raise_large) {
     struct sk_payload p = {.kind = KIND_USER_ERROR, .buf = &b, .buf_len = 50000};
     return sk_task_fail(t, &p, err);
 }
+TASK(raise_huge) {
+    static const uint8_t text[400000] = {'h'};
+    struct sk_payload p = {.kind = KIND_USER_ERROR, .bytes = {text, sizeof text}};
+    return sk_task_fail(t, &p, err);
+}
 TASK(raise_below) { /* the first attempts raise */
     if (t->attempt >= (uint32_t)arg_i64(t, 0)) return ret_i64(t, 0, t->attempt, err);
     struct sk_payload p = {.kind = KIND_USER_ERROR, .bytes = {"again", 5}};
@@ -459,6 +464,27 @@ TEST(local_errors) {
     eng_error(p, text, sizeof text);
     CHECK_STR_EQ(text, "no such luck");
     eng_settle(); /* what workers lease, too */
+    eng_close();
+}
+
+TEST(local_huge_error_and_a_full_store) { /* too long for the ring: it goes through the store, or an error says that it cannot */
+    static char text[500000];
+    OPEN(.store_bytes = 8 << 20);
+    CHECK_EQ(eng_error(JOB(.fn = "raise_huge"), text, sizeof text), 0);
+    CHECK_EQ(text[0], 'h');
+    static uint8_t fill[1 << 20];
+    sk_oid o[64];
+    uint32_t n = 0;
+    for (size_t size = sizeof fill; size > SK_INLINE_MAX; size /= 2) {
+        struct sk_payload p = {.kind = KIND_BLOB, .bytes = {fill, size}};
+        while (n < SK_COUNT(o) && eng->ops->put(eng, &p, &o[n], NULL) == SK_OK) n++;
+    }
+    CHECK_LT(n, SK_COUNT(o));
+    CHECK_EQ(eng_error(JOB(.fn = "raise_huge"), text, sizeof text), SK_EFULL);
+    CHECK_STR_HAS(text, "raise_huge failed, and its error of 400");
+    CHECK_EQ(eng_stat(eng, "worker_deaths"), 0);
+    while (n) eng_release(o[--n]);
+    eng_settle();
     eng_close();
 }
 
