@@ -286,17 +286,15 @@ static void call_done(struct py_state *st, struct call *k) {
 
 static int put_large(struct py_state *st, struct call *k, struct py_enc *e, uint32_t mark, struct sk_arg *a) {
     PY_ERR(err);
-    sk_oid id = {0}, *in = NULL;
-    struct sk_payload p = py_enc_payload(e);
-    if (!sk_vec_reserve(&k->temp, SK_TAG_PY, k->temp.n + 1) || (k->c.refs.n > mark && !(in = py_collector_ids(&k->c)))) {
+    sk_oid id = {0};
+    struct sk_payload p;
+    if (!sk_vec_reserve(&k->temp, SK_TAG_PY, k->temp.n + 1)) {
         PyErr_NoMemory();
         return -1;
     }
-    p.contains = in ? in + mark : NULL;
-    p.n_contains = k->c.refs.n - mark;
+    if (py_enc_payload(st, e, &k->c, mark, &p) < 0) return -1;
     py_enc_taken(e);
     sk_rc rc = st->engine->ops->put(st->engine, &p, &id, &err);
-    sk_free(in);
     py_collector_cut(&k->c, mark);
     if (rc != SK_OK) {
         py_raise(st, rc, &err);
@@ -403,8 +401,8 @@ static PyObject *tmpl_submit(PyObject *self, PyObject *const *args, Py_ssize_t n
     if (t->sig.func && SK_UNLIKELY(!sig_fits(&t->sig, (size_t)n, kwnames)) && sig_complain(st, &t->sig, args, (size_t)n, kwnames) < 0)
         return NULL;
     if (call_encode(st, t, &k, args, n_all, kwnames) < 0) goto out;
-    sk_oid *in = NULL;
-    if (SK_UNLIKELY(k.c.refs.n) && !(in = py_collector_ids(&k.c))) goto out;
+    const sk_oid *in = NULL;
+    if (SK_UNLIKELY(k.c.refs.n) && !(in = py_collector_ids(&k.c, 0))) goto out;
     struct sk_actor_spec spec = {.init = {.fn = t->fid,
                                           .args = k.arg,
                                           .n_args = (uint32_t)k.n,
@@ -447,7 +445,6 @@ static PyObject *tmpl_submit(PyObject *self, PyObject *const *args, Py_ssize_t n
         rc = st->engine->ops->submit(st->engine, &spec.init, &first, &tid, &err);
         if (SK_LIKELY(rc == SK_OK)) r = results(st, t->n_returns, first, tid);
     }
-    sk_free(in);
     if (rc != SK_OK) py_raise(st, rc, &err);
 out:
     call_done(st, &k);
@@ -544,10 +541,29 @@ static int keep_text(PyObject **to, PyObject *o, PyTypeObject *type, const char 
 }
 
 static int tmpl_init(PyObject *self, PyObject *args, PyObject *kw) {
-    static char *names[] = {
-        "kind",        "target",           "name",          "num_returns",  "num_cpus",         "num_gpus", "memory", "resources",
-        "max_retries", "retry_exceptions", "stream_window", "max_restarts", "max_task_retries", "func",     "groups", "is_async",
-        "actor_name",  "space",            "meta",          "detached",     "group",            "max_calls", NULL};
+    static char *names[] = {"kind",
+                            "target",
+                            "name",
+                            "num_returns",
+                            "num_cpus",
+                            "num_gpus",
+                            "memory",
+                            "resources",
+                            "max_retries",
+                            "retry_exceptions",
+                            "stream_window",
+                            "max_restarts",
+                            "max_task_retries",
+                            "func",
+                            "groups",
+                            "is_async",
+                            "actor_name",
+                            "space",
+                            "meta",
+                            "detached",
+                            "group",
+                            "max_calls",
+                            NULL};
     PyObject *groups = NULL, *actor_name = NULL, *space = NULL, *meta = NULL;
     int is_async = 0, detached = 0;
     struct tmpl *t = (struct tmpl *)(void *)self;
@@ -560,9 +576,10 @@ static int tmpl_init(PyObject *self, PyObject *args, PyObject *kw) {
         return -1;
     }
     t->max_retries = 0;
-    if (!PyArg_ParseTupleAndKeywords(args, kw, "sOU|$OOOOOipIiiOOpOOOpII:Template", names, &kind, &target, &name, &returns, &cpus, &gpus, &memory,
-                                     &custom, &t->max_retries, &retry_exceptions, &t->stream_window, &t->max_restarts, &t->max_task_retries,
-                                     &func, &groups, &is_async, &actor_name, &space, &meta, &detached, &t->group, &t->max_calls))
+    if (!PyArg_ParseTupleAndKeywords(args, kw, "sOU|$OOOOOipIiiOOpOOOpII:Template", names, &kind, &target, &name, &returns, &cpus, &gpus,
+                                     &memory, &custom, &t->max_retries, &retry_exceptions, &t->stream_window, &t->max_restarts,
+                                     &t->max_task_retries, &func, &groups, &is_async, &actor_name, &space, &meta, &detached, &t->group,
+                                     &t->max_calls))
         return -1;
     t->retry_exceptions = retry_exceptions;
     t->is_async = is_async;
@@ -764,7 +781,8 @@ static PyObject *m_cancel(PyObject *module, PyObject *args) {
 
 PyMethodDef py_task_methods[] = {
     {"actor_kill", m_actor_kill, METH_VARARGS, "actor_kill(token, no_restart)"},
-    {"actor_find", m_actor_find, METH_VARARGS, "actor_find(name, space or None): (token, meta), or None when no living actor has that name."},
+    {"actor_find", m_actor_find, METH_VARARGS,
+     "actor_find(name, space or None): (token, meta), or None when no living actor has that name."},
     {"actor_names", m_actor_names, METH_NOARGS, "[(space, name)] of all living actors that have one."},
     {"cancel", m_cancel, METH_VARARGS, "cancel(ref, force, recursive)"},
     {NULL, NULL, 0, NULL},
