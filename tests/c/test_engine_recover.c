@@ -818,7 +818,9 @@ TEST_SLOW(recover_by_chance, 300) { /* random graphs; values and workers are los
     int rounds = test_rounds(test_sanitized() ? 200 : 1500);
     uint64_t remade = 0, n_lost = 0;
     OPEN(.cpus = 2, .store_bytes = 64u << 20);
-    for (int r = 0; r < rounds; r++) {
+    for (int r = 0; r < rounds || n_lost <= 10 || remade < 10; r++) { /* until chance has done something */
+        n_lost = eng_stat(eng, "objects_lost");
+        remade = eng_stat(eng, "reruns");
         int i = (int)test_below(N), k = (int)test_below(100);
         if (k < 45) { /* a new one from up to three others */
             struct sk_arg a[4];
@@ -864,7 +866,6 @@ TEST_SLOW(recover_by_chance, 300) { /* random graphs; values and workers are los
     n_lost = eng_stat(eng, "objects_lost");
     printf("# %llu lost, %llu reruns, %llu workers died\n", (unsigned long long)n_lost, (unsigned long long)remade,
            (unsigned long long)eng_stat(eng, "worker_deaths"));
-    CHECK(n_lost > 10 && remade >= 10);
     close_clean();
 }
 
