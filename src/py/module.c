@@ -87,15 +87,16 @@ static int conf_resources(struct conf *k) {
 
 static int conf_read(struct conf *k, struct py_state *st) {
     struct sk_engine_conf *c = &k->c;
-    int64_t workers, store, seed;
+    int64_t workers, store, seed, lineage;
     PyObject *argv = item(k, "argv"), *env = item(k, "env"), *preload = item(k, "preload");
     if (conf_resources(k) < 0 || number(k, "max_workers", 1, 0, &workers) < 0 || number(k, "object_store_memory", 1, 0, &store) < 0 ||
         number(k, "spin_us", 1e3, -1, &c->spin_ns) < 0 || number(k, "idle_reap_s", 1e9, 0, &c->idle_reap_ns) < 0 ||
-        number(k, "seed", 1, 0, &seed) < 0)
+        number(k, "seed", 1, 0, &seed) < 0 || number(k, "lineage_bytes", 1, 0, &lineage) < 0)
         return -1;
     c->max_workers = (uint32_t)workers;
     c->store_bytes = (uint64_t)store;
     c->seed = (uint64_t)seed;
+    c->lineage_bytes = (uint64_t)lineage;
     c->runner = &st->runner;
     if (argv && (!PyList_Check(argv) || strings(argv, &k->argv) < 0))
         return PyErr_Occurred() ? -1 : (PyErr_SetString(PyExc_TypeError, "argv must be a list"), -1);
@@ -346,7 +347,7 @@ static int mod_exec(PyObject *m) {
     PyMethodDef *const tables[] = {py_store_methods, py_task_methods, py_block_methods, py_worker_methods};
     for (size_t i = 0; i < SK_COUNT(tables); i++)
         if (PyModule_AddFunctions(m, tables[i]) < 0) return -1;
-    if (py_ref_types(m, st) < 0 || py_codec_types(m, st) < 0 || py_block_types(m, st) < 0 || py_task_types(m, st) < 0 ||
+    if (py_ref_types(m, st) < 0 || py_decode_types(m, st) < 0 || py_block_types(m, st) < 0 || py_task_types(m, st) < 0 ||
         py_plan_types(m, st) < 0 || py_exec_types(m, st) < 0)
         return -1;
     st->kw_buffer_callback = kw1("buffer_callback");
