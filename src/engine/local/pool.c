@@ -233,6 +233,7 @@ void sk_pool_reap(struct sk_local *l, int64_t now) {
 
 static void *loop_main(void *arg) {
     struct sk_local *l = arg;
+    sk_space_no_waiting();
     int64_t last_ns = 0, last_reap = sk_now_ns();
     pthread_mutex_lock(&l->mu);
     while (!l->closing) {
@@ -240,6 +241,7 @@ static void *loop_main(void *arg) {
         uint32_t n = 0;
         if (!l->driving) {
             n = sk_loop_pump(l);
+            sk_space_step(l);
             sk_loop_dispatch(l);
             if (n && l->n_callers) pthread_cond_broadcast(&l->turn);
         }
@@ -249,7 +251,8 @@ static void *loop_main(void *arg) {
             last_reap = now;
         }
         bool storm = n && now - last_ns < 4 * NAP_NS; /* came again soon after the last time */
-        bool trapped = !l->driving && (l->place.n_ready || l->n_homeless || l->place.n_idle + l->place.n_starting < l->n_live);
+        bool trapped =
+            !l->driving && (l->place.n_ready || l->n_homeless || l->space.waiting || l->place.n_idle + l->place.n_starting < l->n_live);
         if (n) last_ns = now;
         int64_t until = trapped ? now + 10 * TICK_NS : l->n_live ? now + REAP_TICK_NS : INT64_MAX;
         pthread_mutex_unlock(&l->mu);
@@ -267,6 +270,7 @@ static void *loop_main(void *arg) {
 
 static void *watch_main(void *arg) {
     struct sk_local *l = arg;
+    sk_space_no_waiting();
     pthread_mutex_lock(&l->mu);
     for (;;) {
         struct pollfd p[2] = {{.fd = l->wake_fd, .events = POLLIN}, {.fd = l->srv.sock, .events = POLLIN}};
