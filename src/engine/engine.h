@@ -275,8 +275,11 @@ struct sk_engine_conf {
     struct sk_runner *runner; /* inline: runs the tasks; local: unused in the driver */
     uint64_t seed;            /* inline: order of tasks; 0: submission order */
     const char *spill_dir;    /* local: where objects go when the store is full; NULL: nowhere, a full store is an error */
-    uint64_t spill_bytes;     /* local: most bytes of disk; 0: as much as there is */
-    uint64_t lineage_bytes;   /* local: memory for finished tasks that could make lost objects again; 0: 64 MiB */
+    bool (*interrupted)(
+        void *ctx); /* local: asked every 100 ms, without the lock, by a caller that waits for room; true: SK_ECANCEL. May be NULL */
+    void *interrupted_ctx;
+    uint64_t spill_bytes;   /* local: most bytes of disk; 0: as much as there is */
+    uint64_t lineage_bytes; /* local: memory for finished tasks that could make lost objects again; 0: 64 MiB */
 };
 
 struct sk_engine_class { /* engine/by/<name>.c defines sk_engine_by_<name> */

@@ -19,6 +19,7 @@
 #define SPIN_NS 50000
 #define TICK_NS 1000000
 #define PUMP_EVERY 64
+#define INTERRUPT_NS 100000000
 #define LINEAGE_BYTES (UINT64_C(64) << 20)
 
 static struct sk_local *L(struct sk_engine *e) { return sk_container_of(e, struct sk_local, base); }
@@ -335,11 +336,19 @@ static bool room_done(void *arg) { return ((struct sk_room *)arg)->rc != SK_EAGA
 static sk_rc wait_for_room(struct sk_local *l, uint64_t len, sk_off *off, struct sk_err *err) {
     struct sk_room r = {.len = len, .min = len, .rc = SK_EAGAIN, .err = err};
     sk_list_push_back(&l->space.rooms, &r.link);
-    l->space.waiting = true;
-    l->space.progress_ns = sk_now_ns();
-    sk_rc rc = drive_until(l, room_done, &r, INT64_MAX);
+    sk_bell_ring(&l->ctl->bell[0]); /* another caller may be driving, asleep */
+    sk_rc rc;
+    bool stop = false;
+    while ((rc = drive_until(l, room_done, &r, sk_now_ns() + INTERRUPT_NS)) == SK_ETIMEOUT && !stop) {
+        l->space.n_inside++; /* still waiting */
+        unlock(&l->base);
+        stop = l->interrupted && l->interrupted(l->interrupted_ctx);
+        lock(&l->base);
+        l->space.n_inside--;
+    }
     sk_list_del(&r.link);
-    if (rc == SK_ECLOSED && r.rc == SK_OK) SK_IGNORE(sk_store_unlease(l->store, SK_PROC_DRIVER, r.off, len, NULL));
+    if (rc != SK_OK && r.rc == SK_OK && !l->closing) SK_IGNORE(sk_store_unlease(l->store, SK_PROC_DRIVER, r.off, len, NULL));
+    if (rc == SK_ETIMEOUT) return SK_ERR(err, SK_ECANCEL, "interrupted while waiting for room in the store");
     if (rc != SK_OK) return closed(err);
     if (r.rc == SK_OK) *off = r.off;
     return r.rc;
@@ -353,7 +362,7 @@ static sk_rc l_buf_alloc(struct sk_engine *e, size_t len, struct sk_buf *out, st
     lock(e);
     bool may_wait = l->space.spill && depth == 1 && len <= l->data_seg.size;
     if (l->closing) rc = closed(err);
-    else if (!may_wait || sk_list_empty(&l->space.rooms)) rc = sk_store_alloc(l->store, SK_PROC_DRIVER, len, &off, err);
+    else if (!may_wait || sk_list_empty(&l->space.rooms)) rc = sk_space_alloc(l, SK_PROC_DRIVER, len, &off, err);
     if (rc == SK_EFULL && may_wait) rc = wait_for_room(l, len, &off, err);
     unlock(e);
     if (rc == SK_OK) *out = (struct sk_buf){l->data_seg.base + off, len, off};
@@ -474,6 +483,7 @@ static sk_rc l_get(struct sk_engine *e, const sk_oid *ids, size_t n, int64_t dea
     if (rc == SK_OK && !get_done(&w)) {
         w.get = (struct sk_getter){.ids = (const uint64_t *)ids, .n = n};
         sk_list_push_back(&l->space.gets, &w.get.link);
+        if (!sk_list_empty(&l->space.restores)) sk_bell_ring(&l->ctl->bell[0]); /* another caller may be driving, asleep */
         do { /* again: something may be lost, or spilled, after it was seen */
             rc = drive_until(l, get_done, &w, deadline);
             if (l->space.n_disk) w.at = 0;
@@ -824,6 +834,8 @@ static sk_rc l_open(const struct sk_engine_conf *conf, struct sk_engine **out, s
     }
     if (rc != SK_OK) goto out;
     SK_GO(sk_own_create(&l->own, err));
+    l->interrupted = conf->interrupted;
+    l->interrupted_ctx = conf->interrupted_ctx;
     l->lineage_bytes = conf->lineage_bytes ? conf->lineage_bytes : LINEAGE_BYTES;
     SK_GO(sk_lineage_create(&l->lin, l->lineage_bytes, err));
     SK_GO(sk_store_create(&l->store, SK_ALIGN(SK_MAX(conf->store_bytes, 1u << 20), 4096), err));

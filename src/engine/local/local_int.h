@@ -380,7 +380,7 @@ struct sk_space {                                   /* space.c */
     uint32_t n_io, n_inside;        /* jobs under way; callers that wait in the driver */
     uint64_t last_pos, ahead_bytes; /* reading one small object after the other */
     sk_rc disk_rc, refuse_rc;
-    int64_t disk_retry_ns, choose_after_ns, progress_ns;
+    int64_t disk_retry_ns, choose_after_ns, progress_ns, alone_ns;
     uint64_t free_seen;
     bool waiting, taken_back;
     char disk_msg[400], refuse_msg[1100], spoiled_msg[300];
@@ -424,6 +424,8 @@ struct sk_local {
     uint32_t n_names;
     uint64_t n_submits, n_tasks_done, n_retries, n_worker_deaths, n_lost, n_reruns;
     uint64_t lineage_bytes;
+    bool (*interrupted)(void *ctx);
+    void *interrupted_ctx;
     char *const *argv, *const *env;
     struct sk_vecb {
         uint8_t *p;
@@ -537,6 +539,7 @@ void sk_space_used(struct sk_local *l, struct sk_obj *o);   /* o->st is there: i
 void sk_space_want(struct sk_local *l, struct sk_obj *o);   /* back, if it is on disk */
 /* Before a task is sent. SK_EAGAIN: an argument is on disk, t is WAITING for it. SK_ENOMEM: nothing changed. */
 sk_rc sk_space_args(struct sk_local *l, struct sk_ltask *t) SK_MUST_USE;
+sk_rc sk_space_alloc(struct sk_local *l, uint32_t proc, uint64_t len, sk_off *off, struct sk_err *err) SK_MUST_USE; /* does not wait */
 bool sk_space_get(struct sk_local *l, struct sk_req *q); /* true: some of its objects are on disk, it waits for them now */
 /* Replies now or later, with [off, +len) or [off, +min), or an error. */
 void sk_space_lease(struct sk_local *l, struct sk_lworker *w, uint64_t req, uint64_t len, uint64_t min);

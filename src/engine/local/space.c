@@ -171,7 +171,9 @@ static void mark_all(struct sk_local *l) {
     }
     SK_LIST_EACH (it, &l->space.gets) {
         const struct sk_getter *g = sk_container_of(it, struct sk_getter, link);
-        for (size_t i = 0; i < g->n; i++) mark_within(l, sk_obj_get(l, g->ids[i]), &room);
+        uint64_t all = UINT64_MAX; /* the oldest one: if it does not fit there is no way */
+        for (size_t i = 0; i < g->n; i++) mark_within(l, sk_obj_get(l, g->ids[i]), it == l->space.gets.next ? &all : &room);
+        room -= SK_MIN(UINT64_MAX - all, room) * (it == l->space.gets.next);
     }
     SK_LIST_EACH (it, &l->space.reading) mark_waiters(l, stored_of(it)->o, &room);
     SK_LIST_EACH (it, &l->space.restores) mark_waiters(l, stored_of(it)->o, &room);
@@ -199,7 +201,8 @@ static bool forget_copies(struct sk_local *l) {
     return any;
 }
 
-static bool write_out(struct sk_local *l, struct sk_stored *const *who, uint32_t n) {
+/* Returns the bytes that will be freed: fewer than those of `who` when the quota allows no more; 0: none. */
+static uint64_t write_out(struct sk_local *l, struct sk_stored *const *who, uint32_t n) {
     struct sk_spill_job *job = sk_spill_job(n);
     struct sk_err err = {.msg = "spill: no memory"};
     sk_rc rc = job ? SK_OK : SK_ENOMEM;
@@ -217,18 +220,21 @@ static bool write_out(struct sk_local *l, struct sk_stored *const *who, uint32_t
     if (rc != SK_OK) {
         while (pinned-- > 0) (void)sk_store_unpin(l->store, SK_PROC_SPILL, who[pinned]->o->u.off);
         sk_free(job);
+        if (rc == SK_ENOSPC && n > 1) return write_out(l, who, n / 2);
         disk_trouble(l, rc, err.msg);
-        return false;
+        return 0;
     }
     l->space.n_io++;
+    uint64_t bytes = 0;
     for (uint32_t i = 0; i < n; i++) {
         struct sk_stored *st = who[i];
         st->io = &job->items[i];
         sk_list_del(&st->link);
         sk_list_push_back(&l->space.writing, &st->link);
-        l->space.writing_bytes += room_of(st->o);
+        bytes += room_of(st->o);
     }
-    return true;
+    l->space.writing_bytes += bytes;
+    return bytes;
 }
 
 /* Marks are fresh. */
@@ -238,7 +244,7 @@ static void wrote(struct sk_local *l, struct sk_spill_job *job) {
         disk_trouble(l, job->rc, job->err.msg);
     } else {
         l->space.disk_rc = SK_OK;
-        l->space.progress_ns = sk_now_ns();
+        l->space.progress_ns = l->space.alone_ns = sk_now_ns();
     }
     for (uint32_t i = 0; i < job->n; i++) {
         struct sk_spill_item *x = &job->items[i];
@@ -263,6 +269,14 @@ static void wrote(struct sk_local *l, struct sk_spill_job *job) {
         if (class_of(l, st) == STAYS || sk_store_pins(l->store, off)) sk_list_push_back(&l->space.lru, &st->link);
         else to_disk(l, st);
     }
+}
+
+static bool flush_job(struct sk_local *l, struct sk_stored *const *who, uint32_t *n, uint64_t *bytes, uint64_t *found) {
+    uint64_t got = write_out(l, who, *n), want = *bytes;
+    *found += got;
+    *n = 0;
+    *bytes = 0;
+    return got == want;
 }
 
 /* Frees, or begins to write, at least `need` bytes if it can. Returns what it found. */
@@ -296,26 +310,18 @@ static uint64_t choose(struct sk_local *l, uint64_t need, int64_t now) {
         bool go_on = true;
         for (uint32_t i = 0; i < n; i++) {
             struct sk_stored *st = who.p[i];
+            uint64_t size = c.p[i].bytes;
             if (how[i] == SK_EVICT_DROP && st->at.stretch) {
-                found += c.p[i].bytes;
+                found += size;
                 to_disk(l, st);
-            } else if (how[i] != SK_EVICT_KEEP && go_on) {
-                if (bytes && bytes + c.p[i].bytes > JOB_BYTES + JOB_BYTES / 4) {
-                    go_on = write_out(l, who.p, n_job);
-                    found += go_on ? bytes : 0;
-                    n_job = 0, bytes = 0;
-                    if (!go_on) continue;
-                }
-                who.p[n_job++] = st; /* the list is behind i */
-                bytes += c.p[i].bytes;
-                if (bytes >= JOB_BYTES || n_job == JOB_OBJECTS) {
-                    go_on = write_out(l, who.p, n_job);
-                    found += go_on ? bytes : 0;
-                    n_job = 0, bytes = 0;
-                }
             }
+            if (how[i] != SK_EVICT_SPILL || !go_on) continue;
+            if (bytes && bytes + size > JOB_BYTES + JOB_BYTES / 4) go_on = flush_job(l, who.p, &n_job, &bytes, &found);
+            who.p[n_job++] = st; /* the list is behind i */
+            bytes += size;
+            if (go_on && (bytes >= JOB_BYTES || n_job == JOB_OBJECTS)) go_on = flush_job(l, who.p, &n_job, &bytes, &found);
         }
-        if (n_job && write_out(l, who.p, n_job)) found += bytes;
+        if (n_job && go_on) (void)flush_job(l, who.p, &n_job, &bytes, &found);
     }
     sk_free(how);
     sk_vec_free(&c);
@@ -373,7 +379,7 @@ static void came_back(struct sk_local *l, struct sk_stored *st, sk_off off) {
 }
 
 static void read_back(struct sk_local *l, struct sk_spill_job *job) {
-    l->space.progress_ns = sk_now_ns();
+    l->space.progress_ns = l->space.alone_ns = sk_now_ns();
     for (uint32_t i = 0; i < job->n; i++) {
         struct sk_spill_item *x = &job->items[i];
         struct sk_stored *st = x->user;
@@ -506,13 +512,23 @@ static void room_over(struct sk_local *l, struct sk_room *r, sk_rc rc, const cha
     sk_free(r);
 }
 
+/* A sixteenth is left to what comes back from disk: with a full disk and a full store nothing could be read any more. */
+sk_rc sk_space_alloc(struct sk_local *l, uint32_t proc, uint64_t len, sk_off *off, struct sk_err *err) {
+    uint64_t size = size_of(l), left = sk_store_free_bytes(l->store);
+    if ((l->space.n_disk || l->space.writing_bytes) && len <= size && left < len + SK_MIN(size / 16, size - len))
+        return SK_ERR(err, SK_EFULL,
+                      "store is full: need %llu bytes; %llu of %llu are free, and 1/16 is kept for objects that come back from disk",
+                      (unsigned long long)len, (unsigned long long)left, (unsigned long long)size);
+    return sk_store_alloc(l->store, proc, len, off, err);
+}
+
 static bool room_try(struct sk_local *l, struct sk_room *r) {
     uint32_t proc = r->w ? r->w->proc : SK_PROC_DRIVER;
     r->got = r->len;
-    sk_rc rc = sk_store_alloc(l->store, proc, r->len, &r->off, NULL);
+    sk_rc rc = sk_space_alloc(l, proc, r->len, &r->off, NULL);
     if (rc != SK_OK && r->min < r->len) {
         r->got = r->min;
-        rc = sk_store_alloc(l->store, proc, r->min, &r->off, NULL);
+        rc = sk_space_alloc(l, proc, r->min, &r->off, NULL);
     }
     if (rc == SK_EFULL) return false;
     room_over(l, r, rc, "no memory for the store's book");
@@ -547,7 +563,7 @@ static void take_back_all(struct sk_local *l) {
 static void full_text(struct sk_local *l, uint64_t len, char *buf, size_t cap) {
     struct sk_err e = {.msg = ""};
     sk_off off;
-    if (sk_store_alloc(l->store, SK_PROC_SPILL, len, &off, &e) == SK_OK) { /* there is room all of a sudden */
+    if (sk_space_alloc(l, SK_PROC_SPILL, len, &off, &e) == SK_OK) { /* there is room all of a sudden */
         SK_IGNORE(sk_store_unlease(l->store, SK_PROC_SPILL, off, len, NULL));
         snprintf(e.msg, sizeof e.msg, "the store was full");
     }
@@ -563,11 +579,12 @@ static void stuck(struct sk_local *l, int64_t now) {
     uint64_t left = sk_store_free_bytes(l->store);
     if (left != sp->free_seen) {
         sp->free_seen = left;
-        sp->progress_ns = now;
+        sp->progress_ns = sp->alone_ns = now;
         sp->taken_back = false;
         return;
     }
     if (sp->n_io) return;
+    if (others_may_help(l)) sp->alone_ns = now;
     int64_t waited = now - sp->progress_ns;
     if (waited > TAKE_BACK_NS && !sp->taken_back) {
         sp->taken_back = true;
@@ -575,8 +592,9 @@ static void stuck(struct sk_local *l, int64_t now) {
         take_back_all(l);
         return;
     }
-    if (waited <= (sp->disk_rc != SK_OK ? REFUSED_NS : ALONE_NS) || (sp->disk_rc == SK_OK && others_may_help(l))) return;
-    sp->progress_ns = now - (sp->disk_rc != SK_OK ? REFUSED_NS : ALONE_NS) + NEXT_NS;
+    if (now - sp->alone_ns <= ALONE_NS && (sp->disk_rc == SK_OK || waited <= REFUSED_NS)) return;
+    sp->progress_ns = now - REFUSED_NS + NEXT_NS;
+    sp->alone_ns = now - ALONE_NS + NEXT_NS;
     char msg[1000];
     struct sk_list *it = sk_list_first(&sp->rooms);
     sk_rc rc = sp->disk_rc != SK_OK && sp->disk_rc != SK_ENOMEM ? sp->disk_rc : SK_EFULL;
@@ -648,7 +666,7 @@ void sk_space_step(struct sk_local *l) {
     if (waits || left + sp->writing_bytes < size_of(l) / 16) {
         int64_t now = sk_now_ns();
         if (waits && !sp->waiting) {
-            sp->progress_ns = now;
+            sp->progress_ns = sp->alone_ns = now;
             sp->free_seen = left;
             sp->taken_back = false;
         }
@@ -668,10 +686,10 @@ void sk_space_lease(struct sk_local *l, struct sk_lworker *w, uint64_t req, uint
     bool wait = l->space.spill && min <= size_of(l);
     sk_rc rc = SK_EFULL;
     if (sk_list_empty(&l->space.rooms)) {
-        rc = sk_store_alloc(l->store, w->proc, len, &now.off, &err);
+        rc = sk_space_alloc(l, w->proc, len, &now.off, &err);
         now.got = len;
         if (rc == SK_EFULL && min < len) {
-            rc = sk_store_alloc(l->store, w->proc, min, &now.off, &err);
+            rc = sk_space_alloc(l, w->proc, min, &now.off, &err);
             now.got = min;
         }
     }
