@@ -112,7 +112,8 @@ void sk_actor_advance(struct sk_local *l, struct sk_lactor *a) {
         a->placed = true;
         a->n_sent++;
     }
-    for (struct sk_list *it = a->queue.next; a->state != SK_A_DEAD && it != &a->queue && a->n_sent < a->depth;) {
+    for (struct sk_list *it = a->queue.next;
+         a->state != SK_A_DEAD && it != &a->queue && a->n_sent < a->depth && a->worker && !a->worker->n_rooms;) {
         struct sk_ltask *t = sk_container_of(it, struct sk_ltask, on); /* behind the constructor: the ring keeps the order */
         if (t->state != SK_T_READY) {
             if (!a->n_groups) return;
