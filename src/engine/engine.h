@@ -87,6 +87,13 @@ enum { SK_RES_CPU = 0, SK_RES_GPU = 1, SK_RES_MEMORY = 2, SK_RES_CUSTOM = 3, SK_
 struct sk_res {
     int64_t amount[SK_RES_MAX]; /* [SK_RES_CUSTOM..]: by the engine's table of names */
 };
+/* All that a task or an actor needs of where it runs. A shape stands for one of these. */
+struct sk_need {
+    struct sk_res res;
+    uint64_t group; /* placement group, 0: none */
+    int32_t bundle; /* of it; -1: any */
+    uint32_t env;   /* environment of the process (env_define), 0: the job's */
+};
 typedef uint16_t sk_shape;
 
 /* ---- tasks --------------------------------------------------------------------------------------------------------------------- */
