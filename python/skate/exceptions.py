@@ -117,6 +117,14 @@ class TaskUnschedulableError(ActorUnschedulableError):
     """The task (or actor) asks for more than this machine has."""
 
 
+class TaskPlacementGroupRemoved(RayError):
+    """The placement group of the task was removed."""
+
+
+class ActorPlacementGroupRemoved(RayError):
+    """The placement group of the actor was removed."""
+
+
 class ObjectStoreFullError(RayError):
     """The object does not fit into the store."""
 

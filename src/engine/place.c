@@ -12,7 +12,7 @@ static struct sk_place_worker *worker_of(struct sk_list *l) { return sk_containe
 
 sk_rc sk_place_init(struct sk_place *p, const struct sk_res *total, struct sk_err *err) {
     memset(p, 0, sizeof *p);
-    p->total = p->avail = *total;
+    p->total = p->avail = p->unreserved = *total;
     p->deep_above = UINT32_MAX;
     sk_list_init(&p->idle);
     sk_list_init(&p->actors);
@@ -49,7 +49,7 @@ sk_rc sk_place_need(struct sk_place *p, const struct sk_need *need, sk_shape *ou
     const struct sk_res *r = &need->res;
     int32_t bundle = need->group ? need->bundle : 0;
     struct sk_place_group *g = need->group ? sk_place_group_find(p, need->group) : NULL;
-    if (need->group && !g) return SK_ERR(err, SK_ENOENT, "the placement group was removed");
+    if (need->group && !g) return SK_ERR(err, SK_EGROUP, "the placement group was removed");
     if (g && (bundle < -1 || (bundle >= 0 && (uint32_t)bundle >= g->n)))
         return SK_ERR(err, SK_EINVAL, "the placement group has bundles 0 to %u, and no bundle %d", g->n - 1, bundle);
     for (uint32_t i = 0; i < p->n_shapes; i++) {
@@ -209,7 +209,10 @@ void sk_place_group_remove(struct sk_place *p, struct sk_place_group *g) {
     for (uint32_t i = 0; i < p->n_shapes; i++)
         if (p->shapes[i]->in == g) p->shapes[i]->in = NULL;
     for (uint32_t b = 0; g->ready && b < g->n; b++) {
-        for (uint32_t r = 0; r < SK_RES_MAX; r++) p->avail.amount[r] += g->b[b].avail.amount[r];
+        for (uint32_t r = 0; r < SK_RES_MAX; r++) {
+            p->avail.amount[r] += g->b[b].avail.amount[r];
+            p->unreserved.amount[r] += g->b[b].total.amount[r];
+        }
         for (uint32_t i = 0; i < SK_PLACE_GPUS; i++) p->gpu_left[i] += g->b[b].gpu_left[i];
     }
     if (!g->ready) p->n_groups_waiting--;
@@ -233,6 +236,7 @@ static bool reserve(struct sk_place *p, struct sk_place_group *g) {
         move_gpus(g->b[b].gpu_left, mask, t->amount[SK_RES_GPU], 1);
         g->b[b].avail = *t;
     }
+    for (uint32_t r = 0; r < SK_RES_MAX; r++) p->unreserved.amount[r] -= p->avail.amount[r] - avail.amount[r];
     p->avail = avail;
     memcpy(p->gpu_left, left, sizeof left);
     g->ready = true;
@@ -253,7 +257,7 @@ static struct sk_place_group *waiting_group(const struct sk_place *p, struct sk_
     SK_LIST_EACH (it, &p->groups) {
         struct sk_place_group *g = sk_container_of(it, struct sk_place_group, link);
         *sum = sum_of(g);
-        if (!g->ready && !g->never && fits(sum, &p->total)) return g;
+        if (!g->ready && !g->never && fits(sum, &p->unreserved)) return g;
     }
     return NULL;
 }
@@ -385,7 +389,7 @@ static void run(struct sk_place *p, struct sk_place_shape *s, struct sk_place_wo
     struct sk_place_task *t = head(p, s);
     sk_place_unpush(p, t);
     if (w->depth++ == 0) w->since_ns = now_ns;
-    *out = (struct sk_place_pick){SK_PLACE_RUN, t, w};
+    *out = (struct sk_place_pick){.what = SK_PLACE_RUN, .task = t, .worker = w};
 }
 
 /* How many more workers could start a task right now, if they were there. */
@@ -424,10 +428,11 @@ void sk_place_pick(struct sk_place *p, int64_t now_ns, struct sk_place_pick *out
         struct sk_res sum;
         const struct sk_place_group *g = waiting_group(p, &sum);
         if (g) w = (struct waiting){g->order, g->order, &sum};
-        if (p->want_order && p->want_order < w.rank) w = (struct waiting){p->want_order, p->want_order, &p->shapes[p->want]->res};
+        if (p->want_order && p->want_order < w.rank && !p->shapes[p->want]->group && fits(&p->shapes[p->want]->res, &p->unreserved))
+            w = (struct waiting){p->want_order, p->want_order, &p->shapes[p->want]->res};
         for (uint32_t i = 0; i < p->n_shapes; i++) {
             struct sk_place_shape *s = p->shapes[i];
-            if (!s->n_ready || s->group || room(p, s, &bundle)) continue;
+            if (!s->n_ready || s->group || room(p, s, &bundle) || !fits(&s->res, &p->unreserved)) continue;
             struct sk_place_task *t = head(p, s);
             uint64_t r = rank(p, t);
             if (r < w.rank) w = (struct waiting){r, t->order, &s->res};
@@ -494,7 +499,7 @@ void sk_place_pick(struct sk_place *p, int64_t now_ns, struct sk_place_pick *out
             struct sk_place_worker *w = worker_of(it);
             if (w->depth < 2) continue;
             if (s->avg_ns && s->avg_ns * (w->depth - 1) < SHARE_WORK_NS && now_ns - w->since_ns < SHARE_HEAD_NS) continue;
-            if (sk_place_idle_for(p, (sk_shape)i)) *out = (struct sk_place_pick){SK_PLACE_STEAL, NULL, w};
+            if (sk_place_idle_for(p, (sk_shape)i)) *out = (struct sk_place_pick){.what = SK_PLACE_STEAL, .worker = w};
             else if (!p->n_starting) out->what = SK_PLACE_SPAWN;
             return;
         }
@@ -512,6 +517,13 @@ bool sk_place_check(const struct sk_place *p) {
             for (uint32_t r = 0; r < SK_RES_MAX; r++) held.amount[r] += g->b[b].avail.amount[r];
     }
     if (waiting != p->n_groups_waiting) return false;
+    struct sk_res unreserved = p->total;
+    SK_LIST_EACH (it, &p->groups) {
+        const struct sk_place_group *g = sk_container_of(it, struct sk_place_group, link);
+        for (uint32_t b = 0; g->ready && b < g->n; b++)
+            for (uint32_t r = 0; r < SK_RES_MAX; r++) unreserved.amount[r] -= g->b[b].total.amount[r];
+    }
+    if (memcmp(&unreserved, &p->unreserved, sizeof unreserved) != 0) return false;
     for (uint32_t i = 0; i < p->n_shapes; i++) {
         struct sk_place_shape *s = p->shapes[i];
         uint32_t n = 0;

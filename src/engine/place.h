@@ -86,6 +86,7 @@ struct sk_place {
     bool gpus_told_apart;
     struct sk_list groups; /* sk_place_group, those not removed */
     uint32_t n_groups_waiting;
+    struct sk_res unreserved; /* total, less what groups have taken: nothing more can ever be free while they stay */
     struct sk_place_shape **shapes;
     uint32_t n_shapes;
     struct sk_list idle;   /* most recently used first: its caches are warm and it may still be spinning */
@@ -105,7 +106,7 @@ sk_rc sk_place_init(struct sk_place *p, const struct sk_res *total,
 void sk_place_deinit(struct sk_place *p);
 sk_rc sk_place_shape(struct sk_place *p, const struct sk_res *r, sk_shape *out, struct sk_err *err) SK_MUST_USE; /* interns */
 sk_rc sk_place_need(struct sk_place *p, const struct sk_need *n, sk_shape *out,
-                    struct sk_err *err) SK_MUST_USE; /* interns; SK_ENOENT: no such group */
+                    struct sk_err *err) SK_MUST_USE; /* interns; SK_EGROUP: no such group */
 /* Its placement group was removed: nothing of this shape can ever start. */
 static inline bool sk_place_shape_dead(const struct sk_place *p, sk_shape s) { return p->shapes[s]->group && !p->shapes[s]->in; }
 /* A placement group: bundles are taken as soon as all of them fit; pick says when. Owned by `p`. */

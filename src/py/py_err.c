@@ -23,6 +23,8 @@ static const struct {
     {SK_EACTOR, "ActorDiedError"},
     {SK_ESTALL, "RaySystemError"},
     {SK_EEXIST, "ActorAlreadyExistsError"},
+    {SK_EGROUP, "TaskPlacementGroupRemoved"},
+    {SK_EUNAVAIL, "ActorUnavailableError"},
 };
 
 static PyObject *class_of(struct py_state *st, sk_rc rc) /* a new reference, or NULL with an exception */
