@@ -322,6 +322,7 @@ TEST(recover_argument_that_only_the_lost_value_held) {
     sk_oid b = JOB(.fn = "r_first", .a = {VAL(1)}, .n_a = 1, .retries = 3);
     sk_oid o = JOB(.fn = "r_wrap", .a = {VAL((int64_t)b.v)}, .n_a = 1, .contains = &b, .n_contains = 1, .retries = 3);
     is_blob(o, BIG, 7);
+    is_blob(b, BIG, 1); /* o did not wait for it */
     eng_release(b);
     flag(o);
     sk_oid r = JOB(.fn = "r_is", .a = {REF(o), VAL(7)}, .n_a = 2, .retries = 3);
@@ -334,6 +335,32 @@ TEST(recover_argument_that_only_the_lost_value_held) {
     eng_release(r);
     eng_release(o);
     close_clean();
+}
+
+TASK(r_held) { /* word = fill; waits for word 51 */
+    count(t, arg_i64(t, 0));
+    if (!gate_wait(51, 1)) return SK_ERR(err, SK_ETIMEOUT, "the gate stayed shut");
+    return ret_blob(t, 0, BIG, (uint8_t)arg_i64(t, 0), err);
+}
+
+TEST(recover_argument_that_is_still_made_the_first_time) {
+    OPEN();
+    sk_oid b = JOB(.fn = "r_held", .a = {VAL(1)}, .n_a = 1, .retries = 3);
+    CHECK(gate_wait(1, 1));
+    sk_oid o = JOB(.fn = "r_wrap", .a = {VAL((int64_t)b.v)}, .n_a = 1, .contains = &b, .n_contains = 1, .retries = 3);
+    is_blob(o, BIG, 7);
+    eng_release(b);
+    flag(o);
+    sk_oid r = JOB(.fn = "r_is", .a = {REF(o), VAL(7)}, .n_a = 2, .retries = 3);
+    struct sk_view v = view(r);
+    if (SK_KIND_IS_ERROR(v.kind)) test_fail(__FILE__, __LINE__, "%s", (const char *)v.data + 4);
+    eng->ops->view_release(eng, &v);
+    CHECK(checked());
+    gate_add(51, 1);
+    eng_release(r);
+    eng_release(o);
+    close_clean();
+    CHECK_EQ(word(1), 1); /* its first run was enough */
 }
 
 /* ---- who waits ------------------------------------------------------------------------------------------------------------------------------ */
