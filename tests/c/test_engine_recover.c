@@ -331,7 +331,6 @@ TEST(recover_argument_that_only_the_lost_value_held) {
     sk_oid o = JOB(.fn = "r_wrap", .a = {VAL((int64_t)b.v)}, .n_a = 1, .contains = &b, .n_contains = 1, .retries = 3);
     is_blob(b, BIG, 1);
     is_blob(o, BIG, 7);
-    is_blob(b, BIG, 1); /* o did not wait for it */
     eng_release(b);
     wait_held_once(b);
     flag(o);
@@ -347,30 +346,24 @@ TEST(recover_argument_that_only_the_lost_value_held) {
     close_clean();
 }
 
-TASK(r_held) { /* word = fill; waits for word 51 */
-    count(t, arg_i64(t, 0));
-    if (!gate_wait(51, 1)) return SK_ERR(err, SK_ETIMEOUT, "the gate stayed shut");
-    return ret_blob(t, 0, BIG, (uint8_t)arg_i64(t, 0), err);
-}
-
-TEST(recover_argument_that_is_still_made_the_first_time) {
+/* Found by tests/c/model: the task that makes it was not over, so lineage did not know it, and then nobody needed it any more. */
+TEST(recover_argument_that_is_not_there_yet) {
     OPEN();
-    sk_oid b = JOB(.fn = "r_held", .a = {VAL(1)}, .n_a = 1, .retries = 3);
-    CHECK(gate_wait(1, 1));
-    sk_oid o = JOB(.fn = "r_wrap", .a = {VAL((int64_t)b.v)}, .n_a = 1, .contains = &b, .n_contains = 1, .retries = 3);
-    is_blob(o, BIG, 7);
-    eng_release(b);
-    flag(o);
-    sk_oid r = JOB(.fn = "r_is", .a = {REF(o), VAL(7)}, .n_a = 2, .retries = 3);
-    struct sk_view v = view(r);
-    if (SK_KIND_IS_ERROR(v.kind)) test_fail(__FILE__, __LINE__, "%s", (const char *)v.data + 4);
-    eng->ops->view_release(eng, &v);
-    CHECK(checked());
-    gate_add(51, 1);
-    eng_release(r);
+    sk_oid a = JOB(.fn = "r_wait", .a = {VAL(10), VAL(11)}, .n_a = 2, .retries = 3);
+    sk_oid o = JOB(.fn = "r_first", .a = {VAL(1)}, .n_a = 1, .contains = &a, .n_contains = 1, .retries = 3);
+    is_blob(o, BIG, 1);
+    eng_release(a);
+    lose(o);
+    is_blob(o, BIG, 1);
+    CHECK_EQ(word(1), 2);
+    gate_add(11, 1);
+    eng_wait_stat("objects", 1);
+    lose(o); /* what it needs was made meanwhile, and let go */
+    is_blob(o, BIG, 1);
+    CHECK_EQ(word(1), 3);
+    CHECK(gate_wait(10, 2));
     eng_release(o);
     close_clean();
-    CHECK_EQ(word(1), 1); /* its first run was enough */
 }
 
 /* ---- who waits ------------------------------------------------------------------------------------------------------------------------------ */
