@@ -27,6 +27,7 @@ enum own_bug {
     OWN_STREAM_OUTLIVES_READER,  /* a stream is not dropped when the process that reads it dies */
     OWN_TASK_DOES_NOT_HOLD,      /* a task does not hold its arguments */
     OWN_PLAN_BEFORE_DRAIN,       /* what only a lost value held is freed after lineage has planned how to make that value again */
+    OWN_PENDING_NOT_AWAITED,     /* an argument that is not made yet is freed before its maker could be kept */
     OWN_LOST_UNDER_A_READER,     /* a value is lost while its bytes are on their way to a process: what is inside goes too early */
     OWN_N_BUGS
 };
