@@ -398,7 +398,10 @@ static void recover(struct sk_local *l, uint64_t oid) {
 void sk_recover_run(struct sk_local *l) {
     if (l->recovering) return;
     l->recovering = true;
-    for (uint32_t i = 0; i < l->lost.n; i++) recover(l, l->lost.p[i]); /* the list grows meanwhile */
+    for (uint32_t i = 0; i < l->lost.n; i++) { /* the list grows meanwhile */
+        sk_obj_drain(l);                       /* what only the lost value held is gone, and lineage has to know before it plans */
+        recover(l, l->lost.p[i]);
+    }
     l->lost.n = 0;
     l->recovering = false;
     sk_obj_drain(l);
