@@ -187,8 +187,8 @@ static sk_rc look(struct in *r, uint64_t off, const uint8_t **p, uint64_t *have)
 static sk_rc copy_out(struct in *r, uint64_t off, void *to, uint64_t n) {
     uint8_t *q = to;
     while (n) {
-        const uint8_t *p;
-        uint64_t have;
+        const uint8_t *p = NULL; /* gcc cannot see that look sets both (TSan build) */
+        uint64_t have = 0;
         SK_TRY(look(r, off, &p, &have));
         have = SK_MIN(have, n);
         memcpy(q, p, (size_t)have);
