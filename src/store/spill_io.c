@@ -139,8 +139,8 @@ static sk_rc do_write(struct io *io, struct sk_spill_job *job, struct sk_err *er
         const struct sk_spill_item *x = &job->items[i];
         struct sk_spill_head h = {
             .magic = SK_SPILL_MAGIC, .version = 1, .id = x->id, .len = x->len, .crc = sk_crc32c(0, x->bytes, (size_t)x->len)};
-        h.head_crc = sk_crc32c(0, &h, offsetof(struct sk_spill_head, head_crc));
         if (SK_FAULT("spill.corrupt")) h.crc ^= 1;
+        h.head_crc = sk_crc32c(0, &h, offsetof(struct sk_spill_head, head_crc));
         SK_TRY(append(&o, &h, sizeof h));
         SK_TRY(append(&o, x->bytes, x->len));
         SK_TRY(append(&o, NULL, SK_ALIGN(x->len, SK_SPILL_HEAD) - x->len));

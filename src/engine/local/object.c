@@ -30,9 +30,10 @@ static void obj_free(struct sk_local *l, struct sk_obj *o) {
         sk_actor_unreferenced(l, o->u.actor);
     } else if (o->state == SK_O_READY) {
         if (o->where == SK_V_INLINE) sk_inl_drop(o->u.inl);
+        if (o->st) sk_space_gone(l, o);
         if (o->where == SK_V_STORE) sk_store_unref(l->store, o->u.off);
     }
-    SK_ASSERT(!o->deps || o->state == SK_O_PENDING);
+    SK_ASSERT(!o->deps || o->state == SK_O_PENDING || o->where == SK_V_DISK);
     for (struct sk_dep *d = o->deps; d;) { /* of waiters that went away: who still waits for it holds it */
         struct sk_dep *next = d->next;
         SK_ASSERT(!d->task && !d->req);
@@ -131,8 +132,7 @@ static void fail_value(struct sk_local *l, struct sk_obj *o, sk_rc rc, const cha
     sk_obj_ready(l, o);
 }
 
-void sk_obj_set(struct sk_local *l, uint64_t id, uint32_t proc, const struct sk_val *v, const void *bytes, const uint64_t *contains,
-                uint32_t n_contains) {
+void sk_obj_set(struct sk_local *l, uint64_t id, uint32_t proc, const struct sk_val *v, const void *bytes, struct sk_ids in) {
     struct sk_err err;
     struct sk_obj *o = id ? sk_obj_get(l, id) : NULL;
     sk_rc sealed = v->where == SK_V_STORE ? sk_store_commit(l->store, proc, v->off, v->len, &err) : SK_OK;
@@ -150,7 +150,7 @@ void sk_obj_set(struct sk_local *l, uint64_t id, uint32_t proc, const struct sk_
         return;
     }
     /* Of references that do not exist (any more) getting them says "lost", and the value itself is whole. */
-    if (n_contains && sk_own_contains(l->own, id, contains, n_contains, &err) == SK_ENOMEM) {
+    if (in.n && sk_own_contains(l->own, id, in.p, in.n, &err) == SK_ENOMEM) {
         if (v->where == SK_V_STORE) sk_store_unref(l->store, v->off);
         fail_value(l, o, SK_ENOMEM, "no memory to record the references in a value", err.msg);
         return;
@@ -169,7 +169,10 @@ void sk_obj_set(struct sk_local *l, uint64_t id, uint32_t proc, const struct sk_
             return;
         }
     }
-    if (v->where == SK_V_STORE && SK_FAULT("store.lose")) o->gone = true;
+    if (v->where == SK_V_STORE) {
+        if (SK_FAULT("store.lose")) o->gone = true;
+        sk_space_sealed(l, o);
+    }
     sk_obj_ready(l, o);
 }
 

@@ -166,6 +166,14 @@ void sk_pool_kill(struct sk_local *l, struct sk_lworker *w, const char *why) {
     /* Not started yet: killed when its STARTED report comes. Its death arrives as a report. */
 }
 
+void sk_pool_leave(struct sk_local *l, struct sk_lworker *w, const char *why) {
+    uint32_t m[2] = {SK_M_EXIT, 0};
+    if (w->killed) return;
+    sk_place_worker_gone(&l->place, &w->place);
+    (void)sk_pool_reply(l, w, m, sizeof m);
+    w->kill_why = why;
+}
+
 static void report(struct sk_local *l, const struct sk_fork_report *r) {
     struct sk_lworker *w = r->worker < l->n_slots ? l->workers[r->worker] : NULL;
     if (!w) return;
@@ -214,10 +222,7 @@ void sk_pool_reap(struct sk_local *l, int64_t now) {
     if (!w->idle_since_ns) {
         w->idle_since_ns = now;
     } else if (l->place.n_idle > (uint32_t)SK_MAX(l->n_cpu, 1) && now - w->idle_since_ns > l->idle_reap_ns && !w->killed) {
-        sk_place_worker_gone(&l->place, &w->place); /* nothing is sent to it any more */
-        uint32_t m[2] = {SK_M_EXIT, 0};
-        (void)sk_pool_reply(l, w, m, sizeof m);
-        w->kill_why = "it was idle";
+        sk_pool_leave(l, w, "it was idle");
     }
     for (sk_off off = 0;;) { /* pages of the store that nobody uses and nobody will soon */
         uint64_t len;
@@ -230,6 +235,7 @@ void sk_pool_reap(struct sk_local *l, int64_t now) {
 
 static void *loop_main(void *arg) {
     struct sk_local *l = arg;
+    sk_space_no_waiting();
     struct sk_pace pace = {.last_reap_ns = sk_now_ns()};
     pthread_mutex_lock(&l->mu);
     while (!l->closing) {
@@ -237,6 +243,7 @@ static void *loop_main(void *arg) {
         uint32_t n = 0;
         if (!l->driving) {
             n = sk_loop_pump(l);
+            sk_space_step(l);
             sk_loop_dispatch(l);
             if (n && l->n_callers) pthread_cond_broadcast(&l->turn);
         }
@@ -259,6 +266,7 @@ static void *loop_main(void *arg) {
 
 static void *watch_main(void *arg) {
     struct sk_local *l = arg;
+    sk_space_no_waiting();
     pthread_mutex_lock(&l->mu);
     for (;;) {
         struct pollfd p[2] = {{.fd = l->wake_fd, .events = POLLIN}, {.fd = l->srv.sock, .events = POLLIN}};
