@@ -103,6 +103,13 @@ TEST_SLOW(own_model_attempts, 300) {
               .retries = 2, .late = true));
 }
 
+TEST_SLOW(own_model_cancel, 300) {
+    holds(CFG(.name = "cancelled", .n_workers = 2, .n_objs = 3, .n_tasks = 2, .deaths = 1, .cancels = 1, .inner = 1, .yields = 1,
+              .retries = 1, .by_value = true),
+          CFG(.n_workers = 2, .n_objs = 5, .n_tasks = 3, .puts = 1, .gets = 1, .deaths = 1, .losses = 1, .cancels = 2, .inner = 1,
+              .yields = 2, .retries = 1, .budget = 3, .by_value = true, .nested_submit = true));
+}
+
 TEST_SLOW(own_model_actor, 300) {
     holds(CFG(.name = "an actor", .n_workers = 2, .n_objs = 3, .n_tasks = 2, .deaths = 1, .inner = 1, .actor = true),
           CFG(.n_workers = 3, .n_objs = 5, .n_tasks = 3, .puts = 1, .gets = 1, .deaths = 1, .inner = 1, .retries = 1, .actor = true,

@@ -35,7 +35,7 @@ struct task {
     uint8_t from_attempt;      /* 1 + the attempt whose result was taken */
 };
 
-enum { M_ADD = 1, M_DEL, M_PUT, M_SUBMIT, M_GET, M_NEXT, M_DROP, M_YIELD, M_DONE, M_UNPIN };
+enum { M_ADD = 1, M_DEL, M_PUT, M_SUBMIT, M_GET, M_NEXT, M_DROP, M_YIELD, M_DONE, M_UNPIN, M_CANCEL };
 struct message {
     uint8_t type, obj, task, attempt, index, failed, in[MI];
 };
@@ -53,7 +53,7 @@ struct worker {
 
 enum { A_NONE, A_ALIVE, A_DEAD };
 struct st {
-    uint8_t next_id, n_tasks, n_puts, n_gets, n_deaths, n_losses, n_raises;
+    uint8_t next_id, n_tasks, n_puts, n_gets, n_deaths, n_losses, n_raises, n_cancels;
     uint8_t actor, actor_obj, actor_stopping, actor_tasks;
     uint8_t driver[MO];
     uint8_t made_by[MO + 1]; /* the task; 0: none. For the checks only */
@@ -238,7 +238,7 @@ static bool keep_arg(struct task *t, uint32_t k, uint8_t oid, uint64_t *args, ui
 
 static bool can_be_lost(uint8_t id, const struct obj *o) {
     if (o->state == O_PENDING) return true;
-    return o->state == O_READY && (o->store || sk_own_n_inner(own(), id) || sk_lineage_knows(lin(), id));
+    return (o->state == O_READY || o->state == O_ERROR) && (o->store || sk_own_n_inner(own(), id) || sk_lineage_knows(lin(), id));
 }
 
 static void keep(struct task *t, uint8_t first_yield) {
@@ -415,7 +415,7 @@ static void task_end(struct task *t) {
 }
 
 static void cancel(struct task *t) {
-    if (t->state == T_FINISHED || t->remake) return;
+    if (!under_way(t) || t->remake) return;
     t->cancelled = 1;
     if (t->state == T_RUNNING) {
         t->stop = 1;
@@ -629,6 +629,7 @@ static void handle(uint8_t proc, const struct message *m) {
     case M_NEXT:
         if (w->phase == W_ASKED) w->phase = W_WAITS;
         break;
+    case M_CANCEL: cancel(&G.s->task[m->task]); break;
     case M_DROP: stream_drop(&G.s->task[m->task]); break;
     case M_YIELD: handle_yield(proc, m); break;
     case M_DONE: handle_done(proc, m); break;
@@ -973,6 +974,18 @@ static void calls_of_user(const struct st *from, uint8_t proc) {
             EMIT("driver: takes object %u from stream task %u", id, tid);
         }
     }
+    for (uint8_t tid = 1; tid <= from->n_tasks && from->n_cancels < G.cfg->cancels; tid++) {
+        const struct task *t = &from->task[tid];
+        bool names_it = t->kind == K_STREAM ? t->owner == proc && !t->orphan && !t->dropped : r[t->first - 1] != 0;
+        if (!names_it || t->state >= T_FINISHED || (proc && (fw->phase != W_RUNNING || !room(fw, 1)))) continue;
+        s = *from;
+        begin(&s);
+        s.n_cancels++;
+        if (proc) say(&s.w[proc], (struct message){.type = M_CANCEL, .task = tid});
+        else cancel(&s.task[tid]);
+        drain();
+        EMIT("%s: cancels task %u", who(proc), tid);
+    }
     if (proc && fw->phase != W_RUNNING) return;
     if (from->n_puts < G.cfg->puts && from->next_id <= G.cfg->n_objs && !(G.cfg->worker_puts_only && !proc) && (!proc || room(fw, 1)))
         each_choice(from, proc, do_put);
@@ -1093,8 +1106,8 @@ static void worker_steps(const struct st *from, uint8_t proc) {
 }
 
 static const char *message_text(const struct message *m, char *buf, size_t cap) {
-    static const char *name[] = {"",          "add a reference to", "give back",      "put",  "submit task", "get", "next of task",
-                                 "drop task", "yield of task",      "report of task", "unpin"};
+    static const char *name[] = {"",          "add a reference to", "give back",      "put",   "submit task", "get", "next of task",
+                                 "drop task", "yield of task",      "report of task", "unpin", "cancel task"};
     snprintf(buf, cap, "%s %u", name[m->type], m->obj ? m->obj : m->task);
     return buf;
 }

@@ -5,7 +5,7 @@
  * at every step a process may do whatever it has the references for (put, submit, get, drop, return, yield, raise, die), within bounds.
  *
  * Not modelled: places and resources (any ready task may go to any free worker), bytes, pins and leases of the store (a value is a list of
- * references and "can be lost"), constructors of actors, tasks with more than one return, cancel by the user, sinks, `wait`. */
+ * references and "can be lost"), constructors of actors, tasks with more than one return, cancel by the user, sinks, `wait`, the window of a stream. */
 #ifndef SK_TEST_OWN_PROTO_H
 #define SK_TEST_OWN_PROTO_H
 
@@ -35,19 +35,19 @@ enum own_bug {
 struct own_cfg {
     const char *name;
     enum own_bug bug;
-    uint8_t n_workers;                          /* 1..3; the last is the actor's when there is one */
-    uint8_t n_objs, n_tasks;                    /* made in all */
-    uint8_t puts, gets, deaths, losses, raises; /* in all */
-    uint8_t inner;                              /* references in a value: at most */
-    uint8_t yields;                             /* of a stream; 0: no streams */
-    uint8_t retries;                            /* of a task */
-    uint8_t budget;                             /* tasks that lineage may keep; 0: no lineage, nothing is lost */
-    bool worker_puts_only, no_driver_get;       /* smaller */
-    bool by_value;                              /* references as arguments, too: the task gets the value */
-    bool actor, actor_keeps;                    /* keeps: what it holds between calls stays for ever (a state) */
-    bool nested_submit;                         /* workers submit */
-    bool circles;                               /* values that contain one another */
-    bool late;                                  /* a death may be noticed before the last messages come; they come later */
+    uint8_t n_workers;                                   /* 1..3; the last is the actor's when there is one */
+    uint8_t n_objs, n_tasks;                             /* made in all */
+    uint8_t puts, gets, deaths, losses, raises, cancels; /* in all */
+    uint8_t inner;                                       /* references in a value: at most */
+    uint8_t yields;                                      /* of a stream; 0: no streams */
+    uint8_t retries;                                     /* of a task */
+    uint8_t budget;                                      /* tasks that lineage may keep; 0: no lineage, nothing is lost */
+    bool worker_puts_only, no_driver_get;                /* smaller */
+    bool by_value;                                       /* references as arguments, too: the task gets the value */
+    bool actor, actor_keeps;                             /* keeps: what it holds between calls stays for ever (a state) */
+    bool nested_submit;                                  /* workers submit */
+    bool circles;                                        /* values that contain one another */
+    bool late;                                           /* a death may be noticed before the last messages come; they come later */
 };
 
 void own_proto_init(const struct own_cfg *cfg); /* before mc_run: tables and the handler of failed asserts */
