@@ -1,11 +1,12 @@
 /* own_proto.h - the protocol of references as a model for mc.h: a driver that owns all objects, workers that borrow, ordered messages.
  *
- * Reference counts and lineage are the engine's own code (real.h). What stands between the user's calls and that code (loop.c, recover.c,
- * worker.c: shared memory, rings, processes) is modelled here, function by function under the same names. User programs are not given:
- * at every step a process may do whatever it has the references for (put, submit, get, drop, return, yield, raise, die), within bounds.
+ * Reference counts and lineage are the engine's own code (real.h). What stands between the user's calls and that code (object.c, task.c,
+ * stream.c, request.c, death.c, recover.c, worker.c: shared memory, rings, processes) is modelled here, function by function under the same
+ * names. User programs are not given: at every step a process may do whatever it has the references for (put, submit, get, drop, return,
+ * yield, raise, cancel, die), within bounds.
  *
  * Not modelled: places and resources (any ready task may go to any free worker), bytes, pins and leases of the store (a value is a list of
- * references and "can be lost"), constructors of actors, tasks with more than one return, cancel by the user, sinks, `wait`, the window of a stream. */
+ * references and "can be lost"), constructors of actors, tasks with more than one return, sinks, `wait`, the window of a stream. */
 #ifndef SK_TEST_OWN_PROTO_H
 #define SK_TEST_OWN_PROTO_H
 
