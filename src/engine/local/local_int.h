@@ -443,6 +443,7 @@ bool sk_local_check(struct sk_local *l); /* check.c: every structure against the
 /* pool.c */
 sk_rc sk_pool_start(struct sk_local *l, struct sk_err *err); /* fork server, threads */
 void sk_pool_stop(struct sk_local *l);
+void sk_pool_reports(struct sk_local *l); /* what the fork server says: who came up, who ended */
 struct sk_lworker *sk_pool_spawn(struct sk_local *l);        /* NULL: at the limit or refused */
 void sk_pool_bad_start(struct sk_local *l, const char *why); /* after several in a row what waits for workers fails */
 void sk_pool_kill(struct sk_local *l, struct sk_lworker *w, const char *why);

@@ -25,6 +25,7 @@ struct sk_client {
     struct sk_slot *slot;
     struct sk_ring down, up;
     uint32_t proc;
+    int32_t pid;
     struct sk_runner *runner;
     pthread_mutex_t mu; /* guards everything below and both rings; never held while sleeping on the bell */
     uint32_t n_waiting; /* threads asleep on the bell */
@@ -49,5 +50,9 @@ sk_rc sk_client_value(struct sk_client *c, const struct sk_payload *p, struct sk
                       struct sk_err *err); /* store or inline */
 void sk_client_idle(struct sk_client *c);  /* nothing to do: give the lease back */
 extern const struct sk_engine_ops sk_client_ops;
+
+/* worker.c */
+void sk_client_init(struct sk_client *c, struct sk_slot *slot, int32_t pid, struct sk_runner *runner); /* zeroed, segments mapped; then attach the rings */
+void sk_client_serve(struct sk_client *c); /* says hello, runs tasks until it is told to leave */
 
 #endif
