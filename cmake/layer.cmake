@@ -2,7 +2,7 @@
 #
 #   skate_layer(exec DEPS base block plan engine)
 #
-# makes library sk_exec from src/exec/*.c, src/exec/by/*.c, src/exec/local/*.c and src/exec/sim/*.c. Its include path is a tree of links made here,
+# makes library sk_exec from src/exec/*.c and src/exec/*/*.c. Its include path is a tree of links made here,
 # build/<preset>/inc/exec, that holds exec/ whole, base/ whole, and of each other dependency only <dep>/<dep>.h: an include of a higher
 # layer, or of another layer's inside, does not compile. A new file is found by itself (CONFIGURE_DEPENDS). An empty folder makes no
 # library and does no harm. SK_LAYERS lists the layers that exist; SK_LAYER_DEPS_<name> what each was given.
@@ -26,7 +26,7 @@ function(skate_layer name)
   endforeach()
   set(SK_LAYER_DEPS_${name} ${L_DEPS} PARENT_SCOPE)
 
-  file(GLOB sources CONFIGURE_DEPENDS ${dir}/*.c ${dir}/by/*.c ${dir}/local/*.c ${dir}/sim/*.c)
+  file(GLOB sources CONFIGURE_DEPENDS ${dir}/*.c ${dir}/*/*.c)
   skate_registry(${name} generated)
   if(NOT sources AND NOT generated)
     return()

@@ -15,6 +15,7 @@ from common import RAY_LIKE, PeakMem, emit, module  # noqa: E402
 DIR = sys.argv[2] if len(sys.argv) > 2 else sysconfig.get_path("stdlib")
 FILES = sorted(f for f in glob.glob(DIR + "/**/*", recursive=True) if os.path.isfile(f))  # the same list for all
 LIMIT = 64 << 10
+BATCH = 32  # files; the pool's chunks are about as large for a small folder
 
 
 def head_tail(b):
@@ -49,14 +50,12 @@ def prepare(batch):
 
 
 def ray_like(out):
-    import pandas as pd  # noqa: F401
-
     ray, data = module(sys.argv[1]), module(sys.argv[1], ".data")
     ray.init(num_cpus=2)
     data.DataContext.get_current().enable_progress_bars = False
-    ds = data.read_binary_files(FILES, include_paths=True).map_batches(prepare, batch_format="pandas", batch_size=64)
+    ds = data.read_binary_files(FILES, include_paths=True).map_batches(prepare, batch_format="pandas", batch_size=BATCH)
     # the reader keeps a share of a CPU, the two models the rest
-    ds = ds.map_batches(Model, batch_format="pandas", batch_size=64, concurrency=2, num_cpus=0.5)
+    ds = ds.map_batches(Model, batch_format="pandas", batch_size=BATCH, concurrency=2, num_cpus=0.5)
     ds.write_parquet(out)
 
 
@@ -80,8 +79,10 @@ def chunk(a):
     MODEL = MODEL or Model()
     files, path = a
     rows = []
-    for i in range(0, len(files), 64):
-        rows.append(MODEL(pd.DataFrame({"bytes": [head_tail(open(f, "rb").read()) for f in files[i : i + 64]], "path": files[i : i + 64]})))
+    for i in range(0, len(files), BATCH):
+        rows.append(
+            MODEL(pd.DataFrame({"bytes": [head_tail(open(f, "rb").read()) for f in files[i : i + BATCH]], "path": files[i : i + BATCH]}))
+        )
     pd.concat(rows).to_parquet(path)
 
 

@@ -84,7 +84,10 @@ def _worker_argv():
 
 
 def _first_note(wanted):
-    modules = ["cloudpickle"] + [m for m in ("numpy", "pyarrow", "pandas") if m in sys.modules] + [m for m in wanted.split(",") if m]
+    modules = ["cloudpickle"] + [m for m in ("numpy", "pyarrow", "pandas") if m in sys.modules]
+    if "skate.data" in sys.modules:
+        modules.append("skate.data.stage")  # with pyarrow: imported while the program builds its plan
+    modules += [m for m in wanted.split(",") if m]
     path = [os.getcwd() if p == "" else p for p in sys.path]
     return serialize.preload_note(modules, path, os.getcwd())
 

@@ -137,7 +137,7 @@ void py_collector_cut(struct py_collector *c, uint32_t n); /* keeps the first n 
 void py_collector_free(struct py_collector *c);
 sk_oid *py_collector_ids(struct py_collector *c); /* sk_free; NULL with MemoryError; valid for n = 0 too */
 
-/* ---- py_codec.c: values in */
+/* ---- py_encode.c: values in */
 struct py_encx; /* what a value with several parts needs */
 struct py_enc {
     uint32_t kind;
@@ -154,11 +154,20 @@ int py_encode(struct py_state *st, PyObject *v, struct py_enc *e, struct py_coll
 struct sk_payload py_enc_payload(struct py_enc *e);
 static inline void py_enc_taken(struct py_enc *e) { e->has_buf = false; }
 void py_enc_done(struct py_state *st, struct py_enc *e);
-/* e: the engine whose store dst is in, NULL elsewhere. */
-void py_copy(struct py_state *st, struct sk_engine *e, void *dst, const void *src,
-             size_t n); /* GIL held or dropped; large ones by two threads in a driver */
+bool py_ndarray_type(struct py_state *st); /* st->ndarray is set: somebody imported numpy */
 
-/* ---- py_codec.c: values out */
+/* ---- py_copy.c */
+#define PY_BIG_COPY (64u << 10) /* copies over this are made without the GIL */
+/* e: the engine whose store dst is in, NULL elsewhere. GIL held or dropped; large ones by two threads in a driver. */
+void py_copy(struct py_state *st, struct sk_engine *e, void *dst, const void *src, size_t n);
+void py_copy_hint(void *dst, size_t n); /* fresh memory of malloc: huge pages, as the faults of small ones cost ten times the copy */
+
+/* ---- py_pickle.c */
+/* *own: the pickle, *bufs: a list of its PickleBuffers; both NULL before, and the caller's then, whatever comes back. */
+int py_dump(struct py_state *st, PyObject *v, PyObject **own, PyObject **bufs, struct py_collector *c);
+PyObject *py_loads(struct py_state *st, PyObject *data, PyObject *buffers); /* buffers: NULL, none */
+
+/* ---- py_decode.c: values out */
 struct py_keep {          /* how to keep a view for longer than the call */
     struct sk_task *task; /* NULL: the view itself is given */
     uint32_t arg;
@@ -167,7 +176,7 @@ struct py_keep {          /* how to keep a view for longer than the call */
 PyObject *py_decode(struct py_state *st, const struct sk_view *v, struct py_keep *k);
 PyObject *py_buf_of_view(struct py_state *st, const struct sk_view *v,
                          struct py_keep *k); /* read-only buffer object over the whole value */
-int py_codec_types(PyObject *module, struct py_state *st);
+int py_decode_types(PyObject *module, struct py_state *st);
 
 /* ---- py_block.c */
 int py_block_encode(struct py_state *st, PyObject *batch, struct py_enc *e, uint64_t *rows, uint64_t *nbytes);

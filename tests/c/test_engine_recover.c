@@ -24,7 +24,7 @@ static bool checked(void) {
 
 static void lose(sk_oid o) {
     eng->ops->lock(eng);
-    sk_loop_lost(L(), o.v);
+    sk_recover_lost(L(), o.v);
     sk_loop_dispatch(L());
     eng->ops->unlock(eng);
     CHECK(checked());
@@ -577,8 +577,8 @@ TEST(recover_stream_only_lost_yields) {
         for (int i = 0; i < 10; i++) v[i] = view(o[i]);
         CHECK(gate_wait(1, 10));
         eng->ops->lock(eng);
-        sk_loop_lost(L(), o[3].v);
-        sk_loop_lost(L(), o[7].v);
+        sk_recover_lost(L(), o[3].v);
+        sk_recover_lost(L(), o[7].v);
         eng->ops->unlock(eng);
         is_blob(o[3], BIG, 3);
         is_blob(o[7], BIG, 7);
@@ -620,8 +620,8 @@ TEST(recover_stream_yield_consumed_downstream) { /* the stream is run again for 
     }
     CHECK_EQ(eng_stat(eng, "objects"), 5);
     eng->ops->lock(eng);
-    sk_loop_lost(L(), d[1].v);
-    sk_loop_lost(L(), d[3].v);
+    sk_recover_lost(L(), d[1].v);
+    sk_recover_lost(L(), d[3].v);
     eng->ops->unlock(eng);
     is_blob(d[3], BIG, 4);
     is_blob(d[1], BIG, 2);
@@ -801,7 +801,7 @@ TEST_SLOW(recover_by_chance, 60) { /* random graphs; values and workers are lost
             if (x[i].o.v) {
                 if (test_below(4)) is_blob(x[i].o, BIG, x[i].fill); /* it must exist to be lost */
                 eng->ops->lock(eng);
-                sk_loop_lost(L(), x[i].o.v);
+                sk_recover_lost(L(), x[i].o.v);
                 eng->ops->unlock(eng);
             }
         } else if (k < 84) {
@@ -838,7 +838,7 @@ TEST_SLOW(recover_no_memory, 60) { /* the nth allocation fails: a value or an er
         eng_release(o[2]);
         sk_mem_fail_at(n);
         eng->ops->lock(eng);
-        sk_loop_lost(L(), o[3].v);
+        sk_recover_lost(L(), o[3].v);
         eng->ops->unlock(eng);
         sk_rc rc = eng->ops->get(eng, &o[3], 1, sk_now_ns() + 20 * SK_SEC, &v, &err);
         bool hit = sk_mem_failed();

@@ -273,9 +273,10 @@ static sk_rc nest(struct run *r, struct sk_err *err) {
 
 static sk_rc open_args(struct run *r, struct sk_err *err) {
     for (uint32_t i = 0; i < r->n_args; i++) {
-        uint32_t n = W.objs[r->args[i]].n_inner;
-        for (uint32_t k = 0; k < n; k++) {
-            uint32_t in = W.objs[r->args[i]].inner[k] - 1;
+        struct value h; /* as this task was given it: another attempt of its maker may have put others inside */
+        memcpy(&h, r->t->args[1 + i].data, sizeof h);
+        for (uint32_t k = 0; k < h.n_inner; k++) {
+            uint32_t in = obj_of(h.inner[k].oid);
             sk_oid o = {W.objs[in].oid};
             struct sk_view v;
             r->e->ops->addref(r->e, o);

@@ -163,10 +163,18 @@ def ensure_engine(node: Node | None = None) -> None:
     if not _skate.in_worker():
         from skate import serialize
 
-        modules = ["skate.data.stage"]
-        if node is not None and (node.op == "aggregate" or "expr" in node.params or any("expr" in n.params for n in node.inputs)):
-            modules.append("pyarrow.compute")
-        _skate.preload(serialize.preload_note(modules))
+        modules, seen, todo = {"skate.data.stage"}, set(), [node] if node is not None else []
+        while todo:
+            n = todo.pop()
+            if id(n) in seen:
+                continue
+            seen.add(id(n))
+            if n.op == "aggregate" or "expr" in n.params:
+                modules.add("pyarrow.compute")
+            if n.params.get("batch_format") == "pandas":
+                modules.add("pandas")
+            todo += n.inputs
+        _skate.preload(serialize.preload_note(sorted(modules)))
 
 
 def conf(context: DataContext) -> dict[str, Any]:

@@ -1,5 +1,5 @@
 /* local.c - the local engine: worker processes and a shared-memory store on this machine, the loop in the user's process. This file is the
- * public side: every call takes the lock, works on the structures of loop.c, pool.c and actor.c, and drives the loop in place when it has
+ * public side: every call takes the lock, works on the structures of engine/local/, and drives the loop in place when it has
  * to wait (a synchronous call costs one round trip and no thread switch).
  *
  * Who drives: one caller at a time (l->driving); other callers wait on l->turn and look again after each progress; the loop thread drives
@@ -105,7 +105,7 @@ static sk_rc l_drive(struct sk_engine *e, bool (*done)(void *), void *arg, int64
 
 static sk_rc l_define(struct sk_engine *e, sk_fid fn, const char *name, struct sk_bytes def, struct sk_err *err) {
     lock(e);
-    sk_rc rc = L(e)->closing ? closed(err) : sk_loop_define(L(e), fn.v, (struct sk_bytes){name, strlen(name)}, def, err);
+    sk_rc rc = L(e)->closing ? closed(err) : sk_fn_define(L(e), fn.v, (struct sk_bytes){name, strlen(name)}, def, err);
     unlock(e);
     return rc;
 }
@@ -181,7 +181,7 @@ static sk_rc l_submit(struct sk_engine *e, const struct sk_task_spec *s, sk_oid 
     } else {
         uint64_t base = l->next_id + 1;
         l->next_id += 1 + (s->n_returns == SK_STREAMING ? 0 : s->n_returns);
-        rc = sk_loop_submit(l, SK_PROC_DRIVER, 0, base, b.p, b.n, s->sink, err);
+        rc = sk_ltask_submit(l, SK_PROC_DRIVER, 0, base, b.p, b.n, s->sink, err);
         if (rc == SK_OK) {
             if (first) *first = (sk_oid){base + 1};
             if (tid) *tid = (sk_tid){base};
@@ -235,7 +235,7 @@ static sk_rc l_cancel(struct sk_engine *e, sk_tid t, bool force, struct sk_err *
     sk_rc rc = SK_OK;
     struct sk_ltask *k = sk_map_get(&l->tasks, t.v);
     if (l->closing) rc = closed(err);
-    else if (k) sk_loop_cancel(l, k, force);
+    else if (k) sk_ltask_cancel(l, k, force);
     unlock(e);
     return rc;
 }
@@ -257,7 +257,7 @@ static sk_rc l_actor_create(struct sk_engine *e, const struct sk_actor_spec *s, 
     } else {
         uint64_t base = l->next_id + 1;
         l->next_id += 3;
-        rc = sk_loop_actor(l, SK_PROC_DRIVER, base, b.p, b.n, s->max_restarts, s->max_task_retries, err);
+        rc = sk_actor_create(l, SK_PROC_DRIVER, base, b.p, b.n, s->max_restarts, s->max_task_retries, err);
         if (rc == SK_OK) {
             *ready = (sk_oid){base + 1};
             *out = (sk_aid){base + 2};
@@ -282,15 +282,15 @@ static sk_rc l_actor_kill(struct sk_engine *e, sk_aid a, bool no_restart, struct
             if (w) {
                 sk_pool_kill(l, w, "kill() was called on its actor");
                 while (!sk_list_empty(&x->queue))
-                    sk_loop_fail(l, sk_container_of(x->queue.next, struct sk_ltask, on), SK_EACTOR,
-                                 "the actor is dead: kill() was called on it");
+                    sk_ltask_fail(l, sk_container_of(x->queue.next, struct sk_ltask, on), SK_EACTOR,
+                                  "the actor is dead: kill() was called on it");
             } else {
                 sk_actor_dead(l, x, "kill() was called on it");
             }
         } else if (x->worker) {
             sk_pool_kill(l, x->worker, "kill(no_restart=False) was called on its actor");
         }
-        sk_loop_drain(l);
+        sk_obj_drain(l);
     }
     unlock(e);
     return x ? SK_OK : SK_ERR(err, SK_ENOENT, "no such actor");
@@ -306,7 +306,7 @@ static void l_addref(struct sk_engine *e, sk_oid o) {
 static void l_release(struct sk_engine *e, sk_oid o) {
     struct sk_local *l = L(e);
     lock(e);
-    if (!l->closing && sk_own_unref(l->own, o.v, SK_PROC_DRIVER, 1, NULL) == SK_OK) sk_loop_drain(l);
+    if (!l->closing && sk_own_unref(l->own, o.v, SK_PROC_DRIVER, 1, NULL) == SK_OK) sk_obj_drain(l);
     unlock(e);
 }
 static void l_actor_addref(struct sk_engine *e, sk_aid a) { l_addref(e, (sk_oid){a.v}); }
@@ -371,7 +371,7 @@ static sk_rc l_put(struct sk_engine *e, const struct sk_payload *p, sk_oid *out,
         if (rc == SK_OK) *out = (sk_oid){o->id};
         else {
             SK_IGNORE(sk_own_unref(l->own, o->id, SK_PROC_DRIVER, 1, NULL));
-            sk_loop_drain(l);
+            sk_obj_drain(l);
         }
     } else if (buf) {
         SK_IGNORE(sk_store_unlease(l->store, SK_PROC_DRIVER, buf->token, SK_MAX(buf->len, 1), NULL));
@@ -399,7 +399,7 @@ static bool get_done(void *arg) {
             return true;
         }
         if (SK_UNLIKELY(o->gone)) {
-            sk_loop_lost(w->l, o->id);
+            sk_recover_lost(w->l, o->id);
             sk_loop_dispatch(w->l); /* may find at once that it cannot be made again: READY, an error */
         }
         if (o->state == SK_O_PENDING) return false;
@@ -553,7 +553,7 @@ static void free_all(struct sk_local *l) {
     uint64_t k;
     void *v;
     if (l->own) {
-        sk_loop_drain(l);
+        sk_obj_drain(l);
         for (uint32_t c = 0; sk_own_each(l->own, &c, &k, &v);) {
             struct sk_obj *o = v;
             if (o->state == SK_O_READY && o->where == SK_V_INLINE) sk_inl_drop(o->u.inl);
@@ -569,7 +569,7 @@ static void free_all(struct sk_local *l) {
         for (uint32_t c = 0; sk_lineage_each(l->lin, &c, &k, &v);) {
             struct sk_ltask *t = v;
             t->kept = false;
-            if (sk_map_get(&l->tasks, t->id) != t) sk_loop_free_task(l, t);
+            if (sk_map_get(&l->tasks, t->id) != t) sk_ltask_free(l, t);
         }
         sk_lineage_destroy(l->lin);
     }

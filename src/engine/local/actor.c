@@ -11,6 +11,50 @@
 #include "base/vec.h"
 #include "engine/local/local_int.h"
 
+sk_rc sk_actor_create(struct sk_local *l, uint32_t proc, uint64_t base, const uint8_t *spec, size_t len, int32_t max_restarts,
+                      int32_t max_task_retries, struct sk_err *err) {
+    struct sk_ltask *t;
+    struct sk_obj *o = NULL;
+    uint64_t aid = base + 2; /* base: the task, base + 1: the ready value, base + 2: the actor */
+    struct sk_lactor *a = sk_calloc(SK_TAG_ENGINE, sizeof *a);
+    if (!a) return SK_ERR(err, SK_ENOMEM, "no memory for an actor");
+    sk_rc rc = sk_obj_new(l, aid, proc, &o, err);
+    if (rc != SK_OK) {
+        sk_free(a);
+        return rc;
+    }
+    rc = sk_ltask_make(l, proc, 0, base, spec, len, NULL, &t, err);
+    if (rc != SK_OK) {
+        o->state = SK_O_PENDING;
+        SK_IGNORE(sk_own_unref(l->own, aid, proc, 1, NULL));
+        sk_obj_drain(l);
+        sk_free(a);
+        return rc;
+    }
+    o->state = SK_O_ACTOR;
+    o->u.actor = a;
+    a->id = aid;
+    a->order = sk_place_order(&l->place);
+    a->init = t;
+    a->restarts_left = max_restarts;
+    l->n_homeless++;
+    a->max_task_retries = max_task_retries;
+    a->shape = t->spec.shape;
+    sk_list_init(&a->queue);
+    sk_list_init(&a->link);
+    sk_list_push_back(&l->actors, &a->link);
+    t->is_init = true;
+    t->actor = a;
+    sk_obj_get(l, base + 1)->why = o->why = SK_LOST_ACTOR;
+    SK_IGNORE(sk_own_contains(l->own, base + 1, &aid, 1, NULL)); /* a handle inside a value travels as its ready object */
+    if (!sk_place_fits_ever(&l->place, a->shape)) {
+        sk_ltask_fail(l, t, SK_EINFEASIBLE, "the actor asks for more than this machine was given");
+        return SK_OK;
+    }
+    if (t->n_unready == 0) sk_ltask_ready(l, t);
+    return SK_OK;
+}
+
 static void find_worker(struct sk_local *l, struct sk_lactor *a) {
     if (!sk_place_fits_now(&l->place, a->shape)) return; /* asked again when something is given back */
     struct sk_list *first = sk_list_first(&l->place.idle);
@@ -41,13 +85,13 @@ void sk_actor_advance(struct sk_local *l, struct sk_lactor *a) {
     if (a->worker->killed) return; /* asked again when its death is reported: what is submitted after kill() goes to the next process */
     if (!a->placed) {
         if (a->init->state != SK_T_READY) return;
-        sk_rc rc = sk_loop_send_task(l, a->init, a->worker);
+        sk_rc rc = sk_ltask_send(l, a->init, a->worker);
         if (rc == SK_EAGAIN && a->init->state == SK_T_WAITING && a->init->n_unready == 0)
-            sk_task_ready(l, a->init); /* an argument was lost for good */
+            sk_ltask_ready(l, a->init); /* an argument was lost for good */
         if (rc == SK_EAGAIN) return;
         if (rc != SK_OK) {
-            sk_loop_fail(l, a->init, rc, "the actor cannot be started: no memory%s for its arguments",
-                         rc == SK_EFULL ? " in the object store" : "");
+            sk_ltask_fail(l, a->init, rc, "the actor cannot be started: no memory%s for its arguments",
+                          rc == SK_EFULL ? " in the object store" : "");
             return;
         }
         a->placed = true;
@@ -57,11 +101,11 @@ void sk_actor_advance(struct sk_local *l, struct sk_lactor *a) {
            a->n_sent < SK_PLACE_DEPTH_MAX) { /* behind the constructor: the ring keeps the order */
         struct sk_ltask *t = sk_container_of(a->queue.next, struct sk_ltask, on);
         if (t->state != SK_T_READY) return;
-        sk_rc rc = sk_loop_send_task(l, t, a->worker);
-        if (rc == SK_EAGAIN && t->state == SK_T_WAITING && t->n_unready == 0) sk_task_ready(l, t);
+        sk_rc rc = sk_ltask_send(l, t, a->worker);
+        if (rc == SK_EAGAIN && t->state == SK_T_WAITING && t->n_unready == 0) sk_ltask_ready(l, t);
         if (rc == SK_EAGAIN) return;
         if (rc == SK_OK) a->n_sent++;
-        else sk_loop_fail(l, t, rc, "a call of an actor: no memory%s for its arguments", rc == SK_EFULL ? " in the object store" : "");
+        else sk_ltask_fail(l, t, rc, "a call of an actor: no memory%s for its arguments", rc == SK_EFULL ? " in the object store" : "");
     }
 }
 
@@ -76,19 +120,19 @@ void sk_actor_dead(struct sk_local *l, struct sk_lactor *a, const char *why) {
         for (struct sk_list *it = w->sent.prev; it != &w->sent;) { /* not begun: they end with those in the queue, below */
             struct sk_ltask *t = sk_container_of(it, struct sk_ltask, on);
             it = it->prev;
-            if (!t->is_init && sk_loop_unsend(l, w, t)) sk_list_push_front(&a->queue, &t->on);
+            if (!t->is_init && sk_ltask_unsend(l, w, t)) sk_list_push_front(&a->queue, &t->on);
         }
         w->actor = NULL; /* its process is of no use to others: user state is in it */
         sk_pool_kill(l, w, "its actor is dead");
     }
-    if (a->init->state == SK_T_FINISHED) sk_task_let_args_go(l, a->init);
-    else sk_loop_fail(l, a->init, SK_EACTOR, "the actor died before it was ready: %s", why);
+    if (a->init->state == SK_T_FINISHED) sk_ltask_let_args_go(l, a->init);
+    else sk_ltask_fail(l, a->init, SK_EACTOR, "the actor died before it was ready: %s", why);
     while (!sk_list_empty(&a->queue)) {
         struct sk_ltask *t = sk_container_of(a->queue.next, struct sk_ltask, on);
         if (a->dead_kind)
-            sk_loop_finish_error(l, t, a->dead_kind, a->dead_value ? (void *)a->dead_value->bytes : (void *)"",
-                                 a->dead_value ? a->dead_value->len : 0);
-        else sk_loop_fail(l, t, SK_EACTOR, "the actor is dead: %s", why);
+            sk_ltask_finish_error(l, t, a->dead_kind, a->dead_value ? (void *)a->dead_value->bytes : (void *)"",
+                                  a->dead_value ? a->dead_value->len : 0);
+        else sk_ltask_fail(l, t, SK_EACTOR, "the actor is dead: %s", why);
     }
     l->progress++;
 }
@@ -124,7 +168,7 @@ void sk_actor_sweep(struct sk_local *l) {
         if (!a->unreferenced || a->state != SK_A_DEAD || a->n_tasks || a->init->state != SK_T_FINISHED) continue;
         l->n_unreferenced--;
         sk_list_del(&a->link);
-        sk_loop_free_task(l, a->init);
+        sk_ltask_free(l, a->init);
         sk_inl_drop(a->dead_value);
         sk_free(a);
     }

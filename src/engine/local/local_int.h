@@ -387,38 +387,81 @@ struct sk_local {
 
 /* loop.c */
 uint32_t sk_loop_pump(struct sk_local *l); /* handle what is in the rings; returns messages handled */
-void sk_loop_dispatch(struct sk_local *l); /* place what can be placed */
-void sk_loop_worker_died(struct sk_local *l, struct sk_lworker *w, int status, uint64_t maxrss);
-void sk_loop_finish_error(struct sk_local *l, struct sk_ltask *t, uint32_t kind, const void *bytes, size_t n);
-void sk_loop_fail(struct sk_local *l, struct sk_ltask *t, sk_rc rc, const char *fmt, ...) SK_PRINTF(4, 5);
-void sk_loop_cancel(struct sk_local *l, struct sk_ltask *t, bool force);
+uint32_t sk_loop_pump_worker(struct sk_local *l, struct sk_lworker *w);
+void sk_loop_dispatch(struct sk_local *l);                                /* place what can be placed */
 void sk_loop_fail_waiting(struct sk_local *l, sk_rc rc, const char *why); /* all that wait for a worker */
-void sk_task_let_args_go(struct sk_local *l, struct sk_ltask *t);
-/* level: of nesting, see place.h */
-sk_rc sk_loop_submit(struct sk_local *l, uint32_t proc, uint32_t level, uint64_t base_id, const uint8_t *spec, size_t len,
-                     struct sk_sink *sink, struct sk_err *err);
-sk_rc sk_loop_actor(struct sk_local *l, uint32_t proc, uint64_t base_id, const uint8_t *spec, size_t len, int32_t max_restarts,
-                    int32_t max_task_retries, struct sk_err *err);
-sk_rc sk_loop_define(struct sk_local *l, uint64_t fid, struct sk_bytes name, struct sk_bytes def, struct sk_err *err);
-void sk_loop_drain(struct sk_local *l); /* frees what nothing references */
-sk_rc sk_obj_new(struct sk_local *l, uint64_t id, uint32_t proc, struct sk_obj **out, struct sk_err *err);
-void sk_obj_ready(struct sk_local *l, struct sk_obj *o); /* wakes who waits */
-void sk_task_release_stream(struct sk_local *l, struct sk_ltask *t, uint32_t n);
-void sk_stream_drop(struct sk_local *l, struct sk_ltask *t);
-static inline struct sk_obj *sk_obj_get(struct sk_local *l, uint64_t id) { return sk_own_get(l->own, id); }
 
+/* death.c */
+void sk_loop_worker_died(struct sk_local *l, struct sk_lworker *w, int status, uint64_t maxrss);
+
+/* object.c */
+static inline struct sk_obj *sk_obj_get(struct sk_local *l, uint64_t id) { return sk_own_get(l->own, id); }
+sk_rc sk_obj_new(struct sk_local *l, uint64_t id, uint32_t proc, struct sk_obj **out, struct sk_err *err);
+/* New object with this value and a reference of the driver: errors of streams. 0 when there is no memory. */
+uint64_t sk_obj_error(struct sk_local *l, uint32_t kind, const void *bytes, size_t n);
+/* Gives object `id` the value in a message of process `proc`. A value that nobody wants any more is thrown away. */
+void sk_obj_set(struct sk_local *l, uint64_t id, uint32_t proc, const struct sk_val *v, const void *bytes, const uint64_t *contains,
+                uint32_t n_contains);
+void sk_obj_ready(struct sk_local *l, struct sk_obj *o); /* wakes who waits */
+void sk_obj_drain(struct sk_local *l);                   /* frees what nothing references */
 sk_rc sk_dep_add(struct sk_obj *o, struct sk_ltask *t, struct sk_req *q) SK_MUST_USE;
-void sk_task_ready(struct sk_local *l, struct sk_ltask *t); /* all its arguments were there a moment ago */
-sk_rc sk_task_take_args(struct sk_local *l, struct sk_ltask *t, struct sk_err *err) SK_MUST_USE;
-void sk_task_forget_deps(struct sk_local *l, struct sk_ltask *t);
+void sk_dep_done(struct sk_local *l, struct sk_dep **list, const struct sk_obj *o); /* tells the waiters; o: as long as it is READY */
+void sk_dep_forget(struct sk_local *l, uint64_t oid, struct sk_ltask *t, struct sk_req *q);
+struct sk_inl *sk_inl_new(const void *p, size_t n);
+void sk_inl_drop(struct sk_inl *i);
 struct sk_inl *sk_engine_error(sk_rc rc, const char *msg);
-void sk_loop_ask_to_stop(struct sk_local *l, struct sk_ltask *t); /* one that has started, at its next yield */
-void sk_loop_kept_free(struct sk_local *l, struct sk_ltask *t);   /* lineage let it go */
+
+/* task.c */
+/* level: of nesting, see place.h */
+sk_rc sk_ltask_submit(struct sk_local *l, uint32_t proc, uint32_t level, uint64_t base_id, const uint8_t *spec, size_t len,
+                      struct sk_sink *sink, struct sk_err *err);
+sk_rc sk_ltask_make(struct sk_local *l, uint32_t proc, uint32_t level, uint64_t base_id, const uint8_t *spec, size_t len,
+                    struct sk_sink *sink, struct sk_ltask **out, struct sk_err *err);
+sk_rc sk_ltask_take_args(struct sk_local *l, struct sk_ltask *t, struct sk_err *err) SK_MUST_USE;
+void sk_ltask_let_args_go(struct sk_local *l, struct sk_ltask *t);
+void sk_ltask_forget_deps(struct sk_local *l, struct sk_ltask *t);
+void sk_ltask_ready(struct sk_local *l, struct sk_ltask *t); /* all its arguments were there a moment ago */
+void sk_ltask_emit(struct sk_ltask *t, struct sk_event *ev); /* to its sink, if it has one */
+void sk_ltask_retry(struct sk_local *l, struct sk_ltask *t);
+void sk_ltask_cancel(struct sk_local *l, struct sk_ltask *t, bool force);
+void sk_ltask_finish_error(struct sk_local *l, struct sk_ltask *t, uint32_t kind, const void *bytes, size_t n);
+void sk_ltask_fail(struct sk_local *l, struct sk_ltask *t, sk_rc rc, const char *fmt, ...) SK_PRINTF(4, 5);
+void sk_ltask_fail_cancelled(struct sk_local *l, struct sk_ltask *t); /* or says why else it was stopped */
+void sk_ltask_end(struct sk_local *l, struct sk_ltask *t);
+void sk_ltask_free(struct sk_local *l, struct sk_ltask *t);
+void sk_ltask_kept_free(struct sk_local *l, struct sk_ltask *t); /* lineage let it go */
+const char *sk_ltask_name(struct sk_local *l, const struct sk_ltask *t, char *buf, size_t cap);
+
+/* send.c */
+sk_rc sk_fn_define(struct sk_local *l, uint64_t fid, struct sk_bytes name, struct sk_bytes def, struct sk_err *err);
+/* Sends a task whose arguments exist: it is in w->sent. SK_EAGAIN: no room now. Else it can never be sent as things are; nothing was changed. */
+sk_rc sk_ltask_send(struct sk_local *l, struct sk_ltask *t, struct sk_lworker *w) SK_MUST_USE;
+void sk_ltask_left(struct sk_local *l, struct sk_ltask *t, struct sk_lworker *w, int64_t ran_ns); /* ran_ns < 0: it did not run */
+/* Takes a not started task off w: READY, but in no queue. False: it has started. */
+bool sk_ltask_unsend(struct sk_local *l, struct sk_lworker *w, struct sk_ltask *t);
+bool sk_ltask_take_back(struct sk_local *l, struct sk_lworker *w, struct sk_ltask *t); /* the same, and to be placed again */
+
+/* stream.c */
+void sk_stream_yielded(struct sk_local *l, struct sk_lworker *w, struct sk_rd *r);
+/* Next yield of t for process proc: SK_OK (*oid), SK_EDONE, SK_EAGAIN, SK_ETASK (*oid = error). The reference goes to proc. */
+sk_rc sk_stream_take(struct sk_local *l, struct sk_ltask *t, uint32_t proc, uint64_t *oid);
+void sk_stream_release(struct sk_local *l, struct sk_ltask *t, uint32_t n);
+void sk_stream_drop(struct sk_local *l, struct sk_ltask *t);
+void sk_stream_wake(struct sk_local *l, struct sk_ltask *t);        /* its readers */
+void sk_stream_ask_to_stop(struct sk_local *l, struct sk_ltask *t); /* any task that has started, at its next yield */
+
+/* request.c */
+void sk_req_wait(struct sk_local *l, struct sk_lworker *w, uint32_t type, struct sk_rd *r); /* GET, WAIT */
+void sk_req_next(struct sk_local *l, struct sk_lworker *w, struct sk_rd *r);
+void sk_req_block(struct sk_local *l, struct sk_lworker *w); /* it waits: what is queued behind goes elsewhere */
+void sk_req_reply(struct sk_local *l, struct sk_req *q, sk_rc rc);
+void sk_req_error(struct sk_local *l, struct sk_lworker *w, uint64_t req, sk_rc rc, const char *msg);
+void sk_req_free(struct sk_local *l, struct sk_req *q);
 
 /* recover.c: lost values. Holds the rules; lineage.c knows what depends on what */
 /* The bytes of this object are lost (nothing happens if it has none in the store). Whoever waits for it, or asks from now on, gets the value
  * that the next dispatch has made again, or an error value with SK_ELOST and the reason. Views that are out keep their bytes. */
-void sk_loop_lost(struct sk_local *l, uint64_t oid);
+void sk_recover_lost(struct sk_local *l, uint64_t oid);
 void sk_recover_run(struct sk_local *l); /* submits what makes lost objects again */
 static inline enum sk_lost_why
 sk_recover_why(const struct sk_ltask *t) { /* of an object that it makes, as long as lineage does not keep it */
@@ -430,7 +473,7 @@ bool sk_recover_all_made(const struct sk_ltask *t);             /* the lost yiel
 void sk_recover_fail_rest(struct sk_local *l, struct sk_ltask *t, uint32_t kind, struct sk_inl *value); /* the others get this value */
 void sk_recover_ended(struct sk_local *l, struct sk_ltask *t); /* while its arguments are held: keep it, or note that its run is over */
 /* Are all arguments there? SK_OK; SK_EAGAIN: one is lost, t waits for it now (`errors`, and one is an error: t is WAITING for nothing, and
- * sk_task_ready ends it); SK_ENOMEM: nothing changed. */
+ * sk_ltask_ready ends it); SK_ENOMEM: nothing changed. */
 sk_rc sk_recover_args(struct sk_local *l, struct sk_ltask *t, bool errors) SK_MUST_USE;
 sk_rc sk_recover_wanted(struct sk_local *l, struct sk_ltask *t) SK_MUST_USE;        /* before a stream is sent */
 void sk_recover_left(struct sk_local *l, struct sk_ltask *t, struct sk_lworker *w); /* w reads its arguments no more; NULL: w is dead */
@@ -454,20 +497,13 @@ sk_rc sk_pool_send(struct sk_local *l, struct sk_lworker *w, const void *msg, si
 bool sk_pool_reply(struct sk_local *l, struct sk_lworker *w, const void *msg, size_t len);
 void sk_pool_flush(struct sk_local *l, struct sk_lworker *w);
 
-struct sk_inl *sk_inl_new(const void *p, size_t n);
-void sk_inl_drop(struct sk_inl *i);
-/* Next yield of t for process proc: SK_OK (*oid), SK_EDONE, SK_EAGAIN, SK_ETASK (*oid = error). The reference goes to proc. */
-sk_rc sk_stream_take(struct sk_local *l, struct sk_ltask *t, uint32_t proc, uint64_t *oid);
-/* Takes a not started task off w: READY, but in no queue. False: it has started. */
-bool sk_loop_unsend(struct sk_local *l, struct sk_lworker *w, struct sk_ltask *t);
-void sk_loop_free_task(struct sk_local *l, struct sk_ltask *t); /* of an actor's constructor, at the end of the actor */
 /* actor.c */
+sk_rc sk_actor_create(struct sk_local *l, uint32_t proc, uint64_t base_id, const uint8_t *spec, size_t len, int32_t max_restarts,
+                      int32_t max_task_retries, struct sk_err *err);
 void sk_actor_advance(struct sk_local *l, struct sk_lactor *a); /* send what can be sent, start, stop */
 void sk_actor_dead(struct sk_local *l, struct sk_lactor *a, const char *why);
 void sk_actor_worker_died(struct sk_local *l, struct sk_lactor *a, const char *why);
 void sk_actor_unreferenced(struct sk_local *l, struct sk_lactor *a);
 void sk_actor_sweep(struct sk_local *l); /* frees dead actors that nobody can name; at the end of a turn of the loop */
-/* SK_EAGAIN: no room now. Else it can never be sent as things are; nothing was changed. */
-sk_rc sk_loop_send_task(struct sk_local *l, struct sk_ltask *t, struct sk_lworker *w) SK_MUST_USE;
 
 #endif

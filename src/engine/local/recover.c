@@ -36,7 +36,7 @@ void sk_recover_free(struct sk_ltask *t) {
 void sk_recover_drain(struct sk_local *l) {
     uint64_t id;
     void *data;
-    while (l->lin && sk_lineage_next_free(l->lin, &id, &data)) sk_loop_kept_free(l, data);
+    while (l->lin && sk_lineage_next_free(l->lin, &id, &data)) sk_ltask_kept_free(l, data);
 }
 
 /* ---- keeping ------------------------------------------------------------------------------------------------------------------------ */
@@ -223,7 +223,7 @@ static void fail(struct sk_local *l, struct sk_obj *o, sk_rc rc, const char *msg
     sk_inl_drop(e);
 }
 
-void sk_loop_lost(struct sk_local *l, uint64_t oid) {
+void sk_recover_lost(struct sk_local *l, uint64_t oid) {
     struct sk_obj *o = sk_obj_get(l, oid);
     if (!o || o->state != SK_O_READY || o->where != SK_V_STORE) return;
     l->n_lost++;
@@ -240,16 +240,16 @@ void sk_loop_lost(struct sk_local *l, uint64_t oid) {
 sk_rc sk_recover_args(struct sk_local *l, struct sk_ltask *t, bool errors) {
     struct sk_rd r = sk_rd_init(t->spec.args, t->spec.args_len);
     bool bad = false;
-    if (t->n_unready) sk_task_forget_deps(l, t);
+    if (t->n_unready) sk_ltask_forget_deps(l, t);
     for (uint32_t i = 0; i < t->spec.n_args; i++) {
         struct sk_val v;
         sk_rd_val(&r, &v);
         struct sk_obj *o = v.oid ? sk_obj_get(l, v.oid) : NULL;
         if (!o) continue;
-        if (o->gone) sk_loop_lost(l, v.oid);
+        if (o->gone) sk_recover_lost(l, v.oid);
         if (o->state == SK_O_PENDING) {
             if (sk_dep_add(o, t, NULL) != SK_OK) {
-                sk_task_forget_deps(l, t);
+                sk_ltask_forget_deps(l, t);
                 return SK_ENOMEM;
             }
             t->n_unready++;
@@ -299,14 +299,14 @@ static sk_rc begin_again(struct sk_local *l, struct sk_ltask *t, int32_t retries
         if (t->is_stream && !t->sink && t->owner != SK_PROC_DRIVER) l->n_worker_streams++;
     }
     if (!bring_back_values(l, t, back)) return SK_ENOMEM;
-    return sk_task_take_args(l, t, NULL);
+    return sk_ltask_take_args(l, t, NULL);
 }
 
 /* A yield of a stream that runs its first time. */
 static void restart(struct sk_local *l, struct sk_ltask *t) {
     struct sk_lworker *w = t->worker;
     if (t->restart || t->state != SK_T_SENT || !w) return; /* it has not begun: told when it is sent */
-    if (sk_loop_unsend(l, w, t)) {
+    if (sk_ltask_unsend(l, w, t)) {
         sk_place_push(&l->place, &t->place);
         return;
     }
@@ -318,7 +318,7 @@ static void restart(struct sk_local *l, struct sk_ltask *t) {
         return;
     }
     t->restart = true;
-    sk_loop_ask_to_stop(l, t);
+    sk_stream_ask_to_stop(l, t);
 }
 
 static void hopeless(struct sk_local *l, struct sk_obj *o, enum sk_lost_why why, uint64_t culprit) {
@@ -384,12 +384,12 @@ static void recover(struct sk_local *l, uint64_t oid) {
     while (!sk_list_empty(&failed)) {
         struct sk_ltask *t = sk_container_of(sk_container_of(failed.next, struct sk_place_task, link), struct sk_ltask, place);
         sk_list_del(failed.next);
-        sk_loop_fail(l, t, SK_ENOMEM, "no memory to make a lost object again");
+        sk_ltask_fail(l, t, SK_ENOMEM, "no memory to make a lost object again");
     }
     while (!sk_list_empty(&run)) {
         struct sk_ltask *t = sk_container_of(sk_container_of(run.next, struct sk_place_task, link), struct sk_ltask, place);
         sk_list_del(run.next);
-        sk_task_ready(l, t);
+        sk_ltask_ready(l, t);
     }
     for (uint32_t i = 0; i < back.n; i++) SK_IGNORE(sk_own_unref(l->own, back.p[i], SK_PROC_DRIVER, 1, NULL));
     sk_vec_free(&back);
@@ -401,7 +401,7 @@ void sk_recover_run(struct sk_local *l) {
     for (uint32_t i = 0; i < l->lost.n; i++) recover(l, l->lost.p[i]); /* the list grows meanwhile */
     l->lost.n = 0;
     l->recovering = false;
-    sk_loop_drain(l);
+    sk_obj_drain(l);
 }
 
 /* ---- streams ------------------------------------------------------------------------------------------------------------------------------ */

@@ -6,6 +6,7 @@ import random
 import signal
 import subprocess
 import sys
+import sysconfig
 import uuid
 
 import pytest
@@ -52,15 +53,14 @@ def children(pid):
     return out
 
 
-def run(src, out, kills, rnd, log):
-    """Runs JOB; kills a random worker (a grandchild: driver -> fork server -> workers) `kills` times at random moments."""
-    p = subprocess.Popen(
-        [sys.executable, "-c", JOB, str(src), str(out)], stdout=subprocess.PIPE, stderr=open(log, "wb"), env=dict(os.environ)
-    )
+def run(command, kills, within, rnd, log):
+    """Runs command; kills a random worker (a grandchild: driver -> fork server -> workers) `kills` times, at random moments at most `within` s apart."""
+    with open(log, "wb") as errors:
+        p = subprocess.Popen([sys.executable, *command], stdout=subprocess.PIPE, stderr=errors, env=dict(os.environ))
     killed = 0
     while p.poll() is None:
         try:
-            p.wait(rnd.uniform(0.01, 0.15))
+            p.wait(rnd.uniform(0.01, within))
         except subprocess.TimeoutExpired:
             workers = [w for s in children(p.pid) for w in children(s)]
             if workers and killed < kills:
@@ -74,21 +74,43 @@ def run(src, out, kills, rnd, log):
     return p.returncode, text, killed
 
 
+def same_bytes(command, within, rounds, tmp_path, seed):
+    """command(out) with and without kills writes the same files."""
+    rnd, log = random.Random(seed), tmp_path / "log"
+    code, text, _ = run(command(tmp_path / "quiet"), 0, within, rnd, log)
+    assert code == 0 and text, log.read_text()
+    want, total = digest(tmp_path / "quiet"), 0
+    for i in range(rounds):
+        code, _, killed = run(command(tmp_path / f"out{i}"), 3, within, rnd, log)
+        total += killed
+        assert code == 0, f"round {i}, seed {seed}: " + log.read_text()
+        assert digest(tmp_path / f"out{i}") == want, f"round {i}, seed {seed}: the output differs"
+    print(f"{total} workers killed in {rounds} runs")
+    assert total > 0, "no worker was killed: the job is too short for this test"
+
+
+@pytest.fixture
+def seed():
+    return int(os.environ.get("SKATE_TEST_SEED", random.randrange(1 << 30)))
+
+
+ROUNDS = int(os.environ.get("SKATE_TEST_ROUNDS", 0))
+
+
 @pytest.mark.timeout(600)
-def test_same_bytes(tmp_path):
-    seed = int(os.environ.get("SKATE_TEST_SEED", random.randrange(1 << 30)))
+def test_same_bytes(tmp_path, seed):
     rnd = random.Random(seed)
     src = tmp_path / "src"
     src.mkdir()
     for i in range(600):
         (src / f"{i:04d}-{uuid.uuid5(uuid.NAMESPACE_URL, str(i)).hex}").write_bytes(rnd.randbytes(rnd.randrange(40_000)))
-    code, text, _ = run(src, tmp_path / "quiet", 0, rnd, tmp_path / "log")
-    assert code == 0 and text == b"done\n", (tmp_path / "log").read_text()
-    want, total = digest(tmp_path / "quiet"), 0
-    for i in range(int(os.environ.get("SKATE_TEST_ROUNDS", 3))):
-        code, text, killed = run(src, tmp_path / f"out{i}", 3, rnd, tmp_path / "log")
-        total += killed
-        assert code == 0, f"round {i}, seed {seed}: " + (tmp_path / "log").read_text()
-        assert digest(tmp_path / f"out{i}") == want, f"round {i}, seed {seed}: the output differs"
-    print(f"{total} workers killed")
-    assert total > 0, "no worker was killed: the job is too short for this test"
+    same_bytes(lambda out: ["-c", JOB, str(src), str(out)], 0.15, ROUNDS or 3, tmp_path, seed)
+
+
+@pytest.mark.timeout(1200)
+def test_main_job_same_bytes(tmp_path, seed):
+    """The main job itself: Magika in a pool of actors over a part of the standard library."""
+    pytest.importorskip("magika")
+    src = os.path.join(sysconfig.get_path("stdlib"), "idlelib")
+    job = os.path.join(os.path.dirname(__file__), "../../../examples/classify_files.py")
+    same_bytes(lambda out: [job, src, "--out", str(out), "--limit", "250"], 1.0, ROUNDS or 1, tmp_path, seed)

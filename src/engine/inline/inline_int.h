@@ -1,0 +1,141 @@
+/* inline_int.h - shared inside the inline engine (by/inline.c and inline/): its structures, and one line about every function.
+ *
+ * Everything here runs with the engine's lock held unless it says otherwise; user code runs without it. */
+#ifndef SK_INLINE_INT_H
+#define SK_INLINE_INT_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "base/list.h"
+#include "base/map.h"
+#include "base/mem.h"
+#include "base/vec.h"
+#include "engine/engine_int.h"
+#include "engine/own.h"
+
+#define TAG SK_TAG_ENGINE
+#define ME 0u /* the one process of own.c */
+
+struct sk_blob { /* a value; views and objects count */
+    _Atomic uint32_t refs;
+    uint32_t kind;
+    size_t len;
+    size_t cap;
+    uint8_t *data; /* 64-aligned, in this allocation */
+};
+
+struct sk_iobj {
+    struct sk_blob *val; /* NULL: not made yet */
+};
+
+struct sk_ival { /* a return before it is sealed: the references inside are held */
+    struct sk_blob *b;
+    uint64_t *in;
+    uint32_t n_in;
+};
+
+struct sk_iactor {
+    uint64_t id, ready;
+    uint32_t n_handles;
+    uint32_t n_calls; /* queued or running, constructor included */
+    bool dead, started, busy, ready_gone;
+    bool charged;          /* its shape is in use */
+    uint64_t scan;         /* stamp of the scan that found an earlier call of it */
+    struct sk_itask *init; /* kept, arguments held, for restarts */
+    int32_t restarts_left, max_task_retries;
+    struct sk_blob *why; /* dead: what calls get */
+};
+
+struct sk_itask {
+    struct sk_task_priv p; /* first */
+    struct sk_inline *e;
+    struct sk_list node; /* in queue */
+    uint64_t id, first;
+    uint32_t n_ret; /* 0 for streams */
+    bool streaming, queued, running, cancelled, is_init, retry_exceptions;
+    int32_t retries_left;
+    sk_shape shape;
+    struct sk_iactor *actor;
+    char *name;
+    struct sk_view *views;
+    struct sk_blob **vals; /* inline argument i, or NULL when it is a reference */
+    uint64_t *refs;        /* reference argument i, or 0 */
+    uint64_t *held;        /* contains */
+    uint32_t n_held;
+    struct sk_ival *ret; /* of this attempt */
+    struct sk_blob *error;
+    SK_VEC(uint64_t) yields; /* streaming: reported oids; [0, n_taken) were taken */
+    uint32_t n_taken, n_reported;
+    SK_VEC(uint64_t) notes; /* hash of the note of each reported yield */
+    bool finished, stream_dropped;
+    uint64_t stream_error; /* oid */
+    struct sk_err fail;    /* code and text when it failed */
+    uint32_t note_n;
+    uint8_t note[SK_NOTE_MAX];
+    struct sk_sink *sink;
+    uint64_t sink_tag;
+};
+
+struct sk_inline {
+    struct sk_engine e;
+    pthread_mutex_t mu;
+    pthread_cond_t cv;
+    pthread_t owner;
+    uint32_t depth; /* of the recursive lock */
+    bool closed;
+    uint32_t n_running, n_waiting;
+    struct sk_runner *runner;
+    struct sk_own *own;
+    struct sk_map fns, tasks, actors; /* fid -> fn; tid -> itask (streams and unfinished); aid -> actor */
+    struct sk_list queue;             /* of itask.node */
+    uint64_t next_id, scan, rng;
+    uint64_t bytes, store_bytes, n_done;
+    struct sk_res total, used;
+    SK_VEC(uint64_t) gone; /* dead actors whose state the runner still keeps; told by the outermost unlock */
+    SK_VEC(struct sk_res) shapes;
+    char *custom[SK_RES_MAX];
+    uint32_t n_custom;
+};
+
+/* ---- run.c: the lock, and who runs when */
+void sk_inline_lock(struct sk_inline *x); /* recursive */
+void sk_inline_unlock(struct sk_inline *x);
+/* One step of progress for somebody who waits for `what`: a task is run here, or one that runs elsewhere is waited for. */
+sk_rc sk_inline_step(struct sk_inline *x, int64_t deadline_ns, const char *what, struct sk_err *err);
+void sk_inline_wait(struct sk_inline *x, int64_t deadline_ns); /* until another thread changed something; lets go of the lock */
+bool sk_inline_is_running(void);                               /* a task, on this thread's stack */
+
+/* ---- call.c: what a running task may call */
+extern const struct sk_task_ops sk_inline_task_ops;
+
+/* ---- object.c: values, which are counted, and objects */
+sk_rc sk_blob_new(struct sk_inline *x, uint32_t kind, size_t len, struct sk_blob **out, struct sk_err *err);
+sk_rc sk_blob_bytes(struct sk_inline *x, uint32_t kind, struct sk_bytes v, struct sk_blob **out, struct sk_err *err);
+sk_rc sk_blob_payload(struct sk_inline *x, const struct sk_payload *p, struct sk_blob **out,
+                      struct sk_err *err); /* its buffer is taken on every path */
+sk_rc sk_blob_engine_error(struct sk_inline *x, sk_rc code, const char *msg, struct sk_blob **out);
+struct sk_blob *sk_blob_ref(struct sk_blob *b);
+void sk_blob_unref(struct sk_inline *x, struct sk_blob *b);
+struct sk_view sk_blob_view(struct sk_blob *b, uint64_t oid);
+sk_rc sk_iobj_new(struct sk_inline *x, uint64_t id, struct sk_blob *val, const sk_oid *in, uint32_t n_in, struct sk_err *err);
+struct sk_blob *sk_iobj_val(struct sk_inline *x, uint64_t id); /* NULL: no such object, or not made yet */
+void sk_iobj_unref(struct sk_inline *x, uint64_t id);
+void sk_iobj_drain(struct sk_inline *x); /* frees what nothing references */
+
+/* ---- task.c: a task from its making to its end */
+sk_rc sk_itask_make(struct sk_inline *x, const struct sk_task_spec *s, uint32_t n_ret, uint64_t first, struct sk_itask **out,
+                    struct sk_err *err);
+void sk_itask_enqueue(struct sk_inline *x, struct sk_itask *t);
+void sk_itask_emit(struct sk_itask *t, enum sk_event_kind kind, uint64_t oid, uint64_t size, struct sk_bytes note, int64_t run_ns);
+void sk_itask_finish(struct sk_inline *x, struct sk_itask *t, struct sk_blob *error,
+                     int64_t run_ns); /* over for good; `error` (taken) is NULL when it succeeded */
+void sk_itask_finish_code(struct sk_inline *x, struct sk_itask *t, sk_rc code, const char *msg);
+void sk_itask_drop_attempt(struct sk_inline *x, struct sk_itask *t); /* what an attempt left: its returns, its error, its note */
+void sk_ival_drop(struct sk_inline *x, struct sk_ival *v);
+void sk_itask_free(struct sk_inline *x, struct sk_itask *t);
+void sk_inline_use_shape(struct sk_inline *x, sk_shape s, int sign);
+void sk_iactor_die(struct sk_inline *x, struct sk_iactor *a, struct sk_blob *why); /* calls that wait end with `why` (taken) */
+void sk_iactor_maybe_end(struct sk_inline *x, struct sk_iactor *a);
+
+#endif

@@ -1,0 +1,160 @@
+/* run.c - the lock of the inline engine, and the running of tasks in the thread that waits: which is next, the run itself, waiting for others.
+ *
+ * Invariant: the lock is not held while user code runs, and whoever waits has let go of it whatever its depth. */
+#include <stdlib.h>
+#include <time.h>
+
+#include "base/clock.h"
+#include "engine/inline/inline_int.h"
+
+static _Thread_local uint32_t my_running; /* tasks on this thread's stack */
+
+bool sk_inline_is_running(void) { return my_running > 0; }
+
+/* ---- the lock: recursive, and can be let go of whatever its depth ------------------------------------------------------------- */
+
+void sk_inline_lock(struct sk_inline *x) {
+    if (pthread_equal(__atomic_load_n(&x->owner, __ATOMIC_RELAXED), pthread_self())) {
+        x->depth++; /* only the owner can see itself there */
+        return;
+    }
+    pthread_mutex_lock(&x->mu);
+    __atomic_store_n(&x->owner, pthread_self(), __ATOMIC_RELAXED);
+    x->depth = 1;
+}
+
+void sk_inline_unlock(struct sk_inline *x) {
+    if (x->depth > 1) {
+        x->depth--;
+        return;
+    }
+    uint64_t gone[8];
+    uint32_t n = 0;
+    while (n < SK_COUNT(gone) && x->gone.n) gone[n++] = x->gone.p[--x->gone.n];
+    x->depth = 0;
+    __atomic_store_n(&x->owner, (pthread_t)0, __ATOMIC_RELAXED);
+    pthread_mutex_unlock(&x->mu);
+    for (uint32_t i = 0; i < n; i++) /* runs user code (destructors): never under the lock */
+        if (x->runner->actor_gone) x->runner->actor_gone(x->runner->ctx, (sk_aid){gone[i]});
+}
+
+/* ---- running ------------------------------------------------------------------------------------------------------------------------- */
+
+static bool runnable(struct sk_inline *x, const struct sk_itask *t) {
+    if (t->actor && !t->is_init && (t->actor->busy || !t->actor->started)) return false;
+    for (uint32_t i = 0; i < t->p.t.n_args; i++)
+        if (t->refs[i] && !sk_iobj_val(x, t->refs[i])) return false;
+    return true;
+}
+
+static struct sk_itask *pick(struct sk_inline *x) {
+    struct sk_itask *cand[64];
+    uint32_t n = 0;
+    x->scan++;
+    SK_LIST_EACH (it, &x->queue) {
+        struct sk_itask *t = sk_container_of(it, struct sk_itask, node);
+        if (t->actor) { /* in order: only its first call in the queue may run */
+            if (t->actor->scan == x->scan) continue;
+            t->actor->scan = x->scan;
+        }
+        if (!runnable(x, t)) continue;
+        if (!x->rng) return t;
+        cand[n++] = t;
+        if (n == SK_COUNT(cand)) break;
+    }
+    if (!n) return NULL;
+    x->rng ^= x->rng << 13;
+    x->rng ^= x->rng >> 7;
+    x->rng ^= x->rng << 17;
+    return cand[x->rng % n];
+}
+
+static void run_task(struct sk_inline *x, struct sk_itask *t) {
+    struct sk_err err = {0};
+    sk_list_del(&t->node);
+    t->queued = false;
+    t->running = true;
+    x->n_running++;
+    my_running++;
+    if (t->actor) t->actor->busy = true;
+    if (!t->is_init || !t->actor->charged) sk_inline_use_shape(x, t->shape, 1);
+    if (t->is_init) t->actor->charged = true;
+    for (uint32_t i = 0; i < t->p.t.n_args; i++)
+        t->views[i] = sk_blob_view(sk_blob_ref(t->refs[i] ? sk_iobj_val(x, t->refs[i]) : t->vals[i]), t->refs[i]);
+    t->p.t.n_yielded = 0;
+    sk_itask_emit(t, SK_EV_STARTED, 0, 0, (struct sk_bytes){"", 0}, 0);
+    SK_ASSERT(x->depth == 1);
+    sk_inline_unlock(x);
+    int64_t t0 = sk_now_ns();
+    sk_rc rc = x->runner->run(x->runner->ctx, &t->p.t, &err);
+    int64_t run_ns = sk_now_ns() - t0;
+    sk_inline_lock(x);
+    my_running--;
+    x->n_running--;
+    for (uint32_t i = 0; i < t->p.t.n_args; i++)
+        if (t->views[i].token) sk_blob_unref(x, (struct sk_blob *)(uintptr_t)t->views[i].token);
+    if (!t->is_init) sk_inline_use_shape(x, t->shape, -1);
+
+    struct sk_blob *error = t->error;
+    t->error = NULL;
+    if (error) sk_err_set(&t->fail, SK_ETASK, __FILE__, __LINE__, "task %s failed", t->name);
+    for (uint32_t i = 0; rc == SK_OK && !error && i < t->n_ret; i++)
+        if (!t->ret[i].b && !(t->is_init && t->p.t.attempt)) rc = SK_ERR(&err, SK_ETASK, "task %s ended without its return %u", t->name, i);
+    if (t->cancelled && (rc != SK_OK || error || t->streaming)) {
+        sk_blob_unref(x, error);
+        error = NULL;
+        rc = SK_ERR(&err, SK_ECANCEL, "task %s was cancelled", t->name);
+    }
+    if (rc != SK_OK && !error) {
+        t->fail = err;
+        if (sk_blob_engine_error(x, rc, err.msg, &error) != SK_OK) abort();
+    }
+    if (error && !t->cancelled && !x->closed && t->retry_exceptions && t->retries_left && t->fail.code != SK_ECORRUPT) {
+        t->retries_left -= t->retries_left > 0;
+        sk_blob_unref(x, error);
+        sk_itask_drop_attempt(x, t);
+        t->p.t.attempt++;
+        t->running = false;
+        if (t->actor) t->actor->busy = false;
+        sk_list_push_front(&x->queue, &t->node);
+        t->queued = true;
+        return;
+    }
+    sk_itask_finish(x, t, error, run_ns);
+}
+
+void sk_inline_wait(struct sk_inline *x, int64_t deadline_ns) {
+    SK_ASSERT(x->depth == 1);
+    x->depth = 0;
+    __atomic_store_n(&x->owner, (pthread_t)0, __ATOMIC_RELAXED);
+    x->n_waiting++;
+    if (deadline_ns == INT64_MAX) {
+        pthread_cond_wait(&x->cv, &x->mu);
+    } else {
+        struct timespec ts = {deadline_ns / 1000000000, deadline_ns % 1000000000};
+        pthread_cond_timedwait(&x->cv, &x->mu, &ts);
+    }
+    x->n_waiting--;
+    __atomic_store_n(&x->owner, pthread_self(), __ATOMIC_RELAXED);
+    x->depth = 1;
+    if (x->closed) pthread_cond_broadcast(&x->cv); /* close waits for the waiters */
+}
+
+/* One step of progress for somebody who waits for `what`. */
+sk_rc sk_inline_step(struct sk_inline *x, int64_t deadline_ns, const char *what, struct sk_err *err) {
+    if (x->closed) return SK_ERR(err, SK_ECLOSED, "the engine is shut down");
+    if (x->depth != 1) return SK_ERR(err, SK_EINVAL, "%s: waits with the engine's lock held", what);
+    if (deadline_ns <= 0 || (deadline_ns != INT64_MAX && sk_now_ns() >= deadline_ns))
+        return SK_ERR(err, SK_ETIMEOUT, "%s: timed out", what);
+    struct sk_itask *t = pick(x);
+    if (t) {
+        run_task(x, t);
+        return SK_OK;
+    }
+    if (x->n_running > my_running) {
+        sk_inline_wait(x, deadline_ns);
+        return SK_OK;
+    }
+    return SK_ERR(err, SK_ESTALL, "%s: waits for something that cannot happen (%s)", what,
+                  my_running ? "it depends on the task that waits" : "no task makes it");
+}

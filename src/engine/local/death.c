@@ -1,0 +1,111 @@
+/* death.c - what is left of a worker that ended: its last words are read, its tasks run again or fail, its counts, pins and leases go.
+ * Runs with the lock held. Not here: noticing it (pool.c), restarting an actor (actor.c). */
+#include <stdio.h>
+#include <sys/wait.h>
+
+#include "base/mem.h"
+#include "base/vec.h"
+#include "engine/local/local_int.h"
+
+static void death_text(struct sk_lworker *w, int status, uint64_t maxrss, char *buf, size_t cap) {
+    char how[160];
+    if (w->kill_why) snprintf(how, sizeof how, "was stopped: %s", w->kill_why);
+    else if (WIFSIGNALED(status))
+        snprintf(how, sizeof how, "was killed by signal %d (%s)%s", WTERMSIG(status), strsignal(WTERMSIG(status)),
+                 WTERMSIG(status) == SIGKILL ? "; nobody but the kernel's out-of-memory killer or a user sends it" : "");
+    else if (WIFEXITED(status)) snprintf(how, sizeof how, "exited with code %d", WEXITSTATUS(status));
+    else snprintf(how, sizeof how, "disappeared with the fork server");
+    size_t n = (size_t)snprintf(buf, cap, "worker process %d %s; peak memory %.0f MiB", w->pid, how, (double)maxrss / 1048576.0);
+    w->sh->crash[sizeof w->sh->crash - 1] = 0;
+    if (w->sh->crash[0] && n < cap) snprintf(buf + n, cap - n, "\n%.800s", w->sh->crash);
+}
+
+void sk_loop_worker_died(struct sk_local *l, struct sk_lworker *w, int status, uint64_t maxrss) {
+    char why[1300];
+    uint64_t key;
+    void *val;
+    w->dying = true;
+    SK_ASSERT(!l->pumping);
+    l->pumping = true;
+    sk_loop_pump_worker(l, w); /* what it said before it died counts */
+    l->pumping = false;
+    death_text(w, status, maxrss, why, sizeof why);
+    if (!w->kill_why || w->sent.next != &w->sent) l->n_worker_deaths++;
+    while (!sk_list_empty(&w->reqs)) sk_req_free(l, sk_container_of(w->reqs.next, struct sk_req, link));
+    struct sk_lactor *a = w->actor;
+    struct sk_list lost;
+    sk_list_init(&lost);
+    while (!sk_list_empty(&w->sent)) {
+        struct sk_list *it = w->sent.next;
+        struct sk_ltask *t = sk_container_of(it, struct sk_ltask, on);
+        /* Looked at before anybody is told: a sink may submit, and the slot be used again. */
+        uint64_t c = atomic_load_explicit(&w->sh->claims[t->claim], memory_order_acquire);
+        t->was_started = c == (t->id << 2 | SK_CLAIM_STARTED) || c == (t->id << 2 | SK_CLAIM_CANCELLED);
+        sk_list_del(it);
+        sk_list_push_back(&lost, it);
+    }
+    l->workers[w->slot] = NULL;
+    l->n_live--;
+    sk_place_worker_gone(&l->place, &w->place);
+    sk_own_proc_dead(l->own, w->proc);
+    sk_store_proc_dead(l->store, w->proc);
+    for (uint32_t i = 0; i < w->big.n; i++) sk_store_unref(l->store, w->big.p[i]);
+    if (a) a->worker = NULL;
+    for (uint32_t i = 0; l->n_worker_streams && sk_map_next(&l->tasks, &i, &key, &val);) { /* nobody reads its streams any more */
+        struct sk_ltask *t = val;
+        if (!t->is_stream || t->sink || t->owner != w->proc || t->dropped) continue;
+        sk_stream_drop(l, t);
+        i = 0; /* the map changed */
+    }
+    struct sk_list again; /* method calls of an actor that restarts, in order */
+    sk_list_init(&again);
+    while (!sk_list_empty(&lost)) {
+        struct sk_ltask *t = sk_container_of(lost.next, struct sk_ltask, on);
+        sk_list_del(&t->on);
+        t->worker = NULL;
+        if (t->aside) sk_recover_left(l, t, NULL);
+        bool started = t->was_started;
+        char name[200];
+        const char *tn = sk_ltask_name(l, t, name, sizeof name);
+        if (t->cancelled) {
+            sk_ltask_fail_cancelled(l, t);
+        } else if (t->is_init) {
+            t->state = SK_T_READY;
+        } else if (t->actor) {
+            bool restart = a && !a->stopping && a->restarts_left != 0;
+            if (restart && (!started || t->retries_left != 0)) {
+                if (started && t->retries_left > 0) t->retries_left--;
+                if (started) t->attempt++;
+                t->state = SK_T_READY;
+                sk_list_push_back(&again, &t->on);
+            } else {
+                sk_ltask_fail(l, t, SK_EACTOR, "the actor died while task %s was on it: %s", tn, why);
+            }
+        } else if (!started) {
+            t->state = SK_T_READY;
+            sk_place_push(&l->place, &t->place);
+        } else if (t->retries_left != 0) {
+            if (t->retries_left > 0) t->retries_left--;
+            sk_ltask_retry(l, t);
+        } else {
+            sk_ltask_fail(l, t, SK_EDEAD, "task %s, attempt %u: %s", tn, t->attempt + 1, why);
+        }
+    }
+    if (a) {
+        while (!sk_list_empty(&again)) { /* in front of those not sent */
+            struct sk_list *it = again.prev;
+            sk_list_del(it);
+            sk_list_push_front(&a->queue, it);
+        }
+        sk_actor_worker_died(l, a, why);
+    }
+    bool bad_start = !w->up && !w->killed && (status != -1 || w->kill_why);
+    sk_map_deinit(&w->known);
+    for (uint32_t i = 0; i < w->out.n; i++) sk_free(w->out.p[i]);
+    sk_vec_free(&w->out);
+    sk_vec_free(&w->big);
+    sk_free(w);
+    if (bad_start) sk_pool_bad_start(l, why);
+    sk_obj_drain(l);
+    l->progress++;
+}

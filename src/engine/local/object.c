@@ -1,0 +1,176 @@
+/* object.c - objects of the local engine in the driver: entries, values out of messages, who waits for one, and their end. Runs with the lock held.
+ *
+ * Not here: counting (own.c), making a lost value again (recover.c). Invariant: what is READY has its value, or is `gone` and says so when it is
+ * needed; a waiter that went away leaves an entry that names nobody. Cost: one allocation an object, one more for a value of up to 8 KiB. */
+#include <stdio.h>
+
+#include "base/fault.h"
+#include "base/mem.h"
+#include "engine/local/local_int.h"
+
+sk_rc sk_obj_new(struct sk_local *l, uint64_t id, uint32_t proc, struct sk_obj **out, struct sk_err *err) {
+    struct sk_obj *o = sk_calloc(SK_TAG_ENGINE, sizeof *o);
+    if (!o) return SK_ERR(err, SK_ENOMEM, "no memory for an object entry");
+    o->id = id;
+    sk_rc rc = sk_own_add(l->own, id, proc, o, err);
+    if (rc != SK_OK) {
+        sk_free(o);
+        return rc;
+    }
+    *out = o;
+    return SK_OK;
+}
+
+void sk_inl_drop(struct sk_inl *i) {
+    if (i && --i->refs == 0) sk_free(i);
+}
+
+static void obj_free(struct sk_local *l, struct sk_obj *o) {
+    if (o->state == SK_O_ACTOR) {
+        sk_actor_unreferenced(l, o->u.actor);
+    } else if (o->state == SK_O_READY) {
+        if (o->where == SK_V_INLINE) sk_inl_drop(o->u.inl);
+        if (o->where == SK_V_STORE) sk_store_unref(l->store, o->u.off);
+    }
+    SK_ASSERT(!o->deps || o->state == SK_O_PENDING);
+    for (struct sk_dep *d = o->deps; d;) { /* of waiters that went away: who still waits for it holds it */
+        struct sk_dep *next = d->next;
+        SK_ASSERT(!d->task && !d->req);
+        sk_free(d);
+        d = next;
+    }
+    if (o->known) sk_lineage_gone(l->lin, o->id, (enum sk_lost_why)o->why);
+    sk_free(o);
+}
+
+void sk_obj_drain(struct sk_local *l) {
+    uint64_t id;
+    void *data;
+    while (sk_own_next_freed(l->own, &id, &data)) obj_free(l, data);
+    sk_recover_drain(l);
+}
+
+/* The list stays reachable for sk_dep_forget while it is worked off: telling one may end others, or find that the object is lost: then the rest
+ * waits on. */
+void sk_dep_done(struct sk_local *l, struct sk_dep **list, const struct sk_obj *o) {
+    for (struct sk_dep *d; (d = *list) != NULL && (!o || o->state == SK_O_READY);) {
+        *list = d->next;
+        if (d->task) {
+            if (d->task->state == SK_T_WAITING && --d->task->n_unready == 0) sk_ltask_ready(l, d->task);
+        } else if (d->req) {
+            struct sk_req *q = d->req;
+            q->n_ready++;
+            if (q->n_ready >= q->want) sk_req_reply(l, q, SK_OK);
+        }
+        sk_free(d);
+    }
+}
+
+/* Waiters that went away (cancelled tasks, answered or dead requests) leave their entries with task = req = NULL. */
+void sk_dep_forget(struct sk_local *l, uint64_t oid, struct sk_ltask *t, struct sk_req *q) {
+    struct sk_obj *o = sk_obj_get(l, oid);
+    if (!o) return;
+    for (struct sk_dep *d = o->deps; d; d = d->next) {
+        if (t && d->task == t) d->task = NULL;
+        if (q && d->req == q) d->req = NULL;
+    }
+}
+
+sk_rc sk_dep_add(struct sk_obj *o, struct sk_ltask *t, struct sk_req *q) {
+    struct sk_dep *d = sk_alloc(SK_TAG_ENGINE, sizeof *d);
+    if (!d) return SK_ENOMEM;
+    *d = (struct sk_dep){o->deps, t, q};
+    o->deps = d;
+    return SK_OK;
+}
+
+void sk_obj_ready(struct sk_local *l, struct sk_obj *o) {
+    o->state = SK_O_READY;
+    o->maker = NULL;
+    l->progress++;
+    if (!o->deps) return;
+    uint64_t id = o->id;
+    if (SK_UNLIKELY(o->gone)) {
+        sk_recover_lost(l, id);
+        return;
+    }
+    bool held = sk_own_hold(l->own, id, NULL) == SK_OK; /* the last waiter may be its last holder */
+    sk_dep_done(l, &o->deps, o);
+    if (held) sk_own_unhold(l->own, id);
+}
+
+struct sk_inl *sk_inl_new(const void *p, size_t n) {
+    struct sk_inl *i = sk_alloc(SK_TAG_ENGINE, sizeof *i + n);
+    if (!i) return NULL;
+    i->refs = 1;
+    i->len = (uint32_t)n;
+    if (n) memcpy(i->bytes, p, n);
+    return i;
+}
+
+uint64_t sk_obj_error(struct sk_local *l, uint32_t kind, const void *bytes, size_t n) {
+    struct sk_obj *o = NULL;
+    uint64_t id = ++l->next_id;
+    if (sk_obj_new(l, id, SK_PROC_DRIVER, &o, NULL) != SK_OK) return 0;
+    o->kind = kind;
+    o->where = SK_V_INLINE;
+    o->u.inl = sk_inl_new(bytes, n);
+    o->len = o->u.inl ? n : 0;
+    o->state = SK_O_READY;
+    return id;
+}
+
+void sk_obj_set(struct sk_local *l, uint64_t id, uint32_t proc, const struct sk_val *v, const void *bytes, const uint64_t *contains,
+                uint32_t n_contains) {
+    struct sk_err err;
+    struct sk_obj *o = id ? sk_obj_get(l, id) : NULL;
+    sk_rc sealed = v->where == SK_V_STORE ? sk_store_commit(l->store, proc, v->off, v->len, &err) : SK_OK;
+    if (sealed != SK_OK) {
+        /* A worker that reports memory it does not hold is mad: its value is lost, loudly. */
+        if (sealed == SK_ENOMEM) SK_IGNORE(sk_store_unlease(l->store, proc, v->off, v->len, NULL)); /* else it goes back with the worker */
+        if (o && o->state == SK_O_PENDING) {
+            uint8_t buf[600];
+            int32_t rc = sealed == SK_ENOMEM ? SK_ENOMEM : SK_ECORRUPT;
+            memcpy(buf, &rc, 4);
+            int n = snprintf((char *)buf + 4, sizeof buf - 4, "%s: %.400s",
+                             sealed == SK_ENOMEM ? "no memory to record a value" : "a worker sealed memory that it did not hold", err.msg);
+            struct sk_val ev = {.kind = SK_KIND_ENGINE_ERROR, .where = SK_V_INLINE, .len = 4 + (uint64_t)n + 1};
+            sk_obj_set(l, id, proc, &ev, buf, NULL, 0);
+        }
+        return;
+    }
+    if (!o || o->state != SK_O_PENDING) {
+        if (v->where == SK_V_STORE) sk_store_unref(l->store, v->off);
+        return;
+    }
+    o->kind = v->kind;
+    o->len = v->len;
+    o->where = (uint8_t)v->where;
+    if (v->where == SK_V_STORE) {
+        o->u.off = v->off;
+    } else {
+        o->where = SK_V_INLINE;
+        o->u.inl = sk_inl_new(bytes, (size_t)v->len);
+        if (!o->u.inl) { /* no memory for 8 KiB: say so with what needs none */
+            o->kind = SK_KIND_ENGINE_ERROR;
+            o->len = 0;
+        }
+    }
+    if (n_contains && sk_own_contains(l->own, id, contains, n_contains, &err) != SK_OK) {
+        /* References in a value that do not exist: getting them later says "lost", the value itself is whole. */
+    }
+    if (v->where == SK_V_STORE && SK_FAULT("store.lose")) o->gone = true;
+    sk_obj_ready(l, o);
+}
+
+struct sk_inl *sk_engine_error(sk_rc rc, const char *msg) {
+    size_t n = strlen(msg) + 1;
+    struct sk_inl *i = sk_alloc(SK_TAG_ENGINE, sizeof *i + 4 + n);
+    if (!i) return NULL;
+    int32_t code = rc;
+    i->refs = 1;
+    i->len = (uint32_t)(4 + n);
+    memcpy(i->bytes, &code, 4);
+    memcpy(i->bytes + 4, msg, n);
+    return i;
+}

@@ -1,0 +1,189 @@
+/* request.c - workers that wait: get, wait and next of a stream, answered when what they wait for is there. Runs with the lock held.
+ *
+ * Invariant: a request is in its worker's `reqs`, holds its objects and is answered once. While a worker waits its CPU is lent to others, and the
+ * tasks queued behind it go back. */
+#include "base/mem.h"
+#include "engine/local/local_int.h"
+
+void sk_req_error(struct sk_local *l, struct sk_lworker *w, uint64_t req, sk_rc rc, const char *msg) {
+    uint8_t buf[1200];
+    struct sk_wr m = sk_wr_init(buf, sizeof buf);
+    sk_wr_u32(&m, SK_M_REPLY);
+    sk_wr_u32(&m, (uint32_t)rc);
+    sk_wr_u64(&m, req);
+    sk_wr_str(&m, msg);
+    (void)sk_pool_reply(l, w, buf, m.n);
+}
+
+void sk_req_block(struct sk_local *l, struct sk_lworker *w) {
+    if (w->place.blocked) return;
+    sk_place_worker_block(&l->place, &w->place, true);
+    if (w->place.state != SK_W_LEASED) return;
+    for (struct sk_list *it = w->sent.next; it != &w->sent;) { /* what waits behind it must not wait for it */
+        struct sk_ltask *t = sk_container_of(it, struct sk_ltask, on);
+        it = it->next;
+        sk_ltask_take_back(l, w, t);
+    }
+}
+
+void sk_req_free(struct sk_local *l, struct sk_req *q) {
+    for (uint32_t i = 0; i < q->n; i++) {
+        sk_dep_forget(l, q->oids[i], NULL, q);
+        sk_own_unhold(l->own, q->oids[i]);
+    }
+    if (q->tid) {
+        struct sk_ltask *t = sk_map_get(&l->tasks, q->tid);
+        if (t)
+            for (struct sk_dep *d = t->stream_waiters; d; d = d->next)
+                if (d->req == q) d->req = NULL;
+    }
+    sk_list_del(&q->link);
+    sk_free(q);
+}
+
+static void write_get(struct sk_local *l, struct sk_req *q, struct sk_wr *m) {
+    sk_wr_u32(m, SK_M_REPLY);
+    sk_wr_u32(m, SK_OK);
+    sk_wr_u64(m, q->req);
+    sk_wr_u32(m, q->n);
+    for (uint32_t i = 0; i < q->n; i++) {
+        struct sk_obj *o = sk_obj_get(l, q->oids[i]);
+        struct sk_val v = {.kind = o->kind, .where = o->where, .oid = o->id, .len = o->len};
+        if (o->where == SK_V_STORE) v.off = o->u.off;
+        sk_wr_val(m, &v, o->where == SK_V_INLINE && o->u.inl ? (const void *)o->u.inl->bytes : "");
+    }
+}
+
+static void unpin(struct sk_local *l, struct sk_req *q, uint32_t n) {
+    for (uint32_t i = 0; i < n; i++) {
+        struct sk_obj *o = sk_obj_get(l, q->oids[i]);
+        if (o->where == SK_V_STORE && o->state == SK_O_READY) (void)sk_store_unpin(l->store, q->w->proc, o->u.off);
+    }
+}
+
+static bool pin_all(struct sk_local *l, struct sk_req *q) {
+    uint32_t i = 0;
+    for (; i < q->n; i++) {
+        struct sk_obj *o = sk_obj_get(l, q->oids[i]);
+        if (o->where == SK_V_STORE && o->state == SK_O_READY && sk_store_pin(l->store, q->w->proc, o->u.off) != SK_OK) break;
+    }
+    if (i == q->n) return true;
+    unpin(l, q, i);
+    return false;
+}
+
+void sk_req_reply(struct sk_local *l, struct sk_req *q, sk_rc rc) {
+    struct sk_lworker *w = q->w;
+    if (w->place.blocked) sk_place_worker_block(&l->place, &w->place, false);
+    if (q->type == SK_M_GET) {
+        if (rc != SK_OK) {
+            sk_req_error(l, w, q->req, rc, rc == SK_ETIMEOUT ? "get: the time is over" : "get failed");
+        } else {
+            struct sk_wr m = sk_wr_init(NULL, 0);
+            write_get(l, q, &m);
+            uint8_t *p = sk_alloc(SK_TAG_ENGINE, m.n);
+            if (!p || !pin_all(l, q)) {
+                sk_req_error(l, w, q->req, SK_ENOMEM, "get: no memory for the reply");
+            } else {
+                m = sk_wr_init(p, m.n);
+                write_get(l, q, &m);
+                if (!sk_pool_reply(l, w, p, m.n)) {
+                    unpin(l, q, q->n);
+                    sk_req_error(l, w, q->req, SK_EFULL,
+                                 "get: the values are many, and the object store is too full for the message that holds them");
+                }
+            }
+            sk_free(p);
+        }
+    } else if (q->type == SK_M_WAIT) {
+        size_t cap = 64 + q->n;
+        uint8_t *p = sk_alloc(SK_TAG_ENGINE, cap);
+        if (p) {
+            struct sk_wr m = sk_wr_init(p, cap);
+            sk_wr_u32(&m, SK_M_REPLY);
+            sk_wr_u32(&m, (uint32_t)rc);
+            sk_wr_u64(&m, q->req);
+            sk_wr_u64(&m, q->n);
+            for (uint32_t i = 0; i < q->n; i++) {
+                struct sk_obj *o = sk_obj_get(l, q->oids[i]);
+                sk_wr_u8(&m, o && o->state != SK_O_PENDING);
+            }
+            if (!sk_pool_reply(l, w, p, m.n)) sk_req_error(l, w, q->req, SK_EFULL, "wait: the object store is too full for the answer");
+            sk_free(p);
+        } else {
+            sk_req_error(l, w, q->req, SK_ENOMEM, "wait: no memory for the reply");
+        }
+    } else { /* NEXT */
+        struct sk_ltask *t = sk_map_get(&l->tasks, q->tid);
+        uint64_t oid = 0;
+        sk_rc r = rc == SK_OK ? (t ? sk_stream_take(l, t, w->proc, &oid) : SK_EDONE) : rc;
+        if (r == SK_EAGAIN) return; /* woken for nothing; still waiting (cannot happen: one reader a stream) */
+        struct {
+            uint32_t type, rc;
+            uint64_t req, oid;
+        } m = {SK_M_REPLY, (uint32_t)r, q->req, oid};
+        (void)sk_pool_reply(l, w, &m, sizeof m);
+    }
+    sk_req_free(l, q);
+}
+
+void sk_req_wait(struct sk_local *l, struct sk_lworker *w, uint32_t type, struct sk_rd *r) {
+    uint64_t req = sk_rd_u64(r);
+    uint32_t want = sk_rd_u32(r), n = sk_rd_u32(r);
+    const uint64_t *ids = sk_rd_raw(r, (size_t)n * 8);
+    if (r->bad) return;
+    struct sk_req *q = sk_calloc(SK_TAG_ENGINE, sizeof *q + (size_t)n * 8);
+    if (!q) {
+        sk_req_error(l, w, req, SK_ENOMEM, "no memory for a request");
+        return;
+    }
+    *q = (struct sk_req){.w = w, .type = type, .req = req, .want = want};
+    sk_list_init(&q->link);
+    for (uint32_t i = 0; i < n; i++) {
+        struct sk_err e;
+        if (sk_own_hold(l->own, ids[i], &e) != SK_OK) {
+            sk_list_push_back(&w->reqs, &q->link);
+            sk_req_free(l, q);
+            sk_req_error(l, w, req, SK_ELOST, "the object does not exist any more: its last reference was released");
+            return;
+        }
+        q->oids[q->n++] = ids[i];
+        if (type == SK_M_GET && sk_obj_get(l, ids[i])->gone) sk_recover_lost(l, ids[i]);
+    }
+    sk_list_push_back(&w->reqs, &q->link);
+    for (uint32_t i = 0; i < n; i++) {
+        struct sk_obj *o = sk_obj_get(l, ids[i]);
+        if (o->state != SK_O_PENDING) {
+            q->n_ready++;
+        } else if (sk_dep_add(o, NULL, q) != SK_OK) {
+            sk_req_error(l, w, req, SK_ENOMEM, "no memory for a request");
+            sk_req_free(l, q);
+            return;
+        }
+    }
+    if (q->n_ready >= q->want) sk_req_reply(l, q, SK_OK);
+    else sk_req_block(l, w);
+}
+
+void sk_req_next(struct sk_local *l, struct sk_lworker *w, struct sk_rd *r) {
+    uint64_t req = sk_rd_u64(r), tid = sk_rd_u64(r);
+    struct sk_ltask *t = sk_map_get(&l->tasks, tid);
+    struct sk_req *q = sk_calloc(SK_TAG_ENGINE, sizeof *q);
+    struct sk_dep *d = q ? sk_alloc(SK_TAG_ENGINE, sizeof *d) : NULL;
+    if (!d) {
+        sk_free(q);
+        sk_req_error(l, w, req, SK_ENOMEM, "no memory for a request");
+        return;
+    }
+    *q = (struct sk_req){.w = w, .type = SK_M_NEXT, .req = req, .tid = tid, .want = 1};
+    sk_list_init(&q->link);
+    sk_list_push_back(&w->reqs, &q->link);
+    if (!t || t->n_taken < t->yields.n || t->stream_done) {
+        sk_free(d);
+        sk_req_reply(l, q, SK_OK);
+        return;
+    }
+    *d = (struct sk_dep){t->stream_waiters, NULL, q};
+    t->stream_waiters = d;
+    sk_req_block(l, w);
+}

@@ -1,0 +1,153 @@
+/* send.c - a task onto a worker and off it again: the function it needs, its message, its claim word. Runs with the lock held.
+ *
+ * Not here: which task goes where (place.c, asked in loop.c), the rings (pool.c). Invariant: a task is in w->sent exactly while its claim word is
+ * taken in w->claimed. Cost: the message is measured, then written straight into the ring. */
+#include "base/clock.h"
+#include "base/mem.h"
+#include "engine/local/local_int.h"
+
+sk_rc sk_fn_define(struct sk_local *l, uint64_t fid, struct sk_bytes name, struct sk_bytes def, struct sk_err *err) {
+    if (!fid) return SK_ERR(err, SK_EINVAL, "function id 0");
+    if (sk_map_get(&l->fns, fid)) return SK_OK;
+    struct sk_fn *f = sk_calloc(SK_TAG_ENGINE, sizeof *f);
+    if (!f) goto oom;
+    f->fid = fid;
+    f->name = sk_alloc(SK_TAG_ENGINE, name.n + 1);
+    f->def = sk_alloc(SK_TAG_ENGINE, def.n ? def.n : 1);
+    if (!f->name || !f->def) goto oom;
+    memcpy(f->name, name.p, name.n);
+    f->name[name.n] = 0;
+    if (def.n) memcpy(f->def, def.p, def.n);
+    f->len = def.n;
+    if (sk_map_put(&l->fns, fid, f) != SK_OK) goto oom;
+    return SK_OK;
+oom:
+    if (f) {
+        sk_free(f->name);
+        sk_free(f->def);
+        sk_free(f);
+    }
+    return SK_ERR(err, SK_ENOMEM, "no memory for a function definition of %zu bytes", def.n);
+}
+
+static sk_rc send_fn(struct sk_local *l, struct sk_lworker *w, uint64_t fid) {
+    if (sk_map_get(&w->known, fid)) return SK_OK;
+    struct sk_fn *f = sk_map_get(&l->fns, fid);
+    if (!f) return SK_OK; /* the worker says "unknown function" */
+    struct sk_wr m = sk_wr_init(NULL, 0);
+    for (int pass = 0; pass < 2; pass++) {
+        sk_wr_u32(&m, SK_M_FUNC);
+        sk_wr_u64(&m, f->fid);
+        sk_wr_str(&m, f->name);
+        sk_wr_bytes(&m, f->def, f->len);
+        if (pass == 0) {
+            uint8_t *p = sk_alloc(SK_TAG_ENGINE, m.n);
+            if (!p) return SK_ENOMEM;
+            m = sk_wr_init(p, m.n);
+        }
+    }
+    sk_rc rc = sk_pool_send(l, w, m.p, m.n);
+    sk_free(m.p);
+    if (rc == SK_OK) SK_IGNORE(sk_map_put(&w->known, fid, f)); /* not noted: sent again, and the worker ignores it */
+    return rc;
+}
+
+static void write_task(struct sk_local *l, struct sk_ltask *t, uint32_t claim, struct sk_wr *m) {
+    uint32_t n_wanted = t->aside ? t->aside->wanted.n : 0;
+    struct sk_msg_task h = {.type = SK_M_TASK,
+                            .claim = claim,
+                            .tid = t->id,
+                            .fid = t->spec.fid,
+                            .aid = t->actor ? t->actor->id : 0,
+                            .first = t->first,
+                            .attempt = t->attempt,
+                            .n_args = t->spec.n_args,
+                            .n_returns = t->spec.n_returns,
+                            .skip = n_wanted ? t->aside->wanted.p[0] : t->n_yielded,
+                            .window = t->remake ? 0 : t->spec.stream_window,
+                            .flags = (t->is_init ? SK_TF_INIT : 0u) | (t->remake ? SK_TF_REMAKE : 0u),
+                            .credit = t->n_released,
+                            .from = t->n_yielded,
+                            .n_wanted = n_wanted};
+    sk_wr_raw(m, &h, sizeof h);
+    sk_wr_bytes(m, t->spec.name.p, t->spec.name.n);
+    struct sk_rd r = sk_rd_init(t->spec.args, t->spec.args_len);
+    for (uint32_t i = 0; i < t->spec.n_args; i++) {
+        struct sk_val v;
+        const void *b = sk_rd_val(&r, &v);
+        if (v.oid) {
+            struct sk_obj *o = sk_obj_get(l, v.oid);
+            if (o->state == SK_O_ACTOR) {
+                v = (struct sk_val){.kind = 0, .where = SK_V_NONE, .oid = v.oid};
+            } else {
+                v = (struct sk_val){.kind = o->kind, .where = o->where, .oid = v.oid, .len = o->len};
+                if (o->where == SK_V_STORE) v.off = o->u.off;
+                if (o->where == SK_V_INLINE) {
+                    b = o->u.inl ? o->u.inl->bytes : NULL;
+                    if (!b) v.len = 0;
+                }
+            }
+        }
+        sk_wr_val(m, &v, b);
+    }
+    if (n_wanted) sk_wr_raw(m, t->aside->wanted.p, n_wanted * sizeof(uint32_t));
+}
+
+sk_rc sk_ltask_send(struct sk_local *l, struct sk_ltask *t, struct sk_lworker *w) {
+    if (SK_UNLIKELY(t->seen_lost != (uint32_t)l->n_lost)) SK_TRY(sk_recover_args(l, t, true));
+    if (t->is_stream && (t->kept || t->aside)) SK_TRY(sk_recover_wanted(l, t));
+    SK_TRY(send_fn(l, w, t->spec.fid));
+    uint32_t claim = w->next_claim % SK_CLAIMS;
+    while (w->claimed[claim / 64] >> claim % 64 & 1) claim = (claim + 1) % SK_CLAIMS; /* at most half of them are taken */
+    struct sk_wr m = sk_wr_init(NULL, 0);
+    write_task(l, t, claim, &m);
+    atomic_store_explicit(&w->sh->claims[claim], t->id << 2 | SK_CLAIM_QUEUED, memory_order_release);
+    if (m.n <= sk_ring_max_msg(&w->down)) {
+        void *p = w->out.n ? NULL : sk_ring_reserve(&w->down, m.n);
+        if (!p) return SK_EAGAIN;
+        m = sk_wr_init(p, m.n);
+        write_task(l, t, claim, &m);
+        sk_ring_commit(&w->down, m.n);
+        sk_bell_ring(&w->sh->bell);
+    } else {
+        uint8_t *p = sk_alloc(SK_TAG_ENGINE, m.n);
+        if (!p) return SK_ENOMEM;
+        m = sk_wr_init(p, m.n);
+        write_task(l, t, claim, &m);
+        sk_rc rc = sk_pool_send(l, w, p, m.n);
+        sk_free(p);
+        if (rc != SK_OK) return rc;
+    }
+    w->next_claim = claim + 1;
+    w->claimed[claim / 64] |= UINT64_C(1) << claim % 64;
+    t->claim = claim;
+    t->worker = w;
+    t->state = SK_T_SENT;
+    sk_list_del(&t->on);
+    sk_list_push_back(&w->sent, &t->on);
+    return SK_OK;
+}
+
+void sk_ltask_left(struct sk_local *l, struct sk_ltask *t, struct sk_lworker *w, int64_t ran_ns) {
+    sk_list_del(&t->on);
+    t->worker = NULL;
+    w->claimed[t->claim / 64] &= ~(UINT64_C(1) << t->claim % 64);
+    if (w->place.state == SK_W_LEASED) sk_place_done(&l->place, &w->place, ran_ns, ran_ns >= 0 ? sk_now_ns() : 0);
+    if (w->actor && w->actor->n_sent) w->actor->n_sent--;
+    w->idle_since_ns = 0;
+    if (SK_UNLIKELY(t->aside != NULL)) sk_recover_left(l, t, w);
+}
+
+bool sk_ltask_unsend(struct sk_local *l, struct sk_lworker *w, struct sk_ltask *t) {
+    uint64_t want = t->id << 2 | SK_CLAIM_QUEUED;
+    if (!atomic_compare_exchange_strong(&w->sh->claims[t->claim], &want, t->id << 2 | SK_CLAIM_TAKEN)) return false;
+    sk_ltask_left(l, t, w, -1);
+    t->state = SK_T_READY;
+    return true;
+}
+
+bool sk_ltask_take_back(struct sk_local *l, struct sk_lworker *w, struct sk_ltask *t) {
+    if (!sk_ltask_unsend(l, w, t)) return false;
+    sk_place_push(&l->place, &t->place);
+    return true;
+}

@@ -1,0 +1,345 @@
+/* task.c - the life of a task in the driver: made, arguments held and waited for, ready, ended by values, an error, a cancel. Runs with the lock held.
+ *
+ * Not here: who runs it where (place.c), the message to a worker (send.c), yields (stream.c), running it again for what was lost (recover.c).
+ * Invariant: a task under way holds its arguments; however it ends, sk_ltask_end is the last step, after whoever waits for it was told. */
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "base/mem.h"
+#include "base/vec.h"
+#include "engine/local/local_int.h"
+
+static uint32_t n_return_objects(const struct sk_ltask *t) { return t->is_stream ? 0 : t->spec.n_returns; }
+
+const char *sk_ltask_name(struct sk_local *l, const struct sk_ltask *t, char *buf, size_t cap) {
+    if (t->spec.name.n) {
+        snprintf(buf, cap, "%.*s", (int)SK_MIN(t->spec.name.n, cap - 1), (const char *)t->spec.name.p);
+        return buf;
+    }
+    struct sk_fn *f = sk_map_get(&l->fns, t->spec.fid);
+    return f ? f->name : "?";
+}
+
+void sk_ltask_forget_deps(struct sk_local *l, struct sk_ltask *t) {
+    struct sk_rd r = sk_rd_init(t->spec.args, t->spec.args_len);
+    for (uint32_t i = 0; i < t->spec.n_args; i++) {
+        struct sk_val v;
+        sk_rd_val(&r, &v);
+        if (v.oid) sk_dep_forget(l, v.oid, t, NULL);
+    }
+    t->n_unready = 0;
+}
+
+void sk_ltask_let_args_go(struct sk_local *l, struct sk_ltask *t) {
+    if (!t->holds_args) return;
+    t->holds_args = false;
+    struct sk_rd r = sk_rd_init(t->spec.args, t->spec.args_len);
+    for (uint32_t i = 0; i < t->spec.n_args; i++) {
+        struct sk_val v;
+        sk_rd_val(&r, &v);
+        if (v.oid) sk_own_unhold(l->own, v.oid);
+    }
+    for (uint32_t i = 0; i < t->spec.n_contains; i++) sk_own_unhold(l->own, t->spec.contains[i]);
+}
+
+/* The task is over: arguments are let go (a constructor that may run again keeps them), the entry leaves the table. */
+void sk_ltask_end(struct sk_local *l, struct sk_ltask *t) {
+    if (t->n_unready) sk_ltask_forget_deps(l, t);
+    if (t->bulky || t->kept || t->remake) sk_recover_ended(l, t);
+    if (!t->is_init || t->actor->state == SK_A_DEAD || t->actor->restarts_left == 0) sk_ltask_let_args_go(l, t);
+    t->state = SK_T_FINISHED;
+    sk_list_del(&t->on);
+    l->progress++;
+    if (t->actor) {
+        if (t->is_init) return; /* kept for restarts; freed with the actor */
+        t->actor->n_tasks--;
+    }
+    t->ended = true;
+    if (t->is_stream && !t->sink && !t->dropped) return; /* its yields are still to be read; stream_drop frees it */
+    sk_ltask_free(l, t);
+}
+
+void sk_ltask_free(struct sk_local *l, struct sk_ltask *t) {
+    if (sk_map_del(&l->tasks, t->id) && t->is_stream && !t->sink && t->owner != SK_PROC_DRIVER) l->n_worker_streams--;
+    if (t->kept) return; /* lineage still has it */
+    sk_recover_free(t);
+    sk_vec_free(&t->yields);
+    sk_vec_free(&t->note_hash);
+    sk_free(t);
+}
+
+void sk_ltask_kept_free(struct sk_local *l, struct sk_ltask *t) {
+    t->kept = false;
+    if (t->ended && (!t->is_stream || t->sink || t->dropped)) sk_ltask_free(l, t); /* else whoever is about it frees it */
+}
+
+void sk_ltask_emit(struct sk_ltask *t, struct sk_event *ev) {
+    if (!t->sink || t->remake) return;
+    ev->task = (sk_tid){t->id};
+    ev->tag = t->spec.sink_tag;
+    ev->attempt = t->attempt;
+    t->sink->on_event(t->sink, ev);
+}
+
+/* Ends a task with an error value: of its user code, of an argument, or of the engine. */
+void sk_ltask_finish_error(struct sk_local *l, struct sk_ltask *t, uint32_t kind, const void *bytes, size_t n) {
+    struct sk_inl *shared = sk_inl_new(bytes, n);
+    t->state = SK_T_FINISHED; /* a sink that cancels it now is late */
+    for (uint32_t i = 0; i < n_return_objects(t); i++) {
+        struct sk_obj *o = sk_obj_get(l, t->first + i);
+        if (!o || o->state != SK_O_PENDING) continue;
+        o->kind = kind;
+        o->len = shared ? n : 0;
+        o->where = SK_V_INLINE;
+        o->u.inl = shared;
+        if (shared) shared->refs++;
+        sk_obj_ready(l, o);
+    }
+    if (t->is_stream && t->remake) sk_recover_fail_rest(l, t, kind, shared);
+    if (t->is_stream && !t->sink && !t->dropped && !t->remake) {
+        t->end_error = sk_obj_error(l, kind, bytes, n);
+        if (!t->end_error) t->end_rc = SK_ENOMEM;
+        t->stream_done = 1;
+        sk_stream_wake(l, t);
+    }
+    if (t->sink && !t->remake) {
+        struct sk_err e = {.code = SK_ETASK};
+        if (kind == SK_KIND_ENGINE_ERROR && n > 4) {
+            int32_t rc;
+            memcpy(&rc, bytes, 4);
+            e.code = rc;
+            snprintf(e.msg, sizeof e.msg, "%.*s", (int)SK_MIN(n - 4, sizeof e.msg - 1), (const char *)bytes + 4);
+        } else {
+            char name[200];
+            snprintf(e.msg, sizeof e.msg, "task %s raised", sk_ltask_name(l, t, name, sizeof name));
+        }
+        struct sk_event ev = {.kind = SK_EV_FAILED, .oid = {sk_obj_error(l, kind, bytes, n)}, .err = &e};
+        sk_ltask_emit(t, &ev);
+    }
+    if (t->is_init && t->actor->state != SK_A_DEAD) { /* calls of this actor end with the same error */
+        struct sk_lactor *a = t->actor;
+        a->dead_kind = kind;
+        a->dead_value = shared;
+        sk_ltask_end(l, t);
+        sk_actor_dead(l, a, "its constructor failed");
+        return;
+    }
+    sk_inl_drop(shared);
+    sk_ltask_end(l, t);
+}
+
+void sk_ltask_fail(struct sk_local *l, struct sk_ltask *t, sk_rc rc, const char *fmt, ...) {
+    char buf[1400];
+    int32_t code = rc;
+    memcpy(buf, &code, 4);
+    va_list ap;
+    va_start(ap, fmt);
+    int n = vsnprintf(buf + 4, sizeof buf - 4, fmt, ap);
+    va_end(ap);
+    sk_ltask_finish_error(l, t, SK_KIND_ENGINE_ERROR, buf, 4 + SK_MIN((size_t)n, sizeof buf - 5) + 1);
+}
+
+/* All arguments exist: an error among them is the task's result; otherwise it may be placed. */
+void sk_ltask_ready(struct sk_local *l, struct sk_ltask *t) {
+    struct sk_rd r = sk_rd_init(t->spec.args, t->spec.args_len);
+    for (uint32_t i = 0; i < t->spec.n_args; i++) {
+        struct sk_val v;
+        sk_rd_val(&r, &v);
+        if (!v.oid) continue;
+        struct sk_obj *o = sk_obj_get(l, v.oid);
+        if (SK_UNLIKELY(o && (o->gone || o->state == SK_O_PENDING))) {
+            sk_rc rc = sk_recover_args(l, t, false);
+            if (rc == SK_EAGAIN) return;
+            if (rc != SK_OK) {
+                struct sk_lactor *a = t->is_method ? t->actor : NULL;
+                sk_ltask_fail(l, t, rc, "no memory to wait for the arguments of a task");
+                if (a) sk_actor_advance(l, a);
+                return;
+            }
+        }
+        if (o && o->state == SK_O_READY && SK_KIND_IS_ERROR(o->kind) && o->where == SK_V_INLINE) {
+            struct sk_inl *e = o->u.inl;
+            if (e) e->refs++;
+            struct sk_lactor *a = t->is_method ? t->actor : NULL;
+            sk_ltask_finish_error(l, t, o->kind, e ? (void *)e->bytes : (void *)"", e ? e->len : 0);
+            sk_inl_drop(e);
+            if (a) sk_actor_advance(l, a);
+            return;
+        }
+    }
+    t->n_unready = 0;
+    t->seen_lost = (uint32_t)l->n_lost;
+    t->state = SK_T_READY;
+    if (t->actor) sk_actor_advance(l, t->actor);
+    else sk_place_push(&l->place, &t->place);
+}
+
+/* Holds the arguments and counts those that do not exist yet. */
+sk_rc sk_ltask_take_args(struct sk_local *l, struct sk_ltask *t, struct sk_err *err) {
+    struct sk_rd r = sk_rd_init(t->spec.args, t->spec.args_len);
+    uint32_t i = 0, c = 0;
+    sk_rc rc = SK_OK;
+    for (; i < t->spec.n_args; i++) {
+        struct sk_val v;
+        sk_rd_val(&r, &v);
+        if (!v.oid) continue;
+        rc = sk_own_hold(l->own, v.oid, err);
+        if (rc != SK_OK) goto undo;
+    }
+    for (; c < t->spec.n_contains; c++) {
+        rc = sk_own_hold(l->own, t->spec.contains[c], err);
+        if (rc != SK_OK) goto undo;
+    }
+    r = sk_rd_init(t->spec.args, t->spec.args_len);
+    for (uint32_t k = 0; k < t->spec.n_args; k++) {
+        struct sk_val v;
+        sk_rd_val(&r, &v);
+        if (!v.oid) continue;
+        struct sk_obj *o = sk_obj_get(l, v.oid);
+        if (o->state != SK_O_PENDING) continue;
+        if (sk_dep_add(o, t, NULL) != SK_OK) {
+            rc = SK_ERR(err, SK_ENOMEM, "no memory for the arguments of a task");
+            sk_ltask_forget_deps(l, t);
+            goto undo;
+        }
+        t->n_unready++;
+    }
+    t->holds_args = true;
+    return SK_OK;
+undo:
+    r = sk_rd_init(t->spec.args, t->spec.args_len);
+    for (uint32_t k = 0; k < i; k++) {
+        struct sk_val v;
+        sk_rd_val(&r, &v);
+        if (v.oid) sk_own_unhold(l->own, v.oid);
+    }
+    for (uint32_t k = 0; k < c; k++) sk_own_unhold(l->own, t->spec.contains[k]);
+    return rc;
+}
+
+sk_rc sk_ltask_make(struct sk_local *l, uint32_t proc, uint32_t level, uint64_t base, const uint8_t *spec, size_t len, struct sk_sink *sink,
+                    struct sk_ltask **out, struct sk_err *err) {
+    struct sk_ltask *t = sk_calloc(SK_TAG_ENGINE, sizeof *t + len);
+    if (!t) return SK_ERR(err, SK_ENOMEM, "no memory for a task");
+    memcpy(t->bytes, spec, len);
+    t->spec_len = len;
+    struct sk_rd r = sk_rd_init(t->bytes, len);
+    if (!sk_spec_read(&r, &t->spec)) {
+        sk_free(t);
+        return SK_ERR(err, SK_ECORRUPT, "a task specification is damaged");
+    }
+    if (t->spec.shape >= l->place.n_shapes) t->spec.shape = 0;
+    if (sink) t->spec.stream_window = 0; /* its yields are taken as they come */
+    t->id = base;
+    t->first = base + 1;
+    t->sink = sink;
+    t->owner = proc;
+    t->retries_left = t->spec.max_retries;
+    t->is_stream = t->spec.n_returns == SK_STREAMING;
+    t->place.shape = t->spec.shape;
+    t->place.level = (uint8_t)SK_MIN(level, SK_PLACE_LEVELS - 1);
+    if (t->is_stream && !sink && proc != SK_PROC_DRIVER) l->n_worker_streams++;
+    sk_list_init(&t->on);
+    sk_list_init(&t->place.link);
+    sk_rc rc = sk_map_put(&l->tasks, t->id, t);
+    if (rc != SK_OK) {
+        if (t->is_stream && !sink && proc != SK_PROC_DRIVER) l->n_worker_streams--;
+        sk_free(t);
+        return SK_ERR(err, SK_ENOMEM, "no memory for the task table");
+    }
+    uint32_t n = n_return_objects(t), i = 0;
+    for (; i < n; i++) {
+        struct sk_obj *o = NULL;
+        rc = sk_obj_new(l, t->first + i, proc, &o, err);
+        if (rc != SK_OK) break;
+        o->maker = t;
+        o->why = (uint8_t)sk_recover_why(t);
+    }
+    if (rc == SK_OK) rc = sk_ltask_take_args(l, t, err);
+    if (rc != SK_OK) {
+        while (i-- > 0) SK_IGNORE(sk_own_unref(l->own, t->first + i, proc, 1, NULL));
+        sk_obj_drain(l);
+        sk_ltask_free(l, t);
+        return rc;
+    }
+    *out = t;
+    return SK_OK;
+}
+
+sk_rc sk_ltask_submit(struct sk_local *l, uint32_t proc, uint32_t level, uint64_t base, const uint8_t *spec, size_t len,
+                      struct sk_sink *sink, struct sk_err *err) {
+    struct sk_ltask *t;
+    SK_TRY(sk_ltask_make(l, proc, level, base, spec, len, sink, &t, err));
+    if (t->spec.actor) {
+        struct sk_obj *ao = sk_obj_get(l, t->spec.actor);
+        struct sk_lactor *a = ao && ao->state == SK_O_ACTOR ? ao->u.actor : NULL;
+        t->is_method = true;
+        if (a && a->state == SK_A_DEAD && a->dead_kind) {
+            sk_ltask_finish_error(l, t, a->dead_kind, a->dead_value ? (void *)a->dead_value->bytes : (void *)"",
+                                  a->dead_value ? a->dead_value->len : 0);
+            return SK_OK;
+        }
+        if (a && a->stopping) { /* killed; its worker is about to know */
+            sk_ltask_fail(l, t, SK_EACTOR, "the actor is dead: kill() was called on it");
+            return SK_OK;
+        }
+        if (!a || a->state == SK_A_DEAD) {
+            sk_ltask_fail(l, t, SK_EACTOR, "the actor is dead%s%s", a && a->why[0] ? ": " : "", a ? a->why : " (no such actor)");
+            return SK_OK;
+        }
+        t->actor = a;
+        a->n_tasks++;
+        if (t->retries_left == 0) t->retries_left = a->max_task_retries;
+        sk_list_push_back(&a->queue, &t->on);
+        if (t->n_unready == 0) sk_ltask_ready(l, t);
+        return SK_OK;
+    }
+    if (!sk_place_fits_ever(&l->place, t->spec.shape)) {
+        sk_ltask_fail(l, t, SK_EINFEASIBLE, "the task asks for more than this machine was given");
+        return SK_OK;
+    }
+    if (t->n_unready == 0) sk_ltask_ready(l, t);
+    return SK_OK;
+}
+
+void sk_ltask_retry(struct sk_local *l, struct sk_ltask *t) {
+    t->attempt++;
+    l->n_retries++;
+    t->restart = false;
+    t->state = SK_T_READY;
+    sk_place_push(&l->place, &t->place);
+}
+
+void sk_ltask_fail_cancelled(struct sk_local *l, struct sk_ltask *t) {
+    char name[200];
+    const char *tn = sk_ltask_name(l, t, name, sizeof name);
+    if (t->differs)
+        sk_ltask_fail(l, t, SK_ETASK,
+                      "task %s is not deterministic: run again after a worker died, its output %u differs from the first run's; "
+                      "make the function give the same output for the same input",
+                      tn, t->differs - 1);
+    else if (t->lost_yield) sk_ltask_fail(l, t, SK_ENOMEM, "task %s: no memory to record its output", tn);
+    else sk_ltask_fail(l, t, SK_ECANCEL, "task %s was cancelled", tn);
+}
+
+void sk_ltask_cancel(struct sk_local *l, struct sk_ltask *t, bool force) {
+    char name[200];
+    const char *tn = sk_ltask_name(l, t, name, sizeof name);
+    if (t->state == SK_T_FINISHED || t->is_init || t->remake) return; /* what is being remade was finished before */
+    t->cancelled = true;
+    struct sk_lactor *a = t->actor;
+    if (t->state == SK_T_SENT) {
+        struct sk_lworker *w = t->worker;
+        if (!w) return; /* its worker died, and its end is near */
+        if (!sk_ltask_unsend(l, w, t)) {
+            sk_stream_ask_to_stop(l, t);
+            if (force && !a) sk_pool_kill(l, w, "a task on it was cancelled by force");
+            return; /* ends when the worker says so */
+        }
+    } else if (t->state == SK_T_READY && !a) {
+        sk_place_unpush(&l->place, &t->place);
+    }
+    sk_ltask_fail(l, t, SK_ECANCEL, "task %s was cancelled", tn);
+    if (a) sk_actor_advance(l, a); /* those behind it need not wait any more */
+    sk_obj_drain(l);
+}

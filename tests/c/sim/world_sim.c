@@ -1,0 +1,483 @@
+/* world_sim.c - random programs x random schedules x faults on the sim engine: every value right, nothing lost, nothing kept, every run ends.
+ *
+ * A failure prints profile and seed: SK_SIM_PROFILE=net SK_SIM_SEED=123 world_sim world_schedules  runs exactly that schedule again.
+ * SK_TEST_ROUNDS=n runs n times as many. The bugs that the simulated machine can be given are each found (world_finds_*). */
+#include <setjmp.h>
+
+#include "../world.h"
+#include "base/clock.h"
+
+#define N(x) (sizeof(x) / sizeof(x[0]))
+
+static const struct profile profiles[] = {
+    {.name = "plain", .sim = {.preempt = 1500}, .cpus = 2, .max_workers = 6, .n_ops = 25, .big = true, .actors = true, .streams = true, .cancels = true},
+    {.name = "kill", .sim = {.preempt = 1500, .kill = 60, .max_faults = 6}, .cpus = 2, .max_workers = 6, .n_ops = 25, .big = true, .actors = true, .streams = true, .cancels = true},
+    {.name = "slow", .sim = {.preempt = 1000, .kill = 30, .slow = 4000, .spawn_fails = 500, .max_faults = 5}, .cpus = 3, .max_workers = 8, .n_ops = 20, .actors = true, .streams = true},
+    {.name = "net", .sim = {.preempt = 800, .n_nodes = 2, .net_loss = 500, .net_twice = 500, .kill = 20, .max_faults = 4}, .cpus = 3, .max_workers = 6, .n_ops = 20, .big = true, .actors = true, .streams = true, .cancels = true},
+    {.name = "nodes", .sim = {.preempt = 800, .n_nodes = 2, .net_loss = 200, .net_twice = 200, .node_lost = 15, .kill = 10, .max_faults = 4}, .cpus = 3, .max_workers = 6, .n_ops = 25, .big = true, .actors = true, .streams = true},
+    {.name = "lost", .sim = {.preempt = 1000, .value_lost = 1500, .kill = 20, .max_faults = 8}, .cpus = 2, .max_workers = 6, .n_ops = 25, .big = true, .actors = true, .streams = true, .cancels = true},
+    {.name = "forget", .sim = {.preempt = 1000, .value_lost = 1500, .kill = 20, .max_faults = 8}, .lineage_bytes = 6000, .cpus = 2, .max_workers = 6, .n_ops = 25, .big = true, .streams = true},
+    {.name = "full", .sim = {.preempt = 1000, .kill = 20, .max_faults = 4}, .store_bytes = 1u << 20, .cpus = 2, .max_workers = 6, .n_ops = 30, .big = true, .actors = true, .streams = true, .cancels = true},
+    {.name = "few", .sim = {.preempt = 1000, .kill = 20, .max_faults = 4}, .cpus = 2, .max_workers = 2, .n_ops = 20, .streams = true, .actors = true},
+};
+
+/* ---- the driver's side of a program ------------------------------------------------------------------------------------------------------- */
+
+enum { MAX_HELD = 64, MAX_STREAMS = 8, MAX_ACTORS = 4, MAX_VIEWS = 8 };
+
+static struct driver {
+    uint32_t held[MAX_HELD], n_held; /* objects, one reference each */
+    struct open_stream {
+        uint32_t task, next;
+    } streams[MAX_STREAMS];
+    uint32_t n_streams;
+    struct held_actor {
+        uint32_t actor;
+        bool ready;
+    } actors[MAX_ACTORS];
+    uint32_t n_actors;
+    struct held_view {
+        struct sk_view v;
+        uint32_t obj;
+    } views[MAX_VIEWS];
+    uint32_t n_views;
+    struct sk_sink sink;
+} D;
+
+static struct sk_engine *E(void) { return W.e; }
+
+static void hold(uint32_t i) {
+    if (D.n_held == MAX_HELD) E()->ops->release(E(), (sk_oid){W.objs[i].oid});
+    else D.held[D.n_held++] = i;
+}
+static void drop_at(uint32_t k) {
+    uint32_t i = D.held[k];
+    D.held[k] = D.held[--D.n_held];
+    E()->ops->release(E(), (sk_oid){W.objs[i].oid});
+}
+
+static void on_event(struct sk_sink *s, const struct sk_event *ev) {
+    (void)s;
+    struct wtask *t = &W.tasks[ev->tag];
+    uint32_t args[MAX_ARGS], n = t->n_args;
+    memcpy(args, t->args, sizeof args);
+    MUST(!t->tid || ev->task.v == t->tid, "an event of task %llx for %llx", (unsigned long long)ev->task.v, (unsigned long long)t->tid);
+    t->tid = ev->task.v;
+    if (ev->kind == SK_EV_YIELDED) {
+        MUST(ev->index == t->actor, "yield %u of a stream after %u", ev->index, t->actor); /* .actor counts: a stream has none */
+        t->actor++;
+        MUST(ev->index < t->p.n_ret, "a stream of %u values gives more", t->p.n_ret);
+        hold(obj_new(ev->oid.v, expect_return(&t->p, args, n, ev->index), (uint32_t)ev->tag + 1));
+    } else if (ev->kind == SK_EV_DONE) {
+        struct expect b = expect_base(&t->p, args, n);
+        MUST(!b.bad && !t->p.fails && t->actor == t->p.n_ret, "a stream of %u values is done after %u", t->p.n_ret, t->actor);
+        t->actor = 0;
+        W.n_sinks--;
+    } else if (ev->kind == SK_EV_FAILED) {
+        struct expect b = expect_base(&t->p, args, n);
+        t->actor = 0;
+        W.n_sinks--;
+        hold(obj_new(ev->oid.v, b.bad ? b : (struct expect){mix(mix(t->p.salt, t->p.code), 1), t->p.fails != 0}, (uint32_t)ev->tag + 1));
+    }
+}
+
+static uint32_t pick_args(uint32_t *args, bool good) {
+    uint32_t n = D.n_held ? (uint32_t)rnd(MAX_ARGS) : 0, k = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        uint32_t at = D.held[rnd(D.n_held)];
+        if (!good || !W.objs[at].x.bad) args[k++] = at;
+    }
+    return k;
+}
+
+static void must(sk_rc rc, const struct sk_err *err, const char *what) {
+    if (rc == SK_EFULL && W.f->store_bytes) {
+        W.n_full++;
+        return;
+    }
+    MUST(rc == SK_OK, "%s: %s %s", what, sk_rc_name(rc), err->msg);
+}
+
+static void op_submit(void) {
+    struct sk_err err = {0};
+    uint32_t args[MAX_ARGS], n = pick_args(args, false), task, first;
+    struct params p = random_params(random_code(2), (uint32_t)rnd(3));
+    must(world_submit(E(), &p, args, n, 0, 0, NULL, &task, &first, &err), &err, "submit");
+    for (uint32_t i = 0; i < p.n_ret; i++) hold(first + i);
+    if (W.f->cancels && rnd(12) == 0) {
+        W.tasks[task].cancelled = true;
+        must(E()->ops->cancel(E(), (sk_tid){W.tasks[task].tid}, rnd(2), &err), &err, "cancel");
+    }
+}
+
+static void op_put(void) {
+    struct sk_err err = {0};
+    uint32_t in[MAX_ARGS], n = pick_args(in, false), o;
+    sk_rc rc = world_put(E(), rnd(UINT64_MAX), W.f->big && rnd(2) ? 9000 + (uint32_t)rnd(40000) : 0, in, n, &o, &err);
+    must(rc, &err, "put");
+    if (rc == SK_OK) hold(o);
+}
+
+static void op_stream(void) {
+    struct sk_err err = {0};
+    bool sink = rnd(2);
+    if (!W.f->streams || D.n_streams == MAX_STREAMS) return;
+    uint32_t args[MAX_ARGS], n = pick_args(args, false), task, first;
+    struct params p = random_params(STREAM, 0);
+    W.n_sinks += sink;
+    must(world_submit(E(), &p, args, n, 0, 0, sink ? &D.sink : NULL, &task, &first, &err), &err, "submit a stream");
+    if (!sink) D.streams[D.n_streams++] = (struct open_stream){task, 0};
+    if (sink && W.f->cancels && rnd(8) == 0) {
+        W.tasks[task].cancelled = true;
+        must(E()->ops->cancel(E(), (sk_tid){W.tasks[task].tid}, rnd(2), &err), &err, "cancel");
+    }
+}
+
+static void end_stream(uint32_t k, bool drop) {
+    if (drop) W.tasks[D.streams[k].task].dropped = true;
+    E()->ops->stream_drop(E(), (sk_tid){W.tasks[D.streams[k].task].tid});
+    D.streams[k] = D.streams[--D.n_streams];
+}
+
+/* False: it is over. */
+static bool next_of(uint32_t k, int64_t deadline) {
+    struct open_stream *s = &D.streams[k];
+    struct wtask *t = &W.tasks[s->task];
+    struct sk_err err = {0};
+    sk_oid o = {0};
+    uint32_t args[MAX_ARGS], n = t->n_args;
+    memcpy(args, t->args, sizeof args);
+    struct params p = t->p;
+    sk_rc rc = E()->ops->stream_next(E(), (sk_tid){t->tid}, deadline, &o, &err);
+    if (rc == SK_ETIMEOUT) return true;
+    struct expect b = expect_base(&p, args, n);
+    if (rc == SK_OK) {
+        MUST(s->next < p.n_ret && !b.bad, "a stream of %u values gives more", p.n_ret);
+        hold(obj_new(o.v, expect_return(&p, args, n, s->next++), s->task + 1));
+        return true;
+    }
+    if (rc == SK_EDONE) MUST(s->next == p.n_ret && !b.bad && !p.fails, "a stream of %u values ended after %u", p.n_ret, s->next);
+    else MUST(rc == SK_ETASK, "stream_next: %s %s", sk_rc_name(rc), err.msg);
+    if (rc == SK_ETASK) hold(obj_new(o.v, b.bad ? b : (struct expect){mix(mix(p.salt, p.code), 1), p.fails != 0}, s->task + 1));
+    end_stream(k, false);
+    return false;
+}
+
+static void get_some(const uint32_t *at, uint32_t n, int64_t deadline, bool keep) {
+    sk_oid ids[8];
+    struct sk_view v[8];
+    struct sk_err err = {0};
+    for (uint32_t i = 0; i < n; i++) ids[i].v = W.objs[at[i]].oid;
+    sk_rc rc = E()->ops->get(E(), ids, n, deadline, v, &err);
+    if (rc == SK_ETIMEOUT && deadline != INT64_MAX) return;
+    MUST(rc == SK_OK, "get of object %llx: %s %s", (unsigned long long)ids[0].v, sk_rc_name(rc), err.msg);
+    for (uint32_t i = 0; i < n; i++) {
+        (void)check_view(&v[i], at[i]);
+        if (keep && D.n_views < MAX_VIEWS && !SK_KIND_IS_ERROR(v[i].kind)) D.views[D.n_views++] = (struct held_view){v[i], at[i]};
+        else E()->ops->view_release(E(), &v[i]);
+    }
+}
+
+static void op_get(bool patient) {
+    uint32_t at[3], n = D.n_held ? 1 + (uint32_t)rnd(3) : 0;
+    for (uint32_t i = 0; i < n; i++) at[i] = D.held[rnd(D.n_held)];
+    if (n) get_some(at, n, patient ? INT64_MAX : sk_deadline_ns((int64_t)rnd(3000000)), rnd(3) == 0);
+}
+
+static void op_wait(void) {
+    sk_oid ids[6];
+    bool ready[6];
+    struct sk_err err = {0};
+    uint32_t n = D.n_held ? 1 + (uint32_t)rnd(5) : 0, have = 0;
+    if (!n) return;
+    for (uint32_t i = 0; i < n; i++) ids[i].v = W.objs[D.held[rnd(D.n_held)]].oid;
+    uint32_t want = 1 + (uint32_t)rnd(n);
+    sk_rc rc = E()->ops->wait(E(), ids, n, want, rnd(2) ? INT64_MAX : sk_deadline_ns((int64_t)rnd(3000000)), ready, &err);
+    for (uint32_t i = 0; i < n; i++) have += ready[i];
+    MUST((rc == SK_OK && have >= want) || rc == SK_ETIMEOUT, "wait for %u of %u: %s, %u are ready", want, n, sk_rc_name(rc), have);
+}
+
+static void op_actor(void) {
+    struct sk_err err = {0};
+    uint32_t a, task, first, args[MAX_ARGS];
+    if (!W.f->actors) return;
+    if (D.n_actors < 2 && rnd(3) == 0) {
+        must(world_actor(E(), 0, rnd(UINT64_MAX), rnd(6) == 0, &a, &err), &err, "create an actor");
+        D.actors[D.n_actors++] = (struct held_actor){a, true};
+        return;
+    }
+    if (!D.n_actors) return;
+    uint32_t k = (uint32_t)rnd(D.n_actors);
+    a = D.actors[k].actor;
+    uint64_t r = rnd(12);
+    if (r == 0) {
+        W.actors[a - 1].killed = true;
+        must(E()->ops->actor_kill(E(), (sk_aid){W.actors[a - 1].aid}, rnd(2), &err), &err, "kill an actor");
+    } else if (r == 1) {
+        if (D.actors[k].ready) E()->ops->release(E(), (sk_oid){W.actors[a - 1].ready});
+        E()->ops->actor_release(E(), (sk_aid){W.actors[a - 1].aid});
+        D.actors[k] = D.actors[--D.n_actors];
+    } else if (r == 2 && D.actors[k].ready) {
+        D.actors[k].ready = false;
+        hold(obj_of(W.actors[a - 1].ready));
+    } else {
+        struct params p = random_params(METHOD, 0);
+        p.actor = a;
+        p.seq = ++W.actors[a - 1].next_seq;
+        uint32_t n = pick_args(args, true);
+        must(world_submit(E(), &p, args, n, 0, a, NULL, &task, &first, &err), &err, "call an actor");
+        for (uint32_t i = 0; i < p.n_ret; i++) hold(first + i);
+        if (W.f->cancels && rnd(20) == 0) {
+            W.tasks[task].cancelled = true;
+            must(E()->ops->cancel(E(), (sk_tid){W.tasks[task].tid}, false, &err), &err, "cancel");
+        }
+    }
+}
+
+static bool never(void *arg) {
+    (void)arg;
+    return false;
+}
+
+static void step(void) {
+    uint64_t r = rnd(100);
+    if (r < 34) op_submit();
+    else if (r < 42) op_put();
+    else if (r < 50) op_stream();
+    else if (r < 58 && D.n_streams) (void)next_of((uint32_t)rnd(D.n_streams), rnd(2) ? INT64_MAX : sk_deadline_ns((int64_t)rnd(2000000)));
+    else if (r < 61 && D.n_streams) end_stream((uint32_t)rnd(D.n_streams), true);
+    else if (r < 70) op_get(rnd(2));
+    else if (r < 74) op_wait();
+    else if (r < 86) op_actor();
+    else if (r < 95 && D.n_held) drop_at((uint32_t)rnd(D.n_held));
+    else if (r < 97 && D.n_views) {
+        struct held_view *v = &D.views[rnd(D.n_views)];
+        (void)check_view(&v->v, v->obj); /* it did not change since */
+        E()->ops->view_release(E(), &v->v);
+        *v = D.views[--D.n_views];
+    } else {
+        SK_IGNORE(E()->ops->drive(E(), never, NULL, sk_deadline_ns((int64_t)rnd(1000000)), NULL));
+    }
+    if (rnd(8) == 0) MUST(sk_sim_check(E()), "the driver's structures do not agree");
+}
+
+static uint64_t stat(const char *key) {
+    char buf[2048];
+    E()->ops->status(E(), buf, sizeof buf);
+    char *p = strstr(buf, key);
+    MUST(p && p[strlen(key)] == ' ', "no %s in status", key);
+    return strtoull(p + strlen(key), NULL, 10);
+}
+
+/* Objects that the driver can still name, by its references and by what is inside. */
+static uint32_t count_reachable(uint8_t *mark) {
+    uint32_t n = 0, stack[512], top = 0;
+    memset(mark, 0, W.n_objs);
+    for (uint32_t i = 0; i < D.n_held; i++)
+        if (!mark[D.held[i]]) mark[D.held[i]] = 1, stack[top++] = D.held[i];
+    while (top) {
+        const struct wobj *o = &W.objs[stack[--top]];
+        n++;
+        for (uint32_t k = 0; k < o->n_inner; k++) {
+            uint32_t in = o->inner[k] - 1;
+            if (mark[in] || top == N(stack)) continue;
+            mark[in] = 1;
+            stack[top++] = in;
+        }
+    }
+    return n;
+}
+
+static bool is_idle(void *arg) {
+    (void)arg;
+    return stat("tasks_known") == 0 && W.n_sinks == 0;
+}
+struct alive {
+    uint64_t n;
+};
+static bool so_many(void *arg) { return sk_sim_objects(E()) == ((struct alive *)arg)->n; }
+static bool all_clean(void *arg) {
+    (void)arg;
+    return sk_sim_objects(E()) == 0 && is_idle(NULL) && stat("store_sealed_bytes") == 0 && stat("store_leased_bytes") == 0 &&
+           stat("store_pins") == 0 && stat("lineage_tasks") == 0;
+}
+
+static void complain(const char *what) {
+    char buf[1200], ids[200] = "";
+    size_t n = 0;
+    sk_oid o;
+    uint64_t c;
+    for (uint32_t cur = 0; sk_sim_each(E(), &cur, &o) && n + 40 < sizeof ids;) {
+        (void)sk_sim_object(E(), o, &c);
+        n += (size_t)snprintf(ids + n, sizeof ids - n, " %llx(%llu)", (unsigned long long)o.v, (unsigned long long)c);
+    }
+    E()->ops->status(E(), buf, sizeof buf);
+    for (char *p = buf; *p; p++)
+        if (*p == '\n') *p = ',';
+    world_fail(__FILE__, __LINE__, "%s; objects:%s; %.420s", what, ids, buf);
+}
+
+static void let_streams_and_actors_go(void) {
+    while (D.n_streams) {
+        uint32_t k = D.n_streams - 1;
+        if (rnd(2)) end_stream(k, true);
+        else
+            while (next_of(k, INT64_MAX)) {}
+    }
+    while (D.n_actors) {
+        struct held_actor *a = &D.actors[--D.n_actors];
+        if (a->ready) E()->ops->release(E(), (sk_oid){W.actors[a->actor - 1].ready});
+        E()->ops->actor_release(E(), (sk_aid){W.actors[a->actor - 1].aid});
+    }
+    for (; D.n_views; D.n_views--) {
+        (void)check_view(&D.views[D.n_views - 1].v, D.views[D.n_views - 1].obj);
+        E()->ops->view_release(E(), &D.views[D.n_views - 1].v);
+    }
+}
+
+/* Every object that is held exists, has the right value down to the last reference inside it, and nothing else does. */
+static void checkpoint(void) {
+    let_streams_and_actors_go();
+    struct sk_err err = {0};
+    sk_rc rc = E()->ops->drive(E(), is_idle, NULL, sk_deadline_ns(INT64_C(100000000000)), &err);
+    if (rc != SK_OK) complain("tasks that nobody waits for do not end");
+    for (uint32_t i = 0; i < D.n_held; i++) get_some(&D.held[i], 1, INT64_MAX, false);
+    uint32_t cap = W.n_objs + 1, n0 = 0, n = 0;
+    uint8_t *mark = malloc(cap);
+    if (!mark) abort();
+    for (;;) { /* what is inside is got, too, and may have more inside */
+        n = count_reachable(mark);
+        if (n == n0) break;
+        n0 = n;
+        for (uint32_t i = 0; i < W.n_objs && i < cap; i++)
+            if (mark[i]) {
+                E()->ops->addref(E(), (sk_oid){W.objs[i].oid});
+                get_some(&i, 1, INT64_MAX, false);
+                E()->ops->release(E(), (sk_oid){W.objs[i].oid});
+            }
+    }
+    uint32_t n_actors = 0; /* a `ready` that is held holds its actor, which is an object */
+    for (uint32_t a = 0; a < W.n_actors; a++) {
+        uint32_t at;
+        n_actors += obj_known(W.actors[a].ready, &at) && mark[at];
+    }
+    free(mark);
+    struct alive want = {n + n_actors};
+    rc = E()->ops->drive(E(), so_many, &want, sk_deadline_ns(INT64_C(100000000000)), &err);
+    if (rc != SK_OK) {
+        char what[80];
+        snprintf(what, sizeof what, "%llu objects are alive, %llu are held", (unsigned long long)sk_sim_objects(E()), (unsigned long long)want.n);
+        complain(what);
+    }
+    MUST(sk_sim_check(E()), "the driver's structures do not agree");
+}
+
+struct total {
+    uint64_t runs, gets, errors, user_errors, full, stalls;
+    struct sk_sim_stats st;
+};
+
+static uint64_t run_one(const struct profile *f, uint64_t seed, uint32_t bugs, struct total *sum) {
+    struct sk_engine *e = NULL;
+    struct sk_err err = {0};
+    struct sk_engine_conf conf = {.total = {.amount = {[SK_RES_CPU] = f->cpus * SK_RES_UNIT}},
+                                  .store_bytes = f->store_bytes ? f->store_bytes : 16u << 20,
+                                  .max_workers = f->max_workers,
+                                  .idle_reap_ns = 3000000000,
+                                  .runner = &world_runner,
+                                  .lineage_bytes = f->lineage_bytes};
+    struct sk_sim_conf sim = f->sim;
+    sim.seed = seed;
+    sim.bugs = bugs;
+    sim.on_kill = world_on_kill;
+    sim.on_stuck = world_on_stuck;
+    int64_t before = sk_mem_blocks(SK_TAG_N);
+    CHECK_RC(sk_sim_open(&conf, &sim, &e, &err), SK_OK);
+    world_reset(e, f, seed);
+    D = (struct driver){.sink = {on_event}};
+    world_define(e);
+    uint32_t phases = 1 + (uint32_t)rnd(2);
+    for (uint32_t ph = 0; ph < phases; ph++) {
+        for (uint32_t i = 0; i < f->n_ops; i++) step();
+        if (ph + 1 == phases && rnd(2)) sk_sim_calm(e);
+        if (rnd(20) == 0) break; /* closed while everything is under way */
+        checkpoint();
+        while (D.n_held > (ph + 1 == phases ? 0 : 5)) drop_at((uint32_t)rnd(D.n_held));
+        if (ph + 1 < phases) continue;
+        if (e->ops->drive(e, all_clean, NULL, sk_deadline_ns(INT64_C(100000000000)), &err) != SK_OK) complain("something is kept, although nothing is held");
+        MUST(sk_sim_check(e), "the driver's structures do not agree");
+    }
+    for (; D.n_views; D.n_views--) E()->ops->view_release(E(), &D.views[D.n_views - 1].v);
+    struct sk_sim_stats st;
+    sk_sim_get_stats(e, &st);
+    sk_engine_close(&e);
+    int64_t after = sk_mem_blocks(SK_TAG_N);
+    MUST(before == after, "%lld blocks of memory are left", (long long)(after - before));
+    if (sum) {
+        sum->runs++;
+        sum->gets += W.n_gets;
+        sum->errors += W.n_errors;
+        sum->user_errors += W.n_user_errors;
+        sum->full += W.n_full;
+        sum->stalls += W.n_stall;
+        sum->st.steps += st.steps;
+        sum->st.n_kills += st.n_kills;
+        sum->st.n_nodes_lost += st.n_nodes_lost;
+        sum->st.n_values_lost += st.n_values_lost;
+        sum->st.n_spawns += st.n_spawns;
+        sum->st.n_spawns_failed += st.n_spawns_failed;
+        sum->st.n_packets += st.n_packets;
+        sum->st.n_packets_lost += st.n_packets_lost;
+        sum->st.n_packets_twice += st.n_packets_twice;
+        sum->st.n_resent += st.n_resent;
+        sum->st.n_late += st.n_late;
+    }
+    W.n_gets = W.n_errors = W.n_user_errors = W.n_full = W.n_stall = 0;
+    return st.hash;
+}
+
+static void say(const char *name, const struct total *t, int64_t ns) {
+    double s = (double)ns / 1e9;
+    printf("# %-7s %llu schedules, %.0f/s; %llu steps, %.0f/s; %llu gets, %llu user errors, %llu errors with a cause; %llu kills, %llu nodes and %llu "
+           "values lost, %llu of %llu starts failed; packets %llu, %llu lost, %llu doubled, %llu resent, %llu late; store full %llu, stalls %llu\n",
+           name, (unsigned long long)t->runs, (double)t->runs / s, (unsigned long long)t->st.steps, (double)t->st.steps / s,
+           (unsigned long long)t->gets, (unsigned long long)t->user_errors, (unsigned long long)t->errors, (unsigned long long)t->st.n_kills,
+           (unsigned long long)t->st.n_nodes_lost, (unsigned long long)t->st.n_values_lost, (unsigned long long)t->st.n_spawns_failed,
+           (unsigned long long)t->st.n_spawns, (unsigned long long)t->st.n_packets, (unsigned long long)t->st.n_packets_lost,
+           (unsigned long long)t->st.n_packets_twice, (unsigned long long)t->st.n_resent, (unsigned long long)t->st.n_late,
+           (unsigned long long)t->full, (unsigned long long)t->stalls);
+}
+
+TEST_SLOW(world_schedules, 60) {
+    const char *only = getenv("SK_SIM_PROFILE"), *one = getenv("SK_SIM_SEED");
+    int rounds = test_rounds(test_sanitized() ? 20 : 150);
+    uint64_t steps = 0, runs = 0;
+    int64_t t0 = sk_now_ns(), all = 0;
+    for (size_t k = 0; k < N(profiles); k++) {
+        struct total t = {0};
+        if (only && strcmp(only, profiles[k].name) != 0) continue;
+        t0 = sk_now_ns();
+        for (int i = 0; i < rounds; i++) (void)run_one(&profiles[k], one ? strtoull(one, NULL, 0) : mix(test_seed(), (uint64_t)i * 100 + k), 0, &t);
+        int64_t ns = sk_now_ns() - t0;
+        say(profiles[k].name, &t, ns);
+        steps += t.st.steps;
+        runs += t.runs;
+        all += ns;
+        if (one || only) continue;
+        CHECK_MSG(t.gets > (uint64_t)rounds && t.user_errors, "profile %s does nothing", profiles[k].name);
+        if (profiles[k].sim.kill && rounds >= 100) CHECK_MSG(t.st.n_kills && t.errors, "profile %s: nothing goes wrong", profiles[k].name);
+        if (profiles[k].sim.n_nodes && rounds >= 100) CHECK(t.st.n_packets_lost && t.st.n_packets_twice && t.st.n_resent);
+        if (profiles[k].sim.value_lost && rounds >= 100) CHECK(t.st.n_values_lost);
+    }
+    printf("# %llu schedules, %.0f/s; %llu steps, %.0f/s\n", (unsigned long long)runs, (double)runs / ((double)all / 1e9), (unsigned long long)steps,
+           (double)steps / ((double)all / 1e9));
+}
+
+/* A seed is the whole schedule. */
+TEST_SLOW(world_replays, 20) {
+    for (size_t k = 0; k < N(profiles); k++) {
+        uint64_t seed = mix(test_seed(), k), a = run_one(&profiles[k], seed, 0, NULL);
+        CHECK_EQ(run_one(&profiles[k], seed, 0, NULL), a);
+        CHECK_NE(run_one(&profiles[k], seed + 1, 0, NULL), a);
+    }
+}
