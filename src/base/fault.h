@@ -36,6 +36,6 @@ void sk_fault_clear(void);                 /* removes all */
 int64_t sk_fault_passes(const char *name); /* passes since it was set; 0 when not set */
 /* For simulations: every point calls fn(ctx, name) first, and fails when it says so. NULL: none. One thread only. */
 void sk_fault_hook(bool (*fn)(void *ctx, const char *name), void *ctx);
-bool sk_fault_fired(void);                 /* some point acted (failed, delayed) since the last clear */
+bool sk_fault_fired(void); /* some point acted (failed, delayed) since the last clear */
 
 #endif

@@ -54,6 +54,7 @@ void sk_store_unref(struct sk_store *st, sk_off off);
  * not pin: false. */
 sk_rc sk_store_pin(struct sk_store *st, uint32_t proc, sk_off off) SK_MUST_USE;
 bool sk_store_unpin(struct sk_store *st, uint32_t proc, sk_off off);
+uint32_t sk_store_pins(const struct sk_store *st, sk_off off); /* of a sealed extent, by all processes */
 /* Drops all pins and leases of a process. Its sealed objects live on. */
 void sk_store_proc_dead(struct sk_store *st, uint32_t proc);
 

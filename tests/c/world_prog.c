@@ -1,4 +1,5 @@
 /* world_prog.c - the functions of the random programs: what they do, and what they are known to give. */
+#include "base/clock.h"
 #include "world.h"
 
 #define MAGIC 0x57A7E5u
@@ -8,7 +9,8 @@
 static uint64_t name_of(const struct params *p) { return mix(p->salt, p->code); }
 
 static enum code child_code(uint64_t salt, uint32_t depth) {
-    static const enum code leaf[] = {LEAF, LEAF, FAIL, FLAKY, KEEP, PUTTER}, more[] = {LEAF, CHILDREN, NEST, OPEN, WAITER, READER, PUTTER, FLAKY};
+    static const enum code leaf[] = {LEAF, LEAF, FAIL, FLAKY, KEEP, PUTTER},
+                           more[] = {LEAF, CHILDREN, NEST, OPEN, WAITER, READER, PUTTER, FLAKY};
     uint64_t r = mix(salt, 5);
     return depth == 0 ? leaf[r % SK_COUNT(leaf)] : more[r % SK_COUNT(more)];
 }
@@ -41,7 +43,8 @@ struct expect expect_base(const struct params *p, const uint32_t *args, uint32_t
         if (W.objs[args[i]].x.bad) return W.objs[args[i]].x;
         h = mix(h, W.objs[args[i]].x.vid);
     }
-    if (p->code == METHOD && W.tasks[W.actors[p->actor - 1].init].p.fails) return (struct expect){name_of(&W.tasks[W.actors[p->actor - 1].init].p), true};
+    if (p->code == METHOD && W.tasks[W.actors[p->actor - 1].init].p.fails)
+        return (struct expect){name_of(&W.tasks[W.actors[p->actor - 1].init].p), true};
     if (p->code == FAIL || (p->code == INIT && p->fails)) return (struct expect){name_of(p), true};
     if (p->code == CHILDREN || p->code == WAITER)
         for (uint32_t k = 0; k < n_children(p); k++) {
@@ -70,8 +73,10 @@ struct expect expect_return(const struct params *p, const uint32_t *args, uint32
 struct params random_params(enum code code, uint32_t depth) {
     uint64_t salt = mix(rnd(UINT64_MAX), 3);
     return (struct params){.code = code,
-                           .n_ret = code == STREAM ? 1 + (uint32_t)rnd(5) : code == LEAF || code == PASS || code == PUTTER ? (uint32_t)rnd(MAX_RETURNS + 1) : 1,
-                           .size = W.f->big && rnd(3) == 0 ? 9000 + (uint32_t)rnd(40000) : 0,
+                           .n_ret = code == STREAM                                   ? 1 + (uint32_t)rnd(5)
+                                    : code == LEAF || code == PASS || code == PUTTER ? (uint32_t)rnd(MAX_RETURNS + 1)
+                                                                                     : 1,
+                           .size = W.f->big && rnd(3) == 0 ? 9000 + 8 * (uint32_t)rnd(W.f->max_size ? W.f->max_size / 8 : 4000) : 0,
                            .depth = depth,
                            .flaky = 1 + (uint32_t)rnd(2),
                            .fails = code == STREAM && rnd(8) == 0,
@@ -88,8 +93,8 @@ enum code random_code(uint32_t depth) {
 /* ---- making things ------------------------------------------------------------------------------------------------------------------------ */
 
 /* In store memory when large. */
-static sk_rc build(struct sk_engine *e, struct expect x, uint32_t size, uint32_t attempt, uint32_t task, const uint32_t *inner, uint32_t n_inner,
-                   struct sk_buf *buf, uint8_t *small, sk_oid *contains, struct sk_payload *p, struct sk_err *err) {
+static sk_rc build(struct sk_engine *e, struct expect x, uint32_t size, uint32_t attempt, uint32_t task, const uint32_t *inner,
+                   uint32_t n_inner, struct sk_buf *buf, uint8_t *small, sk_oid *contains, struct sk_payload *p, struct sk_err *err) {
     struct value h = {.magic = MAGIC, .n_inner = n_inner, .vid = x.vid, .len = sizeof h + size, .attempt = attempt, .task = task};
     for (uint32_t k = 0; k < n_inner; k++) {
         const struct wobj *o = &W.objs[inner[k]];
@@ -107,11 +112,15 @@ static sk_rc build(struct sk_engine *e, struct expect x, uint32_t size, uint32_t
         p->bytes = (struct sk_bytes){small, (size_t)h.len};
     }
     memcpy(b, &h, sizeof h);
-    for (size_t k = sizeof h; k < h.len; k++) b[k] = (uint8_t)((uint8_t)(h.vid >> (8 * (k & 7))) + (uint8_t)k);
+    for (size_t k = sizeof h; k < h.len; k += 8) {
+        uint64_t w = word_of(h.vid, k);
+        memcpy(b + k, &w, 8);
+    }
     return SK_OK;
 }
 
-sk_rc world_put(struct sk_engine *e, uint64_t salt, uint32_t size, const uint32_t *inner, uint32_t n_inner, uint32_t *obj, struct sk_err *err) {
+sk_rc world_put(struct sk_engine *e, uint64_t salt, uint32_t size, const uint32_t *inner, uint32_t n_inner, uint32_t *obj,
+                struct sk_err *err) {
     struct sk_buf buf;
     uint8_t small[sizeof(struct value)];
     sk_oid contains[MAX_INNER], o;
@@ -151,6 +160,12 @@ sk_rc world_submit(struct sk_engine *e, const struct params *p, const uint32_t *
     sk_rc rc = e->ops->submit(e, &s, &f, &tid, err);
     if (rc != SK_OK) return rc;
     W.tasks[k].tid = tid.v;
+    if (W.trace) {
+        fprintf(stderr, "submitted: task %llx, code %u, returns %u, retries %d, by task %u, arguments", (unsigned long long)tid.v, p->code,
+                p->n_ret, retries, parent);
+        for (uint32_t i = 0; i < n_args; i++) fprintf(stderr, " %llx", (unsigned long long)W.objs[args[i]].oid);
+        fprintf(stderr, "\n");
+    }
     *task = k;
     *first = W.n_objs;
     for (uint32_t i = 0; !stream && i < p->n_ret; i++) {
@@ -176,13 +191,16 @@ sk_rc world_actor(struct sk_engine *e, uint32_t parent, uint64_t salt, uint32_t 
     W.n_actors++;
     struct params q = W.tasks[k].p;
     struct sk_arg a = {.kind = 1, .bytes = {&q, sizeof q}};
-    struct sk_actor_spec s = {.init = {.fn = {1000 + INIT}, .args = &a, .n_args = 1, .shape = 1}, .max_restarts = W.actors[at].restarts, .max_task_retries = (int32_t)(salt >> 8) % 3};
-    if (salt >> 16 & 1) s.init.shape = 0;
+    struct sk_actor_spec s = {.init = {.fn = {1000 + INIT}, .args = &a, .n_args = 1, .shape = 1},
+                              .max_restarts = W.actors[at].restarts,
+                              .max_task_retries = (int32_t)(salt >> 8) % 3};
+    if (!parent && at == 0 && W.f->cpus > 1) s.init.shape = 0; /* one at most: they keep their CPU, and others must be able to run */
     sk_aid aid;
     sk_oid ready;
     SK_TRY(e->ops->actor_create(e, &s, &aid, &ready, err));
     W.actors[at].aid = aid.v;
     W.actors[at].ready = ready.v;
+    W.tasks[k].tid = ready.v - 1; /* as local_int.h says */
     (void)obj_new(ready.v, expect_return(&p, NULL, 0, 0), k + 1);
     *actor = at + 1;
     return SK_OK;
@@ -297,6 +315,7 @@ static sk_rc putter(struct run *r, struct sk_err *err) {
     uint32_t in[MAX_INNER], n = 0, put;
     for (uint32_t i = 0; i < r->n_args; i++) in[n++] = r->args[i];
     SK_TRY(world_put(r->e, mix(r->p.salt, 77), r->p.size, in, n, &put, err));
+    W.objs[put].by = r->p.task + 1;
     sk_rc rc = SK_OK;
     if (r->p.salt >> 9 & 1) {
         enum got g = take(r, put, err);
@@ -373,7 +392,8 @@ static sk_rc actor_user(struct run *r, struct sk_err *err) {
     enum got g = GOT;
     sk_rc rc = SK_OK;
     for (; made < n && rc == SK_OK; made += rc == SK_OK) {
-        struct params c = {.code = METHOD, .n_ret = 1, .salt = mix(r->p.salt, 40 + made), .actor = actor, .seq = ++W.actors[actor - 1].next_seq};
+        struct params c = {
+            .code = METHOD, .n_ret = 1, .salt = mix(r->p.salt, 40 + made), .actor = actor, .seq = ++W.actors[actor - 1].next_seq};
         rc = world_submit(r->e, &c, r->args, r->n_args ? 1 : 0, r->p.task + 1, actor, NULL, &task, &first[made], err);
     }
     for (uint32_t i = 0; i < made && rc == SK_OK && g == GOT; i++) g = take(r, first[i], err);
@@ -408,8 +428,11 @@ static sk_rc run(void *ctx, struct sk_task *t, struct sk_err *err) {
     memcpy(&r.p, t->args[0].data, sizeof r.p);
     MUST(t->fn.v == 1000 + r.p.code, "task %u runs function %llu", r.p.task, (unsigned long long)t->fn.v);
     struct wtask *k = &W.tasks[r.p.task];
+    if (W.trace)
+        fprintf(stderr, "begun: task %llx (%u), attempt %u, code %u\n", (unsigned long long)t->id.v, r.p.task, t->attempt, r.p.code);
     MUST(t->n_args == 1 + k->n_args, "task %u has %u arguments, not %u", r.p.task, t->n_args, 1 + k->n_args);
-    MUST(!k->n_started || t->attempt > k->last_attempt, "task %u begins attempt %u after attempt %u", r.p.task, t->attempt, k->last_attempt);
+    MUST(!k->n_started || t->attempt > k->last_attempt, "task %u begins attempt %u after attempt %u", r.p.task, t->attempt,
+         k->last_attempt);
     k->n_started++;
     k->last_attempt = t->attempt;
     if (!k->tid) k->tid = t->id.v; /* its submitter is not back from the call yet */

@@ -37,7 +37,7 @@ static sk_rc s_put(struct sk_engine *e, const struct sk_payload *p, sk_oid *out,
 }
 
 sk_rc sk_sim_open(const struct sk_engine_conf *conf, const struct sk_sim_conf *sim, struct sk_engine **out, struct sk_err *err) {
-    static char *const argv[] = {(char *)(uintptr_t) "sim", NULL};
+    static char *const argv[] = {(char *)(uintptr_t)"sim", NULL};
     static char *const env[] = {NULL};
     struct sk_engine_conf c = *conf;
     if (!conf->runner) return SK_ERR(err, SK_EINVAL, "the sim engine needs a runner: the functions of the tasks");
@@ -75,12 +75,13 @@ void sk_sim_get_stats(const struct sk_engine *e, struct sk_sim_stats *out) {
     *out = sk_sim_of(e)->st;
     out->now_ns = sk_sim_now(sk_sim_of(e));
 }
-void sk_sim_calm(struct sk_engine *e) { S(e)->calm = true; }
+void sk_sim_calm(struct sk_engine *e, bool calm) { S(e)->calm = calm; }
 bool sk_sim_check(struct sk_engine *e) {
     struct sk_sim *s = S(e);
     return sk_local_check(s->l) && sk_own_check(s->l->own) && sk_lineage_check(s->l->lin) && sk_place_check(&s->l->place) &&
            sk_store_check(s->l->store);
 }
+void sk_sim_dump(struct sk_engine *e) { sk_world_dump(S(e)); }
 void sk_sim_kill(struct sk_engine *e) {
     struct sk_sim *s = S(e);
     uint64_t n = sk_sim_below(s, SK_SIM_PROCS);
@@ -92,6 +93,12 @@ void sk_sim_kill(struct sk_engine *e) {
     }
 }
 uint64_t sk_sim_objects(const struct sk_engine *e) { return sk_own_n(sk_sim_of(e)->l->own); }
+uint64_t sk_sim_tasks(const struct sk_engine *e) {
+    uint64_t n = 0, id;
+    void *t;
+    for (uint32_t i = 0; sk_map_next(&sk_sim_of(e)->l->tasks, &i, &id, &t);) n += ((struct sk_ltask *)t)->state != SK_T_FINISHED;
+    return n;
+}
 bool sk_sim_object(const struct sk_engine *e, sk_oid o, uint64_t *count) {
     *count = sk_own_count(sk_sim_of(e)->l->own, o.v);
     return sk_own_has(sk_sim_of(e)->l->own, o.v);

@@ -44,6 +44,8 @@ void sk_loop_worker_died(struct sk_local *l, struct sk_lworker *w, int status, u
         sk_list_del(it);
         sk_list_push_back(&lost, it);
     }
+    /* Like a task that is only queued, an actor whose constructor was not begun goes elsewhere at no cost. */
+    bool begun = a && (a->state == SK_A_ALIVE || w->killed || (a->placed && a->init->was_started));
     l->workers[w->slot] = NULL;
     l->n_live--;
     sk_place_worker_gone(&l->place, &w->place);
@@ -70,9 +72,9 @@ void sk_loop_worker_died(struct sk_local *l, struct sk_lworker *w, int status, u
         if (t->cancelled) {
             sk_ltask_fail_cancelled(l, t);
         } else if (t->is_init) {
-            t->state = SK_T_READY;
+            /* Stays SENT until sk_actor_worker_died says what becomes of it: a call that fails here may make others try to place the actor. */
         } else if (t->actor) {
-            bool restart = a && !a->stopping && a->restarts_left != 0;
+            bool restart = a && !a->no_restart && (!begun || a->restarts_left != 0);
             if (restart && (!started || t->retries_left != 0)) {
                 if (started && t->retries_left > 0) t->retries_left--;
                 if (started) t->attempt++;
@@ -97,7 +99,7 @@ void sk_loop_worker_died(struct sk_local *l, struct sk_lworker *w, int status, u
             sk_list_del(it);
             sk_list_push_front(&a->queue, it);
         }
-        sk_actor_worker_died(l, a, why);
+        sk_actor_worker_died(l, a, begun, why);
     }
     bool bad_start = !w->up && !w->killed && (status != -1 || w->kill_why);
     sk_map_deinit(&w->known);

@@ -300,7 +300,8 @@ struct sk_lactor {
     uint16_t shape;
     uint32_t n_tasks;   /* calls that are not finished */
     bool unreferenced;  /* freed when dead and nothing of it is under way */
-    bool stopping;      /* no handle left, or killed without restart */
+    bool stopping;      /* no handle left, or killed without restart: nothing comes after the calls already made */
+    bool no_restart;    /* killed: they are not finished either */
     bool placed;        /* the constructor was sent to the present worker */
     uint32_t dead_kind; /* of the constructor's error; 0: `why` is the story */
     struct sk_inl *dead_value;
@@ -356,6 +357,12 @@ struct sk_local {
     struct sk_lineage *lin;
     struct sk_obj_id_vec lost; /* PENDING objects to make again, at the next dispatch */
     bool recovering;
+    struct sk_relic_vec {
+        struct sk_relic {
+            uint64_t oid, off;
+        } *p;
+        uint32_t n, cap;
+    } relics; /* bytes of lost values that somebody still reads, and the objects that hold the references in them */
     struct sk_place place;
     struct sk_map tasks; /* id -> sk_ltask, until finished */
     struct sk_map fns;
@@ -479,6 +486,7 @@ sk_rc sk_recover_wanted(struct sk_local *l, struct sk_ltask *t) SK_MUST_USE;    
 void sk_recover_left(struct sk_local *l, struct sk_ltask *t, struct sk_lworker *w); /* w reads its arguments no more; NULL: w is dead */
 bool sk_recover_old(const struct sk_lworker *w, uint64_t oid, uint64_t *off);       /* where w still reads a lost argument */
 void sk_recover_free(struct sk_ltask *t);                                           /* t->aside */
+void sk_recover_relics(struct sk_local *l);                                         /* lets go of those that nobody reads any more */
 void sk_recover_drain(struct sk_local *l);                                          /* frees tasks that lineage let go */
 
 bool sk_local_check(struct sk_local *l); /* check.c: every structure against the others */
@@ -486,7 +494,7 @@ bool sk_local_check(struct sk_local *l); /* check.c: every structure against the
 /* pool.c */
 sk_rc sk_pool_start(struct sk_local *l, struct sk_err *err); /* fork server, threads */
 void sk_pool_stop(struct sk_local *l);
-void sk_pool_reports(struct sk_local *l); /* what the fork server says: who came up, who ended */
+void sk_pool_reports(struct sk_local *l);                    /* what the fork server says: who came up, who ended */
 struct sk_lworker *sk_pool_spawn(struct sk_local *l);        /* NULL: at the limit or refused */
 void sk_pool_bad_start(struct sk_local *l, const char *why); /* after several in a row what waits for workers fails */
 void sk_pool_kill(struct sk_local *l, struct sk_lworker *w, const char *why);
@@ -502,7 +510,7 @@ sk_rc sk_actor_create(struct sk_local *l, uint32_t proc, uint64_t base_id, const
                       int32_t max_task_retries, struct sk_err *err);
 void sk_actor_advance(struct sk_local *l, struct sk_lactor *a); /* send what can be sent, start, stop */
 void sk_actor_dead(struct sk_local *l, struct sk_lactor *a, const char *why);
-void sk_actor_worker_died(struct sk_local *l, struct sk_lactor *a, const char *why);
+void sk_actor_worker_died(struct sk_local *l, struct sk_lactor *a, bool begun, const char *why); /* begun: it costs a restart */
 void sk_actor_unreferenced(struct sk_local *l, struct sk_lactor *a);
 void sk_actor_sweep(struct sk_local *l); /* frees dead actors that nobody can name; at the end of a turn of the loop */
 

@@ -37,18 +37,26 @@ static bool stuck(const struct sk_local *l) {
     return true;
 }
 
+static void fail_stuck(struct sk_local *l) {
+    sk_loop_fail_waiting(l, SK_ESTALL,
+                         "all worker processes wait for the results of tasks that need one; nest less deeply, or allow more workers");
+}
+
 void sk_loop_dispatch(struct sk_local *l) {
     if (l->lost.n) sk_recover_run(l);
     int64_t now = sk_now_ns();
     if (l->n_homeless) {
+        bool wants_process = false;
         sk_place_want(&l->place, 0, 0);
         SK_LIST_EACH_SAFE (it, tmp, &l->actors) { /* oldest first */
             struct sk_lactor *a = sk_container_of(it, struct sk_lactor, link);
             if (a->worker || a->state != SK_A_STARTING) continue;
             sk_actor_advance(l, a);
-            if (!a->worker && a->init->state == SK_T_READY && !l->place.want_order && !sk_place_fits_now(&l->place, a->shape))
-                sk_place_want(&l->place, a->order, a->shape);
+            if (a->worker || a->init->state != SK_T_READY) continue;
+            if (sk_place_fits_now(&l->place, a->shape)) wants_process = true;
+            else if (!l->place.want_order) sk_place_want(&l->place, a->order, a->shape);
         }
+        if (wants_process && stuck(l)) fail_stuck(l);
     } else if (l->place.want_order) {
         sk_place_want(&l->place, 0, 0);
     }
@@ -58,10 +66,7 @@ void sk_loop_dispatch(struct sk_local *l) {
         if (pick.what == SK_PLACE_NOTHING) return;
         if (pick.what == SK_PLACE_SPAWN) {
             if (sk_pool_spawn(l)) continue;
-            if (l->place.n_ready && stuck(l))
-                sk_loop_fail_waiting(
-                    l, SK_ESTALL,
-                    "all worker processes wait for the results of tasks that need one; nest less deeply, or allow more workers");
+            if (l->place.n_ready && stuck(l)) fail_stuck(l);
             return;
         }
         struct sk_lworker *w = sk_container_of(pick.worker, struct sk_lworker, place);

@@ -223,12 +223,43 @@ static void fail(struct sk_local *l, struct sk_obj *o, sk_rc rc, const char *msg
     sk_inl_drop(e);
 }
 
+/* Somebody has the bytes mapped and may find references in them that it has not counted yet (rule 5 of engine.h gives it the time until it lets go
+ * of the bytes): these live as long as the bytes do, held by an object that has no other use. */
+static bool keep_relic(struct sk_local *l, const struct sk_obj *o) {
+    struct sk_obj *r = NULL;
+    if (!sk_own_n_inner(l->own, o->id) || !sk_store_pins(l->store, o->u.off)) return false;
+    if (!sk_vec_reserve(&l->relics, SK_TAG_ENGINE, l->relics.n + 1) || sk_obj_new(l, l->next_id + 1, SK_PROC_DRIVER, &r, NULL) != SK_OK)
+        return false; /* no memory: then one that it finds may be gone, and getting it says so */
+    l->next_id++;
+    r->state = SK_O_READY;
+    r->kind = o->kind;
+    r->len = o->len;
+    r->where = SK_V_STORE;
+    r->u.off = o->u.off; /* with the reference that the lost object had */
+    sk_own_pass_inner(l->own, o->id, r->id);
+    l->relics.p[l->relics.n++] = (struct sk_relic){r->id, o->u.off};
+    return true;
+}
+
+void sk_recover_relics(struct sk_local *l) {
+    for (uint32_t i = 0; i < l->relics.n;) {
+        struct sk_relic r = l->relics.p[i];
+        if (sk_store_pins(l->store, r.off)) {
+            i++;
+            continue;
+        }
+        l->relics.p[i] = l->relics.p[--l->relics.n];
+        SK_IGNORE(sk_own_unref(l->own, r.oid, SK_PROC_DRIVER, 1, NULL));
+    }
+}
+
 void sk_recover_lost(struct sk_local *l, uint64_t oid) {
     struct sk_obj *o = sk_obj_get(l, oid);
     if (!o || o->state != SK_O_READY || o->where != SK_V_STORE) return;
     l->n_lost++;
     l->progress++;
-    if (pin_for_readers(l, o)) sk_store_unref(l->store, o->u.off); /* else kept for good: better than bytes that change under a task */
+    /* Without memory to pin them they are kept for good: better than bytes that change under a task. */
+    if (pin_for_readers(l, o) && !keep_relic(l, o)) sk_store_unref(l->store, o->u.off);
     o->gone = false;
     o->state = SK_O_PENDING;
     o->maker = NULL;
@@ -398,7 +429,10 @@ static void recover(struct sk_local *l, uint64_t oid) {
 void sk_recover_run(struct sk_local *l) {
     if (l->recovering) return;
     l->recovering = true;
-    for (uint32_t i = 0; i < l->lost.n; i++) recover(l, l->lost.p[i]); /* the list grows meanwhile */
+    for (uint32_t i = 0; i < l->lost.n; i++) { /* the list grows meanwhile */
+        sk_obj_drain(l); /* lineage must have been told what is gone before it is asked: recovery ends tasks, which lets objects go */
+        recover(l, l->lost.p[i]);
+    }
     l->lost.n = 0;
     l->recovering = false;
     sk_obj_drain(l);

@@ -52,7 +52,8 @@ void sk_client_idle(struct sk_client *c);  /* nothing to do: give the lease back
 extern const struct sk_engine_ops sk_client_ops;
 
 /* worker.c */
-void sk_client_init(struct sk_client *c, struct sk_slot *slot, int32_t pid, struct sk_runner *runner); /* zeroed, segments mapped; then attach the rings */
-void sk_client_serve(struct sk_client *c); /* says hello, runs tasks until it is told to leave */
+void sk_client_init(struct sk_client *c, struct sk_slot *slot, int32_t pid,
+                    struct sk_runner *runner); /* zeroed, segments mapped; then attach the rings */
+void sk_client_serve(struct sk_client *c);     /* says hello, runs tasks until it is told to leave */
 
 #endif

@@ -5,6 +5,8 @@
  * shared memory, which are that already. Each message has a sequence number; the receiver takes the one that it wants next and answers with the
  * number that it wants then; what is not acknowledged in time is sent again (go-back-n). A session is one process: packets of a session that is
  * over are dropped, and that fence is the one that the bug SK_SIM_BUG_LATE opens. */
+#include <stdlib.h>
+
 #include "base/mem.h"
 #include "base/vec.h"
 #include "engine/sim/sim_int.h"

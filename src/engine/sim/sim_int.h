@@ -26,8 +26,8 @@ struct sk_fiber {
 };
 sk_rc sk_fiber_init(struct sk_fiber *f, void (*run)(void *arg), void *arg) SK_MUST_USE; /* SK_ENOMEM */
 void sk_fiber_deinit(struct sk_fiber *f);                                               /* wherever it stands; not from inside */
-void sk_fiber_resume(struct sk_fiber *f); /* until it yields or returns (done) */
-void sk_fiber_yield(void);                /* from inside: back to who resumed */
+void sk_fiber_resume(struct sk_fiber *f);                                               /* until it yields or returns (done) */
+void sk_fiber_yield(void);                                                              /* from inside: back to who resumed */
 
 /* ---- link.c ------------------------------------------------------------------------------------------------------------------------- */
 
@@ -41,9 +41,9 @@ struct sk_packet_msg { /* counted: it may be under way several times */
 
 struct sk_way { /* one direction of a link */
     struct sk_ring src, dst;
-    uint64_t sent, want; /* sequence numbers: next to send, next to hand over */
-    uint64_t acked;      /* all before are there */
-    int64_t again_ns;    /* when what is not acknowledged is sent again */
+    uint64_t sent, want;                 /* sequence numbers: next to send, next to hand over */
+    uint64_t acked;                      /* all before are there */
+    int64_t again_ns;                    /* when what is not acknowledged is sent again */
     SK_VEC(struct sk_packet_msg *) held; /* [acked, sent) */
 };
 
@@ -61,7 +61,7 @@ sk_rc sk_link_open(struct sk_sim *s, struct sk_proc *p) SK_MUST_USE; /* p->c exi
 void sk_link_close(struct sk_sim *s, struct sk_proc *p);             /* packets under way stay */
 bool sk_link_due(struct sk_sim *s, struct sk_proc *p);               /* something to send */
 void sk_link_send(struct sk_sim *s, struct sk_proc *p);
-bool sk_link_drained(struct sk_proc *p); /* all that the process said has arrived */
+bool sk_link_drained(struct sk_proc *p);           /* all that the process said has arrived */
 void sk_link_arrive(struct sk_sim *s, uint32_t i); /* packet i of s->net */
 int64_t sk_link_timer(const struct sk_proc *p);
 void sk_packet_drop(struct sk_sim *s, uint32_t i);
@@ -75,9 +75,9 @@ struct sk_proc {
     enum sk_proc_state state;
     uint32_t slot, node, proc;
     int32_t pid, status;
-    int64_t at_ns;    /* STARTING, DEAD: when that is over */
-    int64_t doom_ns;  /* LIVE: killed then; INT64_MAX: not */
-    int64_t ready_ns; /* LIVE: not resumed before */
+    int64_t at_ns;                /* STARTING, DEAD: when that is over */
+    int64_t doom_ns;              /* LIVE: killed then; INT64_MAX: not */
+    int64_t ready_ns;             /* LIVE: not resumed before */
     bool slow, asleep, spin, cut; /* cut: nothing that it said and did not arrive will */
     struct sk_bell *bell;         /* asleep */
     uint32_t seen;
@@ -102,7 +102,7 @@ struct sk_sim {
     _Atomic int64_t now;
     uint64_t rng[4];
     struct sk_proc procs[SK_SIM_PROCS];
-    struct sk_proc *cur; /* whose fiber runs; NULL: the driver or the world */
+    struct sk_proc *cur;                   /* whose fiber runs; NULL: the driver or the world */
     bool in_world, calm, closing, waiting; /* waiting: the driver is in bell_wait, its lock is free */
     uint32_t n_faults;
     int32_t next_pid;
@@ -118,14 +118,15 @@ uint64_t sk_sim_rand(struct sk_sim *s);
 uint64_t sk_sim_below(struct sk_sim *s, uint64_t n);
 bool sk_sim_chance(struct sk_sim *s, uint32_t of_10000);
 void sk_sim_mix(struct sk_sim *s, uint64_t x); /* into the hash of the schedule */
+void sk_world_dump(struct sk_sim *s);          /* on stderr: who waits for what */
 void sk_world_open(struct sk_sim *s);
 void sk_world_close(struct sk_sim *s);
 void sk_world_kill(struct sk_sim *s, struct sk_proc *p);
 /* A message of a process passes: where its values are is noted. */
 void sk_world_homes(struct sk_sim *s, const struct sk_proc *p, const void *msg, size_t len);
 static inline int64_t sk_sim_now(const struct sk_sim *s) { return atomic_load_explicit(&s->now, memory_order_relaxed); }
-bool sk_world_rings(uint32_t n_slots);                /* memory for the rings of processes behind a network; false: none */
-void sk_world_home(struct sk_sim *s, uint64_t oid);   /* the driver made it */
+bool sk_world_rings(uint32_t n_slots);              /* memory for the rings of processes behind a network; false: none */
+void sk_world_home(struct sk_sim *s, uint64_t oid); /* the driver made it */
 struct sk_sim *sk_sim_of(const struct sk_engine *e);
 
 #endif

@@ -19,8 +19,8 @@
 #include "base/vec.h"
 #include "engine/sim/sim_int.h"
 
-#define TICK_NS 1500           /* a step takes up to so long */
-#define STUCK_NS 60000000000   /* nothing but timers for so long */
+#define TICK_NS 1500         /* a step takes up to so long */
+#define STUCK_NS 60000000000 /* nothing but timers for so long */
 #define REAP_NS 1000000000
 #define MAX_STEPS 5000000u
 
@@ -158,7 +158,7 @@ static void lose_values(struct sk_sim *s, uint32_t node) {
         if (o->state != SK_O_READY || o->where != SK_V_STORE) continue;
         if ((uintptr_t)sk_map_get(&s->homes, o->u.off + 1) == node + 1 && !sk_vec_push(&ids, SK_TAG_ENGINE, id)) abort();
     }
-    for (uint32_t i = 0; i < ids.n; i++, s->st.n_values_lost++) sk_loop_lost(s->l, ids.p[i]);
+    for (uint32_t i = 0; i < ids.n; i++, s->st.n_values_lost++) sk_recover_lost(s->l, ids.p[i]);
     sk_vec_free(&ids);
 }
 
@@ -221,7 +221,7 @@ static void end(struct sk_sim *s, struct sk_proc *p, int32_t status) {
     if (s->conf.on_kill && status == SIGKILL)
         for (uint32_t i = 0; i < SK_CLAIMS; i++) {
             uint64_t c = atomic_load(&p->sh->claims[i]);
-            if ((c & 3) == SK_CLAIM_STARTED || (c & 3) == SK_CLAIM_CANCELLED) s->conf.on_kill(s->conf.ctx, (sk_tid){c >> 2});
+            if (c && (c & 3) != SK_CLAIM_TAKEN) s->conf.on_kill(s->conf.ctx, (sk_tid){c >> 2}, (c & 3) != SK_CLAIM_QUEUED);
         }
     sk_fiber_deinit(&p->fiber);
     mem_free_all(p);
@@ -235,6 +235,8 @@ void sk_world_kill(struct sk_sim *s, struct sk_proc *p) {
     if (p->state != SK_P_LIVE) return;
     sk_sim_mix(s, UINT64_C(1) << 40 | p->proc);
     s->st.n_kills++;
+    if (s->conf.trace)
+        fprintf(stderr, "# %llu: process %u (slot %u, pid %d) is killed\n", (unsigned long long)s->st.steps, p->proc, p->slot, p->pid);
     end(s, p, SIGKILL);
 }
 
@@ -311,7 +313,8 @@ static int64_t timer_of(const struct sk_proc *p) {
     if (p->state == SK_P_STARTING || p->state == SK_P_DEAD) at = p->at_ns;
     if (p->state == SK_P_LIVE) {
         at = p->doom_ns;
-        bool up = !p->asleep || atomic_load_explicit(&p->bell->asleep, memory_order_relaxed) == 0 || (p->spin && sk_bell_seq(p->bell) != p->seen);
+        bool up =
+            !p->asleep || atomic_load_explicit(&p->bell->asleep, memory_order_relaxed) == 0 || (p->spin && sk_bell_seq(p->bell) != p->seen);
         at = SK_MIN(at, up ? p->ready_ns : SK_MAX(p->until_ns, p->ready_ns));
     }
     if (p->node && (p->state == SK_P_LIVE || p->state == SK_P_DEAD)) at = SK_MIN(at, sk_link_timer(p));
@@ -344,9 +347,20 @@ static uint32_t choices(struct sk_sim *s, struct choice *c, uint32_t cap, bool w
     return n;
 }
 
+static void say_step(const struct sk_sim *s, struct choice c, const struct sk_proc *p) {
+    static const char *const names[] = {"runs",           "starts",           "is killed",        "is reported",
+                                        "its link sends", "a packet arrives", "reports are heard"};
+    if (c.what >= ARRIVE)
+        fprintf(stderr, "# %llu, %.6f s: %s\n", (unsigned long long)s->st.steps, (double)sk_sim_now(s) / 1e9, names[c.what]);
+    else
+        fprintf(stderr, "# %llu, %.6f s: process %u %s, task %llx\n", (unsigned long long)s->st.steps, (double)sk_sim_now(s) / 1e9, p->proc,
+                names[c.what], (unsigned long long)(p->c ? p->c->cur_tid : 0));
+}
+
 static void act(struct sk_sim *s, struct choice c) {
     struct sk_proc *p = &s->procs[c.i];
     s->st.steps++;
+    if (SK_UNLIKELY(s->conf.trace)) say_step(s, c, p);
     sk_sim_mix(s, (uint64_t)c.what << 32 | (c.what == ARRIVE || c.what == REPORTS ? 0 : p->proc));
     switch ((enum what)c.what) {
     case RESUME: resume(s, p); break;
@@ -372,13 +386,52 @@ static void rot(struct sk_sim *s) {
     void *data;
     for (uint32_t c = 0; sk_own_each(s->l->own, &c, &id, &data);) {
         const struct sk_obj *o = data;
-        if (o->state == SK_O_READY && o->where == SK_V_STORE && !o->gone && o->len) s->l->data_seg.base[o->u.off + sk_sim_below(s, o->len)] ^= 1;
+        if (o->state == SK_O_READY && o->where == SK_V_STORE && !o->gone && o->len)
+            s->l->data_seg.base[o->u.off + sk_sim_below(s, o->len)] ^= 1;
     }
 }
 
-static void tick(struct sk_sim *s) { atomic_store_explicit(&s->now, sk_sim_now(s) + 1 + (int64_t)sk_sim_below(s, TICK_NS), memory_order_relaxed); }
+static void tick(struct sk_sim *s) {
+    atomic_store_explicit(&s->now, sk_sim_now(s) + 1 + (int64_t)sk_sim_below(s, TICK_NS), memory_order_relaxed);
+}
+
+/* Who waits for what, for the report of a run that does not end. */
+void sk_world_dump(struct sk_sim *s) {
+    static const char *const p_names[] = {"free", "starting", "live", "dead"}, *const t_names[] = {"waiting", "ready", "sent", "finished"};
+    uint64_t id;
+    void *data;
+    fprintf(stderr, "# simulation, seed %llu, step %llu, %.6f s; driver %s; packets %u, reports %u\n", (unsigned long long)s->conf.seed,
+            (unsigned long long)s->st.steps, (double)sk_sim_now(s) / 1e9, s->waiting ? "waits" : "works", s->net.n, s->reports.n);
+    for (const struct sk_proc *p = s->procs; p < s->procs + SK_SIM_PROCS; p++) {
+        if (p->state == SK_P_FREE) continue;
+        const struct sk_lworker *w = p->slot < s->l->n_slots ? s->l->workers[p->slot] : NULL;
+        fprintf(stderr, "# process %u (slot %u, node %u): %s%s%s, runs task %llx; place %d, depth %u, blocked %d, dying %d\n", p->proc,
+                p->slot, p->node, p_names[p->state], p->state == SK_P_LIVE && p->asleep ? ", asleep" : "", p->slow ? ", slow" : "",
+                (unsigned long long)(p->c ? p->c->cur_tid : 0), w ? (int)w->place.state : -1, w ? w->place.depth : 0,
+                w ? w->place.blocked : 0, w ? w->dying : 0);
+    }
+    for (uint32_t i = 0; sk_map_next(&s->l->tasks, &i, &id, &data);) {
+        const struct sk_ltask *t = data;
+        fprintf(stderr, "# task %llx: %s, attempt %u, %u arguments missing, worker %u, yields %u, retries left %d%s%s%s\n",
+                (unsigned long long)id, t_names[t->state], t->attempt, t->n_unready, t->worker ? t->worker->proc : 0, t->n_yielded,
+                t->retries_left, t->cancelled ? ", cancelled" : "",
+                t->is_init ? ", a constructor"
+                : t->actor ? ", a call"
+                           : "",
+                t->remake ? ", again" : "");
+    }
+    for (uint32_t c = 0; sk_own_each(s->l->own, &c, &id, &data);) {
+        const struct sk_obj *o = data;
+        fprintf(stderr, "# object %llx: %s, count %llu, driver %llu\n", (unsigned long long)id,
+                o->state == SK_O_PENDING ? "pending"
+                : o->state == SK_O_READY ? "ready"
+                                         : "actor",
+                (unsigned long long)sk_own_count(s->l->own, id), (unsigned long long)sk_own_borrowed(s->l->own, id, 0));
+    }
+}
 
 static void stuck(struct sk_sim *s, const char *why) {
+    sk_world_dump(s);
     if (s->conf.on_stuck) s->conf.on_stuck(s->conf.ctx, why);
     fprintf(stderr, "simulation, seed %llu: %s\n", (unsigned long long)s->conf.seed, why);
     abort();
@@ -438,8 +491,8 @@ static void aside(struct sk_sim *s) {
 static void early_args(struct sk_sim *s, const struct sk_proc *p) {
     struct sk_ltask *t = sk_map_get(&s->l->tasks, p->c->cur_tid);
     if (!t || !s->waiting) return;
-    sk_task_let_args_go(s->l, t);
-    sk_loop_drain(s->l);
+    sk_ltask_let_args_go(s->l, t);
+    sk_obj_drain(s->l);
 }
 
 static bool at_point(void *ctx, const char *name) {

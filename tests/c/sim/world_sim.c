@@ -4,26 +4,98 @@
  * SK_TEST_ROUNDS=n runs n times as many. The bugs that the simulated machine can be given are each found (world_finds_*). */
 #include <setjmp.h>
 
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include "../world.h"
 #include "base/clock.h"
 
 #define N(x) (sizeof(x) / sizeof(x[0]))
 
 static const struct profile profiles[] = {
-    {.name = "plain", .sim = {.preempt = 1500}, .cpus = 2, .max_workers = 6, .n_ops = 25, .big = true, .actors = true, .streams = true, .cancels = true},
-    {.name = "kill", .sim = {.preempt = 1500, .kill = 60, .max_faults = 6}, .cpus = 2, .max_workers = 6, .n_ops = 25, .big = true, .actors = true, .streams = true, .cancels = true},
-    {.name = "slow", .sim = {.preempt = 1000, .kill = 30, .slow = 4000, .spawn_fails = 500, .max_faults = 5}, .cpus = 3, .max_workers = 8, .n_ops = 20, .actors = true, .streams = true},
-    {.name = "net", .sim = {.preempt = 800, .n_nodes = 2, .net_loss = 500, .net_twice = 500, .kill = 20, .max_faults = 4}, .cpus = 3, .max_workers = 6, .n_ops = 20, .big = true, .actors = true, .streams = true, .cancels = true},
-    {.name = "nodes", .sim = {.preempt = 800, .n_nodes = 2, .net_loss = 200, .net_twice = 200, .node_lost = 15, .kill = 10, .max_faults = 4}, .cpus = 3, .max_workers = 6, .n_ops = 25, .big = true, .actors = true, .streams = true},
-    {.name = "lost", .sim = {.preempt = 1000, .value_lost = 1500, .kill = 20, .max_faults = 8}, .cpus = 2, .max_workers = 6, .n_ops = 25, .big = true, .actors = true, .streams = true, .cancels = true},
-    {.name = "forget", .sim = {.preempt = 1000, .value_lost = 1500, .kill = 20, .max_faults = 8}, .lineage_bytes = 6000, .cpus = 2, .max_workers = 6, .n_ops = 25, .big = true, .streams = true},
-    {.name = "full", .sim = {.preempt = 1000, .kill = 20, .max_faults = 4}, .store_bytes = 1u << 20, .cpus = 2, .max_workers = 6, .n_ops = 30, .big = true, .actors = true, .streams = true, .cancels = true},
-    {.name = "few", .sim = {.preempt = 1000, .kill = 20, .max_faults = 4}, .cpus = 2, .max_workers = 2, .n_ops = 20, .streams = true, .actors = true},
+    {.name = "plain",
+     .sim = {.preempt = 1500},
+     .cpus = 2,
+     .max_workers = 6,
+     .n_ops = 25,
+     .big = true,
+     .actors = true,
+     .streams = true,
+     .cancels = true},
+    {.name = "kill",
+     .sim = {.preempt = 1500, .kill = 60, .max_faults = 6},
+     .cpus = 2,
+     .max_workers = 6,
+     .n_ops = 25,
+     .big = true,
+     .actors = true,
+     .streams = true,
+     .cancels = true},
+    {.name = "slow",
+     .sim = {.preempt = 1000, .kill = 30, .slow = 4000, .spawn_fails = 500, .max_faults = 5},
+     .cpus = 3,
+     .max_workers = 8,
+     .n_ops = 20,
+     .actors = true,
+     .streams = true},
+    {.name = "net",
+     .sim = {.preempt = 800, .n_nodes = 2, .net_loss = 500, .net_twice = 500, .kill = 20, .max_faults = 4},
+     .cpus = 3,
+     .max_workers = 6,
+     .n_ops = 20,
+     .big = true,
+     .actors = true,
+     .streams = true,
+     .cancels = true},
+    {.name = "nodes",
+     .sim = {.preempt = 800, .n_nodes = 2, .net_loss = 200, .net_twice = 200, .node_lost = 15, .kill = 10, .max_faults = 4},
+     .cpus = 3,
+     .max_workers = 6,
+     .n_ops = 25,
+     .big = true,
+     .actors = true,
+     .streams = true},
+    {.name = "lost",
+     .sim = {.preempt = 1000, .value_lost = 1500, .kill = 20, .max_faults = 8},
+     .cpus = 2,
+     .max_workers = 6,
+     .n_ops = 25,
+     .big = true,
+     .actors = true,
+     .streams = true,
+     .cancels = true},
+    {.name = "forget",
+     .sim = {.preempt = 1000, .value_lost = 1500, .kill = 20, .max_faults = 8},
+     .lineage_bytes = 6000,
+     .cpus = 2,
+     .max_workers = 6,
+     .n_ops = 25,
+     .big = true,
+     .streams = true},
+    {.name = "full",
+     .sim = {.preempt = 1000, .kill = 20, .max_faults = 4},
+     .store_bytes = 1u << 20,
+     .max_size = 120000,
+     .cpus = 2,
+     .max_workers = 6,
+     .n_ops = 30,
+     .big = true,
+     .actors = true,
+     .streams = true,
+     .cancels = true},
+    {.name = "few",
+     .sim = {.preempt = 1000, .kill = 20, .max_faults = 4},
+     .cpus = 2,
+     .max_workers = 3,
+     .n_ops = 20,
+     .streams = true,
+     .actors = true},
 };
 
 /* ---- the driver's side of a program ------------------------------------------------------------------------------------------------------- */
 
-enum { MAX_HELD = 64, MAX_STREAMS = 8, MAX_ACTORS = 4, MAX_VIEWS = 8 };
+enum { MAX_HELD = 64, MAX_STREAMS = 8, MAX_ACTORS = 4, MAX_VIEWS = 8, MAX_OBJS = 16384 };
 
 static struct driver {
     uint32_t held[MAX_HELD], n_held; /* objects, one reference each */
@@ -46,13 +118,18 @@ static struct driver {
 
 static struct sk_engine *E(void) { return W.e; }
 
+#define SAY(...) (W.trace ? (void)fprintf(stderr, __VA_ARGS__) : (void)0)
+#define LL(i) ((unsigned long long)W.objs[i].oid)
+
 static void hold(uint32_t i) {
+    SAY("driver holds %llx, of task %llx\n", LL(i), W.objs[i].task ? (unsigned long long)W.tasks[W.objs[i].task - 1].tid : 0);
     if (D.n_held == MAX_HELD) E()->ops->release(E(), (sk_oid){W.objs[i].oid});
     else D.held[D.n_held++] = i;
 }
 static void drop_at(uint32_t k) {
     uint32_t i = D.held[k];
     D.held[k] = D.held[--D.n_held];
+    SAY("driver drops %llx\n", LL(i));
     E()->ops->release(E(), (sk_oid){W.objs[i].oid});
 }
 
@@ -64,18 +141,16 @@ static void on_event(struct sk_sink *s, const struct sk_event *ev) {
     MUST(!t->tid || ev->task.v == t->tid, "an event of task %llx for %llx", (unsigned long long)ev->task.v, (unsigned long long)t->tid);
     t->tid = ev->task.v;
     if (ev->kind == SK_EV_YIELDED) {
-        MUST(ev->index == t->actor, "yield %u of a stream after %u", ev->index, t->actor); /* .actor counts: a stream has none */
-        t->actor++;
+        MUST(ev->index == t->n_yielded, "yield %u of a stream after %u", ev->index, t->n_yielded);
+        t->n_yielded++;
         MUST(ev->index < t->p.n_ret, "a stream of %u values gives more", t->p.n_ret);
         hold(obj_new(ev->oid.v, expect_return(&t->p, args, n, ev->index), (uint32_t)ev->tag + 1));
     } else if (ev->kind == SK_EV_DONE) {
         struct expect b = expect_base(&t->p, args, n);
-        MUST(!b.bad && !t->p.fails && t->actor == t->p.n_ret, "a stream of %u values is done after %u", t->p.n_ret, t->actor);
-        t->actor = 0;
+        MUST(!b.bad && !t->p.fails && t->n_yielded == t->p.n_ret, "a stream of %u values is done after %u", t->p.n_ret, t->n_yielded);
         W.n_sinks--;
     } else if (ev->kind == SK_EV_FAILED) {
         struct expect b = expect_base(&t->p, args, n);
-        t->actor = 0;
         W.n_sinks--;
         hold(obj_new(ev->oid.v, b.bad ? b : (struct expect){mix(mix(t->p.salt, t->p.code), 1), t->p.fails != 0}, (uint32_t)ev->tag + 1));
     }
@@ -113,7 +188,8 @@ static void op_submit(void) {
 static void op_put(void) {
     struct sk_err err = {0};
     uint32_t in[MAX_ARGS], n = pick_args(in, false), o;
-    sk_rc rc = world_put(E(), rnd(UINT64_MAX), W.f->big && rnd(2) ? 9000 + (uint32_t)rnd(40000) : 0, in, n, &o, &err);
+    sk_rc rc = world_put(E(), rnd(UINT64_MAX), W.f->big && rnd(2) ? 9000 + 8 * (uint32_t)rnd(W.f->max_size ? W.f->max_size / 8 : 4000) : 0,
+                         in, n, &o, &err);
     must(rc, &err, "put");
     if (rc == SK_OK) hold(o);
 }
@@ -164,11 +240,12 @@ static bool next_of(uint32_t k, int64_t deadline) {
 }
 
 static void get_some(const uint32_t *at, uint32_t n, int64_t deadline, bool keep) {
-    sk_oid ids[8];
+    sk_oid ids[8] = {0};
     struct sk_view v[8];
     struct sk_err err = {0};
     for (uint32_t i = 0; i < n; i++) ids[i].v = W.objs[at[i]].oid;
     sk_rc rc = E()->ops->get(E(), ids, n, deadline, v, &err);
+    for (uint32_t i = 0; i < n; i++) SAY("driver gets %llx: %s\n", LL(at[i]), sk_rc_name(rc));
     if (rc == SK_ETIMEOUT && deadline != INT64_MAX) return;
     MUST(rc == SK_OK, "get of object %llx: %s %s", (unsigned long long)ids[0].v, sk_rc_name(rc), err.msg);
     for (uint32_t i = 0; i < n; i++) {
@@ -269,28 +346,33 @@ static uint64_t stat(const char *key) {
     return strtoull(p + strlen(key), NULL, 10);
 }
 
-/* Objects that the driver can still name, by its references and by what is inside. */
-static uint32_t count_reachable(uint8_t *mark) {
-    uint32_t n = 0, stack[512], top = 0;
-    memset(mark, 0, W.n_objs);
+/* Gets all that the driver can still name, by its references and by what is inside; how many that is. What is lost is found and made again. */
+static uint32_t walk(uint8_t *mark) {
+    uint32_t n = 0, stack[1024], top = 0;
+    memset(mark, 0, MAX_OBJS);
     for (uint32_t i = 0; i < D.n_held; i++)
         if (!mark[D.held[i]]) mark[D.held[i]] = 1, stack[top++] = D.held[i];
     while (top) {
-        const struct wobj *o = &W.objs[stack[--top]];
+        uint32_t at = stack[--top];
+        E()->ops->addref(E(), (sk_oid){W.objs[at].oid});
+        get_some(&at, 1, INT64_MAX, false);
         n++;
+        const struct wobj *o = &W.objs[at];
         for (uint32_t k = 0; k < o->n_inner; k++) {
             uint32_t in = o->inner[k] - 1;
-            if (mark[in] || top == N(stack)) continue;
+            if (mark[in]) continue;
+            MUST(top < N(stack) && in < MAX_OBJS, "too many objects for the checker");
             mark[in] = 1;
             stack[top++] = in;
         }
+        E()->ops->release(E(), (sk_oid){o->oid});
     }
     return n;
 }
 
 static bool is_idle(void *arg) {
     (void)arg;
-    return stat("tasks_known") == 0 && W.n_sinks == 0;
+    return sk_sim_tasks(E()) == 0 && W.n_sinks == 0;
 }
 struct alive {
     uint64_t n;
@@ -298,8 +380,8 @@ struct alive {
 static bool so_many(void *arg) { return sk_sim_objects(E()) == ((struct alive *)arg)->n; }
 static bool all_clean(void *arg) {
     (void)arg;
-    return sk_sim_objects(E()) == 0 && is_idle(NULL) && stat("store_sealed_bytes") == 0 && stat("store_leased_bytes") == 0 &&
-           stat("store_pins") == 0 && stat("lineage_tasks") == 0;
+    return sk_sim_objects(E()) == 0 && W.n_sinks == 0 && stat("tasks_known") == 0 && stat("store_sealed_bytes") == 0 &&
+           stat("store_leased_bytes") == 0 && stat("store_pins") == 0 && stat("lineage_tasks") == 0;
 }
 
 static void complain(const char *what) {
@@ -336,37 +418,27 @@ static void let_streams_and_actors_go(void) {
 }
 
 /* Every object that is held exists, has the right value down to the last reference inside it, and nothing else does. */
-static void checkpoint(void) {
+static void checkpoint(bool calm) {
     let_streams_and_actors_go();
     struct sk_err err = {0};
     sk_rc rc = E()->ops->drive(E(), is_idle, NULL, sk_deadline_ns(INT64_C(100000000000)), &err);
     if (rc != SK_OK) complain("tasks that nobody waits for do not end");
-    for (uint32_t i = 0; i < D.n_held; i++) get_some(&D.held[i], 1, INT64_MAX, false);
-    uint32_t cap = W.n_objs + 1, n0 = 0, n = 0;
-    uint8_t *mark = malloc(cap);
-    if (!mark) abort();
-    for (;;) { /* what is inside is got, too, and may have more inside */
-        n = count_reachable(mark);
-        if (n == n0) break;
-        n0 = n;
-        for (uint32_t i = 0; i < W.n_objs && i < cap; i++)
-            if (mark[i]) {
-                E()->ops->addref(E(), (sk_oid){W.objs[i].oid});
-                get_some(&i, 1, INT64_MAX, false);
-                E()->ops->release(E(), (sk_oid){W.objs[i].oid});
-            }
-    }
-    uint32_t n_actors = 0; /* a `ready` that is held holds its actor, which is an object */
+    static uint8_t mark[MAX_OBJS]; /* more come meanwhile: what is made again makes anew what is inside */
+    sk_sim_calm(E(), true);
+    (void)walk(mark);
+    uint32_t n = walk(mark); /* all is there now */
+    uint32_t n_actors = 0;   /* a `ready` that is held holds its actor, which is an object */
     for (uint32_t a = 0; a < W.n_actors; a++) {
         uint32_t at;
         n_actors += obj_known(W.actors[a].ready, &at) && mark[at];
     }
-    free(mark);
+    sk_sim_calm(E(), calm);
     struct alive want = {n + n_actors};
     rc = E()->ops->drive(E(), so_many, &want, sk_deadline_ns(INT64_C(100000000000)), &err);
     if (rc != SK_OK) {
         char what[80];
-        snprintf(what, sizeof what, "%llu objects are alive, %llu are held", (unsigned long long)sk_sim_objects(E()), (unsigned long long)want.n);
+        snprintf(what, sizeof what, "%llu objects are alive, %llu are held", (unsigned long long)sk_sim_objects(E()),
+                 (unsigned long long)want.n);
         complain(what);
     }
     MUST(sk_sim_check(E()), "the driver's structures do not agree");
@@ -389,6 +461,7 @@ static uint64_t run_one(const struct profile *f, uint64_t seed, uint32_t bugs, s
     struct sk_sim_conf sim = f->sim;
     sim.seed = seed;
     sim.bugs = bugs;
+    sim.trace = W.trace = getenv("SK_SIM_TRACE") != NULL;
     sim.on_kill = world_on_kill;
     sim.on_stuck = world_on_stuck;
     int64_t before = sk_mem_blocks(SK_TAG_N);
@@ -399,12 +472,14 @@ static uint64_t run_one(const struct profile *f, uint64_t seed, uint32_t bugs, s
     uint32_t phases = 1 + (uint32_t)rnd(2);
     for (uint32_t ph = 0; ph < phases; ph++) {
         for (uint32_t i = 0; i < f->n_ops; i++) step();
-        if (ph + 1 == phases && rnd(2)) sk_sim_calm(e);
+        bool calm = rnd(2);
+        sk_sim_calm(e, calm);
         if (rnd(20) == 0) break; /* closed while everything is under way */
-        checkpoint();
+        checkpoint(calm);
         while (D.n_held > (ph + 1 == phases ? 0 : 5)) drop_at((uint32_t)rnd(D.n_held));
         if (ph + 1 < phases) continue;
-        if (e->ops->drive(e, all_clean, NULL, sk_deadline_ns(INT64_C(100000000000)), &err) != SK_OK) complain("something is kept, although nothing is held");
+        if (e->ops->drive(e, all_clean, NULL, sk_deadline_ns(INT64_C(100000000000)), &err) != SK_OK)
+            complain("something is kept, although nothing is held");
         MUST(sk_sim_check(e), "the driver's structures do not agree");
     }
     for (; D.n_views; D.n_views--) E()->ops->view_release(E(), &D.views[D.n_views - 1].v);
@@ -438,14 +513,16 @@ static uint64_t run_one(const struct profile *f, uint64_t seed, uint32_t bugs, s
 
 static void say(const char *name, const struct total *t, int64_t ns) {
     double s = (double)ns / 1e9;
-    printf("# %-7s %llu schedules, %.0f/s; %llu steps, %.0f/s; %llu gets, %llu user errors, %llu errors with a cause; %llu kills, %llu nodes and %llu "
-           "values lost, %llu of %llu starts failed; packets %llu, %llu lost, %llu doubled, %llu resent, %llu late; store full %llu, stalls %llu\n",
+    printf("# %-7s %llu schedules, %.0f/s; %llu steps, %.0f/s; %llu gets, %llu user errors, %llu errors with a cause; %llu kills, %llu "
+           "nodes and %llu "
+           "values lost, %llu of %llu starts failed; packets %llu, %llu lost, %llu doubled, %llu resent, %llu late; store full %llu, "
+           "stalls %llu\n",
            name, (unsigned long long)t->runs, (double)t->runs / s, (unsigned long long)t->st.steps, (double)t->st.steps / s,
-           (unsigned long long)t->gets, (unsigned long long)t->user_errors, (unsigned long long)t->errors, (unsigned long long)t->st.n_kills,
-           (unsigned long long)t->st.n_nodes_lost, (unsigned long long)t->st.n_values_lost, (unsigned long long)t->st.n_spawns_failed,
-           (unsigned long long)t->st.n_spawns, (unsigned long long)t->st.n_packets, (unsigned long long)t->st.n_packets_lost,
-           (unsigned long long)t->st.n_packets_twice, (unsigned long long)t->st.n_resent, (unsigned long long)t->st.n_late,
-           (unsigned long long)t->full, (unsigned long long)t->stalls);
+           (unsigned long long)t->gets, (unsigned long long)t->user_errors, (unsigned long long)t->errors,
+           (unsigned long long)t->st.n_kills, (unsigned long long)t->st.n_nodes_lost, (unsigned long long)t->st.n_values_lost,
+           (unsigned long long)t->st.n_spawns_failed, (unsigned long long)t->st.n_spawns, (unsigned long long)t->st.n_packets,
+           (unsigned long long)t->st.n_packets_lost, (unsigned long long)t->st.n_packets_twice, (unsigned long long)t->st.n_resent,
+           (unsigned long long)t->st.n_late, (unsigned long long)t->full, (unsigned long long)t->stalls);
 }
 
 TEST_SLOW(world_schedules, 60) {
@@ -457,7 +534,8 @@ TEST_SLOW(world_schedules, 60) {
         struct total t = {0};
         if (only && strcmp(only, profiles[k].name) != 0) continue;
         t0 = sk_now_ns();
-        for (int i = 0; i < rounds; i++) (void)run_one(&profiles[k], one ? strtoull(one, NULL, 0) : mix(test_seed(), (uint64_t)i * 100 + k), 0, &t);
+        for (int i = 0; i < rounds; i++)
+            (void)run_one(&profiles[k], one ? strtoull(one, NULL, 0) : mix(test_seed(), (uint64_t)i * 100 + k), 0, &t);
         int64_t ns = sk_now_ns() - t0;
         say(profiles[k].name, &t, ns);
         steps += t.st.steps;
@@ -469,8 +547,8 @@ TEST_SLOW(world_schedules, 60) {
         if (profiles[k].sim.n_nodes && rounds >= 100) CHECK(t.st.n_packets_lost && t.st.n_packets_twice && t.st.n_resent);
         if (profiles[k].sim.value_lost && rounds >= 100) CHECK(t.st.n_values_lost);
     }
-    printf("# %llu schedules, %.0f/s; %llu steps, %.0f/s\n", (unsigned long long)runs, (double)runs / ((double)all / 1e9), (unsigned long long)steps,
-           (double)steps / ((double)all / 1e9));
+    printf("# %llu schedules, %.0f/s; %llu steps, %.0f/s\n", (unsigned long long)runs, (double)runs / ((double)all / 1e9),
+           (unsigned long long)steps, (double)steps / ((double)all / 1e9));
 }
 
 /* A seed is the whole schedule. */
@@ -481,3 +559,54 @@ TEST_SLOW(world_replays, 20) {
         CHECK_NE(run_one(&profiles[k], seed + 1, 0, NULL), a);
     }
 }
+
+/* ---- bugs that are put in are found ------------------------------------------------------------------------------------------------------ */
+
+/* How many schedules it takes; what was found in `text`. A bug may also end the engine by one of its own checks. */
+static int hunt(const char *profile, uint32_t bug, int most, char *text, size_t cap) {
+    size_t k = 0;
+    while (strcmp(profiles[k].name, profile) != 0) k++;
+    for (int i = 0; i < most; i++) {
+        int fd[2], status;
+        CHECK(pipe(fd) == 0);
+        fflush(NULL);
+        pid_t pid = fork();
+        CHECK(pid >= 0);
+        if (pid == 0) {
+            CHECK(dup2(fd[1], STDOUT_FILENO) >= 0 && dup2(fd[1], STDERR_FILENO) >= 0);
+            close(fd[0]);
+            close(fd[1]);
+            W.hunting = true;
+            (void)run_one(&profiles[k], mix(test_seed(), (uint64_t)i), bug, NULL);
+            _exit(0);
+        }
+        close(fd[1]);
+        ssize_t n = 0, m;
+        while ((m = read(fd[0], text + n, cap - 1 - (size_t)n)) > 0) n += m;
+        text[n] = 0;
+        close(fd[0]);
+        CHECK(waitpid(pid, &status, 0) == pid);
+        if (WIFEXITED(status) && WEXITSTATUS(status) == FOUND) return i + 1;
+        if (WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT) return i + 1;
+        CHECK_MSG(WIFEXITED(status) && WEXITSTATUS(status) == 0, "a hunt ended with status %x: %.200s", status, text);
+    }
+    return 0;
+}
+
+static void finds(const char *name, const char *profile, uint32_t bug) {
+    char text[4096];
+    int n = hunt(profile, bug, 4000, text, sizeof text); /* messages of the dead: one schedule in about 150 */
+    char *last = strrchr(text, '\n');                    /* behind the report of who waits for what */
+    printf("# %s: found in schedule %d: %.160s\n", name, n, last && last[1] ? last + 1 : text);
+    CHECK_MSG(n > 0, "%s: not found", name);
+}
+
+TEST_SLOW(world_finds_messages_of_the_dead, 60) {
+    finds("messages of a dead worker are taken for its successor's", "net", SK_SIM_BUG_LATE);
+}
+TEST_SLOW(world_finds_messages_twice, 60) { finds("a message is handled twice", "net", SK_SIM_BUG_TWICE); }
+TEST_SLOW(world_finds_messages_out_of_order, 60) { finds("messages are handled as they arrive", "net", SK_SIM_BUG_ORDER); }
+TEST_SLOW(world_finds_lost_messages, 60) { finds("a lost message is not sent again", "net", SK_SIM_BUG_LOSS); }
+TEST_SLOW(world_finds_untold_deaths, 60) { finds("a death is not reported", "kill", SK_SIM_BUG_UNTOLD); }
+TEST_SLOW(world_finds_arguments_let_go, 60) { finds("arguments are let go when the task starts", "plain", SK_SIM_BUG_ARGS); }
+TEST_SLOW(world_finds_changed_bytes, 60) { finds("a byte in the store changes", "plain", SK_SIM_BUG_ROT); }
