@@ -61,6 +61,11 @@ KNOBS = {
     "max_workers": (0, "SKATE_MAX_WORKERS", "most worker processes; 0: chosen by the engine"),
     "spin_us": (-1, "SKATE_SPIN_US", "how long a waiter spins before it sleeps; -1: chosen by the engine"),
     "idle_reap_s": (0, "SKATE_IDLE_REAP_S", "idle workers beyond the CPUs end after so many seconds; 0: chosen by the engine"),
+    "lineage_bytes": (
+        0,
+        "SKATE_LINEAGE_BYTES",
+        "memory for finished tasks that could make lost objects again; 0: chosen by the engine (64 MiB)",
+    ),
     "seed": (0, "SKATE_SEED", "inline engine: random order of tasks from this seed; 0: order of submission"),
     "preload": ("", "SKATE_PRELOAD", "modules that the fork server imports before the first worker, comma-separated"),
     "max_retries": (3, "SKATE_MAX_RETRIES", "default of max_retries: how often a task is run again when its worker died"),

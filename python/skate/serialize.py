@@ -234,7 +234,8 @@ def _pickle_alone(obj):
         return None
 
 
-_ERROR_MAX = 8000  # errors travel in messages: SK_INLINE_MAX, less the frame around
+_ERROR_MAX = 1 << 20  # bytes: SK_ERROR_VALUE_MAX
+_HEAD_MAX, _STORY_MAX = 128 << 10, 64 << 10  # characters of at most 4 bytes; the rest is for the exception itself
 
 
 def _short(text, n):
@@ -272,7 +273,7 @@ def dumps_error(e, name, attempt):
     else:
         head, cause = _only(e), e
         story = _story(e, set()) + [where]
-    text = _short(head, 2000) + "\n" + _short("\n".join(story), 2000)
+    text = _short(head, _HEAD_MAX) + "\n" + _short("\n".join(story), _STORY_MAX)
     room = _ERROR_MAX - len(text.encode("utf-8", "backslashreplace")) - len(name) - 200
     return pickle.dumps((name, text.encode("utf-8", "backslashreplace").decode(), None if cause is None else _cause_bytes(cause, room)), 5)
 

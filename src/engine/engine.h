@@ -51,7 +51,8 @@ enum {
 /* Errors made by the engine itself (not by user code): value = NUL-terminated text of the message; the sk_rc is in the first 4 bytes. */
 enum { SK_KIND_ENGINE_ERROR = 0xEFu };
 
-#define SK_INLINE_MAX 8192u /* values up to this many bytes travel in messages and live outside the store */
+#define SK_ERROR_VALUE_MAX (1u << 20) /* an error value travels in a message, whole, up to this many bytes: half a pickle is none */
+#define SK_INLINE_MAX 8192u           /* values up to this many bytes travel in messages and live outside the store */
 #define SK_NOTE_MAX 1024u
 
 struct sk_buf { /* writable store memory, private until sealed by put/return/yield or aborted */

@@ -151,7 +151,7 @@ bool view_is(const struct sk_view *v, size_t n, uint8_t fill) {
 /* ---- the gate -------------------------------------------------------------------------------------------------------------------------- */
 
 bool gate_wait(int i, uint32_t at_least) {
-    int64_t until = sk_now_ns() + 20 * SK_SEC;
+    int64_t until = sk_now_ns() + GATE_S * SK_SEC;
     for (;;) {
         uint32_t v = atomic_load(&gate->w[i]);
         if (v >= at_least) return true;
@@ -294,14 +294,19 @@ static bool stat_is(void *arg) {
     return eng_stat(eng, w->key) == w->v;
 }
 
-bool eng_wait_stat(const char *key, uint64_t want, int64_t ms) {
+static bool wait_stat(const char *key, uint64_t want) {
     struct want w = {key, want};
-    int64_t until = sk_now_ns() + ms * SK_MS;
+    int64_t until = test_patience();
     while (!stat_is(&w)) {
         if (sk_now_ns() >= until) return false;
         SK_IGNORE(eng->ops->drive(eng, stat_is, &w, sk_now_ns() + 5 * SK_MS, NULL)); /* in pieces: some reports wake nobody */
     }
     return true;
+}
+
+void eng_wait_stat(const char *key, uint64_t want) {
+    if (wait_stat(key, want)) return;
+    test_fail(__FILE__, __LINE__, "%s is %llu, should become %llu", key, (unsigned long long)eng_stat(eng, key), (unsigned long long)want);
 }
 
 void eng_check(void) {
@@ -334,9 +339,8 @@ static void dump_tasks(void) { /* on the way to a failure */
 
 static void settle(size_t n) {
     static const char *const keys[] = {"objects", "tasks_known", "store_sealed_bytes", "store_pins", "store_leased_bytes"};
-    int64_t ms = 5000 * (test_sanitized() ? 4 : 1);
     for (size_t i = 0; i < n; i++)
-        if (!eng_wait_stat(keys[i], 0, ms)) {
+        if (!wait_stat(keys[i], 0)) {
             char buf[2000];
             eng->ops->status(eng, buf, sizeof buf);
             dump_tasks();
@@ -427,8 +431,8 @@ int n_descendants(void) {
     return n;
 }
 
-bool all_gone(int64_t ms) { /* of strangers' ends there is no event */
-    for (int64_t until = sk_now_ns() + ms * SK_MS; n_descendants() > 0;) {
+bool all_gone(void) { /* of strangers' ends there is no event */
+    for (int64_t until = test_patience(); n_descendants() > 0;) {
         if (sk_now_ns() >= until) return false;
         (void)poll(NULL, 0, 1);
     }

@@ -38,7 +38,8 @@ struct gate {
     _Atomic uint32_t w[GATE_WORDS];
 };
 extern struct gate *gate;
-bool gate_wait(int i, uint32_t at_least); /* false after 20 s */
+enum { GATE_S = 50 };
+bool gate_wait(int i, uint32_t at_least); /* false after GATE_S */
 uint32_t gate_add(int i, uint32_t n);     /* and wakes; the new value */
 void gate_max(int i, uint32_t v);         /* word = max(word, v) */
 
@@ -91,7 +92,7 @@ void eng_open(const struct eng_opt *o);
 sk_rc eng_try_open(const struct eng_opt *o, struct sk_engine **out, struct sk_err *err) SK_MUST_USE;
 void eng_define_all(struct sk_engine *e);
 void eng_close(void);       /* after eng_settle_fast */
-void eng_settle(void);      /* everything was released: waits until the engine says so, too; fails after 5 s */
+void eng_settle(void);      /* everything was released: waits until the engine says so, too */
 void eng_settle_fast(void); /* the same, but what workers lease may stay: they give it back when idle for a while */
 void eng_check(void);       /* walks over all structures */
 void eng_close_now(void);   /* whatever is going on */
@@ -103,10 +104,10 @@ int64_t eng_take(sk_oid o); /* its value, and releases it */
 void eng_release(sk_oid o);
 /* The object is an error: its text (engine errors) or bytes, its code or 0. Releases it. */
 int eng_error(sk_oid o, char *text, size_t cap);
-bool eng_wait_stat(const char *key, uint64_t want, int64_t ms); /* until status says so */
+void eng_wait_stat(const char *key, uint64_t want); /* until status says so */
 int n_fds(void);
 int n_threads(void);
 int n_descendants(void); /* processes of this test's group besides itself; one that has closed everything may still be ending */
-bool all_gone(int64_t ms);
+bool all_gone(void);     /* n_descendants is 0, after waiting for it */
 
 #endif

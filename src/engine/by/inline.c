@@ -258,8 +258,14 @@ static sk_rc op_actor_kill(struct sk_engine *e, sk_aid aid, bool no_restart, str
         SK_GO(sk_blob_engine_error(x, SK_EACTOR, msg, &why));
         if (a->init && a->init->queued) sk_itask_finish_code(x, a->init, SK_EACTOR, msg);
         a = sk_map_get(&x->actors, aid.v);
-        if (a) sk_iactor_die(x, a, why);
-        else sk_blob_unref(x, why);
+        if (a) {
+            a->n_calls++; /* the calls that end with it may be the last that hold it */
+            sk_iactor_die(x, a, why);
+            a->n_calls--;
+            sk_iactor_maybe_end(x, a);
+        } else {
+            sk_blob_unref(x, why);
+        }
     }
 out:
     sk_inline_unlock(x);

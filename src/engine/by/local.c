@@ -17,7 +17,6 @@
 #include "engine/local/local_int.h"
 
 #define SPIN_NS 50000
-#define TICK_NS 1000000
 #define PUMP_EVERY 64
 #define LINEAGE_BYTES (UINT64_C(64) << 20)
 
@@ -39,8 +38,6 @@ static void unlock(struct sk_engine *e) { pthread_mutex_unlock(&L(e)->mu); }
 static sk_rc closed(struct sk_err *err) { return SK_ERR(err, SK_ECLOSED, "the engine is shut down"); }
 
 /* ---- waiting ------------------------------------------------------------------------------------------------------------------ */
-
-static uint32_t busy(const struct sk_local *l) { return l->n_live - l->place.n_idle - l->place.n_starting; }
 
 /* Lock held (once). Returns with the lock held. */
 static sk_rc drive_until(struct sk_local *l, bool (*done)(void *), void *arg, int64_t deadline) {
@@ -76,13 +73,10 @@ static sk_rc drive_until(struct sk_local *l, bool (*done)(void *), void *arg, in
             break;
         }
         if (n) continue;
-        uint32_t b = busy(l);
-        /* With a free core the answer is worth spinning for; otherwise the core belongs to who works for us. */
-        int64_t spin = b < (uint32_t)SK_MAX(l->n_cpu, 1) ? l->spin_ns : 0;
-        bool look = b || l->place.n_ready || l->n_homeless; /* something may come without a wake-up call, or be sent when a ring is read */
-        int64_t until = look ? SK_MIN(deadline, now + TICK_NS + (int64_t)spin) : deadline;
+        struct sk_pace_view view = sk_loop_view(l, now, n);
+        struct sk_pace_sleep s = sk_pace_caller(&view, l->n_cpu, l->spin_ns, deadline);
         pthread_mutex_unlock(&l->mu);
-        (void)sk_bell_wait(&l->ctl->bell[0], seen, spin, until);
+        (void)sk_bell_wait(&l->ctl->bell[0], seen, s.spin_ns, s.until_ns);
         pthread_mutex_lock(&l->mu);
     }
     l->driving = false;
@@ -169,29 +163,47 @@ static struct sk_bytes encode(const struct sk_task_spec *s, uint8_t *stack, size
     return (struct sk_bytes){*heap, w.n};
 }
 
+/* A submission under way: its spec in bytes, the lock, and the first of its ids. */
+struct submission {
+    struct sk_bytes spec;
+    uint64_t base;
+    uint8_t stack[1024], *heap;
+};
+
+/* Takes the lock when it returns SK_OK; then, and only then, submission_end. */
+static sk_rc submission_begin(struct sk_engine *e, const struct sk_task_spec *s, uint32_t n_ids, struct submission *m, struct sk_err *err) {
+    struct sk_local *l = L(e);
+    m->spec = encode(s, m->stack, sizeof m->stack, &m->heap);
+    if (!m->spec.p) return SK_ERR(err, SK_ENOMEM, "no memory for a task or actor");
+    lock(e);
+    if (l->closing) {
+        unlock(e);
+        sk_free(m->heap);
+        return closed(err);
+    }
+    m->base = l->next_id + 1;
+    l->next_id += n_ids;
+    return SK_OK;
+}
+
+static void submission_end(struct sk_engine *e, struct submission *m) {
+    unlock(e);
+    sk_free(m->heap);
+}
+
 static sk_rc l_submit(struct sk_engine *e, const struct sk_task_spec *s, sk_oid *first, sk_tid *tid, struct sk_err *err) {
     struct sk_local *l = L(e);
-    uint8_t stack[1024], *heap;
-    struct sk_bytes b = encode(s, stack, sizeof stack, &heap);
-    if (!b.p) return SK_ERR(err, SK_ENOMEM, "no memory for a task");
-    lock(e);
-    sk_rc rc;
-    if (l->closing) {
-        rc = closed(err);
-    } else {
-        uint64_t base = l->next_id + 1;
-        l->next_id += 1 + (s->n_returns == SK_STREAMING ? 0 : s->n_returns);
-        rc = sk_ltask_submit(l, SK_PROC_DRIVER, 0, base, b.p, b.n, s->sink, err);
-        if (rc == SK_OK) {
-            if (first) *first = (sk_oid){base + 1};
-            if (tid) *tid = (sk_tid){base};
-            /* Somebody submits many and waits for none yet: keep the workers fed without waking the loop thread. */
-            if (!l->driving && ++l->n_submits % PUMP_EVERY == 0) sk_loop_pump(l);
-            sk_loop_dispatch(l);
-        }
+    struct submission m;
+    SK_TRY(submission_begin(e, s, 1 + (s->n_returns == SK_STREAMING ? 0 : s->n_returns), &m, err));
+    sk_rc rc = sk_ltask_submit(l, SK_PROC_DRIVER, 0, m.base, m.spec.p, m.spec.n, s->sink, err);
+    if (rc == SK_OK) {
+        if (first) *first = (sk_oid){m.base + 1};
+        if (tid) *tid = (sk_tid){m.base};
+        /* Somebody submits many and waits for none yet: keep the workers fed without waking the loop thread. */
+        if (!l->driving && ++l->n_submits % PUMP_EVERY == 0) sk_loop_pump(l);
+        sk_loop_dispatch(l);
     }
-    unlock(e);
-    sk_free(heap);
+    submission_end(e, &m);
     return rc;
 }
 
@@ -247,25 +259,15 @@ static sk_rc l_actor_create(struct sk_engine *e, const struct sk_actor_spec *s, 
     struct sk_task_spec init = s->init;
     init.n_returns = 1;
     init.actor = (sk_aid){0};
-    uint8_t stack[1024], *heap;
-    struct sk_bytes b = encode(&init, stack, sizeof stack, &heap);
-    if (!b.p) return SK_ERR(err, SK_ENOMEM, "no memory for an actor");
-    lock(e);
-    sk_rc rc;
-    if (l->closing) {
-        rc = closed(err);
-    } else {
-        uint64_t base = l->next_id + 1;
-        l->next_id += 3;
-        rc = sk_actor_create(l, SK_PROC_DRIVER, base, b.p, b.n, s->max_restarts, s->max_task_retries, err);
-        if (rc == SK_OK) {
-            *ready = (sk_oid){base + 1};
-            *out = (sk_aid){base + 2};
-            sk_loop_dispatch(l);
-        }
+    struct submission m;
+    SK_TRY(submission_begin(e, &init, 3, &m, err));
+    sk_rc rc = sk_actor_create(l, SK_PROC_DRIVER, m.base, m.spec.p, m.spec.n, s->max_restarts, s->max_task_retries, err);
+    if (rc == SK_OK) {
+        *ready = (sk_oid){m.base + 1};
+        *out = (sk_aid){m.base + 2};
+        sk_loop_dispatch(l);
     }
-    unlock(e);
-    sk_free(heap);
+    submission_end(e, &m);
     return rc;
 }
 

@@ -135,7 +135,8 @@ void sk_itask_drop_attempt(struct sk_inline *x, struct sk_itask *t); /* what an 
 void sk_ival_drop(struct sk_inline *x, struct sk_ival *v);
 void sk_itask_free(struct sk_inline *x, struct sk_itask *t);
 void sk_inline_use_shape(struct sk_inline *x, sk_shape s, int sign);
-void sk_iactor_die(struct sk_inline *x, struct sk_iactor *a, struct sk_blob *why); /* calls that wait end with `why` (taken) */
+/* Calls that wait end with `why` (taken). The caller counts as a call, or the last of them would take the actor along. */
+void sk_iactor_die(struct sk_inline *x, struct sk_iactor *a, struct sk_blob *why);
 void sk_iactor_maybe_end(struct sk_inline *x, struct sk_iactor *a);
 
 #endif

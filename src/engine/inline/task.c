@@ -155,8 +155,10 @@ void sk_itask_finish(struct sk_inline *x, struct sk_itask *t, struct sk_blob *er
         } else {
             o->val = t->ret[i].b;
             t->ret[i].b = NULL;
-            if (t->ret[i].n_in) /* no memory for it: then the inner objects are lost when nobody else holds them; a get says so */
-                (void)!sk_own_contains(x->own, t->first + i, t->ret[i].in, t->ret[i].n_in, NULL);
+            if (t->ret[i].n_in && sk_own_contains(x->own, t->first + i, t->ret[i].in, t->ret[i].n_in, NULL) == SK_ENOMEM) {
+                sk_blob_unref(x, o->val);
+                if (sk_blob_engine_error(x, SK_ENOMEM, "no memory to record the references in a value", &o->val) != SK_OK) abort();
+            }
         }
     }
     if (error && !ev_oid && (t->sink || t->streaming) && !t->stream_dropped) {
@@ -166,14 +168,16 @@ void sk_itask_finish(struct sk_inline *x, struct sk_itask *t, struct sk_blob *er
             ev_oid = id;
         }
     }
-    if (t->is_init) {
+    if (t->is_init) { /* its call counts until the end: calls that end with it, and the sink, may be the last that hold the actor, and so t */
         struct sk_iactor *a = t->actor;
-        a->n_calls--;
-        a->busy = false;
         sk_itask_drop_attempt(x, t);
         if (error) sk_iactor_die(x, a, sk_blob_ref(error));
         else a->started = true;
+        if (!error && a->dead && !sk_vec_push(&x->gone, TAG, a->id)) abort(); /* killed while its constructor ran */
         sk_itask_emit(t, error ? SK_EV_FAILED : SK_EV_DONE, ev_oid, 0, (struct sk_bytes){t->note, t->note_n}, run_ns);
+        a->n_calls--;
+        if (t->running) a->busy = false;
+        t->running = false;
         sk_iactor_maybe_end(x, a); /* may free t */
     } else {
         drop_args(x, t);

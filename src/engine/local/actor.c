@@ -46,7 +46,10 @@ sk_rc sk_actor_create(struct sk_local *l, uint32_t proc, uint64_t base, const ui
     t->is_init = true;
     t->actor = a;
     sk_obj_get(l, base + 1)->why = o->why = SK_LOST_ACTOR;
-    SK_IGNORE(sk_own_contains(l->own, base + 1, &aid, 1, NULL)); /* a handle inside a value travels as its ready object */
+    if (sk_own_contains(l->own, base + 1, &aid, 1, NULL) != SK_OK) { /* a handle inside a value travels as its ready object */
+        sk_ltask_fail(l, t, SK_ENOMEM, "no memory to record an actor");
+        return SK_OK;
+    }
     if (!sk_place_fits_ever(&l->place, a->shape)) {
         sk_ltask_fail(l, t, SK_EINFEASIBLE, "the actor asks for more than this machine was given");
         return SK_OK;

@@ -38,7 +38,7 @@ static void *reserve(struct sk_client *c, size_t len) {
 
 static sk_rc lease(struct sk_client *c, uint64_t len, uint64_t *off, struct sk_err *err);
 
-void sk_client_send(struct sk_client *c, const void *msg, size_t len, bool wake) {
+sk_rc sk_client_try_send(struct sk_client *c, const void *msg, size_t len, struct sk_err *err) {
     if (len <= sk_ring_max_msg(&c->up)) {
         void *p = reserve(c, len);
         memcpy(p, msg, len);
@@ -46,15 +46,10 @@ void sk_client_send(struct sk_client *c, const void *msg, size_t len, bool wake)
         sk_ring_commit(&c->up, len);
     } else {
         uint64_t off;
-        struct sk_err err;
         pthread_mutex_unlock(&c->mu);
-        sk_rc rc = lease(c, SK_ALIGN(len, SK_STORE_ALIGN), &off, &err);
+        sk_rc rc = lease(c, SK_ALIGN(len, SK_STORE_ALIGN), &off, err);
         pthread_mutex_lock(&c->mu);
-        if (rc != SK_OK) { /* a message that cannot be sent must not be lost quietly: the driver sees a dead worker and says why */
-            int n = snprintf(c->slot->crash, sizeof c->slot->crash, "no store memory for a message of %zu bytes: %s", len, err.msg);
-            (void)n;
-            abort();
-        }
+        if (rc != SK_OK) return rc;
         memcpy(c->data_seg.base + off, msg, len);
         struct {
             uint32_t type, pad;
@@ -65,6 +60,16 @@ void sk_client_send(struct sk_client *c, const void *msg, size_t len, bool wake)
         sk_ring_commit(&c->up, sizeof m);
     }
     c->quiet = true;
+    return SK_OK;
+}
+
+void sk_client_send(struct sk_client *c, const void *msg, size_t len, bool wake) {
+    struct sk_err err;
+    if (sk_client_try_send(c, msg, len, &err) != SK_OK) { /* not to be lost quietly: the driver sees a dead worker and says why */
+        int n = snprintf(c->slot->crash, sizeof c->slot->crash, "no store memory for a message of %zu bytes: %s", len, err.msg);
+        (void)n;
+        abort();
+    }
     if (wake) sk_client_ring(c, false);
 }
 

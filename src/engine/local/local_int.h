@@ -14,6 +14,7 @@
 #include "engine/engine_int.h"
 #include "engine/lineage.h"
 #include "engine/own.h"
+#include "engine/pace.h"
 #include "engine/place.h"
 #include "ipc/ipc.h"
 #include "store/store.h"
@@ -313,6 +314,7 @@ struct sk_lworker {
     uint32_t slot, proc;
     int32_t pid;
     bool up, dying, killed;
+    bool unheard; /* something it said could not be recorded: what it says after that may build on it, and is not listened to */
     struct sk_slot *sh;
     struct sk_ring down, up_ring;
     struct sk_list sent; /* tasks on it, in order */
@@ -395,7 +397,8 @@ struct sk_local {
 /* loop.c */
 uint32_t sk_loop_pump(struct sk_local *l); /* handle what is in the rings; returns messages handled */
 uint32_t sk_loop_pump_worker(struct sk_local *l, struct sk_lworker *w);
-void sk_loop_dispatch(struct sk_local *l);                                /* place what can be placed */
+void sk_loop_dispatch(struct sk_local *l); /* place what can be placed */
+struct sk_pace_view sk_loop_view(const struct sk_local *l, int64_t now_ns, uint32_t n_messages);
 void sk_loop_fail_waiting(struct sk_local *l, sk_rc rc, const char *why); /* all that wait for a worker */
 
 /* death.c */

@@ -102,6 +102,15 @@ void sk_loop_dispatch(struct sk_local *l) {
     }
 }
 
+struct sk_pace_view sk_loop_view(const struct sk_local *l, int64_t now_ns, uint32_t n_messages) {
+    return (struct sk_pace_view){.now_ns = now_ns,
+                                 .n_messages = n_messages,
+                                 .n_live = l->n_live,
+                                 .n_busy = l->n_live - l->place.n_idle - l->place.n_starting,
+                                 .waiting = l->place.n_ready || l->n_homeless,
+                                 .driven = l->driving};
+}
+
 /* ---- messages of workers in --------------------------------------------------------------------------------------------------------- */
 
 static void handle_done(struct sk_local *l, struct sk_lworker *w, const void *p, size_t n) {
@@ -198,7 +207,12 @@ static void handle_put(struct sk_local *l, struct sk_lworker *w, struct sk_rd *r
     sk_rd_align(r, 8);
     const uint64_t *c = sk_rd_raw(r, (size_t)nc * 8);
     struct sk_obj *o = NULL;
-    if (r->bad || !fresh_ids(l, w, id) || sk_obj_new(l, id, w->proc, &o, NULL) != SK_OK) return;
+    if (r->bad || !fresh_ids(l, w, id)) return;
+    if (sk_obj_new(l, id, w->proc, &o, NULL) != SK_OK) { /* it has the id, and would hear "lost" */
+        w->unheard = true;
+        sk_pool_kill(l, w, "there is no memory left to record what it put");
+        return;
+    }
     sk_obj_set(l, id, w->proc, &v, b, c, nc);
 }
 
@@ -435,7 +449,7 @@ uint32_t sk_loop_pump_worker(struct sk_local *l, struct sk_lworker *w) {
             if (len == SIZE_MAX && !w->killed) sk_pool_kill(l, w, "it sent a message that makes no sense");
             break;
         }
-        handle(l, w, p, len);
+        if (!w->unheard) handle(l, w, p, len);
         sk_ring_pop(&w->up_ring);
         n++;
     }

@@ -430,7 +430,7 @@ void sk_recover_run(struct sk_local *l) {
     if (l->recovering) return;
     l->recovering = true;
     for (uint32_t i = 0; i < l->lost.n; i++) { /* the list grows meanwhile */
-        sk_obj_drain(l); /* lineage must have been told what is gone before it is asked: recovery ends tasks, which lets objects go */
+        sk_obj_drain(l);                       /* what only the lost value held is gone, and lineage has to know before it plans */
         recover(l, l->lost.p[i]);
     }
     l->lost.n = 0;

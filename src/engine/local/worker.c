@@ -15,8 +15,7 @@
 #include "engine/local/worker_int.h"
 
 #define SPIN_NS 50000
-#define IDLE_NS 200000000    /* idle for so long: give the lease back */
-#define ERROR_MAX (1u << 20) /* an error value travels inline, whole: half a pickle is none */
+#define IDLE_NS 200000000 /* idle for so long: give the lease back */
 
 struct wtask {                /* the running task */
     struct sk_task_priv priv; /* first */
@@ -103,7 +102,7 @@ static sk_rc w_fail(struct sk_task *task, const struct sk_payload *error, struct
     t->failed = true;
     struct sk_payload p = *error;
     if (p.buf) p.bytes = (struct sk_bytes){p.buf->data, p.buf_len};
-    p.bytes.n = SK_MIN(p.bytes.n, ERROR_MAX);
+    p.bytes.n = SK_MIN(p.bytes.n, (size_t)SK_ERROR_VALUE_MAX);
     struct sk_val v = {.kind = p.kind, .where = SK_V_INLINE, .len = p.bytes.n};
     sk_rc rc = add_bytes(t, &v, p.bytes.p, &p, err);
     if (p.buf) e->ops->buf_abort(e, p.buf);
@@ -222,6 +221,38 @@ static void engine_failure(struct wtask *t, const struct sk_err *e) {
     if (w_fail(&t->priv.t, &p, NULL) != SK_OK) abort();
 }
 
+/* Sends the end of the task. An error value that is too long for the ring when the store is full becomes an error that says so. */
+static void report(struct sk_client *c, struct wtask *t, struct sk_msg_done *d) {
+    struct sk_err err;
+    for (bool sent = false; !sent;) {
+        d->status = t->failed;
+        d->n_values = t->n_values;
+        size_t n = sizeof *d + 8 + (size_t)SK_ALIGN(t->note_len, 8) + t->out.n;
+        uint8_t stack[1024], *b = n <= sizeof stack ? stack : sk_alloc(SK_TAG_ENGINE, n);
+        if (!b) abort();
+        struct sk_wr w = sk_wr_init(b, n);
+        sk_wr_raw(&w, d, sizeof *d);
+        sk_wr_bytes(&w, t->note, t->note_len);
+        sk_wr_align(&w, 8);
+        sk_wr_raw(&w, t->out.p, t->out.n);
+        pthread_mutex_lock(&c->mu);
+        c->cur_tid = 0;
+        sent = !t->failed || sk_client_try_send(c, b, w.n, &err) == SK_OK;
+        if (!t->failed) sk_client_send(c, b, w.n, false);
+        if (sent) {
+            SK_FAULT_HERE("worker.after_done");
+            sk_client_ring(c, true);
+        }
+        pthread_mutex_unlock(&c->mu);
+        if (b != stack) sk_free(b);
+        if (sent) return;
+        struct sk_err full;
+        SK_ERR(&full, SK_EFULL, "task %s failed, and its error of %u bytes cannot be sent: %.400s", t->priv.t.name, t->out.n, err.msg);
+        t->failed = false; /* else the first error stays */
+        engine_failure(t, &full);
+    }
+}
+
 static void run_task(struct sk_client *c, struct wtask *t, const uint8_t *msg, size_t len) {
     struct sk_rd r = sk_rd_init(msg, len);
     struct sk_msg_task h;
@@ -297,23 +328,7 @@ static void run_task(struct sk_client *c, struct wtask *t, const uint8_t *msg, s
     }
     if (t->priv.t.is_actor_init && t->failed) c->broken = true; /* there is no actor to call: the driver will end this process */
     SK_FAULT_HERE("worker.after_run");
-    struct sk_msg_done d = {
-        .type = SK_M_DONE, .attempt = h.attempt, .tid = h.tid, .run_ns = t1 - t0, .status = t->failed, .n_values = t->n_values};
-    size_t n = sizeof d + 8 + (size_t)SK_ALIGN(t->note_len, 8) + t->out.n;
-    uint8_t stack[1024], *b = n <= sizeof stack ? stack : sk_alloc(SK_TAG_ENGINE, n);
-    if (!b) abort();
-    struct sk_wr w = sk_wr_init(b, n);
-    sk_wr_raw(&w, &d, sizeof d);
-    sk_wr_bytes(&w, t->note, t->note_len);
-    sk_wr_align(&w, 8);
-    sk_wr_raw(&w, t->out.p, t->out.n);
-    pthread_mutex_lock(&c->mu);
-    c->cur_tid = 0;
-    sk_client_send(c, b, w.n, false);
-    SK_FAULT_HERE("worker.after_done");
-    sk_client_ring(c, true);
-    pthread_mutex_unlock(&c->mu);
-    if (b != stack) sk_free(b);
+    report(c, t, &(struct sk_msg_done){.type = SK_M_DONE, .attempt = h.attempt, .tid = h.tid, .run_ns = t1 - t0});
     for (uint32_t i = 0; i < t->held.n; i++) c->base.ops->release(&c->base, (sk_oid){t->held.p[i]});
     t->held.n = 0;
     if (t->out.cap > 1u << 20) sk_vec_free(&t->out);
