@@ -327,6 +327,7 @@ struct sk_lworker {
     int64_t idle_since_ns;
     bool has_lease;
     const char *kill_why; /* static text: why the engine killed it */
+    uint64_t kill_task;   /* not 0: because of this task; others that it takes along are not charged for it */
     struct sk_big {
         uint64_t *p;
         uint32_t n, cap;
@@ -501,7 +502,9 @@ void sk_pool_reports(struct sk_local *l);                    /* what the fork se
 struct sk_lworker *sk_pool_spawn(struct sk_local *l);        /* NULL: at the limit or refused */
 void sk_pool_bad_start(struct sk_local *l, const char *why); /* after several in a row what waits for workers fails */
 void sk_pool_kill(struct sk_local *l, struct sk_lworker *w, const char *why);
-void sk_pool_reap(struct sk_local *l, int64_t now_ns); /* idle workers, leases, punching */
+void sk_pool_retire(struct sk_local *l, struct sk_lworker *w);                   /* killed and idle: it is given nothing any more */
+void sk_pool_kill_task(struct sk_local *l, struct sk_ltask *t, const char *why); /* the worker that it is on */
+void sk_pool_reap(struct sk_local *l, int64_t now_ns);                           /* idle workers, leases, punching */
 /* By ring or store. SK_EAGAIN: the ring is full now. SK_EFULL: the message needs the store, which is full. Nothing sent then. */
 sk_rc sk_pool_send(struct sk_local *l, struct sk_lworker *w, const void *msg, size_t len) SK_MUST_USE;
 /* Never lost: kept until the ring has room. False: too large for the ring, and the store is full; only answers of get and wait can be. */
@@ -513,7 +516,7 @@ sk_rc sk_actor_create(struct sk_local *l, uint32_t proc, uint64_t base_id, const
                       int32_t max_task_retries, struct sk_err *err);
 void sk_actor_advance(struct sk_local *l, struct sk_lactor *a); /* send what can be sent, start, stop */
 void sk_actor_dead(struct sk_local *l, struct sk_lactor *a, const char *why);
-void sk_actor_worker_died(struct sk_local *l, struct sk_lactor *a, bool begun, const char *why); /* begun: it costs a restart */
+void sk_actor_worker_died(struct sk_local *l, struct sk_lactor *a, bool charged, const char *why); /* charged: it costs a restart */
 void sk_actor_unreferenced(struct sk_local *l, struct sk_lactor *a);
 void sk_actor_sweep(struct sk_local *l); /* frees dead actors that nobody can name; at the end of a turn of the loop */
 

@@ -264,6 +264,7 @@ static void handle(struct sk_local *l, struct sk_lworker *w, const void *p, size
         l->n_bad_starts = 0;
         w->pid = (int32_t)sk_rd_u32(&r);
         if (w->place.state == SK_W_STARTING) sk_place_worker_up(&l->place, &w->place);
+        sk_pool_retire(l, w);
         break;
     case SK_M_DONE: handle_done(l, w, p, n); break;
     case SK_M_YIELD: sk_stream_yielded(l, w, &r); break;

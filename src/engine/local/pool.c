@@ -164,6 +164,18 @@ void sk_pool_kill(struct sk_local *l, struct sk_lworker *w, const char *why) {
     w->kill_why = why;
     if (w->pid > 0) SK_IGNORE(sk_forksrv_kill(&l->srv, w->pid, SIGKILL, NULL));
     /* Not started yet: killed when its STARTED report comes. Its death arrives as a report. */
+    sk_pool_retire(l, w);
+}
+
+void sk_pool_kill_task(struct sk_local *l, struct sk_ltask *t, const char *why) {
+    struct sk_lworker *w = t->worker;
+    if (w->killed) return;
+    w->kill_task = t->id;
+    sk_pool_kill(l, w, why);
+}
+
+void sk_pool_retire(struct sk_local *l, struct sk_lworker *w) {
+    if (w->killed && w->place.state == SK_W_IDLE) sk_place_worker_gone(&l->place, &w->place);
 }
 
 static void report(struct sk_local *l, const struct sk_fork_report *r) {

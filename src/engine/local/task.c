@@ -333,7 +333,7 @@ void sk_ltask_cancel(struct sk_local *l, struct sk_ltask *t, bool force) {
         if (!w) return; /* its worker died, and its end is near */
         if (!sk_ltask_unsend(l, w, t)) {
             sk_stream_ask_to_stop(l, t);
-            if (force && !a) sk_pool_kill(l, w, "a task on it was cancelled by force");
+            if (force && !a) sk_pool_kill_task(l, t, "a task on it was cancelled by force");
             return; /* ends when the worker says so */
         }
     } else if (t->state == SK_T_READY && !a) {

@@ -52,7 +52,7 @@ void sk_packet_drop(struct sk_sim *s, uint32_t i) {
 
 static int64_t delay(struct sk_sim *s) {
     int64_t ns = LATENCY_NS / 2 + (int64_t)sk_sim_below(s, LATENCY_NS);
-    return sk_sim_below(s, 20) ? ns : ns * 50; /* some are late */
+    return sk_sim_chance(s, s->conf.net_late) ? ns * 50 : ns;
 }
 
 static void packet(struct sk_sim *s, struct sk_proc *p, bool up, bool ack, uint64_t seq, struct sk_packet_msg *m) {

@@ -27,12 +27,12 @@ struct sk_sim_conf { /* all zero: no faults, one node. Chances are of 10,000 */
     uint32_t kill;    /* at a step: a worker process dies */
     uint32_t
         node_lost; /* at a step: all processes of a node die, values that they made in the store are lost, messages under way come late or never */
-    uint32_t value_lost;          /* of a value in the store: found gone when it is needed */
-    uint32_t net_loss, net_twice; /* of a packet */
-    uint32_t slow;                /* of a worker: it runs a thousand times slower */
-    uint32_t spawn_fails;         /* of a start of a worker */
-    uint32_t max_faults;          /* kills, lost nodes, lost values and failed starts in all; 0: no limit */
-    uint64_t max_steps;           /* more are taken for a livelock; 0: 5,000,000 */
+    uint32_t value_lost;                    /* of a value in the store: found gone when it is needed */
+    uint32_t net_loss, net_twice, net_late; /* of a packet; late: fifty times as long */
+    uint32_t slow;                          /* of a worker: it runs a thousand times slower */
+    uint32_t spawn_fails;                   /* of a start of a worker */
+    uint32_t max_faults;                    /* kills, lost nodes, lost values and failed starts in all; 0: no limit */
+    uint64_t max_steps;                     /* more are taken for a livelock; 0: 5,000,000 */
     uint32_t bugs;
     bool trace; /* on stderr: each step */
     void *ctx;
