@@ -41,7 +41,6 @@ _IGNORED = {
     "_enable_object_reconstruction",
     "_redis_max_memory",
     "_plasma_directory",
-    "_object_spilling_directory",
     "_node_ip_address",
     "_driver_object_store_memory",
     "_redis_username",
@@ -116,11 +115,17 @@ def init(
     enable_resource_isolation=False,
     system_reserved_cpu=None,
     system_reserved_memory=None,
+    object_spilling_directory=None,
+    _object_spilling_directory=None,
     _system_config=None,
     _memory=None,
     **kwargs,
 ):
-    """Starts skate in this process. Called by itself at the first use of anything that needs it."""
+    """Starts skate in this process. Called by itself at the first use of anything that needs it.
+
+    Objects that do not fit into object_store_memory (bytes) are written to nameless files in object_spilling_directory (default: the system's
+    temporary directory, $SKATE_SPILL_DIR) and read back when needed; the OutOfDiskError or ObjectStoreFullError comes when that ends. All knobs:
+    skate/config.py."""
     global _context, _namespace
     unknown = [k for k in kwargs if k not in _IGNORED]
     if unknown:
@@ -141,13 +146,15 @@ def init(
             options._number(name, v)
     if resources is not None:
         options._resources("resources", resources)
-    given = dict(_system_config or {})
+    given = config.from_ray(_system_config or {})
+    spill = object_spilling_directory or _object_spilling_directory
     for name, v in (
         ("num_cpus", num_cpus),
         ("num_gpus", num_gpus),
         ("memory", _memory),
         ("object_store_memory", object_store_memory),
         ("engine", "inline" if local_mode else None),
+        ("spill_dir", config.directory("object_spilling_directory", spill) if spill else None),
     ):
         if v is not None:
             given[name] = v

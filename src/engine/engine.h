@@ -187,7 +187,9 @@ struct sk_engine_ops {
     void (*actor_release)(struct sk_engine *e, sk_aid a); /* last handle gone: stops after the calls already made */
 
     /* Objects */
-    sk_rc (*buf_alloc)(struct sk_engine *e, size_t len, struct sk_buf *out, struct sk_err *err); /* SK_EFULL */
+    /* Waits until others are spilled or released, if the engine spills. SK_EFULL: and it cannot be; SK_ENOSPC, SK_EIO: nor written to disk. Called
+     * with the engine's lock held, or by a sink: never waits. */
+    sk_rc (*buf_alloc)(struct sk_engine *e, size_t len, struct sk_buf *out, struct sk_err *err);
     void (*buf_abort)(struct sk_engine *e, struct sk_buf *b);
     /* Hint: [at, at+len) of a buffer is about to be written for the first time. Worth calling for each aligned 2 MiB of a large buffer, by the
      * thread that writes it; may be NULL. */
@@ -273,7 +275,12 @@ struct sk_engine_conf {
     struct sk_bytes preload;  /* first note to the fork server */
     struct sk_runner *runner; /* inline: runs the tasks; local: unused in the driver */
     uint64_t seed;            /* inline: order of tasks; 0: submission order */
-    uint64_t lineage_bytes;   /* local: memory for finished tasks that could make lost objects again; 0: 64 MiB */
+    const char *spill_dir;    /* local: where objects go when the store is full; NULL: nowhere, a full store is an error */
+    bool (*interrupted)(
+        void *ctx); /* local: asked every 100 ms, without the lock, by a caller that waits for room; true: SK_ECANCEL. May be NULL */
+    void *interrupted_ctx;
+    uint64_t spill_bytes;   /* local: most bytes of disk; 0: as much as there is */
+    uint64_t lineage_bytes; /* local: memory for finished tasks that could make lost objects again; 0: 64 MiB */
 };
 
 struct sk_engine_class { /* engine/by/<name>.c defines sk_engine_by_<name> */

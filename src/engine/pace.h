@@ -17,8 +17,8 @@ struct sk_pace_view { /* of the engine, now */
     uint32_t n_messages; /* handled in this turn */
     uint32_t n_live;     /* workers */
     uint32_t n_busy;     /* of them neither idle nor starting */
-    bool waiting;        /* a task is ready or an actor has no worker: sent when a ring is read or a worker comes */
-    bool driven;         /* loop thread: a caller drives */
+    bool waiting; /* a task is ready or an actor has no worker: sent when a ring is read or a worker comes; or somebody waits for room */
+    bool driven;  /* loop thread: a caller drives */
 };
 
 struct sk_pace {     /* of the loop thread */

@@ -49,7 +49,7 @@ int py_block_encode(struct py_state *st, PyObject *batch, struct py_enc *e, uint
         e->has_buf = true;
         e->kind = PY_BLOCK;
         e->n = (size_t)size;
-    } else {
+    } else if (!PyErr_Occurred()) { /* a signal handler may have raised while it waited for room */
         py_raise(st, rc, &err);
     }
     sk_block_plan_free(plan);

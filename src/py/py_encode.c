@@ -69,7 +69,7 @@ static int to_buf(struct py_state *st, struct py_enc *e, const struct part *part
         for (uint32_t i = 0; i < n_parts; i++) py_copy(st, st->engine, e->buf.data + parts[i].at, parts[i].p, parts[i].n);
     PY_TAKE(st)
     if (rc != SK_OK) {
-        py_raise(st, rc, &err);
+        if (!PyErr_Occurred()) py_raise(st, rc, &err); /* a signal handler raised while it waited for room */
         return -1;
     }
     if (e->n <= PY_BIG_COPY)

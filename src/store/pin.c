@@ -59,8 +59,6 @@ static void forget_pin(struct sk_store *st, struct sk_store_proc *p, struct sk_p
     sk_pool_put(&st->pin_pool, pin);
 }
 
-uint32_t sk_store_pins(const struct sk_store *st, sk_off off) { return sk_store_sealed(st, off)->pins; }
-
 bool sk_store_unpin(struct sk_store *st, uint32_t proc, sk_off off) {
     struct sk_pin *pin =
         proc < SK_STORE_PROC_MAX && off < st->size && off % SK_STORE_ALIGN == 0 ? sk_map_get(&st->pins, pin_key(proc, off)) : NULL;
@@ -72,6 +70,8 @@ bool sk_store_unpin(struct sk_store *st, uint32_t proc, sk_off off) {
     if (x->refs == 0 && x->pins == 0) sk_store_drop_sealed(st, x);
     return true;
 }
+
+uint32_t sk_store_pins(const struct sk_store *st, sk_off off) { return sk_store_sealed(st, off)->pins; }
 
 void sk_store_proc_dead(struct sk_store *st, uint32_t proc) {
     struct sk_store_proc *p = sk_store_proc_find(st, proc);

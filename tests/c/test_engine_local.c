@@ -1298,8 +1298,11 @@ TEST(local_stealing) { /* short tasks queued behind a long one move to the other
 
 TEST(local_idle_workers_go) { /* beyond the CPUs, one a second */
     OPEN(.cpus = 1, .idle_reap_ns = 1);
-    CHECK_EQ(eng_take(JOB(.fn = "nest", .a = {VAL(1)}, .n_a = 1)), 2);
-    CHECK_GE(eng_stat(eng, "workers"), 2);
+    sk_oid o = JOB(.fn = "wait_twice_the_same");
+    CHECK(gate_wait(3, 1) && gate_wait(1, 1)); /* it waits for another, which runs */
+    CHECK_EQ(eng_stat(eng, "workers"), 2);
+    gate_add(2, 1);
+    CHECK_EQ(eng_take(o), 3);
     eng_wait_stat("workers", 1);
     CHECK_EQ(eng_stat(eng, "worker_deaths"), 0);
     CHECK_EQ(eng_take(JOB(.fn = "seven")), 7);

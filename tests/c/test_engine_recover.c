@@ -316,13 +316,23 @@ TEST(recover_ref_in_argument_bytes) { /* contains: not waited for, but it must b
     close_clean();
 }
 
+static bool is_held_once(void *oid) { return sk_own_count(L()->own, *(uint64_t *)oid) == 1; }
+static void wait_held_once(sk_oid o) { /* workers gave back what they had of it; that wakes nobody, so in pieces */
+    for (int64_t until = test_patience(); !is_held_once(&o.v);) {
+        CHECK(sk_now_ns() < until);
+        SK_IGNORE(eng->ops->drive(eng, is_held_once, &o.v, sk_now_ns() + 5 * SK_MS, NULL));
+    }
+}
+
 /* Found by tests/c/model: what only the lost value referred to went with it, but lineage was told after it had planned with it. */
 TEST(recover_argument_that_only_the_lost_value_held) {
     OPEN();
     sk_oid b = JOB(.fn = "r_first", .a = {VAL(1)}, .n_a = 1, .retries = 3);
     sk_oid o = JOB(.fn = "r_wrap", .a = {VAL((int64_t)b.v)}, .n_a = 1, .contains = &b, .n_contains = 1, .retries = 3);
+    is_blob(b, BIG, 1);
     is_blob(o, BIG, 7);
     eng_release(b);
+    wait_held_once(b);
     flag(o);
     sk_oid r = JOB(.fn = "r_is", .a = {REF(o), VAL(7)}, .n_a = 2, .retries = 3);
     struct sk_view v = view(r);
@@ -808,7 +818,9 @@ TEST_SLOW(recover_by_chance, 300) { /* random graphs; values and workers are los
     int rounds = test_rounds(test_sanitized() ? 200 : 1500);
     uint64_t remade = 0, n_lost = 0;
     OPEN(.cpus = 2, .store_bytes = 64u << 20);
-    for (int r = 0; r < rounds; r++) {
+    for (int r = 0; r < rounds || n_lost <= 10 || remade < 10; r++) { /* until chance has done something */
+        n_lost = eng_stat(eng, "objects_lost");
+        remade = eng_stat(eng, "reruns");
         int i = (int)test_below(N), k = (int)test_below(100);
         if (k < 45) { /* a new one from up to three others */
             struct sk_arg a[4];
@@ -854,7 +866,6 @@ TEST_SLOW(recover_by_chance, 300) { /* random graphs; values and workers are los
     n_lost = eng_stat(eng, "objects_lost");
     printf("# %llu lost, %llu reruns, %llu workers died\n", (unsigned long long)n_lost, (unsigned long long)remade,
            (unsigned long long)eng_stat(eng, "worker_deaths"));
-    CHECK(n_lost > 10 && remade >= 10);
     close_clean();
 }
 

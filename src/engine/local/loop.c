@@ -80,6 +80,7 @@ void sk_loop_dispatch(struct sk_local *l) {
                 if (l->lost.n) sk_recover_run(l);
                 continue;
             }
+            if (rc == SK_EFULL && sk_space_hope(l, t->spec_len)) rc = SK_EAGAIN;
             if (rc == SK_EAGAIN) { /* the ring is full; whoever waits looks again soon as long as something is ready */
                 sk_place_push(&l->place, &t->place);
                 return;
@@ -107,7 +108,7 @@ struct sk_pace_view sk_loop_view(const struct sk_local *l, int64_t now_ns, uint3
                                  .n_messages = n_messages,
                                  .n_live = l->n_live,
                                  .n_busy = l->n_live - l->place.n_idle - l->place.n_starting,
-                                 .waiting = l->place.n_ready || l->n_homeless,
+                                 .waiting = l->place.n_ready || l->n_homeless || l->space.waiting,
                                  .driven = l->driving};
 }
 
@@ -317,19 +318,8 @@ static void handle(struct sk_local *l, struct sk_lworker *w, const void *p, size
         break;
     }
     case SK_M_LEASE: {
-        uint64_t req = sk_rd_u64(&r), len = sk_rd_u64(&r);
-        sk_off off;
-        sk_rc rc = sk_store_alloc(l->store, w->proc, len, &off, &err);
-        if (rc != SK_OK) {
-            sk_req_error(l, w, req, rc, err.msg);
-        } else {
-            struct {
-                uint32_t type, rc;
-                uint64_t req, off;
-            } m = {SK_M_REPLY, SK_OK, req, off};
-            (void)sk_pool_reply(l, w, &m, sizeof m);
-            w->has_lease = true;
-        }
+        uint64_t req = sk_rd_u64(&r), len = sk_rd_u64(&r), min = sk_rd_u64(&r);
+        if (!r.bad) sk_space_lease(l, w, req, len, SK_MIN(min, len));
         break;
     }
     case SK_M_GIVE: {

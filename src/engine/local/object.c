@@ -30,9 +30,10 @@ static void obj_free(struct sk_local *l, struct sk_obj *o) {
         sk_actor_unreferenced(l, o->u.actor);
     } else if (o->state == SK_O_READY) {
         if (o->where == SK_V_INLINE) sk_inl_drop(o->u.inl);
+        if (o->st) sk_space_gone(l, o);
         if (o->where == SK_V_STORE) sk_store_unref(l->store, o->u.off);
     }
-    SK_ASSERT(!o->deps || o->state == SK_O_PENDING);
+    SK_ASSERT(!o->deps || o->state == SK_O_PENDING || o->where == SK_V_DISK);
     for (struct sk_dep *d = o->deps; d;) { /* of waiters that went away: who still waits for it holds it */
         struct sk_dep *next = d->next;
         SK_ASSERT(!d->task && !d->req);
@@ -170,7 +171,10 @@ void sk_obj_set(struct sk_local *l, uint64_t id, uint32_t proc, const struct sk_
             return;
         }
     }
-    if (v->where == SK_V_STORE && SK_FAULT("store.lose")) o->gone = true;
+    if (v->where == SK_V_STORE) {
+        if (SK_FAULT("store.lose")) o->gone = true;
+        sk_space_sealed(l, o);
+    }
     sk_obj_ready(l, o);
 }
 

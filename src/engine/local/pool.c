@@ -242,6 +242,7 @@ void sk_pool_reap(struct sk_local *l, int64_t now) {
 
 static void *loop_main(void *arg) {
     struct sk_local *l = arg;
+    sk_space_no_waiting();
     struct sk_pace pace = {.last_reap_ns = sk_now_ns()};
     pthread_mutex_lock(&l->mu);
     while (!l->closing) {
@@ -249,6 +250,7 @@ static void *loop_main(void *arg) {
         uint32_t n = 0;
         if (!l->driving) {
             n = sk_loop_pump(l);
+            sk_space_step(l);
             sk_loop_dispatch(l);
             if (n && l->n_callers) pthread_cond_broadcast(&l->turn);
         }
@@ -271,6 +273,7 @@ static void *loop_main(void *arg) {
 
 static void *watch_main(void *arg) {
     struct sk_local *l = arg;
+    sk_space_no_waiting();
     pthread_mutex_lock(&l->mu);
     for (;;) {
         struct pollfd p[2] = {{.fd = l->wake_fd, .events = POLLIN}, {.fd = l->srv.sock, .events = POLLIN}};

@@ -347,6 +347,7 @@ def test_fork_by_the_user():
 def test_ctrl_c_in_get():
     p = run("""
         import os, signal, threading, time, skate as ray
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # started in the background, it would be ignored
         @ray.remote
         def for_ever():
             time.sleep(600)
