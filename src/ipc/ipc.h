@@ -158,6 +158,14 @@ struct sk_machine {
     void (*spawn)(void *ctx, uint32_t worker);                                            /* reports come later */
     void (*kill)(void *ctx, pid_t pid);
     bool (*next)(void *ctx, struct sk_fork_report *out); /* false: none now */
+    /* In the place of a thread: turn(arg) is called later, again and again until it says that there is nothing to do. */
+    void (*work)(void *ctx, bool (*turn)(void *arg), void *arg);
+    void (*work_over)(void *ctx, void *arg);
+    int (*file_open)(void *ctx); /* a file without a name; these return -1 with errno, as the calls that they stand for */
+    ssize_t (*file_write)(void *ctx, int fd, const void *p, size_t n, uint64_t off);
+    ssize_t (*file_read)(void *ctx, int fd, void *p, size_t n, uint64_t off);
+    void (*file_punch)(void *ctx, int fd, uint64_t off, uint64_t len);
+    void (*file_close)(void *ctx, int fd);
 };
 void sk_machine_set(const struct sk_machine *m); /* NULL: the real one again */
 extern const struct sk_machine *sk_machine_;     /* NULL: the real one */

@@ -71,7 +71,7 @@ struct profile { /* what kind of schedules */
     struct sk_sim_conf sim;
     uint64_t store_bytes, lineage_bytes;
     uint32_t cpus, max_workers, n_ops, max_size;
-    bool big, actors, streams, cancels;
+    bool big, actors, streams, cancels, spill;
 };
 
 struct world {

@@ -181,6 +181,7 @@ static void legitimate(int32_t code, const char *text, uint32_t i) {
             st.n_values_lost && ((strstr(text, "put()") && (m & CAUSE_PUT)) || (strstr(text, "call of an actor") && (m & CAUSE_CALL)) ||
                                  (strstr(text, "max_retries") && (m & CAUSE_RETRIES)) || (strstr(text, "forgotten") && W.f->lineage_bytes));
         break;
+    case SK_ENOSPC:
     case SK_EFULL:
         ok = W.f->store_bytes <= 2u << 20;
         W.n_full++;
@@ -195,7 +196,7 @@ static void legitimate(int32_t code, const char *text, uint32_t i) {
 }
 
 void check_rc(sk_rc rc, const struct sk_err *err, uint32_t i) {
-    MUST(rc == SK_EFULL || rc == SK_ECANCEL, "get of %s: %s: %s", say(i), sk_rc_name(rc), err->msg);
+    MUST(rc == SK_EFULL || rc == SK_ENOSPC || rc == SK_ECANCEL, "get of %s: %s: %s", say(i), sk_rc_name(rc), err->msg);
     legitimate(rc, err->msg, i);
 }
 

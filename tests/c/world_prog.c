@@ -48,7 +48,7 @@ struct expect expect_base(const struct params *p, const uint32_t *args, uint32_t
     if (p->code == FAIL || (p->code == INIT && p->fails)) return (struct expect){name_of(p), true};
     if (p->code == CHILDREN || p->code == WAITER)
         for (uint32_t k = 0; k < n_children(p); k++) {
-            uint32_t a[MAX_ARGS], n = child_args(p, args, n_args, k, a);
+            uint32_t a[MAX_ARGS] = {0}, n = child_args(p, args, n_args, k, a);
             struct params c = child_params(p, k);
             struct expect x = expect_return(&c, a, n, 0);
             if (x.bad) return x;
@@ -56,7 +56,7 @@ struct expect expect_base(const struct params *p, const uint32_t *args, uint32_t
         }
     if (p->code == READER) {
         struct params c = child_params(p, 0);
-        uint32_t a[MAX_ARGS], n = child_args(p, args, n_args, 0, a);
+        uint32_t a[MAX_ARGS] = {0}, n = child_args(p, args, n_args, 0, a);
         struct expect b = expect_base(&c, a, n);
         if (b.bad) return b;
         for (uint32_t i = 0; i < c.n_ret; i++) h = mix(h, expect_return(&c, a, n, i).vid);
@@ -263,7 +263,7 @@ static sk_rc children(struct run *r, struct sk_err *err) {
     sk_rc rc = SK_OK;
     enum got g = GOT;
     for (; made < n && rc == SK_OK; made += rc == SK_OK) {
-        uint32_t a[MAX_ARGS], na = child_args(&r->p, r->args, r->n_args, made, a);
+        uint32_t a[MAX_ARGS] = {0}, na = child_args(&r->p, r->args, r->n_args, made, a);
         struct params c = child_params(&r->p, made);
         rc = world_submit(r->e, &c, a, na, r->p.task + 1, 0, NULL, &task, &first[made], err);
     }
@@ -281,7 +281,7 @@ static sk_rc children(struct run *r, struct sk_err *err) {
 }
 
 static sk_rc nest(struct run *r, struct sk_err *err) {
-    uint32_t task, first, a[MAX_ARGS], na = child_args(&r->p, r->args, r->n_args, 0, a);
+    uint32_t task, first, a[MAX_ARGS] = {0}, na = child_args(&r->p, r->args, r->n_args, 0, a);
     struct params c = child_params(&r->p, 0);
     SK_TRY(world_submit(r->e, &c, a, na, r->p.task + 1, 0, NULL, &task, &first, err));
     sk_rc rc = ret_all(r, &first, 1, err);
@@ -358,7 +358,7 @@ static sk_rc stream(struct run *r, struct sk_err *err) {
 }
 
 static sk_rc reader(struct run *r, struct sk_err *err) {
-    uint32_t task, first, a[MAX_ARGS], na = child_args(&r->p, r->args, r->n_args, 0, a);
+    uint32_t task, first, a[MAX_ARGS] = {0}, na = child_args(&r->p, r->args, r->n_args, 0, a);
     struct params c = child_params(&r->p, 0);
     SK_TRY(world_submit(r->e, &c, a, na, r->p.task + 1, 0, NULL, &task, &first, err));
     sk_tid tid = {W.tasks[task].tid};

@@ -29,6 +29,8 @@ struct sk_sim_conf { /* all zero: no faults, one node. Chances are of 10,000 */
         node_lost; /* at a step: all processes of a node die, values that they made in the store are lost, messages under way come late or never */
     uint32_t value_lost;                    /* of a value in the store: found gone when it is needed */
     uint32_t net_loss, net_twice, net_late; /* of a packet; late: fifty times as long */
+    uint64_t disk_bytes;                    /* of the disk where values are spilled; 0: no end */
+    uint32_t disk_rot;                      /* of a write: a byte of it changes */
     uint32_t slow;                          /* of a worker: it runs a thousand times slower */
     uint32_t spawn_fails;                   /* of a start of a worker */
     uint32_t max_faults;                    /* kills, lost nodes, lost values and failed starts in all; 0: no limit */
@@ -42,6 +44,7 @@ struct sk_sim_conf { /* all zero: no faults, one node. Chances are of 10,000 */
 
 struct sk_sim_stats {
     uint64_t steps; /* of schedule: a process runs from one point where others can go on to the next, a packet arrives, a fault happens */
+    uint64_t n_disk_writes, n_disk_reads, n_disk_full, n_disk_rot;
     uint64_t n_kills, n_nodes_lost, n_values_lost, n_spawns, n_spawns_failed;
     uint64_t n_packets, n_packets_lost, n_packets_twice, n_resent, n_late; /* late: dropped, their session was over */
     int64_t now_ns;

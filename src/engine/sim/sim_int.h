@@ -66,6 +66,18 @@ void sk_link_arrive(struct sk_sim *s, uint32_t i); /* packet i of s->net */
 int64_t sk_link_timer(const struct sk_proc *p);
 void sk_packet_drop(struct sk_sim *s, uint32_t i);
 
+/* ---- disk.c ------------------------------------------------------------------------------------------------------------------------- */
+
+enum { SK_SIM_FILES = 16 };
+struct sk_sim_file {
+    uint8_t *p;
+    uint8_t *there; /* a byte a page: it is allocated */
+    uint64_t len, cap;
+    bool used;
+};
+void sk_disk_hooks(struct sk_machine *m);
+void sk_disk_close(struct sk_sim *s);
+
 /* ---- world.c ------------------------------------------------------------------------------------------------------------------------ */
 
 enum { SK_SIM_PROCS = 64, SK_SIM_NODES = 8 };
@@ -109,6 +121,13 @@ struct sk_sim {
     int64_t moved_ns, reaped_ns; /* when something last happened that is no timer */
     SK_VEC(struct sk_packet) net;
     SK_VEC(struct sk_fork_report) reports;
+    struct sk_sim_file files[SK_SIM_FILES];
+    uint64_t disk_bytes;
+    struct sk_sim_work { /* what a thread of the driver's process does, elsewhere */
+        bool (*turn)(void *arg);
+        void *arg;
+        int64_t at_ns; /* INT64_MAX: nothing to do */
+    } work;
     struct sk_map homes; /* offset + 1 of a value in the store -> node that made it + 1 */
     struct sk_bell nap;
     struct sk_sim_stats st;
@@ -117,8 +136,9 @@ struct sk_sim {
 uint64_t sk_sim_rand(struct sk_sim *s);
 uint64_t sk_sim_below(struct sk_sim *s, uint64_t n);
 bool sk_sim_chance(struct sk_sim *s, uint32_t of_10000);
-void sk_sim_mix(struct sk_sim *s, uint64_t x); /* into the hash of the schedule */
-void sk_world_dump(struct sk_sim *s);          /* on stderr: who waits for what */
+bool sk_sim_fault(struct sk_sim *s, uint32_t of_10000); /* counts, and none while it is calm */
+void sk_sim_mix(struct sk_sim *s, uint64_t x);          /* into the hash of the schedule */
+void sk_world_dump(struct sk_sim *s);                   /* on stderr: who waits for what */
 void sk_world_open(struct sk_sim *s);
 void sk_world_close(struct sk_sim *s);
 void sk_world_kill(struct sk_sim *s, struct sk_proc *p);

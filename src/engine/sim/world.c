@@ -43,7 +43,7 @@ uint64_t sk_sim_below(struct sk_sim *s, uint64_t n) { return (uint64_t)(((unsign
 bool sk_sim_chance(struct sk_sim *s, uint32_t of_10000) { return of_10000 && sk_sim_below(s, 10000) < of_10000; }
 void sk_sim_mix(struct sk_sim *s, uint64_t x) { s->st.hash = (s->st.hash ^ x) * 0x100000001b3u + (s->st.hash >> 29); }
 
-static bool fault_now(struct sk_sim *s, uint32_t of_10000) {
+bool sk_sim_fault(struct sk_sim *s, uint32_t of_10000) {
     if (s->calm || (s->conf.max_faults && s->n_faults >= s->conf.max_faults) || !sk_sim_chance(s, of_10000)) return false;
     s->n_faults++;
     return true;
@@ -187,7 +187,7 @@ static void m_spawn(void *ctx, uint32_t worker) {
 }
 
 static void start(struct sk_sim *s, struct sk_proc *p) {
-    if (fault_now(s, s->conf.spawn_fails)) {
+    if (sk_sim_fault(s, s->conf.spawn_fails)) {
         s->st.n_spawns_failed++;
         report(s, SK_FORK_FAILED, p, EAGAIN);
         p->state = SK_P_FREE;
@@ -321,7 +321,7 @@ static int64_t timer_of(const struct sk_proc *p) {
     return at;
 }
 
-enum what { RESUME, START, DOOM, REPORT, LINK, ARRIVE, REPORTS };
+enum what { RESUME, START, DOOM, REPORT, LINK, ARRIVE, REPORTS, WORK };
 struct choice {
     uint8_t what;
     uint32_t i;
@@ -340,6 +340,7 @@ static uint32_t choices(struct sk_sim *s, struct choice *c, uint32_t cap, bool w
         if (p->state == SK_P_DEAD && now >= p->at_ns && (!p->node || sk_link_drained(p))) c[n++] = (struct choice){REPORT, i};
         if (p->node && (p->state == SK_P_LIVE || p->state == SK_P_DEAD) && sk_link_due(s, p)) c[n++] = (struct choice){LINK, i};
     }
+    if (now >= s->work.at_ns) c[n++] = (struct choice){WORK, 0};
     if (workers_only) return n;
     if (s->reports.n) c[n++] = (struct choice){REPORTS, 0};
     for (uint32_t i = 0; i < s->net.n && n < cap; i++)
@@ -348,8 +349,8 @@ static uint32_t choices(struct sk_sim *s, struct choice *c, uint32_t cap, bool w
 }
 
 static void say_step(const struct sk_sim *s, struct choice c, const struct sk_proc *p) {
-    static const char *const names[] = {"runs",           "starts",           "is killed",        "is reported",
-                                        "its link sends", "a packet arrives", "reports are heard"};
+    static const char *const names[] = {"runs",           "starts",           "is killed",         "is reported",
+                                        "its link sends", "a packet arrives", "reports are heard", "the disk works"};
     if (c.what >= ARRIVE)
         fprintf(stderr, "# %llu, %.6f s: %s\n", (unsigned long long)s->st.steps, (double)sk_sim_now(s) / 1e9, names[c.what]);
     else
@@ -357,11 +358,24 @@ static void say_step(const struct sk_sim *s, struct choice c, const struct sk_pr
                 names[c.what], (unsigned long long)(p->c ? p->c->cur_tid : 0));
 }
 
+static int64_t disk_ns(struct sk_sim *s) { return 20000 + (int64_t)sk_sim_below(s, sk_sim_below(s, 10) ? 500000 : 30000000); }
+
+static void m_work(void *ctx, bool (*turn)(void *arg), void *arg) {
+    struct sk_sim *s = ctx;
+    int64_t at = s->work.at_ns;
+    s->work = (struct sk_sim_work){turn, arg, at == INT64_MAX ? sk_sim_now(s) + disk_ns(s) : at};
+}
+static void m_work_over(void *ctx, void *arg) {
+    struct sk_sim *s = ctx;
+    SK_ASSERT(s->work.at_ns == INT64_MAX || s->work.arg == arg);
+    s->work.at_ns = INT64_MAX;
+}
+
 static void act(struct sk_sim *s, struct choice c) {
     struct sk_proc *p = &s->procs[c.i];
     s->st.steps++;
     if (SK_UNLIKELY(s->conf.trace)) say_step(s, c, p);
-    sk_sim_mix(s, (uint64_t)c.what << 32 | (c.what == ARRIVE || c.what == REPORTS ? 0 : p->proc));
+    sk_sim_mix(s, (uint64_t)c.what << 32 | (c.what >= ARRIVE ? 0 : p->proc));
     switch ((enum what)c.what) {
     case RESUME: resume(s, p); break;
     case START: start(s, p); break;
@@ -370,6 +384,7 @@ static void act(struct sk_sim *s, struct choice c) {
     case LINK: sk_link_send(s, p); break;
     case ARRIVE: sk_link_arrive(s, c.i); break;
     case REPORTS: hear_reports(s); break;
+    case WORK: s->work.at_ns = s->work.turn(s->work.arg) ? sk_sim_now(s) + disk_ns(s) : INT64_MAX; break;
     }
 }
 
@@ -442,17 +457,17 @@ static void step(struct sk_sim *s, int64_t until) {
     struct choice c[256];
     s->in_world = true;
     tick(s);
-    if (fault_now(s, s->conf.kill)) {
+    if (sk_sim_fault(s, s->conf.kill)) {
         struct sk_proc *p = some_live(s);
         if (p) sk_world_kill(s, p);
     }
-    if (s->conf.n_nodes && fault_now(s, s->conf.node_lost)) lose_node(s);
+    if (s->conf.n_nodes && sk_sim_fault(s, s->conf.node_lost)) lose_node(s);
     if ((s->conf.bugs & SK_SIM_BUG_ROT) && sk_sim_below(s, 500) == 0) rot(s);
     uint32_t n = choices(s, c, SK_COUNT(c), false);
     if (n) {
         act(s, c[sk_sim_below(s, n)]);
     } else {
-        int64_t next = until, now = sk_sim_now(s);
+        int64_t next = SK_MIN(until, s->work.at_ns), now = sk_sim_now(s);
         for (uint32_t i = 0; i < SK_SIM_PROCS; i++)
             if (s->procs[i].state != SK_P_FREE) next = SK_MIN(next, timer_of(&s->procs[i]));
         for (uint32_t i = 0; i < s->net.n; i++) next = SK_MIN(next, s->net.p[i].at_ns);
@@ -499,7 +514,7 @@ static bool at_point(void *ctx, const char *name) {
     struct sk_sim *s = ctx;
     if (s->in_world || s->closing) return false;
     if (name[0] == 's' && strcmp(name, "store.lose") == 0) {
-        if (!fault_now(s, s->conf.value_lost)) return false;
+        if (!sk_sim_fault(s, s->conf.value_lost)) return false;
         s->st.n_values_lost++;
         return true;
     }
@@ -571,7 +586,17 @@ void sk_world_open(struct sk_sim *s) {
     atomic_store(&s->now, 1000000000);
     s->moved_ns = s->reaped_ns = sk_sim_now(s);
     sk_map_init(&s->homes, SK_TAG_ENGINE);
-    s->machine = (struct sk_machine){s, m_seg_open, m_seg_close, m_bell_wait, m_spawn, m_kill, m_next};
+    s->machine = (struct sk_machine){.ctx = s,
+                                     .seg_open = m_seg_open,
+                                     .seg_close = m_seg_close,
+                                     .bell_wait = m_bell_wait,
+                                     .spawn = m_spawn,
+                                     .kill = m_kill,
+                                     .next = m_next,
+                                     .work = m_work,
+                                     .work_over = m_work_over};
+    sk_disk_hooks(&s->machine);
+    s->work.at_ns = INT64_MAX;
     sk_machine_set(&s->machine);
     sk_clock_virtual(&s->now);
     sk_mem_watch(mem_born, mem_gone);
@@ -591,6 +616,7 @@ void sk_world_close(struct sk_sim *s) {
     sk_vec_free(&s->net);
     sk_vec_free(&s->reports);
     sk_map_deinit(&s->homes);
+    sk_disk_close(s);
     for (size_t i = 0; i < SK_COUNT(areas); i++) areas[i].used = false;
     sk_fault_hook(NULL, NULL);
     sk_mem_watch(NULL, NULL);

@@ -10,6 +10,7 @@
 
 #include "../world.h"
 #include "base/clock.h"
+#include "base/log.h"
 
 #define N(x) (sizeof(x) / sizeof(x[0]))
 
@@ -92,6 +93,29 @@ static const struct profile profiles[] = {
      .n_ops = 20,
      .streams = true,
      .actors = true},
+    {.name = "spill",
+     .sim = {.preempt = 1000, .kill = 20, .max_faults = 4},
+     .spill = true,
+     .store_bytes = 1u << 20,
+     .max_size = 120000,
+     .cpus = 2,
+     .max_workers = 6,
+     .n_ops = 40,
+     .big = true,
+     .actors = true,
+     .streams = true,
+     .cancels = true},
+    {.name = "disk",
+     .sim = {.preempt = 1000, .kill = 10, .disk_bytes = 1u << 20, .disk_rot = 800, .value_lost = 100, .max_faults = 8},
+     .spill = true,
+     .store_bytes = 1u << 20,
+     .max_size = 120000,
+     .cpus = 2,
+     .max_workers = 6,
+     .n_ops = 40,
+     .big = true,
+     .actors = true,
+     .streams = true},
     {.name = "late", /* hunted with only */
      .sim = {.preempt = 800, .n_nodes = 2, .net_loss = 1500, .net_twice = 1500, .net_late = 3000, .kill = 150, .max_faults = 30},
      .cpus = 3,
@@ -174,7 +198,7 @@ static uint32_t pick_args(uint32_t *args, bool good) {
 }
 
 static void must(sk_rc rc, const struct sk_err *err, const char *what) {
-    if (rc == SK_EFULL && W.f->store_bytes) {
+    if ((rc == SK_EFULL || rc == SK_ENOSPC) && W.f->store_bytes) {
         W.n_full++;
         return;
     }
@@ -247,26 +271,32 @@ static bool next_of(uint32_t k, int64_t deadline) {
     return false;
 }
 
-static void get_some(const uint32_t *at, uint32_t n, int64_t deadline, bool keep) {
+/* False: there is no room for them, in the store or on the disk. */
+static bool get_some(const uint32_t *at, uint32_t n, int64_t deadline, bool keep) {
     sk_oid ids[8] = {0};
     struct sk_view v[8];
     struct sk_err err = {0};
     for (uint32_t i = 0; i < n; i++) ids[i].v = W.objs[at[i]].oid;
     sk_rc rc = E()->ops->get(E(), ids, n, deadline, v, &err);
     for (uint32_t i = 0; i < n; i++) SAY("driver gets %llx: %s\n", LL(at[i]), sk_rc_name(rc));
-    if (rc == SK_ETIMEOUT && deadline != INT64_MAX) return;
+    if (rc == SK_ETIMEOUT && deadline != INT64_MAX) return true;
+    if (rc == SK_EFULL || rc == SK_ENOSPC) {
+        for (uint32_t i = 0; i < n; i++) check_rc(rc, &err, at[i]);
+        return false;
+    }
     MUST(rc == SK_OK, "get of object %llx: %s %s", (unsigned long long)ids[0].v, sk_rc_name(rc), err.msg);
     for (uint32_t i = 0; i < n; i++) {
         (void)check_view(&v[i], at[i]);
         if (keep && D.n_views < MAX_VIEWS && !SK_KIND_IS_ERROR(v[i].kind)) D.views[D.n_views++] = (struct held_view){v[i], at[i]};
         else E()->ops->view_release(E(), &v[i]);
     }
+    return true;
 }
 
 static void op_get(bool patient) {
     uint32_t at[3], n = D.n_held ? 1 + (uint32_t)rnd(3) : 0;
     for (uint32_t i = 0; i < n; i++) at[i] = D.held[rnd(D.n_held)];
-    if (n) get_some(at, n, patient ? INT64_MAX : sk_deadline_ns((int64_t)rnd(3000000)), rnd(3) == 0);
+    if (n) (void)get_some(at, n, patient ? INT64_MAX : sk_deadline_ns((int64_t)rnd(3000000)), rnd(3) == 0);
 }
 
 static void op_wait(void) {
@@ -355,7 +385,7 @@ static uint64_t stat(const char *key) {
 }
 
 /* Gets all that the driver can still name, by its references and by what is inside; how many that is. What is lost is found and made again. */
-static uint32_t walk(uint8_t *mark) {
+static uint32_t walk(uint8_t *mark, bool *all) {
     uint32_t n = 0, stack[1024], top = 0;
     memset(mark, 0, MAX_OBJS);
     for (uint32_t i = 0; i < D.n_held; i++)
@@ -363,7 +393,7 @@ static uint32_t walk(uint8_t *mark) {
     while (top) {
         uint32_t at = stack[--top];
         E()->ops->addref(E(), (sk_oid){W.objs[at].oid});
-        get_some(&at, 1, INT64_MAX, false);
+        *all = get_some(&at, 1, INT64_MAX, false) && *all;
         n++;
         const struct wobj *o = &W.objs[at];
         for (uint32_t k = 0; k < o->n_inner; k++) {
@@ -389,7 +419,8 @@ static bool so_many(void *arg) { return sk_sim_objects(E()) == ((struct alive *)
 static bool all_clean(void *arg) {
     (void)arg;
     return sk_sim_objects(E()) == 0 && W.n_sinks == 0 && stat("tasks_known") == 0 && stat("store_sealed_bytes") == 0 &&
-           stat("store_leased_bytes") == 0 && stat("store_pins") == 0 && stat("lineage_tasks") == 0;
+           stat("store_leased_bytes") == 0 && stat("store_pins") == 0 && stat("lineage_tasks") == 0 && stat("spill_objects_on_disk") == 0 &&
+           stat("spill_disk_bytes") == 0;
 }
 
 static void complain(const char *what) {
@@ -433,16 +464,18 @@ static void checkpoint(bool calm) {
     if (rc != SK_OK) complain("tasks that nobody waits for do not end");
     static uint8_t mark[MAX_OBJS]; /* more come meanwhile: what is made again makes anew what is inside */
     sk_sim_calm(E(), true);
-    (void)walk(mark);
-    uint32_t n = walk(mark); /* all is there now */
-    uint32_t n_actors = 0;   /* a `ready` that is held holds its actor, which is an object */
+    bool all = true;
+    (void)walk(mark, &all);
+    uint32_t n = walk(mark, &all); /* all is there now */
+    uint32_t n_actors = 0;         /* a `ready` that is held holds its actor, which is an object */
     for (uint32_t a = 0; a < W.n_actors; a++) {
         uint32_t at;
         n_actors += obj_known(W.actors[a].ready, &at) && mark[at];
     }
     sk_sim_calm(E(), calm);
     struct alive want = {n + n_actors};
-    rc = E()->ops->drive(E(), so_many, &want, sk_deadline_ns(INT64_C(100000000000)), &err);
+    MUST(all || W.f->sim.disk_bytes, "there is no room for one object");
+    if (all) rc = E()->ops->drive(E(), so_many, &want, sk_deadline_ns(INT64_C(100000000000)), &err);
     if (rc != SK_OK) {
         char what[80];
         snprintf(what, sizeof what, "%llu objects are alive, %llu are held", (unsigned long long)sk_sim_objects(E()),
@@ -465,6 +498,7 @@ static uint64_t run_one(const struct profile *f, uint64_t seed, uint32_t bugs, s
                                   .max_workers = f->max_workers,
                                   .idle_reap_ns = 3000000000,
                                   .runner = &world_runner,
+                                  .spill_dir = f->spill ? "simulated" : NULL,
                                   .lineage_bytes = f->lineage_bytes};
     struct sk_sim_conf sim = f->sim;
     sim.seed = seed;
@@ -514,26 +548,32 @@ static uint64_t run_one(const struct profile *f, uint64_t seed, uint32_t bugs, s
         sum->st.n_packets_twice += st.n_packets_twice;
         sum->st.n_resent += st.n_resent;
         sum->st.n_late += st.n_late;
+        sum->st.n_disk_writes += st.n_disk_writes;
+        sum->st.n_disk_reads += st.n_disk_reads;
+        sum->st.n_disk_full += st.n_disk_full;
+        sum->st.n_disk_rot += st.n_disk_rot;
     }
     W.n_gets = W.n_errors = W.n_user_errors = W.n_full = W.n_stall = 0;
     return st.hash;
 }
 
+#define ULL(x) ((unsigned long long)(x))
+
 static void say(const char *name, const struct total *t, int64_t ns) {
-    double s = (double)ns / 1e9;
-    printf("# %-7s %llu schedules, %.0f/s; %llu steps, %.0f/s; %llu gets, %llu user errors, %llu errors with a cause; %llu kills, %llu "
-           "nodes and %llu "
-           "values lost, %llu of %llu starts failed; packets %llu, %llu lost, %llu doubled, %llu resent, %llu late; store full %llu, "
-           "stalls %llu\n",
-           name, (unsigned long long)t->runs, (double)t->runs / s, (unsigned long long)t->st.steps, (double)t->st.steps / s,
-           (unsigned long long)t->gets, (unsigned long long)t->user_errors, (unsigned long long)t->errors,
-           (unsigned long long)t->st.n_kills, (unsigned long long)t->st.n_nodes_lost, (unsigned long long)t->st.n_values_lost,
-           (unsigned long long)t->st.n_spawns_failed, (unsigned long long)t->st.n_spawns, (unsigned long long)t->st.n_packets,
-           (unsigned long long)t->st.n_packets_lost, (unsigned long long)t->st.n_packets_twice, (unsigned long long)t->st.n_resent,
-           (unsigned long long)t->st.n_late, (unsigned long long)t->full, (unsigned long long)t->stalls);
+    const struct sk_sim_stats *s = &t->st;
+    printf("# %-7s %llu schedules, %.0f/s; %llu steps, %.0f/s; %llu gets, %llu user errors, %llu errors with a cause, of them %llu for "
+           "want of "
+           "room and %llu of processes\n#         %llu kills, %llu of %llu starts failed, %llu nodes and %llu values lost; packets: %llu, "
+           "%llu "
+           "lost, %llu doubled, %llu resent, %llu late; disk: %llu writes, %llu reads, %llu refused, %llu spoiled\n",
+           name, ULL(t->runs), (double)t->runs / ((double)ns / 1e9), ULL(s->steps), (double)s->steps / ((double)ns / 1e9), ULL(t->gets),
+           ULL(t->user_errors), ULL(t->errors), ULL(t->full), ULL(t->stalls), ULL(s->n_kills), ULL(s->n_spawns_failed), ULL(s->n_spawns),
+           ULL(s->n_nodes_lost), ULL(s->n_values_lost), ULL(s->n_packets), ULL(s->n_packets_lost), ULL(s->n_packets_twice),
+           ULL(s->n_resent), ULL(s->n_late), ULL(s->n_disk_writes), ULL(s->n_disk_reads), ULL(s->n_disk_full), ULL(s->n_disk_rot));
 }
 
 TEST_SLOW(world_schedules, 60) {
+    sk_log_set(SK_LOG_ERROR, STDERR_FILENO); /* the disk is full all the time */
     const char *only = getenv("SK_SIM_PROFILE"), *one = getenv("SK_SIM_SEED");
     int rounds = test_rounds(test_sanitized() ? 20 : 150);
     uint64_t steps = 0, runs = 0;
