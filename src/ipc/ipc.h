@@ -156,7 +156,7 @@ struct sk_machine {
     void (*seg_close)(void *ctx, uint8_t *base);
     sk_rc (*bell_wait)(void *ctx, struct sk_bell *b, uint32_t seen, int64_t deadline_ns); /* as sk_bell_wait */
     void (*spawn)(void *ctx, uint32_t worker);                                            /* reports come later */
-    void (*kill)(void *ctx, pid_t pid);
+    void (*kill)(void *ctx, pid_t pid, int sig);
     bool (*next)(void *ctx, struct sk_fork_report *out); /* false: none now */
     /* In the place of a thread: turn(arg) is called later, again and again until it says that there is nothing to do. */
     void (*work)(void *ctx, bool (*turn)(void *arg), void *arg);

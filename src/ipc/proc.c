@@ -132,7 +132,7 @@ sk_rc sk_forksrv_spawn(struct sk_forksrv *f, uint32_t worker, struct sk_err *err
 
 sk_rc sk_forksrv_kill(struct sk_forksrv *f, pid_t pid, int sig, struct sk_err *err) {
     if (SK_UNLIKELY(sk_machine_ != NULL)) {
-        sk_machine_->kill(sk_machine_->ctx, pid);
+        sk_machine_->kill(sk_machine_->ctx, pid, sig);
         return SK_OK;
     }
     if (pid <= 0) return SK_ERR(err, SK_EINVAL, "kill worker: pid %d", (int)pid);

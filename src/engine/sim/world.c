@@ -166,6 +166,12 @@ static void lose_values(struct sk_sim *s, uint32_t node) {
 
 static void serve(void *arg) { sk_client_serve(((struct sk_proc *)arg)->c); }
 
+static uint64_t running(const struct sk_proc *p) /* 0: none */
+{
+    const struct sk_list *first = p->c ? sk_list_first(&p->c->running) : NULL;
+    return first ? sk_container_of(first, struct sk_running, link)->tid : 0;
+}
+
 static void report(struct sk_sim *s, uint32_t kind, const struct sk_proc *p, int32_t status) {
     struct sk_fork_report r = {.kind = kind, .worker = p->slot, .pid = kind == SK_FORK_FAILED ? 0 : p->pid, .status = status};
     if (!sk_vec_push(&s->reports, SK_TAG_ENGINE, r)) abort();
@@ -240,8 +246,9 @@ void sk_world_kill(struct sk_sim *s, struct sk_proc *p) {
     end(s, p, SIGKILL);
 }
 
-static void m_kill(void *ctx, pid_t pid) {
+static void m_kill(void *ctx, pid_t pid, int sig) {
     struct sk_sim *s = ctx;
+    if (sig != SIGKILL) return; /* an interrupt is a hint to user code: that of a simulation takes none */
     for (struct sk_proc *p = s->procs; p < s->procs + SK_SIM_PROCS; p++)
         if (p->state == SK_P_LIVE && p->pid == pid && p->doom_ns == INT64_MAX)
             p->doom_ns = sk_sim_now(s) + (int64_t)sk_sim_below(s, 50000); /* it goes on until the signal comes */
@@ -355,7 +362,7 @@ static void say_step(const struct sk_sim *s, struct choice c, const struct sk_pr
         fprintf(stderr, "# %llu, %.6f s: %s\n", (unsigned long long)s->st.steps, (double)sk_sim_now(s) / 1e9, names[c.what]);
     else
         fprintf(stderr, "# %llu, %.6f s: process %u %s, task %llx\n", (unsigned long long)s->st.steps, (double)sk_sim_now(s) / 1e9, p->proc,
-                names[c.what], (unsigned long long)(p->c ? p->c->cur_tid : 0));
+                names[c.what], (unsigned long long)(running(p)));
 }
 
 static int64_t disk_ns(struct sk_sim *s) { return 20000 + (int64_t)sk_sim_below(s, sk_sim_below(s, 10) ? 500000 : 30000000); }
@@ -422,8 +429,8 @@ void sk_world_dump(struct sk_sim *s) {
         const struct sk_lworker *w = p->slot < s->l->n_slots ? s->l->workers[p->slot] : NULL;
         fprintf(stderr, "# process %u (slot %u, node %u): %s%s%s, runs task %llx; place %d, depth %u, blocked %d, dying %d\n", p->proc,
                 p->slot, p->node, p_names[p->state], p->state == SK_P_LIVE && p->asleep ? ", asleep" : "", p->slow ? ", slow" : "",
-                (unsigned long long)(p->c ? p->c->cur_tid : 0), w ? (int)w->place.state : -1, w ? w->place.depth : 0,
-                w ? w->place.blocked : 0, w ? w->dying : 0);
+                (unsigned long long)(running(p)), w ? (int)w->place.state : -1, w ? w->place.depth : 0, w ? w->place.blocked : 0,
+                w ? w->dying : 0);
     }
     for (uint32_t i = 0; sk_map_next(&s->l->tasks, &i, &id, &data);) {
         const struct sk_ltask *t = data;
@@ -504,7 +511,7 @@ static void aside(struct sk_sim *s) {
 /* ---- hooks ------------------------------------------------------------------------------------------------------------------------------ */
 
 static void early_args(struct sk_sim *s, const struct sk_proc *p) {
-    struct sk_ltask *t = sk_map_get(&s->l->tasks, p->c->cur_tid);
+    struct sk_ltask *t = sk_map_get(&s->l->tasks, running(p));
     if (!t || !s->waiting) return;
     sk_ltask_let_args_go(s->l, t);
     sk_obj_drain(s->l);

@@ -213,7 +213,7 @@ static void op_submit(void) {
     for (uint32_t i = 0; i < p.n_ret; i++) hold(first + i);
     if (W.f->cancels && rnd(12) == 0) {
         W.tasks[task].cancelled = true;
-        must(E()->ops->cancel(E(), (sk_tid){W.tasks[task].tid}, rnd(2), &err), &err, "cancel");
+        must(E()->ops->cancel(E(), (sk_tid){W.tasks[task].tid}, rnd(2) ? SK_CANCEL_FORCE : 0, &err), &err, "cancel");
     }
 }
 
@@ -237,7 +237,7 @@ static void op_stream(void) {
     if (!sink) D.streams[D.n_streams++] = (struct open_stream){task, 0};
     if (sink && W.f->cancels && rnd(8) == 0) {
         W.tasks[task].cancelled = true;
-        must(E()->ops->cancel(E(), (sk_tid){W.tasks[task].tid}, rnd(2), &err), &err, "cancel");
+        must(E()->ops->cancel(E(), (sk_tid){W.tasks[task].tid}, rnd(2) ? SK_CANCEL_FORCE : 0, &err), &err, "cancel");
     }
 }
 
@@ -344,7 +344,7 @@ static void op_actor(void) {
         for (uint32_t i = 0; i < p.n_ret; i++) hold(first + i);
         if (W.f->cancels && rnd(20) == 0) {
             W.tasks[task].cancelled = true;
-            must(E()->ops->cancel(E(), (sk_tid){W.tasks[task].tid}, false, &err), &err, "cancel");
+            must(E()->ops->cancel(E(), (sk_tid){W.tasks[task].tid}, 0, &err), &err, "cancel");
         }
     }
 }
