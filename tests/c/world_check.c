@@ -177,9 +177,9 @@ static void legitimate(int32_t code, const char *text, uint32_t i) {
     case SK_ECANCEL: ok = m & CAUSE_CANCEL; break;
     case SK_EACTOR: ok = (m & CAUSE_ACTOR) || (strstr(text, "all worker processes wait") && W.f->max_workers <= 8); break;
     case SK_ELOST:
-        ok =
-            st.n_values_lost && ((strstr(text, "put()") && (m & CAUSE_PUT)) || (strstr(text, "call of an actor") && (m & CAUSE_CALL)) ||
-                                 (strstr(text, "max_retries") && (m & CAUSE_RETRIES)) || (strstr(text, "forgotten") && W.f->lineage_bytes));
+        ok = st.n_values_lost && ((strstr(text, "put()") && (m & CAUSE_PUT)) || (strstr(text, "call of an actor") && (m & CAUSE_CALL)) ||
+                                  (strstr(text, "max_retries") && (m & CAUSE_RETRIES)) ||
+                                  (strstr(text, "forgotten") && W.f->lineage_bytes) || strstr(text, "lost for good"));
         break;
     case SK_ENOSPC:
     case SK_EFULL:

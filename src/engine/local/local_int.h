@@ -292,6 +292,7 @@ struct sk_ltask {
     bool bulky;       /* it made something that can be lost: in the store, or with references inside */
     bool kept;        /* lineage has it: not freed */
     bool keeping_tried;
+    uint8_t let_go;         /* 0, or 1 + enum sk_lost_why: why lineage does not have it any more */
     bool ended;             /* not under way, and nobody is about to touch it */
     bool remake;            /* under way again, for what was lost of it: no sink and no reader hears of it */
     bool restart;           /* its worker was asked to stop, so that it can begin anew for lost yields */
@@ -558,7 +559,10 @@ void sk_recover_lost(struct sk_local *l, uint64_t oid);
 void sk_recover_run(struct sk_local *l); /* submits what makes lost objects again */
 static inline enum sk_lost_why
 sk_recover_why(const struct sk_ltask *t) { /* of an object that it makes, as long as lineage does not keep it */
-    return t->spec.actor ? SK_LOST_ACTOR : t->spec.max_retries == 0 ? SK_LOST_RETRIES : SK_LOST_EVICTED;
+    return t->spec.actor              ? SK_LOST_ACTOR
+           : t->let_go                ? (enum sk_lost_why)(t->let_go - 1)
+           : t->spec.max_retries == 0 ? SK_LOST_RETRIES
+                                      : SK_LOST_EVICTED;
 }
 void sk_recover_yielded(struct sk_local *l, struct sk_ltask *t, struct sk_obj *o); /* the first time */
 uint64_t sk_recover_remade(struct sk_ltask *t, uint32_t index); /* a yield came again: the object to give it to; 0: not wanted */

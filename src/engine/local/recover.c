@@ -36,7 +36,12 @@ void sk_recover_free(struct sk_ltask *t) {
 void sk_recover_drain(struct sk_local *l) {
     uint64_t id;
     void *data;
-    while (l->lin && sk_lineage_next_free(l->lin, &id, &data)) sk_ltask_kept_free(l, data);
+    while (l->lin && sk_lineage_next_free(l->lin, &id, &data)) {
+        uint64_t culprit;
+        enum sk_lost_why why = sk_lineage_freed_why(l->lin, &culprit);
+        ((struct sk_ltask *)data)->let_go = (uint8_t)(1 + (culprit ? SK_LOST_NEEDS : why));
+        sk_ltask_kept_free(l, data);
+    }
 }
 
 /* ---- keeping ------------------------------------------------------------------------------------------------------------------------ */
@@ -102,7 +107,9 @@ static void keep(struct sk_local *l, struct sk_ltask *t, uint64_t first_yield) {
                                        .retries = t->retries_left,
                                        .open = first_yield != 0,
                                        .data = t};
-        if (sk_lineage_add(l->lin, &spec, NULL) == SK_OK) {
+        sk_rc rc = sk_lineage_add(l->lin, &spec, NULL);
+        if (rc == SK_EINVAL) t->let_go = 1 + SK_LOST_NEEDS; /* an argument is gone already */
+        if (rc == SK_OK) {
             t->kept = true; /* until next_free, which may be at the next drain */
             for (uint32_t i = 0; i < k.args.n; i++) sk_obj_get(l, k.args.p[i])->known = true;
             for (uint32_t i = 0; i < k.returns.n; i++) sk_obj_get(l, k.returns.p[i])->known = true;
@@ -120,9 +127,10 @@ void sk_recover_yielded(struct sk_local *l, struct sk_ltask *t, struct sk_obj *o
 
 void sk_recover_ended(struct sk_local *l, struct sk_ltask *t) {
     if (!t->is_stream && !t->remake) {
-        keep(l, t, 0);
+        if (t->bulky || t->kept) keep(l, t, 0);
         return;
     }
+    if (!t->bulky && !t->kept && !t->remake && !l->n_lost) return; /* a stream of small values */
     sk_lineage_done(l->lin, t->id, t->retries_left);
     t->remake = t->restart = false;
     for (uint32_t i = 0; t->is_stream && i < t->yields.n; i++) { /* lost too late for this attempt */
@@ -366,6 +374,9 @@ static void hopeless(struct sk_local *l, struct sk_obj *o, enum sk_lost_why why,
     case SK_LOST_RETRIES:
         snprintf(msg + n, room, "was made by a task that may not run again: max_retries is 0 or used up; allow more");
         break;
+    case SK_LOST_NEEDS:
+        snprintf(msg + n, room, "was made by a task that cannot run again, because something that it needs is lost for good");
+        break;
     case SK_LOST_EVICTED:
     default:
         snprintf(msg + n, room,
@@ -402,8 +413,9 @@ static void recover(struct sk_local *l, uint64_t oid) {
             continue;
         }
         b->known = true;
-        b->why = SK_LOST_EVICTED;
-        if (b->state == SK_O_PENDING) b->maker = sk_lineage_maker(l->lin, id);
+        struct sk_ltask *of = sk_lineage_maker(l->lin, id);
+        b->why = (uint8_t)(of ? sk_recover_why(of) : SK_LOST_EVICTED);
+        if (b->state == SK_O_PENDING) b->maker = of;
         n_first = back.n;
     }
     for (uint32_t i = 0; i < n_first; i++) {
