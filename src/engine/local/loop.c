@@ -104,11 +104,13 @@ void sk_loop_dispatch(struct sk_local *l) {
 }
 
 struct sk_pace_view sk_loop_view(const struct sk_local *l, int64_t now_ns, uint32_t n_messages) {
+    /* Looked at now: what a caller finds lost, or on disk, after the last turn is begun by the next one, and nobody else wakes us for it. */
+    bool space = l->space.waiting || !sk_list_empty(&l->space.restores) || !sk_list_empty(&l->space.rooms);
     return (struct sk_pace_view){.now_ns = now_ns,
                                  .n_messages = n_messages,
                                  .n_live = l->n_live,
                                  .n_busy = l->n_live - l->place.n_idle - l->place.n_starting,
-                                 .waiting = l->place.n_ready || l->n_homeless || l->space.waiting,
+                                 .waiting = l->place.n_ready || l->n_homeless || space || l->lost.n,
                                  .driven = l->driving};
 }
 
