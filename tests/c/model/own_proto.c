@@ -27,8 +27,8 @@ struct obj {
 enum { T_NONE, T_SAID, T_WAITING, T_READY, T_SENT, T_RUNNING, T_FINISHED, T_NEVER };
 enum { K_TASK, K_STREAM, K_CALL };
 struct task {
-    uint8_t state, kind, owner, first, arg, con, worker, attempt, retries; /* arg: by value; con: a reference */
-    uint8_t vis[NV];                                                       /* references in the message that was sent */
+    uint8_t state, kind, owner, first, n_ret, arg, con, worker, attempt, retries; /* arg: by value; con: a reference */
+    uint8_t vis[NV];                                                              /* references in the message that was sent */
     uint8_t n_yielded, n_taken, yields[NY];
     uint8_t dropped, done, end_error, cancelled, stop, restart, remake, kept, tried, bulky, ended, holds, orphan;
     uint8_t wanted, aside[MA]; /* wanted: bits of yields */
@@ -46,6 +46,7 @@ struct worker {
     uint8_t phase, task, attempt, index, from, wanted; /* index: of the next yield */
     uint8_t ask_obj, ask_task, rep_obj, rep_in[MI];    /* rep_in: of the value that was got, or is to be reported */
     uint8_t held;                                      /* the request for ask_obj holds it */
+    uint8_t in_window;                                 /* it has yielded: it waits while the window is full */
     uint8_t args[NV];                                  /* references that came as arguments */
     uint8_t refs[MO], n_q;
     struct message q[NQ];
@@ -197,8 +198,10 @@ static void fail_rest(struct task *t) {
 
 static void fail_task(struct task *t) { /* sk_loop_finish_error */
     if (t->kind != K_STREAM) {
-        struct obj *o = obj_get(t->first);
-        if (o && o->state == O_PENDING) set_error(o);
+        for (uint8_t i = 0; i < t->n_ret; i++) {
+            struct obj *o = obj_get((uint8_t)(t->first + i));
+            if (o && o->state == O_PENDING) set_error(o);
+        }
     } else if (t->remake) {
         fail_rest(t);
     } else if (!t->dropped) {
@@ -242,15 +245,17 @@ static bool can_be_lost(uint8_t id, const struct obj *o) {
 }
 
 static void keep(struct task *t, uint8_t first_yield) {
-    uint64_t args[MA], returns[1];
+    uint64_t args[MA], returns[MI + 1];
     uint32_t n_args = 0, n_returns = 0;
     if (t->tried || t->kind == K_CALL || !G.cfg->retries) return;
     t->tried = 1;
-    struct obj *o = t->kind == K_STREAM ? NULL : obj_get(t->first);
     if (first_yield) returns[n_returns++] = first_yield;
-    if (o && can_be_lost(t->first, o)) {
+    for (uint8_t i = 0; i < t->n_ret; i++) {
+        uint8_t id = (uint8_t)(t->first + i);
+        struct obj *o = obj_get(id);
+        if (!o || !can_be_lost(id, o)) continue;
         if (t->retries == 0) o->why = SK_LOST_RETRIES;
-        returns[n_returns++] = t->first;
+        returns[n_returns++] = id;
     }
     if (t->retries == 0 || !n_returns) return;
     if (t->arg && !keep_arg(t, 0, t->arg, args, &n_args)) return;
@@ -280,9 +285,9 @@ static void recover_yielded(struct task *t, uint8_t id) {
 }
 
 static void let_awaited_go(const struct task *t) {
-    uint32_t n = t->kind == K_STREAM ? t->n_yielded : 1;
+    uint32_t n = t->kind == K_STREAM ? t->n_yielded : t->n_ret;
     for (uint32_t i = 0; i < n; i++) {
-        uint8_t id = t->kind == K_STREAM ? t->yields[i] : t->first;
+        uint8_t id = t->kind == K_STREAM ? t->yields[i] : (uint8_t)(t->first + i);
         struct obj *o = obj_get(id);
         if (!o || !o->awaited) continue;
         o->awaited = 0;
@@ -445,10 +450,11 @@ static void actor_advance(void) {
 }
 
 static sk_rc submit(uint8_t proc, struct task *t) { /* task_make, sk_loop_submit */
-    if (t->kind != K_STREAM) {
-        SK_TRY(obj_new(t->first, proc));
-        G.s->obj[t->first].maker = G.s->made_by[t->first] = tid_of(t);
-        G.s->obj[t->first].why = t->kind == K_CALL ? SK_LOST_ACTOR : !G.cfg->retries ? SK_LOST_RETRIES : SK_LOST_EVICTED;
+    for (uint8_t i = 0; i < t->n_ret; i++) {
+        uint8_t id = (uint8_t)(t->first + i);
+        SK_TRY(obj_new(id, proc));
+        G.s->obj[id].maker = G.s->made_by[id] = tid_of(t);
+        G.s->obj[id].why = t->kind == K_CALL ? SK_LOST_ACTOR : !G.cfg->retries ? SK_LOST_RETRIES : SK_LOST_EVICTED;
     }
     sk_rc rc = take_args(t);
     t->state = T_WAITING;
@@ -561,7 +567,9 @@ static void handle_done(uint8_t proc, const struct message *m) {
     bool store = G.cfg->budget != 0;
     if (t->kind != K_STREAM) {
         if (store || n_in(m->in)) t->bulky = 1;
+        static const uint8_t none[MI];
         value_set(t->first, m->in, store);
+        if (t->n_ret > 1) value_set((uint8_t)(t->first + 1), none, store);
     } else if (t->remake) {
         fail_task(t);
         return;
@@ -806,7 +814,7 @@ static bool held_in_result(const struct worker *w, uint8_t id) {
 
 static void task_left(struct worker *w) {
     w->phase = W_IDLE;
-    w->task = w->attempt = w->index = w->from = w->wanted = 0;
+    w->task = w->attempt = w->index = w->from = w->wanted = w->in_window = 0;
     memset(w->args, 0, sizeof w->args);
     memset(w->rep_in, 0, MI);
 }
@@ -861,6 +869,7 @@ static void do_yield(const struct st *from, uint8_t proc, const uint8_t in[MI]) 
     struct worker *w = &s.w[proc];
     uint8_t index = w->index++;
     w->wanted &= (uint8_t)~(1u << index);
+    w->in_window = G.cfg->window != 0;
     say(w, (struct message){.type = M_YIELD, .task = w->task, .attempt = w->attempt, .index = index, .in = {in[0], in[1]}});
     char what[60];
     set_text(what, sizeof what, in);
@@ -874,8 +883,9 @@ static void do_submit(const struct st *from, uint8_t proc, uint8_t kind, uint8_t
     struct task *t = &s.task[tid];
     *t = (struct task){.state = T_SAID, .kind = kind, .owner = proc, .arg = arg, .con = con, .retries = G.cfg->retries};
     if (kind != K_STREAM) {
-        t->first = s.next_id++;
-        refs_of(proc)[t->first - 1]++;
+        t->first = s.next_id;
+        t->n_ret = kind == K_TASK && G.cfg->pairs ? 2 : 1;
+        for (uint8_t i = 0; i < t->n_ret; i++) refs_of(proc)[s.next_id++ - 1]++;
     }
     if (proc) say(&s.w[proc], (struct message){.type = M_SUBMIT, .task = tid});
     else fine(submit(0, t), "submit with", arg);
@@ -895,7 +905,7 @@ static void submits(const struct st *from, uint8_t proc) {
         for (uint8_t arg = 0; arg <= (G.cfg->by_value ? MO : 0); arg++) {
             if (arg && (!r[arg - 1] || arg == from->actor_obj || (con && arg == con))) continue;
             bool id_left = from->next_id <= G.cfg->n_objs;
-            if (id_left) do_submit(from, proc, K_TASK, arg, con);
+            if (from->next_id + G.cfg->pairs <= G.cfg->n_objs) do_submit(from, proc, K_TASK, arg, con);
             if (G.cfg->yields) do_submit(from, proc, K_STREAM, arg, con);
             if (id_left && from->actor_obj && r[from->actor_obj - 1]) do_submit(from, proc, K_CALL, arg, con);
         }
@@ -907,7 +917,7 @@ static void submits(const struct st *from, uint8_t proc) {
 static bool waits_for(const struct st *s, uint8_t id, uint8_t tid, uint8_t me, uint32_t *seen) {
     for (uint8_t t = 1; id && !tid && t <= s->n_tasks; t++) {
         const struct task *x = &s->task[t];
-        if (x->first == id) tid = t;
+        if (x->first && id >= x->first && id < x->first + x->n_ret) tid = t;
         for (uint8_t i = 0; i < x->n_yielded; i++)
             if (x->yields[i] == id) tid = t;
     }
@@ -925,11 +935,20 @@ static bool waits_for(const struct st *s, uint8_t id, uint8_t tid, uint8_t me, u
     return false;
 }
 
+/* In yield, for want of credit (w_yield). It leaves when the reader takes one, or when it is told to stop. Other threads of
+ * its process may drop what they have, among it the generator of this very stream. */
+static bool window_is_full(const struct st *s, const struct worker *w) {
+    const struct task *t = &s->task[w->task];
+    if (!G.cfg->window || w->phase != W_RUNNING || !w->in_window || t->kind != K_STREAM || t->remake || t->attempt != w->attempt)
+        return false;
+    return !t->stop && w->index >= t->n_taken + G.cfg->window;
+}
+
 static void calls_of_user(const struct st *from, uint8_t proc) {
     struct st s;
     const struct worker *fw = &from->w[proc];
     const uint8_t *r = proc ? fw->refs : from->driver;
-    bool is_actor = G.cfg->actor && proc == G.cfg->n_workers;
+    bool is_actor = G.cfg->actor && proc == G.cfg->n_workers, runs = !proc || (fw->phase == W_RUNNING && !window_is_full(from, fw));
     for (uint8_t k = 0; k < MO; k++) {
         if (!r[k] || (proc && !room(fw, 1))) continue;
         if (is_actor && G.cfg->actor_keeps && fw->phase == W_IDLE) continue;
@@ -957,7 +976,7 @@ static void calls_of_user(const struct st *from, uint8_t proc) {
         else stream_drop(&s.task[tid]);
         drain();
         EMIT("%s: drops the generator of task %u", who(proc), tid);
-        if (proc ? fw->phase != W_RUNNING : t->n_taken >= t->n_yielded) continue;
+        if (!runs || (!proc && t->n_taken >= t->n_yielded)) continue;
         uint32_t seen = 0;
         if (proc && (t->n_taken == NY || waits_for(from, 0, tid, fw->task, &seen))) continue;
         s = *from;
@@ -976,8 +995,9 @@ static void calls_of_user(const struct st *from, uint8_t proc) {
     }
     for (uint8_t tid = 1; tid <= from->n_tasks && from->n_cancels < G.cfg->cancels; tid++) {
         const struct task *t = &from->task[tid];
-        bool names_it = t->kind == K_STREAM ? t->owner == proc && !t->orphan && !t->dropped : r[t->first - 1] != 0;
-        if (!names_it || t->state >= T_FINISHED || (proc && (fw->phase != W_RUNNING || !room(fw, 1)))) continue;
+        bool names_it =
+            t->kind == K_STREAM ? t->owner == proc && !t->orphan && !t->dropped : r[t->first - 1] != 0 || (t->n_ret > 1 && r[t->first]);
+        if (!names_it || t->state >= T_FINISHED || !runs || (proc && !room(fw, 1))) continue;
         s = *from;
         begin(&s);
         s.n_cancels++;
@@ -986,7 +1006,7 @@ static void calls_of_user(const struct st *from, uint8_t proc) {
         drain();
         EMIT("%s: cancels task %u", who(proc), tid);
     }
-    if (proc && fw->phase != W_RUNNING) return;
+    if (!runs) return;
     if (from->n_puts < G.cfg->puts && from->next_id <= G.cfg->n_objs && !(G.cfg->worker_puts_only && !proc) && (!proc || room(fw, 1)))
         each_choice(from, proc, do_put);
     if (from->n_tasks < G.cfg->n_tasks && (!proc || (G.cfg->nested_submit && room(fw, 1)))) submits(from, proc);
@@ -1033,6 +1053,7 @@ static void worker_steps(const struct st *from, uint8_t proc) {
         w->ask_task = w->rep_obj = 0;
         memset(w->rep_in, 0, MI);
         memset(w->args, 0, sizeof w->args);
+        w->in_window = 0;
         EMIT("%s: dies", who(proc));
     }
     if (fw->phase == W_IDLE) {
@@ -1076,7 +1097,7 @@ static void worker_steps(const struct st *from, uint8_t proc) {
     }
     if (fw->phase == W_IDLE || fw->phase == W_RUNNING || fw->phase == W_RETURNING) calls_of_user(from, proc);
     if (fw->phase == W_RETURNING && room(fw, 1 + MI)) do_report(from, proc, fw->rep_in);
-    if (fw->phase != W_RUNNING) return;
+    if (fw->phase != W_RUNNING || window_is_full(from, fw)) return;
     const struct task *t = &from->task[fw->task];
     bool stopped = t->kind == K_STREAM && ((t->stop && t->attempt == fw->attempt) || (t->remake && !fw->wanted));
     if (stopped && room(fw, 1)) do_fail(from, proc, "is told to stop at its next yield, and ends");
@@ -1191,7 +1212,8 @@ static void driver_steps(const struct st *from) {
         }
         bool stuck = !sent && !call; /* all wait, and none more can be had: sk_loop_fail_waiting */
         for (uint8_t p = 1; p <= G.cfg->n_workers; p++)
-            if (!(G.cfg->actor && p == G.cfg->n_workers)) stuck &= from->w[p].phase == W_WAITS;
+            if (!(G.cfg->actor && p == G.cfg->n_workers))
+                stuck &= from->w[p].phase == W_WAITS || (window_is_full(from, &from->w[p]) && !from->w[p].n_q);
         if (stuck) {
             s = *from;
             begin(&s);
@@ -1268,7 +1290,7 @@ static uint32_t mark_all(struct marks *k) {
             const struct message *m = &w->q[i];
             mark_message(k, m, p);
             if (m->type == M_PUT) made |= 1u << m->obj;
-            if (m->type == M_SUBMIT && s->task[m->task].first) made |= 1u << s->task[m->task].first;
+            for (uint8_t j = 0; m->type == M_SUBMIT && j < s->task[m->task].n_ret; j++) made |= 1u << (s->task[m->task].first + j);
         }
     }
     for (uint8_t t = 1; t <= s->n_tasks; t++) {
@@ -1318,7 +1340,7 @@ static void check_counts(void) {
             const struct message *m = &w->q[i];
             if (m->type == M_ADD || m->type == M_PUT) want[p][m->obj - 1]--;
             if (m->type == M_DEL) want[p][m->obj - 1]++;
-            if (m->type == M_SUBMIT && s->task[m->task].first) want[p][s->task[m->task].first - 1]--;
+            for (uint8_t k = 0; m->type == M_SUBMIT && k < s->task[m->task].n_ret; k++) want[p][s->task[m->task].first + k - 1]--;
         }
     }
     for (uint8_t i = 0; i < MO; i++) {
