@@ -72,6 +72,7 @@ struct profile { /* what kind of schedules */
     uint64_t store_bytes, lineage_bytes;
     uint32_t cpus, max_workers, n_ops, max_size;
     bool big, actors, streams, cancels, spill;
+    bool named_only; /* runs when SK_SIM_PROFILE names it */
 };
 
 struct world {
