@@ -33,7 +33,30 @@ def dump_function(fn):
     try:
         return _cloudpickle().dumps(fn, protocol=5)
     except BaseException as e:
-        raise _cannot_send(fn, e) from None
+        raise _cannot_send(_users_own(fn), e) from None
+
+
+def _users_own(fn):
+    """The function or class that the user wrote, without what skate wraps around it."""
+    while type(fn).__module__.startswith("skate.") and (hasattr(fn, "fn") or hasattr(fn, "cls")):
+        fn = fn.fn if hasattr(fn, "fn") else fn.cls
+    return fn
+
+
+def function_name():
+    """module.qualified name of what the current task runs."""
+    f = _skate.current_function()
+    if isinstance(f, tuple):
+        cls, name = f
+        return f"{cls.__module__}.{cls.__qualname__}.{name}"
+    f = _users_own(f)
+    return f"{f.__module__}.{f.__qualname__}"
+
+
+def in_coroutine():
+    """Whether this code runs on an event loop."""
+    asyncio = sys.modules.get("asyncio")
+    return asyncio is not None and asyncio._get_running_loop() is not None
 
 
 load_function = pickle.loads
@@ -287,12 +310,14 @@ def load_error(kind, data):
             cause = cause[0](*cause[1:])
     except Exception as e:  # its class is not here
         text += f"\n(the exception itself could not be loaded here: {_only(e)})"
-        cause = None
+        return ex.UnserializableException(name, text)
     if kind == 0xE2:
         e = ex.ActorDiedError(f"{text}\nThe actor died because of this error in its constructor.")
         e.cause = cause
         return e
-    return ex.RayTaskError(text, name, cause).as_instanceof_cause()
+    if cause is None:
+        cause = ex.RayError(f"the exception itself isn't serializable: {text.splitlines()[0] if text else ''}")
+    return ex.RayTaskError(name, text, cause).as_instanceof_cause()
 
 
 # ---- blocks
@@ -307,13 +332,20 @@ def load_block(schema_capsule, array_capsule):
 # ---- fork server and workers
 
 
-def preload_note(modules=(), path=None, cwd=None):
-    """Bytes for the fork server: import these, use this sys.path, be there."""
-    return pickle.dumps({"modules": list(modules), "path": path, "cwd": cwd}, 5)
+def preload_note(modules=(), path=None, cwd=None, hook=None):
+    """Bytes for the fork server: import these, use this sys.path, be there; workers call the hook (a function or a name) first."""
+    if hook is not None:
+        hook = _cloudpickle().dumps(hook, protocol=5)
+    return pickle.dumps({"modules": list(modules), "path": path, "cwd": cwd, "hook": hook}, 5)
+
+
+_setup_hook = None
 
 
 def note(data):
+    global _setup_hook
     d = pickle.loads(data)
+    _setup_hook = d.get("hook") or _setup_hook
     if d["cwd"]:
         try:
             os.chdir(d["cwd"])
@@ -345,6 +377,10 @@ def after_fork():
     fd = _skate.crash_fd()
     if fd >= 0:  # what killed it is said in the driver's message
         faulthandler.enable(fd, all_threads=False)
+    if _setup_hook is not None:
+        from skate import runtime_env
+
+        runtime_env.run_hook(pickle.loads(_setup_hook))
 
 
 def run_coroutine(coro):

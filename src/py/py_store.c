@@ -33,8 +33,17 @@ out:
     return r;
 }
 
-static PyObject *m_put(PyObject *module, PyObject *value) {
+/* `_owner` and `_tensor_transport` are taken for Ray's sake: an object lives as long as its references, whoever put it. */
+static PyObject *m_put(PyObject *module, PyObject *const *args, Py_ssize_t n, PyObject *kwnames) {
     struct py_state *st = PyModule_GetState(module);
+    PyObject *value = n ? args[0] : NULL;
+    for (Py_ssize_t i = 0; SK_UNLIKELY(kwnames != NULL) && i < PyTuple_GET_SIZE(kwnames); i++) {
+        PyObject *name = PyTuple_GET_ITEM(kwnames, i);
+        if (PyUnicode_CompareWithASCIIString(name, "value") == 0 && !value) value = args[n + i];
+        else if (PyUnicode_CompareWithASCIIString(name, "_owner") != 0 && PyUnicode_CompareWithASCIIString(name, "_tensor_transport") != 0)
+            return PyErr_Format(PyExc_TypeError, "put() got an unexpected keyword argument '%U'", name);
+    }
+    if (n > 1 || !value) return PyErr_Format(PyExc_TypeError, "put() takes one value (%zd given)", n);
     if (SK_UNLIKELY(py_ensure(st) < 0)) return NULL;
     if (py_ref_check(st, value)) {
         PyErr_SetString(PyExc_TypeError, "Calling 'put' on an ObjectRef is not allowed. Put a list that holds it: put([ref]).");
@@ -153,6 +162,7 @@ static PyObject *m_get(PyObject *module, PyObject *const *args, Py_ssize_t n, Py
         return value_of(st, &v);
     }
     if (PyList_Check(o) || PyTuple_Check(o)) return get_many(st, o, deadline);
+    if (Py_TYPE(o) == st->gen_type) return Py_NewRef(o); /* as in Ray: a generator stands for itself */
     return PyErr_Format(PyExc_ValueError,
                         "Invalid type of object refs, %R, is given. 'object_refs' must either be an ObjectRef or a list of ObjectRefs.",
                         Py_TYPE(o));
@@ -258,7 +268,7 @@ out:
 }
 
 PyMethodDef py_store_methods[] = {
-    {"put", m_put, METH_O, "Stores a value: ObjectRef."},
+    {"put", (PyCFunction)(void (*)(void))m_put, METH_FASTCALL | METH_KEYWORDS, "put(value): stores it: ObjectRef."},
     {"get", (PyCFunction)(void (*)(void))m_get, METH_FASTCALL | METH_KEYWORDS,
      "get(refs, timeout=None): the value, or the list of values."},
     {"wait", (PyCFunction)(void (*)(void))m_wait, METH_FASTCALL, "wait(refs, num_returns, timeout): (ready, not ready)."},

@@ -22,6 +22,7 @@ static void fn_free(struct py_fn *f) {
     sk_free(f->name);
     sk_free(f->def);
     Py_XDECREF(f->callable);
+    Py_XDECREF(f->retry_on);
     sk_free(f);
 }
 
@@ -41,21 +42,41 @@ static sk_rc r_define(void *ctx, sk_fid id, const char *name, struct sk_bytes de
     return SK_OK;
 }
 
+/* A method: its name, or name, NUL and the pickled classes of retry_exceptions. */
+static PyObject *method_of(struct py_state *st, struct py_fn *f) {
+    const char *nul = memchr(f->def, 0, f->def_n);
+    size_t n = nul ? (size_t)(nul - (const char *)f->def) : f->def_n;
+    if (nul && !f->retry_on) {
+        PyObject *def = PyBytes_FromStringAndSize(nul + 1, (Py_ssize_t)(f->def_n - n - 1));
+        f->retry_on = def ? PyObject_CallOneArg(st->hook_load_function, def) : NULL;
+        Py_XDECREF(def);
+        if (!f->retry_on) return NULL;
+    }
+    PyObject *name = PyUnicode_DecodeUTF8(f->def, (Py_ssize_t)n, NULL);
+    if (!name) return NULL;
+    if (n > 6 && memcmp(f->def, "__ray_", 6) == 0) { /* what every actor has */
+        PyObject *m = PyImport_ImportModule("skate.actor"), *table = m ? PyObject_GetAttrString(m, "BUILT_IN") : NULL;
+        PyObject *fn = table ? PyObject_GetItem(table, name) : NULL;
+        Py_XDECREF(m);
+        Py_XDECREF(table);
+        Py_DECREF(name);
+        return fn;
+    }
+    PyUnicode_InternInPlace(&name);
+    return name;
+}
+
 static PyObject *callable_of(struct py_state *st, struct py_fn *f, bool method) /* borrowed */
 {
     if (SK_LIKELY(f->callable != NULL)) return f->callable;
-    if (method) {
-        f->callable = PyUnicode_DecodeUTF8(f->def, (Py_ssize_t)f->def_n, NULL);
-        if (f->callable) PyUnicode_InternInPlace(&f->callable);
-    } else {
-        PyObject *def = PyBytes_FromStringAndSize(f->def, (Py_ssize_t)f->def_n);
-        if (!def) return NULL;
-        f->callable = PyObject_CallOneArg(st->hook_load_function, def);
-        Py_DECREF(def);
-        if (f->callable) { /* the bytes are not needed any more, and may be large */
-            sk_free(f->def);
-            f->def = NULL;
-        }
+    if (method) return f->callable = method_of(st, f);
+    PyObject *def = PyBytes_FromStringAndSize(f->def, (Py_ssize_t)f->def_n);
+    if (!def) return NULL;
+    f->callable = PyObject_CallOneArg(st->hook_load_function, def);
+    Py_DECREF(def);
+    if (f->callable) { /* the bytes are not needed any more, and may be large */
+        sk_free(f->def);
+        f->def = NULL;
     }
     return f->callable;
 }
@@ -128,10 +149,61 @@ static int run_stream(struct py_state *st, struct sk_task *t, PyObject *result, 
     return r;
 }
 
+static PyObject *error_bytes(struct py_state *st, const struct sk_task *t, PyObject *value) {
+    PyObject *attempt = PyLong_FromUnsignedLong(t->attempt), *name = PyUnicode_FromString(t->name);
+    PyObject *bytes =
+        attempt && name && st->hook_dumps_error ? PyObject_CallFunctionObjArgs(st->hook_dumps_error, value, name, attempt, NULL) : NULL;
+    if (bytes && !(PyBytes_CheckExact(bytes) && PyBytes_GET_SIZE(bytes) <= (Py_ssize_t)SK_INLINE_MAX)) /* errors travel in messages */
+        Py_CLEAR(bytes);
+    Py_XDECREF(attempt);
+    Py_XDECREF(name);
+    return bytes;
+}
+
+/* A generator that fills num_returns = n: what it yielded before it raised stays, the rest is the error. */
+static int run_fill(struct py_state *st, struct sk_task *t, PyObject *it, sk_rc *rc, struct sk_err *err) {
+    PyObject *v;
+    uint32_t n = 0;
+    int r = 0;
+    while (r == 0 && *rc == SK_OK && n < t->n_returns && (v = PyIter_Next(it))) {
+        r = send_value(st, t, v, n++, false, rc, err);
+        Py_DECREF(v);
+    }
+    if (r < 0 || *rc != SK_OK) return r;
+    if (!PyErr_Occurred() && n < t->n_returns)
+        PyErr_Format(PyExc_ValueError, "Task %s yielded %u objects, but num_returns=%u.", t->name, n, t->n_returns);
+    if (!PyErr_Occurred()) {
+        v = PyIter_Next(it);
+        if (!v && !PyErr_Occurred()) return 0;
+        Py_XDECREF(v);
+        if (v) PyErr_Format(PyExc_ValueError, "Task %s yielded more than num_returns=%u objects.", t->name, t->n_returns);
+        return -1;
+    }
+    if (n == 0) return -1;
+    PyObject *type, *value, *tb;
+    PyErr_Fetch(&type, &value, &tb);
+    PyErr_NormalizeException(&type, &value, &tb);
+    if (tb) PyException_SetTraceback(value, tb);
+    PyObject *bytes = error_bytes(st, t, value);
+    for (; bytes && n < t->n_returns && *rc == SK_OK; n++) {
+        struct sk_payload p = {.kind = PY_ERROR, .bytes = {PyBytes_AS_STRING(bytes), (size_t)PyBytes_GET_SIZE(bytes)}};
+        *rc = sk_task_return(t, n, &p, err);
+    }
+    PyErr_Clear();
+    if (!bytes) PyErr_Restore(Py_NewRef(type), Py_NewRef(value), Py_XNewRef(tb));
+    r = bytes ? 0 : -1;
+    Py_XDECREF(bytes);
+    Py_XDECREF(type);
+    Py_XDECREF(value);
+    Py_XDECREF(tb);
+    return r;
+}
+
 static int run_results(struct py_state *st, struct sk_task *t, PyObject *result, sk_rc *rc, struct sk_err *err) {
     if (SK_LIKELY(t->n_returns == 1)) return send_value(st, t, result, 0, false, rc, err);
     if (t->n_returns == SK_STREAMING) return run_stream(st, t, result, rc, err);
     if (t->n_returns == 0) return 0;
+    if (PyGen_CheckExact(result)) return run_fill(st, t, result, rc, err);
     PyObject *seq = PyUnicode_Check(result) || PyBytes_Check(result) || PyDict_Check(result) || PySet_Check(result)
                         ? NULL
                         : PySequence_Fast(result, "");
@@ -174,11 +246,9 @@ static sk_rc fail_with_exception(struct py_state *st, struct sk_task *t, struct 
     if (tb) PyException_SetTraceback(value, tb);
     if (!st->worker && PyErr_GivenExceptionMatches(type, PyExc_KeyboardInterrupt))
         PyErr_SetInterrupt(); /* inline: Ctrl-C was meant for the program, not only for this task */
-    PyObject *attempt = PyLong_FromUnsignedLong(t->attempt), *name = PyUnicode_FromString(t->name);
-    PyObject *bytes =
-        attempt && name && st->hook_dumps_error ? PyObject_CallFunctionObjArgs(st->hook_dumps_error, value, name, attempt, NULL) : NULL;
+    PyObject *bytes = error_bytes(st, t, value);
     sk_rc rc;
-    if (bytes && PyBytes_CheckExact(bytes) && PyBytes_GET_SIZE(bytes) <= (Py_ssize_t)SK_INLINE_MAX) { /* errors travel in messages */
+    if (bytes) {
         rc = fail(st, t, t->is_actor_init ? PY_INIT_ERROR : PY_ERROR, PyBytes_AS_STRING(bytes), (size_t)PyBytes_GET_SIZE(bytes), err);
     } else {
         PyErr_Clear();
@@ -186,8 +256,6 @@ static sk_rc fail_with_exception(struct py_state *st, struct sk_task *t, struct 
         type = value = tb = NULL;
         rc = py_to_err(err, t->name);
     }
-    Py_XDECREF(attempt);
-    Py_XDECREF(name);
     Py_XDECREF(bytes);
     Py_XDECREF(type);
     Py_XDECREF(value);
@@ -239,7 +307,8 @@ static PyObject *call(struct py_state *st, struct sk_task *t, PyObject *target, 
         }
         args[0] = self; /* borrowed: the slot before the arguments */
         Py_INCREF(self);
-        r = PyObject_VectorcallMethod(target, args, n_pos + 1, kwnames);
+        r = PyUnicode_CheckExact(target) ? PyObject_VectorcallMethod(target, args, n_pos + 1, kwnames)
+                                         : PyObject_Vectorcall(target, args, n_pos + 1, kwnames);
         Py_DECREF(self);
     } else {
         r = PyObject_Vectorcall(target, args + 1, n_pos | PY_VECTORCALL_ARGUMENTS_OFFSET, kwnames);
@@ -394,6 +463,14 @@ static PyObject *m_current_task(PyObject *module SK_UNUSED, PyObject *unused SK_
                          (unsigned)task_now->attempt);
 }
 
+static PyObject *m_current_function(PyObject *module, PyObject *unused SK_UNUSED) {
+    struct py_state *st = PyModule_GetState(module);
+    const struct py_fn *f = task_now ? sk_map_get(&st->fns, task_now->fn.v) : NULL;
+    if (!f || !f->callable) Py_RETURN_NONE;
+    PyObject *self = task_now->actor.v && !task_now->is_actor_init ? sk_map_get(&st->actors, task_now->actor.v) : NULL;
+    return self ? Py_BuildValue("(OO)", Py_TYPE(self), f->callable) : Py_NewRef(f->callable);
+}
+
 static PyObject *m_task_note(PyObject *module SK_UNUSED, PyObject *ops) {
     struct sk_task *t = inside("task_note");
     PyObject *fast = t ? PySequence_Fast(ops, "task_note takes a list of (rows, ns)") : NULL;
@@ -429,6 +506,7 @@ PyMethodDef py_worker_methods[] = {
     {"serve", m_serve, METH_NOARGS, "Fork server and workers: first call of skate._worker_main. False when this process is none."},
     {"crash_fd", m_crash_fd, METH_NOARGS, "Where a crash handler may write in a worker; -1 elsewhere."},
     {"current_task", m_current_task, METH_NOARGS, "(task, actor or 0, name, attempt), or None outside of tasks."},
+    {"current_function", m_current_function, METH_NOARGS, "The function that the current task runs; for a method (class, name)."},
     {"task_note", m_task_note, METH_O, "(rows_out, ns) per fused operator, for the DONE event."},
     {"task_skip", m_task_skip, METH_NOARGS, "How many first yields exist from an earlier attempt."},
     {NULL, NULL, 0, NULL},

@@ -107,7 +107,7 @@ def test_wrong_init():
         ({"num_cpus": "x"}, TypeError),
         ({"address": "ray://host:1"}, ConnectionError),
         ({"resources": 5}, TypeError),
-        ({"_system_config": {"no_such_knob": 1}}, ValueError),
+        ({"_system_config": {"idle_reap": 1}}, ValueError),
         ({"_system_config": {"engine": "warp"}}, ValueError),
         ({"runtime_env": {"env_vars": {"A": 1}}}, TypeError),
         ({"runtime_env": {"pip": ["x"]}}, skate.exceptions.RuntimeEnvSetupError),
