@@ -127,10 +127,10 @@ BUILT_IN = {"__ray_ready__": __ray_ready__, "__ray_call__": __ray_call__, "__ray
 class ActorMethod:
     """handle.method: .remote(...), .options(...).remote(...)."""
 
-    def __init__(self, handle, name, given, func):
-        self._handle, self._name, self._given, self._func = handle, name, given, func
-        self._cls_name = handle._cls_name
-        token, meta = handle._token, handle._meta
+    def __init__(self, token, meta, name, given, func):
+        # not the handle, which keeps its methods: a cycle would keep the actor until a collection
+        self._token, self._meta, self._name, self._given, self._func = token, meta, name, given, func
+        self._cls_name = meta.cls_name
         retry = given.get("retry_exceptions")
         retries = given.get("max_task_retries")
         more = {}
@@ -171,7 +171,7 @@ class ActorMethod:
     def options(self, **given):
         """The same method with other options, e.g. a.m.options(num_returns=2).remote()."""
         options.check(options.METHOD, given, "methods")
-        return ActorMethod(self._handle, self._name, {**self._given, **given}, self._func)
+        return ActorMethod(self._token, self._meta, self._name, {**self._given, **given}, self._func)
 
     def _remote(self, args=None, kwargs=None, **given):
         """self.options(**given).remote(*args, **kwargs)."""
@@ -179,7 +179,7 @@ class ActorMethod:
         return m.remote(*(args or ()), **(kwargs or {}))
 
     def __reduce__(self):
-        return ActorMethod, (self._handle, self._name, {k: v for k, v in self._given.items() if k != "_decorate"}, None)
+        return ActorMethod, (self._token, self._meta, self._name, {k: v for k, v in self._given.items() if k != "_decorate"}, None)
 
     def __repr__(self):
         return f"<skate.ActorMethod {self._cls_name}.{self._name}>"
@@ -215,7 +215,7 @@ class ActorHandle:
                 found = ({}, None)
             else:
                 raise AttributeError(f"'ActorHandle' of {self.__dict__.get('_cls_name')} has no method '{name}'")
-        m = self.__dict__[name] = ActorMethod(self, name, *found)
+        m = self.__dict__[name] = ActorMethod(self._token, meta, name, *found)
         return m
 
     def __getitem__(self, name):  # annotations: ActorHandle[Class]

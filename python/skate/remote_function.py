@@ -13,21 +13,14 @@ class _Wrapped:
 
 
 class _Retry(_Wrapped):
-    """retry_exceptions=[classes]: the engine only knows "all or none", so the choice is made where the exception is."""
+    """retry_exceptions=[classes]: read where the exception is (src/py/py_worker.c); other exceptions are final."""
 
-    def __init__(self, fn, classes, n):
+    def __init__(self, fn, classes):
         super().__init__(fn)
-        self.classes, self.n = tuple(classes), n
+        self.__skate_retry_on__ = tuple(classes)
 
     def __call__(self, *args, **kwargs):
-        left = self.n
-        while True:
-            try:
-                return self.fn(*args, **kwargs)
-            except self.classes:
-                if left == 0:
-                    raise
-                left -= 1
+        return self.fn(*args, **kwargs)
 
 
 class Dynamic(_Wrapped):
@@ -69,7 +62,7 @@ def _template(fn, o, base):
     if returns == "dynamic":
         target, returns = Dynamic(target), 1
     if not isinstance(retry_exceptions, bool):
-        target, retry_exceptions = _Retry(target, retry_exceptions, retries), False
+        target, retry_exceptions = _Retry(target, retry_exceptions), bool(retry_exceptions)
     env = o.get("runtime_env")
     if env:
         from skate.runtime_env import InEnv, check

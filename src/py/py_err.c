@@ -22,6 +22,7 @@ static const struct {
     {SK_ECLOSED, "RaySystemError"},
     {SK_EACTOR, "ActorDiedError"},
     {SK_ESTALL, "RaySystemError"},
+    {SK_EEXIST, "ActorAlreadyExistsError"},
 };
 
 PyObject *py_class(struct py_state *st, const char *name) {

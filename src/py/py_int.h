@@ -34,12 +34,14 @@ enum {
     PY_INIT_ERROR = SK_KIND_ERROR + 2, /* the same in an actor's constructor */
 };
 
-#define PY_HOOKS(X) \
-    X(dumps)        \
-    X(dumps_error)  \
-    X(load_error)   \
-    X(load_block)   \
-    X(dump_function) X(load_function) X(note) X(after_fork) X(auto_init) X(run_coroutine) X(check_call) X(ref_await) X(ref_future)
+#define PY_HOOKS(X)  \
+    X(dumps)         \
+    X(dumps_error)   \
+    X(load_error)    \
+    X(load_block)    \
+    X(dump_function) \
+    X(load_function) \
+    X(note) X(after_fork) X(auto_init) X(run_coroutine) X(serve_async) X(start_async) X(leave) X(check_call) X(ref_await) X(ref_future)
 
 struct py_fn { /* worker side: a definition, its callable once it was needed */
     sk_fid id;
@@ -71,11 +73,12 @@ struct py_state {
     PyObject *pinned;     /* set of refs that were pickled by hand; NULL: none */
     PyObject *pickle_dumps, *pickle_loads;
     PyObject *kw_buffer_callback, *kw_buffers, *int5, *s_append, *s_arrow_c_array;
+    PyObject *ctx_task;                                 /* context variable: the running task of a coroutine */
     PyObject *restore_ref, *restore_token, *weak_token; /* functions of this module, named in pickles */
-    PyTypeObject *ndarray;                 /* NULL until numpy is imported by somebody */
-    PyObject *dtype[128];                  /* by struct character */
-    uint64_t store_bytes;                  /* of the open engine, in a driver */
-    struct py_exec *execs;                 /* runs that are not stopped */
+    PyTypeObject *ndarray;                              /* NULL until numpy is imported by somebody */
+    PyObject *dtype[128];                               /* by struct character */
+    uint64_t store_bytes;                               /* of the open engine, in a driver */
+    struct py_exec *execs;                              /* runs that are not stopped */
     struct sk_runner runner;
     struct sk_map fns;     /* fid -> py_fn */
     struct sk_map actors;  /* aid -> instance (a reference) */
@@ -109,10 +112,10 @@ int py_ensure(struct py_state *st); /* an engine is open (opens the default one 
 
 /* ---- py_err.c */
 PyObject *py_raise(struct py_state *st, sk_rc rc, const struct sk_err *err); /* always NULL */
-PyObject *py_class(struct py_state *st, const char *name);                    /* of skate.exceptions; a new reference, or NULL */
+PyObject *py_class(struct py_state *st, const char *name);                   /* of skate.exceptions; a new reference, or NULL */
 void py_raise_class(struct py_state *st, const char *name, const char *msg);
-PyObject *py_error_new(struct py_state *st, sk_rc rc, const char *msg);      /* the exception object, or NULL with another one set */
-void py_raise_value(struct py_state *st, const struct sk_view *v);           /* raises what an error value says */
+PyObject *py_error_new(struct py_state *st, sk_rc rc, const char *msg); /* the exception object, or NULL with another one set */
+void py_raise_value(struct py_state *st, const struct sk_view *v);      /* raises what an error value says */
 /* Moves the current exception into *err (for runner functions); clears it. */
 sk_rc py_to_err(struct sk_err *err, const char *what);
 
@@ -210,7 +213,7 @@ PyObject *py_restore_token(struct py_state *st, uint64_t aid, PyObject *ready);
 /* ---- py_worker.c */
 void py_runner_init(struct py_state *st);
 void py_runner_clear(struct py_state *st); /* drops functions and actors (the engine is closed) */
-struct sk_task *py_current_task(void);
+struct sk_task *py_current_task(void);     /* of this thread, or of this coroutine; NULL outside of tasks */
 extern PyMethodDef py_worker_methods[];
 
 /* ---- py_plan.c, py_exec.c */

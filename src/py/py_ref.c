@@ -27,9 +27,10 @@ void py_collector_pop(struct py_collector *c) { collector_now = c->outer; }
  * the environment forbids it. */
 static int out_of_band(struct py_state *st, PyObject *ref) {
     if (py_ref_strict()) {
-        py_raise_class(st, "OufOfBandObjectRefSerializationException",
-                       "an ObjectRef is pickled outside of arguments, results and put(): nothing would keep its object alive. Pass the ref (or a "
-                       "list of refs) itself, or unset RAY_allow_out_of_band_object_ref_serialization=0 to keep such objects for ever.");
+        py_raise_class(
+            st, "OufOfBandObjectRefSerializationException",
+            "an ObjectRef is pickled outside of arguments, results and put(): nothing would keep its object alive. Pass the ref (or a "
+            "list of refs) itself, or unset RAY_allow_out_of_band_object_ref_serialization=0 to keep such objects for ever.");
         return -1;
     }
     if (!st->pinned && !(st->pinned = PySet_New(NULL))) return -1;
@@ -114,11 +115,12 @@ bool py_ref_alive(struct py_state *st, PyObject *o) {
     if (!st->engine || st->closing) {
         py_raise(st, SK_ECLOSED, &(struct sk_err){.msg = "this ObjectRef is of an engine that was shut down"});
     } else { /* in Ray's words, which programs look for */
-        py_raise_class(st, "UnknownOwnerError",
-                       r->gen ? "a Ray object whose owner is unknown (Ray objects whose owner is unknown cannot be had): this ObjectRef is of an "
-                                "engine that was shut down; make the object again"
-                              : "a Ray object whose owner is unknown (Ray objects whose owner is unknown cannot be had): this ObjectRef was made "
-                                "from bytes; pass the ref itself");
+        py_raise_class(
+            st, "UnknownOwnerError",
+            r->gen ? "a Ray object whose owner is unknown (Ray objects whose owner is unknown cannot be had): this ObjectRef is of an "
+                     "engine that was shut down; make the object again"
+                   : "a Ray object whose owner is unknown (Ray objects whose owner is unknown cannot be had): this ObjectRef was made "
+                     "from bytes; pass the ref itself");
     }
     return false;
 }
@@ -334,12 +336,18 @@ static PyObject *gen_peek(PyObject *o, PyObject *arg) {
         if (g->peeked) Py_DECREF(r); /* another thread's turn; cannot be with the GIL held from its return to here */
         else g->peeked = r;
     } else if (PyErr_Occurred()) {
-        PyObject *late = py_class(st, "GetTimeoutError");
-        if (!late) return NULL;
-        bool timeout = PyErr_ExceptionMatches(late);
-        Py_DECREF(late);
-        if (!timeout) return NULL;
-        PyErr_Clear();
+        PyObject *type, *value, *tb, *late;
+        PyErr_Fetch(&type, &value, &tb);
+        late = py_class(st, "GetTimeoutError");
+        bool timeout = late && PyErr_GivenExceptionMatches(type, late);
+        Py_XDECREF(late);
+        if (!timeout) {
+            PyErr_Restore(type, value, tb);
+            return NULL;
+        }
+        Py_DECREF(type);
+        Py_XDECREF(value);
+        Py_XDECREF(tb);
         Py_RETURN_FALSE;
     }
     Py_RETURN_TRUE;

@@ -2,7 +2,7 @@
  *
  * Pure choice, no allocation: `how` itself is the scratch space. Each candidate has two prices: to drop it (and compute it again) or to
  * spill it (write now, read back later: twice its bytes over the disk's speed); the lower one counts, drop on a tie (no disk is worn).
- * Candidates are taken by price per byte, then least recently used, then position, until `need` is covered. A price per byte is a
+ * Candidates are taken by price per byte, then least recently used, then position, until `need` is covered; what is needed soon goes last. A price per byte is a
  * fraction, compared exactly by cross multiplication in 128 bits, so that ties are true ties and LRU decides among equals.
  *
  * Cost: O(n) for the heap and O(k log n) for k victims; 1e5 candidates about 1 ms. */
@@ -31,6 +31,7 @@ static struct price price_of(const struct sk_evict_cand *c) {
 static bool before(const struct sk_evict_cand *c, uint32_t a, uint32_t b) {
     struct price pa = price_of(&c[a]), pb = price_of(&c[b]);
     u128 l = (u128)pa.ns * pb.bytes, r = (u128)pb.ns * pa.bytes;
+    if (c[a].soon != c[b].soon) return c[b].soon;
     if (l != r) return l < r;
     if (c[a].last_use_ns != c[b].last_use_ns) return c[a].last_use_ns < c[b].last_use_ns;
     return a < b;

@@ -16,6 +16,7 @@
 
 #include "base/base.h"
 #include "base/err.h"
+#include "base/list.h"
 
 #define SK_STORE_ALIGN 64u
 #define SK_PROC_DRIVER 0u /* process numbers: 0 is the engine's own, workers are 1.. */
@@ -84,10 +85,66 @@ struct sk_evict_cand {
     int64_t remake_ns;          /* cost to compute again; INT64_MAX: impossible */
     uint64_t write_bytes_per_s; /* of the spill disk; 0: no disk */
     bool pinned;                /* in use: never a victim */
+    bool soon;                  /* a queued task will need it: after all others */
 };
 enum sk_evict_how { SK_EVICT_KEEP, SK_EVICT_DROP, SK_EVICT_SPILL };
 /* Chooses victims until `need` bytes are covered: cheapest (remake or write+read back) per byte first, older first on ties.
  * how[i] for each candidate; returns bytes covered (may be < need). */
 uint64_t sk_evict_choose(const struct sk_evict_cand *c, size_t n, uint64_t need, enum sk_evict_how *how);
+
+/* ---- spill.c, spill_io.c: bytes of objects on disk ------------------------------------------------------------------------------------ */
+
+/* Objects are written in *jobs* of a few MiB, each job one stretch of a nameless file (O_TMPFILE, so that a killed process leaves nothing);
+ * a file takes stretches until it is 128 MiB. The disk space of a stretch comes back when its last object is dropped.
+ *
+ * The caller's thread keeps the book; own threads do all I/O, and call `wake` when a job is done. Bytes of a job must not move or change
+ * until the job comes out of sk_spill_next_done. Thread-safety: none, but `wake` comes from other threads. */
+struct sk_spill;
+struct sk_spill_stretch;
+struct sk_spill_at { /* where an object is on disk; stretch NULL: nowhere */
+    struct sk_spill_stretch *stretch;
+    uint64_t off;
+};
+struct sk_spill_item {
+    uint64_t id;
+    uint8_t *bytes; /* from or to */
+    uint64_t len;
+    struct sk_spill_at at; /* written: set by sk_spill_write; read: given */
+    sk_rc rc;              /* of this item, when done. Read: SK_ECORRUPT, SK_EIO; err of the job is that of the last one that failed */
+    void *user;
+};
+enum { SK_SPILL_WRITE = 1, SK_SPILL_READ };
+struct sk_spill_job { /* from sk_spill_job; the caller fills items[0..n) */
+    struct sk_list link;
+    uint32_t what, n;
+    sk_rc rc; /* written: all or nothing */
+    struct sk_err err;
+    struct sk_spill_item items[];
+};
+struct sk_spill_conf {
+    const char *dir;      /* made when missing (one level) */
+    uint64_t quota_bytes; /* of disk; 0: as much as there is */
+    void (*wake)(void *arg);
+    void *wake_arg;
+};
+struct sk_spill_stats {
+    uint64_t quota_bytes;
+    uint64_t disk_bytes;                                   /* held now */
+    uint64_t n_written, written_bytes, n_read, read_bytes; /* objects, since the start */
+    uint64_t n_failed;                                     /* jobs */
+    uint64_t n_files;                                      /* open now */
+};
+/* SK_EIO, SK_EINVAL: the directory cannot be used. Makes no file and no thread yet. */
+sk_rc sk_spill_create(struct sk_spill **out, const struct sk_spill_conf *conf, struct sk_err *err) SK_MUST_USE;
+void sk_spill_destroy(struct sk_spill *sp);                /* waits for the I/O that is under way; jobs that wait are dropped */
+struct sk_spill_job *sk_spill_job(uint32_t n) SK_MUST_USE; /* NULL: no memory; freed by sk_free */
+/* Bytes of disk that a job of these lengths takes are those plus 64 each, rounded up to 4 KiB together. SK_ENOSPC: over the quota; SK_ENOMEM,
+ * SK_EIO (no thread): the job is still the caller's, nothing changed. */
+sk_rc sk_spill_write(struct sk_spill *sp, struct sk_spill_job *job, struct sk_err *err) SK_MUST_USE;
+sk_rc sk_spill_read(struct sk_spill *sp, struct sk_spill_job *job, struct sk_err *err) SK_MUST_USE;
+struct sk_spill_job *sk_spill_next_done(struct sk_spill *sp);    /* NULL: none now; the job is the caller's. A failed write holds no disk */
+void sk_spill_drop(struct sk_spill *sp, struct sk_spill_at *at); /* the object needs its place no more */
+void sk_spill_get_stats(const struct sk_spill *sp, struct sk_spill_stats *out);
+const char *sk_spill_dir(const struct sk_spill *sp);
 
 #endif

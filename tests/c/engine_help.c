@@ -59,6 +59,9 @@ static bool take_token(const char *name, int n) {
     return unlink(path) == 0;
 }
 
+static void nothing(struct sk_task *t) { (void)t; }
+void (*task_ended_by_cancel)(struct sk_task *t) = nothing;
+
 static void after_fork(void *ctx, struct sk_engine *client) {
     (void)ctx, (void)client;
     const char *f = getenv("SK_TEST_FAULT");
@@ -83,6 +86,21 @@ static void map_gate(void) {
     gate = m;
 }
 
+/* The least event loop. A call that returns SK_EAGAIN stays until somebody ends it; a cancel ends it with an error. */
+static sk_rc serve_async(void *ctx, struct sk_engine *client, int fd, struct sk_err *err) {
+    (void)ctx, (void)err;
+    struct pollfd p = {.fd = fd, .events = POLLIN};
+    while (sk_worker_step(client)) (void)poll(&p, 1, -1);
+    return SK_OK;
+}
+static void cancel_async(void *ctx, struct sk_task *t) {
+    (void)ctx;
+    task_ended_by_cancel(t);
+    struct sk_payload p = {.kind = KIND_USER_ERROR, .bytes = {"cancelled", 9}};
+    if (sk_task_fail(t, &p, NULL) != SK_OK) abort();
+    sk_task_end(t, SK_OK, NULL);
+}
+
 /* Before main, after the tasks are registered (their priority is earlier). */
 __attribute__((constructor)) static void serve(void) {
     if (!getenv("SKATE_FORK_FD")) return;
@@ -90,7 +108,7 @@ __attribute__((constructor)) static void serve(void) {
     map_gate();
     const char *sf = getenv("SK_TEST_SERVER_FAULT");
     if (sf && take_token("server", 0) && sk_fault_parse(sf, NULL) != SK_OK) abort();
-    struct sk_runner r = {.define = define, .run = run};
+    struct sk_runner r = {.define = define, .run = run, .serve_async = serve_async, .cancel = cancel_async};
     struct sk_worker_hooks h = {.after_fork = after_fork};
     struct sk_err err = {0};
     bool was;
@@ -151,7 +169,7 @@ bool view_is(const struct sk_view *v, size_t n, uint8_t fill) {
 /* ---- the gate -------------------------------------------------------------------------------------------------------------------------- */
 
 bool gate_wait(int i, uint32_t at_least) {
-    int64_t until = sk_now_ns() + 20 * SK_SEC;
+    int64_t until = sk_now_ns() + GATE_S * SK_SEC;
     for (;;) {
         uint32_t v = atomic_load(&gate->w[i]);
         if (v >= at_least) return true;
@@ -185,6 +203,9 @@ struct sk_task_spec spec_of(const struct job *j) {
                                  .stream_window = j->window,
                                  .shape = j->shape,
                                  .actor = j->actor,
+                                 .group = j->group,
+                                 .max_calls = j->max_calls,
+                                 .parent = j->parent,
                                  .sink = j->sink,
                                  .sink_tag = j->tag,
                                  .contains = j->contains,
@@ -294,14 +315,19 @@ static bool stat_is(void *arg) {
     return eng_stat(eng, w->key) == w->v;
 }
 
-bool eng_wait_stat(const char *key, uint64_t want, int64_t ms) {
+static bool wait_stat(const char *key, uint64_t want) {
     struct want w = {key, want};
-    int64_t until = sk_now_ns() + ms * SK_MS;
+    int64_t until = test_patience();
     while (!stat_is(&w)) {
         if (sk_now_ns() >= until) return false;
         SK_IGNORE(eng->ops->drive(eng, stat_is, &w, sk_now_ns() + 5 * SK_MS, NULL)); /* in pieces: some reports wake nobody */
     }
     return true;
+}
+
+void eng_wait_stat(const char *key, uint64_t want) {
+    if (wait_stat(key, want)) return;
+    test_fail(__FILE__, __LINE__, "%s is %llu, should become %llu", key, (unsigned long long)eng_stat(eng, key), (unsigned long long)want);
 }
 
 void eng_check(void) {
@@ -334,9 +360,8 @@ static void dump_tasks(void) { /* on the way to a failure */
 
 static void settle(size_t n) {
     static const char *const keys[] = {"objects", "tasks_known", "store_sealed_bytes", "store_pins", "store_leased_bytes"};
-    int64_t ms = 5000 * (test_sanitized() ? 4 : 1);
     for (size_t i = 0; i < n; i++)
-        if (!eng_wait_stat(keys[i], 0, ms)) {
+        if (!wait_stat(keys[i], 0)) {
             char buf[2000];
             eng->ops->status(eng, buf, sizeof buf);
             dump_tasks();
@@ -427,8 +452,8 @@ int n_descendants(void) {
     return n;
 }
 
-bool all_gone(int64_t ms) { /* of strangers' ends there is no event */
-    for (int64_t until = sk_now_ns() + ms * SK_MS; n_descendants() > 0;) {
+bool all_gone(void) { /* of strangers' ends there is no event */
+    for (int64_t until = test_patience(); n_descendants() > 0;) {
         if (sk_now_ns() >= until) return false;
         (void)poll(NULL, 0, 1);
     }

@@ -22,6 +22,8 @@ void task_register(const char *name, task_fn fn);
     __attribute__((constructor(200))) static void task_register_##name(void) { task_register(#name, task_##name); } \
     static sk_rc task_##name(SK_UNUSED struct sk_task *t, SK_UNUSED struct sk_err *err)
 
+extern void (*task_ended_by_cancel)(struct sk_task *t); /* of an async actor: forget it */
+
 enum { KIND_I64 = 4, KIND_BLOB = 6, KIND_USER_ERROR = 0xE1 };
 sk_rc ret_i64(struct sk_task *t, uint32_t i, int64_t v, struct sk_err *err) SK_MUST_USE;
 sk_rc ret_blob(struct sk_task *t, uint32_t i, size_t n, uint8_t fill,
@@ -38,7 +40,8 @@ struct gate {
     _Atomic uint32_t w[GATE_WORDS];
 };
 extern struct gate *gate;
-bool gate_wait(int i, uint32_t at_least); /* false after 20 s */
+enum { GATE_S = 50 };
+bool gate_wait(int i, uint32_t at_least); /* false after GATE_S */
 uint32_t gate_add(int i, uint32_t n);     /* and wakes; the new value */
 void gate_max(int i, uint32_t v);         /* word = max(word, v) */
 
@@ -56,6 +59,8 @@ struct job { /* a task in short */
     uint32_t window;
     sk_shape shape;
     sk_aid actor;
+    uint32_t group, max_calls;
+    sk_tid parent;
     struct sk_sink *sink;
     uint64_t tag;
     const sk_oid *contains;
@@ -91,7 +96,7 @@ void eng_open(const struct eng_opt *o);
 sk_rc eng_try_open(const struct eng_opt *o, struct sk_engine **out, struct sk_err *err) SK_MUST_USE;
 void eng_define_all(struct sk_engine *e);
 void eng_close(void);       /* after eng_settle_fast */
-void eng_settle(void);      /* everything was released: waits until the engine says so, too; fails after 5 s */
+void eng_settle(void);      /* everything was released: waits until the engine says so, too */
 void eng_settle_fast(void); /* the same, but what workers lease may stay: they give it back when idle for a while */
 void eng_check(void);       /* walks over all structures */
 void eng_close_now(void);   /* whatever is going on */
@@ -103,10 +108,10 @@ int64_t eng_take(sk_oid o); /* its value, and releases it */
 void eng_release(sk_oid o);
 /* The object is an error: its text (engine errors) or bytes, its code or 0. Releases it. */
 int eng_error(sk_oid o, char *text, size_t cap);
-bool eng_wait_stat(const char *key, uint64_t want, int64_t ms); /* until status says so */
+void eng_wait_stat(const char *key, uint64_t want); /* until status says so */
 int n_fds(void);
 int n_threads(void);
 int n_descendants(void); /* processes of this test's group besides itself; one that has closed everything may still be ending */
-bool all_gone(int64_t ms);
+bool all_gone(void);     /* n_descendants is 0, after waiting for it */
 
 #endif

@@ -18,6 +18,7 @@
 #include <sys/random.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -93,6 +94,12 @@ void test_may_leak(void) { may_leak = true; }
 uint64_t test_seed(void) { return this_seed; }
 int test_rounds(int usual) { return usual * rounds_factor; }
 bool test_sanitized(void) { return SANITIZED; }
+int64_t test_cpu_ns(void) {
+    struct timespec ts;
+    SK_ASSERT(clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &ts) == 0);
+    return ts.tv_sec * SK_SEC + ts.tv_nsec;
+}
+int64_t test_patience(void) { return sk_now_ns() + 30 * slow_factor * SK_SEC; }
 
 static uint64_t splitmix(uint64_t *x) {
     uint64_t z = (*x += UINT64_C(0x9e3779b97f4a7c15));

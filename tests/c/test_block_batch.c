@@ -382,7 +382,7 @@ TEST(batch_no_memory_anywhere) {
 
 /* Any damage ends in an error or in a batch that can be walked; without ASan only crashes are seen. The larger hunt, over blocks of all
  * types, is fuzz/block_fuzz.c. */
-TEST_SLOW(batch_damaged_bytes, 20) {
+TEST(batch_damaged_bytes) {
     struct zoo z;
     int refusals = 0, reads = 0;
     for (int round = 0; round < test_rounds(20000); round++) {

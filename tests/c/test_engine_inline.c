@@ -20,6 +20,7 @@ enum {
     FN_REFS,
     FN_INIT,
     FN_BAD_INIT,
+    FN_KILLED_INIT,
     FN_INC,
     FN_BREAK,
     FN_LOG,
@@ -130,6 +131,10 @@ static sk_rc run(void *ctx, struct sk_task *t, struct sk_err *err) {
         g.state[t->actor.v % 64] = arg(t, 0);
         return sk_task_return(t, 0, &p, err);
     case FN_BAD_INIT: return fail_task(t, "no constructor", err);
+    case FN_KILLED_INIT:
+        SK_TRY(t->engine->ops->actor_kill(t->engine, t->actor, true, err));
+        g.state[t->actor.v % 64] = arg(t, 0);
+        return sk_task_return(t, 0, &p, err);
     case FN_INC:
         CHECK(t->actor.v && !t->is_actor_init);
         v = ++g.state[t->actor.v % 64];
@@ -552,6 +557,87 @@ TEST(constructors_that_fail) {
     release(ready);
     g.e->ops->actor_release(g.e, a);
     CHECK_EQ(g.gone, 0);
+    stop();
+}
+
+/* Nobody holds the actor but calls that wait, and these end inside its own end (it was used after it was freed). */
+TEST(the_last_calls_of_an_actor_end_with_it) {
+    start();
+    sk_oid ready, o[3];
+    sk_aid a = make_actor(FN_BAD_INIT, 0, &ready, 0);
+    for (int i = 0; i < 3; i++) o[i] = call(a);
+    g.e->ops->actor_release(g.e, a);
+    release(ready);
+    for (int i = 0; i < 3; i++) {
+        check_error(o[i], USER_ERROR, "no constructor");
+        release(o[i]);
+    }
+    a = make_actor(FN_INIT, 0, &ready, 0);
+    release(call(a));
+    CHECK_EQ(int_of(ready), 0);
+    for (int i = 0; i < 3; i++) o[i] = call(a);
+    g.e->ops->actor_release(g.e, a);
+    release(ready);
+    CHECK_EQ(g.e->ops->actor_kill(g.e, a, true, NULL), SK_OK);
+    for (int i = 0; i < 3; i++) {
+        check_error(o[i], SK_KIND_ENGINE_ERROR, "killed");
+        release(o[i]);
+    }
+    CHECK_EQ(g.gone, 1);
+    a = make_actor(FN_INIT, 0, &ready, 0); /* not begun, and again the calls are all that holds it */
+    o[0] = call(a);
+    g.e->ops->actor_release(g.e, a);
+    release(ready);
+    CHECK_EQ(g.e->ops->actor_kill(g.e, a, true, NULL), SK_OK);
+    check_error(o[0], SK_KIND_ENGINE_ERROR, "killed");
+    release(o[0]);
+    CHECK_EQ(g.gone, 1);
+    stop();
+}
+
+struct lets_go {
+    struct sk_sink s;
+    sk_aid a;
+    sk_oid ready;
+    int events;
+};
+static void let_go(struct sk_sink *s, const struct sk_event *ev) {
+    struct lets_go *k = sk_container_of(s, struct lets_go, s);
+    if (ev->kind != SK_EV_DONE && ev->kind != SK_EV_FAILED) return;
+    k->events++;
+    if (ev->oid.v) g.e->ops->release(g.e, ev->oid);
+    g.e->ops->release(g.e, k->ready);
+    g.e->ops->actor_release(g.e, k->a);
+}
+
+TEST(the_sink_of_a_constructor_lets_the_actor_go) {
+    start();
+    for (int bad = 0; bad < 2; bad++) {
+        struct lets_go k = {.s = {let_go}};
+        struct sk_arg arg1 = {.kind = INT, .bytes = {&(int64_t){1}, 8}};
+        struct sk_actor_spec s = {.init = {.fn = {bad ? FN_BAD_INIT : FN_INIT}, .args = &arg1, .n_args = 1, .sink = &k.s}};
+        CHECK_EQ(g.e->ops->actor_create(g.e, &s, &k.a, &k.ready, NULL), SK_OK);
+        sk_oid other = submit1(FN_ADD, 1);
+        CHECK_EQ(int_of(other), 1); /* runs the constructor on the way */
+        release(other);
+        CHECK_EQ(k.events, 1);
+        CHECK_EQ(g.gone, 1); /* of the one that was made */
+    }
+    stop();
+}
+
+TEST(an_actor_killed_in_its_constructor_is_told_gone) {
+    start();
+    sk_oid ready;
+    sk_aid a = make_actor(FN_KILLED_INIT, 3, &ready, 0);
+    CHECK_EQ(int_of(ready), 0);
+    sk_oid o = call(a);
+    check_error(o, SK_KIND_ENGINE_ERROR, "killed");
+    release(o);
+    CHECK_EQ(g.gone, 1); /* what it made is thrown away */
+    release(ready);
+    g.e->ops->actor_release(g.e, a);
+    CHECK_EQ(g.gone, 1);
     stop();
 }
 

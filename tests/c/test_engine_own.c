@@ -268,16 +268,16 @@ TEST(own_is_fast) {
         CHECK_OK(sk_own_add(o, i, 0, NULL, NULL));
     int64_t best = INT64_MAX;
     for (int round = 0; round < 3; round++) {
-        int64_t t0 = sk_now_ns();
+        int64_t t0 = test_cpu_ns();
         for (uint64_t i = N + 1; i <= 5 * N; i++) {
             CHECK_OK(sk_own_add(o, i, 0, NULL, NULL));
             CHECK_OK(sk_own_unref(o, i, 0, 1, NULL));
             while (sk_own_next_freed(o, &id, &data));
         }
-        best = SK_MIN(best, (sk_now_ns() - t0) / (4 * N));
+        best = SK_MIN(best, (test_cpu_ns() - t0) / (4 * N));
     }
     printf("# add + unref + drain: %lld ns with %d alive\n", (long long)best, N);
-    CHECK(test_sanitized() || best < 1000); /* 60 is the aim; a loaded machine must not fail the test */
+    CHECK(test_sanitized() || best < 1000); /* 60 is the aim; this guards against another order of growth */
     sk_own_destroy(o);
 }
 

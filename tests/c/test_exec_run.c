@@ -188,7 +188,7 @@ static bool settled(void *arg) {
 static void end(void) {
     sk_exec_stop(&X);
     sk_exec_stop(&X);
-    (void)!E->ops->drive(E, settled, NULL, sk_now_ns() + 3 * SK_SEC, NULL); /* cancelled tasks come to their end */
+    (void)!E->ops->drive(E, settled, NULL, test_patience(), NULL); /* cancelled tasks come to their end */
     CHECK_EQ(n_objects(), objects_before);
     CHECK_EQ(W.n_gone, W.n_actors);
     sk_engine_close(&E);
@@ -198,7 +198,7 @@ static void end(void) {
 #define BOTH(name)                 \
     static void both_##name(void); \
     TEST(name) { both_##name(); }  \
-    TEST_SLOW(name##_local, 10) {  \
+    TEST(name##_local) {           \
         local = true;              \
         both_##name();             \
     }                              \
@@ -254,7 +254,7 @@ static void start(uint32_t root) {
 static sk_rc next(struct rows *out, struct sk_err *err) {
     struct sk_bref b;
     sk_oid bad = {0};
-    sk_rc rc = sk_exec_next(X, sk_now_ns() + 4 * SK_SEC, &b, &bad, err);
+    sk_rc rc = sk_exec_next(X, test_patience(), &b, &bad, err);
     if (rc != SK_OK) {
         if (bad.v) E->ops->release(E, bad);
         char text[4000];
@@ -453,7 +453,7 @@ static void kill_one(uint64_t r) {
     if (n && w[r % n].pid > 0 && w[r % n].state != 3) (void)kill(w[r % n].pid, SIGKILL);
 }
 
-TEST_SLOW(killed_workers_change_nothing_local, 20) {
+TEST(killed_workers_change_nothing_local) {
     local = true;
     begin();
     for (int round = 0; round < 6; round++) {

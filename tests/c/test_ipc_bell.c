@@ -84,7 +84,7 @@ TEST(bell_clears_old_tokens_only) {
 
 /* A wake-up that was lost shows as a wait that ends only at its deadline, though the bell was rung. */
 static void wait_heard(struct sk_bell *b, uint32_t seen, int64_t spin_ns) {
-    int64_t deadline = sk_now_ns() + 2 * SK_SEC;
+    int64_t deadline = test_patience();
     CHECK_OK(sk_bell_wait(b, seen, spin_ns, deadline));
     CHECK_LT(sk_now_ns(), deadline);
 }
@@ -131,7 +131,7 @@ static void *ringer_thread(void *arg) {
     return NULL;
 }
 
-TEST_SLOW(bell_loses_nothing_between_threads, 20) {
+TEST_SLOW(bell_loses_nothing_between_threads, 300) {
     struct game g = {.goal = (uint64_t)test_rounds(test_sanitized() ? 20000 : 100000), .seed = test_rand()};
     pthread_t th;
     CHECK_EQ(pthread_create(&th, NULL, ringer_thread, &g), 0);
@@ -140,7 +140,7 @@ TEST_SLOW(bell_loses_nothing_between_threads, 20) {
     CHECK_EQ(atomic_load(&g.count[1]), g.goal);
 }
 
-TEST_SLOW(bell_loses_nothing_of_many_processes, 20) {
+TEST_SLOW(bell_loses_nothing_of_many_processes, 300) {
     enum { RINGERS = 4 };
     struct game *g = share(sizeof *g);
     uint64_t each = (uint64_t)test_rounds(test_sanitized() ? 4000 : 20000);
@@ -167,7 +167,7 @@ static void idle(int64_t ns) {
 /* The bug of the plain flag: a ringer that is delayed between its add and its clearing clears the flag of a later sleep that is just about
  * to begin, and the next ringer wakes nobody. One ringer is made slow right there and the sleeper just before the kernel; the other
  * ringer rings only when its last ring was heard, so one lost wake-up stops the game (it did, within a few hundred rounds). */
-TEST_SLOW(bell_delayed_ringer_hides_no_sleeper, 10) {
+TEST_SLOW(bell_delayed_ringer_hides_no_sleeper, 300) {
     struct game *g = share(sizeof *g);
     pid_t slow = fork();
     if (slow == 0) {

@@ -38,7 +38,7 @@ TEST(forksrv_spawns_and_stops) {
     CHECK_EQ(waitpid(server, NULL, WNOHANG), -1); /* reaped */
     CHECK_EQ(errno, ECHILD);
     for (int i = 0; i < 3; i++) {
-        CHECK(ready_by(pidfd[i], sk_now_ns() + 50 * SK_MS)); /* its descriptors were gone: now the rest of its exit */
+        CHECK(ready_by(pidfd[i], test_patience())); /* its descriptors were gone: now the rest of its exit */
         close(pidfd[i]);
     }
     driver_end(&v);
@@ -139,11 +139,10 @@ TEST(forksrv_notes_of_any_size) {
 }
 
 /* The socket holds some hundred commands; the server is busy in a note; nothing may block, get lost or overtake. */
-TEST_SLOW(forksrv_takes_commands_while_it_is_busy, 20) {
+TEST(forksrv_takes_commands_while_it_is_busy) {
     enum { N = 100, FILL = 600 };
     struct driver v = driver_with(ACT_PAUSE, 0);
     int fds = count_fds();
-    int64_t t = sk_now_ns();
     CHECK_OK(sk_forksrv_note(&v.f, "gate", 4, NULL));
     wait_word(&v.d->in_note, 1);
     for (uint32_t i = 0; i < FILL; i++) CHECK_OK(sk_forksrv_note(&v.f, NULL, 0, NULL));
@@ -152,8 +151,7 @@ TEST_SLOW(forksrv_takes_commands_while_it_is_busy, 20) {
         spawn_n(&v, i, 1);
     }
     CHECK_GT(count_fds(), fds + 50); /* notes that wait in the driver */
-    CHECK_LT(sk_now_ns() - t, 5 * SK_SEC);
-    struct sk_fork_report r;
+    struct sk_fork_report r;         /* none of it waited for the server: its gate is shut */
     CHECK_RC(sk_forksrv_next(&v.f, &r, NULL), SK_EAGAIN);
     CHECK_EQ(atomic_load(&v.d->running), 0);
     atomic_store(&v.d->gate, 1);
@@ -189,7 +187,7 @@ TEST(forksrv_reaps_after_a_note) {
     wait_word(&v.d->in_note, 1);
     CHECK_EQ(kill(r.pid, SIGTERM), 0);
     int pidfd = (int)syscall(SYS_pidfd_open, r.pid, 0);
-    CHECK(pidfd >= 0 && ready_by(pidfd, sk_now_ns() + SK_SEC));
+    CHECK(pidfd >= 0 && ready_by(pidfd, test_patience()));
     atomic_store(&v.d->gate, 1);
     sk_futex_wake(&v.d->gate, 1);
     CHECK_EQ(WTERMSIG(expect_report(&v, SK_FORK_ENDED).status), SIGTERM);
@@ -320,9 +318,7 @@ TEST(forksrv_of_a_driver_that_ignores_sigchld) {
         CHECK_EQ(WTERMSIG(r.status), SIGTERM);
         ended++;
     }
-    int64_t t = sk_now_ns();
     driver_end(&v);
-    CHECK_LT(sk_now_ns() - t, SK_SEC);
     CHECK_EQ(count_fds(), fds);
 }
 
@@ -371,7 +367,7 @@ static void *life(void *arg) {
     return NULL;
 }
 
-TEST_SLOW(forksrv_started_by_many_threads_at_once, 20) {
+TEST(forksrv_started_by_many_threads_at_once) {
     struct driver v;
     driver_begin(&v);
     v.d->act = ACT_PAUSE;

@@ -234,7 +234,7 @@ static void duo_produce(struct duo *d) {
         for (;;) {
             uint32_t seen = sk_bell_seq(&d->to_producer);
             if ((m = sk_ring_reserve(&r, len))) break;
-            CHECK_OK(sk_bell_wait(&d->to_producer, seen, 5000, sk_now_ns() + 10 * SK_SEC));
+            CHECK_OK(sk_bell_wait(&d->to_producer, seen, 5000, test_patience()));
         }
         msg_fill(m, len, i);
         sk_ring_commit(&r, len);
@@ -252,7 +252,7 @@ static void duo_consume(struct duo *d) {
             uint32_t seen = sk_bell_seq(&d->to_consumer);
             if ((m = sk_ring_peek(&r, &len))) break;
             CHECK_EQ(len, 0);
-            CHECK_OK(sk_bell_wait(&d->to_consumer, seen, 5000, sk_now_ns() + 10 * SK_SEC));
+            CHECK_OK(sk_bell_wait(&d->to_consumer, seen, 5000, test_patience()));
         }
         CHECK_EQ(len, msg_len(d->seed, i, max));
         CHECK_MSG(msg_true(m, len, i), "message %llu of %zu bytes is wrong", (unsigned long long)i, len);
@@ -295,10 +295,10 @@ static void by_processes(struct duo *d) {
     CHECK_EQ(wait_exit(pid), 0);
 }
 
-TEST_SLOW(ring_a_million_between_threads, 60) { by_threads(duo(4096, 1000000)); }
-TEST_SLOW(ring_large_between_threads, 60) { by_threads(duo(65536, 100000)); }
-TEST_SLOW(ring_a_million_between_processes, 60) { by_processes(duo(4096, 1000000)); }
-TEST_SLOW(ring_large_between_processes, 60) { by_processes(duo(65536, 100000)); }
+TEST_SLOW(ring_a_million_between_threads, 300) { by_threads(duo(4096, 1000000)); }
+TEST_SLOW(ring_large_between_threads, 300) { by_threads(duo(65536, 100000)); }
+TEST_SLOW(ring_a_million_between_processes, 300) { by_processes(duo(4096, 1000000)); }
+TEST_SLOW(ring_large_between_processes, 300) { by_processes(duo(65536, 100000)); }
 
 /* ---- a peer gone mad -------------------------------------------------------------------------------------------------------------- */
 

@@ -229,13 +229,12 @@ static void l_stream_drop(struct sk_engine *e, sk_tid t) {
     unlock(e);
 }
 
-static sk_rc l_cancel(struct sk_engine *e, sk_tid t, bool force, struct sk_err *err) {
+static sk_rc l_cancel(struct sk_engine *e, sk_tid t, uint32_t flags, struct sk_err *err) {
     struct sk_local *l = L(e);
     lock(e);
     sk_rc rc = SK_OK;
-    struct sk_ltask *k = sk_map_get(&l->tasks, t.v);
     if (l->closing) rc = closed(err);
-    else if (k) sk_ltask_cancel(l, k, force);
+    else sk_ltask_cancel_by(l, t.v, flags);
     unlock(e);
     return rc;
 }
@@ -257,7 +256,8 @@ static sk_rc l_actor_create(struct sk_engine *e, const struct sk_actor_spec *s, 
     } else {
         uint64_t base = l->next_id + 1;
         l->next_id += 3;
-        rc = sk_actor_create(l, SK_PROC_DRIVER, base, b.p, b.n, s->max_restarts, s->max_task_retries, err);
+        struct sk_aspec as = sk_aspec_of(s);
+        rc = sk_actor_create(l, SK_PROC_DRIVER, base, b.p, b.n, &as, err);
         if (rc == SK_OK) {
             *ready = (sk_oid){base + 1};
             *out = (sk_aid){base + 2};
@@ -279,6 +279,7 @@ static sk_rc l_actor_kill(struct sk_engine *e, sk_aid a, bool no_restart, struct
             /* Calls that are on its worker end when the worker's death is reported; those that wait end now. */
             struct sk_lworker *w = x->worker;
             x->stopping = true;
+            sk_name_free(&x->name);
             if (w) {
                 sk_pool_kill(l, w, "kill() was called on its actor");
                 while (!sk_list_empty(&x->queue))
@@ -294,6 +295,31 @@ static sk_rc l_actor_kill(struct sk_engine *e, sk_aid a, bool no_restart, struct
     }
     unlock(e);
     return x ? SK_OK : SK_ERR(err, SK_ENOENT, "no such actor");
+}
+
+static sk_rc l_actor_find(struct sk_engine *e, const char *space, const char *name, sk_aid *out, sk_oid *ready, struct sk_bytes *meta,
+                          struct sk_err *err) {
+    struct sk_local *l = L(e);
+    lock(e);
+    struct sk_lactor *a = NULL;
+    sk_rc rc = l->closing ? closed(err)
+                          : sk_actor_find(l, SK_PROC_DRIVER, (struct sk_bytes){space ? space : "", space ? strlen(space) : 0},
+                                          (struct sk_bytes){name, strlen(name)}, &a, err);
+    if (rc == SK_OK) {
+        *out = (sk_aid){a->id};
+        *ready = (sk_oid){a->id - 1};
+        void *copy = sk_memdup(SK_TAG_ENGINE, a->name->meta.n ? a->name->meta.p : "", a->name->meta.n ? a->name->meta.n : 1);
+        if (copy) *meta = (struct sk_bytes){copy, a->name->meta.n};
+        else rc = SK_ERR(err, SK_ENOMEM, "no memory to find an actor");
+    }
+    unlock(e);
+    return rc;
+}
+static size_t l_actor_names(struct sk_engine *e, char *buf, size_t cap) {
+    lock(e);
+    size_t n = L(e)->closing ? 0 : sk_names_write(&L(e)->names_of_actors, buf, cap);
+    unlock(e);
+    return n;
 }
 
 /* ---- objects ---------------------------------------------------------------------------------------------------------------------------- */
@@ -596,6 +622,7 @@ static void free_all(struct sk_local *l) {
         struct sk_lactor *a = sk_container_of(l->actors.next, struct sk_lactor, link);
         sk_list_del(&a->link);
         sk_inl_drop(a->dead_value);
+        sk_name_free(&a->name);
         sk_free(a);
     }
     for (uint32_t i = 0; i < l->n_used; i++) {
@@ -672,6 +699,8 @@ static const struct sk_engine_ops ops = {
     .actor_kill = l_actor_kill,
     .actor_addref = l_actor_addref,
     .actor_release = l_actor_release,
+    .actor_find = l_actor_find,
+    .actor_names = l_actor_names,
     .buf_alloc = l_buf_alloc,
     .buf_abort = l_buf_abort,
     .buf_warm = l_buf_warm,
@@ -723,6 +752,7 @@ static sk_rc l_open(const struct sk_engine_conf *conf, struct sk_engine **out, s
     sk_map_init(&l->tasks, SK_TAG_ENGINE);
     sk_map_init(&l->fns, SK_TAG_ENGINE);
     sk_list_init(&l->actors);
+    sk_list_init(&l->names_of_actors);
     l->n_cpu = conf->total.amount[SK_RES_CPU] / SK_RES_UNIT;
     l->max_workers = conf->max_workers ? SK_MIN(conf->max_workers, 65536) : 1024; /* a slot that is never used costs nothing */
     l->n_slots = l->max_workers;

@@ -91,4 +91,13 @@ static struct sk_view t_keep_arg(struct sk_task *pt, uint32_t i) {
     return v;
 }
 
-const struct sk_task_ops sk_inline_task_ops = {t_ret, t_yield, t_skip, t_fail, t_note, t_keep_arg};
+static bool t_cancelled(const struct sk_task *pt) { return sk_container_of(pt, const struct sk_itask, p.t)->cancelled; }
+
+const struct sk_task_ops sk_inline_task_ops = {.ret = t_ret,
+                                               .yield = t_yield,
+                                               .skip = t_skip,
+                                               .fail = t_fail,
+                                               .note = t_note,
+                                               .keep_arg = t_keep_arg,
+                                               .end = NULL, /* no task is async here */
+                                               .cancelled = t_cancelled};

@@ -166,14 +166,16 @@ void sk_itask_finish(struct sk_inline *x, struct sk_itask *t, struct sk_blob *er
             ev_oid = id;
         }
     }
-    if (t->is_init) {
+    if (t->is_init) { /* its call counts until the end: calls that end with it, and the sink, may be the last that hold the actor, and so t */
         struct sk_iactor *a = t->actor;
-        a->n_calls--;
-        a->busy = false;
         sk_itask_drop_attempt(x, t);
         if (error) sk_iactor_die(x, a, sk_blob_ref(error));
         else a->started = true;
+        if (!error && a->dead && !sk_vec_push(&x->gone, TAG, a->id)) abort(); /* killed while its constructor ran */
         sk_itask_emit(t, error ? SK_EV_FAILED : SK_EV_DONE, ev_oid, 0, (struct sk_bytes){t->note, t->note_n}, run_ns);
+        a->n_calls--;
+        if (t->running) a->busy = false;
+        t->running = false;
         sk_iactor_maybe_end(x, a); /* may free t */
     } else {
         drop_args(x, t);
@@ -209,6 +211,9 @@ void sk_iactor_die(struct sk_inline *x, struct sk_iactor *a, struct sk_blob *why
     }
     a->dead = true;
     a->why = why;
+    sk_name_free(&a->name);
+    if (a->detached) sk_own_unhold(x->own, a->ready);
+    a->detached = false;
     if (a->charged) sk_inline_use_shape(x, a->init->shape, -1);
     a->charged = false;
     if (a->started && !sk_vec_push(&x->gone, TAG, a->id)) abort();

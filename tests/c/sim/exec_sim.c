@@ -562,9 +562,9 @@ static void many_random(bool exact, int n) {
     printf("# memory over the limit at worst: %.2f times the largest task's output\n", worst);
 }
 
-TEST_SLOW(random_pipelines, 60) { many_random(false, test_rounds(test_sanitized() ? 100 : 2000)); }
+TEST_SLOW(random_pipelines, 300) { many_random(false, test_rounds(test_sanitized() ? 100 : 2000)); }
 
-TEST_SLOW(random_pipelines_exact_sizes, 60) { many_random(true, test_rounds(test_sanitized() ? 50 : 1000)); }
+TEST_SLOW(random_pipelines_exact_sizes, 300) { many_random(true, test_rounds(test_sanitized() ? 50 : 1000)); }
 
 /* ---- Fig. 9 ------------------------------------------------------------------------------------------------------------------------------------ */
 
@@ -602,7 +602,7 @@ static double fig9(bool order, uint32_t frames, double sigma, uint64_t seed, con
     return t;
 }
 
-TEST_SLOW(fig9_of_the_streaming_batch_paper, 60) {
+TEST_SLOW(fig9_of_the_streaming_batch_paper, 300) {
     static const struct {
         uint32_t m;
         double des, bound;

@@ -322,7 +322,7 @@ static void step_lost(struct sim *s) {
     for (int i = 0; i < s->n_tasks; i++) CHECK_EQ(run[i], ran[i]);
 }
 
-TEST_SLOW(lineage_sim, 30) {
+TEST_SLOW(lineage_sim, 300) {
     int rounds = test_rounds(test_sanitized() ? 300 : 1500);
     uint64_t steps = 0;
     struct sim *s = sk_calloc(SK_TAG_TEST, sizeof *s);

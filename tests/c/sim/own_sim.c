@@ -174,7 +174,7 @@ static void compare(struct sim *s) {
     CHECK_EQ(sk_own_n(s->o), n);
 }
 
-TEST_SLOW(own_sim, 60) {
+TEST_SLOW(own_sim, 300) {
     uint64_t steps = 0, freed = 0, dead = 0, cascades = 0, refused = 0;
     int64_t t0 = sk_now_ns();
     for (int round = 0; round < test_rounds(6); round++) {
@@ -229,7 +229,7 @@ TEST_SLOW(own_sim, 60) {
 }
 
 /* Deep and wide: random older inner objects, all dropped in random order at the end. Each comes out once. */
-TEST_SLOW(own_sim_deep_chains, 30) {
+TEST_SLOW(own_sim_deep_chains, 300) {
     enum { N = 100000 };
     struct sk_own *o;
     CHECK_OK(sk_own_create(&o, NULL));

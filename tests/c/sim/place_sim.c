@@ -313,7 +313,7 @@ static void step(struct sim *s) {
     if (s->n_steps % 256 == 0) CHECK(sk_place_check(&s->p));
 }
 
-TEST_SLOW(place_random, 60) {
+TEST_SLOW(place_random, 300) {
     static struct sim s;
     uint64_t steps = 0, saved = 0, stolen = 0, actors = 0, blocks = 0, deaths = 0, passed = 0;
     int64_t t0 = sk_now_ns();

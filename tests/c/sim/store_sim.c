@@ -310,19 +310,19 @@ static void report(const struct totals *t) {
     CHECK(t->full > 100 && t->mixed > 100 && t->punched > 100 && t->dead > 100); /* the ways were gone */
 }
 
-TEST_SLOW(store_sim_tiny, 30) {
+TEST_SLOW(store_sim_tiny, 300) {
     struct totals t = {0};
     for (int i = 0; i < test_rounds(20); i++) simulate(64, 64, 24, 50000, &t);
     report(&t);
 }
 
-TEST_SLOW(store_sim_small_extents, 30) {
+TEST_SLOW(store_sim_small_extents, 300) {
     struct totals t = {0};
     for (int i = 0; i < test_rounds(4); i++) simulate(64, 8192, 300, 100000, &t);
     report(&t);
 }
 
-TEST_SLOW(store_sim_large_extents, 30) /* 64 KiB cells: the ways of allocations above 1 MiB */
+TEST_SLOW(store_sim_large_extents, 300) /* 64 KiB cells: the ways of allocations above 1 MiB */
 {
     struct totals t = {0};
     for (int i = 0; i < test_rounds(4); i++) simulate(65536, 4096, 700, 100000, &t);

@@ -1,5 +1,7 @@
 """The same tests over every engine. `ray` is skate with an engine of 4 CPUs that the tests of a module share; `fresh` starts one with options."""
 
+import os
+
 import pytest
 
 ENGINES = ["inline", "local"]
@@ -22,6 +24,26 @@ def ray(engine):
     if not skate.is_initialized():  # a test shut it down
         skate.init(num_cpus=4, num_gpus=0, object_store_memory=256 << 20, resources={"widget": 2}, _system_config={"engine": engine})
     return skate
+
+
+class Gate:
+    """Holds tasks back until the test lets them go on. In a task: open(path, "rb", 0).read(1), with `path` from here."""
+
+    def __init__(self, folder):
+        self.path = str(folder / "gate")
+        os.mkfifo(self.path)
+        self.fd = os.open(self.path, os.O_RDWR)
+
+    def let_go(self, n=1):
+        os.write(self.fd, b"g" * n)
+
+
+@pytest.fixture
+def gate(tmp_path):
+    g = Gate(tmp_path)
+    yield g
+    g.let_go(100)
+    os.close(g.fd)
 
 
 @pytest.fixture(params=ENGINES)

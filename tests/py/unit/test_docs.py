@@ -21,7 +21,7 @@ def blocks():
 
 @pytest.mark.parametrize("code", list(blocks()))
 def test_example(code, tmp_path):
-    p = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, timeout=50)
+    p = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, timeout=240)
     assert p.returncode == 0, p.stderr
     out = p.stdout.splitlines()
     for line in re.findall(r"^print\(.*\)\s+# (.+)$", code, re.M):  # what the comment behind a print says is what is printed

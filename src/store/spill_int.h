@@ -1,0 +1,74 @@
+/* spill_int.h - shared by spill.c (the book) and spill_io.c (threads and system calls).
+ *
+ *   file (nameless):  [stretch: head bytes pad, head bytes pad, ... pad to 4 KiB][stretch ...][punched][stretch ...
+ *
+ * Each object is a head of 64 bytes and its bytes, padded to 64; a stretch starts at a multiple of 4 KiB and is padded to one, so that it can be
+ * written and read without the page cache. */
+#ifndef SK_SPILL_INT_H
+#define SK_SPILL_INT_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "base/list.h"
+#include "store/store.h"
+
+#define SK_SPILL_PAGE 4096u
+#define SK_SPILL_HEAD 64u
+#define SK_SPILL_BUF ((size_t)4 << 20) /* one write or read at most */
+#define SK_SPILL_THREADS 2u
+#define SK_SPILL_FILE_BYTES (UINT64_C(128) << 20)
+#define SK_SPILL_MAGIC 0x4c505353u
+
+struct sk_spill_head { /* on disk, little-endian as the machine is; no other process reads it */
+    uint32_t magic, version;
+    uint64_t id, len;
+    uint32_t crc;      /* of the bytes */
+    uint32_t head_crc; /* of what is above */
+    uint8_t pad[32];
+};
+_Static_assert(sizeof(struct sk_spill_head) == SK_SPILL_HEAD, "fixed layout");
+
+struct sk_spill_file {
+    struct sk_list link; /* sp->files; changed under mu */
+    uint32_t refs;       /* under mu: its stretches, and one while it is the one that grows */
+    uint64_t end;        /* the book's */
+    int fd;              /* -1: not opened yet. Under open_mu until it is open, then constant */
+    bool direct;
+};
+
+struct sk_spill_stretch {
+    struct sk_list link;        /* sp->stretches, or sp->dead (under mu) */
+    struct sk_spill_file *file; /* a reference */
+    uint64_t off, len;
+    uint32_t n_live; /* objects that have their place here, and reads under way */
+};
+
+struct sk_spill {
+    /* the book: the caller's thread only */
+    char *dir;
+    uint64_t quota_bytes, disk_bytes;
+    uint64_t n_written, written_bytes, n_read, read_bytes, n_failed;
+    struct sk_spill_file *cur;
+    struct sk_list stretches;
+    void (*wake)(void *arg);
+    void *wake_arg;
+    uint32_t n_threads; /* started so far */
+    pthread_t threads[SK_SPILL_THREADS];
+    /* shared with the threads */
+    pthread_mutex_t open_mu; /* taken alone or before mu */
+    pthread_mutex_t mu;      /* guards what follows; never held during I/O */
+    pthread_cond_t more;
+    bool stop;
+    struct sk_list reads, writes; /* jobs that wait */
+    struct sk_list dead;          /* stretches to give back to the disk */
+    struct sk_list done;          /* jobs */
+    struct sk_list files;
+    uint32_t n_files; /* open */
+    _Atomic uint32_t n_done;
+};
+
+void *sk_spill_thread(void *sp);
+void sk_spill_file_close(struct sk_spill *sp, struct sk_spill_file *f); /* and frees it */
+
+#endif

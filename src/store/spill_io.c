@@ -1,0 +1,308 @@
+/* spill_io.c - the threads that write and read spilled objects. They know no object and no book: a job says what lies where.
+ *
+ * Bytes pass through a buffer of 4 MiB a thread: O_DIRECT needs aligned memory, which extents are not, and the copy costs a tenth of the disk.
+ * O_DIRECT because the page cache would hold a second copy of what was just put out of memory, and throttles the writer at random; where a file
+ * system refuses it, each piece is pushed out and dropped from the cache behind it. Two threads: one sums and copies while the other waits for
+ * the disk. Reads go before writes: somebody waits for them. An idle thread gives its buffer back after a second.
+ *
+ * Every byte read is checked: magic, id, length and checksum must be what was written, else SK_ECORRUPT. Files have no name at any moment. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/crc32c.h"
+#include "base/fault.h"
+#include "base/mem.h"
+#include "store/spill_int.h"
+
+#define GAP_MAX (UINT64_C(256) << 10) /* bytes between two objects that are read rather than skipped */
+
+struct io {
+    struct sk_spill *sp;
+    uint8_t *buf;
+};
+
+/* ---- files ----------------------------------------------------------------------------------------------------------------------------- */
+
+/* File systems without O_TMPFILE: a name that lives for one system call. */
+static int open_unlinked(const char *dir) {
+    char path[4096];
+    if ((size_t)snprintf(path, sizeof path, "%s/skate-spill-XXXXXX", dir) >= sizeof path) {
+        errno = ENAMETOOLONG;
+        return -1;
+    }
+    int fd = mkostemp(path, O_CLOEXEC);
+    if (fd >= 0) unlink(path);
+    return fd;
+}
+
+static sk_rc file_open(struct sk_spill *sp, struct sk_spill_file *f, struct sk_err *err) {
+    const int flags = O_TMPFILE | O_RDWR | O_CLOEXEC | O_EXCL;
+    sk_rc rc = SK_OK;
+    pthread_mutex_lock(&sp->open_mu);
+    if (f->fd < 0) {
+        int fd = SK_FAULT("spill.open") ? (errno = EMFILE, -1) : open(sp->dir, flags | O_DIRECT, 0600);
+        bool direct = fd >= 0;
+        if (fd < 0 && errno == EINVAL) fd = open(sp->dir, flags, 0600);
+        if (fd < 0 && (errno == EOPNOTSUPP || errno == EISDIR)) {
+            fd = open_unlinked(sp->dir);
+            direct = fd >= 0 && fcntl(fd, F_SETFL, O_DIRECT) == 0;
+        }
+        if (fd < 0) {
+            rc = SK_ERR_SYS(err, "spill: cannot make a file in %s", sp->dir);
+        } else {
+            f->direct = direct;
+            f->fd = fd;
+            pthread_mutex_lock(&sp->mu);
+            sp->n_files++;
+            pthread_mutex_unlock(&sp->mu);
+        }
+    }
+    pthread_mutex_unlock(&sp->open_mu);
+    return rc;
+}
+
+void sk_spill_file_close(struct sk_spill *sp, struct sk_spill_file *f) {
+    pthread_mutex_lock(&sp->mu);
+    sk_list_del(&f->link);
+    if (f->fd >= 0) sp->n_files--;
+    pthread_mutex_unlock(&sp->mu);
+    if (f->fd >= 0) close(f->fd);
+    sk_free(f);
+}
+
+static sk_rc failed(struct sk_spill *sp, const char *what, struct sk_err *err) {
+    if (errno == EFBIG) errno = ENOSPC; /* a limit on file sizes: no more room, as far as we are concerned */
+    return SK_ERR_SYS(err, "spill: %s in %s", what, sp->dir);
+}
+
+static sk_rc write_at(struct sk_spill *sp, struct sk_spill_file *f, const uint8_t *p, size_t n, uint64_t off, struct sk_err *err) {
+    while (n) {
+        ssize_t k = SK_FAULT("spill.write")     ? (errno = EIO, -1)
+                    : SK_FAULT("spill.nospace") ? (errno = ENOSPC, -1)
+                                                : pwrite(f->fd, p, n, (off_t)off);
+        if (k < 0 && errno == EINTR) continue;
+        if (k < 0) return failed(sp, "writing", err);
+        k &= ~(ssize_t)(SK_SPILL_PAGE - 1); /* what was cut short is written again: the next call says why */
+        if (k == 0) {
+            errno = ENOSPC;
+            return failed(sp, "writing", err);
+        }
+        if (!f->direct) {
+            (void)sync_file_range(f->fd, (off_t)off, k, SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WRITE | SYNC_FILE_RANGE_WAIT_AFTER);
+            (void)posix_fadvise(f->fd, (off_t)off, k, POSIX_FADV_DONTNEED);
+        }
+        p += k, off += (uint64_t)k, n -= (size_t)k;
+    }
+    return SK_OK;
+}
+
+/* ---- writing ---------------------------------------------------------------------------------------------------------------------------- */
+
+struct out {
+    struct io *io;
+    struct sk_spill_file *f;
+    uint64_t off;
+    size_t fill;
+    struct sk_err *err;
+};
+
+static sk_rc flush(struct out *o) {
+    SK_TRY(write_at(o->io->sp, o->f, o->io->buf, o->fill, o->off, o->err));
+    o->off += o->fill;
+    o->fill = 0;
+    return SK_OK;
+}
+
+static sk_rc append(struct out *o, const void *bytes, uint64_t n) { /* NULL: zeros */
+    const uint8_t *p = bytes;
+    while (n) {
+        size_t k = SK_MIN((size_t)n, SK_SPILL_BUF - o->fill);
+        if (p) memcpy(o->io->buf + o->fill, p, k), p += k;
+        else memset(o->io->buf + o->fill, 0, k);
+        o->fill += k;
+        n -= k;
+        if (o->fill == SK_SPILL_BUF) SK_TRY(flush(o));
+    }
+    return SK_OK;
+}
+
+static sk_rc do_write(struct io *io, struct sk_spill_job *job, struct sk_err *err) {
+    struct sk_spill_stretch *s = job->items[0].at.stretch;
+    SK_TRY(file_open(io->sp, s->file, err));
+    struct out o = {io, s->file, s->off, 0, err};
+    for (uint32_t i = 0; i < job->n; i++) {
+        const struct sk_spill_item *x = &job->items[i];
+        struct sk_spill_head h = {
+            .magic = SK_SPILL_MAGIC, .version = 1, .id = x->id, .len = x->len, .crc = sk_crc32c(0, x->bytes, (size_t)x->len)};
+        h.head_crc = sk_crc32c(0, &h, offsetof(struct sk_spill_head, head_crc));
+        if (SK_FAULT("spill.corrupt")) h.crc ^= 1;
+        SK_TRY(append(&o, &h, sizeof h));
+        SK_TRY(append(&o, x->bytes, x->len));
+        SK_TRY(append(&o, NULL, SK_ALIGN(x->len, SK_SPILL_HEAD) - x->len));
+    }
+    SK_FAULT_HERE("spill.before_last_write");
+    SK_TRY(append(&o, NULL, SK_ALIGN(o.off + o.fill, SK_SPILL_PAGE) - (o.off + o.fill)));
+    SK_TRY(flush(&o));
+    SK_ASSERT(o.off == s->off + s->len);
+    return SK_OK;
+}
+
+/* ---- reading ---------------------------------------------------------------------------------------------------------------------------- */
+
+struct in { /* a window of a file */
+    struct io *io;
+    struct sk_spill_file *f;
+    uint64_t at, n;   /* in the buffer: [at, at + n) */
+    uint64_t run_end; /* what is wanted without large gaps ends here */
+    struct sk_err *err;
+};
+
+/* At least one byte at `off`; *have: how many there are. */
+static sk_rc look(struct in *r, uint64_t off, const uint8_t **p, uint64_t *have) {
+    if (off < r->at || off >= r->at + r->n) {
+        r->at = off & ~(uint64_t)(SK_SPILL_PAGE - 1);
+        r->n = 0;
+        uint64_t want = SK_MIN(SK_ALIGN(r->run_end, SK_SPILL_PAGE) - r->at, SK_SPILL_BUF);
+        ssize_t k;
+        do {
+            k = SK_FAULT("spill.read") ? (errno = EIO, -1) : pread(r->f->fd, r->io->buf, (size_t)want, (off_t)r->at);
+        } while (k < 0 && errno == EINTR);
+        if (k < 0) return failed(r->io->sp, "reading", r->err);
+        if (!r->f->direct) (void)posix_fadvise(r->f->fd, (off_t)r->at, k, POSIX_FADV_DONTNEED);
+        r->n = (uint64_t)k;
+        if (off >= r->at + r->n)
+            return SK_ERR(r->err, SK_ECORRUPT, "spill: a file in %s ends at %llu, where object bytes should be: somebody cut it",
+                          r->io->sp->dir, (unsigned long long)(r->at + r->n));
+    }
+    *p = r->io->buf + (off - r->at);
+    *have = r->at + r->n - off;
+    return SK_OK;
+}
+
+static sk_rc copy_out(struct in *r, uint64_t off, void *to, uint64_t n) {
+    uint8_t *q = to;
+    while (n) {
+        const uint8_t *p;
+        uint64_t have;
+        SK_TRY(look(r, off, &p, &have));
+        have = SK_MIN(have, n);
+        memcpy(q, p, (size_t)have);
+        q += have, off += have, n -= have;
+    }
+    return SK_OK;
+}
+
+static sk_rc read_item(struct in *r, const struct sk_spill_item *x) {
+    struct sk_spill_head h;
+    SK_TRY(copy_out(r, x->at.off, &h, sizeof h));
+    const char *what = NULL;
+    if (h.magic != SK_SPILL_MAGIC || h.version != 1 || h.head_crc != sk_crc32c(0, &h, offsetof(struct sk_spill_head, head_crc)))
+        what = "head";
+    else if (h.id != x->id || h.len != x->len) what = "id";
+    if (!what) {
+        SK_TRY(copy_out(r, x->at.off + SK_SPILL_HEAD, x->bytes, x->len));
+        if (h.crc != sk_crc32c(0, x->bytes, (size_t)x->len)) what = "checksum";
+    }
+    if (!what) return SK_OK;
+    return SK_ERR(r->err, SK_ECORRUPT,
+                  "spill: object %llu (%llu bytes) came back from %s with a wrong %s: the disk, or somebody, changed it",
+                  (unsigned long long)x->id, (unsigned long long)x->len, r->io->sp->dir, what);
+}
+
+static uint64_t item_end(const struct sk_spill_item *x) { return x->at.off + SK_SPILL_HEAD + x->len; }
+
+static void do_read(struct io *io, struct sk_spill_job *job) {
+    struct in r = {.io = io, .err = &job->err};
+    uint32_t run = 0; /* items before this one are within run_end */
+    for (uint32_t i = 0; i < job->n; i++) {
+        struct sk_spill_item *x = &job->items[i];
+        if (i >= run) {
+            r.run_end = item_end(x);
+            for (run = i + 1;
+                 run < job->n && job->items[run].at.stretch->file == x->at.stretch->file && job->items[run].at.off <= r.run_end + GAP_MAX;
+                 run++)
+                r.run_end = SK_MAX(r.run_end, item_end(&job->items[run]));
+        }
+        if (r.f != x->at.stretch->file) {
+            r.f = x->at.stretch->file;
+            r.n = 0;
+        }
+        x->rc = read_item(&r, x);
+        if (x->rc != SK_OK) {
+            job->rc = x->rc;
+            r.n = 0;
+        }
+    }
+}
+
+/* ---- the thread ---------------------------------------------------------------------------------------------------------------------------- */
+
+static void give_back(struct sk_spill *sp, struct sk_spill_stretch *s) {
+    struct sk_spill_file *f = s->file;
+    pthread_mutex_lock(&sp->mu);
+    bool last = f->refs == 1;
+    pthread_mutex_unlock(&sp->mu);
+    /* A file system without holes gives the space back with the file. */
+    if (!last && f->fd >= 0 && !SK_FAULT("spill.punch"))
+        (void)fallocate(f->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)s->off, (off_t)s->len);
+    pthread_mutex_lock(&sp->mu);
+    last = --f->refs == 0;
+    pthread_mutex_unlock(&sp->mu);
+    if (last) sk_spill_file_close(sp, f);
+    sk_free(s);
+}
+
+static void do_job(struct io *io, struct sk_spill_job *job) {
+    struct sk_spill *sp = io->sp;
+    if (!io->buf) io->buf = sk_alloc_aligned(SK_TAG_STORE, SK_SPILL_PAGE, SK_SPILL_BUF);
+    if (!io->buf) {
+        job->rc = SK_ERR(&job->err, SK_ENOMEM, "spill: no memory for a buffer of %zu MiB", SK_SPILL_BUF >> 20);
+        for (uint32_t i = 0; i < job->n; i++) job->items[i].rc = job->rc;
+    } else if (job->what == SK_SPILL_WRITE) {
+        job->rc = do_write(io, job, &job->err);
+    } else {
+        do_read(io, job);
+    }
+    pthread_mutex_lock(&sp->mu);
+    sk_list_push_back(&sp->done, &job->link);
+    atomic_fetch_add_explicit(&sp->n_done, 1, memory_order_release);
+    pthread_mutex_unlock(&sp->mu);
+    if (sp->wake) sp->wake(sp->wake_arg);
+}
+
+void *sk_spill_thread(void *arg) {
+    struct sk_spill *sp = arg;
+    struct io io = {.sp = sp};
+    pthread_mutex_lock(&sp->mu);
+    while (!sp->stop) {
+        struct sk_list *it;
+        if ((it = sk_list_first(&sp->dead))) { /* first: who waits for room on the disk gets it */
+            sk_list_del(it);
+            pthread_mutex_unlock(&sp->mu);
+            give_back(sp, sk_container_of(it, struct sk_spill_stretch, link));
+            pthread_mutex_lock(&sp->mu);
+        } else if ((it = sk_list_first(&sp->reads)) || (it = sk_list_first(&sp->writes))) {
+            sk_list_del(it);
+            pthread_mutex_unlock(&sp->mu);
+            do_job(&io, sk_container_of(it, struct sk_spill_job, link));
+            pthread_mutex_lock(&sp->mu);
+        } else if (io.buf) {
+            int64_t until = sk_now_ns() + 1000000000;
+            struct timespec ts = {until / 1000000000, until % 1000000000};
+            if (pthread_cond_timedwait(&sp->more, &sp->mu, &ts) == ETIMEDOUT) {
+                sk_free(io.buf);
+                io.buf = NULL;
+            }
+        } else {
+            pthread_cond_wait(&sp->more, &sp->mu);
+        }
+    }
+    pthread_mutex_unlock(&sp->mu);
+    sk_free(io.buf);
+    return NULL;
+}
