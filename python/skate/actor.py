@@ -3,7 +3,9 @@ C method of its Template. A handle that goes to another process takes the names 
 
 Names, namespaces, lifetimes and concurrency groups are the engine's (engine/names.c, local/actor.c); here is only their spelling."""
 
-import pickle
+import _pickle as pickle  # without re and struct
+import functools
+import types
 
 from skate import _skate, options
 
@@ -118,6 +120,16 @@ class ActorExit(BaseException):
     """Leaves the method in which exit_actor() was called; never seen by a caller."""
 
 
+def dynamic(name):
+    """What runs for a method with num_returns="dynamic"."""
+    from skate.remote_function import Dynamic
+
+    def run(self, *args, **kwargs):
+        return Dynamic._run(getattr(type(self), name)(self, *args, **kwargs))
+
+    return run
+
+
 BUILT_IN = {"__ray_ready__": __ray_ready__, "__ray_call__": __ray_call__, "__ray_terminate__": __ray_terminate__}
 
 
@@ -139,16 +151,18 @@ class ActorMethod:
             if group not in meta.groups:
                 raise ValueError(f"{self._cls_name} has no concurrency group '{group}'; it has {sorted(meta.groups) or 'none'}")
             more["group"] = meta.groups[group]
-        classes = ()
-        if retry and not isinstance(retry, bool):
+        more_def, returns = (), given.get("num_returns")
+        is_list = bool(retry) and not isinstance(retry, bool)
+        if is_list or returns == "dynamic":
             from skate.cloudpickle import dumps
 
-            classes = (dumps(tuple(retry), protocol=5),)
+            more_def = (dumps((tuple(retry) if is_list else None, returns == "dynamic"), protocol=5),)
+            returns = 1 if returns == "dynamic" else returns
         self._template = _skate.Template(
             "method",
-            (token, name, *classes),
+            (token, name, *more_def),
             given.get("name") or f"{self._cls_name}.{name}",
-            num_returns=given.get("num_returns"),
+            num_returns=returns,
             max_retries=meta.max_task_retries if retries is None else retries,
             retry_exceptions=bool(retry),
             stream_window=max(given.get("_generator_backpressure_num_objects") or 0, 0),
@@ -195,8 +209,42 @@ class Meta:
         self.max_task_retries, self.is_async = max_task_retries, is_async
 
     def __reduce__(self):
-        plain = {k: ({n: v for n, v in o.items() if n != "_decorate"}, None) for k, (o, _) in self.methods.items()}
-        return Meta, (self.cls_name, plain, self.groups, self.max_task_retries, self.is_async)
+        plain = {k: ({n: v for n, v in o.items() if n != "_decorate"}, _shape_of(f)) for k, (o, f) in self.methods.items()}
+        return _restore_meta, (self.cls_name, plain, self.groups, self.max_task_retries, self.is_async)
+
+
+def _shape_of(f):
+    """What calls are checked against, without the function."""
+    code = getattr(f, "__code__", None)
+    if code is None:
+        return None
+    kw = tuple(f.__kwdefaults__ or ())
+    return code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount, code.co_flags & 0xC, code.co_varnames, len(f.__defaults__ or ()), kw
+
+
+def _stub(shape, name):
+    """A function of that shape; never called."""
+    if shape is None:
+        return None
+    n, n_pos, n_kw, flags, names, n_defaults, kw = shape
+    n_all = n + n_kw + bool(flags & 4) + bool(flags & 8)
+    code = (lambda: None).__code__
+    code = code.replace(
+        co_argcount=n,
+        co_posonlyargcount=n_pos,
+        co_kwonlyargcount=n_kw,
+        co_flags=code.co_flags | flags,
+        co_varnames=names[:n_all],
+        co_nlocals=n_all,
+    )
+    f = types.FunctionType(code, {}, name, (None,) * n_defaults)
+    f.__kwdefaults__ = dict.fromkeys(kw) or None
+    return f
+
+
+def _restore_meta(cls_name, plain, groups, max_task_retries, is_async):
+    methods = {k: (o, _stub(shape, k)) for k, (o, shape) in plain.items()}
+    return Meta(cls_name, methods, groups, max_task_retries, is_async)
 
 
 class ActorHandle:
@@ -257,7 +305,7 @@ ActorProxy = ActorHandle
 
 def get_actor(name, namespace=None):
     """The living actor of that name in that namespace (default: the job's). The handle does not keep it alive. ValueError when there is none."""
-    if not name:
+    if not name or not isinstance(name, str) or not name.strip():
         raise ValueError("Please supply a non-empty value to get_actor")
     options._name("name", name)
     if namespace is not None:
@@ -387,7 +435,10 @@ class ActorClass:
         cls = self.__dict__.get("_cls")
         if cls is None or name.startswith("__"):
             raise AttributeError(name)
-        return getattr(cls, name)
+        value = getattr(cls, name)
+        if isinstance(value, types.FunctionType):  # not itself: by this path pickle would find methods in the module and send them by name
+            return functools.partial(value)
+        return value
 
     def options(self, **given):
         """The same class with other options, e.g. A.options(name="a").remote()."""

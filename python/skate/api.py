@@ -1,7 +1,6 @@
 """The functions of Ray Core that skate has, under Ray's names. Everything here is thin: parse, call _skate, convert."""
 
 import atexit
-import json
 import os
 import sys
 
@@ -68,6 +67,8 @@ _QUIET = {
 
 def _worker_env(runtime_env, job):
     """The whole environment of the workers; that of this process stays as it is."""
+    import json
+
     env = {**_QUIET, **os.environ, **(runtime_env.get("env_vars") or {}), "SKATE_JOB": json.dumps(job)}
     return [f"{k}={v}" for k, v in env.items()]
 
@@ -95,6 +96,8 @@ def _resources_of_environment():
     text = os.environ.get("RAY_OVERRIDE_RESOURCES")
     if not text:
         return {}
+    import json
+
     try:
         given = json.loads(text)
         return {k: float(v) for k, v in given.items()}
@@ -208,7 +211,11 @@ def init(
 
 
 def _labels(given):
-    given = {**(given or {}), **json.loads(os.environ.get("RAY_OVERRIDE_LABELS") or "{}")}
+    given = dict(given or {})
+    if os.environ.get("RAY_OVERRIDE_LABELS"):
+        import json
+
+        given.update(json.loads(os.environ["RAY_OVERRIDE_LABELS"]))
     for k, v in given.items():
         if not isinstance(k, str) or not isinstance(v, str):
             raise ValueError(f"labels: names and values must be str, not {k!r}: {v!r}")
@@ -223,6 +230,8 @@ def job():
     """What every process of the job knows of it: namespace, lifetime (default of actors), session, labels, names of custom resources, runtime_env."""
     global _job
     if _job is None and _skate.in_worker():
+        import json
+
         _job = json.loads(os.environ["SKATE_JOB"])
     return _job or {}
 
@@ -276,6 +285,11 @@ def _make(target, given):
         return ActorClass(target, options.check(options.ACTOR, given, "actors"))
     if isinstance(target, (RemoteFunction, ActorClass)):
         raise TypeError(f"{target!r} is remote already; use .options(...)")
+    if options.is_async(target) and not options.is_async_generator(target):
+        raise ValueError(
+            "'async def' should not be used for remote tasks: a task has a process of its own. Wrap it: `def f(): return asyncio.run(g())`, or make "
+            "it a method of an actor."
+        )
     if not hasattr(target, "__code__"):
         if callable(target) and hasattr(target, "__name__") and hasattr(target, "__qualname__"):  # built-in functions
             return RemoteFunction(target, options.check(options.TASK, given, "remote functions"))
@@ -341,7 +355,7 @@ def kill(handle, *, no_restart=True):
         from skate.exceptions import ActorHandleNotFoundError
 
         raise ActorHandleNotFoundError(
-            f"ActorHandle objects are not valid across engines: {handle!r} is of one that was shut down; make the actor again"
+            f"ActorHandle objects are not valid across Ray sessions: {handle!r} is of an engine that was shut down; make the actor again"
         )
     _skate.actor_kill(handle._token, no_restart)
 

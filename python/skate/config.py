@@ -87,9 +87,9 @@ def resolve(given):
         import logging
 
         for k in unknown:
-            near = difflib.get_close_matches(str(k), KNOBS, 1, 0.75)
+            near = [n for n in difflib.get_close_matches(str(k), KNOBS, 1, 0.85) if abs(len(n) - len(k)) <= 2]
             if near:
-                raise ValueError(f"unknown configuration {k!r}: did you mean {near[0]!r}? Known are {', '.join(KNOBS)}")
+                raise ValueError(f"unknown configuration {k!r}: did you mean {near[0]!r}? known: {', '.join(KNOBS)}")
         logging.getLogger("skate").info("_system_config: %s mean nothing to skate", ", ".join(map(str, unknown)))
     out = {}
     for name, (default, env, _) in KNOBS.items():

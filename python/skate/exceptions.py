@@ -47,7 +47,10 @@ class RayTaskError(RayError):
         dual = _dual_class(cls)
         if dual is None:
             return self
-        e = _bare(dual, self.cause)
+        try:
+            e = _bare(dual, self.cause)
+        except TypeError:  # a group of exceptions that are no Exceptions
+            return self
         BaseException.args.__set__(e, (self.cause,))  # past a read-only `args` of the user's class
         e.__dict__.update(self.__dict__)
         return e
@@ -269,7 +272,7 @@ class ActorAlreadyExistsError(ValueError, RayError):
     """There is a living actor of that name."""
 
 
-class ActorHandleNotFoundError(ValueError, RayError):
+class ActorHandleNotFoundError(ValueError, RaySystemError):
     """The handle is of an engine that was shut down."""
 
 

@@ -232,6 +232,10 @@ def is_generator(fn):
     return bool(_flags(fn) & (CO_GENERATOR | CO_ASYNC_GENERATOR))
 
 
+def is_async_generator(fn):
+    return bool(_flags(fn) & CO_ASYNC_GENERATOR)
+
+
 def is_async(fn):
     return bool(_flags(fn) & (CO_COROUTINE | CO_ASYNC_GENERATOR))
 

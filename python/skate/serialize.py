@@ -48,9 +48,13 @@ def function_name():
     f = _skate.current_function()
     if isinstance(f, tuple):
         cls, name = f
-        return f"{cls.__module__}.{cls.__qualname__}.{name}"
+        m = getattr(cls, name, None) if isinstance(name, str) else name
+        code = getattr(m, "__code__", None)
+        if code is not None and code.co_flags & 0x280:  # a coroutine is known by its full name, in Ray
+            return f"{cls.__module__}.{m.__qualname__}"
+        return f"{cls.__module__}.{cls.__name__}.{getattr(m, '__name__', name)}"
     f = _users_own(f)
-    return f"{f.__module__}.{f.__qualname__}"
+    return f"{f.__module__}.{f.__name__}"
 
 
 def in_coroutine():
@@ -445,6 +449,22 @@ def start_async(call, coro, window):
 
     work = _run_stream(call, coro, window) if hasattr(coro, "__anext__") else _run_call(call, coro)
     return asyncio.get_running_loop().create_task(work)
+
+
+def leave_by_exit(e):
+    """sys.exit() of user code in a worker: the process ends with that code, its exit handlers run."""
+    import atexit
+
+    code = e.code
+    if code is None:
+        code = 0
+    elif not isinstance(code, int):
+        print(code, file=sys.stderr)
+        code = 1
+    atexit._run_exitfuncs()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code & 0xFF)
 
 
 def leave(actors):

@@ -72,7 +72,39 @@ static bool gone(struct py_state *st, uint32_t gen) {
     return true;
 }
 
+/* One of many is an error already: that is raised now, whatever the others do. `known` are those seen ready before. 1: an exception is set. */
+static int failed_already(struct py_state *st, const sk_oid *ids, size_t n, bool *known, bool *ready) {
+    PY_ERR(err);
+    sk_rc rc = st->engine->ops->wait(st->engine, ids, n, n, 0, ready, &err);
+    if (rc != SK_OK && rc != SK_ETIMEOUT) return 0; /* get() will say it */
+    for (size_t i = 0; i < n; i++) {
+        struct sk_view v;
+        if (!ready[i] || known[i]) continue;
+        known[i] = true;
+        if (st->engine->ops->get(st->engine, &ids[i], 1, 0, &v, &err) != SK_OK) continue;
+        bool failed = SK_KIND_IS_ERROR(v.kind);
+        if (failed) py_raise_value(st, &v);
+        st->engine->ops->view_release(st->engine, &v);
+        if (failed) return 1;
+    }
+    return 0;
+}
+
+static int get_slices(struct py_state *st, const sk_oid *ids, size_t n, int64_t deadline_ns, struct sk_view *v, bool *known);
+
 static int get_views(struct py_state *st, const sk_oid *ids, size_t n, int64_t deadline_ns, struct sk_view *v) {
+    if (n == 1) return get_slices(st, ids, n, deadline_ns, v, NULL);
+    bool *known = sk_calloc(SK_TAG_PY, 2 * n);
+    if (!known) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    int r = get_slices(st, ids, n, deadline_ns, v, known);
+    sk_free(known);
+    return r;
+}
+
+static int get_slices(struct py_state *st, const sk_oid *ids, size_t n, int64_t deadline_ns, struct sk_view *v, bool *known) {
     PY_ERR(err);
     uint32_t gen = st->gen;
     sk_rc rc = st->driver ? st->engine->ops->get(st->engine, ids, n, 0, v, &err) : SK_ETIMEOUT;
@@ -83,6 +115,7 @@ static int get_views(struct py_state *st, const sk_oid *ids, size_t n, int64_t d
         PY_TAKE(st)
         if (rc != SK_ETIMEOUT) break;
         if (PyErr_CheckSignals() < 0 || gone(st, gen)) return -1;
+        if (known && failed_already(st, ids, n, known, known + n)) return -1;
         if (sk_now_ns() >= deadline_ns) {
             py_raise(st, SK_ETIMEOUT, &(struct sk_err){.msg = "Get timed out: some object(s) not ready."});
             return -1;

@@ -4,12 +4,15 @@
  * into the engine's memory. An exception of user code ends the task through the dumps_error hook; a failure of ours through *err.
  * Invariant: no run leaves an exception set, and the views of its arguments are the engine's unless a value kept them.
  * Cost: 0.25 us around a function of no arguments. */
+#include <unistd.h>
+
 #include "base/wire.h"
 #include "exec/exec.h"
 #include "base/fault.h"
 #include "py/py_int.h"
 
 static _Thread_local struct sk_task *task_now;
+static _Thread_local uint64_t exiting;      /* the task of this thread that called exit_actor() */
 static _Thread_local PyThreadState *parked; /* between block_begin and block_end */
 
 static struct py_state *async_state; /* this is the process of an async actor */
@@ -64,28 +67,42 @@ static sk_rc r_define(void *ctx, sk_fid id, const char *name, struct sk_bytes de
     return rc;
 }
 
-/* A method: its name, or name, NUL and the pickled classes of retry_exceptions. */
+static PyObject *of_actor_module(const char *what, PyObject *arg, bool is_table) /* skate.actor.<what>[arg] or (arg) */
+{
+    PyObject *m = PyImport_ImportModule("skate.actor"), *o = m ? PyObject_GetAttrString(m, what) : NULL;
+    PyObject *r = !o ? NULL : is_table ? PyObject_GetItem(o, arg) : PyObject_CallOneArg(o, arg);
+    Py_XDECREF(m);
+    Py_XDECREF(o);
+    return r;
+}
+
+/* A method: its name, or name, NUL and a pickled (classes of retry_exceptions or None, whether it is dynamic). */
 static PyObject *method_of(struct py_state *st, struct py_fn *f) {
     const char *nul = memchr(f->def, 0, f->def_n);
     size_t n = nul ? (size_t)(nul - (const char *)f->def) : f->def_n;
-    if (nul && !f->retry_on) {
-        PyObject *def = PyBytes_FromStringAndSize(nul + 1, (Py_ssize_t)(f->def_n - n - 1));
-        f->retry_on = def ? PyObject_CallOneArg(st->hook_load_function, def) : NULL;
-        Py_XDECREF(def);
-        if (!f->retry_on) return NULL;
-    }
-    PyObject *name = PyUnicode_DecodeUTF8(f->def, (Py_ssize_t)n, NULL);
+    PyObject *name = PyUnicode_DecodeUTF8(f->def, (Py_ssize_t)n, NULL), *fn = NULL, *retry_on = NULL;
+    int dynamic = 0;
     if (!name) return NULL;
-    if (n > 6 && memcmp(f->def, "__ray_", 6) == 0) { /* what every actor has */
-        PyObject *m = PyImport_ImportModule("skate.actor"), *table = m ? PyObject_GetAttrString(m, "BUILT_IN") : NULL;
-        PyObject *fn = table ? PyObject_GetItem(table, name) : NULL;
-        Py_XDECREF(m);
-        Py_XDECREF(table);
-        Py_DECREF(name);
-        return fn;
+    if (nul) {
+        PyObject *def = PyBytes_FromStringAndSize(nul + 1, (Py_ssize_t)(f->def_n - n - 1));
+        PyObject *more = def ? PyObject_CallOneArg(st->hook_load_function, def) : NULL;
+        bool ok = more && PyArg_ParseTuple(more, "Op", &retry_on, &dynamic);
+        if (ok && retry_on != Py_None) Py_XSETREF(f->retry_on, Py_NewRef(retry_on));
+        Py_XDECREF(def);
+        Py_XDECREF(more);
+        if (!ok) goto out;
     }
-    PyUnicode_InternInPlace(&name);
-    return name;
+    if (dynamic) {
+        fn = of_actor_module("dynamic", name, false);
+    } else if (n > 6 && memcmp(f->def, "__ray_", 6) == 0) { /* what every actor has */
+        fn = of_actor_module("BUILT_IN", name, true);
+    } else {
+        fn = Py_NewRef(name);
+        PyUnicode_InternInPlace(&fn);
+    }
+out:
+    Py_DECREF(name);
+    return fn;
 }
 
 static PyObject *callable_of(struct py_state *st, struct py_fn *f, bool method) /* borrowed */
@@ -264,6 +281,15 @@ static sk_rc fail(struct py_state *st, struct sk_task *t, uint32_t kind, const v
     return sk_task_fail(t, &error, err);
 }
 
+/* sys.exit() in user code is meant for the process: what it ran ends as after any other death of a worker, with the exit code in the message. */
+static void leave_by_exit(PyObject *e) {
+    PyObject *m = PyImport_ImportModule("skate.serialize"), *r = m ? PyObject_CallMethod(m, "leave_by_exit", "O", e) : NULL;
+    if (!r) PyErr_Print();
+    Py_XDECREF(r);
+    Py_XDECREF(m);
+    _exit(1);
+}
+
 /* Ends the task with the current exception. */
 static sk_rc fail_with_exception(struct py_state *st, struct sk_task *t, struct sk_err *err) {
     PyObject *type, *value, *tb;
@@ -272,6 +298,7 @@ static sk_rc fail_with_exception(struct py_state *st, struct sk_task *t, struct 
     if (tb) PyException_SetTraceback(value, tb);
     if (!st->worker && PyErr_GivenExceptionMatches(type, PyExc_KeyboardInterrupt))
         PyErr_SetInterrupt(); /* inline: Ctrl-C was meant for the program, not only for this task */
+    if (st->worker && !t->is_async && exiting != t->id.v && PyErr_GivenExceptionMatches(type, PyExc_SystemExit)) leave_by_exit(value);
     const struct py_fn *f = sk_map_get(&st->fns, t->fn.v);
     if (f && f->retry_on && !PyErr_GivenExceptionMatches(type, f->retry_on)) sk_task_end_flags(t, SK_END_FINAL);
     PyObject *bytes = error_bytes(st, t, value);
@@ -324,6 +351,23 @@ static int decode_args(struct py_state *st, struct sk_task *t, uint32_t from, Py
     return 0;
 }
 
+/* The method of the class, whatever the instance has under that name. args[0] is self. */
+static PyObject *call_method(PyObject *self, PyObject *name, PyObject **args, size_t n_pos, PyObject *kwnames) {
+    PyObject *d = _PyType_Lookup(Py_TYPE(self), name), *r;
+    if (SK_UNLIKELY(!d)) return PyObject_VectorcallMethod(name, args, n_pos + 1, kwnames); /* of __getattr__, or none */
+    Py_INCREF(d);
+    if (SK_LIKELY(PyType_HasFeature(Py_TYPE(d), Py_TPFLAGS_METHOD_DESCRIPTOR))) {
+        r = PyObject_Vectorcall(d, args, n_pos + 1, kwnames);
+    } else {
+        descrgetfunc get = Py_TYPE(d)->tp_descr_get;
+        PyObject *bound = get ? get(d, self, (PyObject *)Py_TYPE(self)) : Py_NewRef(d);
+        r = bound ? PyObject_Vectorcall(bound, args + 1, n_pos | PY_VECTORCALL_ARGUMENTS_OFFSET, kwnames) : NULL;
+        Py_XDECREF(bound);
+    }
+    Py_DECREF(d);
+    return r;
+}
+
 static PyObject *call(struct py_state *st, struct sk_task *t, PyObject *target, PyObject **args, size_t n, PyObject *kwnames) {
     size_t n_pos = n - (kwnames ? (size_t)PyTuple_GET_SIZE(kwnames) : 0);
     PyObject *r;
@@ -335,7 +379,7 @@ static PyObject *call(struct py_state *st, struct sk_task *t, PyObject *target, 
         }
         args[0] = self; /* borrowed: the slot before the arguments */
         Py_INCREF(self);
-        r = PyUnicode_CheckExact(target) ? PyObject_VectorcallMethod(target, args, n_pos + 1, kwnames)
+        r = PyUnicode_CheckExact(target) ? call_method(self, target, args, n_pos, kwnames)
                                          : PyObject_Vectorcall(target, args, n_pos + 1, kwnames);
         Py_DECREF(self);
     } else {
@@ -652,6 +696,7 @@ static PyObject *m_actor_exit(PyObject *module SK_UNUSED, PyObject *unused SK_UN
     struct sk_task *t = py_current_task();
     if (!t || !t->actor.v || t->is_actor_init) return PyErr_Format(PyExc_TypeError, "exit_actor called on a non-actor worker.");
     sk_task_end_flags(t, SK_END_EXIT_ACTOR | SK_END_FINAL);
+    exiting = t->id.v;
     Py_RETURN_NONE;
 }
 
