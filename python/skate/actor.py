@@ -185,6 +185,7 @@ class ActorMethod:
     def options(self, **given):
         """The same method with other options, e.g. a.m.options(num_returns=2).remote()."""
         options.check(options.METHOD, given, "methods")
+        given = {k: v for k, v in given.items() if v is not None}  # None: as the method has it
         return ActorMethod(self._token, self._meta, self._name, {**self._given, **given}, self._func)
 
     def _remote(self, args=None, kwargs=None, **given):
@@ -193,7 +194,8 @@ class ActorMethod:
         return m.remote(*(args or ()), **(kwargs or {}))
 
     def __reduce__(self):
-        return ActorMethod, (self._token, self._meta, self._name, {k: v for k, v in self._given.items() if k != "_decorate"}, None)
+        plain = {k: v for k, v in self._given.items() if k != "_decorate"}
+        return _restore_method, (self._token, self._meta, self._name, plain, _shape_of(self._func))
 
     def __repr__(self):
         return f"<skate.ActorMethod {self._cls_name}.{self._name}>"
@@ -219,7 +221,15 @@ def _shape_of(f):
     if code is None:
         return None
     kw = tuple(f.__kwdefaults__ or ())
-    return code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount, code.co_flags & 0xC, code.co_varnames, len(f.__defaults__ or ()), kw
+    return (
+        code.co_argcount,
+        code.co_posonlyargcount,
+        code.co_kwonlyargcount,
+        code.co_flags & 0xC,
+        code.co_varnames,
+        len(f.__defaults__ or ()),
+        kw,
+    )
 
 
 def _stub(shape, name):
@@ -240,6 +250,10 @@ def _stub(shape, name):
     f = types.FunctionType(code, {}, name, (None,) * n_defaults)
     f.__kwdefaults__ = dict.fromkeys(kw) or None
     return f
+
+
+def _restore_method(token, meta, name, given, shape):
+    return ActorMethod(token, meta, name, given, _stub(shape, name))
 
 
 def _restore_meta(cls_name, plain, groups, max_task_retries, is_async):

@@ -22,18 +22,35 @@ def _cloudpickle():
 
 def dumps(obj):
     """(pickle, buffers) by cloudpickle: functions and classes of __main__, lambdas, local definitions go by value."""
-    buffers = []
-    try:
-        return _cloudpickle().dumps(obj, protocol=5, buffer_callback=buffers.append), buffers
-    except BaseException as e:
-        raise _cannot_send(obj, e) from None
+    while True:
+        buffers = []
+        try:
+            return _cloudpickle().dumps(obj, protocol=5, buffer_callback=buffers.append), buffers
+        except BaseException as e:
+            if not _by_value_from_now(e):
+                raise _cannot_send(obj, e) from None
 
 
 def dump_function(fn):
-    try:
-        return _cloudpickle().dumps(fn, protocol=5)
-    except BaseException as e:
-        raise _cannot_send(_users_own(fn), e) from None
+    while True:
+        try:
+            return _cloudpickle().dumps(fn, protocol=5)
+        except BaseException as e:
+            if not _by_value_from_now(e):
+                raise _cannot_send(_users_own(fn), e) from None
+
+
+def _by_value_from_now(e):
+    """Whether e is about a module that was put into sys.modules by hand: no other process can import it, so what it holds is sent by value."""
+    import re
+
+    found = isinstance(e, pickle.PicklingError) and re.search(r"import of module '([^']+)' failed", str(e))
+    module = sys.modules.get(found[1]) if found else None
+    cp = _cloudpickle()
+    if module is None or found[1] in cp.list_registry_pickle_by_value():
+        return False
+    cp.register_pickle_by_value(module)
+    return True
 
 
 def _users_own(fn):
@@ -261,6 +278,7 @@ def _pickle_alone(obj):
         return None
 
 
+_READ_ONLY = "\n(values from the object store are shared, and so read-only: write to a copy, x = x.copy() or numpy.array(x))"
 _ERROR_MAX = 8000  # errors travel in messages: SK_INLINE_MAX, less the frame around
 
 
@@ -298,6 +316,8 @@ def dumps_error(e, name, attempt):
         story = ["", "and so failed " + where] + _story(e, set())
     else:
         head, cause = _only(e), e
+        if isinstance(e, ValueError) and "read-only" in head:
+            head += _READ_ONLY
         story = _story(e, set()) + [where]
     text = _short(head, 2000) + "\n" + _short("\n".join(story), 2000)
     room = _ERROR_MAX - len(text.encode("utf-8", "backslashreplace")) - len(name) - 200

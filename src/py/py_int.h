@@ -119,7 +119,12 @@ void py_raise_value(struct py_state *st, const struct sk_view *v);      /* raise
 /* Moves the current exception into *err (for runner functions); clears it. */
 sk_rc py_to_err(struct sk_err *err, const char *what);
 
+/* ---- py_title.c */
+void py_title_init(void);
+void py_title_set(const char *name, const char *suffix); /* nothing before init */
+
 /* ---- py_ref.c */
+#define PY_OF_METHOD (1ull << 63) /* in py_ref.task: a call of an actor */
 struct py_ref {
     PyObject_HEAD uint64_t id, task;
     uint32_t gen; /* of the engine; 0: made of bytes */

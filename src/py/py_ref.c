@@ -164,7 +164,7 @@ static PyObject *ref_is_nil(PyObject *o, PyObject *unused SK_UNUSED) {
 }
 
 static PyObject *ref_task_number(PyObject *o, PyObject *unused SK_UNUSED) {
-    return PyLong_FromUnsignedLongLong(((struct py_ref *)(void *)o)->task);
+    return PyLong_FromUnsignedLongLong(((struct py_ref *)(void *)o)->task & ~PY_OF_METHOD);
 }
 
 static PyObject *ref_repr(PyObject *o) {

@@ -405,9 +405,10 @@ static int call_encode(struct py_state *st, struct tmpl *t, struct call *k, PyOb
     return 0;
 }
 
-static PyObject *results(struct py_state *st, uint32_t n, sk_oid first, sk_tid tid) {
-    if (SK_LIKELY(n == 1)) return py_ref_new(st, first, tid);
+static PyObject *results(struct py_state *st, uint32_t n, sk_oid first, sk_tid tid, bool method) {
     if (n == SK_STREAMING) return py_gen_new(st, tid);
+    if (method) tid.v |= PY_OF_METHOD;
+    if (SK_LIKELY(n == 1)) return py_ref_new(st, first, tid);
     if (n == 0) Py_RETURN_NONE;
     PyObject *list = PyList_New((Py_ssize_t)n);
     for (uint32_t i = 0; i < n; i++) { /* every reference gets an owner, also when one fails */
@@ -476,7 +477,7 @@ static PyObject *tmpl_submit(PyObject *self, PyObject *const *args, Py_ssize_t n
         sk_tid tid = {0};
         if (t->kind == METHOD) spec.init.actor.v = ((struct token *)(void *)t->token)->id;
         rc = st->engine->ops->submit(st->engine, &spec.init, &first, &tid, &err);
-        if (SK_LIKELY(rc == SK_OK)) r = results(st, t->n_returns, first, tid);
+        if (SK_LIKELY(rc == SK_OK)) r = results(st, t->n_returns, first, tid, t->kind == METHOD);
     }
     sk_free(in);
     if (rc != SK_OK) py_raise(st, rc, &err);
@@ -806,6 +807,9 @@ static PyObject *m_cancel(PyObject *module, PyObject *args) {
         return PyErr_Format(PyExc_TypeError, "ray.cancel() only supported for object refs. For actors, try ray.kill(). Got: %R.",
                             Py_TYPE(o));
     }
+    if ((tid & PY_OF_METHOD) && force)
+        return PyErr_Format(PyExc_ValueError, "force=True is not supported for actor tasks: it would end the actor; use kill() for that");
+    tid &= ~PY_OF_METHOD;
     if (!tid) return PyErr_Format(PyExc_ValueError, "%R is not the result of a task submitted by this process", o);
     sk_rc rc;
     PY_DROP(st)

@@ -551,8 +551,10 @@ static sk_rc r_run(void *ctx, struct sk_task *t, struct sk_err *err) {
     PyGILState_STATE g = PyGILState_Ensure();
     struct sk_task *outer = task_now;
     task_now = t;
+    py_title_set(t->name, t->is_actor_init ? ".__init__" : "");
     sk_rc rc = run(state_of(ctx), t, err);
     task_now = outer;
+    if (!outer && !t->actor.v) py_title_set("IDLE", "");
     PyGILState_Release(g);
     return rc;
 }
@@ -614,6 +616,7 @@ static void on_note(void *ctx, const void *p, size_t n) {
 }
 
 static void after_fork(void *ctx, struct sk_engine *client) {
+    py_title_init();
     struct py_state *st = state_of(ctx);
     PyOS_AfterFork_Child();
     const char *faults = getenv("SKATE_FAULT"); /* "worker.after_yield:kill:3": see base/fault.h */

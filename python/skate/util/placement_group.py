@@ -29,9 +29,7 @@ class PlacementGroup:
 
     def ready(self):
         """An ObjectRef that is there when the resources are set aside; getting it gives this handle."""
-        return _ready.options(
-            scheduling_strategy=_strategy(self, 0), num_cpus=0
-        ).remote(self)
+        return _ready.options(scheduling_strategy=_strategy(self, 0), num_cpus=0).remote(self)
 
     def wait(self, timeout_seconds=30):
         """Whether the resources are set aside, within timeout_seconds."""

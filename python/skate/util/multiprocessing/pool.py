@@ -157,8 +157,10 @@ class Pool:
         if processes <= 0:
             raise ValueError("Processes in the pool must be >0.")
         if processes > cpus and "num_cpus" not in (ray_remote_args or {}):
-            raise ValueError(f"Tried to start a pool with {processes} processes on an existing engine with {cpus} CPUs: give fewer processes, or "
-                             "ray_remote_args={'num_cpus': a fraction}")
+            raise ValueError(
+                f"Tried to start a pool with {processes} processes on an existing engine with {cpus} CPUs: give fewer processes, or "
+                "ray_remote_args={'num_cpus': a fraction}"
+            )
         if initializer is not None and not callable(initializer):
             raise TypeError("initializer must be a callable")
         self._n = processes
@@ -262,5 +264,3 @@ class Pool:
             skate.wait(self._all, num_returns=len(self._all))
         for p in self._processes:
             p[0] = None  # the last handle: the actor ends
-
-
