@@ -4,6 +4,8 @@
 #                                     layers under it. They may include the inside headers of any layer (they test the inside).
 #   tests/c/sim/<x>.c              -> program <x>_sim, tests/c/crash/<x>.c -> <x>_crash: the runner, tests/c/<x>_*.c (helpers) and everything.
 #                                     (x_sim.c is also x_sim.)
+#   tests/c/model/<x>_model.c      -> program <x>_model (label sim): all other files of that folder, the runner and base. They include the
+#                                     sources of the engine that they check, so the engine itself is not linked.
 # ctest labels: unit, sim, crash, fuzz.
 
 function(skate_test_program name label libs)
@@ -49,6 +51,16 @@ foreach(kind IN ITEMS sim crash)
     skate_test_program(${name}_${kind} ${kind} "${everything}" ${source} ${helpers})
   endforeach()
 endforeach()
+
+if(TARGET sk_engine)
+  file(GLOB models CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/c/model/*_model.c)
+  file(GLOB helpers CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/c/model/*.c)
+  list(REMOVE_ITEM helpers ${models})
+  foreach(source IN LISTS models)
+    get_filename_component(name ${source} NAME_WE)
+    skate_test_program(${name} sim sk_base ${source} ${helpers})
+  endforeach()
+endif()
 
 if(TARGET wordcount) # against cat, tr, sort and uniq
   add_test(NAME wordcount COMMAND sh ${CMAKE_SOURCE_DIR}/tests/c/wordcount.sh $<TARGET_FILE:wordcount>)

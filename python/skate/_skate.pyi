@@ -29,7 +29,7 @@ class ObjectRefGenerator:
 def init(conf: dict[str, Any]) -> None:
     """Opens the engine. Keys: engine ("local" | "inline"), num_cpus, num_gpus (float), memory (bytes), resources ({name: float}),
     object_store_memory (bytes), max_workers, spin_us, idle_reap_s, argv (list[str], the fork server's command), env (list["NAME=value"], the whole
-    environment of the workers, or None: inherit), preload (bytes: first note to the fork server), seed. Raises RuntimeError when one is open."""
+    environment of the workers, or None: inherit), preload (bytes: first note to the fork server), seed, lineage_bytes. Raises RuntimeError when one is open."""
 
 def shutdown() -> None: ...  # idempotent; frees everything; later calls on old refs raise RaySystemError
 def is_initialized() -> bool: ...
@@ -45,7 +45,7 @@ def _forget() -> None: ...  # in a child that the user forked: the engine is the
 def set_hooks(**hooks: Callable[..., Any]) -> None:
     """Python helpers that C calls for what it does not do itself (set by skate.serialize.install and skate.api):
     dumps(obj) -> (bytes, list[buffer])       cloudpickle; called after the plain C pickler failed or its pickle names __main__
-    dumps_error(exc, function_name, attempt) -> bytes  the user's exception with its traceback text, at most SK_INLINE_MAX bytes
+    dumps_error(exc, function_name, attempt) -> bytes  the user's exception with its traceback text, at most SK_ERROR_VALUE_MAX bytes
     load_error(kind, bytes) -> BaseException  for errors of user code (0xE1: task, 0xE2: constructor of an actor)
     load_block(schema_capsule, array_capsule) -> pyarrow.RecordBatch
     dump_function(fn) -> bytes                cloudpickle, with the three-line error for what cannot be sent

@@ -47,7 +47,6 @@ _IGNORED = {
     "_metrics_export_port",
     "_node_ip_address",
     "_node_name",
-    "_object_spilling_directory",
     "_plasma_directory",
     "_redis_max_memory",
     "_redis_password",
@@ -129,6 +128,8 @@ def init(
     enable_resource_isolation=False,
     system_reserved_cpu=None,
     system_reserved_memory=None,
+    object_spilling_directory=None,
+    _object_spilling_directory=None,
     _system_config=None,
     _memory=None,
     **kwargs,
@@ -138,7 +139,11 @@ def init(
     num_cpus, num_gpus, resources: what tasks can ask for (default: what the machine has). object_store_memory, _memory: bytes. namespace:
     of named actors. runtime_env: env_vars, working_dir, py_modules of the workers. job_config: a JobConfig with defaults for the same. labels
     of the node. What concerns Ray's servers (dashboard, logging, address) is taken and has no meaning here. RuntimeError when skate runs
-    already, unless ignore_reinit_error; ConnectionError for an address that is not this process's."""
+    already, unless ignore_reinit_error; ConnectionError for an address that is not this process's.
+
+    Objects that do not fit into object_store_memory (bytes) are written to nameless files in object_spilling_directory (default: the system's
+    temporary directory, $SKATE_SPILL_DIR) and read back when needed; the OutOfDiskError or ObjectStoreFullError comes when that ends. All knobs:
+    skate/config.py."""
     global _context, _job
     unknown = [k for k in kwargs if k not in _IGNORED]
     if unknown:
@@ -168,13 +173,15 @@ def init(
     runtime_env = envs.check(envs.merge(job_config.runtime_env or {}, runtime_env or {}))
     custom = {**(resources or {}), **_resources_of_environment()}
     num_cpus, num_gpus, _memory = custom.pop("CPU", num_cpus), custom.pop("GPU", num_gpus), custom.pop("memory", _memory)
-    given = dict(_system_config or {})
+    given = config.from_ray(_system_config or {})
+    spill = object_spilling_directory or _object_spilling_directory
     for name, v in (
         ("num_cpus", num_cpus),
         ("num_gpus", num_gpus),
         ("memory", _memory),
         ("object_store_memory", custom.pop("object_store_memory", object_store_memory)),
         ("engine", "inline" if local_mode else None),
+        ("spill_dir", config.directory("object_spilling_directory", spill) if spill else None),
     ):
         if v is not None:
             given[name] = v

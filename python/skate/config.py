@@ -51,6 +51,22 @@ def task_memory_bytes():
     return memory_bytes() * 70 // 100
 
 
+def spill_dir():
+    """The system's temporary directory; "" (nothing is spilled) when there is none that can be written to."""
+    for path in (*map(os.environ.get, ("TMPDIR", "TEMP", "TMP")), "/tmp", "/var/tmp"):  # as tempfile, which takes 5 ms to import
+        if path and os.path.isdir(path) and os.access(path, os.W_OK | os.X_OK):
+            return os.path.abspath(path)
+    return ""
+
+
+def spill_bytes(directory):
+    """Nine tenths of what is free there now."""
+    while not os.path.isdir(directory):  # made at init, or refused there with a message
+        directory = os.path.dirname(os.path.abspath(directory))
+    s = os.statvfs(directory)
+    return s.f_bavail * s.f_frsize // 10 * 9
+
+
 # name: (default, environment variable, meaning)
 KNOBS = {
     "engine": ("local", "SKATE_ENGINE", "local: worker processes; inline: tasks run in the caller (debugging)"),
@@ -58,16 +74,55 @@ KNOBS = {
     "num_gpus": (gpus, "SKATE_NUM_GPUS", "GPUs to give to tasks"),
     "memory": (task_memory_bytes, "SKATE_MEMORY", "bytes that tasks may ask for with memory="),
     "object_store_memory": (store_bytes, "SKATE_OBJECT_STORE_MEMORY", "limit of the object store in bytes"),
+    "spill_dir": (spill_dir, "SKATE_SPILL_DIR", "directory for objects that do not fit into the store; empty: a full store is an error"),
+    "spill_bytes": (-1, "SKATE_SPILL_BYTES", "most bytes of disk for them; -1: nine tenths of what is free there at init"),
     "max_workers": (0, "SKATE_MAX_WORKERS", "most worker processes; 0: chosen by the engine"),
     "spin_us": (-1, "SKATE_SPIN_US", "how long a waiter spins before it sleeps; -1: chosen by the engine"),
     "idle_reap_s": (0, "SKATE_IDLE_REAP_S", "idle workers beyond the CPUs end after so many seconds; 0: chosen by the engine"),
+    "lineage_bytes": (
+        0,
+        "SKATE_LINEAGE_BYTES",
+        "memory for finished tasks that could make lost objects again; 0: chosen by the engine (64 MiB)",
+    ),
     "seed": (0, "SKATE_SEED", "inline engine: random order of tasks from this seed; 0: order of submission"),
     "preload": ("", "SKATE_PRELOAD", "modules that the fork server imports before the first worker, comma-separated"),
     "max_retries": (3, "SKATE_MAX_RETRIES", "default of max_retries: how often a task is run again when its worker died"),
 }
 
 
+# Ray's own names in _system_config that mean something else here, or nothing.
+_RAY_ONLY = {"max_io_workers", "min_spilling_size", "max_fused_object_count", "object_spilling_threshold", "object_store_full_delay_ms"}
+
+
+def from_ray(given):
+    """`_system_config` with Ray's names for spilling as ours. ValueError: a kind of spilling that skate does not have."""
+    out = {k: v for k, v in given.items() if k not in _RAY_ONLY}
+    if out.pop("automatic_object_spilling_enabled", True) is False:
+        out["spill_dir"] = ""
+    text = out.pop("object_spilling_config", None)
+    if text:
+        import json  # not at import: skate is to be light
+
+        conf = json.loads(text) if isinstance(text, str) else text
+        if conf.get("type") != "filesystem":
+            raise ValueError(f"object_spilling_config: type must be 'filesystem', not {conf.get('type')!r}")
+        path = conf.get("params", {}).get("directory_path")
+        out.setdefault("spill_dir", directory("object_spilling_config", path))
+    return out
+
+
+def directory(name, path):
+    """A path, or the first of a list of them (Ray spreads over all)."""
+    if isinstance(path, (list, tuple)) and path:
+        path = path[0]
+    if not isinstance(path, (str, os.PathLike)) or not os.fspath(path):
+        raise ValueError(f"{name}: a directory is wanted, not {path!r}")
+    return os.path.abspath(os.fspath(path))
+
+
 def _cast(name, default, text):
+    if default is spill_dir:
+        return text
     if callable(default):
         default = 0.0
     try:
@@ -97,4 +152,6 @@ def resolve(given):
         if value is None and env in os.environ:
             value = _cast(name, default, os.environ[env])
         out[name] = value if value is not None else default() if callable(default) else default
+    if out["spill_dir"] and out["spill_bytes"] < 0:
+        out["spill_bytes"] = spill_bytes(out["spill_dir"])
     return out

@@ -279,7 +279,8 @@ def _pickle_alone(obj):
 
 
 _READ_ONLY = "\n(values from the object store are shared, and so read-only: write to a copy, x = x.copy() or numpy.array(x))"
-_ERROR_MAX = 8000  # errors travel in messages: SK_INLINE_MAX, less the frame around
+_ERROR_MAX = 1 << 20  # bytes: SK_ERROR_VALUE_MAX
+_HEAD_MAX, _STORY_MAX = 128 << 10, 64 << 10  # characters of at most 4 bytes; the rest is for the exception itself
 
 
 def _short(text, n):
@@ -319,7 +320,7 @@ def dumps_error(e, name, attempt):
         if isinstance(e, ValueError) and "read-only" in head:
             head += _READ_ONLY
         story = _story(e, set()) + [where]
-    text = _short(head, 2000) + "\n" + _short("\n".join(story), 2000)
+    text = _short(head, _HEAD_MAX) + "\n" + _short("\n".join(story), _STORY_MAX)
     room = _ERROR_MAX - len(text.encode("utf-8", "backslashreplace")) - len(name) - 200
     return pickle.dumps((name, text.encode("utf-8", "backslashreplace").decode(), None if cause is None else _cause_bytes(cause, room)), 5)
 

@@ -64,8 +64,6 @@ void sk_task_end(struct sk_task *t, sk_rc rc, const struct sk_err *err) {
     priv_of(t)->ops->end(t, rc, err);
 }
 
-bool sk_task_cancelled(const struct sk_task *t) {
-    return sk_container_of(t, const struct sk_task_priv, t)->ops->cancelled(t);
-}
+bool sk_task_cancelled(const struct sk_task *t) { return sk_container_of(t, const struct sk_task_priv, t)->ops->cancelled(t); }
 
 void sk_task_end_flags(struct sk_task *t, uint32_t flags) { priv_of(t)->end_flags |= flags; }

@@ -51,7 +51,8 @@ enum {
 /* Errors made by the engine itself (not by user code): value = NUL-terminated text of the message; the sk_rc is in the first 4 bytes. */
 enum { SK_KIND_ENGINE_ERROR = 0xEFu };
 
-#define SK_INLINE_MAX 8192u /* values up to this many bytes travel in messages and live outside the store */
+#define SK_ERROR_VALUE_MAX (1u << 20) /* an error value travels in a message, whole, up to this many bytes: half a pickle is none */
+#define SK_INLINE_MAX 8192u           /* values up to this many bytes travel in messages and live outside the store */
 #define SK_NOTE_MAX 1024u
 
 struct sk_buf { /* writable store memory, private until sealed by put/return/yield or aborted */
@@ -207,7 +208,9 @@ struct sk_engine_ops {
     size_t (*actor_names)(struct sk_engine *e, char *buf, size_t cap);
 
     /* Objects */
-    sk_rc (*buf_alloc)(struct sk_engine *e, size_t len, struct sk_buf *out, struct sk_err *err); /* SK_EFULL */
+    /* Waits until others are spilled or released, if the engine spills. SK_EFULL: and it cannot be; SK_ENOSPC, SK_EIO: nor written to disk. Called
+     * with the engine's lock held, or by a sink: never waits. */
+    sk_rc (*buf_alloc)(struct sk_engine *e, size_t len, struct sk_buf *out, struct sk_err *err);
     void (*buf_abort)(struct sk_engine *e, struct sk_buf *b);
     /* Hint: [at, at+len) of a buffer is about to be written for the first time. Worth calling for each aligned 2 MiB of a large buffer, by the
      * thread that writes it; may be NULL. */
@@ -314,7 +317,12 @@ struct sk_engine_conf {
     struct sk_bytes preload;  /* first note to the fork server */
     struct sk_runner *runner; /* inline: runs the tasks; local: unused in the driver */
     uint64_t seed;            /* inline: order of tasks; 0: submission order */
-    uint64_t lineage_bytes;   /* local: memory for finished tasks that could make lost objects again; 0: 64 MiB */
+    const char *spill_dir;    /* local: where objects go when the store is full; NULL: nowhere, a full store is an error */
+    bool (*interrupted)(
+        void *ctx); /* local: asked every 100 ms, without the lock, by a caller that waits for room; true: SK_ECANCEL. May be NULL */
+    void *interrupted_ctx;
+    uint64_t spill_bytes;   /* local: most bytes of disk; 0: as much as there is */
+    uint64_t lineage_bytes; /* local: memory for finished tasks that could make lost objects again; 0: 64 MiB */
 };
 
 struct sk_engine_class { /* engine/by/<name>.c defines sk_engine_by_<name> */

@@ -244,16 +244,16 @@ sk_rc sk_own_contains(struct sk_own *o, uint64_t outer, const uint64_t *inner, u
     if (n == 0) return SK_OK;
     struct inner *in = sk_alloc(SK_TAG_ENGINE, sizeof *in + n * sizeof in->p[0]);
     if (!in) return no_memory(outer, "note what is inside", err);
-    in->n = n;
+    in->n = 0;
     for (uint32_t i = 0; i < n; i++) {
         struct obj *y = find(o, inner[i]);
-        if (!y || y == x) {
+        if (!y) {
             sk_free(in);
-            return y ? SK_ERR(err, SK_EINVAL, "object %llu contains itself", (unsigned long long)outer) : absent(inner[i], "contain", err);
+            return absent(inner[i], "contain", err);
         }
-        in->p[i] = y;
+        if (y != x) in->p[in->n++] = y; /* itself: it is there as long as it is there; counted, it would never go */
     }
-    for (uint32_t i = 0; i < n; i++) {
+    for (uint32_t i = 0; i < in->n; i++) {
         SK_ASSERT(in->p[i]->outers < UINT32_MAX);
         in->p[i]->outers++;
     }

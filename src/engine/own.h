@@ -7,8 +7,8 @@
  *   - an alive outer object whose value contains it.
  * An object whose count reaches zero leaves the table at once, with everything that only it contained, and is queued: drain with
  * sk_own_next_freed after each call and free the values there. The walk is iterative (chains of 1e5 are fine). Objects that contain one
- * another in a circle keep each other alive; a value can only contain objects that exist when it is made, so that takes an exchange
- * through an actor.
+ * another in a circle keep each other alive; that takes an exchange through an actor, or a reference to the return of a task that is
+ * not run yet, kept by a process and returned by another task (tests/c/model, own_limit_*).
  *
  * Cost: add + unref + drain about 30 ns; 56 bytes an object besides the map. Thread-safety: none; the engine's lock guards it. */
 #ifndef SK_OWN_H
@@ -34,8 +34,8 @@ sk_rc sk_own_unref(struct sk_own *o, uint64_t id, uint32_t proc, uint32_t n, str
 sk_rc sk_own_hold(struct sk_own *o, uint64_t id, struct sk_err *err) SK_MUST_USE; /* SK_ENOENT */
 void sk_own_unhold(struct sk_own *o, uint64_t id);                                /* without a hold: a bug of the engine (SK_ASSERT) */
 
-/* `outer` holds inner[0..n) as long as it lives; once an object (SK_EINVAL: again, or contains itself). SK_ENOENT: one of them is not
- * there. Duplicates count each. Nothing changed on failure. */
+/* `outer` holds inner[0..n) as long as it lives; once an object (SK_EINVAL: again). SK_ENOENT: one of them is not there. Duplicates count
+ * each; `outer` itself among them (a task can return a reference to its own return) does not count. Nothing changed on failure. */
 sk_rc sk_own_contains(struct sk_own *o, uint64_t outer, const uint64_t *inner, uint32_t n, struct sk_err *err) SK_MUST_USE;
 
 void sk_own_uncontain(struct sk_own *o, uint64_t outer); /* its value is gone: it holds nothing any more, and contains may be said anew */

@@ -264,7 +264,7 @@ void sk_place_pick(struct sk_place *p, int64_t now_ns, struct sk_place_pick *out
             bool passes = false;
             if (!s->n_ready || sk_list_empty(&s->leased)) continue;
             if (w.need && rank(p, head(p, s)) > w.rank && (!may_pass(p, &s->res, &w, &passes) || passes)) continue;
-            uint32_t depth = sk_place_depth(s), low = UINT32_MAX;
+            uint32_t depth = p->depth_cap ? SK_MIN(sk_place_depth(s), p->depth_cap) : sk_place_depth(s), low = UINT32_MAX;
             struct sk_place_worker *to = NULL;
             SK_LIST_EACH (it, &s->leased) {
                 struct sk_place_worker *x = worker_of(it);

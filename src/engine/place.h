@@ -58,6 +58,7 @@ struct sk_place {
     struct sk_list actors; /* workers in state ACTOR */
     uint32_t n_starting, n_idle, n_ready, n_blocked;
     uint32_t deep_above; /* more blocked workers than this: nested tasks first; the engine sets it below its limit of processes */
+    uint32_t depth_cap;  /* not 0: at most so many tasks on a worker, whatever they take; the engine sets it while memory is short */
     uint64_t next_order;
     uint64_t want_order; /* 0, or the order of an actor that waits for `want` */
     sk_shape want;

@@ -49,7 +49,7 @@ int py_block_encode(struct py_state *st, PyObject *batch, struct py_enc *e, uint
         e->has_buf = true;
         e->kind = PY_BLOCK;
         e->n = (size_t)size;
-    } else {
+    } else if (!PyErr_Occurred()) { /* a signal handler may have raised while it waited for room */
         py_raise(st, rc, &err);
     }
     sk_block_plan_free(plan);
@@ -167,11 +167,11 @@ int py_block_types(PyObject *module, struct py_state *st) {
 static PyObject *m_put_block(PyObject *module, PyObject *batch) {
     struct py_state *st = PyModule_GetState(module);
     struct py_enc e;
+    struct sk_payload p;
     uint64_t rows, nbytes;
     sk_oid id = {0};
     PY_ERR(err);
-    if (py_ensure(st) < 0 || py_block_encode(st, batch, &e, &rows, &nbytes) < 0) return NULL;
-    struct sk_payload p = py_enc_payload(&e);
+    if (py_ensure(st) < 0 || py_block_encode(st, batch, &e, &rows, &nbytes) < 0 || py_enc_payload(st, &e, NULL, 0, &p) < 0) return NULL;
     py_enc_taken(&e);
     sk_rc rc = st->engine->ops->put(st->engine, &p, &id, &err);
     return rc == SK_OK ? py_ref_new(st, id, (sk_tid){0}) : py_raise(st, rc, &err);

@@ -69,7 +69,7 @@ static int to_buf(struct py_state *st, struct py_enc *e, const struct part *part
         for (uint32_t i = 0; i < n_parts; i++) py_copy(st, st->engine, e->buf.data + parts[i].at, parts[i].p, parts[i].n);
     PY_TAKE(st)
     if (rc != SK_OK) {
-        py_raise(st, rc, &err);
+        if (!PyErr_Occurred()) py_raise(st, rc, &err); /* a signal handler raised while it waited for room */
         return -1;
     }
     if (e->n <= PY_BIG_COPY)
@@ -249,13 +249,18 @@ int py_encode(struct py_state *st, PyObject *v, struct py_enc *e, struct py_coll
     return r;
 }
 
-struct sk_payload py_enc_payload(struct py_enc *e) {
-    struct sk_payload p = {.kind = e->kind};
+int py_enc_payload(struct py_state *st, struct py_enc *e, struct py_collector *c, uint32_t from, struct sk_payload *out) {
+    *out = (struct sk_payload){.kind = e->kind};
     if (e->has_buf) {
-        p.buf = &e->buf;
-        p.buf_len = e->n;
+        out->buf = &e->buf;
+        out->buf_len = e->n;
     } else {
-        p.bytes = (struct sk_bytes){e->p, e->n};
+        out->bytes = (struct sk_bytes){e->p, e->n};
     }
-    return p;
+    if (!c || SK_LIKELY(c->refs.n == from)) return 0;
+    out->n_contains = c->refs.n - from;
+    out->contains = py_collector_ids(c, from);
+    if (out->contains) return 0;
+    py_enc_done(st, e);
+    return -1;
 }

@@ -142,6 +142,7 @@ bool py_ref_alive(struct py_state *st, PyObject *ref); /* of the engine that is 
 /* References found while something is pickled on this thread. Strong: a __getstate__ may make one and drop it. */
 struct py_collector {
     SK_VEC(PyObject *) refs;
+    SK_VEC(sk_oid) ids; /* py_collector_ids */
     struct py_collector *outer;
 };
 struct py_collector *py_collector_now(void);
@@ -151,7 +152,7 @@ int py_collector_add(struct py_state *st, PyObject *ref);  /* -1 with an excepti
 bool py_ref_strict(void);                                  /* references may be pickled only where they are counted */
 void py_collector_cut(struct py_collector *c, uint32_t n); /* keeps the first n */
 void py_collector_free(struct py_collector *c);
-sk_oid *py_collector_ids(struct py_collector *c); /* sk_free; NULL with MemoryError; valid for n = 0 too */
+const sk_oid *py_collector_ids(struct py_collector *c, uint32_t from); /* the collector's until its next change; NULL with MemoryError */
 
 /* ---- py_encode.c: values in */
 struct py_encx; /* what a value with several parts needs */
@@ -166,8 +167,9 @@ struct py_enc {
 };
 /* Encodes `v`, borrowing from it: v must live until py_enc_done. Values over SK_INLINE_MAX go into a buffer of the engine. */
 int py_encode(struct py_state *st, PyObject *v, struct py_enc *e, struct py_collector *c);
-/* The value as a payload (buf is taken by the call that gets it: then call py_enc_taken). */
-struct sk_payload py_enc_payload(struct py_enc *e);
+/* The value as a payload (buf is taken by the call that gets it: then call py_enc_taken) that contains what c collected from `from` on (c: NULL,
+ * nothing). -1 with MemoryError: e is done. */
+int py_enc_payload(struct py_state *st, struct py_enc *e, struct py_collector *c, uint32_t from, struct sk_payload *out);
 static inline void py_enc_taken(struct py_enc *e) { e->has_buf = false; }
 void py_enc_done(struct py_state *st, struct py_enc *e);
 bool py_ndarray_type(struct py_state *st); /* st->ndarray is set: somebody imported numpy */

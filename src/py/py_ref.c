@@ -60,16 +60,16 @@ void py_collector_cut(struct py_collector *c, uint32_t n) {
 void py_collector_free(struct py_collector *c) {
     py_collector_cut(c, 0);
     sk_vec_free(&c->refs);
+    sk_vec_free(&c->ids);
 }
 
-sk_oid *py_collector_ids(struct py_collector *c) {
-    sk_oid *ids = sk_alloc(SK_TAG_PY, (c->refs.n + 1) * sizeof *ids);
-    if (!ids) {
+const sk_oid *py_collector_ids(struct py_collector *c, uint32_t from) {
+    if (!sk_vec_reserve(&c->ids, SK_TAG_PY, c->refs.n + 1)) {
         PyErr_NoMemory();
         return NULL;
     }
-    for (uint32_t i = 0; i < c->refs.n; i++) ids[i].v = ((struct py_ref *)(void *)c->refs.p[i])->id;
-    return ids;
+    for (uint32_t i = from; i < c->refs.n; i++) c->ids.p[i].v = ((struct py_ref *)(void *)c->refs.p[i])->id;
+    return c->ids.p + from;
 }
 
 /* ---- ObjectRef ----------------------------------------------------------------------------------------------------------------------- */

@@ -10,24 +10,15 @@
 PyObject *py_put(struct py_state *st, PyObject *value) {
     struct py_enc e;
     struct py_collector c = {0};
-    sk_oid id = {0}, *in = NULL;
+    struct sk_payload p;
+    sk_oid id = {0};
     PyObject *r = NULL;
     PY_ERR(err);
-    if (py_encode(st, value, &e, &c) < 0) goto out;
-    struct sk_payload p = py_enc_payload(&e);
-    if (c.refs.n) {
-        if (!(in = py_collector_ids(&c))) {
-            py_enc_done(st, &e);
-            goto out;
-        }
-        p.contains = in;
-        p.n_contains = c.refs.n;
-    }
+    if (py_encode(st, value, &e, &c) < 0 || py_enc_payload(st, &e, &c, 0, &p) < 0) goto out;
     py_enc_taken(&e);
     sk_rc rc = st->engine->ops->put(st->engine, &p, &id, &err);
     r = rc == SK_OK ? py_ref_new(st, id, (sk_tid){0}) : py_raise(st, rc, &err);
     py_enc_done(st, &e);
-    sk_free(in);
 out:
     if (SK_UNLIKELY(c.refs.cap)) py_collector_free(&c);
     return r;

@@ -317,17 +317,15 @@ static void call_done(struct py_state *st, struct call *k) {
 
 static int put_large(struct py_state *st, struct call *k, struct py_enc *e, uint32_t mark, struct sk_arg *a) {
     PY_ERR(err);
-    sk_oid id = {0}, *in = NULL;
-    struct sk_payload p = py_enc_payload(e);
-    if (!sk_vec_reserve(&k->temp, SK_TAG_PY, k->temp.n + 1) || (k->c.refs.n > mark && !(in = py_collector_ids(&k->c)))) {
+    sk_oid id = {0};
+    struct sk_payload p;
+    if (!sk_vec_reserve(&k->temp, SK_TAG_PY, k->temp.n + 1)) {
         PyErr_NoMemory();
         return -1;
     }
-    p.contains = in ? in + mark : NULL;
-    p.n_contains = k->c.refs.n - mark;
+    if (py_enc_payload(st, e, &k->c, mark, &p) < 0) return -1;
     py_enc_taken(e);
     sk_rc rc = st->engine->ops->put(st->engine, &p, &id, &err);
-    sk_free(in);
     py_collector_cut(&k->c, mark);
     if (rc != SK_OK) {
         py_raise(st, rc, &err);
@@ -435,8 +433,8 @@ static PyObject *tmpl_submit(PyObject *self, PyObject *const *args, Py_ssize_t n
     if (t->sig.func && SK_UNLIKELY(!sig_fits(&t->sig, (size_t)n, kwnames)) && sig_complain(st, &t->sig, args, (size_t)n, kwnames) < 0)
         return NULL;
     if (call_encode(st, t, &k, args, n_all, kwnames) < 0) goto out;
-    sk_oid *in = NULL;
-    if (SK_UNLIKELY(k.c.refs.n) && !(in = py_collector_ids(&k.c))) goto out;
+    const sk_oid *in = NULL;
+    if (SK_UNLIKELY(k.c.refs.n) && !(in = py_collector_ids(&k.c, 0))) goto out;
     struct sk_actor_spec spec = {.init = {.fn = t->fid,
                                           .args = k.arg,
                                           .n_args = (uint32_t)k.n,
@@ -479,7 +477,6 @@ static PyObject *tmpl_submit(PyObject *self, PyObject *const *args, Py_ssize_t n
         rc = st->engine->ops->submit(st->engine, &spec.init, &first, &tid, &err);
         if (SK_LIKELY(rc == SK_OK)) r = results(st, t->n_returns, first, tid, t->kind == METHOD);
     }
-    sk_free(in);
     if (rc != SK_OK) py_raise(st, rc, &err);
 out:
     call_done(st, &k);

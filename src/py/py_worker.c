@@ -131,26 +131,17 @@ static int send_value(struct py_state *st, struct sk_task *t, PyObject *v, uint3
     struct py_enc e;
     struct py_collector c = {0};
     struct sk_block_note note = {.magic = SK_BLOCK_NOTE};
-    sk_oid *in = NULL;
+    struct sk_payload p;
     int r = -1;
     bool block = Py_TYPE(v) == st->blockout_type;
     if ((block ? py_block_encode(st, py_blockout_batch(v), &e, &note.rows, &note.bytes) : py_encode(st, v, &e, &c)) < 0) goto out;
-    struct sk_payload p = py_enc_payload(&e);
+    if (py_enc_payload(st, &e, &c, 0, &p) < 0) goto out;
     if (block) p.note = (struct sk_bytes){&note, sizeof note};
-    if (SK_UNLIKELY(c.refs.n)) {
-        if (!(in = py_collector_ids(&c))) {
-            py_enc_done(st, &e);
-            goto out;
-        }
-        p.contains = in;
-        p.n_contains = c.refs.n;
-    }
     py_enc_taken(&e);
     *rc = yields ? sk_task_yield(t, &p, err) : sk_task_return(t, i, &p, err);
     py_enc_done(st, &e);
     r = 0;
 out:
-    sk_free(in);
     if (SK_UNLIKELY(c.refs.cap)) py_collector_free(&c);
     return r;
 }
@@ -196,8 +187,7 @@ static PyObject *error_bytes(struct py_state *st, const struct sk_task *t, PyObj
     PyObject *attempt = PyLong_FromUnsignedLong(t->attempt), *name = PyUnicode_FromString(t->name);
     PyObject *bytes =
         attempt && name && st->hook_dumps_error ? PyObject_CallFunctionObjArgs(st->hook_dumps_error, value, name, attempt, NULL) : NULL;
-    if (bytes && !(PyBytes_CheckExact(bytes) && PyBytes_GET_SIZE(bytes) <= (Py_ssize_t)SK_INLINE_MAX)) /* errors travel in messages */
-        Py_CLEAR(bytes);
+    if (bytes && !(PyBytes_CheckExact(bytes) && PyBytes_GET_SIZE(bytes) <= (Py_ssize_t)SK_ERROR_VALUE_MAX)) Py_CLEAR(bytes);
     Py_XDECREF(attempt);
     Py_XDECREF(name);
     return bytes;

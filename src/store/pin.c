@@ -71,6 +71,8 @@ bool sk_store_unpin(struct sk_store *st, uint32_t proc, sk_off off) {
     return true;
 }
 
+uint32_t sk_store_pins(const struct sk_store *st, sk_off off) { return sk_store_sealed(st, off)->pins; }
+
 void sk_store_proc_dead(struct sk_store *st, uint32_t proc) {
     struct sk_store_proc *p = sk_store_proc_find(st, proc);
     if (!p) return;

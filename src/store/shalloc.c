@@ -503,6 +503,8 @@ void sk_store_unref(struct sk_store *st, sk_off off) {
     if (--x->refs == 0 && x->pins == 0) sk_store_drop_sealed(st, x);
 }
 
+uint64_t sk_store_free_bytes(const struct sk_store *st) { return st->size - st->leased_bytes - st->sealed_bytes; }
+
 void sk_store_get_stats(const struct sk_store *st, struct sk_store_stats *out) {
     *out = (struct sk_store_stats){
         .size_bytes = st->size,

@@ -131,6 +131,7 @@ static struct sk_spill_file *growing(struct sk_spill *sp) {
     if (f && f->end < SK_MAX(SK_SPILL_FILE_BYTES, sp->disk_bytes / 32)) return f;
     struct sk_spill_file *fresh = sk_calloc(SK_TAG_STORE, sizeof *fresh);
     if (!fresh) return NULL;
+    fresh->serial = ++sp->n_files_made;
     fresh->fd = -1;
     fresh->refs = 1;
     pthread_mutex_lock(&sp->mu);
@@ -237,5 +238,7 @@ void sk_spill_get_stats(const struct sk_spill *sp, struct sk_spill_stats *out) {
                                    .n_failed = sp->n_failed,
                                    .n_files = n_files};
 }
+
+uint64_t sk_spill_pos(const struct sk_spill_at *at) { return at->stretch->file->serial << 44 | at->off; }
 
 const char *sk_spill_dir(const struct sk_spill *sp) { return sp->dir; }

@@ -33,6 +33,7 @@ struct sk_spill_file {
     struct sk_list link; /* sp->files; changed under mu */
     uint32_t refs;       /* under mu: its stretches, and one while it is the one that grows */
     uint64_t end;        /* the book's */
+    uint64_t serial;     /* the book's */
     int fd;              /* -1: not opened yet. Under open_mu until it is open, then constant */
     bool direct;
 };
@@ -49,6 +50,7 @@ struct sk_spill {
     char *dir;
     uint64_t quota_bytes, disk_bytes;
     uint64_t n_written, written_bytes, n_read, read_bytes, n_failed;
+    uint64_t n_files_made;
     struct sk_spill_file *cur;
     struct sk_list stretches;
     void (*wake)(void *arg);

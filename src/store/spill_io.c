@@ -139,8 +139,8 @@ static sk_rc do_write(struct io *io, struct sk_spill_job *job, struct sk_err *er
         const struct sk_spill_item *x = &job->items[i];
         struct sk_spill_head h = {
             .magic = SK_SPILL_MAGIC, .version = 1, .id = x->id, .len = x->len, .crc = sk_crc32c(0, x->bytes, (size_t)x->len)};
-        h.head_crc = sk_crc32c(0, &h, offsetof(struct sk_spill_head, head_crc));
         if (SK_FAULT("spill.corrupt")) h.crc ^= 1;
+        h.head_crc = sk_crc32c(0, &h, offsetof(struct sk_spill_head, head_crc));
         SK_TRY(append(&o, &h, sizeof h));
         SK_TRY(append(&o, x->bytes, x->len));
         SK_TRY(append(&o, NULL, SK_ALIGN(x->len, SK_SPILL_HEAD) - x->len));
@@ -187,8 +187,8 @@ static sk_rc look(struct in *r, uint64_t off, const uint8_t **p, uint64_t *have)
 static sk_rc copy_out(struct in *r, uint64_t off, void *to, uint64_t n) {
     uint8_t *q = to;
     while (n) {
-        const uint8_t *p;
-        uint64_t have;
+        const uint8_t *p = NULL; /* gcc cannot see that look sets both (TSan build) */
+        uint64_t have = 0;
         SK_TRY(look(r, off, &p, &have));
         have = SK_MIN(have, n);
         memcpy(q, p, (size_t)have);

@@ -19,7 +19,8 @@
 #include "base/list.h"
 
 #define SK_STORE_ALIGN 64u
-#define SK_PROC_DRIVER 0u /* process numbers: 0 is the engine's own, workers are 1.. */
+#define SK_PROC_DRIVER 0u       /* process numbers: 0 is the engine's own, workers are 1.. */
+#define SK_PROC_SPILL 0x7ffffeu /* holds what is being written to disk or read back */
 
 struct sk_store;
 
@@ -55,11 +56,13 @@ void sk_store_unref(struct sk_store *st, sk_off off);
  * not pin: false. */
 sk_rc sk_store_pin(struct sk_store *st, uint32_t proc, sk_off off) SK_MUST_USE;
 bool sk_store_unpin(struct sk_store *st, uint32_t proc, sk_off off);
+uint32_t sk_store_pins(const struct sk_store *st, sk_off off); /* of a sealed extent, by all processes */
 /* Drops all pins and leases of a process. Its sealed objects live on. */
 void sk_store_proc_dead(struct sk_store *st, uint32_t proc);
 
 /* Next warm free run of at least min_len to punch, marked cold; false when none. The caller does the punching. */
 bool sk_store_take_punch(struct sk_store *st, uint64_t min_len, sk_off *off, uint64_t *len);
+uint64_t sk_store_free_bytes(const struct sk_store *st); /* in all; the largest run may be less */
 void sk_store_get_stats(const struct sk_store *st, struct sk_store_stats *out);
 /* Whole-store invariant walk: extents tile [0,size), no two free neighbours of one temperature, counts add up. */
 bool sk_store_check(const struct sk_store *st);
@@ -144,6 +147,7 @@ sk_rc sk_spill_write(struct sk_spill *sp, struct sk_spill_job *job, struct sk_er
 sk_rc sk_spill_read(struct sk_spill *sp, struct sk_spill_job *job, struct sk_err *err) SK_MUST_USE;
 struct sk_spill_job *sk_spill_next_done(struct sk_spill *sp);    /* NULL: none now; the job is the caller's. A failed write holds no disk */
 void sk_spill_drop(struct sk_spill *sp, struct sk_spill_at *at); /* the object needs its place no more */
+uint64_t sk_spill_pos(const struct sk_spill_at *at);             /* order on disk; objects of one file lie apart by their difference */
 void sk_spill_get_stats(const struct sk_spill *sp, struct sk_spill_stats *out);
 const char *sk_spill_dir(const struct sk_spill *sp);
 

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/mem.h"
 #include "engine/local/local_int.h"
 #include "engine_help.h"
 
@@ -44,6 +45,11 @@ TASK(raise_large) {
     SK_TRY(t->engine->ops->buf_alloc(t->engine, 50000, &b, err));
     memset(b.data, 'e', 50000);
     struct sk_payload p = {.kind = KIND_USER_ERROR, .buf = &b, .buf_len = 50000};
+    return sk_task_fail(t, &p, err);
+}
+TASK(raise_huge) {
+    static const uint8_t text[400000] = {'h'};
+    struct sk_payload p = {.kind = KIND_USER_ERROR, .bytes = {text, sizeof text}};
     return sk_task_fail(t, &p, err);
 }
 TASK(raise_below) { /* the first attempts raise */
@@ -456,6 +462,27 @@ TEST(local_errors) {
     eng_error(p, text, sizeof text);
     CHECK_STR_EQ(text, "no such luck");
     eng_settle(); /* what workers lease, too */
+    eng_close();
+}
+
+TEST(local_huge_error_and_a_full_store) { /* too long for the ring: it goes through the store, or an error says that it cannot */
+    static char text[500000];
+    OPEN(.store_bytes = 8 << 20);
+    CHECK_EQ(eng_error(JOB(.fn = "raise_huge"), text, sizeof text), 0);
+    CHECK_EQ(text[0], 'h');
+    static uint8_t fill[1 << 20];
+    sk_oid o[64];
+    uint32_t n = 0;
+    for (size_t size = sizeof fill; size > SK_INLINE_MAX; size /= 2) {
+        struct sk_payload p = {.kind = KIND_BLOB, .bytes = {fill, size}};
+        while (n < SK_COUNT(o) && eng->ops->put(eng, &p, &o[n], NULL) == SK_OK) n++;
+    }
+    CHECK_LT(n, SK_COUNT(o));
+    CHECK_EQ(eng_error(JOB(.fn = "raise_huge"), text, sizeof text), SK_EFULL);
+    CHECK_STR_HAS(text, "raise_huge failed, and its error of 400");
+    CHECK_EQ(eng_stat(eng, "worker_deaths"), 0);
+    while (n) eng_release(o[--n]);
+    eng_settle();
     eng_close();
 }
 
@@ -1082,6 +1109,48 @@ TEST(local_references_inside_values) {
     eng_close();
 }
 
+TASK(contain_later) {
+    gate_add(1, 1);
+    if (!gate_wait(2, 1)) return SK_ERR(err, SK_ETIMEOUT, "the gate");
+    return task_contain(t, err);
+}
+
+TEST_SLOW(local_no_memory_for_references, 60) { /* the nth allocation fails: the value with what is in it, or an error that says why */
+    int n_refs = 0;
+    bool hit = true;
+    for (int64_t n = 1; hit; n++) {
+        char text[1000];
+        struct sk_view v;
+        struct sk_err err;
+        int64_t id = 0;
+        OPEN(.cpus = 1);
+        sk_oid outer = JOB(.fn = "contain_later");
+        CHECK(gate_wait(1, 1));
+        sk_mem_fail_at(n);
+        gate_add(2, 1);
+        sk_rc rc = eng->ops->get(eng, &outer, 1, GET_MS(20000), &v, &err);
+        hit = sk_mem_failed();
+        sk_mem_fail_at(0);
+        CHECK_MSG(rc == SK_OK || rc == SK_ENOMEM, "allocation %lld: %s", (long long)n, err.msg);
+        bool error = rc == SK_OK && SK_KIND_IS_ERROR(v.kind);
+        if (rc == SK_OK && !error) memcpy(&id, v.data, 8);
+        if (rc == SK_OK) eng->ops->view_release(eng, &v);
+        if (id) { /* what it refers to is there, as its value or as an error: never "lost" */
+            int64_t x = 0;
+            rc = get_i64(eng, (sk_oid){(uint64_t)id}, &x, &err);
+            CHECK_MSG(rc == SK_OK ? x == 77 : hit && rc == SK_ETASK, "allocation %lld: %s %s", (long long)n, sk_rc_name(rc), err.msg);
+        }
+        if (error) {
+            CHECK(eng_error(outer, text, sizeof text) != 0);
+            n_refs += strstr(text, "references in a value") != NULL;
+        } else {
+            eng_release(outer);
+        }
+        eng_close();
+    }
+    CHECK_EQ(n_refs, 1);
+}
+
 /* ---- wait --------------------------------------------------------------------------------------------------------------------------------------- */
 
 TEST(local_wait) {
@@ -1205,8 +1274,11 @@ TEST(local_stealing) { /* short tasks queued behind a long one move to the other
 
 TEST(local_idle_workers_go) { /* beyond the CPUs, one a second */
     OPEN(.cpus = 1, .idle_reap_ns = 1);
-    CHECK_EQ(eng_take(JOB(.fn = "nest", .a = {VAL(1)}, .n_a = 1)), 2);
-    CHECK_GE(eng_stat(eng, "workers"), 2);
+    sk_oid o = JOB(.fn = "wait_twice_the_same");
+    CHECK(gate_wait(3, 1) && gate_wait(1, 1)); /* it waits for another, which runs */
+    CHECK_EQ(eng_stat(eng, "workers"), 2);
+    gate_add(2, 1);
+    CHECK_EQ(eng_take(o), 3);
     eng_wait_stat("workers", 1);
     CHECK_EQ(eng_stat(eng, "worker_deaths"), 0);
     CHECK_EQ(eng_take(JOB(.fn = "seven")), 7);

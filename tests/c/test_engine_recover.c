@@ -160,6 +160,15 @@ TASK(r_open) { /* gets what is referred to in its argument; a blob of the same f
     t->engine->ops->release(t->engine, inner);
     return rc;
 }
+TASK(r_wrap) { /* a blob with the reference inside that came in the argument's bytes */
+    struct sk_buf b;
+    sk_oid inner = {(uint64_t)arg_i64(t, 0)};
+    count(t, 2);
+    SK_TRY(t->engine->ops->buf_alloc(t->engine, BIG, &b, err));
+    memset(b.data, 7, BIG);
+    struct sk_payload p = {.kind = KIND_BLOB, .buf = &b, .buf_len = BIG, .contains = &inner, .n_contains = 1};
+    return sk_task_return(t, 0, &p, err);
+}
 TASK(r_sum) { /* of the fills of its blobs + the last argument */
     uint32_t x = (uint32_t)arg_i64(t, t->n_args - 1);
     for (uint32_t i = 0; i + 1 < t->n_args; i++) {
@@ -304,6 +313,36 @@ TEST(recover_ref_in_argument_bytes) { /* contains: not waited for, but it must b
     is_blob(got, BIG, 1);
     CHECK_EQ(word(1), 4);
     eng_release(got);
+    close_clean();
+}
+
+static bool is_held_once(void *oid) { return sk_own_count(L()->own, *(uint64_t *)oid) == 1; }
+static void wait_held_once(sk_oid o) { /* workers gave back what they had of it; that wakes nobody, so in pieces */
+    for (int64_t until = test_patience(); !is_held_once(&o.v);) {
+        CHECK(sk_now_ns() < until);
+        SK_IGNORE(eng->ops->drive(eng, is_held_once, &o.v, sk_now_ns() + 5 * SK_MS, NULL));
+    }
+}
+
+/* Found by tests/c/model: what only the lost value referred to went with it, but lineage was told after it had planned with it. */
+TEST(recover_argument_that_only_the_lost_value_held) {
+    OPEN();
+    sk_oid b = JOB(.fn = "r_first", .a = {VAL(1)}, .n_a = 1, .retries = 3);
+    sk_oid o = JOB(.fn = "r_wrap", .a = {VAL((int64_t)b.v)}, .n_a = 1, .contains = &b, .n_contains = 1, .retries = 3);
+    is_blob(b, BIG, 1);
+    is_blob(o, BIG, 7);
+    eng_release(b);
+    wait_held_once(b);
+    flag(o);
+    sk_oid r = JOB(.fn = "r_is", .a = {REF(o), VAL(7)}, .n_a = 2, .retries = 3);
+    struct sk_view v = view(r);
+    if (SK_KIND_IS_ERROR(v.kind)) test_fail(__FILE__, __LINE__, "%s", (const char *)v.data + 4);
+    eng->ops->view_release(eng, &v);
+    CHECK(checked());
+    CHECK_EQ(word(2), 2);
+    CHECK(gate_wait(1, 2)); /* made again for r_wrap, which does not wait for it */
+    eng_release(r);
+    eng_release(o);
     close_clean();
 }
 
@@ -779,7 +818,9 @@ TEST_SLOW(recover_by_chance, 300) { /* random graphs; values and workers are los
     int rounds = test_rounds(test_sanitized() ? 200 : 1500);
     uint64_t remade = 0, n_lost = 0;
     OPEN(.cpus = 2, .store_bytes = 64u << 20);
-    for (int r = 0; r < rounds; r++) {
+    for (int r = 0; r < rounds || n_lost <= 10 || remade < 10; r++) { /* until chance has done something */
+        n_lost = eng_stat(eng, "objects_lost");
+        remade = eng_stat(eng, "reruns");
         int i = (int)test_below(N), k = (int)test_below(100);
         if (k < 45) { /* a new one from up to three others */
             struct sk_arg a[4];
@@ -825,7 +866,6 @@ TEST_SLOW(recover_by_chance, 300) { /* random graphs; values and workers are los
     n_lost = eng_stat(eng, "objects_lost");
     printf("# %llu lost, %llu reruns, %llu workers died\n", (unsigned long long)n_lost, (unsigned long long)remade,
            (unsigned long long)eng_stat(eng, "worker_deaths"));
-    CHECK(n_lost > 10 && remade >= 10);
     close_clean();
 }
 

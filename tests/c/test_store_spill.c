@@ -157,7 +157,7 @@ TEST_SLOW(spill_and_back, 60) {
 
 static void wait_blocks(int fd, int64_t at_most) {
     struct stat st;
-    int64_t until = sk_now_ns() + 4000000000;
+    int64_t until = test_patience();
     do {
         CHECK_EQ(fstat(fd, &st), 0);
         sched_yield();

@@ -17,15 +17,20 @@
 #include "engine/local/local_int.h"
 
 #define SPIN_NS 50000
-#define TICK_NS 1000000
 #define PUMP_EVERY 64
+#define INTERRUPT_NS 100000000
 #define LINEAGE_BYTES (UINT64_C(64) << 20)
 
 static struct sk_local *L(struct sk_engine *e) { return sk_container_of(e, struct sk_local, base); }
 
 /* A short spin first: the loop holds the lock for microseconds, a futex sleep costs 34. */
+static _Thread_local int depth; /* how often this thread holds an engine's lock */
+
+void sk_space_no_waiting(void) { depth = 1; }
+
 static void lock(struct sk_engine *e) {
     struct sk_local *l = L(e);
+    depth++;
     for (int i = 0; i < 200; i++) {
         if (pthread_mutex_trylock(&l->mu) == 0) return;
 #if defined(__x86_64__)
@@ -34,16 +39,25 @@ static void lock(struct sk_engine *e) {
     }
     pthread_mutex_lock(&l->mu);
 }
-static void unlock(struct sk_engine *e) { pthread_mutex_unlock(&L(e)->mu); }
+static void unlock(struct sk_engine *e) {
+    depth--;
+    pthread_mutex_unlock(&L(e)->mu);
+}
 
 static sk_rc closed(struct sk_err *err) { return SK_ERR(err, SK_ECLOSED, "the engine is shut down"); }
 
 /* ---- waiting ------------------------------------------------------------------------------------------------------------------ */
 
-static uint32_t busy(const struct sk_local *l) { return l->n_live - l->place.n_idle - l->place.n_starting; }
-
 /* Lock held (once). Returns with the lock held. */
+static sk_rc drive(struct sk_local *l, bool (*done)(void *), void *arg, int64_t deadline);
 static sk_rc drive_until(struct sk_local *l, bool (*done)(void *), void *arg, int64_t deadline) {
+    l->space.n_inside++;
+    sk_rc rc = drive(l, done, arg, deadline);
+    l->space.n_inside--;
+    return rc;
+}
+
+static sk_rc drive(struct sk_local *l, bool (*done)(void *), void *arg, int64_t deadline) {
     sk_rc rc = SK_OK;
     for (;;) {
         if (l->closing) return SK_ECLOSED;
@@ -63,6 +77,7 @@ static sk_rc drive_until(struct sk_local *l, bool (*done)(void *), void *arg, in
     for (;;) {
         uint32_t seen = sk_bell_seq(&l->ctl->bell[0]);
         uint32_t n = sk_loop_pump(l);
+        sk_space_step(l);
         sk_loop_dispatch(l);
         if (n && l->n_callers) pthread_cond_broadcast(&l->turn);
         if (l->closing) {
@@ -76,13 +91,10 @@ static sk_rc drive_until(struct sk_local *l, bool (*done)(void *), void *arg, in
             break;
         }
         if (n) continue;
-        uint32_t b = busy(l);
-        /* With a free core the answer is worth spinning for; otherwise the core belongs to who works for us. */
-        int64_t spin = b < (uint32_t)SK_MAX(l->n_cpu, 1) ? l->spin_ns : 0;
-        bool look = b || l->place.n_ready || l->n_homeless; /* something may come without a wake-up call, or be sent when a ring is read */
-        int64_t until = look ? SK_MIN(deadline, now + TICK_NS + (int64_t)spin) : deadline;
+        struct sk_pace_view view = sk_loop_view(l, now, n);
+        struct sk_pace_sleep s = sk_pace_caller(&view, l->n_cpu, l->spin_ns, deadline);
         pthread_mutex_unlock(&l->mu);
-        (void)sk_bell_wait(&l->ctl->bell[0], seen, spin, until);
+        (void)sk_bell_wait(&l->ctl->bell[0], seen, s.spin_ns, s.until_ns);
         pthread_mutex_lock(&l->mu);
     }
     l->driving = false;
@@ -169,29 +181,47 @@ static struct sk_bytes encode(const struct sk_task_spec *s, uint8_t *stack, size
     return (struct sk_bytes){*heap, w.n};
 }
 
+/* A submission under way: its spec in bytes, the lock, and the first of its ids. */
+struct submission {
+    struct sk_bytes spec;
+    uint64_t base;
+    uint8_t stack[1024], *heap;
+};
+
+/* Takes the lock when it returns SK_OK; then, and only then, submission_end. */
+static sk_rc submission_begin(struct sk_engine *e, const struct sk_task_spec *s, uint32_t n_ids, struct submission *m, struct sk_err *err) {
+    struct sk_local *l = L(e);
+    m->spec = encode(s, m->stack, sizeof m->stack, &m->heap);
+    if (!m->spec.p) return SK_ERR(err, SK_ENOMEM, "no memory for a task or actor");
+    lock(e);
+    if (l->closing) {
+        unlock(e);
+        sk_free(m->heap);
+        return closed(err);
+    }
+    m->base = l->next_id + 1;
+    l->next_id += n_ids;
+    return SK_OK;
+}
+
+static void submission_end(struct sk_engine *e, struct submission *m) {
+    unlock(e);
+    sk_free(m->heap);
+}
+
 static sk_rc l_submit(struct sk_engine *e, const struct sk_task_spec *s, sk_oid *first, sk_tid *tid, struct sk_err *err) {
     struct sk_local *l = L(e);
-    uint8_t stack[1024], *heap;
-    struct sk_bytes b = encode(s, stack, sizeof stack, &heap);
-    if (!b.p) return SK_ERR(err, SK_ENOMEM, "no memory for a task");
-    lock(e);
-    sk_rc rc;
-    if (l->closing) {
-        rc = closed(err);
-    } else {
-        uint64_t base = l->next_id + 1;
-        l->next_id += 1 + (s->n_returns == SK_STREAMING ? 0 : s->n_returns);
-        rc = sk_ltask_submit(l, SK_PROC_DRIVER, 0, base, b.p, b.n, s->sink, err);
-        if (rc == SK_OK) {
-            if (first) *first = (sk_oid){base + 1};
-            if (tid) *tid = (sk_tid){base};
-            /* Somebody submits many and waits for none yet: keep the workers fed without waking the loop thread. */
-            if (!l->driving && ++l->n_submits % PUMP_EVERY == 0) sk_loop_pump(l);
-            sk_loop_dispatch(l);
-        }
+    struct submission m;
+    SK_TRY(submission_begin(e, s, 1 + (s->n_returns == SK_STREAMING ? 0 : s->n_returns), &m, err));
+    sk_rc rc = sk_ltask_submit(l, SK_PROC_DRIVER, 0, m.base, m.spec.p, m.spec.n, s->sink, err);
+    if (rc == SK_OK) {
+        if (first) *first = (sk_oid){m.base + 1};
+        if (tid) *tid = (sk_tid){m.base};
+        /* Somebody submits many and waits for none yet: keep the workers fed without waking the loop thread. */
+        if (!l->driving && ++l->n_submits % PUMP_EVERY == 0) sk_loop_pump(l);
+        sk_loop_dispatch(l);
     }
-    unlock(e);
-    sk_free(heap);
+    submission_end(e, &m);
     return rc;
 }
 
@@ -246,26 +276,16 @@ static sk_rc l_actor_create(struct sk_engine *e, const struct sk_actor_spec *s, 
     struct sk_task_spec init = s->init;
     init.n_returns = 1;
     init.actor = (sk_aid){0};
-    uint8_t stack[1024], *heap;
-    struct sk_bytes b = encode(&init, stack, sizeof stack, &heap);
-    if (!b.p) return SK_ERR(err, SK_ENOMEM, "no memory for an actor");
-    lock(e);
-    sk_rc rc;
-    if (l->closing) {
-        rc = closed(err);
-    } else {
-        uint64_t base = l->next_id + 1;
-        l->next_id += 3;
-        struct sk_aspec as = sk_aspec_of(s);
-        rc = sk_actor_create(l, SK_PROC_DRIVER, base, b.p, b.n, &as, err);
-        if (rc == SK_OK) {
-            *ready = (sk_oid){base + 1};
-            *out = (sk_aid){base + 2};
-            sk_loop_dispatch(l);
-        }
+    struct submission m;
+    SK_TRY(submission_begin(e, &init, 3, &m, err));
+    struct sk_aspec as = sk_aspec_of(s);
+    sk_rc rc = sk_actor_create(l, SK_PROC_DRIVER, m.base, m.spec.p, m.spec.n, &as, err);
+    if (rc == SK_OK) {
+        *ready = (sk_oid){m.base + 1};
+        *out = (sk_aid){m.base + 2};
+        sk_loop_dispatch(l);
     }
-    unlock(e);
-    sk_free(heap);
+    submission_end(e, &m);
     return rc;
 }
 
@@ -338,11 +358,39 @@ static void l_release(struct sk_engine *e, sk_oid o) {
 static void l_actor_addref(struct sk_engine *e, sk_aid a) { l_addref(e, (sk_oid){a.v}); }
 static void l_actor_release(struct sk_engine *e, sk_aid a) { l_release(e, (sk_oid){a.v}); }
 
+static bool room_done(void *arg) { return ((struct sk_room *)arg)->rc != SK_EAGAIN; }
+
+static sk_rc wait_for_room(struct sk_local *l, uint64_t len, sk_off *off, struct sk_err *err) {
+    struct sk_room r = {.len = len, .min = len, .rc = SK_EAGAIN, .err = err};
+    sk_list_push_back(&l->space.rooms, &r.link);
+    sk_bell_ring(&l->ctl->bell[0]); /* another caller may be driving, asleep */
+    sk_rc rc;
+    bool stop = false;
+    while ((rc = drive_until(l, room_done, &r, sk_now_ns() + INTERRUPT_NS)) == SK_ETIMEOUT && !stop) {
+        l->space.n_inside++; /* still waiting */
+        unlock(&l->base);
+        stop = l->interrupted && l->interrupted(l->interrupted_ctx);
+        lock(&l->base);
+        l->space.n_inside--;
+    }
+    sk_list_del(&r.link);
+    if (rc != SK_OK && r.rc == SK_OK && !l->closing) SK_IGNORE(sk_store_unlease(l->store, SK_PROC_DRIVER, r.off, len, NULL));
+    if (rc == SK_ETIMEOUT) return SK_ERR(err, SK_ECANCEL, "interrupted while waiting for room in the store");
+    if (rc != SK_OK) return closed(err);
+    if (r.rc == SK_OK) *off = r.off;
+    return r.rc;
+}
+
 static sk_rc l_buf_alloc(struct sk_engine *e, size_t len, struct sk_buf *out, struct sk_err *err) {
     struct sk_local *l = L(e);
-    sk_off off;
+    sk_off off = 0;
+    sk_rc rc = SK_EFULL;
+    len = SK_MAX(len, 1);
     lock(e);
-    sk_rc rc = l->closing ? closed(err) : sk_store_alloc(l->store, SK_PROC_DRIVER, SK_MAX(len, 1), &off, err);
+    bool may_wait = l->space.spill && depth == 1 && len <= l->data_seg.size;
+    if (l->closing) rc = closed(err);
+    else if (!may_wait || sk_list_empty(&l->space.rooms)) rc = sk_space_alloc(l, SK_PROC_DRIVER, len, &off, err);
+    if (rc == SK_EFULL && may_wait) rc = wait_for_room(l, len, &off, err);
     unlock(e);
     if (rc == SK_OK) *out = (struct sk_buf){l->data_seg.base + off, len, off};
     return rc;
@@ -392,6 +440,7 @@ static sk_rc l_put(struct sk_engine *e, const struct sk_payload *p, sk_oid *out,
         if (rc == SK_OK) {
             o->state = SK_O_READY;
             if (buf && SK_FAULT("store.lose")) o->gone = true;
+            if (buf) sk_space_sealed(l, o);
             if (p->n_contains) rc = sk_own_contains(l->own, o->id, (const uint64_t *)p->contains, p->n_contains, err);
         }
         if (rc == SK_OK) *out = (sk_oid){o->id};
@@ -413,24 +462,37 @@ struct get_wait {
     size_t n, at; /* ids[0..at) exist */
     sk_rc rc;
     uint64_t n_lost; /* as of `at` */
+    struct sk_getter get;
 };
 static bool get_done(void *arg) {
     struct get_wait *w = arg;
     if (w->n_lost != w->l->n_lost) w->at = 0;
     w->n_lost = w->l->n_lost;
-    for (; w->at < w->n; w->at++) {
-        struct sk_obj *o = sk_obj_get(w->l, w->ids[w->at].v);
+    if (w->get.refused != SK_OK) {
+        w->rc = w->get.refused;
+        return true;
+    }
+    bool disk = false; /* all that are on disk are asked for, then it waits */
+    for (size_t i = w->at; i < w->n; i++) {
+        struct sk_obj *o = sk_obj_get(w->l, w->ids[i].v);
         if (!o) {
             w->rc = SK_ELOST;
             return true;
         }
         if (SK_UNLIKELY(o->gone)) {
+            uint64_t n_spilled = w->l->space.n_out;
             sk_recover_lost(w->l, o->id);
             sk_loop_dispatch(w->l); /* may find at once that it cannot be made again: READY, an error */
+            if (n_spilled != w->l->space.n_out) {
+                w->at = 0;
+                return false;
+            }
         }
         if (o->state == SK_O_PENDING) return false;
+        if (SK_UNLIKELY(o->state == SK_O_READY && o->where == SK_V_DISK)) disk = true, sk_space_want(w->l, o);
+        if (!disk) w->at = i + 1;
     }
-    return true;
+    return !disk;
 }
 
 static void view_drop(struct sk_local *l, struct sk_view *v) {
@@ -445,18 +507,29 @@ static sk_rc l_get(struct sk_engine *e, const sk_oid *ids, size_t n, int64_t dea
     struct get_wait w = {.l = l, .ids = ids, .n = n};
     lock(e);
     sk_rc rc = l->closing ? SK_ECLOSED : SK_OK;
-    while (rc == SK_OK && !get_done(&w)) rc = drive_until(l, get_done, &w, deadline); /* again: something may be lost after it was seen */
+    if (rc == SK_OK && !get_done(&w)) {
+        w.get = (struct sk_getter){.ids = (const uint64_t *)ids, .n = n};
+        sk_list_push_back(&l->space.gets, &w.get.link);
+        if (!sk_list_empty(&l->space.restores)) sk_bell_ring(&l->ctl->bell[0]); /* another caller may be driving, asleep */
+        do { /* again: something may be lost, or spilled, after it was seen */
+            rc = drive_until(l, get_done, &w, deadline);
+            if (l->space.n_disk) w.at = 0;
+        } while (rc == SK_OK && !get_done(&w));
+        sk_list_del(&w.get.link);
+    }
     if (rc == SK_OK) rc = w.rc;
     for (size_t i = 0; rc == SK_OK && i < n; i++) {
         struct sk_obj *o = sk_obj_get(l, ids[i].v);
         out[i] = (struct sk_view){.kind = o->kind, .oid = ids[i], .len = o->len};
         if (o->state == SK_O_ACTOR) continue;
+        SK_ASSERT(o->where != SK_V_DISK); /* get_done saw it in the store a moment ago */
         if (o->where == SK_V_STORE) {
             if (sk_store_pin(l->store, SK_PROC_DRIVER, o->u.off) != SK_OK) {
                 while (i-- > 0) view_drop(l, &out[i]);
                 rc = SK_ENOMEM;
                 break;
             }
+            if (o->st) sk_space_used(l, o);
             out[i].data = l->data_seg.base + o->u.off;
             out[i].token = o->u.off << 1 | 1;
         } else if (o->u.inl) {
@@ -471,6 +544,7 @@ static sk_rc l_get(struct sk_engine *e, const sk_oid *ids, size_t n, int64_t dea
     unlock(e);
     if (rc == SK_ECLOSED) return closed(err);
     if (rc == SK_ENOMEM) return SK_ERR(err, rc, "get: no memory to note what is held");
+    if (w.get.refused != SK_OK && rc == w.get.refused) return SK_ERR(err, rc, "get: %s", l->space.refuse_msg);
     if (rc == SK_ETIMEOUT) return SK_ERR(err, rc, "get: the time is over, %zu of %zu objects exist", w.at, n);
     if (rc == SK_ELOST)
         return SK_ERR(err, rc, "get: object %llu does not exist any more: its last reference was released",
@@ -557,20 +631,27 @@ static size_t l_workers(struct sk_engine *e, struct sk_worker_info *out, size_t 
 static size_t l_status(struct sk_engine *e, char *buf, size_t cap) {
     struct sk_local *l = L(e);
     struct sk_store_stats s;
+    struct sk_spill_stats d = {0};
     lock(e);
     sk_store_get_stats(l->store, &s);
+    if (l->space.spill) sk_spill_get_stats(l->space.spill, &d);
     int n = snprintf(
         buf, cap,
         "workers %u\nworkers_idle %u\ntasks_known %u\ntasks_ready %u\ntasks_done %llu\nretries %llu\nworker_deaths %llu\nobjects %llu\n"
         "objects_lost %llu\nreruns %llu\nlineage_tasks %llu\nlineage_bytes %llu\n"
         "store_size_bytes %llu\nstore_sealed_bytes %llu\nstore_leased_bytes %llu\nstore_warm_bytes %llu\nstore_peak_bytes %llu\nstore_pins "
-        "%llu\nheap_bytes %lld\n",
+        "%llu\nheap_bytes %lld\nspilled_objects %llu\nspilled_bytes %llu\nrestored_objects %llu\nrestored_bytes %llu\n"
+        "spill_objects_on_disk %llu\nspill_object_bytes_on_disk %llu\nspill_disk_bytes %llu\nspill_quota_bytes %llu\nspill_failures %llu\n"
+        "spill_objects_damaged %llu\n",
         l->n_live, l->place.n_idle, l->tasks.n, l->place.n_ready, (unsigned long long)l->n_tasks_done, (unsigned long long)l->n_retries,
         (unsigned long long)l->n_worker_deaths, (unsigned long long)sk_own_n(l->own), (unsigned long long)l->n_lost,
         (unsigned long long)l->n_reruns, (unsigned long long)sk_lineage_n(l->lin), (unsigned long long)sk_lineage_bytes(l->lin),
         (unsigned long long)s.size_bytes, (unsigned long long)s.sealed_bytes, (unsigned long long)s.leased_bytes,
         (unsigned long long)s.warm_bytes, (unsigned long long)s.peak_bytes, (unsigned long long)s.n_pins,
-        (long long)sk_mem_bytes(SK_TAG_ENGINE));
+        (long long)sk_mem_bytes(SK_TAG_ENGINE), (unsigned long long)d.n_written, (unsigned long long)d.written_bytes,
+        (unsigned long long)d.n_read, (unsigned long long)d.read_bytes, (unsigned long long)l->space.n_disk,
+        (unsigned long long)l->space.disk_object_bytes, (unsigned long long)d.disk_bytes, (unsigned long long)d.quota_bytes,
+        (unsigned long long)d.n_failed, (unsigned long long)l->space.n_spoiled);
     unlock(e);
     return (size_t)n + 1;
 }
@@ -578,11 +659,13 @@ static size_t l_status(struct sk_engine *e, char *buf, size_t cap) {
 static void free_all(struct sk_local *l) {
     uint64_t k;
     void *v;
+    sk_space_close(l);
     if (l->own) {
         sk_obj_drain(l);
         for (uint32_t c = 0; sk_own_each(l->own, &c, &k, &v);) {
             struct sk_obj *o = v;
             if (o->state == SK_O_READY && o->where == SK_V_INLINE) sk_inl_drop(o->u.inl);
+            sk_free(o->st);
             for (struct sk_dep *d = o->deps; d;) {
                 struct sk_dep *next = d->next;
                 sk_free(d);
@@ -753,6 +836,7 @@ static sk_rc l_open(const struct sk_engine_conf *conf, struct sk_engine **out, s
     sk_map_init(&l->fns, SK_TAG_ENGINE);
     sk_list_init(&l->actors);
     sk_list_init(&l->names_of_actors);
+    sk_space_init(l);
     l->n_cpu = conf->total.amount[SK_RES_CPU] / SK_RES_UNIT;
     l->max_workers = conf->max_workers ? SK_MIN(conf->max_workers, 65536) : 1024; /* a slot that is never used costs nothing */
     l->n_slots = l->max_workers;
@@ -781,6 +865,8 @@ static sk_rc l_open(const struct sk_engine_conf *conf, struct sk_engine **out, s
     }
     if (rc != SK_OK) goto out;
     SK_GO(sk_own_create(&l->own, err));
+    l->interrupted = conf->interrupted;
+    l->interrupted_ctx = conf->interrupted_ctx;
     l->lineage_bytes = conf->lineage_bytes ? conf->lineage_bytes : LINEAGE_BYTES;
     SK_GO(sk_lineage_create(&l->lin, l->lineage_bytes, err));
     SK_GO(sk_store_create(&l->store, SK_ALIGN(SK_MAX(conf->store_bytes, 1u << 20), 4096), err));
@@ -794,6 +880,7 @@ static sk_rc l_open(const struct sk_engine_conf *conf, struct sk_engine **out, s
     l->ctl->data_size = l->data_seg.size;
     l->ctl->slot_stride = sk_slot_stride();
     atomic_store(&l->ctl->who, 1);
+    SK_GO(sk_space_open(l, conf->spill_dir, conf->spill_bytes, err));
     SK_GO(sk_pool_start(l, err));
     *out = &l->base;
     return SK_OK;

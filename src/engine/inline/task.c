@@ -155,8 +155,10 @@ void sk_itask_finish(struct sk_inline *x, struct sk_itask *t, struct sk_blob *er
         } else {
             o->val = t->ret[i].b;
             t->ret[i].b = NULL;
-            if (t->ret[i].n_in) /* no memory for it: then the inner objects are lost when nobody else holds them; a get says so */
-                (void)!sk_own_contains(x->own, t->first + i, t->ret[i].in, t->ret[i].n_in, NULL);
+            if (t->ret[i].n_in && sk_own_contains(x->own, t->first + i, t->ret[i].in, t->ret[i].n_in, NULL) == SK_ENOMEM) {
+                sk_blob_unref(x, o->val);
+                if (sk_blob_engine_error(x, SK_ENOMEM, "no memory to record the references in a value", &o->val) != SK_OK) abort();
+            }
         }
     }
     if (error && !ev_oid && (t->sink || t->streaming) && !t->stream_dropped) {

@@ -58,7 +58,10 @@ sk_rc sk_actor_create(struct sk_local *l, uint32_t proc, uint64_t base, const ui
     t->is_init = true;
     t->actor = a;
     sk_obj_get(l, base + 1)->why = o->why = SK_LOST_ACTOR;
-    SK_IGNORE(sk_own_contains(l->own, base + 1, &aid, 1, NULL)); /* a handle inside a value travels as its ready object */
+    if (sk_own_contains(l->own, base + 1, &aid, 1, NULL) != SK_OK) { /* a handle inside a value travels as its ready object */
+        sk_ltask_fail(l, t, SK_ENOMEM, "no memory to record an actor");
+        return SK_OK;
+    }
     a->detached = as->detached && sk_own_hold(l->own, base + 1, NULL) == SK_OK;
     if (!sk_place_fits_ever(&l->place, a->shape)) {
         sk_ltask_fail(l, t, SK_EINFEASIBLE, "the actor asks for more than this machine was given");
@@ -109,7 +112,8 @@ void sk_actor_advance(struct sk_local *l, struct sk_lactor *a) {
         a->placed = true;
         a->n_sent++;
     }
-    for (struct sk_list *it = a->queue.next; a->state != SK_A_DEAD && it != &a->queue && a->n_sent < a->depth;) {
+    for (struct sk_list *it = a->queue.next;
+         a->state != SK_A_DEAD && it != &a->queue && a->n_sent < a->depth && a->worker && !a->worker->n_rooms;) {
         struct sk_ltask *t = sk_container_of(it, struct sk_ltask, on); /* behind the constructor: the ring keeps the order */
         if (t->state != SK_T_READY) {
             if (!a->n_groups) return;

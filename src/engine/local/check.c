@@ -35,7 +35,7 @@ static bool task_ok(const struct sk_local *l, const struct sk_ltask *t) {
 
 static bool object_ok(struct sk_local *l, uint64_t id, const struct sk_obj *o) {
     NEED(o->id == id);
-    if (o->state == SK_O_READY) NEED(!o->deps);
+    if (o->state == SK_O_READY) NEED(!o->deps || o->where == SK_V_DISK);
     if (o->state == SK_O_PENDING && !l->lost.n) NEED(o->maker && sk_map_get(&l->tasks, o->maker->id) == o->maker);
     if (o->state == SK_O_ACTOR) NEED(o->u.actor->id == id && !o->u.actor->unreferenced);
     for (const struct sk_dep *d = o->deps; d; d = d->next)
@@ -94,6 +94,7 @@ bool sk_local_check(struct sk_local *l) {
         live += l->workers[i] != NULL;
     }
     SK_LIST_EACH (it, &l->actors) NEED(actor_ok(l, sk_container_of(it, struct sk_lactor, link), &homeless, &unreferenced));
+    NEED(sk_space_check(l));
     return streams == l->n_worker_streams && live == l->n_live && homeless == l->n_homeless && unreferenced == l->n_unreferenced &&
            ready == l->place.n_ready;
 }

@@ -39,25 +39,20 @@ static void *reserve(struct sk_client *c, size_t len) {
     }
 }
 
-static sk_rc lease(struct sk_client *c, uint64_t len, uint64_t *off, struct sk_err *err);
+static sk_rc lease(struct sk_client *c, uint64_t len, uint64_t min, uint64_t *off, uint64_t *got, struct sk_err *err);
 
-void sk_client_send(struct sk_client *c, const void *msg, size_t len, bool wake) {
+sk_rc sk_client_try_send(struct sk_client *c, const void *msg, size_t len, struct sk_err *err) {
     if (len <= sk_ring_max_msg(&c->up)) {
         void *p = reserve(c, len);
         memcpy(p, msg, len);
         SK_FAULT_HERE("worker.before_publish");
         sk_ring_commit(&c->up, len);
     } else {
-        uint64_t off;
-        struct sk_err err;
+        uint64_t off, got;
         pthread_mutex_unlock(&c->mu);
-        sk_rc rc = lease(c, SK_ALIGN(len, SK_STORE_ALIGN), &off, &err);
+        sk_rc rc = lease(c, SK_ALIGN(len, SK_STORE_ALIGN), SK_ALIGN(len, SK_STORE_ALIGN), &off, &got, err);
         pthread_mutex_lock(&c->mu);
-        if (rc != SK_OK) { /* a message that cannot be sent must not be lost quietly: the driver sees a dead worker and says why */
-            int n = snprintf(c->slot->crash, sizeof c->slot->crash, "no store memory for a message of %zu bytes: %s", len, err.msg);
-            (void)n;
-            abort();
-        }
+        if (rc != SK_OK) return rc;
         memcpy(c->data_seg.base + off, msg, len);
         struct {
             uint32_t type, pad;
@@ -68,6 +63,16 @@ void sk_client_send(struct sk_client *c, const void *msg, size_t len, bool wake)
         sk_ring_commit(&c->up, sizeof m);
     }
     c->quiet = true;
+    return SK_OK;
+}
+
+void sk_client_send(struct sk_client *c, const void *msg, size_t len, bool wake) {
+    struct sk_err err;
+    if (sk_client_try_send(c, msg, len, &err) != SK_OK) { /* not to be lost quietly: the driver sees a dead worker and says why */
+        int n = snprintf(c->slot->crash, sizeof c->slot->crash, "no store memory for a message of %zu bytes: %s", len, err.msg);
+        (void)n;
+        abort();
+    }
     if (wake) sk_client_ring(c, false);
 }
 
@@ -312,19 +317,20 @@ static sk_rc answer_rc(const struct sk_msg *m, struct sk_rd *r, struct sk_err *e
 
 /* ---- store memory ---------------------------------------------------------------------------------------------------------------- */
 
-static sk_rc lease(struct sk_client *c, uint64_t len, uint64_t *off, struct sk_err *err) {
+/* len bytes, or min of them when room is short; waits as long as there may be room. */
+static sk_rc lease(struct sk_client *c, uint64_t len, uint64_t min, uint64_t *off, uint64_t *got, struct sk_err *err) {
     pthread_mutex_lock(&c->mu);
     uint64_t req = ++c->next_req;
     struct {
         uint32_t type, pad;
-        uint64_t req, len;
-    } q = {SK_M_LEASE, 0, req, len};
+        uint64_t req, len, min;
+    } q = {SK_M_LEASE, 0, req, len, min};
     sk_client_send(c, &q, sizeof q, true);
     pthread_mutex_unlock(&c->mu);
     struct sk_msg *m = answer(c, req, INT64_MAX);
     struct sk_rd r;
     sk_rc rc = answer_rc(m, &r, err);
-    if (rc == SK_OK) *off = sk_rd_u64(&r);
+    if (rc == SK_OK) *off = sk_rd_u64(&r), *got = sk_rd_u64(&r);
     sk_free(m);
     return rc;
 }
@@ -351,15 +357,13 @@ static sk_rc c_buf_alloc(struct sk_engine *e, size_t len, struct sk_buf *out, st
         if (c->lease_len - c->lease_used < al) {
             sk_client_idle(c);
             pthread_mutex_unlock(&c->mu);
-            uint64_t o;
-            sk_rc rc = lease(c, c->chunk, &o, NULL); /* refused: the exact size may still fit */
+            uint64_t o, got;
+            SK_TRY(lease(c, c->chunk, al, &o, &got, err));
             pthread_mutex_lock(&c->mu);
-            if (rc == SK_OK) {
-                sk_client_idle(c); /* another thread may have got one meanwhile */
-                c->lease_off = o;
-                c->lease_len = c->chunk;
-                c->lease_used = 0;
-            }
+            sk_client_idle(c); /* another thread may have got one meanwhile */
+            c->lease_off = o;
+            c->lease_len = got;
+            c->lease_used = 0;
         }
         if (c->lease_len - c->lease_used >= al) {
             off = c->lease_off + c->lease_used;
@@ -368,7 +372,8 @@ static sk_rc c_buf_alloc(struct sk_engine *e, size_t len, struct sk_buf *out, st
         }
     }
     pthread_mutex_unlock(&c->mu);
-    if (!have) SK_TRY(lease(c, al, &off, err));
+    uint64_t got;
+    if (!have) SK_TRY(lease(c, al, al, &off, &got, err));
     *out = (struct sk_buf){c->data_seg.base + off, len, off};
     return SK_OK;
 }

@@ -49,6 +49,7 @@ void sk_loop_worker_died(struct sk_local *l, struct sk_lworker *w, int status, u
     sk_place_worker_gone(&l->place, &w->place);
     sk_own_proc_dead(l->own, w->proc);
     sk_store_proc_dead(l->store, w->proc);
+    sk_space_worker_gone(l, w);
     for (uint32_t i = 0; i < w->big.n; i++) sk_store_unref(l->store, w->big.p[i]);
     if (a) a->worker = NULL;
     for (uint32_t i = 0; l->n_worker_streams && sk_map_next(&l->tasks, &i, &key, &val);) { /* nobody reads its streams any more */

@@ -15,6 +15,7 @@
 #include "engine/lineage.h"
 #include "engine/names.h"
 #include "engine/own.h"
+#include "engine/pace.h"
 #include "engine/place.h"
 #include "ipc/ipc.h"
 #include "store/store.h"
@@ -94,7 +95,7 @@ enum {
     SK_M_GET,        /* req, n, oids */
     SK_M_WAIT,       /* req, want, n, oids */
     SK_M_TIMEOUT,    /* req: the worker gave up waiting */
-    SK_M_LEASE,      /* req, len */
+    SK_M_LEASE,      /* req, len, least that will do */
     SK_M_GIVE,       /* off, len: unused lease */
     SK_M_PIN,        /* oid: of an argument that is kept */
     SK_M_UNPIN,      /* off */
@@ -113,7 +114,7 @@ enum {
 };
 
 /* A value in a message: head, then inline bytes when where == INLINE. */
-enum { SK_V_INLINE = 0, SK_V_STORE = 1, SK_V_NONE = 2 };
+enum { SK_V_INLINE = 0, SK_V_STORE = 1, SK_V_NONE = 2, SK_V_DISK = 3 /* of objects only, never in a message */ };
 struct sk_val {
     uint32_t kind, where;
     uint64_t oid; /* the object it is, 0: a plain inline argument */
@@ -200,11 +201,21 @@ struct sk_inl { /* inline value: counted, because views outlive objects */
 };
 
 enum { SK_O_PENDING, SK_O_READY, SK_O_ACTOR };
+struct sk_stored {          /* space.c: of an object whose bytes are in the store or on disk */
+    struct sk_list link;    /* l->space: lru or writing (in the store); restores, reading, or none (on disk) */
+    struct sk_list sibling; /* ring of those that were written together, in order */
+    struct sk_obj *o;
+    struct sk_spill_at at;    /* its copy on disk */
+    struct sk_spill_item *io; /* being written or read */
+    uint64_t mark;
+};
+
 struct sk_obj {
     uint64_t id;
-    uint8_t state, where; /* READY: SK_V_INLINE / SK_V_STORE */
+    uint8_t state, where; /* READY: SK_V_INLINE, SK_V_STORE or SK_V_DISK */
     bool gone : 1;        /* READY, but the value is lost: found out when it is needed next (test hook store.lose) */
     bool known : 1;       /* to lineage: told when it is freed */
+    bool spoiled : 1;     /* its bytes came back wrong from disk */
     uint8_t why;          /* enum sk_lost_why: what it is when lineage knows no maker */
     uint32_t kind;
     uint64_t len;
@@ -214,7 +225,8 @@ struct sk_obj {
         struct sk_lactor *actor;
     } u;
     struct sk_ltask *maker; /* while the task is known: PENDING always, READY while lineage keeps it */
-    struct sk_dep *deps;    /* tasks and requests that wait for it */
+    struct sk_dep *deps;    /* tasks and requests that wait for it: PENDING, or on disk */
+    struct sk_stored *st;   /* READY, in the store or on disk; NULL: it cannot be spilled */
 };
 
 struct sk_dep { /* one waiter of one object */
@@ -270,6 +282,7 @@ struct sk_ltask {
     bool ended;             /* not under way, and nobody is about to touch it */
     bool remake;            /* under way again, for what was lost of it: no sink and no reader hears of it */
     bool restart;           /* its worker was asked to stop, so that it can begin anew for lost yields */
+    uint64_t space_epoch;   /* space.c: looked at in this round of marks */
     uint32_t seen_lost;     /* l->n_lost when its arguments were looked at last */
     struct sk_aside *aside; /* NULL: nothing */
     uint32_t differs;       /* not 0: 1 + index of the yield that a retry gave differently; it is being stopped */
@@ -292,7 +305,24 @@ struct sk_ltask {
     uint8_t bytes[];
 };
 
-struct sk_req {          /* a worker that waits: GET, WAIT, NEXT */
+struct sk_getter { /* a get that waits: what it has so far stays in the store */
+    struct sk_list link;
+    const uint64_t *ids;
+    size_t n;
+    sk_rc refused; /* one cannot be brought back (space.refuse_msg) */
+};
+
+struct sk_room { /* somebody waits for room in the store */
+    struct sk_list link;
+    struct sk_lworker *w;   /* NULL: a caller in the driver, on whose stack this is */
+    uint64_t req, len, min; /* `min` will do */
+    uint64_t off, got;
+    sk_rc rc; /* SK_EAGAIN: it waits */
+    struct sk_err *err;
+};
+
+struct sk_req { /* a worker that waits: GET, WAIT, NEXT */
+    struct sk_getter get;
     struct sk_list link; /* of its worker */
     struct sk_lworker *w;
     uint32_t type;
@@ -331,6 +361,8 @@ struct sk_lworker {
     uint32_t slot, proc;
     int32_t pid;
     bool up, dying, killed;
+    uint32_t n_rooms; /* requests of it that wait for room in the store */
+    bool unheard;     /* something it said could not be recorded: what it says after that may build on it, and is not listened to */
     struct sk_slot *sh;
     struct sk_ring down, up_ring;
     struct sk_list sent; /* tasks on it, in order */
@@ -360,6 +392,21 @@ struct sk_fn {
     size_t len;
 };
 
+struct sk_space {                                   /* space.c */
+    struct sk_spill *spill;                         /* NULL: nothing is spilled */
+    struct sk_list lru, writing, restores, reading; /* sk_stored.link */
+    struct sk_list rooms, gets;                     /* oldest first */
+    uint64_t epoch, writing_bytes, n_disk, disk_object_bytes, extra, n_spoiled;
+    uint64_t n_out;                 /* how often an object left the store */
+    uint32_t n_io, n_inside;        /* jobs under way; callers that wait in the driver */
+    uint64_t last_pos, ahead_bytes; /* reading one small object after the other */
+    sk_rc disk_rc, refuse_rc;
+    int64_t disk_retry_ns, choose_after_ns, progress_ns, alone_ns;
+    uint64_t free_seen;
+    bool waiting, taken_back;
+    char disk_msg[400], refuse_msg[1100], spoiled_msg[300];
+};
+
 struct sk_local {
     struct sk_engine base;
     pthread_mutex_t mu;  /* recursive; guards everything below */
@@ -373,6 +420,7 @@ struct sk_local {
     struct sk_store *store;
     struct sk_own *own;
     struct sk_lineage *lin;
+    struct sk_space space;
     struct sk_obj_id_vec lost; /* PENDING objects to make again, at the next dispatch */
     bool recovering;
     struct sk_place place;
@@ -399,6 +447,8 @@ struct sk_local {
     uint32_t n_names;
     uint64_t n_submits, n_tasks_done, n_retries, n_worker_deaths, n_lost, n_reruns;
     uint64_t lineage_bytes;
+    bool (*interrupted)(void *ctx);
+    void *interrupted_ctx;
     char *const *argv, *const *env;
     struct sk_vecb {
         uint8_t *p;
@@ -409,7 +459,8 @@ struct sk_local {
 /* loop.c */
 uint32_t sk_loop_pump(struct sk_local *l); /* handle what is in the rings; returns messages handled */
 uint32_t sk_loop_pump_worker(struct sk_local *l, struct sk_lworker *w);
-void sk_loop_dispatch(struct sk_local *l);                                /* place what can be placed */
+void sk_loop_dispatch(struct sk_local *l); /* place what can be placed */
+struct sk_pace_view sk_loop_view(const struct sk_local *l, int64_t now_ns, uint32_t n_messages);
 void sk_loop_fail_waiting(struct sk_local *l, sk_rc rc, const char *why); /* all that wait for a worker */
 
 /* death.c */
@@ -502,6 +553,26 @@ void sk_recover_left(struct sk_local *l, struct sk_ltask *t, struct sk_lworker *
 bool sk_recover_old(const struct sk_lworker *w, uint64_t oid, uint64_t *off);       /* where w still reads a lost argument */
 void sk_recover_free(struct sk_ltask *t);                                           /* t->aside */
 void sk_recover_drain(struct sk_local *l);                                          /* frees tasks that lineage let go */
+
+/* space.c: room in the store, and the disk behind it */
+void sk_space_init(struct sk_local *l);
+sk_rc sk_space_open(struct sk_local *l, const char *dir, uint64_t quota_bytes, struct sk_err *err) SK_MUST_USE; /* dir NULL: no spilling */
+void sk_space_close(struct sk_local *l);
+void sk_space_sealed(struct sk_local *l, struct sk_obj *o); /* READY, in the store */
+void sk_space_gone(struct sk_local *l, struct sk_obj *o);   /* about to be freed, or its value is lost */
+void sk_space_used(struct sk_local *l, struct sk_obj *o);   /* o->st is there: it goes last */
+void sk_space_want(struct sk_local *l, struct sk_obj *o);   /* back, if it is on disk */
+/* Before a task is sent. SK_EAGAIN: an argument is on disk, t is WAITING for it. SK_ENOMEM: nothing changed. */
+sk_rc sk_space_args(struct sk_local *l, struct sk_ltask *t) SK_MUST_USE;
+sk_rc sk_space_alloc(struct sk_local *l, uint32_t proc, uint64_t len, sk_off *off, struct sk_err *err) SK_MUST_USE; /* does not wait */
+bool sk_space_get(struct sk_local *l, struct sk_req *q); /* true: some of its objects are on disk, it waits for them now */
+/* Replies now or later, with [off, +len) or [off, +min), or an error. */
+void sk_space_lease(struct sk_local *l, struct sk_lworker *w, uint64_t req, uint64_t len, uint64_t min);
+bool sk_space_hope(struct sk_local *l, uint64_t len); /* the store is full: may it have room for len soon? */
+void sk_space_worker_gone(struct sk_local *l, struct sk_lworker *w);
+void sk_space_step(struct sk_local *l); /* each turn of the loop: what the disk has done, who can be served */
+void sk_space_no_waiting(void);         /* calls of this thread never wait for room: it is one of the engine's own */
+bool sk_space_check(struct sk_local *l);
 
 bool sk_local_check(struct sk_local *l); /* check.c: every structure against the others */
 

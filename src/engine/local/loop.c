@@ -75,6 +75,7 @@ void sk_loop_dispatch(struct sk_local *l) {
                 if (l->lost.n) sk_recover_run(l);
                 continue;
             }
+            if (rc == SK_EFULL && sk_space_hope(l, t->spec_len)) rc = SK_EAGAIN;
             if (rc == SK_EAGAIN) { /* the ring is full; whoever waits looks again soon as long as something is ready */
                 sk_place_push(&l->place, &t->place);
                 return;
@@ -95,6 +96,15 @@ void sk_loop_dispatch(struct sk_local *l) {
         }
         if (!got) return;
     }
+}
+
+struct sk_pace_view sk_loop_view(const struct sk_local *l, int64_t now_ns, uint32_t n_messages) {
+    return (struct sk_pace_view){.now_ns = now_ns,
+                                 .n_messages = n_messages,
+                                 .n_live = l->n_live,
+                                 .n_busy = l->n_live - l->place.n_idle - l->place.n_starting,
+                                 .waiting = l->place.n_ready || l->n_homeless || l->space.waiting,
+                                 .driven = l->driving};
 }
 
 /* ---- messages of workers in --------------------------------------------------------------------------------------------------------- */
@@ -218,7 +228,12 @@ static void handle_put(struct sk_local *l, struct sk_lworker *w, struct sk_rd *r
     sk_rd_align(r, 8);
     const uint64_t *c = sk_rd_raw(r, (size_t)nc * 8);
     struct sk_obj *o = NULL;
-    if (r->bad || !fresh_ids(l, w, id) || sk_obj_new(l, id, w->proc, &o, NULL) != SK_OK) return;
+    if (r->bad || !fresh_ids(l, w, id)) return;
+    if (sk_obj_new(l, id, w->proc, &o, NULL) != SK_OK) { /* it has the id, and would hear "lost" */
+        w->unheard = true;
+        sk_pool_kill(l, w, "there is no memory left to record what it put");
+        return;
+    }
     sk_obj_set(l, id, w->proc, &v, b, c, nc);
 }
 
@@ -332,19 +347,8 @@ static void handle(struct sk_local *l, struct sk_lworker *w, const void *p, size
         break;
     }
     case SK_M_LEASE: {
-        uint64_t req = sk_rd_u64(&r), len = sk_rd_u64(&r);
-        sk_off off;
-        sk_rc rc = sk_store_alloc(l->store, w->proc, len, &off, &err);
-        if (rc != SK_OK) {
-            sk_req_error(l, w, req, rc, err.msg);
-        } else {
-            struct {
-                uint32_t type, rc;
-                uint64_t req, off;
-            } m = {SK_M_REPLY, SK_OK, req, off};
-            (void)sk_pool_reply(l, w, &m, sizeof m);
-            w->has_lease = true;
-        }
+        uint64_t req = sk_rd_u64(&r), len = sk_rd_u64(&r), min = sk_rd_u64(&r);
+        if (!r.bad) sk_space_lease(l, w, req, len, SK_MIN(min, len));
         break;
     }
     case SK_M_GIVE: {
@@ -464,7 +468,7 @@ uint32_t sk_loop_pump_worker(struct sk_local *l, struct sk_lworker *w) {
             if (len == SIZE_MAX && !w->killed) sk_pool_kill(l, w, "it sent a message that makes no sense");
             break;
         }
-        handle(l, w, p, len);
+        if (!w->unheard) handle(l, w, p, len);
         sk_ring_pop(&w->up_ring);
         n++;
     }

@@ -30,9 +30,10 @@ static void obj_free(struct sk_local *l, struct sk_obj *o) {
         sk_actor_unreferenced(l, o->u.actor);
     } else if (o->state == SK_O_READY) {
         if (o->where == SK_V_INLINE) sk_inl_drop(o->u.inl);
+        if (o->st) sk_space_gone(l, o);
         if (o->where == SK_V_STORE) sk_store_unref(l->store, o->u.off);
     }
-    SK_ASSERT(!o->deps || o->state == SK_O_PENDING);
+    SK_ASSERT(!o->deps || o->state == SK_O_PENDING || o->where == SK_V_DISK);
     for (struct sk_dep *d = o->deps; d;) { /* of waiters that went away: who still waits for it holds it */
         struct sk_dep *next = d->next;
         SK_ASSERT(!d->task && !d->req);
@@ -120,6 +121,17 @@ uint64_t sk_obj_error(struct sk_local *l, uint32_t kind, const void *bytes, size
     return id;
 }
 
+/* The value of a pending object cannot be had. */
+static void fail_value(struct sk_local *l, struct sk_obj *o, sk_rc rc, const char *what, const char *why) {
+    char text[600];
+    snprintf(text, sizeof text, "%s: %.400s", what, why);
+    o->kind = SK_KIND_ENGINE_ERROR;
+    o->where = SK_V_INLINE;
+    o->u.inl = sk_engine_error(rc, text);
+    o->len = o->u.inl ? o->u.inl->len : 0; /* no memory for that, too: an error without a text */
+    sk_obj_ready(l, o);
+}
+
 void sk_obj_set(struct sk_local *l, uint64_t id, uint32_t proc, const struct sk_val *v, const void *bytes, const uint64_t *contains,
                 uint32_t n_contains) {
     struct sk_err err;
@@ -129,18 +141,19 @@ void sk_obj_set(struct sk_local *l, uint64_t id, uint32_t proc, const struct sk_
         /* A worker that reports memory it does not hold is mad: its value is lost, loudly. */
         if (sealed == SK_ENOMEM) SK_IGNORE(sk_store_unlease(l->store, proc, v->off, v->len, NULL)); /* else it goes back with the worker */
         if (o && o->state == SK_O_PENDING) {
-            uint8_t buf[600];
-            int32_t rc = sealed == SK_ENOMEM ? SK_ENOMEM : SK_ECORRUPT;
-            memcpy(buf, &rc, 4);
-            int n = snprintf((char *)buf + 4, sizeof buf - 4, "%s: %.400s",
-                             sealed == SK_ENOMEM ? "no memory to record a value" : "a worker sealed memory that it did not hold", err.msg);
-            struct sk_val ev = {.kind = SK_KIND_ENGINE_ERROR, .where = SK_V_INLINE, .len = 4 + (uint64_t)n + 1};
-            sk_obj_set(l, id, proc, &ev, buf, NULL, 0);
+            if (sealed == SK_ENOMEM) fail_value(l, o, SK_ENOMEM, "no memory to record a value", err.msg);
+            else fail_value(l, o, SK_ECORRUPT, "a worker sealed memory that it did not hold", err.msg);
         }
         return;
     }
     if (!o || o->state != SK_O_PENDING) {
         if (v->where == SK_V_STORE) sk_store_unref(l->store, v->off);
+        return;
+    }
+    /* Of references that do not exist (any more) getting them says "lost", and the value itself is whole. */
+    if (n_contains && sk_own_contains(l->own, id, contains, n_contains, &err) == SK_ENOMEM) {
+        if (v->where == SK_V_STORE) sk_store_unref(l->store, v->off);
+        fail_value(l, o, SK_ENOMEM, "no memory to record the references in a value", err.msg);
         return;
     }
     o->kind = v->kind;
@@ -151,15 +164,16 @@ void sk_obj_set(struct sk_local *l, uint64_t id, uint32_t proc, const struct sk_
     } else {
         o->where = SK_V_INLINE;
         o->u.inl = sk_inl_new(bytes, (size_t)v->len);
-        if (!o->u.inl) { /* no memory for 8 KiB: say so with what needs none */
-            o->kind = SK_KIND_ENGINE_ERROR;
-            o->len = 0;
+        if (!o->u.inl) {
+            snprintf(err.msg, sizeof err.msg, "%llu bytes were asked for", (unsigned long long)v->len);
+            fail_value(l, o, SK_ENOMEM, "no memory for a value", err.msg);
+            return;
         }
     }
-    if (n_contains && sk_own_contains(l->own, id, contains, n_contains, &err) != SK_OK) {
-        /* References in a value that do not exist: getting them later says "lost", the value itself is whole. */
+    if (v->where == SK_V_STORE) {
+        if (SK_FAULT("store.lose")) o->gone = true;
+        sk_space_sealed(l, o);
     }
-    if (v->where == SK_V_STORE && SK_FAULT("store.lose")) o->gone = true;
     sk_obj_ready(l, o);
 }
 

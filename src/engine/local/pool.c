@@ -19,9 +19,6 @@
 #include "base/vec.h"
 #include "engine/local/local_int.h"
 
-#define NAP_NS 300000   /* the loop thread's pace while many short tasks finish: no wake-up call for each */
-#define TICK_NS 1000000 /* a caller's longest sleep while workers may hold back their wake-up calls */
-#define REAP_TICK_NS 1000000000
 #define BAD_STARTS 8 /* so many processes in a row that end before they are ready: it is no accident */
 
 /* ---- messages down ------------------------------------------------------------------------------------------------------------ */
@@ -238,31 +235,28 @@ void sk_pool_reap(struct sk_local *l, int64_t now) {
 
 static void *loop_main(void *arg) {
     struct sk_local *l = arg;
-    int64_t last_ns = 0, last_reap = sk_now_ns();
+    sk_space_no_waiting();
+    struct sk_pace pace = {.last_reap_ns = sk_now_ns()};
     pthread_mutex_lock(&l->mu);
     while (!l->closing) {
         uint32_t seen = sk_bell_seq(&l->ctl->bell[1]);
         uint32_t n = 0;
         if (!l->driving) {
             n = sk_loop_pump(l);
+            sk_space_step(l);
             sk_loop_dispatch(l);
             if (n && l->n_callers) pthread_cond_broadcast(&l->turn);
         }
         int64_t now = sk_now_ns();
-        if (now - last_reap >= REAP_TICK_NS) {
-            sk_pool_reap(l, now);
-            last_reap = now;
-        }
-        bool storm = n && now - last_ns < 4 * NAP_NS; /* came again soon after the last time */
-        bool trapped = !l->driving && (l->place.n_ready || l->n_homeless || l->place.n_idle + l->place.n_starting < l->n_live);
-        if (n) last_ns = now;
-        int64_t until = trapped ? now + 10 * TICK_NS : l->n_live ? now + REAP_TICK_NS : INT64_MAX;
+        if (sk_pace_reap(&pace, now)) sk_pool_reap(l, now);
+        struct sk_pace_view view = sk_loop_view(l, now, n);
+        struct sk_pace_sleep s = sk_pace_thread(&pace, &view);
         pthread_mutex_unlock(&l->mu);
-        if (storm) {
-            struct timespec ts = {0, NAP_NS};
+        if (s.nap_ns) {
+            struct timespec ts = {0, s.nap_ns};
             nanosleep(&ts, NULL);
         } else {
-            (void)sk_bell_wait(&l->ctl->bell[1], seen, 0, until);
+            (void)sk_bell_wait(&l->ctl->bell[1], seen, s.spin_ns, s.until_ns);
         }
         pthread_mutex_lock(&l->mu);
     }
@@ -272,6 +266,7 @@ static void *loop_main(void *arg) {
 
 static void *watch_main(void *arg) {
     struct sk_local *l = arg;
+    sk_space_no_waiting();
     pthread_mutex_lock(&l->mu);
     for (;;) {
         struct pollfd p[2] = {{.fd = l->wake_fd, .events = POLLIN}, {.fd = l->srv.sock, .events = POLLIN}};

@@ -76,7 +76,8 @@ static bool keep_args(struct sk_local *l, struct sk_ltask *t, struct keeping *k)
 
 static bool can_be_lost(struct sk_local *l, uint64_t oid, const struct sk_obj *o) {
     if (o->state == SK_O_PENDING) return true; /* lost as soon as it was there */
-    return o->state == SK_O_READY && (o->where == SK_V_STORE || sk_own_n_inner(l->own, oid) || sk_lineage_knows(l->lin, oid));
+    return o->state == SK_O_READY &&
+           (o->where == SK_V_STORE || o->where == SK_V_DISK || sk_own_n_inner(l->own, oid) || sk_lineage_knows(l->lin, oid));
 }
 
 /* While its arguments are held. Out of memory: its returns say "forgotten" when they are lost. */
@@ -225,10 +226,12 @@ static void fail(struct sk_local *l, struct sk_obj *o, sk_rc rc, const char *msg
 
 void sk_recover_lost(struct sk_local *l, uint64_t oid) {
     struct sk_obj *o = sk_obj_get(l, oid);
-    if (!o || o->state != SK_O_READY || o->where != SK_V_STORE) return;
+    if (!o || o->state != SK_O_READY || (o->where != SK_V_STORE && o->where != SK_V_DISK)) return;
     l->n_lost++;
     l->progress++;
-    if (pin_for_readers(l, o)) sk_store_unref(l->store, o->u.off); /* else kept for good: better than bytes that change under a task */
+    if (o->st) sk_space_gone(l, o); /* who waits for it to be read waits on */
+    if (o->where == SK_V_STORE && pin_for_readers(l, o))
+        sk_store_unref(l->store, o->u.off); /* else kept for good: better than bytes that change under a task */
     o->gone = false;
     o->state = SK_O_PENDING;
     o->maker = NULL;
@@ -322,9 +325,10 @@ static void restart(struct sk_local *l, struct sk_ltask *t) {
 }
 
 static void hopeless(struct sk_local *l, struct sk_obj *o, enum sk_lost_why why, uint64_t culprit) {
-    char of[120] = "it", msg[600];
+    char of[120] = "it", disk[340] = "", msg[1000];
     if (culprit != o->id) snprintf(of, sizeof of, "it is made from object %llu, which is gone, too, and that", (unsigned long long)culprit);
-    int n = snprintf(msg, sizeof msg, "object %llu is lost and cannot be remade: %s ", (unsigned long long)o->id, of);
+    if (o->spoiled) snprintf(disk, sizeof disk, " (%s)", l->space.spoiled_msg);
+    int n = snprintf(msg, sizeof msg, "object %llu is lost%s and cannot be remade: %s ", (unsigned long long)o->id, disk, of);
     size_t room = sizeof msg - (size_t)n;
     switch (why) {
     case SK_LOST_PUT: snprintf(msg + n, room, "was put(), no task made it; keep the source or use a task"); break;
@@ -398,7 +402,10 @@ static void recover(struct sk_local *l, uint64_t oid) {
 void sk_recover_run(struct sk_local *l) {
     if (l->recovering) return;
     l->recovering = true;
-    for (uint32_t i = 0; i < l->lost.n; i++) recover(l, l->lost.p[i]); /* the list grows meanwhile */
+    for (uint32_t i = 0; i < l->lost.n; i++) { /* the list grows meanwhile */
+        sk_obj_drain(l);                       /* what only the lost value held is gone, and lineage has to know before it plans */
+        recover(l, l->lost.p[i]);
+    }
     l->lost.n = 0;
     l->recovering = false;
     sk_obj_drain(l);

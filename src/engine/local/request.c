@@ -37,6 +37,7 @@ void sk_req_free(struct sk_local *l, struct sk_req *q) {
             for (struct sk_dep *d = t->stream_waiters; d; d = d->next)
                 if (d->req == q) d->req = NULL;
     }
+    sk_list_del(&q->get.link);
     sk_list_del(&q->link);
     sk_free(q);
 }
@@ -74,10 +75,14 @@ static bool pin_all(struct sk_local *l, struct sk_req *q) {
 
 void sk_req_reply(struct sk_local *l, struct sk_req *q, sk_rc rc) {
     struct sk_lworker *w = q->w;
+    if (q->type == SK_M_GET && rc == SK_OK && sk_space_get(l, q)) {
+        sk_req_block(l, w);
+        return;
+    }
     if (w->place.blocked) sk_place_worker_block(&l->place, &w->place, false);
     if (q->type == SK_M_GET) {
         if (rc != SK_OK) {
-            sk_req_error(l, w, q->req, rc, rc == SK_ETIMEOUT ? "get: the time is over" : "get failed");
+            sk_req_error(l, w, q->req, rc, rc == SK_ETIMEOUT ? "get: the time is over" : l->space.refuse_msg);
         } else {
             struct sk_wr m = sk_wr_init(NULL, 0);
             write_get(l, q, &m);
@@ -139,6 +144,7 @@ void sk_req_wait(struct sk_local *l, struct sk_lworker *w, uint32_t type, struct
     }
     *q = (struct sk_req){.w = w, .type = type, .req = req, .want = want};
     sk_list_init(&q->link);
+    sk_list_init(&q->get.link);
     for (uint32_t i = 0; i < n; i++) {
         struct sk_err e;
         if (sk_own_hold(l->own, ids[i], &e) != SK_OK) {
@@ -148,7 +154,9 @@ void sk_req_wait(struct sk_local *l, struct sk_lworker *w, uint32_t type, struct
             return;
         }
         q->oids[q->n++] = ids[i];
-        if (type == SK_M_GET && sk_obj_get(l, ids[i])->gone) sk_recover_lost(l, ids[i]);
+        struct sk_obj *o = sk_obj_get(l, ids[i]);
+        if (type == SK_M_GET && o->gone) sk_recover_lost(l, ids[i]);
+        if (type == SK_M_GET && o->state == SK_O_READY && o->where == SK_V_DISK) sk_space_want(l, o); /* while others are waited for */
     }
     sk_list_push_back(&w->reqs, &q->link);
     for (uint32_t i = 0; i < n; i++) {
@@ -160,6 +168,11 @@ void sk_req_wait(struct sk_local *l, struct sk_lworker *w, uint32_t type, struct
             sk_req_free(l, q);
             return;
         }
+    }
+    if (type == SK_M_GET) {
+        q->get.ids = q->oids;
+        q->get.n = n;
+        sk_list_push_back(&l->space.gets, &q->get.link);
     }
     if (q->n_ready >= q->want) sk_req_reply(l, q, SK_OK);
     else sk_req_block(l, w);
@@ -177,6 +190,7 @@ void sk_req_next(struct sk_local *l, struct sk_lworker *w, struct sk_rd *r) {
     }
     *q = (struct sk_req){.w = w, .type = SK_M_NEXT, .req = req, .tid = tid, .want = 1};
     sk_list_init(&q->link);
+    sk_list_init(&q->get.link);
     sk_list_push_back(&w->reqs, &q->link);
     if (!t || t->n_taken < t->yields.n || t->stream_done) {
         sk_free(d);

@@ -85,6 +85,7 @@ static void write_task(struct sk_local *l, struct sk_ltask *t, uint32_t claim, s
             } else {
                 v = (struct sk_val){.kind = o->kind, .where = o->where, .oid = v.oid, .len = o->len};
                 if (o->where == SK_V_STORE) v.off = o->u.off;
+                if (o->st) sk_space_used(l, o);
                 if (o->where == SK_V_INLINE) {
                     b = o->u.inl ? o->u.inl->bytes : NULL;
                     if (!b) v.len = 0;
@@ -102,6 +103,7 @@ static void write_task(struct sk_local *l, struct sk_ltask *t, uint32_t claim, s
 
 sk_rc sk_ltask_send(struct sk_local *l, struct sk_ltask *t, struct sk_lworker *w) {
     if (SK_UNLIKELY(t->seen_lost != (uint32_t)l->n_lost)) SK_TRY(sk_recover_args(l, t, true));
+    if (SK_UNLIKELY(l->space.n_disk)) SK_TRY(sk_space_args(l, t));
     if (t->is_stream && (t->kept || t->aside)) SK_TRY(sk_recover_wanted(l, t));
     SK_TRY(send_fn(l, w, t->spec.fid));
     uint32_t claim = w->next_claim % SK_CLAIMS;

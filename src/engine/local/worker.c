@@ -17,8 +17,7 @@
 #include "engine/local/worker_int.h"
 
 #define SPIN_NS 50000
-#define IDLE_NS 200000000    /* idle for so long: give the lease back */
-#define ERROR_MAX (1u << 20) /* an error value travels inline, whole: half a pickle is none */
+#define IDLE_NS 200000000 /* idle for so long: give the lease back */
 
 struct wtask {                /* a task under way */
     struct sk_task_priv priv; /* first */
@@ -114,7 +113,7 @@ static sk_rc w_fail(struct sk_task *task, const struct sk_payload *error, struct
     t->failed = true;
     struct sk_payload p = *error;
     if (p.buf) p.bytes = (struct sk_bytes){p.buf->data, p.buf_len};
-    p.bytes.n = SK_MIN(p.bytes.n, ERROR_MAX);
+    p.bytes.n = SK_MIN(p.bytes.n, (size_t)SK_ERROR_VALUE_MAX);
     struct sk_val v = {.kind = p.kind, .where = SK_V_INLINE, .len = p.bytes.n};
     sk_rc rc = add_bytes(t, &v, p.bytes.p, &p, err);
     if (p.buf) e->ops->buf_abort(e, p.buf);
@@ -259,6 +258,40 @@ static void engine_failure(struct wtask *t, const struct sk_err *e) {
     if (w_fail(&t->priv.t, &p, NULL) != SK_OK) abort();
 }
 
+/* Sends the end of the task. An error value that is too long for the ring when the store is full becomes an error that says so. */
+static void report(struct sk_client *c, struct wtask *t, struct sk_msg_done *d) {
+    struct sk_err err;
+    for (bool sent = false; !sent;) {
+        uint32_t fl = t->priv.end_flags;
+        d->status = (t->failed ? SK_DONE_FAILED : 0u) | (t->leave ? SK_DONE_LEAVE : 0u) | (fl & SK_END_EXIT_ACTOR ? SK_DONE_EXIT : 0u) |
+                    (fl & SK_END_FINAL ? SK_DONE_FINAL : 0u);
+        d->n_values = t->n_values;
+        size_t n = sizeof *d + 8 + (size_t)SK_ALIGN(t->note_len, 8) + t->out.n;
+        uint8_t stack[1024], *b = n <= sizeof stack ? stack : sk_alloc(SK_TAG_ENGINE, n);
+        if (!b) abort();
+        struct sk_wr w = sk_wr_init(b, n);
+        sk_wr_raw(&w, d, sizeof *d);
+        sk_wr_bytes(&w, t->note, t->note_len);
+        sk_wr_align(&w, 8);
+        sk_wr_raw(&w, t->out.p, t->out.n);
+        pthread_mutex_lock(&c->mu);
+        sk_list_del(&t->run.link); /* sending may wait, and read: no credit for it any more */
+        sent = !t->failed || sk_client_try_send(c, b, w.n, &err) == SK_OK;
+        if (!t->failed) sk_client_send(c, b, w.n, false);
+        if (sent) {
+            SK_FAULT_HERE("worker.after_done");
+            sk_client_ring(c, !c->has_reader);
+        }
+        pthread_mutex_unlock(&c->mu);
+        if (b != stack) sk_free(b);
+        if (sent) return;
+        struct sk_err full;
+        SK_ERR(&full, SK_EFULL, "task %s failed, and its error of %u bytes cannot be sent: %.400s", t->priv.t.name, t->out.n, err.msg);
+        t->failed = false; /* else the first error stays */
+        engine_failure(t, &full);
+    }
+}
+
 static struct wtask *wtask_get(struct sk_client *c) { /* locked */
     struct wtask *t = c->free_tasks;
     if (t) {
@@ -393,28 +426,7 @@ static void end(struct wtask *t, sk_rc rc, const struct sk_err *why) {
     uint32_t fl = t->priv.end_flags;
     if (fl & SK_END_PROCESS && !k->actor.v) t->leave = true;
     if (t->leave || (fl & SK_END_EXIT_ACTOR && t->failed)) c->broken = true; /* the driver gives what is queued here to others */
-    struct sk_msg_done d = {.type = SK_M_DONE,
-                            .attempt = k->attempt,
-                            .tid = k->id.v,
-                            .run_ns = t1 - t->t0,
-                            .status = (t->failed ? SK_DONE_FAILED : 0u) | (t->leave ? SK_DONE_LEAVE : 0u) |
-                                      (fl & SK_END_EXIT_ACTOR ? SK_DONE_EXIT : 0u) | (fl & SK_END_FINAL ? SK_DONE_FINAL : 0u),
-                            .n_values = t->n_values};
-    size_t n = sizeof d + 8 + (size_t)SK_ALIGN(t->note_len, 8) + t->out.n;
-    uint8_t stack[1024], *b = n <= sizeof stack ? stack : sk_alloc(SK_TAG_ENGINE, n);
-    if (!b) abort();
-    struct sk_wr w = sk_wr_init(b, n);
-    sk_wr_raw(&w, &d, sizeof d);
-    sk_wr_bytes(&w, t->note, t->note_len);
-    sk_wr_align(&w, 8);
-    sk_wr_raw(&w, t->out.p, t->out.n);
-    pthread_mutex_lock(&c->mu);
-    sk_list_del(&t->run.link);
-    sk_client_send(c, b, w.n, false);
-    SK_FAULT_HERE("worker.after_done");
-    sk_client_ring(c, !c->has_reader);
-    pthread_mutex_unlock(&c->mu);
-    if (b != stack) sk_free(b);
+    report(c, t, &(struct sk_msg_done){.type = SK_M_DONE, .attempt = k->attempt, .tid = k->id.v, .run_ns = t1 - t->t0});
     for (uint32_t i = 0; i < t->held.n; i++) c->base.ops->release(&c->base, (sk_oid){t->held.p[i]});
     t->held.n = 0;
     if (t->out.cap > 1u << 20) sk_vec_free(&t->out);

@@ -64,6 +64,8 @@ struct sk_client {
 
 /* client.c; "locked": c->mu is held */
 void sk_client_send(struct sk_client *c, const void *msg, size_t len, bool wake); /* locked; waits for room */
+/* The same, not waking anybody, but when it needs the store, which is full: nothing was sent then. */
+sk_rc sk_client_try_send(struct sk_client *c, const void *msg, size_t len, struct sk_err *err) SK_MUST_USE;
 void sk_client_ring(struct sk_client *c, bool lazy);                          /* wake the driver; lazy: not if it looks by itself soon */
 bool sk_client_read(struct sk_client *c, bool in_wait, struct sk_msg **task); /* locked; one message; false: none. *task: a call to run */
 void sk_client_sleep(struct sk_client *c, uint32_t seen, int64_t spin_ns, int64_t deadline); /* not locked */

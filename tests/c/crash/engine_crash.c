@@ -201,32 +201,53 @@ TEST_SLOW(crash_fork_server_points, 300) {
 
 /* ---- at random ------------------------------------------------------------------------------------------------------------------------- */
 
+TASK(held) { return gate_wait(0, 1) ? ret_i64(t, 0, 1, err) : SK_ERR(err, SK_ETIMEOUT, "the gate stayed shut"); }
+
+enum { KILLS = 300, KILLS_MIN = 6 };
+struct kills {
+    pid_t pid[KILLS];
+    int n;
+};
+
+/* One of those that were not killed before. Processes that are killed again and again before they are ready are given up, and rightly: so
+ * only a tenth of the kills is for these, and the server's turn comes only when somebody is up. */
+static pid_t choose(const struct kills *k, bool with_server) {
+    struct sk_worker_info w[64];
+    size_t n = SK_MIN(eng->ops->workers(eng, w, SK_COUNT(w)), SK_COUNT(w)), up = 0;
+    struct sk_local *l = sk_container_of(eng, struct sk_local, base);
+    eng->ops->lock(eng);
+    pid_t srv = l->srv_dead ? 0 : l->srv.pid;
+    eng->ops->unlock(eng);
+    for (size_t i = 0; i < n; i++) up += w[i].state == 1 || w[i].state == 2;
+    const struct sk_worker_info *x = n ? &w[test_below(n)] : NULL;
+    bool may = x && (x->state == 1 || x->state == 2 || (x->state == 0 && up && k->n % 10 == 0));
+    pid_t victim = with_server && up && test_below(4) == 0 ? srv : may ? x->pid : 0;
+    for (int i = 0; i < k->n; i++)
+        if (k->pid[i] == victim) return 0;
+    return victim;
+}
+
 TEST_SLOW(crash_random_kills, 300) {
     enum { N = 2000 };
-    static sk_oid o[N];
-    static bool ready[N];
+    static sk_oid o[N + 1];
+    static bool ready[N + 1];
     for (int with_server = 0; with_server < 2; with_server++) {
         eng_open(&(struct eng_opt){.cpus = 4});
-        struct sk_local *l = sk_container_of(eng, struct sk_local, base);
+        o[N] = JOB(.fn = "held", .retries = -1); /* there is something to kill for as long as it takes */
         for (int i = 0; i < N; i++)
             o[i] = i % 50 == 7   ? JOB(.fn = "sum_below", .a = {VAL(2)}, .n_a = 1, .retries = -1)
                    : i % 10 == 3 ? JOB(.fn = "check_bytes", .a = {REF(o[i - 1]), VAL(100000), VAL(i - 1)}, .n_a = 3, .retries = -1)
                    : i % 10 == 2 ? JOB(.fn = "bytes", .a = {VAL(100000), VAL(i)}, .n_a = 2, .retries = -1)
                                  : JOB(.fn = "mix", .a = {VAL(i), VAL(3)}, .n_a = 2, .retries = -1);
-        int kills = 0;
-        while (kills < 300 && eng->ops->wait(eng, o, N, N, sk_now_ns() + (int64_t)test_below(400000), ready, NULL) == SK_ETIMEOUT) {
-            struct sk_worker_info w[64];
-            size_t n = SK_MIN(eng->ops->workers(eng, w, SK_COUNT(w)), SK_COUNT(w));
-            eng->ops->lock(eng);
-            pid_t srv = l->srv_dead ? 0 : l->srv.pid;
-            eng->ops->unlock(eng);
-            bool up = false; /* one that is killed again and again before it has a worker is given up, and rightly */
-            for (size_t i = 0; i < n; i++) up |= w[i].state == 1 || w[i].state == 2;
-            pid_t victim = with_server && up && test_below(4) == 0 ? srv : n ? w[test_below(n)].pid : 0;
-            if (victim > 0 && kill(victim, SIGKILL) == 0) kills++;
-            if (kills % 10 == 0) eng_check();
+        struct kills k = {.n = 0};
+        while (k.n < KILLS && eng->ops->wait(eng, o, N + 1, N + 1, sk_now_ns() + (int64_t)test_below(400000), ready, NULL) == SK_ETIMEOUT) {
+            pid_t victim = choose(&k, with_server);
+            if (victim > 0 && kill(victim, SIGKILL) == 0) k.pid[k.n++] = victim;
+            if (k.n == KILLS_MIN) gate_add(0, 1);
+            if (k.n % 10 == 0) eng_check();
         }
-        CHECK_GT(kills, 5);
+        CHECK_GE(k.n, KILLS_MIN);
+        CHECK_EQ(eng_take(o[N]), 1);
         for (int i = 0; i < N; i++) {
             if (i % 10 == 2 && i % 50 != 7) {
                 struct sk_view v;

@@ -114,6 +114,29 @@ def test_disk_full_is_one_clear_error(tmp_path):
     sd.range(8, override_num_blocks=8).map_batches(freed).take_all()
 
 
+def test_a_second_error_while_cleaning_up_is_noted(tmp_path):
+    import types
+
+    import pyarrow as pa
+    from skate.data.write.job import Files
+
+    class Writer:
+        def write(self, table):
+            raise self.error
+
+        def close(self):
+            raise RuntimeError("the second")
+
+    for error in (KeyError("the first"), OSError(5, "the first")):
+        Writer.error = error
+        params = {"folder": str(tmp_path), "prefix": "", "max_rows": None, "fs": None, "args": {}}
+        files = Files(params, types.SimpleNamespace(seq=0), "x", lambda sink, schema, args: Writer())
+        with pytest.raises(type(error), match="the first") as e:
+            files.write(iter([pa.table({"a": [1]})]))
+        assert ["RuntimeError: the second" in n for n in e.value.__notes__] == [True]
+        assert os.listdir(tmp_path) == []
+
+
 def test_csv_json_text(tmp_path):
     rows = [{"a": 1, "b": "x,y"}, {"a": 2, "b": "é"}]
     ds = sd.from_items(rows, override_num_blocks=1)

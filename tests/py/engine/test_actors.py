@@ -322,16 +322,23 @@ def test_async_methods(ray):
     assert ray.get(Async.remote().double.remote(4)) == 8
 
 
+def wait_all_free(ray):
+    """Until what others used is given back: actors and tasks of the test before may still be ending."""
+    gc.collect()
+    deadline = time.monotonic() + 60
+    while ray.available_resources()["CPU"] != ray.cluster_resources()["CPU"]:
+        assert time.monotonic() < deadline
+        ray.wait([ray.put(0)])
+
+
 def test_resources_of_actors(ray):
+    wait_all_free(ray)
     free = ray.available_resources()["CPU"]
     c = Counter.options(num_cpus=2).remote()
     ray.get(c.inc.remote())
     assert ray.available_resources()["CPU"] == free - 2
     ray.kill(c)
-    deadline = time.monotonic() + 60
-    while ray.available_resources()["CPU"] != free:
-        assert time.monotonic() < deadline
-        ray.wait([ray.put(0)])
+    wait_all_free(ray)
     with pytest.raises(ray.exceptions.ActorUnschedulableError):
         Counter.options(num_cpus=100).remote()
 

@@ -349,6 +349,7 @@ def test_fork_by_the_user():
 def test_ctrl_c_in_get():
     p = run("""
         import os, signal, threading, time, skate as ray
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # started in the background, it would be ignored
         @ray.remote
         def for_ever():
             time.sleep(600)
@@ -389,3 +390,23 @@ def test_output_of_workers_is_shown():
         PYTHONUNBUFFERED="",
     )
     assert p.stdout == "from a worker\n", p.stderr
+
+
+def test_lineage_bytes_bounds_what_is_kept_of_finished_tasks(fresh):
+    if fresh.engine == "inline":
+        pytest.skip("nothing can be lost there")
+    from skate import _skate
+
+    def kept(**conf):
+        ray = fresh(_system_config=conf)
+
+        @ray.remote
+        def large(i):
+            return bytes(20_000)
+
+        refs = [large.remote(bytes(1000)) for _ in range(50)]
+        ray.wait(refs, num_returns=len(refs))
+        return _skate.status()["lineage_bytes"]
+
+    assert kept() > 20_000
+    assert 0 < kept(lineage_bytes=5000) <= 5000

@@ -531,7 +531,7 @@ def test_memory_of_dropped_values_comes_back(ray):
 
 
 def test_store_full(fresh):
-    ray = fresh(object_store_memory=8 << 20)
+    ray = fresh(object_store_memory=8 << 20, _system_config={"spill_dir": ""})
     keep = []
     with pytest.raises(ray.exceptions.ObjectStoreFullError):
         for _ in range(20):

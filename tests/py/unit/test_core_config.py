@@ -1,5 +1,6 @@
 """The table of knobs, options, and what an import costs."""
 
+import json
 import os
 import subprocess
 import sys
@@ -31,6 +32,24 @@ def test_wrong_knobs(monkeypatch):
     monkeypatch.setenv("SKATE_SPIN_US", "x")
     with pytest.raises(ValueError, match="SKATE_SPIN_US='x'.*spins"):
         config.resolve({})
+
+
+def test_spilling(monkeypatch, tmp_path):
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    out = config.resolve({})
+    assert out["spill_dir"] == str(tmp_path) and out["spill_bytes"] > 0
+    monkeypatch.setenv("SKATE_SPILL_DIR", "")
+    assert config.resolve({})["spill_dir"] == ""
+    monkeypatch.setenv("SKATE_SPILL_DIR", str(tmp_path / "123"))
+    assert config.resolve({})["spill_dir"] == str(tmp_path / "123")
+    assert config.resolve({"spill_bytes": 5})["spill_bytes"] == 5
+    ray = json.dumps({"type": "filesystem", "params": {"directory_path": [str(tmp_path), "/y"]}})
+    assert config.from_ray({"object_spilling_config": ray, "max_io_workers": 4, "seed": 1}) == {"spill_dir": str(tmp_path), "seed": 1}
+    assert config.from_ray({"automatic_object_spilling_enabled": False}) == {"spill_dir": ""}
+    with pytest.raises(ValueError, match="smart_open"):
+        config.from_ray({"object_spilling_config": '{"type": "smart_open", "params": {"uri": "s3://x"}}'})
+    with pytest.raises(ValueError, match="a directory is wanted"):
+        config.from_ray({"object_spilling_config": '{"type": "filesystem", "params": {}}'})
 
 
 def test_the_table_is_complete_and_small():

@@ -89,9 +89,14 @@ def test_a_class_that_cannot_be_made_again():
 
 
 def test_long_errors_fit_into_a_message():
-    for e in (ValueError("x" * 100_000), ValueError(*["y" * 9000] * 10), OSError(5, "é" * 50_000)):
+    for e in (
+        ValueError("x" * 3_000_000),
+        ValueError(*["y" * 900_000] * 10),
+        OSError(5, "é" * 1_500_000),
+        ValueError("\U0001f40d" * 900_000),
+    ):
         data = serialize.dumps_error(raised(e), "f" * 10, 0)
-        assert len(data) <= 8192
+        assert len(data) <= 1 << 20
         got = serialize.load_error(0xE1, data)
         assert isinstance(got, type(e)) and "characters left out" in str(got)
 
@@ -103,7 +108,13 @@ def test_long_errors_fit_into_a_message():
     try:
         deep(500)
     except ValueError as e:
-        assert len(serialize.dumps_error(e, "f", 0)) <= 8192
+        assert len(serialize.dumps_error(e, "f", 0)) <= 1 << 20
+
+
+def test_errors_arrive_whole():
+    for e in (ValueError("x" * 100_000), ValueError(*["y" * 9000] * 10), OSError(5, "é" * 50_000)):
+        got = serialize.load_error(0xE1, serialize.dumps_error(raised(e), "f", 0))
+        assert isinstance(got, type(e)) and got.cause.args == e.args and str(e) in str(got)
 
 
 def test_chains():

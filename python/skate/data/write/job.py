@@ -248,11 +248,13 @@ class Files:
             if writer is not None:
                 self._close(writer, name, full, rows)
                 writer = None
-        except OSError as e:
-            raise self._explain(e, full) from None
-        finally:
+        except BaseException as e:
+            error = self._explain(e, full) if isinstance(e, OSError) else e
             if writer is not None:
-                self._abort(writer, full)
+                self._abort(writer, full, error)
+            if error is e:
+                raise
+            raise error from None
 
     def _open(self, full: str) -> Any:
         if self.p["fs"] is not None:
@@ -276,14 +278,20 @@ class Files:
             size = os.path.getsize(full) if self.p["fs"] is None else self.p["fs"].get_file_info(full).size or 0
         self.reports.append((name, rows, size))
 
-    def _abort(self, writer: Any, full: str) -> None:
+    def _abort(self, writer: Any, full: str, error: BaseException) -> None:
+        """Takes back what was begun. `error` is the one to report: what fails here is noted with it."""
         for w in writer:
             try:
                 w.close()
-            except Exception:  # noqa: S110  the first error is the one to report
+            except Exception as e:
+                error.add_note(f"closing {full} after that failed as well: {type(e).__name__}: {e}")
+        if self.p["fs"] is None:
+            try:
+                os.unlink(full)
+            except FileNotFoundError:
                 pass
-        if self.p["fs"] is None and os.path.exists(full):
-            os.unlink(full)
+            except OSError as e:
+                error.add_note(f"{full} could not be removed after that: {e}")
 
     def _explain(self, e: OSError, full: str) -> OSError:
         import errno

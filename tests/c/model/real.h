@@ -1,0 +1,34 @@
+/* real.h - own.c and lineage.c inside a model checker: their whole state as flat bytes, out and in again.
+ *
+ * real_own.c and real_lineage.c include the engine's own source, so that they see its structs; nothing of it is copied or changed. What is
+ * saved is everything that a later call can depend on between two drains (the queues are empty then); orders of lists are kept. Ids are
+ * 1..MO for objects, 1..MT for tasks; the data of a task is its id. Cost: about 1 us for load or save of a handful of objects. */
+#ifndef SK_TEST_REAL_H
+#define SK_TEST_REAL_H
+
+#include "engine/lineage.h"
+#include "engine/own.h"
+
+enum { MP = 4, MO = 8, MT = 4, MI = 2, MA = 2, MU = 8 }; /* processes, objects, tasks; most inner, arguments, uses */
+
+struct flat_own {
+    uint8_t alive[MO], holds[MO], refs[MP][MO], said[MO], inner[MO][MI]; /* said: contains was called */
+};
+
+struct flat_lin {
+    struct flat_lin_task {
+        uint8_t kept, open, running, bytes, retries, n_args, args[MA], n_returns, returns[MI + 1];
+    } task[MT];
+    struct flat_lin_obj {
+        uint8_t there, alive, said, why, culprit, n_uses, use_task[MU], use_arg[MU];
+    } obj[MO];
+    uint8_t n_aged, aged[MT];
+};
+
+void real_own_load(struct sk_own *o, const struct flat_own *f);
+void real_own_save(const struct sk_own *o, struct flat_own *f); /* f is zeroed first */
+
+void real_lin_load(struct sk_lineage *l, const struct flat_lin *f);
+void real_lin_save(const struct sk_lineage *l, struct flat_lin *f);
+
+#endif

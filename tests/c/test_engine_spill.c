@@ -1,0 +1,505 @@
+/* test_engine_spill.c - more than the store holds, through the local engine: puts, results, streams, arguments, actors, gets; who waits and for how
+ * long; full disks, damage, deaths. The disk part by itself: test_store_spill.c. */
+#include <dirent.h>
+#include <pthread.h>
+#include <signal.h>
+
+#include "base/clock.h"
+#include "base/fault.h"
+#include "engine/local/local_int.h"
+#include "engine_help.h"
+
+enum { MIB = 1 << 20, STORE = 16 * MIB };
+
+#define OPEN(...) eng_open(&(struct eng_opt){.store_bytes = STORE, .spill_dir = spill_dir(), __VA_ARGS__})
+#define JOB(...) eng_job(&(struct job){__VA_ARGS__})
+
+static const char *spill_dir(void) {
+    static char path[512];
+    snprintf(path, sizeof path, "%s/spill", test_dir());
+    return path;
+}
+
+static struct sk_local *L(void) { return sk_container_of(eng, struct sk_local, base); }
+
+static void checked(void) {
+    eng->ops->lock(eng);
+    CHECK(sk_local_check(L()));
+    eng->ops->unlock(eng);
+}
+
+static sk_rc try_put(size_t n, uint8_t fill, sk_oid *o, struct sk_err *err) {
+    struct sk_buf b;
+    SK_TRY(eng->ops->buf_alloc(eng, n, &b, err));
+    memset(b.data, fill, n);
+    struct sk_payload p = {.kind = KIND_BLOB, .buf = &b, .buf_len = n};
+    return eng->ops->put(eng, &p, o, err);
+}
+
+static sk_oid put(size_t n, uint8_t fill) {
+    struct sk_err err;
+    sk_oid o;
+    CHECK_OK_ERR(try_put(n, fill, &o, &err), &err);
+    return o;
+}
+
+static struct sk_view view(sk_oid o) {
+    struct sk_err err;
+    struct sk_view v;
+    CHECK_OK_ERR(eng->ops->get(eng, &o, 1, sk_now_ns() + 20 * SK_SEC, &v, &err), &err);
+    return v;
+}
+
+static void is_blob(sk_oid o, size_t n, uint8_t fill) {
+    struct sk_view v = view(o);
+    if (SK_KIND_IS_ERROR(v.kind)) test_fail(__FILE__, __LINE__, "object %llu: %s", (unsigned long long)o.v, (const char *)v.data + 4);
+    CHECK(view_is(&v, n, fill));
+    eng->ops->view_release(eng, &v);
+}
+
+static void close_clean(void) {
+    checked();
+    eng_settle();
+    CHECK_EQ(eng_stat(eng, "spill_objects_on_disk"), 0);
+    CHECK_EQ(eng_stat(eng, "spill_disk_bytes"), 0);
+    DIR *d = opendir(spill_dir());
+    for (struct dirent *e; (e = readdir(d));) CHECK(e->d_name[0] == '.');
+    closedir(d);
+    eng_close_now();
+}
+
+TASK(blob) { return ret_blob(t, 0, (size_t)arg_i64(t, 0), (uint8_t)arg_i64(t, 1), err); }
+TASK(blob_is) { return ret_i64(t, 0, view_is(&t->args[0], (size_t)arg_i64(t, 1), (uint8_t)arg_i64(t, 2)), err); }
+TASK(twice) { /* of two equal blobs, as large as one */
+    if (t->args[0].len != t->args[1].len || memcmp(t->args[0].data, t->args[1].data, t->args[0].len) != 0)
+        return SK_ERR(err, SK_EINVAL, "not equal");
+    return ret_blob(t, 0, t->args[0].len, t->args[0].data[0], err);
+}
+TASK(blobs) { /* a stream: n, size */
+    for (int64_t i = 0; i < arg_i64(t, 0); i++) SK_TRY(yield_blob(t, (size_t)arg_i64(t, 1), (uint8_t)(i % 251), err));
+    return SK_OK;
+}
+TASK(hold) { /* its argument, until the gate opens */
+    gate_add(0, 1);
+    return ret_i64(t, 0, gate_wait(1, 1) && t->args[0].len > 0, err);
+}
+TASK(get_all) { /* blobs inside the argument: n, size, first fill; all at once */
+    uint32_t n = (uint32_t)arg_i64(t, 1);
+    struct sk_view v[64];
+    const sk_oid *ids = (const sk_oid *)(const void *)t->args[0].data;
+    SK_TRY(t->engine->ops->get(t->engine, ids, n, INT64_MAX, v, err));
+    int64_t good = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        good += view_is(&v[i], (size_t)arg_i64(t, 2), (uint8_t)(arg_i64(t, 3) + i));
+        t->engine->ops->view_release(t->engine, &v[i]);
+    }
+    return ret_i64(t, 0, good, err);
+}
+TASK(actor_init) { return ret_i64(t, 0, 0, err); }
+
+TEST_SLOW(spill_puts_come_back, 60) {
+    enum { N = 1000, SIZE = 70000 };
+    static sk_oid o[N];
+    OPEN();
+    for (int i = 0; i < N; i++) o[i] = put(SIZE + (size_t)i, (uint8_t)(i % 251));
+    CHECK_GT(eng_stat(eng, "spilled_bytes"), (uint64_t)(N - 240) * SIZE);
+    CHECK_LE(eng_stat(eng, "spilled_bytes"), (uint64_t)N * (SIZE + N));
+    checked();
+    for (int i = 0; i < N; i++) is_blob(o[i], SIZE + (size_t)i, (uint8_t)(i % 251));
+    uint64_t wrote = eng_stat(eng, "spilled_bytes");
+    for (int r = 0; r < 500; r++) {
+        int i = (int)test_below(N);
+        is_blob(o[i], SIZE + (size_t)i, (uint8_t)(i % 251));
+    }
+    CHECK_LE(eng_stat(eng, "spilled_bytes"), (uint64_t)N * (SIZE + N)); /* each at most once */
+    CHECK_GE(eng_stat(eng, "spilled_bytes"), wrote);
+    checked();
+    for (int i = 0; i < N; i++) eng_release(o[i]);
+    close_clean();
+}
+
+TEST_SLOW(spill_fits_never_spills, 20) {
+    OPEN();
+    sk_oid o[14];
+    for (int i = 0; i < 14; i++) o[i] = put(MIB, (uint8_t)i);
+    CHECK_EQ(eng_stat(eng, "spilled_objects"), 0);
+    for (int i = 0; i < 14; i++) eng_release(o[i]);
+    close_clean();
+}
+
+TEST_SLOW(spill_sizes, 60) { /* from the least that is stored to half of the store, mixed: pieces of free room must be made large again */
+    enum { N = 120 };
+    sk_oid o[N];
+    size_t size[N];
+    OPEN();
+    for (int i = 0; i < N; i++) {
+        size[i] = SK_INLINE_MAX + 1 + (size_t)test_below(i % 10 == 0 ? 8 * MIB : i % 3 ? 100000 : MIB);
+        o[i] = put(size[i], (uint8_t)i);
+        if (i % 7 == 3) {
+            int k = (int)test_below((uint64_t)i + 1);
+            is_blob(o[k], size[k], (uint8_t)k);
+        }
+    }
+    for (int i = N; i-- > 0;) is_blob(o[i], size[i], (uint8_t)i);
+    for (int i = 0; i < N; i++) eng_release(o[i]);
+    close_clean();
+}
+
+TEST_SLOW(spill_results_and_arguments, 60) {
+    enum { N = 150, SIZE = 500000 };
+    static sk_oid o[N], c[N];
+    OPEN();
+    for (int i = 0; i < N; i++) o[i] = JOB(.fn = "blob", .a = {VAL(SIZE), VAL(i % 100)}, .n_a = 2);
+    for (int i = 0; i < N; i++) c[i] = JOB(.fn = "blob_is", .a = {REF(o[i]), VAL(SIZE), VAL(i % 100)}, .n_a = 3);
+    for (int i = 0; i < N; i++) CHECK_EQ(eng_take(c[i]), 1);
+    for (int i = 0; i < N; i++)
+        c[i] = JOB(.fn = "twice", .a = {REF(o[i]), REF(o[(i + 100) % N > i ? (i + 100) % N : i])}, .n_a = 2, .retries = 0);
+    int equal = 0;
+    for (int i = 0; i < N; i++) {
+        int k = (i + 100) % N > i ? (i + 100) % N : i;
+        if (k % 100 == i % 100) is_blob(c[i], SIZE, (uint8_t)(i % 100)), equal++, eng_release(c[i]);
+        else {
+            char text[600];
+            CHECK_EQ(eng_error(c[i], text, sizeof text), SK_EINVAL);
+        }
+    }
+    CHECK_GT(equal, 50);
+    CHECK_GT(eng_stat(eng, "restored_objects"), 0);
+    for (int i = 0; i < N; i++) eng_release(o[i]);
+    close_clean();
+}
+
+TEST_SLOW(spill_stream, 60) {
+    enum { N = 200, SIZE = 400000 };
+    static sk_oid o[N];
+    struct sk_err err;
+    sk_tid t;
+    OPEN();
+    struct job j = {.fn = "blobs", .a = {VAL(N), VAL(SIZE)}, .n_a = 2, .n_returns = SK_STREAMING};
+    CHECK_OK_ERR(job_on(eng, &j, NULL, &t, &err), &err);
+    for (int i = 0; i < N; i++) CHECK_OK_ERR(eng->ops->stream_next(eng, t, sk_now_ns() + 20 * SK_SEC, &o[i], &err), &err);
+    sk_oid end;
+    CHECK_RC(eng->ops->stream_next(eng, t, sk_now_ns() + 20 * SK_SEC, &end, &err), SK_EDONE);
+    eng->ops->stream_drop(eng, t);
+    for (int i = 0; i < N; i++) is_blob(o[i], SIZE, (uint8_t)(i % 251));
+    for (int i = 0; i < N; i++) eng_release(o[i]);
+    close_clean();
+}
+
+TEST_SLOW(spill_gets_of_workers, 60) { /* each needs more than half of the store at once: one after the other */
+    enum { N = 20, SIZE = 500000, SETS = 6 };
+    sk_oid o[SETS][N], list[SETS], c[SETS];
+    struct sk_err err;
+    OPEN(.cpus = 4);
+    for (int s = 0; s < SETS; s++) {
+        for (int i = 0; i < N; i++) o[s][i] = put(SIZE, (uint8_t)(s * 20 + i));
+        struct sk_payload p = {.kind = KIND_BLOB, .bytes = {o[s], sizeof o[s]}, .contains = o[s], .n_contains = N};
+        CHECK_OK_ERR(eng->ops->put(eng, &p, &list[s], &err), &err);
+    }
+    for (int r = 0; r < 3; r++) {
+        for (int s = 0; s < SETS; s++) c[s] = JOB(.fn = "get_all", .a = {REF(list[s]), VAL(N), VAL(SIZE), VAL(s * 20)}, .n_a = 4);
+        for (int s = 0; s < SETS; s++) CHECK_EQ(eng_take(c[s]), N);
+    }
+    checked();
+    for (int s = 0; s < SETS; s++) {
+        eng_release(list[s]);
+        for (int i = 0; i < N; i++) eng_release(o[s][i]);
+    }
+    close_clean();
+}
+
+TEST_SLOW(spill_get_of_more_than_fits, 20) { /* an error that says so, and nothing is left pinned */
+    enum { N = 40 };
+    sk_oid o[N];
+    struct sk_view v[N];
+    struct sk_err err;
+    OPEN();
+    for (int i = 0; i < N; i++) o[i] = put(MIB, (uint8_t)i);
+    int64_t t0 = sk_now_ns();
+    CHECK_RC(eng->ops->get(eng, o, N, sk_now_ns() + 20 * SK_SEC, v, &err), SK_EFULL);
+    CHECK_LT(sk_now_ns() - t0, 5 * SK_SEC);
+    CHECK_STR_HAS(err.msg, "cannot be read back");
+    CHECK_EQ(eng_stat(eng, "store_pins"), 0);
+    for (int i = 0; i < N; i++) is_blob(o[i], MIB, (uint8_t)i);
+    for (int i = 0; i < N; i++) eng_release(o[i]);
+    close_clean();
+}
+
+TEST_SLOW(spill_actor_calls, 60) {
+    enum { N = 60, SIZE = MIB };
+    sk_oid o[N], c[N], ready;
+    sk_aid a;
+    struct sk_err err;
+    OPEN();
+    struct job init = {.fn = "actor_init"};
+    struct sk_actor_spec as = {.init = spec_of(&init)};
+    CHECK_OK_ERR(eng->ops->actor_create(eng, &as, &a, &ready, &err), &err);
+    for (int i = 0; i < N; i++) {
+        o[i] = put(SIZE, (uint8_t)i);
+        c[i] = JOB(.fn = "blob_is", .a = {REF(o[i]), VAL(SIZE), VAL(i)}, .n_a = 3, .actor = a);
+    }
+    for (int i = 0; i < N; i++) CHECK_EQ(eng_take(c[i]), 1);
+    /* Results as large as the arguments, all calls queued at once: what waits on the worker must let go. */
+    for (int i = 0; i < N; i++) c[i] = JOB(.fn = "twice", .a = {REF(o[i]), REF(o[i])}, .n_a = 2, .actor = a);
+    for (int i = 0; i < N; i++) is_blob(c[i], SIZE, (uint8_t)i);
+    for (int i = 0; i < N; i++) eng_release(o[i]), eng_release(c[i]);
+    eng_release(ready);
+    eng->ops->actor_release(eng, a);
+    close_clean();
+}
+
+struct putter {
+    size_t n;
+    sk_rc rc;
+    sk_oid o;
+    struct sk_err err;
+    int64_t took_ns;
+};
+static void *put_main(void *arg) {
+    struct putter *p = arg;
+    int64_t t0 = sk_now_ns();
+    p->rc = try_put(p->n, 9, &p->o, &p->err);
+    p->took_ns = sk_now_ns() - t0;
+    return NULL;
+}
+
+TEST_SLOW(spill_put_waits_for_a_task, 30) { /* all is in use by a task: a put waits until that ends, however long it takes */
+    pthread_t th;
+    OPEN();
+    sk_oid big = put(12 * MIB, 1);
+    sk_oid h = JOB(.fn = "hold", .a = {REF(big)}, .n_a = 1);
+    CHECK(gate_wait(0, 1));
+    struct putter p = {.n = 8 * MIB};
+    CHECK_EQ(pthread_create(&th, NULL, put_main, &p), 0);
+    int64_t until = sk_now_ns() + 1500 * SK_MS;
+    while (sk_now_ns() < until) { /* longer than where nobody could help */
+        eng->ops->lock(eng);
+        CHECK_EQ(p.took_ns, 0);
+        eng->ops->unlock(eng);
+        sched_yield();
+    }
+    gate_add(1, 1);
+    CHECK_EQ(pthread_join(th, NULL), 0);
+    CHECK_MSG(p.rc == SK_OK, "%s", p.err.msg);
+    CHECK_EQ(eng_take(h), 1);
+    is_blob(p.o, 8 * MIB, 9);
+    is_blob(big, 12 * MIB, 1);
+    eng_release(big);
+    eng_release(p.o);
+    close_clean();
+}
+
+TEST_SLOW(spill_full_of_views, 20) {
+    struct sk_err err;
+    sk_oid x;
+    OPEN();
+    sk_oid o = put(12 * MIB, 1);
+    struct sk_view v = view(o);
+    int64_t t0 = sk_now_ns();
+    CHECK_RC(try_put(8 * MIB, 2, &x, &err), SK_EFULL);
+    CHECK_LT(sk_now_ns() - t0, 4 * SK_SEC);
+    CHECK_STR_HAS(err.msg, "in use");
+    t0 = sk_now_ns();
+    CHECK_RC(try_put(17 * MIB, 2, &x, &err), SK_EFULL); /* never */
+    CHECK_LT(sk_now_ns() - t0, SK_SEC / 2);
+    CHECK_STR_HAS(err.msg, "larger than the store");
+    CHECK(view_is(&v, 12 * MIB, 1));
+    eng->ops->view_release(eng, &v);
+    CHECK_OK_ERR(try_put(8 * MIB, 2, &x, &err), &err);
+    is_blob(o, 12 * MIB, 1);
+    eng_release(o);
+    eng_release(x);
+    close_clean();
+}
+
+TEST_SLOW(spill_disk_full, 30) { /* one error, soon, from a put and from a task; what is there is whole, and goes on when there is room */
+    static const char *const point[] = {"spill.nospace", "spill.write", "spill.open"};
+    for (size_t k = 0; k < SK_COUNT(point); k++) {
+        struct sk_err err;
+        sk_oid o[20], x;
+        char text[1200];
+        int n = 0;
+        OPEN();
+        CHECK_OK(sk_fault_set(point[k], SK_FAULT_FAIL, 0));
+        int64_t t0 = sk_now_ns();
+        sk_rc rc;
+        while ((rc = try_put(MIB, (uint8_t)n, &o[n], &err)) == SK_OK) CHECK_LT(++n, 20);
+        CHECK_RC(rc, k == 0 ? SK_ENOSPC : SK_EIO);
+        CHECK_LT(sk_now_ns() - t0, 5 * SK_SEC);
+        CHECK_STR_HAS(err.msg, "nothing can be spilled");
+        CHECK_STR_HAS(err.msg, test_dir());
+        if (k == 0) {
+            t0 = sk_now_ns();
+            CHECK_EQ(eng_error(JOB(.fn = "blob", .a = {VAL(5 * MIB), VAL(1)}, .n_a = 2), text, sizeof text), SK_ENOSPC);
+            CHECK_LT(sk_now_ns() - t0, 5 * SK_SEC);
+        }
+        sk_fault_clear();
+        for (int i = 0; i < n; i++) is_blob(o[i], MIB, (uint8_t)i);
+        CHECK_OK_ERR(try_put(8 * MIB, 3, &x, &err), &err); /* within the time of a retry */
+        for (int i = 0; i < n; i++) is_blob(o[i], MIB, (uint8_t)i);
+        for (int i = 0; i < n; i++) eng_release(o[i]);
+        eng_release(x);
+        close_clean();
+    }
+}
+
+TEST_SLOW(spill_quota_is_kept, 30) {
+    struct sk_err err;
+    sk_oid o[64];
+    int n = 0;
+    OPEN(.spill_bytes = 20 * MIB);
+    sk_rc rc;
+    while ((rc = try_put(MIB, (uint8_t)n, &o[n], &err)) == SK_OK) CHECK_LT(++n, 50);
+    CHECK_RC(rc, SK_ENOSPC);
+    CHECK_STR_HAS(err.msg, "quota");
+    CHECK_GT(n, 28);
+    CHECK_LE(eng_stat(eng, "spill_disk_bytes"), 20 * MIB);
+    for (int i = 0; i < 10; i++) eng_release(o[i]);
+    CHECK_OK_ERR(try_put(MIB, 77, &o[0], &err), &err);
+    for (int i = 10; i < n; i++) is_blob(o[i], MIB, (uint8_t)i);
+    is_blob(o[0], MIB, 77);
+    eng_release(o[0]);
+    for (int i = 10; i < n; i++) eng_release(o[i]);
+    close_clean();
+}
+
+TEST_SLOW(spill_damaged, 30) { /* made again by its task; what was put is an error that says what happened */
+    enum { N = 40, SIZE = MIB };
+    sk_oid o[N], p[4];
+    struct sk_err err;
+    struct sk_view v;
+    OPEN();
+    CHECK_OK(sk_fault_set("spill.corrupt", SK_FAULT_FAIL, 0));
+    for (int i = 0; i < 4; i++) p[i] = put(SIZE, (uint8_t)i);
+    for (int i = 0; i < N; i++) o[i] = JOB(.fn = "blob", .a = {VAL(SIZE), VAL(i)}, .n_a = 2, .retries = 3);
+    for (int i = 0; i < N; i++) {
+        bool ready;
+        CHECK_OK_ERR(eng->ops->wait(eng, &o[i], 1, 1, sk_now_ns() + 20 * SK_SEC, &ready, &err), &err);
+    }
+    sk_fault_clear();
+    int bad = 0;
+    for (int i = 0; i < 4; i++) {
+        CHECK_OK_ERR(eng->ops->get(eng, &p[i], 1, sk_now_ns() + 20 * SK_SEC, &v, &err), &err);
+        if (SK_KIND_IS_ERROR(v.kind)) {
+            CHECK_STR_HAS((const char *)v.data + 4, "wrong checksum");
+            CHECK_STR_HAS((const char *)v.data + 4, "put()");
+            bad++;
+        }
+        eng->ops->view_release(eng, &v);
+        eng_release(p[i]);
+    }
+    CHECK_EQ(bad, 4);
+    sk_oid c[N];
+    for (int i = 0; i < N; i++) c[i] = JOB(.fn = "blob_is", .a = {REF(o[i]), VAL(SIZE), VAL(i)}, .n_a = 3);
+    for (int i = 0; i < N; i++) CHECK_EQ(eng_take(c[i]), 1);
+    CHECK_GT(eng_stat(eng, "reruns"), 0);
+    CHECK_GT(eng_stat(eng, "spill_objects_damaged"), 4);
+    for (int i = 0; i < N; i++) eng_release(o[i]);
+    close_clean();
+}
+
+TEST_SLOW(spill_closed_in_the_middle, 30) {
+    for (int r = 0; r < 4; r++) {
+        OPEN();
+        for (int i = 0; i < 30 + 5 * r; i++) (void)put(MIB, (uint8_t)i);
+        eng_close_now();
+    }
+}
+
+/* Anything at random, against what it should be; some workers die. */
+TEST_SLOW(spill_random, 120) {
+    enum { N = 80 };
+    struct {
+        sk_oid o;
+        size_t n;
+        uint8_t fill;
+    } x[N] = {0};
+    struct sk_err err;
+    OPEN(.cpus = 3, .fault = "worker.before_run:kill:40", .fault_workers = 4);
+    for (int r = 0; r < test_rounds(1500); r++) {
+        int i = (int)test_below(N), k = (int)test_below(N);
+        switch (test_below(6)) {
+        case 0:
+        case 1:
+            if (x[i].o.v) break;
+            x[i].n = SK_INLINE_MAX + 1 + (size_t)test_below(r % 9 ? 300000 : 3 * MIB);
+            x[i].fill = (uint8_t)test_rand();
+            x[i].o = test_below(2) ? put(x[i].n, x[i].fill)
+                                   : JOB(.fn = "blob", .a = {VAL((int64_t)x[i].n), VAL(x[i].fill)}, .n_a = 2, .retries = 30);
+            break;
+        case 2:
+            if (x[i].o.v && test_below(2)) eng_release(x[i].o), x[i].o.v = 0;
+            break;
+        case 3:
+            if (x[i].o.v) is_blob(x[i].o, x[i].n, x[i].fill);
+            break;
+        case 4:
+            if (x[i].o.v)
+                CHECK_EQ(eng_take(JOB(.fn = "blob_is", .a = {REF(x[i].o), VAL((int64_t)x[i].n), VAL(x[i].fill)}, .n_a = 3, .retries = 30)),
+                         1);
+            break;
+        default: {
+            if (!x[i].o.v || !x[k].o.v || x[i].n + x[k].n > 5 * MIB) break;
+            sk_oid two[2] = {x[i].o, x[k].o};
+            struct sk_view v[2];
+            CHECK_OK_ERR(eng->ops->get(eng, two, 2, sk_now_ns() + 20 * SK_SEC, v, &err), &err);
+            CHECK(view_is(&v[0], x[i].n, x[i].fill) && view_is(&v[1], x[k].n, x[k].fill));
+            eng->ops->view_release(eng, &v[0]);
+            eng->ops->view_release(eng, &v[1]);
+        }
+        }
+        if (r % 50 == 0) checked();
+    }
+    CHECK_GT(eng_stat(eng, "spilled_objects"), 0);
+    CHECK_GT(eng_stat(eng, "restored_objects"), 0);
+    for (int i = 0; i < N; i++)
+        if (x[i].o.v) eng_release(x[i].o);
+    close_clean();
+}
+
+struct getter {
+    const sk_oid *o;
+    size_t n;
+    int bad;
+};
+static void *get_main(void *arg) {
+    struct getter *g = arg;
+    for (int r = 0; r < 3; r++)
+        for (size_t i = 0; i < g->n; i++) {
+            struct sk_err err;
+            struct sk_view v;
+            if (eng->ops->get(eng, &g->o[i], 1, sk_now_ns() + 20 * SK_SEC, &v, &err) != SK_OK) {
+                g->bad++;
+                continue;
+            }
+            g->bad += !view_is(&v, MIB, (uint8_t)i);
+            eng->ops->view_release(eng, &v);
+        }
+    return NULL;
+}
+
+TEST_SLOW(spill_threads, 60) { /* some get while one waits for what takes long, and others put */
+    enum { N = 30 };
+    sk_oid o[N];
+    pthread_t th[3], w;
+    OPEN();
+    for (int i = 0; i < N; i++) o[i] = put(MIB, (uint8_t)i);
+    sk_oid small = put(20000, 1), h = JOB(.fn = "hold", .a = {REF(small)}, .n_a = 1);
+    struct getter slow = {.o = &h, .n = 0}, g[3];
+    CHECK_EQ(pthread_create(&w, NULL, get_main, &slow), 0);
+    for (int i = 0; i < 3; i++) {
+        g[i] = (struct getter){.o = o, .n = N};
+        CHECK_EQ(pthread_create(&th[i], NULL, get_main, &g[i]), 0);
+    }
+    for (int r = 0; r < 20; r++) eng_release(put(2 * MIB, 3));
+    for (int i = 0; i < 3; i++) {
+        CHECK_EQ(pthread_join(th[i], NULL), 0);
+        CHECK_EQ(g[i].bad, 0);
+    }
+    CHECK_EQ(pthread_join(w, NULL), 0);
+    gate_add(1, 1);
+    CHECK_EQ(eng_take(h), 1);
+    for (int i = 0; i < N; i++) eng_release(o[i]);
+    eng_release(small);
+    close_clean();
+}

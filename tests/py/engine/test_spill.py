@@ -1,0 +1,247 @@
+"""More than the store holds: to disk and back. The C side of it: tests/c/test_engine_spill.c."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+import skate
+from skate import _skate
+
+MIB = 1 << 20
+
+
+@pytest.fixture
+def start(tmp_path):
+    """start(**options of init) -> skate with a store of 32 MiB that spills to tmp_path."""
+
+    def go(**kw):
+        skate.shutdown()
+        skate.init(**{"num_cpus": 2, "object_store_memory": 32 * MIB, "object_spilling_directory": str(tmp_path), **kw})
+        return skate
+
+    yield go
+    skate.shutdown()
+    assert not os.listdir(tmp_path)
+
+
+def pattern(i, n=MIB):
+    return np.arange(i, i + n // 8, dtype=np.int64)
+
+
+def test_puts_come_back(start):
+    ray = start()
+    refs = [ray.put(pattern(i)) for i in range(128)]
+    assert _skate.status()["spilled_bytes"] >= 90 * MIB
+    for i in list(range(128)) + [5, 100, 17]:
+        assert np.array_equal(ray.get(refs[i]), pattern(i))
+    assert [int(a[0]) for a in ray.get(refs[40:60])] == list(range(40, 60))
+    status = _skate.status()
+    assert status["restored_bytes"] >= 90 * MIB and status["spilled_bytes"] <= 129 * MIB and status["spill_failures"] == 0
+    del refs, status
+    assert _skate.status()["spill_objects_on_disk"] == 0 and _skate.status()["spill_disk_bytes"] == 0
+
+
+def test_small_objects_lists_and_references_inside(start):
+    ray = start()
+    small = [ray.put(os.urandom(1) * 10_000) for _ in range(6000)]
+    outer = ray.put({"all": small, "a": np.ones(100_000)})
+    first = [ray.get(s)[0] for s in small]
+    assert _skate.status()["spilled_objects"] > 2000
+    inner = ray.get(outer)["all"]
+    assert [v[0] for v in ray.get(inner[:1000])] == first[:1000] and ray.get(inner[5999]) == bytes([first[5999]]) * 10_000
+
+
+def test_results_arguments_and_streams(start):
+    ray = start()
+
+    @ray.remote
+    def make(i):
+        return pattern(i)
+
+    @ray.remote
+    def add(a, b):
+        return a + b
+
+    @ray.remote(num_returns="streaming")
+    def stream(n):
+        for i in range(n):
+            yield pattern(i)
+
+    refs = [make.remote(i) for i in range(100)]
+    sums = [add.remote(refs[i], refs[99 - i]) for i in range(100)]
+    for i in range(100):
+        assert np.array_equal(ray.get(sums[i]), pattern(i) + pattern(99 - i))
+    del sums
+    kept = list(stream.remote(80))
+    for i, ref in enumerate(kept):
+        assert np.array_equal(ray.get(ref), pattern(i))
+    assert _skate.status()["restored_objects"] > 0
+
+
+def test_actors(start):
+    ray = start()
+
+    @ray.remote
+    class Adder:
+        def __init__(self):
+            self.kept = []
+
+        def keep(self, refs):
+            self.kept.append(refs[0])
+            return len(self.kept)
+
+        def total(self):
+            return sum(int(ray.get(r)[0]) for r in self.kept)
+
+        def plus(self, a, x):
+            return a + x
+
+    a = Adder.remote()
+    refs = [ray.put(pattern(i)) for i in range(70)]
+    for r in refs:
+        a.keep.remote([r])
+    more = [a.plus.remote(refs[i], i) for i in range(70)]
+    del refs
+    assert ray.get(a.total.remote()) == sum(range(70))
+    for i, m in enumerate(more):
+        assert np.array_equal(ray.get(m), pattern(i) + i)
+
+
+def test_quota_is_one_error_soon(start):
+    ray = start(_system_config={"spill_bytes": 24 * MIB})
+    keep = []
+    t0 = time.monotonic()
+    with pytest.raises(ray.exceptions.OutOfDiskError, match="quota"):
+        for i in range(100):
+            t0 = time.monotonic()
+            keep.append(ray.put(pattern(i)))
+    assert time.monotonic() - t0 < 5
+    assert len(keep) > 45
+    for i, r in enumerate(keep):
+        assert np.array_equal(ray.get(r), pattern(i))
+
+    @ray.remote(max_retries=0)
+    def make():
+        return np.zeros(20 * MIB)
+
+    t0 = time.monotonic()
+    with pytest.raises(ray.exceptions.RayError):
+        ray.get(make.remote())
+    assert time.monotonic() - t0 < 6
+    del keep
+    assert ray.get(ray.put(pattern(3)))[0] == 3
+
+
+def spill_files(path):
+    out = []
+    for fd in os.listdir("/proc/self/fd"):
+        try:
+            if os.readlink(f"/proc/self/fd/{fd}").startswith(str(path)):
+                out.append(f"/proc/self/fd/{fd}")
+        except OSError:
+            pass
+    return out
+
+
+def test_files_that_somebody_cut(start, tmp_path):
+    ray = start()
+
+    @ray.remote(max_retries=2)
+    def make(i):
+        return pattern(i)
+
+    put = [ray.put(pattern(i)) for i in range(4)]
+    made = [make.remote(i) for i in range(60)]
+    ray.wait(made, num_returns=60, timeout=30)
+    files = spill_files(tmp_path)
+    assert files
+    for f in files:
+        os.truncate(f, 0)
+    for i in range(60):
+        assert np.array_equal(ray.get(made[i]), pattern(i))
+    assert _skate.status()["reruns"] > 0
+    lost = 0
+    for i, r in enumerate(put):
+        try:
+            assert np.array_equal(ray.get(r), pattern(i))
+        except ray.exceptions.ObjectLostError as e:
+            assert "spill: " in str(e) and "put()" in str(e)
+            lost += 1
+    assert lost
+
+
+def test_without_spilling_a_full_store_is_an_error(start):
+    ray = start(object_spilling_directory=None, _system_config={"automatic_object_spilling_enabled": False})
+    with pytest.raises(ray.exceptions.ObjectStoreFullError):
+        keep = [ray.put(pattern(i)) for i in range(64)]
+        del keep
+
+
+def test_directories_that_cannot_be(tmp_path):
+    skate.shutdown()
+    (tmp_path / "file").write_text("x")
+    for path in (tmp_path / "file", tmp_path / "no" / "such"):
+        with pytest.raises(Exception, match="spill"):
+            skate.init(num_cpus=1, object_spilling_directory=str(path))
+    assert not skate.is_initialized()
+
+
+SCRIPT = """
+import os, sys, time
+import numpy as np
+import skate as ray
+ray.init(num_cpus=2, object_store_memory=32 << 20)
+
+@ray.remote
+def hold(a):
+    open(os.environ["TMPDIR"] + "/held", "w").close()
+    time.sleep(1000)
+
+if sys.argv[1] == "wait":
+    h = hold.remote(ray.put(np.zeros(20 << 20, np.uint8)))
+    while not os.path.exists(os.environ["TMPDIR"] + "/held"):
+        ray.wait([h], timeout=0.01)
+    print("held", flush=True)
+    try:
+        ray.put(np.zeros(20 << 20, np.uint8))
+    except KeyboardInterrupt:
+        print("interrupted", flush=True)
+else:
+    refs = [ray.put(np.zeros(1 << 20, np.uint8)) for i in range(100)]
+    print("held", flush=True)
+    while True:
+        for r in refs:
+            ray.get(r)
+        refs = refs[10:] + [ray.put(np.zeros(1 << 20, np.uint8)) for i in range(10)]
+"""
+
+
+def run(tmp_path, what):
+    root = os.path.dirname(os.path.dirname(os.path.abspath(skate.__file__)))
+    env = {**os.environ, "PYTHONPATH": root, "TMPDIR": str(tmp_path)}
+    p = subprocess.Popen([sys.executable, "-c", SCRIPT, what], env=env, stdout=subprocess.PIPE, text=True)
+    assert p.stdout.readline() == "held\n"
+    return p
+
+
+def test_a_put_that_waits_can_be_interrupted(tmp_path):
+    p = run(tmp_path, "wait")
+    until = time.monotonic() + 20
+    while time.monotonic() < until and open(f"/proc/{p.pid}/wchan").read() in ("0", ""):
+        pass
+    p.send_signal(signal.SIGINT)
+    out, _ = p.communicate(timeout=20)
+    assert out == "interrupted\n" and p.returncode == 0
+
+
+def test_a_killed_driver_leaves_no_bytes(tmp_path):
+    for _ in range(3):
+        p = run(tmp_path, "churn")
+        p.kill()
+        p.wait()
+        p.stdout.close()
+        assert not os.listdir(tmp_path)
