@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "engine/inline/inline_int.h"
+#include "engine/res.h"
 
 static struct sk_inline *of(struct sk_engine *e) { return sk_container_of(e, struct sk_inline, e); }
 
@@ -38,20 +39,9 @@ static sk_rc op_fn_define(struct sk_engine *e, sk_fid fn, const char *name, stru
     return rc;
 }
 
-static const char *res_name(struct sk_inline *x, uint32_t i) {
-    static const char *const name[] = {"CPU", "GPU", "memory"};
-    return i < SK_RES_CUSTOM ? name[i] : i - SK_RES_CUSTOM < x->n_custom ? x->custom[i - SK_RES_CUSTOM] : "?";
-}
-
 static sk_rc op_shape(struct sk_engine *e, const struct sk_res *r, sk_shape *out, struct sk_err *err) {
     struct sk_inline *x = of(e);
-    for (uint32_t i = 0; i < SK_RES_MAX; i++) {
-        double unit = i == SK_RES_MEMORY ? 1 : SK_RES_UNIT;
-        if (r->amount[i] < 0) return SK_ERR(err, SK_EINVAL, "a negative amount of %s", res_name(x, i));
-        if (r->amount[i] > x->total.amount[i])
-            return SK_ERR(err, SK_EINFEASIBLE, "asks for %g of %s, this machine has %g", (double)r->amount[i] / unit, res_name(x, i),
-                          (double)x->total.amount[i] / unit);
-    }
+    SK_TRY(sk_res_check(r, &x->total, x->custom, x->n_custom, err));
     sk_inline_lock(x);
     sk_rc rc = SK_OK;
     uint32_t s = 1;
@@ -63,13 +53,7 @@ static sk_rc op_shape(struct sk_engine *e, const struct sk_res *r, sk_shape *out
 }
 
 static sk_rc op_res_index(struct sk_engine *e, const char *name, uint32_t *out, struct sk_err *err) {
-    struct sk_inline *x = of(e);
-    for (uint32_t i = 0; i < x->n_custom; i++)
-        if (!strcmp(x->custom[i], name)) {
-            *out = SK_RES_CUSTOM + i;
-            return SK_OK;
-        }
-    return SK_ERR(err, SK_EINFEASIBLE, "this machine has no resource \"%s\"; name it in init(resources=...)", name);
+    return sk_res_index(name, of(e)->custom, of(e)->n_custom, out, err);
 }
 
 static void op_resources(struct sk_engine *e, struct sk_res *total, struct sk_res *available) {

@@ -15,6 +15,7 @@
 #include "base/mem.h"
 #include "base/vec.h"
 #include "engine/local/local_int.h"
+#include "engine/res.h"
 
 #define SPIN_NS 50000
 #define PUMP_EVERY 64
@@ -122,41 +123,17 @@ static sk_rc l_define(struct sk_engine *e, sk_fid fn, const char *name, struct s
     return rc;
 }
 
-static const char *res_name(struct sk_local *l, uint32_t i) {
-    static const char *const fixed[] = {"CPU", "GPU", "memory"};
-    return i < SK_RES_CUSTOM ? fixed[i] : i - SK_RES_CUSTOM < l->n_names ? l->names[i - SK_RES_CUSTOM] : "?";
-}
-
 static sk_rc l_shape(struct sk_engine *e, const struct sk_res *r, sk_shape *out, struct sk_err *err) {
     struct sk_local *l = L(e);
     lock(e);
-    sk_rc rc = SK_OK;
-    for (uint32_t i = 0; i < SK_RES_MAX && rc == SK_OK; i++) {
-        double unit = i == SK_RES_MEMORY ? 1 : SK_RES_UNIT;
-        if (r->amount[i] > l->place.total.amount[i])
-            rc = SK_ERR(err, SK_EINFEASIBLE,
-                        "a task or actor asks for %g %s, but this machine was given %g; ask for less, or start with more: init(%s)",
-                        (double)r->amount[i] / unit, res_name(l, i), (double)l->place.total.amount[i] / unit,
-                        i == SK_RES_CPU      ? "num_cpus=..."
-                        : i == SK_RES_GPU    ? "num_gpus=..."
-                        : i == SK_RES_MEMORY ? "_memory=..."
-                                             : "resources={...}");
-    }
+    sk_rc rc = sk_res_check(r, &l->place.total, l->names, l->n_names, err);
     if (rc == SK_OK) rc = sk_place_shape(&l->place, r, out, err);
     unlock(e);
     return rc;
 }
 
 static sk_rc l_res_index(struct sk_engine *e, const char *name, uint32_t *out, struct sk_err *err) {
-    struct sk_local *l = L(e);
-    for (uint32_t i = 0; i < l->n_names; i++)
-        if (!strcmp(l->names[i], name)) {
-            *out = SK_RES_CUSTOM + i;
-            return SK_OK;
-        }
-    return SK_ERR(err, SK_EINFEASIBLE,
-                  "a task or actor asks for resource '%s', which this machine was not given; start with init(resources={\"%s\": n})", name,
-                  name);
+    return sk_res_index(name, L(e)->names, L(e)->n_names, out, err);
 }
 
 static void l_resources(struct sk_engine *e, struct sk_res *total, struct sk_res *avail) {

@@ -10,6 +10,7 @@
 
 #include "base/clock.h"
 #include "base/fault.h"
+#include "base/hash.h"
 #include "base/mem.h"
 #include "engine/local/worker_int.h"
 
@@ -454,8 +455,7 @@ static uint64_t ask(struct sk_client *c, const void *msg, size_t len, uint64_t *
 
 static sk_rc c_shape(struct sk_engine *e, const struct sk_res *res, sk_shape *out, struct sk_err *err) {
     struct sk_client *c = C(e);
-    uint64_t h = 1469598103934665603u;
-    for (size_t i = 0; i < sizeof *res; i++) h = (h ^ ((const uint8_t *)res)[i]) * 1099511628211u;
+    uint64_t h = sk_hash(res, sizeof *res);
     pthread_mutex_lock(&c->mu);
     uintptr_t known = (uintptr_t)sk_map_get(&c->shapes, h | 1);
     pthread_mutex_unlock(&c->mu);

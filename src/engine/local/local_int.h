@@ -143,6 +143,19 @@ static inline const void *sk_rd_val(struct sk_rd *r, struct sk_val *v) {
     return b;
 }
 
+/* A value, then the references inside it. */
+struct sk_ids {
+    const uint64_t *p;
+    uint32_t n;
+};
+static inline const void *sk_rd_val_ids(struct sk_rd *r, struct sk_val *v, struct sk_ids *in) {
+    const void *b = sk_rd_val(r, v);
+    in->n = sk_rd_u32(r);
+    sk_rd_align(r, 8);
+    in->p = sk_rd_raw(r, (size_t)in->n * 8);
+    return b;
+}
+
 struct sk_msg_task { /* fixed head of SK_M_TASK; then name string, then n_args values */
     uint32_t type, claim;
     uint64_t tid, fid, aid, first;
@@ -472,8 +485,7 @@ sk_rc sk_obj_new(struct sk_local *l, uint64_t id, uint32_t proc, struct sk_obj *
 /* New object with this value and a reference of the driver: errors of streams. 0 when there is no memory. */
 uint64_t sk_obj_error(struct sk_local *l, uint32_t kind, const void *bytes, size_t n);
 /* Gives object `id` the value in a message of process `proc`. A value that nobody wants any more is thrown away. */
-void sk_obj_set(struct sk_local *l, uint64_t id, uint32_t proc, const struct sk_val *v, const void *bytes, const uint64_t *contains,
-                uint32_t n_contains);
+void sk_obj_set(struct sk_local *l, uint64_t id, uint32_t proc, const struct sk_val *v, const void *bytes, struct sk_ids in);
 void sk_obj_ready(struct sk_local *l, struct sk_obj *o); /* wakes who waits */
 void sk_obj_drain(struct sk_local *l);                   /* frees what nothing references */
 sk_rc sk_dep_add(struct sk_obj *o, struct sk_ltask *t, struct sk_req *q) SK_MUST_USE;

@@ -172,10 +172,8 @@ static void handle_done(struct sk_local *l, struct sk_lworker *w, const void *p,
     }
     for (uint32_t i = 0; i < h.n_values; i++) {
         struct sk_val v;
-        const void *b = sk_rd_val(&r, &v);
-        uint32_t nc = sk_rd_u32(&r);
-        sk_rd_align(&r, 8);
-        const uint64_t *c = sk_rd_raw(&r, (size_t)nc * 8);
+        struct sk_ids in;
+        const void *b = sk_rd_val_ids(&r, &v, &in);
         if (r.bad) break;
         if (failed) {
             if (v.where == SK_V_STORE) { /* errors are inline; a large one would be cut by the worker */
@@ -187,8 +185,8 @@ static void handle_done(struct sk_local *l, struct sk_lworker *w, const void *p,
             if (a && !init) sk_actor_advance(l, a);
             return;
         }
-        if (t && (v.where == SK_V_STORE || nc)) t->bulky = true;
-        sk_obj_set(l, t ? v.oid : 0, w->proc, &v, b, c, nc);
+        if (t && (v.where == SK_V_STORE || in.n)) t->bulky = true;
+        sk_obj_set(l, t ? v.oid : 0, w->proc, &v, b, in);
     }
     if (!t) return;
     if (t->is_stream && t->remake) {
@@ -223,10 +221,8 @@ static bool fresh_ids(struct sk_local *l, struct sk_lworker *w, uint64_t base) {
 static void handle_put(struct sk_local *l, struct sk_lworker *w, struct sk_rd *r) {
     uint64_t id = sk_rd_u64(r);
     struct sk_val v;
-    const void *b = sk_rd_val(r, &v);
-    uint32_t nc = sk_rd_u32(r);
-    sk_rd_align(r, 8);
-    const uint64_t *c = sk_rd_raw(r, (size_t)nc * 8);
+    struct sk_ids in;
+    const void *b = sk_rd_val_ids(r, &v, &in);
     struct sk_obj *o = NULL;
     if (r->bad || !fresh_ids(l, w, id)) return;
     if (sk_obj_new(l, id, w->proc, &o, NULL) != SK_OK) { /* it has the id, and would hear "lost" */
@@ -234,7 +230,7 @@ static void handle_put(struct sk_local *l, struct sk_lworker *w, struct sk_rd *r
         sk_pool_kill(l, w, "there is no memory left to record what it put");
         return;
     }
-    sk_obj_set(l, id, w->proc, &v, b, c, nc);
+    sk_obj_set(l, id, w->proc, &v, b, in);
 }
 
 /* A submission of a worker that could not be accepted still has return objects (or a stream), which hold the reason. */
@@ -273,6 +269,19 @@ static void submit_failed(struct sk_local *l, uint32_t proc, uint64_t base, stru
 static uint32_t level_of(const struct sk_lworker *w) {
     const struct sk_list *first = sk_list_first(&w->sent);
     return first && !w->actor ? (uint32_t)sk_container_of(first, struct sk_ltask, on)->place.level + 1 : 1;
+}
+
+/* To a request for one number. */
+static void answer(struct sk_local *l, struct sk_lworker *w, uint64_t req, sk_rc rc, uint64_t value, const struct sk_err *err) {
+    if (rc != SK_OK) {
+        sk_req_error(l, w, req, rc, err->msg);
+        return;
+    }
+    struct {
+        uint32_t type, rc;
+        uint64_t req, value;
+    } m = {SK_M_REPLY, SK_OK, req, value};
+    (void)sk_pool_reply(l, w, &m, sizeof m);
 }
 
 static void handle(struct sk_local *l, struct sk_lworker *w, const void *p, size_t n) {
@@ -381,15 +390,7 @@ static void handle(struct sk_local *l, struct sk_lworker *w, const void *p, size
         memcpy(&res, q, sizeof res);
         sk_shape s = 0;
         sk_rc rc = l->base.ops->shape(&l->base, &res, &s, &err);
-        if (rc != SK_OK) {
-            sk_req_error(l, w, req, rc, err.msg);
-        } else {
-            struct {
-                uint32_t type, rc;
-                uint64_t req, shape;
-            } m = {SK_M_REPLY, SK_OK, req, s};
-            (void)sk_pool_reply(l, w, &m, sizeof m);
-        }
+        answer(l, w, req, rc, s, &err);
         break;
     }
     case SK_M_RESIDX: {
@@ -399,15 +400,7 @@ static void handle(struct sk_local *l, struct sk_lworker *w, const void *p, size
         uint32_t ix = 0;
         snprintf(name, sizeof name, "%.*s", (int)SK_MIN(b.n, sizeof name - 1), (const char *)b.p);
         sk_rc rc = l->base.ops->res_index(&l->base, name, &ix, &err);
-        if (rc != SK_OK) {
-            sk_req_error(l, w, req, rc, err.msg);
-        } else {
-            struct {
-                uint32_t type, rc;
-                uint64_t req, ix;
-            } m = {SK_M_REPLY, SK_OK, req, ix};
-            (void)sk_pool_reply(l, w, &m, sizeof m);
-        }
+        answer(l, w, req, rc, ix, &err);
         break;
     }
     case SK_M_RESOURCES: {

@@ -101,10 +101,8 @@ static sk_rc w_fail(struct sk_task *task, const struct sk_payload *error, struct
     struct sk_rd r = sk_rd_init(t->out.p, t->out.n); /* what was returned before is not wanted */
     for (uint32_t i = 0; i < t->n_values; i++) {
         struct sk_val v;
-        (void)sk_rd_val(&r, &v);
-        uint32_t nc = sk_rd_u32(&r);
-        sk_rd_align(&r, 8);
-        (void)sk_rd_raw(&r, 8 * (size_t)nc);
+        struct sk_ids in;
+        (void)sk_rd_val_ids(&r, &v, &in);
         struct sk_buf b = {t->c->data_seg.base + v.off, (size_t)v.len, v.off};
         if (v.where == SK_V_STORE) e->ops->buf_abort(e, &b);
     }
