@@ -50,13 +50,11 @@ _FROM = {  # name: module
     "DynamicObjectRefGenerator": "ref",
     "FunctionID": "ids",
     "JobID": "ids",
-    "LoggingConfig": "util.logging_config",
     "NodeID": "ids",
     "PlacementGroupID": "ids",
     "TaskID": "ids",
     "UniqueID": "ids",
     "WorkerID": "ids",
-    "timeline": "util.state",
 }
 
 

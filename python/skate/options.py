@@ -136,13 +136,15 @@ def _strategy(name, v):
     from skate.util import scheduling_strategies as s
 
     _type(name, v, str, s.PlacementGroupSchedulingStrategy, s.NodeAffinitySchedulingStrategy, s.NodeLabelSchedulingStrategy)
+    if isinstance(v, s.PlacementGroupSchedulingStrategy):
+        _placement_group(name, v.placement_group)
+    else:
+        v.check()
 
 
 def _placement_group(name, v):
-    from skate.util.placement_group import PlacementGroup
-
     if v != "default":
-        _type(name, v, PlacementGroup)
+        raise NotImplementedError("placement_group: there are no placement groups yet; ask for the resources of each task and actor")
 
 
 def _bundle(name, v):

@@ -117,10 +117,6 @@ class RuntimeContext:
     def get_node_labels(self):
         return {}
 
-    def get_assigned_resources(self):
-        """{"CPU": 1.0, ...}: what the task or actor this runs in holds."""
-        return _skate.task_resources() if self._task() else {}
-
     def get_accelerator_ids(self):
         """{"GPU": ["0", ...], ...}: the accelerators that this process may use."""
         from skate import api
@@ -140,18 +136,6 @@ class RuntimeContext:
         import json
 
         return json.dumps(dict(self.runtime_env), sort_keys=True)
-
-    # ---- placement groups
-
-    def get_placement_group_id(self):
-        from skate.util.placement_group import get_current_placement_group
-
-        pg = get_current_placement_group()
-        return pg.id.hex() if pg is not None else None
-
-    @property
-    def should_capture_child_tasks_in_placement_group(self):
-        return bool(self._task() and _skate.current_group()[2])
 
     # ---- all at once, and older spellings
 
@@ -188,14 +172,6 @@ class RuntimeContext:
         _deprecated("get_actor_id")
         t = self._task()
         return ids.ActorID._of(t[1]) if t and t[1] else None
-
-    @property
-    def current_placement_group_id(self):
-        _deprecated("get_placement_group_id")
-        from skate.util.placement_group import get_current_placement_group
-
-        pg = get_current_placement_group()
-        return pg.id if pg is not None else None
 
 
 _OTHER_ACCELERATORS = ("neuron_cores", "TPU", "NPU", "HPU", "RBLN", "METAX_GPU")

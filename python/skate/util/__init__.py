@@ -4,15 +4,11 @@ _FROM = {  # name: module below skate.util
     "ActorPool": "actor_pool",
     "as_completed": "helpers",
     "deregister_serializer": "serialization",
-    "get_current_placement_group": "placement_group",
-    "get_placement_group": "placement_group",
     "inspect_serializability": "check_serialize",
     "list_named_actors": "naming",
     "log_once": "helpers",
     "map_unordered": "helpers",
-    "placement_group_table": "placement_group",
     "register_serializer": "serialization",
-    "remove_placement_group": "placement_group",
     "get_node_ip_address": "helpers",
 }
 
@@ -20,8 +16,6 @@ _FROM = {  # name: module below skate.util
 def __getattr__(name):
     import importlib
 
-    if name == "placement_group":  # the function, which the module of its name goes by too
-        return importlib.import_module("skate.util.placement_group").placement_group
     where = _FROM.get(name)
     if where is not None:
         value = globals()[name] = getattr(importlib.import_module("skate.util." + where), name)
@@ -35,4 +29,4 @@ def __getattr__(name):
 
 
 def __dir__():
-    return sorted({*globals(), *_FROM, "placement_group"})
+    return sorted({*globals(), *_FROM})

@@ -137,14 +137,14 @@ class _QueueActor:
     async def put(self, item, timeout):
         try:
             await asyncio.wait_for(self.queue.put(item), timeout)
-        except asyncio.TimeoutError:
+        except TimeoutError:
             return False
         return True
 
     async def get(self, timeout):
         try:
             return [await asyncio.wait_for(self.queue.get(), timeout)]
-        except asyncio.TimeoutError:
+        except TimeoutError:
             return None
 
     async def put_now(self, items):

@@ -105,9 +105,3 @@ class NodeLabelSchedulingStrategy:
                 from skate.exceptions import TaskUnschedulableError
 
                 raise TaskUnschedulableError(f"label {key!r} of the one node is {have!r}, which the scheduling strategy does not allow")
-
-
-def check(strategy):
-    """Raises when the strategy asks for what this machine is not."""
-    if isinstance(strategy, (NodeAffinitySchedulingStrategy, NodeLabelSchedulingStrategy)):
-        strategy.check()

@@ -8,7 +8,6 @@ import decimal
 import enum
 import fractions
 import gc
-import io
 import math
 import pickle
 import uuid

@@ -1,7 +1,8 @@
 """joblib's backend: each batch of calls is a task."""
 
-import skate
 from joblib._parallel_backends import AutoBatchingMixin, ParallelBackendBase
+
+import skate
 
 
 def _call(batch):

@@ -223,7 +223,7 @@ class Pool:
 
     def starmap(self, func, iterable, chunksize=None):
         """[func(*x) for x in iterable], in the processes."""
-        return self.starmap_async(func, iterable, chunksize).get()
+        return self.starmap_async(func, iterable, chunksize=chunksize).get()
 
     def starmap_async(self, func, iterable, callback=None, error_callback=None, chunksize=None):
         """starmap() that returns at once: an AsyncResult."""
