@@ -228,6 +228,7 @@ struct sk_obj {
     uint8_t state, where; /* READY: SK_V_INLINE, SK_V_STORE or SK_V_DISK */
     bool gone : 1;        /* READY, but the value is lost: found out when it is needed next (test hook store.lose) */
     bool known : 1;       /* to lineage: told when it is freed */
+    bool awaited : 1;     /* PENDING, and a kept task needs it: held until its maker is over and so may be kept, too */
     bool spoiled : 1;     /* its bytes came back wrong from disk */
     uint8_t why;          /* enum sk_lost_why: what it is when lineage knows no maker */
     uint32_t kind;
