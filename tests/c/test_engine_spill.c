@@ -503,3 +503,35 @@ TEST_SLOW(spill_threads, 60) { /* some get while one waits for what takes long, 
     eng_release(small);
     close_clean();
 }
+
+TEST_SLOW(spill_without_memory, 120) { /* the nth allocation of the driver fails: an error or not, and every value is whole after */
+    enum { N = 40 };
+    sk_oid o[N];
+    struct sk_err err;
+    OPEN();
+    for (int i = 0; i < N; i++) o[i] = put(MIB, (uint8_t)i);
+    for (int64_t nth = 1; nth <= 40; nth++) {
+        int i = (int)test_below(N), k = (int)test_below(N);
+        struct sk_view v;
+        sk_oid x = {0}, c = {0};
+        sk_mem_fail_at(nth);
+        sk_rc rc = try_put(3 * MIB, 99, &x, &err);
+        CHECK(rc == SK_OK || rc == SK_ENOMEM || rc == SK_EFULL);
+        if (eng->ops->get(eng, &o[i], 1, sk_now_ns() + 20 * SK_SEC, &v, &err) == SK_OK) {
+            CHECK(view_is(&v, MIB, (uint8_t)i));
+            eng->ops->view_release(eng, &v);
+        }
+        struct job j = {.fn = "blob_is", .a = {REF(o[k]), VAL(MIB), VAL(k)}, .n_a = 3};
+        if (job_on(eng, &j, &c, NULL, &err) == SK_OK) {
+            bool ready;
+            CHECK_OK_ERR(eng->ops->wait(eng, &c, 1, 1, sk_now_ns() + 20 * SK_SEC, &ready, &err), &err);
+            eng_release(c);
+        }
+        sk_mem_fail_at(0);
+        if (x.v) eng_release(x);
+        checked();
+    }
+    for (int i = 0; i < N; i++) is_blob(o[i], MIB, (uint8_t)i);
+    for (int i = 0; i < N; i++) eng_release(o[i]);
+    close_clean();
+}
