@@ -535,3 +535,28 @@ TEST_SLOW(spill_without_memory, 120) { /* the nth allocation of the driver fails
     for (int i = 0; i < N; i++) eng_release(o[i]);
     close_clean();
 }
+
+TEST_SLOW(spill_queued_calls_let_go, 30) { /* what is queued on an actor keeps no memory from a put, and is run all the same */
+    enum { N = 12 };
+    sk_oid o[N], c[N], ready;
+    sk_aid a;
+    struct sk_err err;
+    OPEN();
+    struct job init = {.fn = "actor_init"};
+    struct sk_actor_spec as = {.init = spec_of(&init)};
+    CHECK_OK_ERR(eng->ops->actor_create(eng, &as, &a, &ready, &err), &err);
+    for (int i = 0; i < N; i++) o[i] = put(MIB, (uint8_t)i);
+    c[0] = JOB(.fn = "hold", .a = {REF(o[0])}, .n_a = 1, .actor = a);
+    for (int i = 1; i < N; i++) c[i] = JOB(.fn = "blob_is", .a = {REF(o[i]), VAL(MIB), VAL(i)}, .n_a = 3, .actor = a);
+    CHECK(gate_wait(0, 1));
+    sk_oid big = put(12 * MIB, 99);
+    checked();
+    gate_add(1, 1);
+    for (int i = 0; i < N; i++) CHECK_EQ(eng_take(c[i]), 1);
+    is_blob(big, 12 * MIB, 99);
+    for (int i = 0; i < N; i++) eng_release(o[i]);
+    eng_release(big);
+    eng_release(ready);
+    eng->ops->actor_release(eng, a);
+    close_clean();
+}

@@ -100,8 +100,11 @@ void sk_actor_advance(struct sk_local *l, struct sk_lactor *a) {
         a->placed = true;
         a->n_sent++;
     }
-    while (a->state != SK_A_DEAD && !sk_list_empty(&a->queue) && a->n_sent < SK_PLACE_DEPTH_MAX &&
-           !a->worker->n_rooms) { /* behind the constructor: the ring keeps the order */
+    while (a->state != SK_A_DEAD && !sk_list_empty(&a->queue) && a->n_sent < SK_PLACE_DEPTH_MAX) { /* behind the constructor, in order */
+        if (a->n_sent && (a->worker->n_rooms || l->place.depth_cap)) { /* memory is short: what is queued there holds its arguments in it */
+            l->space.held_back = true;
+            return;
+        }
         struct sk_ltask *t = sk_container_of(a->queue.next, struct sk_ltask, on);
         if (t->state != SK_T_READY) return;
         sk_rc rc = sk_ltask_send(l, t, a->worker);

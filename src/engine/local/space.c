@@ -555,7 +555,7 @@ static void take_back_all(struct sk_local *l) {
             it = it->prev;
             if (t->is_init) continue;
             if (!w->actor) (void)sk_ltask_take_back(l, w, t);
-            else if (sk_ltask_unsend(l, w, t)) sk_list_push_front(&w->actor->queue, &t->on);
+            else if (sk_ltask_unsend(l, w, t)) sk_list_push_front(&w->actor->queue, &t->on), l->space.held_back = true;
         }
     }
 }
@@ -660,7 +660,7 @@ void sk_space_step(struct sk_local *l) {
         else read_back(l, job);
         sk_free(job);
     }
-    if (sp->n_disk && l->place.n_ready + (l->n_homeless != 0)) each_soon(l, want_soon);
+    if (sp->n_disk && sk_list_empty(&sp->rooms)) each_soon(l, want_soon);
     uint64_t left = sk_store_free_bytes(l->store);
     bool waits = somebody_waits(l);
     if (waits || left + sp->writing_bytes < size_of(l) / 16) {
@@ -676,6 +676,9 @@ void sk_space_step(struct sk_local *l) {
     }
     sp->waiting = somebody_waits(l);
     l->place.depth_cap = !sk_list_empty(&sp->rooms) || (sp->waiting && sp->taken_back) ? 1 : 0;
+    if (!sp->held_back) return;
+    sp->held_back = false;
+    SK_LIST_EACH_SAFE (it, tmp, &l->actors) sk_actor_advance(l, sk_container_of(it, struct sk_lactor, link));
 }
 
 /* ---- calls ------------------------------------------------------------------------------------------------------------------------------------------------ */
