@@ -2,7 +2,7 @@
 
 Runs are interleaved (skate, peer, skate, peer ...), so that a noisy machine is noisy to all; medians and ratios to skate are printed and written to
 bench/results/<date>-<machine>.json. WORKLOAD is a file name there without .py, with its arguments after a colon (`hetero_pipeline:40:1`), or a
-file of bench/py (`main_job`). Default: core_micro data_overhead main_job. Engines default to skate, ray and what the workload's row of
+file of bench/py (`main_job`). Default: core_micro data_overhead first_rows main_job. Engines default to skate, ray and what the workload's row of
 ../shared/measure/README.md names and is installed (../shared/measure/setup.sh [all])."""
 
 import argparse
@@ -24,6 +24,7 @@ PYTHON = {"skate": VENV, "numpy": VENV, "ppe": VENV, "pool": VENV, "mp": VENV, "
 DEFAULT = {
     "core_micro": ["skate", "ray", "ppe", "limit"],
     "data_overhead": ["skate", "ray", "numpy"],
+    "first_rows": ["skate", "ray"],
     "main_job": ["skate", "pool", "ray"],
     "hetero_pipeline": ["skate", "ray", "mp"],
     "parquet_pipeline": ["skate", "ray"],
@@ -94,7 +95,7 @@ def main():
     if not os.path.isdir(MEASURE):
         sys.exit(f"no workloads at {MEASURE}: set SKATE_MEASURE to the folder with core_micro.py")
     results = {}
-    for w in a.workloads or ["core_micro", "data_overhead", "main_job"]:
+    for w in a.workloads or ["core_micro", "data_overhead", "first_rows", "main_job"]:
         engines = a.e.split(",") if a.e else DEFAULT.get(w.split(":")[0], ["skate", "ray"])
         missing = [e for e in engines if not os.path.exists(command(w, e)[0])]
         if missing:

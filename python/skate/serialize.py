@@ -341,8 +341,10 @@ def after_fork():
     random = sys.modules.get("random")
     if random is not None:
         random.seed()
+    import _signal
     import faulthandler
 
+    _signal.signal(_signal.SIGINT, _skate.on_interrupt)  # a cancelled task; Ctrl-C is for the driver
     fd = _skate.crash_fd()
     if fd >= 0:  # what killed it is said in the driver's message
         faulthandler.enable(fd, all_threads=False)
@@ -359,6 +361,55 @@ def run_coroutine(coro):
 
 
 _loop = None
+
+
+def serve_async(fd):
+    """The event loop of an async actor: until the process is to leave."""
+    import asyncio
+
+    loop = asyncio.new_event_loop()
+    asyncio.set_event_loop(loop)
+
+    def step():
+        if not _skate.async_step():
+            loop.stop()
+
+    loop.add_reader(fd, step)
+    loop.run_forever()
+
+
+async def _run_call(call, coro):
+    try:
+        result, error = await coro, None
+    except BaseException as e:  # SystemExit, too: it would end the loop, and all other calls with it
+        result, error = None, e
+    _skate.async_done(call, result, error)
+
+
+async def _run_stream(call, values, window):
+    import asyncio
+
+    error = None
+    try:
+        async for value in values:
+            if window:  # may wait for the consumer: not on the loop
+                go_on = await asyncio.get_running_loop().run_in_executor(None, _skate.async_yield, call, value)
+            else:
+                go_on = _skate.async_yield(call, value)
+            if not go_on:
+                await values.aclose()
+                break
+    except BaseException as e:
+        error = e
+    _skate.async_done(call, None, error)
+
+
+def start_async(call, coro, window):
+    """Starts a call of an async actor: the asyncio.Task."""
+    import asyncio
+
+    work = _run_stream(call, coro, window) if hasattr(coro, "__anext__") else _run_call(call, coro)
+    return asyncio.get_running_loop().create_task(work)
 
 
 def check_call(func, skip, args, kwargs):
@@ -382,6 +433,8 @@ def install():
         note=note,
         after_fork=after_fork,
         run_coroutine=run_coroutine,
+        serve_async=serve_async,
+        start_async=start_async,
         check_call=check_call,
         ref_await=ref.await_ref,
         ref_future=ref.future_of,

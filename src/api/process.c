@@ -11,6 +11,7 @@
 
 #include "api/api_int.h"
 #include "base/clock.h"
+#include "base/hash.h"
 
 enum { MAX_FNS = 1024 };
 
@@ -51,9 +52,8 @@ int64_t sk_api_deadline(int64_t timeout_ms) {
 
 /* ---- functions ------------------------------------------------------------------------------------------------------------------ */
 
-static uint64_t hash_name(const char *s) { /* FNV-1a */
-    uint64_t h = 1469598103934665603u;
-    for (; *s; s++) h = (h ^ (uint8_t)*s) * 1099511628211u;
+static uint64_t hash_name(const char *s) {
+    uint64_t h = sk_hash(s, strlen(s));
     return h ? h : 1;
 }
 

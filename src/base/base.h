@@ -35,6 +35,7 @@ enum {
     SK_ENOENT = -17,      /* no such thing */
     SK_EDONE = -18,       /* end of a stream; not a failure */
     SK_ESTALL = -19,      /* no progress possible: a bug or an impossible plan; message says who waits for what */
+    SK_EEXIST = -20,      /* the name is taken */
 };
 
 #define SK_MUST_USE __attribute__((warn_unused_result))

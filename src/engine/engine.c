@@ -58,3 +58,12 @@ struct sk_view sk_task_keep_arg(struct sk_task *t, uint32_t i) {
     SK_ASSERT(i < t->n_args);
     return priv_of(t)->ops->keep_arg(t, i);
 }
+
+void sk_task_end(struct sk_task *t, sk_rc rc, const struct sk_err *err) {
+    SK_ASSERT(t->is_async);
+    priv_of(t)->ops->end(t, rc, err);
+}
+
+bool sk_task_cancelled(const struct sk_task *t) { return sk_container_of(t, const struct sk_task_priv, t)->ops->cancelled(t); }
+
+void sk_task_end_flags(struct sk_task *t, uint32_t flags) { priv_of(t)->end_flags |= flags; }

@@ -116,12 +116,25 @@ struct sk_task_spec {
     uint32_t stream_window; /* streaming without a sink: at most so many yields that were not taken; 0 = no limit */
     struct sk_sink *sink;   /* may be NULL */
     uint64_t sink_tag;      /* comes back in the events */
+    sk_tid parent;          /* the task that submits it, 0: none. A recursive cancel of that one cancels this one */
+    uint32_t group;         /* a method call: index into sk_actor_spec.groups */
+    uint32_t max_calls;     /* a worker process leaves after so many runs of `fn`; 0: no limit. Not for methods */
 };
 
+enum { SK_GROUPS_MAX = 64, SK_NAME_MAX = 1024 };
 struct sk_actor_spec {
     struct sk_task_spec init; /* the constructor; n_returns is taken as 1 (a value that is ready when the actor is) */
     int32_t max_restarts;     /* -1 = for ever */
     int32_t max_task_retries;
+    /* Concurrency groups: at most groups[i] calls of group i run at once, each on a thread, or (is_async) all on the event loop of
+     * runner.serve_async. Calls then start in the order in which their arguments exist. n_groups 0: one call at a time, in order. */
+    /* A name is of one living actor in its space: SK_EEXIST. actor_find gives `meta` to whoever asks for it. */
+    const char *name, *space; /* NULL: none; the space may be NULL or empty */
+    struct sk_bytes meta;
+    bool detached;          /* lives without handles, until it is killed or the engine closes */
+    const uint32_t *groups; /* [0] is the group of calls that name none; at most SK_GROUPS_MAX */
+    uint32_t n_groups;
+    bool is_async;
 };
 
 /* ---- events ------------------------------------------------------------------------------------------------------------------- */
@@ -150,6 +163,7 @@ struct sk_sink {
 
 /* ---- the engine ------------------------------------------------------------------------------------------------------------------ */
 
+enum { SK_CANCEL_FORCE = 1, SK_CANCEL_CHILDREN = 2 /* and what it has submitted, and so on */ };
 enum { SK_CAP_PROCESSES = 1, SK_CAP_ZERO_COPY = 2, SK_CAP_KILL = 4, SK_CAP_DRIVER = 8 /* owns the loop; false inside workers */ };
 
 struct sk_engine;
@@ -179,12 +193,19 @@ struct sk_engine_ops {
      * (*out = error object). */
     sk_rc (*stream_next)(struct sk_engine *e, sk_tid t, int64_t deadline_ns, sk_oid *out, struct sk_err *err);
     void (*stream_drop)(struct sk_engine *e, sk_tid t); /* nobody will read the rest: releases it and cancels the task */
-    sk_rc (*cancel)(struct sk_engine *e, sk_tid t, bool force, struct sk_err *err);
+    /* A task that has not begun ends with SK_ECANCEL. One that runs is asked to end: by SIGINT (not a method), at its next yield, through
+     * runner.cancel (async actors). SK_CANCEL_FORCE: its process is killed (not of an actor). */
+    sk_rc (*cancel)(struct sk_engine *e, sk_tid t, uint32_t flags, struct sk_err *err);
 
     sk_rc (*actor_create)(struct sk_engine *e, const struct sk_actor_spec *spec, sk_aid *out, sk_oid *ready, struct sk_err *err);
     sk_rc (*actor_kill)(struct sk_engine *e, sk_aid a, bool no_restart, struct sk_err *err);
     void (*actor_addref)(struct sk_engine *e, sk_aid a);
     void (*actor_release)(struct sk_engine *e, sk_aid a); /* last handle gone: stops after the calls already made */
+    /* The living actor of that name: *out and *ready come with a reference, meta->p is the caller's (sk_free). SK_ENOENT. */
+    sk_rc (*actor_find)(struct sk_engine *e, const char *space, const char *name, sk_aid *out, sk_oid *ready, struct sk_bytes *meta,
+                        struct sk_err *err);
+    /* Of all living actors that have one: space NUL name NUL, ... Returns the length needed. */
+    size_t (*actor_names)(struct sk_engine *e, char *buf, size_t cap);
 
     /* Objects */
     /* Waits until others are spilled or released, if the engine spills. SK_EFULL: and it cannot be; SK_ENOSPC, SK_EIO: nor written to disk. Called
@@ -229,11 +250,14 @@ struct sk_task {
     sk_fid fn;
     sk_aid actor;       /* not 0: a method call */
     bool is_actor_init; /* the constructor */
+    bool is_async;      /* of an actor with an event loop: run() may return SK_EAGAIN, the task then goes on until sk_task_end */
+    void *user;         /* the runner's own, NULL when the task begins */
     uint32_t attempt;
     uint32_t n_args;
     const struct sk_view *args; /* released by the engine after run(), unless sk_task_keep_arg */
     uint32_t n_returns;
-    uint32_t n_yielded; /* by this attempt */
+    uint32_t n_yielded;     /* by this attempt */
+    uint32_t stream_window; /* not 0: sk_task_yield may wait */
     const char *name;
 };
 /* Sets return i (each exactly once; missing ones are an error of the task). Takes payload.buf. */
@@ -245,9 +269,20 @@ sk_rc sk_task_yield(struct sk_task *t, const struct sk_payload *p, struct sk_err
 uint32_t sk_task_skip(const struct sk_task *t);
 /* Ends the task with a user error (kind in the error range). The first call counts. */
 sk_rc sk_task_fail(struct sk_task *t, const struct sk_payload *error, struct sk_err *err) SK_MUST_USE;
+enum {
+    SK_END_FINAL = 1,      /* its failure is not retried, whatever its options say */
+    SK_END_EXIT_ACTOR = 2, /* a call that has failed: its actor ends with it, without a restart */
+    SK_END_PROCESS = 4     /* this process runs nothing more (where it is one of its own) */
+};
+void sk_task_end_flags(struct sk_task *t, uint32_t flags);  /* before run() returns, or before sk_task_end */
 void sk_task_note(struct sk_task *t, struct sk_bytes note); /* note of the DONE event; copied, <= SK_NOTE_MAX */
 /* The function keeps args[i] mapped after it returned: the view is its own now (release by view_release). */
 struct sk_view sk_task_keep_arg(struct sk_task *t, uint32_t i);
+
+/* Ends a task whose run() returned SK_EAGAIN: rc and err as run() would have given them. Any thread; t is gone after it. */
+void sk_task_end(struct sk_task *t, sk_rc rc, const struct sk_err *err);
+/* Somebody cancelled it while it ran. May be asked at any moment of its life. */
+bool sk_task_cancelled(const struct sk_task *t);
 
 struct sk_runner { /* filled by the layer above; one a process */
     void *ctx;
@@ -260,7 +295,14 @@ struct sk_runner { /* filled by the layer above; one a process */
     void (*block_end)(void *ctx);
     /* inline only (elsewhere the process ends): the actor is dead, drop its state. May be NULL. */
     void (*actor_gone)(void *ctx, sk_aid actor);
+    void (*thread_begin)(void *ctx); /* first on each thread that runs calls of an actor with concurrency groups. May be NULL */
+    /* The process is now that of an async actor: calls sk_worker_step whenever `fd` is readable until it returns false. NULL: such an actor
+     * runs its calls on threads. */
+    sk_rc (*serve_async)(void *ctx, struct sk_engine *client, int fd, struct sk_err *err);
+    void (*cancel)(void *ctx, struct sk_task *t); /* of a task between SK_EAGAIN and sk_task_end, on the thread of serve_async */
 };
+/* Starts the calls that may run, tells of cancelled ones. False: the process is to leave. Only for runner.serve_async. */
+bool sk_worker_step(struct sk_engine *client);
 
 struct sk_engine_conf {
     struct sk_res total;             /* resources of this machine */

@@ -5,6 +5,7 @@
 #ifndef SK_ENGINE_INT_H
 #define SK_ENGINE_INT_H
 
+#include "base/wire.h"
 #include "engine/engine.h"
 
 struct sk_task_ops {
@@ -15,12 +16,28 @@ struct sk_task_ops {
     sk_rc (*fail)(struct sk_task *t, const struct sk_payload *error, struct sk_err *err); /* kind is an error kind: checked before */
     void (*note)(struct sk_task *t, struct sk_bytes note);                                /* cut to SK_NOTE_MAX before */
     struct sk_view (*keep_arg)(struct sk_task *t, uint32_t i);                            /* i < n_args: checked before */
+    void (*end)(struct sk_task *t, sk_rc rc, const struct sk_err *err);
+    bool (*cancelled)(const struct sk_task *t);
 };
 
 struct sk_task_priv {
     struct sk_task t; /* first: the public pointer is this one */
     const struct sk_task_ops *ops;
+    uint32_t end_flags; /* SK_END_*; the engine clears them before a run */
 };
+
+/* task.c */
+struct sk_aspec { /* what an actor has besides its constructor; borrowing */
+    int32_t max_restarts, max_task_retries;
+    bool is_async, detached;
+    uint32_t n_groups;
+    const uint32_t *groups;
+    struct sk_bytes name, space, meta;
+};
+void sk_aspec_write(struct sk_wr *w, const struct sk_aspec *a);
+bool sk_aspec_read(struct sk_rd *r, struct sk_aspec *out);
+struct sk_aspec sk_aspec_of(const struct sk_actor_spec *s);
+sk_rc sk_aspec_check(const struct sk_aspec *a, struct sk_err *err) SK_MUST_USE;
 
 /* The generated table (cmake/registry.cmake): one row a file of engine/by/. */
 extern const struct sk_engine_class *const sk_engine_table[];

@@ -6,6 +6,9 @@ void sk_spec_write(struct sk_wr *w, const struct sk_task_spec *s) {
     sk_wr_u64(w, s->fn.v);
     sk_wr_u64(w, s->actor.v);
     sk_wr_u64(w, s->sink_tag);
+    sk_wr_u64(w, s->parent.v);
+    sk_wr_u32(w, s->group);
+    sk_wr_u32(w, s->max_calls);
     sk_wr_u32(w, s->n_args);
     sk_wr_u32(w, s->n_contains);
     sk_wr_u32(w, s->n_returns);
@@ -34,6 +37,9 @@ bool sk_spec_read(struct sk_rd *r, struct sk_spec *out) {
     out->fid = sk_rd_u64(r);
     out->actor = sk_rd_u64(r);
     out->sink_tag = sk_rd_u64(r);
+    out->parent = sk_rd_u64(r);
+    out->group = sk_rd_u32(r);
+    out->max_calls = sk_rd_u32(r);
     out->n_args = sk_rd_u32(r);
     out->n_contains = sk_rd_u32(r);
     out->n_returns = sk_rd_u32(r);
@@ -56,4 +62,59 @@ bool sk_spec_read(struct sk_rd *r, struct sk_spec *out) {
         if (ar.bad || (v.where != SK_V_INLINE && v.where != SK_V_NONE) || (v.where == SK_V_NONE && !v.oid)) return false;
     }
     return sk_rd_end(&ar);
+}
+
+void sk_aspec_write(struct sk_wr *w, const struct sk_aspec *a) {
+    sk_wr_u32(w, (uint32_t)a->max_restarts);
+    sk_wr_u32(w, (uint32_t)a->max_task_retries);
+    sk_wr_u32(w, (a->is_async ? 1u : 0) | (a->detached ? 2u : 0));
+    sk_wr_u32(w, a->n_groups);
+    sk_wr_raw(w, a->groups, a->n_groups * sizeof *a->groups);
+    sk_wr_bytes(w, a->name.p, a->name.n);
+    sk_wr_bytes(w, a->space.p, a->space.n);
+    sk_wr_bytes(w, a->meta.p, a->meta.n);
+    sk_wr_align(w, 8);
+}
+
+bool sk_aspec_read(struct sk_rd *r, struct sk_aspec *out) {
+    memset(out, 0, sizeof *out);
+    out->max_restarts = (int32_t)sk_rd_u32(r);
+    out->max_task_retries = (int32_t)sk_rd_u32(r);
+    uint32_t flags = sk_rd_u32(r);
+    out->is_async = flags & 1;
+    out->detached = flags & 2;
+    out->n_groups = sk_rd_u32(r);
+    if (out->n_groups > SK_GROUPS_MAX) return false;
+    out->groups = sk_rd_raw(r, out->n_groups * sizeof *out->groups);
+    out->name = sk_rd_bytes(r);
+    out->space = sk_rd_bytes(r);
+    out->meta = sk_rd_bytes(r);
+    sk_rd_align(r, 8);
+    for (uint32_t i = 0; !r->bad && i < out->n_groups; i++)
+        if (!out->groups[i]) return false;
+    return !r->bad && out->name.n <= SK_NAME_MAX && out->space.n <= SK_NAME_MAX;
+}
+
+struct sk_aspec sk_aspec_of(const struct sk_actor_spec *s) {
+    struct sk_aspec a = {.max_restarts = s->max_restarts,
+                         .max_task_retries = s->max_task_retries,
+                         .is_async = s->is_async,
+                         .detached = s->detached,
+                         .n_groups = s->n_groups,
+                         .groups = s->groups,
+                         .meta = s->meta};
+    if (s->name) a.name = (struct sk_bytes){s->name, strlen(s->name)};
+    if (s->space) a.space = (struct sk_bytes){s->space, strlen(s->space)};
+    return a;
+}
+
+sk_rc sk_aspec_check(const struct sk_aspec *a, struct sk_err *err) {
+    if (a->n_groups > SK_GROUPS_MAX) return SK_ERR(err, SK_EINVAL, "an actor has at most %d concurrency groups", SK_GROUPS_MAX);
+    for (uint32_t i = 0; i < a->n_groups; i++)
+        if (!a->groups[i]) return SK_ERR(err, SK_EINVAL, "concurrency group %u of an actor runs no calls at all", i);
+    if (a->name.n > SK_NAME_MAX || a->space.n > SK_NAME_MAX)
+        return SK_ERR(err, SK_EINVAL, "names of actors and of their namespaces have at most %d bytes", SK_NAME_MAX);
+    if ((a->name.n && memchr(a->name.p, 0, a->name.n)) || (a->space.n && memchr(a->space.p, 0, a->space.n)))
+        return SK_ERR(err, SK_EINVAL, "the name of an actor holds a NUL character");
+    return SK_OK;
 }

@@ -368,6 +368,8 @@ static int mod_exec(PyObject *m) {
     st->int5 = PyLong_FromLong(5);
     st->s_append = PyUnicode_InternFromString("append");
     st->s_arrow_c_array = PyUnicode_InternFromString("__arrow_c_array__");
+    st->ctx_task = PyContextVar_New("skate_task", NULL);
+    if (!st->ctx_task) return -1;
     st->restore_ref = PyObject_GetAttrString(m, "_restore_ref");
     st->restore_token = PyObject_GetAttrString(m, "_restore_token");
     return st->kw_buffer_callback && st->kw_buffers && st->int5 && st->s_append && st->s_arrow_c_array && st->restore_ref &&
@@ -380,7 +382,7 @@ static int mod_exec(PyObject *m) {
 #define OBJECTS(X) \
     X(ref_type) X(gen_type) X(buf_type) X(template_type) X(token_type) X(blockout_type) X(plan_type) \
     X(exec_type) X(exceptions) X(pickle_dumps) X(pickle_loads) X(kw_buffer_callback) X(kw_buffers) X(int5) \
-    X(s_append) X(s_arrow_c_array) X(restore_ref) X(restore_token) X(ndarray)
+    X(s_append) X(s_arrow_c_array) X(restore_ref) X(restore_token) X(ctx_task) X(ndarray)
 // clang-format on
 
 static int mod_traverse(PyObject *m, visitproc visit, void *arg) {

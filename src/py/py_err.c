@@ -22,6 +22,7 @@ static const struct {
     {SK_ECLOSED, "RaySystemError"},
     {SK_EACTOR, "ActorDiedError"},
     {SK_ESTALL, "RaySystemError"},
+    {SK_EEXIST, "ActorAlreadyExistsError"},
 };
 
 static PyObject *class_of(struct py_state *st, sk_rc rc) /* a new reference, or NULL with an exception */

@@ -34,12 +34,14 @@ enum {
     PY_INIT_ERROR = SK_KIND_ERROR + 2, /* the same in an actor's constructor */
 };
 
-#define PY_HOOKS(X) \
-    X(dumps)        \
-    X(dumps_error)  \
-    X(load_error)   \
-    X(load_block)   \
-    X(dump_function) X(load_function) X(note) X(after_fork) X(auto_init) X(run_coroutine) X(check_call) X(ref_await) X(ref_future)
+#define PY_HOOKS(X)                                                                                                               \
+    X(dumps)                                                                                                                      \
+    X(dumps_error)                                                                                                                \
+    X(load_error)                                                                                                                 \
+    X(load_block)                                                                                                                 \
+    X(dump_function)                                                                                                              \
+    X(load_function) X(note) X(after_fork) X(auto_init) X(run_coroutine) X(serve_async) X(start_async) X(check_call) X(ref_await) \
+        X(ref_future)
 
 struct py_fn { /* worker side: a definition, its callable once it was needed */
     sk_fid id;
@@ -69,6 +71,7 @@ struct py_state {
     PyObject *exceptions; /* skate.exceptions */
     PyObject *pickle_dumps, *pickle_loads;
     PyObject *kw_buffer_callback, *kw_buffers, *int5, *s_append, *s_arrow_c_array;
+    PyObject *ctx_task;                    /* context variable: the running task of a coroutine */
     PyObject *restore_ref, *restore_token; /* functions of this module, named in pickles */
     PyTypeObject *ndarray;                 /* NULL until numpy is imported by somebody */
     PyObject *dtype[128];                  /* by struct character */
@@ -204,7 +207,7 @@ PyObject *py_restore_token(struct py_state *st, uint64_t aid, PyObject *ready);
 /* ---- py_worker.c */
 void py_runner_init(struct py_state *st);
 void py_runner_clear(struct py_state *st); /* drops functions and actors (the engine is closed) */
-struct sk_task *py_current_task(void);
+struct sk_task *py_current_task(void);     /* of this thread, or of this coroutine; NULL outside of tasks */
 extern PyMethodDef py_worker_methods[];
 
 /* ---- py_plan.c, py_exec.c */

@@ -24,6 +24,11 @@ struct tmpl {
     uint32_t n_returns, stream_window;
     int32_t max_retries, max_restarts, max_task_retries;
     bool retry_exceptions, has_shape;
+    uint32_t group, max_calls;
+    /* ACTOR */
+    uint32_t groups[SK_GROUPS_MAX], n_groups;
+    bool is_async, detached;
+    PyObject *actor_name, *space, *meta; /* str, str, bytes or NULL */
     struct sk_res res;
     PyObject *custom;              /* dict of custom resources or NULL */
     PyObject *target;              /* function, class, or the method's name */
@@ -407,7 +412,11 @@ static PyObject *tmpl_submit(PyObject *self, PyObject *const *args, Py_ssize_t n
                                           .shape = t->shape,
                                           .max_retries = t->max_retries,
                                           .retry_exceptions = t->retry_exceptions,
-                                          .stream_window = t->stream_window}};
+                                          .stream_window = t->stream_window,
+                                          .group = t->group,
+                                          .max_calls = t->max_calls}};
+    const struct sk_task *inside = st->worker ? py_current_task() : NULL;
+    if (inside) spec.init.parent = inside->id;
     if (t->base) /* the same definition under another name */
         spec.init.name = PyUnicode_AsUTF8(t->name);
     sk_oid first = {0};
@@ -416,6 +425,13 @@ static PyObject *tmpl_submit(PyObject *self, PyObject *const *args, Py_ssize_t n
         sk_aid aid = {0};
         spec.max_restarts = t->max_restarts;
         spec.max_task_retries = t->max_task_retries;
+        spec.groups = t->groups;
+        spec.n_groups = t->n_groups;
+        spec.is_async = t->is_async;
+        spec.detached = t->detached;
+        spec.name = t->actor_name ? PyUnicode_AsUTF8(t->actor_name) : NULL;
+        spec.space = t->space ? PyUnicode_AsUTF8(t->space) : NULL;
+        if (t->meta) spec.meta = (struct sk_bytes){PyBytes_AS_STRING(t->meta), (size_t)PyBytes_GET_SIZE(t->meta)};
         rc = st->engine->ops->actor_create(st->engine, &spec, &aid, &first, &err);
         if (rc == SK_OK) {
             PyObject *ready = py_ref_new(st, first, (sk_tid){0});
@@ -488,10 +504,68 @@ static int tmpl_returns(struct tmpl *t, PyObject *o) {
     return 0;
 }
 
+/* Concurrency groups of an actor: a sequence of ints, [0] for calls that name none. */
+static int tmpl_groups(struct tmpl *t, PyObject *o) {
+    if (!o || o == Py_None) return 0;
+    PyObject *seq = PySequence_Fast(o, "groups must be a sequence of int");
+    if (!seq) return -1;
+    Py_ssize_t n = PySequence_Fast_GET_SIZE(seq);
+    int r = 0;
+    if (n > SK_GROUPS_MAX) {
+        PyErr_Format(PyExc_ValueError, "an actor has at most %d concurrency groups, not %zd", SK_GROUPS_MAX - 1, n - 1);
+        r = -1;
+    }
+    for (Py_ssize_t i = 0; r == 0 && i < n; i++) {
+        long v = PyLong_AsLong(PySequence_Fast_GET_ITEM(seq, i));
+        if (v == -1 && PyErr_Occurred()) r = -1;
+        else if (v < 1 || v > 100000) {
+            PyErr_Format(PyExc_ValueError, "max_concurrency must be 1 to 100000, not %ld", v);
+            r = -1;
+        } else {
+            t->groups[i] = (uint32_t)v;
+        }
+    }
+    Py_DECREF(seq);
+    if (r == 0) t->n_groups = (uint32_t)n;
+    return r;
+}
+
+static int keep_text(PyObject **to, PyObject *o, PyTypeObject *type, const char *what) {
+    if (!o || o == Py_None) return 0;
+    if (!PyObject_TypeCheck(o, type)) {
+        PyErr_Format(PyExc_TypeError, "%s must be %s, not %s", what, type->tp_name, Py_TYPE(o)->tp_name);
+        return -1;
+    }
+    *to = Py_NewRef(o);
+    return 0;
+}
+
 static int tmpl_init(PyObject *self, PyObject *args, PyObject *kw) {
-    static char *names[] = {
-        "kind",        "target",           "name",          "num_returns",  "num_cpus",         "num_gpus", "memory", "resources",
-        "max_retries", "retry_exceptions", "stream_window", "max_restarts", "max_task_retries", "func",     NULL};
+    static char *names[] = {"kind",
+                            "target",
+                            "name",
+                            "num_returns",
+                            "num_cpus",
+                            "num_gpus",
+                            "memory",
+                            "resources",
+                            "max_retries",
+                            "retry_exceptions",
+                            "stream_window",
+                            "max_restarts",
+                            "max_task_retries",
+                            "func",
+                            "groups",
+                            "is_async",
+                            "actor_name",
+                            "space",
+                            "meta",
+                            "detached",
+                            "group",
+                            "max_calls",
+                            NULL};
+    PyObject *groups = NULL, *actor_name = NULL, *space = NULL, *meta = NULL;
+    int is_async = 0, detached = 0;
     struct tmpl *t = (struct tmpl *)(void *)self;
     struct py_state *st = py_state_of(Py_TYPE(self));
     const char *kind;
@@ -502,11 +576,17 @@ static int tmpl_init(PyObject *self, PyObject *args, PyObject *kw) {
         return -1;
     }
     t->max_retries = 0;
-    if (!PyArg_ParseTupleAndKeywords(args, kw, "sOU|$OOOOOipIiiO:Template", names, &kind, &target, &name, &returns, &cpus, &gpus, &memory,
-                                     &custom, &t->max_retries, &retry_exceptions, &t->stream_window, &t->max_restarts, &t->max_task_retries,
-                                     &func))
+    if (!PyArg_ParseTupleAndKeywords(args, kw, "sOU|$OOOOOipIiiOOpOOOpII:Template", names, &kind, &target, &name, &returns, &cpus, &gpus,
+                                     &memory, &custom, &t->max_retries, &retry_exceptions, &t->stream_window, &t->max_restarts,
+                                     &t->max_task_retries, &func, &groups, &is_async, &actor_name, &space, &meta, &detached, &t->group,
+                                     &t->max_calls))
         return -1;
     t->retry_exceptions = retry_exceptions;
+    t->is_async = is_async;
+    t->detached = detached;
+    if (tmpl_groups(t, groups) < 0 || keep_text(&t->actor_name, actor_name, &PyUnicode_Type, "actor_name") < 0 ||
+        keep_text(&t->space, space, &PyUnicode_Type, "space") < 0 || keep_text(&t->meta, meta, &PyBytes_Type, "meta") < 0)
+        return -1;
     if (strcmp(kind, "task") != 0 && strcmp(kind, "actor") != 0 && strcmp(kind, "method") != 0) {
         PyErr_Format(PyExc_ValueError, "kind %s", kind);
         return -1;
@@ -555,6 +635,9 @@ static int tmpl_clear(PyObject *self) {
     Py_CLEAR(t->name);
     Py_CLEAR(t->kw_names);
     Py_CLEAR(t->kw_bytes);
+    Py_CLEAR(t->actor_name);
+    Py_CLEAR(t->space);
+    Py_CLEAR(t->meta);
     Py_CLEAR(t->sig.func);
     Py_CLEAR(t->sig.names);
     return 0;
@@ -617,6 +700,56 @@ static PyObject *m_actor_kill(PyObject *module, PyObject *args) {
     Py_RETURN_NONE;
 }
 
+static PyObject *m_actor_find(PyObject *module, PyObject *args) {
+    struct py_state *st = PyModule_GetState(module);
+    const char *name, *space;
+    PY_ERR(err);
+    if (!PyArg_ParseTuple(args, "sz", &name, &space) || py_ensure(st) < 0) return NULL;
+    sk_aid aid = {0};
+    sk_oid ready = {0};
+    struct sk_bytes meta = {0};
+    sk_rc rc;
+    PY_DROP(st)
+    rc = st->engine->ops->actor_find(st->engine, space, name, &aid, &ready, &meta, &err);
+    PY_TAKE(st)
+    if (rc == SK_ENOENT) Py_RETURN_NONE;
+    if (rc != SK_OK) return py_raise(st, rc, &err);
+    PyObject *ref = py_ref_new(st, ready, (sk_tid){0}), *token = NULL, *r = NULL;
+    if (ref) token = token_new(st, aid.v, ref);
+    else st->engine->ops->actor_release(st->engine, aid);
+    if (token) r = Py_BuildValue("(Oy#)", token, (const char *)meta.p, (Py_ssize_t)meta.n);
+    sk_free((void *)(uintptr_t)meta.p);
+    Py_XDECREF(ref);
+    Py_XDECREF(token);
+    return r;
+}
+
+static PyObject *m_actor_names(PyObject *module, PyObject *unused SK_UNUSED) {
+    struct py_state *st = PyModule_GetState(module);
+    if (py_ensure(st) < 0) return NULL;
+    char *buf = NULL;
+    size_t n = 0, cap;
+    do { /* others may name more meanwhile */
+        cap = n;
+        sk_free(buf);
+        buf = sk_alloc(SK_TAG_PY, cap + 1);
+        if (!buf) return PyErr_NoMemory();
+        PY_DROP(st)
+        n = st->engine->ops->actor_names(st->engine, buf, cap);
+        PY_TAKE(st)
+    } while (n > cap);
+    PyObject *list = PyList_New(0);
+    for (const char *p = buf, *end = buf + n; list && p < end;) {
+        const char *name = p + strlen(p) + 1;
+        PyObject *row = Py_BuildValue("(ss)", p, name);
+        if (!row || PyList_Append(list, row) < 0) Py_CLEAR(list);
+        Py_XDECREF(row);
+        p = name + strlen(name) + 1;
+    }
+    sk_free(buf);
+    return list;
+}
+
 static PyObject *m_cancel(PyObject *module, PyObject *args) {
     struct py_state *st = PyModule_GetState(module);
     PyObject *o;
@@ -640,7 +773,7 @@ static PyObject *m_cancel(PyObject *module, PyObject *args) {
     if (!tid) return PyErr_Format(PyExc_ValueError, "%R is not the result of a task submitted by this process", o);
     sk_rc rc;
     PY_DROP(st)
-    rc = st->engine->ops->cancel(st->engine, (sk_tid){tid}, force, &err);
+    rc = st->engine->ops->cancel(st->engine, (sk_tid){tid}, (force ? SK_CANCEL_FORCE : 0u) | (recursive ? SK_CANCEL_CHILDREN : 0u), &err);
     PY_TAKE(st)
     if (rc != SK_OK && rc != SK_ENOENT) return py_raise(st, rc, &err);
     Py_RETURN_NONE;
@@ -648,6 +781,9 @@ static PyObject *m_cancel(PyObject *module, PyObject *args) {
 
 PyMethodDef py_task_methods[] = {
     {"actor_kill", m_actor_kill, METH_VARARGS, "actor_kill(token, no_restart)"},
+    {"actor_find", m_actor_find, METH_VARARGS,
+     "actor_find(name, space or None): (token, meta), or None when no living actor has that name."},
+    {"actor_names", m_actor_names, METH_NOARGS, "[(space, name)] of all living actors that have one."},
     {"cancel", m_cancel, METH_VARARGS, "cancel(ref, force, recursive)"},
     {NULL, NULL, 0, NULL},
 };

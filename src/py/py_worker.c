@@ -12,7 +12,23 @@
 static _Thread_local struct sk_task *task_now;
 static _Thread_local PyThreadState *parked; /* between block_begin and block_end */
 
-struct sk_task *py_current_task(void) { return task_now; }
+static struct py_state *async_state; /* this is the process of an async actor */
+
+struct py_async {      /* a call whose coroutine is under way; in a capsule, which the coroutine's context holds */
+    struct sk_task *t; /* NULL: over */
+    PyObject *task;    /* of asyncio; until it is over */
+};
+
+static struct py_async *async_of(PyObject *capsule) { return PyCapsule_GetPointer(capsule, "skate.call"); }
+
+struct sk_task *py_current_task(void) {
+    if (task_now || !async_state) return task_now;
+    PyObject *capsule = NULL;
+    if (PyContextVar_Get(async_state->ctx_task, NULL, &capsule) < 0) PyErr_Clear();
+    struct sk_task *t = capsule ? async_of(capsule)->t : NULL;
+    Py_XDECREF(capsule);
+    return t;
+}
 
 static struct py_state *state_of(void *ctx) { return ctx; }
 
@@ -25,8 +41,7 @@ static void fn_free(struct py_fn *f) {
     sk_free(f);
 }
 
-static sk_rc r_define(void *ctx, sk_fid id, const char *name, struct sk_bytes def, struct sk_err *err) {
-    struct py_state *st = state_of(ctx);
+static sk_rc define(struct py_state *st, sk_fid id, const char *name, struct sk_bytes def, struct sk_err *err) {
     if (sk_map_get(&st->fns, id.v)) return SK_OK;
     struct py_fn *f = sk_calloc(SK_TAG_PY, sizeof *f);
     if (!f) return SK_ERR(err, SK_ENOMEM, "function %s", name);
@@ -39,6 +54,13 @@ static sk_rc r_define(void *ctx, sk_fid id, const char *name, struct sk_bytes de
         return SK_ERR(err, SK_ENOMEM, "function %s", name);
     }
     return SK_OK;
+}
+
+static sk_rc r_define(void *ctx, sk_fid id, const char *name, struct sk_bytes def, struct sk_err *err) {
+    PyGILState_STATE g = PyGILState_Ensure(); /* guards st->fns: calls of an actor may run on several threads */
+    sk_rc rc = define(state_of(ctx), id, name, def, err);
+    PyGILState_Release(g);
+    return rc;
 }
 
 static PyObject *callable_of(struct py_state *st, struct py_fn *f, bool method) /* borrowed */
@@ -245,12 +267,121 @@ static PyObject *call(struct py_state *st, struct sk_task *t, PyObject *target, 
             r = Py_NewRef(Py_None);
         }
     }
-    if (SK_UNLIKELY(r && PyCoro_CheckExact(r) && st->hook_run_coroutine)) {
+    if (SK_UNLIKELY(r && PyCoro_CheckExact(r) && st->hook_run_coroutine && !t->is_async)) {
         PyObject *coro = r;
         r = PyObject_CallOneArg(st->hook_run_coroutine, coro);
         Py_DECREF(coro);
     }
     return r;
+}
+
+/* ---- calls of async actors --------------------------------------------------------------------------------------------------------------- */
+
+static void async_free(PyObject *capsule) {
+    struct py_async *a = async_of(capsule);
+    Py_XDECREF(a->task);
+    sk_free(a);
+}
+
+/* Hands a coroutine or an async generator to the event loop. SK_EAGAIN: on its way; SK_OK with *failed: an exception is set. */
+static sk_rc start_async(struct py_state *st, struct sk_task *t, PyObject *coro, bool *failed) {
+    struct py_async *a = sk_calloc(SK_TAG_PY, sizeof *a);
+    PyObject *capsule = a ? PyCapsule_New(a, "skate.call", async_free) : PyErr_NoMemory(), *token = NULL, *task = NULL;
+    *failed = true;
+    if (!capsule) {
+        sk_free(a);
+        return SK_OK;
+    }
+    a->t = t;
+    t->user = a;
+    if ((token = PyContextVar_Set(st->ctx_task, capsule)) != NULL) /* the new task copies the context */
+        task = PyObject_CallFunction(st->hook_start_async, "OOI", capsule, coro, (unsigned)t->stream_window);
+    if (task) {
+        a->task = task;
+        *failed = false;
+    } else {
+        a->t = NULL;
+        t->user = NULL;
+    }
+    PyObject *type, *value, *tb;
+    PyErr_Fetch(&type, &value, &tb);
+    if (token && PyContextVar_Reset(st->ctx_task, token) < 0) PyErr_WriteUnraisable(st->ctx_task);
+    PyErr_Restore(type, value, tb);
+    Py_XDECREF(token);
+    Py_DECREF(capsule);
+    return *failed ? SK_OK : SK_EAGAIN;
+}
+
+static PyObject *m_async_done(PyObject *module, PyObject *args) {
+    struct py_state *st = PyModule_GetState(module);
+    PyObject *capsule, *result, *error;
+    struct py_async *a;
+    if (!PyArg_ParseTuple(args, "OOO", &capsule, &result, &error) || !(a = async_of(capsule))) return NULL;
+    struct sk_task *t = a->t, *outer = task_now;
+    if (!t) return PyErr_Format(PyExc_RuntimeError, "this call is over");
+    PY_ERR(err);
+    sk_rc rc = SK_OK;
+    int r = -1;
+    task_now = t;
+    if (error != Py_None) PyErr_SetObject((PyObject *)Py_TYPE(error), error);
+    else r = t->n_returns == SK_STREAMING && result == Py_None ? 0 : run_results(st, t, result, &rc, &err);
+    if (r < 0) rc = fail_with_exception(st, t, &err);
+    task_now = outer;
+    a->t = NULL;
+    t->user = NULL;
+    Py_CLEAR(a->task);
+    sk_task_end(t, rc, &err);
+    Py_RETURN_NONE;
+}
+
+/* True: go on; False: nobody wants the rest. May wait for the consumer, without the GIL. */
+static PyObject *m_async_yield(PyObject *module, PyObject *args) {
+    struct py_state *st = PyModule_GetState(module);
+    PyObject *capsule, *v;
+    struct py_async *a;
+    if (!PyArg_ParseTuple(args, "OO", &capsule, &v) || !(a = async_of(capsule))) return NULL;
+    struct sk_task *t = a->t;
+    if (!t) return PyErr_Format(PyExc_RuntimeError, "this call is over");
+    if (t->n_returns != SK_STREAMING)
+        return PyErr_Format(PyExc_TypeError, "%s is an async generator: call it with num_returns=\"streaming\"", t->name);
+    PY_ERR(err);
+    sk_rc rc = SK_OK;
+    int r = t->n_yielded < sk_task_skip(t) ? skip_value(st, t, v, &rc, &err) : send_value(st, t, v, 0, true, &rc, &err);
+    if (r < 0) return NULL;
+    if (rc == SK_ECANCEL) Py_RETURN_FALSE;
+    if (rc != SK_OK) return py_raise(st, rc, &err);
+    Py_RETURN_TRUE;
+}
+
+static PyObject *m_async_step(PyObject *module, PyObject *unused SK_UNUSED) {
+    struct py_state *st = PyModule_GetState(module);
+    return PyBool_FromLong(sk_worker_step(st->engine));
+}
+
+static sk_rc r_serve_async(void *ctx, struct sk_engine *client SK_UNUSED, int fd, struct sk_err *err) {
+    struct py_state *st = state_of(ctx);
+    PyGILState_STATE g = PyGILState_Ensure();
+    async_state = st;
+    PyObject *r = st->hook_serve_async ? PyObject_CallFunction(st->hook_serve_async, "i", fd)
+                                       : PyErr_Format(PyExc_RuntimeError, "the serve_async hook is not set");
+    sk_rc rc = r ? SK_OK : py_to_err(err, "the event loop of an actor");
+    Py_XDECREF(r);
+    PyGILState_Release(g);
+    return rc;
+}
+
+static void r_cancel(void *ctx, struct sk_task *t) {
+    PyGILState_STATE g = PyGILState_Ensure();
+    struct py_async *a = t->user;
+    PyObject *r = a && a->task ? PyObject_CallMethod(a->task, "cancel", NULL) : Py_NewRef(Py_None);
+    if (!r) PyErr_WriteUnraisable(state_of(ctx)->module);
+    Py_XDECREF(r);
+    PyGILState_Release(g);
+}
+
+static void r_thread_begin(void *ctx SK_UNUSED) { /* its thread state lasts: threading.local keeps its values between calls */
+    (void)PyGILState_Ensure();
+    (void)PyEval_SaveThread();
 }
 
 static sk_rc run(struct py_state *st, struct sk_task *t, struct sk_err *err) {
@@ -273,7 +404,13 @@ static sk_rc run(struct py_state *st, struct sk_task *t, struct sk_err *err) {
     if (target && (!from || (kwnames = kwnames_of(&t->args[0]))) && decode_args(st, t, from, args, &n) == 0 &&
         (!kwnames || (size_t)PyTuple_GET_SIZE(kwnames) < n))
         result = call(st, t, target, args, n - 1, kwnames);
-    if (SK_LIKELY(result != NULL)) r = run_results(st, t, result, &rc, err);
+    if (SK_UNLIKELY(result && t->is_async && (PyCoro_CheckExact(result) || PyAsyncGen_CheckExact(result)))) {
+        bool failed;
+        rc = start_async(st, t, result, &failed);
+        r = failed ? -1 : 0;
+    } else if (SK_LIKELY(result != NULL)) {
+        r = run_results(st, t, result, &rc, err);
+    }
     if (r < 0) rc = fail_with_exception(st, t, err);
     Py_XDECREF(result);
     Py_XDECREF(kwnames);
@@ -310,8 +447,15 @@ static void r_actor_gone(void *ctx, sk_aid aid) {
 void py_runner_init(struct py_state *st) {
     sk_map_init(&st->fns, SK_TAG_PY);
     sk_map_init(&st->actors, SK_TAG_PY);
-    st->runner = (struct sk_runner){
-        .ctx = st, .define = r_define, .run = r_run, .block_begin = r_block_begin, .block_end = r_block_end, .actor_gone = r_actor_gone};
+    st->runner = (struct sk_runner){.ctx = st,
+                                    .define = r_define,
+                                    .run = r_run,
+                                    .block_begin = r_block_begin,
+                                    .block_end = r_block_end,
+                                    .actor_gone = r_actor_gone,
+                                    .thread_begin = r_thread_begin,
+                                    .serve_async = r_serve_async,
+                                    .cancel = r_cancel};
 }
 
 void py_runner_clear(struct py_state *st) {
@@ -380,9 +524,37 @@ static struct sk_task *inside(const char *what) {
 }
 
 static PyObject *m_current_task(PyObject *module SK_UNUSED, PyObject *unused SK_UNUSED) {
-    if (!task_now) Py_RETURN_NONE;
-    return Py_BuildValue("(KKsI)", (unsigned long long)task_now->id.v, (unsigned long long)task_now->actor.v, task_now->name,
-                         (unsigned)task_now->attempt);
+    const struct sk_task *t = py_current_task();
+    if (!t) Py_RETURN_NONE;
+    return Py_BuildValue("(KKsI)", (unsigned long long)t->id.v, (unsigned long long)t->actor.v, t->name, (unsigned)t->attempt);
+}
+
+static PyObject *m_task_cancelled(PyObject *module SK_UNUSED, PyObject *unused SK_UNUSED) {
+    const struct sk_task *t = py_current_task();
+    return PyBool_FromLong(t && sk_task_cancelled(t));
+}
+
+/* Python's handler of SIGINT in a worker. A signal that comes late, when another task runs, means nobody. */
+static PyObject *m_on_interrupt(PyObject *module SK_UNUSED, PyObject *args SK_UNUSED) {
+    if (!task_now || !sk_task_cancelled(task_now)) Py_RETURN_NONE;
+    PyErr_SetNone(PyExc_KeyboardInterrupt);
+    return NULL;
+}
+
+static PyObject *m_end_flags(PyObject *module SK_UNUSED, PyObject *args) {
+    unsigned flags;
+    struct sk_task *t = py_current_task();
+    if (!PyArg_ParseTuple(args, "I", &flags)) return NULL;
+    if (!t) return PyErr_Format(PyExc_RuntimeError, "this works only inside a task");
+    sk_task_end_flags(t, flags);
+    Py_RETURN_NONE;
+}
+
+static PyObject *m_actor_exit(PyObject *module SK_UNUSED, PyObject *unused SK_UNUSED) {
+    struct sk_task *t = py_current_task();
+    if (!t || !t->actor.v || t->is_actor_init) return PyErr_Format(PyExc_TypeError, "exit_actor called on a non-actor worker.");
+    sk_task_end_flags(t, SK_END_EXIT_ACTOR | SK_END_FINAL);
+    Py_RETURN_NONE;
 }
 
 static PyObject *m_task_note(PyObject *module SK_UNUSED, PyObject *ops) {
@@ -420,6 +592,14 @@ PyMethodDef py_worker_methods[] = {
     {"serve", m_serve, METH_NOARGS, "Fork server and workers: first call of skate._worker_main. False when this process is none."},
     {"crash_fd", m_crash_fd, METH_NOARGS, "Where a crash handler may write in a worker; -1 elsewhere."},
     {"current_task", m_current_task, METH_NOARGS, "(task, actor or 0, name, attempt), or None outside of tasks."},
+    {"task_cancelled", m_task_cancelled, METH_NOARGS, "Somebody has cancelled the running task."},
+    {"on_interrupt", m_on_interrupt, METH_VARARGS, "Handler of SIGINT in workers: KeyboardInterrupt when the running task was cancelled."},
+    {"task_end_flags", m_end_flags, METH_VARARGS,
+     "1: the failure of the running task is final (no retry). 4: its process runs nothing more."},
+    {"actor_exit", m_actor_exit, METH_NOARGS, "The actor ends with the running call, which must raise. TypeError outside of actors."},
+    {"async_done", m_async_done, METH_VARARGS, "async_done(call, result, exception or None)"},
+    {"async_yield", m_async_yield, METH_VARARGS, "async_yield(call, value): False when nobody wants more"},
+    {"async_step", m_async_step, METH_NOARGS, "Starts what may start; False: the process is to leave."},
     {"task_note", m_task_note, METH_O, "(rows_out, ns) per fused operator, for the DONE event."},
     {"task_skip", m_task_skip, METH_NOARGS, "How many first yields exist from an earlier attempt."},
     {NULL, NULL, 0, NULL},

@@ -59,6 +59,9 @@ static bool take_token(const char *name, int n) {
     return unlink(path) == 0;
 }
 
+static void nothing(struct sk_task *t) { (void)t; }
+void (*task_ended_by_cancel)(struct sk_task *t) = nothing;
+
 static void after_fork(void *ctx, struct sk_engine *client) {
     (void)ctx, (void)client;
     const char *f = getenv("SK_TEST_FAULT");
@@ -83,6 +86,21 @@ static void map_gate(void) {
     gate = m;
 }
 
+/* The least event loop. A call that returns SK_EAGAIN stays until somebody ends it; a cancel ends it with an error. */
+static sk_rc serve_async(void *ctx, struct sk_engine *client, int fd, struct sk_err *err) {
+    (void)ctx, (void)err;
+    struct pollfd p = {.fd = fd, .events = POLLIN};
+    while (sk_worker_step(client)) (void)poll(&p, 1, -1);
+    return SK_OK;
+}
+static void cancel_async(void *ctx, struct sk_task *t) {
+    (void)ctx;
+    task_ended_by_cancel(t);
+    struct sk_payload p = {.kind = KIND_USER_ERROR, .bytes = {"cancelled", 9}};
+    if (sk_task_fail(t, &p, NULL) != SK_OK) abort();
+    sk_task_end(t, SK_OK, NULL);
+}
+
 /* Before main, after the tasks are registered (their priority is earlier). */
 __attribute__((constructor)) static void serve(void) {
     if (!getenv("SKATE_FORK_FD")) return;
@@ -90,7 +108,7 @@ __attribute__((constructor)) static void serve(void) {
     map_gate();
     const char *sf = getenv("SK_TEST_SERVER_FAULT");
     if (sf && take_token("server", 0) && sk_fault_parse(sf, NULL) != SK_OK) abort();
-    struct sk_runner r = {.define = define, .run = run};
+    struct sk_runner r = {.define = define, .run = run, .serve_async = serve_async, .cancel = cancel_async};
     struct sk_worker_hooks h = {.after_fork = after_fork};
     struct sk_err err = {0};
     bool was;
@@ -185,6 +203,9 @@ struct sk_task_spec spec_of(const struct job *j) {
                                  .stream_window = j->window,
                                  .shape = j->shape,
                                  .actor = j->actor,
+                                 .group = j->group,
+                                 .max_calls = j->max_calls,
+                                 .parent = j->parent,
                                  .sink = j->sink,
                                  .sink_tag = j->tag,
                                  .contains = j->contains,

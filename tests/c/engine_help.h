@@ -22,6 +22,8 @@ void task_register(const char *name, task_fn fn);
     __attribute__((constructor(200))) static void task_register_##name(void) { task_register(#name, task_##name); } \
     static sk_rc task_##name(SK_UNUSED struct sk_task *t, SK_UNUSED struct sk_err *err)
 
+extern void (*task_ended_by_cancel)(struct sk_task *t); /* of an async actor: forget it */
+
 enum { KIND_I64 = 4, KIND_BLOB = 6, KIND_USER_ERROR = 0xE1 };
 sk_rc ret_i64(struct sk_task *t, uint32_t i, int64_t v, struct sk_err *err) SK_MUST_USE;
 sk_rc ret_blob(struct sk_task *t, uint32_t i, size_t n, uint8_t fill,
@@ -57,6 +59,8 @@ struct job { /* a task in short */
     uint32_t window;
     sk_shape shape;
     sk_aid actor;
+    uint32_t group, max_calls;
+    sk_tid parent;
     struct sk_sink *sink;
     uint64_t tag;
     const sk_oid *contains;

@@ -312,7 +312,7 @@ TEST(refusals) {
     sk_shape shape;
     struct sk_res r = {.amount = {5 * SK_RES_UNIT}};
     CHECK_EQ(g.e->ops->shape(g.e, &r, &shape, &err), SK_EINFEASIBLE);
-    CHECK_STR_HAS(err.msg, "asks for 5 of CPU, this machine has 4");
+    CHECK_STR_HAS(err.msg, "asks for 5 CPU, but this machine was given 4");
     uint32_t i;
     CHECK_EQ(g.e->ops->res_index(g.e, "gadget", &i, &err), SK_EINFEASIBLE);
     CHECK_EQ(g.e->ops->res_index(g.e, "widget", &i, &err), SK_OK);

@@ -346,6 +346,26 @@ TEST(recover_argument_that_only_the_lost_value_held) {
     close_clean();
 }
 
+/* Found by tests/c/model: the task that makes it was not over, so lineage did not know it, and then nobody needed it any more. */
+TEST(recover_argument_that_is_not_there_yet) {
+    OPEN();
+    sk_oid a = JOB(.fn = "r_wait", .a = {VAL(10), VAL(11)}, .n_a = 2, .retries = 3);
+    sk_oid o = JOB(.fn = "r_first", .a = {VAL(1)}, .n_a = 1, .contains = &a, .n_contains = 1, .retries = 3);
+    is_blob(o, BIG, 1);
+    eng_release(a);
+    lose(o);
+    is_blob(o, BIG, 1);
+    CHECK_EQ(word(1), 2);
+    gate_add(11, 1);
+    eng_wait_stat("objects", 1);
+    lose(o); /* what it needs was made meanwhile, and let go */
+    is_blob(o, BIG, 1);
+    CHECK_EQ(word(1), 3);
+    CHECK(gate_wait(10, 2));
+    eng_release(o);
+    close_clean();
+}
+
 /* ---- who waits ------------------------------------------------------------------------------------------------------------------------------ */
 
 TEST(recover_argument_of_queued_tasks) {

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "engine/inline/inline_int.h"
+#include "engine/res.h"
 
 static struct sk_inline *of(struct sk_engine *e) { return sk_container_of(e, struct sk_inline, e); }
 
@@ -38,20 +39,9 @@ static sk_rc op_fn_define(struct sk_engine *e, sk_fid fn, const char *name, stru
     return rc;
 }
 
-static const char *res_name(struct sk_inline *x, uint32_t i) {
-    static const char *const name[] = {"CPU", "GPU", "memory"};
-    return i < SK_RES_CUSTOM ? name[i] : i - SK_RES_CUSTOM < x->n_custom ? x->custom[i - SK_RES_CUSTOM] : "?";
-}
-
 static sk_rc op_shape(struct sk_engine *e, const struct sk_res *r, sk_shape *out, struct sk_err *err) {
     struct sk_inline *x = of(e);
-    for (uint32_t i = 0; i < SK_RES_MAX; i++) {
-        double unit = i == SK_RES_MEMORY ? 1 : SK_RES_UNIT;
-        if (r->amount[i] < 0) return SK_ERR(err, SK_EINVAL, "a negative amount of %s", res_name(x, i));
-        if (r->amount[i] > x->total.amount[i])
-            return SK_ERR(err, SK_EINFEASIBLE, "asks for %g of %s, this machine has %g", (double)r->amount[i] / unit, res_name(x, i),
-                          (double)x->total.amount[i] / unit);
-    }
+    SK_TRY(sk_res_check(r, &x->total, x->custom, x->n_custom, err));
     sk_inline_lock(x);
     sk_rc rc = SK_OK;
     uint32_t s = 1;
@@ -63,13 +53,7 @@ static sk_rc op_shape(struct sk_engine *e, const struct sk_res *r, sk_shape *out
 }
 
 static sk_rc op_res_index(struct sk_engine *e, const char *name, uint32_t *out, struct sk_err *err) {
-    struct sk_inline *x = of(e);
-    for (uint32_t i = 0; i < x->n_custom; i++)
-        if (!strcmp(x->custom[i], name)) {
-            *out = SK_RES_CUSTOM + i;
-            return SK_OK;
-        }
-    return SK_ERR(err, SK_EINFEASIBLE, "this machine has no resource \"%s\"; name it in init(resources=...)", name);
+    return sk_res_index(name, of(e)->custom, of(e)->n_custom, out, err);
 }
 
 static void op_resources(struct sk_engine *e, struct sk_res *total, struct sk_res *available) {
@@ -173,8 +157,9 @@ static void op_stream_drop(struct sk_engine *e, sk_tid tid) {
     sk_inline_unlock(x);
 }
 
-static sk_rc op_cancel(struct sk_engine *e, sk_tid tid, bool force, struct sk_err *err) {
-    (void)force;
+/* Tasks that run here wait for their children, or end before them: there are none to cancel with them. */
+static sk_rc op_cancel(struct sk_engine *e, sk_tid tid, uint32_t flags, struct sk_err *err) {
+    (void)flags;
     (void)err;
     struct sk_inline *x = of(e);
     sk_inline_lock(x);
@@ -193,6 +178,7 @@ static sk_rc op_actor_create(struct sk_engine *e, const struct sk_actor_spec *sp
     struct sk_inline *x = of(e);
     struct sk_iactor *a = NULL;
     struct sk_itask *t = NULL;
+    bool made = false;
     sk_rc rc = SK_OK;
     struct sk_task_spec s = spec->init;
     s.n_returns = 1;
@@ -204,7 +190,10 @@ static sk_rc op_actor_create(struct sk_engine *e, const struct sk_actor_spec *sp
         goto out;
     }
     x->next_id++;
+    struct sk_aspec as = sk_aspec_of(spec);
+    SK_GO(sk_aspec_check(&as, err));
     SK_GO(sk_iobj_new(x, id, NULL, NULL, 0, err));
+    made = true;
     a = sk_calloc(TAG, sizeof *a);
     if (!a) {
         rc = SK_ERR(err, SK_ENOMEM, "actor");
@@ -216,6 +205,8 @@ static sk_rc op_actor_create(struct sk_engine *e, const struct sk_actor_spec *sp
                             .n_calls = 1,
                             .restarts_left = spec->max_restarts,
                             .max_task_retries = spec->max_task_retries};
+    SK_GO(sk_names_add(&x->names, as.space, as.name, as.meta, a, &a->name, err));
+    if (as.detached) a->detached = sk_own_hold(x->own, id, NULL) == SK_OK;
     SK_GO(sk_itask_make(x, &s, 1, id, &t, err));
     SK_GO(sk_map_put(&x->actors, id, a));
     t->actor = a;
@@ -228,11 +219,46 @@ static sk_rc op_actor_create(struct sk_engine *e, const struct sk_actor_spec *sp
 out:
     if (rc != SK_OK) {
         if (t) sk_itask_free(x, t);
+        if (a) {
+            sk_name_free(&a->name);
+            if (a->detached) sk_own_unhold(x->own, id);
+        }
         sk_free(a);
-        sk_iobj_unref(x, id);
+        if (made) sk_iobj_unref(x, id);
     }
     sk_inline_unlock(x);
     return rc;
+}
+
+static sk_rc op_actor_find(struct sk_engine *e, const char *space, const char *name, sk_aid *out, sk_oid *ready, struct sk_bytes *meta,
+                           struct sk_err *err) {
+    struct sk_inline *x = of(e);
+    sk_rc rc = SK_OK;
+    sk_inline_lock(x);
+    struct sk_name *n = sk_names_find(&x->names, (struct sk_bytes){space, space ? strlen(space) : 0}, (struct sk_bytes){name, strlen(name)});
+    struct sk_iactor *a = n ? n->owner : NULL;
+    void *copy = a ? sk_memdup(TAG, n->meta.n ? n->meta.p : "", n->meta.n ? n->meta.n : 1) : NULL;
+    if (!a) rc = SK_ERR(err, SK_ENOENT, "there is no living actor named '%s'", name);
+    else if (!copy) rc = SK_ERR(err, SK_ENOMEM, "actor %s", name);
+    else rc = sk_own_ref(x->own, a->ready, ME, 1, err);
+    if (rc == SK_OK) {
+        a->n_handles++;
+        out->v = a->id;
+        ready->v = a->ready;
+        *meta = (struct sk_bytes){copy, n->meta.n};
+    } else {
+        sk_free(copy);
+    }
+    sk_inline_unlock(x);
+    return rc;
+}
+
+static size_t op_actor_names(struct sk_engine *e, char *buf, size_t cap) {
+    struct sk_inline *x = of(e);
+    sk_inline_lock(x);
+    size_t n = sk_names_write(&x->names, buf, cap);
+    sk_inline_unlock(x);
+    return n;
 }
 
 static sk_rc op_actor_kill(struct sk_engine *e, sk_aid aid, bool no_restart, struct sk_err *err) {
@@ -499,6 +525,8 @@ static const struct sk_engine_ops OPS = {
     .actor_kill = op_actor_kill,
     .actor_addref = op_actor_addref,
     .actor_release = op_actor_release,
+    .actor_find = op_actor_find,
+    .actor_names = op_actor_names,
     .buf_alloc = op_buf_alloc,
     .buf_abort = op_buf_abort,
     .put = op_put,
@@ -528,6 +556,7 @@ static sk_rc open_inline(const struct sk_engine_conf *conf, struct sk_engine **o
     x->next_id = 1;
     x->rng = conf->seed;
     sk_list_init(&x->queue);
+    sk_list_init(&x->names);
     sk_map_init(&x->fns, TAG);
     sk_map_init(&x->tasks, TAG);
     sk_map_init(&x->actors, TAG);

@@ -15,6 +15,7 @@
 #include "base/mem.h"
 #include "base/vec.h"
 #include "engine/local/local_int.h"
+#include "engine/res.h"
 
 #define SPIN_NS 50000
 #define PUMP_EVERY 64
@@ -123,41 +124,17 @@ static sk_rc l_define(struct sk_engine *e, sk_fid fn, const char *name, struct s
     return rc;
 }
 
-static const char *res_name(struct sk_local *l, uint32_t i) {
-    static const char *const fixed[] = {"CPU", "GPU", "memory"};
-    return i < SK_RES_CUSTOM ? fixed[i] : i - SK_RES_CUSTOM < l->n_names ? l->names[i - SK_RES_CUSTOM] : "?";
-}
-
 static sk_rc l_shape(struct sk_engine *e, const struct sk_res *r, sk_shape *out, struct sk_err *err) {
     struct sk_local *l = L(e);
     lock(e);
-    sk_rc rc = SK_OK;
-    for (uint32_t i = 0; i < SK_RES_MAX && rc == SK_OK; i++) {
-        double unit = i == SK_RES_MEMORY ? 1 : SK_RES_UNIT;
-        if (r->amount[i] > l->place.total.amount[i])
-            rc = SK_ERR(err, SK_EINFEASIBLE,
-                        "a task or actor asks for %g %s, but this machine was given %g; ask for less, or start with more: init(%s)",
-                        (double)r->amount[i] / unit, res_name(l, i), (double)l->place.total.amount[i] / unit,
-                        i == SK_RES_CPU      ? "num_cpus=..."
-                        : i == SK_RES_GPU    ? "num_gpus=..."
-                        : i == SK_RES_MEMORY ? "_memory=..."
-                                             : "resources={...}");
-    }
+    sk_rc rc = sk_res_check(r, &l->place.total, l->names, l->n_names, err);
     if (rc == SK_OK) rc = sk_place_shape(&l->place, r, out, err);
     unlock(e);
     return rc;
 }
 
 static sk_rc l_res_index(struct sk_engine *e, const char *name, uint32_t *out, struct sk_err *err) {
-    struct sk_local *l = L(e);
-    for (uint32_t i = 0; i < l->n_names; i++)
-        if (!strcmp(l->names[i], name)) {
-            *out = SK_RES_CUSTOM + i;
-            return SK_OK;
-        }
-    return SK_ERR(err, SK_EINFEASIBLE,
-                  "a task or actor asks for resource '%s', which this machine was not given; start with init(resources={\"%s\": n})", name,
-                  name);
+    return sk_res_index(name, L(e)->names, L(e)->n_names, out, err);
 }
 
 static void l_resources(struct sk_engine *e, struct sk_res *total, struct sk_res *avail) {
@@ -260,13 +237,12 @@ static void l_stream_drop(struct sk_engine *e, sk_tid t) {
     unlock(e);
 }
 
-static sk_rc l_cancel(struct sk_engine *e, sk_tid t, bool force, struct sk_err *err) {
+static sk_rc l_cancel(struct sk_engine *e, sk_tid t, uint32_t flags, struct sk_err *err) {
     struct sk_local *l = L(e);
     lock(e);
     sk_rc rc = SK_OK;
-    struct sk_ltask *k = sk_map_get(&l->tasks, t.v);
     if (l->closing) rc = closed(err);
-    else if (k) sk_ltask_cancel(l, k, force);
+    else sk_ltask_cancel_by(l, t.v, flags);
     unlock(e);
     return rc;
 }
@@ -280,7 +256,8 @@ static sk_rc l_actor_create(struct sk_engine *e, const struct sk_actor_spec *s, 
     init.actor = (sk_aid){0};
     struct submission m;
     SK_TRY(submission_begin(e, &init, 3, &m, err));
-    sk_rc rc = sk_actor_create(l, SK_PROC_DRIVER, m.base, m.spec.p, m.spec.n, s->max_restarts, s->max_task_retries, err);
+    struct sk_aspec as = sk_aspec_of(s);
+    sk_rc rc = sk_actor_create(l, SK_PROC_DRIVER, m.base, m.spec.p, m.spec.n, &as, err);
     if (rc == SK_OK) {
         *ready = (sk_oid){m.base + 1};
         *out = (sk_aid){m.base + 2};
@@ -300,6 +277,7 @@ static sk_rc l_actor_kill(struct sk_engine *e, sk_aid a, bool no_restart, struct
             /* Calls that are on its worker end when the worker's death is reported; those that wait end now. */
             struct sk_lworker *w = x->worker;
             x->stopping = true;
+            sk_name_free(&x->name);
             if (w) {
                 sk_pool_kill(l, w, "kill() was called on its actor");
                 while (!sk_list_empty(&x->queue))
@@ -315,6 +293,31 @@ static sk_rc l_actor_kill(struct sk_engine *e, sk_aid a, bool no_restart, struct
     }
     unlock(e);
     return x ? SK_OK : SK_ERR(err, SK_ENOENT, "no such actor");
+}
+
+static sk_rc l_actor_find(struct sk_engine *e, const char *space, const char *name, sk_aid *out, sk_oid *ready, struct sk_bytes *meta,
+                          struct sk_err *err) {
+    struct sk_local *l = L(e);
+    lock(e);
+    struct sk_lactor *a = NULL;
+    sk_rc rc = l->closing ? closed(err)
+                          : sk_actor_find(l, SK_PROC_DRIVER, (struct sk_bytes){space ? space : "", space ? strlen(space) : 0},
+                                          (struct sk_bytes){name, strlen(name)}, &a, err);
+    if (rc == SK_OK) {
+        *out = (sk_aid){a->id};
+        *ready = (sk_oid){a->id - 1};
+        void *copy = sk_memdup(SK_TAG_ENGINE, a->name->meta.n ? a->name->meta.p : "", a->name->meta.n ? a->name->meta.n : 1);
+        if (copy) *meta = (struct sk_bytes){copy, a->name->meta.n};
+        else rc = SK_ERR(err, SK_ENOMEM, "no memory to find an actor");
+    }
+    unlock(e);
+    return rc;
+}
+static size_t l_actor_names(struct sk_engine *e, char *buf, size_t cap) {
+    lock(e);
+    size_t n = L(e)->closing ? 0 : sk_names_write(&L(e)->names_of_actors, buf, cap);
+    unlock(e);
+    return n;
 }
 
 /* ---- objects ---------------------------------------------------------------------------------------------------------------------------- */
@@ -680,6 +683,7 @@ static void free_all(struct sk_local *l) {
         struct sk_lactor *a = sk_container_of(l->actors.next, struct sk_lactor, link);
         sk_list_del(&a->link);
         sk_inl_drop(a->dead_value);
+        sk_name_free(&a->name);
         sk_free(a);
     }
     for (uint32_t i = 0; i < l->n_used; i++) {
@@ -756,6 +760,8 @@ static const struct sk_engine_ops ops = {
     .actor_kill = l_actor_kill,
     .actor_addref = l_actor_addref,
     .actor_release = l_actor_release,
+    .actor_find = l_actor_find,
+    .actor_names = l_actor_names,
     .buf_alloc = l_buf_alloc,
     .buf_abort = l_buf_abort,
     .buf_warm = l_buf_warm,
@@ -807,6 +813,7 @@ static sk_rc l_open(const struct sk_engine_conf *conf, struct sk_engine **out, s
     sk_map_init(&l->tasks, SK_TAG_ENGINE);
     sk_map_init(&l->fns, SK_TAG_ENGINE);
     sk_list_init(&l->actors);
+    sk_list_init(&l->names_of_actors);
     sk_space_init(l);
     l->n_cpu = conf->total.amount[SK_RES_CPU] / SK_RES_UNIT;
     l->max_workers = conf->max_workers ? SK_MIN(conf->max_workers, 65536) : 1024; /* a slot that is never used costs nothing */

@@ -1,4 +1,5 @@
 /* call.c - what a running task of the inline engine may call: its returns, yields, error and note. Runs without the lock, and takes it. */
+#include "base/hash.h"
 #include "engine/inline/inline_int.h"
 
 static struct sk_itask *task_of(struct sk_task *t) {
@@ -21,17 +22,11 @@ static sk_rc t_ret(struct sk_task *pt, uint32_t i, const struct sk_payload *p, s
     return rc;
 }
 
-static uint64_t note_hash(struct sk_bytes n) {
-    uint64_t h = 1469598103934665603u ^ n.n;
-    for (size_t i = 0; i < n.n; i++) h = (h ^ ((const uint8_t *)n.p)[i]) * 1099511628211u;
-    return h;
-}
-
 static sk_rc t_yield(struct sk_task *pt, const struct sk_payload *p, struct sk_err *err) {
     struct sk_itask *t = task_of(pt);
     struct sk_inline *x = t->e;
     struct sk_blob *b = NULL;
-    uint64_t h = note_hash(p->note);
+    uint64_t h = sk_hash(p->note.p, p->note.n);
     sk_inline_lock(x);
     sk_rc rc = sk_blob_payload(x, p, &b, err);
     if (rc == SK_OK && t->cancelled) rc = SK_ERR(err, SK_ECANCEL, "task %s: nobody wants the rest", t->name);
@@ -91,4 +86,13 @@ static struct sk_view t_keep_arg(struct sk_task *pt, uint32_t i) {
     return v;
 }
 
-const struct sk_task_ops sk_inline_task_ops = {t_ret, t_yield, t_skip, t_fail, t_note, t_keep_arg};
+static bool t_cancelled(const struct sk_task *pt) { return sk_container_of(pt, const struct sk_itask, p.t)->cancelled; }
+
+const struct sk_task_ops sk_inline_task_ops = {.ret = t_ret,
+                                               .yield = t_yield,
+                                               .skip = t_skip,
+                                               .fail = t_fail,
+                                               .note = t_note,
+                                               .keep_arg = t_keep_arg,
+                                               .end = NULL, /* no task is async here */
+                                               .cancelled = t_cancelled};

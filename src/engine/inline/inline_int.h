@@ -12,6 +12,7 @@
 #include "base/mem.h"
 #include "base/vec.h"
 #include "engine/engine_int.h"
+#include "engine/names.h"
 #include "engine/own.h"
 
 #define TAG SK_TAG_ENGINE
@@ -45,6 +46,8 @@ struct sk_iactor {
     struct sk_itask *init; /* kept, arguments held, for restarts */
     int32_t restarts_left, max_task_retries;
     struct sk_blob *why; /* dead: what calls get */
+    struct sk_name *name;
+    bool detached; /* the engine holds `ready` */
 };
 
 struct sk_itask {
@@ -89,6 +92,7 @@ struct sk_inline {
     struct sk_own *own;
     struct sk_map fns, tasks, actors; /* fid -> fn; tid -> itask (streams and unfinished); aid -> actor */
     struct sk_list queue;             /* of itask.node */
+    struct sk_list names;             /* of actors */
     uint64_t next_id, scan, rng;
     uint64_t bytes, store_bytes, n_done;
     struct sk_res total, used;

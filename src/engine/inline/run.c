@@ -82,6 +82,7 @@ static void run_task(struct sk_inline *x, struct sk_itask *t) {
     for (uint32_t i = 0; i < t->p.t.n_args; i++)
         t->views[i] = sk_blob_view(sk_blob_ref(t->refs[i] ? sk_iobj_val(x, t->refs[i]) : t->vals[i]), t->refs[i]);
     t->p.t.n_yielded = 0;
+    t->p.end_flags = 0;
     sk_itask_emit(t, SK_EV_STARTED, 0, 0, (struct sk_bytes){"", 0}, 0);
     SK_ASSERT(x->depth == 1);
     sk_inline_unlock(x);
@@ -109,7 +110,21 @@ static void run_task(struct sk_inline *x, struct sk_itask *t) {
         t->fail = err;
         if (sk_blob_engine_error(x, rc, err.msg, &error) != SK_OK) abort();
     }
-    if (error && !t->cancelled && !x->closed && t->retry_exceptions && t->retries_left && t->fail.code != SK_ECORRUPT) {
+    if (error && t->actor && !t->is_init && t->p.end_flags & SK_END_EXIT_ACTOR) {
+        struct sk_iactor *a = t->actor;
+        struct sk_blob *why = NULL;
+        static const char msg[] = "the actor is dead: exit_actor() was called in it";
+        sk_err_set(&t->fail, SK_EACTOR, __FILE__, __LINE__, "%s", msg);
+        sk_blob_unref(x, error);
+        if (sk_blob_engine_error(x, SK_EACTOR, msg, &error) != SK_OK || sk_blob_engine_error(x, SK_EACTOR, msg, &why) != SK_OK) abort();
+        a->n_calls++; /* not freed before it is dead */
+        sk_itask_finish(x, t, error, run_ns);
+        sk_iactor_die(x, a, why);
+        a->n_calls--;
+        sk_iactor_maybe_end(x, a);
+        return;
+    }
+    if (error && !(t->p.end_flags & SK_END_FINAL) && !t->cancelled && !x->closed && t->retry_exceptions && t->retries_left && t->fail.code != SK_ECORRUPT) {
         t->retries_left -= t->retries_left > 0;
         sk_blob_unref(x, error);
         sk_itask_drop_attempt(x, t);

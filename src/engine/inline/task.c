@@ -213,6 +213,9 @@ void sk_iactor_die(struct sk_inline *x, struct sk_iactor *a, struct sk_blob *why
     }
     a->dead = true;
     a->why = why;
+    sk_name_free(&a->name);
+    if (a->detached) sk_own_unhold(x->own, a->ready);
+    a->detached = false;
     if (a->charged) sk_inline_use_shape(x, a->init->shape, -1);
     a->charged = false;
     if (a->started && !sk_vec_push(&x->gone, TAG, a->id)) abort();

@@ -11,15 +11,18 @@
 #include "base/vec.h"
 #include "engine/local/local_int.h"
 
-sk_rc sk_actor_create(struct sk_local *l, uint32_t proc, uint64_t base, const uint8_t *spec, size_t len, int32_t max_restarts,
-                      int32_t max_task_retries, struct sk_err *err) {
+sk_rc sk_actor_create(struct sk_local *l, uint32_t proc, uint64_t base, const uint8_t *spec, size_t len, const struct sk_aspec *as,
+                      struct sk_err *err) {
     struct sk_ltask *t;
     struct sk_obj *o = NULL;
     uint64_t aid = base + 2; /* base: the task, base + 1: the ready value, base + 2: the actor */
-    struct sk_lactor *a = sk_calloc(SK_TAG_ENGINE, sizeof *a);
+    SK_TRY(sk_aspec_check(as, err));
+    struct sk_lactor *a = sk_calloc(SK_TAG_ENGINE, sizeof *a + as->n_groups * sizeof a->groups[0]);
     if (!a) return SK_ERR(err, SK_ENOMEM, "no memory for an actor");
-    sk_rc rc = sk_obj_new(l, aid, proc, &o, err);
+    sk_rc rc = sk_names_add(&l->names_of_actors, as->space, as->name, as->meta, a, &a->name, err);
+    if (rc == SK_OK) rc = sk_obj_new(l, aid, proc, &o, err);
     if (rc != SK_OK) {
+        sk_name_free(&a->name);
         sk_free(a);
         return rc;
     }
@@ -28,6 +31,7 @@ sk_rc sk_actor_create(struct sk_local *l, uint32_t proc, uint64_t base, const ui
         o->state = SK_O_PENDING;
         SK_IGNORE(sk_own_unref(l->own, aid, proc, 1, NULL));
         sk_obj_drain(l);
+        sk_name_free(&a->name);
         sk_free(a);
         return rc;
     }
@@ -36,9 +40,17 @@ sk_rc sk_actor_create(struct sk_local *l, uint32_t proc, uint64_t base, const ui
     a->id = aid;
     a->order = sk_place_order(&l->place);
     a->init = t;
-    a->restarts_left = max_restarts;
+    a->restarts_left = as->max_restarts;
     l->n_homeless++;
-    a->max_task_retries = max_task_retries;
+    a->max_task_retries = as->max_task_retries;
+    a->is_async = as->is_async;
+    a->n_groups = as->n_groups;
+    uint64_t depth = SK_PLACE_DEPTH_MAX;
+    for (uint32_t i = 0; i < as->n_groups; i++) {
+        a->groups[i] = as->groups[i];
+        depth = SK_MAX(depth, (uint64_t)as->groups[i] * as->n_groups);
+    }
+    a->depth = (uint32_t)SK_MIN(depth, SK_ACTOR_DEPTH_MAX);
     a->shape = t->spec.shape;
     sk_list_init(&a->queue);
     sk_list_init(&a->link);
@@ -50,6 +62,7 @@ sk_rc sk_actor_create(struct sk_local *l, uint32_t proc, uint64_t base, const ui
         sk_ltask_fail(l, t, SK_ENOMEM, "no memory to record an actor");
         return SK_OK;
     }
+    a->detached = as->detached && sk_own_hold(l->own, base + 1, NULL) == SK_OK;
     if (!sk_place_fits_ever(&l->place, a->shape)) {
         sk_ltask_fail(l, t, SK_EINFEASIBLE, "the actor asks for more than this machine was given");
         return SK_OK;
@@ -76,9 +89,8 @@ static void find_worker(struct sk_local *l, struct sk_lactor *a) {
 void sk_actor_advance(struct sk_local *l, struct sk_lactor *a) {
     if (a->state == SK_A_DEAD) return;
     if (a->stopping && sk_list_empty(&a->queue) && a->n_sent == 0) {
-        struct sk_lworker *w = a->worker;
+        a->leaving = true; /* in order: destructors and exit handlers of the user run */
         sk_actor_dead(l, a, "its last handle was released");
-        if (w) sk_pool_kill(l, w, "its actor ended");
         return;
     }
     if (!a->worker) {
@@ -100,24 +112,87 @@ void sk_actor_advance(struct sk_local *l, struct sk_lactor *a) {
         a->placed = true;
         a->n_sent++;
     }
-    while (a->state != SK_A_DEAD && !sk_list_empty(&a->queue) && a->n_sent < SK_PLACE_DEPTH_MAX) { /* behind the constructor, in order */
-        if (a->n_sent && (a->worker->n_rooms || l->place.depth_cap)) { /* memory is short: what is queued there holds its arguments in it */
-            l->space.held_back = true;
+    for (struct sk_list *it = a->queue.next; a->state != SK_A_DEAD && it != &a->queue && a->n_sent < a->depth && a->worker;) {
+        struct sk_ltask *t = sk_container_of(it, struct sk_ltask, on); /* behind the constructor: the ring keeps the order */
+        if (a->n_sent && !a->n_groups && (a->worker->n_rooms || l->place.depth_cap)) {
+            l->space.held_back = true; /* memory is short: a call that is queued there holds its arguments in it */
             return;
         }
-        struct sk_ltask *t = sk_container_of(a->queue.next, struct sk_ltask, on);
-        if (t->state != SK_T_READY) return;
+        if (t->state != SK_T_READY) {
+            if (!a->n_groups) return;
+            it = it->next; /* with several at once, nobody waits for another one's arguments */
+            continue;
+        }
+        struct sk_list *before = it->prev;
         sk_rc rc = sk_ltask_send(l, t, a->worker);
         if (rc == SK_EAGAIN && t->state == SK_T_WAITING && t->n_unready == 0) sk_ltask_ready(l, t);
         if (rc == SK_EAGAIN) return;
         if (rc == SK_OK) a->n_sent++;
         else sk_ltask_fail(l, t, rc, "a call of an actor: no memory%s for its arguments", rc == SK_EFULL ? " in the object store" : "");
+        it = a->state == SK_A_DEAD ? &a->queue : rc == SK_OK ? before->next : a->queue.next; /* who fails may take others with it */
     }
+}
+
+sk_rc sk_actor_find(struct sk_local *l, uint32_t proc, struct sk_bytes space, struct sk_bytes name, struct sk_lactor **out,
+                    struct sk_err *err) {
+    struct sk_name *n = sk_names_find(&l->names_of_actors, space, name);
+    struct sk_lactor *a = n ? n->owner : NULL;
+    if (!a || sk_own_ref(l->own, a->id - 1, proc, 1, NULL) != SK_OK)
+        return SK_ERR(err, SK_ENOENT, "there is no living actor named '%.*s'%s%.*s%s", (int)name.n, (const char *)name.p,
+                      space.n ? " in namespace '" : "", (int)space.n, (const char *)space.p, space.n ? "'" : "");
+    SK_IGNORE(sk_own_ref(l->own, a->id, proc, 1, NULL)); /* `ready` contains it: it is there */
+    *out = a;
+    return SK_OK;
+}
+
+void sk_actor_find_for(struct sk_local *l, struct sk_lworker *w, uint64_t req, struct sk_bytes space, struct sk_bytes name) {
+    struct sk_lactor *a = NULL;
+    struct sk_err err;
+    sk_rc rc = sk_actor_find(l, w->proc, space, name, &a, &err);
+    struct sk_bytes meta = a ? a->name->meta : (struct sk_bytes){err.msg, rc == SK_OK ? 0 : strlen(err.msg)};
+    size_t cap = meta.n + 64;
+    uint8_t *p = sk_alloc(SK_TAG_ENGINE, cap);
+    if (!p) {
+        sk_pool_kill(l, w, "there is no memory left to answer it");
+        return;
+    }
+    struct sk_wr m = sk_wr_init(p, cap);
+    sk_wr_u32(&m, SK_M_REPLY);
+    sk_wr_u32(&m, (uint32_t)rc);
+    sk_wr_u64(&m, req);
+    if (a) sk_wr_u64(&m, a->id);
+    sk_wr_bytes(&m, meta.p, meta.n);
+    if (!sk_pool_reply(l, w, p, m.n)) sk_pool_kill(l, w, "the object store is too full for an answer to it");
+    sk_free(p);
+}
+
+void sk_actor_names_for(struct sk_local *l, struct sk_lworker *w, uint64_t req) {
+    size_t n = sk_names_write(&l->names_of_actors, NULL, 0), cap = n + 64;
+    uint8_t *p = sk_alloc(SK_TAG_ENGINE, 2 * cap);
+    if (!p) {
+        sk_pool_kill(l, w, "there is no memory left to answer it");
+        return;
+    }
+    SK_IGNORE((sk_rc)sk_names_write(&l->names_of_actors, (char *)p + cap, n));
+    struct sk_wr m = sk_wr_init(p, cap);
+    sk_wr_u32(&m, SK_M_REPLY);
+    sk_wr_u32(&m, SK_OK);
+    sk_wr_u64(&m, req);
+    sk_wr_bytes(&m, p + cap, n);
+    if (!sk_pool_reply(l, w, p, m.n)) sk_pool_kill(l, w, "the object store is too full for an answer to it");
+    sk_free(p);
+}
+
+static void let_go(struct sk_local *l, struct sk_lactor *a) {
+    sk_name_free(&a->name);
+    if (a->detached) sk_own_unhold(l->own, a->id - 1);
+    a->detached = false;
 }
 
 void sk_actor_dead(struct sk_local *l, struct sk_lactor *a, const char *why) {
     if (a->state == SK_A_DEAD) return;
     a->state = SK_A_DEAD;
+    let_go(l, a);
     if (!a->worker) l->n_homeless--;
     snprintf(a->why, sizeof a->why, "%s", why);
     struct sk_lworker *w = a->worker;
@@ -129,7 +204,8 @@ void sk_actor_dead(struct sk_local *l, struct sk_lactor *a, const char *why) {
             if (!t->is_init && sk_ltask_unsend(l, w, t)) sk_list_push_front(&a->queue, &t->on);
         }
         w->actor = NULL; /* its process is of no use to others: user state is in it */
-        sk_pool_kill(l, w, "its actor is dead");
+        if (a->leaving) sk_pool_leave(l, w, "its actor has ended itself");
+        else sk_pool_kill(l, w, "its actor is dead");
     }
     if (a->init->state == SK_T_FINISHED) sk_ltask_let_args_go(l, a->init);
     else sk_ltask_fail(l, a->init, SK_EACTOR, "the actor died before it was ready: %s", why);
@@ -163,6 +239,7 @@ void sk_actor_worker_died(struct sk_local *l, struct sk_lactor *a, const char *w
 /* The last reference is gone: calls already made are finished first. */
 void sk_actor_unreferenced(struct sk_local *l, struct sk_lactor *a) {
     a->stopping = a->unreferenced = true;
+    sk_name_free(&a->name);
     l->n_unreferenced++;
     sk_actor_advance(l, a);
 }

@@ -1,12 +1,16 @@
 /* client.c - the engine as a worker sees it: the calls of engine.h as messages to the driver. What needs no answer (submit, put, reference
  * counts, definitions) is sent and forgotten: messages of a process are handled in order, so no acknowledgement is needed. Ids of new
  * objects come from the worker's own range. Store memory is leased in pieces and cut here without a round trip. */
+#include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/fault.h"
+#include "base/hash.h"
 #include "base/mem.h"
 #include "engine/local/worker_int.h"
 
@@ -73,6 +77,29 @@ void sk_client_send(struct sk_client *c, const void *msg, size_t len, bool wake)
     if (wake) sk_client_ring(c, false);
 }
 
+void sk_client_nudge(struct sk_client *c) {
+    uint64_t one = 1;
+    if (c->async_fd >= 0 && write(c->async_fd, &one, sizeof one) < 0) SK_ASSERT(errno == EAGAIN); /* it is readable then */
+}
+
+void sk_client_queue(struct sk_client *c, struct sk_msg *m) {
+    const struct sk_msg_task *h = (const void *)m->bytes;
+    if (!c->n_groups || (h->flags & SK_TF_INIT)) {
+        sk_list_push_back(&c->queue, &m->link);
+        if (c->has_reader) pthread_cond_broadcast(&c->cond);
+        return;
+    }
+    struct sk_group *g = &c->groups[h->group < c->n_groups ? h->group : 0];
+    sk_list_push_back(&g->queue, &m->link);
+    g->n_queued++;
+    if (c->is_async) {
+        sk_client_nudge(c);
+    } else if (c->ready) {
+        pthread_cond_signal(&g->cond);
+        if (g->n_queued > g->n_idle && g->n_threads < g->max) sk_worker_thread(g);
+    }
+}
+
 static struct sk_msg *keep(const void *p, size_t len, uint64_t req) {
     struct sk_msg *m = sk_alloc(SK_TAG_ENGINE, sizeof *m + len);
     if (!m) abort(); /* a worker without memory is a dead worker; the driver retries elsewhere */
@@ -96,6 +123,13 @@ static void got_func(struct sk_client *c, struct sk_rd *r) {
     if (sk_map_put(&c->defs, fid, d) != SK_OK) abort();
 }
 
+static void credit_queued(struct sk_list *queue, uint64_t tid, uint64_t n) { /* of calls that were read, but not begun */
+    SK_LIST_EACH (it, queue) {
+        struct sk_msg_task *q = (void *)sk_container_of(it, struct sk_msg, link)->bytes;
+        if (q->tid == tid) q->credit = n;
+    }
+}
+
 static bool handle(struct sk_client *c, const void *p, size_t len, bool in_wait, struct sk_msg **task) {
     struct sk_rd r = sk_rd_init(p, len);
     uint32_t type = sk_rd_u32(&r);
@@ -111,10 +145,10 @@ static bool handle(struct sk_client *c, const void *p, size_t len, bool in_wait,
                 } m = {SK_M_RETURNED, 0, h->tid};
                 sk_client_send(c, &m, sizeof m, true);
             }
-        } else if (in_wait) {
-            sk_list_push_back(&c->queue, &keep(p, len, 0)->link);
-        } else {
+        } else if (task && !c->n_groups) {
             *task = keep(p, len, 0);
+        } else {
+            sk_client_queue(c, keep(p, len, 0));
         }
         break;
     }
@@ -123,19 +157,26 @@ static bool handle(struct sk_client *c, const void *p, size_t len, bool in_wait,
         (void)sk_rd_u32(&r);
         uint64_t req = sk_rd_u64(&r);
         sk_list_push_back(&c->replies, &keep(p, len, req)->link);
+        if (c->has_reader) pthread_cond_broadcast(&c->cond);
         break;
     }
     case SK_M_CREDIT: {
         uint64_t tid = sk_rd_u64(&r), n = sk_rd_u64(&r);
-        if (tid == c->cur_tid) c->credit = n;
-        SK_LIST_EACH (it, &c->queue) { /* of a call that was read already */
-            struct sk_msg_task *q = (void *)sk_container_of(it, struct sk_msg, link)->bytes;
-            if (q->tid == tid) q->credit = n;
+        SK_LIST_EACH (it, &c->running) {
+            struct sk_running *t = sk_container_of(it, struct sk_running, link);
+            if (t->tid == tid) t->credit = n;
         }
+        credit_queued(&c->queue, tid, n);
+        for (uint32_t i = 0; i < c->n_groups; i++) credit_queued(&c->groups[i].queue, tid, n);
+        if (c->has_reader) pthread_cond_broadcast(&c->cond);
         break;
     }
     case SK_M_UNLEASE: sk_client_idle(c); break;
-    case SK_M_EXIT: c->exit = true; break;
+    case SK_M_EXIT:
+        c->exit = true;
+        if (c->has_reader) pthread_cond_broadcast(&c->cond);
+        sk_client_nudge(c);
+        break;
     default: break;
     }
     return true;
@@ -169,6 +210,54 @@ bool sk_client_read(struct sk_client *c, bool in_wait, struct sk_msg **task) {
     return true;
 }
 
+#define READER_IDLE_NS 200000000 /* nothing came for so long: the lease goes back */
+
+/* The reader: the one thread that looks at the ring, so that others can wait for what is theirs. Without the GIL, never runs user code. */
+static void *reader(void *arg) {
+    struct sk_client *c = arg;
+    pthread_mutex_lock(&c->mu);
+    for (;;) {
+        uint32_t seen = sk_bell_seq(&c->slot->bell);
+        while (sk_client_read(c, false, NULL)) {}
+        if (c->is_async) sk_client_nudge(c); /* the bell rings for cancelled tasks, too */
+        if (c->quiet) sk_client_ring(c, false);
+        pthread_mutex_unlock(&c->mu);
+        sk_rc rc = sk_bell_wait(&c->slot->bell, seen, SPIN_NS, c->lease_len ? sk_now_ns() + READER_IDLE_NS : INT64_MAX);
+        pthread_mutex_lock(&c->mu);
+        if (rc == SK_ETIMEOUT && sk_list_empty(&c->running)) {
+            sk_client_idle(c);
+            sk_client_ring(c, false);
+        }
+    }
+    return NULL;
+}
+
+sk_rc sk_client_start_reader(struct sk_client *c, struct sk_err *err) {
+    if (c->has_reader) return SK_OK;
+    pthread_t th;
+    sigset_t all, old;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &old);
+    c->has_reader = true;
+    int e = pthread_create(&th, NULL, reader, c);
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    if (e == 0) {
+        pthread_detach(th);
+        return SK_OK;
+    }
+    c->has_reader = false;
+    errno = e;
+    return SK_ERR_SYS(err, "starting the thread that reads what the driver sends");
+}
+
+void sk_client_wait(struct sk_client *c, int64_t deadline) {
+    struct timespec ts;
+    int64_t until = SK_MIN(deadline, sk_now_ns() + 10 * SK_SEC);
+    ts.tv_sec = until / SK_SEC;
+    ts.tv_nsec = until % SK_SEC;
+    pthread_cond_timedwait(&c->cond, &c->mu, &ts);
+}
+
 void sk_client_sleep(struct sk_client *c, uint32_t seen, int64_t spin_ns, int64_t deadline) {
     int64_t cap = sk_now_ns() + (c->n_waiting > 1 ? 1000000 : 1000000000);
     (void)sk_bell_wait(&c->slot->bell, seen, spin_ns, SK_MIN(deadline, cap));
@@ -183,7 +272,7 @@ static struct sk_msg *answer(struct sk_client *c, uint64_t req, int64_t deadline
     c->n_waiting++;
     for (;;) {
         uint32_t seen = sk_bell_seq(&c->slot->bell);
-        while (sk_client_read(c, true, NULL)) {}
+        while (!c->has_reader && sk_client_read(c, true, NULL)) {}
         SK_LIST_EACH (it, &c->replies) {
             struct sk_msg *m = sk_container_of(it, struct sk_msg, link);
             if (m->req == req) {
@@ -199,6 +288,10 @@ static struct sk_msg *answer(struct sk_client *c, uint64_t req, int64_t deadline
             } m = {SK_M_TIMEOUT, 0, req};
             sk_client_send(c, &m, sizeof m, true);
             told = true;
+        }
+        if (c->has_reader) {
+            sk_client_wait(c, told ? INT64_MAX : deadline);
+            continue;
         }
         pthread_mutex_unlock(&c->mu);
         sk_client_sleep(c, seen, SPIN_NS, told ? INT64_MAX : deadline);
@@ -362,8 +455,7 @@ static uint64_t ask(struct sk_client *c, const void *msg, size_t len, uint64_t *
 
 static sk_rc c_shape(struct sk_engine *e, const struct sk_res *res, sk_shape *out, struct sk_err *err) {
     struct sk_client *c = C(e);
-    uint64_t h = 1469598103934665603u;
-    for (size_t i = 0; i < sizeof *res; i++) h = (h ^ ((const uint8_t *)res)[i]) * 1099511628211u;
+    uint64_t h = sk_hash(res, sizeof *res);
     pthread_mutex_lock(&c->mu);
     uintptr_t known = (uintptr_t)sk_map_get(&c->shapes, h | 1);
     pthread_mutex_unlock(&c->mu);
@@ -428,19 +520,21 @@ static void c_resources(struct sk_engine *e, struct sk_res *total, struct sk_res
     sk_free(m);
 }
 
-static sk_rc send_spec(struct sk_client *c, uint32_t type, const struct sk_task_spec *s, uint32_t n_ids, int32_t restarts, int32_t retries,
-                       uint64_t *base, struct sk_err *err) {
-    struct sk_wr w = sk_wr_init(NULL, 0);
+/* as: of an actor, NULL for a task. req: where to put the number of the request that asks for an answer, or NULL. */
+static sk_rc send_spec(struct sk_client *c, const struct sk_task_spec *s, const struct sk_aspec *as, uint32_t n_ids, uint64_t *base,
+                       uint64_t *req, struct sk_err *err) {
+    struct sk_wr w = sk_wr_init(NULL, 0), aw = w;
     sk_spec_write(&w, s);
-    size_t n = w.n, cap = n + 64;
+    if (as) sk_aspec_write(&aw, as);
+    size_t n = w.n, cap = n + aw.n + 64;
     uint8_t stack[1024], *p = cap <= sizeof stack ? stack : sk_alloc(SK_TAG_ENGINE, cap);
     if (!p) return SK_ERR(err, SK_ENOMEM, "no memory for a task");
     w = sk_wr_init(p, cap);
-    sk_wr_u32(&w, type);
+    sk_wr_u32(&w, as ? SK_M_ACTOR : SK_M_SUBMIT);
     sk_wr_u64(&w, 0); /* base id, below */
-    if (type == SK_M_ACTOR) {
-        sk_wr_u32(&w, (uint32_t)restarts);
-        sk_wr_u32(&w, (uint32_t)retries);
+    if (as) {
+        sk_wr_u64(&w, 0); /* request, below */
+        sk_aspec_write(&w, as);
     }
     sk_wr_u64(&w, n);
     struct sk_wr in = sk_wr_init(p + w.n, n); /* a spec starts 8-aligned */
@@ -450,6 +544,10 @@ static sk_rc send_spec(struct sk_client *c, uint32_t type, const struct sk_task_
     *base = c->next_id + 1;
     c->next_id += n_ids;
     memcpy(p + 8, base, 8);
+    if (req) {
+        *req = ++c->next_req;
+        memcpy(p + 16, req, 8);
+    }
     sk_client_send(c, p, w.n, true);
     pthread_mutex_unlock(&c->mu);
     if (p != stack) sk_free(p);
@@ -459,7 +557,7 @@ static sk_rc send_spec(struct sk_client *c, uint32_t type, const struct sk_task_
 static sk_rc c_submit(struct sk_engine *e, const struct sk_task_spec *s, sk_oid *first, sk_tid *tid, struct sk_err *err) {
     if (s->sink) return SK_ERR(err, SK_ENOSYS, "a task submitted from a worker cannot have a sink");
     uint64_t base;
-    SK_TRY(send_spec(C(e), SK_M_SUBMIT, s, 1 + (s->n_returns == SK_STREAMING ? 0 : s->n_returns), 0, 0, &base, err));
+    SK_TRY(send_spec(C(e), s, NULL, 1 + (s->n_returns == SK_STREAMING ? 0 : s->n_returns), &base, NULL, err));
     if (first) *first = (sk_oid){base + 1};
     if (tid) *tid = (sk_tid){base};
     return SK_OK;
@@ -468,8 +566,17 @@ static sk_rc c_submit(struct sk_engine *e, const struct sk_task_spec *s, sk_oid 
 static sk_rc c_actor_create(struct sk_engine *e, const struct sk_actor_spec *s, sk_aid *out, sk_oid *ready, struct sk_err *err) {
     struct sk_task_spec init = s->init;
     init.n_returns = 1;
-    uint64_t base;
-    SK_TRY(send_spec(C(e), SK_M_ACTOR, &init, 3, s->max_restarts, s->max_task_retries, &base, err));
+    struct sk_aspec as = sk_aspec_of(s);
+    uint64_t base, req;
+    SK_TRY(sk_aspec_check(&as, err));
+    SK_TRY(send_spec(C(e), &init, &as, 3, &base, as.name.n ? &req : NULL, err));
+    if (as.name.n) { /* somebody may have the name */
+        struct sk_msg *m = answer(C(e), req, INT64_MAX);
+        struct sk_rd r;
+        sk_rc rc = answer_rc(m, &r, err);
+        sk_free(m);
+        if (rc != SK_OK) return rc;
+    }
     *ready = (sk_oid){base + 1};
     *out = (sk_aid){base + 2};
     return SK_OK;
@@ -494,10 +601,61 @@ static void c_addref(struct sk_engine *e, sk_oid o) { tell(C(e), SK_M_REF, o.v, 
 static void c_release(struct sk_engine *e, sk_oid o) { tell(C(e), SK_M_REF, o.v, (uint64_t)-1, false); }
 static void c_actor_addref(struct sk_engine *e, sk_aid a) { tell(C(e), SK_M_REF, a.v, 1, false); }
 static void c_actor_release(struct sk_engine *e, sk_aid a) { tell(C(e), SK_M_REF, a.v, (uint64_t)-1, false); }
+static sk_rc c_actor_find(struct sk_engine *e, const char *space, const char *name, sk_aid *out, sk_oid *ready, struct sk_bytes *meta,
+                          struct sk_err *err) {
+    struct sk_client *c = C(e);
+    size_t ns = space ? strlen(space) : 0, nn = strlen(name);
+    uint8_t buf[2 * SK_NAME_MAX + 64];
+    if (ns > SK_NAME_MAX || nn > SK_NAME_MAX) return SK_ERR(err, SK_ENOENT, "no actor has a name of more than %d bytes", SK_NAME_MAX);
+    struct sk_wr w = sk_wr_init(buf, sizeof buf);
+    sk_wr_u32(&w, SK_M_FIND);
+    sk_wr_u64(&w, 0);
+    sk_wr_bytes(&w, space, ns);
+    sk_wr_bytes(&w, name, nn);
+    uint64_t req;
+    pthread_mutex_lock(&c->mu);
+    req = ++c->next_req;
+    memcpy(buf + 8, &req, 8);
+    sk_client_send(c, buf, w.n, true);
+    pthread_mutex_unlock(&c->mu);
+    struct sk_msg *m = answer(c, req, INT64_MAX);
+    struct sk_rd r;
+    sk_rc rc = answer_rc(m, &r, err);
+    if (rc == SK_OK) {
+        uint64_t aid = sk_rd_u64(&r);
+        struct sk_bytes b = sk_rd_bytes(&r);
+        void *p = sk_memdup(SK_TAG_ENGINE, b.n ? b.p : "", b.n ? b.n : 1);
+        if (!p) abort();
+        *meta = (struct sk_bytes){p, b.n};
+        *out = (sk_aid){aid};
+        *ready = (sk_oid){aid - 1};
+    }
+    sk_free(m);
+    return rc;
+}
+
+static size_t c_actor_names(struct sk_engine *e, char *buf, size_t cap) {
+    struct sk_client *c = C(e);
+    struct {
+        uint32_t type, pad;
+        uint64_t req;
+    } q = {SK_M_NAMES, 0, 0};
+    struct sk_msg *m = answer(c, ask(c, &q, sizeof q, &q.req), INT64_MAX);
+    struct sk_rd r;
+    size_t n = 0;
+    if (answer_rc(m, &r, NULL) == SK_OK) {
+        struct sk_bytes b = sk_rd_bytes(&r);
+        n = b.n;
+        if (n && n <= cap) memcpy(buf, b.p, n);
+    }
+    sk_free(m);
+    return n;
+}
+
 static void c_stream_drop(struct sk_engine *e, sk_tid t) { tell(C(e), SK_M_DROP, t.v, 0, true); }
-static sk_rc c_cancel(struct sk_engine *e, sk_tid t, bool force, struct sk_err *err) {
+static sk_rc c_cancel(struct sk_engine *e, sk_tid t, uint32_t flags, struct sk_err *err) {
     (void)err;
-    tell(C(e), SK_M_CANCEL, t.v, force, true);
+    tell(C(e), SK_M_CANCEL, t.v, flags, true);
     return SK_OK;
 }
 
@@ -650,6 +808,8 @@ const struct sk_engine_ops sk_client_ops = {
     .actor_kill = c_actor_kill,
     .actor_addref = c_actor_addref,
     .actor_release = c_actor_release,
+    .actor_find = c_actor_find,
+    .actor_names = c_actor_names,
     .buf_alloc = c_buf_alloc,
     .buf_abort = c_buf_abort,
     .buf_warm = c_buf_warm,

@@ -13,6 +13,7 @@
 #include "base/wire.h"
 #include "engine/engine_int.h"
 #include "engine/lineage.h"
+#include "engine/names.h"
 #include "engine/own.h"
 #include "engine/pace.h"
 #include "engine/place.h"
@@ -20,9 +21,10 @@
 #include "store/store.h"
 
 #define SK_RING_SIZE (256u * 1024u)
-#define SK_CLAIMS 512u /* > SK_PLACE_DEPTH_MAX: claim words of a worker, used round robin */
+#define SK_CLAIMS 2048u          /* claim words of a worker, used round robin */
+#define SK_ACTOR_DEPTH_MAX 1024u /* calls on the worker of an actor; at most half of the claims */
 #define SK_CTL_MAGIC 0x4c544b53u
-#define SK_CTL_VERSION 1u
+#define SK_CTL_VERSION 2u
 #define SK_LEASE_CHUNK (4u << 20) /* a worker leases store memory in pieces of this size and cuts small values from it */
 
 /* ---- control segment ------------------------------------------------------------------------------------------------------- */
@@ -87,7 +89,7 @@ enum {
     SK_M_YIELD,      /* tid, attempt, index, note, value */
     SK_M_RETURNED,   /* tid: not started, take it back (the worker waits in get) */
     SK_M_SUBMIT,     /* base id, spec */
-    SK_M_ACTOR,      /* base id, spec of an actor */
+    SK_M_ACTOR,      /* base id, req or 0, options, spec of the constructor */
     SK_M_PUT,        /* oid, value */
     SK_M_REF,        /* oid, n (negative: release) */
     SK_M_GET,        /* req, n, oids */
@@ -107,6 +109,8 @@ enum {
     SK_M_RESOURCES,  /* req */
     SK_M_BIGUP,      /* off, len: the message lies in the sender's lease */
     SK_M_BIGFREE,    /* off: a SK_M_BIG was copied */
+    SK_M_FIND,       /* req, space, name: of an actor */
+    SK_M_NAMES,      /* req: of all actors */
 };
 
 /* A value in a message: head, then inline bytes when where == INLINE. */
@@ -139,31 +143,53 @@ static inline const void *sk_rd_val(struct sk_rd *r, struct sk_val *v) {
     return b;
 }
 
+/* A value, then the references inside it. */
+struct sk_ids {
+    const uint64_t *p;
+    uint32_t n;
+};
+static inline const void *sk_rd_val_ids(struct sk_rd *r, struct sk_val *v, struct sk_ids *in) {
+    const void *b = sk_rd_val(r, v);
+    in->n = sk_rd_u32(r);
+    sk_rd_align(r, 8);
+    in->p = sk_rd_raw(r, (size_t)in->n * 8);
+    return b;
+}
+
 struct sk_msg_task { /* fixed head of SK_M_TASK; then name string, then n_args values */
     uint32_t type, claim;
     uint64_t tid, fid, aid, first;
     uint32_t attempt, n_args, n_returns, skip;
     uint32_t window, flags;
+    uint32_t group, max_calls;
     uint64_t credit;   /* how many of the first `from` yields were taken */
     uint32_t from;     /* so many yields were made before; of them only those are wanted that are named after the arguments: */
     uint32_t n_wanted; /* u32 each, rising; none of them is below `skip` */
 };
 enum {
-    SK_TF_INIT = 1,  /* constructor of an actor */
-    SK_TF_REMAKE = 2 /* a stream run again for what was lost: over when the last wanted one is made */
+    SK_TF_INIT = 1,   /* constructor of an actor: behind the wanted indices come u32 n_groups and a u32 for each */
+    SK_TF_REMAKE = 2, /* a stream run again for what was lost: over when the last wanted one is made */
+    SK_TF_ASYNC = 4   /* INIT: of an actor with an event loop */
 };
 
+enum {
+    SK_DONE_FAILED = 1, /* user code raised: one value, the error for all returns */
+    SK_DONE_LEAVE = 2,  /* nothing more may be run by this process */
+    SK_DONE_FINAL = 8,  /* with FAILED: no retry, whatever the task's options say */
+    SK_DONE_EXIT = 4    /* with FAILED: the call of an actor that ends itself; no restart */
+};
 struct sk_msg_done { /* fixed head of SK_M_DONE; then note bytes, n_values x (value, u32 n_contains, oids) */
     uint32_t type, attempt;
     uint64_t tid;
     int64_t run_ns;
-    uint32_t status; /* 0 fine, 1 user code raised (one value: the error for all returns) */
+    uint32_t status; /* SK_DONE_* */
     uint32_t n_values;
 };
 
 /* Task spec on the wire (SUBMIT, and the driver's own copy): written and read by task.c. */
 struct sk_spec { /* decoded, borrowing from the bytes */
-    uint64_t fid, actor, sink_tag;
+    uint64_t fid, actor, sink_tag, parent;
+    uint32_t group, max_calls;
     struct sk_bytes name;
     uint32_t n_args, n_contains, n_returns, stream_window;
     int32_t max_retries;
@@ -202,6 +228,7 @@ struct sk_obj {
     uint8_t state, where; /* READY: SK_V_INLINE, SK_V_STORE or SK_V_DISK */
     bool gone : 1;        /* READY, but the value is lost: found out when it is needed next (test hook store.lose) */
     bool known : 1;       /* to lineage: told when it is freed */
+    bool awaited : 1;     /* PENDING, and a kept task needs it: held until its maker is over and so may be kept, too */
     bool spoiled : 1;     /* its bytes came back wrong from disk */
     uint8_t why;          /* enum sk_lost_why: what it is when lineage knows no maker */
     uint32_t kind;
@@ -328,13 +355,19 @@ struct sk_lactor {
     uint32_t state, n_sent;
     int32_t restarts_left, max_task_retries;
     uint16_t shape;
-    uint32_t n_tasks;   /* calls that are not finished */
-    bool unreferenced;  /* freed when dead and nothing of it is under way */
-    bool stopping;      /* no handle left, or killed without restart */
-    bool placed;        /* the constructor was sent to the present worker */
-    uint32_t dead_kind; /* of the constructor's error; 0: `why` is the story */
+    uint32_t n_tasks;  /* calls that are not finished */
+    bool unreferenced; /* freed when dead and nothing of it is under way */
+    bool stopping;     /* no handle left, or killed without restart */
+    bool placed;       /* the constructor was sent to the present worker */
+    bool detached;     /* the engine holds its `ready` */
+    bool leaving;      /* it said that it ends */
+    bool is_async;
+    struct sk_name *name; /* NULL: none */
+    uint32_t depth;       /* so many calls may be on its worker */
+    uint32_t dead_kind;   /* of the constructor's error; 0: `why` is the story */
     struct sk_inl *dead_value;
     char why[256]; /* of its death */
+    uint32_t n_groups, groups[];
 };
 
 struct sk_lworker {
@@ -409,13 +442,15 @@ struct sk_local {
     struct sk_map tasks; /* id -> sk_ltask, until finished */
     struct sk_map fns;
     struct sk_list actors;
-    uint32_t n_unreferenced;     /* of them nameless */
-    uint32_t n_homeless;         /* of them without a worker and not dead */
-    struct sk_lworker **workers; /* by slot, NULL = free */
-    uint32_t n_slots, n_used;    /* slots; workers[n_used..] were never used */
+    struct sk_list names_of_actors; /* sk_name */
+    uint32_t n_unreferenced;        /* of them nameless */
+    uint32_t n_homeless;            /* of them without a worker and not dead */
+    struct sk_lworker **workers;    /* by slot, NULL = free */
+    uint32_t n_slots, n_used;       /* slots; workers[n_used..] were never used */
     uint32_t n_live, max_workers, next_proc;
     uint32_t n_bad_starts;     /* processes that ended before they were ready, since one was */
     uint32_t n_worker_streams; /* streams that workers read */
+    uint32_t n_nested;         /* known tasks that tasks submitted */
     int64_t n_cpu;
     uint64_t next_id;
     struct sk_forksrv srv;
@@ -452,8 +487,7 @@ sk_rc sk_obj_new(struct sk_local *l, uint64_t id, uint32_t proc, struct sk_obj *
 /* New object with this value and a reference of the driver: errors of streams. 0 when there is no memory. */
 uint64_t sk_obj_error(struct sk_local *l, uint32_t kind, const void *bytes, size_t n);
 /* Gives object `id` the value in a message of process `proc`. A value that nobody wants any more is thrown away. */
-void sk_obj_set(struct sk_local *l, uint64_t id, uint32_t proc, const struct sk_val *v, const void *bytes, const uint64_t *contains,
-                uint32_t n_contains);
+void sk_obj_set(struct sk_local *l, uint64_t id, uint32_t proc, const struct sk_val *v, const void *bytes, struct sk_ids in);
 void sk_obj_ready(struct sk_local *l, struct sk_obj *o); /* wakes who waits */
 void sk_obj_drain(struct sk_local *l);                   /* frees what nothing references */
 sk_rc sk_dep_add(struct sk_obj *o, struct sk_ltask *t, struct sk_req *q) SK_MUST_USE;
@@ -476,6 +510,7 @@ void sk_ltask_ready(struct sk_local *l, struct sk_ltask *t); /* all its argument
 void sk_ltask_emit(struct sk_ltask *t, struct sk_event *ev); /* to its sink, if it has one */
 void sk_ltask_retry(struct sk_local *l, struct sk_ltask *t);
 void sk_ltask_cancel(struct sk_local *l, struct sk_ltask *t, bool force);
+void sk_ltask_cancel_by(struct sk_local *l, uint64_t tid, uint32_t flags); /* of engine.h; also of a task that is not known any more */
 void sk_ltask_finish_error(struct sk_local *l, struct sk_ltask *t, uint32_t kind, const void *bytes, size_t n);
 void sk_ltask_fail(struct sk_local *l, struct sk_ltask *t, sk_rc rc, const char *fmt, ...) SK_PRINTF(4, 5);
 void sk_ltask_fail_cancelled(struct sk_local *l, struct sk_ltask *t); /* or says why else it was stopped */
@@ -561,6 +596,8 @@ void sk_pool_stop(struct sk_local *l);
 struct sk_lworker *sk_pool_spawn(struct sk_local *l);        /* NULL: at the limit or refused */
 void sk_pool_bad_start(struct sk_local *l, const char *why); /* after several in a row what waits for workers fails */
 void sk_pool_kill(struct sk_local *l, struct sk_lworker *w, const char *why);
+void sk_pool_leave(struct sk_local *l, struct sk_lworker *w,
+                   const char *why);                   /* asks it to end by itself; nothing is sent to it any more */
 void sk_pool_reap(struct sk_local *l, int64_t now_ns); /* idle workers, leases, punching */
 /* By ring or store. SK_EAGAIN: the ring is full now. SK_EFULL: the message needs the store, which is full. Nothing sent then. */
 sk_rc sk_pool_send(struct sk_local *l, struct sk_lworker *w, const void *msg, size_t len) SK_MUST_USE;
@@ -569,12 +606,17 @@ bool sk_pool_reply(struct sk_local *l, struct sk_lworker *w, const void *msg, si
 void sk_pool_flush(struct sk_local *l, struct sk_lworker *w);
 
 /* actor.c */
-sk_rc sk_actor_create(struct sk_local *l, uint32_t proc, uint64_t base_id, const uint8_t *spec, size_t len, int32_t max_restarts,
-                      int32_t max_task_retries, struct sk_err *err);
+sk_rc sk_actor_create(struct sk_local *l, uint32_t proc, uint64_t base_id, const uint8_t *spec, size_t len, const struct sk_aspec *as,
+                      struct sk_err *err);
 void sk_actor_advance(struct sk_local *l, struct sk_lactor *a); /* send what can be sent, start, stop */
 void sk_actor_dead(struct sk_local *l, struct sk_lactor *a, const char *why);
 void sk_actor_worker_died(struct sk_local *l, struct sk_lactor *a, const char *why);
 void sk_actor_unreferenced(struct sk_local *l, struct sk_lactor *a);
+/* By name; *out has a reference of proc, and so has its `ready` (id - 1). */
+sk_rc sk_actor_find(struct sk_local *l, uint32_t proc, struct sk_bytes space, struct sk_bytes name, struct sk_lactor **out,
+                    struct sk_err *err) SK_MUST_USE;
+void sk_actor_find_for(struct sk_local *l, struct sk_lworker *w, uint64_t req, struct sk_bytes space, struct sk_bytes name);
+void sk_actor_names_for(struct sk_local *l, struct sk_lworker *w, uint64_t req);
 void sk_actor_sweep(struct sk_local *l); /* frees dead actors that nobody can name; at the end of a turn of the loop */
 
 #endif

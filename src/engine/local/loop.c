@@ -109,6 +109,16 @@ struct sk_pace_view sk_loop_view(const struct sk_local *l, int64_t now_ns, uint3
 
 /* ---- messages of workers in --------------------------------------------------------------------------------------------------------- */
 
+/* Its process has run enough (max_calls): what waits on it goes elsewhere, and it is told to leave. */
+static void retire(struct sk_local *l, struct sk_lworker *w) {
+    for (struct sk_list *it = w->sent.next; it != &w->sent;) {
+        struct sk_ltask *t = sk_container_of(it, struct sk_ltask, on);
+        it = it->next;
+        sk_ltask_take_back(l, w, t);
+    }
+    sk_pool_leave(l, w, "it has run a function with max_calls often enough");
+}
+
 static void handle_done(struct sk_local *l, struct sk_lworker *w, const void *p, size_t n) {
     struct sk_msg_done h;
     struct sk_rd r = sk_rd_init(p, n);
@@ -122,9 +132,16 @@ static void handle_done(struct sk_local *l, struct sk_lworker *w, const void *p,
     l->n_tasks_done++;
     if (t) sk_ltask_left(l, t, w, h.run_ns);
     struct sk_lactor *a = t ? t->actor : NULL;
-    bool init = t && t->is_init;
-    if (t &&
-        (t->differs || t->lost_yield || (t->cancelled && (h.status == 1 || (t->is_stream && t->sink))))) { /* the values are thrown away */
+    bool init = t && t->is_init, failed = h.status & SK_DONE_FAILED;
+    if ((h.status & SK_DONE_LEAVE) && !w->actor && !w->killed) retire(l, w);
+    if (t && a && !init && (h.status & SK_DONE_EXIT)) {
+        a->leaving = true;
+        sk_ltask_fail(l, t, SK_EACTOR, "the actor is dead: exit_actor() was called in it");
+        sk_actor_dead(l, a, "exit_actor() was called in it");
+        t = NULL;
+        a = NULL;
+    }
+    if (t && (t->differs || t->lost_yield || (t->cancelled && (failed || (t->is_stream && t->sink))))) { /* the values are thrown away */
         sk_ltask_fail_cancelled(l, t);
         if (a && !init) sk_actor_advance(l, a);
         t = NULL;
@@ -135,24 +152,30 @@ static void handle_done(struct sk_local *l, struct sk_lworker *w, const void *p,
         sk_ltask_end(l, t);
         t = NULL;
     }
-    if (t && t->restart && h.status == 1 && !t->cancelled) {
+    if (t && t->restart && failed && !t->cancelled) {
         if (t->retries_left > 0) t->retries_left--;
         sk_ltask_retry(l, t);
         return;
     }
-    if (t && h.status == 1 && t->spec.retry_exceptions && t->retries_left != 0 && !t->actor && !t->cancelled) {
+    if (t && failed && t->spec.retry_exceptions && !(h.status & SK_DONE_FINAL) && t->retries_left != 0 && !init && !t->cancelled) {
         if (t->retries_left > 0) t->retries_left--;
-        sk_ltask_retry(l, t);
+        if (!a) {
+            sk_ltask_retry(l, t);
+            return;
+        }
+        t->attempt++;
+        l->n_retries++;
+        t->state = SK_T_READY;
+        sk_list_push_front(&a->queue, &t->on);
+        sk_actor_advance(l, a);
         return;
     }
     for (uint32_t i = 0; i < h.n_values; i++) {
         struct sk_val v;
-        const void *b = sk_rd_val(&r, &v);
-        uint32_t nc = sk_rd_u32(&r);
-        sk_rd_align(&r, 8);
-        const uint64_t *c = sk_rd_raw(&r, (size_t)nc * 8);
+        struct sk_ids in;
+        const void *b = sk_rd_val_ids(&r, &v, &in);
         if (r.bad) break;
-        if (h.status == 1) {
+        if (failed) {
             if (v.where == SK_V_STORE) { /* errors are inline; a large one would be cut by the worker */
                 if (sk_store_commit(l->store, w->proc, v.off, v.len, NULL) == SK_OK) sk_store_unref(l->store, v.off);
                 v.len = 0;
@@ -162,8 +185,8 @@ static void handle_done(struct sk_local *l, struct sk_lworker *w, const void *p,
             if (a && !init) sk_actor_advance(l, a);
             return;
         }
-        if (t && (v.where == SK_V_STORE || nc)) t->bulky = true;
-        sk_obj_set(l, t ? v.oid : 0, w->proc, &v, b, c, nc);
+        if (t && (v.where == SK_V_STORE || in.n)) t->bulky = true;
+        sk_obj_set(l, t ? v.oid : 0, w->proc, &v, b, in);
     }
     if (!t) return;
     if (t->is_stream && t->remake) {
@@ -198,10 +221,8 @@ static bool fresh_ids(struct sk_local *l, struct sk_lworker *w, uint64_t base) {
 static void handle_put(struct sk_local *l, struct sk_lworker *w, struct sk_rd *r) {
     uint64_t id = sk_rd_u64(r);
     struct sk_val v;
-    const void *b = sk_rd_val(r, &v);
-    uint32_t nc = sk_rd_u32(r);
-    sk_rd_align(r, 8);
-    const uint64_t *c = sk_rd_raw(r, (size_t)nc * 8);
+    struct sk_ids in;
+    const void *b = sk_rd_val_ids(r, &v, &in);
     struct sk_obj *o = NULL;
     if (r->bad || !fresh_ids(l, w, id)) return;
     if (sk_obj_new(l, id, w->proc, &o, NULL) != SK_OK) { /* it has the id, and would hear "lost" */
@@ -209,7 +230,7 @@ static void handle_put(struct sk_local *l, struct sk_lworker *w, struct sk_rd *r
         sk_pool_kill(l, w, "there is no memory left to record what it put");
         return;
     }
-    sk_obj_set(l, id, w->proc, &v, b, c, nc);
+    sk_obj_set(l, id, w->proc, &v, b, in);
 }
 
 /* A submission of a worker that could not be accepted still has return objects (or a stream), which hold the reason. */
@@ -250,6 +271,19 @@ static uint32_t level_of(const struct sk_lworker *w) {
     return first && !w->actor ? (uint32_t)sk_container_of(first, struct sk_ltask, on)->place.level + 1 : 1;
 }
 
+/* To a request for one number. */
+static void answer(struct sk_local *l, struct sk_lworker *w, uint64_t req, sk_rc rc, uint64_t value, const struct sk_err *err) {
+    if (rc != SK_OK) {
+        sk_req_error(l, w, req, rc, err->msg);
+        return;
+    }
+    struct {
+        uint32_t type, rc;
+        uint64_t req, value;
+    } m = {SK_M_REPLY, SK_OK, req, value};
+    (void)sk_pool_reply(l, w, &m, sizeof m);
+}
+
 static void handle(struct sk_local *l, struct sk_lworker *w, const void *p, size_t n) {
     struct sk_rd r = sk_rd_init(p, n);
     uint32_t type = sk_rd_u32(&r);
@@ -282,13 +316,23 @@ static void handle(struct sk_local *l, struct sk_lworker *w, const void *p, size
         break;
     }
     case SK_M_ACTOR: {
-        uint64_t base = sk_rd_u64(&r);
-        int32_t restarts = (int32_t)sk_rd_u32(&r), retries = (int32_t)sk_rd_u32(&r);
+        uint64_t base = sk_rd_u64(&r), req = sk_rd_u64(&r);
+        struct sk_aspec as;
+        bool good = sk_aspec_read(&r, &as);
         struct sk_bytes s = sk_rd_bytes(&r);
-        if (!r.bad && fresh_ids(l, w, base) && sk_actor_create(l, w->proc, base, s.p, s.n, restarts, retries, &err) != SK_OK)
-            submit_failed(l, w->proc, base, s, &err);
+        if (!good || r.bad || !fresh_ids(l, w, base)) break;
+        sk_rc rc = sk_actor_create(l, w->proc, base, s.p, s.n, &as, &err);
+        if (req) sk_req_error(l, w, req, rc, rc == SK_OK ? "" : err.msg);
+        else if (rc != SK_OK) submit_failed(l, w->proc, base, s, &err);
         break;
     }
+    case SK_M_FIND: {
+        uint64_t req = sk_rd_u64(&r);
+        struct sk_bytes space = sk_rd_bytes(&r), name = sk_rd_bytes(&r);
+        if (!r.bad) sk_actor_find_for(l, w, req, space, name);
+        break;
+    }
+    case SK_M_NAMES: sk_actor_names_for(l, w, sk_rd_u64(&r)); break;
     case SK_M_PUT: handle_put(l, w, &r); break;
     case SK_M_REF: {
         uint64_t id = sk_rd_u64(&r);
@@ -346,15 +390,7 @@ static void handle(struct sk_local *l, struct sk_lworker *w, const void *p, size
         memcpy(&res, q, sizeof res);
         sk_shape s = 0;
         sk_rc rc = l->base.ops->shape(&l->base, &res, &s, &err);
-        if (rc != SK_OK) {
-            sk_req_error(l, w, req, rc, err.msg);
-        } else {
-            struct {
-                uint32_t type, rc;
-                uint64_t req, shape;
-            } m = {SK_M_REPLY, SK_OK, req, s};
-            (void)sk_pool_reply(l, w, &m, sizeof m);
-        }
+        answer(l, w, req, rc, s, &err);
         break;
     }
     case SK_M_RESIDX: {
@@ -364,15 +400,7 @@ static void handle(struct sk_local *l, struct sk_lworker *w, const void *p, size
         uint32_t ix = 0;
         snprintf(name, sizeof name, "%.*s", (int)SK_MIN(b.n, sizeof name - 1), (const char *)b.p);
         sk_rc rc = l->base.ops->res_index(&l->base, name, &ix, &err);
-        if (rc != SK_OK) {
-            sk_req_error(l, w, req, rc, err.msg);
-        } else {
-            struct {
-                uint32_t type, rc;
-                uint64_t req, ix;
-            } m = {SK_M_REPLY, SK_OK, req, ix};
-            (void)sk_pool_reply(l, w, &m, sizeof m);
-        }
+        answer(l, w, req, rc, ix, &err);
         break;
     }
     case SK_M_RESOURCES: {
@@ -393,8 +421,7 @@ static void handle(struct sk_local *l, struct sk_lworker *w, const void *p, size
     }
     case SK_M_CANCEL: {
         uint64_t tid = sk_rd_u64(&r);
-        struct sk_ltask *t = sk_map_get(&l->tasks, tid);
-        if (t) sk_ltask_cancel(l, t, sk_rd_u64(&r) != 0);
+        sk_ltask_cancel_by(l, tid, (uint32_t)sk_rd_u64(&r));
         break;
     }
     case SK_M_KILL: {

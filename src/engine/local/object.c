@@ -132,8 +132,7 @@ static void fail_value(struct sk_local *l, struct sk_obj *o, sk_rc rc, const cha
     sk_obj_ready(l, o);
 }
 
-void sk_obj_set(struct sk_local *l, uint64_t id, uint32_t proc, const struct sk_val *v, const void *bytes, const uint64_t *contains,
-                uint32_t n_contains) {
+void sk_obj_set(struct sk_local *l, uint64_t id, uint32_t proc, const struct sk_val *v, const void *bytes, struct sk_ids in) {
     struct sk_err err;
     struct sk_obj *o = id ? sk_obj_get(l, id) : NULL;
     sk_rc sealed = v->where == SK_V_STORE ? sk_store_commit(l->store, proc, v->off, v->len, &err) : SK_OK;
@@ -151,7 +150,7 @@ void sk_obj_set(struct sk_local *l, uint64_t id, uint32_t proc, const struct sk_
         return;
     }
     /* Of references that do not exist (any more) getting them says "lost", and the value itself is whole. */
-    if (n_contains && sk_own_contains(l->own, id, contains, n_contains, &err) == SK_ENOMEM) {
+    if (in.n && sk_own_contains(l->own, id, in.p, in.n, &err) == SK_ENOMEM) {
         if (v->where == SK_V_STORE) sk_store_unref(l->store, v->off);
         fail_value(l, o, SK_ENOMEM, "no memory to record the references in a value", err.msg);
         return;

@@ -166,6 +166,14 @@ void sk_pool_kill(struct sk_local *l, struct sk_lworker *w, const char *why) {
     /* Not started yet: killed when its STARTED report comes. Its death arrives as a report. */
 }
 
+void sk_pool_leave(struct sk_local *l, struct sk_lworker *w, const char *why) {
+    uint32_t m[2] = {SK_M_EXIT, 0};
+    if (w->killed) return;
+    sk_place_worker_gone(&l->place, &w->place);
+    (void)sk_pool_reply(l, w, m, sizeof m);
+    w->kill_why = why;
+}
+
 static void report(struct sk_local *l, const struct sk_fork_report *r) {
     struct sk_lworker *w = r->worker < l->n_slots ? l->workers[r->worker] : NULL;
     if (!w) return;
@@ -214,10 +222,7 @@ void sk_pool_reap(struct sk_local *l, int64_t now) {
     if (!w->idle_since_ns) {
         w->idle_since_ns = now;
     } else if (l->place.n_idle > (uint32_t)SK_MAX(l->n_cpu, 1) && now - w->idle_since_ns > l->idle_reap_ns && !w->killed) {
-        sk_place_worker_gone(&l->place, &w->place); /* nothing is sent to it any more */
-        uint32_t m[2] = {SK_M_EXIT, 0};
-        (void)sk_pool_reply(l, w, m, sizeof m);
-        w->kill_why = "it was idle";
+        sk_pool_leave(l, w, "it was idle");
     }
     for (sk_off off = 0;;) { /* pages of the store that nobody uses and nobody will soon */
         uint64_t len;

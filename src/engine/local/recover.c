@@ -57,7 +57,10 @@ static bool keep_arg(struct sk_local *l, struct sk_ltask *t, uint64_t oid, struc
         k->bytes += sizeof(struct sk_kept_val) + (o->u.inl ? o->u.inl->len : 0);
         return true;
     }
-    if (o->state == SK_O_PENDING && o->maker) o->maker->bulky = true; /* it must be made again even if it turns out small */
+    if (o->state == SK_O_PENDING && o->maker && !o->maker->kept) {
+        o->maker->bulky = true; /* it must be made again even if it turns out small */
+        o->awaited = o->awaited || sk_own_hold(l->own, oid, NULL) == SK_OK;
+    }
     k->bytes += ARG_BYTES;
     return sk_vec_push(&k->args, SK_TAG_ENGINE, oid);
 }
@@ -118,13 +121,25 @@ void sk_recover_yielded(struct sk_local *l, struct sk_ltask *t, struct sk_obj *o
     else if (t->kept && sk_lineage_return(l->lin, t->id, o->id, OBJ_BYTES + 16, NULL) == SK_OK) o->known = true;
 }
 
+static void let_awaited_go(struct sk_local *l, const struct sk_ltask *t) {
+    uint32_t n = t->is_stream ? t->yields.n : t->spec.n_returns;
+    for (uint32_t i = 0; i < n; i++) {
+        struct sk_obj *o = sk_obj_get(l, t->is_stream ? t->yields.p[i] : t->first + i);
+        if (!o || !o->awaited) continue;
+        o->awaited = false;
+        sk_own_unhold(l->own, o->id);
+    }
+}
+
 void sk_recover_ended(struct sk_local *l, struct sk_ltask *t) {
     if (!t->is_stream && !t->remake) {
         keep(l, t, 0);
+        let_awaited_go(l, t);
         return;
     }
     sk_lineage_done(l->lin, t->id, t->retries_left);
     t->remake = t->restart = false;
+    let_awaited_go(l, t);
     for (uint32_t i = 0; t->is_stream && i < t->yields.n; i++) { /* lost too late for this attempt */
         struct sk_obj *o = sk_obj_get(l, t->yields.p[i]);
         if (o && o->state == SK_O_PENDING && !sk_vec_push(&l->lost, SK_TAG_ENGINE, o->id))

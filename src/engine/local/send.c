@@ -65,7 +65,10 @@ static void write_task(struct sk_local *l, struct sk_ltask *t, uint32_t claim, s
                             .n_returns = t->spec.n_returns,
                             .skip = n_wanted ? t->aside->wanted.p[0] : t->n_yielded,
                             .window = t->remake ? 0 : t->spec.stream_window,
-                            .flags = (t->is_init ? SK_TF_INIT : 0u) | (t->remake ? SK_TF_REMAKE : 0u),
+                            .flags = (t->is_init ? SK_TF_INIT : 0u) | (t->remake ? SK_TF_REMAKE : 0u) |
+                                     (t->is_init && t->actor->is_async ? SK_TF_ASYNC : 0u),
+                            .group = t->spec.group,
+                            .max_calls = t->actor ? 0 : t->spec.max_calls,
                             .credit = t->n_released,
                             .from = t->n_yielded,
                             .n_wanted = n_wanted};
@@ -92,6 +95,10 @@ static void write_task(struct sk_local *l, struct sk_ltask *t, uint32_t claim, s
         sk_wr_val(m, &v, b);
     }
     if (n_wanted) sk_wr_raw(m, t->aside->wanted.p, n_wanted * sizeof(uint32_t));
+    if (t->is_init) {
+        sk_wr_u32(m, t->actor->n_groups);
+        for (uint32_t i = 0; i < t->actor->n_groups; i++) sk_wr_u32(m, t->actor->groups[i]);
+    }
 }
 
 sk_rc sk_ltask_send(struct sk_local *l, struct sk_ltask *t, struct sk_lworker *w) {

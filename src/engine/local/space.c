@@ -535,12 +535,21 @@ static bool room_try(struct sk_local *l, struct sk_room *r) {
     return true;
 }
 
+/* Does it run a call that waits for nothing? */
+static bool at_work(const struct sk_lworker *w) {
+    if (sk_list_empty(&w->sent)) return false;
+    if (!w->actor || !w->actor->n_groups) return !w->place.blocked && !w->n_rooms;
+    uint32_t n_waiting = w->n_rooms;
+    SK_LIST_EACH (it, &w->reqs) n_waiting++;
+    return w->actor->n_sent > n_waiting;
+}
+
 /* Somebody is at work who may release something without our help. */
 static bool others_may_help(const struct sk_local *l) {
     if (l->space.n_inside == 0 || l->place.n_starting) return true; /* the user's own code */
     for (uint32_t i = 0; i < l->n_used; i++) {
         const struct sk_lworker *w = l->workers[i];
-        if (w && !sk_list_empty(&w->sent) && !w->place.blocked && !w->n_rooms) return true;
+        if (w && at_work(w)) return true;
     }
     return false;
 }

@@ -2,15 +2,10 @@
  *
  * Invariant: a retry repeats the yields that are there (checked by a hash of their notes) and only then adds to them; what nobody takes is released
  * when the stream is dropped. */
+#include "base/hash.h"
 #include "base/mem.h"
 #include "base/vec.h"
 #include "engine/local/local_int.h"
-
-static uint64_t hash_bytes(const void *p, size_t n) { /* FNV-1a: notes are small and compared only with themselves */
-    uint64_t h = 1469598103934665603u;
-    for (size_t i = 0; i < n; i++) h = (h ^ ((const uint8_t *)p)[i]) * 1099511628211u;
-    return h;
-}
 
 static void send_credit(struct sk_local *l, struct sk_ltask *t) {
     if (t->state != SK_T_SENT || !t->worker || !t->spec.stream_window) return;
@@ -101,16 +96,14 @@ void sk_stream_yielded(struct sk_local *l, struct sk_lworker *w, struct sk_rd *r
     uint32_t index = sk_rd_u32(r);
     struct sk_bytes note = sk_rd_bytes(r);
     struct sk_val v;
-    const void *b = sk_rd_val(r, &v);
-    uint32_t nc = sk_rd_u32(r);
-    sk_rd_align(r, 8);
-    const uint64_t *c = sk_rd_raw(r, (size_t)nc * 8);
+    struct sk_ids in;
+    const void *b = sk_rd_val_ids(r, &v, &in);
     if (r->bad) return;
     struct sk_ltask *t = sk_map_get(&l->tasks, tid);
     if (t && (t->worker != w || t->attempt != attempt || t->state != SK_T_SENT || t->differs || t->lost_yield ||
               (!t->remake && (t->dropped || (t->cancelled && t->sink)))))
         t = NULL;
-    uint64_t h = hash_bytes(note.p, note.n), id = 0;
+    uint64_t h = sk_hash(note.p, note.n), id = 0;
     if (t && t->spec.stream_window && !t->remake && index + 1 >= t->n_released + t->spec.stream_window) sk_req_block(l, w);
     if (t && index < t->n_yielded) { /* a retry repeats what is there */
         if (t->note_hash.p[index] != h) {
@@ -134,12 +127,12 @@ void sk_stream_yielded(struct sk_local *l, struct sk_lworker *w, struct sk_rd *r
         }
     }
     if (o) o->why = (uint8_t)sk_recover_why(t);
-    if (v.where != SK_V_NONE) sk_obj_set(l, id, w->proc, &v, b, c, nc);
+    if (v.where != SK_V_NONE) sk_obj_set(l, id, w->proc, &v, b, in);
     if (!t || !id) return;
     t->note_hash.p[t->n_yielded] = h;
     t->note_hash.n = ++t->n_yielded;
     t->yields.p[t->yields.n++] = id;
-    if (v.where == SK_V_STORE || nc) sk_recover_yielded(l, t, o);
+    if (v.where == SK_V_STORE || in.n) sk_recover_yielded(l, t, o);
     if (t->sink) {
         struct sk_event ev = {.kind = SK_EV_YIELDED, .index = index, .oid = {id}, .size_bytes = v.len, .note = note};
         sk_ltask_emit(t, &ev);

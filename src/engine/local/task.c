@@ -2,6 +2,7 @@
  *
  * Not here: who runs it where (place.c), the message to a worker (send.c), yields (stream.c), running it again for what was lost (recover.c).
  * Invariant: a task under way holds its arguments; however it ends, sk_ltask_end is the last step, after whoever waits for it was told. */
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 
@@ -60,7 +61,10 @@ void sk_ltask_end(struct sk_local *l, struct sk_ltask *t) {
 }
 
 void sk_ltask_free(struct sk_local *l, struct sk_ltask *t) {
-    if (sk_map_del(&l->tasks, t->id) && t->is_stream && !t->sink && t->owner != SK_PROC_DRIVER) l->n_worker_streams--;
+    if (sk_map_del(&l->tasks, t->id)) {
+        if (t->is_stream && !t->sink && t->owner != SK_PROC_DRIVER) l->n_worker_streams--;
+        if (t->spec.parent) l->n_nested--;
+    }
     if (t->kept) return; /* lineage still has it */
     sk_recover_free(t);
     sk_vec_free(&t->yields);
@@ -239,11 +243,13 @@ sk_rc sk_ltask_make(struct sk_local *l, uint32_t proc, uint32_t level, uint64_t 
     t->place.shape = t->spec.shape;
     t->place.level = (uint8_t)SK_MIN(level, SK_PLACE_LEVELS - 1);
     if (t->is_stream && !sink && proc != SK_PROC_DRIVER) l->n_worker_streams++;
+    if (t->spec.parent) l->n_nested++;
     sk_list_init(&t->on);
     sk_list_init(&t->place.link);
     sk_rc rc = sk_map_put(&l->tasks, t->id, t);
     if (rc != SK_OK) {
         if (t->is_stream && !sink && proc != SK_PROC_DRIVER) l->n_worker_streams--;
+        if (t->spec.parent) l->n_nested--;
         sk_free(t);
         return SK_ERR(err, SK_ENOMEM, "no memory for the task table");
     }
@@ -333,6 +339,7 @@ void sk_ltask_cancel(struct sk_local *l, struct sk_ltask *t, bool force) {
         if (!w) return; /* its worker died, and its end is near */
         if (!sk_ltask_unsend(l, w, t)) {
             sk_stream_ask_to_stop(l, t);
+            if (!a && !w->killed && w->pid > 0) SK_IGNORE(sk_forksrv_kill(&l->srv, w->pid, SIGINT, NULL)); /* it looks who is meant */
             if (force && !a) sk_pool_kill(l, w, "a task on it was cancelled by force");
             return; /* ends when the worker says so */
         }
@@ -342,4 +349,23 @@ void sk_ltask_cancel(struct sk_local *l, struct sk_ltask *t, bool force) {
     sk_ltask_fail(l, t, SK_ECANCEL, "task %s was cancelled", tn);
     if (a) sk_actor_advance(l, a); /* those behind it need not wait any more */
     sk_obj_drain(l);
+}
+
+/* Children are found by a walk over all tasks: a list of them in each task would cost every submission. */
+void sk_ltask_cancel_by(struct sk_local *l, uint64_t tid, uint32_t flags) {
+    SK_VEC(uint64_t) ids = {0};
+    bool whole = !(flags & SK_CANCEL_CHILDREN) || sk_vec_push(&ids, SK_TAG_ENGINE, tid);
+    for (uint32_t at = 0; whole && at < ids.n; at++) {
+        uint64_t key;
+        void *v;
+        for (uint32_t i = 0; whole && l->n_nested && sk_map_next(&l->tasks, &i, &key, &v);) {
+            const struct sk_ltask *t = v;
+            if (t->spec.parent == ids.p[at] && !t->is_init) whole = sk_vec_push(&ids, SK_TAG_ENGINE, t->id);
+        }
+    }
+    struct sk_ltask *t = sk_map_get(&l->tasks, tid);
+    if (t) sk_ltask_cancel(l, t, flags & SK_CANCEL_FORCE);
+    for (uint32_t i = 1; i < ids.n; i++) /* looked up again: the end of one may end others */
+        if ((t = sk_map_get(&l->tasks, ids.p[i])) != NULL) sk_ltask_cancel(l, t, flags & SK_CANCEL_FORCE);
+    sk_vec_free(&ids);
 }

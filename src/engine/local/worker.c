@@ -3,9 +3,11 @@
  * A task is claimed by compare-and-swap before it runs, so that the driver can take back what is queued here at any moment. Its message is
  * copied before it is popped: while it runs it may wait for answers that come behind it. A finished task's report is published in the
  * ring at once; the wake-up call is left out while more work is queued and the driver is known to look by itself. */
+#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/eventfd.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -17,15 +19,24 @@
 #define SPIN_NS 50000
 #define IDLE_NS 200000000 /* idle for so long: give the lease back */
 
-struct wtask {                /* the running task */
+struct wtask {                /* a task under way */
     struct sk_task_priv priv; /* first */
+    struct sk_running run;    /* in c->running */
     struct sk_client *c;
+    struct sk_msg *msg;     /* its message: arguments and `wanted` lie in it */
+    struct sk_group *group; /* of a call that runs beside others */
+    struct wtask *next;     /* in the list of free ones */
+    struct sk_def *def;
+    int64_t t0;
+    char own_name[256];
+    bool pending, told; /* run() said SK_EAGAIN; the runner knows that it is cancelled */
     uint64_t first;
-    uint32_t skip, window, n_ret, claim;
+    uint32_t skip, window, n_ret, claim, max_calls;
     uint32_t from, n_wanted, n_made; /* yields before `from` exist, but for wanted[]; n_made of these are done */
     const uint32_t *wanted;          /* in the task's message */
     bool remake;
     bool failed;
+    bool leave;          /* this process is to leave after it */
     SK_VEC(uint8_t) set; /* which returns are set, when there are several */
     SK_VEC(uint8_t) out; /* values of the DONE message */
     uint32_t n_values;
@@ -90,10 +101,8 @@ static sk_rc w_fail(struct sk_task *task, const struct sk_payload *error, struct
     struct sk_rd r = sk_rd_init(t->out.p, t->out.n); /* what was returned before is not wanted */
     for (uint32_t i = 0; i < t->n_values; i++) {
         struct sk_val v;
-        (void)sk_rd_val(&r, &v);
-        uint32_t nc = sk_rd_u32(&r);
-        sk_rd_align(&r, 8);
-        (void)sk_rd_raw(&r, 8 * (size_t)nc);
+        struct sk_ids in;
+        (void)sk_rd_val_ids(&r, &v, &in);
         struct sk_buf b = {t->c->data_seg.base + v.off, (size_t)v.len, v.off};
         if (v.where == SK_V_STORE) e->ops->buf_abort(e, &b);
     }
@@ -158,17 +167,21 @@ static sk_rc w_yield(struct sk_task *task, const struct sk_payload *p, struct sk
     pthread_mutex_lock(&c->mu);
     for (;;) {
         uint32_t seen = sk_bell_seq(&c->slot->bell);
-        while (sk_client_read(c, true, NULL)) {}
+        while (!c->has_reader && sk_client_read(c, true, NULL)) {}
         if (cancelled(t)) {
             rc = SK_ERR(err, SK_ECANCEL, "nobody wants the rest");
             break;
         }
-        if ((uint64_t)task->n_yielded < c->credit + t->window) break;
+        if ((uint64_t)task->n_yielded < t->run.credit + t->window) break;
         if (!began && c->runner->block_begin) {
             pthread_mutex_unlock(&c->mu);
             c->runner->block_begin(c->runner->ctx);
             pthread_mutex_lock(&c->mu);
             began = true;
+            continue;
+        }
+        if (c->has_reader) {
+            sk_client_wait(c, sk_now_ns() + SK_SEC);
             continue;
         }
         pthread_mutex_unlock(&c->mu);
@@ -208,8 +221,30 @@ static struct sk_view w_keep(struct sk_task *task, uint32_t i) {
     return kept;
 }
 
-static const struct sk_task_ops task_ops = {
-    .ret = w_return, .yield = w_yield, .skip = w_skip, .fail = w_fail, .note = w_note, .keep_arg = w_keep};
+static void end(struct wtask *t, sk_rc rc, const struct sk_err *err);
+static void step_more(struct sk_client *c, struct sk_group *g);
+
+/* Of a call of an async actor. */
+static void w_end(struct sk_task *task, sk_rc rc, const struct sk_err *err) {
+    struct wtask *t = W(task);
+    struct sk_client *c = t->c;
+    struct sk_group *g = t->group;
+    end(t, rc, err);
+    if (!g) return;
+    pthread_mutex_lock(&c->mu);
+    step_more(c, g);
+    pthread_mutex_unlock(&c->mu);
+}
+static bool w_cancelled(const struct sk_task *task) { return cancelled(W(task)); }
+
+static const struct sk_task_ops task_ops = {.ret = w_return,
+                                            .yield = w_yield,
+                                            .skip = w_skip,
+                                            .fail = w_fail,
+                                            .note = w_note,
+                                            .keep_arg = w_keep,
+                                            .end = w_end,
+                                            .cancelled = w_cancelled};
 
 static void engine_failure(struct wtask *t, const struct sk_err *e) {
     uint8_t buf[4 + sizeof e->msg];
@@ -225,7 +260,9 @@ static void engine_failure(struct wtask *t, const struct sk_err *e) {
 static void report(struct sk_client *c, struct wtask *t, struct sk_msg_done *d) {
     struct sk_err err;
     for (bool sent = false; !sent;) {
-        d->status = t->failed;
+        uint32_t fl = t->priv.end_flags;
+        d->status = (t->failed ? SK_DONE_FAILED : 0u) | (t->leave ? SK_DONE_LEAVE : 0u) | (fl & SK_END_EXIT_ACTOR ? SK_DONE_EXIT : 0u) |
+                    (fl & SK_END_FINAL ? SK_DONE_FINAL : 0u);
         d->n_values = t->n_values;
         size_t n = sizeof *d + 8 + (size_t)SK_ALIGN(t->note_len, 8) + t->out.n;
         uint8_t stack[1024], *b = n <= sizeof stack ? stack : sk_alloc(SK_TAG_ENGINE, n);
@@ -236,12 +273,12 @@ static void report(struct sk_client *c, struct wtask *t, struct sk_msg_done *d) 
         sk_wr_align(&w, 8);
         sk_wr_raw(&w, t->out.p, t->out.n);
         pthread_mutex_lock(&c->mu);
-        c->cur_tid = 0;
+        sk_list_del(&t->run.link); /* sending may wait, and read: no credit for it any more */
         sent = !t->failed || sk_client_try_send(c, b, w.n, &err) == SK_OK;
         if (!t->failed) sk_client_send(c, b, w.n, false);
         if (sent) {
             SK_FAULT_HERE("worker.after_done");
-            sk_client_ring(c, true);
+            sk_client_ring(c, !c->has_reader);
         }
         pthread_mutex_unlock(&c->mu);
         if (b != stack) sk_free(b);
@@ -253,19 +290,42 @@ static void report(struct sk_client *c, struct wtask *t, struct sk_msg_done *d) 
     }
 }
 
-static void run_task(struct sk_client *c, struct wtask *t, const uint8_t *msg, size_t len) {
-    struct sk_rd r = sk_rd_init(msg, len);
+static struct wtask *wtask_get(struct sk_client *c) { /* locked */
+    struct wtask *t = c->free_tasks;
+    if (t) {
+        c->free_tasks = t->next;
+        return t;
+    }
+    t = sk_calloc(SK_TAG_ENGINE, sizeof *t);
+    if (!t) abort();
+    t->c = c;
+    return t;
+}
+
+static void wtask_put(struct wtask *t) { /* locked */
+    sk_free(t->msg);
+    t->msg = NULL;
+    t->next = t->c->free_tasks;
+    t->c->free_tasks = t;
+}
+
+/* Claims the task of a message (taken, also when it fails). False: the driver took it back. Not locked. */
+static bool begin(struct wtask *t, struct sk_msg *msg) {
+    struct sk_client *c = t->c;
+    struct sk_rd r = sk_rd_init(msg->bytes, msg->len);
     struct sk_msg_task h;
+    t->msg = msg;
     const void *hp = sk_rd_raw(&r, sizeof h);
     if (!hp) abort();
     memcpy(&h, hp, sizeof h);
     uint64_t want = h.tid << 2 | SK_CLAIM_QUEUED;
-    if (c->broken) return;
-    if (!atomic_compare_exchange_strong(&c->slot->claims[h.claim], &want, h.tid << 2 | SK_CLAIM_STARTED)) return; /* taken back */
+    if (c->broken) return false;
+    if (!atomic_compare_exchange_strong(&c->slot->claims[h.claim], &want, h.tid << 2 | SK_CLAIM_STARTED)) return false; /* taken back */
     struct sk_bytes name = sk_rd_bytes(&r);
-    struct sk_def *def = sk_map_get(&c->defs, h.fid);
-    char own_name[256];
-    if (name.n) snprintf(own_name, sizeof own_name, "%.*s", (int)SK_MIN(name.n, sizeof own_name - 1), (const char *)name.p);
+    pthread_mutex_lock(&c->mu);
+    t->def = sk_map_get(&c->defs, h.fid);
+    pthread_mutex_unlock(&c->mu);
+    if (name.n) snprintf(t->own_name, sizeof t->own_name, "%.*s", (int)SK_MIN(name.n, sizeof t->own_name - 1), (const char *)name.p);
     t->args.n = 0;
     if (!sk_vec_reserve(&t->args, SK_TAG_ENGINE, h.n_args)) abort();
     for (uint32_t i = 0; i < h.n_args; i++) {
@@ -281,18 +341,21 @@ static void run_task(struct sk_client *c, struct wtask *t, const uint8_t *msg, s
     t->wanted = sk_rd_raw(&r, h.n_wanted * sizeof(uint32_t));
     if (r.bad) abort(); /* the driver wrote it: this process's view of memory is not to be trusted */
     t->priv.ops = &task_ops;
+    t->priv.end_flags = 0;
     t->priv.t = (struct sk_task){.engine = &c->base,
                                  .id = {h.tid},
                                  .fn = {h.fid},
                                  .actor = {h.aid},
                                  .is_actor_init = (h.flags & SK_TF_INIT) != 0,
+                                 .is_async = c->is_async,
                                  .attempt = h.attempt,
                                  .n_args = h.n_args,
                                  .args = t->args.p,
                                  .n_returns = h.n_returns,
-                                 .name = name.n ? own_name
-                                         : def  ? def->name
-                                                : "?"};
+                                 .stream_window = h.window,
+                                 .name = name.n   ? t->own_name
+                                         : t->def ? t->def->name
+                                                  : "?"};
     t->first = h.first;
     t->skip = h.skip;
     t->claim = h.claim;
@@ -301,48 +364,214 @@ static void run_task(struct sk_client *c, struct wtask *t, const uint8_t *msg, s
     t->n_made = 0;
     t->remake = (h.flags & SK_TF_REMAKE) != 0;
     t->window = h.window;
+    t->max_calls = h.max_calls;
     t->n_ret = t->n_values = t->note_len = 0;
-    t->failed = false;
+    t->failed = t->pending = t->told = t->leave = false;
     t->out.n = 0;
-    c->cur_tid = h.tid;
-    c->credit = h.credit;
     if (h.n_returns > 1 && h.n_returns != SK_STREAMING) {
         if (!sk_vec_reserve(&t->set, SK_TAG_ENGINE, h.n_returns)) abort();
         memset(t->set.p, 0, h.n_returns);
     }
+    t->run.tid = h.tid;
+    pthread_mutex_lock(&c->mu);
+    t->run.credit = ((const struct sk_msg_task *)(const void *)msg->bytes)->credit; /* may have grown meanwhile */
+    sk_list_push_back(&c->running, &t->run.link);
+    pthread_mutex_unlock(&c->mu);
+    return true;
+}
+
+/* Runs user code. True: it goes on, and ends by sk_task_end. */
+static bool run(struct wtask *t) {
+    struct sk_client *c = t->c;
     struct sk_err err = {0};
     sk_rc rc = SK_OK;
     SK_FAULT_HERE("worker.before_run");
-    int64_t t0 = sk_now_ns();
-    if (!def) rc = SK_ERR(&err, SK_ENOENT, "unknown function %llx", (unsigned long long)h.fid);
-    else if (!def->given) {
-        rc = c->runner->define(c->runner->ctx, (sk_fid){h.fid}, def->name, (struct sk_bytes){def->def, def->len}, &err);
-        def->given = rc == SK_OK;
+    t->t0 = sk_now_ns();
+    sk_fid fid = t->priv.t.fn;
+    if (!t->def) {
+        rc = SK_ERR(&err, SK_ENOENT, "unknown function %llx", (unsigned long long)fid.v);
+    } else {
+        pthread_mutex_lock(&c->define_mu); /* once, whatever threads need it */
+        if (!t->def->given) {
+            rc = c->runner->define(c->runner->ctx, fid, t->def->name, (struct sk_bytes){t->def->def, t->def->len}, &err);
+            t->def->given = rc == SK_OK;
+        }
+        pthread_mutex_unlock(&c->define_mu);
     }
     if (rc == SK_OK) rc = c->runner->run(c->runner->ctx, &t->priv.t, &err);
+    if (rc == SK_EAGAIN && t->priv.t.is_async) return true;
+    end(t, rc, &err);
+    return false;
+}
+
+/* The task is over, *err says why when rc is a failure: the report goes out. Not locked. */
+static void end(struct wtask *t, sk_rc rc, const struct sk_err *why) {
+    struct sk_client *c = t->c;
+    struct sk_task *k = &t->priv.t;
     int64_t t1 = sk_now_ns();
-    if (rc != SK_OK && !t->failed) engine_failure(t, &err);
-    else if (!t->failed && h.n_returns != SK_STREAMING && t->n_ret != h.n_returns) {
-        SK_ERR(&err, SK_EINVAL, "task %s set %u of its %u return values", t->priv.t.name, t->n_ret, h.n_returns);
+    struct sk_err err = {0};
+    if (rc != SK_OK && !t->failed) engine_failure(t, why);
+    else if (!t->failed && k->n_returns != SK_STREAMING && t->n_ret != k->n_returns) {
+        SK_ERR(&err, SK_EINVAL, "task %s set %u of its %u return values", k->name, t->n_ret, k->n_returns);
         engine_failure(t, &err);
     }
-    if (t->priv.t.is_actor_init && t->failed) c->broken = true; /* there is no actor to call: the driver will end this process */
+    if (k->is_actor_init && t->failed) c->broken = true; /* there is no actor to call: the driver will end this process */
     SK_FAULT_HERE("worker.after_run");
-    report(c, t, &(struct sk_msg_done){.type = SK_M_DONE, .attempt = h.attempt, .tid = h.tid, .run_ns = t1 - t0});
+    if (t->max_calls) {
+        uintptr_t n = (uintptr_t)sk_map_get(&c->n_calls, k->fn.v) + 1;
+        if (n >= t->max_calls || sk_map_put(&c->n_calls, k->fn.v, (void *)n) != SK_OK) t->leave = true;
+    }
+    uint32_t fl = t->priv.end_flags;
+    if (fl & SK_END_PROCESS && !k->actor.v) t->leave = true;
+    if (t->leave || (fl & SK_END_EXIT_ACTOR && t->failed)) c->broken = true; /* the driver gives what is queued here to others */
+    report(c, t, &(struct sk_msg_done){.type = SK_M_DONE, .attempt = k->attempt, .tid = k->id.v, .run_ns = t1 - t->t0});
     for (uint32_t i = 0; i < t->held.n; i++) c->base.ops->release(&c->base, (sk_oid){t->held.p[i]});
     t->held.n = 0;
     if (t->out.cap > 1u << 20) sk_vec_free(&t->out);
+    if (!t->pending) return; /* whoever began it lets it go */
+    pthread_mutex_lock(&c->mu);
+    if (t->group) t->group->n_running--;
+    wtask_put(t);
+    pthread_mutex_unlock(&c->mu);
+}
+
+/* ---- calls side by side ------------------------------------------------------------------------------------------------------------- */
+
+/* Another call of this group can begin: the event loop is told. */
+static void step_more(struct sk_client *c, struct sk_group *g) {
+    if (!sk_list_empty(&g->queue)) sk_client_nudge(c);
+}
+
+static void *group_main(void *arg) {
+    struct sk_group *g = arg;
+    struct sk_client *c = g->c;
+    if (c->runner->thread_begin) c->runner->thread_begin(c->runner->ctx);
+    pthread_mutex_lock(&c->mu);
+    for (;;) {
+        if (sk_list_empty(&g->queue)) {
+            g->n_idle++;
+            pthread_cond_wait(&g->cond, &c->mu);
+            g->n_idle--;
+            continue;
+        }
+        struct sk_msg *m = sk_container_of(g->queue.next, struct sk_msg, link);
+        sk_list_del(&m->link);
+        g->n_queued--;
+        struct wtask *t = wtask_get(c);
+        g->n_running++;
+        pthread_mutex_unlock(&c->mu);
+        if (begin(t, m)) (void)run(t);
+        pthread_mutex_lock(&c->mu);
+        g->n_running--;
+        wtask_put(t);
+    }
+    return NULL;
+}
+
+void sk_worker_thread(struct sk_group *g) {
+    pthread_t th;
+    if (pthread_create(&th, NULL, group_main, g) != 0) {
+        if (g->n_threads) return; /* those that there are do the work */
+        (void)snprintf(g->c->slot->crash, sizeof g->c->slot->crash, "no thread can be started for the calls of an actor (check ulimit -u)");
+        abort();
+    }
+    pthread_detach(th);
+    g->n_threads++;
+}
+
+bool sk_worker_step(struct sk_engine *client) {
+    struct sk_client *c = sk_container_of(client, struct sk_client, base);
+    uint64_t n;
+    if (read(c->async_fd, &n, sizeof n) < 0) SK_ASSERT(errno == EAGAIN);
+    pthread_mutex_lock(&c->mu);
+    for (bool again = true; again;) { /* user code may end tasks meanwhile: the list is walked from its start */
+        again = false;
+        SK_LIST_EACH (it, &c->running) {
+            struct wtask *t = sk_container_of(it, struct wtask, run.link);
+            if (!t->pending || t->told || !cancelled(t)) continue;
+            t->told = again = true;
+            pthread_mutex_unlock(&c->mu);
+            if (c->runner->cancel) c->runner->cancel(c->runner->ctx, &t->priv.t);
+            pthread_mutex_lock(&c->mu);
+            break;
+        }
+    }
+    for (uint32_t i = 0; i <= c->n_groups && !c->exit; i++) {
+        struct sk_group *g = i ? &c->groups[i - 1] : NULL; /* the constructor first */
+        struct sk_list *queue = g ? &g->queue : &c->queue;
+        if (g && c->broken) break;
+        while (!sk_list_empty(queue) && (!g || g->n_running < g->max)) {
+            struct sk_msg *m = sk_container_of(queue->next, struct sk_msg, link);
+            sk_list_del(&m->link);
+            struct wtask *t = wtask_get(c);
+            t->group = g;
+            if (g) g->n_queued--, g->n_running++;
+            pthread_mutex_unlock(&c->mu);
+            bool began = begin(t, m);
+            t->pending = began; /* before it runs: it may end at any moment */
+            if (began) (void)run(t);
+            pthread_mutex_lock(&c->mu);
+            if (began) continue;
+            if (g) g->n_running--;
+            wtask_put(t);
+        }
+    }
+    bool go_on = !c->exit;
+    pthread_mutex_unlock(&c->mu);
+    return go_on;
+}
+
+/* The constructor's message says how many calls run at once: from now on a thread of its own reads the ring. Locked. */
+static void become_concurrent(struct sk_client *c, const struct sk_msg *m) {
+    struct sk_msg_task h;
+    struct sk_rd r = sk_rd_init(m->bytes, m->len);
+    memcpy(&h, sk_rd_raw(&r, sizeof h), sizeof h);
+    if (!(h.flags & SK_TF_INIT)) return;
+    (void)sk_rd_bytes(&r);
+    for (uint32_t i = 0; i < h.n_args; i++) {
+        struct sk_val v;
+        (void)sk_rd_val(&r, &v);
+    }
+    (void)sk_rd_raw(&r, h.n_wanted * sizeof(uint32_t));
+    uint32_t n = sk_rd_u32(&r);
+    if (!n) return;
+    struct sk_group *g = sk_calloc(SK_TAG_ENGINE, n * sizeof *g);
+    if (!g) abort();
+    for (uint32_t i = 0; i < n; i++) {
+        g[i].c = c;
+        g[i].max = sk_rd_u32(&r);
+        sk_list_init(&g[i].queue);
+        pthread_cond_init(&g[i].cond, NULL);
+    }
+    if (r.bad) abort();
+    c->groups = g;
+    c->n_groups = n;
+    c->is_async = (h.flags & SK_TF_ASYNC) && c->runner->serve_async;
+    struct sk_err err;
+    if (c->is_async && (c->async_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) < 0) SK_ERR_SYS(&err, "eventfd");
+    else if (sk_client_start_reader(c, &err) == SK_OK) return;
+    (void)snprintf(c->slot->crash, sizeof c->slot->crash, "the actor cannot be started: %.900s", err.msg);
+    abort();
+}
+
+static void serve_async(struct sk_client *c) { /* locked */
+    struct sk_err err = {0};
+    sk_client_nudge(c);
+    pthread_mutex_unlock(&c->mu);
+    sk_rc rc = c->runner->serve_async(c->runner->ctx, &c->base, c->async_fd, &err);
+    pthread_mutex_lock(&c->mu);
+    if (rc == SK_OK || c->exit) return;
+    (void)snprintf(c->slot->crash, sizeof c->slot->crash, "the event loop of the actor ended: %.900s", err.msg);
+    abort();
 }
 
 static void serve(struct sk_client *c) {
-    struct wtask *t = sk_calloc(SK_TAG_ENGINE, sizeof *t);
-    if (!t) abort();
-    t->c = c;
     struct {
         uint32_t type;
         int32_t pid;
     } hello = {SK_M_HELLO, getpid()};
     pthread_mutex_lock(&c->mu);
+    struct wtask *t = wtask_get(c);
     sk_client_send(c, &hello, sizeof hello, true);
     while (!c->exit) {
         uint32_t seen = sk_bell_seq(&c->slot->bell);
@@ -351,17 +580,39 @@ static void serve(struct sk_client *c) {
             m = sk_container_of(c->queue.next, struct sk_msg, link);
             sk_list_del(&m->link);
         } else {
-            while (!m && sk_client_read(c, false, &m)) {}
+            while (!c->has_reader && !m && sk_client_read(c, false, &m)) {}
         }
         if (m) {
+            if (!c->n_groups) become_concurrent(c, m);
+            if (c->is_async) {
+                sk_list_push_front(&c->queue, &m->link);
+                serve_async(c);
+                break;
+            }
             pthread_mutex_unlock(&c->mu);
-            run_task(c, t, m->bytes, m->len);
+            if (begin(t, m)) (void)run(t);
             sk_free(m);
+            t->msg = NULL;
             pthread_mutex_lock(&c->mu);
+            if (c->n_groups && !c->ready) { /* the constructor has run: what came meanwhile may begin */
+                c->ready = true;
+                for (uint32_t i = 0; i < c->n_groups; i++)
+                    for (uint32_t k = SK_MIN(c->groups[i].n_queued, c->groups[i].max); k > 0; k--) sk_worker_thread(&c->groups[i]);
+            }
             continue;
         }
         if (c->exit) break;
         if (c->quiet) sk_client_ring(c, false);
+        if (c->has_reader) { /* block_begin may run other threads of the user, which need the lock */
+            pthread_mutex_unlock(&c->mu);
+            if (c->runner->block_begin) c->runner->block_begin(c->runner->ctx);
+            pthread_mutex_lock(&c->mu);
+            while (!c->exit && sk_list_empty(&c->queue)) sk_client_wait(c, INT64_MAX);
+            pthread_mutex_unlock(&c->mu);
+            if (c->runner->block_end) c->runner->block_end(c->runner->ctx);
+            pthread_mutex_lock(&c->mu);
+            continue;
+        }
         pthread_mutex_unlock(&c->mu);
         if (c->runner->block_begin) c->runner->block_begin(c->runner->ctx);
         sk_rc rc = sk_bell_wait(&c->slot->bell, seen, SPIN_NS, c->lease_len ? sk_now_ns() + IDLE_NS : INT64_MAX);
@@ -418,6 +669,15 @@ sk_rc sk_worker_serve(struct sk_runner *runner, const struct sk_worker_hooks *ho
     c->runner = runner;
     c->chunk = SK_MIN(SK_LEASE_CHUNK, SK_ALIGN(SK_MAX(dsize / 64, 65536), 4096));
     pthread_mutex_init(&c->mu, NULL);
+    pthread_mutex_init(&c->define_mu, NULL);
+    pthread_condattr_t ca;
+    pthread_condattr_init(&ca);
+    pthread_condattr_setclock(&ca, CLOCK_MONOTONIC);
+    pthread_cond_init(&c->cond, &ca);
+    pthread_condattr_destroy(&ca);
+    c->async_fd = -1;
+    sk_list_init(&c->running);
+    sk_map_init(&c->n_calls, SK_TAG_ENGINE);
     sk_list_init(&c->replies);
     sk_list_init(&c->queue);
     sk_map_init(&c->defs, SK_TAG_ENGINE);

@@ -18,6 +18,19 @@ struct sk_def { /* a function's definition; handed to the runner before its firs
     bool given;
 };
 
+struct wtask;
+struct sk_running { /* part of a task under way */
+    struct sk_list link;
+    uint64_t tid, credit; /* how many of its yields were taken */
+};
+
+struct sk_group { /* calls of an actor that run side by side */
+    struct sk_client *c;
+    uint32_t max, n_running, n_threads, n_idle, n_queued;
+    struct sk_list queue; /* sk_msg */
+    pthread_cond_t cond;  /* threads of the group wait for calls */
+};
+
 struct sk_client {
     struct sk_engine base;
     struct sk_seg ctl_seg, data_seg;
@@ -26,15 +39,24 @@ struct sk_client {
     struct sk_ring down, up;
     uint32_t proc;
     struct sk_runner *runner;
-    pthread_mutex_t mu; /* guards everything below and both rings; never held while sleeping on the bell */
-    uint32_t n_waiting; /* threads asleep on the bell */
+    pthread_mutex_t mu;  /* guards everything below and both rings; never held while sleeping on the bell */
+    uint32_t n_waiting;  /* threads asleep on the bell */
+    pthread_cond_t cond; /* where those sleep for whom a reader thread reads the ring */
+    bool has_reader;
+    struct sk_list running;  /* sk_running */
+    struct sk_group *groups; /* of the actor; NULL: one call at a time */
+    uint32_t n_groups;
+    bool is_async, ready; /* the constructor has run: calls may begin */
+    int async_fd;         /* eventfd: the event loop has something to do */
     uint64_t next_id, next_req;
     struct sk_list replies; /* sk_msg: answers nobody has taken yet */
     struct sk_list queue;   /* sk_msg: calls of this actor that were read while waiting */
     struct sk_map defs;     /* fid -> sk_def */
     struct sk_map shapes;   /* hash of amounts -> shape + 1 */
     uint64_t lease_off, lease_len, lease_used, chunk;
-    uint64_t cur_tid, credit; /* the running task; how many of its yields were taken */
+    struct wtask *free_tasks;
+    pthread_mutex_t define_mu; /* one thread hands a definition to the runner */
+    struct sk_map n_calls;     /* fid -> calls so far, of functions with max_calls */
     bool exit;
     bool broken; /* the constructor of its actor failed: nothing is begun any more */
     bool quiet;  /* something was sent without waking the driver: done before this process sleeps */
@@ -48,8 +70,13 @@ void sk_client_ring(struct sk_client *c, bool lazy);                          /*
 bool sk_client_read(struct sk_client *c, bool in_wait, struct sk_msg **task); /* locked; one message; false: none. *task: a call to run */
 void sk_client_sleep(struct sk_client *c, uint32_t seen, int64_t spin_ns, int64_t deadline); /* not locked */
 sk_rc sk_client_value(struct sk_client *c, const struct sk_payload *p, struct sk_val *v, const void **bytes,
-                      struct sk_err *err); /* store or inline */
-void sk_client_idle(struct sk_client *c);  /* nothing to do: give the lease back */
+                      struct sk_err *err);                   /* store or inline */
+void sk_client_idle(struct sk_client *c);                    /* nothing to do: give the lease back */
+void sk_client_wait(struct sk_client *c, int64_t deadline);  /* locked, has_reader: until something came, or about so */
+void sk_worker_thread(struct sk_group *g);                   /* locked: one more thread for the calls of a group */
+void sk_client_queue(struct sk_client *c, struct sk_msg *m); /* locked: a call that was read, to where it waits */
+sk_rc sk_client_start_reader(struct sk_client *c, struct sk_err *err) SK_MUST_USE; /* locked */
+void sk_client_nudge(struct sk_client *c);                                         /* locked: the event loop looks again */
 extern const struct sk_engine_ops sk_client_ops;
 
 #endif

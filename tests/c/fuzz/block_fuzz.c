@@ -9,13 +9,7 @@
 
 #include "block/block.h"
 #include "block_read.h"
-
-static uint64_t state = 88172645463325252u;
-static uint64_t next(void) { /* xorshift64 */
-    state ^= state << 13;
-    state ^= state >> 7;
-    return state ^= state << 17;
-}
+#include "fuzz.h"
 
 static void die(const char *what, const char *file) {
     fprintf(stderr, "%s: %s\n", file, what);
@@ -31,36 +25,6 @@ static uint8_t *load(const char *file, size_t *n) {
     if (!p || fread(p, 1, *n, f) != *n) die("cannot read", file);
     fclose(f);
     return p;
-}
-
-/* Words that break size arithmetic, and small ones that look right. */
-static uint64_t word(void) {
-    static const uint64_t odd[] = {0,
-                                   1,
-                                   2,
-                                   3,
-                                   7,
-                                   8,
-                                   63,
-                                   64,
-                                   65,
-                                   127,
-                                   128,
-                                   255,
-                                   UINT64_MAX,
-                                   INT64_MAX,
-                                   (uint64_t)INT64_MIN,
-                                   UINT32_MAX,
-                                   INT32_MAX,
-                                   1ull << 31,
-                                   1ull << 32,
-                                   1ull << 61,
-                                   1ull << 62,
-                                   (1ull << 61) - 1,
-                                   UINT64_MAX - 63,
-                                   UINT64_MAX / 3};
-    uint64_t i = next() % (SK_COUNT(odd) + 4);
-    return i < SK_COUNT(odd) ? odd[i] : next() % 1000;
 }
 
 static void damage(uint8_t *p, size_t *n) {
@@ -118,7 +82,7 @@ static sk_rc read_it(const uint8_t *p, size_t n, bool all, const char *file) {
 int main(int argc, char **argv) {
     long tried = 0, refused = 0, read = 0;
     if (argc < 3) die("usage: block_fuzz ROUNDS FILE...", argv[0]);
-    if (getenv("SK_TEST_SEED")) state = strtoull(getenv("SK_TEST_SEED"), NULL, 0) | 1;
+    seed_from_env();
     for (int f = 2; f < argc; f++) {
         size_t whole;
         uint8_t *good = load(argv[f], &whole);

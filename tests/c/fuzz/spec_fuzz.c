@@ -37,12 +37,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n) {
 }
 
 #ifndef SK_LIBFUZZER
-static uint64_t state = 88172645463325252u;
-static uint64_t next(void) { /* xorshift64 */
-    state ^= state << 13;
-    state ^= state >> 7;
-    return state ^= state << 17;
-}
+#include "fuzz.h"
 
 static size_t make(uint8_t *p, size_t cap) {
     static uint8_t bytes[300];
@@ -63,37 +58,9 @@ static size_t make(uint8_t *p, size_t cap) {
     return w.n;
 }
 
-/* Words that break size arithmetic, and small ones that look right. */
-static uint64_t word(void) {
-    static const uint64_t odd[] = {0,
-                                   1,
-                                   7,
-                                   8,
-                                   9,
-                                   64,
-                                   255,
-                                   UINT64_MAX,
-                                   INT64_MAX,
-                                   (uint64_t)INT64_MIN,
-                                   UINT32_MAX,
-                                   INT32_MAX,
-                                   1ull << 31,
-                                   1ull << 32,
-                                   1ull << 61,
-                                   1ull << 62,
-                                   (1ull << 61) - 1,
-                                   UINT64_MAX - 7,
-                                   UINT64_MAX / 8,
-                                   UINT64_MAX / 8 + 1};
-    uint64_t i = next() % (SK_COUNT(odd) + 4);
-    return i < SK_COUNT(odd) ? odd[i] : next() % 1000;
-}
-
 int main(int argc, char **argv) {
     uint64_t rounds = argc > 1 ? strtoull(argv[1], NULL, 10) : 100000, refused = 0;
-    const char *seed = getenv("SK_TEST_SEED");
-    if (seed) state ^= strtoull(seed, NULL, 0) * 0x9e3779b97f4a7c15u;
-    if (!state) state = 1;
+    seed_from_env();
     for (uint64_t i = 0; i < rounds; i++) {
         static uint8_t buf[8192];
         size_t n = make(buf, sizeof buf);

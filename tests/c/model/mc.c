@@ -34,6 +34,8 @@ struct mc {
     uint32_t cur;    /* number of the state that is expanded */
     uint32_t n_step; /* steps emitted from it */
     bool stop;
+    bool walk; /* by chance: one successor is kept */
+    SK_VEC(uint16_t) path;
     /* going a way again */
     bool replay;
     uint16_t want;
@@ -137,6 +139,7 @@ static bool pop(struct mc *m, void *s) {
 }
 
 static void print_way(struct mc *m, uint32_t to, uint32_t last_step, const char *wrong);
+static void print_steps(struct mc *m, const uint16_t *steps, uint32_t n, const char *wrong);
 
 void mc_step(struct mc *m, const void *succ, const char *wrong, const char *fmt, ...) {
     uint32_t step = m->n_step++;
@@ -152,6 +155,16 @@ void mc_step(struct mc *m, const void *succ, const char *wrong, const char *fmt,
     }
     if (m->stop) return;
     m->r->steps++;
+    if (m->walk) {
+        if (!wrong && test_below(m->n_step) != 0) return;
+        memcpy(m->kept, succ, m->model->size);
+        m->want = (uint16_t)step;
+        if (!wrong) return;
+        m->stop = true;
+        CHECK(sk_vec_push(&m->path, SK_TAG_TEST, (uint16_t)step));
+        print_steps(m, m->path.p, m->path.n, wrong);
+        return;
+    }
     if (wrong) {
         m->stop = true;
         print_way(m, m->cur, step, wrong);
@@ -168,20 +181,13 @@ void mc_step(struct mc *m, const void *succ, const char *wrong, const char *fmt,
     if (m->seen.n >= m->limits.states) m->stop = true;
 }
 
-/* The steps from the beginning to state `to`, and one more from there (UINT32_MAX: none). */
-static void print_way(struct mc *m, uint32_t to, uint32_t last_step, const char *wrong) {
-    uint32_t n = m->seen.p[to].depth, i = n;
-    uint16_t *steps = sk_alloc(SK_TAG_TEST, (n + 1) * sizeof *steps);
+static void print_steps(struct mc *m, const uint16_t *steps, uint32_t n, const char *wrong) {
     uint64_t s[WORDS_MAX] = {0};
     size_t at = 0;
-    char why[256]; /* `wrong` may lie in a buffer that the model writes again while the way is gone */
-    CHECK(steps);
-    snprintf(why, sizeof why, "%s", wrong);
-    for (uint32_t k = to; i > 0; k = m->seen.p[k].parent) steps[--i] = m->seen.p[k].step;
-    if (last_step != UINT32_MAX) steps[n++] = (uint16_t)last_step;
+    snprintf(m->r->wrong, sizeof m->r->wrong, "%s", wrong); /* which may lie in a buffer that the model writes again below */
     m->replay = true;
     m->model->init(m->model->arg, s);
-    for (i = 0; i < n; i++) {
+    for (uint32_t i = 0; i < n; i++) {
         m->want = steps[i];
         m->n_step = 0;
         m->got = false;
@@ -192,7 +198,16 @@ static void print_way(struct mc *m, uint32_t to, uint32_t last_step, const char 
     }
     m->replay = false;
     m->r->way_len = n;
-    snprintf(m->r->wrong, sizeof m->r->wrong, "%s", why);
+}
+
+/* The steps from the beginning to state `to`, and one more from there (UINT32_MAX: none). */
+static void print_way(struct mc *m, uint32_t to, uint32_t last_step, const char *wrong) {
+    uint32_t n = m->seen.p[to].depth, i = n;
+    uint16_t *steps = sk_alloc(SK_TAG_TEST, (n + 1) * sizeof *steps);
+    CHECK(steps);
+    for (uint32_t k = to; i > 0; k = m->seen.p[k].parent) steps[--i] = m->seen.p[k].step;
+    if (last_step != UINT32_MAX) steps[n++] = (uint16_t)last_step;
+    print_steps(m, steps, n, wrong);
     sk_free(steps);
 }
 
@@ -270,5 +285,34 @@ void mc_run(const struct mc_model *model, struct mc_limits limits, struct mc_res
     sk_vec_free(&m->edge_from);
     sk_vec_free(&m->edge_to);
     sk_vec_free(&m->ends);
+    sk_free(m);
+}
+
+void mc_walks(const struct mc_model *model, uint64_t n, struct mc_result *out) {
+    struct mc *m = sk_calloc(SK_TAG_TEST, sizeof *m);
+    int64_t t0 = sk_thread_cpu_ns();
+    CHECK(m && model->size <= MC_STATE_MAX);
+    memset(out, 0, sizeof *out);
+    *m = (struct mc){.model = model, .r = out, .walk = true};
+    for (; out->ends < n && !m->stop; out->ends++) {
+        uint64_t s[WORDS_MAX] = {0};
+        m->path.n = 0;
+        model->init(model->arg, s);
+        for (;;) {
+            m->n_step = 0;
+            model->next(model->arg, s, m);
+            if (m->stop || !m->n_step) break;
+            memcpy(s, m->kept, model->size);
+            CHECK(sk_vec_push(&m->path, SK_TAG_TEST, m->want));
+            out->states++;
+        }
+        out->depth = SK_MAX(out->depth, m->path.n);
+        const char *wrong = m->stop ? NULL : model->end(model->arg, s);
+        if (!wrong) continue;
+        m->stop = true;
+        print_steps(m, m->path.p, m->path.n, wrong);
+    }
+    out->seconds = (double)(sk_thread_cpu_ns() - t0) / 1e9;
+    sk_vec_free(&m->path);
     sk_free(m);
 }

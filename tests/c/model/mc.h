@@ -47,4 +47,8 @@ void mc_step(struct mc *m, const void *succ, const char *wrong, const char *fmt,
 
 void mc_run(const struct mc_model *model, struct mc_limits limits, struct mc_result *out);
 
+/* For what is too large: n runs by chance (test_rand) from the beginning to an end, each step judged as above. `states` are the steps gone,
+ * `steps` those looked at, `ends` the runs. A model without an end to every run would walk for ever. */
+void mc_walks(const struct mc_model *model, uint64_t n, struct mc_result *out);
+
 #endif

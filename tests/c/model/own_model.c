@@ -1,6 +1,6 @@
 /* own_model.c - ownership, checked: every run of the protocol within bounds (own_proto.h), and every seeded bug found.
  *
- * SK_MODEL_FACTOR=n: larger bounds, too, up to n million states for each of the right protocols (1 is a minute, 20 GB at 200). */
+ * SK_TEST_ROUNDS=n: n times as many runs by chance within the larger bounds. SK_MODEL_FACTOR=n: all of them, shortest first, up to n million states for each of the right protocols (1 is a minute, 20 GB at 200). */
 #include "own_proto.h"
 
 static uint64_t factor(void) {
@@ -22,24 +22,35 @@ static void run(const struct own_cfg *cfg, uint64_t states, struct mc_result *r)
            r->seconds, (double)r->steps / r->seconds);
 }
 
+static void walks(const struct own_cfg *cfg, uint64_t n, struct mc_result *r) {
+    struct mc_model m = own_proto;
+    m.arg = cfg;
+    own_proto_init(cfg);
+    mc_walks(&m, n, r);
+    own_proto_exit();
+    printf("# %s: %llu runs by chance, %llu steps (%llu looked at), longest %u, %.1f s, %.0f steps a second\n", cfg->name,
+           (unsigned long long)r->ends, (unsigned long long)r->states, (unsigned long long)r->steps, r->depth, r->seconds,
+           (double)r->steps / r->seconds);
+}
+
 static void print_way(const struct mc_result *r) {
     const char *p = r->way;
     for (; *p; p += strcspn(p, "\n") + 1) printf("#   %.*s\n", (int)strcspn(p, "\n"), p);
     printf("#   => %s\n", r->wrong);
 }
 
-/* Within `small` every state is seen; SK_MODEL_FACTOR goes on to `large`, as far as it reaches. */
+/* Within `small` every state is seen; of the runs within `large` some by chance, or (SK_MODEL_FACTOR) the first millions of states. */
 static void holds(struct own_cfg small, struct own_cfg large) {
     struct mc_result *r = sk_calloc(SK_TAG_TEST, sizeof *r);
     uint64_t n = factor();
     CHECK(r);
     large.name = small.name;
-    for (int big = 0; big < (n ? 2 : 1); big++) {
-        run(big ? &large : &small, big ? n * 1000000 : test_sanitized() ? 20000 : 2000000, r);
-        if (r->wrong[0]) print_way(r);
-        CHECK_MSG(!r->wrong[0], "%s: %s, after %u steps (above)", small.name, r->wrong, r->way_len);
-        CHECK(big || test_sanitized() || (r->all && r->ends > 10 && r->states > 10000));
-    }
+    run(&small, test_sanitized() ? 20000 : 2000000, r);
+    if (!r->wrong[0]) CHECK(test_sanitized() || (r->all && r->ends > 10 && r->states > 10000));
+    if (!r->wrong[0]) walks(&large, (uint64_t)test_rounds(test_sanitized() ? 300 : 3000), r);
+    if (!r->wrong[0] && n) run(&large, n * 1000000, r);
+    if (r->wrong[0]) print_way(r);
+    CHECK_MSG(!r->wrong[0], "%s: %s, after %u steps (above)", small.name, r->wrong, r->way_len);
     sk_free(r);
 }
 
@@ -90,6 +101,13 @@ TEST_SLOW(own_model_attempts, 300) {
               .late = true),
           CFG(.n_workers = 2, .n_objs = 4, .n_tasks = 2, .puts = 1, .gets = 1, .deaths = 2, .raises = 1, .inner = 1, .yields = 2,
               .retries = 2, .late = true));
+}
+
+TEST_SLOW(own_model_cancel, 300) {
+    holds(CFG(.name = "cancelled", .n_workers = 2, .n_objs = 3, .n_tasks = 2, .deaths = 1, .cancels = 1, .inner = 1, .yields = 1,
+              .retries = 1, .by_value = true),
+          CFG(.n_workers = 2, .n_objs = 5, .n_tasks = 3, .puts = 1, .gets = 1, .deaths = 1, .losses = 1, .cancels = 2, .inner = 1,
+              .yields = 2, .retries = 1, .budget = 3, .by_value = true, .nested_submit = true));
 }
 
 TEST_SLOW(own_model_actor, 300) {
@@ -196,6 +214,17 @@ TEST_SLOW(own_bug_plan_before_drain, 60) { /* ours until this model found it: re
                            .budget = 2,
                            .by_value = true},
           OWN_PLAN_BEFORE_DRAIN, "an argument is gone");
+}
+
+TEST_SLOW(own_bug_pending_not_awaited, 60) { /* likewise: recover_argument_that_is_not_there_yet */
+    finds((struct own_cfg){.name = "the maker of an argument is still at work",
+                           .n_workers = 1,
+                           .n_objs = 2,
+                           .n_tasks = 2,
+                           .losses = 1,
+                           .retries = 1,
+                           .budget = 2},
+          OWN_PENDING_NOT_AWAITED, "though it can be made again");
 }
 
 /* ---- what the protocol does not do -------------------------------------------------------------------------------------------------------- */

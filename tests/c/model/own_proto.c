@@ -21,7 +21,7 @@ enum { NQ = 8, NY = 2, NV = 3 };
 
 enum { O_NONE, O_PENDING, O_READY, O_ERROR, O_ACTOR };
 struct obj {
-    uint8_t state, store, maker, known, why, in[MI];
+    uint8_t state, store, maker, known, awaited, why, in[MI];
 };
 
 enum { T_NONE, T_SAID, T_WAITING, T_READY, T_SENT, T_RUNNING, T_FINISHED, T_NEVER };
@@ -35,7 +35,7 @@ struct task {
     uint8_t from_attempt;      /* 1 + the attempt whose result was taken */
 };
 
-enum { M_ADD = 1, M_DEL, M_PUT, M_SUBMIT, M_GET, M_NEXT, M_DROP, M_YIELD, M_DONE, M_UNPIN };
+enum { M_ADD = 1, M_DEL, M_PUT, M_SUBMIT, M_GET, M_NEXT, M_DROP, M_YIELD, M_DONE, M_UNPIN, M_CANCEL };
 struct message {
     uint8_t type, obj, task, attempt, index, failed, in[MI];
 };
@@ -53,9 +53,10 @@ struct worker {
 
 enum { A_NONE, A_ALIVE, A_DEAD };
 struct st {
-    uint8_t next_id, n_tasks, n_puts, n_gets, n_deaths, n_losses, n_raises;
+    uint8_t next_id, n_tasks, n_puts, n_gets, n_deaths, n_losses, n_raises, n_cancels;
     uint8_t actor, actor_obj, actor_stopping, actor_tasks;
     uint8_t driver[MO];
+    uint8_t made_by[MO + 1]; /* the task; 0: none. For the checks only */
     uint8_t n_zombie;
     struct message zombie[NQ]; /* of processes whose death was noticed */
     struct obj obj[MO + 1];    /* 0: unused */
@@ -227,14 +228,17 @@ static bool keep_arg(struct task *t, uint32_t k, uint8_t oid, uint64_t *args, ui
         t->aside[k] = oid;
         return true;
     }
-    if (o->state == O_PENDING && o->maker) G.s->task[o->maker].bulky = 1;
+    if (o->state == O_PENDING && o->maker && !G.s->task[o->maker].kept && !BUG(OWN_PENDING_NOT_AWAITED)) {
+        G.s->task[o->maker].bulky = 1;
+        o->awaited = o->awaited || sk_own_hold(own(), oid, NULL) == SK_OK;
+    }
     args[(*n)++] = oid;
     return true;
 }
 
 static bool can_be_lost(uint8_t id, const struct obj *o) {
     if (o->state == O_PENDING) return true;
-    return o->state == O_READY && (o->store || sk_own_n_inner(own(), id) || sk_lineage_knows(lin(), id));
+    return (o->state == O_READY || o->state == O_ERROR) && (o->store || sk_own_n_inner(own(), id) || sk_lineage_knows(lin(), id));
 }
 
 static void keep(struct task *t, uint8_t first_yield) {
@@ -275,13 +279,26 @@ static void recover_yielded(struct task *t, uint8_t id) {
     else if (t->kept && sk_lineage_return(lin(), tid_of(t), id, 0, NULL) == SK_OK) o->known = 1;
 }
 
+static void let_awaited_go(const struct task *t) {
+    uint32_t n = t->kind == K_STREAM ? t->n_yielded : 1;
+    for (uint32_t i = 0; i < n; i++) {
+        uint8_t id = t->kind == K_STREAM ? t->yields[i] : t->first;
+        struct obj *o = obj_get(id);
+        if (!o || !o->awaited) continue;
+        o->awaited = 0;
+        sk_own_unhold(own(), id);
+    }
+}
+
 static void recover_ended(struct task *t) {
     if (t->kind != K_STREAM && !t->remake) {
         keep(t, 0);
+        let_awaited_go(t);
         return;
     }
     sk_lineage_done(lin(), tid_of(t), (int8_t)t->retries);
     t->remake = t->restart = 0;
+    let_awaited_go(t);
     for (uint8_t i = 0; t->kind == K_STREAM && i < t->n_yielded; i++) {
         struct obj *o = obj_get(t->yields[i]);
         if (o && o->state == O_PENDING) G.lost[G.n_lost++] = t->yields[i];
@@ -336,6 +353,21 @@ static void restart(struct task *t) {
     t->restart = t->stop = 1;
 }
 
+/* By what the tasks are, whatever lineage knows. */
+static bool can_be_remade(uint8_t id) {
+    const struct task *t = &G.s->task[G.s->made_by[id]];
+    if (t == G.s->task || t->kind == K_CALL || t->state == T_NEVER || G.cfg->budget < G.cfg->n_tasks) return false;
+    if (under_way(t) && t->kind != K_STREAM) return true;
+    if (t->retries == 0) return false;
+    for (uint32_t k = 0; k < MA; k++) {
+        uint8_t arg = k ? t->con : t->arg;
+        if (!arg || t->aside[k] == arg) continue;
+        const struct obj *o = obj_get(arg);
+        if (o ? o->state == O_ERROR : !can_be_remade(arg)) return false;
+    }
+    return true;
+}
+
 static void recover(uint8_t id) {
     struct obj *o = obj_get(id);
     if (!o || o->state != O_PENDING) return;
@@ -346,6 +378,8 @@ static void recover(uint8_t id) {
     void *data;
     int32_t retries;
     if (!sk_lineage_lost(lin(), id, &why, &culprit)) {
+        if ((BUG(OWN_RIGHT) || BUG(OWN_PENDING_NOT_AWAITED)) && can_be_remade(id))
+            wrong("object %u is given up, though it can be made again", id);
         set_error(o);
         return;
     }
@@ -381,7 +415,7 @@ static void task_end(struct task *t) {
 }
 
 static void cancel(struct task *t) {
-    if (t->state == T_FINISHED || t->remake) return;
+    if (!under_way(t) || t->remake) return;
     t->cancelled = 1;
     if (t->state == T_RUNNING) {
         t->stop = 1;
@@ -413,7 +447,7 @@ static void actor_advance(void) {
 static sk_rc submit(uint8_t proc, struct task *t) { /* task_make, sk_loop_submit */
     if (t->kind != K_STREAM) {
         SK_TRY(obj_new(t->first, proc));
-        G.s->obj[t->first].maker = tid_of(t);
+        G.s->obj[t->first].maker = G.s->made_by[t->first] = tid_of(t);
         G.s->obj[t->first].why = t->kind == K_CALL ? SK_LOST_ACTOR : !G.cfg->retries ? SK_LOST_RETRIES : SK_LOST_EVICTED;
     }
     sk_rc rc = take_args(t);
@@ -555,6 +589,7 @@ static void handle_yield(uint8_t proc, const struct message *m) {
     if (m->index != t->n_yielded) wrong("task %u gives yield %u after %u", m->task, m->index, t->n_yielded);
     uint8_t id = G.s->next_id++;
     fine(obj_new(id, 0), "yield", id);
+    G.s->made_by[id] = m->task;
     G.s->obj[id].why = G.cfg->retries ? SK_LOST_EVICTED : SK_LOST_RETRIES;
     value_set(id, m->in, store);
     t->yields[t->n_yielded++] = id;
@@ -594,6 +629,7 @@ static void handle(uint8_t proc, const struct message *m) {
     case M_NEXT:
         if (w->phase == W_ASKED) w->phase = W_WAITS;
         break;
+    case M_CANCEL: cancel(&G.s->task[m->task]); break;
     case M_DROP: stream_drop(&G.s->task[m->task]); break;
     case M_YIELD: handle_yield(proc, m); break;
     case M_DONE: handle_done(proc, m); break;
@@ -938,6 +974,18 @@ static void calls_of_user(const struct st *from, uint8_t proc) {
             EMIT("driver: takes object %u from stream task %u", id, tid);
         }
     }
+    for (uint8_t tid = 1; tid <= from->n_tasks && from->n_cancels < G.cfg->cancels; tid++) {
+        const struct task *t = &from->task[tid];
+        bool names_it = t->kind == K_STREAM ? t->owner == proc && !t->orphan && !t->dropped : r[t->first - 1] != 0;
+        if (!names_it || t->state >= T_FINISHED || (proc && (fw->phase != W_RUNNING || !room(fw, 1)))) continue;
+        s = *from;
+        begin(&s);
+        s.n_cancels++;
+        if (proc) say(&s.w[proc], (struct message){.type = M_CANCEL, .task = tid});
+        else cancel(&s.task[tid]);
+        drain();
+        EMIT("%s: cancels task %u", who(proc), tid);
+    }
     if (proc && fw->phase != W_RUNNING) return;
     if (from->n_puts < G.cfg->puts && from->next_id <= G.cfg->n_objs && !(G.cfg->worker_puts_only && !proc) && (!proc || room(fw, 1)))
         each_choice(from, proc, do_put);
@@ -1058,8 +1106,8 @@ static void worker_steps(const struct st *from, uint8_t proc) {
 }
 
 static const char *message_text(const struct message *m, char *buf, size_t cap) {
-    static const char *name[] = {"",          "add a reference to", "give back",      "put",  "submit task", "get", "next of task",
-                                 "drop task", "yield of task",      "report of task", "unpin"};
+    static const char *name[] = {"",          "add a reference to", "give back",      "put",   "submit task", "get", "next of task",
+                                 "drop task", "yield of task",      "report of task", "unpin", "cancel task"};
     snprintf(buf, cap, "%s %u", name[m->type], m->obj ? m->obj : m->task);
     return buf;
 }
@@ -1234,6 +1282,8 @@ static uint32_t mark_all(struct marks *k) {
         for (uint8_t i = x->n_taken; x->kind == K_STREAM && i < x->n_yielded; i++)
             mark(k, x->yields[i], "it can be taken from stream task", t);
     }
+    for (uint8_t i = 1; i <= MO; i++)
+        if (s->obj[i].awaited) mark(k, i, "a kept task waits for its maker, task", s->obj[i].maker);
     while (k->n) {
         uint8_t id = k->todo[--k->n];
         const struct obj *o = &s->obj[id];
@@ -1253,6 +1303,7 @@ static void check_counts(void) {
         if (x->holds && x->con) holds[x->con - 1]++;
         if (under_way(x) != (bool)x->holds) wrong("task %u %s its arguments", t, x->holds ? "is over and holds" : "does not hold");
     }
+    for (uint8_t i = 0; i < MO; i++) holds[i] += s->obj[i + 1].awaited;
     for (uint8_t p = 1; p <= G.cfg->n_workers; p++) {
         const struct worker *w = &s->w[p];
         if (w->held) holds[w->ask_obj - 1]++;

@@ -1,11 +1,12 @@
 /* own_proto.h - the protocol of references as a model for mc.h: a driver that owns all objects, workers that borrow, ordered messages.
  *
- * Reference counts and lineage are the engine's own code (real.h). What stands between the user's calls and that code (loop.c, recover.c,
- * worker.c: shared memory, rings, processes) is modelled here, function by function under the same names. User programs are not given:
- * at every step a process may do whatever it has the references for (put, submit, get, drop, return, yield, raise, die), within bounds.
+ * Reference counts and lineage are the engine's own code (real.h). What stands between the user's calls and that code (object.c, task.c,
+ * stream.c, request.c, death.c, recover.c, worker.c: shared memory, rings, processes) is modelled here, function by function under the same
+ * names. User programs are not given: at every step a process may do whatever it has the references for (put, submit, get, drop, return,
+ * yield, raise, cancel, die), within bounds.
  *
  * Not modelled: places and resources (any ready task may go to any free worker), bytes, pins and leases of the store (a value is a list of
- * references and "can be lost"), constructors of actors, tasks with more than one return, cancel by the user, sinks, `wait`. */
+ * references and "can be lost"), constructors of actors, tasks with more than one return, sinks, `wait`, the window of a stream. */
 #ifndef SK_TEST_OWN_PROTO_H
 #define SK_TEST_OWN_PROTO_H
 
@@ -27,6 +28,7 @@ enum own_bug {
     OWN_STREAM_OUTLIVES_READER,  /* a stream is not dropped when the process that reads it dies */
     OWN_TASK_DOES_NOT_HOLD,      /* a task does not hold its arguments */
     OWN_PLAN_BEFORE_DRAIN,       /* what only a lost value held is freed after lineage has planned how to make that value again */
+    OWN_PENDING_NOT_AWAITED,     /* an argument that is not made yet is freed before its maker could be kept */
     OWN_LOST_UNDER_A_READER,     /* a value is lost while its bytes are on their way to a process: what is inside goes too early */
     OWN_N_BUGS
 };
@@ -34,19 +36,19 @@ enum own_bug {
 struct own_cfg {
     const char *name;
     enum own_bug bug;
-    uint8_t n_workers;                          /* 1..3; the last is the actor's when there is one */
-    uint8_t n_objs, n_tasks;                    /* made in all */
-    uint8_t puts, gets, deaths, losses, raises; /* in all */
-    uint8_t inner;                              /* references in a value: at most */
-    uint8_t yields;                             /* of a stream; 0: no streams */
-    uint8_t retries;                            /* of a task */
-    uint8_t budget;                             /* tasks that lineage may keep; 0: no lineage, nothing is lost */
-    bool worker_puts_only, no_driver_get;       /* smaller */
-    bool by_value;                              /* references as arguments, too: the task gets the value */
-    bool actor, actor_keeps;                    /* keeps: what it holds between calls stays for ever (a state) */
-    bool nested_submit;                         /* workers submit */
-    bool circles;                               /* values that contain one another */
-    bool late;                                  /* a death may be noticed before the last messages come; they come later */
+    uint8_t n_workers;                                   /* 1..3; the last is the actor's when there is one */
+    uint8_t n_objs, n_tasks;                             /* made in all */
+    uint8_t puts, gets, deaths, losses, raises, cancels; /* in all */
+    uint8_t inner;                                       /* references in a value: at most */
+    uint8_t yields;                                      /* of a stream; 0: no streams */
+    uint8_t retries;                                     /* of a task */
+    uint8_t budget;                                      /* tasks that lineage may keep; 0: no lineage, nothing is lost */
+    bool worker_puts_only, no_driver_get;                /* smaller */
+    bool by_value;                                       /* references as arguments, too: the task gets the value */
+    bool actor, actor_keeps;                             /* keeps: what it holds between calls stays for ever (a state) */
+    bool nested_submit;                                  /* workers submit */
+    bool circles;                                        /* values that contain one another */
+    bool late;                                           /* a death may be noticed before the last messages come; they come later */
 };
 
 void own_proto_init(const struct own_cfg *cfg); /* before mc_run: tables and the handler of failed asserts */

@@ -281,7 +281,8 @@ def test_environment_of_workers():
         @ray.remote
         def env():
             import signal
-            return [os.environ.get(k) for k in ("MINE", "GIVEN", "OMP_NUM_THREADS", "SKATE_FORK_FD", "SKATE_CTL")] + [os.getcwd(), signal.getsignal(signal.SIGINT) is signal.SIG_IGN]
+            os.kill(os.getpid(), signal.SIGINT)  # as a terminal's Ctrl-C does: it is for the driver
+            return [os.environ.get(k) for k in ("MINE", "GIVEN", "OMP_NUM_THREADS", "SKATE_FORK_FD", "SKATE_CTL")] + [os.getcwd(), True]
         print(ray.get(env.remote()), os.environ.get("GIVEN"), os.environ.get("OMP_NUM_THREADS"))
     """,
         OMP_NUM_THREADS="3",

@@ -6,7 +6,7 @@ import pickle
 from collections.abc import Iterator
 from typing import Any
 
-from skate.data.read.files import file_source, named, open_file
+from skate.data.read.files import compression, file_source, named, open_file, with_path
 
 
 def read_csv(
@@ -44,7 +44,7 @@ def read_csv(
         "ReadCSV",
         "csv",
         paths,
-        {"args": {k: _plain(v) for k, v in arrow_csv_args.items()}, "include_paths": include_paths},
+        {"args": arrow_csv_args, "include_paths": include_paths},
         filesystem=filesystem,
         file_extensions=file_extensions,
         ignore_missing_paths=ignore_missing_paths,
@@ -56,10 +56,6 @@ def read_csv(
         ray_remote_args=ray_remote_args,
         concurrency=concurrency,
     )
-
-
-def _plain(v: Any) -> Any:
-    return v
 
 
 def run(params: dict[str, Any], task: Any) -> Iterator[Any]:
@@ -79,23 +75,10 @@ def run(params: dict[str, Any], task: Any) -> Iterator[Any]:
         task.source = path
         try:
             with open_file(params.get("fs"), path) as raw:
-                with pa.input_stream(raw, compression="detect" if params.get("fs") is not None else _compression(path)) as f:
+                with pa.input_stream(raw, compression="detect" if params.get("fs") is not None else compression(path)) as f:
                     for rb in pacsv.open_csv(f, read_options=ro, **args):
-                        yield _with_path(rb, path) if params["include_paths"] else rb
+                        yield with_path(rb, path) if params["include_paths"] else rb
         except (pa.ArrowInvalid, OSError) as e:
             if isinstance(e, pa.ArrowInvalid) and "Empty CSV file" in str(e):
                 continue
             raise named(e, "read_csv", path) from None
-
-
-def _compression(path: str) -> str | None:
-    for end, name in ((".gz", "gzip"), (".bz2", "bz2"), (".zst", "zstd"), (".lz4", "lz4")):
-        if path.endswith(end):
-            return name
-    return None
-
-
-def _with_path(rb: Any, path: str) -> Any:
-    import pyarrow as pa
-
-    return rb.append_column("path", pa.array([path] * rb.num_rows, pa.string()))

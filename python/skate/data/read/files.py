@@ -226,3 +226,18 @@ class Gather:
             c.append(v)
         self.bytes += size
         return self.bytes >= self.limit
+
+
+def compression(path: str) -> str | None:
+    """Of a file with this name; None: plain."""
+    for end, name in ((".gz", "gzip"), (".bz2", "bz2"), (".zst", "zstd"), (".lz4", "lz4")):
+        if path.endswith(end):
+            return name
+    return None
+
+
+def with_path(rb: Any, path: str) -> Any:
+    """rb with one more column "path"."""
+    import pyarrow as pa
+
+    return rb.append_column("path", pa.array([path] * rb.num_rows, pa.string()))

@@ -7,8 +7,7 @@ import pickle
 from collections.abc import Iterator
 from typing import Any
 
-from skate.data.read.csv import _compression, _with_path
-from skate.data.read.files import file_source, named, read_bytes
+from skate.data.read.files import compression, file_source, named, read_bytes, with_path
 
 
 def read_json(
@@ -82,7 +81,7 @@ def run(params: dict[str, Any], task: Any) -> Iterator[Any]:
         task.source = path
         try:
             data = read_bytes(params.get("fs"), path)
-            kind = _compression(path)
+            kind = compression(path)
             if kind:
                 data = pa.input_stream(pa.BufferReader(data), compression=kind).read()
             head = data[:64].lstrip()
@@ -97,4 +96,4 @@ def run(params: dict[str, Any], task: Any) -> Iterator[Any]:
         except (pa.ArrowInvalid, OSError, ValueError) as e:
             raise named(e, "read_json", path) from None
         for rb in rbs:
-            yield _with_path(rb, path) if params["include_paths"] else rb
+            yield with_path(rb, path) if params["include_paths"] else rb

@@ -1,0 +1,228 @@
+"""Actors that run calls side by side (threads, an event loop), names, ends in order, interrupts: the C core through Template, without options."""
+
+import asyncio
+import os
+import threading
+import time
+
+import pytest
+import skate
+from skate import _skate
+from skate.actor import ActorHandle, _methods
+
+
+@pytest.fixture
+def ray():
+    skate.shutdown()
+    skate.init(num_cpus=4, object_store_memory=128 << 20)
+    yield skate
+    skate.shutdown()
+
+
+def make(cls, *args, **options):
+    t = _skate.Template("actor", cls, cls.__name__, num_cpus=0, **options)
+    return ActorHandle(t.submit(*args), cls.__name__, _methods(cls))
+
+
+class Loop:
+    def __init__(self):
+        self.event = asyncio.Event()
+        self.waiting = 0
+        self.loop = asyncio.get_running_loop()
+        self.ended = None
+
+    async def wait(self):
+        self.waiting += 1
+        await self.event.wait()
+        await asyncio.sleep(0)
+        return _skate.current_task()[0]
+
+    async def send(self):
+        self.event.set()
+
+    def n(self):
+        return self.waiting, asyncio.get_running_loop() is self.loop, threading.current_thread() is threading.main_thread()
+
+    async def fails(self):
+        await asyncio.sleep(0)
+        raise ValueError("no luck")
+
+    async def sleep(self):
+        self.waiting += 1
+        try:
+            await asyncio.sleep(1000)
+        except asyncio.CancelledError:
+            self.ended = "cancelled"
+            raise
+
+    async def how(self):
+        return self.ended
+
+    async def gen(self, n, fail=False):
+        for i in range(n):
+            await asyncio.sleep(0)
+            yield i
+        if fail:
+            raise ValueError("after all")
+
+    async def leave(self):
+        raise SystemExit(3)
+
+
+def test_async_calls(ray):
+    a = make(Loop, groups=[1000], is_async=True)
+    refs = [a.wait.remote() for _ in range(300)]
+    while ray.get(a.n.remote())[0] < 300:
+        pass
+    assert ray.get(a.n.remote()) == (300, True, True)
+    ray.get(a.send.remote())
+    ids = ray.get(refs)
+    assert ids == [r.task_id() for r in refs] or len(set(ids)) == 300  # each coroutine knows its own task
+    with pytest.raises(ValueError, match="no luck"):
+        ray.get(a.fails.remote())
+    with pytest.raises(ray.exceptions.RayTaskError):  # ends the call, not the loop
+        ray.get(a.leave.remote())
+    assert ray.get(a.n.remote())[0] == 300
+
+
+def test_async_cancel(ray):
+    a = make(Loop, groups=[1000], is_async=True)
+    ref = a.sleep.remote()
+    while ray.get(a.n.remote())[0] < 1:
+        pass
+    ray.cancel(ref)
+    with pytest.raises(ray.exceptions.TaskCancelledError):
+        ray.get(ref)
+    assert ray.get(a.how.remote()) == "cancelled"
+
+
+@pytest.mark.parametrize("window", [0, 1, 3])
+def test_async_generator(ray, window):
+    a = make(Loop, groups=[1000], is_async=True)
+    o = {"num_returns": "streaming"} | ({"_generator_backpressure_num_objects": window} if window else {})
+    one, two = a.gen.options(**o).remote(50), a.gen.options(**o).remote(50)
+    assert [(ray.get(x), ray.get(y)) for x, y in zip(one, two)] == [(i, i) for i in range(50)]
+    bad = a.gen.options(**o).remote(2, True)
+    assert [ray.get(next(bad)), ray.get(next(bad))] == [0, 1]
+    with pytest.raises(ValueError, match="after all"):
+        ray.get(next(bad))
+
+
+class Threads:
+    def __init__(self):
+        self.event = threading.Event()
+        self.local = threading.local()
+
+    def wait(self):
+        self.local.seen = True
+        self.event.wait()
+        return threading.get_ident()
+
+    def send(self):
+        self.event.set()
+
+    def seen(self):
+        return getattr(self.local, "seen", False)
+
+    def nested(self, refs):
+        return skate.get(refs[0])
+
+    def pid(self):
+        return os.getpid()
+
+    def leave(self):
+        _skate.actor_exit()
+        raise SystemExit
+
+
+def test_threads(ray):
+    a = make(Threads, groups=[4])
+    refs = [a.wait.remote() for _ in range(3)]
+    ray.get(a.send.remote())
+    assert len(set(ray.get(refs))) == 3
+    assert any(ray.get([a.seen.remote() for _ in range(40)]))  # a thread keeps its locals between calls
+
+    @ray.remote
+    def f(x):
+        return x
+
+    assert ray.get([a.nested.remote([f.remote(i)]) for i in range(100)]) == list(range(100))
+
+
+def test_names(ray):
+    a = make(Threads, actor_name="bob", space="s", meta=b"abc")
+    assert _skate.actor_find("bob", None) is None
+    token, meta = _skate.actor_find("bob", "s")
+    assert meta == b"abc" and token.id == a._actor_id
+    assert _skate.actor_names() == [("s", "bob")]
+    with pytest.raises(ray.exceptions.ActorAlreadyExistsError):
+        make(Threads, actor_name="bob", space="s", meta=b"")
+
+    @ray.remote
+    def find():
+        t, m = _skate.actor_find("bob", "s")
+        try:
+            make(Threads, actor_name="bob", space="s", meta=b"")
+        except ValueError:
+            m += b"!"
+        return m, ray.get(ActorHandle(t, "Threads", _methods(Threads)).pid.remote())
+
+    assert ray.get(find.remote()) == (b"abc!", ray.get(a.pid.remote()))
+    ray.kill(a)
+    assert _skate.actor_find("bob", "s") is None
+
+
+def test_exit_and_max_calls(ray):
+    a = make(Threads, max_restarts=-1)
+    for ref in (a.leave.remote(), a.pid.remote()):
+        with pytest.raises(ray.exceptions.ActorDiedError, match="exit_actor"):
+            ray.get(ref)
+    with pytest.raises(TypeError):
+        _skate.actor_exit()
+    t = _skate.Template("task", os.getpid, "getpid", max_calls=2)
+    assert len({ray.get(t.submit()) for _ in range(10)}) == 5
+
+
+def test_cancel_interrupts(ray):
+    running = ray.remote(lambda: None)  # warm
+    ray.get(running.remote())
+
+    @ray.remote
+    def sleeps(path):
+        open(path, "w").close()
+        time.sleep(1000)
+
+    @ray.remote
+    def spins(path):
+        open(path, "w").close()
+        while True:
+            pass
+
+    @ray.remote
+    def waits(path):
+        return ray.get(sleeps.remote(path))
+
+    @ray.remote
+    def survives(path):
+        open(path, "w").close()
+        try:
+            time.sleep(1000)
+        except KeyboardInterrupt:
+            return _skate.task_cancelled()
+
+    import tempfile
+
+    with tempfile.TemporaryDirectory() as d:
+        for f in (sleeps, spins, waits, survives):
+            path = os.path.join(d, f.__name__)
+            ref = f.remote(path)
+            while not os.path.exists(path):
+                pass
+            ray.cancel(ref)
+            if f is survives:
+                assert ray.get(ref) is True
+                continue
+            with pytest.raises(ray.exceptions.TaskCancelledError):
+                ray.get(ref)
+    while ray.available_resources()["CPU"] < 4:  # the child of `waits` was cancelled with it
+        pass
