@@ -354,6 +354,12 @@ TEST_SLOW(spill_quota_is_kept, 30) {
     CHECK_STR_HAS(err.msg, "quota");
     CHECK_GT(n, 28);
     CHECK_LE(eng_stat(eng, "spill_disk_bytes"), 20 * MIB);
+    for (int r = 0; r < 300; r++) { /* disk and store are full: one by one all can be read, for as long as one likes */
+        int i = (int)test_below((uint64_t)n);
+        is_blob(o[i], MIB, (uint8_t)i);
+    }
+    for (int64_t until = sk_now_ns() + 1200 * SK_MS; sk_now_ns() < until;) /* over two times at which the disk is asked again */
+        for (int i = 0; i < n; i++) is_blob(o[i], MIB, (uint8_t)i);
     for (int i = 0; i < 10; i++) eng_release(o[i]);
     CHECK_OK_ERR(try_put(MIB, 77, &o[0], &err), &err);
     for (int i = 10; i < n; i++) is_blob(o[i], MIB, (uint8_t)i);

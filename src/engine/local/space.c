@@ -189,18 +189,6 @@ static void disk_trouble(struct sk_local *l, sk_rc rc, const char *msg) {
     snprintf(l->space.disk_msg, sizeof l->space.disk_msg, "%.390s", msg);
 }
 
-/* Copies of objects that are in the store all the same: the disk has better uses. */
-static bool forget_copies(struct sk_local *l) {
-    bool any = false;
-    SK_LIST_EACH (it, &l->space.lru) {
-        struct sk_stored *st = stored_of(it);
-        any |= st->at.stretch != NULL;
-        sk_list_del(&st->sibling);
-        sk_spill_drop(l->space.spill, &st->at);
-    }
-    return any;
-}
-
 /* Returns the bytes that will be freed: fewer than those of `who` when the quota allows no more; 0: none. */
 static uint64_t write_out(struct sk_local *l, struct sk_stored *const *who, uint32_t n) {
     struct sk_spill_job *job = sk_spill_job(n);
@@ -213,10 +201,7 @@ static uint64_t write_out(struct sk_local *l, struct sk_stored *const *who, uint
         if (rc != SK_OK) break;
         job->items[pinned] = (struct sk_spill_item){.id = o->id, .bytes = l->data_seg.base + o->u.off, .len = o->len, .user = who[pinned]};
     }
-    if (rc == SK_OK) {
-        rc = sk_spill_write(l->space.spill, job, &err);
-        if (rc == SK_ENOSPC && forget_copies(l)) rc = sk_spill_write(l->space.spill, job, &err);
-    }
+    if (rc == SK_OK) rc = sk_spill_write(l->space.spill, job, &err);
     if (rc != SK_OK) {
         while (pinned-- > 0) (void)sk_store_unpin(l->store, SK_PROC_SPILL, who[pinned]->o->u.off);
         sk_free(job);
@@ -283,7 +268,7 @@ static bool flush_job(struct sk_local *l, struct sk_stored *const *who, uint32_t
 static uint64_t choose(struct sk_local *l, uint64_t need, int64_t now) {
     SK_VEC(struct sk_evict_cand) c = {0};
     SK_VEC(struct sk_stored *) who = {0};
-    bool disk = l->space.disk_rc == SK_OK || now >= l->space.disk_retry_ns;
+    bool disk = l->space.disk_rc == SK_OK || now >= l->space.disk_retry_ns; /* a refusal sets that to a later time */
     uint64_t sum = 0, found = 0;
     mark_all(l);
     SK_LIST_EACH (it, &l->space.lru) {
@@ -326,6 +311,7 @@ static uint64_t choose(struct sk_local *l, uint64_t need, int64_t now) {
     sk_free(how);
     sk_vec_free(&c);
     sk_vec_free(&who);
+    if (found < need && disk && l->space.disk_rc != SK_OK) found += choose(l, need - found, now); /* it refused: what has a copy, then */
     return found;
 }
 
