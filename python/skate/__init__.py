@@ -25,20 +25,54 @@ from skate.api import (  # noqa: F401
 )
 
 __version__ = "0.1.0"
-_LAZY = ("data", "train", "util", "dag", "serialize", "config", "experimental")
+ObjectID = ObjectRef
+SCRIPT_MODE, WORKER_MODE, LOCAL_MODE = 0, 1, 2
+_LAZY = (
+    "actor",
+    "cloudpickle",
+    "config",
+    "dag",
+    "data",
+    "experimental",
+    "job_config",
+    "runtime_context",
+    "runtime_env",
+    "serialize",
+    "train",
+    "types",
+    "util",
+)
+_FROM = {  # name: module
+    "ActorClassID": "ids",
+    "ActorID": "ids",
+    "ActorProxy": "actor",
+    "ClusterID": "ids",
+    "DynamicObjectRefGenerator": "ref",
+    "FunctionID": "ids",
+    "JobID": "ids",
+    "NodeID": "ids",
+    "PlacementGroupID": "ids",
+    "TaskID": "ids",
+    "UniqueID": "ids",
+    "WorkerID": "ids",
+}
 
 
 def __getattr__(name):
-    if name == "cloudpickle":
-        import cloudpickle
+    import importlib
 
-        return cloudpickle
+    where = _FROM.get(name)
+    if where is not None:
+        value = globals()[name] = getattr(importlib.import_module("skate." + where), name)
+        return value
     if name in _LAZY:
-        import importlib
-
         try:
             return importlib.import_module("skate." + name)
         except ModuleNotFoundError as e:
             if e.name != "skate." + name:
                 raise
     raise AttributeError(f"module 'skate' has no attribute '{name}'")
+
+
+def __dir__():
+    return sorted({*globals(), *_LAZY, *_FROM})

@@ -14,6 +14,9 @@ def main():
     serialize.install()
     if not _skate.serve():
         sys.exit("skate._worker_main is started by skate.init(), not by hand")
+    import atexit
+
+    atexit._run_exitfuncs()  # of the user's; what they raise is printed
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(0)  # nothing of a worker outlives its driver: no destructor may try to talk to it

@@ -1,12 +1,24 @@
 """@remote classes: ActorClass, ActorHandle, ActorMethod. A method object is made at its first use and kept in the handle; its `remote` is the
-C method of its Template. A handle that goes to another process takes the names of the methods with it, not the class."""
+C method of its Template. A handle that goes to another process takes the names of the methods with it, not the class.
+
+Names, namespaces, lifetimes and concurrency groups are the engine's (engine/names.c, local/actor.c); here is only their spelling."""
+
+import _pickle as pickle  # without re and struct
+import functools
+import types
 
 from skate import _skate, options
 
+ASYNC_CONCURRENCY = 1000  # calls at once of an actor with async methods that does not say
 
-def method(**given):
+
+class ActorClassInheritanceException(TypeError):
+    """A class inherits from an actor class."""
+
+
+def method(*args, **given):
     """@skate.method(num_returns=2): options of one method of an actor class."""
-    if not given:
+    if args or not given:
         raise AssertionError(
             "The @skate.method decorator must be applied using at least one of the arguments: " + ", ".join(options.METHOD)
         )
@@ -27,32 +39,143 @@ def _methods(cls):
             inner = f.__func__ if isinstance(f, (staticmethod, classmethod)) else f
             if not callable(inner) or isinstance(inner, type) or (name.startswith("__") and name != "__call__"):
                 continue
-            o = dict(getattr(inner, "__skate_method__", {}))
+            o = {**(out[name][0] if name in out else {}), **getattr(inner, "__skate_method__", {})}  # those of an overridden one stay
             if o.get("num_returns") is None and options.is_generator(inner):
                 o["num_returns"] = "streaming"
-            out[name] = (o, f if f is inner else None)
+            decorate = getattr(inner, "__ray_invocation_decorator__", None)
+            if decorate is not None:
+                o["_decorate"] = decorate
+            out[name] = (o, f if f is inner and decorate is None else None)
     return out
+
+
+def _is_async(cls):
+    return any(
+        options.is_async(f.__func__ if isinstance(f, (staticmethod, classmethod)) else f) for c in cls.__mro__ for f in c.__dict__.values()
+    )
+
+
+# ---- the actor's side
+
+_here = {}  # actor's number -> its maker: of those in this process (one, but for the inline engine)
+
+
+class Maker:
+    """What is sent as an actor's class: makes the instance, and leaves behind what code in the actor may ask about itself."""
+
+    def __init__(self, cls, meta, name, env):
+        self.cls, self.meta, self.name, self.env = cls, meta, name, env
+        self.restarts = 0
+        if env:
+            from skate.runtime_env import InEnv
+
+            self.cls = InEnv(cls, env)
+        self.__name__, self.__module__ = cls.__name__, cls.__module__
+
+    def __call__(self, *args, **kwargs):
+        t = _skate.current_task()
+        _here[t[1]] = self
+        self.restarts = t[3]
+        return (self.cls.load() if self.env else self.cls)(*args, **kwargs)
+
+
+def me():
+    """(maker, number) of the actor this runs in."""
+    number = _skate.current_task()[1]
+    return _here[number], number
+
+
+def current():
+    """A handle on the actor this runs in, which does not keep it alive."""
+    maker, number = me()
+    return ActorHandle(_skate.weak_token(number), maker.meta)
+
+
+# ---- what every actor can do. In the worker these are called with the instance instead of a method of its class (src/py/py_worker.c)
+
+
+def __ray_ready__(self):
+    return True
+
+
+def __ray_call__(self, fn, *args, **kwargs):
+    return fn(self, *args, **kwargs)
+
+
+def __ray_terminate__(self):
+    exit_actor()
+
+
+def exit_actor():
+    """Ends the actor whose method this is called in: after this call no other one is begun; those that wait end with ActorDiedError. Does not
+    return. TypeError outside of actors."""
+    t = _skate.current_task()
+    if not t or not t[1]:
+        raise TypeError("exit_actor API is called on a non-actor worker; it can be called in methods of actors only")
+    _skate.actor_exit()
+    raise ActorExit
+
+
+class ActorExit(BaseException):
+    """Leaves the method in which exit_actor() was called; never seen by a caller."""
+
+
+def dynamic(name):
+    """What runs for a method with num_returns="dynamic"."""
+    from skate.remote_function import Dynamic
+
+    def run(self, *args, **kwargs):
+        return Dynamic._run(getattr(type(self), name)(self, *args, **kwargs))
+
+    return run
+
+
+BUILT_IN = {"__ray_ready__": __ray_ready__, "__ray_call__": __ray_call__, "__ray_terminate__": __ray_terminate__}
+
+
+# ---- methods
 
 
 class ActorMethod:
     """handle.method: .remote(...), .options(...).remote(...)."""
 
-    def __init__(self, token, cls_name, name, given, func):
-        self._token, self._cls_name, self._name, self._given, self._func = token, cls_name, name, given, func
-        retry = given.get("retry_exceptions") or False
-        if not isinstance(retry, bool):
-            raise NotImplementedError("retry_exceptions of a method: True or False")
+    def __init__(self, token, meta, name, given, func):
+        # not the handle, which keeps its methods: a cycle would keep the actor until a collection
+        self._token, self._meta, self._name, self._given, self._func = token, meta, name, given, func
+        self._cls_name = meta.cls_name
+        retry = given.get("retry_exceptions")
+        retries = given.get("max_task_retries")
+        more = {}
+        group = given.get("concurrency_group")
+        if group is not None:
+            if group not in meta.groups:
+                raise ValueError(f"{self._cls_name} has no concurrency group '{group}'; it has {sorted(meta.groups) or 'none'}")
+            more["group"] = meta.groups[group]
+        more_def, returns = (), given.get("num_returns")
+        is_list = bool(retry) and not isinstance(retry, bool)
+        if is_list or returns == "dynamic":
+            from skate.cloudpickle import dumps
+
+            more_def = (dumps((tuple(retry) if is_list else None, returns == "dynamic"), protocol=5),)
+            returns = 1 if returns == "dynamic" else returns
         self._template = _skate.Template(
             "method",
-            (token, name),
-            f"{cls_name}.{name}",
-            num_returns=given.get("num_returns"),
-            max_retries=given.get("max_task_retries") or 0,
-            retry_exceptions=retry,
-            stream_window=given.get("_generator_backpressure_num_objects") or 0,
+            (token, name, *more_def),
+            given.get("name") or f"{self._cls_name}.{name}",
+            num_returns=returns,
+            max_retries=meta.max_task_retries if retries is None else retries,
+            retry_exceptions=bool(retry),
+            stream_window=max(given.get("_generator_backpressure_num_objects") or 0, 0),
             func=func,
+            **more,
         )
-        self.remote = self._template.submit
+        decorate = given.get("_decorate")
+        if decorate is None:
+            self.remote = self._template.submit
+        else:
+            from skate.remote_function import _decorated
+
+            self.remote = _decorated(decorate, self._template.submit)
 
     def __call__(self, *args, **kwargs):
         raise TypeError(
@@ -60,45 +183,126 @@ class ActorMethod:
         )
 
     def options(self, **given):
+        """The same method with other options, e.g. a.m.options(num_returns=2).remote()."""
         options.check(options.METHOD, given, "methods")
-        return ActorMethod(self._token, self._cls_name, self._name, {**self._given, **given}, self._func)
+        given = {k: v for k, v in given.items() if v is not None}  # None: as the method has it
+        return ActorMethod(self._token, self._meta, self._name, {**self._given, **given}, self._func)
+
+    def _remote(self, args=None, kwargs=None, **given):
+        """self.options(**given).remote(*args, **kwargs)."""
+        m = self.options(**given) if any(v is not None and v != "" for v in given.values()) else self
+        return m.remote(*(args or ()), **(kwargs or {}))
+
+    def __reduce__(self):
+        plain = {k: v for k, v in self._given.items() if k != "_decorate"}
+        return _restore_method, (self._token, self._meta, self._name, plain, _shape_of(self._func))
 
     def __repr__(self):
         return f"<skate.ActorMethod {self._cls_name}.{self._name}>"
 
 
-class _Ready:
-    def __init__(self, token):
-        self._token = token
+class Meta:
+    """What handles know of their class; travels with them."""
 
-    def remote(self):
-        return self._token.ready
+    __slots__ = ("cls_name", "methods", "groups", "max_task_retries", "is_async")
+
+    def __init__(self, cls_name, methods, groups, max_task_retries, is_async):
+        self.cls_name, self.methods, self.groups = cls_name, methods, groups
+        self.max_task_retries, self.is_async = max_task_retries, is_async
+
+    def __reduce__(self):
+        plain = {k: ({n: v for n, v in o.items() if n != "_decorate"}, _shape_of(f)) for k, (o, f) in self.methods.items()}
+        return _restore_meta, (self.cls_name, plain, self.groups, self.max_task_retries, self.is_async)
+
+
+def _shape_of(f):
+    """What calls are checked against, without the function."""
+    code = getattr(f, "__code__", None)
+    if code is None:
+        return None
+    kw = tuple(f.__kwdefaults__ or ())
+    return (
+        code.co_argcount,
+        code.co_posonlyargcount,
+        code.co_kwonlyargcount,
+        code.co_flags & 0xC,
+        code.co_varnames,
+        len(f.__defaults__ or ()),
+        kw,
+    )
+
+
+def _stub(shape, name):
+    """A function of that shape; never called."""
+    if shape is None:
+        return None
+    n, n_pos, n_kw, flags, names, n_defaults, kw = shape
+    n_all = n + n_kw + bool(flags & 4) + bool(flags & 8)
+    code = (lambda: None).__code__
+    code = code.replace(
+        co_argcount=n,
+        co_posonlyargcount=n_pos,
+        co_kwonlyargcount=n_kw,
+        co_flags=code.co_flags | flags,
+        co_varnames=names[:n_all],
+        co_nlocals=n_all,
+    )
+    f = types.FunctionType(code, {}, name, (None,) * n_defaults)
+    f.__kwdefaults__ = dict.fromkeys(kw) or None
+    return f
+
+
+def _restore_method(token, meta, name, given, shape):
+    return ActorMethod(token, meta, name, given, _stub(shape, name))
+
+
+def _restore_meta(cls_name, plain, groups, max_task_retries, is_async):
+    methods = {k: (o, _stub(shape, k)) for k, (o, shape) in plain.items()}
+    return Meta(cls_name, methods, groups, max_task_retries, is_async)
 
 
 class ActorHandle:
     """A reference to an actor. The actor ends when the last handle on it, in whatever process or object, is gone."""
 
-    def __init__(self, token, cls_name, methods):
+    def __init__(self, token, meta):
         self._token = token
-        self._cls_name = cls_name
-        self._methods = methods
+        self._meta = meta
+        self._cls_name = meta.cls_name
 
     def __getattr__(self, name):
-        methods = self.__dict__.get("_methods")
-        found = methods.get(name) if methods is not None else None
+        meta = self.__dict__.get("_meta")
+        found = meta.methods.get(name) if meta is not None else None
         if found is None:
-            if name == "__ray_ready__" and methods is not None:
-                return _Ready(self._token)
-            raise AttributeError(f"'ActorHandle' of {self.__dict__.get('_cls_name')} has no method '{name}'")
-        m = self.__dict__[name] = ActorMethod(self._token, self._cls_name, name, *found)
+            if name in BUILT_IN and meta is not None:
+                found = ({}, None)
+            else:
+                raise AttributeError(f"'ActorHandle' of {self.__dict__.get('_cls_name')} has no method '{name}'")
+        m = self.__dict__[name] = ActorMethod(self._token, meta, name, *found)
         return m
+
+    def __getitem__(self, name):  # annotations: ActorHandle[Class]
+        return self
+
+    @classmethod
+    def __class_getitem__(cls, item):
+        return cls
 
     @property
     def _actor_id(self):
-        return self._token.id
+        from skate.ids import ActorID
+
+        return ActorID._of(self._token.id)
+
+    _ray_actor_id = _actor_id
+
+    def _method_names(self):
+        return list(self._meta.methods)
+
+    def __dir__(self):
+        return [*self._meta.methods, *BUILT_IN]
 
     def __reduce__(self):
-        return ActorHandle, (self._token, self._cls_name, {k: (o, None) for k, (o, _) in self._methods.items()})
+        return ActorHandle, (self._token, self._meta)
 
     def __eq__(self, other):
         return isinstance(other, ActorHandle) and other._token.id == self._token.id
@@ -107,102 +311,175 @@ class ActorHandle:
         return hash(self._token.id)
 
     def __repr__(self):
-        return f"Actor({self._cls_name}, {self._token.id:x})"
+        return f"Actor({self._cls_name}, {self._token.id:032x})"
 
 
-_named = {}  # name -> handle (weak, unless detached): of this process
-_detached = {}
-
-
-def _find(name):
-    entry = _named.get(name)
-    handle = entry() if entry is not None else None
-    if handle is None or handle._token is None:
-        _named.pop(name, None)
-        return None
-    return handle
-
-
-def forget_names():
-    _named.clear()
-    _detached.clear()
-
-
-def forget_handle(handle):
-    for names in (_named, _detached):
-        for name in [n for n, h in names.items() if (h() if names is _named else h) == handle]:
-            del names[name]
+ActorProxy = ActorHandle
 
 
 def get_actor(name, namespace=None):
-    """The actor that was made with options(name=...) by this process."""
-    if not name:
+    """The living actor of that name in that namespace (default: the job's). The handle does not keep it alive. ValueError when there is none."""
+    if not name or not isinstance(name, str) or not name.strip():
         raise ValueError("Please supply a non-empty value to get_actor")
-    handle = _find(name)
-    if handle is None:
-        where = " (names are known in the process that made the actor; pass the handle to the task)" if _skate.in_worker() else ""
-        raise ValueError(f"Failed to look up actor with name '{name}'. No living actor of this name was made here{where}.")
-    return handle
+    options._name("name", name)
+    if namespace is not None:
+        options._name("namespace", namespace)
+    found = _skate.actor_find(name, _space(namespace))
+    if found is None:
+        raise ValueError(
+            f"Failed to look up actor with name '{name}'. This could because 1. You are trying to look up a named actor you didn't create. "
+            "2. The named actor died. 3. You did not use a namespace matching the namespace of the actor."
+        )
+    return ActorHandle(_skate.weak_token(found[0].id), pickle.loads(found[1]))
+
+
+def list_named_actors(all_namespaces=False):
+    """Names of the living actors of this job's namespace; with all_namespaces=True a list of {"name":, "namespace":}."""
+    rows = _skate.actor_names()
+    if all_namespaces:
+        return [{"name": n, "namespace": s} for s, n in rows]
+    here = _space(None)
+    return [n for s, n in rows if s == here]
+
+
+def _space(namespace):
+    if namespace is not None:
+        return namespace
+    from skate import api
+
+    return api.namespace()
 
 
 class ActorClass:
-    """What @remote makes of a class: A.remote(...), A.options(...).remote(...)."""
+    """What @remote makes of a class: A.remote(...), A.options(...).remote(...). Static methods and class attributes are those of the class."""
 
     def __init__(self, cls, given, base=None):
         self._cls = cls
         self._options = given
-        self._methods = _methods(cls) if base is None else base._methods
-        init = cls.__init__ if callable(getattr(cls.__init__, "__code__", None).__class__) and hasattr(cls.__init__, "__code__") else None
-        self._template = _skate.Template(
-            "actor",
-            cls if base is None else base._template,
-            given.get("name") or cls.__name__,
-            max_restarts=given.get("max_restarts") or 0,
-            max_task_retries=given.get("max_task_retries") or 0,
-            func=init,
-            **options.resources_of(given),
-        )
+        self._is_async = _is_async(cls) if base is None else base._is_async
+        self._base = self if base is None else base._base
+        self._check()
         self.__wrapped__ = cls
         self.__name__ = cls.__name__
         self.__qualname__ = cls.__qualname__
         self.__module__ = cls.__module__
         self.__doc__ = cls.__doc__
+        self.__ray_actor_class__ = cls
+        self._template = self._made_for = None
+        if base is None:
+            self._all_methods = _methods(cls)
+
+    def _check(self):
+        o = self._options
+        if o.get("get_if_exists") and o.get("name") is None:
+            raise ValueError("The actor name must be specified to use `get_if_exists`.")
+        if o.get("allow_out_of_order_execution") is False and (self._is_async or (o.get("max_concurrency") or 1) > 1):
+            raise ValueError(
+                "allow_out_of_order_execution=False: an async actor, or one with max_concurrency > 1, begins its calls as their arguments are "
+                "there"
+            )
+
+    def _current(self):
+        """The Template. Made late: options().options() make none, and names and lifetimes depend on the job."""
+        from skate import api
+
+        job = api.namespace(), api.default_lifetime()
+        if self._made_for != job:
+            base = self._base._current() if self._base is not self else None
+            self._make_template(base, *job)
+            self._made_for = job
+        return self._template
+
+    def _make_template(self, base, space, lifetime):
+        cls, o = self._cls, self._options
+        groups, index = self._groups()
+        more = {}
+        if groups != [1]:
+            more["groups"] = groups
+            more["is_async"] = self._is_async
+        if (o.get("lifetime") or lifetime) == "detached":
+            more["detached"] = True
+        retries = o.get("max_task_retries") or 0
+        self._meta = Meta(cls.__name__, self._base._all_methods, index, retries, self._is_async)
+        env = o.get("runtime_env")
+        if env:
+            from skate.runtime_env import check
+
+            env = check(env)
+        if o.get("name") is not None:
+            more["actor_name"] = o["name"]
+            more["space"] = o.get("namespace") or space
+            from skate.cloudpickle import dumps
+
+            more["meta"] = dumps(self._meta, protocol=5)
+        init = cls.__init__ if hasattr(cls.__init__, "__code__") else None
+        self._own = (
+            o.get("name") is not None or bool(env) or groups != [1]
+        )  # code in the actor sees something else than in one of the plain class
+        share = base is not None and not self._own and not self._base._own
+        self._template = _skate.Template(
+            "actor",
+            base if share else Maker(cls, self._meta, o.get("name") or "", env),
+            o.get("name") or cls.__name__,
+            max_restarts=o.get("max_restarts") or 0,
+            max_task_retries=retries,
+            func=init,
+            **more,
+            **options.resources_of(o),
+        )
+
+    def _groups(self):
+        """([calls at once of each group, the nameless first], {name: index})."""
+        o = self._options
+        first = o.get("max_concurrency") or (ASYNC_CONCURRENCY if self._is_async else 1)
+        given = o.get("concurrency_groups") or {}
+        items = list(given.items()) if isinstance(given, dict) else [(g["name"], g["max_concurrency"]) for g in given]
+        return [first, *(n for _, n in items)], {"_default": 0, **{name: i + 1 for i, (name, _) in enumerate(items)}}
 
     def __call__(self, *args, **kwargs):
         raise TypeError(f"Actors cannot be instantiated directly. Instead of '{self.__name__}()', use '{self.__name__}.remote()'.")
 
     def __mro_entries__(self, bases):
-        raise TypeError(
-            f"Inheriting from the actor class '{self.__name__}' is not possible: inherit from the plain class and decorate the result."
+        raise ActorClassInheritanceException(
+            f"Inheriting from actor classes is not currently supported. Inherit from the plain class of '{self.__name__}' and decorate the "
+            "result."
         )
 
+    def __getattr__(self, name):
+        cls = self.__dict__.get("_cls")
+        if cls is None or name.startswith("__"):
+            raise AttributeError(name)
+        value = getattr(cls, name)
+        if isinstance(value, types.FunctionType):  # not itself: by this path pickle would find methods in the module and send them by name
+            return functools.partial(value)
+        return value
+
     def options(self, **given):
+        """The same class with other options, e.g. A.options(name="a").remote()."""
         options.check(options.ACTOR, given, "actors")
         return ActorClass(self._cls, {**self._options, **given}, self)
 
+    def _remote(self, args=None, kwargs=None, **given):
+        """self.options(**given).remote(*args, **kwargs)."""
+        a = self.options(**given) if given else self
+        return a.remote(*(args or ()), **(kwargs or {}))
+
     def remote(self, *args, **kwargs):
-        """Starts an actor; returns its handle at once."""
-        o = self._options
-        name = o.get("name")
-        if name is not None:
-            old = _find(name)
-            if old is not None and o.get("get_if_exists"):
-                return old
-            if old is not None:
-                from skate.exceptions import ActorAlreadyExistsError
+        """Starts an actor; returns its handle at once. ActorAlreadyExistsError when a living one has its name."""
+        o, template = self._options, self._current()
+        if not o.get("get_if_exists"):
+            return ActorHandle(template.submit(*args, **kwargs), self._meta)
+        from skate.exceptions import ActorAlreadyExistsError
 
-                raise ActorAlreadyExistsError(
-                    f"The name {name} is already taken. Please use a different name or get the existing actor using "
-                    f"skate.get_actor('{name}')"
-                )
-        handle = ActorHandle(self._template.submit(*args, **kwargs), self.__name__, self._methods)
-        if o.get("lifetime") == "detached":
-            _detached[name or handle._token.id] = handle
-        if name is not None:
-            import weakref
-
-            _named[name] = weakref.ref(handle)
-        return handle
+        while True:  # another process may make it, or end it, between two steps
+            try:
+                return get_actor(o["name"], o.get("namespace"))
+            except ValueError:
+                pass
+            try:
+                return ActorHandle(template.submit(*args, **kwargs), self._meta)
+            except ActorAlreadyExistsError:
+                pass
 
     def __reduce__(self):
         return ActorClass, (self._cls, self._options)

@@ -4,24 +4,27 @@ import atexit
 import os
 import sys
 
-from skate import _skate, actor, config, options, serialize
+from skate import _skate, config, ids, options, serialize
 from skate.actor import ActorClass, ActorHandle, get_actor, method  # noqa: F401
 from skate.remote_function import RemoteFunction
+from skate.runtime_context import RuntimeContext, get_runtime_context  # noqa: F401
 
 ObjectRef = _skate.ObjectRef
 ObjectRefGenerator = _skate.ObjectRefGenerator
-put = _skate.put
 get = _skate.get
+put = _skate.put
 
-_custom = []  # names of custom resources, in the engine's order
 _context = None
-_namespace = None
+_job = None  # what the workers know of the job: see job()
 
 
 class Context(dict):
     """What init() returns: a dict of addresses, and a context manager that shuts down."""
 
     dashboard_url = ""
+    python_version = ".".join(map(str, sys.version_info[:3]))
+    ray_version = skate_version = "0.1.0"
+    ray_commit = skate_commit = ""
 
     @property
     def address_info(self):
@@ -38,18 +41,19 @@ class Context(dict):
 
 
 _IGNORED = {
-    "_enable_object_reconstruction",
-    "_redis_max_memory",
-    "_plasma_directory",
-    "_node_ip_address",
+    "_cluster_id",
     "_driver_object_store_memory",
-    "_redis_username",
-    "_redis_password",
-    "_temp_dir",
+    "_enable_object_reconstruction",
     "_metrics_export_port",
-    "_tracing_startup_hook",
+    "_node_ip_address",
     "_node_name",
+    "_plasma_directory",
+    "_redis_max_memory",
+    "_redis_password",
+    "_redis_username",
     "_skip_env_hook",
+    "_temp_dir",
+    "_tracing_startup_hook",
 }
 _QUIET = {
     "OMP_NUM_THREADS": "1",
@@ -60,20 +64,11 @@ _QUIET = {
 }
 
 
-def _worker_env(runtime_env):
+def _worker_env(runtime_env, job):
     """The whole environment of the workers; that of this process stays as it is."""
-    env = {**_QUIET, **os.environ}
-    runtime_env = dict(runtime_env or {})
-    given = runtime_env.pop("env_vars", None) or {}
-    known = {k for k, v in runtime_env.items() if v and k not in ("config",)}
-    if known:
-        from skate.exceptions import RuntimeEnvSetupError
+    import json
 
-        raise RuntimeEnvSetupError(f"runtime_env: only env_vars is supported, not {', '.join(sorted(known))}")
-    for k, v in given.items():
-        if not isinstance(k, str) or not isinstance(v, str):
-            raise TypeError(f"runtime_env env_vars: names and values must be str, not {k!r}: {v!r}")
-        env[k] = v
+    env = {**_QUIET, **os.environ, **(runtime_env.get("env_vars") or {}), "SKATE_JOB": json.dumps(job)}
     return [f"{k}={v}" for k, v in env.items()]
 
 
@@ -82,13 +77,31 @@ def _worker_argv():
     return [sys.executable, "-c", f"import sys; sys.path.insert(0, {root!r}); from skate._worker_main import main; main()"]
 
 
-def _first_note(wanted):
+def _first_note(wanted, runtime_env):
+    from skate.runtime_env import module_path
+
     modules = ["cloudpickle"] + [m for m in ("numpy", "pyarrow", "pandas") if m in sys.modules]
     if "skate.data" in sys.modules:
         modules.append("skate.data.stage")  # with pyarrow: imported while the program builds its plan
     modules += [m for m in wanted.split(",") if m]
     path = [os.getcwd() if p == "" else p for p in sys.path]
-    return serialize.preload_note(modules, path, os.getcwd())
+    where = runtime_env.get("working_dir")
+    path = ([where] if where else []) + [module_path(m) for m in runtime_env.get("py_modules") or []] + path
+    return serialize.preload_note(modules, path, where or os.getcwd(), runtime_env.get("worker_process_setup_hook"))
+
+
+def _resources_of_environment():
+    """RAY_OVERRIDE_RESOURCES: JSON, e.g. {"CPU": 3, "custom": 1}: wins over what init() is given, as in Ray."""
+    text = os.environ.get("RAY_OVERRIDE_RESOURCES")
+    if not text:
+        return {}
+    import json
+
+    try:
+        given = json.loads(text)
+        return {k: float(v) for k, v in given.items()}
+    except (ValueError, AttributeError, TypeError) as e:
+        raise ValueError(f"RAY_OVERRIDE_RESOURCES={text!r}: a JSON object of numbers is wanted ({e})") from None
 
 
 def init(
@@ -123,10 +136,15 @@ def init(
 ):
     """Starts skate in this process. Called by itself at the first use of anything that needs it.
 
+    num_cpus, num_gpus, resources: what tasks can ask for (default: what the machine has). object_store_memory, _memory: bytes. namespace:
+    of named actors. runtime_env: env_vars, working_dir, py_modules of the workers. job_config: a JobConfig with defaults for the same. labels
+    of the node. What concerns Ray's servers (dashboard, logging, address) is taken and has no meaning here. RuntimeError when skate runs
+    already, unless ignore_reinit_error; ConnectionError for an address that is not this process's.
+
     Objects that do not fit into object_store_memory (bytes) are written to nameless files in object_spilling_directory (default: the system's
     temporary directory, $SKATE_SPILL_DIR) and read back when needed; the OutOfDiskError or ObjectStoreFullError comes when that ends. All knobs:
     skate/config.py."""
-    global _context, _namespace
+    global _context, _job
     unknown = [k for k in kwargs if k not in _IGNORED]
     if unknown:
         raise RuntimeError(f"Unknown keyword argument(s): {', '.join(unknown)}")
@@ -146,43 +164,113 @@ def init(
             options._number(name, v)
     if resources is not None:
         options._resources("resources", resources)
+    if namespace is not None:
+        options._name("namespace", namespace)
+    from skate import runtime_env as envs
+    from skate.job_config import JobConfig
+
+    job_config = job_config or JobConfig()
+    runtime_env = envs.check(envs.merge(job_config.runtime_env or {}, runtime_env or {}))
+    custom = {**(resources or {}), **_resources_of_environment()}
+    num_cpus, num_gpus, _memory = custom.pop("CPU", num_cpus), custom.pop("GPU", num_gpus), custom.pop("memory", _memory)
     given = config.from_ray(_system_config or {})
     spill = object_spilling_directory or _object_spilling_directory
     for name, v in (
         ("num_cpus", num_cpus),
         ("num_gpus", num_gpus),
         ("memory", _memory),
-        ("object_store_memory", object_store_memory),
+        ("object_store_memory", custom.pop("object_store_memory", object_store_memory)),
         ("engine", "inline" if local_mode else None),
         ("spill_dir", config.directory("object_spilling_directory", spill) if spill else None),
     ):
         if v is not None:
             given[name] = v
     conf = config.resolve(given)
-    conf["resources"] = {k: float(v) for k, v in (resources or {}).items() if v}
+    conf["resources"] = {k: float(v) for k, v in custom.items() if v}
+    import uuid
+
+    session = f"session_{uuid.uuid4().hex}"
+    job = {
+        "namespace": namespace or job_config.ray_namespace or str(uuid.uuid4()),
+        "lifetime": job_config._default_actor_lifetime,
+        "session": session,
+        "labels": _labels(labels),
+        "custom": list(conf["resources"]),
+        "store": int(conf["object_store_memory"]),
+        "metadata": job_config.metadata,
+        "runtime_env": {k: v for k, v in runtime_env.items() if k != "worker_process_setup_hook"},
+    }
     conf["argv"] = _worker_argv()
-    conf["env"] = _worker_env(runtime_env)
-    conf["preload"] = _first_note(conf["preload"])
+    conf["env"] = _worker_env(runtime_env, job)
+    conf["preload"] = _first_note(conf["preload"], runtime_env)
     _skate.init(conf)
-    _custom[:] = conf["resources"]
-    _namespace = namespace
+    _job = job
     _context = Context(
-        address="local", node_ip_address="127.0.0.1", node_id="0" * 55 + "1", session_dir="", webui_url="", engine=conf["engine"]
+        address="local",
+        node_ip_address="127.0.0.1",
+        node_id=ids.NODE.hex(),
+        session_dir=session,
+        session_name=session,
+        webui_url="",
+        engine=conf["engine"],
     )
     return _context
+
+
+def _labels(given):
+    given = dict(given or {})
+    if os.environ.get("RAY_OVERRIDE_LABELS"):
+        import json
+
+        given.update(json.loads(os.environ["RAY_OVERRIDE_LABELS"]))
+    for k, v in given.items():
+        if not isinstance(k, str) or not isinstance(v, str):
+            raise ValueError(f"labels: names and values must be str, not {k!r}: {v!r}")
+    return given
 
 
 def _auto_init():
     init()
 
 
+def job():
+    """What every process of the job knows of it: namespace, lifetime (default of actors), session, labels, names of custom resources, runtime_env."""
+    global _job
+    if _job is None and _skate.in_worker():
+        import json
+
+        _job = json.loads(os.environ["SKATE_JOB"])
+    return _job or {}
+
+
+def namespace():
+    """Where names without a namespace are."""
+    if _job is None and not _skate.is_initialized():
+        init()
+    return job().get("namespace", "")
+
+
+def default_lifetime():
+    """Of actors whose options do not say: "non_detached" or "detached"."""
+    return job().get("lifetime", "non_detached")
+
+
+def session():
+    """Name of this life of the engine."""
+    return job().get("session", "")
+
+
 def shutdown(_exiting_interpreter=False):
     """Ends all workers and frees all objects. Refs that are left are dead."""
-    actor.forget_names()
+    global _job
+    if _skate.in_worker():
+        return
     _skate.shutdown()
+    _job = None
 
 
 def is_initialized():
+    """Whether skate runs in this process."""
     return _skate.is_initialized()
 
 
@@ -204,6 +292,11 @@ def _make(target, given):
         return ActorClass(target, options.check(options.ACTOR, given, "actors"))
     if isinstance(target, (RemoteFunction, ActorClass)):
         raise TypeError(f"{target!r} is remote already; use .options(...)")
+    if options.is_async(target) and not options.is_async_generator(target):
+        raise ValueError(
+            "'async def' should not be used for remote tasks: a task has a process of its own. Wrap it: `def f(): return asyncio.run(g())`, or make "
+            "it a method of an actor."
+        )
     if not hasattr(target, "__code__"):
         if callable(target) and hasattr(target, "__name__") and hasattr(target, "__qualname__"):  # built-in functions
             return RemoteFunction(target, options.check(options.TASK, given, "remote functions"))
@@ -212,108 +305,126 @@ def _make(target, given):
 
 
 def wait(ray_waitables, *, num_returns=1, timeout=None, fetch_local=True):
-    """(ready, not ready): returns when num_returns of the refs are ready, or after timeout seconds."""
-    if isinstance(ray_waitables, ObjectRef):
+    """(ready, not ready): returns when num_returns of the refs are ready, or after timeout seconds. A generator is ready when its next ref is."""
+    if isinstance(ray_waitables, (ObjectRef, ObjectRefGenerator)):
         raise TypeError("wait() expected a list of ObjectRefs, got a single ObjectRef")
     if not isinstance(ray_waitables, list):
-        raise TypeError(f"wait() expected a list of ObjectRefs, got {type(ray_waitables)}")
+        raise TypeError(f"wait() expected a list of ray.ObjectRef or ray.ObjectRefGenerator, got {type(ray_waitables)}")
     if timeout is not None and timeout < 0:
         raise ValueError(f"The 'timeout' argument must be nonnegative. Received {timeout}")
     if not ray_waitables:
         return [], []
+    for w in ray_waitables:
+        if type(w) is ObjectRefGenerator:
+            return _wait_mixed(ray_waitables, num_returns, timeout)
     return _skate.wait(ray_waitables, num_returns, timeout)
+
+
+def _wait_mixed(items, num_returns, timeout):
+    """wait() with generators among the refs: the engine can wait for one kind at a time, so each gets short turns, longer ones as time goes on."""
+    import time
+
+    if len(set(map(id, items))) != len(items):
+        raise ValueError("Wait requires a list of unique object refs.")
+    if num_returns <= 0:
+        raise ValueError(f"Invalid number of objects to return {num_returns}.")
+    if num_returns > len(items):
+        raise ValueError(f"num_returns cannot be greater than the number of refs provided to wait() ({len(items)}).")
+    gens = [x for x in items if type(x) is ObjectRefGenerator]
+    refs = [x for x in items if type(x) is not ObjectRefGenerator]
+    end = None if timeout is None else time.monotonic() + timeout
+    turn = 0.0
+    while True:
+        ready = {id(g) for g in gens if g.peek(0)}
+        if refs:
+            ready |= {id(r) for r in _skate.wait(refs, len(refs), 0)[0]}
+        left = 3600.0 if end is None else end - time.monotonic()
+        if len(ready) >= num_returns or left <= 0:
+            taken = [x for x in items if id(x) in ready][:num_returns]
+            chosen = set(map(id, taken))
+            return taken, [x for x in items if id(x) not in chosen]
+        turn = min(max(turn * 1.5, 0.0002), 0.02, left)
+        waiting = [g for g in gens if id(g) not in ready]
+        if waiting and len(gens) + bool(refs) == 1:
+            waiting[0].peek(left)  # the only thing there is to wait for
+        elif waiting:
+            waiting[0].peek(turn)
+            gens.append(gens.pop(gens.index(waiting[0])))  # the next turn is the next one's
+        else:
+            _skate.wait([r for r in refs if id(r) not in ready], 1, left)
 
 
 def kill(handle, *, no_restart=True):
     """Ends an actor at once, in the middle of what it does."""
     if not isinstance(handle, ActorHandle):
-        raise ValueError(f"skate.kill() only supported for actors. For tasks, try skate.cancel(). Got: {type(handle)}.")
-    if no_restart:
-        actor.forget_handle(handle)
+        raise ValueError(f"ray.kill() only supported for actors. For tasks, try ray.cancel(). Got: {type(handle)}.")
+    if not handle._token.alive:
+        from skate.exceptions import ActorHandleNotFoundError
+
+        raise ActorHandleNotFoundError(
+            f"ActorHandle objects are not valid across Ray sessions: {handle!r} is of an engine that was shut down; make the actor again"
+        )
     _skate.actor_kill(handle._token, no_restart)
 
 
 def cancel(ref, *, force=False, recursive=True):
-    """Cancels a task that has not ended; getting its result raises TaskCancelledError."""
+    """Cancels a task that has not ended; getting its result raises TaskCancelledError. One that runs gets KeyboardInterrupt (a coroutine
+    asyncio.CancelledError); force=True ends its process. recursive: the tasks that it has submitted, too. Methods of actors: not with force."""
+    if not isinstance(ref, (ObjectRef, ObjectRefGenerator)):
+        raise TypeError(f"ray.cancel() only supported for object refs. For actors, try ray.kill(). Got: {type(ref)}.")
     _skate.cancel(ref, force, recursive)
 
 
+def _resources(which):
+    j = job()
+    out = _skate.resources(j.get("custom", []))[which]
+    store = j.get("store", 0)
+    if which and not _skate.in_worker():  # a worker does not know how full the store is
+        store -= min(store, _skate.status().get("store_sealed_bytes", 0))
+    out["object_store_memory"] = float(store)
+    out["node:127.0.0.1"] = out["node:__internal_head__"] = 1.0
+    return {k: v for k, v in out.items() if v}
+
+
 def cluster_resources():
-    """Everything this machine gives to tasks."""
-    return _skate.resources(_custom)[0]
+    """Everything this machine gives to tasks: {"CPU": 4.0, ...}; what there is none of is left out."""
+    if not _skate.is_initialized():
+        init()
+    return _resources(0)
 
 
 def available_resources():
-    """What of it is free now."""
-    return _skate.resources(_custom)[1]
+    """What of it is free now; what there is none of is left out."""
+    if not _skate.is_initialized():
+        init()
+    return _resources(1)
 
 
 def nodes():
     """This machine, in the form of Ray's list of nodes."""
     import platform
 
+    resources = cluster_resources()
     return [
         {
-            "NodeID": "0" * 55 + "1",
+            "NodeID": ids.NODE.hex(),
             "Alive": True,
             "NodeManagerAddress": "127.0.0.1",
             "NodeManagerHostname": platform.node(),
+            "NodeName": "127.0.0.1",
             "alive": True,
-            "Resources": cluster_resources(),
-            "Labels": {},
+            "Resources": resources,
+            "Labels": {"ray.io/node-id": ids.NODE.hex(), **job().get("labels", {})},
         }
     ]
 
 
-class RuntimeContext:
-    """Where this code runs."""
-
-    namespace = property(lambda self: _namespace or "")
-    gcs_address = "local"
-
-    def get_task_id(self):
-        t = _skate.current_task()
-        return f"{t[0]:048x}" if t else None
-
-    def get_task_name(self):
-        t = _skate.current_task()
-        return t[2] if t else None
-
-    def get_actor_id(self):
-        t = _skate.current_task()
-        return f"{t[1]:032x}" if t and t[1] else None
-
-    def get_job_id(self):
-        return "01000000"
-
-    def get_node_id(self):
-        return "0" * 55 + "1"
-
-    def get_worker_id(self):
-        return f"{os.getpid():056x}"
-
-    def get_runtime_env_string(self):
-        return "{}"
-
-    def get_assigned_resources(self):
-        return {}
-
-    @property
-    def was_current_actor_reconstructed(self):
-        t = _skate.current_task()
-        return bool(t and t[1] and t[3] > 0)
-
-
-_runtime_context = RuntimeContext()
-
-
-def get_runtime_context():
-    return _runtime_context
-
-
 def get_gpu_ids():
-    """GPUs that this process may use."""
-    visible = os.environ.get("CUDA_VISIBLE_DEVICES", "")
+    """GPUs that this process may use: numbers, or the names that CUDA_VISIBLE_DEVICES gave them."""
+    if _skate.in_worker() and "SKATE_GPU_IDS" in os.environ:
+        visible = os.environ["SKATE_GPU_IDS"]
+    else:
+        visible = os.environ.get("CUDA_VISIBLE_DEVICES", "")
     return [int(v) if v.isdigit() else v for v in visible.split(",") if v]
 
 

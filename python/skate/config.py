@@ -132,10 +132,20 @@ def _cast(name, default, text):
 
 
 def resolve(given):
-    """The value of each knob; `given` holds what the caller set (None: not set)."""
+    """The value of each knob; `given` holds what the caller set (None: not set).
+
+    Names that are none of ours are Ray's internals, which its programs and fixtures set: left aside with a note in the log. One that is nearly
+    one of ours is a slip: ValueError."""
     unknown = [k for k in given if k not in KNOBS]
     if unknown:
-        raise ValueError(f"unknown configuration: {', '.join(map(repr, unknown))}; known: {', '.join(KNOBS)}")
+        import difflib
+        import logging
+
+        for k in unknown:
+            near = [n for n in difflib.get_close_matches(str(k), KNOBS, 1, 0.85) if abs(len(n) - len(k)) <= 2]
+            if near:
+                raise ValueError(f"unknown configuration {k!r}: did you mean {near[0]!r}? known: {', '.join(KNOBS)}")
+        logging.getLogger("skate").info("_system_config: %s mean nothing to skate", ", ".join(map(str, unknown)))
     out = {}
     for name, (default, env, _) in KNOBS.items():
         value = given.get(name)

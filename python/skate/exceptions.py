@@ -7,41 +7,59 @@ class RayError(Exception):
 
 
 class RayTaskError(RayError):
-    """The user's code raised. str() begins with the user's error, then where it happened. `cause` is the exception itself, or None when
-    it cannot be sent between processes."""
+    """The user's code raised. str() begins with the user's error, then where it happened. `cause` is the exception itself; when that cannot be
+    sent between processes, a RayError that says so."""
 
-    def __init__(self, message="", function_name=None, cause=None, traceback_str=None):
-        super().__init__(message)
-        self.text = message
+    def __init__(
+        self,
+        function_name=None,
+        traceback_str="",
+        cause=None,
+        proctitle=None,
+        pid=None,
+        ip=None,
+        actor_repr=None,
+        actor_id=None,
+    ):
+        self.text = traceback_str or function_name or ""
+        super().__init__(self.text)
         self.function_name = function_name
-        self.traceback_str = traceback_str if traceback_str is not None else message
+        self.traceback_str = self.text
         self.cause = cause
+        self.proctitle, self.pid, self.ip = proctitle, pid, ip
+        self.actor_repr, self._actor_id = actor_repr, actor_id
 
     def __str__(self):
         return self.text
 
     def __reduce__(self):
-        return _remake, (self.text, self.function_name, self.cause, self.traceback_str, isinstance(self, _Dual))
+        return _remake, (self.text, self.function_name, self.cause, isinstance(self, _Dual))
 
     def make_dual_exception_instance(self):
+        """The same error as an instance of both RayTaskError and the class of its cause."""
         return self.as_instanceof_cause()
 
     def as_instanceof_cause(self):
-        """The same error as an instance of both RayTaskError and the class of its cause."""
+        """The same error as an instance of both RayTaskError and the class of its cause; itself where there is no such class."""
         cls = type(self.cause)
-        if self.cause is None or isinstance(self, cls):
+        if self.cause is None or isinstance(self, cls) or issubclass(RayTaskError, cls):
             return self
         dual = _dual_class(cls)
         if dual is None:
             return self
-        e = _bare(dual)
-        e.args = (self.text,)
+        try:
+            e = _bare(dual, self.cause)
+        except TypeError:  # a group of exceptions that are no Exceptions
+            return self
+        BaseException.args.__set__(e, (self.cause,))  # past a read-only `args` of the user's class
         e.__dict__.update(self.__dict__)
         return e
 
 
 class _Dual:
     """Attributes of the cause are found on the error too (e.errno, e.my_field)."""
+
+    args = property(lambda self: BaseException.args.__get__(self), lambda self, v: BaseException.args.__set__(self, v))
 
     def __getattr__(self, name):
         cause = self.__dict__.get("cause")
@@ -53,12 +71,14 @@ class _Dual:
 _dual_classes = {}
 
 
-def _bare(cls):
-    """An instance without any __init__ or __new__ of the user's."""
+def _bare(cls, like=None):
+    """An instance without any __init__ or __new__ of the user's; a group with the members of `like`."""
     for c in cls.__mro__:
         if c.__module__ == "builtins":
             try:
-                return c.__new__(cls, "", [Exception()]) if issubclass(c, BaseExceptionGroup) else c.__new__(cls)
+                if issubclass(c, BaseExceptionGroup):
+                    return c.__new__(cls, *((like.message, like.exceptions) if like is not None else ("", [Exception()])))
+                return c.__new__(cls)
             except TypeError:  # not the one that lays out the instance
                 continue
     raise TypeError(cls)
@@ -73,18 +93,35 @@ def _dual_class(cls):
             dual = type(name, (_Dual, RayTaskError, cls), body)
             _bare(dual)
         except Exception:  # a class that cannot be mixed or not be made without its arguments
+            import logging
+
+            logging.getLogger("skate.exceptions").warning(
+                "%s cannot be subclassed. This exception is raised as RayTaskError only. You can use `ray_task_error.cause` to access "
+                "the user exception.",
+                cls.__qualname__,
+            )
             dual = None
         _dual_classes[cls] = dual
     return dual
 
 
-def _remake(message, function_name, cause, traceback_str, dual):
-    e = RayTaskError(message, function_name, cause, traceback_str)
+def _remake(text, function_name, cause, dual):
+    e = RayTaskError(function_name, text, cause)
     return e.as_instanceof_cause() if dual else e
+
+
+class UnserializableException(RayTaskError):
+    """The user's code raised an exception that cannot be loaded here; the text is all there is."""
+
+
+class CrossLanguageError(RayError):
+    """Of Ray's other languages; skate raises none."""
 
 
 class TaskCancelledError(RayError):
     """The task was cancelled."""
+
+    task_id = None
 
 
 class GetTimeoutError(RayError, TimeoutError):
@@ -95,10 +132,24 @@ class WorkerCrashedError(RayError):
     """The worker process died while it ran the task, and no retries are left."""
 
 
+class LocalRayletDiedError(WorkerCrashedError):
+    """Of Ray's node manager; skate has none."""
+
+
+class NodeDiedError(RayError):
+    """Of Ray's other machines; skate has none."""
+
+
 class RayActorError(RayError):
-    """Something is wrong with an actor."""
+    """Something is wrong with an actor. `actor_id`: its hexadecimal id, where known."""
 
     cause = None
+    actor_id = None
+    preempted = False
+
+    @property
+    def error_msg(self):
+        return str(self)
 
 
 class ActorDiedError(RayActorError):
@@ -115,6 +166,14 @@ class ActorUnschedulableError(RayError):
 
 class TaskUnschedulableError(ActorUnschedulableError):
     """The task (or actor) asks for more than this machine has."""
+
+
+class TaskPlacementGroupRemoved(RayError):
+    """The placement group of the task was removed."""
+
+
+class ActorPlacementGroupRemoved(RayError):
+    """The placement group of the actor was removed."""
 
 
 class ObjectStoreFullError(RayError):
@@ -134,7 +193,15 @@ class ObjectLostError(RayError):
 
 
 class ObjectFetchTimedOutError(ObjectLostError):
-    pass
+    """Of Ray's other machines; skate has none."""
+
+
+class ObjectFreedError(ObjectLostError):
+    """The object was freed by hand."""
+
+
+class PlasmaObjectNotAvailable(RayError):
+    """The object is not in the store."""
 
 
 class OwnerDiedError(ObjectLostError):
@@ -142,15 +209,27 @@ class OwnerDiedError(ObjectLostError):
 
 
 class ReferenceCountingAssertionError(ObjectLostError, AssertionError):
-    pass
+    """The object was freed although there are references."""
 
 
 class ObjectReconstructionFailedError(ObjectLostError):
-    pass
+    """The object is lost and cannot be made again; the message says why."""
 
 
 class RaySystemError(RayError):
     """An error of skate itself, or of the system under it."""
+
+
+class UnknownOwnerError(RaySystemError, ValueError):
+    """A reference that is none of this engine's: of one that was shut down, or made from bytes."""
+
+
+class AuthenticationError(RayError):
+    """Of Ray's servers; skate has none."""
+
+
+class RpcError(RayError):
+    """Of Ray's servers; skate has none."""
 
 
 class RuntimeEnvSetupError(RayError):
@@ -158,16 +237,43 @@ class RuntimeEnvSetupError(RayError):
 
 
 class PendingCallsLimitExceeded(RayError):
-    pass
+    """More calls than max_pending_calls wait for the actor."""
 
 
 class AsyncioActorExit(RayError):
-    pass
+    """Leaves a method of an async actor that ends itself."""
+
+
+class ObjectRefStreamEndOfStreamError(RayError):
+    """The generator has no more."""
+
+
+class OufOfBandObjectRefSerializationException(RayError):
+    """A reference was pickled where nothing counts it, and the environment forbids that."""
 
 
 class UserCodeException(RayError):
     """A user function of a dataset raised."""
 
 
+class RayChannelError(RaySystemError):
+    """Of compiled graphs."""
+
+
+class RayChannelTimeoutError(RayChannelError, TimeoutError):
+    """Of compiled graphs."""
+
+
+class RayCgraphCapacityExceeded(RaySystemError):
+    """Of compiled graphs."""
+
+
 class ActorAlreadyExistsError(ValueError, RayError):
     """There is a living actor of that name."""
+
+
+class ActorHandleNotFoundError(ValueError, RaySystemError):
+    """The handle is of an engine that was shut down."""
+
+
+RAY_EXCEPTION_TYPES = [c for c in list(globals().values()) if isinstance(c, type) and issubclass(c, RayError)]

@@ -5,147 +5,212 @@ _NUMBER = (int, float)
 
 def _number(name, v):
     if not isinstance(v, _NUMBER) or isinstance(v, bool):
-        raise TypeError(f"The type of keyword '{name}' must be int or float, but received type {type(v)}")
+        raise TypeError(f"The type of keyword '{name}' must be {(float, int, type(None))}, but received type {type(v)}")
     if v < 0 or v != v:
-        raise ValueError(f"The keyword '{name}' only accepts None, 0 or a positive number, not {v!r}")
+        raise ValueError(f"The quantity of resource {name} cannot be negative; it only accepts None, 0 or a positive number, not {v!r}")
+    if 0 < v < 0.0001:
+        raise ValueError(f"The precision of the fractional quantity of resource {name} cannot go beyond 0.0001")
+
+
+def _gpus(name, v):
+    _number(name, v)
+    if v > 1 and v != int(v):
+        raise ValueError(f"{v} GPUs: more than one GPU can only be asked for as a whole number")
+
+
+def _type(name, v, *types):
+    if not isinstance(v, types) or (isinstance(v, bool) and bool not in types):
+        wanted = (*types, type(None)) if len(types) > 1 or types[0] is not bool else types[0]
+        raise TypeError(f"The type of keyword '{name}' must be {wanted}, but received type {type(v)}")
 
 
 def _whole(name, v, least, what):
-    if not isinstance(v, int) or isinstance(v, bool):
-        raise TypeError(f"The type of keyword '{name}' must be int, but received type {type(v)}")
+    _type(name, v, int)
     if v < least:
         raise ValueError(f"The keyword '{name}' only accepts {what}, not {v!r}")
 
 
 def _retries(name, v):
-    _whole(name, v, -1, "None, 0, -1 (for ever) or a positive integer")
+    _whole(name, v, -1, "None, 0, -1 or a positive integer, where -1 represents infinity")
+
+
+def _count(name, v):
+    _whole(name, v, 0, "None, 0 or a positive integer")
 
 
 def _positive(name, v):
     _whole(name, v, 1, "None or a positive integer")
 
 
+def _window(name, v):
+    _type(name, v, int)
+    if v == 0:
+        raise ValueError("_generator_backpressure_num_objects=0 is not allowed: use a value > 0, or -1 for no limit")
+
+
 def _num_returns(name, v):
-    if v == "streaming":
+    if v in ("streaming", "dynamic"):
         return
-    if v == "dynamic":
-        raise ValueError('num_returns="dynamic" is the old name of a generator; use num_returns="streaming"')
-    if isinstance(v, str):
-        raise ValueError(f"The keyword 'num_returns' only accepts None, a non-negative integer or \"streaming\", not {v!r}")
-    _whole(name, v, 0, 'None, a non-negative integer or "streaming"')
+    if not isinstance(v, str):
+        if not isinstance(v, int) or isinstance(v, bool):
+            raise TypeError(f"The type of keyword 'num_returns' must be {(int, str, type(None))}, but received type {type(v)}")
+        if v >= 0:
+            return
+    raise ValueError(
+        f"The keyword 'num_returns' only accepts None, a non-negative integer, 'streaming' (for generators), or 'dynamic', not {v!r}"
+    )
 
 
 def _resources(name, v):
-    if not isinstance(v, dict):
-        raise TypeError(f"The type of keyword 'resources' must be dict, but received type {type(v)}")
+    _type(name, v, dict)
     for k, amount in v.items():
         if k in ("CPU", "GPU"):
             raise ValueError("Use the 'num_cpus' and 'num_gpus' keyword instead of 'CPU' and 'GPU' in 'resources' keyword")
         if k in ("memory", "object_store_memory"):
-            raise ValueError("Use the 'memory' keyword instead of 'memory' in 'resources' keyword")
+            raise ValueError(f"Use the '{k}' keyword instead of '{k}' in 'resources' keyword")
         if not isinstance(k, str):
             raise TypeError(f"a resource's name must be str, not {type(k)}")
-        _number(f"resources[{k!r}]", amount)
+        _number(k, amount)
 
 
 def _retry_exceptions(name, v):
+    _type(name, v, bool, list, tuple)
     if isinstance(v, bool):
         return
-    if not isinstance(v, (list, tuple)):
-        raise TypeError(f"The type of keyword 'retry_exceptions' must be bool or a list of exception classes, but received type {type(v)}")
     for c in v:
         if not (isinstance(c, type) and issubclass(c, BaseException)):
-            raise TypeError(f"retry_exceptions holds {c!r}, which is not an exception class")
+            raise ValueError(f"retry_exceptions must be either a boolean or a list of exceptions; it holds {c!r}")
 
 
 def _text(name, v):
-    if not isinstance(v, str):
-        raise TypeError(f"The type of keyword '{name}' must be str, but received type {type(v)}")
+    _type(name, v, str)
+
+
+def _name(name, v):
+    _type(name, v, str)
     if not v:
         raise ValueError(f"The keyword '{name}' must not be empty")
 
 
 def _bool(name, v):
-    if not isinstance(v, bool):
-        raise TypeError(f"The type of keyword '{name}' must be bool, but received type {type(v)}")
+    _type(name, v, bool)
 
 
-def _any(name, v):
-    pass
+def _dict(name, v):
+    _type(name, v, dict)
+
+
+def _list(name, v):
+    _type(name, v, list)
 
 
 def _runtime_env(name, v):
-    if v:
-        raise NotImplementedError("runtime_env of one task or actor; give env_vars to skate.init(runtime_env=...) instead")
+    _type(name, v, dict)
+    from skate.runtime_env import check
 
-
-def _concurrency(name, v):
-    _positive(name, v)
-    if v > 1:
-        raise NotImplementedError("max_concurrency > 1: an actor runs one call at a time")
+    check(v)
 
 
 def _groups(name, v):
-    if v:
-        raise NotImplementedError("concurrency_groups: an actor runs one call at a time")
+    if isinstance(v, dict):
+        items = v.items()
+    else:
+        _type(name, v, list, dict)
+        items = [(g.get("name"), g.get("max_concurrency")) for g in v]
+    for group, n in items:
+        if not isinstance(group, str) or not isinstance(n, int) or isinstance(n, bool) or n < 1:
+            raise ValueError(f"concurrency_groups: a name and a positive number of calls at a time are wanted, not {group!r}: {n!r}")
 
 
 def _lifetime(name, v):
+    _type(name, v, str)
     if v not in ("detached", "non_detached"):
-        raise ValueError('lifetime must be None, "detached" or "non_detached"')
+        raise ValueError("actor `lifetime` argument must be one of 'detached', 'non_detached' and 'None'.")
+
+
+def _strategy(name, v):
+    if isinstance(v, str):
+        if v not in ("DEFAULT", "SPREAD"):
+            raise ValueError(f'scheduling_strategy must be "DEFAULT", "SPREAD" or one of skate.util.scheduling_strategies, not {v!r}')
+        return
+    from skate.util import scheduling_strategies as s
+
+    _type(name, v, str, s.PlacementGroupSchedulingStrategy, s.NodeAffinitySchedulingStrategy, s.NodeLabelSchedulingStrategy)
+    if isinstance(v, s.PlacementGroupSchedulingStrategy):
+        _placement_group(name, v.placement_group)
+    else:
+        v.check()
+
+
+def _placement_group(name, v):
+    if v != "default":
+        raise NotImplementedError("placement_group: there are no placement groups yet; ask for the resources of each task and actor")
+
+
+def _bundle(name, v):
+    _type(name, v, int)
+
+
+def _not_for_tasks(name, v):
+    raise ValueError("Setting 'object_store_memory' is not implemented for tasks")
 
 
 _COMMON = {
-    "num_cpus": _number,
-    "num_gpus": _number,
+    "accelerator_type": _text,
+    "enable_task_events": _bool,
+    "fallback_strategy": _list,
+    "label_selector": _dict,
     "memory": _number,
-    "resources": _resources,
     "name": _text,
+    "num_cpus": _number,
+    "num_gpus": _gpus,
+    "object_store_memory": _count,
+    "placement_group": _placement_group,
+    "placement_group_bundle_index": _bundle,
+    "placement_group_capture_child_tasks": _bool,
+    "resources": _resources,
     "runtime_env": _runtime_env,
-    "accelerator_type": _any,
-    "scheduling_strategy": _any,
-    "label_selector": _any,
-    "fallback_strategy": _any,
-    "enable_task_events": _any,
-    "placement_group": _any,
-    "placement_group_bundle_index": _any,
-    "placement_group_capture_child_tasks": _any,
-    "_metadata": _any,
-    "_labels": _any,
-    "object_store_memory": _any,
+    "scheduling_strategy": _strategy,
+    "_labels": _dict,
+    "_metadata": _dict,
 }
 TASK = dict(
     _COMMON,
-    num_returns=_num_returns,
+    max_calls=_count,
     max_retries=_retries,
+    num_returns=_num_returns,
+    object_store_memory=_not_for_tasks,
     retry_exceptions=_retry_exceptions,
-    max_calls=_any,
-    _generator_backpressure_num_objects=_positive,
+    _generator_backpressure_num_objects=_window,
 )
 ACTOR = dict(
     _COMMON,
+    allow_out_of_order_execution=_bool,
+    concurrency_groups=_groups,
+    enable_tensor_transport=_bool,
+    get_if_exists=_bool,
+    lifetime=_lifetime,
+    max_concurrency=_positive,
+    max_pending_calls=_retries,
     max_restarts=_retries,
     max_task_retries=_retries,
-    max_concurrency=_concurrency,
-    max_pending_calls=_any,
-    namespace=_any,
-    lifetime=_lifetime,
-    get_if_exists=_bool,
-    concurrency_groups=_groups,
-    allow_out_of_order_execution=_any,
+    name=_name,
+    namespace=_name,
 )
 METHOD = {
-    "num_returns": _num_returns,
-    "name": _text,
+    "concurrency_group": _name,
+    "enable_task_events": _bool,
     "max_task_retries": _retries,
+    "name": _text,
+    "num_returns": _num_returns,
     "retry_exceptions": _retry_exceptions,
-    "concurrency_group": _groups,
-    "enable_task_events": _any,
-    "_generator_backpressure_num_objects": _positive,
+    "tensor_transport": _text,
+    "_generator_backpressure_num_objects": _window,
 }
 
 
 def check(table, given, what):
+    """`given` as it is, or TypeError/ValueError."""
     for name, value in given.items():
         rule = table.get(name)
         if rule is None:
@@ -155,14 +220,32 @@ def check(table, given, what):
     return given
 
 
-CO_GENERATOR, CO_ASYNC_GENERATOR = 0x20, 0x200
+CO_GENERATOR, CO_COROUTINE, CO_ASYNC_GENERATOR = 0x20, 0x80, 0x200
+
+
+def _flags(fn):
+    while hasattr(fn, "__wrapped__"):
+        fn = fn.__wrapped__
+    code = getattr(fn, "__code__", None)
+    return 0 if code is None else code.co_flags
 
 
 def is_generator(fn):
-    code = getattr(fn, "__code__", None)
-    return code is not None and bool(code.co_flags & (CO_GENERATOR | CO_ASYNC_GENERATOR))
+    return bool(_flags(fn) & (CO_GENERATOR | CO_ASYNC_GENERATOR))
+
+
+def is_async_generator(fn):
+    return bool(_flags(fn) & CO_ASYNC_GENERATOR)
+
+
+def is_async(fn):
+    return bool(_flags(fn) & (CO_COROUTINE | CO_ASYNC_GENERATOR))
 
 
 def resources_of(o):
     """The options that a Template takes for resources."""
-    return {k: o[k] for k in ("num_cpus", "num_gpus", "memory", "resources") if o.get(k) is not None}
+    out = {k: o[k] for k in ("num_cpus", "num_gpus", "memory", "resources") if o.get(k) is not None}
+    kind = o.get("accelerator_type")
+    if kind:
+        out["resources"] = {**(out.get("resources") or {}), f"accelerator_type:{kind}": 0.001}
+    return out

@@ -3,22 +3,50 @@
 from skate import _skate, options
 
 
-class _Retry:
-    """retry_exceptions=[classes]: the engine only knows "all or none", so the choice is made where the exception is."""
+class _Wrapped:
+    """A function around the user's, under its name."""
 
-    def __init__(self, fn, classes, n):
-        self.fn, self.classes, self.n = fn, tuple(classes), n
+    def __init__(self, fn):
+        self.fn = fn
         self.__name__ = self.__qualname__ = getattr(fn, "__name__", "f")
+        self.__module__ = getattr(fn, "__module__", None)
+
+
+class _Retry(_Wrapped):
+    """retry_exceptions=[classes]: read where the exception is (src/py/py_worker.c); other exceptions are final."""
+
+    def __init__(self, fn, classes):
+        super().__init__(fn)
+        self.__skate_retry_on__ = tuple(classes)
 
     def __call__(self, *args, **kwargs):
-        left = self.n
-        while True:
-            try:
-                return self.fn(*args, **kwargs)
-            except self.classes:
-                if left == 0:
-                    raise
-                left -= 1
+        return self.fn(*args, **kwargs)
+
+
+class Dynamic(_Wrapped):
+    """num_returns="dynamic": one result, which holds a reference for each value that the generator yields. When it raises, the last reference is
+    of its error."""
+
+    def __call__(self, *args, **kwargs):
+        return self._run(self.fn(*args, **kwargs))
+
+    @staticmethod
+    def _run(values):
+        from skate.ref import DynamicObjectRefGenerator
+
+        refs = []
+        try:
+            for v in values:
+                refs.append(_skate.put(v))
+        except Exception as e:
+            if not refs:
+                raise
+            refs.append(_raised.remote(e))
+        return DynamicObjectRefGenerator(refs)
+
+
+def _raise(e):
+    raise e
 
 
 def _template(fn, o, base):
@@ -30,10 +58,27 @@ def _template(fn, o, base):
     returns = o.get("num_returns")
     if returns is None and options.is_generator(fn):
         returns = "streaming"
-    target = fn if base is None else base
+    target = fn
+    if returns == "dynamic":
+        target, returns = Dynamic(target), 1
     if not isinstance(retry_exceptions, bool):
-        target, retry_exceptions = _Retry(fn, retry_exceptions, retries), False
+        target, retry_exceptions = _Retry(target, retry_exceptions), bool(retry_exceptions)
+    env = o.get("runtime_env")
+    if env:
+        from skate.runtime_env import InEnv, check
+
+        target = InEnv(target, check(env))
+    if target is fn and base is not None:
+        target = base
     window = o.get("_generator_backpressure_num_objects") or 0
+    more = {}
+    calls = o.get("max_calls")
+    if calls is None and o.get("num_gpus"):
+        calls = 1  # as in Ray: what a library keeps on the GPU goes with the process
+    if env:
+        calls = 1  # nor is a changed process used again
+    if calls:
+        more["max_calls"] = calls
     return _skate.Template(
         "task",
         target,
@@ -41,10 +86,15 @@ def _template(fn, o, base):
         num_returns=returns,
         max_retries=retries,
         retry_exceptions=retry_exceptions,
-        stream_window=window,
+        stream_window=max(window, 0),
         func=fn,
+        **more,
         **options.resources_of(o),
     )
+
+
+def _is_plain(o):
+    return o.get("num_returns") != "dynamic" and not o.get("runtime_env") and isinstance(o.get("retry_exceptions") or False, bool)
 
 
 class RemoteFunction:
@@ -54,7 +104,10 @@ class RemoteFunction:
         self._function = fn
         self._options = given
         self._template = _template(fn, given, base)
-        self.remote = self._template.submit
+        self._base = self._template if _is_plain(given) else base  # has the function itself as its definition: options() share it
+        self._function_name = f"{fn.__module__}.{fn.__qualname__}"
+        decorate = getattr(fn, "__ray_invocation_decorator__", None)
+        self.remote = self._template.submit if decorate is None else _decorated(decorate, self._template.submit)
         self.__wrapped__ = fn
         self.__name__ = fn.__name__
         self.__qualname__ = fn.__qualname__
@@ -69,10 +122,24 @@ class RemoteFunction:
     def options(self, **given):
         """The same function with other options, e.g. f.options(num_cpus=2).remote()."""
         options.check(options.TASK, given, "remote functions")
-        return RemoteFunction(self._function, {**self._options, **given}, self._template)
+        return RemoteFunction(self._function, {**self._options, **given}, self._base)
+
+    def _remote(self, args=None, kwargs=None, **given):
+        """f.options(**given).remote(*args, **kwargs)."""
+        f = self.options(**given) if given else self
+        return f.remote(*(args or ()), **(kwargs or {}))
 
     def __reduce__(self):
         return RemoteFunction, (self._function, self._options)
 
     def __repr__(self):
         return f"<skate.RemoteFunction {self.__module__}.{self.__qualname__}>"
+
+
+def _decorated(decorate, submit):
+    """The submit of a function that brings its own way of being invoked: `decorate` gets f(args, kwargs) and gives another such function."""
+    call = decorate(lambda args, kwargs: submit(*args, **kwargs))
+    return lambda *args, **kwargs: call(args, kwargs)
+
+
+_raised = RemoteFunction(_raise, {"num_cpus": 0, "max_retries": 0})

@@ -22,18 +22,62 @@ def _cloudpickle():
 
 def dumps(obj):
     """(pickle, buffers) by cloudpickle: functions and classes of __main__, lambdas, local definitions go by value."""
-    buffers = []
-    try:
-        return _cloudpickle().dumps(obj, protocol=5, buffer_callback=buffers.append), buffers
-    except BaseException as e:
-        raise _cannot_send(obj, e) from None
+    while True:
+        buffers = []
+        try:
+            return _cloudpickle().dumps(obj, protocol=5, buffer_callback=buffers.append), buffers
+        except BaseException as e:
+            if not _by_value_from_now(e):
+                raise _cannot_send(obj, e) from None
 
 
 def dump_function(fn):
-    try:
-        return _cloudpickle().dumps(fn, protocol=5)
-    except BaseException as e:
-        raise _cannot_send(fn, e) from None
+    while True:
+        try:
+            return _cloudpickle().dumps(fn, protocol=5)
+        except BaseException as e:
+            if not _by_value_from_now(e):
+                raise _cannot_send(_users_own(fn), e) from None
+
+
+def _by_value_from_now(e):
+    """Whether e is about a module that was put into sys.modules by hand: no other process can import it, so what it holds is sent by value."""
+    import re
+
+    found = isinstance(e, pickle.PicklingError) and re.search(r"import of module '([^']+)' failed", str(e))
+    module = sys.modules.get(found[1]) if found else None
+    cp = _cloudpickle()
+    if module is None or found[1] in cp.list_registry_pickle_by_value():
+        return False
+    cp.register_pickle_by_value(module)
+    return True
+
+
+def _users_own(fn):
+    """The function or class that the user wrote, without what skate wraps around it."""
+    while type(fn).__module__.startswith("skate.") and (hasattr(fn, "fn") or hasattr(fn, "cls")):
+        fn = fn.fn if hasattr(fn, "fn") else fn.cls
+    return fn
+
+
+def function_name():
+    """module.qualified name of what the current task runs."""
+    f = _skate.current_function()
+    if isinstance(f, tuple):
+        cls, name = f
+        m = getattr(cls, name, None) if isinstance(name, str) else name
+        code = getattr(m, "__code__", None)
+        if code is not None and code.co_flags & 0x280:  # a coroutine is known by its full name, in Ray
+            return f"{cls.__module__}.{m.__qualname__}"
+        return f"{cls.__module__}.{cls.__name__}.{getattr(m, '__name__', name)}"
+    f = _users_own(f)
+    return f"{f.__module__}.{f.__name__}"
+
+
+def in_coroutine():
+    """Whether this code runs on an event loop."""
+    asyncio = sys.modules.get("asyncio")
+    return asyncio is not None and asyncio._get_running_loop() is not None
 
 
 load_function = pickle.loads
@@ -234,6 +278,7 @@ def _pickle_alone(obj):
         return None
 
 
+_READ_ONLY = "\n(values from the object store are shared, and so read-only: write to a copy, x = x.copy() or numpy.array(x))"
 _ERROR_MAX = 1 << 20  # bytes: SK_ERROR_VALUE_MAX
 _HEAD_MAX, _STORY_MAX = 128 << 10, 64 << 10  # characters of at most 4 bytes; the rest is for the exception itself
 
@@ -272,6 +317,8 @@ def dumps_error(e, name, attempt):
         story = ["", "and so failed " + where] + _story(e, set())
     else:
         head, cause = _only(e), e
+        if isinstance(e, ValueError) and "read-only" in head:
+            head += _READ_ONLY
         story = _story(e, set()) + [where]
     text = _short(head, _HEAD_MAX) + "\n" + _short("\n".join(story), _STORY_MAX)
     room = _ERROR_MAX - len(text.encode("utf-8", "backslashreplace")) - len(name) - 200
@@ -288,12 +335,14 @@ def load_error(kind, data):
             cause = cause[0](*cause[1:])
     except Exception as e:  # its class is not here
         text += f"\n(the exception itself could not be loaded here: {_only(e)})"
-        cause = None
+        return ex.UnserializableException(name, text)
     if kind == 0xE2:
         e = ex.ActorDiedError(f"{text}\nThe actor died because of this error in its constructor.")
         e.cause = cause
         return e
-    return ex.RayTaskError(text, name, cause).as_instanceof_cause()
+    if cause is None:
+        cause = ex.RayError(f"the exception itself isn't serializable: {text.splitlines()[0] if text else ''}")
+    return ex.RayTaskError(name, text, cause).as_instanceof_cause()
 
 
 # ---- blocks
@@ -308,13 +357,20 @@ def load_block(schema_capsule, array_capsule):
 # ---- fork server and workers
 
 
-def preload_note(modules=(), path=None, cwd=None):
-    """Bytes for the fork server: import these, use this sys.path, be there."""
-    return pickle.dumps({"modules": list(modules), "path": path, "cwd": cwd}, 5)
+def preload_note(modules=(), path=None, cwd=None, hook=None):
+    """Bytes for the fork server: import these, use this sys.path, be there; workers call the hook (a function or a name) first."""
+    if hook is not None:
+        hook = _cloudpickle().dumps(hook, protocol=5)
+    return pickle.dumps({"modules": list(modules), "path": path, "cwd": cwd, "hook": hook}, 5)
+
+
+_setup_hook = None
 
 
 def note(data):
+    global _setup_hook
     d = pickle.loads(data)
+    _setup_hook = d.get("hook") or _setup_hook
     if d["cwd"]:
         try:
             os.chdir(d["cwd"])
@@ -348,6 +404,10 @@ def after_fork():
     fd = _skate.crash_fd()
     if fd >= 0:  # what killed it is said in the driver's message
         faulthandler.enable(fd, all_threads=False)
+    if _setup_hook is not None:
+        from skate import runtime_env
+
+        runtime_env.run_hook(pickle.loads(_setup_hook))
 
 
 def run_coroutine(coro):
@@ -412,6 +472,33 @@ def start_async(call, coro, window):
     return asyncio.get_running_loop().create_task(work)
 
 
+def leave_by_exit(e):
+    """sys.exit() of user code in a worker: the process ends with that code, its exit handlers run."""
+    import atexit
+
+    code = e.code
+    if code is None:
+        code = 0
+    elif not isinstance(code, int):
+        print(code, file=sys.stderr)
+        code = 1
+    atexit._run_exitfuncs()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code & 0xFF)
+
+
+def leave(actors):
+    """The process of these actors ends in order (not killed): their __ray_shutdown__ is called."""
+    for a in actors:
+        end = getattr(type(a), "__ray_shutdown__", None)
+        if end is not None:
+            try:
+                end(a)
+            except Exception as e:
+                sys.excepthook(type(e), e, e.__traceback__)
+
+
 def check_call(func, skip, args, kwargs):
     """Called when a call does not fit its function: raises what Python would."""
     import inspect
@@ -436,6 +523,7 @@ def install():
         serve_async=serve_async,
         start_async=start_async,
         check_call=check_call,
+        leave=leave,
         ref_await=ref.await_ref,
         ref_future=ref.future_of,
     )

@@ -172,6 +172,7 @@ static PyObject *m_shutdown(PyObject *module, PyObject *unused SK_UNUSED) {
     st->gen++;
     st->closing = st->driver = false;
     py_runner_clear(st);
+    Py_CLEAR(st->pinned);
     Py_RETURN_NONE;
 }
 
@@ -355,6 +356,7 @@ static PyObject *kw1(const char *name) {
 static int mod_exec(PyObject *m) {
     struct py_state *st = PyModule_GetState(m);
     st->module = m; /* borrowed: the state is the module's */
+    st->gen = 1;    /* 0 is that of refs made of bytes */
     py_runner_init(st);
     sem_init(&st->all_out, 0, 0);
     PyMethodDef *const tables[] = {py_store_methods, py_task_methods, py_block_methods, py_worker_methods};
@@ -372,8 +374,9 @@ static int mod_exec(PyObject *m) {
     if (!st->ctx_task) return -1;
     st->restore_ref = PyObject_GetAttrString(m, "_restore_ref");
     st->restore_token = PyObject_GetAttrString(m, "_restore_token");
+    st->weak_token = PyObject_GetAttrString(m, "weak_token");
     return st->kw_buffer_callback && st->kw_buffers && st->int5 && st->s_append && st->s_arrow_c_array && st->restore_ref &&
-                   st->restore_token
+                   st->restore_token && st->weak_token
                ? 0
                : -1;
 }
@@ -381,8 +384,8 @@ static int mod_exec(PyObject *m) {
 // clang-format off
 #define OBJECTS(X) \
     X(ref_type) X(gen_type) X(buf_type) X(template_type) X(token_type) X(blockout_type) X(plan_type) \
-    X(exec_type) X(exceptions) X(pickle_dumps) X(pickle_loads) X(kw_buffer_callback) X(kw_buffers) X(int5) \
-    X(s_append) X(s_arrow_c_array) X(restore_ref) X(restore_token) X(ctx_task) X(ndarray)
+    X(exec_type) X(exceptions) X(pinned) X(pickle_dumps) X(pickle_loads) X(kw_buffer_callback) X(kw_buffers) X(int5) \
+    X(s_append) X(s_arrow_c_array) X(restore_ref) X(restore_token) X(weak_token) X(ctx_task) X(ndarray)
 // clang-format on
 
 static int mod_traverse(PyObject *m, visitproc visit, void *arg) {

@@ -25,6 +25,18 @@ static const struct {
     {SK_EEXIST, "ActorAlreadyExistsError"},
 };
 
+PyObject *py_class(struct py_state *st, const char *name) {
+    if (!st->exceptions && !(st->exceptions = PyImport_ImportModule("skate.exceptions"))) return NULL;
+    return PyObject_GetAttrString(st->exceptions, name);
+}
+
+void py_raise_class(struct py_state *st, const char *name, const char *msg) {
+    PyObject *cls = py_class(st, name);
+    if (!cls) return;
+    PyErr_SetString(cls, msg);
+    Py_DECREF(cls);
+}
+
 static PyObject *class_of(struct py_state *st, sk_rc rc) /* a new reference, or NULL with an exception */
 {
     PyObject *builtin = rc == SK_ENOMEM                      ? PyExc_MemoryError
@@ -32,11 +44,10 @@ static PyObject *class_of(struct py_state *st, sk_rc rc) /* a new reference, or 
                         : rc == SK_ENOSYS                    ? PyExc_NotImplementedError
                                                              : NULL;
     if (builtin) return Py_NewRef(builtin);
-    if (!st->exceptions && !(st->exceptions = PyImport_ImportModule("skate.exceptions"))) return NULL;
     const char *name = "RaySystemError";
     for (size_t i = 0; i < SK_COUNT(CLASS_OF); i++)
         if (CLASS_OF[i].rc == rc) name = CLASS_OF[i].name;
-    return PyObject_GetAttrString(st->exceptions, name);
+    return py_class(st, name);
 }
 
 PyObject *py_error_new(struct py_state *st, sk_rc rc, const char *msg) {

@@ -34,21 +34,22 @@ enum {
     PY_INIT_ERROR = SK_KIND_ERROR + 2, /* the same in an actor's constructor */
 };
 
-#define PY_HOOKS(X)                                                                                                               \
-    X(dumps)                                                                                                                      \
-    X(dumps_error)                                                                                                                \
-    X(load_error)                                                                                                                 \
-    X(load_block)                                                                                                                 \
-    X(dump_function)                                                                                                              \
-    X(load_function) X(note) X(after_fork) X(auto_init) X(run_coroutine) X(serve_async) X(start_async) X(check_call) X(ref_await) \
-        X(ref_future)
+#define PY_HOOKS(X)  \
+    X(dumps)         \
+    X(dumps_error)   \
+    X(load_error)    \
+    X(load_block)    \
+    X(dump_function) \
+    X(load_function) \
+    X(note) X(after_fork) X(auto_init) X(run_coroutine) X(serve_async) X(start_async) X(leave) X(check_call) X(ref_await) X(ref_future)
 
 struct py_fn { /* worker side: a definition, its callable once it was needed */
     sk_fid id;
     char *name;
     void *def;
     size_t def_n;
-    PyObject *callable; /* function or class; for a method: its name (str) */
+    PyObject *callable; /* function or class; for a method: its name (str), or what every actor has: a function of (instance, ...) */
+    PyObject *retry_on; /* tuple of classes: only these exceptions are worth another run; NULL: all */
 };
 
 struct py_ref;
@@ -69,14 +70,15 @@ struct py_state {
     PY_HOOKS(X)
 #undef X
     PyObject *exceptions; /* skate.exceptions */
+    PyObject *pinned;     /* set of refs that were pickled by hand; NULL: none */
     PyObject *pickle_dumps, *pickle_loads;
     PyObject *kw_buffer_callback, *kw_buffers, *int5, *s_append, *s_arrow_c_array;
-    PyObject *ctx_task;                    /* context variable: the running task of a coroutine */
-    PyObject *restore_ref, *restore_token; /* functions of this module, named in pickles */
-    PyTypeObject *ndarray;                 /* NULL until numpy is imported by somebody */
-    PyObject *dtype[128];                  /* by struct character */
-    uint64_t store_bytes;                  /* of the open engine, in a driver */
-    struct py_exec *execs;                 /* runs that are not stopped */
+    PyObject *ctx_task;                                 /* context variable: the running task of a coroutine */
+    PyObject *restore_ref, *restore_token, *weak_token; /* functions of this module, named in pickles */
+    PyTypeObject *ndarray;                              /* NULL until numpy is imported by somebody */
+    PyObject *dtype[128];                               /* by struct character */
+    uint64_t store_bytes;                               /* of the open engine, in a driver */
+    struct py_exec *execs;                              /* runs that are not stopped */
     struct sk_runner runner;
     struct sk_map fns;     /* fid -> py_fn */
     struct sk_map actors;  /* aid -> instance (a reference) */
@@ -110,16 +112,26 @@ int py_ensure(struct py_state *st); /* an engine is open (opens the default one 
 
 /* ---- py_err.c */
 PyObject *py_raise(struct py_state *st, sk_rc rc, const struct sk_err *err); /* always NULL */
-PyObject *py_error_new(struct py_state *st, sk_rc rc, const char *msg);      /* the exception object, or NULL with another one set */
-void py_raise_value(struct py_state *st, const struct sk_view *v);           /* raises what an error value says */
+PyObject *py_class(struct py_state *st, const char *name);                   /* of skate.exceptions; a new reference, or NULL */
+void py_raise_class(struct py_state *st, const char *name, const char *msg);
+PyObject *py_error_new(struct py_state *st, sk_rc rc, const char *msg); /* the exception object, or NULL with another one set */
+void py_raise_value(struct py_state *st, const struct sk_view *v);      /* raises what an error value says */
 /* Moves the current exception into *err (for runner functions); clears it. */
 sk_rc py_to_err(struct sk_err *err, const char *what);
 
+/* ---- py_title.c */
+void py_title_init(void);
+void py_title_set(const char *name, const char *suffix); /* nothing before init */
+
 /* ---- py_ref.c */
+#define PY_OF_METHOD (1ull << 63) /* in py_ref.task: a call of an actor */
 struct py_ref {
     PyObject_HEAD uint64_t id, task;
-    uint32_t gen;
-    struct py_ref *next; /* in the free list */
+    uint32_t gen; /* of the engine; 0: made of bytes */
+    union {
+        struct py_ref *next; /* in the free list */
+        void *foreign;       /* gen 0: its 28 bytes */
+    };
 };
 PyObject *py_ref_new(struct py_state *st, sk_oid id, sk_tid task); /* takes the reference, also when it fails */
 static inline bool py_ref_check(struct py_state *st, PyObject *o) { return Py_TYPE(o) == st->ref_type; }
@@ -136,7 +148,8 @@ struct py_collector {
 struct py_collector *py_collector_now(void);
 void py_collector_push(struct py_collector *c);
 void py_collector_pop(struct py_collector *c);
-int py_collector_add(PyObject *ref);                       /* -1 with an exception when nothing is being collected or no memory */
+int py_collector_add(struct py_state *st, PyObject *ref);  /* -1 with an exception */
+bool py_ref_strict(void);                                  /* references may be pickled only where they are counted */
 void py_collector_cut(struct py_collector *c, uint32_t n); /* keeps the first n */
 void py_collector_free(struct py_collector *c);
 const sk_oid *py_collector_ids(struct py_collector *c, uint32_t from); /* the collector's until its next change; NULL with MemoryError */

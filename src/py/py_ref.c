@@ -1,10 +1,12 @@
 /* py_ref.c - ObjectRef, ObjectRefGenerator, and the collector of references found inside pickled values.
  *
  * One ObjectRef object stands for one reference of this process; its death gives it back. Refs of an engine that was shut down carry its
- * generation number and are dead weight: using them raises, freeing them does nothing. Cost: new 25 ns (free list), free 40 ns + release. */
-#include "py/py_int.h"
+ * generation number and are dead weight: using them raises, freeing them does nothing. So are those made of bytes (generation 0, `foreign`
+ * holds the 28 bytes): they can be compared, printed and pickled, nothing else. Cost: new 25 ns (free list), free 40 ns + release. */
+#include <stdlib.h>
 
 #include "base/clock.h"
+#include "py/py_int.h"
 
 #define FREE_REFS 512u
 
@@ -21,14 +23,28 @@ void py_collector_push(struct py_collector *c) {
 
 void py_collector_pop(struct py_collector *c) { collector_now = c->outer; }
 
-int py_collector_add(PyObject *ref) {
-    struct py_collector *c = collector_now;
-    if (!c) {
-        PyErr_SetString(PyExc_TypeError,
-                        "a reference can be pickled only inside arguments, results and put(): nothing would keep its object alive "
-                        "in bytes of your own. Pass the ref (or a list of refs) itself.");
+/* Pickled by the user's own hand: nobody will know when those bytes are gone. As in Ray the object then lives as long as the engine, unless
+ * the environment forbids it. */
+static int out_of_band(struct py_state *st, PyObject *ref) {
+    if (py_ref_strict()) {
+        py_raise_class(
+            st, "OufOfBandObjectRefSerializationException",
+            "an ObjectRef is pickled outside of arguments, results and put(): nothing would keep its object alive. Pass the ref (or a "
+            "list of refs) itself, or unset RAY_allow_out_of_band_object_ref_serialization=0 to keep such objects for ever.");
         return -1;
     }
+    if (!st->pinned && !(st->pinned = PySet_New(NULL))) return -1;
+    return PySet_Add(st->pinned, ref);
+}
+
+bool py_ref_strict(void) {
+    const char *s = getenv("RAY_allow_out_of_band_object_ref_serialization");
+    return s && strcmp(s, "0") == 0;
+}
+
+int py_collector_add(struct py_state *st, PyObject *ref) {
+    struct py_collector *c = collector_now;
+    if (!c) return out_of_band(st, ref);
     if (!sk_vec_push(&c->refs, SK_TAG_PY, Py_NewRef(ref))) {
         Py_DECREF(ref);
         PyErr_NoMemory();
@@ -82,6 +98,7 @@ static void ref_dealloc(PyObject *o) {
     PyTypeObject *type = Py_TYPE(o);
     struct py_state *st = py_state_of(type);
     if (st && st->engine && r->gen == st->gen && !st->closing) st->engine->ops->release(st->engine, (sk_oid){r->id});
+    if (SK_UNLIKELY(r->gen == 0)) sk_free(r->foreign);
     if (st && st->ref_type == type && st->n_free_refs < FREE_REFS) {
         r->next = st->free_refs;
         st->free_refs = r;
@@ -95,33 +112,84 @@ static void ref_dealloc(PyObject *o) {
 bool py_ref_alive(struct py_state *st, PyObject *o) {
     const struct py_ref *r = (struct py_ref *)(void *)o;
     if (SK_LIKELY(st->engine && r->gen == st->gen && !st->closing)) return true;
-    py_raise(st, SK_ECLOSED, &(struct sk_err){.msg = "this ObjectRef is of an engine that was shut down"});
+    if (!st->engine || st->closing) {
+        py_raise(st, SK_ECLOSED, &(struct sk_err){.msg = "this ObjectRef is of an engine that was shut down"});
+    } else { /* in Ray's words, which programs look for */
+        py_raise_class(
+            st, "UnknownOwnerError",
+            r->gen ? "a Ray object whose owner is unknown (Ray objects whose owner is unknown cannot be had): this ObjectRef is of an "
+                     "engine that was shut down; make the object again"
+                   : "a Ray object whose owner is unknown (Ray objects whose owner is unknown cannot be had): this ObjectRef was made "
+                     "from bytes; pass the ref itself");
+    }
     return false;
 }
 
+#define ID_BYTES 28
+
+static void ref_bytes(PyObject *o, uint8_t b[ID_BYTES]) {
+    const struct py_ref *r = (struct py_ref *)(void *)o;
+    memset(b, 0, ID_BYTES);
+    if (r->gen == 0) memcpy(b, r->foreign, ID_BYTES);
+    else
+        for (int i = 0; i < 8; i++) b[ID_BYTES - 1 - i] = (uint8_t)(r->id >> (8 * i));
+}
+
+static void ref_digits(PyObject *o, char s[2 * ID_BYTES]) {
+    uint8_t b[ID_BYTES];
+    ref_bytes(o, b);
+    for (int i = 0; i < ID_BYTES; i++) {
+        s[2 * i] = "0123456789abcdef"[b[i] >> 4];
+        s[2 * i + 1] = "0123456789abcdef"[b[i] & 15];
+    }
+}
+
 static PyObject *ref_hex(PyObject *o, PyObject *unused SK_UNUSED) {
-    char s[57];
-    snprintf(s, sizeof s, "%040d%016llx", 0, (unsigned long long)((struct py_ref *)(void *)o)->id);
-    return PyUnicode_FromStringAndSize(s, 56);
+    char s[2 * ID_BYTES];
+    ref_digits(o, s);
+    return PyUnicode_FromStringAndSize(s, sizeof s);
 }
 
 static PyObject *ref_binary(PyObject *o, PyObject *unused SK_UNUSED) {
-    uint8_t b[28] = {0};
-    uint64_t id = ((struct py_ref *)(void *)o)->id;
-    for (int i = 0; i < 8; i++) b[27 - i] = (uint8_t)(id >> (8 * i));
-    return PyBytes_FromStringAndSize((const char *)b, 28);
+    uint8_t b[ID_BYTES];
+    ref_bytes(o, b);
+    return PyBytes_FromStringAndSize((const char *)b, ID_BYTES);
 }
 
-static PyObject *ref_is_nil(PyObject *o, PyObject *unused SK_UNUSED) { return PyBool_FromLong(((struct py_ref *)(void *)o)->id == 0); }
+static PyObject *ref_is_nil(PyObject *o, PyObject *unused SK_UNUSED) {
+    uint8_t b[ID_BYTES], all = 0xff;
+    ref_bytes(o, b);
+    for (int i = 0; i < ID_BYTES; i++) all &= b[i];
+    return PyBool_FromLong(all == 0xff);
+}
 
-static PyObject *ref_task_id(PyObject *o, PyObject *unused SK_UNUSED) {
-    return PyLong_FromUnsignedLongLong(((struct py_ref *)(void *)o)->task);
+static PyObject *ref_task_number(PyObject *o, PyObject *unused SK_UNUSED) {
+    return PyLong_FromUnsignedLongLong(((struct py_ref *)(void *)o)->task & ~PY_OF_METHOD);
 }
 
 static PyObject *ref_repr(PyObject *o) {
-    char s[72]; /* PyUnicode_FromFormat has no padded %llx */
-    snprintf(s, sizeof s, "ObjectRef(%040d%016llx)", 0, (unsigned long long)((struct py_ref *)(void *)o)->id);
-    return PyUnicode_FromString(s);
+    char s[2 * ID_BYTES + 1] = {0};
+    ref_digits(o, s);
+    return PyUnicode_FromFormat("ObjectRef(%s)", s);
+}
+
+static PyObject *ref_from_bytes(PyTypeObject *type, PyObject *args, PyObject *kw) {
+    static char *names[] = {"id", NULL};
+    const char *p;
+    Py_ssize_t n;
+    if (!PyArg_ParseTupleAndKeywords(args, kw, "y#:ObjectRef", names, &p, &n)) return NULL;
+    if (n != ID_BYTES) return PyErr_Format(PyExc_ValueError, "ID string needs to have length %d, got %zd", ID_BYTES, n);
+    struct py_ref *r = PyObject_New(struct py_ref, type);
+    if (!r) return NULL;
+    r->gen = 0;
+    r->task = 0;
+    r->foreign = sk_memdup(SK_TAG_PY, p, ID_BYTES);
+    if (!r->foreign) {
+        Py_DECREF(r);
+        return PyErr_NoMemory();
+    }
+    memcpy(&r->id, p + ID_BYTES - 8, 8); /* for the hash */
+    return (PyObject *)r;
 }
 
 static Py_hash_t ref_hash(PyObject *o) { return (Py_hash_t)(((struct py_ref *)(void *)o)->id * 0x9E3779B97F4A7C15u >> 1); }
@@ -129,12 +197,14 @@ static Py_hash_t ref_hash(PyObject *o) { return (Py_hash_t)(((struct py_ref *)(v
 static PyObject *ref_richcompare(PyObject *a, PyObject *b, int op) {
     if (Py_TYPE(a) != Py_TYPE(b) || (op != Py_EQ && op != Py_NE)) Py_RETURN_NOTIMPLEMENTED;
     const struct py_ref *x = (struct py_ref *)(void *)a, *y = (struct py_ref *)(void *)b;
-    return PyBool_FromLong((x->id == y->id && x->gen == y->gen) == (op == Py_EQ));
+    bool same = x->id == y->id && x->gen == y->gen && (x->gen || memcmp(x->foreign, y->foreign, ID_BYTES) == 0);
+    return PyBool_FromLong(same == (op == Py_EQ));
 }
 
 static PyObject *ref_reduce(PyObject *o, PyObject *unused SK_UNUSED) {
     struct py_state *st = py_state_of(Py_TYPE(o));
-    if (!py_ref_alive(st, o) || py_collector_add(o) < 0) return NULL;
+    if (((struct py_ref *)(void *)o)->gen == 0) return Py_BuildValue("O(N)", Py_TYPE(o), ref_binary(o, NULL));
+    if (!py_ref_alive(st, o) || py_collector_add(st, o) < 0) return NULL;
     return Py_BuildValue("O(K)", st->restore_ref, (unsigned long long)((struct py_ref *)(void *)o)->id);
 }
 
@@ -150,7 +220,7 @@ static PyMethodDef ref_methods[] = {
     {"hex", ref_hex, METH_NOARGS, "56 hexadecimal digits, as in Ray."},
     {"binary", ref_binary, METH_NOARGS, "28 bytes."},
     {"is_nil", ref_is_nil, METH_NOARGS, NULL},
-    {"task_id", ref_task_id, METH_NOARGS, "Number of the task that makes it; 0 when not known here."},
+    {"_task_number", ref_task_number, METH_NOARGS, "Number of the task that makes it; 0 when not known here."},
     {"future", ref_future, METH_NOARGS, "A concurrent.futures.Future of the value."},
     {"__reduce__", ref_reduce, METH_NOARGS, NULL},
     {"__copy__", ref_same, METH_NOARGS, NULL},
@@ -160,6 +230,7 @@ static PyMethodDef ref_methods[] = {
 };
 
 static PyType_Slot ref_slots[] = {
+    {Py_tp_new, ref_from_bytes},
     {Py_tp_dealloc, ref_dealloc},
     {Py_tp_repr, ref_repr},
     {Py_tp_hash, ref_hash},
@@ -170,13 +241,13 @@ static PyType_Slot ref_slots[] = {
     {0, NULL},
 };
 
-static PyType_Spec ref_spec = {"skate._skate.ObjectRef", sizeof(struct py_ref), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
-                               ref_slots};
+static PyType_Spec ref_spec = {"skate._skate.ObjectRef", sizeof(struct py_ref), 0, Py_TPFLAGS_DEFAULT, ref_slots};
 
 /* ---- ObjectRefGenerator ------------------------------------------------------------------------------------------------------------ */
 
 struct gen {
     PyObject_HEAD uint64_t task;
+    PyObject *peeked; /* the next ref, when somebody asked whether there is one */
     uint32_t gen;
     bool done;
 };
@@ -188,6 +259,7 @@ PyObject *py_gen_new(struct py_state *st, sk_tid task) {
         return NULL;
     }
     g->task = task.v;
+    g->peeked = NULL;
     g->gen = st->gen;
     g->done = false;
     return (PyObject *)g;
@@ -198,6 +270,7 @@ static void gen_drop(struct gen *g) {
     if (g->task && st && st->engine && g->gen == st->gen && !st->closing) st->engine->ops->stream_drop(st->engine, (sk_tid){g->task});
     g->task = 0;
     g->done = true;
+    Py_CLEAR(g->peeked);
 }
 
 static void gen_dealloc(PyObject *o) {
@@ -212,6 +285,11 @@ static PyObject *gen_take(struct gen *g, int64_t deadline_ns) /* NULL without an
     struct py_state *st = py_state_of(Py_TYPE((PyObject *)g));
     PY_ERR(err);
     sk_oid id = {0};
+    if (g->peeked) {
+        PyObject *r = g->peeked;
+        g->peeked = NULL;
+        return r;
+    }
     if (g->done) return NULL;
     if (!st->engine || g->gen != st->gen || st->closing)
         return py_raise(st, SK_ECLOSED, &(struct sk_err){.msg = "this generator is of an engine that was shut down"});
@@ -247,6 +325,39 @@ static PyObject *gen_next_within(PyObject *o, PyObject *arg) {
     return r;
 }
 
+static PyObject *gen_peek(PyObject *o, PyObject *arg) {
+    struct gen *g = (struct gen *)(void *)o;
+    double s = PyFloat_AsDouble(arg);
+    if (s == -1.0 && PyErr_Occurred()) return NULL;
+    if (g->peeked || g->done) Py_RETURN_TRUE;
+    struct py_state *st = py_state_of(Py_TYPE(o));
+    PyObject *r = gen_take(g, py_deadline(s, sk_now_ns()));
+    if (r) {
+        if (g->peeked) Py_DECREF(r); /* another thread's turn; cannot be with the GIL held from its return to here */
+        else g->peeked = r;
+    } else if (PyErr_Occurred()) {
+        PyObject *type, *value, *tb, *late;
+        PyErr_Fetch(&type, &value, &tb);
+        late = py_class(st, "GetTimeoutError");
+        bool timeout = late && PyErr_GivenExceptionMatches(type, late);
+        Py_XDECREF(late);
+        if (!timeout) {
+            PyErr_Restore(type, value, tb);
+            return NULL;
+        }
+        Py_DECREF(type);
+        Py_XDECREF(value);
+        Py_XDECREF(tb);
+        Py_RETURN_FALSE;
+    }
+    Py_RETURN_TRUE;
+}
+
+static PyObject *gen_is_finished(PyObject *o, PyObject *unused SK_UNUSED) {
+    struct gen *g = (struct gen *)(void *)o;
+    return PyBool_FromLong(g->done && !g->peeked);
+}
+
 static PyObject *gen_close(PyObject *o, PyObject *unused SK_UNUSED) {
     gen_drop((struct gen *)(void *)o);
     Py_RETURN_NONE;
@@ -264,7 +375,10 @@ static PyObject *gen_reduce(PyObject *o SK_UNUSED, PyObject *unused SK_UNUSED) {
 static PyMethodDef gen_methods[] = {
     {"close", gen_close, METH_NOARGS, "Drops what is left and cancels the task."},
     {"next_within", gen_next_within, METH_O, "The next ref within so many seconds; GetTimeoutError, StopIteration."},
+    {"peek", gen_peek, METH_O, "peek(seconds): whether next() would not wait: an item is there, or the end."},
+    {"is_finished", gen_is_finished, METH_NOARGS, "Everything was taken, the failure included."},
     {"task_id", gen_task_id, METH_NOARGS, NULL},
+    {"__class_getitem__", Py_GenericAlias, METH_O | METH_CLASS, NULL},
     {"__reduce__", gen_reduce, METH_NOARGS, NULL},
     {NULL, NULL, 0, NULL},
 };

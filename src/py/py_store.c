@@ -24,8 +24,17 @@ out:
     return r;
 }
 
-static PyObject *m_put(PyObject *module, PyObject *value) {
+/* `_owner` and `_tensor_transport` are taken for Ray's sake: an object lives as long as its references, whoever put it. */
+static PyObject *m_put(PyObject *module, PyObject *const *args, Py_ssize_t n, PyObject *kwnames) {
     struct py_state *st = PyModule_GetState(module);
+    PyObject *value = n ? args[0] : NULL;
+    for (Py_ssize_t i = 0; SK_UNLIKELY(kwnames != NULL) && i < PyTuple_GET_SIZE(kwnames); i++) {
+        PyObject *name = PyTuple_GET_ITEM(kwnames, i);
+        if (PyUnicode_CompareWithASCIIString(name, "value") == 0 && !value) value = args[n + i];
+        else if (PyUnicode_CompareWithASCIIString(name, "_owner") != 0 && PyUnicode_CompareWithASCIIString(name, "_tensor_transport") != 0)
+            return PyErr_Format(PyExc_TypeError, "put() got an unexpected keyword argument '%U'", name);
+    }
+    if (n > 1 || !value) return PyErr_Format(PyExc_TypeError, "put() takes one value (%zd given)", n);
     if (SK_UNLIKELY(py_ensure(st) < 0)) return NULL;
     if (py_ref_check(st, value)) {
         PyErr_SetString(PyExc_TypeError, "Calling 'put' on an ObjectRef is not allowed. Put a list that holds it: put([ref]).");
@@ -54,7 +63,39 @@ static bool gone(struct py_state *st, uint32_t gen) {
     return true;
 }
 
+/* One of many is an error already: that is raised now, whatever the others do. `known` are those seen ready before. 1: an exception is set. */
+static int failed_already(struct py_state *st, const sk_oid *ids, size_t n, bool *known, bool *ready) {
+    PY_ERR(err);
+    sk_rc rc = st->engine->ops->wait(st->engine, ids, n, n, 0, ready, &err);
+    if (rc != SK_OK && rc != SK_ETIMEOUT) return 0; /* get() will say it */
+    for (size_t i = 0; i < n; i++) {
+        struct sk_view v;
+        if (!ready[i] || known[i]) continue;
+        known[i] = true;
+        if (st->engine->ops->get(st->engine, &ids[i], 1, 0, &v, &err) != SK_OK) continue;
+        bool failed = SK_KIND_IS_ERROR(v.kind);
+        if (failed) py_raise_value(st, &v);
+        st->engine->ops->view_release(st->engine, &v);
+        if (failed) return 1;
+    }
+    return 0;
+}
+
+static int get_slices(struct py_state *st, const sk_oid *ids, size_t n, int64_t deadline_ns, struct sk_view *v, bool *known);
+
 static int get_views(struct py_state *st, const sk_oid *ids, size_t n, int64_t deadline_ns, struct sk_view *v) {
+    if (n == 1) return get_slices(st, ids, n, deadline_ns, v, NULL);
+    bool *known = sk_calloc(SK_TAG_PY, 2 * n);
+    if (!known) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    int r = get_slices(st, ids, n, deadline_ns, v, known);
+    sk_free(known);
+    return r;
+}
+
+static int get_slices(struct py_state *st, const sk_oid *ids, size_t n, int64_t deadline_ns, struct sk_view *v, bool *known) {
     PY_ERR(err);
     uint32_t gen = st->gen;
     sk_rc rc = st->driver ? st->engine->ops->get(st->engine, ids, n, 0, v, &err) : SK_ETIMEOUT;
@@ -65,6 +106,7 @@ static int get_views(struct py_state *st, const sk_oid *ids, size_t n, int64_t d
         PY_TAKE(st)
         if (rc != SK_ETIMEOUT) break;
         if (PyErr_CheckSignals() < 0 || gone(st, gen)) return -1;
+        if (known && failed_already(st, ids, n, known, known + n)) return -1;
         if (sk_now_ns() >= deadline_ns) {
             py_raise(st, SK_ETIMEOUT, &(struct sk_err){.msg = "Get timed out: some object(s) not ready."});
             return -1;
@@ -144,6 +186,7 @@ static PyObject *m_get(PyObject *module, PyObject *const *args, Py_ssize_t n, Py
         return value_of(st, &v);
     }
     if (PyList_Check(o) || PyTuple_Check(o)) return get_many(st, o, deadline);
+    if (Py_TYPE(o) == st->gen_type) return Py_NewRef(o); /* as in Ray: a generator stands for itself */
     return PyErr_Format(PyExc_ValueError,
                         "Invalid type of object refs, %R, is given. 'object_refs' must either be an ObjectRef or a list of ObjectRefs.",
                         Py_TYPE(o));
@@ -249,7 +292,7 @@ out:
 }
 
 PyMethodDef py_store_methods[] = {
-    {"put", m_put, METH_O, "Stores a value: ObjectRef."},
+    {"put", (PyCFunction)(void (*)(void))m_put, METH_FASTCALL | METH_KEYWORDS, "put(value): stores it: ObjectRef."},
     {"get", (PyCFunction)(void (*)(void))m_get, METH_FASTCALL | METH_KEYWORDS,
      "get(refs, timeout=None): the value, or the list of values."},
     {"wait", (PyCFunction)(void (*)(void))m_wait, METH_FASTCALL, "wait(refs, num_returns, timeout): (ready, not ready)."},

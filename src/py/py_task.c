@@ -33,6 +33,7 @@ struct tmpl {
     PyObject *custom;              /* dict of custom resources or NULL */
     PyObject *target;              /* function, class, or the method's name */
     PyObject *token;               /* METHOD */
+    PyObject *retry_on;            /* METHOD: a pickled tuple of exception classes, or NULL */
     PyObject *base;                /* Template that has the definition, or NULL */
     PyObject *def;                 /* bytes */
     PyObject *def_refs;            /* references in the closure: live as long as the definition */
@@ -44,7 +45,7 @@ struct tmpl {
 struct token {
     PyObject_HEAD uint64_t id;
     uint32_t gen;
-    PyObject *ready;
+    PyObject *ready; /* NULL: not counted, the actor may be gone */
 };
 
 /* ---- ActorToken ---------------------------------------------------------------------------------------------------------------------- */
@@ -62,6 +63,15 @@ static PyObject *token_new(struct py_state *st, uint64_t aid, PyObject *ready) /
     return (PyObject *)t;
 }
 
+static PyObject *token_weak(struct py_state *st, uint64_t aid) {
+    struct token *t = PyObject_New(struct token, st->token_type);
+    if (!t) return NULL;
+    t->id = aid;
+    t->gen = st->gen;
+    t->ready = NULL;
+    return (PyObject *)t;
+}
+
 PyObject *py_restore_token(struct py_state *st, uint64_t aid, PyObject *ready) {
     st->engine->ops->actor_addref(st->engine, (sk_aid){aid});
     return token_new(st, aid, ready);
@@ -71,19 +81,28 @@ static void token_dealloc(PyObject *o) {
     struct token *t = (struct token *)(void *)o;
     PyTypeObject *type = Py_TYPE(o);
     struct py_state *st = py_state_of(type);
-    if (st && st->engine && t->gen == st->gen && !st->closing) st->engine->ops->actor_release(st->engine, (sk_aid){t->id});
-    Py_DECREF(t->ready);
+    if (t->ready && st && st->engine && t->gen == st->gen && !st->closing) st->engine->ops->actor_release(st->engine, (sk_aid){t->id});
+    Py_XDECREF(t->ready);
     PyObject_Free(o);
     Py_DECREF(type);
 }
 
 static PyObject *token_id(PyObject *o, void *unused SK_UNUSED) { return PyLong_FromUnsignedLongLong(((struct token *)(void *)o)->id); }
 
-static PyObject *token_ready(PyObject *o, void *unused SK_UNUSED) { return Py_NewRef(((struct token *)(void *)o)->ready); }
+static PyObject *token_ready(PyObject *o, void *unused SK_UNUSED) {
+    const struct token *t = (struct token *)(void *)o;
+    return Py_NewRef(t->ready ? t->ready : Py_None);
+}
+
+static PyObject *token_is_alive(PyObject *o, void *unused SK_UNUSED) {
+    const struct py_state *st = py_state_of(Py_TYPE(o));
+    return PyBool_FromLong(st->engine && ((struct token *)(void *)o)->gen == st->gen);
+}
 
 static PyObject *token_reduce(PyObject *o, PyObject *unused SK_UNUSED) {
     const struct token *t = (struct token *)(void *)o;
     struct py_state *st = py_state_of(Py_TYPE(o));
+    if (!t->ready) return Py_BuildValue("O(K)", st->weak_token, (unsigned long long)t->id);
     return Py_BuildValue("O(KO)", st->restore_token, (unsigned long long)t->id, t->ready); /* `ready` is collected, and holds the actor */
 }
 
@@ -93,7 +112,8 @@ static PyMethodDef token_methods[] = {
 };
 static PyGetSetDef token_getset[] = {
     {"id", token_id, NULL, NULL, NULL},
-    {"ready", token_ready, NULL, "ObjectRef that is ready when the constructor has run.", NULL},
+    {"ready", token_ready, NULL, "ObjectRef that is ready when the constructor has run; None in a weak one.", NULL},
+    {"alive", token_is_alive, NULL, "It is of the engine that is open.", NULL},
     {NULL, NULL, NULL, NULL, NULL},
 };
 static PyType_Slot token_slots[] = {
@@ -134,6 +154,10 @@ static int make_def(struct py_state *st, struct tmpl *t) {
     if (t->def) return 0;
     if (t->kind == METHOD) {
         t->def = PyUnicode_AsUTF8String(t->target);
+        if (t->def && t->retry_on) { /* name, NUL, the classes */
+            PyBytes_ConcatAndDel(&t->def, PyBytes_FromStringAndSize("", 1));
+            PyBytes_Concat(&t->def, t->retry_on);
+        }
     } else if (!st->hook_dump_function) {
         PyErr_SetString(PyExc_RuntimeError, "the dump_function hook is not set");
     } else {
@@ -144,6 +168,13 @@ static int make_def(struct py_state *st, struct tmpl *t) {
         if (t->def && !PyBytes_CheckExact(t->def)) {
             Py_CLEAR(t->def);
             PyErr_SetString(PyExc_TypeError, "dump_function must return bytes");
+        }
+        if (t->def && c.refs.n && py_ref_strict()) {
+            Py_CLEAR(t->def);
+            py_raise_class(
+                st, "OufOfBandObjectRefSerializationException",
+                "a function refers to an ObjectRef in its closure or globals, which RAY_allow_out_of_band_object_ref_serialization=0 "
+                "forbids: pass the ref as an argument");
         }
         if (t->def && c.refs.n && (t->def_refs = PyTuple_New((Py_ssize_t)c.refs.n)))
             for (uint32_t i = 0; i < c.refs.n; i++) PyTuple_SET_ITEM(t->def_refs, (Py_ssize_t)i, Py_NewRef(c.refs.p[i]));
@@ -372,9 +403,10 @@ static int call_encode(struct py_state *st, struct tmpl *t, struct call *k, PyOb
     return 0;
 }
 
-static PyObject *results(struct py_state *st, uint32_t n, sk_oid first, sk_tid tid) {
-    if (SK_LIKELY(n == 1)) return py_ref_new(st, first, tid);
+static PyObject *results(struct py_state *st, uint32_t n, sk_oid first, sk_tid tid, bool method) {
     if (n == SK_STREAMING) return py_gen_new(st, tid);
+    if (method) tid.v |= PY_OF_METHOD;
+    if (SK_LIKELY(n == 1)) return py_ref_new(st, first, tid);
     if (n == 0) Py_RETURN_NONE;
     PyObject *list = PyList_New((Py_ssize_t)n);
     for (uint32_t i = 0; i < n; i++) { /* every reference gets an owner, also when one fails */
@@ -443,7 +475,7 @@ static PyObject *tmpl_submit(PyObject *self, PyObject *const *args, Py_ssize_t n
         sk_tid tid = {0};
         if (t->kind == METHOD) spec.init.actor.v = ((struct token *)(void *)t->token)->id;
         rc = st->engine->ops->submit(st->engine, &spec.init, &first, &tid, &err);
-        if (SK_LIKELY(rc == SK_OK)) r = results(st, t->n_returns, first, tid);
+        if (SK_LIKELY(rc == SK_OK)) r = results(st, t->n_returns, first, tid, t->kind == METHOD);
     }
     if (rc != SK_OK) py_raise(st, rc, &err);
 out:
@@ -596,10 +628,11 @@ static int tmpl_init(PyObject *self, PyObject *args, PyObject *kw) {
     if (tmpl_returns(t, returns) < 0 || tmpl_resources(t, cpus, gpus, memory, custom) < 0) return -1;
     if (t->kind == METHOD) {
         PyObject *token;
-        if (!PyTuple_Check(target) || !PyArg_ParseTuple(target, "O!U", st->token_type, &token, &t->target))
-            return PyErr_Occurred() ? -1 : (PyErr_SetString(PyExc_TypeError, "target of a method: (ActorToken, name)"), -1);
+        if (!PyTuple_Check(target) || !PyArg_ParseTuple(target, "O!U|S", st->token_type, &token, &t->target, &t->retry_on))
+            return PyErr_Occurred() ? -1 : (PyErr_SetString(PyExc_TypeError, "target of a method: (ActorToken, name[, classes])"), -1);
         t->token = Py_NewRef(token);
         t->target = Py_NewRef(t->target);
+        Py_XINCREF(t->retry_on);
     } else {
         if (Py_TYPE(target) == st->template_type) { /* options(): shares the definition */
             struct tmpl *o = (struct tmpl *)(void *)target;
@@ -629,6 +662,7 @@ static int tmpl_clear(PyObject *self) {
     Py_CLEAR(t->custom);
     Py_CLEAR(t->target);
     Py_CLEAR(t->token);
+    Py_CLEAR(t->retry_on);
     Py_CLEAR(t->base);
     Py_CLEAR(t->def);
     Py_CLEAR(t->def_refs);
@@ -770,6 +804,9 @@ static PyObject *m_cancel(PyObject *module, PyObject *args) {
         return PyErr_Format(PyExc_TypeError, "ray.cancel() only supported for object refs. For actors, try ray.kill(). Got: %R.",
                             Py_TYPE(o));
     }
+    if ((tid & PY_OF_METHOD) && force)
+        return PyErr_Format(PyExc_ValueError, "force=True is not supported for actor tasks: it would end the actor; use kill() for that");
+    tid &= ~PY_OF_METHOD;
     if (!tid) return PyErr_Format(PyExc_ValueError, "%R is not the result of a task submitted by this process", o);
     sk_rc rc;
     PY_DROP(st)
@@ -779,7 +816,15 @@ static PyObject *m_cancel(PyObject *module, PyObject *args) {
     Py_RETURN_NONE;
 }
 
+static PyObject *m_weak_token(PyObject *module, PyObject *id) {
+    struct py_state *st = PyModule_GetState(module);
+    unsigned long long aid = PyLong_AsUnsignedLongLong(id);
+    if (PyErr_Occurred() || py_ensure(st) < 0) return NULL;
+    return token_weak(st, aid);
+}
+
 PyMethodDef py_task_methods[] = {
+    {"weak_token", m_weak_token, METH_O, "weak_token(actor's number): a handle that is not counted."},
     {"actor_kill", m_actor_kill, METH_VARARGS, "actor_kill(token, no_restart)"},
     {"actor_find", m_actor_find, METH_VARARGS,
      "actor_find(name, space or None): (token, meta), or None when no living actor has that name."},

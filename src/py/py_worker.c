@@ -4,12 +4,15 @@
  * into the engine's memory. An exception of user code ends the task through the dumps_error hook; a failure of ours through *err.
  * Invariant: no run leaves an exception set, and the views of its arguments are the engine's unless a value kept them.
  * Cost: 0.25 us around a function of no arguments. */
+#include <unistd.h>
+
 #include "base/wire.h"
 #include "exec/exec.h"
 #include "base/fault.h"
 #include "py/py_int.h"
 
 static _Thread_local struct sk_task *task_now;
+static _Thread_local uint64_t exiting;      /* the task of this thread that called exit_actor() */
 static _Thread_local PyThreadState *parked; /* between block_begin and block_end */
 
 static struct py_state *async_state; /* this is the process of an async actor */
@@ -38,6 +41,7 @@ static void fn_free(struct py_fn *f) {
     sk_free(f->name);
     sk_free(f->def);
     Py_XDECREF(f->callable);
+    Py_XDECREF(f->retry_on);
     sk_free(f);
 }
 
@@ -63,21 +67,59 @@ static sk_rc r_define(void *ctx, sk_fid id, const char *name, struct sk_bytes de
     return rc;
 }
 
+static PyObject *of_actor_module(const char *what, PyObject *arg, bool is_table) /* skate.actor.<what>[arg] or (arg) */
+{
+    PyObject *m = PyImport_ImportModule("skate.actor"), *o = m ? PyObject_GetAttrString(m, what) : NULL;
+    PyObject *r = !o ? NULL : is_table ? PyObject_GetItem(o, arg) : PyObject_CallOneArg(o, arg);
+    Py_XDECREF(m);
+    Py_XDECREF(o);
+    return r;
+}
+
+/* A method: its name, or name, NUL and a pickled (classes of retry_exceptions or None, whether it is dynamic). */
+static PyObject *method_of(struct py_state *st, struct py_fn *f) {
+    const char *nul = memchr(f->def, 0, f->def_n);
+    size_t n = nul ? (size_t)(nul - (const char *)f->def) : f->def_n;
+    PyObject *name = PyUnicode_DecodeUTF8(f->def, (Py_ssize_t)n, NULL), *fn = NULL, *retry_on = NULL;
+    int dynamic = 0;
+    if (!name) return NULL;
+    if (nul) {
+        PyObject *def = PyBytes_FromStringAndSize(nul + 1, (Py_ssize_t)(f->def_n - n - 1));
+        PyObject *more = def ? PyObject_CallOneArg(st->hook_load_function, def) : NULL;
+        bool ok = more && PyArg_ParseTuple(more, "Op", &retry_on, &dynamic);
+        if (ok && retry_on != Py_None) Py_XSETREF(f->retry_on, Py_NewRef(retry_on));
+        Py_XDECREF(def);
+        Py_XDECREF(more);
+        if (!ok) goto out;
+    }
+    if (dynamic) {
+        fn = of_actor_module("dynamic", name, false);
+    } else if (n > 6 && memcmp(f->def, "__ray_", 6) == 0) { /* what every actor has */
+        fn = of_actor_module("BUILT_IN", name, true);
+    } else {
+        fn = Py_NewRef(name);
+        PyUnicode_InternInPlace(&fn);
+    }
+out:
+    Py_DECREF(name);
+    return fn;
+}
+
 static PyObject *callable_of(struct py_state *st, struct py_fn *f, bool method) /* borrowed */
 {
     if (SK_LIKELY(f->callable != NULL)) return f->callable;
-    if (method) {
-        f->callable = PyUnicode_DecodeUTF8(f->def, (Py_ssize_t)f->def_n, NULL);
-        if (f->callable) PyUnicode_InternInPlace(&f->callable);
-    } else {
-        PyObject *def = PyBytes_FromStringAndSize(f->def, (Py_ssize_t)f->def_n);
-        if (!def) return NULL;
-        f->callable = PyObject_CallOneArg(st->hook_load_function, def);
-        Py_DECREF(def);
-        if (f->callable) { /* the bytes are not needed any more, and may be large */
-            sk_free(f->def);
-            f->def = NULL;
-        }
+    if (method) return f->callable = method_of(st, f);
+    PyObject *def = PyBytes_FromStringAndSize(f->def, (Py_ssize_t)f->def_n);
+    if (!def) return NULL;
+    f->callable = PyObject_CallOneArg(st->hook_load_function, def);
+    Py_DECREF(def);
+    if (f->callable && !f->retry_on) {
+        f->retry_on = PyObject_GetAttrString(f->callable, "__skate_retry_on__");
+        if (!f->retry_on) PyErr_Clear(); /* it has none */
+    }
+    if (f->callable) { /* the bytes are not needed any more, and may be large */
+        sk_free(f->def);
+        f->def = NULL;
     }
     return f->callable;
 }
@@ -141,10 +183,60 @@ static int run_stream(struct py_state *st, struct sk_task *t, PyObject *result, 
     return r;
 }
 
+static PyObject *error_bytes(struct py_state *st, const struct sk_task *t, PyObject *value) {
+    PyObject *attempt = PyLong_FromUnsignedLong(t->attempt), *name = PyUnicode_FromString(t->name);
+    PyObject *bytes =
+        attempt && name && st->hook_dumps_error ? PyObject_CallFunctionObjArgs(st->hook_dumps_error, value, name, attempt, NULL) : NULL;
+    if (bytes && !(PyBytes_CheckExact(bytes) && PyBytes_GET_SIZE(bytes) <= (Py_ssize_t)SK_ERROR_VALUE_MAX)) Py_CLEAR(bytes);
+    Py_XDECREF(attempt);
+    Py_XDECREF(name);
+    return bytes;
+}
+
+/* A generator that fills num_returns = n: what it yielded before it raised stays, the rest is the error. */
+static int run_fill(struct py_state *st, struct sk_task *t, PyObject *it, sk_rc *rc, struct sk_err *err) {
+    PyObject *v;
+    uint32_t n = 0;
+    int r = 0;
+    while (r == 0 && *rc == SK_OK && n < t->n_returns && (v = PyIter_Next(it))) {
+        r = send_value(st, t, v, n++, false, rc, err);
+        Py_DECREF(v);
+    }
+    if (r < 0 || *rc != SK_OK) return r;
+    if (!PyErr_Occurred() && n < t->n_returns)
+        PyErr_Format(PyExc_ValueError, "Task %s yielded %u objects, but num_returns=%u.", t->name, n, t->n_returns);
+    if (!PyErr_Occurred()) {
+        v = PyIter_Next(it);
+        if (!v && !PyErr_Occurred()) return 0;
+        Py_XDECREF(v);
+        if (v) PyErr_Format(PyExc_ValueError, "Task %s yielded more than num_returns=%u objects.", t->name, t->n_returns);
+        return -1;
+    }
+    if (n == 0) return -1;
+    PyObject *type, *value, *tb;
+    PyErr_Fetch(&type, &value, &tb);
+    PyErr_NormalizeException(&type, &value, &tb);
+    if (tb) PyException_SetTraceback(value, tb);
+    PyObject *bytes = error_bytes(st, t, value);
+    for (; bytes && n < t->n_returns && *rc == SK_OK; n++) {
+        struct sk_payload p = {.kind = PY_ERROR, .bytes = {PyBytes_AS_STRING(bytes), (size_t)PyBytes_GET_SIZE(bytes)}};
+        *rc = sk_task_return(t, n, &p, err);
+    }
+    PyErr_Clear();
+    if (!bytes) PyErr_Restore(Py_NewRef(type), Py_NewRef(value), Py_XNewRef(tb));
+    r = bytes ? 0 : -1;
+    Py_XDECREF(bytes);
+    Py_XDECREF(type);
+    Py_XDECREF(value);
+    Py_XDECREF(tb);
+    return r;
+}
+
 static int run_results(struct py_state *st, struct sk_task *t, PyObject *result, sk_rc *rc, struct sk_err *err) {
     if (SK_LIKELY(t->n_returns == 1)) return send_value(st, t, result, 0, false, rc, err);
     if (t->n_returns == SK_STREAMING) return run_stream(st, t, result, rc, err);
     if (t->n_returns == 0) return 0;
+    if (PyGen_CheckExact(result)) return run_fill(st, t, result, rc, err);
     PyObject *seq = PyUnicode_Check(result) || PyBytes_Check(result) || PyDict_Check(result) || PySet_Check(result)
                         ? NULL
                         : PySequence_Fast(result, "");
@@ -179,6 +271,15 @@ static sk_rc fail(struct py_state *st, struct sk_task *t, uint32_t kind, const v
     return sk_task_fail(t, &error, err);
 }
 
+/* sys.exit() in user code is meant for the process: what it ran ends as after any other death of a worker, with the exit code in the message. */
+static void leave_by_exit(PyObject *e) {
+    PyObject *m = PyImport_ImportModule("skate.serialize"), *r = m ? PyObject_CallMethod(m, "leave_by_exit", "O", e) : NULL;
+    if (!r) PyErr_Print();
+    Py_XDECREF(r);
+    Py_XDECREF(m);
+    _exit(1);
+}
+
 /* Ends the task with the current exception. */
 static sk_rc fail_with_exception(struct py_state *st, struct sk_task *t, struct sk_err *err) {
     PyObject *type, *value, *tb;
@@ -187,11 +288,12 @@ static sk_rc fail_with_exception(struct py_state *st, struct sk_task *t, struct 
     if (tb) PyException_SetTraceback(value, tb);
     if (!st->worker && PyErr_GivenExceptionMatches(type, PyExc_KeyboardInterrupt))
         PyErr_SetInterrupt(); /* inline: Ctrl-C was meant for the program, not only for this task */
-    PyObject *attempt = PyLong_FromUnsignedLong(t->attempt), *name = PyUnicode_FromString(t->name);
-    PyObject *bytes =
-        attempt && name && st->hook_dumps_error ? PyObject_CallFunctionObjArgs(st->hook_dumps_error, value, name, attempt, NULL) : NULL;
+    if (st->worker && !t->is_async && exiting != t->id.v && PyErr_GivenExceptionMatches(type, PyExc_SystemExit)) leave_by_exit(value);
+    const struct py_fn *f = sk_map_get(&st->fns, t->fn.v);
+    if (f && f->retry_on && !PyErr_GivenExceptionMatches(type, f->retry_on)) sk_task_end_flags(t, SK_END_FINAL);
+    PyObject *bytes = error_bytes(st, t, value);
     sk_rc rc;
-    if (bytes && PyBytes_CheckExact(bytes) && PyBytes_GET_SIZE(bytes) <= (Py_ssize_t)SK_ERROR_VALUE_MAX) {
+    if (bytes) {
         rc = fail(st, t, t->is_actor_init ? PY_INIT_ERROR : PY_ERROR, PyBytes_AS_STRING(bytes), (size_t)PyBytes_GET_SIZE(bytes), err);
     } else {
         PyErr_Clear();
@@ -199,8 +301,6 @@ static sk_rc fail_with_exception(struct py_state *st, struct sk_task *t, struct 
         type = value = tb = NULL;
         rc = py_to_err(err, t->name);
     }
-    Py_XDECREF(attempt);
-    Py_XDECREF(name);
     Py_XDECREF(bytes);
     Py_XDECREF(type);
     Py_XDECREF(value);
@@ -241,6 +341,23 @@ static int decode_args(struct py_state *st, struct sk_task *t, uint32_t from, Py
     return 0;
 }
 
+/* The method of the class, whatever the instance has under that name. args[0] is self. */
+static PyObject *call_method(PyObject *self, PyObject *name, PyObject **args, size_t n_pos, PyObject *kwnames) {
+    PyObject *d = _PyType_Lookup(Py_TYPE(self), name), *r;
+    if (SK_UNLIKELY(!d)) return PyObject_VectorcallMethod(name, args, n_pos + 1, kwnames); /* of __getattr__, or none */
+    Py_INCREF(d);
+    if (SK_LIKELY(PyType_HasFeature(Py_TYPE(d), Py_TPFLAGS_METHOD_DESCRIPTOR))) {
+        r = PyObject_Vectorcall(d, args, n_pos + 1, kwnames);
+    } else {
+        descrgetfunc get = Py_TYPE(d)->tp_descr_get;
+        PyObject *bound = get ? get(d, self, (PyObject *)Py_TYPE(self)) : Py_NewRef(d);
+        r = bound ? PyObject_Vectorcall(bound, args + 1, n_pos | PY_VECTORCALL_ARGUMENTS_OFFSET, kwnames) : NULL;
+        Py_XDECREF(bound);
+    }
+    Py_DECREF(d);
+    return r;
+}
+
 static PyObject *call(struct py_state *st, struct sk_task *t, PyObject *target, PyObject **args, size_t n, PyObject *kwnames) {
     size_t n_pos = n - (kwnames ? (size_t)PyTuple_GET_SIZE(kwnames) : 0);
     PyObject *r;
@@ -252,7 +369,8 @@ static PyObject *call(struct py_state *st, struct sk_task *t, PyObject *target, 
         }
         args[0] = self; /* borrowed: the slot before the arguments */
         Py_INCREF(self);
-        r = PyObject_VectorcallMethod(target, args, n_pos + 1, kwnames);
+        r = PyUnicode_CheckExact(target) ? call_method(self, target, args, n_pos, kwnames)
+                                         : PyObject_Vectorcall(target, args, n_pos + 1, kwnames);
         Py_DECREF(self);
     } else {
         r = PyObject_Vectorcall(target, args + 1, n_pos | PY_VECTORCALL_ARGUMENTS_OFFSET, kwnames);
@@ -423,8 +541,10 @@ static sk_rc r_run(void *ctx, struct sk_task *t, struct sk_err *err) {
     PyGILState_STATE g = PyGILState_Ensure();
     struct sk_task *outer = task_now;
     task_now = t;
+    py_title_set(t->name, t->is_actor_init ? ".__init__" : "");
     sk_rc rc = run(state_of(ctx), t, err);
     task_now = outer;
+    if (!outer && !t->actor.v) py_title_set("IDLE", "");
     PyGILState_Release(g);
     return rc;
 }
@@ -486,6 +606,7 @@ static void on_note(void *ctx, const void *p, size_t n) {
 }
 
 static void after_fork(void *ctx, struct sk_engine *client) {
+    py_title_init();
     struct py_state *st = state_of(ctx);
     PyOS_AfterFork_Child();
     const char *faults = getenv("SKATE_FAULT"); /* "worker.after_yield:kill:3": see base/fault.h */
@@ -500,6 +621,19 @@ static void after_fork(void *ctx, struct sk_engine *client) {
     Py_XDECREF(r);
 }
 
+/* The actors of this process hear that it ends in order. */
+static void leave(struct py_state *st) {
+    PyObject *list = PyList_New(0);
+    uint64_t key;
+    void *val;
+    for (uint32_t i = 0; list && sk_map_next(&st->actors, &i, &key, &val);)
+        if (PyList_Append(list, val) < 0) Py_CLEAR(list);
+    PyObject *r = list && st->hook_leave && PyList_GET_SIZE(list) ? PyObject_CallOneArg(st->hook_leave, list) : NULL;
+    if (PyErr_Occurred()) PyErr_WriteUnraisable(st->module);
+    Py_XDECREF(r);
+    Py_XDECREF(list);
+}
+
 static PyObject *m_serve(PyObject *module, PyObject *unused SK_UNUSED) {
     struct py_state *st = PyModule_GetState(module);
     struct sk_worker_hooks hooks = {on_note, after_fork, st};
@@ -509,6 +643,7 @@ static PyObject *m_serve(PyObject *module, PyObject *unused SK_UNUSED) {
     if (was) { /* the driver said stop; what is left of refs must not talk to it */
         st->engine = NULL;
         st->gen++;
+        leave(st);
         py_runner_clear(st);
     }
     return rc == SK_OK ? PyBool_FromLong(was) : py_raise(st, rc, &err);
@@ -554,7 +689,17 @@ static PyObject *m_actor_exit(PyObject *module SK_UNUSED, PyObject *unused SK_UN
     struct sk_task *t = py_current_task();
     if (!t || !t->actor.v || t->is_actor_init) return PyErr_Format(PyExc_TypeError, "exit_actor called on a non-actor worker.");
     sk_task_end_flags(t, SK_END_EXIT_ACTOR | SK_END_FINAL);
+    exiting = t->id.v;
     Py_RETURN_NONE;
+}
+
+static PyObject *m_current_function(PyObject *module, PyObject *unused SK_UNUSED) {
+    struct py_state *st = PyModule_GetState(module);
+    const struct sk_task *t = py_current_task();
+    const struct py_fn *f = t ? sk_map_get(&st->fns, t->fn.v) : NULL;
+    if (!f || !f->callable) Py_RETURN_NONE;
+    PyObject *self = t->actor.v && !t->is_actor_init ? sk_map_get(&st->actors, t->actor.v) : NULL;
+    return self ? Py_BuildValue("(OO)", Py_TYPE(self), f->callable) : Py_NewRef(f->callable);
 }
 
 static PyObject *m_task_note(PyObject *module SK_UNUSED, PyObject *ops) {
@@ -592,6 +737,7 @@ PyMethodDef py_worker_methods[] = {
     {"serve", m_serve, METH_NOARGS, "Fork server and workers: first call of skate._worker_main. False when this process is none."},
     {"crash_fd", m_crash_fd, METH_NOARGS, "Where a crash handler may write in a worker; -1 elsewhere."},
     {"current_task", m_current_task, METH_NOARGS, "(task, actor or 0, name, attempt), or None outside of tasks."},
+    {"current_function", m_current_function, METH_NOARGS, "The function that the current task runs; for a method (class, name)."},
     {"task_cancelled", m_task_cancelled, METH_NOARGS, "Somebody has cancelled the running task."},
     {"on_interrupt", m_on_interrupt, METH_VARARGS, "Handler of SIGINT in workers: KeyboardInterrupt when the running task was cancelled."},
     {"task_end_flags", m_end_flags, METH_VARARGS,

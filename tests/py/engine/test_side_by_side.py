@@ -8,7 +8,7 @@ import time
 import pytest
 import skate
 from skate import _skate
-from skate.actor import ActorHandle, _methods
+from skate.actor import ActorHandle, Meta, _methods
 
 
 @pytest.fixture
@@ -21,7 +21,7 @@ def ray():
 
 def make(cls, *args, **options):
     t = _skate.Template("actor", cls, cls.__name__, num_cpus=0, **options)
-    return ActorHandle(t.submit(*args), cls.__name__, _methods(cls))
+    return ActorHandle(t.submit(*args), Meta(cls.__name__, _methods(cls), {"_default": 0}, 0, False))
 
 
 class Loop:
@@ -153,7 +153,7 @@ def test_names(ray):
     a = make(Threads, actor_name="bob", space="s", meta=b"abc")
     assert _skate.actor_find("bob", None) is None
     token, meta = _skate.actor_find("bob", "s")
-    assert meta == b"abc" and token.id == a._actor_id
+    assert meta == b"abc" and token.id == a._token.id
     assert _skate.actor_names() == [("s", "bob")]
     with pytest.raises(ray.exceptions.ActorAlreadyExistsError):
         make(Threads, actor_name="bob", space="s", meta=b"")
@@ -165,7 +165,7 @@ def test_names(ray):
             make(Threads, actor_name="bob", space="s", meta=b"")
         except ValueError:
             m += b"!"
-        return m, ray.get(ActorHandle(t, "Threads", _methods(Threads)).pid.remote())
+        return m, ray.get(ActorHandle(t, Meta("Threads", _methods(Threads), {"_default": 0}, 0, False)).pid.remote())
 
     assert ray.get(find.remote()) == (b"abc!", ray.get(a.pid.remote()))
     ray.kill(a)

@@ -7,7 +7,7 @@ import datetime
 import decimal
 import enum
 import fractions
-import io
+import gc
 import math
 import pickle
 import uuid
@@ -490,11 +490,19 @@ def test_a_reference_made_while_pickling(ray):
     assert ray.get(ray.get(outer).ref) == "made in __getstate__"
 
 
-def test_pickling_a_reference_by_hand_is_refused(ray):
-    with pytest.raises(TypeError, match="ref"):
-        pickle.dumps(ray.put(1))
-    with pytest.raises(TypeError):
-        io.BytesIO().write(pickle.dumps([ray.put(1)]))
+def test_pickling_a_reference_by_hand(ray, monkeypatch):
+    """The object then lives as long as the engine; the environment may forbid it."""
+    data = pickle.dumps([ray.put("kept")])
+    gc.collect()
+    assert ray.get(pickle.loads(data)) == ["kept"]
+    monkeypatch.setenv("RAY_allow_out_of_band_object_ref_serialization", "0")
+    ref = ray.put(1)
+    with pytest.raises(ray.exceptions.OufOfBandObjectRefSerializationException, match="ObjectRef"):
+        pickle.dumps(ref)
+    with pytest.raises(ray.exceptions.OufOfBandObjectRefSerializationException, match="closure"):
+        ray.remote(lambda: ref).remote()
+    assert ray.get(ray.get(ray.put([ref]))) == [1]  # where it is counted, it may travel
+    monkeypatch.undo()
     import copy
 
     r = ray.put(1)

@@ -63,7 +63,7 @@ def test_text():
     assert "in raised" in lines[2]
     assert "task my_task, attempt 2" in lines[-1]
     assert type(e).__name__ == "RayTaskError(ValueError)"
-    assert e.args == (str(e),)
+    assert e.args == (e.cause,)
 
 
 def test_attributes_of_the_cause():

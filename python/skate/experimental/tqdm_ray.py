@@ -1,0 +1,185 @@
+"""tqdm_ray: progress bars of many processes, drawn by the driver: use tqdm_ray.tqdm in tasks as tqdm.tqdm elsewhere.
+
+A bar in a worker prints its state as one line of JSON behind MAGIC; a bar in the driver tells the driver's manager directly."""
+
+import json
+import os
+import sys
+import threading
+import time
+import uuid
+
+MAGIC = "__skate_tqdm_magic_token__:"
+
+
+class tqdm:
+    """tqdm(iterable=None, desc=None, total=None): update(n), set_description(), close(). position: line below those of this process;
+    flush_interval_s: least time between two drawings."""
+
+    def __init__(self, iterable=None, desc=None, total=None, unit=None, position=None, flush_interval_s=1.0, **ignored):
+        if total is None and iterable is not None and hasattr(iterable, "__len__"):
+            total = len(iterable)
+        self._iterable, self._interval = iterable, flush_interval_s
+        self._state = {
+            "bar": uuid.uuid4().hex,
+            "desc": desc or "",
+            "total": total,
+            "unit": unit or "it",
+            "pos": position or 0,
+            "n": 0,
+            "pid": os.getpid(),
+            "closed": False,
+        }
+        self._shown = 0.0
+        self._show(True)
+
+    def set_description(self, desc):
+        self._state["desc"] = desc
+        self._show()
+
+    def update(self, n=1):
+        self._state["n"] += n
+        self._show()
+
+    def refresh(self):
+        self._show(True)
+
+    def close(self):
+        self._state["closed"] = True
+        self._show(True)
+
+    @property
+    def n(self):
+        return self._state["n"]
+
+    @n.setter
+    def n(self, n):
+        self._state["n"] = n
+
+    @property
+    def total(self):
+        return self._state["total"]
+
+    @total.setter
+    def total(self, total):
+        self._state["total"] = total
+
+    def _show(self, now=False):
+        t = time.monotonic()
+        if now or t - self._shown >= self._interval:
+            self._shown = 0.0 if now and self._state["n"] == 0 else t
+            from skate import _skate
+
+            if _skate.in_worker():
+                print(MAGIC + json.dumps(self._state), flush=True)
+            else:
+                instance().process_state_update(dict(self._state))
+
+    def __iter__(self):
+        if self._iterable is None:
+            raise ValueError("No iterable provided")
+        for x in self._iterable:
+            yield x
+            self.update(1)
+        self._show(True)
+
+
+class _Drawn:
+    """What is drawn of a bar: n, total, desc."""
+
+    def __init__(self, state):
+        self.n, self.total, self.desc = state["n"], state["total"], state["desc"]
+
+
+class _Bar:
+    def __init__(self, state):
+        self.state, self.bar = state, _Drawn(state)
+
+    def update(self, state):
+        self.state = state
+        self.bar.n, self.bar.total, self.bar.desc = state["n"], state["total"], state["desc"]
+
+
+class _Group:
+    """The bars of one process."""
+
+    def __init__(self):
+        self.bars_by_uuid = {}
+
+
+class BarManager:
+    """All bars; draws them on stderr when that is a terminal."""
+
+    def __init__(self):
+        self.bar_groups = {}
+        self.in_hidden_state = False
+        self.num_hides = 0
+        self.lock = threading.RLock()
+        self._lines = 0
+
+    def process_state_update(self, state):
+        """Takes what a bar says of itself."""
+        with self.lock:
+            group = self.bar_groups.setdefault(state["pid"], _Group())
+            bar = group.bars_by_uuid.get(state["bar"])
+            if state["closed"]:
+                group.bars_by_uuid.pop(state["bar"], None)
+                if not group.bars_by_uuid:
+                    del self.bar_groups[state["pid"]]
+            elif bar is None:
+                group.bars_by_uuid[state["bar"]] = _Bar(state)
+            else:
+                bar.update(state)
+            if not self.in_hidden_state:
+                self._draw()
+
+    def _draw(self):
+        if not sys.stderr.isatty():
+            return
+        out = [f"\x1b[{self._lines}A\x1b[J"] if self._lines else []
+        self._lines = 0
+        for group in self.bar_groups.values():
+            for b in sorted(group.bars_by_uuid.values(), key=lambda b: b.state["pos"]):
+                s = b.state
+                full = f"{100 * s['n'] // s['total']:3d}% {s['n']}/{s['total']}" if s["total"] else str(s["n"])
+                out.append(f"{s['desc']}: {full} {s['unit']}\n")
+                self._lines += 1
+        sys.stderr.write("".join(out))
+        sys.stderr.flush()
+
+    def hide_bars(self):
+        """Takes the bars off the screen while something else is printed."""
+        with self.lock:
+            if not self.in_hidden_state:
+                self.in_hidden_state = True
+                self.num_hides += 1
+                if self._lines and sys.stderr.isatty():
+                    sys.stderr.write(f"\x1b[{self._lines}A\x1b[J")
+                self._lines = 0
+
+    def unhide_bars(self):
+        with self.lock:
+            if self.in_hidden_state:
+                self.in_hidden_state = False
+                self._draw()
+
+
+_manager = None
+
+
+def instance():
+    """The driver's manager of bars."""
+    global _manager
+    if _manager is None:
+        _manager = BarManager()
+    return _manager
+
+
+def safe_print(*args, **kwargs):
+    """print() that leaves the bars whole."""
+    m = instance()
+    m.hide_bars()
+    try:
+        print(*args, **kwargs)
+    finally:
+        m.unhide_bars()

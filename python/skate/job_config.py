@@ -1,0 +1,59 @@
+"""JobConfig: what may be said about a job in one object, init(job_config=...)."""
+
+
+class JobConfig:
+    """Settings of a job. skate makes use of runtime_env, ray_namespace, default_actor_lifetime and metadata; the others belong to languages
+    and machines that it has not."""
+
+    def __init__(
+        self,
+        jvm_options=None,
+        code_search_path=None,
+        runtime_env=None,
+        _client_job=False,
+        metadata=None,
+        ray_namespace=None,
+        default_actor_lifetime="non_detached",
+        _py_driver_sys_path=None,
+    ):
+        self.jvm_options = jvm_options or []
+        self.code_search_path = code_search_path or []
+        if not isinstance(self.code_search_path, (list, tuple)):
+            raise AssertionError(f"The type of code search path is incorrect: {type(code_search_path)}")
+        self._client_job = _client_job
+        self.metadata = dict(metadata or {})
+        self.ray_namespace = ray_namespace
+        self.set_runtime_env(runtime_env)
+        self.set_default_actor_lifetime(default_actor_lifetime)
+        self._py_driver_sys_path = _py_driver_sys_path or []
+
+    def set_metadata(self, key, value):
+        """Adds one pair of strings to the metadata."""
+        self.metadata[key] = value
+
+    def set_runtime_env(self, runtime_env, validate=False):
+        """The runtime_env of the job's workers; validate=True checks it now, else init does."""
+        if validate and runtime_env:
+            from skate.runtime_env import RuntimeEnv
+
+            runtime_env = RuntimeEnv(**runtime_env)
+        self.runtime_env = runtime_env
+
+    def set_ray_namespace(self, ray_namespace):
+        """Where the job's named actors are."""
+        self.ray_namespace = ray_namespace
+
+    def set_default_actor_lifetime(self, default_actor_lifetime):
+        """ "detached" or "non_detached": of actors whose options do not say. ValueError for anything else."""
+        if default_actor_lifetime not in ("detached", "non_detached"):
+            raise ValueError(f"Default actor lifetime must be one of `detached`, `non_detached`, but got {default_actor_lifetime!r}")
+        self._default_actor_lifetime = default_actor_lifetime
+
+    @classmethod
+    def from_json(cls, job_config_json):
+        """From the "JSON" part of a job submission: runtime_env, metadata, code_search_path."""
+        return cls(
+            runtime_env=job_config_json.get("runtime_env"),
+            metadata=job_config_json.get("metadata"),
+            code_search_path=job_config_json.get("code_search_path"),
+        )

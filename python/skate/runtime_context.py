@@ -1,0 +1,189 @@
+"""get_runtime_context(): where this code runs."""
+
+import os
+import warnings
+
+from skate import _skate, ids
+
+
+def _deprecated(name):
+    warnings.warn(f"Use {name}() instead", DeprecationWarning, stacklevel=3)
+
+
+class RuntimeContext:
+    """Where this code runs: job, node, worker, task, actor, placement group. The get_..._id() give hexadecimal strings, None where there is none."""
+
+    # ---- the task and its actor
+
+    def _task(self):
+        return _skate.current_task()
+
+    def get_task_id(self):
+        t = self._task()
+        return ids.TaskID._of(t[0]).hex() if t else None
+
+    def get_task_name(self):
+        """Name of the task: options(name=...), else the function's, with the actor's class in front."""
+        t = self._task()
+        return t[2] if t else None
+
+    def get_task_function_name(self):
+        """module.qualified name of the function that runs."""
+        from skate import serialize
+
+        return serialize.function_name() if self._task() else None
+
+    def get_attempt_number(self):
+        """0 for the first run of the task, 1 for its first retry and so on; None outside of tasks."""
+        t = self._task()
+        return t[3] if t else None
+
+    def get_actor_id(self):
+        t = self._task()
+        return ids.ActorID._of(t[1]).hex() if t and t[1] else None
+
+    def get_actor_name(self):
+        """Name of the actor this runs in: "" when it has none; None outside of actors."""
+        t = self._task()
+        if not t or not t[1]:
+            return None
+        from skate import actor
+
+        return actor.me()[0].name
+
+    @property
+    def current_actor(self):
+        """A handle on the actor this runs in; it does not keep the actor alive. RuntimeError outside of actors."""
+        t = self._task()
+        if not t or not t[1]:
+            raise RuntimeError("This method is only available in an actor.")
+        from skate import actor
+
+        return actor.current()
+
+    @property
+    def was_current_actor_reconstructed(self):
+        """Whether the actor this runs in was restarted."""
+        t = self._task()
+        if not t or not t[1]:
+            raise AssertionError("This method should't be called inside Ray tasks or drivers: only in actors")
+        from skate import actor
+
+        return actor.me()[0].restarts > 0
+
+    def is_canceled(self):
+        """Whether somebody called cancel() on the task that runs. RuntimeError in the driver and in methods of async actors, where
+        asyncio.CancelledError is raised instead."""
+        t = self._task()
+        if not t:
+            raise RuntimeError("This method is only available in a Ray task.")
+        from skate import serialize
+
+        if serialize.in_coroutine():
+            raise RuntimeError("This method is not supported in an async actor.")
+        return _skate.task_cancelled()
+
+    # ---- job, node, process
+
+    @property
+    def namespace(self):
+        """Where the job's named actors are."""
+        from skate import api
+
+        return api.namespace()
+
+    gcs_address = "local"
+
+    def get_job_id(self):
+        return ids.JOB.hex()
+
+    def get_node_id(self):
+        return ids.NODE.hex()
+
+    def get_worker_id(self):
+        return ids.WorkerID._of(os.getpid()).hex()
+
+    def get_session_name(self):
+        """Name of this engine: of one life from init() to shutdown()."""
+        from skate import api
+
+        return api.session()
+
+    def get_temp_dir(self):
+        import tempfile
+
+        return tempfile.gettempdir()
+
+    def get_node_labels(self):
+        return {}
+
+    def get_accelerator_ids(self):
+        """{"GPU": ["0", ...], ...}: the accelerators that this process may use."""
+        from skate import api
+
+        return {"GPU": [str(i) for i in api.get_gpu_ids()], **{k: [] for k in _OTHER_ACCELERATORS}}
+
+    get_resource_ids = get_accelerator_ids
+
+    @property
+    def runtime_env(self):
+        """The runtime_env that this process was started with, as a dict."""
+        from skate import runtime_env
+
+        return runtime_env.current()
+
+    def get_runtime_env_string(self):
+        import json
+
+        return json.dumps(dict(self.runtime_env), sort_keys=True)
+
+    # ---- all at once, and older spellings
+
+    def get(self):
+        """A dict of job_id, node_id, namespace and, inside of tasks and actors, task_id and actor_id, as id objects."""
+        out = {"job_id": ids.JOB, "node_id": ids.NODE, "namespace": self.namespace}
+        t = self._task()
+        if t:
+            out["task_id"] = ids.TaskID._of(t[0])
+            if t[1]:
+                out["actor_id"] = ids.ActorID._of(t[1])
+        return out
+
+    @property
+    def job_id(self):
+        _deprecated("get_job_id")
+        return ids.JOB
+
+    @property
+    def node_id(self):
+        _deprecated("get_node_id")
+        return ids.NODE
+
+    @property
+    def task_id(self):
+        _deprecated("get_task_id")
+        t = self._task()
+        if not t:
+            raise AssertionError("This method is only available in a task")
+        return ids.TaskID._of(t[0])
+
+    @property
+    def actor_id(self):
+        _deprecated("get_actor_id")
+        t = self._task()
+        return ids.ActorID._of(t[1]) if t and t[1] else None
+
+
+_OTHER_ACCELERATORS = ("neuron_cores", "TPU", "NPU", "HPU", "RBLN", "METAX_GPU")
+
+
+_context = RuntimeContext()
+
+
+def get_runtime_context():
+    """The one RuntimeContext; starts skate when it does not run."""
+    if not _skate.is_initialized():
+        from skate import api
+
+        api.init()
+    return _context

@@ -1,0 +1,194 @@
+"""runtime_env: what the processes of a job, of a task or of an actor find: environment variables, a working folder, folders of modules.
+
+A folder is used where it is, not copied: there is one machine. Environments of a job are made with its workers (their environment, working
+folder and sys.path); those of an actor or a task are put on in its worker before the code is loaded, and a worker that ran such a task
+is not used again."""
+
+import json
+import os
+import sys
+
+_KNOWN = {"env_vars", "working_dir", "py_modules", "excludes", "config", "worker_process_setup_hook", "_ray_release", "_ray_commit"}
+_IGNORED = {"excludes", "config", "_ray_release", "_ray_commit"}
+
+
+def _error(text):
+    from skate.exceptions import RuntimeEnvSetupError
+
+    return RuntimeEnvSetupError("runtime_env: " + text)
+
+
+def _folder(what, path, files=()):
+    if not isinstance(path, (str, os.PathLike)):
+        if hasattr(path, "__path__"):  # a package that is imported here
+            return os.path.abspath(list(path.__path__)[0])
+        raise TypeError(f"runtime_env: {what} must be the path of a local folder, not {path!r}")
+    path = os.fspath(path)
+    if "://" in path:
+        raise _error(f"{what}={path!r}: only local folders; fetch it first and give the folder")
+    full = os.path.abspath(os.path.expanduser(path))
+    if os.path.isdir(full) or (full.endswith(files) and os.path.isfile(full)):
+        return full
+    raise ValueError(f"runtime_env: {what}={path!r} is not a folder; give the path of one that exists")
+
+
+def check(env):
+    """`env` in its full form: {"env_vars": {...}, "working_dir": absolute path, "py_modules": [absolute paths]}; TypeError, ValueError or
+    RuntimeEnvSetupError says what is wrong with it."""
+    if not isinstance(env, dict):
+        raise TypeError(f"runtime_env must be a dict, not {type(env)}")
+    out = {}
+    unknown = {k for k, v in env.items() if v and k not in _KNOWN}
+    if unknown:
+        raise _error(
+            f"{', '.join(sorted(map(str, unknown)))} not supported: install packages in the environment of the program; skate has env_vars, "
+            "working_dir, py_modules and worker_process_setup_hook"
+        )
+    given = env.get("env_vars")
+    if given is not None:
+        if not isinstance(given, dict):
+            raise TypeError(f"runtime_env['env_vars'] must be of type Dict[str, str], got {type(given)}")
+        for k, v in given.items():
+            if not isinstance(k, str):
+                raise TypeError(f"runtime_env['env_vars'] must be of type Dict[str, str], but the key {k} is of type {type(k)}")
+            if not isinstance(v, str):
+                raise TypeError(f"runtime_env['env_vars'] must be of type Dict[str, str], but the value {v} is of type {type(v)}")
+        if given:
+            out["env_vars"] = dict(given)
+    if env.get("working_dir") is not None:
+        out["working_dir"] = _folder("working_dir", env["working_dir"])
+    modules = env.get("py_modules")
+    if modules is not None:
+        if not isinstance(modules, (list, tuple)):
+            raise TypeError(f"runtime_env['py_modules'] must be a list of folders, got {type(modules)}")
+        out["py_modules"] = [_folder("py_modules", m, (".whl", ".zip", ".py")) for m in modules]
+    hook = env.get("worker_process_setup_hook")
+    if hook is not None:
+        if not callable(hook) and not isinstance(hook, str):
+            raise TypeError(f"runtime_env['worker_process_setup_hook'] must be a function or the name of one, got {type(hook)}")
+        out["worker_process_setup_hook"] = hook
+    return out
+
+
+class RuntimeEnv(dict):
+    """A checked runtime_env: RuntimeEnv(env_vars=..., working_dir=..., py_modules=...). A dict."""
+
+    def __init__(
+        self, *, env_vars=None, working_dir=None, py_modules=None, worker_process_setup_hook=None, config=None, _validate=True, **more
+    ):
+        given = {
+            "env_vars": env_vars,
+            "working_dir": working_dir,
+            "py_modules": py_modules,
+            "worker_process_setup_hook": worker_process_setup_hook,
+            "config": config,
+            **more,
+        }
+        given = {k: v for k, v in given.items() if v is not None}
+        super().__init__(check(given) if _validate else given)
+
+    def to_dict(self):
+        return dict(self)
+
+    def serialize(self):
+        return json.dumps(self, sort_keys=True)
+
+    @classmethod
+    def deserialize(cls, text):
+        return cls(_validate=False, **json.loads(text))
+
+    def env_vars(self):
+        return self.get("env_vars", {})
+
+    def working_dir(self):
+        return self.get("working_dir", "")
+
+    def py_modules(self):
+        return self.get("py_modules", [])
+
+
+class RuntimeEnvConfig(dict):
+    """Ray's settings of how environments are made; skate makes them at once and has none."""
+
+    def __init__(self, setup_timeout_seconds=600, eager_install=True, log_files=None):
+        super().__init__(setup_timeout_seconds=setup_timeout_seconds, eager_install=eager_install, log_files=log_files or [])
+
+
+def module_path(full):
+    """What sys.path needs to find a module: the folder that holds its folder, an archive itself."""
+    return full if full.endswith((".whl", ".zip")) else os.path.dirname(full)
+
+
+def merge(outer, inner):
+    """What a task with `inner` finds inside of `outer`: environment variables add up, the rest is replaced."""
+    if not outer or not inner:
+        return dict(inner or outer or {})
+    out = {**outer, **inner}
+    if outer.get("env_vars") and inner.get("env_vars"):
+        out["env_vars"] = {**outer["env_vars"], **inner["env_vars"]}
+    return out
+
+
+def run_hook(hook):
+    """Calls worker_process_setup_hook: a function, or the name of one as module.function."""
+    if isinstance(hook, str):
+        import importlib
+
+        module, _, name = hook.rpartition(".")
+        hook = getattr(importlib.import_module(module), name)
+    hook()
+
+
+_own = None  # of the task or actor that this process belongs to
+
+
+def put_on(env):
+    """Makes this process one of `env`."""
+    global _own
+    _own = env
+    os.environ.update(env.get("env_vars") or {})
+    for m in reversed(env.get("py_modules") or []):
+        sys.path.insert(0, module_path(m))
+    where = env.get("working_dir")
+    if where:
+        os.chdir(where)
+        sys.path.insert(0, where)
+    if env.get("worker_process_setup_hook"):
+        run_hook(env["worker_process_setup_hook"])
+
+
+class InEnv:
+    """A function (or class) and the environment that it is loaded and called in. It travels as bytes, which are looked into when the environment
+    is there."""
+
+    def __init__(self, fn, env, data=None, names=None):
+        self.fn, self.env, self.data = fn, env, data
+        self.__name__, self.__qualname__, self.__module__ = names or (
+            getattr(fn, "__name__", "f"),
+            getattr(fn, "__qualname__", "f"),
+            getattr(fn, "__module__", None),
+        )
+
+    def __reduce__(self):
+        from skate import cloudpickle
+
+        data = self.data if self.fn is None else cloudpickle.dumps(self.fn, protocol=5)
+        return InEnv, (None, self.env, data, (self.__name__, self.__qualname__, self.__module__))
+
+    def load(self):
+        if self.fn is None:
+            import pickle
+
+            put_on(self.env)
+            self.fn = pickle.loads(self.data)
+        return self.fn
+
+    def __call__(self, *args, **kwargs):
+        return self.load()(*args, **kwargs)
+
+
+def current():
+    """The runtime_env of this process."""
+    from skate import api
+
+    return RuntimeEnv(_validate=False, **merge(api.job().get("runtime_env"), _own))

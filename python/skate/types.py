@@ -1,0 +1,5 @@
+"""`ray.types`: names for annotations."""
+
+from skate._skate import ObjectRef
+
+__all__ = ["ObjectRef"]

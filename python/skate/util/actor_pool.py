@@ -1,0 +1,112 @@
+"""ActorPool: a number of actors, and calls that are given to whichever is idle."""
+
+from collections import deque
+
+
+class ActorPool:
+    """ActorPool([a, b]): pool.map(lambda a, v: a.double.remote(v), values). The order of submission is that of get_next() and map(); of
+    get_next_unordered() and map_unordered(), that in which results come to be."""
+
+    def __init__(self, actors):
+        import skate
+
+        self._skate = skate
+        self._idle = list(actors)
+        self._waiting = deque()  # (fn, value) for which no actor was idle
+        self._running = {}  # ref -> (index, actor)
+        self._ref_of = {}  # index -> ref, of results that nobody has taken
+        self._next_submit = self._next_return = 0
+
+    def map(self, fn, values):
+        """The results of fn(actor, value) for each value, in order. What was not taken of an earlier map is dropped."""
+        return self._map(fn, values, self.get_next)
+
+    def map_unordered(self, fn, values):
+        """The results of fn(actor, value) for each value, as they come to be."""
+        return self._map(fn, values, self.get_next_unordered)
+
+    def _map(self, fn, values, take):
+        while self.has_next():
+            try:
+                self.get_next_unordered(timeout=0)
+            except TimeoutError:
+                break
+        for v in values:
+            self.submit(fn, v)
+
+        def results():
+            while self.has_next():
+                yield take()
+
+        return results()
+
+    def submit(self, fn, value):
+        """Calls fn(actor, value), which gives a reference, with an idle actor, or with the next that becomes idle."""
+        if not self._idle:
+            self._waiting.append((fn, value))
+            return
+        actor = self._idle.pop()
+        ref = fn(actor, value)
+        if isinstance(ref, list):
+            ref = ref[0]
+        self._running[ref] = (self._next_submit, actor)
+        self._ref_of[self._next_submit] = ref
+        self._next_submit += 1
+
+    def has_next(self):
+        """Whether there is a result to take, now or later."""
+        return bool(self._running)
+
+    def get_next(self, timeout=None, ignore_if_timedout=False):
+        """The next result in order of submission. StopIteration when there is none, TimeoutError after timeout seconds (the result stays to be
+        taken; with ignore_if_timedout it is given up)."""
+        if not self.has_next():
+            raise StopIteration("No more results to get")
+        if self._next_return >= self._next_submit:
+            raise ValueError("It is not allowed to call get_next() after get_next_unordered().")
+        ref = self._ref_of[self._next_return]
+        timed_out = timeout is not None and not self._skate.wait([ref], timeout=timeout)[0]
+        if timed_out and not ignore_if_timedout:
+            raise TimeoutError("Timed out waiting for result")
+        del self._ref_of[self._next_return]
+        self._next_return += 1
+        return self._take(ref, timed_out)
+
+    def get_next_unordered(self, timeout=None, ignore_if_timedout=False):
+        """The next result that is there. Otherwise as get_next()."""
+        if not self.has_next():
+            raise StopIteration("No more results to get")
+        ready, _ = self._skate.wait(list(self._running), num_returns=1, timeout=timeout)
+        if not ready and not ignore_if_timedout:
+            raise TimeoutError("Timed out waiting for result")
+        ref = ready[0] if ready else next(iter(self._running))
+        index = self._running[ref][0]
+        del self._ref_of[index]
+        self._next_return = max(self._next_return, index + 1)
+        return self._take(ref, not ready)
+
+    def _take(self, ref, timed_out):
+        _, actor = self._running.pop(ref)
+        self._return_actor(actor)
+        if timed_out:
+            raise TimeoutError("Timed out waiting for result. The task id: " + ref.task_id().hex() + " is ignored.")
+        return self._skate.get(ref)
+
+    def _return_actor(self, actor):
+        self._idle.append(actor)
+        if self._waiting:
+            self.submit(*self._waiting.popleft())
+
+    def has_free(self):
+        """Whether an actor is idle and nothing waits for one."""
+        return bool(self._idle) and not self._waiting
+
+    def pop_idle(self):
+        """Takes an idle actor out of the pool; None when there is none."""
+        return self._idle.pop() if self.has_free() else None
+
+    def push(self, actor):
+        """Puts an actor into the pool. ValueError when it is there."""
+        if actor in self._idle or any(actor == a for _, a in self._running.values()):
+            raise ValueError("Actor already belongs to current ActorPool")
+        self._return_actor(actor)

@@ -1,0 +1,53 @@
+"""Small things of ray.util."""
+
+_seen = set()
+
+
+def log_once(key):
+    """True the first time it is asked for this key."""
+    new = key not in _seen
+    _seen.add(key)
+    return new
+
+
+def get_node_ip_address():
+    """This machine's, as skate's nodes() has it."""
+    return "127.0.0.1"
+
+
+def as_completed(refs, *, chunk_size=10, yield_obj_refs=False):
+    """The values (or, with yield_obj_refs, the references) of `refs` as they come to be."""
+    import skate
+
+    pending = list(refs)
+    if chunk_size < 1:
+        raise ValueError("`chunk_size` must be >= 1")
+    while pending:
+        ready, pending = skate.wait(pending, num_returns=min(chunk_size, len(pending)), timeout=None if chunk_size == 1 else 0)
+        if not ready:
+            ready, pending = skate.wait(pending, num_returns=1)
+        yield from ready if yield_obj_refs else skate.get(ready)
+
+
+def map_unordered(fn, items, *, backpressure_size=100, chunk_size=10, yield_obj_refs=False):
+    """fn.remote(item) of each item, at most backpressure_size at a time; the values as they come to be."""
+    import skate
+
+    if not hasattr(fn, "remote"):
+        raise ValueError("`fn` must be a remote function")
+    if chunk_size < 1:
+        raise ValueError("`chunk_size` must be >= 1")
+    if backpressure_size is None:
+        backpressure_size = float("inf")
+    elif backpressure_size <= 0:
+        raise ValueError("backpressure_size must be positive")
+    it, pending, more = iter(items), [], True
+    while more or pending:
+        while more and len(pending) < backpressure_size:
+            try:
+                pending.append(fn.remote(next(it)))
+            except StopIteration:
+                more = False
+        if pending:
+            ready, pending = skate.wait(pending, num_returns=1)
+            yield from ready if yield_obj_refs else skate.get(ready)

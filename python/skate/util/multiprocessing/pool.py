@@ -1,0 +1,266 @@
+"""Pool: the interface of multiprocessing.Pool, with actors for processes. Work goes to them in chunks; what a call raises comes back as it is."""
+
+import itertools
+import multiprocessing
+import threading
+from collections import deque
+
+import skate
+
+TimeoutError = multiprocessing.TimeoutError
+
+
+class _Process:
+    """A process of the pool."""
+
+    def __init__(self, initializer, initargs):
+        if initializer is not None:
+            initializer(*initargs)
+
+    def run(self, fn, chunk, star):
+        """[(True, value) or (False, exception)] of the calls of one chunk."""
+        out = []
+        for args, kwargs in chunk:
+            try:
+                out.append((True, fn(*args, **kwargs) if star else fn(args)))
+            except Exception as e:
+                out.append((False, e))
+        return out
+
+
+def _values(results):
+    for ok, value in results:
+        if not ok:
+            raise value
+    return [value for _, value in results]
+
+
+class AsyncResult:
+    """What the ..._async() give: the result of calls that run."""
+
+    def __init__(self, refs, callback=None, error_callback=None, single=False):
+        self._refs, self._single = refs, single
+        self._callback, self._error_callback = callback, error_callback
+        self._done = None  # results of all calls
+        self._called = threading.Event()
+        if callback is None and error_callback is None:
+            self._called.set()
+        else:
+            threading.Thread(target=self._call_back, name="skate-pool", daemon=True).start()
+
+    def _call_back(self):
+        try:
+            value = self._get(None)
+        except BaseException as e:
+            if self._error_callback is not None:
+                self._error_callback(e)
+        else:
+            if self._callback is not None:
+                self._callback(value)
+        finally:
+            self._called.set()
+
+    def _results(self, timeout):
+        if self._done is None:
+            try:
+                chunks = skate.get(self._refs, timeout=timeout)
+            except skate.exceptions.GetTimeoutError:
+                raise TimeoutError from None
+            self._done = list(itertools.chain.from_iterable(chunks))
+            self._refs = None
+        return self._done
+
+    def _get(self, timeout):
+        values = _values(self._results(timeout))
+        return values[0] if self._single else values
+
+    def wait(self, timeout=None):
+        """Until everything has ended, at most timeout seconds."""
+        refs = self._refs
+        if refs:
+            skate.wait(refs, num_returns=len(refs), timeout=timeout)
+
+    def get(self, timeout=None):
+        """The result. Raises what the first call that failed raised; TimeoutError after timeout seconds."""
+        value = self._get(timeout)
+        self._called.wait(timeout)
+        return value
+
+    def ready(self):
+        """Whether everything has ended."""
+        refs = self._refs
+        return not refs or len(skate.wait(refs, num_returns=len(refs), timeout=0)[0]) == len(refs)
+
+    def successful(self):
+        """Whether no call raised. ValueError while some run."""
+        if not self.ready():
+            raise ValueError(f"{self!r} not ready")
+        return all(ok for ok, _ in self._results(None))
+
+
+class _Map:
+    """What imap() and imap_unordered() give: an iterator with next(timeout=). Chunks are submitted as results are taken."""
+
+    def __init__(self, pool, fn, iterable, chunksize, ordered):
+        self._pool, self._fn, self._ordered = pool, fn, ordered
+        self._items = iter(iterable)
+        self._size = chunksize or 1
+        self._refs, self._results = deque(), deque()
+        self._more = True
+        for _ in range(2 * pool._n):
+            self._submit()
+
+    def _submit(self):
+        chunk = [(x, None) for x in itertools.islice(self._items, self._size)] if self._more else []
+        if len(chunk) < self._size:
+            self._more = False
+        if chunk:
+            self._refs.append(self._pool._run(self._fn, chunk, False))
+
+    def __iter__(self):
+        return self
+
+    def __next__(self):
+        return self.next()
+
+    def next(self, timeout=None):
+        """The next result; TimeoutError when it is not there within timeout seconds."""
+        if not self._results:
+            if not self._refs:
+                raise StopIteration
+            ready, _ = skate.wait([self._refs[0]] if self._ordered else list(self._refs), num_returns=1, timeout=timeout)
+            if not ready:
+                raise TimeoutError
+            self._refs.remove(ready[0])
+            self._submit()
+            self._results.extend(skate.get(ready[0]))
+        ok, value = self._results.popleft()
+        if not ok:
+            raise value
+        return value
+
+
+class Pool:
+    """Pool(processes=None): as multiprocessing.Pool. processes: the CPUs that there are; initializer(*initargs) runs first in each process;
+    maxtasksperchild: a process is replaced after so many chunks; ray_remote_args: options of the actors."""
+
+    def __init__(
+        self, processes=None, initializer=None, initargs=None, maxtasksperchild=None, context=None, ray_address=None, ray_remote_args=None
+    ):
+        if context is not None:
+            raise NotImplementedError("Pool(context=...): processes are skate's")
+        if not skate.is_initialized():
+            skate.init(ray_address, **({"num_cpus": processes} if processes else {}))
+        cpus = int(skate.cluster_resources().get("CPU", 0))
+        if processes is None:
+            processes = max(cpus, 1)
+        if processes <= 0:
+            raise ValueError("Processes in the pool must be >0.")
+        if processes > cpus and "num_cpus" not in (ray_remote_args or {}):
+            raise ValueError(
+                f"Tried to start a pool with {processes} processes on an existing engine with {cpus} CPUs: give fewer processes, or "
+                "ray_remote_args={'num_cpus': a fraction}"
+            )
+        if initializer is not None and not callable(initializer):
+            raise TypeError("initializer must be a callable")
+        self._n = processes
+        self._init = initializer, tuple(initargs or ())
+        self._max = maxtasksperchild
+        if maxtasksperchild is not None and (not isinstance(maxtasksperchild, int) or maxtasksperchild < 1):
+            raise ValueError("maxtasksperchild must be a positive int or None")
+        self._actor = skate.remote(**{"num_cpus": 1, **(ray_remote_args or {})})(_Process)
+        self._lock = threading.Lock()
+        self._processes = [self._start() for _ in range(processes)]
+        self._turn = 0
+        self._closed = False
+        self._all = []  # of everything that may still run
+
+    def _start(self):
+        return [self._actor.remote(*self._init), 0, []]  # handle, chunks given to it, their refs
+
+    def _run(self, fn, chunk, star):
+        if self._closed:
+            raise ValueError("Pool not running")
+        with self._lock:
+            i = self._turn = (self._turn + 1) % self._n
+            p = self._processes[i]
+            if self._max is not None and p[1] >= self._max:
+                skate.wait(p[2], num_returns=len(p[2]))
+                p = self._processes[i] = self._start()  # the last handle on the old one goes: it ends
+            p[1] += 1
+            ref = p[0].run.remote(fn, chunk, star)
+            if self._max is not None:
+                p[2].append(ref)
+            self._all = [r for r in self._all if not skate.wait([r], timeout=0)[0]] if len(self._all) > 1000 else self._all
+            self._all.append(ref)
+            return ref
+
+    def _chunks(self, fn, iterable, chunksize, star):
+        items = [(x, {}) if star else (x, None) for x in iterable]
+        if chunksize is None:
+            chunksize, extra = divmod(len(items), self._n * 4)
+            chunksize += bool(extra)
+        if chunksize is not None and chunksize < 1 and items:
+            raise ValueError(f"Chunksize must be 1+, not {chunksize}")
+        return [self._run(fn, items[i : i + chunksize], star) for i in range(0, len(items), chunksize or 1)]
+
+    def apply(self, func, args=None, kwargs=None):
+        """func(*args, **kwargs) in a process; its result."""
+        return self.apply_async(func, args, kwargs).get()
+
+    def apply_async(self, func, args=None, kwargs=None, callback=None, error_callback=None):
+        """apply() that returns at once: an AsyncResult."""
+        ref = self._run(func, [(tuple(args or ()), dict(kwargs or {}))], True)
+        return AsyncResult([ref], callback, error_callback, single=True)
+
+    def map(self, func, iterable, chunksize=None):
+        """[func(x) for x in iterable], in the processes."""
+        return self.map_async(func, iterable, chunksize).get()
+
+    def map_async(self, func, iterable, chunksize=None, callback=None, error_callback=None):
+        """map() that returns at once: an AsyncResult."""
+        return AsyncResult(self._chunks(func, iterable, chunksize, False), callback, error_callback)
+
+    def starmap(self, func, iterable, chunksize=None):
+        """[func(*x) for x in iterable], in the processes."""
+        return self.starmap_async(func, iterable, chunksize=chunksize).get()
+
+    def starmap_async(self, func, iterable, callback=None, error_callback=None, chunksize=None):
+        """starmap() that returns at once: an AsyncResult."""
+        return AsyncResult(self._chunks(func, iterable, chunksize, True), callback, error_callback)
+
+    def imap(self, func, iterable, chunksize=1):
+        """Iterator of func(x) for x in iterable, in order; items are taken as results are."""
+        return _Map(self, func, iterable, chunksize, True)
+
+    def imap_unordered(self, func, iterable, chunksize=1):
+        """imap() in the order in which results come to be."""
+        return _Map(self, func, iterable, chunksize, False)
+
+    def __enter__(self):
+        if self._closed:
+            raise ValueError("Pool not running")
+        return self
+
+    def __exit__(self, *exc):
+        self.terminate()
+
+    def close(self):
+        """No more work; what was given is done."""
+        self._closed = True
+
+    def terminate(self):
+        """Ends the processes at once."""
+        self._closed = True
+        for p in self._processes:
+            if p[0] is not None:
+                skate.kill(p[0])
+
+    def join(self):
+        """After close() or terminate(): until the processes have ended."""
+        if not self._closed:
+            raise ValueError("Pool is still running")
+        if self._all:
+            skate.wait(self._all, num_returns=len(self._all))
+        for p in self._processes:
+            p[0] = None  # the last handle: the actor ends

@@ -1,0 +1,161 @@
+"""Queue: a first-in, first-out queue of any values between processes; an async actor holds it."""
+
+import asyncio
+import queue
+from collections.abc import Iterable
+
+from skate import api
+
+
+class Empty(queue.Empty):
+    """Nothing is in the queue (within the time given)."""
+
+
+class Full(queue.Full):
+    """The queue has no room (within the time given)."""
+
+
+def _check_timeout(timeout):
+    if timeout is not None and timeout < 0:
+        raise ValueError("'timeout' must be a non-negative number")
+
+
+class Queue:
+    """Queue(maxsize=0, actor_options=None): maxsize 0 is no limit; actor_options are those of the actor that holds it. May be passed to tasks."""
+
+    def __init__(self, maxsize=0, actor_options=None):
+        self.maxsize = maxsize
+        options = {"num_cpus": 0, **(actor_options or {})}
+        self.actor = api.remote(**options)(_QueueActor).remote(maxsize)
+
+    def __len__(self):
+        return self.size()
+
+    def size(self):
+        """Number of items."""
+        return api.get(self.actor.qsize.remote())
+
+    qsize = size
+
+    def empty(self):
+        return api.get(self.actor.empty.remote())
+
+    def full(self):
+        return api.get(self.actor.full.remote())
+
+    def put(self, item, block=True, timeout=None):
+        """Adds an item; waits for room at most timeout seconds. Full, ValueError for a negative timeout."""
+        if not block:
+            return self.put_nowait(item)
+        _check_timeout(timeout)
+        if not api.get(self.actor.put.remote(item, timeout)):
+            raise Full
+
+    async def put_async(self, item, block=True, timeout=None):
+        """put() for coroutines."""
+        if block:
+            _check_timeout(timeout)
+            done = await self.actor.put.remote(item, timeout)
+        else:
+            done = await self.actor.put_now.remote([item])
+        if not done:
+            raise Full
+
+    def get(self, block=True, timeout=None):
+        """The oldest item; waits for one at most timeout seconds. Empty, ValueError for a negative timeout."""
+        if not block:
+            return self.get_nowait()
+        _check_timeout(timeout)
+        return self._one(api.get(self.actor.get.remote(timeout)))
+
+    async def get_async(self, block=True, timeout=None):
+        """get() for coroutines."""
+        if block:
+            _check_timeout(timeout)
+            return self._one(await self.actor.get.remote(timeout))
+        return self._one(await self.actor.get_now.remote(1))
+
+    @staticmethod
+    def _one(items):
+        if not items:
+            raise Empty
+        return items[0]
+
+    def put_nowait(self, item):
+        """Adds an item, or raises Full."""
+        if not api.get(self.actor.put_now.remote([item])):
+            raise Full
+
+    def put_nowait_batch(self, items):
+        """Adds all of the items, or none and raises Full."""
+        if not isinstance(items, Iterable):
+            raise TypeError("Argument 'items' must be an Iterable")
+        items = list(items)
+        if not api.get(self.actor.put_now.remote(items)):
+            raise Full(f"Cannot add {len(items)} items to queue of size {self.qsize()} and maxsize {self.maxsize}.")
+
+    def get_nowait(self):
+        """The oldest item, or raises Empty."""
+        return self._one(api.get(self.actor.get_now.remote(1)))
+
+    def get_nowait_batch(self, num_items):
+        """The num_items oldest items, or none of them and raises Empty."""
+        if not isinstance(num_items, int):
+            raise TypeError("Argument 'num_items' must be an int")
+        if num_items < 0:
+            raise ValueError("'num_items' must be nonnegative")
+        items = api.get(self.actor.get_now.remote(num_items))
+        if items is None:
+            raise Empty(f"Cannot get {num_items} items from queue of size {self.qsize()}.")
+        return items
+
+    def shutdown(self, force=False, grace_period_s=5):
+        """Ends the actor: at once with force, else after what was asked of it before, within grace_period_s seconds."""
+        actor, self.actor = self.actor, None
+        if actor is None:
+            return
+        if not force:
+            api.wait([actor.__ray_terminate__.remote()], num_returns=1, timeout=grace_period_s)
+        api.kill(actor, no_restart=True)
+
+
+class _QueueActor:
+    """False, or None, stand for Full and Empty: an exception would be written down with its traceback each time."""
+
+    def __init__(self, maxsize):
+        self.queue = asyncio.Queue(maxsize)
+
+    async def qsize(self):
+        return self.queue.qsize()
+
+    async def empty(self):
+        return self.queue.empty()
+
+    async def full(self):
+        return self.queue.full()
+
+    async def put(self, item, timeout):
+        try:
+            await asyncio.wait_for(self.queue.put(item), timeout)
+        except TimeoutError:
+            return False
+        return True
+
+    async def get(self, timeout):
+        try:
+            return [await asyncio.wait_for(self.queue.get(), timeout)]
+        except TimeoutError:
+            return None
+
+    async def put_now(self, items):
+        q = self.queue
+        if q.maxsize > 0 and q.qsize() + len(items) > q.maxsize:
+            return False
+        for item in items:
+            q.put_nowait(item)
+        return True
+
+    async def get_now(self, n):
+        if self.queue.qsize() < n:
+            return None
+        return [self.queue.get_nowait() for _ in range(n)]

@@ -1,0 +1,107 @@
+"""Where tasks and actors run: options(scheduling_strategy=...). There is one node; what asks for another one says so."""
+
+from skate import ids
+
+DEFAULT_SCHEDULING_STRATEGY = "DEFAULT"
+SPREAD_SCHEDULING_STRATEGY = "SPREAD"
+
+
+class PlacementGroupSchedulingStrategy:
+    """In a placement group; bundle -1: any of them; with capture_child_tasks, so do the tasks that are submitted there."""
+
+    def __init__(self, placement_group, placement_group_bundle_index=-1, placement_group_capture_child_tasks=None):
+        self.placement_group = placement_group
+        self.placement_group_bundle_index = placement_group_bundle_index
+        self.placement_group_capture_child_tasks = placement_group_capture_child_tasks
+
+
+class NodeAffinitySchedulingStrategy:
+    """On the node of that hexadecimal id. soft: elsewhere when it is not there."""
+
+    def __init__(self, node_id, soft, _spill_on_unavailable=False, _fail_on_unavailable=False):
+        self.node_id = node_id.hex() if isinstance(node_id, ids.NodeID) else node_id
+        if not isinstance(soft, bool):
+            raise TypeError(f"NodeAffinitySchedulingStrategy: soft must be a bool, not {type(soft)}")
+        self.soft = soft
+        self._spill_on_unavailable, self._fail_on_unavailable = _spill_on_unavailable, _fail_on_unavailable
+        if _spill_on_unavailable and not soft:
+            raise ValueError("_spill_on_unavailable cannot be set when soft is False. Please set soft to True to use it.")
+        if _fail_on_unavailable and soft:
+            raise ValueError("_fail_on_unavailable cannot be set when soft is True.")
+
+    def check(self):
+        """TaskUnschedulableError when the node is not this one and must be."""
+        if self.node_id != ids.NODE.hex() and not self.soft:
+            from skate.exceptions import TaskUnschedulableError
+
+            raise TaskUnschedulableError(
+                f"the node {self.node_id} is asked for, and there is only {ids.NODE.hex()}; leave scheduling_strategy out or use soft=True"
+            )
+
+
+class _Values:
+    def __init__(self, *values):
+        if not values:
+            raise ValueError(f"{type(self).__name__}: at least one value is wanted")
+        for v in values:
+            if not isinstance(v, str):
+                raise ValueError(
+                    f"Type of value in position {values.index(v)} for the {type(self).__name__} operator must be str, not {type(v)}"
+                )
+        self.values = list(values)
+
+
+class In(_Values):
+    """The label is one of these."""
+
+
+class NotIn(_Values):
+    """The label is none of these."""
+
+
+class Exists:
+    """The node has the label."""
+
+
+class DoesNotExist:
+    """The node does not have the label."""
+
+
+class NodeLabelSchedulingStrategy:
+    """On a node with these labels: hard ones must hold, soft ones are wishes."""
+
+    def __init__(self, hard, *, soft=None):
+        for what, given in (("hard", hard), ("soft", soft)):
+            if given is not None and not isinstance(given, dict):
+                raise ValueError(f"The {what} parameter must be a map (e.g. {{'key1': In('value1')}}) but got type {type(given)}.")
+            for key, op in (given or {}).items():
+                if not isinstance(key, str):
+                    raise ValueError(
+                        f"The map key of the {what} parameter must be of type str (e.g. {{'key1': In('value1')}}) but got {key!r}."
+                    )
+                if not isinstance(op, (In, NotIn, Exists, DoesNotExist)):
+                    raise ValueError(
+                        f"The map value for key {key} of the {what} parameter must be one of In, NotIn, Exists, DoesNotExist but got {type(op)}."
+                    )
+        if not hard and not soft:
+            raise ValueError("The `hard` and `soft` parameter of NodeLabelSchedulingStrategy cannot both be empty.")
+        self.hard, self.soft = hard or {}, soft or {}
+
+    def check(self):
+        """TaskUnschedulableError when the one node has not the labels."""
+        from skate import api
+
+        labels = {"ray.io/node-id": ids.NODE.hex(), **api.job().get("labels", {})}
+        for key, op in self.hard.items():
+            have = labels.get(key)
+            fits = (
+                have in op.values
+                if isinstance(op, In)
+                else have not in op.values
+                if isinstance(op, NotIn)
+                else (have is not None) == isinstance(op, Exists)
+            )
+            if not fits:
+                from skate.exceptions import TaskUnschedulableError
+
+                raise TaskUnschedulableError(f"label {key!r} of the one node is {have!r}, which the scheduling strategy does not allow")

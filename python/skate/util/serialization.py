@@ -1,0 +1,28 @@
+"""Serializers of the user's for classes of the user's."""
+
+import copyreg
+
+_registered = set()
+
+
+def register_serializer(cls, *, serializer, deserializer):
+    """Instances of cls (exactly) travel as serializer(instance) and are made again by deserializer(that), in this process's pickles.
+
+    Register it in the process that sends; the deserializer goes along. It holds for pickle as a whole (copyreg), not for skate only."""
+    if not isinstance(cls, type):
+        raise TypeError(f"register_serializer: a class is wanted, not {cls!r}")
+    if not callable(serializer) or not callable(deserializer):
+        raise TypeError("register_serializer: serializer and deserializer must be callable")
+
+    def reduce(obj):
+        return deserializer, (serializer(obj),)
+
+    copyreg.pickle(cls, reduce)
+    _registered.add(cls)
+
+
+def deregister_serializer(cls):
+    """Takes back what register_serializer did; nothing when it did nothing."""
+    if cls in _registered:
+        _registered.discard(cls)
+        copyreg.dispatch_table.pop(cls, None)

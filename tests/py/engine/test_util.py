@@ -1,0 +1,199 @@
+"""skate.util: ActorPool, Queue, multiprocessing.Pool, joblib, helpers, progress bars."""
+
+import asyncio
+import builtins
+import os
+import threading
+
+import pytest
+import skate
+from skate.util import ActorPool, as_completed, map_unordered
+from skate.util.multiprocessing import Pool, TimeoutError
+from skate.util.queue import Empty, Full, Queue
+
+
+@pytest.fixture(scope="module")
+def ray():
+    skate.shutdown()
+    skate.init(num_cpus=4, object_store_memory=128 << 20)
+    yield skate
+    skate.shutdown()
+
+
+class Doubler:
+    def double(self, x):
+        return 2 * x
+
+    def read(self, path):
+        with open(path, "rb", 0) as f:
+            return f.read(1)
+
+
+def test_actor_pool(ray, gate):
+    D = ray.remote(num_cpus=0)(Doubler)
+    a, b = D.remote(), D.remote()
+    pool = ActorPool([a, b])
+    assert list(pool.map(lambda a, v: a.double.remote(v), range(20))) == [2 * i for i in range(20)]
+    assert sorted(pool.map_unordered(lambda a, v: a.double.remote(v), range(20))) == [2 * i for i in range(20)]
+    pool.submit(lambda a, v: a.read.remote(v), gate.path)
+    assert pool.has_next() and pool.has_free()
+    with pytest.raises(builtins.TimeoutError, match="Timed out"):
+        pool.get_next(timeout=0.01)
+    gate.let_go()
+    assert pool.get_next() == b"g" and not pool.has_next()
+    with pytest.raises(StopIteration):
+        pool.get_next()
+    with pytest.raises(StopIteration):
+        pool.get_next_unordered()
+    x = pool.pop_idle()
+    assert x in (a, b) and pool.pop_idle() is not None and pool.pop_idle() is None and not pool.has_free()
+    pool.submit(lambda a, v: a.double.remote(v), 5)  # waits for an actor
+    pool.push(x)
+    assert pool.get_next() == 10
+    with pytest.raises(ValueError, match="already belongs"):
+        pool.push(x)
+
+
+def test_queue(ray):
+    q = Queue(2)
+    q.put(1)
+    q.put_nowait([2])
+    assert len(q) == q.qsize() == q.size() == 2 and q.full() and not q.empty()
+    for full in (
+        lambda: q.put(3, block=False),
+        lambda: q.put_nowait(3),
+        lambda: q.put(3, timeout=0.01),
+        lambda: q.put_nowait_batch([3, 4]),
+    ):
+        with pytest.raises(Full):
+            full()
+    assert q.get() == 1 and q.get_nowait() == [2]
+    for empty in (lambda: q.get(block=False), q.get_nowait, lambda: q.get(timeout=0.01), lambda: q.get_nowait_batch(1)):
+        with pytest.raises(Empty):
+            empty()
+    for wrong in (lambda: q.put(1, timeout=-1), lambda: q.get(timeout=-1), lambda: q.get_nowait_batch(-1)):
+        with pytest.raises(ValueError):
+            wrong()
+    q.put_nowait_batch([5, 6])
+    assert q.get_nowait_batch(2) == [5, 6]
+
+    async def coroutines():
+        waiting = asyncio.ensure_future(q.get_async())
+        await q.put_async("late")
+        assert await waiting == "late"
+        with pytest.raises(Empty):
+            await q.get_async(block=False)
+        with pytest.raises(Empty):
+            await q.get_async(timeout=0.01)
+
+    asyncio.run(coroutines())
+    ref = ray.remote(lambda q: q.get()).remote(q)  # in another process, which waits
+    q.put("there")
+    assert ray.get(ref) == "there"
+    q.shutdown()
+    assert q.actor is None
+
+
+def cube(x):
+    return x**3
+
+
+def power(x, y):
+    return x**y
+
+
+def fails(x):
+    if x == 3:
+        raise KeyError(x)
+    return x
+
+
+def test_pool(ray):
+    with Pool(3) as pool:
+        assert pool.map(cube, range(50)) == [i**3 for i in range(50)] and pool.map(cube, []) == []
+        assert pool.starmap(power, [(2, i) for i in range(10)], chunksize=3) == [2**i for i in range(10)]
+        assert pool.apply(power, (2,), {"y": 5}) == 32
+        assert list(pool.imap(cube, iter(range(30)), chunksize=4)) == [i**3 for i in range(30)]
+        assert sorted(pool.imap_unordered(cube, range(30))) == [i**3 for i in range(30)]
+        assert len(set(pool.map(lambda _: os.getpid(), range(30), chunksize=1))) == 3
+        got, failed = [], []
+        done = threading.Event()
+        r = pool.map_async(cube, range(3), callback=got.append)
+        assert r.get(timeout=60) == [0, 1, 8] and r.ready() and r.successful() and got == [[0, 1, 8]]
+        r = pool.apply_async(fails, (3,), error_callback=lambda e: (failed.append(e), done.set()))
+        with pytest.raises(KeyError):
+            r.get()
+        assert done.wait(60) and isinstance(failed[0], KeyError) and not r.successful()
+        with pytest.raises(KeyError):
+            pool.map(fails, range(6))
+        it = pool.imap(fails, range(6))
+        assert [next(it) for _ in range(3)] == [0, 1, 2]
+        with pytest.raises(KeyError):
+            next(it)
+        assert next(it) == 4
+        with pytest.raises(ValueError, match="still running"):
+            pool.join()
+    with pytest.raises(ValueError, match="not running"):
+        pool.map(cube, [1])
+    for wrong in ({"processes": 0}, {"processes": 100}, {"maxtasksperchild": 0}):
+        with pytest.raises(ValueError):
+            Pool(**wrong)
+
+
+def test_pool_processes(ray, gate, tmp_path):
+    log = tmp_path / "log"
+
+    def start(text):
+        with open(log, "a") as f:
+            f.write(text)
+
+    with Pool(2, initializer=start, initargs=("i",), maxtasksperchild=2) as pool:
+        pids = pool.map(lambda _: os.getpid(), range(8), chunksize=1)
+        assert len(set(pids)) == 4 and log.read_text() == "iiii"
+        r = pool.apply_async(Doubler().read, (gate.path,))
+        with pytest.raises(TimeoutError):
+            r.get(timeout=0.01)
+        assert not r.ready()
+        with pytest.raises(ValueError, match="not ready"):
+            r.successful()
+        gate.let_go()
+        assert r.get() == b"g"
+        pool.close()
+        pool.join()
+
+
+def test_helpers(ray):
+    f = ray.remote(cube)
+    assert sorted(as_completed([f.remote(i) for i in range(10)])) == [i**3 for i in range(10)]
+    assert sorted(map_unordered(f, range(10), backpressure_size=3)) == [i**3 for i in range(10)]
+    refs = list(map_unordered(f, range(3), yield_obj_refs=True))
+    assert sorted(ray.get(refs)) == [0, 1, 8]
+    with pytest.raises(ValueError):
+        next(map_unordered(cube, [1]))
+    assert skate.util.log_once("a key of this test") and not skate.util.log_once("a key of this test")
+
+
+def test_joblib(ray):
+    joblib = pytest.importorskip("joblib")
+    from skate.util.joblib import register_ray
+
+    register_ray()
+    with joblib.parallel_backend("ray", n_jobs=2):
+        assert joblib.Parallel()(joblib.delayed(power)(2, i) for i in range(40)) == [2**i for i in range(40)]
+        with pytest.raises(KeyError):
+            joblib.Parallel()(joblib.delayed(fails)(i) for i in range(6))
+
+
+def test_bars():
+    from skate.experimental import tqdm_ray
+
+    manager = tqdm_ray.instance()
+    manager.bar_groups.clear()
+    assert sum(tqdm_ray.tqdm(range(10), desc="work", flush_interval_s=0)) == 45
+    (bar,) = manager.bar_groups[os.getpid()].bars_by_uuid.values()
+    assert (bar.bar.n, bar.bar.total, bar.bar.desc) == (10, 10, "work")
+    b = tqdm_ray.tqdm(total=5)
+    b.update(2)
+    b.set_description("d")
+    b.close()
+    assert len(manager.bar_groups[os.getpid()].bars_by_uuid) == 1
