@@ -63,20 +63,24 @@ _here = {}  # actor's number -> its maker: of those in this process (one, but fo
 class Maker:
     """What is sent as an actor's class: makes the instance, and leaves behind what code in the actor may ask about itself."""
 
-    def __init__(self, cls, meta, name, env):
-        self.cls, self.meta, self.name, self.env = cls, meta, name, env
+    def __init__(self, cls, meta, name, env, resources, group):
+        self.cls, self.meta, self.name, self.group = cls, meta, name, group
+        self.resources = {
+            **{k: float(resources[n]) for k, n in (("CPU", "num_cpus"), ("GPU", "num_gpus"), ("memory", "memory")) if resources.get(n)},
+            **{k: float(v) for k, v in (resources.get("resources") or {}).items() if v},
+        }
         self.restarts = 0
         if env:
-            from skate.runtime_env import InEnv
+            from skate.runtime_env import Sealed
 
-            self.cls = InEnv(cls, env)
+            self.cls = Sealed(cls)
         self.__name__, self.__module__ = cls.__name__, cls.__module__
 
     def __call__(self, *args, **kwargs):
         t = _skate.current_task()
         _here[t[1]] = self
         self.restarts = t[3]
-        return (self.cls.load() if self.env else self.cls)(*args, **kwargs)
+        return self.cls(*args, **kwargs)
 
 
 def me():
@@ -413,19 +417,21 @@ class ActorClass:
 
             more["meta"] = dumps(self._meta, protocol=5)
         init = cls.__init__ if hasattr(cls.__init__, "__code__") else None
-        self._own = (
-            o.get("name") is not None or bool(env) or groups != [1]
-        )  # code in the actor sees something else than in one of the plain class
-        share = base is not None and not self._own and not self._base._own
+        resources, group = options.resources_of(o), options.group_of(o, 0, cls.__qualname__)
+        maker = Maker(cls, self._meta, o.get("name") or "", env, resources, group.get("pg", 0))
+        self._seen = maker.name, groups, env, resources, maker.group  # what code in the actor can tell
+        if env:
+            more["env"] = pickle.dumps(env, 5)
         self._template = _skate.Template(
             "actor",
-            base if share else Maker(cls, self._meta, o.get("name") or "", env),
+            base if base is not None and self._seen == self._base._seen else maker,
             o.get("name") or cls.__name__,
             max_restarts=o.get("max_restarts") or 0,
             max_task_retries=retries,
             func=init,
             **more,
-            **options.resources_of(o),
+            **resources,
+            **group,
         )
 
     def _groups(self):

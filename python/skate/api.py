@@ -197,6 +197,7 @@ def init(
         "labels": _labels(labels),
         "custom": list(conf["resources"]),
         "store": int(conf["object_store_memory"]),
+        "gpus": conf["num_gpus"],
         "metadata": job_config.metadata,
         "runtime_env": {k: v for k, v in runtime_env.items() if k != "worker_process_setup_hook"},
     }
@@ -421,10 +422,7 @@ def nodes():
 
 def get_gpu_ids():
     """GPUs that this process may use: numbers, or the names that CUDA_VISIBLE_DEVICES gave them."""
-    if _skate.in_worker() and "SKATE_GPU_IDS" in os.environ:
-        visible = os.environ["SKATE_GPU_IDS"]
-    else:
-        visible = os.environ.get("CUDA_VISIBLE_DEVICES", "")
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES", "")
     return [int(v) if v.isdigit() else v for v in visible.split(",") if v]
 
 

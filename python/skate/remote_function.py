@@ -58,25 +58,25 @@ def _template(fn, o, base):
     returns = o.get("num_returns")
     if returns is None and options.is_generator(fn):
         returns = "streaming"
-    target = fn
+    target, more = fn, {}
     if returns == "dynamic":
         target, returns = Dynamic(target), 1
     if not isinstance(retry_exceptions, bool):
         target, retry_exceptions = _Retry(target, retry_exceptions), bool(retry_exceptions)
     env = o.get("runtime_env")
     if env:
-        from skate.runtime_env import InEnv, check
+        from _pickle import dumps
 
-        target = InEnv(target, check(env))
+        from skate.runtime_env import Sealed, check
+
+        more["env"] = dumps(check(env), 5)
+        target = Sealed(target)
     if target is fn and base is not None:
         target = base
     window = o.get("_generator_backpressure_num_objects") or 0
-    more = {}
     calls = o.get("max_calls")
     if calls is None and o.get("num_gpus"):
         calls = 1  # as in Ray: what a library keeps on the GPU goes with the process
-    if env:
-        calls = 1  # nor is a changed process used again
     if calls:
         more["max_calls"] = calls
     return _skate.Template(
@@ -90,6 +90,7 @@ def _template(fn, o, base):
         func=fn,
         **more,
         **options.resources_of(o),
+        **options.group_of(o, 1, fn.__qualname__),
     )
 
 

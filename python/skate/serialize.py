@@ -472,6 +472,22 @@ def start_async(call, coro, window):
     return asyncio.get_running_loop().create_task(work)
 
 
+def apply_env(data):
+    from skate import runtime_env
+
+    runtime_env.apply(data)
+
+
+def set_gpus(numbers):
+    """In a worker, when what runs there has other GPUs than what ran before: only these are seen by libraries that look now."""
+    os.environ["CUDA_VISIBLE_DEVICES"] = ",".join(_gpu_names[i] if i < len(_gpu_names) else str(i) for i in numbers)
+
+
+_gpu_names = [
+    v for v in os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",") if v
+]  # those of the driver, in a worker that has begun nothing
+
+
 def leave_by_exit(e):
     """sys.exit() of user code in a worker: the process ends with that code, its exit handlers run."""
     import atexit
@@ -522,6 +538,7 @@ def install():
         run_coroutine=run_coroutine,
         serve_async=serve_async,
         start_async=start_async,
+        apply_env=apply_env,
         check_call=check_call,
         leave=leave,
         ref_await=ref.await_ref,

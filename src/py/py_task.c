@@ -24,6 +24,7 @@ struct tmpl {
     uint32_t n_returns, stream_window;
     int32_t max_retries, max_restarts, max_task_retries;
     bool retry_exceptions, has_shape;
+    bool named; /* METHOD: another name than that of the method */
     uint32_t group, max_calls;
     /* ACTOR */
     uint32_t groups[SK_GROUPS_MAX], n_groups;
@@ -449,7 +450,7 @@ static PyObject *tmpl_submit(PyObject *self, PyObject *const *args, Py_ssize_t n
                                           .max_calls = t->max_calls}};
     const struct sk_task *inside = st->worker ? py_current_task() : NULL;
     if (inside) spec.init.parent = inside->id;
-    if (t->base) /* the same definition under another name */
+    if (t->base || t->named) /* the same definition under another name */
         spec.init.name = PyUnicode_AsUTF8(t->name);
     sk_oid first = {0};
     sk_rc rc;
@@ -633,6 +634,8 @@ static int tmpl_init(PyObject *self, PyObject *args, PyObject *kw) {
         t->token = Py_NewRef(token);
         t->target = Py_NewRef(t->target);
         Py_XINCREF(t->retry_on);
+        Py_ssize_t n_name = PyUnicode_GET_LENGTH(name);
+        t->named = PyUnicode_Tailmatch(name, t->target, 0, n_name, 1) != 1;
     } else {
         if (Py_TYPE(target) == st->template_type) { /* options(): shares the definition */
             struct tmpl *o = (struct tmpl *)(void *)target;
