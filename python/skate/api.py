@@ -69,6 +69,7 @@ def _worker_env(runtime_env, job):
     import json
 
     env = {**_QUIET, **os.environ, **(runtime_env.get("env_vars") or {}), "SKATE_JOB": json.dumps(job)}
+    env["SKATE_GPUS"] = "1" if job["gpus"] else ""
     return [f"{k}={v}" for k, v in env.items()]
 
 

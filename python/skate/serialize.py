@@ -387,6 +387,9 @@ def note(data):
 
 def after_fork():
     """In a fresh worker."""
+    if os.environ.get("SKATE_GPUS"):  # the job has some
+        _gpu_names[:] = [v for v in os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",") if v]  # the driver's
+        set_gpus(())
     for name in ("SKATE_FORK_FD", "SKATE_CTL"):  # the C side has unset them; os.environ was read before
         os.environ.pop(name, None)
     if sys.stdout is not None:
@@ -483,9 +486,7 @@ def set_gpus(numbers):
     os.environ["CUDA_VISIBLE_DEVICES"] = ",".join(_gpu_names[i] if i < len(_gpu_names) else str(i) for i in numbers)
 
 
-_gpu_names = [
-    v for v in os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",") if v
-]  # those of the driver, in a worker that has begun nothing
+_gpu_names = []  # of the driver, in a worker
 
 
 def leave_by_exit(e):
@@ -537,8 +538,9 @@ def install():
         after_fork=after_fork,
         run_coroutine=run_coroutine,
         serve_async=serve_async,
-        start_async=start_async,
         apply_env=apply_env,
+        set_gpus=set_gpus,
+        start_async=start_async,
         check_call=check_call,
         leave=leave,
         ref_await=ref.await_ref,

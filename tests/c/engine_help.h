@@ -22,6 +22,7 @@ void task_register(const char *name, task_fn fn);
     __attribute__((constructor(200))) static void task_register_##name(void) { task_register(#name, task_##name); } \
     static sk_rc task_##name(SK_UNUSED struct sk_task *t, SK_UNUSED struct sk_err *err)
 
+extern char *task_env;                                  /* what runner.env got; text. "x" is refused */
 extern void (*task_ended_by_cancel)(struct sk_task *t); /* of an async actor: forget it */
 
 enum { KIND_I64 = 4, KIND_BLOB = 6, KIND_USER_ERROR = 0xE1 };
@@ -77,7 +78,8 @@ sk_rc get_i64(struct sk_engine *e, sk_oid o, int64_t *out, struct sk_err *err) S
 /* ---- in the driver -------------------------------------------------------------------------------------------------------------- */
 
 struct eng_opt {
-    double cpus;          /* 0: 2 */
+    double cpus; /* 0: 2 */
+    double gpus;
     uint64_t store_bytes; /* 0: 256 MiB */
     uint32_t max_workers;
     const char *const *names; /* custom resources, one unit each unless amounts */

@@ -63,6 +63,11 @@ sk_rc sk_actor_create(struct sk_local *l, uint32_t proc, uint64_t base, const ui
         return SK_OK;
     }
     a->detached = as->detached && sk_own_hold(l->own, base + 1, NULL) == SK_OK;
+    if (sk_place_shape_dead(&l->place, a->shape)) {
+        a->group_gone = true;
+        sk_ltask_fail(l, t, SK_EGROUP, "the placement group of the actor was removed");
+        return SK_OK;
+    }
     if (!sk_place_fits_ever(&l->place, a->shape)) {
         sk_ltask_fail(l, t, SK_EINFEASIBLE, "the actor asks for more than this machine was given");
         return SK_OK;
@@ -73,12 +78,12 @@ sk_rc sk_actor_create(struct sk_local *l, uint32_t proc, uint64_t base, const ui
 
 static void find_worker(struct sk_local *l, struct sk_lactor *a) {
     if (!sk_place_fits_now(&l->place, a->shape)) return; /* asked again when something is given back */
-    struct sk_list *first = sk_list_first(&l->place.idle);
-    if (!first) {
+    struct sk_place_worker *idle = sk_place_idle_for(&l->place, a->shape);
+    if (!idle) {
         if (l->place.n_starting == 0) (void)sk_pool_spawn(l);
         return;
     }
-    struct sk_lworker *w = sk_container_of(sk_container_of(first, struct sk_place_worker, link), struct sk_lworker, place);
+    struct sk_lworker *w = sk_container_of(idle, struct sk_lworker, place);
     sk_place_worker_actor(&l->place, &w->place, a->shape);
     w->actor = a;
     a->worker = w;

@@ -70,6 +70,8 @@ void sk_loop_worker_died(struct sk_local *l, struct sk_lworker *w, int status, u
         const char *tn = sk_ltask_name(l, t, name, sizeof name);
         if (t->cancelled) {
             sk_ltask_fail_cancelled(l, t);
+        } else if (t->group_gone && !t->actor) {
+            sk_ltask_fail(l, t, SK_EGROUP, "the placement group of task %s was removed while it ran", tn);
         } else if (t->is_init) {
             t->state = SK_T_READY;
         } else if (t->actor) {
@@ -80,7 +82,8 @@ void sk_loop_worker_died(struct sk_local *l, struct sk_lworker *w, int status, u
                 t->state = SK_T_READY;
                 sk_list_push_back(&again, &t->on);
             } else {
-                sk_ltask_fail(l, t, SK_EACTOR, "the actor died while task %s was on it: %s", tn, why);
+                sk_ltask_fail(l, t, restart ? SK_EUNAVAIL : SK_EACTOR, "the actor died while task %s was on it%s: %s", tn,
+                              restart ? " (it is started again)" : "", why);
             }
         } else if (!started) {
             t->state = SK_T_READY;
