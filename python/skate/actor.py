@@ -140,6 +140,31 @@ BUILT_IN = {"__ray_ready__": __ray_ready__, "__ray_call__": __ray_call__, "__ray
 # ---- methods
 
 
+_pending = {}  # actor's number -> refs of calls that this process has made; only of actors with max_pending_calls
+
+
+def _limited(submit, number, limit, what):
+    """submit, but for PendingCallsLimitExceeded when `limit` calls that this process has made have not ended."""
+
+    def remote(*args, **kwargs):
+        refs = _pending.setdefault(number, [])
+        if len(refs) >= limit:
+            refs[:] = _skate.wait(refs, len(refs), 0)[1]
+        if len(refs) >= limit:
+            from skate.exceptions import PendingCallsLimitExceeded
+
+            raise PendingCallsLimitExceeded(
+                f"{what}: {limit} calls (max_pending_calls) wait for the actor already; wait for some of their results, then call again"
+            )
+        out = submit(*args, **kwargs)
+        first = out[0] if isinstance(out, list) else out
+        if type(first) is _skate.ObjectRef:
+            refs.append(first)
+        return out
+
+    return remote
+
+
 class ActorMethod:
     """handle.method: .remote(...), .options(...).remote(...)."""
 
@@ -173,13 +198,14 @@ class ActorMethod:
             func=func,
             **more,
         )
+        self.remote = self._template.submit
+        if meta.max_pending:
+            self.remote = _limited(self.remote, token.id, meta.max_pending, self._cls_name)
         decorate = given.get("_decorate")
-        if decorate is None:
-            self.remote = self._template.submit
-        else:
+        if decorate is not None:
             from skate.remote_function import _decorated
 
-            self.remote = _decorated(decorate, self._template.submit)
+            self.remote = _decorated(decorate, self.remote)
 
     def __call__(self, *args, **kwargs):
         raise TypeError(
@@ -208,15 +234,15 @@ class ActorMethod:
 class Meta:
     """What handles know of their class; travels with them."""
 
-    __slots__ = ("cls_name", "methods", "groups", "max_task_retries", "is_async")
+    __slots__ = ("cls_name", "methods", "groups", "max_task_retries", "is_async", "max_pending")
 
-    def __init__(self, cls_name, methods, groups, max_task_retries, is_async):
+    def __init__(self, cls_name, methods, groups, max_task_retries, is_async, max_pending=0):
         self.cls_name, self.methods, self.groups = cls_name, methods, groups
-        self.max_task_retries, self.is_async = max_task_retries, is_async
+        self.max_task_retries, self.is_async, self.max_pending = max_task_retries, is_async, max_pending
 
     def __reduce__(self):
         plain = {k: ({n: v for n, v in o.items() if n != "_decorate"}, _shape_of(f)) for k, (o, f) in self.methods.items()}
-        return _restore_meta, (self.cls_name, plain, self.groups, self.max_task_retries, self.is_async)
+        return _restore_meta, (self.cls_name, plain, self.groups, self.max_task_retries, self.is_async, self.max_pending)
 
 
 def _shape_of(f):
@@ -260,9 +286,9 @@ def _restore_method(token, meta, name, given, shape):
     return ActorMethod(token, meta, name, given, _stub(shape, name))
 
 
-def _restore_meta(cls_name, plain, groups, max_task_retries, is_async):
+def _restore_meta(cls_name, plain, groups, max_task_retries, is_async, max_pending):
     methods = {k: (o, _stub(shape, k)) for k, (o, shape) in plain.items()}
-    return Meta(cls_name, methods, groups, max_task_retries, is_async)
+    return Meta(cls_name, methods, groups, max_task_retries, is_async, max_pending)
 
 
 class ActorHandle:
@@ -404,7 +430,8 @@ class ActorClass:
         if (o.get("lifetime") or lifetime) == "detached":
             more["detached"] = True
         retries = o.get("max_task_retries") or 0
-        self._meta = Meta(cls.__name__, self._base._all_methods, index, retries, self._is_async)
+        pending = max(o.get("max_pending_calls") or 0, 0)
+        self._meta = Meta(cls.__name__, self._base._all_methods, index, retries, self._is_async, pending)
         env = o.get("runtime_env")
         if env:
             from skate.runtime_env import check

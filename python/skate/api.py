@@ -4,7 +4,7 @@ import atexit
 import os
 import sys
 
-from skate import _skate, config, ids, options, serialize
+from skate import _skate, actor, config, ids, options, serialize
 from skate.actor import ActorClass, ActorHandle, get_actor, method  # noqa: F401
 from skate.remote_function import RemoteFunction
 from skate.runtime_context import RuntimeContext, get_runtime_context  # noqa: F401
@@ -268,6 +268,8 @@ def shutdown(_exiting_interpreter=False):
     if _skate.in_worker():
         return
     _skate.shutdown()
+    actor._pending.clear()
+    actor._here.clear()
     _job = None
 
 

@@ -4,6 +4,7 @@
  * into the engine's memory. An exception of user code ends the task through the dumps_error hook; a failure of ours through *err.
  * Invariant: no run leaves an exception set, and the views of its arguments are the engine's unless a value kept them.
  * Cost: 0.25 us around a function of no arguments. */
+#include <stdlib.h>
 #include <unistd.h>
 
 #include "base/wire.h"
@@ -166,7 +167,16 @@ static int run_stream(struct py_state *st, struct sk_task *t, PyObject *result, 
         return -1;
     }
     int r = 0;
+    const char *most_given = getenv("RAY_max_num_generator_returns");
+    uint64_t most = most_given ? strtoull(most_given, NULL, 10) : 100000000u; /* as in Ray: a generator without end ends with an error */
     while (r == 0 && *rc == SK_OK && (v = PyIter_Next(it))) {
+        if (SK_UNLIKELY(t->n_yielded >= most)) {
+            Py_DECREF(v);
+            PyErr_Format(PyExc_ValueError, "%s yielded more than %llu values (RAY_max_num_generator_returns)", t->name,
+                         (unsigned long long)most);
+            r = -1;
+            break;
+        }
         r = t->n_yielded < sk_task_skip(t) ? skip_value(st, t, v, rc, err) : send_value(st, t, v, 0, true, rc, err);
         Py_DECREF(v);
     }
