@@ -231,7 +231,7 @@ def of_options(o, default_cpus, what):
 
     s = o.get("scheduling_strategy")
     if isinstance(s, PlacementGroupSchedulingStrategy):
-        group, index = s.placement_group, s.placement_group_bundle_index
+        group, index, capture = s.placement_group, s.placement_group_bundle_index, s.placement_group_capture_child_tasks
     else:
         group, index = o.get("placement_group"), o.get("placement_group_bundle_index")
         if group in (None, "default"):
@@ -240,7 +240,7 @@ def of_options(o, default_cpus, what):
             raise ValueError(
                 "Placement groups should be specified via the scheduling_strategy option. The placement_group option is deprecated."
             )
-        index = -1 if index is None else index
+        index, capture = -1 if index is None else index, o.get("placement_group_capture_child_tasks")
     if group is None or group.is_empty:
         return {}
     check_placement_group_index(group, index)
@@ -256,4 +256,4 @@ def of_options(o, default_cpus, what):
             f"Cannot schedule {what} with the placement group because the resource request {wanted} cannot fit into any bundles for the "
             f"placement group, {bundles}."
         )
-    return {"pg": group._number, "bundle": index}
+    return {"pg": group._number, "bundle": index, "capture": bool(capture)}

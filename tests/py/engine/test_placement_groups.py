@@ -58,6 +58,26 @@ def test_a_group(ray):
         get_placement_group("g")
 
 
+def test_children_are_captured(ray):
+    pg = placement_group([{"CPU": 2}])
+    child = ray.remote(lambda: skate.get_runtime_context().get_placement_group_id())
+
+    @ray.remote
+    def parent():
+        return skate.get_runtime_context().should_capture_child_tasks_in_placement_group, skate.get(child.remote())
+
+    @ray.remote(num_cpus=1)
+    class A:
+        def f(self):
+            return skate.get_runtime_context().should_capture_child_tasks_in_placement_group, skate.get(child.remote())
+
+    for capture, want in ((True, pg.id.hex()), (False, None)):
+        inside = In(pg, placement_group_capture_child_tasks=capture)
+        assert ray.get(parent.options(scheduling_strategy=inside).remote()) == (capture, want)
+        assert ray.get(A.options(scheduling_strategy=inside).remote().f.remote()) == (capture, want)
+    assert ray.get(parent.remote()) == (False, None)
+
+
 def test_what_waits_and_what_is_removed(ray):
     first = placement_group([{"CPU": 4}])
     second = placement_group([{"CPU": 4}])
