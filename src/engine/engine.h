@@ -120,6 +120,7 @@ struct sk_task_spec {
     sk_aid actor;           /* not 0: a method call, in order of submission */
     int32_t max_retries;    /* after a death of the worker; -1 = for ever */
     bool retry_exceptions;  /* retry when user code raised, too */
+    bool no_wait;           /* a call without retries: SK_EUNAVAIL while its actor is restarted, instead of waiting for it */
     uint32_t stream_window; /* streaming without a sink: at most so many yields that were not taken; 0 = no limit */
     struct sk_sink *sink;   /* may be NULL */
     uint64_t sink_tag;      /* comes back in the events */

@@ -485,6 +485,7 @@ static PyObject *tmpl_submit(PyObject *self, PyObject *const *args, Py_ssize_t n
                                           .max_retries = t->max_retries,
                                           .retry_exceptions = t->retry_exceptions,
                                           .stream_window = t->stream_window,
+                                          .no_wait = t->kind == METHOD,
                                           .group = t->group,
                                           .max_calls = t->max_calls}};
     const struct sk_task *inside = st->worker ? py_current_task() : NULL;

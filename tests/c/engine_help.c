@@ -208,6 +208,7 @@ struct sk_task_spec spec_of(const struct job *j) {
                                                                          : 1,
                                  .max_retries = j->retries,
                                  .retry_exceptions = j->retry_exceptions,
+                                 .no_wait = j->no_wait,
                                  .stream_window = j->window,
                                  .shape = j->shape,
                                  .actor = j->actor,

@@ -56,7 +56,7 @@ struct job { /* a task in short */
     uint32_t n_args;
     uint32_t n_returns; /* 0: one; NO_RETURNS: none */
     int32_t retries;
-    bool retry_exceptions;
+    bool retry_exceptions, no_wait;
     uint32_t window;
     sk_shape shape;
     sk_aid actor;

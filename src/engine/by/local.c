@@ -286,6 +286,7 @@ static sk_rc l_actor_kill(struct sk_engine *e, sk_aid a, bool no_restart, struct
                 sk_actor_dead(l, x, "kill() was called on it");
             }
         } else if (x->worker) {
+            x->asked = true;
             sk_pool_kill(l, x->worker, "kill(no_restart=False) was called on its actor");
         }
         sk_obj_drain(l);

@@ -82,8 +82,8 @@ void sk_loop_worker_died(struct sk_local *l, struct sk_lworker *w, int status, u
                 t->state = SK_T_READY;
                 sk_list_push_back(&again, &t->on);
             } else {
-                sk_ltask_fail(l, t, restart ? SK_EUNAVAIL : SK_EACTOR, "the actor died while task %s was on it%s: %s", tn,
-                              restart ? " (it is started again)" : "", why);
+                sk_ltask_fail(l, t, restart && t->spec.no_wait ? SK_EUNAVAIL : SK_EACTOR, "the actor died while task %s was on it%s: %s",
+                              tn, restart ? " (it is started again)" : "", why);
             }
         } else if (!started) {
             t->state = SK_T_READY;

@@ -45,7 +45,7 @@ sk_rc sk_lgroup_create(struct sk_local *l, uint32_t proc, uint64_t base, const s
 
 static void set_ready(struct sk_local *l, uint64_t oid, uint32_t kind, const void *p, size_t n) {
     struct sk_val v = {.kind = kind, .where = SK_V_INLINE, .len = n};
-    sk_obj_set(l, oid, SK_PROC_DRIVER, &v, p, (struct sk_ids){0});
+    sk_obj_set(l, oid, SK_PROC_DRIVER, &v, p, (struct sk_ids){NULL, 0});
 }
 
 void sk_lgroup_ready(struct sk_local *l, const struct sk_place_group *place) {

@@ -201,7 +201,7 @@ struct sk_spec { /* decoded, borrowing from the bytes */
     uint32_t n_args, n_contains, n_returns, stream_window;
     int32_t max_retries;
     uint16_t shape;
-    uint8_t retry_exceptions;
+    uint8_t retry_exceptions, no_wait;
     const uint8_t *args; /* n_args values back to back */
     size_t args_len;
     const uint64_t *contains;
@@ -369,6 +369,7 @@ struct sk_lactor {
     bool placed;       /* the constructor was sent to the present worker */
     bool detached;     /* the engine holds its `ready` */
     bool group_gone;   /* its placement group was removed */
+    bool asked;        /* its restart, by kill(no_restart=False); until it is alive again */
     bool leaving;      /* it said that it ends */
     bool is_async;
     struct sk_name *name; /* NULL: none */

@@ -216,7 +216,10 @@ static void handle_done(struct sk_local *l, struct sk_lworker *w, const void *p,
         struct sk_event ev = {.kind = SK_EV_DONE, .note = note, .run_ns = h.run_ns, .index = t->n_yielded};
         sk_ltask_emit(t, &ev);
     }
-    if (t->is_init) a->state = SK_A_ALIVE;
+    if (t->is_init) {
+        a->state = SK_A_ALIVE;
+        a->asked = false;
+    }
     sk_ltask_end(l, t);
     if (a) sk_actor_advance(l, a);
 }

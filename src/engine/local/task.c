@@ -291,7 +291,8 @@ sk_rc sk_ltask_submit(struct sk_local *l, uint32_t proc, uint32_t level, uint64_
             return SK_OK;
         }
         bool restarts = a && (a->state == SK_A_STARTING ? a->init->attempt > 0 : a->worker && a->worker->killed);
-        if (restarts && t->retries_left == 0 &&
+        restarts = restarts && !a->asked; /* who asked for it may wait for it */
+        if (restarts && t->spec.no_wait && t->retries_left == 0 &&
             a->max_task_retries == 0) { /* as in Ray: who allows no retry does not wait for the next life */
             sk_ltask_fail(l, t, SK_EUNAVAIL, "the actor is being restarted; try again, or give the call max_task_retries");
             return SK_OK;
