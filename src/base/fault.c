@@ -1,7 +1,7 @@
 /* fault.c - the table of set fault points.
  *
  * What it is not: a random-failure generator; a test says which pass of which point. Invariant: sk_fault_on_ is non-zero exactly when
- * some entry is set, so an untouched process never calls sk_fault_hit. Entries are filled before `mode` is published and are never
+ * some entry or the hook is set, so an untouched process never calls sk_fault_hit. Entries are filled before `mode` is published and are never
  * moved, so a thread that passes a point while another sets one sees either nothing or a whole entry.
  * Cost when something is set: a scan of at most 16 names at each point. */
 #include "base/fault.h"
@@ -25,6 +25,8 @@ static struct point {
 
 int sk_fault_on_;
 static _Atomic bool fired;
+static bool (*hook)(void *ctx, const char *name);
+static void *hook_ctx;
 
 static void nap(int64_t us) {
     struct timespec t = {.tv_sec = us / 1000000, .tv_nsec = us % 1000000 * 1000};
@@ -32,7 +34,8 @@ static void nap(int64_t us) {
 }
 
 bool sk_fault_hit(const char *name) {
-    bool fail = false;
+    bool fail = hook && hook(hook_ctx, name);
+    if (!(__atomic_load_n(&sk_fault_on_, __ATOMIC_RELAXED) & 1)) return fail;
     int keep = errno;
     for (struct point *p = points; p < points + MAX_POINTS; p++) {
         int mode = sk_load_acq(&p->mode);
@@ -52,6 +55,19 @@ bool sk_fault_hit(const char *name) {
     return fail;
 }
 
+static void update_on(void) {
+    int on = 0;
+    for (struct point *p = points; p < points + MAX_POINTS; p++) on |= sk_load_relaxed(&p->mode) != SK_FAULT_OFF;
+    on |= hook ? 2 : 0;
+    __atomic_store_n(&sk_fault_on_, on, __ATOMIC_RELEASE);
+}
+
+void sk_fault_hook(bool (*fn)(void *ctx, const char *name), void *ctx) {
+    hook = fn;
+    hook_ctx = ctx;
+    update_on();
+}
+
 static struct point *find(const char *name, size_t n) {
     struct point *free_one = NULL;
     for (struct point *p = points; p < points + MAX_POINTS; p++) {
@@ -62,12 +78,6 @@ static struct point *find(const char *name, size_t n) {
         }
     }
     return free_one;
-}
-
-static void update_on(void) {
-    int on = 0;
-    for (struct point *p = points; p < points + MAX_POINTS; p++) on |= sk_load_relaxed(&p->mode) != SK_FAULT_OFF;
-    __atomic_store_n(&sk_fault_on_, on, __ATOMIC_RELEASE);
 }
 
 static sk_rc set(const char *name, size_t n, enum sk_fault_mode mode, int64_t us, int64_t nth) {

@@ -34,6 +34,8 @@ sk_rc sk_fault_delay(const char *name, int64_t us, int64_t nth) SK_MUST_USE;
 sk_rc sk_fault_parse(const char *spec, struct sk_err *err) SK_MUST_USE;
 void sk_fault_clear(void);                 /* removes all */
 int64_t sk_fault_passes(const char *name); /* passes since it was set; 0 when not set */
-bool sk_fault_fired(void);                 /* some point acted (failed, delayed) since the last clear */
+/* For simulations: every point calls fn(ctx, name) first, and fails when it says so. NULL: none. One thread only. */
+void sk_fault_hook(bool (*fn)(void *ctx, const char *name), void *ctx);
+bool sk_fault_fired(void); /* some point acted (failed, delayed) since the last clear */
 
 #endif

@@ -29,6 +29,8 @@ static struct ledger {
 
 static _Atomic int64_t fail_countdown; /* > 0: armed */
 static _Atomic bool fail_happened;
+static void (*watch_born)(void *p);
+static void (*watch_gone)(void *p);
 
 static inline struct head *head_of(const void *p) { return (struct head *)(void *)((uintptr_t)p - sizeof(struct head)); }
 
@@ -50,6 +52,7 @@ static void *born(char *raw, size_t before, enum sk_tag tag, size_t n) {
     void *p = raw + before;
     *head_of(p) = (struct head){.size = n, .magic = SK_MEM_LIVE, .tag = (uint16_t)tag, .before = (uint16_t)before};
     count(tag, (int64_t)n, 1);
+    if (SK_UNLIKELY(watch_born != NULL)) watch_born(p);
     return p;
 }
 
@@ -83,7 +86,9 @@ void *sk_realloc(enum sk_tag tag, void *p, size_t n) {
     SK_ASSERT(h->magic == SK_MEM_LIVE && h->before == sizeof(struct head));
     if (refused() || too_big(n)) return NULL;
     struct head old = *h;
+    if (SK_UNLIKELY(watch_gone != NULL)) watch_gone(p);
     struct head *moved = realloc(h, n + sizeof(struct head));
+    if (SK_UNLIKELY(watch_born != NULL)) watch_born(moved ? (void *)(moved + 1) : p);
     if (!moved) return NULL;
     moved->size = n;
     moved->tag = (uint16_t)tag;
@@ -96,6 +101,7 @@ void sk_free(void *p) {
     if (!p) return;
     struct head *h = head_of(p);
     SK_ASSERT(h->magic == SK_MEM_LIVE);
+    if (SK_UNLIKELY(watch_gone != NULL)) watch_gone(p);
     h->magic = SK_MEM_DEAD;
     count(h->tag, -(int64_t)h->size, -1);
     int keep = errno; /* glibc before 2.33 may change it; error paths free before they report */
@@ -134,6 +140,11 @@ int64_t sk_mem_blocks(enum sk_tag tag) {
 const char *sk_tag_name(enum sk_tag tag) {
     static const char *const name[SK_TAG_N] = {"base", "ipc", "store", "block", "engine", "plan", "exec", "py", "test"};
     return (unsigned)tag < SK_TAG_N ? name[tag] : "?";
+}
+
+void sk_mem_watch(void (*born_fn)(void *p), void (*gone_fn)(void *p)) {
+    watch_born = born_fn;
+    watch_gone = gone_fn;
 }
 
 void sk_mem_fail_at(int64_t nth) {

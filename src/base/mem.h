@@ -43,4 +43,8 @@ const char *sk_tag_name(enum sk_tag tag);
 void sk_mem_fail_at(int64_t nth);
 bool sk_mem_failed(void); /* true when the failure asked for by the last sk_mem_fail_at has happened */
 
+/* For simulations of processes: born(p) after each allocation, gone(p) before each release, so that the memory of a process that is killed in
+ * mid-air can be found. NULL: off. One thread only; the two must not allocate by sk_alloc. */
+void sk_mem_watch(void (*born)(void *p), void (*gone)(void *p));
+
 #endif

@@ -63,6 +63,8 @@ struct sk_lineage {
     struct task *free_head, *free_tail;
     struct obj *back_head, *back_tail; /* in scope again */
     uint64_t budget, bytes, n_evicted;
+    uint64_t freed_culprit;
+    uint8_t freed_why;
 };
 
 sk_rc sk_lineage_create(struct sk_lineage **out, uint64_t budget_bytes, struct sk_err *err) {
@@ -181,8 +183,15 @@ bool sk_lineage_next_free(struct sk_lineage *l, uint64_t *id, void **data) {
     if (!l->free_head) l->free_tail = NULL;
     *id = t->id;
     *data = t->data;
+    l->freed_why = t->why;
+    l->freed_culprit = t->culprit;
     sk_free(t);
     return true;
+}
+
+enum sk_lost_why sk_lineage_freed_why(const struct sk_lineage *l, uint64_t *culprit) {
+    *culprit = l->freed_culprit;
+    return (enum sk_lost_why)l->freed_why;
 }
 
 static void evict(struct sk_lineage *l) {

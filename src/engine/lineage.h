@@ -29,6 +29,7 @@ enum sk_lost_why {
     SK_LOST_ACTOR,   /* a call of an actor made it: not repeated */
     SK_LOST_RETRIES, /* its task may not run (again) */
     SK_LOST_EVICTED, /* its task was forgotten, for the budget's sake or for want of memory */
+    SK_LOST_NEEDS,   /* its task needs something that cannot be made again (said by the caller; lineage names the culprit instead) */
 };
 
 struct sk_lineage_task { /* copied */
@@ -68,6 +69,10 @@ bool sk_lineage_next_object(struct sk_lineage *l, uint64_t *oid);
 bool sk_lineage_next_task(struct sk_lineage *l, uint64_t *id, void **data, int32_t *retries);
 /* Tasks that are not kept any more. */
 bool sk_lineage_next_free(struct sk_lineage *l, uint64_t *id, void **data);
+
+/* Why the task that next_free gave last is not kept any more; SK_LOST_EVICTED also when nobody needed it. *culprit: 0, or the object whose
+ * absence is the reason. */
+enum sk_lost_why sk_lineage_freed_why(const struct sk_lineage *l, uint64_t *culprit);
 
 /* The kept task that makes it: its data; NULL: none. */
 void *sk_lineage_maker(const struct sk_lineage *l, uint64_t oid);

@@ -273,6 +273,13 @@ void sk_own_uncontain(struct sk_own *o, uint64_t outer) {
     sk_free(in);
 }
 
+void sk_own_pass_inner(struct sk_own *o, uint64_t from, uint64_t to) {
+    struct obj *x = find(o, from), *y = find(o, to);
+    SK_ASSERT(x && y && x != y && !y->inner);
+    y->inner = x->inner;
+    x->inner = NULL;
+}
+
 uint32_t sk_own_n_inner(const struct sk_own *o, uint64_t outer) {
     const struct obj *x = find(o, outer);
     return x && x->inner ? x->inner->n : 0;

@@ -39,6 +39,8 @@ void sk_own_unhold(struct sk_own *o, uint64_t id);                              
 sk_rc sk_own_contains(struct sk_own *o, uint64_t outer, const uint64_t *inner, uint32_t n, struct sk_err *err) SK_MUST_USE;
 
 void sk_own_uncontain(struct sk_own *o, uint64_t outer); /* its value is gone: it holds nothing any more, and contains may be said anew */
+/* What `from` holds is held by `to` (which holds nothing yet) instead. */
+void sk_own_pass_inner(struct sk_own *o, uint64_t from, uint64_t to);
 uint32_t sk_own_n_inner(const struct sk_own *o, uint64_t outer); /* mentions in its value; 0 when absent */
 
 void sk_own_proc_dead(struct sk_own *o, uint32_t proc); /* all borrows of proc (>= 1) go; its number may be used again */

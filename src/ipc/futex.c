@@ -41,6 +41,7 @@ sk_rc sk_futex_wait(_Atomic uint32_t *word, uint32_t expected, int64_t deadline_
 }
 
 void sk_futex_wake(_Atomic uint32_t *word, int n) {
+    if (SK_UNLIKELY(sk_machine_ != NULL)) return; /* its sleepers look at the bell */
     long r = syscall(SYS_futex, word, FUTEX_WAKE, n, NULL, NULL, 0);
     SK_ASSERT(r >= 0);
 }
@@ -75,6 +76,7 @@ static bool bell_spin(struct sk_bell *b, uint32_t seen, int64_t spin_ns, int64_t
 }
 
 sk_rc sk_bell_wait(struct sk_bell *b, uint32_t seen, int64_t spin_ns, int64_t deadline_ns) {
+    if (SK_UNLIKELY(sk_machine_ != NULL)) return sk_machine_->bell_wait(sk_machine_->ctx, b, seen, deadline_ns);
     if (sk_bell_seq(b) != seen) return SK_OK;
     if (spin_ns > 0 && bell_spin(b, seen, spin_ns, deadline_ns)) return SK_OK;
     sk_rc rc = SK_OK;

@@ -146,4 +146,28 @@ void sk_forksrv_stop(struct sk_forksrv *f);
  * default, the signal mask is the one of the call. */
 uint32_t sk_forksrv_run(int sock, void (*on_note)(void *ctx, const void *p, size_t n), void *ctx);
 
+/* ---- machine.c: another machine than this one ------------------------------------------------------------------------------------ */
+
+/* For simulations: what stands in the place of the operating system, for the whole process and one thread (engine/by/sim.c). While one is set,
+ * segments, sleeping on bells and the fork server are its; rings, bells' counts and all else stay as they are. */
+struct sk_machine {
+    void *ctx;
+    uint8_t *(*seg_open)(void *ctx, const char *label, size_t size); /* page aligned; any content; NULL: no memory */
+    void (*seg_close)(void *ctx, uint8_t *base);
+    sk_rc (*bell_wait)(void *ctx, struct sk_bell *b, uint32_t seen, int64_t deadline_ns); /* as sk_bell_wait */
+    void (*spawn)(void *ctx, uint32_t worker);                                            /* reports come later */
+    void (*kill)(void *ctx, pid_t pid, int sig);
+    bool (*next)(void *ctx, struct sk_fork_report *out); /* false: none now */
+    /* In the place of a thread: turn(arg) is called later, again and again until it says that there is nothing to do. */
+    void (*work)(void *ctx, bool (*turn)(void *arg), void *arg);
+    void (*work_over)(void *ctx, void *arg);
+    int (*file_open)(void *ctx); /* a file without a name; these return -1 with errno, as the calls that they stand for */
+    ssize_t (*file_write)(void *ctx, int fd, const void *p, size_t n, uint64_t off);
+    ssize_t (*file_read)(void *ctx, int fd, void *p, size_t n, uint64_t off);
+    void (*file_punch)(void *ctx, int fd, uint64_t off, uint64_t len);
+    void (*file_close)(void *ctx, int fd);
+};
+void sk_machine_set(const struct sk_machine *m); /* NULL: the real one again */
+extern const struct sk_machine *sk_machine_;     /* NULL: the real one */
+
 #endif

@@ -123,15 +123,24 @@ out:
 }
 
 sk_rc sk_forksrv_spawn(struct sk_forksrv *f, uint32_t worker, struct sk_err *err) {
+    if (SK_UNLIKELY(sk_machine_ != NULL)) {
+        sk_machine_->spawn(sk_machine_->ctx, worker);
+        return SK_OK;
+    }
     return post(f, (struct fork_cmd){.kind = FORK_SPAWN, .worker = worker}, -1, err);
 }
 
 sk_rc sk_forksrv_kill(struct sk_forksrv *f, pid_t pid, int sig, struct sk_err *err) {
+    if (SK_UNLIKELY(sk_machine_ != NULL)) {
+        sk_machine_->kill(sk_machine_->ctx, pid, sig);
+        return SK_OK;
+    }
     if (pid <= 0) return SK_ERR(err, SK_EINVAL, "kill worker: pid %d", (int)pid);
     return post(f, (struct fork_cmd){.kind = FORK_KILL, .pid = pid, .sig = sig}, -1, err);
 }
 
 sk_rc sk_forksrv_note(struct sk_forksrv *f, const void *p, size_t n, struct sk_err *err) {
+    if (sk_machine_) return SK_OK; /* nobody imports anything there */
     if (n > FORK_NOTE_MAX) return SK_ERR(err, SK_EINVAL, "note to the fork server: %zu bytes, at most %zu", n, FORK_NOTE_MAX);
     int fd = -1;
     if (n) {
@@ -263,6 +272,10 @@ sk_rc sk_forksrv_start(struct sk_forksrv *f, char *const argv[], char *const env
     struct launch l = {.argv = argv, .keep = keep, .n_keep = n_keep};
     struct sk_forksrv_out *out = NULL;
     if (!argv || !argv[0] || n_keep < 0) return SK_ERR(err, SK_EINVAL, "start the fork server: no command");
+    if (sk_machine_) {
+        *f = SK_FORKSRV_EMPTY;
+        return SK_OK;
+    }
 
     if (SK_FAULT("forksrv.start")) {
         rc = SK_ERR(err, SK_EIO, "start the fork server: fault injected");
@@ -332,6 +345,7 @@ static bool wait_fd(int fd, int64_t deadline_ns) {
 }
 
 sk_rc sk_forksrv_next(struct sk_forksrv *f, struct sk_fork_report *out, struct sk_err *err) {
+    if (SK_UNLIKELY(sk_machine_ != NULL)) return sk_machine_->next(sk_machine_->ctx, out) ? SK_OK : SK_EAGAIN;
     if (f->pid <= 0) return SK_ERR(err, SK_ECLOSED, "the fork server is not running");
     for (;;) {
         struct sk_fork_report r;

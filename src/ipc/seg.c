@@ -74,6 +74,12 @@ sk_rc sk_seg_create(struct sk_seg *s, const char *label, size_t size, bool huge,
     if (size == 0 || size > SIZE_MAX / 2) return SK_ERR(err, SK_EINVAL, "create segment %s: size %zu is not possible", label, size);
     size = (size_t)SK_ALIGN(size, page);
 
+    if (SK_UNLIKELY(sk_machine_ != NULL)) {
+        uint8_t *at = sk_machine_->seg_open(sk_machine_->ctx, label, size);
+        if (!at) return SK_ERR(err, SK_ENOMEM, "create segment %s: the simulated machine has no memory", label);
+        *s = (struct sk_seg){-1, at, size};
+        return SK_OK;
+    }
     if (SK_FAULT("seg.memfd")) return SK_ERR(err, SK_EIO, "create segment %s: fault injected", label);
     /* NOEXEC_SEAL: kernels with vm.memfd_noexec=2 refuse anything else; kernels before 6.3 do not know it. */
     int fd = memfd_create(label, MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_NOEXEC_SEAL);
@@ -132,6 +138,11 @@ out:
 }
 
 void sk_seg_close(struct sk_seg *s) {
+    if (SK_UNLIKELY(sk_machine_ != NULL)) {
+        if (s->base) sk_machine_->seg_close(sk_machine_->ctx, s->base);
+        *s = SK_SEG_EMPTY;
+        return;
+    }
     if (s->base) SK_ASSERT(munmap(s->base, s->size) == 0);
     if (s->fd >= 0) (void)close(s->fd);
     *s = SK_SEG_EMPTY;
@@ -145,7 +156,7 @@ sk_rc sk_seg_punch(struct sk_seg *s, sk_off off, size_t len, struct sk_err *err)
         return SK_ERR(err, SK_EINVAL, "punch %zu bytes at %llu: segment has %zu", len, (unsigned long long)off, s->size);
     size_t page = page_size();
     uint64_t lo = SK_ALIGN(off, page), hi = (off + len) & ~(uint64_t)(page - 1);
-    if (lo >= hi) return SK_OK;
+    if (lo >= hi || sk_machine_) return SK_OK;
     if (SK_FAULT("seg.punch")) return SK_ERR(err, SK_EIO, "punch: fault injected");
     int r;
     do r = fallocate(s->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)lo, (off_t)(hi - lo));
@@ -155,7 +166,7 @@ sk_rc sk_seg_punch(struct sk_seg *s, sk_off off, size_t len, struct sk_err *err)
 }
 
 size_t sk_seg_warm(struct sk_seg *s, sk_off off, size_t len) {
-    if (!seg_holds(s, off, len) || ((uintptr_t)s->base & (SEG_HUGE - 1)) || SK_FAULT("seg.warm")) return 0;
+    if (sk_machine_ || !seg_holds(s, off, len) || ((uintptr_t)s->base & (SEG_HUGE - 1)) || SK_FAULT("seg.warm")) return 0;
     uint64_t lo = SK_ALIGN(off, SEG_HUGE), hi = (off + len) & ~(uint64_t)(SEG_HUGE - 1);
     size_t huge = 0, page = page_size();
     /* Unit by unit: a refusal (memory in pieces) costs that unit only. One page must be present or the kernel finds no page table to

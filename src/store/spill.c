@@ -11,6 +11,7 @@
 
 #include "base/fault.h"
 #include "base/mem.h"
+#include "ipc/ipc.h"
 #include "store/spill_int.h"
 #include "store/store_int.h"
 
@@ -19,10 +20,12 @@ static uint64_t on_disk(uint64_t len) { return SK_SPILL_HEAD + SK_ALIGN(len, SK_
 sk_rc sk_spill_create(struct sk_spill **out, const struct sk_spill_conf *conf, struct sk_err *err) {
     struct stat st;
     if (!conf->dir || !conf->dir[0]) return SK_ERR(err, SK_EINVAL, "spill: no directory given");
-    if (mkdir(conf->dir, 0700) != 0 && errno != EEXIST) return SK_ERR_SYS(err, "spill: cannot make directory %s", conf->dir);
-    if (stat(conf->dir, &st) != 0) return SK_ERR_SYS(err, "spill: directory %s", conf->dir);
-    if (!S_ISDIR(st.st_mode)) return SK_ERR(err, SK_EINVAL, "spill: %s is not a directory", conf->dir);
-    if (access(conf->dir, W_OK | X_OK) != 0) return SK_ERR_SYS(err, "spill: directory %s cannot be written to", conf->dir);
+    if (!sk_machine_) {
+        if (mkdir(conf->dir, 0700) != 0 && errno != EEXIST) return SK_ERR_SYS(err, "spill: cannot make directory %s", conf->dir);
+        if (stat(conf->dir, &st) != 0) return SK_ERR_SYS(err, "spill: directory %s", conf->dir);
+        if (!S_ISDIR(st.st_mode)) return SK_ERR(err, SK_EINVAL, "spill: %s is not a directory", conf->dir);
+        if (access(conf->dir, W_OK | X_OK) != 0) return SK_ERR_SYS(err, "spill: directory %s cannot be written to", conf->dir);
+    }
     struct sk_spill *sp = sk_calloc(SK_TAG_STORE, sizeof *sp);
     if (!sp || !(sp->dir = sk_strdup(SK_TAG_STORE, conf->dir))) {
         sk_free(sp);
@@ -59,6 +62,7 @@ void sk_spill_destroy(struct sk_spill *sp) {
     pthread_cond_broadcast(&sp->more);
     pthread_mutex_unlock(&sp->mu);
     for (uint32_t i = 0; i < sp->n_threads; i++) pthread_join(sp->threads[i], NULL);
+    if (sk_machine_) sk_machine_->work_over(sk_machine_->ctx, sp);
     free_jobs(&sp->reads);
     free_jobs(&sp->writes);
     free_jobs(&sp->done);
@@ -84,8 +88,8 @@ struct sk_spill_job *sk_spill_job(uint32_t n) {
 static sk_rc threads(struct sk_spill *sp, struct sk_err *err) {
     int e = 0;
     sigset_t all, old;
-    if (sp->n_threads == SK_SPILL_THREADS) return SK_OK;
-    sigfillset(&all); /* a file that may not grow any more is an error, not SIGXFSZ */
+    if (sp->n_threads == SK_SPILL_THREADS || sk_machine_) return SK_OK; /* a machine has its own */
+    sigfillset(&all);                                                   /* a file that may not grow any more is an error, not SIGXFSZ */
     pthread_sigmask(SIG_SETMASK, &all, &old);
     while (sp->n_threads < SK_SPILL_THREADS && e == 0) {
         e = SK_FAULT("spill.thread") ? EAGAIN : pthread_create(&sp->threads[sp->n_threads], NULL, sk_spill_thread, sp);
@@ -97,10 +101,15 @@ static sk_rc threads(struct sk_spill *sp, struct sk_err *err) {
     return SK_ERR_SYS(err, "spill: starting a thread");
 }
 
+static void more(struct sk_spill *sp) {
+    if (sk_machine_) sk_machine_->work(sk_machine_->ctx, sk_spill_turn, sp);
+    else pthread_cond_signal(&sp->more);
+}
+
 static void hand_in(struct sk_spill *sp, struct sk_spill_job *job, struct sk_list *to) {
     pthread_mutex_lock(&sp->mu);
     sk_list_push_back(to, &job->link);
-    pthread_cond_signal(&sp->more);
+    more(sp);
     pthread_mutex_unlock(&sp->mu);
 }
 
@@ -111,7 +120,7 @@ static void stretch_over(struct sk_spill *sp, struct sk_spill_stretch *s) {
     sk_list_del(&s->link);
     pthread_mutex_lock(&sp->mu);
     sk_list_push_back(&sp->dead, &s->link);
-    pthread_cond_signal(&sp->more);
+    more(sp);
     pthread_mutex_unlock(&sp->mu);
 }
 

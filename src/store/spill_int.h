@@ -71,6 +71,7 @@ struct sk_spill {
 };
 
 void *sk_spill_thread(void *sp);
+bool sk_spill_turn(void *sp);                                           /* one thing that a thread would do; false: there is nothing */
 void sk_spill_file_close(struct sk_spill *sp, struct sk_spill_file *f); /* and frees it */
 
 #endif

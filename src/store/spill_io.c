@@ -17,6 +17,7 @@
 #include "base/crc32c.h"
 #include "base/fault.h"
 #include "base/mem.h"
+#include "ipc/ipc.h"
 #include "store/spill_int.h"
 
 #define GAP_MAX (UINT64_C(256) << 10) /* bytes between two objects that are read rather than skipped */
@@ -45,7 +46,9 @@ static sk_rc file_open(struct sk_spill *sp, struct sk_spill_file *f, struct sk_e
     sk_rc rc = SK_OK;
     pthread_mutex_lock(&sp->open_mu);
     if (f->fd < 0) {
-        int fd = SK_FAULT("spill.open") ? (errno = EMFILE, -1) : open(sp->dir, flags | O_DIRECT, 0600);
+        int fd = SK_FAULT("spill.open") ? (errno = EMFILE, -1)
+                 : sk_machine_          ? sk_machine_->file_open(sk_machine_->ctx)
+                                        : open(sp->dir, flags | O_DIRECT, 0600);
         bool direct = fd >= 0;
         if (fd < 0 && errno == EINVAL) fd = open(sp->dir, flags, 0600);
         if (fd < 0 && (errno == EOPNOTSUPP || errno == EISDIR)) {
@@ -71,7 +74,8 @@ void sk_spill_file_close(struct sk_spill *sp, struct sk_spill_file *f) {
     sk_list_del(&f->link);
     if (f->fd >= 0) sp->n_files--;
     pthread_mutex_unlock(&sp->mu);
-    if (f->fd >= 0) close(f->fd);
+    if (f->fd >= 0 && sk_machine_) sk_machine_->file_close(sk_machine_->ctx, f->fd);
+    else if (f->fd >= 0) close(f->fd);
     sk_free(f);
 }
 
@@ -84,6 +88,7 @@ static sk_rc write_at(struct sk_spill *sp, struct sk_spill_file *f, const uint8_
     while (n) {
         ssize_t k = SK_FAULT("spill.write")     ? (errno = EIO, -1)
                     : SK_FAULT("spill.nospace") ? (errno = ENOSPC, -1)
+                    : sk_machine_               ? sk_machine_->file_write(sk_machine_->ctx, f->fd, p, n, off)
                                                 : pwrite(f->fd, p, n, (off_t)off);
         if (k < 0 && errno == EINTR) continue;
         if (k < 0) return failed(sp, "writing", err);
@@ -170,7 +175,9 @@ static sk_rc look(struct in *r, uint64_t off, const uint8_t **p, uint64_t *have)
         uint64_t want = SK_MIN(SK_ALIGN(r->run_end, SK_SPILL_PAGE) - r->at, SK_SPILL_BUF);
         ssize_t k;
         do {
-            k = SK_FAULT("spill.read") ? (errno = EIO, -1) : pread(r->f->fd, r->io->buf, (size_t)want, (off_t)r->at);
+            k = SK_FAULT("spill.read") ? (errno = EIO, -1)
+                : sk_machine_          ? sk_machine_->file_read(sk_machine_->ctx, r->f->fd, r->io->buf, (size_t)want, r->at)
+                                       : pread(r->f->fd, r->io->buf, (size_t)want, (off_t)r->at);
         } while (k < 0 && errno == EINTR);
         if (k < 0) return failed(r->io->sp, "reading", r->err);
         if (!r->f->direct) (void)posix_fadvise(r->f->fd, (off_t)r->at, k, POSIX_FADV_DONTNEED);
@@ -248,8 +255,9 @@ static void give_back(struct sk_spill *sp, struct sk_spill_stretch *s) {
     bool last = f->refs == 1;
     pthread_mutex_unlock(&sp->mu);
     /* A file system without holes gives the space back with the file. */
-    if (!last && f->fd >= 0 && !SK_FAULT("spill.punch"))
-        (void)fallocate(f->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)s->off, (off_t)s->len);
+    bool punch = !last && f->fd >= 0 && !SK_FAULT("spill.punch");
+    if (punch && sk_machine_) sk_machine_->file_punch(sk_machine_->ctx, f->fd, s->off, s->len);
+    else if (punch) (void)fallocate(f->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)s->off, (off_t)s->len);
     pthread_mutex_lock(&sp->mu);
     last = --f->refs == 0;
     pthread_mutex_unlock(&sp->mu);
@@ -275,23 +283,42 @@ static void do_job(struct io *io, struct sk_spill_job *job) {
     if (sp->wake) sp->wake(sp->wake_arg);
 }
 
+/* What is there to do, once; mu is held. False: nothing. */
+static bool turn(struct io *io) {
+    struct sk_spill *sp = io->sp;
+    struct sk_list *it;
+    if ((it = sk_list_first(&sp->dead))) { /* first: who waits for room on the disk gets it */
+        sk_list_del(it);
+        pthread_mutex_unlock(&sp->mu);
+        give_back(sp, sk_container_of(it, struct sk_spill_stretch, link));
+    } else if ((it = sk_list_first(&sp->reads)) || (it = sk_list_first(&sp->writes))) {
+        sk_list_del(it);
+        pthread_mutex_unlock(&sp->mu);
+        do_job(io, sk_container_of(it, struct sk_spill_job, link));
+    } else {
+        return false;
+    }
+    pthread_mutex_lock(&sp->mu);
+    return true;
+}
+
+bool sk_spill_turn(void *arg) {
+    struct sk_spill *sp = arg;
+    struct io io = {.sp = sp};
+    pthread_mutex_lock(&sp->mu);
+    bool any = turn(&io);
+    pthread_mutex_unlock(&sp->mu);
+    sk_free(io.buf);
+    return any;
+}
+
 void *sk_spill_thread(void *arg) {
     struct sk_spill *sp = arg;
     struct io io = {.sp = sp};
     pthread_mutex_lock(&sp->mu);
     while (!sp->stop) {
-        struct sk_list *it;
-        if ((it = sk_list_first(&sp->dead))) { /* first: who waits for room on the disk gets it */
-            sk_list_del(it);
-            pthread_mutex_unlock(&sp->mu);
-            give_back(sp, sk_container_of(it, struct sk_spill_stretch, link));
-            pthread_mutex_lock(&sp->mu);
-        } else if ((it = sk_list_first(&sp->reads)) || (it = sk_list_first(&sp->writes))) {
-            sk_list_del(it);
-            pthread_mutex_unlock(&sp->mu);
-            do_job(&io, sk_container_of(it, struct sk_spill_job, link));
-            pthread_mutex_lock(&sp->mu);
-        } else if (io.buf) {
+        if (turn(&io)) continue;
+        if (io.buf) {
             int64_t until = sk_now_ns() + 1000000000;
             struct timespec ts = {until / 1000000000, until % 1000000000};
             if (pthread_cond_timedwait(&sp->more, &sp->mu, &ts) == ETIMEDOUT) {

@@ -350,3 +350,24 @@ TEST(trace_reader_beside_the_writer_sees_whole_events) {
     CHECK_EQ(pthread_join(w, NULL), 0);
     sk_free(mem);
 }
+
+static bool at_each(void *ctx, const char *name) {
+    (*(int *)ctx)++;
+    return strcmp(name, "a.b") == 0;
+}
+
+TEST(fault_hook_is_asked_at_every_point) {
+    int n = 0;
+    sk_fault_hook(at_each, &n);
+    CHECK(SK_FAULT("a.b"));
+    CHECK(!SK_FAULT("a.c"));
+    CHECK_EQ(n, 2);
+    CHECK_OK(sk_fault_set("a.c", SK_FAULT_FAIL, 0)); /* both work */
+    CHECK(SK_FAULT("a.c"));
+    sk_fault_clear();
+    CHECK(!SK_FAULT("a.c"));
+    CHECK_EQ(n, 4);
+    sk_fault_hook(NULL, NULL);
+    CHECK(!SK_FAULT("a.b"));
+    CHECK_EQ(n, 4);
+}

@@ -160,3 +160,30 @@ TEST(mem_nth_failure_hits_one_thread) {
     CHECK_EQ(failed, 1);
     sk_mem_fail_at(0);
 }
+
+static void *seen[8];
+static int n_seen;
+static void born(void *p) { seen[n_seen++] = p; }
+static void gone(void *p) {
+    int i = 0;
+    while (i < n_seen && seen[i] != p) i++;
+    CHECK(i < n_seen);
+    seen[i] = seen[--n_seen];
+}
+
+TEST(mem_watch_sees_every_block) {
+    sk_mem_watch(born, gone);
+    char *a = sk_alloc(SK_TAG_TEST, 10), *b = sk_calloc(SK_TAG_TEST, 20), *c = sk_strdup(SK_TAG_TEST, "x"),
+         *d = sk_alloc_aligned(SK_TAG_TEST, 64, 100);
+    CHECK_EQ(n_seen, 4);
+    a = sk_realloc(SK_TAG_TEST, a, 100000);
+    CHECK_EQ(n_seen, 4);
+    sk_mem_fail_at(1);
+    CHECK(sk_realloc(SK_TAG_TEST, a, 200000) == NULL);
+    sk_mem_fail_at(0);
+    CHECK_EQ(n_seen, 4); /* refused: still there */
+    sk_free(a), sk_free(b), sk_free(c), sk_free(d);
+    CHECK_EQ(n_seen, 0);
+    sk_mem_watch(NULL, NULL);
+    sk_free(sk_alloc(SK_TAG_TEST, 1));
+}

@@ -957,6 +957,30 @@ TEST(local_nested_deeper_than_processes) { /* cannot work: an error, not a hang 
     eng_close();
 }
 
+TASK(waits_for_an_actor) {
+    struct sk_engine *e = t->engine;
+    sk_oid ready;
+    sk_aid a;
+    struct sk_view v;
+    struct sk_actor_spec as = {.init = spec_of(&(struct job){.fn = "actor_new", .a = {VAL(1)}, .n_a = 1, .shape = 1})};
+    SK_TRY(e->ops->actor_create(e, &as, &a, &ready, err));
+    SK_TRY(e->ops->get(e, &ready, 1, INT64_MAX, &v, err));
+    bool bad = SK_KIND_IS_ERROR(v.kind);
+    e->ops->view_release(e, &v);
+    e->ops->actor_release(e, a), e->ops->release(e, ready);
+    return ret_i64(t, 0, bad, err);
+}
+
+TEST_SLOW(local_actor_beyond_the_processes, 20) { /* hung: only tasks were looked at; found by world_sim */
+    OPEN(.max_workers = 1);
+    CHECK_EQ(eng_take(JOB(.fn = "waits_for_an_actor")), 1);
+    CHECK_EQ(eng_take(JOB(.fn = "add1", .a = {VAL(1)}, .n_a = 1)), 2);
+    eng_close();
+    OPEN(.max_workers = 2);
+    CHECK_EQ(eng_take(JOB(.fn = "waits_for_an_actor")), 0);
+    eng_close();
+}
+
 TASK(in_worker) { /* put, get, wait, refs, streams, actors, shapes from within a task */
     struct sk_engine *e = t->engine;
     sk_oid small, large, o, s;

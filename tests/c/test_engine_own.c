@@ -324,3 +324,30 @@ TEST(own_uncontain) { /* the value of an object is lost: what was inside goes, t
     freed(o, 4);
     sk_own_destroy(o);
 }
+
+TEST(own_pass_inner) { /* the value is lost, but somebody still reads it: another object holds what is inside from now on */
+    struct sk_own *o = make();
+    for (uint64_t id = 1; id <= 3; id++) add(o, id, 0);
+    uint64_t in[] = {2, 2};
+    CHECK_OK(sk_own_contains(o, 1, in, 2, NULL));
+    CHECK_OK(sk_own_unref(o, 2, 0, 1, NULL));
+    sk_own_pass_inner(o, 1, 3);
+    CHECK(sk_own_check(o));
+    CHECK_EQ(sk_own_n_inner(o, 1), 0);
+    CHECK_EQ(sk_own_n_inner(o, 3), 2);
+    CHECK_OK(sk_own_unref(o, 1, 0, 1, NULL));
+    freed(o, 1);
+    none_freed(o);
+    CHECK_OK(sk_own_unref(o, 3, 0, 1, NULL));
+    freed(o, 3);
+    freed(o, 2);
+    add(o, 4, 0);
+    add(o, 5, 0);
+    sk_own_pass_inner(o, 4, 5); /* nothing to pass on */
+    CHECK_EQ(sk_own_n_inner(o, 5), 0);
+    for (uint64_t id = 4; id <= 5; id++) {
+        CHECK_OK(sk_own_unref(o, id, 0, 1, NULL));
+        freed(o, id);
+    }
+    sk_own_destroy(o);
+}

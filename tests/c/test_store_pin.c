@@ -35,6 +35,7 @@ TEST(pin_outlives_the_last_reference) {
     CHECK_EQ(sk_store_pin(st, 2, a), SK_OK);
     CHECK_EQ(sk_store_pin(st, 0, a), SK_OK);
     CHECK_EQ(n_pins(st), 3);
+    CHECK_EQ(sk_store_pins(st, a), 3);
     sk_store_unref(st, a);
     CHECK_EQ(sealed(st), 64);
     CHECK(sk_store_unpin(st, 2, a));

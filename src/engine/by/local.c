@@ -275,7 +275,7 @@ static sk_rc l_actor_kill(struct sk_engine *e, sk_aid a, bool no_restart, struct
         if (no_restart) {
             /* Calls that are on its worker end when the worker's death is reported; those that wait end now. */
             struct sk_lworker *w = x->worker;
-            x->stopping = true;
+            x->stopping = x->no_restart = true;
             sk_name_free(&x->name);
             if (w) {
                 sk_pool_kill(l, w, "kill() was called on its actor");
@@ -704,6 +704,7 @@ static void free_all(struct sk_local *l) {
         sk_lineage_destroy(l->lin);
     }
     sk_vec_free(&l->lost);
+    sk_vec_free(&l->relics);
     for (uint32_t i = 0; sk_map_next(&l->tasks, &i, &k, &v);) {
         struct sk_ltask *t = v;
         sk_recover_free(t);

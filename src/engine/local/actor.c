@@ -221,17 +221,17 @@ void sk_actor_dead(struct sk_local *l, struct sk_lactor *a, const char *why) {
     l->progress++;
 }
 
-void sk_actor_worker_died(struct sk_local *l, struct sk_lactor *a, const char *why) {
+void sk_actor_worker_died(struct sk_local *l, struct sk_lactor *a, bool charged, const char *why) {
     a->worker = NULL;
     a->n_sent = 0;
     a->placed = false;
     if (a->state == SK_A_DEAD) return;
     l->n_homeless++;
-    if (a->stopping || a->restarts_left == 0) {
+    if (a->no_restart || (charged && a->restarts_left == 0)) {
         sk_actor_dead(l, a, why);
         return;
     }
-    if (a->restarts_left > 0) a->restarts_left--;
+    if (charged && a->restarts_left > 0) a->restarts_left--;
     a->state = SK_A_STARTING;
     a->init->state = SK_T_READY; /* its return object keeps its first value */
     a->init->attempt++;

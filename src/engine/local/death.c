@@ -44,6 +44,9 @@ void sk_loop_worker_died(struct sk_local *l, struct sk_lworker *w, int status, u
         sk_list_del(it);
         sk_list_push_back(&lost, it);
     }
+    /* Like a task that is only queued, an actor whose constructor was not begun goes elsewhere at no cost; so does all that was on a worker which
+     * the engine killed for the sake of one task that had ended by then. */
+    bool charged = a && !w->kill_task && (a->state == SK_A_ALIVE || w->killed || (a->placed && a->init->was_started));
     l->workers[w->slot] = NULL;
     l->n_live--;
     sk_place_worker_gone(&l->place, &w->place);
@@ -73,11 +76,11 @@ void sk_loop_worker_died(struct sk_local *l, struct sk_lworker *w, int status, u
         } else if (t->group_gone && !t->actor) {
             sk_ltask_fail(l, t, SK_EGROUP, "the placement group of task %s was removed while it ran", tn);
         } else if (t->is_init) {
-            t->state = SK_T_READY;
+            /* Stays SENT until sk_actor_worker_died says what becomes of it: a call that fails here may make others try to place the actor. */
         } else if (t->actor) {
-            bool restart = a && !a->stopping && a->restarts_left != 0;
-            if (restart && (!started || t->retries_left != 0)) {
-                if (started && t->retries_left > 0) t->retries_left--;
+            bool restart = a && !a->no_restart && (!charged || a->restarts_left != 0);
+            if (restart && (!started || !charged || t->retries_left != 0)) {
+                if (started && charged && t->retries_left > 0) t->retries_left--;
                 if (started) t->attempt++;
                 t->state = SK_T_READY;
                 sk_list_push_back(&again, &t->on);
@@ -88,6 +91,8 @@ void sk_loop_worker_died(struct sk_local *l, struct sk_lworker *w, int status, u
         } else if (!started) {
             t->state = SK_T_READY;
             sk_place_push(&l->place, &t->place);
+        } else if (w->kill_task && t->id != w->kill_task) {
+            sk_ltask_retry(l, t);
         } else if (t->retries_left != 0) {
             if (t->retries_left > 0) t->retries_left--;
             sk_ltask_retry(l, t);
@@ -101,7 +106,7 @@ void sk_loop_worker_died(struct sk_local *l, struct sk_lworker *w, int status, u
             sk_list_del(it);
             sk_list_push_front(&a->queue, it);
         }
-        sk_actor_worker_died(l, a, why);
+        sk_actor_worker_died(l, a, charged, why);
     }
     bool bad_start = !w->up && !w->killed && (status != -1 || w->kill_why);
     sk_map_deinit(&w->known);

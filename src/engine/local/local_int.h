@@ -301,6 +301,7 @@ struct sk_ltask {
     bool bulky;       /* it made something that can be lost: in the store, or with references inside */
     bool kept;        /* lineage has it: not freed */
     bool keeping_tried;
+    uint8_t let_go;         /* 0, or 1 + enum sk_lost_why: why lineage does not have it any more */
     bool ended;             /* not under way, and nobody is about to touch it */
     bool remake;            /* under way again, for what was lost of it: no sink and no reader hears of it */
     bool restart;           /* its worker was asked to stop, so that it can begin anew for lost yields */
@@ -365,7 +366,8 @@ struct sk_lactor {
     uint16_t shape;
     uint32_t n_tasks;  /* calls that are not finished */
     bool unreferenced; /* freed when dead and nothing of it is under way */
-    bool stopping;     /* no handle left, or killed without restart */
+    bool stopping;     /* no handle left, or killed without restart: nothing comes after the calls already made */
+    bool no_restart;   /* killed: they are not finished either */
     bool placed;       /* the constructor was sent to the present worker */
     bool detached;     /* the engine holds its `ready` */
     bool group_gone;   /* its placement group was removed */
@@ -400,6 +402,7 @@ struct sk_lworker {
     bool has_lease;
     bool has_env;         /* it was told its environment */
     const char *kill_why; /* static text: why the engine killed it */
+    uint64_t kill_task;   /* not 0: because of this task; others that it takes along are not charged for it */
     struct sk_big {
         uint64_t *p;
         uint32_t n, cap;
@@ -457,6 +460,12 @@ struct sk_local {
     struct sk_space space;
     struct sk_obj_id_vec lost; /* PENDING objects to make again, at the next dispatch */
     bool recovering;
+    struct sk_relic_vec {
+        struct sk_relic {
+            uint64_t oid, off;
+        } *p;
+        uint32_t n, cap;
+    } relics; /* bytes of lost values that somebody still reads, and the objects that hold the references in them */
     struct sk_place place;
     struct sk_map tasks; /* id -> sk_ltask, until finished */
     struct sk_map fns;
@@ -576,7 +585,10 @@ void sk_recover_lost(struct sk_local *l, uint64_t oid);
 void sk_recover_run(struct sk_local *l); /* submits what makes lost objects again */
 static inline enum sk_lost_why
 sk_recover_why(const struct sk_ltask *t) { /* of an object that it makes, as long as lineage does not keep it */
-    return t->spec.actor ? SK_LOST_ACTOR : t->spec.max_retries == 0 ? SK_LOST_RETRIES : SK_LOST_EVICTED;
+    return t->spec.actor              ? SK_LOST_ACTOR
+           : t->let_go                ? (enum sk_lost_why)(t->let_go - 1)
+           : t->spec.max_retries == 0 ? SK_LOST_RETRIES
+                                      : SK_LOST_EVICTED;
 }
 void sk_recover_yielded(struct sk_local *l, struct sk_ltask *t, struct sk_obj *o); /* the first time */
 uint64_t sk_recover_remade(struct sk_ltask *t, uint32_t index); /* a yield came again: the object to give it to; 0: not wanted */
@@ -590,6 +602,7 @@ sk_rc sk_recover_wanted(struct sk_local *l, struct sk_ltask *t) SK_MUST_USE;    
 void sk_recover_left(struct sk_local *l, struct sk_ltask *t, struct sk_lworker *w); /* w reads its arguments no more; NULL: w is dead */
 bool sk_recover_old(const struct sk_lworker *w, uint64_t oid, uint64_t *off);       /* where w still reads a lost argument */
 void sk_recover_free(struct sk_ltask *t);                                           /* t->aside */
+void sk_recover_relics(struct sk_local *l);                                         /* lets go of those that nobody reads any more */
 void sk_recover_drain(struct sk_local *l);                                          /* frees tasks that lineage let go */
 
 /* space.c: room in the store, and the disk behind it */
@@ -617,12 +630,15 @@ bool sk_local_check(struct sk_local *l); /* check.c: every structure against the
 /* pool.c */
 sk_rc sk_pool_start(struct sk_local *l, struct sk_err *err); /* fork server, threads */
 void sk_pool_stop(struct sk_local *l);
+void sk_pool_reports(struct sk_local *l);                    /* what the fork server says: who came up, who ended */
 struct sk_lworker *sk_pool_spawn(struct sk_local *l);        /* NULL: at the limit or refused */
 void sk_pool_bad_start(struct sk_local *l, const char *why); /* after several in a row what waits for workers fails */
 void sk_pool_kill(struct sk_local *l, struct sk_lworker *w, const char *why);
 void sk_pool_leave(struct sk_local *l, struct sk_lworker *w,
-                   const char *why);                   /* asks it to end by itself; nothing is sent to it any more */
-void sk_pool_reap(struct sk_local *l, int64_t now_ns); /* idle workers, leases, punching */
+                   const char *why);                           /* asks it to end by itself; nothing is sent to it any more */
+void sk_pool_retire(struct sk_local *l, struct sk_lworker *w); /* killed and idle: it is given nothing any more */
+void sk_pool_kill_task(struct sk_local *l, struct sk_ltask *t, const char *why); /* the worker that it is on */
+void sk_pool_reap(struct sk_local *l, int64_t now_ns);                           /* idle workers, leases, punching */
 /* By ring or store. SK_EAGAIN: the ring is full now. SK_EFULL: the message needs the store, which is full. Nothing sent then. */
 sk_rc sk_pool_send(struct sk_local *l, struct sk_lworker *w, const void *msg, size_t len) SK_MUST_USE;
 /* Never lost: kept until the ring has room. False: too large for the ring, and the store is full; only answers of get and wait can be. */
@@ -644,7 +660,7 @@ sk_rc sk_actor_create(struct sk_local *l, uint32_t proc, uint64_t base_id, const
                       struct sk_err *err);
 void sk_actor_advance(struct sk_local *l, struct sk_lactor *a); /* send what can be sent, start, stop */
 void sk_actor_dead(struct sk_local *l, struct sk_lactor *a, const char *why);
-void sk_actor_worker_died(struct sk_local *l, struct sk_lactor *a, const char *why);
+void sk_actor_worker_died(struct sk_local *l, struct sk_lactor *a, bool charged, const char *why); /* charged: it costs a restart */
 void sk_actor_unreferenced(struct sk_local *l, struct sk_lactor *a);
 /* By name; *out has a reference of proc, and so has its `ready` (id - 1). */
 sk_rc sk_actor_find(struct sk_local *l, uint32_t proc, struct sk_bytes space, struct sk_bytes name, struct sk_lactor **out,

@@ -37,18 +37,26 @@ static bool stuck(const struct sk_local *l) {
     return true;
 }
 
+static void fail_stuck(struct sk_local *l) {
+    sk_loop_fail_waiting(l, SK_ESTALL,
+                         "all worker processes wait for the results of tasks that need one; nest less deeply, or allow more workers");
+}
+
 void sk_loop_dispatch(struct sk_local *l) {
     if (l->lost.n) sk_recover_run(l);
     int64_t now = sk_now_ns();
     if (l->n_homeless) {
+        bool wants_process = false;
         sk_place_want(&l->place, 0, 0);
         SK_LIST_EACH_SAFE (it, tmp, &l->actors) { /* oldest first */
             struct sk_lactor *a = sk_container_of(it, struct sk_lactor, link);
             if (a->worker || a->state != SK_A_STARTING) continue;
             sk_actor_advance(l, a);
-            if (!a->worker && a->init->state == SK_T_READY && !l->place.want_order && !sk_place_fits_now(&l->place, a->shape))
-                sk_place_want(&l->place, a->order, a->shape);
+            if (a->worker || a->init->state != SK_T_READY) continue;
+            if (sk_place_fits_now(&l->place, a->shape)) wants_process = true;
+            else if (!l->place.want_order) sk_place_want(&l->place, a->order, a->shape);
         }
+        if (wants_process && stuck(l)) fail_stuck(l);
     } else if (l->place.want_order) {
         sk_place_want(&l->place, 0, 0);
     }
@@ -67,10 +75,7 @@ void sk_loop_dispatch(struct sk_local *l) {
                 sk_pool_leave(l, sk_container_of(sk_container_of(cold, struct sk_place_worker, link), struct sk_lworker, place),
                               "another environment needs its place");
             }
-            if (l->place.n_ready && stuck(l))
-                sk_loop_fail_waiting(
-                    l, SK_ESTALL,
-                    "all worker processes wait for the results of tasks that need one; nest less deeply, or allow more workers");
+            if (l->place.n_ready && stuck(l)) fail_stuck(l);
             return;
         }
         struct sk_lworker *w = sk_container_of(pick.worker, struct sk_lworker, place);
@@ -108,11 +113,13 @@ void sk_loop_dispatch(struct sk_local *l) {
 }
 
 struct sk_pace_view sk_loop_view(const struct sk_local *l, int64_t now_ns, uint32_t n_messages) {
+    /* Looked at now: what a caller finds lost, or on disk, after the last turn is begun by the next one, and nobody else wakes us for it. */
+    bool space = l->space.waiting || !sk_list_empty(&l->space.restores) || !sk_list_empty(&l->space.rooms);
     return (struct sk_pace_view){.now_ns = now_ns,
                                  .n_messages = n_messages,
                                  .n_live = l->n_live,
                                  .n_busy = l->n_live - l->place.n_idle - l->place.n_starting,
-                                 .waiting = l->place.n_ready || l->n_homeless || l->space.waiting,
+                                 .waiting = l->place.n_ready || l->n_homeless || space || l->lost.n,
                                  .driven = l->driving};
 }
 
@@ -307,6 +314,7 @@ static void handle(struct sk_local *l, struct sk_lworker *w, const void *p, size
         l->n_bad_starts = 0;
         w->pid = (int32_t)sk_rd_u32(&r);
         if (w->place.state == SK_W_STARTING) sk_place_worker_up(&l->place, &w->place);
+        sk_pool_retire(l, w);
         break;
     case SK_M_DONE: handle_done(l, w, p, n); break;
     case SK_M_YIELD: sk_stream_yielded(l, w, &r); break;

@@ -47,6 +47,7 @@ static void obj_free(struct sk_local *l, struct sk_obj *o) {
 void sk_obj_drain(struct sk_local *l) {
     uint64_t id;
     void *data;
+    if (l->relics.n) sk_recover_relics(l);
     while (sk_own_next_freed(l->own, &id, &data)) obj_free(l, data);
     sk_recover_drain(l);
 }

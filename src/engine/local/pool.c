@@ -164,6 +164,18 @@ void sk_pool_kill(struct sk_local *l, struct sk_lworker *w, const char *why) {
     w->kill_why = why;
     if (w->pid > 0) SK_IGNORE(sk_forksrv_kill(&l->srv, w->pid, SIGKILL, NULL));
     /* Not started yet: killed when its STARTED report comes. Its death arrives as a report. */
+    sk_pool_retire(l, w);
+}
+
+void sk_pool_kill_task(struct sk_local *l, struct sk_ltask *t, const char *why) {
+    struct sk_lworker *w = t->worker;
+    if (w->killed) return;
+    w->kill_task = t->id;
+    sk_pool_kill(l, w, why);
+}
+
+void sk_pool_retire(struct sk_local *l, struct sk_lworker *w) {
+    if (w->killed && w->place.state == SK_W_IDLE) sk_place_worker_gone(&l->place, &w->place);
 }
 
 void sk_pool_leave(struct sk_local *l, struct sk_lworker *w, const char *why) {
@@ -191,7 +203,7 @@ static void report(struct sk_local *l, const struct sk_fork_report *r) {
     }
 }
 
-static void reports(struct sk_local *l) {
+void sk_pool_reports(struct sk_local *l) {
     for (;;) {
         struct sk_fork_report r;
         sk_rc rc = sk_forksrv_next(&l->srv, &r, NULL);
@@ -279,7 +291,7 @@ static void *watch_main(void *arg) {
             return NULL;
         }
         if (p[1].revents) {
-            reports(l);
+            sk_pool_reports(l);
             sk_loop_dispatch(l);
             if (l->n_callers) pthread_cond_broadcast(&l->turn);
             sk_bell_ring(&l->ctl->bell[0]);
@@ -294,6 +306,7 @@ static void *watch_main(void *arg) {
 
 sk_rc sk_pool_start(struct sk_local *l, struct sk_err *err) {
     SK_TRY(server_up(l, err));
+    if (sk_machine_) return SK_OK; /* a simulation: whoever waits does what the threads do */
     l->wake_fd = SK_FAULT("pool.eventfd") ? (errno = EMFILE, -1) : eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (l->wake_fd < 0) return SK_ERR_SYS(err, "eventfd");
     sigset_t all, old;

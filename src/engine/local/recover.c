@@ -36,7 +36,12 @@ void sk_recover_free(struct sk_ltask *t) {
 void sk_recover_drain(struct sk_local *l) {
     uint64_t id;
     void *data;
-    while (l->lin && sk_lineage_next_free(l->lin, &id, &data)) sk_ltask_kept_free(l, data);
+    while (l->lin && sk_lineage_next_free(l->lin, &id, &data)) {
+        uint64_t culprit;
+        enum sk_lost_why why = sk_lineage_freed_why(l->lin, &culprit);
+        ((struct sk_ltask *)data)->let_go = (uint8_t)(1 + (culprit ? SK_LOST_NEEDS : why));
+        sk_ltask_kept_free(l, data);
+    }
 }
 
 /* ---- keeping ------------------------------------------------------------------------------------------------------------------------ */
@@ -105,7 +110,9 @@ static void keep(struct sk_local *l, struct sk_ltask *t, uint64_t first_yield) {
                                        .retries = t->retries_left,
                                        .open = first_yield != 0,
                                        .data = t};
-        if (sk_lineage_add(l->lin, &spec, NULL) == SK_OK) {
+        sk_rc rc = sk_lineage_add(l->lin, &spec, NULL);
+        if (rc == SK_EINVAL) t->let_go = 1 + SK_LOST_NEEDS; /* an argument is gone already */
+        if (rc == SK_OK) {
             t->kept = true; /* until next_free, which may be at the next drain */
             for (uint32_t i = 0; i < k.args.n; i++) sk_obj_get(l, k.args.p[i])->known = true;
             for (uint32_t i = 0; i < k.returns.n; i++) sk_obj_get(l, k.returns.p[i])->known = true;
@@ -137,6 +144,7 @@ void sk_recover_ended(struct sk_local *l, struct sk_ltask *t) {
         let_awaited_go(l, t);
         return;
     }
+    if (!t->bulky && !t->kept && !t->remake && !l->n_lost) return; /* a stream of small values */
     sk_lineage_done(l->lin, t->id, t->retries_left);
     t->remake = t->restart = false;
     let_awaited_go(l, t);
@@ -239,14 +247,44 @@ static void fail(struct sk_local *l, struct sk_obj *o, sk_rc rc, const char *msg
     sk_inl_drop(e);
 }
 
+/* Somebody has the bytes mapped and may find references in them that it has not counted yet (rule 5 of engine.h gives it the time until it lets go
+ * of the bytes): these live as long as the bytes do, held by an object that has no other use. */
+static bool keep_relic(struct sk_local *l, const struct sk_obj *o) {
+    struct sk_obj *r = NULL;
+    if (!sk_own_n_inner(l->own, o->id) || !sk_store_pins(l->store, o->u.off)) return false;
+    if (!sk_vec_reserve(&l->relics, SK_TAG_ENGINE, l->relics.n + 1) || sk_obj_new(l, l->next_id + 1, SK_PROC_DRIVER, &r, NULL) != SK_OK)
+        return false; /* no memory: then one that it finds may be gone, and getting it says so */
+    l->next_id++;
+    r->state = SK_O_READY;
+    r->kind = o->kind;
+    r->len = o->len;
+    r->where = SK_V_STORE;
+    r->u.off = o->u.off; /* with the reference that the lost object had */
+    sk_own_pass_inner(l->own, o->id, r->id);
+    l->relics.p[l->relics.n++] = (struct sk_relic){r->id, o->u.off};
+    return true;
+}
+
+void sk_recover_relics(struct sk_local *l) {
+    for (uint32_t i = 0; i < l->relics.n;) {
+        struct sk_relic r = l->relics.p[i];
+        if (sk_store_pins(l->store, r.off)) {
+            i++;
+            continue;
+        }
+        l->relics.p[i] = l->relics.p[--l->relics.n];
+        SK_IGNORE(sk_own_unref(l->own, r.oid, SK_PROC_DRIVER, 1, NULL));
+    }
+}
+
 void sk_recover_lost(struct sk_local *l, uint64_t oid) {
     struct sk_obj *o = sk_obj_get(l, oid);
     if (!o || o->state != SK_O_READY || (o->where != SK_V_STORE && o->where != SK_V_DISK)) return;
     l->n_lost++;
     l->progress++;
     if (o->st) sk_space_gone(l, o); /* who waits for it to be read waits on */
-    if (o->where == SK_V_STORE && pin_for_readers(l, o))
-        sk_store_unref(l->store, o->u.off); /* else kept for good: better than bytes that change under a task */
+    /* Without memory to pin them they are kept for good: better than bytes that change under a task. */
+    if (o->where == SK_V_STORE && pin_for_readers(l, o) && !keep_relic(l, o)) sk_store_unref(l->store, o->u.off);
     o->gone = false;
     o->state = SK_O_PENDING;
     o->maker = NULL;
@@ -351,6 +389,9 @@ static void hopeless(struct sk_local *l, struct sk_obj *o, enum sk_lost_why why,
     case SK_LOST_RETRIES:
         snprintf(msg + n, room, "was made by a task that may not run again: max_retries is 0 or used up; allow more");
         break;
+    case SK_LOST_NEEDS:
+        snprintf(msg + n, room, "was made by a task that cannot run again, because something that it needs is lost for good");
+        break;
     case SK_LOST_EVICTED:
     default:
         snprintf(msg + n, room,
@@ -387,8 +428,9 @@ static void recover(struct sk_local *l, uint64_t oid) {
             continue;
         }
         b->known = true;
-        b->why = SK_LOST_EVICTED;
-        if (b->state == SK_O_PENDING) b->maker = sk_lineage_maker(l->lin, id);
+        struct sk_ltask *of = sk_lineage_maker(l->lin, id);
+        b->why = (uint8_t)(of ? sk_recover_why(of) : SK_LOST_EVICTED);
+        if (b->state == SK_O_PENDING) b->maker = of;
         n_first = back.n;
     }
     for (uint32_t i = 0; i < n_first; i++) {

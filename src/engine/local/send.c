@@ -169,6 +169,7 @@ void sk_ltask_left(struct sk_local *l, struct sk_ltask *t, struct sk_lworker *w,
     t->worker = NULL;
     w->claimed[t->claim / 64] &= ~(UINT64_C(1) << t->claim % 64);
     if (w->place.state == SK_W_LEASED) sk_place_done(&l->place, &w->place, ran_ns, ran_ns >= 0 ? sk_now_ns() : 0);
+    sk_pool_retire(l, w);
     if (w->actor && w->actor->n_sent) w->actor->n_sent--;
     w->idle_since_ns = 0;
     if (SK_UNLIKELY(t->aside != NULL)) sk_recover_left(l, t, w);

@@ -87,7 +87,7 @@ sk_rc sk_stream_take(struct sk_local *l, struct sk_ltask *t, uint32_t proc, uint
 static void stop_stream(struct sk_local *l, struct sk_ltask *t, struct sk_lworker *w, const char *why) {
     t->cancelled = true;
     ask_to_stop(w, t);
-    if (!t->actor) sk_pool_kill(l, w, why);
+    if (!t->actor) sk_pool_kill_task(l, t, why);
 }
 
 void sk_stream_yielded(struct sk_local *l, struct sk_lworker *w, struct sk_rd *r) {

@@ -46,7 +46,7 @@ void sk_ltask_let_args_go(struct sk_local *l, struct sk_ltask *t) {
 /* The task is over: arguments are let go (a constructor that may run again keeps them), the entry leaves the table. */
 void sk_ltask_end(struct sk_local *l, struct sk_ltask *t) {
     if (t->n_unready) sk_ltask_forget_deps(l, t);
-    if (t->bulky || t->kept || t->remake) sk_recover_ended(l, t);
+    if (t->bulky || t->is_stream || t->kept || t->remake) sk_recover_ended(l, t);
     if (!t->is_init || t->actor->state == SK_A_DEAD || t->actor->restarts_left == 0) sk_ltask_let_args_go(l, t);
     t->state = SK_T_FINISHED;
     sk_list_del(&t->on);
@@ -352,7 +352,7 @@ void sk_ltask_cancel(struct sk_local *l, struct sk_ltask *t, bool force) {
         if (!sk_ltask_unsend(l, w, t)) {
             sk_stream_ask_to_stop(l, t);
             if (!a && !w->killed && w->pid > 0) SK_IGNORE(sk_forksrv_kill(&l->srv, w->pid, SIGINT, NULL)); /* it looks who is meant */
-            if (force && !a) sk_pool_kill(l, w, "a task on it was cancelled by force");
+            if (force && !a) sk_pool_kill_task(l, t, "a task on it was cancelled by force");
             return; /* ends when the worker says so */
         }
     } else if (t->state == SK_T_READY && !a) {

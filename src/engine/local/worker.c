@@ -577,11 +577,11 @@ static void serve_async(struct sk_client *c) { /* locked */
     abort();
 }
 
-static void serve(struct sk_client *c) {
+void sk_client_serve(struct sk_client *c) {
     struct {
         uint32_t type;
         int32_t pid;
-    } hello = {SK_M_HELLO, getpid()};
+    } hello = {SK_M_HELLO, c->pid};
     pthread_mutex_lock(&c->mu);
     struct wtask *t = wtask_get(c);
     sk_client_send(c, &hello, sizeof hello, true);
@@ -646,6 +646,30 @@ static void serve(struct sk_client *c) {
     pthread_mutex_unlock(&c->mu);
 }
 
+void sk_client_init(struct sk_client *c, struct sk_slot *slot, int32_t pid, struct sk_runner *runner) {
+    c->base = (struct sk_engine){&sk_client_ops, SK_CAP_PROCESSES | SK_CAP_ZERO_COPY | SK_CAP_KILL};
+    c->slot = slot;
+    c->pid = pid;
+    c->proc = slot->proc;
+    c->next_id = (uint64_t)c->proc << 40;
+    c->runner = runner;
+    c->chunk = SK_MIN(SK_LEASE_CHUNK, SK_ALIGN(SK_MAX(c->data_seg.size / 64, 65536), 4096));
+    pthread_mutex_init(&c->mu, NULL);
+    pthread_mutex_init(&c->define_mu, NULL);
+    pthread_condattr_t ca;
+    pthread_condattr_init(&ca);
+    pthread_condattr_setclock(&ca, CLOCK_MONOTONIC);
+    pthread_cond_init(&c->cond, &ca);
+    pthread_condattr_destroy(&ca);
+    c->async_fd = -1;
+    sk_list_init(&c->running);
+    sk_map_init(&c->n_calls, SK_TAG_ENGINE);
+    sk_list_init(&c->replies);
+    sk_list_init(&c->queue);
+    sk_map_init(&c->defs, SK_TAG_ENGINE);
+    sk_map_init(&c->shapes, SK_TAG_ENGINE);
+}
+
 static struct sk_client *the_client; /* one a process, for the crash handler */
 
 int sk_worker_crash_fd(void) {
@@ -682,31 +706,12 @@ sk_rc sk_worker_serve(struct sk_runner *runner, const struct sk_worker_hooks *ho
     unsetenv("SKATE_CTL");
     uint32_t slot = sk_forksrv_run(fd, hooks ? hooks->on_note : NULL, hooks ? hooks->ctx : NULL);
     /* From here on: a fresh worker. */
-    c->base = (struct sk_engine){&sk_client_ops, SK_CAP_PROCESSES | SK_CAP_ZERO_COPY | SK_CAP_KILL};
-    c->slot = sk_slot_at(c->ctl_seg.base, slot);
-    c->proc = c->slot->proc;
-    c->next_id = (uint64_t)c->proc << 40;
-    c->runner = runner;
-    c->chunk = SK_MIN(SK_LEASE_CHUNK, SK_ALIGN(SK_MAX(dsize / 64, 65536), 4096));
-    pthread_mutex_init(&c->mu, NULL);
-    pthread_mutex_init(&c->define_mu, NULL);
-    pthread_condattr_t ca;
-    pthread_condattr_init(&ca);
-    pthread_condattr_setclock(&ca, CLOCK_MONOTONIC);
-    pthread_cond_init(&c->cond, &ca);
-    pthread_condattr_destroy(&ca);
-    c->async_fd = -1;
-    sk_list_init(&c->running);
-    sk_map_init(&c->n_calls, SK_TAG_ENGINE);
-    sk_list_init(&c->replies);
-    sk_list_init(&c->queue);
-    sk_map_init(&c->defs, SK_TAG_ENGINE);
-    sk_map_init(&c->shapes, SK_TAG_ENGINE);
+    sk_client_init(c, sk_slot_at(c->ctl_seg.base, slot), getpid(), runner);
     SK_TRY(sk_ring_attach(&c->down, sk_slot_down(c->slot), SK_RING_SIZE, err));
     SK_TRY(sk_ring_attach(&c->up, sk_slot_up(c->slot), SK_RING_SIZE, err));
     the_client = c;
     *was_worker = true;
     if (hooks && hooks->after_fork) hooks->after_fork(hooks->ctx, &c->base);
-    serve(c);
+    sk_client_serve(c);
     return SK_OK;
 }

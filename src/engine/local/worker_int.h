@@ -38,6 +38,7 @@ struct sk_client {
     struct sk_slot *slot;
     struct sk_ring down, up;
     uint32_t proc;
+    int32_t pid;
     struct sk_runner *runner;
     pthread_mutex_t mu;  /* guards everything below and both rings; never held while sleeping on the bell */
     uint32_t n_waiting;  /* threads asleep on the bell */
@@ -81,5 +82,10 @@ void sk_client_queue(struct sk_client *c, struct sk_msg *m); /* locked: a call t
 sk_rc sk_client_start_reader(struct sk_client *c, struct sk_err *err) SK_MUST_USE; /* locked */
 void sk_client_nudge(struct sk_client *c);                                         /* locked: the event loop looks again */
 extern const struct sk_engine_ops sk_client_ops;
+
+/* worker.c */
+void sk_client_init(struct sk_client *c, struct sk_slot *slot, int32_t pid,
+                    struct sk_runner *runner); /* zeroed, segments mapped; then attach the rings */
+void sk_client_serve(struct sk_client *c);     /* says hello, runs tasks until it is told to leave */
 
 #endif

@@ -96,6 +96,13 @@ TEST_SLOW(own_model_streams, 300) {
               .nested_submit = true));
 }
 
+TEST_SLOW(own_model_window, 300) {
+    holds(CFG(.name = "streams with a window", .n_workers = 2, .n_objs = 3, .n_tasks = 2, .deaths = 1, .yields = 2, .window = 1,
+              .nested_submit = true),
+          CFG(.n_workers = 2, .n_objs = 6, .n_tasks = 3, .gets = 1, .deaths = 1, .losses = 1, .cancels = 1, .inner = 1, .yields = 2,
+              .window = 1, .retries = 1, .budget = 3, .nested_submit = true, .by_value = true));
+}
+
 TEST_SLOW(own_model_attempts, 300) {
     holds(CFG(.name = "attempts", .n_workers = 2, .n_objs = 3, .n_tasks = 2, .deaths = 2, .raises = 1, .inner = 1, .retries = 2,
               .late = true),
@@ -121,6 +128,13 @@ TEST_SLOW(own_model_lineage, 300) {
               .budget = 2, .by_value = true),
           CFG(.n_workers = 2, .n_objs = 4, .n_tasks = 3, .puts = 1, .gets = 1, .deaths = 1, .losses = 2, .inner = 1, .retries = 1,
               .budget = 3, .by_value = true));
+}
+
+TEST_SLOW(own_model_lineage_pairs, 300) {
+    holds(CFG(.name = "one of two lost", .n_workers = 2, .n_objs = 4, .n_tasks = 2, .losses = 1, .inner = 1, .retries = 1, .budget = 2,
+              .by_value = true, .pairs = true),
+          CFG(.n_workers = 2, .n_objs = 6, .n_tasks = 3, .gets = 1, .deaths = 1, .losses = 2, .cancels = 1, .inner = 1, .retries = 2,
+              .budget = 3, .by_value = true, .pairs = true));
 }
 
 TEST_SLOW(own_model_lineage_streams, 300) {

@@ -6,7 +6,7 @@
  * yield, raise, cancel, die), within bounds.
  *
  * Not modelled: places and resources (any ready task may go to any free worker), bytes, pins and leases of the store (a value is a list of
- * references and "can be lost"), constructors of actors, tasks with more than one return, sinks, `wait`, the window of a stream. */
+ * references and "can be lost"), constructors of actors, sinks, `wait`. */
 #ifndef SK_TEST_OWN_PROTO_H
 #define SK_TEST_OWN_PROTO_H
 
@@ -41,12 +41,14 @@ struct own_cfg {
     uint8_t puts, gets, deaths, losses, raises, cancels; /* in all */
     uint8_t inner;                                       /* references in a value: at most */
     uint8_t yields;                                      /* of a stream; 0: no streams */
+    uint8_t window;                                      /* of a stream: it waits for its reader; 0: never */
     uint8_t retries;                                     /* of a task */
     uint8_t budget;                                      /* tasks that lineage may keep; 0: no lineage, nothing is lost */
     bool worker_puts_only, no_driver_get;                /* smaller */
     bool by_value;                                       /* references as arguments, too: the task gets the value */
     bool actor, actor_keeps;                             /* keeps: what it holds between calls stays for ever (a state) */
     bool nested_submit;                                  /* workers submit */
+    bool pairs;                                          /* tasks have two returns */
     bool circles;                                        /* values that contain one another */
     bool late;                                           /* a death may be noticed before the last messages come; they come later */
 };

@@ -11,7 +11,7 @@ import pickle
 from typing import Any
 
 UNIT_BYTES = 8 << 20
-UNIT_FILES = 64
+UNIT_FILES = 16
 
 
 def min_units() -> int:

@@ -1,0 +1,130 @@
+/* world.h - random programs on the sim engine and the checker of what they observe (world_prog.c: the functions; world_check.c: the history).
+ *
+ * A program is a tree of calls whose values are known beforehand: the value of a task is a hash of what it is called and of the values of its
+ * arguments, whatever worker runs it, how often, and what it does on the way (children, puts, streams, actors). So every value that anybody gets
+ * is checked where it is got, byte by byte, and an error must have a cause in the history. */
+#ifndef WORLD_H
+#define WORLD_H
+
+#include "engine/sim/sim.h"
+#include "test.h"
+
+enum code { LEAF, FAIL, FLAKY, CHILDREN, NEST, OPEN, PUTTER, PASS, KEEP, STREAM, READER, WAITER, ACTOR_USER, METHOD, INIT, N_CODES };
+enum { KIND_VALUE = 4, KIND_USER_ERROR = 0xE1, MAX_ARGS = 3, MAX_INNER = 4, MAX_RETURNS = 3, FOUND = 42 /* exit code */ };
+
+struct params { /* inline argument 0 of every task */
+    uint32_t code, n_ret, size, depth, flaky, task, seq;
+    uint32_t fails; /* STREAM, INIT: at the end */
+    uint64_t salt, actor;
+};
+
+struct expect { /* of one value */
+    uint64_t vid;
+    bool bad; /* a user error */
+};
+
+struct value { /* head of a value's bytes; the rest follows from vid */
+    uint32_t magic, n_inner;
+    uint64_t vid, len;
+    uint32_t attempt, task;
+    struct inner {
+        uint64_t oid, vid, bad;
+    } inner[MAX_INNER];
+};
+struct user_error {
+    uint64_t magic, vid;
+};
+
+struct wobj { /* a logical object */
+    uint64_t oid;
+    struct expect x;
+    uint32_t task; /* 1 + index; 0: a put */
+    uint32_t by;   /* a put: 1 + index of the task that made it; 0: the driver */
+    uint32_t n_inner;
+    struct expect inner_x[MAX_INNER];
+    uint32_t inner[MAX_INNER]; /* 1 + index, once known */
+};
+struct wtask {
+    uint64_t tid;
+    struct params p;
+    uint32_t args[MAX_ARGS], n_args; /* indices of objects */
+    uint32_t parent;                 /* 1 + index of the task that submitted it */
+    int32_t retries;
+    uint32_t kills, kills_queued, n_started, last_attempt;
+    bool cancelled, dropped;
+    uint32_t actor;     /* 1 + index */
+    uint32_t n_yielded; /* as its sink was told */
+};
+struct wactor {
+    uint64_t aid, ready;
+    uint32_t init; /* index of the task */
+    int32_t restarts;
+    uint32_t n_begun;
+    const void *home;  /* the process that has it now */
+    uint32_t last_seq; /* of the calls that this incarnation has begun */
+    uint32_t next_seq;
+    bool killed, shared;
+};
+
+struct profile { /* what kind of schedules */
+    const char *name;
+    struct sk_sim_conf sim;
+    uint64_t store_bytes, lineage_bytes;
+    uint32_t cpus, max_workers, n_ops, max_size;
+    bool big, actors, streams, cancels, spill;
+    bool named_only; /* runs when SK_SIM_PROFILE names it */
+};
+
+struct world {
+    struct sk_engine *e;
+    const struct profile *f;
+    uint64_t seed, rng;
+    bool trace, hunting; /* hunting: a failure is what is wanted */
+    struct wobj *objs;
+    struct wtask *tasks;
+    struct wactor *actors;
+    uint32_t n_objs, n_tasks, n_actors, cap_objs, cap_tasks, cap_actors;
+    uint32_t *by_oid; /* hash: 1 + index */
+    uint32_t by_cap;
+    uint64_t n_gets, n_errors, n_user_errors, n_full, n_stall;
+    uint32_t n_sinks; /* tasks with a sink that are not over */
+};
+extern struct world W;
+
+_Noreturn void world_fail(const char *file, int line, const char *fmt, ...) SK_PRINTF(3, 4);
+#define MUST(x, ...)                                           \
+    do {                                                       \
+        if (!(x)) world_fail(__FILE__, __LINE__, __VA_ARGS__); \
+    } while (0)
+
+uint64_t mix(uint64_t a, uint64_t b);
+uint64_t rnd(uint64_t n);
+static inline uint64_t word_of(uint64_t vid, size_t at) { return vid + at * UINT64_C(0x9e3779b97f4a7c15); }
+
+/* world_check.c */
+uint32_t obj_new(uint64_t oid, struct expect x, uint32_t task);
+uint32_t obj_of(uint64_t oid); /* index; fails when unknown */
+bool obj_known(uint64_t oid, uint32_t *i);
+uint32_t task_new(const struct params *p, const uint32_t *args, uint32_t n_args, uint32_t parent, int32_t retries);
+/* What somebody got for object i is right, or an error with a cause. True: it is the value. */
+bool check_view(const struct sk_view *v, uint32_t i);
+void check_rc(sk_rc rc, const struct sk_err *err, uint32_t i); /* of a get of object i that failed as a whole */
+void world_on_kill(void *ctx, sk_tid t, bool begun);
+void world_on_stuck(void *ctx, const char *why);
+void world_reset(struct sk_engine *e, const struct profile *f, uint64_t seed);
+
+/* world_prog.c */
+struct expect expect_base(const struct params *p, const uint32_t *args, uint32_t n_args);
+struct expect expect_return(const struct params *p, const uint32_t *args, uint32_t n_args, uint32_t i);
+struct params random_params(enum code code, uint32_t depth);
+enum code random_code(uint32_t depth);
+/* Submits from wherever it is; the new objects are registered. first: index of the first return (streams: none). */
+sk_rc world_submit(struct sk_engine *e, const struct params *p, const uint32_t *args, uint32_t n_args, uint32_t parent, uint32_t actor,
+                   struct sk_sink *sink, uint32_t *task, uint32_t *first, struct sk_err *err);
+sk_rc world_actor(struct sk_engine *e, uint32_t parent, uint64_t salt, uint32_t fails, uint32_t *actor, struct sk_err *err);
+sk_rc world_put(struct sk_engine *e, uint64_t salt, uint32_t size, const uint32_t *inner, uint32_t n_inner, uint32_t *obj,
+                struct sk_err *err);
+extern struct sk_runner world_runner;
+void world_define(struct sk_engine *e);
+
+#endif
