@@ -210,6 +210,7 @@ static int shape_of(struct py_state *st, const struct sk_need *base, PyObject *c
     struct sk_need n = *base;
     sk_rc rc;
     if (py_add_custom(st, custom, &n.res, &err, &rc) < 0) return -1;
+    if (rc == SK_OK && (n.group || n.env) && !st->engine->ops->need) rc = SK_ERR(&err, SK_ENOSYS, "this engine has no placement groups");
     if (rc == SK_OK)
         rc = n.group || n.env ? st->engine->ops->need(st->engine, &n, out, &err) : st->engine->ops->shape(st->engine, &n.res, out, &err);
     if (rc == SK_OK) return 0;
@@ -234,6 +235,13 @@ int py_define(struct py_state *st, PyObject *def, PyObject *name, bool method, s
     return -1;
 }
 
+/* Engines leave out what they cannot do. */
+static bool has_op(struct py_state *st, void (*op)(void)) {
+    if (op) return true;
+    PyErr_Format(PyExc_NotImplementedError, "the engine \"%s\" cannot do this", st->engine->ops->name);
+    return false;
+}
+
 static int prepare(struct py_state *st, struct tmpl *t) {
     struct tmpl *d = t->base ? (struct tmpl *)(void *)t->base : t;
     if ((d->gen != st->gen || d->fid.v == 0) && (make_def(st, d) < 0 || py_define(st, d->def, d->name, d->kind == METHOD, &d->fid) < 0))
@@ -245,6 +253,7 @@ static int prepare(struct py_state *st, struct tmpl *t) {
         struct sk_need need = {.res = t->res, .group = t->pg, .bundle = t->bundle};
         if (t->env) {
             PY_ERR(err);
+            if (!has_op(st, (void (*)(void))st->engine->ops->env_define)) return -1;
             sk_rc rc = st->engine->ops->env_define(
                 st->engine, (struct sk_bytes){PyBytes_AS_STRING(t->env), (size_t)PyBytes_GET_SIZE(t->env)}, &need.env, &err);
             if (rc != SK_OK) {
@@ -791,6 +800,7 @@ static PyObject *m_actor_find(PyObject *module, PyObject *args) {
     const char *name, *space;
     PY_ERR(err);
     if (!PyArg_ParseTuple(args, "sz", &name, &space) || py_ensure(st) < 0) return NULL;
+    if (!has_op(st, (void (*)(void))st->engine->ops->actor_find)) return NULL;
     sk_aid aid = {0};
     sk_oid ready = {0};
     struct sk_bytes meta = {0};
@@ -822,6 +832,7 @@ static PyObject *m_pg_create(PyObject *module, PyObject *args) {
     PY_ERR(err);
     sk_rc rc = SK_OK;
     if (!PyArg_ParseTuple(args, "O!szz", &PyList_Type, &list, &how, &s.name, &s.space) || py_ensure(st) < 0) return NULL;
+    if (!has_op(st, (void (*)(void))st->engine->ops->group_create)) return NULL;
     while (s.strategy < SK_COUNT(strategy) && strcmp(strategy[s.strategy], how) != 0) s.strategy++;
     if (s.strategy == SK_COUNT(strategy)) return PyErr_Format(PyExc_ValueError, "Invalid placement strategy: %s", how);
     s.n = (uint32_t)PyList_GET_SIZE(list);
@@ -868,6 +879,7 @@ static PyObject *m_pg_remove(PyObject *module, PyObject *id) {
     uint64_t g = PyLong_AsUnsignedLongLong(id);
     PY_ERR(err);
     if ((g == UINT64_MAX && PyErr_Occurred()) || py_ensure(st) < 0) return NULL;
+    if (!has_op(st, (void (*)(void))st->engine->ops->group_remove)) return NULL;
     sk_rc rc;
     PY_DROP(st)
     rc = st->engine->ops->group_remove(st->engine, g, &err);
@@ -882,6 +894,7 @@ static PyObject *m_pg_table(PyObject *module, PyObject *names) {
     static const char *const strategy[] = {"PACK", "SPREAD", "STRICT_PACK", "STRICT_SPREAD"};
     if (!PyList_Check(names)) return PyErr_Format(PyExc_TypeError, "pg_table(list of the names of custom resources)");
     if (py_ensure(st) < 0) return NULL;
+    if (!has_op(st, (void (*)(void))st->engine->ops->groups)) return NULL;
     uint8_t *buf = NULL;
     size_t n = 0, cap;
     do {
@@ -920,6 +933,7 @@ static PyObject *m_pg_table(PyObject *module, PyObject *names) {
 static PyObject *m_actor_names(PyObject *module, PyObject *unused SK_UNUSED) {
     struct py_state *st = PyModule_GetState(module);
     if (py_ensure(st) < 0) return NULL;
+    if (!has_op(st, (void (*)(void))st->engine->ops->actor_names)) return NULL;
     char *buf = NULL;
     size_t n = 0, cap;
     do { /* others may name more meanwhile */

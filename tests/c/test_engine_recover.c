@@ -169,6 +169,18 @@ TASK(r_wrap) { /* a blob with the reference inside that came in the argument's b
     struct sk_payload p = {.kind = KIND_BLOB, .buf = &b, .buf_len = BIG, .contains = &inner, .n_contains = 1};
     return sk_task_return(t, 0, &p, err);
 }
+TASK(r_open_late) { /* a value, the reference in it, word that says that it runs, word to wait for: 1 if what is referred to can be had */
+    sk_oid inner = {(uint64_t)arg_i64(t, 1)};
+    struct sk_view v;
+    gate_add((int)arg_i64(t, 2), 1);
+    if (!gate_wait((int)arg_i64(t, 3), 1)) return SK_ERR(err, SK_ETIMEOUT, "the gate stayed shut");
+    t->engine->ops->addref(t->engine, inner);
+    SK_TRY(t->engine->ops->get(t->engine, &inner, 1, INT64_MAX, &v, err));
+    bool fine = view_is(&v, BIG, 1);
+    t->engine->ops->view_release(t->engine, &v);
+    t->engine->ops->release(t->engine, inner);
+    return ret_i64(t, 0, fine, err);
+}
 TASK(r_sum) { /* of the fills of its blobs + the last argument */
     uint32_t x = (uint32_t)arg_i64(t, t->n_args - 1);
     for (uint32_t i = 0; i + 1 < t->n_args; i++) {
@@ -363,6 +375,24 @@ TEST(recover_argument_that_is_not_there_yet) {
     CHECK_EQ(word(1), 3);
     CHECK(gate_wait(10, 2));
     eng_release(o);
+    close_clean();
+}
+
+/* Found by world_sim: a task reads its argument; the argument is lost, and with it went what was referred to in the bytes that the task has. */
+TEST(recover_refs_in_bytes_that_are_read) {
+    OPEN();
+    sk_oid b = JOB(.fn = "r_first", .a = {VAL(1)}, .n_a = 1);
+    is_blob(b, BIG, 1);
+    sk_oid o = JOB(.fn = "r_wrap", .a = {VAL((int64_t)b.v)}, .n_a = 1, .contains = &b, .n_contains = 1);
+    is_blob(o, BIG, 7);
+    sk_oid late = JOB(.fn = "r_open_late", .a = {REF(o), VAL((int64_t)b.v), VAL(50), VAL(51)}, .n_a = 4);
+    CHECK(gate_wait(50, 1));
+    eng_release(b);
+    lose(o);
+    gate_add(51, 1);
+    CHECK_EQ(eng_take(late), 1);
+    char text[400];
+    CHECK_EQ(eng_error(o, text, sizeof text), SK_ELOST); /* its task may not run again */
     close_clean();
 }
 

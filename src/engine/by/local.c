@@ -77,10 +77,11 @@ static sk_rc drive(struct sk_local *l, bool (*done)(void *), void *arg, int64_t 
     atomic_store_explicit(&l->ctl->who, 0, memory_order_seq_cst);
     for (;;) {
         uint32_t seen = sk_bell_seq(&l->ctl->bell[0]);
+        uint64_t before = l->progress;
         uint32_t n = sk_loop_pump(l);
         sk_space_step(l);
         sk_loop_dispatch(l);
-        if (n && l->n_callers) pthread_cond_broadcast(&l->turn);
+        if ((n || l->progress != before) && l->n_callers) pthread_cond_broadcast(&l->turn);
         if (l->closing) {
             rc = SK_ECLOSED;
             break;

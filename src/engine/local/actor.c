@@ -117,9 +117,12 @@ void sk_actor_advance(struct sk_local *l, struct sk_lactor *a) {
         a->placed = true;
         a->n_sent++;
     }
-    for (struct sk_list *it = a->queue.next;
-         a->state != SK_A_DEAD && it != &a->queue && a->n_sent < a->depth && a->worker && !a->worker->n_rooms;) {
+    for (struct sk_list *it = a->queue.next; a->state != SK_A_DEAD && it != &a->queue && a->n_sent < a->depth && a->worker;) {
         struct sk_ltask *t = sk_container_of(it, struct sk_ltask, on); /* behind the constructor: the ring keeps the order */
+        if (a->n_sent && !a->n_groups && (a->worker->n_rooms || l->place.depth_cap)) {
+            l->space.held_back = true; /* memory is short: a call that is queued there holds its arguments in it */
+            return;
+        }
         if (t->state != SK_T_READY) {
             if (!a->n_groups) return;
             it = it->next; /* with several at once, nobody waits for another one's arguments */

@@ -441,6 +441,7 @@ struct sk_space {                                   /* space.c */
     int64_t disk_retry_ns, choose_after_ns, progress_ns, alone_ns;
     uint64_t free_seen;
     bool waiting, taken_back;
+    bool held_back; /* an actor has calls that could be sent, but for memory */
     char disk_msg[400], refuse_msg[1100], spoiled_msg[300];
 };
 
