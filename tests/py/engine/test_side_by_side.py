@@ -113,8 +113,10 @@ class Threads:
         self.event = threading.Event()
         self.local = threading.local()
 
-    def wait(self):
+    def mark(self):
         self.local.seen = True
+
+    def wait(self):
         self.event.wait()
         return threading.get_ident()
 
@@ -140,7 +142,9 @@ def test_threads(ray):
     refs = [a.wait.remote() for _ in range(3)]
     ray.get(a.send.remote())
     assert len(set(ray.get(refs))) == 3
-    assert any(ray.get([a.seen.remote() for _ in range(40)]))  # a thread keeps its locals between calls
+    one = make(Threads, groups=[1, 1])  # the first group has one thread
+    ray.get(one.mark.remote())
+    assert ray.get(one.seen.remote())  # which keeps its locals between calls
 
     @ray.remote
     def f(x):
