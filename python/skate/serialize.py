@@ -423,6 +423,15 @@ def run_coroutine(coro):
 _loop = None
 
 
+def apply_env(data):
+    """The runtime_env of this worker, before its first task: a pickled dict with env_vars, cwd, paths (in front of sys.path)."""
+    env = pickle.loads(data)
+    os.environ.update(env.get("env_vars") or {})
+    if env.get("cwd"):
+        os.chdir(env["cwd"])
+    sys.path[:0] = env.get("paths") or ()
+
+
 def serve_async(fd):
     """The event loop of an async actor: until the process is to leave."""
     import asyncio
@@ -521,6 +530,7 @@ def install():
         after_fork=after_fork,
         run_coroutine=run_coroutine,
         serve_async=serve_async,
+        apply_env=apply_env,
         start_async=start_async,
         check_call=check_call,
         leave=leave,

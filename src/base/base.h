@@ -36,6 +36,8 @@ enum {
     SK_EDONE = -18,       /* end of a stream; not a failure */
     SK_ESTALL = -19,      /* no progress possible: a bug or an impossible plan; message says who waits for what */
     SK_EEXIST = -20,      /* the name is taken */
+    SK_EGROUP = -21,      /* its placement group was removed */
+    SK_EUNAVAIL = -22,    /* the actor is about to be restarted */
 };
 
 #define SK_MUST_USE __attribute__((warn_unused_result))

@@ -49,7 +49,7 @@ enum {
 }; /* kinds in this range: getting the object fails with SK_ETASK (value = the error) */
 #define SK_KIND_IS_ERROR(k) ((k) >= SK_KIND_ERROR && (k) <= SK_KIND_ERROR_MAX)
 /* Errors made by the engine itself (not by user code): value = NUL-terminated text of the message; the sk_rc is in the first 4 bytes. */
-enum { SK_KIND_ENGINE_ERROR = 0xEFu };
+enum { SK_KIND_ENGINE_ERROR = 0xEFu, SK_KIND_GROUP_READY = 0xF0u /* of a placement group: its number */ };
 
 #define SK_ERROR_VALUE_MAX (1u << 20) /* an error value travels in a message, whole, up to this many bytes: half a pickle is none */
 #define SK_INLINE_MAX 8192u           /* values up to this many bytes travel in messages and live outside the store */
@@ -87,6 +87,13 @@ enum { SK_RES_CPU = 0, SK_RES_GPU = 1, SK_RES_MEMORY = 2, SK_RES_CUSTOM = 3, SK_
 struct sk_res {
     int64_t amount[SK_RES_MAX]; /* [SK_RES_CUSTOM..]: by the engine's table of names */
 };
+/* All that a task or an actor needs of where it runs. A shape stands for one of these. */
+struct sk_need {
+    struct sk_res res;
+    uint64_t group; /* placement group, 0: none */
+    int32_t bundle; /* of it; -1: any */
+    uint32_t env;   /* environment of the process (env_define), 0: the job's */
+};
 typedef uint16_t sk_shape;
 
 /* ---- tasks --------------------------------------------------------------------------------------------------------------------- */
@@ -113,6 +120,7 @@ struct sk_task_spec {
     sk_aid actor;           /* not 0: a method call, in order of submission */
     int32_t max_retries;    /* after a death of the worker; -1 = for ever */
     bool retry_exceptions;  /* retry when user code raised, too */
+    bool no_wait;           /* a call without retries: SK_EUNAVAIL while its actor is restarted, instead of waiting for it */
     uint32_t stream_window; /* streaming without a sink: at most so many yields that were not taken; 0 = no limit */
     struct sk_sink *sink;   /* may be NULL */
     uint64_t sink_tag;      /* comes back in the events */
@@ -168,6 +176,18 @@ enum { SK_CAP_PROCESSES = 1, SK_CAP_ZERO_COPY = 2, SK_CAP_KILL = 4, SK_CAP_DRIVE
 
 struct sk_engine;
 
+enum sk_group_strategy { SK_GROUP_PACK, SK_GROUP_SPREAD, SK_GROUP_STRICT_PACK, SK_GROUP_STRICT_SPREAD };
+struct sk_group_spec {
+    const struct sk_res *bundles;
+    uint32_t n, strategy;
+    const char *name, *space; /* as of an actor */
+};
+struct sk_group_row {
+    uint64_t id;
+    uint32_t n, strategy, state, text_n; /* state: 0 pending, 1 ready */
+    int64_t reserved_ns;                 /* how long it waited; -1 while it does */
+};
+
 struct sk_worker_info {
     int32_t pid;
     uint32_t number;
@@ -206,6 +226,18 @@ struct sk_engine_ops {
                         struct sk_err *err);
     /* Of all living actors that have one: space NUL name NUL, ... Returns the length needed. */
     size_t (*actor_names)(struct sk_engine *e, char *buf, size_t cap);
+
+    /* A shape for amounts in a placement group or in an environment. SK_EGROUP: the group was removed. */
+    sk_rc (*need)(struct sk_engine *e, const struct sk_need *n, sk_shape *out, struct sk_err *err);
+    /* Bytes that runner.env gets first thing in each process that runs tasks of this environment. Same bytes: same number. */
+    sk_rc (*env_define)(struct sk_engine *e, struct sk_bytes env, uint32_t *out, struct sk_err *err);
+    /* Reserves bundles of resources, all or none; *ready (a reference) gets a value when it has them. It stays until it is removed: then what
+     * runs in it is killed (tasks do not run again), and what waits for it ends with SK_EGROUP. */
+    sk_rc (*group_create)(struct sk_engine *e, const struct sk_group_spec *s, uint64_t *out, sk_oid *ready, struct sk_err *err);
+    sk_rc (*group_remove)(struct sk_engine *e, uint64_t group, struct sk_err *err); /* SK_ENOENT: removed already */
+    /* All groups as bytes: struct sk_group_row, its name and space (NUL-terminated, together padded to 8), n bundles of struct sk_res.
+     * Returns the length needed. */
+    size_t (*groups)(struct sk_engine *e, void *buf, size_t cap);
 
     /* Objects */
     /* Waits until others are spilled or released, if the engine spills. SK_EFULL: and it cannot be; SK_ENOSPC, SK_EIO: nor written to disk. Called
@@ -259,6 +291,8 @@ struct sk_task {
     uint32_t n_yielded;     /* by this attempt */
     uint32_t stream_window; /* not 0: sk_task_yield may wait */
     const char *name;
+    const struct sk_need *need; /* NULL: one CPU (a method: nothing) */
+    uint64_t gpus;              /* bit i: GPU i is its own, or a share of it */
 };
 /* Sets return i (each exactly once; missing ones are an error of the task). Takes payload.buf. */
 sk_rc sk_task_return(struct sk_task *t, uint32_t i, const struct sk_payload *p, struct sk_err *err) SK_MUST_USE;
@@ -295,6 +329,8 @@ struct sk_runner { /* filled by the layer above; one a process */
     void (*block_end)(void *ctx);
     /* inline only (elsewhere the process ends): the actor is dead, drop its state. May be NULL. */
     void (*actor_gone)(void *ctx, sk_aid actor);
+    /* The environment of this process, before its first task. A failure is that of all its tasks. */
+    sk_rc (*env)(void *ctx, struct sk_bytes env, struct sk_err *err);
     void (*thread_begin)(void *ctx); /* first on each thread that runs calls of an actor with concurrency groups. May be NULL */
     /* The process is now that of an async actor: calls sk_worker_step whenever `fd` is readable until it returns false. NULL: such an actor
      * runs its calls on threads. */

@@ -12,10 +12,14 @@ static struct sk_place_worker *worker_of(struct sk_list *l) { return sk_containe
 
 sk_rc sk_place_init(struct sk_place *p, const struct sk_res *total, struct sk_err *err) {
     memset(p, 0, sizeof *p);
-    p->total = p->avail = *total;
+    p->total = p->avail = p->unreserved = *total;
     p->deep_above = UINT32_MAX;
     sk_list_init(&p->idle);
     sk_list_init(&p->actors);
+    sk_list_init(&p->groups);
+    int64_t gpus = total->amount[SK_RES_GPU] / SK_RES_UNIT;
+    p->gpus_told_apart = gpus <= (int64_t)SK_PLACE_GPUS;
+    for (int64_t i = 0; p->gpus_told_apart && i < gpus; i++) p->gpu_left[i] = SK_RES_UNIT;
     sk_shape s;
     struct sk_res one = {.amount = {[SK_RES_CPU] = SK_RES_UNIT}}, none = {.amount = {0}};
     SK_TRY(sk_place_shape(p, &one, &s, err));
@@ -23,6 +27,8 @@ sk_rc sk_place_init(struct sk_place *p, const struct sk_res *total, struct sk_er
 }
 
 void sk_place_deinit(struct sk_place *p) {
+    SK_LIST_EACH_SAFE (it, tmp, &p->groups) sk_free(sk_container_of(it, struct sk_place_group, link));
+    sk_list_init(&p->groups);
     for (uint32_t i = 0; i < p->n_shapes; i++) sk_free(p->shapes[i]);
     sk_free(p->shapes);
     p->shapes = NULL;
@@ -30,11 +36,29 @@ void sk_place_deinit(struct sk_place *p) {
 }
 
 sk_rc sk_place_shape(struct sk_place *p, const struct sk_res *r, sk_shape *out, struct sk_err *err) {
-    for (uint32_t i = 0; i < p->n_shapes; i++)
-        if (!memcmp(&p->shapes[i]->res, r, sizeof *r)) {
+    return sk_place_need(p, &(struct sk_need){.res = *r}, out, err);
+}
+
+struct sk_place_group *sk_place_group_find(const struct sk_place *p, uint64_t id) {
+    SK_LIST_EACH (it, &p->groups)
+        if (sk_container_of(it, struct sk_place_group, link)->id == id) return sk_container_of(it, struct sk_place_group, link);
+    return NULL;
+}
+
+sk_rc sk_place_need(struct sk_place *p, const struct sk_need *need, sk_shape *out, struct sk_err *err) {
+    const struct sk_res *r = &need->res;
+    int32_t bundle = need->group ? need->bundle : 0;
+    struct sk_place_group *g = need->group ? sk_place_group_find(p, need->group) : NULL;
+    if (need->group && !g) return SK_ERR(err, SK_EGROUP, "the placement group was removed");
+    if (g && (bundle < -1 || (bundle >= 0 && (uint32_t)bundle >= g->n)))
+        return SK_ERR(err, SK_EINVAL, "the placement group has bundles 0 to %u, and no bundle %d", g->n - 1, bundle);
+    for (uint32_t i = 0; i < p->n_shapes; i++) {
+        const struct sk_place_shape *s = p->shapes[i];
+        if (s->group == need->group && s->bundle == bundle && s->env == need->env && s->in == g && !memcmp(&s->res, r, sizeof *r)) {
             *out = (sk_shape)i;
             return SK_OK;
         }
+    }
     for (uint32_t i = 0; i < SK_RES_MAX; i++)
         if (r->amount[i] < 0) return SK_ERR(err, SK_EINVAL, "a resource amount is negative");
     if (p->n_shapes == SK_PLACE_SHAPES_MAX)
@@ -45,6 +69,10 @@ sk_rc sk_place_shape(struct sk_place *p, const struct sk_res *r, sk_shape *out, 
     struct sk_place_shape *s = sk_calloc(SK_TAG_ENGINE, sizeof *s);
     if (!s) return SK_ERR(err, SK_ENOMEM, "no memory for a resource shape");
     s->res = *r;
+    s->group = need->group;
+    s->bundle = bundle;
+    s->env = need->env;
+    s->in = g;
     for (uint32_t i = 0; i < SK_PLACE_LEVELS; i++) sk_list_init(&s->ready[i]);
     sk_list_init(&s->leased);
     v[p->n_shapes] = s;
@@ -58,19 +86,180 @@ static bool fits(const struct sk_res *need, const struct sk_res *have) {
     return true;
 }
 
-bool sk_place_fits_ever(const struct sk_place *p, sk_shape s) { return fits(&p->shapes[s]->res, &p->total); }
-bool sk_place_fits_now(const struct sk_place *p, sk_shape s) { return fits(&p->shapes[s]->res, &p->avail); }
-
-static void take(struct sk_place *p, sk_shape s, int64_t sign) {
-    for (uint32_t i = 0; i < SK_RES_MAX; i++) p->avail.amount[i] -= sign * p->shapes[s]->res.amount[i];
+/* Which GPUs: whole ones for 1 and more, else the fullest that has so much left. */
+static bool choose_gpus(const struct sk_place *p, const int64_t *left, int64_t amount, uint64_t *mask) {
+    *mask = 0;
+    if (amount <= 0 || !p->gpus_told_apart) return true;
+    if (amount < SK_RES_UNIT) {
+        uint32_t best = SK_PLACE_GPUS;
+        for (uint32_t i = 0; i < SK_PLACE_GPUS; i++)
+            if (left[i] >= amount && (best == SK_PLACE_GPUS || left[i] < left[best])) best = i;
+        if (best < SK_PLACE_GPUS) *mask = UINT64_C(1) << best;
+        return best < SK_PLACE_GPUS;
+    }
+    int64_t n = (amount + SK_RES_UNIT - 1) / SK_RES_UNIT;
+    for (uint32_t i = 0; i < SK_PLACE_GPUS && n > 0; i++)
+        if (left[i] >= SK_RES_UNIT) *mask |= UINT64_C(1) << i, n--;
+    return n == 0;
 }
-static void take_cpu(struct sk_place *p, sk_shape s, int64_t sign) {
-    p->avail.amount[SK_RES_CPU] -= sign * p->shapes[s]->res.amount[SK_RES_CPU];
+
+static void move_gpus(int64_t *left, uint64_t mask, int64_t amount, int64_t sign) {
+    for (uint32_t i = 0; i < SK_PLACE_GPUS; i++)
+        if (mask >> i & 1) left[i] += sign * SK_MIN(amount, SK_RES_UNIT);
+}
+
+static bool pool_fits(const struct sk_place *p, const struct sk_res *need, const struct sk_res *avail, const int64_t *gpu_left) {
+    uint64_t mask;
+    return fits(need, avail) && choose_gpus(p, gpu_left, need->amount[SK_RES_GPU], &mask);
+}
+
+/* Where a task of this shape could start now. *bundle: of its group. */
+static bool room(const struct sk_place *p, const struct sk_place_shape *s, uint32_t *bundle) {
+    *bundle = 0;
+    if (!s->group) return pool_fits(p, &s->res, &p->avail, p->gpu_left);
+    for (uint32_t i = s->bundle < 0 ? 0 : (uint32_t)s->bundle; s->in && s->in->ready && i < s->in->n; i++) {
+        if (pool_fits(p, &s->res, &s->in->b[i].avail, s->in->b[i].gpu_left)) {
+            *bundle = i;
+            return true;
+        }
+        if (s->bundle >= 0) break;
+    }
+    return false;
+}
+
+bool sk_place_fits_ever(const struct sk_place *p, sk_shape x) {
+    const struct sk_place_shape *s = p->shapes[x];
+    if (!s->group) return fits(&s->res, &p->total);
+    for (uint32_t i = s->bundle < 0 ? 0 : (uint32_t)s->bundle; s->in && i < s->in->n; i++) {
+        if (fits(&s->res, &s->in->b[i].total)) return true;
+        if (s->bundle >= 0) break;
+    }
+    return false;
+}
+bool sk_place_fits_now(const struct sk_place *p, sk_shape s) {
+    uint32_t bundle;
+    return room(p, p->shapes[s], &bundle);
+}
+
+static struct sk_res *avail_of(struct sk_place *p, const struct sk_place_worker *w) {
+    return w->in && !w->in->removed ? &w->in->b[w->bundle].avail : &p->avail;
+}
+
+/* w holds what its shape asks for; `room` has said so, or it is a moment before. */
+static void take(struct sk_place *p, struct sk_place_worker *w) {
+    const struct sk_place_shape *s = p->shapes[w->shape];
+    bool there = room(p, s, &w->bundle);
+    w->in = there && s->group ? s->in : NULL;
+    if (w->in) w->in->n_leases++;
+    struct sk_res *avail = avail_of(p, w);
+    int64_t *left = w->in ? w->in->b[w->bundle].gpu_left : p->gpu_left;
+    for (uint32_t i = 0; i < SK_RES_MAX; i++) avail->amount[i] -= s->res.amount[i];
+    if (!choose_gpus(p, left, s->res.amount[SK_RES_GPU], &w->gpus)) w->gpus = 0;
+    move_gpus(left, w->gpus, s->res.amount[SK_RES_GPU], -1);
+    w->used = true;
+    w->env = s->env;
 }
 
 static void give_back(struct sk_place *p, struct sk_place_worker *w) {
+    const struct sk_res *res = &p->shapes[w->shape]->res;
     sk_place_worker_block(p, w, false);
-    take(p, w->shape, -1);
+    struct sk_res *avail = avail_of(p, w);
+    for (uint32_t i = 0; i < SK_RES_MAX; i++) avail->amount[i] += res->amount[i];
+    move_gpus(w->in && !w->in->removed ? w->in->b[w->bundle].gpu_left : p->gpu_left, w->gpus, res->amount[SK_RES_GPU], 1);
+    if (w->in && --w->in->n_leases == 0 && w->in->removed) sk_free(w->in);
+    w->in = NULL;
+    w->gpus = 0;
+}
+
+struct sk_place_worker *sk_place_idle_for(const struct sk_place *p, sk_shape s) {
+    struct sk_place_worker *fresh = NULL;
+    uint32_t env = p->shapes[s]->env;
+    SK_LIST_EACH (it, &p->idle) {
+        struct sk_place_worker *w = worker_of(it);
+        if (w->used ? w->env == env : env == 0) return w;
+        if (!w->used && !fresh) fresh = w;
+    }
+    return fresh;
+}
+
+/* ---- placement groups ------------------------------------------------------------------------------------------------------------- */
+
+sk_rc sk_place_group_add(struct sk_place *p, uint64_t id, const struct sk_res *bundles, uint32_t n, bool apart, struct sk_place_group **out,
+                         struct sk_err *err) {
+    if (!n) return SK_ERR(err, SK_EINVAL, "a placement group needs a bundle");
+    for (uint32_t i = 0; i < n; i++)
+        for (uint32_t r = 0; r < SK_RES_MAX; r++)
+            if (bundles[i].amount[r] < 0) return SK_ERR(err, SK_EINVAL, "bundle %u asks for a negative amount", i);
+    struct sk_place_group *g = sk_calloc(SK_TAG_ENGINE, sizeof *g + n * sizeof g->b[0]);
+    if (!g) return SK_ERR(err, SK_ENOMEM, "no memory for a placement group of %u bundles", n);
+    g->id = id;
+    g->order = ++p->next_order;
+    g->never = apart && n > 1;
+    g->n = n;
+    for (uint32_t i = 0; i < n; i++) g->b[i].total = bundles[i];
+    sk_list_init(&g->link);
+    sk_list_push_back(&p->groups, &g->link);
+    p->n_groups_waiting++;
+    *out = g;
+    return SK_OK;
+}
+
+void sk_place_group_remove(struct sk_place *p, struct sk_place_group *g) {
+    sk_list_del(&g->link);
+    for (uint32_t i = 0; i < p->n_shapes; i++)
+        if (p->shapes[i]->in == g) p->shapes[i]->in = NULL;
+    for (uint32_t b = 0; g->ready && b < g->n; b++) {
+        for (uint32_t r = 0; r < SK_RES_MAX; r++) {
+            p->avail.amount[r] += g->b[b].avail.amount[r];
+            p->unreserved.amount[r] += g->b[b].total.amount[r];
+        }
+        for (uint32_t i = 0; i < SK_PLACE_GPUS; i++) p->gpu_left[i] += g->b[b].gpu_left[i];
+    }
+    if (!g->ready) p->n_groups_waiting--;
+    g->removed = true;
+    if (!g->n_leases) sk_free(g);
+}
+
+/* All bundles of g, or nothing. */
+static bool reserve(struct sk_place *p, struct sk_place_group *g) {
+    struct sk_res avail = p->avail;
+    int64_t left[SK_PLACE_GPUS];
+    if (g->never) return false;
+    memcpy(left, p->gpu_left, sizeof left);
+    for (uint32_t b = 0; b < g->n; b++) {
+        uint64_t mask;
+        const struct sk_res *t = &g->b[b].total;
+        if (!fits(t, &avail) || !choose_gpus(p, left, t->amount[SK_RES_GPU], &mask)) return false;
+        for (uint32_t r = 0; r < SK_RES_MAX; r++) avail.amount[r] -= t->amount[r];
+        move_gpus(left, mask, t->amount[SK_RES_GPU], -1);
+        memset(g->b[b].gpu_left, 0, sizeof g->b[b].gpu_left);
+        move_gpus(g->b[b].gpu_left, mask, t->amount[SK_RES_GPU], 1);
+        g->b[b].avail = *t;
+    }
+    for (uint32_t r = 0; r < SK_RES_MAX; r++) p->unreserved.amount[r] -= p->avail.amount[r] - avail.amount[r];
+    p->avail = avail;
+    memcpy(p->gpu_left, left, sizeof left);
+    g->ready = true;
+    p->n_groups_waiting--;
+    return true;
+}
+
+static struct sk_res sum_of(const struct sk_place_group *g) {
+    struct sk_res sum = {.amount = {0}};
+    for (uint32_t b = 0; b < g->n; b++)
+        for (uint32_t r = 0; r < SK_RES_MAX; r++) sum.amount[r] += g->b[b].total.amount[r];
+    return sum;
+}
+
+/* The oldest pending group that could have its bundles once enough is given back. */
+static struct sk_place_group *waiting_group(const struct sk_place *p, struct sk_res *sum) {
+    if (!p->n_groups_waiting) return NULL;
+    SK_LIST_EACH (it, &p->groups) {
+        struct sk_place_group *g = sk_container_of(it, struct sk_place_group, link);
+        *sum = sum_of(g);
+        if (!g->ready && !g->never && fits(sum, &p->unreserved)) return g;
+    }
+    return NULL;
 }
 
 void sk_place_push(struct sk_place *p, struct sk_place_task *t) {
@@ -131,14 +320,14 @@ void sk_place_worker_actor(struct sk_place *p, struct sk_place_worker *w, sk_sha
     w->state = SK_W_ACTOR;
     w->shape = s;
     sk_list_push_back(&p->actors, &w->link);
-    take(p, s, 1);
+    take(p, w);
 }
 
 void sk_place_worker_block(struct sk_place *p, struct sk_place_worker *w, bool blocked) {
     if ((w->state != SK_W_LEASED && w->state != SK_W_ACTOR) || w->blocked == blocked) return;
     w->blocked = blocked;
     p->n_blocked += blocked ? 1u : -1u;
-    take_cpu(p, w->shape, blocked ? -1 : 1);
+    avail_of(p, w)->amount[SK_RES_CPU] += (blocked ? 1 : -1) * p->shapes[w->shape]->res.amount[SK_RES_CPU];
 }
 
 void sk_place_done(struct sk_place *p, struct sk_place_worker *w, int64_t ran_ns, int64_t now_ns) {
@@ -200,7 +389,7 @@ static void run(struct sk_place *p, struct sk_place_shape *s, struct sk_place_wo
     struct sk_place_task *t = head(p, s);
     sk_place_unpush(p, t);
     if (w->depth++ == 0) w->since_ns = now_ns;
-    *out = (struct sk_place_pick){SK_PLACE_RUN, t, w};
+    *out = (struct sk_place_pick){.what = SK_PLACE_RUN, .task = t, .worker = w};
 }
 
 /* How many more workers could start a task right now, if they were there. */
@@ -210,6 +399,11 @@ static uint32_t could_start(const struct sk_place *p) {
     for (uint32_t i = 0; i < p->n_shapes && n < p->n_ready; i++) {
         const struct sk_place_shape *s = p->shapes[i];
         int64_t k = s->n_ready;
+        uint32_t bundle;
+        if (s->group) { /* one after the other */
+            n += k && room(p, s, &bundle);
+            continue;
+        }
         for (uint32_t r = 0; k && r < SK_RES_MAX; r++)
             if (s->res.amount[r] > 0) k = SK_MIN(k, SK_MAX(left.amount[r], 0) / s->res.amount[r]);
         for (uint32_t r = 0; k && r < SK_RES_MAX; r++) left.amount[r] -= k * s->res.amount[r];
@@ -221,12 +415,24 @@ static uint32_t could_start(const struct sk_place *p) {
 void sk_place_pick(struct sk_place *p, int64_t now_ns, struct sk_place_pick *out) {
     *out = (struct sk_place_pick){.what = SK_PLACE_NOTHING};
     bool want_worker = false;
+    uint32_t bundle;
+    if (p->n_groups_waiting)
+        SK_LIST_EACH (it, &p->groups) {
+            struct sk_place_group *g = sk_container_of(it, struct sk_place_group, link);
+            if (g->ready || !reserve(p, g)) continue;
+            *out = (struct sk_place_pick){.what = SK_PLACE_GROUP, .group = g};
+            return;
+        }
     if (p->n_ready) {
         struct waiting w = {.rank = UINT64_MAX};
-        if (p->want_order) w = (struct waiting){p->want_order, p->want_order, &p->shapes[p->want]->res};
+        struct sk_res sum;
+        const struct sk_place_group *g = waiting_group(p, &sum);
+        if (g) w = (struct waiting){g->order, g->order, &sum};
+        if (p->want_order && p->want_order < w.rank && !p->shapes[p->want]->group && fits(&p->shapes[p->want]->res, &p->unreserved))
+            w = (struct waiting){p->want_order, p->want_order, &p->shapes[p->want]->res};
         for (uint32_t i = 0; i < p->n_shapes; i++) {
             struct sk_place_shape *s = p->shapes[i];
-            if (!s->n_ready || fits(&s->res, &p->avail)) continue;
+            if (!s->n_ready || s->group || room(p, s, &bundle) || !fits(&s->res, &p->unreserved)) continue;
             struct sk_place_task *t = head(p, s);
             uint64_t r = rank(p, t);
             if (r < w.rank) w = (struct waiting){r, t->order, &s->res};
@@ -237,33 +443,34 @@ void sk_place_pick(struct sk_place *p, int64_t now_ns, struct sk_place_pick *out
         bool best_passes = false;
         for (uint32_t i = 0; i < p->n_shapes; i++) {
             struct sk_place_shape *s = p->shapes[i];
-            if (!s->n_ready || !fits(&s->res, &p->avail)) continue;
+            if (!s->n_ready || !room(p, s, &bundle)) continue;
             uint64_t r = rank(p, head(p, s));
             bool passes = false;
-            if (r >= best_rank || (r > w.rank && !may_pass(p, &s->res, &w, &passes))) continue;
+            if (r >= best_rank || (r > w.rank && !s->group && !may_pass(p, &s->res, &w, &passes))) continue;
+            if (!sk_place_idle_for(p, head(p, s)->shape)) { /* others may have one of their environment */
+                want_worker = true;
+                continue;
+            }
             best = s, best_rank = r, best_passes = passes;
         }
         if (best) {
-            if (!sk_list_empty(&p->idle)) {
-                struct sk_place_worker *x = worker_of(p->idle.next);
-                sk_list_del(&x->link);
-                p->n_idle--;
-                p->n_bypassed += best_passes;
-                x->state = SK_W_LEASED;
-                x->shape = head(p, best)->shape;
-                sk_list_push_back(&best->leased, &x->link);
-                take(p, x->shape, 1);
-                run(p, best, x, now_ns, out);
-                return;
-            }
-            want_worker = true;
+            struct sk_place_worker *x = sk_place_idle_for(p, head(p, best)->shape);
+            sk_list_del(&x->link);
+            p->n_idle--;
+            p->n_bypassed += best_passes;
+            x->state = SK_W_LEASED;
+            x->shape = head(p, best)->shape;
+            sk_list_push_back(&best->leased, &x->link);
+            take(p, x);
+            run(p, best, x, now_ns, out);
+            return;
         }
         /* Feed the leases: the least loaded first, up to the depth; but not past an older task that waits for these resources. */
         for (uint32_t i = 0; i < p->n_shapes; i++) {
             struct sk_place_shape *s = p->shapes[i];
             bool passes = false;
             if (!s->n_ready || sk_list_empty(&s->leased)) continue;
-            if (w.need && rank(p, head(p, s)) > w.rank && (!may_pass(p, &s->res, &w, &passes) || passes)) continue;
+            if (w.need && !s->group && rank(p, head(p, s)) > w.rank && (!may_pass(p, &s->res, &w, &passes) || passes)) continue;
             uint32_t depth = p->depth_cap ? SK_MIN(sk_place_depth(s), p->depth_cap) : sk_place_depth(s), low = UINT32_MAX;
             struct sk_place_worker *to = NULL;
             SK_LIST_EACH (it, &s->leased) {
@@ -287,12 +494,12 @@ void sk_place_pick(struct sk_place *p, int64_t now_ns, struct sk_place_pick *out
      * is left alone, unless its head turns out to take long. */
     for (uint32_t i = 0; i < p->n_shapes; i++) {
         struct sk_place_shape *s = p->shapes[i];
-        if (sk_list_empty(&s->leased) || !fits(&s->res, &p->avail)) continue;
+        if (sk_list_empty(&s->leased) || !room(p, s, &bundle)) continue;
         SK_LIST_EACH (it, &s->leased) {
             struct sk_place_worker *w = worker_of(it);
             if (w->depth < 2) continue;
             if (s->avg_ns && s->avg_ns * (w->depth - 1) < SHARE_WORK_NS && now_ns - w->since_ns < SHARE_HEAD_NS) continue;
-            if (p->n_idle) *out = (struct sk_place_pick){SK_PLACE_STEAL, NULL, w};
+            if (sk_place_idle_for(p, (sk_shape)i)) *out = (struct sk_place_pick){.what = SK_PLACE_STEAL, .worker = w};
             else if (!p->n_starting) out->what = SK_PLACE_SPAWN;
             return;
         }
@@ -302,6 +509,21 @@ void sk_place_pick(struct sk_place *p, int64_t now_ns, struct sk_place_pick *out
 bool sk_place_check(const struct sk_place *p) {
     uint32_t ready = 0, idle = 0, blocked = 0;
     struct sk_res held = p->avail;
+    uint32_t waiting = 0;
+    SK_LIST_EACH (it, &p->groups) { /* what the bundles have left is held, too */
+        const struct sk_place_group *g = sk_container_of(it, struct sk_place_group, link);
+        waiting += !g->ready;
+        for (uint32_t b = 0; g->ready && b < g->n; b++)
+            for (uint32_t r = 0; r < SK_RES_MAX; r++) held.amount[r] += g->b[b].avail.amount[r];
+    }
+    if (waiting != p->n_groups_waiting) return false;
+    struct sk_res unreserved = p->total;
+    SK_LIST_EACH (it, &p->groups) {
+        const struct sk_place_group *g = sk_container_of(it, struct sk_place_group, link);
+        for (uint32_t b = 0; g->ready && b < g->n; b++)
+            for (uint32_t r = 0; r < SK_RES_MAX; r++) unreserved.amount[r] -= g->b[b].total.amount[r];
+    }
+    if (memcmp(&unreserved, &p->unreserved, sizeof unreserved) != 0) return false;
     for (uint32_t i = 0; i < p->n_shapes; i++) {
         struct sk_place_shape *s = p->shapes[i];
         uint32_t n = 0;

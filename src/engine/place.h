@@ -9,6 +9,10 @@
  * is added to the queues of leases that block it, and younger tasks may start past it only SK_PLACE_BYPASS times on the resources that it
  * needs; from then on these are saved up for it, so that a task that asks for much runs at last.
  *
+ * A placement group takes its bundles from the machine at once, when all fit: a pending one counts as a waiting head. A shape in a group takes
+ * from its bundles only, and there the oldest that fits goes first. A worker process has one environment for good: tasks of another one need
+ * another worker. GPUs are given by index, whole or a share of one.
+ *
  * A worker whose task waits for objects gives its CPU back (and nothing else: what it has on a GPU or in memory stays there). Each such
  * wait holds a process, so with very many of them the most deeply nested tasks go first: they end the waits. Without that, 1,000 tasks
  * that each wait for a child need 1,000 processes before the first child runs. */
@@ -19,7 +23,8 @@
 #include "engine/engine.h"
 
 #define SK_PLACE_DEPTH_MAX 256u
-#define SK_PLACE_SHAPES_MAX 1024u
+#define SK_PLACE_SHAPES_MAX 8192u
+#define SK_PLACE_GPUS 16u   /* GPUs that are told apart; with more of them only their number counts */
 #define SK_PLACE_LEVELS 16u /* of nesting that are told apart */
 #define SK_PLACE_BYPASS 64u
 
@@ -32,6 +37,21 @@ struct sk_place_task { /* embedded in the engine's task */
     uint8_t level; /* of nesting: 0 = submitted by the driver; < SK_PLACE_LEVELS */
 };
 
+/* What can be taken from: the machine, or one bundle of a placement group. Of each GPU a share may be taken, several only whole. */
+struct sk_place_pool {
+    struct sk_res total, avail;
+    int64_t gpu_left[SK_PLACE_GPUS]; /* of GPU i, in 1/SK_RES_UNIT */
+};
+
+struct sk_place_group {  /* bundles that are taken from the machine together or not at all */
+    struct sk_list link; /* in p->groups, oldest first */
+    uint64_t id, order;
+    bool ready, removed, never; /* never: STRICT_SPREAD of several bundles asks for several machines */
+    uint32_t n_leases;          /* workers that hold of it; the last one frees it when it is removed */
+    uint32_t n;
+    struct sk_place_pool b[];
+};
+
 struct sk_place_worker { /* embedded in the engine's worker */
     struct sk_list link; /* in the list of its state */
     enum sk_place_wstate state;
@@ -39,10 +59,20 @@ struct sk_place_worker { /* embedded in the engine's worker */
     uint32_t depth;   /* tasks on it */
     int64_t since_ns; /* when the task at its head began, as far as known */
     bool blocked;     /* its running task waits for objects: its CPU is given back meanwhile */
+    bool used;        /* something ran in it, or its environment is chosen */
+    uint32_t env;     /* its environment, once used */
+    /* LEASED or ACTOR: from where it holds what its shape asks for */
+    struct sk_place_group *in; /* NULL: the machine */
+    uint32_t bundle;
+    uint64_t gpus; /* bit i: GPU i, or a share of it */
 };
 
 struct sk_place_shape {
     struct sk_res res;
+    uint64_t group;
+    int32_t bundle;
+    uint32_t env;
+    struct sk_place_group *in;             /* NULL: none, or it was removed */
     struct sk_list ready[SK_PLACE_LEVELS]; /* sk_place_task.link, by order */
     uint32_t levels;                       /* bit i: ready[i] is not empty */
     struct sk_list leased;                 /* sk_place_worker.link */
@@ -52,6 +82,11 @@ struct sk_place_shape {
 
 struct sk_place {
     struct sk_res total, avail; /* CPUs available may be negative after an unblock */
+    int64_t gpu_left[SK_PLACE_GPUS];
+    bool gpus_told_apart;
+    struct sk_list groups; /* sk_place_group, those not removed */
+    uint32_t n_groups_waiting;
+    struct sk_res unreserved; /* total, less what groups have taken: nothing more can ever be free while they stay */
     struct sk_place_shape **shapes;
     uint32_t n_shapes;
     struct sk_list idle;   /* most recently used first: its caches are warm and it may still be spinning */
@@ -70,6 +105,18 @@ sk_rc sk_place_init(struct sk_place *p, const struct sk_res *total,
                     struct sk_err *err) SK_MUST_USE; /* shape 0: one CPU; shape 1: nothing */
 void sk_place_deinit(struct sk_place *p);
 sk_rc sk_place_shape(struct sk_place *p, const struct sk_res *r, sk_shape *out, struct sk_err *err) SK_MUST_USE; /* interns */
+sk_rc sk_place_need(struct sk_place *p, const struct sk_need *n, sk_shape *out,
+                    struct sk_err *err) SK_MUST_USE; /* interns; SK_EGROUP: no such group */
+/* Its placement group was removed: nothing of this shape can ever start. */
+static inline bool sk_place_shape_dead(const struct sk_place *p, sk_shape s) { return p->shapes[s]->group && !p->shapes[s]->in; }
+/* A placement group: bundles are taken as soon as all of them fit; pick says when. Owned by `p`. */
+sk_rc sk_place_group_add(struct sk_place *p, uint64_t id, const struct sk_res *bundles, uint32_t n, bool apart, struct sk_place_group **out,
+                         struct sk_err *err) SK_MUST_USE;
+/* Gives back what nobody holds now, the rest with the leases. What is ready in its shapes is the caller's to take out (sk_place_unpush). */
+void sk_place_group_remove(struct sk_place *p, struct sk_place_group *g);
+struct sk_place_group *sk_place_group_find(const struct sk_place *p, uint64_t id);
+/* An idle worker for tasks of this shape, NULL: none. */
+struct sk_place_worker *sk_place_idle_for(const struct sk_place *p, sk_shape s);
 bool sk_place_fits_ever(const struct sk_place *p, sk_shape s);
 bool sk_place_fits_now(const struct sk_place *p, sk_shape s);
 
@@ -91,9 +138,10 @@ void sk_place_worker_block(struct sk_place *p, struct sk_place_worker *w, bool b
 /* One task less on w (finished, or taken back); the lease ends at depth 0. ran_ns >= 0: how long it ran. */
 void sk_place_done(struct sk_place *p, struct sk_place_worker *w, int64_t ran_ns, int64_t now_ns);
 
-enum sk_place_what { SK_PLACE_NOTHING, SK_PLACE_RUN, SK_PLACE_SPAWN, SK_PLACE_STEAL };
+enum sk_place_what { SK_PLACE_NOTHING, SK_PLACE_RUN, SK_PLACE_SPAWN, SK_PLACE_STEAL, SK_PLACE_GROUP };
 struct sk_place_pick {
     enum sk_place_what what;
+    struct sk_place_group *group;   /* GROUP: it has its bundles now */
     struct sk_place_task *task;     /* RUN: removed from its queue; goes on worker */
     struct sk_place_worker *worker; /* RUN: depth already counted. STEAL: take one not started task back from it, push it, pick again */
 };

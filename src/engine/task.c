@@ -14,7 +14,7 @@ void sk_spec_write(struct sk_wr *w, const struct sk_task_spec *s) {
     sk_wr_u32(w, s->n_returns);
     sk_wr_u32(w, s->stream_window);
     sk_wr_u32(w, (uint32_t)s->max_retries);
-    sk_wr_u32(w, (uint32_t)s->shape | (s->retry_exceptions ? 1u << 16 : 0));
+    sk_wr_u32(w, (uint32_t)s->shape | (s->retry_exceptions ? 1u << 16 : 0) | (s->no_wait ? 1u << 17 : 0));
     sk_wr_str(w, s->name);
     sk_wr_align(w, 8);
     for (uint32_t i = 0; i < s->n_contains; i++) sk_wr_u64(w, s->contains[i].v);
@@ -48,6 +48,7 @@ bool sk_spec_read(struct sk_rd *r, struct sk_spec *out) {
     uint32_t f = sk_rd_u32(r);
     out->shape = (uint16_t)f;
     out->retry_exceptions = (f >> 16) & 1;
+    out->no_wait = (f >> 17) & 1;
     out->name = sk_rd_bytes(r);
     sk_rd_align(r, 8);
     out->contains = sk_rd_raw(r, (size_t)out->n_contains * 8);

@@ -197,7 +197,7 @@ static PyObject *m_in_worker(PyObject *module, PyObject *unused SK_UNUSED) {
 
 /* ---- what can be asked of an open engine ---------------------------------------------------------------------------------------------- */
 
-static PyObject *amounts(const struct sk_res *r, PyObject *names) {
+PyObject *py_amounts(const struct sk_res *r, PyObject *names) {
     PyObject *d = PyDict_New();
     for (uint32_t i = 0; d && i < SK_RES_MAX; i++) {
         PyObject *name;
@@ -225,7 +225,7 @@ static PyObject *m_resources(PyObject *module, PyObject *names) {
     PY_DROP(st)
     st->engine->ops->resources(st->engine, &total, &available);
     PY_TAKE(st)
-    PyObject *a = amounts(&total, names), *b = amounts(&available, names), *r = a && b ? PyTuple_Pack(2, a, b) : NULL;
+    PyObject *a = py_amounts(&total, names), *b = py_amounts(&available, names), *r = a && b ? PyTuple_Pack(2, a, b) : NULL;
     Py_XDECREF(a);
     Py_XDECREF(b);
     return r;

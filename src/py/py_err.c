@@ -23,6 +23,8 @@ static const struct {
     {SK_EACTOR, "ActorDiedError"},
     {SK_ESTALL, "RaySystemError"},
     {SK_EEXIST, "ActorAlreadyExistsError"},
+    {SK_EGROUP, "TaskPlacementGroupRemoved"},
+    {SK_EUNAVAIL, "ActorUnavailableError"},
 };
 
 PyObject *py_class(struct py_state *st, const char *name) {

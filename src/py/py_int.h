@@ -34,14 +34,16 @@ enum {
     PY_INIT_ERROR = SK_KIND_ERROR + 2, /* the same in an actor's constructor */
 };
 
-#define PY_HOOKS(X)  \
-    X(dumps)         \
-    X(dumps_error)   \
-    X(load_error)    \
-    X(load_block)    \
-    X(dump_function) \
-    X(load_function) \
-    X(note) X(after_fork) X(auto_init) X(run_coroutine) X(serve_async) X(start_async) X(leave) X(check_call) X(ref_await) X(ref_future)
+#define PY_HOOKS(X)                                                                                                            \
+    X(dumps)                                                                                                                   \
+    X(dumps_error)                                                                                                             \
+    X(load_error)                                                                                                              \
+    X(load_block)                                                                                                              \
+    X(dump_function)                                                                                                           \
+    X(load_function)                                                                                                           \
+    X(note)                                                                                                                    \
+    X(after_fork) X(auto_init) X(run_coroutine) X(serve_async) X(start_async) X(apply_env) X(leave) X(check_call) X(ref_await) \
+        X(ref_future)
 
 struct py_fn { /* worker side: a definition, its callable once it was needed */
     sk_fid id;
@@ -213,6 +215,8 @@ int py_task_types(PyObject *module, struct py_state *st);
 extern PyMethodDef py_task_methods[];
 /* Interns a shape (amounts and a dict of custom resources or NULL) for `what`. */
 int py_shape(struct py_state *st, const struct sk_res *base, PyObject *custom, const char *what, sk_shape *out);
+int py_add_custom(struct py_state *st, PyObject *custom, struct sk_res *r, struct sk_err *err, sk_rc *rc);
+PyObject *py_amounts(const struct sk_res *r, PyObject *names); /* dict; names: list of the custom ones */
 /* Defines a function by its bytes, or a method by its name. */
 int py_define(struct py_state *st, PyObject *def, PyObject *name, bool method, sk_fid *out);
 PyObject *py_restore_token(struct py_state *st, uint64_t aid, PyObject *ready);

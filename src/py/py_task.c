@@ -28,6 +28,9 @@ struct tmpl {
     /* ACTOR */
     uint32_t groups[SK_GROUPS_MAX], n_groups;
     bool is_async, detached;
+    uint64_t pg;                         /* placement group, 0: none */
+    int32_t bundle;                      /* of it, -1: any */
+    PyObject *env;                       /* bytes for the apply_env hook, or NULL */
     PyObject *actor_name, *space, *meta; /* str, str, bytes or NULL */
     struct sk_res res;
     PyObject *custom;              /* dict of custom resources or NULL */
@@ -184,26 +187,39 @@ static int make_def(struct py_state *st, struct tmpl *t) {
     return 0;
 }
 
-int py_shape(struct py_state *st, const struct sk_res *base, PyObject *custom, const char *what, sk_shape *out) {
-    PY_ERR(err);
-    struct sk_res r = *base;
+/* Custom resources by name. -1: exception; else *rc says whether the engine knows them. */
+int py_add_custom(struct py_state *st, PyObject *custom, struct sk_res *r, struct sk_err *err, sk_rc *rc) {
     PyObject *key, *value;
     Py_ssize_t pos = 0;
-    sk_rc rc = SK_OK;
-    while (rc == SK_OK && custom && PyDict_Next(custom, &pos, &key, &value)) {
+    *rc = SK_OK;
+    while (*rc == SK_OK && custom && PyDict_Next(custom, &pos, &key, &value)) {
         const char *name = PyUnicode_AsUTF8(key);
         double amount = PyFloat_AsDouble(value);
         uint32_t i;
         if (!name || (amount == -1.0 && PyErr_Occurred())) return -1;
         if (amount == 0) continue;
-        rc = st->engine->ops->res_index(st->engine, name, &i, &err);
-        if (rc == SK_OK) r.amount[i] = (int64_t)(amount * SK_RES_UNIT + 0.5);
+        *rc = st->engine->ops->res_index(st->engine, name, &i, err);
+        if (*rc == SK_OK) r->amount[i] = (int64_t)(amount * SK_RES_UNIT + 0.5);
     }
-    if (rc == SK_OK) rc = st->engine->ops->shape(st->engine, &r, out, &err);
+    return 0;
+}
+
+static int shape_of(struct py_state *st, const struct sk_need *base, PyObject *custom, const char *what, sk_shape *out) {
+    PY_ERR(err);
+    struct sk_need n = *base;
+    sk_rc rc;
+    if (py_add_custom(st, custom, &n.res, &err, &rc) < 0) return -1;
+    if (rc == SK_OK && (n.group || n.env) && !st->engine->ops->need) rc = SK_ERR(&err, SK_ENOSYS, "this engine has no placement groups");
+    if (rc == SK_OK)
+        rc = n.group || n.env ? st->engine->ops->need(st->engine, &n, out, &err) : st->engine->ops->shape(st->engine, &n.res, out, &err);
     if (rc == SK_OK) return 0;
     sk_err_prefix(&err, "%s can never run here", what);
     py_raise(st, rc, &err);
     return -1;
+}
+
+int py_shape(struct py_state *st, const struct sk_res *base, PyObject *custom, const char *what, sk_shape *out) {
+    return shape_of(st, &(struct sk_need){.res = *base}, custom, what, out);
 }
 
 int py_define(struct py_state *st, PyObject *def, PyObject *name, bool method, sk_fid *out) {
@@ -218,6 +234,13 @@ int py_define(struct py_state *st, PyObject *def, PyObject *name, bool method, s
     return -1;
 }
 
+/* Engines leave out what they cannot do. */
+static bool has_op(struct py_state *st, void (*op)(void)) {
+    if (op) return true;
+    PyErr_Format(PyExc_NotImplementedError, "the engine \"%s\" cannot do this", st->engine->ops->name);
+    return false;
+}
+
 static int prepare(struct py_state *st, struct tmpl *t) {
     struct tmpl *d = t->base ? (struct tmpl *)(void *)t->base : t;
     if ((d->gen != st->gen || d->fid.v == 0) && (make_def(st, d) < 0 || py_define(st, d->def, d->name, d->kind == METHOD, &d->fid) < 0))
@@ -226,7 +249,18 @@ static int prepare(struct py_state *st, struct tmpl *t) {
     t->shape = 0;
     if (t->has_shape) {
         const char *name = PyUnicode_AsUTF8(t->name);
-        if (!name || py_shape(st, &t->res, t->custom, name, &t->shape) < 0) return -1;
+        struct sk_need need = {.res = t->res, .group = t->pg, .bundle = t->bundle};
+        if (t->env) {
+            PY_ERR(err);
+            if (!has_op(st, (void (*)(void))st->engine->ops->env_define)) return -1;
+            sk_rc rc = st->engine->ops->env_define(
+                st->engine, (struct sk_bytes){PyBytes_AS_STRING(t->env), (size_t)PyBytes_GET_SIZE(t->env)}, &need.env, &err);
+            if (rc != SK_OK) {
+                py_raise(st, rc, &err);
+                return -1;
+            }
+        }
+        if (!name || shape_of(st, &need, t->custom, name, &t->shape) < 0) return -1;
     }
     t->gen = st->gen;
     return 0;
@@ -445,6 +479,7 @@ static PyObject *tmpl_submit(PyObject *self, PyObject *const *args, Py_ssize_t n
                                           .max_retries = t->max_retries,
                                           .retry_exceptions = t->retry_exceptions,
                                           .stream_window = t->stream_window,
+                                          .no_wait = t->kind == METHOD,
                                           .group = t->group,
                                           .max_calls = t->max_calls}};
     const struct sk_task *inside = st->worker ? py_current_task() : NULL;
@@ -595,8 +630,12 @@ static int tmpl_init(PyObject *self, PyObject *args, PyObject *kw) {
                             "detached",
                             "group",
                             "max_calls",
+                            "env",
+                            "pg",
+                            "bundle",
                             NULL};
-    PyObject *groups = NULL, *actor_name = NULL, *space = NULL, *meta = NULL;
+    PyObject *groups = NULL, *actor_name = NULL, *space = NULL, *meta = NULL, *env = NULL;
+    unsigned long long pg = 0;
     int is_async = 0, detached = 0;
     struct tmpl *t = (struct tmpl *)(void *)self;
     struct py_state *st = py_state_of(Py_TYPE(self));
@@ -608,17 +647,20 @@ static int tmpl_init(PyObject *self, PyObject *args, PyObject *kw) {
         return -1;
     }
     t->max_retries = 0;
-    if (!PyArg_ParseTupleAndKeywords(args, kw, "sOU|$OOOOOipIiiOOpOOOpII:Template", names, &kind, &target, &name, &returns, &cpus, &gpus,
+    t->bundle = -1;
+    if (!PyArg_ParseTupleAndKeywords(args, kw, "sOU|$OOOOOipIiiOOpOOOpIIOKi:Template", names, &kind, &target, &name, &returns, &cpus, &gpus,
                                      &memory, &custom, &t->max_retries, &retry_exceptions, &t->stream_window, &t->max_restarts,
                                      &t->max_task_retries, &func, &groups, &is_async, &actor_name, &space, &meta, &detached, &t->group,
-                                     &t->max_calls))
+                                     &t->max_calls, &env, &pg, &t->bundle))
         return -1;
     t->retry_exceptions = retry_exceptions;
     t->is_async = is_async;
     t->detached = detached;
     if (tmpl_groups(t, groups) < 0 || keep_text(&t->actor_name, actor_name, &PyUnicode_Type, "actor_name") < 0 ||
-        keep_text(&t->space, space, &PyUnicode_Type, "space") < 0 || keep_text(&t->meta, meta, &PyBytes_Type, "meta") < 0)
+        keep_text(&t->space, space, &PyUnicode_Type, "space") < 0 || keep_text(&t->meta, meta, &PyBytes_Type, "meta") < 0 ||
+        keep_text(&t->env, env, &PyBytes_Type, "env") < 0)
         return -1;
+    t->pg = pg;
     if (strcmp(kind, "task") != 0 && strcmp(kind, "actor") != 0 && strcmp(kind, "method") != 0) {
         PyErr_Format(PyExc_ValueError, "kind %s", kind);
         return -1;
@@ -626,6 +668,7 @@ static int tmpl_init(PyObject *self, PyObject *args, PyObject *kw) {
     t->kind = kind[0] == 't' ? TASK : kind[0] == 'a' ? ACTOR : METHOD;
     t->name = Py_NewRef(name);
     if (tmpl_returns(t, returns) < 0 || tmpl_resources(t, cpus, gpus, memory, custom) < 0) return -1;
+    t->has_shape |= t->pg || t->env;
     if (t->kind == METHOD) {
         PyObject *token;
         if (!PyTuple_Check(target) || !PyArg_ParseTuple(target, "O!U|S", st->token_type, &token, &t->target, &t->retry_on))
@@ -672,6 +715,7 @@ static int tmpl_clear(PyObject *self) {
     Py_CLEAR(t->actor_name);
     Py_CLEAR(t->space);
     Py_CLEAR(t->meta);
+    Py_CLEAR(t->env);
     Py_CLEAR(t->sig.func);
     Py_CLEAR(t->sig.names);
     return 0;
@@ -739,6 +783,7 @@ static PyObject *m_actor_find(PyObject *module, PyObject *args) {
     const char *name, *space;
     PY_ERR(err);
     if (!PyArg_ParseTuple(args, "sz", &name, &space) || py_ensure(st) < 0) return NULL;
+    if (!has_op(st, (void (*)(void))st->engine->ops->actor_find)) return NULL;
     sk_aid aid = {0};
     sk_oid ready = {0};
     struct sk_bytes meta = {0};
@@ -758,9 +803,120 @@ static PyObject *m_actor_find(PyObject *module, PyObject *args) {
     return r;
 }
 
+/* pg_create([{resource: amount}], strategy, name or None, space or None): (number, ObjectRef that is ready when it has its bundles) */
+static PyObject *m_pg_create(PyObject *module, PyObject *args) {
+    struct py_state *st = PyModule_GetState(module);
+    static const char *const strategy[] = {"PACK", "SPREAD", "STRICT_PACK", "STRICT_SPREAD"};
+    static const char *const fixed[] = {"CPU", "GPU", "memory"};
+    PyObject *list, *r = NULL;
+    const char *how;
+    struct sk_group_spec s = {0};
+    struct sk_res *b = NULL;
+    PY_ERR(err);
+    sk_rc rc = SK_OK;
+    if (!PyArg_ParseTuple(args, "O!szz", &PyList_Type, &list, &how, &s.name, &s.space) || py_ensure(st) < 0) return NULL;
+    if (!has_op(st, (void (*)(void))st->engine->ops->group_create)) return NULL;
+    while (s.strategy < SK_COUNT(strategy) && strcmp(strategy[s.strategy], how) != 0) s.strategy++;
+    if (s.strategy == SK_COUNT(strategy)) return PyErr_Format(PyExc_ValueError, "Invalid placement strategy: %s", how);
+    s.n = (uint32_t)PyList_GET_SIZE(list);
+    s.bundles = b = sk_calloc(SK_TAG_PY, (s.n + 1) * sizeof *b);
+    if (!b) return PyErr_NoMemory();
+    for (uint32_t i = 0; rc == SK_OK && i < s.n; i++) {
+        PyObject *d = PyList_GET_ITEM(list, (Py_ssize_t)i), *rest = PyDict_Check(d) ? PyDict_Copy(d) : NULL;
+        if (!rest) {
+            if (!PyErr_Occurred()) PyErr_SetString(PyExc_TypeError, "a bundle is a dict of resources");
+            goto out;
+        }
+        bool bad = false;
+        for (uint32_t k = 0; k < SK_COUNT(fixed); k++) {
+            PyObject *v = PyDict_GetItemString(rest, fixed[k]);
+            double amount = v ? PyFloat_AsDouble(v) : 0;
+            if (amount == -1.0 && PyErr_Occurred()) bad = true;
+            b[i].amount[k] = (int64_t)(amount * (k == SK_RES_MEMORY ? 1 : SK_RES_UNIT) + 0.5);
+            if (v && PyDict_DelItemString(rest, fixed[k]) < 0) bad = true;
+        }
+        bad = bad || py_add_custom(st, rest, &b[i], &err, &rc) < 0;
+        Py_DECREF(rest);
+        if (bad) goto out;
+    }
+    uint64_t id = 0;
+    sk_oid ready = {0};
+    if (rc == SK_OK) {
+        PY_DROP(st)
+        rc = st->engine->ops->group_create(st->engine, &s, &id, &ready, &err);
+        PY_TAKE(st)
+    }
+    if (rc != SK_OK) {
+        py_raise(st, rc, &err);
+        goto out;
+    }
+    PyObject *ref = py_ref_new(st, ready, (sk_tid){0});
+    if (ref) r = Py_BuildValue("(KN)", (unsigned long long)id, ref);
+out:
+    sk_free(b);
+    return r;
+}
+
+static PyObject *m_pg_remove(PyObject *module, PyObject *id) {
+    struct py_state *st = PyModule_GetState(module);
+    uint64_t g = PyLong_AsUnsignedLongLong(id);
+    PY_ERR(err);
+    if ((g == UINT64_MAX && PyErr_Occurred()) || py_ensure(st) < 0) return NULL;
+    if (!has_op(st, (void (*)(void))st->engine->ops->group_remove)) return NULL;
+    sk_rc rc;
+    PY_DROP(st)
+    rc = st->engine->ops->group_remove(st->engine, g, &err);
+    PY_TAKE(st)
+    if (rc == SK_ENOENT) Py_RETURN_FALSE;
+    if (rc != SK_OK) return py_raise(st, rc, &err);
+    Py_RETURN_TRUE;
+}
+
+static PyObject *m_pg_table(PyObject *module, PyObject *names) {
+    struct py_state *st = PyModule_GetState(module);
+    static const char *const strategy[] = {"PACK", "SPREAD", "STRICT_PACK", "STRICT_SPREAD"};
+    if (!PyList_Check(names)) return PyErr_Format(PyExc_TypeError, "pg_table(list of the names of custom resources)");
+    if (py_ensure(st) < 0) return NULL;
+    if (!has_op(st, (void (*)(void))st->engine->ops->groups)) return NULL;
+    uint8_t *buf = NULL;
+    size_t n = 0, cap;
+    do {
+        cap = n;
+        sk_free(buf);
+        buf = sk_alloc(SK_TAG_PY, cap + 1);
+        if (!buf) return PyErr_NoMemory();
+        PY_DROP(st)
+        n = st->engine->ops->groups(st->engine, buf, cap);
+        PY_TAKE(st)
+    } while (n > cap);
+    PyObject *list = PyList_New(0);
+    for (size_t at = 0; list && at + sizeof(struct sk_group_row) <= n;) {
+        struct sk_group_row g;
+        memcpy(&g, buf + at, sizeof g);
+        const char *name = (const char *)buf + at + sizeof g, *space = name + strlen(name) + 1;
+        PyObject *bundles = PyList_New(0);
+        at += sizeof g + g.text_n;
+        for (uint32_t i = 0; bundles && i < g.n; i++, at += sizeof(struct sk_res)) {
+            struct sk_res res;
+            memcpy(&res, buf + at, sizeof res);
+            PyObject *d = py_amounts(&res, names);
+            if (!d || PyList_Append(bundles, d) < 0) Py_CLEAR(bundles);
+            Py_XDECREF(d);
+        }
+        PyObject *row = bundles ? Py_BuildValue("(KsssONd)", (unsigned long long)g.id, name, space, strategy[g.strategy & 3],
+                                                g.state ? Py_True : Py_False, bundles, (double)g.reserved_ns / 1e9)
+                                : NULL;
+        if (!row || PyList_Append(list, row) < 0) Py_CLEAR(list);
+        Py_XDECREF(row);
+    }
+    sk_free(buf);
+    return list;
+}
+
 static PyObject *m_actor_names(PyObject *module, PyObject *unused SK_UNUSED) {
     struct py_state *st = PyModule_GetState(module);
     if (py_ensure(st) < 0) return NULL;
+    if (!has_op(st, (void (*)(void))st->engine->ops->actor_names)) return NULL;
     char *buf = NULL;
     size_t n = 0, cap;
     do { /* others may name more meanwhile */
@@ -829,6 +985,11 @@ PyMethodDef py_task_methods[] = {
     {"actor_find", m_actor_find, METH_VARARGS,
      "actor_find(name, space or None): (token, meta), or None when no living actor has that name."},
     {"actor_names", m_actor_names, METH_NOARGS, "[(space, name)] of all living actors that have one."},
+    {"pg_create", m_pg_create, METH_VARARGS,
+     "pg_create([{resource: amount}], strategy, name, space): (number, ObjectRef that is ready with it)."},
+    {"pg_remove", m_pg_remove, METH_O, "pg_remove(number): False when it is gone already."},
+    {"pg_table", m_pg_table, METH_O,
+     "pg_table(custom names): [(number, name, space, strategy, ready, [{resource: amount}], seconds until it was)]."},
     {"cancel", m_cancel, METH_VARARGS, "cancel(ref, force, recursive)"},
     {NULL, NULL, 0, NULL},
 };

@@ -497,6 +497,17 @@ static void r_cancel(void *ctx, struct sk_task *t) {
     PyGILState_Release(g);
 }
 
+static sk_rc r_env(void *ctx, struct sk_bytes env, struct sk_err *err) {
+    struct py_state *st = state_of(ctx);
+    PyGILState_STATE g = PyGILState_Ensure();
+    PyObject *r = st->hook_apply_env ? PyObject_CallFunction(st->hook_apply_env, "y#", (const char *)env.p, (Py_ssize_t)env.n)
+                                     : PyErr_Format(PyExc_RuntimeError, "the apply_env hook is not set");
+    sk_rc rc = r ? SK_OK : py_to_err(err, "runtime_env");
+    Py_XDECREF(r);
+    PyGILState_Release(g);
+    return rc;
+}
+
 static void r_thread_begin(void *ctx SK_UNUSED) { /* its thread state lasts: threading.local keeps its values between calls */
     (void)PyGILState_Ensure();
     (void)PyEval_SaveThread();
@@ -574,6 +585,7 @@ void py_runner_init(struct py_state *st) {
                                     .block_end = r_block_end,
                                     .actor_gone = r_actor_gone,
                                     .thread_begin = r_thread_begin,
+                                    .env = r_env,
                                     .serve_async = r_serve_async,
                                     .cancel = r_cancel};
 }
@@ -664,6 +676,27 @@ static PyObject *m_current_task(PyObject *module SK_UNUSED, PyObject *unused SK_
     return Py_BuildValue("(KKsI)", (unsigned long long)t->id.v, (unsigned long long)t->actor.v, t->name, (unsigned)t->attempt);
 }
 
+/* ({resource: amount}, placement group or 0, its bundle, environment, [GPU, ...]) of the running task; an actor's call: what its actor asked for is
+ * not said again. */
+static PyObject *m_current_need(PyObject *module SK_UNUSED, PyObject *names) {
+    const struct sk_task *t = py_current_task();
+    if (!PyList_Check(names)) return PyErr_Format(PyExc_TypeError, "current_need(list of the names of custom resources)");
+    if (!t) Py_RETURN_NONE;
+    struct sk_need need = {.res = {.amount = {[SK_RES_CPU] = t->actor.v ? 0 : SK_RES_UNIT}}};
+    if (t->need) need = *t->need;
+    PyObject *gpus = PyList_New(0), *d = py_amounts(&need.res, names), *r = NULL;
+    for (int i = 0; gpus && i < 64; i++) {
+        if (!(t->gpus >> i & 1)) continue;
+        PyObject *v = PyLong_FromLong(i);
+        if (!v || PyList_Append(gpus, v) < 0) Py_CLEAR(gpus);
+        Py_XDECREF(v);
+    }
+    if (gpus && d) r = Py_BuildValue("(OKiIO)", d, (unsigned long long)need.group, (int)need.bundle, (unsigned)need.env, gpus);
+    Py_XDECREF(gpus);
+    Py_XDECREF(d);
+    return r;
+}
+
 static PyObject *m_task_cancelled(PyObject *module SK_UNUSED, PyObject *unused SK_UNUSED) {
     const struct sk_task *t = py_current_task();
     return PyBool_FromLong(t && sk_task_cancelled(t));
@@ -737,6 +770,8 @@ PyMethodDef py_worker_methods[] = {
     {"serve", m_serve, METH_NOARGS, "Fork server and workers: first call of skate._worker_main. False when this process is none."},
     {"crash_fd", m_crash_fd, METH_NOARGS, "Where a crash handler may write in a worker; -1 elsewhere."},
     {"current_task", m_current_task, METH_NOARGS, "(task, actor or 0, name, attempt), or None outside of tasks."},
+    {"current_need", m_current_need, METH_O,
+     "current_need(custom names): (resources, placement group, bundle, environment, GPUs) or None."},
     {"current_function", m_current_function, METH_NOARGS, "The function that the current task runs; for a method (class, name)."},
     {"task_cancelled", m_task_cancelled, METH_NOARGS, "Somebody has cancelled the running task."},
     {"on_interrupt", m_on_interrupt, METH_VARARGS, "Handler of SIGINT in workers: KeyboardInterrupt when the running task was cancelled."},

@@ -61,7 +61,7 @@ struct sk_spill {
     pthread_mutex_t open_mu; /* taken alone or before mu */
     pthread_mutex_t mu;      /* guards what follows; never held during I/O */
     pthread_cond_t more;
-    bool stop;
+    _Atomic bool stop;
     struct sk_list reads, writes; /* jobs that wait */
     struct sk_list dead;          /* stretches to give back to the disk */
     struct sk_list done;          /* jobs */

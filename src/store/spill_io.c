@@ -117,6 +117,7 @@ struct out {
 };
 
 static sk_rc flush(struct out *o) {
+    if (atomic_load_explicit(&o->io->sp->stop, memory_order_relaxed)) return SK_ERR(o->err, SK_ECLOSED, "spill: shut down");
     SK_TRY(write_at(o->io->sp, o->f, o->io->buf, o->fill, o->off, o->err));
     o->off += o->fill;
     o->fill = 0;

@@ -59,6 +59,14 @@ static bool take_token(const char *name, int n) {
     return unlink(path) == 0;
 }
 
+char *task_env;
+static sk_rc take_env(void *ctx, struct sk_bytes env, struct sk_err *err) {
+    (void)ctx;
+    if (task_env) return SK_ERR(err, SK_EINVAL, "a process has one environment");
+    task_env = strdup(env.p);
+    return strcmp(task_env, "x") != 0 ? SK_OK : SK_ERR(err, SK_EINVAL, "no such environment");
+}
+
 static void nothing(struct sk_task *t) { (void)t; }
 void (*task_ended_by_cancel)(struct sk_task *t) = nothing;
 
@@ -108,7 +116,7 @@ __attribute__((constructor)) static void serve(void) {
     map_gate();
     const char *sf = getenv("SK_TEST_SERVER_FAULT");
     if (sf && take_token("server", 0) && sk_fault_parse(sf, NULL) != SK_OK) abort();
-    struct sk_runner r = {.define = define, .run = run, .serve_async = serve_async, .cancel = cancel_async};
+    struct sk_runner r = {.define = define, .run = run, .serve_async = serve_async, .cancel = cancel_async, .env = take_env};
     struct sk_worker_hooks h = {.after_fork = after_fork};
     struct sk_err err = {0};
     bool was;
@@ -200,6 +208,7 @@ struct sk_task_spec spec_of(const struct job *j) {
                                                                          : 1,
                                  .max_retries = j->retries,
                                  .retry_exceptions = j->retry_exceptions,
+                                 .no_wait = j->no_wait,
                                  .stream_window = j->window,
                                  .shape = j->shape,
                                  .actor = j->actor,
@@ -269,17 +278,18 @@ static void prepare(const struct eng_opt *o) {
 
 sk_rc eng_try_open(const struct eng_opt *o, struct sk_engine **out, struct sk_err *err) {
     char *argv[] = {self_exe, NULL};
-    struct sk_engine_conf c = {.total = {.amount = {(int64_t)((o->cpus > 0 ? o->cpus : 2) * SK_RES_UNIT)}},
-                               .store_bytes = o->store_bytes ? o->store_bytes : 256u << 20,
-                               .max_workers = o->max_workers,
-                               .spin_ns = -1,
-                               .custom_names = o->names,
-                               .n_custom = o->n_names,
-                               .idle_reap_ns = o->idle_reap_ns,
-                               .lineage_bytes = o->lineage_bytes,
-                               .spill_dir = o->spill_dir,
-                               .spill_bytes = o->spill_bytes,
-                               .spawn_argv = o->argv ? o->argv : argv};
+    struct sk_engine_conf c = {
+        .total = {.amount = {(int64_t)((o->cpus > 0 ? o->cpus : 2) * SK_RES_UNIT), (int64_t)(o->gpus * SK_RES_UNIT)}},
+        .store_bytes = o->store_bytes ? o->store_bytes : 256u << 20,
+        .max_workers = o->max_workers,
+        .spin_ns = -1,
+        .custom_names = o->names,
+        .n_custom = o->n_names,
+        .idle_reap_ns = o->idle_reap_ns,
+        .lineage_bytes = o->lineage_bytes,
+        .spill_dir = o->spill_dir,
+        .spill_bytes = o->spill_bytes,
+        .spawn_argv = o->argv ? o->argv : argv};
     for (uint32_t i = 0; i < o->n_names; i++) c.total.amount[SK_RES_CUSTOM + i] = o->amounts[i] ? o->amounts[i] : SK_RES_UNIT;
     prepare(o);
     return sk_engine_find("local")->open(&c, out, err);

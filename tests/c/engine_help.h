@@ -22,6 +22,7 @@ void task_register(const char *name, task_fn fn);
     __attribute__((constructor(200))) static void task_register_##name(void) { task_register(#name, task_##name); } \
     static sk_rc task_##name(SK_UNUSED struct sk_task *t, SK_UNUSED struct sk_err *err)
 
+extern char *task_env;                                  /* what runner.env got; text. "x" is refused */
 extern void (*task_ended_by_cancel)(struct sk_task *t); /* of an async actor: forget it */
 
 enum { KIND_I64 = 4, KIND_BLOB = 6, KIND_USER_ERROR = 0xE1 };
@@ -55,7 +56,7 @@ struct job { /* a task in short */
     uint32_t n_args;
     uint32_t n_returns; /* 0: one; NO_RETURNS: none */
     int32_t retries;
-    bool retry_exceptions;
+    bool retry_exceptions, no_wait;
     uint32_t window;
     sk_shape shape;
     sk_aid actor;
@@ -77,7 +78,8 @@ sk_rc get_i64(struct sk_engine *e, sk_oid o, int64_t *out, struct sk_err *err) S
 /* ---- in the driver -------------------------------------------------------------------------------------------------------------- */
 
 struct eng_opt {
-    double cpus;          /* 0: 2 */
+    double cpus; /* 0: 2 */
+    double gpus;
     uint64_t store_bytes; /* 0: 256 MiB */
     uint32_t max_workers;
     const char *const *names; /* custom resources, one unit each unless amounts */

@@ -27,6 +27,10 @@ TASK(cc_new_slow) { /* its calls must not begin before it is done */
     gate_add(20, 1);
     return ret_i64(t, 0, 0, err);
 }
+TASK(cc_new_twice) {
+    if (gate_add(8, 1) > 1 && !gate_wait(2, 1)) return SK_ERR(err, SK_ETIMEOUT, "the gate stayed shut");
+    return ret_i64(t, 0, 0, err);
+}
 TASK(cc_began) { return ret_i64(t, 0, atomic_load(&gate->w[20]), err); }
 TASK(cc_wait) { /* word arg 0: running; waits for word arg 1 */
     uint32_t n = gate_add((int)arg_i64(t, 0), 1);
@@ -384,6 +388,23 @@ TEST(retries_of_calls_that_raise) {
     sk_oid y = JOB(.fn = "cc_echo", .a = {VAL(7)}, .n_a = 1, .actor = a.id);
     CHECK_EQ(eng_take(y), 7);
     CHECK_EQ(eng_take(x), 2);
+    drop(a);
+    eng_close();
+}
+
+TEST(unavailable_while_it_restarts) {
+    OPEN();
+    struct sk_actor_spec s = {.init = spec_of(&(struct job){.fn = "cc_new_twice"}), .max_restarts = 1};
+    struct actor a;
+    CHECK_OK(eng->ops->actor_create(eng, &s, &a.id, &a.ready, NULL));
+    CHECK_EQ(eng_i64(a.ready), 0);
+    gate_add(7, 1);
+    CHECK_EQ(stat_of(JOB(.fn = "cc_die_once", .a = {VAL(1)}, .n_a = 1, .actor = a.id, .no_wait = true)), SK_EUNAVAIL);
+    CHECK_EQ(stat_of(JOB(.fn = "cc_pid", .actor = a.id, .no_wait = true)), SK_EUNAVAIL); /* at once: its constructor waits for us */
+    sk_oid waits = JOB(.fn = "cc_pid", .actor = a.id), retried = JOB(.fn = "cc_pid", .actor = a.id, .no_wait = true, .retries = 1);
+    gate_add(2, 1);
+    CHECK(eng_take(waits) > 0 && eng_take(retried) > 0);
+    CHECK(eng_take(JOB(.fn = "cc_pid", .actor = a.id, .no_wait = true)) > 0);
     drop(a);
     eng_close();
 }

@@ -62,6 +62,20 @@ TEST(place_queue_depth_follows_the_time) {
     done();
 }
 
+TEST(place_depth_cap) { /* while memory is short nothing is queued behind another task */
+    setup(1, 1);
+    p.shapes[0]->avg_ns = 1000;
+    p.depth_cap = 1;
+    for (int i = 0; i < 3; i++) push(i, 0);
+    CHECK(pick(0).task == &t[0]);
+    CHECK_EQ(pick(0).what, SK_PLACE_NOTHING);
+    p.depth_cap = 0;
+    CHECK(pick(0).task == &t[1]);
+    sk_place_worker_gone(&p, &w[0]);
+    sk_place_unpush(&p, &t[2]);
+    done();
+}
+
 TEST(place_no_more_processes_than_can_work) {
     setup(2, 0);
     for (int i = 0; i < 100; i++) push(i, 0);

@@ -354,6 +354,12 @@ TEST_SLOW(spill_quota_is_kept, 30) {
     CHECK_STR_HAS(err.msg, "quota");
     CHECK_GT(n, 28);
     CHECK_LE(eng_stat(eng, "spill_disk_bytes"), 20 * MIB);
+    for (int r = 0; r < 300; r++) { /* disk and store are full: one by one all can be read, for as long as one likes */
+        int i = (int)test_below((uint64_t)n);
+        is_blob(o[i], MIB, (uint8_t)i);
+    }
+    for (int64_t until = sk_now_ns() + 1200 * SK_MS; sk_now_ns() < until;) /* over two times at which the disk is asked again */
+        for (int i = 0; i < n; i++) is_blob(o[i], MIB, (uint8_t)i);
     for (int i = 0; i < 10; i++) eng_release(o[i]);
     CHECK_OK_ERR(try_put(MIB, 77, &o[0], &err), &err);
     for (int i = 10; i < n; i++) is_blob(o[i], MIB, (uint8_t)i);
@@ -501,5 +507,62 @@ TEST_SLOW(spill_threads, 60) { /* some get while one waits for what takes long, 
     CHECK_EQ(eng_take(h), 1);
     for (int i = 0; i < N; i++) eng_release(o[i]);
     eng_release(small);
+    close_clean();
+}
+
+TEST_SLOW(spill_without_memory, 120) { /* the nth allocation of the driver fails: an error or not, and every value is whole after */
+    enum { N = 40 };
+    sk_oid o[N];
+    struct sk_err err;
+    OPEN();
+    for (int i = 0; i < N; i++) o[i] = put(MIB, (uint8_t)i);
+    for (int64_t nth = 1; nth <= 40; nth++) {
+        int i = (int)test_below(N), k = (int)test_below(N);
+        struct sk_view v;
+        sk_oid x = {0}, c = {0};
+        sk_mem_fail_at(nth);
+        sk_rc rc = try_put(3 * MIB, 99, &x, &err);
+        CHECK(rc == SK_OK || rc == SK_ENOMEM || rc == SK_EFULL);
+        if (eng->ops->get(eng, &o[i], 1, sk_now_ns() + 20 * SK_SEC, &v, &err) == SK_OK) {
+            CHECK(view_is(&v, MIB, (uint8_t)i));
+            eng->ops->view_release(eng, &v);
+        }
+        struct job j = {.fn = "blob_is", .a = {REF(o[k]), VAL(MIB), VAL(k)}, .n_a = 3};
+        if (job_on(eng, &j, &c, NULL, &err) == SK_OK) {
+            bool ready;
+            CHECK_OK_ERR(eng->ops->wait(eng, &c, 1, 1, sk_now_ns() + 20 * SK_SEC, &ready, &err), &err);
+            eng_release(c);
+        }
+        sk_mem_fail_at(0);
+        if (x.v) eng_release(x);
+        checked();
+    }
+    for (int i = 0; i < N; i++) is_blob(o[i], MIB, (uint8_t)i);
+    for (int i = 0; i < N; i++) eng_release(o[i]);
+    close_clean();
+}
+
+TEST_SLOW(spill_queued_calls_let_go, 30) { /* what is queued on an actor keeps no memory from a put, and is run all the same */
+    enum { N = 12 };
+    sk_oid o[N], c[N], ready;
+    sk_aid a;
+    struct sk_err err;
+    OPEN();
+    struct job init = {.fn = "actor_init"};
+    struct sk_actor_spec as = {.init = spec_of(&init)};
+    CHECK_OK_ERR(eng->ops->actor_create(eng, &as, &a, &ready, &err), &err);
+    for (int i = 0; i < N; i++) o[i] = put(MIB, (uint8_t)i);
+    c[0] = JOB(.fn = "hold", .a = {REF(o[0])}, .n_a = 1, .actor = a);
+    for (int i = 1; i < N; i++) c[i] = JOB(.fn = "blob_is", .a = {REF(o[i]), VAL(MIB), VAL(i)}, .n_a = 3, .actor = a);
+    CHECK(gate_wait(0, 1));
+    sk_oid big = put(12 * MIB, 99);
+    checked();
+    gate_add(1, 1);
+    for (int i = 0; i < N; i++) CHECK_EQ(eng_take(c[i]), 1);
+    is_blob(big, 12 * MIB, 99);
+    for (int i = 0; i < N; i++) eng_release(o[i]);
+    eng_release(big);
+    eng_release(ready);
+    eng->ops->actor_release(eng, a);
     close_clean();
 }

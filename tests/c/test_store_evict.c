@@ -30,6 +30,19 @@ TEST(evict_by_hand) {
     CHECK_EQ(sk_evict_choose(c, 0, 100, how), 0);
 }
 
+TEST(evict_soon_goes_last) {
+    struct sk_evict_cand c[] = {
+        {.bytes = 10 * MB, .last_use_ns = 1, .remake_ns = 0, .write_bytes_per_s = 100 * MB, .soon = true}, /* oldest, and for nothing */
+        {.bytes = 10 * MB, .last_use_ns = 9, .remake_ns = INT64_MAX, .write_bytes_per_s = 100 * MB},
+    };
+    enum sk_evict_how how[2];
+    CHECK_EQ(sk_evict_choose(c, 2, 1, how), 10 * MB);
+    CHECK_EQ(how[0], SK_EVICT_KEEP);
+    CHECK_EQ(how[1], SK_EVICT_SPILL);
+    CHECK_EQ(sk_evict_choose(c, 2, 11 * MB, how), 20 * MB);
+    CHECK_EQ(how[0], SK_EVICT_DROP);
+}
+
 TEST(evict_drop_wins_a_tie_with_spill) {
     struct sk_evict_cand c = {.bytes = 1000, .remake_ns = 2000, .write_bytes_per_s = 1000 * MB}; /* both 2 ns/B */
     enum sk_evict_how how;
@@ -86,6 +99,7 @@ TEST(evict_random_against_selection_sort) {
                                      : narrow           ? 1000000000u * (1 + test_below(2))
                                                         : test_below(4000000000u),
                 .pinned = test_below(5) == 0,
+                .soon = test_below(3) == 0,
             };
             sum += c[i].bytes;
         }
@@ -101,7 +115,7 @@ TEST(evict_random_against_selection_sort) {
                 }
                 struct frac b = naive_price(&c[best]);
                 unsigned __int128 l = p.num * b.den, r = b.num * p.den;
-                if (l < r || (l == r && c[i].last_use_ns < c[best].last_use_ns)) best = i;
+                if (c[i].soon != c[best].soon ? c[best].soon : l < r || (l == r && c[i].last_use_ns < c[best].last_use_ns)) best = i;
             }
             if (best == SIZE_MAX) break;
             want[best] = naive_price(&c[best]).how;

@@ -235,7 +235,8 @@ static sk_rc op_actor_find(struct sk_engine *e, const char *space, const char *n
     struct sk_inline *x = of(e);
     sk_rc rc = SK_OK;
     sk_inline_lock(x);
-    struct sk_name *n = sk_names_find(&x->names, (struct sk_bytes){space, space ? strlen(space) : 0}, (struct sk_bytes){name, strlen(name)});
+    struct sk_name *n =
+        sk_names_find(&x->names, (struct sk_bytes){space, space ? strlen(space) : 0}, (struct sk_bytes){name, strlen(name)});
     struct sk_iactor *a = n ? n->owner : NULL;
     void *copy = a ? sk_memdup(TAG, n->meta.n ? n->meta.p : "", n->meta.n ? n->meta.n : 1) : NULL;
     if (!a) rc = SK_ERR(err, SK_ENOENT, "there is no living actor named '%s'", name);
@@ -485,9 +486,11 @@ static void op_close(struct sk_engine *e) {
     }
     for (uint32_t i = 0; sk_map_next(&x->actors, &i, &key, &val);) {
         struct sk_iactor *a = val;
+        sk_name_free(&a->name);
         sk_blob_unref(x, a->why);
         sk_free(a);
     }
+    sk_inline_groups_free(x);
     sk_map_deinit(&x->actors);
     sk_map_init(&x->actors, TAG); /* drain looks there */
     sk_iobj_drain(x);
@@ -527,6 +530,11 @@ static const struct sk_engine_ops OPS = {
     .actor_release = op_actor_release,
     .actor_find = op_actor_find,
     .actor_names = op_actor_names,
+    .need = sk_inline_need,
+    .env_define = sk_inline_env_define,
+    .group_create = sk_inline_group_create,
+    .group_remove = sk_inline_group_remove,
+    .groups = sk_inline_groups,
     .buf_alloc = op_buf_alloc,
     .buf_abort = op_buf_abort,
     .put = op_put,
@@ -557,6 +565,8 @@ static sk_rc open_inline(const struct sk_engine_conf *conf, struct sk_engine **o
     x->rng = conf->seed;
     sk_list_init(&x->queue);
     sk_list_init(&x->names);
+    sk_list_init(&x->groups);
+    sk_list_init(&x->group_names);
     sk_map_init(&x->fns, TAG);
     sk_map_init(&x->tasks, TAG);
     sk_map_init(&x->actors, TAG);

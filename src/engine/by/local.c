@@ -77,10 +77,11 @@ static sk_rc drive(struct sk_local *l, bool (*done)(void *), void *arg, int64_t 
     atomic_store_explicit(&l->ctl->who, 0, memory_order_seq_cst);
     for (;;) {
         uint32_t seen = sk_bell_seq(&l->ctl->bell[0]);
+        uint64_t before = l->progress;
         uint32_t n = sk_loop_pump(l);
         sk_space_step(l);
         sk_loop_dispatch(l);
-        if (n && l->n_callers) pthread_cond_broadcast(&l->turn);
+        if ((n || l->progress != before) && l->n_callers) pthread_cond_broadcast(&l->turn);
         if (l->closing) {
             rc = SK_ECLOSED;
             break;
@@ -286,6 +287,7 @@ static sk_rc l_actor_kill(struct sk_engine *e, sk_aid a, bool no_restart, struct
                 sk_actor_dead(l, x, "kill() was called on it");
             }
         } else if (x->worker) {
+            x->asked = true;
             sk_pool_kill(l, x->worker, "kill(no_restart=False) was called on its actor");
         }
         sk_obj_drain(l);
@@ -311,6 +313,49 @@ static sk_rc l_actor_find(struct sk_engine *e, const char *space, const char *na
     }
     unlock(e);
     return rc;
+}
+static sk_rc l_need(struct sk_engine *e, const struct sk_need *n, sk_shape *out, struct sk_err *err) {
+    lock(e);
+    sk_rc rc = L(e)->closing ? closed(err) : sk_need_shape(L(e), n, out, err);
+    unlock(e);
+    return rc;
+}
+static sk_rc l_env_define(struct sk_engine *e, struct sk_bytes env, uint32_t *out, struct sk_err *err) {
+    lock(e);
+    sk_rc rc = L(e)->closing ? closed(err) : sk_env_define(L(e), env, out, err);
+    unlock(e);
+    return rc;
+}
+static sk_rc l_group_create(struct sk_engine *e, const struct sk_group_spec *s, uint64_t *out, sk_oid *ready, struct sk_err *err) {
+    struct sk_local *l = L(e);
+    lock(e);
+    uint64_t base = l->next_id + 1;
+    l->next_id += 2;
+    sk_rc rc = l->closing ? closed(err)
+                          : sk_lgroup_create(l, SK_PROC_DRIVER, base, s->bundles, s->n, s->strategy,
+                                             (struct sk_bytes){s->space, s->space ? strlen(s->space) : 0},
+                                             (struct sk_bytes){s->name, s->name ? strlen(s->name) : 0}, err);
+    if (rc == SK_OK) {
+        *out = base;
+        *ready = (sk_oid){base + 1};
+        sk_loop_dispatch(l);
+    }
+    unlock(e);
+    return rc;
+}
+static sk_rc l_group_remove(struct sk_engine *e, uint64_t group, struct sk_err *err) {
+    struct sk_local *l = L(e);
+    lock(e);
+    sk_rc rc = l->closing ? closed(err) : sk_lgroup_remove(l, group, err);
+    if (rc == SK_OK) sk_loop_dispatch(l);
+    unlock(e);
+    return rc;
+}
+static size_t l_groups(struct sk_engine *e, void *buf, size_t cap) {
+    lock(e);
+    size_t n = L(e)->closing ? 0 : sk_lgroups_write(L(e), buf, cap);
+    unlock(e);
+    return n;
 }
 static size_t l_actor_names(struct sk_engine *e, char *buf, size_t cap) {
     lock(e);
@@ -700,6 +745,7 @@ static void free_all(struct sk_local *l) {
         sk_map_deinit(&w->known);
         sk_free(w);
     }
+    sk_lgroups_free(l);
     sk_map_deinit(&l->tasks);
     sk_map_deinit(&l->fns);
     sk_place_deinit(&l->place);
@@ -762,6 +808,11 @@ static const struct sk_engine_ops ops = {
     .actor_release = l_actor_release,
     .actor_find = l_actor_find,
     .actor_names = l_actor_names,
+    .need = l_need,
+    .env_define = l_env_define,
+    .group_create = l_group_create,
+    .group_remove = l_group_remove,
+    .groups = l_groups,
     .buf_alloc = l_buf_alloc,
     .buf_abort = l_buf_abort,
     .buf_warm = l_buf_warm,
@@ -814,6 +865,8 @@ static sk_rc l_open(const struct sk_engine_conf *conf, struct sk_engine **out, s
     sk_map_init(&l->fns, SK_TAG_ENGINE);
     sk_list_init(&l->actors);
     sk_list_init(&l->names_of_actors);
+    sk_list_init(&l->names_of_groups);
+    sk_list_init(&l->groups);
     sk_space_init(l);
     l->n_cpu = conf->total.amount[SK_RES_CPU] / SK_RES_UNIT;
     l->max_workers = conf->max_workers ? SK_MIN(conf->max_workers, 65536) : 1024; /* a slot that is never used costs nothing */

@@ -93,6 +93,7 @@ struct sk_inline {
     struct sk_map fns, tasks, actors; /* fid -> fn; tid -> itask (streams and unfinished); aid -> actor */
     struct sk_list queue;             /* of itask.node */
     struct sk_list names;             /* of actors */
+    struct sk_list groups, group_names;
     uint64_t next_id, scan, rng;
     uint64_t bytes, store_bytes, n_done;
     struct sk_res total, used;
@@ -109,6 +110,14 @@ void sk_inline_unlock(struct sk_inline *x);
 sk_rc sk_inline_step(struct sk_inline *x, int64_t deadline_ns, const char *what, struct sk_err *err);
 void sk_inline_wait(struct sk_inline *x, int64_t deadline_ns); /* until another thread changed something; lets go of the lock */
 bool sk_inline_is_running(void);                               /* a task, on this thread's stack */
+
+/* ---- group.c: of engine.h */
+sk_rc sk_inline_need(struct sk_engine *e, const struct sk_need *n, sk_shape *out, struct sk_err *err);
+sk_rc sk_inline_env_define(struct sk_engine *e, struct sk_bytes env, uint32_t *out, struct sk_err *err);
+sk_rc sk_inline_group_create(struct sk_engine *e, const struct sk_group_spec *s, uint64_t *out, sk_oid *ready, struct sk_err *err);
+sk_rc sk_inline_group_remove(struct sk_engine *e, uint64_t id, struct sk_err *err);
+size_t sk_inline_groups(struct sk_engine *e, void *buf, size_t cap);
+void sk_inline_groups_free(struct sk_inline *x);
 
 /* ---- call.c: what a running task may call */
 extern const struct sk_task_ops sk_inline_task_ops;

@@ -63,6 +63,11 @@ sk_rc sk_actor_create(struct sk_local *l, uint32_t proc, uint64_t base, const ui
         return SK_OK;
     }
     a->detached = as->detached && sk_own_hold(l->own, base + 1, NULL) == SK_OK;
+    if (sk_place_shape_dead(&l->place, a->shape)) {
+        a->group_gone = true;
+        sk_ltask_fail(l, t, SK_EGROUP, "the placement group of the actor was removed");
+        return SK_OK;
+    }
     if (!sk_place_fits_ever(&l->place, a->shape)) {
         sk_ltask_fail(l, t, SK_EINFEASIBLE, "the actor asks for more than this machine was given");
         return SK_OK;
@@ -73,12 +78,12 @@ sk_rc sk_actor_create(struct sk_local *l, uint32_t proc, uint64_t base, const ui
 
 static void find_worker(struct sk_local *l, struct sk_lactor *a) {
     if (!sk_place_fits_now(&l->place, a->shape)) return; /* asked again when something is given back */
-    struct sk_list *first = sk_list_first(&l->place.idle);
-    if (!first) {
+    struct sk_place_worker *idle = sk_place_idle_for(&l->place, a->shape);
+    if (!idle) {
         if (l->place.n_starting == 0) (void)sk_pool_spawn(l);
         return;
     }
-    struct sk_lworker *w = sk_container_of(sk_container_of(first, struct sk_place_worker, link), struct sk_lworker, place);
+    struct sk_lworker *w = sk_container_of(idle, struct sk_lworker, place);
     sk_place_worker_actor(&l->place, &w->place, a->shape);
     w->actor = a;
     a->worker = w;
@@ -112,9 +117,12 @@ void sk_actor_advance(struct sk_local *l, struct sk_lactor *a) {
         a->placed = true;
         a->n_sent++;
     }
-    for (struct sk_list *it = a->queue.next;
-         a->state != SK_A_DEAD && it != &a->queue && a->n_sent < a->depth && a->worker && !a->worker->n_rooms;) {
+    for (struct sk_list *it = a->queue.next; a->state != SK_A_DEAD && it != &a->queue && a->n_sent < a->depth && a->worker;) {
         struct sk_ltask *t = sk_container_of(it, struct sk_ltask, on); /* behind the constructor: the ring keeps the order */
+        if (a->n_sent && !a->n_groups && (a->worker->n_rooms || l->place.depth_cap)) {
+            l->space.held_back = true; /* memory is short: a call that is queued there holds its arguments in it */
+            return;
+        }
         if (t->state != SK_T_READY) {
             if (!a->n_groups) return;
             it = it->next; /* with several at once, nobody waits for another one's arguments */

@@ -172,6 +172,12 @@ static bool handle(struct sk_client *c, const void *p, size_t len, bool in_wait,
         break;
     }
     case SK_M_UNLEASE: sk_client_idle(c); break;
+    case SK_M_ENV: { /* before the first task */
+        struct sk_bytes b = sk_rd_bytes(&r);
+        c->env = (struct sk_bytes){sk_memdup(SK_TAG_ENGINE, b.n ? b.p : "", b.n ? b.n : 1), b.n};
+        if (r.bad || !c->env.p) abort();
+        break;
+    }
     case SK_M_EXIT:
         c->exit = true;
         if (c->has_reader) pthread_cond_broadcast(&c->cond);
@@ -453,9 +459,9 @@ static uint64_t ask(struct sk_client *c, const void *msg, size_t len, uint64_t *
     return req;
 }
 
-static sk_rc c_shape(struct sk_engine *e, const struct sk_res *res, sk_shape *out, struct sk_err *err) {
+static sk_rc c_need(struct sk_engine *e, const struct sk_need *need, sk_shape *out, struct sk_err *err) {
     struct sk_client *c = C(e);
-    uint64_t h = sk_hash(res, sizeof *res);
+    uint64_t h = sk_hash(need, sizeof *need);
     pthread_mutex_lock(&c->mu);
     uintptr_t known = (uintptr_t)sk_map_get(&c->shapes, h | 1);
     pthread_mutex_unlock(&c->mu);
@@ -466,8 +472,8 @@ static sk_rc c_shape(struct sk_engine *e, const struct sk_res *res, sk_shape *ou
     struct {
         uint32_t type, pad;
         uint64_t req;
-        struct sk_res res;
-    } q = {SK_M_SHAPE, 0, 0, *res};
+        struct sk_need need;
+    } q = {SK_M_SHAPE, 0, 0, *need};
     struct sk_msg *m = answer(c, ask(c, &q, sizeof q, &q.req), INT64_MAX);
     struct sk_rd r;
     sk_rc rc = answer_rc(m, &r, err);
@@ -479,6 +485,80 @@ static sk_rc c_shape(struct sk_engine *e, const struct sk_res *res, sk_shape *ou
     }
     sk_free(m);
     return rc;
+}
+
+static sk_rc c_shape(struct sk_engine *e, const struct sk_res *res, sk_shape *out, struct sk_err *err) {
+    return c_need(e, &(struct sk_need){.res = *res}, out, err);
+}
+
+/* A request whose answer is one number. `p`: type, then (in 8-byte steps) whatever; the request's number goes to p + at. */
+static sk_rc ask_number(struct sk_client *c, uint8_t *p, size_t n, size_t at, uint64_t *out, struct sk_err *err) {
+    pthread_mutex_lock(&c->mu);
+    uint64_t req = ++c->next_req;
+    memcpy(p + at, &req, 8);
+    sk_client_send(c, p, n, true);
+    pthread_mutex_unlock(&c->mu);
+    struct sk_msg *m = answer(c, req, INT64_MAX);
+    struct sk_rd r;
+    sk_rc rc = answer_rc(m, &r, err);
+    if (rc == SK_OK) *out = sk_rd_u64(&r);
+    sk_free(m);
+    return rc;
+}
+
+static sk_rc c_env_define(struct sk_engine *e, struct sk_bytes env, uint32_t *out, struct sk_err *err) {
+    size_t cap = env.n + 64;
+    uint64_t v = 0;
+    uint8_t *p = sk_alloc(SK_TAG_ENGINE, cap);
+    if (!p) return SK_ERR(err, SK_ENOMEM, "no memory for an environment");
+    struct sk_wr w = sk_wr_init(p, cap);
+    sk_wr_u32(&w, SK_M_DEFENV);
+    sk_wr_u64(&w, 0);
+    sk_wr_bytes(&w, env.p, env.n);
+    sk_rc rc = ask_number(C(e), p, w.n, 8, &v, err);
+    sk_free(p);
+    if (rc == SK_OK) *out = (uint32_t)v;
+    return rc;
+}
+
+static sk_rc c_group_create(struct sk_engine *e, const struct sk_group_spec *s, uint64_t *out, sk_oid *ready, struct sk_err *err) {
+    struct sk_client *c = C(e);
+    size_t cap = 2 * SK_NAME_MAX + 128 + s->n * sizeof *s->bundles;
+    uint64_t base, v;
+    if ((s->name && strlen(s->name) > SK_NAME_MAX) || (s->space && strlen(s->space) > SK_NAME_MAX))
+        return SK_ERR(err, SK_EINVAL, "names of placement groups have at most %d bytes", SK_NAME_MAX);
+    uint8_t *p = sk_alloc(SK_TAG_ENGINE, cap);
+    if (!p) return SK_ERR(err, SK_ENOMEM, "no memory for a placement group");
+    pthread_mutex_lock(&c->mu);
+    base = c->next_id + 1;
+    c->next_id += 2;
+    pthread_mutex_unlock(&c->mu);
+    struct sk_wr w = sk_wr_init(p, cap);
+    sk_wr_u32(&w, SK_M_GROUP);
+    sk_wr_u64(&w, base);
+    sk_wr_u64(&w, 0);
+    sk_wr_u32(&w, s->strategy);
+    sk_wr_u32(&w, s->n);
+    sk_wr_str(&w, s->name);
+    sk_wr_str(&w, s->space);
+    sk_wr_align(&w, 8);
+    sk_wr_raw(&w, s->bundles, s->n * sizeof *s->bundles);
+    sk_rc rc = ask_number(c, p, w.n, 16, &v, err);
+    sk_free(p);
+    if (rc != SK_OK) return rc;
+    *out = base;
+    *ready = (sk_oid){base + 1};
+    return SK_OK;
+}
+
+static sk_rc c_group_remove(struct sk_engine *e, uint64_t group, struct sk_err *err) {
+    uint8_t buf[24];
+    uint64_t v;
+    struct sk_wr w = sk_wr_init(buf, sizeof buf);
+    sk_wr_u32(&w, SK_M_UNGROUP);
+    sk_wr_u64(&w, 0);
+    sk_wr_u64(&w, group);
+    return ask_number(C(e), buf, w.n, 8, &v, err);
 }
 
 static sk_rc c_res_index(struct sk_engine *e, const char *name, uint32_t *out, struct sk_err *err) {
@@ -634,12 +714,12 @@ static sk_rc c_actor_find(struct sk_engine *e, const char *space, const char *na
     return rc;
 }
 
-static size_t c_actor_names(struct sk_engine *e, char *buf, size_t cap) {
+static size_t ask_list(struct sk_engine *e, uint32_t type, void *buf, size_t cap) {
     struct sk_client *c = C(e);
     struct {
         uint32_t type, pad;
         uint64_t req;
-    } q = {SK_M_NAMES, 0, 0};
+    } q = {type, 0, 0};
     struct sk_msg *m = answer(c, ask(c, &q, sizeof q, &q.req), INT64_MAX);
     struct sk_rd r;
     size_t n = 0;
@@ -651,6 +731,9 @@ static size_t c_actor_names(struct sk_engine *e, char *buf, size_t cap) {
     sk_free(m);
     return n;
 }
+
+static size_t c_actor_names(struct sk_engine *e, char *buf, size_t cap) { return ask_list(e, SK_M_NAMES, buf, cap); }
+static size_t c_groups(struct sk_engine *e, void *buf, size_t cap) { return ask_list(e, SK_M_GROUPS, buf, cap); }
 
 static void c_stream_drop(struct sk_engine *e, sk_tid t) { tell(C(e), SK_M_DROP, t.v, 0, true); }
 static sk_rc c_cancel(struct sk_engine *e, sk_tid t, uint32_t flags, struct sk_err *err) {
@@ -810,6 +893,11 @@ const struct sk_engine_ops sk_client_ops = {
     .actor_release = c_actor_release,
     .actor_find = c_actor_find,
     .actor_names = c_actor_names,
+    .need = c_need,
+    .env_define = c_env_define,
+    .group_create = c_group_create,
+    .group_remove = c_group_remove,
+    .groups = c_groups,
     .buf_alloc = c_buf_alloc,
     .buf_abort = c_buf_abort,
     .buf_warm = c_buf_warm,

@@ -73,6 +73,8 @@ void sk_loop_worker_died(struct sk_local *l, struct sk_lworker *w, int status, u
         const char *tn = sk_ltask_name(l, t, name, sizeof name);
         if (t->cancelled) {
             sk_ltask_fail_cancelled(l, t);
+        } else if (t->group_gone && !t->actor) {
+            sk_ltask_fail(l, t, SK_EGROUP, "the placement group of task %s was removed while it ran", tn);
         } else if (t->is_init) {
             /* Stays SENT until sk_actor_worker_died says what becomes of it: a call that fails here may make others try to place the actor. */
         } else if (t->actor) {
@@ -83,7 +85,8 @@ void sk_loop_worker_died(struct sk_local *l, struct sk_lworker *w, int status, u
                 t->state = SK_T_READY;
                 sk_list_push_back(&again, &t->on);
             } else {
-                sk_ltask_fail(l, t, SK_EACTOR, "the actor died while task %s was on it: %s", tn, why);
+                sk_ltask_fail(l, t, restart && t->spec.no_wait ? SK_EUNAVAIL : SK_EACTOR, "the actor died while task %s was on it%s: %s",
+                              tn, restart ? " (it is started again)" : "", why);
             }
         } else if (!started) {
             t->state = SK_T_READY;

@@ -111,6 +111,11 @@ enum {
     SK_M_BIGFREE,    /* off: a SK_M_BIG was copied */
     SK_M_FIND,       /* req, space, name: of an actor */
     SK_M_NAMES,      /* req: of all actors */
+    SK_M_ENV,        /* driver -> worker: bytes of its environment */
+    SK_M_DEFENV,     /* req, bytes */
+    SK_M_GROUP,      /* base id, req, strategy, n, name, space, amounts of n bundles */
+    SK_M_UNGROUP,    /* req, id */
+    SK_M_GROUPS,     /* req */
 };
 
 /* A value in a message: head, then inline bytes when where == INLINE. */
@@ -162,6 +167,7 @@ struct sk_msg_task { /* fixed head of SK_M_TASK; then name string, then n_args v
     uint32_t attempt, n_args, n_returns, skip;
     uint32_t window, flags;
     uint32_t group, max_calls;
+    uint64_t gpus;
     uint64_t credit;   /* how many of the first `from` yields were taken */
     uint32_t from;     /* so many yields were made before; of them only those are wanted that are named after the arguments: */
     uint32_t n_wanted; /* u32 each, rising; none of them is below `skip` */
@@ -169,6 +175,7 @@ struct sk_msg_task { /* fixed head of SK_M_TASK; then name string, then n_args v
 enum {
     SK_TF_INIT = 1,   /* constructor of an actor: behind the wanted indices come u32 n_groups and a u32 for each */
     SK_TF_REMAKE = 2, /* a stream run again for what was lost: over when the last wanted one is made */
+    SK_TF_NEED = 8,   /* at the very end comes a struct sk_need */
     SK_TF_ASYNC = 4   /* INIT: of an actor with an event loop */
 };
 
@@ -194,7 +201,7 @@ struct sk_spec { /* decoded, borrowing from the bytes */
     uint32_t n_args, n_contains, n_returns, stream_window;
     int32_t max_retries;
     uint16_t shape;
-    uint8_t retry_exceptions;
+    uint8_t retry_exceptions, no_wait;
     const uint8_t *args; /* n_args values back to back */
     size_t args_len;
     const uint64_t *contains;
@@ -288,6 +295,7 @@ struct sk_ltask {
     uint32_t claim; /* index in the worker's claims; SENT */
     bool is_init, is_stream, cancelled, is_method;
     bool dropped;     /* a stream that nobody reads any more */
+    bool group_gone;  /* its placement group was removed while it was sent */
     bool holds_args;  /* its arguments are held */
     bool was_started; /* when its worker died */
     bool bulky;       /* it made something that can be lost: in the store, or with references inside */
@@ -362,6 +370,8 @@ struct sk_lactor {
     bool no_restart;   /* killed: they are not finished either */
     bool placed;       /* the constructor was sent to the present worker */
     bool detached;     /* the engine holds its `ready` */
+    bool group_gone;   /* its placement group was removed */
+    bool asked;        /* its restart, by kill(no_restart=False); until it is alive again */
     bool leaving;      /* it said that it ends */
     bool is_async;
     struct sk_name *name; /* NULL: none */
@@ -390,6 +400,7 @@ struct sk_lworker {
     uint64_t n_done;
     int64_t idle_since_ns;
     bool has_lease;
+    bool has_env;         /* it was told its environment */
     const char *kill_why; /* static text: why the engine killed it */
     uint64_t kill_task;   /* not 0: because of this task; others that it takes along are not charged for it */
     struct sk_big {
@@ -400,6 +411,15 @@ struct sk_lworker {
         uint8_t **p;
         uint32_t n, cap;
     } out; /* replies that did not fit into the ring yet: length-prefixed copies */
+};
+
+struct sk_lgroup { /* placement group */
+    struct sk_list link;
+    uint64_t id; /* id + 1: its `ready` object, which the engine holds */
+    struct sk_place_group *place;
+    struct sk_name *name;
+    uint32_t strategy;
+    int64_t since_ns, reserved_ns;
 };
 
 struct sk_fn {
@@ -421,6 +441,7 @@ struct sk_space {                                   /* space.c */
     int64_t disk_retry_ns, choose_after_ns, progress_ns, alone_ns;
     uint64_t free_seen;
     bool waiting, taken_back;
+    bool held_back; /* an actor has calls that could be sent, but for memory */
     char disk_msg[400], refuse_msg[1100], spoiled_msg[300];
 };
 
@@ -450,11 +471,16 @@ struct sk_local {
     struct sk_map tasks; /* id -> sk_ltask, until finished */
     struct sk_map fns;
     struct sk_list actors;
-    struct sk_list names_of_actors; /* sk_name */
-    uint32_t n_unreferenced;        /* of them nameless */
-    uint32_t n_homeless;            /* of them without a worker and not dead */
-    struct sk_lworker **workers;    /* by slot, NULL = free */
-    uint32_t n_slots, n_used;       /* slots; workers[n_used..] were never used */
+    struct sk_list names_of_actors, names_of_groups; /* sk_name */
+    struct sk_list groups;                           /* sk_lgroup */
+    struct sk_env_vec {
+        struct sk_bytes *p;
+        uint32_t n, cap;
+    } envs;                      /* environment i + 1 */
+    uint32_t n_unreferenced;     /* of them nameless */
+    uint32_t n_homeless;         /* of them without a worker and not dead */
+    struct sk_lworker **workers; /* by slot, NULL = free */
+    uint32_t n_slots, n_used;    /* slots; workers[n_used..] were never used */
     uint32_t n_live, max_workers, next_proc;
     uint32_t n_bad_starts;     /* processes that ended before they were ready, since one was */
     uint32_t n_worker_streams; /* streams that workers read */
@@ -620,6 +646,16 @@ sk_rc sk_pool_send(struct sk_local *l, struct sk_lworker *w, const void *msg, si
 bool sk_pool_reply(struct sk_local *l, struct sk_lworker *w, const void *msg, size_t len);
 void sk_pool_flush(struct sk_local *l, struct sk_lworker *w);
 
+/* group.c: placement groups and environments */
+sk_rc sk_lgroup_create(struct sk_local *l, uint32_t proc, uint64_t base, const struct sk_res *bundles, uint32_t n, uint32_t strategy,
+                       struct sk_bytes space, struct sk_bytes name, struct sk_err *err) SK_MUST_USE;
+sk_rc sk_lgroup_remove(struct sk_local *l, uint64_t id, struct sk_err *err) SK_MUST_USE;
+void sk_lgroup_ready(struct sk_local *l, const struct sk_place_group *g); /* it has its bundles */
+size_t sk_lgroups_write(struct sk_local *l, void *buf, size_t cap);
+void sk_lgroups_free(struct sk_local *l);
+void sk_lgroup_handle(struct sk_local *l, struct sk_lworker *w, uint32_t type, struct sk_rd *r); /* GROUP, UNGROUP, GROUPS, DEFENV */
+sk_rc sk_env_define(struct sk_local *l, struct sk_bytes env, uint32_t *out, struct sk_err *err) SK_MUST_USE;
+sk_rc sk_need_shape(struct sk_local *l, const struct sk_need *n, sk_shape *out, struct sk_err *err) SK_MUST_USE;
 /* actor.c */
 sk_rc sk_actor_create(struct sk_local *l, uint32_t proc, uint64_t base_id, const uint8_t *spec, size_t len, const struct sk_aspec *as,
                       struct sk_err *err);

@@ -64,8 +64,17 @@ void sk_loop_dispatch(struct sk_local *l) {
         struct sk_place_pick pick;
         sk_place_pick(&l->place, now, &pick);
         if (pick.what == SK_PLACE_NOTHING) return;
+        if (pick.what == SK_PLACE_GROUP) {
+            sk_lgroup_ready(l, pick.group);
+            continue;
+        }
         if (pick.what == SK_PLACE_SPAWN) {
             if (sk_pool_spawn(l)) continue;
+            if (l->n_live >= l->max_workers && l->place.n_idle) { /* all idle ones are of other environments */
+                struct sk_list *cold = sk_list_last(&l->place.idle);
+                sk_pool_leave(l, sk_container_of(sk_container_of(cold, struct sk_place_worker, link), struct sk_lworker, place),
+                              "another environment needs its place");
+            }
             if (l->place.n_ready && stuck(l)) fail_stuck(l);
             return;
         }
@@ -148,7 +157,8 @@ static void handle_done(struct sk_local *l, struct sk_lworker *w, const void *p,
         t = NULL;
         a = NULL;
     }
-    if (t && (t->differs || t->lost_yield || (t->cancelled && (failed || (t->is_stream && t->sink))))) { /* the values are thrown away */
+    if (t && (t->differs || t->lost_yield ||
+              (t->cancelled && (failed || (a && !init) || (t->is_stream && t->sink))))) { /* the values are thrown away */
         sk_ltask_fail_cancelled(l, t);
         if (a && !init) sk_actor_advance(l, a);
         t = NULL;
@@ -213,7 +223,10 @@ static void handle_done(struct sk_local *l, struct sk_lworker *w, const void *p,
         struct sk_event ev = {.kind = SK_EV_DONE, .note = note, .run_ns = h.run_ns, .index = t->n_yielded};
         sk_ltask_emit(t, &ev);
     }
-    if (t->is_init) a->state = SK_A_ALIVE;
+    if (t->is_init) {
+        a->state = SK_A_ALIVE;
+        a->asked = false;
+    }
     sk_ltask_end(l, t);
     if (a) sk_actor_advance(l, a);
 }
@@ -341,6 +354,10 @@ static void handle(struct sk_local *l, struct sk_lworker *w, const void *p, size
         break;
     }
     case SK_M_NAMES: sk_actor_names_for(l, w, sk_rd_u64(&r)); break;
+    case SK_M_GROUP:
+    case SK_M_UNGROUP:
+    case SK_M_GROUPS:
+    case SK_M_DEFENV: sk_lgroup_handle(l, w, type, &r); break;
     case SK_M_PUT: handle_put(l, w, &r); break;
     case SK_M_REF: {
         uint64_t id = sk_rd_u64(&r);
@@ -392,12 +409,12 @@ static void handle(struct sk_local *l, struct sk_lworker *w, const void *p, size
     }
     case SK_M_SHAPE: {
         uint64_t req = sk_rd_u64(&r);
-        struct sk_res res;
-        const void *q = sk_rd_raw(&r, sizeof res);
+        struct sk_need need;
+        const void *q = sk_rd_raw(&r, sizeof need);
         if (!q) break;
-        memcpy(&res, q, sizeof res);
+        memcpy(&need, q, sizeof need);
         sk_shape s = 0;
-        sk_rc rc = l->base.ops->shape(&l->base, &res, &s, &err);
+        sk_rc rc = sk_need_shape(l, &need, &s, &err);
         answer(l, w, req, rc, s, &err);
         break;
     }

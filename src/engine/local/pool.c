@@ -254,10 +254,11 @@ static void *loop_main(void *arg) {
         uint32_t seen = sk_bell_seq(&l->ctl->bell[1]);
         uint32_t n = 0;
         if (!l->driving) {
+            uint64_t before = l->progress;
             n = sk_loop_pump(l);
             sk_space_step(l);
             sk_loop_dispatch(l);
-            if (n && l->n_callers) pthread_cond_broadcast(&l->turn);
+            if ((n || l->progress != before) && l->n_callers) pthread_cond_broadcast(&l->turn);
         }
         int64_t now = sk_now_ns();
         if (sk_pace_reap(&pace, now)) sk_pool_reap(l, now);

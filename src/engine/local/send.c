@@ -52,7 +52,26 @@ static sk_rc send_fn(struct sk_local *l, struct sk_lworker *w, uint64_t fid) {
     return rc;
 }
 
-static void write_task(struct sk_local *l, struct sk_ltask *t, uint32_t claim, struct sk_wr *m) {
+/* An environment is chosen once for a process. */
+static sk_rc send_env(struct sk_local *l, struct sk_lworker *w) {
+    struct sk_bytes env = l->envs.p[w->place.env - 1];
+    struct sk_wr m = sk_wr_init(NULL, 0);
+    for (int pass = 0; pass < 2; pass++) {
+        sk_wr_u32(&m, SK_M_ENV);
+        sk_wr_bytes(&m, env.p, env.n);
+        if (pass) break;
+        uint8_t *p = sk_alloc(SK_TAG_ENGINE, m.n);
+        if (!p) return SK_ENOMEM;
+        m = sk_wr_init(p, m.n);
+    }
+    sk_rc rc = sk_pool_send(l, w, m.p, m.n);
+    sk_free(m.p);
+    w->has_env = rc == SK_OK;
+    return rc;
+}
+
+static void write_task(struct sk_local *l, struct sk_ltask *t, struct sk_lworker *w, uint32_t claim, struct sk_wr *m) {
+    bool with_need = t->spec.shape > 1 && !t->is_method;
     uint32_t n_wanted = t->aside ? t->aside->wanted.n : 0;
     struct sk_msg_task h = {.type = SK_M_TASK,
                             .claim = claim,
@@ -66,7 +85,8 @@ static void write_task(struct sk_local *l, struct sk_ltask *t, uint32_t claim, s
                             .skip = n_wanted ? t->aside->wanted.p[0] : t->n_yielded,
                             .window = t->remake ? 0 : t->spec.stream_window,
                             .flags = (t->is_init ? SK_TF_INIT : 0u) | (t->remake ? SK_TF_REMAKE : 0u) |
-                                     (t->is_init && t->actor->is_async ? SK_TF_ASYNC : 0u),
+                                     (t->is_init && t->actor->is_async ? SK_TF_ASYNC : 0u) | (with_need ? SK_TF_NEED : 0u),
+                            .gpus = w->place.gpus,
                             .group = t->spec.group,
                             .max_calls = t->actor ? 0 : t->spec.max_calls,
                             .credit = t->n_released,
@@ -99,30 +119,37 @@ static void write_task(struct sk_local *l, struct sk_ltask *t, uint32_t claim, s
         sk_wr_u32(m, t->actor->n_groups);
         for (uint32_t i = 0; i < t->actor->n_groups; i++) sk_wr_u32(m, t->actor->groups[i]);
     }
+    if (with_need) {
+        const struct sk_place_shape *s = l->place.shapes[t->spec.shape];
+        struct sk_need need = {.res = s->res, .group = s->group, .bundle = s->group ? (int32_t)w->place.bundle : 0, .env = s->env};
+        sk_wr_align(m, 8);
+        sk_wr_raw(m, &need, sizeof need);
+    }
 }
 
 sk_rc sk_ltask_send(struct sk_local *l, struct sk_ltask *t, struct sk_lworker *w) {
     if (SK_UNLIKELY(t->seen_lost != (uint32_t)l->n_lost)) SK_TRY(sk_recover_args(l, t, true));
     if (SK_UNLIKELY(l->space.n_disk)) SK_TRY(sk_space_args(l, t));
     if (t->is_stream && (t->kept || t->aside)) SK_TRY(sk_recover_wanted(l, t));
+    if (SK_UNLIKELY(w->place.env && !w->has_env)) SK_TRY(send_env(l, w));
     SK_TRY(send_fn(l, w, t->spec.fid));
     uint32_t claim = w->next_claim % SK_CLAIMS;
     while (w->claimed[claim / 64] >> claim % 64 & 1) claim = (claim + 1) % SK_CLAIMS; /* at most half of them are taken */
     struct sk_wr m = sk_wr_init(NULL, 0);
-    write_task(l, t, claim, &m);
+    write_task(l, t, w, claim, &m);
     atomic_store_explicit(&w->sh->claims[claim], t->id << 2 | SK_CLAIM_QUEUED, memory_order_release);
     if (m.n <= sk_ring_max_msg(&w->down)) {
         void *p = w->out.n ? NULL : sk_ring_reserve(&w->down, m.n);
         if (!p) return SK_EAGAIN;
         m = sk_wr_init(p, m.n);
-        write_task(l, t, claim, &m);
+        write_task(l, t, w, claim, &m);
         sk_ring_commit(&w->down, m.n);
         sk_bell_ring(&w->sh->bell);
     } else {
         uint8_t *p = sk_alloc(SK_TAG_ENGINE, m.n);
         if (!p) return SK_ENOMEM;
         m = sk_wr_init(p, m.n);
-        write_task(l, t, claim, &m);
+        write_task(l, t, w, claim, &m);
         sk_rc rc = sk_pool_send(l, w, p, m.n);
         sk_free(p);
         if (rc != SK_OK) return rc;

@@ -189,18 +189,6 @@ static void disk_trouble(struct sk_local *l, sk_rc rc, const char *msg) {
     snprintf(l->space.disk_msg, sizeof l->space.disk_msg, "%.390s", msg);
 }
 
-/* Copies of objects that are in the store all the same: the disk has better uses. */
-static bool forget_copies(struct sk_local *l) {
-    bool any = false;
-    SK_LIST_EACH (it, &l->space.lru) {
-        struct sk_stored *st = stored_of(it);
-        any |= st->at.stretch != NULL;
-        sk_list_del(&st->sibling);
-        sk_spill_drop(l->space.spill, &st->at);
-    }
-    return any;
-}
-
 /* Returns the bytes that will be freed: fewer than those of `who` when the quota allows no more; 0: none. */
 static uint64_t write_out(struct sk_local *l, struct sk_stored *const *who, uint32_t n) {
     struct sk_spill_job *job = sk_spill_job(n);
@@ -213,10 +201,7 @@ static uint64_t write_out(struct sk_local *l, struct sk_stored *const *who, uint
         if (rc != SK_OK) break;
         job->items[pinned] = (struct sk_spill_item){.id = o->id, .bytes = l->data_seg.base + o->u.off, .len = o->len, .user = who[pinned]};
     }
-    if (rc == SK_OK) {
-        rc = sk_spill_write(l->space.spill, job, &err);
-        if (rc == SK_ENOSPC && forget_copies(l)) rc = sk_spill_write(l->space.spill, job, &err);
-    }
+    if (rc == SK_OK) rc = sk_spill_write(l->space.spill, job, &err);
     if (rc != SK_OK) {
         while (pinned-- > 0) (void)sk_store_unpin(l->store, SK_PROC_SPILL, who[pinned]->o->u.off);
         sk_free(job);
@@ -283,7 +268,7 @@ static bool flush_job(struct sk_local *l, struct sk_stored *const *who, uint32_t
 static uint64_t choose(struct sk_local *l, uint64_t need, int64_t now) {
     SK_VEC(struct sk_evict_cand) c = {0};
     SK_VEC(struct sk_stored *) who = {0};
-    bool disk = l->space.disk_rc == SK_OK || now >= l->space.disk_retry_ns;
+    bool disk = l->space.disk_rc == SK_OK || now >= l->space.disk_retry_ns; /* a refusal sets that to a later time */
     uint64_t sum = 0, found = 0;
     mark_all(l);
     SK_LIST_EACH (it, &l->space.lru) {
@@ -326,6 +311,7 @@ static uint64_t choose(struct sk_local *l, uint64_t need, int64_t now) {
     sk_free(how);
     sk_vec_free(&c);
     sk_vec_free(&who);
+    if (found < need && disk && l->space.disk_rc != SK_OK) found += choose(l, need - found, now); /* it refused: what has a copy, then */
     return found;
 }
 
@@ -535,12 +521,21 @@ static bool room_try(struct sk_local *l, struct sk_room *r) {
     return true;
 }
 
+/* Does it run a call that waits for nothing? */
+static bool at_work(const struct sk_lworker *w) {
+    if (sk_list_empty(&w->sent)) return false;
+    if (!w->actor || !w->actor->n_groups) return !w->place.blocked && !w->n_rooms;
+    uint32_t n_waiting = w->n_rooms;
+    SK_LIST_EACH (it, &w->reqs) n_waiting++;
+    return w->actor->n_sent > n_waiting;
+}
+
 /* Somebody is at work who may release something without our help. */
 static bool others_may_help(const struct sk_local *l) {
     if (l->space.n_inside == 0 || l->place.n_starting) return true; /* the user's own code */
     for (uint32_t i = 0; i < l->n_used; i++) {
         const struct sk_lworker *w = l->workers[i];
-        if (w && !sk_list_empty(&w->sent) && !w->place.blocked && !w->n_rooms) return true;
+        if (w && at_work(w)) return true;
     }
     return false;
 }
@@ -555,7 +550,7 @@ static void take_back_all(struct sk_local *l) {
             it = it->prev;
             if (t->is_init) continue;
             if (!w->actor) (void)sk_ltask_take_back(l, w, t);
-            else if (sk_ltask_unsend(l, w, t)) sk_list_push_front(&w->actor->queue, &t->on);
+            else if (sk_ltask_unsend(l, w, t)) sk_list_push_front(&w->actor->queue, &t->on), l->space.held_back = true;
         }
     }
 }
@@ -660,7 +655,7 @@ void sk_space_step(struct sk_local *l) {
         else read_back(l, job);
         sk_free(job);
     }
-    if (sp->n_disk && l->place.n_ready + (l->n_homeless != 0)) each_soon(l, want_soon);
+    if (sp->n_disk && sk_list_empty(&sp->rooms)) each_soon(l, want_soon);
     uint64_t left = sk_store_free_bytes(l->store);
     bool waits = somebody_waits(l);
     if (waits || left + sp->writing_bytes < size_of(l) / 16) {
@@ -676,6 +671,9 @@ void sk_space_step(struct sk_local *l) {
     }
     sp->waiting = somebody_waits(l);
     l->place.depth_cap = !sk_list_empty(&sp->rooms) || (sp->waiting && sp->taken_back) ? 1 : 0;
+    if (!sp->held_back) return;
+    sp->held_back = false;
+    SK_LIST_EACH_SAFE (it, tmp, &l->actors) sk_actor_advance(l, sk_container_of(it, struct sk_lactor, link));
 }
 
 /* ---- calls ------------------------------------------------------------------------------------------------------------------------------------------------ */

@@ -175,6 +175,7 @@ void sk_ltask_ready(struct sk_local *l, struct sk_ltask *t) {
     t->seen_lost = (uint32_t)l->n_lost;
     t->state = SK_T_READY;
     if (t->actor) sk_actor_advance(l, t->actor);
+    else if (sk_place_shape_dead(&l->place, t->place.shape)) sk_ltask_fail(l, t, SK_EGROUP, "the placement group of the task was removed");
     else sk_place_push(&l->place, &t->place);
 }
 
@@ -289,6 +290,13 @@ sk_rc sk_ltask_submit(struct sk_local *l, uint32_t proc, uint32_t level, uint64_
             sk_ltask_fail(l, t, SK_EACTOR, "the actor is dead: kill() was called on it");
             return SK_OK;
         }
+        bool restarts = a && (a->state == SK_A_STARTING ? a->init->attempt > 0 : a->worker && a->worker->killed);
+        restarts = restarts && !a->asked; /* who asked for it may wait for it */
+        if (restarts && t->spec.no_wait && t->retries_left == 0 &&
+            a->max_task_retries == 0) { /* as in Ray: who allows no retry does not wait for the next life */
+            sk_ltask_fail(l, t, SK_EUNAVAIL, "the actor is being restarted; try again, or give the call max_task_retries");
+            return SK_OK;
+        }
         if (!a || a->state == SK_A_DEAD) {
             sk_ltask_fail(l, t, SK_EACTOR, "the actor is dead%s%s", a && a->why[0] ? ": " : "", a ? a->why : " (no such actor)");
             return SK_OK;
@@ -298,6 +306,10 @@ sk_rc sk_ltask_submit(struct sk_local *l, uint32_t proc, uint32_t level, uint64_
         if (t->retries_left == 0) t->retries_left = a->max_task_retries;
         sk_list_push_back(&a->queue, &t->on);
         if (t->n_unready == 0) sk_ltask_ready(l, t);
+        return SK_OK;
+    }
+    if (sk_place_shape_dead(&l->place, t->spec.shape)) {
+        sk_ltask_fail(l, t, SK_EGROUP, "the placement group of the task was removed");
         return SK_OK;
     }
     if (!sk_place_fits_ever(&l->place, t->spec.shape)) {

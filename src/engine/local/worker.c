@@ -27,6 +27,7 @@ struct wtask {                /* a task under way */
     struct sk_group *group; /* of a call that runs beside others */
     struct wtask *next;     /* in the list of free ones */
     struct sk_def *def;
+    struct sk_need need;
     int64_t t0;
     char own_name[256];
     bool pending, told; /* run() said SK_EAGAIN; the runner knows that it is cancelled */
@@ -339,6 +340,12 @@ static bool begin(struct wtask *t, struct sk_msg *msg) {
         t->args.p[t->args.n++] = a;
     }
     t->wanted = sk_rd_raw(&r, h.n_wanted * sizeof(uint32_t));
+    if (h.flags & SK_TF_INIT) (void)sk_rd_raw(&r, sk_rd_u32(&r) * sizeof(uint32_t));
+    if (h.flags & SK_TF_NEED) {
+        sk_rd_align(&r, 8);
+        const void *q = sk_rd_raw(&r, sizeof t->need);
+        if (q) memcpy(&t->need, q, sizeof t->need);
+    }
     if (r.bad) abort(); /* the driver wrote it: this process's view of memory is not to be trusted */
     t->priv.ops = &task_ops;
     t->priv.end_flags = 0;
@@ -353,6 +360,8 @@ static bool begin(struct wtask *t, struct sk_msg *msg) {
                                  .args = t->args.p,
                                  .n_returns = h.n_returns,
                                  .stream_window = h.window,
+                                 .need = h.flags & SK_TF_NEED ? &t->need : NULL,
+                                 .gpus = h.gpus,
                                  .name = name.n   ? t->own_name
                                          : t->def ? t->def->name
                                                   : "?"};
@@ -388,7 +397,10 @@ static bool run(struct wtask *t) {
     SK_FAULT_HERE("worker.before_run");
     t->t0 = sk_now_ns();
     sk_fid fid = t->priv.t.fn;
-    if (!t->def) {
+    if (c->env_failed) {
+        err = c->env_err;
+        rc = err.code;
+    } else if (!t->def) {
         rc = SK_ERR(&err, SK_ENOENT, "unknown function %llx", (unsigned long long)fid.v);
     } else {
         pthread_mutex_lock(&c->define_mu); /* once, whatever threads need it */
@@ -583,6 +595,14 @@ void sk_client_serve(struct sk_client *c) {
             while (!c->has_reader && !m && sk_client_read(c, false, &m)) {}
         }
         if (m) {
+            if (c->env.p) {
+                struct sk_bytes env = c->env;
+                c->env.p = NULL;
+                pthread_mutex_unlock(&c->mu);
+                c->env_failed = c->runner->env && c->runner->env(c->runner->ctx, env, &c->env_err) != SK_OK;
+                sk_free((void *)(uintptr_t)env.p);
+                pthread_mutex_lock(&c->mu);
+            }
             if (!c->n_groups) become_concurrent(c, m);
             if (c->is_async) {
                 sk_list_push_front(&c->queue, &m->link);

@@ -55,6 +55,9 @@ struct sk_client {
     struct sk_map defs;     /* fid -> sk_def */
     struct sk_map shapes;   /* hash of amounts -> shape + 1 */
     uint64_t lease_off, lease_len, lease_used, chunk;
+    struct sk_bytes env; /* to be given to the runner before the next task; p NULL: nothing */
+    bool env_failed;     /* no task can run here: env_err */
+    struct sk_err env_err;
     struct wtask *free_tasks;
     pthread_mutex_t define_mu; /* one thread hands a definition to the runner */
     struct sk_map n_calls;     /* fid -> calls so far, of functions with max_calls */

@@ -367,3 +367,254 @@ TEST(place_large_among_small) {
     CHECK_LT(s.n_done - before, 2000); /* what was queued before it, and SK_PLACE_BYPASS leases */
     sk_place_deinit(&s.p);
 }
+
+/* ---- placement groups, GPUs by index, environments --------------------------------------------------------------------------------- */
+
+enum { N_GROUPS = 12 };
+struct gsim {
+    struct sim s;
+    struct {
+        uint64_t id; /* 0: none */
+        struct sk_place_group *g;
+        sk_shape shape[3];
+        bool ready;
+    } group[N_GROUPS];
+    uint64_t next_group, n_made, n_ready, n_removed, n_in_bundles, n_gpu_shares;
+    struct {
+        bool used;
+        uint32_t env;
+    } seen[N_WORKERS];
+    sk_shape plain[6];
+};
+
+/* Everything anew: each pool against the leases that hold of it, each GPU against its shares. */
+static void check_pools(struct gsim *g) {
+    struct sim *s = &g->s;
+    struct sk_res node = s->p.avail;
+    int64_t gpu[SK_PLACE_GPUS];
+    memcpy(gpu, s->p.gpu_left, sizeof gpu);
+    for (int i = 0; i < N_GROUPS; i++) {
+        struct sk_place_group *pg = g->group[i].g;
+        if (!g->group[i].id || !pg->ready) continue;
+        for (uint32_t b = 0; b < pg->n; b++) {
+            struct sk_res sum = pg->b[b].avail;
+            for (uint32_t k = 0; k < s->n_workers; k++) {
+                const struct sk_place_worker *w = &s->w[k].p;
+                if ((w->state != SK_W_LEASED && w->state != SK_W_ACTOR) || w->in != pg || w->bundle != b) continue;
+                for (int r = 0; r < SK_RES_MAX; r++)
+                    if (r != SK_RES_CPU || !w->blocked) sum.amount[r] += res_of(s, w->shape)->amount[r];
+            }
+            CHECK_MEM_EQ(&sum, &pg->b[b].total, sizeof sum);
+            for (int r = 0; r < SK_RES_MAX; r++) {
+                node.amount[r] += pg->b[b].total.amount[r];
+                if (r != SK_RES_CPU) CHECK_GE(pg->b[b].avail.amount[r], 0);
+            }
+            for (uint32_t x = 0; x < SK_PLACE_GPUS; x++) gpu[x] += pg->b[b].gpu_left[x];
+        }
+    }
+    for (uint32_t k = 0; k < s->n_workers; k++) {
+        const struct sk_place_worker *w = &s->w[k].p;
+        if (w->state == SK_W_NONE || w->state == SK_W_STARTING) g->seen[k].used = false;
+        if (w->state != SK_W_LEASED && w->state != SK_W_ACTOR) continue;
+        const struct sk_place_shape *sh = s->p.shapes[w->shape];
+        if (g->seen[k].used) CHECK_EQ(g->seen[k].env, sh->env); /* a process has one environment */
+        g->seen[k].used = true;
+        g->seen[k].env = sh->env;
+        int64_t amount = sh->res.amount[SK_RES_GPU];
+        CHECK_EQ(__builtin_popcountll(w->gpus), amount <= 0 ? 0 : amount < SK_RES_UNIT ? 1 : amount / SK_RES_UNIT);
+        for (uint32_t x = 0; x < SK_PLACE_GPUS; x++)
+            if (w->gpus >> x & 1) gpu[x] += SK_MIN(amount, SK_RES_UNIT);
+        g->n_gpu_shares += amount > 0 && amount < SK_RES_UNIT;
+        if (w->in && !w->in->removed) {
+            g->n_in_bundles++;
+            continue;
+        }
+        for (int r = 0; r < SK_RES_MAX; r++)
+            if (r != SK_RES_CPU || !w->blocked) node.amount[r] += sh->res.amount[r];
+    }
+    CHECK_MEM_EQ(&node, &s->p.total, sizeof node);
+    for (uint32_t x = 0; x < SK_PLACE_GPUS; x++)
+        CHECK_EQ(gpu[x], x < (uint32_t)(s->p.total.amount[SK_RES_GPU] / SK_RES_UNIT) ? SK_RES_UNIT : 0);
+}
+
+static void group_picks(struct gsim *g) {
+    struct sim *s = &g->s;
+    for (;;) {
+        struct sk_place_pick pick;
+        sk_place_pick(&s->p, s->now, &pick);
+        if (pick.what == SK_PLACE_NOTHING) return;
+        if (pick.what == SK_PLACE_GROUP) {
+            int i = 0;
+            while (i < N_GROUPS && (!g->group[i].id || g->group[i].g != pick.group)) i++;
+            CHECK(i < N_GROUPS && !g->group[i].ready && pick.group->ready);
+            g->group[i].ready = true;
+            g->n_ready++;
+            continue;
+        }
+        if (pick.what == SK_PLACE_SPAWN) {
+            uint32_t i = 0;
+            while (i < s->n_workers && s->w[i].p.state != SK_W_NONE) i++;
+            if (i < s->n_workers) {
+                sk_place_worker_starting(&s->p, &s->w[i].p);
+                continue;
+            }
+            struct sk_list *cold = sk_list_last(&s->p.idle); /* all processes are there: one of another environment goes */
+            if (!cold) return;
+            sk_place_worker_gone(&s->p, sk_container_of(cold, struct sk_place_worker, link));
+            continue;
+        }
+        struct sworker *w = sk_container_of(pick.worker, struct sworker, p);
+        if (pick.what == SK_PLACE_STEAL) {
+            CHECK(sk_place_idle_for(&s->p, w->p.shape) && w->n >= 2);
+            sk_place_done(&s->p, &w->p, -1, s->now);
+            give_back(s, w, w->n - 1);
+            continue;
+        }
+        struct stask *t = sk_container_of(pick.task, struct stask, p);
+        CHECK(t->state == T_READY && !sk_place_shape_dead(&s->p, t->p.shape));
+        CHECK(w->p.state == SK_W_LEASED && w->p.shape == t->p.shape && w->n < QUEUE);
+        t->state = T_SENT;
+        w->q[w->n++] = t;
+    }
+}
+
+static void group_submit(struct gsim *g, sk_shape shape) {
+    struct sim *s = &g->s;
+    s->n_shapes = 1;
+    s->shape[0] = shape;
+    submit(s);
+}
+
+static void group_make(struct gsim *g) {
+    struct sim *s = &g->s;
+    int i = (int)test_below(N_GROUPS);
+    if (g->group[i].id || s->p.n_shapes > 3000) return;
+    uint32_t n = (uint32_t)(1 + test_below(3));
+    struct sk_res b[3];
+    memset(b, 0, sizeof b);
+    for (uint32_t k = 0; k < n; k++) {
+        b[k].amount[SK_RES_CPU] = (int64_t)(1 + test_below(2)) * SK_RES_UNIT;
+        b[k].amount[SK_RES_GPU] = (int64_t)test_below(3) * SK_RES_UNIT / 2 * (test_below(2) ? 2 : 1);
+    }
+    memset(&g->group[i], 0, sizeof g->group[i]);
+    g->group[i].id = ++g->next_group;
+    CHECK_OK(sk_place_group_add(&s->p, g->group[i].id, b, n, test_below(8) == 0, &g->group[i].g, NULL));
+    for (int k = 0; k < 3; k++) {
+        struct sk_need need = {.res = {.amount = {SK_RES_UNIT}}, .group = g->group[i].id, .bundle = k == 0 ? -1 : (int32_t)test_below(n)};
+        if (k == 2) need.res.amount[SK_RES_CPU] = SK_RES_UNIT / 2, need.res.amount[SK_RES_GPU] = SK_RES_UNIT / 2;
+        CHECK_OK(sk_place_need(&s->p, &need, &g->group[i].shape[k], NULL));
+    }
+    g->n_made++;
+}
+
+static void group_drop(struct gsim *g, int i) {
+    struct sim *s = &g->s;
+    if (!g->group[i].id) return;
+    for (uint32_t k = 0; k < N_TASKS; k++) { /* what waits for it fails */
+        struct stask *t = &s->t[k];
+        if (t->state != T_READY || s->p.shapes[t->p.shape]->in != g->group[i].g) continue;
+        sk_place_unpush(&s->p, &t->p);
+        t->state = T_FREE;
+        s->n_free++;
+    }
+    sk_place_group_remove(&s->p, g->group[i].g);
+    for (int k = 0; k < 3; k++) CHECK(sk_place_shape_dead(&s->p, g->group[i].shape[k]) && !sk_place_fits_now(&s->p, g->group[i].shape[k]));
+    CHECK_RC(sk_place_need(&s->p, &(struct sk_need){.group = g->group[i].id}, &(sk_shape){0}, NULL), SK_EGROUP);
+    for (uint32_t k = 0; k < s->n_workers; k++) { /* what runs in it is killed, sooner or later, and does not come back */
+        struct sworker *w = &s->w[k];
+        if (w->n == 0 || s->p.shapes[w->p.shape]->group != g->group[i].id || test_below(2)) continue;
+        while (w->n) w->q[--w->n]->state = T_FREE, s->n_free++;
+        sk_place_worker_gone(&s->p, &w->p);
+    }
+    for (uint32_t k = 0; k < s->n_workers; k++) { /* those that live on end what they have; nothing is taken back from them */
+        struct sworker *w = &s->w[k];
+        while (w->n > 1 && s->p.shapes[w->p.shape]->group == g->group[i].id) {
+            w->q[--w->n]->state = T_FREE, s->n_free++;
+            sk_place_done(&s->p, &w->p, -1, s->now);
+        }
+    }
+    g->group[i].id = 0;
+    g->n_removed++;
+}
+
+TEST_SLOW(place_groups_random, 300) {
+    static struct gsim g;
+    struct sim *s = &g.s;
+    uint64_t steps = 0, made = 0, ready = 0, removed = 0, in = 0, shares = 0;
+    int64_t t0 = sk_now_ns();
+    for (int run = 0; run < test_rounds(20); run++) {
+        memset(&g, 0, sizeof g);
+        struct sk_res total = {.amount = {(int64_t)(2 + test_below(7)) * SK_RES_UNIT, (int64_t)test_below(5) * SK_RES_UNIT, 1000000}};
+        CHECK_OK(sk_place_init(&s->p, &total, NULL));
+        s->n_workers = (uint32_t)(6 + test_below(N_WORKERS - 6));
+        s->n_free = N_TASKS;
+        s->p.deep_above = UINT32_MAX;
+        for (uint32_t i = 0; i < s->n_workers; i++) sk_place_worker_init(&s->w[i].p);
+        for (uint32_t i = 0; i < 6; i++) {
+            struct sk_need need = {.res = {.amount = {i % 3 == 2 ? SK_RES_UNIT / 4 : SK_RES_UNIT}}, .env = i / 2};
+            if (i % 3 == 2) need.res.amount[SK_RES_GPU] = SK_MIN(total.amount[SK_RES_GPU], SK_RES_UNIT / 4);
+            CHECK_OK(sk_place_need(&s->p, &need, &g.plain[i], NULL));
+        }
+        for (int i = 0; i < 3000; i++) {
+            s->now += (int64_t)test_below(1000);
+            switch (test_below(24)) {
+            case 0: group_make(&g); break;
+            case 1:
+                if (test_below(3) == 0) group_drop(&g, (int)test_below(N_GROUPS));
+                break;
+            case 2: block(s); break;
+            case 3:
+            case 4: {
+                struct sworker *w = some(s, SK_W_LEASED, 1);
+                if (w) sk_place_worker_block(&s->p, &w->p, false);
+                break;
+            }
+            case 5:
+                if (test_below(8) == 0) {
+                    struct sworker *w = &s->w[test_below(s->n_workers)];
+                    if (w->p.state != SK_W_NONE && !(w->n && s->p.shapes[w->p.shape]->group)) die(s, w);
+                }
+                break;
+            case 6 ... 8: group_submit(&g, g.plain[test_below(6)]); break;
+            case 9 ... 12: {
+                int k = (int)test_below(N_GROUPS);
+                sk_shape x = g.group[k].id ? g.group[k].shape[test_below(3)] : g.plain[0];
+                if (sk_place_fits_ever(&s->p, x)) group_submit(&g, x);
+                break;
+            }
+            case 13 ... 15: {
+                struct sworker *w = some(s, SK_W_STARTING, -1);
+                if (w) sk_place_worker_up(&s->p, &w->p);
+                break;
+            }
+            default: complete(s);
+            }
+            group_picks(&g);
+            check_pools(&g);
+            if (i % 256 == 0) CHECK(sk_place_check(&s->p));
+            steps++;
+        }
+        /* All that can end ends: groups that are never ready, and their tasks, go first. */
+        for (int i = 0; i < N_GROUPS; i++)
+            if (g.group[i].id && !g.group[i].ready) group_drop(&g, i);
+        for (uint64_t n = 0; s->n_free < N_TASKS; n++) {
+            CHECK_MSG(n < 200000, "stuck: %u ready", s->p.n_ready);
+            struct sworker *w;
+            while ((w = some(s, SK_W_STARTING, -1))) sk_place_worker_up(&s->p, &w->p);
+            while ((w = some(s, SK_W_LEASED, 1))) sk_place_worker_block(&s->p, &w->p, false);
+            group_picks(&g);
+            complete(s);
+            if (n % 1000 == 999) group_drop(&g, (int)test_below(N_GROUPS)); /* what waits for what it holds */
+        }
+        for (int i = 0; i < N_GROUPS; i++) group_drop(&g, i);
+        for (uint32_t i = 0; i < s->n_workers; i++) sk_place_worker_gone(&s->p, &s->w[i].p);
+        check_pools(&g);
+        CHECK(memcmp(&s->p.avail, &s->p.total, sizeof s->p.total) == 0 && sk_place_check(&s->p));
+        made += g.n_made, ready += g.n_ready, removed += g.n_removed, in += g.n_in_bundles, shares += g.n_gpu_shares;
+        sk_place_deinit(&s->p);
+    }
+    CHECK(made && ready && removed && in && shares);
+    printf("# %llu steps, %.0f a second; groups made %llu, ready %llu, removed %llu\n", (unsigned long long)steps,
+           (double)steps * 1e9 / (double)(sk_now_ns() - t0), (unsigned long long)made, (unsigned long long)ready,
+           (unsigned long long)removed);
+}

@@ -204,8 +204,8 @@ def test_cancel_interrupts(ray):
 
     @ray.remote
     def survives(path):
-        open(path, "w").close()
         try:
+            open(path, "w").close()
             time.sleep(1000)
         except KeyboardInterrupt:
             return _skate.task_cancelled()

@@ -111,6 +111,22 @@ def test_actors(start):
         assert np.array_equal(ray.get(m), pattern(i) + i)
 
 
+def test_a_dataset_larger_than_the_store(start):
+    ray = start()
+    import skate.data
+
+    def wide(batch):
+        return {"id": batch["id"], "x": np.repeat(batch["id"][:, None], 1000, axis=1)}
+
+    ds = skate.data.range(12_000, override_num_blocks=24).map_batches(wide).materialize()
+    assert _skate.status()["spilled_bytes"] > 50 * MIB
+    for _ in range(2):
+        assert sum(int(b["x"][:, 999].sum()) for b in ds.iter_batches(batch_size=1000)) == sum(range(12_000))
+    assert sum(int(b["y"].sum()) for b in ds.map_batches(lambda b: {"y": b["x"][:, 5]}).iter_batches()) == sum(range(12_000))
+    del ds
+    assert ray.is_initialized()
+
+
 def test_quota_is_one_error_soon(start):
     ray = start(_system_config={"spill_bytes": 24 * MIB})
     keep = []

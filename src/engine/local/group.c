@@ -1,0 +1,214 @@
+/* group.c - placement groups and process environments of the local engine. Runs with the lock held.
+ *
+ * Who gets which bundle is place.c's; here a group has its `ready` object, its name and its end: whatever runs in a removed group is killed and
+ * not run again, whatever waits for it fails with SK_EGROUP. Invariant: a group in l->groups is one in place.groups. Cost: groups are few. */
+#include "base/clock.h"
+#include "base/mem.h"
+#include "base/vec.h"
+#include "engine/local/local_int.h"
+
+static struct sk_lgroup *group_of(struct sk_list *it) { return sk_container_of(it, struct sk_lgroup, link); }
+
+static struct sk_lgroup *find(struct sk_local *l, uint64_t id) {
+    SK_LIST_EACH (it, &l->groups)
+        if (group_of(it)->id == id) return group_of(it);
+    return NULL;
+}
+
+/* base: the group, base + 1: its ready object. */
+sk_rc sk_lgroup_create(struct sk_local *l, uint32_t proc, uint64_t base, const struct sk_res *bundles, uint32_t n, uint32_t strategy,
+                       struct sk_bytes space, struct sk_bytes name, struct sk_err *err) {
+    struct sk_obj *o = NULL;
+    struct sk_lgroup *g = sk_calloc(SK_TAG_ENGINE, sizeof *g);
+    if (!g) return SK_ERR(err, SK_ENOMEM, "no memory for a placement group");
+    sk_rc rc = sk_place_group_add(&l->place, base, bundles, n, strategy == SK_GROUP_STRICT_SPREAD, &g->place, err);
+    if (rc == SK_OK) rc = sk_names_add(&l->names_of_groups, space, name, (struct sk_bytes){NULL, 0}, g, &g->name, err);
+    if (rc == SK_OK) rc = sk_obj_new(l, base + 1, proc, &o, err);
+    if (rc == SK_OK && (rc = sk_own_hold(l->own, base + 1, err)) != SK_OK) { /* it has a reference: the caller's, who hears of a failure */
+        SK_IGNORE(sk_own_unref(l->own, base + 1, proc, 1, NULL));
+        sk_obj_drain(l);
+    }
+    if (rc != SK_OK) {
+        if (g->place) sk_place_group_remove(&l->place, g->place);
+        sk_name_free(&g->name);
+        sk_free(g);
+        return rc;
+    }
+    g->id = base;
+    g->strategy = strategy;
+    g->since_ns = sk_now_ns();
+    g->reserved_ns = -1;
+    sk_list_init(&g->link);
+    sk_list_push_back(&l->groups, &g->link);
+    return SK_OK;
+}
+
+static void set_ready(struct sk_local *l, uint64_t oid, uint32_t kind, const void *p, size_t n) {
+    struct sk_val v = {.kind = kind, .where = SK_V_INLINE, .len = n};
+    sk_obj_set(l, oid, SK_PROC_DRIVER, &v, p, (struct sk_ids){NULL, 0});
+}
+
+void sk_lgroup_ready(struct sk_local *l, const struct sk_place_group *place) {
+    struct sk_lgroup *g = find(l, place->id);
+    if (!g) return;
+    g->reserved_ns = sk_now_ns() - g->since_ns;
+    set_ready(l, g->id + 1, SK_KIND_GROUP_READY, &g->id, sizeof g->id);
+}
+
+sk_rc sk_lgroup_remove(struct sk_local *l, uint64_t id, struct sk_err *err) {
+    struct sk_lgroup *g = find(l, id);
+    if (!g) return SK_ERR(err, SK_ENOENT, "there is no such placement group (any more)");
+    sk_list_del(&g->link);
+    sk_name_free(&g->name);
+    bool was_ready = g->place->ready;
+    for (uint32_t i = 0; i < l->place.n_shapes; i++) { /* what waits for it */
+        struct sk_place_shape *s = l->place.shapes[i];
+        while (s->in == g->place && s->levels) {
+            struct sk_list *first = s->ready[__builtin_ctz(s->levels)].next;
+            struct sk_ltask *t = sk_container_of(sk_container_of(first, struct sk_place_task, link), struct sk_ltask, place);
+            sk_place_unpush(&l->place, &t->place);
+            sk_ltask_fail(l, t, SK_EGROUP, "the placement group of the task was removed");
+        }
+    }
+    for (uint32_t i = 0; i < l->n_used; i++) { /* what runs in it */
+        struct sk_lworker *w = l->workers[i];
+        if (!w || w->place.in != g->place) continue;
+        SK_LIST_EACH (it, &w->sent) sk_container_of(it, struct sk_ltask, on)->group_gone = true;
+        if (w->actor) w->actor->group_gone = w->actor->stopping = true;
+        sk_pool_kill(l, w, "its placement group was removed");
+    }
+    sk_place_group_remove(&l->place, g->place);
+    g->place = NULL;
+    SK_LIST_EACH_SAFE (it, tmp, &l->actors) { /* those that have no worker yet */
+        struct sk_lactor *a = sk_container_of(it, struct sk_lactor, link);
+        if (a->state != SK_A_DEAD && !a->worker && sk_place_shape_dead(&l->place, a->shape) && l->place.shapes[a->shape]->group == id) {
+            a->group_gone = true;
+            sk_actor_dead(l, a, "its placement group was removed");
+        }
+    }
+    if (!was_ready) {
+        static const char msg[] = "the placement group was removed before it had its bundles";
+        uint8_t buf[4 + sizeof msg];
+        int32_t rc = SK_EGROUP;
+        memcpy(buf, &rc, 4);
+        memcpy(buf + 4, msg, sizeof msg);
+        set_ready(l, id + 1, SK_KIND_ENGINE_ERROR, buf, sizeof buf);
+    }
+    sk_own_unhold(l->own, id + 1);
+    sk_free(g);
+    sk_obj_drain(l);
+    return SK_OK;
+}
+
+size_t sk_lgroups_write(struct sk_local *l, void *buf, size_t cap) {
+    struct sk_wr w = sk_wr_init(NULL, 0);
+    for (int pass = 0; pass < 2; pass++) {
+        SK_LIST_EACH (it, &l->groups) {
+            const struct sk_lgroup *g = group_of(it);
+            struct sk_bytes name = g->name ? g->name->name : (struct sk_bytes){"", 0}, space = g->name ? g->name->space : name;
+            struct sk_group_row row = {.id = g->id,
+                                       .n = g->place->n,
+                                       .strategy = g->strategy,
+                                       .state = g->place->ready,
+                                       .text_n = (uint32_t)SK_ALIGN(name.n + space.n + 2, 8),
+                                       .reserved_ns = g->reserved_ns};
+            static const uint8_t zero[8];
+            sk_wr_raw(&w, &row, sizeof row);
+            sk_wr_raw(&w, name.p, name.n);
+            sk_wr_raw(&w, zero, 1);
+            sk_wr_raw(&w, space.p, space.n);
+            sk_wr_raw(&w, zero, row.text_n - name.n - space.n - 1);
+            for (uint32_t b = 0; b < g->place->n; b++) sk_wr_raw(&w, &g->place->b[b].total, sizeof(struct sk_res));
+        }
+        if (pass || w.n > cap || !w.n) break;
+        w = sk_wr_init(buf, cap);
+    }
+    return w.n;
+}
+
+void sk_lgroups_free(struct sk_local *l) {
+    SK_LIST_EACH_SAFE (it, tmp, &l->groups) {
+        sk_name_free(&group_of(it)->name);
+        sk_free(group_of(it));
+    }
+    for (uint32_t i = 0; i < l->envs.n; i++) sk_free((void *)(uintptr_t)l->envs.p[i].p);
+    sk_vec_free(&l->envs);
+}
+
+sk_rc sk_env_define(struct sk_local *l, struct sk_bytes env, uint32_t *out, struct sk_err *err) {
+    for (uint32_t i = 0; i < l->envs.n; i++)
+        if (l->envs.p[i].n == env.n && !memcmp(l->envs.p[i].p, env.p, env.n)) {
+            *out = i + 1;
+            return SK_OK;
+        }
+    void *copy = sk_memdup(SK_TAG_ENGINE, env.n ? env.p : "", env.n ? env.n : 1);
+    if (!copy || !sk_vec_push(&l->envs, SK_TAG_ENGINE, ((struct sk_bytes){copy, env.n}))) {
+        sk_free(copy);
+        return SK_ERR(err, SK_ENOMEM, "no memory for an environment of %zu bytes", env.n);
+    }
+    *out = l->envs.n;
+    return SK_OK;
+}
+
+sk_rc sk_need_shape(struct sk_local *l, const struct sk_need *n, sk_shape *out, struct sk_err *err) {
+    if (n->env > l->envs.n) return SK_ERR(err, SK_EINVAL, "environment %u is not defined", n->env);
+    if (!n->group) { /* says it with the arithmetic when the machine has not so much */
+        sk_shape any;
+        SK_TRY(l->base.ops->shape(&l->base, &n->res, &any, err));
+        if (!n->env) {
+            *out = any;
+            return SK_OK;
+        }
+    }
+    SK_TRY(sk_place_need(&l->place, n, out, err));
+    if (n->group && !sk_place_fits_ever(&l->place, *out))
+        return SK_ERR(err, SK_EINFEASIBLE, "a task or actor asks for more than %s of its placement group holds",
+                      n->bundle < 0 ? "any bundle" : "the bundle");
+    return SK_OK;
+}
+
+static void answer(struct sk_local *l, struct sk_lworker *w, uint64_t req, uint64_t value) {
+    struct {
+        uint32_t type, rc;
+        uint64_t req, value;
+    } m = {SK_M_REPLY, SK_OK, req, value};
+    (void)sk_pool_reply(l, w, &m, sizeof m);
+}
+
+void sk_lgroup_handle(struct sk_local *l, struct sk_lworker *w, uint32_t type, struct sk_rd *r) {
+    struct sk_err err;
+    sk_rc rc = SK_OK;
+    uint64_t id = type == SK_M_GROUP ? sk_rd_u64(r) : 0, req = sk_rd_u64(r);
+    if (type == SK_M_GROUP) {
+        uint32_t strategy = sk_rd_u32(r), n = sk_rd_u32(r);
+        struct sk_bytes name = sk_rd_bytes(r), space = sk_rd_bytes(r);
+        sk_rd_align(r, 8);
+        const struct sk_res *b = sk_rd_raw(r, (size_t)n * sizeof *b);
+        if (r->bad || id >> 40 != w->proc) return;
+        rc = sk_lgroup_create(l, w->proc, id, b, n, strategy, space, name, &err);
+    } else if (type == SK_M_UNGROUP) {
+        rc = sk_lgroup_remove(l, sk_rd_u64(r), &err);
+    } else if (type == SK_M_DEFENV) {
+        uint32_t env = 0;
+        rc = sk_env_define(l, sk_rd_bytes(r), &env, &err);
+        id = env;
+    } else {
+        size_t n = sk_lgroups_write(l, NULL, 0), cap = n + 64;
+        uint8_t *p = sk_alloc(SK_TAG_ENGINE, 2 * cap);
+        struct sk_wr m = sk_wr_init(p, cap);
+        if (!p) {
+            sk_pool_kill(l, w, "there is no memory left to answer it");
+            return;
+        }
+        (void)sk_lgroups_write(l, p + cap, n);
+        sk_wr_u32(&m, SK_M_REPLY);
+        sk_wr_u32(&m, SK_OK);
+        sk_wr_u64(&m, req);
+        sk_wr_bytes(&m, p + cap, n);
+        if (!sk_pool_reply(l, w, p, m.n)) sk_pool_kill(l, w, "the object store is too full for an answer to it");
+        sk_free(p);
+        return;
+    }
+    if (rc == SK_OK) answer(l, w, req, id);
+    else sk_req_error(l, w, req, rc, err.msg);
+}

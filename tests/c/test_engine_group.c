@@ -1,0 +1,206 @@
+/* test_engine_group.c - the local engine: placement groups, GPUs by index, environments of processes. Who gets what is proven in sim/place_sim.c;
+ * here it reaches the workers, and ends do what they must. */
+#include <signal.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/mem.h"
+#include "engine_help.h"
+
+#define OPEN(...) eng_open(&(struct eng_opt){__VA_ARGS__})
+#define JOB(...) eng_job(&(struct job){__VA_ARGS__})
+#define CPUS(n) ((struct sk_res){.amount = {(int64_t)((n) * SK_RES_UNIT)}})
+
+TASK(gr_pid) { return ret_i64(t, 0, getpid(), err); }
+TASK(gr_bundle) { return ret_i64(t, 0, t->need ? (int64_t)t->need->bundle + 10 * (t->need->group != 0) : -1, err); }
+TASK(gr_gpus) {
+    gate_add(1, 1);
+    if (!gate_wait(2, 1)) return SK_ERR(err, SK_ETIMEOUT, "the gate stayed shut");
+    return ret_i64(t, 0, (int64_t)t->gpus, err);
+}
+TASK(gr_wait) {
+    gate_add(1, 1);
+    if (!gate_wait(2, 1)) return SK_ERR(err, SK_ETIMEOUT, "the gate stayed shut");
+    return ret_i64(t, 0, 1, err);
+}
+TASK(gr_env) { return ret_i64(t, 0, task_env ? atoi(task_env) : 0, err); }
+TASK(gr_nested) { /* a worker makes a group, runs in it, removes it */
+    const struct sk_engine_ops *ops = t->engine->ops;
+    struct sk_res b = CPUS(1);
+    struct sk_group_spec g = {.bundles = &b, .n = 1, .name = "of a worker"};
+    uint64_t id;
+    sk_oid ready, o;
+    sk_shape s;
+    int64_t v;
+    bool is[1];
+    uint8_t buf[300];
+    SK_TRY(ops->group_create(t->engine, &g, &id, &ready, err));
+    SK_TRY(ops->wait(t->engine, &ready, 1, 1, INT64_MAX, is, err));
+    SK_TRY(ops->need(t->engine, &(struct sk_need){.res = b, .group = id, .bundle = -1}, &s, err));
+    SK_TRY(job_on(t->engine, &(struct job){.fn = "gr_bundle", .shape = s}, &o, NULL, err));
+    SK_TRY(get_i64(t->engine, o, &v, err));
+    ops->release(t->engine, o);
+    ops->release(t->engine, ready);
+    size_t n = ops->groups(t->engine, buf, sizeof buf);
+    SK_TRY(ops->group_remove(t->engine, id, err));
+    if (ops->group_remove(t->engine, id, err) != SK_ENOENT) return SK_ERR(err, SK_EINVAL, "removed twice");
+    return ret_i64(t, 0, v + (int64_t)n * 1000, err);
+}
+
+static uint64_t group(const struct sk_res *b, uint32_t n, uint32_t strategy, sk_oid *ready) {
+    struct sk_group_spec s = {.bundles = b, .n = n, .strategy = strategy};
+    uint64_t id;
+    struct sk_err err;
+    CHECK_OK_ERR(eng->ops->group_create(eng, &s, &id, ready, &err), &err);
+    return id;
+}
+static sk_shape in_group(uint64_t id, int32_t bundle, double cpus) {
+    sk_shape s;
+    struct sk_err err;
+    CHECK_OK_ERR(eng->ops->need(eng, &(struct sk_need){.res = CPUS(cpus), .group = id, .bundle = bundle}, &s, &err), &err);
+    return s;
+}
+static bool is_ready(sk_oid o, int64_t ms) {
+    bool r[1];
+    return eng->ops->wait(eng, &o, 1, 1, sk_now_ns() + ms * SK_MS, r, NULL) == SK_OK;
+}
+static int code_of(sk_oid o) {
+    char text[300];
+    return eng_error(o, text, sizeof text);
+}
+static void group_end(uint64_t id, sk_oid ready) {
+    CHECK_OK(eng->ops->group_remove(eng, id, NULL));
+    eng_release(ready);
+}
+static int64_t free_cpu(void) {
+    struct sk_res total, avail;
+    eng->ops->resources(eng, &total, &avail);
+    return avail.amount[SK_RES_CPU];
+}
+
+TEST(group_reserves_and_runs) {
+    sk_oid ready, o[6];
+    OPEN(.cpus = 3);
+    uint64_t g = group((struct sk_res[]){CPUS(1), CPUS(1)}, 2, SK_GROUP_PACK, &ready);
+    CHECK(is_ready(ready, 5000));
+    CHECK_EQ(free_cpu(), SK_RES_UNIT);
+    CHECK_EQ(eng_take(JOB(.fn = "gr_bundle", .shape = in_group(g, 1, 1))), 11);
+    CHECK_EQ(eng_take(JOB(.fn = "gr_bundle", .shape = in_group(g, 0, 0.5))), 10);
+    for (int i = 0; i < 6; i++) o[i] = JOB(.fn = "gr_wait", .shape = in_group(g, -1, 1)); /* both bundles, no more */
+    CHECK(gate_wait(1, 2));
+    CHECK_EQ(free_cpu(), SK_RES_UNIT);
+    CHECK_EQ(eng_take(JOB(.fn = "gr_bundle")), -1); /* the machine's rest is free */
+    gate_add(2, 1);
+    for (int i = 0; i < 6; i++) CHECK_EQ(eng_take(o[i]), 1);
+    eng_check();
+    sk_shape s;
+    struct sk_err err;
+    CHECK_RC(eng->ops->need(eng, &(struct sk_need){.res = CPUS(2), .group = g, .bundle = -1}, &s, &err), SK_EINFEASIBLE);
+    CHECK_RC(eng->ops->need(eng, &(struct sk_need){.res = CPUS(1), .group = g, .bundle = 2}, &s, &err), SK_EINVAL);
+    group_end(g, ready);
+    CHECK_EQ(free_cpu(), 3 * SK_RES_UNIT);
+    CHECK_RC(eng->ops->need(eng, &(struct sk_need){.res = CPUS(1), .group = g, .bundle = 0}, &s, &err), SK_EGROUP);
+    eng_close();
+}
+
+TEST(group_waits_for_all_of_its_bundles) {
+    sk_oid r1, r2, r3, r4;
+    OPEN(.cpus = 4);
+    uint64_t a = group((struct sk_res[]){CPUS(3)}, 1, SK_GROUP_PACK, &r1),
+             b = group((struct sk_res[]){CPUS(1), CPUS(1)}, 2, SK_GROUP_SPREAD, &r2),
+             c = group((struct sk_res[]){CPUS(1), CPUS(1)}, 2, SK_GROUP_STRICT_SPREAD, &r3),
+             d = group((struct sk_res[]){CPUS(9)}, 1, 0, &r4);
+    CHECK(is_ready(r1, 5000));
+    CHECK(!is_ready(r2, 20));
+    sk_oid o = JOB(.fn = "gr_pid", .shape = in_group(b, -1, 1)); /* waits for its group */
+    CHECK(!is_ready(o, 20));
+    group_end(a, r1);
+    CHECK(is_ready(r2, 5000));
+    CHECK(eng_take(o) > 0);
+    CHECK(!is_ready(r3, 10) && !is_ready(r4, 10)); /* one machine is not two, and has no 9 CPUs */
+    group_end(b, r2);
+    CHECK_OK(eng->ops->group_remove(eng, c, NULL));
+    CHECK_EQ(code_of(r3), SK_EGROUP); /* who waits for it hears of its end */
+    group_end(d, r4);
+    eng_close();
+}
+
+TEST(group_removed_under_its_tasks) {
+    sk_oid ready;
+    struct sk_err err;
+    sk_aid id;
+    sk_oid up;
+    OPEN(.cpus = 3);
+    uint64_t g = group((struct sk_res[]){CPUS(1), CPUS(1)}, 2, SK_GROUP_PACK, &ready);
+    struct sk_actor_spec as = {.init = spec_of(&(struct job){.fn = "gr_pid", .shape = in_group(g, 1, 1)}), .max_restarts = -1};
+    CHECK_OK_ERR(eng->ops->actor_create(eng, &as, &id, &up, &err), &err);
+    CHECK(eng_i64(up) > 0);
+    sk_shape s = in_group(g, 0, 1);
+    sk_oid runs = JOB(.fn = "gr_wait", .shape = s, .retries = 9), waits = JOB(.fn = "gr_wait", .shape = s, .retries = 9);
+    sk_oid late = JOB(.fn = "gr_wait"), later = JOB(.fn = "gr_pid", .a = {REF(late)}, .n_a = 1, .shape = s);
+    CHECK(gate_wait(1, 2));
+    CHECK_OK(eng->ops->group_remove(eng, g, NULL));
+    CHECK_EQ(code_of(waits), SK_EGROUP);
+    CHECK_EQ(code_of(runs), SK_EGROUP);
+    CHECK_EQ(code_of(JOB(.fn = "gr_pid", .actor = id)), SK_EACTOR);
+    CHECK_EQ(code_of(JOB(.fn = "gr_pid", .shape = s)), SK_EGROUP);
+    gate_add(2, 1);
+    CHECK_EQ(code_of(later), SK_EGROUP); /* its argument came after the group had gone */
+    CHECK_EQ(eng_take(late), 1);
+    eng->ops->actor_release(eng, id);
+    eng_release(up);
+    eng_release(ready);
+    eng_close();
+}
+
+TEST(group_of_a_worker) {
+    OPEN(.cpus = 2);
+    int64_t v = eng_take(JOB(.fn = "gr_nested"));
+    CHECK_EQ(v % 1000, 10);
+    CHECK_EQ(v / 1000, sizeof(struct sk_group_row) + 16 + sizeof(struct sk_res));
+    eng_close();
+}
+
+TEST(gpus_have_indices) {
+    sk_oid o[4];
+    sk_shape half, two;
+    OPEN(.cpus = 8, .gpus = 4);
+    struct sk_res r = {.amount = {SK_RES_UNIT / 10, SK_RES_UNIT / 2}};
+    CHECK_OK(eng->ops->shape(eng, &r, &half, NULL));
+    r.amount[SK_RES_GPU] = 2 * SK_RES_UNIT;
+    CHECK_OK(eng->ops->shape(eng, &r, &two, NULL));
+    for (int i = 0; i < 4; i++) o[i] = JOB(.fn = "gr_gpus", .shape = i < 3 ? half : two);
+    CHECK(gate_wait(1, 4));
+    gate_add(2, 1);
+    int64_t m[4], all = 0;
+    for (int i = 0; i < 4; i++) m[i] = eng_take(o[i]);
+    for (int i = 0; i < 3; i++) {
+        CHECK_EQ(__builtin_popcountll((uint64_t)m[i]), 1);
+        all |= m[i];
+    }
+    CHECK_EQ(__builtin_popcountll((uint64_t)all), 2); /* two halves share one */
+    CHECK(__builtin_popcountll((uint64_t)m[3]) == 2 && !(all & m[3]));
+    eng_close();
+}
+
+TEST(environments_have_their_own_processes) {
+    uint32_t env[3];
+    sk_shape s[4] = {0};
+    OPEN(.cpus = 2, .max_workers = 3);
+    for (int i = 0; i < 3; i++) {
+        char text[20];
+        int n = snprintf(text, sizeof text, "%d", i + 1);
+        CHECK_OK(eng->ops->env_define(eng, (struct sk_bytes){text, (size_t)n + 1}, &env[i], NULL));
+        CHECK_OK(eng->ops->need(eng, &(struct sk_need){.res = CPUS(1), .env = env[i]}, &s[i + 1], NULL));
+    }
+    uint32_t again;
+    CHECK_OK(eng->ops->env_define(eng, (struct sk_bytes){"2", 2}, &again, NULL));
+    CHECK_EQ(again, env[1]);
+    for (int round = 0; round < 5; round++)
+        for (int i = 3; i >= 0; i--) CHECK_EQ(eng_take(JOB(.fn = "gr_env", .shape = s[i])), i); /* with three processes: some make room */
+    CHECK_OK(eng->ops->env_define(eng, (struct sk_bytes){"x", 2}, &env[0], NULL));
+    CHECK_OK(eng->ops->need(eng, &(struct sk_need){.res = CPUS(1), .env = env[0]}, &s[0], NULL));
+    CHECK_EQ(code_of(JOB(.fn = "gr_env", .shape = s[0])), SK_EINVAL); /* cannot be had: its tasks say so */
+    CHECK_EQ(eng_stat(eng, "worker_deaths"), 0);
+    eng_close();
+}
