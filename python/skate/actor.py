@@ -63,20 +63,26 @@ _here = {}  # actor's number -> its maker: of those in this process (one, but fo
 class Maker:
     """What is sent as an actor's class: makes the instance, and leaves behind what code in the actor may ask about itself."""
 
-    def __init__(self, cls, meta, name, env):
-        self.cls, self.meta, self.name, self.env = cls, meta, name, env
+    def __init__(self, cls, meta, name, env, resources, group, captures):
+        self.cls, self.meta, self.name, self.group, self.captures = cls, meta, name, group, captures
+        self.resources = {
+            **{k: float(resources[n]) for k, n in (("CPU", "num_cpus"), ("GPU", "num_gpus"), ("memory", "memory")) if resources.get(n)},
+            **{k: float(v) for k, v in (resources.get("resources") or {}).items() if v},
+        }
         self.restarts = 0
         if env:
-            from skate.runtime_env import InEnv
+            from skate.runtime_env import Sealed
 
-            self.cls = InEnv(cls, env)
+            self.cls = Sealed(cls)
         self.__name__, self.__module__ = cls.__name__, cls.__module__
 
     def __call__(self, *args, **kwargs):
         t = _skate.current_task()
         _here[t[1]] = self
         self.restarts = t[3]
-        return (self.cls.load() if self.env else self.cls)(*args, **kwargs)
+        if self.captures:  # for all of its calls
+            _skate.capture(self.group)
+        return self.cls(*args, **kwargs)
 
 
 def me():
@@ -136,6 +142,31 @@ BUILT_IN = {"__ray_ready__": __ray_ready__, "__ray_call__": __ray_call__, "__ray
 # ---- methods
 
 
+_pending = {}  # actor's number -> refs of calls that this process has made; only of actors with max_pending_calls
+
+
+def _limited(submit, number, limit, what):
+    """submit, but for PendingCallsLimitExceeded when `limit` calls that this process has made have not ended."""
+
+    def remote(*args, **kwargs):
+        refs = _pending.setdefault(number, [])
+        if len(refs) >= limit:
+            refs[:] = _skate.wait(refs, len(refs), 0)[1]
+        if len(refs) >= limit:
+            from skate.exceptions import PendingCallsLimitExceeded
+
+            raise PendingCallsLimitExceeded(
+                f"{what}: {limit} calls (max_pending_calls) wait for the actor already; wait for some of their results, then call again"
+            )
+        out = submit(*args, **kwargs)
+        first = out[0] if isinstance(out, list) else out
+        if type(first) is _skate.ObjectRef:
+            refs.append(first)
+        return out
+
+    return remote
+
+
 class ActorMethod:
     """handle.method: .remote(...), .options(...).remote(...)."""
 
@@ -169,13 +200,14 @@ class ActorMethod:
             func=func,
             **more,
         )
+        self.remote = self._template.submit
+        if meta.max_pending:
+            self.remote = _limited(self.remote, token.id, meta.max_pending, self._cls_name)
         decorate = given.get("_decorate")
-        if decorate is None:
-            self.remote = self._template.submit
-        else:
+        if decorate is not None:
             from skate.remote_function import _decorated
 
-            self.remote = _decorated(decorate, self._template.submit)
+            self.remote = _decorated(decorate, self.remote)
 
     def __call__(self, *args, **kwargs):
         raise TypeError(
@@ -204,15 +236,15 @@ class ActorMethod:
 class Meta:
     """What handles know of their class; travels with them."""
 
-    __slots__ = ("cls_name", "methods", "groups", "max_task_retries", "is_async")
+    __slots__ = ("cls_name", "methods", "groups", "max_task_retries", "is_async", "max_pending")
 
-    def __init__(self, cls_name, methods, groups, max_task_retries, is_async):
+    def __init__(self, cls_name, methods, groups, max_task_retries, is_async, max_pending=0):
         self.cls_name, self.methods, self.groups = cls_name, methods, groups
-        self.max_task_retries, self.is_async = max_task_retries, is_async
+        self.max_task_retries, self.is_async, self.max_pending = max_task_retries, is_async, max_pending
 
     def __reduce__(self):
         plain = {k: ({n: v for n, v in o.items() if n != "_decorate"}, _shape_of(f)) for k, (o, f) in self.methods.items()}
-        return _restore_meta, (self.cls_name, plain, self.groups, self.max_task_retries, self.is_async)
+        return _restore_meta, (self.cls_name, plain, self.groups, self.max_task_retries, self.is_async, self.max_pending)
 
 
 def _shape_of(f):
@@ -256,9 +288,9 @@ def _restore_method(token, meta, name, given, shape):
     return ActorMethod(token, meta, name, given, _stub(shape, name))
 
 
-def _restore_meta(cls_name, plain, groups, max_task_retries, is_async):
+def _restore_meta(cls_name, plain, groups, max_task_retries, is_async, max_pending):
     methods = {k: (o, _stub(shape, k)) for k, (o, shape) in plain.items()}
-    return Meta(cls_name, methods, groups, max_task_retries, is_async)
+    return Meta(cls_name, methods, groups, max_task_retries, is_async, max_pending)
 
 
 class ActorHandle:
@@ -400,7 +432,8 @@ class ActorClass:
         if (o.get("lifetime") or lifetime) == "detached":
             more["detached"] = True
         retries = o.get("max_task_retries") or 0
-        self._meta = Meta(cls.__name__, self._base._all_methods, index, retries, self._is_async)
+        pending = max(o.get("max_pending_calls") or 0, 0)
+        self._meta = Meta(cls.__name__, self._base._all_methods, index, retries, self._is_async, pending)
         env = o.get("runtime_env")
         if env:
             from skate.runtime_env import check
@@ -413,19 +446,21 @@ class ActorClass:
 
             more["meta"] = dumps(self._meta, protocol=5)
         init = cls.__init__ if hasattr(cls.__init__, "__code__") else None
-        self._own = (
-            o.get("name") is not None or bool(env) or groups != [1]
-        )  # code in the actor sees something else than in one of the plain class
-        share = base is not None and not self._own and not self._base._own
+        resources, group = options.resources_of(o), options.group_of(o, 0, cls.__qualname__)
+        maker = Maker(cls, self._meta, o.get("name") or "", env, resources, group.get("pg", 0), group.pop("capture", False))
+        self._seen = maker.name, groups, env, resources, maker.group, maker.captures  # what code in the actor can tell
+        if env:
+            more["env"] = pickle.dumps(env, 5)
         self._template = _skate.Template(
             "actor",
-            base if share else Maker(cls, self._meta, o.get("name") or "", env),
+            base if base is not None and self._seen == self._base._seen else maker,
             o.get("name") or cls.__name__,
             max_restarts=o.get("max_restarts") or 0,
             max_task_retries=retries,
             func=init,
             **more,
-            **options.resources_of(o),
+            **resources,
+            **group,
         )
 
     def _groups(self):

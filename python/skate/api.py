@@ -4,7 +4,7 @@ import atexit
 import os
 import sys
 
-from skate import _skate, config, ids, options, serialize
+from skate import _skate, actor, config, ids, options, serialize
 from skate.actor import ActorClass, ActorHandle, get_actor, method  # noqa: F401
 from skate.remote_function import RemoteFunction
 from skate.runtime_context import RuntimeContext, get_runtime_context  # noqa: F401
@@ -69,6 +69,7 @@ def _worker_env(runtime_env, job):
     import json
 
     env = {**_QUIET, **os.environ, **(runtime_env.get("env_vars") or {}), "SKATE_JOB": json.dumps(job)}
+    env["SKATE_GPUS"] = "1" if job["gpus"] else ""
     return [f"{k}={v}" for k, v in env.items()]
 
 
@@ -197,6 +198,7 @@ def init(
         "labels": _labels(labels),
         "custom": list(conf["resources"]),
         "store": int(conf["object_store_memory"]),
+        "gpus": conf["num_gpus"],
         "metadata": job_config.metadata,
         "runtime_env": {k: v for k, v in runtime_env.items() if k != "worker_process_setup_hook"},
     }
@@ -266,6 +268,8 @@ def shutdown(_exiting_interpreter=False):
     if _skate.in_worker():
         return
     _skate.shutdown()
+    actor._pending.clear()
+    actor._here.clear()
     _job = None
 
 
@@ -421,10 +425,7 @@ def nodes():
 
 def get_gpu_ids():
     """GPUs that this process may use: numbers, or the names that CUDA_VISIBLE_DEVICES gave them."""
-    if _skate.in_worker() and "SKATE_GPU_IDS" in os.environ:
-        visible = os.environ["SKATE_GPU_IDS"]
-    else:
-        visible = os.environ.get("CUDA_VISIBLE_DEVICES", "")
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES", "")
     return [int(v) if v.isdigit() else v for v in visible.split(",") if v]
 
 

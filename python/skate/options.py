@@ -136,15 +136,15 @@ def _strategy(name, v):
     from skate.util import scheduling_strategies as s
 
     _type(name, v, str, s.PlacementGroupSchedulingStrategy, s.NodeAffinitySchedulingStrategy, s.NodeLabelSchedulingStrategy)
-    if isinstance(v, s.PlacementGroupSchedulingStrategy):
-        _placement_group(name, v.placement_group)
-    else:
+    if not isinstance(v, s.PlacementGroupSchedulingStrategy):
         v.check()
 
 
 def _placement_group(name, v):
+    from skate.util.placement_group import PlacementGroup
+
     if v != "default":
-        raise NotImplementedError("placement_group: there are no placement groups yet; ask for the resources of each task and actor")
+        _type(name, v, PlacementGroup)
 
 
 def _bundle(name, v):
@@ -240,6 +240,15 @@ def is_async_generator(fn):
 
 def is_async(fn):
     return bool(_flags(fn) & (CO_COROUTINE | CO_ASYNC_GENERATOR))
+
+
+def group_of(o, default_cpus, what):
+    """The options that a Template takes for a placement group."""
+    if o.get("scheduling_strategy") is None and o.get("placement_group") is None:
+        return {}
+    from skate.util.placement_group import of_options
+
+    return of_options(o, default_cpus, what)
 
 
 def resources_of(o):

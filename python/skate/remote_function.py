@@ -23,6 +23,24 @@ class _Retry(_Wrapped):
         return self.fn(*args, **kwargs)
 
 
+class Capturing(_Wrapped):
+    """placement_group_capture_child_tasks: what is submitted meanwhile goes to the group, too."""
+
+    def __init__(self, fn, group):
+        super().__init__(fn)
+        self.group = group
+        retry_on = getattr(fn, "__skate_retry_on__", None)
+        if retry_on is not None:
+            self.__skate_retry_on__ = retry_on
+
+    def __call__(self, *args, **kwargs):
+        _skate.capture(self.group)
+        try:
+            return self.fn(*args, **kwargs)
+        finally:
+            _skate.capture(0)
+
+
 class Dynamic(_Wrapped):
     """num_returns="dynamic": one result, which holds a reference for each value that the generator yields. When it raises, the last reference is
     of its error."""
@@ -58,25 +76,28 @@ def _template(fn, o, base):
     returns = o.get("num_returns")
     if returns is None and options.is_generator(fn):
         returns = "streaming"
-    target = fn
+    target, more = fn, {}
     if returns == "dynamic":
         target, returns = Dynamic(target), 1
     if not isinstance(retry_exceptions, bool):
         target, retry_exceptions = _Retry(target, retry_exceptions), bool(retry_exceptions)
     env = o.get("runtime_env")
     if env:
-        from skate.runtime_env import InEnv, check
+        from _pickle import dumps
 
-        target = InEnv(target, check(env))
+        from skate.runtime_env import Sealed, check
+
+        more["env"] = dumps(check(env), 5)
+        target = Sealed(target)
+    group = options.group_of(o, 1, fn.__qualname__)
+    if group.pop("capture", False):
+        target = Capturing(target, group["pg"])
     if target is fn and base is not None:
         target = base
     window = o.get("_generator_backpressure_num_objects") or 0
-    more = {}
     calls = o.get("max_calls")
     if calls is None and o.get("num_gpus"):
         calls = 1  # as in Ray: what a library keeps on the GPU goes with the process
-    if env:
-        calls = 1  # nor is a changed process used again
     if calls:
         more["max_calls"] = calls
     return _skate.Template(
@@ -90,10 +111,14 @@ def _template(fn, o, base):
         func=fn,
         **more,
         **options.resources_of(o),
+        **group,
     )
 
 
 def _is_plain(o):
+    strategy = o.get("scheduling_strategy")
+    if getattr(strategy, "placement_group_capture_child_tasks", None):
+        return False
     return o.get("num_returns") != "dynamic" and not o.get("runtime_env") and isinstance(o.get("retry_exceptions") or False, bool)
 
 

@@ -117,6 +117,33 @@ class RuntimeContext:
     def get_node_labels(self):
         return {}
 
+    def get_assigned_resources(self):
+        """{"CPU": 1.0, ...}: what the task or actor this runs in holds."""
+        t = self._task()
+        if not t:
+            return {}
+        from skate import actor, api
+
+        if t[1]:
+            return dict(actor.me()[0].resources)
+        return {k: v for k, v in _skate.current_need(api.job().get("custom", []))[0].items() if v}
+
+    def get_placement_group_id(self):
+        from skate.util.placement_group import get_current_placement_group
+
+        pg = get_current_placement_group()
+        return pg.id.hex() if pg is not None else None
+
+    @property
+    def should_capture_child_tasks_in_placement_group(self):
+        """Whether what is submitted here goes to the placement group that this runs in."""
+        from skate import actor
+
+        t = self._task()
+        if t and t[1]:
+            return actor.me()[0].captures
+        return bool(t) and getattr(_skate.current_function(), "group", None) is not None
+
     def get_accelerator_ids(self):
         """{"GPU": ["0", ...], ...}: the accelerators that this process may use."""
         from skate import api
@@ -172,6 +199,14 @@ class RuntimeContext:
         _deprecated("get_actor_id")
         t = self._task()
         return ids.ActorID._of(t[1]) if t and t[1] else None
+
+    @property
+    def current_placement_group_id(self):
+        _deprecated("get_placement_group_id")
+        from skate.util.placement_group import get_current_placement_group
+
+        pg = get_current_placement_group()
+        return pg.id if pg is not None else None
 
 
 _OTHER_ACCELERATORS = ("neuron_cores", "TPU", "NPU", "HPU", "RBLN", "METAX_GPU")

@@ -1,8 +1,7 @@
 """runtime_env: what the processes of a job, of a task or of an actor find: environment variables, a working folder, folders of modules.
 
 A folder is used where it is, not copied: there is one machine. Environments of a job are made with its workers (their environment, working
-folder and sys.path); those of an actor or a task are put on in its worker before the code is loaded, and a worker that ran such a task
-is not used again."""
+folder and sys.path); tasks and actors with one of their own run in processes of that environment, which put it on before anything else."""
 
 import json
 import os
@@ -157,12 +156,18 @@ def put_on(env):
         run_hook(env["worker_process_setup_hook"])
 
 
-class InEnv:
-    """A function (or class) and the environment that it is loaded and called in. It travels as bytes, which are looked into when the environment
-    is there."""
+def apply(data):
+    """First thing in a process of an environment of its own (src/py/py_worker.c)."""
+    import pickle
 
-    def __init__(self, fn, env, data=None, names=None):
-        self.fn, self.env, self.data = fn, env, data
+    put_on(pickle.loads(data))
+
+
+class Sealed:
+    """A function (or class) for another environment: it travels as bytes, which are looked into at the first call, where its modules are."""
+
+    def __init__(self, fn, data=None, names=None):
+        self.fn, self.data = fn, data
         self.__name__, self.__qualname__, self.__module__ = names or (
             getattr(fn, "__name__", "f"),
             getattr(fn, "__qualname__", "f"),
@@ -173,18 +178,14 @@ class InEnv:
         from skate import cloudpickle
 
         data = self.data if self.fn is None else cloudpickle.dumps(self.fn, protocol=5)
-        return InEnv, (None, self.env, data, (self.__name__, self.__qualname__, self.__module__))
+        return Sealed, (None, data, (self.__name__, self.__qualname__, self.__module__))
 
-    def load(self):
+    def __call__(self, *args, **kwargs):
         if self.fn is None:
             import pickle
 
-            put_on(self.env)
             self.fn = pickle.loads(self.data)
-        return self.fn
-
-    def __call__(self, *args, **kwargs):
-        return self.load()(*args, **kwargs)
+        return self.fn(*args, **kwargs)
 
 
 def current():

@@ -387,6 +387,9 @@ def note(data):
 
 def after_fork():
     """In a fresh worker."""
+    if os.environ.get("SKATE_GPUS"):  # the job has some
+        _gpu_names[:] = [v for v in os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",") if v]  # the driver's
+        set_gpus(())
     for name in ("SKATE_FORK_FD", "SKATE_CTL"):  # the C side has unset them; os.environ was read before
         os.environ.pop(name, None)
     if sys.stdout is not None:
@@ -421,15 +424,6 @@ def run_coroutine(coro):
 
 
 _loop = None
-
-
-def apply_env(data):
-    """The runtime_env of this worker, before its first task: a pickled dict with env_vars, cwd, paths (in front of sys.path)."""
-    env = pickle.loads(data)
-    os.environ.update(env.get("env_vars") or {})
-    if env.get("cwd"):
-        os.chdir(env["cwd"])
-    sys.path[:0] = env.get("paths") or ()
 
 
 def serve_async(fd):
@@ -479,6 +473,20 @@ def start_async(call, coro, window):
 
     work = _run_stream(call, coro, window) if hasattr(coro, "__anext__") else _run_call(call, coro)
     return asyncio.get_running_loop().create_task(work)
+
+
+def apply_env(data):
+    from skate import runtime_env
+
+    runtime_env.apply(data)
+
+
+def set_gpus(numbers):
+    """In a worker, when what runs there has other GPUs than what ran before: only these are seen by libraries that look now."""
+    os.environ["CUDA_VISIBLE_DEVICES"] = ",".join(_gpu_names[i] if i < len(_gpu_names) else str(i) for i in numbers)
+
+
+_gpu_names = []  # of the driver, in a worker
 
 
 def leave_by_exit(e):
@@ -531,6 +539,7 @@ def install():
         run_coroutine=run_coroutine,
         serve_async=serve_async,
         apply_env=apply_env,
+        set_gpus=set_gpus,
         start_async=start_async,
         check_call=check_call,
         leave=leave,

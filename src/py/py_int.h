@@ -34,16 +34,16 @@ enum {
     PY_INIT_ERROR = SK_KIND_ERROR + 2, /* the same in an actor's constructor */
 };
 
-#define PY_HOOKS(X)                                                                                                            \
-    X(dumps)                                                                                                                   \
-    X(dumps_error)                                                                                                             \
-    X(load_error)                                                                                                              \
-    X(load_block)                                                                                                              \
-    X(dump_function)                                                                                                           \
-    X(load_function)                                                                                                           \
-    X(note)                                                                                                                    \
-    X(after_fork) X(auto_init) X(run_coroutine) X(serve_async) X(start_async) X(apply_env) X(leave) X(check_call) X(ref_await) \
-        X(ref_future)
+#define PY_HOOKS(X)  \
+    X(dumps)         \
+    X(dumps_error)   \
+    X(load_error)    \
+    X(load_block)    \
+    X(dump_function) \
+    X(load_function) \
+    X(note)          \
+    X(after_fork)    \
+    X(auto_init) X(run_coroutine) X(serve_async) X(start_async) X(leave) X(apply_env) X(set_gpus) X(check_call) X(ref_await) X(ref_future)
 
 struct py_fn { /* worker side: a definition, its callable once it was needed */
     sk_fid id;

@@ -24,6 +24,7 @@ struct tmpl {
     uint32_t n_returns, stream_window;
     int32_t max_retries, max_restarts, max_task_retries;
     bool retry_exceptions, has_shape;
+    bool named; /* METHOD: another name than that of the method */
     uint32_t group, max_calls;
     /* ACTOR */
     uint32_t groups[SK_GROUPS_MAX], n_groups;
@@ -454,6 +455,15 @@ static PyObject *results(struct py_state *st, uint32_t n, sk_oid first, sk_tid t
     return list;
 }
 
+static uint64_t captured; /* placement group into which what this process submits goes, 0: none */
+
+static PyObject *m_capture(PyObject *module SK_UNUSED, PyObject *group) {
+    uint64_t g = PyLong_AsUnsignedLongLong(group);
+    if (g == UINT64_MAX && PyErr_Occurred()) return NULL;
+    captured = g;
+    Py_RETURN_NONE;
+}
+
 static PyObject *tmpl_submit(PyObject *self, PyObject *const *args, Py_ssize_t n, PyObject *kwnames) {
     struct tmpl *t = (struct tmpl *)(void *)self;
     struct py_state *st = py_state_of(Py_TYPE(self));
@@ -466,6 +476,11 @@ static PyObject *tmpl_submit(PyObject *self, PyObject *const *args, Py_ssize_t n
         return NULL;
     if (t->sig.func && SK_UNLIKELY(!sig_fits(&t->sig, (size_t)n, kwnames)) && sig_complain(st, &t->sig, args, (size_t)n, kwnames) < 0)
         return NULL;
+    sk_shape shape = t->shape;
+    if (SK_UNLIKELY(captured != 0) && t->kind != METHOD && !t->pg) {
+        struct sk_need need = {.res = t->res, .group = captured, .bundle = -1};
+        if (shape_of(st, &need, t->custom, PyUnicode_AsUTF8(t->name), &shape) < 0) return NULL;
+    }
     if (call_encode(st, t, &k, args, n_all, kwnames) < 0) goto out;
     const sk_oid *in = NULL;
     if (SK_UNLIKELY(k.c.refs.n) && !(in = py_collector_ids(&k.c, 0))) goto out;
@@ -475,7 +490,7 @@ static PyObject *tmpl_submit(PyObject *self, PyObject *const *args, Py_ssize_t n
                                           .contains = in,
                                           .n_contains = k.c.refs.n,
                                           .n_returns = t->n_returns,
-                                          .shape = t->shape,
+                                          .shape = shape,
                                           .max_retries = t->max_retries,
                                           .retry_exceptions = t->retry_exceptions,
                                           .stream_window = t->stream_window,
@@ -484,7 +499,7 @@ static PyObject *tmpl_submit(PyObject *self, PyObject *const *args, Py_ssize_t n
                                           .max_calls = t->max_calls}};
     const struct sk_task *inside = st->worker ? py_current_task() : NULL;
     if (inside) spec.init.parent = inside->id;
-    if (t->base) /* the same definition under another name */
+    if (t->base || t->named) /* the same definition under another name */
         spec.init.name = PyUnicode_AsUTF8(t->name);
     sk_oid first = {0};
     sk_rc rc;
@@ -676,6 +691,8 @@ static int tmpl_init(PyObject *self, PyObject *args, PyObject *kw) {
         t->token = Py_NewRef(token);
         t->target = Py_NewRef(t->target);
         Py_XINCREF(t->retry_on);
+        Py_ssize_t n_name = PyUnicode_GET_LENGTH(name);
+        t->named = PyUnicode_Tailmatch(name, t->target, 0, n_name, 1) != 1;
     } else {
         if (Py_TYPE(target) == st->template_type) { /* options(): shares the definition */
             struct tmpl *o = (struct tmpl *)(void *)target;
@@ -980,6 +997,7 @@ static PyObject *m_weak_token(PyObject *module, PyObject *id) {
 }
 
 PyMethodDef py_task_methods[] = {
+    {"capture", m_capture, METH_O, "capture(placement group or 0): where what this process submits from now on runs."},
     {"weak_token", m_weak_token, METH_O, "weak_token(actor's number): a handle that is not counted."},
     {"actor_kill", m_actor_kill, METH_VARARGS, "actor_kill(token, no_restart)"},
     {"actor_find", m_actor_find, METH_VARARGS,

@@ -4,6 +4,7 @@
  * into the engine's memory. An exception of user code ends the task through the dumps_error hook; a failure of ours through *err.
  * Invariant: no run leaves an exception set, and the views of its arguments are the engine's unless a value kept them.
  * Cost: 0.25 us around a function of no arguments. */
+#include <stdlib.h>
 #include <unistd.h>
 
 #include "base/wire.h"
@@ -166,7 +167,16 @@ static int run_stream(struct py_state *st, struct sk_task *t, PyObject *result, 
         return -1;
     }
     int r = 0;
+    const char *most_given = getenv("RAY_max_num_generator_returns");
+    uint64_t most = most_given ? strtoull(most_given, NULL, 10) : 100000000u; /* as in Ray: a generator without end ends with an error */
     while (r == 0 && *rc == SK_OK && (v = PyIter_Next(it))) {
+        if (SK_UNLIKELY(t->n_yielded >= most)) {
+            Py_DECREF(v);
+            PyErr_Format(PyExc_ValueError, "%s yielded more than %llu values (RAY_max_num_generator_returns)", t->name,
+                         (unsigned long long)most);
+            r = -1;
+            break;
+        }
         r = t->n_yielded < sk_task_skip(t) ? skip_value(st, t, v, rc, err) : send_value(st, t, v, 0, true, rc, err);
         Py_DECREF(v);
     }
@@ -548,10 +558,29 @@ static sk_rc run(struct py_state *st, struct sk_task *t, struct sk_err *err) {
     return rc;
 }
 
+static uint64_t gpus_now; /* of this process: those that its environment shows */
+
+/* A call of an actor says nothing of GPUs: it has those of its actor. */
+static void show_gpus(struct py_state *st, const struct sk_task *t) {
+    if (!st->worker || !st->hook_set_gpus || (t->actor.v && !t->is_actor_init)) return;
+    PyObject *list = PyList_New(0), *r = NULL;
+    for (int i = 0; list && i < 64; i++) {
+        PyObject *v = t->gpus >> i & 1 ? PyLong_FromLong(i) : NULL;
+        if (v && PyList_Append(list, v) < 0) Py_CLEAR(list);
+        Py_XDECREF(v);
+    }
+    if (list) r = PyObject_CallOneArg(st->hook_set_gpus, list);
+    if (!r) PyErr_WriteUnraisable(st->module);
+    gpus_now = t->gpus;
+    Py_XDECREF(r);
+    Py_XDECREF(list);
+}
+
 static sk_rc r_run(void *ctx, struct sk_task *t, struct sk_err *err) {
     PyGILState_STATE g = PyGILState_Ensure();
     struct sk_task *outer = task_now;
     task_now = t;
+    if (SK_UNLIKELY(t->gpus != gpus_now)) show_gpus(state_of(ctx), t);
     py_title_set(t->name, t->is_actor_init ? ".__init__" : "");
     sk_rc rc = run(state_of(ctx), t, err);
     task_now = outer;
@@ -770,9 +799,9 @@ PyMethodDef py_worker_methods[] = {
     {"serve", m_serve, METH_NOARGS, "Fork server and workers: first call of skate._worker_main. False when this process is none."},
     {"crash_fd", m_crash_fd, METH_NOARGS, "Where a crash handler may write in a worker; -1 elsewhere."},
     {"current_task", m_current_task, METH_NOARGS, "(task, actor or 0, name, attempt), or None outside of tasks."},
+    {"current_function", m_current_function, METH_NOARGS, "The function that the current task runs; for a method (class, name)."},
     {"current_need", m_current_need, METH_O,
      "current_need(custom names): (resources, placement group, bundle, environment, GPUs) or None."},
-    {"current_function", m_current_function, METH_NOARGS, "The function that the current task runs; for a method (class, name)."},
     {"task_cancelled", m_task_cancelled, METH_NOARGS, "Somebody has cancelled the running task."},
     {"on_interrupt", m_on_interrupt, METH_VARARGS, "Handler of SIGINT in workers: KeyboardInterrupt when the running task was cancelled."},
     {"task_end_flags", m_end_flags, METH_VARARGS,

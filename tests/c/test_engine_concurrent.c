@@ -290,6 +290,25 @@ TEST_SLOW(concurrent_actor_dies_with_calls_under_way, 20) {
     eng_close();
 }
 
+TEST_SLOW(concurrent_killed_at_each_point, 60) {
+    static const char *const points[] = {"worker.before_run", "worker.after_run", "worker.after_done", "worker.before_publish"};
+    for (size_t k = 0; k < SK_COUNT(points) * 2; k++) {
+        char fault[60];
+        sk_oid o[60];
+        bool is_async = k % 2;
+        snprintf(fault, sizeof fault, "%s:kill:%d", points[k / 2], 5 + (int)k);
+        OPEN(.fault = fault, .fault_workers = 2);
+        struct actor a = is_async ? ACTOR("as_new", GROUPS(4), .is_async = true, .max_restarts = -1, .max_task_retries = -1)
+                                  : ACTOR("cc_new", GROUPS(4), .max_restarts = -1, .max_task_retries = -1);
+        for (int i = 0; i < 60; i++) o[i] = JOB(.fn = "cc_echo", .a = {VAL(i)}, .n_a = 1, .actor = a.id);
+        for (int i = 0; i < 60; i++) CHECK_EQ(eng_take(o[i]), i);
+        CHECK_GE(eng_stat(eng, "worker_deaths"), 1);
+        eng_check();
+        drop(a);
+        eng_close();
+    }
+}
+
 /* ---- the event loop --------------------------------------------------------------------------------------------------------------- */
 
 TEST_SLOW(async_many_parked, 20) {

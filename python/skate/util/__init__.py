@@ -1,5 +1,13 @@
 """skate.util: what is built on tasks and actors, and looks at them."""
 
+from skate.util.placement_group import (  # noqa: F401 (the function of that name, not the module)
+    get_current_placement_group,
+    get_placement_group,
+    placement_group,
+    placement_group_table,
+    remove_placement_group,
+)
+
 _FROM = {  # name: module below skate.util
     "ActorPool": "actor_pool",
     "as_completed": "helpers",

@@ -1,0 +1,259 @@
+"""Placement groups: resources that are set aside together, as bundles. There is one node, so STRICT_SPREAD of several bundles waits for ever,
+and the other strategies come to the same. The engine keeps the groups (src/engine/engine.h: group_create); here are names and checks."""
+
+from skate import _skate, ids
+
+VALID_PLACEMENT_GROUP_STRATEGIES = {"PACK", "SPREAD", "STRICT_PACK", "STRICT_SPREAD"}
+
+
+class PlacementGroup:
+    """A handle; it may be passed to tasks. The group lives until remove_placement_group(), or the end of the engine."""
+
+    def __init__(self, id, bundle_cache=None):
+        self.id = id
+        self.bundle_cache = bundle_cache
+
+    @staticmethod
+    def empty():
+        return PlacementGroup(ids.PlacementGroupID.nil())
+
+    @property
+    def is_empty(self):
+        return self.id.is_nil()
+
+    @property
+    def _number(self):
+        return int.from_bytes(self.id.binary(), "big")
+
+    def ready(self):
+        """An ObjectRef that is there when the resources are set aside; getting it gives this handle."""
+        from skate.util.scheduling_strategies import PlacementGroupSchedulingStrategy
+
+        return _ready_task().options(scheduling_strategy=PlacementGroupSchedulingStrategy(self)).remote(self)
+
+    def wait(self, timeout_seconds=30):
+        """Whether the resources are set aside, within timeout_seconds."""
+        import skate
+
+        return bool(skate.wait([self.ready()], timeout=timeout_seconds)[0])
+
+    @property
+    def bundle_specs(self):
+        """[{"CPU": 1.0, ...}, ...]"""
+        if self.bundle_cache is None:
+            row = _row(self)
+            self.bundle_cache = [] if row is None else [_plain(b) for b in row[5]]
+        return self.bundle_cache
+
+    @property
+    def bundle_count(self):
+        return len(self.bundle_specs)
+
+    def __eq__(self, other):
+        return isinstance(other, PlacementGroup) and self.id == other.id
+
+    def __hash__(self):
+        return hash(self.id)
+
+    def __reduce__(self):
+        return PlacementGroup, (self.id, self.bundle_cache)
+
+    def __repr__(self):
+        return f"PlacementGroup({self.id.hex()})"
+
+
+_task = None
+
+
+def _ready_task():
+    global _task
+    if _task is None:
+        from skate.remote_function import RemoteFunction
+
+        _task = RemoteFunction(_itself, {"num_cpus": 0, "max_retries": -1})
+    return _task
+
+
+def _itself(group):
+    return group
+
+
+def _plain(bundle):
+    return {k: v for k, v in bundle.items() if v}
+
+
+def _rows():
+    from skate import api
+
+    return _skate.pg_table(api.job().get("custom", []))
+
+
+def _row(group):
+    return next((r for r in _rows() if r[0] == group._number), None)
+
+
+def placement_group(bundles, strategy="PACK", name="", lifetime=None, _soft_target_node_id=None, bundle_label_selector=None):
+    """Asks for bundles of resources, all or none: a PlacementGroup at once, whose ready() tells when it has them.
+
+    bundles: [{"CPU": 1, "my resource": 2}, ...]; strategy: one of VALID_PLACEMENT_GROUP_STRATEGIES; name: for get_placement_group(), in the
+    job's namespace. ValueError for what makes no sense."""
+    from skate import api
+
+    validate_placement_group(bundles, strategy, lifetime, _soft_target_node_id, bundle_label_selector)
+    if not isinstance(name, str):
+        raise TypeError(f"name must be a str, not {type(name)}")
+    if not _skate.is_initialized():
+        api.init()
+    given = [{k: v for k, v in b.items() if k != "object_store_memory"} for b in bundles]
+    number, _ = _skate.pg_create(given, strategy, name or None, api.namespace())
+    return PlacementGroup(ids.PlacementGroupID._of(number), [{k: float(v) for k, v in b.items() if v} for b in bundles])
+
+
+def remove_placement_group(placement_group):
+    """Ends the group: its actors and tasks are killed, what waits for it ends with TaskPlacementGroupRemoved. Nothing when it is gone."""
+    if placement_group is None or placement_group.is_empty:
+        raise ValueError("remove_placement_group: a group is wanted")
+    _skate.pg_remove(placement_group._number)
+
+
+def get_placement_group(placement_group_name):
+    """The group of that name in the job's namespace; ValueError when there is none."""
+    from skate import api
+
+    if not placement_group_name:
+        raise ValueError("Please supply a non-empty value to get_placement_group")
+    for r in _rows():
+        if r[1] == placement_group_name and r[2] == api.namespace():
+            return PlacementGroup(ids.PlacementGroupID._of(r[0]), [_plain(b) for b in r[5]])
+    raise ValueError(f"Failed to look up placement group with name: {placement_group_name}")
+
+
+def placement_group_table(placement_group=None):
+    """What the engine knows of a group (of all of them: a dict by hexadecimal id): name, bundles, strategy, state (PENDING, CREATED, REMOVED)."""
+
+    def tell(r):
+        return {
+            "placement_group_id": ids.PlacementGroupID._of(r[0]).hex(),
+            "name": r[1],
+            "bundles": {i: _plain(b) for i, b in enumerate(r[5])},
+            "bundles_to_node_id": {i: ids.NODE.hex() if r[4] else "" for i in range(len(r[5]))},
+            "strategy": r[3],
+            "state": "CREATED" if r[4] else "PENDING",
+            "stats": {"end_to_end_creation_latency_ms": max(r[6], 0) * 1e3, "scheduling_state": "FINISHED" if r[4] else "QUEUED"},
+        }
+
+    if placement_group is None:
+        return {t["placement_group_id"]: t for t in map(tell, _rows())}
+    r = _row(placement_group)
+    if r is not None:
+        return tell(r)
+    bundles = dict(enumerate(placement_group.bundle_cache or []))
+    return {"placement_group_id": placement_group.id.hex(), "name": "", "bundles": bundles, "state": "REMOVED", "stats": {}}
+
+
+def get_current_placement_group():
+    """The group that the task or actor this is called in runs in; None when it is in none."""
+    need = _skate.current_need([]) if _skate.current_task() else None
+    number = need[1] if need else 0
+    if not number:
+        from skate import actor
+
+        t = _skate.current_task()
+        number = actor._here[t[1]].group if t and t[1] in actor._here else 0
+    return PlacementGroup(ids.PlacementGroupID._of(number)) if number else None
+
+
+# ---- checks
+
+
+def check_placement_group_index(placement_group, bundle_index):
+    """ValueError when the group has no such bundle; -1 is any."""
+    if placement_group.is_empty:
+        if bundle_index != -1:
+            raise ValueError("If placement group is not set, the value of bundle index must be -1.")
+    elif not -1 <= bundle_index < placement_group.bundle_count:
+        raise ValueError(
+            f"placement group bundle index {bundle_index} is invalid. Valid placement group indexes: 0-{placement_group.bundle_count}"
+        )
+
+
+def validate_placement_group(bundles, strategy="PACK", lifetime=None, _soft_target_node_id=None, bundle_label_selector=None):
+    """True, or ValueError for what makes no sense."""
+    if _soft_target_node_id and strategy != "STRICT_PACK":
+        raise ValueError("_soft_target_node_id currently only works with STRICT_PACK")
+    if _soft_target_node_id and ids.NodeID.from_hex(_soft_target_node_id).is_nil():
+        raise ValueError(f"Invalid hex ID of _soft_target_node_id, got {_soft_target_node_id}")
+    _validate_bundles(bundles)
+    if bundle_label_selector is not None:
+        if len(bundles) != len(bundle_label_selector):
+            raise ValueError(
+                f"Invalid bundle label selector {bundle_label_selector}. The length must equal that of bundles {len(bundles)}."
+            )
+        _validate_bundle_label_selector(bundle_label_selector)
+    if strategy not in VALID_PLACEMENT_GROUP_STRATEGIES:
+        raise ValueError(
+            f"Invalid placement group strategy {strategy}. Supported strategies are: {sorted(VALID_PLACEMENT_GROUP_STRATEGIES)}."
+        )
+    if lifetime not in (None, "detached"):
+        raise ValueError("Placement group `lifetime` argument must be either `None` or 'detached'. Got {lifetime}.")
+    return True
+
+
+def _validate_bundles(bundles):
+    if not isinstance(bundles, list):
+        raise ValueError(f"Placement group bundles must be a list, got {type(bundles)}.")
+    if not bundles:
+        raise ValueError('Bundles must be a non-empty list of resource dictionaries, e.g. `[{"CPU": 1.0}]`. Got empty list instead.')
+    for b in bundles:
+        if not isinstance(b, dict) or not all(isinstance(k, str) and isinstance(v, (int, float)) for k, v in b.items()):
+            raise ValueError('Bundles must be a non-empty list of resource dictionaries, e.g. `[{"CPU": 1.0}, {"GPU": 1.0}]`.')
+        if not any(b.values()):
+            raise ValueError(f"Bundles cannot be an empty dictionary or resources with only 0 values. Bundles: {bundles}")
+
+
+def _validate_bundle_label_selector(bundle_label_selector):
+    import re
+
+    if not isinstance(bundle_label_selector, list):
+        raise ValueError(f"Placement group bundle_label_selector must be a list, got {type(bundle_label_selector)}.")
+    for labels in bundle_label_selector:
+        if not isinstance(labels, dict) or not all(isinstance(k, str) and isinstance(v, str) for k, v in labels.items()):
+            raise ValueError(f"Bundle label selector must be a list of string dictionary label selectors, got {bundle_label_selector}.")
+        for key in labels:
+            if not re.fullmatch(r"([a-zA-Z0-9.-]+/)?[a-zA-Z0-9][a-zA-Z0-9._-]*", key):
+                raise ValueError(f"Invalid label selector provided in bundle_label_selector list: {key!r}")
+
+
+def of_options(o, default_cpus, what):
+    """The keywords of a Template for options that ask for a group: {"pg": number, "bundle": index}, {} when they do not. ValueError when the
+    resources fit into none of its bundles."""
+    from skate.util.scheduling_strategies import PlacementGroupSchedulingStrategy
+
+    s = o.get("scheduling_strategy")
+    if isinstance(s, PlacementGroupSchedulingStrategy):
+        group, index, capture = s.placement_group, s.placement_group_bundle_index, s.placement_group_capture_child_tasks
+    else:
+        group, index = o.get("placement_group"), o.get("placement_group_bundle_index")
+        if group in (None, "default"):
+            return {}
+        if s is not None:
+            raise ValueError(
+                "Placement groups should be specified via the scheduling_strategy option. The placement_group option is deprecated."
+            )
+        index, capture = -1 if index is None else index, o.get("placement_group_capture_child_tasks")
+    if group is None or group.is_empty:
+        return {}
+    check_placement_group_index(group, index)
+    wanted = {
+        **{k: o[n] for k, n in (("CPU", "num_cpus"), ("GPU", "num_gpus"), ("memory", "memory")) if o.get(n)},
+        **(o.get("resources") or {}),
+    }
+    if o.get("num_cpus") is None and default_cpus:
+        wanted["CPU"] = default_cpus
+    bundles = group.bundle_specs
+    if bundles and not any(all(b.get(k, 0) >= v for k, v in wanted.items()) for b in bundles):
+        raise ValueError(
+            f"Cannot schedule {what} with the placement group because the resource request {wanted} cannot fit into any bundles for the "
+            f"placement group, {bundles}."
+        )
+    return {"pg": group._number, "bundle": index, "capture": bool(capture)}

@@ -1,0 +1,218 @@
+"""Placement groups, GPUs by number, and processes with an environment of their own, as Ray's programs see them."""
+
+import os
+
+import pytest
+import skate
+from skate.util import (
+    get_current_placement_group,
+    get_placement_group,
+    placement_group,
+    placement_group_table,
+    remove_placement_group,
+)
+from skate.util.placement_group import VALID_PLACEMENT_GROUP_STRATEGIES, validate_placement_group
+from skate.util.scheduling_strategies import PlacementGroupSchedulingStrategy as In
+
+
+@pytest.fixture
+def ray():
+    skate.shutdown()
+    skate.init(num_cpus=4, num_gpus=2, resources={"mine": 2}, object_store_memory=128 << 20, namespace="n")
+    yield skate
+    skate.shutdown()
+
+
+def where():
+    c = skate.get_runtime_context()
+    return c.get_placement_group_id(), c.get_assigned_resources(), skate.get_gpu_ids()
+
+
+def test_a_group(ray):
+    pg = placement_group([{"CPU": 1, "mine": 1}, {"CPU": 2, "GPU": 1}], strategy="SPREAD", name="g")
+    assert ray.get(pg.ready()) == pg and pg.wait(5) and pg.bundle_count == 2
+    assert pg.bundle_specs == [{"CPU": 1.0, "mine": 1.0}, {"CPU": 2.0, "GPU": 1.0}]
+    free = ray.available_resources()
+    assert (free["CPU"], free["GPU"], free["mine"]) == (1, 1, 1)
+    f = ray.remote(where)
+    assert ray.get(f.options(scheduling_strategy=In(pg), num_cpus=2, num_gpus=1).remote())[:2] == (pg.id.hex(), {"CPU": 2.0, "GPU": 1.0})
+    assert ray.get(f.remote())[0] is None
+
+    @ray.remote(num_cpus=1)
+    class A:
+        def where(self):
+            return where(), get_current_placement_group()
+
+    (_, resources, _), group = ray.get(A.options(scheduling_strategy=In(pg, 0)).remote().where.remote())
+    assert group == pg and resources == {"CPU": 1.0}
+    found = get_placement_group("g")
+    assert found == pg and found.bundle_specs == pg.bundle_specs and hash(found) == hash(pg)
+    row = placement_group_table(pg)
+    assert row["state"] == "CREATED" and row["strategy"] == "SPREAD" and row["bundles"][1] == {"CPU": 2.0, "GPU": 1.0}
+    assert placement_group_table() == {pg.id.hex(): row}
+    assert ray.get(ray.remote(lambda g: g.bundle_count).remote(pg)) == 2  # a handle may travel
+    remove_placement_group(pg)
+    remove_placement_group(pg)
+    assert placement_group_table(pg)["state"] == "REMOVED" and ray.available_resources()["CPU"] == 4
+    with pytest.raises(ValueError, match="Failed to look up"):
+        get_placement_group("g")
+
+
+def test_children_are_captured(ray):
+    pg = placement_group([{"CPU": 2}])
+    child = ray.remote(lambda: skate.get_runtime_context().get_placement_group_id())
+
+    @ray.remote
+    def parent():
+        return skate.get_runtime_context().should_capture_child_tasks_in_placement_group, skate.get(child.remote())
+
+    @ray.remote(num_cpus=1)
+    class A:
+        def f(self):
+            return skate.get_runtime_context().should_capture_child_tasks_in_placement_group, skate.get(child.remote())
+
+    for capture, want in ((True, pg.id.hex()), (False, None)):
+        inside = In(pg, placement_group_capture_child_tasks=capture)
+        assert ray.get(parent.options(scheduling_strategy=inside).remote()) == (capture, want)
+        assert ray.get(A.options(scheduling_strategy=inside).remote().f.remote()) == (capture, want)
+    assert ray.get(parent.remote()) == (False, None)
+
+
+def test_what_waits_and_what_is_removed(ray):
+    first = placement_group([{"CPU": 4}])
+    second = placement_group([{"CPU": 4}])
+    assert first.wait(30) and not second.wait(0.05) and placement_group_table(second)["state"] == "PENDING"
+    ref = second.ready()
+    remove_placement_group(first)
+    assert ray.get(ref, timeout=30) == second
+    third = placement_group([{"CPU": 4}])
+    waiting = third.ready()
+    remove_placement_group(third)
+    with pytest.raises(ray.exceptions.TaskPlacementGroupRemoved):
+        ray.get(waiting, timeout=30)
+
+    @ray.remote(num_cpus=1)
+    class A:
+        def f(self):
+            return 1
+
+    a = A.options(scheduling_strategy=In(second)).remote()
+    assert ray.get(a.f.remote()) == 1
+    remove_placement_group(second)
+    with pytest.raises(ray.exceptions.RayActorError):
+        while True:
+            ray.get(a.f.remote())
+
+
+@pytest.mark.parametrize(
+    "bundles,more,text",
+    [
+        ("x", {}, "must be a list"),
+        ([], {}, "non-empty list"),
+        ([{"CPU": "1"}], {}, "resource dictionaries"),
+        ([{"CPU": 0}], {}, "only 0 values"),
+        ([{"CPU": 1}], {"strategy": "CLOSE"}, "Invalid placement group strategy"),
+        ([{"CPU": 1}], {"lifetime": "long"}, "lifetime"),
+        ([{"CPU": 1}], {"bundle_label_selector": [{"bad key!": "x"}]}, "Invalid label selector"),
+    ],
+    ids=lambda v: str(v)[:30],
+)
+def test_wrong_groups(bundles, more, text):
+    with pytest.raises(ValueError, match=text):
+        placement_group(bundles, **more)
+
+
+def test_wrong_uses(ray):
+    for s in VALID_PLACEMENT_GROUP_STRATEGIES:
+        assert validate_placement_group([{"CPU": 1}], s)
+    pg = placement_group([{"CPU": 1}])
+    f = ray.remote(where)
+    with pytest.raises(ValueError, match=r"Cannot schedule where .*\{'CPU': 3\} cannot fit into any bundles .*\[\{'CPU': 1.0\}\]"):
+        f.options(scheduling_strategy=In(pg), num_cpus=3)
+    with pytest.raises(ValueError, match="index 1 is invalid"):
+        f.options(scheduling_strategy=In(pg, 1))
+    with pytest.raises(ValueError, match="scheduling_strategy option"):
+        f.options(placement_group=pg, scheduling_strategy="SPREAD")
+    assert ray.get(f.options(placement_group=pg).remote())[0] == pg.id.hex()
+
+
+def test_gpus(ray):
+    @ray.remote(num_gpus=1, num_cpus=0)
+    class A:
+        def see(self):
+            return skate.get_gpu_ids(), os.environ["CUDA_VISIBLE_DEVICES"], skate.get_runtime_context().get_accelerator_ids()["GPU"]
+
+    a, b = A.remote(), A.remote()
+    seen = sorted(ray.get([a.see.remote(), b.see.remote()]))
+    assert seen == [([0], "0", ["0"]), ([1], "1", ["1"])]
+    f = ray.remote(lambda: (skate.get_gpu_ids(), os.environ["CUDA_VISIBLE_DEVICES"], os.getpid()))
+    assert ray.get(f.remote())[:2] == ([], "")
+    del a
+    one = ray.get(f.options(num_gpus=0.5).remote())
+    two = ray.get(f.options(num_gpus=0.5).remote())
+    assert one[0] == two[0] and len(one[0]) == 1 and one[2] != two[2]  # a process that had a GPU is not used again
+    with pytest.raises(ValueError, match="whole number"):
+        f.options(num_gpus=1.5)
+
+
+def test_gpus_that_have_names(monkeypatch):
+    skate.shutdown()
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "GPU-a,GPU-b")
+    with skate.init(num_cpus=1):
+        assert skate.cluster_resources()["GPU"] == 2
+        assert skate.get(skate.remote(num_gpus=2)(lambda: skate.get_gpu_ids()).remote()) == ["GPU-a", "GPU-b"]
+
+
+def test_calls_on_an_actor_that_restarts(ray, tmp_path):
+    gate = str(tmp_path / "gate")
+    os.mkfifo(gate)
+
+    @ray.remote(max_restarts=1)
+    class A:
+        def __init__(self):
+            if skate.get_runtime_context().was_current_actor_reconstructed:
+                with open(gate, "rb", 0) as f:
+                    f.read(1)
+
+        def die(self):
+            os._exit(1)
+
+        def f(self):
+            return 1
+
+    a = A.remote()
+    assert ray.get(a.f.remote()) == 1
+    fd = os.open(gate, os.O_RDWR)
+    with pytest.raises(ray.exceptions.ActorUnavailableError):
+        ray.get(a.die.remote())
+    with pytest.raises(ray.exceptions.ActorUnavailableError, match="The actor is restarting"):
+        ray.get(a.f.remote())
+    patient = a.f.options(max_task_retries=-1).remote()
+    os.write(fd, b"g")
+    assert ray.get(patient) == 1
+    with pytest.raises(ray.exceptions.ActorDiedError):
+        ray.get(a.die.remote())
+    os.close(fd)
+
+
+def test_max_pending_calls(ray, tmp_path):
+    gate = str(tmp_path / "gate")
+    os.mkfifo(gate)
+
+    @ray.remote(num_cpus=0)
+    class A:
+        def f(self):
+            with open(gate, "rb", 0) as f:
+                return f.read(1)
+
+    a = A.options(max_pending_calls=3).remote()
+    refs = [a.f.remote() for _ in range(3)]
+    with pytest.raises(ray.exceptions.PendingCallsLimitExceeded, match="max_pending_calls"):
+        a.f.remote()
+    fd = os.open(gate, os.O_RDWR)
+    os.write(fd, b"g")
+    assert ray.get(refs[0]) == b"g"
+    refs.append(a.f.remote())
+    os.write(fd, b"ggg")
+    assert ray.get(refs) == [b"g"] * 4
+    os.close(fd)
