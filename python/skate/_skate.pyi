@@ -8,11 +8,13 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 class ObjectRef:
-    """A reference to an immutable object. Counts: one for each live Python ObjectRef of this process."""
+    """A reference to an immutable object. Counts: one for each live Python ObjectRef of this process. ObjectRef(28 bytes) is none of the engine's:
+    it can be compared, printed and pickled. as_future, task_id, job_id, nil, from_random and size come from skate/ref.py."""
+    def __init__(self, id: bytes) -> None: ...
     def hex(self) -> str: ...  # 56 hex digits as in Ray, our 64-bit id at the end
     def binary(self) -> bytes: ...  # 28 bytes
     def is_nil(self) -> bool: ...
-    def task_id(self) -> int: ...
+    def _task_number(self) -> int: ...  # of the task that makes it; 0 when not known here
     def __await__(self) -> Any: ...
     def future(self) -> Any: ...  # concurrent.futures.Future
 
@@ -22,6 +24,10 @@ class ObjectRefGenerator:
     def __iter__(self) -> Iterator[ObjectRef]: ...
     def __next__(self) -> ObjectRef: ...
     def next_within(self, timeout: float) -> ObjectRef: ...  # GetTimeoutError, StopIteration
+    def peek(
+        self, seconds: float
+    ) -> bool: ...  # whether next() would not wait. Takes the item out of the stream: it counts as read for the window
+    def is_finished(self) -> bool: ...  # everything was taken, the failure included
     def task_id(self) -> int: ...
     def close(self) -> None: ...
 
@@ -147,6 +153,9 @@ class Exec:
 
 # --- workers
 def current_task() -> tuple[int, int, str, int] | None: ...  # task, actor or 0, name, attempt
+def current_function() -> Any: ...  # what the current task runs; for a method (class, name); None outside of tasks
+def weak_token(actor: int) -> ActorToken: ...  # not counted, `ready` is None: of get_actor() and current_actor
+def capture(group: int) -> None: ...  # placement group of all that this process submits from now on; 0: none
 def crash_fd() -> int: ...  # where a crash handler may write in a worker; -1 elsewhere
 def serve() -> bool:
     """Fork server and workers: first call of skate._worker_main. Returns False when this process is none."""

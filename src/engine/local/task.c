@@ -294,7 +294,7 @@ sk_rc sk_ltask_submit(struct sk_local *l, uint32_t proc, uint32_t level, uint64_
         restarts = restarts && !a->asked; /* who asked for it may wait for it */
         if (restarts && t->spec.no_wait && t->retries_left == 0 &&
             a->max_task_retries == 0) { /* as in Ray: who allows no retry does not wait for the next life */
-            sk_ltask_fail(l, t, SK_EUNAVAIL, "the actor is being restarted; try again, or give the call max_task_retries");
+            sk_ltask_fail(l, t, SK_EUNAVAIL, "The actor is restarting; try again, or give the call max_task_retries");
             return SK_OK;
         }
         if (!a || a->state == SK_A_DEAD) {

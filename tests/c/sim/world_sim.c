@@ -476,7 +476,6 @@ static void checkpoint(bool calm) {
         uint32_t at;
         n_actors += obj_known(W.actors[a].ready, &at) && mark[at];
     }
-    sk_sim_calm(E(), calm);
     struct alive want = {n + n_actors};
     MUST(all || W.f->sim.disk_bytes, "there is no room for one object");
     if (all) rc = E()->ops->drive(E(), so_many, &want, sk_deadline_ns(INT64_C(100000000000)), &err);
@@ -486,6 +485,7 @@ static void checkpoint(bool calm) {
                  (unsigned long long)want.n);
         complain(what);
     }
+    sk_sim_calm(E(), calm); /* not before: what is lost now takes what is inside along */
     MUST(sk_sim_check(E()), "the driver's structures do not agree");
 }
 
