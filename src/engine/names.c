@@ -25,10 +25,10 @@ sk_rc sk_names_add(struct sk_list *all, struct sk_bytes space, struct sk_bytes n
     *out = NULL;
     if (!name.n) return SK_OK;
     if (sk_names_find(all, space, name))
-        return SK_ERR(err, SK_EEXIST,
-                      "the name '%.*s' is already taken by a living actor%s%.*s%s; take another name, or use the actor that there is: get_actor",
-                      (int)name.n, (const char *)name.p, space.n ? " of namespace '" : "", (int)space.n, (const char *)space.p,
-                      space.n ? "'" : "");
+        return SK_ERR(
+            err, SK_EEXIST,
+            "the name '%.*s' is already taken by a living actor%s%.*s%s; take another name, or use the actor that there is: get_actor",
+            (int)name.n, (const char *)name.p, space.n ? " of namespace '" : "", (int)space.n, (const char *)space.p, space.n ? "'" : "");
     struct sk_name *n = sk_alloc(SK_TAG_ENGINE, sizeof *n + space.n + name.n + meta.n);
     if (!n) return SK_ERR(err, SK_ENOMEM, "no memory for the name of an actor");
     uint8_t *at = n->bytes;

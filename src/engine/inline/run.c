@@ -124,7 +124,8 @@ static void run_task(struct sk_inline *x, struct sk_itask *t) {
         sk_iactor_maybe_end(x, a);
         return;
     }
-    if (error && !(t->p.end_flags & SK_END_FINAL) && !t->cancelled && !x->closed && t->retry_exceptions && t->retries_left && t->fail.code != SK_ECORRUPT) {
+    if (error && !(t->p.end_flags & SK_END_FINAL) && !t->cancelled && !x->closed && t->retry_exceptions && t->retries_left &&
+        t->fail.code != SK_ECORRUPT) {
         t->retries_left -= t->retries_left > 0;
         sk_blob_unref(x, error);
         sk_itask_drop_attempt(x, t);
