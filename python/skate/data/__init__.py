@@ -6,22 +6,13 @@ Example:
     500
 """
 
+# ruff: noqa: F405
 from __future__ import annotations
 
-from skate.data import context
-from skate.data.context import DataContext, ExecutionOptions, ExecutionResources
-from skate.data.dataset import ActorPoolStrategy, Dataset, MaterializedDataset, TaskPoolStrategy
-from skate.data.iterator import DataIterator
-from skate.data.read.binary import read_binary_files
-from skate.data.read.csv import read_csv
-from skate.data.read.images import read_images
-from skate.data.read.json import read_json
-from skate.data.read.memory import from_arrow, from_blocks, from_items, from_numpy, from_pandas
-from skate.data.read.parquet import read_parquet
-from skate.data.read.range import range, range_tensor
-from skate.data.read.text import read_text
-from skate.data.schema import Schema
-from skate.data.write.job import SaveMode
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from skate.data._public import *  # noqa: F403
 
 __all__ = [
     "ActorPoolStrategy",
@@ -49,3 +40,19 @@ __all__ = [
     "read_parquet",
     "read_text",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Loads the package at the first use of a name: NumPy and Arrow take 0.15 s, and the engine's processes load them meanwhile."""
+    import importlib
+
+    _public = importlib.import_module("skate.data._public")  # its imports also bind the modules of the package
+    if name in __all__:
+        globals().update({n: getattr(_public, n) for n in __all__})
+    if name in globals():
+        return globals()[name]
+    raise AttributeError(f"module 'skate.data' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
