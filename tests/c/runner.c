@@ -35,9 +35,9 @@ enum { SANITIZED = 0 };
 #endif
 
 #if defined(__SANITIZE_THREAD__)
-/* Tests end by _exit, which skips TSan's own change of the exit status: stop at the first report instead. */
+/* Tests end by _exit, which skips TSan's own change of the exit status: stop at the first report instead. A program may have its own. */
 const char *__tsan_default_options(void);
-__attribute__((visibility("default"))) const char *__tsan_default_options(void) { return "halt_on_error=1:second_deadlock_stack=1"; }
+__attribute__((visibility("default"), weak)) const char *__tsan_default_options(void) { return "halt_on_error=1:second_deadlock_stack=1"; }
 #endif
 
 enum { EXIT_FAILED = 1, EXIT_SKIPPED = 77 };

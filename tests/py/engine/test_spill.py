@@ -202,7 +202,8 @@ def test_directories_that_cannot_be(tmp_path):
 
 
 SCRIPT = """
-import os, sys, time
+import os, signal, sys, time
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore it, and so would we
 import numpy as np
 import skate as ray
 ray.init(num_cpus=2, object_store_memory=32 << 20)
@@ -245,7 +246,10 @@ def test_a_put_that_waits_can_be_interrupted(tmp_path):
     while time.monotonic() < until and open(f"/proc/{p.pid}/wchan").read() in ("0", ""):
         pass
     p.send_signal(signal.SIGINT)
-    out, _ = p.communicate(timeout=20)
+    try:
+        out, _ = p.communicate(timeout=60)
+    finally:
+        p.kill()
     assert out == "interrupted\n" and p.returncode == 0
 
 

@@ -73,10 +73,12 @@ class Block:
         self.c.sk_mem_bytes.restype = ct.c_int64
         self.c.sk_mem_failed.restype = ct.c_bool
         self.n_released = 0
+        self.n_held, self.held = 0, {}  # blocks that arrays point into, by the context of their owner
         self.release = RELEASE(self._released)
 
-    def _released(self, _ctx):
+    def _released(self, ctx):
         self.n_released += 1
+        del self.held[ctx]
 
     def mem(self):
         return self.c.sk_mem_bytes(3)  # SK_TAG_BLOCK
@@ -108,8 +110,10 @@ class Block:
     def decode(self, block, row0=0, n_rows=U64_MAX):
         schema, array, err = CSchema(), CArray(), Err()
         before = self.n_released
+        self.n_held += 1
+        self.held[self.n_held] = block
         rc = self.c.sk_block_export(block.ctypes.data_as(ct.c_void_p), ct.c_size_t(len(block)), ct.c_uint64(row0), ct.c_uint64(n_rows),
-                                    Owner(self.release, None), ct.byref(schema), ct.byref(array), ct.byref(err))  # fmt: skip
+                                    Owner(self.release, self.n_held), ct.byref(schema), ct.byref(array), ct.byref(err))  # fmt: skip
         assert self.n_released == before + (rc != 0)
         self.check(rc, err)
         return pa.RecordBatch._import_from_c(ct.addressof(array), ct.addressof(schema))
