@@ -17,6 +17,7 @@ sk_rc sk_place_init(struct sk_place *p, const struct sk_res *total, struct sk_er
     sk_list_init(&p->idle);
     sk_list_init(&p->actors);
     sk_list_init(&p->groups);
+    sk_list_init(&p->gone);
     int64_t gpus = total->amount[SK_RES_GPU] / SK_RES_UNIT;
     p->gpus_told_apart = gpus <= (int64_t)SK_PLACE_GPUS;
     for (int64_t i = 0; p->gpus_told_apart && i < gpus; i++) p->gpu_left[i] = SK_RES_UNIT;
@@ -28,7 +29,9 @@ sk_rc sk_place_init(struct sk_place *p, const struct sk_res *total, struct sk_er
 
 void sk_place_deinit(struct sk_place *p) {
     SK_LIST_EACH_SAFE (it, tmp, &p->groups) sk_free(sk_container_of(it, struct sk_place_group, link));
+    SK_LIST_EACH_SAFE (it, tmp, &p->gone) sk_free(sk_container_of(it, struct sk_place_group, link));
     sk_list_init(&p->groups);
+    sk_list_init(&p->gone);
     for (uint32_t i = 0; i < p->n_shapes; i++) sk_free(p->shapes[i]);
     sk_free(p->shapes);
     p->shapes = NULL;
@@ -166,7 +169,10 @@ static void give_back(struct sk_place *p, struct sk_place_worker *w) {
     struct sk_res *avail = avail_of(p, w);
     for (uint32_t i = 0; i < SK_RES_MAX; i++) avail->amount[i] += res->amount[i];
     move_gpus(w->in && !w->in->removed ? w->in->b[w->bundle].gpu_left : p->gpu_left, w->gpus, res->amount[SK_RES_GPU], 1);
-    if (w->in && --w->in->n_leases == 0 && w->in->removed) sk_free(w->in);
+    if (w->in && --w->in->n_leases == 0 && w->in->removed) {
+        sk_list_del(&w->in->link);
+        sk_free(w->in);
+    }
     w->in = NULL;
     w->gpus = 0;
 }
@@ -217,7 +223,8 @@ void sk_place_group_remove(struct sk_place *p, struct sk_place_group *g) {
     }
     if (!g->ready) p->n_groups_waiting--;
     g->removed = true;
-    if (!g->n_leases) sk_free(g);
+    if (g->n_leases) sk_list_push_back(&p->gone, &g->link);
+    else sk_free(g);
 }
 
 /* All bundles of g, or nothing. */

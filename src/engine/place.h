@@ -85,6 +85,7 @@ struct sk_place {
     int64_t gpu_left[SK_PLACE_GPUS];
     bool gpus_told_apart;
     struct sk_list groups; /* sk_place_group, those not removed */
+    struct sk_list gone;   /* removed groups whose last process has not been given back yet */
     uint32_t n_groups_waiting;
     struct sk_res unreserved; /* total, less what groups have taken: nothing more can ever be free while they stay */
     struct sk_place_shape **shapes;

@@ -74,7 +74,7 @@ sk_rc sk_lgroup_remove(struct sk_local *l, uint64_t id, struct sk_err *err) {
         struct sk_lworker *w = l->workers[i];
         if (!w || w->place.in != g->place) continue;
         SK_LIST_EACH (it, &w->sent) sk_container_of(it, struct sk_ltask, on)->group_gone = true;
-        if (w->actor) w->actor->group_gone = w->actor->stopping = true;
+        if (w->actor) w->actor->group_gone = w->actor->stopping = w->actor->no_restart = true;
         sk_pool_kill(l, w, "its placement group was removed");
     }
     sk_place_group_remove(&l->place, g->place);
