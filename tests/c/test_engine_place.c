@@ -194,3 +194,29 @@ TEST(place_shapes) {
     CHECK_RC(sk_place_shape(&p, &r, &a, NULL), SK_EINVAL);
     done();
 }
+
+/* The engine may end before the death of a process that was in the group is reported. */
+TEST(place_group_removed_under_a_process) {
+    for (int gone = 0; gone < 2; gone++) {
+        struct sk_place_group *g;
+        struct sk_need need = {.res = {.amount = {SK_RES_UNIT}}, .group = 7, .bundle = 0};
+        sk_shape s;
+        setup(2, 1);
+        CHECK_OK(sk_place_group_add(&p, 7, &need.res, 1, false, &g, NULL));
+        struct sk_place_pick x = pick(0);
+        CHECK(x.what == SK_PLACE_GROUP && x.group == g);
+        CHECK_OK(sk_place_need(&p, &need, &s, NULL));
+        push(0, s);
+        x = pick(0);
+        CHECK(x.what == SK_PLACE_RUN && x.worker == &w[0]);
+        sk_place_group_remove(&p, g);
+        CHECK(sk_place_check(&p));
+        CHECK_EQ(p.unreserved.amount[0], p.total.amount[0]);
+        if (gone) {
+            sk_place_worker_gone(&p, &w[0]);
+            CHECK(sk_list_empty(&p.gone));
+            CHECK_EQ(p.avail.amount[0], p.total.amount[0]);
+        }
+        done(); /* the runner counts what is left */
+    }
+}
