@@ -171,22 +171,8 @@ void sk_actor_find_for(struct sk_local *l, struct sk_lworker *w, uint64_t req, s
     sk_free(p);
 }
 
-void sk_actor_names_for(struct sk_local *l, struct sk_lworker *w, uint64_t req) {
-    size_t n = sk_names_write(&l->names_of_actors, NULL, 0), cap = n + 64;
-    uint8_t *p = sk_alloc(SK_TAG_ENGINE, 2 * cap);
-    if (!p) {
-        sk_pool_kill(l, w, "there is no memory left to answer it");
-        return;
-    }
-    SK_IGNORE((sk_rc)sk_names_write(&l->names_of_actors, (char *)p + cap, n));
-    struct sk_wr m = sk_wr_init(p, cap);
-    sk_wr_u32(&m, SK_M_REPLY);
-    sk_wr_u32(&m, SK_OK);
-    sk_wr_u64(&m, req);
-    sk_wr_bytes(&m, p + cap, n);
-    if (!sk_pool_reply(l, w, p, m.n)) sk_pool_kill(l, w, "the object store is too full for an answer to it");
-    sk_free(p);
-}
+static size_t write_names(struct sk_local *l, void *buf, size_t cap) { return sk_names_write(&l->names_of_actors, buf, cap); }
+void sk_actor_names_for(struct sk_local *l, struct sk_lworker *w, uint64_t req) { sk_req_list(l, w, req, write_names); }
 
 static void let_go(struct sk_local *l, struct sk_lactor *a) {
     sk_name_free(&a->name);

@@ -322,19 +322,37 @@ static sk_rc answer_rc(const struct sk_msg *m, struct sk_rd *r, struct sk_err *e
     return SK_ERR(err, rc, "%.*s", (int)b.n, (const char *)b.p);
 }
 
+#define REQ_AT 8 /* of most requests: where their number stands */
+
+/* Numbers the request (at msg + at) and sends it; answer() waits for that number. */
+static uint64_t ask(struct sk_client *c, void *msg, size_t len, size_t at) {
+    pthread_mutex_lock(&c->mu);
+    uint64_t req = ++c->next_req;
+    memcpy((uint8_t *)msg + at, &req, 8);
+    sk_client_send(c, msg, len, true);
+    pthread_mutex_unlock(&c->mu);
+    return req;
+}
+
+/* A request whose answer is one number. */
+static sk_rc ask_number(struct sk_client *c, void *msg, size_t len, size_t at, uint64_t *out, struct sk_err *err) {
+    struct sk_msg *m = answer(c, ask(c, msg, len, at), INT64_MAX);
+    struct sk_rd r;
+    sk_rc rc = answer_rc(m, &r, err);
+    if (rc == SK_OK) *out = sk_rd_u64(&r);
+    sk_free(m);
+    return rc;
+}
+
 /* ---- store memory ---------------------------------------------------------------------------------------------------------------- */
 
 /* len bytes, or min of them when room is short; waits as long as there may be room. */
 static sk_rc lease(struct sk_client *c, uint64_t len, uint64_t min, uint64_t *off, uint64_t *got, struct sk_err *err) {
-    pthread_mutex_lock(&c->mu);
-    uint64_t req = ++c->next_req;
     struct {
         uint32_t type, pad;
         uint64_t req, len, min;
-    } q = {SK_M_LEASE, 0, req, len, min};
-    sk_client_send(c, &q, sizeof q, true);
-    pthread_mutex_unlock(&c->mu);
-    struct sk_msg *m = answer(c, req, INT64_MAX);
+    } q = {SK_M_LEASE, 0, 0, len, min};
+    struct sk_msg *m = answer(c, ask(c, &q, sizeof q, REQ_AT), INT64_MAX);
     struct sk_rd r;
     sk_rc rc = answer_rc(m, &r, err);
     if (rc == SK_OK) *off = sk_rd_u64(&r), *got = sk_rd_u64(&r);
@@ -451,14 +469,6 @@ static sk_rc c_define(struct sk_engine *e, sk_fid fn, const char *name, struct s
     return SK_OK;
 }
 
-static uint64_t ask(struct sk_client *c, const void *msg, size_t len, uint64_t *req_field) {
-    pthread_mutex_lock(&c->mu);
-    uint64_t req = *req_field = ++c->next_req;
-    sk_client_send(c, msg, len, true);
-    pthread_mutex_unlock(&c->mu);
-    return req;
-}
-
 static sk_rc c_need(struct sk_engine *e, const struct sk_need *need, sk_shape *out, struct sk_err *err) {
     struct sk_client *c = C(e);
     uint64_t h = sk_hash(need, sizeof *need);
@@ -474,7 +484,7 @@ static sk_rc c_need(struct sk_engine *e, const struct sk_need *need, sk_shape *o
         uint64_t req;
         struct sk_need need;
     } q = {SK_M_SHAPE, 0, 0, *need};
-    struct sk_msg *m = answer(c, ask(c, &q, sizeof q, &q.req), INT64_MAX);
+    struct sk_msg *m = answer(c, ask(c, &q, sizeof q, REQ_AT), INT64_MAX);
     struct sk_rd r;
     sk_rc rc = answer_rc(m, &r, err);
     if (rc == SK_OK) {
@@ -491,21 +501,6 @@ static sk_rc c_shape(struct sk_engine *e, const struct sk_res *res, sk_shape *ou
     return c_need(e, &(struct sk_need){.res = *res}, out, err);
 }
 
-/* A request whose answer is one number. `p`: type, then (in 8-byte steps) whatever; the request's number goes to p + at. */
-static sk_rc ask_number(struct sk_client *c, uint8_t *p, size_t n, size_t at, uint64_t *out, struct sk_err *err) {
-    pthread_mutex_lock(&c->mu);
-    uint64_t req = ++c->next_req;
-    memcpy(p + at, &req, 8);
-    sk_client_send(c, p, n, true);
-    pthread_mutex_unlock(&c->mu);
-    struct sk_msg *m = answer(c, req, INT64_MAX);
-    struct sk_rd r;
-    sk_rc rc = answer_rc(m, &r, err);
-    if (rc == SK_OK) *out = sk_rd_u64(&r);
-    sk_free(m);
-    return rc;
-}
-
 static sk_rc c_env_define(struct sk_engine *e, struct sk_bytes env, uint32_t *out, struct sk_err *err) {
     size_t cap = env.n + 64;
     uint64_t v = 0;
@@ -515,7 +510,7 @@ static sk_rc c_env_define(struct sk_engine *e, struct sk_bytes env, uint32_t *ou
     sk_wr_u32(&w, SK_M_DEFENV);
     sk_wr_u64(&w, 0);
     sk_wr_bytes(&w, env.p, env.n);
-    sk_rc rc = ask_number(C(e), p, w.n, 8, &v, err);
+    sk_rc rc = ask_number(C(e), p, w.n, REQ_AT, &v, err);
     sk_free(p);
     if (rc == SK_OK) *out = (uint32_t)v;
     return rc;
@@ -558,27 +553,18 @@ static sk_rc c_group_remove(struct sk_engine *e, uint64_t group, struct sk_err *
     sk_wr_u32(&w, SK_M_UNGROUP);
     sk_wr_u64(&w, 0);
     sk_wr_u64(&w, group);
-    return ask_number(C(e), buf, w.n, 8, &v, err);
+    return ask_number(C(e), buf, w.n, REQ_AT, &v, err);
 }
 
 static sk_rc c_res_index(struct sk_engine *e, const char *name, uint32_t *out, struct sk_err *err) {
-    struct sk_client *c = C(e);
     uint8_t buf[256];
     struct sk_wr w = sk_wr_init(buf, sizeof buf);
     sk_wr_u32(&w, SK_M_RESIDX);
     sk_wr_u64(&w, 0);
     sk_wr_bytes(&w, name, SK_MIN(strlen(name), 127));
-    uint64_t req;
-    pthread_mutex_lock(&c->mu);
-    req = ++c->next_req;
-    memcpy(buf + 8, &req, 8);
-    sk_client_send(c, buf, w.n, true);
-    pthread_mutex_unlock(&c->mu);
-    struct sk_msg *m = answer(c, req, INT64_MAX);
-    struct sk_rd r;
-    sk_rc rc = answer_rc(m, &r, err);
-    if (rc == SK_OK) *out = (uint32_t)sk_rd_u64(&r);
-    sk_free(m);
+    uint64_t v = 0;
+    sk_rc rc = ask_number(C(e), buf, w.n, REQ_AT, &v, err);
+    if (rc == SK_OK) *out = (uint32_t)v;
     return rc;
 }
 
@@ -588,7 +574,7 @@ static void c_resources(struct sk_engine *e, struct sk_res *total, struct sk_res
         uint32_t type, pad;
         uint64_t req;
     } q = {SK_M_RESOURCES, 0, 0};
-    struct sk_msg *m = answer(c, ask(c, &q, sizeof q, &q.req), INT64_MAX);
+    struct sk_msg *m = answer(c, ask(c, &q, sizeof q, REQ_AT), INT64_MAX);
     struct sk_rd r;
     memset(total, 0, sizeof *total);
     memset(avail, 0, sizeof *avail);
@@ -692,23 +678,21 @@ static sk_rc c_actor_find(struct sk_engine *e, const char *space, const char *na
     sk_wr_u64(&w, 0);
     sk_wr_bytes(&w, space, ns);
     sk_wr_bytes(&w, name, nn);
-    uint64_t req;
-    pthread_mutex_lock(&c->mu);
-    req = ++c->next_req;
-    memcpy(buf + 8, &req, 8);
-    sk_client_send(c, buf, w.n, true);
-    pthread_mutex_unlock(&c->mu);
-    struct sk_msg *m = answer(c, req, INT64_MAX);
+    struct sk_msg *m = answer(c, ask(c, buf, w.n, REQ_AT), INT64_MAX);
     struct sk_rd r;
     sk_rc rc = answer_rc(m, &r, err);
     if (rc == SK_OK) {
         uint64_t aid = sk_rd_u64(&r);
         struct sk_bytes b = sk_rd_bytes(&r);
         void *p = sk_memdup(SK_TAG_ENGINE, b.n ? b.p : "", b.n ? b.n : 1);
-        if (!p) abort();
-        *meta = (struct sk_bytes){p, b.n};
+        *meta = (struct sk_bytes){p, p ? b.n : 0};
         *out = (sk_aid){aid};
         *ready = (sk_oid){aid - 1};
+        if (!p) { /* the answer came with a reference to each */
+            c_actor_release(e, *out);
+            c_release(e, *ready);
+            rc = SK_ERR(err, SK_ENOMEM, "no memory for the name's actor");
+        }
     }
     sk_free(m);
     return rc;
@@ -720,7 +704,7 @@ static size_t ask_list(struct sk_engine *e, uint32_t type, void *buf, size_t cap
         uint32_t type, pad;
         uint64_t req;
     } q = {type, 0, 0};
-    struct sk_msg *m = answer(c, ask(c, &q, sizeof q, &q.req), INT64_MAX);
+    struct sk_msg *m = answer(c, ask(c, &q, sizeof q, REQ_AT), INT64_MAX);
     struct sk_rd r;
     size_t n = 0;
     if (answer_rc(m, &r, NULL) == SK_OK) {
@@ -748,7 +732,7 @@ static sk_rc c_stream_next(struct sk_engine *e, sk_tid t, int64_t deadline, sk_o
         uint32_t type, pad;
         uint64_t req, tid;
     } q = {SK_M_NEXT, 0, 0, t.v};
-    struct sk_msg *m = answer(c, ask(c, &q, sizeof q, &q.req), deadline);
+    struct sk_msg *m = answer(c, ask(c, &q, sizeof q, REQ_AT), deadline);
     struct sk_rd r = sk_rd_init(m->bytes, m->len);
     (void)sk_rd_u32(&r);
     sk_rc rc = (sk_rc)sk_rd_u32(&r);

@@ -193,20 +193,7 @@ void sk_lgroup_handle(struct sk_local *l, struct sk_lworker *w, uint32_t type, s
         rc = sk_env_define(l, sk_rd_bytes(r), &env, &err);
         id = env;
     } else {
-        size_t n = sk_lgroups_write(l, NULL, 0), cap = n + 64;
-        uint8_t *p = sk_alloc(SK_TAG_ENGINE, 2 * cap);
-        struct sk_wr m = sk_wr_init(p, cap);
-        if (!p) {
-            sk_pool_kill(l, w, "there is no memory left to answer it");
-            return;
-        }
-        (void)sk_lgroups_write(l, p + cap, n);
-        sk_wr_u32(&m, SK_M_REPLY);
-        sk_wr_u32(&m, SK_OK);
-        sk_wr_u64(&m, req);
-        sk_wr_bytes(&m, p + cap, n);
-        if (!sk_pool_reply(l, w, p, m.n)) sk_pool_kill(l, w, "the object store is too full for an answer to it");
-        sk_free(p);
+        sk_req_list(l, w, req, sk_lgroups_write);
         return;
     }
     if (rc == SK_OK) answer(l, w, req, id);

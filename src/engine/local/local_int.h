@@ -577,6 +577,7 @@ void sk_req_next(struct sk_local *l, struct sk_lworker *w, struct sk_rd *r);
 void sk_req_block(struct sk_local *l, struct sk_lworker *w); /* it waits: what is queued behind goes elsewhere */
 void sk_req_reply(struct sk_local *l, struct sk_req *q, sk_rc rc);
 void sk_req_error(struct sk_local *l, struct sk_lworker *w, uint64_t req, sk_rc rc, const char *msg);
+void sk_req_list(struct sk_local *l, struct sk_lworker *w, uint64_t req, size_t (*write)(struct sk_local *l, void *buf, size_t cap));
 void sk_req_free(struct sk_local *l, struct sk_req *q);
 
 /* recover.c: lost values. Holds the rules; lineage.c knows what depends on what */

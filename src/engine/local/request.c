@@ -15,6 +15,23 @@ void sk_req_error(struct sk_local *l, struct sk_lworker *w, uint64_t req, sk_rc 
     (void)sk_pool_reply(l, w, buf, m.n);
 }
 
+void sk_req_list(struct sk_local *l, struct sk_lworker *w, uint64_t req, size_t (*write)(struct sk_local *l, void *buf, size_t cap)) {
+    size_t n = write(l, NULL, 0), cap = n + 64;
+    uint8_t *p = sk_alloc(SK_TAG_ENGINE, 2 * cap); /* the message, and the list that goes into it */
+    if (!p) {
+        sk_pool_kill(l, w, "there is no memory left to answer it");
+        return;
+    }
+    (void)write(l, p + cap, n);
+    struct sk_wr m = sk_wr_init(p, cap);
+    sk_wr_u32(&m, SK_M_REPLY);
+    sk_wr_u32(&m, SK_OK);
+    sk_wr_u64(&m, req);
+    sk_wr_bytes(&m, p + cap, n);
+    if (!sk_pool_reply(l, w, p, m.n)) sk_pool_kill(l, w, "the object store is too full for an answer to it");
+    sk_free(p);
+}
+
 void sk_req_block(struct sk_local *l, struct sk_lworker *w) {
     if (w->place.blocked) return;
     sk_place_worker_block(&l->place, &w->place, true);
