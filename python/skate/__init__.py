@@ -1,6 +1,6 @@
 """skate: tasks, actors and objects of one machine behind Ray's names, and skate.data. `import skate as ray`."""
 
-from skate import exceptions  # noqa: F401
+from skate import _lazy, exceptions  # noqa: F401
 from skate.api import (  # noqa: F401
     ActorClass,
     ActorHandle,
@@ -59,19 +59,7 @@ _FROM = {  # name: module
 
 
 def __getattr__(name):
-    import importlib
-
-    where = _FROM.get(name)
-    if where is not None:
-        value = globals()[name] = getattr(importlib.import_module("skate." + where), name)
-        return value
-    if name in _LAZY:
-        try:
-            return importlib.import_module("skate." + name)
-        except ModuleNotFoundError as e:
-            if e.name != "skate." + name:
-                raise
-    raise AttributeError(f"module 'skate' has no attribute '{name}'")
+    return _lazy.attribute("skate", name, _FROM, _LAZY)
 
 
 def __dir__():

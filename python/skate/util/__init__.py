@@ -1,5 +1,6 @@
 """skate.util: what is built on tasks and actors, and looks at them."""
 
+from skate import _lazy
 from skate.util.placement_group import (  # noqa: F401 (the function of that name, not the module)
     get_current_placement_group,
     get_placement_group,
@@ -22,18 +23,7 @@ _FROM = {  # name: module below skate.util
 
 
 def __getattr__(name):
-    import importlib
-
-    where = _FROM.get(name)
-    if where is not None:
-        value = globals()[name] = getattr(importlib.import_module("skate.util." + where), name)
-        return value
-    try:
-        return importlib.import_module("skate.util." + name)
-    except ModuleNotFoundError as e:
-        if e.name != "skate.util." + name:
-            raise
-    raise AttributeError(f"module 'skate.util' has no attribute '{name}'")
+    return _lazy.attribute("skate.util", name, _FROM)
 
 
 def __dir__():

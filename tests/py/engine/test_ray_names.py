@@ -573,3 +573,13 @@ def test_namespaces(fresh):
     with pytest.raises(ValueError, match="get_if_exists"):
         Counter.options(get_if_exists=True).remote()
     assert ray.get(ray.remote(lambda: ray.get_runtime_context().namespace).remote()) == "mine"
+
+
+@pytest.mark.parametrize("package", ["skate", "skate.util", "skate.experimental", "skate.data"])
+def test_names_that_are_not_there(package):
+    import importlib
+
+    module = importlib.import_module(package)
+    for name in ("get_object_locations", "no_such_name"):
+        with pytest.raises(AttributeError, match=f"module '{package}' has no attribute '{name}'"):
+            getattr(module, name)

@@ -1,0 +1,23 @@
+"""Names that packages load when they are first asked for (PEP 562)."""
+
+import importlib
+import sys
+
+
+def attribute(package, name, where=None, modules=None):
+    """package.name, for the package's __getattr__.
+
+    where: {name: module below the package that has it}; modules: names that may be modules below the package (None: any name). Raises AttributeError.
+    """
+    if where and name in where:
+        value = getattr(importlib.import_module(f"{package}.{where[name]}"), name)
+        setattr(sys.modules[package], name, value)
+        return value
+    if modules is None or name in modules:
+        module = f"{package}.{name}"
+        try:
+            return importlib.import_module(module)
+        except ModuleNotFoundError as e:
+            if e.name != module:
+                raise
+    raise AttributeError(f"module '{package}' has no attribute '{name}'")
