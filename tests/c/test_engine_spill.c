@@ -484,6 +484,11 @@ static void *get_main(void *arg) {
     return NULL;
 }
 
+static void *wait_main(void *arg) { /* its argument when the object is there */
+    bool ready = false;
+    return eng->ops->wait(eng, arg, 1, 1, test_patience(), &ready, NULL) == SK_OK && ready ? arg : NULL;
+}
+
 TEST_SLOW(spill_threads, 60) { /* some get while one waits for what takes long, and others put */
     enum { N = 30 };
     sk_oid o[N];
@@ -491,8 +496,8 @@ TEST_SLOW(spill_threads, 60) { /* some get while one waits for what takes long, 
     OPEN();
     for (int i = 0; i < N; i++) o[i] = put(MIB, (uint8_t)i);
     sk_oid small = put(20000, 1), h = JOB(.fn = "hold", .a = {REF(small)}, .n_a = 1);
-    struct getter slow = {.o = &h, .n = 0}, g[3];
-    CHECK_EQ(pthread_create(&w, NULL, get_main, &slow), 0);
+    struct getter g[3];
+    CHECK_EQ(pthread_create(&w, NULL, wait_main, &h), 0);
     for (int i = 0; i < 3; i++) {
         g[i] = (struct getter){.o = o, .n = N};
         CHECK_EQ(pthread_create(&th[i], NULL, get_main, &g[i]), 0);
@@ -502,8 +507,10 @@ TEST_SLOW(spill_threads, 60) { /* some get while one waits for what takes long, 
         CHECK_EQ(pthread_join(th[i], NULL), 0);
         CHECK_EQ(g[i].bad, 0);
     }
-    CHECK_EQ(pthread_join(w, NULL), 0);
     gate_add(1, 1);
+    void *there = NULL;
+    CHECK_EQ(pthread_join(w, &there), 0);
+    CHECK(there == &h);
     CHECK_EQ(eng_take(h), 1);
     for (int i = 0; i < N; i++) eng_release(o[i]);
     eng_release(small);

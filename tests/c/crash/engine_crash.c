@@ -155,14 +155,19 @@ static bool one(int64_t (*work)(void), int64_t want, const char *point, int64_t 
 }
 
 static void at_every_pass(const char *point) {
+    int died = 0; /* not every work passes every point, some do */
     for (size_t k = 0; k < SK_COUNT(works); k++) {
         eng_open(&(struct eng_opt){0});
         int64_t want = works[k]();
         eng_close_now();
         int quiet = 0;
-        for (int64_t n = 1; n < 2000 && quiet < 3; n += n < 16 ? 1 : n / 8)
-            quiet = one(works[k], want, point, n, (int)(n % 3 == 2)) ? 0 : quiet + 1;
+        for (int64_t n = 1; n < 2000 && quiet < 3; n += n < 16 ? 1 : n / 8) {
+            bool fired = one(works[k], want, point, n, (int)(n % 3 == 2));
+            quiet = fired ? 0 : quiet + 1;
+            died += fired;
+        }
     }
+    CHECK_MSG(died > 0, "%s killed nobody", point);
 }
 
 #define POINT(name, point) \

@@ -10,6 +10,7 @@ import time
 import numpy as np
 import pytest
 import skate
+from procs import wait_gone
 from skate import ids
 
 
@@ -511,9 +512,7 @@ def test_leaving_in_order(fresh, tmp_path):
     ray.kill(c)
     with pytest.raises(ray.exceptions.RayActorError):
         ray.get(c.ping.remote())
-    import psutil
-
-    psutil.wait_procs([psutil.Process(pid)] if psutil.pid_exists(pid) else [], timeout=30)
+    assert not wait_gone([pid], 30)
     assert log.read_text().count("\n") == 4
     with pytest.raises(TypeError, match="exit_actor"):
         skate.actor.exit_actor()

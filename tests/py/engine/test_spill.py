@@ -217,8 +217,8 @@ if sys.argv[1] == "wait":
     h = hold.remote(ray.put(np.zeros(20 << 20, np.uint8)))
     while not os.path.exists(os.environ["TMPDIR"] + "/held"):
         ray.wait([h], timeout=0.01)
-    print("held", flush=True)
     try:
+        print("held", flush=True)
         ray.put(np.zeros(20 << 20, np.uint8))
     except KeyboardInterrupt:
         print("interrupted", flush=True)
@@ -236,7 +236,10 @@ def run(tmp_path, what):
     root = os.path.dirname(os.path.dirname(os.path.abspath(skate.__file__)))
     env = {**os.environ, "PYTHONPATH": root, "TMPDIR": str(tmp_path)}
     p = subprocess.Popen([sys.executable, "-c", SCRIPT, what], env=env, stdout=subprocess.PIPE, text=True)
-    assert p.stdout.readline() == "held\n"
+    line = p.stdout.readline()
+    if line != "held\n":
+        p.kill()
+        raise AssertionError(f"the script ended with {line!r}")
     return p
 
 
@@ -244,7 +247,7 @@ def test_a_put_that_waits_can_be_interrupted(tmp_path):
     p = run(tmp_path, "wait")
     until = time.monotonic() + 20
     while time.monotonic() < until and open(f"/proc/{p.pid}/wchan").read() in ("0", ""):
-        pass
+        pass  # until it sleeps; a signal that comes before it does must end it, too
     p.send_signal(signal.SIGINT)
     try:
         out, _ = p.communicate(timeout=60)
