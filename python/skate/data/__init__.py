@@ -43,15 +43,18 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Loads the package at the first use of a name: NumPy and Arrow take 0.15 s, and the engine's processes load them meanwhile."""
-    import importlib
+    """Loads a public name, or a module, at its first use: NumPy and Arrow take 0.15 s, and the engine's processes load them meanwhile."""
+    from skate import _lazy
 
-    _public = importlib.import_module("skate.data._public")  # its imports also bind the modules of the package
-    if name in __all__:
-        globals().update({n: getattr(_public, n) for n in __all__})
-    if name in globals():
+    if name in __all__ and name != "context":
+        import importlib
+
+        public = importlib.import_module("skate.data._public")
+        globals().update({n: getattr(public, n) for n in __all__})
         return globals()[name]
-    raise AttributeError(f"module 'skate.data' has no attribute {name!r}")
+    if name.startswith("__"):
+        raise AttributeError(f"module 'skate.data' has no attribute {name!r}")
+    return _lazy.attribute("skate.data", name)
 
 
 def __dir__() -> list[str]:

@@ -1,0 +1,40 @@
+"""Every module of skate.data can be the first one that a process imports, as unpickling does."""
+
+import os
+import pickle
+import pkgutil
+import subprocess
+import sys
+
+import pytest
+import skate.data
+import skate.data._public
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(skate.data.__file__))))
+MODULES = sorted(m.name for m in pkgutil.walk_packages(skate.data.__path__, "skate.data."))
+
+
+def fresh(code, **more):
+    env = {**os.environ, "PYTHONPATH": ROOT}
+    return subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, timeout=120, **more)
+
+
+def test_every_module_first():
+    assert "skate.data.dataset" in MODULES and "skate.data.read.files" in MODULES
+    code = "import os, importlib\n"
+    code += f"for m in {MODULES!r}:\n    pid = os.fork()\n    if not pid:\n        importlib.import_module(m)\n        os._exit(0)\n"
+    code += "    assert os.waitpid(pid, 0)[1] == 0, m\n"
+    r = fresh(code)
+    assert r.returncode == 0, r.stderr.decode()
+
+
+@pytest.mark.parametrize("thing", ["TaskPoolStrategy(2)", "SaveMode.APPEND", "Schema", "Dataset"])
+def test_unpickled_first(thing):
+    data = pickle.dumps(eval(thing, vars(skate.data._public)))
+    r = fresh("import pickle, sys; pickle.loads(sys.stdin.buffer.read())", input=data)
+    assert r.returncode == 0, r.stderr.decode()
+
+
+def test_importing_the_package_is_light():
+    r = fresh("import sys, skate.data; assert not {'numpy', 'pyarrow', 'skate.data.dataset'} & set(sys.modules), 'heavy'")
+    assert r.returncode == 0, r.stderr.decode()
