@@ -193,7 +193,7 @@ def test_dynamic_and_fixed_generators(ray):
         assert ray.get(g) is g and [ray.get(r)[0] for r in g] == [0, 1]
 
 
-def test_ten_thousand_arguments_and_three_thousand_returns():
+def test_ten_thousand_arguments_and_three_thousand_returns(ray):
     f, g = ray.remote(lambda *a: sum(a)), ray.remote(lambda n: tuple(range(n)))
     refs = g.options(num_returns=3000).remote(3000)
     assert ray.get(refs) == list(range(3000))
