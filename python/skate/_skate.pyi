@@ -72,6 +72,7 @@ def put_block(batch: Any) -> ObjectRef:
     """A pyarrow.RecordBatch (anything with __arrow_c_array__) as a block object."""
 
 def block_nbytes(batch: Any) -> int: ...
+def crc32c(data: Any) -> int: ...
 
 class BlockOut:
     """BlockOut(batch): yielded by a streaming task: sealed as a block, with sk_block_note(rows, bytes) as its note."""

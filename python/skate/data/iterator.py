@@ -74,12 +74,16 @@ class DataIterator:
             raise ValueError(f"batch_format must be one of {', '.join(map(repr, FORMATS))} or None, not {batch_format!r}")
         if local_shuffle_buffer_size is not None and batch_size is None:
             raise ValueError("local_shuffle_buffer_size needs a batch_size")
-        it = self._record_batches()
-        source = it
-        if local_shuffle_buffer_size is not None:
-            source = shuffled(it, max(int(local_shuffle_buffer_size), batch_size or 1), local_shuffle_seed)
-        out = cut_batches(source, batch_size, batch_format, drop_last)
-        return _closing(out if _collate_fn is None else (_collate_fn(b) for b in out), it)
+
+        def run() -> Iterator[Any]:
+            it = self._record_batches()
+            source = it
+            if local_shuffle_buffer_size is not None:
+                source = shuffled(it, max(int(local_shuffle_buffer_size), batch_size or 1), local_shuffle_seed)
+            out = cut_batches(source, batch_size, batch_format, drop_last)
+            return _closing(out if _collate_fn is None else (_collate_fn(b) for b in out), it)
+
+        return Again(run)
 
     def iter_torch_batches(
         self,
@@ -119,6 +123,10 @@ class DataIterator:
             local_shuffle_seed=local_shuffle_seed,
             _collate_fn=to_torch,
         )
+
+    def get_context(self) -> Any:
+        """The settings of the Dataset."""
+        return self._ds.context
 
     def materialize(self) -> Any:
         return self._ds.materialize()
@@ -160,6 +168,26 @@ def tensor(torch: Any, name: str, v: Any, dtype: Any, device: Any, pin: bool) ->
     if pin:
         t = t.pin_memory()
     return t.to(device=device, dtype=dtype, non_blocking=pin)
+
+
+class Again:
+    """What iter_batches() gives: each iteration of it runs the Dataset again; next() goes on with one of its own."""
+
+    def __init__(self, run: Callable[[], Iterator[Any]]):
+        self._run, self._own = run, None
+
+    def __iter__(self) -> Iterator[Any]:
+        return self._run()
+
+    def __next__(self) -> Any:
+        if self._own is None:
+            self._own = self._run()
+        return next(self._own)
+
+    def close(self) -> None:
+        """Stops the run of next()."""
+        if self._own is not None:
+            self._own.close()
 
 
 def _closing(out: Iterator[Any], it: Any) -> Iterator[Any]:
