@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from skate.exceptions import TaskUnschedulableError
 
 
 class Add:
@@ -37,5 +38,5 @@ def test_a_pool_larger_than_the_machine_is_refused_with_the_arithmetic():
     from skate import data
 
     ds = data.range(10).map_batches(Add, fn_constructor_args=(1,), num_gpus=1, concurrency=2)
-    with pytest.raises(ValueError, match=r"2 actors x 1 GPU = 2 GPUs at the same time, the machine has 1; use fewer actors"):
+    with pytest.raises(TaskUnschedulableError, match=r"2 actors x 1 GPU = 2 GPUs at the same time, the machine has 1; use fewer actors"):
         ds.take_all()
