@@ -173,7 +173,13 @@ struct sk_sink {
 /* ---- the engine ------------------------------------------------------------------------------------------------------------------ */
 
 enum { SK_CANCEL_FORCE = 1, SK_CANCEL_CHILDREN = 2 /* and what it has submitted, and so on */ };
-enum { SK_CAP_PROCESSES = 1, SK_CAP_ZERO_COPY = 2, SK_CAP_KILL = 4, SK_CAP_DRIVER = 8 /* owns the loop; false inside workers */ };
+enum {
+    SK_CAP_PROCESSES = 1,
+    SK_CAP_ZERO_COPY = 2,
+    SK_CAP_KILL = 4,
+    SK_CAP_DRIVER = 8 /* owns the loop; false inside workers */,
+    SK_CAP_SPILL = 16 /* a full store is no error */
+};
 
 struct sk_engine;
 
