@@ -311,7 +311,7 @@ TEST(refusals) {
     sk_oid o = {0};
     struct sk_task_spec s = {.fn = {999}, .n_returns = 1};
     CHECK_EQ(g.e->ops->submit(g.e, &s, &o, NULL, &err), SK_EINVAL);
-    s = (struct sk_task_spec){.fn = {FN_ADD}, .n_returns = 1001};
+    s = (struct sk_task_spec){.fn = {FN_ADD}, .n_returns = 100001};
     CHECK_EQ(g.e->ops->submit(g.e, &s, &o, NULL, &err), SK_EINVAL);
     static uint8_t big[SK_INLINE_MAX + 1];
     struct sk_arg a = {.kind = BLOB, .bytes = {big, sizeof big}};
