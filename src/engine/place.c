@@ -86,6 +86,13 @@ static void shape_unused(struct sk_place *p, struct sk_place_shape *s) {
     sk_list_push_back(&p->unused, &s->unused);
 }
 
+sk_rc sk_place_need_in(struct sk_place *p, const struct sk_need *n, sk_shape *out, struct sk_err *err) {
+    SK_TRY(sk_place_need(p, n, out, err));
+    if (sk_place_fits_ever(p, *out)) return SK_OK;
+    return SK_ERR(err, SK_EINFEASIBLE, "a task or actor asks for more than %s of its placement group holds",
+                  n->bundle < 0 ? "any bundle" : "the bundle");
+}
+
 sk_rc sk_place_need(struct sk_place *p, const struct sk_need *need, sk_shape *out, struct sk_err *err) {
     const struct sk_res *r = &need->res;
     int32_t bundle = need->group ? need->bundle : 0;
