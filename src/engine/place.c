@@ -102,7 +102,8 @@ sk_rc sk_place_need(struct sk_place *p, const struct sk_need *need, sk_shape *ou
         return SK_ERR(err, SK_EINVAL, "the placement group has bundles 0 to %u, and no bundle %d", g->n - 1, bundle);
     for (uint32_t i = 0; i < p->n_shapes; i++) {
         const struct sk_place_shape *s = p->shapes[i];
-        if (s->group == need->group && s->bundle == bundle && s->env == need->env && s->in == g && !memcmp(&s->res, r, sizeof *r)) {
+        if (s->group == need->group && s->bundle == bundle && s->env == need->env && s->capture == (need->capture != 0) && s->in == g &&
+            !memcmp(&s->res, r, sizeof *r)) {
             *out = s->id;
             return SK_OK;
         }
@@ -115,6 +116,7 @@ sk_rc sk_place_need(struct sk_place *p, const struct sk_need *need, sk_shape *ou
     s->group = need->group;
     s->bundle = bundle;
     s->env = need->env;
+    s->capture = need->capture != 0;
     s->in = g;
     *out = s->id;
     return SK_OK;

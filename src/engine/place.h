@@ -77,6 +77,7 @@ struct sk_place_shape {
     uint64_t group;
     int32_t bundle;
     uint32_t env;
+    bool capture;
     struct sk_place_group *in;             /* NULL: none, or it was removed */
     struct sk_list ready[SK_PLACE_LEVELS]; /* sk_place_task.link, by order */
     uint32_t levels;                       /* bit i: ready[i] is not empty */

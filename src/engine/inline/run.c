@@ -91,8 +91,11 @@ static void run_task(struct sk_inline *x, struct sk_itask *t) {
     else if (t->is_init && t->actor->holds.state == SK_W_NONE) sk_inline_hold(x, &t->actor->holds, t->shape);
     if (t->shape > 1 && (!t->actor || t->is_init)) {
         const struct sk_place_shape *s = sk_place_shape_at(&x->place, t->shape);
-        t->need = (struct sk_need){.res = s->res, .group = s->group, .bundle = (int32_t)(t->actor ? t->actor->holds : t->holds).bundle};
+        t->need = (struct sk_need){
+            .res = s->res, .group = s->group, .bundle = (int32_t)(t->actor ? t->actor->holds : t->holds).bundle, .capture = s->capture};
         t->p.t.need = &t->need;
+    } else if (t->actor && !t->is_init) {
+        t->p.t.need = t->actor->init->p.t.need;
     }
     for (uint32_t i = 0; i < t->p.t.n_args; i++)
         t->views[i] = sk_blob_view(sk_blob_ref(t->refs[i] ? sk_iobj_val(x, t->refs[i]) : t->vals[i]), t->refs[i]);
