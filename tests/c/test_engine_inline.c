@@ -1,5 +1,7 @@
 /* test_engine_inline.c - the inline engine through its ops: values, order, streams, actors, errors, counts, memory that fails. */
+#include <errno.h>
 #include <pthread.h>
+#include <semaphore.h>
 #include <stdatomic.h>
 
 #include "base/clock.h"
@@ -24,6 +26,7 @@ enum {
     FN_INC,
     FN_BREAK,
     FN_LOG,
+    FN_LONG,
     FN_N
 };
 
@@ -37,6 +40,8 @@ static struct {
     int n_log;
     sk_oid self; /* FN_SELF_WAIT */
     int stop_stream_at;
+    sem_t in, out; /* FN_LONG */
+    int inits;
 } g;
 
 static int64_t arg(const struct sk_task *t, uint32_t i) {
@@ -128,6 +133,7 @@ static sk_rc run(void *ctx, struct sk_task *t, struct sk_err *err) {
     }
     case FN_INIT:
         CHECK(t->is_actor_init);
+        g.inits++;
         g.state[t->actor.v % 64] = arg(t, 0);
         return sk_task_return(t, 0, &p, err);
     case FN_BAD_INIT: return fail_task(t, "no constructor", err);
@@ -141,6 +147,10 @@ static sk_rc run(void *ctx, struct sk_task *t, struct sk_err *err) {
         return sk_task_return(t, 0, &p, err);
     case FN_BREAK: return SK_ERR(err, SK_EIO, "the runner broke");
     case FN_LOG: g.log[g.n_log++] = arg(t, 0); return sk_task_return(t, 0, &p, err);
+    case FN_LONG: /* a call that runs while others look on */
+        CHECK(sem_post(&g.in) == 0);
+        while (sem_wait(&g.out) != 0) CHECK_EQ(errno, EINTR);
+        return sk_task_return(t, 0, &p, err);
     default: return SK_ERR(err, SK_EINVAL, "no function %llu", (unsigned long long)t->fn.v);
     }
 }
@@ -301,7 +311,7 @@ TEST(refusals) {
     sk_oid o = {0};
     struct sk_task_spec s = {.fn = {999}, .n_returns = 1};
     CHECK_EQ(g.e->ops->submit(g.e, &s, &o, NULL, &err), SK_EINVAL);
-    s = (struct sk_task_spec){.fn = {FN_ADD}, .n_returns = 1001};
+    s = (struct sk_task_spec){.fn = {FN_ADD}, .n_returns = 100001};
     CHECK_EQ(g.e->ops->submit(g.e, &s, &o, NULL, &err), SK_EINVAL);
     static uint8_t big[SK_INLINE_MAX + 1];
     struct sk_arg a = {.kind = BLOB, .bytes = {big, sizeof big}};
@@ -638,6 +648,114 @@ TEST(an_actor_killed_in_its_constructor_is_told_gone) {
     release(ready);
     g.e->ops->actor_release(g.e, a);
     CHECK_EQ(g.gone, 1);
+    stop();
+}
+
+static void *get_it(void *o) {
+    CHECK_EQ(int_of(*(sk_oid *)o), 0);
+    return NULL;
+}
+
+static uint64_t make_group(int64_t cpus, sk_oid *ready) {
+    struct sk_res b = {.amount = {cpus}};
+    uint64_t id;
+    CHECK_OK(g.e->ops->group_create(g.e, &(struct sk_group_spec){.bundles = &b, .n = 1}, &id, ready, NULL));
+    return id;
+}
+static sk_oid add_in(uint64_t group, int64_t cpus) {
+    sk_shape s;
+    sk_oid o;
+    int64_t v = 7;
+    struct sk_arg a = {.kind = INT, .bytes = {&v, 8}};
+    CHECK_OK(g.e->ops->need(g.e, &(struct sk_need){.res = {.amount = {cpus}}, .group = group, .bundle = -1}, &s, NULL));
+    CHECK_OK(
+        g.e->ops->submit(g.e, &(struct sk_task_spec){.fn = {FN_ADD}, .args = &a, .n_args = 1, .n_returns = 1, .shape = s}, &o, NULL, NULL));
+    return o;
+}
+static sk_rc look(sk_oid o) {
+    bool there[1];
+    return g.e->ops->wait(g.e, &o, 1, 1, INT64_MAX, there, NULL);
+}
+
+/* As in the local engine, but that nothing can be waited for that nobody does. */
+TEST(placement_groups_have_what_they_reserve) {
+    start();
+    struct sk_res total, avail;
+    struct sk_err err;
+    sk_oid r1, r2, ready;
+    sk_shape s;
+    g.e->ops->resources(g.e, &total, &avail);
+    int64_t all = total.amount[SK_RES_CPU];
+    uint64_t g1 = make_group(all, &r1), g2 = make_group(SK_RES_UNIT, &r2);
+    CHECK_OK(look(r1));
+    CHECK_RC(look(r2), SK_ESTALL);
+    g.e->ops->resources(g.e, &total, &avail);
+    CHECK_EQ(avail.amount[SK_RES_CPU], 0);
+    sk_oid first = add_in(g1, all), second = add_in(g2, SK_RES_UNIT);
+    CHECK_EQ(int_of(first), 7);
+    CHECK_RC(look(second), SK_ESTALL);
+    CHECK_RC(g.e->ops->need(g.e, &(struct sk_need){.res = {.amount = {2 * SK_RES_UNIT}}, .group = g2, .bundle = 0}, &s, &err),
+             SK_EINFEASIBLE);
+    CHECK_OK(g.e->ops->group_remove(g.e, g1, NULL));
+    CHECK_OK(look(r2));
+    CHECK_EQ(int_of(second), 7);
+    CHECK_OK(g.e->ops->need(g.e, &(struct sk_need){.res = {.amount = {SK_RES_UNIT}}, .group = g2, .bundle = 0}, &s, NULL));
+    int64_t x = 5;
+    struct sk_arg a = {.kind = INT, .bytes = {&x, 8}};
+    struct sk_actor_spec as = {.init = {.fn = {FN_INIT}, .args = &a, .n_args = 1, .shape = s}, .max_restarts = 3};
+    sk_aid id;
+    CHECK_OK(g.e->ops->actor_create(g.e, &as, &id, &ready, NULL));
+    sk_oid o = call(id);
+    CHECK_EQ(int_of(o), 6);
+    release(o);
+    release(second);
+    second = add_in(g2, SK_RES_UNIT); /* the actor has it all */
+    CHECK_RC(look(second), SK_ESTALL);
+    o = call(id);
+    CHECK_OK(g.e->ops->group_remove(g.e, g2, NULL));
+    check_error(o, SK_KIND_ENGINE_ERROR, "placement group was removed");
+    check_error(second, SK_KIND_ENGINE_ERROR, "placement group of the task was removed");
+    CHECK_EQ(g.gone, 1);
+    CHECK_RC(g.e->ops->need(g.e, &(struct sk_need){.group = g2}, &s, &err), SK_EGROUP);
+    release(r1);
+    uint64_t g3 = make_group(all + 1, &r1); /* never */
+    sk_oid third = add_in(g3, all + 1);
+    CHECK_RC(look(third), SK_ESTALL);
+    CHECK_OK(g.e->ops->group_remove(g.e, g3, NULL));
+    check_error(third, SK_KIND_ENGINE_ERROR, "placement group of the task was removed");
+    check_error(r1, SK_KIND_ENGINE_ERROR, "before it had its bundles");
+    release(o), release(first), release(second), release(third), release(r1), release(r2), release(ready);
+    g.e->ops->actor_release(g.e, id);
+    g.e->ops->resources(g.e, &total, &avail);
+    CHECK_MEM_EQ(&total, &avail, sizeof total);
+    stop();
+}
+
+TEST(restart_waits_for_the_call_that_runs) {
+    start();
+    sk_oid ready, other;
+    pthread_t th;
+    bool there[1];
+    CHECK(sem_init(&g.in, 0, 0) == 0 && sem_init(&g.out, 0, 0) == 0);
+    sk_aid a = make_actor(FN_INIT, 5, &ready, 3);
+    struct sk_task_spec s = {.fn = {FN_LONG}, .n_returns = 1, .actor = a};
+    sk_oid long_call;
+    CHECK_EQ(g.e->ops->submit(g.e, &s, &long_call, NULL, NULL), SK_OK);
+    CHECK_EQ(pthread_create(&th, NULL, get_it, &long_call), 0);
+    while (sem_wait(&g.in) != 0) CHECK_EQ(errno, EINTR);
+    CHECK_EQ(g.e->ops->actor_kill(g.e, a, false, NULL), SK_OK);
+    CHECK_EQ(g.e->ops->actor_kill(g.e, a, false, NULL), SK_OK); /* its restart is on its way: that costs nothing */
+    other = call(a);
+    CHECK_RC(g.e->ops->wait(g.e, &other, 1, 1, sk_now_ns() + 50 * SK_MS, there, NULL), SK_ETIMEOUT);
+    CHECK_EQ(g.inits, 1);
+    CHECK(sem_post(&g.out) == 0);
+    CHECK_EQ(int_of(other), 6);
+    CHECK_EQ(g.inits, 2);
+    CHECK_EQ(pthread_join(th, NULL), 0);
+    release(other);
+    release(long_call);
+    release(ready);
+    g.e->ops->actor_release(g.e, a);
     stop();
 }
 
