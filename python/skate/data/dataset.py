@@ -78,11 +78,14 @@ class Dataset(Splits, Conversions, Writers):
         self._stats: Any = None
         self._name: str | None = None
         self._schema: Any = None
+        self._above: Dataset | None = None  # what it was made from, for repr
 
     # ---- from one Dataset to another
 
     def _add(self, node: Node, facts: Facts | None = None) -> Dataset:
-        return Dataset(node, facts or Facts(files=self._facts.files), self.context)
+        out = Dataset(node, facts or Facts(files=self._facts.files), self.context)
+        out._above = self
+        return out
 
     def _columns(self, op: str, label: str, params: dict[str, Any], schema: Callable[[Any], Any]) -> Dataset:
         known = self._facts.schema
@@ -616,6 +619,9 @@ class Dataset(Splits, Conversions, Writers):
 
     def stats(self) -> str:
         """What the last execution did, operator by operator, as text; its last line names the bottleneck."""
+        if self._stats is None and self._node.op == "blocks":
+            blocks = self._node.options["blocks"]
+            return f"{self._node.label}: {sum(b[2] for b in blocks):,} rows in {len(blocks):,} blocks of this process. Nothing was run."
         return str(self._stats) if self._stats is not None else ""
 
     def stats_dict(self) -> dict[str, Any]:
@@ -664,6 +670,10 @@ class Dataset(Splits, Conversions, Writers):
     def iter_torch_batches(self, **kwargs: Any) -> Iterator[Any]:
         """Batches of torch tensors; see DataIterator.iter_torch_batches."""
         return DataIterator(self).iter_torch_batches(**kwargs)
+
+    def iter_tf_batches(self, **kwargs: Any) -> Iterator[Any]:
+        """Batches of TensorFlow tensors; see DataIterator.iter_tf_batches. ImportError without TensorFlow."""
+        return DataIterator(self).iter_tf_batches(**kwargs)
 
     def take(self, limit: int = 20) -> list[dict[str, Any]]:
         """The first rows.
@@ -832,8 +842,7 @@ class Dataset(Splits, Conversions, Writers):
         s = self.schema(fetch_if_missing=False)
         if s is not None and s.names:
             return text_table.dataset(self, s, self._node.options["blocks"] if self._node.op == "blocks" else None)
-        name = f"name={self._name}, " if self._name else ""
-        return f"{type(self).__name__}({name}num_rows={'?' if self._facts.rows is None else self._facts.rows}, schema=Unknown schema)"
+        return text_table.plan(self)
 
     def __len__(self) -> int:
         raise AttributeError("Use `ds.count()` to compute the length of a distributed Dataset. This may be an expensive operation.")

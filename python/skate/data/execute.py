@@ -265,7 +265,9 @@ def run(ds: Any, node: Node | None = None) -> Iterator[Block]:
         return
     ensure_engine(node)
     if node.op == "late":
-        yield from node.this_run().blocks_of(ds.context, node.inputs)  # type: ignore[misc]
+        blocks = node.this_run().blocks_of(ds.context, node.inputs)  # type: ignore[misc]
+        ds._stats = DatasetStats({}, {"late": f"{node.label}: {sum(b[2] for b in blocks):,} rows in {len(blocks):,} blocks"})
+        yield from blocks
         return
     from skate import _skate
 

@@ -36,7 +36,7 @@ class Schema:
     def __repr__(self) -> str:
         names, types = self.names, [str(t) for t in self.types]
         width = max([6, *map(len, names)])
-        lines = [f"{'Column':<{width}}  Type", f"{'-' * width}  ----"]
+        lines = [f"{'Column':<{width}}  Type", f"{'------':<{width}}  ----"]
         return "\n".join(lines + [f"{n:<{width}}  {t}" for n, t in zip(names, types, strict=True)])
 
 

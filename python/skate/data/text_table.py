@@ -34,6 +34,20 @@ def dataset(ds: Any, schema: Any, blocks: list[Any] | None) -> str:
     return "\n".join([*lines, shown if blocks is not None else "(Dataset isn't materialized)"])
 
 
+def plan(ds: Any) -> str:
+    """The operators of a Dataset down to what is known."""
+    lines: list[str] = []
+    while ds._above is not None and ds.schema(fetch_if_missing=False) is None:
+        lines.append(ds._node.label)
+        ds = ds._above
+    s = ds.schema(fetch_if_missing=False)
+    columns = "Unknown schema" if s is None else "{" + ", ".join(f"{n}: {t}" for n, t in zip(s.names, s.types, strict=True)) + "}"
+    name = f"name={ds.name}, " if ds.name else ""
+    rows = "?" if ds._facts.rows is None else ds._facts.rows
+    lines.append(f"{type(ds).__name__}({name}num_rows={rows}, schema={columns})")
+    return "\n".join(f"{'   ' * (i - 1)}+- {line}" if i else line for i, line in enumerate(lines))
+
+
 def _preview(ds: Any, blocks: list[Any], names: list[str]) -> tuple[list[list[str]], list[list[str]]]:
     from skate.data.late import cut
 
