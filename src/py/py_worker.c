@@ -707,7 +707,8 @@ static PyObject *m_current_task(PyObject *module SK_UNUSED, PyObject *unused SK_
 
 /* ({resource: amount}, placement group or 0, its bundle, environment, [GPU, ...], whether its children go to the group, too) of the running task;
  * an actor's call: of its actor. */
-static PyObject *m_current_need(PyObject *module SK_UNUSED, PyObject *names) {
+static PyObject *m_current_need(PyObject *module, PyObject *names) {
+    struct py_state *st = PyModule_GetState(module);
     const struct sk_task *t = py_current_task();
     if (!PyList_Check(names)) return PyErr_Format(PyExc_TypeError, "current_need(list of the names of custom resources)");
     if (!t) Py_RETURN_NONE;
@@ -720,7 +721,7 @@ static PyObject *m_current_need(PyObject *module SK_UNUSED, PyObject *names) {
         if (!v || PyList_Append(gpus, v) < 0) Py_CLEAR(gpus);
         Py_XDECREF(v);
     }
-    if (gpus && d)
+    if (gpus && d && py_add_more(st, d, need.more, names) == 0)
         r = Py_BuildValue("(OKiIOO)", d, (unsigned long long)need.group, (int)need.bundle, (unsigned)need.env, gpus,
                           need.capture ? Py_True : Py_False);
     Py_XDECREF(gpus);
