@@ -226,6 +226,7 @@ PyObject *py_restore_token(struct py_state *st, uint64_t aid, PyObject *ready);
 /* ---- py_worker.c */
 void py_runner_init(struct py_state *st);
 void py_runner_clear(struct py_state *st); /* drops functions and actors (the engine is closed) */
+extern struct sk_need py_home;             /* what a thread that the user started inherits: the environment of this process */
 struct sk_task *py_current_task(void);     /* of this thread, or of this coroutine; NULL outside of tasks */
 extern PyMethodDef py_worker_methods[];
 

@@ -503,13 +503,13 @@ static PyObject *results(struct py_state *st, uint32_t n, sk_oid first, sk_tid t
 }
 
 /* What is submitted by a task, or a call of an actor: it inherits the environment, and the placement group when that says so. */
-static int shape_inside(struct py_state *st, const struct sk_task *here, const struct tmpl *t, sk_shape *shape) {
-    bool captured = here->need->capture && !t->pg && t->capture != STAYS_OUT;
-    if (!captured && (t->env_number || !here->need->env)) return 0;
+static int shape_inside(struct py_state *st, const struct sk_need *here, const struct tmpl *t, sk_shape *shape) {
+    bool captured = here->capture && !t->pg && t->capture != STAYS_OUT;
+    if (!captured && (t->env_number || !here->env)) return 0;
     struct sk_need need = {.res = t->res,
-                           .group = captured ? here->need->group : t->pg,
+                           .group = captured ? here->group : t->pg,
                            .bundle = captured ? -1 : t->bundle,
-                           .env = t->env_number ? t->env_number : here->need->env,
+                           .env = t->env_number ? t->env_number : here->env,
                            .capture = captured || t->capture == CAPTURES};
     return shape_of(st, &need, t->custom, PyUnicode_AsUTF8(t->name), shape);
 }
@@ -528,7 +528,8 @@ static PyObject *tmpl_submit(PyObject *self, PyObject *const *args, Py_ssize_t n
         return NULL;
     sk_shape shape = t->shape;
     const struct sk_task *here = py_current_task();
-    if (SK_UNLIKELY(here && here->need) && t->kind != METHOD && shape_inside(st, here, t, &shape) < 0) return NULL;
+    const struct sk_need *need = here ? here->need : py_home.env ? &py_home : NULL;
+    if (SK_UNLIKELY(need != NULL) && t->kind != METHOD && shape_inside(st, need, t, &shape) < 0) return NULL;
     if (call_encode(st, t, &k, args, n_all, kwnames) < 0) goto out;
     const sk_oid *in = NULL;
     if (SK_UNLIKELY(k.c.refs.n) && !(in = py_collector_ids(&k.c, 0))) goto out;

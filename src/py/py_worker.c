@@ -25,6 +25,8 @@ struct py_async {      /* a call whose coroutine is under way; in a capsule, whi
 
 static struct py_async *async_of(PyObject *capsule) { return PyCapsule_GetPointer(capsule, "skate.call"); }
 
+struct sk_need py_home;
+
 struct sk_task *py_current_task(void) {
     if (task_now || !async_state) return task_now;
     PyObject *capsule = NULL;
@@ -580,6 +582,7 @@ static sk_rc r_run(void *ctx, struct sk_task *t, struct sk_err *err) {
     PyGILState_STATE g = PyGILState_Ensure();
     struct sk_task *outer = task_now;
     task_now = t;
+    if (SK_UNLIKELY(t->need && t->need->env)) py_home.env = t->need->env;
     if (SK_UNLIKELY(t->gpus != gpus_now)) show_gpus(state_of(ctx), t);
     py_title_set(t->name, t->is_actor_init ? ".__init__" : "");
     sk_rc rc = run(state_of(ctx), t, err);

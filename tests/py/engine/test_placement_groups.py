@@ -1,6 +1,7 @@
 """Placement groups, GPUs by number, and processes with an environment of their own, as Ray's programs see them."""
 
 import os
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import skate
@@ -274,6 +275,8 @@ def test_environments_are_inherited(ray):
     @ray.remote(runtime_env={"env_vars": {"A": "1", "B": "1"}, "working_dir": "/tmp"})
     def parent():
         other = {"env_vars": {"B": "2"}}
+        with ThreadPoolExecutor(1) as threads:
+            assert threads.submit(lambda: ray.get(f.remote())).result() == look()
         children = (
             f.remote(),
             f.options(runtime_env=other).remote(),
