@@ -30,6 +30,7 @@ DEFAULT = {
     "parquet_pipeline": ["skate", "ray"],
     "image_ingest": ["skate", "ray:binary"],
     "fig9": ["skate", "ray"],
+    "spill": ["skate"],
 }
 
 

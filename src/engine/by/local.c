@@ -461,6 +461,7 @@ static sk_rc l_put(struct sk_engine *e, const struct sk_payload *p, sk_oid *out,
         }
         if (rc == SK_OK) {
             o->state = SK_O_READY;
+            if (buf) sk_obj_home(SK_PROC_DRIVER, buf->token);
             if (buf && SK_FAULT("store.lose")) o->gone = true;
             if (buf) sk_space_sealed(l, o);
             if (p->n_contains) rc = sk_own_contains(l->own, o->id, (const uint64_t *)p->contains, p->n_contains, err);
@@ -911,7 +912,7 @@ static sk_rc l_open(const struct sk_engine_conf *conf, struct sk_engine **out, s
     l->ctl->data_size = l->data_seg.size;
     l->ctl->slot_stride = sk_slot_stride();
     atomic_store(&l->ctl->who, 1);
-    SK_GO(sk_space_open(l, conf->spill_dir, conf->spill_bytes, err));
+    SK_GO(sk_space_open(l, conf, err));
     SK_GO(sk_pool_start(l, err));
     *out = &l->base;
     return SK_OK;

@@ -401,6 +401,8 @@ struct sk_lworker {
     int64_t idle_since_ns;
     bool has_lease;
     bool has_env;         /* it was told its environment */
+    bool aside;           /* its process is stopped: it is given nothing */
+    uint64_t head_seen;   /* the task that it had not begun when it was looked at last; UINT64_MAX: it was starting; 0: neither */
     const char *kill_why; /* static text: why the engine killed it */
     uint64_t kill_task;   /* not 0: because of this task; others that it takes along are not charged for it */
     struct sk_big {
@@ -480,6 +482,7 @@ struct sk_local {
     uint32_t n_unreferenced;     /* of them nameless */
     uint32_t n_homeless;         /* of them without a worker and not dead */
     struct sk_lworker **workers; /* by slot, NULL = free */
+    int64_t look_ns;             /* when they are looked at next: sk_pool_look */
     uint32_t n_slots, n_used;    /* slots; workers[n_used..] were never used */
     uint32_t n_live, max_workers, next_proc;
     uint32_t n_bad_starts;     /* processes that ended before they were ready, since one was */
@@ -517,6 +520,10 @@ void sk_loop_worker_died(struct sk_local *l, struct sk_lworker *w, int status, u
 
 /* object.c */
 static inline struct sk_obj *sk_obj_get(struct sk_local *l, uint64_t id) { return sk_own_get(l->own, id); }
+static inline void sk_obj_home(uint32_t proc,
+                               sk_off off) { /* a value of the store begins there, made by proc: a machine may want to know */
+    if (SK_UNLIKELY(sk_machine_ != NULL)) sk_machine_->sealed(sk_machine_->ctx, proc, off);
+}
 sk_rc sk_obj_new(struct sk_local *l, uint64_t id, uint32_t proc, struct sk_obj **out, struct sk_err *err);
 /* New object with this value and a reference of the driver: errors of streams. 0 when there is no memory. */
 uint64_t sk_obj_error(struct sk_local *l, uint32_t kind, const void *bytes, size_t n);
@@ -609,7 +616,8 @@ void sk_recover_drain(struct sk_local *l);                                      
 
 /* space.c: room in the store, and the disk behind it */
 void sk_space_init(struct sk_local *l);
-sk_rc sk_space_open(struct sk_local *l, const char *dir, uint64_t quota_bytes, struct sk_err *err) SK_MUST_USE; /* dir NULL: no spilling */
+sk_rc sk_space_open(struct sk_local *l, const struct sk_engine_conf *conf,
+                    struct sk_err *err) SK_MUST_USE; /* no directories: no spilling */
 void sk_space_close(struct sk_local *l);
 void sk_space_sealed(struct sk_local *l, struct sk_obj *o); /* READY, in the store */
 void sk_space_gone(struct sk_local *l, struct sk_obj *o);   /* about to be freed, or its value is lost */
@@ -640,7 +648,9 @@ void sk_pool_leave(struct sk_local *l, struct sk_lworker *w,
                    const char *why);                           /* asks it to end by itself; nothing is sent to it any more */
 void sk_pool_retire(struct sk_local *l, struct sk_lworker *w); /* killed and idle: it is given nothing any more */
 void sk_pool_kill_task(struct sk_local *l, struct sk_ltask *t, const char *why); /* the worker that it is on */
-void sk_pool_reap(struct sk_local *l, int64_t now_ns);                           /* idle workers, leases, punching */
+/* From time to time: what lies, not begun, on a worker whose process is stopped (SIGSTOP, a debugger) goes elsewhere. */
+void sk_pool_look(struct sk_local *l, int64_t now_ns);
+void sk_pool_reap(struct sk_local *l, int64_t now_ns); /* idle workers, leases, punching */
 /* By ring or store. SK_EAGAIN: the ring is full now. SK_EFULL: the message needs the store, which is full. Nothing sent then. */
 sk_rc sk_pool_send(struct sk_local *l, struct sk_lworker *w, const void *msg, size_t len) SK_MUST_USE;
 /* Never lost: kept until the ring has room. False: too large for the ring, and the store is full; only answers of get and wait can be. */

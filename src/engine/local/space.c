@@ -56,7 +56,7 @@ void sk_space_gone(struct sk_local *l, struct sk_obj *o) {
     if (o->state == SK_O_READY && o->where == SK_V_DISK) l->space.n_disk--, l->space.disk_object_bytes -= o->len;
     sk_list_del(&st->link);
     sk_list_del(&st->sibling);
-    if (l->space.spill) sk_spill_drop(l->space.spill, &st->at); /* not: the end of the engine */
+    if (l->space.spill) sk_spill_drop(l->space.spill, &st->at, o->len); /* not: the end of the engine */
     sk_free(st);
     o->st = NULL;
 }
@@ -237,7 +237,7 @@ static void wrote(struct sk_local *l, struct sk_spill_job *job) {
         sk_off off = (sk_off)(x->bytes - l->data_seg.base);
         l->space.writing_bytes -= SK_ALIGN(SK_MAX(x->len, 1), SK_STORE_ALIGN);
         if (!st) { /* freed meanwhile */
-            sk_spill_drop(l->space.spill, &x->at);
+            sk_spill_drop(l->space.spill, &x->at, x->len);
             (void)sk_store_unpin(l->store, SK_PROC_SPILL, off);
             continue;
         }
@@ -354,6 +354,7 @@ static void came_back(struct sk_local *l, struct sk_stored *st, sk_off off) {
     uint64_t id = o->id;
     o->u.off = off;
     o->where = SK_V_STORE;
+    sk_obj_home(SK_PROC_SPILL, off);
     l->space.n_disk--;
     l->space.disk_object_bytes -= o->len;
     sk_list_push_back(&l->space.lru, &st->link);
@@ -778,10 +779,10 @@ void sk_space_init(struct sk_local *l) {
     for (size_t i = 0; i < SK_COUNT(lists); i++) sk_list_init(lists[i]);
 }
 
-sk_rc sk_space_open(struct sk_local *l, const char *dir, uint64_t quota_bytes, struct sk_err *err) {
-    if (!dir || !dir[0]) return SK_OK;
-    return sk_spill_create(&l->space.spill, &(struct sk_spill_conf){.dir = dir, .quota_bytes = quota_bytes, .wake = wake, .wake_arg = l},
-                           err);
+sk_rc sk_space_open(struct sk_local *l, const struct sk_engine_conf *conf, struct sk_err *err) {
+    const struct sk_spill_conf c = {
+        .dirs = conf->spill_dirs, .n_dirs = conf->n_spill_dirs, .quota_bytes = conf->spill_bytes, .wake = wake, .wake_arg = l};
+    return c.n_dirs ? sk_spill_create(&l->space.spill, &c, err) : SK_OK;
 }
 
 void sk_space_close(struct sk_local *l) { /* objects and their sk_stored are the caller's */
