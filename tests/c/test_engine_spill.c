@@ -562,3 +562,60 @@ TEST(spill_queued_calls_let_go) { /* what is queued on an actor keeps no memory 
     eng->ops->actor_release(eng, a);
     close_clean();
 }
+
+TASK(parent) { /* holds its argument; a child per reference in the other one, both of them its arguments; until word 1 */
+    sk_oid o;
+    int64_t v;
+    const sk_oid *ids = (const sk_oid *)(const void *)t->args[1].data;
+    gate_add(0, 1);
+    if (!gate_wait(1, 1)) return SK_ERR(err, SK_ETIMEOUT, "the gate stayed shut");
+    struct job j = {.fn = "same", .a = {REF(ids[0]), REF(ids[1])}, .n_a = 2, .parent = t->id};
+    SK_TRY(job_on(t->engine, &j, &o, NULL, err));
+    SK_TRY(get_i64(t->engine, o, &v, err));
+    t->engine->ops->release(t->engine, o);
+    return ret_i64(t, 0, v, err);
+}
+TASK(same) { return ret_i64(t, 0, t->args[0].len == t->args[1].len, err); }
+TASK(wide) { /* word 2: about to ask for room */
+    gate_add(2, 1);
+    return ret_blob(t, 0, (size_t)arg_i64(t, 0), 7, err);
+}
+
+static bool never(void *arg) {
+    (void)arg;
+    return false;
+}
+static void room_is_waited_for(void) {
+    for (int64_t until = test_patience();;) {
+        eng->ops->lock(eng);
+        bool waits = !sk_list_empty(&L()->space.rooms);
+        eng->ops->unlock(eng);
+        if (waits) return;
+        CHECK_LT(sk_now_ns(), until);
+        SK_IGNORE(eng->ops->drive(eng, never, NULL, sk_now_ns() + SK_MS, NULL));
+    }
+}
+
+/* A task holds most of the store and waits for its child, whose arguments are on disk; another one waits for more room than there can be until
+ * both have ended. What is read back for the child must not go for that room again and again before the child has begun. */
+TEST(spill_child_of_who_holds_the_memory) {
+    struct sk_err err;
+    OPEN(.cpus = 2);
+    sk_oid held = put(9 * MIB, 1), x[2] = {put(2 * MIB, 2), put(2 * MIB, 3)}, list;
+    struct sk_payload p = {.kind = KIND_BLOB, .bytes = {x, sizeof x}, .contains = x, .n_contains = 2};
+    CHECK_OK_ERR(eng->ops->put(eng, &p, &list, &err), &err);
+    sk_oid job = JOB(.fn = "parent", .a = {REF(held), REF(list)}, .n_a = 2);
+    CHECK(gate_wait(0, 1));
+    sk_oid room = JOB(.fn = "wide", .a = {VAL(8 * MIB)}, .n_a = 1);
+    CHECK(gate_wait(2, 1));
+    room_is_waited_for();
+    gate_add(1, 1);
+    CHECK_EQ(eng_take(job), 1);
+    is_blob(room, 8 * MIB, 7);
+    is_blob(held, 9 * MIB, 1);
+    eng_release(held);
+    eng_release(room);
+    eng_release(list);
+    for (int i = 0; i < 2; i++) eng_release(x[i]);
+    close_clean();
+}

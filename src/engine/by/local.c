@@ -519,6 +519,7 @@ static bool get_done(void *arg) {
 }
 
 static void view_drop(struct sk_local *l, struct sk_view *v) {
+    l->space.n_eased++;
     if (v->token & 1) (void)sk_store_unpin(l->store, SK_PROC_DRIVER, v->token >> 1);
     else if (v->token) sk_inl_drop((struct sk_inl *)(uintptr_t)v->token);
     v->token = 0;
@@ -539,6 +540,7 @@ static sk_rc l_get(struct sk_engine *e, const sk_oid *ids, size_t n, int64_t dea
             if (l->space.n_disk) w.at = 0;
         } while (rc == SK_OK && !get_done(&w));
         sk_list_del(&w.get.link);
+        l->space.n_eased++;
     }
     if (rc == SK_OK) rc = w.rc;
     for (size_t i = 0; rc == SK_OK && i < n; i++) {

@@ -222,12 +222,13 @@ struct sk_inl { /* inline value: counted, because views outlive objects */
 
 enum { SK_O_PENDING, SK_O_READY, SK_O_ACTOR };
 struct sk_stored {          /* space.c: of an object whose bytes are in the store or on disk */
-    struct sk_list link;    /* l->space: lru or writing (in the store); restores, reading, or none (on disk) */
+    struct sk_list link;    /* l->space: lru or writing (in the store); restores, ahead, reading, or none (on disk) */
     struct sk_list sibling; /* ring of those that were written together, in order */
     struct sk_obj *o;
     struct sk_spill_at at;    /* its copy on disk */
     struct sk_spill_item *io; /* being written or read */
     uint64_t mark;
+    bool ahead; /* it is in l->space.ahead */
 };
 
 struct sk_obj {
@@ -431,18 +432,21 @@ struct sk_fn {
     size_t len;
 };
 
-struct sk_space {                                   /* space.c */
-    struct sk_spill *spill;                         /* NULL: nothing is spilled */
-    struct sk_list lru, writing, restores, reading; /* sk_stored.link */
-    struct sk_list rooms, gets;                     /* oldest first */
+struct sk_space {                                          /* space.c */
+    struct sk_spill *spill;                                /* NULL: nothing is spilled */
+    struct sk_list lru, writing, restores, ahead, reading; /* sk_stored.link */
+    struct sk_list rooms, gets;                            /* oldest first */
     uint64_t epoch, writing_bytes, n_disk, disk_object_bytes, extra, n_spoiled;
     uint64_t n_out;                 /* how often an object left the store */
+    uint64_t n_eased, eased_seen;   /* how often somebody who used memory let some go; when the last campaign began */
+    uint64_t gathered;              /* the object that was wanted back first when all for its waiter was asked for */
     uint32_t n_io, n_inside;        /* jobs under way; callers that wait in the driver */
     uint64_t last_pos, ahead_bytes; /* reading one small object after the other */
     sk_rc disk_rc, refuse_rc;
     int64_t disk_retry_ns, choose_after_ns, progress_ns, alone_ns;
     uint64_t free_seen;
     bool waiting, taken_back;
+    bool campaign;  /* what others wait for is being taken */
     bool held_back; /* an actor has calls that could be sent, but for memory */
     char disk_msg[400], refuse_msg[1100], spoiled_msg[300];
 };

@@ -389,6 +389,7 @@ static void handle(struct sk_local *l, struct sk_lworker *w, const void *p, size
     }
     case SK_M_GIVE: {
         uint64_t off = sk_rd_u64(&r), len = sk_rd_u64(&r);
+        l->space.n_eased++;
         if (sk_store_unlease(l->store, w->proc, off, len, NULL) != SK_OK && /* from the middle: only sealing cuts there */
             sk_store_commit(l->store, w->proc, off, len, NULL) == SK_OK)
             sk_store_unref(l->store, off);
@@ -402,7 +403,10 @@ static void handle(struct sk_local *l, struct sk_lworker *w, const void *p, size
             sk_pool_kill(l, w, "there is no memory left to note what it holds");
         break;
     }
-    case SK_M_UNPIN: (void)sk_store_unpin(l->store, w->proc, sk_rd_u64(&r)); break;
+    case SK_M_UNPIN:
+        (void)sk_store_unpin(l->store, w->proc, sk_rd_u64(&r));
+        l->space.n_eased++;
+        break;
     case SK_M_DEFINE: {
         uint64_t fid = sk_rd_u64(&r);
         struct sk_bytes name = sk_rd_bytes(&r), def = sk_rd_bytes(&r);
