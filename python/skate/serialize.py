@@ -426,15 +426,15 @@ def run_coroutine(coro):
 _loop = None
 
 
-def serve_async(fd):
-    """The event loop of an async actor: until the process is to leave."""
+def serve_async(fd, group):
+    """The event loop of a concurrency group of an async actor (0: of all calls that name none): until the process is to leave."""
     import asyncio
 
     loop = asyncio.new_event_loop()
     asyncio.set_event_loop(loop)
 
     def step():
-        if not _skate.async_step():
+        if not _skate.async_step(group):
             loop.stop()
 
     loop.add_reader(fd, step)

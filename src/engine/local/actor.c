@@ -210,6 +210,28 @@ void sk_actor_dead(struct sk_local *l, struct sk_lactor *a, const char *why) {
     l->progress++;
 }
 
+/* Was it sent to wait for its actor, whatever lives that has? As in Ray, a call without retries ends with the process that it was meant for; not
+ * if that process was still to begin, or was ended by who wants a new one. */
+bool sk_actor_call_waits(const struct sk_lactor *a, const struct sk_ltask *t) {
+    return !t->spec.no_wait || t->retries_left != 0 || a->max_task_retries != 0 || a->state != SK_A_ALIVE || a->asked;
+}
+
+/* The process of a living actor died: calls that only waited for their turn on it end with it. Those whose arguments do not exist yet, and what
+ * is behind them, would not have been sent anyway. */
+void sk_actor_fail_hasty(struct sk_local *l, struct sk_lactor *a, const char *why) {
+    if (a->no_restart || a->restarts_left == 0) return; /* they end with the actor */
+    for (struct sk_list *it = a->queue.next; a->state == SK_A_ALIVE && it != &a->queue;) {
+        struct sk_ltask *t = sk_container_of(it, struct sk_ltask, on);
+        it = it->next;
+        if (t->state == SK_T_READY && !sk_actor_call_waits(a, t)) {
+            sk_ltask_fail(l, t, SK_EUNAVAIL, "The actor is restarting; its process died before the call began: %s", why);
+            it = a->queue.next; /* who fails may take others with it */
+        } else if (t->state != SK_T_READY && !a->n_groups) {
+            return;
+        }
+    }
+}
+
 void sk_actor_worker_died(struct sk_local *l, struct sk_lactor *a, bool charged, const char *why) {
     a->worker = NULL;
     a->n_sent = 0;

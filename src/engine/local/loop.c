@@ -217,6 +217,7 @@ static void handle_done(struct sk_local *l, struct sk_lworker *w, const void *p,
     if (t->is_stream && !t->sink) {
         t->stream_done = 1;
         sk_stream_wake(l, t);
+        sk_stream_ended(l, t, false, 0, NULL);
     }
     t->state = SK_T_FINISHED; /* a sink that cancels it now is late */
     if (t->sink) {
@@ -253,6 +254,28 @@ static void handle_put(struct sk_local *l, struct sk_lworker *w, struct sk_rd *r
     sk_obj_set(l, id, w->proc, &v, b, in);
 }
 
+static void handle_stream_end(struct sk_local *l, struct sk_lworker *w, struct sk_rd *r) {
+    uint64_t id = sk_rd_u64(r), tid = sk_rd_u64(r);
+    uint32_t kind = sk_rd_u32(r);
+    struct sk_err err;
+    if (r->bad || !fresh_ids(l, w, id)) return;
+    sk_rc rc = sk_stream_end(l, tid, id, w->proc, kind, &err);
+    if (rc == SK_OK) return;
+    struct sk_inl *e = sk_engine_error(rc, err.msg);
+    struct sk_obj *o = NULL;
+    if (sk_obj_new(l, id, w->proc, &o, NULL) == SK_OK) { /* it has the id: the reason is its value */
+        o->kind = SK_KIND_ENGINE_ERROR;
+        o->where = SK_V_INLINE;
+        o->u.inl = e;
+        o->len = e ? e->len : 0;
+        sk_obj_ready(l, o);
+        return;
+    }
+    sk_inl_drop(e);
+    w->unheard = true;
+    sk_pool_kill(l, w, "there is no memory left to record what it asked for");
+}
+
 /* A submission of a worker that could not be accepted still has return objects (or a stream), which hold the reason. */
 static void submit_failed(struct sk_local *l, uint32_t proc, uint64_t base, struct sk_bytes spec, const struct sk_err *err) {
     struct sk_spec s;
@@ -268,6 +291,7 @@ static void submit_failed(struct sk_local *l, uint32_t proc, uint64_t base, stru
         t->ended = true;
         t->stream_done = 1;
         t->end_error = sk_obj_error(l, SK_KIND_ENGINE_ERROR, e ? (void *)e->bytes : (void *)"", e ? e->len : 0);
+        sk_stream_ended(l, t, true, SK_KIND_ENGINE_ERROR, e);
         l->n_worker_streams++;
     } else {
         sk_free(t);
@@ -368,7 +392,20 @@ static void handle(struct sk_local *l, struct sk_lworker *w, const void *p, size
     }
     case SK_M_GET:
     case SK_M_WAIT: sk_req_wait(l, w, type, &r); break;
-    case SK_M_NEXT: sk_req_next(l, w, &r); break;
+    case SK_M_NEXT:
+    case SK_M_PEEK: sk_req_next(l, w, type, &r); break;
+    case SK_M_WATCH: {
+        uint64_t req = sk_rd_u64(&r), oid = sk_rd_u64(&r), tid = sk_rd_u64(&r);
+        if (r.bad || sk_req_watch(l, w, req, oid, tid, NULL, &err) == SK_OK) break;
+        struct {
+            uint32_t type, pad;
+            uint64_t req;
+        } m = {SK_M_FIRED, 0, req}; /* it is there; without memory for a watch who asked waits by itself, for all that it knows */
+        (void)sk_pool_reply(l, w, &m, sizeof m);
+        break;
+    }
+    case SK_M_UNWATCH: sk_req_unwatch(l, w, sk_rd_u64(&r)); break;
+    case SK_M_STREAMEND: handle_stream_end(l, w, &r); break;
     case SK_M_TIMEOUT: {
         uint64_t req = sk_rd_u64(&r);
         SK_LIST_EACH (it, &w->reqs) {
