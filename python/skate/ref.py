@@ -16,12 +16,11 @@ def _settle(future, good, value):
     if good:
         future.set_result(value)
         return
-    try:
-        future.set_exception(value)
-    except TypeError:  # StopIteration, which no asyncio.Future can hold
+    if isinstance(value, StopIteration):  # from an await it would be taken for the end of the coroutine
         e = RuntimeError(f"the awaited task raised {type(value).__name__}: {value}")
         e.__cause__ = value
-        future.set_exception(e)
+        value = e
+    future.set_exception(value)
 
 
 def _settle_all(pairs):

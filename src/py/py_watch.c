@@ -177,7 +177,7 @@ static PyObject *watcher_close(PyObject *self, PyObject *unused SK_UNUSED) {
         struct sk_list *first = sk_list_first(&w->pending);
         struct entry *e = first ? sk_container_of(first, struct entry, link) : NULL;
         pthread_mutex_unlock(&w->mu);
-        if (!e || !st->engine || w->gen != st->gen) break; /* a closed engine has called them all */
+        if (!e || !st->engine || w->gen != st->gen) break;              /* a closed engine has called them all */
         if (!st->engine->ops->unwatch(st->engine, &e->watch)) continue; /* just called: it is in `ready` now */
         pthread_mutex_lock(&w->mu);
         sk_list_del(&e->link);

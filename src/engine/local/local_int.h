@@ -581,9 +581,9 @@ void sk_stream_yielded(struct sk_local *l, struct sk_lworker *w, struct sk_rd *r
 sk_rc sk_stream_take(struct sk_local *l, struct sk_ltask *t, uint32_t proc, uint64_t *oid);
 void sk_stream_release(struct sk_local *l, struct sk_ltask *t, uint32_t n);
 void sk_stream_drop(struct sk_local *l, struct sk_ltask *t);
-void sk_stream_wake(struct sk_local *l, struct sk_ltask *t);        /* its readers */
-bool sk_stream_stirs(const struct sk_ltask *t);                     /* next would not wait; NULL: it is over */
-bool sk_stream_at_end(const struct sk_ltask *t);                    /* of one that stirs: it has nothing more to give, nor a failure */
+void sk_stream_wake(struct sk_local *l, struct sk_ltask *t); /* its readers */
+bool sk_stream_stirs(const struct sk_ltask *t);              /* next would not wait; NULL: it is over */
+bool sk_stream_at_end(const struct sk_ltask *t);             /* of one that stirs: it has nothing more to give, nor a failure */
 /* See engine.h; the object gets this id. SK_ENOENT: no such stream. */
 sk_rc sk_stream_end(struct sk_local *l, uint64_t tid, uint64_t oid, uint32_t proc, uint32_t kind, struct sk_err *err) SK_MUST_USE;
 /* It is over: well (why NULL), or with this failure. */
@@ -597,7 +597,7 @@ void sk_req_next(struct sk_local *l, struct sk_lworker *w, uint32_t type, struct
 sk_rc sk_req_watch(struct sk_local *l, struct sk_lworker *w, uint64_t req, uint64_t oid, uint64_t tid, struct sk_watch *watch,
                    struct sk_err *err) SK_MUST_USE;
 void sk_req_unwatch(struct sk_local *l, struct sk_lworker *w, uint64_t req);
-void sk_req_fire(struct sk_local *l, struct sk_req *q); /* and frees it */
+void sk_req_fire(struct sk_local *l, struct sk_req *q);      /* and frees it */
 void sk_req_block(struct sk_local *l, struct sk_lworker *w); /* it waits: what is queued behind goes elsewhere */
 void sk_req_go_on(struct sk_local *l, struct sk_lworker *w); /* it waits no more: it has its CPU again, unless it awaits something else */
 void sk_req_reply(struct sk_local *l, struct sk_req *q, sk_rc rc);
@@ -688,8 +688,8 @@ sk_rc sk_actor_create(struct sk_local *l, uint32_t proc, uint64_t base_id, const
 void sk_actor_advance(struct sk_local *l, struct sk_lactor *a); /* send what can be sent, start, stop */
 void sk_actor_dead(struct sk_local *l, struct sk_lactor *a, const char *why);
 void sk_actor_worker_died(struct sk_local *l, struct sk_lactor *a, bool charged, const char *why); /* charged: it costs a restart */
-bool sk_actor_call_waits(const struct sk_lactor *a, const struct sk_ltask *t);         /* for the next life of its actor */
-void sk_actor_fail_hasty(struct sk_local *l, struct sk_lactor *a, const char *why);    /* its process died: the others */
+bool sk_actor_call_waits(const struct sk_lactor *a, const struct sk_ltask *t);                     /* for the next life of its actor */
+void sk_actor_fail_hasty(struct sk_local *l, struct sk_lactor *a, const char *why);                /* its process died: the others */
 void sk_actor_unreferenced(struct sk_local *l, struct sk_lactor *a);
 /* By name; *out has a reference of proc, and so has its `ready` (id - 1). */
 sk_rc sk_actor_find(struct sk_local *l, uint32_t proc, struct sk_bytes space, struct sk_bytes name, struct sk_lactor **out,
