@@ -6,6 +6,7 @@ Names, namespaces, lifetimes and concurrency groups are the engine's (engine/nam
 import _pickle as pickle  # without re and struct
 import functools
 import types
+import weakref
 
 from skate import _skate, options
 
@@ -70,6 +71,7 @@ class Maker:
             **{k: float(v) for k, v in (resources.get("resources") or {}).items() if v},
         }
         self.restarts = 0
+        self.instance = None  # in the actor's process: a weak reference
         if env:
             from skate.runtime_env import Sealed
 
@@ -82,7 +84,28 @@ class Maker:
         self.restarts = t[3]
         if self.captures:  # for all of its calls
             _skate.capture(self.group)
-        return self.cls(*args, **kwargs)
+        made = self.cls(*args, **kwargs)
+        try:
+            self.instance = weakref.ref(made)
+        except TypeError:  # a class with __slots__: its errors name the class only
+            pass
+        return made
+
+
+def described(function, number, name):
+    """(name, ", actor_id=..., repr=...") of what runs in actor `number`: `function` is its Maker (the constructor), or (class, method)."""
+    from skate.ids import ActorID
+
+    maker = _here.get(number)
+    if not isinstance(function, tuple):
+        name, what = f"{getattr(function, '__name__', name)}.__init__", repr(getattr(function, "cls", function))
+    else:
+        instance = maker.instance() if maker is not None and maker.instance is not None else None
+        try:
+            what = repr(function[0] if instance is None else instance)
+        except Exception:  # of the user's, in the middle of another error
+            what = function[0].__qualname__
+    return name, f", actor_id={ActorID._of(number).hex()}, repr={what}"
 
 
 def me():
