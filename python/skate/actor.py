@@ -136,12 +136,12 @@ def __ray_terminate__(self):
 
 
 def exit_actor():
-    """Ends the actor whose method this is called in: after this call no other one is begun; those that wait end with ActorDiedError. Does not
-    return. TypeError outside of actors."""
-    t = _skate.current_task()
-    if not t or not t[1]:
-        raise TypeError("exit_actor API is called on a non-actor worker; it can be called in methods of actors only")
-    _skate.actor_exit()
+    """Ends the actor whose method (or constructor) this is called in: after this call no other one is begun; those that wait end with
+    ActorDiedError. Does not return. TypeError outside of actors."""
+    try:
+        _skate.actor_exit()
+    except TypeError:
+        raise TypeError("exit_actor API is called on a non-actor worker; it can be called in methods of actors only") from None
     raise ActorExit
 
 
@@ -163,31 +163,6 @@ BUILT_IN = {"__ray_ready__": __ray_ready__, "__ray_call__": __ray_call__, "__ray
 
 
 # ---- methods
-
-
-_pending = {}  # actor's number -> refs of calls that this process has made; only of actors with max_pending_calls
-
-
-def _limited(submit, number, limit, what):
-    """submit, but for PendingCallsLimitExceeded when `limit` calls that this process has made have not ended."""
-
-    def remote(*args, **kwargs):
-        refs = _pending.setdefault(number, [])
-        if len(refs) >= limit:
-            refs[:] = _skate.wait(refs, len(refs), 0)[1]
-        if len(refs) >= limit:
-            from skate.exceptions import PendingCallsLimitExceeded
-
-            raise PendingCallsLimitExceeded(
-                f"{what}: {limit} calls (max_pending_calls) wait for the actor already; wait for some of their results, then call again"
-            )
-        out = submit(*args, **kwargs)
-        first = out[0] if isinstance(out, list) else out
-        if type(first) is _skate.ObjectRef:
-            refs.append(first)
-        return out
-
-    return remote
 
 
 class ActorMethod:
@@ -220,12 +195,11 @@ class ActorMethod:
             max_retries=meta.max_task_retries if retries is None else retries,
             retry_exceptions=bool(retry),
             stream_window=max(given.get("_generator_backpressure_num_objects") or 0, 0),
+            max_pending=meta.max_pending,
             func=func,
             **more,
         )
         self.remote = self._template.submit
-        if meta.max_pending:
-            self.remote = _limited(self.remote, token.id, meta.max_pending, self._cls_name)
         decorate = given.get("_decorate")
         if decorate is not None:
             from skate.remote_function import _decorated

@@ -268,7 +268,6 @@ def shutdown(_exiting_interpreter=False):
     if _skate.in_worker():
         return
     _skate.shutdown()
-    actor._pending.clear()
     actor._here.clear()
     _job = None
 

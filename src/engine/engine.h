@@ -127,6 +127,7 @@ struct sk_task_spec {
     uint64_t sink_tag;      /* comes back in the events */
     sk_tid parent;          /* the task that submits it, 0: none. A recursive cancel of that one cancels this one */
     uint32_t group;         /* a method call: index into sk_actor_spec.groups */
+    uint32_t max_pending;   /* a method call: SK_EPENDING when so many calls of this process are not finished; 0: no limit */
     uint32_t max_calls;     /* a worker process leaves after so many runs of `fn`; 0: no limit. Not for methods */
 };
 
@@ -230,6 +231,8 @@ struct sk_engine_ops {
 
     sk_rc (*actor_create)(struct sk_engine *e, const struct sk_actor_spec *spec, sk_aid *out, sk_oid *ready, struct sk_err *err);
     sk_rc (*actor_kill)(struct sk_engine *e, sk_aid a, bool no_restart, struct sk_err *err);
+    /* In the process of an actor, outside of its calls too: it ends in order, without a restart. NULL: not here. */
+    sk_rc (*actor_leave)(struct sk_engine *e, struct sk_err *err);
     void (*actor_addref)(struct sk_engine *e, sk_aid a);
     void (*actor_release)(struct sk_engine *e, sk_aid a); /* last handle gone: stops after the calls already made */
     /* The living actor of that name: *out and *ready come with a reference, meta->p is the caller's (sk_free). SK_ENOENT. */
@@ -321,7 +324,7 @@ uint32_t sk_task_skip(const struct sk_task *t);
 sk_rc sk_task_fail(struct sk_task *t, const struct sk_payload *error, struct sk_err *err) SK_MUST_USE;
 enum {
     SK_END_FINAL = 1,      /* its failure is not retried, whatever its options say */
-    SK_END_EXIT_ACTOR = 2, /* a call that has failed: its actor ends with it, without a restart */
+    SK_END_EXIT_ACTOR = 2, /* a call (or the constructor) that has failed: its actor ends with it, without a restart */
     SK_END_PROCESS = 4     /* this process runs nothing more (where it is one of its own) */
 };
 void sk_task_end_flags(struct sk_task *t, uint32_t flags);  /* before run() returns, or before sk_task_end */

@@ -749,11 +749,19 @@ static PyObject *m_end_flags(PyObject *module SK_UNUSED, PyObject *args) {
     Py_RETURN_NONE;
 }
 
-static PyObject *m_actor_exit(PyObject *module SK_UNUSED, PyObject *unused SK_UNUSED) {
+static PyObject *m_actor_exit(PyObject *module, PyObject *unused SK_UNUSED) {
+    struct py_state *st = PyModule_GetState(module);
     struct sk_task *t = py_current_task();
-    if (!t || !t->actor.v || t->is_actor_init) return PyErr_Format(PyExc_TypeError, "exit_actor called on a non-actor worker.");
-    sk_task_end_flags(t, SK_END_EXIT_ACTOR | SK_END_FINAL);
-    exiting = t->id.v;
+    PY_ERR(err);
+    if (t && t->actor.v) {
+        sk_task_end_flags(t, SK_END_EXIT_ACTOR | SK_END_FINAL);
+        exiting = t->id.v;
+        Py_RETURN_NONE;
+    }
+    if (t || !async_state || !st->engine->ops->actor_leave)
+        return PyErr_Format(PyExc_TypeError, "exit_actor called on a non-actor worker.");
+    sk_rc rc = st->engine->ops->actor_leave(st->engine, &err); /* in a coroutine that outlived the call that started it */
+    if (rc != SK_OK) return py_raise(st, rc, &err);
     Py_RETURN_NONE;
 }
 

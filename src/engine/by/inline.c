@@ -82,6 +82,12 @@ static sk_rc op_submit(struct sk_engine *e, const struct sk_task_spec *s, sk_oid
         rc = SK_ERR(err, SK_EACTOR, "the actor is dead: no handle was left");
         goto out;
     }
+    if (s->max_pending && a && a->n_calls - !a->started >= s->max_pending) {
+        rc = SK_ERR(err, SK_EPENDING,
+                    "%u calls (max_pending_calls) wait for the actor already; wait for some of their results, then call again",
+                    s->max_pending);
+        goto out;
+    }
     x->next_id += n_ret;
     for (; made < n_ret; made++) SK_GO(sk_iobj_new(x, base + made, NULL, NULL, 0, err));
     SK_GO(sk_itask_make(x, s, n_ret, base, &t, err));

@@ -191,7 +191,8 @@ static sk_rc l_submit(struct sk_engine *e, const struct sk_task_spec *s, sk_oid 
     struct sk_local *l = L(e);
     struct submission m;
     SK_TRY(submission_begin(e, s, 1 + (s->n_returns == SK_STREAMING ? 0 : s->n_returns), &m, err));
-    sk_rc rc = sk_ltask_submit(l, SK_PROC_DRIVER, 0, m.base, m.spec.p, m.spec.n, s->sink, err);
+    sk_rc rc = s->max_pending ? sk_actor_may_call(l, s->actor.v, SK_PROC_DRIVER, s->max_pending, err) : SK_OK;
+    if (rc == SK_OK) rc = sk_ltask_submit(l, SK_PROC_DRIVER, 0, m.base, m.spec.p, m.spec.n, s->sink, err);
     if (rc == SK_OK) {
         if (first) *first = (sk_oid){m.base + 1};
         if (tid) *tid = (sk_tid){m.base};
@@ -335,6 +336,11 @@ static sk_rc l_actor_kill(struct sk_engine *e, sk_aid a, bool no_restart, struct
         } else if (x->worker) {
             x->asked = true;
             sk_pool_kill(l, x->worker, "kill(no_restart=False) was called on its actor");
+        } else if (x->restarts_left == 0) {
+            sk_actor_dead(l, x, "kill() was called on it");
+        } else { /* it has no process yet: a life less all the same */
+            x->asked = true;
+            if (x->restarts_left > 0) x->restarts_left--;
         }
         sk_obj_drain(l);
     }

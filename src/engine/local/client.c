@@ -334,6 +334,14 @@ static sk_rc answer_rc(const struct sk_msg *m, struct sk_rd *r, struct sk_err *e
     return SK_ERR(err, rc, "%.*s", (int)b.n, (const char *)b.p);
 }
 
+static sk_rc answer_of(struct sk_client *c, uint64_t req, struct sk_err *err) {
+    struct sk_msg *m = answer(c, req, INT64_MAX);
+    struct sk_rd r;
+    sk_rc rc = answer_rc(m, &r, err);
+    sk_free(m);
+    return rc;
+}
+
 #define REQ_AT 8 /* of most requests: where their number stands */
 
 /* Numbers the request (at msg + at) and sends it; answer() waits for that number. */
@@ -610,10 +618,9 @@ static sk_rc send_spec(struct sk_client *c, const struct sk_task_spec *s, const 
     w = sk_wr_init(p, cap);
     sk_wr_u32(&w, as ? SK_M_ACTOR : SK_M_SUBMIT);
     sk_wr_u64(&w, 0); /* base id, below */
-    if (as) {
-        sk_wr_u64(&w, 0); /* request, below */
-        sk_aspec_write(&w, as);
-    }
+    sk_wr_u64(&w, 0); /* request, below */
+    if (as) sk_aspec_write(&w, as);
+    else sk_wr_u64(&w, s->max_pending);
     sk_wr_u64(&w, n);
     struct sk_wr in = sk_wr_init(p + w.n, n); /* a spec starts 8-aligned */
     sk_spec_write(&in, s);
@@ -634,8 +641,10 @@ static sk_rc send_spec(struct sk_client *c, const struct sk_task_spec *s, const 
 
 static sk_rc c_submit(struct sk_engine *e, const struct sk_task_spec *s, sk_oid *first, sk_tid *tid, struct sk_err *err) {
     if (s->sink) return SK_ERR(err, SK_ENOSYS, "a task submitted from a worker cannot have a sink");
-    uint64_t base;
-    SK_TRY(send_spec(C(e), s, NULL, 1 + (s->n_returns == SK_STREAMING ? 0 : s->n_returns), &base, NULL, err));
+    uint64_t base, req;
+    uint32_t n_ids = 1 + (s->n_returns == SK_STREAMING ? 0 : s->n_returns);
+    SK_TRY(send_spec(C(e), s, NULL, n_ids, &base, s->max_pending ? &req : NULL, err));
+    if (s->max_pending) SK_TRY(answer_of(C(e), req, err)); /* there may be too many already */
     if (first) *first = (sk_oid){base + 1};
     if (tid) *tid = (sk_tid){base};
     return SK_OK;
@@ -648,13 +657,7 @@ static sk_rc c_actor_create(struct sk_engine *e, const struct sk_actor_spec *s, 
     uint64_t base, req;
     SK_TRY(sk_aspec_check(&as, err));
     SK_TRY(send_spec(C(e), &init, &as, 3, &base, as.name.n ? &req : NULL, err));
-    if (as.name.n) { /* somebody may have the name */
-        struct sk_msg *m = answer(C(e), req, INT64_MAX);
-        struct sk_rd r;
-        sk_rc rc = answer_rc(m, &r, err);
-        sk_free(m);
-        if (rc != SK_OK) return rc;
-    }
+    if (as.name.n) SK_TRY(answer_of(C(e), req, err)); /* somebody may have the name */
     *ready = (sk_oid){base + 1};
     *out = (sk_aid){base + 2};
     return SK_OK;
@@ -673,6 +676,11 @@ static void tell(struct sk_client *c, uint32_t type, uint64_t a, uint64_t b, boo
 static sk_rc c_actor_kill(struct sk_engine *e, sk_aid a, bool no_restart, struct sk_err *err) {
     (void)err;
     tell(C(e), SK_M_KILL, a.v, no_restart, true);
+    return SK_OK;
+}
+static sk_rc c_actor_leave(struct sk_engine *e, struct sk_err *err) {
+    (void)err;
+    tell(C(e), SK_M_LEAVE, 0, 0, true);
     return SK_OK;
 }
 static void c_addref(struct sk_engine *e, sk_oid o) { tell(C(e), SK_M_REF, o.v, 1, false); }
@@ -947,6 +955,7 @@ const struct sk_engine_ops sk_client_ops = {
     .cancel = c_cancel,
     .actor_create = c_actor_create,
     .actor_kill = c_actor_kill,
+    .actor_leave = c_actor_leave,
     .actor_addref = c_actor_addref,
     .actor_release = c_actor_release,
     .actor_find = c_actor_find,

@@ -88,7 +88,7 @@ enum {
     SK_M_DONE,       /* tid, attempt, status, run_ns, note, returns */
     SK_M_YIELD,      /* tid, attempt, index, note, value */
     SK_M_RETURNED,   /* tid: not started, take it back (the worker waits in get) */
-    SK_M_SUBMIT,     /* base id, spec */
+    SK_M_SUBMIT,     /* base id, req or 0, most pending calls, spec */
     SK_M_ACTOR,      /* base id, req or 0, options, spec of the constructor */
     SK_M_PUT,        /* oid, value */
     SK_M_REF,        /* oid, n (negative: release) */
@@ -116,6 +116,7 @@ enum {
     SK_M_GROUP,      /* base id, req, strategy, n, name, space, amounts of n bundles */
     SK_M_UNGROUP,    /* req, id */
     SK_M_GROUPS,     /* req */
+    SK_M_LEAVE,      /* the actor of this process ends */
     SK_M_PEEK,       /* req, tid: until there is a next yield, which stays */
     SK_M_STREAMEND,  /* oid, tid, kind: an object that exists when the task has ended */
     SK_M_WATCH,      /* req, oid or 0, tid: answered by FIRED */
@@ -383,6 +384,7 @@ struct sk_lactor {
     bool detached;     /* the engine holds its `ready` */
     bool asked;        /* its restart, by kill(no_restart=False); until it is alive again */
     bool leaving;      /* it said that it ends */
+    bool mixed;        /* calls of more than one process are in its queue, or were */
     bool is_async;
     struct sk_name *name; /* NULL: none */
     uint32_t depth;       /* so many calls may be on its worker */
@@ -697,8 +699,10 @@ sk_rc sk_actor_create(struct sk_local *l, uint32_t proc, uint64_t base_id, const
 void sk_actor_advance(struct sk_local *l, struct sk_lactor *a); /* send what can be sent, start, stop */
 void sk_actor_dead(struct sk_local *l, struct sk_lactor *a, const char *why);
 void sk_actor_worker_died(struct sk_local *l, struct sk_lactor *a, bool charged, const char *why); /* charged: it costs a restart */
-bool sk_actor_call_waits(const struct sk_lactor *a, const struct sk_ltask *t);                     /* for the next life of its actor */
-void sk_actor_fail_hasty(struct sk_local *l, struct sk_lactor *a, const char *why);                /* its process died: the others */
+/* SK_EPENDING: max calls of that process are not finished. */
+sk_rc sk_actor_may_call(struct sk_local *l, uint64_t aid, uint32_t proc, uint32_t max, struct sk_err *err) SK_MUST_USE;
+bool sk_actor_call_waits(const struct sk_lactor *a, const struct sk_ltask *t);      /* for the next life of its actor */
+void sk_actor_fail_hasty(struct sk_local *l, struct sk_lactor *a, const char *why); /* its process died: the others */
 void sk_actor_unreferenced(struct sk_local *l, struct sk_lactor *a);
 /* By name; *out has a reference of proc, and so has its `ready` (id - 1). */
 sk_rc sk_actor_find(struct sk_local *l, uint32_t proc, struct sk_bytes space, struct sk_bytes name, struct sk_lactor **out,

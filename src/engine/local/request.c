@@ -173,7 +173,8 @@ void sk_req_reply(struct sk_local *l, struct sk_req *q, sk_rc rc) {
         return;
     }
     if (q->type == SK_M_GET && rc == SK_OK && sk_space_get(l, q)) {
-        if (w->place.state == SK_W_LEASED) sk_ltask_take_back_all(l, w); /* its CPU is not lent for a read from disk: nobody's result is waited for, and it is over soon */
+        if (w->place.state == SK_W_LEASED)
+            sk_ltask_take_back_all(l, w); /* its CPU is not lent for a read from disk: nobody's result is waited for, and it is over soon */
         return;
     }
     sk_req_go_on(l, w);

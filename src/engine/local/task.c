@@ -306,6 +306,9 @@ sk_rc sk_ltask_submit(struct sk_local *l, uint32_t proc, uint32_t level, uint64_
         t->actor = a;
         a->n_tasks++;
         if (t->retries_left == 0) t->retries_left = a->max_task_retries;
+        const struct sk_list *last = sk_list_last(&a->queue);
+        if (last) a->mixed = a->mixed || sk_container_of(last, struct sk_ltask, on)->owner != t->owner;
+        else a->mixed = false;
         sk_list_push_back(&a->queue, &t->on);
         if (t->n_unready == 0) sk_ltask_ready(l, t);
         return SK_OK;

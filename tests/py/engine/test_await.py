@@ -284,3 +284,159 @@ def test_groups_of_an_async_actor_have_loops_of_their_own(fresh, gate):
     assert ray.get(blocked, timeout=60) != first[0]
     with pytest.raises(ray.exceptions.ActorDiedError, match="exit_actor"):
         ray.get(a.leave.remote(), timeout=60)
+
+
+def test_an_actor_ends_itself(fresh, tmp_path):
+    ray = fresh()
+    if fresh.engine == "inline":
+        pytest.skip("its process would be this one")
+    left = str(tmp_path / "left")
+    after = str(tmp_path / "after")
+
+    @ray.remote
+    class InConstructor:
+        def __init__(self):
+            import atexit
+
+            atexit.register(lambda: open(left, "w").close())
+            ray.actor.exit_actor()
+            open(after, "w").close()
+
+        def m(self):
+            return 1
+
+    @ray.remote
+    class Later:
+        def __init__(self):
+            import atexit
+
+            atexit.register(lambda: open(left, "w").close())
+
+        async def start(self):
+            self.task = asyncio.create_task(self.leave())
+
+        async def leave(self):  # when the call that started it is over
+            await asyncio.sleep(0)
+            ray.actor.exit_actor()
+            open(after, "w").close()
+
+        async def m(self):
+            await asyncio.Event().wait()
+
+    for cls in (InConstructor, Later):
+        a = cls.remote()
+        if cls is Later:
+            ray.get(a.start.remote(), timeout=60)
+        with pytest.raises(ray.exceptions.ActorDiedError, match="exit_actor"):
+            ray.get(a.m.remote(), timeout=60)
+        while not os.path.exists(left):  # its process ends in order
+            ray.get(ray.remote(os.getpid).remote())
+        assert not os.path.exists(after)
+        os.remove(left)
+    with pytest.raises(TypeError):
+        ray.actor.exit_actor()
+
+
+def test_max_pending_calls_is_exact(ray, engine, gate):
+    path = gate.path
+
+    @ray.remote(max_pending_calls=3)
+    class A:
+        def slow(self):
+            wait_in(path)
+
+        def fast(self):
+            return 1
+
+    @ray.remote
+    def from_a_worker(a):
+        refs = [a.fast.remote() for _ in range(3)]
+        try:
+            a.fast.remote()
+        except skate.exceptions.PendingCallsLimitExceeded:
+            return refs
+        return None
+
+    import skate
+
+    a = A.remote()
+    refs = [a.slow.remote() for _ in range(3)]
+    for _ in range(5):
+        with pytest.raises(ray.exceptions.PendingCallsLimitExceeded, match="3 calls"):
+            a.fast.remote()
+    if engine != "inline":
+        theirs = ray.get(from_a_worker.remote(a), timeout=60)  # each process has its own limit
+        assert len(theirs) == 3
+    gate.let_go(3)
+    ray.get(refs, timeout=60)
+    assert ray.get([a.fast.remote() for _ in range(3)], timeout=60) == [1, 1, 1]
+
+
+def test_callers_do_not_wait_for_each_others_arguments(fresh, gate):
+    ray = fresh(num_cpus=4)
+    if fresh.engine == "inline":
+        pytest.skip("runs one call at a time")
+    path = gate.path
+
+    @ray.remote
+    class A:
+        def __init__(self):
+            self.seen = []
+
+        def f(self, x):
+            self.seen.append(x)
+            return list(self.seen)
+
+    @ray.remote
+    def slow():
+        wait_in(path)
+        return "slow"
+
+    @ray.remote
+    def caller(a, x):
+        return ray.get(a.f.remote(x))
+
+    a = A.remote()
+    mine = [a.f.remote(slow.remote()), a.f.remote("behind it")]  # in the order of their calls
+    assert ray.get(caller.remote(a, "theirs"), timeout=60) == ["theirs"]
+    gate.let_go()
+    assert ray.get(mine, timeout=60)[1] == ["theirs", "slow", "behind it"]
+
+
+def test_kill_before_there_is_a_process_costs_a_restart(fresh):
+    ray = fresh(num_cpus=1)
+    if fresh.engine == "inline":
+        pytest.skip("no processes")
+
+    @ray.remote(num_cpus=1, max_task_retries=-1)
+    class A:
+        def m(self):
+            return 1
+
+    first = A.remote()
+    ray.get(first.m.remote(), timeout=60)
+    second = A.options(max_restarts=1).remote()  # waits for a CPU
+    ray.kill(second, no_restart=False)
+    ray.kill(first)
+    assert ray.get(second.m.remote(), timeout=60) == 1
+    ray.kill(second, no_restart=False)
+    with pytest.raises(ray.exceptions.ActorDiedError):
+        ray.get(second.m.remote(), timeout=60)
+
+
+def test_what_a_dead_worker_put_stays(ray, engine):
+    """No owner dies but the driver: see docs/design/ownership.md."""
+    if engine == "inline":
+        pytest.skip("no processes")
+
+    @ray.remote
+    class A:
+        def put(self, n):
+            return [ray.put(b"x" * n)]
+
+    a = A.remote()
+    refs = [ray.get(a.put.remote(n), timeout=60)[0] for n in (10, 100_000)]
+    ray.kill(a)
+    with pytest.raises(ray.exceptions.ActorDiedError):
+        ray.get(a.put.remote(1), timeout=60)
+    assert [len(ray.get(r, timeout=60)) for r in refs] == [10, 100_000]

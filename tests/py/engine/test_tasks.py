@@ -305,7 +305,11 @@ def test_an_error_of_a_nested_get(ray):
     with pytest.raises(ValueError) as info:
         ray.get(outer.remote())
     text = str(info.value)
-    assert text.startswith("ray::outer() (pid=") and "RayTaskError(ValueError): ray::boom() (pid=" in text and text.endswith("ValueError: deep")
+    assert (
+        text.startswith("ray::outer() (pid=")
+        and "RayTaskError(ValueError): ray::boom() (pid=" in text
+        and text.endswith("ValueError: deep")
+    )
 
 
 def test_get_of_several_raises_the_first_error(ray):
