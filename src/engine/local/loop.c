@@ -310,7 +310,7 @@ static void handle_stream_end(struct sk_local *l, struct sk_lworker *w, struct s
     uint64_t id = sk_rd_u64(r), tid = sk_rd_u64(r);
     uint32_t kind = sk_rd_u32(r);
     struct sk_err err;
-    if (r->bad || !fresh_ids(l, w, id)) return;
+    if (r->bad || !sk_loop_fresh_ids(l, w, id)) return;
     sk_rc rc = sk_stream_end(l, tid, id, w->proc, kind, &err);
     if (rc == SK_OK) return;
     struct sk_inl *e = sk_engine_error(rc, err.msg);
@@ -363,7 +363,7 @@ static void handle(struct sk_local *l, struct sk_lworker *w, const void *p, size
     case SK_M_SUBMIT: {
         uint64_t base = sk_rd_u64(&r), req = sk_rd_u64(&r), max = sk_rd_u64(&r);
         struct sk_bytes s = sk_rd_bytes(&r);
-        if (r.bad || !fresh_ids(l, w, base)) break;
+        if (r.bad || !sk_loop_fresh_ids(l, w, base)) break;
         sk_rc rc = req ? may_call(l, w, s, (uint32_t)max, &err) : SK_OK;
         if (rc == SK_OK) rc = sk_ltask_submit(l, w->proc, level_of(w), base, s.p, s.n, NULL, &err);
         if (req) sk_req_error(l, w, req, rc, rc == SK_OK ? "" : err.msg);

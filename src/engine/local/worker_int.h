@@ -48,6 +48,8 @@ struct sk_client {
     struct sk_list running;  /* sk_running */
     struct sk_group *groups; /* of the actor; NULL: one call at a time */
     uint32_t n_groups;
+    struct sk_need actor_need;
+    bool has_need;
     bool is_async, ready; /* the constructor has run: calls may begin */
     uint64_t next_id, next_req;
     struct sk_list replies; /* sk_msg: answers nobody has taken yet */
