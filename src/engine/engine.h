@@ -90,9 +90,10 @@ struct sk_res {
 /* All that a task or an actor needs of where it runs. A shape stands for one of these. */
 struct sk_need {
     struct sk_res res;
-    uint64_t group; /* placement group, 0: none */
-    int32_t bundle; /* of it; -1: any */
-    uint32_t env;   /* environment of the process (env_define), 0: the job's */
+    uint64_t group;   /* placement group, 0: none */
+    int32_t bundle;   /* of it; -1: any */
+    uint32_t env;     /* environment of the process (env_define), 0: the job's */
+    uint64_t capture; /* not 0: what it submits goes to the group, too (said to the task; who submits does it) */
 };
 typedef uint32_t sk_shape; /* names no other need later on: that of a removed placement group stays SK_EGROUP */
 
@@ -298,7 +299,7 @@ struct sk_task {
     uint32_t n_yielded;     /* by this attempt */
     uint32_t stream_window; /* not 0: sk_task_yield may wait */
     const char *name;
-    const struct sk_need *need; /* NULL: one CPU (a method: nothing) */
+    const struct sk_need *need; /* NULL: one CPU (an actor: nothing); of a method: what its actor asked for */
     uint64_t gpus;              /* bit i: GPU i is its own, or a share of it */
 };
 /* Sets return i (each exactly once; missing ones are an error of the task). Takes payload.buf. */
@@ -352,15 +353,16 @@ struct sk_engine_conf {
     const char *const *custom_names; /* [SK_RES_CUSTOM + i] */
     uint32_t n_custom;
     uint64_t store_bytes;
-    uint32_t max_workers;     /* 0: chosen */
-    int64_t spin_ns;          /* how long a waiter spins before it sleeps; -1: chosen */
-    int64_t idle_reap_ns;     /* idle workers beyond the CPUs are ended after this; 0: chosen */
-    char *const *spawn_argv;  /* the fork server's command line (local) */
-    char *const *spawn_env;   /* whole environment, NULL: inherit */
-    struct sk_bytes preload;  /* first note to the fork server */
-    struct sk_runner *runner; /* inline: runs the tasks; local: unused in the driver */
-    uint64_t seed;            /* inline: order of tasks; 0: submission order */
-    const char *spill_dir;    /* local: where objects go when the store is full; NULL: nowhere, a full store is an error */
+    uint32_t max_workers;          /* 0: chosen */
+    int64_t spin_ns;               /* how long a waiter spins before it sleeps; -1: chosen */
+    int64_t idle_reap_ns;          /* idle workers beyond the CPUs are ended after this; 0: chosen */
+    char *const *spawn_argv;       /* the fork server's command line (local) */
+    char *const *spawn_env;        /* whole environment, NULL: inherit */
+    struct sk_bytes preload;       /* first note to the fork server */
+    struct sk_runner *runner;      /* inline: runs the tasks; local: unused in the driver */
+    uint64_t seed;                 /* inline: order of tasks; 0: submission order */
+    const char *const *spill_dirs; /* local: where objects go when the store is full, in turn; none: a full store is an error */
+    uint32_t n_spill_dirs;
     bool (*interrupted)(
         void *ctx); /* local: asked every 100 ms, without the lock, by a caller that waits for room; true: SK_ECANCEL. May be NULL */
     void *interrupted_ctx;

@@ -77,6 +77,7 @@ struct sk_place_shape {
     uint64_t group;
     int32_t bundle;
     uint32_t env;
+    bool capture;
     struct sk_place_group *in;             /* NULL: none, or it was removed */
     struct sk_list ready[SK_PLACE_LEVELS]; /* sk_place_task.link, by order */
     uint32_t levels;                       /* bit i: ready[i] is not empty */
@@ -124,6 +125,8 @@ static inline bool sk_place_shape_known(const struct sk_place *p, sk_shape s) { 
 }
 sk_rc sk_place_need(struct sk_place *p, const struct sk_need *n, sk_shape *out,
                     struct sk_err *err) SK_MUST_USE; /* interns; SK_EGROUP: no such group */
+sk_rc sk_place_need_in(struct sk_place *p, const struct sk_need *n, sk_shape *out,
+                       struct sk_err *err) SK_MUST_USE; /* the same; SK_EINFEASIBLE: no bundle has so much */
 /* Its placement group was removed: nothing of this shape can ever start. */
 static inline bool sk_place_shape_dead(const struct sk_place *p, sk_shape s) {
     const struct sk_place_shape *x = sk_place_shape_at(p, s);
@@ -146,8 +149,10 @@ struct sk_place_task *sk_place_any(const struct sk_place *p);      /* a ready on
 
 void sk_place_worker_init(struct sk_place_worker *w);
 void sk_place_worker_starting(struct sk_place *p, struct sk_place_worker *w);
-void sk_place_worker_up(struct sk_place *p, struct sk_place_worker *w);                /* STARTING -> IDLE */
-void sk_place_worker_gone(struct sk_place *p, struct sk_place_worker *w);              /* any -> NONE; gives its resources back */
+void sk_place_worker_up(struct sk_place *p, struct sk_place_worker *w);   /* STARTING -> IDLE */
+void sk_place_worker_gone(struct sk_place *p, struct sk_place_worker *w); /* any -> NONE; gives its resources back */
+/* IDLE or STARTING -> NONE, given nothing for a while; and NONE -> IDLE, what it was. */
+void sk_place_worker_aside(struct sk_place *p, struct sk_place_worker *w, bool aside);
 void sk_place_worker_actor(struct sk_place *p, struct sk_place_worker *w, sk_shape s); /* IDLE -> ACTOR, takes the resources */
 /* An actor that could not be placed counts as a waiting head; it takes its turn by `order` (one of sk_place_order). 0: none waits. */
 static inline uint64_t sk_place_order(struct sk_place *p) { return ++p->next_order; }
