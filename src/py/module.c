@@ -24,8 +24,9 @@ int py_ensure(struct py_state *st) {
 struct conf { /* everything that sk_engine_conf points to */
     struct sk_engine_conf c;
     PyObject *dict; /* borrowed */
-    char **argv, **env;
-    const char *names[SK_RES_MAX];
+    char **argv, **env, **dirs;
+    const char **names;
+    int64_t *more;
 };
 
 /* Value of a key, borrowed; NULL when absent or None. */
@@ -57,7 +58,7 @@ static int strings(PyObject *list, char ***out) /* NULL-terminated; the strings 
         PyObject *o = PyList_GET_ITEM(list, i);
         const char *s = PyUnicode_Check(o) ? PyUnicode_AsUTF8(o) : NULL;
         if (!s) {
-            if (!PyErr_Occurred()) PyErr_SetString(PyExc_TypeError, "argv and env are lists of str");
+            if (!PyErr_Occurred()) PyErr_SetString(PyExc_TypeError, "argv, env and spill_dir are lists of str");
             return -1;
         }
         v[i] = (char *)(uintptr_t)s;
@@ -72,16 +73,22 @@ static int conf_resources(struct conf *k) {
     if (number(k, "num_cpus", SK_RES_UNIT, SK_RES_UNIT, &a[SK_RES_CPU]) < 0 || number(k, "num_gpus", SK_RES_UNIT, 0, &a[SK_RES_GPU]) < 0 ||
         number(k, "memory", 1, 0, &a[SK_RES_MEMORY]) < 0)
         return -1;
-    while (custom && PyDict_Next(custom, &pos, &key, &value)) {
-        if (k->c.n_custom == SK_RES_MAX - SK_RES_CUSTOM) {
-            PyErr_Format(PyExc_ValueError, "at most %d custom resources", SK_RES_MAX - SK_RES_CUSTOM);
-            return -1;
-        }
+    size_t n = custom ? (size_t)PyDict_Size(custom) : 0;
+    k->names = sk_calloc(SK_TAG_PY, (n + 1) * sizeof *k->names);
+    k->more = sk_calloc(SK_TAG_PY, (n + 1) * sizeof *k->more);
+    if (!k->names || !k->more) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    while (custom && k->c.n_custom < n && PyDict_Next(custom, &pos, &key, &value)) {
         double d = PyFloat_AsDouble(value);
+        uint32_t i = SK_RES_CUSTOM + k->c.n_custom;
         if ((d == -1.0 && PyErr_Occurred()) || !(k->names[k->c.n_custom] = PyUnicode_AsUTF8(key))) return -1;
-        a[SK_RES_CUSTOM + k->c.n_custom++] = (int64_t)(d * SK_RES_UNIT + 0.5);
+        *(i < SK_RES_MAX ? &a[i] : &k->more[i - SK_RES_MAX]) = (int64_t)(d * SK_RES_UNIT + 0.5);
+        k->c.n_custom++;
     }
     k->c.custom_names = k->names;
+    k->c.more = k->more;
     return 0;
 }
 
@@ -97,13 +104,16 @@ static bool interrupted(void *ctx) {
 static int conf_read(struct conf *k, struct py_state *st) {
     struct sk_engine_conf *c = &k->c;
     int64_t workers, store, seed, lineage, spill;
-    PyObject *dir = item(k, "spill_dir");
+    PyObject *dirs = item(k, "spill_dir");
     PyObject *argv = item(k, "argv"), *env = item(k, "env"), *preload = item(k, "preload");
     if (conf_resources(k) < 0 || number(k, "max_workers", 1, 0, &workers) < 0 || number(k, "object_store_memory", 1, 0, &store) < 0 ||
         number(k, "spin_us", 1e3, -1, &c->spin_ns) < 0 || number(k, "idle_reap_s", 1e9, 0, &c->idle_reap_ns) < 0 ||
         number(k, "seed", 1, 0, &seed) < 0 || number(k, "lineage_bytes", 1, 0, &lineage) < 0 || number(k, "spill_bytes", 1, 0, &spill) < 0)
         return -1;
-    if (dir && !(c->spill_dir = PyUnicode_AsUTF8(dir))) return -1;
+    if (dirs && (!PyList_Check(dirs) || strings(dirs, &k->dirs) < 0))
+        return PyErr_Occurred() ? -1 : (PyErr_SetString(PyExc_TypeError, "spill_dir must be a list"), -1);
+    c->spill_dirs = (const char *const *)k->dirs;
+    c->n_spill_dirs = dirs ? (uint32_t)PyList_GET_SIZE(dirs) : 0;
     c->spill_bytes = (uint64_t)spill;
     c->interrupted = interrupted;
     c->max_workers = (uint32_t)workers;
@@ -153,6 +163,9 @@ static PyObject *m_init(PyObject *module, PyObject *dict) {
     }
     sk_free(k.argv);
     sk_free(k.env);
+    sk_free(k.names);
+    sk_free(k.more);
+    sk_free(k.dirs);
     return r;
 }
 
@@ -217,6 +230,29 @@ PyObject *py_amounts(const struct sk_res *r, PyObject *names) {
     return d;
 }
 
+int py_add_more(struct py_state *st, PyObject *d, uint32_t more, PyObject *names) {
+    const struct sk_engine_ops *ops = st->engine->ops;
+    size_t n_names = (size_t)PyList_GET_SIZE(names), n = 0, cap = n_names;
+    if (!more || !ops->more_read || n_names <= SK_RES_MAX - SK_RES_CUSTOM) return 0;
+    struct sk_amount *v = sk_alloc(SK_TAG_PY, cap * sizeof *v); /* there are not more of them */
+    if (!v) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    PY_DROP(st)
+    n = ops->more_read(st->engine, more, v, cap);
+    PY_TAKE(st)
+    int r = 0;
+    for (size_t i = 0; r == 0 && n <= cap && i < n; i++) {
+        PyObject *a = PyFloat_FromDouble((double)v[i].amount / SK_RES_UNIT);
+        uint64_t at = v[i].index - SK_RES_CUSTOM;
+        r = a && at < n_names ? PyDict_SetItem(d, PyList_GET_ITEM(names, (Py_ssize_t)at), a) : a ? 0 : -1;
+        Py_XDECREF(a);
+    }
+    sk_free(v);
+    return r;
+}
+
 static PyObject *m_resources(PyObject *module, PyObject *names) {
     struct py_state *st = PyModule_GetState(module);
     struct sk_res total, available;
@@ -225,7 +261,8 @@ static PyObject *m_resources(PyObject *module, PyObject *names) {
     PY_DROP(st)
     st->engine->ops->resources(st->engine, &total, &available);
     PY_TAKE(st)
-    PyObject *a = py_amounts(&total, names), *b = py_amounts(&available, names), *r = a && b ? PyTuple_Pack(2, a, b) : NULL;
+    PyObject *a = py_amounts(&total, names), *b = py_amounts(&available, names), *r = NULL;
+    if (a && b && py_add_more(st, a, SK_MORE_TOTAL, names) == 0 && py_add_more(st, b, SK_MORE_FREE, names) == 0) r = PyTuple_Pack(2, a, b);
     Py_XDECREF(a);
     Py_XDECREF(b);
     return r;
@@ -363,7 +400,7 @@ static int mod_exec(PyObject *m) {
     for (size_t i = 0; i < SK_COUNT(tables); i++)
         if (PyModule_AddFunctions(m, tables[i]) < 0) return -1;
     if (py_ref_types(m, st) < 0 || py_decode_types(m, st) < 0 || py_block_types(m, st) < 0 || py_task_types(m, st) < 0 ||
-        py_plan_types(m, st) < 0 || py_exec_types(m, st) < 0)
+        py_watch_types(m) < 0 || py_plan_types(m, st) < 0 || py_exec_types(m, st) < 0)
         return -1;
     st->kw_buffer_callback = kw1("buffer_callback");
     st->kw_buffers = kw1("buffers");

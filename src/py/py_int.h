@@ -138,6 +138,7 @@ struct py_ref {
 PyObject *py_ref_new(struct py_state *st, sk_oid id, sk_tid task); /* takes the reference, also when it fails */
 static inline bool py_ref_check(struct py_state *st, PyObject *o) { return Py_TYPE(o) == st->ref_type; }
 PyObject *py_gen_new(struct py_state *st, sk_tid task);
+bool py_gen_stream(struct py_state *st, PyObject *gen, sk_tid *out); /* false: it was read to its end; or with an exception */
 int py_ref_types(PyObject *module, struct py_state *st);
 bool py_ref_alive(struct py_state *st, PyObject *ref); /* of the engine that is open; else false with RaySystemError */
 
@@ -215,8 +216,10 @@ int py_task_types(PyObject *module, struct py_state *st);
 extern PyMethodDef py_task_methods[];
 /* Interns a shape (amounts and a dict of custom resources or NULL) for `what`. */
 int py_shape(struct py_state *st, const struct sk_res *base, PyObject *custom, const char *what, sk_shape *out);
-int py_add_custom(struct py_state *st, PyObject *custom, struct sk_res *r, struct sk_err *err, sk_rc *rc);
+int py_add_custom(struct py_state *st, PyObject *custom, struct sk_res *r, uint32_t *more, struct sk_err *err, sk_rc *rc);
 PyObject *py_amounts(const struct sk_res *r, PyObject *names); /* dict; names: list of the custom ones */
+int py_add_more(struct py_state *st, PyObject *amounts, uint32_t more,
+                PyObject *names); /* what is behind that number (engine.h), to such a dict */
 /* Defines a function by its bytes, or a method by its name. */
 int py_define(struct py_state *st, PyObject *def, PyObject *name, bool method, sk_fid *out);
 PyObject *py_restore_token(struct py_state *st, uint64_t aid, PyObject *ready);
@@ -224,8 +227,12 @@ PyObject *py_restore_token(struct py_state *st, uint64_t aid, PyObject *ready);
 /* ---- py_worker.c */
 void py_runner_init(struct py_state *st);
 void py_runner_clear(struct py_state *st); /* drops functions and actors (the engine is closed) */
+extern struct sk_need py_home;             /* what a thread that the user started inherits: the environment of this process */
 struct sk_task *py_current_task(void);     /* of this thread, or of this coroutine; NULL outside of tasks */
 extern PyMethodDef py_worker_methods[];
+
+/* ---- py_watch.c */
+int py_watch_types(PyObject *module);
 
 /* ---- py_plan.c, py_exec.c */
 const struct sk_plan *py_plan_get(struct py_state *st, PyObject *plan);

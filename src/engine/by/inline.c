@@ -41,7 +41,7 @@ static sk_rc op_fn_define(struct sk_engine *e, sk_fid fn, const char *name, stru
 
 static sk_rc op_shape(struct sk_engine *e, const struct sk_res *r, sk_shape *out, struct sk_err *err) {
     struct sk_inline *x = of(e);
-    SK_TRY(sk_res_check(r, &x->place.total, x->custom, x->n_custom, err));
+    SK_TRY(sk_res_check(r, &x->place.total, &x->names_of_res, err));
     sk_inline_lock(x);
     sk_rc rc = sk_place_shape(&x->place, r, out, err);
     sk_inline_unlock(x);
@@ -49,7 +49,24 @@ static sk_rc op_shape(struct sk_engine *e, const struct sk_res *r, sk_shape *out
 }
 
 static sk_rc op_res_index(struct sk_engine *e, const char *name, uint32_t *out, struct sk_err *err) {
-    return sk_res_index(name, of(e)->custom, of(e)->n_custom, out, err);
+    return sk_res_index(name, &of(e)->names_of_res, out, err);
+}
+
+static sk_rc op_more(struct sk_engine *e, const struct sk_amount *a, uint32_t n, uint32_t *out, struct sk_err *err) {
+    struct sk_inline *x = of(e);
+    SK_TRY(sk_res_check_more(a, n, x->place.more_total, &x->names_of_res, err));
+    sk_inline_lock(x);
+    sk_rc rc = sk_place_more(&x->place, a, n, out, err);
+    sk_inline_unlock(x);
+    return rc;
+}
+
+static size_t op_more_read(struct sk_engine *e, uint32_t more, struct sk_amount *out, size_t cap) {
+    struct sk_inline *x = of(e);
+    sk_inline_lock(x);
+    size_t n = sk_place_more_read(&x->place, more, out, cap);
+    sk_inline_unlock(x);
+    return n;
 }
 
 static void op_resources(struct sk_engine *e, struct sk_res *total, struct sk_res *available) {
@@ -76,6 +93,12 @@ static sk_rc op_submit(struct sk_engine *e, const struct sk_task_spec *s, sk_oid
     }
     if (s->actor.v && !a) {
         rc = SK_ERR(err, SK_EACTOR, "the actor is dead: no handle was left");
+        goto out;
+    }
+    if (s->max_pending && a && a->n_calls - !a->started >= s->max_pending) {
+        rc = SK_ERR(err, SK_EPENDING,
+                    "%u calls (max_pending_calls) wait for the actor already; wait for some of their results, then call again",
+                    s->max_pending);
         goto out;
     }
     x->next_id += n_ret;
@@ -131,6 +154,37 @@ static sk_rc op_stream_next(struct sk_engine *e, sk_tid tid, int64_t deadline_ns
         rc = sk_inline_step(x, deadline_ns, t->name, err);
         if (rc != SK_OK) break;
     }
+    sk_inline_unlock(x);
+    return rc;
+}
+
+static sk_rc op_stream_wait(struct sk_engine *e, sk_tid tid, int64_t deadline_ns, struct sk_err *err) {
+    struct sk_inline *x = of(e);
+    sk_rc rc = SK_OK;
+    struct sk_itask *t;
+    sk_inline_lock(x);
+    while (rc == SK_OK && (t = sk_map_get(&x->tasks, tid.v)) != NULL && t->n_taken == t->yields.n && !t->finished)
+        rc = sk_inline_step(x, deadline_ns, t->name, err);
+    if (rc == SK_OK && (!t || (t->n_taken == t->yields.n && !t->stream_error))) rc = SK_EDONE;
+    sk_inline_unlock(x);
+    return rc;
+}
+
+/* Runs the task to its end. */
+static sk_rc op_stream_end(struct sk_engine *e, sk_tid tid, uint32_t kind, sk_oid *out, struct sk_err *err) {
+    struct sk_inline *x = of(e);
+    sk_rc rc = SK_OK;
+    struct sk_itask *t;
+    struct sk_blob *b = NULL;
+    sk_inline_lock(x);
+    while (rc == SK_OK && (t = sk_map_get(&x->tasks, tid.v)) != NULL && !t->finished) rc = sk_inline_step(x, INT64_MAX, t->name, err);
+    if (rc == SK_OK && !t) rc = SK_ERR(err, SK_ENOENT, "this stream was dropped");
+    struct sk_iobj *o = rc == SK_OK && t->stream_error ? sk_own_get(x->own, t->stream_error) : NULL;
+    if (o) b = sk_blob_ref(o->val);
+    else if (rc == SK_OK) rc = sk_blob_bytes(x, kind, (struct sk_bytes){"", 0}, &b, err);
+    if (rc == SK_OK) rc = sk_iobj_new(x, x->next_id, b, NULL, 0, err);
+    if (rc == SK_OK) *out = (sk_oid){x->next_id++};
+    else sk_blob_unref(x, b);
     sk_inline_unlock(x);
     return rc;
 }
@@ -505,7 +559,7 @@ static void op_close(struct sk_engine *e) {
     sk_map_deinit(&x->actors);
     sk_place_deinit(&x->place);
     sk_vec_free(&x->gone);
-    for (uint32_t i = 0; i < x->n_custom; i++) sk_free(x->custom[i]);
+    sk_res_names_deinit(&x->names_of_res);
     pthread_mutex_unlock(&x->mu);
     pthread_mutex_destroy(&x->mu);
     pthread_cond_destroy(&x->cv);
@@ -522,6 +576,8 @@ static const struct sk_engine_ops OPS = {
     .submit = op_submit,
     .stream_next = op_stream_next,
     .stream_drop = op_stream_drop,
+    .stream_wait = op_stream_wait,
+    .stream_end = op_stream_end,
     .cancel = op_cancel,
     .actor_create = op_actor_create,
     .actor_kill = op_actor_kill,
@@ -530,6 +586,8 @@ static const struct sk_engine_ops OPS = {
     .actor_find = op_actor_find,
     .actor_names = op_actor_names,
     .need = sk_inline_need,
+    .more = op_more,
+    .more_read = op_more_read,
     .env_define = sk_inline_env_define,
     .group_create = sk_inline_group_create,
     .group_remove = sk_inline_group_remove,
@@ -551,8 +609,7 @@ static const struct sk_engine_ops OPS = {
 };
 
 static sk_rc open_inline(const struct sk_engine_conf *conf, struct sk_engine **out, struct sk_err *err) {
-    if (!conf->runner || conf->n_custom > SK_RES_MAX - SK_RES_CUSTOM)
-        return SK_ERR(err, SK_EINVAL, "inline engine: %s", conf->runner ? "too many custom resources" : "no runner");
+    if (!conf->runner) return SK_ERR(err, SK_EINVAL, "inline engine: no runner");
     struct sk_inline *x = sk_calloc(TAG, sizeof *x);
     if (!x) return SK_ERR(err, SK_ENOMEM, "inline engine");
     sk_rc rc = SK_OK;
@@ -575,15 +632,14 @@ static sk_rc open_inline(const struct sk_engine_conf *conf, struct sk_engine **o
     pthread_cond_init(&x->cv, &ca);
     pthread_condattr_destroy(&ca);
     rc = sk_place_init(&x->place, &conf->total, err);
-    for (; rc == SK_OK && x->n_custom < conf->n_custom; x->n_custom++)
-        if (!(x->custom[x->n_custom] = sk_strdup(TAG, conf->custom_names[x->n_custom]))) break;
-    if (rc == SK_OK && x->n_custom < conf->n_custom) rc = SK_ERR(err, SK_ENOMEM, "inline engine");
+    if (rc == SK_OK) rc = sk_res_names_init(&x->names_of_res, conf->custom_names, conf->n_custom, err);
+    if (rc == SK_OK) rc = sk_place_more_init(&x->place, conf->more, sk_res_n_more(&x->names_of_res), err);
     if (rc == SK_OK) rc = sk_own_create(&x->own, err);
     if (rc == SK_OK) {
         *out = &x->e;
         return SK_OK;
     }
-    for (uint32_t i = 0; i < x->n_custom; i++) sk_free(x->custom[i]);
+    sk_res_names_deinit(&x->names_of_res);
     sk_place_deinit(&x->place);
     sk_free(x);
     return rc;

@@ -127,14 +127,14 @@ static sk_rc l_define(struct sk_engine *e, sk_fid fn, const char *name, struct s
 static sk_rc l_shape(struct sk_engine *e, const struct sk_res *r, sk_shape *out, struct sk_err *err) {
     struct sk_local *l = L(e);
     lock(e);
-    sk_rc rc = sk_res_check(r, &l->place.total, l->names, l->n_names, err);
+    sk_rc rc = sk_res_check(r, &l->place.total, &l->names, err);
     if (rc == SK_OK) rc = sk_place_shape(&l->place, r, out, err);
     unlock(e);
     return rc;
 }
 
 static sk_rc l_res_index(struct sk_engine *e, const char *name, uint32_t *out, struct sk_err *err) {
-    return sk_res_index(name, L(e)->names, L(e)->n_names, out, err);
+    return sk_res_index(name, &L(e)->names, out, err);
 }
 
 static void l_resources(struct sk_engine *e, struct sk_res *total, struct sk_res *avail) {
@@ -191,7 +191,8 @@ static sk_rc l_submit(struct sk_engine *e, const struct sk_task_spec *s, sk_oid 
     struct sk_local *l = L(e);
     struct submission m;
     SK_TRY(submission_begin(e, s, 1 + (s->n_returns == SK_STREAMING ? 0 : s->n_returns), &m, err));
-    sk_rc rc = sk_ltask_submit(l, SK_PROC_DRIVER, 0, m.base, m.spec.p, m.spec.n, s->sink, err);
+    sk_rc rc = s->max_pending ? sk_actor_may_call(l, s->actor.v, SK_PROC_DRIVER, s->max_pending, err) : SK_OK;
+    if (rc == SK_OK) rc = sk_ltask_submit(l, SK_PROC_DRIVER, 0, m.base, m.spec.p, m.spec.n, s->sink, err);
     if (rc == SK_OK) {
         if (first) *first = (sk_oid){m.base + 1};
         if (tid) *tid = (sk_tid){m.base};
@@ -227,6 +228,52 @@ static sk_rc l_stream_next(struct sk_engine *e, sk_tid t, int64_t deadline, sk_o
     return w.rc == SK_OK
                ? SK_OK
                : SK_ERR(err, w.rc, w.rc == SK_ETASK ? "the task failed" : "the task failed, and there was no memory to record how");
+}
+
+static bool stream_stirs(void *arg) {
+    const struct stream_wait *w = arg;
+    return sk_stream_stirs(sk_map_get(&w->l->tasks, w->tid));
+}
+
+static sk_rc l_stream_wait(struct sk_engine *e, sk_tid t, int64_t deadline, struct sk_err *err) {
+    struct stream_wait w = {L(e), t.v, 0, SK_OK};
+    lock(e);
+    sk_rc rc = stream_stirs(&w) ? SK_OK : drive_until(L(e), stream_stirs, &w, deadline);
+    if (rc == SK_OK && sk_stream_at_end(sk_map_get(&L(e)->tasks, t.v))) rc = SK_EDONE;
+    unlock(e);
+    if (rc == SK_ECLOSED) return closed(err);
+    return rc == SK_OK || rc == SK_EDONE ? rc : SK_ERR(err, rc, "the time is over");
+}
+
+static sk_rc l_stream_end(struct sk_engine *e, sk_tid t, uint32_t kind, sk_oid *out, struct sk_err *err) {
+    struct sk_local *l = L(e);
+    lock(e);
+    uint64_t id = l->next_id + 1;
+    sk_rc rc = l->closing ? closed(err) : sk_stream_end(l, t.v, id, SK_PROC_DRIVER, kind, err);
+    if (rc == SK_OK) {
+        l->next_id = id;
+        *out = (sk_oid){id};
+    }
+    unlock(e);
+    return rc;
+}
+
+static sk_rc l_watch(struct sk_engine *e, sk_oid o, sk_tid stream, struct sk_watch *w, struct sk_err *err) {
+    struct sk_local *l = L(e);
+    lock(e);
+    sk_rc rc = l->closing ? closed(err) : sk_req_watch(l, NULL, 0, o.v, stream.v, w, err);
+    unlock(e);
+    return rc;
+}
+
+static bool l_unwatch(struct sk_engine *e, struct sk_watch *w) {
+    lock(e);
+    struct sk_req *q = (struct sk_req *)(uintptr_t)w->id; /* 0 once it was called */
+    if (q) sk_req_free(L(e), q);
+    sk_obj_drain(L(e)); /* it may have been the last that held the object */
+    w->id = 0;
+    unlock(e);
+    return q != NULL;
 }
 
 static void l_stream_drop(struct sk_engine *e, sk_tid t) {
@@ -289,6 +336,11 @@ static sk_rc l_actor_kill(struct sk_engine *e, sk_aid a, bool no_restart, struct
         } else if (x->worker) {
             x->asked = true;
             sk_pool_kill(l, x->worker, "kill(no_restart=False) was called on its actor");
+        } else if (x->restarts_left == 0) {
+            sk_actor_dead(l, x, "kill() was called on it");
+        } else { /* it has no process yet: a life less all the same */
+            x->asked = true;
+            if (x->restarts_left > 0) x->restarts_left--;
         }
         sk_obj_drain(l);
     }
@@ -319,6 +371,18 @@ static sk_rc l_need(struct sk_engine *e, const struct sk_need *n, sk_shape *out,
     sk_rc rc = L(e)->closing ? closed(err) : sk_need_shape(L(e), n, out, err);
     unlock(e);
     return rc;
+}
+static sk_rc l_more(struct sk_engine *e, const struct sk_amount *a, uint32_t n, uint32_t *out, struct sk_err *err) {
+    lock(e);
+    sk_rc rc = L(e)->closing ? closed(err) : sk_more_define(L(e), a, n, out, err);
+    unlock(e);
+    return rc;
+}
+static size_t l_more_read(struct sk_engine *e, uint32_t more, struct sk_amount *out, size_t cap) {
+    lock(e);
+    size_t n = sk_place_more_read(&L(e)->place, more, out, cap);
+    unlock(e);
+    return n;
 }
 static sk_rc l_env_define(struct sk_engine *e, struct sk_bytes env, uint32_t *out, struct sk_err *err) {
     lock(e);
@@ -461,6 +525,7 @@ static sk_rc l_put(struct sk_engine *e, const struct sk_payload *p, sk_oid *out,
         }
         if (rc == SK_OK) {
             o->state = SK_O_READY;
+            if (buf) sk_obj_home(SK_PROC_DRIVER, buf->token);
             if (buf && SK_FAULT("store.lose")) o->gone = true;
             if (buf) sk_space_sealed(l, o);
             if (p->n_contains) rc = sk_own_contains(l->own, o->id, (const uint64_t *)p->contains, p->n_contains, err);
@@ -518,6 +583,7 @@ static bool get_done(void *arg) {
 }
 
 static void view_drop(struct sk_local *l, struct sk_view *v) {
+    l->space.n_eased++;
     if (v->token & 1) (void)sk_store_unpin(l->store, SK_PROC_DRIVER, v->token >> 1);
     else if (v->token) sk_inl_drop((struct sk_inl *)(uintptr_t)v->token);
     v->token = 0;
@@ -538,6 +604,7 @@ static sk_rc l_get(struct sk_engine *e, const sk_oid *ids, size_t n, int64_t dea
             if (l->space.n_disk) w.at = 0;
         } while (rc == SK_OK && !get_done(&w));
         sk_list_del(&w.get.link);
+        l->space.n_eased++;
     }
     if (rc == SK_OK) rc = w.rc;
     for (size_t i = 0; rc == SK_OK && i < n; i++) {
@@ -709,6 +776,7 @@ static void free_all(struct sk_local *l) {
     for (uint32_t i = 0; sk_map_next(&l->tasks, &i, &k, &v);) {
         struct sk_ltask *t = v;
         sk_recover_free(t);
+        sk_inl_drop(t->end_inl);
         for (struct sk_dep *d = t->stream_waiters; d;) {
             struct sk_dep *next = d->next;
             sk_free(d);
@@ -734,6 +802,7 @@ static void free_all(struct sk_local *l) {
     for (uint32_t i = 0; i < l->n_used; i++) {
         struct sk_lworker *w = l->workers[i];
         if (!w) continue;
+        sk_list_splice(&w->reqs, &w->watches);
         while (!sk_list_empty(&w->reqs)) {
             struct sk_list *it = w->reqs.next;
             sk_list_del(it);
@@ -761,12 +830,11 @@ static void free_all(struct sk_local *l) {
     } else {
         sk_seg_close(&l->data_seg);
     }
-    for (uint32_t i = 0; i < l->n_names; i++) sk_free(l->names[i]);
     for (char *const *a = l->argv; a && *a; a++) sk_free(*a);
     for (char *const *a = l->env; a && *a; a++) sk_free(*a);
     sk_free((void *)l->argv);
     sk_free((void *)l->env);
-    sk_free(l->names);
+    sk_res_names_deinit(&l->names);
     sk_free(l->workers);
     sk_free(l->note.p);
     pthread_cond_destroy(&l->turn);
@@ -786,6 +854,7 @@ static void l_close(struct sk_engine *e) {
         sched_yield();
         lock(e);
     }
+    while (!sk_list_empty(&l->watches)) sk_req_fire(l, sk_container_of(l->watches.next, struct sk_req, link));
     unlock(e);
     sk_pool_stop(l);
     free_all(l);
@@ -801,6 +870,8 @@ static const struct sk_engine_ops ops = {
     .submit = l_submit,
     .stream_next = l_stream_next,
     .stream_drop = l_stream_drop,
+    .stream_wait = l_stream_wait,
+    .stream_end = l_stream_end,
     .cancel = l_cancel,
     .actor_create = l_actor_create,
     .actor_kill = l_actor_kill,
@@ -809,6 +880,8 @@ static const struct sk_engine_ops ops = {
     .actor_find = l_actor_find,
     .actor_names = l_actor_names,
     .need = l_need,
+    .more = l_more,
+    .more_read = l_more_read,
     .env_define = l_env_define,
     .group_create = l_group_create,
     .group_remove = l_group_remove,
@@ -822,6 +895,8 @@ static const struct sk_engine_ops ops = {
     .wait = l_wait,
     .addref = l_addref,
     .release = l_release,
+    .watch = l_watch,
+    .unwatch = l_unwatch,
     .drive = l_drive,
     .lock = lock,
     .unlock = unlock,
@@ -848,8 +923,8 @@ static sk_rc l_open(const struct sk_engine_conf *conf, struct sk_engine **out, s
         return SK_ERR(err, SK_EINVAL, "the local engine needs spawn_argv: the command of its fork server");
     struct sk_local *l = sk_calloc(SK_TAG_ENGINE, sizeof *l);
     if (!l) return SK_ERR(err, SK_ENOMEM, "no memory for the engine");
-    l->base =
-        (struct sk_engine){&ops, SK_CAP_PROCESSES | SK_CAP_ZERO_COPY | SK_CAP_KILL | SK_CAP_DRIVER | (conf->spill_dir ? SK_CAP_SPILL : 0)};
+    l->base = (struct sk_engine){&ops, SK_CAP_PROCESSES | SK_CAP_ZERO_COPY | SK_CAP_KILL | SK_CAP_DRIVER |
+                                           (conf->n_spill_dirs ? SK_CAP_SPILL : 0)};
     l->ctl_seg = l->data_seg = SK_SEG_EMPTY;
     l->wake_fd = l->srv.sock = -1;
     pthread_mutexattr_t ma;
@@ -868,6 +943,7 @@ static sk_rc l_open(const struct sk_engine_conf *conf, struct sk_engine **out, s
     sk_list_init(&l->names_of_actors);
     sk_list_init(&l->names_of_groups);
     sk_list_init(&l->groups);
+    sk_list_init(&l->watches);
     sk_space_init(l);
     l->n_cpu = conf->total.amount[SK_RES_CPU] / SK_RES_UNIT;
     l->max_workers = conf->max_workers ? SK_MIN(conf->max_workers, 65536) : 1024; /* a slot that is never used costs nothing */
@@ -881,15 +957,12 @@ static sk_rc l_open(const struct sk_engine_conf *conf, struct sk_engine **out, s
     l->argv = copy_strings(conf->spawn_argv);
     l->env = conf->spawn_env ? copy_strings(conf->spawn_env) : NULL;
     l->workers = sk_calloc(SK_TAG_ENGINE, l->n_slots * sizeof *l->workers);
-    l->names = sk_calloc(SK_TAG_ENGINE, (conf->n_custom + 1) * sizeof *l->names);
-    if (!l->argv || (conf->spawn_env && !l->env) || !l->workers || !l->names || conf->n_custom > SK_RES_MAX - SK_RES_CUSTOM) {
-        rc = conf->n_custom > SK_RES_MAX - SK_RES_CUSTOM ? SK_ERR(err, SK_EINVAL, "at most %d custom resources", SK_RES_MAX - SK_RES_CUSTOM)
-                                                         : SK_ERR(err, SK_ENOMEM, "no memory for the engine");
+    if (!l->argv || (conf->spawn_env && !l->env) || !l->workers) {
+        rc = SK_ERR(err, SK_ENOMEM, "no memory for the engine");
         goto out;
     }
-    for (uint32_t i = 0; i < conf->n_custom && rc == SK_OK; i++)
-        if (!(l->names[l->n_names++] = sk_strdup(SK_TAG_ENGINE, conf->custom_names[i])))
-            rc = SK_ERR(err, SK_ENOMEM, "no memory for the engine");
+    SK_GO(sk_res_names_init(&l->names, conf->custom_names, conf->n_custom, err));
+    SK_GO(sk_place_more_init(&l->place, conf->more, sk_res_n_more(&l->names), err));
     if (conf->preload.n && rc == SK_OK) {
         l->note.p = sk_memdup(SK_TAG_ENGINE, conf->preload.p, conf->preload.n);
         l->note.n = conf->preload.n;
@@ -912,7 +985,7 @@ static sk_rc l_open(const struct sk_engine_conf *conf, struct sk_engine **out, s
     l->ctl->data_size = l->data_seg.size;
     l->ctl->slot_stride = sk_slot_stride();
     atomic_store(&l->ctl->who, 1);
-    SK_GO(sk_space_open(l, conf->spill_dir, conf->spill_bytes, err));
+    SK_GO(sk_space_open(l, conf, err));
     SK_GO(sk_pool_start(l, err));
     *out = &l->base;
     return SK_OK;
