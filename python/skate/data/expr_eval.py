@@ -220,9 +220,11 @@ def _list_sort(v: pa.Array, order: str, null_placement: str) -> pa.Array:
     lists = _lists(v, "list.sort()")
     values = pc.list_flatten(lists)
     if len(values):
+        by_key = int(pa.__version__.split(".")[0]) >= 25  # where nulls go is said for each key from then on
+        keys = [("row", "ascending", "at_end"), ("value", order, null_placement)]
         at = pc.sort_indices(
             pa.RecordBatch.from_arrays([pc.list_parent_indices(lists), values], names=["row", "value"]),
-            sort_keys=[("row", "ascending", "at_end"), ("value", order, null_placement)],
+            options=pc.SortOptions(keys) if by_key else pc.SortOptions([k[:2] for k in keys], null_placement=null_placement),
         )
         values = values.take(at)
     out = _relist(pc.list_value_length(lists), values, lists.is_null() if lists.null_count else None, _T.is_large_list(lists.type))
