@@ -34,6 +34,12 @@ enum { GOES, LATER, STAYS, CLASSES }; /* marks: sk_stored.mark - epoch */
 
 static uint64_t room_of(const struct sk_obj *o) { return SK_ALIGN(SK_MAX(o->len, 1), SK_STORE_ALIGN); }
 static uint64_t size_of(const struct sk_local *l) { return l->data_seg.size; }
+/* Of the free bytes so many belong to the heaps of workers now (memory.c). */
+static uint64_t lent_of(const struct sk_local *l) { return l->space.cap_bytes ? size_of(l) - SK_MIN(l->space.cap_bytes, size_of(l)) : 0; }
+static uint64_t left_of(const struct sk_local *l) {
+    uint64_t left = sk_store_free_bytes(l->store);
+    return left - SK_MIN(lent_of(l), left);
+}
 static struct sk_stored *stored_of(struct sk_list *it) { return sk_container_of(it, struct sk_stored, link); }
 
 /* ---- objects come and go ------------------------------------------------------------------------------------------------------------------ */
@@ -500,11 +506,14 @@ static void room_over(struct sk_local *l, struct sk_room *r, sk_rc rc, const cha
 
 /* A sixteenth is left to what comes back from disk: with a full disk and a full store nothing could be read any more. */
 sk_rc sk_space_alloc(struct sk_local *l, uint32_t proc, uint64_t len, sk_off *off, struct sk_err *err) {
-    uint64_t size = size_of(l), left = sk_store_free_bytes(l->store);
-    if ((l->space.n_disk || l->space.writing_bytes) && len <= size && left < len + SK_MIN(size / 16, size - len))
+    uint64_t size = size_of(l) - lent_of(l), left = left_of(l);
+    bool kept = l->space.n_disk || l->space.writing_bytes;
+    if (len > size - size / 16) size = size_of(l), left = sk_store_free_bytes(l->store); /* what is lent could never do */
+    if (len <= size && left < len + (kept ? SK_MIN(size / 16, size - len) : 0) && (kept || lent_of(l)))
         return SK_ERR(err, SK_EFULL,
-                      "store is full: need %llu bytes; %llu of %llu are free, and 1/16 is kept for objects that come back from disk",
-                      (unsigned long long)len, (unsigned long long)left, (unsigned long long)size);
+                      "store is full: need %llu bytes; %llu of %llu are free%s%s", (unsigned long long)len, (unsigned long long)left,
+                      (unsigned long long)size, size < size_of(l) ? " as long as tasks need the rest of the memory" : "",
+                      kept ? ", and 1/16 is kept for objects that come back from disk" : "");
     return sk_store_alloc(l->store, proc, len, off, err);
 }
 
@@ -521,8 +530,7 @@ static bool room_try(struct sk_local *l, struct sk_room *r) {
     return true;
 }
 
-/* Does it run a call that waits for nothing? */
-static bool at_work(const struct sk_lworker *w) {
+bool sk_space_at_work(const struct sk_lworker *w) {
     if (sk_list_empty(&w->sent)) return false;
     if (!w->actor || !w->actor->n_groups) return !w->place.blocked && !w->n_rooms;
     uint32_t n_waiting = w->n_rooms;
@@ -535,7 +543,7 @@ static bool others_may_help(const struct sk_local *l) {
     if (l->space.n_inside == 0 || l->place.n_starting) return true; /* the user's own code */
     for (uint32_t i = 0; i < l->n_used; i++) {
         const struct sk_lworker *w = l->workers[i];
-        if (w && at_work(w)) return true;
+        if (w && sk_space_at_work(w)) return true;
     }
     return false;
 }
@@ -588,6 +596,11 @@ static void stuck(struct sk_local *l, int64_t now) {
         return;
     }
     if (now - sp->alone_ns <= ALONE_NS && (sp->disk_rc == SK_OK || waited <= REFUSED_NS)) return;
+    if (lent_of(l)) { /* rather than an error: until memory is looked at the next time */
+        sp->cap_bytes = 0;
+        sp->choose_after_ns = 0;
+        return;
+    }
     sp->progress_ns = now - REFUSED_NS + NEXT_NS;
     sp->alone_ns = now - ALONE_NS + NEXT_NS;
     char msg[1000];
@@ -620,9 +633,9 @@ static void serve(struct sk_local *l, int64_t now) {
     want = SK_MAX(SK_MIN(want + back, size_of(l) / 2), head) + 2 * low;
     for (bool again = true; again;) {
         again = false;
-        uint64_t coming = sk_store_free_bytes(l->store) + sp->writing_bytes;
-        if (coming < want && now >= sp->choose_after_ns) {
-            uint64_t found = choose(l, want - coming, now);
+        uint64_t coming = sk_store_free_bytes(l->store) + sp->writing_bytes, all = want + lent_of(l);
+        if (coming < all && now >= sp->choose_after_ns) {
+            uint64_t found = choose(l, all - coming, now);
             int64_t took = sk_now_ns() - now;
             if (!found) sp->choose_after_ns = now + took + SK_MAX(4 * took, 1000000);
         }
@@ -656,13 +669,13 @@ void sk_space_step(struct sk_local *l) {
         sk_free(job);
     }
     if (sp->n_disk && sk_list_empty(&sp->rooms)) each_soon(l, want_soon);
-    uint64_t left = sk_store_free_bytes(l->store);
+    uint64_t left = left_of(l);
     bool waits = somebody_waits(l);
     if (waits || left + sp->writing_bytes < size_of(l) / 16) {
         int64_t now = sk_now_ns();
         if (waits && !sp->waiting) {
             sp->progress_ns = sp->alone_ns = now;
-            sp->free_seen = left;
+            sp->free_seen = sk_store_free_bytes(l->store);
             sp->taken_back = false;
         }
         sp->waiting = waits;
