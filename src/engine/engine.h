@@ -348,6 +348,7 @@ struct sk_runner { /* filled by the layer above; one a process */
     /* Blocking waits inside a worker call these around the wait, so that the GIL is free meanwhile. May be NULL. */
     void (*block_begin)(void *ctx);
     void (*block_end)(void *ctx);
+    void (*idle)(void *ctx); /* a worker has had nothing to do for a second: gives memory back that is not used. May be NULL */
     /* inline only (elsewhere the process ends): the actor is dead, drop its state. May be NULL. */
     void (*actor_gone)(void *ctx, sk_aid actor);
     /* The environment of this process, before its first task. A failure is that of all its tasks. */
@@ -383,8 +384,10 @@ struct sk_engine_conf {
     /* local: the budget of store and worker heaps together (memory.h); 0: none but the machine's, or the cgroup's */
     uint64_t memory_bytes;
     uint32_t memory_permille; /* so much of the machine's, or the cgroup's, may be used, by whomever; 0: 950 */
-    int64_t memory_every_ns;  /* looked at so often at least while something runs; 0: every 250 ms; -1: never, and nobody is stopped for it */
-    int32_t oom_retries;      /* how often a task that was stopped for memory is run again, at no other cost; 0: until it has run alone; -1: not */
+    int64_t
+        memory_every_ns; /* looked at so often at least while something runs; 0: every 250 ms; -1: never, and nobody is stopped for it */
+    int32_t
+        oom_retries; /* how often a task that was stopped for memory is run again, at no other cost; 0: until it has run alone; -1: not */
 };
 
 struct sk_engine_class { /* engine/by/<name>.c defines sk_engine_by_<name> */

@@ -43,9 +43,9 @@ struct sk_memory_proc { /* a worker, now */
 
 struct sk_memory_view {
     int64_t now_ns;
-    uint64_t limit_bytes, used_bytes;    /* of the tightest budget */
-    uint64_t store_bytes, warm_bytes;    /* of the store: in use, and free but present */
-    bool spills;                         /* objects can go to disk */
+    uint64_t limit_bytes, used_bytes; /* of the tightest budget */
+    uint64_t store_bytes, warm_bytes; /* of the store: in use, and free but present */
+    bool spills;                      /* objects can go to disk */
     const struct sk_memory_proc *procs;
     uint32_t n_procs;
 };
@@ -53,11 +53,11 @@ struct sk_memory_view {
 struct sk_memory { /* zero: nothing known yet */
     bool low;
     uint64_t limit_bytes;
-    int64_t left_bytes;      /* at the last look */
-    int64_t over_since_ns;   /* 0: not over */
-    int64_t drain_since_ns;  /* 0: none that is to run alone waits */
-    int64_t began_ns;        /* of the last launch while low */
-    int64_t every_ns;        /* longest time between two looks */
+    int64_t left_bytes;     /* at the last look */
+    int64_t over_since_ns;  /* 0: not over */
+    int64_t drain_since_ns; /* 0: none that is to run alone waits */
+    int64_t began_ns;       /* of the last launch while low */
+    int64_t every_ns;       /* longest time between two looks */
 };
 
 struct sk_memory_plan {
@@ -76,7 +76,9 @@ struct sk_memory_run { /* what runs, of tasks that wait for nothing; actors do n
     bool alone_runs;        /* and waits for nothing */
     int64_t alone_since_ns; /* when it began */
 };
-static inline bool sk_memory_free(const struct sk_memory *m, bool any_alone) { return !m->low && !any_alone; } /* SK_LAUNCH_ALL without asking */
+static inline bool sk_memory_free(const struct sk_memory *m, bool any_alone) {
+    return !m->low && !any_alone;
+} /* SK_LAUNCH_ALL without asking */
 enum sk_place_launch sk_memory_launch(struct sk_memory *m, const struct sk_memory_run *r);
 void sk_memory_launched(struct sk_memory *m, int64_t now_ns); /* a task began */
 

@@ -57,7 +57,8 @@ static sk_rc intern(struct sk_place *p, const struct sk_need *need, bool alone, 
         return SK_ERR(err, SK_EINVAL, "the placement group has bundles 0 to %u, and no bundle %d", g->n - 1, bundle);
     for (uint32_t i = 0; i < p->n_shapes; i++) {
         const struct sk_place_shape *s = p->shapes[i];
-        if (s->group == need->group && s->bundle == bundle && s->env == need->env && s->alone == alone && s->in == g && !memcmp(&s->res, r, sizeof *r)) {
+        if (s->group == need->group && s->bundle == bundle && s->env == need->env && s->alone == alone && s->in == g &&
+            !memcmp(&s->res, r, sizeof *r)) {
             *out = (sk_shape)i;
             return SK_OK;
         }
@@ -452,7 +453,8 @@ void sk_place_pick(struct sk_place *p, int64_t now_ns, struct sk_place_pick *out
         const struct sk_place_group *g = waiting_group(p, &sum);
         if (p->launch == SK_LAUNCH_ALONE) g = NULL; /* nobody saves up for those who may not begin */
         if (g) w = (struct waiting){g->order, g->order, &sum};
-        if (p->launch != SK_LAUNCH_ALONE && p->want_order && p->want_order < w.rank && !p->shapes[p->want]->group && fits(&p->shapes[p->want]->res, &p->unreserved))
+        if (p->launch != SK_LAUNCH_ALONE && p->want_order && p->want_order < w.rank && !p->shapes[p->want]->group &&
+            fits(&p->shapes[p->want]->res, &p->unreserved))
             w = (struct waiting){p->want_order, p->want_order, &p->shapes[p->want]->res};
         for (uint32_t i = 0; i < p->n_shapes; i++) {
             struct sk_place_shape *s = p->shapes[i];
@@ -582,5 +584,6 @@ bool sk_place_check(const struct sk_place *p) {
         if (worker_of(it)->state != SK_W_IDLE || worker_of(it)->depth) return false;
         idle++;
     }
-    return ready == p->n_ready && alone == p->n_alone && idle == p->n_idle && blocked == p->n_blocked && !memcmp(&held, &p->total, sizeof held);
+    return ready == p->n_ready && alone == p->n_alone && idle == p->n_idle && blocked == p->n_blocked &&
+           !memcmp(&held, &p->total, sizeof held);
 }

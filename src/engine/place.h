@@ -113,7 +113,7 @@ sk_rc sk_place_init(struct sk_place *p, const struct sk_res *total,
 void sk_place_deinit(struct sk_place *p);
 sk_rc sk_place_shape(struct sk_place *p, const struct sk_res *r, sk_shape *out, struct sk_err *err) SK_MUST_USE; /* interns */
 sk_rc sk_place_need(struct sk_place *p, const struct sk_need *n, sk_shape *out,
-                    struct sk_err *err) SK_MUST_USE; /* interns; SK_EGROUP: no such group */
+                    struct sk_err *err) SK_MUST_USE;                                                 /* interns; SK_EGROUP: no such group */
 sk_rc sk_place_alone(struct sk_place *p, sk_shape s, sk_shape *out, struct sk_err *err) SK_MUST_USE; /* the same, to run alone */
 /* Its placement group was removed: nothing of this shape can ever start. */
 static inline bool sk_place_shape_dead(const struct sk_place *p, sk_shape s) { return p->shapes[s]->group && !p->shapes[s]->in; }

@@ -48,9 +48,10 @@ size_t sk_seg_warm(struct sk_seg *s, sk_off off, size_t len);
 
 struct sk_sysmem;
 struct sk_sysmem_now {
-    uint64_t limit_bytes, used_bytes; /* of the machine or a level of our cgroup: the one with the least left. The cache of files is not used */
-    uint64_t total_bytes;             /* the least of all limits */
-    char where[160];                  /* whose limit that is, for messages */
+    uint64_t limit_bytes,
+        used_bytes;       /* of the machine or a level of our cgroup: the one with the least left. The cache of files is not used */
+    uint64_t total_bytes; /* the least of all limits */
+    char where[160];      /* whose limit that is, for messages */
 };
 /* Finds our cgroups (v1, v2, both). root: in front of all paths, for tests; NULL: none. SK_ENOMEM. */
 sk_rc sk_sysmem_create(struct sk_sysmem **out, const char *root, struct sk_err *err) SK_MUST_USE;

@@ -28,8 +28,8 @@
 #define TEXT 65536u
 
 struct sk_sysmem {
-    char *root;      /* in front of every path; "" but in tests */
-    char *mem, *cpu; /* folders of our group; NULL: no such hierarchy */
+    char *root;              /* in front of every path; "" but in tests */
+    char *mem, *cpu;         /* folders of our group; NULL: no such hierarchy */
     size_t mem_top, cpu_top; /* length of the part that is the mount */
     bool mem_v2, cpu_v2;
     char text[TEXT];
@@ -205,7 +205,8 @@ static size_t above(const char *dir, size_t n, size_t top) {
 
 static uint64_t part(uint64_t n, uint32_t permille) { return n / 1000 * permille + n % 1000 * permille / 1000; }
 
-static void consider(struct sk_sysmem_now *out, uint64_t limit, uint64_t used, uint32_t permille, const char *dir, size_t n, const char *file) {
+static void consider(struct sk_sysmem_now *out, uint64_t limit, uint64_t used, uint32_t permille, const char *dir, size_t n,
+                     const char *file) {
     uint64_t may = part(limit, permille);
     int64_t left = (int64_t)may - (int64_t)used;
     if (out->limit_bytes && left >= (int64_t)out->limit_bytes - (int64_t)out->used_bytes) return;
@@ -221,7 +222,9 @@ sk_rc sk_sysmem_read(struct sk_sysmem *m, uint32_t permille, struct sk_sysmem_no
     uint64_t total = t ? keyed(t, "MemTotal", 0) * 1024 : 0;
     if (!total) return SK_ERR(err, SK_EIO, "%s/proc/meminfo cannot be read: is /proc mounted?", m->root);
     uint64_t avail = keyed(t, "MemAvailable", UINT64_MAX);
-    if (avail == UINT64_MAX) avail = keyed(t, "MemFree", 0) + keyed(t, "Buffers", 0) + keyed(t, "Cached", 0) - SK_MIN(keyed(t, "Shmem", 0), keyed(t, "Cached", 0));
+    if (avail == UINT64_MAX)
+        avail =
+            keyed(t, "MemFree", 0) + keyed(t, "Buffers", 0) + keyed(t, "Cached", 0) - SK_MIN(keyed(t, "Shmem", 0), keyed(t, "Cached", 0));
     avail = SK_MIN(avail * 1024, total);
     now.total_bytes = total;
     consider(&now, total, total - avail, permille, NULL, 0, NULL);

@@ -287,6 +287,10 @@ sk_rc eng_try_open(const struct eng_opt *o, struct sk_engine **out, struct sk_er
         .n_custom = o->n_names,
         .idle_reap_ns = o->idle_reap_ns,
         .lineage_bytes = o->lineage_bytes,
+        .memory_bytes = o->memory_bytes,
+        .memory_permille = o->memory_permille,
+        .memory_every_ns = o->memory_every_ns,
+        .oom_retries = o->oom_retries,
         .spill_dir = o->spill_dir,
         .spill_bytes = o->spill_bytes,
         .spawn_argv = o->argv ? o->argv : argv};

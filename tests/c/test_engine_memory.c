@@ -86,7 +86,7 @@ TEST(memory_stops_the_one_above_its_share) {
     decide(1000, 1020, 100, 0, T0 + SK_MEMORY_GRACE_NS);
     CHECK_EQ(plan.stop, 1);
     CHECK_EQ(plan.share_bytes, (1000 - 100 - 100 - 120) * MB); /* what the others do not use is its */
-    decide(1000, 1200, 100, 0, T0); /* a large one does not */
+    decide(1000, 1200, 100, 0, T0);                            /* a large one does not */
     CHECK_EQ(plan.stop, 1);
     procs[1].what = SK_MEMORY_GOING; /* its memory is as good as here */
     decide(1000, 1200, 100, 0, T0);
@@ -121,7 +121,7 @@ TEST(memory_retriable_first_young_on_ties) {
     procs[1].heap_bytes = 400 * MB;
     decide(800, 950, 0, 0, T0);
     CHECK_EQ(plan.stop, 1); /* above its share, and can be run again */
-    procs[1].alone = true; /* not once more */
+    procs[1].alone = true;  /* not once more */
     decide(800, 950, 0, 0, T0);
     CHECK_EQ(plan.stop, 0);
     begin();

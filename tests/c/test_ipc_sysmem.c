@@ -29,8 +29,8 @@ static void put(const char *path, const char *text) { /* under test_dir, folders
 
 static void machine(uint64_t total_mb, uint64_t avail_mb) {
     char t[300];
-    snprintf(t, sizeof t, "MemTotal: %llu kB\nMemFree:  100 kB\nMemAvailable:   %llu kB\nBuffers: 1 kB\n", (unsigned long long)total_mb * 1024,
-             (unsigned long long)avail_mb * 1024);
+    snprintf(t, sizeof t, "MemTotal: %llu kB\nMemFree:  100 kB\nMemAvailable:   %llu kB\nBuffers: 1 kB\n",
+             (unsigned long long)total_mb * 1024, (unsigned long long)avail_mb * 1024);
     put("/proc/meminfo", t);
 }
 
@@ -117,8 +117,8 @@ TEST(sysmem_v2_cache_is_not_used) { /* ray#59796: a full page cache is no reason
     put("/proc/self/mountinfo", "29 23 0:26 /../.. /sys/fs/cgroup rw - cgroup2 cgroup rw\n");
     put("/sys/fs/cgroup/memory.max", "31457280000\n");
     put("/sys/fs/cgroup/memory.current", "31457280000\n");
-    put("/sys/fs/cgroup/memory.stat",
-        "anon 9437184000\nshmem 1048576000\ninactive_anon 1\ninactive_file 15728640000\nactive_file 4194304000\nslab_reclaimable 1048576000\n");
+    put("/sys/fs/cgroup/memory.stat", "anon 9437184000\nshmem 1048576000\ninactive_anon 1\ninactive_file 15728640000\nactive_file "
+                                      "4194304000\nslab_reclaimable 1048576000\n");
     struct sk_sysmem_now now = look(950);
     CHECK_EQ(now.limit_bytes, UINT64_C(31457280000) / 1000 * 950);
     CHECK_EQ(now.used_bytes, UINT64_C(31457280000) - UINT64_C(15728640000) - UINT64_C(4194304000) - UINT64_C(1048576000));

@@ -88,7 +88,7 @@ void sk_loop_worker_died(struct sk_local *l, struct sk_lworker *w, int status, u
                 sk_list_push_back(&again, &t->on);
             } else {
                 sk_ltask_fail(l, t,
-                              w->mem.oom                         ? SK_EOOM
+                              w->mem.oom                   ? SK_EOOM
                               : restart && t->spec.no_wait ? SK_EUNAVAIL
                                                            : SK_EACTOR,
                               "the actor died while task %s was on it%s: %s", tn, restart ? " (it is started again)" : "",

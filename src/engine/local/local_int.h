@@ -413,7 +413,7 @@ struct sk_lworker {
         bool oom, beside;                /* stopped for memory; while others ran */
         char *story;                     /* of that; heap, may be NULL */
     } mem;
-    uint64_t kill_task;   /* not 0: because of this task; others that it takes along are not charged for it */
+    uint64_t kill_task; /* not 0: because of this task; others that it takes along are not charged for it */
     struct sk_big {
         uint64_t *p;
         uint32_t n, cap;
@@ -453,18 +453,18 @@ struct sk_space {                                   /* space.c */
     uint64_t free_seen;
     bool waiting, taken_back;
     uint64_t cap_bytes; /* it may take so much now, whatever its size: heaps need the rest. 0: as much as there is */
-    bool held_back; /* an actor has calls that could be sent, but for memory */
+    bool held_back;     /* an actor has calls that could be sent, but for memory */
     char disk_msg[400], refuse_msg[1100], spoiled_msg[300];
 };
 
 struct sk_lmem { /* memory.c */
     struct sk_memory policy;
-    struct sk_sysmem *sys;      /* NULL: not looked at */
-    bool stops;                 /* somebody may be stopped */
-    uint64_t own_limit_bytes;   /* 0: none */
+    struct sk_sysmem *sys;    /* NULL: not looked at */
+    bool stops;               /* somebody may be stopped */
+    uint64_t own_limit_bytes; /* 0: none */
     uint32_t permille;
     int32_t oom_retries;
-    int64_t next_ns, sys_ns;    /* the next look; the last one at the machine */
+    int64_t next_ns, sys_ns; /* the next look; the last one at the machine */
     struct sk_sysmem_now machine;
     uint64_t limit_bytes, used_bytes, heap_bytes; /* at the last look */
     char where[160];
@@ -676,7 +676,7 @@ void sk_lmem_look(struct sk_local *l, int64_t now_ns); /* measures, and acts on 
 static inline void sk_lmem_turn(struct sk_local *l, int64_t now_ns) {
     if (SK_UNLIKELY(now_ns >= l->mem.next_ns)) sk_lmem_look(l, now_ns);
 }
-enum sk_place_launch sk_lmem_mode(struct sk_local *l); /* what may begin now */
+enum sk_place_launch sk_lmem_mode(struct sk_local *l);     /* what may begin now */
 static inline bool sk_lmem_may_start(struct sk_local *l) { /* asked before each launch; sets place.launch */
     l->place.launch = SK_LIKELY(sk_memory_free(&l->mem.policy, l->mem.n_alone != 0)) ? SK_LAUNCH_ALL : sk_lmem_mode(l);
     return l->place.launch == SK_LAUNCH_ALL || l->place.launch == SK_LAUNCH_ONE;

@@ -19,8 +19,8 @@
 
 #define EVERY_NS INT64_C(250000000)
 #define EXACT_NS INT64_C(1000000000)
-#define KILLED_NS INT64_C(2000000000)        /* a kill that the kernel counted so long ago at most is that of a worker that has ended */
-#define PUNCH_BYTES (UINT64_C(256) << 20)    /* in one look: 60 ms of small pages */
+#define KILLED_NS INT64_C(2000000000)     /* a kill that the kernel counted so long ago at most is that of a worker that has ended */
+#define PUNCH_BYTES (UINT64_C(256) << 20) /* in one look: 60 ms of small pages */
 #define PUNCH_LEAST (UINT64_C(64) << 10)
 #define STOPS_MOST 3u /* a task that is stopped so often has had its chance, whoever ran beside it */
 #define STORY 420u
@@ -83,7 +83,8 @@ static bool sample(struct sk_local *l, int64_t now) {
     for (uint32_t i = 0; i < l->n_used; i++) {
         struct sk_lworker *w = l->workers[i];
         if (!w || w->pid <= 0 || !w->up) continue;
-        if (!sk_vec_reserve(&m->procs, SK_TAG_ENGINE, m->procs.n + 1) || !sk_vec_reserve(&m->who, SK_TAG_ENGINE, m->who.n + 1)) return false;
+        if (!sk_vec_reserve(&m->procs, SK_TAG_ENGINE, m->procs.n + 1) || !sk_vec_reserve(&m->who, SK_TAG_ENGINE, m->who.n + 1))
+            return false;
         struct sk_memory_proc p = proc_of(l, w, now);
         m->procs.p[m->procs.n++] = p;
         m->who.p[m->who.n++] = w;
@@ -243,7 +244,8 @@ void sk_lmem_died(struct sk_local *l, struct sk_lworker *w, int status) {
     w->mem.oom = true;
     w->mem.beside = n_running(l, w) > 0;
     if ((w->mem.story = sk_alloc(SK_TAG_ENGINE, STORY)) != NULL)
-        snprintf(w->mem.story, STORY, "the kernel's out-of-memory killer ended it; it had grown to %.0f MiB or more, and %.0f MiB is the limit (%s)",
+        snprintf(w->mem.story, STORY,
+                 "the kernel's out-of-memory killer ended it; it had grown to %.0f MiB or more, and %.0f MiB is the limit (%s)",
                  mib(w->mem.peak_bytes), mib(m->limit_bytes), m->where);
 }
 
@@ -271,10 +273,11 @@ void sk_lmem_stopped(struct sk_local *l, struct sk_lworker *w, struct sk_ltask *
     } else {
         snprintf(last, sizeof last, "It cannot run alone: %.50s.", err.msg);
     }
-    sk_ltask_fail(l, t, SK_EOOM,
-                  "task %s ran out of memory: %s\n%s\nGive it less at once (smaller batches or blocks), say what it needs (memory=), or allow "
-                  "more (memory_limit of init(), or the limit of the container)",
-                  sk_ltask_name(l, t, name, sizeof name), sk_lmem_story(w), last);
+    sk_ltask_fail(
+        l, t, SK_EOOM,
+        "task %s ran out of memory: %s\n%s\nGive it less at once (smaller batches or blocks), say what it needs (memory=), or allow "
+        "more (memory_limit of init(), or the limit of the container)",
+        sk_ltask_name(l, t, name, sizeof name), sk_lmem_story(w), last);
 }
 
 /* ---- for people ------------------------------------------------------------------------------------------------------------------------------------- */

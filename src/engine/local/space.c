@@ -510,9 +510,9 @@ sk_rc sk_space_alloc(struct sk_local *l, uint32_t proc, uint64_t len, sk_off *of
     bool kept = l->space.n_disk || l->space.writing_bytes;
     if (len > size - size / 16) size = size_of(l), left = sk_store_free_bytes(l->store); /* what is lent could never do */
     if (len <= size && left < len + (kept ? SK_MIN(size / 16, size - len) : 0) && (kept || lent_of(l)))
-        return SK_ERR(err, SK_EFULL,
-                      "store is full: need %llu bytes; %llu of %llu are free%s%s", (unsigned long long)len, (unsigned long long)left,
-                      (unsigned long long)size, size < size_of(l) ? " as long as tasks need the rest of the memory" : "",
+        return SK_ERR(err, SK_EFULL, "store is full: need %llu bytes; %llu of %llu are free%s%s", (unsigned long long)len,
+                      (unsigned long long)left, (unsigned long long)size,
+                      size < size_of(l) ? " as long as tasks need the rest of the memory" : "",
                       kept ? ", and 1/16 is kept for objects that come back from disk" : "");
     return sk_store_alloc(l->store, proc, len, off, err);
 }
