@@ -34,14 +34,14 @@ static void digest(void) {
     while (n_eaten) free(eaten[--n_eaten]);
 }
 
-TASK(eat) { /* so many MiB, and gives them back */
+TASK(oom_eat) { /* so many MiB, and gives them back */
     gate_add(ATTEMPTS, 1);
     eat(arg_i64(t, 0));
     digest();
     return ret_i64(t, 0, t->attempt, err);
 }
 
-TASK(eat_twice) { /* half of it, then, when as many as arg 1 are so far, the rest. Run again, it waits for nobody */
+TASK(oom_eat_twice) { /* half of it, then, when as many as arg 1 are so far, the rest. Run again, it waits for nobody */
     int64_t half = arg_i64(t, 0) / 2;
     if (t->attempt) gate_add(ALONE, 1);
     eat(half);
@@ -53,13 +53,13 @@ TASK(eat_twice) { /* half of it, then, when as many as arg 1 are so far, the res
     return ret_i64(t, 0, t->attempt, err);
 }
 
-TASK(small) { /* nobody runs alone while it does */
+TASK(oom_small) { /* nobody runs alone while it does */
     if (atomic_load(&gate->w[ALONE])) gate_add(OVERLAP, 1);
     gate_add(MEANWHILE, 1);
     return ret_i64(t, 0, 7, err);
 }
 
-TASK(hold) { /* so many MiB until GO */
+TASK(oom_hold) { /* so many MiB until GO */
     eat(arg_i64(t, 0));
     gate_add(ARRIVED, 1);
     if (!gate_wait(GO, 1)) return SK_ERR(err, SK_ETIMEOUT, "the gate stays shut");
@@ -67,31 +67,31 @@ TASK(hold) { /* so many MiB until GO */
     return ret_i64(t, 0, t->attempt, err);
 }
 
-TASK(eat_then_die) {
+TASK(oom_eat_then_die) {
     if (t->attempt == 0) eat(arg_i64(t, 0));
     if (t->attempt == 1) raise(SIGKILL);
     return ret_i64(t, 0, t->attempt, err);
 }
 
-TASK(keep) { /* so many MiB for ever */
+TASK(oom_keep) { /* so many MiB for ever */
     eat(arg_i64(t, 0));
     return ret_i64(t, 0, arg_i64(t, 0), err);
 }
 
-TASK(nested_eat) { /* waits for its child, run alone */
+TASK(oom_nested_eat) { /* waits for its child, run alone */
     struct sk_err e;
     sk_oid o;
     int64_t v = 0;
     gate_add(ATTEMPTS, 1);
     eat(t->attempt ? 10 : arg_i64(t, 0)); /* too much the first time */
-    SK_TRY(job_on(t->engine, &(struct job){.fn = "small"}, &o, NULL, err));
+    SK_TRY(job_on(t->engine, &(struct job){.fn = "oom_small"}, &o, NULL, err));
     sk_rc rc = get_i64(t->engine, o, &v, &e);
     t->engine->ops->release(t->engine, o);
     digest();
     return rc == SK_OK ? ret_i64(t, 0, v, err) : SK_ERR(err, rc, "%s", e.msg);
 }
 
-TASK(fragments) { /* leaves so many MiB in malloc's hands: freed, below something small that is not */
+TASK(oom_fragments) { /* leaves so many MiB in malloc's hands: freed, below something small that is not */
     enum { PIECE = 4096 };
     uint32_t n = (uint32_t)arg_i64(t, 0) * (MIB / PIECE);
     void **p = malloc(n * sizeof *p);
@@ -144,17 +144,17 @@ TEST(oom_what_does_not_fit_alone_is_an_error) {
     char text[1500];
     no_sanitizer();
     OPEN(.memory_bytes = 200 * MIB);
-    sk_oid o = JOB(.fn = "eat", .a = {VAL(2000)}, .n_a = 1, .retries = 3);
+    sk_oid o = JOB(.fn = "oom_eat", .a = {VAL(2000)}, .n_a = 1, .retries = 3);
     CHECK_EQ(eng_error(o, text, sizeof text), SK_EOOM);
     CHECK_EQ(atomic_load(&gate->w[ATTEMPTS]), 2); /* once, and once more alone */
-    CHECK_EQ(strncmp(text, "task eat ran out of memory: it had grown to ", 44), 0);
+    CHECK_EQ(strncmp(text, "task oom_eat ran out of memory: it had grown to ", 48), 0);
     CHECK_STR_HAS(text, "of 200 MiB");
     CHECK_STR_HAS(text, "memory_limit");
     CHECK_STR_HAS(text, "object store");
     CHECK_STR_HAS(text, "\nIt had been stopped before, and ran alone this time.\n");
     CHECK_STR_HAS(text, "memory=");
     CHECK_EQ(eng_stat(eng, "memory_stops"), 2);
-    CHECK_EQ(eng_take(JOB(.fn = "small")), 7); /* and the rest goes on */
+    CHECK_EQ(eng_take(JOB(.fn = "oom_small")), 7); /* and the rest goes on */
     CHECK_EQ(eng_stat(eng, "memory_alone"), 0);
     checked();
     eng_settle_fast();
@@ -165,12 +165,12 @@ TEST(oom_no_retries_no_second_run) {
     char text[1500];
     no_sanitizer();
     OPEN(.memory_bytes = 200 * MIB);
-    CHECK_EQ(eng_error(JOB(.fn = "eat", .a = {VAL(2000)}, .n_a = 1), text, sizeof text), SK_EOOM);
+    CHECK_EQ(eng_error(JOB(.fn = "oom_eat", .a = {VAL(2000)}, .n_a = 1), text, sizeof text), SK_EOOM);
     CHECK_STR_HAS(text, "max_retries is 0");
     CHECK_EQ(atomic_load(&gate->w[ATTEMPTS]), 1);
     eng_close();
     OPEN(.memory_bytes = 200 * MIB, .oom_retries = -1);
-    CHECK_EQ(eng_error(JOB(.fn = "eat", .a = {VAL(2000)}, .n_a = 1, .retries = 5), text, sizeof text), SK_EOOM);
+    CHECK_EQ(eng_error(JOB(.fn = "oom_eat", .a = {VAL(2000)}, .n_a = 1, .retries = 5), text, sizeof text), SK_EOOM);
     CHECK_STR_HAS(text, "task_oom_retries is 0");
     eng_close();
 }
@@ -179,9 +179,9 @@ TEST(oom_only_who_outgrew_its_share) {
     no_sanitizer();
     char text[1500];
     OPEN(.cpus = 3, .memory_bytes = 300 * MIB);
-    sk_oid a = JOB(.fn = "hold", .a = {VAL(40)}, .n_a = 1), b = JOB(.fn = "hold", .a = {VAL(60)}, .n_a = 1);
+    sk_oid a = JOB(.fn = "oom_hold", .a = {VAL(40)}, .n_a = 1), b = JOB(.fn = "oom_hold", .a = {VAL(60)}, .n_a = 1);
     CHECK(gate_wait(ARRIVED, 2));
-    CHECK_EQ(eng_error(JOB(.fn = "eat", .a = {VAL(2000)}, .n_a = 1), text, sizeof text), SK_EOOM);
+    CHECK_EQ(eng_error(JOB(.fn = "oom_eat", .a = {VAL(2000)}, .n_a = 1), text, sizeof text), SK_EOOM);
     CHECK_STR_HAS(text, "2 other workers 1"); /* 100 MiB and a little */
     gate_add(GO, 1);
     CHECK_EQ(eng_take(a), 0); /* their first run, though nothing of theirs could be run again */
@@ -195,9 +195,9 @@ TEST(oom_together_too_much_alone_enough) {
     no_sanitizer();
     OPEN(.cpus = 4, .memory_bytes = 300 * MIB);
     sk_oid big[2], small[40];
-    for (int i = 0; i < 2; i++) big[i] = JOB(.fn = "eat_twice", .a = {VAL(200), VAL(2)}, .n_a = 2, .retries = 1);
+    for (int i = 0; i < 2; i++) big[i] = JOB(.fn = "oom_eat_twice", .a = {VAL(200), VAL(2)}, .n_a = 2, .retries = 1);
     CHECK(gate_wait(ARRIVED, 2));
-    for (int i = 0; i < 40; i++) small[i] = JOB(.fn = "small");
+    for (int i = 0; i < 40; i++) small[i] = JOB(.fn = "oom_small");
     int64_t attempts = eng_take(big[0]) + eng_take(big[1]);
     CHECK_GE(attempts, 1);
     CHECK_LE(attempts, 2);
@@ -212,7 +212,7 @@ TEST(oom_together_too_much_alone_enough) {
 TEST(oom_costs_no_retry) { /* it dies of something else afterwards, and has its one retry for that */
     no_sanitizer();
     OPEN(.cpus = 2, .memory_bytes = 200 * MIB);
-    CHECK_EQ(eng_take(JOB(.fn = "eat_then_die", .a = {VAL(2000)}, .n_a = 1, .retries = 1)), 2);
+    CHECK_EQ(eng_take(JOB(.fn = "oom_eat_then_die", .a = {VAL(2000)}, .n_a = 1, .retries = 1)), 2);
     CHECK_EQ(eng_stat(eng, "memory_stops"), 1);
     eng_settle_fast();
     eng_close();
@@ -221,7 +221,7 @@ TEST(oom_costs_no_retry) { /* it dies of something else afterwards, and has its 
 TEST(oom_who_runs_alone_may_wait_for_others) {
     no_sanitizer();
     OPEN(.cpus = 2, .memory_bytes = 200 * MIB);
-    CHECK_EQ(eng_take(JOB(.fn = "nested_eat", .a = {VAL(2000)}, .n_a = 1, .retries = 1)), 7);
+    CHECK_EQ(eng_take(JOB(.fn = "oom_nested_eat", .a = {VAL(2000)}, .n_a = 1, .retries = 1)), 7);
     CHECK_EQ(atomic_load(&gate->w[ATTEMPTS]), 2);
     eng_settle_fast();
     eng_close();
@@ -232,15 +232,15 @@ TEST(oom_cancelled_while_it_waits_to_run_alone) {
     char text[1500];
     OPEN(.cpus = 2, .memory_bytes = 200 * MIB);
     sk_tid tid;
-    sk_oid held = JOB(.fn = "hold", .a = {VAL(10)}, .n_a = 1);
+    sk_oid held = JOB(.fn = "oom_hold", .a = {VAL(10)}, .n_a = 1);
     CHECK(gate_wait(ARRIVED, 1));
-    sk_oid o = eng_job_tid(&(struct job){.fn = "eat", .a = {VAL(2000)}, .n_a = 1, .retries = 1}, &tid);
+    sk_oid o = eng_job_tid(&(struct job){.fn = "oom_eat", .a = {VAL(2000)}, .n_a = 1, .retries = 1}, &tid);
     eng_wait_stat("memory_alone", 1);
     checked();
     CHECK_OK(eng->ops->cancel(eng, tid, 0, NULL));
     CHECK_EQ(eng_error(o, text, sizeof text), SK_ECANCEL);
     CHECK_EQ(eng_stat(eng, "memory_alone"), 0);
-    CHECK_EQ(eng_take(JOB(.fn = "small")), 7); /* nobody is held back any more */
+    CHECK_EQ(eng_take(JOB(.fn = "oom_small")), 7); /* nobody is held back any more */
     gate_add(GO, 1);
     CHECK_EQ(eng_take(held), 0);
     eng_settle_fast();
@@ -252,18 +252,18 @@ TEST(oom_actor) {
     char text[1500];
     OPEN(.cpus = 2, .memory_bytes = 200 * MIB);
     struct sk_err err;
-    struct job init = {.fn = "small"};
+    struct job init = {.fn = "oom_small"};
     sk_aid a;
     sk_oid ready;
     struct sk_actor_spec s = {.init = spec_of(&init), .max_restarts = 1};
     CHECK_OK_ERR(eng->ops->actor_create(eng, &s, &a, &ready, &err), &err);
-    CHECK_EQ(eng_take(JOB(.fn = "keep", .a = {VAL(20)}, .n_a = 1, .actor = a)), 20);
-    CHECK_EQ(eng_error(JOB(.fn = "keep", .a = {VAL(2000)}, .n_a = 1, .actor = a), text, sizeof text), SK_EOOM);
-    CHECK_STR_HAS(text, "the actor died while task keep was on it");
+    CHECK_EQ(eng_take(JOB(.fn = "oom_keep", .a = {VAL(20)}, .n_a = 1, .actor = a)), 20);
+    CHECK_EQ(eng_error(JOB(.fn = "oom_keep", .a = {VAL(2000)}, .n_a = 1, .actor = a), text, sizeof text), SK_EOOM);
+    CHECK_STR_HAS(text, "the actor died while task oom_keep was on it");
     CHECK_STR_HAS(text, "it had grown to ");
-    CHECK_EQ(eng_take(JOB(.fn = "keep", .a = {VAL(20)}, .n_a = 1, .actor = a)), 20); /* its second life */
-    CHECK_EQ(eng_error(JOB(.fn = "keep", .a = {VAL(2000)}, .n_a = 1, .actor = a), text, sizeof text), SK_EOOM);
-    CHECK_EQ(eng_error(JOB(.fn = "keep", .a = {VAL(20)}, .n_a = 1, .actor = a), text, sizeof text), SK_EACTOR); /* was its last */
+    CHECK_EQ(eng_take(JOB(.fn = "oom_keep", .a = {VAL(20)}, .n_a = 1, .actor = a)), 20); /* its second life */
+    CHECK_EQ(eng_error(JOB(.fn = "oom_keep", .a = {VAL(2000)}, .n_a = 1, .actor = a), text, sizeof text), SK_EOOM);
+    CHECK_EQ(eng_error(JOB(.fn = "oom_keep", .a = {VAL(20)}, .n_a = 1, .actor = a), text, sizeof text), SK_EACTOR); /* was its last */
     CHECK_STR_HAS(text, "stopped for memory");
     eng->ops->actor_release(eng, a);
     eng_release(ready);
@@ -291,7 +291,7 @@ TEST(oom_the_store_makes_room) { /* 160 MiB of objects, 200 of a task, 300 in al
     snprintf(dir, sizeof dir, "%s/spill", test_dir());
     eng_open(&(struct eng_opt){.store_bytes = 200 * MIB, .memory_bytes = 300 * MIB, .spill_dir = dir});
     for (int i = 0; i < 16; i++) o[i] = put(10 * MIB, (uint8_t)i);
-    sk_oid held = JOB(.fn = "hold", .a = {VAL(100)}, .n_a = 1); /* 260 of 300: the store has begun to give */
+    sk_oid held = JOB(.fn = "oom_hold", .a = {VAL(100)}, .n_a = 1); /* 260 of 300: the store has begun to give */
     CHECK(gate_wait(ARRIVED, 1));
     until_stat("spill_objects_on_disk", 1);
     gate_add(GO, 1);
@@ -318,7 +318,7 @@ TEST(oom_idle_workers_give_back) {
     no_sanitizer();
     uint64_t heap = 0;
     OPEN(.cpus = 1);
-    CHECK_GT(eng_take(JOB(.fn = "fragments", .a = {VAL(60)}, .n_a = 1)), 50 * MIB); /* malloc has it */
+    CHECK_GT(eng_take(JOB(.fn = "oom_fragments", .a = {VAL(60)}, .n_a = 1)), 50 * MIB); /* malloc has it */
     info(&heap);
     CHECK_GT(heap, 50 * MIB);
     for (int64_t until = test_patience(); heap > 16 * MIB;) {
@@ -334,11 +334,11 @@ TEST(oom_idle_workers_give_back) {
 TEST(oom_grown_idle_workers_end) { /* what user code keeps stays for as long as the process: it ends, though no CPU is short of one */
     no_sanitizer();
     OPEN(.cpus = 2, .idle_reap_ns = 200 * SK_MS);
-    CHECK_EQ(eng_take(JOB(.fn = "small")), 7);
+    CHECK_EQ(eng_take(JOB(.fn = "oom_small")), 7);
     CHECK_EQ(eng_stat(eng, "workers"), 1);
-    sk_oid held = JOB(.fn = "hold", .a = {VAL(1)}, .n_a = 1); /* keeps one busy, so that a second one eats */
+    sk_oid held = JOB(.fn = "oom_hold", .a = {VAL(1)}, .n_a = 1); /* keeps one busy, so that a second one eats */
     CHECK(gate_wait(ARRIVED, 1));
-    CHECK_EQ(eng_take(JOB(.fn = "keep", .a = {VAL(100)}, .n_a = 1)), 100);
+    CHECK_EQ(eng_take(JOB(.fn = "oom_keep", .a = {VAL(100)}, .n_a = 1)), 100);
     CHECK_EQ(eng_stat(eng, "workers"), 2);
     gate_add(GO, 1);
     CHECK_EQ(eng_take(held), 0);
@@ -354,11 +354,11 @@ TEST(oom_memory_of_each) {
     struct sk_memory_worker w[4];
     struct sk_err err;
     size_t n = 0;
-    sk_oid o = put(8 * MIB, 3), held = JOB(.fn = "hold", .a = {VAL(50)}, .n_a = 1);
+    sk_oid o = put(8 * MIB, 3), held = JOB(.fn = "oom_hold", .a = {VAL(50)}, .n_a = 1);
     CHECK(gate_wait(ARRIVED, 1));
     CHECK_OK_ERR(eng->ops->memory(eng, &m, w, SK_COUNT(w), &n, &err), &err);
     CHECK_EQ(n, 1);
-    CHECK_STR_EQ(w[0].name, "hold");
+    CHECK_STR_EQ(w[0].name, "oom_hold");
     CHECK(w[0].busy && !w[0].is_actor);
     CHECK_GE(w[0].heap_bytes, 50 * MIB);
     CHECK_LT(w[0].heap_bytes, 80 * MIB);
@@ -426,13 +426,13 @@ TEST(oom_killed_by_the_kernel) {
     char text[1500];
     in_group(256);
     OPEN(.memory_every_ns = -1); /* we stop nobody */
-    CHECK_EQ(eng_error(JOB(.fn = "eat", .a = {VAL(2000)}, .n_a = 1, .retries = 1), text, sizeof text), SK_EOOM);
-    CHECK_STR_HAS(text, "task eat ran out of memory: the kernel's out-of-memory killer ended it");
+    CHECK_EQ(eng_error(JOB(.fn = "oom_eat", .a = {VAL(2000)}, .n_a = 1, .retries = 1), text, sizeof text), SK_EOOM);
+    CHECK_STR_HAS(text, "task oom_eat ran out of memory: the kernel's out-of-memory killer ended it");
     CHECK_STR_HAS(text, group);
     CHECK_STR_HAS(text, "ran alone");
     CHECK_EQ(eng_stat(eng, "memory_kernel_kills"), 2);
     CHECK_EQ(eng_stat(eng, "memory_stops"), 0);
-    CHECK_EQ(eng_error(JOB(.fn = "eat", .a = {VAL(2000)}, .n_a = 1), text, sizeof text), SK_EOOM);
+    CHECK_EQ(eng_error(JOB(.fn = "oom_eat", .a = {VAL(2000)}, .n_a = 1), text, sizeof text), SK_EOOM);
     eng_close();
     out_of_group();
 }
@@ -445,7 +445,7 @@ TEST(oom_before_the_kernel) { /* the limit of the group is found, and kept */
     struct sk_memory_info m = info(NULL);
     CHECK_EQ(m.limit_bytes, UINT64_C(512) * MIB / 1000 * 700 + UINT64_C(512) * MIB % 1000 * 700 / 1000);
     CHECK_STR_HAS(m.where, group);
-    CHECK_EQ(eng_error(JOB(.fn = "eat", .a = {VAL(4000)}, .n_a = 1, .retries = 1), text, sizeof text), SK_EOOM);
+    CHECK_EQ(eng_error(JOB(.fn = "oom_eat", .a = {VAL(4000)}, .n_a = 1, .retries = 1), text, sizeof text), SK_EOOM);
     uint64_t kernel = eng_stat(eng, "memory_kernel_kills"); /* is faster only where this process gets no CPU */
     CHECK_EQ(kernel + eng_stat(eng, "memory_stops"), 2);
     if (!kernel) CHECK_STR_HAS(text, group);
@@ -465,7 +465,7 @@ TEST(oom_full_cache_stops_nobody) { /* ray#59796: files that were written fill t
     CHECK_EQ(fsync(fd), 0);
     for (int i = 0; i < 400; i++) CHECK_EQ(pread(fd, buf, MIB, (off_t)i * MIB), MIB);
     OPEN(.memory_permille = 900);
-    for (int i = 0; i < 20; i++) CHECK_EQ(eng_take(JOB(.fn = "eat", .a = {VAL(60)}, .n_a = 1)), 0);
+    for (int i = 0; i < 20; i++) CHECK_EQ(eng_take(JOB(.fn = "oom_eat", .a = {VAL(60)}, .n_a = 1)), 0);
     CHECK_EQ(eng_stat(eng, "memory_stops") + eng_stat(eng, "memory_kernel_kills"), 0);
     eng_close();
     close(fd);
@@ -484,7 +484,7 @@ TEST_SLOW(oom_random, 120) { /* each ends with its value or with SK_EOOM, and no
     uint32_t n_failed = 0;
     for (int i = 0; i < N; i++) {
         mb[i] = (int64_t)test_below(4) ? (int64_t)test_below(60) : (int64_t)test_below(400);
-        o[i] = JOB(.fn = "eat", .a = {VAL(mb[i])}, .n_a = 1, .retries = (int32_t)test_below(3));
+        o[i] = JOB(.fn = "oom_eat", .a = {VAL(mb[i])}, .n_a = 1, .retries = (int32_t)test_below(3));
     }
     for (int i = 0; i < N; i++) {
         int64_t v;
