@@ -35,6 +35,7 @@ _LAZY = (
     "data",
     "experimental",
     "job_config",
+    "memory",
     "runtime_context",
     "runtime_env",
     "serialize",
@@ -53,6 +54,7 @@ _FROM = {  # name: module
     "NodeID": "ids",
     "PlacementGroupID": "ids",
     "TaskID": "ids",
+    "memory_summary": "memory",
     "UniqueID": "ids",
     "WorkerID": "ids",
 }

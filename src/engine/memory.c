@@ -100,7 +100,7 @@ void sk_memory_decide(struct sk_memory *m, const struct sk_memory_view *v, struc
         out->next_ns = v->now_ns + LOOK_NS / 5;
         return;
     }
-    bool small = (uint64_t)-left < v->limit_bytes / 32 && (uint64_t)-left < v->store_bytes;
+    bool small = (uint64_t)-left < v->slack_bytes / 2 && (uint64_t)-left < v->store_bytes;
     if (v->spills && small && v->now_ns - m->over_since_ns < SK_MEMORY_GRACE_NS) return;
     choose(v, out);
 }

@@ -24,7 +24,7 @@
 #define SK_MEMORY_DRAIN_NS INT64_C(10000000000)
 #define SK_MEMORY_CALM_NS INT64_C(10000000000)
 #define SK_MEMORY_TRICKLE_NS INT64_C(1000000000) /* while memory is low one task more begins after so long without any */
-#define SK_MEMORY_GRACE_NS INT64_C(200000000)    /* a small excess may wait so long for objects that are being written */
+#define SK_MEMORY_GRACE_NS INT64_C(500000000) /* an excess may wait so long for objects that are being written, within half of the slack */
 
 enum sk_memory_what {
     SK_MEMORY_IDLE,
@@ -44,6 +44,7 @@ struct sk_memory_proc { /* a worker, now */
 struct sk_memory_view {
     int64_t now_ns;
     uint64_t limit_bytes, used_bytes; /* of the tightest budget */
+    uint64_t slack_bytes;             /* there is so much more than the limit */
     uint64_t store_bytes, warm_bytes; /* of the store: in use, and free but present */
     bool spills;                      /* objects can go to disk */
     const struct sk_memory_proc *procs;

@@ -24,6 +24,7 @@ static void decide(uint64_t limit_mb, uint64_t used_mb, uint64_t store_mb, uint6
     struct sk_memory_view v = {.now_ns = now,
                                .limit_bytes = limit_mb * MB,
                                .used_bytes = used_mb * MB,
+                               .slack_bytes = limit_mb * MB / 16,
                                .store_bytes = store_mb * MB,
                                .warm_bytes = warm_mb * MB,
                                .spills = true,

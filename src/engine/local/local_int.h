@@ -466,7 +466,7 @@ struct sk_lmem { /* memory.c */
     int32_t oom_retries;
     int64_t next_ns, sys_ns; /* the next look; the last one at the machine */
     struct sk_sysmem_now machine;
-    uint64_t limit_bytes, used_bytes, heap_bytes; /* at the last look */
+    uint64_t limit_bytes, used_bytes, slack_bytes, heap_bytes; /* at the last look */
     char where[160];
     uint64_t kills_seen; /* by the kernel, at the last look */
     int64_t kills_ns;    /* when that changed */

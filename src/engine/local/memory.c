@@ -29,13 +29,14 @@ static double mib(uint64_t n) { return (double)n / 1048576.0; }
 
 /* ---- measuring ---------------------------------------------------------------------------------------------------------------------- */
 
-static void measure(struct sk_lworker *w, int64_t now) {
+static void measure(struct sk_local *l, struct sk_lworker *w, int64_t now) {
     uint64_t anon, own;
     if (!sk_proc_anon(w->pid, &anon)) return; /* it has ended: what it had last, until that is reported */
     bool fresh = !w->mem.exact_ns;
     if (fresh || (now - w->mem.exact_ns > EXACT_NS && anon < 8 * w->mem.shared_bytes)) {
-        if (sk_proc_own(w->pid, &own)) {
-            w->mem.shared_bytes = anon - SK_MIN(own, anon);
+        if (sk_proc_own(w->pid, &own)) { /* with a part of what is shared: by the server and all that it has forked */
+            uint64_t rest = anon - SK_MIN(own, anon);
+            w->mem.shared_bytes = SK_MIN(rest + rest / l->n_live, anon);
             w->mem.exact_ns = now;
         }
     }
@@ -57,7 +58,7 @@ static struct sk_memory_proc proc_of(struct sk_local *l, struct sk_lworker *w, i
         w->mem.peak_bytes = 0;
     }
     bool going = w->killed || w->dying || w->place.state == SK_W_NONE;
-    if (!going) measure(w, now);
+    if (!going) measure(l, w, now);
     p.heap_bytes = w->mem.heap_bytes;
     if (going) {
         p.what = SK_MEMORY_GOING;
@@ -104,11 +105,13 @@ static void budget(struct sk_local *l, int64_t now) {
     uint64_t n = sk_sysmem_oom_kills(m->sys);
     if (n != m->kills_seen) m->kills_ns = now;
     m->kills_seen = n;
+    m->slack_bytes = m->machine.limit_bytes / SK_MAX(m->permille, 1u) * (1000 - m->permille);
     m->limit_bytes = m->machine.limit_bytes;
     m->used_bytes = m->machine.used_bytes;
     memcpy(m->where, m->machine.where, sizeof m->where);
     uint64_t mine = m->heap_bytes + sk_seg_present(&l->data_seg);
     if (!m->own_limit_bytes || (int64_t)(m->own_limit_bytes - mine) >= (int64_t)(m->limit_bytes - m->used_bytes)) return;
+    m->slack_bytes = m->limit_bytes - SK_MIN(m->used_bytes, m->limit_bytes);
     m->limit_bytes = m->own_limit_bytes;
     m->used_bytes = mine;
     snprintf(m->where, sizeof m->where, "skate's own limit, memory_limit");
@@ -184,6 +187,7 @@ void sk_lmem_look(struct sk_local *l, int64_t now) {
     struct sk_memory_view v = {.now_ns = now,
                                .limit_bytes = m->limit_bytes,
                                .used_bytes = m->used_bytes,
+                               .slack_bytes = m->slack_bytes,
                                .store_bytes = s.leased_bytes + s.sealed_bytes,
                                .warm_bytes = s.warm_bytes,
                                .spills = l->space.spill != NULL,

@@ -199,6 +199,7 @@ static uint64_t look(struct world *w) {
     struct sk_memory_view view = {.now_ns = w->now,
                                   .limit_bytes = w->limit,
                                   .used_bytes = used_of(w),
+                                  .slack_bytes = w->limit / 16,
                                   .store_bytes = w->store,
                                   .warm_bytes = w->warm,
                                   .spills = true,
