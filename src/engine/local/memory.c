@@ -72,7 +72,7 @@ static struct sk_memory_proc proc_of(struct sk_local *l, struct sk_lworker *w, i
         p.retriable = t->spec.max_retries != 0 && l->mem.oom_retries >= 0;
     }
     if (p.what == SK_MEMORY_ACTOR || p.what == SK_MEMORY_BUSY)
-        p.asked_bytes = (uint64_t)SK_MAX(l->place.shapes[w->place.shape]->res.amount[SK_RES_MEMORY], 0);
+        p.asked_bytes = (uint64_t)SK_MAX(sk_place_shape_at(&l->place, w->place.shape)->res.amount[SK_RES_MEMORY], 0);
     return p;
 }
 
@@ -209,12 +209,7 @@ void sk_lmem_look(struct sk_local *l, int64_t now) {
 static void hold_back(struct sk_local *l) {
     for (uint32_t i = 0; i < l->n_used; i++) {
         struct sk_lworker *w = l->workers[i];
-        if (!w || w->actor || w->place.state != SK_W_LEASED) continue;
-        for (struct sk_list *it = w->sent.prev; it != &w->sent && it != w->sent.next;) { /* but for the first: it may be about to */
-            struct sk_ltask *t = sk_container_of(it, struct sk_ltask, on);
-            it = it->prev;
-            (void)sk_ltask_take_back(l, w, t);
-        }
+        if (w && !w->actor && w->place.state == SK_W_LEASED) sk_ltask_take_back_all(l, w);
     }
 }
 
