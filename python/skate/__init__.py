@@ -54,7 +54,6 @@ _FROM = {  # name: module
     "NodeID": "ids",
     "PlacementGroupID": "ids",
     "TaskID": "ids",
-    "memory_summary": "memory",
     "UniqueID": "ids",
     "WorkerID": "ids",
 }

@@ -17,8 +17,8 @@ def _mib(n):
     return f"{n / 1048576:.0f} MiB"
 
 
-def memory_summary():
-    """The same as text, largest worker first."""
+def summary():
+    """The same as text, largest worker first. (Objects: ray._private.internal_api.memory_summary.)"""
     u = usage()
     limit = f"of {_mib(u['limit_bytes'])} ({u['where']})" if u["limit_bytes"] else "of a limit that is not known"
     lines = [

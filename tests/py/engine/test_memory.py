@@ -191,7 +191,7 @@ def test_usage_and_summary(start, gate):
     assert w["name"].endswith("hold") and w["asked_bytes"] == 100 * MIB and not w["actor"]
     assert 60 * MIB < w["heap_bytes"] <= w["peak_bytes"] < 120 * MIB
     assert u["limit_bytes"] == 300 * MIB and u["store_used_bytes"] >= 8 * MIB and u["store_limit_bytes"] == 80 * MIB
-    text = ray.memory_summary()
+    text = ray.memory.summary()
     assert "hold" in text.splitlines()[3] and "100 MiB" in text and "of 300 MiB" in text
     gate.let_go()
     assert ray.get(ref) == 60
