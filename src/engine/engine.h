@@ -396,6 +396,8 @@ struct sk_engine_class { /* engine/by/<name>.c defines sk_engine_by_<name> */
     sk_rc (*open)(const struct sk_engine_conf *conf, struct sk_engine **out, struct sk_err *err);
 };
 const struct sk_engine_class *sk_engine_find(const char *name); /* NULL when there is none */
+/* What this process may use: CPUs (affinity, quota of the cgroup), memory (machine or cgroup). SK_EIO: there is no /proc; SK_ENOMEM. */
+sk_rc sk_engine_machine(struct sk_res *out, struct sk_err *err) SK_MUST_USE;
 void sk_engine_close(struct sk_engine **e);
 
 /* Worker processes of `local`: the program calls this first thing; returns false in any process that is not a worker (env variable

@@ -418,6 +418,18 @@ static void out_of_group(void) {
     for (int64_t until = test_patience(); rmdir(group) != 0; usleep(1000)) CHECK(errno == EBUSY && sk_now_ns() < until);
 }
 
+TEST(oom_machine_is_the_group) {
+    struct sk_res before, in;
+    CHECK_OK(sk_engine_machine(&before, NULL));
+    CHECK_GE(before.amount[SK_RES_CPU], SK_RES_UNIT);
+    in_group(256);
+    CHECK_OK(sk_engine_machine(&in, NULL));
+    CHECK_EQ(in.amount[SK_RES_MEMORY], 256 * MIB);
+    CHECK_GT(before.amount[SK_RES_MEMORY], 256 * MIB);
+    CHECK_EQ(in.amount[SK_RES_CPU], before.amount[SK_RES_CPU]);
+    out_of_group();
+}
+
 TEST(oom_killed_by_the_kernel) {
     no_sanitizer();
     char text[1500];
