@@ -61,7 +61,7 @@ sk_rc sk_sysmem_read(struct sk_sysmem *m, uint32_t permille, struct sk_sysmem_no
 uint64_t sk_sysmem_oom_kills(struct sk_sysmem *m); /* so far, by the kernel, in our cgroup (or, where there is none, on the machine) */
 uint64_t sk_sysmem_cpu_milli(struct sk_sysmem *m); /* CPU quota in thousandths of a core, 0: none */
 /* Memory of a process that is not of a file and not shared memory. False: it is gone. sk_proc_anon counts what is shared with a parent by
- * copy-on-write in full, sk_proc_own by its part, and counts what is in swap; it costs 1 ms a GB. */
+ * copy-on-write in full, sk_proc_own by its part, and counts what is in swap; it costs 20 ms a GB. */
 bool sk_proc_anon(pid_t pid, uint64_t *bytes);
 bool sk_proc_own(pid_t pid, uint64_t *bytes);
 

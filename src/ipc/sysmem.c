@@ -12,7 +12,7 @@
  *                                                                     hierarchical_memory_limit (also of levels we do not see)
  *
  * Used is what cannot be dropped: the page cache of files is not, else a full cache looks like a full machine (ray#59796). Pages of a memfd are
- * anonymous to the kernel's lists, so the store counts. Cost: 20 us without a limit, about 60 us with one; a process 5 us, exactly 1 ms a GB. */
+ * anonymous to the kernel's lists, so the store counts. Cost (of a CPU of this VM): 60 us for machine and cgroup, 6 us for a process, exactly 20 ms a GB of small pages. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>

@@ -4,7 +4,7 @@
  * Not here: the rules (engine/memory.c), where the kernel says what there is (ipc/sysmem.c). In a simulation nothing is measured.
  *
  * A process' heap is its anonymous memory less what it still shares with the fork server that it came from; the latter is measured exactly when
- * the process is new and, as long as it is a large part, once a second. Memory of the store counts once, by the pages that exist. Cost of a
+ * the process is new and, as long as it is a large part, every 10 s (20 ms a GB). Memory of the store counts once, by the pages that exist. Cost of a
  * look: 5 us a worker and 60 us for the machine; four in a second while there is plenty, one in 5 ms when little is left. */
 #include <signal.h>
 #include <stdio.h>
@@ -18,7 +18,7 @@
 #include "engine/local/local_int.h"
 
 #define EVERY_NS INT64_C(250000000)
-#define EXACT_NS INT64_C(1000000000)
+#define EXACT_NS INT64_C(10000000000)
 #define KILLED_NS INT64_C(2000000000)     /* a kill that the kernel counted so long ago at most is that of a worker that has ended */
 #define PUNCH_BYTES (UINT64_C(256) << 20) /* in one look: 60 ms of small pages */
 #define PUNCH_LEAST (UINT64_C(64) << 10)
@@ -33,7 +33,7 @@ static void measure(struct sk_local *l, struct sk_lworker *w, int64_t now) {
     uint64_t anon, own;
     if (!sk_proc_anon(w->pid, &anon)) return; /* it has ended: what it had last, until that is reported */
     bool fresh = !w->mem.exact_ns;
-    if (fresh || (now - w->mem.exact_ns > EXACT_NS && anon < 8 * w->mem.shared_bytes)) {
+    if (fresh || (now - w->mem.exact_ns > EXACT_NS && anon < 4 * w->mem.shared_bytes)) {
         if (sk_proc_own(w->pid, &own)) { /* with a part of what is shared: by the server and all that it has forked */
             uint64_t rest = anon - SK_MIN(own, anon);
             w->mem.shared_bytes = SK_MIN(rest + rest / l->n_live, anon);
@@ -301,7 +301,7 @@ sk_rc sk_lmem_info(struct sk_local *l, struct sk_memory_info *out, struct sk_mem
                                    .n_kernel_killed = m->n_kernel_killed,
                                    .n_alone = m->n_alone};
     memcpy(out->where, m->where, sizeof out->where);
-    if (!sk_proc_own(getpid(), &out->driver_heap_bytes)) out->driver_heap_bytes = 0;
+    if (!sk_proc_anon(getpid(), &out->driver_heap_bytes)) out->driver_heap_bytes = 0;
     *n = m->who.n;
     for (uint32_t i = 0; i < m->who.n && i < cap; i++) {
         const struct sk_lworker *x = m->who.p[i];
