@@ -86,6 +86,13 @@ static void shape_unused(struct sk_place *p, struct sk_place_shape *s) {
     sk_list_push_back(&p->unused, &s->unused);
 }
 
+sk_rc sk_place_need_in(struct sk_place *p, const struct sk_need *n, sk_shape *out, struct sk_err *err) {
+    SK_TRY(sk_place_need(p, n, out, err));
+    if (sk_place_fits_ever(p, *out)) return SK_OK;
+    return SK_ERR(err, SK_EINFEASIBLE, "a task or actor asks for more than %s of its placement group holds",
+                  n->bundle < 0 ? "any bundle" : "the bundle");
+}
+
 static sk_rc intern(struct sk_place *p, const struct sk_need *need, bool alone, sk_shape *out, struct sk_err *err) {
     const struct sk_res *r = &need->res;
     int32_t bundle = need->group ? need->bundle : 0;
@@ -95,8 +102,8 @@ static sk_rc intern(struct sk_place *p, const struct sk_need *need, bool alone, 
         return SK_ERR(err, SK_EINVAL, "the placement group has bundles 0 to %u, and no bundle %d", g->n - 1, bundle);
     for (uint32_t i = 0; i < p->n_shapes; i++) {
         const struct sk_place_shape *s = p->shapes[i];
-        if (s->group == need->group && s->bundle == bundle && s->env == need->env && s->alone == alone && s->in == g &&
-            !memcmp(&s->res, r, sizeof *r)) {
+        if (s->group == need->group && s->bundle == bundle && s->env == need->env && s->capture == (need->capture != 0) &&
+            s->alone == alone && s->in == g && !memcmp(&s->res, r, sizeof *r)) {
             *out = s->id;
             return SK_OK;
         }
@@ -110,6 +117,7 @@ static sk_rc intern(struct sk_place *p, const struct sk_need *need, bool alone, 
     s->bundle = bundle;
     s->env = need->env;
     s->alone = alone;
+    s->capture = need->capture != 0;
     s->in = g;
     *out = s->id;
     return SK_OK;
@@ -121,7 +129,8 @@ sk_rc sk_place_need(struct sk_place *p, const struct sk_need *need, sk_shape *ou
 
 sk_rc sk_place_alone(struct sk_place *p, sk_shape x, sk_shape *out, struct sk_err *err) {
     const struct sk_place_shape *s = sk_place_shape_at(p, x);
-    return intern(p, &(struct sk_need){.res = s->res, .group = s->group, .bundle = s->bundle, .env = s->env}, true, out, err);
+    return intern(p, &(struct sk_need){.res = s->res, .group = s->group, .bundle = s->bundle, .env = s->env, .capture = s->capture}, true,
+                  out, err);
 }
 
 static bool fits(const struct sk_res *need, const struct sk_res *have) {

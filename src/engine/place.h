@@ -80,6 +80,7 @@ struct sk_place_shape {
     uint64_t group;
     int32_t bundle;
     uint32_t env;
+    bool capture;
     bool alone;                            /* its tasks run when no others do: with SK_LAUNCH_ALONE */
     struct sk_place_group *in;             /* NULL: none, or it was removed */
     struct sk_list ready[SK_PLACE_LEVELS]; /* sk_place_task.link, by order */
@@ -129,8 +130,10 @@ static inline bool sk_place_shape_known(const struct sk_place *p, sk_shape s) { 
     return (s & ((1u << SK_PLACE_SHAPE_BITS) - 1)) < p->n_shapes && s <= sk_place_shape_at(p, s)->id;
 }
 sk_rc sk_place_need(struct sk_place *p, const struct sk_need *n, sk_shape *out,
-                    struct sk_err *err) SK_MUST_USE;                                                 /* interns; SK_EGROUP: no such group */
-sk_rc sk_place_alone(struct sk_place *p, sk_shape s, sk_shape *out, struct sk_err *err) SK_MUST_USE; /* the same, to run alone */
+                    struct sk_err *err) SK_MUST_USE; /* interns; SK_EGROUP: no such group */
+sk_rc sk_place_need_in(struct sk_place *p, const struct sk_need *n, sk_shape *out,
+                       struct sk_err *err) SK_MUST_USE; /* the same; SK_EINFEASIBLE: no bundle has so much */
+sk_rc sk_place_alone(struct sk_place *p, sk_shape s, sk_shape *out, struct sk_err *err) SK_MUST_USE; /* the same need, to run alone */
 /* Its placement group was removed: nothing of this shape can ever start. */
 static inline bool sk_place_shape_dead(const struct sk_place *p, sk_shape s) {
     const struct sk_place_shape *x = sk_place_shape_at(p, s);
