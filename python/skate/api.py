@@ -142,9 +142,9 @@ def init(
     of the node. What concerns Ray's servers (dashboard, logging, address) is taken and has no meaning here. RuntimeError when skate runs
     already, unless ignore_reinit_error; ConnectionError for an address that is not this process's.
 
-    Objects that do not fit into object_store_memory (bytes) are written to nameless files in object_spilling_directory (default: the system's
-    temporary directory, $SKATE_SPILL_DIR) and read back when needed; the OutOfDiskError or ObjectStoreFullError comes when that ends. All knobs:
-    skate/config.py."""
+    Objects that do not fit into object_store_memory (bytes) are written to nameless files in object_spilling_directory (a path, or a list of them
+    that are used in turn; default: the system's temporary directory, $SKATE_SPILL_DIR) and read back when needed; the OutOfDiskError or
+    ObjectStoreFullError comes when that ends. With local_mode nothing is spilled. All knobs: skate/config.py."""
     global _context, _job
     unknown = [k for k in kwargs if k not in _IGNORED]
     if unknown:
@@ -182,7 +182,7 @@ def init(
         ("memory", _memory),
         ("object_store_memory", custom.pop("object_store_memory", object_store_memory)),
         ("engine", "inline" if local_mode else None),
-        ("spill_dir", config.directory("object_spilling_directory", spill) if spill else None),
+        ("spill_dir", config.directories("object_spilling_directory", spill) if spill else None),
     ):
         if v is not None:
             given[name] = v
@@ -309,7 +309,9 @@ def _make(target, given):
 
 
 def wait(ray_waitables, *, num_returns=1, timeout=None, fetch_local=True):
-    """(ready, not ready): returns when num_returns of the refs are ready, or after timeout seconds. A generator is ready when its next ref is."""
+    """(ready, not ready): returns when num_returns of the refs are ready, or after timeout seconds. A generator is ready when its next ref is.
+
+    fetch_local has no effect: an object on this machine's disk is there, counts as ready either way, and is read back by who gets it."""
     if isinstance(ray_waitables, (ObjectRef, ObjectRefGenerator)):
         raise TypeError("wait() expected a list of ObjectRefs, got a single ObjectRef")
     if not isinstance(ray_waitables, list):

@@ -47,12 +47,15 @@ def spill_dir():
     return ""
 
 
-def spill_bytes(directory):
-    """Nine tenths of what is free there now."""
-    while not os.path.isdir(directory):  # made at init, or refused there with a message
-        directory = os.path.dirname(os.path.abspath(directory))
-    s = os.statvfs(directory)
-    return s.f_bavail * s.f_frsize // 10 * 9
+def spill_bytes(directories):
+    """Nine tenths of what is free there now; of directories on one file system only once."""
+    free = {}
+    for directory in directories:
+        while not os.path.isdir(directory):  # made at init, or refused there with a message
+            directory = os.path.dirname(os.path.abspath(directory))
+        s = os.statvfs(directory)
+        free[os.stat(directory).st_dev] = s.f_bavail * s.f_frsize // 10 * 9
+    return sum(free.values())
 
 
 LEAST_MEMORY = 64 << 20  # a memory= of init() below that only counts what tasks ask for: no worker could live in it
@@ -85,7 +88,11 @@ KNOBS = {
         "SKATE_TASK_OOM_RETRIES",
         "how often a task that was stopped for memory is run again, whatever its max_retries but 0; -1: until it has run alone",
     ),
-    "spill_dir": (spill_dir, "SKATE_SPILL_DIR", "directory for objects that do not fit into the store; empty: a full store is an error"),
+    "spill_dir": (
+        spill_dir,
+        "SKATE_SPILL_DIR",
+        "directories (a list; in the environment like PATH) for objects that do not fit into the store; none: a full store is an error",
+    ),
     "spill_bytes": (-1, "SKATE_SPILL_BYTES", "most bytes of disk for them; -1: nine tenths of what is free there at init"),
     "max_workers": (0, "SKATE_MAX_WORKERS", "most worker processes; 0: chosen by the engine"),
     "spin_us": (-1, "SKATE_SPIN_US", "how long a waiter spins before it sleeps; -1: chosen by the engine"),
@@ -118,22 +125,22 @@ def from_ray(given):
         if conf.get("type") != "filesystem":
             raise ValueError(f"object_spilling_config: type must be 'filesystem', not {conf.get('type')!r}")
         path = conf.get("params", {}).get("directory_path")
-        out.setdefault("spill_dir", directory("object_spilling_config", path))
+        out.setdefault("spill_dir", directories("object_spilling_config", path))
     return out
 
 
-def directory(name, path):
-    """A path, or the first of a list of them (Ray spreads over all)."""
-    if isinstance(path, (list, tuple)) and path:
-        path = path[0]
-    if not isinstance(path, (str, os.PathLike)) or not os.fspath(path):
-        raise ValueError(f"{name}: a directory is wanted, not {path!r}")
-    return os.path.abspath(os.fspath(path))
+def directories(name, given):
+    """One path or a list of them as a list of absolute paths. ValueError: something else."""
+    paths = given if isinstance(given, (list, tuple)) else [given]
+    for path in paths or [given]:
+        if not isinstance(path, (str, os.PathLike)) or not os.fspath(path):
+            raise ValueError(f"{name}: a directory is wanted, not {path!r}")
+    return [os.path.abspath(os.fspath(path)) for path in paths]
 
 
 def _cast(name, default, text):
     if default is spill_dir:
-        return text
+        return list(filter(None, text.split(os.pathsep)))
     if callable(default):
         default = 0.0
     try:
@@ -168,6 +175,8 @@ def resolve(given):
     said = given.get("memory") is not None or KNOBS["memory"][1] in os.environ
     if not out["memory_limit"] and said and out["memory"] >= LEAST_MEMORY:
         out["memory_limit"] = int(out["memory"]) + int(out["object_store_memory"])
+    dirs = out["spill_dir"]
+    out["spill_dir"] = directories("spill_dir", dirs) if dirs else []
     if out["spill_dir"] and out["spill_bytes"] < 0:
         out["spill_bytes"] = spill_bytes(out["spill_dir"])
     return out

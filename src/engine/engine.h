@@ -375,15 +375,16 @@ struct sk_engine_conf {
     const char *const *custom_names; /* [SK_RES_CUSTOM + i] */
     uint32_t n_custom;
     uint64_t store_bytes;
-    uint32_t max_workers;     /* 0: chosen */
-    int64_t spin_ns;          /* how long a waiter spins before it sleeps; -1: chosen */
-    int64_t idle_reap_ns;     /* idle workers beyond the CPUs are ended after this; 0: chosen */
-    char *const *spawn_argv;  /* the fork server's command line (local) */
-    char *const *spawn_env;   /* whole environment, NULL: inherit */
-    struct sk_bytes preload;  /* first note to the fork server */
-    struct sk_runner *runner; /* inline: runs the tasks; local: unused in the driver */
-    uint64_t seed;            /* inline: order of tasks; 0: submission order */
-    const char *spill_dir;    /* local: where objects go when the store is full; NULL: nowhere, a full store is an error */
+    uint32_t max_workers;          /* 0: chosen */
+    int64_t spin_ns;               /* how long a waiter spins before it sleeps; -1: chosen */
+    int64_t idle_reap_ns;          /* idle workers beyond the CPUs are ended after this; 0: chosen */
+    char *const *spawn_argv;       /* the fork server's command line (local) */
+    char *const *spawn_env;        /* whole environment, NULL: inherit */
+    struct sk_bytes preload;       /* first note to the fork server */
+    struct sk_runner *runner;      /* inline: runs the tasks; local: unused in the driver */
+    uint64_t seed;                 /* inline: order of tasks; 0: submission order */
+    const char *const *spill_dirs; /* local: where objects go when the store is full, in turn; none: a full store is an error */
+    uint32_t n_spill_dirs;
     bool (*interrupted)(
         void *ctx); /* local: asked every 100 ms, without the lock, by a caller that waits for room; true: SK_ECANCEL. May be NULL */
     void *interrupted_ctx;

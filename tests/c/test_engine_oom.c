@@ -286,7 +286,7 @@ TEST(oom_the_store_makes_room) { /* 160 MiB of objects, 200 of a task, 300 in al
     char dir[600];
     sk_oid o[16];
     snprintf(dir, sizeof dir, "%s/spill", test_dir());
-    eng_open(&(struct eng_opt){.store_bytes = 200 * MIB, .memory_bytes = 300 * MIB, .spill_dir = dir});
+    eng_open(&(struct eng_opt){.store_bytes = 200 * MIB, .memory_bytes = 300 * MIB, .spill_dirs = {dir}});
     for (int i = 0; i < 16; i++) o[i] = put(10 * MIB, (uint8_t)i);
     sk_oid held = JOB(.fn = "oom_hold", .a = {VAL(100)}, .n_a = 1); /* 260 of 300: the store has begun to give */
     CHECK(gate_wait(ARRIVED, 1));

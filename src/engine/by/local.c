@@ -461,6 +461,7 @@ static sk_rc l_put(struct sk_engine *e, const struct sk_payload *p, sk_oid *out,
         }
         if (rc == SK_OK) {
             o->state = SK_O_READY;
+            if (buf) sk_obj_home(SK_PROC_DRIVER, buf->token);
             if (buf && SK_FAULT("store.lose")) o->gone = true;
             if (buf) sk_space_sealed(l, o);
             if (p->n_contains) rc = sk_own_contains(l->own, o->id, (const uint64_t *)p->contains, p->n_contains, err);
@@ -518,6 +519,7 @@ static bool get_done(void *arg) {
 }
 
 static void view_drop(struct sk_local *l, struct sk_view *v) {
+    l->space.n_eased++;
     if (v->token & 1) (void)sk_store_unpin(l->store, SK_PROC_DRIVER, v->token >> 1);
     else if (v->token) sk_inl_drop((struct sk_inl *)(uintptr_t)v->token);
     v->token = 0;
@@ -538,6 +540,7 @@ static sk_rc l_get(struct sk_engine *e, const sk_oid *ids, size_t n, int64_t dea
             if (l->space.n_disk) w.at = 0;
         } while (rc == SK_OK && !get_done(&w));
         sk_list_del(&w.get.link);
+        l->space.n_eased++;
     }
     if (rc == SK_OK) rc = w.rc;
     for (size_t i = 0; rc == SK_OK && i < n; i++) {
@@ -862,8 +865,8 @@ static sk_rc l_open(const struct sk_engine_conf *conf, struct sk_engine **out, s
         return SK_ERR(err, SK_EINVAL, "the local engine needs spawn_argv: the command of its fork server");
     struct sk_local *l = sk_calloc(SK_TAG_ENGINE, sizeof *l);
     if (!l) return SK_ERR(err, SK_ENOMEM, "no memory for the engine");
-    l->base =
-        (struct sk_engine){&ops, SK_CAP_PROCESSES | SK_CAP_ZERO_COPY | SK_CAP_KILL | SK_CAP_DRIVER | (conf->spill_dir ? SK_CAP_SPILL : 0)};
+    l->base = (struct sk_engine){&ops, SK_CAP_PROCESSES | SK_CAP_ZERO_COPY | SK_CAP_KILL | SK_CAP_DRIVER |
+                                           (conf->n_spill_dirs ? SK_CAP_SPILL : 0)};
     l->ctl_seg = l->data_seg = SK_SEG_EMPTY;
     l->wake_fd = l->srv.sock = -1;
     pthread_mutexattr_t ma;
@@ -927,7 +930,7 @@ static sk_rc l_open(const struct sk_engine_conf *conf, struct sk_engine **out, s
     l->ctl->slot_stride = sk_slot_stride();
     atomic_store(&l->ctl->who, 1);
     SK_GO(sk_lmem_open(l, conf, err));
-    SK_GO(sk_space_open(l, conf->spill_dir, conf->spill_bytes, err));
+    SK_GO(sk_space_open(l, conf, err));
     SK_GO(sk_pool_start(l, err));
     *out = &l->base;
     return SK_OK;

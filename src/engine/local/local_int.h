@@ -223,12 +223,13 @@ struct sk_inl { /* inline value: counted, because views outlive objects */
 
 enum { SK_O_PENDING, SK_O_READY, SK_O_ACTOR };
 struct sk_stored {          /* space.c: of an object whose bytes are in the store or on disk */
-    struct sk_list link;    /* l->space: lru or writing (in the store); restores, reading, or none (on disk) */
+    struct sk_list link;    /* l->space: lru or writing (in the store); restores, ahead, reading, or none (on disk) */
     struct sk_list sibling; /* ring of those that were written together, in order */
     struct sk_obj *o;
     struct sk_spill_at at;    /* its copy on disk */
     struct sk_spill_item *io; /* being written or read */
     uint64_t mark;
+    bool ahead; /* it is in l->space.ahead */
 };
 
 struct sk_obj {
@@ -403,6 +404,8 @@ struct sk_lworker {
     int64_t idle_since_ns;
     bool has_lease;
     bool has_env;         /* it was told its environment */
+    bool aside;           /* its process is stopped: it is given nothing */
+    uint64_t head_seen;   /* the task that it had not begun when it was looked at last; UINT64_MAX: it was starting; 0: neither */
     int64_t evicted_ns;   /* not 0: since when it is leaving to make room */
     const char *kill_why; /* static text: why the engine killed it */
     struct sk_worker_mem {
@@ -440,12 +443,14 @@ struct sk_fn {
     size_t len;
 };
 
-struct sk_space {                                   /* space.c */
-    struct sk_spill *spill;                         /* NULL: nothing is spilled */
-    struct sk_list lru, writing, restores, reading; /* sk_stored.link */
-    struct sk_list rooms, gets;                     /* oldest first */
+struct sk_space {                                          /* space.c */
+    struct sk_spill *spill;                                /* NULL: nothing is spilled */
+    struct sk_list lru, writing, restores, ahead, reading; /* sk_stored.link */
+    struct sk_list rooms, gets;                            /* oldest first */
     uint64_t epoch, writing_bytes, n_disk, disk_object_bytes, extra, n_spoiled;
     uint64_t n_out;                 /* how often an object left the store */
+    uint64_t n_eased, eased_seen;   /* how often somebody who used memory let some go; when the last campaign began */
+    uint64_t gathered;              /* the object that was wanted back first when all for its waiter was asked for */
     uint32_t n_io, n_inside;        /* jobs under way; callers that wait in the driver */
     uint64_t last_pos, ahead_bytes; /* reading one small object after the other */
     sk_rc disk_rc, refuse_rc;
@@ -453,6 +458,7 @@ struct sk_space {                                   /* space.c */
     uint64_t free_seen;
     bool waiting, taken_back;
     uint64_t cap_bytes; /* it may take so much now, whatever its size: heaps need the rest. 0: as much as there is */
+    bool campaign;      /* what others wait for is being taken */
     bool held_back;     /* an actor has calls that could be sent, but for memory */
     char disk_msg[400], refuse_msg[1100], spoiled_msg[300];
 };
@@ -519,6 +525,7 @@ struct sk_local {
     uint32_t n_unreferenced;     /* of them nameless */
     uint32_t n_homeless;         /* of them without a worker and not dead */
     struct sk_lworker **workers; /* by slot, NULL = free */
+    int64_t look_ns;             /* when they are looked at next: sk_pool_look */
     uint32_t n_slots, n_used;    /* slots; workers[n_used..] were never used */
     uint32_t n_live, max_workers, next_proc;
     int64_t stall_since_ns; /* loop.c: since when nothing but the driver's reading would help, at this `progress` */
@@ -561,6 +568,10 @@ void sk_loop_worker_died(struct sk_local *l, struct sk_lworker *w, int status, u
 
 /* object.c */
 static inline struct sk_obj *sk_obj_get(struct sk_local *l, uint64_t id) { return sk_own_get(l->own, id); }
+static inline void sk_obj_home(uint32_t proc,
+                               sk_off off) { /* a value of the store begins there, made by proc: a machine may want to know */
+    if (SK_UNLIKELY(sk_machine_ != NULL)) sk_machine_->sealed(sk_machine_->ctx, proc, off);
+}
 sk_rc sk_obj_new(struct sk_local *l, uint64_t id, uint32_t proc, struct sk_obj **out, struct sk_err *err);
 /* New object with this value and a reference of the driver: errors of streams. 0 when there is no memory. */
 uint64_t sk_obj_error(struct sk_local *l, uint32_t kind, const void *bytes, size_t n);
@@ -656,7 +667,8 @@ void sk_recover_drain(struct sk_local *l);                                      
 
 /* space.c: room in the store, and the disk behind it */
 void sk_space_init(struct sk_local *l);
-sk_rc sk_space_open(struct sk_local *l, const char *dir, uint64_t quota_bytes, struct sk_err *err) SK_MUST_USE; /* dir NULL: no spilling */
+sk_rc sk_space_open(struct sk_local *l, const struct sk_engine_conf *conf,
+                    struct sk_err *err) SK_MUST_USE; /* no directories: no spilling */
 void sk_space_close(struct sk_local *l);
 void sk_space_sealed(struct sk_local *l, struct sk_obj *o); /* READY, in the store */
 void sk_space_gone(struct sk_local *l, struct sk_obj *o);   /* about to be freed, or its value is lost */
@@ -712,7 +724,9 @@ void sk_pool_leave(struct sk_local *l, struct sk_lworker *w,
                    const char *why);                           /* asks it to end by itself; nothing is sent to it any more */
 void sk_pool_retire(struct sk_local *l, struct sk_lworker *w); /* killed and idle: it is given nothing any more */
 void sk_pool_kill_task(struct sk_local *l, struct sk_ltask *t, const char *why); /* the worker that it is on */
-void sk_pool_reap(struct sk_local *l, int64_t now_ns);                           /* idle workers, leases, punching */
+/* From time to time: what lies, not begun, on a worker whose process is stopped (SIGSTOP, a debugger) goes elsewhere. */
+void sk_pool_look(struct sk_local *l, int64_t now_ns);
+void sk_pool_reap(struct sk_local *l, int64_t now_ns); /* idle workers, leases, punching */
 /* By ring or store. SK_EAGAIN: the ring is full now. SK_EFULL: the message needs the store, which is full. Nothing sent then. */
 sk_rc sk_pool_send(struct sk_local *l, struct sk_lworker *w, const void *msg, size_t len) SK_MUST_USE;
 /* Never lost: kept until the ring has room. False: too large for the ring, and the store is full; only answers of get and wait can be. */

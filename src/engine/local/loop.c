@@ -64,6 +64,7 @@ void sk_loop_dispatch(struct sk_local *l) {
     if (l->lost.n) sk_recover_run(l);
     int64_t now = sk_now_ns();
     sk_lmem_turn(l, now);
+    if (SK_UNLIKELY(now >= l->look_ns)) sk_pool_look(l, now);
     if (l->n_homeless) {
         bool wants_process = false;
         sk_place_want(&l->place, 0, 0);
@@ -317,6 +318,7 @@ static void handle(struct sk_local *l, struct sk_lworker *w, const void *p, size
         l->n_bad_starts = 0;
         w->pid = (int32_t)sk_rd_u32(&r);
         if (w->place.state == SK_W_STARTING) sk_place_worker_up(&l->place, &w->place);
+        if (w->aside && !w->killed) sk_place_worker_aside(&l->place, &w->place, w->aside = false); /* stopped while it started */
         sk_pool_retire(l, w);
         break;
     case SK_M_DONE: handle_done(l, w, p, n); break;
@@ -390,6 +392,7 @@ static void handle(struct sk_local *l, struct sk_lworker *w, const void *p, size
     }
     case SK_M_GIVE: {
         uint64_t off = sk_rd_u64(&r), len = sk_rd_u64(&r);
+        l->space.n_eased++;
         if (sk_store_unlease(l->store, w->proc, off, len, NULL) != SK_OK && /* from the middle: only sealing cuts there */
             sk_store_commit(l->store, w->proc, off, len, NULL) == SK_OK)
             sk_store_unref(l->store, off);
@@ -403,7 +406,10 @@ static void handle(struct sk_local *l, struct sk_lworker *w, const void *p, size
             sk_pool_kill(l, w, "there is no memory left to note what it holds");
         break;
     }
-    case SK_M_UNPIN: (void)sk_store_unpin(l->store, w->proc, sk_rd_u64(&r)); break;
+    case SK_M_UNPIN:
+        (void)sk_store_unpin(l->store, w->proc, sk_rd_u64(&r));
+        l->space.n_eased++;
+        break;
     case SK_M_DEFINE: {
         uint64_t fid = sk_rd_u64(&r);
         struct sk_bytes name = sk_rd_bytes(&r), def = sk_rd_bytes(&r);

@@ -61,6 +61,7 @@ void sk_req_free(struct sk_local *l, struct sk_req *q) {
             for (struct sk_dep *d = t->stream_waiters; d; d = d->next)
                 if (d->req == q) d->req = NULL;
     }
+    l->space.n_eased++;
     sk_list_del(&q->get.link);
     sk_list_del(&q->link);
     sk_free(q);
