@@ -38,7 +38,8 @@ enum {
     SK_EEXIST = -20,      /* the name is taken */
     SK_EGROUP = -21,      /* its placement group was removed */
     SK_EUNAVAIL = -22,    /* the actor is about to be restarted */
-    SK_EOOM = -23,        /* a worker was stopped because memory was short */
+    SK_EPENDING = -23,    /* as many calls as are allowed wait for the actor */
+    SK_EOOM = -24,        /* a worker was stopped because memory was short */
 };
 
 #define SK_MUST_USE __attribute__((warn_unused_result))

@@ -25,6 +25,7 @@ static const struct {
     {SK_EEXIST, "ActorAlreadyExistsError"},
     {SK_EGROUP, "TaskPlacementGroupRemoved"},
     {SK_EUNAVAIL, "ActorUnavailableError"},
+    {SK_EPENDING, "PendingCallsLimitExceeded"},
     {SK_EOOM, "OutOfMemoryError"},
 };
 
