@@ -367,7 +367,7 @@ static int mod_exec(PyObject *m) {
     for (size_t i = 0; i < SK_COUNT(tables); i++)
         if (PyModule_AddFunctions(m, tables[i]) < 0) return -1;
     if (py_ref_types(m, st) < 0 || py_decode_types(m, st) < 0 || py_block_types(m, st) < 0 || py_task_types(m, st) < 0 ||
-        py_plan_types(m, st) < 0 || py_exec_types(m, st) < 0)
+        py_watch_types(m) < 0 || py_plan_types(m, st) < 0 || py_exec_types(m, st) < 0)
         return -1;
     st->kw_buffer_callback = kw1("buffer_callback");
     st->kw_buffers = kw1("buffers");

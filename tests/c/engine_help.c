@@ -95,10 +95,10 @@ static void map_gate(void) {
 }
 
 /* The least event loop. A call that returns SK_EAGAIN stays until somebody ends it; a cancel ends it with an error. */
-static sk_rc serve_async(void *ctx, struct sk_engine *client, int fd, struct sk_err *err) {
+static sk_rc serve_async(void *ctx, struct sk_engine *client, int fd, uint32_t group, struct sk_err *err) {
     (void)ctx, (void)err;
     struct pollfd p = {.fd = fd, .events = POLLIN};
-    while (sk_worker_step(client)) (void)poll(&p, 1, -1);
+    while (sk_worker_step(client, group)) (void)poll(&p, 1, -1);
     return SK_OK;
 }
 static void cancel_async(void *ctx, struct sk_task *t) {

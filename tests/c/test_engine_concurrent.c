@@ -1,6 +1,7 @@
 /* test_engine_concurrent.c - actors that run calls side by side: groups of threads, an event loop; their deaths, cancels, ends. Also what ends a
  * worker in order: max_calls, a call that ends its actor. Names of actors, in the driver and in workers. */
 #include <signal.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -157,6 +158,13 @@ TASK(as_free) {
     }
     return ret_i64(t, 0, n, err);
 }
+
+TASK(as_block) { /* the whole loop of its group, until word arg 0 is set */
+    gate_add(40, 1);
+    if (!gate_wait((int)arg_i64(t, 0), 1)) return SK_ERR(err, SK_ETIMEOUT, "the gate stayed shut");
+    return ret_i64(t, 0, (int64_t)syscall(SYS_gettid), err);
+}
+TASK(as_thread) { return ret_i64(t, 0, (int64_t)syscall(SYS_gettid), err); }
 
 /* ---- help ------------------------------------------------------------------------------------------------------------------------- */
 
@@ -368,6 +376,34 @@ TEST(async_cancel) {
     eng_close();
 }
 
+TEST(async_groups_have_loops_of_their_own) {
+    OPEN();
+    struct actor a = ACTOR("as_new", GROUPS(10, 2, 2), .is_async = true);
+    sk_oid b1 = JOB(.fn = "as_block", .a = {VAL(2)}, .n_a = 1, .actor = a.id, .group = 1);
+    sk_oid behind = JOB(.fn = "as_thread", .actor = a.id, .group = 1);
+    CHECK(gate_wait(40, 1));
+    int64_t main_thread = eng_take(JOB(.fn = "as_thread", .actor = a.id)); /* while group 1 is blocked */
+    int64_t second = eng_take(JOB(.fn = "as_thread", .actor = a.id, .group = 2));
+    CHECK(main_thread != second);
+    CHECK_EQ(eng_take(JOB(.fn = "as_thread", .actor = a.id, .group = 2)), second);
+    sk_oid b0 = JOB(.fn = "as_block", .a = {VAL(3)}, .n_a = 1, .actor = a.id);
+    CHECK(gate_wait(40, 2));
+    CHECK_EQ(eng_take(JOB(.fn = "as_thread", .actor = a.id, .group = 2)), second); /* nor does the first one */
+    gate_add(2, 1);
+    CHECK_EQ(eng_take(behind), eng_take(b1));
+    gate_add(3, 1);
+    CHECK_EQ(eng_take(b0), main_thread);
+    sk_oid p;
+    sk_tid t;
+    struct sk_err err;
+    CHECK_OK_ERR(job_on(eng, &(struct job){.fn = "as_park", .actor = a.id, .group = 2}, &p, &t, &err), &err);
+    CHECK(gate_wait(11, 1));
+    CHECK_OK(eng->ops->cancel(eng, t, 0, NULL)); /* its own loop hears of it */
+    CHECK_EQ(stat_of(p), SK_ECANCEL);
+    drop(a);
+    eng_close();
+}
+
 /* ---- ends in order ------------------------------------------------------------------------------------------------------------------ */
 
 TEST(exit_actor_is_no_death) {
@@ -432,6 +468,33 @@ TEST(unavailable_while_it_restarts) {
 }
 
 /* ---- cancel with children ------------------------------------------------------------------------------------------------------------ */
+
+TEST(calls_without_retries_end_with_their_process) {
+    sk_oid o[12], behind[3];
+    OPEN();
+    struct sk_actor_spec s = {.init = spec_of(&(struct job){.fn = "cc_new_twice"}), .max_restarts = 1};
+    struct actor a;
+    CHECK_OK(eng->ops->actor_create(eng, &s, &a.id, &a.ready, NULL));
+    CHECK_EQ(eng_i64(a.ready), 0);
+    sk_oid dies = JOB(.fn = "cc_die_once", .a = {VAL(1)}, .n_a = 1, .actor = a.id, .no_wait = true);
+    CHECK(gate_wait(6, 1));
+    for (int i = 0; i < 12; i++) o[i] = JOB(.fn = "cc_pid", .actor = a.id, .no_wait = true); /* on it, or in line */
+    sk_oid patient = JOB(.fn = "cc_pid", .actor = a.id), retried = JOB(.fn = "cc_pid", .actor = a.id, .no_wait = true, .retries = 1);
+    sk_oid slow = JOB(.fn = "cc_wait", .a = {VAL(9), VAL(10)}, .n_a = 2); /* an argument that is not there yet */
+    behind[0] = JOB(.fn = "cc_echo", .a = {REF(slow)}, .n_a = 1, .actor = a.id, .no_wait = true);
+    behind[1] = JOB(.fn = "cc_pid", .actor = a.id, .no_wait = true);
+    gate_add(7, 1);
+    CHECK_EQ(stat_of(dies), SK_EUNAVAIL);
+    for (int i = 0; i < 12; i++) CHECK_EQ(stat_of(o[i]), SK_EUNAVAIL); /* at once: the new process is not ready yet */
+    gate_add(2, 1);
+    CHECK(eng_take(patient) > 0 && eng_take(retried) > 0);
+    gate_add(10, 1);
+    CHECK_EQ(eng_take(behind[0]), 0);
+    CHECK(eng_take(behind[1]) > 0);
+    eng_release(slow);
+    drop(a);
+    eng_close();
+}
 
 TEST(cancel_children) {
     for (int with = 0; with < 2; with++) {

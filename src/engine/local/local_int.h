@@ -88,7 +88,7 @@ enum {
     SK_M_DONE,       /* tid, attempt, status, run_ns, note, returns */
     SK_M_YIELD,      /* tid, attempt, index, note, value */
     SK_M_RETURNED,   /* tid: not started, take it back (the worker waits in get) */
-    SK_M_SUBMIT,     /* base id, spec */
+    SK_M_SUBMIT,     /* base id, req or 0, most pending calls, spec */
     SK_M_ACTOR,      /* base id, req or 0, options, spec of the constructor */
     SK_M_PUT,        /* oid, value */
     SK_M_REF,        /* oid, n (negative: release) */
@@ -116,6 +116,12 @@ enum {
     SK_M_GROUP,      /* base id, req, strategy, n, name, space, amounts of n bundles */
     SK_M_UNGROUP,    /* req, id */
     SK_M_GROUPS,     /* req */
+    SK_M_LEAVE,      /* the actor of this process ends */
+    SK_M_PEEK,       /* req, tid: until there is a next yield, which stays */
+    SK_M_STREAMEND,  /* oid, tid, kind: an object that exists when the task has ended */
+    SK_M_WATCH,      /* req, oid or 0, tid: answered by FIRED */
+    SK_M_UNWATCH,    /* req: no answer is wanted any more */
+    SK_M_FIRED,      /* driver -> worker: req */
 };
 
 /* A value in a message: head, then inline bytes when where == INLINE. */
@@ -238,6 +244,7 @@ struct sk_obj {
     bool known : 1;       /* to lineage: told when it is freed */
     bool awaited : 1;     /* PENDING, and a kept task needs it: held until its maker is over and so may be kept, too */
     bool spoiled : 1;     /* its bytes came back wrong from disk */
+    bool stream_end : 1;  /* PENDING until a stream ends; no maker: it is never lost */
     uint8_t why;          /* enum sk_lost_why: what it is when lineage knows no maker */
     uint32_t kind;
     uint64_t len;
@@ -324,6 +331,10 @@ struct sk_ltask {
     uint32_t owner;     /* process that submitted: reads the stream */
     uint64_t end_error; /* oid of the error object when it failed */
     sk_rc end_rc;       /* the failure, when there was no memory for that object */
+    uint64_t end_oid;   /* object that exists when it has ended; 0: nobody asked */
+    uint32_t end_kind;  /* of that object's value, or of the failure once it has ended in one: */
+    struct sk_inl *end_inl;
+    bool end_failed;
     struct sk_dep *stream_waiters;
     size_t spec_len;
     uint8_t bytes[];
@@ -345,10 +356,11 @@ struct sk_room { /* somebody waits for room in the store */
     struct sk_err *err;
 };
 
-struct sk_req { /* a worker that waits: GET, WAIT, NEXT */
+struct sk_req { /* a worker that waits: GET, WAIT, NEXT, PEEK; or somebody who watches: WATCH */
     struct sk_getter get;
-    struct sk_list link; /* of its worker */
-    struct sk_lworker *w;
+    struct sk_list link;    /* of its worker: reqs or watches; of the driver: l->watches */
+    struct sk_lworker *w;   /* NULL: the driver's */
+    struct sk_watch *watch; /* then */
     uint32_t type;
     uint64_t req, tid;
     uint32_t n, want, n_ready;
@@ -373,6 +385,7 @@ struct sk_lactor {
     bool detached;     /* the engine holds its `ready` */
     bool asked;        /* its restart, by kill(no_restart=False); until it is alive again */
     bool leaving;      /* it said that it ends */
+    bool mixed;        /* calls of more than one process are in its queue, or were */
     bool is_async;
     struct sk_name *name; /* NULL: none */
     uint32_t depth;       /* so many calls may be on its worker */
@@ -393,6 +406,7 @@ struct sk_lworker {
     struct sk_ring down, up_ring;
     struct sk_list sent; /* tasks on it, in order */
     struct sk_list reqs;
+    struct sk_list watches; /* requests that nobody waits for */
     struct sk_lactor *actor;
     struct sk_map known; /* fids it has */
     uint32_t next_claim;
@@ -493,6 +507,7 @@ struct sk_local {
     uint64_t stall_progress;
     uint32_t n_evicted;        /* of n_live: told to make room for a process of another kind */
     uint32_t n_bad_starts;     /* processes that ended before they were ready, since one was */
+    struct sk_list watches;    /* sk_req of callers in the driver */
     uint32_t n_worker_streams; /* streams that workers read */
     uint32_t n_nested;         /* known tasks that tasks submitted */
     int64_t n_cpu;
@@ -585,13 +600,25 @@ void sk_stream_yielded(struct sk_local *l, struct sk_lworker *w, struct sk_rd *r
 sk_rc sk_stream_take(struct sk_local *l, struct sk_ltask *t, uint32_t proc, uint64_t *oid);
 void sk_stream_release(struct sk_local *l, struct sk_ltask *t, uint32_t n);
 void sk_stream_drop(struct sk_local *l, struct sk_ltask *t);
-void sk_stream_wake(struct sk_local *l, struct sk_ltask *t);        /* its readers */
+void sk_stream_wake(struct sk_local *l, struct sk_ltask *t); /* its readers */
+bool sk_stream_stirs(const struct sk_ltask *t);              /* next would not wait; NULL: it is over */
+bool sk_stream_at_end(const struct sk_ltask *t);             /* of one that stirs: it has nothing more to give, nor a failure */
+/* See engine.h; the object gets this id. SK_ENOENT: no such stream. */
+sk_rc sk_stream_end(struct sk_local *l, uint64_t tid, uint64_t oid, uint32_t proc, uint32_t kind, struct sk_err *err) SK_MUST_USE;
+/* It is over: well (why NULL), or with this failure. */
+void sk_stream_ended(struct sk_local *l, struct sk_ltask *t, bool failed, uint32_t kind, struct sk_inl *why);
 void sk_stream_ask_to_stop(struct sk_local *l, struct sk_ltask *t); /* any task that has started, at its next yield */
 
 /* request.c */
 void sk_req_wait(struct sk_local *l, struct sk_lworker *w, uint32_t type, struct sk_rd *r); /* GET, WAIT */
-void sk_req_next(struct sk_local *l, struct sk_lworker *w, struct sk_rd *r);
+void sk_req_next(struct sk_local *l, struct sk_lworker *w, uint32_t type, struct sk_rd *r); /* NEXT, PEEK */
+/* Of the driver (w NULL), or of a worker, with the number of its request. SK_EDONE: it is there already. */
+sk_rc sk_req_watch(struct sk_local *l, struct sk_lworker *w, uint64_t req, uint64_t oid, uint64_t tid, struct sk_watch *watch,
+                   struct sk_err *err) SK_MUST_USE;
+void sk_req_unwatch(struct sk_local *l, struct sk_lworker *w, uint64_t req);
+void sk_req_fire(struct sk_local *l, struct sk_req *q);      /* and frees it */
 void sk_req_block(struct sk_local *l, struct sk_lworker *w); /* it waits: what is queued behind goes elsewhere */
+void sk_req_go_on(struct sk_local *l, struct sk_lworker *w); /* it waits no more: it has its CPU again, unless it awaits something else */
 void sk_req_reply(struct sk_local *l, struct sk_req *q, sk_rc rc);
 void sk_req_error(struct sk_local *l, struct sk_lworker *w, uint64_t req, sk_rc rc, const char *msg);
 /* To a request for one number: `value`, or an error. */
@@ -686,6 +713,10 @@ sk_rc sk_actor_create(struct sk_local *l, uint32_t proc, uint64_t base_id, const
 void sk_actor_advance(struct sk_local *l, struct sk_lactor *a); /* send what can be sent, start, stop */
 void sk_actor_dead(struct sk_local *l, struct sk_lactor *a, const char *why);
 void sk_actor_worker_died(struct sk_local *l, struct sk_lactor *a, bool charged, const char *why); /* charged: it costs a restart */
+/* SK_EPENDING: max calls of that process are not finished. */
+sk_rc sk_actor_may_call(struct sk_local *l, uint64_t aid, uint32_t proc, uint32_t max, struct sk_err *err) SK_MUST_USE;
+bool sk_actor_call_waits(const struct sk_lactor *a, const struct sk_ltask *t);      /* for the next life of its actor */
+void sk_actor_fail_hasty(struct sk_local *l, struct sk_lactor *a, const char *why); /* its process died: the others */
 void sk_actor_unreferenced(struct sk_local *l, struct sk_lactor *a);
 /* By name; *out has a reference of proc, and so has its `ready` (id - 1). */
 sk_rc sk_actor_find(struct sk_local *l, uint32_t proc, struct sk_bytes space, struct sk_bytes name, struct sk_lactor **out,

@@ -171,6 +171,7 @@ struct sk_lworker *sk_pool_spawn(struct sk_local *l) {
     sk_ring_create(&w->up_ring, sk_slot_up(w->sh), SK_RING_SIZE);
     sk_list_init(&w->sent);
     sk_list_init(&w->reqs);
+    sk_list_init(&w->watches);
     sk_map_init(&w->known, SK_TAG_ENGINE);
     sk_place_worker_init(&w->place);
     if (sk_forksrv_spawn(&l->srv, i, &err) != SK_OK) {

@@ -623,7 +623,7 @@ static bool room_try(struct sk_local *l, struct sk_room *r) {
 /* Does it run a call that waits for nothing? */
 static bool at_work(const struct sk_lworker *w) {
     if (sk_list_empty(&w->sent)) return false;
-    if (!w->actor || !w->actor->n_groups) return !w->place.blocked && !w->n_rooms;
+    if (!w->actor || !w->actor->n_groups) return !w->place.blocked && !w->n_rooms && sk_list_empty(&w->reqs);
     uint32_t n_waiting = w->n_rooms;
     SK_LIST_EACH (it, &w->reqs) n_waiting++;
     return w->actor->n_sent > n_waiting;
