@@ -820,7 +820,7 @@ void sk_space_lease(struct sk_local *l, struct sk_lworker *w, uint64_t req, uint
     struct sk_room now = {.len = len, .min = min};
     bool wait = l->space.spill && min <= size_of(l);
     sk_rc rc = SK_EFULL;
-    if (sk_list_empty(&l->space.rooms)) {
+    if (!wait || sk_list_empty(&l->space.rooms)) {
         rc = sk_space_alloc(l, w->proc, len, &now.off, &err);
         now.got = len;
         if (rc == SK_EFULL && min < len) {
