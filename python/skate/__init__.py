@@ -55,6 +55,7 @@ _FROM = {  # name: module
     "TaskID": "ids",
     "UniqueID": "ids",
     "WorkerID": "ids",
+    "timeline": "_private.timeline",
 }
 
 

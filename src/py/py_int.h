@@ -227,6 +227,9 @@ void py_runner_clear(struct py_state *st); /* drops functions and actors (the en
 struct sk_task *py_current_task(void);     /* of this thread, or of this coroutine; NULL outside of tasks */
 extern PyMethodDef py_worker_methods[];
 
+/* ---- py_state.c */
+extern PyMethodDef py_state_methods[];
+
 /* ---- py_plan.c, py_exec.c */
 const struct sk_plan *py_plan_get(struct py_state *st, PyObject *plan);
 void py_exec_stop_all(struct py_state *st);

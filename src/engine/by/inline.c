@@ -461,6 +461,14 @@ static size_t op_status(struct sk_engine *e, char *buf, size_t cap) {
     return n < 0 ? 0 : (size_t)n;
 }
 
+static size_t op_state(struct sk_engine *e, enum sk_state_what what, void *buf, size_t cap) {
+    struct sk_inline *x = of(e);
+    sk_inline_lock(x);
+    size_t n = x->closed ? 0 : sk_istate_write(x, what, buf, cap);
+    sk_inline_unlock(x);
+    return n;
+}
+
 static void op_close(struct sk_engine *e) {
     struct sk_inline *x = of(e);
     uint64_t key;
@@ -506,6 +514,7 @@ static void op_close(struct sk_engine *e) {
     sk_map_deinit(&x->actors);
     sk_vec_free(&x->shapes);
     sk_vec_free(&x->gone);
+    sk_history_free(&x->past);
     for (uint32_t i = 0; i < x->n_custom; i++) sk_free(x->custom[i]);
     pthread_mutex_unlock(&x->mu);
     pthread_mutex_destroy(&x->mu);
@@ -549,6 +558,7 @@ static const struct sk_engine_ops OPS = {
     .preload = op_preload,
     .workers = op_workers,
     .status = op_status,
+    .state = op_state,
 };
 
 static sk_rc open_inline(const struct sk_engine_conf *conf, struct sk_engine **out, struct sk_err *err) {

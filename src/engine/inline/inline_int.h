@@ -14,6 +14,7 @@
 #include "engine/engine_int.h"
 #include "engine/names.h"
 #include "engine/own.h"
+#include "engine/state.h"
 
 #define TAG SK_TAG_ENGINE
 #define ME 0u /* the one process of own.c */
@@ -59,6 +60,8 @@ struct sk_itask {
     bool streaming, queued, running, cancelled, is_init, retry_exceptions;
     int32_t retries_left;
     sk_shape shape;
+    uint64_t parent;
+    int64_t submit_ns, start_ns; /* start: of this attempt */
     struct sk_iactor *actor;
     char *name;
     struct sk_view *views;
@@ -94,6 +97,7 @@ struct sk_inline {
     struct sk_list queue;             /* of itask.node */
     struct sk_list names;             /* of actors */
     struct sk_list groups, group_names;
+    struct sk_history past;
     uint64_t next_id, scan, rng;
     uint64_t bytes, store_bytes, n_done;
     struct sk_res total, used;
@@ -118,6 +122,12 @@ sk_rc sk_inline_group_create(struct sk_engine *e, const struct sk_group_spec *s,
 sk_rc sk_inline_group_remove(struct sk_engine *e, uint64_t id, struct sk_err *err);
 size_t sk_inline_groups(struct sk_engine *e, void *buf, size_t cap);
 void sk_inline_groups_free(struct sk_inline *x);
+
+/* ---- state.c */
+void sk_istate_ended(struct sk_inline *x, struct sk_itask *t, const struct sk_blob *error,
+                     int64_t now_ns); /* an attempt; NULL: it succeeded */
+void sk_istate_actor_gone(struct sk_inline *x, const struct sk_iactor *a);
+size_t sk_istate_write(struct sk_inline *x, enum sk_state_what what, void *buf, size_t cap);
 
 /* ---- call.c: what a running task may call */
 extern const struct sk_task_ops sk_inline_task_ops;

@@ -698,13 +698,7 @@ static sk_rc c_actor_find(struct sk_engine *e, const char *space, const char *na
     return rc;
 }
 
-static size_t ask_list(struct sk_engine *e, uint32_t type, void *buf, size_t cap) {
-    struct sk_client *c = C(e);
-    struct {
-        uint32_t type, pad;
-        uint64_t req;
-    } q = {type, 0, 0};
-    struct sk_msg *m = answer(c, ask(c, &q, sizeof q, REQ_AT), INT64_MAX);
+static size_t answer_list(struct sk_msg *m, void *buf, size_t cap) {
     struct sk_rd r;
     size_t n = 0;
     if (answer_rc(m, &r, NULL) == SK_OK) {
@@ -715,8 +709,25 @@ static size_t ask_list(struct sk_engine *e, uint32_t type, void *buf, size_t cap
     sk_free(m);
     return n;
 }
+static size_t ask_list(struct sk_engine *e, uint32_t type, void *buf, size_t cap) {
+    struct sk_client *c = C(e);
+    struct {
+        uint32_t type, pad;
+        uint64_t req;
+    } q = {type, 0, 0};
+    return answer_list(answer(c, ask(c, &q, sizeof q, REQ_AT), INT64_MAX), buf, cap);
+}
 
 static size_t c_actor_names(struct sk_engine *e, char *buf, size_t cap) { return ask_list(e, SK_M_NAMES, buf, cap); }
+static size_t c_state(struct sk_engine *e, enum sk_state_what what, void *buf, size_t cap) {
+    struct sk_client *c = C(e);
+    struct {
+        uint32_t type, pad;
+        uint64_t req;
+        uint32_t what, pad2;
+    } q = {SK_M_STATE, 0, 0, what, 0};
+    return answer_list(answer(c, ask(c, &q, sizeof q, REQ_AT), INT64_MAX), buf, cap);
+}
 static size_t c_groups(struct sk_engine *e, void *buf, size_t cap) { return ask_list(e, SK_M_GROUPS, buf, cap); }
 
 static void c_stream_drop(struct sk_engine *e, sk_tid t) { tell(C(e), SK_M_DROP, t.v, 0, true); }
@@ -897,4 +908,5 @@ const struct sk_engine_ops sk_client_ops = {
     .preload = c_preload,
     .workers = c_workers,
     .status = c_status,
+    .state = c_state,
 };
