@@ -407,6 +407,7 @@ def after_fork():
     fd = _skate.crash_fd()
     if fd >= 0:  # what killed it is said in the driver's message
         faulthandler.enable(fd, all_threads=False)
+    _skate.stack_install(False)
     if _setup_hook is not None:
         from skate import runtime_env
 

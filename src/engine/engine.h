@@ -422,6 +422,22 @@ struct sk_worker_hooks {
     void (*after_fork)(void *ctx, struct sk_engine *client);
     void *ctx;
 };
+/* What is seen of a local engine from outside of it, without its lock: see local/look.c. */
+struct sk_look {
+    int32_t driver_pid;
+    char waits[512]; /* what a caller in the driver waits for; "": nothing, or not for long */
+};
+struct sk_look_worker {
+    int32_t pid;
+    uint64_t task;  /* that it began last and that has not ended; 0: none */
+    int64_t for_ns; /* it has run */
+    char name[112];
+};
+/* Of this process; async-signal-safe. In a worker: its own row. False: no local engine is open here. */
+bool sk_look_self(struct sk_look *out, struct sk_look_worker *rows, size_t cap, size_t *n);
+/* Of the one whose control segment is there (/proc/<pid>/fd/<n>). */
+sk_rc sk_look_at(const char *path, struct sk_look *out, struct sk_look_worker *rows, size_t cap, size_t *n, struct sk_err *err) SK_MUST_USE;
+
 /* In a worker of `local`: a descriptor (its own offset) into shared memory where a crash handler may write up to 2 KiB of text that the driver
  * adds to the message about the death; -1 elsewhere. */
 int sk_worker_crash_fd(void);

@@ -230,6 +230,9 @@ extern PyMethodDef py_worker_methods[];
 /* ---- py_state.c */
 extern PyMethodDef py_state_methods[];
 
+/* ---- py_stack.c */
+extern PyMethodDef py_stack_methods[];
+
 /* ---- py_plan.c, py_exec.c */
 const struct sk_plan *py_plan_get(struct py_state *st, PyObject *plan);
 void py_exec_stop_all(struct py_state *st);

@@ -817,6 +817,7 @@ static void l_close(struct sk_engine *e) {
         lock(e);
     }
     unlock(e);
+    sk_look_close();
     sk_pool_stop(l);
     free_all(l);
 }
@@ -945,6 +946,7 @@ static sk_rc l_open(const struct sk_engine_conf *conf, struct sk_engine **out, s
     atomic_store(&l->ctl->who, 1);
     SK_GO(sk_space_open(l, conf->spill_dir, conf->spill_bytes, err));
     SK_GO(sk_pool_start(l, err));
+    sk_look_open(l->ctl_seg.base, l->ctl_seg.size, NULL);
     *out = &l->base;
     return SK_OK;
 out:

@@ -47,6 +47,7 @@ void sk_loop_worker_died(struct sk_local *l, struct sk_lworker *w, int status, u
     /* Like a task that is only queued, an actor whose constructor was not begun goes elsewhere at no cost; so does all that was on a worker which
      * the engine killed for the sake of one task that had ended by then. */
     bool charged = a && !w->kill_task && (a->state == SK_A_ALIVE || w->killed || (a->placed && a->init->was_started));
+    w->sh->pid = 0; /* may soon be another process's */
     l->workers[w->slot] = NULL;
     l->n_live--;
     sk_place_worker_gone(&l->place, &w->place);

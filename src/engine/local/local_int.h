@@ -40,7 +40,7 @@
  *  slot.want_space  | both    | both    | seq_cst                     | 1: the driver wastes one wake
  *  slot.task..task_name | worker | driver, skate stack | relaxed   | a task that does not run any more; the text may be torn: it is only shown
  *  slot.crash       | worker  | driver, after its death | -           | the story of the crash
- *  driver_pid, waits| driver  | skate stack | -                       | - (a text that may be torn: it is only shown)
+ *  driver_pid, n_used, waits | driver  | skate stack | -                       | - (a text that may be torn: it is only shown)
  */
 struct sk_slot {
     struct sk_bell bell;
@@ -64,7 +64,8 @@ struct sk_ctl {
     _Atomic uint32_t who; /* which bell the workers ring: 0 = a caller drives the loop, 1 = the loop thread does */
     int32_t driver_pid;
     _Atomic int64_t waits_ns; /* `waits` holds: INT64_MAX; or held until then */
-    uint32_t pad[4];
+    _Atomic uint32_t n_used;  /* slots that were ever used */
+    uint32_t pad[3];
     struct sk_bell bell[2];
     uint8_t pad2[64];
     char waits[512]; /* what the caller that drives waits for, when it does for long */
@@ -644,6 +645,10 @@ void sk_space_worker_gone(struct sk_local *l, struct sk_lworker *w);
 void sk_space_step(struct sk_local *l); /* each turn of the loop: what the disk has done, who can be served */
 void sk_space_no_waiting(void);         /* calls of this thread never wait for room: it is one of the engine's own */
 bool sk_space_check(struct sk_local *l);
+
+/* look.c: this process's engine for sk_look_self; slot: a worker's own */
+void sk_look_open(const uint8_t *base, size_t size, const struct sk_slot *slot);
+void sk_look_close(void);
 
 /* state.c */
 void sk_state_ended(struct sk_local *l, struct sk_ltask *t, uint32_t error_kind, struct sk_bytes error); /* kind 0: it succeeded */

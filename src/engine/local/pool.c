@@ -141,9 +141,6 @@ struct sk_lworker *sk_pool_spawn(struct sk_local *l) {
     w->sh = sk_slot_at(l->ctl_seg.base, i);
     memset(w->sh, 0, sizeof *w->sh);
     w->sh->proc = w->proc;
-    w->sh->pid = 0;
-    atomic_store(&w->sh->task, 0);
-    w->sh->task_name[0] = 0;
     sk_ring_create(&w->down, sk_slot_down(w->sh), SK_RING_SIZE);
     sk_ring_create(&w->up_ring, sk_slot_up(w->sh), SK_RING_SIZE);
     sk_list_init(&w->sent);
@@ -156,6 +153,7 @@ struct sk_lworker *sk_pool_spawn(struct sk_local *l) {
     }
     l->workers[i] = w;
     l->n_used = SK_MAX(l->n_used, i + 1);
+    atomic_store_explicit(&l->ctl->n_used, l->n_used, memory_order_release);
     l->n_live++;
     sk_place_worker_starting(&l->place, &w->place);
     return w;

@@ -730,6 +730,7 @@ sk_rc sk_worker_serve(struct sk_runner *runner, const struct sk_worker_hooks *ho
     SK_TRY(sk_ring_attach(&c->down, sk_slot_down(c->slot), SK_RING_SIZE, err));
     SK_TRY(sk_ring_attach(&c->up, sk_slot_up(c->slot), SK_RING_SIZE, err));
     the_client = c;
+    sk_look_open(c->ctl_seg.base, c->ctl_seg.size, c->slot);
     *was_worker = true;
     if (hooks && hooks->after_fork) hooks->after_fork(hooks->ctx, &c->base);
     sk_client_serve(c);
