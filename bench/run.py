@@ -25,6 +25,7 @@ DEFAULT = {
     "core_micro": ["skate", "ray", "ppe", "limit"],
     "data_overhead": ["skate", "ray", "numpy"],
     "first_rows": ["skate", "ray"],
+    "core_scale": ["skate", "ray"],
     "main_job": ["skate", "pool", "ray"],
     "hetero_pipeline": ["skate", "ray", "mp"],
     "parquet_pipeline": ["skate", "ray"],

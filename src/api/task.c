@@ -94,7 +94,7 @@ static int32_t retries(const struct skate_call_opts *o, int32_t otherwise) {
 
 static sk_rc submit(struct call *c, size_t n_returns, skate_ref *returns) {
     sk_oid first = {0};
-    sk_rc rc = n_returns > 100000 ? SK_ERR(sk_api_err(), SK_EINVAL, "%zu results (at most 100000)", n_returns) : SK_OK;
+    sk_rc rc = n_returns > SK_MAX_RETURNS ? SK_ERR(sk_api_err(), SK_EINVAL, "%zu results (at most %d)", n_returns, SK_MAX_RETURNS) : SK_OK;
     c->s.n_returns = (uint32_t)n_returns;
     if (rc == SK_OK) rc = c->e->ops->submit(c->e, &c->s, &first, NULL, sk_api_err());
     if (rc == SK_OK)

@@ -99,6 +99,7 @@ typedef uint16_t sk_shape;
 /* ---- tasks --------------------------------------------------------------------------------------------------------------------- */
 
 #define SK_STREAMING UINT32_MAX /* n_returns of a streaming task */
+#define SK_MAX_RETURNS 100000   /* n_returns of any other */
 
 struct sk_arg {
     sk_oid ref;    /* not 0: the object's value; the task starts when it exists */
@@ -115,7 +116,7 @@ struct sk_task_spec {
     uint32_t n_args;
     const sk_oid *contains; /* references inside inline argument bytes: held like arguments, not waited for */
     uint32_t n_contains;
-    uint32_t n_returns;     /* 0..1000 or SK_STREAMING */
+    uint32_t n_returns;     /* 0..SK_MAX_RETURNS or SK_STREAMING */
     sk_shape shape;         /* 0: the default shape, one CPU (for a method of an actor: nothing) */
     sk_aid actor;           /* not 0: a method call, in order of submission */
     int32_t max_retries;    /* after a death of the worker; -1 = for ever */

@@ -55,7 +55,7 @@ bool sk_spec_read(struct sk_rd *r, struct sk_spec *out) {
     struct sk_bytes a = sk_rd_bytes(r);
     out->args = a.p;
     out->args_len = a.n;
-    if (r->bad || (out->n_returns > 100000 && out->n_returns != SK_STREAMING)) return false;
+    if (r->bad || (out->n_returns > SK_MAX_RETURNS && out->n_returns != SK_STREAMING)) return false;
     struct sk_rd ar = sk_rd_init(a.p, a.n);
     for (uint32_t i = 0; i < out->n_args; i++) {
         struct sk_val v;

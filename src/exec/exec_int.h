@@ -120,9 +120,9 @@ struct sk_sstage {
     uint64_t next_seq, promise, held_cost, held_n;
     uint32_t ramp;
     struct sk_size_est size;
-    double est_ns;                 /* learned time of a task, 0 unknown */
-    struct sk_sactor *actors;      /* [pool_max] */
-    uint32_t n_actors, n_starting; /* made so far (ready, starting or gone); of them starting */
+    double est_ns;                         /* learned time of a task, 0 unknown */
+    struct sk_sactor *actors;              /* [pool_max] */
+    uint32_t n_actors, n_live, n_starting; /* places used in actors[]; not gone; of them starting */
     /* metrics */
     enum sk_wait wait;
     double score; /* time at its cap, weighted by its share of what was exhausted */
@@ -217,6 +217,17 @@ sk_rc sk_launch_all(struct sk_step *x, struct sk_err *err) SK_MUST_USE;
 bool sk_step_open(const struct sk_step *x, uint32_t si); /* its output is in turn (see UNION) */
 sk_rc sk_step_act(struct sk_step *x, struct sk_act a, struct sk_err *err) SK_MUST_USE;
 static inline bool sk_stage_runs(const struct sk_sstage *s) { return s->kind == SK_STAGE_TASKS || s->kind == SK_STAGE_ACTORS; }
+
+/* pools.c: actors of stages */
+uint32_t
+sk_pool_pick(const struct sk_sstage *s); /* who gets the next call: fewest in flight, then ready, lowest index; SK_NO_STAGE: all are busy */
+/* Makes and ends actors as the stage's state asks: wanted: has input or will soon; over: will never launch again; has_input: now. */
+sk_rc sk_pool_scale(struct sk_step *x, uint32_t si, bool wanted, bool over, bool has_input, struct sk_err *err) SK_MUST_USE;
+int64_t
+sk_gpu_of_tasks(const struct sk_step *x); /* of the largest task in flight: it may be queued, and no actor may take what it waits for */
+int64_t sk_pool_idle_gpu(const struct sk_sstage *s); /* GPUs that its idle actors keep */
+sk_rc sk_pool_give_up(struct sk_step *x, uint32_t si, int64_t gpu_e4,
+                      struct sk_err *err) SK_MUST_USE; /* ends idle ones until so many are free */
 
 /* stall.c: who waits for what, in words */
 size_t sk_stall_text(const struct sk_step *x, char *buf, size_t cap);

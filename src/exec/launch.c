@@ -23,8 +23,7 @@ bool sk_step_open(const struct sk_step *x, uint32_t si) {
 
 static bool has_input(const struct sk_sstage *s) { return s->source ? s->next_unit < s->n_units : s->n_ready > 0; }
 
-static bool exhausted(const struct sk_sstage *s) /* will never launch again */
-{
+static bool exhausted(const struct sk_sstage *s) /* will never launch again */ {
     return s->ended || s->cut || (!has_input(s) && (s->source || (s->input_ended && !s->open)));
 }
 
@@ -46,74 +45,6 @@ static bool in_turn(struct sk_step *x, uint32_t si) {
         if (x->s[si].which > u->frontier) return false;
     }
     return true;
-}
-
-/* ---- actors ------------------------------------------------------------------------------------------------------------------------ */
-
-static sk_rc make_actor(struct sk_step *x, uint32_t si, struct sk_err *err) {
-    struct sk_sstage *s = &x->s[si];
-    SK_TRY(sk_step_act(x, (struct sk_act){.kind = SK_ACT_ACTOR_CREATE, .stage = si, .actor = s->n_actors}, err));
-    s->actors[s->n_actors++] = (struct sk_sactor){.state = SK_ACTOR_STARTING};
-    s->n_starting++;
-    x->gpu.total -= s->gpu_e4; /* for as long as it lives (its model is in there); CPUs only while a call runs */
-    return SK_OK;
-}
-
-static void drop_actor(struct sk_step *x, uint32_t si, uint32_t i) {
-    struct sk_sstage *s = &x->s[si];
-    s->n_starting -= s->actors[i].state == SK_ACTOR_STARTING;
-    s->actors[i].state = SK_ACTOR_GONE;
-    x->gpu.total += s->gpu_e4;
-}
-
-/* A pool grows while its actors could all run at once, and leaves the GPUs that the largest task and pools that have not started need.
- * CPUs are shared in time: an idle actor keeps none, so stages that do not fit beside each other take turns. */
-static bool room_to_grow(const struct sk_step *x, const struct sk_sstage *me) {
-    int64_t gpu = 0, pools_gpu = 0, live = 0;
-    for (uint32_t i = 0; i < me->n_actors; i++) live += me->actors[i].state != SK_ACTOR_GONE;
-    for (uint32_t i = 0; i < x->n; i++) {
-        const struct sk_sstage *s = &x->s[i];
-        if (s->ended || s->cut) continue;
-        if (s->kind == SK_STAGE_TASKS) {
-            gpu = SK_MAX(gpu, s->gpu_e4);
-        } else if (s->kind == SK_STAGE_ACTORS && s->n_actors < s->pool_min) {
-            pools_gpu += s->gpu_e4 * (s->pool_min - s->n_actors);
-        }
-    }
-    return (live + 1) * me->cpu_e4 <= x->conf.cpu_e4 && x->gpu.total - me->gpu_e4 >= gpu + pools_gpu;
-}
-
-static uint32_t pick_actor(const struct sk_sstage *s) /* fewest in flight, then ready ones, lowest index; SK_NO_STAGE: all are busy */
-{
-    uint32_t best = SK_NO_STAGE, least = UINT32_MAX;
-    for (uint32_t i = 0; i < s->n_actors; i++) {
-        const struct sk_sactor *a = &s->actors[i];
-        uint32_t most = a->state == SK_ACTOR_READY ? s->max_in_flight : a->state == SK_ACTOR_STARTING;
-        uint32_t load = 2 * a->in_flight + (a->state == SK_ACTOR_STARTING);
-        if (a->in_flight < most && load < least) {
-            best = i;
-            least = load;
-        }
-    }
-    return best;
-}
-
-static sk_rc scale(struct sk_step *x, uint32_t si, struct sk_err *err) {
-    struct sk_sstage *s = &x->s[si];
-    if (exhausted(s)) {
-        for (uint32_t i = 0; i < s->n_actors; i++)
-            if (s->actors[i].state != SK_ACTOR_GONE && (!s->actors[i].in_flight || s->cut)) {
-                SK_TRY(sk_step_act(x, (struct sk_act){.kind = SK_ACT_ACTOR_KILL, .stage = si, .actor = i}, err));
-                drop_actor(x, si, i);
-            }
-        return SK_OK;
-    }
-    bool wanted = s->source ? in_turn(x, si) : has_input(s) || s->open;
-    while (wanted && s->n_actors < s->pool_min) SK_TRY(make_actor(x, si, err));
-    if (has_input(s) && s->n_actors >= s->pool_min && s->n_actors < s->pool_max && !s->n_starting && pick_actor(s) == SK_NO_STAGE &&
-        room_to_grow(x, s))
-        SK_TRY(make_actor(x, si, err));
-    return SK_OK;
 }
 
 /* ---- can it run ---------------------------------------------------------------------------------------------------------------------- */
@@ -162,6 +93,7 @@ static bool slots_full(const struct sk_step *x, const struct sk_sstage *s) {
     if (s->cpu_e4 <= 0 && s->gpu_e4 <= 0)
         return s->in_flight >=
                SK_MAX((uint32_t)(4 * x->conf.cpu_e4 / SK_RES_UNIT), 16u); /* only custom resources: the engine knows how many run */
+    if (s->gpu_e4 > x->gpu.total) return true; /* actors have them: queued behind those it would wait as long as they live */
     if (!sk_slots_admit(&x->cpu, s->cpu_e4, (int64_t)s->est_ns, s->in_flight, &ahead) ||
         !sk_slots_admit(&x->gpu, s->gpu_e4, (int64_t)s->est_ns, s->in_flight, &ahead))
         return true;
@@ -170,7 +102,7 @@ static bool slots_full(const struct sk_step *x, const struct sk_sstage *s) {
 }
 
 static bool actors_busy(const struct sk_step *x, const struct sk_sstage *s) {
-    uint32_t i = pick_actor(s);
+    uint32_t i = sk_pool_pick(s);
     if (i == SK_NO_STAGE) return true;
     /* Before tasks, which are upstream of it more often than not and are queued ahead; pools among themselves take turns. */
     return s->actors[i].in_flight == 0 && x->cpu_actors && x->cpu_actors + s->cpu_e4 > x->cpu.total;
@@ -192,6 +124,14 @@ static enum sk_wait blocked(struct sk_step *x, uint32_t si) {
     return probe_waits(x, s) ? SK_WAIT_MEMORY : SK_WAIT_NONE;
 }
 
+/* Room left for those downstream that take turns with it at the GPUs: they do not run beside it, so what it makes stays until it stops. */
+static uint64_t turn_headroom(const struct sk_step *x, uint32_t si) {
+    uint64_t sum = 0;
+    for (uint32_t i = si + 1; x->s[si].gpu_e4 && i < x->n; i++)
+        if (x->s[i].gpu_e4 && x->s[si].gpu_e4 + x->s[i].gpu_e4 > x->conf.gpu_e4) sum += est_out(x, &x->s[i]);
+    return SK_MIN(sum, x->mem.limit / 2);
+}
+
 static void look(struct sk_step *x, struct sk_sched_view *v) {
     *v = (struct sk_sched_view){.n = x->n,
                                 .op = x->view,
@@ -210,7 +150,7 @@ static void look(struct sk_step *x, struct sk_sched_view *v) {
             .out_bytes = s->held_cost + (s->feeder                  ? x->out.cost
                                          : s->parent != SK_NO_STAGE ? x->s[s->parent].ready_bytes
                                                                     : 0),
-            .est_out_bytes = est_out(x, s),
+            .est_out_bytes = est_out(x, s) + turn_headroom(x, i),
             .est_known = est_known(s),
             .running = s->in_flight,
             .est_ns = (int64_t)s->est_ns,
@@ -221,19 +161,67 @@ static void look(struct sk_step *x, struct sk_sched_view *v) {
     }
 }
 
-static int exception(struct sk_step *x, const struct sk_sched_view *v) {
-    if (x->out.n) return -1; /* the consumer is the one to move */
+/* ---- beyond the policy: turns at the GPUs, exceptions ------------------------------------------------------------------------------- */
+
+/* What must not be with actors so that it can launch. */
+static int64_t gpu_need(const struct sk_step *x, const struct sk_sstage *s) {
+    return s->gpu_e4 + (s->kind == SK_STAGE_ACTORS ? sk_gpu_of_tasks(x) : 0);
+}
+
+/* Would it launch if it had GPUs that others keep? */
+static bool lacks_gpu(struct sk_step *x, uint32_t si) {
+    const struct sk_sstage *s = &x->s[si];
+    if (!s->gpu_e4 || x->gpu.total >= gpu_need(x, s) || (s->kind == SK_STAGE_ACTORS && s->n_live)) return false;
+    return sk_stage_runs(s) && !exhausted(s) && has_input(s) && s->n_window < SK_WINDOW_MAX && in_turn(x, si) && !consumer_full(x, s) &&
+           !probe_waits(x, s);
+}
+
+/* May pool p end idle actors for stage `to`? Upstream ones that wait for memory may, and those without work. */
+static bool may_give(struct sk_step *x, uint32_t p, uint32_t to) {
+    return p != to && x->s[p].kind == SK_STAGE_ACTORS && (p < to || !has_input(&x->s[p]) || !in_turn(x, p));
+}
+
+/* Gives stage si, which lacks only GPUs, those of idle pools: *done, and it can launch a task now. */
+static sk_rc give_gpus(struct sk_step *x, uint32_t si, bool *done, struct sk_err *err) {
+    struct sk_sstage *s = &x->s[si];
+    int64_t need = gpu_need(x, s), could = x->gpu.total;
+    for (uint32_t p = 0; p < x->n; p++) could += may_give(x, p, si) ? sk_pool_idle_gpu(&x->s[p]) : 0;
+    *done = could >= need;
+    if (!*done) return SK_OK;
+    for (uint32_t p = 0; p < x->n; p++)
+        if (may_give(x, p, si)) SK_TRY(sk_pool_give_up(x, p, need, err));
+    return s->kind == SK_STAGE_ACTORS ? sk_pool_scale(x, si, true, false, false, err) : SK_OK;
+}
+
+/* The most downstream stage that lacks GPUs and whose output fits gets those of idle pools, once nobody works or its input is a good part of
+ * what there is: who takes turns at a GPU loads its model again each time. */
+static sk_rc take_turn(struct sk_step *x, const struct sk_sched_view *v, int *who, struct sk_err *err) {
+    for (uint32_t i = x->n; i-- > 0 && *who < 0;) {
+        bool done = false;
+        if (x->n_flying && x->s[i].ready_bytes < x->mem.limit / 4) continue;
+        if (v->op[i].est_out_bytes > v->memory_room || !lacks_gpu(x, i)) continue;
+        SK_TRY(give_gpus(x, i, &done, err));
+        if (done) *who = (int)i;
+    }
+    return SK_OK;
+}
+
+static sk_rc exception(struct sk_step *x, const struct sk_sched_view *v, int *who, struct sk_err *err) {
+    if (x->out.n) return SK_OK; /* the consumer is the one to move */
     bool idle = !x->n_flying;
-    if (!idle && x->mem.used <= x->mem.limit) return -1;
+    if (!idle && x->mem.used <= x->mem.limit) return SK_OK;
     for (uint32_t i = x->n; i-- > 0;) {
         const struct sk_op_view *op = &v->op[i];
-        if (op->can_launch && (idle || (!op->source && !op->running))) {
+        bool can = op->can_launch && (idle || (!op->source && !op->running));
+        if (!can && idle && lacks_gpu(x, i)) SK_TRY(give_gpus(x, i, &can, err));
+        if (can) {
             x->n_forced++;
-            return (int)i;
+            *who = (int)i;
+            return SK_OK;
         }
-        if (!idle && (op->source || op->running || op->in_blocks)) return -1; /* what is below must move first */
+        if (!idle && (op->source || op->running || op->in_blocks)) return SK_OK; /* what is below must move first */
     }
-    return -1;
+    return SK_OK;
 }
 
 /* ---- launching ------------------------------------------------------------------------------------------------------------------------ */
@@ -288,7 +276,7 @@ static sk_rc launch(struct sk_step *x, uint32_t si, struct sk_err *err) {
     x->feed_bytes += s->feeder ? t->promise : 0;
     sk_list_push_back(&s->window, &t->link);
     if (s->kind == SK_STAGE_ACTORS) {
-        t->actor = pick_actor(s);
+        t->actor = sk_pool_pick(s);
         if (s->actors[t->actor].in_flight++ == 0) { /* it runs one call at a time */
             x->cpu.used += s->cpu_e4;
             x->cpu_actors += s->cpu_e4;
@@ -302,17 +290,23 @@ static sk_rc launch(struct sk_step *x, uint32_t si, struct sk_err *err) {
     return sk_step_act(x, (struct sk_act){.kind = SK_ACT_LAUNCH, .stage = si, .actor = t->actor, .id = t->id}, err);
 }
 
+static bool wanted(struct sk_step *x, uint32_t si) {
+    const struct sk_sstage *s = &x->s[si];
+    return s->source ? in_turn(x, si) : has_input(s) || s->open;
+}
+
 sk_rc sk_launch_all(struct sk_step *x, struct sk_err *err) {
     for (;;) {
         for (uint32_t i = 0; i < x->n; i++)
-            if (x->s[i].kind == SK_STAGE_ACTORS) SK_TRY(scale(x, i, err));
+            if (x->s[i].kind == SK_STAGE_ACTORS) SK_TRY(sk_pool_scale(x, i, wanted(x, i), exhausted(&x->s[i]), has_input(&x->s[i]), err));
         if (x->done) break;
         struct sk_sched_view v;
         look(x, &v);
         int i = x->conf.policy->choose(&v, x->policy_state);
-        if (i < 0) i = exception(x, &v);
+        SK_ASSERT(i < 0 || ((uint32_t)i < x->n && v.op[i].can_launch));
+        if (i < 0) SK_TRY(take_turn(x, &v, &i, err));
+        if (i < 0) SK_TRY(exception(x, &v, &i, err));
         if (i < 0) break;
-        SK_ASSERT((uint32_t)i < x->n && v.op[i].can_launch);
         SK_TRY(launch(x, (uint32_t)i, err));
     }
     x->stalled = !x->done && !x->n_flying && !x->out.n;

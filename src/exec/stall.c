@@ -29,7 +29,7 @@ static void put_stage(struct text *t, const struct sk_step *x, uint32_t i) {
         return;
     }
     put(t, "%u running, %llu done", s->in_flight, (unsigned long long)s->tasks_done);
-    if (s->n_starting) put(t, ", %u of %u actors starting", s->n_starting, s->n_actors);
+    if (s->n_starting) put(t, ", %u of %u actors starting", s->n_starting, s->n_live);
     switch (s->wait) {
     case SK_WAIT_INPUT: put(t, ", waits for its input"); break;
     case SK_WAIT_MEMORY:

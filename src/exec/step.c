@@ -456,7 +456,7 @@ void sk_step_sweep(struct sk_step *x, const struct sk_sweep *w) {
         }
         for (uint32_t k = 0; k < s->n_actors; k++)
             if (s->actors[k].state != SK_ACTOR_GONE && w->actor) w->actor(w->ctx, i, k);
-        s->n_actors = 0;
+        s->n_actors = s->n_live = 0;
     }
 }
 

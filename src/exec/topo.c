@@ -1,8 +1,6 @@
 /* topo.c - stages of a plan -> the states that step.c moves, and whether the machine can run them at all. Pure.
  *
  * Invariant: index order is topological, and of two stages the one with the higher index is nearer to the output or earlier in turn. */
-#include <stdio.h>
-
 #include "exec/exec_int.h"
 
 #define TAG SK_TAG_EXEC
@@ -120,46 +118,21 @@ void sk_step_destroy(struct sk_step *x) {
 
 static int64_t amount(const struct sk_sstage *s, bool gpu) { return gpu ? s->gpu_e4 : s->cpu_e4; }
 
-/* CPUs are shared in time: the hungriest stage must fit alone. GPUs are kept by actors while tasks come and go: all pools at their least, and
- * the largest task, must fit beside each other. */
+/* CPUs are shared in time, and so are GPUs between stages (pools.c): the hungriest stage must fit alone, a pool with its least number of actors. */
 static sk_rc fits(const struct sk_step *x, bool gpu, struct sk_err *err) {
     const char *unit = gpu ? "GPU" : "CPU";
-    int64_t total = gpu ? x->conf.gpu_e4 : x->conf.cpu_e4, pools = 0;
-    const struct sk_sstage *task = NULL;
-    char text[600];
-    size_t n = 0;
-    text[0] = 0;
+    int64_t total = gpu ? x->conf.gpu_e4 : x->conf.cpu_e4;
     for (uint32_t i = 0; i < x->n; i++) {
         const struct sk_sstage *s = &x->s[i];
-        int64_t a = amount(s, gpu);
-        if (!a) continue;
-        if (s->kind == SK_STAGE_TASKS) {
-            task = !task || a > amount(task, gpu) ? s : task;
-            continue;
-        }
-        if (!gpu) {
-            task = !task || a > amount(task, gpu) ? s : task;
-            continue;
-        }
-        pools += a * s->pool_min;
-        int k = snprintf(text + n, sizeof text - n, "%s%u actor%s x %g %s for %s", n ? " + " : "", s->pool_min, s->pool_min == 1 ? "" : "s",
-                         (double)a / 1e4, unit, s->label);
-        n = SK_MIN(n + (size_t)SK_MAX(k, 0), sizeof text - 1);
+        int64_t a = amount(s, gpu), n = gpu && s->kind == SK_STAGE_ACTORS ? s->pool_min : 1;
+        if (a * n <= total) continue;
+        return SK_ERR(
+            err, SK_EINFEASIBLE,
+            "the pipeline can never run: %s needs %lld %s%s x %g %s = %g %ss at the same time, the machine has %g; use %sa smaller num_%s",
+            s->label, (long long)n, s->kind == SK_STAGE_ACTORS ? "actor" : "task", n == 1 ? "" : "s", (double)a / 1e4, unit,
+            (double)(a * n) / 1e4, unit, (double)total / 1e4, n > 1 ? "fewer actors (concurrency=) or " : "", gpu ? "gpus" : "cpus");
     }
-    int64_t need = pools + (task ? amount(task, gpu) : 0);
-    if (need <= total) return SK_OK;
-    if (task && n) {
-        int k = snprintf(text + n, sizeof text - n, " + %g for a task of %s", (double)amount(task, gpu) / 1e4, task->label);
-        n = SK_MIN(n + (size_t)SK_MAX(k, 0), sizeof text - 1);
-    } else if (task) {
-        snprintf(text, sizeof text, "%s of %s", task->kind == SK_STAGE_ACTORS ? "an actor" : "a task", task->label);
-    }
-    return SK_ERR(err, SK_EINFEASIBLE, "the pipeline can never run: %s = %g %ss at the same time, the machine has %g; %s", text,
-                  (double)need / 1e4, unit, (double)total / 1e4,
-                  pools ? gpu ? "use fewer actors (concurrency=) or a smaller num_gpus"
-                              : "use fewer actors (concurrency=) or a smaller num_cpus"
-                  : gpu ? "use a smaller num_gpus"
-                        : "use a smaller num_cpus");
+    return SK_OK;
 }
 
 sk_rc sk_step_feasible(const struct sk_step *x, struct sk_err *err) {

@@ -85,7 +85,8 @@ static int conf_read(struct py_state *st, PyObject *conf, struct sk_exec_conf *c
     struct sk_res total, available;
     st->engine->ops->resources(st->engine, &total, &available);
     c->total_cpu_e4 = (uint64_t)total.amount[SK_RES_CPU];
-    c->memory_bytes = st->store_bytes / 2; /* half of the store: the rest is for what the user puts and for what is being written */
+    c->memory_bytes = st->store_bytes -
+                      st->store_bytes / 16; /* the rest: what workers hold ready to write into, and holes. What does not fit is spilled */
     c->target_max_bytes = 16u << 20;
     c->target_min_bytes = 1u << 20;
     c->preserve_order = true;

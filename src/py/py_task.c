@@ -583,8 +583,8 @@ static int tmpl_returns(struct tmpl *t, PyObject *o) {
     }
     long n = PyLong_AsLong(o);
     if (n == -1 && PyErr_Occurred()) return -1;
-    if (n < 0 || n > 1000) {
-        PyErr_Format(PyExc_ValueError, "num_returns must be 0 to 1000 or \"streaming\", not %R", o);
+    if (n < 0 || n > SK_MAX_RETURNS) {
+        PyErr_Format(PyExc_ValueError, "num_returns must be 0 to %d or \"streaming\", not %R", SK_MAX_RETURNS, o);
         return -1;
     }
     t->n_returns = (uint32_t)n;

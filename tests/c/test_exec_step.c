@@ -244,6 +244,33 @@ TEST(calls_go_to_the_actor_with_the_fewest) {
     rig_end(&R);
 }
 
+TEST(pools_that_do_not_fit_beside_each_other_take_turns) {
+    rig_begin(&R);
+    R.conf.gpu_e4 = 10000;
+    uint32_t in = rig_source(&R, 2, 10);
+    in = rig_add(&R, &RIG_MAPB, (struct sk_node_desc){.label = "A", .gpu_e4 = 10000, .pool_min = 1, .pool_max = 1}, &in, 1);
+    rig_start(&R, rig_add(&R, &RIG_MAPB, (struct sk_node_desc){.label = "B", .gpu_e4 = 10000, .pool_min = 1, .pool_max = 1}, &in, 1));
+    CHECK_OK(sk_step_feasible(R.x, NULL));
+    rig_yield(&R, rig_task(&R, 0, 0), 1, 5);
+    rig_done(&R, rig_task(&R, 0, 0), 1);
+    CHECK_EQ(R.n_created, 1);
+    rig_yield(&R, rig_task(&R, 1, 0), 1, 5);
+    rig_done(&R, rig_task(&R, 1, 0), 1);
+    CHECK_EQ(R.n_killed, 0); /* A is idle and B has input, but the source still works for A */
+    rig_yield(&R, rig_task(&R, 0, 1), 1, 5);
+    rig_done(&R, rig_task(&R, 0, 1), 1);
+    CHECK_EQ(rig_task(&R, 2, 0), 0);
+    rig_yield(&R, rig_task(&R, 1, 1), 1, 5);
+    rig_done(&R, rig_task(&R, 1, 1), 1);
+    CHECK_EQ(R.n_killed, 1);
+    CHECK_EQ(R.n_created, 2);
+    CHECK_EQ(rig_flying(&R, 2), 1);
+    rig_done(&R, rig_task(&R, 2, 0), 1);
+    rig_done(&R, rig_task(&R, 2, 1), 1);
+    CHECK(R.x->done);
+    rig_end(&R);
+}
+
 TEST(impossible_pipelines_are_named_with_the_arithmetic) {
     struct sk_err err = {0};
     rig_begin(&R);
@@ -255,12 +282,12 @@ TEST(impossible_pipelines_are_named_with_the_arithmetic) {
     CHECK_OK(sk_step_feasible(R.x, &err)); /* ray#44687: pools as large as the machine share the CPUs with who reads for them */
     R.x->conf.cpu_e4 = 5000;
     CHECK_RC(sk_step_feasible(R.x, &err), SK_EINFEASIBLE);
-    CHECK_STR_HAS(err.msg, "= 1 CPUs at the same time, the machine has 0.5; use a smaller num_cpus");
+    CHECK_STR_HAS(err.msg, "needs 1 task x 1 CPU = 1 CPUs at the same time, the machine has 0.5; use a smaller num_cpus");
     R.x->conf.cpu_e4 = 50000;
     R.x->s[0].gpu_e4 = 10000;
     R.x->conf.gpu_e4 = 0;
     CHECK_RC(sk_step_feasible(R.x, &err), SK_EINFEASIBLE);
-    CHECK_STR_HAS(err.msg, "a task of R = 1 GPUs at the same time, the machine has 0; use a smaller num_gpus");
+    CHECK_STR_HAS(err.msg, "R needs 1 task x 1 GPU = 1 GPUs at the same time, the machine has 0; use a smaller num_gpus");
     rig_end(&R);
 }
 

@@ -9,7 +9,8 @@
 
 sk_rc sk_itask_make(struct sk_inline *x, const struct sk_task_spec *s, uint32_t n_ret, uint64_t first, struct sk_itask **out,
                     struct sk_err *err) {
-    if (s->n_returns != SK_STREAMING && s->n_returns > 1000) return SK_ERR(err, SK_EINVAL, "%u returns (at most 1000)", s->n_returns);
+    if (s->n_returns != SK_STREAMING && s->n_returns > SK_MAX_RETURNS)
+        return SK_ERR(err, SK_EINVAL, "%u returns (at most %d)", s->n_returns, SK_MAX_RETURNS);
     if (s->shape >= x->shapes.n) return SK_ERR(err, SK_EINVAL, "no such shape");
     const char *name = sk_map_get(&x->fns, s->fn.v);
     if (!name) return SK_ERR(err, SK_EINVAL, "function %s is not defined", s->name ? s->name : "?");

@@ -56,6 +56,7 @@ struct sim {
     SK_VEC(struct ev) heap;
     struct task *queue, *queue_last;
     int64_t cpu, gpu;
+    enum { ACTOR_NONE, ACTOR_WAITS, ACTOR_ON } actor[MAXS][64];
     bool actor_busy[MAXS][64];
     SK_VEC(uint64_t) rows;  /* taken by the consumer */
     SK_VEC(uint32_t) sizes; /* rows of each block taken */
@@ -212,14 +213,21 @@ static void launch(struct sim *m, uint64_t id) {
     m->n_launched++;
 }
 
-/* Starts what fits, in order of submission. */
+/* Starts what fits: actors, which then keep their GPUs, then calls and tasks in order of submission. */
 static void dispatch(struct sim *m) {
+    for (uint32_t i = 0; i < m->st.n; i++)
+        for (uint32_t k = 0; k < 64; k++)
+            if (m->actor[i][k] == ACTOR_WAITS && m->gpu >= m->x->s[i].gpu_e4) {
+                m->actor[i][k] = ACTOR_ON;
+                m->gpu -= m->x->s[i].gpu_e4;
+            }
     struct task *prev = NULL;
     for (struct task *k = m->queue, *next; k; k = next) {
         const struct sk_sstage *s = &m->x->s[k->stage];
         bool actor = s->kind == SK_STAGE_ACTORS;
         next = k->next;
-        if (actor ? m->actor_busy[k->stage][k->actor] : (m->cpu < s->cpu_e4 || m->gpu < s->gpu_e4)) {
+        if (actor ? m->actor_busy[k->stage][k->actor] || m->actor[k->stage][k->actor] != ACTOR_ON
+                  : (m->cpu < s->cpu_e4 || m->gpu < s->gpu_e4)) {
             prev = k;
             continue;
         }
@@ -262,6 +270,19 @@ static void check_promises(struct sim *m, bool forced, bool promised) {
     m->max_over = SK_MAX(m->max_over, m->x->mem.used > m->conf.memory_bytes ? m->x->mem.used - m->conf.memory_bytes : 0);
 }
 
+/* One that has not begun ends at once. */
+static void cancel(struct sim *m, struct task *k) {
+    k->dead = true;
+    if (k->started) return;
+    for (struct task **p = &m->queue, *prev = NULL; *p; prev = *p, p = &(*p)->next)
+        if (*p == k) {
+            *p = k->next;
+            if (m->queue_last == k) m->queue_last = prev;
+            break;
+        }
+    at(m, m->now, E_DONE, k);
+}
+
 static void acts(struct sim *m) {
     bool forced = m->x->n_forced != m->n_forced, promised = false;
     if (forced && getenv("SIM_VERBOSE")) {
@@ -278,11 +299,18 @@ static void acts(struct sim *m) {
             promised = promised || sk_step_task(m->x, a.id)->promise;
             launch(m, a.id);
             break;
-        case SK_ACT_CANCEL: ((struct task *)(uintptr_t)sk_step_task(m->x, a.id)->user)->dead = true; break;
+        case SK_ACT_CANCEL: cancel(m, (struct task *)(uintptr_t)sk_step_task(m->x, a.id)->user); break;
         case SK_ACT_RELEASE: unref(m, a.id); break;
         case SK_ACT_ADDREF: ((struct blk *)sk_map_get(&m->blks, a.id))->refs++; break;
         case SK_ACT_ACTOR_CREATE: /* keeps no CPU; its calls run beside the tasks */
-        case SK_ACT_ACTOR_KILL: break;
+            CHECK_EQ(m->actor[a.stage][a.actor], ACTOR_NONE);
+            m->actor[a.stage][a.actor] = ACTOR_WAITS;
+            break;
+        case SK_ACT_ACTOR_KILL:
+            CHECK(m->actor[a.stage][a.actor] != ACTOR_NONE);
+            if (m->actor[a.stage][a.actor] == ACTOR_ON) m->gpu += m->x->s[a.stage].gpu_e4;
+            m->actor[a.stage][a.actor] = ACTOR_NONE;
+            break;
         }
     }
     m->x->acts.n = 0;
@@ -305,7 +333,8 @@ static void on(struct sim *m, struct ev e) {
         acts(m);
     } else if (e.kind == E_DONE) {
         const struct sk_sstage *s = &m->x->s[k->stage];
-        if (s->kind == SK_STAGE_ACTORS) {
+        if (!k->started) {
+        } else if (s->kind == SK_STAGE_ACTORS) {
             m->actor_busy[k->stage][k->actor] = false;
         } else {
             m->cpu += s->cpu_e4;
@@ -367,17 +396,14 @@ static void run(struct sim *m, uint32_t root, const char *policy) {
         CHECK_MSG(++n < 3000000, "does not end");
     }
     struct sk_bref b;
-    CHECK_RC(sk_step_take(m->x, ns(m->now), &b, NULL), SK_EDONE);
+    char text[2000];
+    sk_stall_text(m->x, text, sizeof text);
+    sk_rc rc = sk_step_take(m->x, ns(m->now), &b, NULL);
+    CHECK_MSG(rc == SK_EDONE, "the engine has nothing to do, at %g s: %s", m->now, text);
 }
 
 static void finish(struct sim *m) {
-    for (struct task *k = m->queue, *next; k; k = next) { /* cancelled and never started */
-        next = k->next;
-        CHECK(k->dead);
-        over(m, k, true);
-    }
-    m->queue = m->queue_last = NULL;
-    acts(m);
+    CHECK(!m->queue);
     CHECK_EQ(m->x->mem.used, 0);
     CHECK_EQ(m->x->mem.reserved, 0);
     CHECK_EQ(m->x->tasks.n_used, 0);
@@ -463,6 +489,7 @@ static uint32_t random_plan(struct sim *m, uint64_t shape, bool exact) {
         at_node = add(m, "union", (struct sk_node_desc){0}, in, n);
     }
     double grow = 1;
+    bool gpus = uniform(m) < 0.4; /* one GPU for several stages, which take turns at it */
     uint32_t n = (uint32_t)(uniform(m) * 6), actors_cpu = 0;
     while (n-- && sk_plan_n_nodes(m->plan) < MAXS) {
         uint32_t node = sk_plan_n_nodes(m->plan);
@@ -478,9 +505,11 @@ static uint32_t random_plan(struct sim *m, uint64_t shape, bool exact) {
             .times = RATIO[r].times, .of = RATIO[r].of, .sec = 0.001, .sec_row = 0.0001 * exp(uniform(m) * 5), .at_end = uniform(m) < 0.3};
         struct sk_node_desc d = {.cpu_e4 = uniform(m) < 0.8 ? 10000 : 5000,
                                  .batch_rows = uniform(m) < 0.3 ? (int64_t)(uniform(m) * 30) : 0};
-        if (uniform(m) < 0.3 && actors_cpu < 2) {
+        if (gpus && uniform(m) < 0.4) d.gpu_e4 = uniform(m) < 0.7 ? 10000 : 5000;
+        if (uniform(m) < (d.gpu_e4 ? 0.6 : 0.3) && (actors_cpu < 2 || d.gpu_e4)) {
             d.pool_min = 1;
             d.pool_max = 1 + (uint32_t)(uniform(m) * 3);
+            if (d.gpu_e4 == 5000 && d.pool_max > 1) d.pool_min = 2; /* all of the one GPU */
             d.cpu_e4 = 10000;
             actors_cpu++;
         } else if (uniform(m) < 0.1) {
@@ -499,7 +528,7 @@ static void setup(struct sim *m, uint64_t timing, double memory_rows) {
                                     .target_max_bytes = 16 * ROW_BYTES,
                                     .preserve_order = true,
                                     .cpu_e4 = 40000,
-                                    .gpu_e4 = 0};
+                                    .gpu_e4 = 10000};
     m->sigma = uniform(m) * 1.2;
     m->pause = uniform(m) < 0.4 ? uniform(m) * 0.05 : 0;
     m->deaths = uniform(m) < 0.4 ? 0.2 : 0;

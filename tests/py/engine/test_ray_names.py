@@ -193,6 +193,15 @@ def test_dynamic_and_fixed_generators(ray):
         assert ray.get(g) is g and [ray.get(r)[0] for r in g] == [0, 1]
 
 
+def test_ten_thousand_arguments_and_three_thousand_returns(ray):
+    f, g = ray.remote(lambda *a: sum(a)), ray.remote(lambda n: tuple(range(n)))
+    refs = g.options(num_returns=3000).remote(3000)
+    assert ray.get(refs) == list(range(3000))
+    assert ray.get(f.remote(*refs, *[ray.put(1) for _ in range(7000)])) == sum(range(3000)) + 7000
+    with pytest.raises(ValueError, match="0 to 100000"):
+        g.options(num_returns=100_001)
+
+
 def test_generators_are_waited_for(ray, gate):
     path = gate.path
 
