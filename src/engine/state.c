@@ -9,39 +9,52 @@
 #define DEAD_MAX 1000u   /* actors */
 
 static void drop_text(struct sk_history *h, struct sk_past *p) {
-    h->text_bytes -= p->text_cap;
+    if (!p->text) return;
+    h->text_bytes -= sizeof *p->text + p->text->cap;
     sk_free(p->text);
     p->text = NULL;
-    p->text_cap = p->name_n = p->error_n = 0;
 }
 
-void sk_history_add(struct sk_history *h, const struct sk_past *e, struct sk_bytes name, struct sk_bytes error) {
-    if (SK_UNLIKELY(!h->p) && !(h->p = sk_calloc(SK_TAG_ENGINE, SK_STATE_PAST * sizeof *h->p))) return;
-    struct sk_past *p = &h->p[h->n % SK_STATE_PAST];
-    char *text = p->text;
-    uint32_t cap = p->text_cap;
-    *p = *e;
-    p->text = text;
-    p->text_cap = cap;
-    p->name_n = p->error_n = 0;
-    h->n++;
-    size_t n = name.n + (error.n <= ERROR_MAX ? error.n : 0);
-    if (SK_LIKELY(!n && !cap)) return;
-    if (n > cap || (cap > 256 && n < cap / 4)) {
-        drop_text(h, p);
-        if (!n || !(p->text = sk_alloc(SK_TAG_ENGINE, n))) return;
-        p->text_cap = (uint32_t)n;
-        h->text_bytes += n;
+static void add_text(struct sk_history *h, struct sk_past *p, const struct sk_ended *e) {
+    size_t n = e->name.n + (e->error.n <= ERROR_MAX ? e->error.n : 0);
+    if (p->text && (n > p->text->cap || (p->text->cap > 256 && n < p->text->cap / 4))) drop_text(h, p);
+    struct sk_past_text *t = p->text;
+    if (!t) {
+        t = sk_alloc(SK_TAG_ENGINE, sizeof *t + n);
+        if (!t) return;
+        t->cap = (uint32_t)n;
+        h->text_bytes += sizeof *t + n;
+        p->text = t;
     }
-    if (name.n) memcpy(p->text, name.p, name.n);
-    p->name_n = (uint32_t)name.n;
-    if (n > name.n) {
-        memcpy(p->text + name.n, error.p, error.n);
-        p->error_n = (uint32_t)error.n;
-    }
+    t->parent = e->parent;
+    t->actor = e->actor;
+    t->error_kind = e->error_kind;
+    t->name_n = (uint32_t)e->name.n;
+    t->error_n = (uint32_t)(n - e->name.n);
+    if (t->name_n) memcpy(t->bytes, e->name.p, t->name_n);
+    if (t->error_n) memcpy(t->bytes + t->name_n, e->error.p, t->error_n);
     uint64_t oldest = h->n > SK_STATE_PAST ? h->n - SK_STATE_PAST : 0;
     for (h->bare = SK_MAX(h->bare, oldest); h->text_bytes > TEXT_MAX && h->bare + 1 < h->n; h->bare++)
         drop_text(h, &h->p[h->bare % SK_STATE_PAST]);
+}
+
+void sk_history_add(struct sk_history *h, const struct sk_ended *e) {
+    if (SK_UNLIKELY(!h->p)) {
+        h->p = sk_alloc_aligned(SK_TAG_ENGINE, 64, SK_STATE_PAST * sizeof *h->p);
+        if (!h->p) return;
+        memset(h->p, 0, SK_STATE_PAST * sizeof *h->p);
+    }
+    struct sk_past *p = &h->p[h->next];
+    struct sk_past_text *text = p->text;
+    *p = e->p;
+    p->wait_s = e->start_ns ? (float)(e->start_ns - p->submit_ns) * 1e-9f : -1;
+    p->run_s = (float)(e->end_ns - (e->start_ns ? e->start_ns : p->submit_ns)) * 1e-9f;
+    p->text = text;
+    h->n++;
+    h->next = h->next + 1 == SK_STATE_PAST ? 0 : h->next + 1;
+    __builtin_prefetch(&h->p[h->next], 1);
+    if (e->name.n || e->error_kind || e->parent || e->actor) add_text(h, p, e);
+    else if (SK_UNLIKELY(text != NULL)) drop_text(h, p);
 }
 
 void sk_history_actor(struct sk_history *h, struct sk_bytes row) {
@@ -87,29 +100,31 @@ size_t sk_rows_end(struct sk_rows *r, void *buf, size_t cap) {
 
 void sk_rows_past(struct sk_rows *r, const struct sk_history *h, struct sk_past_more (*more)(void *ctx, const struct sk_past *p),
                   void *ctx) {
+    static const struct sk_past_text none = {0};
     for (uint64_t i = h->n > SK_STATE_PAST ? h->n - SK_STATE_PAST : 0; i < h->n; i++) {
         const struct sk_past *p = &h->p[i % SK_STATE_PAST];
+        const struct sk_past_text *t = p->text ? p->text : &none;
         struct sk_past_more m = more(ctx, p);
+        int64_t start = p->wait_s >= 0 ? p->submit_ns + (int64_t)((double)p->wait_s * 1e9) : 0;
         struct sk_task_row row = {.id = p->id,
-                                  .parent = p->parent,
-                                  .actor = p->actor,
+                                  .parent = t->parent,
+                                  .actor = t->actor,
                                   .group = m.group,
                                   .submit_ns = p->submit_ns,
-                                  .start_ns = p->start_ns,
-                                  .end_ns = p->end_ns,
+                                  .start_ns = start,
+                                  .end_ns = (start ? start : p->submit_ns) + (int64_t)((double)p->run_s * 1e9),
                                   .pid = p->pid,
                                   .worker = p->worker,
                                   .attempt = p->attempt,
                                   .state = p->failed ? SK_TS_FAILED : SK_TS_FINISHED,
                                   .kind = p->kind,
                                   .n_returns = p->n_returns,
-                                  .error_kind = p->error_kind,
-                                  .name_n = p->name_n,
+                                  .error_kind = p->failed ? (t->error_kind ? t->error_kind : SK_KIND_ERROR) : 0,
+                                  .name_n = t->name_n,
                                   .fn_n = (uint32_t)m.fn.n,
-                                  .error_n = p->error_n,
+                                  .error_n = t->error_n,
                                   .res = m.res};
-        const char *text = p->text ? p->text : "";
-        sk_rows_add(r, &row, sizeof row, (struct sk_bytes[]){{text, p->name_n}, m.fn, {text + p->name_n, p->error_n}}, 3);
+        sk_rows_add(r, &row, sizeof row, (struct sk_bytes[]){{t->bytes, t->name_n}, m.fn, {t->bytes + t->name_n, t->error_n}}, 3);
     }
 }
 

@@ -1,4 +1,6 @@
 /* test_engine_state.c - the ring of ended attempts: what it keeps, how it forgets, and without memory. */
+#include <stdlib.h>
+
 #include "engine/state.h"
 #include "test.h"
 
@@ -6,7 +8,13 @@
 #define NONE ((struct sk_bytes){"", 0})
 
 static void add(struct sk_history *h, uint64_t id, struct sk_bytes name, struct sk_bytes error) {
-    sk_history_add(h, &(struct sk_past){.id = id, .fn = 7, .failed = error.n != 0, .error_kind = error.n ? 0xE1 : 0}, name, error);
+    struct sk_ended e = {.p = {.id = id, .fn = 7, .submit_ns = 1000, .failed = error.n != 0},
+                         .error_kind = error.n ? 0xE1 : 0,
+                         .name = name,
+                         .error = error,
+                         .start_ns = id % 2 ? 3000 : 0,
+                         .end_ns = 9000};
+    sk_history_add(h, &e);
 }
 
 static struct sk_past_more nothing(void *ctx, const struct sk_past *p) {
@@ -61,6 +69,7 @@ TEST(state_keeps_the_last) {
         CHECK(!strcmp(name, want));
         CHECK(!strcmp(error, i % 7 ? "" : "bad"));
         CHECK_EQ(t.state, i % 7 ? SK_TS_FINISHED : SK_TS_FAILED);
+        CHECK(t.submit_ns == 1000 && llabs(t.start_ns - (i % 2 ? 3000 : 0)) <= 1 && llabs(t.end_ns - 9000) <= 2);
     }
     CHECK(!r.bad && sk_rd_end(&r));
     sk_free(p);

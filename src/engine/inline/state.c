@@ -22,21 +22,24 @@ static struct sk_bytes own_name(struct sk_inline *x, const struct sk_itask *t) {
 }
 
 void sk_istate_ended(struct sk_inline *x, struct sk_itask *t, const struct sk_blob *error, int64_t now_ns) {
-    struct sk_past p = {.id = t->id,
-                        .parent = t->parent,
-                        .actor = t->p.t.actor.v,
-                        .fn = t->p.t.fn.v,
-                        .submit_ns = t->submit_ns,
-                        .start_ns = t->start_ns,
-                        .end_ns = now_ns,
-                        .pid = t->start_ns ? getpid() : 0,
-                        .attempt = t->p.t.attempt,
-                        .n_returns = t->p.t.n_returns,
-                        .shape = t->shape,
-                        .kind = (uint8_t)kind_of(t),
-                        .failed = error != NULL,
-                        .error_kind = error ? error->kind : 0};
-    sk_history_add(&x->past, &p, own_name(x, t), error ? (struct sk_bytes){error->data, error->len} : (struct sk_bytes){"", 0});
+    struct sk_bytes none = {"", 0};
+    struct sk_ended e = {.p = {.id = t->id,
+                               .fn = t->p.t.fn.v,
+                               .submit_ns = t->submit_ns,
+                               .pid = t->start_ns ? getpid() : 0,
+                               .attempt = (uint16_t)t->p.t.attempt,
+                               .n_returns = t->p.t.n_returns,
+                               .shape = t->shape,
+                               .kind = (uint8_t)kind_of(t),
+                               .failed = error != NULL},
+                         .parent = t->parent,
+                         .actor = t->p.t.actor.v,
+                         .error_kind = error ? error->kind : 0,
+                         .name = own_name(x, t),
+                         .error = error ? (struct sk_bytes){error->data, error->len} : none,
+                         .start_ns = t->start_ns,
+                         .end_ns = now_ns};
+    sk_history_add(&x->past, &e);
     t->start_ns = 0;
 }
 

@@ -14,23 +14,25 @@ static uint32_t kind_of(const struct sk_ltask *t) { return t->is_init ? SK_TK_IN
 static uint64_t actor_of(const struct sk_ltask *t) { return t->actor ? t->actor->id : t->spec.actor; }
 
 static void past(struct sk_local *l, const struct sk_ltask *t, uint32_t error_kind, struct sk_bytes error) {
-    struct sk_past p = {.id = t->id,
-                        .parent = t->spec.parent,
-                        .actor = actor_of(t),
-                        .fn = t->spec.fid,
-                        .submit_ns = t->submit_ns,
-                        .start_ns = t->start_ns,
-                        .end_ns = t->end_ns,
-                        .pid = t->ran_on,
-                        .worker = t->ran_slot,
-                        .attempt = t->attempt,
-                        .n_returns = t->spec.n_returns,
-                        .shape = t->spec.shape,
-                        .kind = (uint8_t)kind_of(t),
-                        .failed = error_kind != 0,
-                        .error_kind = error_kind};
-    if (SK_UNLIKELY(!p.end_ns)) p.end_ns = sk_now_ns(); /* it never ran, or its worker died */
-    sk_history_add(&l->past, &p, t->spec.name, error);
+    struct sk_ended e = {.p = {.id = t->id,
+                               .fn = t->spec.fid,
+                               .submit_ns = t->submit_ns,
+                               .pid = t->ran_on,
+                               .worker = (uint16_t)t->ran_slot,
+                               .attempt = (uint16_t)t->attempt,
+                               .n_returns = t->spec.n_returns,
+                               .shape = t->spec.shape,
+                               .kind = (uint8_t)kind_of(t),
+                               .failed = error_kind != 0},
+                         .parent = t->spec.parent,
+                         .actor = actor_of(t),
+                         .error_kind = error_kind,
+                         .name = t->spec.name,
+                         .error = error,
+                         .start_ns = t->start_ns,
+                         .end_ns = t->end_ns};
+    if (SK_UNLIKELY(!e.end_ns)) e.end_ns = sk_now_ns(); /* it never ran, or its worker died */
+    sk_history_add(&l->past, &e);
 }
 
 void sk_state_ended(struct sk_local *l, struct sk_ltask *t, uint32_t error_kind, struct sk_bytes error) {
