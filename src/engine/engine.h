@@ -94,7 +94,7 @@ struct sk_need {
     int32_t bundle; /* of it; -1: any */
     uint32_t env;   /* environment of the process (env_define), 0: the job's */
 };
-typedef uint16_t sk_shape;
+typedef uint32_t sk_shape; /* names no other need later on: that of a removed placement group stays SK_EGROUP */
 
 /* ---- tasks --------------------------------------------------------------------------------------------------------------------- */
 

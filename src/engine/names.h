@@ -1,4 +1,5 @@
-/* names.h - names of living actors, one of each in a namespace. Pure: no clock, no ipc. An actor without a name (length 0) has no entry.
+/* names.h - names of living actors (in another list: of placement groups), one of each in a namespace. Pure: no clock, no ipc. What has no name
+ * (length 0) has no entry.
  *
  * A list: a program has few named actors, and looks them up seldom. Thread-safety: none; the engine's lock guards it. */
 #ifndef SK_NAMES_H
@@ -7,6 +8,7 @@
 #include "base/base.h"
 #include "base/err.h"
 #include "base/list.h"
+#include "engine/engine.h"
 
 struct sk_name {
     struct sk_list link;
@@ -15,8 +17,10 @@ struct sk_name {
     uint8_t bytes[];
 };
 
-/* *out: the entry, NULL for an empty name. SK_EEXIST: taken in this space. */
-sk_rc sk_names_add(struct sk_list *all, struct sk_bytes space, struct sk_bytes name, struct sk_bytes meta, void *owner,
+/* SK_EINVAL: too long (SK_NAME_MAX), or with a NUL inside. `what` has the name, for the message. */
+sk_rc sk_names_check(const char *what, struct sk_bytes space, struct sk_bytes name, struct sk_err *err) SK_MUST_USE;
+/* *out: the entry, NULL for an empty name. Checks it. SK_EEXIST: taken in this space. */
+sk_rc sk_names_add(struct sk_list *all, const char *what, struct sk_bytes space, struct sk_bytes name, struct sk_bytes meta, void *owner,
                    struct sk_name **out, struct sk_err *err) SK_MUST_USE;
 struct sk_name *sk_names_find(struct sk_list *all, struct sk_bytes space, struct sk_bytes name); /* NULL: none */
 void sk_name_free(struct sk_name **n); /* the name may be taken again; *n = NULL; NULL is fine */

@@ -18,6 +18,8 @@ sk_rc sk_place_init(struct sk_place *p, const struct sk_res *total, struct sk_er
     sk_list_init(&p->actors);
     sk_list_init(&p->groups);
     sk_list_init(&p->gone);
+    sk_list_init(&p->unused);
+    sk_list_init(&p->dead);
     int64_t gpus = total->amount[SK_RES_GPU] / SK_RES_UNIT;
     p->gpus_told_apart = gpus <= (int64_t)SK_PLACE_GPUS;
     for (int64_t i = 0; p->gpus_told_apart && i < gpus; i++) p->gpu_left[i] = SK_RES_UNIT;
@@ -48,6 +50,42 @@ struct sk_place_group *sk_place_group_find(const struct sk_place *p, uint64_t id
     return NULL;
 }
 
+/* One that was used before has nothing in its lists. */
+static sk_rc fresh_shape(struct sk_place *p, struct sk_place_shape **out, struct sk_err *err) {
+    struct sk_list *unused = sk_list_first(&p->unused);
+    if (unused) {
+        sk_list_del(unused);
+        *out = sk_container_of(unused, struct sk_place_shape, unused);
+        return SK_OK;
+    }
+    if (p->n_shapes == SK_PLACE_SHAPES_MAX)
+        return SK_ERR(err, SK_EINVAL,
+                      "more than %u different resource requests; use fewer distinct amounts, or fewer placement groups at once",
+                      SK_PLACE_SHAPES_MAX);
+    struct sk_place_shape **v = sk_realloc(SK_TAG_ENGINE, p->shapes, (p->n_shapes + 1) * sizeof *v);
+    if (!v) return SK_ERR(err, SK_ENOMEM, "no memory for a resource shape");
+    p->shapes = v;
+    struct sk_place_shape *s = sk_calloc(SK_TAG_ENGINE, sizeof *s);
+    if (!s) return SK_ERR(err, SK_ENOMEM, "no memory for a resource shape");
+    for (uint32_t i = 0; i < SK_PLACE_LEVELS; i++) sk_list_init(&s->ready[i]);
+    sk_list_init(&s->leased);
+    sk_list_init(&s->unused);
+    s->id = p->n_shapes;
+    v[p->n_shapes++] = s;
+    *out = s;
+    return SK_OK;
+}
+
+/* A dead shape that no worker holds. Who still has its id learns from another id in its place that it is dead; after 65,536 uses the place stays
+ * empty, so that no id comes twice. */
+static void shape_unused(struct sk_place *p, struct sk_place_shape *s) {
+    uint64_t next = (uint64_t)s->id + (1u << SK_PLACE_SHAPE_BITS);
+    s->avg_ns = 0;
+    if (next > UINT32_MAX) return;
+    s->id = (sk_shape)next;
+    sk_list_push_back(&p->unused, &s->unused);
+}
+
 sk_rc sk_place_need(struct sk_place *p, const struct sk_need *need, sk_shape *out, struct sk_err *err) {
     const struct sk_res *r = &need->res;
     int32_t bundle = need->group ? need->bundle : 0;
@@ -58,28 +96,20 @@ sk_rc sk_place_need(struct sk_place *p, const struct sk_need *need, sk_shape *ou
     for (uint32_t i = 0; i < p->n_shapes; i++) {
         const struct sk_place_shape *s = p->shapes[i];
         if (s->group == need->group && s->bundle == bundle && s->env == need->env && s->in == g && !memcmp(&s->res, r, sizeof *r)) {
-            *out = (sk_shape)i;
+            *out = s->id;
             return SK_OK;
         }
     }
     for (uint32_t i = 0; i < SK_RES_MAX; i++)
         if (r->amount[i] < 0) return SK_ERR(err, SK_EINVAL, "a resource amount is negative");
-    if (p->n_shapes == SK_PLACE_SHAPES_MAX)
-        return SK_ERR(err, SK_EINVAL, "more than %u different resource requests; use fewer distinct amounts", SK_PLACE_SHAPES_MAX);
-    struct sk_place_shape **v = sk_realloc(SK_TAG_ENGINE, p->shapes, (p->n_shapes + 1) * sizeof *v);
-    if (!v) return SK_ERR(err, SK_ENOMEM, "no memory for a resource shape");
-    p->shapes = v;
-    struct sk_place_shape *s = sk_calloc(SK_TAG_ENGINE, sizeof *s);
-    if (!s) return SK_ERR(err, SK_ENOMEM, "no memory for a resource shape");
+    struct sk_place_shape *s = NULL;
+    SK_TRY(fresh_shape(p, &s, err));
     s->res = *r;
     s->group = need->group;
     s->bundle = bundle;
     s->env = need->env;
     s->in = g;
-    for (uint32_t i = 0; i < SK_PLACE_LEVELS; i++) sk_list_init(&s->ready[i]);
-    sk_list_init(&s->leased);
-    v[p->n_shapes] = s;
-    *out = (sk_shape)p->n_shapes++;
+    *out = s->id;
     return SK_OK;
 }
 
@@ -131,7 +161,8 @@ static bool room(const struct sk_place *p, const struct sk_place_shape *s, uint3
 }
 
 bool sk_place_fits_ever(const struct sk_place *p, sk_shape x) {
-    const struct sk_place_shape *s = p->shapes[x];
+    const struct sk_place_shape *s = sk_place_shape_at(p, x);
+    if (sk_place_shape_dead(p, x)) return false;
     if (!s->group) return fits(&s->res, &p->total);
     for (uint32_t i = s->bundle < 0 ? 0 : (uint32_t)s->bundle; s->in && i < s->in->n; i++) {
         if (fits(&s->res, &s->in->b[i].total)) return true;
@@ -141,7 +172,7 @@ bool sk_place_fits_ever(const struct sk_place *p, sk_shape x) {
 }
 bool sk_place_fits_now(const struct sk_place *p, sk_shape s) {
     uint32_t bundle;
-    return room(p, p->shapes[s], &bundle);
+    return !sk_place_shape_dead(p, s) && room(p, sk_place_shape_at(p, s), &bundle);
 }
 
 static struct sk_res *avail_of(struct sk_place *p, const struct sk_place_worker *w) {
@@ -150,7 +181,8 @@ static struct sk_res *avail_of(struct sk_place *p, const struct sk_place_worker 
 
 /* w holds what its shape asks for; `room` has said so, or it is a moment before. */
 static void take(struct sk_place *p, struct sk_place_worker *w) {
-    const struct sk_place_shape *s = p->shapes[w->shape];
+    struct sk_place_shape *s = sk_place_shape_at(p, w->shape);
+    s->n_workers++;
     bool there = room(p, s, &w->bundle);
     w->in = there && s->group ? s->in : NULL;
     if (w->in) w->in->n_leases++;
@@ -160,11 +192,13 @@ static void take(struct sk_place *p, struct sk_place_worker *w) {
     if (!choose_gpus(p, left, s->res.amount[SK_RES_GPU], &w->gpus)) w->gpus = 0;
     move_gpus(left, w->gpus, s->res.amount[SK_RES_GPU], -1);
     w->used = true;
+    w->with_gpu = s->res.amount[SK_RES_GPU] > 0;
     w->env = s->env;
 }
 
 static void give_back(struct sk_place *p, struct sk_place_worker *w) {
-    const struct sk_res *res = &p->shapes[w->shape]->res;
+    struct sk_place_shape *s = sk_place_shape_at(p, w->shape);
+    const struct sk_res *res = &s->res;
     sk_place_worker_block(p, w, false);
     struct sk_res *avail = avail_of(p, w);
     for (uint32_t i = 0; i < SK_RES_MAX; i++) avail->amount[i] += res->amount[i];
@@ -175,14 +209,16 @@ static void give_back(struct sk_place *p, struct sk_place_worker *w) {
     }
     w->in = NULL;
     w->gpus = 0;
+    if (--s->n_workers == 0 && s->group && !s->in) shape_unused(p, s);
 }
 
 struct sk_place_worker *sk_place_idle_for(const struct sk_place *p, sk_shape s) {
     struct sk_place_worker *fresh = NULL;
-    uint32_t env = p->shapes[s]->env;
+    uint32_t env = sk_place_shape_at(p, s)->env;
+    bool gpu = sk_place_shape_at(p, s)->res.amount[SK_RES_GPU] > 0;
     SK_LIST_EACH (it, &p->idle) {
         struct sk_place_worker *w = worker_of(it);
-        if (w->used ? w->env == env : env == 0) return w;
+        if (w->used ? w->env == env && w->with_gpu == gpu : env == 0 && !gpu) return w;
         if (!w->used && !fresh) fresh = w;
     }
     return fresh;
@@ -212,8 +248,14 @@ sk_rc sk_place_group_add(struct sk_place *p, uint64_t id, const struct sk_res *b
 
 void sk_place_group_remove(struct sk_place *p, struct sk_place_group *g) {
     sk_list_del(&g->link);
-    for (uint32_t i = 0; i < p->n_shapes; i++)
-        if (p->shapes[i]->in == g) p->shapes[i]->in = NULL;
+    for (uint32_t i = 0; i < p->n_shapes; i++) {
+        struct sk_place_shape *s = p->shapes[i];
+        if (s->in != g) continue;
+        s->in = NULL;
+        for (; s->levels; s->levels &= s->levels - 1) sk_list_splice(&p->dead, &s->ready[__builtin_ctz(s->levels)]);
+        s->n_ready = 0;
+        if (!s->n_workers) shape_unused(p, s);
+    }
     for (uint32_t b = 0; g->ready && b < g->n; b++) {
         for (uint32_t r = 0; r < SK_RES_MAX; r++) {
             p->avail.amount[r] += g->b[b].avail.amount[r];
@@ -270,7 +312,12 @@ static struct sk_place_group *waiting_group(const struct sk_place *p, struct sk_
 }
 
 void sk_place_push(struct sk_place *p, struct sk_place_task *t) {
-    struct sk_place_shape *s = p->shapes[t->shape];
+    struct sk_place_shape *s = sk_place_shape_at(p, t->shape);
+    if (sk_place_shape_dead(p, t->shape)) {
+        sk_list_push_back(&p->dead, &t->link);
+        p->n_ready++;
+        return;
+    }
     struct sk_list *l = &s->ready[t->level], *at = l;
     if (!t->order) t->order = ++p->next_order;
     else /* came back: keeps its turn, which is near the front */
@@ -282,11 +329,20 @@ void sk_place_push(struct sk_place *p, struct sk_place_task *t) {
 }
 
 void sk_place_unpush(struct sk_place *p, struct sk_place_task *t) {
-    struct sk_place_shape *s = p->shapes[t->shape];
+    struct sk_place_shape *s = sk_place_shape_at(p, t->shape);
     sk_list_del(&t->link);
+    p->n_ready--;
+    if (sk_place_shape_dead(p, t->shape)) return;
     if (sk_list_empty(&s->ready[t->level])) s->levels &= ~(1u << t->level);
     s->n_ready--;
-    p->n_ready--;
+}
+
+struct sk_place_task *sk_place_any(const struct sk_place *p) {
+    if (!p->n_ready) return NULL;
+    if (!sk_list_empty(&p->dead)) return task_of(p->dead.next);
+    uint32_t i = 0;
+    while (!p->shapes[i]->levels) i++;
+    return task_of(p->shapes[i]->ready[__builtin_ctz(p->shapes[i]->levels)].next);
 }
 
 void sk_place_worker_init(struct sk_place_worker *w) {
@@ -334,12 +390,12 @@ void sk_place_worker_block(struct sk_place *p, struct sk_place_worker *w, bool b
     if ((w->state != SK_W_LEASED && w->state != SK_W_ACTOR) || w->blocked == blocked) return;
     w->blocked = blocked;
     p->n_blocked += blocked ? 1u : -1u;
-    avail_of(p, w)->amount[SK_RES_CPU] += (blocked ? 1 : -1) * p->shapes[w->shape]->res.amount[SK_RES_CPU];
+    avail_of(p, w)->amount[SK_RES_CPU] += (blocked ? 1 : -1) * sk_place_shape_at(p, w->shape)->res.amount[SK_RES_CPU];
 }
 
 void sk_place_done(struct sk_place *p, struct sk_place_worker *w, int64_t ran_ns, int64_t now_ns) {
     SK_ASSERT(w->depth > 0);
-    struct sk_place_shape *s = p->shapes[w->shape];
+    struct sk_place_shape *s = sk_place_shape_at(p, w->shape);
     w->depth--;
     if (ran_ns >= 0) w->since_ns = now_ns;
     if (ran_ns >= 0) s->avg_ns = s->avg_ns ? s->avg_ns + (ran_ns - s->avg_ns) / 8 : ran_ns + 1;
@@ -423,6 +479,11 @@ void sk_place_pick(struct sk_place *p, int64_t now_ns, struct sk_place_pick *out
     *out = (struct sk_place_pick){.what = SK_PLACE_NOTHING};
     bool want_worker = false;
     uint32_t bundle;
+    if (SK_UNLIKELY(!sk_list_empty(&p->dead))) {
+        *out = (struct sk_place_pick){.what = SK_PLACE_DEAD, .task = task_of(p->dead.next)};
+        sk_place_unpush(p, out->task);
+        return;
+    }
     if (p->n_groups_waiting)
         SK_LIST_EACH (it, &p->groups) {
             struct sk_place_group *g = sk_container_of(it, struct sk_place_group, link);
@@ -435,8 +496,9 @@ void sk_place_pick(struct sk_place *p, int64_t now_ns, struct sk_place_pick *out
         struct sk_res sum;
         const struct sk_place_group *g = waiting_group(p, &sum);
         if (g) w = (struct waiting){g->order, g->order, &sum};
-        if (p->want_order && p->want_order < w.rank && !p->shapes[p->want]->group && fits(&p->shapes[p->want]->res, &p->unreserved))
-            w = (struct waiting){p->want_order, p->want_order, &p->shapes[p->want]->res};
+        const struct sk_place_shape *want = sk_place_shape_at(p, p->want);
+        if (p->want_order && p->want_order < w.rank && !want->group && fits(&want->res, &p->unreserved))
+            w = (struct waiting){p->want_order, p->want_order, &want->res};
         for (uint32_t i = 0; i < p->n_shapes; i++) {
             struct sk_place_shape *s = p->shapes[i];
             if (!s->n_ready || s->group || room(p, s, &bundle) || !fits(&s->res, &p->unreserved)) continue;
@@ -506,7 +568,7 @@ void sk_place_pick(struct sk_place *p, int64_t now_ns, struct sk_place_pick *out
             struct sk_place_worker *w = worker_of(it);
             if (w->depth < 2) continue;
             if (s->avg_ns && s->avg_ns * (w->depth - 1) < SHARE_WORK_NS && now_ns - w->since_ns < SHARE_HEAD_NS) continue;
-            if (sk_place_idle_for(p, (sk_shape)i)) *out = (struct sk_place_pick){.what = SK_PLACE_STEAL, .worker = w};
+            if (sk_place_idle_for(p, s->id)) *out = (struct sk_place_pick){.what = SK_PLACE_STEAL, .worker = w};
             else if (!p->n_starting) out->what = SK_PLACE_SPAWN;
             return;
         }
@@ -531,14 +593,19 @@ bool sk_place_check(const struct sk_place *p) {
             for (uint32_t r = 0; r < SK_RES_MAX; r++) unreserved.amount[r] -= g->b[b].total.amount[r];
     }
     if (memcmp(&unreserved, &p->unreserved, sizeof unreserved) != 0) return false;
+    SK_LIST_EACH (it, &p->dead) {
+        if (!sk_place_shape_dead(p, task_of(it)->shape)) return false;
+        ready++;
+    }
     for (uint32_t i = 0; i < p->n_shapes; i++) {
         struct sk_place_shape *s = p->shapes[i];
-        uint32_t n = 0;
+        uint32_t n = 0, workers = 0;
+        if ((s->id & ((1u << SK_PLACE_SHAPE_BITS) - 1)) != i) return false;
         for (uint32_t l = 0; l < SK_PLACE_LEVELS; l++) {
             uint64_t last = 0;
             if (sk_list_empty(&s->ready[l]) == (s->levels >> l & 1)) return false;
             SK_LIST_EACH (it, &s->ready[l]) {
-                if (task_of(it)->order <= last || task_of(it)->shape != i || task_of(it)->level != l) return false;
+                if (task_of(it)->order <= last || task_of(it)->shape != s->id || task_of(it)->level != l) return false;
                 last = task_of(it)->order;
                 n++;
             }
@@ -547,18 +614,23 @@ bool sk_place_check(const struct sk_place *p) {
         ready += n;
         SK_LIST_EACH (it, &s->leased) {
             const struct sk_place_worker *w = worker_of(it);
-            if (w->state != SK_W_LEASED || w->shape != i || w->depth == 0) return false;
+            if (w->state != SK_W_LEASED || w->shape != s->id || w->depth == 0) return false;
             blocked += w->blocked;
+            workers++;
             for (uint32_t r = 0; r < SK_RES_MAX; r++)
                 if (r != SK_RES_CPU || !w->blocked) held.amount[r] += s->res.amount[r];
         }
+        SK_LIST_EACH (it, &p->actors) workers += worker_of(it)->shape == s->id;
+        if (workers != s->n_workers) return false;
+        if (s->id <= UINT32_MAX - (1u << SK_PLACE_SHAPE_BITS) && (sk_list_empty(&s->unused) == (s->group && !s->in && !workers)))
+            return false;
     }
     SK_LIST_EACH (it, &p->actors) {
         const struct sk_place_worker *w = worker_of(it);
         if (w->state != SK_W_ACTOR) return false;
         blocked += w->blocked;
         for (uint32_t r = 0; r < SK_RES_MAX; r++)
-            if (r != SK_RES_CPU || !w->blocked) held.amount[r] += p->shapes[w->shape]->res.amount[r];
+            if (r != SK_RES_CPU || !w->blocked) held.amount[r] += sk_place_shape_at(p, w->shape)->res.amount[r];
     }
     SK_LIST_EACH (it, &p->idle) {
         if (worker_of(it)->state != SK_W_IDLE || worker_of(it)->depth) return false;

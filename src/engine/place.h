@@ -10,8 +10,10 @@
  * needs; from then on these are saved up for it, so that a task that asks for much runs at last.
  *
  * A placement group takes its bundles from the machine at once, when all fit: a pending one counts as a waiting head. A shape in a group takes
- * from its bundles only, and there the oldest that fits goes first. A worker process has one environment for good: tasks of another one need
- * another worker. GPUs are given by index, whole or a share of one.
+ * from its bundles only, and there the oldest that fits goes first. When it is removed its shapes are dead: what is ready of them, or comes back
+ * ready later, is given to the caller to fail (SK_PLACE_DEAD), and a shape that no worker holds any more is used again, under another id.
+ * A worker process has one environment for good, and has GPUs or has none: tasks of another kind need another worker. GPUs are given by
+ * index, whole or a share of one.
  *
  * A worker whose task waits for objects gives its CPU back (and nothing else: what it has on a GPU or in memory stays there). Each such
  * wait holds a process, so with very many of them the most deeply nested tasks go first: they end the waits. Without that, 1,000 tasks
@@ -60,6 +62,7 @@ struct sk_place_worker { /* embedded in the engine's worker */
     int64_t since_ns; /* when the task at its head began, as far as known */
     bool blocked;     /* its running task waits for objects: its CPU is given back meanwhile */
     bool used;        /* something ran in it, or its environment is chosen */
+    bool with_gpu;    /* once used: by what asks for GPUs (libraries look for them once in a process) */
     uint32_t env;     /* its environment, once used */
     /* LEASED or ACTOR: from where it holds what its shape asks for */
     struct sk_place_group *in; /* NULL: the machine */
@@ -68,6 +71,8 @@ struct sk_place_worker { /* embedded in the engine's worker */
 };
 
 struct sk_place_shape {
+    sk_shape id; /* index in p->shapes, and above it how often that was used before */
+    struct sk_list unused;
     struct sk_res res;
     uint64_t group;
     int32_t bundle;
@@ -76,6 +81,7 @@ struct sk_place_shape {
     struct sk_list ready[SK_PLACE_LEVELS]; /* sk_place_task.link, by order */
     uint32_t levels;                       /* bit i: ready[i] is not empty */
     struct sk_list leased;                 /* sk_place_worker.link */
+    uint32_t n_workers;                    /* LEASED or ACTOR with it */
     uint32_t n_ready;
     int64_t avg_ns; /* of its tasks, learned; 0 unknown */
 };
@@ -90,6 +96,8 @@ struct sk_place {
     struct sk_res unreserved; /* total, less what groups have taken: nothing more can ever be free while they stay */
     struct sk_place_shape **shapes;
     uint32_t n_shapes;
+    struct sk_list unused; /* shapes of removed groups, to be used again */
+    struct sk_list dead;   /* ready tasks of dead shapes; counted in n_ready */
     struct sk_list idle;   /* most recently used first: its caches are warm and it may still be spinning */
     struct sk_list actors; /* workers in state ACTOR */
     uint32_t n_starting, n_idle, n_ready, n_blocked;
@@ -106,14 +114,25 @@ sk_rc sk_place_init(struct sk_place *p, const struct sk_res *total,
                     struct sk_err *err) SK_MUST_USE; /* shape 0: one CPU; shape 1: nothing */
 void sk_place_deinit(struct sk_place *p);
 sk_rc sk_place_shape(struct sk_place *p, const struct sk_res *r, sk_shape *out, struct sk_err *err) SK_MUST_USE; /* interns */
+#define SK_PLACE_SHAPE_BITS 16u
+/* A shape that is not dead, or that a worker holds. */
+static inline struct sk_place_shape *sk_place_shape_at(const struct sk_place *p, sk_shape s) {
+    return p->shapes[s & ((1u << SK_PLACE_SHAPE_BITS) - 1)];
+}
+static inline bool sk_place_shape_known(const struct sk_place *p, sk_shape s) { /* it is, or was */
+    return (s & ((1u << SK_PLACE_SHAPE_BITS) - 1)) < p->n_shapes && s <= sk_place_shape_at(p, s)->id;
+}
 sk_rc sk_place_need(struct sk_place *p, const struct sk_need *n, sk_shape *out,
                     struct sk_err *err) SK_MUST_USE; /* interns; SK_EGROUP: no such group */
 /* Its placement group was removed: nothing of this shape can ever start. */
-static inline bool sk_place_shape_dead(const struct sk_place *p, sk_shape s) { return p->shapes[s]->group && !p->shapes[s]->in; }
+static inline bool sk_place_shape_dead(const struct sk_place *p, sk_shape s) {
+    const struct sk_place_shape *x = sk_place_shape_at(p, s);
+    return x->id != s || (x->group && !x->in);
+}
 /* A placement group: bundles are taken as soon as all of them fit; pick says when. Owned by `p`. */
 sk_rc sk_place_group_add(struct sk_place *p, uint64_t id, const struct sk_res *bundles, uint32_t n, bool apart, struct sk_place_group **out,
                          struct sk_err *err) SK_MUST_USE;
-/* Gives back what nobody holds now, the rest with the leases. What is ready in its shapes is the caller's to take out (sk_place_unpush). */
+/* Gives back what nobody holds now, the rest with the leases. What is ready in its shapes is given out by pick. */
 void sk_place_group_remove(struct sk_place *p, struct sk_place_group *g);
 struct sk_place_group *sk_place_group_find(const struct sk_place *p, uint64_t id);
 /* An idle worker for tasks of this shape, NULL: none. */
@@ -123,6 +142,7 @@ bool sk_place_fits_now(const struct sk_place *p, sk_shape s);
 
 void sk_place_push(struct sk_place *p, struct sk_place_task *t); /* at its place by order: a fresh one last, a returned one where it was */
 void sk_place_unpush(struct sk_place *p, struct sk_place_task *t); /* cancelled while ready */
+struct sk_place_task *sk_place_any(const struct sk_place *p);      /* a ready one; NULL: none */
 
 void sk_place_worker_init(struct sk_place_worker *w);
 void sk_place_worker_starting(struct sk_place *p, struct sk_place_worker *w);
@@ -139,11 +159,11 @@ void sk_place_worker_block(struct sk_place *p, struct sk_place_worker *w, bool b
 /* One task less on w (finished, or taken back); the lease ends at depth 0. ran_ns >= 0: how long it ran. */
 void sk_place_done(struct sk_place *p, struct sk_place_worker *w, int64_t ran_ns, int64_t now_ns);
 
-enum sk_place_what { SK_PLACE_NOTHING, SK_PLACE_RUN, SK_PLACE_SPAWN, SK_PLACE_STEAL, SK_PLACE_GROUP };
+enum sk_place_what { SK_PLACE_NOTHING, SK_PLACE_RUN, SK_PLACE_SPAWN, SK_PLACE_STEAL, SK_PLACE_GROUP, SK_PLACE_DEAD };
 struct sk_place_pick {
     enum sk_place_what what;
     struct sk_place_group *group;   /* GROUP: it has its bundles now */
-    struct sk_place_task *task;     /* RUN: removed from its queue; goes on worker */
+    struct sk_place_task *task;     /* RUN: removed from its queue; goes on worker. DEAD: removed from its queue; its group is */
     struct sk_place_worker *worker; /* RUN: depth already counted. STEAL: take one not started task back from it, push it, pick again */
 };
 /* Next thing to do. SPAWN: another worker process would help (the caller starts one, or not when at its limit). Call until NOTHING

@@ -14,7 +14,8 @@ void sk_spec_write(struct sk_wr *w, const struct sk_task_spec *s) {
     sk_wr_u32(w, s->n_returns);
     sk_wr_u32(w, s->stream_window);
     sk_wr_u32(w, (uint32_t)s->max_retries);
-    sk_wr_u32(w, (uint32_t)s->shape | (s->retry_exceptions ? 1u << 16 : 0) | (s->no_wait ? 1u << 17 : 0));
+    sk_wr_u32(w, s->shape);
+    sk_wr_u32(w, (s->retry_exceptions ? 1u : 0) | (s->no_wait ? 2u : 0));
     sk_wr_str(w, s->name);
     sk_wr_align(w, 8);
     for (uint32_t i = 0; i < s->n_contains; i++) sk_wr_u64(w, s->contains[i].v);
@@ -45,10 +46,10 @@ bool sk_spec_read(struct sk_rd *r, struct sk_spec *out) {
     out->n_returns = sk_rd_u32(r);
     out->stream_window = sk_rd_u32(r);
     out->max_retries = (int32_t)sk_rd_u32(r);
+    out->shape = sk_rd_u32(r);
     uint32_t f = sk_rd_u32(r);
-    out->shape = (uint16_t)f;
-    out->retry_exceptions = (f >> 16) & 1;
-    out->no_wait = (f >> 17) & 1;
+    out->retry_exceptions = f & 1;
+    out->no_wait = (f >> 1) & 1;
     out->name = sk_rd_bytes(r);
     sk_rd_align(r, 8);
     out->contains = sk_rd_raw(r, (size_t)out->n_contains * 8);
@@ -113,9 +114,5 @@ sk_rc sk_aspec_check(const struct sk_aspec *a, struct sk_err *err) {
     if (a->n_groups > SK_GROUPS_MAX) return SK_ERR(err, SK_EINVAL, "an actor has at most %d concurrency groups", SK_GROUPS_MAX);
     for (uint32_t i = 0; i < a->n_groups; i++)
         if (!a->groups[i]) return SK_ERR(err, SK_EINVAL, "concurrency group %u of an actor runs no calls at all", i);
-    if (a->name.n > SK_NAME_MAX || a->space.n > SK_NAME_MAX)
-        return SK_ERR(err, SK_EINVAL, "names of actors and of their namespaces have at most %d bytes", SK_NAME_MAX);
-    if ((a->name.n && memchr(a->name.p, 0, a->name.n)) || (a->space.n && memchr(a->space.p, 0, a->space.n)))
-        return SK_ERR(err, SK_EINVAL, "the name of an actor holds a NUL character");
-    return SK_OK;
+    return sk_names_check("actor", a->space, a->name, err);
 }

@@ -49,7 +49,7 @@ struct sk_node_desc { /* what plan_add takes; everything is copied */
     struct sk_bytes params;
     const uint32_t *inputs;
     uint32_t n_inputs;
-    uint16_t shape;         /* of the engine: what one task takes, or one actor keeps for life (no CPUs: those it takes while it runs) */
+    uint32_t shape;         /* of the engine: what one task takes, or one actor keeps for life (no CPUs: those it takes while it runs) */
     int64_t cpu_e4, gpu_e4; /* the same for explain and for the fusing rule */
     uint32_t pool_min, pool_max; /* pool_max > 0: actors */
     uint32_t max_in_flight;      /* tasks queued per actor, 0: default 2 */

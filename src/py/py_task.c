@@ -869,7 +869,7 @@ static PyObject *m_pg_create(PyObject *module, PyObject *args) {
         PY_TAKE(st)
     }
     if (rc != SK_OK) {
-        py_raise(st, rc, &err);
+        py_raise(st, rc == SK_EEXIST ? SK_EINVAL : rc, &err); /* it is no actor that exists */
         goto out;
     }
     PyObject *ref = py_ref_new(st, ready, (sk_tid){0});

@@ -24,6 +24,11 @@ TASK(gr_wait) {
     return ret_i64(t, 0, 1, err);
 }
 TASK(gr_env) { return ret_i64(t, 0, task_env ? atoi(task_env) : 0, err); }
+TASK(gr_die) {
+    gate_add(1, 1);
+    raise(SIGKILL);
+    return SK_OK;
+}
 TASK(gr_nested) { /* a worker makes a group, runs in it, removes it */
     const struct sk_engine_ops *ops = t->engine->ops;
     struct sk_res b = CPUS(1);
@@ -140,9 +145,11 @@ TEST(group_removed_under_its_tasks) {
     sk_oid late = JOB(.fn = "gr_wait"), later = JOB(.fn = "gr_pid", .a = {REF(late)}, .n_a = 1, .shape = s);
     CHECK(gate_wait(1, 2));
     CHECK_OK(eng->ops->group_remove(eng, g, NULL));
+    char text[300];
+    CHECK_EQ(eng_error(JOB(.fn = "gr_pid", .actor = id), text, sizeof text), SK_EACTOR); /* its process may not be dead yet */
+    CHECK_STR_HAS(text, "placement group was removed");
     CHECK_EQ(code_of(waits), SK_EGROUP);
     CHECK_EQ(code_of(runs), SK_EGROUP);
-    CHECK_EQ(code_of(JOB(.fn = "gr_pid", .actor = id)), SK_EACTOR);
     CHECK_EQ(code_of(JOB(.fn = "gr_pid", .shape = s)), SK_EGROUP);
     gate_add(2, 1);
     CHECK_EQ(code_of(later), SK_EGROUP); /* its argument came after the group had gone */
@@ -150,6 +157,45 @@ TEST(group_removed_under_its_tasks) {
     eng->ops->actor_release(eng, id);
     eng_release(up);
     eng_release(ready);
+    eng_close();
+}
+
+/* It comes back in line when its process has died, before the group was removed or after. */
+TEST(group_removed_under_tasks_that_are_retried) {
+    OPEN(.cpus = 2);
+    for (int round = 0; round < 20; round++) {
+        sk_oid ready, o[3];
+        uint32_t before = atomic_load(&gate->w[1]);
+        uint64_t g = group((struct sk_res[]){CPUS(1)}, 1, SK_GROUP_PACK, &ready);
+        for (int i = 0; i < 3; i++) o[i] = JOB(.fn = "gr_die", .shape = in_group(g, 0, 1), .retries = -1);
+        CHECK(gate_wait(1, before + 1 + (uint32_t)round % 4));
+        group_end(g, ready);
+        for (int i = 0; i < 3; i++) CHECK_EQ(code_of(o[i]), SK_EGROUP);
+        eng_check();
+    }
+    CHECK_EQ(free_cpu(), 2 * SK_RES_UNIT);
+    eng_close();
+}
+
+TEST(group_names) {
+    OPEN();
+    struct sk_res b = CPUS(1);
+    struct sk_group_spec s = {.bundles = &b, .n = 1, .name = "n", .space = "s"};
+    static char longer[SK_NAME_MAX + 2];
+    memset(longer, 'x', sizeof longer - 1);
+    uint64_t id, other;
+    sk_oid ready;
+    struct sk_err err;
+    CHECK_OK(eng->ops->group_create(eng, &s, &id, &ready, &err));
+    CHECK_RC(eng->ops->group_create(eng, &s, &other, &ready, &err), SK_EEXIST);
+    CHECK_STR_HAS(err.msg, "by a living placement group of namespace 's'");
+    s.name = longer;
+    CHECK_RC(eng->ops->group_create(eng, &s, &other, &ready, &err), SK_EINVAL);
+    CHECK_STR_HAS(err.msg, "the name of this placement group");
+    s.name = "n";
+    group_end(id, ready);
+    CHECK_OK(eng->ops->group_create(eng, &s, &id, &ready, &err)); /* free again */
+    group_end(id, ready);
     eng_close();
 }
 
@@ -180,6 +226,43 @@ TEST(gpus_have_indices) {
     }
     CHECK_EQ(__builtin_popcountll((uint64_t)all), 2); /* two halves share one */
     CHECK(__builtin_popcountll((uint64_t)m[3]) == 2 && !(all & m[3]));
+    eng_close();
+}
+
+/* A library looks once for GPUs: what used one is not used for work without, and the other way round. */
+TEST(gpus_have_their_own_processes) {
+    sk_shape gpu, cpu = 0;
+    OPEN(.cpus = 1, .gpus = 1, .max_workers = 2);
+    CHECK_OK(eng->ops->shape(eng, &(struct sk_res){.amount = {SK_RES_UNIT, SK_RES_UNIT / 2}}, &gpu, NULL));
+    int64_t with = eng_take(JOB(.fn = "gr_pid", .shape = gpu)), without = eng_take(JOB(.fn = "gr_pid", .shape = cpu));
+    CHECK_NE(with, without);
+    for (int i = 0; i < 5; i++) {
+        CHECK_EQ(eng_take(JOB(.fn = "gr_pid", .shape = gpu)), with);
+        CHECK_EQ(eng_take(JOB(.fn = "gr_pid", .shape = cpu)), without);
+    }
+    eng_close();
+}
+
+TEST(an_actor_of_another_environment_gets_a_process) { /* at the limit, when all that there are wait for work of other ones */
+    OPEN(.cpus = 2, .max_workers = 2);
+    sk_oid a = JOB(.fn = "gr_wait"), b = JOB(.fn = "gr_wait"), up;
+    CHECK(gate_wait(1, 2)); /* both processes are there */
+    gate_add(2, 1);
+    CHECK_EQ(eng_take(a) + eng_take(b), 2);
+    uint32_t env;
+    sk_shape s;
+    sk_aid id;
+    struct sk_err err;
+    CHECK_OK(eng->ops->env_define(eng, (struct sk_bytes){"5", 2}, &env, NULL));
+    CHECK_OK(eng->ops->need(eng, &(struct sk_need){.env = env}, &s, NULL));
+    struct sk_actor_spec as = {.init = spec_of(&(struct job){.fn = "gr_pid", .shape = s})};
+    CHECK_OK_ERR(eng->ops->actor_create(eng, &as, &id, &up, &err), &err);
+    CHECK(eng_i64(up) > 0);
+    CHECK_EQ(eng_take(JOB(.fn = "gr_env", .actor = id)), 5);
+    CHECK_EQ(eng_take(JOB(.fn = "gr_env")), 0); /* the other one is still there: one made room, not all */
+    CHECK_EQ(eng_stat(eng, "worker_deaths"), 0);
+    eng->ops->actor_release(eng, id);
+    eng_release(up);
     eng_close();
 }
 

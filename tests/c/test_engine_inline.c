@@ -1,5 +1,7 @@
 /* test_engine_inline.c - the inline engine through its ops: values, order, streams, actors, errors, counts, memory that fails. */
+#include <errno.h>
 #include <pthread.h>
+#include <semaphore.h>
 #include <stdatomic.h>
 
 #include "base/clock.h"
@@ -24,6 +26,7 @@ enum {
     FN_INC,
     FN_BREAK,
     FN_LOG,
+    FN_LONG,
     FN_N
 };
 
@@ -37,6 +40,8 @@ static struct {
     int n_log;
     sk_oid self; /* FN_SELF_WAIT */
     int stop_stream_at;
+    sem_t in, out; /* FN_LONG */
+    int inits;
 } g;
 
 static int64_t arg(const struct sk_task *t, uint32_t i) {
@@ -128,6 +133,7 @@ static sk_rc run(void *ctx, struct sk_task *t, struct sk_err *err) {
     }
     case FN_INIT:
         CHECK(t->is_actor_init);
+        g.inits++;
         g.state[t->actor.v % 64] = arg(t, 0);
         return sk_task_return(t, 0, &p, err);
     case FN_BAD_INIT: return fail_task(t, "no constructor", err);
@@ -141,6 +147,10 @@ static sk_rc run(void *ctx, struct sk_task *t, struct sk_err *err) {
         return sk_task_return(t, 0, &p, err);
     case FN_BREAK: return SK_ERR(err, SK_EIO, "the runner broke");
     case FN_LOG: g.log[g.n_log++] = arg(t, 0); return sk_task_return(t, 0, &p, err);
+    case FN_LONG: /* a call that runs while others look on */
+        CHECK(sem_post(&g.in) == 0);
+        while (sem_wait(&g.out) != 0) CHECK_EQ(errno, EINTR);
+        return sk_task_return(t, 0, &p, err);
     default: return SK_ERR(err, SK_EINVAL, "no function %llu", (unsigned long long)t->fn.v);
     }
 }
@@ -301,7 +311,7 @@ TEST(refusals) {
     sk_oid o = {0};
     struct sk_task_spec s = {.fn = {999}, .n_returns = 1};
     CHECK_EQ(g.e->ops->submit(g.e, &s, &o, NULL, &err), SK_EINVAL);
-    s = (struct sk_task_spec){.fn = {FN_ADD}, .n_returns = 1001};
+    s = (struct sk_task_spec){.fn = {FN_ADD}, .n_returns = 100001};
     CHECK_EQ(g.e->ops->submit(g.e, &s, &o, NULL, &err), SK_EINVAL);
     static uint8_t big[SK_INLINE_MAX + 1];
     struct sk_arg a = {.kind = BLOB, .bytes = {big, sizeof big}};
@@ -638,6 +648,39 @@ TEST(an_actor_killed_in_its_constructor_is_told_gone) {
     release(ready);
     g.e->ops->actor_release(g.e, a);
     CHECK_EQ(g.gone, 1);
+    stop();
+}
+
+static void *get_it(void *o) {
+    CHECK_EQ(int_of(*(sk_oid *)o), 0);
+    return NULL;
+}
+
+TEST(restart_waits_for_the_call_that_runs) {
+    start();
+    sk_oid ready, other;
+    pthread_t th;
+    bool there[1];
+    CHECK(sem_init(&g.in, 0, 0) == 0 && sem_init(&g.out, 0, 0) == 0);
+    sk_aid a = make_actor(FN_INIT, 5, &ready, 3);
+    struct sk_task_spec s = {.fn = {FN_LONG}, .n_returns = 1, .actor = a};
+    sk_oid long_call;
+    CHECK_EQ(g.e->ops->submit(g.e, &s, &long_call, NULL, NULL), SK_OK);
+    CHECK_EQ(pthread_create(&th, NULL, get_it, &long_call), 0);
+    while (sem_wait(&g.in) != 0) CHECK_EQ(errno, EINTR);
+    CHECK_EQ(g.e->ops->actor_kill(g.e, a, false, NULL), SK_OK);
+    CHECK_EQ(g.e->ops->actor_kill(g.e, a, false, NULL), SK_OK); /* its restart is on its way: that costs nothing */
+    other = call(a);
+    CHECK_RC(g.e->ops->wait(g.e, &other, 1, 1, sk_now_ns() + 50 * SK_MS, there, NULL), SK_ETIMEOUT);
+    CHECK_EQ(g.inits, 1);
+    CHECK(sem_post(&g.out) == 0);
+    CHECK_EQ(int_of(other), 6);
+    CHECK_EQ(g.inits, 2);
+    CHECK_EQ(pthread_join(th, NULL), 0);
+    release(other);
+    release(long_call);
+    release(ready);
+    g.e->ops->actor_release(g.e, a);
     stop();
 }
 

@@ -357,6 +357,22 @@ TEST(local_stream_at_its_window_gives_its_cpu_back) { /* or producers that nobod
     eng_close();
 }
 
+/* The only process waits at its window for the driver, which reads on later: no reason to give up what needs one. */
+TEST(local_stream_that_the_driver_will_read_is_no_stall) {
+    OPEN(.cpus = 1, .max_workers = 1);
+    sk_tid t;
+    bool ready[1];
+    (void)eng_job_tid(&(struct job){.fn = "yields", .a = {VAL(5), VAL(0)}, .n_a = 2, .n_returns = SK_STREAMING, .window = 2}, &t);
+    CHECK(gate_wait(0, 1));
+    sk_oid o = JOB(.fn = "seven");
+    CHECK_RC(eng->ops->wait(eng, &o, 1, 1, sk_now_ns() + 300 * SK_MS, ready, NULL), SK_ETIMEOUT);
+    for (int i = 0; i < 5; i++) CHECK_EQ(next_i64(t), i);
+    CHECK_EQ(next_i64(t), -1);
+    eng->ops->stream_drop(eng, t);
+    CHECK_EQ(eng_take(o), 7);
+    eng_close();
+}
+
 TEST(local_stream_dropped_half_way) {
     OPEN();
     for (uint32_t window = 0; window < 4; window += 2)

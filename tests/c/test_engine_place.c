@@ -195,6 +195,57 @@ TEST(place_shapes) {
     done();
 }
 
+/* Nothing is given out twice: who has the id of a shape that is gone learns that. */
+TEST(place_shapes_of_removed_groups_are_used_again) {
+    struct sk_place_group *g;
+    struct sk_res r = {.amount = {SK_RES_UNIT}};
+    sk_shape s, before = 0, first = 0;
+    setup(2, 1);
+    for (uint64_t i = 1; i <= (2u << SK_PLACE_SHAPE_BITS) + 10; i++) { /* a place is used 65,536 times at most */
+        CHECK_OK(sk_place_group_add(&p, i, &r, 1, false, &g, NULL));
+        CHECK_OK(sk_place_need(&p, &(struct sk_need){.res = r, .group = i, .bundle = -1}, &s, NULL));
+        CHECK(!sk_place_shape_dead(&p, s) && s != before && s != first);
+        sk_place_group_remove(&p, g);
+        CHECK(sk_place_shape_dead(&p, s));
+        if (!first) first = s;
+        before = s;
+    }
+    CHECK_EQ(p.n_shapes, 2 + 3);
+    CHECK(sk_place_shape_dead(&p, first) && sk_place_shape_known(&p, first) && !sk_place_shape_known(&p, 77));
+    done();
+}
+
+/* Wherever it comes back from, a task of a removed group is given out, to fail. */
+TEST(place_tasks_of_removed_groups_come_out) {
+    struct sk_place_group *g;
+    struct sk_res r = {.amount = {SK_RES_UNIT}};
+    sk_shape s;
+    setup(2, 2);
+    CHECK_OK(sk_place_group_add(&p, 9, &r, 1, false, &g, NULL));
+    CHECK_OK(sk_place_need(&p, &(struct sk_need){.res = r, .group = 9, .bundle = -1}, &s, NULL));
+    CHECK_EQ(pick(0).what, SK_PLACE_GROUP);
+    for (int i = 0; i < 4; i++) push(i, s);
+    struct sk_place_pick x = pick(0);
+    CHECK(x.what == SK_PLACE_RUN && x.task == &t[0]);
+    CHECK(pick(0).task == &t[1]); /* two deep */
+    CHECK_EQ(pick(0).what, SK_PLACE_NOTHING);
+    sk_place_group_remove(&p, g);
+    sk_place_unpush(&p, &t[2]); /* cancelled */
+    CHECK(pick(0).what == SK_PLACE_DEAD && sk_place_any(&p) == NULL);
+    sk_place_done(&p, x.worker, -1, 0);
+    push(1, s); /* taken back */
+    CHECK(sk_place_any(&p) == &t[1]);
+    struct sk_place_pick y = pick(0);
+    CHECK(y.what == SK_PLACE_DEAD && y.task == &t[1]);
+    CHECK(sk_place_shape_dead(&p, s) && sk_place_shape_at(&p, s)->id == s); /* a worker holds it */
+    sk_place_worker_gone(&p, x.worker);
+    CHECK(sk_place_shape_at(&p, s)->id != s);
+    push(0, s);
+    CHECK(pick(0).what == SK_PLACE_DEAD);
+    CHECK_EQ(pick(0).what, SK_PLACE_NOTHING);
+    done();
+}
+
 /* The engine may end before the death of a process that was in the group is reported. */
 TEST(place_group_removed_under_a_process) {
     for (int gone = 0; gone < 2; gone++) {

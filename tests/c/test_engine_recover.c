@@ -378,6 +378,31 @@ TEST(recover_argument_that_is_not_there_yet) {
     close_clean();
 }
 
+/* Its error is its result for good, also for those that lineage keeps because of it. */
+TEST(recover_what_was_cancelled_does_not_run) {
+    OPEN();
+    sk_tid tid;
+    sk_oid late = JOB(.fn = "r_wait", .a = {VAL(10), VAL(11)}, .n_a = 2);
+    sk_oid a = eng_job_tid(&(struct job){.fn = "r_next", .a = {REF(late), VAL(2)}, .n_a = 2, .retries = 3}, &tid);
+    sk_oid o = JOB(.fn = "r_first", .a = {VAL(1)}, .n_a = 1, .contains = &a, .n_contains = 1, .retries = 3);
+    is_blob(o, BIG, 1);
+    CHECK_OK(eng->ops->cancel(eng, tid, 0, NULL));
+    eng_release(a);
+    gate_add(11, 1);
+    eng_release(late);
+    eng_wait_stat("objects", 1);
+    for (int i = 0; i < 3; i++) {
+        lose(o);
+        is_blob(o, BIG, 1);
+    }
+    CHECK_EQ(word(1), 4);
+    CHECK_EQ(word(2), 0);
+    CHECK_EQ(word(10), 1);
+    CHECK_EQ(eng_stat(eng, "reruns"), 3);
+    eng_release(o);
+    close_clean();
+}
+
 /* Found by world_sim: a task reads its argument; the argument is lost, and with it went what was referred to in the bytes that the task has. */
 TEST(recover_refs_in_bytes_that_are_read) {
     OPEN();

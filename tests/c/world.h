@@ -53,6 +53,7 @@ struct wtask {
     uint32_t kills, kills_queued, n_started, last_attempt;
     bool cancelled, dropped;
     uint32_t actor;     /* 1 + index */
+    uint32_t group;     /* 1 + index */
     uint32_t n_yielded; /* as its sink was told */
 };
 struct wactor {
@@ -66,12 +67,19 @@ struct wactor {
     bool killed, shared;
 };
 
+struct wgroup { /* placement group of the driver */
+    uint64_t id;
+    uint32_t cpus;
+    sk_shape one, none; /* one CPU of it; nothing of it */
+    bool removed;
+};
+
 struct profile { /* what kind of schedules */
     const char *name;
     struct sk_sim_conf sim;
     uint64_t store_bytes, lineage_bytes;
     uint32_t cpus, max_workers, n_ops, max_size;
-    bool big, actors, streams, cancels, spill;
+    bool big, actors, streams, cancels, spill, groups;
     bool named_only; /* runs when SK_SIM_PROFILE names it */
 };
 
@@ -88,6 +96,8 @@ struct world {
     uint32_t by_cap;
     uint64_t n_gets, n_errors, n_user_errors, n_full, n_stall;
     uint32_t n_sinks; /* tasks with a sink that are not over */
+    struct wgroup groups[32];
+    uint32_t n_groups, in_group; /* 1 + index: where what the driver submits next goes */
 };
 extern struct world W;
 

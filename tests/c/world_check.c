@@ -89,7 +89,7 @@ void world_reset(struct sk_engine *e, const struct profile *f, uint64_t seed) {
     W.f = f;
     W.seed = seed;
     W.rng = mix(seed, 99);
-    W.n_objs = W.n_tasks = W.n_actors = W.n_sinks = 0;
+    W.n_objs = W.n_tasks = W.n_actors = W.n_sinks = W.n_groups = W.in_group = 0;
 }
 
 void world_on_kill(void *ctx, sk_tid id, bool begun) {
@@ -104,7 +104,7 @@ void world_on_stuck(void *ctx, const char *why) {
 
 /* ---- causes ------------------------------------------------------------------------------------------------------------------------------- */
 
-enum { CAUSE_DEAD = 1, CAUSE_CANCEL = 2, CAUSE_ACTOR = 4, CAUSE_PUT = 8, CAUSE_CALL = 16, CAUSE_RETRIES = 32 };
+enum { CAUSE_DEAD = 1, CAUSE_CANCEL = 2, CAUSE_ACTOR = 4, CAUSE_PUT = 8, CAUSE_CALL = 16, CAUSE_RETRIES = 32, CAUSE_GROUP = 64 };
 
 static uint8_t *seen_objs, *seen_tasks;
 
@@ -128,6 +128,7 @@ static uint32_t causes_of_task(uint32_t k) {
     if (t->kills && t->retries >= 0 && SK_MAX(t->kills, t->n_started) > (uint32_t)t->retries) m |= CAUSE_DEAD;
     if (t->retries >= 0) m |= CAUSE_RETRIES;
     if (t->cancelled || t->dropped) m |= CAUSE_CANCEL;
+    if (t->group && W.groups[t->group - 1].removed) m |= CAUSE_GROUP;
     if (t->actor) {
         const struct wactor *a = &W.actors[t->actor - 1];
         m |= CAUSE_CALL;
@@ -175,7 +176,8 @@ static void legitimate(int32_t code, const char *text, uint32_t i) {
     switch (code) {
     case SK_EDEAD: ok = (m & CAUSE_DEAD) || (strstr(text, "cannot be run") && st.n_kills + st.n_spawns_failed >= 8); break;
     case SK_ECANCEL: ok = m & CAUSE_CANCEL; break;
-    case SK_EACTOR: ok = (m & CAUSE_ACTOR) || (strstr(text, "all worker processes wait") && W.f->max_workers <= 8); break;
+    case SK_EGROUP: ok = m & CAUSE_GROUP; break;
+    case SK_EACTOR: ok = (m & (CAUSE_ACTOR | CAUSE_GROUP)) || (strstr(text, "all worker processes wait") && W.f->max_workers <= 8); break;
     case SK_ELOST:
         ok = st.n_values_lost && ((strstr(text, "put()") && (m & CAUSE_PUT)) || (strstr(text, "call of an actor") && (m & CAUSE_CALL)) ||
                                   (strstr(text, "max_retries") && (m & CAUSE_RETRIES)) ||

@@ -140,6 +140,7 @@ sk_rc world_submit(struct sk_engine *e, const struct params *p, const uint32_t *
     int32_t retries = actor ? (int32_t)(p->salt % 3) : p->code == FLAKY ? 6 : some[p->salt % SK_COUNT(some)];
     uint32_t k = task_new(p, args, n_args, parent, retries);
     W.tasks[k].actor = actor;
+    W.tasks[k].group = parent || actor ? 0 : W.in_group;
     struct params q = W.tasks[k].p;
     struct sk_arg a[1 + MAX_ARGS] = {{.kind = 1, .bytes = {&q, sizeof q}}};
     for (uint32_t i = 0; i < n_args; i++) a[1 + i] = (struct sk_arg){.ref = {W.objs[args[i]].oid}};
@@ -149,6 +150,7 @@ sk_rc world_submit(struct sk_engine *e, const struct params *p, const uint32_t *
                              .n_args = 1 + n_args,
                              .n_returns = stream ? SK_STREAMING : p->n_ret,
                              .actor = {actor ? W.actors[actor - 1].aid : 0},
+                             .shape = W.tasks[k].group ? W.groups[W.tasks[k].group - 1].one : 0,
                              .max_retries = retries,
                              .retry_exceptions = p->code == FLAKY,
                              .stream_window = stream && !sink ? (uint32_t)(p->salt % 3) : 0,
@@ -187,6 +189,7 @@ sk_rc world_actor(struct sk_engine *e, uint32_t parent, uint64_t salt, uint32_t 
     p.actor = at + 1;
     uint32_t k = task_new(&p, NULL, 0, parent, 0);
     W.tasks[k].actor = at + 1;
+    W.tasks[k].group = parent ? 0 : W.in_group;
     W.actors[at] = (struct wactor){.init = k, .restarts = (int32_t)(salt % 4) - 1};
     W.n_actors++;
     struct params q = W.tasks[k].p;
@@ -194,7 +197,9 @@ sk_rc world_actor(struct sk_engine *e, uint32_t parent, uint64_t salt, uint32_t 
     struct sk_actor_spec s = {.init = {.fn = {1000 + INIT}, .args = &a, .n_args = 1, .shape = 1},
                               .max_restarts = W.actors[at].restarts,
                               .max_task_retries = (int32_t)(salt >> 8) % 3};
-    if (!parent && at == 0 && W.f->cpus > 1) s.init.shape = 0; /* one at most: they keep their CPU, and others must be able to run */
+    if (W.tasks[k].group) s.init.shape = W.groups[W.tasks[k].group - 1].none;
+    else if (!parent && at == 0 && W.f->cpus > 1 && !W.f->groups)
+        s.init.shape = 0; /* one at most: they keep their CPU, and others must be able to run */
     sk_aid aid;
     sk_oid ready;
     SK_TRY(e->ops->actor_create(e, &s, &aid, &ready, err));

@@ -205,7 +205,7 @@ static sk_rc op_actor_create(struct sk_engine *e, const struct sk_actor_spec *sp
                             .n_calls = 1,
                             .restarts_left = spec->max_restarts,
                             .max_task_retries = spec->max_task_retries};
-    SK_GO(sk_names_add(&x->names, as.space, as.name, as.meta, a, &a->name, err));
+    SK_GO(sk_names_add(&x->names, "actor", as.space, as.name, as.meta, a, &a->name, err));
     if (as.detached) a->detached = sk_own_hold(x->own, id, NULL) == SK_OK;
     SK_GO(sk_itask_make(x, &s, 1, id, &t, err));
     SK_GO(sk_map_put(&x->actors, id, a));
@@ -269,6 +269,8 @@ static sk_rc op_actor_kill(struct sk_engine *e, sk_aid aid, bool no_restart, str
     struct sk_iactor *a = sk_map_get(&x->actors, aid.v);
     if (!a) {
         rc = SK_ERR(err, SK_ENOENT, "no such actor");
+    } else if (!a->dead && !no_restart && a->init->queued) {
+        /* it is about to begin (anew) */
     } else if (!a->dead && !no_restart && a->restarts_left && a->started) {
         a->restarts_left -= a->restarts_left > 0;
         a->started = false;

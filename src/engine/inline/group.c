@@ -66,7 +66,7 @@ sk_rc sk_inline_group_create(struct sk_engine *e, const struct sk_group_spec *s,
     g->ready_oid = x->next_id++;
     if (x->closed) rc = SK_ERR(err, SK_ECLOSED, "the engine is shut down");
     if (rc == SK_OK)
-        rc = sk_names_add(&x->group_names, (struct sk_bytes){s->space, s->space ? strlen(s->space) : 0},
+        rc = sk_names_add(&x->group_names, "placement group", (struct sk_bytes){s->space, s->space ? strlen(s->space) : 0},
                           (struct sk_bytes){s->name, s->name ? strlen(s->name) : 0}, (struct sk_bytes){NULL, 0}, g, &g->name, err);
     if (rc == SK_OK && g->ready) rc = sk_blob_bytes(x, SK_KIND_GROUP_READY, (struct sk_bytes){&g->id, 8}, &val, err);
     if (rc == SK_OK) rc = sk_iobj_new(x, g->ready_oid, val, NULL, 0, err);

@@ -41,7 +41,7 @@ void sk_inline_unlock(struct sk_inline *x) {
 /* ---- running ------------------------------------------------------------------------------------------------------------------------- */
 
 static bool runnable(struct sk_inline *x, const struct sk_itask *t) {
-    if (t->actor && !t->is_init && (t->actor->busy || !t->actor->started)) return false;
+    if (t->actor && (t->actor->busy || (!t->is_init && !t->actor->started))) return false; /* killed while a call runs: it ends first */
     for (uint32_t i = 0; i < t->p.t.n_args; i++)
         if (t->refs[i] && !sk_iobj_val(x, t->refs[i])) return false;
     return true;

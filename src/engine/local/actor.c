@@ -19,7 +19,7 @@ sk_rc sk_actor_create(struct sk_local *l, uint32_t proc, uint64_t base, const ui
     SK_TRY(sk_aspec_check(as, err));
     struct sk_lactor *a = sk_calloc(SK_TAG_ENGINE, sizeof *a + as->n_groups * sizeof a->groups[0]);
     if (!a) return SK_ERR(err, SK_ENOMEM, "no memory for an actor");
-    sk_rc rc = sk_names_add(&l->names_of_actors, as->space, as->name, as->meta, a, &a->name, err);
+    sk_rc rc = sk_names_add(&l->names_of_actors, "actor", as->space, as->name, as->meta, a, &a->name, err);
     if (rc == SK_OK) rc = sk_obj_new(l, aid, proc, &o, err);
     if (rc != SK_OK) {
         sk_name_free(&a->name);
@@ -64,7 +64,6 @@ sk_rc sk_actor_create(struct sk_local *l, uint32_t proc, uint64_t base, const ui
     }
     a->detached = as->detached && sk_own_hold(l->own, base + 1, NULL) == SK_OK;
     if (sk_place_shape_dead(&l->place, a->shape)) {
-        a->group_gone = true;
         sk_ltask_fail(l, t, SK_EGROUP, "the placement group of the actor was removed");
         return SK_OK;
     }
@@ -93,6 +92,8 @@ static void find_worker(struct sk_local *l, struct sk_lactor *a) {
 
 void sk_actor_advance(struct sk_local *l, struct sk_lactor *a) {
     if (a->state == SK_A_DEAD) return;
+    if (a->worker && a->worker->killed)
+        return; /* asked again when its death is reported: what is submitted after kill() goes to the next process */
     if (a->stopping && sk_list_empty(&a->queue) && a->n_sent == 0) {
         a->leaving = true; /* in order: destructors and exit handlers of the user run */
         sk_actor_dead(l, a, "its last handle was released");
@@ -102,7 +103,6 @@ void sk_actor_advance(struct sk_local *l, struct sk_lactor *a) {
         if (a->init->state == SK_T_READY) find_worker(l, a);
         if (!a->worker) return;
     }
-    if (a->worker->killed) return; /* asked again when its death is reported: what is submitted after kill() goes to the next process */
     if (!a->placed) {
         if (a->init->state != SK_T_READY) return;
         sk_rc rc = sk_ltask_send(l, a->init, a->worker);
@@ -215,7 +215,6 @@ void sk_actor_worker_died(struct sk_local *l, struct sk_lactor *a, bool charged,
     a->n_sent = 0;
     a->placed = false;
     if (a->state == SK_A_DEAD) return;
-    l->n_homeless++;
     if (a->no_restart || (charged && a->restarts_left == 0)) {
         sk_actor_dead(l, a, why);
         return;

@@ -33,9 +33,16 @@ static bool task_ok(const struct sk_local *l, const struct sk_ltask *t) {
     return true;
 }
 
+static bool is_group(const struct sk_local *l, uint64_t id) {
+    SK_LIST_EACH (it, &l->groups)
+        if (sk_container_of(it, struct sk_lgroup, link)->id == id) return true;
+    return false;
+}
+
 static bool object_ok(struct sk_local *l, uint64_t id, const struct sk_obj *o) {
     NEED(o->id == id);
     if (o->state == SK_O_READY) NEED(!o->deps || o->where == SK_V_DISK);
+    if (o->state == SK_O_PENDING && !o->maker && is_group(l, id - 1)) return true; /* its `ready` */
     if (o->state == SK_O_PENDING && !l->lost.n) NEED(o->maker && sk_map_get(&l->tasks, o->maker->id) == o->maker);
     if (o->state == SK_O_ACTOR) NEED(o->u.actor->id == id && !o->u.actor->unreferenced);
     for (const struct sk_dep *d = o->deps; d; d = d->next)

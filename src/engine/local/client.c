@@ -520,8 +520,8 @@ static sk_rc c_group_create(struct sk_engine *e, const struct sk_group_spec *s, 
     struct sk_client *c = C(e);
     size_t cap = 2 * SK_NAME_MAX + 128 + s->n * sizeof *s->bundles;
     uint64_t base, v;
-    if ((s->name && strlen(s->name) > SK_NAME_MAX) || (s->space && strlen(s->space) > SK_NAME_MAX))
-        return SK_ERR(err, SK_EINVAL, "names of placement groups have at most %d bytes", SK_NAME_MAX);
+    struct sk_bytes name = {s->name, s->name ? strlen(s->name) : 0}, space = {s->space, s->space ? strlen(s->space) : 0};
+    SK_TRY(sk_names_check("placement group", space, name, err)); /* they fit into the message */
     uint8_t *p = sk_alloc(SK_TAG_ENGINE, cap);
     if (!p) return SK_ERR(err, SK_ENOMEM, "no memory for a placement group");
     pthread_mutex_lock(&c->mu);
@@ -534,8 +534,8 @@ static sk_rc c_group_create(struct sk_engine *e, const struct sk_group_spec *s, 
     sk_wr_u64(&w, 0);
     sk_wr_u32(&w, s->strategy);
     sk_wr_u32(&w, s->n);
-    sk_wr_str(&w, s->name);
-    sk_wr_str(&w, s->space);
+    sk_wr_bytes(&w, name.p, name.n);
+    sk_wr_bytes(&w, space.p, space.n);
     sk_wr_align(&w, 8);
     sk_wr_raw(&w, s->bundles, s->n * sizeof *s->bundles);
     sk_rc rc = ask_number(c, p, w.n, 16, &v, err);

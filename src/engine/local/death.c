@@ -50,12 +50,16 @@ void sk_loop_worker_died(struct sk_local *l, struct sk_lworker *w, int status, u
     w->sh->pid = 0; /* may soon be another process's */
     l->workers[w->slot] = NULL;
     l->n_live--;
+    l->n_evicted -= w->evicted_ns != 0;
     sk_place_worker_gone(&l->place, &w->place);
     sk_own_proc_dead(l->own, w->proc);
     sk_store_proc_dead(l->store, w->proc);
     sk_space_worker_gone(l, w);
     for (uint32_t i = 0; i < w->big.n; i++) sk_store_unref(l->store, w->big.p[i]);
-    if (a) a->worker = NULL;
+    if (a) { /* not its actor any more, so it is not dead */
+        a->worker = NULL;
+        l->n_homeless++;
+    }
     for (uint32_t i = 0; l->n_worker_streams && sk_map_next(&l->tasks, &i, &key, &val);) { /* nobody reads its streams any more */
         struct sk_ltask *t = val;
         if (!t->is_stream || t->sink || t->owner != w->proc || t->dropped) continue;
@@ -79,7 +83,7 @@ void sk_loop_worker_died(struct sk_local *l, struct sk_lworker *w, int status, u
         const char *tn = sk_ltask_name(l, t, name, sizeof name);
         if (t->cancelled) {
             sk_ltask_fail_cancelled(l, t);
-        } else if (t->group_gone && !t->actor) {
+        } else if (started && !t->actor && sk_place_shape_dead(&l->place, t->place.shape)) {
             sk_ltask_fail(l, t, SK_EGROUP, "the placement group of task %s was removed while it ran", tn);
         } else if (t->is_init) {
             /* Stays SENT until sk_actor_worker_died says what becomes of it: a call that fails here may make others try to place the actor. */

@@ -22,7 +22,7 @@ sk_rc sk_lgroup_create(struct sk_local *l, uint32_t proc, uint64_t base, const s
     struct sk_lgroup *g = sk_calloc(SK_TAG_ENGINE, sizeof *g);
     if (!g) return SK_ERR(err, SK_ENOMEM, "no memory for a placement group");
     sk_rc rc = sk_place_group_add(&l->place, base, bundles, n, strategy == SK_GROUP_STRICT_SPREAD, &g->place, err);
-    if (rc == SK_OK) rc = sk_names_add(&l->names_of_groups, space, name, (struct sk_bytes){NULL, 0}, g, &g->name, err);
+    if (rc == SK_OK) rc = sk_names_add(&l->names_of_groups, "placement group", space, name, (struct sk_bytes){NULL, 0}, g, &g->name, err);
     if (rc == SK_OK) rc = sk_obj_new(l, base + 1, proc, &o, err);
     if (rc == SK_OK && (rc = sk_own_hold(l->own, base + 1, err)) != SK_OK) { /* it has a reference: the caller's, who hears of a failure */
         SK_IGNORE(sk_own_unref(l->own, base + 1, proc, 1, NULL));
@@ -61,38 +61,23 @@ sk_rc sk_lgroup_remove(struct sk_local *l, uint64_t id, struct sk_err *err) {
     sk_list_del(&g->link);
     sk_name_free(&g->name);
     bool was_ready = g->place->ready;
-    for (uint32_t i = 0; i < l->place.n_shapes; i++) { /* what waits for it */
-        struct sk_place_shape *s = l->place.shapes[i];
-        while (s->in == g->place && s->levels) {
-            struct sk_list *first = s->ready[__builtin_ctz(s->levels)].next;
-            struct sk_ltask *t = sk_container_of(sk_container_of(first, struct sk_place_task, link), struct sk_ltask, place);
-            sk_place_unpush(&l->place, &t->place);
-            sk_ltask_fail(l, t, SK_EGROUP, "the placement group of the task was removed");
-        }
-    }
     for (uint32_t i = 0; i < l->n_used; i++) { /* what runs in it */
         struct sk_lworker *w = l->workers[i];
         if (!w || w->place.in != g->place) continue;
-        SK_LIST_EACH (it, &w->sent) sk_container_of(it, struct sk_ltask, on)->group_gone = true;
-        if (w->actor) w->actor->group_gone = w->actor->stopping = w->actor->no_restart = true;
+        if (w->actor) w->actor->stopping = w->actor->no_restart = true;
         sk_pool_kill(l, w, "its placement group was removed");
     }
     sk_place_group_remove(&l->place, g->place);
     g->place = NULL;
     SK_LIST_EACH_SAFE (it, tmp, &l->actors) { /* those that have no worker yet */
         struct sk_lactor *a = sk_container_of(it, struct sk_lactor, link);
-        if (a->state != SK_A_DEAD && !a->worker && sk_place_shape_dead(&l->place, a->shape) && l->place.shapes[a->shape]->group == id) {
-            a->group_gone = true;
+        if (a->state != SK_A_DEAD && !a->worker && sk_place_shape_dead(&l->place, a->shape))
             sk_actor_dead(l, a, "its placement group was removed");
-        }
     }
     if (!was_ready) {
-        static const char msg[] = "the placement group was removed before it had its bundles";
-        uint8_t buf[4 + sizeof msg];
-        int32_t rc = SK_EGROUP;
-        memcpy(buf, &rc, 4);
-        memcpy(buf + 4, msg, sizeof msg);
-        set_ready(l, id + 1, SK_KIND_ENGINE_ERROR, buf, sizeof buf);
+        struct sk_inl *e = sk_engine_error(SK_EGROUP, "the placement group was removed before it had its bundles");
+        set_ready(l, id + 1, SK_KIND_ENGINE_ERROR, e ? (void *)e->bytes : (void *)"", e ? e->len : 0);
+        sk_inl_drop(e);
     }
     sk_own_unhold(l->own, id + 1);
     sk_free(g);
@@ -167,14 +152,6 @@ sk_rc sk_need_shape(struct sk_local *l, const struct sk_need *n, sk_shape *out, 
     return SK_OK;
 }
 
-static void answer(struct sk_local *l, struct sk_lworker *w, uint64_t req, uint64_t value) {
-    struct {
-        uint32_t type, rc;
-        uint64_t req, value;
-    } m = {SK_M_REPLY, SK_OK, req, value};
-    (void)sk_pool_reply(l, w, &m, sizeof m);
-}
-
 void sk_lgroup_handle(struct sk_local *l, struct sk_lworker *w, uint32_t type, struct sk_rd *r) {
     struct sk_err err;
     sk_rc rc = SK_OK;
@@ -184,7 +161,7 @@ void sk_lgroup_handle(struct sk_local *l, struct sk_lworker *w, uint32_t type, s
         struct sk_bytes name = sk_rd_bytes(r), space = sk_rd_bytes(r);
         sk_rd_align(r, 8);
         const struct sk_res *b = sk_rd_raw(r, (size_t)n * sizeof *b);
-        if (r->bad || id >> 40 != w->proc) return;
+        if (r->bad || !sk_loop_fresh_ids(l, w, id)) return;
         rc = sk_lgroup_create(l, w->proc, id, b, n, strategy, space, name, &err);
     } else if (type == SK_M_UNGROUP) {
         rc = sk_lgroup_remove(l, sk_rd_u64(r), &err);
@@ -196,6 +173,5 @@ void sk_lgroup_handle(struct sk_local *l, struct sk_lworker *w, uint32_t type, s
         sk_req_list(l, w, req, sk_lgroups_write);
         return;
     }
-    if (rc == SK_OK) answer(l, w, req, id);
-    else sk_req_error(l, w, req, rc, err.msg);
+    sk_req_answer(l, w, req, rc, id, &err);
 }

@@ -212,7 +212,7 @@ struct sk_spec { /* decoded, borrowing from the bytes */
     struct sk_bytes name;
     uint32_t n_args, n_contains, n_returns, stream_window;
     int32_t max_retries;
-    uint16_t shape;
+    sk_shape shape;
     uint8_t retry_exceptions, no_wait;
     const uint8_t *args; /* n_args values back to back */
     size_t args_len;
@@ -311,13 +311,13 @@ struct sk_ltask {
     bool told; /* its end is in the history */
     bool is_init, is_stream, cancelled, is_method;
     bool dropped;     /* a stream that nobody reads any more */
-    bool group_gone;  /* its placement group was removed while it was sent */
     bool holds_args;  /* its arguments are held */
     bool was_started; /* when its worker died */
     bool bulky;       /* it made something that can be lost: in the store, or with references inside */
     bool kept;        /* lineage has it: not freed */
     bool keeping_tried;
     uint8_t let_go;         /* 0, or 1 + enum sk_lost_why: why lineage does not have it any more */
+    bool stands;            /* it was cancelled for good: instead of a run, that error again */
     bool ended;             /* not under way, and nobody is about to touch it */
     bool remake;            /* under way again, for what was lost of it: no sink and no reader hears of it */
     bool restart;           /* its worker was asked to stop, so that it can begin anew for lost yields */
@@ -379,14 +379,13 @@ struct sk_lactor {
     struct sk_list queue; /* method calls not sent yet, in order */
     uint32_t state, n_sent;
     int32_t restarts_left, max_task_retries;
-    uint16_t shape;
+    sk_shape shape;
     uint32_t n_tasks;  /* calls that are not finished */
     bool unreferenced; /* freed when dead and nothing of it is under way */
     bool stopping;     /* no handle left, or killed without restart: nothing comes after the calls already made */
     bool no_restart;   /* killed: they are not finished either */
     bool placed;       /* the constructor was sent to the present worker */
     bool detached;     /* the engine holds its `ready` */
-    bool group_gone;   /* its placement group was removed */
     bool asked;        /* its restart, by kill(no_restart=False); until it is alive again */
     bool leaving;      /* it said that it ends */
     bool is_async;
@@ -417,6 +416,7 @@ struct sk_lworker {
     int64_t idle_since_ns;
     bool has_lease;
     bool has_env;         /* it was told its environment */
+    int64_t evicted_ns;   /* not 0: since when it is leaving to make room */
     const char *kill_why; /* static text: why the engine killed it */
     uint64_t kill_task;   /* not 0: because of this task; others that it takes along are not charged for it */
     struct sk_big {
@@ -498,6 +498,9 @@ struct sk_local {
     struct sk_lworker **workers; /* by slot, NULL = free */
     uint32_t n_slots, n_used;    /* slots; workers[n_used..] were never used */
     uint32_t n_live, max_workers, next_proc;
+    int64_t stall_since_ns; /* loop.c: since when nothing but the driver's reading would help, at this `progress` */
+    uint64_t stall_progress;
+    uint32_t n_evicted;        /* of n_live: told to make room for a process of another kind */
     uint32_t n_bad_starts;     /* processes that ended before they were ready, since one was */
     uint32_t n_worker_streams; /* streams that workers read */
     uint32_t n_nested;         /* known tasks that tasks submitted */
@@ -529,6 +532,8 @@ uint32_t sk_loop_pump_worker(struct sk_local *l, struct sk_lworker *w);
 void sk_loop_dispatch(struct sk_local *l); /* place what can be placed */
 void sk_loop_dispatch_at(struct sk_local *l, int64_t now_ns);
 struct sk_pace_view sk_loop_view(const struct sk_local *l, int64_t now_ns, uint32_t n_messages);
+bool sk_loop_fresh_ids(struct sk_local *l, struct sk_lworker *w,
+                       uint64_t base);                                    /* in a message of w; false: it makes no sense, and w is killed */
 void sk_loop_fail_waiting(struct sk_local *l, sk_rc rc, const char *why); /* all that wait for a worker */
 
 /* death.c */
@@ -580,6 +585,7 @@ void sk_ltask_left(struct sk_local *l, struct sk_ltask *t, struct sk_lworker *w,
 /* Takes a not started task off w: READY, but in no queue. False: it has started. */
 bool sk_ltask_unsend(struct sk_local *l, struct sk_lworker *w, struct sk_ltask *t);
 bool sk_ltask_take_back(struct sk_local *l, struct sk_lworker *w, struct sk_ltask *t); /* the same, and to be placed again */
+void sk_ltask_take_back_all(struct sk_local *l, struct sk_lworker *w); /* what has not started on a worker without an actor */
 
 /* stream.c */
 void sk_stream_yielded(struct sk_local *l, struct sk_lworker *w, struct sk_rd *r);
@@ -596,6 +602,8 @@ void sk_req_next(struct sk_local *l, struct sk_lworker *w, struct sk_rd *r);
 void sk_req_block(struct sk_local *l, struct sk_lworker *w); /* it waits: what is queued behind goes elsewhere */
 void sk_req_reply(struct sk_local *l, struct sk_req *q, sk_rc rc);
 void sk_req_error(struct sk_local *l, struct sk_lworker *w, uint64_t req, sk_rc rc, const char *msg);
+/* To a request for one number: `value`, or an error. */
+void sk_req_answer(struct sk_local *l, struct sk_lworker *w, uint64_t req, sk_rc rc, uint64_t value, const struct sk_err *err);
 void sk_req_list(struct sk_local *l, struct sk_lworker *w, uint64_t req, size_t (*write)(struct sk_local *l, void *buf, size_t cap));
 void sk_req_free(struct sk_local *l, struct sk_req *q);
 
@@ -664,8 +672,9 @@ bool sk_local_check(struct sk_local *l); /* check.c: every structure against the
 /* pool.c */
 sk_rc sk_pool_start(struct sk_local *l, struct sk_err *err); /* fork server, threads */
 void sk_pool_stop(struct sk_local *l);
-void sk_pool_reports(struct sk_local *l);                    /* what the fork server says: who came up, who ended */
-struct sk_lworker *sk_pool_spawn(struct sk_local *l);        /* NULL: at the limit or refused */
+void sk_pool_reports(struct sk_local *l); /* what the fork server says: who came up, who ended */
+/* Asked when no idle worker will do. NULL: refused, or at the limit; there an idle one is told to make room, and its death asks again. */
+struct sk_lworker *sk_pool_spawn(struct sk_local *l);
 void sk_pool_bad_start(struct sk_local *l, const char *why); /* after several in a row what waits for workers fails */
 void sk_pool_kill(struct sk_local *l, struct sk_lworker *w, const char *why);
 void sk_pool_leave(struct sk_local *l, struct sk_lworker *w,

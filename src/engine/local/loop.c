@@ -9,17 +9,17 @@
 #include "base/mem.h"
 #include "engine/local/local_int.h"
 
+#define STALL_NS (10 * SK_SEC)
+
 /* ---- tasks out ----------------------------------------------------------------------------------------------------------------- */
 
 void sk_loop_fail_waiting(struct sk_local *l, sk_rc rc, const char *why) {
-    for (uint32_t i = 0; i < l->place.n_shapes; i++)
-        while (l->place.shapes[i]->levels) {
-            struct sk_list *first = l->place.shapes[i]->ready[__builtin_ctz(l->place.shapes[i]->levels)].next;
-            struct sk_ltask *t = sk_container_of(sk_container_of(first, struct sk_place_task, link), struct sk_ltask, place);
-            char name[200];
-            sk_place_unpush(&l->place, &t->place);
-            sk_ltask_fail(l, t, rc, "task %s cannot be run: %s", sk_ltask_name(l, t, name, sizeof name), why);
-        }
+    for (struct sk_place_task *p; (p = sk_place_any(&l->place));) {
+        struct sk_ltask *t = sk_container_of(p, struct sk_ltask, place);
+        char name[200];
+        sk_place_unpush(&l->place, p);
+        sk_ltask_fail(l, t, rc, "task %s cannot be run: %s", sk_ltask_name(l, t, name, sizeof name), why);
+    }
     SK_LIST_EACH_SAFE (it, tmp, &l->actors) {
         struct sk_lactor *a = sk_container_of(it, struct sk_lactor, link);
         if (!a->worker && a->state == SK_A_STARTING && a->init->state == SK_T_READY) sk_actor_dead(l, a, why);
@@ -27,14 +27,32 @@ void sk_loop_fail_waiting(struct sk_local *l, sk_rc rc, const char *why) {
     sk_obj_drain(l);
 }
 
-/* No process more can be had, and all that there are wait for tasks: nothing would ever move again. */
-static bool stuck(const struct sk_local *l) {
+/* It goes on only when somebody gives it something: a task, or who reads its stream. */
+static bool waits(const struct sk_lworker *w) { return w->place.blocked || (w->place.state == SK_W_ACTOR && sk_list_empty(&w->sent)); }
+
+/* A stream at the end of its window, which the driver reads. (One that a worker reads: that worker waits itself, or it is not stuck.) */
+static bool waits_for_driver(const struct sk_lworker *w) {
+    const struct sk_list *head = sk_list_first(&w->sent);
+    const struct sk_ltask *t = head ? sk_container_of(head, struct sk_ltask, on) : NULL;
+    return t && w->place.blocked && t->spec.stream_window && t->owner == SK_PROC_DRIVER && sk_list_empty(&w->reqs);
+}
+
+/* No process more can be had, and all that there are wait: nothing would ever move again. But the driver may read on what it reads; when it waits
+ * for something else instead, and no other thread of it has read for STALL_NS, it will not. */
+static bool stuck(struct sk_local *l, int64_t now) {
+    bool driver = false;
     if (l->n_live < l->max_workers || l->place.n_idle || l->place.n_starting) return false;
     for (uint32_t i = 0; i < l->n_used; i++) {
         const struct sk_lworker *w = l->workers[i];
-        if (w && !w->place.blocked && (w->place.state != SK_W_ACTOR || !sk_list_empty(&w->sent))) return false;
+        if (w && !waits(w)) return false;
+        driver |= w && waits_for_driver(w);
     }
-    return true;
+    if (!driver) return true;
+    if (!l->stall_since_ns || l->stall_progress != l->progress || !l->driving) {
+        l->stall_since_ns = now;
+        l->stall_progress = l->progress;
+    }
+    return now - l->stall_since_ns > STALL_NS;
 }
 
 static void fail_stuck(struct sk_local *l) {
@@ -57,7 +75,7 @@ void sk_loop_dispatch_at(struct sk_local *l, int64_t now) {
             if (sk_place_fits_now(&l->place, a->shape)) wants_process = true;
             else if (!l->place.want_order) sk_place_want(&l->place, a->order, a->shape);
         }
-        if (wants_process && stuck(l)) fail_stuck(l);
+        if (wants_process && stuck(l, now)) fail_stuck(l);
     } else if (l->place.want_order) {
         sk_place_want(&l->place, 0, 0);
     }
@@ -69,14 +87,13 @@ void sk_loop_dispatch_at(struct sk_local *l, int64_t now) {
             sk_lgroup_ready(l, pick.group);
             continue;
         }
+        if (pick.what == SK_PLACE_DEAD) {
+            sk_ltask_fail(l, sk_container_of(pick.task, struct sk_ltask, place), SK_EGROUP, "the placement group of the task was removed");
+            continue;
+        }
         if (pick.what == SK_PLACE_SPAWN) {
             if (sk_pool_spawn(l)) continue;
-            if (l->n_live >= l->max_workers && l->place.n_idle) { /* all idle ones are of other environments */
-                struct sk_list *cold = sk_list_last(&l->place.idle);
-                sk_pool_leave(l, sk_container_of(sk_container_of(cold, struct sk_place_worker, link), struct sk_lworker, place),
-                              "another environment needs its place");
-            }
-            if (l->place.n_ready && stuck(l)) fail_stuck(l);
+            if (l->place.n_ready && stuck(l, now)) fail_stuck(l);
             return;
         }
         struct sk_lworker *w = sk_container_of(pick.worker, struct sk_lworker, place);
@@ -128,11 +145,7 @@ struct sk_pace_view sk_loop_view(const struct sk_local *l, int64_t now_ns, uint3
 
 /* Its process has run enough (max_calls): what waits on it goes elsewhere, and it is told to leave. */
 static void retire(struct sk_local *l, struct sk_lworker *w) {
-    for (struct sk_list *it = w->sent.next; it != &w->sent;) {
-        struct sk_ltask *t = sk_container_of(it, struct sk_ltask, on);
-        it = it->next;
-        sk_ltask_take_back(l, w, t);
-    }
+    sk_ltask_take_back_all(l, w);
     sk_pool_leave(l, w, "it has run a function with max_calls often enough");
 }
 
@@ -240,7 +253,7 @@ static void handle_done(struct sk_local *l, struct sk_lworker *w, const void *p,
 }
 
 /* New ids come from the worker's own range, each once. */
-static bool fresh_ids(struct sk_local *l, struct sk_lworker *w, uint64_t base) {
+bool sk_loop_fresh_ids(struct sk_local *l, struct sk_lworker *w, uint64_t base) {
     if (base >> 40 == w->proc && !sk_map_get(&l->tasks, base)) return true;
     sk_pool_kill(l, w, "it sent a message that makes no sense");
     return false;
@@ -252,7 +265,7 @@ static void handle_put(struct sk_local *l, struct sk_lworker *w, struct sk_rd *r
     struct sk_ids in;
     const void *b = sk_rd_val_ids(r, &v, &in);
     struct sk_obj *o = NULL;
-    if (r->bad || !fresh_ids(l, w, id)) return;
+    if (r->bad || !sk_loop_fresh_ids(l, w, id)) return;
     if (sk_obj_new(l, id, w->proc, &o, NULL) != SK_OK) { /* it has the id, and would hear "lost" */
         w->unheard = true;
         sk_pool_kill(l, w, "there is no memory left to record what it put");
@@ -299,19 +312,6 @@ static uint32_t level_of(const struct sk_lworker *w) {
     return first && !w->actor ? (uint32_t)sk_container_of(first, struct sk_ltask, on)->place.level + 1 : 1;
 }
 
-/* To a request for one number. */
-static void answer(struct sk_local *l, struct sk_lworker *w, uint64_t req, sk_rc rc, uint64_t value, const struct sk_err *err) {
-    if (rc != SK_OK) {
-        sk_req_error(l, w, req, rc, err->msg);
-        return;
-    }
-    struct {
-        uint32_t type, rc;
-        uint64_t req, value;
-    } m = {SK_M_REPLY, SK_OK, req, value};
-    (void)sk_pool_reply(l, w, &m, sizeof m);
-}
-
 static void handle(struct sk_local *l, struct sk_lworker *w, const void *p, size_t n) {
     struct sk_rd r = sk_rd_init(p, n);
     uint32_t type = sk_rd_u32(&r);
@@ -341,7 +341,7 @@ static void handle(struct sk_local *l, struct sk_lworker *w, const void *p, size
         uint64_t base = sk_rd_u64(&r);
         struct sk_bytes s = sk_rd_bytes(&r);
         l->now_ns = sk_now_ns();
-        if (!r.bad && fresh_ids(l, w, base) && sk_ltask_submit(l, w->proc, level_of(w), base, s.p, s.n, NULL, &err) != SK_OK)
+        if (!r.bad && sk_loop_fresh_ids(l, w, base) && sk_ltask_submit(l, w->proc, level_of(w), base, s.p, s.n, NULL, &err) != SK_OK)
             submit_failed(l, w->proc, base, s, &err);
         break;
     }
@@ -350,7 +350,7 @@ static void handle(struct sk_local *l, struct sk_lworker *w, const void *p, size
         struct sk_aspec as;
         bool good = sk_aspec_read(&r, &as);
         struct sk_bytes s = sk_rd_bytes(&r);
-        if (!good || r.bad || !fresh_ids(l, w, base)) break;
+        if (!good || r.bad || !sk_loop_fresh_ids(l, w, base)) break;
         l->now_ns = sk_now_ns();
         sk_rc rc = sk_actor_create(l, w->proc, base, s.p, s.n, &as, &err);
         if (req) sk_req_error(l, w, req, rc, rc == SK_OK ? "" : err.msg);
@@ -426,7 +426,7 @@ static void handle(struct sk_local *l, struct sk_lworker *w, const void *p, size
         memcpy(&need, q, sizeof need);
         sk_shape s = 0;
         sk_rc rc = sk_need_shape(l, &need, &s, &err);
-        answer(l, w, req, rc, s, &err);
+        sk_req_answer(l, w, req, rc, s, &err);
         break;
     }
     case SK_M_RESIDX: {
@@ -436,7 +436,7 @@ static void handle(struct sk_local *l, struct sk_lworker *w, const void *p, size
         uint32_t ix = 0;
         snprintf(name, sizeof name, "%.*s", (int)SK_MIN(b.n, sizeof name - 1), (const char *)b.p);
         sk_rc rc = l->base.ops->res_index(&l->base, name, &ix, &err);
-        answer(l, w, req, rc, ix, &err);
+        sk_req_answer(l, w, req, rc, ix, &err);
         break;
     }
     case SK_M_RESOURCES: {

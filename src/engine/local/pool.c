@@ -19,7 +19,8 @@
 #include "base/vec.h"
 #include "engine/local/local_int.h"
 
-#define BAD_STARTS 8 /* so many processes in a row that end before they are ready: it is no accident */
+#define EVICT_NS (5 * SK_SEC) /* a process that is to make room and hangs in exit handlers of the user is killed after that */
+#define BAD_STARTS 8          /* so many processes in a row that end before they are ready: it is no accident */
 
 /* ---- messages down ------------------------------------------------------------------------------------------------------------ */
 
@@ -123,8 +124,31 @@ void sk_pool_bad_start(struct sk_local *l, const char *why) {
     sk_loop_fail_waiting(l, SK_EDEAD, why);
 }
 
+/* All processes are there, and the idle ones are of another kind than what waits (place.h): the coldest makes room. One at a time: the next one
+ * when it has gone, if that is still of use. */
+static void evict(struct sk_local *l) {
+    struct sk_list *cold = sk_list_last(&l->place.idle);
+    if (!cold || l->n_evicted) return;
+    struct sk_lworker *w = sk_container_of(sk_container_of(cold, struct sk_place_worker, link), struct sk_lworker, place);
+    sk_pool_leave(l, w, "another environment needs its place");
+    w->evicted_ns = sk_now_ns();
+    l->n_evicted++;
+}
+
+static void kill_late_ones(struct sk_local *l, int64_t now) {
+    for (uint32_t i = 0; l->n_evicted && i < l->n_used; i++) {
+        struct sk_lworker *w = l->workers[i];
+        if (w && w->evicted_ns && now - w->evicted_ns > EVICT_NS)
+            sk_pool_kill(l, w, "another environment needs its place, and it did not end");
+    }
+}
+
 struct sk_lworker *sk_pool_spawn(struct sk_local *l) {
-    if (l->closing || l->n_live >= l->max_workers) return NULL;
+    if (l->closing) return NULL;
+    if (l->n_live >= l->max_workers) {
+        evict(l);
+        return NULL;
+    }
     if (l->n_bad_starts >= BAD_STARTS && any_up(l)) return NULL;
     struct sk_err err;
     if (l->srv_dead && server_up(l, &err) != SK_OK) {
@@ -228,6 +252,7 @@ void sk_pool_reports(struct sk_local *l) {
 }
 
 void sk_pool_reap(struct sk_local *l, int64_t now) {
+    kill_late_ones(l, now);
     /* Idle workers beyond the CPUs go; the list is most recently used first, so the end of it is the coldest. */
     struct sk_list *last = sk_list_last(&l->place.idle);
     if (!last || l->place.n_ready) return;

@@ -100,7 +100,7 @@ static void keep(struct sk_local *l, struct sk_ltask *t, uint64_t first_yield) {
         if (t->retries_left == 0) o->why = SK_LOST_RETRIES;
         ok = sk_vec_push(&k.returns, SK_TAG_ENGINE, o->id);
     }
-    if (ok && t->retries_left != 0 && k.returns.n && keep_args(l, t, &k)) {
+    if (ok && t->retries_left != 0 && k.returns.n && (t->stands || keep_args(l, t, &k))) {
         struct sk_lineage_task spec = {.id = t->id,
                                        .args = k.args.p,
                                        .n_args = k.args.n,
@@ -349,11 +349,12 @@ static sk_rc begin_again(struct sk_local *l, struct sk_ltask *t, int32_t retries
     t->differs = 0;
     t->n_unready = 0;
     t->state = SK_T_WAITING;
-    l->n_reruns++;
     if (!sk_map_get(&l->tasks, t->id)) {
         if (sk_map_put(&l->tasks, t->id, t) != SK_OK) return SK_ENOMEM;
         if (t->is_stream && !t->sink && t->owner != SK_PROC_DRIVER) l->n_worker_streams++;
     }
+    if (t->stands && !t->is_stream) return SK_OK; /* what a stream gave before its end may be wanted */
+    l->n_reruns++;
     if (!bring_back_values(l, t, back)) return SK_ENOMEM;
     return sk_ltask_take_args(l, t, NULL);
 }
@@ -450,7 +451,8 @@ static void recover(struct sk_local *l, uint64_t oid) {
     while (!sk_list_empty(&run)) {
         struct sk_ltask *t = sk_container_of(sk_container_of(run.next, struct sk_place_task, link), struct sk_ltask, place);
         sk_list_del(run.next);
-        sk_ltask_ready(l, t);
+        if (t->stands && !t->is_stream) sk_ltask_fail_cancelled(l, t);
+        else sk_ltask_ready(l, t);
     }
     for (uint32_t i = 0; i < back.n; i++) SK_IGNORE(sk_own_unref(l->own, back.p[i], SK_PROC_DRIVER, 1, NULL));
     sk_vec_free(&back);

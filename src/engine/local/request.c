@@ -15,6 +15,18 @@ void sk_req_error(struct sk_local *l, struct sk_lworker *w, uint64_t req, sk_rc 
     (void)sk_pool_reply(l, w, buf, m.n);
 }
 
+void sk_req_answer(struct sk_local *l, struct sk_lworker *w, uint64_t req, sk_rc rc, uint64_t value, const struct sk_err *err) {
+    if (rc != SK_OK) {
+        sk_req_error(l, w, req, rc, err->msg);
+        return;
+    }
+    struct {
+        uint32_t type, rc;
+        uint64_t req, value;
+    } m = {SK_M_REPLY, SK_OK, req, value};
+    (void)sk_pool_reply(l, w, &m, sizeof m);
+}
+
 void sk_req_list(struct sk_local *l, struct sk_lworker *w, uint64_t req, size_t (*write)(struct sk_local *l, void *buf, size_t cap)) {
     size_t n = write(l, NULL, 0), cap = n + 64;
     uint8_t *p = sk_alloc(SK_TAG_ENGINE, 2 * cap); /* the message, and the list that goes into it */
@@ -35,12 +47,7 @@ void sk_req_list(struct sk_local *l, struct sk_lworker *w, uint64_t req, size_t 
 void sk_req_block(struct sk_local *l, struct sk_lworker *w) {
     if (w->place.blocked) return;
     sk_place_worker_block(&l->place, &w->place, true);
-    if (w->place.state != SK_W_LEASED) return;
-    for (struct sk_list *it = w->sent.next; it != &w->sent;) { /* what waits behind it must not wait for it */
-        struct sk_ltask *t = sk_container_of(it, struct sk_ltask, on);
-        it = it->next;
-        sk_ltask_take_back(l, w, t);
-    }
+    if (w->place.state == SK_W_LEASED) sk_ltask_take_back_all(l, w); /* what waits behind it must not wait for it */
 }
 
 void sk_req_free(struct sk_local *l, struct sk_req *q) {

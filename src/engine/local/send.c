@@ -120,7 +120,7 @@ static void write_task(struct sk_local *l, struct sk_ltask *t, struct sk_lworker
         for (uint32_t i = 0; i < t->actor->n_groups; i++) sk_wr_u32(m, t->actor->groups[i]);
     }
     if (with_need) {
-        const struct sk_place_shape *s = l->place.shapes[t->spec.shape];
+        const struct sk_place_shape *s = sk_place_shape_at(&l->place, t->spec.shape);
         struct sk_need need = {.res = s->res, .group = s->group, .bundle = s->group ? (int32_t)w->place.bundle : 0, .env = s->env};
         sk_wr_align(m, 8);
         sk_wr_raw(m, &need, sizeof need);
@@ -187,4 +187,12 @@ bool sk_ltask_take_back(struct sk_local *l, struct sk_lworker *w, struct sk_ltas
     if (!sk_ltask_unsend(l, w, t)) return false;
     sk_place_push(&l->place, &t->place);
     return true;
+}
+
+void sk_ltask_take_back_all(struct sk_local *l, struct sk_lworker *w) {
+    for (struct sk_list *it = w->sent.prev; it != &w->sent;) { /* the last one is the least likely to start meanwhile */
+        struct sk_ltask *t = sk_container_of(it, struct sk_ltask, on);
+        it = it->prev;
+        (void)sk_ltask_take_back(l, w, t);
+    }
 }

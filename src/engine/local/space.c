@@ -544,13 +544,12 @@ static bool others_may_help(const struct sk_local *l) {
 static void take_back_all(struct sk_local *l) {
     for (uint32_t i = 0; i < l->n_used; i++) {
         struct sk_lworker *w = l->workers[i];
-        if (!w || (w->place.state != SK_W_LEASED && !w->actor)) continue;
+        if (w && w->place.state == SK_W_LEASED) sk_ltask_take_back_all(l, w);
+        if (!w || !w->actor) continue;
         for (struct sk_list *it = w->sent.prev; it != &w->sent;) {
             struct sk_ltask *t = sk_container_of(it, struct sk_ltask, on);
             it = it->prev;
-            if (t->is_init) continue;
-            if (!w->actor) (void)sk_ltask_take_back(l, w, t);
-            else if (sk_ltask_unsend(l, w, t)) sk_list_push_front(&w->actor->queue, &t->on), l->space.held_back = true;
+            if (!t->is_init && sk_ltask_unsend(l, w, t)) sk_list_push_front(&w->actor->queue, &t->on), l->space.held_back = true;
         }
     }
 }
@@ -696,12 +695,7 @@ void sk_space_lease(struct sk_local *l, struct sk_lworker *w, uint64_t req, uint
         *r = (struct sk_room){.w = w, .req = req, .len = len, .min = min, .rc = SK_EAGAIN};
         w->n_rooms++;
         sk_list_push_back(&l->space.rooms, &r->link);
-        if (w->place.state == SK_W_LEASED) /* what is queued behind it must not wait for it */
-            for (struct sk_list *it = w->sent.next; it != &w->sent;) {
-                struct sk_ltask *t = sk_container_of(it, struct sk_ltask, on);
-                it = it->next;
-                (void)sk_ltask_take_back(l, w, t);
-            }
+        if (w->place.state == SK_W_LEASED) sk_ltask_take_back_all(l, w); /* what is queued behind it must not wait for it */
     } else if (rc == SK_OK) {
         struct {
             uint32_t type, rc;

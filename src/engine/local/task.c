@@ -177,7 +177,6 @@ void sk_ltask_ready(struct sk_local *l, struct sk_ltask *t) {
     t->seen_lost = (uint32_t)l->n_lost;
     t->state = SK_T_READY;
     if (t->actor) sk_actor_advance(l, t->actor);
-    else if (sk_place_shape_dead(&l->place, t->place.shape)) sk_ltask_fail(l, t, SK_EGROUP, "the placement group of the task was removed");
     else sk_place_push(&l->place, &t->place);
 }
 
@@ -235,7 +234,7 @@ sk_rc sk_ltask_make(struct sk_local *l, uint32_t proc, uint32_t level, uint64_t 
         sk_free(t);
         return SK_ERR(err, SK_ECORRUPT, "a task specification is damaged");
     }
-    if (t->spec.shape >= l->place.n_shapes) t->spec.shape = 0;
+    if (!sk_place_shape_known(&l->place, t->spec.shape)) t->spec.shape = 0;
     if (sink) t->spec.stream_window = 0; /* its yields are taken as they come */
     t->id = base;
     t->first = base + 1;
@@ -289,8 +288,9 @@ sk_rc sk_ltask_submit(struct sk_local *l, uint32_t proc, uint32_t level, uint64_
                                   a->dead_value ? a->dead_value->len : 0);
             return SK_OK;
         }
-        if (a && a->stopping) { /* killed; its worker is about to know */
-            sk_ltask_fail(l, t, SK_EACTOR, "the actor is dead: kill() was called on it");
+        if (a && a->no_restart && a->state != SK_A_DEAD) { /* killed; its worker is about to know */
+            sk_ltask_fail(l, t, SK_EACTOR, "the actor is dead: %s",
+                          sk_place_shape_dead(&l->place, a->shape) ? "its placement group was removed" : "kill() was called on it");
             return SK_OK;
         }
         bool restarts = a && (a->state == SK_A_STARTING ? a->init->attempt > 0 : a->worker && a->worker->killed);
@@ -341,7 +341,7 @@ void sk_ltask_fail_cancelled(struct sk_local *l, struct sk_ltask *t) {
                       "make the function give the same output for the same input",
                       tn, t->differs - 1);
     else if (t->lost_yield) sk_ltask_fail(l, t, SK_ENOMEM, "task %s: no memory to record its output", tn);
-    else sk_ltask_fail(l, t, SK_ECANCEL, "task %s was cancelled", tn);
+    else t->stands = true, sk_ltask_fail(l, t, SK_ECANCEL, "task %s was cancelled", tn);
 }
 
 void sk_ltask_cancel(struct sk_local *l, struct sk_ltask *t, bool force) {
@@ -362,6 +362,7 @@ void sk_ltask_cancel(struct sk_local *l, struct sk_ltask *t, bool force) {
     } else if (t->state == SK_T_READY && !a) {
         sk_place_unpush(&l->place, &t->place);
     }
+    t->stands = true;
     sk_ltask_fail(l, t, SK_ECANCEL, "task %s was cancelled", tn);
     if (a) sk_actor_advance(l, a); /* those behind it need not wait any more */
     sk_obj_drain(l);

@@ -32,7 +32,7 @@ struct sim {
     sk_shape actor_shape;
 };
 
-static const struct sk_res *res_of(const struct sim *s, sk_shape x) { return &s->p.shapes[x]->res; }
+static const struct sk_res *res_of(const struct sim *s, sk_shape x) { return &sk_place_shape_at(&s->p, x)->res; }
 
 /* Does a start of y take from what x waits for? */
 static bool hurts(const struct sk_res *x, const struct sk_res *y, const struct sk_res *avail) {
@@ -225,7 +225,7 @@ static void want_actor(struct sim *s) {
 
 static void setup(struct sim *s) {
     struct sk_res total = {
-        .amount = {(int64_t)(1 + test_below(8)) * SK_RES_UNIT, (int64_t)test_below(3) * SK_RES_UNIT, 1000000, 2 * SK_RES_UNIT}};
+        .amount = {(int64_t)(1 + test_below(8)) * SK_RES_UNIT, 0, 1000000, 2 * SK_RES_UNIT, (int64_t)test_below(3) * SK_RES_UNIT}};
     memset(s, 0, sizeof *s);
     CHECK_OK(sk_place_init(&s->p, &total, NULL));
     s->n_workers = (uint32_t)(2 + test_below(N_WORKERS - 2));
@@ -237,7 +237,7 @@ static void setup(struct sim *s) {
         case 0: r.amount[SK_RES_CPU] = SK_RES_UNIT; break;
         case 1: r.amount[SK_RES_CPU] = (int64_t)(1 + test_below((uint64_t)total.amount[0])); break;
         case 2: r.amount[SK_RES_CPU] = total.amount[0]; break; /* the whole machine: the one that starves */
-        case 3: r.amount[SK_RES_GPU] = total.amount[1] / 2, r.amount[SK_RES_CPU] = SK_RES_UNIT / 2; break;
+        case 3: r.amount[SK_RES_CUSTOM + 1] = total.amount[SK_RES_CUSTOM + 1] / 2, r.amount[SK_RES_CPU] = SK_RES_UNIT / 2; break;
         case 4: r.amount[SK_RES_CUSTOM] = SK_RES_UNIT, r.amount[SK_RES_MEMORY] = 300000; break;
         default: break; /* nothing at all */
         }
@@ -379,12 +379,12 @@ struct gsim {
         sk_shape shape[3];
         bool ready;
     } group[N_GROUPS];
-    uint64_t next_group, n_made, n_ready, n_removed, n_in_bundles, n_gpu_shares;
+    uint64_t next_group, n_made, n_ready, n_removed, n_in_bundles, n_gpu_shares, n_dead, n_stale;
     struct {
-        bool used;
+        bool used, gpu;
         uint32_t env;
     } seen[N_WORKERS];
-    sk_shape plain[6];
+    sk_shape plain[6], stale[64]; /* of removed groups */
 };
 
 /* Everything anew: each pool against the leases that hold of it, each GPU against its shares. */
@@ -416,11 +416,13 @@ static void check_pools(struct gsim *g) {
         const struct sk_place_worker *w = &s->w[k].p;
         if (w->state == SK_W_NONE || w->state == SK_W_STARTING) g->seen[k].used = false;
         if (w->state != SK_W_LEASED && w->state != SK_W_ACTOR) continue;
-        const struct sk_place_shape *sh = s->p.shapes[w->shape];
-        if (g->seen[k].used) CHECK_EQ(g->seen[k].env, sh->env); /* a process has one environment */
+        const struct sk_place_shape *sh = sk_place_shape_at(&s->p, w->shape);
+        int64_t amount = sh->res.amount[SK_RES_GPU];
+        CHECK_EQ(sh->id, w->shape);
+        if (g->seen[k].used) CHECK(g->seen[k].env == sh->env && g->seen[k].gpu == (amount > 0)); /* a process is of one kind */
         g->seen[k].used = true;
         g->seen[k].env = sh->env;
-        int64_t amount = sh->res.amount[SK_RES_GPU];
+        g->seen[k].gpu = amount > 0;
         CHECK_EQ(__builtin_popcountll(w->gpus), amount <= 0 ? 0 : amount < SK_RES_UNIT ? 1 : amount / SK_RES_UNIT);
         for (uint32_t x = 0; x < SK_PLACE_GPUS; x++)
             if (w->gpus >> x & 1) gpu[x] += SK_MIN(amount, SK_RES_UNIT);
@@ -449,6 +451,14 @@ static void group_picks(struct gsim *g) {
             CHECK(i < N_GROUPS && !g->group[i].ready && pick.group->ready);
             g->group[i].ready = true;
             g->n_ready++;
+            continue;
+        }
+        if (pick.what == SK_PLACE_DEAD) {
+            struct stask *t = sk_container_of(pick.task, struct stask, p);
+            CHECK(t->state == T_READY && sk_place_shape_dead(&s->p, t->p.shape));
+            t->state = T_FREE;
+            s->n_free++;
+            g->n_dead++;
             continue;
         }
         if (pick.what == SK_PLACE_SPAWN) {
@@ -488,7 +498,8 @@ static void group_submit(struct gsim *g, sk_shape shape) {
 static void group_make(struct gsim *g) {
     struct sim *s = &g->s;
     int i = (int)test_below(N_GROUPS);
-    if (g->group[i].id || s->p.n_shapes > 3000) return;
+    if (g->group[i].id) return;
+    CHECK_LE(s->p.n_shapes, 2 + 6 + 3 * N_GROUPS + N_WORKERS); /* those of removed groups are used again */
     uint32_t n = (uint32_t)(1 + test_below(3));
     struct sk_res b[3];
     memset(b, 0, sizeof b);
@@ -510,29 +521,19 @@ static void group_make(struct gsim *g) {
 static void group_drop(struct gsim *g, int i) {
     struct sim *s = &g->s;
     if (!g->group[i].id) return;
-    for (uint32_t k = 0; k < N_TASKS; k++) { /* what waits for it fails */
-        struct stask *t = &s->t[k];
-        if (t->state != T_READY || s->p.shapes[t->p.shape]->in != g->group[i].g) continue;
-        sk_place_unpush(&s->p, &t->p);
-        t->state = T_FREE;
-        s->n_free++;
-    }
-    sk_place_group_remove(&s->p, g->group[i].g);
-    for (int k = 0; k < 3; k++) CHECK(sk_place_shape_dead(&s->p, g->group[i].shape[k]) && !sk_place_fits_now(&s->p, g->group[i].shape[k]));
+    struct sk_place_group *pg = g->group[i].g;
+    struct sworker *in[N_WORKERS];
+    uint32_t n_in = 0;
+    for (uint32_t k = 0; k < s->n_workers; k++)
+        if (s->w[k].n && s->w[k].p.in == pg) in[n_in++] = &s->w[k];
+    sk_place_group_remove(&s->p, pg);
+    for (int k = 0; k < 3; k++) g->stale[g->n_stale++ % SK_COUNT(g->stale)] = g->group[i].shape[k];
+    for (uint64_t k = 0; k < SK_MIN(g->n_stale, SK_COUNT(g->stale)); k++)
+        CHECK(sk_place_shape_dead(&s->p, g->stale[k]) && !sk_place_fits_now(&s->p, g->stale[k]) &&
+              !sk_place_fits_ever(&s->p, g->stale[k]) && sk_place_shape_known(&s->p, g->stale[k]));
     CHECK_RC(sk_place_need(&s->p, &(struct sk_need){.group = g->group[i].id}, &(sk_shape){0}, NULL), SK_EGROUP);
-    for (uint32_t k = 0; k < s->n_workers; k++) { /* what runs in it is killed, sooner or later, and does not come back */
-        struct sworker *w = &s->w[k];
-        if (w->n == 0 || s->p.shapes[w->p.shape]->group != g->group[i].id || test_below(2)) continue;
-        while (w->n) w->q[--w->n]->state = T_FREE, s->n_free++;
-        sk_place_worker_gone(&s->p, &w->p);
-    }
-    for (uint32_t k = 0; k < s->n_workers; k++) { /* those that live on end what they have; nothing is taken back from them */
-        struct sworker *w = &s->w[k];
-        while (w->n > 1 && s->p.shapes[w->p.shape]->group == g->group[i].id) {
-            w->q[--w->n]->state = T_FREE, s->n_free++;
-            sk_place_done(&s->p, &w->p, -1, s->now);
-        }
-    }
+    for (uint32_t k = 0; k < n_in; k++) /* what runs in it is killed, sooner or later, and goes back in line */
+        if (test_below(2)) die(s, in[k]);
     g->group[i].id = 0;
     g->n_removed++;
 }
@@ -540,7 +541,7 @@ static void group_drop(struct gsim *g, int i) {
 TEST_SLOW(place_groups_random, 300) {
     static struct gsim g;
     struct sim *s = &g.s;
-    uint64_t steps = 0, made = 0, ready = 0, removed = 0, in = 0, shares = 0;
+    uint64_t steps = 0, made = 0, ready = 0, removed = 0, in = 0, shares = 0, dead = 0;
     int64_t t0 = sk_now_ns();
     for (int run = 0; run < test_rounds(20); run++) {
         memset(&g, 0, sizeof g);
@@ -572,14 +573,15 @@ TEST_SLOW(place_groups_random, 300) {
             case 5:
                 if (test_below(8) == 0) {
                     struct sworker *w = &s->w[test_below(s->n_workers)];
-                    if (w->p.state != SK_W_NONE && !(w->n && s->p.shapes[w->p.shape]->group)) die(s, w);
+                    if (w->p.state != SK_W_NONE) die(s, w);
                 }
                 break;
             case 6 ... 8: group_submit(&g, g.plain[test_below(6)]); break;
             case 9 ... 12: {
                 int k = (int)test_below(N_GROUPS);
                 sk_shape x = g.group[k].id ? g.group[k].shape[test_below(3)] : g.plain[0];
-                if (sk_place_fits_ever(&s->p, x)) group_submit(&g, x);
+                if (g.n_stale && test_below(16) == 0) x = g.stale[test_below(SK_MIN(g.n_stale, SK_COUNT(g.stale)))];
+                if (sk_place_fits_ever(&s->p, x) || sk_place_shape_dead(&s->p, x)) group_submit(&g, x);
                 break;
             }
             case 13 ... 15: {
@@ -610,11 +612,11 @@ TEST_SLOW(place_groups_random, 300) {
         for (uint32_t i = 0; i < s->n_workers; i++) sk_place_worker_gone(&s->p, &s->w[i].p);
         check_pools(&g);
         CHECK(memcmp(&s->p.avail, &s->p.total, sizeof s->p.total) == 0 && sk_place_check(&s->p));
-        made += g.n_made, ready += g.n_ready, removed += g.n_removed, in += g.n_in_bundles, shares += g.n_gpu_shares;
+        made += g.n_made, ready += g.n_ready, removed += g.n_removed, in += g.n_in_bundles, shares += g.n_gpu_shares, dead += g.n_dead;
         sk_place_deinit(&s->p);
     }
-    CHECK(made && ready && removed && in && shares);
-    printf("# %llu steps, %.0f a second; groups made %llu, ready %llu, removed %llu\n", (unsigned long long)steps,
-           (double)steps * 1e9 / (double)(sk_now_ns() - t0), (unsigned long long)made, (unsigned long long)ready,
-           (unsigned long long)removed);
+    CHECK(made && ready && removed && in && shares && dead);
+    printf("# %llu steps, %.0f a second; groups made %llu, ready %llu, removed %llu, tasks that came too late %llu\n",
+           (unsigned long long)steps, (double)steps * 1e9 / (double)(sk_now_ns() - t0), (unsigned long long)made, (unsigned long long)ready,
+           (unsigned long long)removed, (unsigned long long)dead);
 }

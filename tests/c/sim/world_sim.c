@@ -99,6 +99,25 @@ static const struct profile profiles[] = {
      .n_ops = 20,
      .streams = true,
      .actors = true},
+    {.name = "group",
+     .sim = {.preempt = 1200, .kill = 60, .slow = 500, .max_faults = 6},
+     .cpus = 3,
+     .max_workers = 8,
+     .n_ops = 40,
+     .big = true,
+     .actors = true,
+     .streams = true,
+     .cancels = true,
+     .groups = true},
+    {.name = "grplost",
+     .sim = {.preempt = 1000, .kill = 30, .value_lost = 1000, .max_faults = 8},
+     .cpus = 3,
+     .max_workers = 4,
+     .n_ops = 40,
+     .big = true,
+     .actors = true,
+     .streams = true,
+     .groups = true},
     /* These two still find one schedule in about 10,000 that does not end (docs/design/sim.md): not part of the usual run. */
     {.name = "spill",
      .named_only = true,
@@ -215,8 +234,42 @@ static void must(sk_rc rc, const struct sk_err *err, const char *what) {
     MUST(rc == SK_OK, "%s: %s %s", what, sk_rc_name(rc), err->msg);
 }
 
+/* What comes next goes into one of the last groups, which may be removed. */
+static void choose_group(void) {
+    if (W.f->groups) W.in_group = W.n_groups && rnd(2) ? W.n_groups - (uint32_t)rnd(SK_MIN(W.n_groups, 3)) : 0;
+}
+
+static void remove_group(struct wgroup *g) {
+    struct sk_err err = {0};
+    g->removed = true;
+    must(E()->ops->group_remove(E(), g->id, &err), &err, "remove a group");
+}
+
+/* One CPU stays outside of all, so that what is in none goes on. */
+static void op_group(void) {
+    uint32_t used = 0;
+    for (uint32_t i = 0; i < W.n_groups; i++) used += W.groups[i].removed ? 0 : W.groups[i].cpus;
+    uint32_t n = 1 + (uint32_t)rnd(2);
+    if (rnd(2) || used + n >= W.f->cpus || W.n_groups == N(W.groups)) {
+        struct wgroup *g = W.n_groups ? &W.groups[rnd(W.n_groups)] : NULL;
+        if (g && !g->removed) remove_group(g);
+        return;
+    }
+    struct sk_err err = {0};
+    struct wgroup *g = &W.groups[W.n_groups++];
+    struct sk_res b[2] = {{.amount = {SK_RES_UNIT}}, {.amount = {SK_RES_UNIT}}};
+    struct sk_group_spec s = {.bundles = b, .n = n, .strategy = SK_GROUP_PACK};
+    sk_oid ready;
+    *g = (struct wgroup){.cpus = n};
+    must(E()->ops->group_create(E(), &s, &g->id, &ready, &err), &err, "create a group");
+    E()->ops->release(E(), ready);
+    must(E()->ops->need(E(), &(struct sk_need){.res = b[0], .group = g->id, .bundle = -1}, &g->one, &err), &err, "a shape");
+    must(E()->ops->need(E(), &(struct sk_need){.group = g->id, .bundle = -1}, &g->none, &err), &err, "a shape");
+}
+
 static void op_submit(void) {
     struct sk_err err = {0};
+    choose_group();
     uint32_t args[MAX_ARGS], n = pick_args(args, false), task, first;
     struct params p = random_params(random_code(2), (uint32_t)rnd(3));
     must(world_submit(E(), &p, args, n, 0, 0, NULL, &task, &first, &err), &err, "submit");
@@ -240,6 +293,7 @@ static void op_stream(void) {
     struct sk_err err = {0};
     bool sink = rnd(2);
     if (!W.f->streams || D.n_streams == MAX_STREAMS) return;
+    choose_group();
     uint32_t args[MAX_ARGS], n = pick_args(args, false), task, first;
     struct params p = random_params(STREAM, 0);
     W.n_sinks += sink;
@@ -327,6 +381,7 @@ static void op_actor(void) {
     uint32_t a, task, first, args[MAX_ARGS];
     if (!W.f->actors) return;
     if (D.n_actors < 2 && rnd(3) == 0) {
+        choose_group();
         must(world_actor(E(), 0, rnd(UINT64_MAX), rnd(6) == 0, &a, &err), &err, "create an actor");
         D.actors[D.n_actors++] = (struct held_actor){a, true};
         return;
@@ -366,7 +421,8 @@ static bool never(void *arg) {
 
 static void step(void) {
     uint64_t r = rnd(100);
-    if (r < 34) op_submit();
+    if (W.f->groups && rnd(10) == 0) op_group();
+    else if (r < 34) op_submit();
     else if (r < 42) op_put();
     else if (r < 50) op_stream();
     else if (r < 58 && D.n_streams) (void)next_of((uint32_t)rnd(D.n_streams), rnd(2) ? INT64_MAX : sk_deadline_ns((int64_t)rnd(2000000)));
@@ -449,6 +505,8 @@ static void complain(const char *what) {
 }
 
 static void let_streams_and_actors_go(void) {
+    for (uint32_t i = 0; i < W.n_groups; i++)
+        if (!W.groups[i].removed) remove_group(&W.groups[i]);
     while (D.n_streams) {
         uint32_t k = D.n_streams - 1;
         if (rnd(2)) end_stream(k, true);
