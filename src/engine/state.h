@@ -16,7 +16,8 @@ struct sk_past { /* one ended attempt, in one cache line: with 136 bytes the rin
     float wait_s, run_s; /* from there to its start (< 0: it never ran), from its start to its end */
     int32_t pid;
     uint32_t n_returns;
-    uint16_t worker, attempt, shape;
+    sk_shape shape;
+    uint16_t worker, attempt;
     uint8_t kind; /* enum sk_task_kind */
     bool failed;
     struct sk_past_text *text; /* what most have not; NULL: nothing, or let go */

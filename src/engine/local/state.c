@@ -59,7 +59,8 @@ static struct sk_bytes fn_name(struct sk_local *l, uint64_t fid) {
 
 static struct sk_past_more more(void *ctx, const struct sk_past *p) {
     struct sk_local *l = ctx;
-    const struct sk_place_shape *s = l->place.shapes[p->shape];
+    const struct sk_place_shape *s = sk_place_shape_at(&l->place, p->shape);
+    if (s->id != p->shape) return (struct sk_past_more){.fn = fn_name(l, p->fn)}; /* of a removed group, and used again */
     return (struct sk_past_more){fn_name(l, p->fn), s->res, s->group};
 }
 
@@ -79,7 +80,7 @@ static void tasks(struct sk_local *l, struct sk_rows *r) {
         const struct sk_ltask *t = v;
         if (t->state == SK_T_FINISHED) continue; /* in the history; kept for its yields, for lineage, or for restarts */
         const struct sk_lworker *w = t->worker;
-        const struct sk_place_shape *s = l->place.shapes[t->spec.shape];
+        const struct sk_place_shape *s = sk_place_shape_at(&l->place, t->spec.shape);
         struct sk_bytes fn = fn_name(l, t->spec.fid);
         struct sk_task_row row = {.id = t->id,
                                   .parent = t->spec.parent,
@@ -101,7 +102,7 @@ static void tasks(struct sk_local *l, struct sk_rows *r) {
 }
 
 static void actor(struct sk_local *l, const struct sk_lactor *a, struct sk_rows *r) {
-    const struct sk_place_shape *s = l->place.shapes[a->shape];
+    const struct sk_place_shape *s = sk_place_shape_at(&l->place, a->shape);
     struct sk_bytes none = {"", 0}, name = a->name ? a->name->name : none, space = a->name ? a->name->space : none;
     struct sk_bytes cls = fn_name(l, a->init->spec.fid), why = none;
     if (a->state == SK_A_DEAD)
