@@ -164,7 +164,6 @@ class Exec:
 def current_task() -> tuple[int, int, str, int] | None: ...  # task, actor or 0, name, attempt
 def current_function() -> Any: ...  # what the current task runs; for a method (class, name); None outside of tasks
 def weak_token(actor: int) -> ActorToken: ...  # not counted, `ready` is None: of get_actor() and current_actor
-def capture(group: int) -> None: ...  # placement group of all that this process submits from now on; 0: none
 def crash_fd() -> int: ...  # where a crash handler may write in a worker; -1 elsewhere
 def serve() -> bool:
     """Fork server and workers: first call of skate._worker_main. Returns False when this process is none."""

@@ -63,8 +63,8 @@ _here = {}  # actor's number -> its maker: of those in this process (one, but fo
 class Maker:
     """What is sent as an actor's class: makes the instance, and leaves behind what code in the actor may ask about itself."""
 
-    def __init__(self, cls, meta, name, env, resources, group, captures):
-        self.cls, self.meta, self.name, self.group, self.captures = cls, meta, name, group, captures
+    def __init__(self, cls, meta, name, env, resources):
+        self.cls, self.meta, self.name = cls, meta, name
         self.resources = {
             **{k: float(resources[n]) for k, n in (("CPU", "num_cpus"), ("GPU", "num_gpus"), ("memory", "memory")) if resources.get(n)},
             **{k: float(v) for k, v in (resources.get("resources") or {}).items() if v},
@@ -80,8 +80,6 @@ class Maker:
         t = _skate.current_task()
         _here[t[1]] = self
         self.restarts = t[3]
-        if self.captures:  # for all of its calls
-            _skate.capture(self.group)
         return self.cls(*args, **kwargs)
 
 
@@ -447,8 +445,8 @@ class ActorClass:
             more["meta"] = dumps(self._meta, protocol=5)
         init = cls.__init__ if hasattr(cls.__init__, "__code__") else None
         resources, group = options.resources_of(o), options.group_of(o, 0, cls.__qualname__)
-        maker = Maker(cls, self._meta, o.get("name") or "", env, resources, group.get("pg", 0), group.pop("capture", False))
-        self._seen = maker.name, groups, env, resources, maker.group, maker.captures  # what code in the actor can tell
+        maker = Maker(cls, self._meta, o.get("name") or "", env, resources)
+        self._seen = maker.name, groups, env, resources  # what code in the actor can tell
         if env:
             more["env"] = pickle.dumps(env, 5)
         self._template = _skate.Template(

@@ -23,24 +23,6 @@ class _Retry(_Wrapped):
         return self.fn(*args, **kwargs)
 
 
-class Capturing(_Wrapped):
-    """placement_group_capture_child_tasks: what is submitted meanwhile goes to the group, too."""
-
-    def __init__(self, fn, group):
-        super().__init__(fn)
-        self.group = group
-        retry_on = getattr(fn, "__skate_retry_on__", None)
-        if retry_on is not None:
-            self.__skate_retry_on__ = retry_on
-
-    def __call__(self, *args, **kwargs):
-        _skate.capture(self.group)
-        try:
-            return self.fn(*args, **kwargs)
-        finally:
-            _skate.capture(0)
-
-
 class Dynamic(_Wrapped):
     """num_returns="dynamic": one result, which holds a reference for each value that the generator yields. When it raises, the last reference is
     of its error."""
@@ -90,8 +72,6 @@ def _template(fn, o, base):
         more["env"] = dumps(check(env), 5)
         target = Sealed(target)
     group = options.group_of(o, 1, fn.__qualname__)
-    if group.pop("capture", False):
-        target = Capturing(target, group["pg"])
     if target is fn and base is not None:
         target = base
     window = o.get("_generator_backpressure_num_objects") or 0
@@ -116,9 +96,6 @@ def _template(fn, o, base):
 
 
 def _is_plain(o):
-    strategy = o.get("scheduling_strategy")
-    if getattr(strategy, "placement_group_capture_child_tasks", None):
-        return False
     return o.get("num_returns") != "dynamic" and not o.get("runtime_env") and isinstance(o.get("retry_exceptions") or False, bool)
 
 

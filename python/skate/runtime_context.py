@@ -137,12 +137,7 @@ class RuntimeContext:
     @property
     def should_capture_child_tasks_in_placement_group(self):
         """Whether what is submitted here goes to the placement group that this runs in."""
-        from skate import actor
-
-        t = self._task()
-        if t and t[1]:
-            return actor.me()[0].captures
-        return bool(t) and getattr(_skate.current_function(), "group", None) is not None
+        return bool(self._task()) and _skate.current_need([])[5]
 
     def get_accelerator_ids(self):
         """{"GPU": ["0", ...], ...}: the accelerators that this process may use."""

@@ -163,6 +163,13 @@ def apply(data):
     put_on(pickle.loads(data))
 
 
+def inside(data):
+    """The environment of a task or an actor that is submitted here, as bytes; data: what its options ask for."""
+    import pickle
+
+    return pickle.dumps(merge(_own, pickle.loads(data)), 5) if _own else data
+
+
 class Sealed:
     """A function (or class) for another environment: it travels as bytes, which are looked into at the first call, where its modules are."""
 

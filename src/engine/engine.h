@@ -90,9 +90,10 @@ struct sk_res {
 /* All that a task or an actor needs of where it runs. A shape stands for one of these. */
 struct sk_need {
     struct sk_res res;
-    uint64_t group; /* placement group, 0: none */
-    int32_t bundle; /* of it; -1: any */
-    uint32_t env;   /* environment of the process (env_define), 0: the job's */
+    uint64_t group;   /* placement group, 0: none */
+    int32_t bundle;   /* of it; -1: any */
+    uint32_t env;     /* environment of the process (env_define), 0: the job's */
+    uint64_t capture; /* not 0: what it submits goes to the group, too (said to the task; who submits does it) */
 };
 typedef uint32_t sk_shape; /* names no other need later on: that of a removed placement group stays SK_EGROUP */
 
@@ -173,7 +174,13 @@ struct sk_sink {
 /* ---- the engine ------------------------------------------------------------------------------------------------------------------ */
 
 enum { SK_CANCEL_FORCE = 1, SK_CANCEL_CHILDREN = 2 /* and what it has submitted, and so on */ };
-enum { SK_CAP_PROCESSES = 1, SK_CAP_ZERO_COPY = 2, SK_CAP_KILL = 4, SK_CAP_DRIVER = 8 /* owns the loop; false inside workers */ };
+enum {
+    SK_CAP_PROCESSES = 1,
+    SK_CAP_ZERO_COPY = 2,
+    SK_CAP_KILL = 4,
+    SK_CAP_DRIVER = 8 /* owns the loop; false inside workers */,
+    SK_CAP_SPILL = 16 /* a full store is no error */
+};
 
 struct sk_engine;
 
@@ -338,7 +345,7 @@ struct sk_task {
     uint32_t n_yielded;     /* by this attempt */
     uint32_t stream_window; /* not 0: sk_task_yield may wait */
     const char *name;
-    const struct sk_need *need; /* NULL: one CPU (a method: nothing) */
+    const struct sk_need *need; /* NULL: one CPU (an actor: nothing); of a method: what its actor asked for */
     uint64_t gpus;              /* bit i: GPU i is its own, or a share of it */
 };
 /* Sets return i (each exactly once; missing ones are an error of the task). Takes payload.buf. */

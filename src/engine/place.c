@@ -86,6 +86,13 @@ static void shape_unused(struct sk_place *p, struct sk_place_shape *s) {
     sk_list_push_back(&p->unused, &s->unused);
 }
 
+sk_rc sk_place_need_in(struct sk_place *p, const struct sk_need *n, sk_shape *out, struct sk_err *err) {
+    SK_TRY(sk_place_need(p, n, out, err));
+    if (sk_place_fits_ever(p, *out)) return SK_OK;
+    return SK_ERR(err, SK_EINFEASIBLE, "a task or actor asks for more than %s of its placement group holds",
+                  n->bundle < 0 ? "any bundle" : "the bundle");
+}
+
 sk_rc sk_place_need(struct sk_place *p, const struct sk_need *need, sk_shape *out, struct sk_err *err) {
     const struct sk_res *r = &need->res;
     int32_t bundle = need->group ? need->bundle : 0;
@@ -95,7 +102,8 @@ sk_rc sk_place_need(struct sk_place *p, const struct sk_need *need, sk_shape *ou
         return SK_ERR(err, SK_EINVAL, "the placement group has bundles 0 to %u, and no bundle %d", g->n - 1, bundle);
     for (uint32_t i = 0; i < p->n_shapes; i++) {
         const struct sk_place_shape *s = p->shapes[i];
-        if (s->group == need->group && s->bundle == bundle && s->env == need->env && s->in == g && !memcmp(&s->res, r, sizeof *r)) {
+        if (s->group == need->group && s->bundle == bundle && s->env == need->env && s->capture == (need->capture != 0) && s->in == g &&
+            !memcmp(&s->res, r, sizeof *r)) {
             *out = s->id;
             return SK_OK;
         }
@@ -108,6 +116,7 @@ sk_rc sk_place_need(struct sk_place *p, const struct sk_need *need, sk_shape *ou
     s->group = need->group;
     s->bundle = bundle;
     s->env = need->env;
+    s->capture = need->capture != 0;
     s->in = g;
     *out = s->id;
     return SK_OK;

@@ -77,6 +77,7 @@ struct sk_place_shape {
     uint64_t group;
     int32_t bundle;
     uint32_t env;
+    bool capture;
     struct sk_place_group *in;             /* NULL: none, or it was removed */
     struct sk_list ready[SK_PLACE_LEVELS]; /* sk_place_task.link, by order */
     uint32_t levels;                       /* bit i: ready[i] is not empty */
@@ -124,6 +125,8 @@ static inline bool sk_place_shape_known(const struct sk_place *p, sk_shape s) { 
 }
 sk_rc sk_place_need(struct sk_place *p, const struct sk_need *n, sk_shape *out,
                     struct sk_err *err) SK_MUST_USE; /* interns; SK_EGROUP: no such group */
+sk_rc sk_place_need_in(struct sk_place *p, const struct sk_need *n, sk_shape *out,
+                       struct sk_err *err) SK_MUST_USE; /* the same; SK_EINFEASIBLE: no bundle has so much */
 /* Its placement group was removed: nothing of this shape can ever start. */
 static inline bool sk_place_shape_dead(const struct sk_place *p, sk_shape s) {
     const struct sk_place_shape *x = sk_place_shape_at(p, s);

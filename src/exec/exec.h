@@ -34,7 +34,7 @@ struct sk_task_note {
 enum { SK_TASK_NOTE = 0x4e544b53 };
 
 struct sk_exec_conf {
-    const char *policy;        /* NULL: "downstream" */
+    const char *policy;        /* NULL: "adaptive" where the engine spills, else "downstream" */
     uint64_t memory_bytes;     /* budget for all blocks that exist or were promised */
     uint64_t target_max_bytes; /* a task's output is cut here (128 MiB in Ray; smaller is affordable); told to the workers */
     uint64_t
@@ -94,17 +94,19 @@ struct sk_op_view {                          /* what a policy may know of an ope
     bool source, can_launch;                 /* can_launch: has input, a free slot or resource, not capped, not past a limit */
     uint64_t in_blocks, in_bytes, out_bytes; /* input ready; output buffered and not consumed */
     uint64_t est_out_bytes;                  /* reservation that the next launch needs */
+    uint64_t promised;                       /* of its running tasks, not yet yielded */
     bool est_known;
     uint32_t running;
-    int64_t est_ns;
+    int64_t est_ns;                 /* learned time of a task; 0: unknown */
+    double in_per_task, out_per_in; /* learned input bytes of a task, and bytes out by byte in; 0: unknown (sources) */
     int64_t cpu_e4, gpu_e4;
 };
 struct sk_sched_view {
     uint32_t n;
     const struct sk_op_view *op;
-    uint64_t memory_limit, memory_room; /* room: limit - existing - reserved */
+    uint64_t memory_limit, memory_used, memory_room; /* used: bytes that exist; room: limit - used - promised */
     int64_t now_ns;
-    uint64_t free_cpu_e4;
+    int64_t cpu_e4, gpu_e4; /* of the machine */
 };
 struct sk_policy {
     const char *name;

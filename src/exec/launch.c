@@ -136,9 +136,11 @@ static void look(struct sk_step *x, struct sk_sched_view *v) {
     *v = (struct sk_sched_view){.n = x->n,
                                 .op = x->view,
                                 .memory_limit = x->mem.limit,
+                                .memory_used = x->mem.used,
                                 .memory_room = sk_budget_room(&x->mem),
                                 .now_ns = x->now_ns,
-                                .free_cpu_e4 = x->cpu.total > x->cpu.used ? (uint64_t)(x->cpu.total - x->cpu.used) : 0};
+                                .cpu_e4 = x->conf.cpu_e4,
+                                .gpu_e4 = x->conf.gpu_e4};
     for (uint32_t i = 0; i < x->n; i++) {
         struct sk_sstage *s = &x->s[i];
         s->wait = blocked(x, i);
@@ -151,9 +153,12 @@ static void look(struct sk_step *x, struct sk_sched_view *v) {
                                          : s->parent != SK_NO_STAGE ? x->s[s->parent].ready_bytes
                                                                     : 0),
             .est_out_bytes = est_out(x, s) + turn_headroom(x, i),
+            .promised = s->promise,
             .est_known = est_known(s),
             .running = s->in_flight,
             .est_ns = (int64_t)s->est_ns,
+            .in_per_task = s->size.n ? (double)s->size.in_bytes / (double)s->size.n : 0,
+            .out_per_in = s->size.in_bytes ? (double)s->size.out_bytes / (double)s->size.in_bytes : 0,
             .cpu_e4 = s->cpu_e4,
             .gpu_e4 = s->gpu_e4,
         };
@@ -268,6 +273,7 @@ static sk_rc launch(struct sk_step *x, uint32_t si, struct sk_err *err) {
     t->est_ns = (int64_t)s->est_ns;
     take_input(x, s, t);
     sk_budget_reserve(&x->mem, t->promise);
+    s->promise += t->promise;
     s->in_flight++;
     s->n_window++;
     s->n_unknown += t->unknown;

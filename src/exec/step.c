@@ -303,6 +303,7 @@ static sk_rc yielded(struct sk_step *x, const struct sk_step_ev *ev, struct sk_e
     *b = (struct sk_blk){.ref = ev->block, .cost = SK_MAX(ev->cost, ev->block.bytes)};
     uint64_t promise = t->promise;
     sk_budget_use(&x->mem, &t->promise, b->cost);
+    s->promise -= promise - t->promise;
     t->n_yields++;
     t->out_bytes += b->cost;
     s->blocks_out++;
@@ -339,6 +340,7 @@ static sk_rc task_over(struct sk_step *x, struct sk_stask *t, struct sk_err *err
         x->gpu.queued_ns = x->gpu.used ? x->gpu.queued_ns - (double)s->gpu_e4 * (double)t->est_ns : 0;
     }
     sk_budget_unreserve(&x->mem, t->promise);
+    s->promise -= t->promise;
     t->promise = 0;
     return drop_queue(x, &t->in, err);
 }
@@ -478,6 +480,7 @@ bool sk_step_check(const struct sk_step *x) {
         feed += x->s[t->stage].feeder ? t->promise : 0;
         flying++, tasks++;
     }
+    uint64_t of_stages = 0;
     for (uint32_t i = 0; i < x->n; i++) {
         const struct sk_sstage *s = &x->s[i];
         uint64_t held = 0, held_n = 0, window = 0, seq = 0;
@@ -493,6 +496,7 @@ bool sk_step_check(const struct sk_step *x) {
         ok = ok && held == s->held_cost && held_n == s->held_n && window == s->n_window;
         cost += held;
         blocks += held_n;
+        of_stages += s->promise;
         feed += s->feeder ? held : 0;
         uint64_t ready = 0;
         for (const struct sk_bundle *b = s->ready; b; b = b->next) ready++, ok = ok && check_queue(&b->q, &cost, &blocks);
@@ -500,6 +504,6 @@ bool sk_step_check(const struct sk_step *x) {
         if (s->open) bundles++, ok = ok && check_queue(&s->open->q, &cost, &blocks);
         bundles += ready;
     }
-    return ok && cost == x->mem.used && promise == x->mem.reserved && flying == x->n_flying && feed == x->feed_bytes &&
-           tasks == x->tasks.n_used && blocks == x->blks.n_used && bundles == x->bundles.n_used;
+    return ok && cost == x->mem.used && promise == x->mem.reserved && promise == of_stages && flying == x->n_flying &&
+           feed == x->feed_bytes && tasks == x->tasks.n_used && blocks == x->blks.n_used && bundles == x->bundles.n_used;
 }

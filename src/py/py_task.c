@@ -29,10 +29,12 @@ struct tmpl {
     /* ACTOR */
     uint32_t groups[SK_GROUPS_MAX], n_groups;
     bool is_async, detached;
-    uint64_t pg;                         /* placement group, 0: none */
-    int32_t bundle;                      /* of it, -1: any */
-    PyObject *env;                       /* bytes for the apply_env hook, or NULL */
-    PyObject *actor_name, *space, *meta; /* str, str, bytes or NULL */
+    uint64_t pg;                                       /* placement group, 0: none */
+    int32_t bundle;                                    /* of it, -1: any */
+    enum { AS_IT_COMES, CAPTURES, STAYS_OUT } capture; /* what it submits goes to its group; it does not go to that of who submits it */
+    uint32_t env_number;                               /* of `env`; 0: that of who submits it */
+    PyObject *env;                                     /* bytes for the apply_env hook, or NULL */
+    PyObject *actor_name, *space, *meta;               /* str, str, bytes or NULL */
     struct sk_res res;
     PyObject *custom;              /* dict of custom resources or NULL */
     PyObject *target;              /* function, class, or the method's name */
@@ -246,6 +248,26 @@ static bool has_op(struct py_state *st, void (*op)(void)) {
     return false;
 }
 
+/* Its environment, inside that of this process. */
+static int env_of(struct py_state *st, const struct tmpl *t, uint32_t *out) {
+    PY_ERR(err);
+    if (!has_op(st, (void (*)(void))st->engine->ops->env_define)) return -1;
+    PyObject *m = st->worker ? PyImport_ImportModule("skate.runtime_env") : NULL;
+    PyObject *whole = m ? PyObject_CallMethod(m, "inside", "O", t->env) : st->worker ? NULL : Py_NewRef(t->env);
+    Py_XDECREF(m);
+    char *p;
+    Py_ssize_t n;
+    if (!whole || PyBytes_AsStringAndSize(whole, &p, &n) < 0) {
+        Py_XDECREF(whole);
+        return -1;
+    }
+    sk_rc rc = st->engine->ops->env_define(st->engine, (struct sk_bytes){p, (size_t)n}, out, &err);
+    Py_DECREF(whole);
+    if (rc == SK_OK) return 0;
+    py_raise(st, rc, &err);
+    return -1;
+}
+
 static int prepare(struct py_state *st, struct tmpl *t) {
     struct tmpl *d = t->base ? (struct tmpl *)(void *)t->base : t;
     if ((d->gen != st->gen || d->fid.v == 0) &&
@@ -255,17 +277,9 @@ static int prepare(struct py_state *st, struct tmpl *t) {
     t->shape = 0;
     if (t->has_shape) {
         const char *name = PyUnicode_AsUTF8(t->name);
-        struct sk_need need = {.res = t->res, .group = t->pg, .bundle = t->bundle};
-        if (t->env) {
-            PY_ERR(err);
-            if (!has_op(st, (void (*)(void))st->engine->ops->env_define)) return -1;
-            sk_rc rc = st->engine->ops->env_define(
-                st->engine, (struct sk_bytes){PyBytes_AS_STRING(t->env), (size_t)PyBytes_GET_SIZE(t->env)}, &need.env, &err);
-            if (rc != SK_OK) {
-                py_raise(st, rc, &err);
-                return -1;
-            }
-        }
+        struct sk_need need = {.res = t->res, .group = t->pg, .bundle = t->bundle, .capture = t->capture == CAPTURES};
+        if (t->env && env_of(st, t, &need.env) < 0) return -1;
+        t->env_number = need.env;
         if (!name || shape_of(st, &need, t->custom, name, &t->shape) < 0) return -1;
     }
     t->gen = st->gen;
@@ -460,13 +474,16 @@ static PyObject *results(struct py_state *st, uint32_t n, sk_oid first, sk_tid t
     return list;
 }
 
-static uint64_t captured; /* placement group into which what this process submits goes, 0: none */
-
-static PyObject *m_capture(PyObject *module SK_UNUSED, PyObject *group) {
-    uint64_t g = PyLong_AsUnsignedLongLong(group);
-    if (g == UINT64_MAX && PyErr_Occurred()) return NULL;
-    captured = g;
-    Py_RETURN_NONE;
+/* What is submitted by a task, or a call of an actor: it inherits the environment, and the placement group when that says so. */
+static int shape_inside(struct py_state *st, const struct sk_task *here, const struct tmpl *t, sk_shape *shape) {
+    bool captured = here->need->capture && !t->pg && t->capture != STAYS_OUT;
+    if (!captured && (t->env_number || !here->need->env)) return 0;
+    struct sk_need need = {.res = t->res,
+                           .group = captured ? here->need->group : t->pg,
+                           .bundle = captured ? -1 : t->bundle,
+                           .env = t->env_number ? t->env_number : here->need->env,
+                           .capture = captured || t->capture == CAPTURES};
+    return shape_of(st, &need, t->custom, PyUnicode_AsUTF8(t->name), shape);
 }
 
 static PyObject *tmpl_submit(PyObject *self, PyObject *const *args, Py_ssize_t n, PyObject *kwnames) {
@@ -482,10 +499,8 @@ static PyObject *tmpl_submit(PyObject *self, PyObject *const *args, Py_ssize_t n
     if (t->sig.func && SK_UNLIKELY(!sig_fits(&t->sig, (size_t)n, kwnames)) && sig_complain(st, &t->sig, args, (size_t)n, kwnames) < 0)
         return NULL;
     sk_shape shape = t->shape;
-    if (SK_UNLIKELY(captured != 0) && t->kind != METHOD && !t->pg) {
-        struct sk_need need = {.res = t->res, .group = captured, .bundle = -1};
-        if (shape_of(st, &need, t->custom, PyUnicode_AsUTF8(t->name), &shape) < 0) return NULL;
-    }
+    const struct sk_task *here = py_current_task();
+    if (SK_UNLIKELY(here && here->need) && t->kind != METHOD && shape_inside(st, here, t, &shape) < 0) return NULL;
     if (call_encode(st, t, &k, args, n_all, kwnames) < 0) goto out;
     const sk_oid *in = NULL;
     if (SK_UNLIKELY(k.c.refs.n) && !(in = py_collector_ids(&k.c, 0))) goto out;
@@ -502,8 +517,7 @@ static PyObject *tmpl_submit(PyObject *self, PyObject *const *args, Py_ssize_t n
                                           .no_wait = t->kind == METHOD,
                                           .group = t->group,
                                           .max_calls = t->max_calls}};
-    const struct sk_task *inside = st->worker ? py_current_task() : NULL;
-    if (inside) spec.init.parent = inside->id;
+    if (here && st->worker) spec.init.parent = here->id;
     if (t->base || t->named) /* the same definition under another name */
         spec.init.name = PyUnicode_AsUTF8(t->name);
     sk_oid first = {0};
@@ -653,10 +667,11 @@ static int tmpl_init(PyObject *self, PyObject *args, PyObject *kw) {
                             "env",
                             "pg",
                             "bundle",
+                            "capture",
                             NULL};
     PyObject *groups = NULL, *actor_name = NULL, *space = NULL, *meta = NULL, *env = NULL;
     unsigned long long pg = 0;
-    int is_async = 0, detached = 0;
+    int is_async = 0, detached = 0, capture = 0;
     struct tmpl *t = (struct tmpl *)(void *)self;
     struct py_state *st = py_state_of(Py_TYPE(self));
     const char *kind;
@@ -668,11 +683,12 @@ static int tmpl_init(PyObject *self, PyObject *args, PyObject *kw) {
     }
     t->max_retries = 0;
     t->bundle = -1;
-    if (!PyArg_ParseTupleAndKeywords(args, kw, "sOU|$OOOOOipIiiOOpOOOpIIOKi:Template", names, &kind, &target, &name, &returns, &cpus, &gpus,
-                                     &memory, &custom, &t->max_retries, &retry_exceptions, &t->stream_window, &t->max_restarts,
+    if (!PyArg_ParseTupleAndKeywords(args, kw, "sOU|$OOOOOipIiiOOpOOOpIIOKii:Template", names, &kind, &target, &name, &returns, &cpus,
+                                     &gpus, &memory, &custom, &t->max_retries, &retry_exceptions, &t->stream_window, &t->max_restarts,
                                      &t->max_task_retries, &func, &groups, &is_async, &actor_name, &space, &meta, &detached, &t->group,
-                                     &t->max_calls, &env, &pg, &t->bundle))
+                                     &t->max_calls, &env, &pg, &t->bundle, &capture))
         return -1;
+    t->capture = capture == CAPTURES || capture == STAYS_OUT ? (typeof(t->capture))capture : AS_IT_COMES;
     t->retry_exceptions = retry_exceptions;
     t->is_async = is_async;
     t->detached = detached;
@@ -1002,7 +1018,6 @@ static PyObject *m_weak_token(PyObject *module, PyObject *id) {
 }
 
 PyMethodDef py_task_methods[] = {
-    {"capture", m_capture, METH_O, "capture(placement group or 0): where what this process submits from now on runs."},
     {"weak_token", m_weak_token, METH_O, "weak_token(actor's number): a handle that is not counted."},
     {"actor_kill", m_actor_kill, METH_VARARGS, "actor_kill(token, no_restart)"},
     {"actor_find", m_actor_find, METH_VARARGS,

@@ -705,8 +705,8 @@ static PyObject *m_current_task(PyObject *module SK_UNUSED, PyObject *unused SK_
     return Py_BuildValue("(KKsI)", (unsigned long long)t->id.v, (unsigned long long)t->actor.v, t->name, (unsigned)t->attempt);
 }
 
-/* ({resource: amount}, placement group or 0, its bundle, environment, [GPU, ...]) of the running task; an actor's call: what its actor asked for is
- * not said again. */
+/* ({resource: amount}, placement group or 0, its bundle, environment, [GPU, ...], whether its children go to the group, too) of the running task;
+ * an actor's call: of its actor. */
 static PyObject *m_current_need(PyObject *module SK_UNUSED, PyObject *names) {
     const struct sk_task *t = py_current_task();
     if (!PyList_Check(names)) return PyErr_Format(PyExc_TypeError, "current_need(list of the names of custom resources)");
@@ -720,7 +720,9 @@ static PyObject *m_current_need(PyObject *module SK_UNUSED, PyObject *names) {
         if (!v || PyList_Append(gpus, v) < 0) Py_CLEAR(gpus);
         Py_XDECREF(v);
     }
-    if (gpus && d) r = Py_BuildValue("(OKiIO)", d, (unsigned long long)need.group, (int)need.bundle, (unsigned)need.env, gpus);
+    if (gpus && d)
+        r = Py_BuildValue("(OKiIOO)", d, (unsigned long long)need.group, (int)need.bundle, (unsigned)need.env, gpus,
+                          need.capture ? Py_True : Py_False);
     Py_XDECREF(gpus);
     Py_XDECREF(d);
     return r;
@@ -801,7 +803,7 @@ PyMethodDef py_worker_methods[] = {
     {"current_task", m_current_task, METH_NOARGS, "(task, actor or 0, name, attempt), or None outside of tasks."},
     {"current_function", m_current_function, METH_NOARGS, "The function that the current task runs; for a method (class, name)."},
     {"current_need", m_current_need, METH_O,
-     "current_need(custom names): (resources, placement group, bundle, environment, GPUs) or None."},
+     "current_need(custom names): (resources, placement group, bundle, environment, GPUs, captures children) or None."},
     {"task_cancelled", m_task_cancelled, METH_NOARGS, "Somebody has cancelled the running task."},
     {"on_interrupt", m_on_interrupt, METH_VARARGS, "Handler of SIGINT in workers: KeyboardInterrupt when the running task was cancelled."},
     {"task_end_flags", m_end_flags, METH_VARARGS,

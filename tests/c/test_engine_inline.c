@@ -656,6 +656,81 @@ static void *get_it(void *o) {
     return NULL;
 }
 
+static uint64_t make_group(int64_t cpus, sk_oid *ready) {
+    struct sk_res b = {.amount = {cpus}};
+    uint64_t id;
+    CHECK_OK(g.e->ops->group_create(g.e, &(struct sk_group_spec){.bundles = &b, .n = 1}, &id, ready, NULL));
+    return id;
+}
+static sk_oid add_in(uint64_t group, int64_t cpus) {
+    sk_shape s;
+    sk_oid o;
+    int64_t v = 7;
+    struct sk_arg a = {.kind = INT, .bytes = {&v, 8}};
+    CHECK_OK(g.e->ops->need(g.e, &(struct sk_need){.res = {.amount = {cpus}}, .group = group, .bundle = -1}, &s, NULL));
+    CHECK_OK(
+        g.e->ops->submit(g.e, &(struct sk_task_spec){.fn = {FN_ADD}, .args = &a, .n_args = 1, .n_returns = 1, .shape = s}, &o, NULL, NULL));
+    return o;
+}
+static sk_rc look(sk_oid o) {
+    bool there[1];
+    return g.e->ops->wait(g.e, &o, 1, 1, INT64_MAX, there, NULL);
+}
+
+/* As in the local engine, but that nothing can be waited for that nobody does. */
+TEST(placement_groups_have_what_they_reserve) {
+    start();
+    struct sk_res total, avail;
+    struct sk_err err;
+    sk_oid r1, r2, ready;
+    sk_shape s;
+    g.e->ops->resources(g.e, &total, &avail);
+    int64_t all = total.amount[SK_RES_CPU];
+    uint64_t g1 = make_group(all, &r1), g2 = make_group(SK_RES_UNIT, &r2);
+    CHECK_OK(look(r1));
+    CHECK_RC(look(r2), SK_ESTALL);
+    g.e->ops->resources(g.e, &total, &avail);
+    CHECK_EQ(avail.amount[SK_RES_CPU], 0);
+    sk_oid first = add_in(g1, all), second = add_in(g2, SK_RES_UNIT);
+    CHECK_EQ(int_of(first), 7);
+    CHECK_RC(look(second), SK_ESTALL);
+    CHECK_RC(g.e->ops->need(g.e, &(struct sk_need){.res = {.amount = {2 * SK_RES_UNIT}}, .group = g2, .bundle = 0}, &s, &err),
+             SK_EINFEASIBLE);
+    CHECK_OK(g.e->ops->group_remove(g.e, g1, NULL));
+    CHECK_OK(look(r2));
+    CHECK_EQ(int_of(second), 7);
+    CHECK_OK(g.e->ops->need(g.e, &(struct sk_need){.res = {.amount = {SK_RES_UNIT}}, .group = g2, .bundle = 0}, &s, NULL));
+    int64_t x = 5;
+    struct sk_arg a = {.kind = INT, .bytes = {&x, 8}};
+    struct sk_actor_spec as = {.init = {.fn = {FN_INIT}, .args = &a, .n_args = 1, .shape = s}, .max_restarts = 3};
+    sk_aid id;
+    CHECK_OK(g.e->ops->actor_create(g.e, &as, &id, &ready, NULL));
+    sk_oid o = call(id);
+    CHECK_EQ(int_of(o), 6);
+    release(o);
+    release(second);
+    second = add_in(g2, SK_RES_UNIT); /* the actor has it all */
+    CHECK_RC(look(second), SK_ESTALL);
+    o = call(id);
+    CHECK_OK(g.e->ops->group_remove(g.e, g2, NULL));
+    check_error(o, SK_KIND_ENGINE_ERROR, "placement group was removed");
+    check_error(second, SK_KIND_ENGINE_ERROR, "placement group of the task was removed");
+    CHECK_EQ(g.gone, 1);
+    CHECK_RC(g.e->ops->need(g.e, &(struct sk_need){.group = g2}, &s, &err), SK_EGROUP);
+    release(r1);
+    uint64_t g3 = make_group(all + 1, &r1); /* never */
+    sk_oid third = add_in(g3, all + 1);
+    CHECK_RC(look(third), SK_ESTALL);
+    CHECK_OK(g.e->ops->group_remove(g.e, g3, NULL));
+    check_error(third, SK_KIND_ENGINE_ERROR, "placement group of the task was removed");
+    check_error(r1, SK_KIND_ENGINE_ERROR, "before it had its bundles");
+    release(o), release(first), release(second), release(third), release(r1), release(r2), release(ready);
+    g.e->ops->actor_release(g.e, id);
+    g.e->ops->resources(g.e, &total, &avail);
+    CHECK_MEM_EQ(&total, &avail, sizeof total);
+    stop();
+}
+
 TEST(restart_waits_for_the_call_that_runs) {
     start();
     sk_oid ready, other;

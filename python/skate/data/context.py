@@ -88,7 +88,7 @@ class DataContext:
         self.read_block_size: int = DEFAULT_READ_BLOCK_SIZE
         self.enable_progress_bars: bool = True
         self.execution_options = ExecutionOptions()
-        self.policy: str = "downstream"  # file in exec/by/
+        self.policy: str | None = None  # file in src/exec/by/; None: "adaptive" where objects may be spilled, else "downstream"
         self.max_errored_blocks: int = 0
         self.read_op_min_num_blocks: int = 1
         self.enable_auto_log_stats: bool = False

@@ -154,13 +154,7 @@ def placement_group_table(placement_group=None):
 def get_current_placement_group():
     """The group that the task or actor this is called in runs in; None when it is in none."""
     need = _skate.current_need([]) if _skate.current_task() else None
-    number = need[1] if need else 0
-    if not number:
-        from skate import actor
-
-        t = _skate.current_task()
-        number = actor._here[t[1]].group if t and t[1] in actor._here else 0
-    return PlacementGroup(ids.PlacementGroupID._of(number)) if number else None
+    return PlacementGroup(ids.PlacementGroupID._of(need[1])) if need and need[1] else None
 
 
 # ---- checks
@@ -225,8 +219,8 @@ def _validate_bundle_label_selector(bundle_label_selector):
 
 
 def of_options(o, default_cpus, what):
-    """The keywords of a Template for options that ask for a group: {"pg": number, "bundle": index}, {} when they do not. ValueError when the
-    resources fit into none of its bundles."""
+    """The keywords of a Template for options that ask for a group: {"pg": number, "bundle": index, "capture": 1 when what it submits goes there,
+    too}; {"capture": 2} when they ask for none, not even for that of who submits; {}. ValueError when the resources fit into no bundle."""
     from skate.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
     s = o.get("scheduling_strategy")
@@ -235,14 +229,14 @@ def of_options(o, default_cpus, what):
     else:
         group, index = o.get("placement_group"), o.get("placement_group_bundle_index")
         if group in (None, "default"):
-            return {}
+            return {} if s is None else {"capture": 2}
         if s is not None:
             raise ValueError(
                 "Placement groups should be specified via the scheduling_strategy option. The placement_group option is deprecated."
             )
         index, capture = -1 if index is None else index, o.get("placement_group_capture_child_tasks")
     if group is None or group.is_empty:
-        return {}
+        return {"capture": 2}
     check_placement_group_index(group, index)
     wanted = {
         **{k: o[n] for k, n in (("CPU", "num_cpus"), ("GPU", "num_gpus"), ("memory", "memory")) if o.get(n)},
@@ -256,4 +250,4 @@ def of_options(o, default_cpus, what):
             f"Cannot schedule {what} with the placement group because the resource request {wanted} cannot fit into any bundles for the "
             f"placement group, {bundles}."
         )
-    return {"pg": group._number, "bundle": index, "capture": bool(capture)}
+    return {"pg": group._number, "bundle": index, "capture": int(bool(capture))}

@@ -41,13 +41,9 @@ static sk_rc op_fn_define(struct sk_engine *e, sk_fid fn, const char *name, stru
 
 static sk_rc op_shape(struct sk_engine *e, const struct sk_res *r, sk_shape *out, struct sk_err *err) {
     struct sk_inline *x = of(e);
-    SK_TRY(sk_res_check(r, &x->total, x->custom, x->n_custom, err));
+    SK_TRY(sk_res_check(r, &x->place.total, x->custom, x->n_custom, err));
     sk_inline_lock(x);
-    sk_rc rc = SK_OK;
-    uint32_t s = 1;
-    while (s < x->shapes.n && memcmp(&x->shapes.p[s], r, sizeof *r) != 0) s++;
-    if (s == UINT16_MAX || (s == x->shapes.n && !sk_vec_push(&x->shapes, TAG, *r))) rc = SK_ERR(err, SK_ENOMEM, "too many shapes");
-    else *out = (sk_shape)s;
+    sk_rc rc = sk_place_shape(&x->place, r, out, err);
     sk_inline_unlock(x);
     return rc;
 }
@@ -59,8 +55,8 @@ static sk_rc op_res_index(struct sk_engine *e, const char *name, uint32_t *out, 
 static void op_resources(struct sk_engine *e, struct sk_res *total, struct sk_res *available) {
     struct sk_inline *x = of(e);
     sk_inline_lock(x);
-    *total = *available = x->total;
-    for (uint32_t i = 0; i < SK_RES_MAX; i++) available->amount[i] -= x->used.amount[i];
+    *total = x->place.total;
+    *available = x->place.avail;
     sk_inline_unlock(x);
 }
 
@@ -205,6 +201,7 @@ static sk_rc op_actor_create(struct sk_engine *e, const struct sk_actor_spec *sp
                             .n_calls = 1,
                             .restarts_left = spec->max_restarts,
                             .max_task_retries = spec->max_task_retries};
+    sk_place_worker_init(&a->holds);
     SK_GO(sk_names_add(&x->names, "actor", as.space, as.name, as.meta, a, &a->name, err));
     if (as.detached) a->detached = sk_own_hold(x->own, id, NULL) == SK_OK;
     SK_GO(sk_itask_make(x, &s, 1, id, &t, err));
@@ -514,7 +511,7 @@ static void op_close(struct sk_engine *e) {
     sk_map_deinit(&x->fns);
     sk_map_deinit(&x->tasks);
     sk_map_deinit(&x->actors);
-    sk_vec_free(&x->shapes);
+    sk_place_deinit(&x->place);
     sk_vec_free(&x->gone);
     sk_history_free(&x->past);
     for (uint32_t i = 0; i < x->n_custom; i++) sk_free(x->custom[i]);
@@ -571,7 +568,6 @@ static sk_rc open_inline(const struct sk_engine_conf *conf, struct sk_engine **o
     sk_rc rc = SK_OK;
     x->e = (struct sk_engine){&OPS, SK_CAP_DRIVER | SK_CAP_ZERO_COPY};
     x->runner = conf->runner;
-    x->total = conf->total;
     x->store_bytes = conf->store_bytes;
     x->next_id = 1;
     x->rng = conf->seed;
@@ -588,17 +584,17 @@ static sk_rc open_inline(const struct sk_engine_conf *conf, struct sk_engine **o
     pthread_condattr_setclock(&ca, CLOCK_MONOTONIC);
     pthread_cond_init(&x->cv, &ca);
     pthread_condattr_destroy(&ca);
-    for (; x->n_custom < conf->n_custom; x->n_custom++)
+    rc = sk_place_init(&x->place, &conf->total, err);
+    for (; rc == SK_OK && x->n_custom < conf->n_custom; x->n_custom++)
         if (!(x->custom[x->n_custom] = sk_strdup(TAG, conf->custom_names[x->n_custom]))) break;
-    struct sk_res one = {.amount = {[SK_RES_CPU] = SK_RES_UNIT}};
-    if (x->n_custom < conf->n_custom || !sk_vec_push(&x->shapes, TAG, one)) rc = SK_ERR(err, SK_ENOMEM, "inline engine");
+    if (rc == SK_OK && x->n_custom < conf->n_custom) rc = SK_ERR(err, SK_ENOMEM, "inline engine");
     if (rc == SK_OK) rc = sk_own_create(&x->own, err);
     if (rc == SK_OK) {
         *out = &x->e;
         return SK_OK;
     }
     for (uint32_t i = 0; i < x->n_custom; i++) sk_free(x->custom[i]);
-    sk_vec_free(&x->shapes);
+    sk_place_deinit(&x->place);
     sk_free(x);
     return rc;
 }

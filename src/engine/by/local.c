@@ -880,7 +880,8 @@ static sk_rc l_open(const struct sk_engine_conf *conf, struct sk_engine **out, s
         return SK_ERR(err, SK_EINVAL, "the local engine needs spawn_argv: the command of its fork server");
     struct sk_local *l = sk_calloc(SK_TAG_ENGINE, sizeof *l);
     if (!l) return SK_ERR(err, SK_ENOMEM, "no memory for the engine");
-    l->base = (struct sk_engine){&ops, SK_CAP_PROCESSES | SK_CAP_ZERO_COPY | SK_CAP_KILL | SK_CAP_DRIVER};
+    l->base =
+        (struct sk_engine){&ops, SK_CAP_PROCESSES | SK_CAP_ZERO_COPY | SK_CAP_KILL | SK_CAP_DRIVER | (conf->spill_dir ? SK_CAP_SPILL : 0)};
     l->ctl_seg = l->data_seg = SK_SEG_EMPTY;
     l->wake_fd = l->srv.sock = -1;
     pthread_mutexattr_t ma;

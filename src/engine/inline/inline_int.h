@@ -14,6 +14,7 @@
 #include "engine/engine_int.h"
 #include "engine/names.h"
 #include "engine/own.h"
+#include "engine/place.h"
 #include "engine/state.h"
 
 #define TAG SK_TAG_ENGINE
@@ -42,9 +43,9 @@ struct sk_iactor {
     uint32_t n_handles;
     uint32_t n_calls; /* queued or running, constructor included */
     bool dead, started, busy, ready_gone;
-    bool charged;          /* its shape is in use */
-    uint64_t scan;         /* stamp of the scan that found an earlier call of it */
-    struct sk_itask *init; /* kept, arguments held, for restarts */
+    struct sk_place_worker holds; /* what it has of the resources */
+    uint64_t scan;                /* stamp of the scan that found an earlier call of it */
+    struct sk_itask *init;        /* kept, arguments held, for restarts */
     int32_t restarts_left, max_task_retries;
     struct sk_blob *why; /* dead: what calls get */
     struct sk_name *name;
@@ -62,6 +63,9 @@ struct sk_itask {
     sk_shape shape;
     uint64_t parent;
     int64_t submit_ns, start_ns; /* start: of this attempt */
+    struct sk_need need;
+    struct sk_place_worker holds; /* while it runs; of an actor's calls: nothing */
+    struct sk_itask *outer;       /* running on the same thread, below it */
     struct sk_iactor *actor;
     char *name;
     struct sk_view *views;
@@ -100,9 +104,8 @@ struct sk_inline {
     struct sk_history past;
     uint64_t next_id, scan, rng;
     uint64_t bytes, store_bytes, n_done;
-    struct sk_res total, used;
+    struct sk_place place; /* who holds what, and placement groups; nothing is queued there */
     SK_VEC(uint64_t) gone; /* dead actors whose state the runner still keeps; told by the outermost unlock */
-    SK_VEC(struct sk_res) shapes;
     char *custom[SK_RES_MAX];
     uint32_t n_custom;
 };
@@ -122,6 +125,10 @@ sk_rc sk_inline_group_create(struct sk_engine *e, const struct sk_group_spec *s,
 sk_rc sk_inline_group_remove(struct sk_engine *e, uint64_t id, struct sk_err *err);
 size_t sk_inline_groups(struct sk_engine *e, void *buf, size_t cap);
 void sk_inline_groups_free(struct sk_inline *x);
+void sk_inline_groups_ready(struct sk_inline *x); /* after something was given back: those that have their bundles now */
+/* What runs holds what its shape asks for. Only bundles of placement groups are waited for (sk_place_fits_now). */
+void sk_inline_hold(struct sk_inline *x, struct sk_place_worker *w, sk_shape s);
+void sk_inline_give_back(struct sk_inline *x, struct sk_place_worker *w);
 
 /* ---- state.c */
 void sk_istate_ended(struct sk_inline *x, struct sk_itask *t, const struct sk_blob *error,
@@ -157,7 +164,6 @@ void sk_itask_finish_code(struct sk_inline *x, struct sk_itask *t, sk_rc code, c
 void sk_itask_drop_attempt(struct sk_inline *x, struct sk_itask *t); /* what an attempt left: its returns, its error, its note */
 void sk_ival_drop(struct sk_inline *x, struct sk_ival *v);
 void sk_itask_free(struct sk_inline *x, struct sk_itask *t);
-void sk_inline_use_shape(struct sk_inline *x, sk_shape s, int sign);
 /* Calls that wait end with `why` (taken). The caller counts as a call, or the last of them would take the actor along. */
 void sk_iactor_die(struct sk_inline *x, struct sk_iactor *a, struct sk_blob *why);
 void sk_iactor_maybe_end(struct sk_inline *x, struct sk_iactor *a);

@@ -7,7 +7,8 @@
 #include "base/clock.h"
 #include "engine/inline/inline_int.h"
 
-static _Thread_local uint32_t my_running; /* tasks on this thread's stack */
+static _Thread_local uint32_t my_running;     /* tasks on this thread's stack */
+static _Thread_local struct sk_itask *my_top; /* the uppermost of them */
 
 bool sk_inline_is_running(void) { return my_running > 0; }
 
@@ -44,7 +45,13 @@ static bool runnable(struct sk_inline *x, const struct sk_itask *t) {
     if (t->actor && (t->actor->busy || (!t->is_init && !t->actor->started))) return false; /* killed while a call runs: it ends first */
     for (uint32_t i = 0; i < t->p.t.n_args; i++)
         if (t->refs[i] && !sk_iobj_val(x, t->refs[i])) return false;
-    return true;
+    bool holds = t->actor && (!t->is_init || t->actor->holds.state == SK_W_ACTOR);
+    return holds || !sk_place_shape_at(&x->place, t->shape)->group || sk_place_fits_now(&x->place, t->shape);
+}
+
+/* Its placement group was removed. */
+static bool is_of_the_dead(const struct sk_inline *x, const struct sk_itask *t) {
+    return (!t->actor || t->is_init) && sk_place_shape_dead(&x->place, t->shape);
 }
 
 static struct sk_itask *pick(struct sk_inline *x) {
@@ -57,6 +64,7 @@ static struct sk_itask *pick(struct sk_inline *x) {
             if (t->actor->scan == x->scan) continue;
             t->actor->scan = x->scan;
         }
+        if (is_of_the_dead(x, t)) return t;
         if (!runnable(x, t)) continue;
         if (!x->rng) return t;
         cand[n++] = t;
@@ -77,8 +85,18 @@ static void run_task(struct sk_inline *x, struct sk_itask *t) {
     x->n_running++;
     my_running++;
     if (t->actor) t->actor->busy = true;
-    if (!t->is_init || !t->actor->charged) sk_inline_use_shape(x, t->shape, 1);
-    if (t->is_init) t->actor->charged = true;
+    t->outer = my_top;
+    my_top = t;
+    if (!t->actor) sk_inline_hold(x, &t->holds, t->shape);
+    else if (t->is_init && t->actor->holds.state == SK_W_NONE) sk_inline_hold(x, &t->actor->holds, t->shape);
+    if (t->shape > 1 && (!t->actor || t->is_init)) {
+        const struct sk_place_shape *s = sk_place_shape_at(&x->place, t->shape);
+        t->need = (struct sk_need){
+            .res = s->res, .group = s->group, .bundle = (int32_t)(t->actor ? t->actor->holds : t->holds).bundle, .capture = s->capture};
+        t->p.t.need = &t->need;
+    } else if (t->actor && !t->is_init) {
+        t->p.t.need = t->actor->init->p.t.need;
+    }
     for (uint32_t i = 0; i < t->p.t.n_args; i++)
         t->views[i] = sk_blob_view(sk_blob_ref(t->refs[i] ? sk_iobj_val(x, t->refs[i]) : t->vals[i]), t->refs[i]);
     t->p.t.n_yielded = 0;
@@ -94,7 +112,8 @@ static void run_task(struct sk_inline *x, struct sk_itask *t) {
     x->n_running--;
     for (uint32_t i = 0; i < t->p.t.n_args; i++)
         if (t->views[i].token) sk_blob_unref(x, (struct sk_blob *)(uintptr_t)t->views[i].token);
-    if (!t->is_init) sk_inline_use_shape(x, t->shape, -1);
+    my_top = t->outer;
+    sk_inline_give_back(x, &t->holds);
 
     struct sk_blob *error = t->error;
     t->error = NULL;
@@ -163,15 +182,22 @@ sk_rc sk_inline_step(struct sk_inline *x, int64_t deadline_ns, const char *what,
     if (x->depth != 1) return SK_ERR(err, SK_EINVAL, "%s: waits with the engine's lock held", what);
     if (deadline_ns <= 0 || (deadline_ns != INT64_MAX && sk_now_ns() >= deadline_ns))
         return SK_ERR(err, SK_ETIMEOUT, "%s: timed out", what);
+    /* As everywhere, who waits lends its CPU. */
+    struct sk_place_worker *mine = !my_top ? NULL : my_top->actor ? &my_top->actor->holds : &my_top->holds;
+    if (mine) sk_place_worker_block(&x->place, mine, true);
+    uint32_t n_pending = x->place.n_groups_waiting;
+    sk_inline_groups_ready(x);
     struct sk_itask *t = pick(x);
-    if (t) {
-        run_task(x, t);
-        return SK_OK;
-    }
-    if (x->n_running > my_running) {
-        sk_inline_wait(x, deadline_ns);
-        return SK_OK;
-    }
-    return SK_ERR(err, SK_ESTALL, "%s: waits for something that cannot happen (%s)", what,
-                  my_running ? "it depends on the task that waits" : "no task makes it");
+    sk_rc rc = SK_OK;
+    if (t && is_of_the_dead(x, t)) sk_itask_finish_code(x, t, SK_EGROUP, "the placement group of the task was removed");
+    else if (t) run_task(x, t);
+    else if (x->place.n_groups_waiting < n_pending) rc = SK_OK; /* one has its bundles now: it may be that */
+    else if (x->n_running > my_running) sk_inline_wait(x, deadline_ns);
+    else
+        rc = SK_ERR(err, SK_ESTALL, "%s: waits for something that cannot happen (%s)", what,
+                    my_running                  ? "it depends on the task that waits"
+                    : x->place.n_groups_waiting ? "no task makes it, or a placement group that cannot have its bundles holds it up"
+                                                : "no task makes it");
+    if (mine) sk_place_worker_block(&x->place, mine, false);
+    return rc;
 }

@@ -11,7 +11,7 @@ sk_rc sk_itask_make(struct sk_inline *x, const struct sk_task_spec *s, uint32_t 
                     struct sk_err *err) {
     if (s->n_returns != SK_STREAMING && s->n_returns > SK_MAX_RETURNS)
         return SK_ERR(err, SK_EINVAL, "%u returns (at most %d)", s->n_returns, SK_MAX_RETURNS);
-    if (s->shape >= x->shapes.n) return SK_ERR(err, SK_EINVAL, "no such shape");
+    if (!sk_place_shape_known(&x->place, s->shape)) return SK_ERR(err, SK_EINVAL, "no such shape");
     const char *name = sk_map_get(&x->fns, s->fn.v);
     if (!name) return SK_ERR(err, SK_EINVAL, "function %s is not defined", s->name ? s->name : "?");
     sk_rc rc = SK_OK;
@@ -30,6 +30,7 @@ sk_rc sk_itask_make(struct sk_inline *x, const struct sk_task_spec *s, uint32_t 
                            .sink = s->sink,
                            .sink_tag = s->sink_tag};
     sk_list_init(&t->node);
+    sk_place_worker_init(&t->holds);
     uint32_t n = s->n_args;
     t->name = sk_strdup(TAG, s->name ? s->name : name);
     t->views = sk_calloc(TAG, (n + 1) * sizeof *t->views);
@@ -132,10 +133,6 @@ void sk_itask_emit(struct sk_itask *t, enum sk_event_kind kind, uint64_t oid, ui
     t->sink->on_event(t->sink, &ev);
 }
 
-void sk_inline_use_shape(struct sk_inline *x, sk_shape s, int sign) {
-    for (uint32_t i = 0; i < SK_RES_MAX; i++) x->used.amount[i] += sign * x->shapes.p[s].amount[i];
-}
-
 static void call_ended(struct sk_inline *x, struct sk_itask *t) {
     struct sk_iactor *a = t->actor;
     if (!a) return;
@@ -221,8 +218,7 @@ void sk_iactor_die(struct sk_inline *x, struct sk_iactor *a, struct sk_blob *why
     sk_name_free(&a->name);
     if (a->detached) sk_own_unhold(x->own, a->ready);
     a->detached = false;
-    if (a->charged) sk_inline_use_shape(x, a->init->shape, -1);
-    a->charged = false;
+    sk_inline_give_back(x, &a->holds);
     if (a->started && !sk_vec_push(&x->gone, TAG, a->id)) abort();
     for (struct sk_list *it = x->queue.next; it != &x->queue;) {
         struct sk_itask *t = sk_container_of(it, struct sk_itask, node);

@@ -145,11 +145,7 @@ sk_rc sk_need_shape(struct sk_local *l, const struct sk_need *n, sk_shape *out, 
             return SK_OK;
         }
     }
-    SK_TRY(sk_place_need(&l->place, n, out, err));
-    if (n->group && !sk_place_fits_ever(&l->place, *out))
-        return SK_ERR(err, SK_EINFEASIBLE, "a task or actor asks for more than %s of its placement group holds",
-                      n->bundle < 0 ? "any bundle" : "the bundle");
-    return SK_OK;
+    return n->group ? sk_place_need_in(&l->place, n, out, err) : sk_place_need(&l->place, n, out, err);
 }
 
 void sk_lgroup_handle(struct sk_local *l, struct sk_lworker *w, uint32_t type, struct sk_rd *r) {

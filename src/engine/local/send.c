@@ -121,7 +121,8 @@ static void write_task(struct sk_local *l, struct sk_ltask *t, struct sk_lworker
     }
     if (with_need) {
         const struct sk_place_shape *s = sk_place_shape_at(&l->place, t->spec.shape);
-        struct sk_need need = {.res = s->res, .group = s->group, .bundle = s->group ? (int32_t)w->place.bundle : 0, .env = s->env};
+        struct sk_need need = {
+            .res = s->res, .group = s->group, .bundle = s->group ? (int32_t)w->place.bundle : 0, .env = s->env, .capture = s->capture};
         sk_wr_align(m, 8);
         sk_wr_raw(m, &need, sizeof need);
     }

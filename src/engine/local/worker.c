@@ -364,6 +364,10 @@ static bool begin(struct wtask *t, struct sk_msg *msg) {
         sk_rd_align(&r, 8);
         const void *q = sk_rd_raw(&r, sizeof t->need);
         if (q) memcpy(&t->need, q, sizeof t->need);
+        if (q && h.aid) { /* the constructor: its calls come after it */
+            c->actor_need = t->need;
+            c->has_need = true;
+        }
     }
     if (r.bad) abort(); /* the driver wrote it: this process's view of memory is not to be trusted */
     t->priv.ops = &task_ops;
@@ -379,7 +383,9 @@ static bool begin(struct wtask *t, struct sk_msg *msg) {
                                  .args = t->args.p,
                                  .n_returns = h.n_returns,
                                  .stream_window = h.window,
-                                 .need = h.flags & SK_TF_NEED ? &t->need : NULL,
+                                 .need = h.flags & SK_TF_NEED   ? &t->need
+                                         : h.aid && c->has_need ? &c->actor_need
+                                                                : NULL,
                                  .gpus = h.gpus,
                                  .name = name.n   ? t->own_name
                                          : t->def ? t->def->name

@@ -47,6 +47,8 @@ struct sk_client {
     struct sk_list running;  /* sk_running */
     struct sk_group *groups; /* of the actor; NULL: one call at a time */
     uint32_t n_groups;
+    struct sk_need actor_need;
+    bool has_need;
     bool is_async, ready; /* the constructor has run: calls may begin */
     int async_fd;         /* eventfd: the event loop has something to do */
     uint64_t next_id, next_req;

@@ -78,6 +78,48 @@ def test_children_are_captured(ray):
     assert ray.get(parent.remote()) == (False, None)
 
 
+def test_capture_reaches_all_that_comes_of_it(ray):
+    pg = placement_group([{"CPU": 3}])
+    inside = In(pg, placement_group_capture_child_tasks=True)
+    here = ray.remote(num_cpus=0.5)(lambda: skate.get_runtime_context().get_placement_group_id())
+
+    @ray.remote(num_cpus=0)
+    class A:
+        def where(self):
+            return skate.get_runtime_context().get_placement_group_id(), ray.get(here.remote())
+
+        async def where_async(self):
+            return await here.remote()
+
+    @ray.remote(num_cpus=0.5)
+    def deep(n):
+        if n:
+            return ray.get(deep.remote(n - 1))
+        out = here.options(scheduling_strategy=In(None)), here.options(scheduling_strategy="SPREAD")
+        a = A.remote()
+        return [ray.get(x.remote()) for x in (here, *out)], ray.get(a.where.remote()), ray.get(a.where_async.remote())
+
+    @ray.remote(num_cpus=0.5)
+    def stream():
+        for _ in range(2):
+            yield ray.get(here.remote())
+
+    mine = pg.id.hex()
+    assert ray.get(deep.options(scheduling_strategy=inside).remote(2)) == ([mine, None, None], (mine, mine), mine)
+    assert [ray.get(r) for r in stream.options(scheduling_strategy=inside).remote()] == [mine, mine]
+    assert ray.get(deep.remote(1)) == ([None, None, None], (None, None), None)
+
+
+def test_names_of_groups(ray):
+    pg = placement_group([{"CPU": 1}], name="twice")
+    with pytest.raises(ValueError, match="'twice' is already taken by a living placement group"):
+        placement_group([{"CPU": 1}], name="twice")
+    with pytest.raises(ValueError, match="the name of this placement group"):
+        placement_group([{"CPU": 1}], name="x" * 2000)
+    remove_placement_group(pg)
+    remove_placement_group(placement_group([{"CPU": 1}], name="twice"))
+
+
 def test_what_waits_and_what_is_removed(ray):
     first = placement_group([{"CPU": 4}])
     second = placement_group([{"CPU": 4}])
@@ -210,3 +252,31 @@ def test_max_pending_calls(ray, gate):
     refs.append(a.f.remote())
     gate.let_go(3)
     assert ray.get(refs) == [b"g"] * 4
+
+
+def test_environments_are_inherited(ray):
+    def look():
+        return os.environ.get("A"), os.environ.get("B"), os.getcwd()
+
+    f = ray.remote(look)
+
+    @ray.remote
+    class C:
+        def look(self):
+            return look(), ray.get(f.remote())
+
+    @ray.remote(runtime_env={"env_vars": {"A": "1", "B": "1"}, "working_dir": "/tmp"})
+    def parent():
+        other = {"env_vars": {"B": "2"}}
+        children = (
+            f.remote(),
+            f.options(runtime_env=other).remote(),
+            C.remote().look.remote(),
+            C.options(runtime_env=other).remote().look.remote(),
+        )
+        return look(), *ray.get(list(children))
+
+    one, two, here = ("1", "1", "/tmp"), ("1", "2", "/tmp"), os.getcwd()
+    assert ray.get(parent.remote()) == (one, one, two, (one, one), (two, two))
+    assert ray.get(f.remote()) == (None, None, here)
+    assert ray.get(parent.options(runtime_env={"env_vars": {"A": "3"}}).remote())[1:3] == (("3", None, here), ("3", "2", here))

@@ -1,0 +1,65 @@
+/* adaptive.c - downstream first, and sources as fast as the rest can work off what they will bring.
+ *
+ * A source task takes memory when it yields, not when it starts. Beside those whose output fits now (as in downstream.c), others start in
+ * advance: at the rate at which the operators behind can drain it (Algorithm 2 of arXiv 2501.12407, with the bottleneck in place of the sum of stages,
+ * since they run side by side), and while what exists leaves room for one. If times vary more than that, what comes too early is spilled.
+ *
+ * State: tokens, in bytes of source output. Cost: O(operators). */
+#include "exec/exec.h"
+
+struct state {
+    int64_t last_ns;
+    double tokens;
+};
+
+/* Bytes of source output that the operators behind can take in a second, with the CPUs that sources leave; 0: not known. */
+static double drain(const struct sk_sched_view *v) {
+    double cpu_left = (double)v->cpu_e4, cpu = 0, gpu = 0, alpha = 1;
+    for (uint32_t i = 0; i < v->n; i++)
+        if (v->op[i].source) cpu_left -= (double)v->op[i].running * (double)v->op[i].cpu_e4;
+    for (uint32_t i = 0; i < v->n; i++) {
+        const struct sk_op_view *op = &v->op[i];
+        if (op->source || (op->cpu_e4 <= 0 && op->gpu_e4 <= 0)) continue;
+        if (op->est_ns <= 0 || op->in_per_task <= 0) return 0;
+        double s = (double)op->est_ns / 1e9 / op->in_per_task * alpha; /* of one slot, for a byte of the source */
+        cpu += s * (double)op->cpu_e4;
+        if (op->gpu_e4 > 0 && v->gpu_e4 > 0) gpu = SK_MAX(gpu, s * (double)op->gpu_e4 / (double)v->gpu_e4);
+        alpha *= op->out_per_in;
+    }
+    if (cpu_left <= 0) return 0;
+    double sec = SK_MAX(cpu / cpu_left, gpu);
+    return sec > 0 ? 1 / sec : 0;
+}
+
+static int choose(const struct sk_sched_view *v, void *p) {
+    struct state *s = p;
+    uint64_t headroom = 0, promised = 0, most = 0;
+    for (uint32_t i = 0; i < v->n; i++) {
+        promised += v->op[i].source ? 0 : v->op[i].promised;
+        most = SK_MAX(most, v->op[i].source ? v->op[i].est_out_bytes : 0);
+    }
+    if (s->last_ns) s->tokens = SK_MIN(s->tokens + drain(v) * (double)(v->now_ns - s->last_ns) / 1e9, (double)most);
+    s->last_ns = v->now_ns;
+    uint64_t taken = v->memory_used + promised, room = v->memory_limit > taken ? v->memory_limit - taken : 0; /* sources aside */
+    for (uint32_t i = v->n; i-- > 0;) {
+        const struct sk_op_view *op = &v->op[i];
+        uint64_t need = op->est_out_bytes;
+        if (!op->source) {
+            headroom += need;
+            bool shrinks = (double)need <= op->in_per_task && promised <= v->memory_limit / 8;
+            if (op->can_launch && (need <= room || shrinks)) return (int)i;
+            continue;
+        }
+        need += SK_MIN(headroom, v->memory_limit > need ? v->memory_limit - need : 0);
+        if (!op->can_launch) continue;
+        if (need <= v->memory_room) return (int)i;
+        if (op->est_known && need <= room && s->tokens >= (double)op->est_out_bytes) {
+            s->tokens -= (double)op->est_out_bytes;
+            return (int)i;
+        }
+    }
+    return -1;
+}
+
+extern const struct sk_policy sk_exec_by_adaptive;
+const struct sk_policy sk_exec_by_adaptive = {.name = "adaptive", .choose = choose, .state_bytes = sizeof(struct state)};
