@@ -98,8 +98,8 @@ static void actor(struct sk_inline *x, const struct sk_iactor *a, struct sk_rows
                                .name_n = (uint32_t)name.n,
                                .space_n = (uint32_t)space.n,
                                .why_n = (uint32_t)why.n,
-                               .group = a->inineed.group,
-                               .res = a->inineed.res};
+                               .group = need.group,
+                               .res = need.res};
     sk_rows_add(r, &row, sizeof row, (struct sk_bytes[]){cls, name, space, why}, 4);
 }
 
