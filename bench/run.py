@@ -31,6 +31,7 @@ DEFAULT = {
     "parquet_pipeline": ["skate", "ray"],
     "image_ingest": ["skate", "ray:binary"],
     "fig9": ["skate", "ray"],
+    "spill": ["skate"],
 }
 
 

@@ -6,6 +6,7 @@ Names, namespaces, lifetimes and concurrency groups are the engine's (engine/nam
 import _pickle as pickle  # without re and struct
 import functools
 import types
+import weakref
 
 from skate import _skate, options
 
@@ -70,6 +71,7 @@ class Maker:
             **{k: float(v) for k, v in (resources.get("resources") or {}).items() if v},
         }
         self.restarts = 0
+        self.instance = None  # in the actor's process: a weak reference
         if env:
             from skate.runtime_env import Sealed
 
@@ -80,7 +82,28 @@ class Maker:
         t = _skate.current_task()
         _here[t[1]] = self
         self.restarts = t[3]
-        return self.cls(*args, **kwargs)
+        made = self.cls(*args, **kwargs)
+        try:
+            self.instance = weakref.ref(made)
+        except TypeError:  # a class with __slots__: its errors name the class only
+            pass
+        return made
+
+
+def described(function, number, name):
+    """(name, ", actor_id=..., repr=...") of what runs in actor `number`: `function` is its Maker (the constructor), or (class, method)."""
+    from skate.ids import ActorID
+
+    maker = _here.get(number)
+    if not isinstance(function, tuple):
+        name, what = f"{getattr(function, '__name__', name)}.__init__", repr(getattr(function, "cls", function))
+    else:
+        instance = maker.instance() if maker is not None and maker.instance is not None else None
+        try:
+            what = repr(function[0] if instance is None else instance)
+        except Exception:  # of the user's, in the middle of another error
+            what = function[0].__qualname__
+    return name, f", actor_id={ActorID._of(number).hex()}, repr={what}"
 
 
 def me():
@@ -111,12 +134,12 @@ def __ray_terminate__(self):
 
 
 def exit_actor():
-    """Ends the actor whose method this is called in: after this call no other one is begun; those that wait end with ActorDiedError. Does not
-    return. TypeError outside of actors."""
-    t = _skate.current_task()
-    if not t or not t[1]:
-        raise TypeError("exit_actor API is called on a non-actor worker; it can be called in methods of actors only")
-    _skate.actor_exit()
+    """Ends the actor whose method (or constructor) this is called in: after this call no other one is begun; those that wait end with
+    ActorDiedError. Does not return. TypeError outside of actors."""
+    try:
+        _skate.actor_exit()
+    except TypeError:
+        raise TypeError("exit_actor API is called on a non-actor worker; it can be called in methods of actors only") from None
     raise ActorExit
 
 
@@ -138,31 +161,6 @@ BUILT_IN = {"__ray_ready__": __ray_ready__, "__ray_call__": __ray_call__, "__ray
 
 
 # ---- methods
-
-
-_pending = {}  # actor's number -> refs of calls that this process has made; only of actors with max_pending_calls
-
-
-def _limited(submit, number, limit, what):
-    """submit, but for PendingCallsLimitExceeded when `limit` calls that this process has made have not ended."""
-
-    def remote(*args, **kwargs):
-        refs = _pending.setdefault(number, [])
-        if len(refs) >= limit:
-            refs[:] = _skate.wait(refs, len(refs), 0)[1]
-        if len(refs) >= limit:
-            from skate.exceptions import PendingCallsLimitExceeded
-
-            raise PendingCallsLimitExceeded(
-                f"{what}: {limit} calls (max_pending_calls) wait for the actor already; wait for some of their results, then call again"
-            )
-        out = submit(*args, **kwargs)
-        first = out[0] if isinstance(out, list) else out
-        if type(first) is _skate.ObjectRef:
-            refs.append(first)
-        return out
-
-    return remote
 
 
 class ActorMethod:
@@ -195,12 +193,11 @@ class ActorMethod:
             max_retries=meta.max_task_retries if retries is None else retries,
             retry_exceptions=bool(retry),
             stream_window=max(given.get("_generator_backpressure_num_objects") or 0, 0),
+            max_pending=meta.max_pending,
             func=func,
             **more,
         )
         self.remote = self._template.submit
-        if meta.max_pending:
-            self.remote = _limited(self.remote, token.id, meta.max_pending, self._cls_name)
         decorate = given.get("_decorate")
         if decorate is not None:
             from skate.remote_function import _decorated

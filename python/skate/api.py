@@ -142,9 +142,9 @@ def init(
     of the node. What concerns Ray's servers (dashboard, logging, address) is taken and has no meaning here. RuntimeError when skate runs
     already, unless ignore_reinit_error; ConnectionError for an address that is not this process's.
 
-    Objects that do not fit into object_store_memory (bytes) are written to nameless files in object_spilling_directory (default: the system's
-    temporary directory, $SKATE_SPILL_DIR) and read back when needed; the OutOfDiskError or ObjectStoreFullError comes when that ends. All knobs:
-    skate/config.py."""
+    Objects that do not fit into object_store_memory (bytes) are written to nameless files in object_spilling_directory (a path, or a list of them
+    that are used in turn; default: the system's temporary directory, $SKATE_SPILL_DIR) and read back when needed; the OutOfDiskError or
+    ObjectStoreFullError comes when that ends. With local_mode nothing is spilled. All knobs: skate/config.py."""
     global _context, _job
     unknown = [k for k in kwargs if k not in _IGNORED]
     if unknown:
@@ -182,7 +182,7 @@ def init(
         ("memory", _memory),
         ("object_store_memory", custom.pop("object_store_memory", object_store_memory)),
         ("engine", "inline" if local_mode else None),
-        ("spill_dir", config.directory("object_spilling_directory", spill) if spill else None),
+        ("spill_dir", config.directories("object_spilling_directory", spill) if spill else None),
     ):
         if v is not None:
             given[name] = v
@@ -269,7 +269,6 @@ def shutdown(_exiting_interpreter=False):
     if _skate.in_worker():
         return
     _skate.shutdown()
-    actor._pending.clear()
     actor._here.clear()
     _job = None
 
@@ -310,7 +309,9 @@ def _make(target, given):
 
 
 def wait(ray_waitables, *, num_returns=1, timeout=None, fetch_local=True):
-    """(ready, not ready): returns when num_returns of the refs are ready, or after timeout seconds. A generator is ready when its next ref is."""
+    """(ready, not ready): returns when num_returns of the refs are ready, or after timeout seconds. A generator is ready when its next ref is.
+
+    fetch_local has no effect: an object on this machine's disk is there, counts as ready either way, and is read back by who gets it."""
     if isinstance(ray_waitables, (ObjectRef, ObjectRefGenerator)):
         raise TypeError("wait() expected a list of ObjectRefs, got a single ObjectRef")
     if not isinstance(ray_waitables, list):
@@ -326,7 +327,7 @@ def wait(ray_waitables, *, num_returns=1, timeout=None, fetch_local=True):
 
 
 def _wait_mixed(items, num_returns, timeout):
-    """wait() with generators among the refs: the engine can wait for one kind at a time, so each gets short turns, longer ones as time goes on."""
+    """wait() with generators among the refs."""
     import time
 
     if len(set(map(id, items))) != len(items):
@@ -335,28 +336,24 @@ def _wait_mixed(items, num_returns, timeout):
         raise ValueError(f"Invalid number of objects to return {num_returns}.")
     if num_returns > len(items):
         raise ValueError(f"num_returns cannot be greater than the number of refs provided to wait() ({len(items)}).")
-    gens = [x for x in items if type(x) is ObjectRefGenerator]
-    refs = [x for x in items if type(x) is not ObjectRefGenerator]
     end = None if timeout is None else time.monotonic() + timeout
-    turn = 0.0
-    while True:
-        ready = {id(g) for g in gens if g.peek(0)}
-        if refs:
-            ready |= {id(r) for r in _skate.wait(refs, len(refs), 0)[0]}
-        left = 3600.0 if end is None else end - time.monotonic()
-        if len(ready) >= num_returns or left <= 0:
-            taken = [x for x in items if id(x) in ready][:num_returns]
-            chosen = set(map(id, taken))
-            return taken, [x for x in items if id(x) not in chosen]
-        turn = min(max(turn * 1.5, 0.0002), 0.02, left)
-        waiting = [g for g in gens if id(g) not in ready]
-        if waiting and len(gens) + bool(refs) == 1:
-            waiting[0].peek(left)  # the only thing there is to wait for
-        elif waiting:
-            waiting[0].peek(turn)
-            gens.append(gens.pop(gens.index(waiting[0])))  # the next turn is the next one's
-        else:
-            _skate.wait([r for r in refs if id(r) not in ready], 1, left)
+    refs = [x for x in items if type(x) is ObjectRef]
+    ready = {id(x) for x in items if type(x) is ObjectRefGenerator and x.peek(0)}
+    if refs:
+        ready |= {id(r) for r in _skate.wait(refs, len(refs), 0)[0]}
+    if len(ready) < num_returns and (end is None or timeout > 0):
+        watcher = _skate.Watcher()
+        try:
+            for x in items:
+                if id(x) not in ready and watcher.add(x, None):
+                    ready.add(id(x))
+            while len(ready) < num_returns and watcher.wait(None if end is None else end - time.monotonic()):
+                ready |= {id(x) for x, _ in watcher.take()}
+        finally:
+            watcher.close()
+    taken = [x for x in items if id(x) in ready][:num_returns]
+    chosen = set(map(id, taken))
+    return taken, [x for x in items if id(x) not in chosen]
 
 
 def kill(handle, *, no_restart=True):

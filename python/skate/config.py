@@ -59,12 +59,15 @@ def spill_dir():
     return ""
 
 
-def spill_bytes(directory):
-    """Nine tenths of what is free there now."""
-    while not os.path.isdir(directory):  # made at init, or refused there with a message
-        directory = os.path.dirname(os.path.abspath(directory))
-    s = os.statvfs(directory)
-    return s.f_bavail * s.f_frsize // 10 * 9
+def spill_bytes(directories):
+    """Nine tenths of what is free there now; of directories on one file system only once."""
+    free = {}
+    for directory in directories:
+        while not os.path.isdir(directory):  # made at init, or refused there with a message
+            directory = os.path.dirname(os.path.abspath(directory))
+        s = os.statvfs(directory)
+        free[os.stat(directory).st_dev] = s.f_bavail * s.f_frsize // 10 * 9
+    return sum(free.values())
 
 
 # name: (default, environment variable, meaning)
@@ -74,7 +77,11 @@ KNOBS = {
     "num_gpus": (gpus, "SKATE_NUM_GPUS", "GPUs to give to tasks"),
     "memory": (task_memory_bytes, "SKATE_MEMORY", "bytes that tasks may ask for with memory="),
     "object_store_memory": (store_bytes, "SKATE_OBJECT_STORE_MEMORY", "limit of the object store in bytes"),
-    "spill_dir": (spill_dir, "SKATE_SPILL_DIR", "directory for objects that do not fit into the store; empty: a full store is an error"),
+    "spill_dir": (
+        spill_dir,
+        "SKATE_SPILL_DIR",
+        "directories (a list; in the environment like PATH) for objects that do not fit into the store; none: a full store is an error",
+    ),
     "spill_bytes": (-1, "SKATE_SPILL_BYTES", "most bytes of disk for them; -1: nine tenths of what is free there at init"),
     "max_workers": (0, "SKATE_MAX_WORKERS", "most worker processes; 0: chosen by the engine"),
     "spin_us": (-1, "SKATE_SPIN_US", "how long a waiter spins before it sleeps; -1: chosen by the engine"),
@@ -107,22 +114,22 @@ def from_ray(given):
         if conf.get("type") != "filesystem":
             raise ValueError(f"object_spilling_config: type must be 'filesystem', not {conf.get('type')!r}")
         path = conf.get("params", {}).get("directory_path")
-        out.setdefault("spill_dir", directory("object_spilling_config", path))
+        out.setdefault("spill_dir", directories("object_spilling_config", path))
     return out
 
 
-def directory(name, path):
-    """A path, or the first of a list of them (Ray spreads over all)."""
-    if isinstance(path, (list, tuple)) and path:
-        path = path[0]
-    if not isinstance(path, (str, os.PathLike)) or not os.fspath(path):
-        raise ValueError(f"{name}: a directory is wanted, not {path!r}")
-    return os.path.abspath(os.fspath(path))
+def directories(name, given):
+    """One path or a list of them as a list of absolute paths. ValueError: something else."""
+    paths = given if isinstance(given, (list, tuple)) else [given]
+    for path in paths or [given]:
+        if not isinstance(path, (str, os.PathLike)) or not os.fspath(path):
+            raise ValueError(f"{name}: a directory is wanted, not {path!r}")
+    return [os.path.abspath(os.fspath(path)) for path in paths]
 
 
 def _cast(name, default, text):
     if default is spill_dir:
-        return text
+        return list(filter(None, text.split(os.pathsep)))
     if callable(default):
         default = 0.0
     try:
@@ -152,6 +159,8 @@ def resolve(given):
         if value is None and env in os.environ:
             value = _cast(name, default, os.environ[env])
         out[name] = value if value is not None else default() if callable(default) else default
+    dirs = out["spill_dir"]
+    out["spill_dir"] = directories("spill_dir", dirs) if dirs else []
     if out["spill_dir"] and out["spill_bytes"] < 0:
         out["spill_bytes"] = spill_bytes(out["spill_dir"])
     return out

@@ -1,67 +1,107 @@
-"""Futures of ObjectRefs (ref.future(), await ref): threads that wait and then resolve; and what ObjectRef and ObjectRefGenerator have besides
-what src/py/py_ref.c gives them.
+"""Futures of ObjectRefs (ref.future(), await ref), and what ObjectRef and ObjectRefGenerator have besides what src/py/py_ref.c gives them.
 
-A thread takes every ref that came in before it started and lives until those are done; refs that come later get the next thread. So
-no ref ever waits for another one, and a gather over a thousand refs starts a few threads, not a thousand."""
+No thread waits for a ref: a Watcher (src/py/py_watch.c) has one file descriptor for any number of them. An event loop looks at its own; for
+concurrent.futures one thread sleeps on one."""
 
 import os
 import threading
+import weakref
 
 from skate import _skate
 
-_lock = threading.Lock()
-_next = None  # the batch that a thread is about to take
+
+def _settle(future, good, value):
+    if future.done():  # cancelled meanwhile
+        return
+    if good:
+        future.set_result(value)
+        return
+    if isinstance(value, StopIteration):  # from an await it would be taken for the end of the coroutine
+        e = RuntimeError(f"the awaited task raised {type(value).__name__}: {value}")
+        e.__cause__ = value
+        value = e
+    future.set_exception(value)
 
 
-def _resolve(ref, futures):
+def _settle_all(pairs):
+    """pairs: (ref or generator, future) that are there."""
+    refs = [p for p in pairs if type(p[0]) is _skate.ObjectRef]
+    for what, future in pairs:
+        if type(what) is not _skate.ObjectRef:
+            _settle(future, True, None)
+    if not refs:
+        return
     try:
-        value = _skate.get(ref)
-    except BaseException as e:
-        for f in futures:
-            f.set_exception(e)
-    else:
-        for f in futures:
-            f.set_result(value)
+        results = _skate.get_each([ref for ref, _ in refs])
+    except BaseException as e:  # shut down
+        results = [(False, e)] * len(refs)
+    for (_, future), (good, value) in zip(refs, results):
+        _settle(future, good, value)
 
 
-def _run():
-    global _next
-    with _lock:
-        batch, _next = _next, None
-    while batch:
-        try:
-            _skate.wait(list(batch), 1, None)
-            ready, _ = _skate.wait(list(batch), len(batch), 0)
-        except BaseException as e:  # shut down
-            for futures in batch.values():
-                for f in futures:
-                    f.set_exception(e)
-            return
-        for ref in ready:
-            _resolve(ref, batch.pop(ref))
+class _OfLoop:
+    """What an event loop awaits."""
+
+    def __init__(self, loop):
+        self.watcher = _skate.Watcher()
+        loop.add_reader(self.watcher.fd, self._ready)
+
+    def _ready(self):
+        _settle_all(self.watcher.take())
+
+
+_loops = weakref.WeakKeyDictionary()  # event loop -> _OfLoop
+
+
+def _in_loop(loop, what):
+    """asyncio.Future of that loop: the value of a ref; None when a generator would not wait."""
+    mine = _loops.get(loop)
+    if mine is None:
+        mine = _loops[loop] = _OfLoop(loop)
+    future = loop.create_future()
+    if mine.watcher.add(what, future):
+        _settle_all([(what, future)])
+    return future
+
+
+_lock = threading.Lock()
+_futures = None  # the Watcher of all concurrent.futures
+
+
+def _run(watcher):
+    while True:
+        watcher.wait(None)
+        _settle_all(watcher.take())
 
 
 def future_of(ref):
     """A concurrent.futures.Future of the value of ref."""
     from concurrent.futures import Future
 
-    global _next
+    global _futures
     f = Future()
     f.set_running_or_notify_cancel()
     with _lock:
-        first = _next is None
-        if first:
-            _next = {}
-        _next.setdefault(ref, []).append(f)
-    if first:
-        threading.Thread(target=_run, name="skate-future", daemon=True).start()
+        if _futures is None:
+            _futures = _skate.Watcher()
+            threading.Thread(target=_run, args=(_futures,), name="skate-futures", daemon=True).start()
+    if _futures.add(ref, f):
+        _settle_all([(ref, f)])
     return f
+
+
+def _after_fork():
+    global _futures
+    _futures = None  # its thread is the parent's
+
+
+os.register_at_fork(after_in_child=_after_fork)
 
 
 def await_ref(ref):
     import asyncio
 
-    return asyncio.wrap_future(future_of(ref)).__await__()
+    return _in_loop(asyncio.get_running_loop(), ref).__await__()
 
 
 # ---- ObjectRef
@@ -75,7 +115,7 @@ def _as_future(ref, _internal=False):
         loop = asyncio.get_running_loop()
     except RuntimeError:
         loop = asyncio.get_event_loop()
-    return asyncio.wrap_future(future_of(ref), loop=loop)
+    return _in_loop(loop, ref)
 
 
 def _on_completed(ref, callback):
@@ -133,32 +173,17 @@ def _next_sync(gen, timeout_s=None):
 async def _anext(gen):
     import asyncio
 
-    loop = asyncio.get_running_loop()
-    while not gen.peek(0):
-        await loop.run_in_executor(_threads(), gen.peek, 1.0)  # a slice: an await that is cancelled leaves no thread behind for long
+    if not gen.peek(0):
+        await _in_loop(asyncio.get_running_loop(), gen)
     try:
         return next(gen)
     except StopIteration:
         raise StopAsyncIteration from None
 
 
-_pool = None
-
-
-def _threads():
-    """Threads for awaiting generators: many may wait at once, and the loop's own executor is the user's."""
-    global _pool
-    with _lock:
-        if _pool is None:
-            from concurrent.futures import ThreadPoolExecutor
-
-            _pool = ThreadPoolExecutor(256, "skate-generator")
-    return _pool
-
-
 def _next_ready(gen):
     """Whether next() would give a ref at once."""
-    return not gen.is_finished() and gen.peek(0) and not gen.is_finished()
+    return gen.peek(0) == 1
 
 
 def _extend_generator(cls):

@@ -285,8 +285,8 @@ def _only(e):
     return "".join(traceback.format_exception_only(type(e), e)).rstrip()
 
 
-def _story(e, seen):
-    """Tracebacks of e and what it came from, innermost first as Python prints them, without frames of skate."""
+def _story(e, seen, head="Traceback (most recent call last):"):
+    """Tracebacks of e and what it came from, in the order in which Python prints them, without frames of skate; each begins with `head`."""
     import traceback
 
     out = []
@@ -294,14 +294,32 @@ def _story(e, seen):
         return out
     seen.add(id(e))
     if e.__cause__ is not None:
-        out += _story(e.__cause__, seen) + ["", _only(e.__cause__), "The above exception was the direct cause of the following one:", ""]
+        out += _story(e.__cause__, seen, head)
+        out += [_only(e.__cause__), "", "The above exception was the direct cause of the following exception:", ""]
     elif e.__context__ is not None and not e.__suppress_context__:
-        out += _story(e.__context__, seen) + ["", _only(e.__context__), "During its handling another one occurred:", ""]
+        out += _story(e.__context__, seen, head)
+        out += [_only(e.__context__), "", "During handling of the above exception, another exception occurred:", ""]
     frames = _frames(e.__traceback__)
+    out.append(head)
     if frames:
-        out.append("Traceback (most recent call last):")
         out += "".join(traceback.format_list(frames)).rstrip().splitlines()
     return out
+
+
+def _where(name, attempt):
+    """(whether it is a part of a dataset, "ray::f() (pid=1, ip=127.0.0.1)"): what runs here, in the words of Ray."""
+    t, f = _skate.current_task(), _skate.current_function()
+    more = f", attempt={attempt}" if attempt else ""
+    of_data = False
+    if f is not None:
+        if t[1]:
+            from skate.actor import described
+
+            name, what = described(f, t[1], name)
+            more += what
+            f = f[0] if isinstance(f, tuple) else f
+        of_data = (getattr(f, "__module__", None) or "").startswith("skate.data")
+    return of_data, f"ray::{name}() (pid={os.getpid()}, ip=127.0.0.1{more})"
 
 
 def _pickle_alone(obj):
@@ -313,9 +331,7 @@ def _pickle_alone(obj):
     except Exception:
         pass
     try:
-        data = _cloudpickle().dumps(obj, protocol=5)
-        pickle.loads(data)
-        return data
+        return _cloudpickle().dumps(obj, protocol=5)  # whether it can be loaded, whoever loads it will see
     except Exception:
         return None
 
@@ -353,16 +369,17 @@ def _cause_bytes(e, room):
 def dumps_error(e, name, attempt):
     from skate.exceptions import RayTaskError
 
-    where = f"task {name}, attempt {attempt}, process {os.getpid()}"
-    if isinstance(e, RayTaskError):  # a get() of another task inside this one: the user's error stays first
-        head, cause = e.text, e.cause
-        story = ["", "and so failed " + where] + _story(e, set())
+    of_data, where = _where(name, attempt)
+    hint = _READ_ONLY if isinstance(e, ValueError) and "read-only" in str(e) else ""
+    if isinstance(e, RayTaskError):  # a get() of another task inside this one
+        only, cause = f"ray.exceptions.{type(e).__name__}: {e}", e.cause
     else:
-        head, cause = _only(e), e
-        if isinstance(e, ValueError) and "read-only" in head:
-            head += _READ_ONLY
-        story = _story(e, set()) + [where]
-    text = _short(head, _HEAD_MAX) + "\n" + _short("\n".join(story), _STORY_MAX)
+        only, cause = _only(e), e
+    if of_data:  # of many operators and rows: what went wrong comes first
+        first = e.text if isinstance(e, RayTaskError) else only + hint
+        text = _short(first, _HEAD_MAX) + "\n" + _short("\n".join([*_story(e, set()), f"task {where}"]), _STORY_MAX)
+    else:
+        text = _short("\n".join(_story(e, set(), where)), _STORY_MAX) + "\n" + _short(only + hint, _HEAD_MAX)
     room = _ERROR_MAX - len(text.encode("utf-8", "backslashreplace")) - len(name) - 200
     return pickle.dumps((name, text.encode("utf-8", "backslashreplace").decode(), None if cause is None else _cause_bytes(cause, room)), 5)
 
@@ -375,15 +392,18 @@ def load_error(kind, data):
         cause = pickle.loads(cause) if cause is not None else None
         if type(cause) is tuple:
             cause = cause[0](*cause[1:])
-    except Exception as e:  # its class is not here
-        text += f"\n(the exception itself could not be loaded here: {_only(e)})"
-        return ex.UnserializableException(name, text)
+    except Exception:  # its class is not here, or it cannot be made again from what it says
+        return ex.UnserializableException(
+            name,
+            "Failed to deserialize exception. Refer to https://docs.ray.io/en/latest/ray-core/objects/serialization.html"
+            f"#custom-serializers-for-exceptions for more information.\nOriginal exception:\nray.exceptions.RayTaskError: {text}",
+        )
     if kind == 0xE2:
-        e = ex.ActorDiedError(f"{text}\nThe actor died because of this error in its constructor.")
+        e = ex.ActorDiedError(f"The actor died because of an error raised in its creation task, {text}")
         e.cause = cause
         return e
     if cause is None:
-        cause = ex.RayError(f"the exception itself isn't serializable: {text.splitlines()[0] if text else ''}")
+        cause = ex.RayError(f"the exception itself isn't serializable: {text.splitlines()[-1] if text else ''}")
     return ex.RayTaskError(name, text, cause).as_instanceof_cause()
 
 
@@ -469,15 +489,15 @@ def run_coroutine(coro):
 _loop = None
 
 
-def serve_async(fd):
-    """The event loop of an async actor: until the process is to leave."""
+def serve_async(fd, group):
+    """The event loop of a concurrency group of an async actor (0: of all calls that name none): until the process is to leave."""
     import asyncio
 
     loop = asyncio.new_event_loop()
     asyncio.set_event_loop(loop)
 
     def step():
-        if not _skate.async_step():
+        if not _skate.async_step(group):
             loop.stop()
 
     loop.add_reader(fd, step)

@@ -38,6 +38,7 @@ enum {
     SK_EEXIST = -20,      /* the name is taken */
     SK_EGROUP = -21,      /* its placement group was removed */
     SK_EUNAVAIL = -22,    /* the actor is about to be restarted */
+    SK_EPENDING = -23,    /* as many calls as are allowed wait for the actor */
 };
 
 #define SK_MUST_USE __attribute__((warn_unused_result))

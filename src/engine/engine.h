@@ -128,6 +128,7 @@ struct sk_task_spec {
     uint64_t sink_tag;      /* comes back in the events */
     sk_tid parent;          /* the task that submits it, 0: none. A recursive cancel of that one cancels this one */
     uint32_t group;         /* a method call: index into sk_actor_spec.groups */
+    uint32_t max_pending;   /* a method call: SK_EPENDING when so many calls of this process are not finished; 0: no limit */
     uint32_t max_calls;     /* a worker process leaves after so many runs of `fn`; 0: no limit. Not for methods */
 };
 
@@ -136,7 +137,7 @@ struct sk_actor_spec {
     struct sk_task_spec init; /* the constructor; n_returns is taken as 1 (a value that is ready when the actor is) */
     int32_t max_restarts;     /* -1 = for ever */
     int32_t max_task_retries;
-    /* Concurrency groups: at most groups[i] calls of group i run at once, each on a thread, or (is_async) all on the event loop of
+    /* Concurrency groups: at most groups[i] calls of group i run at once, each on a thread, or (is_async) all on the group's event loop, see
      * runner.serve_async. Calls then start in the order in which their arguments exist. n_groups 0: one call at a time, in order. */
     /* A name is of one living actor in its space: SK_EEXIST. actor_find gives `meta` to whoever asks for it. */
     const char *name, *space; /* NULL: none; the space may be NULL or empty */
@@ -183,6 +184,12 @@ enum {
 };
 
 struct sk_engine;
+
+struct sk_watch {
+    /* By any thread, with locks held: must neither block nor call the engine. */
+    void (*fn)(struct sk_watch *w);
+    uint64_t id; /* the engine's */
+};
 
 enum sk_group_strategy { SK_GROUP_PACK, SK_GROUP_SPREAD, SK_GROUP_STRICT_PACK, SK_GROUP_STRICT_SPREAD };
 struct sk_group_spec {
@@ -265,12 +272,18 @@ struct sk_engine_ops {
      * (*out = error object). */
     sk_rc (*stream_next)(struct sk_engine *e, sk_tid t, int64_t deadline_ns, sk_oid *out, struct sk_err *err);
     void (*stream_drop)(struct sk_engine *e, sk_tid t); /* nobody will read the rest: releases it and cancels the task */
+    /* Until stream_next would not wait: SK_OK, an item (or the failure) is there, and is not taken; SK_EDONE, the end is; SK_ETIMEOUT. */
+    sk_rc (*stream_wait)(struct sk_engine *e, sk_tid t, int64_t deadline_ns, struct sk_err *err);
+    /* An object (with a reference) that exists when the task has ended: empty, of this kind, or its failure. Once a stream, before stream_drop. */
+    sk_rc (*stream_end)(struct sk_engine *e, sk_tid t, uint32_t kind, sk_oid *out, struct sk_err *err);
     /* A task that has not begun ends with SK_ECANCEL. One that runs is asked to end: by SIGINT (not a method), at its next yield, through
      * runner.cancel (async actors). SK_CANCEL_FORCE: its process is killed (not of an actor). */
     sk_rc (*cancel)(struct sk_engine *e, sk_tid t, uint32_t flags, struct sk_err *err);
 
     sk_rc (*actor_create)(struct sk_engine *e, const struct sk_actor_spec *spec, sk_aid *out, sk_oid *ready, struct sk_err *err);
     sk_rc (*actor_kill)(struct sk_engine *e, sk_aid a, bool no_restart, struct sk_err *err);
+    /* In the process of an actor, outside of its calls too: it ends in order, without a restart. NULL: not here. */
+    sk_rc (*actor_leave)(struct sk_engine *e, struct sk_err *err);
     void (*actor_addref)(struct sk_engine *e, sk_aid a);
     void (*actor_release)(struct sk_engine *e, sk_aid a); /* last handle gone: stops after the calls already made */
     /* The living actor of that name: *out and *ready come with a reference, meta->p is the caller's (sk_free). SK_ENOENT. */
@@ -308,6 +321,11 @@ struct sk_engine_ops {
     sk_rc (*wait)(struct sk_engine *e, const sk_oid *ids, size_t n, size_t want, int64_t deadline_ns, bool *ready, struct sk_err *err);
     void (*addref)(struct sk_engine *e, sk_oid o);
     void (*release)(struct sk_engine *e, sk_oid o);
+    /* Has w->fn called once, when the object exists (or when stream_wait would not wait, of the stream, o being 0), or the engine closes. SK_EDONE: it
+     * is so already, nothing will be called. w is the engine's until then, or until unwatch. NULL: this engine runs tasks in the caller, who
+     * has to wait. A worker that watches is one that waits: its CPU is lent to others meanwhile. */
+    sk_rc (*watch)(struct sk_engine *e, sk_oid o, sk_tid stream, struct sk_watch *w, struct sk_err *err);
+    bool (*unwatch)(struct sk_engine *e, struct sk_watch *w); /* false: fn was called */
 
     /* Drives the loop until done(arg) (called under the lock) or the deadline: SK_OK / SK_ETIMEOUT / SK_ECLOSED. Driver only. */
     sk_rc (*drive)(struct sk_engine *e, bool (*done)(void *arg), void *arg, int64_t deadline_ns, struct sk_err *err);
@@ -359,7 +377,7 @@ uint32_t sk_task_skip(const struct sk_task *t);
 sk_rc sk_task_fail(struct sk_task *t, const struct sk_payload *error, struct sk_err *err) SK_MUST_USE;
 enum {
     SK_END_FINAL = 1,      /* its failure is not retried, whatever its options say */
-    SK_END_EXIT_ACTOR = 2, /* a call that has failed: its actor ends with it, without a restart */
+    SK_END_EXIT_ACTOR = 2, /* a call (or the constructor) that has failed: its actor ends with it, without a restart */
     SK_END_PROCESS = 4     /* this process runs nothing more (where it is one of its own) */
 };
 void sk_task_end_flags(struct sk_task *t, uint32_t flags);  /* before run() returns, or before sk_task_end */
@@ -386,28 +404,30 @@ struct sk_runner { /* filled by the layer above; one a process */
     /* The environment of this process, before its first task. A failure is that of all its tasks. */
     sk_rc (*env)(void *ctx, struct sk_bytes env, struct sk_err *err);
     void (*thread_begin)(void *ctx); /* first on each thread that runs calls of an actor with concurrency groups. May be NULL */
-    /* The process is now that of an async actor: calls sk_worker_step whenever `fd` is readable until it returns false. NULL: such an actor
+    /* This thread is now the event loop of group `group` of an async actor, on the main thread of 0: calls sk_worker_step whenever `fd` is
+     * readable until it returns false. Group 0 runs the constructor, before any call; the others get a thread with their first call. NULL: such an actor
      * runs its calls on threads. */
-    sk_rc (*serve_async)(void *ctx, struct sk_engine *client, int fd, struct sk_err *err);
+    sk_rc (*serve_async)(void *ctx, struct sk_engine *client, int fd, uint32_t group, struct sk_err *err);
     void (*cancel)(void *ctx, struct sk_task *t); /* of a task between SK_EAGAIN and sk_task_end, on the thread of serve_async */
 };
 /* Starts the calls that may run, tells of cancelled ones. False: the process is to leave. Only for runner.serve_async. */
-bool sk_worker_step(struct sk_engine *client);
+bool sk_worker_step(struct sk_engine *client, uint32_t group);
 
 struct sk_engine_conf {
     struct sk_res total;             /* resources of this machine */
     const char *const *custom_names; /* [SK_RES_CUSTOM + i] */
     uint32_t n_custom;
     uint64_t store_bytes;
-    uint32_t max_workers;     /* 0: chosen */
-    int64_t spin_ns;          /* how long a waiter spins before it sleeps; -1: chosen */
-    int64_t idle_reap_ns;     /* idle workers beyond the CPUs are ended after this; 0: chosen */
-    char *const *spawn_argv;  /* the fork server's command line (local) */
-    char *const *spawn_env;   /* whole environment, NULL: inherit */
-    struct sk_bytes preload;  /* first note to the fork server */
-    struct sk_runner *runner; /* inline: runs the tasks; local: unused in the driver */
-    uint64_t seed;            /* inline: order of tasks; 0: submission order */
-    const char *spill_dir;    /* local: where objects go when the store is full; NULL: nowhere, a full store is an error */
+    uint32_t max_workers;          /* 0: chosen */
+    int64_t spin_ns;               /* how long a waiter spins before it sleeps; -1: chosen */
+    int64_t idle_reap_ns;          /* idle workers beyond the CPUs are ended after this; 0: chosen */
+    char *const *spawn_argv;       /* the fork server's command line (local) */
+    char *const *spawn_env;        /* whole environment, NULL: inherit */
+    struct sk_bytes preload;       /* first note to the fork server */
+    struct sk_runner *runner;      /* inline: runs the tasks; local: unused in the driver */
+    uint64_t seed;                 /* inline: order of tasks; 0: submission order */
+    const char *const *spill_dirs; /* local: where objects go when the store is full, in turn; none: a full store is an error */
+    uint32_t n_spill_dirs;
     bool (*interrupted)(
         void *ctx); /* local: asked every 100 ms, without the lock, by a caller that waits for room; true: SK_ECANCEL. May be NULL */
     void *interrupted_ctx;

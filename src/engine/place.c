@@ -385,6 +385,19 @@ void sk_place_worker_gone(struct sk_place *p, struct sk_place_worker *w) {
     sk_place_worker_init(w);
 }
 
+void sk_place_worker_aside(struct sk_place *p, struct sk_place_worker *w, bool aside) {
+    if (!aside) {
+        SK_ASSERT(w->state == SK_W_NONE);
+        to_idle(p, w);
+        return;
+    }
+    SK_ASSERT(w->state == SK_W_IDLE || w->state == SK_W_STARTING);
+    if (w->state == SK_W_STARTING) p->n_starting--;
+    else p->n_idle--;
+    sk_list_del(&w->link);
+    w->state = SK_W_NONE;
+}
+
 void sk_place_worker_actor(struct sk_place *p, struct sk_place_worker *w, sk_shape s) {
     SK_ASSERT(w->state == SK_W_IDLE);
     sk_list_del(&w->link);

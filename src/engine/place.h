@@ -149,8 +149,10 @@ struct sk_place_task *sk_place_any(const struct sk_place *p);      /* a ready on
 
 void sk_place_worker_init(struct sk_place_worker *w);
 void sk_place_worker_starting(struct sk_place *p, struct sk_place_worker *w);
-void sk_place_worker_up(struct sk_place *p, struct sk_place_worker *w);                /* STARTING -> IDLE */
-void sk_place_worker_gone(struct sk_place *p, struct sk_place_worker *w);              /* any -> NONE; gives its resources back */
+void sk_place_worker_up(struct sk_place *p, struct sk_place_worker *w);   /* STARTING -> IDLE */
+void sk_place_worker_gone(struct sk_place *p, struct sk_place_worker *w); /* any -> NONE; gives its resources back */
+/* IDLE or STARTING -> NONE, given nothing for a while; and NONE -> IDLE, what it was. */
+void sk_place_worker_aside(struct sk_place *p, struct sk_place_worker *w, bool aside);
 void sk_place_worker_actor(struct sk_place *p, struct sk_place_worker *w, sk_shape s); /* IDLE -> ACTOR, takes the resources */
 /* An actor that could not be placed counts as a waiting head; it takes its turn by `order` (one of sk_place_order). 0: none waits. */
 static inline uint64_t sk_place_order(struct sk_place *p) { return ++p->next_order; }

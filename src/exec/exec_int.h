@@ -14,6 +14,7 @@
 
 #define SK_NO_STAGE UINT32_MAX
 #define SK_BUNDLE_BLOCKS_MAX 128u /* inputs of one task */
+#define SK_NO_SEQ UINT64_MAX      /* number of a task that has started ahead of its turn */
 #define SK_WINDOW_MAX 4096u       /* tasks of a stage between the head of the order and the last one launched */
 
 /* ---- budget.c (pure): bytes, sizes, depth ---------------------------------------------------------------------------------------- */
@@ -49,10 +50,14 @@ bool sk_slots_admit(const struct sk_slots *s, int64_t amount, int64_t est_ns, ui
 
 /* ---- blocks, bundles, tasks -------------------------------------------------------------------------------------------------------- */
 
-struct sk_blk { /* one reference to rows of a block, in exactly one queue */
+struct sk_stask;
+struct sk_blk { /* one reference to rows of a block, in exactly one queue; or the place of one that went ahead of its turn */
     struct sk_blk *next;
-    struct sk_bref ref;
-    uint64_t cost; /* of the budget; 0: existed before the run */
+    struct sk_bref ref;     /* oid 0: gone ahead */
+    uint64_t cost;          /* of the budget; 0: existed before the run */
+    struct sk_list ahead;   /* while it waits for its turn: in the next stage's `ahead` */
+    struct sk_stask *of;    /* then: the task that holds it */
+    struct sk_stask *early; /* gone ahead: whose input it is */
 };
 struct sk_blkq {
     struct sk_blk *head, *tail;
@@ -62,15 +67,17 @@ struct sk_blkq {
 void sk_blkq_push(struct sk_blkq *q, struct sk_blk *b);
 struct sk_blk *sk_blkq_pop(struct sk_blkq *q); /* NULL: empty */
 
-struct sk_bundle { /* input of one task */
+struct sk_bundle { /* input of one task; or the place of a task that started ahead of its turn */
     struct sk_bundle *next;
     struct sk_blkq q;
+    struct sk_stask *early;
 };
 
-struct sk_stask {        /* from launch until its last block was passed on and the engine has said its last word */
-    struct sk_list link; /* in its stage's window, by seq; or among the cancelled */
-    uint64_t id;         /* generation << 32 | slot: what events name it by */
-    uint64_t user;       /* run.c: the engine's task id; 0: not submitted */
+struct sk_stask { /* from launch until its last block was passed on and the engine has said its last word */
+    struct sk_list
+        link;      /* in its stage's window, by seq; among those that started ahead of their turn (seq SK_NO_SEQ); among the cancelled */
+    uint64_t id;   /* generation << 32 | slot: what events name it by */
+    uint64_t user; /* run.c: the engine's task id; 0: not submitted */
     uint64_t seq;
     uint32_t stage, actor, unit, n_yields;
     struct sk_blkq in, held; /* inputs; yields whose turn has not come */
@@ -103,19 +110,21 @@ struct sk_sstage {
     uint32_t n_blocks;
     bool source, sized;  /* sized: est_bytes of its units says what a task of it yields (nothing fused to it may make more rows) */
     bool first;          /* no task comes before it: it brings data in (a source, or it reads existing blocks) */
+    bool early_ok;       /* its tasks may start ahead of their turn */
     bool feeder, ramped; /* feeder: its blocks reach the consumer with no task between; ramped: a LIMIT is downstream */
     int64_t cpu_e4, gpu_e4, cap_rows, limit, batch_rows;
     uint32_t pool_min, pool_max, max_in_flight, max_tasks;
     /* input */
-    struct sk_bundle *ready, *ready_last;
-    struct sk_bundle *open; /* being coalesced */
+    struct sk_bundle *ready, *ready_last; /* the first one is never a place */
+    struct sk_list ahead;                 /* large blocks that wait for their turn above: input enough for a task each */
+    struct sk_bundle *open;               /* being coalesced */
     uint32_t n_ready, next_unit;
     uint64_t ready_bytes, ready_rows;
     uint32_t n_ended, turn, frontier; /* inputs that ended; UNION: whose turn it is, and the last input that may start */
     bool input_ended, ended, cut;     /* cut: a LIMIT below is satisfied */
     int64_t left;                     /* LIMIT: rows still to pass */
     /* tasks */
-    struct sk_list window;
+    struct sk_list window, early; /* in order; those whose place is not known yet */
     uint32_t n_window, in_flight, n_unknown;
     uint64_t next_seq, promise, held_cost, held_n;
     uint32_t ramp;
@@ -211,6 +220,11 @@ struct sk_sweep {
 };
 void sk_step_sweep(struct sk_step *x, const struct sk_sweep *w);
 bool sk_step_check(const struct sk_step *x); /* counters against a recount; budget against the queues */
+
+void sk_step_free_task(struct sk_step *x, struct sk_stask *t); /* of no list but one, with empty queues */
+void sk_step_settle(struct sk_step *x, uint32_t si);           /* after the first ready bundle was taken: places behind it are filled */
+void sk_step_go_ahead(struct sk_step *x, struct sk_sstage *s, struct sk_blk *b, struct sk_blk *in,
+                      struct sk_stask *t); /* b becomes t's place, *in its input */
 
 /* launch.c: what can run, what shall run */
 sk_rc sk_launch_all(struct sk_step *x, struct sk_err *err) SK_MUST_USE;

@@ -21,7 +21,14 @@ bool sk_step_open(const struct sk_step *x, uint32_t si) {
     return true;
 }
 
-static bool has_input(const struct sk_sstage *s) { return s->source ? s->next_unit < s->n_units : s->n_ready > 0; }
+static bool has_input(const struct sk_sstage *s) {
+    return s->source ? s->next_unit < s->n_units : s->n_ready > 0 || !sk_list_empty(&s->ahead);
+}
+
+/* The next task would start ahead of its turn: with this block. NULL: in order. */
+static struct sk_blk *next_ahead(const struct sk_sstage *s) {
+    return s->source || s->n_ready ? NULL : sk_container_of(sk_list_first(&s->ahead), struct sk_blk, ahead);
+}
 
 static bool exhausted(const struct sk_sstage *s) /* will never launch again */ {
     return s->ended || s->cut || (!has_input(s) && (s->source || (s->input_ended && !s->open)));
@@ -56,7 +63,8 @@ static bool est_known(const struct sk_sstage *s) {
 static uint64_t next_in_bytes(const struct sk_sstage *s) {
     if (s->source)
         return s->next_unit < s->n_units && s->units[s->next_unit].est_bytes > 0 ? (uint64_t)s->units[s->next_unit].est_bytes : 0;
-    return s->ready ? s->ready->q.bytes : 0;
+    if (s->ready) return s->ready->q.bytes;
+    return sk_list_empty(&s->ahead) ? 0 : next_ahead(s)->ref.bytes;
 }
 
 static uint64_t unknown_out(const struct sk_step *x) { return UNKNOWN_OUT * x->conf.target_max_bytes; }
@@ -86,6 +94,15 @@ static bool consumer_full(const struct sk_step *x, const struct sk_sstage *s) {
     uint64_t block = s->blocks_out ? s->bytes_out / s->blocks_out : x->conf.target_max_bytes;
     uint64_t share = SK_MAX(x->mem.limit / 4, 2 * block);
     return x->out.cost + x->feed_bytes + (est_known(s) ? est_out(x, s) : 0) > share;
+}
+
+/* What starts ahead of its turn may lie about until then: not if it grows, unless one output of every stage behind it has room beside it. */
+static bool too_large_to_go_ahead(const struct sk_step *x, uint32_t si) {
+    const struct sk_sstage *s = &x->s[si];
+    uint64_t need = est_out(x, s);
+    if (!next_ahead(s) || (est_known(s) && need <= next_in_bytes(s))) return false;
+    for (uint32_t i = si; i < x->n; i++) need += est_out(x, &x->s[i]);
+    return need > sk_budget_room(&x->mem);
 }
 
 static bool slots_full(const struct sk_step *x, const struct sk_sstage *s) {
@@ -121,7 +138,7 @@ static enum sk_wait blocked(struct sk_step *x, uint32_t si) {
     if (s->max_tasks && s->in_flight >= s->max_tasks) return SK_WAIT_RESOURCE;
     if (s->kind == SK_STAGE_ACTORS ? actors_busy(x, s) : slots_full(x, s)) return SK_WAIT_RESOURCE;
     if (consumer_full(x, s)) return SK_WAIT_CONSUMER;
-    return probe_waits(x, s) ? SK_WAIT_MEMORY : SK_WAIT_NONE;
+    return probe_waits(x, s) || too_large_to_go_ahead(x, si) ? SK_WAIT_MEMORY : SK_WAIT_NONE;
 }
 
 /* Room left for those downstream that take turns with it at the GPUs: they do not run beside it, so what it makes stays until it stops. */
@@ -147,7 +164,7 @@ static void look(struct sk_step *x, struct sk_sched_view *v) {
         x->view[i] = (struct sk_op_view){
             .source = s->first,
             .can_launch = s->wait == SK_WAIT_NONE,
-            .in_blocks = s->n_ready,
+            .in_blocks = s->n_ready + !sk_list_empty(&s->ahead),
             .in_bytes = s->ready_bytes,
             .out_bytes = s->held_cost + (s->feeder                  ? x->out.cost
                                          : s->parent != SK_NO_STAGE ? x->s[s->parent].ready_bytes
@@ -181,9 +198,11 @@ static bool lacks_gpu(struct sk_step *x, uint32_t si) {
            !probe_waits(x, s);
 }
 
-/* May pool p end idle actors for stage `to`? Upstream ones that wait for memory may, and those without work. */
+/* May pool p end idle actors for stage `to`? Upstream ones that wait for memory may, and those without work that they could do now. */
 static bool may_give(struct sk_step *x, uint32_t p, uint32_t to) {
-    return p != to && x->s[p].kind == SK_STAGE_ACTORS && (p < to || !has_input(&x->s[p]) || !in_turn(x, p));
+    if (p == to || x->s[p].kind != SK_STAGE_ACTORS) return false;
+    enum sk_wait w = p < to ? SK_WAIT_MEMORY : blocked(x, p);
+    return w == SK_WAIT_INPUT || w == SK_WAIT_TURN || w == SK_WAIT_MEMORY || w == SK_WAIT_OVER;
 }
 
 /* Gives stage si, which lacks only GPUs, those of idle pools: *done, and it can launch a task now. */
@@ -246,11 +265,22 @@ static struct sk_stask *new_task(struct sk_step *x) {
     return t;
 }
 
-static void take_input(struct sk_step *x, struct sk_sstage *s, struct sk_stask *t) {
+/* Unit or bundle, and a place in the order; or a block ahead of its turn, and no place yet. */
+static sk_rc take_input(struct sk_step *x, uint32_t si, struct sk_stask *t, struct sk_err *err) {
+    struct sk_sstage *s = &x->s[si];
+    struct sk_blk *ahead = next_ahead(s), *in = ahead ? sk_pool_get(&x->blks) : NULL;
+    if (ahead && !in) return SK_ERR(err, SK_ENOMEM, "%s: no memory for a block", s->label);
     t->in_bytes = next_in_bytes(s);
+    if (ahead) {
+        sk_step_go_ahead(x, s, ahead, in, t);
+        sk_list_push_back(&s->early, &t->link);
+        return SK_OK;
+    }
+    t->seq = s->next_seq++;
+    sk_list_push_back(&s->window, &t->link);
     if (s->source) {
         t->unit = s->next_unit++;
-        return;
+        return SK_OK;
     }
     struct sk_bundle *b = s->ready;
     s->ready = b->next;
@@ -260,6 +290,8 @@ static void take_input(struct sk_step *x, struct sk_sstage *s, struct sk_stask *
     s->ready_rows -= b->q.rows;
     t->in = b->q;
     sk_pool_put(&x->bundles, b);
+    sk_step_settle(x, si);
+    return SK_OK;
 }
 
 static sk_rc launch(struct sk_step *x, uint32_t si, struct sk_err *err) {
@@ -267,11 +299,15 @@ static sk_rc launch(struct sk_step *x, uint32_t si, struct sk_err *err) {
     struct sk_stask *t = new_task(x);
     if (!t) return SK_ERR(err, SK_ENOMEM, "%s: no memory for a task", s->label);
     t->stage = si;
-    t->seq = s->next_seq++;
+    t->seq = SK_NO_SEQ;
     t->promise = est_out(x, s);
     t->unknown = !est_known(s);
     t->est_ns = (int64_t)s->est_ns;
-    take_input(x, s, t);
+    sk_rc rc = take_input(x, si, t, err);
+    if (rc != SK_OK) {
+        sk_step_free_task(x, t);
+        return rc;
+    }
     sk_budget_reserve(&x->mem, t->promise);
     s->promise += t->promise;
     s->in_flight++;
@@ -280,7 +316,6 @@ static sk_rc launch(struct sk_step *x, uint32_t si, struct sk_err *err) {
     x->n_flying++;
     x->n_feeding += s->feeder;
     x->feed_bytes += s->feeder ? t->promise : 0;
-    sk_list_push_back(&s->window, &t->link);
     if (s->kind == SK_STAGE_ACTORS) {
         t->actor = sk_pool_pick(s);
         if (s->actors[t->actor].in_flight++ == 0) { /* it runs one call at a time */

@@ -75,6 +75,12 @@ static const struct sk_node_desc *desc(const struct sk_exec *x, uint32_t stage) 
     return &sk_plan_get(x->plan, x->stages.s[stage].nodes[0])->d;
 }
 
+static const char *task_name(const struct sk_stask *t, char buf[40]) {
+    if (t->seq == SK_NO_SEQ) return "a task ahead of its turn";
+    snprintf(buf, 40, "task %llu", (unsigned long long)t->seq);
+    return buf;
+}
+
 static void write_exec(struct sk_wr *w, const struct sk_exec *x, const struct sk_stask *t) {
     const struct sk_sstage *s = &x->step->s[t->stage];
     sk_wr_u64(w, t->seq);
@@ -137,7 +143,8 @@ static sk_rc do_launch(struct sk_exec *x, struct sk_stask *t, struct sk_err *err
     sk_rc rc = x->e->ops->submit(x->e, &spec, NULL, &tid, err);
     if (rc != SK_OK) {
         x->sink->n_live--;
-        sk_err_prefix(err, "%s, task %llu", s->label, (unsigned long long)t->seq);
+        char name[40];
+        sk_err_prefix(err, "%s, %s", s->label, task_name(t, name));
     }
     t->user = tid.v;
     release(x->e, temp);
@@ -260,8 +267,9 @@ static void on_yield(struct sk_exec *x, const struct sk_event *ev, struct sk_ste
         struct sk_err err = {0};
         release(x->e, ev->oid);
         if (t && !t->cancelled) {
-            sk_rc rc = SK_ERR(&err, SK_ECORRUPT, "%s, task %llu: yielded a value that is no block", x->step->s[t->stage].label,
-                              (unsigned long long)t->seq);
+            char name[40];
+            sk_rc rc =
+                SK_ERR(&err, SK_ECORRUPT, "%s, %s: yielded a value that is no block", x->step->s[t->stage].label, task_name(t, name));
             fail(x, rc, &err, (sk_oid){0});
         }
         out->kind = SK_SEV_TICK;
@@ -294,7 +302,8 @@ static void on_failed(struct sk_exec *x, const struct sk_event *ev, struct sk_st
     }
     struct sk_err err = {.code = SK_ETASK};
     if (ev->err) err = *ev->err;
-    sk_err_prefix(&err, "%s, task %llu", x->step->s[t->stage].label, (unsigned long long)t->seq);
+    char name[40];
+    sk_err_prefix(&err, "%s, %s", x->step->s[t->stage].label, task_name(t, name));
     fail(x, err.code, &err, ev->oid);
 }
 

@@ -6,6 +6,9 @@
  * (task, yield) order: the head of its window passes on at once, the others hold theirs. So what a stage sees, what is coalesced into one
  * task's input, and where a LIMIT cuts, are functions of the data and never of timing.
  *
+ * A block that is large enough to be a task's input by itself need not wait for its turn to be worked on, only to be seen: it may go ahead to
+ * the next stage, and a place is kept for it in the order, and for the task that took it.
+ *
  * Every block is in exactly one queue: held by its task, in a bundle (open or ready), input of a task, or out. An action that gives a
  * reference back is made when a block leaves the last one.
  *
@@ -23,7 +26,7 @@ struct sk_stask *sk_step_task(const struct sk_step *x, uint64_t id) {
     return t && t->id == id ? t : NULL;
 }
 
-static void free_task(struct sk_step *x, struct sk_stask *t) {
+void sk_step_free_task(struct sk_step *x, struct sk_stask *t) {
     uint32_t slot = (uint32_t)t->id;
     sk_list_del(&t->link);
     x->slots.p[slot] = NULL;
@@ -36,7 +39,7 @@ static sk_rc drop_blk(struct sk_step *x, struct sk_blk *b, struct sk_err *err) {
     struct sk_act a = {.kind = SK_ACT_RELEASE, .id = b->ref.oid};
     sk_budget_give(&x->mem, b->cost);
     sk_pool_put(&x->blks, b);
-    return sk_step_act(x, a, err);
+    return a.id ? sk_step_act(x, a, err) : SK_OK;
 }
 
 static sk_rc drop_queue(struct sk_step *x, struct sk_blkq *q, struct sk_err *err) {
@@ -46,15 +49,30 @@ static sk_rc drop_queue(struct sk_step *x, struct sk_blkq *q, struct sk_err *err
 
 /* ---- input: bundles ----------------------------------------------------------------------------------------------------------------- */
 
-static void close_bundle(struct sk_sstage *s) {
-    struct sk_bundle *b = s->open;
-    if (!b) return;
-    s->open = NULL;
+static void push_ready(struct sk_sstage *s, struct sk_bundle *b) {
     b->next = NULL;
     if (s->ready_last) s->ready_last->next = b;
     else s->ready = b;
     s->ready_last = b;
+}
+
+static void close_bundle(struct sk_sstage *s) {
+    if (!s->open) return;
+    push_ready(s, s->open);
+    s->open = NULL;
     s->n_ready++;
+}
+
+void sk_step_settle(struct sk_step *x, uint32_t si) {
+    struct sk_sstage *s = &x->s[si];
+    for (struct sk_bundle *b; (b = s->ready) && b->early;) {
+        sk_list_del(&b->early->link);
+        b->early->seq = s->next_seq++;
+        sk_list_push_back(&s->window, &b->early->link);
+        s->ready = b->next;
+        if (!s->ready) s->ready_last = NULL;
+        sk_pool_put(&x->bundles, b);
+    }
 }
 
 /* Is it worth a task? A pool with a batch size runs a model: one full batch is, however small, and keeps the actors evenly busy. */
@@ -87,6 +105,52 @@ static sk_rc take_in(struct sk_step *x, struct sk_sstage *s, struct sk_blk *b, s
     return SK_OK;
 }
 
+/* ---- ahead of the order ------------------------------------------------------------------------------------------------------------------ */
+
+/* b of task t must wait for its turn. If it will be the input of a task by itself, then that task may start before. */
+static void offer(struct sk_step *x, struct sk_stask *t, struct sk_blk *b) {
+    const struct sk_sstage *s = &x->s[t->stage];
+    if (s->parent == SK_NO_STAGE) return;
+    struct sk_sstage *p = &x->s[s->parent];
+    if (!p->early_ok || !enough(x, p, b->ref.bytes, b->ref.n_rows)) return;
+    b->of = t;
+    sk_list_push_back(&p->ahead, &b->ahead);
+}
+
+void sk_step_go_ahead(struct sk_step *x, struct sk_sstage *s, struct sk_blk *b, struct sk_blk *in, struct sk_stask *t) {
+    struct sk_sstage *from = &x->s[b->of->stage];
+    struct sk_blkq *q = &b->of->held;
+    *in = (struct sk_blk){.ref = b->ref, .cost = b->cost};
+    sk_list_init(&in->ahead);
+    sk_blkq_push(&t->in, in);
+    q->bytes -= b->ref.bytes;
+    q->rows -= b->ref.n_rows;
+    q->cost -= b->cost;
+    from->held_cost -= b->cost;
+    s->rows_in += b->ref.n_rows;
+    s->bytes_in += b->ref.bytes;
+    sk_list_del(&b->ahead);
+    b->ref = (struct sk_bref){0};
+    b->cost = 0;
+    b->early = t;
+}
+
+static sk_rc flush(struct sk_step *x, uint32_t si, struct sk_err *err);
+
+/* The turn of a block that went ahead: its task gets its number. */
+static sk_rc place_early(struct sk_step *x, uint32_t si, struct sk_blk *b, struct sk_err *err) {
+    struct sk_sstage *s = &x->s[si];
+    struct sk_bundle *k = sk_pool_get(&x->bundles);
+    struct sk_stask *t = b->early;
+    sk_pool_put(&x->blks, b);
+    if (!k) return SK_ERR(err, SK_ENOMEM, "%s: no memory for its input queue", s->label);
+    *k = (struct sk_bundle){.early = t};
+    close_bundle(s);
+    push_ready(s, k);
+    sk_step_settle(x, si);
+    return flush(x, si, err);
+}
+
 /* ---- cutting: nobody wants the rest ----------------------------------------------------------------------------------------------------- */
 
 static sk_rc cancel_task(struct sk_step *x, struct sk_stask *t, struct sk_err *err) {
@@ -100,7 +164,7 @@ static sk_rc cancel_task(struct sk_step *x, struct sk_stask *t, struct sk_err *e
     }
     SK_TRY(drop_queue(x, &t->held, err));
     if (t->over) {
-        free_task(x, t);
+        sk_step_free_task(x, t);
         return SK_OK;
     }
     t->cancelled = true; /* its inputs stay in the budget until the engine has let go of them */
@@ -113,6 +177,7 @@ static sk_rc cut(struct sk_step *x, uint32_t si, struct sk_err *err) {
     struct sk_sstage *s = &x->s[si];
     s->cut = s->ended = true;
     while (!sk_list_empty(&s->window)) SK_TRY(cancel_task(x, sk_container_of(sk_list_first(&s->window), struct sk_stask, link), err));
+    SK_ASSERT(sk_list_empty(&s->early)); /* see early_ok */
     close_bundle(s);
     for (struct sk_bundle *b; (b = s->ready);) {
         SK_TRY(drop_queue(x, &b->q, err));
@@ -163,6 +228,7 @@ static sk_rc push_down(struct sk_step *x, uint32_t si, struct sk_blk *b, struct 
         return SK_OK;
     }
     struct sk_sstage *p = &x->s[s->parent];
+    if (b->early) return place_early(x, s->parent, b, err);
     if (p->cut) return drop_blk(x, b, err);
     if (p->kind == SK_STAGE_LIMIT) return through_limit(x, s->parent, b, err);
     if (p->kind != SK_STAGE_UNION) return take_in(x, p, b, err);
@@ -187,6 +253,7 @@ static sk_rc flush_blocks(struct sk_step *x, uint32_t si, struct sk_err *err) {
         struct sk_blk *b = sk_pool_get(&x->blks);
         if (!b) return SK_ERR(err, SK_ENOMEM, "%s: no memory for a block", s->label);
         *b = (struct sk_blk){.ref = s->blocks[s->next_unit]};
+        sk_list_init(&b->ahead);
         if (!sk_vec_reserve(&x->acts, TAG, x->acts.n + 2)) {
             sk_pool_put(&x->blks, b);
             return SK_ERR(err, SK_ENOMEM, "%s: no memory for a block", s->label);
@@ -217,7 +284,7 @@ static sk_rc pass_on(struct sk_step *x, uint32_t si, struct sk_stask *t, bool *g
     }
     if (t->over) {
         s->n_window--;
-        free_task(x, t);
+        sk_step_free_task(x, t);
         *gone = true;
     }
     return SK_OK;
@@ -301,6 +368,7 @@ static sk_rc yielded(struct sk_step *x, const struct sk_step_ev *ev, struct sk_e
         return SK_ERR(err, SK_ENOMEM, "%s: no memory for a block", s->label);
     }
     *b = (struct sk_blk){.ref = ev->block, .cost = SK_MAX(ev->cost, ev->block.bytes)};
+    sk_list_init(&b->ahead);
     uint64_t promise = t->promise;
     sk_budget_use(&x->mem, &t->promise, b->cost);
     s->promise -= promise - t->promise;
@@ -316,6 +384,7 @@ static sk_rc yielded(struct sk_step *x, const struct sk_step_ev *ev, struct sk_e
         x->feed_held_n++;
     }
     sk_blkq_push(&t->held, b);
+    if (x->conf.preserve_order && sk_list_first(&s->window) != &t->link) offer(x, t, b);
     return moved(x, t, err);
 }
 
@@ -366,7 +435,7 @@ static sk_rc over(struct sk_step *x, const struct sk_step_ev *ev, struct sk_err 
     }
     SK_TRY(task_over(x, t, err));
     if (t->cancelled) {
-        free_task(x, t);
+        sk_step_free_task(x, t);
         return SK_OK;
     }
     return ev->kind == SK_SEV_DONE ? moved(x, t, err) : SK_OK; /* FAILED: the caller ends the run */
@@ -428,7 +497,7 @@ sk_rc sk_step_take(struct sk_step *x, int64_t now_ns, struct sk_bref *out, struc
 
 static void sweep_queue(struct sk_step *x, struct sk_blkq *q, const struct sk_sweep *w) {
     for (struct sk_blk *b; (b = sk_blkq_pop(q));) {
-        if (w->object) w->object(w->ctx, b->ref.oid);
+        if (w->object && b->ref.oid) w->object(w->ctx, b->ref.oid);
         sk_budget_give(&x->mem, b->cost);
         sk_pool_put(&x->blks, b);
     }
@@ -440,7 +509,7 @@ static void sweep_tasks(struct sk_step *x, struct sk_list *l, const struct sk_sw
         if (!t->over && w->task) w->task(w->ctx, t);
         sweep_queue(x, &t->held, w);
         sweep_queue(x, &t->in, w);
-        free_task(x, t);
+        sk_step_free_task(x, t);
     }
 }
 
@@ -450,6 +519,7 @@ void sk_step_sweep(struct sk_step *x, const struct sk_sweep *w) {
     for (uint32_t i = 0; i < x->n; i++) {
         struct sk_sstage *s = &x->s[i];
         sweep_tasks(x, &s->window, w);
+        sweep_tasks(x, &s->early, w);
         close_bundle(s);
         for (struct sk_bundle *b; (b = s->ready);) {
             s->ready = b->next;
@@ -493,14 +563,26 @@ bool sk_step_check(const struct sk_step *x) {
             flying += !t->over, window++, tasks++;
             seq = t->seq;
         }
+        SK_LIST_EACH (it, &s->early) {
+            const struct sk_stask *t = sk_container_of(it, struct sk_stask, link);
+            ok = ok && check_queue(&t->in, &cost, &blocks) && check_queue(&t->held, &held, &held_n) && t->seq == SK_NO_SEQ && !t->cancelled;
+            promise += t->promise;
+            feed += s->feeder ? t->promise : 0;
+            flying += !t->over, window++, tasks++;
+        }
         ok = ok && held == s->held_cost && held_n == s->held_n && window == s->n_window;
         cost += held;
         blocks += held_n;
         of_stages += s->promise;
         feed += s->feeder ? held : 0;
         uint64_t ready = 0;
-        for (const struct sk_bundle *b = s->ready; b; b = b->next) ready++, ok = ok && check_queue(&b->q, &cost, &blocks);
-        ok = ok && ready == s->n_ready;
+        uint64_t places = 0;
+        for (const struct sk_bundle *b = s->ready; b; b = b->next) {
+            if (b->early) places++;
+            else ready++, ok = ok && check_queue(&b->q, &cost, &blocks);
+        }
+        ok = ok && ready == s->n_ready && (!s->ready || !s->ready->early);
+        bundles += places;
         if (s->open) bundles++, ok = ok && check_queue(&s->open->q, &cost, &blocks);
         bundles += ready;
     }

@@ -37,6 +37,8 @@ static void set_stage(struct sk_sstage *s, const struct sk_plan *plan, const str
         .ramp = 1,
     };
     s->source = sk_stage_runs(s) && st->n_inputs == 0;
+    for (uint32_t i = 0; i < st->n_nodes; i++) s->early_ok = s->early_ok || (sk_plan_get(plan, st->nodes[i])->d.op->props & SK_OP_NUMBERED);
+    s->early_ok = !s->early_ok && sk_stage_runs(s);
     s->sized = s->source && (st->n_nodes == 1 || few_more(plan, st));
     if (sk_stage_runs(s)) {
         s->cpu_e4 = d->cpu_e4;
@@ -64,6 +66,7 @@ static void set_ways(struct sk_step *x) {
         const struct sk_sstage *p = s->parent == SK_NO_STAGE ? NULL : &x->s[s->parent];
         s->feeder = !p || (p->feeder && !sk_stage_runs(p));
         s->ramped = p && (p->kind == SK_STAGE_LIMIT || p->ramped);
+        s->early_ok = s->early_ok && x->conf.preserve_order && !s->ramped; /* what a LIMIT cuts starts in order */
         if (s->ramped && s->cpu_e4 > 0) s->ramp = (uint32_t)SK_MAX(x->conf.cpu_e4 / s->cpu_e4, 1);
     }
 }
@@ -88,6 +91,8 @@ sk_rc sk_step_create(const struct sk_plan *plan, const struct sk_stages *stages,
     for (uint32_t i = 0; ok && i < x->n; i++) {
         set_stage(&x->s[i], plan, &stages->s[i]);
         sk_list_init(&x->s[i].window);
+        sk_list_init(&x->s[i].early);
+        sk_list_init(&x->s[i].ahead);
         if (x->s[i].kind == SK_STAGE_ACTORS) ok = (x->s[i].actors = sk_calloc(TAG, x->s[i].pool_max * sizeof *x->s[i].actors)) != NULL;
     }
     if (!ok) {

@@ -166,6 +166,7 @@ struct sk_machine {
     ssize_t (*file_read)(void *ctx, int fd, void *p, size_t n, uint64_t off);
     void (*file_punch)(void *ctx, int fd, uint64_t off, uint64_t len);
     void (*file_close)(void *ctx, int fd);
+    void (*sealed)(void *ctx, uint32_t proc, uint64_t off); /* told: process `proc` has made a value in the store there */
 };
 void sk_machine_set(const struct sk_machine *m); /* NULL: the real one again */
 extern const struct sk_machine *sk_machine_;     /* NULL: the real one */

@@ -18,7 +18,8 @@ enum {                       /* properties of an operator */
        SK_OP_LIMIT = 16,     /* first n rows; done by exec on references, and as a cap inside the stage before it */
        SK_OP_WRITES = 32,    /* has effects outside; its output rows are reports */
        SK_OP_NO_FUSE = 64,
-       SK_OP_UNION = 128, /* several inputs, one after another */
+       SK_OP_NUMBERED = 256, /* output depends on the number of the task in its stage: tasks start in the order of their inputs */
+       SK_OP_UNION = 128,    /* several inputs, one after another */
 };
 
 struct sk_plan_node;

@@ -24,7 +24,7 @@ int py_ensure(struct py_state *st) {
 struct conf { /* everything that sk_engine_conf points to */
     struct sk_engine_conf c;
     PyObject *dict; /* borrowed */
-    char **argv, **env;
+    char **argv, **env, **dirs;
     const char *names[SK_RES_MAX];
 };
 
@@ -57,7 +57,7 @@ static int strings(PyObject *list, char ***out) /* NULL-terminated; the strings 
         PyObject *o = PyList_GET_ITEM(list, i);
         const char *s = PyUnicode_Check(o) ? PyUnicode_AsUTF8(o) : NULL;
         if (!s) {
-            if (!PyErr_Occurred()) PyErr_SetString(PyExc_TypeError, "argv and env are lists of str");
+            if (!PyErr_Occurred()) PyErr_SetString(PyExc_TypeError, "argv, env and spill_dir are lists of str");
             return -1;
         }
         v[i] = (char *)(uintptr_t)s;
@@ -97,13 +97,16 @@ static bool interrupted(void *ctx) {
 static int conf_read(struct conf *k, struct py_state *st) {
     struct sk_engine_conf *c = &k->c;
     int64_t workers, store, seed, lineage, spill;
-    PyObject *dir = item(k, "spill_dir");
+    PyObject *dirs = item(k, "spill_dir");
     PyObject *argv = item(k, "argv"), *env = item(k, "env"), *preload = item(k, "preload");
     if (conf_resources(k) < 0 || number(k, "max_workers", 1, 0, &workers) < 0 || number(k, "object_store_memory", 1, 0, &store) < 0 ||
         number(k, "spin_us", 1e3, -1, &c->spin_ns) < 0 || number(k, "idle_reap_s", 1e9, 0, &c->idle_reap_ns) < 0 ||
         number(k, "seed", 1, 0, &seed) < 0 || number(k, "lineage_bytes", 1, 0, &lineage) < 0 || number(k, "spill_bytes", 1, 0, &spill) < 0)
         return -1;
-    if (dir && !(c->spill_dir = PyUnicode_AsUTF8(dir))) return -1;
+    if (dirs && (!PyList_Check(dirs) || strings(dirs, &k->dirs) < 0))
+        return PyErr_Occurred() ? -1 : (PyErr_SetString(PyExc_TypeError, "spill_dir must be a list"), -1);
+    c->spill_dirs = (const char *const *)k->dirs;
+    c->n_spill_dirs = dirs ? (uint32_t)PyList_GET_SIZE(dirs) : 0;
     c->spill_bytes = (uint64_t)spill;
     c->interrupted = interrupted;
     c->max_workers = (uint32_t)workers;
@@ -153,6 +156,7 @@ static PyObject *m_init(PyObject *module, PyObject *dict) {
     }
     sk_free(k.argv);
     sk_free(k.env);
+    sk_free(k.dirs);
     return r;
 }
 
@@ -363,7 +367,7 @@ static int mod_exec(PyObject *m) {
     for (size_t i = 0; i < SK_COUNT(tables); i++)
         if (PyModule_AddFunctions(m, tables[i]) < 0) return -1;
     if (py_ref_types(m, st) < 0 || py_decode_types(m, st) < 0 || py_block_types(m, st) < 0 || py_task_types(m, st) < 0 ||
-        py_plan_types(m, st) < 0 || py_exec_types(m, st) < 0)
+        py_watch_types(m) < 0 || py_plan_types(m, st) < 0 || py_exec_types(m, st) < 0)
         return -1;
     st->kw_buffer_callback = kw1("buffer_callback");
     st->kw_buffers = kw1("buffers");

@@ -188,7 +188,7 @@ static PyObject *dec_stage(struct py_state *st, const struct sk_view *v) {
     return list;
 }
 
-/* (task_seq, cap_rows, target_max_bytes, unit params, [(row0, n_rows)]) */
+/* (task_seq or None, cap_rows, target_max_bytes, unit params, [(row0, n_rows)]) */
 static PyObject *dec_exec(struct py_state *st, const struct sk_view *v) {
     struct sk_rd r = sk_rd_init(v->data, v->len);
     uint64_t seq = sk_rd_u64(&r);
@@ -207,9 +207,12 @@ static PyObject *dec_exec(struct py_state *st, const struct sk_view *v) {
         Py_DECREF(list);
         return corrupt(st, v);
     }
-    return list ? Py_BuildValue("(KLKy#N)", (unsigned long long)seq, (long long)cap, (unsigned long long)target, (const char *)unit.p,
-                                (Py_ssize_t)unit.n, list)
-                : NULL;
+    PyObject *number = !list ? NULL : seq == UINT64_MAX ? Py_NewRef(Py_None) : PyLong_FromUnsignedLongLong(seq);
+    if (number)
+        return Py_BuildValue("(NLKy#N)", number, (long long)cap, (unsigned long long)target, (const char *)unit.p, (Py_ssize_t)unit.n,
+                             list);
+    Py_XDECREF(list);
+    return NULL;
 }
 
 static PyObject *dec_bytes(struct py_state *st, const struct sk_view *v) {

@@ -25,6 +25,7 @@ static const struct {
     {SK_EEXIST, "ActorAlreadyExistsError"},
     {SK_EGROUP, "TaskPlacementGroupRemoved"},
     {SK_EUNAVAIL, "ActorUnavailableError"},
+    {SK_EPENDING, "PendingCallsLimitExceeded"},
 };
 
 PyObject *py_class(struct py_state *st, const char *name) {

@@ -138,6 +138,7 @@ struct py_ref {
 PyObject *py_ref_new(struct py_state *st, sk_oid id, sk_tid task); /* takes the reference, also when it fails */
 static inline bool py_ref_check(struct py_state *st, PyObject *o) { return Py_TYPE(o) == st->ref_type; }
 PyObject *py_gen_new(struct py_state *st, sk_tid task);
+bool py_gen_stream(struct py_state *st, PyObject *gen, sk_tid *out); /* false: it was read to its end; or with an exception */
 int py_ref_types(PyObject *module, struct py_state *st);
 bool py_ref_alive(struct py_state *st, PyObject *ref); /* of the engine that is open; else false with RaySystemError */
 
@@ -232,6 +233,9 @@ extern PyMethodDef py_state_methods[];
 
 /* ---- py_stack.c */
 extern PyMethodDef py_stack_methods[];
+
+/* ---- py_watch.c */
+int py_watch_types(PyObject *module);
 
 /* ---- py_plan.c, py_exec.c */
 const struct sk_plan *py_plan_get(struct py_state *st, PyObject *plan);

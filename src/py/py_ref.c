@@ -247,7 +247,7 @@ static PyType_Spec ref_spec = {"skate._skate.ObjectRef", sizeof(struct py_ref), 
 
 struct gen {
     PyObject_HEAD uint64_t task;
-    PyObject *peeked; /* the next ref, when somebody asked whether there is one */
+    PyObject *end; /* the ref of completed(), or of the failure */
     uint32_t gen;
     bool done;
 };
@@ -259,7 +259,7 @@ PyObject *py_gen_new(struct py_state *st, sk_tid task) {
         return NULL;
     }
     g->task = task.v;
-    g->peeked = NULL;
+    g->end = NULL;
     g->gen = st->gen;
     g->done = false;
     return (PyObject *)g;
@@ -270,14 +270,25 @@ static void gen_drop(struct gen *g) {
     if (g->task && st && st->engine && g->gen == st->gen && !st->closing) st->engine->ops->stream_drop(st->engine, (sk_tid){g->task});
     g->task = 0;
     g->done = true;
-    Py_CLEAR(g->peeked);
 }
 
 static void gen_dealloc(PyObject *o) {
     PyTypeObject *type = Py_TYPE(o);
     gen_drop((struct gen *)(void *)o);
+    Py_XDECREF(((struct gen *)(void *)o)->end);
     PyObject_Free(o);
     Py_DECREF(type);
+}
+
+bool py_gen_stream(struct py_state *st, PyObject *gen, sk_tid *out) {
+    const struct gen *g = (struct gen *)(void *)gen;
+    if (g->done) return false;
+    if (!st->engine || g->gen != st->gen || st->closing) {
+        py_raise(st, SK_ECLOSED, &(struct sk_err){.msg = "this generator is of an engine that was shut down"});
+        return false;
+    }
+    *out = (sk_tid){g->task};
+    return true;
 }
 
 static PyObject *gen_take(struct gen *g, int64_t deadline_ns) /* NULL without an exception: the end */
@@ -285,15 +296,8 @@ static PyObject *gen_take(struct gen *g, int64_t deadline_ns) /* NULL without an
     struct py_state *st = py_state_of(Py_TYPE((PyObject *)g));
     PY_ERR(err);
     sk_oid id = {0};
-    if (g->peeked) {
-        PyObject *r = g->peeked;
-        g->peeked = NULL;
-        return r;
-    }
-    if (g->done) return NULL;
-    if (!st->engine || g->gen != st->gen || st->closing)
-        return py_raise(st, SK_ECLOSED, &(struct sk_err){.msg = "this generator is of an engine that was shut down"});
-    sk_tid t = {g->task};
+    sk_tid t;
+    if (!py_gen_stream(st, (PyObject *)g, &t)) return NULL;
     sk_rc rc = st->driver ? st->engine->ops->stream_next(st->engine, t, 0, &id, &err) : SK_ETIMEOUT;
     while (rc == SK_ETIMEOUT) {
         int64_t now = sk_now_ns(), until = SK_MIN(deadline_ns, now + PY_SLICE_NS);
@@ -312,7 +316,9 @@ static PyObject *gen_take(struct gen *g, int64_t deadline_ns) /* NULL without an
     }
     if (!id.v) return py_raise(st, rc, &err);
     g->done = true; /* the failure comes as a last ref, and getting it raises; the task is over, its number is kept for task_id() */
-    return py_ref_new(st, id, t);
+    PyObject *failure = py_ref_new(st, id, t);
+    if (failure && !g->end) g->end = Py_NewRef(failure);
+    return failure;
 }
 
 static PyObject *gen_next(PyObject *o) { return gen_take((struct gen *)(void *)o, INT64_MAX); }
@@ -326,37 +332,52 @@ static PyObject *gen_next_within(PyObject *o, PyObject *arg) {
 }
 
 static PyObject *gen_peek(PyObject *o, PyObject *arg) {
-    struct gen *g = (struct gen *)(void *)o;
-    double s = PyFloat_AsDouble(arg);
-    if (s == -1.0 && PyErr_Occurred()) return NULL;
-    if (g->peeked || g->done) Py_RETURN_TRUE;
     struct py_state *st = py_state_of(Py_TYPE(o));
-    PyObject *r = gen_take(g, py_deadline(s, sk_now_ns()));
-    if (r) {
-        if (g->peeked) Py_DECREF(r); /* another thread's turn; cannot be with the GIL held from its return to here */
-        else g->peeked = r;
-    } else if (PyErr_Occurred()) {
-        PyObject *type, *value, *tb, *late;
-        PyErr_Fetch(&type, &value, &tb);
-        late = py_class(st, "GetTimeoutError");
-        bool timeout = late && PyErr_GivenExceptionMatches(type, late);
-        Py_XDECREF(late);
-        if (!timeout) {
-            PyErr_Restore(type, value, tb);
-            return NULL;
-        }
-        Py_DECREF(type);
-        Py_XDECREF(value);
-        Py_XDECREF(tb);
-        Py_RETURN_FALSE;
+    double s = PyFloat_AsDouble(arg);
+    sk_tid t;
+    PY_ERR(err);
+    if (s == -1.0 && PyErr_Occurred()) return NULL;
+    if (!py_gen_stream(st, o, &t)) return PyErr_Occurred() ? NULL : PyLong_FromLong(2);
+    int64_t deadline = py_deadline(s, sk_now_ns());
+    sk_rc rc = st->driver ? st->engine->ops->stream_wait(st->engine, t, 0, &err) : SK_ETIMEOUT;
+    for (bool more = s != 0 || !st->driver; rc == SK_ETIMEOUT && more;) {
+        int64_t now = sk_now_ns(), until = SK_MIN(deadline, now + PY_SLICE_NS);
+        PY_DROP(st)
+        rc = st->engine->ops->stream_wait(st->engine, t, until, &err);
+        PY_TAKE(st)
+        if (rc != SK_ETIMEOUT) break;
+        if (PyErr_CheckSignals() < 0) return NULL;
+        if (st->closing || ((struct gen *)(void *)o)->done)
+            return py_raise(st, SK_ECLOSED, &(struct sk_err){.msg = "the engine was shut down during the wait"});
+        more = sk_now_ns() < deadline;
     }
-    Py_RETURN_TRUE;
+    if (rc != SK_OK && rc != SK_EDONE && rc != SK_ETIMEOUT) return py_raise(st, rc, &err);
+    return PyLong_FromLong(rc == SK_OK ? 1 : rc == SK_EDONE ? 2 : 0);
 }
 
-static PyObject *gen_is_finished(PyObject *o, PyObject *unused SK_UNUSED) {
+static PyObject *gen_completed(PyObject *o, PyObject *unused SK_UNUSED) {
     struct gen *g = (struct gen *)(void *)o;
-    return PyBool_FromLong(g->done && !g->peeked);
+    struct py_state *st = py_state_of(Py_TYPE(o));
+    sk_tid t;
+    sk_oid id = {0};
+    PY_ERR(err);
+    if (!g->end) {
+        if (py_gen_stream(st, o, &t)) {
+            sk_rc rc;
+            PY_DROP(st)
+            rc = st->engine->ops->stream_end(st->engine, t, PY_NONE, &id, &err);
+            PY_TAKE(st)
+            g->end = rc == SK_OK ? py_ref_new(st, id, t) : py_raise(st, rc, &err);
+        } else if (!PyErr_Occurred() && py_ensure(st) == 0) { /* it was read to its end, and went well */
+            g->end = py_put(st, Py_None);
+        }
+    }
+    return Py_XNewRef(g->end);
 }
+
+static PyObject *gen_completed_attr(PyObject *o, void *unused SK_UNUSED) { return gen_completed(o, NULL); }
+
+static PyObject *gen_is_finished(PyObject *o, PyObject *unused SK_UNUSED) { return PyBool_FromLong(((struct gen *)(void *)o)->done); }
 
 static PyObject *gen_close(PyObject *o, PyObject *unused SK_UNUSED) {
     gen_drop((struct gen *)(void *)o);
@@ -375,7 +396,8 @@ static PyObject *gen_reduce(PyObject *o SK_UNUSED, PyObject *unused SK_UNUSED) {
 static PyMethodDef gen_methods[] = {
     {"close", gen_close, METH_NOARGS, "Drops what is left and cancels the task."},
     {"next_within", gen_next_within, METH_O, "The next ref within so many seconds; GetTimeoutError, StopIteration."},
-    {"peek", gen_peek, METH_O, "peek(seconds): whether next() would not wait: an item is there, or the end."},
+    {"peek", gen_peek, METH_O, "peek(seconds): whether next() would not wait: 1 when an item is there, 2 at the end. Takes nothing."},
+    {"completed", gen_completed, METH_NOARGS, "A ref that is ready when the task has ended: None, or its failure."},
     {"is_finished", gen_is_finished, METH_NOARGS, "Everything was taken, the failure included."},
     {"task_id", gen_task_id, METH_NOARGS, NULL},
     {"__class_getitem__", Py_GenericAlias, METH_O | METH_CLASS, NULL},
@@ -383,11 +405,17 @@ static PyMethodDef gen_methods[] = {
     {NULL, NULL, 0, NULL},
 };
 
+static PyGetSetDef gen_getset[] = {
+    {"_generator_ref", gen_completed_attr, NULL, "completed(), by the name it has in Ray.", NULL},
+    {NULL, NULL, NULL, NULL, NULL},
+};
+
 static PyType_Slot gen_slots[] = {
     {Py_tp_dealloc, gen_dealloc},
     {Py_tp_iter, PyObject_SelfIter},
     {Py_tp_iternext, gen_next},
     {Py_tp_methods, gen_methods},
+    {Py_tp_getset, gen_getset},
     {Py_tp_doc, "Iterator over the yields of a streaming task: ObjectRefs. Dropping it cancels what is left."},
     {0, NULL},
 };

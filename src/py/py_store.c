@@ -192,6 +192,55 @@ static PyObject *m_get(PyObject *module, PyObject *const *args, Py_ssize_t n, Py
                         Py_TYPE(o));
 }
 
+/* [(True, value) or (False, exception)] of refs that are ready: one engine call for all, and nobody's failure is another one's. */
+static PyObject *m_get_each(PyObject *module, PyObject *seq) {
+    struct py_state *st = PyModule_GetState(module);
+    if (!PyList_Check(seq)) return PyErr_Format(PyExc_TypeError, "get_each(list of refs)");
+    PyObject *refs = PyList_AsTuple(seq), *list = NULL;
+    if (!refs || py_ensure(st) < 0) {
+        Py_XDECREF(refs);
+        return NULL;
+    }
+    size_t n = (size_t)PyTuple_GET_SIZE(refs);
+    sk_oid *ids = sk_alloc(SK_TAG_PY, (n + 1) * sizeof *ids);
+    struct sk_view *v = sk_alloc(SK_TAG_PY, (n + 1) * sizeof *v);
+    if (!ids || !v) {
+        PyErr_NoMemory();
+        goto out;
+    }
+    for (size_t i = 0; i < n; i++) {
+        PyObject *o = PyTuple_GET_ITEM(refs, (Py_ssize_t)i);
+        if (!py_ref_check(st, o)) PyErr_Format(PyExc_TypeError, "get_each(list of refs)");
+        if (!py_ref_check(st, o) || !py_ref_alive(st, o)) goto out;
+        ids[i].v = ((struct py_ref *)(void *)o)->id;
+    }
+    if (n && get_slices(st, ids, n, INT64_MAX, v, NULL) < 0) goto out;
+    list = PyList_New((Py_ssize_t)n);
+    for (size_t i = 0; i < n; i++) {
+        if (!list) {
+            st->engine->ops->view_release(st->engine, &v[i]);
+            continue;
+        }
+        PyObject *o = value_of(st, &v[i]), *type, *tb, *pair;
+        bool good = o != NULL;
+        if (!good) {
+            PyErr_Fetch(&type, &o, &tb);
+            PyErr_NormalizeException(&type, &o, &tb);
+            Py_XDECREF(type);
+            Py_XDECREF(tb);
+        }
+        pair = PyTuple_Pack(2, good ? Py_True : Py_False, o);
+        Py_XDECREF(o);
+        if (pair) PyList_SET_ITEM(list, (Py_ssize_t)i, pair);
+        else Py_CLEAR(list);
+    }
+out:
+    sk_free(ids);
+    sk_free(v);
+    Py_DECREF(refs);
+    return list;
+}
+
 /* ---- wait ------------------------------------------------------------------------------------------------------------------------------ */
 
 static int cmp_u64(const void *a, const void *b) {
@@ -295,6 +344,7 @@ PyMethodDef py_store_methods[] = {
     {"put", (PyCFunction)(void (*)(void))m_put, METH_FASTCALL | METH_KEYWORDS, "put(value): stores it: ObjectRef."},
     {"get", (PyCFunction)(void (*)(void))m_get, METH_FASTCALL | METH_KEYWORDS,
      "get(refs, timeout=None): the value, or the list of values."},
+    {"get_each", m_get_each, METH_O, "get_each(list of refs): [(True, value) or (False, exception)]."},
     {"wait", (PyCFunction)(void (*)(void))m_wait, METH_FASTCALL, "wait(refs, num_returns, timeout): (ready, not ready)."},
     {NULL, NULL, 0, NULL},
 };

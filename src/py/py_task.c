@@ -25,7 +25,7 @@ struct tmpl {
     int32_t max_retries, max_restarts, max_task_retries;
     bool retry_exceptions, has_shape;
     bool named; /* METHOD: another name than that of the method */
-    uint32_t group, max_calls;
+    uint32_t group, max_calls, max_pending;
     /* ACTOR */
     uint32_t groups[SK_GROUPS_MAX], n_groups;
     bool is_async, detached;
@@ -516,6 +516,7 @@ static PyObject *tmpl_submit(PyObject *self, PyObject *const *args, Py_ssize_t n
                                           .stream_window = t->stream_window,
                                           .no_wait = t->kind == METHOD,
                                           .group = t->group,
+                                          .max_pending = t->max_pending,
                                           .max_calls = t->max_calls}};
     if (here && st->worker) spec.init.parent = here->id;
     if (t->base || t->named) /* the same definition under another name */
@@ -664,6 +665,7 @@ static int tmpl_init(PyObject *self, PyObject *args, PyObject *kw) {
                             "detached",
                             "group",
                             "max_calls",
+                            "max_pending",
                             "env",
                             "pg",
                             "bundle",
@@ -683,10 +685,10 @@ static int tmpl_init(PyObject *self, PyObject *args, PyObject *kw) {
     }
     t->max_retries = 0;
     t->bundle = -1;
-    if (!PyArg_ParseTupleAndKeywords(args, kw, "sOU|$OOOOOipIiiOOpOOOpIIOKii:Template", names, &kind, &target, &name, &returns, &cpus,
+    if (!PyArg_ParseTupleAndKeywords(args, kw, "sOU|$OOOOOipIiiOOpOOOpIIIOKii:Template", names, &kind, &target, &name, &returns, &cpus,
                                      &gpus, &memory, &custom, &t->max_retries, &retry_exceptions, &t->stream_window, &t->max_restarts,
                                      &t->max_task_retries, &func, &groups, &is_async, &actor_name, &space, &meta, &detached, &t->group,
-                                     &t->max_calls, &env, &pg, &t->bundle, &capture))
+                                     &t->max_calls, &t->max_pending, &env, &pg, &t->bundle, &capture))
         return -1;
     t->capture = capture == CAPTURES || capture == STAYS_OUT ? (typeof(t->capture))capture : AS_IT_COMES;
     t->retry_exceptions = retry_exceptions;

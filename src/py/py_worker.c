@@ -481,16 +481,18 @@ static PyObject *m_async_yield(PyObject *module, PyObject *args) {
     Py_RETURN_TRUE;
 }
 
-static PyObject *m_async_step(PyObject *module, PyObject *unused SK_UNUSED) {
+static PyObject *m_async_step(PyObject *module, PyObject *group) {
     struct py_state *st = PyModule_GetState(module);
-    return PyBool_FromLong(sk_worker_step(st->engine));
+    unsigned long g = PyLong_AsUnsignedLong(group);
+    if (g == (unsigned long)-1 && PyErr_Occurred()) return NULL;
+    return PyBool_FromLong(sk_worker_step(st->engine, (uint32_t)g));
 }
 
-static sk_rc r_serve_async(void *ctx, struct sk_engine *client SK_UNUSED, int fd, struct sk_err *err) {
+static sk_rc r_serve_async(void *ctx, struct sk_engine *client SK_UNUSED, int fd, uint32_t group, struct sk_err *err) {
     struct py_state *st = state_of(ctx);
     PyGILState_STATE g = PyGILState_Ensure();
     async_state = st;
-    PyObject *r = st->hook_serve_async ? PyObject_CallFunction(st->hook_serve_async, "i", fd)
+    PyObject *r = st->hook_serve_async ? PyObject_CallFunction(st->hook_serve_async, "iI", fd, (unsigned)group)
                                        : PyErr_Format(PyExc_RuntimeError, "the serve_async hook is not set");
     sk_rc rc = r ? SK_OK : py_to_err(err, "the event loop of an actor");
     Py_XDECREF(r);
@@ -749,11 +751,19 @@ static PyObject *m_end_flags(PyObject *module SK_UNUSED, PyObject *args) {
     Py_RETURN_NONE;
 }
 
-static PyObject *m_actor_exit(PyObject *module SK_UNUSED, PyObject *unused SK_UNUSED) {
+static PyObject *m_actor_exit(PyObject *module, PyObject *unused SK_UNUSED) {
+    struct py_state *st = PyModule_GetState(module);
     struct sk_task *t = py_current_task();
-    if (!t || !t->actor.v || t->is_actor_init) return PyErr_Format(PyExc_TypeError, "exit_actor called on a non-actor worker.");
-    sk_task_end_flags(t, SK_END_EXIT_ACTOR | SK_END_FINAL);
-    exiting = t->id.v;
+    PY_ERR(err);
+    if (t && t->actor.v) {
+        sk_task_end_flags(t, SK_END_EXIT_ACTOR | SK_END_FINAL);
+        exiting = t->id.v;
+        Py_RETURN_NONE;
+    }
+    if (t || !async_state || !st->engine->ops->actor_leave)
+        return PyErr_Format(PyExc_TypeError, "exit_actor called on a non-actor worker.");
+    sk_rc rc = st->engine->ops->actor_leave(st->engine, &err); /* in a coroutine that outlived the call that started it */
+    if (rc != SK_OK) return py_raise(st, rc, &err);
     Py_RETURN_NONE;
 }
 
@@ -811,7 +821,7 @@ PyMethodDef py_worker_methods[] = {
     {"actor_exit", m_actor_exit, METH_NOARGS, "The actor ends with the running call, which must raise. TypeError outside of actors."},
     {"async_done", m_async_done, METH_VARARGS, "async_done(call, result, exception or None)"},
     {"async_yield", m_async_yield, METH_VARARGS, "async_yield(call, value): False when nobody wants more"},
-    {"async_step", m_async_step, METH_NOARGS, "Starts what may start; False: the process is to leave."},
+    {"async_step", m_async_step, METH_O, "async_step(group): starts what may start; False: the process is to leave."},
     {"task_note", m_task_note, METH_O, "(rows_out, ns) per fused operator, for the DONE event."},
     {"task_skip", m_task_skip, METH_NOARGS, "How many first yields exist from an earlier attempt."},
     {NULL, NULL, 0, NULL},

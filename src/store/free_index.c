@@ -3,6 +3,7 @@
  * Not here: what a piece is and when pieces merge (shalloc.c). No allocation: links live in the extent, spans come from the caller.
  * Invariant: a bin's bit is set exactly when its list is not empty; a span's max is the largest len of its subtree.
  * Cost: bins O(1), 5 ns; treaps O(log n) expected, with n the cold pieces or mixed runs (usually a handful; thousands after punching). */
+#include "base/rand.h"
 #include "store/store_int.h"
 
 /* ---- bins ------------------------------------------------------------------------------------------------------------------------ */
@@ -81,12 +82,7 @@ uint64_t sk_bins_largest(const struct sk_bins *b) {
 /* ---- spans ----------------------------------------------------------------------------------------------------------------------- */
 
 /* Priorities are a hash of the start (splitmix64): the shape is that of a random tree and the same in every run. */
-static uint64_t prio_of(sk_off off) {
-    uint64_t z = off + UINT64_C(0x9e3779b97f4a7c15);
-    z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
-    z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
-    return z ^ (z >> 31);
-}
+static uint64_t prio_of(sk_off off) { return sk_rand_mix(off + UINT64_C(0x9e3779b97f4a7c15)); }
 
 static void pull(struct sk_span *s) {
     s->max = s->len;

@@ -1,34 +1,70 @@
-/* spill.c - the book of what is on disk: files, stretches, quota, jobs on their way. No I/O happens here; spill_io.c has the threads.
+/* spill.c - the book of what is on disk: directories, files, stretches, quota, jobs on their way. No I/O happens here; spill_io.c has the threads.
  *
- * A write job gets its stretch when it is handed in, so places are known at once and threads need no book. Disk space is counted by stretch:
- * it comes back (a hole is punched, or the file closed) when the last object of a stretch is dropped. One long-lived object thus keeps a few
- * MiB; large objects have a stretch of their own. Files grow with what is on disk, so that a terabyte needs some hundred descriptors. */
+ * A write job gets its stretch when it is handed in, so places are known at once and threads need no book. Directories take jobs in turn; one that
+ * refused is passed over for RETRY_NS as long as there is another, and the job that it refused goes to the next one without the caller hearing
+ * of it. Disk space is counted by page: that of a stretch comes back when its last object is dropped, and before that a hole is punched for its
+ * pages without an object whenever they are a quarter of what it holds. So what is held is at most 4/3 of the pages with live objects, whatever is
+ * dropped in between. Files grow with what is on disk, so that a terabyte needs some hundred descriptors.
+ *
+ * Cost: a byte of memory for 4 KiB of stretches with several objects; a drop touches the pages of its object. */
 #include <errno.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/fault.h"
 #include "base/mem.h"
 #include "ipc/ipc.h"
 #include "store/spill_int.h"
 #include "store/store_int.h"
 
+#define RETRY_NS INT64_C(400000000)    /* a directory that refused is left alone for so long, if there is another */
+#define HOLE_PAGES 16u                 /* at least so many are given back at once */
+enum { MANY = 254, GIVEN_BACK = 255 }; /* on a page: too many to count, nothing at all */
+
 static uint64_t on_disk(uint64_t len) { return SK_SPILL_HEAD + SK_ALIGN(len, SK_SPILL_HEAD); }
 
-sk_rc sk_spill_create(struct sk_spill **out, const struct sk_spill_conf *conf, struct sk_err *err) {
+static sk_rc check_dir(const char *dir, struct sk_err *err) {
     struct stat st;
-    if (!conf->dir || !conf->dir[0]) return SK_ERR(err, SK_EINVAL, "spill: no directory given");
-    if (!sk_machine_) {
-        if (mkdir(conf->dir, 0700) != 0 && errno != EEXIST) return SK_ERR_SYS(err, "spill: cannot make directory %s", conf->dir);
-        if (stat(conf->dir, &st) != 0) return SK_ERR_SYS(err, "spill: directory %s", conf->dir);
-        if (!S_ISDIR(st.st_mode)) return SK_ERR(err, SK_EINVAL, "spill: %s is not a directory", conf->dir);
-        if (access(conf->dir, W_OK | X_OK) != 0) return SK_ERR_SYS(err, "spill: directory %s cannot be written to", conf->dir);
+    if (!dir || !dir[0]) return SK_ERR(err, SK_EINVAL, "spill: no directory given");
+    if (sk_machine_) return SK_OK;
+    if (mkdir(dir, 0700) != 0 && errno != EEXIST) return SK_ERR_SYS(err, "spill: cannot make directory %s", dir);
+    if (stat(dir, &st) != 0) return SK_ERR_SYS(err, "spill: directory %s", dir);
+    if (!S_ISDIR(st.st_mode)) return SK_ERR(err, SK_EINVAL, "spill: %s is not a directory", dir);
+    if (access(dir, W_OK | X_OK) != 0) return SK_ERR_SYS(err, "spill: directory %s cannot be written to", dir);
+    return SK_OK;
+}
+
+static void free_book(struct sk_spill *sp) {
+    for (uint32_t i = 0; sp->places && i < sp->n_places; i++) sk_free(sp->places[i].path);
+    sk_free(sp->places);
+    sk_free(sp->names);
+    sk_free(sp);
+}
+
+sk_rc sk_spill_create(struct sk_spill **out, const struct sk_spill_conf *conf, struct sk_err *err) {
+    size_t n_names = 1;
+    if (!conf->n_dirs || conf->n_dirs > SK_SPILL_DIRS)
+        return SK_ERR(err, SK_EINVAL, "spill: %u directories given; 1 to %u can be", conf->n_dirs, SK_SPILL_DIRS);
+    for (uint32_t i = 0; i < conf->n_dirs; i++) {
+        SK_TRY(check_dir(conf->dirs[i], err));
+        n_names += strlen(conf->dirs[i]) + 2;
     }
     struct sk_spill *sp = sk_calloc(SK_TAG_STORE, sizeof *sp);
-    if (!sp || !(sp->dir = sk_strdup(SK_TAG_STORE, conf->dir))) {
-        sk_free(sp);
+    if (!sp) return SK_ERR(err, SK_ENOMEM, "spill: no memory");
+    sp->n_places = conf->n_dirs;
+    sp->places = sk_calloc(SK_TAG_STORE, conf->n_dirs * sizeof sp->places[0]);
+    sp->names = sk_calloc(SK_TAG_STORE, n_names);
+    bool there = sp->places && sp->names;
+    for (uint32_t i = 0; there && i < conf->n_dirs; i++) {
+        there = (sp->places[i].path = sk_strdup(SK_TAG_STORE, conf->dirs[i])) != NULL;
+        if (i) strcat(sp->names, ", ");
+        strcat(sp->names, conf->dirs[i]);
+    }
+    if (!there) {
+        free_book(sp);
         return SK_ERR(err, SK_ENOMEM, "spill: no memory");
     }
     sp->quota_bytes = conf->quota_bytes;
@@ -41,7 +77,7 @@ sk_rc sk_spill_create(struct sk_spill **out, const struct sk_spill_conf *conf, s
     pthread_condattr_setclock(&ca, CLOCK_MONOTONIC);
     pthread_cond_init(&sp->more, &ca);
     pthread_condattr_destroy(&ca);
-    struct sk_list *lists[] = {&sp->stretches, &sp->reads, &sp->writes, &sp->dead, &sp->done, &sp->files};
+    struct sk_list *lists[] = {&sp->stretches, &sp->reads, &sp->writes, &sp->dead, &sp->holes, &sp->done, &sp->files};
     for (size_t i = 0; i < SK_COUNT(lists); i++) sk_list_init(lists[i]);
     *out = sp;
     return SK_OK;
@@ -52,7 +88,11 @@ static void free_jobs(struct sk_list *jobs) {
 }
 
 static void free_stretches(struct sk_list *stretches) {
-    SK_LIST_EACH_SAFE (it, tmp, stretches) sk_free(sk_container_of(it, struct sk_spill_stretch, link));
+    SK_LIST_EACH_SAFE (it, tmp, stretches) {
+        struct sk_spill_stretch *s = sk_container_of(it, struct sk_spill_stretch, link);
+        sk_free(s->pages);
+        sk_free(s);
+    }
 }
 
 void sk_spill_destroy(struct sk_spill *sp) {
@@ -68,12 +108,12 @@ void sk_spill_destroy(struct sk_spill *sp) {
     free_jobs(&sp->done);
     free_stretches(&sp->stretches);
     free_stretches(&sp->dead);
+    SK_LIST_EACH_SAFE (it, tmp, &sp->holes) sk_free(sk_container_of(it, struct sk_spill_holes, link));
     SK_LIST_EACH_SAFE (it, tmp, &sp->files) sk_spill_file_close(sp, sk_container_of(it, struct sk_spill_file, link));
     pthread_cond_destroy(&sp->more);
     pthread_mutex_destroy(&sp->mu);
     pthread_mutex_destroy(&sp->open_mu);
-    sk_free(sp->dir);
-    sk_free(sp);
+    free_book(sp);
 }
 
 struct sk_spill_job *sk_spill_job(uint32_t n) {
@@ -116,7 +156,7 @@ static void hand_in(struct sk_spill *sp, struct sk_spill_job *job, struct sk_lis
 /* ---- stretches ----------------------------------------------------------------------------------------------------------------------- */
 
 static void stretch_over(struct sk_spill *sp, struct sk_spill_stretch *s) {
-    sp->disk_bytes -= s->len;
+    sp->disk_bytes -= s->len - s->punched_bytes;
     sk_list_del(&s->link);
     pthread_mutex_lock(&sp->mu);
     sk_list_push_back(&sp->dead, &s->link);
@@ -124,23 +164,66 @@ static void stretch_over(struct sk_spill *sp, struct sk_spill_stretch *s) {
     pthread_mutex_unlock(&sp->mu);
 }
 
-static void unlive(struct sk_spill *sp, struct sk_spill_stretch *s) {
-    SK_ASSERT(s->n_live > 0);
-    if (--s->n_live == 0) stretch_over(sp, s);
+/* Gives the pages without an object back. No memory for that: later. */
+static void punch(struct sk_spill *sp, struct sk_spill_stretch *s) {
+    uint32_t n = (uint32_t)(s->len / SK_SPILL_PAGE), n_runs = 0;
+    for (uint32_t i = 0; i < n; i++) n_runs += s->pages[i] == 0 && (i == 0 || s->pages[i - 1] != 0);
+    struct sk_spill_holes *h = SK_FAULT("spill.holes") ? NULL : sk_alloc(SK_TAG_STORE, sizeof *h + n_runs * sizeof h->run[0]);
+    if (!h) return;
+    *h = (struct sk_spill_holes){.file = s->file, .n = n_runs};
+    sk_list_init(&h->link);
+    for (uint32_t i = 0, k = 0; i < n; i++) {
+        if (s->pages[i]) continue;
+        uint32_t from = i;
+        while (i < n && s->pages[i] == 0) s->pages[i++] = GIVEN_BACK;
+        h->run[k++] = (struct sk_spill_hole){s->off + (uint64_t)from * SK_SPILL_PAGE, (uint64_t)(i - from) * SK_SPILL_PAGE};
+    }
+    s->punched_bytes += (uint64_t)s->n_dead * SK_SPILL_PAGE;
+    sp->disk_bytes -= (uint64_t)s->n_dead * SK_SPILL_PAGE;
+    s->n_dead = 0;
+    pthread_mutex_lock(&sp->mu);
+    s->file->refs++;
+    sk_list_push_back(&sp->holes, &h->link);
+    more(sp);
+    pthread_mutex_unlock(&sp->mu);
 }
 
-void sk_spill_drop(struct sk_spill *sp, struct sk_spill_at *at) {
-    if (at->stretch) unlive(sp, at->stretch);
+/* One more, or one less, has the bytes of an object. */
+static void live(struct sk_spill_stretch *s, uint64_t off, uint64_t len) {
+    s->n_live++;
+    uint64_t last = (off + on_disk(len) - 1 - s->off) / SK_SPILL_PAGE;
+    for (uint64_t i = (off - s->off) / SK_SPILL_PAGE; s->pages && i <= last; i++)
+        s->pages[i] = (uint8_t)(s->pages[i] + (s->pages[i] < MANY));
+}
+
+static void unlive(struct sk_spill *sp, struct sk_spill_stretch *s, uint64_t off, uint64_t len) {
+    SK_ASSERT(s->n_live > 0);
+    if (--s->n_live == 0) {
+        stretch_over(sp, s);
+        return;
+    }
+    uint64_t last = (off + on_disk(len) - 1 - s->off) / SK_SPILL_PAGE;
+    for (uint64_t i = (off - s->off) / SK_SPILL_PAGE; s->pages && i <= last; i++) {
+        if (s->pages[i] == MANY) continue;
+        SK_ASSERT(s->pages[i] > 0 && s->pages[i] < MANY);
+        s->n_dead += --s->pages[i] == 0;
+    }
+    if (s->n_dead >= HOLE_PAGES && s->n_dead >= (s->len - s->punched_bytes) / SK_SPILL_PAGE / 4) punch(sp, s);
+}
+
+void sk_spill_drop(struct sk_spill *sp, struct sk_spill_at *at, uint64_t len) {
+    if (at->stretch) unlive(sp, at->stretch, at->off, len);
     at->stretch = NULL;
 }
 
-/* The file that grows; a new one when this one is long enough. */
-static struct sk_spill_file *growing(struct sk_spill *sp) {
-    struct sk_spill_file *f = sp->cur;
+/* The file that grows in this directory; a new one when that is long enough. */
+static struct sk_spill_file *growing(struct sk_spill *sp, struct sk_spill_place *place) {
+    struct sk_spill_file *f = place->cur;
     if (f && f->end < SK_MAX(SK_SPILL_FILE_BYTES, sp->disk_bytes / 32)) return f;
     struct sk_spill_file *fresh = sk_calloc(SK_TAG_STORE, sizeof *fresh);
     if (!fresh) return NULL;
     fresh->serial = ++sp->n_files_made;
+    fresh->place = place;
     fresh->fd = -1;
     fresh->refs = 1;
     pthread_mutex_lock(&sp->mu);
@@ -148,24 +231,38 @@ static struct sk_spill_file *growing(struct sk_spill *sp) {
     bool last = f && --f->refs == 0;
     pthread_mutex_unlock(&sp->mu);
     if (last) sk_spill_file_close(sp, f);
-    sp->cur = fresh;
+    place->cur = fresh;
     return fresh;
 }
 
-sk_rc sk_spill_write(struct sk_spill *sp, struct sk_spill_job *job, struct sk_err *err) {
-    uint64_t len = 0;
-    for (uint32_t i = 0; i < job->n; i++) len += on_disk(job->items[i].len);
-    len = SK_ALIGN(len, SK_SPILL_PAGE);
-    if (sp->quota_bytes && len > sp->quota_bytes - SK_MIN(sp->disk_bytes, sp->quota_bytes)) {
-        char a[24], b[24], c[24];
-        return SK_ERR(err, SK_ENOSPC, "spill to %s: %s more would pass the quota: %s of %s are used; raise it, or release references",
-                      sp->dir, sk_store_human(len, a), sk_store_human(sp->disk_bytes, b), sk_store_human(sp->quota_bytes, c));
+/* Of the directories that have not refused this job: the next in turn that has refused nothing lately; `any`: or else the one whose refusal is
+ * the longest ago. NULL: none. */
+static struct sk_spill_place *whose_turn(struct sk_spill *sp, uint64_t tried, bool any) {
+    struct sk_spill_place *best = NULL;
+    int64_t now = sk_now_ns();
+    for (uint32_t k = 0; k < sp->n_places; k++) {
+        uint32_t i = (sp->next_place + k) % sp->n_places;
+        struct sk_spill_place *p = &sp->places[i];
+        if (tried >> i & 1) continue;
+        if (!p->refused_ns || now - p->refused_ns >= RETRY_NS) {
+            sp->next_place = i + 1;
+            return p;
+        }
+        if (any && (!best || p->refused_ns < best->refused_ns)) best = p;
     }
-    SK_TRY(threads(sp, err));
-    struct sk_spill_file *f = growing(sp);
+    return best;
+}
+
+/* Gives a write job its stretch in a file there, and hands it in. */
+static sk_rc write_in(struct sk_spill *sp, struct sk_spill_place *place, struct sk_spill_job *job, uint64_t len, struct sk_err *err) {
+    struct sk_spill_file *f = growing(sp, place);
     struct sk_spill_stretch *s = f ? sk_calloc(SK_TAG_STORE, sizeof *s) : NULL;
-    if (!s) return SK_ERR(err, SK_ENOMEM, "spill: no memory for its book");
-    *s = (struct sk_spill_stretch){.file = f, .off = f->end, .len = len, .n_live = job->n};
+    uint8_t *pages = s && job->n > 1 ? sk_calloc(SK_TAG_STORE, len / SK_SPILL_PAGE) : NULL;
+    if (!s || (job->n > 1 && !pages)) {
+        sk_free(s);
+        return SK_ERR(err, SK_ENOMEM, "spill: no memory for its book");
+    }
+    *s = (struct sk_spill_stretch){.file = f, .off = f->end, .len = len, .pages = pages};
     sk_list_push_back(&sp->stretches, &s->link);
     f->end += len;
     sp->disk_bytes += len;
@@ -176,12 +273,42 @@ sk_rc sk_spill_write(struct sk_spill *sp, struct sk_spill_job *job, struct sk_er
     for (uint32_t i = 0; i < job->n; i++) {
         job->items[i].at = (struct sk_spill_at){s, off};
         job->items[i].rc = SK_OK;
+        live(s, off, job->items[i].len);
         off += on_disk(job->items[i].len);
     }
     job->what = SK_SPILL_WRITE;
     job->rc = SK_OK;
     hand_in(sp, job, &sp->writes);
     return SK_OK;
+}
+
+static uint64_t job_bytes(const struct sk_spill_job *job) {
+    uint64_t len = 0;
+    for (uint32_t i = 0; i < job->n; i++) len += on_disk(job->items[i].len);
+    return SK_ALIGN(len, SK_SPILL_PAGE);
+}
+
+sk_rc sk_spill_write(struct sk_spill *sp, struct sk_spill_job *job, struct sk_err *err) {
+    uint64_t len = job_bytes(job);
+    if (sp->quota_bytes && len > sp->quota_bytes - SK_MIN(sp->disk_bytes, sp->quota_bytes)) {
+        char a[24], b[24], c[24];
+        return SK_ERR(err, SK_ENOSPC, "spill to %s: %s more would pass the quota: %s of %s are used; raise it, or release references",
+                      sp->names, sk_store_human(len, a), sk_store_human(sp->disk_bytes, b), sk_store_human(sp->quota_bytes, c));
+    }
+    SK_TRY(threads(sp, err));
+    job->tried = 0;
+    return write_in(sp, whose_turn(sp, 0, true), job, len, err);
+}
+
+/* A write failed: the directory is passed over, and another one may take the job. True: it does, and the job is not over. */
+static bool elsewhere(struct sk_spill *sp, struct sk_spill_job *job) {
+    struct sk_spill_place *p = job->items[0].at.stretch->file->place;
+    if (job->rc == SK_ECLOSED || job->rc == SK_ENOMEM) return false;
+    p->refused_ns = sk_now_ns();
+    job->tried |= UINT64_C(1) << (p - sp->places);
+    for (uint32_t i = 0; i < job->n; i++) sk_spill_drop(sp, &job->items[i].at, job->items[i].len);
+    p = whose_turn(sp, job->tried, false);
+    return p && write_in(sp, p, job, job_bytes(job), NULL) == SK_OK;
 }
 
 static int by_place(const void *a, const void *b) {
@@ -195,7 +322,7 @@ sk_rc sk_spill_read(struct sk_spill *sp, struct sk_spill_job *job, struct sk_err
     SK_TRY(threads(sp, err));
     qsort(job->items, job->n, sizeof job->items[0], by_place);
     for (uint32_t i = 0; i < job->n; i++) {
-        job->items[i].at.stretch->n_live++; /* the place stays while it is read, though the object may go */
+        live(job->items[i].at.stretch, job->items[i].at.off, job->items[i].len); /* it stays while it is read, though the object may go */
         job->items[i].rc = SK_OK;
     }
     job->what = SK_SPILL_READ;
@@ -204,7 +331,7 @@ sk_rc sk_spill_read(struct sk_spill *sp, struct sk_spill_job *job, struct sk_err
     return SK_OK;
 }
 
-struct sk_spill_job *sk_spill_next_done(struct sk_spill *sp) {
+static struct sk_spill_job *take_done(struct sk_spill *sp) {
     if (atomic_load_explicit(&sp->n_done, memory_order_acquire) == 0) return NULL;
     pthread_mutex_lock(&sp->mu);
     struct sk_list *it = sk_list_first(&sp->done);
@@ -213,18 +340,26 @@ struct sk_spill_job *sk_spill_next_done(struct sk_spill *sp) {
         atomic_fetch_sub_explicit(&sp->n_done, 1, memory_order_relaxed);
     }
     pthread_mutex_unlock(&sp->mu);
-    if (!it) return NULL;
-    struct sk_spill_job *job = sk_container_of(it, struct sk_spill_job, link);
-    sp->n_failed += job->rc != SK_OK;
+    return it ? sk_container_of(it, struct sk_spill_job, link) : NULL;
+}
+
+struct sk_spill_job *sk_spill_next_done(struct sk_spill *sp) {
+    struct sk_spill_job *job;
+    do {
+        job = take_done(sp);
+        if (!job) return NULL;
+        sp->n_failed += job->rc != SK_OK;
+    } while (job->what == SK_SPILL_WRITE && job->rc != SK_OK && elsewhere(sp, job));
+    if (job->what == SK_SPILL_WRITE && job->rc == SK_OK) job->items[0].at.stretch->file->place->refused_ns = 0;
     for (uint32_t i = 0; i < job->n; i++) {
         struct sk_spill_item *x = &job->items[i];
         if (job->what == SK_SPILL_READ) {
-            unlive(sp, x->at.stretch);
+            unlive(sp, x->at.stretch, x->at.off, x->len);
             sp->n_read += x->rc == SK_OK;
             sp->read_bytes += x->rc == SK_OK ? x->len : 0;
         } else if (job->rc != SK_OK) {
             x->rc = job->rc;
-            sk_spill_drop(sp, &x->at);
+            sk_spill_drop(sp, &x->at, x->len);
         } else {
             sp->n_written++;
             sp->written_bytes += x->len;
@@ -249,5 +384,3 @@ void sk_spill_get_stats(const struct sk_spill *sp, struct sk_spill_stats *out) {
 }
 
 uint64_t sk_spill_pos(const struct sk_spill_at *at) { return at->stretch->file->serial << 44 | at->off; }
-
-const char *sk_spill_dir(const struct sk_spill *sp) { return sp->dir; }

@@ -29,12 +29,19 @@ struct sk_spill_head { /* on disk, little-endian as the machine is; no other pro
 };
 _Static_assert(sizeof(struct sk_spill_head) == SK_SPILL_HEAD, "fixed layout");
 
+struct sk_spill_place { /* one directory; the book's, but `path`, which is constant */
+    char *path;
+    struct sk_spill_file *cur; /* the file that grows; NULL: none yet */
+    int64_t refused_ns;        /* it was full, or broken, then; 0: not that we know */
+};
+
 struct sk_spill_file {
     struct sk_list link; /* sp->files; changed under mu */
-    uint32_t refs;       /* under mu: its stretches, and one while it is the one that grows */
-    uint64_t end;        /* the book's */
-    uint64_t serial;     /* the book's */
-    int fd;              /* -1: not opened yet. Under open_mu until it is open, then constant */
+    struct sk_spill_place *place;
+    uint32_t refs;   /* under mu: its stretches, holes that wait, and one while it is the one that grows */
+    uint64_t end;    /* the book's */
+    uint64_t serial; /* the book's */
+    int fd;          /* -1: not opened yet. Under open_mu until it is open, then constant */
     bool direct;
 };
 
@@ -42,16 +49,29 @@ struct sk_spill_stretch {
     struct sk_list link;        /* sp->stretches, or sp->dead (under mu) */
     struct sk_spill_file *file; /* a reference */
     uint64_t off, len;
-    uint32_t n_live; /* objects that have their place here, and reads under way */
+    uint64_t punched_bytes; /* of len: given back already */
+    uint32_t n_live;        /* objects that have their place here, and reads under way */
+    uint32_t n_dead;        /* pages without any of those, not given back yet */
+    uint8_t *pages;         /* how many of those lie on each page, see spill.c; NULL: one object has it all */
+};
+
+struct sk_spill_holes { /* pages of a stretch to give back to the disk */
+    struct sk_list link;
+    struct sk_spill_file *file; /* a reference */
+    uint32_t n;
+    struct sk_spill_hole {
+        uint64_t off, len;
+    } run[];
 };
 
 struct sk_spill {
     /* the book: the caller's thread only */
-    char *dir;
+    struct sk_spill_place *places;
+    uint32_t n_places, next_place;
+    char *names; /* of all directories, for messages */
     uint64_t quota_bytes, disk_bytes;
     uint64_t n_written, written_bytes, n_read, read_bytes, n_failed;
     uint64_t n_files_made;
-    struct sk_spill_file *cur;
     struct sk_list stretches;
     void (*wake)(void *arg);
     void *wake_arg;
@@ -64,6 +84,7 @@ struct sk_spill {
     _Atomic bool stop;
     struct sk_list reads, writes; /* jobs that wait */
     struct sk_list dead;          /* stretches to give back to the disk */
+    struct sk_list holes;         /* parts of others */
     struct sk_list done;          /* jobs */
     struct sk_list files;
     uint32_t n_files; /* open */

@@ -43,20 +43,21 @@ static int open_unlinked(const char *dir) {
 
 static sk_rc file_open(struct sk_spill *sp, struct sk_spill_file *f, struct sk_err *err) {
     const int flags = O_TMPFILE | O_RDWR | O_CLOEXEC | O_EXCL;
+    const char *dir = f->place->path;
     sk_rc rc = SK_OK;
     pthread_mutex_lock(&sp->open_mu);
     if (f->fd < 0) {
         int fd = SK_FAULT("spill.open") ? (errno = EMFILE, -1)
                  : sk_machine_          ? sk_machine_->file_open(sk_machine_->ctx)
-                                        : open(sp->dir, flags | O_DIRECT, 0600);
+                                        : open(dir, flags | O_DIRECT, 0600);
         bool direct = fd >= 0;
-        if (fd < 0 && errno == EINVAL) fd = open(sp->dir, flags, 0600);
+        if (fd < 0 && errno == EINVAL) fd = open(dir, flags, 0600);
         if (fd < 0 && (errno == EOPNOTSUPP || errno == EISDIR)) {
-            fd = open_unlinked(sp->dir);
+            fd = open_unlinked(dir);
             direct = fd >= 0 && fcntl(fd, F_SETFL, O_DIRECT) == 0;
         }
         if (fd < 0) {
-            rc = SK_ERR_SYS(err, "spill: cannot make a file in %s", sp->dir);
+            rc = SK_ERR_SYS(err, "spill: cannot make a file in %s", dir);
         } else {
             f->direct = direct;
             f->fd = fd;
@@ -79,23 +80,23 @@ void sk_spill_file_close(struct sk_spill *sp, struct sk_spill_file *f) {
     sk_free(f);
 }
 
-static sk_rc failed(struct sk_spill *sp, const char *what, struct sk_err *err) {
+static sk_rc failed(const struct sk_spill_file *f, const char *what, struct sk_err *err) {
     if (errno == EFBIG) errno = ENOSPC; /* a limit on file sizes: no more room, as far as we are concerned */
-    return SK_ERR_SYS(err, "spill: %s in %s", what, sp->dir);
+    return SK_ERR_SYS(err, "spill: %s in %s", what, f->place->path);
 }
 
-static sk_rc write_at(struct sk_spill *sp, struct sk_spill_file *f, const uint8_t *p, size_t n, uint64_t off, struct sk_err *err) {
+static sk_rc write_at(struct sk_spill_file *f, const uint8_t *p, size_t n, uint64_t off, struct sk_err *err) {
     while (n) {
         ssize_t k = SK_FAULT("spill.write")     ? (errno = EIO, -1)
                     : SK_FAULT("spill.nospace") ? (errno = ENOSPC, -1)
                     : sk_machine_               ? sk_machine_->file_write(sk_machine_->ctx, f->fd, p, n, off)
                                                 : pwrite(f->fd, p, n, (off_t)off);
         if (k < 0 && errno == EINTR) continue;
-        if (k < 0) return failed(sp, "writing", err);
+        if (k < 0) return failed(f, "writing", err);
         k &= ~(ssize_t)(SK_SPILL_PAGE - 1); /* what was cut short is written again: the next call says why */
         if (k == 0) {
             errno = ENOSPC;
-            return failed(sp, "writing", err);
+            return failed(f, "writing", err);
         }
         if (!f->direct) {
             (void)sync_file_range(f->fd, (off_t)off, k, SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WRITE | SYNC_FILE_RANGE_WAIT_AFTER);
@@ -118,7 +119,7 @@ struct out {
 
 static sk_rc flush(struct out *o) {
     if (atomic_load_explicit(&o->io->sp->stop, memory_order_relaxed)) return SK_ERR(o->err, SK_ECLOSED, "spill: shut down");
-    SK_TRY(write_at(o->io->sp, o->f, o->io->buf, o->fill, o->off, o->err));
+    SK_TRY(write_at(o->f, o->io->buf, o->fill, o->off, o->err));
     o->off += o->fill;
     o->fill = 0;
     return SK_OK;
@@ -180,12 +181,12 @@ static sk_rc look(struct in *r, uint64_t off, const uint8_t **p, uint64_t *have)
                 : sk_machine_          ? sk_machine_->file_read(sk_machine_->ctx, r->f->fd, r->io->buf, (size_t)want, r->at)
                                        : pread(r->f->fd, r->io->buf, (size_t)want, (off_t)r->at);
         } while (k < 0 && errno == EINTR);
-        if (k < 0) return failed(r->io->sp, "reading", r->err);
+        if (k < 0) return failed(r->f, "reading", r->err);
         if (!r->f->direct) (void)posix_fadvise(r->f->fd, (off_t)r->at, k, POSIX_FADV_DONTNEED);
         r->n = (uint64_t)k;
         if (off >= r->at + r->n)
             return SK_ERR(r->err, SK_ECORRUPT, "spill: a file in %s ends at %llu, where object bytes should be: somebody cut it",
-                          r->io->sp->dir, (unsigned long long)(r->at + r->n));
+                          r->f->place->path, (unsigned long long)(r->at + r->n));
     }
     *p = r->io->buf + (off - r->at);
     *have = r->at + r->n - off;
@@ -219,7 +220,7 @@ static sk_rc read_item(struct in *r, const struct sk_spill_item *x) {
     if (!what) return SK_OK;
     return SK_ERR(r->err, SK_ECORRUPT,
                   "spill: object %llu (%llu bytes) came back from %s with a wrong %s: the disk, or somebody, changed it",
-                  (unsigned long long)x->id, (unsigned long long)x->len, r->io->sp->dir, what);
+                  (unsigned long long)x->id, (unsigned long long)x->len, r->f->place->path, what);
 }
 
 static uint64_t item_end(const struct sk_spill_item *x) { return x->at.off + SK_SPILL_HEAD + x->len; }
@@ -250,19 +251,33 @@ static void do_read(struct io *io, struct sk_spill_job *job) {
 
 /* ---- the thread ---------------------------------------------------------------------------------------------------------------------------- */
 
+static void punch(struct sk_spill_file *f, uint64_t off, uint64_t len) {
+    if (f->fd < 0 || SK_FAULT("spill.punch")) return;
+    if (sk_machine_) sk_machine_->file_punch(sk_machine_->ctx, f->fd, off, len);
+    else (void)fallocate(f->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)off, (off_t)len);
+}
+
+static void let_file_go(struct sk_spill *sp, struct sk_spill_file *f) {
+    pthread_mutex_lock(&sp->mu);
+    bool last = --f->refs == 0;
+    pthread_mutex_unlock(&sp->mu);
+    if (last) sk_spill_file_close(sp, f);
+}
+
+static void make_holes(struct sk_spill *sp, struct sk_spill_holes *h) {
+    for (uint32_t i = 0; i < h->n; i++) punch(h->file, h->run[i].off, h->run[i].len);
+    let_file_go(sp, h->file);
+    sk_free(h);
+}
+
 static void give_back(struct sk_spill *sp, struct sk_spill_stretch *s) {
     struct sk_spill_file *f = s->file;
     pthread_mutex_lock(&sp->mu);
     bool last = f->refs == 1;
     pthread_mutex_unlock(&sp->mu);
-    /* A file system without holes gives the space back with the file. */
-    bool punch = !last && f->fd >= 0 && !SK_FAULT("spill.punch");
-    if (punch && sk_machine_) sk_machine_->file_punch(sk_machine_->ctx, f->fd, s->off, s->len);
-    else if (punch) (void)fallocate(f->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)s->off, (off_t)s->len);
-    pthread_mutex_lock(&sp->mu);
-    last = --f->refs == 0;
-    pthread_mutex_unlock(&sp->mu);
-    if (last) sk_spill_file_close(sp, f);
+    if (!last) punch(f, s->off, s->len); /* a file system without holes gives the space back with the file */
+    let_file_go(sp, f);
+    sk_free(s->pages);
     sk_free(s);
 }
 
@@ -292,6 +307,10 @@ static bool turn(struct io *io) {
         sk_list_del(it);
         pthread_mutex_unlock(&sp->mu);
         give_back(sp, sk_container_of(it, struct sk_spill_stretch, link));
+    } else if ((it = sk_list_first(&sp->holes))) {
+        sk_list_del(it);
+        pthread_mutex_unlock(&sp->mu);
+        make_holes(sp, sk_container_of(it, struct sk_spill_holes, link));
     } else if ((it = sk_list_first(&sp->reads)) || (it = sk_list_first(&sp->writes))) {
         sk_list_del(it);
         pthread_mutex_unlock(&sp->mu);

@@ -98,7 +98,8 @@ uint64_t sk_evict_choose(const struct sk_evict_cand *c, size_t n, uint64_t need,
 /* ---- spill.c, spill_io.c: bytes of objects on disk ------------------------------------------------------------------------------------ */
 
 /* Objects are written in *jobs* of a few MiB, each job one stretch of a nameless file (O_TMPFILE, so that a killed process leaves nothing);
- * a file takes stretches until it is 128 MiB. The disk space of a stretch comes back when its last object is dropped.
+ * a file takes stretches until it is 128 MiB. The disk space of a stretch comes back when its last object is dropped, that of its pages without
+ * an object when they are a quarter of it. Jobs go to the directories in turn; one that is full, or fails, is passed over for a while.
  *
  * The caller's thread keeps the book; own threads do all I/O, and call `wake` when a job is done. Bytes of a job must not move or change
  * until the job comes out of sk_spill_next_done. Thread-safety: none, but `wake` comes from other threads. */
@@ -120,12 +121,15 @@ enum { SK_SPILL_WRITE = 1, SK_SPILL_READ };
 struct sk_spill_job { /* from sk_spill_job; the caller fills items[0..n) */
     struct sk_list link;
     uint32_t what, n;
-    sk_rc rc; /* written: all or nothing */
+    uint64_t tried; /* spill.c: directories that refused it */
+    sk_rc rc;       /* written: all or nothing */
     struct sk_err err;
     struct sk_spill_item items[];
 };
+#define SK_SPILL_DIRS 64u
 struct sk_spill_conf {
-    const char *dir;      /* made when missing (one level) */
+    const char *const *dirs; /* 1 to SK_SPILL_DIRS; made when missing (one level) */
+    uint32_t n_dirs;
     uint64_t quota_bytes; /* of disk; 0: as much as there is */
     void (*wake)(void *arg);
     void *wake_arg;
@@ -137,7 +141,7 @@ struct sk_spill_stats {
     uint64_t n_failed;                                     /* jobs */
     uint64_t n_files;                                      /* open now */
 };
-/* SK_EIO, SK_EINVAL: the directory cannot be used. Makes no file and no thread yet. */
+/* SK_EIO, SK_EINVAL: a directory cannot be used. Makes no file and no thread yet. */
 sk_rc sk_spill_create(struct sk_spill **out, const struct sk_spill_conf *conf, struct sk_err *err) SK_MUST_USE;
 void sk_spill_destroy(struct sk_spill *sp);                /* waits for the I/O that is under way; jobs that wait are dropped */
 struct sk_spill_job *sk_spill_job(uint32_t n) SK_MUST_USE; /* NULL: no memory; freed by sk_free */
@@ -145,10 +149,9 @@ struct sk_spill_job *sk_spill_job(uint32_t n) SK_MUST_USE; /* NULL: no memory; f
  * SK_EIO (no thread): the job is still the caller's, nothing changed. */
 sk_rc sk_spill_write(struct sk_spill *sp, struct sk_spill_job *job, struct sk_err *err) SK_MUST_USE;
 sk_rc sk_spill_read(struct sk_spill *sp, struct sk_spill_job *job, struct sk_err *err) SK_MUST_USE;
-struct sk_spill_job *sk_spill_next_done(struct sk_spill *sp);    /* NULL: none now; the job is the caller's. A failed write holds no disk */
-void sk_spill_drop(struct sk_spill *sp, struct sk_spill_at *at); /* the object needs its place no more */
-uint64_t sk_spill_pos(const struct sk_spill_at *at);             /* order on disk; objects of one file lie apart by their difference */
+struct sk_spill_job *sk_spill_next_done(struct sk_spill *sp); /* NULL: none now; the job is the caller's. A failed write holds no disk */
+void sk_spill_drop(struct sk_spill *sp, struct sk_spill_at *at, uint64_t len); /* the object, of `len` bytes, needs its place no more */
+uint64_t sk_spill_pos(const struct sk_spill_at *at); /* order on disk; objects of one file lie apart by their difference */
 void sk_spill_get_stats(const struct sk_spill *sp, struct sk_spill_stats *out);
-const char *sk_spill_dir(const struct sk_spill *sp);
 
 #endif

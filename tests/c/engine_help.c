@@ -95,10 +95,10 @@ static void map_gate(void) {
 }
 
 /* The least event loop. A call that returns SK_EAGAIN stays until somebody ends it; a cancel ends it with an error. */
-static sk_rc serve_async(void *ctx, struct sk_engine *client, int fd, struct sk_err *err) {
+static sk_rc serve_async(void *ctx, struct sk_engine *client, int fd, uint32_t group, struct sk_err *err) {
     (void)ctx, (void)err;
     struct pollfd p = {.fd = fd, .events = POLLIN};
-    while (sk_worker_step(client)) (void)poll(&p, 1, -1);
+    while (sk_worker_step(client, group)) (void)poll(&p, 1, -1);
     return SK_OK;
 }
 static void cancel_async(void *ctx, struct sk_task *t) {
@@ -287,7 +287,8 @@ sk_rc eng_try_open(const struct eng_opt *o, struct sk_engine **out, struct sk_er
         .n_custom = o->n_names,
         .idle_reap_ns = o->idle_reap_ns,
         .lineage_bytes = o->lineage_bytes,
-        .spill_dir = o->spill_dir,
+        .spill_dirs = o->spill_dirs[0] ? o->spill_dirs : NULL,
+        .n_spill_dirs = o->spill_dirs[0] ? 1 + (o->spill_dirs[1] != NULL) : 0,
         .spill_bytes = o->spill_bytes,
         .spawn_argv = o->argv ? o->argv : argv};
     for (uint32_t i = 0; i < o->n_names; i++) c.total.amount[SK_RES_CUSTOM + i] = o->amounts[i] ? o->amounts[i] : SK_RES_UNIT;

@@ -92,7 +92,7 @@ struct eng_opt {
     char *const *argv;        /* instead of this program */
     int64_t idle_reap_ns;
     uint64_t lineage_bytes;
-    const char *spill_dir;
+    const char *spill_dirs[2];
     uint64_t spill_bytes;
 };
 extern struct sk_engine *eng; /* the open one */

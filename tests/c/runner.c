@@ -23,6 +23,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/rand.h"
 #include "test.h"
 
 #if defined(__SANITIZE_ADDRESS__)
@@ -50,7 +51,8 @@ static struct report { /* shared with the test's process and its children */
 } *report;
 
 static struct test_case *first, **last = &first;
-static uint64_t run_seed, rng[4], this_seed;
+static uint64_t run_seed, this_seed;
+static struct sk_rand rng;
 static bool may_leak;
 static int rounds_factor = 1, slow_factor = SANITIZED ? 6 : 1;
 
@@ -101,30 +103,11 @@ int64_t test_cpu_ns(void) {
 }
 int64_t test_patience(void) { return sk_now_ns() + 30 * slow_factor * SK_SEC; }
 
-static uint64_t splitmix(uint64_t *x) {
-    uint64_t z = (*x += UINT64_C(0x9e3779b97f4a7c15));
-    z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
-    z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
-    return z ^ (z >> 31);
-}
-
-uint64_t test_rand(void) { /* xoshiro256** (Blackman and Vigna, public domain algorithm) */
-    uint64_t mid = rng[1] * 5, out = ((mid << 7) | (mid >> 57)) * 9, t = rng[1] << 17;
-    rng[2] ^= rng[0];
-    rng[3] ^= rng[1];
-    rng[1] ^= rng[2];
-    rng[0] ^= rng[3];
-    rng[2] ^= t;
-    rng[3] = (rng[3] << 45) | (rng[3] >> 19);
-    return out;
-}
+uint64_t test_rand(void) { return sk_rand_next(&rng); }
 
 uint64_t test_below(uint64_t n) {
     SK_ASSERT(n > 0);
-    uint64_t biased_from = UINT64_MAX - UINT64_MAX % n, x;
-    do x = test_rand();
-    while (x >= biased_from);
-    return x % n;
+    return sk_rand_below(&rng, n);
 }
 
 const char *test_dir(void) {
@@ -142,7 +125,7 @@ static void seed_test(const char *name) {
     uint64_t x = run_seed;
     for (const char *s = name; *s; s++) x = (x ^ (unsigned char)*s) * UINT64_C(0x100000001b3);
     this_seed = x;
-    for (int i = 0; i < 4; i++) rng[i] = splitmix(&x);
+    sk_rand_init(&rng, x);
 }
 
 static void check_leaks(void) {

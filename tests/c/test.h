@@ -36,7 +36,7 @@ void test_fail(const char *file, int line, const char *fmt, ...) SK_PRINTF(3, 4)
 void test_skip(const char *why) __attribute__((noreturn)); /* counts as passed, says why */
 void test_may_leak(void);                                  /* sk_alloc memory may be in use at the end */
 uint64_t test_seed(void);                                  /* of this test: from the run's seed and the test's name */
-uint64_t test_rand(void);                                  /* 64 random bits; xoshiro256**, one stream a test, not thread-safe */
+uint64_t test_rand(void);                                  /* 64 random bits (base/rand.h), one stream a test, not thread-safe */
 uint64_t test_below(uint64_t n);                           /* uniform in [0, n); n > 0 */
 int test_rounds(int usual);                                /* usual * SK_TEST_ROUNDS */
 int64_t test_patience(void);                               /* the time (sk_now_ns) until which to wait for what must come: 30 s */

@@ -80,6 +80,7 @@ TEST(err_names) {
     CHECK_STR_EQ(sk_rc_name(SK_ESTALL), "SK_ESTALL");
     CHECK_STR_EQ(sk_rc_name(SK_EEXIST), "SK_EEXIST");
     CHECK_STR_EQ(sk_rc_name(SK_EUNAVAIL), "SK_EUNAVAIL");
+    CHECK_STR_EQ(sk_rc_name(SK_EPENDING), "SK_EPENDING");
     CHECK_STR_EQ(sk_rc_name(-99), "SK_E?");
     CHECK_STR_EQ(sk_rc_name(1), "SK_E?");
 }

@@ -1,6 +1,7 @@
 /* test_engine_concurrent.c - actors that run calls side by side: groups of threads, an event loop; their deaths, cancels, ends. Also what ends a
  * worker in order: max_calls, a call that ends its actor. Names of actors, in the driver and in workers. */
 #include <signal.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -22,7 +23,8 @@ TASK(cc_new_fails) {
     struct sk_payload p = {.kind = KIND_USER_ERROR, .bytes = {"no actor today", 14}};
     return sk_task_fail(t, &p, err);
 }
-TASK(cc_new_slow) { /* its calls must not begin before it is done */
+TASK(cc_new_slow) { /* word 9: it is in; its calls must not begin before it is done */
+    gate_add(9, 1);
     if (!gate_wait(2, 1)) return SK_ERR(err, SK_ETIMEOUT, "the gate stayed shut");
     gate_add(20, 1);
     return ret_i64(t, 0, 0, err);
@@ -157,6 +159,13 @@ TASK(as_free) {
     return ret_i64(t, 0, n, err);
 }
 
+TASK(as_block) { /* the whole loop of its group, until word arg 0 is set */
+    gate_add(40, 1);
+    if (!gate_wait((int)arg_i64(t, 0), 1)) return SK_ERR(err, SK_ETIMEOUT, "the gate stayed shut");
+    return ret_i64(t, 0, (int64_t)syscall(SYS_gettid), err);
+}
+TASK(as_thread) { return ret_i64(t, 0, (int64_t)syscall(SYS_gettid), err); }
+
 /* ---- help ------------------------------------------------------------------------------------------------------------------------- */
 
 struct actor {
@@ -203,6 +212,8 @@ TEST(concurrent_calls_begin_after_the_constructor) {
     OPEN();
     struct actor a = ACTOR("cc_new_slow", GROUPS(4));
     for (int i = 0; i < 8; i++) o[i] = JOB(.fn = "cc_began", .actor = a.id);
+    CHECK(gate_wait(9, 1));
+    for (int i = 0; i < 3; i++) CHECK_EQ(eng_take(JOB(.fn = "cc_echo", .a = {VAL(i)}, .n_a = 1)), i); /* what could be sent meanwhile was */
     gate_add(2, 1);
     for (int i = 0; i < 8; i++) CHECK_EQ(eng_take(o[i]), 1);
     drop(a);
@@ -237,7 +248,7 @@ TEST(concurrent_constructor_fails) {
     eng_close();
 }
 
-TEST_SLOW(concurrent_nested_gets, 20) {
+TEST(concurrent_nested_gets) {
     enum { N = 400 };
     static sk_oid o[N];
     OPEN(.cpus = 2);
@@ -274,7 +285,7 @@ TEST(concurrent_streams) {
     eng_close();
 }
 
-TEST_SLOW(concurrent_actor_dies_with_calls_under_way, 20) {
+TEST(concurrent_actor_dies_with_calls_under_way) {
     sk_oid o[6];
     OPEN();
     struct actor a = ACTOR("cc_new", GROUPS(4), .max_restarts = 3, .max_task_retries = 2);
@@ -311,7 +322,7 @@ TEST_SLOW(concurrent_killed_at_each_point, 60) {
 
 /* ---- the event loop --------------------------------------------------------------------------------------------------------------- */
 
-TEST_SLOW(async_many_parked, 20) {
+TEST(async_many_parked) {
     enum { N = 900 };
     static sk_oid o[N];
     int64_t sum = 0;
@@ -361,6 +372,34 @@ TEST(async_cancel) {
     CHECK_EQ(stat_of(p), SK_ECANCEL);
     CHECK_EQ(eng_take(JOB(.fn = "as_free", .actor = a.id)), 1);
     CHECK_EQ(eng_take(q), 1);
+    drop(a);
+    eng_close();
+}
+
+TEST(async_groups_have_loops_of_their_own) {
+    OPEN();
+    struct actor a = ACTOR("as_new", GROUPS(10, 2, 2), .is_async = true);
+    sk_oid b1 = JOB(.fn = "as_block", .a = {VAL(2)}, .n_a = 1, .actor = a.id, .group = 1);
+    sk_oid behind = JOB(.fn = "as_thread", .actor = a.id, .group = 1);
+    CHECK(gate_wait(40, 1));
+    int64_t main_thread = eng_take(JOB(.fn = "as_thread", .actor = a.id)); /* while group 1 is blocked */
+    int64_t second = eng_take(JOB(.fn = "as_thread", .actor = a.id, .group = 2));
+    CHECK(main_thread != second);
+    CHECK_EQ(eng_take(JOB(.fn = "as_thread", .actor = a.id, .group = 2)), second);
+    sk_oid b0 = JOB(.fn = "as_block", .a = {VAL(3)}, .n_a = 1, .actor = a.id);
+    CHECK(gate_wait(40, 2));
+    CHECK_EQ(eng_take(JOB(.fn = "as_thread", .actor = a.id, .group = 2)), second); /* nor does the first one */
+    gate_add(2, 1);
+    CHECK_EQ(eng_take(behind), eng_take(b1));
+    gate_add(3, 1);
+    CHECK_EQ(eng_take(b0), main_thread);
+    sk_oid p;
+    sk_tid t;
+    struct sk_err err;
+    CHECK_OK_ERR(job_on(eng, &(struct job){.fn = "as_park", .actor = a.id, .group = 2}, &p, &t, &err), &err);
+    CHECK(gate_wait(11, 1));
+    CHECK_OK(eng->ops->cancel(eng, t, 0, NULL)); /* its own loop hears of it */
+    CHECK_EQ(stat_of(p), SK_ECANCEL);
     drop(a);
     eng_close();
 }
@@ -429,6 +468,33 @@ TEST(unavailable_while_it_restarts) {
 }
 
 /* ---- cancel with children ------------------------------------------------------------------------------------------------------------ */
+
+TEST(calls_without_retries_end_with_their_process) {
+    sk_oid o[12], behind[3];
+    OPEN();
+    struct sk_actor_spec s = {.init = spec_of(&(struct job){.fn = "cc_new_twice"}), .max_restarts = 1};
+    struct actor a;
+    CHECK_OK(eng->ops->actor_create(eng, &s, &a.id, &a.ready, NULL));
+    CHECK_EQ(eng_i64(a.ready), 0);
+    sk_oid dies = JOB(.fn = "cc_die_once", .a = {VAL(1)}, .n_a = 1, .actor = a.id, .no_wait = true);
+    CHECK(gate_wait(6, 1));
+    for (int i = 0; i < 12; i++) o[i] = JOB(.fn = "cc_pid", .actor = a.id, .no_wait = true); /* on it, or in line */
+    sk_oid patient = JOB(.fn = "cc_pid", .actor = a.id), retried = JOB(.fn = "cc_pid", .actor = a.id, .no_wait = true, .retries = 1);
+    sk_oid slow = JOB(.fn = "cc_wait", .a = {VAL(9), VAL(10)}, .n_a = 2); /* an argument that is not there yet */
+    behind[0] = JOB(.fn = "cc_echo", .a = {REF(slow)}, .n_a = 1, .actor = a.id, .no_wait = true);
+    behind[1] = JOB(.fn = "cc_pid", .actor = a.id, .no_wait = true);
+    gate_add(7, 1);
+    CHECK_EQ(stat_of(dies), SK_EUNAVAIL);
+    for (int i = 0; i < 12; i++) CHECK_EQ(stat_of(o[i]), SK_EUNAVAIL); /* at once: the new process is not ready yet */
+    gate_add(2, 1);
+    CHECK(eng_take(patient) > 0 && eng_take(retried) > 0);
+    gate_add(10, 1);
+    CHECK_EQ(eng_take(behind[0]), 0);
+    CHECK(eng_take(behind[1]) > 0);
+    eng_release(slow);
+    drop(a);
+    eng_close();
+}
 
 TEST(cancel_children) {
     for (int with = 0; with < 2; with++) {

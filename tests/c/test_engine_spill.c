@@ -11,7 +11,7 @@
 
 enum { MIB = 1 << 20, STORE = 16 * MIB };
 
-#define OPEN(...) eng_open(&(struct eng_opt){.store_bytes = STORE, .spill_dir = spill_dir(), __VA_ARGS__})
+#define OPEN(...) eng_open(&(struct eng_opt){.store_bytes = STORE, .spill_dirs = {spill_dir()}, __VA_ARGS__})
 #define JOB(...) eng_job(&(struct job){__VA_ARGS__})
 
 static const char *spill_dir(void) {
@@ -46,7 +46,7 @@ static sk_oid put(size_t n, uint8_t fill) {
 static struct sk_view view(sk_oid o) {
     struct sk_err err;
     struct sk_view v;
-    CHECK_OK_ERR(eng->ops->get(eng, &o, 1, sk_now_ns() + 20 * SK_SEC, &v, &err), &err);
+    CHECK_OK_ERR(eng->ops->get(eng, &o, 1, test_patience(), &v, &err), &err);
     return v;
 }
 
@@ -97,7 +97,7 @@ TASK(get_all) { /* blobs inside the argument: n, size, first fill; all at once *
 }
 TASK(actor_init) { return ret_i64(t, 0, 0, err); }
 
-TEST_SLOW(spill_puts_come_back, 60) {
+TEST(spill_puts_come_back) {
     enum { N = 1000, SIZE = 70000 };
     static sk_oid o[N];
     OPEN();
@@ -118,7 +118,7 @@ TEST_SLOW(spill_puts_come_back, 60) {
     close_clean();
 }
 
-TEST_SLOW(spill_fits_never_spills, 20) {
+TEST(spill_fits_never_spills) {
     OPEN();
     sk_oid o[14];
     for (int i = 0; i < 14; i++) o[i] = put(MIB, (uint8_t)i);
@@ -127,7 +127,7 @@ TEST_SLOW(spill_fits_never_spills, 20) {
     close_clean();
 }
 
-TEST_SLOW(spill_sizes, 60) { /* from the least that is stored to half of the store, mixed: pieces of free room must be made large again */
+TEST(spill_sizes) { /* from the least that is stored to half of the store, mixed: pieces of free room must be made large again */
     enum { N = 120 };
     sk_oid o[N];
     size_t size[N];
@@ -145,7 +145,7 @@ TEST_SLOW(spill_sizes, 60) { /* from the least that is stored to half of the sto
     close_clean();
 }
 
-TEST_SLOW(spill_results_and_arguments, 60) {
+TEST(spill_results_and_arguments) {
     enum { N = 150, SIZE = 500000 };
     static sk_oid o[N], c[N];
     OPEN();
@@ -169,7 +169,7 @@ TEST_SLOW(spill_results_and_arguments, 60) {
     close_clean();
 }
 
-TEST_SLOW(spill_stream, 60) {
+TEST(spill_stream) {
     enum { N = 200, SIZE = 400000 };
     static sk_oid o[N];
     struct sk_err err;
@@ -177,16 +177,16 @@ TEST_SLOW(spill_stream, 60) {
     OPEN();
     struct job j = {.fn = "blobs", .a = {VAL(N), VAL(SIZE)}, .n_a = 2, .n_returns = SK_STREAMING};
     CHECK_OK_ERR(job_on(eng, &j, NULL, &t, &err), &err);
-    for (int i = 0; i < N; i++) CHECK_OK_ERR(eng->ops->stream_next(eng, t, sk_now_ns() + 20 * SK_SEC, &o[i], &err), &err);
+    for (int i = 0; i < N; i++) CHECK_OK_ERR(eng->ops->stream_next(eng, t, test_patience(), &o[i], &err), &err);
     sk_oid end;
-    CHECK_RC(eng->ops->stream_next(eng, t, sk_now_ns() + 20 * SK_SEC, &end, &err), SK_EDONE);
+    CHECK_RC(eng->ops->stream_next(eng, t, test_patience(), &end, &err), SK_EDONE);
     eng->ops->stream_drop(eng, t);
     for (int i = 0; i < N; i++) is_blob(o[i], SIZE, (uint8_t)(i % 251));
     for (int i = 0; i < N; i++) eng_release(o[i]);
     close_clean();
 }
 
-TEST_SLOW(spill_gets_of_workers, 60) { /* each needs more than half of the store at once: one after the other */
+TEST(spill_gets_of_workers) { /* each needs more than half of the store at once: one after the other */
     enum { N = 20, SIZE = 500000, SETS = 6 };
     sk_oid o[SETS][N], list[SETS], c[SETS];
     struct sk_err err;
@@ -208,16 +208,14 @@ TEST_SLOW(spill_gets_of_workers, 60) { /* each needs more than half of the store
     close_clean();
 }
 
-TEST_SLOW(spill_get_of_more_than_fits, 20) { /* an error that says so, and nothing is left pinned */
+TEST(spill_get_of_more_than_fits) { /* an error that says so, and nothing is left pinned */
     enum { N = 40 };
     sk_oid o[N];
     struct sk_view v[N];
     struct sk_err err;
     OPEN();
     for (int i = 0; i < N; i++) o[i] = put(MIB, (uint8_t)i);
-    int64_t t0 = sk_now_ns();
-    CHECK_RC(eng->ops->get(eng, o, N, sk_now_ns() + 20 * SK_SEC, v, &err), SK_EFULL);
-    CHECK_LT(sk_now_ns() - t0, 5 * SK_SEC);
+    CHECK_RC(eng->ops->get(eng, o, N, test_patience(), v, &err), SK_EFULL);
     CHECK_STR_HAS(err.msg, "cannot be read back");
     CHECK_EQ(eng_stat(eng, "store_pins"), 0);
     for (int i = 0; i < N; i++) is_blob(o[i], MIB, (uint8_t)i);
@@ -225,7 +223,7 @@ TEST_SLOW(spill_get_of_more_than_fits, 20) { /* an error that says so, and nothi
     close_clean();
 }
 
-TEST_SLOW(spill_actor_calls, 60) {
+TEST(spill_actor_calls) {
     enum { N = 60, SIZE = MIB };
     sk_oid o[N], c[N], ready;
     sk_aid a;
@@ -263,7 +261,7 @@ static void *put_main(void *arg) {
     return NULL;
 }
 
-TEST_SLOW(spill_put_waits_for_a_task, 30) { /* all is in use by a task: a put waits until that ends, however long it takes */
+TEST(spill_put_waits_for_a_task) { /* all is in use by a task: a put waits until that ends, however long it takes */
     pthread_t th;
     OPEN();
     sk_oid big = put(12 * MIB, 1);
@@ -289,19 +287,15 @@ TEST_SLOW(spill_put_waits_for_a_task, 30) { /* all is in use by a task: a put wa
     close_clean();
 }
 
-TEST_SLOW(spill_full_of_views, 20) {
+TEST(spill_full_of_views) {
     struct sk_err err;
     sk_oid x;
     OPEN();
     sk_oid o = put(12 * MIB, 1);
     struct sk_view v = view(o);
-    int64_t t0 = sk_now_ns();
     CHECK_RC(try_put(8 * MIB, 2, &x, &err), SK_EFULL);
-    CHECK_LT(sk_now_ns() - t0, 4 * SK_SEC);
     CHECK_STR_HAS(err.msg, "in use");
-    t0 = sk_now_ns();
     CHECK_RC(try_put(17 * MIB, 2, &x, &err), SK_EFULL); /* never */
-    CHECK_LT(sk_now_ns() - t0, SK_SEC / 2);
     CHECK_STR_HAS(err.msg, "larger than the store");
     CHECK(view_is(&v, 12 * MIB, 1));
     eng->ops->view_release(eng, &v);
@@ -312,7 +306,8 @@ TEST_SLOW(spill_full_of_views, 20) {
     close_clean();
 }
 
-TEST_SLOW(spill_disk_full, 30) { /* one error, soon, from a put and from a task; what is there is whole, and goes on when there is room */
+TEST(
+    spill_disk_full) { /* one error (how soon: world_sim) from a put and from a task; what is there is whole, and goes on when there is room */
     static const char *const point[] = {"spill.nospace", "spill.write", "spill.open"};
     for (size_t k = 0; k < SK_COUNT(point); k++) {
         struct sk_err err;
@@ -321,18 +316,12 @@ TEST_SLOW(spill_disk_full, 30) { /* one error, soon, from a put and from a task;
         int n = 0;
         OPEN();
         CHECK_OK(sk_fault_set(point[k], SK_FAULT_FAIL, 0));
-        int64_t t0 = sk_now_ns();
         sk_rc rc;
         while ((rc = try_put(MIB, (uint8_t)n, &o[n], &err)) == SK_OK) CHECK_LT(++n, 20);
         CHECK_RC(rc, k == 0 ? SK_ENOSPC : SK_EIO);
-        CHECK_LT(sk_now_ns() - t0, 5 * SK_SEC);
         CHECK_STR_HAS(err.msg, "nothing can be spilled");
         CHECK_STR_HAS(err.msg, test_dir());
-        if (k == 0) {
-            t0 = sk_now_ns();
-            CHECK_EQ(eng_error(JOB(.fn = "blob", .a = {VAL(5 * MIB), VAL(1)}, .n_a = 2), text, sizeof text), SK_ENOSPC);
-            CHECK_LT(sk_now_ns() - t0, 5 * SK_SEC);
-        }
+        if (k == 0) CHECK_EQ(eng_error(JOB(.fn = "blob", .a = {VAL(5 * MIB), VAL(1)}, .n_a = 2), text, sizeof text), SK_ENOSPC);
         sk_fault_clear();
         for (int i = 0; i < n; i++) is_blob(o[i], MIB, (uint8_t)i);
         CHECK_OK_ERR(try_put(8 * MIB, 3, &x, &err), &err); /* within the time of a retry */
@@ -343,7 +332,7 @@ TEST_SLOW(spill_disk_full, 30) { /* one error, soon, from a put and from a task;
     }
 }
 
-TEST_SLOW(spill_quota_is_kept, 30) {
+TEST(spill_quota_is_kept) {
     struct sk_err err;
     sk_oid o[64];
     int n = 0;
@@ -369,7 +358,7 @@ TEST_SLOW(spill_quota_is_kept, 30) {
     close_clean();
 }
 
-TEST_SLOW(spill_damaged, 30) { /* made again by its task; what was put is an error that says what happened */
+TEST(spill_damaged) { /* made again by its task; what was put is an error that says what happened */
     enum { N = 40, SIZE = MIB };
     sk_oid o[N], p[4];
     struct sk_err err;
@@ -380,12 +369,12 @@ TEST_SLOW(spill_damaged, 30) { /* made again by its task; what was put is an err
     for (int i = 0; i < N; i++) o[i] = JOB(.fn = "blob", .a = {VAL(SIZE), VAL(i)}, .n_a = 2, .retries = 3);
     for (int i = 0; i < N; i++) {
         bool ready;
-        CHECK_OK_ERR(eng->ops->wait(eng, &o[i], 1, 1, sk_now_ns() + 20 * SK_SEC, &ready, &err), &err);
+        CHECK_OK_ERR(eng->ops->wait(eng, &o[i], 1, 1, test_patience(), &ready, &err), &err);
     }
     sk_fault_clear();
     int bad = 0;
     for (int i = 0; i < 4; i++) {
-        CHECK_OK_ERR(eng->ops->get(eng, &p[i], 1, sk_now_ns() + 20 * SK_SEC, &v, &err), &err);
+        CHECK_OK_ERR(eng->ops->get(eng, &p[i], 1, test_patience(), &v, &err), &err);
         if (SK_KIND_IS_ERROR(v.kind)) {
             CHECK_STR_HAS((const char *)v.data + 4, "wrong checksum");
             CHECK_STR_HAS((const char *)v.data + 4, "put()");
@@ -404,7 +393,7 @@ TEST_SLOW(spill_damaged, 30) { /* made again by its task; what was put is an err
     close_clean();
 }
 
-TEST_SLOW(spill_closed_in_the_middle, 30) {
+TEST(spill_closed_in_the_middle) {
     for (int r = 0; r < 4; r++) {
         OPEN();
         for (int i = 0; i < 30 + 5 * r; i++) (void)put(MIB, (uint8_t)i);
@@ -448,7 +437,7 @@ TEST_SLOW(spill_random, 120) {
             if (!x[i].o.v || !x[k].o.v || x[i].n + x[k].n > 5 * MIB) break;
             sk_oid two[2] = {x[i].o, x[k].o};
             struct sk_view v[2];
-            CHECK_OK_ERR(eng->ops->get(eng, two, 2, sk_now_ns() + 20 * SK_SEC, v, &err), &err);
+            CHECK_OK_ERR(eng->ops->get(eng, two, 2, test_patience(), v, &err), &err);
             CHECK(view_is(&v[0], x[i].n, x[i].fill) && view_is(&v[1], x[k].n, x[k].fill));
             eng->ops->view_release(eng, &v[0]);
             eng->ops->view_release(eng, &v[1]);
@@ -474,7 +463,7 @@ static void *get_main(void *arg) {
         for (size_t i = 0; i < g->n; i++) {
             struct sk_err err;
             struct sk_view v;
-            if (eng->ops->get(eng, &g->o[i], 1, sk_now_ns() + 20 * SK_SEC, &v, &err) != SK_OK) {
+            if (eng->ops->get(eng, &g->o[i], 1, test_patience(), &v, &err) != SK_OK) {
                 g->bad++;
                 continue;
             }
@@ -489,7 +478,7 @@ static void *wait_main(void *arg) { /* its argument when the object is there */
     return eng->ops->wait(eng, arg, 1, 1, test_patience(), &ready, NULL) == SK_OK && ready ? arg : NULL;
 }
 
-TEST_SLOW(spill_threads, 60) { /* some get while one waits for what takes long, and others put */
+TEST(spill_threads) { /* some get while one waits for what takes long, and others put */
     enum { N = 30 };
     sk_oid o[N];
     pthread_t th[3], w;
@@ -530,14 +519,14 @@ TEST_SLOW(spill_without_memory, 120) { /* the nth allocation of the driver fails
         sk_mem_fail_at(nth);
         sk_rc rc = try_put(3 * MIB, 99, &x, &err);
         CHECK(rc == SK_OK || rc == SK_ENOMEM || rc == SK_EFULL);
-        if (eng->ops->get(eng, &o[i], 1, sk_now_ns() + 20 * SK_SEC, &v, &err) == SK_OK) {
+        if (eng->ops->get(eng, &o[i], 1, test_patience(), &v, &err) == SK_OK) {
             CHECK(view_is(&v, MIB, (uint8_t)i));
             eng->ops->view_release(eng, &v);
         }
         struct job j = {.fn = "blob_is", .a = {REF(o[k]), VAL(MIB), VAL(k)}, .n_a = 3};
         if (job_on(eng, &j, &c, NULL, &err) == SK_OK) {
             bool ready;
-            CHECK_OK_ERR(eng->ops->wait(eng, &c, 1, 1, sk_now_ns() + 20 * SK_SEC, &ready, &err), &err);
+            CHECK_OK_ERR(eng->ops->wait(eng, &c, 1, 1, test_patience(), &ready, &err), &err);
             eng_release(c);
         }
         sk_mem_fail_at(0);
@@ -549,7 +538,7 @@ TEST_SLOW(spill_without_memory, 120) { /* the nth allocation of the driver fails
     close_clean();
 }
 
-TEST_SLOW(spill_queued_calls_let_go, 30) { /* what is queued on an actor keeps no memory from a put, and is run all the same */
+TEST(spill_queued_calls_let_go) { /* what is queued on an actor keeps no memory from a put, and is run all the same */
     enum { N = 12 };
     sk_oid o[N], c[N], ready;
     sk_aid a;
@@ -571,5 +560,62 @@ TEST_SLOW(spill_queued_calls_let_go, 30) { /* what is queued on an actor keeps n
     eng_release(big);
     eng_release(ready);
     eng->ops->actor_release(eng, a);
+    close_clean();
+}
+
+TASK(parent) { /* holds its argument; a child per reference in the other one, both of them its arguments; until word 1 */
+    sk_oid o;
+    int64_t v;
+    const sk_oid *ids = (const sk_oid *)(const void *)t->args[1].data;
+    gate_add(0, 1);
+    if (!gate_wait(1, 1)) return SK_ERR(err, SK_ETIMEOUT, "the gate stayed shut");
+    struct job j = {.fn = "same", .a = {REF(ids[0]), REF(ids[1])}, .n_a = 2, .parent = t->id};
+    SK_TRY(job_on(t->engine, &j, &o, NULL, err));
+    SK_TRY(get_i64(t->engine, o, &v, err));
+    t->engine->ops->release(t->engine, o);
+    return ret_i64(t, 0, v, err);
+}
+TASK(same) { return ret_i64(t, 0, t->args[0].len == t->args[1].len, err); }
+TASK(wide) { /* word 2: about to ask for room */
+    gate_add(2, 1);
+    return ret_blob(t, 0, (size_t)arg_i64(t, 0), 7, err);
+}
+
+static bool never(void *arg) {
+    (void)arg;
+    return false;
+}
+static void room_is_waited_for(void) {
+    for (int64_t until = test_patience();;) {
+        eng->ops->lock(eng);
+        bool waits = !sk_list_empty(&L()->space.rooms);
+        eng->ops->unlock(eng);
+        if (waits) return;
+        CHECK_LT(sk_now_ns(), until);
+        SK_IGNORE(eng->ops->drive(eng, never, NULL, sk_now_ns() + SK_MS, NULL));
+    }
+}
+
+/* A task holds most of the store and waits for its child, whose arguments are on disk; another one waits for more room than there can be until
+ * both have ended. What is read back for the child must not go for that room again and again before the child has begun. */
+TEST(spill_child_of_who_holds_the_memory) {
+    struct sk_err err;
+    OPEN(.cpus = 2);
+    sk_oid held = put(9 * MIB, 1), x[2] = {put(2 * MIB, 2), put(2 * MIB, 3)}, list;
+    struct sk_payload p = {.kind = KIND_BLOB, .bytes = {x, sizeof x}, .contains = x, .n_contains = 2};
+    CHECK_OK_ERR(eng->ops->put(eng, &p, &list, &err), &err);
+    sk_oid job = JOB(.fn = "parent", .a = {REF(held), REF(list)}, .n_a = 2);
+    CHECK(gate_wait(0, 1));
+    sk_oid room = JOB(.fn = "wide", .a = {VAL(8 * MIB)}, .n_a = 1);
+    CHECK(gate_wait(2, 1));
+    room_is_waited_for();
+    gate_add(1, 1);
+    CHECK_EQ(eng_take(job), 1);
+    is_blob(room, 8 * MIB, 7);
+    is_blob(held, 9 * MIB, 1);
+    eng_release(held);
+    eng_release(room);
+    eng_release(list);
+    for (int i = 0; i < 2; i++) eng_release(x[i]);
     close_clean();
 }

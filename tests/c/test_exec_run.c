@@ -353,7 +353,7 @@ BOTH(a_failed_constructor_fails_the_run) {
     struct sk_err err = {0};
     sk_rc rc = next(&r, &err);
     CHECK_MSG(rc == SK_ETASK, "%s: %s", sk_rc_name(rc), err.msg);
-    CHECK_STR_HAS(err.msg, "MapBatches(A), task ");
+    CHECK_STR_HAS(err.msg, "MapBatches(A), ");
     end();
 }
 

@@ -244,6 +244,38 @@ TEST(calls_go_to_the_actor_with_the_fewest) {
     rig_end(&R);
 }
 
+TEST(large_blocks_are_worked_on_ahead_of_their_turn_and_seen_in_it) {
+    rig_begin(&R);
+    rig_start(&R, rig_map(&R, rig_source(&R, 3, 1000)));
+    uint64_t big = R.conf.target_min_bytes, id;
+    rig_yield(&R, rig_task(&R, 0, 1), 2, big); /* of the second task: the first one has not come */
+    CHECK_EQ(rig_flying(&R, 1), 1);
+    id = R.launched.p[R.launched.n - 1];
+    CHECK_EQ(sk_step_task(R.x, id)->seq, SK_NO_SEQ);
+    rig_yield(&R, id, 2, big);
+    rig_done(&R, id, 1);
+    rig_yield(&R, rig_task(&R, 0, 1), 1, 1); /* too small for a task: it waits for its turn */
+    rig_done(&R, rig_task(&R, 0, 1), 1);
+    CHECK_EQ(rig_flying(&R, 1), 0);
+    CHECK(!R.x->out.n);
+    rig_yield(&R, rig_task(&R, 0, 0), 1, big);
+    rig_done(&R, rig_task(&R, 0, 0), 1);
+    CHECK_EQ(rig_flying(&R, 1), 1); /* that of the first block */
+    CHECK_EQ(sk_step_task(R.x, rig_task(&R, 1, 0))->seq, 0);
+    CHECK_EQ(sk_step_task(R.x, id)->seq, 1); /* placed behind it */
+    rig_yield(&R, rig_task(&R, 1, 0), 1, big);
+    CHECK(rig_take(&R, 1));
+    CHECK(!R.x->out.n);
+    rig_done(&R, rig_task(&R, 1, 0), 1);
+    CHECK(rig_take(&R, 2));
+    rig_done(&R, rig_task(&R, 0, 2), 1);
+    rig_yield(&R, rig_task(&R, 1, 2), 1, 1);
+    rig_done(&R, rig_task(&R, 1, 2), 1);
+    CHECK(rig_take(&R, 1));
+    CHECK(R.x->done);
+    rig_end(&R);
+}
+
 TEST(pools_that_do_not_fit_beside_each_other_take_turns) {
     rig_begin(&R);
     R.conf.gpu_e4 = 10000;
@@ -299,7 +331,7 @@ TEST(stall_text_names_who_waits_for_what) {
     size_t n = sk_stall_text(R.x, text, sizeof text);
     CHECK_EQ(n, strlen(text));
     CHECK_STR_HAS(text,
-                  "R: 3 running, 0 done, has started all it has, 1 blocks wait for task 0; M: 0 running, 0 done, waits for its input");
+                  "R: 3 running, 0 done, has started all it has, 1 blocks wait for task 0; M: 1 running, 0 done, waits for its input");
     rig_end(&R);
 }
 

@@ -26,10 +26,14 @@ static void wake(void *arg) {
     pthread_mutex_unlock(&mu);
 }
 
+static sk_rc create(struct sk_spill **sp, const char *a, const char *b, uint64_t quota, struct sk_err *err) {
+    const char *dirs[] = {a, b};
+    return sk_spill_create(sp, &(struct sk_spill_conf){.dirs = dirs, .n_dirs = b ? 2 : 1, .quota_bytes = quota, .wake = wake}, err);
+}
 static struct sk_spill *make(const char *dir, uint64_t quota) {
     struct sk_spill *sp;
     struct sk_err err;
-    CHECK_OK_ERR(sk_spill_create(&sp, &(struct sk_spill_conf){.dir = dir, .quota_bytes = quota, .wake = wake}, &err), &err);
+    CHECK_OK_ERR(create(&sp, dir, NULL, quota, &err), &err);
     return sp;
 }
 
@@ -149,7 +153,7 @@ TEST_SLOW(spill_and_back, 60) {
     CHECK_EQ(s.n_written, N);
     CHECK_EQ(s.n_failed, 0);
     CHECK(s.disk_bytes >= s.written_bytes && s.disk_bytes < s.written_bytes + N * (128 + 4096));
-    for (uint32_t i = 0; i < N; i++) sk_spill_drop(sp, &t[i].at);
+    for (uint32_t i = 0; i < N; i++) sk_spill_drop(sp, &t[i].at, t[i].len);
     CHECK_EQ(disk_of(sp), 0);
     sk_spill_destroy(sp);
     for (uint32_t i = 0; i < N; i++) free(t[i].bytes);
@@ -169,20 +173,20 @@ TEST(spill_gives_disk_back) {
     struct sk_spill *sp = make(test_dir(), 0);
     struct thing t[4] = {thing(1, 1 << 20), thing(2, 1 << 20), thing(3, 1 << 20), thing(4, 1 << 20)};
     for (int i = 0; i < 4; i++) write_now(sp, &t[i], 1);
-    int fd = sp->cur->fd;
+    int fd = sp->places[0].cur->fd;
     struct stat st;
     CHECK_EQ(fstat(fd, &st), 0);
     CHECK_EQ(st.st_nlink, 0);
     CHECK_GE(st.st_blocks, 4 * 2048);
-    for (int i = 0; i < 3; i++) sk_spill_drop(sp, &t[i].at);
+    for (int i = 0; i < 3; i++) sk_spill_drop(sp, &t[i].at, t[i].len);
     wait_blocks(fd, 2048 + 64);
     struct sk_spill_job *j = read_now(sp, &t[3], 1);
     check_read(j, true);
     sk_free(j);
-    sk_spill_drop(sp, &t[3].at);
+    sk_spill_drop(sp, &t[3].at, t[3].len);
     wait_blocks(fd, 8);
     /* A file that is full, and whose objects are all gone, is closed. */
-    sp->cur->end = UINT64_C(1) << 40;
+    sp->places[0].cur->end = UINT64_C(1) << 40;
     t[0] = (struct thing){.id = 1, .len = t[0].len, .bytes = t[0].bytes};
     write_now(sp, &t[0], 1);
     struct sk_spill_stats s;
@@ -190,6 +194,115 @@ TEST(spill_gives_disk_back) {
     CHECK_EQ(s.n_files, 1);
     sk_spill_destroy(sp);
     for (int i = 0; i < 4; i++) free(t[i].bytes);
+}
+
+/* Half of many small objects go, every second one, or in runs: the disk follows before any stretch is empty, and the rest is whole. */
+TEST(spill_holes) {
+    enum { SMALL = 400 };
+    static struct thing t[SMALL];
+    for (int pattern = 0; pattern < 3; pattern++) {
+        struct sk_spill *sp = make(test_dir(), 0);
+        for (uint32_t i = 0; i < SMALL; i++) t[i] = thing(i + 1, pattern == 2 ? 100 + test_below(30000) : 10000);
+        write_now(sp, t, SMALL);
+        int fd = sp->places[0].cur->fd;
+        uint64_t all = disk_of(sp), left = 0;
+        for (uint32_t i = 0; i < SMALL; i++) {
+            bool goes = pattern == 0 ? i % 2 : pattern == 1 ? i / 50 % 2 : test_below(2);
+            if (goes) sk_spill_drop(sp, &t[i].at, t[i].len);
+            else left += t[i].len + 64;
+        }
+        CHECK_LT(disk_of(sp), all);
+        if (pattern == 1) CHECK_LE(disk_of(sp), left * 3 / 2);
+        wait_blocks(fd, (blkcnt_t)(disk_of(sp) / 512 + 64));
+        for (uint32_t i = 0; i < SMALL; i++) {
+            if (!t[i].at.stretch) continue;
+            struct sk_spill_job *j = read_now(sp, &t[i], 1);
+            check_read(j, true);
+            sk_free(j);
+        }
+        for (uint32_t i = 0; i < SMALL; i++) sk_spill_drop(sp, &t[i].at, t[i].len);
+        CHECK_EQ(disk_of(sp), 0);
+        wait_blocks(fd, 8);
+        sk_spill_destroy(sp);
+        for (uint32_t i = 0; i < SMALL; i++) free(t[i].bytes);
+    }
+}
+
+/* An object that is dropped while it is read keeps its pages until the read is over; without memory for a hole it is made later. */
+TEST(spill_holes_and_reads) {
+    static struct thing t[40];
+    struct sk_spill *sp = make(test_dir(), 0);
+    struct sk_err err;
+    for (uint32_t i = 0; i < 40; i++) t[i] = thing(i + 1, 10000);
+    write_now(sp, t, 40);
+    struct sk_spill_job *j = job_of(t, 20, true);
+    CHECK_OK_ERR(sk_spill_read(sp, j, &err), &err);
+    CHECK_OK(sk_fault_set("spill.holes", SK_FAULT_FAIL, 1));
+    uint64_t all = disk_of(sp);
+    for (uint32_t i = 0; i < 20; i++) sk_spill_drop(sp, &t[i].at, t[i].len);
+    CHECK_EQ(disk_of(sp), all);
+    j = next(sp);
+    check_read(j, true);
+    sk_free(j);
+    CHECK(sk_fault_fired());
+    sk_fault_clear();
+    sk_spill_drop(sp, &t[20].at, t[20].len);
+    CHECK_LE(disk_of(sp), all * 3 / 4);
+    for (uint32_t i = 21; i < 40; i++) {
+        j = read_now(sp, &t[i], 1);
+        check_read(j, true);
+        sk_free(j);
+    }
+    sk_spill_destroy(sp);
+    for (uint32_t i = 0; i < 40; i++) free(t[i].bytes);
+}
+
+static uint32_t in_place(const struct thing *t, uint32_t n, const struct sk_spill_place *p) {
+    uint32_t k = 0;
+    for (uint32_t i = 0; i < n; i++) k += t[i].at.stretch->file->place == p;
+    return k;
+}
+
+/* Jobs go to the directories in turn; a full one is passed over and nobody hears of it, until all are full: then one error. */
+TEST(spill_directories_in_turn) {
+    char other[512];
+    struct thing t[12];
+    struct sk_spill *sp;
+    struct sk_err err;
+    snprintf(other, sizeof other, "%s/b", test_dir());
+    CHECK_OK_ERR(create(&sp, test_dir(), other, 0, &err), &err);
+    for (uint32_t i = 0; i < 12; i++) t[i] = thing(i + 1, 300000);
+    for (uint32_t i = 0; i < 6; i++) write_now(sp, &t[i], 1);
+    CHECK_EQ(in_place(t, 6, &sp->places[0]), 3);
+    CHECK_EQ(in_place(t, 6, &sp->places[1]), 3);
+    CHECK_OK(sk_fault_set("spill.nospace", SK_FAULT_FAIL, 1)); /* the next one, once */
+    uint64_t before = disk_of(sp);
+    for (uint32_t i = 6; i < 9; i++) write_now(sp, &t[i], 1);
+    CHECK(sk_fault_fired());
+    sk_fault_clear();
+    CHECK_GE(in_place(t + 6, 3, &sp->places[1]), 2); /* the first of them went there; the second directory was not full */
+    CHECK_EQ(disk_of(sp) - before, before / 2);
+    CHECK_OK(sk_fault_set("spill.nospace", SK_FAULT_FAIL, 0));
+    struct sk_spill_job *j = job_of(&t[9], 1, false);
+    CHECK_OK(sk_spill_write(sp, j, &err));
+    CHECK_EQ(next(sp), j);
+    CHECK_RC(j->rc, SK_ENOSPC);
+    CHECK_EQ(j->items[0].at.stretch, NULL);
+    sk_fault_clear();
+    CHECK_OK(sk_spill_write(sp, j, &err)); /* all have refused lately: tried again all the same */
+    CHECK_EQ(next(sp), j);
+    CHECK_RC(j->rc, SK_OK);
+    written(j);
+    sk_free(j);
+    for (uint32_t i = 0; i < 10; i++) {
+        j = read_now(sp, &t[i], 1);
+        check_read(j, true);
+        sk_free(j);
+        sk_spill_drop(sp, &t[i].at, t[i].len);
+    }
+    CHECK_EQ(disk_of(sp), 0);
+    sk_spill_destroy(sp);
+    for (uint32_t i = 0; i < 12; i++) free(t[i].bytes);
 }
 
 TEST(spill_quota) {
@@ -201,7 +314,7 @@ TEST(spill_quota) {
     struct sk_spill_job *j = job_of(&t[2], 1, false);
     CHECK_RC(sk_spill_write(sp, j, &err), SK_ENOSPC);
     CHECK_STR_HAS(err.msg, "quota");
-    sk_spill_drop(sp, &t[0].at);
+    sk_spill_drop(sp, &t[0].at, t[0].len);
     CHECK_OK(sk_spill_write(sp, j, &err)); /* the same job */
     j = next(sp);
     CHECK_RC(j->rc, SK_OK);
@@ -215,7 +328,7 @@ TEST(spill_sees_damage) {
     struct thing t[6];
     for (uint32_t i = 0; i < 6; i++) t[i] = thing(i + 1, 30000 + i);
     write_now(sp, t, 6);
-    int fd = sp->cur->fd;
+    int fd = sp->places[0].cur->fd;
     uint8_t page[4096];
     uint8_t *bad = (uint8_t *)SK_ALIGN((uintptr_t)page, 1);
     CHECK_EQ(fcntl(fd, F_SETFL, 0), 0); /* not O_DIRECT: any byte */
@@ -275,7 +388,7 @@ static bool work(struct sk_spill *sp, struct thing *t, uint32_t n) {
         for (uint32_t i = 0; j && i < n; i++) free(j->items[i].bytes);
     }
     sk_free(j);
-    for (uint32_t i = 0; i < n; i++) sk_spill_drop(sp, &t[i].at);
+    for (uint32_t i = 0; i < n; i++) sk_spill_drop(sp, &t[i].at, t[i].len);
     return rc == SK_OK;
 }
 
@@ -302,7 +415,7 @@ TEST_SLOW(spill_each_failure, 30) {
         sk_mem_fail_at(nth);
         struct sk_spill *sp = NULL;
         struct sk_err err;
-        bool fine = sk_spill_create(&sp, &(struct sk_spill_conf){.dir = test_dir(), .wake = wake}, &err) == SK_OK && work(sp, t, 5);
+        bool fine = create(&sp, test_dir(), NULL, 0, &err) == SK_OK && work(sp, t, 5);
         bool hit = sk_mem_failed();
         sk_mem_fail_at(0);
         CHECK(fine || hit);
@@ -363,15 +476,17 @@ TEST(spill_bad_directories) {
     char path[512];
     struct sk_spill *sp;
     struct sk_err err;
-    CHECK_RC(sk_spill_create(&sp, &(struct sk_spill_conf){.dir = "/proc/self/no/such"}, &err), SK_EIO);
+    CHECK_RC(create(&sp, "/proc/self/no/such", NULL, 0, &err), SK_EIO);
     snprintf(path, sizeof path, "%s/file", test_dir());
     int fd = open(path, O_CREAT | O_WRONLY, 0600);
     CHECK(fd >= 0);
     close(fd);
-    CHECK_RC(sk_spill_create(&sp, &(struct sk_spill_conf){.dir = path}, &err), SK_EINVAL);
+    CHECK_RC(create(&sp, path, NULL, 0, &err), SK_EINVAL);
+    CHECK_RC(create(&sp, test_dir(), path, 0, &err), SK_EINVAL); /* each must be good */
     CHECK_STR_HAS(err.msg, "not a directory");
     snprintf(path, sizeof path, "%s/new", test_dir());
-    CHECK_OK(sk_spill_create(&sp, &(struct sk_spill_conf){.dir = path}, &err));
+    CHECK_RC(sk_spill_create(&sp, &(struct sk_spill_conf){0}, &err), SK_EINVAL);
+    CHECK_OK(create(&sp, path, NULL, 0, &err));
     struct stat st;
     CHECK_EQ(stat(path, &st), 0);
     CHECK_EQ(st.st_mode & 0777, 0700);

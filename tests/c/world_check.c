@@ -2,18 +2,14 @@
 #include <stdarg.h>
 #include <unistd.h>
 
+#include "base/rand.h"
 #include "world.h"
 
 struct world W;
 
 #define MAGIC 0x57A7E5u
 
-uint64_t mix(uint64_t a, uint64_t b) {
-    uint64_t z = a * UINT64_C(0x9e3779b97f4a7c15) + b + UINT64_C(0x632be59bd9b4e019);
-    z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
-    z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
-    return z ^ (z >> 31);
-}
+uint64_t mix(uint64_t a, uint64_t b) { return sk_rand_mix(a * UINT64_C(0x9e3779b97f4a7c15) + b + UINT64_C(0x632be59bd9b4e019)); }
 uint64_t rnd(uint64_t n) {
     W.rng = mix(W.rng, 7);
     return (uint64_t)(((unsigned __int128)W.rng * n) >> 64);

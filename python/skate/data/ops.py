@@ -34,7 +34,7 @@ PIECE_MIN, PIECE_FIRST, PIECE_MAX = 8, 64, 16384
 class Task:
     """The piece of work that this process is at."""
 
-    seq: int = 0  # number of the task in its stage: the same on every run
+    seq: int | None = 0  # number of the task in its stage: the same on every run; None: started ahead of its turn
     unit: bytes = b""  # parameters of a source's unit
     source: str = ""  # what is being read, for error notes: a file and rows
     cap: int = -1  # a task may stop after so many output rows
@@ -52,7 +52,9 @@ def note(e: BaseException, label: str, where: str) -> None:
             e.__skate_noted__ = True  # type: ignore[attr-defined]
         except AttributeError:
             pass
-        e.add_note(f"in {label}: {where}" + (f" of {task.source}" if task.source else "") + f" (task {task.seq})")
+        e.add_note(
+            f"in {label}: {where}" + (f" of {task.source}" if task.source else "") + (f" (task {task.seq})" if task.seq is not None else "")
+        )
 
 
 # ---- sources and sinks: the format's own file does it

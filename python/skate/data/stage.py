@@ -51,7 +51,9 @@ class Chain:
         """One task, on an actor whose state this is."""
         return self.run(exec_args, blocks)
 
-    def run(self, exec_args: tuple[int, int, int, bytes, list[tuple[int, int]]], blocks: tuple[pa.RecordBatch, ...]) -> Iterator[Any]:
+    def run(
+        self, exec_args: tuple[int | None, int, int, bytes, list[tuple[int, int]]], blocks: tuple[pa.RecordBatch, ...]
+    ) -> Iterator[Any]:
         seq, cap, target, unit, ranges = exec_args
         if not _tuned and _skate.in_worker():
             _tune_gc()

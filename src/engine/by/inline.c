@@ -78,6 +78,12 @@ static sk_rc op_submit(struct sk_engine *e, const struct sk_task_spec *s, sk_oid
         rc = SK_ERR(err, SK_EACTOR, "the actor is dead: no handle was left");
         goto out;
     }
+    if (s->max_pending && a && a->n_calls - !a->started >= s->max_pending) {
+        rc = SK_ERR(err, SK_EPENDING,
+                    "%u calls (max_pending_calls) wait for the actor already; wait for some of their results, then call again",
+                    s->max_pending);
+        goto out;
+    }
     x->next_id += n_ret;
     for (; made < n_ret; made++) SK_GO(sk_iobj_new(x, base + made, NULL, NULL, 0, err));
     SK_GO(sk_itask_make(x, s, n_ret, base, &t, err));
@@ -131,6 +137,37 @@ static sk_rc op_stream_next(struct sk_engine *e, sk_tid tid, int64_t deadline_ns
         rc = sk_inline_step(x, deadline_ns, t->name, err);
         if (rc != SK_OK) break;
     }
+    sk_inline_unlock(x);
+    return rc;
+}
+
+static sk_rc op_stream_wait(struct sk_engine *e, sk_tid tid, int64_t deadline_ns, struct sk_err *err) {
+    struct sk_inline *x = of(e);
+    sk_rc rc = SK_OK;
+    struct sk_itask *t;
+    sk_inline_lock(x);
+    while (rc == SK_OK && (t = sk_map_get(&x->tasks, tid.v)) != NULL && t->n_taken == t->yields.n && !t->finished)
+        rc = sk_inline_step(x, deadline_ns, t->name, err);
+    if (rc == SK_OK && (!t || (t->n_taken == t->yields.n && !t->stream_error))) rc = SK_EDONE;
+    sk_inline_unlock(x);
+    return rc;
+}
+
+/* Runs the task to its end. */
+static sk_rc op_stream_end(struct sk_engine *e, sk_tid tid, uint32_t kind, sk_oid *out, struct sk_err *err) {
+    struct sk_inline *x = of(e);
+    sk_rc rc = SK_OK;
+    struct sk_itask *t;
+    struct sk_blob *b = NULL;
+    sk_inline_lock(x);
+    while (rc == SK_OK && (t = sk_map_get(&x->tasks, tid.v)) != NULL && !t->finished) rc = sk_inline_step(x, INT64_MAX, t->name, err);
+    if (rc == SK_OK && !t) rc = SK_ERR(err, SK_ENOENT, "this stream was dropped");
+    struct sk_iobj *o = rc == SK_OK && t->stream_error ? sk_own_get(x->own, t->stream_error) : NULL;
+    if (o) b = sk_blob_ref(o->val);
+    else if (rc == SK_OK) rc = sk_blob_bytes(x, kind, (struct sk_bytes){"", 0}, &b, err);
+    if (rc == SK_OK) rc = sk_iobj_new(x, x->next_id, b, NULL, 0, err);
+    if (rc == SK_OK) *out = (sk_oid){x->next_id++};
+    else sk_blob_unref(x, b);
     sk_inline_unlock(x);
     return rc;
 }
@@ -531,6 +568,8 @@ static const struct sk_engine_ops OPS = {
     .submit = op_submit,
     .stream_next = op_stream_next,
     .stream_drop = op_stream_drop,
+    .stream_wait = op_stream_wait,
+    .stream_end = op_stream_end,
     .cancel = op_cancel,
     .actor_create = op_actor_create,
     .actor_kill = op_actor_kill,

@@ -210,7 +210,8 @@ static sk_rc l_submit(struct sk_engine *e, const struct sk_task_spec *s, sk_oid 
     struct sk_local *l = L(e);
     struct submission m;
     SK_TRY(submission_begin(e, s, 1 + (s->n_returns == SK_STREAMING ? 0 : s->n_returns), &m, err));
-    sk_rc rc = sk_ltask_submit(l, SK_PROC_DRIVER, 0, m.base, m.spec.p, m.spec.n, s->sink, err);
+    sk_rc rc = s->max_pending ? sk_actor_may_call(l, s->actor.v, SK_PROC_DRIVER, s->max_pending, err) : SK_OK;
+    if (rc == SK_OK) rc = sk_ltask_submit(l, SK_PROC_DRIVER, 0, m.base, m.spec.p, m.spec.n, s->sink, err);
     if (rc == SK_OK) {
         if (first) *first = (sk_oid){m.base + 1};
         if (tid) *tid = (sk_tid){m.base};
@@ -246,6 +247,54 @@ static sk_rc l_stream_next(struct sk_engine *e, sk_tid t, int64_t deadline, sk_o
     return w.rc == SK_OK
                ? SK_OK
                : SK_ERR(err, w.rc, w.rc == SK_ETASK ? "the task failed" : "the task failed, and there was no memory to record how");
+}
+
+static bool stream_stirs(void *arg) {
+    const struct stream_wait *w = arg;
+    return sk_stream_stirs(sk_map_get(&w->l->tasks, w->tid));
+}
+
+static sk_rc l_stream_wait(struct sk_engine *e, sk_tid t, int64_t deadline, struct sk_err *err) {
+    struct stream_wait w = {L(e), t.v, 0, SK_OK};
+    lock(e);
+    sk_rc rc = stream_stirs(&w)
+                   ? SK_OK
+                   : drive_until(L(e), stream_stirs, &w, deadline, &(struct waited){.verb = "the next value of a stream", .tid = t.v});
+    if (rc == SK_OK && sk_stream_at_end(sk_map_get(&L(e)->tasks, t.v))) rc = SK_EDONE;
+    unlock(e);
+    if (rc == SK_ECLOSED) return closed(err);
+    return rc == SK_OK || rc == SK_EDONE ? rc : SK_ERR(err, rc, "the time is over");
+}
+
+static sk_rc l_stream_end(struct sk_engine *e, sk_tid t, uint32_t kind, sk_oid *out, struct sk_err *err) {
+    struct sk_local *l = L(e);
+    lock(e);
+    uint64_t id = l->next_id + 1;
+    sk_rc rc = l->closing ? closed(err) : sk_stream_end(l, t.v, id, SK_PROC_DRIVER, kind, err);
+    if (rc == SK_OK) {
+        l->next_id = id;
+        *out = (sk_oid){id};
+    }
+    unlock(e);
+    return rc;
+}
+
+static sk_rc l_watch(struct sk_engine *e, sk_oid o, sk_tid stream, struct sk_watch *w, struct sk_err *err) {
+    struct sk_local *l = L(e);
+    lock(e);
+    sk_rc rc = l->closing ? closed(err) : sk_req_watch(l, NULL, 0, o.v, stream.v, w, err);
+    unlock(e);
+    return rc;
+}
+
+static bool l_unwatch(struct sk_engine *e, struct sk_watch *w) {
+    lock(e);
+    struct sk_req *q = (struct sk_req *)(uintptr_t)w->id; /* 0 once it was called */
+    if (q) sk_req_free(L(e), q);
+    sk_obj_drain(L(e)); /* it may have been the last that held the object */
+    w->id = 0;
+    unlock(e);
+    return q != NULL;
 }
 
 static void l_stream_drop(struct sk_engine *e, sk_tid t) {
@@ -308,6 +357,11 @@ static sk_rc l_actor_kill(struct sk_engine *e, sk_aid a, bool no_restart, struct
         } else if (x->worker) {
             x->asked = true;
             sk_pool_kill(l, x->worker, "kill(no_restart=False) was called on its actor");
+        } else if (x->restarts_left == 0) {
+            sk_actor_dead(l, x, "kill() was called on it");
+        } else { /* it has no process yet: a life less all the same */
+            x->asked = true;
+            if (x->restarts_left > 0) x->restarts_left--;
         }
         sk_obj_drain(l);
     }
@@ -482,6 +536,7 @@ static sk_rc l_put(struct sk_engine *e, const struct sk_payload *p, sk_oid *out,
         }
         if (rc == SK_OK) {
             o->state = SK_O_READY;
+            if (buf) sk_obj_home(SK_PROC_DRIVER, buf->token);
             if (buf && SK_FAULT("store.lose")) o->gone = true;
             if (buf) sk_space_sealed(l, o);
             if (p->n_contains) rc = sk_own_contains(l->own, o->id, (const uint64_t *)p->contains, p->n_contains, err);
@@ -539,6 +594,7 @@ static bool get_done(void *arg) {
 }
 
 static void view_drop(struct sk_local *l, struct sk_view *v) {
+    l->space.n_eased++;
     if (v->token & 1) (void)sk_store_unpin(l->store, SK_PROC_DRIVER, v->token >> 1);
     else if (v->token) sk_inl_drop((struct sk_inl *)(uintptr_t)v->token);
     v->token = 0;
@@ -559,6 +615,7 @@ static sk_rc l_get(struct sk_engine *e, const sk_oid *ids, size_t n, int64_t dea
             if (l->space.n_disk) w.at = 0;
         } while (rc == SK_OK && !get_done(&w));
         sk_list_del(&w.get.link);
+        l->space.n_eased++;
     }
     if (rc == SK_OK) rc = w.rc;
     for (size_t i = 0; rc == SK_OK && i < n; i++) {
@@ -738,6 +795,7 @@ static void free_all(struct sk_local *l) {
     for (uint32_t i = 0; sk_map_next(&l->tasks, &i, &k, &v);) {
         struct sk_ltask *t = v;
         sk_recover_free(t);
+        sk_inl_drop(t->end_inl);
         for (struct sk_dep *d = t->stream_waiters; d;) {
             struct sk_dep *next = d->next;
             sk_free(d);
@@ -763,6 +821,7 @@ static void free_all(struct sk_local *l) {
     for (uint32_t i = 0; i < l->n_used; i++) {
         struct sk_lworker *w = l->workers[i];
         if (!w) continue;
+        sk_list_splice(&w->reqs, &w->watches);
         while (!sk_list_empty(&w->reqs)) {
             struct sk_list *it = w->reqs.next;
             sk_list_del(it);
@@ -816,6 +875,7 @@ static void l_close(struct sk_engine *e) {
         sched_yield();
         lock(e);
     }
+    while (!sk_list_empty(&l->watches)) sk_req_fire(l, sk_container_of(l->watches.next, struct sk_req, link));
     unlock(e);
     sk_look_close();
     sk_pool_stop(l);
@@ -832,6 +892,8 @@ static const struct sk_engine_ops ops = {
     .submit = l_submit,
     .stream_next = l_stream_next,
     .stream_drop = l_stream_drop,
+    .stream_wait = l_stream_wait,
+    .stream_end = l_stream_end,
     .cancel = l_cancel,
     .actor_create = l_actor_create,
     .actor_kill = l_actor_kill,
@@ -853,6 +915,8 @@ static const struct sk_engine_ops ops = {
     .wait = l_wait,
     .addref = l_addref,
     .release = l_release,
+    .watch = l_watch,
+    .unwatch = l_unwatch,
     .drive = l_drive,
     .lock = lock,
     .unlock = unlock,
@@ -880,8 +944,8 @@ static sk_rc l_open(const struct sk_engine_conf *conf, struct sk_engine **out, s
         return SK_ERR(err, SK_EINVAL, "the local engine needs spawn_argv: the command of its fork server");
     struct sk_local *l = sk_calloc(SK_TAG_ENGINE, sizeof *l);
     if (!l) return SK_ERR(err, SK_ENOMEM, "no memory for the engine");
-    l->base =
-        (struct sk_engine){&ops, SK_CAP_PROCESSES | SK_CAP_ZERO_COPY | SK_CAP_KILL | SK_CAP_DRIVER | (conf->spill_dir ? SK_CAP_SPILL : 0)};
+    l->base = (struct sk_engine){&ops, SK_CAP_PROCESSES | SK_CAP_ZERO_COPY | SK_CAP_KILL | SK_CAP_DRIVER |
+                                           (conf->n_spill_dirs ? SK_CAP_SPILL : 0)};
     l->ctl_seg = l->data_seg = SK_SEG_EMPTY;
     l->wake_fd = l->srv.sock = -1;
     pthread_mutexattr_t ma;
@@ -900,6 +964,7 @@ static sk_rc l_open(const struct sk_engine_conf *conf, struct sk_engine **out, s
     sk_list_init(&l->names_of_actors);
     sk_list_init(&l->names_of_groups);
     sk_list_init(&l->groups);
+    sk_list_init(&l->watches);
     sk_space_init(l);
     l->n_cpu = conf->total.amount[SK_RES_CPU] / SK_RES_UNIT;
     l->max_workers = conf->max_workers ? SK_MIN(conf->max_workers, 65536) : 1024; /* a slot that is never used costs nothing */
@@ -945,7 +1010,7 @@ static sk_rc l_open(const struct sk_engine_conf *conf, struct sk_engine **out, s
     l->ctl->data_size = l->data_seg.size;
     l->ctl->slot_stride = sk_slot_stride();
     atomic_store(&l->ctl->who, 1);
-    SK_GO(sk_space_open(l, conf->spill_dir, conf->spill_bytes, err));
+    SK_GO(sk_space_open(l, conf, err));
     SK_GO(sk_pool_start(l, err));
     sk_look_open(l->ctl_seg.base, l->ctl_seg.size, NULL);
     *out = &l->base;

@@ -28,14 +28,6 @@ static void s_close(struct sk_engine *e) {
 
 static struct sk_sim *S(struct sk_engine *e) { return sk_sim_of(e); }
 
-/* The driver's own values are on the driver's node. */
-static sk_rc s_put(struct sk_engine *e, const struct sk_payload *p, sk_oid *out, struct sk_err *err) {
-    struct sk_sim *s = S(e);
-    sk_rc rc = s->l->base.ops == &s->ops ? s->local_put(e, p, out, err) : SK_ECLOSED;
-    if (rc == SK_OK) sk_world_home(s, out->v);
-    return rc;
-}
-
 sk_rc sk_sim_open(const struct sk_engine_conf *conf, const struct sk_sim_conf *sim, struct sk_engine **out, struct sk_err *err) {
     static char *const argv[] = {(char *)(uintptr_t)"sim", NULL};
     static char *const env[] = {NULL};
@@ -62,9 +54,7 @@ sk_rc sk_sim_open(const struct sk_engine_conf *conf, const struct sk_sim_conf *s
     s->ops = *e->ops;
     s->ops.name = "sim";
     s->local_close = s->ops.close;
-    s->local_put = s->ops.put;
     s->ops.close = s_close;
-    s->ops.put = s_put;
     e->ops = &s->ops;
     s->closing = false;
     *out = e;
@@ -80,17 +70,6 @@ bool sk_sim_check(struct sk_engine *e) {
     struct sk_sim *s = S(e);
     return sk_local_check(s->l) && sk_own_check(s->l->own) && sk_lineage_check(s->l->lin) && sk_place_check(&s->l->place) &&
            sk_store_check(s->l->store);
-}
-void sk_sim_dump(struct sk_engine *e) { sk_world_dump(S(e)); }
-void sk_sim_kill(struct sk_engine *e) {
-    struct sk_sim *s = S(e);
-    uint64_t n = sk_sim_below(s, SK_SIM_PROCS);
-    for (uint32_t i = 0; i < SK_SIM_PROCS; i++) {
-        struct sk_proc *p = &s->procs[(i + n) % SK_SIM_PROCS];
-        if (p->state != SK_P_LIVE) continue;
-        sk_world_kill(s, p);
-        return;
-    }
 }
 uint64_t sk_sim_objects(const struct sk_engine *e) { return sk_own_n(sk_sim_of(e)->l->own); }
 uint64_t sk_sim_tasks(const struct sk_engine *e) {

@@ -5,8 +5,11 @@
 
 sk_rc sk_blob_new(struct sk_inline *x, uint32_t kind, size_t len, struct sk_blob **out, struct sk_err *err) {
     if (x->store_bytes && len > SK_INLINE_MAX && x->bytes + len > x->store_bytes)
-        return SK_ERR(err, SK_EFULL, "object store is full: %zu bytes wanted, %llu of %llu used%s", len, (unsigned long long)x->bytes,
-                      (unsigned long long)x->store_bytes, len > x->store_bytes ? "; larger than the store" : "");
+        return SK_ERR(
+            err, SK_EFULL,
+            "object store is full: %zu bytes wanted, %llu of %llu used%s; the inline engine does not spill: raise object_store_memory, or "
+            "release references",
+            len, (unsigned long long)x->bytes, (unsigned long long)x->store_bytes, len > x->store_bytes ? "; larger than the store" : "");
     struct sk_blob *b = sk_alloc(TAG, sizeof *b + 63 + len);
     if (!b) return SK_ERR(err, SK_ENOMEM, "value of %zu bytes", len);
     atomic_init(&b->refs, 1);

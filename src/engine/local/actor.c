@@ -2,7 +2,7 @@
  *
  *     STARTING --constructor done--> ALIVE --worker died, restarts left--> STARTING ... --> DEAD
  *
- * Calls wait in a->queue until they are at its head and their arguments exist (as in Ray: one that waits holds up those behind it), then
+ * Calls wait in a->queue until their arguments exist (as in Ray: one that waits holds up those behind it that the same process has made), then
  * go to the worker's ring, at most SK_PLACE_DEPTH_MAX at a time. An actor nobody can name any more is stopped after its last call. */
 #include <stdio.h>
 
@@ -117,15 +117,21 @@ void sk_actor_advance(struct sk_local *l, struct sk_lactor *a) {
         a->placed = true;
         a->n_sent++;
     }
+    uint32_t held_up[8], n_held_up = 0; /* processes whose next call waits for an argument */
     for (struct sk_list *it = a->queue.next; a->state != SK_A_DEAD && it != &a->queue && a->n_sent < a->depth && a->worker;) {
         struct sk_ltask *t = sk_container_of(it, struct sk_ltask, on); /* behind the constructor: the ring keeps the order */
         if (a->n_sent && !a->n_groups && (a->worker->n_rooms || l->place.depth_cap)) {
             l->space.held_back = true; /* memory is short: a call that is queued there holds its arguments in it */
             return;
         }
-        if (t->state != SK_T_READY) {
-            if (!a->n_groups) return;
-            it = it->next; /* with several at once, nobody waits for another one's arguments */
+        bool behind = false;
+        for (uint32_t i = 0; i < n_held_up; i++) behind |= held_up[i] == t->owner;
+        if (t->state != SK_T_READY || behind) { /* with several at once, nobody waits for another one's arguments */
+            if (!a->n_groups && !behind) {
+                if (!a->mixed || n_held_up == SK_COUNT(held_up)) return;
+                held_up[n_held_up++] = t->owner;
+            }
+            it = it->next;
             continue;
         }
         struct sk_list *before = it->prev;
@@ -208,6 +214,45 @@ void sk_actor_dead(struct sk_local *l, struct sk_lactor *a, const char *why) {
         else sk_ltask_fail(l, t, SK_EACTOR, "the actor is dead: %s", why);
     }
     l->progress++;
+}
+
+sk_rc sk_actor_may_call(struct sk_local *l, uint64_t aid, uint32_t proc, uint32_t max, struct sk_err *err) {
+    const struct sk_obj *o = sk_obj_get(l, aid);
+    const struct sk_lactor *a = o && o->state == SK_O_ACTOR ? o->u.actor : NULL;
+    const struct sk_list *of[] = {a ? &a->queue : NULL, a && a->worker ? &a->worker->sent : NULL};
+    uint32_t n = 0;
+    for (size_t k = 0; k < SK_COUNT(of); k++) {
+        if (!of[k]) continue;
+        SK_LIST_EACH (it, of[k]) {
+            const struct sk_ltask *t = sk_container_of(it, struct sk_ltask, on);
+            n += !t->is_init && t->owner == proc;
+        }
+    }
+    if (n < max) return SK_OK;
+    return SK_ERR(err, SK_EPENDING,
+                  "%u calls (max_pending_calls) wait for the actor already; wait for some of their results, then call again", max);
+}
+
+/* Was it sent to wait for its actor, whatever lives that has? As in Ray, a call without retries ends with the process that it was meant for; not
+ * if that process was still to begin, or was ended by who wants a new one. */
+bool sk_actor_call_waits(const struct sk_lactor *a, const struct sk_ltask *t) {
+    return !t->spec.no_wait || t->retries_left != 0 || a->max_task_retries != 0 || a->state != SK_A_ALIVE || a->asked;
+}
+
+/* The process of a living actor died: calls that only waited for their turn on it end with it. Those whose arguments do not exist yet, and what
+ * is behind them, would not have been sent anyway. */
+void sk_actor_fail_hasty(struct sk_local *l, struct sk_lactor *a, const char *why) {
+    if (a->no_restart || a->restarts_left == 0) return; /* they end with the actor */
+    for (struct sk_list *it = a->queue.next; a->state == SK_A_ALIVE && it != &a->queue;) {
+        struct sk_ltask *t = sk_container_of(it, struct sk_ltask, on);
+        it = it->next;
+        if (t->state == SK_T_READY && !sk_actor_call_waits(a, t)) {
+            sk_ltask_fail(l, t, SK_EUNAVAIL, "The actor is restarting; its process died before the call began: %s", why);
+            it = a->queue.next; /* who fails may take others with it */
+        } else if (t->state != SK_T_READY && !a->n_groups) {
+            return;
+        }
+    }
 }
 
 void sk_actor_worker_died(struct sk_local *l, struct sk_lactor *a, bool charged, const char *why) {

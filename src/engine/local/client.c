@@ -77,9 +77,15 @@ void sk_client_send(struct sk_client *c, const void *msg, size_t len, bool wake)
     if (wake) sk_client_ring(c, false);
 }
 
-void sk_client_nudge(struct sk_client *c) {
+void sk_client_nudge(struct sk_group *g) {
     uint64_t one = 1;
-    if (c->async_fd >= 0 && write(c->async_fd, &one, sizeof one) < 0) SK_ASSERT(errno == EAGAIN); /* it is readable then */
+    if (g->fd >= 0 && write(g->fd, &one, sizeof one) < 0) SK_ASSERT(errno == EAGAIN); /* it is readable then */
+}
+
+/* All event loops of an async actor that are there. Locked. */
+static void nudge_all(struct sk_client *c) {
+    for (uint32_t i = 0; c->is_async && i < c->n_groups; i++)
+        if (i == 0 || c->groups[i].n_threads) sk_client_nudge(&c->groups[i]);
 }
 
 void sk_client_queue(struct sk_client *c, struct sk_msg *m) {
@@ -93,7 +99,8 @@ void sk_client_queue(struct sk_client *c, struct sk_msg *m) {
     sk_list_push_back(&g->queue, &m->link);
     g->n_queued++;
     if (c->is_async) {
-        sk_client_nudge(c);
+        if (g != c->groups && c->ready && !g->n_threads) sk_worker_thread(g);
+        sk_client_nudge(g);
     } else if (c->ready) {
         pthread_cond_signal(&g->cond);
         if (g->n_queued > g->n_idle && g->n_threads < g->max) sk_worker_thread(g);
@@ -160,6 +167,11 @@ static bool handle(struct sk_client *c, const void *p, size_t len, bool in_wait,
         if (c->has_reader) pthread_cond_broadcast(&c->cond);
         break;
     }
+    case SK_M_FIRED: {
+        struct sk_watch *w = sk_map_del(&c->watches, sk_rd_u64(&r));
+        if (w) w->fn(w);
+        break;
+    }
     case SK_M_CREDIT: {
         uint64_t tid = sk_rd_u64(&r), n = sk_rd_u64(&r);
         SK_LIST_EACH (it, &c->running) {
@@ -181,7 +193,7 @@ static bool handle(struct sk_client *c, const void *p, size_t len, bool in_wait,
     case SK_M_EXIT:
         c->exit = true;
         if (c->has_reader) pthread_cond_broadcast(&c->cond);
-        sk_client_nudge(c);
+        nudge_all(c);
         break;
     default: break;
     }
@@ -225,7 +237,7 @@ static void *reader(void *arg) {
     for (;;) {
         uint32_t seen = sk_bell_seq(&c->slot->bell);
         while (sk_client_read(c, false, NULL)) {}
-        if (c->is_async) sk_client_nudge(c); /* the bell rings for cancelled tasks, too */
+        nudge_all(c); /* the bell rings for cancelled tasks, too */
         if (c->quiet) sk_client_ring(c, false);
         pthread_mutex_unlock(&c->mu);
         sk_rc rc = sk_bell_wait(&c->slot->bell, seen, SPIN_NS, c->lease_len ? sk_now_ns() + READER_IDLE_NS : INT64_MAX);
@@ -320,6 +332,14 @@ static sk_rc answer_rc(const struct sk_msg *m, struct sk_rd *r, struct sk_err *e
     if (sk_rd_end(r)) return SK_ERR(err, rc, "%s", sk_rc_name(rc));
     struct sk_bytes b = sk_rd_bytes(r);
     return SK_ERR(err, rc, "%.*s", (int)b.n, (const char *)b.p);
+}
+
+static sk_rc answer_of(struct sk_client *c, uint64_t req, struct sk_err *err) {
+    struct sk_msg *m = answer(c, req, INT64_MAX);
+    struct sk_rd r;
+    sk_rc rc = answer_rc(m, &r, err);
+    sk_free(m);
+    return rc;
 }
 
 #define REQ_AT 8 /* of most requests: where their number stands */
@@ -598,10 +618,9 @@ static sk_rc send_spec(struct sk_client *c, const struct sk_task_spec *s, const 
     w = sk_wr_init(p, cap);
     sk_wr_u32(&w, as ? SK_M_ACTOR : SK_M_SUBMIT);
     sk_wr_u64(&w, 0); /* base id, below */
-    if (as) {
-        sk_wr_u64(&w, 0); /* request, below */
-        sk_aspec_write(&w, as);
-    }
+    sk_wr_u64(&w, 0); /* request, below */
+    if (as) sk_aspec_write(&w, as);
+    else sk_wr_u64(&w, s->max_pending);
     sk_wr_u64(&w, n);
     struct sk_wr in = sk_wr_init(p + w.n, n); /* a spec starts 8-aligned */
     sk_spec_write(&in, s);
@@ -622,8 +641,10 @@ static sk_rc send_spec(struct sk_client *c, const struct sk_task_spec *s, const 
 
 static sk_rc c_submit(struct sk_engine *e, const struct sk_task_spec *s, sk_oid *first, sk_tid *tid, struct sk_err *err) {
     if (s->sink) return SK_ERR(err, SK_ENOSYS, "a task submitted from a worker cannot have a sink");
-    uint64_t base;
-    SK_TRY(send_spec(C(e), s, NULL, 1 + (s->n_returns == SK_STREAMING ? 0 : s->n_returns), &base, NULL, err));
+    uint64_t base, req;
+    uint32_t n_ids = 1 + (s->n_returns == SK_STREAMING ? 0 : s->n_returns);
+    SK_TRY(send_spec(C(e), s, NULL, n_ids, &base, s->max_pending ? &req : NULL, err));
+    if (s->max_pending) SK_TRY(answer_of(C(e), req, err)); /* there may be too many already */
     if (first) *first = (sk_oid){base + 1};
     if (tid) *tid = (sk_tid){base};
     return SK_OK;
@@ -636,13 +657,7 @@ static sk_rc c_actor_create(struct sk_engine *e, const struct sk_actor_spec *s, 
     uint64_t base, req;
     SK_TRY(sk_aspec_check(&as, err));
     SK_TRY(send_spec(C(e), &init, &as, 3, &base, as.name.n ? &req : NULL, err));
-    if (as.name.n) { /* somebody may have the name */
-        struct sk_msg *m = answer(C(e), req, INT64_MAX);
-        struct sk_rd r;
-        sk_rc rc = answer_rc(m, &r, err);
-        sk_free(m);
-        if (rc != SK_OK) return rc;
-    }
+    if (as.name.n) SK_TRY(answer_of(C(e), req, err)); /* somebody may have the name */
     *ready = (sk_oid){base + 1};
     *out = (sk_aid){base + 2};
     return SK_OK;
@@ -661,6 +676,11 @@ static void tell(struct sk_client *c, uint32_t type, uint64_t a, uint64_t b, boo
 static sk_rc c_actor_kill(struct sk_engine *e, sk_aid a, bool no_restart, struct sk_err *err) {
     (void)err;
     tell(C(e), SK_M_KILL, a.v, no_restart, true);
+    return SK_OK;
+}
+static sk_rc c_actor_leave(struct sk_engine *e, struct sk_err *err) {
+    (void)err;
+    tell(C(e), SK_M_LEAVE, 0, 0, true);
     return SK_OK;
 }
 static void c_addref(struct sk_engine *e, sk_oid o) { tell(C(e), SK_M_REF, o.v, 1, false); }
@@ -729,6 +749,66 @@ static size_t c_state(struct sk_engine *e, enum sk_state_what what, void *buf, s
     return answer_list(answer(c, ask(c, &q, sizeof q, REQ_AT), INT64_MAX), buf, cap);
 }
 static size_t c_groups(struct sk_engine *e, void *buf, size_t cap) { return ask_list(e, SK_M_GROUPS, buf, cap); }
+
+static sk_rc c_stream_wait(struct sk_engine *e, sk_tid t, int64_t deadline, struct sk_err *err) {
+    struct {
+        uint32_t type, pad;
+        uint64_t req, tid;
+    } q = {SK_M_PEEK, 0, 0, t.v};
+    struct sk_msg *m = answer(C(e), ask(C(e), &q, sizeof q, REQ_AT), deadline);
+    struct sk_rd r = sk_rd_init(m->bytes, m->len);
+    (void)sk_rd_u32(&r);
+    sk_rc rc = (sk_rc)sk_rd_u32(&r);
+    sk_free(m);
+    return rc == SK_OK || rc == SK_EDONE ? rc : SK_ERR(err, rc, "%s", sk_rc_name(rc));
+}
+
+static sk_rc c_stream_end(struct sk_engine *e, sk_tid t, uint32_t kind, sk_oid *out, struct sk_err *err) {
+    struct sk_client *c = C(e);
+    struct {
+        uint32_t type, pad;
+        uint64_t oid, tid;
+        uint32_t kind, pad2;
+    } m = {SK_M_STREAMEND, 0, 0, t.v, kind, 0};
+    (void)err;
+    pthread_mutex_lock(&c->mu);
+    m.oid = ++c->next_id;
+    sk_client_send(c, &m, sizeof m, false);
+    pthread_mutex_unlock(&c->mu);
+    *out = (sk_oid){m.oid};
+    return SK_OK;
+}
+
+/* The answer comes whenever it comes: from now on a thread reads the ring of this process. */
+static sk_rc c_watch(struct sk_engine *e, sk_oid o, sk_tid stream, struct sk_watch *w, struct sk_err *err) {
+    struct sk_client *c = C(e);
+    struct {
+        uint32_t type, pad;
+        uint64_t req, oid, tid;
+    } m = {SK_M_WATCH, 0, 0, o.v, stream.v};
+    pthread_mutex_lock(&c->mu);
+    sk_rc rc = sk_client_start_reader(c, err);
+    if (rc == SK_OK) {
+        m.req = w->id = ++c->next_req;
+        if (sk_map_put(&c->watches, w->id, w) != SK_OK) rc = SK_ERR(err, SK_ENOMEM, "no memory to watch an object");
+    }
+    if (rc == SK_OK) sk_client_send(c, &m, sizeof m, true);
+    pthread_mutex_unlock(&c->mu);
+    return rc;
+}
+
+static bool c_unwatch(struct sk_engine *e, struct sk_watch *w) {
+    struct sk_client *c = C(e);
+    struct {
+        uint32_t type, pad;
+        uint64_t req;
+    } m = {SK_M_UNWATCH, 0, w->id};
+    pthread_mutex_lock(&c->mu);
+    bool found = sk_map_del(&c->watches, w->id) != NULL;
+    if (found) sk_client_send(c, &m, sizeof m, false);
+    pthread_mutex_unlock(&c->mu);
+    return found;
+}
 
 static void c_stream_drop(struct sk_engine *e, sk_tid t) { tell(C(e), SK_M_DROP, t.v, 0, true); }
 static sk_rc c_cancel(struct sk_engine *e, sk_tid t, uint32_t flags, struct sk_err *err) {
@@ -881,9 +961,12 @@ const struct sk_engine_ops sk_client_ops = {
     .submit = c_submit,
     .stream_next = c_stream_next,
     .stream_drop = c_stream_drop,
+    .stream_wait = c_stream_wait,
+    .stream_end = c_stream_end,
     .cancel = c_cancel,
     .actor_create = c_actor_create,
     .actor_kill = c_actor_kill,
+    .actor_leave = c_actor_leave,
     .actor_addref = c_actor_addref,
     .actor_release = c_actor_release,
     .actor_find = c_actor_find,
@@ -902,6 +985,8 @@ const struct sk_engine_ops sk_client_ops = {
     .wait = c_wait,
     .addref = c_addref,
     .release = c_release,
+    .watch = c_watch,
+    .unwatch = c_unwatch,
     .drive = c_drive,
     .lock = c_lock,
     .unlock = c_lock,

@@ -31,6 +31,7 @@ void sk_loop_worker_died(struct sk_local *l, struct sk_lworker *w, int status, u
     l->pumping = false;
     death_text(w, status, maxrss, why, sizeof why);
     if (!w->kill_why || w->sent.next != &w->sent) l->n_worker_deaths++;
+    sk_list_splice(&w->reqs, &w->watches);
     while (!sk_list_empty(&w->reqs)) sk_req_free(l, sk_container_of(w->reqs.next, struct sk_req, link));
     struct sk_lactor *a = w->actor;
     struct sk_list lost;
@@ -89,7 +90,7 @@ void sk_loop_worker_died(struct sk_local *l, struct sk_lworker *w, int status, u
             /* Stays SENT until sk_actor_worker_died says what becomes of it: a call that fails here may make others try to place the actor. */
         } else if (t->actor) {
             bool restart = a && !a->no_restart && (!charged || a->restarts_left != 0);
-            if (restart && (!started || !charged || t->retries_left != 0)) {
+            if (restart && (!charged || t->retries_left != 0 || (!started && sk_actor_call_waits(a, t)))) {
                 if (started && charged && t->retries_left > 0) t->retries_left--;
                 if (started) {
                     sk_state_attempt(l, t, SK_EACTOR, why);
@@ -114,10 +115,12 @@ void sk_loop_worker_died(struct sk_local *l, struct sk_lworker *w, int status, u
         }
     }
     if (a) {
+        sk_actor_fail_hasty(l, a, why);
         while (!sk_list_empty(&again)) { /* in front of those not sent */
             struct sk_list *it = again.prev;
             sk_list_del(it);
             sk_list_push_front(&a->queue, it);
+            a->mixed = true; /* for all that is known here */
         }
         sk_actor_worker_died(l, a, charged, why);
     }

@@ -99,7 +99,7 @@ enum {
     SK_M_DONE,       /* tid, attempt, status, run_ns, note, returns */
     SK_M_YIELD,      /* tid, attempt, index, note, value */
     SK_M_RETURNED,   /* tid: not started, take it back (the worker waits in get) */
-    SK_M_SUBMIT,     /* base id, spec */
+    SK_M_SUBMIT,     /* base id, req or 0, most pending calls, spec */
     SK_M_ACTOR,      /* base id, req or 0, options, spec of the constructor */
     SK_M_PUT,        /* oid, value */
     SK_M_REF,        /* oid, n (negative: release) */
@@ -128,6 +128,12 @@ enum {
     SK_M_UNGROUP,    /* req, id */
     SK_M_GROUPS,     /* req */
     SK_M_STATE,      /* req, what */
+    SK_M_LEAVE,      /* the actor of this process ends */
+    SK_M_PEEK,       /* req, tid: until there is a next yield, which stays */
+    SK_M_STREAMEND,  /* oid, tid, kind: an object that exists when the task has ended */
+    SK_M_WATCH,      /* req, oid or 0, tid: answered by FIRED */
+    SK_M_UNWATCH,    /* req: no answer is wanted any more */
+    SK_M_FIRED,      /* driver -> worker: req */
 };
 
 /* A value in a message: head, then inline bytes when where == INLINE. */
@@ -234,12 +240,13 @@ struct sk_inl { /* inline value: counted, because views outlive objects */
 
 enum { SK_O_PENDING, SK_O_READY, SK_O_ACTOR };
 struct sk_stored {          /* space.c: of an object whose bytes are in the store or on disk */
-    struct sk_list link;    /* l->space: lru or writing (in the store); restores, reading, or none (on disk) */
+    struct sk_list link;    /* l->space: lru or writing (in the store); restores, ahead, reading, or none (on disk) */
     struct sk_list sibling; /* ring of those that were written together, in order */
     struct sk_obj *o;
     struct sk_spill_at at;    /* its copy on disk */
     struct sk_spill_item *io; /* being written or read */
     uint64_t mark;
+    bool ahead; /* it is in l->space.ahead */
 };
 
 struct sk_obj {
@@ -249,6 +256,7 @@ struct sk_obj {
     bool known : 1;       /* to lineage: told when it is freed */
     bool awaited : 1;     /* PENDING, and a kept task needs it: held until its maker is over and so may be kept, too */
     bool spoiled : 1;     /* its bytes came back wrong from disk */
+    bool stream_end : 1;  /* PENDING until a stream ends; no maker: it is never lost */
     uint8_t why;          /* enum sk_lost_why: what it is when lineage knows no maker */
     uint32_t kind;
     uint64_t len;
@@ -339,6 +347,10 @@ struct sk_ltask {
     uint32_t owner;     /* process that submitted: reads the stream */
     uint64_t end_error; /* oid of the error object when it failed */
     sk_rc end_rc;       /* the failure, when there was no memory for that object */
+    uint64_t end_oid;   /* object that exists when it has ended; 0: nobody asked */
+    uint32_t end_kind;  /* of that object's value, or of the failure once it has ended in one: */
+    struct sk_inl *end_inl;
+    bool end_failed;
     struct sk_dep *stream_waiters;
     size_t spec_len;
     uint8_t bytes[];
@@ -360,10 +372,11 @@ struct sk_room { /* somebody waits for room in the store */
     struct sk_err *err;
 };
 
-struct sk_req { /* a worker that waits: GET, WAIT, NEXT */
+struct sk_req { /* a worker that waits: GET, WAIT, NEXT, PEEK; or somebody who watches: WATCH */
     struct sk_getter get;
-    struct sk_list link; /* of its worker */
-    struct sk_lworker *w;
+    struct sk_list link;    /* of its worker: reqs or watches; of the driver: l->watches */
+    struct sk_lworker *w;   /* NULL: the driver's */
+    struct sk_watch *watch; /* then */
     uint32_t type;
     uint64_t req, tid;
     uint32_t n, want, n_ready;
@@ -388,6 +401,7 @@ struct sk_lactor {
     bool detached;     /* the engine holds its `ready` */
     bool asked;        /* its restart, by kill(no_restart=False); until it is alive again */
     bool leaving;      /* it said that it ends */
+    bool mixed;        /* calls of more than one process are in its queue, or were */
     bool is_async;
     struct sk_name *name; /* NULL: none */
     uint32_t depth;       /* so many calls may be on its worker */
@@ -408,6 +422,7 @@ struct sk_lworker {
     struct sk_ring down, up_ring;
     struct sk_list sent; /* tasks on it, in order */
     struct sk_list reqs;
+    struct sk_list watches; /* requests that nobody waits for */
     struct sk_lactor *actor;
     struct sk_map known; /* fids it has */
     uint32_t next_claim;
@@ -416,6 +431,8 @@ struct sk_lworker {
     int64_t idle_since_ns;
     bool has_lease;
     bool has_env;         /* it was told its environment */
+    bool aside;           /* its process is stopped: it is given nothing */
+    uint64_t head_seen;   /* the task that it had not begun when it was looked at last; UINT64_MAX: it was starting; 0: neither */
     int64_t evicted_ns;   /* not 0: since when it is leaving to make room */
     const char *kill_why; /* static text: why the engine killed it */
     uint64_t kill_task;   /* not 0: because of this task; others that it takes along are not charged for it */
@@ -445,18 +462,21 @@ struct sk_fn {
     size_t len;
 };
 
-struct sk_space {                                   /* space.c */
-    struct sk_spill *spill;                         /* NULL: nothing is spilled */
-    struct sk_list lru, writing, restores, reading; /* sk_stored.link */
-    struct sk_list rooms, gets;                     /* oldest first */
+struct sk_space {                                          /* space.c */
+    struct sk_spill *spill;                                /* NULL: nothing is spilled */
+    struct sk_list lru, writing, restores, ahead, reading; /* sk_stored.link */
+    struct sk_list rooms, gets;                            /* oldest first */
     uint64_t epoch, writing_bytes, n_disk, disk_object_bytes, extra, n_spoiled;
     uint64_t n_out;                 /* how often an object left the store */
+    uint64_t n_eased, eased_seen;   /* how often somebody who used memory let some go; when the last campaign began */
+    uint64_t gathered;              /* the object that was wanted back first when all for its waiter was asked for */
     uint32_t n_io, n_inside;        /* jobs under way; callers that wait in the driver */
     uint64_t last_pos, ahead_bytes; /* reading one small object after the other */
     sk_rc disk_rc, refuse_rc;
     int64_t disk_retry_ns, choose_after_ns, progress_ns, alone_ns;
     uint64_t free_seen;
     bool waiting, taken_back;
+    bool campaign;  /* what others wait for is being taken */
     bool held_back; /* an actor has calls that could be sent, but for memory */
     char disk_msg[400], refuse_msg[1100], spoiled_msg[300];
 };
@@ -496,12 +516,14 @@ struct sk_local {
     uint32_t n_unreferenced;     /* of them nameless */
     uint32_t n_homeless;         /* of them without a worker and not dead */
     struct sk_lworker **workers; /* by slot, NULL = free */
+    int64_t look_ns;             /* when they are looked at next: sk_pool_look */
     uint32_t n_slots, n_used;    /* slots; workers[n_used..] were never used */
     uint32_t n_live, max_workers, next_proc;
     int64_t stall_since_ns; /* loop.c: since when nothing but the driver's reading would help, at this `progress` */
     uint64_t stall_progress;
     uint32_t n_evicted;        /* of n_live: told to make room for a process of another kind */
     uint32_t n_bad_starts;     /* processes that ended before they were ready, since one was */
+    struct sk_list watches;    /* sk_req of callers in the driver */
     uint32_t n_worker_streams; /* streams that workers read */
     uint32_t n_nested;         /* known tasks that tasks submitted */
     int64_t n_cpu;
@@ -541,6 +563,10 @@ void sk_loop_worker_died(struct sk_local *l, struct sk_lworker *w, int status, u
 
 /* object.c */
 static inline struct sk_obj *sk_obj_get(struct sk_local *l, uint64_t id) { return sk_own_get(l->own, id); }
+static inline void sk_obj_home(uint32_t proc,
+                               sk_off off) { /* a value of the store begins there, made by proc: a machine may want to know */
+    if (SK_UNLIKELY(sk_machine_ != NULL)) sk_machine_->sealed(sk_machine_->ctx, proc, off);
+}
 sk_rc sk_obj_new(struct sk_local *l, uint64_t id, uint32_t proc, struct sk_obj **out, struct sk_err *err);
 /* New object with this value and a reference of the driver: errors of streams. 0 when there is no memory. */
 uint64_t sk_obj_error(struct sk_local *l, uint32_t kind, const void *bytes, size_t n);
@@ -593,13 +619,25 @@ void sk_stream_yielded(struct sk_local *l, struct sk_lworker *w, struct sk_rd *r
 sk_rc sk_stream_take(struct sk_local *l, struct sk_ltask *t, uint32_t proc, uint64_t *oid);
 void sk_stream_release(struct sk_local *l, struct sk_ltask *t, uint32_t n);
 void sk_stream_drop(struct sk_local *l, struct sk_ltask *t);
-void sk_stream_wake(struct sk_local *l, struct sk_ltask *t);        /* its readers */
+void sk_stream_wake(struct sk_local *l, struct sk_ltask *t); /* its readers */
+bool sk_stream_stirs(const struct sk_ltask *t);              /* next would not wait; NULL: it is over */
+bool sk_stream_at_end(const struct sk_ltask *t);             /* of one that stirs: it has nothing more to give, nor a failure */
+/* See engine.h; the object gets this id. SK_ENOENT: no such stream. */
+sk_rc sk_stream_end(struct sk_local *l, uint64_t tid, uint64_t oid, uint32_t proc, uint32_t kind, struct sk_err *err) SK_MUST_USE;
+/* It is over: well (why NULL), or with this failure. */
+void sk_stream_ended(struct sk_local *l, struct sk_ltask *t, bool failed, uint32_t kind, struct sk_inl *why);
 void sk_stream_ask_to_stop(struct sk_local *l, struct sk_ltask *t); /* any task that has started, at its next yield */
 
 /* request.c */
 void sk_req_wait(struct sk_local *l, struct sk_lworker *w, uint32_t type, struct sk_rd *r); /* GET, WAIT */
-void sk_req_next(struct sk_local *l, struct sk_lworker *w, struct sk_rd *r);
+void sk_req_next(struct sk_local *l, struct sk_lworker *w, uint32_t type, struct sk_rd *r); /* NEXT, PEEK */
+/* Of the driver (w NULL), or of a worker, with the number of its request. SK_EDONE: it is there already. */
+sk_rc sk_req_watch(struct sk_local *l, struct sk_lworker *w, uint64_t req, uint64_t oid, uint64_t tid, struct sk_watch *watch,
+                   struct sk_err *err) SK_MUST_USE;
+void sk_req_unwatch(struct sk_local *l, struct sk_lworker *w, uint64_t req);
+void sk_req_fire(struct sk_local *l, struct sk_req *q);      /* and frees it */
 void sk_req_block(struct sk_local *l, struct sk_lworker *w); /* it waits: what is queued behind goes elsewhere */
+void sk_req_go_on(struct sk_local *l, struct sk_lworker *w); /* it waits no more: it has its CPU again, unless it awaits something else */
 void sk_req_reply(struct sk_local *l, struct sk_req *q, sk_rc rc);
 void sk_req_error(struct sk_local *l, struct sk_lworker *w, uint64_t req, sk_rc rc, const char *msg);
 /* To a request for one number: `value`, or an error. */
@@ -636,7 +674,8 @@ void sk_recover_drain(struct sk_local *l);                                      
 
 /* space.c: room in the store, and the disk behind it */
 void sk_space_init(struct sk_local *l);
-sk_rc sk_space_open(struct sk_local *l, const char *dir, uint64_t quota_bytes, struct sk_err *err) SK_MUST_USE; /* dir NULL: no spilling */
+sk_rc sk_space_open(struct sk_local *l, const struct sk_engine_conf *conf,
+                    struct sk_err *err) SK_MUST_USE; /* no directories: no spilling */
 void sk_space_close(struct sk_local *l);
 void sk_space_sealed(struct sk_local *l, struct sk_obj *o); /* READY, in the store */
 void sk_space_gone(struct sk_local *l, struct sk_obj *o);   /* about to be freed, or its value is lost */
@@ -684,6 +723,8 @@ void sk_pool_kill_task(struct sk_local *l, struct sk_ltask *t, const char *why);
 static inline uint32_t sk_pool_worker_state(const struct sk_lworker *w) {        /* of sk_worker_info */
     return w->killed ? 3 : w->place.state == SK_W_STARTING ? 0 : w->place.state == SK_W_IDLE ? 1 : 2;
 }
+/* From time to time: what lies, not begun, on a worker whose process is stopped (SIGSTOP, a debugger) goes elsewhere. */
+void sk_pool_look(struct sk_local *l, int64_t now_ns);
 void sk_pool_reap(struct sk_local *l, int64_t now_ns); /* idle workers, leases, punching */
 /* By ring or store. SK_EAGAIN: the ring is full now. SK_EFULL: the message needs the store, which is full. Nothing sent then. */
 sk_rc sk_pool_send(struct sk_local *l, struct sk_lworker *w, const void *msg, size_t len) SK_MUST_USE;
@@ -707,6 +748,10 @@ sk_rc sk_actor_create(struct sk_local *l, uint32_t proc, uint64_t base_id, const
 void sk_actor_advance(struct sk_local *l, struct sk_lactor *a); /* send what can be sent, start, stop */
 void sk_actor_dead(struct sk_local *l, struct sk_lactor *a, const char *why);
 void sk_actor_worker_died(struct sk_local *l, struct sk_lactor *a, bool charged, const char *why); /* charged: it costs a restart */
+/* SK_EPENDING: max calls of that process are not finished. */
+sk_rc sk_actor_may_call(struct sk_local *l, uint64_t aid, uint32_t proc, uint32_t max, struct sk_err *err) SK_MUST_USE;
+bool sk_actor_call_waits(const struct sk_lactor *a, const struct sk_ltask *t);      /* for the next life of its actor */
+void sk_actor_fail_hasty(struct sk_local *l, struct sk_lactor *a, const char *why); /* its process died: the others */
 void sk_actor_unreferenced(struct sk_local *l, struct sk_lactor *a);
 /* By name; *out has a reference of proc, and so has its `ready` (id - 1). */
 sk_rc sk_actor_find(struct sk_local *l, uint32_t proc, struct sk_bytes space, struct sk_bytes name, struct sk_lactor **out,

@@ -64,6 +64,7 @@ void sk_loop_dispatch(struct sk_local *l) { sk_loop_dispatch_at(l, sk_now_ns());
 
 void sk_loop_dispatch_at(struct sk_local *l, int64_t now) {
     if (l->lost.n) sk_recover_run(l);
+    if (SK_UNLIKELY(now >= l->look_ns)) sk_pool_look(l, now);
     if (l->n_homeless) {
         bool wants_process = false;
         sk_place_want(&l->place, 0, 0);
@@ -170,10 +171,10 @@ static void handle_done(struct sk_local *l, struct sk_lworker *w, const void *p,
     struct sk_lactor *a = t ? t->actor : NULL;
     bool init = t && t->is_init, failed = h.status & SK_DONE_FAILED;
     if ((h.status & SK_DONE_LEAVE) && !w->actor && !w->killed) retire(l, w);
-    if (t && a && !init && (h.status & SK_DONE_EXIT)) {
+    if (t && a && (h.status & SK_DONE_EXIT)) {
         a->leaving = true;
         sk_ltask_fail(l, t, SK_EACTOR, "the actor is dead: exit_actor() was called in it");
-        sk_actor_dead(l, a, "exit_actor() was called in it");
+        if (!init) sk_actor_dead(l, a, "exit_actor() was called in it"); /* the end of its constructor was its own */
         t = NULL;
         a = NULL;
     }
@@ -238,6 +239,7 @@ static void handle_done(struct sk_local *l, struct sk_lworker *w, const void *p,
     if (t->is_stream && !t->sink) {
         t->stream_done = 1;
         sk_stream_wake(l, t);
+        sk_stream_ended(l, t, false, 0, NULL);
     }
     t->state = SK_T_FINISHED; /* a sink that cancels it now is late */
     if (t->sink) {
@@ -289,6 +291,7 @@ static void submit_failed(struct sk_local *l, uint32_t proc, uint64_t base, stru
         t->ended = true;
         t->stream_done = 1;
         t->end_error = sk_obj_error(l, SK_KIND_ENGINE_ERROR, e ? (void *)e->bytes : (void *)"", e ? e->len : 0);
+        sk_stream_ended(l, t, true, SK_KIND_ENGINE_ERROR, e);
         l->n_worker_streams++;
     } else {
         sk_free(t);
@@ -312,6 +315,35 @@ static uint32_t level_of(const struct sk_lworker *w) {
     return first && !w->actor ? (uint32_t)sk_container_of(first, struct sk_ltask, on)->place.level + 1 : 1;
 }
 
+static void handle_stream_end(struct sk_local *l, struct sk_lworker *w, struct sk_rd *r) {
+    uint64_t id = sk_rd_u64(r), tid = sk_rd_u64(r);
+    uint32_t kind = sk_rd_u32(r);
+    struct sk_err err;
+    if (r->bad || !sk_loop_fresh_ids(l, w, id)) return;
+    sk_rc rc = sk_stream_end(l, tid, id, w->proc, kind, &err);
+    if (rc == SK_OK) return;
+    struct sk_inl *e = sk_engine_error(rc, err.msg);
+    struct sk_obj *o = NULL;
+    if (sk_obj_new(l, id, w->proc, &o, NULL) == SK_OK) { /* it has the id: the reason is its value */
+        o->kind = SK_KIND_ENGINE_ERROR;
+        o->where = SK_V_INLINE;
+        o->u.inl = e;
+        o->len = e ? e->len : 0;
+        sk_obj_ready(l, o);
+        return;
+    }
+    sk_inl_drop(e);
+    w->unheard = true;
+    sk_pool_kill(l, w, "there is no memory left to record what it asked for");
+}
+
+static sk_rc may_call(struct sk_local *l, const struct sk_lworker *w, struct sk_bytes spec, uint32_t max, struct sk_err *err) {
+    struct sk_spec s;
+    struct sk_rd r = sk_rd_init(spec.p, spec.n);
+    if (!sk_spec_read(&r, &s)) return SK_ERR(err, SK_ECORRUPT, "a task specification is damaged");
+    return sk_actor_may_call(l, s.actor, w->proc, max, err);
+}
+
 static void handle(struct sk_local *l, struct sk_lworker *w, const void *p, size_t n) {
     struct sk_rd r = sk_rd_init(p, n);
     uint32_t type = sk_rd_u32(&r);
@@ -322,6 +354,7 @@ static void handle(struct sk_local *l, struct sk_lworker *w, const void *p, size
         l->n_bad_starts = 0;
         w->pid = (int32_t)sk_rd_u32(&r);
         if (w->place.state == SK_W_STARTING) sk_place_worker_up(&l->place, &w->place);
+        if (w->aside && !w->killed) sk_place_worker_aside(&l->place, &w->place, w->aside = false); /* stopped while it started */
         sk_pool_retire(l, w);
         break;
     case SK_M_DONE: handle_done(l, w, p, n); break;
@@ -338,11 +371,14 @@ static void handle(struct sk_local *l, struct sk_lworker *w, const void *p, size
         break;
     }
     case SK_M_SUBMIT: {
-        uint64_t base = sk_rd_u64(&r);
+        uint64_t base = sk_rd_u64(&r), req = sk_rd_u64(&r), max = sk_rd_u64(&r);
         struct sk_bytes s = sk_rd_bytes(&r);
         l->now_ns = sk_now_ns();
-        if (!r.bad && sk_loop_fresh_ids(l, w, base) && sk_ltask_submit(l, w->proc, level_of(w), base, s.p, s.n, NULL, &err) != SK_OK)
-            submit_failed(l, w->proc, base, s, &err);
+        if (r.bad || !sk_loop_fresh_ids(l, w, base)) break;
+        sk_rc rc = req ? may_call(l, w, s, (uint32_t)max, &err) : SK_OK;
+        if (rc == SK_OK) rc = sk_ltask_submit(l, w->proc, level_of(w), base, s.p, s.n, NULL, &err);
+        if (req) sk_req_error(l, w, req, rc, rc == SK_OK ? "" : err.msg);
+        else if (rc != SK_OK) submit_failed(l, w->proc, base, s, &err);
         break;
     }
     case SK_M_ACTOR: {
@@ -379,7 +415,25 @@ static void handle(struct sk_local *l, struct sk_lworker *w, const void *p, size
     }
     case SK_M_GET:
     case SK_M_WAIT: sk_req_wait(l, w, type, &r); break;
-    case SK_M_NEXT: sk_req_next(l, w, &r); break;
+    case SK_M_NEXT:
+    case SK_M_PEEK: sk_req_next(l, w, type, &r); break;
+    case SK_M_WATCH: {
+        uint64_t req = sk_rd_u64(&r), oid = sk_rd_u64(&r), tid = sk_rd_u64(&r);
+        if (r.bad || sk_req_watch(l, w, req, oid, tid, NULL, &err) == SK_OK) break;
+        struct {
+            uint32_t type, pad;
+            uint64_t req;
+        } m = {SK_M_FIRED, 0, req}; /* it is there; without memory for a watch who asked waits by itself, for all that it knows */
+        (void)sk_pool_reply(l, w, &m, sizeof m);
+        break;
+    }
+    case SK_M_LEAVE:
+        if (!w->actor) break;
+        w->actor->leaving = true;
+        sk_actor_dead(l, w->actor, "exit_actor() was called in it");
+        break;
+    case SK_M_UNWATCH: sk_req_unwatch(l, w, sk_rd_u64(&r)); break;
+    case SK_M_STREAMEND: handle_stream_end(l, w, &r); break;
     case SK_M_TIMEOUT: {
         uint64_t req = sk_rd_u64(&r);
         SK_LIST_EACH (it, &w->reqs) {
@@ -398,6 +452,7 @@ static void handle(struct sk_local *l, struct sk_lworker *w, const void *p, size
     }
     case SK_M_GIVE: {
         uint64_t off = sk_rd_u64(&r), len = sk_rd_u64(&r);
+        l->space.n_eased++;
         if (sk_store_unlease(l->store, w->proc, off, len, NULL) != SK_OK && /* from the middle: only sealing cuts there */
             sk_store_commit(l->store, w->proc, off, len, NULL) == SK_OK)
             sk_store_unref(l->store, off);
@@ -411,7 +466,10 @@ static void handle(struct sk_local *l, struct sk_lworker *w, const void *p, size
             sk_pool_kill(l, w, "there is no memory left to note what it holds");
         break;
     }
-    case SK_M_UNPIN: (void)sk_store_unpin(l->store, w->proc, sk_rd_u64(&r)); break;
+    case SK_M_UNPIN:
+        (void)sk_store_unpin(l->store, w->proc, sk_rd_u64(&r));
+        l->space.n_eased++;
+        break;
     case SK_M_DEFINE: {
         uint64_t fid = sk_rd_u64(&r);
         struct sk_bytes name = sk_rd_bytes(&r), def = sk_rd_bytes(&r);

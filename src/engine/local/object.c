@@ -171,6 +171,7 @@ void sk_obj_set(struct sk_local *l, uint64_t id, uint32_t proc, const struct sk_
         }
     }
     if (v->where == SK_V_STORE) {
+        sk_obj_home(proc, v->off);
         if (SK_FAULT("store.lose")) o->gone = true;
         sk_space_sealed(l, o);
     }

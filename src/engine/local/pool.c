@@ -4,6 +4,7 @@
  * A slot's rings are formatted before its process exists, so work can be sent to a worker that is still being forked. A slot is used again
  * only after its process is known to be dead. */
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -19,8 +20,9 @@
 #include "base/vec.h"
 #include "engine/local/local_int.h"
 
-#define EVICT_NS (5 * SK_SEC) /* a process that is to make room and hangs in exit handlers of the user is killed after that */
-#define BAD_STARTS 8          /* so many processes in a row that end before they are ready: it is no accident */
+#define LOOK_NS INT64_C(50000000) /* between two looks at who is stopped */
+#define EVICT_NS (5 * SK_SEC)     /* a process that is to make room and hangs in exit handlers of the user is killed after that */
+#define BAD_STARTS 8              /* so many processes in a row that end before they are ready: it is no accident */
 
 /* ---- messages down ------------------------------------------------------------------------------------------------------------ */
 
@@ -169,6 +171,7 @@ struct sk_lworker *sk_pool_spawn(struct sk_local *l) {
     sk_ring_create(&w->up_ring, sk_slot_up(w->sh), SK_RING_SIZE);
     sk_list_init(&w->sent);
     sk_list_init(&w->reqs);
+    sk_list_init(&w->watches);
     sk_map_init(&w->known, SK_TAG_ENGINE);
     sk_place_worker_init(&w->place);
     if (sk_forksrv_spawn(&l->srv, i, &err) != SK_OK) {
@@ -248,6 +251,54 @@ void sk_pool_reports(struct sk_local *l) {
         if (!l->closing && l->srv_dead && (!none || l->n_bad_starts))
             SK_IGNORE(server_up(l, &err)); /* refused: the next spawn tries again */
         return;
+    }
+}
+
+static bool is_stopped(int32_t pid) {
+    char path[40], buf[512];
+    snprintf(path, sizeof path, "/proc/%d/stat", pid);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t n = fd >= 0 ? read(fd, buf, sizeof buf - 1) : 0;
+    if (fd >= 0) close(fd);
+    if (n <= 0) return false; /* it is gone: that will be reported */
+    buf[n] = 0;
+    const char *p = strrchr(buf, ')'); /* its name may hold anything */
+    return p && p[1] == ' ' && (p[2] == 'T' || p[2] == 't');
+}
+
+/* What a stopped process has claimed waits for it: it may go on, and have done half. What it has not begun must not, and a claim word can be taken
+ * back though its owner sleeps. Twice seen on the same task before anybody asks the kernel, so a healthy worker costs a load of its claim word. */
+void sk_pool_look(struct sk_local *l, int64_t now) {
+    l->look_ns = now + LOOK_NS;
+    if (sk_machine_) return; /* a process of a simulation is slow, or dead */
+    for (uint32_t i = 0; i < l->n_used; i++) {
+        struct sk_lworker *w = l->workers[i];
+        if (!w || w->killed || w->dying || w->pid <= 0) continue;
+        if (w->aside) {
+            if (!w->up || is_stopped(w->pid)) continue; /* not up: its first words bring it back */
+            w->aside = false;
+            sk_place_worker_aside(&l->place, &w->place, false);
+            continue;
+        }
+        const struct sk_list *it = sk_list_first(&w->sent);
+        struct sk_ltask *t = it ? sk_container_of(it, struct sk_ltask, on) : NULL;
+        uint64_t head = t && w->up && atomic_load(&w->sh->claims[t->claim]) == (t->id << 2 | SK_CLAIM_QUEUED) ? t->id
+                        : w->place.state == SK_W_STARTING                                                     ? UINT64_MAX
+                                                                                                              : 0;
+        bool again = head && head == w->head_seen;
+        w->head_seen = head;
+        if (!again || !is_stopped(w->pid)) continue;
+        if (w->actor) {
+            if (t && t->is_init) sk_pool_kill_task(l, t, "it was stopped (SIGSTOP) before the constructor of its actor began");
+            continue;
+        }
+        for (struct sk_list *x = w->sent.prev; x != &w->sent;) {
+            struct sk_ltask *k = sk_container_of(x, struct sk_ltask, on);
+            x = x->prev;
+            (void)sk_ltask_take_back(l, w, k);
+        }
+        if (w->place.state != SK_W_IDLE && w->place.state != SK_W_STARTING) continue; /* it went on, and began */
+        sk_place_worker_aside(&l->place, &w->place, w->aside = true);
     }
 }
 

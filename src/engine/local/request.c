@@ -1,7 +1,7 @@
 /* request.c - workers that wait: get, wait and next of a stream, answered when what they wait for is there. Runs with the lock held.
  *
- * Invariant: a request is in its worker's `reqs`, holds its objects and is answered once. While a worker waits its CPU is lent to others, and the
- * tasks queued behind it go back. */
+ * Invariant: a request is in its worker's `reqs`, holds its objects and is answered once. While a worker waits for what does not exist yet its CPU is
+ * lent to others, and the tasks queued behind it go back. */
 #include "base/mem.h"
 #include "engine/local/local_int.h"
 
@@ -61,6 +61,7 @@ void sk_req_free(struct sk_local *l, struct sk_req *q) {
             for (struct sk_dep *d = t->stream_waiters; d; d = d->next)
                 if (d->req == q) d->req = NULL;
     }
+    l->space.n_eased++;
     sk_list_del(&q->get.link);
     sk_list_del(&q->link);
     sk_free(q);
@@ -97,13 +98,87 @@ static bool pin_all(struct sk_local *l, struct sk_req *q) {
     return false;
 }
 
-void sk_req_reply(struct sk_local *l, struct sk_req *q, sk_rc rc) {
+/* It waits for nothing any more. Who awaits something (a watch) waits, too, as far as anybody can tell: with its CPU kept, what it awaits might never run. */
+void sk_req_go_on(struct sk_local *l, struct sk_lworker *w) {
+    if (w->place.blocked && sk_list_empty(&w->watches)) sk_place_worker_block(&l->place, &w->place, false);
+}
+
+/* What somebody watched is there. */
+void sk_req_fire(struct sk_local *l, struct sk_req *q) {
     struct sk_lworker *w = q->w;
-    if (q->type == SK_M_GET && rc == SK_OK && sk_space_get(l, q)) {
-        sk_req_block(l, w);
+    struct sk_watch *watch = q->watch;
+    struct {
+        uint32_t type, pad;
+        uint64_t req;
+    } m = {SK_M_FIRED, 0, q->req};
+    sk_req_free(l, q);
+    if (w) {
+        (void)sk_pool_reply(l, w, &m, sizeof m);
+        if (sk_list_empty(&w->reqs)) sk_req_go_on(l, w);
         return;
     }
-    if (w->place.blocked) sk_place_worker_block(&l->place, &w->place, false);
+    watch->id = 0;
+    watch->fn(watch);
+}
+
+void sk_req_unwatch(struct sk_local *l, struct sk_lworker *w, uint64_t req) {
+    SK_LIST_EACH (it, &w->watches) {
+        struct sk_req *q = sk_container_of(it, struct sk_req, link);
+        if (q->req != req) continue;
+        sk_req_free(l, q);
+        if (sk_list_empty(&w->reqs)) sk_req_go_on(l, w);
+        return;
+    }
+}
+
+sk_rc sk_req_watch(struct sk_local *l, struct sk_lworker *w, uint64_t req, uint64_t oid, uint64_t tid, struct sk_watch *watch,
+                   struct sk_err *err) {
+    struct sk_ltask *t = oid ? NULL : sk_map_get(&l->tasks, tid);
+    struct sk_obj *o = oid ? sk_obj_get(l, oid) : NULL;
+    if (oid ? !o || o->state != SK_O_PENDING : sk_stream_stirs(t)) return SK_EDONE;
+    struct sk_req *q = sk_calloc(SK_TAG_ENGINE, sizeof *q + 8);
+    if (!q) return SK_ERR(err, SK_ENOMEM, "no memory to watch an object");
+    *q = (struct sk_req){.w = w, .watch = watch, .type = SK_M_WATCH, .req = req, .want = 1, .tid = oid ? 0 : tid};
+    sk_list_init(&q->link);
+    sk_list_init(&q->get.link);
+    sk_rc rc = SK_OK;
+    if (oid) {
+        SK_GO(sk_own_hold(l->own, oid, err));
+        q->oids[q->n++] = oid;
+        rc = sk_dep_add(o, NULL, q);
+    } else {
+        struct sk_dep *d = sk_alloc(SK_TAG_ENGINE, sizeof *d);
+        if (d) {
+            *d = (struct sk_dep){t->stream_waiters, NULL, q};
+            t->stream_waiters = d;
+        } else {
+            rc = SK_ENOMEM;
+        }
+    }
+    if (rc == SK_OK) {
+        sk_list_push_back(w ? &w->watches : &l->watches, &q->link);
+        if (watch) watch->id = (uintptr_t)q;
+        if (w) sk_req_block(l, w);
+        return SK_OK;
+    }
+    SK_ERR(err, rc, "no memory to watch an object");
+out:
+    sk_req_free(l, q);
+    return rc;
+}
+
+void sk_req_reply(struct sk_local *l, struct sk_req *q, sk_rc rc) {
+    struct sk_lworker *w = q->w;
+    if (q->type == SK_M_WATCH) {
+        sk_req_fire(l, q);
+        return;
+    }
+    if (q->type == SK_M_GET && rc == SK_OK && sk_space_get(l, q)) {
+        if (w->place.state == SK_W_LEASED)
+            sk_ltask_take_back_all(l, w); /* its CPU is not lent for a read from disk: nobody's result is waited for, and it is over soon */
+        return;
+    }
+    sk_req_go_on(l, w);
     if (q->type == SK_M_GET) {
         if (rc != SK_OK) {
             sk_req_error(l, w, q->req, rc, rc == SK_ETIMEOUT ? "get: the time is over" : l->space.refuse_msg);
@@ -142,10 +217,12 @@ void sk_req_reply(struct sk_local *l, struct sk_req *q, sk_rc rc) {
         } else {
             sk_req_error(l, w, q->req, SK_ENOMEM, "wait: no memory for the reply");
         }
-    } else { /* NEXT */
+    } else { /* NEXT, PEEK */
         struct sk_ltask *t = sk_map_get(&l->tasks, q->tid);
         uint64_t oid = 0;
-        sk_rc r = rc == SK_OK ? (t ? sk_stream_take(l, t, w->proc, &oid) : SK_EDONE) : rc;
+        sk_rc r = rc;
+        if (rc == SK_OK && q->type == SK_M_PEEK) r = sk_stream_at_end(t) ? SK_EDONE : SK_OK;
+        else if (rc == SK_OK) r = t ? sk_stream_take(l, t, w->proc, &oid) : SK_EDONE;
         if (r == SK_EAGAIN) return; /* woken for nothing; still waiting (cannot happen: one reader a stream) */
         struct {
             uint32_t type, rc;
@@ -202,7 +279,7 @@ void sk_req_wait(struct sk_local *l, struct sk_lworker *w, uint32_t type, struct
     else sk_req_block(l, w);
 }
 
-void sk_req_next(struct sk_local *l, struct sk_lworker *w, struct sk_rd *r) {
+void sk_req_next(struct sk_local *l, struct sk_lworker *w, uint32_t type, struct sk_rd *r) {
     uint64_t req = sk_rd_u64(r), tid = sk_rd_u64(r);
     struct sk_ltask *t = sk_map_get(&l->tasks, tid);
     struct sk_req *q = sk_calloc(SK_TAG_ENGINE, sizeof *q);
@@ -212,11 +289,11 @@ void sk_req_next(struct sk_local *l, struct sk_lworker *w, struct sk_rd *r) {
         sk_req_error(l, w, req, SK_ENOMEM, "no memory for a request");
         return;
     }
-    *q = (struct sk_req){.w = w, .type = SK_M_NEXT, .req = req, .tid = tid, .want = 1};
+    *q = (struct sk_req){.w = w, .type = type, .req = req, .tid = tid, .want = 1};
     sk_list_init(&q->link);
     sk_list_init(&q->get.link);
     sk_list_push_back(&w->reqs, &q->link);
-    if (!t || t->n_taken < t->yields.n || t->stream_done) {
+    if (sk_stream_stirs(t)) {
         sk_free(d);
         sk_req_reply(l, q, SK_OK);
         return;

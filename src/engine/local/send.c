@@ -168,6 +168,7 @@ sk_rc sk_ltask_send(struct sk_local *l, struct sk_ltask *t, struct sk_lworker *w
 void sk_ltask_left(struct sk_local *l, struct sk_ltask *t, struct sk_lworker *w, int64_t ran_ns) {
     sk_list_del(&t->on);
     t->worker = NULL;
+    l->space.n_eased++;
     w->claimed[t->claim / 64] &= ~(UINT64_C(1) << t->claim % 64);
     if (w->place.state == SK_W_LEASED) sk_place_done(&l->place, &w->place, ran_ns, ran_ns >= 0 ? sk_now_ns() : 0);
     sk_pool_retire(l, w);

@@ -3,9 +3,19 @@
  *
  *     in the store (lru) --chosen--> being written --done, nobody uses it--> on disk --wanted--> being read --> in the store, with its copy on disk
  *
- * Who may go is marked anew for each choice, by walking what uses objects: tasks on workers, gets that wait (oldest first, as much as fits), tasks
- * that wait for what is being read, and the next tasks in line. So the paths of tasks and values carry no counts for it and cost nothing. The
- * choice itself is evict.c's. What is used stays; what the next tasks in line need goes last; what has a copy on disk goes for nothing.
+ * Who may go is marked anew for each choice, by walking what uses objects. So the paths of tasks and values carry no counts for it and cost
+ * nothing. The choice itself is evict.c's; what has a copy on disk goes for nothing. Four may ask for room, and each may only take what is below it:
+ *
+ *     who asks for room                       nobody's  next in line  waited for  the first waiter's  on workers, pinned
+ *     reading ahead; keeping 1/16 free          takes
+ *     the same while somebody waits             takes      takes
+ *     the first task or get that waits for disk takes      takes         takes
+ *     who makes something: a task, the user     takes      takes         once           once
+ *
+ * The first waiter gets all that it needs, and begins (at once, before more room is looked for) or is answered; then the next one is the first.
+ * *Once*: what is waited for would only be read again, so taking it must lead somewhere. It is taken in one campaign, in which nothing is read; if
+ * that was not enough, what is left is up to those who use memory, and there is no other campaign until one of them has let something go
+ * (n_eased). So nothing goes round for ever: each round costs an event that is progress.
  *
  * Who needs room waits in l->space.rooms, in order; behind those, objects that are wanted back. They are served when something was freed or
  * written. Writing begins when less than 1/16 of the store is free or somebody waits. Waiting ends with an error only when it cannot end well:
@@ -30,7 +40,7 @@
 #define TAKE_BACK_NS INT64_C(20000000)        /* what is queued on workers, and not begun, lets its arguments go */
 #define NEXT_NS INT64_C(100000000)            /* between two errors */
 
-enum { GOES, LATER, STAYS, CLASSES }; /* marks: sk_stored.mark - epoch */
+enum { GOES, LATER, WANTED, FIRST, STAYS, CLASSES }; /* marks: sk_stored.mark - epoch */
 
 static uint64_t room_of(const struct sk_obj *o) { return SK_ALIGN(SK_MAX(o->len, 1), SK_STORE_ALIGN); }
 static uint64_t size_of(const struct sk_local *l) { return l->data_seg.size; }
@@ -51,12 +61,13 @@ void sk_space_sealed(struct sk_local *l, struct sk_obj *o) {
 
 void sk_space_gone(struct sk_local *l, struct sk_obj *o) {
     struct sk_stored *st = o->st;
+    l->space.n_eased++;
     if (!st) return;
     if (st->io) st->io->user = NULL; /* whoever ends the job cleans up */
     if (o->state == SK_O_READY && o->where == SK_V_DISK) l->space.n_disk--, l->space.disk_object_bytes -= o->len;
     sk_list_del(&st->link);
     sk_list_del(&st->sibling);
-    if (l->space.spill) sk_spill_drop(l->space.spill, &st->at); /* not: the end of the engine */
+    if (l->space.spill) sk_spill_drop(l->space.spill, &st->at, o->len); /* not: the end of the engine */
     sk_free(st);
     o->st = NULL;
 }
@@ -79,7 +90,11 @@ static void to_disk(struct sk_local *l, struct sk_stored *st) {
 }
 
 void sk_space_want(struct sk_local *l, struct sk_obj *o) {
-    if (o->where == SK_V_DISK && !o->st->io && sk_list_empty(&o->st->link)) sk_list_push_back(&l->space.restores, &o->st->link);
+    struct sk_stored *st = o->st;
+    if (o->where != SK_V_DISK || st->io || (!sk_list_empty(&st->link) && !st->ahead)) return;
+    st->ahead = false;
+    sk_list_del(&st->link);
+    sk_list_push_back(&l->space.restores, &st->link);
 }
 
 /* ---- what may go ----------------------------------------------------------------------------------------------------------------------------- */
@@ -109,26 +124,51 @@ static struct sk_obj *next_arg(struct sk_local *l, struct arg_iter *it) { /* tha
     return NULL;
 }
 
-static void mark_args(struct sk_local *l, const struct sk_ltask *t) {
+static void mark_args(struct sk_local *l, const struct sk_ltask *t, uint64_t class) {
     struct arg_iter it = args_of(t);
-    for (struct sk_obj *o; (o = next_arg(l, &it));) mark(l, o, STAYS);
+    for (struct sk_obj *o; (o = next_arg(l, &it));) mark(l, o, class);
 }
 
-/* As much as `room` allows stays, the rest goes late: of two that each need most of the store the older one gets it. */
-static void mark_within(struct sk_local *l, struct sk_obj *o, uint64_t *room) {
-    if (!o || !o->st || o->state != SK_O_READY || class_of(l, o->st) == STAYS) return;
-    uint64_t n = room_of(o);
-    mark(l, o, n <= *room ? STAYS : LATER);
-    *room -= SK_MIN(n, *room);
+static void mark_ids(struct sk_local *l, const uint64_t *ids, size_t n, uint64_t class) {
+    for (size_t i = 0; i < n; i++) {
+        struct sk_obj *o = sk_obj_get(l, ids[i]);
+        if (o && o->state == SK_O_READY) mark(l, o, class);
+    }
 }
 
-static void mark_waiters(struct sk_local *l, const struct sk_obj *o, uint64_t *room) { /* tasks that wait for o */
+static void mark_waiters(struct sk_local *l, const struct sk_obj *o) { /* tasks that wait for o; gets are marked by themselves */
     for (const struct sk_dep *d = o->deps; d; d = d->next) {
         if (!d->task || d->task->space_epoch == l->space.epoch) continue;
         d->task->space_epoch = l->space.epoch;
-        struct arg_iter it = args_of(d->task);
-        for (struct sk_obj *x; (x = next_arg(l, &it));) mark_within(l, x, room);
+        mark_args(l, d->task, WANTED);
     }
+}
+
+/* Who waits for the first object that is wanted back: the oldest get, else the oldest task. */
+static void first_waiter(struct sk_local *l, const struct sk_getter **get, const struct sk_ltask **task) {
+    const struct sk_list *first = sk_list_first(&l->space.restores);
+    *get = NULL;
+    *task = NULL;
+    if (!first) return;
+    const struct sk_obj *o = sk_container_of(first, struct sk_stored, link)->o;
+    SK_LIST_EACH (it, &l->space.gets) {
+        const struct sk_getter *g = sk_container_of(it, struct sk_getter, link);
+        for (size_t i = 0; i < g->n; i++)
+            if (g->ids[i] == o->id) {
+                *get = g;
+                return;
+            }
+    }
+    for (const struct sk_dep *d = o->deps; d; d = d->next)
+        if (d->task) *task = d->task; /* the last one in the list was the first */
+}
+
+static void mark_first(struct sk_local *l) {
+    const struct sk_getter *g;
+    const struct sk_ltask *t;
+    first_waiter(l, &g, &t);
+    if (g) mark_ids(l, g->ids, g->n, FIRST);
+    if (t) mark_args(l, t, FIRST);
 }
 
 /* Calls f for the arguments of the next tasks in line, up to a quarter of the store. */
@@ -163,20 +203,18 @@ static void each_soon(struct sk_local *l, void (*f)(struct sk_local *l, struct s
 static void mark_later(struct sk_local *l, struct sk_obj *o) { mark(l, o, LATER); }
 
 static void mark_all(struct sk_local *l) {
-    uint64_t room = size_of(l) / 4 * 3;
     l->space.epoch += CLASSES;
     for (uint32_t i = 0; i < l->n_used; i++) {
         if (!l->workers[i]) continue;
-        SK_LIST_EACH (it, &l->workers[i]->sent) mark_args(l, sk_container_of(it, struct sk_ltask, on));
+        SK_LIST_EACH (it, &l->workers[i]->sent) mark_args(l, sk_container_of(it, struct sk_ltask, on), STAYS);
     }
     SK_LIST_EACH (it, &l->space.gets) {
         const struct sk_getter *g = sk_container_of(it, struct sk_getter, link);
-        uint64_t all = UINT64_MAX; /* the oldest one: if it does not fit there is no way */
-        for (size_t i = 0; i < g->n; i++) mark_within(l, sk_obj_get(l, g->ids[i]), it == l->space.gets.next ? &all : &room);
-        room -= SK_MIN(UINT64_MAX - all, room) * (it == l->space.gets.next);
+        mark_ids(l, g->ids, g->n, WANTED);
     }
-    SK_LIST_EACH (it, &l->space.reading) mark_waiters(l, stored_of(it)->o, &room);
-    SK_LIST_EACH (it, &l->space.restores) mark_waiters(l, stored_of(it)->o, &room);
+    SK_LIST_EACH (it, &l->space.reading) mark_waiters(l, stored_of(it)->o);
+    SK_LIST_EACH (it, &l->space.restores) mark_waiters(l, stored_of(it)->o);
+    mark_first(l);
     each_soon(l, mark_later);
 }
 
@@ -222,6 +260,8 @@ static uint64_t write_out(struct sk_local *l, struct sk_stored *const *who, uint
     return bytes;
 }
 
+static bool somebody_waits(const struct sk_local *l) { return !sk_list_empty(&l->space.rooms) || !sk_list_empty(&l->space.restores); }
+
 /* Marks are fresh. */
 static void wrote(struct sk_local *l, struct sk_spill_job *job) {
     struct sk_stored *before = NULL;
@@ -237,7 +277,7 @@ static void wrote(struct sk_local *l, struct sk_spill_job *job) {
         sk_off off = (sk_off)(x->bytes - l->data_seg.base);
         l->space.writing_bytes -= SK_ALIGN(SK_MAX(x->len, 1), SK_STORE_ALIGN);
         if (!st) { /* freed meanwhile */
-            sk_spill_drop(l->space.spill, &x->at);
+            sk_spill_drop(l->space.spill, &x->at, x->len);
             (void)sk_store_unpin(l->store, SK_PROC_SPILL, off);
             continue;
         }
@@ -251,7 +291,9 @@ static void wrote(struct sk_local *l, struct sk_spill_job *job) {
         st->at = x->at;
         if (before) sk_list_insert_before(before->sibling.next, &st->sibling);
         before = st;
-        if (class_of(l, st) == STAYS || sk_store_pins(l->store, off)) sk_list_push_back(&l->space.lru, &st->link);
+        uint64_t class = class_of(l, st); /* now; when it was chosen nobody may have wanted it */
+        if (class == STAYS || (class >= WANTED && !somebody_waits(l)) || sk_store_pins(l->store, off))
+            sk_list_push_back(&l->space.lru, &st->link);
         else to_disk(l, st);
     }
 }
@@ -264,8 +306,8 @@ static bool flush_job(struct sk_local *l, struct sk_stored *const *who, uint32_t
     return got == want;
 }
 
-/* Frees, or begins to write, at least `need` bytes if it can. Returns what it found. */
-static uint64_t choose(struct sk_local *l, uint64_t need, int64_t now) {
+/* Frees, or begins to write, at least `need` bytes of classes up to `most` if it can. Returns what it found. */
+static uint64_t choose(struct sk_local *l, uint64_t need, uint64_t most, int64_t now) {
     SK_VEC(struct sk_evict_cand) c = {0};
     SK_VEC(struct sk_stored *) who = {0};
     bool disk = l->space.disk_rc == SK_OK || now >= l->space.disk_retry_ns; /* a refusal sets that to a later time */
@@ -275,7 +317,7 @@ static uint64_t choose(struct sk_local *l, uint64_t need, int64_t now) {
         struct sk_stored *st = stored_of(it);
         struct sk_obj *o = st->o;
         uint64_t class = class_of(l, st), n = room_of(o);
-        if (class == STAYS || o->gone || sk_store_pins(l->store, o->u.off)) continue;
+        if (class > most || o->gone || sk_store_pins(l->store, o->u.off)) continue;
         bool copy = st->at.stretch != NULL;
         if (!copy && !disk) continue;
         struct sk_evict_cand x = {.id = o->id,
@@ -283,7 +325,7 @@ static uint64_t choose(struct sk_local *l, uint64_t need, int64_t now) {
                                   .last_use_ns = c.n,
                                   .remake_ns = copy ? (int64_t)(n * UINT64_C(1000000000) / DISK_BYTES_PER_S) : INT64_MAX,
                                   .write_bytes_per_s = disk ? DISK_BYTES_PER_S : 0,
-                                  .soon = class == LATER};
+                                  .soon = class > GOES};
         if (!sk_vec_push(&c, SK_TAG_ENGINE, x) || !sk_vec_push(&who, SK_TAG_ENGINE, st)) break;
         if (class == GOES && (sum += n) >= 2 * need) break;
     }
@@ -311,7 +353,8 @@ static uint64_t choose(struct sk_local *l, uint64_t need, int64_t now) {
     sk_free(how);
     sk_vec_free(&c);
     sk_vec_free(&who);
-    if (found < need && disk && l->space.disk_rc != SK_OK) found += choose(l, need - found, now); /* it refused: what has a copy, then */
+    if (found < need && disk && l->space.disk_rc != SK_OK)
+        found += choose(l, need - found, most, now); /* it refused: what has a copy, then */
     return found;
 }
 
@@ -354,6 +397,7 @@ static void came_back(struct sk_local *l, struct sk_stored *st, sk_off off) {
     uint64_t id = o->id;
     o->u.off = off;
     o->where = SK_V_STORE;
+    sk_obj_home(SK_PROC_SPILL, off);
     l->space.n_disk--;
     l->space.disk_object_bytes -= o->len;
     sk_list_push_back(&l->space.lru, &st->link);
@@ -435,6 +479,7 @@ static sk_rc reads_add(struct sk_local *l, struct reads *r, struct sk_stored *st
     r->who.p[r->who.n++] = st;
     r->to.p[r->to.n++] = off;
     r->bytes += st->o->len;
+    st->ahead = false;
     sk_list_del(&st->link);
     sk_list_push_back(&l->space.reading, &st->link);
     return SK_OK;
@@ -451,14 +496,36 @@ static void read_on(struct sk_local *l, struct reads *r, struct sk_stored *st) {
     for (struct sk_list *it = st->sibling.next; sp->ahead_bytes; it = it->next) {
         struct sk_stored *x = sk_container_of(it, struct sk_stored, sibling);
         if (x->at.off <= st->at.off || x->at.off > until) break; /* round the ring, or far enough */
-        if (x->o->where == SK_V_DISK && !x->io && sk_list_empty(&x->link) && reads_add(l, r, x) != SK_OK) break;
+        if (x->o->where == SK_V_DISK && !x->io && (sk_list_empty(&x->link) || x->ahead) && reads_add(l, r, x) != SK_OK) break;
         sp->last_pos = sk_spill_pos(&x->at);
     }
+}
+
+static void want_next(struct sk_obj *o, struct sk_list *after) {
+    if (!o || o->state != SK_O_READY || o->where != SK_V_DISK || o->st->io || &o->st->link == after) return;
+    o->st->ahead = false;
+    sk_list_del(&o->st->link);
+    sk_list_insert_before(after->next, &o->st->link);
+}
+
+/* What the first waiter had, and lost again while it was not the first, comes with the rest. */
+static void gather_first(struct sk_local *l) {
+    const struct sk_getter *g;
+    const struct sk_ltask *t;
+    struct sk_list *first = sk_list_first(&l->space.restores);
+    if (!first || l->space.gathered == stored_of(first)->o->id) return;
+    l->space.gathered = stored_of(first)->o->id;
+    first_waiter(l, &g, &t);
+    for (size_t i = g ? g->n : 0; i-- > 0;) want_next(sk_obj_get(l, g->ids[i]), first);
+    if (!t) return;
+    struct arg_iter it = args_of(t);
+    for (struct sk_obj *o; (o = next_arg(l, &it));) want_next(o, first);
 }
 
 /* SK_EFULL: the first one that is wanted finds no room. */
 static sk_rc start_reads(struct sk_local *l) {
     struct reads r = {0};
+    gather_first(l);
     sk_rc rc = SK_OK;
     for (struct sk_list *it; rc == SK_OK && (it = sk_list_first(&l->space.restores));) {
         struct sk_stored *st = stored_of(it);
@@ -472,7 +539,38 @@ static sk_rc start_reads(struct sk_local *l) {
     return rc;
 }
 
-static void want_soon(struct sk_local *l, struct sk_obj *o) { sk_space_want(l, o); }
+static void want_soon(struct sk_local *l, struct sk_obj *o) {
+    struct sk_stored *st = o->st;
+    if (o->where != SK_V_DISK || st->io || !sk_list_empty(&st->link)) return;
+    st->ahead = true;
+    sk_list_push_back(&l->space.ahead, &st->link);
+}
+
+/* What the next tasks in line need, as far as there is room for it that nobody has a use for. */
+static void read_ahead(struct sk_local *l) {
+    struct sk_space *sp = &l->space;
+    uint64_t low = size_of(l) / 16, need = 2 * low, left = sk_store_free_bytes(l->store);
+    struct reads r = {0};
+    SK_LIST_EACH_SAFE (it, tmp, &sp->ahead) { /* of the last time */
+        stored_of(it)->ahead = false;
+        sk_list_del(it);
+    }
+    if (!sp->n_disk || !sk_list_empty(&sp->rooms) || !sk_list_empty(&sp->restores)) return;
+    each_soon(l, want_soon);
+    if (sk_list_empty(&sp->ahead)) return;
+    SK_LIST_EACH (it, &sp->ahead) need += room_of(stored_of(it)->o);
+    int64_t now = sk_now_ns();
+    if (left + sp->writing_bytes < need && now >= sp->choose_after_ns && !choose(l, need - left - sp->writing_bytes, GOES, now))
+        sp->choose_after_ns = now + 2000000;
+    for (struct sk_list *it; (it = sk_list_first(&sp->ahead));) {
+        struct sk_stored *st = stored_of(it);
+        if (sk_store_free_bytes(l->store) < room_of(st->o) + 2 * low || reads_add(l, &r, st) != SK_OK) break;
+        if (r.bytes >= JOB_BYTES || r.who.n >= JOB_OBJECTS) reads_flush(l, &r);
+    }
+    reads_flush(l, &r);
+    sk_vec_free(&r.who);
+    sk_vec_free(&r.to);
+}
 
 /* ---- who waits for room -------------------------------------------------------------------------------------------------------------------------------- */
 
@@ -480,6 +578,7 @@ static void room_over(struct sk_local *l, struct sk_room *r, sk_rc rc, const cha
     sk_list_del(&r->link);
     r->rc = rc;
     l->progress++;
+    l->space.n_eased++;
     if (!r->w) {
         if (rc != SK_OK) r->rc = SK_ERR(r->err, rc, "%s", msg);
         return;
@@ -524,7 +623,7 @@ static bool room_try(struct sk_local *l, struct sk_room *r) {
 /* Does it run a call that waits for nothing? */
 static bool at_work(const struct sk_lworker *w) {
     if (sk_list_empty(&w->sent)) return false;
-    if (!w->actor || !w->actor->n_groups) return !w->place.blocked && !w->n_rooms;
+    if (!w->actor || !w->actor->n_groups) return !w->place.blocked && !w->n_rooms && sk_list_empty(&w->reqs);
     uint32_t n_waiting = w->n_rooms;
     SK_LIST_EACH (it, &w->reqs) n_waiting++;
     return w->actor->n_sent > n_waiting;
@@ -602,59 +701,85 @@ static void stuck(struct sk_local *l, int64_t now) {
     }
 }
 
+/* For who makes something: first what is to be had for nothing, then the one campaign. False: nothing can be done now. */
+static bool press(struct sk_local *l, uint64_t need, int64_t now) {
+    struct sk_space *sp = &l->space;
+    if (choose(l, need, LATER, now)) return true;
+    if (sp->eased_seen != sp->n_eased) {
+        sp->eased_seen = sp->n_eased;
+        sp->campaign = true;
+    }
+    for (uint64_t class = WANTED; sp->campaign && class <= FIRST; class++)
+        if (choose(l, need, class, now)) {
+            sp->gathered = 0;
+            return true;
+        }
+    sp->campaign = false;
+    sp->choose_after_ns = now + 2000000;
+    return false;
+}
+
+/* For the first waiter. */
+static bool pull(struct sk_local *l, uint64_t need, int64_t now) {
+    if (choose(l, need, LATER, now) || choose(l, need, WANTED, now)) return true;
+    l->space.choose_after_ns = now + 2000000;
+    return false;
+}
+
 static void serve(struct sk_local *l, int64_t now) {
     struct sk_space *sp = &l->space;
     uint64_t low = size_of(l) / 16, want = sp->extra, head = 0;
+    bool hope = sp->extra != 0, may = now >= sp->choose_after_ns;
     sp->extra = 0;
     SK_LIST_EACH (it, &sp->rooms) {
         const struct sk_room *r = sk_container_of(it, struct sk_room, link);
         if (!head) head = r->len;
         want += r->len;
     }
-    uint64_t back = 0;
+    uint64_t back = 0, first = 0;
     SK_LIST_EACH (it, &sp->restores) {
-        if (!head) head = room_of(stored_of(it)->o);
+        if (!first) first = room_of(stored_of(it)->o);
         if ((back += room_of(stored_of(it)->o)) > size_of(l) / 4) break;
     }
-    want = SK_MAX(SK_MIN(want + back, size_of(l) / 2), head) + 2 * low;
+    want = SK_MAX(SK_MIN(want + back, size_of(l) / 2), SK_MAX(head, first)) + 2 * low;
     for (bool again = true; again;) {
         again = false;
         uint64_t coming = sk_store_free_bytes(l->store) + sp->writing_bytes;
-        if (coming < want && now >= sp->choose_after_ns) {
-            uint64_t found = choose(l, want - coming, now);
+        if (coming < want && may) {
+            uint64_t found = choose(l, want - coming, hope || somebody_waits(l) ? LATER : GOES, now);
             int64_t took = sk_now_ns() - now;
             if (!found) sp->choose_after_ns = now + took + SK_MAX(4 * took, 1000000);
         }
-        bool waits = false;
+        bool room = false;
         SK_LIST_EACH_SAFE (it, tmp, &sp->rooms) {
             if (room_try(l, sk_container_of(it, struct sk_room, link))) continue;
-            waits = true;
+            room = true;
             if (sp->writing_bytes) break; /* in order, as long as room is on its way */
         }
-        if (!waits || !sp->writing_bytes) waits |= start_reads(l) == SK_EFULL;
         /* In pieces that are too small: one more as large as needed, and so on until it fits or nothing is left. */
-        if (waits && !sp->writing_bytes && now >= sp->choose_after_ns) {
-            again = choose(l, SK_MAX(head, low), now) > 0 && !sp->writing_bytes;
-            if (!again && !sp->writing_bytes) sp->choose_after_ns = now + 2000000;
-        }
+        if (room) again = may && !sp->writing_bytes && press(l, SK_MAX(head, low), now) && !sp->writing_bytes;
+        else sp->campaign = false;
+        if (again || (room && (sp->writing_bytes || sp->campaign))) continue;
+        if (start_reads(l) == SK_EFULL) again = may && !sp->writing_bytes && pull(l, SK_MAX(first, low), now) && !sp->writing_bytes;
     }
 }
-
-static bool somebody_waits(const struct sk_local *l) { return !sk_list_empty(&l->space.rooms) || !sk_list_empty(&l->space.restores); }
 
 void sk_space_step(struct sk_local *l) {
     struct sk_space *sp = &l->space;
     struct sk_spill_job *job;
+    bool marked = false, came = false;
     if (!sp->spill) return;
-    for (bool marked = false; (job = sk_spill_next_done(sp->spill));) {
+    while ((job = sk_spill_next_done(sp->spill))) {
         sp->n_io--;
         if (job->what == SK_SPILL_WRITE && !marked) mark_all(l);
         marked = job->what == SK_SPILL_WRITE; /* what came back may have been sent to a worker at once */
+        came |= !marked;
         if (marked) wrote(l, job);
         else read_back(l, job);
         sk_free(job);
     }
-    if (sp->n_disk && sk_list_empty(&sp->rooms)) each_soon(l, want_soon);
+    if (came) sk_loop_dispatch(l); /* what can begin now has it safe, before more room is looked for */
+    read_ahead(l);
     uint64_t left = sk_store_free_bytes(l->store);
     bool waits = somebody_waits(l);
     if (waits || left + sp->writing_bytes < size_of(l) / 16) {
@@ -749,6 +874,7 @@ bool sk_space_hope(struct sk_local *l, uint64_t len) {
 }
 
 void sk_space_worker_gone(struct sk_local *l, struct sk_lworker *w) {
+    l->space.n_eased++;
     if (!w->n_rooms) return;
     SK_LIST_EACH_SAFE (it, tmp, &l->space.rooms) {
         struct sk_room *r = sk_container_of(it, struct sk_room, link);
@@ -768,14 +894,16 @@ static void wake(void *arg) { /* a spill thread */
 }
 
 void sk_space_init(struct sk_local *l) {
-    struct sk_list *lists[] = {&l->space.lru, &l->space.writing, &l->space.restores, &l->space.reading, &l->space.rooms, &l->space.gets};
+    struct sk_list *lists[] = {&l->space.lru,     &l->space.writing, &l->space.restores, &l->space.ahead,
+                               &l->space.reading, &l->space.rooms,   &l->space.gets};
     for (size_t i = 0; i < SK_COUNT(lists); i++) sk_list_init(lists[i]);
+    l->space.n_eased = 1; /* the first campaigns are free */
 }
 
-sk_rc sk_space_open(struct sk_local *l, const char *dir, uint64_t quota_bytes, struct sk_err *err) {
-    if (!dir || !dir[0]) return SK_OK;
-    return sk_spill_create(&l->space.spill, &(struct sk_spill_conf){.dir = dir, .quota_bytes = quota_bytes, .wake = wake, .wake_arg = l},
-                           err);
+sk_rc sk_space_open(struct sk_local *l, const struct sk_engine_conf *conf, struct sk_err *err) {
+    const struct sk_spill_conf c = {
+        .dirs = conf->spill_dirs, .n_dirs = conf->n_spill_dirs, .quota_bytes = conf->spill_bytes, .wake = wake, .wake_arg = l};
+    return c.n_dirs ? sk_spill_create(&l->space.spill, &c, err) : SK_OK;
 }
 
 void sk_space_close(struct sk_local *l) { /* objects and their sk_stored are the caller's */
@@ -804,7 +932,9 @@ bool sk_space_check(struct sk_local *l) {
         NEED(stored_of(it)->o->where == SK_V_STORE && stored_of(it)->io && ++n_listed);
         writing += room_of(stored_of(it)->o);
     }
-    SK_LIST_EACH (it, &sp->restores) NEED(stored_of(it)->o->where == SK_V_DISK && !stored_of(it)->io && ++n_listed);
+    SK_LIST_EACH (it, &sp->restores)
+        NEED(stored_of(it)->o->where == SK_V_DISK && !stored_of(it)->io && !stored_of(it)->ahead && ++n_listed);
+    SK_LIST_EACH (it, &sp->ahead) NEED(stored_of(it)->o->where == SK_V_DISK && !stored_of(it)->io && stored_of(it)->ahead && ++n_listed);
     SK_LIST_EACH (it, &sp->reading) NEED(stored_of(it)->o->where == SK_V_DISK && stored_of(it)->io && ++n_listed);
     for (uint32_t c = 0; sk_own_each(l->own, &c, &id, &v);) {
         const struct sk_obj *o = v;

@@ -19,7 +19,7 @@ static void send_credit(struct sk_local *l, struct sk_ltask *t) {
 /* A task at the end of its window waits, as one in get does: it gives its CPU back. Any credit lets it go on. */
 static void go_on(struct sk_local *l, struct sk_ltask *t) {
     struct sk_lworker *w = t->worker;
-    if (w && w->place.blocked && t->spec.stream_window && sk_list_empty(&w->reqs)) sk_place_worker_block(&l->place, &w->place, false);
+    if (w && t->spec.stream_window && sk_list_empty(&w->reqs)) sk_req_go_on(l, w);
 }
 
 /* A started one, at its next yield. */
@@ -56,6 +56,44 @@ void sk_stream_drop(struct sk_local *l, struct sk_ltask *t) {
     if (t->state == SK_T_FINISHED) sk_ltask_free(l, t);
     else if (!t->remake) sk_ltask_cancel(l, t, false);
     sk_obj_drain(l);
+}
+
+bool sk_stream_at_end(const struct sk_ltask *t) { return !t || (t->n_taken == t->yields.n && !t->end_error && t->end_rc == SK_OK); }
+bool sk_stream_stirs(const struct sk_ltask *t) { return !t || t->n_taken < t->yields.n || t->stream_done; }
+
+static void set_end(struct sk_local *l, struct sk_ltask *t) {
+    struct sk_obj *o = t->end_oid ? sk_obj_get(l, t->end_oid) : NULL;
+    if (!o || o->state != SK_O_PENDING) return;
+    o->kind = t->end_kind;
+    o->where = SK_V_INLINE;
+    o->u.inl = t->end_inl; /* NULL: no bytes */
+    if (t->end_inl) t->end_inl->refs++;
+    o->len = t->end_inl ? t->end_inl->len : 0;
+    sk_obj_ready(l, o);
+}
+
+void sk_stream_ended(struct sk_local *l, struct sk_ltask *t, bool failed, uint32_t kind, struct sk_inl *why) {
+    if (t->sink || t->remake) return;
+    if (failed) {
+        t->end_failed = true;
+        t->end_kind = kind;
+        t->end_inl = why;
+        if (why) why->refs++;
+    }
+    set_end(l, t);
+}
+
+sk_rc sk_stream_end(struct sk_local *l, uint64_t tid, uint64_t oid, uint32_t proc, uint32_t kind, struct sk_err *err) {
+    struct sk_ltask *t = sk_map_get(&l->tasks, tid);
+    struct sk_obj *o = NULL;
+    if (!t || !t->is_stream || t->sink) return SK_ERR(err, SK_ENOENT, "this stream was dropped");
+    if (t->end_oid) return SK_ERR(err, SK_EEXIST, "the end of a stream was asked for before");
+    SK_TRY(sk_obj_new(l, oid, proc, &o, err));
+    o->stream_end = true;
+    t->end_oid = oid;
+    if (!t->end_failed) t->end_kind = kind;
+    if (t->state == SK_T_FINISHED) set_end(l, t);
+    return SK_OK;
 }
 
 sk_rc sk_stream_take(struct sk_local *l, struct sk_ltask *t, uint32_t proc, uint64_t *oid) {

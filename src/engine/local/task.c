@@ -68,6 +68,7 @@ void sk_ltask_free(struct sk_local *l, struct sk_ltask *t) {
     }
     if (t->kept) return; /* lineage still has it */
     sk_recover_free(t);
+    sk_inl_drop(t->end_inl);
     sk_vec_free(&t->yields);
     sk_vec_free(&t->note_hash);
     sk_free(t);
@@ -108,6 +109,7 @@ void sk_ltask_finish_error(struct sk_local *l, struct sk_ltask *t, uint32_t kind
         t->stream_done = 1;
         sk_stream_wake(l, t);
     }
+    if (t->is_stream) sk_stream_ended(l, t, true, kind, shared);
     if (t->sink && !t->remake) {
         struct sk_err e = {.code = SK_ETASK};
         if (kind == SK_KIND_ENGINE_ERROR && n > 4) {
@@ -307,6 +309,9 @@ sk_rc sk_ltask_submit(struct sk_local *l, uint32_t proc, uint32_t level, uint64_
         t->actor = a;
         a->n_tasks++;
         if (t->retries_left == 0) t->retries_left = a->max_task_retries;
+        const struct sk_list *last = sk_list_last(&a->queue);
+        if (last) a->mixed = a->mixed || sk_container_of(last, struct sk_ltask, on)->owner != t->owner;
+        else a->mixed = false;
         sk_list_push_back(&a->queue, &t->on);
         if (t->n_unready == 0) sk_ltask_ready(l, t);
         return SK_OK;

@@ -223,7 +223,7 @@ static struct sk_view w_keep(struct sk_task *task, uint32_t i) {
 }
 
 static void end(struct wtask *t, sk_rc rc, const struct sk_err *err);
-static void step_more(struct sk_client *c, struct sk_group *g);
+static void step_more(struct sk_group *g);
 
 /* Of a call of an async actor. */
 static void w_end(struct sk_task *task, sk_rc rc, const struct sk_err *err) {
@@ -233,7 +233,7 @@ static void w_end(struct sk_task *task, sk_rc rc, const struct sk_err *err) {
     end(t, rc, err);
     if (!g) return;
     pthread_mutex_lock(&c->mu);
-    step_more(c, g);
+    step_more(g);
     pthread_mutex_unlock(&c->mu);
 }
 static bool w_cancelled(const struct sk_task *task) { return cancelled(W(task)); }
@@ -475,9 +475,9 @@ static void end(struct wtask *t, sk_rc rc, const struct sk_err *why) {
 
 /* ---- calls side by side ------------------------------------------------------------------------------------------------------------- */
 
-/* Another call of this group can begin: the event loop is told. */
-static void step_more(struct sk_client *c, struct sk_group *g) {
-    if (!sk_list_empty(&g->queue)) sk_client_nudge(c);
+/* Another call of this group can begin: its event loop is told. */
+static void step_more(struct sk_group *g) {
+    if (!sk_list_empty(&g->queue)) sk_client_nudge(g);
 }
 
 static void *group_main(void *arg) {
@@ -506,9 +506,25 @@ static void *group_main(void *arg) {
     return NULL;
 }
 
+/* A thread with the event loop of a group of its own: what blocks one group blocks no other. */
+static void *loop_main(void *arg) {
+    struct sk_group *g = arg;
+    struct sk_client *c = g->c;
+    struct sk_err err = {0};
+    if (c->runner->thread_begin) c->runner->thread_begin(c->runner->ctx);
+    sk_rc rc = c->runner->serve_async(c->runner->ctx, &c->base, g->fd, (uint32_t)(g - c->groups), &err);
+    pthread_mutex_lock(&c->mu);
+    if (rc != SK_OK && !c->exit) {
+        (void)snprintf(c->slot->crash, sizeof c->slot->crash, "an event loop of the actor ended: %.900s", err.msg);
+        abort();
+    }
+    pthread_mutex_unlock(&c->mu);
+    return NULL;
+}
+
 void sk_worker_thread(struct sk_group *g) {
     pthread_t th;
-    if (pthread_create(&th, NULL, group_main, g) != 0) {
+    if (pthread_create(&th, NULL, g->c->is_async ? loop_main : group_main, g) != 0) {
         if (g->n_threads) return; /* those that there are do the work */
         (void)snprintf(g->c->slot->crash, sizeof g->c->slot->crash, "no thread can be started for the calls of an actor (check ulimit -u)");
         abort();
@@ -517,16 +533,24 @@ void sk_worker_thread(struct sk_group *g) {
     g->n_threads++;
 }
 
-bool sk_worker_step(struct sk_engine *client) {
+/* The constructor of an async actor has run: groups that have calls get their loops. Locked. */
+static void start_loops(struct sk_client *c) {
+    c->ready = true;
+    for (uint32_t i = 1; i < c->n_groups; i++)
+        if (c->groups[i].n_queued && !c->groups[i].n_threads) sk_worker_thread(&c->groups[i]);
+}
+
+bool sk_worker_step(struct sk_engine *client, uint32_t index) {
     struct sk_client *c = sk_container_of(client, struct sk_client, base);
+    struct sk_group *own = &c->groups[index];
     uint64_t n;
-    if (read(c->async_fd, &n, sizeof n) < 0) SK_ASSERT(errno == EAGAIN);
+    if (read(own->fd, &n, sizeof n) < 0) SK_ASSERT(errno == EAGAIN);
     pthread_mutex_lock(&c->mu);
     for (bool again = true; again;) { /* user code may end tasks meanwhile: the list is walked from its start */
         again = false;
         SK_LIST_EACH (it, &c->running) {
             struct wtask *t = sk_container_of(it, struct wtask, run.link);
-            if (!t->pending || t->told || !cancelled(t)) continue;
+            if (!t->pending || t->told || (t->group ? t->group : c->groups) != own || !cancelled(t)) continue;
             t->told = again = true;
             pthread_mutex_unlock(&c->mu);
             if (c->runner->cancel) c->runner->cancel(c->runner->ctx, &t->priv.t);
@@ -534,8 +558,8 @@ bool sk_worker_step(struct sk_engine *client) {
             break;
         }
     }
-    for (uint32_t i = 0; i <= c->n_groups && !c->exit; i++) {
-        struct sk_group *g = i ? &c->groups[i - 1] : NULL; /* the constructor first */
+    for (uint32_t i = index ? 1 : 0; i < 2 && !c->exit; i++) {
+        struct sk_group *g = i ? own : NULL; /* the constructor first */
         struct sk_list *queue = g ? &g->queue : &c->queue;
         if (g && c->broken) break;
         while (!sk_list_empty(queue) && (!g || g->n_running < g->max)) {
@@ -549,6 +573,7 @@ bool sk_worker_step(struct sk_engine *client) {
             t->pending = began; /* before it runs: it may end at any moment */
             if (began) (void)run(t);
             pthread_mutex_lock(&c->mu);
+            if (!g) start_loops(c);
             if (began) continue;
             if (g) g->n_running--;
             wtask_put(t);
@@ -586,17 +611,21 @@ static void become_concurrent(struct sk_client *c, const struct sk_msg *m) {
     c->n_groups = n;
     c->is_async = (h.flags & SK_TF_ASYNC) && c->runner->serve_async;
     struct sk_err err;
-    if (c->is_async && (c->async_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) < 0) SK_ERR_SYS(&err, "eventfd");
-    else if (sk_client_start_reader(c, &err) == SK_OK) return;
+    bool good = true;
+    for (uint32_t i = 0; i < n; i++) {
+        g[i].fd = -1;
+        if (c->is_async && good && (g[i].fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) < 0) good = SK_ERR_SYS(&err, "eventfd") == SK_OK;
+    }
+    if (good && sk_client_start_reader(c, &err) == SK_OK) return;
     (void)snprintf(c->slot->crash, sizeof c->slot->crash, "the actor cannot be started: %.900s", err.msg);
     abort();
 }
 
 static void serve_async(struct sk_client *c) { /* locked */
     struct sk_err err = {0};
-    sk_client_nudge(c);
+    sk_client_nudge(&c->groups[0]);
     pthread_mutex_unlock(&c->mu);
-    sk_rc rc = c->runner->serve_async(c->runner->ctx, &c->base, c->async_fd, &err);
+    sk_rc rc = c->runner->serve_async(c->runner->ctx, &c->base, c->groups[0].fd, 0, &err);
     pthread_mutex_lock(&c->mu);
     if (rc == SK_OK || c->exit) return;
     (void)snprintf(c->slot->crash, sizeof c->slot->crash, "the event loop of the actor ended: %.900s", err.msg);
@@ -687,10 +716,10 @@ void sk_client_init(struct sk_client *c, struct sk_slot *slot, int32_t pid, stru
     pthread_condattr_setclock(&ca, CLOCK_MONOTONIC);
     pthread_cond_init(&c->cond, &ca);
     pthread_condattr_destroy(&ca);
-    c->async_fd = -1;
     sk_list_init(&c->running);
     sk_map_init(&c->n_calls, SK_TAG_ENGINE);
     sk_list_init(&c->replies);
+    sk_map_init(&c->watches, SK_TAG_ENGINE);
     sk_list_init(&c->queue);
     sk_map_init(&c->defs, SK_TAG_ENGINE);
     sk_map_init(&c->shapes, SK_TAG_ENGINE);

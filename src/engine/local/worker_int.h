@@ -27,6 +27,7 @@ struct sk_running { /* part of a task under way */
 struct sk_group { /* calls of an actor that run side by side */
     struct sk_client *c;
     uint32_t max, n_running, n_threads, n_idle, n_queued;
+    int fd;               /* of an async actor: eventfd that its event loop looks at; else -1 */
     struct sk_list queue; /* sk_msg */
     pthread_cond_t cond;  /* threads of the group wait for calls */
 };
@@ -50,9 +51,9 @@ struct sk_client {
     struct sk_need actor_need;
     bool has_need;
     bool is_async, ready; /* the constructor has run: calls may begin */
-    int async_fd;         /* eventfd: the event loop has something to do */
     uint64_t next_id, next_req;
     struct sk_list replies; /* sk_msg: answers nobody has taken yet */
+    struct sk_map watches;  /* request -> sk_watch */
     struct sk_list queue;   /* sk_msg: calls of this actor that were read while waiting */
     struct sk_map defs;     /* fid -> sk_def */
     struct sk_map shapes;   /* hash of amounts -> shape + 1 */
@@ -83,7 +84,7 @@ void sk_client_wait(struct sk_client *c, int64_t deadline);  /* locked, has_read
 void sk_worker_thread(struct sk_group *g);                   /* locked: one more thread for the calls of a group */
 void sk_client_queue(struct sk_client *c, struct sk_msg *m); /* locked: a call that was read, to where it waits */
 sk_rc sk_client_start_reader(struct sk_client *c, struct sk_err *err) SK_MUST_USE; /* locked */
-void sk_client_nudge(struct sk_client *c);                                         /* locked: the event loop looks again */
+void sk_client_nudge(struct sk_group *g);                                          /* its event loop looks again */
 extern const struct sk_engine_ops sk_client_ops;
 
 /* worker.c */

@@ -16,8 +16,7 @@
 
 static sk_rc attach(struct sk_ring *r, void *mem) { return sk_ring_attach(r, mem, SK_RING_SIZE, NULL); }
 
-sk_rc sk_link_open(struct sk_sim *s, struct sk_proc *p) {
-    (void)s;
+sk_rc sk_link_open(struct sk_proc *p) {
     uint8_t *up = p->rings, *down = p->rings + sk_ring_bytes(SK_RING_SIZE);
     struct sk_slot *slot = p->sh;
     p->up = p->down = (struct sk_way){.again_ns = INT64_MAX};
@@ -39,8 +38,7 @@ static void way_close(struct sk_way *w) {
     w->again_ns = INT64_MAX;
 }
 
-void sk_link_close(struct sk_sim *s, struct sk_proc *p) {
-    (void)s;
+void sk_link_close(struct sk_proc *p) {
     way_close(&p->up);
     way_close(&p->down);
 }
@@ -140,7 +138,6 @@ static bool hand_over(struct sk_sim *s, struct sk_proc *p, struct sk_way *w, con
     sk_ring_commit(&w->dst, k->msg->len);
     s->moved_ns = sk_sim_now(s);
     if (k->up) {
-        sk_world_homes(s, p, k->msg->bytes, k->msg->len);
         sk_bell_ring(&s->l->ctl->bell[atomic_load(&s->l->ctl->who) & 1]);
     } else {
         sk_bell_ring(&p->sh->bell);

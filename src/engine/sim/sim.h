@@ -56,8 +56,6 @@ sk_rc sk_sim_open(const struct sk_engine_conf *conf, const struct sk_sim_conf *s
 void sk_sim_get_stats(const struct sk_engine *e, struct sk_sim_stats *out);
 void sk_sim_calm(struct sk_engine *e, bool calm);   /* no faults from here on (the network stays what it is), or faults again */
 bool sk_sim_check(struct sk_engine *e);             /* every structure of the driver against the others; between its calls */
-void sk_sim_dump(struct sk_engine *e);              /* on stderr: who waits for what */
-void sk_sim_kill(struct sk_engine *e);              /* some worker process, now, if one is up */
 void sk_sim_nap(int64_t ns);                        /* in a task or in the driver between calls: so much virtual time passes */
 uint64_t sk_sim_objects(const struct sk_engine *e); /* alive now */
 uint64_t sk_sim_tasks(const struct sk_engine *e);   /* not finished */

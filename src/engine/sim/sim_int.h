@@ -11,6 +11,7 @@
 #include <setjmp.h>
 
 #include "base/clock.h"
+#include "base/rand.h"
 #include "base/vec.h"
 #include "engine/local/worker_int.h"
 #include "engine/sim/sim.h"
@@ -57,9 +58,9 @@ struct sk_packet {
 };
 
 struct sk_proc;
-sk_rc sk_link_open(struct sk_sim *s, struct sk_proc *p) SK_MUST_USE; /* p->c exists, not serving yet */
-void sk_link_close(struct sk_sim *s, struct sk_proc *p);             /* packets under way stay */
-bool sk_link_due(struct sk_sim *s, struct sk_proc *p);               /* something to send */
+sk_rc sk_link_open(struct sk_proc *p) SK_MUST_USE;     /* p->c exists, not serving yet */
+void sk_link_close(struct sk_proc *p);                 /* packets under way stay */
+bool sk_link_due(struct sk_sim *s, struct sk_proc *p); /* something to send */
 void sk_link_send(struct sk_sim *s, struct sk_proc *p);
 bool sk_link_drained(struct sk_proc *p);           /* all that the process said has arrived */
 void sk_link_arrive(struct sk_sim *s, uint32_t i); /* packet i of s->net */
@@ -107,18 +108,18 @@ struct sk_sim {
     struct sk_sim_conf conf;
     struct sk_engine_ops ops;
     void (*local_close)(struct sk_engine *e);
-    sk_rc (*local_put)(struct sk_engine *e, const struct sk_payload *p, sk_oid *out, struct sk_err *err);
     struct sk_local *l;
     struct sk_runner *runner;
     struct sk_machine machine;
     _Atomic int64_t now;
-    uint64_t rng[4];
+    struct sk_rand rng;
     struct sk_proc procs[SK_SIM_PROCS];
     struct sk_proc *cur;                   /* whose fiber runs; NULL: the driver or the world */
     bool in_world, calm, closing, waiting; /* waiting: the driver is in bell_wait, its lock is free */
     uint32_t n_faults;
     int32_t next_pid;
-    int64_t moved_ns, reaped_ns; /* when something last happened that is no timer */
+    int64_t moved_ns; /* when something last happened that is no timer */
+    struct sk_pace pace;
     SK_VEC(struct sk_packet) net;
     SK_VEC(struct sk_fork_report) reports;
     struct sk_sim_file files[SK_SIM_FILES];
@@ -128,12 +129,12 @@ struct sk_sim {
         void *arg;
         int64_t at_ns; /* INT64_MAX: nothing to do */
     } work;
-    struct sk_map homes; /* offset + 1 of a value in the store -> node that made it + 1 */
+    struct sk_map nodes; /* process number -> node + 1, of processes on other nodes */
+    struct sk_map homes; /* offset + 1 of a value in the store -> node that has it + 1 */
     struct sk_bell nap;
     struct sk_sim_stats st;
 };
 
-uint64_t sk_sim_rand(struct sk_sim *s);
 uint64_t sk_sim_below(struct sk_sim *s, uint64_t n);
 bool sk_sim_chance(struct sk_sim *s, uint32_t of_10000);
 bool sk_sim_fault(struct sk_sim *s, uint32_t of_10000); /* counts, and none while it is calm */
@@ -142,11 +143,8 @@ void sk_world_dump(struct sk_sim *s);                   /* on stderr: who waits 
 void sk_world_open(struct sk_sim *s);
 void sk_world_close(struct sk_sim *s);
 void sk_world_kill(struct sk_sim *s, struct sk_proc *p);
-/* A message of a process passes: where its values are is noted. */
-void sk_world_homes(struct sk_sim *s, const struct sk_proc *p, const void *msg, size_t len);
 static inline int64_t sk_sim_now(const struct sk_sim *s) { return atomic_load_explicit(&s->now, memory_order_relaxed); }
-bool sk_world_rings(uint32_t n_slots);              /* memory for the rings of processes behind a network; false: none */
-void sk_world_home(struct sk_sim *s, uint64_t oid); /* the driver made it */
+bool sk_world_rings(uint32_t n_slots); /* memory for the rings of processes behind a network; false: none */
 struct sk_sim *sk_sim_of(const struct sk_engine *e);
 
 #endif

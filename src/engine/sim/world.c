@@ -21,25 +21,13 @@
 
 #define TICK_NS 1500         /* a step takes up to so long */
 #define STUCK_NS 60000000000 /* nothing but timers for so long */
-#define REAP_NS 1000000000
 #define MAX_STEPS 5000000u
 
 static struct sk_sim *the; /* the one simulation of this process: hooks and fibers find it here */
 
 /* ---- chance -------------------------------------------------------------------------------------------------------------------------- */
 
-uint64_t sk_sim_rand(struct sk_sim *s) /* xoshiro256** */
-{
-    uint64_t *r = s->rng, mid = r[1] * 5, out = ((mid << 7) | (mid >> 57)) * 9, t = r[1] << 17;
-    r[2] ^= r[0];
-    r[3] ^= r[1];
-    r[1] ^= r[2];
-    r[0] ^= r[3];
-    r[2] ^= t;
-    r[3] = (r[3] << 45) | (r[3] >> 19);
-    return out;
-}
-uint64_t sk_sim_below(struct sk_sim *s, uint64_t n) { return (uint64_t)(((unsigned __int128)sk_sim_rand(s) * n) >> 64); }
+uint64_t sk_sim_below(struct sk_sim *s, uint64_t n) { return sk_rand_below(&s->rng, n); }
 bool sk_sim_chance(struct sk_sim *s, uint32_t of_10000) { return of_10000 && sk_sim_below(s, 10000) < of_10000; }
 void sk_sim_mix(struct sk_sim *s, uint64_t x) { s->st.hash = (s->st.hash ^ x) * 0x100000001b3u + (s->st.hash >> 29); }
 
@@ -116,37 +104,11 @@ static void mem_free_all(struct sk_proc *v) {
 
 /* ---- where values are ------------------------------------------------------------------------------------------------------------------- */
 
-static void home(struct sk_sim *s, uint64_t off, uint32_t node) {
-    if (sk_map_put(&s->homes, off + 1, (void *)(uintptr_t)(node + 1)) != SK_OK) abort();
-}
-
-void sk_world_homes(struct sk_sim *s, const struct sk_proc *p, const void *msg, size_t len) {
-    struct sk_rd r = sk_rd_init(msg, len);
-    struct sk_val v;
-    uint32_t type = sk_rd_u32(&r), n = 1;
-    if (type == SK_M_DONE) {
-        struct sk_msg_done h;
-        r.at = 0;
-        memcpy(&h, sk_rd_raw(&r, sizeof h), sizeof h);
-        (void)sk_rd_bytes(&r);
-        n = h.n_values;
-    } else if (type == SK_M_YIELD) {
-        (void)sk_rd_u32(&r);
-        (void)sk_rd_u64(&r);
-        (void)sk_rd_u32(&r);
-        (void)sk_rd_bytes(&r);
-    } else if (type == SK_M_PUT) {
-        (void)sk_rd_u64(&r);
-    } else {
-        return;
-    }
-    for (uint32_t i = 0; i < n && !r.bad; i++) {
-        (void)sk_rd_val(&r, &v);
-        uint32_t nc = sk_rd_u32(&r);
-        sk_rd_align(&r, 8);
-        (void)sk_rd_raw(&r, 8 * (size_t)nc);
-        if (!r.bad && v.where == SK_V_STORE) home(s, v.off, p->node);
-    }
+/* A value was sealed, or read back from the driver's disk. */
+static void m_sealed(void *ctx, uint32_t proc, uint64_t off) {
+    struct sk_sim *s = ctx;
+    void *node = sk_map_get(&s->nodes, proc);
+    if (sk_map_put(&s->homes, off + 1, node ? node : (void *)1) != SK_OK) abort();
 }
 
 static void lose_values(struct sk_sim *s, uint32_t node) {
@@ -213,9 +175,10 @@ static void start(struct sk_sim *s, struct sk_proc *p) {
     sk_client_init(c, p->sh, p->pid, s->runner);
     s->cur = NULL;
     sk_rc rc;
+    if (p->node && sk_map_put(&s->nodes, p->proc, (void *)(uintptr_t)(p->node + 1)) != SK_OK) abort();
     if (p->node) {
         p->rings = areas[2].p + p->slot * rings_stride();
-        rc = sk_link_open(s, p);
+        rc = sk_link_open(p);
     } else {
         rc = sk_ring_attach(&c->down, sk_slot_down(p->sh), SK_RING_SIZE, NULL);
         if (rc == SK_OK) rc = sk_ring_attach(&c->up, sk_slot_up(p->sh), SK_RING_SIZE, NULL);
@@ -281,7 +244,7 @@ static void lose_node(struct sk_sim *s) {
 /* The driver is told of it, and of what its worker said before. */
 static void reported(struct sk_sim *s, struct sk_proc *p) {
     p->state = SK_P_FREE;
-    if (p->node) sk_link_close(s, p);
+    if (p->node) sk_link_close(p);
     if (s->conf.bugs & SK_SIM_BUG_UNTOLD) return;
     report(s, SK_FORK_ENDED, p, p->status);
 }
@@ -486,8 +449,7 @@ static void step(struct sk_sim *s, int64_t until) {
         s->st.steps++;
     }
     int64_t now = sk_sim_now(s);
-    if (now - s->reaped_ns >= REAP_NS) { /* as the loop thread does */
-        s->reaped_ns = now;
+    if (sk_pace_reap(&s->pace, now)) { /* as the loop thread does */
         s->in_world = false;
         pthread_mutex_lock(&s->l->mu);
         sk_pool_reap(s->l, now);
@@ -516,8 +478,13 @@ static void aside(struct sk_sim *s) {
 static void early_args(struct sk_sim *s, const struct sk_proc *p) {
     struct sk_ltask *t = sk_map_get(&s->l->tasks, running(p));
     if (!t || !s->waiting) return;
+    struct sk_proc *cur = s->cur;
+    s->cur = NULL; /* the driver does it: its memory, and nobody goes on meanwhile */
+    s->in_world = true;
     sk_ltask_let_args_go(s->l, t);
     sk_obj_drain(s->l);
+    s->in_world = false;
+    s->cur = cur;
 }
 
 static bool at_point(void *ctx, const char *name) {
@@ -584,17 +551,12 @@ void sk_sim_nap(int64_t ns) {
 
 void sk_world_open(struct sk_sim *s) {
     SK_ASSERT(!the);
-    uint64_t x = s->conf.seed;
-    for (int i = 0; i < 4; i++) { /* splitmix64 */
-        uint64_t z = (x += UINT64_C(0x9e3779b97f4a7c15));
-        z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
-        z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
-        s->rng[i] = z ^ (z >> 31);
-    }
+    sk_rand_init(&s->rng, s->conf.seed);
     the = s;
     s->next_pid = 1000;
     atomic_store(&s->now, 1000000000);
-    s->moved_ns = s->reaped_ns = sk_sim_now(s);
+    s->moved_ns = s->pace.last_reap_ns = sk_sim_now(s);
+    sk_map_init(&s->nodes, SK_TAG_ENGINE);
     sk_map_init(&s->homes, SK_TAG_ENGINE);
     s->machine = (struct sk_machine){.ctx = s,
                                      .seg_open = m_seg_open,
@@ -604,7 +566,8 @@ void sk_world_open(struct sk_sim *s) {
                                      .kill = m_kill,
                                      .next = m_next,
                                      .work = m_work,
-                                     .work_over = m_work_over};
+                                     .work_over = m_work_over,
+                                     .sealed = m_sealed};
     sk_disk_hooks(&s->machine);
     s->work.at_ns = INT64_MAX;
     sk_machine_set(&s->machine);
@@ -620,11 +583,12 @@ void sk_world_close(struct sk_sim *s) {
             sk_fiber_deinit(&p->fiber);
             mem_free_all(p);
         }
-        if (p->node && (p->state == SK_P_LIVE || p->state == SK_P_DEAD)) sk_link_close(s, p);
+        if (p->node && (p->state == SK_P_LIVE || p->state == SK_P_DEAD)) sk_link_close(p);
     }
     while (s->net.n) sk_packet_drop(s, s->net.n - 1);
     sk_vec_free(&s->net);
     sk_vec_free(&s->reports);
+    sk_map_deinit(&s->nodes);
     sk_map_deinit(&s->homes);
     sk_disk_close(s);
     for (size_t i = 0; i < SK_COUNT(areas); i++) areas[i].used = false;
@@ -636,8 +600,3 @@ void sk_world_close(struct sk_sim *s) {
 }
 
 bool sk_world_rings(uint32_t n_slots) { return area(&areas[2], n_slots * rings_stride()) != NULL; }
-
-void sk_world_home(struct sk_sim *s, uint64_t oid) {
-    const struct sk_obj *o = sk_obj_get(s->l, oid);
-    if (o && o->state == SK_O_READY && o->where == SK_V_STORE) home(s, o->u.off, 0);
-}

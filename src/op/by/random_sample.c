@@ -2,4 +2,5 @@
 #include "op/op.h"
 
 extern const struct sk_op_ops sk_op_by_random_sample;
-const struct sk_op_ops sk_op_by_random_sample = {.name = "random_sample", .props = SK_OP_NO_MORE, .n_inputs_min = 1, .n_inputs_max = 1};
+const struct sk_op_ops sk_op_by_random_sample = {
+    .name = "random_sample", .props = SK_OP_NO_MORE | SK_OP_NUMBERED, .n_inputs_min = 1, .n_inputs_max = 1};

@@ -2,4 +2,4 @@
 #include "op/op.h"
 
 extern const struct sk_op_ops sk_op_by_write;
-const struct sk_op_ops sk_op_by_write = {.name = "write", .props = SK_OP_WRITES, .n_inputs_min = 1, .n_inputs_max = 1};
+const struct sk_op_ops sk_op_by_write = {.name = "write", .props = SK_OP_WRITES | SK_OP_NUMBERED, .n_inputs_min = 1, .n_inputs_max = 1};

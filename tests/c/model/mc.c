@@ -19,7 +19,7 @@ struct seen { /* a state that was numbered */
 
 struct mc {
     const struct mc_model *model;
-    struct mc_limits limits;
+    uint64_t states_max;
     struct mc_result *r;
     uint64_t *hash; /* table; 0: free */
     uint32_t *number;
@@ -178,7 +178,7 @@ void mc_step(struct mc *m, const void *succ, const char *wrong, const char *fmt,
     CHECK(step < UINT16_MAX && sk_vec_push(&m->seen, SK_TAG_TEST, x));
     m->r->depth = SK_MAX(m->r->depth, x.depth);
     push(m, succ);
-    if (m->seen.n >= m->limits.states) m->stop = true;
+    if (m->seen.n >= m->states_max) m->stop = true;
 }
 
 static void print_steps(struct mc *m, const uint16_t *steps, uint32_t n, const char *wrong) {
@@ -244,25 +244,20 @@ static void check_that_all_can_end(struct mc *m) {
     sk_free(todo);
 }
 
-void mc_run(const struct mc_model *model, struct mc_limits limits, struct mc_result *out) {
+void mc_run(const struct mc_model *model, uint64_t states, struct mc_result *out) {
     struct mc *m = sk_calloc(SK_TAG_TEST, sizeof *m);
     uint64_t s[WORDS_MAX] = {0};
     bool fresh;
     int64_t t0 = sk_thread_cpu_ns();
     CHECK(m && model->size <= MC_STATE_MAX);
     memset(out, 0, sizeof *out);
-    *m = (struct mc){.model = model, .limits = limits, .r = out, .n_words = (uint32_t)((model->size + 7) / 8)};
+    *m = (struct mc){.model = model, .states_max = states, .r = out, .n_words = (uint32_t)((model->size + 7) / 8)};
     grow_table(m);
     model->init(model->arg, s);
     (void)number_of(m, s, &fresh);
     CHECK(sk_vec_push(&m->seen, SK_TAG_TEST, (struct seen){0}));
     push(m, s);
-    bool deep = false;
     for (m->cur = 0; !m->stop && pop(m, s); m->cur++) {
-        if (limits.depth && m->seen.p[m->cur].depth >= limits.depth) {
-            deep = true;
-            continue;
-        }
         m->n_step = 0;
         model->next(model->arg, s, m);
         if (m->n_step || m->stop) continue;
@@ -275,7 +270,7 @@ void mc_run(const struct mc_model *model, struct mc_limits limits, struct mc_res
         CHECK(sk_vec_push(&m->ends, SK_TAG_TEST, m->cur));
     }
     out->states = m->seen.n;
-    out->all = !m->stop && !deep;
+    out->all = !m->stop;
     if (out->all) check_that_all_can_end(m);
     out->seconds = (double)(sk_thread_cpu_ns() - t0) / 1e9;
     sk_free(m->hash);

@@ -17,7 +17,6 @@
 struct mc;
 
 struct mc_model {
-    const char *name;
     size_t size; /* of a state; at most MC_STATE_MAX */
     const void *arg;
     void (*init)(const void *arg, void *s); /* s is zeroed */
@@ -26,11 +25,6 @@ struct mc_model {
     const char *(*end)(const void *arg, const void *s); /* of a state without successors: NULL: a good end; else what is wrong with it */
 };
 enum { MC_STATE_MAX = 2048 };
-
-struct mc_limits {
-    uint64_t states; /* stop after so many */
-    uint32_t depth;  /* do not expand states so deep; 0: no limit */
-};
 
 struct mc_result {
     uint64_t states, steps, ends;
@@ -45,7 +39,7 @@ struct mc_result {
 /* Called by next for each successor; `wrong` (NULL: fine) ends the search. The text is made only when a way is printed. */
 void mc_step(struct mc *m, const void *succ, const char *wrong, const char *fmt, ...) SK_PRINTF(4, 5);
 
-void mc_run(const struct mc_model *model, struct mc_limits limits, struct mc_result *out);
+void mc_run(const struct mc_model *model, uint64_t states, struct mc_result *out); /* stops after so many states */
 
 /* For what is too large: n runs by chance (test_rand) from the beginning to an end, each step judged as above. `states` are the steps gone,
  * `steps` those looked at, `ends` the runs. A model without an end to every run would walk for ever. */

@@ -12,7 +12,7 @@ static void run(const struct own_cfg *cfg, uint64_t states, struct mc_result *r)
     struct mc_model m = own_proto;
     m.arg = cfg;
     own_proto_init(cfg);
-    mc_run(&m, (struct mc_limits){.states = states}, r);
+    mc_run(&m, states, r);
     own_proto_exit();
     printf("# %s: %llu states, %llu steps, %llu ends, depth %u, %s, %.1f s, %.0f steps a second\n", cfg->name,
            (unsigned long long)r->states, (unsigned long long)r->steps, (unsigned long long)r->ends, r->depth,

@@ -134,5 +134,4 @@ void own_proto_exit(void) {
     sk_lineage_destroy(G.lin);
 }
 
-const struct mc_model own_proto = {
-    .name = "ownership", .size = sizeof(struct st), .init = proto_init, .next = proto_next, .canon = proto_canon, .end = own_end};
+const struct mc_model own_proto = {.size = sizeof(struct st), .init = proto_init, .next = proto_next, .canon = proto_canon, .end = own_end};

@@ -44,7 +44,6 @@ struct own_cfg {
     uint8_t window;                                      /* of a stream: it waits for its reader; 0: never */
     uint8_t retries;                                     /* of a task */
     uint8_t budget;                                      /* tasks that lineage may keep; 0: no lineage, nothing is lost */
-    bool worker_puts_only, no_driver_get;                /* smaller */
     bool by_value;                                       /* references as arguments, too: the task gets the value */
     bool actor, actor_keeps;                             /* keeps: what it holds between calls stays for ever (a state) */
     bool nested_submit;                                  /* workers submit */

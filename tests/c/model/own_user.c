@@ -302,10 +302,9 @@ void own_calls_of_user(const struct st *from, uint8_t proc) {
         EMIT("%s: cancels task %u", who(proc), tid);
     }
     if (!runs) return;
-    if (from->n_puts < G.cfg->puts && from->next_id <= G.cfg->n_objs && !(G.cfg->worker_puts_only && !proc) && (!proc || room(fw, 1)))
-        each_choice(from, proc, do_put);
+    if (from->n_puts < G.cfg->puts && from->next_id <= G.cfg->n_objs && (!proc || room(fw, 1))) each_choice(from, proc, do_put);
     if (from->n_tasks < G.cfg->n_tasks && (!proc || (G.cfg->nested_submit && room(fw, 1)))) submits(from, proc);
-    if (from->n_gets < G.cfg->gets && !(G.cfg->no_driver_get && !proc)) {
+    if (from->n_gets < G.cfg->gets) {
         for (uint8_t k = 0; k < MO; k++) {
             const struct obj *o = &from->obj[k + 1];
             if (!r[k] || from->actor_obj == k + 1) continue;

@@ -4,6 +4,7 @@
 #include <math.h>
 
 #include "base/map.h"
+#include "base/rand.h"
 #include "exec/exec_int.h"
 #include "op/op.h"
 #include "test.h"
@@ -66,15 +67,9 @@ struct sim {
     double busy_cpu;
 };
 
-static uint64_t mix(uint64_t v) {
-    v = (v ^ (v >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
-    v = (v ^ (v >> 27)) * UINT64_C(0x94d049bb133111eb);
-    return v ^ (v >> 31);
-}
-
 static double uniform(struct sim *m) {
     m->rng = m->rng * UINT64_C(6364136223846793005) + 1442695040888963407u;
-    return (double)(mix(m->rng) >> 11) / 9007199254740992.0;
+    return (double)(sk_rand_mix(m->rng) >> 11) / 9007199254740992.0;
 }
 
 static double lognormal(struct sim *m) {
@@ -136,7 +131,7 @@ static void unref(struct sim *m, uint64_t oid) {
 static uint32_t apply(const struct stage *s, uint32_t node, uint64_t row, uint64_t *out) {
     uint32_t n = 0;
     for (uint32_t j = 0; j < s->times; j++) {
-        uint64_t r = mix(row * 31 + j + 7919 * (uint64_t)node);
+        uint64_t r = sk_rand_mix(row * 31 + j + 7919 * (uint64_t)node);
         if (s->of <= 1 || r % s->of == 0) out[n++] = r;
     }
     return n;
@@ -160,7 +155,7 @@ static uint32_t compute(const struct sim *m, const struct sk_stage *st, const ui
 }
 
 static void unit_ids(const struct sim *m, uint32_t node, uint32_t unit, uint64_t *out) {
-    for (uint64_t i = 0; i < m->unit_rows[unit]; i++) out[i] = mix((uint64_t)node << 48 | (uint64_t)unit << 24 | i);
+    for (uint64_t i = 0; i < m->unit_rows[unit]; i++) out[i] = sk_rand_mix((uint64_t)node << 48 | (uint64_t)unit << 24 | i);
 }
 
 static void launch(struct sim *m, uint64_t id) {
@@ -381,7 +376,7 @@ static void run(struct sim *m, uint32_t root, const char *policy) {
         for (uint32_t b = 0; b < m->x->s[i].n_blocks; b++) {
             uint64_t rows[16];
             const struct sk_bref *r = &m->x->s[i].blocks[b];
-            for (uint32_t j = 0; j < r->n_rows; j++) rows[j] = mix(r->oid << 20 | j);
+            for (uint32_t j = 0; j < r->n_rows; j++) rows[j] = sk_rand_mix(r->oid << 20 | j);
             struct blk *k = new_blk(m, rows, (uint32_t)r->n_rows, r->bytes);
             sk_map_del(&m->blks, k->oid);
             k->oid = r->oid;
@@ -432,9 +427,10 @@ static void model(const struct sim *m, uint32_t node, struct rows *out) {
     uint32_t from = out->n;
     for (uint32_t i = 0; i < d->n_inputs; i++) model(m, d->inputs[i], out);
     for (uint32_t u = 0; u < d->n_units; u++)
-        for (uint64_t i = 0; i < m->unit_rows[u]; i++) CHECK(sk_vec_push(out, TAG, mix((uint64_t)node << 48 | (uint64_t)u << 24 | i)));
+        for (uint64_t i = 0; i < m->unit_rows[u]; i++)
+            CHECK(sk_vec_push(out, TAG, sk_rand_mix((uint64_t)node << 48 | (uint64_t)u << 24 | i)));
     for (uint32_t b = 0; b < d->n_blocks; b++)
-        for (uint32_t j = 0; j < d->blocks[b].n_rows; j++) CHECK(sk_vec_push(out, TAG, mix(d->blocks[b].oid << 20 | j)));
+        for (uint32_t j = 0; j < d->blocks[b].n_rows; j++) CHECK(sk_vec_push(out, TAG, sk_rand_mix(d->blocks[b].oid << 20 | j)));
     if (d->op->props & SK_OP_LIMIT) out->n = (uint32_t)SK_MIN((int64_t)out->n, from + d->limit);
     if (d->op->props & (SK_OP_LIMIT | SK_OP_UNION) || d->n_blocks) return;
     uint32_t n = out->n - from;
@@ -552,7 +548,7 @@ static void one_random(uint64_t shape, bool exact) {
     const double memory[] = {1e5, 40, 200, 20, 1000};
     for (uint32_t k = 0; k < 3; k++) {
         struct sim *m = k ? b : a;
-        setup(m, mix(shape * 3 + k), memory[mix(shape + k) % SK_COUNT(memory)]);
+        setup(m, sk_rand_mix(shape * 3 + k), memory[sk_rand_mix(shape + k) % SK_COUNT(memory)]);
         uint32_t root = random_plan(m, shape, exact);
         if (getenv("SIM_VERBOSE")) {
             char text[4000];
@@ -560,8 +556,8 @@ static void one_random(uint64_t shape, bool exact) {
             fprintf(stderr, "%s# memory %llu\n", text, (unsigned long long)m->conf.memory_bytes);
         }
         static const char *const OTHER[] = {"upstream", "adaptive", "paper", "pessimistic", "reservation"};
-        bool other = k == 2 && mix(shape) % 2 == 0;
-        run(m, root, other ? OTHER[mix(shape) / 2 % SK_COUNT(OTHER)] : "downstream");
+        bool other = k == 2 && sk_rand_mix(shape) % 2 == 0;
+        run(m, root, other ? OTHER[sk_rand_mix(shape) / 2 % SK_COUNT(OTHER)] : "downstream");
         check_rows(m, root);
         /* Where sizes repeat: one surprise for each stage, its first task. Where they vary at random: what can be in flight. */
         uint64_t most = m->max_task * (exact ? m->st.n : m->max_flying + m->st.n);

@@ -132,6 +132,19 @@ static const struct profile profiles[] = {
      .actors = true,
      .streams = true,
      .cancels = true},
+    {.name = "squeeze", /* values of up to a third of the store */
+     .named_only = true,
+     .sim = {.preempt = 1000, .kill = 20, .max_faults = 4},
+     .spill = true,
+     .store_bytes = 1u << 20,
+     .max_size = 350000,
+     .cpus = 3,
+     .max_workers = 6,
+     .n_ops = 40,
+     .big = true,
+     .actors = true,
+     .streams = true,
+     .cancels = true},
     {.name = "disk",
      .named_only = true,
      .sim = {.preempt = 1000, .kill = 10, .disk_bytes = 1u << 20, .disk_rot = 800, .value_lost = 100, .max_faults = 8},
@@ -226,12 +239,22 @@ static uint32_t pick_args(uint32_t *args, bool good) {
     return k;
 }
 
-static void must(sk_rc rc, const struct sk_err *err, const char *what) {
+static void fine(sk_rc rc, const struct sk_err *err, const char *what) { MUST(rc == SK_OK, "%s: %s %s", what, sk_rc_name(rc), err->msg); }
+
+/* False: there was no room, and it is as if nobody had asked. */
+static bool must(sk_rc rc, const struct sk_err *err, const char *what) {
     if ((rc == SK_EFULL || rc == SK_ENOSPC) && W.f->store_bytes) {
         W.n_full++;
-        return;
+        return false;
     }
-    MUST(rc == SK_OK, "%s: %s %s", what, sk_rc_name(rc), err->msg);
+    fine(rc, err, what);
+    return true;
+}
+
+static void cancel(uint32_t task, uint32_t flags) {
+    struct sk_err err = {0};
+    W.tasks[task].cancelled = true;
+    fine(E()->ops->cancel(E(), (sk_tid){W.tasks[task].tid}, flags, &err), &err, "cancel");
 }
 
 /* What comes next goes into one of the last groups, which may be removed. */
@@ -242,7 +265,7 @@ static void choose_group(void) {
 static void remove_group(struct wgroup *g) {
     struct sk_err err = {0};
     g->removed = true;
-    must(E()->ops->group_remove(E(), g->id, &err), &err, "remove a group");
+    fine(E()->ops->group_remove(E(), g->id, &err), &err, "remove a group");
 }
 
 /* One CPU stays outside of all, so that what is in none goes on. */
@@ -261,10 +284,10 @@ static void op_group(void) {
     struct sk_group_spec s = {.bundles = b, .n = n, .strategy = SK_GROUP_PACK};
     sk_oid ready;
     *g = (struct wgroup){.cpus = n};
-    must(E()->ops->group_create(E(), &s, &g->id, &ready, &err), &err, "create a group");
+    fine(E()->ops->group_create(E(), &s, &g->id, &ready, &err), &err, "create a group");
     E()->ops->release(E(), ready);
-    must(E()->ops->need(E(), &(struct sk_need){.res = b[0], .group = g->id, .bundle = -1}, &g->one, &err), &err, "a shape");
-    must(E()->ops->need(E(), &(struct sk_need){.group = g->id, .bundle = -1}, &g->none, &err), &err, "a shape");
+    fine(E()->ops->need(E(), &(struct sk_need){.res = b[0], .group = g->id, .bundle = -1}, &g->one, &err), &err, "a shape");
+    fine(E()->ops->need(E(), &(struct sk_need){.group = g->id, .bundle = -1}, &g->none, &err), &err, "a shape");
 }
 
 static void op_submit(void) {
@@ -272,12 +295,9 @@ static void op_submit(void) {
     choose_group();
     uint32_t args[MAX_ARGS], n = pick_args(args, false), task, first;
     struct params p = random_params(random_code(2), (uint32_t)rnd(3));
-    must(world_submit(E(), &p, args, n, 0, 0, NULL, &task, &first, &err), &err, "submit");
+    if (!must(world_submit(E(), &p, args, n, 0, 0, NULL, &task, &first, &err), &err, "submit")) return;
     for (uint32_t i = 0; i < p.n_ret; i++) hold(first + i);
-    if (W.f->cancels && rnd(12) == 0) {
-        W.tasks[task].cancelled = true;
-        must(E()->ops->cancel(E(), (sk_tid){W.tasks[task].tid}, rnd(2) ? SK_CANCEL_FORCE : 0, &err), &err, "cancel");
-    }
+    if (W.f->cancels && rnd(12) == 0) cancel(task, rnd(2) ? SK_CANCEL_FORCE : 0);
 }
 
 static void op_put(void) {
@@ -285,8 +305,7 @@ static void op_put(void) {
     uint32_t in[MAX_ARGS], n = pick_args(in, false), o;
     sk_rc rc = world_put(E(), rnd(UINT64_MAX), W.f->big && rnd(2) ? 9000 + 8 * (uint32_t)rnd(W.f->max_size ? W.f->max_size / 8 : 4000) : 0,
                          in, n, &o, &err);
-    must(rc, &err, "put");
-    if (rc == SK_OK) hold(o);
+    if (must(rc, &err, "put")) hold(o);
 }
 
 static void op_stream(void) {
@@ -297,12 +316,12 @@ static void op_stream(void) {
     uint32_t args[MAX_ARGS], n = pick_args(args, false), task, first;
     struct params p = random_params(STREAM, 0);
     W.n_sinks += sink;
-    must(world_submit(E(), &p, args, n, 0, 0, sink ? &D.sink : NULL, &task, &first, &err), &err, "submit a stream");
-    if (!sink) D.streams[D.n_streams++] = (struct open_stream){task, 0};
-    if (sink && W.f->cancels && rnd(8) == 0) {
-        W.tasks[task].cancelled = true;
-        must(E()->ops->cancel(E(), (sk_tid){W.tasks[task].tid}, rnd(2) ? SK_CANCEL_FORCE : 0, &err), &err, "cancel");
+    if (!must(world_submit(E(), &p, args, n, 0, 0, sink ? &D.sink : NULL, &task, &first, &err), &err, "submit a stream")) {
+        W.n_sinks -= sink;
+        return;
     }
+    if (!sink) D.streams[D.n_streams++] = (struct open_stream){task, 0};
+    if (sink && W.f->cancels && rnd(8) == 0) cancel(task, rnd(2) ? SK_CANCEL_FORCE : 0);
 }
 
 static void end_stream(uint32_t k, bool drop) {
@@ -382,7 +401,7 @@ static void op_actor(void) {
     if (!W.f->actors) return;
     if (D.n_actors < 2 && rnd(3) == 0) {
         choose_group();
-        must(world_actor(E(), 0, rnd(UINT64_MAX), rnd(6) == 0, &a, &err), &err, "create an actor");
+        if (!must(world_actor(E(), 0, rnd(UINT64_MAX), rnd(6) == 0, &a, &err), &err, "create an actor")) return;
         D.actors[D.n_actors++] = (struct held_actor){a, true};
         return;
     }
@@ -392,7 +411,7 @@ static void op_actor(void) {
     uint64_t r = rnd(12);
     if (r == 0) {
         W.actors[a - 1].killed = true;
-        must(E()->ops->actor_kill(E(), (sk_aid){W.actors[a - 1].aid}, rnd(2), &err), &err, "kill an actor");
+        fine(E()->ops->actor_kill(E(), (sk_aid){W.actors[a - 1].aid}, rnd(2), &err), &err, "kill an actor");
     } else if (r == 1) {
         if (D.actors[k].ready) E()->ops->release(E(), (sk_oid){W.actors[a - 1].ready});
         E()->ops->actor_release(E(), (sk_aid){W.actors[a - 1].aid});
@@ -405,12 +424,9 @@ static void op_actor(void) {
         p.actor = a;
         p.seq = ++W.actors[a - 1].next_seq;
         uint32_t n = pick_args(args, true);
-        must(world_submit(E(), &p, args, n, 0, a, NULL, &task, &first, &err), &err, "call an actor");
+        if (!must(world_submit(E(), &p, args, n, 0, a, NULL, &task, &first, &err), &err, "call an actor")) return;
         for (uint32_t i = 0; i < p.n_ret; i++) hold(first + i);
-        if (W.f->cancels && rnd(20) == 0) {
-            W.tasks[task].cancelled = true;
-            must(E()->ops->cancel(E(), (sk_tid){W.tasks[task].tid}, 0, &err), &err, "cancel");
-        }
+        if (W.f->cancels && rnd(20) == 0) cancel(task, 0);
     }
 }
 
@@ -561,12 +577,14 @@ struct total {
 static uint64_t run_one(const struct profile *f, uint64_t seed, uint32_t bugs, struct total *sum) {
     struct sk_engine *e = NULL;
     struct sk_err err = {0};
+    static const char *const dirs[] = {"simulated", "another"};
     struct sk_engine_conf conf = {.total = {.amount = {[SK_RES_CPU] = f->cpus * SK_RES_UNIT}},
                                   .store_bytes = f->store_bytes ? f->store_bytes : 16u << 20,
                                   .max_workers = f->max_workers,
                                   .idle_reap_ns = 3000000000,
                                   .runner = &world_runner,
-                                  .spill_dir = f->spill ? "simulated" : NULL,
+                                  .spill_dirs = dirs,
+                                  .n_spill_dirs = f->spill ? 2 : 0,
                                   .lineage_bytes = f->lineage_bytes};
     struct sk_sim_conf sim = f->sim;
     sim.seed = seed;
@@ -662,6 +680,9 @@ TEST_SLOW(world_schedules, 60) {
         if (profiles[k].sim.kill && rounds >= 100) CHECK_MSG(t.st.n_kills && t.errors, "profile %s: nothing goes wrong", profiles[k].name);
         if (profiles[k].sim.n_nodes && rounds >= 100) CHECK(t.st.n_packets_lost && t.st.n_packets_twice && t.st.n_resent);
         if (profiles[k].sim.value_lost && rounds >= 100) CHECK(t.st.n_values_lost);
+        if (profiles[k].sim.node_lost && rounds >= 100) CHECK(t.st.n_nodes_lost && t.st.n_values_lost);
+        if (profiles[k].spill) CHECK(t.st.n_disk_writes && t.st.n_disk_reads);
+        if (profiles[k].sim.disk_bytes && rounds >= 100) CHECK(t.st.n_disk_full && t.st.n_disk_rot);
     }
     printf("# %llu schedules, %.0f/s; %llu steps, %.0f/s\n", (unsigned long long)runs, (double)runs / ((double)all / 1e9),
            (unsigned long long)steps, (double)steps / ((double)all / 1e9));
@@ -678,41 +699,59 @@ TEST_SLOW(world_replays, 20) {
 
 /* ---- bugs that are put in are found ------------------------------------------------------------------------------------------------------ */
 
-/* How many schedules it takes; what was found in `text`. A bug may also end the engine by one of its own checks. */
-static int hunt(const char *profile, uint32_t bug, int most, char *text, size_t cap) {
+enum { TEXT = 4096 };
+
+/* One schedule in a process of its own. True: something was found; the last of what was said about it in `text`. */
+static bool alone(const struct profile *f, uint64_t seed, uint32_t bug, char text[TEXT]) {
+    int fd[2], status;
+    CHECK(pipe(fd) == 0);
+    fflush(NULL);
+    pid_t pid = fork();
+    CHECK(pid >= 0);
+    if (pid == 0) {
+        CHECK(dup2(fd[1], STDOUT_FILENO) >= 0 && dup2(fd[1], STDERR_FILENO) >= 0);
+        close(fd[0]);
+        close(fd[1]);
+        W.hunting = true;
+        (void)run_one(f, seed, bug, NULL);
+        _exit(0);
+    }
+    close(fd[1]);
+    size_t n = 0;
+    for (ssize_t m; (m = read(fd[0], text + n, TEXT - 1 - n)) > 0;) { /* to the end: a pipe that is full would hold it up */
+        n += (size_t)m;
+        if (n < TEXT - 1) continue;
+        memmove(text, text + TEXT / 2, n -= TEXT / 2);
+    }
+    text[n] = 0;
+    close(fd[0]);
+    CHECK(waitpid(pid, &status, 0) == pid);
+    if (WIFEXITED(status) && WEXITSTATUS(status) == FOUND) return true;
+    if (WIFSIGNALED(status) && (WTERMSIG(status) == SIGABRT || WTERMSIG(status) == SIGSEGV))
+        return true; /* the engine's own checks, or worse */
+    CHECK_MSG(WIFEXITED(status) && WEXITSTATUS(status) == 0, "a hunt ended with status %x: %.200s", status, text);
+    return false;
+}
+
+/* How many schedules it takes to find the bug; what was found in `text`. The same schedule without the bug is fine, or the checker is not. */
+static int hunt(const char *profile, uint32_t bug, int most, char text[TEXT]) {
     size_t k = 0;
+    char control[TEXT];
     while (strcmp(profiles[k].name, profile) != 0) k++;
     for (int i = 0; i < most; i++) {
-        int fd[2], status;
-        CHECK(pipe(fd) == 0);
-        fflush(NULL);
-        pid_t pid = fork();
-        CHECK(pid >= 0);
-        if (pid == 0) {
-            CHECK(dup2(fd[1], STDOUT_FILENO) >= 0 && dup2(fd[1], STDERR_FILENO) >= 0);
-            close(fd[0]);
-            close(fd[1]);
-            W.hunting = true;
-            (void)run_one(&profiles[k], mix(test_seed(), (uint64_t)i), bug, NULL);
-            _exit(0);
-        }
-        close(fd[1]);
-        ssize_t n = 0, m;
-        while ((m = read(fd[0], text + n, cap - 1 - (size_t)n)) > 0) n += m;
-        text[n] = 0;
-        close(fd[0]);
-        CHECK(waitpid(pid, &status, 0) == pid);
-        if (WIFEXITED(status) && WEXITSTATUS(status) == FOUND) return i + 1;
-        if (WIFSIGNALED(status)) return i + 1; /* one of the engine's own checks, or worse */
-        CHECK_MSG(WIFEXITED(status) && WEXITSTATUS(status) == 0, "a hunt ended with status %x: %.200s", status, text);
+        uint64_t seed = mix(test_seed(), (uint64_t)i);
+        if (!alone(&profiles[k], seed, bug, text)) continue;
+        CHECK_MSG(!alone(&profiles[k], seed, 0, control), "without the bug, too (SK_SIM_PROFILE=%s SK_SIM_SEED=%llu): %.300s", profile,
+                  (unsigned long long)seed, control);
+        return i + 1;
     }
     return 0;
 }
 
 static void finds(const char *name, const char *profile, uint32_t bug) {
-    char text[4096];
-    int n = hunt(profile, bug, 4000, text, sizeof text); /* messages of the dead: one schedule in about 150 */
-    char *last = strrchr(text, '\n');                    /* behind the report of who waits for what */
+    char text[TEXT];
+    int n = hunt(profile, bug, 4000, text); /* messages of the dead: one schedule in about 150 */
+    char *last = strrchr(text, '\n');       /* behind the report of who waits for what */
     printf("# %s: found in schedule %d: %.160s\n", name, n, last && last[1] ? last + 1 : text);
     CHECK_MSG(n > 0, "%s: not found", name);
 }

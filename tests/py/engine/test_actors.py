@@ -114,7 +114,9 @@ def test_a_constructor_that_raises(ray):
     early = b.m.remote()
     with pytest.raises(ray.exceptions.ActorDiedError) as info:
         ray.get(early)
-    assert str(info.value).startswith("ValueError: cannot start with 5") and "constructor" in str(info.value)
+    text = str(info.value)
+    assert text.startswith("The actor died because of an error raised in its creation task, ray::Broken.__init__() (pid=")
+    assert f"actor_id={b._actor_id.hex()}, repr=" in text and text.endswith("ValueError: cannot start with 5")
     assert isinstance(info.value, ray.exceptions.RayActorError) and isinstance(info.value.cause, ValueError)
     with pytest.raises(ray.exceptions.ActorDiedError, match="cannot start with 5"):
         ray.get(b.m.remote())

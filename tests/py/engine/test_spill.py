@@ -158,6 +158,79 @@ def spill_files(path):
     return out
 
 
+def test_directories_in_turn(start, tmp_path):
+    dirs = [tmp_path / "a", tmp_path / "b"]
+    ray = start(object_spilling_directory=[str(d) for d in dirs])
+    refs = [ray.put(pattern(i)) for i in range(100)]
+    on = [sum(os.stat(f).st_blocks for f in spill_files(d)) * 512 for d in dirs]
+    assert min(on) >= 20 * MIB and max(on) <= 2 * min(on)
+    for i, r in enumerate(refs):
+        assert np.array_equal(ray.get(r), pattern(i))
+    del refs, r
+    skate.shutdown()
+    for d in dirs:
+        d.rmdir()  # nothing is left in it
+
+
+def test_a_full_directory_is_passed_over(start, tmp_path):
+    """A file system of 8 MiB, and one with room: nobody hears of the first one's end."""
+    small = tmp_path / "small"
+    small.mkdir()
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=8m", "tmpfs", str(small)], capture_output=True).returncode:
+        pytest.skip("mounting a small tmpfs needs root")
+    try:
+        ray = start(object_spilling_directory=[str(small), str(tmp_path / "b")], _system_config={"spill_bytes": 1 << 40})
+        refs = [ray.put(pattern(i)) for i in range(128)]
+        assert _skate.status()["spill_failures"] > 0
+        for i, r in enumerate(refs):
+            assert np.array_equal(ray.get(r), pattern(i))
+        del refs, r
+        skate.shutdown()
+    finally:
+        skate.shutdown()
+        assert subprocess.run(["umount", str(small)]).returncode == 0
+    small.rmdir()
+    (tmp_path / "b").rmdir()
+
+
+def test_disk_follows_what_is_alive(start, tmp_path):
+    """Every second of many objects goes: their bytes on disk come back though their neighbours stay."""
+    ray = start()
+    refs = [ray.put(pattern(i, 100_000)) for i in range(1500)]
+    full = _skate.status()["spill_disk_bytes"]
+    assert full > 100 * MIB
+    del refs[::2]
+    status = _skate.status()
+    assert status["spill_disk_bytes"] < 0.7 * full
+    until = time.monotonic() + 60
+    while sum(os.stat(f).st_blocks for f in spill_files(tmp_path)) * 512 > status["spill_disk_bytes"] + 8 * MIB:
+        assert time.monotonic() < until
+        ray.get(refs[-1])
+    for k, r in enumerate(refs):
+        assert np.array_equal(ray.get(r), pattern(2 * k + 1, 100_000))
+
+
+def test_wait_counts_what_is_on_disk(start):
+    ray = start()
+    refs = [ray.put(pattern(i)) for i in range(100)]
+    before = _skate.status()["restored_objects"]
+    for fetch in (True, False):
+        ready, rest = ray.wait(refs, num_returns=100, timeout=0, fetch_local=fetch)
+        assert ready == refs and not rest
+    assert _skate.status()["restored_objects"] == before
+
+
+def test_the_inline_engine_does_not_spill():
+    skate.shutdown()
+    skate.init(local_mode=True, object_store_memory=8 * MIB)
+    try:
+        with pytest.raises(skate.exceptions.ObjectStoreFullError, match="inline engine does not spill"):
+            keep = [skate.put(pattern(i)) for i in range(9)]
+            del keep
+    finally:
+        skate.shutdown()
+
+
 def test_files_that_somebody_cut(start, tmp_path):
     ray = start()
 

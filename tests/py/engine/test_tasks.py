@@ -190,14 +190,14 @@ def test_generator_next_within(ray):
         g.next_within(60)
 
 
-def test_the_users_error_first(ray):
+def test_the_text_of_an_error(ray):
     with pytest.raises(ValueError) as info:
         ray.get(boom.remote("exactly this"))
     e = info.value
     assert isinstance(e, ray.exceptions.RayTaskError)
     text = str(e)
-    assert text.startswith("ValueError: exactly this\n")
-    assert "in boom" in text and "raise ValueError(text)" in text and "task boom, attempt 0" in text
+    assert text.startswith("ray::boom() (pid=") and text.endswith("\nValueError: exactly this")
+    assert "in boom" in text and "raise ValueError(text)" in text
     assert "/python/skate/" not in text
     assert isinstance(e.cause, ValueError) and e.cause.args == ("exactly this",)
 
@@ -220,7 +220,7 @@ def test_errors_that_are_hard_to_send(ray):
 
     with pytest.raises(ray.exceptions.RayTaskError) as info:
         ray.get(odd_init.remote())
-    assert str(info.value).startswith(f"{Custom.__module__}.Custom: 5: x")
+    assert f"{Custom.__module__}.Custom: 5: x" in str(info.value)
 
     @ray.remote
     def with_lock():
@@ -292,7 +292,7 @@ def test_an_error_passes_through_tasks_that_depend_on_it(ray):
         ray.get(add.remote(1, add.remote(2, boom.remote("upstream"))))
     with pytest.raises(ValueError, match="large") as info:
         ray.get(add.remote(boom.remote("large" + "x" * 20_000)))
-    assert "large" + "x" * 20_000 in str(info.value) and "task boom" in str(info.value)
+    assert "large" + "x" * 20_000 in str(info.value) and "ray::boom()" in str(info.value)
 
 
 def test_an_error_of_a_nested_get(ray):
@@ -304,7 +304,12 @@ def test_an_error_of_a_nested_get(ray):
 
     with pytest.raises(ValueError) as info:
         ray.get(outer.remote())
-    assert str(info.value).startswith("ValueError: deep\n") and "task outer" in str(info.value)
+    text = str(info.value)
+    assert (
+        text.startswith("ray::outer() (pid=")
+        and "RayTaskError(ValueError): ray::boom() (pid=" in text
+        and text.endswith("ValueError: deep")
+    )
 
 
 def test_get_of_several_raises_the_first_error(ray):

@@ -37,14 +37,20 @@ def test_wrong_knobs(monkeypatch):
 def test_spilling(monkeypatch, tmp_path):
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     out = config.resolve({})
-    assert out["spill_dir"] == str(tmp_path) and out["spill_bytes"] > 0
+    assert out["spill_dir"] == [str(tmp_path)] and out["spill_bytes"] > 0
     monkeypatch.setenv("SKATE_SPILL_DIR", "")
-    assert config.resolve({})["spill_dir"] == ""
+    assert config.resolve({})["spill_dir"] == []
     monkeypatch.setenv("SKATE_SPILL_DIR", str(tmp_path / "123"))
-    assert config.resolve({})["spill_dir"] == str(tmp_path / "123")
+    assert config.resolve({})["spill_dir"] == [str(tmp_path / "123")]
+    monkeypatch.setenv("SKATE_SPILL_DIR", f"{tmp_path}/a:{tmp_path}/b")
+    out = config.resolve({})
+    assert out["spill_dir"] == [f"{tmp_path}/a", f"{tmp_path}/b"] and out["spill_bytes"] == config.spill_bytes([str(tmp_path)])
     assert config.resolve({"spill_bytes": 5})["spill_bytes"] == 5
     ray = json.dumps({"type": "filesystem", "params": {"directory_path": [str(tmp_path), "/y"]}})
-    assert config.from_ray({"object_spilling_config": ray, "max_io_workers": 4, "seed": 1}) == {"spill_dir": str(tmp_path), "seed": 1}
+    assert config.from_ray({"object_spilling_config": ray, "max_io_workers": 4, "seed": 1}) == {
+        "spill_dir": [str(tmp_path), "/y"],
+        "seed": 1,
+    }
     assert config.from_ray({"automatic_object_spilling_enabled": False}) == {"spill_dir": ""}
     with pytest.raises(ValueError, match="smart_open"):
         config.from_ray({"object_spilling_config": '{"type": "smart_open", "params": {"uri": "s3://x"}}'})

@@ -1,5 +1,6 @@
 """RayTaskError, error texts, pickles of errors: no engine."""
 
+import os
 import pickle
 
 import pytest
@@ -58,10 +59,9 @@ def test_every_class_is_mixed_in(cls):
 def test_text():
     e = through(ValueError("some message"), name="my_task", attempt=2)
     lines = str(e).splitlines()
-    assert lines[0] == "ValueError: some message"
-    assert lines[1] == "Traceback (most recent call last):"
-    assert "in raised" in lines[2]
-    assert "task my_task, attempt 2" in lines[-1]
+    assert lines[0] == f"ray::my_task() (pid={os.getpid()}, ip=127.0.0.1, attempt=2)"
+    assert "in raised" in lines[1]
+    assert lines[-1] == "ValueError: some message"
     assert type(e).__name__ == "RayTaskError(ValueError)"
     assert e.args == (e.cause,)
 
@@ -125,24 +125,24 @@ def test_chains():
             raise RuntimeError("second") from e
     except RuntimeError as e:
         text = str(serialize.load_error(0xE1, serialize.dumps_error(e, "f", 0)))
-    assert text.startswith("RuntimeError: second") and "KeyError: 'first'" in text and "direct cause" in text
+    parts = text.split("\n\nThe above exception was the direct cause of the following exception:\n\n")
+    assert len(parts) == 2 and all(p.startswith("ray::f() (pid=") for p in parts)
+    assert parts[0].endswith("KeyError: 'first'") and parts[1].endswith("RuntimeError: second")
 
 
 def test_an_error_of_an_error():
     inner = through(ValueError("deep"), name="inner")
     outer = through(inner, name="outer")
-    assert (
-        isinstance(outer, ValueError)
-        and str(outer).startswith("ValueError: deep")
-        and "task inner" in str(outer)
-        and "task outer" in str(outer)
-    )
+    assert isinstance(outer, ValueError)
+    lines = str(outer).splitlines()
+    assert lines[0].startswith("ray::outer() (pid=") and lines[-1] == "ValueError: deep"
+    assert [x for x in lines if x.startswith("ray.exceptions.RayTaskError(ValueError): ray::inner() (pid=")]
     assert type(outer.cause) is ValueError
 
 
 def test_a_constructors_error():
     e = through(ValueError("no"), kind=0xE2)
-    assert type(e) is ex.ActorDiedError and str(e).startswith("ValueError: no") and isinstance(e.cause, ValueError)
+    assert type(e) is ex.ActorDiedError and str(e).endswith("ValueError: no") and isinstance(e.cause, ValueError)
 
 
 def test_family():
