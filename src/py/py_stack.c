@@ -4,10 +4,11 @@
  * with -1: to its own stderr. SIGQUIT (Ctrl-\), in a driver whose program does not use it: the stacks of driver and workers to stderr; once more within
  * two seconds, and it ends the program as it would without skate. Not here: finding processes and printing (python/skate/_private/stack.py).
  *
- * Invariant: the handler calls nothing that is not async-signal-safe, takes no lock, and never blocks: a pipe that is full loses text. Cost: nothing
- * until the signal comes; one descriptor. */
+ * Invariant: the handler calls nothing that is not async-signal-safe, and waits for nothing but the same handler on another thread (a second at most): a
+ * pipe that is full loses text. Cost: nothing until the signal comes; one descriptor. */
 #include <errno.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <sys/stat.h>
@@ -105,13 +106,18 @@ static void on_signal(int sig, siginfo_t *si, void *uc SK_UNUSED) {
     int saved = errno;
     struct line l = {.n = 0};
     size_t n = 0;
-    if (!me.ready || __atomic_exchange_n(&me.busy, 1, __ATOMIC_ACQUIRE)) {
-        errno = saved;
-        return;
+    if (!me.ready || (sig == SIGQUIT && !me.driver)) return; /* of a terminal, for all its processes: the driver tells us */
+    for (int64_t until = 0; __atomic_exchange_n(&me.busy, 1, __ATOMIC_ACQUIRE);
+         sched_yield()) { /* another thread writes: not this one (sa_mask) */
+        int64_t now = sk_now_ns();
+        if (!until) until = now + 1000000000;
+        if (now > until) {
+            errno = saved;
+            return;
+        }
     }
     bool asked = sig == stack_signal() && si->si_code == SI_QUEUE && si->si_value.sival_int >= 0;
     bool here = sk_look_self(&me.look, me.workers, SK_COUNT(me.workers), &n);
-    if (sig == SIGQUIT && !me.driver) goto out; /* of a terminal, for all its processes: the driver tells us */
     if (sig == SIGQUIT && (!here || sk_now_ns() - me.last_quit_ns < 2000000000)) {
         struct sigaction dfl = {.sa_handler = SIG_DFL};
         (void)sigaction(SIGQUIT, &dfl, NULL);
@@ -159,6 +165,8 @@ static PyObject *m_stack_install(PyObject *module SK_UNUSED, PyObject *driver) {
     sa.sa_sigaction = on_signal;
     sa.sa_flags = SA_RESTART | SA_SIGINFO | (old.sa_flags & SA_ONSTACK);
     sigemptyset(&sa.sa_mask);
+    sigaddset(&sa.sa_mask, stack_signal());
+    sigaddset(&sa.sa_mask, SIGQUIT);
     if (sigaction(stack_signal(), &sa, NULL) != 0) return PyErr_SetFromErrno(PyExc_OSError);
     me.ready = true;
     if (sigaction(SIGQUIT, NULL, &old) == 0 && (old.sa_handler == SIG_DFL || !is_driver)) /* the program's own stays */

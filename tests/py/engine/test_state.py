@@ -43,7 +43,7 @@ def test_tasks_that_ended(fresh):
     assert [r.name for r in rows if r.parent_task_id == outer.task_id] == (["plain"] if fresh.engine == "local" else [])
     failed = state.list_tasks(filters=[("state", "=", "failed")], detail=True)
     assert [(r.name, r.error_type) for r in failed] == [("bad", "TASK_EXECUTION_EXCEPTION")]
-    assert failed[0].error_message.startswith("ValueError: as told\n")
+    assert "ValueError: as told" in failed[0].error_message
     assert len(state.list_tasks(filters=[("state", "!=", "FAILED"), ("name", "=", "plain")])) == 4
     assert state.get_task(outer.task_id) == outer
     assert state.get_task(ray.TaskID.from_random().hex()) is None
