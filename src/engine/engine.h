@@ -87,13 +87,19 @@ enum { SK_RES_CPU = 0, SK_RES_GPU = 1, SK_RES_MEMORY = 2, SK_RES_CUSTOM = 3, SK_
 struct sk_res {
     int64_t amount[SK_RES_MAX]; /* [SK_RES_CUSTOM..]: by the engine's table of names */
 };
+/* Of a custom resource that has no place in sk_res: there are many, and what asks for them is seldom. */
+struct sk_amount {
+    uint64_t index; /* SK_RES_MAX and up, as res_index says */
+    int64_t amount;
+};
 /* All that a task or an actor needs of where it runs. A shape stands for one of these. */
 struct sk_need {
     struct sk_res res;
     uint64_t group;   /* placement group, 0: none */
     int32_t bundle;   /* of it; -1: any */
     uint32_t env;     /* environment of the process (env_define), 0: the job's */
-    uint64_t capture; /* not 0: what it submits goes to the group, too (said to the task; who submits does it) */
+    uint32_t capture; /* not 0: what it submits goes to the group, too (said to the task; who submits does it) */
+    uint32_t more;    /* further custom resources (ops.more), 0: none; not in a group */
 };
 typedef uint32_t sk_shape; /* names no other need later on: that of a removed placement group stays SK_EGROUP */
 
@@ -183,6 +189,9 @@ enum {
     SK_CAP_SPILL = 16 /* a full store is no error */
 };
 
+#define SK_MORE_TOTAL (UINT32_MAX - 1)
+#define SK_MORE_FREE UINT32_MAX
+
 struct sk_engine;
 
 struct sk_watch {
@@ -262,6 +271,7 @@ struct sk_engine_ops {
     sk_rc (*fn_define)(struct sk_engine *e, sk_fid fn, const char *name, struct sk_bytes def, struct sk_err *err);
     sk_rc (*shape)(struct sk_engine *e, const struct sk_res *r, sk_shape *out,
                    struct sk_err *err); /* SK_EINFEASIBLE: with the arithmetic */
+    /* Index of a custom resource: in sk_res, or (SK_RES_MAX and up) of a sk_amount. */
     sk_rc (*res_index)(struct sk_engine *e, const char *custom_name, uint32_t *out, struct sk_err *err);
     void (*resources)(struct sk_engine *e, struct sk_res *total, struct sk_res *available);
 
@@ -292,6 +302,11 @@ struct sk_engine_ops {
     /* Of all living actors that have one: space NUL name NUL, ... Returns the length needed. */
     size_t (*actor_names)(struct sk_engine *e, char *buf, size_t cap);
 
+    /* Amounts of custom resources that have no place in sk_res as one number, for sk_need.more; by rising index. Same amounts: same number.
+     * SK_EINFEASIBLE: with the arithmetic. */
+    sk_rc (*more)(struct sk_engine *e, const struct sk_amount *a, uint32_t n, uint32_t *out, struct sk_err *err);
+    /* What is behind such a number, or SK_MORE_TOTAL, SK_MORE_FREE: returns how many. */
+    size_t (*more_read)(struct sk_engine *e, uint32_t more, struct sk_amount *out, size_t cap);
     /* A shape for amounts in a placement group or in an environment. SK_EGROUP: the group was removed. */
     sk_rc (*need)(struct sk_engine *e, const struct sk_need *n, sk_shape *out, struct sk_err *err);
     /* Bytes that runner.env gets first thing in each process that runs tasks of this environment. Same bytes: same number. */
@@ -417,6 +432,7 @@ struct sk_engine_conf {
     struct sk_res total;             /* resources of this machine */
     const char *const *custom_names; /* [SK_RES_CUSTOM + i] */
     uint32_t n_custom;
+    const int64_t *more; /* amounts of the custom resources that have no place in `total` */
     uint64_t store_bytes;
     uint32_t max_workers;          /* 0: chosen */
     int64_t spin_ns;               /* how long a waiter spins before it sleeps; -1: chosen */

@@ -36,6 +36,13 @@ void sk_place_deinit(struct sk_place *p) {
     sk_list_init(&p->gone);
     for (uint32_t i = 0; i < p->n_shapes; i++) sk_free(p->shapes[i]);
     sk_free(p->shapes);
+    for (uint32_t i = 0; i < p->n_mores; i++) sk_free(p->mores[i]);
+    sk_free(p->mores);
+    sk_free(p->more_total);
+    sk_free(p->more_avail);
+    p->mores = NULL;
+    p->more_total = p->more_avail = NULL;
+    p->n_mores = p->n_more = 0;
     p->shapes = NULL;
     p->n_shapes = 0;
 }
@@ -48,6 +55,58 @@ struct sk_place_group *sk_place_group_find(const struct sk_place *p, uint64_t id
     SK_LIST_EACH (it, &p->groups)
         if (sk_container_of(it, struct sk_place_group, link)->id == id) return sk_container_of(it, struct sk_place_group, link);
     return NULL;
+}
+
+/* ---- further custom resources ------------------------------------------------------------------------------------------------------- */
+
+sk_rc sk_place_more_init(struct sk_place *p, const int64_t *total, uint32_t n, struct sk_err *err) {
+    if (!n) return SK_OK;
+    p->more_total = sk_memdup(SK_TAG_ENGINE, total, n * sizeof *total);
+    p->more_avail = sk_memdup(SK_TAG_ENGINE, total, n * sizeof *total);
+    if (!p->more_total || !p->more_avail) return SK_ERR(err, SK_ENOMEM, "no memory for %u custom resources", n);
+    p->n_more = n;
+    return SK_OK;
+}
+
+sk_rc sk_place_more(struct sk_place *p, const struct sk_amount *a, uint32_t n, uint32_t *out, struct sk_err *err) {
+    *out = 0;
+    if (!n) return SK_OK;
+    for (uint32_t i = 0; i < p->n_mores; i++)
+        if (p->mores[i]->n == n && !memcmp(p->mores[i]->a, a, n * sizeof *a)) {
+            *out = i + 1;
+            return SK_OK;
+        }
+    if (p->n_mores == SK_PLACE_SHAPES_MAX)
+        return SK_ERR(err, SK_EINVAL, "more than %u different resource requests; use fewer distinct amounts", SK_PLACE_SHAPES_MAX);
+    struct sk_place_more **v = sk_realloc(SK_TAG_ENGINE, p->mores, (p->n_mores + 1) * sizeof *v);
+    if (v) p->mores = v;
+    struct sk_place_more *m = v ? sk_alloc(SK_TAG_ENGINE, sizeof *m + n * sizeof *a) : NULL;
+    if (!m) return SK_ERR(err, SK_ENOMEM, "no memory for the amounts of %u resources", n);
+    m->n = n;
+    memcpy(m->a, a, n * sizeof *a);
+    v[p->n_mores++] = m;
+    *out = p->n_mores;
+    return SK_OK;
+}
+
+size_t sk_place_more_read(const struct sk_place *p, uint32_t more, struct sk_amount *out, size_t cap) {
+    bool all = more == SK_MORE_TOTAL || more == SK_MORE_FREE;
+    if (!all && (!more || more > p->n_mores)) return 0;
+    const struct sk_place_more *m = all ? NULL : p->mores[more - 1];
+    size_t n = all ? p->n_more : m->n;
+    for (size_t i = 0; n <= cap && i < n; i++)
+        out[i] = m ? m->a[i] : (struct sk_amount){SK_RES_MAX + i, (more == SK_MORE_TOTAL ? p->more_total : p->more_avail)[i]};
+    return n;
+}
+
+static bool more_fits(const struct sk_place *p, const struct sk_place_more *m) {
+    for (uint32_t i = 0; m && i < m->n; i++)
+        if (m->a[i].amount > p->more_avail[m->a[i].index - SK_RES_MAX]) return false;
+    return true;
+}
+
+static void more_move(struct sk_place *p, const struct sk_place_more *m, int64_t sign) {
+    for (uint32_t i = 0; m && i < m->n; i++) p->more_avail[m->a[i].index - SK_RES_MAX] += sign * m->a[i].amount;
 }
 
 /* One that was used before has nothing in its lists. */
@@ -100,10 +159,15 @@ sk_rc sk_place_need(struct sk_place *p, const struct sk_need *need, sk_shape *ou
     if (need->group && !g) return SK_ERR(err, SK_EGROUP, "the placement group was removed");
     if (g && (bundle < -1 || (bundle >= 0 && (uint32_t)bundle >= g->n)))
         return SK_ERR(err, SK_EINVAL, "the placement group has bundles 0 to %u, and no bundle %d", g->n - 1, bundle);
+    if (need->more > p->n_mores) return SK_ERR(err, SK_EINVAL, "no further resources have number %u", need->more);
+    if (g && need->more)
+        return SK_ERR(err, SK_EINFEASIBLE, "bundles of placement groups hold only the first %d custom resources of init(resources={...})",
+                      SK_RES_MAX - SK_RES_CUSTOM);
+    const struct sk_place_more *more = need->more ? p->mores[need->more - 1] : NULL;
     for (uint32_t i = 0; i < p->n_shapes; i++) {
         const struct sk_place_shape *s = p->shapes[i];
-        if (s->group == need->group && s->bundle == bundle && s->env == need->env && s->capture == (need->capture != 0) && s->in == g &&
-            !memcmp(&s->res, r, sizeof *r)) {
+        if (s->more == more && s->group == need->group && s->bundle == bundle && s->env == need->env &&
+            s->capture == (need->capture != 0) && s->in == g && !memcmp(&s->res, r, sizeof *r)) {
             *out = s->id;
             return SK_OK;
         }
@@ -117,6 +181,7 @@ sk_rc sk_place_need(struct sk_place *p, const struct sk_need *need, sk_shape *ou
     s->bundle = bundle;
     s->env = need->env;
     s->capture = need->capture != 0;
+    s->more = more;
     s->in = g;
     *out = s->id;
     return SK_OK;
@@ -158,7 +223,7 @@ static bool pool_fits(const struct sk_place *p, const struct sk_res *need, const
 /* Where a task of this shape could start now. *bundle: of its group. */
 static bool room(const struct sk_place *p, const struct sk_place_shape *s, uint32_t *bundle) {
     *bundle = 0;
-    if (!s->group) return pool_fits(p, &s->res, &p->avail, p->gpu_left);
+    if (!s->group) return pool_fits(p, &s->res, &p->avail, p->gpu_left) && (SK_LIKELY(!s->more) || more_fits(p, s->more));
     for (uint32_t i = s->bundle < 0 ? 0 : (uint32_t)s->bundle; s->in && s->in->ready && i < s->in->n; i++) {
         if (pool_fits(p, &s->res, &s->in->b[i].avail, s->in->b[i].gpu_left)) {
             *bundle = i;
@@ -198,6 +263,7 @@ static void take(struct sk_place *p, struct sk_place_worker *w) {
     struct sk_res *avail = avail_of(p, w);
     int64_t *left = w->in ? w->in->b[w->bundle].gpu_left : p->gpu_left;
     for (uint32_t i = 0; i < SK_RES_MAX; i++) avail->amount[i] -= s->res.amount[i];
+    if (SK_UNLIKELY(s->more)) more_move(p, s->more, -1);
     if (!choose_gpus(p, left, s->res.amount[SK_RES_GPU], &w->gpus)) w->gpus = 0;
     move_gpus(left, w->gpus, s->res.amount[SK_RES_GPU], -1);
     w->used = true;
@@ -211,6 +277,7 @@ static void give_back(struct sk_place *p, struct sk_place_worker *w) {
     sk_place_worker_block(p, w, false);
     struct sk_res *avail = avail_of(p, w);
     for (uint32_t i = 0; i < SK_RES_MAX; i++) avail->amount[i] += res->amount[i];
+    if (SK_UNLIKELY(s->more)) more_move(p, s->more, 1);
     move_gpus(w->in && !w->in->removed ? w->in->b[w->bundle].gpu_left : p->gpu_left, w->gpus, res->amount[SK_RES_GPU], 1);
     if (w->in && --w->in->n_leases == 0 && w->in->removed) {
         sk_list_del(&w->in->link);
@@ -457,11 +524,14 @@ static uint64_t rank(const struct sk_place *p, const struct sk_place_task *t) {
 struct waiting { /* the longest waiting head that resources keep waiting */
     uint64_t rank, order;
     const struct sk_res *need;
+    const struct sk_place_more *more;
 };
 
 /* May s start, although w waits for some of the same? */
-static bool may_pass(const struct sk_place *p, const struct sk_res *need, const struct waiting *w, bool *passes) {
-    *passes = false;
+static bool may_pass(const struct sk_place *p, const struct sk_place_shape *s, const struct waiting *w, bool *passes) {
+    const struct sk_res *need = &s->res;
+    *passes = s->more && w->more; /* of the same, for all we know */
+    if (*passes && p->n_bypassed >= SK_PLACE_BYPASS) return false;
     for (uint32_t i = 0; i < SK_RES_MAX; i++)
         if (need->amount[i] > 0 && w->need->amount[i] > 0) {
             *passes = true;
@@ -489,6 +559,7 @@ static uint32_t could_start(const struct sk_place *p) {
             n += k && room(p, s, &bundle);
             continue;
         }
+        if (SK_UNLIKELY(s->more)) k = k && more_fits(p, s->more); /* one after the other */
         for (uint32_t r = 0; k && r < SK_RES_MAX; r++)
             if (s->res.amount[r] > 0) k = SK_MIN(k, SK_MAX(left.amount[r], 0) / s->res.amount[r]);
         for (uint32_t r = 0; k && r < SK_RES_MAX; r++) left.amount[r] -= k * s->res.amount[r];
@@ -517,16 +588,16 @@ void sk_place_pick(struct sk_place *p, int64_t now_ns, struct sk_place_pick *out
         struct waiting w = {.rank = UINT64_MAX};
         struct sk_res sum;
         const struct sk_place_group *g = waiting_group(p, &sum);
-        if (g) w = (struct waiting){g->order, g->order, &sum};
+        if (g) w = (struct waiting){g->order, g->order, &sum, NULL};
         const struct sk_place_shape *want = sk_place_shape_at(p, p->want);
         if (p->want_order && p->want_order < w.rank && !want->group && fits(&want->res, &p->unreserved))
-            w = (struct waiting){p->want_order, p->want_order, &want->res};
+            w = (struct waiting){p->want_order, p->want_order, &want->res, want->more};
         for (uint32_t i = 0; i < p->n_shapes; i++) {
             struct sk_place_shape *s = p->shapes[i];
             if (!s->n_ready || s->group || room(p, s, &bundle) || !fits(&s->res, &p->unreserved)) continue;
             struct sk_place_task *t = head(p, s);
             uint64_t r = rank(p, t);
-            if (r < w.rank) w = (struct waiting){r, t->order, &s->res};
+            if (r < w.rank) w = (struct waiting){r, t->order, &s->res, s->more};
         }
         if (w.need && w.order != p->starved) p->starved = w.order, p->n_bypassed = 0;
         struct sk_place_shape *best = NULL;
@@ -537,7 +608,7 @@ void sk_place_pick(struct sk_place *p, int64_t now_ns, struct sk_place_pick *out
             if (!s->n_ready || !room(p, s, &bundle)) continue;
             uint64_t r = rank(p, head(p, s));
             bool passes = false;
-            if (r >= best_rank || (r > w.rank && !s->group && !may_pass(p, &s->res, &w, &passes))) continue;
+            if (r >= best_rank || (r > w.rank && !s->group && !may_pass(p, s, &w, &passes))) continue;
             if (!sk_place_idle_for(p, head(p, s)->shape)) { /* others may have one of their environment */
                 want_worker = true;
                 continue;
@@ -561,7 +632,7 @@ void sk_place_pick(struct sk_place *p, int64_t now_ns, struct sk_place_pick *out
             struct sk_place_shape *s = p->shapes[i];
             bool passes = false;
             if (!s->n_ready || sk_list_empty(&s->leased)) continue;
-            if (w.need && !s->group && rank(p, head(p, s)) > w.rank && (!may_pass(p, &s->res, &w, &passes) || passes)) continue;
+            if (w.need && !s->group && rank(p, head(p, s)) > w.rank && (!may_pass(p, s, &w, &passes) || passes)) continue;
             uint32_t depth = p->depth_cap ? SK_MIN(sk_place_depth(s), p->depth_cap) : sk_place_depth(s), low = UINT32_MAX;
             struct sk_place_worker *to = NULL;
             SK_LIST_EACH (it, &s->leased) {
@@ -657,6 +728,15 @@ bool sk_place_check(const struct sk_place *p) {
     SK_LIST_EACH (it, &p->idle) {
         if (worker_of(it)->state != SK_W_IDLE || worker_of(it)->depth) return false;
         idle++;
+    }
+    for (uint32_t k = 0; k < p->n_more; k++) {
+        int64_t sum = p->more_avail[k];
+        for (uint32_t i = 0; i < p->n_shapes; i++) {
+            const struct sk_place_shape *s = p->shapes[i];
+            for (uint32_t j = 0; s->more && j < s->more->n; j++)
+                if (s->more->a[j].index == SK_RES_MAX + k) sum += s->n_workers * s->more->a[j].amount;
+        }
+        if (sum != p->more_total[k]) return false;
     }
     return ready == p->n_ready && idle == p->n_idle && blocked == p->n_blocked && !memcmp(&held, &p->total, sizeof held);
 }

@@ -12,6 +12,8 @@
  * A placement group takes its bundles from the machine at once, when all fit: a pending one counts as a waiting head. A shape in a group takes
  * from its bundles only, and there the oldest that fits goes first. When it is removed its shapes are dead: what is ready of them, or comes back
  * ready later, is given to the caller to fail (SK_PLACE_DEAD), and a shape that no worker holds any more is used again, under another id.
+ * Custom resources beyond those in sk_res are in lists of the few shapes that ask for them; while such a shape waits, another such one counts as
+ * passing it.
  * A worker process has one environment for good, and has GPUs or has none: tasks of another kind need another worker. GPUs are given by
  * index, whole or a share of one.
  *
@@ -54,6 +56,11 @@ struct sk_place_group {  /* bundles that are taken from the machine together or 
     struct sk_place_pool b[];
 };
 
+struct sk_place_more { /* amounts of further custom resources, by rising index; interned */
+    uint32_t n;
+    struct sk_amount a[];
+};
+
 struct sk_place_worker { /* embedded in the engine's worker */
     struct sk_list link; /* in the list of its state */
     enum sk_place_wstate state;
@@ -78,6 +85,7 @@ struct sk_place_shape {
     int32_t bundle;
     uint32_t env;
     bool capture;
+    const struct sk_place_more *more;      /* NULL: none; not in a group */
     struct sk_place_group *in;             /* NULL: none, or it was removed */
     struct sk_list ready[SK_PLACE_LEVELS]; /* sk_place_task.link, by order */
     uint32_t levels;                       /* bit i: ready[i] is not empty */
@@ -94,6 +102,10 @@ struct sk_place {
     struct sk_list groups; /* sk_place_group, those not removed */
     struct sk_list gone;   /* removed groups whose last process has not been given back yet */
     uint32_t n_groups_waiting;
+    int64_t *more_total, *more_avail; /* of custom resource SK_RES_MAX + i */
+    uint32_t n_more;
+    struct sk_place_more **mores; /* number i + 1 */
+    uint32_t n_mores;
     struct sk_res unreserved; /* total, less what groups have taken: nothing more can ever be free while they stay */
     struct sk_place_shape **shapes;
     uint32_t n_shapes;
@@ -119,6 +131,16 @@ sk_rc sk_place_shape(struct sk_place *p, const struct sk_res *r, sk_shape *out, 
 /* A shape that is not dead, or that a worker holds. */
 static inline struct sk_place_shape *sk_place_shape_at(const struct sk_place *p, sk_shape s) {
     return p->shapes[s & ((1u << SK_PLACE_SHAPE_BITS) - 1)];
+}
+/* The machine has these, too: once, before anything asks. */
+sk_rc sk_place_more_init(struct sk_place *p, const int64_t *total, uint32_t n, struct sk_err *err) SK_MUST_USE;
+/* Interns amounts that were checked (res.h). *out is 0 for none. */
+sk_rc sk_place_more(struct sk_place *p, const struct sk_amount *a, uint32_t n, uint32_t *out, struct sk_err *err) SK_MUST_USE;
+size_t sk_place_more_read(const struct sk_place *p, uint32_t more, struct sk_amount *out, size_t cap); /* of engine.h */
+static inline uint32_t sk_place_more_of(const struct sk_place *p, const struct sk_place_shape *s) {    /* its number */
+    uint32_t i = 0;
+    while (s->more && p->mores[i] != s->more) i++;
+    return s->more ? i + 1 : 0;
 }
 static inline bool sk_place_shape_known(const struct sk_place *p, sk_shape s) { /* it is, or was */
     return (s & ((1u << SK_PLACE_SHAPE_BITS) - 1)) < p->n_shapes && s <= sk_place_shape_at(p, s)->id;

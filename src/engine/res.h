@@ -2,11 +2,25 @@
 #ifndef SK_RES_H
 #define SK_RES_H
 
+#include "base/map.h"
 #include "engine/engine.h"
 
-/* A shape that this machine can ever run? SK_EINVAL, SK_EINFEASIBLE with the arithmetic. names[i]: of custom resource i. */
-sk_rc sk_res_check(const struct sk_res *r, const struct sk_res *total, char *const *names, uint32_t n_names,
-                   struct sk_err *err) SK_MUST_USE;
-sk_rc sk_res_index(const char *name, char *const *names, uint32_t n_names, uint32_t *out, struct sk_err *err) SK_MUST_USE;
+struct sk_res_names { /* of custom resources, in the order of init */
+    char **name;
+    uint32_t n;
+    struct sk_map by_hash; /* of the name: index + 1 */
+};
+sk_rc sk_res_names_init(struct sk_res_names *s, const char *const *names, uint32_t n, struct sk_err *err) SK_MUST_USE;
+void sk_res_names_deinit(struct sk_res_names *s);
+static inline uint32_t sk_res_n_more(const struct sk_res_names *s) { /* that have no place in sk_res */
+    return s->n > SK_RES_MAX - SK_RES_CUSTOM ? s->n - (SK_RES_MAX - SK_RES_CUSTOM) : 0;
+}
+
+/* A shape that this machine can ever run? SK_EINVAL, SK_EINFEASIBLE with the arithmetic. */
+sk_rc sk_res_check(const struct sk_res *r, const struct sk_res *total, const struct sk_res_names *names, struct sk_err *err) SK_MUST_USE;
+/* The same for further ones, total[index - SK_RES_MAX]; they rise. */
+sk_rc sk_res_check_more(const struct sk_amount *a, uint32_t n, const int64_t *total, const struct sk_res_names *names,
+                        struct sk_err *err) SK_MUST_USE;
+sk_rc sk_res_index(const char *name, const struct sk_res_names *names, uint32_t *out, struct sk_err *err) SK_MUST_USE;
 
 #endif

@@ -25,7 +25,8 @@ struct conf { /* everything that sk_engine_conf points to */
     struct sk_engine_conf c;
     PyObject *dict; /* borrowed */
     char **argv, **env, **dirs;
-    const char *names[SK_RES_MAX];
+    const char **names;
+    int64_t *more;
 };
 
 /* Value of a key, borrowed; NULL when absent or None. */
@@ -72,16 +73,22 @@ static int conf_resources(struct conf *k) {
     if (number(k, "num_cpus", SK_RES_UNIT, SK_RES_UNIT, &a[SK_RES_CPU]) < 0 || number(k, "num_gpus", SK_RES_UNIT, 0, &a[SK_RES_GPU]) < 0 ||
         number(k, "memory", 1, 0, &a[SK_RES_MEMORY]) < 0)
         return -1;
-    while (custom && PyDict_Next(custom, &pos, &key, &value)) {
-        if (k->c.n_custom == SK_RES_MAX - SK_RES_CUSTOM) {
-            PyErr_Format(PyExc_ValueError, "at most %d custom resources", SK_RES_MAX - SK_RES_CUSTOM);
-            return -1;
-        }
+    size_t n = custom ? (size_t)PyDict_Size(custom) : 0;
+    k->names = sk_calloc(SK_TAG_PY, (n + 1) * sizeof *k->names);
+    k->more = sk_calloc(SK_TAG_PY, (n + 1) * sizeof *k->more);
+    if (!k->names || !k->more) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    while (custom && k->c.n_custom < n && PyDict_Next(custom, &pos, &key, &value)) {
         double d = PyFloat_AsDouble(value);
+        uint32_t i = SK_RES_CUSTOM + k->c.n_custom;
         if ((d == -1.0 && PyErr_Occurred()) || !(k->names[k->c.n_custom] = PyUnicode_AsUTF8(key))) return -1;
-        a[SK_RES_CUSTOM + k->c.n_custom++] = (int64_t)(d * SK_RES_UNIT + 0.5);
+        *(i < SK_RES_MAX ? &a[i] : &k->more[i - SK_RES_MAX]) = (int64_t)(d * SK_RES_UNIT + 0.5);
+        k->c.n_custom++;
     }
     k->c.custom_names = k->names;
+    k->c.more = k->more;
     return 0;
 }
 
@@ -156,6 +163,8 @@ static PyObject *m_init(PyObject *module, PyObject *dict) {
     }
     sk_free(k.argv);
     sk_free(k.env);
+    sk_free(k.names);
+    sk_free(k.more);
     sk_free(k.dirs);
     return r;
 }
@@ -221,6 +230,29 @@ PyObject *py_amounts(const struct sk_res *r, PyObject *names) {
     return d;
 }
 
+int py_add_more(struct py_state *st, PyObject *d, uint32_t more, PyObject *names) {
+    const struct sk_engine_ops *ops = st->engine->ops;
+    size_t n_names = (size_t)PyList_GET_SIZE(names), n = 0, cap = n_names;
+    if (!more || !ops->more_read || n_names <= SK_RES_MAX - SK_RES_CUSTOM) return 0;
+    struct sk_amount *v = sk_alloc(SK_TAG_PY, cap * sizeof *v); /* there are not more of them */
+    if (!v) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    PY_DROP(st)
+    n = ops->more_read(st->engine, more, v, cap);
+    PY_TAKE(st)
+    int r = 0;
+    for (size_t i = 0; r == 0 && n <= cap && i < n; i++) {
+        PyObject *a = PyFloat_FromDouble((double)v[i].amount / SK_RES_UNIT);
+        uint64_t at = v[i].index - SK_RES_CUSTOM;
+        r = a && at < n_names ? PyDict_SetItem(d, PyList_GET_ITEM(names, (Py_ssize_t)at), a) : a ? 0 : -1;
+        Py_XDECREF(a);
+    }
+    sk_free(v);
+    return r;
+}
+
 static PyObject *m_resources(PyObject *module, PyObject *names) {
     struct py_state *st = PyModule_GetState(module);
     struct sk_res total, available;
@@ -229,7 +261,8 @@ static PyObject *m_resources(PyObject *module, PyObject *names) {
     PY_DROP(st)
     st->engine->ops->resources(st->engine, &total, &available);
     PY_TAKE(st)
-    PyObject *a = py_amounts(&total, names), *b = py_amounts(&available, names), *r = a && b ? PyTuple_Pack(2, a, b) : NULL;
+    PyObject *a = py_amounts(&total, names), *b = py_amounts(&available, names), *r = NULL;
+    if (a && b && py_add_more(st, a, SK_MORE_TOTAL, names) == 0 && py_add_more(st, b, SK_MORE_FREE, names) == 0) r = PyTuple_Pack(2, a, b);
     Py_XDECREF(a);
     Py_XDECREF(b);
     return r;

@@ -216,8 +216,10 @@ int py_task_types(PyObject *module, struct py_state *st);
 extern PyMethodDef py_task_methods[];
 /* Interns a shape (amounts and a dict of custom resources or NULL) for `what`. */
 int py_shape(struct py_state *st, const struct sk_res *base, PyObject *custom, const char *what, sk_shape *out);
-int py_add_custom(struct py_state *st, PyObject *custom, struct sk_res *r, struct sk_err *err, sk_rc *rc);
+int py_add_custom(struct py_state *st, PyObject *custom, struct sk_res *r, uint32_t *more, struct sk_err *err, sk_rc *rc);
 PyObject *py_amounts(const struct sk_res *r, PyObject *names); /* dict; names: list of the custom ones */
+int py_add_more(struct py_state *st, PyObject *amounts, uint32_t more,
+                PyObject *names); /* what is behind that number (engine.h), to such a dict */
 /* Defines a function by its bytes, or a method by its name. */
 int py_define(struct py_state *st, PyObject *def, PyObject *name, bool method, sk_fid *out);
 PyObject *py_restore_token(struct py_state *st, uint64_t aid, PyObject *ready);
@@ -225,6 +227,7 @@ PyObject *py_restore_token(struct py_state *st, uint64_t aid, PyObject *ready);
 /* ---- py_worker.c */
 void py_runner_init(struct py_state *st);
 void py_runner_clear(struct py_state *st); /* drops functions and actors (the engine is closed) */
+extern struct sk_need py_home;             /* what a thread that the user started inherits: the environment of this process */
 struct sk_task *py_current_task(void);     /* of this thread, or of this coroutine; NULL outside of tasks */
 extern PyMethodDef py_worker_methods[];
 

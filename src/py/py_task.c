@@ -193,31 +193,64 @@ static int make_def(struct py_state *st, struct tmpl *t) {
     return 0;
 }
 
-/* Custom resources by name. -1: exception; else *rc says whether the engine knows them. */
-int py_add_custom(struct py_state *st, PyObject *custom, struct sk_res *r, struct sk_err *err, sk_rc *rc) {
+static int by_index(const void *a, const void *b) {
+    uint64_t x = ((const struct sk_amount *)a)->index, y = ((const struct sk_amount *)b)->index;
+    return x < y ? -1 : x > y;
+}
+
+/* Custom resources by name; those that have no place in *r as one number. `more` NULL: such are refused. -1: exception; else *rc says whether the
+ * engine knows them. */
+int py_add_custom(struct py_state *st, PyObject *custom, struct sk_res *r, uint32_t *more, struct sk_err *err, sk_rc *rc) {
+    const struct sk_engine_ops *ops = st->engine->ops;
     PyObject *key, *value;
     Py_ssize_t pos = 0;
+    struct sk_amount *v = NULL;
+    uint32_t n = 0;
+    int done = 0;
     *rc = SK_OK;
     while (*rc == SK_OK && custom && PyDict_Next(custom, &pos, &key, &value)) {
         const char *name = PyUnicode_AsUTF8(key);
         double amount = PyFloat_AsDouble(value);
         uint32_t i;
-        if (!name || (amount == -1.0 && PyErr_Occurred())) return -1;
+        if (!name || (amount == -1.0 && PyErr_Occurred())) {
+            done = -1;
+            break;
+        }
         if (amount == 0) continue;
-        *rc = st->engine->ops->res_index(st->engine, name, &i, err);
-        if (*rc == SK_OK) r->amount[i] = (int64_t)(amount * SK_RES_UNIT + 0.5);
+        *rc = ops->res_index(st->engine, name, &i, err);
+        if (*rc != SK_OK) break;
+        int64_t a = (int64_t)(amount * SK_RES_UNIT + 0.5);
+        if (i < SK_RES_MAX) {
+            r->amount[i] = a;
+        } else if (!more || !ops->more) {
+            *rc = SK_ERR(err, SK_EINFEASIBLE, "resource '%s': bundles of placement groups hold only the first %d of init(resources={...})",
+                         name, SK_RES_MAX - SK_RES_CUSTOM);
+        } else {
+            if (!v && !(v = sk_calloc(SK_TAG_PY, (size_t)PyDict_GET_SIZE(custom) * sizeof *v))) {
+                PyErr_NoMemory();
+                done = -1;
+                break;
+            }
+            v[n++] = (struct sk_amount){i, a};
+        }
     }
-    return 0;
+    if (done == 0 && *rc == SK_OK && n) {
+        qsort(v, n, sizeof *v, by_index);
+        *rc = ops->more(st->engine, v, n, more, err);
+    }
+    sk_free(v);
+    return done;
 }
 
 static int shape_of(struct py_state *st, const struct sk_need *base, PyObject *custom, const char *what, sk_shape *out) {
     PY_ERR(err);
     struct sk_need n = *base;
     sk_rc rc;
-    if (py_add_custom(st, custom, &n.res, &err, &rc) < 0) return -1;
+    if (py_add_custom(st, custom, &n.res, &n.more, &err, &rc) < 0) return -1;
     if (rc == SK_OK && (n.group || n.env) && !st->engine->ops->need) rc = SK_ERR(&err, SK_ENOSYS, "this engine has no placement groups");
     if (rc == SK_OK)
-        rc = n.group || n.env ? st->engine->ops->need(st->engine, &n, out, &err) : st->engine->ops->shape(st->engine, &n.res, out, &err);
+        rc = n.group || n.env || n.more ? st->engine->ops->need(st->engine, &n, out, &err)
+                                        : st->engine->ops->shape(st->engine, &n.res, out, &err);
     if (rc == SK_OK) return 0;
     sk_err_prefix(&err, "%s can never run here", what);
     py_raise(st, rc, &err);
@@ -475,13 +508,13 @@ static PyObject *results(struct py_state *st, uint32_t n, sk_oid first, sk_tid t
 }
 
 /* What is submitted by a task, or a call of an actor: it inherits the environment, and the placement group when that says so. */
-static int shape_inside(struct py_state *st, const struct sk_task *here, const struct tmpl *t, sk_shape *shape) {
-    bool captured = here->need->capture && !t->pg && t->capture != STAYS_OUT;
-    if (!captured && (t->env_number || !here->need->env)) return 0;
+static int shape_inside(struct py_state *st, const struct sk_need *here, const struct tmpl *t, sk_shape *shape) {
+    bool captured = here->capture && !t->pg && t->capture != STAYS_OUT;
+    if (!captured && (t->env_number || !here->env)) return 0;
     struct sk_need need = {.res = t->res,
-                           .group = captured ? here->need->group : t->pg,
+                           .group = captured ? here->group : t->pg,
                            .bundle = captured ? -1 : t->bundle,
-                           .env = t->env_number ? t->env_number : here->need->env,
+                           .env = t->env_number ? t->env_number : here->env,
                            .capture = captured || t->capture == CAPTURES};
     return shape_of(st, &need, t->custom, PyUnicode_AsUTF8(t->name), shape);
 }
@@ -500,7 +533,8 @@ static PyObject *tmpl_submit(PyObject *self, PyObject *const *args, Py_ssize_t n
         return NULL;
     sk_shape shape = t->shape;
     const struct sk_task *here = py_current_task();
-    if (SK_UNLIKELY(here && here->need) && t->kind != METHOD && shape_inside(st, here, t, &shape) < 0) return NULL;
+    const struct sk_need *need = here ? here->need : py_home.env ? &py_home : NULL;
+    if (SK_UNLIKELY(need != NULL) && t->kind != METHOD && shape_inside(st, need, t, &shape) < 0) return NULL;
     if (call_encode(st, t, &k, args, n_all, kwnames) < 0) goto out;
     const sk_oid *in = NULL;
     if (SK_UNLIKELY(k.c.refs.n) && !(in = py_collector_ids(&k.c, 0))) goto out;
@@ -875,7 +909,7 @@ static PyObject *m_pg_create(PyObject *module, PyObject *args) {
             b[i].amount[k] = (int64_t)(amount * (k == SK_RES_MEMORY ? 1 : SK_RES_UNIT) + 0.5);
             if (v && PyDict_DelItemString(rest, fixed[k]) < 0) bad = true;
         }
-        bad = bad || py_add_custom(st, rest, &b[i], &err, &rc) < 0;
+        bad = bad || py_add_custom(st, rest, &b[i], NULL, &err, &rc) < 0;
         Py_DECREF(rest);
         if (bad) goto out;
     }

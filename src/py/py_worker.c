@@ -25,6 +25,8 @@ struct py_async {      /* a call whose coroutine is under way; in a capsule, whi
 
 static struct py_async *async_of(PyObject *capsule) { return PyCapsule_GetPointer(capsule, "skate.call"); }
 
+struct sk_need py_home;
+
 struct sk_task *py_current_task(void) {
     if (task_now || !async_state) return task_now;
     PyObject *capsule = NULL;
@@ -582,6 +584,7 @@ static sk_rc r_run(void *ctx, struct sk_task *t, struct sk_err *err) {
     PyGILState_STATE g = PyGILState_Ensure();
     struct sk_task *outer = task_now;
     task_now = t;
+    if (SK_UNLIKELY(t->need && t->need->env)) py_home.env = t->need->env;
     if (SK_UNLIKELY(t->gpus != gpus_now)) show_gpus(state_of(ctx), t);
     py_title_set(t->name, t->is_actor_init ? ".__init__" : "");
     sk_rc rc = run(state_of(ctx), t, err);
@@ -709,7 +712,8 @@ static PyObject *m_current_task(PyObject *module SK_UNUSED, PyObject *unused SK_
 
 /* ({resource: amount}, placement group or 0, its bundle, environment, [GPU, ...], whether its children go to the group, too) of the running task;
  * an actor's call: of its actor. */
-static PyObject *m_current_need(PyObject *module SK_UNUSED, PyObject *names) {
+static PyObject *m_current_need(PyObject *module, PyObject *names) {
+    struct py_state *st = PyModule_GetState(module);
     const struct sk_task *t = py_current_task();
     if (!PyList_Check(names)) return PyErr_Format(PyExc_TypeError, "current_need(list of the names of custom resources)");
     if (!t) Py_RETURN_NONE;
@@ -722,7 +726,7 @@ static PyObject *m_current_need(PyObject *module SK_UNUSED, PyObject *names) {
         if (!v || PyList_Append(gpus, v) < 0) Py_CLEAR(gpus);
         Py_XDECREF(v);
     }
-    if (gpus && d)
+    if (gpus && d && py_add_more(st, d, need.more, names) == 0)
         r = Py_BuildValue("(OKiIOO)", d, (unsigned long long)need.group, (int)need.bundle, (unsigned)need.env, gpus,
                           need.capture ? Py_True : Py_False);
     Py_XDECREF(gpus);

@@ -383,6 +383,7 @@ TEST(recover_what_was_cancelled_does_not_run) {
     OPEN();
     sk_tid tid;
     sk_oid late = JOB(.fn = "r_wait", .a = {VAL(10), VAL(11)}, .n_a = 2);
+    CHECK(gate_wait(10, 1)); /* it runs */
     sk_oid a = eng_job_tid(&(struct job){.fn = "r_next", .a = {REF(late), VAL(2)}, .n_a = 2, .retries = 3}, &tid);
     sk_oid o = JOB(.fn = "r_first", .a = {VAL(1)}, .n_a = 1, .contains = &a, .n_contains = 1, .retries = 3);
     is_blob(o, BIG, 1);

@@ -609,8 +609,12 @@ TEST(spill_child_of_who_holds_the_memory) {
     sk_oid room = JOB(.fn = "wide", .a = {VAL(8 * MIB)}, .n_a = 1);
     CHECK(gate_wait(2, 1));
     room_is_waited_for();
+    eng_wait_stat("spill_objects_on_disk", 2);
+    CHECK_OK(sk_fault_delay("spill.read", 20000, 0)); /* each: so long that who waits for room looks again, before or after it */
     gate_add(1, 1);
     CHECK_EQ(eng_take(job), 1);
+    CHECK_LE(eng_stat(eng, "restored_objects"), 3); /* two, and one more if somebody let something go in between */
+    sk_fault_clear();
     is_blob(room, 8 * MIB, 7);
     is_blob(held, 9 * MIB, 1);
     eng_release(held);

@@ -41,7 +41,7 @@ static sk_rc op_fn_define(struct sk_engine *e, sk_fid fn, const char *name, stru
 
 static sk_rc op_shape(struct sk_engine *e, const struct sk_res *r, sk_shape *out, struct sk_err *err) {
     struct sk_inline *x = of(e);
-    SK_TRY(sk_res_check(r, &x->place.total, x->custom, x->n_custom, err));
+    SK_TRY(sk_res_check(r, &x->place.total, &x->names_of_res, err));
     sk_inline_lock(x);
     sk_rc rc = sk_place_shape(&x->place, r, out, err);
     sk_inline_unlock(x);
@@ -49,7 +49,24 @@ static sk_rc op_shape(struct sk_engine *e, const struct sk_res *r, sk_shape *out
 }
 
 static sk_rc op_res_index(struct sk_engine *e, const char *name, uint32_t *out, struct sk_err *err) {
-    return sk_res_index(name, of(e)->custom, of(e)->n_custom, out, err);
+    return sk_res_index(name, &of(e)->names_of_res, out, err);
+}
+
+static sk_rc op_more(struct sk_engine *e, const struct sk_amount *a, uint32_t n, uint32_t *out, struct sk_err *err) {
+    struct sk_inline *x = of(e);
+    SK_TRY(sk_res_check_more(a, n, x->place.more_total, &x->names_of_res, err));
+    sk_inline_lock(x);
+    sk_rc rc = sk_place_more(&x->place, a, n, out, err);
+    sk_inline_unlock(x);
+    return rc;
+}
+
+static size_t op_more_read(struct sk_engine *e, uint32_t more, struct sk_amount *out, size_t cap) {
+    struct sk_inline *x = of(e);
+    sk_inline_lock(x);
+    size_t n = sk_place_more_read(&x->place, more, out, cap);
+    sk_inline_unlock(x);
+    return n;
 }
 
 static void op_resources(struct sk_engine *e, struct sk_res *total, struct sk_res *available) {
@@ -551,7 +568,7 @@ static void op_close(struct sk_engine *e) {
     sk_place_deinit(&x->place);
     sk_vec_free(&x->gone);
     sk_history_free(&x->past);
-    for (uint32_t i = 0; i < x->n_custom; i++) sk_free(x->custom[i]);
+    sk_res_names_deinit(&x->names_of_res);
     pthread_mutex_unlock(&x->mu);
     pthread_mutex_destroy(&x->mu);
     pthread_cond_destroy(&x->cv);
@@ -578,6 +595,8 @@ static const struct sk_engine_ops OPS = {
     .actor_find = op_actor_find,
     .actor_names = op_actor_names,
     .need = sk_inline_need,
+    .more = op_more,
+    .more_read = op_more_read,
     .env_define = sk_inline_env_define,
     .group_create = sk_inline_group_create,
     .group_remove = sk_inline_group_remove,
@@ -600,8 +619,7 @@ static const struct sk_engine_ops OPS = {
 };
 
 static sk_rc open_inline(const struct sk_engine_conf *conf, struct sk_engine **out, struct sk_err *err) {
-    if (!conf->runner || conf->n_custom > SK_RES_MAX - SK_RES_CUSTOM)
-        return SK_ERR(err, SK_EINVAL, "inline engine: %s", conf->runner ? "too many custom resources" : "no runner");
+    if (!conf->runner) return SK_ERR(err, SK_EINVAL, "inline engine: no runner");
     struct sk_inline *x = sk_calloc(TAG, sizeof *x);
     if (!x) return SK_ERR(err, SK_ENOMEM, "inline engine");
     sk_rc rc = SK_OK;
@@ -624,15 +642,14 @@ static sk_rc open_inline(const struct sk_engine_conf *conf, struct sk_engine **o
     pthread_cond_init(&x->cv, &ca);
     pthread_condattr_destroy(&ca);
     rc = sk_place_init(&x->place, &conf->total, err);
-    for (; rc == SK_OK && x->n_custom < conf->n_custom; x->n_custom++)
-        if (!(x->custom[x->n_custom] = sk_strdup(TAG, conf->custom_names[x->n_custom]))) break;
-    if (rc == SK_OK && x->n_custom < conf->n_custom) rc = SK_ERR(err, SK_ENOMEM, "inline engine");
+    if (rc == SK_OK) rc = sk_res_names_init(&x->names_of_res, conf->custom_names, conf->n_custom, err);
+    if (rc == SK_OK) rc = sk_place_more_init(&x->place, conf->more, sk_res_n_more(&x->names_of_res), err);
     if (rc == SK_OK) rc = sk_own_create(&x->own, err);
     if (rc == SK_OK) {
         *out = &x->e;
         return SK_OK;
     }
-    for (uint32_t i = 0; i < x->n_custom; i++) sk_free(x->custom[i]);
+    sk_res_names_deinit(&x->names_of_res);
     sk_place_deinit(&x->place);
     sk_free(x);
     return rc;

@@ -145,14 +145,14 @@ static sk_rc l_define(struct sk_engine *e, sk_fid fn, const char *name, struct s
 static sk_rc l_shape(struct sk_engine *e, const struct sk_res *r, sk_shape *out, struct sk_err *err) {
     struct sk_local *l = L(e);
     lock(e);
-    sk_rc rc = sk_res_check(r, &l->place.total, l->names, l->n_names, err);
+    sk_rc rc = sk_res_check(r, &l->place.total, &l->names, err);
     if (rc == SK_OK) rc = sk_place_shape(&l->place, r, out, err);
     unlock(e);
     return rc;
 }
 
 static sk_rc l_res_index(struct sk_engine *e, const char *name, uint32_t *out, struct sk_err *err) {
-    return sk_res_index(name, L(e)->names, L(e)->n_names, out, err);
+    return sk_res_index(name, &L(e)->names, out, err);
 }
 
 static void l_resources(struct sk_engine *e, struct sk_res *total, struct sk_res *avail) {
@@ -392,6 +392,18 @@ static sk_rc l_need(struct sk_engine *e, const struct sk_need *n, sk_shape *out,
     sk_rc rc = L(e)->closing ? closed(err) : sk_need_shape(L(e), n, out, err);
     unlock(e);
     return rc;
+}
+static sk_rc l_more(struct sk_engine *e, const struct sk_amount *a, uint32_t n, uint32_t *out, struct sk_err *err) {
+    lock(e);
+    sk_rc rc = L(e)->closing ? closed(err) : sk_more_define(L(e), a, n, out, err);
+    unlock(e);
+    return rc;
+}
+static size_t l_more_read(struct sk_engine *e, uint32_t more, struct sk_amount *out, size_t cap) {
+    lock(e);
+    size_t n = sk_place_more_read(&L(e)->place, more, out, cap);
+    unlock(e);
+    return n;
 }
 static sk_rc l_env_define(struct sk_engine *e, struct sk_bytes env, uint32_t *out, struct sk_err *err) {
     lock(e);
@@ -850,12 +862,11 @@ static void free_all(struct sk_local *l) {
     } else {
         sk_seg_close(&l->data_seg);
     }
-    for (uint32_t i = 0; i < l->n_names; i++) sk_free(l->names[i]);
     for (char *const *a = l->argv; a && *a; a++) sk_free(*a);
     for (char *const *a = l->env; a && *a; a++) sk_free(*a);
     sk_free((void *)l->argv);
     sk_free((void *)l->env);
-    sk_free(l->names);
+    sk_res_names_deinit(&l->names);
     sk_free(l->workers);
     sk_free(l->note.p);
     pthread_cond_destroy(&l->turn);
@@ -902,6 +913,8 @@ static const struct sk_engine_ops ops = {
     .actor_find = l_actor_find,
     .actor_names = l_actor_names,
     .need = l_need,
+    .more = l_more,
+    .more_read = l_more_read,
     .env_define = l_env_define,
     .group_create = l_group_create,
     .group_remove = l_group_remove,
@@ -978,15 +991,12 @@ static sk_rc l_open(const struct sk_engine_conf *conf, struct sk_engine **out, s
     l->argv = copy_strings(conf->spawn_argv);
     l->env = conf->spawn_env ? copy_strings(conf->spawn_env) : NULL;
     l->workers = sk_calloc(SK_TAG_ENGINE, l->n_slots * sizeof *l->workers);
-    l->names = sk_calloc(SK_TAG_ENGINE, (conf->n_custom + 1) * sizeof *l->names);
-    if (!l->argv || (conf->spawn_env && !l->env) || !l->workers || !l->names || conf->n_custom > SK_RES_MAX - SK_RES_CUSTOM) {
-        rc = conf->n_custom > SK_RES_MAX - SK_RES_CUSTOM ? SK_ERR(err, SK_EINVAL, "at most %d custom resources", SK_RES_MAX - SK_RES_CUSTOM)
-                                                         : SK_ERR(err, SK_ENOMEM, "no memory for the engine");
+    if (!l->argv || (conf->spawn_env && !l->env) || !l->workers) {
+        rc = SK_ERR(err, SK_ENOMEM, "no memory for the engine");
         goto out;
     }
-    for (uint32_t i = 0; i < conf->n_custom && rc == SK_OK; i++)
-        if (!(l->names[l->n_names++] = sk_strdup(SK_TAG_ENGINE, conf->custom_names[i])))
-            rc = SK_ERR(err, SK_ENOMEM, "no memory for the engine");
+    SK_GO(sk_res_names_init(&l->names, conf->custom_names, conf->n_custom, err));
+    SK_GO(sk_place_more_init(&l->place, conf->more, sk_res_n_more(&l->names), err));
     if (conf->preload.n && rc == SK_OK) {
         l->note.p = sk_memdup(SK_TAG_ENGINE, conf->preload.p, conf->preload.n);
         l->note.n = conf->preload.n;

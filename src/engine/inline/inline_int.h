@@ -15,6 +15,7 @@
 #include "engine/names.h"
 #include "engine/own.h"
 #include "engine/place.h"
+#include "engine/res.h"
 #include "engine/state.h"
 
 #define TAG SK_TAG_ENGINE
@@ -106,8 +107,7 @@ struct sk_inline {
     uint64_t bytes, store_bytes, n_done;
     struct sk_place place; /* who holds what, and placement groups; nothing is queued there */
     SK_VEC(uint64_t) gone; /* dead actors whose state the runner still keeps; told by the outermost unlock */
-    char *custom[SK_RES_MAX];
-    uint32_t n_custom;
+    struct sk_res_names names_of_res;
 };
 
 /* ---- run.c: the lock, and who runs when */

@@ -718,7 +718,13 @@ static sk_rc c_actor_find(struct sk_engine *e, const char *space, const char *na
     return rc;
 }
 
-static size_t answer_list(struct sk_msg *m, void *buf, size_t cap) {
+static size_t ask_list(struct sk_engine *e, uint32_t type, uint64_t of, void *buf, size_t cap) {
+    struct sk_client *c = C(e);
+    struct {
+        uint32_t type, pad;
+        uint64_t req, of;
+    } q = {type, 0, 0, of};
+    struct sk_msg *m = answer(c, ask(c, &q, sizeof q, REQ_AT), INT64_MAX);
     struct sk_rd r;
     size_t n = 0;
     if (answer_rc(m, &r, NULL) == SK_OK) {
@@ -729,26 +735,32 @@ static size_t answer_list(struct sk_msg *m, void *buf, size_t cap) {
     sk_free(m);
     return n;
 }
-static size_t ask_list(struct sk_engine *e, uint32_t type, void *buf, size_t cap) {
-    struct sk_client *c = C(e);
-    struct {
-        uint32_t type, pad;
-        uint64_t req;
-    } q = {type, 0, 0};
-    return answer_list(answer(c, ask(c, &q, sizeof q, REQ_AT), INT64_MAX), buf, cap);
+
+static size_t c_actor_names(struct sk_engine *e, char *buf, size_t cap) { return ask_list(e, SK_M_NAMES, 0, buf, cap); }
+static size_t c_state(struct sk_engine *e, enum sk_state_what what, void *buf, size_t cap) {
+    return ask_list(e, SK_M_STATE, what, buf, cap);
+}
+static size_t c_groups(struct sk_engine *e, void *buf, size_t cap) { return ask_list(e, SK_M_GROUPS, 0, buf, cap); }
+
+static size_t c_more_read(struct sk_engine *e, uint32_t more, struct sk_amount *out, size_t cap) {
+    return ask_list(e, SK_M_MOREREAD, more, out, cap * sizeof *out) / sizeof *out;
 }
 
-static size_t c_actor_names(struct sk_engine *e, char *buf, size_t cap) { return ask_list(e, SK_M_NAMES, buf, cap); }
-static size_t c_state(struct sk_engine *e, enum sk_state_what what, void *buf, size_t cap) {
-    struct sk_client *c = C(e);
-    struct {
-        uint32_t type, pad;
-        uint64_t req;
-        uint32_t what, pad2;
-    } q = {SK_M_STATE, 0, 0, what, 0};
-    return answer_list(answer(c, ask(c, &q, sizeof q, REQ_AT), INT64_MAX), buf, cap);
+static sk_rc c_more(struct sk_engine *e, const struct sk_amount *a, uint32_t n, uint32_t *out, struct sk_err *err) {
+    size_t cap = n * sizeof *a + 64;
+    uint64_t v = 0;
+    uint8_t *p = sk_alloc(SK_TAG_ENGINE, cap);
+    if (!p) return SK_ERR(err, SK_ENOMEM, "no memory for the amounts of %u resources", n);
+    struct sk_wr w = sk_wr_init(p, cap);
+    sk_wr_u32(&w, SK_M_MORE);
+    sk_wr_u64(&w, 0);
+    sk_wr_u64(&w, n);
+    sk_wr_raw(&w, a, n * sizeof *a);
+    sk_rc rc = ask_number(C(e), p, w.n, REQ_AT, &v, err);
+    sk_free(p);
+    if (rc == SK_OK) *out = (uint32_t)v;
+    return rc;
 }
-static size_t c_groups(struct sk_engine *e, void *buf, size_t cap) { return ask_list(e, SK_M_GROUPS, buf, cap); }
 
 static sk_rc c_stream_wait(struct sk_engine *e, sk_tid t, int64_t deadline, struct sk_err *err) {
     struct {
@@ -972,6 +984,8 @@ const struct sk_engine_ops sk_client_ops = {
     .actor_find = c_actor_find,
     .actor_names = c_actor_names,
     .need = c_need,
+    .more = c_more,
+    .more_read = c_more_read,
     .env_define = c_env_define,
     .group_create = c_group_create,
     .group_remove = c_group_remove,

@@ -135,12 +135,35 @@ sk_rc sk_env_define(struct sk_local *l, struct sk_bytes env, uint32_t *out, stru
     return SK_OK;
 }
 
+sk_rc sk_more_define(struct sk_local *l, const struct sk_amount *a, uint32_t n, uint32_t *out, struct sk_err *err) {
+    SK_TRY(sk_res_check_more(a, n, l->place.more_total, &l->names, err));
+    return sk_place_more(&l->place, a, n, out, err);
+}
+
+static void read_more(struct sk_local *l, struct sk_lworker *w, uint64_t req, uint32_t more) {
+    size_t n = sk_place_more_read(&l->place, more, NULL, 0), cap = n * sizeof(struct sk_amount) + 64;
+    uint8_t *p = sk_alloc(SK_TAG_ENGINE, 2 * cap); /* the message, and the list that goes into it */
+    if (!p) {
+        sk_pool_kill(l, w, "there is no memory left to answer it");
+        return;
+    }
+    struct sk_amount *a = (struct sk_amount *)(void *)(p + SK_ALIGN(cap, 16));
+    (void)sk_place_more_read(&l->place, more, a, n);
+    struct sk_wr m = sk_wr_init(p, cap);
+    sk_wr_u32(&m, SK_M_REPLY);
+    sk_wr_u32(&m, SK_OK);
+    sk_wr_u64(&m, req);
+    sk_wr_bytes(&m, a, n * sizeof *a);
+    if (!sk_pool_reply(l, w, p, m.n)) sk_pool_kill(l, w, "the object store is too full for an answer to it");
+    sk_free(p);
+}
+
 sk_rc sk_need_shape(struct sk_local *l, const struct sk_need *n, sk_shape *out, struct sk_err *err) {
     if (n->env > l->envs.n) return SK_ERR(err, SK_EINVAL, "environment %u is not defined", n->env);
     if (!n->group) { /* says it with the arithmetic when the machine has not so much */
         sk_shape any;
         SK_TRY(l->base.ops->shape(&l->base, &n->res, &any, err));
-        if (!n->env) {
+        if (!n->env && !n->more) {
             *out = any;
             return SK_OK;
         }
@@ -159,6 +182,16 @@ void sk_lgroup_handle(struct sk_local *l, struct sk_lworker *w, uint32_t type, s
         const struct sk_res *b = sk_rd_raw(r, (size_t)n * sizeof *b);
         if (r->bad || !sk_loop_fresh_ids(l, w, id)) return;
         rc = sk_lgroup_create(l, w->proc, id, b, n, strategy, space, name, &err);
+    } else if (type == SK_M_MORE) {
+        uint64_t n = sk_rd_u64(r);
+        uint32_t more = 0;
+        const struct sk_amount *a = n > UINT32_MAX / sizeof *a ? NULL : sk_rd_raw(r, n * sizeof *a);
+        if (r->bad || !a) return;
+        rc = sk_more_define(l, a, (uint32_t)n, &more, &err);
+        id = more;
+    } else if (type == SK_M_MOREREAD) {
+        read_more(l, w, req, (uint32_t)sk_rd_u64(r));
+        return;
     } else if (type == SK_M_UNGROUP) {
         rc = sk_lgroup_remove(l, sk_rd_u64(r), &err);
     } else if (type == SK_M_DEFENV) {

@@ -17,6 +17,7 @@
 #include "engine/own.h"
 #include "engine/pace.h"
 #include "engine/place.h"
+#include "engine/res.h"
 #include "engine/state.h"
 #include "ipc/ipc.h"
 #include "store/store.h"
@@ -128,6 +129,8 @@ enum {
     SK_M_UNGROUP,    /* req, id */
     SK_M_GROUPS,     /* req */
     SK_M_STATE,      /* req, what */
+    SK_M_MORE,       /* req, sk_amounts */
+    SK_M_MOREREAD,   /* req, number */
     SK_M_LEAVE,      /* the actor of this process ends */
     SK_M_PEEK,       /* req, tid: until there is a next yield, which stays */
     SK_M_STREAMEND,  /* oid, tid, kind: an object that exists when the task has ended */
@@ -533,10 +536,9 @@ struct sk_local {
     bool threads_up;
     int wake_fd; /* eventfd: ends the watch thread */
     int64_t spin_ns, idle_reap_ns;
-    char **names; /* of custom resources */
-    uint32_t n_names;
     struct sk_history past;
     int64_t now_ns; /* of the last submission, or message that submits */
+    struct sk_res_names names;
     uint64_t n_submits, n_tasks_done, n_retries, n_worker_deaths, n_lost, n_reruns;
     uint64_t lineage_bytes;
     bool (*interrupted)(void *ctx);
@@ -739,8 +741,10 @@ sk_rc sk_lgroup_remove(struct sk_local *l, uint64_t id, struct sk_err *err) SK_M
 void sk_lgroup_ready(struct sk_local *l, const struct sk_place_group *g); /* it has its bundles */
 size_t sk_lgroups_write(struct sk_local *l, void *buf, size_t cap);
 void sk_lgroups_free(struct sk_local *l);
-void sk_lgroup_handle(struct sk_local *l, struct sk_lworker *w, uint32_t type, struct sk_rd *r); /* GROUP, UNGROUP, GROUPS, DEFENV */
+void sk_lgroup_handle(struct sk_local *l, struct sk_lworker *w, uint32_t type,
+                      struct sk_rd *r); /* GROUP, UNGROUP, GROUPS, DEFENV, MORE, MOREREAD */
 sk_rc sk_env_define(struct sk_local *l, struct sk_bytes env, uint32_t *out, struct sk_err *err) SK_MUST_USE;
+sk_rc sk_more_define(struct sk_local *l, const struct sk_amount *a, uint32_t n, uint32_t *out, struct sk_err *err) SK_MUST_USE;
 sk_rc sk_need_shape(struct sk_local *l, const struct sk_need *n, sk_shape *out, struct sk_err *err) SK_MUST_USE;
 /* actor.c */
 sk_rc sk_actor_create(struct sk_local *l, uint32_t proc, uint64_t base_id, const uint8_t *spec, size_t len, const struct sk_aspec *as,

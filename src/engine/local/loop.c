@@ -404,6 +404,8 @@ static void handle(struct sk_local *l, struct sk_lworker *w, const void *p, size
     case SK_M_GROUP:
     case SK_M_UNGROUP:
     case SK_M_GROUPS:
+    case SK_M_MORE:
+    case SK_M_MOREREAD:
     case SK_M_DEFENV: sk_lgroup_handle(l, w, type, &r); break;
     case SK_M_PUT: handle_put(l, w, &r); break;
     case SK_M_REF: {

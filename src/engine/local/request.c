@@ -1,6 +1,6 @@
 /* request.c - workers that wait: get, wait and next of a stream, answered when what they wait for is there. Runs with the lock held.
  *
- * Invariant: a request is in its worker's `reqs`, holds its objects and is answered once. While a worker waits for what does not exist yet its CPU is
+ * Invariant: a request is in its worker's `reqs`, holds its objects and is answered once. While a worker waits its CPU is
  * lent to others, and the tasks queued behind it go back. */
 #include "base/mem.h"
 #include "engine/local/local_int.h"
@@ -174,8 +174,7 @@ void sk_req_reply(struct sk_local *l, struct sk_req *q, sk_rc rc) {
         return;
     }
     if (q->type == SK_M_GET && rc == SK_OK && sk_space_get(l, q)) {
-        if (w->place.state == SK_W_LEASED)
-            sk_ltask_take_back_all(l, w); /* its CPU is not lent for a read from disk: nobody's result is waited for, and it is over soon */
+        sk_req_block(l, w);
         return;
     }
     sk_req_go_on(l, w);

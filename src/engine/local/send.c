@@ -71,7 +71,7 @@ static sk_rc send_env(struct sk_local *l, struct sk_lworker *w) {
 }
 
 static void write_task(struct sk_local *l, struct sk_ltask *t, struct sk_lworker *w, uint32_t claim, struct sk_wr *m) {
-    bool with_need = t->spec.shape > 1 && !t->is_method;
+    bool with_need = t->spec.shape && !t->is_method;
     uint32_t n_wanted = t->aside ? t->aside->wanted.n : 0;
     struct sk_msg_task h = {.type = SK_M_TASK,
                             .claim = claim,
@@ -121,8 +121,12 @@ static void write_task(struct sk_local *l, struct sk_ltask *t, struct sk_lworker
     }
     if (with_need) {
         const struct sk_place_shape *s = sk_place_shape_at(&l->place, t->spec.shape);
-        struct sk_need need = {
-            .res = s->res, .group = s->group, .bundle = s->group ? (int32_t)w->place.bundle : 0, .env = s->env, .capture = s->capture};
+        struct sk_need need = {.res = s->res,
+                               .group = s->group,
+                               .bundle = s->group ? (int32_t)w->place.bundle : 0,
+                               .env = s->env,
+                               .capture = s->capture,
+                               .more = sk_place_more_of(&l->place, s)};
         sk_wr_align(m, 8);
         sk_wr_raw(m, &need, sizeof need);
     }

@@ -623,7 +623,7 @@ static bool room_try(struct sk_local *l, struct sk_room *r) {
 /* Does it run a call that waits for nothing? */
 static bool at_work(const struct sk_lworker *w) {
     if (sk_list_empty(&w->sent)) return false;
-    if (!w->actor || !w->actor->n_groups) return !w->place.blocked && !w->n_rooms && sk_list_empty(&w->reqs);
+    if (!w->actor || !w->actor->n_groups) return !w->place.blocked && !w->n_rooms;
     uint32_t n_waiting = w->n_rooms;
     SK_LIST_EACH (it, &w->reqs) n_waiting++;
     return w->actor->n_sent > n_waiting;
@@ -807,7 +807,7 @@ void sk_space_lease(struct sk_local *l, struct sk_lworker *w, uint64_t req, uint
     struct sk_room now = {.len = len, .min = min};
     bool wait = l->space.spill && min <= size_of(l);
     sk_rc rc = SK_EFULL;
-    if (sk_list_empty(&l->space.rooms)) {
+    if (!wait || sk_list_empty(&l->space.rooms)) {
         rc = sk_space_alloc(l, w->proc, len, &now.off, &err);
         now.got = len;
         if (rc == SK_EFULL && min < len) {

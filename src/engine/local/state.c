@@ -252,7 +252,6 @@ static size_t list_workers(struct sk_local *l, void *buf, size_t cap) { return s
 
 void sk_state_for(struct sk_local *l, struct sk_lworker *w, struct sk_rd *r) {
     static size_t (*const lists[])(struct sk_local *l, void *buf, size_t cap) = {list_tasks, list_actors, list_objects, list_workers};
-    uint64_t req = sk_rd_u64(r);
-    uint32_t what = sk_rd_u32(r);
+    uint64_t req = sk_rd_u64(r), what = sk_rd_u64(r);
     if (!r->bad && what < SK_COUNT(lists)) sk_req_list(l, w, req, lists[what]);
 }

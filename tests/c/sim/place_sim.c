@@ -52,8 +52,27 @@ static struct sk_res held(const struct sim *s) {
     return h;
 }
 
+enum { N_MORE = 4 }; /* custom resources that have no place in sk_res */
+
+static int64_t more_of(const struct sim *s, sk_shape x, uint32_t i) {
+    const struct sk_place_more *m = sk_place_shape_at(&s->p, x)->more;
+    for (uint32_t k = 0; m && k < m->n; k++)
+        if (m->a[k].index == SK_RES_MAX + i) return m->a[k].amount;
+    return 0;
+}
+static int64_t more_left(const struct sim *s, uint32_t i) {
+    int64_t left = s->p.more_total[i];
+    for (uint32_t k = 0; k < s->n_workers; k++)
+        if (s->w[k].p.state == SK_W_LEASED || s->w[k].p.state == SK_W_ACTOR) left -= more_of(s, s->w[k].p.shape, i);
+    return left;
+}
+
 static void check_resources(const struct sim *s) {
     struct sk_res h = held(s);
+    for (uint32_t i = 0; i < s->p.n_more; i++) {
+        CHECK_EQ(more_left(s, i), s->p.more_avail[i]);
+        CHECK_GE(s->p.more_avail[i], 0);
+    }
     for (int r = 0; r < SK_RES_MAX; r++) {
         CHECK_EQ(s->p.total.amount[r] - h.amount[r], s->p.avail.amount[r]);
         if (r != SK_RES_CPU) CHECK_GE(s->p.avail.amount[r], 0);
@@ -63,6 +82,8 @@ static void check_resources(const struct sim *s) {
 static bool model_fits(const struct sim *s, sk_shape x) {
     for (int r = 0; r < SK_RES_MAX; r++)
         if (res_of(s, x)->amount[r] > 0 && res_of(s, x)->amount[r] > s->p.avail.amount[r]) return false;
+    for (uint32_t i = 0; i < s->p.n_more; i++)
+        if (more_of(s, x, i) > more_left(s, i)) return false;
     return true;
 }
 
@@ -227,7 +248,10 @@ static void setup(struct sim *s) {
     struct sk_res total = {
         .amount = {(int64_t)(1 + test_below(8)) * SK_RES_UNIT, 0, 1000000, 2 * SK_RES_UNIT, (int64_t)test_below(3) * SK_RES_UNIT}};
     memset(s, 0, sizeof *s);
+    int64_t more[N_MORE];
+    for (uint32_t i = 0; i < N_MORE; i++) more[i] = (int64_t)(1 + test_below(3)) * SK_RES_UNIT;
     CHECK_OK(sk_place_init(&s->p, &total, NULL));
+    CHECK_OK(sk_place_more_init(&s->p, more, N_MORE, NULL));
     s->n_workers = (uint32_t)(2 + test_below(N_WORKERS - 2));
     s->n_free = N_TASKS;
     s->n_shapes = (uint32_t)(1 + test_below(N_SHAPES));
@@ -241,7 +265,13 @@ static void setup(struct sim *s) {
         case 4: r.amount[SK_RES_CUSTOM] = SK_RES_UNIT, r.amount[SK_RES_MEMORY] = 300000; break;
         default: break; /* nothing at all */
         }
-        CHECK_OK(sk_place_shape(&s->p, &r, &s->shape[i], NULL));
+        struct sk_amount a[N_MORE];
+        struct sk_need need = {.res = r};
+        uint32_t n = 0;
+        for (uint32_t k = 0; k < N_MORE && i % 3 == 1; k++)
+            if (test_below(2)) a[n++] = (struct sk_amount){SK_RES_MAX + k, (int64_t)test_below((uint64_t)more[k] + 1)};
+        CHECK_OK(sk_place_more(&s->p, a, n, &need.more, NULL));
+        CHECK_OK(sk_place_need(&s->p, &need, &s->shape[i], NULL));
         CHECK(sk_place_fits_ever(&s->p, s->shape[i]));
     }
     s->p.deep_above = test_below(2) ? UINT32_MAX : (uint32_t)test_below(6);

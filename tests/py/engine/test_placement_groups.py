@@ -1,6 +1,7 @@
 """Placement groups, GPUs by number, and processes with an environment of their own, as Ray's programs see them."""
 
 import os
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import skate
@@ -268,6 +269,8 @@ def test_environments_are_inherited(ray):
     @ray.remote(runtime_env={"env_vars": {"A": "1", "B": "1"}, "working_dir": "/tmp"})
     def parent():
         other = {"env_vars": {"B": "2"}}
+        with ThreadPoolExecutor(1) as threads:
+            assert threads.submit(lambda: ray.get(f.remote())).result() == look()
         children = (
             f.remote(),
             f.options(runtime_env=other).remote(),
@@ -280,3 +283,42 @@ def test_environments_are_inherited(ray):
     assert ray.get(parent.remote()) == (one, one, two, (one, one), (two, two))
     assert ray.get(f.remote()) == (None, None, here)
     assert ray.get(parent.options(runtime_env={"env_vars": {"A": "3"}}).remote())[1:3] == (("3", None, here), ("3", "2", here))
+
+
+@pytest.mark.parametrize("engine", ["local", "inline"])
+def test_many_custom_resources(engine):
+    skate.shutdown()
+    all_of_them = {f"r{i}": 1 + i % 3 for i in range(300)}
+    skate.init(num_cpus=4, resources=all_of_them, object_store_memory=128 << 20, _system_config={"engine": engine})
+    try:
+        total = skate.cluster_resources()
+        assert {k: total[k] for k in all_of_them} == all_of_them
+
+        @skate.remote(num_cpus=0)
+        def look():
+            return skate.get_runtime_context().get_assigned_resources(), skate.available_resources().get("r200", 0)
+
+        @skate.remote(num_cpus=0)
+        def nested(n):
+            return skate.get(look.options(resources={f"r{i}": 1 for i in range(n)}).remote())
+
+        assert skate.get(look.options(resources={"r3": 1, "r200": 2, "r299": 0.5}).remote()) == ({"r3": 1, "r200": 2, "r299": 0.5}, 1)
+        everything = [look.options(resources=all_of_them).remote() for _ in range(3)]
+        assert skate.get(everything) == [({k: float(v) for k, v in all_of_them.items()}, 0)] * 3
+        assert skate.get(nested.remote(250)) == ({f"r{i}": 1 for i in range(250)}, 2)
+        assert skate.get(look.remote()) == ({}, 3)
+        assert skate.available_resources() == total
+
+        @skate.remote(num_cpus=0, resources={"r250": 1, "r0": 1})
+        class Holder:
+            def left(self):
+                return skate.available_resources().get("r250", 0)
+
+        h = Holder.remote()
+        assert skate.get(h.left.remote()) == 1  # of two
+        with pytest.raises(skate.exceptions.TaskUnschedulableError, match="for 9 r250, but this machine was given 2"):
+            look.options(resources={"r250": 9}).remote()
+        with pytest.raises(skate.exceptions.TaskUnschedulableError, match="bundles of placement groups hold only the first"):
+            placement_group([{"r250": 1}])
+    finally:
+        skate.shutdown()
