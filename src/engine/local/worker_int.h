@@ -67,6 +67,7 @@ struct sk_client {
     const char *shown;         /* the name in the slot, as long as it is a definition's */
     bool exit;
     bool broken; /* the constructor of its actor failed: nothing is begun any more */
+    bool used;   /* a task has run since unused memory was given back */
     bool quiet;  /* something was sent without waking the driver: done before this process sleeps */
 };
 
