@@ -35,6 +35,7 @@ _LAZY = (
     "data",
     "experimental",
     "job_config",
+    "memory",
     "runtime_context",
     "runtime_env",
     "serialize",
@@ -55,6 +56,7 @@ _FROM = {  # name: module
     "TaskID": "ids",
     "UniqueID": "ids",
     "WorkerID": "ids",
+    "timeline": "_private.timeline",
 }
 
 

@@ -219,6 +219,68 @@ struct sk_worker_info {
     uint64_t n_done;
 };
 
+/* What there is, and of tasks what there was: rows as bytes, each followed by its texts, at a multiple of 8. Times are CLOCK_MONOTONIC, 0: not yet. */
+enum sk_state_what { SK_STATE_TASKS, SK_STATE_ACTORS, SK_STATE_OBJECTS, SK_STATE_WORKERS };
+#define SK_STATE_ROWS_MAX 100000u /* of one answer; `total` in its head counts on */
+#define SK_STATE_PAST 10000u      /* so many ended attempts are known; older ones are forgotten */
+struct sk_state_head {
+    uint64_t n, total; /* rows here, rows there are */
+};
+enum sk_task_state { SK_TS_ARGS, SK_TS_PLACE, SK_TS_SENT, SK_TS_RUNNING, SK_TS_FINISHED, SK_TS_FAILED };
+enum sk_task_kind { SK_TK_TASK, SK_TK_INIT, SK_TK_METHOD };
+struct sk_task_row { /* then name (name_n), function (fn_n), value of the error (error_n) */
+    uint64_t id, parent, actor, group;
+    int64_t submit_ns, start_ns, end_ns;
+    int32_t pid; /* 0: not on a worker yet */
+    uint32_t worker, attempt;
+    uint32_t state, kind; /* enum sk_task_state, sk_task_kind */
+    uint32_t n_returns, error_kind;
+    uint32_t name_n, fn_n, error_n;
+    struct sk_res res;
+};
+enum sk_actor_phase { SK_AS_ARGS, SK_AS_PENDING, SK_AS_ALIVE, SK_AS_RESTARTING, SK_AS_DEAD };
+struct sk_actor_row { /* then class (class_n), name, space, why it died */
+    uint64_t id, group, init;
+    int32_t pid;
+    uint32_t worker, state, n_restarts, n_calls; /* calls that are not finished */
+    uint32_t detached, error_kind;
+    uint32_t class_n, name_n, space_n, why_n;
+    struct sk_res res;
+};
+enum sk_object_where { SK_OW_PENDING, SK_OW_INLINE, SK_OW_STORE, SK_OW_DISK, SK_OW_ACTOR };
+struct sk_object_row { /* one for each process that has references, or one for what else holds it */
+    uint64_t id, size_bytes;
+    uint64_t n_refs, n_total; /* of this process; of all, and holds of tasks and of objects that contain it */
+    uint64_t task;            /* that makes it, as long as it is known */
+    int32_t pid;              /* 0: no process has references */
+    uint32_t worker, where, attempt, task_state;
+    uint32_t kind;
+};
+struct sk_worker_row { /* then the name of what it runs (name_n) */
+    uint64_t n_done, actor, task;
+    int64_t since_ns; /* its task began */
+    int32_t pid;
+    uint32_t worker, state, name_n; /* state: see sk_worker_info */
+};
+struct sk_memory_info {
+    uint64_t limit_bytes, used_bytes; /* of the budget with the least left; limit 0: not known (no /proc) */
+    char where[160];                  /* whose it is */
+    uint64_t store_limit_bytes;       /* size of the store */
+    uint64_t store_may_bytes;         /* it may grow to, as heaps are now */
+    uint64_t store_used_bytes;        /* objects and leases */
+    uint64_t store_present_bytes;     /* pages, also those that are free */
+    uint64_t spilled_bytes;           /* of objects that are on disk now */
+    uint64_t heap_bytes, driver_heap_bytes;
+    uint64_t n_stopped, n_kernel_killed, n_alone; /* workers stopped for memory; by the kernel; tasks that are to run alone, or do */
+};
+struct sk_memory_worker {
+    int32_t pid;
+    uint32_t number;
+    uint64_t heap_bytes, peak_bytes, asked_bytes; /* its own; highest since what it runs began; memory= of that */
+    bool busy, is_actor;
+    char name[80]; /* of what it runs */
+};
+
 struct sk_engine_ops {
     const char *name;
     void (*close)(struct sk_engine *e); /* stops everything; frees e; idempotent through sk_engine_close */
@@ -307,6 +369,10 @@ struct sk_engine_ops {
     size_t (*workers)(struct sk_engine *e, struct sk_worker_info *out, size_t cap);
     /* Text "key value\n" lines: counters and store statistics. Returns the length needed. */
     size_t (*status)(struct sk_engine *e, char *buf, size_t cap);
+    /* Rows of `what` (above): writes them when they fit. Returns the length needed. */
+    size_t (*state)(struct sk_engine *e, enum sk_state_what what, void *buf, size_t cap);
+    /* What memory is used for, measured now. Workers: as of `workers`, at most cap of them; *n: how many there are. NULL: not known here. */
+    sk_rc (*memory)(struct sk_engine *e, struct sk_memory_info *out, struct sk_memory_worker *w, size_t cap, size_t *n, struct sk_err *err);
 };
 
 struct sk_engine {
@@ -368,6 +434,7 @@ struct sk_runner { /* filled by the layer above; one a process */
     /* Blocking waits inside a worker call these around the wait, so that the GIL is free meanwhile. May be NULL. */
     void (*block_begin)(void *ctx);
     void (*block_end)(void *ctx);
+    void (*idle)(void *ctx); /* a worker has had nothing to do for a second: gives memory back that is not used. May be NULL */
     /* inline only (elsewhere the process ends): the actor is dead, drop its state. May be NULL. */
     void (*actor_gone)(void *ctx, sk_aid actor);
     /* The environment of this process, before its first task. A failure is that of all its tasks. */
@@ -403,6 +470,13 @@ struct sk_engine_conf {
     void *interrupted_ctx;
     uint64_t spill_bytes;   /* local: most bytes of disk; 0: as much as there is */
     uint64_t lineage_bytes; /* local: memory for finished tasks that could make lost objects again; 0: 64 MiB */
+    /* local: the budget of store and worker heaps together (memory.h); 0: none but the machine's, or the cgroup's */
+    uint64_t memory_bytes;
+    uint32_t memory_permille; /* so much of the machine's, or the cgroup's, may be used, by whomever; 0: 950 */
+    int64_t
+        memory_every_ns; /* looked at so often at least while something runs; 0: every 250 ms; -1: never, and nobody is stopped for it */
+    int32_t
+        oom_retries; /* how often a task that was stopped for memory is run again, at no other cost; 0: until it has run alone; -1: not */
 };
 
 struct sk_engine_class { /* engine/by/<name>.c defines sk_engine_by_<name> */
@@ -410,6 +484,8 @@ struct sk_engine_class { /* engine/by/<name>.c defines sk_engine_by_<name> */
     sk_rc (*open)(const struct sk_engine_conf *conf, struct sk_engine **out, struct sk_err *err);
 };
 const struct sk_engine_class *sk_engine_find(const char *name); /* NULL when there is none */
+/* What this process may use: CPUs (affinity, quota of the cgroup), memory (machine or cgroup). SK_EIO: there is no /proc; SK_ENOMEM. */
+sk_rc sk_engine_machine(struct sk_res *out, struct sk_err *err) SK_MUST_USE;
 void sk_engine_close(struct sk_engine **e);
 
 /* Worker processes of `local`: the program calls this first thing; returns false in any process that is not a worker (env variable
@@ -420,6 +496,22 @@ struct sk_worker_hooks {
     void (*after_fork)(void *ctx, struct sk_engine *client);
     void *ctx;
 };
+/* What is seen of a local engine from outside of it, without its lock: see local/look.c. */
+struct sk_look {
+    int32_t driver_pid;
+    char waits[512]; /* what a caller in the driver waits for; "": nothing, or not for long */
+};
+struct sk_look_worker {
+    int32_t pid;
+    uint64_t task;  /* that it began last and that has not ended; 0: none */
+    int64_t for_ns; /* it has run */
+    char name[112];
+};
+/* Of this process; async-signal-safe. In a worker: its own row. False: no local engine is open here. */
+bool sk_look_self(struct sk_look *out, struct sk_look_worker *rows, size_t cap, size_t *n);
+/* Of the one whose control segment is there (/proc/<pid>/fd/<n>). */
+sk_rc sk_look_at(const char *path, struct sk_look *out, struct sk_look_worker *rows, size_t cap, size_t *n, struct sk_err *err) SK_MUST_USE;
+
 /* In a worker of `local`: a descriptor (its own offset) into shared memory where a crash handler may write up to 2 KiB of text that the driver
  * adds to the message about the death; -1 elsewhere. */
 int sk_worker_crash_fd(void);

@@ -77,6 +77,7 @@ sk_rc sk_actor_create(struct sk_local *l, uint32_t proc, uint64_t base, const ui
 
 static void find_worker(struct sk_local *l, struct sk_lactor *a) {
     if (!sk_place_fits_now(&l->place, a->shape)) return; /* asked again when something is given back */
+    if (!sk_lmem_may_start(l)) return;
     struct sk_place_worker *idle = sk_place_idle_for(&l->place, a->shape);
     if (!idle) {
         if (l->place.n_starting == 0) (void)sk_pool_spawn(l);
@@ -88,6 +89,7 @@ static void find_worker(struct sk_local *l, struct sk_lactor *a) {
     a->worker = w;
     a->placed = false;
     l->n_homeless--;
+    if (l->place.launch != SK_LAUNCH_ALL) sk_memory_launched(&l->mem.policy, sk_now_ns());
 }
 
 void sk_actor_advance(struct sk_local *l, struct sk_lactor *a) {
@@ -266,7 +268,11 @@ void sk_actor_worker_died(struct sk_local *l, struct sk_lactor *a, bool charged,
     }
     if (charged && a->restarts_left > 0) a->restarts_left--;
     a->state = SK_A_STARTING;
-    a->init->state = SK_T_READY; /* its return object keeps its first value */
+    a->init->state = SK_T_READY;                                                             /* its return object keeps its first value */
+    if (a->init->start_ns && !a->init->end_ns) sk_state_attempt(l, a->init, SK_EACTOR, why); /* its constructor ran */
+    a->init->ran_on = 0;
+    a->init->start_ns = a->init->end_ns = 0;
+    a->init->told = false;
     a->init->attempt++;
     sk_actor_advance(l, a);
 }
@@ -285,6 +291,7 @@ void sk_actor_sweep(struct sk_local *l) {
         struct sk_lactor *a = sk_container_of(it, struct sk_lactor, link);
         if (!a->unreferenced || a->state != SK_A_DEAD || a->n_tasks || a->init->state != SK_T_FINISHED) continue;
         l->n_unreferenced--;
+        sk_state_actor_gone(l, a);
         sk_list_del(&a->link);
         sk_ltask_free(l, a->init);
         sk_inl_drop(a->dead_value);

@@ -8,8 +8,9 @@
 #include "engine/local/local_int.h"
 
 static void death_text(struct sk_lworker *w, int status, uint64_t maxrss, char *buf, size_t cap) {
-    char how[160];
-    if (w->kill_why) snprintf(how, sizeof how, "was stopped: %s", w->kill_why);
+    char how[400];
+    if (w->mem.oom) snprintf(how, sizeof how, "was stopped for memory: %.350s", sk_lmem_story(w));
+    else if (w->kill_why) snprintf(how, sizeof how, "was stopped: %s", w->kill_why);
     else if (WIFSIGNALED(status))
         snprintf(how, sizeof how, "was killed by signal %d (%s)%s", WTERMSIG(status), strsignal(WTERMSIG(status)),
                  WTERMSIG(status) == SIGKILL ? "; nobody but the kernel's out-of-memory killer or a user sends it" : "");
@@ -29,6 +30,7 @@ void sk_loop_worker_died(struct sk_local *l, struct sk_lworker *w, int status, u
     l->pumping = true;
     sk_loop_pump_worker(l, w); /* what it said before it died counts */
     l->pumping = false;
+    sk_lmem_died(l, w, status);
     death_text(w, status, maxrss, why, sizeof why);
     if (!w->kill_why || w->sent.next != &w->sent) l->n_worker_deaths++;
     sk_list_splice(&w->reqs, &w->watches);
@@ -48,6 +50,7 @@ void sk_loop_worker_died(struct sk_local *l, struct sk_lworker *w, int status, u
     /* Like a task that is only queued, an actor whose constructor was not begun goes elsewhere at no cost; so does all that was on a worker which
      * the engine killed for the sake of one task that had ended by then. */
     bool charged = a && !w->kill_task && (a->state == SK_A_ALIVE || w->killed || (a->placed && a->init->was_started));
+    w->sh->pid = 0; /* may soon be another process's */
     l->workers[w->slot] = NULL;
     l->n_live--;
     l->n_evicted -= w->evicted_ns != 0;
@@ -74,6 +77,11 @@ void sk_loop_worker_died(struct sk_local *l, struct sk_lworker *w, int status, u
         t->worker = NULL;
         if (t->aside) sk_recover_left(l, t, NULL);
         bool started = t->was_started;
+        if (started) {
+            t->ran_on = w->pid;
+            t->ran_slot = w->slot;
+            if (atomic_load(&w->sh->task) == t->id) t->start_ns = atomic_load(&w->sh->since_ns);
+        }
         char name[200];
         const char *tn = sk_ltask_name(l, t, name, sizeof name);
         if (t->cancelled) {
@@ -86,21 +94,30 @@ void sk_loop_worker_died(struct sk_local *l, struct sk_lworker *w, int status, u
             bool restart = a && !a->no_restart && (!charged || a->restarts_left != 0);
             if (restart && (!charged || t->retries_left != 0 || (!started && sk_actor_call_waits(a, t)))) {
                 if (started && charged && t->retries_left > 0) t->retries_left--;
-                if (started) t->attempt++;
+                if (started) {
+                    sk_state_attempt(l, t, SK_EACTOR, why);
+                    t->attempt++;
+                }
                 t->state = SK_T_READY;
                 sk_list_push_back(&again, &t->on);
             } else {
-                sk_ltask_fail(l, t, restart && t->spec.no_wait ? SK_EUNAVAIL : SK_EACTOR, "the actor died while task %s was on it%s: %s",
-                              tn, restart ? " (it is started again)" : "", why);
+                sk_ltask_fail(l, t,
+                              w->mem.oom                   ? SK_EOOM
+                              : restart && t->spec.no_wait ? SK_EUNAVAIL
+                                                           : SK_EACTOR,
+                              "the actor died while task %s was on it%s: %s", tn, restart ? " (it is started again)" : "",
+                              w->mem.oom ? sk_lmem_story(w) : why);
             }
         } else if (!started) {
             t->state = SK_T_READY;
             sk_place_push(&l->place, &t->place);
         } else if (w->kill_task && t->id != w->kill_task) {
-            sk_ltask_retry(l, t);
+            sk_ltask_retry(l, t, SK_EDEAD, why);
+        } else if (w->mem.oom) {
+            sk_lmem_stopped(l, w, t);
         } else if (t->retries_left != 0) {
             if (t->retries_left > 0) t->retries_left--;
-            sk_ltask_retry(l, t);
+            sk_ltask_retry(l, t, SK_EDEAD, why);
         } else {
             sk_ltask_fail(l, t, SK_EDEAD, "task %s, attempt %u: %s", tn, t->attempt + 1, why);
         }
@@ -116,6 +133,7 @@ void sk_loop_worker_died(struct sk_local *l, struct sk_lworker *w, int status, u
         sk_actor_worker_died(l, a, charged, why);
     }
     bool bad_start = !w->up && !w->killed && (status != -1 || w->kill_why);
+    sk_free(w->mem.story);
     sk_map_deinit(&w->known);
     for (uint32_t i = 0; i < w->out.n; i++) sk_free(w->out.p[i]);
     sk_vec_free(&w->out);

@@ -5,6 +5,7 @@
  * ring at once; the wake-up call is left out while more work is queued and the driver is known to look by itself. */
 #include <errno.h>
 #include <fcntl.h>
+#include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
@@ -17,7 +18,8 @@
 #include "engine/local/worker_int.h"
 
 #define SPIN_NS 50000
-#define IDLE_NS 200000000 /* idle for so long: give the lease back */
+#define IDLE_NS 200000000  /* idle for so long: give the lease back */
+#define TRIM_NS 1000000000 /* and for so long: what malloc keeps */
 
 struct wtask {                /* a task under way */
     struct sk_task_priv priv; /* first */
@@ -257,6 +259,24 @@ static void engine_failure(struct wtask *t, const struct sk_err *e) {
     if (w_fail(&t->priv.t, &p, NULL) != SK_OK) abort();
 }
 
+/* For who looks on; of several that run, the one begun last. Locked. */
+static void show(struct sk_client *c, const struct wtask *t) {
+    struct sk_slot *s = c->slot;
+    const char *name = t->priv.t.name;
+    atomic_store_explicit(&s->since_ns, t->t0, memory_order_relaxed);
+    atomic_store_explicit(&s->task, t->priv.t.id.v, memory_order_relaxed);
+    if (name == c->shown) return;
+    size_t n = strnlen(name, sizeof s->task_name - 1);
+    memcpy(s->task_name, name, n);
+    s->task_name[n] = 0;
+    c->shown = name == t->own_name ? NULL : name; /* a definition's stays as long as the process */
+}
+
+static void unshow(struct sk_client *c, const struct wtask *t) {
+    if (atomic_load_explicit(&c->slot->task, memory_order_relaxed) == t->priv.t.id.v)
+        atomic_store_explicit(&c->slot->task, 0, memory_order_relaxed);
+}
+
 /* Sends the end of the task. An error value that is too long for the ring when the store is full becomes an error that says so. */
 static void report(struct sk_client *c, struct wtask *t, struct sk_msg_done *d) {
     struct sk_err err;
@@ -274,6 +294,7 @@ static void report(struct sk_client *c, struct wtask *t, struct sk_msg_done *d) 
         sk_wr_align(&w, 8);
         sk_wr_raw(&w, t->out.p, t->out.n);
         pthread_mutex_lock(&c->mu);
+        unshow(c, t);
         sk_list_del(&t->run.link); /* sending may wait, and read: no credit for it any more */
         sent = !t->failed || sk_client_try_send(c, b, w.n, &err) == SK_OK;
         if (!t->failed) sk_client_send(c, b, w.n, false);
@@ -388,7 +409,9 @@ static bool begin(struct wtask *t, struct sk_msg *msg) {
         memset(t->set.p, 0, h.n_returns);
     }
     t->run.tid = h.tid;
+    t->t0 = sk_now_ns();
     pthread_mutex_lock(&c->mu);
+    show(c, t);
     t->run.credit = ((const struct sk_msg_task *)(const void *)msg->bytes)->credit; /* may have grown meanwhile */
     sk_list_push_back(&c->running, &t->run.link);
     pthread_mutex_unlock(&c->mu);
@@ -401,7 +424,6 @@ static bool run(struct wtask *t) {
     struct sk_err err = {0};
     sk_rc rc = SK_OK;
     SK_FAULT_HERE("worker.before_run");
-    t->t0 = sk_now_ns();
     sk_fid fid = t->priv.t.fn;
     if (c->env_failed) {
         err = c->env_err;
@@ -442,7 +464,7 @@ static void end(struct wtask *t, sk_rc rc, const struct sk_err *why) {
     uint32_t fl = t->priv.end_flags;
     if (fl & SK_END_PROCESS && !k->actor.v) t->leave = true;
     if (t->leave || (fl & SK_END_EXIT_ACTOR && t->failed)) c->broken = true; /* the driver gives what is queued here to others */
-    report(c, t, &(struct sk_msg_done){.type = SK_M_DONE, .attempt = k->attempt, .tid = k->id.v, .run_ns = t1 - t->t0});
+    report(c, t, &(struct sk_msg_done){.type = SK_M_DONE, .attempt = k->attempt, .tid = k->id.v, .start_ns = t->t0, .run_ns = t1 - t->t0});
     for (uint32_t i = 0; i < t->held.n; i++) c->base.ops->release(&c->base, (sk_oid){t->held.p[i]});
     t->held.n = 0;
     if (t->out.cap > 1u << 20) sk_vec_free(&t->out);
@@ -612,6 +634,12 @@ static void serve_async(struct sk_client *c) { /* locked */
     abort();
 }
 
+/* What user code has freed is kept by the allocators, for nobody as long as this process is idle. */
+static void trim(struct sk_client *c) {
+    if (c->runner->idle) c->runner->idle(c->runner->ctx);
+    if (!sk_machine_) (void)malloc_trim(0);
+}
+
 void sk_client_serve(struct sk_client *c) {
     struct {
         uint32_t type;
@@ -648,6 +676,7 @@ void sk_client_serve(struct sk_client *c) {
             if (begin(t, m)) (void)run(t);
             sk_free(m);
             t->msg = NULL;
+            c->used = true;
             pthread_mutex_lock(&c->mu);
             if (c->n_groups && !c->ready) { /* the constructor has run: what came meanwhile may begin */
                 c->ready = true;
@@ -670,12 +699,18 @@ void sk_client_serve(struct sk_client *c) {
         }
         pthread_mutex_unlock(&c->mu);
         if (c->runner->block_begin) c->runner->block_begin(c->runner->ctx);
-        sk_rc rc = sk_bell_wait(&c->slot->bell, seen, SPIN_NS, c->lease_len ? sk_now_ns() + IDLE_NS : INT64_MAX);
+        int64_t until = c->lease_len ? sk_now_ns() + IDLE_NS : c->used ? sk_now_ns() + TRIM_NS : INT64_MAX;
+        sk_rc rc = sk_bell_wait(&c->slot->bell, seen, SPIN_NS, until);
         if (c->runner->block_end) c->runner->block_end(c->runner->ctx);
         pthread_mutex_lock(&c->mu);
-        if (rc == SK_ETIMEOUT) {
+        if (rc == SK_ETIMEOUT && c->lease_len) {
             sk_client_idle(c);
             sk_client_ring(c, false);
+        } else if (rc == SK_ETIMEOUT) {
+            c->used = false;
+            pthread_mutex_unlock(&c->mu);
+            trim(c);
+            pthread_mutex_lock(&c->mu);
         }
     }
     pthread_mutex_unlock(&c->mu);
@@ -684,7 +719,7 @@ void sk_client_serve(struct sk_client *c) {
 void sk_client_init(struct sk_client *c, struct sk_slot *slot, int32_t pid, struct sk_runner *runner) {
     c->base = (struct sk_engine){&sk_client_ops, SK_CAP_PROCESSES | SK_CAP_ZERO_COPY | SK_CAP_KILL};
     c->slot = slot;
-    c->pid = pid;
+    c->pid = slot->pid = pid;
     c->proc = slot->proc;
     c->next_id = (uint64_t)c->proc << 40;
     c->runner = runner;
@@ -745,6 +780,7 @@ sk_rc sk_worker_serve(struct sk_runner *runner, const struct sk_worker_hooks *ho
     SK_TRY(sk_ring_attach(&c->down, sk_slot_down(c->slot), SK_RING_SIZE, err));
     SK_TRY(sk_ring_attach(&c->up, sk_slot_up(c->slot), SK_RING_SIZE, err));
     the_client = c;
+    sk_look_open(c->ctl_seg.base, c->ctl_seg.size, c->slot);
     *was_worker = true;
     if (hooks && hooks->after_fork) hooks->after_fork(hooks->ctx, &c->base);
     sk_client_serve(c);
