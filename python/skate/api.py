@@ -206,6 +206,7 @@ def init(
     conf["env"] = _worker_env(runtime_env, job)
     conf["preload"] = _first_note(conf["preload"], runtime_env)
     _skate.init(conf)
+    _skate.stack_install(True)  # Ctrl-\, and `skate stack` from another terminal
     _job = job
     _context = Context(
         address="local",

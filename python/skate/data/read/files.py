@@ -278,9 +278,11 @@ def file_source(
     def known() -> Any:
         import pyarrow as pa
 
+        from skate.data.batch import from_objects
+
         s = schema()
         for k, v in named_by_path.items():
-            s = s.append(pa.field(k, pa.array([v]).type)) if k not in s.names else s
+            s = s.append(pa.field(k, from_objects([v], None).type if v is not None else pa.string())) if k not in s.names else s
         return s.append(pa.field("path", pa.string())) if include_paths and "path" not in s.names else s
 
     return source(

@@ -181,10 +181,12 @@ def _known(stored: Any, said: dict[str, Any], with_path: bool) -> Any:
     """The columns of all: those in the files, those that the paths name, "path"."""
     import pyarrow as pa
 
+    from skate.data.batch import from_objects
+
     s = stored.remove_metadata()
     for k, v in said.items():
         if k not in s.names:
-            s = s.append(pa.field(k, pa.string() if v is None else pa.array([v]).type))
+            s = s.append(pa.field(k, pa.string() if v is None else from_objects([v], None).type))
     return s.append(pa.field("path", pa.string())) if with_path and "path" not in s.names else s
 
 
