@@ -113,6 +113,7 @@ struct sk_sstage {
     bool early_ok;       /* its tasks may start ahead of their turn */
     bool feeder, ramped; /* feeder: its blocks reach the consumer with no task between; ramped: a LIMIT is downstream */
     int64_t cpu_e4, gpu_e4, cap_rows, limit, batch_rows;
+    bool writes; /* its tasks have effects outside */
     uint32_t pool_min, pool_max, max_in_flight, max_tasks;
     /* input */
     struct sk_bundle *ready, *ready_last; /* the first one is never a place */

@@ -28,6 +28,7 @@ static void set_stage(struct sk_sstage *s, const struct sk_plan *plan, const str
         .limit = st->limit,
         .left = st->limit,
         .batch_rows = d->batch_rows,
+        .writes = st->writes,
         .pool_min = d->pool_min,
         .pool_max = d->pool_max,
         .max_tasks = d->max_tasks,

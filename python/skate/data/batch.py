@@ -99,8 +99,43 @@ class PythonObjectType(pa.ExtensionType):
     def __arrow_ext_deserialize__(cls, storage_type: pa.DataType, serialized: bytes) -> PythonObjectType:
         return cls()
 
+    def __arrow_ext_class__(self) -> type:
+        return PythonObjectArray
+
+    def __arrow_ext_scalar_class__(self) -> type:
+        return PythonObjectScalar
+
     def __str__(self) -> str:
         return "python_object"
+
+
+class PythonObjectScalar(pa.ExtensionScalar):
+    """One value of a PythonObjectArray."""
+
+    def as_py(self, **kwargs: Any) -> Any:
+        return None if self.value is None or not self.value.is_valid else pickle.loads(self.value.as_py())
+
+
+class PythonObjectArray(pa.ExtensionArray):
+    """A column of Python objects."""
+
+    @staticmethod
+    def from_objects(values: Any) -> PythonObjectArray:
+        """From a sequence of objects; TypeError naming the class that cannot be pickled."""
+        return python_objects(list(values))
+
+    def to_numpy(self, zero_copy_only: bool = False, writable: bool = False) -> np.ndarray:
+        """An array of the objects."""
+        out = np.empty(len(self), object)
+        for i, v in enumerate(to_objects("", self)):
+            out[i] = v
+        return out
+
+    def to_pandas(self, **kwargs: Any) -> Any:
+        """A Series of the objects."""
+        import pandas as pd
+
+        return pd.Series(self.to_numpy())
 
 
 pa.register_extension_type(PythonObjectType())

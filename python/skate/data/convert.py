@@ -19,6 +19,22 @@ def _library(module: str, method: str, package: str | None = None) -> Any:
         raise ImportError(f"{method} needs the package {package or module}, which is not installed ({e})") from None
 
 
+def _unmasked(df: Any) -> Any:
+    """A DataFrame whose masked columns are plain ones, where that is exact."""
+    for name in df.columns:
+        s = df[name]
+        kind = getattr(s.dtype, "kind", "")
+        if not hasattr(s.array, "_mask"):
+            continue
+        if kind == "b":
+            df[name] = s.astype(object).where(s.notna(), None)
+        elif kind == "f":
+            df[name] = s.to_numpy(s.dtype.numpy_dtype, na_value=float("nan"))
+        elif not (s.abs() > 1 << 53).any():
+            df[name] = s.to_numpy("float64", na_value=float("nan"))
+    return df
+
+
 class Conversions:
     """Part of Dataset."""
 
@@ -44,10 +60,17 @@ class Conversions:
         return concat([rb for rb in rbs if rb.num_rows] or rbs[:1])
 
     def to_pandas(self, limit: int | None = None) -> Any:
-        """All rows as one DataFrame."""
+        """All rows as one DataFrame.
+
+        Nulls are NaN in columns of numbers and None in others, as pandas has them by default (batches of functions have masked columns, which keep the type); a column of
+        integers that floats cannot hold exactly stays a masked one.
+
+        Args:
+            limit: ValueError when there are more rows.
+        """
         from skate.data.batch import table_to_pandas
 
-        return table_to_pandas(self._table(limit))
+        return _unmasked(table_to_pandas(self._table(limit)))
 
     def to_arrow(self) -> Any:
         """All rows as one pyarrow Table."""

@@ -360,7 +360,7 @@ class Dataset(Splits, Conversions, Writers):
             >>> skate.data.range(2).with_column("y", col("id") * 2).take_all()
             [{'id': 0, 'y': 0}, {'id': 1, 'y': 2}]
         """
-        from skate.data.expressions import Expr, StarExpr, inline
+        from skate.data.expressions import Expr, MonotonicallyIncreasingIdExpr, StarExpr, inline, walk
 
         if not isinstance(expr, Expr) or isinstance(expr, StarExpr):
             raise TypeError(f"with_column: expr must be an expression over columns, not {type(expr).__name__}")
@@ -368,8 +368,9 @@ class Dataset(Splits, Conversions, Writers):
             raise ValueError(f"with_column: column_name must be a text, not {column_name!r}")
         params = {"exprs": [(column_name, expr)], "keep": True}
         facts = Facts(self._facts.rows, None, self._facts.files)
+        op = "project_numbered" if any(isinstance(n, MonotonicallyIncreasingIdExpr) for n in walk(expr)) else "project"
         return self._expressions(
-            "project", f"WithColumn({column_name}={inline(expr._unalias())})", params, [expr], compute, None, ray_remote_args, facts
+            op, f"WithColumn({column_name}={inline(expr._unalias())})", params, [expr], compute, None, ray_remote_args, facts
         )
 
     def add_column(

@@ -208,7 +208,7 @@ def ensure_engine(node: Node | None = None) -> None:
             if id(n) in seen:
                 continue
             seen.add(id(n))
-            if n.op in ("aggregate", "project") or "expr" in n.params:
+            if n.op in ("aggregate", "project", "project_numbered") or "expr" in n.params:
                 modules.add("pyarrow.compute")
             if n.params.get("batch_format") == "pandas":
                 modules.add("pandas")

@@ -371,6 +371,9 @@ def project(params: dict[str, Any], batches: Batches) -> Batches:
         yield pa.RecordBatch.from_arrays(list(cols.values()), names=list(cols))
 
 
+project_numbered = project
+
+
 def random_sample(params: dict[str, Any], batches: Batches) -> Batches:
     rng = np.random.Generator(np.random.Philox(key=[params["seed"] & 0xFFFFFFFFFFFFFFFF, task.seq]))  # a function of (seed, task, row)
     for rb in batches:

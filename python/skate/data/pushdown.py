@@ -90,7 +90,7 @@ def _through(n: Node, need: set[str] | None, tests: list[Any]) -> tuple[set[str]
         return set(p["cols"]) if need is None else need & set(p["cols"]), _about(tests, set(p["cols"]))
     if n.op == "drop_columns":
         return (None if need is None else need | set(p["cols"])), tests
-    if n.op == "project":
+    if n.op in ("project", "project_numbered"):
         made = {name for name, _ in p["exprs"]}
         cols = {c for _, e in p["exprs"] for c in columns_of(e) or ()}
         if need is None and p["keep"] or any(columns_of(e) is None for _, e in p["exprs"]):

@@ -3,4 +3,4 @@
 
 extern const struct sk_op_ops sk_op_by_split_rows;
 const struct sk_op_ops sk_op_by_split_rows = {
-    .name = "split_rows", .props = SK_OP_NO_MORE | SK_OP_NO_FUSE, .n_inputs_min = 1, .n_inputs_max = 1};
+    .name = "split_rows", .props = SK_OP_NO_MORE | SK_OP_NO_FUSE | SK_OP_NUMBERED, .n_inputs_min = 1, .n_inputs_max = 1};

@@ -1,0 +1,331 @@
+"""Tensors and Python objects as columns of pyarrow and pandas, under Ray's names.
+
+Arrow has types of its own for tensors, and those are what blocks hold: the Arrow... names here make arrays of them. TensorArray and PythonObjectArray are pandas
+extension arrays, for DataFrames whose cells are arrays or objects; from_pandas() and map_batches() take them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+from pandas.api.extensions import ExtensionArray, ExtensionDtype
+
+from skate.data.batch import PythonObjectArray as ArrowPythonObjectArray
+from skate.data.batch import PythonObjectScalar as ArrowPythonObjectScalar
+from skate.data.batch import PythonObjectType as ArrowPythonObjectType
+from skate.data.batch import array_from_numpy, from_objects, is_ragged, python_objects, ragged_type
+
+__all__ = [
+    "ArrowConversionError",
+    "ArrowPythonObjectArray",
+    "ArrowPythonObjectScalar",
+    "ArrowPythonObjectType",
+    "ArrowTensorArray",
+    "ArrowTensorType",
+    "ArrowTensorTypeV2",
+    "ArrowVariableShapedTensorArray",
+    "ArrowVariableShapedTensorType",
+    "FixedShapeTensorType",
+    "PythonObjectArray",
+    "PythonObjectDtype",
+    "TensorArray",
+    "TensorDtype",
+    "get_arrow_extension_tensor_types",
+]
+
+FixedShapeTensorType = pa.FixedShapeTensorType
+
+
+class ArrowConversionError(Exception):
+    """Values that cannot become an Arrow column."""
+
+
+class _OfArrow(type):
+    """Classes that only name types which are Arrow's own: calling one gives such a type, isinstance() asks for it."""
+
+    def __call__(cls, *args: Any, **kwargs: Any) -> pa.DataType:
+        return cls.make(*args, **kwargs)  # type: ignore[attr-defined]
+
+    def __instancecheck__(cls, t: Any) -> bool:
+        return cls.holds(t)  # type: ignore[attr-defined]
+
+
+class ArrowTensorType(metaclass=_OfArrow):
+    """Arrays of one shape: Arrow's fixed_shape_tensor. ArrowTensorType(shape, dtype)."""
+
+    @staticmethod
+    def make(shape: tuple[int, ...], dtype: pa.DataType) -> pa.DataType:
+        """The type."""
+        return pa.fixed_shape_tensor(dtype, tuple(shape))
+
+    @staticmethod
+    def holds(t: Any) -> bool:
+        """Whether t is one."""
+        return isinstance(t, pa.FixedShapeTensorType)
+
+
+ArrowTensorTypeV2 = ArrowTensorType
+
+
+class ArrowVariableShapedTensorType(metaclass=_OfArrow):
+    """Arrays of ndim dimensions and any shape: arrow.variable_shape_tensor. ArrowVariableShapedTensorType(dtype, ndim)."""
+
+    @staticmethod
+    def make(dtype: pa.DataType, ndim: int) -> pa.DataType:
+        """The type."""
+        return ragged_type(dtype, ndim)
+
+    @staticmethod
+    def holds(t: Any) -> bool:
+        """Whether t is one."""
+        return is_ragged(t)
+
+
+def get_arrow_extension_tensor_types() -> tuple[type, ...]:
+    """The classes of Arrow types that hold tensors."""
+    return (pa.FixedShapeTensorType, type(ragged_type(pa.int8(), 1)))
+
+
+class ArrowTensorArray:
+    """Makes Arrow columns of arrays of one shape."""
+
+    @staticmethod
+    def from_numpy(arr: Any, column_name: str | None = None) -> pa.Array:
+        """An Arrow array of the entries along the first axis (a plain array for numbers); arrays of different shapes become a ragged one."""
+        a = arr if isinstance(arr, np.ndarray) else np.array(arr)
+        if a.dtype == object and len(a) and hasattr(a.flat[0], "shape"):
+            return from_objects([_numbers(v) for v in a], None)
+        return array_from_numpy(_numbers(a), None)
+
+
+class ArrowVariableShapedTensorArray:
+    """Makes Arrow columns of arrays of any shape."""
+
+    @staticmethod
+    def from_numpy(arr: Any, column_name: str | None = None) -> pa.Array:
+        """An Arrow array of a sequence of arrays; ValueError when it is empty, no sequence, or not all have as many dimensions."""
+        if not isinstance(arr, (list, tuple, np.ndarray)):
+            raise ValueError(f"ArrowVariableShapedTensorArray takes a sequence of arrays, not {type(arr).__name__}")
+        arrays = [_numbers(np.asarray(v)) for v in arr]
+        if not arrays:
+            raise ValueError("Creating empty ragged tensor arrays is not supported.")
+        if len({a.ndim for a in arrays}) > 1:
+            raise ValueError(f"all arrays must have as many dimensions, not {sorted({a.ndim for a in arrays})}")
+        from skate.data.batch import _ragged
+
+        return _ragged(arrays, ragged_type(pa.from_numpy_dtype(arrays[0].dtype), arrays[0].ndim))
+
+
+def _numbers(a: np.ndarray) -> np.ndarray:
+    """Arrays of Python numbers and missing values as floats."""
+    return a if a.dtype != object else np.array([np.nan if pd.isna(v) else v for v in a.ravel()], np.float64).reshape(a.shape)
+
+
+class _Dtype(ExtensionDtype):
+    kind = "O"
+    type = object
+
+    @property
+    def na_value(self) -> Any:
+        return None
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, type(self)) and self.name == other.name or other == self.name
+
+    def __hash__(self) -> int:
+        return hash(self.name)
+
+
+class TensorDtype(_Dtype):
+    """The dtype of a TensorArray.
+
+    Args:
+        shape: Of each entry; None in it where entries differ.
+        dtype: Of the values.
+    """
+
+    def __init__(self, shape: tuple[int | None, ...], dtype: Any):
+        self._shape, self._dtype = tuple(shape), np.dtype(dtype)
+
+    @property
+    def element_dtype(self) -> np.dtype:
+        """Of the values."""
+        return self._dtype
+
+    @property
+    def element_shape(self) -> tuple[int | None, ...]:
+        """Of each entry."""
+        return self._shape
+
+    @property
+    def name(self) -> str:
+        return f"numpy.ndarray(shape={self._shape}, dtype={self._dtype})"
+
+    @classmethod
+    def construct_array_type(cls) -> type:
+        return TensorArray
+
+
+class PythonObjectDtype(_Dtype):
+    """The dtype of a PythonObjectArray."""
+
+    name = "python_object()"
+
+    @classmethod
+    def construct_array_type(cls) -> type:
+        return PythonObjectArray
+
+    @classmethod
+    def construct_from_string(cls, string: str) -> PythonObjectDtype:
+        if string != cls.name:
+            raise TypeError(f"Cannot construct a {cls.__name__!r} from {string!r}")
+        return cls()
+
+
+class _Array(ExtensionArray):
+    """Shared by both: `values` is an array whose first axis are the entries."""
+
+    values: np.ndarray
+
+    def _of(self, values: np.ndarray) -> Any:
+        raise NotImplementedError
+
+    @classmethod
+    def _from_sequence(cls, scalars: Any, *, dtype: Any = None, copy: bool = False) -> Any:
+        return cls(list(scalars))  # type: ignore[call-arg]
+
+    @classmethod
+    def _from_factorized(cls, values: Any, original: Any) -> Any:
+        raise NotImplementedError("columns of arrays and objects have no categories")
+
+    def __getitem__(self, item: Any) -> Any:
+        if isinstance(item, (int, np.integer)):
+            return self.values[item]
+        if isinstance(item, slice):
+            return self._of(self.values[item])
+        item = pd.api.indexers.check_array_indexer(self, item)
+        return self._of(self.values[np.asarray(item)])
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    @property
+    def nbytes(self) -> int:
+        return self.values.nbytes
+
+    def copy(self) -> Any:
+        return self._of(self.values.copy())
+
+    def take(self, indices: Any, *, allow_fill: bool = False, fill_value: Any = None) -> Any:
+        indices = np.asarray(indices)
+        if not allow_fill or not (indices < 0).any():
+            return self._of(self.values.take(indices, axis=0))
+        out = self.values.take(np.where(indices < 0, 0, indices), axis=0)
+        out[indices < 0] = self.dtype.na_value if fill_value is None else fill_value
+        return self._of(out)
+
+    def to_numpy(self, dtype: Any = None, copy: bool = False, na_value: Any = None) -> np.ndarray:
+        """The entries as one array."""
+        return np.array(self.values, dtype=dtype, copy=True) if copy else np.asarray(self.values, dtype=dtype)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        return np.asarray(self.values, dtype=dtype)
+
+
+class PythonObjectArray(_Array):
+    """Objects of any class; TypeError for what is no sequence. In blocks they are pickled."""
+
+    def __init__(self, values: Any):
+        if not isinstance(values, (list, tuple, np.ndarray)):
+            raise TypeError(f"PythonObjectArray takes a sequence of objects, not {type(values).__name__}")
+        self.values = np.empty(len(values), object)
+        for i, v in enumerate(values):
+            self.values[i] = v
+
+    def _of(self, values: np.ndarray) -> PythonObjectArray:
+        return PythonObjectArray(values)
+
+    @property
+    def dtype(self) -> PythonObjectDtype:
+        return PythonObjectDtype()
+
+    @classmethod
+    def _concat_same_type(cls, to_concat: Sequence[PythonObjectArray]) -> PythonObjectArray:
+        return cls(np.concatenate([a.values for a in to_concat]))
+
+    def isna(self) -> np.ndarray:
+        """Where an entry is missing."""
+        return np.array([v is None or isinstance(v, float) and v != v for v in self.values], bool)
+
+    def __arrow_array__(self, type: Any = None) -> pa.Array:
+        return python_objects(self.values.tolist())
+
+
+class TensorArray(_Array):
+    """Arrays as cells of a DataFrame; arithmetic and comparisons are NumPy's over all of them.
+
+    Args:
+        values: One array whose first axis are the entries, or a list of arrays, also of different shapes. TypeError for values that are no numbers.
+    """
+
+    def __init__(self, values: Any):
+        if not isinstance(values, (list, tuple, np.ndarray)):
+            raise TypeError(f"TensorArray takes an array or a list of arrays, not {type(values).__name__}")
+        if not isinstance(values, np.ndarray) or values.dtype == object:
+            arrays = [np.asarray(v) for v in values]
+            if any(a.dtype == object for a in arrays):
+                raise TypeError("TensorArray holds arrays of numbers, booleans, text or times, not of objects")
+            if len({a.shape for a in arrays}) == 1:
+                values = np.stack(arrays)
+            else:
+                values = np.empty(len(arrays), object)
+                for i, a in enumerate(arrays):
+                    values[i] = a
+        self.values = values
+
+    def _of(self, values: np.ndarray) -> TensorArray:
+        return TensorArray(values)
+
+    @property
+    def dtype(self) -> TensorDtype:
+        if self.values.dtype == object and len(self.values):
+            first = self.values[0]
+            return TensorDtype((None,) * first.ndim, first.dtype)
+        return TensorDtype(self.values.shape[1:], self.values.dtype)
+
+    @classmethod
+    def _concat_same_type(cls, to_concat: Sequence[TensorArray]) -> TensorArray:
+        return cls([v for a in to_concat for v in a.values])
+
+    def isna(self) -> np.ndarray:
+        """Where an entry is missing: nowhere, or where all of its values are NaN."""
+        if self.values.dtype.kind != "f":
+            return np.zeros(len(self), bool)
+        return np.isnan(self.values.reshape(len(self), -1)).all(axis=1)
+
+    def __arrow_array__(self, type: Any = None) -> pa.Array:
+        if self.values.dtype == object:
+            return from_objects(list(self.values), None)
+        return array_from_numpy(self.values, None)
+
+
+def _operator(name: str) -> None:
+    def op(self: TensorArray, other: Any) -> Any:
+        if isinstance(other, (pd.Series, pd.Index, pd.DataFrame)):
+            return NotImplemented
+        if isinstance(other, TensorArray):
+            other = other.values
+        return TensorArray(getattr(self.values, name)(other))
+
+    op.__name__ = name
+    setattr(TensorArray, name, op)
+
+
+for (
+    _name
+) in "add radd sub rsub mul rmul truediv rtruediv floordiv rfloordiv mod rmod pow rpow and rand or ror xor rxor eq ne lt le gt ge".split():
+    _operator(f"__{_name}__")
