@@ -379,6 +379,8 @@ struct sk_view sk_task_keep_arg(struct sk_task *t, uint32_t i);
 void sk_task_end(struct sk_task *t, sk_rc rc, const struct sk_err *err);
 /* Somebody cancelled it while it ran. May be asked at any moment of its life. */
 bool sk_task_cancelled(const struct sk_task *t);
+/* For the handler of SIGINT: true once for each cancel of the task that runs; the caller interrupts it then. */
+bool sk_task_interrupt(struct sk_task *t);
 
 struct sk_runner { /* filled by the layer above; one a process */
     void *ctx;
