@@ -82,9 +82,10 @@ SKATE_API int skate_register(const char *name, skate_fn fn);
  * returns 1 (main should return at once), or a negative code. */
 SKATE_API int skate_worker_main(int argc, char **argv);
 
-struct skate_opts {       /* zero: chosen */
-    double cpus;          /* tasks that run at a time; 0: as many as the machine has */
-    uint64_t store_bytes; /* limit of shared memory for objects; 0: a third of the machine's memory. Used only as objects need it */
+struct skate_opts { /* zero: chosen */
+    double cpus;    /* tasks that run at a time; 0: as many as the machine has */
+    uint64_t
+        store_bytes; /* limit of shared memory for objects; 0: a third of the machine's memory, or the cgroup's. Used only as objects need it */
     uint32_t max_workers; /* processes */
     const char *resource; /* one resource of your own, and how much of it there is */
     double resource_amount;

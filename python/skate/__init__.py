@@ -35,6 +35,7 @@ _LAZY = (
     "data",
     "experimental",
     "job_config",
+    "memory",
     "runtime_context",
     "runtime_env",
     "serialize",

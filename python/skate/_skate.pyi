@@ -35,7 +35,8 @@ class ObjectRefGenerator:
 def init(conf: dict[str, Any]) -> None:
     """Opens the engine. Keys: engine ("local" | "inline"), num_cpus, num_gpus (float), memory (bytes), resources ({name: float}),
     object_store_memory (bytes), max_workers, spin_us, idle_reap_s, argv (list[str], the fork server's command), env (list["NAME=value"], the whole
-    environment of the workers, or None: inherit), preload (bytes: first note to the fork server), seed, lineage_bytes. Raises RuntimeError when one is open."""
+    environment of the workers, or None: inherit), preload (bytes: first note to the fork server), seed, lineage_bytes, memory_limit,
+    memory_usage_threshold, memory_monitor_refresh_ms, task_oom_retries. Raises RuntimeError when one is open."""
 
 def shutdown() -> None: ...  # idempotent; frees everything; later calls on old refs raise RaySystemError
 def is_initialized() -> bool: ...
@@ -47,6 +48,10 @@ def references() -> dict[
 ]: ...  # of all objects: ObjectRefs of this process, other holders; NotImplementedError outside of the driver
 def workers() -> list[tuple[int, int, str, int]]: ...  # pid, number, state, tasks done
 def preload(note: bytes) -> None: ...
+def machine() -> dict[
+    str, Any
+]: ...  # memory_bytes (least of all limits), limit_bytes, used_bytes, where; cpus (quota of the cgroup, 0.0: none)
+def memory() -> dict[str, Any]: ...  # bytes: see skate.memory.usage
 def mem_bytes() -> int: ...  # C heap in use by skate in this process
 def _forget() -> None: ...  # in a child that the user forked: the engine is the parent's
 
@@ -64,6 +69,7 @@ def set_hooks(**hooks: Callable[..., Any]) -> None:
     ref_await(ref), ref_future(ref)           behind ObjectRef.__await__ and .future()
     auto_init()                               opens the default engine at the first use of one
     after_fork()                              in a fresh worker
+    idle()                                    in a worker that has had nothing to do for a second
     note(bytes) -> None                       in the fork server: imports, sys.path, cwd (bytes made by skate.serialize.preload_note)
     """
 

@@ -5,32 +5,20 @@ Not here: what the knobs do (the meaning column says where). A default that depe
 import os
 
 
-def _cgroup(*names):
-    for name in names:
-        try:
-            with open("/sys/fs/cgroup/" + name) as f:
-                return f.read().split()
-        except OSError:
-            continue
-    return None
-
-
 def cpus():
     """CPUs that this process may use (affinity, cgroup quota)."""
+    from skate import _skate
+
     n = len(os.sched_getaffinity(0))
-    quota = _cgroup("cpu.max")
-    if quota and quota[0] != "max":
-        n = min(n, max(1, int(quota[0]) // int(quota[1])))
-    return n
+    quota = _skate.machine()["cpus"]
+    return min(n, max(1, int(quota))) if quota else n
 
 
 def memory_bytes():
     """Memory of this machine or of its cgroup, whichever is less."""
-    total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    limit = _cgroup("memory.max", "memory/memory.limit_in_bytes")
-    if limit and limit[0] != "max":
-        total = min(total, int(limit[0]))
-    return total
+    from skate import _skate
+
+    return _skate.machine()["memory_bytes"]
 
 
 def gpus():
@@ -70,6 +58,8 @@ def spill_bytes(directories):
     return sum(free.values())
 
 
+LEAST_MEMORY = 64 << 20  # a memory= of init() below that only counts what tasks ask for: no worker could live in it
+
 # name: (default, environment variable, meaning)
 KNOBS = {
     "engine": ("local", "SKATE_ENGINE", "local: worker processes; inline: tasks run in the caller (debugging)"),
@@ -77,6 +67,27 @@ KNOBS = {
     "num_gpus": (gpus, "SKATE_NUM_GPUS", "GPUs to give to tasks"),
     "memory": (task_memory_bytes, "SKATE_MEMORY", "bytes that tasks may ask for with memory="),
     "object_store_memory": (store_bytes, "SKATE_OBJECT_STORE_MEMORY", "limit of the object store in bytes"),
+    "memory_limit": (
+        0,
+        "SKATE_MEMORY_LIMIT",
+        "bytes for the object store and the heaps of the workers together; 0: memory + object_store_memory where memory was given, else what "
+        "the machine or the cgroup has",
+    ),
+    "memory_usage_threshold": (
+        0.95,
+        "SKATE_MEMORY_USAGE_THRESHOLD",
+        "part of the machine's or the cgroup's memory that may be used, by all",
+    ),
+    "memory_monitor_refresh_ms": (
+        250,
+        "SKATE_MEMORY_MONITOR_REFRESH_MS",
+        "memory is looked at so often at least while something runs; 0: never, and no task is stopped for it",
+    ),
+    "task_oom_retries": (
+        -1,
+        "SKATE_TASK_OOM_RETRIES",
+        "how often a task that was stopped for memory is run again, whatever its max_retries but 0; -1: until it has run alone",
+    ),
     "spill_dir": (
         spill_dir,
         "SKATE_SPILL_DIR",
@@ -159,6 +170,11 @@ def resolve(given):
         if value is None and env in os.environ:
             value = _cast(name, default, os.environ[env])
         out[name] = value if value is not None else default() if callable(default) else default
+    if not 0 < out["memory_usage_threshold"] <= 1:
+        raise ValueError(f"memory_usage_threshold={out['memory_usage_threshold']!r}: a part is wanted, above 0 and at most 1")
+    said = given.get("memory") is not None or KNOBS["memory"][1] in os.environ
+    if not out["memory_limit"] and said and out["memory"] >= LEAST_MEMORY:
+        out["memory_limit"] = int(out["memory"]) + int(out["object_store_memory"])
     dirs = out["spill_dir"]
     out["spill_dir"] = directories("spill_dir", dirs) if dirs else []
     if out["spill_dir"] and out["spill_bytes"] < 0:

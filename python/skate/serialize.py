@@ -433,6 +433,13 @@ def after_fork():
         runtime_env.run_hook(pickle.loads(_setup_hook))
 
 
+def idle():
+    """A worker has had nothing to do for a second. What Python and malloc keep is the C side's; Arrow has an allocator of its own."""
+    pyarrow = sys.modules.get("pyarrow")
+    if pyarrow is not None:
+        pyarrow.default_memory_pool().release_unused()
+
+
 def run_coroutine(coro):
     """An `async def` task or method: run to its end (one call at a time)."""
     import asyncio
@@ -563,6 +570,7 @@ def install():
         start_async=start_async,
         check_call=check_call,
         leave=leave,
+        idle=idle,
         ref_await=ref.await_ref,
         ref_future=ref.future_of,
     )

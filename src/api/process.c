@@ -138,7 +138,7 @@ int skate_init(const struct skate_opts *o) {
     if (!o) o = &none;
     char *argv[] = {exe, NULL};
     const char *names[] = {o->resource};
-    long cores = sysconf(_SC_NPROCESSORS_ONLN), pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
+    struct sk_res machine;
     struct sk_engine_conf c = {.store_bytes = o->store_bytes,
                                .max_workers = o->max_workers,
                                .spin_ns = -1,
@@ -147,9 +147,10 @@ int skate_init(const struct skate_opts *o) {
                                .spawn_argv = argv};
     if (o->cpus < 0 || o->cpus > 100000 || o->resource_amount < 0 || o->resource_amount > 1e12)
         return SK_ERR(&last, SK_EINVAL, "skate_init: %g cpus, %g of the resource: out of range", o->cpus, o->resource_amount);
-    c.total.amount[SK_RES_CPU] = (int64_t)((o->cpus > 0 ? o->cpus : (double)SK_MAX(cores, 1)) * SK_RES_UNIT + 0.5);
+    SK_TRY(sk_engine_machine(&machine, &last));
+    c.total.amount[SK_RES_CPU] = o->cpus > 0 ? (int64_t)(o->cpus * SK_RES_UNIT + 0.5) : machine.amount[SK_RES_CPU];
     c.total.amount[SK_RES_CUSTOM] = (int64_t)(o->resource_amount * SK_RES_UNIT + 0.5);
-    if (!c.store_bytes) c.store_bytes = (uint64_t)SK_MAX(pages, 1) * (uint64_t)SK_MAX(page, 4096) / 3;
+    if (!c.store_bytes) c.store_bytes = (uint64_t)machine.amount[SK_RES_MEMORY] / 3;
     pthread_mutex_lock(&mu);
     sk_rc rc = SK_OK;
     struct sk_engine *e = NULL;

@@ -39,6 +39,7 @@ enum {
     SK_EGROUP = -21,      /* its placement group was removed */
     SK_EUNAVAIL = -22,    /* the actor is about to be restarted */
     SK_EPENDING = -23,    /* as many calls as are allowed wait for the actor */
+    SK_EOOM = -24,        /* a worker was stopped because memory was short */
 };
 
 #define SK_MUST_USE __attribute__((warn_unused_result))

@@ -82,12 +82,12 @@ void sk_err_prefix(struct sk_err *err, const char *fmt, ...) {
 }
 
 const char *sk_rc_name(sk_rc rc) {
-    static const char *const name[] = {"SK_OK",      "SK_ENOMEM",   "SK_EINVAL",      "SK_ENOSYS",  "SK_EIO",      "SK_ENOSPC",
-                                       "SK_EFULL",   "SK_ETIMEOUT", "SK_EAGAIN",      "SK_EDEAD",   "SK_ETASK",    "SK_ELOST",
-                                       "SK_ECANCEL", "SK_ECORRUPT", "SK_EINFEASIBLE", "SK_ECLOSED", "SK_EACTOR",   "SK_ENOENT",
-                                       "SK_EDONE",   "SK_ESTALL",   "SK_EEXIST",      "SK_EGROUP",  "SK_EUNAVAIL", "SK_EPENDING"};
-    _Static_assert(SK_COUNT(name) == 1 - SK_EPENDING, "a name for each code");
-    return rc <= 0 && rc >= SK_EPENDING ? name[-rc] : "SK_E?";
+    static const char *const name[] = {"SK_OK",          "SK_ENOMEM",   "SK_EINVAL",   "SK_ENOSYS", "SK_EIO",   "SK_ENOSPC",  "SK_EFULL",
+                                       "SK_ETIMEOUT",    "SK_EAGAIN",   "SK_EDEAD",    "SK_ETASK",  "SK_ELOST", "SK_ECANCEL", "SK_ECORRUPT",
+                                       "SK_EINFEASIBLE", "SK_ECLOSED",  "SK_EACTOR",   "SK_ENOENT", "SK_EDONE", "SK_ESTALL",  "SK_EEXIST",
+                                       "SK_EGROUP",      "SK_EUNAVAIL", "SK_EPENDING", "SK_EOOM"};
+    _Static_assert(SK_COUNT(name) == 1 - SK_EOOM, "a name for each code");
+    return rc <= 0 && rc >= SK_EOOM ? name[-rc] : "SK_E?";
 }
 
 void sk_assert_fail(const char *expr, const char *file, int line) {

@@ -2,12 +2,32 @@
  *
  * Not here: any behaviour of an engine (engine/by/). Invariant: an ops function behind a sk_task_* call never sees an index out of range, a
  * value without an error kind as an error, or a note that is too long. Cost: one indirect call. */
+#include <sched.h>
+#include <unistd.h>
+
 #include "engine/engine_int.h"
+#include "ipc/ipc.h"
 
 const struct sk_engine_class *sk_engine_find(const char *name) {
     for (unsigned i = 0; i < sk_engine_table_n; i++)
         if (!strcmp(sk_engine_table[i]->name, name)) return sk_engine_table[i];
     return NULL;
+}
+
+sk_rc sk_engine_machine(struct sk_res *out, struct sk_err *err) {
+    struct sk_sysmem *m;
+    struct sk_sysmem_now now;
+    cpu_set_t set;
+    SK_TRY(sk_sysmem_create(&m, NULL, err));
+    sk_rc rc = sk_sysmem_read(m, 1000, &now, err);
+    uint64_t milli = sk_sysmem_cpu_milli(m);
+    sk_sysmem_destroy(m);
+    if (rc != SK_OK) return rc;
+    bool known = sched_getaffinity(0, sizeof set, &set) == 0; /* not: more than 1,024 CPUs */
+    int64_t cpus = SK_MAX(known ? CPU_COUNT(&set) : sysconf(_SC_NPROCESSORS_ONLN), 1);
+    if (milli) cpus = SK_MIN(cpus, SK_MAX((int64_t)(milli / 1000), 1));
+    *out = (struct sk_res){.amount = {[SK_RES_CPU] = cpus * SK_RES_UNIT, [SK_RES_MEMORY] = (int64_t)now.total_bytes}};
+    return SK_OK;
 }
 
 void sk_engine_close(struct sk_engine **e) {

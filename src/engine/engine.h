@@ -224,6 +224,25 @@ struct sk_worker_info {
     uint64_t n_done;
 };
 
+struct sk_memory_info {
+    uint64_t limit_bytes, used_bytes; /* of the budget with the least left; limit 0: not known (no /proc) */
+    char where[160];                  /* whose it is */
+    uint64_t store_limit_bytes;       /* size of the store */
+    uint64_t store_may_bytes;         /* it may grow to, as heaps are now */
+    uint64_t store_used_bytes;        /* objects and leases */
+    uint64_t store_present_bytes;     /* pages, also those that are free */
+    uint64_t spilled_bytes;           /* of objects that are on disk now */
+    uint64_t heap_bytes, driver_heap_bytes;
+    uint64_t n_stopped, n_kernel_killed, n_alone; /* workers stopped for memory; by the kernel; tasks that are to run alone, or do */
+};
+struct sk_memory_worker {
+    int32_t pid;
+    uint32_t number;
+    uint64_t heap_bytes, peak_bytes, asked_bytes; /* its own; highest since what it runs began; memory= of that */
+    bool busy, is_actor;
+    char name[80]; /* of what it runs */
+};
+
 struct sk_engine_ops {
     const char *name;
     void (*close)(struct sk_engine *e); /* stops everything; frees e; idempotent through sk_engine_close */
@@ -314,6 +333,8 @@ struct sk_engine_ops {
     size_t (*workers)(struct sk_engine *e, struct sk_worker_info *out, size_t cap);
     /* Text "key value\n" lines: counters and store statistics. Returns the length needed. */
     size_t (*status)(struct sk_engine *e, char *buf, size_t cap);
+    /* What memory is used for, measured now. Workers: as of `workers`, at most cap of them; *n: how many there are. NULL: not known here. */
+    sk_rc (*memory)(struct sk_engine *e, struct sk_memory_info *out, struct sk_memory_worker *w, size_t cap, size_t *n, struct sk_err *err);
 };
 
 struct sk_engine {
@@ -375,6 +396,7 @@ struct sk_runner { /* filled by the layer above; one a process */
     /* Blocking waits inside a worker call these around the wait, so that the GIL is free meanwhile. May be NULL. */
     void (*block_begin)(void *ctx);
     void (*block_end)(void *ctx);
+    void (*idle)(void *ctx); /* a worker has had nothing to do for a second: gives memory back that is not used. May be NULL */
     /* inline only (elsewhere the process ends): the actor is dead, drop its state. May be NULL. */
     void (*actor_gone)(void *ctx, sk_aid actor);
     /* The environment of this process, before its first task. A failure is that of all its tasks. */
@@ -410,6 +432,13 @@ struct sk_engine_conf {
     void *interrupted_ctx;
     uint64_t spill_bytes;   /* local: most bytes of disk; 0: as much as there is */
     uint64_t lineage_bytes; /* local: memory for finished tasks that could make lost objects again; 0: 64 MiB */
+    /* local: the budget of store and worker heaps together (memory.h); 0: none but the machine's, or the cgroup's */
+    uint64_t memory_bytes;
+    uint32_t memory_permille; /* so much of the machine's, or the cgroup's, may be used, by whomever; 0: 950 */
+    int64_t
+        memory_every_ns; /* looked at so often at least while something runs; 0: every 250 ms; -1: never, and nobody is stopped for it */
+    int32_t
+        oom_retries; /* how often a task that was stopped for memory is run again, at no other cost; 0: until it has run alone; -1: not */
 };
 
 struct sk_engine_class { /* engine/by/<name>.c defines sk_engine_by_<name> */
@@ -417,6 +446,8 @@ struct sk_engine_class { /* engine/by/<name>.c defines sk_engine_by_<name> */
     sk_rc (*open)(const struct sk_engine_conf *conf, struct sk_engine **out, struct sk_err *err);
 };
 const struct sk_engine_class *sk_engine_find(const char *name); /* NULL when there is none */
+/* What this process may use: CPUs (affinity, quota of the cgroup), memory (machine or cgroup). SK_EIO: there is no /proc; SK_ENOMEM. */
+sk_rc sk_engine_machine(struct sk_res *out, struct sk_err *err) SK_MUST_USE;
 void sk_engine_close(struct sk_engine **e);
 
 /* Worker processes of `local`: the program calls this first thing; returns false in any process that is not a worker (env variable

@@ -152,7 +152,7 @@ sk_rc sk_place_need_in(struct sk_place *p, const struct sk_need *n, sk_shape *ou
                   n->bundle < 0 ? "any bundle" : "the bundle");
 }
 
-sk_rc sk_place_need(struct sk_place *p, const struct sk_need *need, sk_shape *out, struct sk_err *err) {
+static sk_rc intern(struct sk_place *p, const struct sk_need *need, bool alone, sk_shape *out, struct sk_err *err) {
     const struct sk_res *r = &need->res;
     int32_t bundle = need->group ? need->bundle : 0;
     struct sk_place_group *g = need->group ? sk_place_group_find(p, need->group) : NULL;
@@ -166,7 +166,7 @@ sk_rc sk_place_need(struct sk_place *p, const struct sk_need *need, sk_shape *ou
     const struct sk_place_more *more = need->more ? p->mores[need->more - 1] : NULL;
     for (uint32_t i = 0; i < p->n_shapes; i++) {
         const struct sk_place_shape *s = p->shapes[i];
-        if (s->more == more && s->group == need->group && s->bundle == bundle && s->env == need->env &&
+        if (s->more == more && s->alone == alone && s->group == need->group && s->bundle == bundle && s->env == need->env &&
             s->capture == (need->capture != 0) && s->in == g && !memcmp(&s->res, r, sizeof *r)) {
             *out = s->id;
             return SK_OK;
@@ -180,11 +180,23 @@ sk_rc sk_place_need(struct sk_place *p, const struct sk_need *need, sk_shape *ou
     s->group = need->group;
     s->bundle = bundle;
     s->env = need->env;
+    s->alone = alone;
     s->capture = need->capture != 0;
     s->more = more;
     s->in = g;
     *out = s->id;
     return SK_OK;
+}
+
+sk_rc sk_place_need(struct sk_place *p, const struct sk_need *need, sk_shape *out, struct sk_err *err) {
+    return intern(p, need, false, out, err);
+}
+
+sk_rc sk_place_alone(struct sk_place *p, sk_shape x, sk_shape *out, struct sk_err *err) {
+    const struct sk_place_shape *s = sk_place_shape_at(p, x);
+    struct sk_need need = {
+        .res = s->res, .group = s->group, .bundle = s->bundle, .env = s->env, .capture = s->capture, .more = sk_place_more_of(p, s)};
+    return intern(p, &need, true, out, err);
 }
 
 static bool fits(const struct sk_res *need, const struct sk_res *have) {
@@ -329,6 +341,7 @@ void sk_place_group_remove(struct sk_place *p, struct sk_place_group *g) {
         if (s->in != g) continue;
         s->in = NULL;
         for (; s->levels; s->levels &= s->levels - 1) sk_list_splice(&p->dead, &s->ready[__builtin_ctz(s->levels)]);
+        p->n_alone -= s->alone ? s->n_ready : 0;
         s->n_ready = 0;
         if (!s->n_workers) shape_unused(p, s);
     }
@@ -402,6 +415,7 @@ void sk_place_push(struct sk_place *p, struct sk_place_task *t) {
     s->levels |= 1u << t->level;
     s->n_ready++;
     p->n_ready++;
+    p->n_alone += s->alone;
 }
 
 void sk_place_unpush(struct sk_place *p, struct sk_place_task *t) {
@@ -411,6 +425,7 @@ void sk_place_unpush(struct sk_place *p, struct sk_place_task *t) {
     if (sk_place_shape_dead(p, t->shape)) return;
     if (sk_list_empty(&s->ready[t->level])) s->levels &= ~(1u << t->level);
     s->n_ready--;
+    p->n_alone -= s->alone;
 }
 
 struct sk_place_task *sk_place_any(const struct sk_place *p) {
@@ -547,13 +562,16 @@ static void run(struct sk_place *p, struct sk_place_shape *s, struct sk_place_wo
     *out = (struct sk_place_pick){.what = SK_PLACE_RUN, .task = t, .worker = w};
 }
 
+/* May its tasks begin now, or later as things are? */
+static bool held(const struct sk_place *p, const struct sk_place_shape *s) { return s->alone != (p->launch == SK_LAUNCH_ALONE); }
+
 /* How many more workers could start a task right now, if they were there. */
 static uint32_t could_start(const struct sk_place *p) {
     struct sk_res left = p->avail;
     uint32_t n = 0;
     for (uint32_t i = 0; i < p->n_shapes && n < p->n_ready; i++) {
         const struct sk_place_shape *s = p->shapes[i];
-        int64_t k = s->n_ready;
+        int64_t k = held(p, s) ? 0 : s->n_ready;
         uint32_t bundle;
         if (s->group) { /* one after the other */
             n += k && room(p, s, &bundle);
@@ -584,17 +602,19 @@ void sk_place_pick(struct sk_place *p, int64_t now_ns, struct sk_place_pick *out
             *out = (struct sk_place_pick){.what = SK_PLACE_GROUP, .group = g};
             return;
         }
+    if (p->launch == SK_LAUNCH_NONE) return;
     if (p->n_ready) {
         struct waiting w = {.rank = UINT64_MAX};
         struct sk_res sum;
         const struct sk_place_group *g = waiting_group(p, &sum);
+        if (p->launch == SK_LAUNCH_ALONE) g = NULL; /* nobody saves up for those who may not begin */
         if (g) w = (struct waiting){g->order, g->order, &sum, NULL};
         const struct sk_place_shape *want = sk_place_shape_at(p, p->want);
-        if (p->want_order && p->want_order < w.rank && !want->group && fits(&want->res, &p->unreserved))
+        if (p->launch != SK_LAUNCH_ALONE && p->want_order && p->want_order < w.rank && !want->group && fits(&want->res, &p->unreserved))
             w = (struct waiting){p->want_order, p->want_order, &want->res, want->more};
         for (uint32_t i = 0; i < p->n_shapes; i++) {
             struct sk_place_shape *s = p->shapes[i];
-            if (!s->n_ready || s->group || room(p, s, &bundle) || !fits(&s->res, &p->unreserved)) continue;
+            if (!s->n_ready || held(p, s) || s->group || room(p, s, &bundle) || !fits(&s->res, &p->unreserved)) continue;
             struct sk_place_task *t = head(p, s);
             uint64_t r = rank(p, t);
             if (r < w.rank) w = (struct waiting){r, t->order, &s->res, s->more};
@@ -605,7 +625,7 @@ void sk_place_pick(struct sk_place *p, int64_t now_ns, struct sk_place_pick *out
         bool best_passes = false;
         for (uint32_t i = 0; i < p->n_shapes; i++) {
             struct sk_place_shape *s = p->shapes[i];
-            if (!s->n_ready || !room(p, s, &bundle)) continue;
+            if (!s->n_ready || held(p, s) || !room(p, s, &bundle)) continue;
             uint64_t r = rank(p, head(p, s));
             bool passes = false;
             if (r >= best_rank || (r > w.rank && !s->group && !may_pass(p, s, &w, &passes))) continue;
@@ -628,10 +648,10 @@ void sk_place_pick(struct sk_place *p, int64_t now_ns, struct sk_place_pick *out
             return;
         }
         /* Feed the leases: the least loaded first, up to the depth; but not past an older task that waits for these resources. */
-        for (uint32_t i = 0; i < p->n_shapes; i++) {
+        for (uint32_t i = 0; i < p->n_shapes && p->launch == SK_LAUNCH_ALL; i++) {
             struct sk_place_shape *s = p->shapes[i];
             bool passes = false;
-            if (!s->n_ready || sk_list_empty(&s->leased)) continue;
+            if (!s->n_ready || s->alone || sk_list_empty(&s->leased)) continue;
             if (w.need && !s->group && rank(p, head(p, s)) > w.rank && (!may_pass(p, s, &w, &passes) || passes)) continue;
             uint32_t depth = p->depth_cap ? SK_MIN(sk_place_depth(s), p->depth_cap) : sk_place_depth(s), low = UINT32_MAX;
             struct sk_place_worker *to = NULL;
@@ -646,12 +666,12 @@ void sk_place_pick(struct sk_place *p, int64_t now_ns, struct sk_place_pick *out
         }
         if (want_worker) {
             /* A fork costs a core half a millisecond: not more at once than there are CPUs. */
-            uint32_t most = (uint32_t)SK_MAX(p->total.amount[SK_RES_CPU] / SK_RES_UNIT, 2);
+            uint32_t most = p->launch == SK_LAUNCH_ALL ? (uint32_t)SK_MAX(p->total.amount[SK_RES_CPU] / SK_RES_UNIT, 2) : 1;
             if (p->n_starting < most && p->n_starting < could_start(p)) out->what = SK_PLACE_SPAWN;
             return;
         }
     }
-    if (p->n_ready) return;
+    if (p->n_ready > p->n_alone || p->launch != SK_LAUNCH_ALL) return;
     /* Nothing ready. Tasks queued behind others on a worker are trapped when they could start elsewhere: share. A short queue of short tasks
      * is left alone, unless its head turns out to take long. */
     for (uint32_t i = 0; i < p->n_shapes; i++) {
@@ -669,7 +689,7 @@ void sk_place_pick(struct sk_place *p, int64_t now_ns, struct sk_place_pick *out
 }
 
 bool sk_place_check(const struct sk_place *p) {
-    uint32_t ready = 0, idle = 0, blocked = 0;
+    uint32_t ready = 0, idle = 0, blocked = 0, alone = 0;
     struct sk_res held = p->avail;
     uint32_t waiting = 0;
     SK_LIST_EACH (it, &p->groups) { /* what the bundles have left is held, too */
@@ -705,6 +725,7 @@ bool sk_place_check(const struct sk_place *p) {
         }
         if (n != s->n_ready) return false;
         ready += n;
+        alone += s->alone ? n : 0;
         SK_LIST_EACH (it, &s->leased) {
             const struct sk_place_worker *w = worker_of(it);
             if (w->state != SK_W_LEASED || w->shape != s->id || w->depth == 0) return false;
@@ -738,5 +759,6 @@ bool sk_place_check(const struct sk_place *p) {
         }
         if (sum != p->more_total[k]) return false;
     }
-    return ready == p->n_ready && idle == p->n_idle && blocked == p->n_blocked && !memcmp(&held, &p->total, sizeof held);
+    return ready == p->n_ready && alone == p->n_alone && idle == p->n_idle && blocked == p->n_blocked &&
+           !memcmp(&held, &p->total, sizeof held);
 }

@@ -32,6 +32,9 @@
 #define SK_PLACE_LEVELS 16u /* of nesting that are told apart */
 #define SK_PLACE_BYPASS 64u
 
+/* What may begin now (memory.h decides): all; one more; one of a shape that is to run alone; nothing. But for ALL nothing is queued on a worker. */
+enum sk_place_launch { SK_LAUNCH_ALL, SK_LAUNCH_ONE, SK_LAUNCH_ALONE, SK_LAUNCH_NONE };
+
 enum sk_place_wstate { SK_W_NONE, SK_W_STARTING, SK_W_IDLE, SK_W_LEASED, SK_W_ACTOR };
 
 struct sk_place_task { /* embedded in the engine's task */
@@ -85,6 +88,7 @@ struct sk_place_shape {
     int32_t bundle;
     uint32_t env;
     bool capture;
+    bool alone;                            /* its tasks run when no others do: with SK_LAUNCH_ALONE */
     const struct sk_place_more *more;      /* NULL: none; not in a group */
     struct sk_place_group *in;             /* NULL: none, or it was removed */
     struct sk_list ready[SK_PLACE_LEVELS]; /* sk_place_task.link, by order */
@@ -114,6 +118,8 @@ struct sk_place {
     struct sk_list idle;   /* most recently used first: its caches are warm and it may still be spinning */
     struct sk_list actors; /* workers in state ACTOR */
     uint32_t n_starting, n_idle, n_ready, n_blocked;
+    uint32_t n_alone; /* of n_ready: of shapes that run alone */
+    enum sk_place_launch launch;
     uint32_t deep_above; /* more blocked workers than this: nested tasks first; the engine sets it below its limit of processes */
     uint32_t depth_cap;  /* not 0: at most so many tasks on a worker, whatever they take; the engine sets it while memory is short */
     uint64_t next_order;
@@ -149,6 +155,7 @@ sk_rc sk_place_need(struct sk_place *p, const struct sk_need *n, sk_shape *out,
                     struct sk_err *err) SK_MUST_USE; /* interns; SK_EGROUP: no such group */
 sk_rc sk_place_need_in(struct sk_place *p, const struct sk_need *n, sk_shape *out,
                        struct sk_err *err) SK_MUST_USE; /* the same; SK_EINFEASIBLE: no bundle has so much */
+sk_rc sk_place_alone(struct sk_place *p, sk_shape s, sk_shape *out, struct sk_err *err) SK_MUST_USE; /* the same need, to run alone */
 /* Its placement group was removed: nothing of this shape can ever start. */
 static inline bool sk_place_shape_dead(const struct sk_place *p, sk_shape s) {
     const struct sk_place_shape *x = sk_place_shape_at(p, s);

@@ -37,11 +37,33 @@ sk_rc sk_seg_attach(struct sk_seg *s, int fd, size_t size, bool huge, struct sk_
 void sk_seg_close(struct sk_seg *s); /* idempotent */
 /* Gives the pages of [off, off+len) back to the system (FALLOC_FL_PUNCH_HOLE); partial pages at the ends are kept. */
 sk_rc sk_seg_punch(struct sk_seg *s, sk_off off, size_t len, struct sk_err *err) SK_MUST_USE;
+uint64_t sk_seg_present(const struct sk_seg *s); /* bytes of pages that exist; 0 when that cannot be known (a simulation) */
 /* Makes the whole 2 MiB units inside [off, off+len) present as huge pages before they are written. For ranges that are *cold* (never
  * written, or punched): over 10 times cheaper than faulting them in by 4 KiB pages (numbers in seg.c); on a range that already has small
  * pages it costs a copy of them. Keeps the bytes; any process that maps the segment may call it at any time. A hint: returns the bytes
  * that are huge now, 0 when the kernel refuses (no MADV_COLLAPSE before Linux 6.1, memory in pieces), and then the first write pays. */
 size_t sk_seg_warm(struct sk_seg *s, sk_off off, size_t len);
+
+/* ---- sysmem.c: what the machine, or our cgroup, lets us have -------------------------------------------------------------------- */
+
+struct sk_sysmem;
+struct sk_sysmem_now {
+    uint64_t limit_bytes,
+        used_bytes;       /* of the machine or a level of our cgroup: the one with the least left. The cache of files is not used */
+    uint64_t total_bytes; /* the least of all limits */
+    char where[160];      /* whose limit that is, for messages */
+};
+/* Finds our cgroups (v1, v2, both). root: in front of all paths, for tests; NULL: none. SK_ENOMEM. */
+sk_rc sk_sysmem_create(struct sk_sysmem **out, const char *root, struct sk_err *err) SK_MUST_USE;
+void sk_sysmem_destroy(struct sk_sysmem *m); /* NULL is fine */
+/* limit_bytes is so many thousandths of a limit. SK_EIO: no /proc. One thread at a time. */
+sk_rc sk_sysmem_read(struct sk_sysmem *m, uint32_t permille, struct sk_sysmem_now *out, struct sk_err *err) SK_MUST_USE;
+uint64_t sk_sysmem_oom_kills(struct sk_sysmem *m); /* so far, by the kernel, in our cgroup (or, where there is none, on the machine) */
+uint64_t sk_sysmem_cpu_milli(struct sk_sysmem *m); /* CPU quota in thousandths of a core, 0: none */
+/* Memory of a process that is not of a file and not shared memory. False: it is gone. sk_proc_anon counts what is shared with a parent by
+ * copy-on-write in full, sk_proc_own by its part, and counts what is in swap; it costs 20 ms a GB. */
+bool sk_proc_anon(pid_t pid, uint64_t *bytes);
+bool sk_proc_own(pid_t pid, uint64_t *bytes);
 
 /* ---- futex.c: futex and bell ------------------------------------------------------------------------------------------------ */
 

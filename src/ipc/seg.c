@@ -177,3 +177,9 @@ size_t sk_seg_warm(struct sk_seg *s, sk_off off, size_t len) {
     }
     return huge;
 }
+
+uint64_t sk_seg_present(const struct sk_seg *s) {
+    struct stat st;
+    if (sk_machine_ || s->fd < 0 || fstat(s->fd, &st) != 0) return 0;
+    return (uint64_t)st.st_blocks * 512;
+}

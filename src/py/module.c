@@ -103,13 +103,20 @@ static bool interrupted(void *ctx) {
 
 static int conf_read(struct conf *k, struct py_state *st) {
     struct sk_engine_conf *c = &k->c;
-    int64_t workers, store, seed, lineage, spill;
+    int64_t workers, store, seed, lineage, spill, budget, permille, oom;
     PyObject *dirs = item(k, "spill_dir");
     PyObject *argv = item(k, "argv"), *env = item(k, "env"), *preload = item(k, "preload");
     if (conf_resources(k) < 0 || number(k, "max_workers", 1, 0, &workers) < 0 || number(k, "object_store_memory", 1, 0, &store) < 0 ||
         number(k, "spin_us", 1e3, -1, &c->spin_ns) < 0 || number(k, "idle_reap_s", 1e9, 0, &c->idle_reap_ns) < 0 ||
-        number(k, "seed", 1, 0, &seed) < 0 || number(k, "lineage_bytes", 1, 0, &lineage) < 0 || number(k, "spill_bytes", 1, 0, &spill) < 0)
+        number(k, "seed", 1, 0, &seed) < 0 || number(k, "lineage_bytes", 1, 0, &lineage) < 0 ||
+        number(k, "spill_bytes", 1, 0, &spill) < 0 || number(k, "memory_limit", 1, 0, &budget) < 0 ||
+        number(k, "memory_usage_threshold", 1e3, 0, &permille) < 0 ||
+        number(k, "memory_monitor_refresh_ms", 1e6, 0, &c->memory_every_ns) < 0 || number(k, "task_oom_retries", 1, -1, &oom) < 0)
         return -1;
+    c->memory_bytes = (uint64_t)budget;
+    c->memory_permille = (uint32_t)SK_MIN(permille, 1000);
+    if (item(k, "memory_monitor_refresh_ms") && c->memory_every_ns == 0) c->memory_every_ns = -1; /* Ray's 0 is never, ours is chosen */
+    c->oom_retries = oom < 0 ? 0 : oom == 0 ? -1 : (int32_t)SK_MIN(oom, 1000);                    /* as there */
     if (dirs && (!PyList_Check(dirs) || strings(dirs, &k->dirs) < 0))
         return PyErr_Occurred() ? -1 : (PyErr_SetString(PyExc_TypeError, "spill_dir must be a list"), -1);
     c->spill_dirs = (const char *const *)k->dirs;
@@ -424,7 +431,7 @@ static int mod_exec(PyObject *m) {
     st->gen = 1;    /* 0 is that of refs made of bytes */
     py_runner_init(st);
     sem_init(&st->all_out, 0, 0);
-    PyMethodDef *const tables[] = {py_store_methods, py_task_methods, py_block_methods, py_worker_methods};
+    PyMethodDef *const tables[] = {py_store_methods, py_task_methods, py_block_methods, py_worker_methods, py_memory_methods};
     for (size_t i = 0; i < SK_COUNT(tables); i++)
         if (PyModule_AddFunctions(m, tables[i]) < 0) return -1;
     if (py_ref_types(m, st) < 0 || py_decode_types(m, st) < 0 || py_block_types(m, st) < 0 || py_task_types(m, st) < 0 ||

@@ -26,6 +26,7 @@ static const struct {
     {SK_EGROUP, "TaskPlacementGroupRemoved"},
     {SK_EUNAVAIL, "ActorUnavailableError"},
     {SK_EPENDING, "PendingCallsLimitExceeded"},
+    {SK_EOOM, "OutOfMemoryError"},
 };
 
 PyObject *py_class(struct py_state *st, const char *name) {

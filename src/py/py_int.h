@@ -43,7 +43,8 @@ enum {
     X(load_function) \
     X(note)          \
     X(after_fork)    \
-    X(auto_init) X(run_coroutine) X(serve_async) X(start_async) X(leave) X(apply_env) X(set_gpus) X(check_call) X(ref_await) X(ref_future)
+    X(auto_init)     \
+    X(run_coroutine) X(serve_async) X(start_async) X(leave) X(apply_env) X(set_gpus) X(check_call) X(ref_await) X(ref_future) X(idle)
 
 struct py_fn { /* worker side: a definition, its callable once it was needed */
     sk_fid id;
@@ -230,6 +231,9 @@ void py_runner_clear(struct py_state *st); /* drops functions and actors (the en
 extern struct sk_need py_home;             /* what a thread that the user started inherits: the environment of this process */
 struct sk_task *py_current_task(void);     /* of this thread, or of this coroutine; NULL outside of tasks */
 extern PyMethodDef py_worker_methods[];
+
+/* ---- py_memory.c */
+extern PyMethodDef py_memory_methods[];
 
 /* ---- py_watch.c */
 int py_watch_types(PyObject *module);

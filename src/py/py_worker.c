@@ -602,6 +602,16 @@ static void r_block_end(void *ctx SK_UNUSED) {
     parked = NULL;
 }
 
+/* Called on the main thread, which holds the GIL between tasks. */
+static void r_idle(void *ctx) {
+    struct py_state *st = state_of(ctx);
+    PyGILState_STATE g = PyGILState_Ensure();
+    PyObject *r = st->hook_idle ? PyObject_CallNoArgs(st->hook_idle) : Py_NewRef(Py_None);
+    if (!r) PyErr_WriteUnraisable(st->module);
+    Py_XDECREF(r);
+    PyGILState_Release(g);
+}
+
 static void r_actor_gone(void *ctx, sk_aid aid) {
     PyGILState_STATE g = PyGILState_Ensure();
     PyObject *o = sk_map_del(&state_of(ctx)->actors, aid.v);
@@ -617,6 +627,7 @@ void py_runner_init(struct py_state *st) {
                                     .run = r_run,
                                     .block_begin = r_block_begin,
                                     .block_end = r_block_end,
+                                    .idle = r_idle,
                                     .actor_gone = r_actor_gone,
                                     .thread_begin = r_thread_begin,
                                     .env = r_env,

@@ -94,6 +94,10 @@ struct eng_opt {
     uint64_t lineage_bytes;
     const char *spill_dirs[2];
     uint64_t spill_bytes;
+    uint64_t memory_bytes;
+    uint32_t memory_permille;
+    int64_t memory_every_ns;
+    int32_t oom_retries;
 };
 extern struct sk_engine *eng; /* the open one */
 void eng_open(const struct eng_opt *o);

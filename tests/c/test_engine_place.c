@@ -271,3 +271,97 @@ TEST(place_group_removed_under_a_process) {
         done(); /* the runner counts what is left */
     }
 }
+
+TEST(place_launch_one) { /* memory is short: nothing is queued, and one at a time begins */
+    setup(4, 3);
+    p.shapes[0]->avg_ns = 1000;
+    for (int i = 0; i < 6; i++) push(i, 0);
+    p.launch = SK_LAUNCH_NONE;
+    CHECK_EQ(pick(0).what, SK_PLACE_NOTHING);
+    p.launch = SK_LAUNCH_ONE;
+    CHECK(pick(0).task == &t[0]);
+    CHECK(pick(0).task == &t[1]); /* whoever asks once more gets one more: on a worker of its own */
+    CHECK(pick(0).task == &t[2]);
+    struct sk_place_pick x = pick(0);
+    CHECK_EQ(x.what, SK_PLACE_SPAWN); /* no idle one is left, and nothing goes behind another */
+    sk_place_worker_starting(&p, &w[3]);
+    CHECK_EQ(pick(0).what, SK_PLACE_NOTHING);
+    p.launch = SK_LAUNCH_ALL;
+    CHECK(pick(0).task == &t[3]);
+    for (int i = 4; i < 6; i++) sk_place_unpush(&p, &t[i]);
+    for (int i = 0; i < 4; i++) sk_place_worker_gone(&p, &w[i]);
+    done();
+}
+
+TEST(place_launch_alone) {
+    setup(4, 2);
+    sk_shape alone, again;
+    CHECK_OK(sk_place_alone(&p, 0, &alone, NULL));
+    CHECK_OK(sk_place_alone(&p, alone, &again, NULL));
+    CHECK(alone != 0 && again == alone);
+    push(0, 0);
+    push(1, alone);
+    push(2, alone);
+    push(3, 0);
+    CHECK_EQ(p.n_alone, 2);
+    p.launch = SK_LAUNCH_ALONE;
+    CHECK(pick(0).task == &t[1]);
+    CHECK_EQ(p.n_alone, 1);
+    p.launch = SK_LAUNCH_NONE; /* it runs */
+    CHECK_EQ(pick(0).what, SK_PLACE_NOTHING);
+    sk_place_done(&p, &w[1], 100, 100);
+    p.launch = SK_LAUNCH_ALL; /* without asking for it no shape of that kind begins, nor has another one wait for it */
+    CHECK(pick(0).task == &t[0]);
+    CHECK(pick(0).task == &t[3]);
+    CHECK_EQ(pick(0).what, SK_PLACE_NOTHING);
+    p.launch = SK_LAUNCH_ALONE; /* and it begins on a worker of its own only */
+    CHECK_EQ(pick(0).what, SK_PLACE_SPAWN);
+    sk_place_done(&p, &w[0], 100, 200);
+    CHECK(pick(0).task == &t[2]);
+    CHECK_EQ(p.n_alone, 0);
+    sk_place_worker_gone(&p, &w[0]);
+    sk_place_worker_gone(&p, &w[1]);
+    done();
+}
+
+TEST(place_launch_alone_saves_for_nobody) { /* an actor that waits for all CPUs may not begin now: who runs alone is not kept from it */
+    setup(4, 1);
+    sk_shape all, alone;
+    struct sk_res four = {.amount = {4 * SK_RES_UNIT}};
+    CHECK_OK(sk_place_shape(&p, &four, &all, NULL));
+    CHECK_OK(sk_place_alone(&p, 0, &alone, NULL));
+    sk_place_want(&p, sk_place_order(&p), all);
+    p.avail.amount[SK_RES_CPU] -= SK_RES_UNIT; /* somebody holds one */
+    p.starved = p.want_order;
+    p.n_bypassed = SK_PLACE_BYPASS;
+    push(0, alone);
+    p.launch = SK_LAUNCH_ALONE;
+    struct sk_place_pick x;
+    sk_place_pick(&p, 0, &x);
+    CHECK(x.task == &t[0]);
+    p.avail.amount[SK_RES_CPU] += SK_RES_UNIT;
+    sk_place_want(&p, 0, 0);
+    sk_place_worker_gone(&p, &w[0]);
+    done();
+}
+
+TEST(place_alone_in_a_removed_group) {
+    setup(2, 1);
+    sk_shape in, alone;
+    struct sk_place_group *g;
+    struct sk_res one = {.amount = {SK_RES_UNIT}};
+    CHECK_OK(sk_place_group_add(&p, 9, &one, 1, false, &g, NULL));
+    CHECK_EQ(pick(0).what, SK_PLACE_GROUP);
+    CHECK_OK(sk_place_need(&p, &(struct sk_need){.res = one, .group = 9}, &in, NULL));
+    CHECK_OK(sk_place_alone(&p, in, &alone, NULL));
+    push(0, alone);
+    push(1, alone);
+    CHECK_EQ(p.n_alone, 2);
+    sk_place_group_remove(&p, g);
+    CHECK_EQ(p.n_alone, 0);
+    p.launch = SK_LAUNCH_NONE; /* they are given out all the same */
+    for (int i = 0; i < 2; i++) CHECK_EQ(pick(0).what, SK_PLACE_DEAD);
+    CHECK_EQ(pick(0).what, SK_PLACE_NOTHING);
+    sk_place_worker_gone(&p, &w[0]);
+    done();
+}

@@ -747,7 +747,8 @@ static size_t l_status(struct sk_engine *e, char *buf, size_t cap) {
         "store_size_bytes %llu\nstore_sealed_bytes %llu\nstore_leased_bytes %llu\nstore_warm_bytes %llu\nstore_peak_bytes %llu\nstore_pins "
         "%llu\nheap_bytes %lld\nspilled_objects %llu\nspilled_bytes %llu\nrestored_objects %llu\nrestored_bytes %llu\n"
         "spill_objects_on_disk %llu\nspill_object_bytes_on_disk %llu\nspill_disk_bytes %llu\nspill_quota_bytes %llu\nspill_failures %llu\n"
-        "spill_objects_damaged %llu\n",
+        "spill_objects_damaged %llu\nmemory_limit_bytes %llu\nmemory_used_bytes %llu\nmemory_heap_bytes %llu\nmemory_stops %llu\n"
+        "memory_kernel_kills %llu\nmemory_alone %u\n",
         l->n_live, l->place.n_idle, l->tasks.n, l->place.n_ready, (unsigned long long)l->n_tasks_done, (unsigned long long)l->n_retries,
         (unsigned long long)l->n_worker_deaths, (unsigned long long)sk_own_n(l->own), (unsigned long long)l->n_lost,
         (unsigned long long)l->n_reruns, (unsigned long long)sk_lineage_n(l->lin), (unsigned long long)sk_lineage_bytes(l->lin),
@@ -756,15 +757,26 @@ static size_t l_status(struct sk_engine *e, char *buf, size_t cap) {
         (long long)sk_mem_bytes(SK_TAG_ENGINE), (unsigned long long)d.n_written, (unsigned long long)d.written_bytes,
         (unsigned long long)d.n_read, (unsigned long long)d.read_bytes, (unsigned long long)l->space.n_disk,
         (unsigned long long)l->space.disk_object_bytes, (unsigned long long)d.disk_bytes, (unsigned long long)d.quota_bytes,
-        (unsigned long long)d.n_failed, (unsigned long long)l->space.n_spoiled);
+        (unsigned long long)d.n_failed, (unsigned long long)l->space.n_spoiled, (unsigned long long)l->mem.limit_bytes,
+        (unsigned long long)l->mem.used_bytes, (unsigned long long)l->mem.heap_bytes, (unsigned long long)l->mem.n_stopped,
+        (unsigned long long)l->mem.n_kernel_killed, l->mem.n_alone);
     unlock(e);
     return (size_t)n + 1;
+}
+
+static sk_rc l_memory(struct sk_engine *e, struct sk_memory_info *out, struct sk_memory_worker *w, size_t cap, size_t *n,
+                      struct sk_err *err) {
+    lock(e);
+    sk_rc rc = L(e)->closing ? closed(err) : sk_lmem_info(L(e), out, w, cap, n, err);
+    unlock(e);
+    return rc;
 }
 
 static void free_all(struct sk_local *l) {
     uint64_t k;
     void *v;
     sk_space_close(l);
+    sk_lmem_close(l);
     if (l->own) {
         sk_obj_drain(l);
         for (uint32_t c = 0; sk_own_each(l->own, &c, &k, &v);) {
@@ -828,6 +840,7 @@ static void free_all(struct sk_local *l) {
         sk_vec_free(&w->out);
         sk_vec_free(&w->big);
         sk_map_deinit(&w->known);
+        sk_free(w->mem.story);
         sk_free(w);
     }
     sk_lgroups_free(l);
@@ -920,6 +933,7 @@ static const struct sk_engine_ops ops = {
     .references = l_references,
     .workers = l_workers,
     .status = l_status,
+    .memory = l_memory,
 };
 
 static char **copy_strings(char *const *v) {
@@ -1002,6 +1016,7 @@ static sk_rc l_open(const struct sk_engine_conf *conf, struct sk_engine **out, s
     l->ctl->data_size = l->data_seg.size;
     l->ctl->slot_stride = sk_slot_stride();
     atomic_store(&l->ctl->who, 1);
+    SK_GO(sk_lmem_open(l, conf, err));
     SK_GO(sk_space_open(l, conf, err));
     SK_GO(sk_pool_start(l, err));
     *out = &l->base;

@@ -77,6 +77,7 @@ sk_rc sk_actor_create(struct sk_local *l, uint32_t proc, uint64_t base, const ui
 
 static void find_worker(struct sk_local *l, struct sk_lactor *a) {
     if (!sk_place_fits_now(&l->place, a->shape)) return; /* asked again when something is given back */
+    if (!sk_lmem_may_start(l)) return;
     struct sk_place_worker *idle = sk_place_idle_for(&l->place, a->shape);
     if (!idle) {
         if (l->place.n_starting == 0) (void)sk_pool_spawn(l);
@@ -88,6 +89,7 @@ static void find_worker(struct sk_local *l, struct sk_lactor *a) {
     a->worker = w;
     a->placed = false;
     l->n_homeless--;
+    if (l->place.launch != SK_LAUNCH_ALL) sk_memory_launched(&l->mem.policy, sk_now_ns());
 }
 
 void sk_actor_advance(struct sk_local *l, struct sk_lactor *a) {

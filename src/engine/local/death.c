@@ -8,8 +8,9 @@
 #include "engine/local/local_int.h"
 
 static void death_text(struct sk_lworker *w, int status, uint64_t maxrss, char *buf, size_t cap) {
-    char how[160];
-    if (w->kill_why) snprintf(how, sizeof how, "was stopped: %s", w->kill_why);
+    char how[400];
+    if (w->mem.oom) snprintf(how, sizeof how, "was stopped for memory: %.350s", sk_lmem_story(w));
+    else if (w->kill_why) snprintf(how, sizeof how, "was stopped: %s", w->kill_why);
     else if (WIFSIGNALED(status))
         snprintf(how, sizeof how, "was killed by signal %d (%s)%s", WTERMSIG(status), strsignal(WTERMSIG(status)),
                  WTERMSIG(status) == SIGKILL ? "; nobody but the kernel's out-of-memory killer or a user sends it" : "");
@@ -29,6 +30,7 @@ void sk_loop_worker_died(struct sk_local *l, struct sk_lworker *w, int status, u
     l->pumping = true;
     sk_loop_pump_worker(l, w); /* what it said before it died counts */
     l->pumping = false;
+    sk_lmem_died(l, w, status);
     death_text(w, status, maxrss, why, sizeof why);
     if (!w->kill_why || w->sent.next != &w->sent) l->n_worker_deaths++;
     sk_list_splice(&w->reqs, &w->watches);
@@ -90,14 +92,20 @@ void sk_loop_worker_died(struct sk_local *l, struct sk_lworker *w, int status, u
                 t->state = SK_T_READY;
                 sk_list_push_back(&again, &t->on);
             } else {
-                sk_ltask_fail(l, t, restart && t->spec.no_wait ? SK_EUNAVAIL : SK_EACTOR, "the actor died while task %s was on it%s: %s",
-                              tn, restart ? " (it is started again)" : "", why);
+                sk_ltask_fail(l, t,
+                              w->mem.oom                   ? SK_EOOM
+                              : restart && t->spec.no_wait ? SK_EUNAVAIL
+                                                           : SK_EACTOR,
+                              "the actor died while task %s was on it%s: %s", tn, restart ? " (it is started again)" : "",
+                              w->mem.oom ? sk_lmem_story(w) : why);
             }
         } else if (!started) {
             t->state = SK_T_READY;
             sk_place_push(&l->place, &t->place);
         } else if (w->kill_task && t->id != w->kill_task) {
             sk_ltask_retry(l, t);
+        } else if (w->mem.oom) {
+            sk_lmem_stopped(l, w, t);
         } else if (t->retries_left != 0) {
             if (t->retries_left > 0) t->retries_left--;
             sk_ltask_retry(l, t);
@@ -116,6 +124,7 @@ void sk_loop_worker_died(struct sk_local *l, struct sk_lworker *w, int status, u
         sk_actor_worker_died(l, a, charged, why);
     }
     bool bad_start = !w->up && !w->killed && (status != -1 || w->kill_why);
+    sk_free(w->mem.story);
     sk_map_deinit(&w->known);
     for (uint32_t i = 0; i < w->out.n; i++) sk_free(w->out.p[i]);
     sk_vec_free(&w->out);

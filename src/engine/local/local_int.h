@@ -13,6 +13,7 @@
 #include "base/wire.h"
 #include "engine/engine_int.h"
 #include "engine/lineage.h"
+#include "engine/memory.h"
 #include "engine/names.h"
 #include "engine/own.h"
 #include "engine/pace.h"
@@ -315,6 +316,8 @@ struct sk_ltask {
     bool stands;            /* it was cancelled for good: instead of a run, that error again */
     bool ended;             /* not under way, and nobody is about to touch it */
     bool remake;            /* under way again, for what was lost of it: no sink and no reader hears of it */
+    bool alone;             /* stopped for memory once: runs when no other does (place.shape is such a shape) */
+    uint8_t n_oom;          /* how often its worker was stopped for memory */
     bool restart;           /* its worker was asked to stop, so that it can begin anew for lost yields */
     uint64_t space_epoch;   /* space.c: looked at in this round of marks */
     uint32_t seen_lost;     /* l->n_lost when its arguments were looked at last */
@@ -422,7 +425,15 @@ struct sk_lworker {
     uint64_t head_seen;   /* the task that it had not begun when it was looked at last; UINT64_MAX: it was starting; 0: neither */
     int64_t evicted_ns;   /* not 0: since when it is leaving to make room */
     const char *kill_why; /* static text: why the engine killed it */
-    uint64_t kill_task;   /* not 0: because of this task; others that it takes along are not charged for it */
+    struct sk_worker_mem {
+        uint64_t heap_bytes, peak_bytes; /* of its own; highest since `task` began */
+        uint64_t shared_bytes;           /* counted by the kernel, but shared with the fork server */
+        uint64_t task;                   /* that it ran, or 0, when looked at last */
+        int64_t since_ns, exact_ns;      /* task began; shared_bytes is of then */
+        bool oom, beside;                /* stopped for memory; while others ran */
+        char *story;                     /* of that; heap, may be NULL */
+    } mem;
+    uint64_t kill_task; /* not 0: because of this task; others that it takes along are not charged for it */
     struct sk_big {
         uint64_t *p;
         uint32_t n, cap;
@@ -463,9 +474,36 @@ struct sk_space {                                          /* space.c */
     int64_t disk_retry_ns, choose_after_ns, progress_ns, alone_ns;
     uint64_t free_seen;
     bool waiting, taken_back;
-    bool campaign;  /* what others wait for is being taken */
-    bool held_back; /* an actor has calls that could be sent, but for memory */
+    uint64_t cap_bytes; /* it may take so much now, whatever its size: heaps need the rest. 0: as much as there is */
+    bool campaign;      /* what others wait for is being taken */
+    bool held_back;     /* an actor has calls that could be sent, but for memory */
     char disk_msg[400], refuse_msg[1100], spoiled_msg[300];
+};
+
+struct sk_lmem { /* memory.c */
+    struct sk_memory policy;
+    struct sk_sysmem *sys;    /* NULL: not looked at */
+    bool stops;               /* somebody may be stopped */
+    uint64_t own_limit_bytes; /* 0: none */
+    uint32_t permille;
+    int32_t oom_retries;
+    int64_t next_ns, sys_ns; /* the next look; the last one at the machine */
+    struct sk_sysmem_now machine;
+    uint64_t limit_bytes, used_bytes, slack_bytes, heap_bytes; /* at the last look */
+    char where[160];
+    uint64_t kills_seen; /* by the kernel, at the last look */
+    int64_t kills_ns;    /* when that changed */
+    uint32_t n_alone;    /* tasks that are to run alone */
+    bool was_held, failed;
+    uint64_t n_stopped, n_kernel_killed;
+    struct sk_memory_procs {
+        struct sk_memory_proc *p;
+        uint32_t n, cap;
+    } procs;
+    struct sk_memory_who {
+        struct sk_lworker **p;
+        uint32_t n, cap;
+    } who; /* of procs */
 };
 
 struct sk_local {
@@ -482,6 +520,7 @@ struct sk_local {
     struct sk_own *own;
     struct sk_lineage *lin;
     struct sk_space space;
+    struct sk_lmem mem;
     struct sk_obj_id_vec lost; /* PENDING objects to make again, at the next dispatch */
     bool recovering;
     struct sk_relic_vec {
@@ -675,6 +714,30 @@ void sk_space_worker_gone(struct sk_local *l, struct sk_lworker *w);
 void sk_space_step(struct sk_local *l); /* each turn of the loop: what the disk has done, who can be served */
 void sk_space_no_waiting(void);         /* calls of this thread never wait for room: it is one of the engine's own */
 bool sk_space_check(struct sk_local *l);
+
+/* Does it run a call that waits for nothing? */
+bool sk_space_at_work(const struct sk_lworker *w);
+
+/* memory.c: store and heaps under one budget; how it is measured, and what follows. The rules are engine/memory.c's */
+sk_rc sk_lmem_open(struct sk_local *l, const struct sk_engine_conf *conf, struct sk_err *err) SK_MUST_USE;
+void sk_lmem_close(struct sk_local *l);
+void sk_lmem_look(struct sk_local *l, int64_t now_ns); /* measures, and acts on it */
+static inline void sk_lmem_turn(struct sk_local *l, int64_t now_ns) {
+    if (SK_UNLIKELY(now_ns >= l->mem.next_ns)) sk_lmem_look(l, now_ns);
+}
+enum sk_place_launch sk_lmem_mode(struct sk_local *l);     /* what may begin now */
+static inline bool sk_lmem_may_start(struct sk_local *l) { /* asked before each launch; sets place.launch */
+    l->place.launch = SK_LIKELY(sk_memory_free(&l->mem.policy, l->mem.n_alone != 0)) ? SK_LAUNCH_ALL : sk_lmem_mode(l);
+    return l->place.launch == SK_LAUNCH_ALL || l->place.launch == SK_LAUNCH_ONE;
+}
+/* Its process ended by `status`: was it for memory? Then w->mem.oom. */
+void sk_lmem_died(struct sk_local *l, struct sk_lworker *w, int status);
+/* The task that it ran, which has begun: runs again, or ends with SK_EOOM. */
+void sk_lmem_stopped(struct sk_local *l, struct sk_lworker *w, struct sk_ltask *t);
+void sk_lmem_task_over(struct sk_local *l, struct sk_ltask *t); /* it is no task that runs alone any more */
+const char *sk_lmem_story(const struct sk_lworker *w);
+sk_rc sk_lmem_info(struct sk_local *l, struct sk_memory_info *out, struct sk_memory_worker *w, size_t cap, size_t *n,
+                   struct sk_err *err) SK_MUST_USE;
 
 bool sk_local_check(struct sk_local *l); /* check.c: every structure against the others */
 

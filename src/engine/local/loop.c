@@ -63,6 +63,7 @@ static void fail_stuck(struct sk_local *l) {
 void sk_loop_dispatch(struct sk_local *l) {
     if (l->lost.n) sk_recover_run(l);
     int64_t now = sk_now_ns();
+    sk_lmem_turn(l, now);
     if (SK_UNLIKELY(now >= l->look_ns)) sk_pool_look(l, now);
     if (l->n_homeless) {
         bool wants_process = false;
@@ -81,6 +82,7 @@ void sk_loop_dispatch(struct sk_local *l) {
     }
     for (;;) {
         struct sk_place_pick pick;
+        (void)sk_lmem_may_start(l);
         sk_place_pick(&l->place, now, &pick);
         if (pick.what == SK_PLACE_NOTHING) return;
         if (pick.what == SK_PLACE_GROUP) {
@@ -100,6 +102,7 @@ void sk_loop_dispatch(struct sk_local *l) {
         if (pick.what == SK_PLACE_RUN) {
             struct sk_ltask *t = sk_container_of(pick.task, struct sk_ltask, place);
             sk_rc rc = sk_ltask_send(l, t, w);
+            if (l->place.launch != SK_LAUNCH_ALL) sk_memory_launched(&l->mem.policy, now);
             if (rc == SK_OK) continue;
             sk_place_done(&l->place, &w->place, -1, now);
             if (rc == SK_EAGAIN && t->state != SK_T_READY) { /* an argument is lost: it waits for that */

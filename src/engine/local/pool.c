@@ -20,9 +20,10 @@
 #include "base/vec.h"
 #include "engine/local/local_int.h"
 
-#define LOOK_NS INT64_C(50000000) /* between two looks at who is stopped */
-#define EVICT_NS (5 * SK_SEC)     /* a process that is to make room and hangs in exit handlers of the user is killed after that */
-#define BAD_STARTS 8              /* so many processes in a row that end before they are ready: it is no accident */
+#define LOOK_NS INT64_C(50000000)        /* between two looks at who is stopped */
+#define GROWN_BYTES (UINT64_C(64) << 20) /* an idle process that holds so much after it gave back what it could */
+#define EVICT_NS (5 * SK_SEC)            /* a process that is to make room and hangs in exit handlers of the user is killed after that */
+#define BAD_STARTS 8                     /* so many processes in a row that end before they are ready: it is no accident */
 
 /* ---- messages down ------------------------------------------------------------------------------------------------------------ */
 
@@ -303,14 +304,15 @@ void sk_pool_look(struct sk_local *l, int64_t now) {
 
 void sk_pool_reap(struct sk_local *l, int64_t now) {
     kill_late_ones(l, now);
-    /* Idle workers beyond the CPUs go; the list is most recently used first, so the end of it is the coldest. */
+    /* Idle workers beyond the CPUs go, and those that hold much; the list is most recently used first, so the end of it is the coldest. */
+    if (l->place.n_ready || !l->place.n_idle) return;
+    bool spare = l->place.n_idle > (uint32_t)SK_MAX(l->n_cpu, 1);
     struct sk_list *last = sk_list_last(&l->place.idle);
-    if (!last || l->place.n_ready) return;
-    struct sk_lworker *w = sk_container_of(sk_container_of(last, struct sk_place_worker, link), struct sk_lworker, place);
-    if (!w->idle_since_ns) {
-        w->idle_since_ns = now;
-    } else if (l->place.n_idle > (uint32_t)SK_MAX(l->n_cpu, 1) && now - w->idle_since_ns > l->idle_reap_ns && !w->killed) {
-        sk_pool_leave(l, w, "it was idle");
+    SK_LIST_EACH_SAFE (it, tmp, &l->place.idle) {
+        struct sk_lworker *w = sk_container_of(sk_container_of(it, struct sk_place_worker, link), struct sk_lworker, place);
+        if (!w->idle_since_ns) w->idle_since_ns = now;
+        else if (((spare && it == last) || w->mem.heap_bytes > GROWN_BYTES) && now - w->idle_since_ns > l->idle_reap_ns && !w->killed)
+            sk_pool_leave(l, w, "it was idle");
     }
     for (sk_off off = 0;;) { /* pages of the store that nobody uses and nobody will soon */
         uint64_t len;

@@ -44,6 +44,12 @@ enum { GOES, LATER, WANTED, FIRST, STAYS, CLASSES }; /* marks: sk_stored.mark - 
 
 static uint64_t room_of(const struct sk_obj *o) { return SK_ALIGN(SK_MAX(o->len, 1), SK_STORE_ALIGN); }
 static uint64_t size_of(const struct sk_local *l) { return l->data_seg.size; }
+/* Of the free bytes so many belong to the heaps of workers now (memory.c). */
+static uint64_t lent_of(const struct sk_local *l) { return l->space.cap_bytes ? size_of(l) - SK_MIN(l->space.cap_bytes, size_of(l)) : 0; }
+static uint64_t left_of(const struct sk_local *l) {
+    uint64_t left = sk_store_free_bytes(l->store);
+    return left - SK_MIN(lent_of(l), left);
+}
 static struct sk_stored *stored_of(struct sk_list *it) { return sk_container_of(it, struct sk_stored, link); }
 
 /* ---- objects come and go ------------------------------------------------------------------------------------------------------------------ */
@@ -549,7 +555,7 @@ static void want_soon(struct sk_local *l, struct sk_obj *o) {
 /* What the next tasks in line need, as far as there is room for it that nobody has a use for. */
 static void read_ahead(struct sk_local *l) {
     struct sk_space *sp = &l->space;
-    uint64_t low = size_of(l) / 16, need = 2 * low, left = sk_store_free_bytes(l->store);
+    uint64_t low = size_of(l) / 16, need = 2 * low, left = left_of(l);
     struct reads r = {0};
     SK_LIST_EACH_SAFE (it, tmp, &sp->ahead) { /* of the last time */
         stored_of(it)->ahead = false;
@@ -564,7 +570,7 @@ static void read_ahead(struct sk_local *l) {
         sp->choose_after_ns = now + 2000000;
     for (struct sk_list *it; (it = sk_list_first(&sp->ahead));) {
         struct sk_stored *st = stored_of(it);
-        if (sk_store_free_bytes(l->store) < room_of(st->o) + 2 * low || reads_add(l, &r, st) != SK_OK) break;
+        if (left_of(l) < room_of(st->o) + 2 * low || reads_add(l, &r, st) != SK_OK) break;
         if (r.bytes >= JOB_BYTES || r.who.n >= JOB_OBJECTS) reads_flush(l, &r);
     }
     reads_flush(l, &r);
@@ -599,11 +605,14 @@ static void room_over(struct sk_local *l, struct sk_room *r, sk_rc rc, const cha
 
 /* A sixteenth is left to what comes back from disk: with a full disk and a full store nothing could be read any more. */
 sk_rc sk_space_alloc(struct sk_local *l, uint32_t proc, uint64_t len, sk_off *off, struct sk_err *err) {
-    uint64_t size = size_of(l), left = sk_store_free_bytes(l->store);
-    if ((l->space.n_disk || l->space.writing_bytes) && len <= size && left < len + SK_MIN(size / 16, size - len))
-        return SK_ERR(err, SK_EFULL,
-                      "store is full: need %llu bytes; %llu of %llu are free, and 1/16 is kept for objects that come back from disk",
-                      (unsigned long long)len, (unsigned long long)left, (unsigned long long)size);
+    uint64_t size = size_of(l) - lent_of(l), left = left_of(l);
+    bool kept = l->space.n_disk || l->space.writing_bytes;
+    if (len > size - size / 16) size = size_of(l), left = sk_store_free_bytes(l->store); /* what is lent could never do */
+    if (len <= size && left < len + (kept ? SK_MIN(size / 16, size - len) : 0) && (kept || lent_of(l)))
+        return SK_ERR(err, SK_EFULL, "store is full: need %llu bytes; %llu of %llu are free%s%s", (unsigned long long)len,
+                      (unsigned long long)left, (unsigned long long)size,
+                      size < size_of(l) ? " as long as tasks need the rest of the memory" : "",
+                      kept ? ", and 1/16 is kept for objects that come back from disk" : "");
     return sk_store_alloc(l->store, proc, len, off, err);
 }
 
@@ -620,8 +629,7 @@ static bool room_try(struct sk_local *l, struct sk_room *r) {
     return true;
 }
 
-/* Does it run a call that waits for nothing? */
-static bool at_work(const struct sk_lworker *w) {
+bool sk_space_at_work(const struct sk_lworker *w) {
     if (sk_list_empty(&w->sent)) return false;
     if (!w->actor || !w->actor->n_groups) return !w->place.blocked && !w->n_rooms;
     uint32_t n_waiting = w->n_rooms;
@@ -634,7 +642,7 @@ static bool others_may_help(const struct sk_local *l) {
     if (l->space.n_inside == 0 || l->place.n_starting) return true; /* the user's own code */
     for (uint32_t i = 0; i < l->n_used; i++) {
         const struct sk_lworker *w = l->workers[i];
-        if (w && at_work(w)) return true;
+        if (w && sk_space_at_work(w)) return true;
     }
     return false;
 }
@@ -686,6 +694,11 @@ static void stuck(struct sk_local *l, int64_t now) {
         return;
     }
     if (now - sp->alone_ns <= ALONE_NS && (sp->disk_rc == SK_OK || waited <= REFUSED_NS)) return;
+    if (lent_of(l)) { /* rather than an error: until memory is looked at the next time */
+        sp->cap_bytes = 0;
+        sp->choose_after_ns = 0;
+        return;
+    }
     sp->progress_ns = now - REFUSED_NS + NEXT_NS;
     sp->alone_ns = now - ALONE_NS + NEXT_NS;
     char msg[1000];
@@ -744,9 +757,9 @@ static void serve(struct sk_local *l, int64_t now) {
     want = SK_MAX(SK_MIN(want + back, size_of(l) / 2), SK_MAX(head, first)) + 2 * low;
     for (bool again = true; again;) {
         again = false;
-        uint64_t coming = sk_store_free_bytes(l->store) + sp->writing_bytes;
-        if (coming < want && may) {
-            uint64_t found = choose(l, want - coming, hope || somebody_waits(l) ? LATER : GOES, now);
+        uint64_t coming = sk_store_free_bytes(l->store) + sp->writing_bytes, all = want + lent_of(l);
+        if (coming < all && may) {
+            uint64_t found = choose(l, all - coming, hope || lent_of(l) || somebody_waits(l) ? LATER : GOES, now);
             int64_t took = sk_now_ns() - now;
             if (!found) sp->choose_after_ns = now + took + SK_MAX(4 * took, 1000000);
         }
@@ -780,13 +793,13 @@ void sk_space_step(struct sk_local *l) {
     }
     if (came) sk_loop_dispatch(l); /* what can begin now has it safe, before more room is looked for */
     read_ahead(l);
-    uint64_t left = sk_store_free_bytes(l->store);
+    uint64_t left = left_of(l);
     bool waits = somebody_waits(l);
     if (waits || left + sp->writing_bytes < size_of(l) / 16) {
         int64_t now = sk_now_ns();
         if (waits && !sp->waiting) {
             sp->progress_ns = sp->alone_ns = now;
-            sp->free_seen = left;
+            sp->free_seen = sk_store_free_bytes(l->store);
             sp->taken_back = false;
         }
         sp->waiting = waits;

@@ -48,6 +48,7 @@ void sk_ltask_end(struct sk_local *l, struct sk_ltask *t) {
     if (t->n_unready) sk_ltask_forget_deps(l, t);
     if (t->bulky || t->is_stream || t->kept || t->remake) sk_recover_ended(l, t);
     if (!t->is_init || t->actor->state == SK_A_DEAD || t->actor->restarts_left == 0) sk_ltask_let_args_go(l, t);
+    if (SK_UNLIKELY(t->alone)) sk_lmem_task_over(l, t);
     t->state = SK_T_FINISHED;
     sk_list_del(&t->on);
     l->progress++;

@@ -5,6 +5,7 @@
  * ring at once; the wake-up call is left out while more work is queued and the driver is known to look by itself. */
 #include <errno.h>
 #include <fcntl.h>
+#include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
@@ -17,7 +18,8 @@
 #include "engine/local/worker_int.h"
 
 #define SPIN_NS 50000
-#define IDLE_NS 200000000 /* idle for so long: give the lease back */
+#define IDLE_NS 200000000  /* idle for so long: give the lease back */
+#define TRIM_NS 1000000000 /* and for so long: what malloc keeps */
 
 struct wtask {                /* a task under way */
     struct sk_task_priv priv; /* first */
@@ -612,6 +614,12 @@ static void serve_async(struct sk_client *c) { /* locked */
     abort();
 }
 
+/* What user code has freed is kept by the allocators, for nobody as long as this process is idle. */
+static void trim(struct sk_client *c) {
+    if (c->runner->idle) c->runner->idle(c->runner->ctx);
+    if (!sk_machine_) (void)malloc_trim(0);
+}
+
 void sk_client_serve(struct sk_client *c) {
     struct {
         uint32_t type;
@@ -648,6 +656,7 @@ void sk_client_serve(struct sk_client *c) {
             if (begin(t, m)) (void)run(t);
             sk_free(m);
             t->msg = NULL;
+            c->used = true;
             pthread_mutex_lock(&c->mu);
             if (c->n_groups && !c->ready) { /* the constructor has run: what came meanwhile may begin */
                 c->ready = true;
@@ -670,12 +679,18 @@ void sk_client_serve(struct sk_client *c) {
         }
         pthread_mutex_unlock(&c->mu);
         if (c->runner->block_begin) c->runner->block_begin(c->runner->ctx);
-        sk_rc rc = sk_bell_wait(&c->slot->bell, seen, SPIN_NS, c->lease_len ? sk_now_ns() + IDLE_NS : INT64_MAX);
+        int64_t until = c->lease_len ? sk_now_ns() + IDLE_NS : c->used ? sk_now_ns() + TRIM_NS : INT64_MAX;
+        sk_rc rc = sk_bell_wait(&c->slot->bell, seen, SPIN_NS, until);
         if (c->runner->block_end) c->runner->block_end(c->runner->ctx);
         pthread_mutex_lock(&c->mu);
-        if (rc == SK_ETIMEOUT) {
+        if (rc == SK_ETIMEOUT && c->lease_len) {
             sk_client_idle(c);
             sk_client_ring(c, false);
+        } else if (rc == SK_ETIMEOUT) {
+            c->used = false;
+            pthread_mutex_unlock(&c->mu);
+            trim(c);
+            pthread_mutex_lock(&c->mu);
         }
     }
     pthread_mutex_unlock(&c->mu);

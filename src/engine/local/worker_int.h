@@ -66,6 +66,7 @@ struct sk_client {
     struct sk_map n_calls;     /* fid -> calls so far, of functions with max_calls */
     bool exit;
     bool broken; /* the constructor of its actor failed: nothing is begun any more */
+    bool used;   /* a task has run since unused memory was given back */
     bool quiet;  /* something was sent without waking the driver: done before this process sleeps */
 };
 

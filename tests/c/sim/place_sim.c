@@ -30,6 +30,8 @@ struct sim {
     uint64_t n_submitted, n_done, n_stolen, n_deaths, n_blocks, n_actors, n_steps, n_saved, most_passed;
     uint64_t actor_order; /* one waits */
     sk_shape actor_shape;
+    bool modes; /* what may begin changes, as when memory is short */
+    uint64_t n_alone, n_one;
 };
 
 static const struct sk_res *res_of(const struct sim *s, sk_shape x) { return &sk_place_shape_at(&s->p, x)->res; }
@@ -140,8 +142,10 @@ static void picks(struct sim *s, bool may_spawn) {
         uint32_t idle = s->p.n_idle;
         sk_place_pick(&s->p, s->now, &pick);
         if (pick.what == SK_PLACE_NOTHING) break;
+        CHECK(s->p.launch != SK_LAUNCH_NONE);
         if (pick.what == SK_PLACE_SPAWN) {
             CHECK_EQ(s->p.n_idle, 0);
+            CHECK(s->p.launch == SK_LAUNCH_ALL || s->p.n_starting == 0);
             uint32_t i = 0;
             while (i < s->n_workers && s->w[i].p.state != SK_W_NONE) i++;
             if (!may_spawn || i == s->n_workers) return;
@@ -150,7 +154,8 @@ static void picks(struct sim *s, bool may_spawn) {
         }
         struct sworker *w = sk_container_of(pick.worker, struct sworker, p);
         if (pick.what == SK_PLACE_STEAL) {
-            CHECK(s->p.n_ready == 0 && idle > 0 && w->n >= 2 && w->p.state == SK_W_LEASED && model_fits(s, w->p.shape));
+            CHECK(s->p.launch == SK_LAUNCH_ALL && s->p.n_ready == s->p.n_alone && idle > 0 && w->n >= 2 && w->p.state == SK_W_LEASED &&
+                  model_fits(s, w->p.shape));
             sk_place_done(&s->p, &w->p, -1, s->now);
             give_back(s, w, w->n - 1);
             s->n_stolen++;
@@ -158,7 +163,10 @@ static void picks(struct sim *s, bool may_spawn) {
         }
         struct stask *t = sk_container_of(pick.task, struct stask, p);
         CHECK(t->state == T_READY && sk_list_empty(&t->p.link));
-        bool fresh = w->n == 0;
+        bool fresh = w->n == 0, alone = sk_place_shape_at(&s->p, t->p.shape)->alone;
+        CHECK(alone == (s->p.launch == SK_LAUNCH_ALONE) && (fresh || s->p.launch == SK_LAUNCH_ALL));
+        s->n_alone += alone;
+        s->n_one += s->p.launch == SK_LAUNCH_ONE;
         t->state = T_SENT;
         check_start(s, t, fresh, &before);
         if (fresh) { /* a new lease took what was there */
@@ -174,13 +182,15 @@ static void picks(struct sim *s, bool may_spawn) {
         CHECK_EQ(w->p.depth, w->n);
     }
     /* Nothing more to do: is that so? */
+    if (s->p.launch == SK_LAUNCH_NONE) return;
     if (s->p.n_idle > 0)
         for (uint32_t x = 0; x < s->p.n_shapes; x++) {
+            if (s->p.shapes[x]->alone != (s->p.launch == SK_LAUNCH_ALONE)) continue;
             if (!s->p.shapes[x]->n_ready || !model_fits(s, (sk_shape)x)) continue;
             CHECK_GE(s->p.n_bypassed, SK_PLACE_BYPASS); /* saved up for an older one */
             s->n_saved++;
         }
-    if (s->p.n_idle > 0 && s->p.n_ready == 0)
+    if (s->p.launch == SK_LAUNCH_ALL && s->p.n_idle > 0 && s->p.n_ready == s->p.n_alone)
         for (uint32_t i = 0; i < s->n_workers; i++) {
             const struct sworker *w = &s->w[i];
             if (w->p.state == SK_W_LEASED && w->n >= 2 && model_fits(s, w->p.shape)) CHECK_LT(s->now - w->p.since_ns, 1000000);
@@ -244,10 +254,11 @@ static void want_actor(struct sim *s) {
     s->actor_shape = s->shape[test_below(s->n_shapes)];
 }
 
-static void setup(struct sim *s) {
+static void setup(struct sim *s, bool modes) {
     struct sk_res total = {
         .amount = {(int64_t)(1 + test_below(8)) * SK_RES_UNIT, 0, 1000000, 2 * SK_RES_UNIT, (int64_t)test_below(3) * SK_RES_UNIT}};
     memset(s, 0, sizeof *s);
+    s->modes = modes;
     int64_t more[N_MORE];
     for (uint32_t i = 0; i < N_MORE; i++) more[i] = (int64_t)(1 + test_below(3)) * SK_RES_UNIT;
     CHECK_OK(sk_place_init(&s->p, &total, NULL));
@@ -273,6 +284,7 @@ static void setup(struct sim *s) {
         CHECK_OK(sk_place_more(&s->p, a, n, &need.more, NULL));
         CHECK_OK(sk_place_need(&s->p, &need, &s->shape[i], NULL));
         CHECK(sk_place_fits_ever(&s->p, s->shape[i]));
+        if (modes && test_below(3) == 0) CHECK_OK(sk_place_alone(&s->p, s->shape[i], &s->shape[i], NULL));
     }
     s->p.deep_above = test_below(2) ? UINT32_MAX : (uint32_t)test_below(6);
     for (uint32_t i = 0; i < s->n_workers; i++) sk_place_worker_init(&s->w[i].p);
@@ -289,6 +301,7 @@ static void drain(struct sim *s) { /* no more events than those that must come *
         place_actor(s);
         if (s->actor_order && s->p.n_ready == 0 && !some(s, SK_W_IDLE, -1) && (w = some(s, SK_W_NONE, -1)))
             sk_place_worker_starting(&s->p, &w->p);
+        s->p.launch = s->p.n_alone && n % 2 ? SK_LAUNCH_ALONE : SK_LAUNCH_ALL;
         picks(s, true);
         complete(s);
     }
@@ -338,6 +351,7 @@ static void step(struct sim *s) {
     default: complete(s);
     }
     place_actor(s);
+    if (s->modes && test_below(8) == 0) s->p.launch = (enum sk_place_launch)test_below(4);
     picks(s, true);
     check_resources(s);
     if (s->n_steps % 256 == 0) CHECK(sk_place_check(&s->p));
@@ -348,7 +362,7 @@ TEST_SLOW(place_random, 300) {
     uint64_t steps = 0, saved = 0, stolen = 0, actors = 0, blocks = 0, deaths = 0, passed = 0;
     int64_t t0 = sk_now_ns();
     for (int run = 0; run < test_rounds(60); run++) {
-        setup(&s);
+        setup(&s, false);
         for (int i = 0; i < 5000; i++) step(&s);
         drain(&s);
         CHECK_LE(s.most_passed, SK_PLACE_BYPASS * 4); /* its turn may begin anew when a returned one is older for a while */
@@ -364,6 +378,20 @@ TEST_SLOW(place_random, 300) {
 }
 
 /* A task that needs the whole machine among a stream of small ones that never lets up. */
+TEST_SLOW(place_launch_random, 300) { /* what may begin changes all the time: nothing else does, and in the end all is done */
+    static struct sim s;
+    uint64_t alone = 0, one = 0;
+    for (int run = 0; run < test_rounds(30); run++) {
+        setup(&s, true);
+        for (int i = 0; i < 5000; i++) step(&s);
+        drain(&s);
+        alone += s.n_alone, one += s.n_one;
+        sk_place_deinit(&s.p);
+    }
+    CHECK(alone && one);
+    printf("# %llu began alone, %llu one at a time\n", (unsigned long long)alone, (unsigned long long)one);
+}
+
 TEST(place_large_among_small) {
     static struct sim s;
     struct sk_res total = {.amount = {4 * SK_RES_UNIT}};
