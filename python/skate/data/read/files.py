@@ -240,4 +240,6 @@ def with_path(rb: Any, path: str) -> Any:
     """rb with one more column "path"."""
     import pyarrow as pa
 
-    return rb.append_column("path", pa.array([path] * rb.num_rows, pa.string()))
+    from skate.data.batch import from_objects
+
+    return rb.append_column("path", from_objects([path] * rb.num_rows, pa.string()))  # pa.array() of a list would import pandas

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from skate.data.read.files import check_num_blocks, list_files, min_units, named, open_file
+from skate.data.read.files import check_num_blocks, list_files, min_units, named, open_file, with_path
 
 BATCH_BYTES = 8 << 20  # what one step of the decoder should give
 UNIT_BYTES = 32 << 20
@@ -173,7 +173,7 @@ def run(params: dict[str, Any], task: Any) -> Iterator[Any]:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    fs, asked, with_path, flt = params.get("fs"), params["columns"], params["include_paths"], params["filter"]
+    fs, asked, include_paths, flt = params.get("fs"), params["columns"], params["include_paths"], params["filter"]
     for path, groups in pickle.loads(task.unit):
         hive = {k: v for k, v in hive_values(path).items() if asked is None or k in asked} if params["hive"] else {}
         columns = asked if asked is None else [c for c in asked if c not in hive]
@@ -185,7 +185,7 @@ def run(params: dict[str, Any], task: Any) -> Iterator[Any]:
                 it = frag.to_batches(schema=frag.physical_schema, columns=columns, filter=flt, use_threads=False, batch_size=131072)
                 for rb in it:
                     task.source = path
-                    yield _finish(rb, path, with_path, params["schema"], hive)
+                    yield _finish(rb, path, include_paths, params["schema"], hive)
                 continue
             with open_file(fs, path) as f, pq.ParquetFile(f, memory_map=False) as pf:
                 md = pf.metadata
@@ -194,7 +194,7 @@ def run(params: dict[str, Any], task: Any) -> Iterator[Any]:
                     schema = pf.schema_arrow if columns is None else pa.schema([pf.schema_arrow.field(c) for c in columns])
                     from skate.data.batch import _from_table
 
-                    yield _finish(_from_table(schema.empty_table())[0], path, with_path, params["schema"], hive)
+                    yield _finish(_from_table(schema.empty_table())[0], path, include_paths, params["schema"], hive)
                     continue
                 size = _bytes_per_row(md, groups, columns)
                 step = max(1024, min(rows, int(min(BATCH_BYTES, task.target) / max(1.0, size))))
@@ -202,7 +202,7 @@ def run(params: dict[str, Any], task: Any) -> Iterator[Any]:
                 for rb in pf.iter_batches(step, row_groups=groups, columns=columns, use_threads=False):
                     task.source = f"{path} rows {first + at}..{first + at + rb.num_rows - 1}"
                     at += rb.num_rows
-                    yield _finish(rb, path, with_path, params["schema"], hive)
+                    yield _finish(rb, path, include_paths, params["schema"], hive)
         except (pa.ArrowException, OSError, ValueError, KeyError) as e:
             raise named(e, "read_parquet", path) from None
 
@@ -222,7 +222,7 @@ def _bytes_per_row(md: Any, groups: list[int], columns: list[str] | None) -> flo
     return size / max(1, rows)
 
 
-def _finish(rb: Any, path: str, with_path: bool, schema: Any, hive: dict[str, str | None]) -> Any:
+def _finish(rb: Any, path: str, include_paths: bool, schema: Any, hive: dict[str, str | None]) -> Any:
     import pyarrow as pa
 
     from skate.data.batch import from_objects
@@ -238,4 +238,4 @@ def _finish(rb: Any, path: str, with_path: bool, schema: Any, hive: dict[str, st
     for k, v in hive.items():
         if k not in rb.schema.names:
             rb = rb.append_column(k, from_objects([v] * rb.num_rows, pa.string()))
-    return rb.append_column("path", from_objects([path] * rb.num_rows, pa.string())) if with_path else rb
+    return with_path(rb, path) if include_paths else rb
