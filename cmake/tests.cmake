@@ -15,7 +15,7 @@ function(skate_test_program name label libs)
   target_link_libraries(${name} PRIVATE skate_flags test_runner -Wl,--start-group ${libs} -Wl,--end-group Threads::Threads m)
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bin)
   add_test(NAME ${name} COMMAND ${name})
-  set_tests_properties(${name} PROPERTIES LABELS ${label} TIMEOUT 3600) # a backstop: each test has a deadline of its own
+  set_tests_properties(${name} PROPERTIES LABELS ${label} TIMEOUT 7200) # a backstop: each test has a deadline of its own
 endfunction()
 
 add_library(test_runner OBJECT ${CMAKE_SOURCE_DIR}/tests/c/runner.c)

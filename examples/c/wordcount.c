@@ -126,8 +126,8 @@ SKATE_TASK(map) { /* chunk, handle of the actor -> one table a reducer */
     int fd = open(c.path, O_RDONLY | O_CLOEXEC), rc = SKATE_OK;
     void *text =
         fd < 0 ? MAP_FAILED : mmap(NULL, c.size, PROT_READ | PROT_WRITE, MAP_PRIVATE, fd, 0); /* our own copy: it is put into lower case */
-    if (text == MAP_FAILED) return skate_fail(t, "cannot read %s", c.path);
-    close(fd);
+    if (fd >= 0) close(fd);
+    if (text == MAP_FAILED) return skate_actor_release(progress), skate_fail(t, "cannot read %s", c.path);
     struct table *words = need(calloc(n_out, sizeof *words));
     struct progress done = {c.len, count_words(words, n_out, text, c.size, c.off, c.off + c.len)};
     if (done.words) add(&words[hash("", 0) % n_out], "", 0, hash("", 0), done.words);

@@ -56,6 +56,7 @@ _FROM = {  # name: module
     "TaskID": "ids",
     "UniqueID": "ids",
     "WorkerID": "ids",
+    "timeline": "_private.timeline",
 }
 
 

@@ -43,7 +43,19 @@ def is_initialized() -> bool: ...
 def in_worker() -> bool: ...
 def resources(custom_names: list[str]) -> tuple[dict[str, float], dict[str, float]]: ...  # (total, available); names in the order of init
 def status() -> dict[str, int | str]: ...
+def references() -> dict[
+    int, tuple[int, int]
+]: ...  # of all objects: ObjectRefs of this process, other holders; NotImplementedError outside of the driver
 def workers() -> list[tuple[int, int, str, int]]: ...  # pid, number, state, tasks done
+def state(
+    what: str, custom_names: list[str]
+) -> tuple[list[tuple[Any, ...]], int]: ...  # "tasks", "actors", "objects", "workers": see src/py/py_state.c
+def state_error(kind: int, value: bytes) -> BaseException: ...  # of a row's error
+def monotonic_ns() -> int: ...  # the clock of the times in rows
+def stack_install(driver: bool) -> None: ...  # this process tells its stacks when a signal asks it
+def stack_signal() -> int: ...
+def stack_ask(pid: int, fd: int) -> None: ...  # asks another process to write them to a pipe of ours; OSError
+def stack_look(path: str) -> tuple[int, str, list[tuple[int, int, int, str]]]: ...  # a control segment: driver, what it waits for, workers
 def preload(note: bytes) -> None: ...
 def machine() -> dict[
     str, Any
@@ -78,6 +90,7 @@ def put_block(batch: Any) -> ObjectRef:
     """A pyarrow.RecordBatch (anything with __arrow_c_array__) as a block object."""
 
 def block_nbytes(batch: Any) -> int: ...
+def crc32c(data: Any) -> int: ...
 
 class BlockOut:
     """BlockOut(batch): yielded by a streaming task: sealed as a block, with sk_block_note(rows, bytes) as its note."""

@@ -9,6 +9,7 @@ from skate import _skate
 
 def main():
     _signal.signal(_signal.SIGINT, _signal.SIG_IGN)  # Ctrl-C is for the driver, which ends us
+    _signal.signal(_signal.SIGQUIT, _signal.SIG_IGN)  # and so is Ctrl-\, which shows stacks (src/py/py_stack.c)
     from skate import serialize
 
     serialize.install()

@@ -449,7 +449,7 @@ class ActorClass:
         self._template = _skate.Template(
             "actor",
             base if base is not None and self._seen == self._base._seen else maker,
-            o.get("name") or cls.__name__,
+            cls.__name__,
             max_restarts=o.get("max_restarts") or 0,
             max_task_retries=retries,
             func=init,

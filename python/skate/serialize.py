@@ -91,7 +91,10 @@ _KINDS = {  # how people call them
     "_io.TextIOWrapper": "an open file",
     "_io.BufferedReader": "an open file",
     "_io.BufferedWriter": "an open file",
+    "_io.BufferedRandom": "an open file",
     "_io.FileIO": "an open file",
+    "builtins.traceback": "a traceback",
+    "weakref.ReferenceType": "a weak reference",
     "builtins.generator": "a generator",
     "builtins.coroutine": "a coroutine",
     "builtins.async_generator": "an async generator",
@@ -158,15 +161,31 @@ def _parts(obj):
             yield f"argument {name} of the partial", value
     elif isinstance(obj, type):
         for name, value in vars(obj).items():
-            if name not in ("__dict__", "__weakref__"):
+            if isinstance(value, (staticmethod, classmethod)):
+                yield "method " + name, value.__func__
+            elif isinstance(value, property):
+                for f in filter(None, (value.fget, value.fset, value.fdel)):
+                    yield "property " + name, f
+            elif name not in ("__dict__", "__weakref__"):
                 yield ("method " if isinstance(value, types.FunctionType) else "class attribute ") + name, value
+        for base in obj.__bases__:
+            yield "base class " + base.__name__, base
     elif isinstance(obj, dict):
         for key, value in obj.items():
             yield f"key {key!r:.40}", key
             yield f"value of {key!r:.40}", value
-    elif isinstance(obj, (list, tuple, set, frozenset)):
+    elif isinstance(obj, (list, tuple, set, frozenset)) or _is(obj, "collections", "deque"):
         for i, value in enumerate(obj):
             yield f"item {i}", value
+    elif _is(obj, "numpy", "ndarray"):
+        if obj.dtype.hasobject and not obj.dtype.names:
+            for i, value in enumerate(obj.flat):
+                yield f"item {i}", value
+    elif _is(obj, "pandas", "DataFrame"):
+        for name, column in obj.items():
+            yield f"column {name!r:.40}", column.to_numpy()
+    elif _is(obj, "pandas", "Series"):
+        yield "values", obj.to_numpy()
     else:
         names = dict(getattr(obj, "__dict__", None) or {})
         for cls in type(obj).__mro__:
@@ -176,6 +195,29 @@ def _parts(obj):
                     names.setdefault(name, getattr(obj, name))
         for name, value in names.items():
             yield "attribute " + name, value
+        yield "class " + type(obj).__name__, type(obj)
+        yield from _reduced(obj)
+
+
+def _is(obj, module, name):
+    """Whether it is one of a class that somebody else may have imported."""
+    cls = getattr(sys.modules.get(module), name, None)
+    return cls is not None and isinstance(obj, cls)
+
+
+def _reduced(obj):
+    """What __getstate__ or __reduce__ of its class give instead of its attributes."""
+    try:
+        given = obj.__reduce_ex__(5)
+    except Exception:
+        return
+    if not isinstance(given, tuple) or len(given) < 2:
+        return
+    for i, value in enumerate(given[1] if isinstance(given[1], tuple) else ()):
+        if not isinstance(value, type):
+            yield f"argument {i} of __reduce__", value
+    if len(given) > 2 and given[2] is not None:
+        yield "state", given[2]
 
 
 def _can(obj):
@@ -206,7 +248,7 @@ def _cannot_send(obj, e):
 
 def unpicklable(obj, error):
     """The three-line TypeError: who, why, where."""
-    if isinstance(error, RecursionError):
+    if isinstance(error, RecursionError) or "deep recursion" in str(error):  # cloudpickle's word for it
         return TypeError(f"a {_kind(obj)} is nested too deeply to be sent to another process")
     path, part = _culprit(obj, [], {id(obj)}, [300])
     what = _name(obj) if callable(obj) and _name(obj) else f"a value of type {_type_name(obj)}"
@@ -427,6 +469,7 @@ def after_fork():
     fd = _skate.crash_fd()
     if fd >= 0:  # what killed it is said in the driver's message
         faulthandler.enable(fd, all_threads=False)
+    _skate.stack_install(False)
     if _setup_hook is not None:
         from skate import runtime_env
 

@@ -212,6 +212,11 @@ struct sk_group_row {
     int64_t reserved_ns;                 /* how long it waited; -1 while it does */
 };
 
+struct sk_reference {
+    sk_oid oid;
+    uint64_t n_driver, n_all; /* references of the driver's process; together with those of others, of tasks and of values */
+};
+
 struct sk_worker_info {
     int32_t pid;
     uint32_t number;
@@ -219,6 +224,49 @@ struct sk_worker_info {
     uint64_t n_done;
 };
 
+/* What there is, and of tasks what there was: rows as bytes, each followed by its texts, at a multiple of 8. Times are CLOCK_MONOTONIC, 0: not yet. */
+enum sk_state_what { SK_STATE_TASKS, SK_STATE_ACTORS, SK_STATE_OBJECTS, SK_STATE_WORKERS };
+#define SK_STATE_ROWS_MAX 100000u /* of one answer; `total` in its head counts on */
+#define SK_STATE_PAST 10000u      /* so many ended attempts are known; older ones are forgotten */
+struct sk_state_head {
+    uint64_t n, total; /* rows here, rows there are */
+};
+enum sk_task_state { SK_TS_ARGS, SK_TS_PLACE, SK_TS_SENT, SK_TS_RUNNING, SK_TS_FINISHED, SK_TS_FAILED };
+enum sk_task_kind { SK_TK_TASK, SK_TK_INIT, SK_TK_METHOD };
+struct sk_task_row { /* then name (name_n), function (fn_n), value of the error (error_n) */
+    uint64_t id, parent, actor, group;
+    int64_t submit_ns, start_ns, end_ns;
+    int32_t pid; /* 0: not on a worker yet */
+    uint32_t worker, attempt;
+    uint32_t state, kind; /* enum sk_task_state, sk_task_kind */
+    uint32_t n_returns, error_kind;
+    uint32_t name_n, fn_n, error_n;
+    struct sk_res res;
+};
+enum sk_actor_phase { SK_AS_ARGS, SK_AS_PENDING, SK_AS_ALIVE, SK_AS_RESTARTING, SK_AS_DEAD };
+struct sk_actor_row { /* then class (class_n), name, space, why it died */
+    uint64_t id, group, init;
+    int32_t pid;
+    uint32_t worker, state, n_restarts, n_calls; /* calls that are not finished */
+    uint32_t detached, error_kind;
+    uint32_t class_n, name_n, space_n, why_n;
+    struct sk_res res;
+};
+enum sk_object_where { SK_OW_PENDING, SK_OW_INLINE, SK_OW_STORE, SK_OW_DISK, SK_OW_ACTOR };
+struct sk_object_row { /* one for each process that has references, or one for what else holds it */
+    uint64_t id, size_bytes;
+    uint64_t n_refs, n_total; /* of this process; of all, and holds of tasks and of objects that contain it */
+    uint64_t task;            /* that makes it, as long as it is known */
+    int32_t pid;              /* 0: no process has references */
+    uint32_t worker, where, attempt, task_state;
+    uint32_t kind;
+};
+struct sk_worker_row { /* then the name of what it runs (name_n) */
+    uint64_t n_done, actor, task;
+    int64_t since_ns; /* its task began */
+    int32_t pid;
+    uint32_t worker, state, name_n; /* state: see sk_worker_info */
+};
 struct sk_memory_info {
     uint64_t limit_bytes, used_bytes; /* of the budget with the least left; limit 0: not known (no /proc) */
     char where[160];                  /* whose it is */
@@ -323,9 +371,13 @@ struct sk_engine_ops {
     void (*unlock)(struct sk_engine *e);
     /* Modules to import in the fork server before the next worker is forked (bytes understood by the runner). */
     sk_rc (*preload)(struct sk_engine *e, struct sk_bytes note, struct sk_err *err);
+    /* All objects (not actors) that the driver's own code, tasks and other objects hold, for tests and debugging. Returns how many there are. May be NULL. */
+    size_t (*references)(struct sk_engine *e, struct sk_reference *out, size_t cap);
     size_t (*workers)(struct sk_engine *e, struct sk_worker_info *out, size_t cap);
     /* Text "key value\n" lines: counters and store statistics. Returns the length needed. */
     size_t (*status)(struct sk_engine *e, char *buf, size_t cap);
+    /* Rows of `what` (above): writes them when they fit. Returns the length needed. */
+    size_t (*state)(struct sk_engine *e, enum sk_state_what what, void *buf, size_t cap);
     /* What memory is used for, measured now. Workers: as of `workers`, at most cap of them; *n: how many there are. NULL: not known here. */
     sk_rc (*memory)(struct sk_engine *e, struct sk_memory_info *out, struct sk_memory_worker *w, size_t cap, size_t *n, struct sk_err *err);
 };
@@ -453,6 +505,22 @@ struct sk_worker_hooks {
     void (*after_fork)(void *ctx, struct sk_engine *client);
     void *ctx;
 };
+/* What is seen of a local engine from outside of it, without its lock: see local/look.c. */
+struct sk_look {
+    int32_t driver_pid;
+    char waits[512]; /* what a caller in the driver waits for; "": nothing, or not for long */
+};
+struct sk_look_worker {
+    int32_t pid;
+    uint64_t task;  /* that it began last and that has not ended; 0: none */
+    int64_t for_ns; /* it has run */
+    char name[112];
+};
+/* Of this process; async-signal-safe. In a worker: its own row. False: no local engine is open here. */
+bool sk_look_self(struct sk_look *out, struct sk_look_worker *rows, size_t cap, size_t *n);
+/* Of the one whose control segment is there (/proc/<pid>/fd/<n>). */
+sk_rc sk_look_at(const char *path, struct sk_look *out, struct sk_look_worker *rows, size_t cap, size_t *n, struct sk_err *err) SK_MUST_USE;
+
 /* In a worker of `local`: a descriptor (its own offset) into shared memory where a crash handler may write up to 2 KiB of text that the driver
  * adds to the message about the death; -1 elsewhere. */
 int sk_worker_crash_fd(void);

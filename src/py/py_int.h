@@ -232,6 +232,12 @@ extern struct sk_need py_home;             /* what a thread that the user starte
 struct sk_task *py_current_task(void);     /* of this thread, or of this coroutine; NULL outside of tasks */
 extern PyMethodDef py_worker_methods[];
 
+/* ---- py_state.c */
+extern PyMethodDef py_state_methods[];
+
+/* ---- py_stack.c */
+extern PyMethodDef py_stack_methods[];
+
 /* ---- py_memory.c */
 extern PyMethodDef py_memory_methods[];
 

@@ -182,8 +182,11 @@ static int make_def(struct py_state *st, struct tmpl *t) {
                 "a function refers to an ObjectRef in its closure or globals, which RAY_allow_out_of_band_object_ref_serialization=0 "
                 "forbids: pass the ref as an argument");
         }
-        if (t->def && c.refs.n && (t->def_refs = PyTuple_New((Py_ssize_t)c.refs.n)))
-            for (uint32_t i = 0; i < c.refs.n; i++) PyTuple_SET_ITEM(t->def_refs, (Py_ssize_t)i, Py_NewRef(c.refs.p[i]));
+        if (t->def && c.refs.n) { /* the definition is used as long as they live */
+            t->def_refs = PyTuple_New((Py_ssize_t)c.refs.n);
+            for (uint32_t i = 0; t->def_refs && i < c.refs.n; i++) PyTuple_SET_ITEM(t->def_refs, (Py_ssize_t)i, Py_NewRef(c.refs.p[i]));
+            if (!t->def_refs) Py_CLEAR(t->def);
+        }
         py_collector_free(&c);
     }
     if (!t->def) return -1;
@@ -263,7 +266,8 @@ int py_define(struct py_state *st, PyObject *def, PyObject *name, bool method, s
     const char *s = PyUnicode_AsUTF8(name);
     if (!s) return -1;
     struct sk_bytes b = {PyBytes_AS_STRING(def), (size_t)PyBytes_GET_SIZE(def)};
-    out->v = hash_bytes(b.p, b.n, method);
+    out->v = hash_bytes(b.p, b.n,
+                        method ? hash_bytes((const uint8_t *)s, strlen(s), 1) : 0); /* methods of one name are not those of one class */
     sk_rc rc = st->engine->ops->fn_define(st->engine, *out, s, b, &err);
     if (rc == SK_OK) return 0;
     py_raise(st, rc, &err);
@@ -299,8 +303,9 @@ static int env_of(struct py_state *st, const struct tmpl *t, uint32_t *out) {
 
 static int prepare(struct py_state *st, struct tmpl *t) {
     struct tmpl *d = t->base ? (struct tmpl *)(void *)t->base : t;
-    if ((d->gen != st->gen || d->fid.v == 0) && (make_def(st, d) < 0 || py_define(st, d->def, d->name, d->kind == METHOD, &d->fid) < 0))
-        return -1;
+    if ((d->gen != st->gen || d->fid.v == 0) &&
+        (make_def(st, d) < 0 || py_define(st, d->def, d->named ? d->target : d->name, d->kind == METHOD, &d->fid) < 0))
+        return -1; /* a name of one call is not the definition's */
     t->fid = d->fid;
     t->shape = 0;
     if (t->has_shape) {

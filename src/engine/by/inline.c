@@ -514,6 +514,14 @@ static size_t op_status(struct sk_engine *e, char *buf, size_t cap) {
     return n < 0 ? 0 : (size_t)n;
 }
 
+static size_t op_state(struct sk_engine *e, enum sk_state_what what, void *buf, size_t cap) {
+    struct sk_inline *x = of(e);
+    sk_inline_lock(x);
+    size_t n = x->closed ? 0 : sk_istate_write(x, what, buf, cap);
+    sk_inline_unlock(x);
+    return n;
+}
+
 static void op_close(struct sk_engine *e) {
     struct sk_inline *x = of(e);
     uint64_t key;
@@ -559,6 +567,7 @@ static void op_close(struct sk_engine *e) {
     sk_map_deinit(&x->actors);
     sk_place_deinit(&x->place);
     sk_vec_free(&x->gone);
+    sk_history_free(&x->past);
     sk_res_names_deinit(&x->names_of_res);
     pthread_mutex_unlock(&x->mu);
     pthread_mutex_destroy(&x->mu);
@@ -606,6 +615,7 @@ static const struct sk_engine_ops OPS = {
     .preload = op_preload,
     .workers = op_workers,
     .status = op_status,
+    .state = op_state,
 };
 
 static sk_rc open_inline(const struct sk_engine_conf *conf, struct sk_engine **out, struct sk_err *err) {

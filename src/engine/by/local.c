@@ -20,6 +20,7 @@
 #define SPIN_NS 50000
 #define PUMP_EVERY 64
 #define INTERRUPT_NS 100000000
+#define TELL_NS 10000000 /* a wait of so long is worth words */
 #define LINEAGE_BYTES (UINT64_C(64) << 20)
 
 static struct sk_local *L(struct sk_engine *e) { return sk_container_of(e, struct sk_local, base); }
@@ -49,17 +50,25 @@ static sk_rc closed(struct sk_err *err) { return SK_ERR(err, SK_ECLOSED, "the en
 
 /* ---- waiting ------------------------------------------------------------------------------------------------------------------ */
 
+struct waited { /* for what; told to who looks on when it takes long */
+    const char *verb;
+    const sk_oid *ids;
+    size_t n;
+    uint64_t tid; /* a stream */
+};
+
 /* Lock held (once). Returns with the lock held. */
-static sk_rc drive(struct sk_local *l, bool (*done)(void *), void *arg, int64_t deadline);
-static sk_rc drive_until(struct sk_local *l, bool (*done)(void *), void *arg, int64_t deadline) {
+static sk_rc drive(struct sk_local *l, bool (*done)(void *), void *arg, int64_t deadline, const struct waited *w);
+static sk_rc drive_until(struct sk_local *l, bool (*done)(void *), void *arg, int64_t deadline, const struct waited *w) {
     l->space.n_inside++;
-    sk_rc rc = drive(l, done, arg, deadline);
+    sk_rc rc = drive(l, done, arg, deadline, w);
     l->space.n_inside--;
     return rc;
 }
 
-static sk_rc drive(struct sk_local *l, bool (*done)(void *), void *arg, int64_t deadline) {
+static sk_rc drive(struct sk_local *l, bool (*done)(void *), void *arg, int64_t deadline, const struct waited *w) {
     sk_rc rc = SK_OK;
+    bool told = false;
     for (;;) {
         if (l->closing) return SK_ECLOSED;
         if (done(arg)) return SK_OK;
@@ -74,6 +83,7 @@ static sk_rc drive(struct sk_local *l, bool (*done)(void *), void *arg, int64_t 
         l->n_callers--;
     }
     l->driving = true;
+    int64_t began = INT64_MAX;
     atomic_store_explicit(&l->ctl->who, 0, memory_order_seq_cst);
     for (;;) {
         uint32_t seen = sk_bell_seq(&l->ctl->bell[0]);
@@ -95,10 +105,18 @@ static sk_rc drive(struct sk_local *l, bool (*done)(void *), void *arg, int64_t 
         if (n) continue;
         struct sk_pace_view view = sk_loop_view(l, now, n);
         struct sk_pace_sleep s = sk_pace_caller(&view, l->n_cpu, l->spin_ns, deadline);
+        if (began == INT64_MAX) began = now;
+        if (now - began >= TELL_NS) {
+            sk_state_waits(l, w->verb, w->ids, w->n, w->tid);
+            told = true;
+            began = now;
+        }
+        s.until_ns = SK_MIN(s.until_ns, began + (told ? 10 : 1) * TELL_NS);
         pthread_mutex_unlock(&l->mu);
         (void)sk_bell_wait(&l->ctl->bell[0], seen, s.spin_ns, s.until_ns);
         pthread_mutex_lock(&l->mu);
     }
+    if (told) atomic_store(&l->ctl->waits_ns, rc == SK_ETIMEOUT ? sk_now_ns() : 0); /* it may go on: a layer above waits in slices */
     l->driving = false;
     atomic_store_explicit(&l->ctl->who, 1, memory_order_seq_cst);
     if (sk_loop_pump(l)) sk_loop_dispatch(l); /* who rang the old bell published before we turned the switch */
@@ -108,7 +126,7 @@ static sk_rc drive(struct sk_local *l, bool (*done)(void *), void *arg, int64_t 
 
 static sk_rc l_drive(struct sk_engine *e, bool (*done)(void *), void *arg, int64_t deadline, struct sk_err *err) {
     lock(e);
-    sk_rc rc = drive_until(L(e), done, arg, deadline);
+    sk_rc rc = drive_until(L(e), done, arg, deadline, &(struct waited){.verb = "drives a pipeline"});
     unlock(e);
     if (rc == SK_ECLOSED) return closed(err);
     if (rc == SK_ETIMEOUT) return SK_ERR(err, rc, "the time is over");
@@ -179,6 +197,7 @@ static sk_rc submission_begin(struct sk_engine *e, const struct sk_task_spec *s,
     }
     m->base = l->next_id + 1;
     l->next_id += n_ids;
+    l->now_ns = sk_now_ns();
     return SK_OK;
 }
 
@@ -198,7 +217,7 @@ static sk_rc l_submit(struct sk_engine *e, const struct sk_task_spec *s, sk_oid 
         if (tid) *tid = (sk_tid){m.base};
         /* Somebody submits many and waits for none yet: keep the workers fed without waking the loop thread. */
         if (!l->driving && ++l->n_submits % PUMP_EVERY == 0) sk_loop_pump(l);
-        sk_loop_dispatch(l);
+        sk_loop_dispatch_at(l, l->now_ns);
     }
     submission_end(e, &m);
     return rc;
@@ -219,7 +238,7 @@ static bool stream_done(void *arg) {
 static sk_rc l_stream_next(struct sk_engine *e, sk_tid t, int64_t deadline, sk_oid *out, struct sk_err *err) {
     struct stream_wait w = {L(e), t.v, 0, SK_OK};
     lock(e);
-    sk_rc rc = drive_until(L(e), stream_done, &w, deadline);
+    sk_rc rc = drive_until(L(e), stream_done, &w, deadline, &(struct waited){.verb = "the next value of a stream", .tid = t.v});
     unlock(e);
     if (rc == SK_ECLOSED) return closed(err);
     if (rc != SK_OK) return SK_ERR(err, rc, "the time is over");
@@ -238,7 +257,9 @@ static bool stream_stirs(void *arg) {
 static sk_rc l_stream_wait(struct sk_engine *e, sk_tid t, int64_t deadline, struct sk_err *err) {
     struct stream_wait w = {L(e), t.v, 0, SK_OK};
     lock(e);
-    sk_rc rc = stream_stirs(&w) ? SK_OK : drive_until(L(e), stream_stirs, &w, deadline);
+    sk_rc rc = stream_stirs(&w)
+                   ? SK_OK
+                   : drive_until(L(e), stream_stirs, &w, deadline, &(struct waited){.verb = "the next value of a stream", .tid = t.v});
     if (rc == SK_OK && sk_stream_at_end(sk_map_get(&L(e)->tasks, t.v))) rc = SK_EDONE;
     unlock(e);
     if (rc == SK_ECLOSED) return closed(err);
@@ -452,7 +473,9 @@ static sk_rc wait_for_room(struct sk_local *l, uint64_t len, sk_off *off, struct
     sk_bell_ring(&l->ctl->bell[0]); /* another caller may be driving, asleep */
     sk_rc rc;
     bool stop = false;
-    while ((rc = drive_until(l, room_done, &r, sk_now_ns() + INTERRUPT_NS)) == SK_ETIMEOUT && !stop) {
+    while ((rc = drive_until(l, room_done, &r, sk_now_ns() + INTERRUPT_NS, &(struct waited){.verb = "room in the object store"})) ==
+               SK_ETIMEOUT &&
+           !stop) {
         l->space.n_inside++; /* still waiting */
         unlock(&l->base);
         stop = l->interrupted && l->interrupted(l->interrupted_ctx);
@@ -600,7 +623,7 @@ static sk_rc l_get(struct sk_engine *e, const sk_oid *ids, size_t n, int64_t dea
         sk_list_push_back(&l->space.gets, &w.get.link);
         if (!sk_list_empty(&l->space.restores)) sk_bell_ring(&l->ctl->bell[0]); /* another caller may be driving, asleep */
         do { /* again: something may be lost, or spilled, after it was seen */
-            rc = drive_until(l, get_done, &w, deadline);
+            rc = drive_until(l, get_done, &w, deadline, &(struct waited){"get()", ids, n, 0});
             if (l->space.n_disk) w.at = 0;
         } while (rc == SK_OK && !get_done(&w));
         sk_list_del(&w.get.link);
@@ -679,7 +702,9 @@ static sk_rc l_wait(struct sk_engine *e, const sk_oid *ids, size_t n, size_t wan
     struct wait_wait w = {l, ids, n, SK_MIN(want, n), 0, 0, ready, false};
     memset(ready, 0, n * sizeof *ready);
     lock(e);
-    sk_rc rc = l->closing ? SK_ECLOSED : wait_done(&w) ? SK_OK : drive_until(l, wait_done, &w, deadline);
+    sk_rc rc = l->closing      ? SK_ECLOSED
+               : wait_done(&w) ? SK_OK
+                               : drive_until(l, wait_done, &w, deadline, &(struct waited){"wait()", ids, n, 0});
     unlock(e);
     if (rc == SK_ECLOSED) return closed(err);
     if (rc == SK_ETIMEOUT) return SK_ERR(err, rc, "wait: the time is over");
@@ -697,6 +722,22 @@ static sk_rc l_preload(struct sk_engine *e, struct sk_bytes note, struct sk_err 
     return rc;
 }
 
+static size_t l_references(struct sk_engine *e, struct sk_reference *out, size_t cap) {
+    struct sk_local *l = L(e);
+    size_t n = 0;
+    uint64_t id;
+    void *o;
+    lock(e);
+    for (uint32_t c = 0; !l->closing && sk_own_each(l->own, &c, &id, &o);) {
+        const struct sk_obj *x = o, *next = sk_obj_get(l, id + 1);
+        if (x->state == SK_O_ACTOR || (next && next->state == SK_O_ACTOR)) continue; /* an actor, its `ready` */
+        if (n < cap) out[n] = (struct sk_reference){{id}, sk_own_borrowed(l->own, id, SK_PROC_DRIVER), sk_own_count(l->own, id)};
+        n++;
+    }
+    unlock(e);
+    return n;
+}
+
 static size_t l_workers(struct sk_engine *e, struct sk_worker_info *out, size_t cap) {
     struct sk_local *l = L(e);
     size_t n = 0;
@@ -704,13 +745,7 @@ static size_t l_workers(struct sk_engine *e, struct sk_worker_info *out, size_t 
     for (uint32_t i = 0; i < l->n_used; i++) {
         struct sk_lworker *w = l->workers[i];
         if (!w) continue;
-        if (n < cap)
-            out[n] = (struct sk_worker_info){w->pid, i,
-                                             w->killed                         ? 3
-                                             : w->place.state == SK_W_STARTING ? 0
-                                             : w->place.state == SK_W_IDLE     ? 1
-                                                                               : 2,
-                                             w->n_done};
+        if (n < cap) out[n] = (struct sk_worker_info){w->pid, i, sk_pool_worker_state(w), w->n_done};
         n++;
     }
     unlock(e);
@@ -746,6 +781,18 @@ static size_t l_status(struct sk_engine *e, char *buf, size_t cap) {
         (unsigned long long)l->mem.n_kernel_killed, l->mem.n_alone);
     unlock(e);
     return (size_t)n + 1;
+}
+
+static size_t l_state(struct sk_engine *e, enum sk_state_what what, void *buf, size_t cap) {
+    struct sk_local *l = L(e);
+    lock(e);
+    if (!l->closing && !l->driving) {
+        sk_loop_pump(l); /* what has ended is told as such */
+        sk_loop_dispatch(l);
+    }
+    size_t n = l->closing ? 0 : sk_state_write(l, what, buf, cap);
+    unlock(e);
+    return n;
 }
 
 static sk_rc l_memory(struct sk_engine *e, struct sk_memory_info *out, struct sk_memory_worker *w, size_t cap, size_t *n,
@@ -828,6 +875,7 @@ static void free_all(struct sk_local *l) {
         sk_free(w);
     }
     sk_lgroups_free(l);
+    sk_history_free(&l->past);
     sk_map_deinit(&l->tasks);
     sk_map_deinit(&l->fns);
     sk_place_deinit(&l->place);
@@ -869,6 +917,7 @@ static void l_close(struct sk_engine *e) {
     }
     while (!sk_list_empty(&l->watches)) sk_req_fire(l, sk_container_of(l->watches.next, struct sk_req, link));
     unlock(e);
+    sk_look_close();
     sk_pool_stop(l);
     free_all(l);
 }
@@ -914,8 +963,10 @@ static const struct sk_engine_ops ops = {
     .lock = lock,
     .unlock = unlock,
     .preload = l_preload,
+    .references = l_references,
     .workers = l_workers,
     .status = l_status,
+    .state = l_state,
     .memory = l_memory,
 };
 
@@ -995,6 +1046,7 @@ static sk_rc l_open(const struct sk_engine_conf *conf, struct sk_engine **out, s
     l->ctl->magic = SK_CTL_MAGIC;
     l->ctl->version = SK_CTL_VERSION;
     l->ctl->n_slots = l->n_slots;
+    l->ctl->driver_pid = getpid();
     l->ctl->ring_size = SK_RING_SIZE;
     l->ctl->data_size = l->data_seg.size;
     l->ctl->slot_stride = sk_slot_stride();
@@ -1002,6 +1054,7 @@ static sk_rc l_open(const struct sk_engine_conf *conf, struct sk_engine **out, s
     SK_GO(sk_lmem_open(l, conf, err));
     SK_GO(sk_space_open(l, conf, err));
     SK_GO(sk_pool_start(l, err));
+    sk_look_open(l->ctl_seg.base, l->ctl_seg.size, NULL);
     *out = &l->base;
     return SK_OK;
 out:

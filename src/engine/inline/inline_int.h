@@ -16,6 +16,7 @@
 #include "engine/own.h"
 #include "engine/place.h"
 #include "engine/res.h"
+#include "engine/state.h"
 
 #define TAG SK_TAG_ENGINE
 #define ME 0u /* the one process of own.c */
@@ -61,6 +62,8 @@ struct sk_itask {
     bool streaming, queued, running, cancelled, is_init, retry_exceptions;
     int32_t retries_left;
     sk_shape shape;
+    uint64_t parent;
+    int64_t submit_ns, start_ns; /* start: of this attempt */
     struct sk_need need;
     struct sk_place_worker holds; /* while it runs; of an actor's calls: nothing */
     struct sk_itask *outer;       /* running on the same thread, below it */
@@ -99,6 +102,7 @@ struct sk_inline {
     struct sk_list queue;             /* of itask.node */
     struct sk_list names;             /* of actors */
     struct sk_list groups, group_names;
+    struct sk_history past;
     uint64_t next_id, scan, rng;
     uint64_t bytes, store_bytes, n_done;
     struct sk_place place; /* who holds what, and placement groups; nothing is queued there */
@@ -125,6 +129,12 @@ void sk_inline_groups_ready(struct sk_inline *x); /* after something was given b
 /* What runs holds what its shape asks for. Only bundles of placement groups are waited for (sk_place_fits_now). */
 void sk_inline_hold(struct sk_inline *x, struct sk_place_worker *w, sk_shape s);
 void sk_inline_give_back(struct sk_inline *x, struct sk_place_worker *w);
+
+/* ---- state.c */
+void sk_istate_ended(struct sk_inline *x, struct sk_itask *t, const struct sk_blob *error,
+                     int64_t now_ns); /* an attempt; NULL: it succeeded */
+void sk_istate_actor_gone(struct sk_inline *x, const struct sk_iactor *a);
+size_t sk_istate_write(struct sk_inline *x, enum sk_state_what what, void *buf, size_t cap);
 
 /* ---- call.c: what a running task may call */
 extern const struct sk_task_ops sk_inline_task_ops;

@@ -106,10 +106,10 @@ static void run_task(struct sk_inline *x, struct sk_itask *t) {
     t->p.end_flags = 0;
     sk_itask_emit(t, SK_EV_STARTED, 0, 0, (struct sk_bytes){"", 0}, 0);
     SK_ASSERT(x->depth == 1);
+    t->start_ns = sk_now_ns();
     sk_inline_unlock(x);
-    int64_t t0 = sk_now_ns();
     sk_rc rc = x->runner->run(x->runner->ctx, &t->p.t, &err);
-    int64_t run_ns = sk_now_ns() - t0;
+    int64_t run_ns = sk_now_ns() - t->start_ns;
     sk_inline_lock(x);
     my_running--;
     x->n_running--;
@@ -149,6 +149,7 @@ static void run_task(struct sk_inline *x, struct sk_itask *t) {
     if (error && !(t->p.end_flags & SK_END_FINAL) && !t->cancelled && !x->closed && t->retry_exceptions && t->retries_left &&
         t->fail.code != SK_ECORRUPT) {
         t->retries_left -= t->retries_left > 0;
+        sk_istate_ended(x, t, error, t->start_ns + run_ns);
         sk_blob_unref(x, error);
         sk_itask_drop_attempt(x, t);
         t->p.t.attempt++;

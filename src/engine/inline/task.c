@@ -4,6 +4,7 @@
  * as long as the actor may restart. */
 #include <stdlib.h>
 
+#include "base/clock.h"
 #include "engine/inline/inline_int.h"
 
 sk_rc sk_itask_make(struct sk_inline *x, const struct sk_task_spec *s, uint32_t n_ret, uint64_t first, struct sk_itask **out,
@@ -24,6 +25,8 @@ sk_rc sk_itask_make(struct sk_inline *x, const struct sk_task_spec *s, uint32_t 
                            .retry_exceptions = s->retry_exceptions,
                            .retries_left = s->max_retries,
                            .shape = s->shape,
+                           .parent = s->parent.v,
+                           .submit_ns = sk_now_ns(),
                            .sink = s->sink,
                            .sink_tag = s->sink_tag};
     sk_list_init(&t->node);
@@ -142,6 +145,7 @@ static void call_ended(struct sk_inline *x, struct sk_itask *t) {
 void sk_itask_finish(struct sk_inline *x, struct sk_itask *t, struct sk_blob *error, int64_t run_ns) {
     uint64_t ev_oid = 0;
     t->finished = true;
+    sk_istate_ended(x, t, error, t->start_ns ? t->start_ns + run_ns : sk_now_ns());
     x->n_done++;
     for (uint32_t i = 0; i < t->n_ret; i++) {
         struct sk_iobj *o = sk_own_get(x->own, t->first + i);
@@ -238,6 +242,7 @@ void sk_iactor_maybe_end(struct sk_inline *x, struct sk_iactor *a) {
         if (sk_blob_engine_error(x, SK_EACTOR, "the actor ended: its last handle is gone", &why) != SK_OK) abort();
         sk_iactor_die(x, a, why);
     }
+    sk_istate_actor_gone(x, a);
     struct sk_itask *init = a->init;
     a->init = NULL;
     sk_map_del(&x->actors, a->id);

@@ -268,7 +268,11 @@ void sk_actor_worker_died(struct sk_local *l, struct sk_lactor *a, bool charged,
     }
     if (charged && a->restarts_left > 0) a->restarts_left--;
     a->state = SK_A_STARTING;
-    a->init->state = SK_T_READY; /* its return object keeps its first value */
+    a->init->state = SK_T_READY;                                                             /* its return object keeps its first value */
+    if (a->init->start_ns && !a->init->end_ns) sk_state_attempt(l, a->init, SK_EACTOR, why); /* its constructor ran */
+    a->init->ran_on = 0;
+    a->init->start_ns = a->init->end_ns = 0;
+    a->init->told = false;
     a->init->attempt++;
     sk_actor_advance(l, a);
 }
@@ -287,6 +291,7 @@ void sk_actor_sweep(struct sk_local *l) {
         struct sk_lactor *a = sk_container_of(it, struct sk_lactor, link);
         if (!a->unreferenced || a->state != SK_A_DEAD || a->n_tasks || a->init->state != SK_T_FINISHED) continue;
         l->n_unreferenced--;
+        sk_state_actor_gone(l, a);
         sk_list_del(&a->link);
         sk_ltask_free(l, a->init);
         sk_inl_drop(a->dead_value);

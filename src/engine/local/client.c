@@ -737,6 +737,9 @@ static size_t ask_list(struct sk_engine *e, uint32_t type, uint64_t of, void *bu
 }
 
 static size_t c_actor_names(struct sk_engine *e, char *buf, size_t cap) { return ask_list(e, SK_M_NAMES, 0, buf, cap); }
+static size_t c_state(struct sk_engine *e, enum sk_state_what what, void *buf, size_t cap) {
+    return ask_list(e, SK_M_STATE, what, buf, cap);
+}
 static size_t c_groups(struct sk_engine *e, void *buf, size_t cap) { return ask_list(e, SK_M_GROUPS, 0, buf, cap); }
 
 static size_t c_more_read(struct sk_engine *e, uint32_t more, struct sk_amount *out, size_t cap) {
@@ -1004,4 +1007,5 @@ const struct sk_engine_ops sk_client_ops = {
     .preload = c_preload,
     .workers = c_workers,
     .status = c_status,
+    .state = c_state,
 };

@@ -50,6 +50,7 @@ void sk_loop_worker_died(struct sk_local *l, struct sk_lworker *w, int status, u
     /* Like a task that is only queued, an actor whose constructor was not begun goes elsewhere at no cost; so does all that was on a worker which
      * the engine killed for the sake of one task that had ended by then. */
     bool charged = a && !w->kill_task && (a->state == SK_A_ALIVE || w->killed || (a->placed && a->init->was_started));
+    w->sh->pid = 0; /* may soon be another process's */
     l->workers[w->slot] = NULL;
     l->n_live--;
     l->n_evicted -= w->evicted_ns != 0;
@@ -76,6 +77,11 @@ void sk_loop_worker_died(struct sk_local *l, struct sk_lworker *w, int status, u
         t->worker = NULL;
         if (t->aside) sk_recover_left(l, t, NULL);
         bool started = t->was_started;
+        if (started) {
+            t->ran_on = w->pid;
+            t->ran_slot = w->slot;
+            if (atomic_load(&w->sh->task) == t->id) t->start_ns = atomic_load(&w->sh->since_ns);
+        }
         char name[200];
         const char *tn = sk_ltask_name(l, t, name, sizeof name);
         if (t->cancelled) {
@@ -88,7 +94,10 @@ void sk_loop_worker_died(struct sk_local *l, struct sk_lworker *w, int status, u
             bool restart = a && !a->no_restart && (!charged || a->restarts_left != 0);
             if (restart && (!charged || t->retries_left != 0 || (!started && sk_actor_call_waits(a, t)))) {
                 if (started && charged && t->retries_left > 0) t->retries_left--;
-                if (started) t->attempt++;
+                if (started) {
+                    sk_state_attempt(l, t, SK_EACTOR, why);
+                    t->attempt++;
+                }
                 t->state = SK_T_READY;
                 sk_list_push_back(&again, &t->on);
             } else {
@@ -103,12 +112,12 @@ void sk_loop_worker_died(struct sk_local *l, struct sk_lworker *w, int status, u
             t->state = SK_T_READY;
             sk_place_push(&l->place, &t->place);
         } else if (w->kill_task && t->id != w->kill_task) {
-            sk_ltask_retry(l, t);
+            sk_ltask_retry(l, t, SK_EDEAD, why);
         } else if (w->mem.oom) {
             sk_lmem_stopped(l, w, t);
         } else if (t->retries_left != 0) {
             if (t->retries_left > 0) t->retries_left--;
-            sk_ltask_retry(l, t);
+            sk_ltask_retry(l, t, SK_EDEAD, why);
         } else {
             sk_ltask_fail(l, t, SK_EDEAD, "task %s, attempt %u: %s", tn, t->attempt + 1, why);
         }

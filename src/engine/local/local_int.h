@@ -19,6 +19,7 @@
 #include "engine/pace.h"
 #include "engine/place.h"
 #include "engine/res.h"
+#include "engine/state.h"
 #include "ipc/ipc.h"
 #include "store/store.h"
 
@@ -26,7 +27,7 @@
 #define SK_CLAIMS 2048u          /* claim words of a worker, used round robin */
 #define SK_ACTOR_DEPTH_MAX 1024u /* calls on the worker of an actor; at most half of the claims */
 #define SK_CTL_MAGIC 0x4c544b53u
-#define SK_CTL_VERSION 2u
+#define SK_CTL_VERSION 3u
 #define SK_LEASE_CHUNK (4u << 20) /* a worker leases store memory in pieces of this size and cuts small values from it */
 
 /* ---- control segment ------------------------------------------------------------------------------------------------------- */
@@ -40,7 +41,9 @@
  *                   |         |         |                             | running, its death costs an attempt; QUEUED: it was not
  *  slot.want_space  | both    | both    | seq_cst                     | 1: the driver wastes one wake
  *  slot.interrupted | worker: the task that it interrupted; driver: 0 before it asks | both | acq_rel | SIGINT is sent again until it says so
+ *  slot.task..task_name | worker | driver, skate stack | relaxed   | a task that does not run any more; the text may be torn: it is only shown
  *  slot.crash       | worker  | driver, after its death | -           | the story of the crash
+ *  driver_pid, n_used, waits | driver  | skate stack | -                       | - (a text that may be torn: it is only shown)
  */
 struct sk_slot {
     struct sk_bell bell;
@@ -49,6 +52,10 @@ struct sk_slot {
     uint32_t proc;               /* process number of the present worker in this slot (never used twice) */
     _Atomic uint64_t interrupted;
     uint32_t pad[12];
+    _Atomic uint64_t task; /* begun last, and not ended: for who looks on (state lists, skate stack); 0: none */
+    _Atomic int64_t since_ns;
+    int32_t pid;
+    char task_name[108];
     char crash[2048]; /* text that a crashing worker leaves (Python's faulthandler writes here) */
 };
 _Static_assert(sizeof(struct sk_slot) % 64 == 0, "slots keep cache lines apart");
@@ -59,11 +66,15 @@ struct sk_ctl {
     uint64_t data_size;
     uint64_t slot_stride;
     _Atomic uint32_t who; /* which bell the workers ring: 0 = a caller drives the loop, 1 = the loop thread does */
-    uint32_t pad[7];
+    int32_t driver_pid;
+    _Atomic int64_t waits_ns; /* `waits` holds: INT64_MAX; or held until then */
+    _Atomic uint32_t n_used;  /* slots that were ever used */
+    uint32_t pad[3];
     struct sk_bell bell[2];
     uint8_t pad2[64];
+    char waits[512]; /* what the caller that drives waits for, when it does for long */
 };
-_Static_assert(sizeof(struct sk_ctl) == 256, "fixed layout");
+_Static_assert(sizeof(struct sk_ctl) == 768, "fixed layout");
 
 /* CANCELLED: started, and should stop at its next yield (one word a task: with one a worker, a late cancel of a task that had ended already
  * overwrote that of the task behind it, which then never stopped). */
@@ -120,6 +131,7 @@ enum {
     SK_M_GROUP,      /* base id, req, strategy, n, name, space, amounts of n bundles */
     SK_M_UNGROUP,    /* req, id */
     SK_M_GROUPS,     /* req */
+    SK_M_STATE,      /* req, what */
     SK_M_MORE,       /* req, sk_amounts */
     SK_M_MOREREAD,   /* req, number */
     SK_M_LEAVE,      /* the actor of this process ends */
@@ -200,7 +212,7 @@ enum {
 struct sk_msg_done { /* fixed head of SK_M_DONE; then note bytes, n_values x (value, u32 n_contains, oids) */
     uint32_t type, attempt;
     uint64_t tid;
-    int64_t run_ns;
+    int64_t start_ns, run_ns;
     uint32_t status; /* SK_DONE_* */
     uint32_t n_values;
 };
@@ -307,6 +319,10 @@ struct sk_ltask {
     uint32_t attempt;
     int32_t retries_left;
     uint32_t claim; /* index in the worker's claims; SENT */
+    int32_t ran_on; /* pid, slot and times of its last run (state.c) */
+    uint32_t ran_slot;
+    int64_t submit_ns, start_ns, end_ns;
+    bool told; /* its end is in the history */
     bool is_init, is_stream, cancelled, is_method;
     bool dropped;     /* a stream that nobody reads any more */
     bool holds_args;  /* its arguments are held */
@@ -562,6 +578,8 @@ struct sk_local {
     bool threads_up;
     int wake_fd; /* eventfd: ends the watch thread */
     int64_t spin_ns, idle_reap_ns;
+    struct sk_history past;
+    int64_t now_ns; /* of the last submission, or message that submits */
     struct sk_res_names names;
     uint64_t n_submits, n_tasks_done, n_retries, n_worker_deaths, n_lost, n_reruns;
     uint64_t lineage_bytes;
@@ -578,6 +596,7 @@ struct sk_local {
 uint32_t sk_loop_pump(struct sk_local *l); /* handle what is in the rings; returns messages handled */
 uint32_t sk_loop_pump_worker(struct sk_local *l, struct sk_lworker *w);
 void sk_loop_dispatch(struct sk_local *l); /* place what can be placed */
+void sk_loop_dispatch_at(struct sk_local *l, int64_t now_ns);
 struct sk_pace_view sk_loop_view(const struct sk_local *l, int64_t now_ns, uint32_t n_messages);
 bool sk_loop_fresh_ids(struct sk_local *l, struct sk_lworker *w,
                        uint64_t base);                                    /* in a message of w; false: it makes no sense, and w is killed */
@@ -615,9 +634,9 @@ sk_rc sk_ltask_make(struct sk_local *l, uint32_t proc, uint32_t level, uint64_t 
 sk_rc sk_ltask_take_args(struct sk_local *l, struct sk_ltask *t, struct sk_err *err) SK_MUST_USE;
 void sk_ltask_let_args_go(struct sk_local *l, struct sk_ltask *t);
 void sk_ltask_forget_deps(struct sk_local *l, struct sk_ltask *t);
-void sk_ltask_ready(struct sk_local *l, struct sk_ltask *t); /* all its arguments were there a moment ago */
-void sk_ltask_emit(struct sk_ltask *t, struct sk_event *ev); /* to its sink, if it has one */
-void sk_ltask_retry(struct sk_local *l, struct sk_ltask *t);
+void sk_ltask_ready(struct sk_local *l, struct sk_ltask *t);                            /* all its arguments were there a moment ago */
+void sk_ltask_emit(struct sk_ltask *t, struct sk_event *ev);                            /* to its sink, if it has one */
+void sk_ltask_retry(struct sk_local *l, struct sk_ltask *t, sk_rc rc, const char *why); /* what ended this attempt */
 void sk_ltask_cancel(struct sk_local *l, struct sk_ltask *t, bool force);
 void sk_ltask_cancel_by(struct sk_local *l, uint64_t tid, uint32_t flags); /* of engine.h; also of a task that is not known any more */
 void sk_ltask_finish_error(struct sk_local *l, struct sk_ltask *t, uint32_t kind, const void *bytes, size_t n);
@@ -718,6 +737,18 @@ void sk_space_step(struct sk_local *l); /* each turn of the loop: what the disk 
 void sk_space_no_waiting(void);         /* calls of this thread never wait for room: it is one of the engine's own */
 bool sk_space_check(struct sk_local *l);
 
+/* look.c: this process's engine for sk_look_self; slot: a worker's own */
+void sk_look_open(const uint8_t *base, size_t size, const struct sk_slot *slot);
+void sk_look_close(void);
+
+/* state.c */
+void sk_state_ended(struct sk_local *l, struct sk_ltask *t, uint32_t error_kind, struct sk_bytes error); /* kind 0: it succeeded */
+void sk_state_attempt(struct sk_local *l, struct sk_ltask *t, sk_rc rc, const char *why);                /* it runs again */
+void sk_state_actor_gone(struct sk_local *l, struct sk_lactor *a);
+/* Says in ctl->waits what a caller waits for: n objects, or the stream tid, or neither. */
+void sk_state_waits(struct sk_local *l, const char *verb, const sk_oid *ids, size_t n, uint64_t tid);
+size_t sk_state_write(struct sk_local *l, enum sk_state_what what, void *buf, size_t cap);
+void sk_state_for(struct sk_local *l, struct sk_lworker *w, struct sk_rd *r); /* STATE */
 /* Does it run a call that waits for nothing? */
 bool sk_space_at_work(const struct sk_lworker *w);
 
@@ -756,6 +787,9 @@ void sk_pool_leave(struct sk_local *l, struct sk_lworker *w,
                    const char *why);                           /* asks it to end by itself; nothing is sent to it any more */
 void sk_pool_retire(struct sk_local *l, struct sk_lworker *w); /* killed and idle: it is given nothing any more */
 void sk_pool_kill_task(struct sk_local *l, struct sk_ltask *t, const char *why); /* the worker that it is on */
+static inline uint32_t sk_pool_worker_state(const struct sk_lworker *w) {        /* of sk_worker_info */
+    return w->killed ? 3 : w->place.state == SK_W_STARTING ? 0 : w->place.state == SK_W_IDLE ? 1 : 2;
+}
 /* From time to time: what lies, not begun, on a worker whose process is stopped (SIGSTOP, a debugger) goes elsewhere. */
 void sk_pool_look(struct sk_local *l, int64_t now_ns);
 void sk_pool_interrupt(struct sk_local *l, struct sk_lworker *w); /* SIGINT for the task w->interrupt, if it still runs there */

@@ -60,9 +60,10 @@ static void fail_stuck(struct sk_local *l) {
                          "all worker processes wait for the results of tasks that need one; nest less deeply, or allow more workers");
 }
 
-void sk_loop_dispatch(struct sk_local *l) {
+void sk_loop_dispatch(struct sk_local *l) { sk_loop_dispatch_at(l, sk_now_ns()); }
+
+void sk_loop_dispatch_at(struct sk_local *l, int64_t now) {
     if (l->lost.n) sk_recover_run(l);
-    int64_t now = sk_now_ns();
     sk_lmem_turn(l, now);
     if (SK_UNLIKELY(now >= l->look_ns)) sk_pool_look(l, now);
     if (l->n_homeless) {
@@ -163,7 +164,13 @@ static void handle_done(struct sk_local *l, struct sk_lworker *w, const void *p,
     if (t && (t->worker != w || t->attempt != h.attempt || t->state != SK_T_SENT)) t = NULL;
     w->n_done++;
     l->n_tasks_done++;
-    if (t) sk_ltask_left(l, t, w, h.run_ns);
+    if (t) {
+        sk_ltask_left(l, t, w, h.run_ns);
+        t->ran_on = w->pid;
+        t->ran_slot = w->slot;
+        t->start_ns = h.start_ns;
+        t->end_ns = h.start_ns + h.run_ns;
+    }
     struct sk_lactor *a = t ? t->actor : NULL;
     bool init = t && t->is_init, failed = h.status & SK_DONE_FAILED;
     if ((h.status & SK_DONE_LEAVE) && !w->actor && !w->killed) retire(l, w);
@@ -188,15 +195,16 @@ static void handle_done(struct sk_local *l, struct sk_lworker *w, const void *p,
     }
     if (t && t->restart && failed && !t->cancelled) {
         if (t->retries_left > 0) t->retries_left--;
-        sk_ltask_retry(l, t);
+        sk_ltask_retry(l, t, SK_ELOST, "yields that are wanted were lost while it ran");
         return;
     }
     if (t && failed && t->spec.retry_exceptions && !(h.status & SK_DONE_FINAL) && t->retries_left != 0 && !init && !t->cancelled) {
         if (t->retries_left > 0) t->retries_left--;
         if (!a) {
-            sk_ltask_retry(l, t);
+            sk_ltask_retry(l, t, SK_ETASK, "it raised, and runs again");
             return;
         }
+        sk_state_attempt(l, t, SK_ETASK, "it raised, and runs again");
         t->attempt++;
         l->n_retries++;
         t->state = SK_T_READY;
@@ -368,6 +376,7 @@ static void handle(struct sk_local *l, struct sk_lworker *w, const void *p, size
     case SK_M_SUBMIT: {
         uint64_t base = sk_rd_u64(&r), req = sk_rd_u64(&r), max = sk_rd_u64(&r);
         struct sk_bytes s = sk_rd_bytes(&r);
+        l->now_ns = sk_now_ns();
         if (r.bad || !sk_loop_fresh_ids(l, w, base)) break;
         sk_rc rc = req ? may_call(l, w, s, (uint32_t)max, &err) : SK_OK;
         if (rc == SK_OK) rc = sk_ltask_submit(l, w->proc, level_of(w), base, s.p, s.n, NULL, &err);
@@ -381,6 +390,7 @@ static void handle(struct sk_local *l, struct sk_lworker *w, const void *p, size
         bool good = sk_aspec_read(&r, &as);
         struct sk_bytes s = sk_rd_bytes(&r);
         if (!good || r.bad || !sk_loop_fresh_ids(l, w, base)) break;
+        l->now_ns = sk_now_ns();
         sk_rc rc = sk_actor_create(l, w->proc, base, s.p, s.n, &as, &err);
         if (req) sk_req_error(l, w, req, rc, rc == SK_OK ? "" : err.msg);
         else if (rc != SK_OK) submit_failed(l, w->proc, base, s, &err);
@@ -392,6 +402,7 @@ static void handle(struct sk_local *l, struct sk_lworker *w, const void *p, size
         if (!r.bad) sk_actor_find_for(l, w, req, space, name);
         break;
     }
+    case SK_M_STATE: sk_state_for(l, w, &r); break;
     case SK_M_NAMES: sk_actor_names_for(l, w, sk_rd_u64(&r)); break;
     case SK_M_GROUP:
     case SK_M_UNGROUP:

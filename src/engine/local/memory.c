@@ -267,7 +267,7 @@ void sk_lmem_stopped(struct sk_local *l, struct sk_lworker *w, struct sk_ltask *
     else if (t->alone || sk_place_alone(&l->place, t->spec.shape, &t->place.shape, &err) == SK_OK) {
         m->n_alone += !t->alone;
         t->alone = true;
-        sk_ltask_retry(l, t);
+        sk_ltask_retry(l, t, SK_EOOM, sk_lmem_story(w));
         return;
     } else {
         snprintf(last, sizeof last, "It cannot run alone: %.50s.", err.msg);

@@ -190,6 +190,7 @@ struct sk_lworker *sk_pool_spawn(struct sk_local *l) {
     }
     l->workers[i] = w;
     l->n_used = SK_MAX(l->n_used, i + 1);
+    atomic_store_explicit(&l->ctl->n_used, l->n_used, memory_order_release);
     l->n_live++;
     sk_place_worker_starting(&l->place, &w->place);
     return w;

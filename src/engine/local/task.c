@@ -46,6 +46,7 @@ void sk_ltask_let_args_go(struct sk_local *l, struct sk_ltask *t) {
 /* The task is over: arguments are let go (a constructor that may run again keeps them), the entry leaves the table. */
 void sk_ltask_end(struct sk_local *l, struct sk_ltask *t) {
     if (t->n_unready) sk_ltask_forget_deps(l, t);
+    sk_state_ended(l, t, 0, (struct sk_bytes){"", 0});
     if (t->bulky || t->is_stream || t->kept || t->remake) sk_recover_ended(l, t);
     if (!t->is_init || t->actor->state == SK_A_DEAD || t->actor->restarts_left == 0) sk_ltask_let_args_go(l, t);
     if (SK_UNLIKELY(t->alone)) sk_lmem_task_over(l, t);
@@ -91,6 +92,7 @@ void sk_ltask_emit(struct sk_ltask *t, struct sk_event *ev) {
 void sk_ltask_finish_error(struct sk_local *l, struct sk_ltask *t, uint32_t kind, const void *bytes, size_t n) {
     struct sk_inl *shared = sk_inl_new(bytes, n);
     t->state = SK_T_FINISHED; /* a sink that cancels it now is late */
+    sk_state_ended(l, t, kind, (struct sk_bytes){bytes, n});
     for (uint32_t i = 0; i < n_return_objects(t); i++) {
         struct sk_obj *o = sk_obj_get(l, t->first + i);
         if (!o || o->state != SK_O_PENDING) continue;
@@ -241,6 +243,7 @@ sk_rc sk_ltask_make(struct sk_local *l, uint32_t proc, uint32_t level, uint64_t 
     t->first = base + 1;
     t->sink = sink;
     t->owner = proc;
+    t->submit_ns = l->now_ns;
     t->retries_left = t->spec.max_retries;
     t->is_stream = t->spec.n_returns == SK_STREAMING;
     t->place.shape = t->spec.shape;
@@ -326,7 +329,8 @@ sk_rc sk_ltask_submit(struct sk_local *l, uint32_t proc, uint32_t level, uint64_
     return SK_OK;
 }
 
-void sk_ltask_retry(struct sk_local *l, struct sk_ltask *t) {
+void sk_ltask_retry(struct sk_local *l, struct sk_ltask *t, sk_rc rc, const char *why) {
+    sk_state_attempt(l, t, rc, why);
     t->attempt++;
     l->n_retries++;
     t->restart = false;

@@ -265,6 +265,24 @@ static void engine_failure(struct wtask *t, const struct sk_err *e) {
     if (w_fail(&t->priv.t, &p, NULL) != SK_OK) abort();
 }
 
+/* For who looks on; of several that run, the one begun last. Locked. */
+static void show(struct sk_client *c, const struct wtask *t) {
+    struct sk_slot *s = c->slot;
+    const char *name = t->priv.t.name;
+    atomic_store_explicit(&s->since_ns, t->t0, memory_order_relaxed);
+    atomic_store_explicit(&s->task, t->priv.t.id.v, memory_order_relaxed);
+    if (name == c->shown) return;
+    size_t n = strnlen(name, sizeof s->task_name - 1);
+    memcpy(s->task_name, name, n);
+    s->task_name[n] = 0;
+    c->shown = name == t->own_name ? NULL : name; /* a definition's stays as long as the process */
+}
+
+static void unshow(struct sk_client *c, const struct wtask *t) {
+    if (atomic_load_explicit(&c->slot->task, memory_order_relaxed) == t->priv.t.id.v)
+        atomic_store_explicit(&c->slot->task, 0, memory_order_relaxed);
+}
+
 /* Sends the end of the task. An error value that is too long for the ring when the store is full becomes an error that says so. */
 static void report(struct sk_client *c, struct wtask *t, struct sk_msg_done *d) {
     struct sk_err err;
@@ -282,6 +300,7 @@ static void report(struct sk_client *c, struct wtask *t, struct sk_msg_done *d) 
         sk_wr_align(&w, 8);
         sk_wr_raw(&w, t->out.p, t->out.n);
         pthread_mutex_lock(&c->mu);
+        unshow(c, t);
         sk_list_del(&t->run.link); /* sending may wait, and read: no credit for it any more */
         sent = !t->failed || sk_client_try_send(c, b, w.n, &err) == SK_OK;
         if (!t->failed) sk_client_send(c, b, w.n, false);
@@ -396,7 +415,9 @@ static bool begin(struct wtask *t, struct sk_msg *msg) {
         memset(t->set.p, 0, h.n_returns);
     }
     t->run.tid = h.tid;
+    t->t0 = sk_now_ns();
     pthread_mutex_lock(&c->mu);
+    show(c, t);
     t->run.credit = ((const struct sk_msg_task *)(const void *)msg->bytes)->credit; /* may have grown meanwhile */
     sk_list_push_back(&c->running, &t->run.link);
     pthread_mutex_unlock(&c->mu);
@@ -409,7 +430,6 @@ static bool run(struct wtask *t) {
     struct sk_err err = {0};
     sk_rc rc = SK_OK;
     SK_FAULT_HERE("worker.before_run");
-    t->t0 = sk_now_ns();
     sk_fid fid = t->priv.t.fn;
     if (c->env_failed) {
         err = c->env_err;
@@ -450,7 +470,7 @@ static void end(struct wtask *t, sk_rc rc, const struct sk_err *why) {
     uint32_t fl = t->priv.end_flags;
     if (fl & SK_END_PROCESS && !k->actor.v) t->leave = true;
     if (t->leave || (fl & SK_END_EXIT_ACTOR && t->failed)) c->broken = true; /* the driver gives what is queued here to others */
-    report(c, t, &(struct sk_msg_done){.type = SK_M_DONE, .attempt = k->attempt, .tid = k->id.v, .run_ns = t1 - t->t0});
+    report(c, t, &(struct sk_msg_done){.type = SK_M_DONE, .attempt = k->attempt, .tid = k->id.v, .start_ns = t->t0, .run_ns = t1 - t->t0});
     for (uint32_t i = 0; i < t->held.n; i++) c->base.ops->release(&c->base, (sk_oid){t->held.p[i]});
     t->held.n = 0;
     if (t->out.cap > 1u << 20) sk_vec_free(&t->out);
@@ -705,7 +725,7 @@ void sk_client_serve(struct sk_client *c) {
 void sk_client_init(struct sk_client *c, struct sk_slot *slot, int32_t pid, struct sk_runner *runner) {
     c->base = (struct sk_engine){&sk_client_ops, SK_CAP_PROCESSES | SK_CAP_ZERO_COPY | SK_CAP_KILL};
     c->slot = slot;
-    c->pid = pid;
+    c->pid = slot->pid = pid;
     c->proc = slot->proc;
     c->next_id = (uint64_t)c->proc << 40;
     c->runner = runner;
@@ -766,6 +786,7 @@ sk_rc sk_worker_serve(struct sk_runner *runner, const struct sk_worker_hooks *ho
     SK_TRY(sk_ring_attach(&c->down, sk_slot_down(c->slot), SK_RING_SIZE, err));
     SK_TRY(sk_ring_attach(&c->up, sk_slot_up(c->slot), SK_RING_SIZE, err));
     the_client = c;
+    sk_look_open(c->ctl_seg.base, c->ctl_seg.size, c->slot);
     *was_worker = true;
     if (hooks && hooks->after_fork) hooks->after_fork(hooks->ctx, &c->base);
     sk_client_serve(c);

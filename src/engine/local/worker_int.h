@@ -64,6 +64,7 @@ struct sk_client {
     struct wtask *free_tasks;
     pthread_mutex_t define_mu; /* one thread hands a definition to the runner */
     struct sk_map n_calls;     /* fid -> calls so far, of functions with max_calls */
+    const char *shown;         /* the name in the slot, as long as it is a definition's */
     bool exit;
     bool broken; /* the constructor of its actor failed: nothing is begun any more */
     bool used;   /* a task has run since unused memory was given back */

@@ -188,6 +188,7 @@ POINT(bell_before_sleep, "bell.before_sleep")
 
 TEST_SLOW(crash_fork_server_points, 300) {
     static const char *const points[] = {"forksrv.before_fork", "forksrv.after_fork"};
+    uint32_t died = 0;
     for (size_t k = 0; k < SK_COUNT(works); k++) {
         eng_open(&(struct eng_opt){0});
         int64_t want = works[k]();
@@ -197,11 +198,19 @@ TEST_SLOW(crash_fork_server_points, 300) {
                 char fault[100];
                 snprintf(fault, sizeof fault, "%s:kill:%d", points[p], n);
                 eng_open(&(struct eng_opt){.server_fault = fault});
+                const struct sk_local *l = sk_container_of(eng, struct sk_local, base);
+                pid_t first = l->srv.pid;
                 CHECK_EQ(works[k](), want);
                 eng_settle_fast();
+                eng->ops->lock(eng);
+                bool gone = l->srv_dead || l->srv.pid != first;
+                eng->ops->unlock(eng);
+                CHECK(gone || n > 1); /* a third fork is not always needed */
+                died += gone;
                 eng_close_now();
             }
     }
+    CHECK(died > SK_COUNT(works) * SK_COUNT(points)); /* and some at their second */
 }
 
 /* ---- at random ------------------------------------------------------------------------------------------------------------------------- */

@@ -3,18 +3,7 @@
 import os
 
 import skate
-
-
-def _family(pid):
-    out = [pid]
-    for p in filter(str.isdigit, os.listdir("/proc")):
-        try:
-            with open(f"/proc/{p}/stat") as f:
-                if int(f.read().rsplit(") ", 1)[1].split()[1]) == pid:
-                    out += _family(int(p))
-        except OSError:
-            pass
-    return out
+from procs import family
 
 
 def test_no_port_and_no_name(tmp_path):
@@ -24,7 +13,7 @@ def test_no_port_and_no_name(tmp_path):
     try:
         assert skate.get([skate.remote(lambda x: x).remote(i) for i in range(50)]) == list(range(50))
         inodes = set()
-        for pid in _family(os.getpid()):
+        for pid in family(os.getpid()):
             for fd in os.listdir(f"/proc/{pid}/fd"):
                 try:
                     link = os.readlink(f"/proc/{pid}/fd/{fd}")
@@ -49,7 +38,7 @@ def test_workers_end_with_the_engine():
     skate.shutdown()
     skate.init(num_cpus=2)
     skate.get([skate.remote(os.getpid).remote() for _ in range(20)])
-    family = _family(os.getpid())
-    assert len(family) >= 3  # driver, fork server, a worker
+    before = family(os.getpid())
+    assert len(before) >= 3  # driver, fork server, a worker
     skate.shutdown()
-    assert _family(os.getpid()) == [os.getpid()]
+    assert family(os.getpid()) == [os.getpid()]

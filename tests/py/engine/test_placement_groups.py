@@ -206,15 +206,14 @@ def test_gpus_that_have_names(monkeypatch):
         assert skate.get(skate.remote(num_gpus=2)(lambda: skate.get_gpu_ids()).remote()) == ["GPU-a", "GPU-b"]
 
 
-def test_calls_on_an_actor_that_restarts(ray, tmp_path):
-    gate = str(tmp_path / "gate")
-    os.mkfifo(gate)
+def test_calls_on_an_actor_that_restarts(ray, gate):
+    path = gate.path
 
     @ray.remote(max_restarts=1)
     class A:
         def __init__(self):
             if skate.get_runtime_context().was_current_actor_reconstructed:
-                with open(gate, "rb", 0) as f:
+                with open(path, "rb", 0) as f:
                     f.read(1)
 
         def die(self):
@@ -225,40 +224,35 @@ def test_calls_on_an_actor_that_restarts(ray, tmp_path):
 
     a = A.remote()
     assert ray.get(a.f.remote()) == 1
-    fd = os.open(gate, os.O_RDWR)
     with pytest.raises(ray.exceptions.ActorUnavailableError):
         ray.get(a.die.remote())
     with pytest.raises(ray.exceptions.ActorUnavailableError, match="The actor is restarting"):
         ray.get(a.f.remote())
     patient = a.f.options(max_task_retries=-1).remote()
-    os.write(fd, b"g")
+    gate.let_go()
     assert ray.get(patient) == 1
     with pytest.raises(ray.exceptions.ActorDiedError):
         ray.get(a.die.remote())
-    os.close(fd)
 
 
-def test_max_pending_calls(ray, tmp_path):
-    gate = str(tmp_path / "gate")
-    os.mkfifo(gate)
+def test_max_pending_calls(ray, gate):
+    path = gate.path
 
     @ray.remote(num_cpus=0)
     class A:
         def f(self):
-            with open(gate, "rb", 0) as f:
+            with open(path, "rb", 0) as f:
                 return f.read(1)
 
     a = A.options(max_pending_calls=3).remote()
     refs = [a.f.remote() for _ in range(3)]
     with pytest.raises(ray.exceptions.PendingCallsLimitExceeded, match="max_pending_calls"):
         a.f.remote()
-    fd = os.open(gate, os.O_RDWR)
-    os.write(fd, b"g")
+    gate.let_go()
     assert ray.get(refs[0]) == b"g"
     refs.append(a.f.remote())
-    os.write(fd, b"ggg")
+    gate.let_go(3)
     assert ray.get(refs) == [b"g"] * 4
-    os.close(fd)
 
 
 def test_environments_are_inherited(ray):

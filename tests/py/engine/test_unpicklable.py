@@ -1,12 +1,24 @@
 """What cannot be sent is named: the path to it, what it is, what to do. Three lines."""
 
+import collections
+import concurrent.futures
+import ctypes
+import dataclasses
 import functools
+import logging
+import mmap
+import multiprocessing
 import os
+import queue
 import re
 import socket
 import sqlite3
+import sys
+import tempfile
 import threading
+import weakref
 
+import numpy as np
 import pytest
 import skate
 
@@ -143,7 +155,100 @@ def in_slots():
     return s
 
 
+def object_array():
+    a = np.empty(2, object)
+    a[0], a[1] = 1, threading.Lock()
+    return a
+
+
+def in_its_class():
+    lock = threading.Lock()
+
+    class WithProperty:
+        @property
+        def p(self):
+            return lock
+
+    return WithProperty()
+
+
+def in_a_base_class():
+    base = type("Base", (), {"lock": threading.Lock()})
+    return type("Derived", (base,), {})()
+
+
+def in_its_state():
+    class Stateful:
+        def __getstate__(self):
+            return {"x": threading.Lock()}
+
+    return Stateful()
+
+
+def in_an_exception():
+    e = ValueError("text")
+    e.lock = threading.Lock()
+    return e
+
+
+def in_a_frame():
+    pd = pytest.importorskip("pandas")
+    return pd.DataFrame({"a": [1, threading.Lock()]})
+
+
+async def nothing():
+    pass
+
+
+def a_coroutine():
+    c = nothing()
+    c.close()
+    return c
+
+
+def in_a_cycle():
+    a = [1]
+    a += [a, threading.Lock()]
+    return a
+
+
+def a_bound_method():
+    class Model:
+        def predict(self):
+            return self.session
+
+    m = Model()
+    m.session = socket.socket()
+    return m.predict
+
+
+@dataclasses.dataclass
+class Config:
+    lock: object
+
+
 VALUES = [
+    (object_array, r"a value of type numpy.ndarray -> item 1: threading.Lock"),
+    (in_its_class, r"a value of type .*WithProperty -> class WithProperty -> property p -> closure variable lock: threading.Lock"),
+    (in_a_base_class, r"a value of type .*Derived -> class Derived -> base class Base -> class attribute lock: threading.Lock"),
+    (in_its_state, r"a value of type .*Stateful -> state -> value of 'x': threading.Lock"),
+    (in_an_exception, r"a value of type ValueError -> attribute lock: threading.Lock"),
+    (in_a_frame, r"a value of type pandas.*DataFrame -> column 'a' -> item 1: threading.Lock"),
+    (a_coroutine, r"a value of type coroutine: a coroutine cannot be sent"),
+    (in_a_cycle, r"a value of type list -> item 2: threading.Lock"),
+    (a_bound_method, r"predict -> bound object -> attribute session: a socket cannot be sent .*"),
+    (lambda: Config(threading.Lock()), r"a value of type .*Config -> attribute lock: threading.Lock"),
+    (lambda: collections.deque([1, threading.Lock()]), r"a value of type collections.deque -> item 1: threading.Lock"),
+    (queue.Queue, r"a value of type queue.Queue -> attribute mutex: threading.Lock"),
+    (threading.Event, r"a value of type threading.Event -> attribute _cond -> attribute _lock: threading.Lock"),
+    (lambda: concurrent.futures.ThreadPoolExecutor(1), r"a value of type .*ThreadPoolExecutor -> attribute "),
+    (lambda: weakref.ref(Config), r"a value of type weakref.ReferenceType: a weak reference cannot be sent"),
+    (tempfile.TemporaryFile, r"a value of type .*: an open file cannot be sent"),
+    (lambda: mmap.mmap(-1, 4096), r"a value of type mmap.mmap: mmap.mmap cannot be sent"),
+    (lambda: ctypes.pointer(ctypes.c_int(1)), r"a value of type .*LP_c_int: .*LP_c_int cannot be sent"),
+    (lambda: multiprocessing.Lock(), r"a value of type .*Lock -> attribute _semlock: "),
+    (lambda: logging.StreamHandler(), r"a value of type logging.StreamHandler -> attribute lock: threading.RLock"),
+    (lambda: sys._getframe(), r"a value of type frame: a frame cannot be sent"),
     (threading.Lock, r"a value of type _thread.lock: threading.Lock cannot be sent"),
     (lambda: {"k": [1, open(os.devnull, "w")]}, r"a value of type dict -> value of 'k' -> item 1: an open file"),
     (in_slots, r"a value of type .*S -> attribute b: threading.Lock"),
@@ -167,6 +272,20 @@ def test_values(ray, make, text):
     lines = str(info.value).splitlines()
     assert re.match(text, lines[0]), lines
     assert len(lines) == 3
+
+
+def test_nested_too_deeply(ray):
+    with pytest.raises(TypeError, match="^a list is nested too deeply"):
+        ray.put(functools.reduce(lambda inner, _: [inner], range(100_000), 1))
+
+
+def test_the_reason_of_the_class_itself(ray):
+    class Refuses:
+        def __reduce__(self):
+            raise RuntimeError("my own reason")
+
+    with pytest.raises(TypeError, match="item 0: .*Refuses cannot be sent.*\n  reason: RuntimeError: my own reason\n"):
+        ray.put([Refuses()])
 
 
 def test_results(ray):

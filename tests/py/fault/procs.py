@@ -18,6 +18,24 @@ def marked(tag):
     return out
 
 
+def children(pid):
+    """Pids of the processes whose parent is `pid`."""
+    out = []
+    for p in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open(f"/proc/{p}/stat") as f:
+                if int(f.read().rsplit(") ", 1)[1].split()[1]) == pid:
+                    out.append(int(p))
+        except OSError:
+            pass  # gone meanwhile
+    return out
+
+
+def family(pid):
+    """`pid`, and all that descend from it."""
+    return [pid, *(p for c in children(pid) for p in family(c))]
+
+
 def wait_gone(pids, seconds):
     """Those of pids that still run after at most `seconds` (zombies count as gone)."""
     deadline, fds = time.monotonic() + seconds, {}

@@ -11,7 +11,10 @@ import sys
 import time
 import uuid
 
+import pytest
 from procs import marked, wait_no_marked
+
+ROUNDS = int(os.environ.get("SKATE_TEST_ROUNDS", 8))
 
 SCRIPT = """
 import sys
@@ -38,12 +41,13 @@ while True:
 """
 
 
+@pytest.mark.timeout(40 * max(ROUNDS, 8))
 def test_nothing_is_left(tmp_path):
     seed = int(os.environ.get("SKATE_TEST_SEED", random.randrange(1 << 30)))
     rnd = random.Random(seed)
     shm = set(os.listdir("/dev/shm"))
     took = []
-    for i in range(int(os.environ.get("SKATE_TEST_ROUNDS", 8))):
+    for i in range(ROUNDS):
         tag = uuid.uuid4().hex
         scratch = tmp_path / str(i)
         scratch.mkdir()

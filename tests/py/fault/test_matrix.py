@@ -86,7 +86,7 @@ class Cell:
 
     def __init__(self, fault, seed, path):
         self.fault, self.path, self.rnd = fault, path, random.Random(seed)
-        self.n_checks = self.n_faults = 0
+        self.n_checks = self.n_faults = self.n_kills = 0
         self.points = set()
         self.lost, self.full = [], []
         self.small = skate.remote(num_cpus=1)(lambda x: x + 1)
@@ -100,6 +100,7 @@ class Cell:
         if self.fault == "kill" and (pids := workers()):
             try:
                 os.kill(self.rnd.choice(pids), signal.SIGKILL)
+                self.n_kills += 1
             except ProcessLookupError:
                 pass
         elif self.fault == "stop" and (pids := workers()):
@@ -306,7 +307,11 @@ def test_matrix(row, fault, tmp_path):
         if fault in ("kill", "stop", "corrupt"):
             assert cell.n_faults == 3
         if fault == "kill":
-            assert status["worker_deaths"] > 0
+            assert cell.n_kills > 0
+            deadline = time.monotonic() + PATIENCE
+            while not _skate.status()["worker_deaths"]:  # the last one may not have been reported yet
+                assert skate.get(cell.small.remote(1), timeout=PATIENCE) == 2
+                assert time.monotonic() < deadline
         if fault == "full":
             assert bool(cell.full) == (row is spilling)
             resource.setrlimit(resource.RLIMIT_FSIZE, before)

@@ -10,6 +10,7 @@ import sysconfig
 import uuid
 
 import pytest
+from procs import children
 
 JOB = """
 import sys, hashlib
@@ -39,18 +40,6 @@ def digest(folder):
         with open(os.path.join(folder, f), "rb") as x:
             h.update(f.encode() + x.read())
     return h.hexdigest()
-
-
-def children(pid):
-    out = []
-    for p in filter(str.isdigit, os.listdir("/proc")):
-        try:
-            with open(f"/proc/{p}/stat") as f:
-                if int(f.read().rsplit(") ", 1)[1].split()[1]) == pid:
-                    out.append(int(p))
-        except OSError:
-            pass
-    return out
 
 
 def run(command, kills, within, rnd, log):
@@ -97,7 +86,7 @@ def seed():
 ROUNDS = int(os.environ.get("SKATE_TEST_ROUNDS", 0))
 
 
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(200 * max(ROUNDS, 3))
 def test_same_bytes(tmp_path, seed):
     rnd = random.Random(seed)
     src = tmp_path / "src"
@@ -107,7 +96,7 @@ def test_same_bytes(tmp_path, seed):
     same_bytes(lambda out: ["-c", JOB, str(src), str(out)], 0.15, ROUNDS or 3, tmp_path, seed)
 
 
-@pytest.mark.timeout(1200)
+@pytest.mark.timeout(600 * max(ROUNDS, 2))
 def test_main_job_same_bytes(tmp_path, seed):
     """The main job itself: Magika in a pool of actors over a part of the standard library."""
     pytest.importorskip("magika")

@@ -115,7 +115,9 @@ def test_nothing_leaks(inline):
         work()
     gc.collect()
     assert _skate.status()["objects"] <= objects0
-    assert _skate.mem_bytes() - bytes0 < 20_000
+    assert (
+        _skate.mem_bytes() - bytes0 < 20_000 + 50 * 600
+    )  # state lists keep the errors and the dead actors of each round, up to their limits
     assert sys.getallocatedblocks() - blocks0 < 500
 
 

@@ -1,0 +1,42 @@
+"""The command `skate` (also `python -m skate`)."""
+
+import argparse
+import sys
+
+
+def _stack(args):
+    from skate._private import stack
+
+    print(stack.report(args.pid, args.timeout))
+
+
+def _memory(args):
+    from skate._private import processes
+
+    print(processes.report(args.pid))
+
+
+def main(argv=None):
+    """Runs one command; the exit status."""
+    parser = argparse.ArgumentParser(
+        prog="skate", description="Looks at programs of this user that run skate. No port and no daemon: see ARCHITECTURE.md."
+    )
+    commands = parser.add_subparsers(dest="command", required=True, metavar="command")
+    c = commands.add_parser("stack", help="what each process does: its task, what the driver waits for, Python stacks of all threads")
+    c.add_argument("pid", type=int, nargs="?", help="one engine: a process of it (default: all of this user)")
+    c.add_argument("--timeout", type=float, default=5.0, metavar="S", help="wait so long for answers (default 5)")
+    c.set_defaults(run=_stack)
+    c = commands.add_parser("memory", help="memory of each process, and of the object store")
+    c.add_argument("pid", type=int, nargs="?", help="one engine: a process of it (default: all of this user)")
+    c.set_defaults(run=_memory)
+    args = parser.parse_args(argv)
+    try:
+        args.run(args)
+    except LookupError as e:
+        print(f"skate {args.command}: {e}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

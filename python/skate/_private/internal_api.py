@@ -1,0 +1,54 @@
+"""memory_summary(): who holds what in the object store. And other names of ray._private.internal_api that mean something here."""
+
+from skate import _skate
+
+_UNITS = {"B": 1, "KB": 2**10, "MB": 2**20, "GB": 2**30}
+_SORT = {"OBJECT_SIZE": lambda r: -r.object_size, "PID": lambda r: r.pid, "REFERENCE_TYPE": lambda r: r.reference_type}
+
+
+def memory_summary(
+    address=None,
+    redis_password=None,
+    group_by="NODE_ADDRESS",
+    sort_by="OBJECT_SIZE",
+    units="B",
+    line_wrap=True,
+    stats_only=False,
+    num_entries=None,
+):
+    """A text: the objects, a line for each process that holds references, then totals and what was spilled.
+
+    sort_by: OBJECT_SIZE, PID, REFERENCE_TYPE. units: B, KB, MB, GB. stats_only: totals without objects. num_entries: most lines. group_by, line_wrap
+    and the addresses have no meaning on one machine. ValueError for another unit or order."""
+    from skate.util.state import api
+
+    if units not in _UNITS:
+        raise ValueError(f"units={units!r}: one of {', '.join(_UNITS)} is wanted")
+    if sort_by not in _SORT:
+        raise ValueError(f"sort_by={sort_by!r}: one of {', '.join(_SORT)} is wanted")
+    rows, total = api._objects(False)
+    rows.sort(key=_SORT[sort_by])
+    out = []
+    if not stats_only:
+        out.append(f"{'Object ref':<56}  {'Size ' + units:>14}  {'Process':>8}  {'Type':<7} {'Reference':<20}  Task")
+        for r in rows[:num_entries]:
+            size = r.object_size if units == "B" else round(r.object_size / _UNITS[units], 3)
+            out.append(f"{r.object_id}  {size:>14}  {r.pid or '-':>8}  {r.type:<7} {r.reference_type:<20}  {r.task_status}")
+        hidden = total - len(rows[:num_entries])
+        if hidden > 0:
+            out.append(f"... and {hidden} more")
+        out.append("")
+    s = _skate.status()
+    n = len({r.object_id for r in rows})
+    out.append(f"{n} objects, {sum({r.object_id: r.object_size for r in rows}.values()) / 2**20:.1f} MiB")
+    if "store_size_bytes" in s:
+        used, size = s["store_sealed_bytes"], s["store_size_bytes"]
+        out.append(
+            f"Object store: {used / 2**20:.1f} of {size / 2**20:.0f} MiB used, {100 * used / size:.1f}% full; peak {s['store_peak_bytes'] / 2**20:.1f} MiB"
+        )
+        if s.get("spilled_objects"):
+            out.append(
+                f"Spilled {s['spilled_bytes'] / 2**20:.1f} MiB, {s['spilled_objects']} objects; "
+                f"restored {s['restored_bytes'] / 2**20:.1f} MiB, {s['restored_objects']} objects"
+            )
+    return "\n".join(out) + "\n"

@@ -1,0 +1,137 @@
+"""`skate stack`: what the processes of an engine do, from another terminal. Without a port or a daemon: engines are found by the name of their control
+segment in /proc/<pid>/fd, what runs where is read from it, and each process writes its stacks to a pipe when a signal asks it (src/py/py_stack.c)."""
+
+import os
+import select
+import time
+
+from skate import _skate
+
+_SEGMENT = "/memfd:skate-ctl"
+SECONDS = 5.0  # a process that has not answered by then is stopped, or in the kernel
+
+
+def _segment(pid):
+    """Path of the control segment that a process holds; None when it holds none, or is not ours to look at."""
+    try:
+        for fd in os.listdir(f"/proc/{pid}/fd"):
+            path = f"/proc/{pid}/fd/{fd}"
+            if os.readlink(path).startswith(_SEGMENT):
+                return path
+    except OSError:
+        pass  # gone, or another user's
+    return None
+
+
+def engines(pid=None):
+    """[(driver's pid, what it waits for, [(worker's pid, task, ns, name)])] of all engines that this user may look at; of one process's, with pid."""
+    out = {}
+    for p in [str(pid)] if pid else filter(str.isdigit, os.listdir("/proc")):
+        path = _segment(p)
+        if path is None:
+            continue
+        try:
+            driver, waits, workers = _skate.stack_look(path)
+        except (OSError, ValueError, RuntimeError):
+            continue  # it ends just now, or is of another version
+        if str(driver) == p or pid:  # workers hold the segment, too
+            out[driver] = (driver, waits, workers)
+    return list(out.values())
+
+
+def _listens(pid):
+    """Whether the process has a handler for the signal, which would end it otherwise."""
+    try:
+        with open(f"/proc/{pid}/status") as f:
+            for line in f:
+                if line.startswith("SigCgt:"):
+                    return bool(int(line.split()[1], 16) >> (_skate.stack_signal() - 1) & 1)
+    except OSError:
+        pass
+    return False
+
+
+def _state(pid):
+    try:
+        with open(f"/proc/{pid}/status") as f:
+            return next(line.partition(":")[2].strip() for line in f if line.startswith("State:"))
+    except (OSError, StopIteration):
+        return "gone"
+
+
+def stacks(pids, seconds=SECONDS):
+    """{pid: text}: the Python stacks of all threads of each process, or in brackets why there is none."""
+    out, waiting = {}, {}
+    poll = select.poll()
+    try:
+        for pid in pids:
+            if not _listens(pid):
+                out[pid] = f"({_state(pid)}: it is not a process of skate that tells its stack)"
+                continue
+            r, w = os.pipe()
+            end = None
+            try:
+                end = os.pidfd_open(pid)
+                _skate.stack_ask(pid, w)
+            except OSError as e:
+                for fd in (r, w, *([] if end is None else [end])):
+                    os.close(fd)
+                out[pid] = f"({e.strerror})"
+                continue
+            waiting[r] = (pid, r, w, end, bytearray())
+            waiting[end] = waiting[r]
+            poll.register(r, select.POLLIN)
+            poll.register(end, select.POLLIN)
+        deadline = time.monotonic() + seconds
+        left = set(pids) - set(out)
+        while left and (rest := deadline - time.monotonic()) > 0:
+            for fd, _ in poll.poll(rest * 1000):
+                pid, r, _, _, text = waiting[fd]
+                if fd != r:
+                    poll.unregister(fd)
+                    if pid in left:
+                        out[pid] = "(it has ended)"
+                        left.discard(pid)
+                    continue
+                text += os.read(r, 1 << 16)
+                if text.endswith(b"\0"):
+                    poll.unregister(r)
+                    out[pid] = text[:-1].decode("utf-8", "replace").rstrip()
+                    left.discard(pid)
+        for pid in left:
+            got = next(w[4] for w in waiting.values() if w[0] == pid).decode("utf-8", "replace")
+            out[pid] = f"{got}(no answer within {seconds:g} s; the kernel says: {_state(pid)})"
+    finally:
+        for fd, (_, r, w, end, _) in waiting.items():
+            if fd == r:
+                for x in (r, w, end):
+                    os.close(x)
+    return out
+
+
+def _command(pid):
+    try:
+        with open(f"/proc/{pid}/cmdline", "rb") as f:
+            return f.read().rstrip(b"\0").replace(b"\0", b" ").decode("utf-8", "replace")[:120]
+    except OSError:
+        return "gone"
+
+
+def _indent(text):
+    return "\n".join("    " + line for line in text.splitlines())
+
+
+def report(pid=None, seconds=SECONDS):
+    """The text of `skate stack`. LookupError when there is nobody to ask."""
+    found = engines(pid)
+    if not found and pid and _listens(pid):  # an engine in one process: SKATE_ENGINE=inline
+        found = [(pid, "", [])]
+    if not found:
+        raise LookupError(f"process {pid} does not run skate, or is another user's" if pid else "no process of this user runs skate")
+    text = stacks([p for driver, _, workers in found for p in (driver, *(w[0] for w in workers))], seconds)
+    out = []
+    for driver, waits, workers in found:
+        out += [f"driver {driver} ({_command(driver)})" + (f" waits for {waits}" if waits else ""), _indent(text[driver]), ""]
+        for p, task, ns, name in workers:
+            out += [f"worker {p}: " + (f"task {name}, for {ns / 1e9:.1f} s" if task else "idle"), _indent(text[p]), ""]
+    return "\n".join(out)

@@ -1,0 +1,98 @@
+"""skate.timeline(): what ran where and when, for chrome://tracing and ui.perfetto.dev."""
+
+from skate import _skate, ids
+
+
+def _lanes(runs):
+    """[(start, end, ...)] -> lane of each, so that none overlaps another in its lane (calls of an actor that run side by side)."""
+    free, out = [], []  # free[i]: when lane i ends
+    for start, end, *_ in runs:
+        lane = next((i for i, t in enumerate(free) if t <= start), len(free))
+        free[lane:] = [end, *free[lane + 1 :]]
+        out.append(lane)
+    return out
+
+
+def events():
+    """A list of trace events (Chrome's JSON format): a slice for each run of a task on its worker, its time in the queue, and an arrow from where it
+    was submitted. Of the last 10,000 attempts that ended, and those that run. Times in microseconds of the engine's clock."""
+    import os
+
+    from skate import api
+
+    if not _skate.is_initialized():
+        api.init()
+    rows, _ = _skate.state("tasks", api.job().get("custom", []))
+    now = _skate.monotonic_ns()
+    driver = os.getpid() if not _skate.in_worker() else 0
+    where = {r[0]: r[7] for r in rows if r[7]}  # task -> its process
+    pids, slices = {driver: []}, {}
+    out = []
+    for r in rows:
+        id, parent, actor, _, submit, start, end, pid, _, attempt, state, kind, _, name, fn, error, res = r
+        name = name or (fn + ".__init__" if kind == 1 else fn)
+        if not (start and pid):
+            continue
+        slices.setdefault(pid, []).append((start, end or now, id, attempt, name, state, submit, parent, actor, error))
+    for pid, runs in slices.items():
+        runs.sort()
+        for lane, (start, end, id, attempt, name, state, submit, parent, actor, error) in zip(_lanes(runs), runs):
+            args = {"task_id": ids.TaskID._of(id).hex(), "attempt": attempt}
+            if actor:
+                args["actor_id"] = ids.ActorID._of(actor).hex()
+            if error is not None:
+                args["error"] = error[1] or "exception"
+            tid, flow = pid + lane, f"{id}.{attempt}"
+            source = where.get(parent, driver)
+            pids.setdefault(pid, []).append(tid)
+            out += [
+                {
+                    "ph": "X",
+                    "cat": "task",
+                    "name": name,
+                    "pid": pid,
+                    "tid": tid,
+                    "ts": start / 1e3,
+                    "dur": (end - start) / 1e3,
+                    "args": args,
+                },
+                {"ph": "f", "bp": "e", "cat": "flow", "name": "submit", "id": flow, "pid": pid, "tid": tid, "ts": start / 1e3},
+            ]
+            if state == 5:
+                out[-2]["cname"] = "terrible"
+            if attempt:
+                continue  # submitted once
+            out += [
+                {
+                    "ph": "X",
+                    "cat": "submit",
+                    "name": f"submit {name}",
+                    "pid": source,
+                    "tid": source,
+                    "ts": submit / 1e3,
+                    "dur": 1,
+                    "args": args,
+                },
+                {"ph": "s", "cat": "flow", "name": "submit", "id": flow, "pid": source, "tid": source, "ts": submit / 1e3},
+                {"ph": "b", "cat": "queue", "name": name, "id": flow, "pid": source, "tid": source, "ts": submit / 1e3},
+                {"ph": "e", "cat": "queue", "name": name, "id": flow, "pid": source, "tid": source, "ts": start / 1e3},
+            ]
+    for pid, tids in pids.items():
+        title = "driver" if pid == driver else f"worker {pid}"
+        out.append({"ph": "M", "name": "process_name", "pid": pid, "tid": pid, "args": {"name": title}})
+        out += [{"ph": "M", "name": "thread_name", "pid": pid, "tid": t, "args": {"name": f"calls {t - pid}"}} for t in sorted(set(tids))]
+    return out
+
+
+def timeline(filename=None):
+    """The trace events as a list, or written to a JSON file that chrome://tracing and ui.perfetto.dev open. OSError when it cannot be written.
+
+    The last 10,000 attempts of tasks that ended are in it, and those that run: a slice on its worker, the time in the queue, an arrow from the submission.
+    """
+    found = events()
+    if filename is None:
+        return found
+    import json
+
+    with open(filename, "w") as f:
+        json.dump(found, f)

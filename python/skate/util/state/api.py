@@ -1,0 +1,433 @@
+"""list_*, get_*, summarize_*: what the engine tells (src/engine/state.c, local/state.c) in Ray's fields, filtered and cut as asked."""
+
+import os
+import sys
+import time
+import warnings
+
+from skate import _skate, ids
+from skate.util.state import common
+from skate.util.state.common import DEFAULT_LIMIT, DEFAULT_RPC_TIMEOUT, RAY_MAX_LIMIT_FROM_API_SERVER
+from skate.util.state.exception import RayStateApiException, ServerUnavailable
+
+_TASK_STATE = ("PENDING_ARGS_AVAIL", "PENDING_NODE_ASSIGNMENT", "SUBMITTED_TO_WORKER", "RUNNING", "FINISHED", "FAILED")
+_TASK_TYPE = ("NORMAL_TASK", "ACTOR_CREATION_TASK", "ACTOR_TASK")
+_ACTOR_STATE = ("DEPENDENCIES_UNREADY", "PENDING_CREATION", "ALIVE", "RESTARTING", "DEAD")
+_ERROR_TYPE = {  # of the engine's codes; what user code raised is TASK_EXECUTION_EXCEPTION
+    "SK_EACTOR": "ACTOR_DIED",
+    "SK_ECANCEL": "TASK_CANCELLED",
+    "SK_EDEAD": "WORKER_DIED",
+    "SK_EFULL": "OBJECT_STORE_FULL",
+    "SK_EGROUP": "TASK_PLACEMENT_GROUP_REMOVED",
+    "SK_EOOM": "OUT_OF_MEMORY",
+    "SK_EINFEASIBLE": "TASK_UNSCHEDULABLE_ERROR",
+    "SK_ELOST": "OBJECT_LOST",
+    "SK_ENOMEM": "OUT_OF_MEMORY",
+    "SK_ENOSPC": "OUT_OF_DISK_ERROR",
+    "SK_ESTALL": "TASK_UNSCHEDULABLE_ERROR",
+    "SK_ETASK": "TASK_EXECUTION_EXCEPTION",
+    "SK_EUNAVAIL": "ACTOR_UNAVAILABLE",
+}
+_OWHERE_ACTOR = 4
+_LOCAL_ERROR = 0xEF  # SK_KIND_ENGINE_ERROR
+_IP = "127.0.0.1"
+
+
+def _engine():
+    from skate import api
+
+    if not _skate.is_initialized():
+        api.init()
+    return api
+
+
+def _rows(what):
+    """[rows], how many there are: more than rows when the engine cut the list."""
+    return _skate.state(what, _engine().job().get("custom", []))
+
+
+def _to_ms():
+    """Of the engine's clock: a function from its nanoseconds to Unix milliseconds; None from 0."""
+    offset = time.time_ns() - _skate.monotonic_ns()
+    return lambda ns: (ns + offset) // 1000000 if ns else None
+
+
+def _id(kind, number):
+    return kind._of(number).hex() if number else None
+
+
+def _plain(resources):
+    return {k: v for k, v in resources.items() if v}
+
+
+# ---- the rows, whole
+
+
+def _error_type(error):
+    if error is None:
+        return None
+    kind, code, _ = error
+    return _ERROR_TYPE.get(code, code) if kind == _LOCAL_ERROR else "TASK_EXECUTION_EXCEPTION"
+
+
+def _error_message(error):
+    if error is None:
+        return None
+    kind, _, value = error
+    return str(_skate.state_error(kind, value)) if value else "the error was too large to be kept"
+
+
+def _tasks(detail):
+    ms = _to_ms()
+    rows, total = _rows("tasks")
+    env = _engine().job().get("runtime_env") or {}
+    out = []
+    for t in rows:
+        id, parent, actor, group, submit, start, end, pid, _, attempt, state, kind, _, name, fn, error, res = t
+        called = fn + ".__init__" if kind == 1 else fn
+        row = common.TaskState(
+            task_id=ids.TaskID._of(id).hex(),
+            attempt_number=attempt,
+            name=called if kind == 1 else name or fn,
+            state=_TASK_STATE[state],
+            job_id=ids.JOB.hex(),
+            actor_id=_id(ids.ActorID, actor),
+            type=_TASK_TYPE[kind],
+            func_or_class_name=called,
+            parent_task_id=_id(ids.TaskID, parent) or ids.TaskID.nil().hex(),
+            node_id=ids.NODE.hex() if pid else None,
+            worker_id=_id(ids.WorkerID, pid),
+            worker_pid=pid or None,
+            error_type=_error_type(error),
+        )
+        if detail:
+            row.language = "PYTHON"
+            row.required_resources = {} if kind == 2 else _plain(res)  # a method takes nothing of its own
+            row.runtime_env_info = {"serialized_runtime_env": env}
+            row.placement_group_id = _id(ids.PlacementGroupID, group)
+            row.creation_time_ms, row.start_time_ms, row.end_time_ms = ms(submit), ms(start), ms(end)
+            row.events = [
+                {"state": s, "created_ms": t}
+                for s, t in (
+                    ("PENDING_ARGS_AVAIL", row.creation_time_ms),
+                    ("RUNNING", row.start_time_ms),
+                    (row.state if state >= 4 else None, row.end_time_ms),
+                )
+                if s and t
+            ]
+            row.error_message = _error_message(error)
+            row.is_debugger_paused = False
+        out.append(row)
+    return out, total
+
+
+def _actors(detail):
+    rows, total = _rows("actors")
+    out = []
+    for a in rows:
+        id, group, _, pid, _, state, restarts, _, detached, cls, name, space, why, res = a
+        row = common.ActorState(
+            actor_id=ids.ActorID._of(id).hex(),
+            class_name=cls,
+            state=_ACTOR_STATE[state],
+            job_id=ids.JOB.hex(),
+            name=name,
+            node_id=ids.NODE.hex() if pid else None,
+            pid=pid,
+            ray_namespace=space or _engine().namespace(),
+        )
+        if detail:
+            row.required_resources = _plain(res)
+            row.is_detached = detached
+            row.placement_group_id = _id(ids.PlacementGroupID, group)
+            row.repr_name = ""
+            row.num_restarts = restarts
+            row.num_restarts_due_to_lineage_reconstruction = row.num_restarts_due_to_node_preemption = 0
+            if state == 4:
+                text = _error_message(why) if isinstance(why, tuple) else why
+                row.death_cause = {"actor_died_error_context": {"error_message": text, "pid": pid, "class_name": cls}}
+        out.append(row)
+    return out, total
+
+
+_OBJECT_STATUS = {0: "WAITING_FOR_DEPENDENCIES", 1: "SCHEDULED", 2: "WAITING_FOR_EXECUTION", 3: "RUNNING", 4: "FINISHED", 5: "FINISHED"}
+
+
+def _objects(detail):
+    rows, total = _rows("objects")
+    out = []
+    for o in rows:
+        id, size, refs, _, _, pid, worker, where, attempt, state, _ = o
+        out.append(
+            common.ObjectState(
+                object_id=_object_hex(id),
+                object_size=size,
+                task_status=_OBJECT_STATUS[state],
+                attempt_number=attempt + 1,
+                reference_type="ACTOR_HANDLE" if where == _OWHERE_ACTOR else "LOCAL_REFERENCE" if refs else "USED_BY_PENDING_TASK",
+                call_site="disabled",
+                type="WORKER" if worker else "DRIVER",
+                pid=pid,
+                ip=_IP,
+            )
+        )
+    return out, total
+
+
+def _object_hex(number):
+    return number.to_bytes(28, "big").hex()
+
+
+def _workers(detail):
+    rows, total = _rows("workers")
+
+    def row(kind, pid):
+        w = common.WorkerState(
+            worker_id=ids.WorkerID._of(pid).hex(), is_alive=True, worker_type=kind, node_id=ids.NODE.hex(), ip=_IP, pid=pid
+        )
+        if detail:
+            w.end_time_ms, w.num_paused_threads = 0, 0
+        return w
+
+    out = [row("WORKER", w[4]) for w in rows if w[6] != 3]
+    if not _skate.in_worker():  # a worker does not know who the driver is: its parent is the fork server
+        out.insert(0, row("DRIVER", os.getpid()))
+    return out, total
+
+
+def _placement_groups(detail):
+    from skate.util.placement_group import placement_group_table
+
+    _engine()
+    out = []
+    for id, t in placement_group_table().items():
+        row = common.PlacementGroupState(placement_group_id=id, name=t["name"], creator_job_id=ids.JOB.hex(), state=t["state"])
+        if detail:
+            row.bundles = [
+                {
+                    "bundle_id": {"placement_group_id": id, "bundle_index": str(i)},
+                    "node_id": t["bundles_to_node_id"][i],
+                    "unit_resources": b,
+                }
+                for i, b in t["bundles"].items()
+            ]
+            row.is_detached, row.stats = False, t["stats"]
+        out.append(row)
+    return out, len(out)
+
+
+def _nodes(detail):
+    return [
+        common.NodeState(
+            node_id=n["NodeID"],
+            node_ip=n["NodeManagerAddress"],
+            is_head_node=True,
+            state="ALIVE" if n["Alive"] else "DEAD",
+            node_name=n["NodeName"],
+            resources_total=n["Resources"],
+            labels=n["Labels"],
+        )
+        for n in _engine().nodes()
+    ], 1
+
+
+def _jobs(detail):
+    row = common.JobState(
+        job_id=ids.JOB.hex(), type="DRIVER", status="RUNNING", entrypoint=" ".join(sys.argv), driver_info={"pid": str(os.getpid())}
+    )
+    if detail:
+        row.metadata, row.runtime_env, row.driver_node_id = (
+            _engine().job().get("metadata"),
+            _engine().job().get("runtime_env"),
+            ids.NODE.hex(),
+        )
+    return [row], 1
+
+
+def _runtime_envs(detail):
+    env = _engine().job().get("runtime_env")
+    return ([common.RuntimeEnvState(runtime_env=env, success=True, node_id=ids.NODE.hex())], 1) if env else ([], 0)
+
+
+# ---- filters, limits
+
+
+def _check(address, timeout):
+    if address not in (None, "auto", "local"):
+        raise ServerUnavailable(f"address={address!r}: skate runs in this process only; leave address out")
+    if timeout < 1:
+        raise ValueError(f"timeout={timeout}: at least one second")
+
+
+def _matches(row, filters):
+    for key, predicate, value in filters:
+        have = getattr(row, key)
+        if isinstance(have, bool):
+            same = str(have).lower() == str(value).lower()
+        elif isinstance(have, str):
+            same = have.lower() == str(value).lower()
+        else:
+            same = have == value or (have is not None and str(have) == str(value))
+        if same != (predicate == "="):
+            return False
+    return True
+
+
+def _list(make, schema, address, filters, limit, timeout, detail, raise_on_missing_output):
+    _check(address, timeout)
+    if not 0 < limit <= RAY_MAX_LIMIT_FROM_API_SERVER:
+        raise RayStateApiException(
+            f"Given limit {limit} exceeds the supported limit {RAY_MAX_LIMIT_FROM_API_SERVER}. Use a lower limit."
+            if limit > 0
+            else f"limit={limit}: at least one row"
+        )
+    filters = list(filters or [])
+    for f in filters:
+        if not isinstance(f, (tuple, list)) or len(f) != 3:
+            raise ValueError(f"filters: (name, '=' or '!=', value) is wanted, not {f!r}")
+        if f[1] not in ("=", "!="):
+            raise ValueError(f"Unsupported filter predicate {f[1]} is given. Available predicates: =, !=.")
+        if f[0] not in schema.filterable_columns():
+            raise ValueError(
+                f"Filter key {f[0]} is not supported: a {schema.__name__} can be filtered by {', '.join(sorted(schema.filterable_columns()))}"
+            )
+    rows, total = make(detail or any(f[0] not in schema.base_columns() for f in filters))
+    if total > len(rows):
+        message = f"{total - len(rows)} of {total} rows are missing: the engine tells {len(rows)} at once"
+        if raise_on_missing_output:
+            raise RayStateApiException(message)
+        warnings.warn(message, RuntimeWarning, stacklevel=3)
+    rows = [r for r in rows if _matches(r, filters)]
+    if len(rows) > limit:
+        warnings.warn(
+            f"Limit last {limit} entries (Total {len(rows)}). Use filters=... to see fewer, or a higher limit=...",
+            UserWarning,
+            stacklevel=3,
+        )
+    return rows[:limit]
+
+
+def _lister(name, make, schema, what):
+    def list_(
+        address=None,
+        filters=None,
+        limit=DEFAULT_LIMIT,
+        timeout=DEFAULT_RPC_TIMEOUT,
+        detail=False,
+        raise_on_missing_output=True,
+        _explain=False,
+    ):
+        return _list(make, schema, address, filters, limit, timeout, detail, raise_on_missing_output)
+
+    list_.__name__ = list_.__qualname__ = name
+    list_.__doc__ = f"""{what}: a list of {schema.__name__}.
+
+    filters: [(field, "=" or "!=", value), ...], all of which hold; texts are compared without case. limit: most rows (at most
+    {RAY_MAX_LIMIT_FROM_API_SERVER}), with a UserWarning when there are more. detail: the fields that cost more, too. timeout (seconds) and _explain
+    have no meaning here. ValueError for a filter that makes no sense, RayStateApiException for the limit, or when the engine
+    holds more rows than it tells and raise_on_missing_output is not False."""
+    return list_
+
+
+list_tasks = _lister("list_tasks", _tasks, common.TaskState, "Tasks, by attempt: the last that have ended, then those under way")
+list_actors = _lister("list_actors", _actors, common.ActorState, "Actors, dead ones first")
+list_objects = _lister("list_objects", _objects, common.ObjectState, "Objects that something references, a row for each process")
+list_workers = _lister("list_workers", _workers, common.WorkerState, "Processes")
+list_placement_groups = _lister("list_placement_groups", _placement_groups, common.PlacementGroupState, "Placement groups")
+list_nodes = _lister("list_nodes", _nodes, common.NodeState, "This machine")
+list_jobs = _lister("list_jobs", _jobs, common.JobState, "The job")
+list_runtime_envs = _lister("list_runtime_envs", _runtime_envs, common.RuntimeEnvState, "The job's environment")
+
+
+def _getter(name, make, key, what):
+    def get(id, address=None, timeout=DEFAULT_RPC_TIMEOUT, _explain=False):
+        _check(address, timeout)
+        return next((r for r in reversed(make(True)[0]) if getattr(r, key) == id), None)
+
+    get.__name__ = get.__qualname__ = name
+    get.__doc__ = f"The {what} of that id (hexadecimal) with all details; None when there is none."
+    return get
+
+
+get_actor = _getter("get_actor", _actors, "actor_id", "actor")
+get_placement_group = _getter("get_placement_group", _placement_groups, "placement_group_id", "placement group")
+get_node = _getter("get_node", _nodes, "node_id", "node")
+get_worker = _getter("get_worker", _workers, "worker_id", "worker")
+get_job = _getter("get_job", _jobs, "job_id", "job")
+
+
+def get_task(id, address=None, timeout=DEFAULT_RPC_TIMEOUT, _explain=False):
+    """The task of that id (hexadecimal, or an ObjectRef of its results) with all details: its last attempt, a list when it had several; None when
+    there is none."""
+    _check(address, timeout)
+    if not isinstance(id, str):
+        id = id.task_id().hex()
+    rows = [r for r in _tasks(True)[0] if r.task_id == id]
+    return None if not rows else rows[0] if len(rows) == 1 else rows
+
+
+def get_objects(id, address=None, timeout=DEFAULT_RPC_TIMEOUT, _explain=False):
+    """All rows about the object of that id (hexadecimal): one for each process that has references."""
+    _check(address, timeout)
+    return [r for r in _objects(True)[0] if r.object_id == id]
+
+
+# ---- summaries
+
+
+def _node(summary, **totals):
+    return {"cluster": {"summary": summary, **totals}}
+
+
+def _count(counts, key):
+    counts[key] = counts.get(key, 0) + 1
+
+
+def summarize_tasks(address=None, timeout=DEFAULT_RPC_TIMEOUT, raise_on_missing_output=True, _explain=False):
+    """{"cluster": {"summary": {name: {"type", "state_counts", ...}}, "total_tasks", "total_actor_tasks", "total_actor_scheduled"}}"""
+    _check(address, timeout)
+    summary, totals = {}, dict.fromkeys(_TASK_TYPE, 0)
+    for t in _tasks(False)[0]:
+        name = t.func_or_class_name
+        _count(summary.setdefault(name, {"func_or_class_name": name, "type": t.type, "state_counts": {}})["state_counts"], t.state)
+        totals[t.type] += 1
+    return _node(
+        summary,
+        total_tasks=totals["NORMAL_TASK"],
+        total_actor_tasks=totals["ACTOR_TASK"],
+        total_actor_scheduled=totals["ACTOR_CREATION_TASK"],
+        summary_by="func_name",
+    )
+
+
+def summarize_actors(address=None, timeout=DEFAULT_RPC_TIMEOUT, raise_on_missing_output=True, _explain=False):
+    """{"cluster": {"summary": {class: {"class_name", "state_counts"}}, "total_actors", "summary_by"}}"""
+    _check(address, timeout)
+    summary, rows = {}, _actors(False)[0]
+    for a in rows:
+        _count(summary.setdefault(a.class_name, {"class_name": a.class_name, "state_counts": {}})["state_counts"], a.state)
+    return _node(summary, total_actors=len(rows), summary_by="class")
+
+
+def summarize_objects(address=None, timeout=DEFAULT_RPC_TIMEOUT, raise_on_missing_output=True, _explain=False):
+    """{"cluster": {"summary": {call site: {...}}, "total_objects", "total_size_mb", ...}}. Call sites are not recorded: there is one, "disabled"."""
+    _check(address, timeout)
+    rows, sizes, pids = _objects(False)[0], {}, set()
+    s = {"task_state_counts": {}, "task_attempt_number_counts": {}, "ref_type_counts": {}}
+    for o in rows:
+        sizes[o.object_id] = o.object_size
+        if o.pid:
+            pids.add(o.pid)
+        _count(s["task_state_counts"], o.task_status)
+        _count(s["task_attempt_number_counts"], str(o.attempt_number))
+        _count(s["ref_type_counts"], o.reference_type)
+    s.update(
+        total_objects=len(sizes), total_size_mb=sum(sizes.values()) / 2**20, total_num_workers=len(pids), total_num_nodes=int(bool(rows))
+    )
+    return _node(
+        {"disabled": s} if rows else {},
+        total_objects=s["total_objects"],
+        total_size_mb=s["total_size_mb"],
+        callsite_enabled=False,
+        summary_by="callsite",
+    )

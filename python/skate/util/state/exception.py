@@ -1,0 +1,13 @@
+"""Errors of the state lists, under Ray's names."""
+
+
+class DataSourceUnavailable(Exception):
+    """The engine could not be asked."""
+
+
+class RayStateApiException(Exception):
+    """A list could not be made as asked: too much of it is missing, or an argument makes no sense."""
+
+
+class ServerUnavailable(RayStateApiException):
+    """There is no engine at that address."""

@@ -1,0 +1,203 @@
+"""Looking at running processes from outside: `skate stack`, `skate memory`, Ctrl-\\, pdb inside of a task."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import textwrap
+
+import pytest
+from procs import wait_gone
+
+HERE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
+ENV = {**os.environ, "PYTHONPATH": os.path.join(HERE, "python"), "PYTHONUNBUFFERED": "1"}
+
+PROGRAM = """
+    import ctypes, os, sys
+    import skate as ray
+
+    fifo, up = sys.argv[1:3]
+    ray.init(num_cpus=2, object_store_memory=64 << 20)
+
+    def told():
+        with open(up, "wb", 0) as f:
+            f.write(b"u")
+
+    @ray.remote
+    def stuck_in_c():
+        fd = os.open(fifo, os.O_RDWR)
+        told()
+        ctypes.PyDLL(None).read(fd, ctypes.create_string_buffer(8), 1)  # with the GIL held: no Python code runs any more
+
+    @ray.remote
+    class Actor:
+        def held(self):
+            f = os.open(fifo, os.O_RDWR)
+            told()
+            os.read(f, 1)
+
+    a = Actor.options(name="joe").remote()
+    refs = [stuck_in_c.remote(), a.held.remote()]
+
+    def in_the_driver():
+        print("waiting", flush=True)
+        ray.get(refs)
+
+    in_the_driver()
+"""
+
+
+@pytest.fixture
+def program(tmp_path):
+    """A driver that waits for two tasks which hang: its process."""
+    fifo, up = str(tmp_path / "fifo"), str(tmp_path / "up")
+    os.mkfifo(fifo)
+    os.mkfifo(up)
+    keep = os.open(up, os.O_RDWR)
+    script = tmp_path / "program.py"
+    script.write_text(textwrap.dedent(PROGRAM))
+    p = subprocess.Popen(
+        [sys.executable, str(script), fifo, up], env=ENV, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+    )
+    assert p.stdout.readline() == "waiting\n"
+    for _ in range(2):
+        assert os.read(keep, 1) == b"u"
+    yield p
+    p.kill()
+    p.communicate()
+    os.close(keep)
+
+
+def skate(*args):
+    return subprocess.run([sys.executable, "-m", "skate", *map(str, args)], env=ENV, capture_output=True, text=True, timeout=120)
+
+
+def workers(text):
+    return {m[2]: int(m[1]) for m in re.finditer(r"^worker (\d+): task (\S+), for", text, re.M)}
+
+
+def whole(pid, want):
+    """`skate stack` once it shows what the driver waits for: it says so after 10 ms of waiting."""
+    for _ in range(200):
+        r = skate("stack", pid)
+        assert r.returncode == 0, r.stderr
+        if want in r.stdout:
+            return r.stdout
+    raise AssertionError(r.stdout)
+
+
+def test_stack(program):
+    text = whole(program.pid, " waits for get(): 2 of 2 objects are not there; the first is made by task stuck_in_c, which runs in worker ")
+    assert text.startswith(f"driver {program.pid} (") and "in in_the_driver\n" in text
+    w = workers(text)
+    assert set(w) == {"stuck_in_c", "Actor.held"}
+    parts = dict(re.findall(r"^worker \d+: task (\S+), for [^\n]*\n(.*?)\n\n", text + "\n", re.M | re.S))
+    assert "program.py" in parts["stuck_in_c"] and "in stuck_in_c\n" in parts["stuck_in_c"] and "in held\n" in parts["Actor.held"]
+    assert skate("stack", w["Actor.held"]).stdout.count("worker ") >= 2  # any process of the engine names it
+    assert program.poll() is None
+
+
+def test_stack_of_a_stopped_process(program):
+    w = workers(whole(program.pid, "2 of 2"))
+    os.kill(w["Actor.held"], signal.SIGSTOP)
+    text = skate("stack", program.pid, "--timeout", 1).stdout
+    assert re.search(r"task Actor.held.*\n    \(no answer within 1 s; the kernel says: [Tt] \(", text), text
+    assert "in stuck_in_c\n" in text
+    os.kill(w["Actor.held"], signal.SIGCONT)
+
+
+def test_memory(program):
+    w = workers(whole(program.pid, "2 of 2"))
+    r = skate("memory", program.pid)
+    assert r.returncode == 0
+    for pid in (program.pid, *w.values()):
+        assert re.search(rf"^ +{pid} +[\d.]+ MiB", r.stdout, re.M), r.stdout
+    assert "of 64.0 MiB" in r.stdout
+
+
+def test_nobody_to_ask():
+    r = skate("stack", os.getppid())
+    assert r.returncode == 1 and re.match(r"skate stack: process \d+ does not run skate", r.stderr)
+    assert "usage:" in skate().stderr
+
+
+def test_nothing_is_killed_by_looking(tmp_path):
+    """A process without the handler would end at the signal: it is not sent."""
+    p = subprocess.Popen(["sleep", "600"])
+    try:
+        sys.path.insert(0, ENV["PYTHONPATH"])
+        from skate._private import stack
+
+        assert "not a process of skate" in stack.stacks([p.pid])[p.pid]
+        assert p.poll() is None
+    finally:
+        p.kill()
+        p.wait()
+
+
+def read_until(stream, *wanted):
+    out = ""
+    while not all(w in out for w in wanted):
+        line = stream.readline()
+        assert line, out
+        out += line
+    return out
+
+
+def test_ctrl_backslash(program):
+    """To the whole group, as a terminal sends it: one stack of each process, and the program goes on; twice: it ends."""
+    w = workers(whole(program.pid, "2 of 2"))
+    os.killpg(program.pid, signal.SIGQUIT)
+    out = read_until(program.stderr, "in stuck_in_c", "in held", "in in_the_driver", "again within 2 seconds")
+    assert out.count(f"-- skate driver {program.pid}") == 1
+    for name, pid in w.items():
+        assert out.count(f"-- skate worker {pid}, task {name}, for ") == 1
+    assert program.poll() is None
+    os.kill(program.pid, signal.SIGQUIT)
+    assert program.wait(timeout=60) == -signal.SIGQUIT
+    assert wait_gone(list(w.values()), 10) == []
+
+
+def test_ctrl_backslash_of_the_program_stays_its_own(tmp_path):
+    code = """
+        import os, signal, skate as ray
+        signal.signal(signal.SIGQUIT, lambda *a: print("mine", flush=True))
+        ray.init(num_cpus=1)
+        ray.get(ray.remote(lambda: 1).remote())
+        os.kill(os.getpid(), signal.SIGQUIT)
+        ray.shutdown()
+    """
+    r = subprocess.run([sys.executable, "-c", textwrap.dedent(code)], env=ENV, capture_output=True, text=True, timeout=120)
+    assert (r.returncode, r.stdout, r.stderr) == (0, "mine\n", "")
+
+
+def test_ctrl_backslash_without_an_engine():
+    """After shutdown it does what it did before."""
+    code = "import os, signal, skate as ray; ray.init(num_cpus=1); ray.shutdown(); os.kill(os.getpid(), signal.SIGQUIT)"
+    r = subprocess.run([sys.executable, "-c", code], env=ENV, capture_output=True, text=True, timeout=120)
+    assert r.returncode == -signal.SIGQUIT, r
+
+
+def test_pdb_in_a_task():
+    code = """
+        import skate as ray
+
+        @ray.remote
+        def f(x):
+            y = x * 7
+            breakpoint()
+            return y
+
+        print("got", ray.get(f.remote(6)))
+    """
+    r = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(code)],
+        env={**ENV, "SKATE_ENGINE": "inline"},
+        input="p 'y is', y\np y + 100\nc\n",
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert r.returncode == 0, r.stderr
+    assert "('y is', 42)" in r.stdout and "142" in r.stdout and r.stdout.rstrip().endswith("got 42")
