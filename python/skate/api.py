@@ -356,25 +356,25 @@ def _wait_mixed(items, num_returns, timeout):
     return taken, [x for x in items if id(x) not in chosen]
 
 
-def kill(handle, *, no_restart=True):
+def kill(actor, *, no_restart=True):
     """Ends an actor at once, in the middle of what it does."""
-    if not isinstance(handle, ActorHandle):
-        raise ValueError(f"ray.kill() only supported for actors. For tasks, try ray.cancel(). Got: {type(handle)}.")
-    if not handle._token.alive:
+    if not isinstance(actor, ActorHandle):
+        raise ValueError(f"ray.kill() only supported for actors. For tasks, try ray.cancel(). Got: {type(actor)}.")
+    if not actor._token.alive:
         from skate.exceptions import ActorHandleNotFoundError
 
         raise ActorHandleNotFoundError(
-            f"ActorHandle objects are not valid across Ray sessions: {handle!r} is of an engine that was shut down; make the actor again"
+            f"ActorHandle objects are not valid across Ray sessions: {actor!r} is of an engine that was shut down; make the actor again"
         )
-    _skate.actor_kill(handle._token, no_restart)
+    _skate.actor_kill(actor._token, no_restart)
 
 
-def cancel(ref, *, force=False, recursive=True):
+def cancel(ray_waitable, *, force=False, recursive=True):
     """Cancels a task that has not ended; getting its result raises TaskCancelledError. One that runs gets KeyboardInterrupt (a coroutine
     asyncio.CancelledError); force=True ends its process. recursive: the tasks that it has submitted, too. Methods of actors: not with force."""
-    if not isinstance(ref, (ObjectRef, ObjectRefGenerator)):
-        raise TypeError(f"ray.cancel() only supported for object refs. For actors, try ray.kill(). Got: {type(ref)}.")
-    _skate.cancel(ref, force, recursive)
+    if not isinstance(ray_waitable, (ObjectRef, ObjectRefGenerator)):
+        raise TypeError(f"ray.cancel() only supported for object refs. For actors, try ray.kill(). Got: {type(ray_waitable)}.")
+    _skate.cancel(ray_waitable, force, recursive)
 
 
 def _resources(which):

@@ -1,135 +1,529 @@
-"""Aggregates without an exchange: each task makes one small row of partial states, the driver combines them in order.
+"""Aggregates that users name and write: Count, Sum, ..., AggregateFn and AggregateFnV2. Global only: ds.aggregate(...) gives one value each.
 
-Sums of ints are exact at any size (Python ints once 64 bits do not hold them). Floats are summed block by block in input order, so the
-same blocks give the same bits on every run. A state travels as pickled plain values, between own processes only.
+Each task makes one state of its blocks (aggregate_block), the driver combines states in the order of the data and finalizes: the same blocks give the
+same result on every run. Null and NaN are skipped with ignore_nulls, else one makes the result null.
 """
 
 from __future__ import annotations
 
+import abc
+import enum
 import math
 import pickle
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    import pyarrow as pa
+import re
+from collections.abc import Callable
+from typing import Any
 
 
-def partial(params: dict[str, Any], batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """In the worker: one row {"state": pickled list of states}, in the order of params["aggs"] = [(kind, column or None, ignore_nulls, ddof)]."""
-    import pyarrow as pa
-
-    from skate.data.batch import from_objects
-
-    aggs: list[tuple[str, str | None, bool, int]] = params["aggs"]
-    states: list[Any] = [None] * len(aggs)
-    for rb in batches:
-        for i, (kind, on, *_) in enumerate(aggs):
-            if on is not None and on not in rb.schema.names:
-                raise KeyError(f"{params['label']}: there is no column {on!r}; columns are {', '.join(rb.schema.names)}")
-            try:
-                states[i] = merge(kind, states[i], _state(kind, rb, on))
-            except (pa.ArrowNotImplementedError, pa.ArrowInvalid, TypeError) as e:
-                raise TypeError(
-                    f"{params['label']}: {kind} of column {on!r} of type {rb.schema.field(on).type if on else '?'} is not possible: {e}"
-                ) from None
-    yield pa.RecordBatch.from_arrays([from_objects([pickle.dumps(states)], None)], names=["state"])
+def _null(v: Any) -> bool:
+    return v is None or isinstance(v, float) and math.isnan(v)
 
 
-def _state(kind: str, rb: pa.RecordBatch, on: str | None) -> Any:
-    import pyarrow as pa
-    import pyarrow.compute as pc
+class AggregateFn:
+    """An aggregate from four functions.
 
-    from skate.data.batch import plain_view
+    Args:
+        init: Gives the first state (called with None: there is no key).
+        merge: Two states in one.
+        name: Of the result.
+        accumulate_row: (state, row as dict) to state; or
+        accumulate_block: (state, pyarrow Table) to state. ValueError unless exactly one of the two is given.
+        finalize: The result of the last state.
 
-    if kind == "count":
-        return rb.num_rows if on is None else rb.num_rows - rb.column(on).null_count
-    col = rb.column(on)
-    nulls, n = col.null_count, len(col) - col.null_count
-    if kind == "unique":
-        return dict.fromkeys(_hashable(v) for v in pc.unique(col).to_pylist())
-    if n == 0:
-        return (nulls, None)
-    if kind == "sum":
-        return (nulls, _sum(col))
-    if kind == "min" or kind == "max":
-        return (nulls, getattr(pc, kind)(col).as_py())
-    if pa.types.is_decimal(col.type):
-        col = col.cast(pa.float64())
-    if kind == "mean":
-        return (nulls, (n, _sum(col)))
-    x = plain_view(col.drop_null().cast(pa.float64(), safe=False))  # std: count, mean, sum of squared distances (Welford, Chan)
-    mean = float(x.mean())
-    return (nulls, (n, mean, float(((x - mean) ** 2).sum())))
+    Example:
+        >>> import skate
+        >>> from skate.data.aggregate import AggregateFn
+        >>> skate.data.range(5).aggregate(AggregateFn(
+        ...     init=lambda k: 0, accumulate_row=lambda a, r: a + r["id"], merge=lambda a, b: a + b, name="s"))
+        {'s': 10}
+    """
 
+    def __init__(
+        self,
+        init: Callable[[Any], Any],
+        merge: Callable[[Any, Any], Any],
+        name: str,
+        accumulate_row: Callable[[Any, dict[str, Any]], Any] | None = None,
+        accumulate_block: Callable[[Any, Any], Any] | None = None,
+        finalize: Callable[[Any], Any] | None = None,
+    ):
+        if (accumulate_row is None) == (accumulate_block is None):
+            raise ValueError("Exactly one of accumulate_row or accumulate_block must be provided.")
+        if not isinstance(name, str):
+            raise TypeError("`name` must be provided.")
+        self.name, self.init, self.merge = name, init, merge
+        self.accumulate_block = accumulate_block if accumulate_block is not None else _ByRow(accumulate_row)
+        self.finalize = finalize if finalize is not None else _same
 
-def _hashable(v: Any) -> Any:
-    return (
-        tuple(_hashable(x) for x in v)
-        if isinstance(v, list)
-        else tuple((k, _hashable(x)) for k, x in v.items())
-        if isinstance(v, dict)
-        else v
-    )
-
-
-def _sum(col: pa.Array) -> Any:
-    """The exact sum of ints, the float sum of floats, decimals as they are."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    t = col.type
-    if pa.types.is_integer(t) and t.bit_width == 64:
-        mm = pc.min_max(col)
-        if max(abs(mm["min"].as_py()), abs(mm["max"].as_py())) * len(col) >= 1 << 63:
-            high = pc.shift_right(col, pa.scalar(32, t))
-            low = pc.bit_wise_and(col, pa.scalar(0xFFFFFFFF, t))
-            return (pc.sum(high).as_py() << 32) + pc.sum(low).as_py()
-    if pa.types.is_decimal(t):
-        return pc.sum(col.cast(pa.decimal256(76, t.scale))).as_py()
-    if pa.types.is_null(t):
+    def columns(self) -> set[str] | None:
+        """The columns that it reads; None: it may read all."""
         return None
-    return pc.sum(col).as_py()
 
 
-def merge(kind: str, a: Any, b: Any) -> Any:
-    """Two states in one; a came first."""
-    if a is None:
-        return b
-    if kind == "count":
-        return a + b
-    if kind == "unique":
-        return {**a, **b}
-    nulls, x, y = a[0] + b[0], a[1], b[1]
-    if x is None or y is None:
-        return (nulls, y if x is None else x)
-    if kind == "sum":
-        return (nulls, x + y)
-    if kind == "min" or kind == "max":
-        if isinstance(x, float) and math.isnan(x):
-            return (nulls, y)
-        if isinstance(y, float) and math.isnan(y):
-            return (nulls, x)
-        return (nulls, min(x, y) if kind == "min" else max(x, y))
-    if kind == "mean":
-        return (nulls, (x[0] + y[0], x[1] + y[1]))
-    n = x[0] + y[0]
-    d = y[1] - x[1]
-    return (nulls, (n, x[1] + d * y[0] / n, x[2] + y[2] + d * d * x[0] * y[0] / n))
-
-
-def final(agg: tuple[str, str | None, bool, int], state: Any) -> Any:
-    """The value of a combined state; None where there is no row, or a null with ignore_nulls=False."""
-    kind, _, ignore_nulls, ddof = agg
-    if kind == "count":
-        return state or 0
-    if kind == "unique":
-        return list(state or ())
-    if state is None or state[1] is None or (state[0] and not ignore_nulls):
-        return None
-    v = state[1]
-    if kind == "mean":
-        return v[1] / v[0]
-    if kind == "std":
-        return math.sqrt(v[2] / (v[0] - ddof)) if v[0] > ddof else None
+def _same(v: Any) -> Any:
     return v
+
+
+class _ByRow:
+    def __init__(self, fn: Any):
+        self.fn = fn
+
+    def __call__(self, state: Any, table: Any) -> Any:
+        from skate.data.batch import to_rows
+
+        for rb in table.to_batches():
+            for row in to_rows(rb):
+                state = self.fn(state, row)
+        return state
+
+
+class AggregateFnV2(AggregateFn, abc.ABC):
+    """An aggregate as a class: define aggregate_block() and combine(), and finalize() where the state is not the result.
+
+    Args:
+        name: Of the result; ValueError for an empty one.
+        zero_factory: Gives the state of no rows.
+        on: The column, or None.
+        ignore_nulls: Nulls are skipped; else one makes the result null.
+    """
+
+    def __init__(self, name: str, zero_factory: Callable[[], Any], *, on: str | None, ignore_nulls: bool):
+        if not name:
+            raise ValueError(f"Non-empty string has to be provided as name (got {name})")
+        self.name, self._zero, self._target_col_name, self._ignore_nulls = name, zero_factory, on, ignore_nulls
+        m = re.match(r"^([^(]+)(?:\(.*\))?$", name)
+        self._agg_name = m[1] if m else name
+
+    def get_target_column(self) -> str | None:
+        """The column."""
+        return self._target_col_name
+
+    def get_agg_name(self) -> str:
+        """The name without its column."""
+        return self._agg_name
+
+    @abc.abstractmethod
+    def aggregate_block(self, block: Any) -> Any:
+        """The state of a pyarrow Table."""
+
+    @abc.abstractmethod
+    def combine(self, current_accumulator: Any, new: Any) -> Any:
+        """Two states in one."""
+
+    def finalize(self, accumulator: Any) -> Any:  # type: ignore[override]
+        """The result of the last state."""
+        return accumulator
+
+    def columns(self) -> set[str] | None:
+        return None if self._target_col_name is None else {self._target_col_name}
+
+    def init(self, key: Any) -> Any:  # type: ignore[override]
+        return None if self._ignore_nulls else self._zero()
+
+    def accumulate_block(self, state: Any, block: Any) -> Any:  # type: ignore[override]
+        on = self._target_col_name
+        if on is not None and on not in block.column_names:
+            raise KeyError(f"{self.name}: there is no column {on!r}; columns are {', '.join(block.column_names)}")
+        return self.merge(state, self.aggregate_block(block))
+
+    def merge(self, a: Any, b: Any) -> Any:  # type: ignore[override]
+        if _null(b):
+            return a if self._ignore_nulls else b
+        if _null(a):
+            return b if self._ignore_nulls else a
+        return self.combine(a, b)
+
+    def _col(self, block: Any) -> Any:
+        """The column, in one piece, plain where it is a dictionary."""
+        import pyarrow as pa
+
+        c = block.column(self._target_col_name)
+        if pa.types.is_dictionary(c.type):
+            c = c.cast(c.type.value_type)
+        return c.combine_chunks() if isinstance(c, pa.ChunkedArray) else c
+
+
+def _number_of(col: Any, ignore_nulls: bool) -> int:
+    return len(col) - (col.null_count if ignore_nulls else 0)
+
+
+class Count(AggregateFnV2):
+    """Number of rows, or of the values of a column (without its nulls with ignore_nulls)."""
+
+    def __init__(self, on: str | None = None, ignore_nulls: bool = False, alias_name: str | None = None):
+        super().__init__(alias_name or f"count({on or ''})", lambda: 0, on=on, ignore_nulls=ignore_nulls)
+
+    def aggregate_block(self, block: Any) -> int:
+        return block.num_rows if self._target_col_name is None else _number_of(self._col(block), self._ignore_nulls)
+
+    def combine(self, current_accumulator: int, new: int) -> int:
+        return current_accumulator + new
+
+
+class AsList(AggregateFnV2):
+    """All values, in order."""
+
+    def __init__(self, on: str, alias_name: str | None = None, ignore_nulls: bool = False):
+        super().__init__(alias_name or f"list({on or ''})", list, on=on, ignore_nulls=ignore_nulls)
+
+    def aggregate_block(self, block: Any) -> list[Any]:
+        col = self._col(block)
+        return (col.drop_null() if self._ignore_nulls else col).to_pylist()
+
+    def combine(self, current_accumulator: list[Any], new: list[Any]) -> list[Any]:
+        return current_accumulator + new
+
+
+class Sum(AggregateFnV2):
+    """Sum; ints are exact."""
+
+    def __init__(self, on: str | None = None, ignore_nulls: bool = True, alias_name: str | None = None):
+        super().__init__(alias_name or f"sum({on})", lambda: 0, on=on, ignore_nulls=ignore_nulls)
+
+    def aggregate_block(self, block: Any) -> Any:
+        return _sum(self._col(block), self._ignore_nulls)
+
+    def combine(self, current_accumulator: Any, new: Any) -> Any:
+        return current_accumulator + new
+
+
+def _sum(col: Any, ignore_nulls: bool) -> Any:
+    from skate.data.combine import _sum as exact
+
+    if col.null_count and not ignore_nulls or col.null_count == len(col):
+        return None
+    return exact(col)
+
+
+class _Extreme(AggregateFnV2):
+    kind = "min"
+
+    def __init__(
+        self,
+        on: str | None = None,
+        ignore_nulls: bool = True,
+        alias_name: str | None = None,
+        zero_factory: Callable[[], Any] | None = None,
+    ):
+        zero = math.inf if self.kind == "min" else -math.inf
+        super().__init__(alias_name or f"{self.kind}({on})", zero_factory or (lambda: zero), on=on, ignore_nulls=ignore_nulls)
+
+    def aggregate_block(self, block: Any) -> Any:
+        import pyarrow.compute as pc
+
+        col = self._col(block)
+        if col.null_count and not self._ignore_nulls:
+            return None
+        return getattr(pc, self.kind)(col).as_py()
+
+    def combine(self, current_accumulator: Any, new: Any) -> Any:
+        return min(current_accumulator, new) if self.kind == "min" else max(current_accumulator, new)
+
+
+class Min(_Extreme):
+    """Smallest value."""
+
+
+class Max(_Extreme):
+    """Largest value."""
+
+    kind = "max"
+
+
+class AbsMax(AggregateFnV2):
+    """Largest value without its sign; ValueError without a column."""
+
+    def __init__(
+        self,
+        on: str | None = None,
+        ignore_nulls: bool = True,
+        alias_name: str | None = None,
+        zero_factory: Callable[[], Any] = lambda: 0,
+    ):
+        if not isinstance(on, str):
+            raise ValueError(f"Column to aggregate on has to be provided (got {on})")
+        super().__init__(alias_name or f"abs_max({on})", zero_factory, on=on, ignore_nulls=ignore_nulls)
+
+    def aggregate_block(self, block: Any) -> Any:
+        import pyarrow.compute as pc
+
+        col = self._col(block)
+        if col.null_count and not self._ignore_nulls:
+            return None
+        ends = pc.min_max(col).as_py()
+        return None if ends["max"] is None else max(abs(ends["max"]), abs(ends["min"]))
+
+    def combine(self, current_accumulator: Any, new: Any) -> Any:
+        return max(current_accumulator, new)
+
+
+class Mean(AggregateFnV2):
+    """Mean."""
+
+    def __init__(self, on: str | None = None, ignore_nulls: bool = True, alias_name: str | None = None):
+        super().__init__(alias_name or f"mean({on})", lambda: [0, 0], on=on, ignore_nulls=ignore_nulls)
+
+    def aggregate_block(self, block: Any) -> Any:
+        col = self._col(block)
+        total = _sum(col, self._ignore_nulls)
+        return None if total is None else [total, _number_of(col, True)]
+
+    def combine(self, current_accumulator: list[Any], new: list[Any]) -> list[Any]:
+        return [current_accumulator[0] + new[0], current_accumulator[1] + new[1]]
+
+    def finalize(self, accumulator: Any) -> Any:  # type: ignore[override]
+        return None if accumulator is None else accumulator[0] / accumulator[1] if accumulator[1] else math.nan
+
+
+class Std(AggregateFnV2):
+    """Standard deviation, with n - ddof below the line; block by block by Chan's formula."""
+
+    def __init__(self, on: str | None = None, ddof: int = 1, ignore_nulls: bool = True, alias_name: str | None = None):
+        super().__init__(alias_name or f"std({on})", lambda: None, on=on, ignore_nulls=ignore_nulls)
+        self._ddof = ddof
+
+    def init(self, key: Any) -> Any:  # type: ignore[override]
+        return []
+
+    def merge(self, a: Any, b: Any) -> Any:  # type: ignore[override]
+        if a == [] or b == []:
+            return b if a == [] else a
+        return super().merge(a, b)
+
+    def aggregate_block(self, block: Any) -> Any:
+        import pyarrow as pa
+
+        col = self._col(block)
+        if len(col) == col.null_count:
+            return [] if self._ignore_nulls or not len(col) else None
+        if col.null_count and not self._ignore_nulls:
+            return None
+        x = col.drop_null().cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
+        mean = float(x.mean())
+        return [float(((x - mean) ** 2).sum()), mean, len(x)]
+
+    def combine(self, current_accumulator: Any, new: Any) -> Any:
+        (s, m, n), (t, k, o) = current_accumulator, new
+        d = k - m
+        return [s + t + d * d * n * o / (n + o), m + d * o / (n + o), n + o]
+
+    def finalize(self, accumulator: Any) -> Any:  # type: ignore[override]
+        if not accumulator:
+            return None
+        s, _, n = accumulator
+        return math.sqrt(s / (n - self._ddof)) if n > self._ddof else math.nan
+
+
+class Quantile(AggregateFnV2):
+    """The q-th quantile, exact, between neighbours linearly (rounded to 5 digits). All values go through the driver."""
+
+    def __init__(self, on: str | None = None, q: float = 0.5, ignore_nulls: bool = True, alias_name: str | None = None):
+        super().__init__(alias_name or f"quantile({on})", list, on=on, ignore_nulls=ignore_nulls)
+        self._q = q
+
+    def aggregate_block(self, block: Any) -> list[Any]:
+        return self._col(block).to_pylist()
+
+    def combine(self, current_accumulator: list[Any], new: list[Any]) -> list[Any]:
+        return current_accumulator + new
+
+    def finalize(self, accumulator: Any) -> Any:  # type: ignore[override]
+        values = sorted(v for v in accumulator or () if not _null(v))
+        if not values or not self._ignore_nulls and len(values) < len(accumulator):
+            return None
+        k = (len(values) - 1) * self._q
+        low, high = math.floor(k), math.ceil(k)
+        return values[low] if low == high else round(values[low] * (high - k) + values[high] * (k - low), 5)
+
+
+class Unique(AggregateFnV2):
+    """The distinct values, in order of appearance.
+
+    Args:
+        encode_lists: True or "FLATTEN": the values inside of lists; "HASH": a number for each list.
+    """
+
+    class ListEncodingMode(enum.StrEnum):
+        """What a list counts as."""
+
+        FLATTEN = "FLATTEN"
+        HASH = "HASH"
+
+    def __init__(self, on: str | None = None, ignore_nulls: bool = False, alias_name: str | None = None, encode_lists: Any = None):
+        super().__init__(alias_name or f"unique({on})", dict, on=on, ignore_nulls=ignore_nulls)
+        mode = Unique.ListEncodingMode
+        self._encode = encode_lists if isinstance(encode_lists, mode) else mode.FLATTEN if encode_lists is True else None
+
+    def aggregate_block(self, block: Any) -> dict[Any, None]:
+        from skate.data.combine import _hashable
+        from skate.data.datatype import is_list
+
+        col = self._col(block)
+        values = None
+        if is_list(col.type) and self._encode is Unique.ListEncodingMode.FLATTEN:
+            if self._ignore_nulls or not col.null_count:
+                col = col.flatten()
+            else:
+                values = [v for x in col.to_pylist() for v in (x if x is not None else [None])]
+        if values is None:
+            values = col.to_pylist() if is_list(col.type) else col.unique().to_pylist()
+        if self._encode is Unique.ListEncodingMode.HASH:
+            values = [None if v is None else hash(repr(v)) for v in values]
+        return {_hashable(math.nan if _null(v) and v is not None else v): None for v in values if not (self._ignore_nulls and _null(v))}
+
+    def combine(self, current_accumulator: dict[Any, None], new: dict[Any, None]) -> dict[Any, None]:
+        nans = [v for v in current_accumulator if _null(v) and v is not None]
+        return {**current_accumulator, **{v: None for v in new if not (nans and _null(v) and v is not None)}}
+
+    def finalize(self, accumulator: Any) -> Any:  # type: ignore[override]
+        return list(accumulator or ())
+
+
+class CountDistinct(Unique):
+    """Number of distinct values."""
+
+    def __init__(self, on: str, ignore_nulls: bool = True, alias_name: str | None = None):
+        super().__init__(on, ignore_nulls, alias_name or f"count_distinct({on})")
+
+    def finalize(self, accumulator: Any) -> int:  # type: ignore[override]
+        return len(accumulator or ())
+
+
+class ValueCounter(AggregateFnV2):
+    """{"values": distinct values, "counts": how often each}."""
+
+    def __init__(self, on: str, alias_name: str | None = None):
+        super().__init__(alias_name or f"value_counter({on})", lambda: {"values": [], "counts": []}, on=on, ignore_nulls=True)
+
+    def aggregate_block(self, block: Any) -> dict[str, list[Any]]:
+        counts = self._col(block).value_counts()
+        return {"values": counts.field(0).to_pylist(), "counts": counts.field(1).to_pylist()}
+
+    def combine(self, current_accumulator: dict[str, list[Any]], new: dict[str, list[Any]]) -> dict[str, list[Any]]:
+        both = dict(zip(current_accumulator["values"], current_accumulator["counts"], strict=True))
+        for v, n in zip(new["values"], new["counts"], strict=True):
+            both[v] = both.get(v, 0) + n
+        return {"values": list(both), "counts": list(both.values())}
+
+
+class _Percentage(AggregateFnV2):
+    def combine(self, current_accumulator: list[int], new: list[int]) -> list[int]:
+        return [current_accumulator[0] + new[0], current_accumulator[1] + new[1]]
+
+    def finalize(self, accumulator: Any) -> Any:  # type: ignore[override]
+        return accumulator[0] / accumulator[1] * 100.0 if accumulator and accumulator[1] else None
+
+
+class MissingValuePercentage(_Percentage):
+    """How many of 100 values are null or NaN."""
+
+    def __init__(self, on: str, alias_name: str | None = None):
+        super().__init__(alias_name or f"missing_pct({on})", lambda: [0, 0], on=on, ignore_nulls=False)
+
+    def aggregate_block(self, block: Any) -> list[int]:
+        import pyarrow.compute as pc
+
+        col = self._col(block)
+        return [pc.sum(pc.is_null(col, nan_is_null=True)).as_py() or 0, len(col)]
+
+
+class ZeroPercentage(_Percentage):
+    """How many of 100 values are zero."""
+
+    def __init__(self, on: str, ignore_nulls: bool = True, alias_name: str | None = None):
+        super().__init__(alias_name or f"zero_pct({on})", lambda: [0, 0], on=on, ignore_nulls=ignore_nulls)
+
+    def aggregate_block(self, block: Any) -> list[int]:
+        import pyarrow.compute as pc
+
+        col = self._col(block)
+        return [pc.sum(pc.equal(col, 0)).as_py() or 0, _number_of(col, self._ignore_nulls)]
+
+
+class ApproximateQuantile(AggregateFnV2):
+    """Quantiles of numbers from a sketch of bounded size (KLL): rank errors of about 1.7 / quantile_precision. It needs no package.
+
+    Args:
+        quantiles: Each from 0 to 1.
+        quantile_precision: Values kept a level.
+    """
+
+    def __init__(self, on: str, quantiles: list[float], quantile_precision: int = 800, alias_name: str | None = None):
+        super().__init__(alias_name or f"approx_quantile({on})", list, on=on, ignore_nulls=True)
+        self._quantiles, self._k = list(quantiles), quantile_precision
+
+    def aggregate_block(self, block: Any) -> Any:
+        import pyarrow as pa
+
+        col = self._col(block).drop_null().cast(pa.float64())
+        return self._compact([sorted(col.to_pylist())]) if len(col) else None
+
+    def combine(self, current_accumulator: list[list[float]], new: list[list[float]]) -> list[list[float]]:
+        a, b = current_accumulator, new
+        n = max(len(a), len(b))
+        return self._compact([sorted((a[i] if i < len(a) else []) + (b[i] if i < len(b) else [])) for i in range(n)])
+
+    def _compact(self, levels: list[list[float]]) -> list[list[float]]:
+        """Every second value of a full level goes one up, where it counts twice."""
+        i = 0
+        while i < len(levels):
+            if len(levels[i]) > 2 * self._k:
+                keep = [levels[i].pop()] if len(levels[i]) % 2 else []
+                up = levels[i][len(levels[i]) // 2 % 2 :: 2]
+                levels[i] = keep
+                if i + 1 == len(levels):
+                    levels.append([])
+                levels[i + 1] = sorted(levels[i + 1] + up)
+            i += 1
+        return levels
+
+    def finalize(self, accumulator: Any) -> Any:  # type: ignore[override]
+        if not accumulator:
+            return None
+        weighted = sorted((v, 1 << i) for i, level in enumerate(accumulator) for v in level)
+        total = sum(w for _, w in weighted)
+        out = []
+        for q in self._quantiles:
+            left = q * total
+            for v, w in weighted:
+                left -= w
+                if left <= 0:
+                    break
+            out.append(v)
+        return out
+
+
+class ApproximateTopK(AggregateFnV2):
+    """The k most frequent values with their counts, from at most 2**log_capacity counters a task (Misra and Gries); exact below that many distinct values."""
+
+    def __init__(self, on: str, k: int, log_capacity: int = 15, alias_name: str | None = None, encode_lists: bool = False):
+        super().__init__(alias_name or f"approx_topk({on})", dict, on=on, ignore_nulls=True)
+        self.k, self._capacity, self._encode_lists = k, 1 << log_capacity, encode_lists
+
+    def aggregate_block(self, block: Any) -> dict[bytes, int]:
+        from skate.data.datatype import is_list
+
+        col = self._col(block)
+        if self._encode_lists and is_list(col.type):
+            col = col.flatten()
+        counts: dict[bytes, int] = {}
+        for v in col.drop_null().to_pylist():
+            key = pickle.dumps(v)
+            counts[key] = counts.get(key, 0) + 1
+        return self._prune(counts)
+
+    def combine(self, current_accumulator: dict[bytes, int], new: dict[bytes, int]) -> dict[bytes, int]:
+        both = dict(current_accumulator)
+        for v, n in new.items():
+            both[v] = both.get(v, 0) + n
+        return self._prune(both)
+
+    def _prune(self, counts: dict[bytes, int]) -> dict[bytes, int]:
+        if len(counts) <= self._capacity:
+            return counts
+        cut = sorted(counts.values(), reverse=True)[self._capacity]
+        return {v: n - cut for v, n in counts.items() if n > cut}
+
+    def finalize(self, accumulator: Any) -> Any:  # type: ignore[override]
+        top = sorted((accumulator or {}).items(), key=lambda e: -e[1])[: self.k]
+        return [{self._target_col_name: pickle.loads(v), "count": n} for v, n in top]

@@ -23,6 +23,8 @@ buffers and not by pa.array() and to_numpy(): those import pandas at their first
 
 from __future__ import annotations
 
+import functools
+import pickle
 from collections.abc import Mapping
 from typing import Any
 
@@ -44,7 +46,8 @@ _INT64_MIN = np.iinfo(np.int64).min
 
 
 class RaggedTensorType(pa.ExtensionType):
-    """Arrays of one number of dimensions but different shapes: Arrow's canonical arrow.variable_shape_tensor, which pyarrow itself does not bring."""
+    """Arrays of one number of dimensions but different shapes: Arrow's canonical arrow.variable_shape_tensor, where Arrow itself does not bring it. Ask
+    is_ragged(), and make it by ragged_type(): which class a type of this name has depends on the version of Arrow."""
 
     def __init__(self, value_type: pa.DataType, ndim: int):
         self.value_type, self.ndim = value_type, ndim
@@ -65,6 +68,42 @@ try:
     pa.register_extension_type(RaggedTensorType(pa.int8(), 1))
 except pa.ArrowKeyError:  # somebody else's: columns of it are theirs
     pass
+
+
+def is_ragged(t: pa.DataType) -> bool:
+    """Whether it is arrow.variable_shape_tensor, of whatever class."""
+    return isinstance(t, pa.BaseExtensionType) and t.extension_name == "arrow.variable_shape_tensor"
+
+
+@functools.cache
+def ragged_type(value_type: pa.DataType, ndim: int) -> pa.DataType:
+    """arrow.variable_shape_tensor as blocks that come from elsewhere have it: through the C Data Interface, which picks the registered class."""
+    return pa.Field._import_from_c_capsule(pa.field("", RaggedTensorType(value_type, ndim)).__arrow_c_schema__()).type
+
+
+def ragged_parts(t: pa.DataType) -> tuple[pa.DataType, int]:
+    """(value type, number of dimensions) of an arrow.variable_shape_tensor."""
+    return t.storage_type.field("data").type.value_type, t.storage_type.field("shape").type.list_size
+
+
+class PythonObjectType(pa.ExtensionType):
+    """Python objects that Arrow has no type for, pickled one by one."""
+
+    def __init__(self) -> None:
+        super().__init__(pa.large_binary(), "skate.python_object")
+
+    def __arrow_ext_serialize__(self) -> bytes:
+        return b""
+
+    @classmethod
+    def __arrow_ext_deserialize__(cls, storage_type: pa.DataType, serialized: bytes) -> PythonObjectType:
+        return cls()
+
+    def __str__(self) -> str:
+        return "python_object"
+
+
+pa.register_extension_type(PythonObjectType())
 FORMATS = ("default", "numpy", "pandas", "pyarrow")
 
 
@@ -296,7 +335,9 @@ def to_objects(name: str, col: pa.Array) -> list[Any]:
             return list(_tensor_to_numpy(col))
         it = iter(_tensor_to_numpy(col.drop_null()))
         return [next(it) if v else None for v in col.is_valid().to_pylist()]
-    if isinstance(t, RaggedTensorType):
+    if isinstance(t, PythonObjectType):
+        return [None if v is None else pickle.loads(v) for v in col.storage.to_pylist()]
+    if is_ragged(t):
         data, shapes = to_objects(name, col.storage.field("data")), col.storage.field("shape").to_pylist()
         return [d.reshape(s) if v else None for d, s, v in zip(data, shapes, col.is_valid().to_pylist(), strict=True)]
     if isinstance(t, pa.BaseExtensionType) and not isinstance(t, (pa.UuidType, pa.JsonType, pa.Bool8Type)):
@@ -546,6 +587,8 @@ def from_objects(values: list[Any], hint: pa.DataType | None, name: str = "") ->
     if hint is not None and _T.is_union(hint):
         raise TypeError(f'type {hint} cannot be made from Python values; drop the column, or use batch_format="pyarrow"')
     first = next((v for v in values if v is not None), None)
+    if isinstance(hint, PythonObjectType):
+        return python_objects(values) if _foreign(values) else from_objects(values, None)
     if first is not None and (isinstance(first, np.ndarray) or type(first).__module__.startswith("torch")):
         arr = _from_arrays(values, hint)
         if arr is not None:
@@ -590,10 +633,37 @@ def from_objects(values: list[Any], hint: pa.DataType | None, name: str = "") ->
     if natural is not None:
         return natural
     assert error is not None
+    if _foreign(values):
+        return python_objects(values)
     if len({type(v) for v in values if v is not None}) > 1:
         kinds = sorted({type(v).__name__ for v in values if v is not None})
         raise TypeError(f"values of mixed types ({', '.join(kinds)}): {error}; return one type") from None
     raise error
+
+
+_PLAIN = {"builtins", "datetime", "decimal", "numpy", "uuid", "pandas", "pyarrow", "torch", "collections"}
+
+
+def _foreign(values: list[Any]) -> bool:
+    """Whether there is an object of a class that no format knows: only such columns are pickled, a mix of plain types stays an error."""
+    return any(
+        type(v) is object or type(v).__module__.split(".")[0] not in _PLAIN
+        for v in values
+        if not hasattr(v, "__array__") and not hasattr(v, "__arrow_array__")
+    )
+
+
+def python_objects(values: list[Any]) -> pa.Array:
+    """A column of pickled objects; TypeError naming the class that cannot be pickled."""
+    import cloudpickle
+
+    out = []
+    for v in values:
+        try:
+            out.append(None if v is None else cloudpickle.dumps(v, 5))
+        except Exception as e:
+            raise TypeError(f"an object of type {type(v).__name__} cannot be pickled: {e}") from None
+    return pa.ExtensionArray.from_storage(PythonObjectType(), pa.array(out, pa.large_binary()))
 
 
 def _of_one_kind(values: list[Any]) -> pa.Array | None:
@@ -654,10 +724,11 @@ def _from_arrays(values: list[Any], hint: pa.DataType | None) -> pa.Array | None
         return pa.array(arrays) if hint.id in _LISTS else pa.array([None if a is None else a for a in arrays])
     shapes = {a.shape for a in some}
     if (
-        isinstance(hint, RaggedTensorType)
+        hint is not None
+        and is_ragged(hint)
         and len(dtypes) == 1
-        and {len(s) for s in shapes} == {hint.ndim}
-        and pa.from_numpy_dtype(next(iter(dtypes))) == hint.value_type
+        and len({len(s) for s in shapes}) == 1
+        and ragged_parts(hint) == (pa.from_numpy_dtype(next(iter(dtypes))), len(next(iter(shapes))))
     ):
         return _ragged(arrays, hint)
     if len(shapes) == 1 and len(dtypes) == 1:
@@ -672,21 +743,22 @@ def _from_arrays(values: list[Any], hint: pa.DataType | None) -> pa.Array | None
     if all(a.ndim == 1 for a in some):
         return pa.array(arrays)
     if len(dtypes) == 1 and len({len(s) for s in shapes}) == 1:
-        return _ragged(arrays, RaggedTensorType(pa.from_numpy_dtype(next(iter(dtypes))), len(next(iter(shapes)))))
+        return _ragged(arrays, ragged_type(pa.from_numpy_dtype(next(iter(dtypes))), len(next(iter(shapes)))))
     raise TypeError(
         f"arrays of different kinds in one column ({', '.join(map(str, sorted(shapes, key=str)[:3]))}); "
         f"give all the same dtype and number of dimensions"
     )
 
 
-def _ragged(arrays: list[Any], t: RaggedTensorType) -> pa.Array:
-    data = pa.array([None if a is None else np.ascontiguousarray(a).reshape(-1) for a in arrays], pa.list_(t.value_type))
-    shape = pa.array([None if a is None else a.shape for a in arrays], pa.list_(pa.int32(), t.ndim))
+def _ragged(arrays: list[Any], t: pa.DataType) -> pa.Array:
+    value_type, ndim = ragged_parts(t)
+    data = pa.array([None if a is None else np.ascontiguousarray(a).reshape(-1) for a in arrays], pa.list_(value_type))
+    shape = pa.array([None if a is None else a.shape for a in arrays], pa.list_(pa.int32(), ndim))
     mask = pa.array([a is None for a in arrays]) if None in [None if a is None else 0 for a in arrays] else None
     return pa.ExtensionArray.from_storage(t, pa.StructArray.from_arrays([data, shape], fields=list(t.storage_type), mask=mask))
 
 
-def ragged_of_fixed(col: pa.Array, t: RaggedTensorType) -> pa.Array:
+def ragged_of_fixed(col: pa.Array, t: pa.DataType) -> pa.Array:
     """A fixed-shape tensor column as one of varying shapes."""
     return _ragged([None if a is None else np.asarray(a) for a in to_objects("", col)], t)
 

@@ -6,8 +6,13 @@ copies the context when it is made, so that a later change does not touch it.
 
 from __future__ import annotations
 
+import contextlib
 import copy as _copy
+import enum
+import math
 import threading
+import warnings
+from collections.abc import Iterator
 from typing import Any
 
 MiB = 1 << 20
@@ -16,6 +21,24 @@ DEFAULT_TARGET_MAX_BLOCK_SIZE = (
 )  # a task costs microseconds, so small blocks are affordable: memory stays low, the first batch comes early
 DEFAULT_READ_BLOCK_SIZE = 4 * MiB  # what one unit of range/from_items/... holds
 DEFAULT_BATCH_SIZE = 256  # of iter_batches
+
+
+RETRIED_IO_ERRORS = (
+    "AWS Error INTERNAL_FAILURE",
+    "AWS Error NETWORK_CONNECTION",
+    "AWS Error SLOW_DOWN",
+    "AWS Error UNKNOWN (HTTP status 503)",
+    "AWS Error SERVICE_UNAVAILABLE",
+)
+
+
+class ShuffleStrategy(enum.StrEnum):
+    """Ray's names of ways to shuffle."""
+
+    SORT_SHUFFLE_PULL_BASED = "sort_shuffle_pull_based"
+    SORT_SHUFFLE_PUSH_BASED = "sort_shuffle_push_based"
+    HASH_SHUFFLE = "hash_shuffle"
+    GPU_SHUFFLE = "gpu_shuffle"
 
 
 class ExecutionResources:
@@ -28,7 +51,8 @@ class ExecutionResources:
 
     @classmethod
     def for_limits(cls, cpu=None, gpu=None, object_store_memory=None, memory=None) -> ExecutionResources:
-        return cls(cpu, gpu, object_store_memory, memory)
+        """Limits; what is not given is without one (inf)."""
+        return cls(*(math.inf if v is None else v for v in (cpu, gpu, object_store_memory, memory)))
 
     @classmethod
     def zero(cls) -> ExecutionResources:
@@ -60,15 +84,34 @@ class ExecutionOptions:
         actor_locality_enabled: bool = True,
         verbose_progress: bool = False,
     ):
-        self.resource_limits = resource_limits or ExecutionResources()
+        self.resource_limits = resource_limits  # type: ignore[assignment]
         self.exclude_resources = exclude_resources or ExecutionResources()
         self.locality_with_output = locality_with_output
         self.preserve_order = preserve_order
         self.actor_locality_enabled = actor_locality_enabled
         self.verbose_progress = verbose_progress
 
+    @property
+    def resource_limits(self) -> ExecutionResources:
+        """What one execution may use; what is not set is without limit (inf)."""
+        return self._resource_limits
+
+    @resource_limits.setter
+    def resource_limits(self, v: ExecutionResources | None) -> None:
+        v = v or ExecutionResources()
+        self._resource_limits = ExecutionResources.for_limits(v.cpu, v.gpu, v.object_store_memory, v.memory)
+
     def __repr__(self) -> str:
-        return f"ExecutionOptions({', '.join(f'{k}={v!r}' for k, v in self.__dict__.items())})"
+        return f"ExecutionOptions({', '.join(f'{k.removeprefix(chr(95))}={v!r}' for k, v in self.__dict__.items())})"
+
+
+_DEPRECATED = {
+    "write_file_retry_on_errors": "retried_io_errors",
+    "use_push_based_shuffle": "shuffle_strategy",
+    "target_shuffle_max_block_size": "target_max_block_size",
+    "use_polars": "use_polars_sort",
+    "use_arrow_tensor_v2": "arrow_fixed_shape_tensor_format",
+}
 
 
 class DataContext:
@@ -93,7 +136,61 @@ class DataContext:
         self.read_op_min_num_blocks: int = 1
         self.enable_auto_log_stats: bool = False
         self.verbose_stats_logs: bool = False
-        self.shuffle_strategy: Any = None
+        self.max_tasks_in_flight_per_actor: int | None = None
+        self.retried_io_errors: list[str] = list(RETRIED_IO_ERRORS)
+        self.raise_original_map_exception: bool = False
+        self.enable_fallback_to_arrow_object_ext_type: bool | None = None
+        # Ray's: kept for programs that set them, and not used
+        self.shuffle_strategy: Any = ShuffleStrategy.HASH_SHUFFLE
+        self.default_hash_shuffle_parallelism: int = 200
+        self.use_polars_sort: bool = False
+        self.min_parallelism: int = 200
+        self.streaming_read_buffer_size: int = 32 * MiB
+        self.enable_pandas_block: bool = True
+        self.actor_prefetcher_enabled: bool = False
+        self.enable_tensor_extension_casting: bool = True
+        self.arrow_fixed_shape_tensor_format: Any = None
+        self.scheduling_strategy: Any = "SPREAD"
+        self.eager_free: bool = False
+        self.decoding_size_estimation: bool = True
+        self.trace_allocations: bool = False
+        self.use_ray_tqdm: bool = True
+        self.enable_operator_progress_bars: bool = True
+        self.enable_progress_bar_name_truncation: bool = True
+        self.enable_rich_progress_bars: bool = False
+        self.enable_get_object_locations_for_metrics: bool = False
+        self.log_internal_stack_trace_to_stdout: bool = False
+        self.print_on_execution_start: bool = True
+        self.wait_for_min_actors_s: int = -1
+        self.actor_task_retry_on_errors: Any = False
+        self.actor_init_retry_on_errors: bool = False
+        self.actor_init_max_retries: int = 3
+        self.op_resource_reservation_enabled: bool = True
+        self.op_resource_reservation_ratio: float = 0.5
+        self.s3_try_create_dir: bool = False
+        self.enforce_schemas: bool = False
+        self.dataset_logger_id: str | None = None
+        self._kv_configs: dict[str, Any] = {}
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        other = _DEPRECATED.get(name)
+        if other is not None:
+            warnings.warn(f"`{name}` is deprecated! Configure `{other}` instead.", DeprecationWarning, stacklevel=2)
+            if other in ("target_max_block_size", "use_polars_sort"):
+                object.__setattr__(self, other, value)
+        object.__setattr__(self, name, value)
+
+    def get_config(self, key: str, default: Any = None) -> Any:
+        """A value that set_config() stored."""
+        return self._kv_configs.get(key, default)
+
+    def set_config(self, key: str, value: Any) -> None:
+        """Stores a value under a name; functions find it in their DataContext.get_current()."""
+        self._kv_configs[key] = value
+
+    def remove_config(self, key: str) -> None:
+        """Forgets a value."""
+        self._kv_configs.pop(key, None)
 
     @classmethod
     def get_current(cls) -> DataContext:
@@ -103,7 +200,16 @@ class DataContext:
                 cls._current = DataContext()
             return cls._current
 
-    current = get_current
+    @classmethod
+    @contextlib.contextmanager
+    def current(cls, context: DataContext) -> Iterator[None]:
+        """Makes a context the current one within a with block."""
+        before = cls.get_current()
+        cls._set_current(context)
+        try:
+            yield
+        finally:
+            cls._set_current(before)
 
     @classmethod
     def _set_current(cls, context: DataContext) -> None:

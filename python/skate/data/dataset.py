@@ -5,7 +5,9 @@ Names, arguments and defaults are those of Ray Data. What rows and batches look 
 
 from __future__ import annotations
 
+import functools
 import inspect
+import logging
 import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -13,8 +15,12 @@ from typing import Any
 
 from skate.data import execute
 from skate.data.context import DEFAULT_BATCH_SIZE, DataContext
+from skate.data.convert import Conversions
 from skate.data.execute import Facts, Node
 from skate.data.iterator import DataIterator
+from skate.data.random_config import RandomSeedConfig, seeds  # noqa: F401  RandomSeedConfig is public here
+from skate.data.split import Splits
+from skate.data.write.api import Writers
 
 
 @dataclass
@@ -63,7 +69,7 @@ class ActorPoolStrategy:
         return f"ActorPoolStrategy(min_size={self.min_size}, max_size={self.max_size})"
 
 
-class Dataset:
+class Dataset(Splits, Conversions, Writers):
     """A lazy, immutable table. Made by skate.data.range, read_parquet, from_items, ... and by the methods of other Datasets."""
 
     def __init__(self, node: Node, facts: Facts, context: DataContext | None = None):
@@ -72,11 +78,14 @@ class Dataset:
         self._stats: Any = None
         self._name: str | None = None
         self._schema: Any = None
+        self._above: Dataset | None = None  # what it was made from, for repr
 
     # ---- from one Dataset to another
 
     def _add(self, node: Node, facts: Facts | None = None) -> Dataset:
-        return Dataset(node, facts or Facts(files=self._facts.files), self.context)
+        out = Dataset(node, facts or Facts(files=self._facts.files), self.context)
+        out._above = self
+        return out
 
     def _columns(self, op: str, label: str, params: dict[str, Any], schema: Callable[[Any], Any]) -> Dataset:
         known = self._facts.schema
@@ -105,8 +114,13 @@ class Dataset:
         """A node with a user function: a function becomes tasks, a class a pool of actors."""
         if not callable(fn):
             raise TypeError(f"{kind} needs a function or a class with __call__, not {type(fn).__name__}")
-        label = f"{kind}({getattr(fn, '__name__', None) or type(fn).__name__})"
+        inner = fn.func if isinstance(fn, functools.partial) else fn
+        label = f"{kind}({getattr(inner, '__name__', None) or type(inner).__name__})"
         options = execute.resources(remote)
+        if remote.get("num_cpus") and remote.get("num_gpus"):
+            logging.getLogger("ray.data").warning(
+                "Specifying both num_cpus and num_gpus for map tasks is experimental, and may be unsupported."
+            )
         params.update(fn=fn, fn_args=tuple(fn_args or ()), fn_kwargs=dict(fn_kwargs or {}))
         if inspect.isclass(fn):
             params["ctor"] = (tuple(fn_constructor_args or ()), dict(fn_constructor_kwargs or {}))
@@ -255,7 +269,7 @@ class Dataset:
     def filter(
         self,
         fn: Any = None,
-        expr: str | None = None,
+        expr: Any = None,
         *,
         compute: Any = None,
         fn_args: Any = None,
@@ -272,7 +286,7 @@ class Dataset:
         """Keeps the rows for which fn(row), or the expression, is true (null counts as false).
 
         Args:
-            expr: Text such as "x > 3 and name in ('a', 'b') or y is null"; runs column by column, without Python per row.
+            expr: An expression, or text such as "x > 3 and name in ('a', 'b') or y is null"; runs column by column, without Python per row.
 
         Example:
             >>> import skate
@@ -280,22 +294,21 @@ class Dataset:
             [{'id': 1}, {'id': 5}, {'id': 9}]
         """
         if (fn is None) == (expr is None):
-            raise ValueError("filter takes either a function or expr")
+            raise ValueError("filter takes either a function or expr: exactly one of 'fn' and 'expr' must be provided")
         facts = Facts(None, self._facts.schema, self._facts.files)
         if expr is not None:
-            from skate.data.ops import compile_expr
+            from skate.data.expressions import Expr, inline
 
-            compile_expr(expr)  # errors here, not in a worker
-            return self._add(
-                Node(
-                    "filter",
-                    f"Filter({expr})",
-                    {"expr": expr},
-                    (self._node,),
-                    **{**_cpus(self._node), **execute.resources({"num_cpus": num_cpus, "memory": memory, **ray_remote_args})},
-                ),
-                facts,
-            )
+            if isinstance(expr, str):
+                from skate.data.expr_eval import parse
+
+                text, expr = expr, parse(expr)  # errors here, not in a worker
+            elif isinstance(expr, Expr):
+                text = inline(expr)
+            else:
+                raise TypeError(f"filter: expr must be an expression or text, not {type(expr).__name__}")
+            remote = {"num_cpus": num_cpus, "num_gpus": num_gpus, "memory": memory, **ray_remote_args}
+            return self._expressions("filter", f"Filter({text})", {"expr": expr}, [expr], compute, concurrency, remote, facts)
         return self._udf(
             "filter",
             "Filter",
@@ -308,6 +321,55 @@ class Dataset:
             fn_constructor_kwargs=fn_constructor_kwargs,
             remote={"num_cpus": num_cpus, "num_gpus": num_gpus, "memory": memory, **ray_remote_args},
             facts=facts,
+        )
+
+    def _expressions(
+        self,
+        op: str,
+        label: str,
+        params: dict[str, Any],
+        exprs: list[Any],
+        compute: Any,
+        concurrency: Any,
+        remote: dict[str, Any],
+        facts: Facts,
+    ) -> Dataset:
+        """A node that evaluates expressions; callable classes in them make it a pool of actors."""
+        from skate.data.expressions import UDFExpr, walk
+
+        options = {**_cpus(self._node), **execute.resources(remote)}
+        if any(isinstance(n, UDFExpr) and n.callable_class_spec is not None for e in exprs for n in walk(e)):
+            options.pop("max_tasks", None)
+            pool = _pool(label, compute, concurrency, options)
+            options["pool"], options["max_in_flight"] = (pool.min_size, pool.max_size), pool.max_tasks_in_flight_per_actor or 0
+        elif compute is not None or concurrency is not None:
+            options["max_tasks"] = _max_tasks(label, compute, concurrency)
+        return self._add(Node(op, label, params, (self._node,), **options), facts)
+
+    def with_column(self, column_name: str, expr: Any, *, compute: Any = None, **ray_remote_args: Any) -> Dataset:
+        """One more column (or a column replaced), from an expression over the others.
+
+        Args:
+            column_name: Its name.
+            expr: An expression (skate.data.expressions); TypeError for anything else.
+            compute: Where callable classes in it run; TaskPoolStrategy or ActorPoolStrategy.
+
+        Example:
+            >>> import skate
+            >>> from skate.data.expressions import col
+            >>> skate.data.range(2).with_column("y", col("id") * 2).take_all()
+            [{'id': 0, 'y': 0}, {'id': 1, 'y': 2}]
+        """
+        from skate.data.expressions import Expr, StarExpr, inline
+
+        if not isinstance(expr, Expr) or isinstance(expr, StarExpr):
+            raise TypeError(f"with_column: expr must be an expression over columns, not {type(expr).__name__}")
+        if not isinstance(column_name, str) or not column_name:
+            raise ValueError(f"with_column: column_name must be a text, not {column_name!r}")
+        params = {"exprs": [(column_name, expr)], "keep": True}
+        facts = Facts(self._facts.rows, None, self._facts.files)
+        return self._expressions(
+            "project", f"WithColumn({column_name}={inline(expr._unalias())})", params, [expr], compute, None, ray_remote_args, facts
         )
 
     def add_column(
@@ -396,7 +458,7 @@ class Dataset:
             if not names:
                 raise ValueError("rename_columns received 'names' with no entries.")
             if not all(isinstance(v, str) for v in [*names, *names.values()]):
-                raise ValueError(f"rename_columns expects both keys and values to be strings, got: {names}")
+                raise ValueError("rename_columns requires both keys and values in the 'names' to be strings.")
             if len(set(names.values())) != len(names):
                 raise ValueError(f"rename_columns received duplicate values in the 'names': {names}")
             new: Any = dict(names)
@@ -405,12 +467,15 @@ class Dataset:
             if not names:
                 raise ValueError("rename_columns requires 'names' with at least one column name.")
             if not all(isinstance(v, str) for v in names):
-                raise ValueError(f"rename_columns requires strings for column names, got: {names}")
+                raise ValueError("rename_columns requires all elements in the 'names' to be strings.")
             if len(set(names)) != len(names):
                 raise ValueError(f"rename_columns received duplicate values in the 'names': {names}")
             new = list(names)
         else:
-            raise TypeError(f"rename_columns expected names to be either a list or dict, got {type(names)}")
+            raise TypeError(f"rename_columns expected names to be either List[str] or Dict[str, str], got {type(names)}.")
+        if isinstance(new, list) and self._facts.schema is not None and len(self._facts.schema().names) != len(new):
+            have = self._facts.schema().names
+            raise ValueError(f"rename_columns requires 'names': {new} length match current schema names: {have}.")
         return self._columns("rename_columns", "RenameColumns", {"names": new}, lambda s: _renamed(s, new))
 
     def _check_columns(self, names: list[str], what: str) -> None:
@@ -459,15 +524,24 @@ class Dataset:
             Facts(None if None in rows else sum(rows), schema if None not in schemas else None, files),
         )
 
-    def random_sample(self, fraction: float, *, seed: int | None = None) -> Dataset:
-        """Each row with a probability; with a seed the same rows each time."""
+    def random_sample(self, fraction: float, *, seed: Any = None) -> Dataset:
+        """Each row with a probability of `fraction`.
+
+        Args:
+            fraction: From 0 to 1; ValueError otherwise.
+            seed: An int: the same rows each time; a RandomSeedConfig; None: others each run.
+        """
         if fraction < 0 or fraction > 1:
             raise ValueError("Fraction must be between 0 and 1.")
-        s = seed if seed is not None else int.from_bytes(os.urandom(8), "little")
-        return self._add(
-            Node("random_sample", "RandomSample", {"fraction": float(fraction), "seed": int(s)}, (self._node,)),
-            Facts(None, self._facts.schema, self._facts.files),
+        of_run = seeds(seed)
+        node = Node(
+            "random_sample",
+            "RandomSample",
+            {"fraction": float(fraction), "seed": of_run(0)},
+            (self._node,),
+            each_run=lambda k: {"params": {"seed": of_run(k)}},
         )
+        return self._add(node, Facts(None, self._facts.schema, self._facts.files))
 
     def copy(self, ds: Dataset | None = None) -> Dataset:
         """The same plan as another object."""
@@ -545,6 +619,9 @@ class Dataset:
 
     def stats(self) -> str:
         """What the last execution did, operator by operator, as text; its last line names the bottleneck."""
+        if self._stats is None and self._node.op == "blocks":
+            blocks = self._node.options["blocks"]
+            return f"{self._node.label}: {sum(b[2] for b in blocks):,} rows in {len(blocks):,} blocks of this process. Nothing was run."
         return str(self._stats) if self._stats is not None else ""
 
     def stats_dict(self) -> dict[str, Any]:
@@ -593,6 +670,10 @@ class Dataset:
     def iter_torch_batches(self, **kwargs: Any) -> Iterator[Any]:
         """Batches of torch tensors; see DataIterator.iter_torch_batches."""
         return DataIterator(self).iter_torch_batches(**kwargs)
+
+    def iter_tf_batches(self, **kwargs: Any) -> Iterator[Any]:
+        """Batches of TensorFlow tensors; see DataIterator.iter_tf_batches. ImportError without TensorFlow."""
+        return DataIterator(self).iter_tf_batches(**kwargs)
 
     def take(self, limit: int = 20) -> list[dict[str, Any]]:
         """The first rows.
@@ -659,78 +740,6 @@ class Dataset:
         out._stats, out._name, out._schema = self._stats, self._name, self._schema
         return out
 
-    def _table(self, limit: int | None = None) -> Any:
-        """All rows as one pyarrow Table."""
-        import pyarrow as pa
-
-        from skate.data.schema import concat
-
-        rbs, n = [], 0
-        it = execute.batches(self)
-        for rb in it:
-            rbs.append(rb)
-            n += rb.num_rows
-            if limit is not None and n > limit:
-                it.close()  # type: ignore[attr-defined]
-                raise ValueError(
-                    f"the dataset has more than the given limit of {limit} rows. If you are sure that a DataFrame with more rows will fit in local memory, "
-                    f"set ds.to_pandas(limit=None) to disable limits."
-                )
-        if not rbs:
-            return pa.table({}) if self._facts.schema is None else self._facts.schema().empty_table()
-        return concat([rb for rb in rbs if rb.num_rows] or rbs[:1])
-
-    def to_pandas(self, limit: int | None = None) -> Any:
-        """All rows as one DataFrame."""
-        from skate.data.batch import table_to_pandas
-
-        return table_to_pandas(self._table(limit))
-
-    def to_arrow(self) -> Any:
-        """All rows as one pyarrow Table."""
-        return self._table()
-
-    def to_arrow_refs(self) -> list[Any]:
-        """References to pyarrow Tables, one a block."""
-        import pyarrow as pa
-
-        import skate
-
-        return [skate.put(pa.Table.from_batches([execute.fetch(b)])) for b in execute.run(self)]
-
-    def to_numpy_refs(self, *, column: str | None = None) -> list[Any]:
-        """References to dicts of arrays (or to the arrays of one column), one a block."""
-        import skate
-        from skate.data.batch import to_numpy
-
-        return [skate.put(to_numpy(execute.fetch(b)) if column is None else to_numpy(execute.fetch(b))[column]) for b in execute.run(self)]
-
-    def to_pandas_refs(self) -> list[Any]:
-        """References to DataFrames, one a block."""
-        import skate
-        from skate.data.batch import to_pandas
-
-        return [skate.put(to_pandas(execute.fetch(b))) for b in execute.run(self)]
-
-    def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
-        """The blocks as an Arrow stream, run while it is read: polars.DataFrame(ds), duckdb and pyarrow.table(ds) take it."""
-        import pyarrow as pa
-
-        from skate.data.schema import cast_batch
-
-        it = execute.batches(self)
-        first = next(it, None)
-        schema = first.schema if first is not None else self._facts.schema() if self._facts.schema else pa.schema([])
-
-        def stream() -> Iterator[Any]:
-            if first is not None:
-                yield first
-            for rb in it:
-                if rb.num_rows:
-                    yield cast_batch(rb, schema)
-
-        return pa.RecordBatchReader.from_batches(schema, stream()).__arrow_c_stream__(requested_schema)
-
     # ---- aggregates
 
     def sum(self, on: str | list[str] | None = None, ignore_nulls: bool = True) -> Any:
@@ -769,133 +778,109 @@ class Dataset:
         values = execute.combine(self, [(kind, c, ignore_nulls, ddof) for c in columns], f"{kind} of {', '.join(columns)}")
         return values[0] if isinstance(on, str) or len(columns) == 1 else {f"{kind}({c})": v for c, v in zip(columns, values, strict=True)}
 
-    def unique(self, column: str) -> list[Any]:
+    def unique(self, column: str, ignore_nulls: bool = False) -> list[Any]:
         """Distinct values of a column, in order of appearance.
+
+        Args:
+            column: Its name.
+            ignore_nulls: Null is no value.
 
         Example:
             >>> import skate
             >>> skate.data.from_items([{"a": 1}, {"a": 2}, {"a": 1}]).unique("a")
             [1, 2]
         """
-        return execute.combine(self, [("unique", column, True, 1)], f"unique of {column}")[0]
+        self._check_columns([column], "unique")
+        values = execute.combine(self, [("unique", column, True, 1)], f"unique of {column}")[0]
+        return [v for v in values if v is not None] if ignore_nulls else values
 
-    # ---- writers
-
-    def write_parquet(
-        self,
-        path: str,
-        *,
-        partition_cols: list[str] | None = None,
-        filesystem: Any = None,
-        try_create_dir: bool = True,
-        arrow_open_stream_args: dict[str, Any] | None = None,
-        filename_provider: Any = None,
-        arrow_parquet_args_fn: Any = None,
-        min_rows_per_file: int | None = None,
-        max_rows_per_file: int | None = None,
-        ray_remote_args: dict[str, Any] | None = None,
-        concurrency: int | None = None,
-        num_rows_per_file: int | None = None,
-        mode: Any = "append",
-        **arrow_parquet_args: Any,
-    ) -> None:
-        """Writes Parquet files into a folder; they appear there all together when everything is written, under the same names each time.
+    def aggregate(self, *aggs: Any) -> dict[str, Any] | None:
+        """Values of aggregates over all rows, by their names; None when there are no rows.
 
         Args:
-            partition_cols: Columns that become folders (col=value).
-            mode: "append", "overwrite", "error" or "ignore": what to do when the folder has files.
-            arrow_parquet_args: Arguments of pyarrow.parquet.write_table (compression, ...).
+            aggs: AggregateFn objects (skate.data.aggregate); ValueError for none, TypeError for others.
+
+        Example:
+            >>> import skate
+            >>> from skate.data.aggregate import Max, Mean
+            >>> skate.data.range(5).aggregate(Max("id"), Mean("id"))
+            {'max(id)': 4, 'mean(id)': 2.0}
         """
-        from skate.data.write.job import write
+        from skate.data.aggregate import AggregateFn
+        from skate.data.late import free_name
 
-        if arrow_parquet_args_fn is not None:
-            arrow_parquet_args = {**arrow_parquet_args_fn(), **arrow_parquet_args}
-        write(
-            self,
-            "parquet",
-            path,
-            mode=mode,
-            filesystem=filesystem,
-            min_rows=min_rows_per_file or num_rows_per_file,
-            max_rows=max_rows_per_file,
-            concurrency=concurrency,
-            remote=ray_remote_args,
-            partition_cols=partition_cols,
-            args=arrow_parquet_args,
-        )
+        if not aggs:
+            raise ValueError("Aggregate requires at least one aggregation")
+        for a in aggs:
+            if not isinstance(a, AggregateFn):
+                raise TypeError(f"aggregate takes AggregateFn objects, not {type(a).__name__}")
+            self._check_columns(sorted(a.columns() or ()), a.name)
+        values = execute.combine_fns(self, list(aggs))
+        if values is None:
+            return None
+        out: dict[str, Any] = {}
+        for a, v in zip(aggs, values, strict=True):
+            out[free_name(out, a.name) if a.name in out else a.name] = v
+        return out
 
-    def write_csv(
-        self,
-        path: str,
-        *,
-        filesystem: Any = None,
-        min_rows_per_file: int | None = None,
-        max_rows_per_file: int | None = None,
-        ray_remote_args: dict[str, Any] | None = None,
-        concurrency: int | None = None,
-        num_rows_per_file: int | None = None,
-        mode: Any = "append",
-        **arrow_csv_args: Any,
-    ) -> None:
-        """Writes CSV files into a folder (see write_parquet); arrow_csv_args go to pyarrow.csv.WriteOptions."""
-        from skate.data.write.job import write
+    def summary(self, columns: list[str] | None = None, override_dtype_agg_mapping: dict[Any, Any] | None = None) -> Any:
+        """A DatasetSummary: count, mean, min, max, std, share of missing values and of zeros, column by column.
 
-        write(
-            self,
-            "csv",
-            path,
-            mode=mode,
-            filesystem=filesystem,
-            min_rows=min_rows_per_file or num_rows_per_file,
-            max_rows=max_rows_per_file,
-            concurrency=concurrency,
-            remote=ray_remote_args,
-            args=arrow_csv_args,
-        )
+        Args:
+            columns: Only these; ValueError for one that does not exist.
+            override_dtype_agg_mapping: {DataType: function from a column's name to a list of aggregates}, in place of the usual ones.
+        """
+        from skate.data.summary import summarize
 
-    def write_json(
-        self,
-        path: str,
-        *,
-        filesystem: Any = None,
-        min_rows_per_file: int | None = None,
-        max_rows_per_file: int | None = None,
-        ray_remote_args: dict[str, Any] | None = None,
-        concurrency: int | None = None,
-        num_rows_per_file: int | None = None,
-        mode: Any = "append",
-        **json_args: Any,
-    ) -> None:
-        """Writes JSON files, one object a line, into a folder (see write_parquet); json_args go to json.dumps."""
-        from skate.data.write.job import write
-
-        write(
-            self,
-            "json",
-            path,
-            mode=mode,
-            filesystem=filesystem,
-            min_rows=min_rows_per_file or num_rows_per_file,
-            max_rows=max_rows_per_file,
-            concurrency=concurrency,
-            remote=ray_remote_args,
-            args=json_args,
-        )
+        return summarize(self, columns, override_dtype_agg_mapping)
 
     # ---- Python
 
     def __repr__(self) -> str:
-        parts = []
-        if self._name:
-            parts.append(f"name={self._name}")
-        if self._facts.rows is not None:
-            parts.append(f"num_rows={self._facts.rows}")
+        from skate.data import text_table
+
         s = self.schema(fetch_if_missing=False)
-        inside = "Unknown schema" if s is None else "{" + ", ".join(f"{n}: {t}" for n, t in zip(s.names, s.types, strict=True)) + "}"
-        return f"{type(self).__name__}({', '.join([*parts, 'schema=' + inside])})"
+        if s is not None and s.names:
+            return text_table.dataset(self, s, self._node.options["blocks"] if self._node.op == "blocks" else None)
+        return text_table.plan(self)
 
     def __len__(self) -> int:
         raise AttributeError("Use `ds.count()` to compute the length of a distributed Dataset. This may be an expensive operation.")
+
+    def has_serializable_lineage(self) -> bool:
+        """Whether the plan can be sent without data: it reads from outside only, not blocks of this engine."""
+        todo, seen = [self._node], set()
+        while todo:
+            n = todo.pop()
+            if id(n) in seen:
+                continue
+            seen.add(id(n))
+            if n.op == "blocks":
+                return False
+            todo += n.inputs
+        return True
+
+    def serialize_lineage(self) -> bytes:
+        """The plan as bytes, for deserialize_lineage() in another process or engine; ValueError when it holds blocks of this engine."""
+        import cloudpickle
+
+        if not self.has_serializable_lineage():
+            raise ValueError(
+                "Lineage-based serialization is not supported for this stream, which means that it cannot be used as a tunable hyperparameter: "
+                "it holds blocks in memory (from_items, from_pandas, materialize, ...), which are no part of a plan"
+            )
+        return cloudpickle.dumps(self.copy(), 5)
+
+    @staticmethod
+    def deserialize_lineage(serialized_ds: bytes) -> Dataset:
+        """The Dataset of serialize_lineage()."""
+        import pickle
+
+        return pickle.loads(serialized_ds)
+
+    def get_internal_block_refs(self) -> list[Any]:
+        """References to the blocks; runs unless materialized."""
+        return self.materialize().get_internal_block_refs()
 
     def __iter__(self) -> Iterator[Any]:
         raise TypeError(
@@ -954,9 +939,8 @@ def _renamed(schema: Any, names: Any) -> Any:
 
 def _pool(kind: str, compute: Any, concurrency: Any, options: dict[str, Any]) -> ActorPoolStrategy:
     """The pool of a class."""
-    if compute is not None and concurrency is not None:
-        raise ValueError(f"{kind}: give either compute or concurrency, not both")
-    if isinstance(compute, TaskPoolStrategy) or compute == "tasks":
+    _check_compute(kind, compute)
+    if isinstance(compute, TaskPoolStrategy):
         raise ValueError(f"{kind}: a class runs in actors; use ActorPoolStrategy, or a function")
     if isinstance(compute, ActorPoolStrategy):
         pool = compute
@@ -980,9 +964,15 @@ def _pool(kind: str, compute: Any, concurrency: Any, options: dict[str, Any]) ->
     return pool
 
 
+def _check_compute(kind: str, compute: Any) -> None:
+    if compute is not None and not isinstance(compute, (TaskPoolStrategy, ActorPoolStrategy)):
+        raise ValueError(f"{kind}: compute must be a TaskPoolStrategy or an ActorPoolStrategy, not {compute!r}")
+
+
 def _max_tasks(label: str, compute: Any, concurrency: Any) -> int:
     """The cap of tasks of a function; 0: none."""
-    if isinstance(compute, ActorPoolStrategy) or compute == "actors":
+    _check_compute(label, compute)
+    if isinstance(compute, ActorPoolStrategy):
         raise ValueError(f"{label}: ActorPoolStrategy needs a class; a function runs in tasks")
     if isinstance(compute, TaskPoolStrategy):
         return compute.size or 0

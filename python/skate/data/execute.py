@@ -6,12 +6,14 @@ nothing is kept of runs that are over, and Datasets of different sources can be 
 
 from __future__ import annotations
 
+import logging
 import pickle
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 from skate.data.context import DataContext
+from skate.exceptions import RayTaskError, UserCodeException
 
 
 @dataclass(frozen=True)
@@ -35,18 +37,49 @@ class ReadOptions:
     ray_remote_args: dict[str, Any] | None = None
 
 
+Block = tuple[Any, int, int, int]  # ObjectRef (or a RecordBatch of this process), first row, rows, bytes
+
+
 class Node:
-    """One operator of the logical plan. options: keyword arguments of _skate.Plan.add beyond the first four."""
+    """One operator of the logical plan. options: keyword arguments of _skate.Plan.add beyond the first four.
 
-    __slots__ = ("op", "label", "params", "inputs", "options")
+    each_run: a function from the number of a run (0, 1, ...) to options and, under "params", parameters that differ in it: what is drawn anew each time.
+    blocks_of: of a node with op "late": a function from its context and inputs to blocks, called when a run needs them (see late.py).
+    """
 
-    def __init__(self, op: str, label: str, params: dict[str, Any], inputs: tuple[Node, ...] = (), **options: Any):
+    __slots__ = ("op", "label", "params", "inputs", "options", "each_run", "blocks_of", "runs")
+
+    def __init__(
+        self,
+        op: str,
+        label: str,
+        params: dict[str, Any],
+        inputs: tuple[Node, ...] = (),
+        *,
+        each_run: Callable[[int], dict[str, Any]] | None = None,
+        blocks_of: Callable[[Any, tuple[Node, ...]], list[Block]] | None = None,
+        **options: Any,
+    ):
         self.op, self.label, self.params, self.inputs, self.options = op, label, params, inputs, options
+        self.each_run, self.blocks_of, self.runs = each_run, blocks_of, 0
 
-    def dump(self) -> bytes:
+    def this_run(self) -> Node:
+        """The node as the run that begins now has it."""
+        if self.each_run is None:
+            return self
+        different = self.each_run(self.runs)
+        self.runs += 1
+        params = {**self.params, **different.pop("params", {})}
+        return Node(self.op, self.label, params, self.inputs, **{"blocks_of": self.blocks_of, **self.options, **different})
+
+    def dump(self, context: DataContext | None = None) -> bytes:
+        """Label and parameters for the workers; functions of users bring the settings of the Dataset along."""
+        if context is not None and self.params.get("fn") is not None:
+            return Node(self.op, self.label, {**self.params, "context": context}).dump()
         if not self.params:
             return b""
-        if "fn" not in self.params:
+        code = next((k for k in ("fn", "expr", "exprs", "fns", "code") if self.params.get(k) is not None), None)
+        if code is None:
             return pickle.dumps(self.params, 5)
         import cloudpickle
 
@@ -55,14 +88,14 @@ class Node:
         except Exception as e:
             from skate.serialize import unpicklable
 
-            raise TypeError(f"{self.label}: {unpicklable(self.params['fn'], e)}") from None
+            what = self.params if code == "code" else self.params[code]
+            raise TypeError(f"{self.label}: {unpicklable(what, e)}") from None
 
 
-Block = tuple[Any, int, int, int]  # ObjectRef (or a RecordBatch of this process), first row, rows, bytes
-
-
-def source(label: str, params: dict[str, Any], units: list[tuple[bytes, int, int]], options: ReadOptions, facts: Facts) -> Any:
-    """A Dataset that reads units."""
+def source(
+    label: str, params: dict[str, Any], units: list[tuple[bytes, int, int]], options: ReadOptions, facts: Facts, each_run: Any = None
+) -> Any:
+    """A Dataset that reads units. each_run: a function from the number of a run to what is different in its options (see Node)."""
     from skate.data.dataset import Dataset
 
     n = options.concurrency
@@ -75,6 +108,7 @@ def source(label: str, params: dict[str, Any], units: list[tuple[bytes, int, int
         params,
         (),
         units=units,
+        each_run=each_run,
         max_tasks=n or 0,
         **resources({"num_cpus": options.num_cpus, "num_gpus": options.num_gpus, "memory": options.memory, **more}),
     )
@@ -126,11 +160,13 @@ def resources(given: dict[str, Any]) -> dict[str, Any]:
     return out
 
 
-def lower(root: Node) -> tuple[Any, int]:
-    """(_skate.Plan, node id of root)."""
+def lower(root: Node, context: DataContext | None = None) -> tuple[Any, int]:
+    """(_skate.Plan, node id of root) for one run; context None: for people to read only, nothing is run for it."""
     from skate import _skate
+    from skate.data.pushdown import push
 
     plan = _skate.Plan()
+    root = push(root)
     ids: dict[int, int] = {}
     stack = [root]
     while stack:
@@ -138,17 +174,20 @@ def lower(root: Node) -> tuple[Any, int]:
         if id(node) in ids:
             stack.pop()
             continue
-        todo = [i for i in node.inputs if id(i) not in ids]
+        todo = [i for i in node.inputs if id(i) not in ids] if node.op != "late" or context is None else []
         if todo:
             stack += reversed(todo)
             continue
-        options = node.options
+        this = node.this_run() if context is not None else node
+        if this.op == "late":
+            this = Node("blocks", this.label, {}, (), blocks=this.blocks_of(context, this.inputs) if context is not None else [])  # type: ignore[misc]
+        options = this.options
         if "blocks" in options:
             options = {
                 **options,
                 "blocks": [(r if isinstance(r, _skate.ObjectRef) else _skate.put_block(r), *more) for r, *more in options["blocks"]],
             }
-        ids[id(node)] = plan.add(node.op, node.label, node.dump(), tuple(ids[id(i)] for i in node.inputs), **options)
+        ids[id(node)] = plan.add(this.op, this.label, this.dump(context), tuple(ids[id(i)] for i in this.inputs), **options)
         stack.pop()
     return plan, ids[id(root)]
 
@@ -169,7 +208,7 @@ def ensure_engine(node: Node | None = None) -> None:
             if id(n) in seen:
                 continue
             seen.add(id(n))
-            if n.op == "aggregate" or "expr" in n.params:
+            if n.op in ("aggregate", "project") or "expr" in n.params:
                 modules.add("pyarrow.compute")
             if n.params.get("batch_format") == "pandas":
                 modules.add("pandas")
@@ -225,9 +264,14 @@ def run(ds: Any, node: Node | None = None) -> Iterator[Block]:
         yield from node.options["blocks"]
         return
     ensure_engine(node)
+    if node.op == "late":
+        blocks = node.this_run().blocks_of(ds.context, node.inputs)  # type: ignore[misc]
+        ds._stats = DatasetStats({}, {"late": f"{node.label}: {sum(b[2] for b in blocks):,} rows in {len(blocks):,} blocks"})
+        yield from blocks
+        return
     from skate import _skate
 
-    plan, root = lower(node)
+    plan, root = lower(node, ds.context)
     x = _skate.Exec(plan, root, conf(ds.context))
     bar = Progress.open(x, ds.context)
     from skate.data import batch  # noqa: F401  pyarrow and numpy, which the blocks need here too: while the workers start
@@ -238,11 +282,38 @@ def run(ds: Any, node: Node | None = None) -> Iterator[Block]:
             if item is None:
                 break
             yield item
+    except RayTaskError as e:
+        raise of_user_code(e, ds.context) from None
     finally:
         ds._stats = DatasetStats(x.stats(), ds._stats.extra if ds._stats else None)
         if bar is not None:
             bar.close()
         x.stop()
+
+
+def of_user_code(e: RayTaskError, context: DataContext) -> BaseException:
+    """The error of a function of the user as a UserCodeException too, said once in the log; other errors as they are."""
+    cause = e.cause
+    if not any(str(n).startswith("in ") for n in getattr(cause, "__notes__", ())) or isinstance(e, UserCodeException):
+        return e
+    if context.raise_original_map_exception:
+        return cause
+    log = logging.getLogger("ray.data")
+    if not context.log_internal_stack_trace_to_stdout:
+        log.error("Exception occurred in user code, with the abbreviated stack trace below.")
+    log.error("Full stack trace:\n%s", e, extra={"hide": not context.log_internal_stack_trace_to_stdout})
+    name = type(e).__name__
+    key = type(e)
+    if key not in _user_classes:
+        _user_classes[key] = type(name, (key, UserCodeException), {"__module__": key.__module__, "__qualname__": name})
+    try:
+        e.__class__ = _user_classes[key]
+    except TypeError:  # a class of the user's with a layout of its own
+        pass
+    return e
+
+
+_user_classes: dict[type, type] = {}
 
 
 def fetch(block: Block) -> Any:
@@ -269,7 +340,7 @@ def batches(ds: Any, node: Node | None = None) -> Iterator[Any]:
 
 def combine(ds: Any, aggs: list[tuple[str, str | None, bool, int]], what: str) -> list[Any]:
     """Runs aggregates over ds; one value each."""
-    from skate.data import aggregate
+    from skate.data import combine as c
 
     node = Node("aggregate", f"Aggregate({what})", {"aggs": aggs}, (ds._node,))
     states: list[Any] = [None] * len(aggs)
@@ -277,5 +348,16 @@ def combine(ds: Any, aggs: list[tuple[str, str | None, bool, int]], what: str) -
         for data in rb.column(0).to_pylist():
             for i, s in enumerate(pickle.loads(data)):
                 if s is not None:
-                    states[i] = aggregate.merge(aggs[i][0], states[i], s)
-    return [aggregate.final(a, s) for a, s in zip(aggs, states, strict=True)]
+                    states[i] = c.merge(aggs[i][0], states[i], s)
+    return [c.final(a, s) for a, s in zip(aggs, states, strict=True)]
+
+
+def combine_fns(ds: Any, fns: list[Any]) -> list[Any] | None:
+    """Runs aggregates of users (aggregate.py) over ds; one value each, None when there are no rows."""
+    node = Node("aggregate", f"Aggregate({', '.join(f.name for f in fns)})", {"fns": fns}, (ds._node,))
+    states: list[Any] | None = None
+    for rb in batches(ds, node):
+        for data in rb.column(0).to_pylist():
+            new = pickle.loads(data)
+            states = new if states is None else [f.merge(a, b) for f, a, b in zip(fns, states, new, strict=True)]
+    return None if states is None else [f.finalize(s) for f, s in zip(fns, states, strict=True)]

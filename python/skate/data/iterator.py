@@ -74,12 +74,16 @@ class DataIterator:
             raise ValueError(f"batch_format must be one of {', '.join(map(repr, FORMATS))} or None, not {batch_format!r}")
         if local_shuffle_buffer_size is not None and batch_size is None:
             raise ValueError("local_shuffle_buffer_size needs a batch_size")
-        it = self._record_batches()
-        source = it
-        if local_shuffle_buffer_size is not None:
-            source = shuffled(it, max(int(local_shuffle_buffer_size), batch_size or 1), local_shuffle_seed)
-        out = cut_batches(source, batch_size, batch_format, drop_last)
-        return _closing(out if _collate_fn is None else (_collate_fn(b) for b in out), it)
+
+        def run() -> Iterator[Any]:
+            it = self._record_batches()
+            source = it
+            if local_shuffle_buffer_size is not None:
+                source = shuffled(it, max(int(local_shuffle_buffer_size), batch_size or 1), local_shuffle_seed)
+            out = cut_batches(source, batch_size, batch_format, drop_last)
+            return _closing(out if _collate_fn is None else (_collate_fn(b) for b in out), it)
+
+        return Again(run)
 
     def iter_torch_batches(
         self,
@@ -88,7 +92,7 @@ class DataIterator:
         batch_size: int | None = DEFAULT_BATCH_SIZE,
         dtypes: Any = None,
         device: Any = "auto",
-        collate_fn: Callable[[dict[str, Any]], Any] | None = None,
+        collate_fn: Any = None,
         drop_last: bool = False,
         local_shuffle_buffer_size: int | None = None,
         local_shuffle_seed: int | None = None,
@@ -97,28 +101,184 @@ class DataIterator:
         """Batches of torch tensors, a dict of them by column (or what collate_fn makes of the dict of arrays).
 
         Args:
-            dtypes: A torch dtype for all columns, or a dict by column.
+            dtypes: A torch dtype for all columns, or a dict by column; ValueError together with collate_fn.
+            collate_fn: A function from the dict of arrays to what is wanted; or a CollateFn, which says which batch format it takes.
             device: Where the tensors go; "auto" is the CPU, or the GPU that this process was given.
         """
         import torch
 
+        from skate.data.collate_fn import CollateFn, is_tensor_batch_type
+
         if device == "auto":
             device = "cuda" if torch.cuda.is_available() and _gpus() else "cpu"
+        if collate_fn is not None and (dtypes is not None or pin_memory) and not isinstance(collate_fn, CollateFn):
+            raise ValueError("collate_fn cannot be used with dtypes or pin_memory; let collate_fn do it")
 
-        def to_torch(b: dict[str, Any]) -> Any:
+        def to_torch(b: Any) -> Any:
             if collate_fn is not None:
-                return collate_fn(b)
+                out = collate_fn(b)
+                if device != "cpu" and is_tensor_batch_type(out):
+                    from skate.data.util.torch_utils import move_tensors_to_device
+
+                    return move_tensors_to_device(out, device)
+                return out
             return {k: tensor(torch, k, v, dtypes.get(k) if isinstance(dtypes, dict) else dtypes, device, pin_memory) for k, v in b.items()}
 
         return self.iter_batches(
             prefetch_batches=prefetch_batches,
             batch_size=batch_size,
-            batch_format="numpy",
+            batch_format=collate_fn.batch_format if isinstance(collate_fn, CollateFn) else "numpy",
             drop_last=drop_last,
             local_shuffle_buffer_size=local_shuffle_buffer_size,
             local_shuffle_seed=local_shuffle_seed,
             _collate_fn=to_torch,
         )
+
+    def to_torch(
+        self,
+        *,
+        label_column: str | None = None,
+        feature_columns: Any = None,
+        label_column_dtype: Any = None,
+        feature_column_dtypes: Any = None,
+        batch_size: int = 1,
+        prefetch_batches: int = 1,
+        drop_last: bool = False,
+        local_shuffle_buffer_size: int | None = None,
+        local_shuffle_seed: int | None = None,
+        unsqueeze_label_tensor: bool = True,
+        unsqueeze_feature_tensors: bool = True,
+    ) -> Any:
+        """A torch IterableDataset of (features, label) batches.
+
+        Args:
+            label_column: The label; None: the label of a batch is None.
+            feature_columns: Names (one tensor), lists of names (a list of tensors) or a dict of lists (a dict of tensors); None: all but the label.
+            label_column_dtype, feature_column_dtypes: torch dtypes, in the form of feature_columns.
+            unsqueeze_label_tensor, unsqueeze_feature_tensors: Values become rows of one.
+        """
+        import torch
+
+        from skate.data.util.torch_utils import convert_pandas_to_torch_tensor as convert
+
+        if (
+            isinstance(feature_columns, dict)
+            and feature_column_dtypes is not None
+            and not isinstance(feature_column_dtypes, dict | torch.dtype)
+        ):
+            raise TypeError("feature_column_dtypes must be a dict too, or one dtype, when feature_columns is a dict")
+
+        def batches() -> Iterator[Any]:
+            for df in self.iter_batches(
+                batch_size=batch_size,
+                batch_format="pandas",
+                drop_last=drop_last,
+                local_shuffle_buffer_size=local_shuffle_buffer_size,
+                local_shuffle_seed=local_shuffle_seed,
+            ):
+                label = None
+                if label_column is not None:
+                    label = convert(df, [label_column], label_column_dtype, unsqueeze_label_tensor)
+                    df = df.drop(columns=[label_column])
+                if isinstance(feature_columns, dict):
+                    d = feature_column_dtypes
+                    yield (
+                        {
+                            k: convert(df, c, d.get(k) if isinstance(d, dict) else d, unsqueeze_feature_tensors)
+                            for k, c in feature_columns.items()
+                        },
+                        label,
+                    )
+                else:
+                    yield convert(df, feature_columns, feature_column_dtypes, unsqueeze_feature_tensors), label
+
+        class Batches(torch.utils.data.IterableDataset):  # type: ignore[misc, type-arg]
+            def __iter__(self) -> Iterator[Any]:
+                return batches()
+
+        return Batches()
+
+    def iter_tf_batches(
+        self,
+        *,
+        prefetch_batches: int = 1,
+        batch_size: int | None = DEFAULT_BATCH_SIZE,
+        dtypes: Any = None,
+        drop_last: bool = False,
+        local_shuffle_buffer_size: int | None = None,
+        local_shuffle_seed: int | None = None,
+    ) -> Iterator[Any]:
+        """Batches of TensorFlow tensors, a dict of them by column. ImportError without TensorFlow.
+
+        Args:
+            dtypes: A TensorFlow dtype for all columns, or a dict by column.
+        """
+        tf = _tensorflow("iter_tf_batches")
+
+        def convert(b: dict[str, Any]) -> dict[str, Any]:
+            return {k: tf.convert_to_tensor(v, dtype=dtypes.get(k) if isinstance(dtypes, dict) else dtypes) for k, v in b.items()}
+
+        return self.iter_batches(
+            batch_size=batch_size,
+            drop_last=drop_last,
+            local_shuffle_buffer_size=local_shuffle_buffer_size,
+            local_shuffle_seed=local_shuffle_seed,
+            _collate_fn=convert,
+        )
+
+    def to_tf(
+        self,
+        feature_columns: Any,
+        label_columns: Any,
+        *,
+        additional_columns: Any = None,
+        prefetch_batches: int = 1,
+        batch_size: int = 1,
+        drop_last: bool = False,
+        local_shuffle_buffer_size: int | None = None,
+        local_shuffle_seed: int | None = None,
+        feature_type_spec: Any = None,
+        label_type_spec: Any = None,
+        additional_type_spec: Any = None,
+    ) -> Any:
+        """A TensorFlow Dataset of (features, labels[, additional]) batches. ImportError without TensorFlow.
+
+        Args:
+            feature_columns, label_columns, additional_columns: A name (one tensor) or a list of names (a dict of tensors).
+            feature_type_spec, label_type_spec, additional_type_spec: TypeSpecs; by default they follow from the first batch.
+        """
+        tf = _tensorflow("to_tf")
+        wanted = [c for c in (feature_columns, label_columns, additional_columns) if c is not None]
+
+        def batches() -> Iterator[Any]:
+            for b in self.iter_tf_batches(
+                batch_size=batch_size,
+                drop_last=drop_last,
+                local_shuffle_buffer_size=local_shuffle_buffer_size,
+                local_shuffle_seed=local_shuffle_seed,
+            ):
+                yield tuple(b[c] if isinstance(c, str) else {k: b[k] for k in c} for c in wanted)
+
+        first = next(iter(batches()))
+        given = [
+            s
+            for c, s in zip(
+                (feature_columns, label_columns, additional_columns),
+                (feature_type_spec, label_type_spec, additional_type_spec),
+                strict=True,
+            )
+            if c is not None
+        ]
+
+        def spec(t: Any) -> Any:
+            return {k: spec(v) for k, v in t.items()} if isinstance(t, dict) else tf.TensorSpec((None, *t.shape[1:]), t.dtype)
+
+        specs = tuple(s if s is not None else spec(t) for s, t in zip(given, first, strict=True))
+        return tf.data.Dataset.from_generator(batches, output_signature=specs)
+
+    def get_context(self) -> Any:
+        """The settings of the Dataset."""
+        return self._ds.context
 
     def materialize(self) -> Any:
         return self._ds.materialize()
@@ -128,6 +288,12 @@ class DataIterator:
 
     def stats(self) -> str:
         return self._ds.stats()
+
+
+def _tensorflow(method: str) -> Any:
+    from skate.data.convert import _library
+
+    return _library("tensorflow", method)
 
 
 def _gpus() -> bool:
@@ -160,6 +326,26 @@ def tensor(torch: Any, name: str, v: Any, dtype: Any, device: Any, pin: bool) ->
     if pin:
         t = t.pin_memory()
     return t.to(device=device, dtype=dtype, non_blocking=pin)
+
+
+class Again:
+    """What iter_batches() gives: each iteration of it runs the Dataset again; next() goes on with one of its own."""
+
+    def __init__(self, run: Callable[[], Iterator[Any]]):
+        self._run, self._own = run, None
+
+    def __iter__(self) -> Iterator[Any]:
+        return self._run()
+
+    def __next__(self) -> Any:
+        if self._own is None:
+            self._own = self._run()
+        return next(self._own)
+
+    def close(self) -> None:
+        """Stops the run of next()."""
+        if self._own is not None:
+            self._own.close()
 
 
 def _closing(out: Iterator[Any], it: Any) -> Iterator[Any]:

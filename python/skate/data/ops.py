@@ -11,12 +11,12 @@ the same on every run.
 
 from __future__ import annotations
 
-import ast
 import builtins
 import importlib
 import inspect
 import itertools
 import types
+import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
@@ -40,9 +40,11 @@ class Task:
     cap: int = -1  # a task may stop after so many output rows
     target: int = 16 << 20
     nbytes: Callable[[pa.RecordBatch], int] = staticmethod(lambda rb: rb.nbytes)
+    counters: dict[str, int]  # rows numbered so far, by expression
 
 
 task = Task()
+task.counters = {}
 
 
 def note(e: BaseException, label: str, where: str) -> None:
@@ -118,14 +120,14 @@ def map_batches(params: dict[str, Any], batches: Batches) -> Batches:
         given = _b.NumpyBatch(rb, writable) if numpy else _b.to_batch(rb, fmt)
         try:
             out = fn(given, *args, **kwargs)
+            if inspect.isawaitable(out) or inspect.isasyncgen(out):
+                out = _awaited(out)
             if isinstance(out, types.GeneratorType) or (
                 not isinstance(out, (Mapping, pa.Table, pa.RecordBatch)) and hasattr(out, "__next__")
             ):
                 for o in out:
                     yield from _b.from_batch(o, label, rb, given if numpy else None)
             else:
-                if inspect.isawaitable(out) or inspect.isasyncgen(out):
-                    raise TypeError(f"{label}: async functions are not supported; use a plain function or a generator")
                 yield from _b.from_batch(out, label, rb, given if numpy else None)
         except GeneratorExit:
             raise
@@ -133,6 +135,35 @@ def map_batches(params: dict[str, Any], batches: Batches) -> Batches:
             note(e, label, f"the batch of input rows {row}..{row + n - 1}")
             raise
         row += n
+
+
+def _awaited(out: Any) -> Any:
+    """What a coroutine returns; a list of what an async generator yields, as an iterator."""
+    from skate.data.expr_eval import run_async
+
+    if inspect.isasyncgen(out):
+        return iter(run_async(_collected(out)))
+    return run_async(out)
+
+
+async def _collected(agen: Any) -> list[Any]:
+    return [v async for v in agen]
+
+
+async def _all(work: list[Any]) -> list[Any]:
+    """Results of coroutines and async generators (lists of what they yield), all of them running at once."""
+    import asyncio
+
+    return list(await asyncio.gather(*[_collected(w) if inspect.isasyncgen(w) else w for w in work]))
+
+
+def _finished(got: list[Any]) -> list[Any]:
+    """Results of a row function, row by row: those of an async one once all rows of the piece are done, side by side."""
+    if got and (inspect.isawaitable(got[0]) or inspect.isasyncgen(got[0])):
+        from skate.data.expr_eval import run_async
+
+        return run_async(_all(got))
+    return got
 
 
 def pieces(batches: Batches, work: Callable[[pa.RecordBatch], pa.RecordBatch | None], whole: bool) -> Batches:
@@ -197,7 +228,7 @@ def map(params: dict[str, Any], batches: Batches) -> Batches:  # noqa: A001
     fn, label = _bound(params), params["label"]
 
     def work(rows: list[dict[str, Any]], it: Iterator[dict[str, Any]], rb: pa.RecordBatch) -> pa.RecordBatch | None:
-        out = [fn(r) for r in it]
+        out = _finished([fn(r) for r in it])
         _check_rows(out, label, "a dict (one row)")
         return _b.from_rows(out, label, rb)
 
@@ -208,7 +239,7 @@ def flat_map(params: dict[str, Any], batches: Batches) -> Batches:
     fn, label = _bound(params), params["label"]
 
     def work(rows: list[dict[str, Any]], it: Iterator[dict[str, Any]], rb: pa.RecordBatch) -> pa.RecordBatch | None:
-        got = [fn(r) for r in it]
+        got = _finished([fn(r) for r in it])
         if not set(builtins.map(type, got)) <= {list, tuple}:
             for i, g in enumerate(got):
                 if g is None or isinstance(g, (Mapping, str, bytes)) or not isinstance(g, Iterable):
@@ -230,11 +261,13 @@ def _check_rows(out: list[Any], label: str, want: str) -> None:
 
 def filter(params: dict[str, Any], batches: Batches) -> Batches:  # noqa: A001
     if params.get("expr") is not None:
-        label, test = params["label"], compile_expr(params["expr"])
+        from skate.data.expr_eval import mask as test  # 80 ms at the first import: only who has an expression pays it
+
+        label, expr = params["label"], params["expr"]
         row = 0
         for rb in batches:
             try:
-                mask = test(rb)
+                mask = test(expr, rb)
                 out = rb.filter(mask) if isinstance(mask, pa.Array) else rb.slice(0, rb.num_rows if mask.as_py() else 0)
             except BaseException as e:
                 note(e, label, f"input rows {row}..{row + rb.num_rows - 1}")
@@ -245,7 +278,7 @@ def filter(params: dict[str, Any], batches: Batches) -> Batches:  # noqa: A001
     fn = _bound(params)
 
     def work(rows: list[dict[str, Any]], it: Iterator[dict[str, Any]], rb: pa.RecordBatch) -> pa.RecordBatch | None:
-        keep = [True if fn(r) else False for r in it]
+        keep = [True if v else False for v in _finished([fn(r) for r in it])]
         return rb if all(keep) else rb.filter(_b.array_from_numpy(np.array(keep, bool), None))
 
     yield from _rows(params, batches, work)
@@ -321,10 +354,46 @@ def rename_columns(params: dict[str, Any], batches: Batches) -> Batches:
         yield rb.rename_columns(new)
 
 
+def project(params: dict[str, Any], batches: Batches) -> Batches:
+    """New columns from expressions (all from the old ones), after or instead of the old ones; in the place of one that has their name."""
+    from skate.data.expr_eval import column
+
+    label, exprs, keep = params["label"], params["exprs"], params["keep"]
+    row = 0
+    for rb in batches:
+        try:
+            made = {name: column(e, rb) for name, e in exprs}
+        except BaseException as e:
+            note(e, label, f"input rows {row}..{row + rb.num_rows - 1}")
+            raise
+        row += rb.num_rows
+        cols = {**(dict(zip(rb.schema.names, rb.columns, strict=True)) if keep else {}), **made}
+        yield pa.RecordBatch.from_arrays(list(cols.values()), names=list(cols))
+
+
 def random_sample(params: dict[str, Any], batches: Batches) -> Batches:
     rng = np.random.Generator(np.random.Philox(key=[params["seed"] & 0xFFFFFFFFFFFFFFFF, task.seq]))  # a function of (seed, task, row)
     for rb in batches:
         yield rb.filter(_b.array_from_numpy(rng.random(rb.num_rows) < params["fraction"], None))
+
+
+def split_rows(params: dict[str, Any], batches: Batches) -> Batches:
+    """One side of streaming_train_test_split: a row's side follows from (seed, task, row), or from the value of a column."""
+    rng = np.random.Generator(np.random.Philox(key=[params["seed"] & 0xFFFFFFFFFFFFFFFF, task.seq]))
+    for rb in batches:
+        if params["column"] is None:
+            test = rng.random(rb.num_rows) < params["share"]
+        else:
+            i = rb.schema.get_field_index(params["column"])
+            if i < 0:
+                raise _missing(params["column"], rb, params["label"])
+            test = np.array([zlib.crc32(repr(v).encode()) for v in rb.column(i).to_pylist()], np.uint32) < params["share"] * 2**32
+        yield rb.filter(_b.array_from_numpy(test if params["test"] else ~test, None))
+
+
+def repartition(params: dict[str, Any], batches: Batches) -> Batches:
+    """Blocks of so many rows; stage.py leaves them as they are."""
+    return rebatch(batches, params["rows"])
 
 
 # ---- aggregates: one small row a task, combined by the driver (execute.combine)
@@ -338,157 +407,6 @@ def count(params: dict[str, Any], batches: Batches) -> Batches:
 
 
 def aggregate(params: dict[str, Any], batches: Batches) -> Batches:
-    from skate.data.aggregate import partial
+    from skate.data.combine import partial, partial_fns
 
-    yield from partial(params, batches)
-
-
-# ---- filter expressions
-
-
-def compile_expr(text: str) -> Callable[[pa.RecordBatch], Any]:
-    """A test over a record batch from text such as "x > 3 and name in ('a', 'b') or y is null": comparisons, and/or/not, + - * / %, in, is null,
-    and functions of pyarrow.compute by name. Null counts as "no", as in SQL."""
-    global pc  # 80 ms at the first import: only who has an expression pays it
-    import pyarrow.compute as pc
-
-    try:
-        tree = ast.parse(text.strip(), mode="eval").body
-    except SyntaxError as e:
-        raise ValueError(
-            f'filter expression {text!r} is not understood at column {e.offset}; write for example "x > 3 and y is not null"'
-        ) from None
-    return _compile(tree, text)
-
-
-_COMPARE = {ast.Eq: "equal", ast.NotEq: "not_equal", ast.Lt: "less", ast.LtE: "less_equal", ast.Gt: "greater", ast.GtE: "greater_equal"}
-_ARITH = {ast.Add: "add_checked", ast.Sub: "subtract_checked", ast.Mult: "multiply_checked", ast.Pow: "power_checked"}
-
-
-def _compile(n: ast.AST, text: str) -> Callable[[pa.RecordBatch], Any]:
-    def bad(why: str) -> ValueError:
-        return ValueError(
-            f"filter expression {text!r}: {why}; comparisons, and/or/not, + - * / %, in (...), is null and pyarrow.compute functions are understood"
-        )
-
-    if isinstance(n, ast.Constant):
-        value = pa.scalar(n.value)
-        return lambda rb: value
-    if isinstance(n, ast.Name):
-        name = n.id
-        if name in ("null", "NULL"):
-            return lambda rb: pa.scalar(None)
-        if name in ("true", "false"):
-            flag = pa.scalar(name == "true")
-            return lambda rb: flag
-
-        def column(rb: pa.RecordBatch) -> Any:
-            i = rb.schema.get_field_index(name)
-            if i < 0:
-                raise _missing(name, rb, f"filter {text!r}")
-            return rb.column(i)
-
-        return column
-    if isinstance(n, ast.Attribute):  # a struct's field
-        inner, field = _compile(n.value, text), n.attr
-        return lambda rb: pc.struct_field(inner(rb), field)
-    if isinstance(n, ast.BoolOp):
-        parts = [_compile(v, text) for v in n.values]
-        both = pc.and_kleene if isinstance(n.op, ast.And) else pc.or_kleene
-
-        def boolean(rb: pa.RecordBatch) -> Any:
-            v = parts[0](rb)
-            for p in parts[1:]:
-                v = both(v, p(rb))
-            return v
-
-        return boolean
-    if isinstance(n, ast.UnaryOp):
-        inner = _compile(n.operand, text)
-        if isinstance(n.op, ast.Not):
-            return lambda rb: pc.invert(inner(rb))
-        if isinstance(n.op, ast.USub):
-            if isinstance(n.operand, ast.Constant):
-                minus = pa.scalar(-n.operand.value)
-                return lambda rb: minus
-            return lambda rb: pc.negate_checked(inner(rb))
-        raise bad(f"{ast.unparse(n)!r} is not understood")
-    if isinstance(n, ast.BinOp):
-        left, right = _compile(n.left, text), _compile(n.right, text)
-        if isinstance(n.op, ast.BitAnd):
-            return lambda rb: pc.and_kleene(left(rb), right(rb))
-        if isinstance(n.op, ast.BitOr):
-            return lambda rb: pc.or_kleene(left(rb), right(rb))
-        if isinstance(n.op, ast.Div):
-            return lambda rb: pc.divide(pc.cast(left(rb), pa.float64()), pc.cast(right(rb), pa.float64()))
-        if isinstance(n.op, ast.Mod):  # Python's sign: a - floor(a / b) * b
-            return lambda rb: _modulo(left(rb), right(rb))
-        if isinstance(n.op, ast.FloorDiv):
-            return lambda rb: _floor_div(left(rb), right(rb))
-        if type(n.op) in _ARITH:
-            fn = getattr(pc, _ARITH[type(n.op)])
-            return lambda rb: fn(left(rb), right(rb))
-        raise bad(f"{ast.unparse(n)!r} is not understood")
-    if isinstance(n, ast.Compare):
-        tests, left = [], n.left
-        for op, right in zip(n.ops, n.comparators, strict=True):
-            tests.append(_compare(op, left, right, text, bad))
-            left = right
-
-        def compare(rb: pa.RecordBatch) -> Any:
-            v = tests[0](rb)
-            for t in tests[1:]:
-                v = pc.and_kleene(v, t(rb))
-            return v
-
-        return compare
-    if isinstance(n, ast.Call) and isinstance(n.func, ast.Name) and n.func.id in pc.list_functions() and not n.keywords:
-        name = n.func.id
-        args = [_compile(a, text) for a in n.args]
-        fn = getattr(pc, name)
-        consts = [a.value if isinstance(a, ast.Constant) else None for a in n.args]  # patterns and the like are plain values to pyarrow
-        return lambda rb: fn(*[a(rb) if c is None else c for a, c in zip(args, consts, strict=True)])
-    raise bad(f"{ast.unparse(n)!r} is not understood")
-
-
-def _is_null(n: ast.AST) -> bool:
-    return isinstance(n, ast.Constant) and n.value is None or isinstance(n, ast.Name) and n.id in ("null", "NULL")
-
-
-def _compare(op: ast.cmpop, left: ast.AST, right: ast.AST, text: str, bad: Callable[[str], ValueError]) -> Callable[[pa.RecordBatch], Any]:
-    a = _compile(left, text)
-    if isinstance(op, (ast.Is, ast.IsNot)):
-        if not _is_null(right):
-            raise bad('only "is null" and "is not null" follow a value')
-        return (lambda rb: pc.is_null(a(rb))) if isinstance(op, ast.Is) else (lambda rb: pc.is_valid(a(rb)))
-    if isinstance(op, (ast.In, ast.NotIn)):
-        if not isinstance(right, (ast.Tuple, ast.List, ast.Set)):
-            raise bad('after "in" comes a list of constants')
-        try:
-            values = pa.array([ast.literal_eval(e) for e in right.elts])
-        except (ValueError, pa.ArrowException):
-            raise bad('after "in" comes a list of constants of one type') from None
-
-        def isin(rb: pa.RecordBatch) -> Any:
-            v = a(rb)
-            hit = pc.is_in(v, value_set=values if values.type.equals(v.type) else values.cast(v.type, safe=True))
-            hit = pc.if_else(pc.is_valid(v), hit, pa.scalar(None, pa.bool_()))
-            return hit if isinstance(op, ast.In) else pc.invert(hit)
-
-        return isin
-    fn = getattr(pc, _COMPARE[type(op)])
-    b = _compile(right, text)
-    return lambda rb: fn(a(rb), b(rb))
-
-
-def _floor_div(a: Any, b: Any) -> Any:
-    if pa.types.is_integer(a.type) and pa.types.is_integer(b.type):
-        q = pc.divide_checked(a, b)
-        r = pc.subtract_checked(a, pc.multiply_checked(q, b))
-        off = pc.and_(pc.not_equal(r, 0), pc.not_equal(pc.less(r, 0), pc.less(b, 0)))
-        return pc.subtract_checked(q, pc.cast(off, q.type))
-    return pc.floor(pc.divide(a, b))
-
-
-def _modulo(a: Any, b: Any) -> Any:
-    return pc.subtract_checked(a, pc.multiply_checked(_floor_div(a, b), b))
+    yield from (partial_fns if "fns" in params else partial)(params, batches)

@@ -36,8 +36,7 @@ class Schema:
     def __repr__(self) -> str:
         names, types = self.names, [str(t) for t in self.types]
         width = max([6, *map(len, names)])
-        twidth = max([4, *map(len, types)])
-        lines = [f"{'Column':<{width}}  Type", f"{'-' * width}  {'-' * twidth}"]
+        lines = [f"{'Column':<{width}}  Type", f"{'------':<{width}}  ----"]
         return "\n".join(lines + [f"{n:<{width}}  {t}" for n, t in zip(names, types, strict=True)])
 
 
@@ -67,15 +66,10 @@ def promote(name: str, a: pa.DataType, b: pa.DataType) -> pa.DataType:
     if t.is_null(b):
         return a
     if isinstance(a, pa.FixedShapeTensorType) or isinstance(b, pa.FixedShapeTensorType):
-        from skate.data.batch import RaggedTensorType
+        from skate.data.batch import is_ragged, ragged_parts, ragged_type
 
         for x, y in ((a, b), (b, a)):
-            if (
-                isinstance(x, RaggedTensorType)
-                and isinstance(y, pa.FixedShapeTensorType)
-                and y.value_type == x.value_type
-                and len(y.shape) == x.ndim
-            ):
+            if is_ragged(x) and isinstance(y, pa.FixedShapeTensorType) and ragged_parts(x) == (y.value_type, len(y.shape)):
                 return x
         if (
             isinstance(a, pa.FixedShapeTensorType)
@@ -83,7 +77,7 @@ def promote(name: str, a: pa.DataType, b: pa.DataType) -> pa.DataType:
             and a.value_type == b.value_type
             and len(a.shape) == len(b.shape) > 1
         ):
-            return RaggedTensorType(a.value_type, len(a.shape))
+            return ragged_type(a.value_type, len(a.shape))
         plain = [pa.list_(x.value_type) if isinstance(x, pa.FixedShapeTensorType) and len(x.shape) == 1 else x for x in (a, b)]
         if not any(isinstance(x, pa.FixedShapeTensorType) for x in plain):
             return promote(name, *plain)

@@ -18,6 +18,7 @@ import pyarrow as pa
 
 from skate import _skate
 from skate.data import ops
+from skate.data.context import DataContext
 
 _chains: dict[Any, Chain] = {}  # decoded stages of this worker, newest last
 _CHAINS_MAX = 64
@@ -31,6 +32,8 @@ class Chain:
         for name, label, data in stage:
             params = pickle.loads(data) if data else {}
             params.setdefault("label", label)
+            if "context" in params:
+                DataContext._set_current(params.pop("context"))
             if "ctor" in params:
                 if not actor:
                     raise RuntimeError(f"{label}: a class function runs in an actor stage only")
@@ -59,11 +62,14 @@ class Chain:
             _tune_gc()
         t = ops.task
         t.seq, t.unit, t.cap, t.target, t.source, t.nbytes = seq, unit, cap, target, "", _skate.block_nbytes
+        t.counters = {}
         n = len(self.ops)
         ns, rows = [0] * n, [0] * n
         it: Any = _inputs(blocks, ranges) if blocks else None
         for i, (fn, params) in enumerate(self.ops):
             it = _timed(fn(params, it if it is not None or i == 0 else iter(())), ns, rows, i)
+        if self.ops[-1][0] is ops.repartition:
+            target = 0  # what it gives are blocks: they are neither joined nor cut
         for rb in cut(it, target, cap, _skate.block_nbytes):
             yield _skate.BlockOut(rb)
         it.close()
@@ -106,8 +112,8 @@ def _timed(it: Iterator[pa.RecordBatch], ns: list[int], rows: list[int], i: int)
 
 
 def cut(batches: Iterator[pa.RecordBatch], target: int, cap: int, nbytes: Any) -> Iterator[pa.RecordBatch]:
-    """Blocks of about `target` bytes from batches: neighbours are joined up to it, a larger batch is sliced evenly by rows. Stops after `cap` rows
-    (-1: never). When there are no rows at all, one empty batch keeps the schema."""
+    """Blocks of about `target` bytes from batches: neighbours are joined up to it, a larger batch is sliced evenly by rows (0: batches are blocks). Stops
+    after `cap` rows (-1: never). When there are no rows at all, one empty batch keeps the schema."""
     held: list[pa.RecordBatch] = []
     held_bytes = 0
     empty = None
@@ -126,6 +132,11 @@ def cut(batches: Iterator[pa.RecordBatch], target: int, cap: int, nbytes: Any) -
                 empty = rb
                 break
         none = False
+        if target == 0:
+            yield rb
+            if left == 0:
+                break
+            continue
         size = nbytes(rb)
         if held and (held_bytes + size > target or not rb.schema.equals(held[0].schema)):
             yield ops.merge(held)

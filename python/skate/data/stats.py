@@ -66,7 +66,7 @@ class DatasetStats:
     def __str__(self) -> str:
         ops = self.ops
         if not ops:
-            return "Nothing was run: the blocks exist."
+            return self.extra.get("late") or "Nothing was run: the blocks exist."
         head = ["operator", "tasks", "rows", "bytes", "blocks", "time", "mean", "max", "waited for"]
         rows: list[list[str]] = []
         for o in ops:

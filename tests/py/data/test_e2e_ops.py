@@ -231,7 +231,7 @@ def test_types_go_through_an_identity(fmt):
 
 def test_no_exchange_operators_yet():
     ds = sd.range(1)
-    for name in ("sort", "groupby", "join", "random_shuffle", "repartition", "zip", "split", "streaming_split"):
+    for name in ("sort", "groupby", "join", "random_shuffle"):
         assert not hasattr(ds, name), name
 
 

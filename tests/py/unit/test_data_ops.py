@@ -9,7 +9,9 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from skate.data import aggregate, ops
+from skate.data import combine as aggregate
+from skate.data import ops
+from skate.data.expr_eval import parse
 
 RB = pa.RecordBatch.from_pydict(
     {
@@ -56,7 +58,7 @@ RB = pa.RecordBatch.from_pydict(
     ],
 )
 def test_filter_expressions(expr, rows):
-    (out,) = list(ops.filter({"expr": expr, "label": "f"}, iter([RB])))
+    (out,) = list(ops.filter({"expr": parse(expr), "label": "f"}, iter([RB])))
     assert out.column("st").to_pylist() == [{"k": i} for i in rows]
 
 
@@ -78,19 +80,19 @@ def test_filter_expressions(expr, rows):
 )
 def test_bad_expressions_are_errors_at_once(expr):
     with pytest.raises(ValueError, match="filter expression"):
-        ops.compile_expr(expr)
+        parse(expr)
 
 
 def test_unknown_column_is_named():
     with pytest.raises(KeyError, match="no column 'zz'; columns are x, y"):
-        list(ops.filter({"expr": "zz > 1", "label": "f"}, iter([RB])))
+        list(ops.filter({"expr": parse("zz > 1"), "label": "f"}, iter([RB])))
 
 
 @settings(max_examples=100, deadline=None)
 @given(st.integers(-50, 50), st.integers(-50, 50).filter(bool))
 def test_modulo_and_floor_division_are_pythons(a, b):
     rb = pa.RecordBatch.from_pydict({"a": [a]})
-    assert list(ops.filter({"expr": f"a % {b} == {a % b} and a // {b} == {a // b}", "label": "f"}, iter([rb])))[0].num_rows == 1
+    assert list(ops.filter({"expr": parse(f"a % {b} == {a % b} and a // {b} == {a // b}"), "label": "f"}, iter([rb])))[0].num_rows == 1
 
 
 def test_columns():

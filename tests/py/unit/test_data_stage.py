@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from skate.data import ops, stage
+from skate.data.expr_eval import parse
 
 UDF = {"fn_args": (), "fn_kwargs": {}, "batch_size": None, "batch_format": "numpy", "zero_copy_batch": True}
 ROW = {"fn_args": (), "fn_kwargs": {}}
@@ -87,7 +88,7 @@ def test_chain_and_notes(worker):
     chain = [
         ("read", "ReadRange", {"format": "range", "shape": None}),
         ("map_batches", "MapBatches(inc)", {**UDF, "fn": lambda b: {"id": b["id"] + 1}}),
-        ("filter", "Filter", {"expr": "id % 2 == 0"}),
+        ("filter", "Filter", {"expr": parse("id % 2 == 0")}),
         ("map", "Map(neg)", {**ROW, "fn": lambda r: {"id": -r["id"]}}),
     ]
     out = worker(chain, unit=struct.pack("<qq", 0, 10))
@@ -231,7 +232,7 @@ def test_zero_copy_false_gives_writable_arrays(worker):
 
 
 def test_one_empty_batch_keeps_the_schema(worker):
-    out = worker([("filter", "f", {"expr": "id > 100"})], [numbers(5)])
+    out = worker([("filter", "f", {"expr": parse("id > 100")})], [numbers(5)])
     assert [b.num_rows for b in out] == [0] and out[0].schema.names == ["id"]
 
 

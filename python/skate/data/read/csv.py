@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import pickle
 from collections.abc import Iterator
 from typing import Any
 
-from skate.data.read.files import compression, file_source, named, open_file, with_path
+from skate.data.read.files import HIVE, common, compression, file_source, open_file
+from skate.data.read.files import run as run_files
 
 
 def read_csv(
@@ -18,8 +18,12 @@ def read_csv(
     num_gpus: float | None = None,
     memory: float | None = None,
     ray_remote_args: dict[str, Any] | None = None,
-    ignore_missing_paths: bool = False,
+    arrow_open_stream_args: dict[str, Any] | None = None,
+    partition_filter: Any = None,
+    partitioning: Any = HIVE,
     include_paths: bool = False,
+    ignore_missing_paths: bool = False,
+    shuffle: Any = None,
     file_extensions: list[str] | None = None,
     concurrency: int | None = None,
     override_num_blocks: int | None = None,
@@ -28,7 +32,16 @@ def read_csv(
     """A Dataset of CSV files.
 
     Args:
-        arrow_csv_args: read_options, parse_options, convert_options of pyarrow.csv.
+        paths: A file, folder, glob pattern, or list of them; local or of a pyarrow file system.
+        partitioning: Which folders name columns (skate.data.datasource.Partitioning); None: none.
+        partition_filter: Which files are read (PathPartitionFilter).
+        file_extensions: Only files with one of these endings.
+        shuffle: "files" or a FileShuffleConfig: files in random order.
+        include_paths: Adds the column "path".
+        ignore_missing_paths: Paths that do not exist are left out instead of an error.
+        arrow_open_stream_args: compression and the like of pyarrow's open_input_stream.
+        override_num_blocks: Number of read tasks at most; concurrency: how many run at once.
+        arrow_csv_args: read_options, parse_options, convert_options, invalid_row_handler of pyarrow.csv; TypeError for others.
 
     Example:
         >>> import skate, tempfile, os
@@ -37,28 +50,19 @@ def read_csv(
         >>> skate.data.read_csv(path).take_all()
         [{'a': 1, 'b': 'x'}]
     """
+    given = common(locals())
     for k in arrow_csv_args:
         if k not in ("read_options", "parse_options", "convert_options", "invalid_row_handler"):
             raise TypeError(f"read_csv: unexpected keyword argument {k!r}")
-    return file_source(
-        "ReadCSV",
-        "csv",
-        paths,
-        {"args": arrow_csv_args, "include_paths": include_paths},
-        filesystem=filesystem,
-        file_extensions=file_extensions,
-        ignore_missing_paths=ignore_missing_paths,
-        override_num_blocks=override_num_blocks,
-        parallelism=parallelism,
-        num_cpus=num_cpus,
-        num_gpus=num_gpus,
-        memory=memory,
-        ray_remote_args=ray_remote_args,
-        concurrency=concurrency,
-    )
+    return file_source("ReadCSV", "csv", paths, {"args": arrow_csv_args}, **given)
 
 
 def run(params: dict[str, Any], task: Any) -> Iterator[Any]:
+    return run_files(params, task, "read_csv", read_file)
+
+
+def read_file(params: dict[str, Any], task: Any, path: str) -> Iterator[Any]:
+    """The batches of one file; none when it is empty."""
     import pyarrow as pa
     import pyarrow.csv as pacsv
 
@@ -71,14 +75,12 @@ def run(params: dict[str, Any], task: Any) -> Iterator[Any]:
     ro = args.pop("read_options", None) or pacsv.ReadOptions()
     ro.use_threads = False
     ro.block_size = max(ro.block_size or 0, 4 << 20)  # types are inferred from the first block: a larger one is wrong less often
-    for path in pickle.loads(task.unit):
-        task.source = path
+    kind = params["stream"].get("compression", "detect")
+    with open_file(params.get("fs"), path) as raw, pa.input_stream(raw, compression=compression(path) if kind == "detect" else kind) as f:
         try:
-            with open_file(params.get("fs"), path) as raw:
-                with pa.input_stream(raw, compression="detect" if params.get("fs") is not None else compression(path)) as f:
-                    for rb in pacsv.open_csv(f, read_options=ro, **args):
-                        yield with_path(rb, path) if params["include_paths"] else rb
-        except (pa.ArrowInvalid, OSError) as e:
-            if isinstance(e, pa.ArrowInvalid) and "Empty CSV file" in str(e):
-                continue
-            raise named(e, "read_csv", path) from None
+            reader = pacsv.open_csv(f, read_options=ro, **args)
+        except pa.ArrowInvalid as e:
+            if "Empty CSV file" in str(e):
+                return
+            raise
+        yield from reader

@@ -8,10 +8,14 @@ from __future__ import annotations
 
 import os
 import pickle
+from collections.abc import Iterator
 from typing import Any
+
+from skate.data.datasource.partitioning import Partitioning
 
 UNIT_BYTES = 8 << 20
 UNIT_FILES = 16
+HIVE = Partitioning("hive")
 
 
 def min_units() -> int:
@@ -88,6 +92,35 @@ def _list_local(out: Listing, p: str, exts: tuple[str, ...] | None, ignore_missi
         raise FileNotFoundError(2, "no such file or folder", p)
 
 
+def resolve(path: str, filesystem: Any = None) -> tuple[Any, str]:
+    """(file system, path in it) of a path or URI; the file system is None for local files. ValueError or OSError when it names none."""
+    if filesystem is None and "://" not in path.removeprefix("file://").removeprefix("local://"):
+        return None, os.path.expanduser(path.removeprefix("file://").removeprefix("local://"))
+    from pyarrow import fs as pafs
+
+    if filesystem is None:
+        if path.startswith(("http://", "https://")):
+            import fsspec
+
+            return pafs.PyFileSystem(pafs.FSSpecHandler(fsspec.filesystem("http"))), path
+        return pafs.FileSystem.from_uri(path)
+    fs = as_filesystem(filesystem)
+    return fs, path if _keeps_scheme(fs) else path.split("://", 1)[-1]
+
+
+def as_filesystem(filesystem: Any) -> Any:
+    """A pyarrow file system of one, or of an fsspec one."""
+    from pyarrow import fs as pafs
+
+    return filesystem if isinstance(filesystem, pafs.FileSystem) else pafs.PyFileSystem(pafs.FSSpecHandler(filesystem))
+
+
+def _keeps_scheme(fs: Any) -> bool:
+    """fsspec's HTTP file system takes whole URLs."""
+    inner = getattr(getattr(fs, "handler", None), "fs", None)
+    return inner is not None and "http" in (inner.protocol if isinstance(inner.protocol, (tuple, list)) else (inner.protocol,))
+
+
 def _size(e: os.DirEntry[str]) -> int:
     try:
         return e.stat().st_size
@@ -98,12 +131,7 @@ def _size(e: os.DirEntry[str]) -> int:
 def _list_remote(out: Listing, p: str, filesystem: Any, exts: tuple[str, ...] | None, ignore_missing: bool) -> None:
     from pyarrow import fs as pafs
 
-    if filesystem is None:
-        filesystem, p = pafs.FileSystem.from_uri(p)
-    elif not isinstance(filesystem, pafs.FileSystem):
-        filesystem = pafs.PyFileSystem(pafs.FSSpecHandler(filesystem))
-    if "://" in p:
-        p = p.split("://", 1)[1]
+    filesystem, p = resolve(p, filesystem)
     if out.fs is not None and not out.fs.equals(filesystem):
         raise ValueError("paths of different file systems in one read; read them apart and union them")
     out.fs = filesystem
@@ -177,6 +205,30 @@ def named(e: Exception, doing: str, path: str) -> Exception:
         return OSError(f"{doing} {path}: {type(e).__name__}: {e}")
 
 
+_COMMON = (
+    "filesystem",
+    "parallelism",
+    "num_cpus",
+    "num_gpus",
+    "memory",
+    "ray_remote_args",
+    "arrow_open_stream_args",
+    "partition_filter",
+    "partitioning",
+    "include_paths",
+    "ignore_missing_paths",
+    "shuffle",
+    "file_extensions",
+    "concurrency",
+    "override_num_blocks",
+)
+
+
+def common(given: dict[str, Any]) -> dict[str, Any]:
+    """The arguments of file_source() among those of a reader."""
+    return {k: given[k] for k in _COMMON if k in given}
+
+
 def file_source(
     label: str,
     fmt: str,
@@ -194,20 +246,203 @@ def file_source(
     memory: float | None = None,
     ray_remote_args: dict[str, Any] | None = None,
     concurrency: int | None = None,
+    partitioning: Any = None,
+    partition_filter: Any = None,
+    shuffle: Any = None,
+    include_paths: bool = False,
+    arrow_open_stream_args: dict[str, Any] | None = None,
 ) -> Any:
-    """A Dataset that reads whole files, several in a unit."""
+    """A Dataset that reads whole files, several in a unit. The format's read_file(params, task, path) gives the batches of one (see `run`).
+
+    schema: a function that gives what is known of the columns, partitions and path aside.
+    """
     from skate.data.execute import Facts, ReadOptions, source
 
     listing = list_files(paths, filesystem=filesystem, extensions=file_extensions, ignore_missing=ignore_missing_paths)
+    if partition_filter is not None:
+        keep_paths(listing, partition_filter)
     if override_num_blocks is None and parallelism > 0:
         override_num_blocks = parallelism
-    units = units_of_files(listing, override_num_blocks)
-    params = {"format": fmt, **params}
+    params = {
+        "format": fmt,
+        **params,
+        "include_paths": include_paths,
+        "partitioning": partitioning,
+        "stream": dict(arrow_open_stream_args or {}),
+    }
     if listing.fs is not None:
         params["fs"] = listing.fs
+    parse = parser(partitioning)
+    named_by_path = {k: v for p in listing.paths[:1] for k, v in parse(p).items()} if parse else {}
+
+    def known() -> Any:
+        import pyarrow as pa
+
+        from skate.data.batch import from_objects
+
+        s = schema()
+        for k, v in named_by_path.items():
+            s = s.append(pa.field(k, from_objects([v], None).type if v is not None else pa.string())) if k not in s.names else s
+        return s.append(pa.field("path", pa.string())) if include_paths and "path" not in s.names else s
+
     return source(
-        label, params, units, ReadOptions(concurrency, num_cpus, num_gpus, memory, ray_remote_args), Facts(None, schema, listing.paths)
+        label,
+        params,
+        units_of_files(listing, override_num_blocks),
+        ReadOptions(concurrency, num_cpus, num_gpus, memory, ray_remote_args),
+        Facts(None, known if schema is not None else None, listing.paths),
+        each_run=reshuffled(listing, shuffle, lambda part: units_of_files(part, override_num_blocks)),
     )
+
+
+def gathered(params: dict[str, Any], rb: Any, paths: list[str]) -> Any:
+    """rb with the columns that the rows' paths give, one path a row."""
+    import pyarrow as pa
+
+    from skate.data.batch import from_objects
+
+    parse = parser(params["partitioning"])
+    if parse:
+        said = [parse(p) for p in paths]
+        for k in dict.fromkeys(k for d in said for k in d):
+            rb = rb.append_column(k, from_objects([d.get(k) for d in said], None))
+    return rb.append_column("path", from_objects(paths, pa.string())) if params["include_paths"] else rb
+
+
+def keep_paths(listing: Listing, partition_filter: Any) -> None:
+    """Leaves the files that a PathPartitionFilter wants; ValueError when there are none."""
+    kept = set(partition_filter(listing.paths))
+    both = [(p, n) for p, n in zip(listing.paths, listing.sizes, strict=True) if p in kept]
+    if not both:
+        raise ValueError(
+            "No input files found to read: partition_filter leaves none of them. Please double check that 'partition_filter' is set properly."
+        )
+    listing.paths, listing.sizes = [p for p, _ in both], [n for _, n in both]
+
+
+def reshuffled(listing: Listing, shuffle: Any, units: Any) -> Any:
+    """For shuffle="files" or a FileShuffleConfig: a function from the number of a run to its options (units over shuffled files); else None."""
+    from skate.data.datasource.file_based_datasource import FileShuffleConfig
+
+    if shuffle is None:
+        return None
+    if shuffle != "files" and not isinstance(shuffle, FileShuffleConfig):
+        raise ValueError(f"Invalid value for 'shuffle': {shuffle}. Valid values are None, 'files', `FileShuffleConfig`.")
+
+    def each_run(k: int) -> dict[str, Any]:
+        import numpy as np
+
+        seed = None if shuffle == "files" else shuffle.get_seed(k)
+        part = Listing()
+        part.fs = listing.fs
+        order = np.random.default_rng(seed).permutation(len(listing.paths)).tolist()
+        part.paths, part.sizes = [listing.paths[i] for i in order], [listing.sizes[i] for i in order]
+        return {"units": units(part)}
+
+    return each_run
+
+
+def parser(partitioning: Any) -> Any:
+    """The PathPartitionParser of a Partitioning; None for None."""
+    if partitioning is None:
+        return None
+    from skate.data.datasource.partitioning import PathPartitionParser
+
+    return PathPartitionParser(partitioning)
+
+
+# ---- in the worker
+
+
+def run(params: dict[str, Any], task: Any, doing: str, read_file: Any) -> Iterator[Any]:
+    """Body of a format's run(): the batches of each file of the unit, with the columns that its path gives."""
+    import pyarrow as pa
+
+    parse = parser(params["partitioning"])
+    for path in pickle.loads(task.unit):
+        task.source = path
+        extra = parse(path) if parse else {}
+        try:
+            for rb in read_file(params, task, path):
+                yield with_columns(rb, extra, path if params["include_paths"] else None)
+        except (pa.ArrowException, OSError, ValueError, KeyError) as e:
+            raise named(e, doing, path) from None
+
+
+def with_columns(rb: Any, extra: dict[str, Any], path: str | None) -> Any:
+    """rb with columns for what its path says. A column that is there must say the same: ValueError names it."""
+    import pyarrow as pa
+
+    from skate.data.batch import from_objects
+
+    for k, v in extra.items():
+        col = from_objects([v] * rb.num_rows, None) if v is not None else pa.nulls(rb.num_rows, pa.string())
+        if rb.num_rows == 0 and v is not None:
+            col = from_objects([v], None).slice(1)
+        i = rb.schema.get_field_index(k)
+        if i < 0:
+            rb = rb.append_column(k, col)
+            continue
+        old = rb.column(i)
+        if not old.equals(col.cast(old.type)):
+            raise ValueError(
+                f"Partition column {k} exists in table data, but partition value '{v}' is different from in-data values: {old.unique().to_pylist()[:5]}."
+            )
+    return rb if path is None else rb.append_column("path", from_objects([path] * rb.num_rows, pa.string()))
+
+
+def read_stream(params: dict[str, Any], path: str) -> bytes:
+    """All of a file, decompressed as its name or arrow_open_stream_args say."""
+    data = read_bytes(params.get("fs"), path)
+    kind = params.get("stream", {}).get("compression", "detect")
+    kind = compression(path) if kind == "detect" else kind
+    return data if kind is None else decompress(data, kind)
+
+
+def decompress(data: bytes, kind: str) -> bytes:
+    """Plain bytes of a gzip, bz2, zstd, lz4, brotli or snappy (framed) stream."""
+    import pyarrow as pa
+
+    if kind == "snappy":
+        return _snappy(data)
+    return pa.CompressedInputStream(pa.BufferReader(data), kind).read()
+
+
+def _snappy(data: bytes) -> bytes:
+    """The snappy framing format: chunks of type (1 byte), length (3 bytes), CRC-32C (4 bytes), data. Checksums are compared."""
+    import pyarrow as pa
+
+    from skate.data.crc32c import masked
+
+    if data[:10] != b"\xff\x06\x00\x00sNaPpY":
+        raise ValueError("not a snappy stream: it does not start with the stream identifier")
+    out, at = [], 10
+    codec = pa.Codec("snappy")
+    while at < len(data):
+        kind, size = data[at], int.from_bytes(data[at + 1 : at + 4], "little")
+        body = data[at + 4 : at + 4 + size]
+        at += 4 + size
+        if len(body) != size:
+            raise ValueError(f"snappy stream ends within a chunk at byte {at - size}")
+        if kind in (0, 1):
+            packed = body[4:]
+            plain = packed if kind == 1 else codec.decompress(packed, _varint(packed), asbytes=True)
+            if masked(plain) != int.from_bytes(body[:4], "little"):
+                raise ValueError(f"snappy stream: checksum of the chunk that ends at byte {at} is wrong")
+            out.append(plain)
+        elif 2 <= kind < 128:
+            raise ValueError(f"snappy stream has a chunk of the unknown type {kind}")
+    return b"".join(out)
+
+
+def _varint(data: bytes) -> int:
+    n = shift = 0
+    for b in data[:5]:
+        n |= (b & 127) << shift
+        if b < 128:
+            break
+        shift += 7
+    return n
 
 
 class Gather:
@@ -230,16 +465,7 @@ class Gather:
 
 def compression(path: str) -> str | None:
     """Of a file with this name; None: plain."""
-    for end, name in ((".gz", "gzip"), (".bz2", "bz2"), (".zst", "zstd"), (".lz4", "lz4")):
+    for end, name in ((".gz", "gzip"), (".bz2", "bz2"), (".zst", "zstd"), (".lz4", "lz4"), (".br", "brotli"), (".snappy", "snappy")):
         if path.endswith(end):
             return name
     return None
-
-
-def with_path(rb: Any, path: str) -> Any:
-    """rb with one more column "path"."""
-    import pyarrow as pa
-
-    from skate.data.batch import from_objects
-
-    return rb.append_column("path", from_objects([path] * rb.num_rows, pa.string()))  # pa.array() of a list would import pandas

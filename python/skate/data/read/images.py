@@ -7,7 +7,7 @@ import pickle
 from collections.abc import Iterator
 from typing import Any
 
-from skate.data.read.files import Gather, file_source, named, read_bytes
+from skate.data.read.files import Gather, common, file_source, gathered, named, read_bytes
 
 EXTENSIONS = ["png", "jpg", "jpeg", "tif", "tiff", "bmp", "gif", "webp"]
 
@@ -21,39 +21,36 @@ def read_images(
     num_gpus: float | None = None,
     memory: float | None = None,
     ray_remote_args: dict[str, Any] | None = None,
+    arrow_open_file_args: dict[str, Any] | None = None,
+    partition_filter: Any = None,
+    partitioning: Any = None,
     size: tuple[int, int] | None = None,
     mode: str | None = None,
     include_paths: bool = False,
     ignore_missing_paths: bool = False,
-    file_extensions: list[str] | None = None,
+    shuffle: Any = None,
+    file_extensions: list[str] | None = EXTENSIONS,  # noqa: B006
     concurrency: int | None = None,
     override_num_blocks: int | None = None,
 ) -> Any:
     """A Dataset with one row an image: column "image", an array (height, width[, channels]) of uint8.
 
     Args:
-        size: (height, width) to resize to.
+        size: (height, width) to resize to; ValueError when not both are over 0.
         mode: Pillow's mode to convert to, such as "RGB" or "L".
+        partitioning: Which folders name columns (skate.data.datasource.Partitioning); None: none.
+        partition_filter: Which files are read (PathPartitionFilter).
+        file_extensions: Only files with one of these endings.
+        shuffle: "files" or a FileShuffleConfig: files in random order.
         include_paths: Adds the column "path".
+        ignore_missing_paths: Paths that do not exist are left out instead of an error.
+        arrow_open_file_args: compression and the like of pyarrow's open_input_stream.
+        override_num_blocks: Number of read tasks at most; concurrency: how many run at once.
     """
+    given = common(locals())
     if size is not None and (len(size) != 2 or size[0] <= 0 or size[1] <= 0):
         raise ValueError(f"size must be (height, width), both over 0, not {size!r}")
-    return file_source(
-        "ReadImage",
-        "images",
-        paths,
-        {"size": size, "mode": mode, "include_paths": include_paths},
-        filesystem=filesystem,
-        file_extensions=file_extensions or EXTENSIONS,
-        ignore_missing_paths=ignore_missing_paths,
-        override_num_blocks=override_num_blocks,
-        parallelism=parallelism,
-        num_cpus=num_cpus,
-        num_gpus=num_gpus,
-        memory=memory,
-        ray_remote_args=ray_remote_args,
-        concurrency=concurrency,
-    )
+    return file_source("ReadImage", "images", paths, {"size": size, "mode": mode}, **given)
 
 
 def run(params: dict[str, Any], task: Any) -> Iterator[Any]:
@@ -62,13 +59,14 @@ def run(params: dict[str, Any], task: Any) -> Iterator[Any]:
 
     from skate.data.batch import from_batch
 
-    size, mode, with_path = params["size"], params["mode"], params["include_paths"]
+    size, mode = params["size"], params["mode"]
     g = Gather(["image", "path"], min(task.target, 4 << 20))
 
     def batch() -> list[Any]:
-        out = {"image": g.cols[0], **({"path": g.cols[1]} if with_path else {})}
+        paths = g.cols[1]
+        rbs = from_batch({"image": g.cols[0]}, "read_images")
         g.clear()
-        return from_batch(out, "read_images")
+        return [gathered(params, rb, paths) for rb in rbs]
 
     for path in pickle.loads(task.unit):
         task.source = path

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
-import pickle
 from collections.abc import Iterator
 from typing import Any
 
-from skate.data.read.files import compression, file_source, named, read_bytes, with_path
+from skate.data.read.files import HIVE, common, file_source, read_stream
+from skate.data.read.files import run as run_files
+
+EXTENSIONS = ["json", "jsonl", "json.gz", "jsonl.gz", "json.br", "jsonl.br", "json.zst", "jsonl.zst", "json.lz4", "jsonl.lz4"]
 
 
 def read_json(
@@ -20,9 +22,13 @@ def read_json(
     num_gpus: float | None = None,
     memory: float | None = None,
     ray_remote_args: dict[str, Any] | None = None,
-    ignore_missing_paths: bool = False,
+    arrow_open_stream_args: dict[str, Any] | None = None,
+    partition_filter: Any = None,
+    partitioning: Any = HIVE,
     include_paths: bool = False,
-    file_extensions: list[str] | None = None,
+    ignore_missing_paths: bool = False,
+    shuffle: Any = None,
+    file_extensions: list[str] | None = EXTENSIONS,  # noqa: B006
     concurrency: int | None = None,
     override_num_blocks: int | None = None,
     **arrow_json_args: Any,
@@ -30,7 +36,16 @@ def read_json(
     """A Dataset of JSON files: lines of objects, or one array of objects in a file.
 
     Args:
-        arrow_json_args: read_options, parse_options of pyarrow.json.
+        lines: Files hold one object a line, whatever they begin with.
+        partitioning: Which folders name columns (skate.data.datasource.Partitioning); None: none.
+        partition_filter: Which files are read (PathPartitionFilter).
+        file_extensions: Only files with one of these endings.
+        shuffle: "files" or a FileShuffleConfig: files in random order.
+        include_paths: Adds the column "path".
+        ignore_missing_paths: Paths that do not exist are left out instead of an error.
+        arrow_open_stream_args: compression and the like of pyarrow's open_input_stream.
+        override_num_blocks: Number of read tasks at most; concurrency: how many run at once.
+        arrow_json_args: read_options, parse_options of pyarrow.json; TypeError for others.
 
     Example:
         >>> import skate, tempfile, os
@@ -39,27 +54,13 @@ def read_json(
         >>> skate.data.read_json(path).sum("a")
         3
     """
+    given = common(locals())
     for k in arrow_json_args:
         if k not in ("read_options", "parse_options"):
             raise TypeError(f"read_json: unexpected keyword argument {k!r}")
-    return file_source(
-        "ReadJSON",
-        "json",
-        paths,
-        {"args": arrow_json_args, "include_paths": include_paths},
-        filesystem=filesystem,
-        file_extensions=file_extensions or ["json", "jsonl", "json.gz", "jsonl.gz", "json.zst", "jsonl.zst"]
-        if _is_dir(paths)
-        else file_extensions,
-        ignore_missing_paths=ignore_missing_paths,
-        override_num_blocks=override_num_blocks,
-        parallelism=parallelism,
-        num_cpus=num_cpus,
-        num_gpus=num_gpus,
-        memory=memory,
-        ray_remote_args=ray_remote_args,
-        concurrency=concurrency,
-    )
+    if file_extensions is EXTENSIONS and not _is_dir(paths):
+        given["file_extensions"] = None
+    return file_source("ReadJSON", "json", paths, {"args": arrow_json_args, "lines": lines}, **given)
 
 
 def _is_dir(paths: Any) -> bool:
@@ -69,6 +70,11 @@ def _is_dir(paths: Any) -> bool:
 
 
 def run(params: dict[str, Any], task: Any) -> Iterator[Any]:
+    return run_files(params, task, "read_json", read_file)
+
+
+def read_file(params: dict[str, Any], task: Any, path: str) -> Iterator[Any]:
+    """The batches of one file; none when it is empty. What Arrow's parser refuses (a column of several types) Python's parser gets."""
     import pyarrow as pa
     import pyarrow.json as pajson
 
@@ -77,23 +83,41 @@ def run(params: dict[str, Any], task: Any) -> Iterator[Any]:
     args = dict(params["args"])
     ro = args.pop("read_options", None) or pajson.ReadOptions()
     ro.use_threads = False
-    for path in pickle.loads(task.unit):
-        task.source = path
+    data = read_stream(params, path)
+    head = data[:64].lstrip()
+    if not head:
+        return
+    if head[:1] == b"[" and not params["lines"]:
+        rb = from_rows(json.loads(data), f"read_json {path}")
+        yield from [] if rb is None else [rb]
+        return
+    ro.block_size = max(ro.block_size or 0, min(len(data) + 1, 64 << 20))  # an object must lie in one block
+    try:
+        table = pajson.read_json(pa.BufferReader(data), read_options=ro, **args)
+    except pa.ArrowInvalid as e:
+        if args:
+            raise
         try:
-            data = read_bytes(params.get("fs"), path)
-            kind = compression(path)
-            if kind:
-                data = pa.input_stream(pa.BufferReader(data), compression=kind).read()
-            head = data[:64].lstrip()
-            if not head:
-                continue
-            if head[:1] == b"[":
-                rb = from_rows(json.loads(data), f"read_json {path}")
-                rbs = [] if rb is None else [rb]
-            else:
-                ro.block_size = max(ro.block_size or 0, min(len(data) + 1, 64 << 20))  # an object must lie in one block
-                rbs = _from_table(pajson.read_json(pa.BufferReader(data), read_options=ro, **args))
-        except (pa.ArrowInvalid, OSError, ValueError) as e:
-            raise named(e, "read_json", path) from None
-        for rb in rbs:
-            yield with_path(rb, path) if params["include_paths"] else rb
+            rows = _objects(data)
+        except ValueError:
+            raise e from None
+        rb = from_rows(rows, f"read_json {path}")
+        yield from [] if rb is None else [rb]
+        return
+    yield from _from_table(table)
+
+
+def _objects(data: bytes) -> list[Any]:
+    """Objects one after another, on lines or not."""
+    text = data.decode()
+    decode = json.JSONDecoder().raw_decode
+    out, at, end = [], 0, len(text)
+    while True:
+        while at < end and text[at] in " \t\r\n":
+            at += 1
+        if at == end:
+            return out
+        v, at = decode(text, at)
+        if not isinstance(v, dict):
+            raise ValueError(f"an object is needed at character {at}, not {type(v).__name__}")
+        out.append(v)

@@ -18,7 +18,7 @@ def _split(rbs: list[Any], override: int | None, parallelism: int = -1, at_least
     if override is not None:
         from skate.data.ops import merge
 
-        k = max(1, min(check_num_blocks(override), rows))
+        k = check_num_blocks(override)
         if len(rbs) == k:
             return rbs
         if not rbs:
@@ -101,7 +101,11 @@ def from_pandas(dfs: Any, *, override_num_blocks: int | None = None) -> Any:
     """
     from skate.data.batch import from_pandas as convert
 
-    rbs = [convert(df, "from_pandas") for df in (dfs if isinstance(dfs, (list, tuple)) else [dfs])]
+    frames = dfs if isinstance(dfs, (list, tuple)) else [dfs]
+    for name in (n for df in frames for n in df.columns):
+        if not isinstance(name, str):
+            raise ValueError(f"from_pandas: the column name {name!r} is of type {type(name).__name__}; column names are str")
+    rbs = [convert(df, "from_pandas") for df in frames]
     return local_source(_split(rbs, override_num_blocks), "FromPandas")
 
 
@@ -122,3 +126,28 @@ def from_numpy(ndarrays: Any, *, column: str = "data") -> Any:
     return local_source(
         _split([pa.RecordBatch.from_arrays([array_from_numpy(np.asarray(a), None)], names=[column]) for a in arrays], None), "FromNumpy"
     )
+
+
+def from_arrow_refs(tables: Any) -> Any:
+    """A Dataset of references to pyarrow Tables (or serialized ones), one block each."""
+    return _of_refs(tables, from_arrow)
+
+
+def from_pandas_refs(dfs: Any) -> Any:
+    """A Dataset of references to DataFrames, one block each."""
+    return _of_refs(dfs, from_pandas)
+
+
+def from_numpy_refs(ndarrays: Any) -> Any:
+    """A Dataset of references to arrays, one block each, in a column "data"."""
+    return _of_refs(ndarrays, from_numpy)
+
+
+def _of_refs(refs: Any, convert: Any) -> Any:
+    import skate
+
+    refs = list(refs) if isinstance(refs, (list, tuple)) else [refs]
+    for r in refs:
+        if not isinstance(r, skate.ObjectRef):
+            raise ValueError(f"{convert.__name__}_refs: expected ObjectRef, got {type(r).__name__}")
+    return convert(skate.get(refs))

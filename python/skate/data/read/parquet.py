@@ -12,10 +12,23 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from skate.data.read.files import check_num_blocks, list_files, min_units, named, open_file, with_path
+from skate.data.read.files import (
+    HIVE,
+    check_num_blocks,
+    keep_paths,
+    list_files,
+    min_units,
+    named,
+    open_file,
+    parser,
+    reshuffled,
+    resolve,
+    with_columns,
+)
 
 BATCH_BYTES = 8 << 20  # what one step of the decoder should give
 UNIT_BYTES = 32 << 20
+EXTENSIONS = ["parquet", "pq", "parq"]
 
 
 def read_parquet(
@@ -28,20 +41,32 @@ def read_parquet(
     num_gpus: float | None = None,
     memory: float | None = None,
     ray_remote_args: dict[str, Any] | None = None,
-    schema: Any = None,
-    filter: Any = None,
+    tensor_column_schema: dict[str, Any] | None = None,
+    partition_filter: Any = None,
+    partitioning: Any = HIVE,
+    shuffle: Any = None,
     include_paths: bool = False,
-    file_extensions: list[str] | None = None,
-    concurrency: int | None = None,  # noqa: A002
+    file_extensions: list[str] | None = EXTENSIONS,  # noqa: B006
+    concurrency: int | None = None,
     override_num_blocks: int | None = None,
+    schema: Any = None,
+    filter: Any = None,  # noqa: A002
     **arrow_parquet_args: Any,
 ) -> Any:
-    """A Dataset of Parquet files.
+    """A Dataset of Parquet files. Files with different columns become one schema (null where a file lacks a column; TypeError where types do not fit).
 
     Args:
-        columns: Only these columns are read.
-        filter: A pyarrow.compute expression; row groups without a match are skipped.
+        paths: A file, folder, glob pattern, or list of them; local or of a pyarrow file system.
+        columns: Only these columns are read; KeyError for one that does not exist.
+        tensor_column_schema: {column: (dtype, shape)}: columns of bytes that are arrays.
+        partitioning: Which folders name columns; None: none.
+        partition_filter: Which files are read (PathPartitionFilter).
+        shuffle: "files" or a FileShuffleConfig: files in random order.
         include_paths: Adds the column "path".
+        file_extensions: Only files with one of these endings are read from a folder.
+        schema: A pyarrow schema to read as.
+        filter: A pyarrow.compute expression; row groups without a match are skipped.
+        arrow_parquet_args: batch_size (rows a step of the decoder gives), use_threads; TypeError for others.
 
     Example:
         >>> import skate, tempfile
@@ -50,76 +75,125 @@ def read_parquet(
         >>> skate.data.read_parquet(folder).count()
         3
     """
-    if "dataset_kwargs" in arrow_parquet_args or "tensor_column_schema" in arrow_parquet_args:
-        raise TypeError("read_parquet: dataset_kwargs and tensor_column_schema are not supported; use filter=, or map_batches")
-    if filter is None and "filters" in arrow_parquet_args:
-        raise TypeError("read_parquet: use filter= with a pyarrow.compute expression, not filters=")
+    batch_size, udf, arrow = _arguments(arrow_parquet_args)
     from skate.data.execute import Facts, ReadOptions, source
 
     exts = file_extensions
-    if exts is None and isinstance(paths, (str, os.PathLike)) and os.path.isdir(os.path.expanduser(paths)):
-        exts = ["parquet", "pq", "parq"]
+    if exts is EXTENSIONS and not (isinstance(paths, (str, os.PathLike)) and _is_dir(paths, filesystem)):
+        exts = None
     listing = list_files(paths, filesystem=filesystem, extensions=exts)
-    infos = _footers(listing.fs, listing.paths, filter)
-    rows = sum(n for _, groups in infos for _, n, _ in groups)
+    if partition_filter is not None:
+        keep_paths(listing, partition_filter)
+    parse = parser(partitioning)
+    infos = _footers(listing.fs, listing.paths, filter, parse)
     if override_num_blocks is None and parallelism > 0:
         override_num_blocks = parallelism
-    units = _units(listing.paths, infos, override_num_blocks)
+    schemas: list[Any] = []
+    for s, _ in infos:
+        if not any(s is t or s.equals(t) for t in schemas):
+            schemas.append(s)
+    stored = schema if schema is not None else _unified(schemas)
+    said = parse(listing.paths[0]) if parse else {}
+    full = _known(stored, said, include_paths)
+    if columns is not None:
+        missing = [c for c in columns if c not in full.names]
+        if missing:
+            raise KeyError(f"read_parquet: there is no column {missing[0]!r} in {listing.paths[0]}; columns are {', '.join(stored.names)}")
     params: dict[str, Any] = {
         "format": "parquet",
         "columns": list(columns) if columns is not None else None,
         "include_paths": include_paths,
         "filter": filter,
-        "schema": schema,
+        "pushed": None,
+        "schema": schema if schema is not None else stored if len(schemas) > 1 else None,
+        "partitioning": partitioning,
+        "names": [n for n in full.names if not include_paths or n != "path"],
+        "stored": list(stored.names),
+        "batch_size": batch_size,
+        "tensors": tensor_column_schema,
+        "udf": udf,
+        "code": udf,
     }
     if listing.fs is not None:
         params["fs"] = listing.fs
-    first = infos[0][0]
-    hive = hive_values(listing.paths[0])
-    params["hive"] = bool(hive)
 
     def known() -> Any:
+        if columns is None:
+            return full
         import pyarrow as pa
 
-        s = schema if schema is not None else first
-        if columns is not None:
-            missing = [c for c in columns if c not in s.names and c not in hive]
-            if missing:
-                raise KeyError(f"read_parquet: there is no column {missing[0]!r} in {listing.paths[0]}; columns are {', '.join(s.names)}")
-            s = pa.schema([s.field(c) for c in columns if c in s.names])
-        s = s.remove_metadata()
-        for k in hive:
-            if k not in s.names and (columns is None or k in columns):
-                s = s.append(pa.field(k, pa.string()))
-        return s.append(pa.field("path", pa.string())) if include_paths else s
+        kept = [c for c in full.names if c in columns or include_paths and c == "path"]
+        order = list(columns) + [c for c in kept if c not in columns]
+        return pa.schema([full.field(c) for c in order])
 
-    if columns is not None:
-        known()  # a missing column is an error now
+    each = dict(zip(listing.paths, infos, strict=True))
+    units = _units(listing.paths, infos, override_num_blocks)
+    rows = sum(n for _, groups in infos for _, n, _ in groups)
     return source(
         "ReadParquet",
         params,
         units,
         ReadOptions(concurrency, num_cpus, num_gpus, memory, ray_remote_args),
-        Facts(rows if filter is None else None, known, listing.paths),
+        Facts(
+            rows if filter is None and udf is None else None, known if udf is None and tensor_column_schema is None else None, listing.paths
+        ),
+        each_run=reshuffled(listing, shuffle, lambda part: _units(part.paths, [each[p] for p in part.paths], override_num_blocks)),
     )
 
 
-def hive_values(path: str) -> dict[str, str | None]:
-    """Values that folders of the path name: .../year=2024/x.parquet -> {"year": "2024"}."""
-    from urllib.parse import unquote
+def _arguments(given: dict[str, Any]) -> tuple[int | None, Any, dict[str, Any]]:
+    """(batch_size, function over each block, arguments of the file format) of what read_parquet() does not name."""
+    given = dict(given)
+    batch_size, udf = given.pop("batch_size", None), given.pop("_block_udf", None)
+    given.pop("use_threads", None)  # a task has one CPU
+    arrow = given.pop("dataset_kwargs", None) or {}
+    if "partitioning" in arrow:
+        raise ValueError(
+            "read_parquet: the 'partitioning' parameter isn't supported in 'dataset_kwargs'; use the top-level 'partitioning' parameter instead."
+        )
+    if arrow:
+        raise TypeError(f"read_parquet: dataset_kwargs {', '.join(map(repr, arrow))} are not supported")
+    if "filters" in given:
+        raise TypeError("read_parquet: use filter= with a pyarrow.compute expression, not filters=")
+    if given:
+        raise TypeError(f"read_parquet: unexpected keyword argument {next(iter(given))!r}")
+    if batch_size is not None and (not isinstance(batch_size, int) or batch_size < 1):
+        raise ValueError(f"read_parquet: batch_size must be a positive int, not {batch_size!r}")
+    return batch_size, udf, arrow
 
-    out: dict[str, str | None] = {}
-    for part in path.split("/")[:-1]:
-        k, eq, v = part.partition("=")
-        if eq and k:
-            out[unquote(k)] = None if v == "__HIVE_DEFAULT_PARTITION__" else unquote(v)
-    return out
+
+def _is_dir(path: Any, filesystem: Any) -> bool:
+    if filesystem is None and "://" not in os.fspath(path):
+        return os.path.isdir(os.path.expanduser(path))
+    from pyarrow import fs as pafs
+
+    fs, p = resolve(os.fspath(path), filesystem)
+    return os.path.isdir(p) if fs is None else fs.get_file_info(p).type == pafs.FileType.Directory
+
+
+def _unified(schemas: list[Any]) -> Any:
+    from skate.data.schema import unify
+
+    return unify([s.remove_metadata() for s in schemas])
+
+
+def _known(stored: Any, said: dict[str, Any], with_path: bool) -> Any:
+    """The columns of all: those in the files, those that the paths name, "path"."""
+    import pyarrow as pa
+
+    from skate.data.batch import from_objects
+
+    s = stored.remove_metadata()
+    for k, v in said.items():
+        if k not in s.names:
+            s = s.append(pa.field(k, pa.string() if v is None else from_objects([v], None).type))
+    return s.append(pa.field("path", pa.string())) if with_path and "path" not in s.names else s
 
 
 Groups = list[tuple[int, int, int]]  # (row group, rows, uncompressed bytes)
 
 
-def _footers(fs: Any, paths: list[str], filter: Any) -> list[tuple[Any, Groups]]:  # noqa: A002
+def _footers(fs: Any, paths: list[str], filter: Any, parse: Any) -> list[tuple[Any, Groups]]:  # noqa: A002
     """(schema, row groups) of each file."""
     import pyarrow.parquet as pq
 
@@ -129,11 +203,13 @@ def _footers(fs: Any, paths: list[str], filter: Any) -> list[tuple[Any, Groups]]
                 md = pf.metadata
                 groups = [(i, md.row_group(i).num_rows, md.row_group(i).total_byte_size) for i in range(md.num_row_groups)]
                 schema = pf.schema_arrow
+            if filter is not None:
+                said = parse(path) if parse else {}
+                frag = _fragment(fs, path, None, said).subset(filter, schema=_known(schema, said, False))
+                keep = {rg.id for rg in frag.row_groups}
+                groups = [g for g in groups if g[0] in keep]
         except Exception as e:
             raise named(e, "read_parquet", path) from None
-        if filter is not None:
-            keep = {g for frag in [_fragment(fs, path, None).subset(filter, schema=schema)] for g in (rg.id for rg in frag.row_groups)}
-            groups = [g for g in groups if g[0] in keep]
         return schema, groups
 
     if len(paths) == 1:
@@ -142,11 +218,18 @@ def _footers(fs: Any, paths: list[str], filter: Any) -> list[tuple[Any, Groups]]
         return list(pool.map(one, paths))
 
 
-def _fragment(fs: Any, path: str, groups: list[int] | None) -> Any:
+def _fragment(fs: Any, path: str, groups: list[int] | None, said: dict[str, Any]) -> Any:
+    import pyarrow.compute as pc
     import pyarrow.dataset as pads
     from pyarrow import fs as pafs
 
-    return pads.ParquetFileFormat().make_fragment(path, filesystem=fs or pafs.LocalFileSystem(), row_groups=groups)
+    where = None
+    for k, v in said.items():
+        e = pc.field(k).is_null() if v is None else pc.field(k) == v
+        where = e if where is None else where & e
+    return pads.ParquetFileFormat().make_fragment(
+        path, filesystem=fs or pafs.LocalFileSystem(), row_groups=groups, partition_expression=where
+    )
 
 
 def _units(paths: list[str], infos: list[tuple[Any, Groups]], override: int | None) -> list[tuple[bytes, int, int]]:
@@ -171,40 +254,62 @@ def _units(paths: list[str], infos: list[tuple[Any, Groups]], override: int | No
 
 def run(params: dict[str, Any], task: Any) -> Iterator[Any]:
     import pyarrow as pa
-    import pyarrow.parquet as pq
 
-    fs, asked, include_paths, flt = params.get("fs"), params["columns"], params["include_paths"], params["filter"]
+    parse = parser(params["partitioning"])
+    tests = [t for t in (params["filter"], params["pushed"]) if t is not None]
     for path, groups in pickle.loads(task.unit):
-        hive = {k: v for k, v in hive_values(path).items() if asked is None or k in asked} if params["hive"] else {}
-        columns = asked if asked is None else [c for c in asked if c not in hive]
         task.source = path
-        at = 0
+        said = parse(path) if parse else {}
         try:
-            if flt is not None:
-                frag = _fragment(fs, path, groups)
-                it = frag.to_batches(schema=frag.physical_schema, columns=columns, filter=flt, use_threads=False, batch_size=131072)
-                for rb in it:
-                    task.source = path
-                    yield _finish(rb, path, include_paths, params["schema"], hive)
-                continue
-            with open_file(fs, path) as f, pq.ParquetFile(f, memory_map=False) as pf:
-                md = pf.metadata
-                rows = sum(md.row_group(g).num_rows for g in groups)
-                if not rows:
-                    schema = pf.schema_arrow if columns is None else pa.schema([pf.schema_arrow.field(c) for c in columns])
-                    from skate.data.batch import _from_table
-
-                    yield _finish(_from_table(schema.empty_table())[0], path, include_paths, params["schema"], hive)
-                    continue
-                size = _bytes_per_row(md, groups, columns)
-                step = max(1024, min(rows, int(min(BATCH_BYTES, task.target) / max(1.0, size))))
-                first = sum(md.row_group(g).num_rows for g in range(groups[0]))
-                for rb in pf.iter_batches(step, row_groups=groups, columns=columns, use_threads=False):
-                    task.source = f"{path} rows {first + at}..{first + at + rb.num_rows - 1}"
-                    at += rb.num_rows
-                    yield _finish(rb, path, include_paths, params["schema"], hive)
+            for rb in _filtered(params, task, path, groups, tests, said) if tests else _plain(params, task, path, groups, said):
+                yield from _finish(params, rb, path, said)
         except (pa.ArrowException, OSError, ValueError, KeyError) as e:
             raise named(e, "read_parquet", path) from None
+
+
+def _wanted(params: dict[str, Any], schema: Any, said: dict[str, Any]) -> list[str] | None:
+    """The columns to read from a file; None: all."""
+    asked = params["columns"]
+    return None if asked is None else [c for c in asked if c in schema.names]
+
+
+def _filtered(params: dict[str, Any], task: Any, path: str, groups: list[int], tests: list[Any], said: dict[str, Any]) -> Iterator[Any]:
+    """Batches of the rows that pass; row groups that their statistics rule out are not read."""
+    test = tests[0]
+    for t in tests[1:]:
+        test = test & t
+    frag = _fragment(params.get("fs"), path, groups, said)
+    physical = frag.physical_schema
+    asked = _wanted(params, physical, said)
+    columns = list(physical.names) if asked is None else asked
+    size = params["batch_size"] or 131072
+    for rb in frag.to_batches(schema=_known(physical, said, False), columns=columns, filter=test, use_threads=False, batch_size=size):
+        task.source = path
+        yield rb
+
+
+def _plain(params: dict[str, Any], task: Any, path: str, groups: list[int], said: dict[str, Any]) -> Iterator[Any]:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    from skate.data.batch import _from_table
+
+    with open_file(params.get("fs"), path) as f, pq.ParquetFile(f, memory_map=False) as pf:
+        md = pf.metadata
+        columns = _wanted(params, pf.schema_arrow, said)
+        rows = sum(md.row_group(g).num_rows for g in groups)
+        if not rows:
+            schema = pf.schema_arrow if columns is None else pa.schema([pf.schema_arrow.field(c) for c in columns])
+            yield _from_table(schema.empty_table())[0]
+            return
+        size = _bytes_per_row(md, groups, columns)
+        step = params["batch_size"] or max(1024, min(rows, int(min(BATCH_BYTES, task.target) / max(1.0, size))))
+        first = sum(md.row_group(g).num_rows for g in range(groups[0]))
+        at = 0
+        for rb in pf.iter_batches(step, row_groups=groups, columns=columns, use_threads=False):
+            task.source = f"{path} rows {first + at}..{first + at + rb.num_rows - 1}"
+            at += rb.num_rows
+            yield rb
 
 
 def _bytes_per_row(md: Any, groups: list[int], columns: list[str] | None) -> float:
@@ -222,20 +327,37 @@ def _bytes_per_row(md: Any, groups: list[int], columns: list[str] | None) -> flo
     return size / max(1, rows)
 
 
-def _finish(rb: Any, path: str, include_paths: bool, schema: Any, hive: dict[str, str | None]) -> Any:
+def _finish(params: dict[str, Any], rb: Any, path: str, said: dict[str, Any]) -> Iterator[Any]:
+    """The batch in the schema of all, with what its path says, in the order asked for."""
     import pyarrow as pa
 
-    from skate.data.batch import from_objects
+    from skate.data.batch import from_batch
 
     if rb.schema.metadata:
         rb = rb.replace_schema_metadata(None)
+    asked, schema = params["columns"], params["schema"]
     if schema is not None:
         from skate.data.schema import cast_batch
 
-        rb = cast_batch(
-            rb.select([n for n in schema.names if n in rb.schema.names]), pa.schema([f for f in schema if f.name in rb.schema.names])
-        )
-    for k, v in hive.items():
-        if k not in rb.schema.names:
-            rb = rb.append_column(k, from_objects([v] * rb.num_rows, pa.string()))
-    return with_path(rb, path) if include_paths else rb
+        want = [f for f in schema if asked is None or f.name in asked]
+        rb = cast_batch(rb.select([f.name for f in want if f.name in rb.schema.names]), pa.schema(want))
+    rb = with_columns(rb, {k: v for k, v in said.items() if asked is None or k in asked}, path if params["include_paths"] else None)
+    if asked is not None:
+        order = [*asked, *(["path"] if params["include_paths"] and "path" not in asked else [])]
+        rb = rb.select([c for c in order if c in rb.schema.names])
+    for name, (dtype, shape) in (params["tensors"] or {}).items():
+        rb = rb.set_column(rb.schema.get_field_index(name), name, _tensor(name, rb.column(name), shape, dtype))
+    if params["udf"] is None:
+        yield rb
+    else:
+        yield from from_batch(params["udf"](pa.Table.from_batches([rb])), "read_parquet")
+
+
+def _tensor(name: str, col: Any, shape: Any, dtype: Any) -> Any:
+    """A column of the bytes of arrays as one of arrays; ValueError when the bytes do not fill them."""
+    import numpy as np
+
+    from skate.data.batch import from_objects
+
+    values = [None if v is None else np.frombuffer(v, dtype).reshape(shape) for v in col.to_pylist()]
+    return from_objects(values, None, name)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import pickle
 from collections.abc import Iterator
 from typing import Any
 
-from skate.data.read.files import file_source, named, read_bytes
+from skate.data.read.files import common, file_source, read_stream
+from skate.data.read.files import run as run_files
 
 
 def read_text(
@@ -20,35 +20,37 @@ def read_text(
     num_gpus: float | None = None,
     memory: float | None = None,
     ray_remote_args: dict[str, Any] | None = None,
+    arrow_open_stream_args: dict[str, Any] | None = None,
+    partition_filter: Any = None,
+    partitioning: Any = None,
+    include_paths: bool = False,
     ignore_missing_paths: bool = False,
+    shuffle: Any = None,
     file_extensions: list[str] | None = None,
     concurrency: int | None = None,
     override_num_blocks: int | None = None,
 ) -> Any:
     """A Dataset with one row a line, in a column "text".
 
+    Args:
+        encoding: Of the files; ValueError where bytes are not text in it.
+        drop_empty_lines: Leaves out lines without a character.
+        partitioning: Which folders name columns (skate.data.datasource.Partitioning); None: none.
+        partition_filter: Which files are read (PathPartitionFilter).
+        file_extensions: Only files with one of these endings.
+        shuffle: "files" or a FileShuffleConfig: files in random order.
+        include_paths: Adds the column "path".
+        ignore_missing_paths: Paths that do not exist are left out instead of an error.
+        arrow_open_stream_args: compression and the like of pyarrow's open_input_stream.
+        override_num_blocks: Number of read tasks at most; concurrency: how many run at once.
+
     Example:
         >>> import skate
         >>> "DataContext" in skate.data.read_text(skate.data.context.__file__).take(1)[0]["text"]
         True
     """
-    return file_source(
-        "ReadText",
-        "text",
-        paths,
-        {"encoding": encoding, "drop_empty_lines": drop_empty_lines},
-        filesystem=filesystem,
-        file_extensions=file_extensions,
-        ignore_missing_paths=ignore_missing_paths,
-        override_num_blocks=override_num_blocks,
-        parallelism=parallelism,
-        schema=_schema,
-        num_cpus=num_cpus,
-        num_gpus=num_gpus,
-        memory=memory,
-        ray_remote_args=ray_remote_args,
-        concurrency=concurrency,
-    )
+    given = common(locals())
+    return file_source("ReadText", "text", paths, {"encoding": encoding, "drop_empty_lines": drop_empty_lines}, schema=_schema, **given)
 
 
 def _schema() -> Any:
@@ -58,24 +60,24 @@ def _schema() -> Any:
 
 
 def run(params: dict[str, Any], task: Any) -> Iterator[Any]:
+    return run_files(params, task, "read_text", read_file)
+
+
+def read_file(params: dict[str, Any], task: Any, path: str) -> Iterator[Any]:
+    """The lines of one file."""
     import pyarrow as pa
 
     from skate.data.batch import from_objects
 
     schema = _schema()
-    for path in pickle.loads(task.unit):
-        task.source = path
-        try:
-            text = read_bytes(params.get("fs"), path).decode(params["encoding"])
-        except OSError as e:
-            raise named(e, "read_text", path) from None
-        except UnicodeDecodeError as e:
-            raise ValueError(f"read_text {path}: not {params['encoding']} at byte {e.start}: {e.reason}; pass encoding=...") from None
-        lines = text.split("\n")
-        lines = [ln[:-1] if ln.endswith("\r") else ln for ln in lines]
-        if lines and not lines[-1]:
-            lines.pop()  # after the last line's end
-        if params["drop_empty_lines"]:
-            lines = [ln for ln in lines if ln]
-        for at in range(0, max(1, len(lines)), 65536):
-            yield pa.RecordBatch.from_arrays([from_objects(lines[at : at + 65536], pa.string())], schema=schema)
+    try:
+        text = read_stream(params, path).decode(params["encoding"])
+    except UnicodeDecodeError as e:
+        raise ValueError(f"not {params['encoding']} at byte {e.start}: {e.reason}; pass encoding=...") from None
+    lines = [ln[:-1] if ln.endswith("\r") else ln for ln in text.split("\n")]
+    if lines and not lines[-1]:
+        lines.pop()  # after the last line's end
+    if params["drop_empty_lines"]:
+        lines = [ln for ln in lines if ln]
+    for at in range(0, max(1, len(lines)), 65536):
+        yield pa.RecordBatch.from_arrays([from_objects(lines[at : at + 65536], pa.string())], schema=schema)

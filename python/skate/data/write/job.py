@@ -43,9 +43,15 @@ def write(
     concurrency: int | None,
     remote: dict[str, Any] | None,
     partition_cols: list[str] | None = None,
+    filename_provider: Any = None,
+    try_create_dir: bool = True,
     args: dict[str, Any],
+    args_fn: Any = None,
+    open_stream_args: dict[str, Any] | None = None,
 ) -> None:
     """Runs ds into files of a format under path."""
+    if args_fn is not None:
+        args = {**args, **args_fn()}
     how = SaveMode(str(getattr(mode, "value", mode)).lower())
     for name, n in (("min_rows_per_file", min_rows), ("max_rows_per_file", max_rows)):
         if n is not None and n < 1:
@@ -73,6 +79,10 @@ def write(
         "min_rows": min_rows,
         "partition_cols": partition_cols,
         "args": args,
+        "names": filename_provider,
+        "uuid": target.uuid,
+        "stream": dict(open_stream_args or {}),
+        "code": True,
     }
     from skate.data.dataset import _cpus
 
@@ -99,7 +109,7 @@ def write(
         }
 
 
-_TITLES = {"csv": "CSV", "json": "JSON"}
+_TITLES = {"csv": "CSV", "json": "JSON", "tfrecords": "TFRecords", "webdataset": "WebDataset", "arrow": "Feather", "orc": "ORC"}
 
 
 class _Local:
@@ -109,7 +119,8 @@ class _Local:
 
     def __init__(self, path: str):
         self.path = os.path.abspath(os.path.expanduser(path.removeprefix("file://").removeprefix("local://")))
-        self.stage = os.path.join(self.path, f".skate-{os.getpid()}-{os.urandom(4).hex()}")
+        self.uuid = os.urandom(4).hex()
+        self.stage = os.path.join(self.path, f".skate-{os.getpid()}-{self.uuid}")
 
     def begin(self, how: SaveMode) -> list[str] | None:
         """Makes the folders; names that are in the target now, or None when there is nothing to do."""
@@ -121,11 +132,12 @@ class _Local:
             if m and not os.path.exists(f"/proc/{m[1]}"):
                 shutil.rmtree(os.path.join(self.path, name), ignore_errors=True)  # of a driver that is gone
         old = [n for n in old if not _STAGE.match(n)]
-        if old and how is SaveMode.ERROR:
+        there = os.path.isdir(self.path)
+        if there and how is SaveMode.ERROR:
             raise ValueError(
-                f"write: {self.path} has files already, and mode is 'error'; choose another folder, or mode 'append' or 'overwrite'"
+                f"write: {self.path} exists already, and mode is 'error'; choose another folder, or mode 'append' or 'overwrite'"
             )
-        if old and how is SaveMode.IGNORE:
+        if there and how is SaveMode.IGNORE:
             return None
         os.makedirs(self.stage)
         return old
@@ -172,13 +184,10 @@ class _Remote:
     """A folder of a pyarrow or fsspec file system; files are written in place."""
 
     def __init__(self, path: str, filesystem: Any):
-        from pyarrow import fs as pafs
+        from skate.data.read.files import resolve
 
-        if filesystem is None:
-            self.fs, self.path = pafs.FileSystem.from_uri(path)
-        else:
-            self.fs = filesystem if isinstance(filesystem, pafs.FileSystem) else pafs.PyFileSystem(pafs.FSSpecHandler(filesystem))
-            self.path = path.split("://", 1)[-1]
+        self.uuid = os.urandom(4).hex()
+        self.fs, self.path = resolve(path, filesystem)
         self.stage = self.path = self.path.rstrip("/")
 
     def begin(self, how: SaveMode) -> list[str] | None:
@@ -233,7 +242,7 @@ class Files:
                 at = 0
                 while at < t.num_rows:
                     if writer is None:
-                        name = f"{folder}{self.p['prefix']}{self.seq:06d}_{self.index:06d}.{self.ext}"
+                        name = folder + self.file_name()
                         full = f"{self.p['folder']}/{name}"
                         self.index += 1
                         sink = self._open(full)
@@ -256,11 +265,45 @@ class Files:
                 raise
             raise error from None
 
+    def file_name(self) -> str:
+        """Of the next file of this task."""
+        p = self.p.get("names")
+        if p is None:
+            return f"{self.p['prefix']}{self.seq:06d}_{self.index:06d}.{self.ext}"
+        from skate.data.datasource.filename_provider import FilenameProvider
+
+        if type(p).get_filename_for_block is not FilenameProvider.get_filename_for_block:
+            return p.get_filename_for_block(None, self.p["uuid"], self.seq, self.index)
+        name = p.get_filename_for_task(self.p["uuid"], self.seq)
+        base, dot, end = name.partition(".")
+        return name if self.index == 0 else f"{base}_{self.index:06d}{dot}{end}"
+
+    def row_name(self, row: dict[str, Any], i: int) -> str:
+        """Of the file of the i-th row of this task."""
+        p = self.p.get("names")
+        if p is None:
+            return f"{self.p['prefix']}{self.seq:06d}_{i:06d}.{self.ext}"
+        from skate.data.datasource.filename_provider import FilenameProvider, row_filename
+
+        if type(p).get_filename_for_row is not FilenameProvider.get_filename_for_row:
+            return p.get_filename_for_row(row, self.p["uuid"], self.seq, 0, i)
+        return row_filename(p.get_filename_for_task(self.p["uuid"], self.seq), 0, i)
+
+    def whole(self, name: str, data: bytes, rows: int) -> None:
+        """One file of bytes."""
+        full = f"{self.p['folder']}/{name}"
+        try:
+            with self._open(full) as f:
+                f.write(data)
+        except OSError as e:
+            raise self._explain(e, full) from None
+        self.reports.append((name, rows, len(data)))
+
     def _open(self, full: str) -> Any:
         if self.p["fs"] is not None:
             folder = full.rsplit("/", 1)[0]
             self.p["fs"].create_dir(folder, recursive=True)
-            return self.p["fs"].open_output_stream(full)
+            return self.p["fs"].open_output_stream(full, **self.p.get("stream", {}))
         at = self.p["folder"]
         for part in full[len(at) + 1 :].split("/")[:-1]:  # not makedirs: it would make the stage itself again when the job is over
             at = f"{at}/{part}"
@@ -268,6 +311,10 @@ class Files:
                 os.mkdir(at)
             except FileExistsError:
                 pass
+        if self.p.get("stream", {}).get("compression"):
+            import pyarrow as pa
+
+            return pa.output_stream(full, **self.p.get("stream", {}))
         return open(full, "wb")
 
     def _close(self, writer: Any, name: str, full: str, rows: int) -> None:
@@ -311,13 +358,19 @@ class Files:
         return type(e)(e.errno, f"write: {e.strerror}", full) if e.errno else OSError(f"write {full}: {e}")
 
     def report(self) -> Any:
-        import pyarrow as pa
+        """What a write gives: a row for each file."""
+        return report(self.reports)
 
-        from skate.data.batch import from_objects
 
-        schema = pa.schema([("path", pa.string()), ("rows", pa.int64()), ("bytes", pa.int64())])
-        cols = list(zip(*self.reports, strict=True)) if self.reports else [(), (), ()]
-        return pa.RecordBatch.from_arrays([from_objects(list(c), f.type) for c, f in zip(cols, schema, strict=True)], schema=schema)
+def report(files: list[tuple[str, int, int]]) -> Any:
+    """(name, rows, bytes) of files as a batch."""
+    import pyarrow as pa
+
+    from skate.data.batch import from_objects
+
+    schema = pa.schema([("path", pa.string()), ("rows", pa.int64()), ("bytes", pa.int64())])
+    cols = list(zip(*files, strict=True)) if files else [(), (), ()]
+    return pa.RecordBatch.from_arrays([from_objects(list(c), f.type) for c, f in zip(cols, schema, strict=True)], schema=schema)
 
 
 def tables(batches: Iterator[Any], nbytes: Any, limit: int) -> Iterator[Any]:

@@ -1,0 +1,128 @@
+"""Blocks as users of Datasource and Datasink see them: BlockAccessor over a pyarrow Table, RecordBatch, DataFrame or dict of arrays; BlockMetadata."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+Block = Any
+BlockColumn = Any
+BatchColumn = Any
+DataBatch = Any
+UserDefinedFunction = Any
+CallableClass = type
+
+
+@dataclass
+class BlockMetadata:
+    """What is known of blocks: rows, bytes, files they come from."""
+
+    num_rows: int | None
+    size_bytes: int | None
+    input_files: list[str] | None = None
+    exec_stats: Any = None
+    task_exec_stats: Any = None
+
+
+class BlockAccessor:
+    """One way to look into a block, whatever it is.
+
+    Example:
+        >>> import pyarrow
+        >>> from skate.data.block import BlockAccessor
+        >>> BlockAccessor.for_block(pyarrow.table({"a": [1, 2]})).num_rows()
+        2
+    """
+
+    def __init__(self, block: Any):
+        self._block = block
+        self._arrow: Any = None
+
+    @staticmethod
+    def for_block(block: Any) -> BlockAccessor:
+        """Of a pyarrow Table or RecordBatch, a DataFrame or a dict of arrays."""
+        return BlockAccessor(block)
+
+    @staticmethod
+    def batch_to_block(batch: Any, block_type: Any = None) -> Any:
+        """A batch of any format as a pyarrow Table."""
+        return BlockAccessor(batch).to_arrow()
+
+    def to_block(self) -> Any:
+        """The block itself."""
+        return self._block
+
+    def to_arrow(self) -> Any:
+        """As a pyarrow Table."""
+        import pyarrow as pa
+
+        from skate.data.batch import from_batch
+
+        if self._arrow is None:
+            b = self._block
+            self._arrow = b if isinstance(b, pa.Table) else pa.Table.from_batches(from_batch(b, "block"))
+        return self._arrow
+
+    def to_pandas(self) -> Any:
+        """As a DataFrame."""
+        from skate.data.batch import table_to_pandas
+
+        return self._block if type(self._block).__module__.startswith("pandas") else table_to_pandas(self.to_arrow())
+
+    def to_numpy(self, columns: Any = None) -> Any:
+        """As a dict of arrays, or the array of one column."""
+        from skate.data.batch import _from_table, to_numpy
+        from skate.data.ops import merge
+
+        arrays = to_numpy(merge(_from_table(self.to_arrow())))
+        if isinstance(columns, str):
+            return arrays[columns]
+        return arrays if columns is None else {c: arrays[c] for c in columns}
+
+    def to_batch_format(self, batch_format: str | None) -> Any:
+        """In a batch format: "default", "numpy", "pandas", "pyarrow"; None: as it is."""
+        if batch_format is None:
+            return self._block
+        return {"pandas": self.to_pandas, "pyarrow": self.to_arrow}.get(batch_format, self.to_numpy)()
+
+    def num_rows(self) -> int:
+        """Number of rows."""
+        return len(self._block) if type(self._block).__module__.startswith("pandas") else self.to_arrow().num_rows
+
+    def size_bytes(self) -> int:
+        """Bytes of the values."""
+        return self.to_arrow().nbytes
+
+    def column_names(self) -> list[str]:
+        """Names of the columns."""
+        return list(self.to_arrow().column_names)
+
+    def schema(self) -> Any:
+        """The pyarrow schema."""
+        return self.to_arrow().schema
+
+    def get_metadata(self, input_files: list[str] | None = None, exec_stats: Any = None, **more: Any) -> BlockMetadata:
+        """BlockMetadata of it."""
+        return BlockMetadata(self.num_rows(), self.size_bytes(), input_files, exec_stats)
+
+    def iter_rows(self, public_row_format: bool = True) -> Iterator[dict[str, Any]]:
+        """Rows as dicts."""
+        from skate.data.batch import to_rows
+
+        for rb in self.to_arrow().to_batches():
+            yield from to_rows(rb)
+
+    def slice(self, start: int, end: int, copy: bool = False) -> Any:
+        """Rows start..end, as a block of the same kind (a Table, if it is a dict)."""
+        if type(self._block).__module__.startswith("pandas"):
+            return self._block.iloc[start:end]
+        return self.to_arrow().slice(start, end - start)
+
+    def take(self, indices: list[int]) -> Any:
+        """Rows by number as a Table."""
+        return self.to_arrow().take(indices)
+
+    def select(self, columns: list[str]) -> Any:
+        """Some columns as a Table."""
+        return self.to_arrow().select(columns)

@@ -1,0 +1,89 @@
+"""Functions that make training batches of a Dataset's batches, for iter_torch_batches(collate_fn=...). The class says which batch format it takes."""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Mapping
+from typing import Any
+
+
+def _is_tensor(batch: Any) -> bool:
+    import torch
+
+    return isinstance(batch, torch.Tensor)
+
+
+def _is_tensor_sequence(batch: Any) -> bool:
+    return isinstance(batch, (list, tuple)) and all(_is_tensor(t) for t in batch)
+
+
+def _is_nested_tensor_sequence(batch: Any) -> bool:
+    return isinstance(batch, (list, tuple)) and all(_is_tensor_sequence(t) for t in batch)
+
+
+def _is_tensor_mapping(batch: Any) -> bool:
+    return isinstance(batch, Mapping) and all(_is_tensor(v) for v in batch.values())
+
+
+def _is_tensor_sequence_mapping(batch: Any) -> bool:
+    return isinstance(batch, Mapping) and all(_is_tensor_sequence(v) for v in batch.values())
+
+
+def is_tensor_batch_type(batch: Any) -> bool:
+    """A torch tensor, a sequence of tensors or of sequences of them, or a dict of either."""
+    tests = (_is_tensor, _is_tensor_sequence, _is_nested_tensor_sequence, _is_tensor_mapping, _is_tensor_sequence_mapping)
+    return any(t(batch) for t in tests)
+
+
+class CollateFn(abc.ABC):
+    """A function from a batch to a training batch. Subclass one of those below."""
+
+    batch_format = "numpy"
+
+    @abc.abstractmethod
+    def __call__(self, batch: Any) -> Any:
+        """The training batch."""
+
+
+class NumpyBatchCollateFn(CollateFn):
+    """Takes a dict of arrays."""
+
+
+class ArrowBatchCollateFn(CollateFn):
+    """Takes a pyarrow Table."""
+
+    batch_format = "pyarrow"
+
+
+class PandasBatchCollateFn(CollateFn):
+    """Takes a DataFrame."""
+
+    batch_format = "pandas"
+
+
+class DefaultCollateFn(ArrowBatchCollateFn):
+    """From a pyarrow Table to a dict of tensors: what iter_torch_batches() does without a collate_fn.
+
+    Args:
+        dtypes: A torch dtype for all columns, or a dict by column.
+        device: Where the tensors go; None: the CPU.
+        pin_memory: Of CPU tensors.
+        num_workers: Not needed here: converting a block is a view of it.
+    """
+
+    def __init__(self, dtypes: Any = None, device: Any = None, pin_memory: bool = False, num_workers: int = 0):
+        import torch
+
+        self.dtypes, self.pin_memory, self.num_workers = dtypes, pin_memory, num_workers
+        self.device = torch.device(device) if isinstance(device, (str, int)) else device
+
+    def __call__(self, batch: Any) -> dict[str, Any]:
+        import torch
+
+        from skate.data.batch import _from_table, to_numpy
+        from skate.data.iterator import tensor
+        from skate.data.ops import merge
+
+        arrays = to_numpy(merge(_from_table(batch)))
+        dtypes = self.dtypes if isinstance(self.dtypes, dict) else dict.fromkeys(arrays, self.dtypes)
+        return {k: tensor(torch, k, v, dtypes.get(k), self.device, self.pin_memory) for k, v in arrays.items()}

@@ -1,0 +1,157 @@
+"""Sum, min, mean and their like without an exchange: each task makes one small row of partial states, the driver combines them in order.
+
+Sums of ints are exact at any size (Python ints once 64 bits do not hold them). Floats are summed block by block in input order, so the
+same blocks give the same bits on every run. A state travels as pickled plain values, between own processes only.
+"""
+
+from __future__ import annotations
+
+import math
+import pickle
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+def partial(params: dict[str, Any], batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """In the worker: one row {"state": pickled list of states}, in the order of params["aggs"] = [(kind, column or None, ignore_nulls, ddof)]."""
+    import pyarrow as pa
+
+    from skate.data.batch import from_objects
+
+    aggs: list[tuple[str, str | None, bool, int]] = params["aggs"]
+    states: list[Any] = [None] * len(aggs)
+    for rb in batches:
+        for i, (kind, on, *_) in enumerate(aggs):
+            if on is not None and on not in rb.schema.names:
+                raise KeyError(f"{params['label']}: there is no column {on!r}; columns are {', '.join(rb.schema.names)}")
+            try:
+                states[i] = merge(kind, states[i], _state(kind, rb, on))
+            except (pa.ArrowNotImplementedError, pa.ArrowInvalid, TypeError) as e:
+                raise TypeError(
+                    f"{params['label']}: {kind} of column {on!r} of type {rb.schema.field(on).type if on else '?'} is not possible: {e}"
+                ) from None
+    yield pa.RecordBatch.from_arrays([from_objects([pickle.dumps(states)], None)], names=["state"])
+
+
+def _state(kind: str, rb: pa.RecordBatch, on: str | None) -> Any:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    from skate.data.batch import plain_view
+
+    if kind == "count":
+        return rb.num_rows if on is None else rb.num_rows - rb.column(on).null_count
+    col = rb.column(on)
+    nulls, n = col.null_count, len(col) - col.null_count
+    if kind == "unique":
+        return dict.fromkeys(_hashable(v) for v in pc.unique(col).to_pylist())
+    if n == 0:
+        return (nulls, None)
+    if kind == "sum":
+        return (nulls, _sum(col))
+    if kind == "min" or kind == "max":
+        return (nulls, getattr(pc, kind)(col).as_py())
+    if pa.types.is_decimal(col.type):
+        col = col.cast(pa.float64())
+    if kind == "mean":
+        return (nulls, (n, _sum(col)))
+    x = plain_view(col.drop_null().cast(pa.float64(), safe=False))  # std: count, mean, sum of squared distances (Welford, Chan)
+    mean = float(x.mean())
+    return (nulls, (n, mean, float(((x - mean) ** 2).sum())))
+
+
+def _hashable(v: Any) -> Any:
+    return (
+        tuple(_hashable(x) for x in v)
+        if isinstance(v, list)
+        else tuple((k, _hashable(x)) for k, x in v.items())
+        if isinstance(v, dict)
+        else v
+    )
+
+
+def _sum(col: pa.Array) -> Any:
+    """The exact sum of ints, the float sum of floats, decimals as they are."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    t = col.type
+    if pa.types.is_integer(t) and t.bit_width == 64:
+        mm = pc.min_max(col)
+        if max(abs(mm["min"].as_py()), abs(mm["max"].as_py())) * len(col) >= 1 << 63:
+            high = pc.shift_right(col, pa.scalar(32, t))
+            low = pc.bit_wise_and(col, pa.scalar(0xFFFFFFFF, t))
+            return (pc.sum(high).as_py() << 32) + pc.sum(low).as_py()
+    if pa.types.is_decimal(t):
+        return pc.sum(col.cast(pa.decimal256(76, t.scale))).as_py()
+    if pa.types.is_null(t):
+        return None
+    return pc.sum(col).as_py()
+
+
+def merge(kind: str, a: Any, b: Any) -> Any:
+    """Two states in one; a came first."""
+    if a is None:
+        return b
+    if kind == "count":
+        return a + b
+    if kind == "unique":
+        return {**a, **b}
+    nulls, x, y = a[0] + b[0], a[1], b[1]
+    if x is None or y is None:
+        return (nulls, y if x is None else x)
+    if kind == "sum":
+        return (nulls, x + y)
+    if kind == "min" or kind == "max":
+        if isinstance(x, float) and math.isnan(x):
+            return (nulls, y)
+        if isinstance(y, float) and math.isnan(y):
+            return (nulls, x)
+        return (nulls, min(x, y) if kind == "min" else max(x, y))
+    if kind == "mean":
+        return (nulls, (x[0] + y[0], x[1] + y[1]))
+    n = x[0] + y[0]
+    d = y[1] - x[1]
+    return (nulls, (n, x[1] + d * y[0] / n, x[2] + y[2] + d * d * x[0] * y[0] / n))
+
+
+def final(agg: tuple[str, str | None, bool, int], state: Any) -> Any:
+    """The value of a combined state; None where there is no row, or a null with ignore_nulls=False."""
+    kind, _, ignore_nulls, ddof = agg
+    if kind == "count":
+        return state or 0
+    if kind == "unique":
+        return list(state or ())
+    if state is None or state[1] is None or (state[0] and not ignore_nulls):
+        return None
+    v = state[1]
+    if kind == "mean":
+        return v[1] / v[0]
+    if kind == "std":
+        return math.sqrt(v[2] / (v[0] - ddof)) if v[0] > ddof else math.nan
+    return v
+
+
+# ---- aggregates of users (aggregate.py)
+
+
+def partial_fns(params: dict[str, Any], batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """In the worker: one row {"state": pickled list of states}, in the order of params["fns"]; none for a task without rows."""
+    import cloudpickle
+    import pyarrow as pa
+
+    from skate.data.batch import from_objects
+
+    fns = params["fns"]
+    states = [f.init(None) for f in fns]
+    rows = 0
+    for rb in batches:
+        if rb.num_rows:
+            rows += rb.num_rows
+            table = pa.Table.from_batches([rb])
+            states = [f.accumulate_block(s, table) for f, s in zip(fns, states, strict=True)]
+    data = [cloudpickle.dumps(states)] if rows else []
+    yield pa.RecordBatch.from_arrays([from_objects(data, pa.binary())], names=["state"])

@@ -1,0 +1,135 @@
+"""What a Dataset can be turned into: pandas, Arrow, NumPy, references of them, torch, and Dataframes of other libraries. A part of Dataset.
+
+Each library is imported only when it is asked for; without it the ImportError says which package is missing. All of these run the Dataset.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Iterator
+from typing import Any
+
+from skate.data import execute
+
+
+def _library(module: str, method: str, package: str | None = None) -> Any:
+    try:
+        return importlib.import_module(module)
+    except ImportError as e:
+        raise ImportError(f"{method} needs the package {package or module}, which is not installed ({e})") from None
+
+
+class Conversions:
+    """Part of Dataset."""
+
+    def _table(self, limit: int | None = None) -> Any:
+        """All rows as one pyarrow Table."""
+        import pyarrow as pa
+
+        from skate.data.schema import concat
+
+        rbs, n = [], 0
+        it = execute.batches(self)
+        for rb in it:
+            rbs.append(rb)
+            n += rb.num_rows
+            if limit is not None and n > limit:
+                it.close()  # type: ignore[attr-defined]
+                raise ValueError(
+                    f"the dataset has more than the given limit of {limit} rows. If you are sure that a DataFrame with more rows will fit in local memory, "
+                    f"set ds.to_pandas(limit=None) to disable limits."
+                )
+        if not rbs:
+            return pa.table({}) if self._facts.schema is None else self._facts.schema().empty_table()
+        return concat([rb for rb in rbs if rb.num_rows] or rbs[:1])
+
+    def to_pandas(self, limit: int | None = None) -> Any:
+        """All rows as one DataFrame."""
+        from skate.data.batch import table_to_pandas
+
+        return table_to_pandas(self._table(limit))
+
+    def to_arrow(self) -> Any:
+        """All rows as one pyarrow Table."""
+        return self._table()
+
+    def to_arrow_refs(self) -> list[Any]:
+        """References to pyarrow Tables, one a block."""
+        import pyarrow as pa
+
+        import skate
+
+        return [skate.put(pa.Table.from_batches([execute.fetch(b)])) for b in execute.run(self)]
+
+    def to_numpy_refs(self, *, column: str | None = None) -> list[Any]:
+        """References to dicts of arrays (or to the arrays of one column), one a block."""
+        import skate
+        from skate.data.batch import to_numpy
+
+        return [skate.put(to_numpy(execute.fetch(b)) if column is None else to_numpy(execute.fetch(b))[column]) for b in execute.run(self)]
+
+    def to_pandas_refs(self) -> list[Any]:
+        """References to DataFrames, one a block."""
+        import skate
+        from skate.data.batch import to_pandas
+
+        return [skate.put(to_pandas(execute.fetch(b))) for b in execute.run(self)]
+
+    def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
+        """The blocks as an Arrow stream, run while it is read: polars.DataFrame(ds), duckdb and pyarrow.table(ds) take it."""
+        import pyarrow as pa
+
+        from skate.data.schema import cast_batch
+
+        it = execute.batches(self)
+        first = next(it, None)
+        schema = first.schema if first is not None else self._facts.schema() if self._facts.schema else pa.schema([])
+
+        def stream() -> Iterator[Any]:
+            if first is not None:
+                yield first
+            for rb in it:
+                if rb.num_rows:
+                    yield cast_batch(rb, schema)
+
+        return pa.RecordBatchReader.from_batches(schema, stream()).__arrow_c_stream__(requested_schema)
+
+    def to_daft(self) -> Any:
+        """A Daft DataFrame. ImportError without the package."""
+        return _library("daft", "to_daft").from_arrow(self.to_arrow())
+
+    def to_dask(self, meta: Any = None, verify_meta: bool = True) -> Any:
+        """A Dask DataFrame, one partition a block. ImportError without the package.
+
+        Args:
+            meta: An empty DataFrame with the columns, as Dask takes it; by default from the first rows.
+            verify_meta: Dask checks it.
+        """
+        from skate.data.batch import to_pandas
+
+        dd = _library("dask.dataframe", "to_dask", "dask")
+        delayed = importlib.import_module("dask").delayed
+        frames = [to_pandas(execute.fetch(b)) for b in execute.run(self)]
+        return dd.from_delayed(
+            [delayed(lambda f=f: f)() for f in frames], meta=frames[0].iloc[:0] if meta is None else meta, verify_meta=verify_meta
+        )
+
+    def to_modin(self) -> Any:
+        """A Modin DataFrame. ImportError without the package."""
+        return _library("modin.pandas", "to_modin", "modin").DataFrame(self.to_pandas())
+
+    def to_mars(self) -> Any:
+        """A Mars DataFrame. ImportError without the package."""
+        return _library("mars.dataframe", "to_mars", "pymars").DataFrame(self.to_pandas())
+
+    def to_spark(self, spark: Any) -> Any:
+        """A Spark DataFrame of a session."""
+        return spark.createDataFrame(self.to_pandas())
+
+    def to_torch(self, **kwargs: Any) -> Any:
+        """A torch IterableDataset of (features, label) batches; see DataIterator.to_torch."""
+        return self.iterator().to_torch(**kwargs)  # type: ignore[attr-defined]
+
+    def to_tf(self, *args: Any, **kwargs: Any) -> Any:
+        """A TensorFlow Dataset; see DataIterator.to_tf. ImportError without TensorFlow."""
+        return self.iterator().to_tf(*args, **kwargs)  # type: ignore[attr-defined]

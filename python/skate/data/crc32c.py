@@ -1,0 +1,11 @@
+"""CRC-32C as record formats use it: rotated and shifted, so that a checksum of data that holds checksums stays a good one."""
+
+from __future__ import annotations
+
+
+def masked(data: bytes) -> int:
+    """The masked CRC-32C of TFRecord and of the snappy framing format."""
+    from skate._skate import crc32c
+
+    c = crc32c(data)
+    return (((c >> 15) | (c << 17)) + 0xA282EAD8) & 0xFFFFFFFF

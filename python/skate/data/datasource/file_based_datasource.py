@@ -1,0 +1,129 @@
+"""FileBasedDatasource: a source of files that users write, with one method that reads one open file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from skate.data.datasource.datasource import Datasource, ReadTask
+
+
+@dataclass
+class FileShuffleConfig:
+    """Files in random order.
+
+    Args:
+        seed: The same seed gives the same order; None: another each time. ValueError when it is no int.
+        reseed_after_execution: Each run of one Dataset has another order, all of them following from seed.
+    """
+
+    seed: int | None = None
+    reseed_after_execution: bool = True
+
+    def __post_init__(self) -> None:
+        if self.seed is not None and not isinstance(self.seed, int):
+            raise ValueError("Seed must be an integer or None.")
+
+    def get_seed(self, execution_idx: int = 0) -> int | None:
+        """The seed of a run."""
+        if self.seed is None or not self.reseed_after_execution:
+            return self.seed
+        return hash((self.seed, execution_idx)) % (1 << 32)
+
+
+class FileBasedDatasource(Datasource):
+    """A source of files: define _read_stream(f, path), which gives the blocks of one open file.
+
+    Args:
+        paths: Files or folders.
+        filesystem, partition_filter, partitioning, ignore_missing_paths, shuffle, include_paths, file_extensions: as of read_csv.
+        open_stream_args: compression and the like of pyarrow's open_input_stream.
+    """
+
+    _FILE_EXTENSIONS: Any = None
+
+    def __init__(
+        self,
+        paths: Any,
+        *,
+        filesystem: Any = None,
+        schema: Any = None,
+        open_stream_args: dict[str, Any] | None = None,
+        meta_provider: Any = None,
+        partition_filter: Any = None,
+        partitioning: Any = None,
+        ignore_missing_paths: bool = False,
+        shuffle: Any = None,
+        include_paths: bool = False,
+        file_extensions: Any = None,
+    ):
+        from skate.data.read.files import keep_paths, list_files, reshuffled
+
+        self._listing = list_files(paths, filesystem=filesystem, extensions=file_extensions, ignore_missing=ignore_missing_paths)
+        if partition_filter is not None:
+            keep_paths(self._listing, partition_filter)
+        reshuffled(self._listing, shuffle, None)  # a shuffle that is none is an error now
+        self._shuffle, self._schema, self._open_stream_args = shuffle, schema, dict(open_stream_args or {})
+        self._partitioning, self._include_paths = partitioning, include_paths
+        self._executions = 0
+
+    def _paths(self) -> list[str]:
+        return list(self._listing.paths)
+
+    def _file_sizes(self) -> list[int]:
+        return list(self._listing.sizes)
+
+    def estimate_inmemory_data_size(self) -> int | None:
+        return sum(self._listing.sizes)
+
+    def _read_stream(self, f: Any, path: str) -> Iterator[Any]:
+        """The blocks of one file.
+
+        Args:
+            f: An open pyarrow input stream, decompressed.
+            path: Of the file.
+        """
+        raise NotImplementedError("Subclasses of FileBasedDatasource must implement _read_stream().")
+
+    def get_read_tasks(self, parallelism: int, per_task_row_limit: int | None = None, data_context: Any = None) -> list[ReadTask]:
+        from skate.data.block import BlockMetadata
+        from skate.data.read.files import reshuffled
+
+        listing = self._listing
+        order = reshuffled(listing, self._shuffle, lambda part: part)
+        if order is not None:
+            listing = order(self._executions)["units"]
+            self._executions += 1
+        n = len(listing.paths)
+        k = max(1, min(parallelism, n))
+        out = []
+        for i in range(k):
+            a, b = i * n // k, (i + 1) * n // k
+            meta = BlockMetadata(num_rows=None, size_bytes=sum(listing.sizes[a:b]), input_files=listing.paths[a:b], exec_stats=None)
+            out.append(ReadTask(_ReadFiles(self, listing.paths[a:b]), meta, self._schema, per_task_row_limit))
+        return out
+
+
+class _ReadFiles:
+    """The function of a ReadTask over files."""
+
+    def __init__(self, source: FileBasedDatasource, paths: list[str]):
+        self.source, self.paths = source, paths
+
+    def __call__(self) -> Iterator[Any]:
+        import pyarrow as pa
+
+        from skate.data.batch import from_batch
+        from skate.data.read.files import named, parser, read_stream, with_columns
+
+        s = self.source
+        parse = parser(s._partitioning)
+        for path in self.paths:
+            try:
+                data = read_stream({"fs": s._listing.fs, "stream": s._open_stream_args}, path)
+            except OSError as e:
+                raise named(e, s.get_name(), path) from None
+            for block in s._read_stream(pa.BufferReader(data), path):
+                for rb in from_batch(block, s.get_name()):
+                    yield pa.Table.from_batches([with_columns(rb, parse(path) if parse else {}, path if s._include_paths else None)])

@@ -1,0 +1,163 @@
+"""RowBasedFileDatasink and BlockBasedFileDatasink: targets of files that users write, with one method that fills one open file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from skate.data.datasource.datasink import WRITE_UUID_KWARG_NAME, Datasink, TaskContext, WriteResult
+from skate.data.datasource.filename_provider import FilenameProvider, row_filename
+
+
+class _FileDatasink(Datasink):
+    """A folder of files, by names that follow from the task. Arguments as of write_csv; mode as SaveMode."""
+
+    def __init__(
+        self,
+        path: str,
+        *,
+        filesystem: Any = None,
+        try_create_dir: bool = True,
+        open_stream_args: dict[str, Any] | None = None,
+        filename_provider: FilenameProvider | None = None,
+        dataset_uuid: str | None = None,
+        file_format: str | None = None,
+        mode: Any = "append",
+    ):
+        from skate.data.read.files import resolve
+
+        self.unresolved_path = path
+        self.filesystem, self.path = resolve(str(path), filesystem)
+        if self.filesystem is None:
+            from pyarrow import fs as pafs
+
+            self.filesystem = pafs.LocalFileSystem()
+        self.try_create_dir, self.open_stream_args = try_create_dir, dict(open_stream_args or {})
+        self.filename_provider = filename_provider or FilenameProvider(dataset_uuid=dataset_uuid, file_format=file_format)
+        self.dataset_uuid, self.file_format, self.mode = dataset_uuid, file_format, mode
+        self.has_created_dir = self._skip_write = False
+
+    def open_output_stream(self, path: str) -> Any:
+        """An open file."""
+        return self.filesystem.open_output_stream(path, **self.open_stream_args)
+
+    def on_write_start(self, schema: Any = None) -> None:
+        from pyarrow import fs as pafs
+
+        from skate.data.write.job import SaveMode
+
+        mode = SaveMode(str(getattr(self.mode, "value", self.mode)).lower())
+        if self.filesystem.get_file_info(self.path).type != pafs.FileType.NotFound:
+            if mode is SaveMode.ERROR:
+                raise ValueError(f"Path {self.path} already exists. If this is unexpected, use mode='ignore' to ignore those files")
+            if mode is SaveMode.IGNORE:
+                self._skip_write = True
+                return
+            if mode is SaveMode.OVERWRITE:
+                self.filesystem.delete_dir_contents(self.path)
+        elif self.try_create_dir:
+            self.filesystem.create_dir(self.path, recursive=True)
+            self.has_created_dir = True
+
+    def write(self, blocks: Iterable[Any], ctx: TaskContext) -> None:
+        from skate.data.block import BlockAccessor
+        from skate.data.schema import concat
+
+        if self._skip_write:
+            return
+        batches = [rb for t in blocks for rb in t.to_batches() if rb.num_rows]
+        if batches:
+            self.write_block(BlockAccessor.for_block(concat(batches)), 0, ctx)
+
+    def write_block(self, block: Any, block_index: int, ctx: TaskContext) -> None:
+        """Writes all rows of a task."""
+        raise NotImplementedError
+
+    def on_write_complete(self, write_result: WriteResult) -> None:
+        if self.has_created_dir and write_result.num_rows == 0:
+            self.filesystem.delete_dir(self.path)
+
+    def _name(self, block: Any, block_index: int, ctx: TaskContext) -> str:
+        uuid = ctx.kwargs[WRITE_UUID_KWARG_NAME]
+        p = self.filename_provider
+        if type(p).get_filename_for_block is not FilenameProvider.get_filename_for_block:
+            return p.get_filename_for_block(block, uuid, ctx.task_idx, block_index)
+        return p.get_filename_for_task(uuid, ctx.task_idx)
+
+
+class RowBasedFileDatasink(_FileDatasink):
+    """One file a row: define write_row_to_file(row, file)."""
+
+    def write_row_to_file(self, row: dict[str, Any], file: Any) -> None:
+        """Writes one row (a dict) to an open file."""
+        raise NotImplementedError
+
+    def write_block(self, block: Any, block_index: int, ctx: TaskContext) -> None:
+        from skate.data.context import DataContext
+
+        uuid, p = ctx.kwargs[WRITE_UUID_KWARG_NAME], self.filename_provider
+        own = type(p).get_filename_for_row is not FilenameProvider.get_filename_for_row
+        for i, row in enumerate(block.iter_rows(False)):
+            if own:
+                name = p.get_filename_for_row(row, uuid, ctx.task_idx, block_index, i)
+            else:
+                name = row_filename(p.get_filename_for_task(uuid, ctx.task_idx), block_index, i)
+            retried(
+                lambda row=row, name=name: self._write(row, name), f"write {self.path}/{name}", DataContext.get_current().retried_io_errors
+            )
+
+    def _write(self, row: dict[str, Any], name: str) -> None:
+        with self.open_output_stream(f"{self.path}/{name}") as f:
+            self.write_row_to_file(row, f)
+
+
+class BlockBasedFileDatasink(_FileDatasink):
+    """One file a task: define write_block_to_file(block, file); block is a BlockAccessor.
+
+    Args:
+        min_rows_per_file: Rows that a file should have at least.
+    """
+
+    def __init__(self, path: str, *, min_rows_per_file: int | None = None, **file_datasink_kwargs: Any):
+        super().__init__(path, **file_datasink_kwargs)
+        self._min_rows_per_file = min_rows_per_file
+
+    def write_block_to_file(self, block: Any, file: Any) -> None:
+        """Writes all rows of a task to an open file."""
+        raise NotImplementedError
+
+    def write_block(self, block: Any, block_index: int, ctx: TaskContext) -> None:
+        from skate.data.context import DataContext
+
+        name = self._name(block, block_index, ctx)
+
+        def write() -> None:
+            with self.open_output_stream(f"{self.path}/{name}") as f:
+                self.write_block_to_file(block, f)
+
+        retried(write, f"write {self.path}/{name}", DataContext.get_current().retried_io_errors)
+
+    @property
+    def min_rows_per_write(self) -> int | None:
+        return self._min_rows_per_file
+
+
+ATTEMPTS = 10
+
+
+def retried(work: Any, what: str, errors: Any) -> Any:
+    """work(), again when it fails with an error whose text is one of `errors`; waits in between double from 50 ms to 2 s, with jitter."""
+    import random
+    import threading
+
+    pause = threading.Event()  # nobody sets it: a wait with a deadline, since a remote service says no when it is well again
+    for i in range(ATTEMPTS):
+        try:
+            return work()
+        except Exception as e:
+            if i == ATTEMPTS - 1 or not any(t in str(e) for t in errors or ()):
+                if i:
+                    e.add_note(f"{what}: tried {i + 1} times")
+                raise
+        pause.wait(min(2.0, 0.05 * 2**i) * random.uniform(0.5, 1.0))
+    raise AssertionError(what)

@@ -1,0 +1,5 @@
+"""Exceptions of data pipelines, under Ray's name of the module."""
+
+from __future__ import annotations
+
+from skate.exceptions import UserCodeException  # noqa: F401

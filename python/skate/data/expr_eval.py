@@ -1,0 +1,558 @@
+"""Evaluating expressions over record batches with Arrow's kernels; and expressions from text.
+
+evaluate(e, rb) gives an Arrow array, or a scalar for what does not depend on the rows. Integer arithmetic is checked (an overflow is an error); `/` of two integers truncates as
+Arrow's does (the text form divides exactly); `//` and `%` are Python's, also for negative numbers; null in, null out.
+
+Text: "x > 3 and name in ('a', 'b') or y is null": comparisons, and/or/not, + - * / // % **, in, is null, a.b for fields, and functions of pyarrow.compute
+by name. There null counts as "no", also after "not in", as in SQL.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from skate.data.datatype import DataType
+from skate.data.expressions import (
+    AliasExpr,
+    BinaryExpr,
+    ColumnExpr,
+    ComputeFn,
+    DownloadExpr,
+    Expr,
+    LiteralExpr,
+    MonotonicallyIncreasingIdExpr,
+    Operation,
+    PyArrowComputeUDFExpr,
+    StarExpr,
+    UDFExpr,
+    UnaryExpr,
+    _compute,
+)
+
+_T = pa.types
+
+
+def column(e: Expr, rb: pa.RecordBatch) -> pa.Array:
+    """The values of e, one a row."""
+    v = evaluate(e, rb)
+    if isinstance(v, pa.Scalar):
+        from skate.data.batch import from_objects
+
+        if _T.is_null(v.type):
+            return pa.nulls(rb.num_rows)
+        return from_objects([v.as_py()] * rb.num_rows, v.type)
+    return v
+
+
+def mask(e: Expr, rb: pa.RecordBatch) -> Any:
+    """e as a test: a boolean array or scalar; TypeError when it is something else."""
+    v = evaluate(e, rb)
+    if not _T.is_boolean(v.type) and not _T.is_null(v.type):
+        raise TypeError(f"a filter needs a true or false value per row, not {v.type}")
+    return v
+
+
+def evaluate(e: Expr, rb: pa.RecordBatch) -> Any:
+    """The value of e: an Array, or a Scalar."""
+    if isinstance(e, ColumnExpr):
+        return _named(e._name, rb)
+    if isinstance(e, LiteralExpr):
+        return _scalar(e.value)
+    if isinstance(e, BinaryExpr):
+        return _BINARY[e.op](evaluate(e.left, rb), evaluate(e.right, rb))
+    if isinstance(e, UnaryExpr):
+        return _UNARY[e.op](evaluate(e.operand, rb))
+    if isinstance(e, AliasExpr):
+        return evaluate(e.expr, rb)
+    if isinstance(e, UDFExpr):
+        return _udf(e, rb)
+    if isinstance(e, DownloadExpr):
+        return _download(e, rb)
+    if isinstance(e, MonotonicallyIncreasingIdExpr):
+        return _ids(e, rb)
+    if isinstance(e, StarExpr):
+        raise TypeError("star() stands for columns, not for a value; use it in select_columns() only")
+    raise TypeError(f"{type(e).__name__} is no expression")
+
+
+def _scalar(v: Any) -> pa.Scalar:
+    if isinstance(v, pa.Scalar):
+        return v
+    return pa.scalar(v.item() if hasattr(v, "item") and getattr(v, "ndim", 1) == 0 else v)
+
+
+def _named(name: str, rb: pa.RecordBatch) -> pa.Array:
+    i = rb.schema.get_field_index(name)
+    if i >= 0:
+        return rb.column(i)
+    head, dot, rest = name.partition(".")
+    while dot:
+        i = rb.schema.get_field_index(head)
+        if i >= 0 and _T.is_struct(rb.column(i).type):
+            v = rb.column(i)
+            for field in rest.split("."):
+                if not _T.is_struct(v.type) or v.type.get_field_index(field) < 0:
+                    raise ValueError(f"there is no field {field!r} in {name!r} (type {v.type})")
+                v = pc.struct_field(v, field)
+            return v
+        more, dot, rest = rest.partition(".")
+        head = f"{head}.{more}"
+    raise KeyError(f"there is no column {name!r}; columns are {', '.join(rb.schema.names)}")
+
+
+# ---- operations
+
+
+def _texty(v: Any) -> bool:
+    t = v.type.value_type if _T.is_dictionary(v.type) else v.type
+    return _T.is_string(t) or _T.is_large_string(t) or _T.is_string_view(t)
+
+
+def _plain_text(v: Any) -> Any:
+    return v.cast(v.type.value_type) if _T.is_dictionary(v.type) else v
+
+
+def _add(a: Any, b: Any) -> Any:
+    if _texty(a) or _texty(b):
+        if not (_texty(a) and _texty(b)):
+            raise TypeError(f"cannot add {a.type} and {b.type}; cast one of them to text")
+        a, b = _plain_text(a), _plain_text(b)
+        if a.type != b.type:
+            a, b = a.cast(pa.large_string()), b.cast(pa.large_string())
+        return pc.binary_join_element_wise(a, b, pa.scalar("", a.type))
+    return pc.add_checked(a, b)
+
+
+def _floor_div(a: Any, b: Any) -> Any:
+    if _T.is_integer(a.type) and _T.is_integer(b.type):
+        q = pc.divide_checked(a, b)
+        r = pc.subtract_checked(a, pc.multiply_checked(q, b))
+        off = pc.and_(pc.not_equal(r, 0), pc.not_equal(pc.less(r, 0), pc.less(b, 0)))
+        return pc.subtract_checked(q, pc.cast(off, q.type))
+    return pc.floor(pc.divide(a, b))
+
+
+def _modulo(a: Any, b: Any) -> Any:
+    return pc.subtract_checked(a, pc.multiply_checked(_floor_div(a, b), b))
+
+
+def _values(v: Any, of: pa.DataType) -> pa.Array:
+    """The list after "in" as an array of the column's type."""
+    if isinstance(v, (pa.ListScalar, pa.LargeListScalar, pa.FixedSizeListScalar)):
+        v = v.values if v.is_valid else pa.nulls(0)
+    elif isinstance(v, pa.Scalar):
+        v = pa.array([v.as_py()])
+    if v.type.equals(of) or len(v) == 0:
+        return v.cast(of) if len(v) == 0 and not v.type.equals(of) else v
+    return v.cast(of, safe=True)
+
+
+def _is_in(a: Any, b: Any) -> Any:
+    if _T.is_dictionary(a.type):
+        a = a.cast(a.type.value_type)
+    return pc.is_in(a, value_set=_values(b, a.type))
+
+
+_BINARY: dict[Operation, Callable[[Any, Any], Any]] = {
+    Operation.ADD: _add,
+    Operation.SUB: pc.subtract_checked,
+    Operation.MUL: pc.multiply_checked,
+    Operation.DIV: pc.divide,
+    Operation.MOD: _modulo,
+    Operation.FLOORDIV: _floor_div,
+    Operation.GT: pc.greater,
+    Operation.LT: pc.less,
+    Operation.GE: pc.greater_equal,
+    Operation.LE: pc.less_equal,
+    Operation.EQ: pc.equal,
+    Operation.NE: pc.not_equal,
+    Operation.AND: pc.and_kleene,
+    Operation.OR: pc.or_kleene,
+    Operation.IN: _is_in,
+    Operation.NOT_IN: lambda a, b: pc.invert(_is_in(a, b)),
+}
+_UNARY: dict[Operation, Callable[[Any], Any]] = {
+    Operation.NOT: pc.invert,
+    Operation.IS_NULL: pc.is_null,
+    Operation.IS_NOT_NULL: pc.is_valid,
+}
+
+
+# ---- functions
+
+
+def call(name: str, v: Any, *args: Any, **kwargs: Any) -> Any:
+    """A function by name: of this file (skate_...) or of pyarrow.compute. Its first argument is the column."""
+    if name in FUNCTIONS:
+        return FUNCTIONS[name](v, *args, **kwargs)
+    if _T.is_dictionary(v.type) and name != "cast":
+        v = v.cast(v.type.value_type)
+    return getattr(pc, name)(v, *args, **kwargs)
+
+
+def _lists(v: pa.Array, what: str) -> pa.Array:
+    """A list column of any layout as one with offsets."""
+    t = v.type
+    if _T.is_fixed_size_list(t) or _T.is_list_view(t) or _T.is_large_list_view(t):
+        return pa.array(v.to_pylist(), pa.list_(t.value_type)) if v.null_count else v.cast(pa.list_(t.value_type))
+    if not (_T.is_list(t) or _T.is_large_list(t)):
+        raise TypeError(f"{what} requires a list column, not {t}.")
+    return v
+
+
+def _relist(lengths: Any, values: pa.Array, null: pa.Array | None, large: bool) -> pa.Array:
+    import numpy as np
+
+    counts = np.asarray(pc.fill_null(lengths, 0).cast(pa.int64()))
+    offsets = np.zeros(len(counts) + 1, np.int64 if large else np.int32)
+    np.cumsum(counts, out=offsets[1:])
+    cls = pa.LargeListArray if large else pa.ListArray
+    return cls.from_arrays(pa.array(offsets), values, mask=null)
+
+
+def _list_sort(v: pa.Array, order: str, null_placement: str) -> pa.Array:
+    lists = _lists(v, "list.sort()")
+    values = pc.list_flatten(lists)
+    if len(values):
+        by_key = int(pa.__version__.split(".")[0]) >= 25  # where nulls go is said for each key from then on
+        keys = [("row", "ascending", "at_end"), ("value", order, null_placement)]
+        at = pc.sort_indices(
+            pa.RecordBatch.from_arrays([pc.list_parent_indices(lists), values], names=["row", "value"]),
+            options=pc.SortOptions(keys) if by_key else pc.SortOptions([k[:2] for k in keys], null_placement=null_placement),
+        )
+        values = values.take(at)
+    out = _relist(pc.list_value_length(lists), values, lists.is_null() if lists.null_count else None, _T.is_large_list(lists.type))
+    return out if out.type.equals(v.type) else out.cast(v.type)
+
+
+def _list_flatten(v: pa.Array) -> pa.Array:
+    import numpy as np
+
+    from skate.data.datatype import is_list
+
+    if not is_list(v.type) or not is_list(v.type.value_type):
+        raise TypeError(f"list.flatten() requires a list column whose elements are also lists, not {v.type}.")
+    lists = _lists(v, "list.flatten()")
+    inner = _lists(pc.list_flatten(lists), "list.flatten()")
+    lengths = np.bincount(
+        np.asarray(pc.list_parent_indices(lists)),
+        weights=np.asarray(pc.fill_null(pc.list_value_length(inner), 0)),
+        minlength=len(lists),
+    )
+    null = lists.is_null() if lists.null_count else None
+    return _relist(pa.array(lengths.astype(np.int64)), pc.list_flatten(inner), null, _T.is_large_list(lists.type))
+
+
+def _map_part(v: pa.Array, i: int) -> pa.Array:
+    t = v.type
+    if _T.is_null(t):
+        return v.cast(pa.list_(pa.null()))
+    if _T.is_map(t):
+        flat = v.keys if i == 0 else v.items
+    elif (_T.is_list(t) or _T.is_large_list(t)) and _T.is_struct(t.value_type) and t.value_type.num_fields >= 2:
+        flat = v.values.field(i)
+    else:
+        raise TypeError(f".map.{('keys', 'values')[i]}() needs a map, or a list of structs of two fields, not {t}")
+    first, last = v.offsets[0].as_py(), v.offsets[-1].as_py()  # offsets are those of the whole child, also in a slice
+    cls = pa.LargeListArray if _T.is_large_list(t) else pa.ListArray
+    return cls.from_arrays(
+        pc.subtract(v.offsets, v.offsets[0]), flat.slice(first, last - first), mask=v.is_null() if v.null_count else None
+    )
+
+
+def _to_list(v: pa.Array) -> pa.Array:
+    from skate.data.datatype import is_list
+
+    if isinstance(v.type, pa.FixedShapeTensorType):
+        v = v.storage
+    if not is_list(v.type):
+        raise pa.ArrowInvalid(f"to_list() can only be called on list-like columns, but got {v.type}")
+    return _lists(v, "to_list()")
+
+
+FUNCTIONS: dict[str, Callable[..., Any]] = {
+    "skate_list_sort": _list_sort,
+    "skate_list_flatten": _list_flatten,
+    "skate_map_part": _map_part,
+    "skate_to_list": _to_list,
+}
+
+
+# ---- user functions, downloads, row numbers
+
+
+def _udf(e: UDFExpr, rb: pa.RecordBatch) -> Any:
+    if isinstance(e.fn, ComputeFn):
+        return call(e.fn.__name__, *[evaluate(a, rb) for a in e.args], *e.fn.args, **e.fn.kwargs)
+    args = [_given(a, rb) for a in e.args]
+    out = finished(e.fn(*args, **{k: _given(a, rb) for k, a in e.kwargs.items()}))
+    name = getattr(e.fn, "__name__", type(e.fn).__name__)
+    kind = type(out)
+    if not isinstance(out, (pa.Array, pa.ChunkedArray)) and not (
+        kind.__module__.split(".")[0] in ("numpy", "pandas") and hasattr(out, "__len__")
+    ):
+        raise TypeError(
+            f"UDF '{name}' returned invalid type {kind.__name__}. Expected type (pandas.Series, numpy.ndarray, pyarrow.Array, pyarrow.ChunkedArray)"
+        )
+    from skate.data.batch import _column, _from_series
+
+    out = _from_series(out, None) if kind.__module__.startswith("pandas") else _column(out, name, None, None)
+    if len(out) != rb.num_rows:
+        raise ValueError(f"UDF '{name}' returned {len(out)} values for {rb.num_rows} rows; return one value per row")
+    return out
+
+
+def _given(e: Expr, rb: pa.RecordBatch) -> Any:
+    if isinstance(e, LiteralExpr):
+        return e.value
+    v = evaluate(e, rb)
+    return pa.chunked_array([v]) if isinstance(v, pa.Array) else v.as_py()
+
+
+def finished(out: Any) -> Any:
+    """The result of a function that may be a coroutine, or an async generator (its last value)."""
+    if inspect.isasyncgen(out):
+        return run_async(_last(out))
+    return run_async(out) if inspect.isawaitable(out) else out
+
+
+async def _last(agen: Any) -> Any:
+    v = None
+    async for v in agen:
+        pass
+    return v
+
+
+_event_loop: Any = None
+
+
+def run_async(work: Any) -> Any:
+    """Runs a coroutine to its end on this process's own event loop (one for all calls: what a class keeps of it stays good)."""
+    global _event_loop
+    import asyncio
+
+    if _event_loop is None:
+        _event_loop = asyncio.new_event_loop()
+    return _event_loop.run_until_complete(work)
+
+
+def _download(e: DownloadExpr, rb: pa.RecordBatch) -> pa.Array:
+    from concurrent.futures import ThreadPoolExecutor
+
+    from skate.data.batch import from_objects
+
+    if e.uri_column_name not in rb.schema.names:
+        raise ValueError(f"download: there is no column {e.uri_column_name!r}; columns are {', '.join(rb.schema.names)}")
+    uris = rb.column(rb.schema.get_field_index(e.uri_column_name))
+    if not _texty(uris) and not _T.is_null(uris.type):
+        raise ValueError(f"download: column {e.uri_column_name!r} holds {uris.type}, not text")
+    with ThreadPoolExecutor(min(16, max(1, len(uris)))) as pool:
+        return from_objects(list(pool.map(lambda u: _fetch(u, e.filesystem), uris.to_pylist())), pa.binary())
+
+
+def _fetch(uri: str | None, filesystem: Any) -> bytes | None:
+    """The bytes of a file; None where it cannot be read, as Ray's download() has it."""
+    from skate.data.read.files import read_bytes, resolve
+
+    if not uri:
+        return None
+    try:
+        fs, path = resolve(uri, filesystem)
+        return bytes(read_bytes(fs, path))
+    except (OSError, ValueError, pa.ArrowException):
+        return None
+
+
+ROW_BITS = 33
+
+
+def _ids(e: MonotonicallyIncreasingIdExpr, rb: pa.RecordBatch) -> pa.Array:
+    import numpy as np
+
+    from skate.data.batch import array_from_numpy
+    from skate.data.ops import task
+
+    first = task.counters.get(e._instance_id, 0)
+    task.counters[e._instance_id] = last = first + rb.num_rows
+    if last > 1 << ROW_BITS or task.seq >= 1 << (63 - ROW_BITS):
+        raise ValueError(f"monotonically_increasing_id: row {last} of task {task.seq} does not fit 64 bits; use smaller blocks")
+    return array_from_numpy((task.seq << ROW_BITS) + np.arange(first, last, dtype=np.int64), None)
+
+
+# ---- as an Arrow expression
+
+
+_ARROW = {
+    Operation.ADD: pc.add_checked,
+    Operation.SUB: pc.subtract_checked,
+    Operation.MUL: pc.multiply_checked,
+    Operation.DIV: pc.divide,
+    Operation.GT: pc.greater,
+    Operation.LT: pc.less,
+    Operation.GE: pc.greater_equal,
+    Operation.LE: pc.less_equal,
+    Operation.EQ: pc.equal,
+    Operation.NE: pc.not_equal,
+    Operation.AND: pc.and_kleene,
+    Operation.OR: pc.or_kleene,
+}
+
+
+def to_pyarrow(e: Expr) -> pc.Expression:
+    """e as a pyarrow.compute.Expression; TypeError or ValueError when it has no such form."""
+    if isinstance(e, ColumnExpr):
+        return pc.field(e._name)
+    if isinstance(e, LiteralExpr):
+        return pc.scalar(e.value)
+    if isinstance(e, AliasExpr):
+        return to_pyarrow(e.expr)
+    if isinstance(e, UnaryExpr):
+        return _UNARY[e.op](to_pyarrow(e.operand))
+    if isinstance(e, BinaryExpr) and e.op in (Operation.IN, Operation.NOT_IN):
+        if not isinstance(e.right, LiteralExpr):
+            raise ValueError(f"is_in/not_in operations require the right operand to be a literal list, got {type(e.right).__name__}.")
+        values = e.right.value
+        hit = pc.is_in(to_pyarrow(e.left), pa.array(list(values) if isinstance(values, (list, tuple, set)) else [values]))
+        return pc.invert(hit) if e.op is Operation.NOT_IN else hit
+    if isinstance(e, BinaryExpr) and e.op in _ARROW:
+        return _ARROW[e.op](to_pyarrow(e.left), to_pyarrow(e.right))
+    if isinstance(e, BinaryExpr):
+        q = pc.floor(pc.divide(to_pyarrow(e.left), to_pyarrow(e.right)))
+        return q if e.op is Operation.FLOORDIV else pc.subtract(to_pyarrow(e.left), pc.multiply(q, to_pyarrow(e.right)))
+    if isinstance(e, PyArrowComputeUDFExpr) and e.fn.__name__ not in FUNCTIONS:
+        return getattr(pc, e.fn.__name__)(*[to_pyarrow(a) for a in e.args], *e.fn.args, **e.fn.kwargs)
+    what = {UDFExpr: "UDF", PyArrowComputeUDFExpr: "UDF", DownloadExpr: "Download", StarExpr: "Star"}.get(
+        type(e), "Monotonically Increasing ID"
+    )
+    raise TypeError(f"{what} expressions cannot be converted to PyArrow expressions")
+
+
+# ---- from text
+
+
+_COMPARE = {
+    ast.Eq: Operation.EQ,
+    ast.NotEq: Operation.NE,
+    ast.Lt: Operation.LT,
+    ast.LtE: Operation.LE,
+    ast.Gt: Operation.GT,
+    ast.GtE: Operation.GE,
+}
+_ARITH = {
+    ast.Add: Operation.ADD,
+    ast.Sub: Operation.SUB,
+    ast.Mult: Operation.MUL,
+    ast.Mod: Operation.MOD,
+    ast.FloorDiv: Operation.FLOORDIV,
+    ast.BitAnd: Operation.AND,
+    ast.BitOr: Operation.OR,
+}
+
+
+def parse(text: str) -> Expr:
+    """The expression that a text says (see the head of the file); ValueError with the place for what is not understood."""
+    try:
+        tree = ast.parse(text.strip(), mode="eval").body
+    except SyntaxError as e:
+        raise ValueError(
+            f'Invalid syntax in the expression: filter expression {text!r} is not understood at column {e.offset}; write for example "x > 3 and y is not null"'
+        ) from None
+    return _parse(tree, text)
+
+
+def _bad(text: str, why: str) -> ValueError:
+    return ValueError(
+        f"filter expression {text!r}: {why}; comparisons, and/or/not, + - * / %, in (...), is null and pyarrow.compute functions are understood"
+    )
+
+
+def _parse(n: ast.AST, text: str) -> Expr:
+    if isinstance(n, ast.Constant):
+        return LiteralExpr(n.value)
+    if isinstance(n, ast.Name):
+        if n.id in ("null", "NULL"):
+            return LiteralExpr(None)
+        return LiteralExpr(n.id == "true") if n.id in ("true", "false") else ColumnExpr(n.id)
+    if isinstance(n, ast.Attribute):
+        inner = _parse(n.value, text)
+        return ColumnExpr(f"{inner._name}.{n.attr}") if isinstance(inner, ColumnExpr) else _compute(inner, "struct_field", None, n.attr)
+    if isinstance(n, ast.BoolOp):
+        op = Operation.AND if isinstance(n.op, ast.And) else Operation.OR
+        out = _parse(n.values[0], text)
+        for v in n.values[1:]:
+            out = BinaryExpr(op, out, _parse(v, text))
+        return out
+    if isinstance(n, ast.UnaryOp):
+        if isinstance(n.op, ast.Not):
+            return ~_parse(n.operand, text)
+        if isinstance(n.op, ast.USub):
+            return LiteralExpr(-n.operand.value) if isinstance(n.operand, ast.Constant) else _parse(n.operand, text).negate()
+        raise _bad(text, f"{ast.unparse(n)!r} is not understood")
+    if isinstance(n, ast.BinOp):
+        return _parse_arithmetic(n, text)
+    if isinstance(n, ast.Compare):
+        out, left = None, n.left
+        for op, right in zip(n.ops, n.comparators, strict=True):
+            test = _parse_compare(op, left, right, text)
+            out = test if out is None else BinaryExpr(Operation.AND, out, test)
+            left = right
+        assert out is not None
+        return out
+    if isinstance(n, ast.Call) and isinstance(n.func, ast.Name) and not n.keywords:
+        return _parse_call(n.func.id, n, text)
+    raise _bad(text, f"{ast.unparse(n)!r} is not understood")
+
+
+def _parse_arithmetic(n: ast.BinOp, text: str) -> Expr:
+    left, right = _parse(n.left, text), _parse(n.right, text)
+    if isinstance(n.op, ast.Div):
+        return _compute(left, "cast", None, kwargs={"target_type": pa.float64()}) / _compute(
+            right, "cast", None, kwargs={"target_type": pa.float64()}
+        )
+    if isinstance(n.op, ast.Pow) and isinstance(right, LiteralExpr):
+        return _compute(left, "power_checked", None, right.value)
+    if type(n.op) not in _ARITH:
+        raise _bad(text, f"{ast.unparse(n)!r} is not understood")
+    return BinaryExpr(_ARITH[type(n.op)], left, right)
+
+
+def _parse_compare(op: ast.cmpop, left: ast.AST, right: ast.AST, text: str) -> Expr:
+    a = _parse(left, text)
+    if isinstance(op, (ast.Is, ast.IsNot)):
+        if not (isinstance(right, ast.Constant) and right.value is None or isinstance(right, ast.Name) and right.id in ("null", "NULL")):
+            raise _bad(text, 'only "is null" and "is not null" follow a value')
+        return a.is_null() if isinstance(op, ast.Is) else a.is_not_null()
+    if isinstance(op, (ast.In, ast.NotIn)):
+        values = _constants(right, text)
+        return a.is_in(values) if isinstance(op, ast.In) else a.not_in(values) & a.is_not_null()
+    return BinaryExpr(_COMPARE[type(op)], a, _parse(right, text))
+
+
+def _constants(n: ast.AST, text: str) -> list[Any]:
+    if isinstance(n, (ast.Tuple, ast.List, ast.Set)):
+        try:
+            values = [ast.literal_eval(e) for e in n.elts]
+            pa.array(values)
+            return values
+        except (ValueError, pa.ArrowException):
+            pass
+    raise _bad(text, 'after "in" comes a list of constants of one type')
+
+
+def _parse_call(name: str, n: ast.Call, text: str) -> Expr:
+    if name in ("is_null", "is_valid", "is_not_null", "is_nan") and len(n.args) == 1:
+        a = _parse(n.args[0], text)
+        return a.is_null() if name == "is_null" else BinaryExpr(Operation.NE, a, a) if name == "is_nan" else a.is_not_null()
+    if name == "is_in" and len(n.args) == 2:
+        return _parse(n.args[0], text).is_in(_constants(n.args[1], text))
+    if name not in pc.list_functions() or not n.args:
+        raise _bad(text, f"{ast.unparse(n)!r} is not understood")
+    if all(isinstance(a, ast.Constant) for a in n.args[1:]):  # patterns and the like are plain values to pyarrow
+        return _compute(_parse(n.args[0], text), name, None, *[a.value for a in n.args[1:]])  # type: ignore[attr-defined]
+    return PyArrowComputeUDFExpr(ComputeFn(name, (), {}), [_parse(a, text) for a in n.args], {}, DataType(object))

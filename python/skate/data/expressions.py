@@ -1,0 +1,702 @@
+"""Expressions over columns: col("x") * 2 + lit(1), comparisons, .str/.list/.struct/.map/.dt/.arr, user functions.
+
+An expression is an immutable tree that says what to compute and is pickled to the workers; nothing is computed here (expr_eval.py does, with
+Arrow's kernels, a batch at a time). `==` builds a comparison, so two trees are compared with structurally_equals(); an expression has no truth value.
+
+Cost: building is plain Python objects; evaluating costs one Arrow kernel a node and batch.
+"""
+
+from __future__ import annotations
+
+import enum
+import functools
+import uuid
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from skate.data.datatype import DataType
+
+
+class Operation(enum.Enum):
+    """What a BinaryExpr or UnaryExpr does."""
+
+    ADD = "add"
+    SUB = "sub"
+    MUL = "mul"
+    DIV = "div"
+    MOD = "mod"
+    FLOORDIV = "floordiv"
+    GT = "gt"
+    LT = "lt"
+    GE = "ge"
+    LE = "le"
+    EQ = "eq"
+    NE = "ne"
+    AND = "and"
+    OR = "or"
+    NOT = "not"
+    IS_NULL = "is_null"
+    IS_NOT_NULL = "is_not_null"
+    IN = "in"
+    NOT_IN = "not_in"
+
+
+class Expr:
+    """A computation over the columns of a row.
+
+    Example:
+        >>> from skate.data.expressions import col
+        >>> (col("x") + 5).alias("y").name
+        'y'
+    """
+
+    data_type: DataType
+
+    @property
+    def name(self) -> str | None:
+        """The name of the column this makes; None for one that has none yet."""
+        return None
+
+    def children(self) -> Iterator[tuple[str, Expr]]:
+        """(what it is for, expression) of each part."""
+        return iter(())
+
+    def structurally_equals(self, other: Any) -> bool:
+        """Whether other is the same tree."""
+        if type(self) is not type(other) or self._key() != other._key():
+            return False
+        a, b = list(self.children()), list(other.children())
+        return len(a) == len(b) and all(m == n and x.structurally_equals(y) for (m, x), (n, y) in zip(a, b, strict=True))
+
+    def to_pyarrow(self) -> Any:
+        """The same as a pyarrow.compute.Expression; TypeError for what Arrow cannot express."""
+        from skate.data.expr_eval import to_pyarrow
+
+        return to_pyarrow(self)
+
+    def _key(self) -> Any:
+        """What tells this node from others of its class, its parts aside."""
+        return ()
+
+    def _label(self) -> str:
+        return type(self).__name__
+
+    def __repr__(self) -> str:
+        return "\n".join(self._lines("    "))
+
+    def _lines(self, prefix: str) -> list[str]:
+        out = [self._label()]
+        parts = list(self.children())
+        for i, (label, e) in enumerate(parts):
+            last = i == len(parts) - 1
+            sub = e._lines(prefix + ("    " if last else "│   "))
+            out.append(f"{prefix}{'└── ' if last else '├── '}{label + ': ' if label else ''}{sub[0]}")
+            out += sub[1:]
+        return out
+
+    def __bool__(self) -> bool:
+        raise TypeError(
+            "an expression has no truth value before it is evaluated; combine conditions with & | ~ and compare trees with structurally_equals()"
+        )
+
+    __hash__ = object.__hash__
+
+    def _bin(self, other: Any, op: Operation) -> Expr:
+        return BinaryExpr(op, self, _expr(other))
+
+    def __add__(self, other: Any) -> Expr:
+        return self._bin(other, Operation.ADD)
+
+    def __radd__(self, other: Any) -> Expr:
+        return LiteralExpr(other)._bin(self, Operation.ADD)
+
+    def __sub__(self, other: Any) -> Expr:
+        return self._bin(other, Operation.SUB)
+
+    def __rsub__(self, other: Any) -> Expr:
+        return LiteralExpr(other)._bin(self, Operation.SUB)
+
+    def __mul__(self, other: Any) -> Expr:
+        return self._bin(other, Operation.MUL)
+
+    def __rmul__(self, other: Any) -> Expr:
+        return LiteralExpr(other)._bin(self, Operation.MUL)
+
+    def __truediv__(self, other: Any) -> Expr:
+        return self._bin(other, Operation.DIV)
+
+    def __rtruediv__(self, other: Any) -> Expr:
+        return LiteralExpr(other)._bin(self, Operation.DIV)
+
+    def __floordiv__(self, other: Any) -> Expr:
+        return self._bin(other, Operation.FLOORDIV)
+
+    def __rfloordiv__(self, other: Any) -> Expr:
+        return LiteralExpr(other)._bin(self, Operation.FLOORDIV)
+
+    def __mod__(self, other: Any) -> Expr:
+        return self._bin(other, Operation.MOD)
+
+    def __rmod__(self, other: Any) -> Expr:
+        return LiteralExpr(other)._bin(self, Operation.MOD)
+
+    def __neg__(self) -> Expr:
+        return self.negate()
+
+    def __gt__(self, other: Any) -> Expr:
+        return self._bin(other, Operation.GT)
+
+    def __lt__(self, other: Any) -> Expr:
+        return self._bin(other, Operation.LT)
+
+    def __ge__(self, other: Any) -> Expr:
+        return self._bin(other, Operation.GE)
+
+    def __le__(self, other: Any) -> Expr:
+        return self._bin(other, Operation.LE)
+
+    def __eq__(self, other: Any) -> Expr:  # type: ignore[override]
+        return self._bin(other, Operation.EQ)
+
+    def __ne__(self, other: Any) -> Expr:  # type: ignore[override]
+        return self._bin(other, Operation.NE)
+
+    def __and__(self, other: Any) -> Expr:
+        return self._bin(other, Operation.AND)
+
+    def __rand__(self, other: Any) -> Expr:
+        return LiteralExpr(other)._bin(self, Operation.AND)
+
+    def __or__(self, other: Any) -> Expr:
+        return self._bin(other, Operation.OR)
+
+    def __ror__(self, other: Any) -> Expr:
+        return LiteralExpr(other)._bin(self, Operation.OR)
+
+    def __invert__(self) -> Expr:
+        return UnaryExpr(Operation.NOT, self)
+
+    def is_null(self) -> Expr:
+        """True where the value is null."""
+        return UnaryExpr(Operation.IS_NULL, self)
+
+    def is_not_null(self) -> Expr:
+        """True where the value is not null."""
+        return UnaryExpr(Operation.IS_NOT_NULL, self)
+
+    def is_in(self, values: Any) -> Expr:
+        """True where the value is one of a list."""
+        return self._bin(values, Operation.IN)
+
+    def not_in(self, values: Any) -> Expr:
+        """True where the value is none of a list."""
+        return self._bin(values, Operation.NOT_IN)
+
+    def alias(self, name: str) -> Expr:
+        """The same under a name."""
+        return AliasExpr(self, name)
+
+    def cast(self, target_type: DataType, *, safe: bool = True) -> Expr:
+        """Values as another type.
+
+        Args:
+            target_type: A DataType of an Arrow or NumPy type; TypeError for others.
+            safe: A value that does not fit is an error; False: it is cut off.
+        """
+        if not isinstance(target_type, DataType):
+            raise TypeError(
+                f"target_type must be a ray.data.datatype.DataType, got: {type(target_type).__name__}. "
+                f"Use the DataType factories (e.g., DataType.int64(), DataType.string())."
+            )
+        if target_type.is_python_type():
+            raise TypeError(
+                "Python-type-backed DataType (e.g., DataType(int), DataType(str)) requires values to infer the Arrow type, which are not "
+                "available in cast(); use an Arrow-backed DataType such as DataType.int64(), DataType.float64() or DataType.string()."
+            )
+        return _compute(self, "cast", target_type, kwargs={"target_type": target_type.to_arrow_dtype(), "safe": safe})
+
+    def ceil(self) -> Expr:
+        """The next integer up."""
+        return _compute(self, "ceil")
+
+    def floor(self) -> Expr:
+        """The next integer down."""
+        return _compute(self, "floor")
+
+    def round(self) -> Expr:
+        """The nearest integer; halves to even."""
+        return _compute(self, "round")
+
+    def trunc(self) -> Expr:
+        """The next integer towards zero."""
+        return _compute(self, "trunc")
+
+    def ln(self) -> Expr:
+        """Natural logarithm."""
+        return _compute(self, "ln", DataType.float64())
+
+    def log10(self) -> Expr:
+        """Logarithm to base 10."""
+        return _compute(self, "log10", DataType.float64())
+
+    def log2(self) -> Expr:
+        """Logarithm to base 2."""
+        return _compute(self, "log2", DataType.float64())
+
+    def exp(self) -> Expr:
+        """e to the power of the value."""
+        return _compute(self, "exp", DataType.float64())
+
+    def sin(self) -> Expr:
+        """Sine of radians."""
+        return _compute(self, "sin", DataType.float64())
+
+    def cos(self) -> Expr:
+        """Cosine of radians."""
+        return _compute(self, "cos", DataType.float64())
+
+    def tan(self) -> Expr:
+        """Tangent of radians."""
+        return _compute(self, "tan", DataType.float64())
+
+    def asin(self) -> Expr:
+        """Arc sine in radians."""
+        return _compute(self, "asin", DataType.float64())
+
+    def acos(self) -> Expr:
+        """Arc cosine in radians."""
+        return _compute(self, "acos", DataType.float64())
+
+    def atan(self) -> Expr:
+        """Arc tangent in radians."""
+        return _compute(self, "atan", DataType.float64())
+
+    def negate(self) -> Expr:
+        """The value with the other sign; an error where that overflows."""
+        return _compute(self, "negate_checked")
+
+    def sign(self) -> Expr:
+        """-1, 0 or 1."""
+        return _compute(self, "sign")
+
+    def power(self, exponent: Any) -> Expr:
+        """The value to a power."""
+        return _compute(self, "power", None, exponent)
+
+    def abs(self) -> Expr:
+        """The value without its sign; an error where that overflows."""
+        return _compute(self, "abs_checked")
+
+    @property
+    def str(self) -> Any:
+        """Functions of text."""
+        from skate.data.expr_names import StringNamespace
+
+        return StringNamespace(self)
+
+    @property
+    def list(self) -> Any:
+        """Functions of lists."""
+        from skate.data.expr_names import ListNamespace
+
+        return ListNamespace(self)
+
+    @property
+    def struct(self) -> Any:
+        """Fields of structs."""
+        from skate.data.expr_names import StructNamespace
+
+        return StructNamespace(self)
+
+    @property
+    def map(self) -> Any:
+        """Keys and values of maps."""
+        from skate.data.expr_names import MapNamespace
+
+        return MapNamespace(self)
+
+    @property
+    def dt(self) -> Any:
+        """Functions of dates and times."""
+        from skate.data.expr_names import DatetimeNamespace
+
+        return DatetimeNamespace(self)
+
+    @property
+    def arr(self) -> Any:
+        """Functions of arrays."""
+        from skate.data.expr_names import ArrayNamespace
+
+        return ArrayNamespace(self)
+
+    def _unalias(self) -> Expr:
+        return self
+
+
+_OBJECT = DataType(object)
+
+
+class ColumnExpr(Expr):
+    """The values of a column; "a.b" is the column of that name or, if there is none, the field b of the struct a."""
+
+    def __init__(self, name: str):
+        if not isinstance(name, str):
+            raise TypeError(f"col() takes the name of a column, not {type(name).__name__}")
+        self._name, self.data_type = name, _OBJECT
+
+    @property
+    def name(self) -> str:
+        return self._name
+
+    def _rename(self, name: str) -> Expr:
+        return AliasExpr(self, name, rename=True)
+
+    def _key(self) -> Any:
+        return self._name
+
+    def _label(self) -> str:
+        return f"COL({self._name!r})"
+
+
+class LiteralExpr(Expr):
+    """One value for every row."""
+
+    def __init__(self, value: Any):
+        self.value, self.data_type = value, DataType.infer_dtype(value)
+
+    def _key(self) -> Any:
+        return type(self.value), repr(self.value)
+
+    def _label(self) -> str:
+        text = repr(self.value)
+        return f"LIT({text if len(text) <= 50 else text[:47] + '...'})"
+
+
+class BinaryExpr(Expr):
+    """Two expressions and an operation."""
+
+    def __init__(self, op: Operation, left: Expr, right: Expr):
+        self.op, self.left, self.right, self.data_type = op, left, right, _OBJECT
+
+    def children(self) -> Iterator[tuple[str, Expr]]:
+        return iter((("left", self.left), ("right", self.right)))
+
+    def _key(self) -> Any:
+        return self.op
+
+    def _label(self) -> str:
+        return self.op.name
+
+
+class UnaryExpr(Expr):
+    """One expression and a test."""
+
+    def __init__(self, op: Operation, operand: Expr):
+        self.op, self.operand, self.data_type = op, operand, DataType.bool()
+
+    def children(self) -> Iterator[tuple[str, Expr]]:
+        return iter((("operand", self.operand),))
+
+    def _key(self) -> Any:
+        return self.op
+
+    def _label(self) -> str:
+        return self.op.name
+
+
+class AliasExpr(Expr):
+    """An expression under a name."""
+
+    def __init__(self, expr: Expr, name: str, rename: bool = False):
+        self.expr, self._name, self._is_rename, self.data_type = expr, name, rename, expr.data_type
+
+    @property
+    def name(self) -> str:
+        return self._name
+
+    def alias(self, name: str) -> Expr:
+        return AliasExpr(self.expr, name, self._is_rename)
+
+    def _unalias(self) -> Expr:
+        return self.expr
+
+    def children(self) -> Iterator[tuple[str, Expr]]:
+        return iter((("", self.expr),))
+
+    def _key(self) -> Any:
+        return self._name, self._is_rename
+
+    def _label(self) -> str:
+        return f"ALIAS({self._name!r}){' [rename]' if self._is_rename else ''}"
+
+
+class UDFExpr(Expr):
+    """A user function over columns: fn gets pyarrow.ChunkedArrays (literals as they are) and returns a column as long."""
+
+    def __init__(self, fn: Any, args: Any, kwargs: dict[str, Expr], data_type: DataType):
+        self.fn, self.args, self.kwargs, self.data_type = fn, args, kwargs, data_type
+
+    @property
+    def callable_class_spec(self) -> Any:
+        """(class, args, kwargs) when fn is a class whose instances live in actors, else None."""
+        return self.fn.spec if isinstance(self.fn, ClassUDF) else None
+
+    def children(self) -> Iterator[tuple[str, Expr]]:
+        yield from ((f"arg[{i}]", a) for i, a in enumerate(self.args))
+        yield from ((f"kwarg[{k!r}]", a) for k, a in self.kwargs.items())
+
+    def _key(self) -> Any:
+        return self.fn
+
+    def _label(self) -> str:
+        return f"UDF({getattr(self.fn, '__name__', self.fn)})"
+
+
+class ComputeFn:
+    """A function of pyarrow.compute, or one of expr_eval.FUNCTIONS, by name, with its constant arguments."""
+
+    def __init__(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]):
+        self.__name__, self.args, self.kwargs = name, args, kwargs
+
+    def __call__(self, array: Any) -> Any:
+        from skate.data.expr_eval import call
+
+        return call(self.__name__, array, *self.args, **self.kwargs)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ComputeFn) and self.__dict__ == other.__dict__
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+class PyArrowComputeUDFExpr(UDFExpr):
+    """A function of Arrow over one expression."""
+
+    fn: ComputeFn
+
+
+class ClassUDF:
+    """A callable class as a function of columns: made once in each actor, at its first batch."""
+
+    def __init__(self, cls: type, args: tuple[Any, ...], kwargs: dict[str, Any]):
+        self.cls, self.args, self.kwargs = cls, args, kwargs
+        self.__name__ = cls.__name__
+        self.instance: Any = None
+
+    @property
+    def spec(self) -> tuple[Any, ...]:
+        return (f"{self.cls.__module__}.{self.cls.__qualname__}", repr(self.args), repr(sorted(self.kwargs.items())))
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        from skate.data.expr_eval import finished
+
+        if self.instance is None:
+            self.instance = self.cls(*self.args, **self.kwargs)
+        return finished(self.instance(*args, **kwargs))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ClassUDF) and self.spec == other.spec
+
+    def __hash__(self) -> int:
+        return hash(self.spec)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "instance": None}
+
+
+class DownloadExpr(Expr):
+    """The bytes of the files that a column names; null where one cannot be read."""
+
+    def __init__(self, uri_column_name: str, filesystem: Any = None):
+        self.uri_column_name, self.filesystem, self.data_type = uri_column_name, filesystem, DataType.binary()
+
+    def _key(self) -> Any:
+        return self.uri_column_name
+
+    def _label(self) -> str:
+        return f"DOWNLOAD({self.uri_column_name!r})"
+
+
+class StarExpr(Expr):
+    """All columns."""
+
+    def __init__(self) -> None:
+        self.data_type = _OBJECT
+
+    def _label(self) -> str:
+        return "COL(*)"
+
+
+class MonotonicallyIncreasingIdExpr(Expr):
+    """A 64-bit number for each row: task number * 2**33 + row in the task. Ascending, not dense; never structurally equal, to itself neither."""
+
+    def __init__(self) -> None:
+        self._instance_id, self.data_type = str(uuid.uuid4()), DataType.int64()
+
+    def structurally_equals(self, other: Any) -> bool:
+        return False
+
+    def _label(self) -> str:
+        return "MONOTONICALLY_INCREASING_ID()"
+
+
+def _expr(v: Any) -> Expr:
+    return v if isinstance(v, Expr) else LiteralExpr(v)
+
+
+def _compute(e: Expr, fn: str, dtype: DataType | None = None, *args: Any, kwargs: dict[str, Any] | None = None) -> PyArrowComputeUDFExpr:
+    return PyArrowComputeUDFExpr(ComputeFn(fn, args, kwargs or {}), [e], {}, dtype or e.data_type)
+
+
+def _callable(fn: Any, return_dtype: DataType) -> Callable[..., UDFExpr]:
+    def make(*args: Any, **kwargs: Any) -> UDFExpr:
+        return UDFExpr(fn, [_expr(a) for a in args], {k: _expr(v) for k, v in kwargs.items()}, return_dtype)
+
+    functools.update_wrapper(make, fn)
+    make._original_fn = fn  # type: ignore[attr-defined]
+    return make
+
+
+def udf(return_dtype: DataType) -> Callable[[Any], Any]:
+    """Decorator: a function of whole columns as a part of expressions; or a class with __call__, whose instances then live in actors.
+
+    Args:
+        return_dtype: The type of what it returns.
+
+    Example:
+        >>> import skate, pyarrow.compute as pc
+        >>> from skate.data.expressions import col, udf
+        >>> from skate.data.datatype import DataType
+        >>> @udf(return_dtype=DataType.int64())
+        ... def double(x):
+        ...     return pc.multiply(x, 2)
+        >>> skate.data.range(2).with_column("y", double(col("id"))).take_all()
+        [{'id': 0, 'y': 0}, {'id': 1, 'y': 2}]
+    """
+
+    def decorate(target: Any) -> Any:
+        if not (isinstance(target, type) and callable(getattr(target, "__call__", None))):  # noqa: B004  a class whose instances are called
+            return _callable(target, return_dtype)
+
+        class Made:
+            def __init__(self, *args: Any, **kwargs: Any):
+                self._fn = _callable(ClassUDF(target, args, kwargs), return_dtype)
+
+            def __call__(self, *args: Any, **kwargs: Any) -> UDFExpr:
+                return self._fn(*args, **kwargs)
+
+        Made.__name__, Made.__qualname__, Made.__module__ = target.__name__, target.__qualname__, target.__module__
+        return Made
+
+    return decorate
+
+
+def pyarrow_udf(return_dtype: DataType) -> Callable[[Any], Any]:
+    """The same as udf() for a function of pyarrow arrays."""
+    return udf(return_dtype)
+
+
+def col(name: str) -> ColumnExpr:
+    """A column.
+
+    Example:
+        >>> import skate
+        >>> from skate.data.expressions import col
+        >>> skate.data.range(5).filter(expr=col("id") > 2).count()
+        2
+    """
+    return ColumnExpr(name)
+
+
+def lit(value: Any) -> LiteralExpr:
+    """One value for every row."""
+    return LiteralExpr(value)
+
+
+def star() -> StarExpr:
+    """All columns."""
+    return StarExpr()
+
+
+def download(uri_column_name: str, *, filesystem: Any = None) -> DownloadExpr:
+    """The bytes of the files that a column names (null where one cannot be read).
+
+    Args:
+        uri_column_name: Column of paths or URIs.
+        filesystem: A pyarrow file system for paths; by default it follows from the URI.
+    """
+    return DownloadExpr(uri_column_name, filesystem)
+
+
+def monotonically_increasing_id() -> MonotonicallyIncreasingIdExpr:
+    """A different, ascending 64-bit number for each row."""
+    return MonotonicallyIncreasingIdExpr()
+
+
+# ---- questions about trees
+
+
+def walk(e: Expr) -> Iterator[Expr]:
+    """The expression and all its parts."""
+    yield e
+    for _, part in e.children():
+        yield from walk(part)
+
+
+def columns_of(e: Expr) -> set[str] | None:
+    """Names of the columns it reads; None: it may read all."""
+    out: set[str] = set()
+    for n in walk(e):
+        if isinstance(n, StarExpr):
+            return None
+        if isinstance(n, ColumnExpr):
+            out.add(n._name)
+        elif isinstance(n, DownloadExpr):
+            out.add(n.uri_column_name)
+    return out
+
+
+def has_user_code(e: Expr) -> bool:
+    """Whether evaluating it calls a function of the user."""
+    return any(isinstance(n, UDFExpr) and not isinstance(n.fn, ComputeFn) for n in walk(e))
+
+
+_SYMBOLS = {
+    Operation.ADD: "+",
+    Operation.SUB: "-",
+    Operation.MUL: "*",
+    Operation.DIV: "/",
+    Operation.MOD: "%",
+    Operation.FLOORDIV: "//",
+    Operation.GT: ">",
+    Operation.LT: "<",
+    Operation.GE: ">=",
+    Operation.LE: "<=",
+    Operation.EQ: "==",
+    Operation.NE: "!=",
+    Operation.AND: "&",
+    Operation.OR: "|",
+    Operation.IN: "in",
+    Operation.NOT_IN: "not in",
+}
+
+
+def inline(e: Expr) -> str:
+    """The expression on one line, for labels."""
+    if isinstance(e, ColumnExpr):
+        return f"col({e._name!r})"
+    if isinstance(e, LiteralExpr):
+        text = repr(e.value)
+        return text if len(text) <= 20 else text[:17] + "..."
+    if isinstance(e, BinaryExpr):
+        a, b = (f"({inline(x)})" if isinstance(x, BinaryExpr) else inline(x) for x in (e.left, e.right))
+        return f"{a} {_SYMBOLS[e.op]} {b}"
+    if isinstance(e, UnaryExpr):
+        a = f"({inline(e.operand)})" if isinstance(e.operand, BinaryExpr) else inline(e.operand)
+        return f"~{a}" if e.op is Operation.NOT else f"{a}.{e.op.value}()"
+    if isinstance(e, AliasExpr):
+        return f"{inline(e.expr)}.alias({e._name!r})"
+    if isinstance(e, UDFExpr):
+        args = [inline(a) for a in e.args] + [f"{k}={inline(v)}" for k, v in e.kwargs.items()]
+        return f"{getattr(e.fn, '__name__', type(e.fn).__name__)}({', '.join(args)})"
+    return e._label().lower()

@@ -1,0 +1,177 @@
+"""Operators that need all of their input before they can say anything: zip, repartition, block order, splits by rows.
+
+A node with op "late" has a function blocks_of(context, inputs), called when a run gets to it: it runs the inputs to blocks, and says which blocks (and rows of them)
+come out. Whole and cut blocks are references with a range of rows, never copied; joining pieces of blocks is a task each. Nothing here exchanges rows by key.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from skate.data.execute import Block, Node
+
+
+def blocks_of(context: Any, node: Node) -> list[Block]:
+    """Runs a node to its blocks, empty ones left out (but the last, which keeps the columns)."""
+    from skate.data import execute
+
+    if node.op == "blocks":
+        blocks = list(node.options["blocks"])
+    else:
+        blocks = list(execute.run(_Ds(node, context)))
+    return [b for b in blocks if b[2]] or blocks[:1]
+
+
+class _Ds:
+    """As much of a Dataset as execute.run() asks for."""
+
+    def __init__(self, node: Node, context: Any):
+        self._node, self.context, self._stats = node, context, None
+
+
+def cut(blocks: list[Block], at: list[int]) -> list[list[Block]]:
+    """The blocks in parts that end before the rows `at` (ascending); one part more than cuts. No row is copied."""
+    out: list[list[Block]] = [[] for _ in range(len(at) + 1)]
+    row = i = 0
+    for ref, row0, n, size in blocks:
+        first = 0
+        while first < n:
+            while i < len(at) and at[i] <= row + first:
+                i += 1
+            last = min(n, at[i] - row) if i < len(at) else n
+            out[i].append((ref, row0 + first, last - first, size * (last - first) // n))
+            first = last
+        row += n
+    return out
+
+
+def even(rows: int, k: int) -> list[int]:
+    """Where to cut rows into k parts whose sizes differ by one row at most."""
+    return [i * rows // k for i in range(1, k)]
+
+
+def join(parts: list[list[Block]], empty: Block | None) -> list[Block]:
+    """One block for each part: the piece itself where it is one, else a task that puts the pieces together."""
+    import skate
+    from skate.data import execute
+
+    out: list[Any] = []
+    waiting: list[tuple[int, Any, Any]] = []
+    for part in parts:
+        if len(part) == 1:
+            out.append(part[0])
+        elif not part:
+            if empty is not None:
+                ref, row0, _, _ = empty
+                out.append((ref, row0, 0, 0))
+        else:
+            if not waiting:
+                execute.ensure_engine()
+                task = skate.remote(num_cpus=1, num_returns=2)(_joined)
+            ref, size = task.remote([(row0, n) for _, row0, n, _ in part], *[_ref(b) for b in part])
+            waiting.append((len(out), ref, size))
+            out.append((ref, 0, sum(n for _, _, n, _ in part), 0))
+    for i, ref, size in waiting:
+        out[i] = (ref, 0, out[i][2], skate.get(size))
+    return out
+
+
+def _ref(b: Block) -> Any:
+    from skate import _skate
+
+    return _skate.put_block(b[0]) if hasattr(b[0], "num_rows") else b[0]
+
+
+def _joined(ranges: list[tuple[int, int]], *batches: Any) -> tuple[Any, int]:
+    from skate import _skate
+    from skate.data.ops import merge
+
+    rb = merge([b.slice(row0, n) for b, (row0, n) in zip(batches, ranges, strict=True)])
+    return rb, _skate.block_nbytes(rb)
+
+
+def zipped(context: Any, inputs: tuple[Node, ...]) -> list[Block]:
+    """Rows side by side: every block of the first input, with the same rows of the others. Names that are taken get _1, _2, ..."""
+    import skate
+    from skate.data import execute
+
+    sides = [blocks_of(context, n) for n in inputs]
+    rows = [sum(b[2] for b in side) for side in sides]
+    if len(set(rows)) > 1:
+        raise ValueError(
+            f"zip: datasets have different numbers of rows: {', '.join(f'{n:,}' for n in rows)}; Cannot zip datasets of different number of rows"
+        )
+    at = []
+    total = 0
+    for b in sides[0][:-1]:
+        total += b[2]
+        at.append(total)
+    parts = [cut(side, at) for side in sides]
+    execute.ensure_engine()
+    task = skate.remote(num_cpus=1, num_returns=2)(_side_by_side)
+    got = []
+    for pieces in zip(*parts, strict=True):
+        ranges = [[(row0, n) for _, row0, n, _ in part] for part in pieces]
+        ref, size = task.remote(ranges, *[_ref(b) for part in pieces for b in part])
+        got.append((ref, sum(n for _, n in ranges[0]), size))
+    return [(ref, 0, n, skate.get(size)) for ref, n, size in got]
+
+
+def _side_by_side(ranges: list[list[tuple[int, int]]], *batches: Any) -> tuple[Any, int]:
+    import pyarrow as pa
+
+    from skate import _skate
+    from skate.data.ops import merge
+
+    it = iter(batches)
+    cols: dict[str, Any] = {}
+    for part in ranges:
+        rb = merge([next(it).slice(row0, n) for row0, n in part])
+        for name, col in zip(rb.schema.names, rb.columns, strict=True):
+            cols[free_name(cols, name)] = col
+    rb = pa.RecordBatch.from_arrays(list(cols.values()), names=list(cols))
+    return rb, _skate.block_nbytes(rb)
+
+
+def free_name(taken: Any, name: str) -> str:
+    """name, or name_1, name_2, ... if it is taken."""
+    if name not in taken:
+        return name
+    i = 1
+    while f"{name}_{i}" in taken:
+        i += 1
+    return f"{name}_{i}"
+
+
+def repartitioned(num_blocks: int) -> Any:
+    """blocks_of for repartition(num_blocks): that many blocks of as many rows."""
+
+    def late(context: Any, inputs: tuple[Node, ...]) -> list[Block]:
+        blocks = blocks_of(context, inputs[0])
+        rows = sum(b[2] for b in blocks)
+        return join(cut([b for b in blocks if b[2]], even(rows, num_blocks)), blocks[0] if blocks else None)
+
+    return late
+
+
+def reordered(seed: Any) -> Any:
+    """blocks_of for randomize_block_order: the same blocks in another order, a function of seed."""
+
+    def late(context: Any, inputs: tuple[Node, ...]) -> list[Block]:
+        import numpy as np
+
+        blocks = blocks_of(context, inputs[0])
+        return [blocks[i] for i in np.random.default_rng(seed).permutation(len(blocks)).tolist()]
+
+    return late
+
+
+def of_rows(n: int) -> Any:
+    """blocks_of for repartition(target_num_rows_per_block, strict=True): blocks of n rows, the last one has what is left."""
+
+    def late(context: Any, inputs: tuple[Node, ...]) -> list[Block]:
+        blocks = blocks_of(context, inputs[0])
+        rows = sum(b[2] for b in blocks)
+        return join(cut([b for b in blocks if b[2]], list(range(n, rows, n))), blocks[0] if blocks else None)
+
+    return late

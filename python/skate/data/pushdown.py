@@ -1,0 +1,111 @@
+"""Projection and predicate pushdown: what the operators above a reader need is told to the reader before a run.
+
+A pass over the nodes when a plan is lowered; the Dataset's own nodes stay as they are. Only chains with one consumer are followed. A filter stays where it is:
+what is pushed down merely skips (row groups by their statistics, then rows), so a reader that skips less is right as well.
+
+Readers that take part are those whose parameters have "columns" and "filter" and "names" (the columns that they have): Parquet.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from skate.data.execute import Node
+
+_KEEP = {"limit", "random_sample", "union"}  # they need what is above them needs
+
+
+def push(root: Node) -> Node:
+    """root with readers that read less where that is the same."""
+    return _Pass(root).node(root, None, [])
+
+
+class _Pass:
+    def __init__(self, root: Node):
+        self.uses: dict[int, int] = {}
+        seen: set[int] = set()
+        todo = [root]
+        while todo:
+            n = todo.pop()
+            if id(n) in seen:
+                continue
+            seen.add(id(n))
+            for i in n.inputs:
+                self.uses[id(i)] = self.uses.get(id(i), 0) + 1
+                todo.append(i)
+
+    def node(self, n: Node, need: set[str] | None, tests: list[Any]) -> Node:
+        """n, of which `need` (None: all) columns are wanted and only rows that pass `tests` (expressions over n's columns)."""
+        if self.uses.get(id(n), 0) > 1:
+            need, tests = None, []
+        if n.op == "read":
+            return self._reader(n, need, tests)
+        if n.op == "late" or not n.inputs:
+            return n
+        below, passed = _through(n, need, tests)
+        inputs = tuple(self.node(i, below, passed) for i in n.inputs)
+        if all(a is b for a, b in zip(inputs, n.inputs, strict=True)):
+            return n
+        out = Node(n.op, n.label, n.params, inputs, each_run=n.each_run, **n.options)
+        return out
+
+    def _reader(self, n: Node, need: set[str] | None, tests: list[Any]) -> Node:
+        names = n.params.get("names")
+        if names is None:
+            return n
+        from skate.data.expressions import columns_of, has_user_code
+
+        params = dict(n.params)
+        changed = False
+        if need is not None and params["columns"] is None:
+            read = [c for c in names if c in need] or names[:1]  # rows are counted by a column
+            if len(read) < len(names) and need <= set(names):
+                params["columns"], changed = read, True
+        for t in tests:
+            cols = columns_of(t)
+            if not cols or not cols <= set(params["stored"]) or has_user_code(t):
+                continue
+            try:
+                e = t.to_pyarrow()
+            except (TypeError, ValueError):
+                continue
+            params["pushed"] = e if params.get("pushed") is None else params["pushed"] & e
+            changed = True
+        if not changed:
+            return n
+        return Node(n.op, n.label, params, n.inputs, each_run=n.each_run, **n.options)
+
+
+def _through(n: Node, need: set[str] | None, tests: list[Any]) -> tuple[set[str] | None, list[Any]]:
+    """What n's inputs are asked for when this is asked of n."""
+    from skate.data.expressions import Expr, columns_of
+
+    p = n.params
+    if n.op in _KEEP:
+        return need, tests if n.op == "union" else []
+    if n.op == "filter" and isinstance(p.get("expr"), Expr):
+        cols = columns_of(p["expr"])
+        return None if need is None or cols is None else need | cols, [*tests, p["expr"]]
+    if n.op == "select_columns":
+        return set(p["cols"]) if need is None else need & set(p["cols"]), _about(tests, set(p["cols"]))
+    if n.op == "drop_columns":
+        return (None if need is None else need | set(p["cols"])), tests
+    if n.op == "project":
+        made = {name for name, _ in p["exprs"]}
+        cols = {c for _, e in p["exprs"] for c in columns_of(e) or ()}
+        if need is None and p["keep"] or any(columns_of(e) is None for _, e in p["exprs"]):
+            return None, []
+        return ((need or set()) - made) | cols, [t for t in tests if not (columns_of(t) or made) & made]
+    if n.op == "rename_columns" and isinstance(p["names"], dict):
+        back = {v: k for k, v in p["names"].items()}
+        return (None if need is None else {back.get(c, c) for c in need} | set(p["names"])), []
+    if n.op == "aggregate":
+        sets = [None if a[1] is None else {a[1]} for a in p["aggs"]] if "aggs" in p else [f.columns() for f in p["fns"]]
+        return (None if None in sets else set().union(*sets)), []  # type: ignore[arg-type]
+    return None, []
+
+
+def _about(tests: list[Any], names: set[str]) -> list[Any]:
+    from skate.data.expressions import columns_of
+
+    return [t for t in tests if (columns_of(t) or {""}) <= names]

@@ -1,0 +1,37 @@
+"""RandomSeedConfig: how a random operation of a Dataset draws its seed, run by run."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass
+class RandomSeedConfig:
+    """The seed of a random operation.
+
+    Args:
+        seed: An int (ValueError for others), or None: another seed each run.
+        reseed_after_execution: Each run of one Dataset has another seed, all of them following from `seed`.
+    """
+
+    seed: int | None = None
+    reseed_after_execution: bool = True
+
+    def __post_init__(self) -> None:
+        if self.seed is not None and not isinstance(self.seed, int):
+            raise ValueError("Seed must be an integer or None.")
+
+
+def seeds(seed: Any) -> Callable[[int], int]:
+    """From the number of a run to its seed; `seed` is an int, a RandomSeedConfig or None."""
+    if seed is None or isinstance(seed, RandomSeedConfig) and seed.seed is None:
+        return lambda k: int.from_bytes(os.urandom(8), "little")
+    if isinstance(seed, RandomSeedConfig):
+        base, again = int(seed.seed), seed.reseed_after_execution  # type: ignore[arg-type]
+        return lambda k: (base + (k * 0x9E3779B97F4A7C15 if again else 0)) & 0xFFFFFFFFFFFFFFFF
+    if not isinstance(seed, int):
+        raise ValueError(f"Seed must be an integer or None, not {seed!r}")
+    return lambda k: seed & 0xFFFFFFFFFFFFFFFF

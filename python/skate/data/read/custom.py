@@ -1,0 +1,103 @@
+"""read_datasource: a Datasource of the user; each of its ReadTasks is one task here."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterator
+from typing import Any
+
+
+def read_datasource(
+    datasource: Any,
+    *,
+    parallelism: int = -1,
+    num_cpus: float | None = None,
+    num_gpus: float | None = None,
+    memory: float | None = None,
+    ray_remote_args: dict[str, Any] | None = None,
+    concurrency: int | None = None,
+    override_num_blocks: int | None = None,
+    compute: Any = None,
+    **read_args: Any,
+) -> Any:
+    """A Dataset of a Datasource that users write.
+
+    Args:
+        datasource: A skate.data.datasource.Datasource.
+        override_num_blocks: How many ReadTasks to ask it for.
+        compute: An ActorPoolStrategy is taken for its largest size.
+        read_args: Arguments of create_reader() or prepare_read() of older sources.
+
+    Example:
+        >>> import skate
+        >>> from skate.data.datasource import RandomIntRowDatasource
+        >>> skate.data.read_datasource(RandomIntRowDatasource(10, num_columns=2)).count()
+        10
+    """
+    import cloudpickle
+
+    from skate.data.context import DataContext
+    from skate.data.execute import Facts, ReadOptions, source
+    from skate.data.read.files import check_num_blocks, min_units
+
+    if override_num_blocks is None and parallelism > 0:
+        override_num_blocks = parallelism
+    k = (
+        check_num_blocks(override_num_blocks)
+        if override_num_blocks is not None
+        else max(min_units(), DataContext.get_current().read_op_min_num_blocks)
+    )
+    asked = datasource.create_reader(**read_args) if datasource.should_create_reader else datasource
+
+    def tasks() -> list[Any]:
+        if datasource.should_create_reader:
+            return list(asked.get_read_tasks(k))
+        return list(asked.get_read_tasks(k, **_context_argument(asked)))
+
+    def units(found: list[Any]) -> list[tuple[bytes, int, int]]:
+        out = []
+        for t in found:
+            m = getattr(t, "metadata", None)
+            rows, size = (getattr(m, n, None) for n in ("num_rows", "size_bytes"))
+            out.append((cloudpickle.dumps(t, 5), -1 if rows is None else rows, max(1, size or 1)))
+        return out
+
+    first = tasks()
+    known = [getattr(getattr(t, "metadata", None), "num_rows", None) for t in first]
+    files = [f for t in first for f in getattr(getattr(t, "metadata", None), "input_files", None) or []]
+    schema = next((t.schema for t in first if getattr(t, "schema", None) is not None), None)
+    limited = any(getattr(t, "per_task_row_limit", None) is not None for t in first)
+
+    def each_run(i: int) -> dict[str, Any]:
+        return {} if i == 0 else {"units": units(tasks())}
+
+    import pyarrow as pa
+
+    arrow = schema if isinstance(schema, pa.Schema) else getattr(schema, "base_schema", None)
+    return source(
+        f"Read{datasource.get_name()}",
+        {"format": "custom", "name": datasource.get_name()},
+        units(first),
+        ReadOptions(concurrency, num_cpus, num_gpus, memory, ray_remote_args),
+        Facts(sum(known) if first and None not in known and not limited else None, (lambda: arrow) if arrow is not None else None, files),
+        each_run=each_run if getattr(datasource, "_shuffle", None) is not None else None,
+    )
+
+
+def _context_argument(asked: Any) -> dict[str, Any]:
+    """Sources of different ages take data_context or do not."""
+    import inspect
+
+    from skate.data.context import DataContext
+
+    p = inspect.signature(asked.get_read_tasks).parameters
+    return {"data_context": DataContext.get_current()} if "data_context" in p else {}
+
+
+def run(params: dict[str, Any], task: Any) -> Iterator[Any]:
+    from skate.data.batch import from_batch
+
+    t = pickle.loads(task.unit)
+    task.source = params["name"]
+    for block in t():
+        yield from from_batch(block, f"Read{params['name']}")

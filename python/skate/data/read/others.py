@@ -1,0 +1,138 @@
+"""Datasets of other libraries: torch, Hugging Face, Polars, DuckDB, Dask, Daft, Modin, Spark, TensorFlow. Each library is imported only here and only when used.
+
+What is in memory of this process becomes blocks without a copy where the library gives Arrow; what is iterated is read in one task, since
+nothing else says where to go on.
+"""
+
+from __future__ import annotations
+
+import pickle
+import struct
+from collections.abc import Iterator
+from typing import Any
+
+from skate.data.read.memory import from_arrow, from_pandas
+
+ROWS = 1024
+
+
+def from_torch(dataset: Any, local_read: bool = False) -> Any:
+    """A Dataset of a torch Dataset, in a column "item"; a map-style one is read by several tasks, an iterable one by one.
+
+    Args:
+        dataset: torch.utils.data.Dataset or IterableDataset; it is pickled to the workers.
+        local_read: Reads in this process now (for a dataset that can only be read here).
+    """
+    import cloudpickle
+
+    from skate.data.execute import Facts, ReadOptions, local_source, source
+    from skate.data.read.files import min_units
+
+    n = None
+    if hasattr(dataset, "__getitem__"):
+        try:
+            n = len(dataset)
+        except TypeError:  # torch's iterable datasets have __getitem__ as well, but no length
+            n = None
+    if local_read:
+        return local_source(list(_rows(iter(dataset) if n is None else (dataset[i] for i in range(n)))), "FromTorch")
+    if n is None:
+        units = [(struct.pack("<qq", 0, -1), -1, 1 << 20)]
+    else:
+        k = max(1, min(n, min_units()))
+        units = [(struct.pack("<qq", i * n // k, (i + 1) * n // k), (i + 1) * n // k - i * n // k, 1 << 20) for i in range(k)]
+    params = {"format": "others", "fn": cloudpickle.dumps(dataset)}
+    return source("ReadTorch", params, units, ReadOptions(), Facts(n))
+
+
+def run(params: dict[str, Any], task: Any) -> Iterator[Any]:
+    dataset = pickle.loads(params["fn"])
+    a, b = struct.unpack("<qq", task.unit)
+    task.source = f"items {a}..{b - 1}" if b >= 0 else "the dataset"
+    yield from _rows(iter(dataset) if b < 0 else (dataset[i] for i in range(a, b)))
+
+
+def _rows(items: Iterator[Any]) -> Iterator[Any]:
+    """Batches of items, in a column "item"; items of several values (picture, label) become lists."""
+    from skate.data.batch import from_rows
+
+    held: list[dict[str, Any]] = []
+    for v in items:
+        held.append({"item": v})
+        if len(held) == ROWS:
+            yield from_rows(held, "from_torch")
+            held = []
+    if held:
+        yield from_rows(held, "from_torch")
+
+
+def from_huggingface(dataset: Any, parallelism: int = -1, concurrency: int | None = None, override_num_blocks: int | None = None) -> Any:
+    """A Dataset of a Hugging Face datasets.Dataset (its Arrow table, selected and shuffled rows included) or IterableDataset (read in one task).
+
+    A DatasetDict is a TypeError that names its splits.
+    """
+    import importlib
+
+    datasets = importlib.import_module("datasets")
+    if isinstance(dataset, datasets.Dataset):
+        if override_num_blocks is None and parallelism > 0:
+            override_num_blocks = parallelism
+        table = dataset.with_format("arrow")[:]
+        return from_arrow(table, override_num_blocks=override_num_blocks)
+    if isinstance(dataset, datasets.IterableDataset):
+        import cloudpickle
+
+        from skate.data.execute import Facts, ReadOptions, source
+
+        params = {"format": "huggingface", "fn": cloudpickle.dumps(dataset)}
+        return source("ReadHuggingFace", params, [(b"", -1, 1 << 20)], ReadOptions(), Facts())
+    if isinstance(dataset, (datasets.DatasetDict, datasets.IterableDatasetDict)):
+        raise TypeError(
+            f"from_huggingface takes one split, not a {type(dataset).__name__}; its splits are: {list(dataset)}. For example: from_huggingface(d['{next(iter(dataset))}'])"
+        )
+    raise TypeError(f"`dataset` must be a `datasets.Dataset` or `datasets.IterableDataset`, but got {type(dataset)}")
+
+
+def from_polars(df: Any, *, override_num_blocks: int | None = None) -> Any:
+    """A Dataset of a Polars DataFrame or LazyFrame."""
+    return from_arrow(df.collect() if hasattr(df, "collect") else df, override_num_blocks=override_num_blocks)
+
+
+def from_duckdb(relation: Any, *, override_num_blocks: int | None = None) -> Any:
+    """A Dataset of the rows of a DuckDB relation."""
+    return from_arrow(relation.arrow(), override_num_blocks=override_num_blocks)
+
+
+def from_dask(df: Any) -> Any:
+    """A Dataset of a Dask DataFrame, one block a partition."""
+    import importlib
+
+    parts = importlib.import_module("dask").compute(*df.to_delayed())
+    return from_pandas(list(parts))
+
+
+def from_daft(df: Any) -> Any:
+    """A Dataset of a Daft DataFrame."""
+    return from_arrow(df.to_arrow())
+
+
+def from_modin(df: Any) -> Any:
+    """A Dataset of a Modin DataFrame."""
+    return from_pandas(df._to_pandas())
+
+
+def from_mars(df: Any) -> Any:
+    """A Dataset of a Mars DataFrame."""
+    return from_pandas(df.to_pandas())
+
+
+def from_spark(df: Any, *, parallelism: int | None = None, override_num_blocks: int | None = None) -> Any:
+    """A Dataset of a Spark DataFrame, collected to this process."""
+    return from_arrow(df.toArrow(), override_num_blocks=override_num_blocks or parallelism)
+
+
+def from_tf(dataset: Any) -> Any:
+    """A Dataset of a TensorFlow Dataset, in a column "item"; read in this process."""
+    from skate.data.execute import local_source
+
+    return local_source(list(_rows(dataset.as_numpy_iterator())), "FromTF")

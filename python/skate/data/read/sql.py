@@ -1,0 +1,104 @@
+"""read_sql: rows of a query over a DB-API connection.
+
+One task reads all rows in batches of the driver's size, unless shard_keys are given: then each task asks for its share by a hash of them.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable, Iterator
+from typing import Any
+
+ROWS = 4096  # fetched at once
+
+
+def read_sql(
+    sql: str,
+    connection_factory: Callable[[], Any],
+    *,
+    sql_params: Any = None,
+    shard_keys: list[str] | None = None,
+    shard_hash_fn: str = "MD5",
+    parallelism: int = -1,
+    num_cpus: float | None = None,
+    num_gpus: float | None = None,
+    memory: float | None = None,
+    ray_remote_args: dict[str, Any] | None = None,
+    concurrency: int | None = None,
+    override_num_blocks: int | None = None,
+) -> Any:
+    """A Dataset of the rows of a query.
+
+    Args:
+        sql: The query.
+        connection_factory: A function without arguments that opens a DB-API connection; it is called in the workers.
+        sql_params: Parameters of the query, as execute() of the driver takes them.
+        shard_keys: Columns by whose hash the rows are split over the tasks.
+        shard_hash_fn: SQL function from text to text or int used for that ("MD5", "unistr", "ABS"...).
+        override_num_blocks: Number of tasks; more than one needs shard_keys and a database that can hash, else ValueError.
+
+    Example:
+        >>> import sqlite3, skate, tempfile, os
+        >>> db = os.path.join(tempfile.mkdtemp(), "x.db")
+        >>> with sqlite3.connect(db) as c: _ = c.execute("create table t(a)"), c.execute("insert into t values (1), (2)")
+        >>> skate.data.read_sql("select a from t order by a", lambda: sqlite3.connect(db)).take_all()
+        [{'a': 1}, {'a': 2}]
+    """
+    import cloudpickle
+
+    from skate.data.execute import Facts, ReadOptions, source
+    from skate.data.read.files import check_num_blocks
+
+    if override_num_blocks is None and parallelism > 0:
+        override_num_blocks = parallelism
+    n = check_num_blocks(override_num_blocks) if override_num_blocks is not None else 1
+    queries = [sql]
+    if n > 1:
+        if not shard_keys:
+            raise ValueError(
+                "read_sql: more than one block needs shard_keys, the columns by whose hash the rows are split; leave override_num_blocks out"
+            )
+        key = shard_keys[0] if len(shard_keys) == 1 else f"CONCAT({','.join(shard_keys)})"
+        queries = [f"SELECT * FROM ({sql}) as T WHERE MOD(ABS({shard_hash_fn}({key})), {n}) = {i}" for i in range(n)]
+        if not _runs(connection_factory, queries[0], sql_params):
+            queries = [sql]
+    units = [(pickle.dumps(q), -1, 1 << 20) for q in queries]
+    params = {"format": "sql", "fn": cloudpickle.dumps(connection_factory), "args": sql_params}
+    return source("ReadSQL", params, units, ReadOptions(concurrency, num_cpus, num_gpus, memory, ray_remote_args), Facts())
+
+
+def _runs(connect: Callable[[], Any], query: str, params: Any) -> bool:
+    """Whether the database understands a query (not all have MD5 or CONCAT)."""
+    c = connect()
+    try:
+        _execute(c.cursor(), f"SELECT * FROM ({query}) as T2 WHERE 1 = 0", params)
+        return True
+    except Exception as e:  # every driver has errors of its own
+        import logging
+
+        logging.getLogger("ray.data").info(
+            "read_sql: this database cannot split the query (%s: %s); one task reads all", type(e).__name__, e
+        )
+        return False
+    finally:
+        c.close()
+
+
+def _execute(cursor: Any, sql: str, params: Any) -> None:
+    cursor.execute(sql) if params is None else cursor.execute(sql, params)
+
+
+def run(params: dict[str, Any], task: Any) -> Iterator[Any]:
+    from skate.data.batch import from_batch
+
+    sql = pickle.loads(task.unit)
+    task.source = sql if len(sql) <= 80 else sql[:77] + "..."
+    c = pickle.loads(params["fn"])()
+    try:
+        cursor = c.cursor()
+        _execute(cursor, sql, params["args"])
+        names = [d[0] for d in cursor.description or ()]
+        while rows := cursor.fetchmany(ROWS):
+            yield from from_batch({n: list(v) for n, v in zip(names, zip(*rows, strict=True), strict=True)}, "read_sql")
+    finally:
+        c.close()

@@ -1,0 +1,180 @@
+"""read_tfrecords: TFRecord files of tf.train.Example, without TensorFlow.
+
+A record is length (8 bytes), masked CRC-32C of it, data, masked CRC-32C of the data; both checksums are compared. Example is a protobuf message of three
+nested maps, decoded here: features { feature { key: name, value: bytes_list | float_list | int64_list } }. A list of one value becomes the
+value if that is so in all records of a batch, as in Ray.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from typing import Any
+
+from skate.data.read.files import common, file_source, read_stream
+from skate.data.read.files import run as run_files
+
+ROWS = 1024  # a batch
+
+
+def read_tfrecords(
+    paths: Any,
+    *,
+    filesystem: Any = None,
+    parallelism: int = -1,
+    num_cpus: float | None = None,
+    num_gpus: float | None = None,
+    memory: float | None = None,
+    ray_remote_args: dict[str, Any] | None = None,
+    arrow_open_stream_args: dict[str, Any] | None = None,
+    partition_filter: Any = None,
+    include_paths: bool = False,
+    ignore_missing_paths: bool = False,
+    tf_schema: Any = None,
+    shuffle: Any = None,
+    file_extensions: list[str] | None = None,
+    concurrency: int | None = None,
+    override_num_blocks: int | None = None,
+    tfx_read_options: Any = None,
+) -> Any:
+    """A Dataset of TFRecord files of tf.train.Example: one row a record, one column a feature.
+
+    Args:
+        arrow_open_stream_args: {"compression": "gzip"} for compressed files whose name does not say so.
+        tf_schema, tfx_read_options: of TensorFlow's own libraries; NotImplementedError.
+        Others: as of read_csv. A wrong checksum is a ValueError with file and offset.
+    """
+    if tf_schema is not None or tfx_read_options is not None:
+        raise NotImplementedError(
+            "read_tfrecords: tf_schema and tfx_read_options need TensorFlow Extended, which skate does not use; leave them out"
+        )
+    return file_source("ReadTFRecords", "tfrecords", paths, {}, **common(locals()))
+
+
+def run(params: dict[str, Any], task: Any) -> Iterator[Any]:
+    return run_files(params, task, "read_tfrecords", read_file)
+
+
+def read_file(params: dict[str, Any], task: Any, path: str) -> Iterator[Any]:
+    """The batches of one file."""
+    held: list[dict[str, list[Any]]] = []
+    for data in records(read_stream(params, path)):
+        held.append(example(data))
+        if len(held) == ROWS:
+            yield _batch(held)
+            held = []
+    if held:
+        yield _batch(held)
+
+
+def records(data: bytes) -> Iterator[bytes]:
+    """The records of a file."""
+    from skate.data.crc32c import masked
+
+    at, end = 0, len(data)
+    while at < end:
+        head = data[at : at + 12]
+        if len(head) < 12:
+            raise ValueError(f"the file ends within the head of a record at byte {at}")
+        n, crc = struct.unpack("<QI", head)
+        if masked(head[:8]) != crc:
+            raise ValueError(
+                f"the checksum of the record's length at byte {at} is wrong; the file is damaged, or is no TFRecord file (compressed?)"
+            )
+        body = data[at + 12 : at + 12 + n]
+        tail = data[at + 12 + n : at + 16 + n]
+        if len(body) < n or len(tail) < 4:
+            raise ValueError(f"the file ends within the record at byte {at}")
+        if masked(body) != struct.unpack("<I", tail)[0]:
+            raise ValueError(f"the checksum of the record at byte {at} is wrong; the file is damaged")
+        yield body
+        at += 16 + n
+
+
+def _fields(data: bytes) -> Iterator[tuple[int, int, Any]]:
+    """(field number, wire type, value) of a protobuf message: an int for varints, bytes for the rest."""
+    at, end = 0, len(data)
+    while at < end:
+        key, at = _varint(data, at)
+        kind = key & 7
+        if kind == 0:
+            v, at = _varint(data, at)
+        elif kind in (1, 5):
+            n = 8 if kind == 1 else 4
+            v, at = data[at : at + n], at + n
+        elif kind == 2:
+            n, at = _varint(data, at)
+            v, at = data[at : at + n], at + n
+        else:
+            raise ValueError(f"wire type {kind} in a tf.train.Example")
+        if at > end:
+            raise ValueError("a tf.train.Example ends within a field")
+        yield key >> 3, kind, v
+
+
+def _varint(data: bytes, at: int) -> tuple[int, int]:
+    n = shift = 0
+    while True:
+        if at >= len(data) or shift > 63:
+            raise ValueError("a tf.train.Example ends within a number")
+        b = data[at]
+        at += 1
+        n |= (b & 127) << shift
+        if b < 128:
+            return n, at
+        shift += 7
+
+
+def example(data: bytes) -> dict[str, list[Any]]:
+    """The features of a serialized tf.train.Example: lists of bytes, floats or ints (an empty one for a feature without values)."""
+    out: dict[str, list[Any]] = {}
+    for field, _, features in _fields(data):
+        if field != 1:
+            continue
+        for f, _, entry in _fields(features):
+            if f == 1:
+                parts = {n: v for n, _, v in _fields(entry)}
+                out[parts.get(1, b"").decode()] = _feature(parts.get(2, b""))
+    return out
+
+
+def _feature(data: bytes) -> list[Any]:
+    for kind, _, body in _fields(data):
+        if kind == 1:
+            return [v for _, _, v in _fields(body)]
+        out: list[Any] = []
+        for _, wire, v in _fields(body):
+            if kind == 2:
+                out += struct.unpack(f"<{len(v) // 4}f", v)
+            elif wire == 0:
+                out.append(_signed(v))
+            else:
+                at = 0
+                while at < len(v):
+                    n, at = _varint(v, at)
+                    out.append(_signed(n))
+        return out
+    return []
+
+
+def _signed(n: int) -> int:
+    return n - (1 << 64) if n >= 1 << 63 else n
+
+
+def _batch(rows: list[dict[str, list[Any]]]) -> Any:
+    import pyarrow as pa
+
+    cols = {}
+    for name in dict.fromkeys(k for r in rows for k in r):
+        values = [r.get(name) for r in rows]
+        kinds = {type(x) for v in values if v for x in v}
+        kind = pa.float32() if kinds == {float} else pa.int64() if kinds == {int} else pa.binary() if kinds == {bytes} else pa.null()
+        if len(kinds) > 1:
+            raise TypeError(
+                f"feature {name!r} has values of different kinds in different records: {', '.join(sorted(k.__name__ for k in kinds))}"
+            )
+        if all(v is None or len(v) <= 1 for v in values) and kinds:
+            cols[name] = pa.array([v[0] if v else None for v in values], kind)
+        else:
+            cols[name] = pa.array(values, pa.list_(kind))
+    return pa.RecordBatch.from_arrays(list(cols.values()), names=list(cols))

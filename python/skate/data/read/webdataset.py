@@ -1,0 +1,165 @@
+"""read_webdataset: tar files whose members share a stem (a.jpg, a.json, a.cls are one row with the columns jpg, json, cls and __key__ "a").
+
+Members are decoded by their ending: txt, cls, json, npy, images. What would run code (pickle, pt) stays bytes unless a decoder is given.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import io
+import json
+import tarfile
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from skate.data.read.files import common, file_source, read_stream
+from skate.data.read.files import run as run_files
+
+IMAGES = ("jpg", "jpeg", "png", "ppm", "pgm", "pbm", "pnm")
+BATCH_BYTES = 4 << 20
+
+
+def read_webdataset(
+    paths: Any,
+    *,
+    filesystem: Any = None,
+    parallelism: int = -1,
+    arrow_open_stream_args: dict[str, Any] | None = None,
+    partition_filter: Any = None,
+    decoder: Any = True,
+    fileselect: Any = None,
+    filerename: Any = None,
+    suffixes: Any = None,
+    verbose_open: bool = False,
+    shuffle: Any = None,
+    include_paths: bool = False,
+    file_extensions: list[str] | None = None,
+    concurrency: int | None = None,
+    override_num_blocks: int | None = None,
+    expand_json: bool = False,
+) -> Any:
+    """A Dataset of WebDataset tar files: one row for the members with one stem.
+
+    Args:
+        decoder: True: by the ending; None or False: bytes; "PIL": images stay Pillow's; a function from row to row, or a list of these.
+        fileselect: Which members are read: endings or patterns, or a function of the name.
+        filerename: A function from a member's name to the name it is known by, or a list of these.
+        suffixes: Which columns are kept: endings or patterns, or a function.
+        expand_json: The keys of the column "json" become columns.
+        Others: as of read_csv. ValueError for a name that is twice in a row.
+    """
+    given = common(locals())
+    params = {
+        "code": True,
+        "decoder": decoder,
+        "fileselect": fileselect,
+        "filerename": filerename,
+        "suffixes": suffixes,
+        "expand_json": expand_json,
+    }
+    return file_source("ReadWebDataset", "webdataset", paths, params, **given)
+
+
+def run(params: dict[str, Any], task: Any) -> Iterator[Any]:
+    return run_files(params, task, "read_webdataset", read_file)
+
+
+def read_file(params: dict[str, Any], task: Any, path: str) -> Iterator[Any]:
+    """The rows of one file."""
+    from skate.data.batch import from_rows
+
+    held: list[dict[str, Any]] = []
+    size = 0
+    for row in _rows(_members(read_stream(params, path), params), params["suffixes"]):
+        size += sum(len(v) for v in row.values())
+        row["__url__"] = path
+        row = apply_each(params["decoder"], row, decode)
+        if params["expand_json"]:
+            row = {**_object(row.get("json")), **row}
+        held.append(row)
+        if size >= BATCH_BYTES:
+            yield from_rows(held, "read_webdataset")
+            held, size = [], 0
+    if held:
+        yield from_rows(held, "read_webdataset")
+
+
+def _members(data: bytes, params: dict[str, Any]) -> Iterator[tuple[str, bytes]]:
+    with tarfile.open(fileobj=io.BytesIO(data), mode="r:*") as tar:
+        for m in tar:
+            if m.isreg():
+                name = apply_each(params["filerename"], m.name, None)
+                if _wanted(name, params["fileselect"]):
+                    f = tar.extractfile(m)
+                    assert f is not None
+                    yield name, f.read()
+
+
+def _rows(members: Iterator[tuple[str, bytes]], suffixes: Any) -> Iterator[dict[str, Any]]:
+    row: dict[str, Any] = {}
+    for name, data in members:
+        folder, slash, file = name.rpartition("/")
+        stem, dot, suffix = file.partition(".")
+        if not dot or not stem:
+            continue
+        key = folder + slash + stem
+        if row.get("__key__") != key:
+            if len(row) > 1:
+                yield row
+            row = {"__key__": key}
+        if suffix in row:
+            raise ValueError(f"{name}: duplicate file name in tar file: {suffix!r} is twice in the row {key!r}")
+        if _wanted(suffix, suffixes):
+            row[suffix] = data
+    if len(row) > 1:
+        yield row
+
+
+def _wanted(name: str, patterns: Any) -> bool:
+    if patterns is None:
+        return True
+    if callable(patterns):
+        return bool(patterns(name))
+    for p in patterns:
+        if fnmatch.fnmatch("." + name, p) if "*" in p or "?" in p else p in (name, "." + name):
+            return True
+    return False
+
+
+def apply_each(steps: Any, v: Any, default: Callable[[Any, Any], Any] | None) -> Any:
+    """v through a function or a list of functions; what is no function goes to default(v, it)."""
+    if steps is None or steps is False:
+        return v
+    for step in steps if isinstance(steps, list) else [steps]:
+        v = step(v) if callable(step) or default is None else default(v, step)
+    return v
+
+
+def _object(v: Any) -> dict[str, Any]:
+    return json.loads(v) if isinstance(v, (bytes, str)) else dict(v or {})
+
+
+def decode(row: dict[str, Any], how: Any) -> dict[str, Any]:
+    """Values by the last part of their column's name."""
+    out = dict(row)
+    for k, v in row.items():
+        end = k.rsplit(".", 1)[-1].lower()
+        if k.startswith("__"):
+            continue
+        if end in ("txt", "text"):
+            out[k] = v.decode()
+        elif end in ("cls", "cls2"):
+            out[k] = int(v.decode())
+        elif end in IMAGES:
+            import numpy as np
+            from PIL import Image
+
+            im = Image.open(io.BytesIO(v))
+            out[k] = im if how == "PIL" else np.asarray(im)
+        elif end == "json":
+            out[k] = json.loads(v)
+        elif end == "npy":
+            import numpy as np
+
+            out[k] = np.load(io.BytesIO(v), allow_pickle=False)
+    return out

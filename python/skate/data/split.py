@@ -1,0 +1,287 @@
+"""Dividing and joining Datasets by rows and blocks: split, train_test_split, zip, union, repartition, block order. A part of Dataset.
+
+What has to know how many rows there are runs the Dataset first (materialize) and then says ranges of its blocks: no row is copied.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from skate.data import execute, late
+from skate.data.execute import Facts, Node
+
+
+class Splits:
+    """Part of Dataset."""
+
+    _node: Node
+    _facts: Facts
+    context: Any
+
+    def _of_blocks(self, blocks: list[Any]) -> Any:
+        """A MaterializedDataset of blocks of this one."""
+        from skate.data.dataset import MaterializedDataset
+
+        rows, size = sum(b[2] for b in blocks), sum(b[3] for b in blocks)
+        node = Node("blocks", "Blocks", {}, (), blocks=blocks)
+        out = MaterializedDataset(node, Facts(rows, self._facts.schema, self._facts.files, size), self.context)
+        out._stats = getattr(self, "_stats", None)
+        return out
+
+    def _rows_at(self, at: list[int]) -> list[Any]:
+        """Datasets that end before these rows, and the rest."""
+        blocks = late.blocks_of(self.context, self._node)
+        empty = [(blocks[0][0], blocks[0][1], 0, 0)] if blocks else []
+        return [self._of_blocks(part or empty) for part in late.cut([b for b in blocks if b[2]], at)]
+
+    def split(self, n: int, *, equal: bool = False, locality_hints: list[Any] | None = None) -> list[Any]:
+        """n Datasets of about as many rows, in order. Runs this one.
+
+        Args:
+            n: How many; ValueError below 1.
+            equal: All have the same number of rows; up to n - 1 rows are left out.
+            locality_hints: One for each split (ValueError otherwise); there is one machine, so nothing follows from them.
+
+        Example:
+            >>> import skate
+            >>> [d.count() for d in skate.data.range(10).split(3, equal=True)]
+            [3, 3, 3]
+        """
+        if not isinstance(n, int) or n < 1:
+            raise ValueError(f"The number of splits {n} is not positive.")
+        if locality_hints is not None and len(locality_hints) != n:
+            raise ValueError(f"The length of locality_hints {len(locality_hints)} doesn't equal the number of splits {n}.")
+        rows = sum(b[2] for b in late.blocks_of(self.context, self._node)) if self._node.op == "blocks" else None
+        source: Any = self if rows is not None else self.materialize()  # type: ignore[attr-defined]
+        rows = source._facts.rows
+        at = [rows // n * i for i in range(1, n + 1)] if equal else late.even(rows, n)
+        return source._rows_at(at)[:n]
+
+    def split_at_indices(self, indices: list[int]) -> list[Any]:
+        """Datasets that end before these rows, and one of the rest. Runs this one.
+
+        Args:
+            indices: Row numbers, ascending; ValueError for none, negative or descending ones.
+
+        Example:
+            >>> import skate
+            >>> [d.count() for d in skate.data.range(10).split_at_indices([2, 5])]
+            [2, 3, 5]
+        """
+        if len(indices) < 1:
+            raise ValueError("indices must be at least of length 1")
+        if sorted(indices) != list(indices):
+            raise ValueError("indices must be sorted")
+        if indices[0] < 0:
+            raise ValueError("indices must be positive")
+        return self._rows_at(list(indices))
+
+    def split_proportionately(self, proportions: list[float]) -> list[Any]:
+        """Datasets of these shares of the rows, and one of the rest. Runs this one.
+
+        Args:
+            proportions: Each over 0, together under 1 (ValueError otherwise).
+
+        Example:
+            >>> import skate
+            >>> [d.count() for d in skate.data.range(10).split_proportionately([0.2, 0.5])]
+            [2, 5, 3]
+        """
+        if len(proportions) < 1:
+            raise ValueError("proportions must be at least of length 1")
+        if sum(proportions) >= 1:
+            raise ValueError("proportions must sum to less than 1")
+        if any(p <= 0 for p in proportions):
+            raise ValueError("proportions must be bigger than 0")
+        source: Any = self.materialize()  # type: ignore[attr-defined]
+        rows = source._facts.rows
+        ends, total = [], 0.0
+        for p in proportions:
+            total += p
+            ends.append(int(rows * total))
+        subtract = 0  # every part has a row, where there are enough
+        for i in range(len(ends) - 2, -1, -1):
+            ends[i] -= subtract
+            if ends[i] == ends[i + 1]:
+                subtract += 1
+                ends[i] -= 1
+        if any(e <= 0 for e in ends) or ends[-1] >= rows and rows > 0 and sum(proportions) < 1 and ends[-1] > rows:
+            raise ValueError("Couldn't create non-empty splits with the given proportions.")
+        return source._rows_at(ends)
+
+    def train_test_split(
+        self, test_size: int | float, *, shuffle: bool = False, seed: int | None = None, stratify: str | None = None
+    ) -> tuple[Any, Any]:
+        """(train, test): the last rows are the test. Runs this one.
+
+        Args:
+            test_size: Rows as an int, or a share between 0 and 1; ValueError otherwise.
+            shuffle, stratify: need an exchange between blocks, which skate does not have yet: NotImplementedError.
+            seed: Of the shuffle.
+
+        Example:
+            >>> import skate
+            >>> train, test = skate.data.range(8).train_test_split(0.25)
+            >>> test.take_all()
+            [{'id': 6}, {'id': 7}]
+        """
+        if shuffle and stratify:
+            raise ValueError(
+                "Cannot specify both 'shuffle=True' and 'stratify' parameters. Stratification maintains class balance, which is incompatible with shuffling."
+            )
+        if isinstance(test_size, bool) or not isinstance(test_size, (int, float)):
+            raise TypeError(f"`test_size` must be int or float got {type(test_size)}.")
+        if isinstance(test_size, float) and not 0 < test_size < 1:
+            raise ValueError("If `test_size` is a float, it must be bigger than 0 and smaller than 1. Got " + f"{test_size}.")
+        if shuffle or stratify:
+            raise NotImplementedError(
+                "train_test_split: shuffle and stratify need an exchange between blocks, which skate does not have yet"
+            )
+        source: Any = self.materialize()  # type: ignore[attr-defined]
+        rows = source._facts.rows
+        if isinstance(test_size, int):
+            if not 0 < test_size < rows:
+                raise ValueError(
+                    f"If `test_size` is an int, it must be bigger than 0 and smaller than the size of the dataset ({rows}). Got {test_size}."
+                )
+            at = rows - test_size
+        else:
+            at = rows - math.ceil(rows * test_size)
+        train, test = source._rows_at([at])
+        return train, test
+
+    def streaming_train_test_split(
+        self,
+        test_size: float,
+        *,
+        split_type: str = "random",
+        hash_column: str | None = None,
+        seed: int | None = None,
+        **ray_remote_kwargs: Any,
+    ) -> tuple[Any, Any]:
+        """(train, test), row by row, without running anything: which side a row is on follows from its number and seed, or from a column.
+
+        Args:
+            test_size: Share of the test, between 0 and 1.
+            split_type: "random" or "hash".
+            hash_column: The column for "hash": equal values are on one side.
+            seed: Of "random"; by default the two sides still fit together.
+        """
+        import os
+
+        if not 0 < test_size < 1:
+            raise ValueError("test_size must be between 0 and 1.")
+        if split_type not in ("random", "hash"):
+            raise ValueError(f"Invalid split type: {split_type}")
+        if split_type == "hash" and hash_column is None:
+            raise ValueError("hash_column is required for hash split")
+        if split_type == "hash" and seed is not None:
+            raise ValueError("seed is not supported for hash split")
+        if split_type == "random" and hash_column is not None:
+            raise ValueError("hash_column is not supported for random split")
+        key = int.from_bytes(os.urandom(8), "little") if seed is None else int(seed)
+        out = []
+        for test in (False, True):
+            params = {"test": test, "share": float(test_size), "seed": key, "column": hash_column}
+            node = Node("split_rows", f"Split{'Test' if test else 'Train'}", params, (self._node,), **execute.resources(ray_remote_kwargs))
+            out.append(self._add(node, Facts(None, self._facts.schema, self._facts.files)))  # type: ignore[attr-defined]
+        return out[0], out[1]
+
+    def streaming_split(self, n: int, *, equal: bool = False, locality_hints: list[Any] | None = None) -> list[Any]:
+        """n iterators over one execution, to be used at the same time, in any process; see streaming_split.py.
+
+        Args:
+            n: How many.
+            equal: All get the same number of rows; up to n - 1 rows are left out.
+            locality_hints: One for each (ValueError otherwise); there is one machine, so nothing follows from them.
+        """
+        if not isinstance(n, int) or n < 1:
+            raise ValueError(f"streaming_split needs a positive number of splits, not {n!r}")
+        if locality_hints is not None and len(locality_hints) != n:
+            raise ValueError(f"streaming_split: {len(locality_hints)} locality_hints for {n} splits")
+        from skate.data.streaming_split import streaming_split
+
+        return streaming_split(self, n, equal)
+
+    def zip(self, *other: Any) -> Any:
+        """The rows of several Datasets side by side; all must have as many rows (ValueError when it runs). A name that is taken gets _1, _2, ...
+
+        Example:
+            >>> import skate
+            >>> skate.data.range(2).zip(skate.data.range(2)).take_all()
+            [{'id': 0, 'id_1': 0}, {'id': 1, 'id_1': 1}]
+        """
+        if not other:
+            raise ValueError("zip needs at least one other Dataset")
+        node = Node("late", "Zip", {}, (self._node, *[d._node for d in other]), blocks_of=late.zipped)
+        files = [f for d in (self, *other) for f in d._facts.files]
+        return self._add(node, Facts(self._facts.rows, None, files))  # type: ignore[attr-defined]
+
+    def repartition(
+        self,
+        num_blocks: int | None = None,
+        target_num_rows_per_block: int | None = None,
+        *,
+        strict: bool = False,
+        shuffle: bool = False,
+        keys: list[str] | None = None,
+        sort: bool = False,
+    ) -> Any:
+        """The same rows in the same order, in other blocks.
+
+        Args:
+            num_blocks: How many blocks, of as many rows; runs everything above first.
+            target_num_rows_per_block: Rows in a block, at most; streams.
+            strict: With target_num_rows_per_block: exactly so many, over all borders of blocks.
+            shuffle, keys, sort: need an exchange between blocks, which skate does not have yet: NotImplementedError.
+
+        Example:
+            >>> import skate
+            >>> skate.data.range(10).repartition(4).materialize().num_blocks()
+            4
+        """
+        if num_blocks is not None and target_num_rows_per_block is not None:
+            raise ValueError("Only one of `num_blocks` or `target_num_rows_per_block` must be set, but not both.")
+        if num_blocks is None and target_num_rows_per_block is None:
+            raise ValueError("Either `num_blocks` or `target_num_rows_per_block` must be set")
+        if target_num_rows_per_block is not None:
+            if keys is not None:
+                raise ValueError("`keys` must be None when `target_num_rows_per_block` is set.")
+            if sort:
+                raise ValueError("`sort` must be False when `target_num_rows_per_block` is set.")
+            if shuffle:
+                raise ValueError("`shuffle` must be False when `target_num_rows_per_block` is set.")
+        for name, v in (("num_blocks", num_blocks), ("target_num_rows_per_block", target_num_rows_per_block)):
+            if v is not None and (not isinstance(v, int) or isinstance(v, bool) or v < 1):
+                raise ValueError(f"repartition: {name} must be a positive int, not {v!r}")
+        if shuffle or keys is not None or sort:
+            raise NotImplementedError("repartition: shuffle, keys and sort need an exchange between blocks, which skate does not have yet")
+        if num_blocks is not None:
+            node = Node("late", "Repartition", {}, (self._node,), blocks_of=late.repartitioned(num_blocks))
+        else:
+            n = target_num_rows_per_block
+            if strict:
+                node = Node("late", "StreamingRepartition", {}, (self._node,), blocks_of=late.of_rows(n))
+            else:
+                node = Node("repartition", f"StreamingRepartition[num_rows_per_block={n}]", {"rows": n}, (self._node,), batch_rows=n)
+        return self._add(node, Facts(self._facts.rows, self._facts.schema, self._facts.files))  # type: ignore[attr-defined]
+
+    def randomize_block_order(self, *, seed: Any = None) -> Any:
+        """The same blocks in a random order; runs everything above first.
+
+        Args:
+            seed: An int: the same order each time; a RandomSeedConfig; None: another each time.
+        """
+        from skate.data.random_config import seeds
+
+        of_run = seeds(seed)
+        node = Node(
+            "late",
+            "RandomizeBlockOrder",
+            {},
+            (self._node,),
+            blocks_of=late.reordered(of_run(0)),
+            each_run=lambda k: {"blocks_of": late.reordered(of_run(k))},
+        )
+        return self._add(node, Facts(self._facts.rows, self._facts.schema, self._facts.files))  # type: ignore[attr-defined]

@@ -1,0 +1,71 @@
+"""repr of a Dataset: shape, columns with types, and for blocks that exist the first and last rows, in a box."""
+
+from __future__ import annotations
+
+from typing import Any
+
+ROWS, HEAD, WIDTH = 10, 5, 40
+
+
+def dataset(ds: Any, schema: Any, blocks: list[Any] | None) -> str:
+    """The box of a Dataset with these columns; blocks: of a materialized one."""
+    rows = ds._facts.rows
+    head: list[list[str]] = []
+    tail: list[list[str]] = []
+    if blocks is not None:
+        head, tail = _preview(ds, blocks, schema.names)
+    table = [[_cell(n) for n in schema.names], ["---"] * len(schema.names), [_cell(t) for t in schema.types]]
+    body = head + ([["…"] * len(schema.names)] if head and tail else []) + tail
+    widths = [max(len(r[i]) for r in table + body) for i in range(len(schema.names))]
+
+    def line(cells: list[str]) -> str:
+        return "│ " + " ┆ ".join(c.ljust(w) for c, w in zip(cells, widths, strict=True)) + " │"
+
+    def border(left: str, fill: str, mid: str, right: str) -> str:
+        return left + mid.join(fill * (w + 2) for w in widths) + right
+
+    lines = [f"shape: ({'?' if rows is None else rows}, {len(schema.names)})", border("╭", "─", "┬", "╮"), *map(line, table)]
+    if ds.name:
+        lines.insert(0, f"name: {ds.name}")
+    if body:
+        lines += [border("╞", "═", "╪", "╡"), *map(line, body)]
+    lines.append(border("╰", "─", "┴", "╯"))
+    shown = f"(Showing {len(head) + len(tail)} of {'?' if rows is None else rows} rows)"
+    return "\n".join([*lines, shown if blocks is not None else "(Dataset isn't materialized)"])
+
+
+def plan(ds: Any) -> str:
+    """The operators of a Dataset down to what is known."""
+    lines: list[str] = []
+    while ds._above is not None and ds.schema(fetch_if_missing=False) is None:
+        lines.append(ds._node.label)
+        ds = ds._above
+    s = ds.schema(fetch_if_missing=False)
+    columns = "Unknown schema" if s is None else "{" + ", ".join(f"{n}: {t}" for n, t in zip(s.names, s.types, strict=True)) + "}"
+    name = f"name={ds.name}, " if ds.name else ""
+    rows = "?" if ds._facts.rows is None else ds._facts.rows
+    lines.append(f"{type(ds).__name__}({name}num_rows={rows}, schema={columns})")
+    return "\n".join(f"{'   ' * (i - 1)}+- {line}" if i else line for i, line in enumerate(lines))
+
+
+def _preview(ds: Any, blocks: list[Any], names: list[str]) -> tuple[list[list[str]], list[list[str]]]:
+    from skate.data.late import cut
+
+    rows = sum(b[2] for b in blocks)
+    blocks = [b for b in blocks if b[2]]
+    if rows <= ROWS:
+        return _texts(blocks, names), []
+    first, _, last = cut(blocks, [HEAD, rows - (ROWS - HEAD)])
+    return _texts(first, names), _texts(last, names)
+
+
+def _texts(blocks: list[Any], names: list[str]) -> list[list[str]]:
+    from skate.data.batch import to_rows
+    from skate.data.execute import fetch
+
+    return [[_cell(row.get(n)) for n in names] for b in blocks for row in to_rows(fetch(b))]
+
+
+def _cell(v: Any) -> str:
+    text = str(v).replace("\n", " ").replace("\r", " ")
+    return text if len(text) <= WIDTH else text[: WIDTH - 1] + "…"

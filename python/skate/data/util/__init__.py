@@ -1,0 +1,1 @@
+"""Helpers of training loops, under Ray's names."""

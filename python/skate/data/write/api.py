@@ -1,0 +1,328 @@
+"""The write_... methods of Dataset. What they do is in job.py; each format in its own file.
+
+All files of a write appear in the folder together when everything is written, under the same names each time. `mode` says what happens to files that are there.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from skate.data.write.job import SaveMode
+
+_FILES = (
+    "path",
+    "mode",
+    "filesystem",
+    "min_rows_per_file",
+    "max_rows_per_file",
+    "num_rows_per_file",
+    "concurrency",
+    "ray_remote_args",
+    "filename_provider",
+    "try_create_dir",
+    "arrow_open_stream_args",
+    "partition_cols",
+)
+
+
+def _files(ds: Any, fmt: str, given: dict[str, Any], args: dict[str, Any], args_fn: Any = None) -> None:
+    """A write of files; given: the arguments of the method."""
+    from skate.data.write.job import write
+
+    g = {k: given.get(k) for k in _FILES}
+    write(
+        ds,
+        fmt,
+        g["path"],
+        mode=g["mode"],
+        filesystem=g["filesystem"],
+        min_rows=g["min_rows_per_file"] or g["num_rows_per_file"],
+        max_rows=g["max_rows_per_file"],
+        concurrency=g["concurrency"],
+        remote=g["ray_remote_args"],
+        partition_cols=g["partition_cols"],
+        filename_provider=g["filename_provider"],
+        open_stream_args=g["arrow_open_stream_args"],
+        args=args,
+        args_fn=args_fn,
+    )
+
+
+class Writers:
+    """Part of Dataset."""
+
+    def write_parquet(
+        self,
+        path: str,
+        *,
+        partition_cols: list[str] | None = None,
+        filesystem: Any = None,
+        try_create_dir: bool = True,
+        arrow_open_stream_args: dict[str, Any] | None = None,
+        filename_provider: Any = None,
+        arrow_parquet_args_fn: Any = None,
+        min_rows_per_file: int | None = None,
+        max_rows_per_file: int | None = None,
+        ray_remote_args: dict[str, Any] | None = None,
+        concurrency: int | None = None,
+        num_rows_per_file: int | None = None,
+        mode: Any = SaveMode.APPEND,
+        **arrow_parquet_args: Any,
+    ) -> None:
+        """Writes Parquet files into a folder.
+
+        Args:
+            path: The folder; local, or a URI of a pyarrow file system.
+            mode: "append", "overwrite", "error" (ValueError when there are files) or "ignore" (nothing is written when there are).
+            filename_provider: Names the files (skate.data.datasource.FilenameProvider).
+            min_rows_per_file, max_rows_per_file: Rows in a file at least, at most.
+            partition_cols: Columns that become folders (col=value).
+            arrow_parquet_args: Arguments of pyarrow.parquet.write_table (compression, row_group_size, ...); arrow_parquet_args_fn: a function that gives them.
+        """
+        _files(self, "parquet", locals(), arrow_parquet_args, arrow_parquet_args_fn)
+
+    def write_csv(
+        self,
+        path: str,
+        *,
+        filesystem: Any = None,
+        try_create_dir: bool = True,
+        arrow_open_stream_args: dict[str, Any] | None = None,
+        filename_provider: Any = None,
+        arrow_csv_args_fn: Any = None,
+        min_rows_per_file: int | None = None,
+        max_rows_per_file: int | None = None,
+        ray_remote_args: dict[str, Any] | None = None,
+        concurrency: int | None = None,
+        num_rows_per_file: int | None = None,
+        mode: Any = SaveMode.APPEND,
+        **arrow_csv_args: Any,
+    ) -> None:
+        """Writes CSV files with a header line into a folder.
+
+        Args:
+            path: The folder; local, or a URI of a pyarrow file system.
+            mode: "append", "overwrite", "error" (ValueError when there are files) or "ignore" (nothing is written when there are).
+            filename_provider: Names the files (skate.data.datasource.FilenameProvider).
+            min_rows_per_file, max_rows_per_file: Rows in a file at least, at most.
+            arrow_csv_args: Arguments of pyarrow.csv.WriteOptions, or write_options itself.
+        """
+        _files(self, "csv", locals(), arrow_csv_args, arrow_csv_args_fn)
+
+    def write_json(
+        self,
+        path: str,
+        *,
+        filesystem: Any = None,
+        try_create_dir: bool = True,
+        arrow_open_stream_args: dict[str, Any] | None = None,
+        filename_provider: Any = None,
+        pandas_json_args_fn: Any = None,
+        min_rows_per_file: int | None = None,
+        max_rows_per_file: int | None = None,
+        ray_remote_args: dict[str, Any] | None = None,
+        concurrency: int | None = None,
+        num_rows_per_file: int | None = None,
+        mode: Any = SaveMode.APPEND,
+        **pandas_json_args: Any,
+    ) -> None:
+        """Writes JSON files, one object a line, into a folder.
+
+        Args:
+            path: The folder; local, or a URI of a pyarrow file system.
+            mode: "append", "overwrite", "error" (ValueError when there are files) or "ignore" (nothing is written when there are).
+            filename_provider: Names the files (skate.data.datasource.FilenameProvider).
+            min_rows_per_file, max_rows_per_file: Rows in a file at least, at most.
+            pandas_json_args: Arguments of json.dumps (orient and lines are understood and are "records" and True).
+        """
+        _files(self, "json", locals(), pandas_json_args, pandas_json_args_fn)
+
+    def write_numpy(
+        self,
+        path: str,
+        *,
+        column: str,
+        filesystem: Any = None,
+        try_create_dir: bool = True,
+        arrow_open_stream_args: dict[str, Any] | None = None,
+        filename_provider: Any = None,
+        min_rows_per_file: int | None = None,
+        ray_remote_args: dict[str, Any] | None = None,
+        concurrency: int | None = None,
+        num_rows_per_file: int | None = None,
+        mode: Any = SaveMode.APPEND,
+    ) -> None:
+        """Writes one column into .npy files.
+
+        Args:
+            path: The folder; local, or a URI of a pyarrow file system.
+            mode: "append", "overwrite", "error" (ValueError when there are files) or "ignore" (nothing is written when there are).
+            filename_provider: Names the files (skate.data.datasource.FilenameProvider).
+            min_rows_per_file: Rows in a file at least.
+            column: The column; all its values must have one shape (TypeError).
+        """
+        _files(self, "numpy", locals(), {"column": column})
+
+    def write_images(
+        self,
+        path: str,
+        column: str,
+        file_format: str = "png",
+        *,
+        filesystem: Any = None,
+        try_create_dir: bool = True,
+        arrow_open_stream_args: dict[str, Any] | None = None,
+        filename_provider: Any = None,
+        ray_remote_args: dict[str, Any] | None = None,
+        concurrency: int | None = None,
+        mode: Any = SaveMode.APPEND,
+    ) -> None:
+        """Writes a column of arrays into image files, one a row.
+
+        Args:
+            path: The folder; local, or a URI of a pyarrow file system.
+            mode: "append", "overwrite", "error" (ValueError when there are files) or "ignore" (nothing is written when there are).
+            filename_provider: Names the files (skate.data.datasource.FilenameProvider).
+            column: Arrays (height, width[, channels]) of uint8.
+            file_format: "png", "jpeg", ... as Pillow knows it.
+        """
+        _files(self, "images", locals(), {"column": column, "file_format": file_format})
+
+    def write_tfrecords(
+        self,
+        path: str,
+        *,
+        tf_schema: Any = None,
+        filesystem: Any = None,
+        try_create_dir: bool = True,
+        arrow_open_stream_args: dict[str, Any] | None = None,
+        filename_provider: Any = None,
+        min_rows_per_file: int | None = None,
+        ray_remote_args: dict[str, Any] | None = None,
+        concurrency: int | None = None,
+        num_rows_per_file: int | None = None,
+        mode: Any = SaveMode.APPEND,
+    ) -> None:
+        """Writes TFRecord files of tf.train.Example; bytes, text, ints, floats and lists of these have such a form (TypeError for others).
+
+        Args:
+            path: The folder; local, or a URI of a pyarrow file system.
+            mode: "append", "overwrite", "error" (ValueError when there are files) or "ignore" (nothing is written when there are).
+            filename_provider: Names the files (skate.data.datasource.FilenameProvider).
+            min_rows_per_file: Rows in a file at least.
+            tf_schema: Of TensorFlow's metadata library; NotImplementedError.
+        """
+        if tf_schema is not None:
+            raise NotImplementedError(
+                "write_tfrecords: tf_schema needs TensorFlow's metadata library, which skate does not use; leave it out"
+            )
+        _files(self, "tfrecords", locals(), {})
+
+    def write_webdataset(
+        self,
+        path: str,
+        *,
+        filesystem: Any = None,
+        try_create_dir: bool = True,
+        arrow_open_stream_args: dict[str, Any] | None = None,
+        filename_provider: Any = None,
+        min_rows_per_file: int | None = None,
+        ray_remote_args: dict[str, Any] | None = None,
+        encoder: Any = True,
+        concurrency: int | None = None,
+        num_rows_per_file: int | None = None,
+        mode: Any = SaveMode.APPEND,
+    ) -> None:
+        """Writes tar files of the WebDataset form: column "jpg" of the row with __key__ "a" becomes the member a.jpg.
+
+        Args:
+            path: The folder; local, or a URI of a pyarrow file system.
+            mode: "append", "overwrite", "error" (ValueError when there are files) or "ignore" (nothing is written when there are).
+            filename_provider: Names the files (skate.data.datasource.FilenameProvider).
+            min_rows_per_file: Rows in a file at least.
+            encoder: True: by the column's ending; None: bytes and text only; a function from row to row, or a list of these.
+        """
+        _files(self, "webdataset", locals(), {"encoder": encoder})
+
+    def write_feather(
+        self,
+        path: str,
+        *,
+        filesystem: Any = None,
+        filename_provider: Any = None,
+        min_rows_per_file: int | None = None,
+        max_rows_per_file: int | None = None,
+        ray_remote_args: dict[str, Any] | None = None,
+        concurrency: int | None = None,
+        mode: Any = SaveMode.APPEND,
+        **args: Any,
+    ) -> None:
+        """Writes Arrow IPC files (Feather version 2) into a folder.
+
+        Args:
+            path: The folder; local, or a URI of a pyarrow file system.
+            mode: "append", "overwrite", "error" (ValueError when there are files) or "ignore" (nothing is written when there are).
+            filename_provider: Names the files (skate.data.datasource.FilenameProvider).
+            min_rows_per_file, max_rows_per_file: Rows in a file at least, at most.
+            args: compression: "lz4" (default), "zstd" or None.
+        """
+        _files(self, "arrow", locals(), args)
+
+    def write_orc(
+        self,
+        path: str,
+        *,
+        filesystem: Any = None,
+        filename_provider: Any = None,
+        min_rows_per_file: int | None = None,
+        max_rows_per_file: int | None = None,
+        ray_remote_args: dict[str, Any] | None = None,
+        concurrency: int | None = None,
+        mode: Any = SaveMode.APPEND,
+        **args: Any,
+    ) -> None:
+        """Writes ORC files into a folder.
+
+        Args:
+            path: The folder; local, or a URI of a pyarrow file system.
+            mode: "append", "overwrite", "error" (ValueError when there are files) or "ignore" (nothing is written when there are).
+            filename_provider: Names the files (skate.data.datasource.FilenameProvider).
+            min_rows_per_file, max_rows_per_file: Rows in a file at least, at most.
+            args: Arguments of pyarrow.orc.ORCWriter (compression, stripe_size, ...).
+        """
+        _files(self, "orc", locals(), args)
+
+    def write_sql(
+        self,
+        sql: str,
+        connection_factory: Any,
+        ray_remote_args: dict[str, Any] | None = None,
+        concurrency: int | None = None,
+    ) -> None:
+        """Writes rows into a database over DB-API: executemany(), one transaction a task.
+
+        Args:
+            sql: An INSERT with one parameter a column.
+            connection_factory: A function without arguments that opens a connection; called in the workers.
+        """
+        import cloudpickle
+
+        from skate.data import execute
+
+        params = {"format": "sql", "sql": sql, "connect": cloudpickle.dumps(connection_factory)}
+        options = execute.resources(ray_remote_args or {})
+        if concurrency is not None:
+            options["max_tasks"] = concurrency
+        for _ in execute.batches(self, execute.Node("write", "WriteSQL", params, (self._node,), **options)):  # type: ignore[attr-defined]
+            pass
+
+    def write_datasink(self, datasink: Any, *, ray_remote_args: dict[str, Any] | None = None, concurrency: int | None = None) -> None:
+        """Writes into a Datasink that users write.
+
+        Args:
+            datasink: A skate.data.datasource.Datasink.
+            concurrency: Tasks at once.
+        """
+        from skate.data.write import sink
+
+        sink.write(self, datasink, concurrency, ray_remote_args)

@@ -1,0 +1,25 @@
+"""Arrow IPC files (Feather version 2)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+
+class _Writer:
+    def __init__(self, sink: Any, schema: Any, args: dict[str, Any]):
+        import pyarrow as pa
+
+        self.w = pa.ipc.new_file(sink, schema, options=pa.ipc.IpcWriteOptions(compression=args.get("compression", "lz4")))
+
+    def write(self, table: Any) -> None:
+        self.w.write_table(table)
+
+    def close(self) -> None:
+        self.w.close()
+
+
+def run(params: dict[str, Any], batches: Iterator[Any], task: Any) -> Iterator[Any]:
+    from skate.data.write import job
+
+    yield from job.run(params, batches, task, "arrow", _Writer, 32 << 20)

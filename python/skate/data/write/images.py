@@ -1,0 +1,32 @@
+"""Images: one file a row, encoded by Pillow."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator
+from typing import Any
+
+
+def run(params: dict[str, Any], batches: Iterator[Any], task: Any) -> Iterator[Any]:
+    from PIL import Image
+
+    from skate.data.batch import to_rows
+    from skate.data.write.job import Files
+
+    column, fmt = params["args"]["column"], params["args"]["file_format"]
+    files = Files(params, task, fmt, None)
+    n = 0
+    for rb in batches:
+        if column not in rb.schema.names:
+            raise KeyError(f"write_images: there is no column {column!r}; columns are {', '.join(rb.schema.names)}")
+        for row in to_rows(rb):
+            f = io.BytesIO()
+            try:
+                Image.fromarray(row[column]).save(f, format="jpeg" if fmt == "jpg" else fmt)
+            except (TypeError, AttributeError, KeyError, ValueError) as e:
+                raise TypeError(
+                    f"write_images: column {column!r} of row {n} of the task is no image that can be a {fmt} file: {e}"
+                ) from None
+            files.whole(files.row_name(row, n), f.getvalue(), 1)
+            n += 1
+    yield files.report()

@@ -1,0 +1,44 @@
+"""NumPy files (.npy) of one column: the rows of a file along the first axis."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+
+class _Writer:
+    def __init__(self, sink: Any, schema: Any, args: dict[str, Any]):
+        self.sink, self.column = sink, args["column"]
+        if self.column not in schema.names:
+            raise KeyError(f"write_numpy: there is no column {self.column!r}; columns are {', '.join(schema.names)}")
+        self.parts: list[Any] = []
+
+    def write(self, table: Any) -> None:
+        self.parts.append(table.select([self.column]))
+
+    def close(self) -> None:
+        import numpy as np
+        import pyarrow as pa
+
+        from skate.data.batch import _from_table, column_to_numpy
+
+        (rb,) = _from_table(pa.concat_tables(self.parts))
+        a = column_to_numpy(self.column, rb.column(0))
+        if a.dtype == object:
+            try:
+                a = np.stack([np.asarray(x) for x in a])
+            except ValueError:
+                raise TypeError(
+                    f"write_numpy: column {self.column!r} ({rb.schema.field(0).type}) holds values of different shapes, which one array cannot"
+                ) from None
+            if a.dtype == object:
+                raise TypeError(
+                    f"write_numpy: column {self.column!r} ({rb.schema.field(0).type}) has no NumPy dtype; it would have to be pickled"
+                )
+        np.save(self.sink, a, allow_pickle=False)
+
+
+def run(params: dict[str, Any], batches: Iterator[Any], task: Any) -> Iterator[Any]:
+    from skate.data.write import job
+
+    yield from job.run(params, batches, task, "npy", _Writer, 64 << 20)

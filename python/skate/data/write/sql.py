@@ -1,0 +1,31 @@
+"""Rows into a database over DB-API: executemany() of an INSERT, one transaction a task."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterator
+from typing import Any
+
+ROWS = 4096
+
+
+def run(params: dict[str, Any], batches: Iterator[Any], task: Any) -> Iterator[Any]:
+    from skate.data.batch import to_columns
+    from skate.data.write.job import report
+
+    c = pickle.loads(params["connect"])()
+    rows = 0
+    try:
+        cursor = c.cursor()
+        for rb in batches:
+            for at in range(0, rb.num_rows, ROWS):
+                part = rb.slice(at, ROWS)
+                cursor.executemany(params["sql"], list(zip(*to_columns(part), strict=True)))
+                rows += part.num_rows
+        c.commit()
+    except BaseException:
+        c.rollback()
+        raise
+    finally:
+        c.close()
+    yield report([("", rows, 0)] if rows else [])

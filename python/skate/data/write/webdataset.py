@@ -1,0 +1,76 @@
+"""WebDataset tar files: each row's columns become members key.column; see read/webdataset.py for which values are understood."""
+
+from __future__ import annotations
+
+import io
+import json
+import tarfile
+from collections.abc import Iterator
+from typing import Any
+
+from skate.data.read.webdataset import IMAGES, apply_each
+
+
+class _Writer:
+    def __init__(self, sink: Any, schema: Any, args: dict[str, Any]):
+        self.tar, self.encoder, self.name, self.n = tarfile.open(fileobj=sink, mode="w|"), args["encoder"], args["stem"], 0
+
+    def write(self, table: Any) -> None:
+        from skate.data.batch import to_rows
+
+        for rb in table.to_batches():
+            for row in to_rows(rb):
+                self._row(apply_each(self.encoder, row, encode))
+
+    def _row(self, row: dict[str, Any]) -> None:
+        key = row.get("__key__") or f"{self.name}{self.n:08d}"
+        self.n += 1
+        for k, v in row.items():
+            if v is None or k.startswith("__"):
+                continue
+            if isinstance(v, str):
+                v = v.encode()
+            if not isinstance(v, bytes):
+                raise TypeError(
+                    f"column {k!r} of row {key!r} is {type(v).__name__} after encoding, not bytes or text; name it by an ending such as .json, or pass encoder="
+                )
+            info = tarfile.TarInfo(f"{key}.{k}")  # no time in it: the same rows give the same bytes
+            info.size, info.mode, info.uname, info.gname = len(v), 0o644, "data", "data"
+            self.tar.addfile(info, io.BytesIO(v))
+
+    def close(self) -> None:
+        self.tar.close()
+
+
+def encode(row: dict[str, Any], how: Any) -> dict[str, Any]:
+    """Values by the last part of their column's name."""
+    out = dict(row)
+    for k, v in row.items():
+        end = k.rsplit(".", 1)[-1].lower()
+        if k.startswith("__") or v is None or isinstance(v, bytes):
+            continue
+        if end in ("cls", "cls2"):
+            out[k] = str(v).encode()
+        elif end in IMAGES:
+            import numpy as np
+            from PIL import Image
+
+            f = io.BytesIO()
+            (Image.fromarray(v) if isinstance(v, np.ndarray) else v).save(f, format="jpeg" if end == "jpg" else end)
+            out[k] = f.getvalue()
+        elif end == "json":
+            out[k] = json.dumps(v, default=lambda x: x.tolist() if hasattr(x, "tolist") else str(x)).encode()
+        elif end == "npy":
+            import numpy as np
+
+            f = io.BytesIO()
+            np.save(f, v, allow_pickle=False)
+            out[k] = f.getvalue()
+    return out
+
+
+def run(params: dict[str, Any], batches: Iterator[Any], task: Any) -> Iterator[Any]:
+    from skate.data.write import job
+
+    params["args"]["stem"] = f"{params['prefix']}{task.seq:06d}_"
+    yield from job.run(params, batches, task, "tar", _Writer, 8 << 20)

@@ -1,0 +1,111 @@
+"""Counter, Gauge, Histogram: numbers of the user's own. They stay in the process that made them: read `values`; nothing is exported by itself."""
+
+import threading
+
+
+class Metric:
+    """name: not empty; tag_keys: names of the tags that values may carry (str). TypeError, ValueError for what makes no sense."""
+
+    def __init__(self, name, description="", tag_keys=None):
+        if not isinstance(name, str) or not name:
+            raise ValueError("Empty name is not allowed. Please provide a metric name.")
+        if tag_keys is not None and not isinstance(tag_keys, tuple):
+            raise TypeError(f"tag_keys should be a tuple type, got: {type(tag_keys)}")
+        for key in tag_keys or ():
+            if not isinstance(key, str):
+                raise TypeError(f"Tag keys must be str, got {type(key)}.")
+        self._name, self._description, self._tag_keys, self._default_tags = name, description, tag_keys or (), {}
+        self._values, self._lock = {}, threading.Lock()
+
+    def set_default_tags(self, default_tags):
+        """Tags of values that do not name them; the metric itself."""
+        self._default_tags = self._checked(default_tags)
+        return self
+
+    @property
+    def info(self):
+        return {
+            "name": self._name,
+            "description": self._description,
+            "tag_keys": self._tag_keys,
+            "default_tags": self._default_tags,
+        }
+
+    @property
+    def values(self):
+        """{((tag, value), ...): number} of this process; of a histogram: ([count of each bucket], sum)."""
+        with self._lock:
+            return {k: (list(v[0]), v[1]) if isinstance(v, list) else v for k, v in self._values.items()}
+
+    def _checked(self, tags):
+        for key, value in (tags or {}).items():
+            if key not in self._tag_keys:
+                raise ValueError(f"Unrecognized tag key {key}.")
+            if not isinstance(value, str):
+                raise TypeError(f"Tag values must be str, got {type(value)}.")
+        return dict(tags or {})
+
+    def _key(self, value, tags):
+        if not isinstance(value, (int, float)):
+            raise TypeError(f"value must be int or float, got {type(value)}.")
+        tags = {**self._default_tags, **self._checked(tags)}
+        missing = [k for k in self._tag_keys if k not in tags]
+        if missing:
+            raise ValueError(f"Missing value for tag key(s): {','.join(missing)}.")
+        return tuple(sorted(tags.items()))
+
+    def __reduce__(self):  # in another process it counts anew
+        return _again, (type(self), self._name, self._description, self._tag_keys, self._default_tags, getattr(self, "boundaries", None))
+
+
+def _again(cls, name, description, tag_keys, default_tags, boundaries):
+    m = cls(name, description, tag_keys=tag_keys) if boundaries is None else cls(name, description, boundaries, tag_keys)
+    return m.set_default_tags(default_tags)
+
+
+class Counter(Metric):
+    """A number that only grows."""
+
+    def inc(self, value=1.0, tags=None):
+        """Adds value, which is more than 0."""
+        key = self._key(value, tags)
+        if value <= 0:
+            raise ValueError(f"value must be >0, got {value}")
+        with self._lock:
+            self._values[key] = self._values.get(key, 0.0) + value
+
+
+class Gauge(Metric):
+    """The last number that was set."""
+
+    def set(self, value, tags=None):
+        key = self._key(value, tags)
+        with self._lock:
+            self._values[key] = value
+
+
+class Histogram(Metric):
+    """How many values lie in each bucket; boundaries: upper ends of the buckets but the last, more than 0 and rising."""
+
+    def __init__(self, name, description="", boundaries=None, tag_keys=None):
+        super().__init__(name, description, tag_keys)
+        if not boundaries:
+            raise ValueError(
+                "boundaries argument should be provided when using the Histogram class. e.g., Histogram('name', boundaries=[1.0, 2.0])"
+            )
+        if any(b <= 0 for b in boundaries) or list(boundaries) != sorted(boundaries):
+            raise ValueError(f"Invalid `boundaries` argument at index, {list(boundaries)}. Use positive values, in rising order.")
+        self.boundaries = list(boundaries)
+
+    def observe(self, value, tags=None):
+        from bisect import bisect_left
+
+        key = self._key(value, tags)
+        with self._lock:
+            v = self._values.setdefault(key, [[0] * (len(self.boundaries) + 1), 0.0])
+            v[0][bisect_left(self.boundaries, value)] += 1
+            v[1] += value
+
+    @property
+    def info(self):
+        return {**super().info, "boundaries": self.boundaries}

@@ -1,0 +1,272 @@
+"""Expressions: trees, evaluation against plain Python, text. No engine."""
+
+import datetime as dt
+import operator
+import pickle
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from skate.data import expr_eval, pushdown
+from skate.data.datatype import DataType
+from skate.data.execute import Node
+from skate.data.expressions import (
+    BinaryExpr,
+    ClassUDF,
+    col,
+    columns_of,
+    download,
+    inline,
+    lit,
+    monotonically_increasing_id,
+    star,
+    udf,
+)
+
+RB = pa.RecordBatch.from_pydict(
+    {
+        "x": pa.array([1, 2, None, -7, 5], pa.int32()),
+        "y": [0.5, None, 2.0, -1.5, 8.0],
+        "s": ["a b", "Bc", None, "abc", ""],
+        "t": [dt.datetime(2020, 3, i + 1, 5) for i in range(5)],
+        "l": [[3, 1, None], [], None, [5], [2, 2]],
+        "ll": [[[1], [2, 3]], [], None, [[]], [[4], None]],
+        "st": [{"k": i} for i in range(5)],
+        "m": pa.array([[("a", 1)], [], None, [("b", 2), ("c", 3)], []], pa.map_(pa.string(), pa.int64())),
+    }
+)
+
+
+def values(e, rb=RB):
+    return expr_eval.column(e, rb).to_pylist()
+
+
+OPS = {
+    "+": operator.add,
+    "-": operator.sub,
+    "*": operator.mul,
+    "//": operator.floordiv,
+    "%": operator.mod,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+    "==": operator.eq,
+    "!=": operator.ne,
+}
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.sampled_from(list(OPS)), st.lists(st.tuples(st.none() | st.integers(-99, 99), st.integers(-99, 99).filter(bool)), min_size=1))
+def test_operations_are_pythons_and_null_gives_null(op, pairs):
+    rb = pa.RecordBatch.from_pydict({"a": pa.array([a for a, _ in pairs], pa.int64()), "b": [b for _, b in pairs]})
+    fn = OPS[op]
+    assert values(fn(col("a"), col("b")), rb) == [None if a is None else fn(a, b) for a, b in pairs]
+    assert values(fn(col("a"), 7), rb) == [None if a is None else fn(a, 7) for a, _ in pairs]
+    assert values(fn(7, col("b")), rb) == [fn(7, b) for _, b in pairs]
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(st.tuples(*[st.sampled_from([True, False, None])] * 2), min_size=1))
+def test_and_or_not_are_kleenes(pairs):
+    rb = pa.RecordBatch.from_pydict({"a": pa.array([a for a, _ in pairs], pa.bool_()), "b": pa.array([b for _, b in pairs], pa.bool_())})
+
+    def both(a, b):
+        return False if a is False or b is False else None if a is None or b is None else True
+
+    def either(a, b):
+        return True if a or b else None if a is None or b is None else False
+
+    assert values(col("a") & col("b"), rb) == [both(a, b) for a, b in pairs]
+    assert values(col("a") | col("b"), rb) == [either(a, b) for a, b in pairs]
+    assert values(~col("a"), rb) == [None if a is None else not a for a, _ in pairs]
+
+
+@pytest.mark.parametrize(
+    "e, want",
+    [
+        (col("x").is_null(), [False, False, True, False, False]),
+        (col("x").is_not_null(), [True, True, False, True, True]),
+        (col("x").is_in([1, 5]), [True, False, False, False, True]),
+        (col("x").not_in([1, 5]), [False, True, True, True, False]),
+        (col("s").is_in(["abc", None]), [False, False, True, True, False]),
+        (col("x").abs(), [1, 2, None, 7, 5]),
+        (-col("x"), [-1, -2, None, 7, -5]),
+        (col("y").ceil(), [1.0, None, 2.0, -1.0, 8.0]),
+        (col("x").power(2), [1, 4, None, 49, 25]),
+        (col("x").cast(DataType.string()), ["1", "2", None, "-7", "5"]),
+        (col("y").cast(DataType.int64(), safe=False), [0, None, 2, -1, 8]),
+        (col("s") + "!", ["a b!", "Bc!", None, "abc!", "!"]),
+        ("<" + col("s"), ["<a b", "<Bc", None, "<abc", "<"]),
+        (col("s").str.upper(), ["A B", "BC", None, "ABC", ""]),
+        (col("s").str.len(), [3, 2, None, 3, 0]),
+        (col("s").str.contains("b"), [True, False, None, True, False]),
+        (col("s").str.replace("b", "-"), ["a -", "Bc", None, "a-c", ""]),
+        (col("s").str.split(" "), [["a", "b"], ["Bc"], None, ["abc"], [""]]),
+        (col("s").str.pad(4, "*", "both"), ["a b*", "*Bc*", None, "abc*", "****"]),
+        (col("s").str.strip("a"), [" b", "Bc", None, "bc", ""]),
+        (col("t").dt.month(), [3] * 5),
+        (col("t").dt.floor("day"), [dt.datetime(2020, 3, i + 1) for i in range(5)]),
+        (col("t").dt.strftime("%d"), ["01", "02", "03", "04", "05"]),
+        (col("l").list.len(), [3, 0, None, 1, 2]),
+        (col("l").list.sort(), [[1, 3, None], [], None, [5], [2, 2]]),
+        (col("l").list.sort("descending", "at_start"), [[None, 3, 1], [], None, [5], [2, 2]]),
+        (col("ll").list.flatten(), [[1, 2, 3], [], None, [], [4]]),
+        (col("l").list[0:1], [[3], [], None, [5], [2]]),
+        (col("st").struct["k"], [0, 1, 2, 3, 4]),
+        (col("st.k") + 1, [1, 2, 3, 4, 5]),
+        (col("m").map.keys(), [["a"], [], None, ["b", "c"], []]),
+        (col("m").map.values(), [[1], [], None, [2, 3], []]),
+        (lit(3), [3] * 5),
+        (lit(None), [None] * 5),
+    ],
+)
+def test_functions(e, want):
+    assert values(e) == want
+    part = RB.slice(1, 3)
+    assert values(e, part) == want[1:4]
+    again = pickle.loads(pickle.dumps(e))
+    assert again.structurally_equals(e) and values(again) == want
+
+
+def test_errors_say_what_and_where():
+    with pytest.raises(KeyError, match="no column 'zz'; columns are x, y"):
+        values(col("zz"))
+    with pytest.raises(ValueError, match="no field 'q'"):
+        values(col("st.q"))
+    with pytest.raises(TypeError, match="cannot add string and int32"):
+        values(col("s") + col("x"))
+    with pytest.raises(pa.ArrowInvalid, match="overflow"):
+        values(col("x") * lit(2**31 - 1) * lit(2**40))
+    with pytest.raises(TypeError, match="no truth value"):
+        col("x") == 1 and col("y") == 2  # noqa: B015
+    with pytest.raises(TypeError, match="true or false value per row, not int32"):
+        expr_eval.mask(col("x"), RB)
+    with pytest.raises(TypeError, match="List indices"):
+        col("l").list["a"]
+
+
+def test_structural_equality():
+    for make in (
+        lambda: col("a"),
+        lambda: lit(1),
+        lambda: col("a") + 1,
+        lambda: ~(col("a") > 2),
+        lambda: col("a").alias("b"),
+        lambda: col("a").str.pad(3),
+        lambda: star(),
+        lambda: download("u"),
+    ):
+        assert make().structurally_equals(make())
+    different = [col("a"), col("b"), lit(1), lit(1.0), lit(True), col("a") + 1, col("a") - 1, col("a").alias("b"), col("a").ceil(), star()]
+    for i, a in enumerate(different):
+        for j, b in enumerate(different):
+            assert a.structurally_equals(b) == (i == j)
+    assert isinstance(col("a") == col("a"), BinaryExpr)
+    e = monotonically_increasing_id()
+    assert not e.structurally_equals(e)
+
+
+def test_user_functions():
+    @udf(return_dtype=DataType.int64())
+    def twice(x, by=2):
+        assert isinstance(x, pa.ChunkedArray)
+        return pc.multiply(x, by)
+
+    assert values(twice(col("x"))) == [2, 4, None, -14, 10] and values(twice(col("x"), by=3)) == [3, 6, None, -21, 15]
+
+    @udf(return_dtype=DataType.int64())
+    class Plus:
+        def __init__(self, n):
+            self.n = n
+
+        async def __call__(self, x):
+            return pc.add(x, self.n)
+
+    e = Plus(5)(col("x"))
+    assert values(e) == [6, 7, None, -2, 10] == values(e)
+    assert e.structurally_equals(Plus(5)(col("x"))) and not e.structurally_equals(Plus(6)(col("x")))
+    assert isinstance(e.fn, ClassUDF) and e.callable_class_spec is not None
+
+    @udf(return_dtype=DataType.int64())
+    def wrong(x):
+        return {"a": 1}
+
+    with pytest.raises(TypeError, match="UDF 'wrong' returned invalid type dict"):
+        values(wrong(col("x")))
+
+    @udf(return_dtype=DataType.int64())
+    def short(x):
+        return np.zeros(2)
+
+    with pytest.raises(ValueError, match="2 values for 5 rows"):
+        values(short(col("x")))
+
+
+def test_repr_and_columns():
+    e = ((col("a") + 10) * lit("x" * 60)).alias("n")
+    assert repr(e).splitlines() == [
+        "ALIAS('n')",
+        "    └── MUL",
+        "        ├── left: ADD",
+        "        │   ├── left: COL('a')",
+        "        │   └── right: LIT(10)",
+        "        └── right: LIT('" + "x" * 46 + "...)",
+    ]
+    assert inline(~(col("a") > 1)) == "~(col('a') > 1)" and inline(col("a").is_null()) == "col('a').is_null()"
+    assert columns_of(e) == {"a"} and columns_of(star()) is None and columns_of(download("u")) == {"u"}
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(st.none() | st.integers(-5, 5), min_size=1, max_size=20), st.integers(-5, 5), st.sets(st.integers(-5, 5)))
+def test_arrow_expressions_select_the_same_rows(xs, k, some):
+    """What is pushed into a reader keeps exactly the rows that the filter keeps."""
+    rb = pa.RecordBatch.from_pydict({"x": pa.array(xs, pa.int64())})
+    for e in (
+        col("x") > k,
+        (col("x") == k) | col("x").is_null(),
+        ~(col("x") < k) & (col("x") != k + 1),
+        col("x").is_in(list(some)),
+        col("x").not_in(list(some)),
+        col("x") * 2 - 1 >= k,
+        col("x") // 1 == k,
+    ):
+        kept = rb.filter(expr_eval.mask(e, rb))
+        assert pa.Table.from_batches([rb]).filter(e.to_pyarrow()).to_pylist() == kept.to_pylist(), e
+
+
+def test_pushdown_of_columns_and_tests():
+    read = Node("read", "Read", {"columns": None, "pushed": None, "names": ["a", "b", "c", "p"], "stored": ["a", "b", "c"]})
+
+    def reader(n):
+        while n.inputs:
+            n = n.inputs[0]
+        return n.params
+
+    def chain(*steps):
+        n = read
+        for op, params in steps:
+            n = Node(op, op, params, (n,))
+        return reader(pushdown.push(n))
+
+    assert chain(("select_columns", {"cols": ["b"]}))["columns"] == ["b"]
+    assert chain(("map", {"fn": 1}), ("select_columns", {"cols": ["b"]}))["columns"] is None
+    assert chain(("filter", {"expr": col("a") > 1}), ("select_columns", {"cols": ["b"]}))["columns"] == ["a", "b"]
+    assert chain(("project", {"exprs": [("n", col("c") + 1)], "keep": True}), ("select_columns", {"cols": ["n"]}))["columns"] == ["c"]
+    assert chain(("rename_columns", {"names": {"a": "z"}}), ("select_columns", {"cols": ["z"]}))["columns"] == ["a"]
+    assert chain(("limit", {}), ("aggregate", {"aggs": [("sum", "b", True, 1)]}))["columns"] == ["b"]
+    assert chain(("drop_columns", {"cols": ["a"]}))["columns"] is None
+    got = chain(("filter", {"expr": col("a") > 1}), ("filter", {"expr": col("b") == 2}))["pushed"]
+    assert got.equals((col("a") > 1).to_pyarrow() & (col("b") == 2).to_pyarrow()) or got.equals(
+        (col("b") == 2).to_pyarrow() & (col("a") > 1).to_pyarrow()
+    )
+    assert chain(("limit", {}), ("filter", {"expr": col("a") > 1}))["pushed"] is None
+    assert chain(("filter", {"expr": col("p") == "x"}))["pushed"] is None  # a column of the path
+    made = chain(("project", {"exprs": [("a", col("b"))], "keep": True}), ("filter", {"expr": col("a") > 1}))
+    assert made["pushed"] is None
+    assert read.params["columns"] is None  # the Dataset's own node stays as it is
+    both = Node("union", "Union", {}, (read, Node("select_columns", "s", {"cols": ["a"]}, (read,))))
+    assert all(reader(i)["columns"] is None for i in pushdown.push(both).inputs)
