@@ -43,6 +43,9 @@ def is_initialized() -> bool: ...
 def in_worker() -> bool: ...
 def resources(custom_names: list[str]) -> tuple[dict[str, float], dict[str, float]]: ...  # (total, available); names in the order of init
 def status() -> dict[str, int | str]: ...
+def references() -> dict[
+    int, tuple[int, int]
+]: ...  # of all objects: ObjectRefs of this process, other holders; NotImplementedError outside of the driver
 def workers() -> list[tuple[int, int, str, int]]: ...  # pid, number, state, tasks done
 def state(
     what: str, custom_names: list[str]

@@ -84,6 +84,10 @@ void sk_task_end(struct sk_task *t, sk_rc rc, const struct sk_err *err) {
     priv_of(t)->ops->end(t, rc, err);
 }
 
+bool sk_task_interrupt(struct sk_task *t) {
+    const struct sk_task_ops *ops = sk_container_of(t, struct sk_task_priv, t)->ops;
+    return ops->interrupt && ops->interrupt(t);
+}
 bool sk_task_cancelled(const struct sk_task *t) { return sk_container_of(t, const struct sk_task_priv, t)->ops->cancelled(t); }
 
 void sk_task_end_flags(struct sk_task *t, uint32_t flags) { priv_of(t)->end_flags |= flags; }

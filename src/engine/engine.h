@@ -212,6 +212,11 @@ struct sk_group_row {
     int64_t reserved_ns;                 /* how long it waited; -1 while it does */
 };
 
+struct sk_reference {
+    sk_oid oid;
+    uint64_t n_driver, n_all; /* references of the driver's process; together with those of others, of tasks and of values */
+};
+
 struct sk_worker_info {
     int32_t pid;
     uint32_t number;
@@ -366,6 +371,8 @@ struct sk_engine_ops {
     void (*unlock)(struct sk_engine *e);
     /* Modules to import in the fork server before the next worker is forked (bytes understood by the runner). */
     sk_rc (*preload)(struct sk_engine *e, struct sk_bytes note, struct sk_err *err);
+    /* All objects (not actors) that the driver's own code, tasks and other objects hold, for tests and debugging. Returns how many there are. May be NULL. */
+    size_t (*references)(struct sk_engine *e, struct sk_reference *out, size_t cap);
     size_t (*workers)(struct sk_engine *e, struct sk_worker_info *out, size_t cap);
     /* Text "key value\n" lines: counters and store statistics. Returns the length needed. */
     size_t (*status)(struct sk_engine *e, char *buf, size_t cap);
@@ -424,6 +431,8 @@ struct sk_view sk_task_keep_arg(struct sk_task *t, uint32_t i);
 void sk_task_end(struct sk_task *t, sk_rc rc, const struct sk_err *err);
 /* Somebody cancelled it while it ran. May be asked at any moment of its life. */
 bool sk_task_cancelled(const struct sk_task *t);
+/* For the handler of SIGINT: true once for each cancel of the task that runs; the caller interrupts it then. */
+bool sk_task_interrupt(struct sk_task *t);
 
 struct sk_runner { /* filled by the layer above; one a process */
     void *ctx;

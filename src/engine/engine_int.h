@@ -18,6 +18,7 @@ struct sk_task_ops {
     struct sk_view (*keep_arg)(struct sk_task *t, uint32_t i);                            /* i < n_args: checked before */
     void (*end)(struct sk_task *t, sk_rc rc, const struct sk_err *err);
     bool (*cancelled)(const struct sk_task *t);
+    bool (*interrupt)(struct sk_task *t); /* NULL: nobody sends SIGINT */
 };
 
 struct sk_task_priv {

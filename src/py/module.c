@@ -296,6 +296,33 @@ static PyObject *m_status(PyObject *module, PyObject *unused SK_UNUSED) {
     return d;
 }
 
+static PyObject *m_references(PyObject *module, PyObject *unused SK_UNUSED) {
+    struct py_state *st = PyModule_GetState(module);
+    struct sk_reference *r = NULL;
+    size_t n = 0, cap = 0;
+    if (py_ensure(st) < 0) return NULL;
+    if (!st->engine->ops->references)
+        return PyErr_Format(PyExc_NotImplementedError, "the engine \"%s\" cannot do this", st->engine->ops->name);
+    do { /* there may be more by the second time */
+        cap = n + 64;
+        sk_free(r);
+        if (!(r = sk_alloc(SK_TAG_PY, cap * sizeof *r))) return PyErr_NoMemory();
+        PY_DROP(st)
+        n = st->engine->ops->references(st->engine, r, cap);
+        PY_TAKE(st)
+    } while (n > cap);
+    PyObject *d = PyDict_New();
+    for (size_t i = 0; d && i < n; i++) {
+        PyObject *key = PyLong_FromUnsignedLongLong(r[i].oid.v);
+        PyObject *row = Py_BuildValue("(KK)", (unsigned long long)r[i].n_driver, (unsigned long long)(r[i].n_all - r[i].n_driver));
+        if (!key || !row || PyDict_SetItem(d, key, row) < 0) Py_CLEAR(d);
+        Py_XDECREF(key);
+        Py_XDECREF(row);
+    }
+    sk_free(r);
+    return d;
+}
+
 static PyObject *m_workers(PyObject *module, PyObject *unused SK_UNUSED) {
     static const char *const state[] = {"starting", "idle", "busy", "dead"};
     struct py_state *st = PyModule_GetState(module);
@@ -380,6 +407,7 @@ static PyMethodDef methods[] = {
     {"in_worker", m_in_worker, METH_NOARGS, NULL},
     {"resources", m_resources, METH_O, "resources(custom names): (total, available)."},
     {"status", m_status, METH_NOARGS, "Counters of the engine and its store."},
+    {"references", m_references, METH_NOARGS, "{object: (references of this process, others)} of all objects; in the driver."},
     {"workers", m_workers, METH_NOARGS, "(pid, number, state, tasks done) of each worker."},
     {"preload", m_preload, METH_O, "A note for the fork server."},
     {"mem_bytes", m_mem_bytes, METH_NOARGS, "C heap in use by skate in this process."},

@@ -208,7 +208,14 @@ static PyObject *ref_reduce(PyObject *o, PyObject *unused SK_UNUSED) {
     return Py_BuildValue("O(K)", st->restore_ref, (unsigned long long)((struct py_ref *)(void *)o)->id);
 }
 
-static PyObject *ref_same(PyObject *o, PyObject *unused SK_UNUSED) { return Py_NewRef(o); }
+/* A copy is counted by itself. */
+static PyObject *ref_copy(PyObject *o, PyObject *unused SK_UNUSED) {
+    struct py_state *st = py_state_of(Py_TYPE(o));
+    const struct py_ref *r = (struct py_ref *)(void *)o;
+    if (!st->engine || st->closing || r->gen != st->gen) return Py_NewRef(o); /* nothing to count */
+    st->engine->ops->addref(st->engine, (sk_oid){r->id});
+    return py_ref_new(st, (sk_oid){r->id}, (sk_tid){r->task});
+}
 
 static PyObject *ref_future(PyObject *o, PyObject *unused SK_UNUSED) {
     return PyObject_CallOneArg(py_state_of(Py_TYPE(o))->hook_ref_future, o);
@@ -223,8 +230,8 @@ static PyMethodDef ref_methods[] = {
     {"_task_number", ref_task_number, METH_NOARGS, "Number of the task that makes it; 0 when not known here."},
     {"future", ref_future, METH_NOARGS, "A concurrent.futures.Future of the value."},
     {"__reduce__", ref_reduce, METH_NOARGS, NULL},
-    {"__copy__", ref_same, METH_NOARGS, NULL},
-    {"__deepcopy__", ref_same, METH_O, NULL},
+    {"__copy__", ref_copy, METH_NOARGS, NULL},
+    {"__deepcopy__", ref_copy, METH_O, NULL},
     {"__class_getitem__", Py_GenericAlias, METH_O | METH_CLASS, NULL},
     {NULL, NULL, 0, NULL},
 };

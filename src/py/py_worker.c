@@ -752,7 +752,7 @@ static PyObject *m_task_cancelled(PyObject *module SK_UNUSED, PyObject *unused S
 
 /* Python's handler of SIGINT in a worker. A signal that comes late, when another task runs, means nobody. */
 static PyObject *m_on_interrupt(PyObject *module SK_UNUSED, PyObject *args SK_UNUSED) {
-    if (!task_now || !sk_task_cancelled(task_now)) Py_RETURN_NONE;
+    if (!task_now || !sk_task_interrupt(task_now)) Py_RETURN_NONE;
     PyErr_SetNone(PyExc_KeyboardInterrupt);
     return NULL;
 }

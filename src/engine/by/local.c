@@ -722,6 +722,22 @@ static sk_rc l_preload(struct sk_engine *e, struct sk_bytes note, struct sk_err 
     return rc;
 }
 
+static size_t l_references(struct sk_engine *e, struct sk_reference *out, size_t cap) {
+    struct sk_local *l = L(e);
+    size_t n = 0;
+    uint64_t id;
+    void *o;
+    lock(e);
+    for (uint32_t c = 0; !l->closing && sk_own_each(l->own, &c, &id, &o);) {
+        const struct sk_obj *x = o, *next = sk_obj_get(l, id + 1);
+        if (x->state == SK_O_ACTOR || (next && next->state == SK_O_ACTOR)) continue; /* an actor, its `ready` */
+        if (n < cap) out[n] = (struct sk_reference){{id}, sk_own_borrowed(l->own, id, SK_PROC_DRIVER), sk_own_count(l->own, id)};
+        n++;
+    }
+    unlock(e);
+    return n;
+}
+
 static size_t l_workers(struct sk_engine *e, struct sk_worker_info *out, size_t cap) {
     struct sk_local *l = L(e);
     size_t n = 0;
@@ -947,6 +963,7 @@ static const struct sk_engine_ops ops = {
     .lock = lock,
     .unlock = unlock,
     .preload = l_preload,
+    .references = l_references,
     .workers = l_workers,
     .status = l_status,
     .state = l_state,

@@ -40,6 +40,7 @@
  *  slot.claims[i]   | driver sets (task<<2|QUEUED) before the message; then either side by compare-and-swap | acq_rel | STARTED: the task was
  *                   |         |         |                             | running, its death costs an attempt; QUEUED: it was not
  *  slot.want_space  | both    | both    | seq_cst                     | 1: the driver wastes one wake
+ *  slot.interrupted | worker: the task that it interrupted; driver: 0 before it asks | both | acq_rel | SIGINT is sent again until it says so
  *  slot.task..task_name | worker | driver, skate stack | relaxed   | a task that does not run any more; the text may be torn: it is only shown
  *  slot.crash       | worker  | driver, after its death | -           | the story of the crash
  *  driver_pid, n_used, waits | driver  | skate stack | -                       | - (a text that may be torn: it is only shown)
@@ -49,7 +50,8 @@ struct sk_slot {
     _Atomic uint64_t claims[SK_CLAIMS];
     _Atomic uint32_t want_space; /* the worker waits for room in its ring to the driver */
     uint32_t proc;               /* process number of the present worker in this slot (never used twice) */
-    uint32_t pad[14];
+    _Atomic uint64_t interrupted;
+    uint32_t pad[12];
     _Atomic uint64_t task; /* begun last, and not ended: for who looks on (state lists, skate stack); 0: none */
     _Atomic int64_t since_ns;
     int32_t pid;
@@ -440,6 +442,7 @@ struct sk_lworker {
     bool aside;           /* its process is stopped: it is given nothing */
     uint64_t head_seen;   /* the task that it had not begun when it was looked at last; UINT64_MAX: it was starting; 0: neither */
     int64_t evicted_ns;   /* not 0: since when it is leaving to make room */
+    uint64_t interrupt;   /* the task that is to be interrupted; 0: none, or it was */
     const char *kill_why; /* static text: why the engine killed it */
     struct sk_worker_mem {
         uint64_t heap_bytes, peak_bytes; /* of its own; highest since `task` began */
@@ -789,7 +792,8 @@ static inline uint32_t sk_pool_worker_state(const struct sk_lworker *w) {       
 }
 /* From time to time: what lies, not begun, on a worker whose process is stopped (SIGSTOP, a debugger) goes elsewhere. */
 void sk_pool_look(struct sk_local *l, int64_t now_ns);
-void sk_pool_reap(struct sk_local *l, int64_t now_ns); /* idle workers, leases, punching */
+void sk_pool_interrupt(struct sk_local *l, struct sk_lworker *w); /* SIGINT for the task w->interrupt, if it still runs there */
+void sk_pool_reap(struct sk_local *l, int64_t now_ns);            /* idle workers, leases, punching */
 /* By ring or store. SK_EAGAIN: the ring is full now. SK_EFULL: the message needs the store, which is full. Nothing sent then. */
 sk_rc sk_pool_send(struct sk_local *l, struct sk_lworker *w, const void *msg, size_t len) SK_MUST_USE;
 /* Never lost: kept until the ring has room. False: too large for the ring, and the store is full; only answers of get and wait can be. */

@@ -138,6 +138,15 @@ static void evict(struct sk_local *l) {
     l->n_evicted++;
 }
 
+/* It looks who is meant. A signal between the moment when Python last looked for one and that at which it goes to sleep is seen after the sleep: so it
+ * is sent again (sk_pool_reap) until the worker says that it has interrupted the task. */
+void sk_pool_interrupt(struct sk_local *l, struct sk_lworker *w) {
+    const struct sk_ltask *t = sk_map_get(&l->tasks, w->interrupt);
+    if (!t || t->worker != w || t->state != SK_T_SENT || atomic_load_explicit(&w->sh->interrupted, memory_order_acquire) == t->id)
+        w->interrupt = 0;
+    else if (!w->killed && w->pid > 0) SK_IGNORE(sk_forksrv_kill(&l->srv, w->pid, SIGINT, NULL));
+}
+
 static void kill_late_ones(struct sk_local *l, int64_t now) {
     for (uint32_t i = 0; l->n_evicted && i < l->n_used; i++) {
         struct sk_lworker *w = l->workers[i];
@@ -305,6 +314,8 @@ void sk_pool_look(struct sk_local *l, int64_t now) {
 
 void sk_pool_reap(struct sk_local *l, int64_t now) {
     kill_late_ones(l, now);
+    for (uint32_t i = 0; i < l->n_used; i++)
+        if (l->workers[i] && l->workers[i]->interrupt) sk_pool_interrupt(l, l->workers[i]);
     /* Idle workers beyond the CPUs go, and those that hold much; the list is most recently used first, so the end of it is the coldest. */
     if (l->place.n_ready || !l->place.n_idle) return;
     bool spare = l->place.n_idle > (uint32_t)SK_MAX(l->n_cpu, 1);

@@ -12,7 +12,8 @@
  *     the first task or get that waits for disk takes      takes         takes
  *     who makes something: a task, the user     takes      takes         once           once
  *
- * The first waiter gets all that it needs, and begins (at once, before more room is looked for) or is answered; then the next one is the first.
+ * The first waiter gets all that it needs, and begins (at once, before more room is looked for) or is answered; it keeps what it has until its last
+ * object has been read, while the next one is the first already.
  * *Once*: what is waited for would only be read again, so taking it must lead somewhere. It is taken in one campaign, in which nothing is read; if
  * that was not enough, what is left is up to those who use memory, and there is no other campaign until one of them has let something go
  * (n_eased). So nothing goes round for ever: each round costs an event that is progress.
@@ -175,6 +176,19 @@ static void mark_first(struct sk_local *l) {
     first_waiter(l, &g, &t);
     if (g) mark_ids(l, g->ids, g->n, FIRST);
     if (t) mark_args(l, t, FIRST);
+    /* And those whose turn it was, until what they waited for has been read: or the next one takes from them what has come already. */
+    SK_LIST_EACH (it, &l->space.gets) {
+        g = sk_container_of(it, struct sk_getter, link);
+        bool reads = false;
+        for (size_t i = 0; i < g->n && !reads; i++) {
+            const struct sk_obj *o = sk_obj_get(l, g->ids[i]);
+            reads = o && o->state == SK_O_READY && o->where == SK_V_DISK && o->st->io;
+        }
+        if (reads) mark_ids(l, g->ids, g->n, FIRST);
+    }
+    SK_LIST_EACH (it, &l->space.reading)
+        for (const struct sk_dep *d = stored_of(it)->o->deps; d; d = d->next)
+            if (d->task) mark_args(l, d->task, FIRST);
 }
 
 /* Calls f for the arguments of the next tasks in line, up to a quarter of the store. */

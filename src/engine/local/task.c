@@ -361,7 +361,11 @@ void sk_ltask_cancel(struct sk_local *l, struct sk_ltask *t, bool force) {
         if (!w) return; /* its worker died, and its end is near */
         if (!sk_ltask_unsend(l, w, t)) {
             sk_stream_ask_to_stop(l, t);
-            if (!a && !w->killed && w->pid > 0) SK_IGNORE(sk_forksrv_kill(&l->srv, w->pid, SIGINT, NULL)); /* it looks who is meant */
+            if (!a) {
+                atomic_store_explicit(&w->sh->interrupted, 0, memory_order_release);
+                w->interrupt = t->id;
+                sk_pool_interrupt(l, w);
+            }
             if (force && !a) sk_pool_kill_task(l, t, "a task on it was cancelled by force");
             return; /* ends when the worker says so */
         }

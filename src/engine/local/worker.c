@@ -240,6 +240,11 @@ static void w_end(struct sk_task *task, sk_rc rc, const struct sk_err *err) {
 }
 static bool w_cancelled(const struct sk_task *task) { return cancelled(W(task)); }
 
+static bool w_interrupt(struct sk_task *task) {
+    struct wtask *t = W(task);
+    return cancelled(t) && atomic_exchange_explicit(&t->c->slot->interrupted, task->id.v, memory_order_acq_rel) != task->id.v;
+}
+
 static const struct sk_task_ops task_ops = {.ret = w_return,
                                             .yield = w_yield,
                                             .skip = w_skip,
@@ -247,7 +252,8 @@ static const struct sk_task_ops task_ops = {.ret = w_return,
                                             .note = w_note,
                                             .keep_arg = w_keep,
                                             .end = w_end,
-                                            .cancelled = w_cancelled};
+                                            .cancelled = w_cancelled,
+                                            .interrupt = w_interrupt};
 
 static void engine_failure(struct wtask *t, const struct sk_err *e) {
     uint8_t buf[4 + sizeof e->msg];

@@ -2,6 +2,7 @@
 
 import asyncio
 import concurrent.futures
+import copy
 import os
 import threading
 
@@ -440,3 +441,25 @@ def test_what_a_dead_worker_put_stays(ray, engine):
     with pytest.raises(ray.exceptions.ActorDiedError):
         ray.get(a.put.remote(1), timeout=60)
     assert [len(ray.get(r, timeout=60)) for r in refs] == [10, 100_000]
+
+
+def test_reference_counts(fresh):
+    ray = fresh()
+    from skate._private.worker import global_worker
+
+    counts = global_worker.core_worker.get_all_reference_counts
+    if fresh.engine == "inline":
+        with pytest.raises(NotImplementedError):
+            counts()
+        return
+    assert counts() == {}
+    ref = ray.put(1)
+    outer = ray.put([ref])
+    assert counts()[ref.hex().encode()] == {"local": 1, "submitted": 1} and global_worker.core_worker.object_exists(ref)
+    assert counts()[outer.hex().encode()] == {"local": 1, "submitted": 0}
+    again = copy.copy(ref)
+    assert again == ref and counts()[ref.hex().encode()]["local"] == 2
+    del outer, again
+    assert counts() == {ref.hex().encode(): {"local": 1, "submitted": 0}}
+    del ref
+    assert counts() == {}

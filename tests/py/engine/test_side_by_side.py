@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import signal
 import threading
 import time
 
@@ -213,10 +214,16 @@ def test_cancel_interrupts(ray):
         except KeyboardInterrupt:
             return _skate.task_cancelled()
 
+    @ray.remote
+    def misses(path):  # the first signal, as when it comes just before a sleep begins
+        before = signal.signal(signal.SIGINT, lambda *_: signal.signal(signal.SIGINT, before))
+        open(path, "w").close()
+        time.sleep(1000)
+
     import tempfile
 
     with tempfile.TemporaryDirectory() as d:
-        for f in (sleeps, spins, waits, survives):
+        for f in (sleeps, spins, waits, misses, survives):
             path = os.path.join(d, f.__name__)
             ref = f.remote(path)
             while not os.path.exists(path):

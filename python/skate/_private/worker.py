@@ -1,0 +1,23 @@
+"""What tests written for Ray ask of its worker object: counts of references. Not for programs."""
+
+from skate import _skate
+
+
+class _CoreWorker:
+    def get_all_reference_counts(self):
+        """{hexadecimal id as bytes: {"local": ObjectRefs of this process, "submitted": what else holds it}} of all objects, in the driver."""
+        return {
+            number.to_bytes(28, "big").hex().encode(): {"local": local, "submitted": others}
+            for number, (local, others) in _skate.references().items()
+        }
+
+    def object_exists(self, ref):
+        """Whether the object is there: it was made, and somebody holds it."""
+        return int.from_bytes(ref.binary()[-8:], "big") in _skate.references()
+
+
+class _Worker:
+    core_worker = _CoreWorker()
+
+
+global_worker = _Worker()
