@@ -191,7 +191,7 @@ def read_bytes(fs: Any, path: str) -> bytes:
     if fs is None:
         with open(path, "rb") as f:
             return f.read()
-    with fs.open_input_file(path) as f:
+    with fs.open_input_stream(path, compression=None) as f:  # not open_input_file(): a stream of HTTP cannot seek
         return f.read()
 
 
