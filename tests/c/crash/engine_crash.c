@@ -1,6 +1,7 @@
 /* engine_crash.c - the local engine under SIGKILL and refusal: workers at every fault point, workers and fork server at random, the driver at
  * random, the nth allocation, the system calls of a start. Results must be those of an undisturbed run, and nothing may be left. */
 #include <fcntl.h>
+#include <sched.h>
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -202,10 +203,12 @@ TEST_SLOW(crash_fork_server_points, 300) {
                 pid_t first = l->srv.pid;
                 CHECK_EQ(works[k](), want);
                 eng_settle_fast();
-                eng->ops->lock(eng);
-                bool gone = l->srv_dead || l->srv.pid != first;
-                eng->ops->unlock(eng);
-                CHECK(gone || n > 1); /* a third fork is not always needed */
+                bool gone = false;
+                do { /* a third fork is not always needed; the first one is, and the watch hears of it some time */
+                    eng->ops->lock(eng);
+                    gone = l->srv_dead || l->srv.pid != first;
+                    eng->ops->unlock(eng);
+                } while (!gone && n == 1 && sched_yield() == 0);
                 died += gone;
                 eng_close_now();
             }
