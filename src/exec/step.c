@@ -75,11 +75,11 @@ void sk_step_settle(struct sk_step *x, uint32_t si) {
     }
 }
 
-/* Is it worth a task? A pool with a batch size runs a model: one full batch is, however small, and keeps the actors evenly busy. So is what a writer wants in
- * a file. */
+/* Is it worth a task? A pool runs a model: one full batch is, or a whole block where there is no batch size, however small. That keeps the actors evenly busy,
+ * and what a death costs small. So is what a writer wants in a file. */
 static bool enough(const struct sk_step *x, const struct sk_sstage *s, uint64_t bytes, uint64_t rows) {
     uint64_t batch = s->batch_rows > 0 ? (uint64_t)s->batch_rows : 0;
-    bool full = bytes >= x->conf.target_min_bytes || ((s->kind == SK_STAGE_ACTORS || s->writes) && batch);
+    bool full = bytes >= x->conf.target_min_bytes || s->kind == SK_STAGE_ACTORS || (s->writes && batch);
     return full && rows >= batch;
 }
 

@@ -1,6 +1,7 @@
 """What users see when something goes wrong: their own exception, once, with operator and place."""
 
 import os
+import random
 
 import pytest
 import skate
@@ -128,3 +129,16 @@ def test_quiet(capfd):
 
 def test_engine_is_still_there():
     assert skate.is_initialized()
+
+
+class DiesOften:
+    def __call__(self, batch):
+        if random.random() < 0.1:
+            os._exit(1)
+        return batch
+
+
+def test_a_pool_that_dies_often_ends():
+    """Without a batch size each block is a call: what was done before a death is not done again."""
+    ds = sd.range(400, override_num_blocks=40).map_batches(DiesOften, concurrency=2, num_cpus=0.5)
+    assert [r["id"] for r in ds.take_all()] == list(range(400))
