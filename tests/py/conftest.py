@@ -1,9 +1,11 @@
 import os
+import signal
 import sys
 
 import pytest
 
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "fault"))
+signal.signal(signal.SIGQUIT, signal.SIG_DFL)  # programs inherit it, and a shell that starts us in the background has it ignored
 
 
 def pytest_collection_modifyitems(config, items):
