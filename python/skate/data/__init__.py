@@ -76,15 +76,20 @@ __all__ = [
 ]
 
 
+_ARROW = ("DataType", "TypeCategory")  # need Arrow to be imported: not loaded with the others
+
+
 def __getattr__(name: str) -> Any:
     """Loads a public name, or a module, at its first use: NumPy and Arrow take 0.15 s, and the engine's processes load them meanwhile."""
     from skate import _lazy
 
+    if name in _ARROW:
+        return getattr(_lazy.attribute("skate.data", "datatype"), name)
     if name in __all__ and name != "context":
         import importlib
 
         public = importlib.import_module("skate.data._public")
-        globals().update({n: getattr(public, n) for n in __all__})
+        globals().update({n: getattr(public, n) for n in __all__ if n not in _ARROW})
         return globals()[name]
     if name.startswith("__"):
         raise AttributeError(f"module 'skate.data' has no attribute {name!r}")

@@ -21,7 +21,6 @@ from skate.data.datasource import (  # noqa: F401
     ReadTask,
     RowBasedFileDatasink,
 )
-from skate.data.datatype import DataType, TypeCategory  # noqa: F401
 from skate.data.iterator import DataIterator  # noqa: F401
 from skate.data.read.arrow import read_feather  # noqa: F401
 from skate.data.read.avro import read_avro  # noqa: F401
