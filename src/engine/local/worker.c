@@ -578,7 +578,9 @@ bool sk_worker_step(struct sk_engine *client, uint32_t index) {
             if (g) g->n_queued--, g->n_running++;
             pthread_mutex_unlock(&c->mu);
             bool began = begin(t, m);
-            t->pending = began; /* before it runs: it may end at any moment */
+            pthread_mutex_lock(&c->mu); /* other loops look at it */
+            t->pending = began;         /* before it runs: it may end at any moment */
+            pthread_mutex_unlock(&c->mu);
             if (began) (void)run(t);
             pthread_mutex_lock(&c->mu);
             if (!g) start_loops(c);
