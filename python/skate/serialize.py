@@ -392,11 +392,11 @@ def load_error(kind, data):
         cause = pickle.loads(cause) if cause is not None else None
         if type(cause) is tuple:
             cause = cause[0](*cause[1:])
-    except Exception:  # its class is not here, or it cannot be made again from what it says
+    except Exception as e:  # its class is not here, or it cannot be made again from what it says
         return ex.UnserializableException(
             name,
             "Failed to deserialize exception. Refer to https://docs.ray.io/en/latest/ray-core/objects/serialization.html"
-            f"#custom-serializers-for-exceptions for more information.\nOriginal exception:\nray.exceptions.RayTaskError: {text}",
+            f"#custom-serializers-for-exceptions for more information.\nOriginal exception:\nray.exceptions.RayTaskError: {text}\n(it could not be loaded here: {_only(e)})",
         )
     if kind == 0xE2:
         e = ex.ActorDiedError(f"The actor died because of an error raised in its creation task, {text}")

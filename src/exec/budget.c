@@ -10,6 +10,17 @@
 #define AHEAD_MAX 64u /* tasks per slot */
 #define PRIOR_TASKS 8 /* a stage's first results are mistrusted so long */
 
+#define LEAST_BLOCK (UINT64_C(1) << 20) /* the quarter of a small store may be less */
+
+void sk_exec_choose(struct sk_exec_conf *c) {
+    if (!c->memory_bytes)
+        c->memory_bytes = c->store_bytes - c->store_bytes / 16; /* the rest: what workers hold ready to write into, and holes */
+    uint64_t most = SK_MAX(c->memory_bytes / 4, LEAST_BLOCK);
+    if (c->target_min_bytes > c->target_max_bytes) return; /* refused later */
+    c->target_max_bytes = SK_MIN(c->target_max_bytes, most);
+    c->target_min_bytes = SK_MIN(c->target_min_bytes, most);
+}
+
 void sk_budget_reserve(struct sk_budget *b, uint64_t n) { b->reserved += n; }
 
 void sk_budget_unreserve(struct sk_budget *b, uint64_t n) {

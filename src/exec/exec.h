@@ -35,6 +35,7 @@ enum { SK_TASK_NOTE = 0x4e544b53 };
 
 struct sk_exec_conf {
     const char *policy;        /* NULL: "adaptive" where the engine spills, else "downstream" */
+    uint64_t store_bytes;      /* size of the engine's store: memory_bytes 0 is chosen from it */
     uint64_t memory_bytes;     /* budget for all blocks that exist or were promised */
     uint64_t target_max_bytes; /* a task's output is cut here (128 MiB in Ray; smaller is affordable); told to the workers */
     uint64_t

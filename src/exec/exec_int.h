@@ -31,6 +31,9 @@ void sk_budget_unreserve(struct sk_budget *b, uint64_t n);
 void sk_budget_use(struct sk_budget *b, uint64_t *promise, uint64_t n); /* n bytes exist now; *promise shrinks by what they take of it */
 void sk_budget_give(struct sk_budget *b, uint64_t n);                   /* n bytes are gone */
 
+/* What was left open. A block takes a quarter of memory at most: a small store holds several. */
+void sk_exec_choose(struct sk_exec_conf *c);
+
 struct sk_size_est { /* learned output of a stage: the larger of mean and recent, by input byte where inputs have sizes */
     uint64_t n, in_bytes, out_bytes;
     double recent_ratio, recent_out;

@@ -401,12 +401,14 @@ static sk_rc prepare(struct sk_exec *x, uint32_t root, const struct sk_policy *p
 sk_rc sk_exec_start(struct sk_engine *e, const struct sk_plan *plan, uint32_t root, const struct sk_exec_conf *conf, struct sk_exec **out,
                     struct sk_err *err) {
     const struct sk_policy *policy;
-    SK_TRY(check_conf(e, conf, &policy, err));
+    struct sk_exec_conf c = *conf;
+    sk_exec_choose(&c);
+    SK_TRY(check_conf(e, &c, &policy, err));
     struct sk_exec *x = sk_calloc(TAG, sizeof *x);
     if (!x) return SK_ERR(err, SK_ENOMEM, "run a pipeline");
     x->e = e;
     x->plan = plan;
-    x->conf = *conf;
+    x->conf = c;
     x->conf.policy = policy->name;
     e->ops->lock(e);
     sk_rc rc = prepare(x, root, policy, err);

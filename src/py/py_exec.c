@@ -85,8 +85,7 @@ static int conf_read(struct py_state *st, PyObject *conf, struct sk_exec_conf *c
     struct sk_res total, available;
     st->engine->ops->resources(st->engine, &total, &available);
     c->total_cpu_e4 = (uint64_t)total.amount[SK_RES_CPU];
-    c->memory_bytes = st->store_bytes -
-                      st->store_bytes / 16; /* the rest: what workers hold ready to write into, and holes. What does not fit is spilled */
+    c->store_bytes = st->store_bytes;
     c->target_max_bytes = 16u << 20;
     c->target_min_bytes = 1u << 20;
     c->preserve_order = true;
@@ -98,10 +97,6 @@ static int conf_read(struct py_state *st, PyObject *conf, struct sk_exec_conf *c
         conf_fn(st, conf, "run_stage", false, &c->run_stage) < 0 || conf_fn(st, conf, "stage_init", false, &c->stage_init) < 0 ||
         conf_fn(st, conf, "stage_call", true, &c->stage_call) < 0)
         return -1;
-    uint64_t most =
-        SK_MAX(c->memory_bytes / 4, UINT64_C(1) << 20); /* a small store holds several blocks: one of its whole size would end the run */
-    c->target_max_bytes = SK_MIN(c->target_max_bytes, most);
-    c->target_min_bytes = SK_MIN(c->target_min_bytes, c->target_max_bytes);
     c->consumer_blocks = (uint32_t)blocks;
     return 0;
 }

@@ -164,3 +164,16 @@ TEST(bottleneck_is_who_holds_the_cpus) {
     CHECK_GT(op[1].first_out_ns, op[0].first_out_ns);
     rig_end(&R);
 }
+
+TEST(what_is_left_open_is_chosen_from_the_store) {
+    struct sk_exec_conf c = {.store_bytes = 64 << 20, .target_max_bytes = 16 << 20, .target_min_bytes = 1 << 20};
+    sk_exec_choose(&c);
+    CHECK_EQ(c.memory_bytes, 60 << 20);
+    CHECK_EQ(c.target_max_bytes, 15 << 20);
+    CHECK_EQ(c.target_min_bytes, 1 << 20);
+    c = (struct sk_exec_conf){.store_bytes = 1 << 20, .memory_bytes = 100, .target_max_bytes = 80, .target_min_bytes = 7};
+    sk_exec_choose(&c); /* what was given stays */
+    CHECK_EQ(c.memory_bytes, 100);
+    CHECK_EQ(c.target_max_bytes, 80);
+    CHECK_EQ(c.target_min_bytes, 7);
+}
