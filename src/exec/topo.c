@@ -67,7 +67,7 @@ static void set_ways(struct sk_step *x) {
         const struct sk_sstage *p = s->parent == SK_NO_STAGE ? NULL : &x->s[s->parent];
         s->feeder = !p || (p->feeder && !sk_stage_runs(p));
         s->ramped = p && (p->kind == SK_STAGE_LIMIT || p->ramped);
-        s->early_ok = s->early_ok && x->conf.preserve_order && !s->ramped; /* what a LIMIT cuts starts in order */
+        s->early_ok = s->early_ok && x->conf.preserve_order && !x->conf.keep_units && !s->ramped; /* what a LIMIT cuts starts in order */
         if (s->ramped && s->cpu_e4 > 0) s->ramp = (uint32_t)SK_MAX(x->conf.cpu_e4 / s->cpu_e4, 1);
     }
 }
