@@ -769,12 +769,6 @@ TASK(actor_calls) { /* many calls of the actor arg 0; the value of the last */
     return ret_i64(t, 0, v, err);
 }
 
-static int64_t cpu_ns(void) { /* of the driver: of another's load it knows nothing */
-    struct timespec ts;
-    CHECK(clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &ts) == 0);
-    return ts.tv_sec * SK_SEC + ts.tv_nsec;
-}
-
 /* n calls of the driver behind one that waits, n of a worker that do not; no more of either than the limit. CPU time that it took. */
 static int64_t two_callers(int64_t n) {
     struct sk_err err;
@@ -782,7 +776,7 @@ static int64_t two_callers(int64_t n) {
     struct actor a = actor_new(0, 0, 0);
     sk_oid late = JOB(.fn = "wait_gate", .a = {VAL(1), VAL(2)}, .n_a = 2);
     CHECK_EQ(eng_i64(a.ready), 0);
-    int64_t began = cpu_ns();
+    int64_t began = test_cpu_ns();
     sk_oid x = JOB(.fn = "actor_add", .a = {REF(late)}, .n_a = 1, .actor = a.id);
     struct sk_task_spec s = spec_of(&(struct job){.fn = "actor_add", .a = {VAL(1)}, .n_a = 1, .n_returns = NO_RETURNS, .actor = a.id});
     s.max_pending = (uint32_t)n;
@@ -793,7 +787,7 @@ static int64_t two_callers(int64_t n) {
     gate_add(2, 1);
     CHECK_EQ(eng_take(x), n + 1);
     CHECK_EQ(eng_take(JOB(.fn = "actor_add", .a = {VAL(0)}, .n_a = 1, .actor = a.id)), 2 * n);
-    began = cpu_ns() - began;
+    began = test_cpu_ns() - began;
     atomic_store(&gate->w[1], 0);
     atomic_store(&gate->w[2], 0);
     eng_release(late);

@@ -45,8 +45,7 @@ void sk_istate_ended(struct sk_inline *x, struct sk_itask *t, const struct sk_bl
 
 static struct sk_past_more more(void *ctx, const struct sk_past *p) {
     struct sk_inline *x = ctx;
-    struct sk_need need = sk_place_need_of(&x->place, p->shape);
-    return (struct sk_past_more){fn_name(x, p->fn), need.res, need.group};
+    return (struct sk_past_more){fn_name(x, p->fn), sk_place_need_of(&x->place, p->shape)};
 }
 
 static void task(struct sk_inline *x, const struct sk_itask *t, struct sk_rows *r) {
@@ -69,6 +68,7 @@ static void task(struct sk_inline *x, const struct sk_itask *t, struct sk_rows *
                               .name_n = (uint32_t)own.n,
                               .fn_n = (uint32_t)fn.n,
                               .group = need.group,
+                              .more = need.more,
                               .res = need.res};
     sk_rows_add(r, &row, sizeof row, (struct sk_bytes[]){own, fn}, 2);
 }
@@ -93,6 +93,7 @@ static void actor(struct sk_inline *x, const struct sk_iactor *a, struct sk_rows
                                .space_n = (uint32_t)space.n,
                                .why_n = (uint32_t)why.n,
                                .group = need.group,
+                               .more = need.more,
                                .res = need.res};
     sk_rows_add(r, &row, sizeof row, (struct sk_bytes[]){cls, name, space, why}, 4);
 }

@@ -59,8 +59,7 @@ static struct sk_bytes fn_name(struct sk_local *l, uint64_t fid) {
 
 static struct sk_past_more more(void *ctx, const struct sk_past *p) {
     struct sk_local *l = ctx;
-    struct sk_need need = sk_place_need_of(&l->place, p->shape);
-    return (struct sk_past_more){fn_name(l, p->fn), need.res, need.group};
+    return (struct sk_past_more){fn_name(l, p->fn), sk_place_need_of(&l->place, p->shape)};
 }
 
 static uint32_t state_of(const struct sk_ltask *t) {
@@ -94,6 +93,7 @@ static void tasks(struct sk_local *l, struct sk_rows *r) {
                                   .n_returns = t->spec.n_returns,
                                   .name_n = (uint32_t)t->spec.name.n,
                                   .fn_n = (uint32_t)fn.n,
+                                  .more = need.more,
                                   .res = need.res};
         if (row.state == SK_TS_RUNNING && atomic_load(&w->sh->task) == t->id) row.start_ns = atomic_load(&w->sh->since_ns);
         sk_rows_add(r, &row, sizeof row, (struct sk_bytes[]){t->spec.name, fn}, 2);
@@ -128,6 +128,7 @@ static void actor(struct sk_local *l, const struct sk_lactor *a, struct sk_rows 
                                .name_n = (uint32_t)name.n,
                                .space_n = (uint32_t)space.n,
                                .why_n = (uint32_t)why.n,
+                               .more = need.more,
                                .res = need.res};
     sk_rows_add(r, &row, sizeof row, (struct sk_bytes[]){cls, name, space, why}, 4);
 }
