@@ -298,8 +298,6 @@ def test_memory_summary(fresh):
 def test_all_custom_resources_are_told(fresh):
     """Beyond the first 13 they have no place of their own in the engine's rows."""
     ray = fresh(resources={f"r{i}": 2 for i in range(20)})
-    if fresh.engine == "inline":
-        pytest.skip("it has no more than 13")
 
     @ray.remote(num_cpus=0, resources={"r2": 1, "r15": 2, "r19": 0.5})
     def f():
