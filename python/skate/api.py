@@ -54,6 +54,8 @@ _IGNORED = {
     "_skip_env_hook",
     "_temp_dir",
     "_tracing_startup_hook",
+    "_proxy_server_url",
+    "cgroup_path",
 }
 _QUIET = {
     "OMP_NUM_THREADS": "1",
@@ -139,7 +141,7 @@ def init(
 
     num_cpus, num_gpus, resources: what tasks can ask for (default: what the machine has). object_store_memory, _memory: bytes. namespace:
     of named actors. runtime_env: env_vars, working_dir, py_modules of the workers. job_config: a JobConfig with defaults for the same. labels
-    of the node. What concerns Ray's servers (dashboard, logging, address) is taken and has no meaning here. RuntimeError when skate runs
+    of the node. logging_config: a LoggingConfig. What concerns Ray's servers (dashboard, log files, address) is taken and has no meaning here. RuntimeError when skate runs
     already, unless ignore_reinit_error; ConnectionError for an address that is not this process's.
 
     Objects that do not fit into object_store_memory (bytes) are written to nameless files in object_spilling_directory (a path, or a list of them
@@ -202,12 +204,18 @@ def init(
         "metadata": job_config.metadata,
         "runtime_env": {k: v for k, v in runtime_env.items() if k != "worker_process_setup_hook"},
     }
+    logging_config = logging_config or job_config.py_logging_config
+    if logging_config:
+        job["logging"] = vars(logging_config)
     conf["argv"] = _worker_argv()
     conf["env"] = _worker_env(runtime_env, job)
     conf["preload"] = _first_note(conf["preload"], runtime_env)
     _skate.init(conf)
     _skate.stack_install(True)  # Ctrl-\, and `skate stack` from another terminal
     _job = job
+    if logging_config:
+        logging_config._apply()
+    serialize.install_hint()
     _context = Context(
         address="local",
         node_ip_address="127.0.0.1",
@@ -354,6 +362,32 @@ def _wait_mixed(items, num_returns, timeout):
     taken = [x for x in items if id(x) in ready][:num_returns]
     chosen = set(map(id, taken))
     return taken, [x for x in items if id(x) not in chosen]
+
+
+def empty(shape, dtype=float):
+    """A numpy array of this shape, not initialised, whose memory is in the object store: to be filled, then handed over without a copy.
+
+    shape: int or tuple of them. dtype: a plain number type of this machine's byte order (TypeError else). Handing over the whole array (put(a), f.remote(a), a
+    task's return or yield; not inside of a list or another object) seals it: the object is this memory, every reader maps it, and the array is
+    read-only for its writer from then on (ValueError; write to a new one). Views of it that were made before stay writable, but what is written through them is
+    seen by them alone. Putting it again is the same object. What is dropped unsealed is free again.
+
+    Memory is taken now: ObjectStoreFullError or OutOfDiskError as of put(); arrays up to 8 KiB, and with local_mode, are copied as any other.
+
+    >>> a = ray.empty((1000, 1000)); numpy.multiply(x, y, out=a); ref = ray.put(a)"""
+    import math
+
+    import numpy as np
+
+    dtype = np.dtype(dtype)
+    if dtype.char not in "?bBhHiIlLqQefdgFDG" or not dtype.isnative:
+        raise TypeError(
+            f"empty(dtype={dtype}): a plain number type of this machine's byte order is wanted; arrays of others go into put() as they are"
+        )
+    shape = (shape,) if isinstance(shape, (int, np.integer)) else tuple(shape)
+    if any(d < 0 for d in shape):
+        raise ValueError(f"empty(shape={shape}): negative dimensions are not allowed")
+    return np.ndarray(shape, dtype, buffer=_skate.room(math.prod(shape) * dtype.itemsize, len(shape)))
 
 
 def kill(actor, *, no_restart=True):
