@@ -57,7 +57,7 @@ struct sk_exec_conf {
 /* Arguments of a stage task (tasks: run_stage; actors: stage_call, without arg 0, which the constructor got):
  *   [0] ref: stage blob = wire: u32 n_nodes, then per node: str op name, str label, bytes params   (put once per run)
  *   [1] inline bytes, kind SK_KIND_EXEC: wire: u64 task_seq (UINT64_MAX: not known yet, a task ahead of its turn), i64 cap_rows, u64 target_max_bytes, bytes unit params (sources; else empty),
- *       u32 n_blocks, then per block: u64 row0, u64 n_rows
+ *       u32 n_blocks, then per block: u64 row0, u64 n_rows, u32 number of the input that it is of
  *   [2..] refs: the input blocks. */
 enum { SK_KIND_EXEC = 0x40u, SK_KIND_STAGE = 0x41u /* kind of arg 0 */ };
 
@@ -70,12 +70,12 @@ sk_rc sk_exec_start(struct sk_engine *e, const struct sk_plan *plan, uint32_t ro
  * with a reference, or 0). Taking a block gives the pipeline a credit. */
 sk_rc sk_exec_next(struct sk_exec *x, int64_t deadline_ns, struct sk_bref *out, sk_oid *bad, struct sk_err *err) SK_MUST_USE;
 /* What came beside the output, in the order it came: dead letters (bad > 0: a block of them) and errors of tasks that were left out (bad 0). */
-struct sk_side {
+struct sk_aside {
     sk_oid oid; /* the caller owns the reference; 0: an error without an object, see err */
     uint32_t stage, bad;
     struct sk_err err;
 };
-sk_rc sk_exec_side(struct sk_exec *x, struct sk_side *out) SK_MUST_USE; /* SK_EAGAIN: none now. Also after the run has failed */
+sk_rc sk_exec_aside(struct sk_exec *x, struct sk_aside *out) SK_MUST_USE; /* SK_EAGAIN: none now. Also after the run has failed */
 /* Stops: cancels tasks, kills pools, drops references. Idempotent; also frees. */
 void sk_exec_stop(struct sk_exec **x);
 

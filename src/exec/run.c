@@ -49,7 +49,7 @@ struct sk_exec {
     struct sk_err fail;
     sk_oid bad;
     SK_VEC(struct pending) pending;
-    SK_VEC(struct sk_side) sides; /* from next_side on: not taken */
+    SK_VEC(struct sk_aside) sides; /* from next_side on: not taken */
     uint32_t next_side;
     uint64_t bad_rows, errored_blocks;
     uint8_t *buf;
@@ -95,6 +95,7 @@ static void write_exec(struct sk_wr *w, const struct sk_exec *x, const struct sk
     for (const struct sk_blk *b = t->in.head; b; b = b->next) {
         sk_wr_u64(w, b->ref.row0);
         sk_wr_u64(w, b->ref.n_rows);
+        sk_wr_u32(w, b->side);
     }
 }
 
@@ -264,7 +265,7 @@ static void settle(struct sk_exec *x, sk_rc rc, const struct sk_err *step_err) {
 /* ---- beside the output ----------------------------------------------------------------------------------------------------------------- */
 
 /* Takes oid. */
-static void aside(struct sk_exec *x, struct sk_side s) {
+static void aside(struct sk_exec *x, struct sk_aside s) {
     struct sk_err err = {0};
     if (sk_vec_push(&x->sides, TAG, s)) return;
     release(x->e, s.oid);
@@ -272,7 +273,7 @@ static void aside(struct sk_exec *x, struct sk_side s) {
 }
 
 static void on_bad(struct sk_exec *x, const struct sk_stask *t, sk_oid oid, uint32_t bad) {
-    aside(x, (struct sk_side){.oid = oid, .stage = t->stage, .bad = bad});
+    aside(x, (struct sk_aside){.oid = oid, .stage = t->stage, .bad = bad});
     x->bad_rows += bad;
     if (x->conf.max_bad_rows < 0 || x->bad_rows <= (uint64_t)x->conf.max_bad_rows) return;
     struct sk_err err = {0};
@@ -281,7 +282,7 @@ static void on_bad(struct sk_exec *x, const struct sk_stask *t, sk_oid oid, uint
     fail(x, rc, &err, (sk_oid){0});
 }
 
-sk_rc sk_exec_side(struct sk_exec *x, struct sk_side *out) {
+sk_rc sk_exec_aside(struct sk_exec *x, struct sk_aside *out) {
     x->e->ops->lock(x->e);
     bool any = x->next_side < x->sides.n;
     if (any) *out = x->sides.p[x->next_side++];
@@ -345,7 +346,7 @@ static void on_failed(struct sk_exec *x, const struct sk_event *ev, struct sk_st
     if (x->conf.max_errored_blocks < 0 || x->errored_blocks < (uint64_t)x->conf.max_errored_blocks) {
         x->errored_blocks++;
         out->kind = SK_SEV_DONE; /* the rest of its output is missing; what it has yielded stays */
-        aside(x, (struct sk_side){.oid = ev->oid, .stage = t->stage, .err = err});
+        aside(x, (struct sk_aside){.oid = ev->oid, .stage = t->stage, .err = err});
         return;
     }
     fail(x, err.code, &err, ev->oid);

@@ -320,8 +320,8 @@ static PyObject *exec_stats(PyObject *self, PyObject *unused SK_UNUSED) {
 /* All that has come beside the output since the last call: (stage, bad rows, ObjectRef or None, message). */
 static PyObject *sides_list(struct py_state *st, struct sk_exec *x) {
     PyObject *list = PyList_New(0);
-    struct sk_side s;
-    while (list && sk_exec_side(x, &s) == SK_OK) {
+    struct sk_aside s;
+    while (list && sk_exec_aside(x, &s) == SK_OK) {
         PyObject *ref = s.oid.v ? py_ref_new(st, s.oid, (sk_tid){0}) : Py_NewRef(Py_None);
         PyObject *row = ref ? Py_BuildValue("(IINs)", s.stage, s.bad, ref, s.err.msg) : NULL;
         if (!row || PyList_Append(list, row) < 0) Py_CLEAR(list);

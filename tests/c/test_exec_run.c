@@ -82,6 +82,7 @@ static sk_rc stage(struct sk_task *t, struct sk_bytes desc, const struct sk_view
     uint32_t bad = 0, n = sk_rd_u32(&r);
     for (uint32_t i = 0; i < n; i++) {
         uint64_t row0 = sk_rd_u64(&r), n_rows = sk_rd_u64(&r);
+        (void)sk_rd_u32(&r);
         for (uint64_t k = 0; k < n_rows; k++)
             CHECK(sk_vec_push(&rows, SK_TAG_TEST, ((const uint64_t *)(const void *)blocks[i].data)[row0 + k]));
     }
@@ -497,9 +498,9 @@ TEST(killed_workers_change_nothing_local) {
 
 /* Dead letters that came, errors of tasks left out; all are given back. */
 static void sides(uint32_t *bad, uint32_t *errors) {
-    struct sk_side s;
+    struct sk_aside s;
     *bad = *errors = 0;
-    while (sk_exec_side(X, &s) == SK_OK) {
+    while (sk_exec_aside(X, &s) == SK_OK) {
         *bad += s.bad;
         *errors += !s.bad;
         CHECK(s.bad || s.err.msg[0]);
