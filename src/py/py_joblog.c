@@ -1,6 +1,7 @@
 /* py_joblog.c - JobLog: Python's hand on the log of a resumable job (base/joblog.h). Parse, call, convert; what a job does with it: data/write/resume.py.
  *
  * Cost: a record as a tuple of Python values. Appending and syncing drop the GIL. */
+#include "base/fault.h"
 #include "base/joblog.h"
 #include "py/py_int.h"
 
@@ -222,7 +223,17 @@ static PyObject *m_job_sync_dir(PyObject *module, PyObject *arg) {
     return rc == SK_OK ? Py_NewRef(Py_None) : py_raise(st, rc, &err);
 }
 
+static PyObject *m_fault(PyObject *module, PyObject *args) {
+    const char *spec;
+    PY_ERR(err);
+    if (!PyArg_ParseTuple(args, "s:fault", &spec)) return NULL;
+    sk_rc rc = sk_fault_parse(spec, &err);
+    return rc == SK_OK ? Py_NewRef(Py_None) : py_raise(PyModule_GetState(module), rc, &err);
+}
+
 PyMethodDef py_joblog_methods[] = {
+    {"fault", m_fault, METH_VARARGS,
+     "Sets fault points of this process (base/fault.h), for tests; those of workers come from SKATE_FAULT."},
     {"job_move", m_job_move, METH_VARARGS, "rename(from, to); False when there is no `from`."},
     {"job_sync_dir", m_job_sync_dir, METH_O, "The names in a folder become durable."},
     {NULL, NULL, 0, NULL},
