@@ -260,6 +260,8 @@ static inline bool sk_stage_runs(const struct sk_sstage *s) { return s->kind == 
 /* pools.c: actors of stages */
 uint32_t
 sk_pool_pick(const struct sk_sstage *s); /* who gets the next call: fewest in flight, then ready, lowest index; SK_NO_STAGE: all are busy */
+/* Have all stages GPUs at the same time, pools with their least number of actors? */
+bool sk_pools_fit(const struct sk_step *x);
 /* Makes and ends actors as the stage's state asks: wanted: has input or will soon; over: will never launch again; has_input: now. */
 sk_rc sk_pool_scale(struct sk_step *x, uint32_t si, bool wanted, bool over, bool has_input, struct sk_err *err) SK_MUST_USE;
 int64_t

@@ -355,7 +355,7 @@ static sk_rc launch(struct sk_step *x, uint32_t si, struct sk_err *err) {
 
 static bool wanted(struct sk_step *x, uint32_t si) {
     const struct sk_sstage *s = &x->s[si];
-    return s->source ? in_turn(x, si) : has_input(s) || s->open;
+    return s->source ? in_turn(x, si) : has_input(s) || s->open || sk_pools_fit(x);
 }
 
 sk_rc sk_launch_all(struct sk_step *x, struct sk_err *err) {

@@ -280,11 +280,11 @@ TEST(a_slow_consumer_stops_the_last_stage) {
     rig_end(&R);
 }
 
-TEST(pool_starts_at_first_input_and_grows_when_busy) {
+TEST(pool_starts_at_once_and_grows_when_busy) {
     rig_begin(&R);
     uint32_t in = rig_source(&R, 30, 10);
     rig_start(&R, rig_add(&R, &RIG_MAPB, (struct sk_node_desc){.cpu_e4 = 10000, .pool_min = 1, .pool_max = 9}, &in, 1));
-    CHECK_EQ(R.n_created, 0);
+    CHECK_EQ(R.n_created, 1); /* its model loads while the first input is read */
     for (uint32_t i = 0; i < 4; i++) {
         rig_yield(&R, rig_task(&R, 0, i), 1, 5);
         rig_done(&R, rig_task(&R, 0, i), 1000000);
