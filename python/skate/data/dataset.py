@@ -384,7 +384,10 @@ class Dataset(Splits, Conversions, Writers):
         concurrency: Any = None,
         **ray_remote_args: Any,
     ) -> Dataset:
-        """One more column: fn gets a batch and returns a Series, array or list as long as it.
+        """One more column: fn gets a batch and returns a column as long as it, of the kind of the batch.
+
+        Args:
+            fn: Returns a Series, a list or one value for all rows ("pandas"), a numpy.ndarray ("numpy") or a pyarrow Array ("pyarrow"); TypeError for others.
 
         Example:
             >>> import skate

@@ -299,11 +299,7 @@ def add_column(params: dict[str, Any], batches: Batches) -> Batches:
         given = _b.to_batch(rb, fmt)
         try:
             v = fn(given, *params["fn_args"], **params["fn_kwargs"])
-            arr = (
-                _b._from_series(v, None)
-                if type(v).__module__.startswith("pandas") and hasattr(v, "dtype")
-                else _b._column(v, col, None, None)
-            )
+            arr = _new_column(v, col, fmt, rb.num_rows)
             if len(arr) != rb.num_rows:
                 raise ValueError(f"{label} returned {len(arr)} values for {rb.num_rows} rows; return one value per row")
         except BaseException as e:
@@ -317,6 +313,24 @@ def add_column(params: dict[str, Any], batches: Batches) -> Batches:
             names.append(col)
             cols.append(arr)
         yield pa.RecordBatch.from_arrays(cols, names=names)
+
+
+_RETURNS = {"pyarrow": ((pa.Array, pa.ChunkedArray), "pyarrow Array"), "numpy": (np.ndarray, "numpy.ndarray")}
+
+
+def _new_column(v: Any, name: str, fmt: str, rows: int) -> pa.Array:
+    """What the function of add_column returned for a batch, as a column; TypeError when it is not what its format asks for."""
+    if fmt in _RETURNS:
+        kind, said = _RETURNS[fmt]
+        if not isinstance(v, kind):
+            raise TypeError(f"For {fmt} batch format, the function must return a {said}, got: {type(v)}")
+    elif type(v).__module__.startswith("pandas") and hasattr(v, "dtype"):
+        return _b._from_series(v, None)
+    elif isinstance(v, (str, bytes)) or not hasattr(v, "__len__"):  # pandas gives every row the one value
+        return _b.from_objects([v] * rows, None)
+    elif not hasattr(v, "dtype"):
+        v = list(v)
+    return _b._column(v, name, None, None)
 
 
 def select_columns(params: dict[str, Any], batches: Batches) -> Batches:
@@ -375,7 +389,7 @@ project_numbered = project
 
 
 def random_sample(params: dict[str, Any], batches: Batches) -> Batches:
-    rng = np.random.Generator(np.random.Philox(key=[params["seed"] & 0xFFFFFFFFFFFFFFFF, task.seq]))  # a function of (seed, task, row)
+    rng = np.random.default_rng([task.seq, params["seed"] & 0xFFFFFFFFFFFFFFFF])  # a function of (task, seed, row), Ray's own
     for rb in batches:
         yield rb.filter(_b.array_from_numpy(rng.random(rb.num_rows) < params["fraction"], None))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 from typing import Any
 
 
@@ -45,6 +46,14 @@ class DatasetStats:
 
     def to_json(self, **kwargs: Any) -> str:
         return json.dumps(self.to_dict(), default=str, **kwargs)
+
+    def log(self) -> None:
+        """What each operator did, to the logger "ray.data", for who asks for DEBUG."""
+        log = logging.getLogger("ray.data")
+        if log.isEnabledFor(logging.DEBUG):
+            for o in self.ops:
+                kind = "ActorPoolMapOperator" if o.get("pool") else "TaskPoolMapOperator"
+                log.debug("Operator %s[%s] completed. Operator Metrics:\n%s", kind, o["label"], o)
 
     @property
     def ops(self) -> list[dict[str, Any]]:
