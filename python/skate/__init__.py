@@ -9,6 +9,7 @@ from skate.api import (  # noqa: F401
     available_resources,
     cancel,
     cluster_resources,
+    empty,
     get,
     get_actor,
     get_gpu_ids,

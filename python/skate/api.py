@@ -356,6 +356,32 @@ def _wait_mixed(items, num_returns, timeout):
     return taken, [x for x in items if id(x) not in chosen]
 
 
+def empty(shape, dtype=float):
+    """A numpy array of this shape, not initialised, whose memory is in the object store: to be filled, then handed over without a copy.
+
+    shape: int or tuple of them. dtype: a plain number type of this machine's byte order (TypeError else). Handing over the whole array (put(a), f.remote(a), a
+    task's return or yield; not inside of a list or another object) seals it: the object is this memory, every reader maps it, and the array is
+    read-only for its writer from then on (ValueError; write to a new one). Views of it that were made before stay writable, but what is written through them is
+    seen by them alone. Putting it again is the same object. What is dropped unsealed is free again.
+
+    Memory is taken now: ObjectStoreFullError or OutOfDiskError as of put(); arrays up to 8 KiB, and with local_mode, are copied as any other.
+
+    >>> a = ray.empty((1000, 1000)); numpy.multiply(x, y, out=a); ref = ray.put(a)"""
+    import math
+
+    import numpy as np
+
+    dtype = np.dtype(dtype)
+    if dtype.char not in "?bBhHiIlLqQefdgFDG" or not dtype.isnative:
+        raise TypeError(
+            f"empty(dtype={dtype}): a plain number type of this machine's byte order is wanted; arrays of others go into put() as they are"
+        )
+    shape = (shape,) if isinstance(shape, (int, np.integer)) else tuple(shape)
+    if any(d < 0 for d in shape):
+        raise ValueError(f"empty(shape={shape}): negative dimensions are not allowed")
+    return np.ndarray(shape, dtype, buffer=_skate.room(math.prod(shape) * dtype.itemsize, len(shape)))
+
+
 def kill(actor, *, no_restart=True):
     """Ends an actor at once, in the middle of what it does."""
     if not isinstance(actor, ActorHandle):

@@ -36,6 +36,8 @@ void sk_engine_close(struct sk_engine **e) {
     if (x) x->ops->close(x);
 }
 
+void sk_window_close(void *at, size_t len) { sk_seg_window_close(at, len); }
+
 static struct sk_task_priv *priv_of(struct sk_task *t) { return sk_container_of(t, struct sk_task_priv, t); }
 
 /* Takes p->buf on every path, so that a caller never has to ask who owns it now. */

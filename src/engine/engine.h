@@ -61,6 +61,7 @@ struct sk_buf { /* writable store memory, private until sealed by put/return/yie
     uint64_t token; /* the engine's */
 };
 
+struct sk_view;
 struct sk_payload { /* a value on its way in. Either `bytes` (copied) or `buf` (sealed, taken) */
     uint32_t kind;
     struct sk_bytes bytes;
@@ -69,6 +70,9 @@ struct sk_payload { /* a value on its way in. Either `bytes` (copied) or `buf` (
     const sk_oid *contains; /* references inside the value */
     uint32_t n_contains;
     struct sk_bytes note; /* <= SK_NOTE_MAX bytes that travel with events about this value (rows, sizes, times) */
+    /* With buf, where the engine has windows; not NULL: the writer goes on reading the value, and gets this view of it (to be released), also when the
+     * value is not wanted. Token 0: it failed. */
+    struct sk_view *keep;
 };
 
 struct sk_view { /* a value on its way out; read-only */
@@ -350,6 +354,8 @@ struct sk_engine_ops {
     /* Hint: [at, at+len) of a buffer is about to be written for the first time. Worth calling for each aligned 2 MiB of a large buffer, by the
      * thread that writes it; may be NULL. */
     void (*buf_warm)(struct sk_engine *e, void *at, size_t len);
+    /* [data, data+len) of a buffer, mapped once more; see sk_seg_window (ipc.h). NULL: this engine has none. Ended by sk_window_close, whenever. */
+    sk_rc (*window)(struct sk_engine *e, const void *data, size_t len, bool own, void **at, struct sk_err *err);
     sk_rc (*put)(struct sk_engine *e, const struct sk_payload *p, sk_oid *out, struct sk_err *err);
     /* Waits for all and pins all; out[i] in order. A failed task's object gives a view whose kind is an error kind: check each.
      * SK_ETIMEOUT: nothing is pinned. SK_ELOST, SK_ECLOSED. */
@@ -381,6 +387,8 @@ struct sk_engine_ops {
     /* What memory is used for, measured now. Workers: as of `workers`, at most cap of them; *n: how many there are. NULL: not known here. */
     sk_rc (*memory)(struct sk_engine *e, struct sk_memory_info *out, struct sk_memory_worker *w, size_t cap, size_t *n, struct sk_err *err);
 };
+
+void sk_window_close(void *at, size_t len); /* thread-safe; also when its engine is gone */
 
 struct sk_engine {
     const struct sk_engine_ops *ops;

@@ -25,10 +25,13 @@ static bool has_input(const struct sk_sstage *s) {
     return s->source ? s->next_unit < s->n_units : s->n_ready > 0 || !sk_list_empty(&s->ahead);
 }
 
-/* The next task would start ahead of its turn: with this block. NULL: in order. */
+/* The next task would start ahead of its turn: with this block. NULL: in order, or there is no next task. */
 static struct sk_blk *next_ahead(const struct sk_sstage *s) {
-    return s->source || s->n_ready ? NULL : sk_container_of(sk_list_first(&s->ahead), struct sk_blk, ahead);
+    return s->source || s->n_ready || sk_list_empty(&s->ahead) ? NULL : sk_container_of(sk_list_first(&s->ahead), struct sk_blk, ahead);
 }
+
+/* Tasks ahead of their turn leave half of the window to those that all wait for. */
+static bool window_full(const struct sk_sstage *s) { return s->n_window >= (next_ahead(s) ? SK_WINDOW_MAX / 2 : SK_WINDOW_MAX); }
 
 static bool exhausted(const struct sk_sstage *s) /* will never launch again */ {
     return s->ended || s->cut || (!has_input(s) && (s->source || (s->input_ended && !s->open)));
@@ -63,8 +66,8 @@ static bool est_known(const struct sk_sstage *s) {
 static uint64_t next_in_bytes(const struct sk_sstage *s) {
     if (s->source)
         return s->next_unit < s->n_units && s->units[s->next_unit].est_bytes > 0 ? (uint64_t)s->units[s->next_unit].est_bytes : 0;
-    if (s->ready) return s->ready->q.bytes;
-    return sk_list_empty(&s->ahead) ? 0 : next_ahead(s)->ref.bytes;
+    const struct sk_blk *ahead = next_ahead(s);
+    return s->ready ? s->ready->q.bytes : ahead ? ahead->ref.bytes : 0;
 }
 
 static uint64_t unknown_out(const struct sk_step *x) { return UNKNOWN_OUT * x->conf.target_max_bytes; }
@@ -129,7 +132,7 @@ static enum sk_wait blocked(struct sk_step *x, uint32_t si) {
     struct sk_sstage *s = &x->s[si];
     if (!sk_stage_runs(s) || exhausted(s)) return SK_WAIT_OVER;
     if (!has_input(s)) return SK_WAIT_INPUT;
-    if (s->n_window >= SK_WINDOW_MAX || !in_turn(x, si)) return SK_WAIT_TURN;
+    if (window_full(s) || !in_turn(x, si)) return SK_WAIT_TURN;
     if (s->ramped) {
         if (s->tasks_done >= s->ramp) s->ramp *= 2;
         if (s->in_flight + s->held_n + (s->parent == SK_NO_STAGE ? 0 : x->s[s->parent].n_ready) >= s->ramp)
@@ -194,7 +197,7 @@ static int64_t gpu_need(const struct sk_step *x, const struct sk_sstage *s) {
 static bool lacks_gpu(struct sk_step *x, uint32_t si) {
     const struct sk_sstage *s = &x->s[si];
     if (!s->gpu_e4 || x->gpu.total >= gpu_need(x, s) || (s->kind == SK_STAGE_ACTORS && s->n_live)) return false;
-    return sk_stage_runs(s) && !exhausted(s) && has_input(s) && s->n_window < SK_WINDOW_MAX && in_turn(x, si) && !consumer_full(x, s) &&
+    return sk_stage_runs(s) && !exhausted(s) && has_input(s) && !window_full(s) && in_turn(x, si) && !consumer_full(x, s) &&
            !probe_waits(x, s);
 }
 

@@ -43,6 +43,11 @@ uint64_t sk_seg_present(const struct sk_seg *s); /* bytes of pages that exist; 0
  * pages it costs a copy of them. Keeps the bytes; any process that maps the segment may call it at any time. A hint: returns the bytes
  * that are huge now, 0 when the kernel refuses (no MADV_COLLAPSE before Linux 6.1, memory in pieces), and then the first write pays. */
 size_t sk_seg_warm(struct sk_seg *s, sk_off off, size_t len);
+/* Maps [off, off+len) once more, at an address of its own, to be written. `own`: what is written from now on is seen by nobody else, while pages that are not
+ * written still show what the segment holds (MAP_PRIVATE). *at NULL: a new window; else that window, of the same bytes, is replaced. *at is the address of
+ * the first byte. SK_ENOSYS in a simulation. */
+sk_rc sk_seg_window(const struct sk_seg *s, sk_off off, size_t len, bool own, void **at, struct sk_err *err) SK_MUST_USE;
+void sk_seg_window_close(void *at, size_t len);
 
 /* ---- sysmem.c: what the machine, or our cgroup, lets us have -------------------------------------------------------------------- */
 

@@ -178,6 +178,38 @@ size_t sk_seg_warm(struct sk_seg *s, sk_off off, size_t len) {
     return huge;
 }
 
+sk_rc sk_seg_window(const struct sk_seg *s, sk_off off, size_t len, bool own, void **at, struct sk_err *err) {
+    if (sk_machine_) return SK_ERR(err, SK_ENOSYS, "window: a simulated machine maps nothing");
+    if (!len || !seg_holds(s, off, len))
+        return SK_ERR(err, SK_EINVAL, "window of %zu bytes at %llu: segment has %zu", len, (unsigned long long)off, s->size);
+    size_t in_page = (size_t)off & (page_size() - 1), size = (size_t)SK_ALIGN(in_page + len, page_size()), skip = 0, claimed = size;
+    uint8_t *room = *at ? (uint8_t *)*at - in_page : NULL;
+    bool fresh = !room;
+    if (fresh) { /* address and offset agree modulo 2 MiB, so that huge pages can be mapped */
+        claimed += size >= SEG_HUGE ? SEG_HUGE : 0;
+        room = SK_FAULT("seg.window") ? MAP_FAILED : mmap(NULL, claimed, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        if (room == MAP_FAILED)
+            return SK_ERR(err, SK_ENOMEM, "map %zu bytes of the store once more (check ulimit -v, vm.max_map_count)", size);
+        if (claimed > size) skip = (size_t)((off - in_page - (uintptr_t)room) & (SEG_HUGE - 1));
+    }
+    void *got = mmap(room + skip, size, PROT_READ | PROT_WRITE, (own ? MAP_PRIVATE : MAP_SHARED) | MAP_NORESERVE | MAP_FIXED, s->fd,
+                     (off_t)(off - in_page));
+    if (got == MAP_FAILED) {
+        sk_rc rc = SK_ERR_SYS(err, "map %zu bytes of the store once more (check ulimit -v, vm.max_map_count)", size);
+        if (fresh) (void)munmap(room, claimed);
+        return rc;
+    }
+    if (skip) (void)munmap(room, skip);
+    if (claimed > skip + size) (void)munmap(room + skip + size, claimed - skip - size);
+    *at = room + skip + in_page;
+    return SK_OK;
+}
+
+void sk_seg_window_close(void *at, size_t len) {
+    size_t in_page = (uintptr_t)at & (page_size() - 1);
+    SK_ASSERT(munmap((uint8_t *)at - in_page, (size_t)SK_ALIGN(in_page + len, page_size())) == 0);
+}
+
 uint64_t sk_seg_present(const struct sk_seg *s) {
     struct stat st;
     if (sk_machine_ || s->fd < 0 || fstat(s->fd, &st) != 0) return 0;

@@ -119,11 +119,20 @@ bool py_ndarray_type(struct py_state *st) {
     return t != NULL;
 }
 
-/* Struct character of a plain number, complex as D, F, G; 0: another format. */
-static char number_char(const char *f) {
+char py_number_char(const char *f) {
     if (!f || !f[0]) return 0;
     if (f[0] == 'Z' && f[1] && !f[2]) return f[1] == 'd' ? 'D' : f[1] == 'f' ? 'F' : f[1] == 'g' ? 'G' : 0;
     return !f[1] && strchr("?bBhHiIlLqQefdg", f[0]) ? f[0] : 0;
+}
+
+size_t py_ndarray_head(const Py_buffer *b, char c, uint8_t *out) {
+    uint32_t head[2] = {(uint8_t)c, (uint32_t)b->ndim};
+    memcpy(out, head, 8);
+    for (int i = 0; i < b->ndim; i++) {
+        int64_t d = b->shape[i];
+        memcpy(out + 8 + 8 * i, &d, 8);
+    }
+    return 8 + 8 * (size_t)b->ndim;
 }
 
 /* 1: done, 0: not for us (pickle), -1: exception */
@@ -137,18 +146,12 @@ static int enc_ndarray(struct py_state *st, PyObject *v, struct py_enc *e) {
     }
     x->views = &x->one;
     x->n_views = 1;
-    char c = number_char(x->one.format);
+    char c = py_number_char(x->one.format);
     if (!c || x->one.ndim > 32) {
         py_enc_done(st, e);
         return 0;
     }
-    uint32_t head[2] = {(uint8_t)c, (uint32_t)x->one.ndim};
-    size_t head_n = 8 + 8 * (size_t)x->one.ndim;
-    memcpy(x->head, head, 8);
-    for (int i = 0; i < x->one.ndim; i++) {
-        int64_t d = x->one.shape[i];
-        memcpy(x->head + 8 + 8 * i, &d, 8);
-    }
+    size_t head_n = py_ndarray_head(&x->one, c, x->head);
     x->parts[0] = (struct part){x->head, head_n, 0};
     x->parts[1] = (struct part){x->one.buf, (size_t)x->one.len, (size_t)SK_ALIGN(head_n, 64)};
     x->n_parts = 2;

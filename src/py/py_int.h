@@ -66,6 +66,8 @@ struct py_state {
     bool closing, driver, worker;
     sem_t all_out; /* posted by the last thread that leaves while closing */
     PyObject *module;
+    PyTypeObject *room_type;
+    uint32_t n_rooms; /* living: while there is none no array is looked at */
     PyTypeObject *ref_type, *gen_type, *buf_type, *template_type, *token_type, *blockout_type, *plan_type, *exec_type;
     struct py_ref *free_refs;
     uint32_t n_free_refs;
@@ -177,6 +179,17 @@ int py_enc_payload(struct py_state *st, struct py_enc *e, struct py_collector *c
 static inline void py_enc_taken(struct py_enc *e) { e->has_buf = false; }
 void py_enc_done(struct py_state *st, struct py_enc *e);
 bool py_ndarray_type(struct py_state *st); /* st->ndarray is set: somebody imported numpy */
+
+/* The struct character of a plain number, complex as D, F, G; 0: another format. */
+char py_number_char(const char *format);
+/* Head of a PY_NDARRAY for `b`, of at most 32 axes: its length; the data begins at the next multiple of 64. */
+size_t py_ndarray_head(const Py_buffer *b, char c, uint8_t *out);
+
+/* ---- py_room.c: arrays made in the store. 1: v is one, whole; 0: it is not, encode it; -1: exception */
+int py_room_put(struct py_state *st, PyObject *v, sk_oid *out); /* *out: a reference to its object */
+int py_room_send(struct py_state *st, PyObject *v, struct sk_task *t, uint32_t i, bool yields, sk_rc *rc, struct sk_err *err);
+int py_room_types(PyObject *module, struct py_state *st);
+extern PyMethodDef py_room_methods[];
 
 /* ---- py_copy.c */
 #define PY_BIG_COPY (64u << 10) /* copies over this are made without the GIL */

@@ -14,6 +14,8 @@ PyObject *py_put(struct py_state *st, PyObject *value) {
     sk_oid id = {0};
     PyObject *r = NULL;
     PY_ERR(err);
+    int room = py_room_put(st, value, &id);
+    if (SK_UNLIKELY(room)) return room < 0 ? NULL : py_ref_new(st, id, (sk_tid){0});
     if (py_encode(st, value, &e, &c) < 0 || py_enc_payload(st, &e, &c, 0, &p) < 0) goto out;
     py_enc_taken(&e);
     sk_rc rc = st->engine->ops->put(st->engine, &p, &id, &err);

@@ -402,6 +402,13 @@ static void call_done(struct py_state *st, struct call *k) {
     }
 }
 
+static int add_temp(struct py_state *st, struct call *k, sk_oid id) { /* takes the reference */
+    if (sk_vec_push(&k->temp, SK_TAG_PY, id)) return 0;
+    st->engine->ops->release(st->engine, id);
+    PyErr_NoMemory();
+    return -1;
+}
+
 static int put_large(struct py_state *st, struct call *k, struct py_enc *e, uint32_t mark, struct sk_arg *a) {
     PY_ERR(err);
     sk_oid id = {0};
@@ -474,6 +481,12 @@ static int call_encode(struct py_state *st, struct tmpl *t, struct call *k, PyOb
             if (!py_ref_alive(st, v)) return -1;
             a->ref.v = ((struct py_ref *)(void *)v)->id;
         } else {
+            int room = py_room_put(st, v, &a->ref);
+            if (SK_UNLIKELY(room)) {
+                if (room < 0 || add_temp(st, k, a->ref) < 0) return -1;
+                k->n++;
+                continue;
+            }
             struct py_enc *e = &k->enc[k->n_enc];
             uint32_t mark = k->c.refs.n;
             if (py_encode(st, v, e, &k->c) < 0) return -1;

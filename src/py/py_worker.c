@@ -137,6 +137,8 @@ static int send_value(struct py_state *st, struct sk_task *t, PyObject *v, uint3
     struct sk_payload p;
     int r = -1;
     bool block = Py_TYPE(v) == st->blockout_type;
+    int room = py_room_send(st, v, t, i, yields, rc, err);
+    if (SK_UNLIKELY(room)) return room < 0 ? -1 : 0;
     if ((block ? py_block_encode(st, py_blockout_batch(v), &e, &note.rows, &note.bytes) : py_encode(st, v, &e, &c)) < 0) goto out;
     if (py_enc_payload(st, &e, &c, 0, &p) < 0) goto out;
     if (block) p.note = (struct sk_bytes){&note, sizeof note};

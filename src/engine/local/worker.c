@@ -81,10 +81,18 @@ static sk_rc add_value(struct wtask *t, uint64_t oid, const struct sk_payload *p
     return add_bytes(t, &v, bytes, p, err);
 }
 
+static void unwanted(struct sk_client *c, const struct sk_payload *p) {
+    struct sk_val v;
+    const void *bytes;
+    if (!p->buf) return;
+    if (!p->keep) c->base.ops->buf_abort(&c->base, p->buf);
+    else if (sk_client_value(c, p, &v, &bytes, NULL) == SK_OK) sk_client_unwanted(c, &v); /* of a buffer: cannot fail */
+}
+
 static sk_rc w_return(struct sk_task *task, uint32_t i, const struct sk_payload *p, struct sk_err *err) {
     struct wtask *t = W(task);
     if (t->failed || (task->n_returns == 1 ? t->n_ret : t->set.p[i])) {
-        if (p->buf) t->c->base.ops->buf_abort(&t->c->base, p->buf);
+        unwanted(t->c, p);
         return t->failed ? SK_ERR(err, SK_EINVAL, "task %s has failed already", task->name)
                          : SK_ERR(err, SK_EINVAL, "task %s sets its return value %u twice", task->name, i);
     }
@@ -107,7 +115,8 @@ static sk_rc w_fail(struct sk_task *task, const struct sk_payload *error, struct
         struct sk_ids in;
         (void)sk_rd_val_ids(&r, &v, &in);
         struct sk_buf b = {t->c->data_seg.base + v.off, (size_t)v.len, v.off};
-        if (v.where == SK_V_STORE) e->ops->buf_abort(e, &b);
+        if (v.where == SK_V_STORE && v.keep) sk_client_unwanted(t->c, &v);
+        else if (v.where == SK_V_STORE) e->ops->buf_abort(e, &b);
     }
     t->out.n = 0;
     t->n_values = 0;
@@ -130,7 +139,7 @@ static sk_rc w_yield(struct sk_task *task, const struct sk_payload *p, struct sk
     struct sk_client *c = t->c;
     uint32_t index = task->n_yielded;
     if (cancelled(t) || (t->remake && t->n_made == t->n_wanted)) {
-        if (p->buf) c->base.ops->buf_abort(&c->base, p->buf);
+        unwanted(c, p);
         return SK_ERR(err, SK_ECANCEL, "nobody wants the rest");
     }
     struct sk_val v = {.where = SK_V_NONE};
@@ -139,8 +148,8 @@ static sk_rc w_yield(struct sk_task *task, const struct sk_payload *p, struct sk
     if (index >= t->from || again) {
         SK_TRY(sk_client_value(c, p, &v, &bytes, err));
         t->n_made += again;
-    } else if (p->buf) {
-        c->base.ops->buf_abort(&c->base, p->buf);
+    } else {
+        unwanted(c, p);
     }
     size_t cap = 256 + p->note.n + (v.where == SK_V_INLINE ? (size_t)v.len : 0) + 8 * (size_t)p->n_contains;
     uint8_t stack[2048], *b = cap <= sizeof stack ? stack : sk_alloc(SK_TAG_ENGINE, cap);

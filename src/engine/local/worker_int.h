@@ -79,7 +79,9 @@ void sk_client_ring(struct sk_client *c, bool lazy);                          /*
 bool sk_client_read(struct sk_client *c, bool in_wait, struct sk_msg **task); /* locked; one message; false: none. *task: a call to run */
 void sk_client_sleep(struct sk_client *c, uint32_t seen, int64_t spin_ns, int64_t deadline); /* not locked */
 sk_rc sk_client_value(struct sk_client *c, const struct sk_payload *p, struct sk_val *v, const void **bytes,
-                      struct sk_err *err);                   /* store or inline */
+                      struct sk_err *err); /* store or inline */
+void sk_client_unwanted(struct sk_client *c,
+                        const struct sk_val *v);             /* a kept value that nobody gets: sealed all the same, its writer reads it */
 void sk_client_idle(struct sk_client *c);                    /* nothing to do: give the lease back */
 void sk_client_wait(struct sk_client *c, int64_t deadline);  /* locked, has_reader: until something came, or about so */
 void sk_worker_thread(struct sk_group *g);                   /* locked: one more thread for the calls of a group */

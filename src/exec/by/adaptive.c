@@ -23,7 +23,7 @@ static double drain(const struct sk_sched_view *v) {
         if (op->est_ns <= 0 || op->in_per_task <= 0) return 0;
         double s = (double)op->est_ns / 1e9 / op->in_per_task * alpha; /* of one slot, for a byte of the source */
         cpu += s * (double)op->cpu_e4;
-        if (op->gpu_e4 > 0 && v->gpu_e4 > 0) gpu = SK_MAX(gpu, s * (double)op->gpu_e4 / (double)v->gpu_e4);
+        if (op->gpu_e4 > 0 && v->gpu_e4 > 0) gpu += s * (double)op->gpu_e4 / (double)v->gpu_e4;
         alpha *= op->out_per_in;
     }
     if (cpu_left <= 0) return 0;

@@ -9,6 +9,7 @@ import time
 import numpy as np
 import pytest
 import skate
+from procs import spill_files
 from skate import _skate
 
 MIB = 1 << 20
@@ -145,17 +146,6 @@ def test_quota_is_one_error_soon(start):
         ray.get(make.remote())
     del keep
     assert ray.get(ray.put(pattern(3)))[0] == 3
-
-
-def spill_files(path):
-    out = []
-    for fd in os.listdir("/proc/self/fd"):
-        try:
-            if os.readlink(f"/proc/self/fd/{fd}").startswith(str(path)):
-                out.append(f"/proc/self/fd/{fd}")
-        except OSError:
-            pass
-    return out
 
 
 def test_directories_in_turn(start, tmp_path):

@@ -36,6 +36,18 @@ def family(pid):
     return [pid, *(p for c in children(pid) for p in family(c))]
 
 
+def spill_files(path):
+    """Spill files of this process below `path`, which have no name any more, as paths of /proc."""
+    out = []
+    for fd in os.listdir("/proc/self/fd"):
+        try:
+            if os.readlink(f"/proc/self/fd/{fd}").startswith(str(path)):
+                out.append(f"/proc/self/fd/{fd}")
+        except OSError:
+            pass
+    return out
+
+
 def wait_gone(pids, seconds):
     """Those of pids that still run after at most `seconds` (zombies count as gone)."""
     deadline, fds = time.monotonic() + seconds, {}

@@ -16,6 +16,7 @@ import time
 import numpy as np
 import pytest
 import skate
+from procs import children, spill_files
 from skate import _skate
 from skate.exceptions import ObjectLostError, ObjectStoreFullError, OutOfDiskError
 
@@ -54,31 +55,8 @@ def pieces(seed, n, size):
 # ---- faults -------------------------------------------------------------------------------------------------------------------------------
 
 
-def children(pid):
-    out = []
-    for p in filter(str.isdigit, os.listdir("/proc")):
-        try:
-            with open(f"/proc/{p}/stat") as f:
-                if int(f.read().rsplit(") ", 1)[1].split()[1]) == pid:
-                    out.append(int(p))
-        except OSError:
-            pass  # gone meanwhile
-    return out
-
-
 def workers():
     return [w for server in children(os.getpid()) for w in children(server)]
-
-
-def spill_files(path):
-    out = []
-    for fd in os.listdir("/proc/self/fd"):
-        try:
-            if os.readlink(f"/proc/self/fd/{fd}").startswith(str(path)):
-                out.append(f"/proc/self/fd/{fd}")
-        except OSError:
-            pass
-    return out
 
 
 class Cell:
@@ -269,13 +247,11 @@ def spilling(cell):
         if i % 2:
             put[i] = make.remote(i, size)
             continue
-        t0 = time.monotonic()
         try:
             put[i] = skate.put(want[i])
         except (OutOfDiskError, ObjectStoreFullError) as e:
             assert cell.fault == "full", e
             cell.full.append(e)
-            assert time.monotonic() - t0 < 5, "one error within 5 s"
             if len(cell.full) == 2:
                 break  # it stays full
     cell.plan(len(put))
