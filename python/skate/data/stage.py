@@ -17,7 +17,7 @@ from typing import Any
 import pyarrow as pa
 
 from skate import _skate
-from skate.data import ops
+from skate.data import ops, steady
 from skate.data.context import DataContext
 
 _chains: dict[Any, Chain] = {}  # decoded stages of this worker, newest last
@@ -64,16 +64,17 @@ class Chain:
         t.seq, t.unit, t.cap, t.target, t.source, t.nbytes = seq, unit, cap, target, "", _skate.block_nbytes
         t.counters = {}
         n = len(self.ops)
-        ns, rows = [0] * n, [0] * n
+        ns, rows, tries = [0] * n, [0] * n, [0] * n
+        steady.begin()
         it: Any = _inputs(blocks, ranges) if blocks else None
         for i, (fn, params) in enumerate(self.ops):
-            it = _timed(fn(params, it if it is not None or i == 0 else iter(())), ns, rows, i)
+            it = _timed(fn(params, it if it is not None or i == 0 else iter(())), ns, rows, tries, i)
         if self.ops[-1][0] is ops.repartition:
             target = 0  # what it gives are blocks: they are neither joined nor cut
         for rb in cut(it, target, cap, _skate.block_nbytes):
             yield _skate.BlockOut(rb)
         it.close()
-        _skate.task_note([(rows[i], ns[i] - (ns[i - 1] if i else 0)) for i in range(n)])
+        _skate.task_note([(rows[i], ns[i] - (ns[i - 1] if i else 0), tries[i] - (tries[i - 1] if i else 0)) for i in range(n)])
 
 
 _tuned = False
@@ -95,18 +96,20 @@ def _inputs(blocks: tuple[pa.RecordBatch, ...], ranges: list[tuple[int, int]]) -
         yield rb if row0 == 0 and n == rb.num_rows else rb.slice(row0, n)
 
 
-def _timed(it: Iterator[pa.RecordBatch], ns: list[int], rows: list[int], i: int) -> Iterator[pa.RecordBatch]:
-    """Counts the rows and the time inside `it` (with what is above it; the difference of neighbours is an operator's own)."""
-    now = perf_counter_ns
+def _timed(it: Iterator[pa.RecordBatch], ns: list[int], rows: list[int], tries: list[int], i: int) -> Iterator[pa.RecordBatch]:
+    """Counts the rows, the time and the reads and writes tried again inside `it` (with what is above it; the difference of neighbours is an operator's own)."""
+    now, counts = perf_counter_ns, steady.counts
     it = iter(it)
     while True:
-        t = now()
+        t, before = now(), counts.tries
         try:
             rb = next(it)
         except StopIteration:
             ns[i] += now() - t
+            tries[i] += counts.tries - before
             return
         ns[i] += now() - t
+        tries[i] += counts.tries - before
         rows[i] += rb.num_rows
         yield rb
 

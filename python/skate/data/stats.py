@@ -42,7 +42,8 @@ class DatasetStats:
         self.raw, self.extra = raw, dict(extra or {})
 
     def to_dict(self) -> dict[str, Any]:
-        return {**self.raw, **({"write": self.extra["write"]} if "write" in self.extra else {}), "bottleneck_label": self.bottleneck()[0]}
+        write = {"write": self.extra["write"]} if "write" in self.extra else {}
+        return {**self.raw, **write, "io_retries": self.io_retries, "bottleneck_label": self.bottleneck()[0]}
 
     def to_json(self, **kwargs: Any) -> str:
         return json.dumps(self.to_dict(), default=str, **kwargs)
@@ -54,6 +55,11 @@ class DatasetStats:
             for o in self.ops:
                 kind = "ActorPoolMapOperator" if o.get("pool") else "TaskPoolMapOperator"
                 log.debug("Operator %s[%s] completed. Operator Metrics:\n%s", kind, o["label"], o)
+
+    @property
+    def io_retries(self) -> int:
+        """Reads and writes that were tried again (steady.py)."""
+        return sum(f.get("io_retries", 0) for o in self.ops for f in o.get("fused") or [])
 
     @property
     def ops(self) -> list[dict[str, Any]]:
@@ -124,8 +130,13 @@ class DatasetStats:
         if "write" in self.extra:
             w = self.extra["write"]
             lines.append(f"Wrote {w['files']} files, {w['rows']:,} rows, {nbytes(w['bytes'])} to {w['path']}")
+        if self.io_retries:
+            lines.append(f"Reads and writes tried again, since the store was not well: {self.io_retries:,}")
         peak, limit = self.raw.get("memory_peak"), self.raw.get("memory_limit")
-        lines.append(f"Total {seconds(self.raw.get('wall_ns'))}; memory of blocks: peak {nbytes(peak)} of {nbytes(limit)}")
+        tasks, blocks = sum(o.get("tasks_done", 0) for o in ops), sum(o.get("blocks_out", 0) for o in ops if o.get("tasks_done"))
+        lines.append(
+            f"Total {seconds(self.raw.get('wall_ns'))}; {tasks} tasks executed, {blocks} blocks produced; memory of blocks: peak {nbytes(peak)} of {nbytes(limit)}"
+        )
         label, why = self.bottleneck()
         lines.append(f"Bottleneck: {short(label)} ({why})")
         return "\n".join(lines)
