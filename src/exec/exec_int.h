@@ -61,6 +61,7 @@ struct sk_blk { /* one reference to rows of a block, in exactly one queue; or th
     struct sk_list ahead;   /* while it waits for its turn: in the next stage's `ahead` */
     struct sk_stask *of;    /* then: the task that holds it */
     struct sk_stask *early; /* gone ahead: whose input it is */
+    uint32_t side;          /* input of a task: the number of the stage's input that it is of */
 };
 struct sk_blkq {
     struct sk_blk *head, *tail;
@@ -74,6 +75,11 @@ struct sk_bundle { /* input of one task; or the place of a task that started ahe
     struct sk_bundle *next;
     struct sk_blkq q;
     struct sk_stask *early;
+};
+
+struct sk_side { /* one of several inputs whose rows are taken side by side */
+    struct sk_blkq q;
+    uint64_t rows; /* that have come in all */
 };
 
 struct sk_stask { /* from launch until its last block was passed on and the engine has said its last word */
@@ -114,6 +120,7 @@ struct sk_sstage {
     bool source, sized;  /* sized: est_bytes of its units says what a task of it yields (nothing fused to it may make more rows) */
     bool first;          /* no task comes before it: it brings data in (a source, or it reads existing blocks) */
     bool early_ok;       /* its tasks may start ahead of their turn */
+    bool ordered;        /* its blocks leave in order */
     bool feeder, ramped; /* feeder: its blocks reach the consumer with no task between; ramped: a LIMIT is downstream */
     int64_t cpu_e4, gpu_e4, cap_rows, limit, batch_rows;
     bool writes; /* its tasks have effects outside */
@@ -124,6 +131,8 @@ struct sk_sstage {
     struct sk_bundle *open;               /* being coalesced */
     uint32_t n_ready, next_unit;
     uint64_t ready_bytes, ready_rows;
+    struct sk_side *sides;            /* [n_inputs] of a stage that takes several side by side, else NULL */
+    uint32_t lacks;                   /* then: the input that the next task waits for, or SK_NO_STAGE */
     uint32_t n_ended, turn, frontier; /* inputs that ended; UNION: whose turn it is, and the last input that may start */
     bool input_ended, ended, cut;     /* cut: a LIMIT below is satisfied */
     int64_t left;                     /* LIMIT: rows still to pass */
@@ -183,10 +192,10 @@ struct sk_step {
     struct sk_sstage *s;
     struct sk_budget mem;
     struct sk_slots cpu, gpu;
-    int64_t cpu_actors;                     /* of cpu.used: by calls of actors */
-    struct sk_blkq out;                     /* for the consumer, in order */
-    uint64_t feed_bytes, feed_held_n;       /* of feeders: held + promised bytes, held blocks */
-    uint32_t n_unions, n_flying, n_feeding; /* stages; tasks in the engine; of these, of feeders */
+    int64_t cpu_actors;                    /* of cpu.used: by calls of actors */
+    struct sk_blkq out;                    /* for the consumer, in order */
+    uint64_t feed_bytes, feed_held_n;      /* of feeders: held + promised bytes, held blocks */
+    uint32_t n_joins, n_flying, n_feeding; /* stages with several inputs; tasks in the engine; of these, of feeders */
     bool done, stalled;
     struct sk_list cancelled; /* tasks that still run but whose results nobody wants */
     struct sk_pool blks, bundles, tasks;
@@ -226,9 +235,18 @@ void sk_step_sweep(struct sk_step *x, const struct sk_sweep *w);
 bool sk_step_check(const struct sk_step *x); /* counters against a recount; budget against the queues */
 
 void sk_step_free_task(struct sk_step *x, struct sk_stask *t); /* of no list but one, with empty queues */
-void sk_step_settle(struct sk_step *x, uint32_t si);           /* after the first ready bundle was taken: places behind it are filled */
+sk_rc sk_step_drop(struct sk_step *x, struct sk_blk *b,
+                   struct sk_err *err);                            /* of no queue: its reference goes back, its bytes leave the budget */
+void sk_step_push_ready(struct sk_sstage *s, struct sk_bundle *b); /* does not count it */
+bool sk_step_enough(const struct sk_step *x, const struct sk_sstage *s, uint64_t bytes, uint64_t rows); /* is it worth a task? */
+void sk_step_settle(struct sk_step *x, uint32_t si); /* after the first ready bundle was taken: places behind it are filled */
 void sk_step_go_ahead(struct sk_step *x, struct sk_sstage *s, struct sk_blk *b, struct sk_blk *in,
                       struct sk_stask *t); /* b becomes t's place, *in its input */
+
+/* zip.c: inputs side by side. SK_EINVAL: they have different numbers of rows. */
+sk_rc sk_zip_take_in(struct sk_step *x, struct sk_sstage *s, uint32_t side, struct sk_blk *b, struct sk_err *err);
+sk_rc sk_zip_pair(struct sk_step *x, struct sk_sstage *s, struct sk_err *err);        /* after an input has ended */
+bool sk_zip_ahead(const struct sk_step *x, const struct sk_sstage *s, uint32_t side); /* others lack rows, and it has taken enough memory */
 
 /* launch.c: what can run, what shall run */
 sk_rc sk_launch_all(struct sk_step *x, struct sk_err *err) SK_MUST_USE;

@@ -15,7 +15,7 @@ sk_rc sk_step_act(struct sk_step *x, struct sk_act a, struct sk_err *err) {
 }
 
 bool sk_step_open(const struct sk_step *x, uint32_t si) {
-    if (!x->conf.preserve_order) return true;
+    if (!x->s[si].ordered) return true;
     for (uint32_t p = x->s[si].parent; p != SK_NO_STAGE && !sk_stage_runs(&x->s[p]); si = p, p = x->s[si].parent)
         if (x->s[p].kind == SK_STAGE_UNION && x->s[p].turn != x->s[si].which) return false;
     return true;
@@ -45,11 +45,13 @@ static bool launched_out(const struct sk_step *x, uint32_t si) {
     return true;
 }
 
-/* A later input of a union starts when the earlier ones have started all they have: no hole between them, no memory taken from them. */
+/* A later input of a union starts when the earlier ones have started all they have: no hole between them, no memory taken from them. One of several
+ * side by side waits while it is ahead. */
 static bool in_turn(struct sk_step *x, uint32_t si) {
-    if (!x->n_unions) return true;
+    if (!x->n_joins) return true;
     for (uint32_t p = x->s[si].parent; p != SK_NO_STAGE; si = p, p = x->s[si].parent) {
         struct sk_sstage *u = &x->s[p];
+        if (u->sides && sk_zip_ahead(x, u, x->s[si].which)) return false;
         if (u->kind != SK_STAGE_UNION) continue;
         while (u->frontier + 1 < u->n_inputs && launched_out(x, u->inputs[u->frontier])) u->frontier++;
         if (x->s[si].which > u->frontier) return false;

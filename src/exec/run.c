@@ -92,6 +92,7 @@ static void write_exec(struct sk_wr *w, const struct sk_exec *x, const struct sk
     for (const struct sk_blk *b = t->in.head; b; b = b->next) {
         sk_wr_u64(w, b->ref.row0);
         sk_wr_u64(w, b->ref.n_rows);
+        sk_wr_u32(w, b->side);
     }
 }
 

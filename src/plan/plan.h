@@ -22,6 +22,8 @@ enum {                       /* properties of an operator */
        SK_OP_UNION = 128,    /* several inputs, one after another */
 };
 
+#define SK_PLAN_SIDES_MAX 64u /* inputs of an operator that is no union: it sees the same rows of each, side by side */
+
 struct sk_plan_node;
 
 struct sk_op_ops { /* op/by/<name>.c: const struct sk_op_ops sk_op_by_<name> */

@@ -175,7 +175,8 @@ static PyObject *m_get(PyObject *module, PyObject *const *args, Py_ssize_t n, Py
     for (Py_ssize_t i = 0; i < n_kw; i++) {
         PyObject *name = PyTuple_GET_ITEM(kwnames, i);
         if (PyUnicode_CompareWithASCIIString(name, "timeout") == 0 && !timeout) timeout = args[n + i];
-        else return PyErr_Format(PyExc_TypeError, "get() got an unexpected keyword argument '%U'", name);
+        else if (PyUnicode_CompareWithASCIIString(name, "_use_object_store") != 0) /* Ray's, of transports between GPUs */
+            return PyErr_Format(PyExc_TypeError, "get() got an unexpected keyword argument '%U'", name);
     }
     if (n < 1 || n > 2) return PyErr_Format(PyExc_TypeError, "get() takes 1 or 2 arguments (%zd given)", n);
     int64_t deadline = deadline_of(timeout);

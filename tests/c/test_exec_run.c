@@ -72,6 +72,7 @@ static sk_rc stage(struct sk_task *t, struct sk_bytes desc, const struct sk_view
     uint32_t n = sk_rd_u32(&r);
     for (uint32_t i = 0; i < n; i++) {
         uint64_t row0 = sk_rd_u64(&r), n_rows = sk_rd_u64(&r);
+        (void)sk_rd_u32(&r);
         for (uint64_t k = 0; k < n_rows; k++)
             CHECK(sk_vec_push(&rows, SK_TAG_TEST, ((const uint64_t *)(const void *)blocks[i].data)[row0 + k]));
     }

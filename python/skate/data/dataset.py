@@ -810,7 +810,7 @@ class Dataset(Splits, Conversions, Writers):
             {'max(id)': 4, 'mean(id)': 2.0}
         """
         from skate.data.aggregate import AggregateFn
-        from skate.data.late import free_name
+        from skate.data.schema import free_name
 
         if not aggs:
             raise ValueError("Aggregate requires at least one aggregation")

@@ -40,6 +40,7 @@ class Task:
     cap: int = -1  # a task may stop after so many output rows
     target: int = 16 << 20
     nbytes: Callable[[pa.RecordBatch], int] = staticmethod(lambda rb: rb.nbytes)
+    sides: list[int]  # of each input block: the number of the stage's input that it is of
     counters: dict[str, int]  # rows numbered so far, by expression
 
 
@@ -105,6 +106,21 @@ def merge(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
         schema = unify([b.schema for b in batches])
         batches = [cast_batch(b, schema) for b in batches]
     return pa.concat_batches(batches)
+
+
+def zip_rows(params: dict[str, Any], batches: Batches) -> Batches:
+    """The same rows of several inputs side by side; a name that is taken gets _1, _2, ..."""
+    from skate.data.schema import free_name
+
+    sides: dict[int, list[pa.RecordBatch]] = {}
+    for side, rb in zip(task.sides, batches, strict=True):
+        sides.setdefault(side, []).append(rb)
+    cols: dict[str, Any] = {}
+    for side in sorted(sides):
+        rb = merge(sides[side])
+        for name, col in zip(rb.schema.names, rb.columns, strict=True):
+            cols[free_name(cols, name)] = col
+    yield pa.RecordBatch.from_arrays(list(cols.values()), names=list(cols))
 
 
 def map_batches(params: dict[str, Any], batches: Batches) -> Batches:

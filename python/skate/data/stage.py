@@ -55,13 +55,14 @@ class Chain:
         return self.run(exec_args, blocks)
 
     def run(
-        self, exec_args: tuple[int | None, int, int, bytes, list[tuple[int, int]]], blocks: tuple[pa.RecordBatch, ...]
+        self, exec_args: tuple[int | None, int, int, bytes, list[tuple[int, int, int]]], blocks: tuple[pa.RecordBatch, ...]
     ) -> Iterator[Any]:
         seq, cap, target, unit, ranges = exec_args
         if not _tuned and _skate.in_worker():
             _tune_gc()
         t = ops.task
         t.seq, t.unit, t.cap, t.target, t.source, t.nbytes = seq, unit, cap, target, "", _skate.block_nbytes
+        t.sides = [side for _, _, side in ranges]
         t.counters = {}
         n = len(self.ops)
         ns, rows, tries = [0] * n, [0] * n, [0] * n
@@ -91,8 +92,8 @@ def _tune_gc() -> None:
         gc.set_threshold(20000, 10, 10)
 
 
-def _inputs(blocks: tuple[pa.RecordBatch, ...], ranges: list[tuple[int, int]]) -> Iterator[pa.RecordBatch]:
-    for rb, (row0, n) in zip(blocks, ranges, strict=True):
+def _inputs(blocks: tuple[pa.RecordBatch, ...], ranges: list[tuple[int, int, int]]) -> Iterator[pa.RecordBatch]:
+    for rb, (row0, n, _) in zip(blocks, ranges, strict=True):
         yield rb if row0 == 0 and n == rb.num_rows else rb.slice(row0, n)
 
 
