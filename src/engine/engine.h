@@ -245,6 +245,7 @@ struct sk_task_row { /* then name (name_n), function (fn_n), value of the error 
     uint32_t state, kind; /* enum sk_task_state, sk_task_kind */
     uint32_t n_returns, error_kind;
     uint32_t name_n, fn_n, error_n;
+    uint32_t more, pad; /* what it asks for beyond `res`: see more_read */
     struct sk_res res;
 };
 enum sk_actor_phase { SK_AS_ARGS, SK_AS_PENDING, SK_AS_ALIVE, SK_AS_RESTARTING, SK_AS_DEAD };
@@ -254,6 +255,7 @@ struct sk_actor_row { /* then class (class_n), name, space, why it died */
     uint32_t worker, state, n_restarts, n_calls; /* calls that are not finished */
     uint32_t detached, error_kind;
     uint32_t class_n, name_n, space_n, why_n;
+    uint32_t more;
     struct sk_res res;
 };
 enum sk_object_where { SK_OW_PENDING, SK_OW_INLINE, SK_OW_STORE, SK_OW_DISK, SK_OW_ACTOR };

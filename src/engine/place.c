@@ -192,10 +192,17 @@ sk_rc sk_place_need(struct sk_place *p, const struct sk_need *need, sk_shape *ou
     return intern(p, need, false, out, err);
 }
 
-sk_rc sk_place_alone(struct sk_place *p, sk_shape x, sk_shape *out, struct sk_err *err) {
+struct sk_need sk_place_need_of(const struct sk_place *p, sk_shape x) {
     const struct sk_place_shape *s = sk_place_shape_at(p, x);
-    struct sk_need need = {
-        .res = s->res, .group = s->group, .bundle = s->bundle, .env = s->env, .capture = s->capture, .more = sk_place_more_of(p, s)};
+    uint32_t more = 0;
+    if (s->id != x) return (struct sk_need){0};
+    while (s->more && p->mores[more++] != s->more) {}
+    return (struct sk_need){.res = s->res, .group = s->group, .bundle = s->bundle, .env = s->env, .capture = s->capture, .more = more};
+}
+
+sk_rc sk_place_alone(struct sk_place *p, sk_shape s, sk_shape *out, struct sk_err *err) {
+    if (sk_place_shape_dead(p, s)) return SK_ERR(err, SK_EGROUP, "the placement group was removed");
+    struct sk_need need = sk_place_need_of(p, s);
     return intern(p, &need, true, out, err);
 }
 

@@ -143,18 +143,15 @@ sk_rc sk_place_more_init(struct sk_place *p, const int64_t *total, uint32_t n, s
 /* Interns amounts that were checked (res.h). *out is 0 for none. */
 sk_rc sk_place_more(struct sk_place *p, const struct sk_amount *a, uint32_t n, uint32_t *out, struct sk_err *err) SK_MUST_USE;
 size_t sk_place_more_read(const struct sk_place *p, uint32_t more, struct sk_amount *out, size_t cap); /* of engine.h */
-static inline uint32_t sk_place_more_of(const struct sk_place *p, const struct sk_place_shape *s) {    /* its number */
-    uint32_t i = 0;
-    while (s->more && p->mores[i] != s->more) i++;
-    return s->more ? i + 1 : 0;
-}
-static inline bool sk_place_shape_known(const struct sk_place *p, sk_shape s) { /* it is, or was */
+static inline bool sk_place_shape_known(const struct sk_place *p, sk_shape s) {                        /* it is, or was */
     return (s & ((1u << SK_PLACE_SHAPE_BITS) - 1)) < p->n_shapes && s <= sk_place_shape_at(p, s)->id;
 }
 sk_rc sk_place_need(struct sk_place *p, const struct sk_need *n, sk_shape *out,
                     struct sk_err *err) SK_MUST_USE; /* interns; SK_EGROUP: no such group */
 sk_rc sk_place_need_in(struct sk_place *p, const struct sk_need *n, sk_shape *out,
                        struct sk_err *err) SK_MUST_USE; /* the same; SK_EINFEASIBLE: no bundle has so much */
+/* What was interned; nothing when its group was removed and its place is used again. */
+struct sk_need sk_place_need_of(const struct sk_place *p, sk_shape s);
 sk_rc sk_place_alone(struct sk_place *p, sk_shape s, sk_shape *out, struct sk_err *err) SK_MUST_USE; /* the same need, to run alone */
 /* Its placement group was removed: nothing of this shape can ever start. */
 static inline bool sk_place_shape_dead(const struct sk_place *p, sk_shape s) {

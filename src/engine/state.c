@@ -109,7 +109,7 @@ void sk_rows_past(struct sk_rows *r, const struct sk_history *h, struct sk_past_
         struct sk_task_row row = {.id = p->id,
                                   .parent = t->parent,
                                   .actor = t->actor,
-                                  .group = m.group,
+                                  .group = m.need.group,
                                   .submit_ns = p->submit_ns,
                                   .start_ns = start,
                                   .end_ns = (start ? start : p->submit_ns) + (int64_t)((double)p->run_s * 1e9),
@@ -123,7 +123,8 @@ void sk_rows_past(struct sk_rows *r, const struct sk_history *h, struct sk_past_
                                   .name_n = t->name_n,
                                   .fn_n = (uint32_t)m.fn.n,
                                   .error_n = t->error_n,
-                                  .res = m.res};
+                                  .more = m.need.more,
+                                  .res = m.need.res};
         sk_rows_add(r, &row, sizeof row, (struct sk_bytes[]){{t->bytes, t->name_n}, m.fn, {t->bytes + t->name_n, t->error_n}}, 3);
     }
 }

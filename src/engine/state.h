@@ -62,8 +62,7 @@ size_t sk_rows_end(struct sk_rows *r, void *buf, size_t cap); /* the length need
 /* The ended ones: of an entry, what the engine knows beyond it. */
 struct sk_past_more {
     struct sk_bytes fn;
-    struct sk_res res;
-    uint64_t group;
+    struct sk_need need;
 };
 void sk_rows_past(struct sk_rows *r, const struct sk_history *h, struct sk_past_more (*more)(void *ctx, const struct sk_past *p),
                   void *ctx);

@@ -219,6 +219,7 @@ int py_block_measure(struct py_state *st, PyObject *batch, uint64_t *rows, uint6
 PyObject *py_block_decode(struct py_state *st, const struct sk_view *v, struct py_keep *k);
 int py_block_types(PyObject *module, struct py_state *st);
 PyObject *py_blockout_batch(PyObject *o); /* borrowed */
+uint32_t py_blockout_bad(PyObject *o);    /* rows that its dead letters stand for; 0: output */
 extern PyMethodDef py_block_methods[];
 
 /* ---- py_store.c */

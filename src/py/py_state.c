@@ -38,12 +38,19 @@ static PyObject *error(struct sk_rd *r, uint32_t kind, uint32_t n) {
     return Py_BuildValue("(Izy#)", (unsigned)kind, code ? sk_rc_name(code) : NULL, p ? p : "", (Py_ssize_t)(p ? n : 0));
 }
 
-static PyObject *task(struct sk_rd *r, PyObject *names) {
+static PyObject *amounts(struct py_state *st, const struct sk_res *res, uint32_t more, PyObject *names) {
+    PyObject *d = py_amounts(res, names);
+    if (d && py_add_more(st, d, more, names) < 0) Py_CLEAR(d);
+    return d;
+}
+
+static PyObject *task(struct py_state *st, struct sk_rd *r, PyObject *names) {
     struct sk_task_row t;
     const void *p = sk_rd_raw(r, sizeof t);
     if (!p) return NULL;
     memcpy(&t, p, sizeof t);
-    PyObject *name = text(r, t.name_n), *fn = text(r, t.fn_n), *err = error(r, t.error_kind, t.error_n), *res = py_amounts(&t.res, names);
+    PyObject *name = text(r, t.name_n), *fn = text(r, t.fn_n), *err = error(r, t.error_kind, t.error_n),
+             *res = amounts(st, &t.res, t.more, names);
     if (name && fn && err && res)
         return Py_BuildValue("(KKKKLLLiIIIIINNNN)", (unsigned long long)t.id, (unsigned long long)t.parent, (unsigned long long)t.actor,
                              (unsigned long long)t.group, (long long)t.submit_ns, (long long)t.start_ns, (long long)t.end_ns, (int)t.pid,
@@ -56,13 +63,13 @@ static PyObject *task(struct sk_rd *r, PyObject *names) {
     return NULL;
 }
 
-static PyObject *actor(struct sk_rd *r, PyObject *names) {
+static PyObject *actor(struct py_state *st, struct sk_rd *r, PyObject *names) {
     struct sk_actor_row a;
     const void *p = sk_rd_raw(r, sizeof a);
     if (!p) return NULL;
     memcpy(&a, p, sizeof a);
     PyObject *cls = text(r, a.class_n), *name = text(r, a.name_n), *space = text(r, a.space_n);
-    PyObject *why = a.error_kind ? error(r, a.error_kind, a.why_n) : text(r, a.why_n), *res = py_amounts(&a.res, names);
+    PyObject *why = a.error_kind ? error(r, a.error_kind, a.why_n) : text(r, a.why_n), *res = amounts(st, &a.res, a.more, names);
     if (cls && name && space && why && res)
         return Py_BuildValue("(KKKiIIIIONNNNN)", (unsigned long long)a.id, (unsigned long long)a.group, (unsigned long long)a.init,
                              (int)a.pid, (unsigned)a.worker, (unsigned)a.state, (unsigned)a.n_restarts, (unsigned)a.n_calls,
@@ -75,7 +82,7 @@ static PyObject *actor(struct sk_rd *r, PyObject *names) {
     return NULL;
 }
 
-static PyObject *object(struct sk_rd *r, PyObject *names SK_UNUSED) {
+static PyObject *object(struct py_state *st SK_UNUSED, struct sk_rd *r, PyObject *names SK_UNUSED) {
     struct sk_object_row o;
     const void *p = sk_rd_raw(r, sizeof o);
     if (!p) return NULL;
@@ -85,7 +92,7 @@ static PyObject *object(struct sk_rd *r, PyObject *names SK_UNUSED) {
                          (unsigned)o.attempt, (unsigned)o.task_state, (unsigned)o.kind);
 }
 
-static PyObject *worker(struct sk_rd *r, PyObject *names SK_UNUSED) {
+static PyObject *worker(struct py_state *st SK_UNUSED, struct sk_rd *r, PyObject *names SK_UNUSED) {
     struct sk_worker_row w;
     const void *p = sk_rd_raw(r, sizeof w);
     if (!p) return NULL;
@@ -99,7 +106,7 @@ static PyObject *worker(struct sk_rd *r, PyObject *names SK_UNUSED) {
 static PyObject *m_state(PyObject *module, PyObject *args) {
     static const struct {
         const char *name;
-        PyObject *(*row)(struct sk_rd *r, PyObject *names);
+        PyObject *(*row)(struct py_state *st, struct sk_rd *r, PyObject *names);
     } lists[] = {[SK_STATE_TASKS] = {"tasks", task},
                  [SK_STATE_ACTORS] = {"actors", actor},
                  [SK_STATE_OBJECTS] = {"objects", object},
@@ -120,7 +127,7 @@ static PyObject *m_state(PyObject *module, PyObject *args) {
     if (p) memcpy(&head, p, sizeof head);
     PyObject *list = PyList_New(0);
     for (uint64_t k = 0; list && k < head.n; k++) {
-        PyObject *row = lists[i].row(&r, names);
+        PyObject *row = lists[i].row(st, &r, names);
         sk_rd_align(&r, 8);
         if (!row && !PyErr_Occurred()) PyErr_SetString(PyExc_RuntimeError, "state: the engine's list is damaged");
         if (!row || PyList_Append(list, row) < 0) Py_CLEAR(list);

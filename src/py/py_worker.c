@@ -129,6 +129,12 @@ static PyObject *callable_of(struct py_state *st, struct py_fn *f, bool method) 
 
 /* ---- results ---------------------------------------------------------------------------------------------------------------------------- */
 
+/* Dead letters hold texts of errors, which may differ from run to run: a repeat is compared by their number alone. */
+static void note_block(PyObject *v, struct sk_block_note *note) {
+    note->bad = py_blockout_bad(v);
+    if (note->bad) note->rows = note->bytes = 0;
+}
+
 /* The value of `v` to `give` (sk_task_return or yield with index). 0: rc is in *rc; -1: exception (the value cannot be encoded). */
 static int send_value(struct py_state *st, struct sk_task *t, PyObject *v, uint32_t i, bool yields, sk_rc *rc, struct sk_err *err) {
     struct py_enc e;
@@ -141,6 +147,7 @@ static int send_value(struct py_state *st, struct sk_task *t, PyObject *v, uint3
     if (SK_UNLIKELY(room)) return room < 0 ? -1 : 0;
     if ((block ? py_block_encode(st, py_blockout_batch(v), &e, &note.rows, &note.bytes) : py_encode(st, v, &e, &c)) < 0) goto out;
     if (py_enc_payload(st, &e, &c, 0, &p) < 0) goto out;
+    if (block) note_block(v, &note);
     if (block) p.note = (struct sk_bytes){&note, sizeof note};
     py_enc_taken(&e);
     *rc = yields ? sk_task_yield(t, &p, err) : sk_task_return(t, i, &p, err);
@@ -157,6 +164,7 @@ static int skip_value(struct py_state *st, struct sk_task *t, PyObject *v, sk_rc
     struct sk_payload p = {.kind = PY_NONE};
     if (Py_TYPE(v) == st->blockout_type) {
         if (py_block_measure(st, py_blockout_batch(v), &note.rows, &note.bytes) < 0) return -1;
+        note_block(v, &note);
         p.note = (struct sk_bytes){&note, sizeof note};
     }
     *rc = sk_task_yield(t, &p, err);

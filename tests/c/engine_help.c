@@ -332,15 +332,16 @@ static bool stat_is(void *arg) {
     return eng_stat(eng, w->key) == w->v;
 }
 
-static bool wait_stat(const char *key, uint64_t want) {
-    struct want w = {key, want};
+bool eng_drive_until(bool (*is)(void *arg), void *arg) {
     int64_t until = test_patience();
-    while (!stat_is(&w)) {
+    while (!is(arg)) {
         if (sk_now_ns() >= until) return false;
-        SK_IGNORE(eng->ops->drive(eng, stat_is, &w, sk_now_ns() + 5 * SK_MS, NULL)); /* in pieces: some reports wake nobody */
+        SK_IGNORE(eng->ops->drive(eng, is, arg, sk_now_ns() + 5 * SK_MS, NULL)); /* in pieces: some reports wake nobody */
     }
     return true;
 }
+
+static bool wait_stat(const char *key, uint64_t want) { return eng_drive_until(stat_is, &(struct want){key, want}); }
 
 void eng_wait_stat(const char *key, uint64_t want) {
     if (wait_stat(key, want)) return;

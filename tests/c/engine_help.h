@@ -116,7 +116,8 @@ int64_t eng_take(sk_oid o); /* its value, and releases it */
 void eng_release(sk_oid o);
 /* The object is an error: its text (engine errors) or bytes, its code or 0. Releases it. */
 int eng_error(sk_oid o, char *text, size_t cap);
-void eng_wait_stat(const char *key, uint64_t want); /* until status says so */
+bool eng_drive_until(bool (*is)(void *arg), void *arg); /* false: it was not so within test_patience() */
+void eng_wait_stat(const char *key, uint64_t want);     /* until status says so */
 int n_fds(void);
 int n_threads(void);
 int n_descendants(void); /* processes of this test's group besides itself; one that has closed everything may still be ending */

@@ -48,6 +48,7 @@ static struct report { /* shared with the test's process and its children */
     char text[1500];
     char dir[256];
     _Atomic int dir_made;
+    char last_dir[400]; /* of test_rmdir_last; "" none */
 } *report;
 
 static struct test_case *first, **last = &first;
@@ -119,6 +120,8 @@ const char *test_dir(void) {
     return report->dir;
 }
 
+void test_rmdir_last(const char *path) { snprintf(report->last_dir, sizeof report->last_dir, "%s", path); }
+
 /* ---- one test ---------------------------------------------------------------------------------------------------------------- */
 
 static void seed_test(const char *name) {
@@ -153,6 +156,15 @@ __attribute__((noreturn)) static void child(const struct test_case *t) {
     _exit(0);
 }
 
+/* A cgroup whose processes were killed a moment ago is busy until the last of them is gone. */
+static void rmdir_last(const char *path) {
+    for (int64_t until = sk_now_ns() + 10 * SK_SEC; rmdir(path) != 0 && errno == EBUSY; usleep(1000))
+        if (sk_now_ns() > until) {
+            fprintf(stderr, "%s is still busy and stays\n", path);
+            return;
+        }
+}
+
 static int remove_one(const char *path, const struct stat *st, int kind, struct FTW *at) {
     (void)st, (void)kind, (void)at;
     return remove(path);
@@ -185,6 +197,7 @@ static struct outcome run_one(const struct test_case *t) {
     memset(report->text, 0, sizeof(report->text));
     atomic_store(&report->written, 0);
     atomic_store(&report->dir_made, 0);
+    report->last_dir[0] = 0;
     fflush(NULL);
     int64_t begin = sk_now_ns();
     pid_t pid = fork();
@@ -214,6 +227,7 @@ static struct outcome run_one(const struct test_case *t) {
     close(pidfd);
     o.ns = sk_now_ns() - begin;
     judge(t, status, late, &o);
+    if (report->last_dir[0]) rmdir_last(report->last_dir);
     if (atomic_load(&report->dir_made)) nftw(report->dir, remove_one, 16, FTW_DEPTH | FTW_PHYS);
     return o;
 }

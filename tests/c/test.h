@@ -44,6 +44,7 @@ int64_t test_cpu_ns(void);                                 /* time this process 
 bool test_sanitized(void);                                 /* ASan or TSan build: make it smaller */
 /* A scratch directory of this test, removed with all its content when the test ends, however it ends. */
 const char *test_dir(void);
+void test_rmdir_last(const char *path); /* this one, too, once its processes are gone: for a cgroup. One a test */
 
 #define CHECK(x)                                                  \
     do {                                                          \

@@ -5,6 +5,7 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
+#include "engine/local/local_int.h"
 #include "engine_help.h"
 
 #define OPEN(...) eng_open(&(struct eng_opt){__VA_ARGS__})
@@ -207,6 +208,87 @@ TEST(group_of_a_worker) {
     eng_close();
 }
 
+TEST(group_gone_from_the_lists) { /* a shape of a removed group is another group's soon: rows took that one's amounts */
+    sk_oid ready, other;
+    OPEN(.cpus = 3);
+    sk_oid late = JOB(.fn = "gr_wait");
+    uint64_t g = group((struct sk_res[]){CPUS(1)}, 1, SK_GROUP_PACK, &ready);
+    CHECK(is_ready(ready, 5000));
+    sk_shape s = in_group(g, 0, 0.25);
+    sk_oid later = JOB(.fn = "gr_pid", .a = {REF(late)}, .n_a = 1, .shape = s);
+    group_end(g, ready);
+    g = group((struct sk_res[]){CPUS(1)}, 1, SK_GROUP_PACK, &other);
+    CHECK_NE(in_group(g, 0, 0.75), s);
+    uint8_t *buf = sk_alloc(SK_TAG_TEST, 4096);
+    size_t n = eng->ops->state(eng, SK_STATE_TASKS, buf, 4096);
+    CHECK(n <= 4096);
+    struct sk_rd r = sk_rd_init(buf, n);
+    bool seen = false;
+    for ((void)sk_rd_raw(&r, sizeof(struct sk_state_head)); !sk_rd_end(&r);) {
+        struct sk_task_row t;
+        const void *p = sk_rd_raw(&r, sizeof t);
+        CHECK(p);
+        memcpy(&t, p, sizeof t);
+        (void)sk_rd_raw(&r, (size_t)t.name_n + t.fn_n + t.error_n);
+        sk_rd_align(&r, 8);
+        if (t.state != SK_TS_ARGS) continue;
+        seen = true;
+        CHECK_EQ(t.group, 0);
+        CHECK_EQ(t.res.amount[SK_RES_CPU], 0);
+    }
+    CHECK(seen);
+    sk_free(buf);
+    gate_add(2, 1);
+    CHECK_EQ(code_of(later), SK_EGROUP);
+    CHECK_EQ(eng_take(late), 1);
+    group_end(g, other);
+    eng_close();
+}
+
+TEST(groups_come_and_go) { /* there is room for 8,192 shapes: those of removed groups are used again */
+    OPEN(.cpus = 2);
+    for (int i = 0; i < 100000; i++) {
+        sk_oid ready;
+        uint64_t g = group((struct sk_res[]){CPUS(1)}, 1, SK_GROUP_PACK, &ready);
+        sk_shape s = in_group(g, 0, 1);
+        if (i % 5000 == 0) CHECK_EQ(eng_take(JOB(.fn = "gr_bundle", .shape = s)), 10);
+        (void)in_group(g, -1, 0.5);
+        group_end(g, ready);
+    }
+    eng_check();
+    eng_close();
+}
+
+/* What the driver answers to the first request 7 in a message that is cut off, or says so many that there cannot be. */
+static int32_t answer_to(uint32_t type, const void *msg, size_t n) {
+    struct sk_local *l = sk_container_of(eng, struct sk_local, base);
+    struct sk_rd r = sk_rd_init(msg, n);
+    int32_t rc = SK_OK;
+    pthread_mutex_lock(&l->mu);
+    struct sk_lworker *w = l->workers[0];
+    uint64_t at = w->down.tail;
+    sk_lgroup_handle(l, w, type, &r);
+    if (w->down.tail != at) memcpy(&rc, w->down.data + at % w->down.size + 8 + 4, sizeof rc);
+    pthread_mutex_unlock(&l->mu);
+    return rc;
+}
+
+TEST(damaged_requests_are_answered) { /* who waits for an answer waited for ever */
+    OPEN(.cpus = 1);
+    CHECK(eng_take(JOB(.fn = "gr_pid")) > 0);
+    struct sk_local *l = sk_container_of(eng, struct sk_local, base);
+    uint64_t more[] = {7, UINT64_MAX}, few[] = {7, 3, SK_RES_MAX, 1}, cut[] = {7};
+    CHECK_EQ(answer_to(SK_M_MORE, more, sizeof more), SK_ECORRUPT);
+    CHECK_EQ(answer_to(SK_M_MORE, few, sizeof few), SK_ECORRUPT);
+    CHECK_EQ(answer_to(SK_M_DEFENV, more, sizeof more), SK_ECORRUPT);
+    CHECK_EQ(answer_to(SK_M_UNGROUP, cut, sizeof cut), SK_ECORRUPT);
+    uint64_t group[] = {(uint64_t)l->workers[0]->proc << 40 | 1000, 7, 0x7fffffff00000001, 0, 0, 1};
+    CHECK_EQ(answer_to(SK_M_GROUP, group, sizeof group), SK_ECORRUPT);
+    CHECK_EQ(eng_stat(eng, "worker_deaths"), 0);
+    CHECK(eng_take(JOB(.fn = "gr_pid")) > 0);
+    eng_close();
+}
+
 TEST(gpus_have_indices) {
     sk_oid o[4];
     sk_shape half, two;
@@ -276,6 +358,14 @@ TEST(environments_have_their_own_processes) {
         CHECK_OK(eng->ops->env_define(eng, (struct sk_bytes){text, (size_t)n + 1}, &env[i], NULL));
         CHECK_OK(eng->ops->need(eng, &(struct sk_need){.res = CPUS(1), .env = env[i]}, &s[i + 1], NULL));
     }
+    const struct sk_place *p = &sk_container_of(eng, struct sk_local, base)->place;
+    uint32_t n_shapes = p->n_shapes;
+    CHECK_OK(eng->ops->need(eng, &(struct sk_need){.res = CPUS(0.3), .env = env[0]}, &s[0], NULL));
+    CHECK_EQ(p->n_shapes, n_shapes + 1); /* not the same without the environment, too */
+    struct sk_err err;
+    CHECK_RC(eng->ops->need(eng, &(struct sk_need){.res = CPUS(9), .env = env[0]}, &s[0], &err), SK_EINFEASIBLE);
+    CHECK_STR_HAS(err.msg, "asks for 9 CPU, but this machine was given 2");
+    s[0] = 0;
     uint32_t again;
     CHECK_OK(eng->ops->env_define(eng, (struct sk_bytes){"2", 2}, &again, NULL));
     CHECK_EQ(again, env[1]);

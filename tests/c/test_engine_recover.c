@@ -329,11 +329,8 @@ TEST(recover_ref_in_argument_bytes) { /* contains: not waited for, but it must b
 }
 
 static bool is_held_once(void *oid) { return sk_own_count(L()->own, *(uint64_t *)oid) == 1; }
-static void wait_held_once(sk_oid o) { /* workers gave back what they had of it; that wakes nobody, so in pieces */
-    for (int64_t until = test_patience(); !is_held_once(&o.v);) {
-        CHECK(sk_now_ns() < until);
-        SK_IGNORE(eng->ops->drive(eng, is_held_once, &o.v, sk_now_ns() + 5 * SK_MS, NULL));
-    }
+static void wait_held_once(sk_oid o) { /* workers gave back what they had of it; that wakes nobody */
+    CHECK(eng_drive_until(is_held_once, &o.v));
 }
 
 /* Found by tests/c/model: what only the lost value referred to went with it, but lineage was told after it had planned with it. */

@@ -581,20 +581,14 @@ TASK(wide) { /* word 2: about to ask for room */
     return ret_blob(t, 0, (size_t)arg_i64(t, 0), 7, err);
 }
 
-static bool never(void *arg) {
-    (void)arg;
-    return false;
+static bool room_is_wanted(void *unused) {
+    (void)unused;
+    eng->ops->lock(eng);
+    bool waits = !sk_list_empty(&L()->space.rooms);
+    eng->ops->unlock(eng);
+    return waits;
 }
-static void room_is_waited_for(void) {
-    for (int64_t until = test_patience();;) {
-        eng->ops->lock(eng);
-        bool waits = !sk_list_empty(&L()->space.rooms);
-        eng->ops->unlock(eng);
-        if (waits) return;
-        CHECK_LT(sk_now_ns(), until);
-        SK_IGNORE(eng->ops->drive(eng, never, NULL, sk_now_ns() + SK_MS, NULL));
-    }
-}
+static void room_is_waited_for(void) { CHECK(eng_drive_until(room_is_wanted, NULL)); }
 
 /* A task holds most of the store and waits for its child, whose arguments are on disk; another one waits for more room than there can be until
  * both have ended. What is read back for the child must not go for that room again and again before the child has begun. */

@@ -117,7 +117,7 @@ TEST(state_without_memory) {
         CHECK(h.n <= 3 && h.n >= (hit ? 2u : 3u));
         struct sk_rows m = sk_rows_begin(NULL, 0);
         sk_rows_dead_actors(&m, &h);
-        CHECK(m.head.n == (hit ? m.head.n : 3));
+        CHECK(m.head.n == 3 || (hit && m.head.n == 2)); /* what was refused costs one row, and not the others */
         sk_history_free(&h);
         CHECK_EQ(sk_mem_blocks(SK_TAG_ENGINE), 0);
         if (!hit) break;

@@ -864,9 +864,8 @@ static void free_all(struct sk_local *l) {
     while (!sk_list_empty(&l->actors)) {
         struct sk_lactor *a = sk_container_of(l->actors.next, struct sk_lactor, link);
         sk_list_del(&a->link);
-        sk_inl_drop(a->dead_value);
         sk_name_free(&a->name);
-        sk_free(a);
+        sk_actor_free(a);
     }
     for (uint32_t i = 0; i < l->n_used; i++) {
         struct sk_lworker *w = l->workers[i];

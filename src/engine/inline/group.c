@@ -50,7 +50,7 @@ void sk_inline_groups_ready(struct sk_inline *x) {
 sk_rc sk_inline_need(struct sk_engine *e, const struct sk_need *n, sk_shape *out, struct sk_err *err) {
     struct sk_inline *x = sk_container_of(e, struct sk_inline, e);
     if (n->env) return SK_ERR(err, SK_EINVAL, "environment %u is not defined", n->env);
-    if (!n->group) SK_TRY(e->ops->shape(e, &n->res, out, err)); /* says it with the arithmetic when the machine has not so much */
+    if (!n->group) SK_TRY(sk_res_check(&n->res, &x->place.total, &x->names_of_res, err));
     sk_inline_lock(x);
     sk_rc rc = n->group ? sk_place_need_in(&x->place, n, out, err) : sk_place_need(&x->place, n, out, err);
     sk_inline_unlock(x);

@@ -90,12 +90,8 @@ static void run_task(struct sk_inline *x, struct sk_itask *t) {
     if (!t->actor) sk_inline_hold(x, &t->holds, t->shape);
     else if (t->is_init && t->actor->holds.state == SK_W_NONE) sk_inline_hold(x, &t->actor->holds, t->shape);
     if (t->shape && (!t->actor || t->is_init)) {
-        const struct sk_place_shape *s = sk_place_shape_at(&x->place, t->shape);
-        t->need = (struct sk_need){.res = s->res,
-                                   .group = s->group,
-                                   .bundle = (int32_t)(t->actor ? t->actor->holds : t->holds).bundle,
-                                   .capture = s->capture,
-                                   .more = sk_place_more_of(&x->place, s)};
+        t->need = sk_place_need_of(&x->place, t->shape);
+        t->need.bundle = (int32_t)(t->actor ? t->actor->holds : t->holds).bundle;
         t->p.t.need = &t->need;
     } else if (t->actor && !t->is_init) {
         t->p.t.need = t->actor->init->p.t.need;

@@ -43,23 +43,16 @@ void sk_istate_ended(struct sk_inline *x, struct sk_itask *t, const struct sk_bl
     t->start_ns = 0;
 }
 
-static struct sk_need need_of(struct sk_inline *x, sk_shape shape) {
-    const struct sk_place_shape *s = sk_place_shape_at(&x->place, shape);
-    if (s->id != shape) return (struct sk_need){0}; /* of a removed group, and used again */
-    return (struct sk_need){.res = s->res, .group = s->group};
-}
-
 static struct sk_past_more more(void *ctx, const struct sk_past *p) {
     struct sk_inline *x = ctx;
-    struct sk_need need = need_of(x, p->shape);
-    return (struct sk_past_more){fn_name(x, p->fn), need.res, need.group};
+    return (struct sk_past_more){fn_name(x, p->fn), sk_place_need_of(&x->place, p->shape)};
 }
 
 static void task(struct sk_inline *x, const struct sk_itask *t, struct sk_rows *r) {
     struct sk_bytes own = own_name(x, t), fn = fn_name(x, t->p.t.fn.v);
     bool waits = false; /* for an argument */
     for (uint32_t i = 0; t->queued && i < t->p.t.n_args; i++) waits |= t->refs[i] && !sk_iobj_val(x, t->refs[i]);
-    struct sk_need need = need_of(x, t->shape);
+    struct sk_need need = sk_place_need_of(&x->place, t->shape);
     struct sk_task_row row = {.id = t->id,
                               .parent = t->parent,
                               .actor = t->p.t.actor.v,
@@ -75,6 +68,7 @@ static void task(struct sk_inline *x, const struct sk_itask *t, struct sk_rows *
                               .name_n = (uint32_t)own.n,
                               .fn_n = (uint32_t)fn.n,
                               .group = need.group,
+                              .more = need.more,
                               .res = need.res};
     sk_rows_add(r, &row, sizeof row, (struct sk_bytes[]){own, fn}, 2);
 }
@@ -82,7 +76,7 @@ static void task(struct sk_inline *x, const struct sk_itask *t, struct sk_rows *
 static void actor(struct sk_inline *x, const struct sk_iactor *a, struct sk_rows *r) {
     struct sk_bytes none = {"", 0}, name = a->name ? a->name->name : none, space = a->name ? a->name->space : none;
     struct sk_bytes cls = fn_name(x, a->init->p.t.fn.v), why = a->dead && a->why ? (struct sk_bytes){a->why->data, a->why->len} : none;
-    struct sk_need need = need_of(x, a->init->shape);
+    struct sk_need need = sk_place_need_of(&x->place, a->init->shape);
     struct sk_actor_row row = {.id = a->id,
                                .init = a->init->id,
                                .pid = a->started ? getpid() : 0,
@@ -99,6 +93,7 @@ static void actor(struct sk_inline *x, const struct sk_iactor *a, struct sk_rows
                                .space_n = (uint32_t)space.n,
                                .why_n = (uint32_t)why.n,
                                .group = need.group,
+                               .more = need.more,
                                .res = need.res};
     sk_rows_add(r, &row, sizeof row, (struct sk_bytes[]){cls, name, space, why}, 4);
 }

@@ -2,14 +2,93 @@
  *
  *     STARTING --constructor done--> ALIVE --worker died, restarts left--> STARTING ... --> DEAD
  *
- * Calls wait in a->queue until their arguments exist (as in Ray: one that waits holds up those behind it that the same process has made), then
- * go to the worker's ring, at most SK_PLACE_DEPTH_MAX at a time. An actor nobody can name any more is stopped after its last call. */
+ * Calls wait with their caller until their arguments exist (as in Ray: one that waits holds up those behind it that the same process has made;
+ * with several at once it does not), then in a->queue until there is room on the worker, at most a->depth at a time. An actor nobody can name
+ * any more is stopped after its last call. Cost: of a call O(1), and a look at the processes that call; of a death O(calls). */
 #include <stdio.h>
 
 #include "base/clock.h"
 #include "base/mem.h"
 #include "base/vec.h"
 #include "engine/local/local_int.h"
+
+#define PASS_MAX 1000u /* calls that are passed in search of one that can be sent, when an argument comes back from disk */
+
+static struct sk_ltask *call_of(struct sk_list *it) { return sk_container_of(it, struct sk_ltask, on); }
+
+/* ---- calls ------------------------------------------------------------------------------------------------------------------------ */
+
+static struct sk_lcaller *caller_of(const struct sk_lactor *a, uint32_t proc) {
+    SK_LIST_EACH (it, &a->callers) {
+        struct sk_lcaller *c = sk_container_of(it, struct sk_lcaller, link);
+        if (c->proc == proc) return c;
+    }
+    return NULL;
+}
+
+static void caller_free(struct sk_lactor *a, struct sk_lcaller *c) {
+    sk_list_del(&c->link);
+    a->n_callers--;
+    sk_free(c);
+}
+
+static void queue(struct sk_lactor *a, struct sk_ltask *t) {
+    sk_list_del(&t->on);
+    t->held = false;
+    a->n_held--;
+    sk_list_push_back(&a->queue, &t->on);
+}
+
+static void let_on(struct sk_lactor *a, struct sk_lcaller *c) {
+    for (struct sk_list *it; (it = sk_list_first(&c->held)) && call_of(it)->state == SK_T_READY;) queue(a, call_of(it));
+}
+
+bool sk_actor_call(struct sk_lactor *a, struct sk_ltask *t) {
+    struct sk_lcaller *c = caller_of(a, t->owner);
+    if (!c) {
+        if (!(c = sk_calloc(SK_TAG_ENGINE, sizeof *c))) return false;
+        c->proc = t->owner;
+        sk_list_init(&c->link);
+        sk_list_init(&c->held);
+        sk_list_push_back(&a->callers, &c->link);
+        a->n_callers++;
+    }
+    t->actor = a;
+    t->caller = c;
+    t->held = true;
+    c->n++;
+    a->n_tasks++;
+    a->n_held++;
+    sk_list_push_back(&c->held, &t->on);
+    return true;
+}
+
+void sk_actor_call_ready(struct sk_ltask *t) {
+    if (!t->held) return;
+    if (t->actor->n_groups) queue(t->actor, t);
+    else let_on(t->actor, t->caller);
+}
+
+void sk_actor_call_over(struct sk_ltask *t) {
+    struct sk_lactor *a = t->actor;
+    struct sk_lcaller *c = t->caller;
+    if (t->held) {
+        a->n_held--;
+        a->let_on = true;
+    }
+    t->held = false;
+    t->caller = NULL;
+    a->n_tasks--;
+    if (--c->n == 0 && a->n_callers > 1) caller_free(a, c); /* the last one stays for its next call */
+}
+
+void sk_actor_free(struct sk_lactor *a) {
+    SK_LIST_EACH_SAFE (it, tmp, &a->callers) caller_free(a, sk_container_of(it, struct sk_lcaller, link));
+    sk_inl_drop(a->dead_value);
+    sk_free(a);
+}
+
+/* ---- its life --------------------------------------------------------------------------------------------------------------------- */
 
 sk_rc sk_actor_create(struct sk_local *l, uint32_t proc, uint64_t base, const uint8_t *spec, size_t len, const struct sk_aspec *as,
                       struct sk_err *err) {
@@ -53,6 +132,7 @@ sk_rc sk_actor_create(struct sk_local *l, uint32_t proc, uint64_t base, const ui
     a->depth = (uint32_t)SK_MIN(depth, SK_ACTOR_DEPTH_MAX);
     a->shape = t->spec.shape;
     sk_list_init(&a->queue);
+    sk_list_init(&a->callers);
     sk_list_init(&a->link);
     sk_list_push_back(&l->actors, &a->link);
     t->is_init = true;
@@ -96,7 +176,10 @@ void sk_actor_advance(struct sk_local *l, struct sk_lactor *a) {
     if (a->state == SK_A_DEAD) return;
     if (a->worker && a->worker->killed)
         return; /* asked again when its death is reported: what is submitted after kill() goes to the next process */
-    if (a->stopping && sk_list_empty(&a->queue) && a->n_sent == 0) {
+    if (a->let_on && !a->n_groups)
+        SK_LIST_EACH (it, &a->callers) let_on(a, sk_container_of(it, struct sk_lcaller, link));
+    a->let_on = false;
+    if (a->stopping && sk_list_empty(&a->queue) && !a->n_held && a->n_sent == 0) {
         a->leaving = true; /* in order: destructors and exit handlers of the user run */
         sk_actor_dead(l, a, "its last handle was released");
         return;
@@ -119,20 +202,21 @@ void sk_actor_advance(struct sk_local *l, struct sk_lactor *a) {
         a->placed = true;
         a->n_sent++;
     }
-    uint32_t held_up[8], n_held_up = 0; /* processes whose next call waits for an argument */
+    uint32_t held_up[8], n_held_up = 0, n_passed = 0; /* processes whose next call has lost an argument meanwhile */
     for (struct sk_list *it = a->queue.next; a->state != SK_A_DEAD && it != &a->queue && a->n_sent < a->depth && a->worker;) {
-        struct sk_ltask *t = sk_container_of(it, struct sk_ltask, on); /* behind the constructor: the ring keeps the order */
+        struct sk_ltask *t = call_of(it); /* behind the constructor: the ring keeps the order */
         if (a->n_sent && !a->n_groups && (a->worker->n_rooms || l->place.depth_cap)) {
             l->space.held_back = true; /* memory is short: a call that is queued there holds its arguments in it */
             return;
         }
         bool behind = false;
         for (uint32_t i = 0; i < n_held_up; i++) behind |= held_up[i] == t->owner;
-        if (t->state != SK_T_READY || behind) { /* with several at once, nobody waits for another one's arguments */
+        if (t->state != SK_T_READY || behind) {
             if (!a->n_groups && !behind) {
-                if (!a->mixed || n_held_up == SK_COUNT(held_up)) return;
+                if (a->n_callers == 1 || n_held_up == SK_COUNT(held_up)) return;
                 held_up[n_held_up++] = t->owner;
             }
+            if (++n_passed == PASS_MAX) return;
             it = it->next;
             continue;
         }
@@ -179,8 +263,11 @@ void sk_actor_find_for(struct sk_local *l, struct sk_lworker *w, uint64_t req, s
     sk_free(p);
 }
 
-static size_t write_names(struct sk_local *l, void *buf, size_t cap) { return sk_names_write(&l->names_of_actors, buf, cap); }
-void sk_actor_names_for(struct sk_local *l, struct sk_lworker *w, uint64_t req) { sk_req_list(l, w, req, write_names); }
+static size_t write_names(struct sk_local *l, uint64_t unused, void *buf, size_t cap) {
+    (void)unused;
+    return sk_names_write(&l->names_of_actors, buf, cap);
+}
+void sk_actor_names_for(struct sk_local *l, struct sk_lworker *w, uint64_t req) { sk_req_list(l, w, req, write_names, 0); }
 
 static void let_go(struct sk_local *l, struct sk_lactor *a) {
     sk_name_free(&a->name);
@@ -198,7 +285,7 @@ void sk_actor_dead(struct sk_local *l, struct sk_lactor *a, const char *why) {
     a->worker = NULL;
     if (w) {
         for (struct sk_list *it = w->sent.prev; it != &w->sent;) { /* not begun: they end with those in the queue, below */
-            struct sk_ltask *t = sk_container_of(it, struct sk_ltask, on);
+            struct sk_ltask *t = call_of(it);
             it = it->prev;
             if (!t->is_init && sk_ltask_unsend(l, w, t)) sk_list_push_front(&a->queue, &t->on);
         }
@@ -208,8 +295,9 @@ void sk_actor_dead(struct sk_local *l, struct sk_lactor *a, const char *why) {
     }
     if (a->init->state == SK_T_FINISHED) sk_ltask_let_args_go(l, a->init);
     else sk_ltask_fail(l, a->init, SK_EACTOR, "the actor died before it was ready: %s", why);
+    SK_LIST_EACH (it, &a->callers) sk_list_splice(&a->queue, &sk_container_of(it, struct sk_lcaller, link)->held);
     while (!sk_list_empty(&a->queue)) {
-        struct sk_ltask *t = sk_container_of(a->queue.next, struct sk_ltask, on);
+        struct sk_ltask *t = call_of(a->queue.next);
         if (a->dead_kind)
             sk_ltask_finish_error(l, t, a->dead_kind, a->dead_value ? (void *)a->dead_value->bytes : (void *)"",
                                   a->dead_value ? a->dead_value->len : 0);
@@ -221,16 +309,8 @@ void sk_actor_dead(struct sk_local *l, struct sk_lactor *a, const char *why) {
 sk_rc sk_actor_may_call(struct sk_local *l, uint64_t aid, uint32_t proc, uint32_t max, struct sk_err *err) {
     const struct sk_obj *o = sk_obj_get(l, aid);
     const struct sk_lactor *a = o && o->state == SK_O_ACTOR ? o->u.actor : NULL;
-    const struct sk_list *of[] = {a ? &a->queue : NULL, a && a->worker ? &a->worker->sent : NULL};
-    uint32_t n = 0;
-    for (size_t k = 0; k < SK_COUNT(of); k++) {
-        if (!of[k]) continue;
-        SK_LIST_EACH (it, of[k]) {
-            const struct sk_ltask *t = sk_container_of(it, struct sk_ltask, on);
-            n += !t->is_init && t->owner == proc;
-        }
-    }
-    if (n < max) return SK_OK;
+    const struct sk_lcaller *c = a ? caller_of(a, proc) : NULL;
+    if (!c || c->n < max) return SK_OK;
     return SK_ERR(err, SK_EPENDING,
                   "%u calls (max_pending_calls) wait for the actor already; wait for some of their results, then call again", max);
 }
@@ -241,20 +321,21 @@ bool sk_actor_call_waits(const struct sk_lactor *a, const struct sk_ltask *t) {
     return !t->spec.no_wait || t->retries_left != 0 || a->max_task_retries != 0 || a->state != SK_A_ALIVE || a->asked;
 }
 
-/* The process of a living actor died: calls that only waited for their turn on it end with it. Those whose arguments do not exist yet, and what
- * is behind them, would not have been sent anyway. */
+/* The process of a living actor died: calls that only waited for their turn on it end with it. Those that are held would not have been sent
+ * anyway. */
 void sk_actor_fail_hasty(struct sk_local *l, struct sk_lactor *a, const char *why) {
     if (a->no_restart || a->restarts_left == 0) return; /* they end with the actor */
-    for (struct sk_list *it = a->queue.next; a->state == SK_A_ALIVE && it != &a->queue;) {
-        struct sk_ltask *t = sk_container_of(it, struct sk_ltask, on);
+    struct sk_list hasty;
+    sk_list_init(&hasty);
+    for (struct sk_list *it = a->queue.next; it != &a->queue;) {
+        struct sk_ltask *t = call_of(it);
         it = it->next;
-        if (t->state == SK_T_READY && !sk_actor_call_waits(a, t)) {
-            sk_ltask_fail(l, t, SK_EUNAVAIL, "The actor is restarting; its process died before the call began: %s", why);
-            it = a->queue.next; /* who fails may take others with it */
-        } else if (t->state != SK_T_READY && !a->n_groups) {
-            return;
-        }
+        if (t->state != SK_T_READY || sk_actor_call_waits(a, t)) continue;
+        sk_list_del(&t->on);
+        sk_list_push_back(&hasty, &t->on);
     }
+    for (struct sk_list *it; (it = sk_list_first(&hasty));) /* who fails may take others with it */
+        sk_ltask_fail(l, call_of(it), SK_EUNAVAIL, "The actor is restarting; its process died before the call began: %s", why);
 }
 
 void sk_actor_worker_died(struct sk_local *l, struct sk_lactor *a, bool charged, const char *why) {
@@ -294,7 +375,6 @@ void sk_actor_sweep(struct sk_local *l) {
         sk_state_actor_gone(l, a);
         sk_list_del(&a->link);
         sk_ltask_free(l, a->init);
-        sk_inl_drop(a->dead_value);
-        sk_free(a);
+        sk_actor_free(a);
     }
 }

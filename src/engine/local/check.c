@@ -71,9 +71,23 @@ static bool actor_ok(const struct sk_local *l, const struct sk_lactor *a, uint32
     uint32_t n = 0;
     SK_LIST_EACH (it, &a->queue) {
         const struct sk_ltask *t = sk_container_of(it, struct sk_ltask, on);
-        NEED(t->actor == a && (t->state == SK_T_WAITING || t->state == SK_T_READY));
+        NEED(t->actor == a && !t->held && (t->state == SK_T_WAITING || t->state == SK_T_READY));
         n++;
     }
+    uint32_t held = 0, calls = 0, callers = 0;
+    SK_LIST_EACH (i, &a->callers) {
+        const struct sk_lcaller *c = sk_container_of(i, struct sk_lcaller, link);
+        callers++;
+        calls += c->n;
+        SK_LIST_EACH (it, &c->held) {
+            const struct sk_ltask *t = sk_container_of(it, struct sk_ltask, on);
+            NEED(t->actor == a && t->caller == c && t->held && (t->state == SK_T_WAITING || t->state == SK_T_READY));
+            NEED(t->state == SK_T_WAITING || (!a->n_groups && it != c->held.next)); /* only behind another one */
+            held++;
+        }
+    }
+    NEED(held == a->n_held && calls == a->n_tasks && callers == a->n_callers);
+    n += held;
     NEED(a->state != SK_A_DEAD || (n == 0 && !a->worker));
     NEED(a->n_tasks >= n);
     if (a->worker) NEED(l->workers[a->worker->slot] == a->worker && a->worker->actor == a);

@@ -128,7 +128,6 @@ void sk_loop_worker_died(struct sk_local *l, struct sk_lworker *w, int status, u
             struct sk_list *it = again.prev;
             sk_list_del(it);
             sk_list_push_front(&a->queue, it);
-            a->mixed = true; /* for all that is known here */
         }
         sk_actor_worker_died(l, a, charged, why);
     }

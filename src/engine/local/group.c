@@ -140,38 +140,23 @@ sk_rc sk_more_define(struct sk_local *l, const struct sk_amount *a, uint32_t n, 
     return sk_place_more(&l->place, a, n, out, err);
 }
 
-static void read_more(struct sk_local *l, struct sk_lworker *w, uint64_t req, uint32_t more) {
-    size_t n = sk_place_more_read(&l->place, more, NULL, 0), cap = n * sizeof(struct sk_amount) + 64;
-    uint8_t *p = sk_alloc(SK_TAG_ENGINE, 2 * cap); /* the message, and the list that goes into it */
-    if (!p) {
-        sk_pool_kill(l, w, "there is no memory left to answer it");
-        return;
-    }
-    struct sk_amount *a = (struct sk_amount *)(void *)(p + SK_ALIGN(cap, 16));
-    (void)sk_place_more_read(&l->place, more, a, n);
-    struct sk_wr m = sk_wr_init(p, cap);
-    sk_wr_u32(&m, SK_M_REPLY);
-    sk_wr_u32(&m, SK_OK);
-    sk_wr_u64(&m, req);
-    sk_wr_bytes(&m, a, n * sizeof *a);
-    if (!sk_pool_reply(l, w, p, m.n)) sk_pool_kill(l, w, "the object store is too full for an answer to it");
-    sk_free(p);
+static size_t write_more(struct sk_local *l, uint64_t more, void *buf, size_t cap) {
+    size_t n = more > UINT32_MAX ? 0 : sk_place_more_read(&l->place, (uint32_t)more, buf, cap / sizeof(struct sk_amount));
+    return n * sizeof(struct sk_amount);
+}
+static size_t write_groups(struct sk_local *l, uint64_t unused, void *buf, size_t cap) {
+    (void)unused;
+    return sk_lgroups_write(l, buf, cap);
 }
 
 sk_rc sk_need_shape(struct sk_local *l, const struct sk_need *n, sk_shape *out, struct sk_err *err) {
     if (n->env > l->envs.n) return SK_ERR(err, SK_EINVAL, "environment %u is not defined", n->env);
-    if (!n->group) { /* says it with the arithmetic when the machine has not so much */
-        sk_shape any;
-        SK_TRY(l->base.ops->shape(&l->base, &n->res, &any, err));
-        if (!n->env && !n->more) {
-            *out = any;
-            return SK_OK;
-        }
-    }
+    if (!n->group) SK_TRY(sk_res_check(&n->res, &l->place.total, &l->names, err));
     return n->group ? sk_place_need_in(&l->place, n, out, err) : sk_place_need(&l->place, n, out, err);
 }
 
 void sk_lgroup_handle(struct sk_local *l, struct sk_lworker *w, uint32_t type, struct sk_rd *r) {
+    static const char damaged[] = "a request of a worker is damaged";
     struct sk_err err;
     sk_rc rc = SK_OK;
     uint64_t id = type == SK_M_GROUP ? sk_rd_u64(r) : 0, req = sk_rd_u64(r);
@@ -180,26 +165,27 @@ void sk_lgroup_handle(struct sk_local *l, struct sk_lworker *w, uint32_t type, s
         struct sk_bytes name = sk_rd_bytes(r), space = sk_rd_bytes(r);
         sk_rd_align(r, 8);
         const struct sk_res *b = sk_rd_raw(r, (size_t)n * sizeof *b);
-        if (r->bad || !sk_loop_fresh_ids(l, w, id)) return;
-        rc = sk_lgroup_create(l, w->proc, id, b, n, strategy, space, name, &err);
+        if (!r->bad && !sk_loop_fresh_ids(l, w, id)) return;
+        rc = r->bad ? SK_ERR(&err, SK_ECORRUPT, damaged) : sk_lgroup_create(l, w->proc, id, b, n, strategy, space, name, &err);
     } else if (type == SK_M_MORE) {
         uint64_t n = sk_rd_u64(r);
         uint32_t more = 0;
         const struct sk_amount *a = n > UINT32_MAX / sizeof *a ? NULL : sk_rd_raw(r, n * sizeof *a);
-        if (r->bad || !a) return;
-        rc = sk_more_define(l, a, (uint32_t)n, &more, &err);
+        rc = r->bad || !a ? SK_ERR(&err, SK_ECORRUPT, damaged) : sk_more_define(l, a, (uint32_t)n, &more, &err);
         id = more;
     } else if (type == SK_M_MOREREAD) {
-        read_more(l, w, req, (uint32_t)sk_rd_u64(r));
+        sk_req_list(l, w, req, write_more, sk_rd_u64(r));
         return;
     } else if (type == SK_M_UNGROUP) {
-        rc = sk_lgroup_remove(l, sk_rd_u64(r), &err);
+        uint64_t gone = sk_rd_u64(r);
+        rc = r->bad ? SK_ERR(&err, SK_ECORRUPT, damaged) : sk_lgroup_remove(l, gone, &err);
     } else if (type == SK_M_DEFENV) {
         uint32_t env = 0;
-        rc = sk_env_define(l, sk_rd_bytes(r), &env, &err);
+        struct sk_bytes b = sk_rd_bytes(r);
+        rc = r->bad ? SK_ERR(&err, SK_ECORRUPT, damaged) : sk_env_define(l, b, &env, &err);
         id = env;
     } else {
-        sk_req_list(l, w, req, sk_lgroups_write);
+        sk_req_list(l, w, req, write_groups, 0);
         return;
     }
     sk_req_answer(l, w, req, rc, id, &err);

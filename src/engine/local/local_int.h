@@ -310,11 +310,12 @@ struct sk_aside {
 enum { SK_T_WAITING, SK_T_READY, SK_T_SENT, SK_T_FINISHED };
 struct sk_ltask {
     struct sk_place_task place;
-    struct sk_list on; /* in its worker's `sent` list, its actor's `queue`, or unlinked */
+    struct sk_list on; /* in its worker's `sent` list, its actor's `queue`, its caller's `held`, or unlinked */
     uint64_t id, first;
     struct sk_spec spec; /* into bytes[] */
     struct sk_sink *sink;
     struct sk_lactor *actor;
+    struct sk_lcaller *caller; /* of a call of an actor that is not finished */
     struct sk_lworker *worker;
     uint32_t state;
     uint32_t n_unready; /* arguments that do not exist yet */
@@ -326,6 +327,7 @@ struct sk_ltask {
     int64_t submit_ns, start_ns, end_ns;
     bool told; /* its end is in the history */
     bool is_init, is_stream, cancelled, is_method;
+    bool held;        /* in its caller's `held` */
     bool dropped;     /* a stream that nobody reads any more */
     bool holds_args;  /* its arguments are held */
     bool was_started; /* when its worker died */
@@ -393,13 +395,22 @@ struct sk_req { /* a worker that waits: GET, WAIT, NEXT, PEEK; or somebody who w
     uint64_t oids[];
 };
 
+struct sk_lcaller { /* a process that has called an actor */
+    struct sk_list link;
+    struct sk_list held; /* its calls that wait for an argument, and those behind them, in order */
+    uint32_t proc, n;    /* n: calls that are not finished */
+};
+
 enum { SK_A_STARTING, SK_A_ALIVE, SK_A_DEAD };
 struct sk_lactor {
     uint64_t id, order; /* its turn among the tasks that wait for resources */
     struct sk_list link;
     struct sk_ltask *init; /* kept for restarts */
     struct sk_lworker *worker;
-    struct sk_list queue; /* method calls not sent yet, in order */
+    struct sk_list queue; /* method calls whose turn it is, not sent yet, in order */
+    struct sk_list callers;
+    uint32_t n_callers, n_held;
+    bool let_on; /* a call ended that held up others */
     uint32_t state, n_sent;
     int32_t restarts_left, max_task_retries;
     sk_shape shape;
@@ -411,7 +422,6 @@ struct sk_lactor {
     bool detached;     /* the engine holds its `ready` */
     bool asked;        /* its restart, by kill(no_restart=False); until it is alive again */
     bool leaving;      /* it said that it ends */
-    bool mixed;        /* calls of more than one process are in its queue, or were */
     bool is_async;
     struct sk_name *name; /* NULL: none */
     uint32_t depth;       /* so many calls may be on its worker */
@@ -688,7 +698,8 @@ void sk_req_reply(struct sk_local *l, struct sk_req *q, sk_rc rc);
 void sk_req_error(struct sk_local *l, struct sk_lworker *w, uint64_t req, sk_rc rc, const char *msg);
 /* To a request for one number: `value`, or an error. */
 void sk_req_answer(struct sk_local *l, struct sk_lworker *w, uint64_t req, sk_rc rc, uint64_t value, const struct sk_err *err);
-void sk_req_list(struct sk_local *l, struct sk_lworker *w, uint64_t req, size_t (*write)(struct sk_local *l, void *buf, size_t cap));
+void sk_req_list(struct sk_local *l, struct sk_lworker *w, uint64_t req,
+                 size_t (*write)(struct sk_local *l, uint64_t what, void *buf, size_t cap), uint64_t what); /* as long as `write` says */
 void sk_req_free(struct sk_local *l, struct sk_req *q);
 
 /* recover.c: lost values. Holds the rules; lineage.c knows what depends on what */
@@ -822,7 +833,11 @@ void sk_actor_dead(struct sk_local *l, struct sk_lactor *a, const char *why);
 void sk_actor_worker_died(struct sk_local *l, struct sk_lactor *a, bool charged, const char *why); /* charged: it costs a restart */
 /* SK_EPENDING: max calls of that process are not finished. */
 sk_rc sk_actor_may_call(struct sk_local *l, uint64_t aid, uint32_t proc, uint32_t max, struct sk_err *err) SK_MUST_USE;
-bool sk_actor_call_waits(const struct sk_lactor *a, const struct sk_ltask *t);      /* for the next life of its actor */
+bool sk_actor_call_waits(const struct sk_lactor *a, const struct sk_ltask *t); /* for the next life of its actor */
+bool sk_actor_call(struct sk_lactor *a, struct sk_ltask *t) SK_MUST_USE;       /* it is held; false: no memory */
+void sk_actor_call_ready(struct sk_ltask *t); /* its arguments are there: it is let on, and those behind it; or no call */
+void sk_actor_call_over(struct sk_ltask *t);
+void sk_actor_free(struct sk_lactor *a);
 void sk_actor_fail_hasty(struct sk_local *l, struct sk_lactor *a, const char *why); /* its process died: the others */
 void sk_actor_unreferenced(struct sk_local *l, struct sk_lactor *a);
 /* By name; *out has a reference of proc, and so has its `ready` (id - 1). */

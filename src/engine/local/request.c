@@ -27,14 +27,15 @@ void sk_req_answer(struct sk_local *l, struct sk_lworker *w, uint64_t req, sk_rc
     (void)sk_pool_reply(l, w, &m, sizeof m);
 }
 
-void sk_req_list(struct sk_local *l, struct sk_lworker *w, uint64_t req, size_t (*write)(struct sk_local *l, void *buf, size_t cap)) {
-    size_t n = write(l, NULL, 0), cap = n + 64;
+void sk_req_list(struct sk_local *l, struct sk_lworker *w, uint64_t req,
+                 size_t (*write)(struct sk_local *l, uint64_t what, void *buf, size_t cap), uint64_t what) {
+    size_t n = write(l, what, NULL, 0), cap = SK_ALIGN(n, 16) + 64;
     uint8_t *p = sk_alloc(SK_TAG_ENGINE, 2 * cap); /* the message, and the list that goes into it */
     if (!p) {
         sk_pool_kill(l, w, "there is no memory left to answer it");
         return;
     }
-    (void)write(l, p + cap, n);
+    (void)write(l, what, p + cap, n);
     struct sk_wr m = sk_wr_init(p, cap);
     sk_wr_u32(&m, SK_M_REPLY);
     sk_wr_u32(&m, SK_OK);

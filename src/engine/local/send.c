@@ -120,13 +120,8 @@ static void write_task(struct sk_local *l, struct sk_ltask *t, struct sk_lworker
         for (uint32_t i = 0; i < t->actor->n_groups; i++) sk_wr_u32(m, t->actor->groups[i]);
     }
     if (with_need) {
-        const struct sk_place_shape *s = sk_place_shape_at(&l->place, t->spec.shape);
-        struct sk_need need = {.res = s->res,
-                               .group = s->group,
-                               .bundle = s->group ? (int32_t)w->place.bundle : 0,
-                               .env = s->env,
-                               .capture = s->capture,
-                               .more = sk_place_more_of(&l->place, s)};
+        struct sk_need need = sk_place_need_of(&l->place, t->spec.shape);
+        need.bundle = need.group ? (int32_t)w->place.bundle : 0;
         sk_wr_align(m, 8);
         sk_wr_raw(m, &need, sizeof need);
     }

@@ -59,9 +59,7 @@ static struct sk_bytes fn_name(struct sk_local *l, uint64_t fid) {
 
 static struct sk_past_more more(void *ctx, const struct sk_past *p) {
     struct sk_local *l = ctx;
-    const struct sk_place_shape *s = sk_place_shape_at(&l->place, p->shape);
-    if (s->id != p->shape) return (struct sk_past_more){.fn = fn_name(l, p->fn)}; /* of a removed group, and used again */
-    return (struct sk_past_more){fn_name(l, p->fn), s->res, s->group};
+    return (struct sk_past_more){fn_name(l, p->fn), sk_place_need_of(&l->place, p->shape)};
 }
 
 static uint32_t state_of(const struct sk_ltask *t) {
@@ -80,12 +78,12 @@ static void tasks(struct sk_local *l, struct sk_rows *r) {
         const struct sk_ltask *t = v;
         if (t->state == SK_T_FINISHED) continue; /* in the history; kept for its yields, for lineage, or for restarts */
         const struct sk_lworker *w = t->worker;
-        const struct sk_place_shape *s = sk_place_shape_at(&l->place, t->spec.shape);
+        struct sk_need need = sk_place_need_of(&l->place, t->spec.shape);
         struct sk_bytes fn = fn_name(l, t->spec.fid);
         struct sk_task_row row = {.id = t->id,
                                   .parent = t->spec.parent,
                                   .actor = actor_of(t),
-                                  .group = s->group,
+                                  .group = need.group,
                                   .submit_ns = t->submit_ns,
                                   .pid = w ? w->pid : 0,
                                   .worker = w ? w->slot : 0,
@@ -95,14 +93,15 @@ static void tasks(struct sk_local *l, struct sk_rows *r) {
                                   .n_returns = t->spec.n_returns,
                                   .name_n = (uint32_t)t->spec.name.n,
                                   .fn_n = (uint32_t)fn.n,
-                                  .res = s->res};
+                                  .more = need.more,
+                                  .res = need.res};
         if (row.state == SK_TS_RUNNING && atomic_load(&w->sh->task) == t->id) row.start_ns = atomic_load(&w->sh->since_ns);
         sk_rows_add(r, &row, sizeof row, (struct sk_bytes[]){t->spec.name, fn}, 2);
     }
 }
 
 static void actor(struct sk_local *l, const struct sk_lactor *a, struct sk_rows *r) {
-    const struct sk_place_shape *s = sk_place_shape_at(&l->place, a->shape);
+    struct sk_need need = sk_place_need_of(&l->place, a->shape);
     struct sk_bytes none = {"", 0}, name = a->name ? a->name->name : none, space = a->name ? a->name->space : none;
     struct sk_bytes cls = fn_name(l, a->init->spec.fid), why = none;
     if (a->state == SK_A_DEAD)
@@ -114,7 +113,7 @@ static void actor(struct sk_local *l, const struct sk_lactor *a, struct sk_rows 
                      : a->init->state == SK_T_WAITING ? SK_AS_ARGS
                                                       : SK_AS_PENDING;
     struct sk_actor_row row = {.id = a->id,
-                               .group = s->group,
+                               .group = need.group,
                                .init = a->init->id,
                                .pid = a->worker             ? a->worker->pid
                                       : state == SK_AS_DEAD ? a->init->ran_on
@@ -129,7 +128,8 @@ static void actor(struct sk_local *l, const struct sk_lactor *a, struct sk_rows 
                                .name_n = (uint32_t)name.n,
                                .space_n = (uint32_t)space.n,
                                .why_n = (uint32_t)why.n,
-                               .res = s->res};
+                               .more = need.more,
+                               .res = need.res};
     sk_rows_add(r, &row, sizeof row, (struct sk_bytes[]){cls, name, space, why}, 4);
 }
 
@@ -245,13 +245,11 @@ void sk_state_waits(struct sk_local *l, const char *verb, const sk_oid *ids, siz
 
 /* ---- of a worker's request -------------------------------------------------------------------------------------------------------- */
 
-static size_t list_tasks(struct sk_local *l, void *buf, size_t cap) { return sk_state_write(l, SK_STATE_TASKS, buf, cap); }
-static size_t list_actors(struct sk_local *l, void *buf, size_t cap) { return sk_state_write(l, SK_STATE_ACTORS, buf, cap); }
-static size_t list_objects(struct sk_local *l, void *buf, size_t cap) { return sk_state_write(l, SK_STATE_OBJECTS, buf, cap); }
-static size_t list_workers(struct sk_local *l, void *buf, size_t cap) { return sk_state_write(l, SK_STATE_WORKERS, buf, cap); }
+static size_t write_rows(struct sk_local *l, uint64_t what, void *buf, size_t cap) {
+    return sk_state_write(l, what > SK_STATE_WORKERS ? SK_STATE_WORKERS + 1 : (enum sk_state_what)what, buf, cap);
+}
 
 void sk_state_for(struct sk_local *l, struct sk_lworker *w, struct sk_rd *r) {
-    static size_t (*const lists[])(struct sk_local *l, void *buf, size_t cap) = {list_tasks, list_actors, list_objects, list_workers};
     uint64_t req = sk_rd_u64(r), what = sk_rd_u64(r);
-    if (!r->bad && what < SK_COUNT(lists)) sk_req_list(l, w, req, lists[what]);
+    if (!r->bad) sk_req_list(l, w, req, write_rows, what);
 }

@@ -55,7 +55,7 @@ void sk_ltask_end(struct sk_local *l, struct sk_ltask *t) {
     l->progress++;
     if (t->actor) {
         if (t->is_init) return; /* kept for restarts; freed with the actor */
-        t->actor->n_tasks--;
+        sk_actor_call_over(t);
     }
     t->ended = true;
     if (t->is_stream && !t->sink && !t->dropped) return; /* its yields are still to be read; stream_drop frees it */
@@ -179,6 +179,7 @@ void sk_ltask_ready(struct sk_local *l, struct sk_ltask *t) {
     t->n_unready = 0;
     t->seen_lost = (uint32_t)l->n_lost;
     t->state = SK_T_READY;
+    sk_actor_call_ready(t);
     if (t->actor) sk_actor_advance(l, t->actor);
     else sk_place_push(&l->place, &t->place);
 }
@@ -307,13 +308,11 @@ sk_rc sk_ltask_submit(struct sk_local *l, uint32_t proc, uint32_t level, uint64_
             sk_ltask_fail(l, t, SK_EACTOR, "the actor is dead%s%s", a && a->why[0] ? ": " : "", a ? a->why : " (no such actor)");
             return SK_OK;
         }
-        t->actor = a;
-        a->n_tasks++;
+        if (!sk_actor_call(a, t)) {
+            sk_ltask_fail(l, t, SK_ENOMEM, "no memory to record a call of an actor");
+            return SK_OK;
+        }
         if (t->retries_left == 0) t->retries_left = a->max_task_retries;
-        const struct sk_list *last = sk_list_last(&a->queue);
-        if (last) a->mixed = a->mixed || sk_container_of(last, struct sk_ltask, on)->owner != t->owner;
-        else a->mixed = false;
-        sk_list_push_back(&a->queue, &t->on);
         if (t->n_unready == 0) sk_ltask_ready(l, t);
         return SK_OK;
     }

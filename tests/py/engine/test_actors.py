@@ -2,11 +2,11 @@
 
 import gc
 import os
-import time
 
 import numpy as np
 import pytest
 import skate
+from waits import wait_at, wait_until
 
 
 @skate.remote
@@ -66,8 +66,7 @@ def test_order_with_arguments_that_come_late(ray, gate):
 
     @ray.remote
     def late(x):
-        with open(path, "rb", 0) as f:
-            f.read(1)
+        wait_at(path)
         return x
 
     @ray.remote
@@ -327,10 +326,7 @@ def test_async_methods(ray):
 def wait_all_free(ray):
     """Until what others used is given back: actors and tasks of the test before may still be ending."""
     gc.collect()
-    deadline = time.monotonic() + 60
-    while ray.available_resources()["CPU"] != ray.cluster_resources()["CPU"]:
-        assert time.monotonic() < deadline
-        ray.wait([ray.put(0)])
+    wait_until(lambda: ray.wait([ray.put(0)]) and ray.available_resources()["CPU"] == ray.cluster_resources()["CPU"])
 
 
 def test_resources_of_actors(ray):

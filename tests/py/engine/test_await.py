@@ -7,11 +7,7 @@ import os
 import threading
 
 import pytest
-
-
-def wait_in(path):
-    with open(path, "rb", 0) as f:
-        f.read(1)
+from waits import wait_at, wait_until
 
 
 def test_many_awaits(ray):
@@ -101,7 +97,7 @@ def test_shutdown_ends_what_is_awaited(fresh, gate):
 
     @ray.remote
     def f():
-        wait_in(path)
+        wait_at(path)
 
     future = f.remote().future()
     ray.shutdown()
@@ -183,7 +179,7 @@ def test_completed_of_one_that_is_dropped(ray, engine, gate):
     @ray.remote(num_returns="streaming")
     def g():
         yield 1
-        wait_in(path)
+        wait_at(path)
         yield 2
 
     gen = g.remote()
@@ -214,12 +210,10 @@ def test_waiting_for_an_item_takes_none(fresh, tmp_path):
     gen = g.remote()
     assert ray.wait([gen])[0] == [gen]
     assert gen.peek(1) == 1 and gen.next_ready()
-    while ray.get(made.remote()) < 2:  # it goes on until its window is full
-        pass
+    wait_until(lambda: ray.get(made.remote()) >= 2)  # it goes on until its window is full
     assert [ray.get(made.remote()) for _ in range(20)] == [2] * 20
     assert ray.get(next(gen)) == 0
-    while ray.get(made.remote()) < 3:
-        pass
+    wait_until(lambda: ray.get(made.remote()) >= 3)
     assert [ray.get(x) for x in gen] == [1, 2, 3, 4, 5]
 
 
@@ -263,7 +257,7 @@ def test_groups_of_an_async_actor_have_loops_of_their_own(fresh, gate):
 
         @ray.method(concurrency_group="io")
         async def blocks(self):
-            wait_in(path)
+            wait_at(path)
             return threading.get_ident()
 
         @ray.method(concurrency_group="cpu")
@@ -330,8 +324,7 @@ def test_an_actor_ends_itself(fresh, tmp_path):
             ray.get(a.start.remote(), timeout=60)
         with pytest.raises(ray.exceptions.ActorDiedError, match="exit_actor"):
             ray.get(a.m.remote(), timeout=60)
-        while not os.path.exists(left):  # its process ends in order
-            ray.get(ray.remote(os.getpid).remote())
+        wait_until(lambda: ray.get(ray.remote(os.getpid).remote()) and os.path.exists(left))  # its process ends in order
         assert not os.path.exists(after)
         os.remove(left)
     with pytest.raises(TypeError):
@@ -344,7 +337,7 @@ def test_max_pending_calls_is_exact(ray, engine, gate):
     @ray.remote(max_pending_calls=3)
     class A:
         def slow(self):
-            wait_in(path)
+            wait_at(path)
 
         def fast(self):
             return 1
@@ -390,7 +383,7 @@ def test_callers_do_not_wait_for_each_others_arguments(fresh, gate):
 
     @ray.remote
     def slow():
-        wait_in(path)
+        wait_at(path)
         return "slow"
 
     @ray.remote

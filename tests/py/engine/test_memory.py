@@ -8,6 +8,7 @@ import time
 import pytest
 import skate
 from skate import _skate, config
+from waits import wait_at, wait_until
 
 MIB = 1 << 20
 
@@ -28,13 +29,6 @@ def start():
 
 def eat(mib):
     return [b"x" * MIB for _ in range(mib)]
-
-
-def wait_until(condition):
-    end = time.monotonic() + 60
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.02)
 
 
 def hog(mib):
@@ -91,8 +85,7 @@ def test_what_was_asked_for_is_the_share(start, gate):
     @ray.remote(max_retries=0)
     def hold(mib, path):
         x = eat(mib)
-        with open(path, "rb", 0) as f:
-            f.read(1)
+        wait_at(path)
         return len(x)
 
     said = hold.options(memory=250 * MIB).remote(180, gate.path)
@@ -179,8 +172,7 @@ def test_usage_and_summary(start, gate):
     @ray.remote
     def hold(mib, path):
         x = eat(mib)
-        with open(path, "rb", 0) as f:
-            f.read(1)
+        wait_at(path)
         return len(x)
 
     ref = hold.options(memory=100 * MIB).remote(60, gate.path)

@@ -14,6 +14,7 @@ from skate.util import (
 )
 from skate.util.placement_group import VALID_PLACEMENT_GROUP_STRATEGIES, validate_placement_group
 from skate.util.scheduling_strategies import PlacementGroupSchedulingStrategy as In
+from waits import wait_at
 
 
 @pytest.fixture
@@ -213,8 +214,7 @@ def test_calls_on_an_actor_that_restarts(ray, gate):
     class A:
         def __init__(self):
             if skate.get_runtime_context().was_current_actor_reconstructed:
-                with open(path, "rb", 0) as f:
-                    f.read(1)
+                wait_at(path)
 
         def die(self):
             os._exit(1)
@@ -241,8 +241,7 @@ def test_max_pending_calls(ray, gate):
     @ray.remote(num_cpus=0)
     class A:
         def f(self):
-            with open(path, "rb", 0) as f:
-                return f.read(1)
+            return wait_at(path)
 
     a = A.options(max_pending_calls=3).remote()
     refs = [a.f.remote() for _ in range(3)]

@@ -12,6 +12,7 @@ import pytest
 import skate
 from procs import wait_gone
 from skate import ids
+from waits import wait_at
 
 
 def test_ids():
@@ -208,14 +209,13 @@ def test_generators_are_waited_for(ray, gate):
     @ray.remote
     def gen():
         yield 1
-        with open(path, "rb", 0) as f:
-            f.read(1)
+        wait_at(path)
         yield 2
 
     if skate.api._context["engine"] == "inline":
         pytest.skip("the caller would run the task, and wait in it")
     g = gen.remote()
-    never = ray.remote(lambda p: open(p, "rb", 0).read(1) and 5).remote(path)
+    never = ray.remote(lambda p: wait_at(p) and 5).remote(path)
     assert ray.wait([g, never], num_returns=1, timeout=30) == ([g], [never])
     assert g.next_ready() and not g.is_finished() and ray.get(next(g)) == 1
     assert ray.wait([g, never], num_returns=1, timeout=0.05) == ([], [g, never]) and not g.next_ready()
@@ -262,8 +262,7 @@ def test_get_raises_before_the_others_are_there(ray, gate):
     def f(fail):
         if fail:
             raise KeyError("early")
-        with open(path, "rb", 0) as h:
-            h.read(1)
+        wait_at(path)
 
     refs = [f.remote(False), f.remote(True)]
     with pytest.raises(KeyError, match="early"):

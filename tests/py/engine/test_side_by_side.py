@@ -10,6 +10,7 @@ import pytest
 import skate
 from skate import _skate, ids
 from skate.actor import ActorHandle, Meta, _methods
+from waits import wait_until
 
 
 @pytest.fixture
@@ -73,8 +74,7 @@ class Loop:
 def test_async_calls(ray):
     a = make(Loop, groups=[1000], is_async=True)
     refs = [a.wait.remote() for _ in range(300)]
-    while ray.get(a.n.remote())[0] < 300:
-        pass
+    wait_until(lambda: ray.get(a.n.remote())[0] >= 300)
     assert ray.get(a.n.remote()) == (300, True, True)
     ray.get(a.send.remote())
     assert [ids.TaskID._of(n) for n in ray.get(refs)] == [r.task_id() for r in refs]  # each coroutine knows its own task
@@ -88,8 +88,7 @@ def test_async_calls(ray):
 def test_async_cancel(ray):
     a = make(Loop, groups=[1000], is_async=True)
     ref = a.sleep.remote()
-    while ray.get(a.n.remote())[0] < 1:
-        pass
+    wait_until(lambda: ray.get(a.n.remote())[0] >= 1)
     ray.cancel(ref)
     with pytest.raises(ray.exceptions.TaskCancelledError):
         ray.get(ref)
@@ -226,13 +225,11 @@ def test_cancel_interrupts(ray):
         for f in (sleeps, spins, waits, misses, survives):
             path = os.path.join(d, f.__name__)
             ref = f.remote(path)
-            while not os.path.exists(path):
-                pass
+            wait_until(lambda: os.path.exists(path))  # noqa: B023  (called now)
             ray.cancel(ref)
             if f is survives:
                 assert ray.get(ref) is True
                 continue
             with pytest.raises(ray.exceptions.TaskCancelledError):
                 ray.get(ref)
-    while ray.available_resources()["CPU"] < 4:  # the child of `waits` was cancelled with it
-        pass
+    wait_until(lambda: ray.available_resources()["CPU"] >= 4)  # the child of `waits` was cancelled with it

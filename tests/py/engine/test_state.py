@@ -8,11 +8,7 @@ import time
 import pytest
 from skate.util import state
 from skate.util.state.exception import RayStateApiException, ServerUnavailable
-
-
-def _hold(path):
-    with open(path, "rb", 0) as f:
-        f.read(1)
+from waits import wait_at
 
 
 def test_tasks_that_ended(fresh):
@@ -100,7 +96,7 @@ def test_a_worker_that_died(tmp_path):
 def test_tasks_under_way(fresh, gate):
     ray = fresh(num_cpus=1)
     if fresh.engine == "inline":
-        ref = ray.remote(_hold).remote(gate.path)
+        ref = ray.remote(wait_at).remote(gate.path)
         assert [r.state for r in state.list_tasks()] == ["PENDING_NODE_ASSIGNMENT"]  # it runs when somebody waits
         gate.let_go()
         ray.get(ref)
@@ -113,7 +109,7 @@ def test_tasks_under_way(fresh, gate):
     def hold(path):
         with open(started, "wb", 0) as f:
             f.write(b"s")
-        _hold(path)
+        wait_at(path)
 
     @ray.remote
     def after(x):
@@ -299,3 +295,24 @@ def test_memory_summary(fresh):
     assert ref.hex() not in stats and (fresh.engine == "inline" or re.search(r"Plasma memory usage 1 MiB, 1 objects, \d\.\d+% full", stats))
     with pytest.raises(ValueError, match="units"):
         memory_summary(units="XB")
+
+
+def test_all_custom_resources_are_told(fresh):
+    """Beyond the first 13 they have no place of their own in the engine's rows."""
+    ray = fresh(resources={f"r{i}": 2 for i in range(20)})
+
+    @ray.remote(num_cpus=0, resources={"r2": 1, "r15": 2, "r19": 0.5})
+    def f():
+        return 1
+
+    @ray.remote(num_cpus=0, resources={"r18": 1})
+    class A:
+        def m(self):
+            return 2
+
+    a = A.remote()
+    assert ray.get([f.remote(), a.m.remote()]) == [1, 2]
+    tasks = {r.name: r.required_resources for r in state.list_tasks(detail=True)}
+    assert tasks["f"] == {"r2": 1, "r15": 2, "r19": 0.5}
+    assert [r.required_resources for r in state.list_actors(detail=True)] == [{"r18": 1}]
+    ray.kill(a)

@@ -6,6 +6,7 @@ import time
 import numpy as np
 import pytest
 import skate
+from waits import wait_at
 
 
 @skate.remote
@@ -483,8 +484,7 @@ def test_cancel_before_it_runs(ray, gate):
 
     @ray.remote
     def held():
-        with open(path, "rb", 0) as f:
-            f.read(1)
+        wait_at(path)
 
     blocker = held.remote()
     ref = never.remote(blocker)

@@ -10,6 +10,7 @@ import skate
 from skate.util import ActorPool, as_completed, map_unordered
 from skate.util.multiprocessing import Pool, TimeoutError
 from skate.util.queue import Empty, Full, Queue
+from waits import wait_at
 
 
 @pytest.fixture(scope="module")
@@ -25,8 +26,7 @@ class Doubler:
         return 2 * x
 
     def read(self, path):
-        with open(path, "rb", 0) as f:
-            return f.read(1)
+        return wait_at(path)
 
 
 def test_actor_pool(ray, gate):

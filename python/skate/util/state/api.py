@@ -46,9 +46,16 @@ def _rows(what):
     return _skate.state(what, _engine().job().get("custom", []))
 
 
+_offset = 0  # of Unix time to the engine's clock: kept, so that two answers say the same time, until somebody sets the clock
+
+
 def _to_ms():
     """Of the engine's clock: a function from its nanoseconds to Unix milliseconds; None from 0."""
-    offset = time.time_ns() - _skate.monotonic_ns()
+    global _offset
+    now = time.time_ns() - _skate.monotonic_ns()
+    if abs(now - _offset) > 100_000_000:
+        _offset = now
+    offset = _offset
     return lambda ns: (ns + offset) // 1000000 if ns else None
 
 
