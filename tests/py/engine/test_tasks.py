@@ -498,6 +498,8 @@ def test_cancel_before_it_runs(ray, gate):
     ray.cancel(done)  # too late: nothing happens
     assert ray.get(done) == 111
     ray.cancel(ray.put(1))  # no task makes it: nothing happens
+    with pytest.raises(TypeError):
+        ray.cancel(5)
 
 
 def test_resources_that_can_never_be_had(ray):
