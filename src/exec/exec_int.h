@@ -87,7 +87,7 @@ struct sk_stask { /* from launch until its last block was passed on and the engi
         link;      /* in its stage's window, by seq; among those that started ahead of their turn (seq SK_NO_SEQ); among the cancelled */
     uint64_t id;   /* generation << 32 | slot: what events name it by */
     uint64_t user; /* run.c: the engine's task id; 0: not submitted */
-    uint64_t seq;
+    uint64_t seq, origin;
     uint32_t stage, actor, unit, n_yields;
     struct sk_blkq in, held; /* inputs; yields whose turn has not come */
     uint64_t promise, in_bytes, out_bytes;
@@ -140,6 +140,7 @@ struct sk_sstage {
     struct sk_list window, early; /* in order; those whose place is not known yet */
     uint32_t n_window, in_flight, n_unknown;
     uint64_t next_seq, promise, held_cost, held_n;
+    uint64_t part_of, n_parts; /* keep_units: the unit of the last bundle launched, and how many of it were */
     uint32_t ramp;
     struct sk_size_est size;
     double est_ns;                         /* learned time of a task, 0 unknown */
@@ -181,7 +182,8 @@ struct sk_act {
 struct sk_step_conf {
     uint64_t memory_bytes, target_min_bytes, target_max_bytes;
     uint32_t consumer_blocks;
-    bool preserve_order;
+    bool preserve_order, keep_units;
+    const uint8_t *skip_units;
     int64_t cpu_e4, gpu_e4;
     const struct sk_policy *policy;
 };
@@ -250,7 +252,8 @@ bool sk_zip_ahead(const struct sk_step *x, const struct sk_sstage *s, uint32_t s
 
 /* launch.c: what can run, what shall run */
 sk_rc sk_launch_all(struct sk_step *x, struct sk_err *err) SK_MUST_USE;
-bool sk_step_open(const struct sk_step *x, uint32_t si); /* its output is in turn (see UNION) */
+void sk_step_next_unit(const struct sk_step *x, struct sk_sstage *s); /* past those that are done */
+bool sk_step_open(const struct sk_step *x, uint32_t si);              /* its output is in turn (see UNION) */
 sk_rc sk_step_act(struct sk_step *x, struct sk_act a, struct sk_err *err) SK_MUST_USE;
 static inline bool sk_stage_runs(const struct sk_sstage *s) { return s->kind == SK_STAGE_TASKS || s->kind == SK_STAGE_ACTORS; }
 

@@ -86,7 +86,8 @@ bool sk_step_enough(const struct sk_step *x, const struct sk_sstage *s, uint64_t
 /* Small neighbours become one task's input: greedy, in order, by bytes and rows only. */
 static sk_rc coalesce(struct sk_step *x, struct sk_sstage *s, struct sk_blk *b, struct sk_err *err) {
     bool large = sk_step_enough(x, s, b->ref.bytes, b->ref.n_rows);
-    if (s->open && (large || s->open->q.bytes + b->ref.bytes > x->conf.target_max_bytes)) close_bundle(s);
+    bool apart = s->open && x->conf.keep_units && s->open->q.tail->ref.origin != b->ref.origin;
+    if (s->open && (large || apart || s->open->q.bytes + b->ref.bytes > x->conf.target_max_bytes)) close_bundle(s);
     if (!s->open) {
         s->open = sk_pool_get(&x->bundles);
         if (!s->open) {
@@ -377,6 +378,7 @@ static sk_rc yielded(struct sk_step *x, const struct sk_step_ev *ev, struct sk_e
         return SK_ERR(err, SK_ENOMEM, "%s: no memory for a block", s->label);
     }
     *b = (struct sk_blk){.ref = ev->block, .cost = SK_MAX(ev->cost, ev->block.bytes)};
+    b->ref.origin = t->origin;
     sk_list_init(&b->ahead);
     uint64_t promise = t->promise;
     sk_budget_use(&x->mem, &t->promise, b->cost);
@@ -470,7 +472,10 @@ sk_rc sk_step_start(struct sk_step *x, int64_t now_ns, struct sk_err *err) {
         if (x->s[i].kind == SK_STAGE_LIMIT && !x->s[i].limit && !x->s[i].ended) SK_TRY(limit_done(x, i, err));
     for (uint32_t i = 0; i < x->n; i++) {
         if (x->s[i].kind == SK_STAGE_BLOCKS && !x->s[i].ended && sk_step_open(x, i)) SK_TRY(flush_blocks(x, i, err));
-        else if (x->s[i].source) SK_TRY(check_end(x, i, err));
+        else if (x->s[i].source) {
+            sk_step_next_unit(x, &x->s[i]);
+            SK_TRY(check_end(x, i, err));
+        }
     }
     return finish_step(x, err);
 }

@@ -67,8 +67,8 @@ static void set_ways(struct sk_step *x) {
         const struct sk_sstage *p = s->parent == SK_NO_STAGE ? NULL : &x->s[s->parent];
         s->feeder = !p || (p->feeder && !sk_stage_runs(p));
         s->ramped = p && (p->kind == SK_STAGE_LIMIT || p->ramped);
-        s->ordered = x->conf.preserve_order || (p && (p->sides || p->ordered)); /* rows side by side are those of the same number */
-        s->early_ok = s->early_ok && s->ordered && !s->ramped;                  /* what a LIMIT cuts starts in order */
+        s->ordered = x->conf.preserve_order || (p && (p->sides || p->ordered));       /* rows side by side are those of the same number */
+        s->early_ok = s->early_ok && s->ordered && !x->conf.keep_units && !s->ramped; /* what a LIMIT cuts starts in order */
         if (s->ramped && s->cpu_e4 > 0) s->ramp = (uint32_t)SK_MAX(x->conf.cpu_e4 / s->cpu_e4, 1);
     }
 }

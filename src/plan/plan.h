@@ -44,6 +44,7 @@ struct sk_bref { /* rows of a block that exists; the holder owns one reference t
     uint64_t oid;
     uint64_t row0, n_rows;
     uint64_t bytes;
+    uint64_t origin; /* unit of the source that it stems from; meaningful in runs that keep units apart */
 };
 
 struct sk_node_desc { /* what plan_add takes; everything is copied */

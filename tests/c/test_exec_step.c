@@ -116,7 +116,7 @@ TEST(limit_zero_runs_nothing) {
 TEST(limit_over_blocks_takes_only_what_it_needs) {
     rig_begin(&R);
     struct sk_bref b[100];
-    for (uint32_t i = 0; i < 100; i++) b[i] = (struct sk_bref){i + 1, 10, 4, 40};
+    for (uint32_t i = 0; i < 100; i++) b[i] = (struct sk_bref){i + 1, 10, 4, 40, 0};
     uint32_t s = rig_add(&R, &RIG_READ, (struct sk_node_desc){.blocks = b, .n_blocks = 100}, NULL, 0);
     rig_start(&R, rig_add(&R, &RIG_LIMIT, (struct sk_node_desc){.limit = 10}, &s, 1));
     CHECK_EQ(R.live, 3);
@@ -129,7 +129,7 @@ TEST(limit_over_blocks_takes_only_what_it_needs) {
 TEST(union_in_order_and_started_ahead) {
     rig_begin(&R);
     uint32_t in[3] = {rig_source(&R, 2, 10), rig_source(&R, 2, 10), 0};
-    struct sk_bref b[2] = {{1, 0, 7, 10}, {2, 0, 8, 10}};
+    struct sk_bref b[2] = {{1, 0, 7, 10, 0}, {2, 0, 8, 10, 0}};
     in[2] = rig_add(&R, &RIG_READ, (struct sk_node_desc){.blocks = b, .n_blocks = 2}, NULL, 0);
     rig_start(&R, rig_add(&R, &RIG_UNION, (struct sk_node_desc){0}, in, 3));
     const uint32_t first = R.x->s[3].inputs[0], second = R.x->s[3].inputs[1];
@@ -456,7 +456,7 @@ TEST(every_allocation_may_fail_and_the_sweep_finds_all) {
         struct sk_err err = {0};
         rig_begin(&R);
         uint32_t in[2] = {rig_source(&R, 70, 5), rig_source(&R, 3, -1)}, m;
-        struct sk_bref b[3] = {{1, 0, 7, 10}, {2, 0, 8, 10}, {3, 0, 1, 1}};
+        struct sk_bref b[3] = {{1, 0, 7, 10, 0}, {2, 0, 8, 10, 0}, {3, 0, 1, 1, 0}};
         in[1] = rig_add(&R, &RIG_READ, (struct sk_node_desc){.blocks = b, .n_blocks = 3}, NULL, 0);
         m = rig_add(&R, &RIG_UNION, (struct sk_node_desc){0}, in, 2);
         m = rig_add(&R, &RIG_MAPB, (struct sk_node_desc){.pool_min = 1, .pool_max = 2}, &m, 1);
@@ -493,4 +493,45 @@ TEST(every_allocation_may_fail_and_the_sweep_finds_all) {
         CHECK_EQ(sk_mem_blocks(SK_TAG_EXEC), 0);
         if (!failed) break;
     }
+}
+
+TEST(units_are_kept_apart_and_numbered_by_what_they_are) {
+    static const uint8_t done[6] = {1, 0, 0, 1, 0, 1};
+    rig_begin(&R);
+    R.conf.keep_units = true;
+    R.conf.skip_units = done;
+    R.conf.target_min_bytes = 50;
+    R.conf.target_max_bytes = 100;
+    rig_start(&R, rig_map(&R, rig_source(&R, 6, 10)));
+    CHECK(!rig_task(&R, 0, 0) && rig_task(&R, 0, 1) && rig_task(&R, 0, 2) && !rig_task(&R, 0, 3) && rig_task(&R, 0, 4) &&
+          !rig_task(&R, 0, 5));
+    uint64_t one = rig_task(&R, 0, 1), two = rig_task(&R, 0, 2), four = rig_task(&R, 0, 4);
+    rig_yield(&R, one, 4, 20);
+    rig_yield(&R, one, 4, 40); /* enough together */
+    rig_yield(&R, one, 1, 10);
+    rig_yield(&R, two, 2, 90); /* large, and not its turn: it waits all the same */
+    CHECK_EQ(rig_flying(&R, 1), 1);
+    CHECK(rig_task(&R, 1, 1ull << 20));
+    rig_done(&R, one, 1);
+    rig_done(&R, two, 1);
+    uint64_t a = rig_task(&R, 1, 1ull << 20), b = rig_task(&R, 1, (1ull << 20) + 1), c = rig_task(&R, 1, 2ull << 20);
+    CHECK(a && b && c); /* the small rest of unit 1 does not wait for blocks of unit 2 */
+    CHECK_EQ(sk_step_task(R.x, b)->in.n, 1);
+    rig_yield(&R, four, 1, 10);
+    rig_done(&R, four, 1); /* the last unit: no more input, the rest goes */
+    uint64_t d = rig_task(&R, 1, 4ull << 20);
+    CHECK(d);
+    const uint64_t tasks[] = {d, c, b, a}, origin[] = {1, 1, 2, 4};
+    for (uint32_t i = 0; i < 4; i++) {
+        rig_yield(&R, tasks[i], 1, 8);
+        rig_done(&R, tasks[i], 1);
+    }
+    for (uint32_t i = 0; i < 4; i++) {
+        struct sk_bref out;
+        CHECK_OK(sk_step_take(R.x, R.now, &out, NULL));
+        CHECK_EQ(out.origin, origin[i]);
+        R.live--;
+    }
+    CHECK_RC(sk_step_take(R.x, R.now, &(struct sk_bref){0}, NULL), SK_EDONE);
+    rig_end(&R);
 }

@@ -18,6 +18,7 @@ import pyarrow as pa
 
 from skate import _skate
 from skate.data import ops, steady
+from skate.data.bad import Letters, Trail
 from skate.data.context import DataContext
 
 _chains: dict[Any, Chain] = {}  # decoded stages of this worker, newest last
@@ -32,6 +33,7 @@ class Chain:
         for name, label, data in stage:
             params = pickle.loads(data) if data else {}
             params.setdefault("label", label)
+            params["at"] = len(self.ops)
             if "context" in params:
                 DataContext._set_current(params.pop("context"))
             if "ctor" in params:
@@ -64,17 +66,27 @@ class Chain:
         t.seq, t.unit, t.cap, t.target, t.source, t.nbytes = seq, unit, cap, target, "", _skate.block_nbytes
         t.sides = [side for _, _, side in ranges]
         t.counters = {}
+        t.source_row, t.rows_of = None, None
+        t.letters, t.trail = Letters(seq), Trail([fn.__name__ for fn, _ in self.ops])
         n = len(self.ops)
         ns, rows, tries = [0] * n, [0] * n, [0] * n
         steady.begin()
         it: Any = _inputs(blocks, ranges) if blocks else None
         for i, (fn, params) in enumerate(self.ops):
-            it = _timed(fn(params, it if it is not None or i == 0 else iter(())), ns, rows, tries, i)
+            it = fn(params, it if it is not None or i == 0 else iter(()))
+            if i == 0 and t.trail.reads:
+                it = t.trail.follow(it, t)
+            it = _timed(it, ns, rows, tries, i)
         if self.ops[-1][0] is ops.repartition:
             target = 0  # what it gives are blocks: they are neither joined nor cut
         for rb in cut(it, target, cap, _skate.block_nbytes):
             yield _skate.BlockOut(rb)
+            if t.letters.full():
+                for letters, bad in t.letters.take(last=False):
+                    yield _skate.BlockOut(letters, bad)
         it.close()
+        for letters, bad in t.letters.take(last=True):
+            yield _skate.BlockOut(letters, bad)
         _skate.task_note([(rows[i], ns[i] - (ns[i - 1] if i else 0), tries[i] - (tries[i - 1] if i else 0)) for i in range(n)])
 
 

@@ -42,8 +42,11 @@ class DatasetStats:
         self.raw, self.extra = raw, dict(extra or {})
 
     def to_dict(self) -> dict[str, Any]:
-        write = {"write": self.extra["write"]} if "write" in self.extra else {}
-        return {**self.raw, **write, "io_retries": self.io_retries, "bottleneck_label": self.bottleneck()[0]}
+        errors = self.extra.get("errors")
+        more = {"bad": {op: dict(by) for op, by in errors.counts.items()}} if errors is not None and errors.total else {}
+        if "write" in self.extra:
+            more["write"] = self.extra["write"]
+        return {**self.raw, **more, "io_retries": self.io_retries, "bottleneck_label": self.bottleneck()[0]}
 
     def to_json(self, **kwargs: Any) -> str:
         return json.dumps(self.to_dict(), default=str, **kwargs)
@@ -132,6 +135,12 @@ class DatasetStats:
             lines.append(f"Wrote {w['files']} files, {w['rows']:,} rows, {nbytes(w['bytes'])} to {w['path']}")
         if self.io_retries:
             lines.append(f"Reads and writes tried again, since the store was not well: {self.io_retries:,}")
+        errors = self.extra.get("errors")
+        if errors is not None and errors.total:
+            kept = f", {errors.kept:,} of them kept (Dataset.errors())" if errors.kept else ""
+            lines.append(f"Bad records: {errors.total:,}{kept}. {errors.what()}")
+        if self.raw.get("errored_blocks"):
+            lines.append(f"Tasks that failed and were left out: {self.raw['errored_blocks']:,}")
         peak, limit = self.raw.get("memory_peak"), self.raw.get("memory_limit")
         tasks, blocks = sum(o.get("tasks_done", 0) for o in ops), sum(o.get("blocks_out", 0) for o in ops if o.get("tasks_done"))
         lines.append(

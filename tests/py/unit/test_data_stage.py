@@ -94,8 +94,8 @@ def test_chain_and_notes(worker):
     out = worker(chain, unit=struct.pack("<qq", 0, 10))
     assert flat(out) == [-2, -4, -6, -8, -10]
     (note,) = worker.notes
-    assert [rows for rows, _ in note] == [10, 10, 5, 5]
-    assert all(ns >= 0 for _, ns in note) and sum(ns for _, ns in note) > 0
+    assert [rows for rows, _, _ in note] == [10, 10, 5, 5]
+    assert all(ns >= 0 and again == 0 for _, ns, again in note) and sum(ns for _, ns, _ in note) > 0
 
 
 def test_a_retry_yields_the_same_blocks(worker):
@@ -109,7 +109,7 @@ def test_a_retry_yields_the_same_blocks(worker):
 
 def test_ranges_select_rows_of_blocks(worker):
     chain = [("map_batches", "m", {**UDF, "fn": lambda b: b})]
-    out = worker(chain, [numbers(10), numbers(10, 10)], ranges=[(8, 2), (0, 3)])
+    out = worker(chain, [numbers(10), numbers(10, 10)], ranges=[(8, 2, 0), (0, 3, 0)])
     assert flat(out) == [8, 9, 10, 11, 12]
 
 

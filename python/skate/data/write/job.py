@@ -194,7 +194,9 @@ class _Remote:
     def begin(self, how: SaveMode) -> list[str] | None:
         from pyarrow import fs as pafs
 
-        info = steady(lambda: self.fs.get_file_info(pafs.FileSelector(self.path, allow_not_found=True, recursive=True)), f"list {self.path}")
+        info = steady(
+            lambda: self.fs.get_file_info(pafs.FileSelector(self.path, allow_not_found=True, recursive=True)), f"list {self.path}"
+        )
         old = [f.path[len(self.path) + 1 :] for f in info if f.type == pafs.FileType.File]
         if old and how is SaveMode.ERROR:
             raise ValueError(
