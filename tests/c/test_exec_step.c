@@ -444,10 +444,11 @@ TEST(stall_text_names_who_waits_for_what) {
     rig_start(&R, rig_map(&R, rig_source(&R, 3, 10)));
     rig_yield(&R, rig_task(&R, 0, 1), 1, 5);
     char text[500];
-    size_t n = sk_stall_text(R.x, text, sizeof text);
+    size_t n = sk_stall_text(R.x, R.now + 2000000000, text, sizeof text);
     CHECK_EQ(n, strlen(text));
-    CHECK_STR_HAS(text,
-                  "R: 3 running, 0 done, has started all it has, 1 blocks wait for task 0; M: 1 running, 0 done, waits for its input");
+    CHECK_STR_HAS(
+        text, "R: 3 running (the longest for 2.0 s), 0 done, has started all it has, 1 blocks wait for task 0; M: 1 running (the longest "
+              "for 2.0 s), 0 done, waits for its input");
     rig_end(&R);
 }
 
