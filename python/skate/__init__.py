@@ -52,6 +52,7 @@ _FROM = {  # name: module
     "DynamicObjectRefGenerator": "ref",
     "FunctionID": "ids",
     "JobID": "ids",
+    "LoggingConfig": "logging_config",
     "NodeID": "ids",
     "PlacementGroupID": "ids",
     "TaskID": "ids",

@@ -396,6 +396,9 @@ class ActorClass:
         if base is None:
             self._all_methods = _methods(cls)
 
+    def __dir__(self):
+        return sorted({*self._base._all_methods, *(n for n in vars(type(self)) if n[0] != "_" or n[:2] == "__"), "remote"})
+
     def _check(self):
         o = self._options
         if o.get("get_if_exists") and o.get("name") is None:

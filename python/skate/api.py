@@ -54,6 +54,8 @@ _IGNORED = {
     "_skip_env_hook",
     "_temp_dir",
     "_tracing_startup_hook",
+    "_proxy_server_url",
+    "cgroup_path",
 }
 _QUIET = {
     "OMP_NUM_THREADS": "1",
@@ -139,7 +141,7 @@ def init(
 
     num_cpus, num_gpus, resources: what tasks can ask for (default: what the machine has). object_store_memory, _memory: bytes. namespace:
     of named actors. runtime_env: env_vars, working_dir, py_modules of the workers. job_config: a JobConfig with defaults for the same. labels
-    of the node. What concerns Ray's servers (dashboard, logging, address) is taken and has no meaning here. RuntimeError when skate runs
+    of the node. logging_config: a LoggingConfig. What concerns Ray's servers (dashboard, log files, address) is taken and has no meaning here. RuntimeError when skate runs
     already, unless ignore_reinit_error; ConnectionError for an address that is not this process's.
 
     Objects that do not fit into object_store_memory (bytes) are written to nameless files in object_spilling_directory (a path, or a list of them
@@ -202,12 +204,18 @@ def init(
         "metadata": job_config.metadata,
         "runtime_env": {k: v for k, v in runtime_env.items() if k != "worker_process_setup_hook"},
     }
+    logging_config = logging_config or job_config.py_logging_config
+    if logging_config:
+        job["logging"] = vars(logging_config)
     conf["argv"] = _worker_argv()
     conf["env"] = _worker_env(runtime_env, job)
     conf["preload"] = _first_note(conf["preload"], runtime_env)
     _skate.init(conf)
     _skate.stack_install(True)  # Ctrl-\, and `skate stack` from another terminal
     _job = job
+    if logging_config:
+        logging_config._apply()
+    serialize.install_hint()
     _context = Context(
         address="local",
         node_ip_address="127.0.0.1",

@@ -3,7 +3,17 @@ user's class as well (RayTaskError.as_instanceof_cause). Made in src/py/py_err.c
 
 
 class RayError(Exception):
-    """Base of all errors of skate."""
+    """Base of all errors of skate. Takes Ray's arguments by position or by name; the first one is the text, if there is any."""
+
+    _named = ()
+
+    def __init__(self, *args, **named):
+        for name in named:
+            if name not in self._named:
+                raise TypeError(f"{type(self).__name__}() got an unexpected keyword argument '{name}'")
+        given = {**dict(zip(self._named, args, strict=False)), **named}
+        super().__init__(*(args or [v for v in given.values() if v is not None][:1]))
+        self.__dict__.update(given)
 
 
 class RayTaskError(RayError):
@@ -110,6 +120,12 @@ def _remake(text, function_name, cause, dual):
     return e.as_instanceof_cause() if dual else e
 
 
+def _remake_plain(cls, args, attributes):
+    e = cls.__new__(cls, *args)
+    e.__dict__.update(attributes)
+    return e
+
+
 class UnserializableException(RayTaskError):
     """The user's code raised an exception that cannot be loaded here; the text is all there is."""
 
@@ -117,11 +133,19 @@ class UnserializableException(RayTaskError):
 class CrossLanguageError(RayError):
     """Of Ray's other languages; skate raises none."""
 
+    _named = ("ray_exception",)
+
 
 class TaskCancelledError(RayError):
-    """The task was cancelled."""
+    """The task was cancelled. `task_id` and `error_message` where they are known."""
 
-    task_id = None
+    def __init__(self, task_id=None, error_message=None):
+        text = (
+            task_id if isinstance(task_id, str) and error_message is None else error_message or "This task or its dependency was cancelled"
+        )
+        super().__init__(text)
+        self.task_id = None if text is task_id else task_id
+        self.error_message = text
 
 
 class GetTimeoutError(RayError, TimeoutError):
@@ -139,6 +163,8 @@ class LocalRayletDiedError(WorkerCrashedError):
 class NodeDiedError(RayError):
     """Of Ray's other machines; skate has none."""
 
+    _named = ("message",)
+
 
 class RayActorError(RayError):
     """Something is wrong with an actor. `actor_id`: its hexadecimal id, where known."""
@@ -146,6 +172,14 @@ class RayActorError(RayError):
     cause = None
     actor_id = None
     preempted = False
+    actor_init_failed = False
+
+    def __init__(self, actor_id=None, error_msg="The actor experienced an error.", actor_init_failed=False, preempted=False):
+        super().__init__(error_msg)
+        self.actor_id, self.actor_init_failed, self.preempted = actor_id, actor_init_failed, preempted
+
+    def __reduce__(self):
+        return _remake_plain, (type(self), self.args, self.__dict__)
 
     @property
     def error_msg(self):
@@ -153,15 +187,26 @@ class RayActorError(RayError):
 
 
 class ActorDiedError(RayActorError):
-    """The actor is dead: its constructor raised, it was killed, or its process died."""
+    """The actor is dead: its constructor raised, it was killed, or its process died. cause: the text, or the RayTaskError of its constructor."""
+
+    def __init__(self, cause=None):
+        init = isinstance(cause, RayTaskError)
+        text = f"The actor died because of an error raised in its creation task, {cause}" if init else cause
+        super().__init__(getattr(cause, "_actor_id", None), text or "The actor died unexpectedly before finishing this task.", init)
+        self.cause = cause if init else None
 
 
 class ActorUnavailableError(RayActorError):
     """The actor is restarting."""
 
+    def __init__(self, error_message="The actor is temporarily unavailable.", actor_id=None):
+        super().__init__(actor_id.hex() if isinstance(actor_id, bytes) else actor_id, error_message)
+
 
 class ActorUnschedulableError(RayError):
     """The actor asks for more than this machine has."""
+
+    _named = ("error_message",)
 
 
 class TaskUnschedulableError(ActorUnschedulableError):
@@ -187,9 +232,13 @@ class OutOfDiskError(RayError):
 class OutOfMemoryError(RayError):
     """A worker used more memory than there is."""
 
+    _named = ("message",)
+
 
 class ObjectLostError(RayError):
     """The object is gone and cannot be made again."""
+
+    _named = ("object_ref_hex", "owner_address", "call_site", "reason", "reason_message")
 
 
 class ObjectFetchTimedOutError(ObjectLostError):
@@ -219,6 +268,8 @@ class ObjectReconstructionFailedError(ObjectLostError):
 class RaySystemError(RayError):
     """An error of skate itself, or of the system under it."""
 
+    _named = ("client_exc", "traceback_str")
+
 
 class UnknownOwnerError(RaySystemError, ValueError):
     """A reference that is none of this engine's: of one that was shut down, or made from bytes."""
@@ -227,13 +278,19 @@ class UnknownOwnerError(RaySystemError, ValueError):
 class AuthenticationError(RayError):
     """Of Ray's servers; skate has none."""
 
+    _named = ("message",)
+
 
 class RpcError(RayError):
     """Of Ray's servers; skate has none."""
 
+    _named = ("message", "rpc_code")
+
 
 class RuntimeEnvSetupError(RayError):
     """The runtime_env cannot be had."""
+
+    _named = ("error_message",)
 
 
 class PendingCallsLimitExceeded(RayError):
@@ -254,6 +311,10 @@ class OufOfBandObjectRefSerializationException(RayError):
 
 class UserCodeException(RayError):
     """A user function of a dataset raised."""
+
+
+class RayDirectTransportError(RaySystemError):
+    """Of transports between GPUs; skate raises none."""
 
 
 class RayChannelError(RaySystemError):

@@ -26,6 +26,7 @@ class JobConfig:
         self.set_runtime_env(runtime_env)
         self.set_default_actor_lifetime(default_actor_lifetime)
         self._py_driver_sys_path = _py_driver_sys_path or []
+        self.py_logging_config = None
 
     def set_metadata(self, key, value):
         """Adds one pair of strings to the metadata."""
@@ -38,6 +39,10 @@ class JobConfig:
 
             runtime_env = RuntimeEnv(**runtime_env)
         self.runtime_env = runtime_env
+
+    def set_py_logging_config(self, logging_config=None):
+        """A LoggingConfig for the driver and the workers of the job."""
+        self.py_logging_config = logging_config
 
     def set_ray_namespace(self, ray_namespace):
         """Where the job's named actors are."""

@@ -337,6 +337,22 @@ def _pickle_alone(obj):
 
 
 _READ_ONLY = "\n(values from the object store are shared, and so read-only: write to a copy, x = x.copy() or numpy.array(x))"
+
+
+def install_hint():
+    """The same hint in this process, for an exception that ends the program. Nothing is wrapped for it: an array of get() is numpy's own."""
+    before = sys.excepthook
+
+    def hook(cls, e, tb):
+        if isinstance(e, ValueError) and "read-only" in str(e) and _READ_ONLY not in str(e):
+            e.add_note(_READ_ONLY[1:])
+        before(cls, e, tb)
+
+    hook.of_skate = True
+    if not hasattr(before, "of_skate"):
+        sys.excepthook = hook
+
+
 _ERROR_MAX = 1 << 20  # bytes: SK_ERROR_VALUE_MAX
 _HEAD_MAX, _STORY_MAX = 128 << 10, 64 << 10  # characters of at most 4 bytes; the rest is for the exception itself
 
@@ -400,6 +416,10 @@ def load_error(kind, data):
         )
     if kind == 0xE2:
         e = ex.ActorDiedError(f"The actor died because of an error raised in its creation task, {text}")
+        e.cause, e.actor_init_failed = cause, True
+        return e
+    if isinstance(cause, KeyboardInterrupt):  # somebody interrupted the task, not this program
+        e = ex.TaskCancelledError(error_message=text)
         e.cause = cause
         return e
     if cause is None:
@@ -470,6 +490,11 @@ def after_fork():
     if fd >= 0:  # what killed it is said in the driver's message
         faulthandler.enable(fd, all_threads=False)
     _skate.stack_install(False)
+    if '"logging"' in os.environ.get("SKATE_JOB", ""):  # json is not loaded for nothing
+        from skate import api, logging_config
+
+        if api.job().get("logging"):
+            logging_config.LoggingConfig(**api.job()["logging"])._apply()
     if _setup_hook is not None:
         from skate import runtime_env
 

@@ -18,7 +18,7 @@
 /* Note of each yielded block (wire format, first bytes of sk_event.note): written by the worker, checked by run.c. */
 struct sk_block_note {
     uint32_t magic; /* SK_BLOCK_NOTE */
-    uint32_t flags;
+    uint32_t bad;   /* 0: a block of the output. Else dead letters that stand for so many rows; rows and bytes are 0 then */
     uint64_t rows;
     uint64_t bytes; /* sk_block_nbytes of the block */
 };
@@ -45,11 +45,19 @@ struct sk_exec_conf {
     sk_fid stage_init, stage_call; /* for actor stages: constructor and method */
     bool preserve_order;
     uint64_t total_cpu_e4;
+    int64_t max_bad_rows;       /* rows in dead letters before the run fails; -1: any number */
+    int64_t max_errored_blocks; /* tasks that may fail, their further output missing; -1: any number */
+    /* Resumable runs. keep_units: the plan is a chain over one source with units, and no task works on rows of two units; blocks say their unit, and leave
+     * in the order of the units. Tasks are numbered by what they work on: a source's by unit, others by unit * 2^20 + place in it. skip_units: a byte a unit,
+     * not 0: it is done; NULL: none is. Borrowed until the run is stopped. */
+    bool keep_units;
+    const uint8_t *skip_units;
+    uint32_t n_skip;
 };
 /* Arguments of a stage task (tasks: run_stage; actors: stage_call, without arg 0, which the constructor got):
  *   [0] ref: stage blob = wire: u32 n_nodes, then per node: str op name, str label, bytes params   (put once per run)
  *   [1] inline bytes, kind SK_KIND_EXEC: wire: u64 task_seq (UINT64_MAX: not known yet, a task ahead of its turn), i64 cap_rows, u64 target_max_bytes, bytes unit params (sources; else empty),
- *       u32 n_blocks, then per block: u64 row0, u64 n_rows
+ *       u32 n_blocks, then per block: u64 row0, u64 n_rows, u32 number of the input that it is of
  *   [2..] refs: the input blocks. */
 enum { SK_KIND_EXEC = 0x40u, SK_KIND_STAGE = 0x41u /* kind of arg 0 */ };
 
@@ -61,6 +69,13 @@ sk_rc sk_exec_start(struct sk_engine *e, const struct sk_plan *plan, uint32_t ro
 /* Next output block in order; the caller owns the reference. SK_EDONE at the end; SK_ETIMEOUT; the job's failure (then *bad = error object
  * with a reference, or 0). Taking a block gives the pipeline a credit. */
 sk_rc sk_exec_next(struct sk_exec *x, int64_t deadline_ns, struct sk_bref *out, sk_oid *bad, struct sk_err *err) SK_MUST_USE;
+/* What came beside the output, in the order it came: dead letters (bad > 0: a block of them) and errors of tasks that were left out (bad 0). */
+struct sk_aside {
+    sk_oid oid; /* the caller owns the reference; 0: an error without an object, see err */
+    uint32_t stage, bad;
+    struct sk_err err;
+};
+sk_rc sk_exec_aside(struct sk_exec *x, struct sk_aside *out) SK_MUST_USE; /* SK_EAGAIN: none now. Also after the run has failed */
 /* Stops: cancels tasks, kills pools, drops references. Idempotent; also frees. */
 void sk_exec_stop(struct sk_exec **x);
 
@@ -86,6 +101,7 @@ struct sk_exec_stats {
     const char *bottleneck_why; /* static text */
     uint32_t n_ops;
     bool done;
+    uint64_t bad_rows, errored_blocks;
 };
 void sk_exec_get_stats(struct sk_exec *x, struct sk_exec_stats *s, struct sk_exec_op_stats *ops, uint32_t cap);
 

@@ -61,6 +61,7 @@ struct sk_blk { /* one reference to rows of a block, in exactly one queue; or th
     struct sk_list ahead;   /* while it waits for its turn: in the next stage's `ahead` */
     struct sk_stask *of;    /* then: the task that holds it */
     struct sk_stask *early; /* gone ahead: whose input it is */
+    uint32_t side;          /* input of a task: the number of the stage's input that it is of */
 };
 struct sk_blkq {
     struct sk_blk *head, *tail;
@@ -76,12 +77,17 @@ struct sk_bundle { /* input of one task; or the place of a task that started ahe
     struct sk_stask *early;
 };
 
+struct sk_side { /* one of several inputs whose rows are taken side by side */
+    struct sk_blkq q;
+    uint64_t rows; /* that have come in all */
+};
+
 struct sk_stask { /* from launch until its last block was passed on and the engine has said its last word */
     struct sk_list
         link;      /* in its stage's window, by seq; among those that started ahead of their turn (seq SK_NO_SEQ); among the cancelled */
     uint64_t id;   /* generation << 32 | slot: what events name it by */
     uint64_t user; /* run.c: the engine's task id; 0: not submitted */
-    uint64_t seq;
+    uint64_t seq, origin;
     uint32_t stage, actor, unit, n_yields;
     struct sk_blkq in, held; /* inputs; yields whose turn has not come */
     uint64_t promise, in_bytes, out_bytes;
@@ -114,6 +120,7 @@ struct sk_sstage {
     bool source, sized;  /* sized: est_bytes of its units says what a task of it yields (nothing fused to it may make more rows) */
     bool first;          /* no task comes before it: it brings data in (a source, or it reads existing blocks) */
     bool early_ok;       /* its tasks may start ahead of their turn */
+    bool ordered;        /* its blocks leave in order */
     bool feeder, ramped; /* feeder: its blocks reach the consumer with no task between; ramped: a LIMIT is downstream */
     int64_t cpu_e4, gpu_e4, cap_rows, limit, batch_rows;
     bool writes; /* its tasks have effects outside */
@@ -124,6 +131,8 @@ struct sk_sstage {
     struct sk_bundle *open;               /* being coalesced */
     uint32_t n_ready, next_unit;
     uint64_t ready_bytes, ready_rows;
+    struct sk_side *sides;            /* [n_inputs] of a stage that takes several side by side, else NULL */
+    uint32_t lacks;                   /* then: the input that the next task waits for, or SK_NO_STAGE */
     uint32_t n_ended, turn, frontier; /* inputs that ended; UNION: whose turn it is, and the last input that may start */
     bool input_ended, ended, cut;     /* cut: a LIMIT below is satisfied */
     int64_t left;                     /* LIMIT: rows still to pass */
@@ -131,6 +140,7 @@ struct sk_sstage {
     struct sk_list window, early; /* in order; those whose place is not known yet */
     uint32_t n_window, in_flight, n_unknown;
     uint64_t next_seq, promise, held_cost, held_n;
+    uint64_t part_of, n_parts; /* keep_units: the unit of the last bundle launched, and how many of it were */
     uint32_t ramp;
     struct sk_size_est size;
     double est_ns;                         /* learned time of a task, 0 unknown */
@@ -172,7 +182,8 @@ struct sk_act {
 struct sk_step_conf {
     uint64_t memory_bytes, target_min_bytes, target_max_bytes;
     uint32_t consumer_blocks;
-    bool preserve_order;
+    bool preserve_order, keep_units;
+    const uint8_t *skip_units;
     int64_t cpu_e4, gpu_e4;
     const struct sk_policy *policy;
 };
@@ -183,10 +194,10 @@ struct sk_step {
     struct sk_sstage *s;
     struct sk_budget mem;
     struct sk_slots cpu, gpu;
-    int64_t cpu_actors;                     /* of cpu.used: by calls of actors */
-    struct sk_blkq out;                     /* for the consumer, in order */
-    uint64_t feed_bytes, feed_held_n;       /* of feeders: held + promised bytes, held blocks */
-    uint32_t n_unions, n_flying, n_feeding; /* stages; tasks in the engine; of these, of feeders */
+    int64_t cpu_actors;                    /* of cpu.used: by calls of actors */
+    struct sk_blkq out;                    /* for the consumer, in order */
+    uint64_t feed_bytes, feed_held_n;      /* of feeders: held + promised bytes, held blocks */
+    uint32_t n_joins, n_flying, n_feeding; /* stages with several inputs; tasks in the engine; of these, of feeders */
     bool done, stalled;
     struct sk_list cancelled; /* tasks that still run but whose results nobody wants */
     struct sk_pool blks, bundles, tasks;
@@ -226,13 +237,23 @@ void sk_step_sweep(struct sk_step *x, const struct sk_sweep *w);
 bool sk_step_check(const struct sk_step *x); /* counters against a recount; budget against the queues */
 
 void sk_step_free_task(struct sk_step *x, struct sk_stask *t); /* of no list but one, with empty queues */
-void sk_step_settle(struct sk_step *x, uint32_t si);           /* after the first ready bundle was taken: places behind it are filled */
+sk_rc sk_step_drop(struct sk_step *x, struct sk_blk *b,
+                   struct sk_err *err);                            /* of no queue: its reference goes back, its bytes leave the budget */
+void sk_step_push_ready(struct sk_sstage *s, struct sk_bundle *b); /* does not count it */
+bool sk_step_enough(const struct sk_step *x, const struct sk_sstage *s, uint64_t bytes, uint64_t rows); /* is it worth a task? */
+void sk_step_settle(struct sk_step *x, uint32_t si); /* after the first ready bundle was taken: places behind it are filled */
 void sk_step_go_ahead(struct sk_step *x, struct sk_sstage *s, struct sk_blk *b, struct sk_blk *in,
                       struct sk_stask *t); /* b becomes t's place, *in its input */
 
+/* zip.c: inputs side by side. SK_EINVAL: they have different numbers of rows. */
+sk_rc sk_zip_take_in(struct sk_step *x, struct sk_sstage *s, uint32_t side, struct sk_blk *b, struct sk_err *err);
+sk_rc sk_zip_pair(struct sk_step *x, struct sk_sstage *s, struct sk_err *err);        /* after an input has ended */
+bool sk_zip_ahead(const struct sk_step *x, const struct sk_sstage *s, uint32_t side); /* others lack rows, and it has taken enough memory */
+
 /* launch.c: what can run, what shall run */
 sk_rc sk_launch_all(struct sk_step *x, struct sk_err *err) SK_MUST_USE;
-bool sk_step_open(const struct sk_step *x, uint32_t si); /* its output is in turn (see UNION) */
+void sk_step_next_unit(const struct sk_step *x, struct sk_sstage *s); /* past those that are done */
+bool sk_step_open(const struct sk_step *x, uint32_t si);              /* its output is in turn (see UNION) */
 sk_rc sk_step_act(struct sk_step *x, struct sk_act a, struct sk_err *err) SK_MUST_USE;
 static inline bool sk_stage_runs(const struct sk_sstage *s) { return s->kind == SK_STAGE_TASKS || s->kind == SK_STAGE_ACTORS; }
 

@@ -14,8 +14,13 @@ sk_rc sk_step_act(struct sk_step *x, struct sk_act a, struct sk_err *err) {
     return sk_vec_push(&x->acts, TAG, a) ? SK_OK : SK_ERR(err, SK_ENOMEM, "pipeline: no memory for an action");
 }
 
+void sk_step_next_unit(const struct sk_step *x, struct sk_sstage *s) {
+    const uint8_t *skip = x->conf.skip_units;
+    while (skip && s->next_unit < s->n_units && skip[s->next_unit]) s->next_unit++;
+}
+
 bool sk_step_open(const struct sk_step *x, uint32_t si) {
-    if (!x->conf.preserve_order) return true;
+    if (!x->s[si].ordered) return true;
     for (uint32_t p = x->s[si].parent; p != SK_NO_STAGE && !sk_stage_runs(&x->s[p]); si = p, p = x->s[si].parent)
         if (x->s[p].kind == SK_STAGE_UNION && x->s[p].turn != x->s[si].which) return false;
     return true;
@@ -45,11 +50,13 @@ static bool launched_out(const struct sk_step *x, uint32_t si) {
     return true;
 }
 
-/* A later input of a union starts when the earlier ones have started all they have: no hole between them, no memory taken from them. */
+/* A later input of a union starts when the earlier ones have started all they have: no hole between them, no memory taken from them. One of several
+ * side by side waits while it is ahead. */
 static bool in_turn(struct sk_step *x, uint32_t si) {
-    if (!x->n_unions) return true;
+    if (!x->n_joins) return true;
     for (uint32_t p = x->s[si].parent; p != SK_NO_STAGE; si = p, p = x->s[si].parent) {
         struct sk_sstage *u = &x->s[p];
+        if (u->sides && sk_zip_ahead(x, u, x->s[si].which)) return false;
         if (u->kind != SK_STAGE_UNION) continue;
         while (u->frontier + 1 < u->n_inputs && launched_out(x, u->inputs[u->frontier])) u->frontier++;
         if (x->s[si].which > u->frontier) return false;
@@ -279,10 +286,22 @@ static sk_rc take_input(struct sk_step *x, uint32_t si, struct sk_stask *t, stru
         sk_list_push_back(&s->early, &t->link);
         return SK_OK;
     }
-    t->seq = s->next_seq++;
+    if (!s->source && x->conf.keep_units) {
+        uint64_t origin = s->ready->q.head->ref.origin;
+        s->n_parts = s->next_seq && origin == s->part_of ? s->n_parts + 1 : 0;
+        s->part_of = t->origin = origin;
+        s->next_seq = (origin << 20 | s->n_parts) + 1;
+        t->seq = s->next_seq - 1;
+    } else if (s->source && x->conf.keep_units) {
+        t->seq = s->next_unit;
+        s->next_seq = t->seq + 1;
+    } else {
+        t->seq = s->next_seq++;
+    }
     sk_list_push_back(&s->window, &t->link);
     if (s->source) {
-        t->unit = s->next_unit++;
+        t->origin = t->unit = s->next_unit++;
+        sk_step_next_unit(x, s);
         return SK_OK;
     }
     struct sk_bundle *b = s->ready;

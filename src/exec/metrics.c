@@ -77,6 +77,7 @@ static void get_op(const struct sk_sstage *s, struct sk_exec_op_stats *o) {
     };
     for (const struct sk_bundle *b = s->ready; b; b = b->next) o->queued_blocks += b->q.n;
     o->queued_blocks += s->open ? s->open->q.n : 0;
+    for (uint32_t k = 0; s->sides && k < s->n_inputs; k++) o->queued_blocks += s->sides[k].q.n;
     o->n_actors = s->n_live;
     memcpy(o->fused, s->fused, sizeof o->fused);
 }

@@ -49,6 +49,9 @@ struct sk_exec {
     struct sk_err fail;
     sk_oid bad;
     SK_VEC(struct pending) pending;
+    SK_VEC(struct sk_aside) sides; /* from next_side on: not taken */
+    uint32_t next_side;
+    uint64_t bad_rows, errored_blocks;
     uint8_t *buf;
     size_t buf_cap;
 };
@@ -92,6 +95,7 @@ static void write_exec(struct sk_wr *w, const struct sk_exec *x, const struct sk
     for (const struct sk_blk *b = t->in.head; b; b = b->next) {
         sk_wr_u64(w, b->ref.row0);
         sk_wr_u64(w, b->ref.n_rows);
+        sk_wr_u32(w, b->side);
     }
 }
 
@@ -258,6 +262,35 @@ static void settle(struct sk_exec *x, sk_rc rc, const struct sk_err *step_err) {
     x->busy = false;
 }
 
+/* ---- beside the output ----------------------------------------------------------------------------------------------------------------- */
+
+/* Takes oid. */
+static void aside(struct sk_exec *x, struct sk_aside s) {
+    struct sk_err err = {0};
+    if (sk_vec_push(&x->sides, TAG, s)) return;
+    release(x->e, s.oid);
+    fail(x, SK_ERR(&err, SK_ENOMEM, "pipeline: no memory for an error to report"), &err, (sk_oid){0});
+}
+
+static void on_bad(struct sk_exec *x, const struct sk_stask *t, sk_oid oid, uint32_t bad) {
+    aside(x, (struct sk_aside){.oid = oid, .stage = t->stage, .bad = bad});
+    x->bad_rows += bad;
+    if (x->conf.max_bad_rows < 0 || x->bad_rows <= (uint64_t)x->conf.max_bad_rows) return;
+    struct sk_err err = {0};
+    sk_rc rc = SK_ERR(&err, SK_ETASK, "%llu rows failed, and %lld may (DataContext.max_errors)", (unsigned long long)x->bad_rows,
+                      (long long)x->conf.max_bad_rows);
+    fail(x, rc, &err, (sk_oid){0});
+}
+
+sk_rc sk_exec_aside(struct sk_exec *x, struct sk_aside *out) {
+    x->e->ops->lock(x->e);
+    bool any = x->next_side < x->sides.n;
+    if (any) *out = x->sides.p[x->next_side++];
+    if (x->next_side == x->sides.n) x->next_side = x->sides.n = 0;
+    x->e->ops->unlock(x->e);
+    return any ? SK_OK : SK_EAGAIN;
+}
+
 /* ---- events ------------------------------------------------------------------------------------------------------------------------------ */
 
 static void on_yield(struct sk_exec *x, const struct sk_event *ev, struct sk_step_ev *out) {
@@ -273,6 +306,12 @@ static void on_yield(struct sk_exec *x, const struct sk_event *ev, struct sk_ste
             fail(x, rc, &err, (sk_oid){0});
         }
         out->kind = SK_SEV_TICK;
+        return;
+    }
+    if (note.bad) {
+        out->kind = SK_SEV_TICK;
+        if (t->cancelled || x->failed) release(x->e, ev->oid);
+        else on_bad(x, t, ev->oid, note.bad);
         return;
     }
     out->kind = SK_SEV_YIELDED;
@@ -304,6 +343,12 @@ static void on_failed(struct sk_exec *x, const struct sk_event *ev, struct sk_st
     if (ev->err) err = *ev->err;
     char name[40];
     sk_err_prefix(&err, "%s, %s", x->step->s[t->stage].label, task_name(t, name));
+    if (x->conf.max_errored_blocks < 0 || x->errored_blocks < (uint64_t)x->conf.max_errored_blocks) {
+        x->errored_blocks++;
+        out->kind = SK_SEV_DONE; /* the rest of its output is missing; what it has yielded stays */
+        aside(x, (struct sk_aside){.oid = ev->oid, .stage = t->stage, .err = err});
+        return;
+    }
     fail(x, err.code, &err, ev->oid);
 }
 
@@ -369,6 +414,18 @@ static sk_rc check_conf(const struct sk_engine *e, const struct sk_exec_conf *c,
     return *policy ? SK_OK : SK_ERR(err, SK_EINVAL, "run a pipeline: no scheduling policy is called '%s'", c->policy);
 }
 
+static sk_rc check_units(const struct sk_exec *x, struct sk_err *err) {
+    const struct sk_step *p = x->step;
+    for (uint32_t i = 0; i < p->n; i++) {
+        const struct sk_sstage *s = &p->s[i];
+        if (!sk_stage_runs(s) || s->n_inputs > 1 || (!s->n_inputs && s->n_units != x->conf.n_skip))
+            return SK_ERR(err, SK_EINVAL,
+                          "run a pipeline: '%s' is not part of a chain over one source of %u units, so units cannot be kept apart",
+                          s->label, x->conf.n_skip);
+    }
+    return SK_OK;
+}
+
 static sk_rc prepare(struct sk_exec *x, uint32_t root, const struct sk_policy *policy, struct sk_err *err) {
     struct sk_res total, avail;
     x->e->ops->resources(x->e, &total, &avail);
@@ -377,7 +434,9 @@ static sk_rc prepare(struct sk_exec *x, uint32_t root, const struct sk_policy *p
         .target_min_bytes = x->conf.target_min_bytes,
         .target_max_bytes = x->conf.target_max_bytes,
         .consumer_blocks = x->conf.consumer_blocks,
-        .preserve_order = x->conf.preserve_order,
+        .preserve_order = x->conf.preserve_order || x->conf.keep_units,
+        .keep_units = x->conf.keep_units,
+        .skip_units = x->conf.skip_units,
         .policy = policy,
         .cpu_e4 = x->conf.total_cpu_e4 ? (int64_t)x->conf.total_cpu_e4 : total.amount[SK_RES_CPU],
         .gpu_e4 = total.amount[SK_RES_GPU],
@@ -385,6 +444,7 @@ static sk_rc prepare(struct sk_exec *x, uint32_t root, const struct sk_policy *p
     SK_TRY(sk_plan_stages(x->plan, root, &x->stages, err));
     SK_TRY(sk_step_create(x->plan, &x->stages, &sc, &x->step, err));
     SK_TRY(sk_step_feasible(x->step, err));
+    if (x->conf.keep_units) SK_TRY(check_units(x, err));
     x->sink = sk_calloc(TAG, sizeof *x->sink);
     x->blobs = sk_calloc(TAG, x->stages.n * sizeof *x->blobs);
     x->actors = sk_calloc(TAG, x->stages.n * sizeof *x->actors);
@@ -490,12 +550,14 @@ void sk_exec_stop(struct sk_exec **px) {
     for (uint32_t i = 0; x->blobs && i < x->stages.n; i++) release(e, x->blobs[i]);
     for (uint32_t i = 0; x->actors && i < x->stages.n; i++) sk_free(x->actors[i]);
     release(e, x->bad);
+    for (uint32_t i = x->next_side; i < x->sides.n; i++) release(e, x->sides.p[i].oid);
     if (k && !--k->n_live) sk_free(k);
     e->ops->unlock(e);
     sk_free(x->blobs);
     sk_free(x->actors);
     sk_free(x->buf);
     sk_vec_free(&x->pending);
+    sk_vec_free(&x->sides);
     sk_step_destroy(x->step);
     sk_stages_free(&x->stages);
     sk_free(x);
@@ -505,5 +567,7 @@ void sk_exec_get_stats(struct sk_exec *x, struct sk_exec_stats *s, struct sk_exe
     x->e->ops->lock(x->e);
     if (!x->failed && !x->step->done) sk_metrics_advance(x->step, sk_now_ns());
     sk_metrics_get(x->step, s, ops, cap);
+    s->bad_rows = x->bad_rows;
+    s->errored_blocks = x->errored_blocks;
     x->e->ops->unlock(x->e);
 }

@@ -34,8 +34,7 @@ void sk_step_free_task(struct sk_step *x, struct sk_stask *t) {
     sk_pool_put(&x->tasks, t);
 }
 
-/* The reference goes back, the bytes leave the budget. */
-static sk_rc drop_blk(struct sk_step *x, struct sk_blk *b, struct sk_err *err) {
+sk_rc sk_step_drop(struct sk_step *x, struct sk_blk *b, struct sk_err *err) {
     struct sk_act a = {.kind = SK_ACT_RELEASE, .id = b->ref.oid};
     sk_budget_give(&x->mem, b->cost);
     sk_pool_put(&x->blks, b);
@@ -43,13 +42,13 @@ static sk_rc drop_blk(struct sk_step *x, struct sk_blk *b, struct sk_err *err) {
 }
 
 static sk_rc drop_queue(struct sk_step *x, struct sk_blkq *q, struct sk_err *err) {
-    for (struct sk_blk *b; (b = sk_blkq_pop(q));) SK_TRY(drop_blk(x, b, err));
+    for (struct sk_blk *b; (b = sk_blkq_pop(q));) SK_TRY(sk_step_drop(x, b, err));
     return SK_OK;
 }
 
 /* ---- input: bundles ----------------------------------------------------------------------------------------------------------------- */
 
-static void push_ready(struct sk_sstage *s, struct sk_bundle *b) {
+void sk_step_push_ready(struct sk_sstage *s, struct sk_bundle *b) {
     b->next = NULL;
     if (s->ready_last) s->ready_last->next = b;
     else s->ready = b;
@@ -58,7 +57,7 @@ static void push_ready(struct sk_sstage *s, struct sk_bundle *b) {
 
 static void close_bundle(struct sk_sstage *s) {
     if (!s->open) return;
-    push_ready(s, s->open);
+    sk_step_push_ready(s, s->open);
     s->open = NULL;
     s->n_ready++;
 }
@@ -77,16 +76,17 @@ void sk_step_settle(struct sk_step *x, uint32_t si) {
 
 /* Is it worth a task? A pool runs a model: one full batch is, or a whole block where there is no batch size, however small. That keeps the actors evenly busy,
  * and what a death costs small. So is what a writer wants in a file. */
-static bool enough(const struct sk_step *x, const struct sk_sstage *s, uint64_t bytes, uint64_t rows) {
+bool sk_step_enough(const struct sk_step *x, const struct sk_sstage *s, uint64_t bytes, uint64_t rows) {
     uint64_t batch = s->batch_rows > 0 ? (uint64_t)s->batch_rows : 0;
     bool full = bytes >= x->conf.target_min_bytes || s->kind == SK_STAGE_ACTORS || (s->writes && batch);
     return full && rows >= batch;
 }
 
 /* Small neighbours become one task's input: greedy, in order, by bytes and rows only. */
-static sk_rc take_in(struct sk_step *x, struct sk_sstage *s, struct sk_blk *b, struct sk_err *err) {
-    bool large = enough(x, s, b->ref.bytes, b->ref.n_rows);
-    if (s->open && (large || s->open->q.bytes + b->ref.bytes > x->conf.target_max_bytes)) close_bundle(s);
+static sk_rc coalesce(struct sk_step *x, struct sk_sstage *s, struct sk_blk *b, struct sk_err *err) {
+    bool large = sk_step_enough(x, s, b->ref.bytes, b->ref.n_rows);
+    bool apart = s->open && x->conf.keep_units && s->open->q.tail->ref.origin != b->ref.origin;
+    if (s->open && (large || apart || s->open->q.bytes + b->ref.bytes > x->conf.target_max_bytes)) close_bundle(s);
     if (!s->open) {
         s->open = sk_pool_get(&x->bundles);
         if (!s->open) {
@@ -95,15 +95,20 @@ static sk_rc take_in(struct sk_step *x, struct sk_sstage *s, struct sk_blk *b, s
         }
         *s->open = (struct sk_bundle){0};
     }
+    sk_blkq_push(&s->open->q, b);
+    const struct sk_blkq *q = &s->open->q;
+    if (large || q->n >= SK_BUNDLE_BLOCKS_MAX || sk_step_enough(x, s, q->bytes, q->rows)) close_bundle(s);
+    return SK_OK;
+}
+
+/* A block of stage `from`, which is an input of s. */
+static sk_rc take_in(struct sk_step *x, struct sk_sstage *s, const struct sk_sstage *from, struct sk_blk *b, struct sk_err *err) {
     s->rows_in += b->ref.n_rows;
     s->bytes_in += b->ref.bytes;
     s->ready_bytes += b->ref.bytes;
     s->ready_rows += b->ref.n_rows;
     s->peak_queued_bytes = SK_MAX(s->peak_queued_bytes, s->ready_bytes);
-    sk_blkq_push(&s->open->q, b);
-    const struct sk_blkq *q = &s->open->q;
-    if (large || q->n >= SK_BUNDLE_BLOCKS_MAX || enough(x, s, q->bytes, q->rows)) close_bundle(s);
-    return SK_OK;
+    return s->sides ? sk_zip_take_in(x, s, from->which, b, err) : coalesce(x, s, b, err);
 }
 
 /* ---- ahead of the order ------------------------------------------------------------------------------------------------------------------ */
@@ -113,7 +118,7 @@ static void offer(struct sk_step *x, struct sk_stask *t, struct sk_blk *b) {
     const struct sk_sstage *s = &x->s[t->stage];
     if (s->parent == SK_NO_STAGE) return;
     struct sk_sstage *p = &x->s[s->parent];
-    if (!p->early_ok || !enough(x, p, b->ref.bytes, b->ref.n_rows)) return;
+    if (!p->early_ok || !sk_step_enough(x, p, b->ref.bytes, b->ref.n_rows)) return;
     b->of = t;
     sk_list_push_back(&p->ahead, &b->ahead);
 }
@@ -147,7 +152,7 @@ static sk_rc place_early(struct sk_step *x, uint32_t si, struct sk_blk *b, struc
     if (!k) return SK_ERR(err, SK_ENOMEM, "%s: no memory for its input queue", s->label);
     *k = (struct sk_bundle){.early = t};
     close_bundle(s);
-    push_ready(s, k);
+    sk_step_push_ready(s, k);
     sk_step_settle(x, si);
     return flush(x, si, err);
 }
@@ -188,6 +193,7 @@ static sk_rc cut(struct sk_step *x, uint32_t si, struct sk_err *err) {
     s->ready_last = NULL;
     s->n_ready = 0;
     s->ready_bytes = s->ready_rows = 0;
+    for (uint32_t i = 0; s->sides && i < s->n_inputs; i++) SK_TRY(drop_queue(x, &s->sides[i].q, err));
     for (uint32_t i = 0; i < s->n_inputs; i++)
         if (!x->s[s->inputs[i]].cut) SK_TRY(cut(x, s->inputs[i], err));
     return SK_OK;
@@ -204,7 +210,7 @@ static sk_rc limit_done(struct sk_step *x, uint32_t si, struct sk_err *err) {
 
 static sk_rc through_limit(struct sk_step *x, uint32_t si, struct sk_blk *b, struct sk_err *err) {
     struct sk_sstage *s = &x->s[si];
-    if (s->ended) return drop_blk(x, b, err);
+    if (s->ended) return sk_step_drop(x, b, err);
     s->rows_in += b->ref.n_rows;
     s->bytes_in += b->ref.bytes;
     if (b->ref.n_rows > (uint64_t)s->left) {
@@ -230,9 +236,9 @@ static sk_rc push_down(struct sk_step *x, uint32_t si, struct sk_blk *b, struct 
     }
     struct sk_sstage *p = &x->s[s->parent];
     if (b->early) return place_early(x, s->parent, b, err);
-    if (p->cut) return drop_blk(x, b, err);
+    if (p->cut) return sk_step_drop(x, b, err);
     if (p->kind == SK_STAGE_LIMIT) return through_limit(x, s->parent, b, err);
-    if (p->kind != SK_STAGE_UNION) return take_in(x, p, b, err);
+    if (p->kind != SK_STAGE_UNION) return take_in(x, p, s, b, err);
     p->rows_in += b->ref.n_rows;
     p->rows_out += b->ref.n_rows;
     p->bytes_in += b->ref.bytes;
@@ -304,7 +310,7 @@ static sk_rc flush(struct sk_step *x, uint32_t si, struct sk_err *err) {
 /* Task t has something new. */
 static sk_rc moved(struct sk_step *x, struct sk_stask *t, struct sk_err *err) {
     uint32_t si = t->stage;
-    if (!x->conf.preserve_order) {
+    if (!x->s[si].ordered) {
         bool gone = false;
         SK_TRY(pass_on(x, si, t, &gone, err));
         return check_end(x, si, err);
@@ -343,6 +349,8 @@ static sk_rc stage_end(struct sk_step *x, uint32_t si, struct sk_err *err) {
         if (p->n_ended == p->n_inputs) return stage_end(x, s->parent, err);
         return sk_step_open(x, p->inputs[p->turn]) ? opened(x, p->inputs[p->turn], err) : SK_OK;
     }
+    if (p->sides) SK_TRY(sk_zip_pair(x, p, err));
+    if (p->n_ended < p->n_inputs) return SK_OK;
     p->input_ended = true;
     close_bundle(p);
     return check_end(x, s->parent, err);
@@ -369,6 +377,7 @@ static sk_rc yielded(struct sk_step *x, const struct sk_step_ev *ev, struct sk_e
         return SK_ERR(err, SK_ENOMEM, "%s: no memory for a block", s->label);
     }
     *b = (struct sk_blk){.ref = ev->block, .cost = SK_MAX(ev->cost, ev->block.bytes)};
+    b->ref.origin = t->origin;
     sk_list_init(&b->ahead);
     uint64_t promise = t->promise;
     sk_budget_use(&x->mem, &t->promise, b->cost);
@@ -385,7 +394,7 @@ static sk_rc yielded(struct sk_step *x, const struct sk_step_ev *ev, struct sk_e
         x->feed_held_n++;
     }
     sk_blkq_push(&t->held, b);
-    if (x->conf.preserve_order && sk_list_first(&s->window) != &t->link) offer(x, t, b);
+    if (s->ordered && sk_list_first(&s->window) != &t->link) offer(x, t, b);
     return moved(x, t, err);
 }
 
@@ -461,7 +470,10 @@ sk_rc sk_step_start(struct sk_step *x, int64_t now_ns, struct sk_err *err) {
         if (x->s[i].kind == SK_STAGE_LIMIT && !x->s[i].limit && !x->s[i].ended) SK_TRY(limit_done(x, i, err));
     for (uint32_t i = 0; i < x->n; i++) {
         if (x->s[i].kind == SK_STAGE_BLOCKS && !x->s[i].ended && sk_step_open(x, i)) SK_TRY(flush_blocks(x, i, err));
-        else if (x->s[i].source) SK_TRY(check_end(x, i, err));
+        else if (x->s[i].source) {
+            sk_step_next_unit(x, &x->s[i]);
+            SK_TRY(check_end(x, i, err));
+        }
     }
     return finish_step(x, err);
 }
@@ -527,6 +539,7 @@ void sk_step_sweep(struct sk_step *x, const struct sk_sweep *w) {
             sweep_queue(x, &b->q, w);
             sk_pool_put(&x->bundles, b);
         }
+        for (uint32_t k = 0; s->sides && k < s->n_inputs; k++) sweep_queue(x, &s->sides[k].q, w);
         for (uint32_t k = 0; k < s->n_actors; k++)
             if (s->actors[k].state != SK_ACTOR_GONE && w->actor) w->actor(w->ctx, i, k);
         s->n_actors = s->n_live = 0;
@@ -584,6 +597,7 @@ bool sk_step_check(const struct sk_step *x) {
         }
         ok = ok && ready == s->n_ready && (!s->ready || !s->ready->early);
         bundles += places;
+        for (uint32_t k = 0; s->sides && k < s->n_inputs; k++) ok = ok && check_queue(&s->sides[k].q, &cost, &blocks);
         if (s->open) bundles++, ok = ok && check_queue(&s->open->q, &cost, &blocks);
         bundles += ready;
     }

@@ -39,7 +39,7 @@ static void set_stage(struct sk_sstage *s, const struct sk_plan *plan, const str
     };
     s->source = sk_stage_runs(s) && st->n_inputs == 0;
     for (uint32_t i = 0; i < st->n_nodes; i++) s->early_ok = s->early_ok || (sk_plan_get(plan, st->nodes[i])->d.op->props & SK_OP_NUMBERED);
-    s->early_ok = !s->early_ok && sk_stage_runs(s);
+    s->early_ok = !s->early_ok && sk_stage_runs(s) && st->n_inputs <= 1;
     s->sized = s->source && (st->n_nodes == 1 || few_more(plan, st));
     if (sk_stage_runs(s)) {
         s->cpu_e4 = d->cpu_e4;
@@ -50,7 +50,7 @@ static void set_stage(struct sk_sstage *s, const struct sk_plan *plan, const str
 
 static void set_ways(struct sk_step *x) {
     for (uint32_t i = 0; i < x->n; i++) {
-        x->n_unions += x->s[i].kind == SK_STAGE_UNION;
+        x->n_joins += x->s[i].n_inputs > 1;
         for (uint32_t k = 0; k < x->s[i].n_inputs; k++) {
             struct sk_sstage *in = &x->s[x->s[i].inputs[k]];
             in->parent = i;
@@ -67,7 +67,8 @@ static void set_ways(struct sk_step *x) {
         const struct sk_sstage *p = s->parent == SK_NO_STAGE ? NULL : &x->s[s->parent];
         s->feeder = !p || (p->feeder && !sk_stage_runs(p));
         s->ramped = p && (p->kind == SK_STAGE_LIMIT || p->ramped);
-        s->early_ok = s->early_ok && x->conf.preserve_order && !s->ramped; /* what a LIMIT cuts starts in order */
+        s->ordered = x->conf.preserve_order || (p && (p->sides || p->ordered));       /* rows side by side are those of the same number */
+        s->early_ok = s->early_ok && s->ordered && !x->conf.keep_units && !s->ramped; /* what a LIMIT cuts starts in order */
         if (s->ramped && s->cpu_e4 > 0) s->ramp = (uint32_t)SK_MAX(x->conf.cpu_e4 / s->cpu_e4, 1);
     }
 }
@@ -94,7 +95,10 @@ sk_rc sk_step_create(const struct sk_plan *plan, const struct sk_stages *stages,
         sk_list_init(&x->s[i].window);
         sk_list_init(&x->s[i].early);
         sk_list_init(&x->s[i].ahead);
-        if (x->s[i].kind == SK_STAGE_ACTORS) ok = (x->s[i].actors = sk_calloc(TAG, x->s[i].pool_max * sizeof *x->s[i].actors)) != NULL;
+        if (sk_stage_runs(&x->s[i]) && x->s[i].n_inputs > 1)
+            ok = (x->s[i].sides = sk_calloc(TAG, x->s[i].n_inputs * sizeof *x->s[i].sides)) != NULL;
+        if (ok && x->s[i].kind == SK_STAGE_ACTORS)
+            ok = (x->s[i].actors = sk_calloc(TAG, x->s[i].pool_max * sizeof *x->s[i].actors)) != NULL;
     }
     if (!ok) {
         sk_step_destroy(x);
@@ -107,7 +111,10 @@ sk_rc sk_step_create(const struct sk_plan *plan, const struct sk_stages *stages,
 
 void sk_step_destroy(struct sk_step *x) {
     if (!x) return;
-    for (uint32_t i = 0; x->s && i < x->n; i++) sk_free(x->s[i].actors);
+    for (uint32_t i = 0; x->s && i < x->n; i++) {
+        sk_free(x->s[i].actors);
+        sk_free(x->s[i].sides);
+    }
     sk_free(x->s);
     sk_free(x->view);
     sk_free(x->policy_state);

@@ -22,6 +22,8 @@ enum {                       /* properties of an operator */
        SK_OP_UNION = 128,    /* several inputs, one after another */
 };
 
+#define SK_PLAN_SIDES_MAX 64u /* inputs of an operator that is no union: it sees the same rows of each, side by side */
+
 struct sk_plan_node;
 
 struct sk_op_ops { /* op/by/<name>.c: const struct sk_op_ops sk_op_by_<name> */
@@ -42,6 +44,7 @@ struct sk_bref { /* rows of a block that exists; the holder owns one reference t
     uint64_t oid;
     uint64_t row0, n_rows;
     uint64_t bytes;
+    uint64_t origin; /* unit of the source that it stems from; meaningful in runs that keep units apart */
 };
 
 struct sk_node_desc { /* what plan_add takes; everything is copied */

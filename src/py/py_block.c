@@ -9,7 +9,10 @@
 
 struct blockout {
     PyObject_HEAD PyObject *batch;
+    unsigned bad;
 };
+
+uint32_t py_blockout_bad(PyObject *o) { return ((struct blockout *)(void *)o)->bad; }
 
 PyObject *py_blockout_batch(PyObject *o) { return ((struct blockout *)(void *)o)->batch; }
 
@@ -137,9 +140,9 @@ out:
 /* ---- BlockOut, put_block, block_nbytes --------------------------------------------------------------------------------------------- */
 
 static int blockout_init(PyObject *o, PyObject *args, PyObject *kw) {
-    static char *names[] = {"batch", NULL};
+    static char *names[] = {"batch", "bad", NULL};
     PyObject *batch;
-    if (!PyArg_ParseTupleAndKeywords(args, kw, "O:BlockOut", names, &batch)) return -1;
+    if (!PyArg_ParseTupleAndKeywords(args, kw, "O|I:BlockOut", names, &batch, &((struct blockout *)(void *)o)->bad)) return -1;
     Py_XSETREF(((struct blockout *)(void *)o)->batch, Py_NewRef(batch));
     return 0;
 }
@@ -155,7 +158,8 @@ static PyType_Slot blockout_slots[] = {
     {Py_tp_init, blockout_init},
     {Py_tp_dealloc, blockout_dealloc},
     {Py_tp_new, PyType_GenericNew},
-    {Py_tp_doc, "BlockOut(batch): a record batch that a streaming task yields as a block, with its rows and bytes as a note."},
+    {Py_tp_doc, "BlockOut(batch, bad=0): a record batch that a streaming task yields as a block, with its rows and bytes as a note. bad: "
+                "it is no output but dead letters, and stands for so many rows."},
     {0, NULL},
 };
 static PyType_Spec blockout_spec = {"skate._skate.BlockOut", sizeof(struct blockout), 0, Py_TPFLAGS_DEFAULT, blockout_slots};

@@ -199,7 +199,7 @@ static PyObject *dec_exec(struct py_state *st, const struct sk_view *v) {
     PyObject *list = PyList_New(0);
     for (uint32_t i = 0; list && i < n && sk_rd_ok(&r); i++) {
         uint64_t row0 = sk_rd_u64(&r), rows = sk_rd_u64(&r);
-        PyObject *row = Py_BuildValue("(KK)", (unsigned long long)row0, (unsigned long long)rows);
+        PyObject *row = Py_BuildValue("(KKI)", (unsigned long long)row0, (unsigned long long)rows, (unsigned)sk_rd_u32(&r));
         if (!row || PyList_Append(list, row) < 0) Py_CLEAR(list);
         Py_XDECREF(row);
     }

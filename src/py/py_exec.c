@@ -15,9 +15,19 @@ struct py_exec {
     bool stop_wanted;
     struct py_exec *next, *prev; /* st->execs */
     PyObject *last_stats;        /* of a run that was stopped */
+    PyObject *last_sides;        /* of such a run: what came beside its output and nobody took */
+    PyObject *skip;              /* bytes: units that are done; outlives the run */
+    uint64_t origin;             /* of the last block given out */
 };
 
 static PyObject *stats_dict(struct sk_exec *x);
+static PyObject *sides_list(struct py_state *st, struct sk_exec *x);
+
+/* What can still be asked when the run is gone. */
+static void keep_last(struct py_exec *e) {
+    if (!e->last_stats && !(e->last_stats = stats_dict(e->x))) PyErr_Clear(); /* no memory for numbers: stats() says so */
+    if (!e->last_sides && !(e->last_sides = sides_list(e->st, e->x))) PyErr_Clear();
+}
 
 static void unlink_exec(struct py_exec *e) {
     if (e->prev) e->prev->next = e->next;
@@ -29,7 +39,7 @@ static void unlink_exec(struct py_exec *e) {
 static void stop(struct py_exec *e) {
     e->stop_wanted = true;
     if (!e->x || e->users) return;
-    if (!e->last_stats && !(e->last_stats = stats_dict(e->x))) PyErr_Clear(); /* no memory for numbers: stats() says so */
+    keep_last(e);
     struct sk_exec *x = e->x;
     e->x = NULL; /* nobody gets in any more */
     unlink_exec(e);
@@ -44,7 +54,7 @@ void py_exec_stop_all(struct py_state *st) /* closing: nobody is inside */
     while (st->execs) {
         struct py_exec *e = st->execs;
         struct sk_exec *x = e->x;
-        if (!e->last_stats && !(e->last_stats = stats_dict(x))) PyErr_Clear();
+        keep_last(e);
         e->x = NULL;
         unlink_exec(e);
         Py_BEGIN_ALLOW_THREADS sk_exec_stop(&x);
@@ -64,6 +74,15 @@ static int conf_u64(PyObject *conf, const char *key, uint64_t *out) {
     if (!v) return 0;
     unsigned long long n = PyLong_AsUnsignedLongLong(v);
     if (n == (unsigned long long)-1 && PyErr_Occurred()) return -1;
+    *out = n;
+    return 0;
+}
+
+static int conf_i64(PyObject *conf, const char *key, int64_t *out) {
+    PyObject *v = conf_item(conf, key);
+    if (!v) return 0;
+    long long n = PyLong_AsLongLong(v);
+    if (n == -1 && PyErr_Occurred()) return -1;
     *out = n;
     return 0;
 }
@@ -89,15 +108,25 @@ static int conf_read(struct py_state *st, PyObject *conf, struct sk_exec_conf *c
     c->target_max_bytes = 16u << 20;
     c->target_min_bytes = 1u << 20;
     c->preserve_order = true;
-    PyObject *policy = conf_item(conf, "policy"), *order = conf_item(conf, "preserve_order");
+    PyObject *policy = conf_item(conf, "policy"), *order = conf_item(conf, "preserve_order"), *skip = conf_item(conf, "skip_units");
     if (policy && !(c->policy = PyUnicode_AsUTF8(policy))) return -1;
     if (order) c->preserve_order = PyObject_IsTrue(order) == 1;
     if (conf_u64(conf, "memory_bytes", &c->memory_bytes) < 0 || conf_u64(conf, "target_max_bytes", &c->target_max_bytes) < 0 ||
-        conf_u64(conf, "target_min_bytes", &c->target_min_bytes) < 0 || conf_u64(conf, "consumer_blocks", &blocks) < 0 ||
+        conf_u64(conf, "target_min_bytes", &c->target_min_bytes) < 0 || conf_i64(conf, "max_bad_rows", &c->max_bad_rows) < 0 ||
+        conf_i64(conf, "max_errored_blocks", &c->max_errored_blocks) < 0 || conf_u64(conf, "consumer_blocks", &blocks) < 0 ||
         conf_fn(st, conf, "run_stage", false, &c->run_stage) < 0 || conf_fn(st, conf, "stage_init", false, &c->stage_init) < 0 ||
         conf_fn(st, conf, "stage_call", true, &c->stage_call) < 0)
         return -1;
     c->consumer_blocks = (uint32_t)blocks;
+    if (skip) {
+        if (!PyBytes_Check(skip)) {
+            PyErr_SetString(PyExc_TypeError, "skip_units must be bytes, one a unit");
+            return -1;
+        }
+        c->keep_units = true;
+        c->skip_units = (const uint8_t *)PyBytes_AS_STRING(skip);
+        c->n_skip = (uint32_t)PyBytes_GET_SIZE(skip);
+    }
     return 0;
 }
 
@@ -119,6 +148,7 @@ static PyObject *exec_new(PyTypeObject *type, PyObject *args, PyObject *kw) {
     e->st = st;
     e->plan = Py_NewRef(plan);
     e->functions = Py_NewRef(conf);
+    e->skip = Py_XNewRef(conf_item(conf, "skip_units"));
     sk_rc rc;
     PY_DROP(st)
     rc = sk_exec_start(st->engine, p, root, &c, &e->x, &err);
@@ -144,6 +174,8 @@ static void exec_dealloc(PyObject *o) {
     Py_XDECREF(e->plan);
     Py_XDECREF(e->functions);
     Py_XDECREF(e->last_stats);
+    Py_XDECREF(e->last_sides);
+    Py_XDECREF(e->skip);
     type->tp_free(o);
     Py_DECREF(type);
 }
@@ -198,6 +230,7 @@ static PyObject *exec_next(PyObject *self, PyObject *const *args, Py_ssize_t n) 
     PyObject *r = NULL;
     if (rc == SK_OK) {
         PyObject *ref = py_ref_new(st, (sk_oid){b.oid}, (sk_tid){0});
+        e->origin = b.origin;
         r = ref ? Py_BuildValue("(NKKK)", ref, (unsigned long long)b.row0, (unsigned long long)b.n_rows, (unsigned long long)b.bytes)
                 : NULL;
     } else if (rc == SK_EDONE) {
@@ -265,7 +298,7 @@ static PyObject *stats_dict(struct sk_exec *x) {
     bool ok = d && list && I(s, d, wall_ns) == 0 && U(s, d, memory_limit) == 0 && U(s, d, memory_now) == 0 && U(s, d, memory_peak) == 0 &&
               put_item(d, "bottleneck", s.bottleneck == UINT32_MAX ? Py_NewRef(Py_None) : PyLong_FromUnsignedLong(s.bottleneck)) == 0 &&
               put_item(d, "bottleneck_why", PyUnicode_FromString(s.bottleneck_why ? s.bottleneck_why : "")) == 0 &&
-              put_item(d, "done", PyBool_FromLong(s.done)) == 0;
+              U(s, d, bad_rows) == 0 && U(s, d, errored_blocks) == 0 && put_item(d, "done", PyBool_FromLong(s.done)) == 0;
     for (uint32_t i = 0; ok && i < SK_MIN(n, s.n_ops); i++) {
         PyObject *o = op_dict(&ops[i]);
         ok = o && PyList_Append(list, o) == 0;
@@ -284,8 +317,35 @@ static PyObject *exec_stats(PyObject *self, PyObject *unused SK_UNUSED) {
     return e->last_stats ? PyDict_Copy(e->last_stats) : PyDict_New();
 }
 
+/* All that has come beside the output since the last call: (stage, bad rows, ObjectRef or None, message). */
+static PyObject *sides_list(struct py_state *st, struct sk_exec *x) {
+    PyObject *list = PyList_New(0);
+    struct sk_aside s;
+    while (list && sk_exec_aside(x, &s) == SK_OK) {
+        PyObject *ref = s.oid.v ? py_ref_new(st, s.oid, (sk_tid){0}) : Py_NewRef(Py_None);
+        PyObject *row = ref ? Py_BuildValue("(IINs)", s.stage, s.bad, ref, s.err.msg) : NULL;
+        if (!row || PyList_Append(list, row) < 0) Py_CLEAR(list);
+        Py_XDECREF(row);
+    }
+    return list;
+}
+
+static PyObject *exec_sides(PyObject *self, PyObject *unused SK_UNUSED) {
+    struct py_exec *e = (struct py_exec *)(void *)self;
+    if (e->x) return sides_list(e->st, e->x);
+    PyObject *last = e->last_sides;
+    e->last_sides = NULL;
+    return last ? last : PyList_New(0);
+}
+
+static PyObject *exec_origin(PyObject *self, PyObject *unused SK_UNUSED) {
+    return PyLong_FromUnsignedLongLong(((struct py_exec *)(void *)self)->origin);
+}
+
 static PyMethodDef exec_methods[] = {
     {"next", (PyCFunction)(void (*)(void))exec_next, METH_FASTCALL, "(block, first row, rows, bytes), None at the end."},
+    {"sides", exec_sides, METH_NOARGS, "What came beside the output since the last call: (stage, bad rows, ObjectRef or None, message)."},
+    {"origin", exec_origin, METH_NOARGS, "Unit of the source that the last block of next() stems from; of runs with skip_units."},
     {"stop", exec_stop, METH_NOARGS, "Cancels what runs and frees the run; idempotent."},
     {"stats", exec_stats, METH_NOARGS, "Numbers of the run and of each stage; after stop(), the last ones."},
     {NULL, NULL, 0, NULL},

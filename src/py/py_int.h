@@ -219,6 +219,7 @@ int py_block_measure(struct py_state *st, PyObject *batch, uint64_t *rows, uint6
 PyObject *py_block_decode(struct py_state *st, const struct sk_view *v, struct py_keep *k);
 int py_block_types(PyObject *module, struct py_state *st);
 PyObject *py_blockout_batch(PyObject *o); /* borrowed */
+uint32_t py_blockout_bad(PyObject *o);    /* rows that its dead letters stand for; 0: output */
 extern PyMethodDef py_block_methods[];
 
 /* ---- py_store.c */
@@ -243,6 +244,7 @@ void py_runner_init(struct py_state *st);
 void py_runner_clear(struct py_state *st); /* drops functions and actors (the engine is closed) */
 extern struct sk_need py_home;             /* what a thread that the user started inherits: the environment of this process */
 struct sk_task *py_current_task(void);     /* of this thread, or of this coroutine; NULL outside of tasks */
+bool py_interrupted(void); /* the task of this thread was cancelled, and does not know it: once, as its SIGINT */
 extern PyMethodDef py_worker_methods[];
 
 /* ---- py_state.c */

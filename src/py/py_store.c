@@ -124,8 +124,11 @@ static int get_slices(struct py_state *st, const sk_oid *ids, size_t n, int64_t 
 static PyObject *value_of(struct py_state *st, struct sk_view *v) {
     PyObject *r = NULL;
     struct py_keep k = {0};
-    if (SK_UNLIKELY(SK_KIND_IS_ERROR(v->kind))) py_raise_value(st, v);
-    else r = py_decode(st, v, &k);
+    if (SK_UNLIKELY(SK_KIND_IS_ERROR(v->kind))) {
+        /* A task that was cancelled hears that first, not that what it waits for was cancelled with it. */
+        if (st->worker && py_interrupted()) PyErr_SetNone(PyExc_KeyboardInterrupt);
+        else py_raise_value(st, v);
+    } else r = py_decode(st, v, &k);
     if (!k.taken) st->engine->ops->view_release(st->engine, v);
     return r;
 }
@@ -175,7 +178,8 @@ static PyObject *m_get(PyObject *module, PyObject *const *args, Py_ssize_t n, Py
     for (Py_ssize_t i = 0; i < n_kw; i++) {
         PyObject *name = PyTuple_GET_ITEM(kwnames, i);
         if (PyUnicode_CompareWithASCIIString(name, "timeout") == 0 && !timeout) timeout = args[n + i];
-        else return PyErr_Format(PyExc_TypeError, "get() got an unexpected keyword argument '%U'", name);
+        else if (PyUnicode_CompareWithASCIIString(name, "_use_object_store") != 0) /* Ray's, of transports between GPUs */
+            return PyErr_Format(PyExc_TypeError, "get() got an unexpected keyword argument '%U'", name);
     }
     if (n < 1 || n > 2) return PyErr_Format(PyExc_TypeError, "get() takes 1 or 2 arguments (%zd given)", n);
     int64_t deadline = deadline_of(timeout);

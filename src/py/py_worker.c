@@ -129,6 +129,12 @@ static PyObject *callable_of(struct py_state *st, struct py_fn *f, bool method) 
 
 /* ---- results ---------------------------------------------------------------------------------------------------------------------------- */
 
+/* Dead letters hold texts of errors, which may differ from run to run: a repeat is compared by their number alone. */
+static void note_block(PyObject *v, struct sk_block_note *note) {
+    note->bad = py_blockout_bad(v);
+    if (note->bad) note->rows = note->bytes = 0;
+}
+
 /* The value of `v` to `give` (sk_task_return or yield with index). 0: rc is in *rc; -1: exception (the value cannot be encoded). */
 static int send_value(struct py_state *st, struct sk_task *t, PyObject *v, uint32_t i, bool yields, sk_rc *rc, struct sk_err *err) {
     struct py_enc e;
@@ -141,6 +147,7 @@ static int send_value(struct py_state *st, struct sk_task *t, PyObject *v, uint3
     if (SK_UNLIKELY(room)) return room < 0 ? -1 : 0;
     if ((block ? py_block_encode(st, py_blockout_batch(v), &e, &note.rows, &note.bytes) : py_encode(st, v, &e, &c)) < 0) goto out;
     if (py_enc_payload(st, &e, &c, 0, &p) < 0) goto out;
+    if (block) note_block(v, &note);
     if (block) p.note = (struct sk_bytes){&note, sizeof note};
     py_enc_taken(&e);
     *rc = yields ? sk_task_yield(t, &p, err) : sk_task_return(t, i, &p, err);
@@ -157,10 +164,18 @@ static int skip_value(struct py_state *st, struct sk_task *t, PyObject *v, sk_rc
     struct sk_payload p = {.kind = PY_NONE};
     if (Py_TYPE(v) == st->blockout_type) {
         if (py_block_measure(st, py_blockout_batch(v), &note.rows, &note.bytes) < 0) return -1;
+        note_block(v, &note);
         p.note = (struct sk_bytes){&note, sizeof note};
     }
     *rc = sk_task_yield(t, &p, err);
     return 0;
+}
+
+/* Its finally blocks run now, not at some collection. -1: they raised. */
+static int close_generator(PyObject *it) {
+    PyObject *closed = PyObject_CallMethod(it, "close", NULL);
+    Py_XDECREF(closed);
+    return closed ? 0 : -1;
 }
 
 static int run_stream(struct py_state *st, struct sk_task *t, PyObject *result, sk_rc *rc, struct sk_err *err) {
@@ -185,12 +200,10 @@ static int run_stream(struct py_state *st, struct sk_task *t, PyObject *result, 
         Py_DECREF(v);
     }
     if (r == 0 && *rc == SK_OK && PyErr_Occurred()) r = -1;
-    if ((r < 0 || *rc != SK_OK) && PyGen_CheckExact(it)) { /* its finally blocks run now, not at some collection */
+    if ((r < 0 || *rc != SK_OK) && PyGen_CheckExact(it)) {
         PyObject *type, *value, *tb;
         PyErr_Fetch(&type, &value, &tb);
-        PyObject *closed = PyObject_CallMethod(it, "close", NULL);
-        if (!closed) PyErr_WriteUnraisable(it);
-        Py_XDECREF(closed);
+        if (close_generator(it) < 0) PyErr_WriteUnraisable(it);
         PyErr_Restore(type, value, tb);
     }
     Py_DECREF(it);
@@ -221,10 +234,12 @@ static int run_fill(struct py_state *st, struct sk_task *t, PyObject *it, sk_rc 
         PyErr_Format(PyExc_ValueError, "Task %s yielded %u objects, but num_returns=%u.", t->name, n, t->n_returns);
     if (!PyErr_Occurred()) {
         v = PyIter_Next(it);
-        if (!v && !PyErr_Occurred()) return 0;
         Py_XDECREF(v);
-        if (v) PyErr_Format(PyExc_ValueError, "Task %s yielded more than num_returns=%u objects.", t->name, t->n_returns);
-        return -1;
+        if (v) { /* as in Ray: said, and the others stand */
+            PySys_FormatStderr("Task %s yielded more than num_returns=%u objects; the others are dropped\n", t->name, t->n_returns);
+            return close_generator(it);
+        }
+        return PyErr_Occurred() ? -1 : 0;
     }
     if (n == 0) return -1;
     PyObject *type, *value, *tb;
@@ -300,8 +315,7 @@ static sk_rc fail_with_exception(struct py_state *st, struct sk_task *t, struct 
     PyErr_Fetch(&type, &value, &tb);
     PyErr_NormalizeException(&type, &value, &tb);
     if (tb) PyException_SetTraceback(value, tb);
-    if (!st->worker && PyErr_GivenExceptionMatches(type, PyExc_KeyboardInterrupt))
-        PyErr_SetInterrupt(); /* inline: Ctrl-C was meant for the program, not only for this task */
+    bool whole_program = !st->worker && PyErr_GivenExceptionMatches(type, PyExc_KeyboardInterrupt);
     if (st->worker && !t->is_async && exiting != t->id.v && PyErr_GivenExceptionMatches(type, PyExc_SystemExit)) leave_by_exit(value);
     const struct py_fn *f = sk_map_get(&st->fns, t->fn.v);
     if (f && f->retry_on && !PyErr_GivenExceptionMatches(type, f->retry_on)) sk_task_end_flags(t, SK_END_FINAL);
@@ -315,6 +329,7 @@ static sk_rc fail_with_exception(struct py_state *st, struct sk_task *t, struct 
         type = value = tb = NULL;
         rc = py_to_err(err, t->name);
     }
+    if (whole_program) PyErr_SetInterrupt(); /* inline: Ctrl-C was meant for the program, not only for this task */
     Py_XDECREF(bytes);
     Py_XDECREF(type);
     Py_XDECREF(value);
@@ -751,6 +766,8 @@ static PyObject *m_task_cancelled(PyObject *module SK_UNUSED, PyObject *unused S
     const struct sk_task *t = py_current_task();
     return PyBool_FromLong(t && sk_task_cancelled(t));
 }
+
+bool py_interrupted(void) { return task_now && !task_now->actor.v && sk_task_interrupt(task_now); }
 
 /* Python's handler of SIGINT in a worker. A signal that comes late, when another task runs, means nobody. */
 static PyObject *m_on_interrupt(PyObject *module SK_UNUSED, PyObject *args SK_UNUSED) {

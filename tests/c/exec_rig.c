@@ -6,6 +6,7 @@ const struct sk_op_ops RIG_MAPB = {.name = "map_batches", .props = SK_OP_NO_FUSE
 const struct sk_op_ops RIG_MAP = {.name = "map", .props = SK_OP_ONE_TO_ONE, .n_inputs_min = 1, .n_inputs_max = 1};
 const struct sk_op_ops RIG_LIMIT = {.name = "limit", .props = SK_OP_LIMIT | SK_OP_NO_MORE, .n_inputs_min = 1, .n_inputs_max = 1};
 const struct sk_op_ops RIG_UNION = {.name = "union", .props = SK_OP_UNION, .n_inputs_min = 1, .n_inputs_max = UINT32_MAX};
+const struct sk_op_ops RIG_ZIP = {.name = "zip_rows", .n_inputs_min = 2, .n_inputs_max = SK_PLAN_SIDES_MAX};
 
 void rig_begin(struct rig *r) {
     *r = (struct rig){.next_oid = 100};
@@ -75,7 +76,7 @@ static void event(struct rig *r, struct sk_step_ev ev) {
 void rig_yield(struct rig *r, uint64_t task, uint64_t rows, uint64_t bytes) {
     CHECK(task);
     r->live++;
-    event(r, (struct sk_step_ev){.kind = SK_SEV_YIELDED, .task = task, .block = {++r->next_oid, 0, rows, bytes}, .cost = bytes});
+    event(r, (struct sk_step_ev){.kind = SK_SEV_YIELDED, .task = task, .block = {++r->next_oid, 0, rows, bytes, 0}, .cost = bytes});
 }
 
 static void forget(struct rig *r, uint64_t task) {

@@ -2,7 +2,7 @@
  * order) and on the local one (this program is its own fork server).
  *
  * A block here is an array of u64. Stage operators: "read" (unit = first, count), "map_batches" with params "inc", "twice", "half", "fail N",
- * "raw" (yields something that is no block). */
+ * "raw" (yields something that is no block), "bad N" (a dead letter for each row below N). */
 #include "base/clock.h"
 #include "base/wire.h"
 #include "exec/exec_int.h"
@@ -32,7 +32,8 @@ struct rows {
     uint32_t n, cap;
 };
 
-static sk_rc node(struct sk_rd *r, struct sk_bytes unit, struct rows *rows, bool *raw, struct sk_task *t, struct sk_err *err) {
+static sk_rc node(struct sk_rd *r, struct sk_bytes unit, struct rows *rows, bool *raw, uint32_t *bad, struct sk_task *t,
+                  struct sk_err *err) {
     struct sk_bytes name = sk_rd_bytes(r), label = sk_rd_bytes(r), params = sk_rd_bytes(r);
     (void)label;
     if (name.n == 4 && memcmp(name.p, "read", 4) == 0) {
@@ -49,8 +50,17 @@ static sk_rc node(struct sk_rd *r, struct sk_bytes unit, struct rows *rows, bool
     for (uint32_t i = 0; i < n; i++) {
         if (strcmp(what, "inc") == 0) rows->p[i]++;
         if (strcmp(what, "twice") == 0) CHECK(sk_vec_push(rows, SK_TAG_TEST, rows->p[i] + 1000000));
-        if (strncmp(what, "fail ", 5) == 0 && rows->p[i] == strtoull(what + 5, NULL, 10))
-            return sk_task_fail(t, &(struct sk_payload){.kind = SK_KIND_ERROR, .bytes = {"ValueError: no", 15}}, err);
+        if (strncmp(what, "fail ", 5) == 0 && rows->p[i] == strtoull(what + 5, NULL, 10)) {
+            SK_TRY(sk_task_fail(t, &(struct sk_payload){.kind = SK_KIND_ERROR, .bytes = {"ValueError: no", 15}}, err));
+            return SK_ECANCEL; /* and nothing more */
+        }
+    }
+    if (strncmp(what, "bad ", 4) == 0) {
+        uint32_t k = 0;
+        for (uint32_t i = 0; i < n; i++)
+            if (rows->p[i] < strtoull(what + 4, NULL, 10)) ++*bad;
+            else rows->p[k++] = rows->p[i];
+        rows->n = k;
     }
     if (strcmp(what, "half") == 0) {
         uint32_t k = 0;
@@ -69,9 +79,10 @@ static sk_rc stage(struct sk_task *t, struct sk_bytes desc, const struct sk_view
     struct sk_bytes unit = sk_rd_bytes(&r);
     struct rows rows = {0};
     bool raw = false;
-    uint32_t n = sk_rd_u32(&r);
+    uint32_t bad = 0, n = sk_rd_u32(&r);
     for (uint32_t i = 0; i < n; i++) {
         uint64_t row0 = sk_rd_u64(&r), n_rows = sk_rd_u64(&r);
+        (void)sk_rd_u32(&r);
         for (uint64_t k = 0; k < n_rows; k++)
             CHECK(sk_vec_push(&rows, SK_TAG_TEST, ((const uint64_t *)(const void *)blocks[i].data)[row0 + k]));
     }
@@ -83,7 +94,7 @@ static sk_rc stage(struct sk_task *t, struct sk_bytes desc, const struct sk_view
         struct sk_task_note_op op[4];
     } note = {{SK_TASK_NOTE, n_nodes}, {{0}}};
     for (uint32_t i = 0; rc == SK_OK && i < n_nodes; i++) {
-        rc = node(&d, unit, &rows, &raw, t, err);
+        rc = node(&d, unit, &rows, &raw, &bad, t, err);
         note.op[i].rows_out = rows.n;
     }
     CHECK(sk_rd_ok(&d));
@@ -93,6 +104,10 @@ static sk_rc stage(struct sk_task *t, struct sk_bytes desc, const struct sk_view
         struct sk_block_note bn = {SK_BLOCK_NOTE, 0, k, k * 8};
         rc = sk_task_yield(t, &(struct sk_payload){.kind = KIND_BLOCK, .bytes = {rows.p + i, k * 8}, .note = {&bn, raw ? 3 : sizeof bn}},
                            err);
+    }
+    if (rc == SK_OK && bad) {
+        struct sk_block_note bn = {SK_BLOCK_NOTE, bad, 0, 0};
+        rc = sk_task_yield(t, &(struct sk_payload){.kind = KIND_BLOCK, .bytes = {&bad, sizeof bad}, .note = {&bn, sizeof bn}}, err);
     }
     sk_task_note(t, (struct sk_bytes){&note, sizeof note.head + n_nodes * sizeof *note.op});
     sk_vec_free(&rows);
@@ -238,12 +253,16 @@ static uint32_t pool(const char *what, uint32_t in) {
                &in, 1);
 }
 
+static int64_t max_bad, max_errored;
+
 static void start(uint32_t root) {
     struct sk_err err = {0};
     struct sk_exec_conf c = {.memory_bytes = 1 << 20,
                              .target_max_bytes = 8 * 10,
                              .target_min_bytes = 8 * 5,
                              .preserve_order = true,
+                             .max_bad_rows = max_bad,
+                             .max_errored_blocks = max_errored,
                              .run_stage = {FN_RUN},
                              .stage_init = {FN_INIT},
                              .stage_call = {FN_CALL}};
@@ -387,7 +406,7 @@ BOTH(existing_blocks_pass_and_stay_the_plans) {
     for (uint32_t i = 0; i < 3; i++) {
         sk_oid o;
         CHECK_OK(E->ops->put(E, &(struct sk_payload){.kind = KIND_BLOCK, .bytes = {rows, sizeof rows}}, &o, NULL));
-        b[i] = (struct sk_bref){o.v, i, 10 - i, 8 * (10 - i)};
+        b[i] = (struct sk_bref){o.v, i, 10 - i, 8 * (10 - i), 0};
     }
     objects_before = n_objects();
     uint32_t s = add(&READ, (struct sk_node_desc){.blocks = b, .n_blocks = 3}, NULL, 0);
@@ -474,5 +493,78 @@ TEST(killed_workers_change_nothing_local) {
         sk_vec_free(&r);
         sk_exec_stop(&X);
     }
+    end();
+}
+
+/* Dead letters that came, errors of tasks left out; all are given back. */
+static void sides(uint32_t *bad, uint32_t *errors) {
+    struct sk_aside s;
+    *bad = *errors = 0;
+    while (sk_exec_aside(X, &s) == SK_OK) {
+        *bad += s.bad;
+        *errors += !s.bad;
+        CHECK(s.bad || s.err.msg[0]);
+        if (s.oid.v) E->ops->release(E, s.oid);
+    }
+}
+
+BOTH(dead_letters_come_beside_the_output) {
+    begin();
+    max_bad = 100;
+    start(map("inc", map("bad 100", range(50, 7))));
+    struct rows r = {0};
+    all(&r);
+    CHECK_EQ(r.n, 250);
+    for (uint64_t i = 0; i < r.n; i++) CHECK_EQ(r.p[i], 101 + i);
+    struct sk_exec_stats st;
+    sk_exec_get_stats(X, &st, NULL, 0);
+    CHECK_EQ(st.bad_rows, 100);
+    uint32_t bad, errors;
+    sides(&bad, &errors);
+    CHECK_EQ(bad, 100);
+    CHECK_EQ(errors, 0);
+    sk_vec_free(&r);
+    end();
+}
+
+BOTH(more_dead_letters_than_allowed_fail_the_run) {
+    begin();
+    max_bad = 99;
+    start(map("bad 100", range(50, 7)));
+    struct rows r = {0};
+    struct sk_err err = {0};
+    sk_rc rc;
+    while ((rc = next(&r, &err)) == SK_OK);
+    CHECK_RC(rc, SK_ETASK);
+    CHECK(strstr(err.msg, "100 rows failed, and 99 may"));
+    sk_vec_free(&r);
+    end(); /* what nobody took is given back */
+}
+
+BOTH(tasks_may_fail_up_to_a_number) {
+    begin();
+    max_errored = 2;
+    start(map("fail 3", map("fail 40", range(20, 5))));
+    struct rows r = {0};
+    all(&r);
+    CHECK_EQ(r.n, 90);
+    uint32_t bad, errors;
+    sides(&bad, &errors);
+    CHECK_EQ(errors, 2);
+    CHECK_EQ(r.p[0], 5);
+    sk_vec_free(&r);
+    end();
+}
+
+BOTH(one_more_task_fails_the_run) {
+    begin();
+    max_errored = 1;
+    start(map("fail 3", map("fail 40", range(20, 5))));
+    struct rows r = {0};
+    struct sk_err err = {0};
+    sk_rc rc;
+    while ((rc = next(&r, &err)) == SK_OK);
+    CHECK_RC(rc, SK_ETASK);
+    sk_vec_free(&r);
     end();
 }

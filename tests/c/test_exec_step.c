@@ -116,7 +116,7 @@ TEST(limit_zero_runs_nothing) {
 TEST(limit_over_blocks_takes_only_what_it_needs) {
     rig_begin(&R);
     struct sk_bref b[100];
-    for (uint32_t i = 0; i < 100; i++) b[i] = (struct sk_bref){i + 1, 10, 4, 40};
+    for (uint32_t i = 0; i < 100; i++) b[i] = (struct sk_bref){i + 1, 10, 4, 40, 0};
     uint32_t s = rig_add(&R, &RIG_READ, (struct sk_node_desc){.blocks = b, .n_blocks = 100}, NULL, 0);
     rig_start(&R, rig_add(&R, &RIG_LIMIT, (struct sk_node_desc){.limit = 10}, &s, 1));
     CHECK_EQ(R.live, 3);
@@ -129,7 +129,7 @@ TEST(limit_over_blocks_takes_only_what_it_needs) {
 TEST(union_in_order_and_started_ahead) {
     rig_begin(&R);
     uint32_t in[3] = {rig_source(&R, 2, 10), rig_source(&R, 2, 10), 0};
-    struct sk_bref b[2] = {{1, 0, 7, 10}, {2, 0, 8, 10}};
+    struct sk_bref b[2] = {{1, 0, 7, 10, 0}, {2, 0, 8, 10, 0}};
     in[2] = rig_add(&R, &RIG_READ, (struct sk_node_desc){.blocks = b, .n_blocks = 2}, NULL, 0);
     rig_start(&R, rig_add(&R, &RIG_UNION, (struct sk_node_desc){0}, in, 3));
     const uint32_t first = R.x->s[3].inputs[0], second = R.x->s[3].inputs[1];
@@ -156,6 +156,100 @@ TEST(union_of_empty_things_ends) {
     CHECK(!R.x->done);
     rig_done(&R, rig_task(&R, R.x->s[3].inputs[1], 0), 1);
     CHECK(R.x->done);
+    rig_end(&R);
+}
+
+/* Two sources and a zip: *a, *b are the stages of the sources. */
+static void start_zip(uint32_t n_units, uint32_t *a, uint32_t *b) {
+    uint32_t in[2] = {rig_source(&R, n_units, 10), rig_source(&R, n_units, 10)};
+    rig_start(&R, rig_add(&R, &RIG_ZIP, (struct sk_node_desc){.label = "Z", .cpu_e4 = 10000}, in, 2));
+    *a = R.x->s[2].inputs[0];
+    *b = R.x->s[2].inputs[1];
+}
+
+/* Input of a task in words: "side:row0+rows ...". */
+static const char *input_of(uint64_t task) {
+    static char text[200];
+    size_t n = 0;
+    text[0] = 0;
+    for (const struct sk_blk *b = sk_step_task(R.x, task)->in.head; b; b = b->next)
+        n += (size_t)snprintf(text + n, sizeof text - n, "%s%u:%llu+%llu", n ? " " : "", b->side, (unsigned long long)b->ref.row0,
+                              (unsigned long long)b->ref.n_rows);
+    return text;
+}
+
+TEST(rows_side_by_side_are_cut_by_reference) {
+    for (uint32_t first = 0; first < 4; first++) { /* whoever comes first, and in any order of output */
+        uint32_t s[2];
+        rig_begin(&R);
+        R.conf.preserve_order = first < 2;
+        start_zip(2, &s[0], &s[1]);
+        for (uint32_t i = 0; i < 2; i++) {
+            uint32_t k = (first + i) % 2;
+            uint64_t late = rig_task(&R, s[k], 0), soon = rig_task(&R, s[k], 1);
+            rig_yield(&R, soon, k ? 2 : 4, 4); /* its rows come after those of the other task */
+            rig_done(&R, soon, 1);
+            rig_yield(&R, late, k ? 9 : 7, 4);
+            rig_done(&R, late, 1);
+        }
+        CHECK_STR_EQ(input_of(rig_task(&R, 2, 0)), "0:0+7 1:0+7");
+        CHECK_STR_EQ(input_of(rig_task(&R, 2, 1)), "0:0+4 1:7+2 1:0+2");
+        for (uint64_t i = 0; i < 2; i++) rig_done(&R, rig_task(&R, 2, i), 1);
+        CHECK(R.x->done);
+        CHECK_EQ(R.live, 0);
+        rig_end(&R);
+    }
+}
+
+TEST(rows_side_by_side_that_differ_are_an_error) {
+    uint32_t a, b;
+    rig_begin(&R);
+    start_zip(1, &a, &b);
+    rig_yield(&R, rig_task(&R, a, 0), 3, 4);
+    rig_yield(&R, rig_task(&R, b, 0), 5, 4);
+    rig_done(&R, rig_task(&R, b, 0), 1);
+    struct sk_err err = {0};
+    struct sk_step_ev done = {.kind = SK_SEV_DONE, .task = rig_task(&R, a, 0), .run_ns = 1};
+    CHECK_EQ(sk_step_event(R.x, &done, R.now, &err), SK_EINVAL);
+    CHECK_MSG(strstr(err.msg, "Cannot zip datasets of different number of rows: 3, 5"), "%s", err.msg);
+    R.live += R.x->acts.n - 2 * R.x->acts.n; /* what that step gave back */
+    R.x->acts.n = 0;
+    rig_end(&R);
+}
+
+TEST(nothing_side_by_side_with_nothing_has_columns) {
+    uint32_t a, b;
+    rig_begin(&R);
+    start_zip(2, &a, &b);
+    for (uint64_t i = 0; i < 2; i++) {
+        rig_yield(&R, rig_task(&R, a, i), 0, 0);
+        rig_done(&R, rig_task(&R, a, i), 1);
+        rig_yield(&R, rig_task(&R, b, i), 0, 0);
+        rig_done(&R, rig_task(&R, b, i), 1);
+    }
+    CHECK_STR_EQ(input_of(rig_task(&R, 2, 0)), "0:0+0 1:0+0");
+    rig_done(&R, rig_task(&R, 2, 0), 1);
+    CHECK(R.x->done);
+    rig_end(&R);
+}
+
+TEST(an_input_that_is_ahead_waits_for_the_others) {
+    rig_begin(&R);
+    R.conf.memory_bytes = 800;
+    struct sk_unit units[40];
+    for (uint32_t i = 0; i < SK_COUNT(units); i++) units[i] = (struct sk_unit){{"", 0}, -1, 10};
+    uint32_t in[2];
+    for (uint32_t k = 0; k < 2; k++) /* the second one has one task at a time, and it takes long */
+        in[k] =
+            rig_add(&R, &RIG_READ, (struct sk_node_desc){.cpu_e4 = 10000, .units = units, .n_units = 40, .max_tasks = k ? 1 : 3}, NULL, 0);
+    rig_start(&R, rig_add(&R, &RIG_ZIP, (struct sk_node_desc){.label = "Z", .cpu_e4 = 10000}, in, 2));
+    uint32_t a = R.x->s[2].inputs[0], n = 0;
+    for (uint64_t t; (t = rig_task(&R, a, n)); n++) {
+        rig_yield(&R, t, 1, 10);
+        rig_done(&R, t, 1000000000);
+    }
+    CHECK_LE(R.x->s[2].sides[0].q.bytes, 800 / 8 + 3 * 10);
+    CHECK_EQ(R.x->s[a].wait, SK_WAIT_TURN);
     rig_end(&R);
 }
 
@@ -362,7 +456,7 @@ TEST(every_allocation_may_fail_and_the_sweep_finds_all) {
         struct sk_err err = {0};
         rig_begin(&R);
         uint32_t in[2] = {rig_source(&R, 70, 5), rig_source(&R, 3, -1)}, m;
-        struct sk_bref b[3] = {{1, 0, 7, 10}, {2, 0, 8, 10}, {3, 0, 1, 1}};
+        struct sk_bref b[3] = {{1, 0, 7, 10, 0}, {2, 0, 8, 10, 0}, {3, 0, 1, 1, 0}};
         in[1] = rig_add(&R, &RIG_READ, (struct sk_node_desc){.blocks = b, .n_blocks = 3}, NULL, 0);
         m = rig_add(&R, &RIG_UNION, (struct sk_node_desc){0}, in, 2);
         m = rig_add(&R, &RIG_MAPB, (struct sk_node_desc){.pool_min = 1, .pool_max = 2}, &m, 1);
@@ -399,4 +493,45 @@ TEST(every_allocation_may_fail_and_the_sweep_finds_all) {
         CHECK_EQ(sk_mem_blocks(SK_TAG_EXEC), 0);
         if (!failed) break;
     }
+}
+
+TEST(units_are_kept_apart_and_numbered_by_what_they_are) {
+    static const uint8_t done[6] = {1, 0, 0, 1, 0, 1};
+    rig_begin(&R);
+    R.conf.keep_units = true;
+    R.conf.skip_units = done;
+    R.conf.target_min_bytes = 50;
+    R.conf.target_max_bytes = 100;
+    rig_start(&R, rig_map(&R, rig_source(&R, 6, 10)));
+    CHECK(!rig_task(&R, 0, 0) && rig_task(&R, 0, 1) && rig_task(&R, 0, 2) && !rig_task(&R, 0, 3) && rig_task(&R, 0, 4) &&
+          !rig_task(&R, 0, 5));
+    uint64_t one = rig_task(&R, 0, 1), two = rig_task(&R, 0, 2), four = rig_task(&R, 0, 4);
+    rig_yield(&R, one, 4, 20);
+    rig_yield(&R, one, 4, 40); /* enough together */
+    rig_yield(&R, one, 1, 10);
+    rig_yield(&R, two, 2, 90); /* large, and not its turn: it waits all the same */
+    CHECK_EQ(rig_flying(&R, 1), 1);
+    CHECK(rig_task(&R, 1, 1ull << 20));
+    rig_done(&R, one, 1);
+    rig_done(&R, two, 1);
+    uint64_t a = rig_task(&R, 1, 1ull << 20), b = rig_task(&R, 1, (1ull << 20) + 1), c = rig_task(&R, 1, 2ull << 20);
+    CHECK(a && b && c); /* the small rest of unit 1 does not wait for blocks of unit 2 */
+    CHECK_EQ(sk_step_task(R.x, b)->in.n, 1);
+    rig_yield(&R, four, 1, 10);
+    rig_done(&R, four, 1); /* the last unit: no more input, the rest goes */
+    uint64_t d = rig_task(&R, 1, 4ull << 20);
+    CHECK(d);
+    const uint64_t tasks[] = {d, c, b, a}, origin[] = {1, 1, 2, 4};
+    for (uint32_t i = 0; i < 4; i++) {
+        rig_yield(&R, tasks[i], 1, 8);
+        rig_done(&R, tasks[i], 1);
+    }
+    for (uint32_t i = 0; i < 4; i++) {
+        struct sk_bref out;
+        CHECK_OK(sk_step_take(R.x, R.now, &out, NULL));
+        CHECK_EQ(out.origin, origin[i]);
+        R.live--;
+    }
+    CHECK_RC(sk_step_take(R.x, R.now, &(struct sk_bref){0}, NULL), SK_EDONE);
+    rig_end(&R);
 }

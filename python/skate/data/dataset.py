@@ -5,6 +5,7 @@ Names, arguments and defaults are those of Ray Data. What rows and batches look 
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import inspect
 import logging
@@ -13,7 +14,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from skate.data import execute
+from skate.data import bad, execute
 from skate.data.context import DEFAULT_BATCH_SIZE, DataContext
 from skate.data.convert import Conversions
 from skate.data.execute import Facts, Node
@@ -76,6 +77,7 @@ class Dataset(Splits, Conversions, Writers):
         self._node, self._facts = node, facts
         self.context = context or DataContext.get_current().copy()
         self._stats: Any = None
+        self._errors: Any = None  # bad.Errors of the last run
         self._name: str | None = None
         self._schema: Any = None
         self._above: Dataset | None = None  # what it was made from, for repr
@@ -83,7 +85,10 @@ class Dataset(Splits, Conversions, Writers):
     # ---- from one Dataset to another
 
     def _add(self, node: Node, facts: Facts | None = None) -> Dataset:
-        out = Dataset(node, facts or Facts(files=self._facts.files), self.context)
+        facts = facts or Facts(files=self._facts.files)
+        if facts.rows is not None and node.op in bad.OPS and (node.params.get("on_error") or self.context.on_error) != "raise":
+            facts = dataclasses.replace(facts, rows=None)
+        out = Dataset(node, facts, self.context)
         out._above = self
         return out
 
@@ -107,6 +112,7 @@ class Dataset(Splits, Conversions, Writers):
         fn_constructor_args: Any,
         fn_constructor_kwargs: Any,
         remote: dict[str, Any],
+        on_error: str | None = None,
         facts: Facts | None = None,
         batch_rows: int = 0,
         **params: Any,
@@ -121,6 +127,8 @@ class Dataset(Splits, Conversions, Writers):
             logging.getLogger("ray.data").warning(
                 "Specifying both num_cpus and num_gpus for map tasks is experimental, and may be unsupported."
             )
+        if bad.check_policy(on_error) is not None:
+            params["on_error"] = on_error
         params.update(fn=fn, fn_args=tuple(fn_args or ()), fn_kwargs=dict(fn_kwargs or {}))
         if inspect.isclass(fn):
             params["ctor"] = (tuple(fn_constructor_args or ()), dict(fn_constructor_kwargs or {}))
@@ -150,6 +158,7 @@ class Dataset(Splits, Conversions, Writers):
         memory: float | None = None,
         concurrency: Any = None,
         udf_modifying_row_count: bool = True,
+        on_error: str | None = None,
         ray_remote_args_fn: Any = None,
         **ray_remote_args: Any,
     ) -> Dataset:
@@ -160,6 +169,8 @@ class Dataset(Splits, Conversions, Writers):
             batch_size: Rows in a batch; None: whole blocks.
             batch_format: "default"/"numpy" (dict of arrays), "pandas" or "pyarrow".
             concurrency: Tasks or actors at once; (min, max) for a class.
+            on_error: What becomes of rows for which it raises: "raise", "skip" or "quarantine" (see errors()); None: as DataContext.on_error says.
+                fn is called again with halves of a batch that failed, until the bad rows are found: then it sees smaller batches, and some rows twice.
 
         Example:
             >>> import skate
@@ -185,6 +196,7 @@ class Dataset(Splits, Conversions, Writers):
             fn_kwargs=fn_kwargs,
             fn_constructor_args=fn_constructor_args,
             fn_constructor_kwargs=fn_constructor_kwargs,
+            on_error=on_error,
             remote={"num_cpus": num_cpus, "num_gpus": num_gpus, "memory": memory, **ray_remote_args},
             facts=Facts(rows, None, self._facts.files),
             batch_rows=size or 0,
@@ -206,10 +218,14 @@ class Dataset(Splits, Conversions, Writers):
         num_gpus: float | None = None,
         memory: float | None = None,
         concurrency: Any = None,
+        on_error: str | None = None,
         ray_remote_args_fn: Any = None,
         **ray_remote_args: Any,
     ) -> Dataset:
         """Applies fn to each row: from a dict to a dict.
+
+        Args:
+            on_error: What becomes of rows for which it raises: "raise", "skip" or "quarantine" (see errors()); None: as DataContext.on_error says.
 
         Example:
             >>> import skate
@@ -226,6 +242,7 @@ class Dataset(Splits, Conversions, Writers):
             fn_kwargs=fn_kwargs,
             fn_constructor_args=fn_constructor_args,
             fn_constructor_kwargs=fn_constructor_kwargs,
+            on_error=on_error,
             remote={"num_cpus": num_cpus, "num_gpus": num_gpus, "memory": memory, **ray_remote_args},
             facts=Facts(self._facts.rows, None, self._facts.files),
         )
@@ -243,10 +260,14 @@ class Dataset(Splits, Conversions, Writers):
         num_gpus: float | None = None,
         memory: float | None = None,
         concurrency: Any = None,
+        on_error: str | None = None,
         ray_remote_args_fn: Any = None,
         **ray_remote_args: Any,
     ) -> Dataset:
         """Applies fn to each row: from a dict to a list of dicts.
+
+        Args:
+            on_error: What becomes of rows for which it raises: "raise", "skip" or "quarantine" (see errors()); None: as DataContext.on_error says.
 
         Example:
             >>> import skate
@@ -263,6 +284,7 @@ class Dataset(Splits, Conversions, Writers):
             fn_kwargs=fn_kwargs,
             fn_constructor_args=fn_constructor_args,
             fn_constructor_kwargs=fn_constructor_kwargs,
+            on_error=on_error,
             remote={"num_cpus": num_cpus, "num_gpus": num_gpus, "memory": memory, **ray_remote_args},
         )
 
@@ -280,6 +302,7 @@ class Dataset(Splits, Conversions, Writers):
         num_gpus: float | None = None,
         memory: float | None = None,
         concurrency: Any = None,
+        on_error: str | None = None,
         ray_remote_args_fn: Any = None,
         **ray_remote_args: Any,
     ) -> Dataset:
@@ -287,6 +310,7 @@ class Dataset(Splits, Conversions, Writers):
 
         Args:
             expr: An expression, or text such as "x > 3 and name in ('a', 'b') or y is null"; runs column by column, without Python per row.
+            on_error: What becomes of rows for which it raises: "raise", "skip" or "quarantine" (see errors()); None: as DataContext.on_error says.
 
         Example:
             >>> import skate
@@ -308,7 +332,7 @@ class Dataset(Splits, Conversions, Writers):
             else:
                 raise TypeError(f"filter: expr must be an expression or text, not {type(expr).__name__}")
             remote = {"num_cpus": num_cpus, "num_gpus": num_gpus, "memory": memory, **ray_remote_args}
-            return self._expressions("filter", f"Filter({text})", {"expr": expr}, [expr], compute, concurrency, remote, facts)
+            return self._expressions("filter", f"Filter({text})", {"expr": expr}, [expr], compute, concurrency, remote, facts, on_error)
         return self._udf(
             "filter",
             "Filter",
@@ -319,6 +343,7 @@ class Dataset(Splits, Conversions, Writers):
             fn_kwargs=fn_kwargs,
             fn_constructor_args=fn_constructor_args,
             fn_constructor_kwargs=fn_constructor_kwargs,
+            on_error=on_error,
             remote={"num_cpus": num_cpus, "num_gpus": num_gpus, "memory": memory, **ray_remote_args},
             facts=facts,
         )
@@ -333,11 +358,14 @@ class Dataset(Splits, Conversions, Writers):
         concurrency: Any,
         remote: dict[str, Any],
         facts: Facts,
+        on_error: str | None = None,
     ) -> Dataset:
         """A node that evaluates expressions; callable classes in them make it a pool of actors."""
         from skate.data.expressions import UDFExpr, walk
 
         options = {**_cpus(self._node), **execute.resources(remote)}
+        if bad.check_policy(on_error) is not None:
+            params = {**params, "on_error": on_error}
         if any(isinstance(n, UDFExpr) and n.callable_class_spec is not None for e in exprs for n in walk(e)):
             options.pop("max_tasks", None)
             pool = _pool(label, compute, concurrency, options)
@@ -346,7 +374,9 @@ class Dataset(Splits, Conversions, Writers):
             options["max_tasks"] = _max_tasks(label, compute, concurrency)
         return self._add(Node(op, label, params, (self._node,), **options), facts)
 
-    def with_column(self, column_name: str, expr: Any, *, compute: Any = None, **ray_remote_args: Any) -> Dataset:
+    def with_column(
+        self, column_name: str, expr: Any, *, compute: Any = None, on_error: str | None = None, **ray_remote_args: Any
+    ) -> Dataset:
         """One more column (or a column replaced), from an expression over the others.
 
         Args:
@@ -370,7 +400,7 @@ class Dataset(Splits, Conversions, Writers):
         facts = Facts(self._facts.rows, None, self._facts.files)
         op = "project_numbered" if any(isinstance(n, MonotonicallyIncreasingIdExpr) for n in walk(expr)) else "project"
         return self._expressions(
-            op, f"WithColumn({column_name}={inline(expr._unalias())})", params, [expr], compute, None, ray_remote_args, facts
+            op, f"WithColumn({column_name}={inline(expr._unalias())})", params, [expr], compute, None, ray_remote_args, facts, on_error
         )
 
     def add_column(
@@ -381,6 +411,7 @@ class Dataset(Splits, Conversions, Writers):
         batch_format: str | None = "pandas",
         compute: Any = None,
         concurrency: Any = None,
+        on_error: str | None = None,
         **ray_remote_args: Any,
     ) -> Dataset:
         """One more column: fn gets a batch and returns a Series, array or list as long as it.
@@ -404,6 +435,7 @@ class Dataset(Splits, Conversions, Writers):
             fn_kwargs=None,
             fn_constructor_args=None,
             fn_constructor_kwargs=None,
+            on_error=on_error,
             remote=ray_remote_args,
             facts=Facts(self._facts.rows, None, self._facts.files),
             col=col,
@@ -591,7 +623,8 @@ class Dataset(Splits, Conversions, Writers):
             >>> skate.data.range(10).count()
             10
         """
-        if self._facts.rows is not None:
+        sure = self._node.op == "blocks" or (self.context.on_error == "raise" and not self.context.max_errored_blocks)
+        if self._facts.rows is not None and sure:
             return self._facts.rows
         return sum(rb.column(0)[0].as_py() for rb in execute.batches(self, Node("count", "Count", {}, (self._node,))))
 
@@ -628,6 +661,31 @@ class Dataset(Splits, Conversions, Writers):
     def stats_dict(self) -> dict[str, Any]:
         """The same as stats() for programs."""
         return self._stats.to_dict() if self._stats is not None else {}
+
+    def errors(self, operator: str | None = None) -> Dataset:
+        """The dead letters of the last execution of this Dataset: its bad records under on_error="quarantine", a row each. May be asked while it runs (in
+        a loop over batches, or from another thread) for those that have come until then. They live as long as the Dataset; write them to keep them.
+
+        Columns: operator (its label, such as "Map(f)"), error (class), message, source (the file, null where it is not known), source_row (row in the file,
+        from 0; null likewise; of read_csv and read_json: the line), task, input_row (row in the input of the operator's task, from 0), traceback, raw (bytes
+        as a reader found them, or null) and row: the row as the operator got it, a struct of its columns (null for readers). Where operators
+        had columns of one name and different types, reading them together is a TypeError.
+
+        Args:
+            operator: Only those of the operator with this label.
+
+        Raises:
+            ValueError: Nothing has been executed on this Dataset object yet.
+
+        Example:
+            >>> import skate
+            >>> ds = skate.data.from_items([{"x": "1"}, {"x": "?"}]).map(lambda r: {"x": int(r["x"])}, on_error="quarantine")
+            >>> ds.take_all(), [(e["error"], e["row"]) for e in ds.errors().take_all()]
+            ([{'x': 1}], [('ValueError', {'x': '?'})])
+        """
+        if self._errors is None:
+            raise ValueError("errors(): nothing has been executed on this Dataset yet; run it first (on the same object)")
+        return self._errors.dataset(operator)  # type: ignore[no-any-return]
 
     @property
     def name(self) -> str | None:
@@ -738,7 +796,7 @@ class Dataset(Splits, Conversions, Writers):
         rows, size = sum(b[2] for b in full), sum(b[3] for b in full)
         known = self._facts.schema
         out = MaterializedDataset(Node("blocks", "Blocks", {}, (), blocks=full), Facts(rows, known, self._facts.files, size), self.context)
-        out._stats, out._name, out._schema = self._stats, self._name, self._schema
+        out._stats, out._name, out._schema, out._errors = self._stats, self._name, self._schema, self._errors
         return out
 
     # ---- aggregates
@@ -808,7 +866,7 @@ class Dataset(Splits, Conversions, Writers):
             {'max(id)': 4, 'mean(id)': 2.0}
         """
         from skate.data.aggregate import AggregateFn
-        from skate.data.late import free_name
+        from skate.data.schema import free_name
 
         if not aggs:
             raise ValueError("Aggregate requires at least one aggregation")

@@ -2,4 +2,5 @@
 
 from __future__ import annotations
 
+from skate.data.bad import TooManyErrors  # noqa: F401
 from skate.exceptions import UserCodeException  # noqa: F401

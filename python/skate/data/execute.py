@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from skate.data import bad
 from skate.data.context import DataContext
 from skate.exceptions import RayTaskError, UserCodeException
 
@@ -35,6 +36,7 @@ class ReadOptions:
     num_gpus: float | None = None
     memory: float | None = None
     ray_remote_args: dict[str, Any] | None = None
+    on_error: str | None = None
 
 
 Block = tuple[Any, int, int, int]  # ObjectRef (or a RecordBatch of this process), first row, rows, bytes
@@ -72,6 +74,12 @@ class Node:
         params = {**self.params, **different.pop("params", {})}
         return Node(self.op, self.label, params, self.inputs, **{"blocks_of": self.blocks_of, **self.options, **different})
 
+    def with_params(self, **params: Any) -> Node:
+        """The same with other parameters."""
+        return Node(
+            self.op, self.label, {**self.params, **params}, self.inputs, each_run=self.each_run, blocks_of=self.blocks_of, **self.options
+        )
+
     def dump(self, context: DataContext | None = None) -> bytes:
         """Label and parameters for the workers; functions of users bring the settings of the Dataset along."""
         if context is not None and self.params.get("fn") is not None:
@@ -102,6 +110,8 @@ def source(
     if n is not None and (not isinstance(n, int) or n < 1):
         raise ValueError(f"concurrency of a read must be a positive int, not {n!r}")
     more = dict(options.ray_remote_args or {})
+    if bad.check_policy(options.on_error) is not None:
+        params = {**params, "on_error": options.on_error}
     node = Node(
         "read",
         label,
@@ -181,6 +191,8 @@ def lower(root: Node, context: DataContext | None = None) -> tuple[Any, int]:
         this = node.this_run() if context is not None else node
         if this.op == "late":
             this = Node("blocks", this.label, {}, (), blocks=this.blocks_of(context, this.inputs) if context is not None else [])  # type: ignore[misc]
+        if context is not None and context.on_error != "raise" and this.op in bad.OPS and this.params.get("on_error") is None:
+            this = this.with_params(on_error=context.on_error)
         options = this.options
         if "blocks" in options:
             options = {
@@ -228,6 +240,8 @@ def conf(context: DataContext) -> dict[str, Any]:
         "run_stage": run_stage,
         "stage_init": stage_init,
         "stage_call": stage_call,
+        "max_bad_rows": bad.limit(context.max_errors)[0],
+        "max_errored_blocks": int(context.max_errored_blocks),
     }
     memory = limits.object_store_memory
     if memory is not None and memory != float("inf"):
@@ -271,24 +285,36 @@ def run(ds: Any, node: Node | None = None) -> Iterator[Block]:
         return
     from skate import _skate
 
+    bad.check_policy(ds.context.on_error)
+    share = bad.limit(ds.context.max_errors)[1]
     plan, root = lower(node, ds.context)
     x = _skate.Exec(plan, root, conf(ds.context))
+    errors = ds._errors = bad.Errors(x)
+    log = logging.getLogger("ray.data")
     bar = Progress.open(x, ds.context)
     from skate.data import batch  # noqa: F401  pyarrow and numpy, which the blocks need here too: while the workers start
 
     try:
         while True:
             item = x.next() if bar is None else bar.next()
+            errors.drain(log, ds.context.max_errored_blocks)
             if item is None:
+                errors.check_share(share, x.stats())
                 break
             yield item
     except RayTaskError as e:
+        most = ds.context.max_errors
+        if isinstance(most, int) and x.stats()["bad_rows"] > most:
+            errors.drain()
+            raise errors.too_many(f"the {most:,} allowed") from None
         raise of_user_code(e, ds.context) from None
     finally:
-        ds._stats = DatasetStats(x.stats(), ds._stats.extra if ds._stats else None)
+        errors.drain(log, ds.context.max_errored_blocks)
+        ds._stats = DatasetStats(x.stats(), {**(ds._stats.extra if ds._stats else {}), "errors": errors})
         if bar is not None:
             bar.close()
         x.stop()
+        errors.end()
 
 
 def of_user_code(e: RayTaskError, context: DataContext) -> BaseException:

@@ -1,4 +1,4 @@
-"""Operators that need all of their input before they can say anything: zip, repartition, block order, splits by rows.
+"""Operators that need all of their input before they can say anything: repartition, block order, splits by rows.
 
 A node with op "late" has a function blocks_of(context, inputs), called when a run gets to it: it runs the inputs to blocks, and says which blocks (and rows of them)
 come out. Whole and cut blocks are references with a range of rows, never copied; joining pieces of blocks is a task each. Nothing here exchanges rows by key.
@@ -88,59 +88,6 @@ def _joined(ranges: list[tuple[int, int]], *batches: Any) -> tuple[Any, int]:
 
     rb = merge([b.slice(row0, n) for b, (row0, n) in zip(batches, ranges, strict=True)])
     return rb, _skate.block_nbytes(rb)
-
-
-def zipped(context: Any, inputs: tuple[Node, ...]) -> list[Block]:
-    """Rows side by side: every block of the first input, with the same rows of the others. Names that are taken get _1, _2, ..."""
-    import skate
-    from skate.data import execute
-
-    sides = [blocks_of(context, n) for n in inputs]
-    rows = [sum(b[2] for b in side) for side in sides]
-    if len(set(rows)) > 1:
-        raise ValueError(
-            f"zip: datasets have different numbers of rows: {', '.join(f'{n:,}' for n in rows)}; Cannot zip datasets of different number of rows"
-        )
-    at = []
-    total = 0
-    for b in sides[0][:-1]:
-        total += b[2]
-        at.append(total)
-    parts = [cut(side, at) for side in sides]
-    execute.ensure_engine()
-    task = skate.remote(num_cpus=1, num_returns=2)(_side_by_side)
-    got = []
-    for pieces in zip(*parts, strict=True):
-        ranges = [[(row0, n) for _, row0, n, _ in part] for part in pieces]
-        ref, size = task.remote(ranges, *[_ref(b) for part in pieces for b in part])
-        got.append((ref, sum(n for _, n in ranges[0]), size))
-    return [(ref, 0, n, skate.get(size)) for ref, n, size in got]
-
-
-def _side_by_side(ranges: list[list[tuple[int, int]]], *batches: Any) -> tuple[Any, int]:
-    import pyarrow as pa
-
-    from skate import _skate
-    from skate.data.ops import merge
-
-    it = iter(batches)
-    cols: dict[str, Any] = {}
-    for part in ranges:
-        rb = merge([next(it).slice(row0, n) for row0, n in part])
-        for name, col in zip(rb.schema.names, rb.columns, strict=True):
-            cols[free_name(cols, name)] = col
-    rb = pa.RecordBatch.from_arrays(list(cols.values()), names=list(cols))
-    return rb, _skate.block_nbytes(rb)
-
-
-def free_name(taken: Any, name: str) -> str:
-    """name, or name_1, name_2, ... if it is taken."""
-    if name not in taken:
-        return name
-    i = 1
-    while f"{name}_{i}" in taken:
-        i += 1
-    return f"{name}_{i}"
 
 
 def repartitioned(num_blocks: int) -> Any:

@@ -12,6 +12,7 @@ the same on every run.
 from __future__ import annotations
 
 import builtins
+import functools
 import importlib
 import inspect
 import itertools
@@ -23,6 +24,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from skate.data import bad
 from skate.data import batch as _b
 
 Batches = Iterator[pa.RecordBatch]
@@ -36,27 +38,47 @@ class Task:
 
     seq: int | None = 0  # number of the task in its stage: the same on every run; None: started ahead of its turn
     unit: bytes = b""  # parameters of a source's unit
-    source: str = ""  # what is being read, for error notes: a file and rows
+    source: str = ""  # what is being read, for error notes: a file
+    source_row: int | None = None  # row in it at which the batch that the reader gives begins
+    rows_of: list[str] | None = None  # instead: the file of each row of that batch
+    letters: bad.Letters  # bad records of this task
+    trail: bad.Trail
     cap: int = -1  # a task may stop after so many output rows
     target: int = 16 << 20
     nbytes: Callable[[pa.RecordBatch], int] = staticmethod(lambda rb: rb.nbytes)
+    sides: list[int]  # of each input block: the number of the stage's input that it is of
     counters: dict[str, int]  # rows numbered so far, by expression
 
 
 task = Task()
 task.counters = {}
+task.letters, task.trail = bad.Letters(0), bad.Trail([])
 
 
-def note(e: BaseException, label: str, where: str) -> None:
-    """Says once, at the innermost operator, where a user function failed."""
+def note(e: BaseException, params: dict[str, Any], where: str, row: int | None = None) -> None:
+    """Says once, at the innermost operator, where a user function failed. row: the first input row in question."""
     if not getattr(e, "__skate_noted__", False):
         try:
             e.__skate_noted__ = True  # type: ignore[attr-defined]
         except AttributeError:
             pass
-        e.add_note(
-            f"in {label}: {where}" + (f" of {task.source}" if task.source else "") + (f" (task {task.seq})" if task.seq is not None else "")
-        )
+        source, at = task.trail.origin(params.get("at", 0), row)
+        origin = f", row {at} of {source}" if at is not None else f" of {source or task.source}" if source or task.source else ""
+        e.add_note(f"in {params['label']}: {where}{origin}" + (f" (task {task.seq})" if task.seq is not None else ""))
+
+
+def bad_row(params: dict[str, Any], e: BaseException, rb: pa.RecordBatch | None, row: int) -> None:
+    """The input row `row` of an operator has failed: it goes to the dead letters, and out of the output."""
+    at = params.get("at", 0)
+    source, source_row = task.trail.origin(at, row)
+    task.letters.add(params, e, rb, row, source, source_row)
+    if at < len(task.trail.dropped):
+        task.trail.dropped[at].append(row)
+
+
+def tolerates(params: dict[str, Any]) -> bool:
+    """Bad records are not the end of it."""
+    return (params.get("on_error") or "raise") != "raise"
 
 
 # ---- sources and sinks: the format's own file does it
@@ -107,34 +129,54 @@ def merge(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
     return pa.concat_batches(batches)
 
 
+def zip_rows(params: dict[str, Any], batches: Batches) -> Batches:
+    """The same rows of several inputs side by side; a name that is taken gets _1, _2, ..."""
+    from skate.data.schema import free_name
+
+    sides: dict[int, list[pa.RecordBatch]] = {}
+    for side, rb in zip(task.sides, batches, strict=True):
+        sides.setdefault(side, []).append(rb)
+    cols: dict[str, Any] = {}
+    for side in sorted(sides):
+        rb = merge(sides[side])
+        for name, col in zip(rb.schema.names, rb.columns, strict=True):
+            cols[free_name(cols, name)] = col
+    yield pa.RecordBatch.from_arrays(list(cols.values()), names=list(cols))
+
+
 def map_batches(params: dict[str, Any], batches: Batches) -> Batches:
-    fn, label, fmt = params["fn"], params["label"], params["batch_format"]
-    args, kwargs = params["fn_args"], params["fn_kwargs"]
-    writable = not params["zero_copy_batch"]
-    numpy = fmt == "numpy" or fmt == "default"
     row = 0
+    tolerant = tolerates(params)
     for rb in rebatch(batches, params["batch_size"]):
         n = rb.num_rows
         if n == 0:
             continue
-        given = _b.NumpyBatch(rb, writable) if numpy else _b.to_batch(rb, fmt)
-        try:
-            out = fn(given, *args, **kwargs)
-            if inspect.isawaitable(out) or inspect.isasyncgen(out):
-                out = _awaited(out)
-            if isinstance(out, types.GeneratorType) or (
-                not isinstance(out, (Mapping, pa.Table, pa.RecordBatch)) and hasattr(out, "__next__")
-            ):
-                for o in out:
-                    yield from _b.from_batch(o, label, rb, given if numpy else None)
-            else:
-                yield from _b.from_batch(out, label, rb, given if numpy else None)
-        except GeneratorExit:
-            raise
-        except BaseException as e:
-            note(e, label, f"the batch of input rows {row}..{row + n - 1}")
-            raise
+        if tolerant:
+            yield from bad.isolate(rb, row, lambda part: list(_called(params, part)), functools.partial(bad_row, params))
+        else:
+            try:
+                yield from _called(params, rb)
+            except GeneratorExit:
+                raise
+            except BaseException as e:
+                note(e, params, f"the batch of input rows {row}..{row + n - 1}", row)
+                raise
         row += n
+
+
+def _called(params: dict[str, Any], rb: pa.RecordBatch) -> Batches:
+    """What the function of map_batches makes of one batch."""
+    fn, label, fmt = params["fn"], params["label"], params["batch_format"]
+    numpy = fmt == "numpy" or fmt == "default"
+    given = _b.NumpyBatch(rb, not params["zero_copy_batch"]) if numpy else _b.to_batch(rb, fmt)
+    out = fn(given, *params["fn_args"], **params["fn_kwargs"])
+    if inspect.isawaitable(out) or inspect.isasyncgen(out):
+        out = _awaited(out)
+    if isinstance(out, types.GeneratorType) or (not isinstance(out, (Mapping, pa.Table, pa.RecordBatch)) and hasattr(out, "__next__")):
+        for o in out:
+            yield from _b.from_batch(o, label, rb, given if numpy else None)
+    else:
+        yield from _b.from_batch(out, label, rb, given if numpy else None)
 
 
 def _awaited(out: Any) -> Any:
@@ -192,31 +234,127 @@ def pieces(batches: Batches, work: Callable[[pa.RecordBatch], pa.RecordBatch | N
 def _rows(
     params: dict[str, Any],
     batches: Batches,
-    work: Callable[[list[dict[str, Any]], Iterator[dict[str, Any]], pa.RecordBatch], pa.RecordBatch | None],
+    check: Callable[[list[Any]], None],
+    build: Callable[[list[Any], pa.RecordBatch], pa.RecordBatch | None],
 ) -> Batches:
-    """Common part of the row operators: rows of a piece, and the row that failed in the note."""
-    label = params["label"]
+    """Common part of the row operators. check raises for a result that is none; build makes a batch of the results for a batch of rows."""
+    fn = _bound(params)
     base = [0]
 
-    def piece(rb: pa.RecordBatch) -> pa.RecordBatch | None:
+    def strict(rb: pa.RecordBatch) -> pa.RecordBatch | None:
         rows = _b.to_rows(rb)
         it = iter(rows)
+        got = None
         try:
-            return work(rows, it, rb)
+            got = [fn(r) for r in it]
+            got = _finished(got)
+            check(got)
+            return build(got, rb)
         except BaseException as e:
             left = it.__length_hint__()
-            note(
-                e,
-                label,
-                f"input row {base[0] + len(rows) - left - 1}"
-                if left or len(rows) == 1
-                else f"input rows {base[0]}..{base[0] + len(rows) - 1}",
-            )
+            n = len(rows)
+            one = base[0] + n - left - 1
+            if got is None or n == 1:
+                note(e, params, f"input row {one}", one)
+            else:
+                note(e, params, f"input rows {base[0]}..{base[0] + n - 1}", base[0])
             raise
         finally:
             base[0] += len(rows)
 
-    yield from pieces(batches, piece, params.get("whole", False))
+    def tolerant(rb: pa.RecordBatch) -> pa.RecordBatch | None:
+        at, n = base[0], rb.num_rows
+        base[0] += n
+        got: list[Any] = []
+        add = got.append
+        it = iter(_b.to_rows(rb))
+        failed: dict[int, BaseException] = {}
+        while True:
+            try:
+                for r in it:
+                    add(fn(r))
+                break
+            except Exception as e:
+                if bad.is_fatal(e):
+                    raise
+                failed[len(got)] = e
+                got.append(None)
+        if any(inspect.isawaitable(g) or inspect.isasyncgen(g) for g in got[:FIRST_FEW]):
+            got = _tolerant_finished(got, failed)
+        if not failed:  # the usual case
+            try:
+                check(got)
+                return build(got, rb)
+            except Exception as e:
+                if bad.is_fatal(e):
+                    raise
+        out = _settle(got, failed, rb, check, build)
+        for i in sorted(failed):
+            bad_row(params, failed[i], rb.slice(i, 1), at + i)
+        return out
+
+    yield from pieces(batches, tolerant if tolerates(params) else strict, params.get("whole", False))
+
+
+FIRST_FEW = 64  # results that are looked at: rows before them may have failed
+
+
+def _tolerant_finished(got: list[Any], failed: dict[int, BaseException]) -> list[Any]:
+    """Results of async calls; the exceptions go to `failed`."""
+    from skate.data.expr_eval import run_async
+
+    async def settled() -> list[Any]:
+        import asyncio
+
+        async def plain(v: Any) -> Any:
+            return v
+
+        work = [_collected(g) if inspect.isasyncgen(g) else g if inspect.isawaitable(g) else plain(g) for g in got]
+        return list(await asyncio.gather(*work, return_exceptions=True))
+
+    out = run_async(settled())
+    for i, v in enumerate(out):
+        if isinstance(v, BaseException):
+            if bad.is_fatal(v):
+                raise v
+            failed[i] = v
+            out[i] = None
+    return out
+
+
+def _settle(
+    got: list[Any],
+    failed: dict[int, BaseException],
+    rb: pa.RecordBatch,
+    check: Callable[[list[Any]], None],
+    build: Callable[[list[Any], pa.RecordBatch], pa.RecordBatch | None],
+) -> pa.RecordBatch | None:
+    """A batch of the results that are good, alone and beside the ones before them; the others go to `failed`."""
+    from skate.data.schema import unify
+
+    out: list[pa.RecordBatch] = []
+    todo = [[i for i in range(len(got)) if i not in failed]]
+    while todo:
+        some = todo.pop()
+        if not some:
+            continue
+        values = [got[i] for i in some]
+        try:
+            check(values)
+            part = build(values, rb if len(some) == rb.num_rows else rb.take(_b.from_objects(some, pa.int64())))
+            if part is not None and out:
+                unify([out[0].schema, part.schema])
+        except Exception as e:
+            if bad.is_fatal(e):
+                raise
+            if len(some) == 1:
+                failed[some[0]] = e
+            else:
+                todo += [some[len(some) // 2 :], some[: len(some) // 2]]
+            continue
+        if part is not None:
+            out.append(part)
+    return merge(out) if out else None
 
 
 def _bound(params: dict[str, Any]) -> Callable[[dict[str, Any]], Any]:
@@ -225,30 +363,39 @@ def _bound(params: dict[str, Any]) -> Callable[[dict[str, Any]], Any]:
 
 
 def map(params: dict[str, Any], batches: Batches) -> Batches:  # noqa: A001
-    fn, label = _bound(params), params["label"]
-
-    def work(rows: list[dict[str, Any]], it: Iterator[dict[str, Any]], rb: pa.RecordBatch) -> pa.RecordBatch | None:
-        out = _finished([fn(r) for r in it])
-        _check_rows(out, label, "a dict (one row)")
-        return _b.from_rows(out, label, rb)
-
-    return _rows(params, batches, work)
+    label = params["label"]
+    return _rows(params, batches, lambda got: _check_rows(got, label, "a dict (one row)"), lambda got, rb: _b.from_rows(got, label, rb))
 
 
 def flat_map(params: dict[str, Any], batches: Batches) -> Batches:
-    fn, label = _bound(params), params["label"]
+    label = params["label"]
 
-    def work(rows: list[dict[str, Any]], it: Iterator[dict[str, Any]], rb: pa.RecordBatch) -> pa.RecordBatch | None:
-        got = _finished([fn(r) for r in it])
+    def check(got: list[Any]) -> None:
         if not set(builtins.map(type, got)) <= {list, tuple}:
             for i, g in enumerate(got):
                 if g is None or isinstance(g, (Mapping, str, bytes)) or not isinstance(g, Iterable):
                     raise TypeError(f"{label} returned {_b._named(g)} for row {i} of its batch; return a list of dicts (rows)")
+                if not isinstance(g, (list, tuple)):
+                    got[i] = list(g)
+
+    def build(got: list[Any], rb: pa.RecordBatch) -> pa.RecordBatch | None:
         out = list(itertools.chain.from_iterable(got))
         _check_rows(out, label, "a list of dicts (rows)")
         return _b.from_rows(out, label, rb)
 
-    return _rows(params, batches, work)
+    if tolerates(params):  # a generator that fails half-way cannot be asked again
+        fn = _bound(params)
+
+        def listed(r: dict[str, Any]) -> Any:
+            v = fn(r)
+            return v if type(v) is list else _listed(v)
+
+        params = {**params, "fn": listed, "fn_args": (), "fn_kwargs": {}}
+    return _rows(params, batches, check, build)
+
+
+def _listed(v: Any) -> Any:
+    return list(v) if isinstance(v, types.GeneratorType) or (hasattr(v, "__next__") and not inspect.isawaitable(v)) else v
 
 
 def _check_rows(out: list[Any], label: str, want: str) -> None:
@@ -263,25 +410,35 @@ def filter(params: dict[str, Any], batches: Batches) -> Batches:  # noqa: A001
     if params.get("expr") is not None:
         from skate.data.expr_eval import mask as test  # 80 ms at the first import: only who has an expression pays it
 
-        label, expr = params["label"], params["expr"]
-        row = 0
-        for rb in batches:
-            try:
-                mask = test(expr, rb)
-                out = rb.filter(mask) if isinstance(mask, pa.Array) else rb.slice(0, rb.num_rows if mask.as_py() else 0)
-            except BaseException as e:
-                note(e, label, f"input rows {row}..{row + rb.num_rows - 1}")
-                raise
-            row += rb.num_rows
-            yield out
-        return
-    fn = _bound(params)
+        def kept(rb: pa.RecordBatch) -> list[pa.RecordBatch]:
+            mask = test(params["expr"], rb)
+            return [rb.filter(mask) if isinstance(mask, pa.Array) else rb.slice(0, rb.num_rows if mask.as_py() else 0)]
 
-    def work(rows: list[dict[str, Any]], it: Iterator[dict[str, Any]], rb: pa.RecordBatch) -> pa.RecordBatch | None:
-        keep = [True if v else False for v in _finished([fn(r) for r in it])]
+        yield from _by_batch(params, batches, kept)
+        return
+
+    def build(got: list[Any], rb: pa.RecordBatch) -> pa.RecordBatch | None:
+        keep = [True if v else False for v in got]
         return rb if all(keep) else rb.filter(_b.array_from_numpy(np.array(keep, bool), None))
 
-    yield from _rows(params, batches, work)
+    yield from _rows(params, batches, lambda got: None, build)
+
+
+def _by_batch(params: dict[str, Any], batches: Batches, work: Callable[[pa.RecordBatch], list[pa.RecordBatch]]) -> Batches:
+    """work() over batches whose rows do not know of each other."""
+    row = 0
+    tolerant = tolerates(params)
+    for rb in batches:
+        if tolerant and rb.num_rows:
+            yield from bad.isolate(rb, row, work, functools.partial(bad_row, params))
+        else:
+            try:
+                out = work(rb)
+            except BaseException as e:
+                note(e, params, f"input rows {row}..{row + rb.num_rows - 1}", row)
+                raise
+            yield from out
+        row += rb.num_rows
 
 
 # ---- columns
@@ -293,22 +450,13 @@ def _missing(name: str, rb: pa.RecordBatch, label: str) -> KeyError:
 
 def add_column(params: dict[str, Any], batches: Batches) -> Batches:
     fn, label, fmt, col = params["fn"], params["label"], params["batch_format"], params["col"]
-    for rb in batches:
-        if rb.num_rows == 0:
-            continue
-        given = _b.to_batch(rb, fmt)
-        try:
-            v = fn(given, *params["fn_args"], **params["fn_kwargs"])
-            arr = (
-                _b._from_series(v, None)
-                if type(v).__module__.startswith("pandas") and hasattr(v, "dtype")
-                else _b._column(v, col, None, None)
-            )
-            if len(arr) != rb.num_rows:
-                raise ValueError(f"{label} returned {len(arr)} values for {rb.num_rows} rows; return one value per row")
-        except BaseException as e:
-            note(e, label, f"a batch of {rb.num_rows} rows")
-            raise
+
+    def work(rb: pa.RecordBatch) -> list[pa.RecordBatch]:
+        v = fn(_b.to_batch(rb, fmt), *params["fn_args"], **params["fn_kwargs"])
+        pandas = type(v).__module__.startswith("pandas") and hasattr(v, "dtype")
+        arr = _b._from_series(v, None) if pandas else _b._column(v, col, None, None)
+        if len(arr) != rb.num_rows:
+            raise ValueError(f"{label} returned {len(arr)} values for {rb.num_rows} rows; return one value per row")
         i = rb.schema.get_field_index(col)
         names, cols = list(rb.schema.names), list(rb.columns)
         if i >= 0:
@@ -316,7 +464,9 @@ def add_column(params: dict[str, Any], batches: Batches) -> Batches:
         else:
             names.append(col)
             cols.append(arr)
-        yield pa.RecordBatch.from_arrays(cols, names=names)
+        return [pa.RecordBatch.from_arrays(cols, names=names)]
+
+    yield from _by_batch(params, (rb for rb in batches if rb.num_rows), work)
 
 
 def select_columns(params: dict[str, Any], batches: Batches) -> Batches:
@@ -358,17 +508,20 @@ def project(params: dict[str, Any], batches: Batches) -> Batches:
     """New columns from expressions (all from the old ones), after or instead of the old ones; in the place of one that has their name."""
     from skate.data.expr_eval import column
 
-    label, exprs, keep = params["label"], params["exprs"], params["keep"]
-    row = 0
-    for rb in batches:
+    exprs, keep = params["exprs"], params["keep"]
+
+    def work(rb: pa.RecordBatch) -> list[pa.RecordBatch]:
+        numbered = dict(task.counters)
         try:
             made = {name: column(e, rb) for name, e in exprs}
-        except BaseException as e:
-            note(e, label, f"input rows {row}..{row + rb.num_rows - 1}")
+        except BaseException:
+            task.counters.clear()
+            task.counters.update(numbered)  # its rows are tried again, or not at all
             raise
-        row += rb.num_rows
         cols = {**(dict(zip(rb.schema.names, rb.columns, strict=True)) if keep else {}), **made}
-        yield pa.RecordBatch.from_arrays(list(cols.values()), names=list(cols))
+        return [pa.RecordBatch.from_arrays(list(cols.values()), names=list(cols))]
+
+    yield from _by_batch(params, batches, work)
 
 
 project_numbered = project

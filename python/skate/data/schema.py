@@ -147,3 +147,13 @@ def concat(batches: list[pa.RecordBatch]) -> pa.Table:
 
     schema = unify([b.schema for b in batches])
     return pa.Table.from_batches([cast_batch(b, schema) for b in batches], schema=schema)
+
+
+def free_name(taken: Any, name: str) -> str:
+    """name, or name_1, name_2, ... if it is taken."""
+    if name not in taken:
+        return name
+    i = 1
+    while f"{name}_{i}" in taken:
+        i += 1
+    return f"{name}_{i}"

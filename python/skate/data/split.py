@@ -205,7 +205,8 @@ class Splits:
         return streaming_split(self, n, equal)
 
     def zip(self, *other: Any) -> Any:
-        """The rows of several Datasets side by side; all must have as many rows (ValueError when it runs). A name that is taken gets _1, _2, ...
+        """The rows of several Datasets side by side; all must have as many rows (ValueError when it runs). It
+        streams: blocks of the others are cut (by reference) where those of this one end. A name that is taken gets _1, _2, ...
 
         Example:
             >>> import skate
@@ -214,7 +215,7 @@ class Splits:
         """
         if not other:
             raise ValueError("zip needs at least one other Dataset")
-        node = Node("late", "Zip", {}, (self._node, *[d._node for d in other]), blocks_of=late.zipped)
+        node = Node("zip_rows", "Zip", {}, (self._node, *[d._node for d in other]))
         files = [f for d in (self, *other) for f in d._facts.files]
         return self._add(node, Facts(self._facts.rows, None, files))  # type: ignore[attr-defined]
 

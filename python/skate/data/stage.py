@@ -18,6 +18,7 @@ import pyarrow as pa
 
 from skate import _skate
 from skate.data import ops
+from skate.data.bad import Letters, Trail
 from skate.data.context import DataContext
 
 _chains: dict[Any, Chain] = {}  # decoded stages of this worker, newest last
@@ -32,6 +33,7 @@ class Chain:
         for name, label, data in stage:
             params = pickle.loads(data) if data else {}
             params.setdefault("label", label)
+            params["at"] = len(self.ops)
             if "context" in params:
                 DataContext._set_current(params.pop("context"))
             if "ctor" in params:
@@ -55,24 +57,35 @@ class Chain:
         return self.run(exec_args, blocks)
 
     def run(
-        self, exec_args: tuple[int | None, int, int, bytes, list[tuple[int, int]]], blocks: tuple[pa.RecordBatch, ...]
+        self, exec_args: tuple[int | None, int, int, bytes, list[tuple[int, int, int]]], blocks: tuple[pa.RecordBatch, ...]
     ) -> Iterator[Any]:
         seq, cap, target, unit, ranges = exec_args
         if not _tuned and _skate.in_worker():
             _tune_gc()
         t = ops.task
         t.seq, t.unit, t.cap, t.target, t.source, t.nbytes = seq, unit, cap, target, "", _skate.block_nbytes
+        t.sides = [side for _, _, side in ranges]
         t.counters = {}
+        t.source_row, t.rows_of = None, None
+        t.letters, t.trail = Letters(seq), Trail([fn.__name__ for fn, _ in self.ops])
         n = len(self.ops)
         ns, rows = [0] * n, [0] * n
         it: Any = _inputs(blocks, ranges) if blocks else None
         for i, (fn, params) in enumerate(self.ops):
-            it = _timed(fn(params, it if it is not None or i == 0 else iter(())), ns, rows, i)
+            it = fn(params, it if it is not None or i == 0 else iter(()))
+            if i == 0 and t.trail.reads:
+                it = t.trail.follow(it, t)
+            it = _timed(it, ns, rows, i)
         if self.ops[-1][0] is ops.repartition:
             target = 0  # what it gives are blocks: they are neither joined nor cut
         for rb in cut(it, target, cap, _skate.block_nbytes):
             yield _skate.BlockOut(rb)
+            if t.letters.full():
+                for letters, bad in t.letters.take(last=False):
+                    yield _skate.BlockOut(letters, bad)
         it.close()
+        for letters, bad in t.letters.take(last=True):
+            yield _skate.BlockOut(letters, bad)
         _skate.task_note([(rows[i], ns[i] - (ns[i - 1] if i else 0)) for i in range(n)])
 
 
@@ -90,8 +103,8 @@ def _tune_gc() -> None:
         gc.set_threshold(20000, 10, 10)
 
 
-def _inputs(blocks: tuple[pa.RecordBatch, ...], ranges: list[tuple[int, int]]) -> Iterator[pa.RecordBatch]:
-    for rb, (row0, n) in zip(blocks, ranges, strict=True):
+def _inputs(blocks: tuple[pa.RecordBatch, ...], ranges: list[tuple[int, int, int]]) -> Iterator[pa.RecordBatch]:
+    for rb, (row0, n, _) in zip(blocks, ranges, strict=True):
         yield rb if row0 == 0 and n == rb.num_rows else rb.slice(row0, n)
 
 

@@ -41,7 +41,11 @@ class DatasetStats:
         self.raw, self.extra = raw, dict(extra or {})
 
     def to_dict(self) -> dict[str, Any]:
-        return {**self.raw, **({"write": self.extra["write"]} if "write" in self.extra else {}), "bottleneck_label": self.bottleneck()[0]}
+        errors = self.extra.get("errors")
+        more = {"bad": {op: dict(by) for op, by in errors.counts.items()}} if errors is not None and errors.total else {}
+        if "write" in self.extra:
+            more["write"] = self.extra["write"]
+        return {**self.raw, **more, "bottleneck_label": self.bottleneck()[0]}
 
     def to_json(self, **kwargs: Any) -> str:
         return json.dumps(self.to_dict(), default=str, **kwargs)
@@ -115,6 +119,12 @@ class DatasetStats:
         if "write" in self.extra:
             w = self.extra["write"]
             lines.append(f"Wrote {w['files']} files, {w['rows']:,} rows, {nbytes(w['bytes'])} to {w['path']}")
+        errors = self.extra.get("errors")
+        if errors is not None and errors.total:
+            kept = f", {errors.kept:,} of them kept (Dataset.errors())" if errors.kept else ""
+            lines.append(f"Bad records: {errors.total:,}{kept}. {errors.what()}")
+        if self.raw.get("errored_blocks"):
+            lines.append(f"Tasks that failed and were left out: {self.raw['errored_blocks']:,}")
         peak, limit = self.raw.get("memory_peak"), self.raw.get("memory_limit")
         lines.append(f"Total {seconds(self.raw.get('wall_ns'))}; memory of blocks: peak {nbytes(peak)} of {nbytes(limit)}")
         label, why = self.bottleneck()

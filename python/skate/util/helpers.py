@@ -1,35 +1,27 @@
 """Small things of ray.util."""
 
-_seen = set()
-
-
-def log_once(key):
-    """True the first time it is asked for this key."""
-    new = key not in _seen
-    _seen.add(key)
-    return new
-
 
 def get_node_ip_address():
     """This machine's, as skate's nodes() has it."""
     return "127.0.0.1"
 
 
-def as_completed(refs, *, chunk_size=10, yield_obj_refs=False):
-    """The values (or, with yield_obj_refs, the references) of `refs` as they come to be."""
+def as_completed(refs, *, chunk_size=10, yield_obj_refs=False, **kwargs):
+    """The values (or, with yield_obj_refs, the references) of `refs` as they come to be. kwargs: of wait()."""
     import skate
 
     pending = list(refs)
     if chunk_size < 1:
         raise ValueError("`chunk_size` must be >= 1")
     while pending:
-        ready, pending = skate.wait(pending, num_returns=min(chunk_size, len(pending)), timeout=None if chunk_size == 1 else 0)
+        first = {"timeout": None if chunk_size == 1 else 0, **kwargs}
+        ready, pending = skate.wait(pending, num_returns=min(chunk_size, len(pending)), **first)
         if not ready:
-            ready, pending = skate.wait(pending, num_returns=1)
+            ready, pending = skate.wait(pending, **{**kwargs, "num_returns": 1})
         yield from ready if yield_obj_refs else skate.get(ready)
 
 
-def map_unordered(fn, items, *, backpressure_size=100, chunk_size=10, yield_obj_refs=False):
+def map_unordered(fn, items, *, backpressure_size=100, chunk_size=10, yield_obj_refs=False, **kwargs):
     """fn.remote(item) of each item, at most backpressure_size at a time; the values as they come to be."""
     import skate
 
@@ -49,5 +41,5 @@ def map_unordered(fn, items, *, backpressure_size=100, chunk_size=10, yield_obj_
             except StopIteration:
                 more = False
         if pending:
-            ready, pending = skate.wait(pending, num_returns=1)
+            ready, pending = skate.wait(pending, **{**kwargs, "num_returns": 1})
             yield from ready if yield_obj_refs else skate.get(ready)

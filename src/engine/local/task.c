@@ -375,6 +375,8 @@ void sk_ltask_cancel(struct sk_local *l, struct sk_ltask *t, bool force) {
 /* Children are found by a walk over all tasks: a list of them in each task would cost every submission. */
 void sk_ltask_cancel_by(struct sk_local *l, uint64_t tid, uint32_t flags) {
     SK_VEC(uint64_t) ids = {0};
+    const struct sk_obj *o = sk_map_get(&l->tasks, tid) ? NULL : sk_obj_get(l, tid);
+    if (o && o->state == SK_O_PENDING && o->maker) tid = o->maker->id; /* a result of it, all that a borrower knows */
     bool whole = !(flags & SK_CANCEL_CHILDREN) || sk_vec_push(&ids, SK_TAG_ENGINE, tid);
     for (uint32_t at = 0; whole && at < ids.n; at++) {
         uint64_t key;

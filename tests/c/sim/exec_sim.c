@@ -154,6 +154,14 @@ static uint32_t compute(const struct sim *m, const struct sk_stage *st, const ui
     return n;
 }
 
+/* Rows of k inputs, one input after another, side by side. Returns the number. */
+static uint32_t side_by_side(uint64_t *rows, uint32_t n, uint32_t k) {
+    CHECK_EQ(n % k, 0);
+    for (uint32_t i = 0; i < n / k; i++)
+        for (uint32_t j = 1; j < k; j++) rows[i] = sk_rand_mix(rows[i] * 31 + rows[j * (n / k) + i]);
+    return n / k;
+}
+
 static void unit_ids(const struct sim *m, uint32_t node, uint32_t unit, uint64_t *out) {
     for (uint64_t i = 0; i < m->unit_rows[unit]; i++) out[i] = sk_rand_mix((uint64_t)node << 48 | (uint64_t)unit << 24 | i);
 }
@@ -177,6 +185,7 @@ static void launch(struct sim *m, uint64_t id) {
         n += (uint32_t)b->ref.n_rows;
         CHECK_LT(n, 200000);
     }
+    if (ss->sides) n = side_by_side(in, n, ss->n_inputs);
     uint32_t n_in = n;
     n = compute(m, st, in, n, &out);
     const struct stage *last = &m->s[st->nodes[st->n_nodes - 1]], *first = &m->s[st->nodes[0]];
@@ -433,6 +442,7 @@ static void model(const struct sim *m, uint32_t node, struct rows *out) {
         for (uint32_t j = 0; j < d->blocks[b].n_rows; j++) CHECK(sk_vec_push(out, TAG, sk_rand_mix(d->blocks[b].oid << 20 | j)));
     if (d->op->props & SK_OP_LIMIT) out->n = (uint32_t)SK_MIN((int64_t)out->n, from + d->limit);
     if (d->op->props & (SK_OP_LIMIT | SK_OP_UNION) || d->n_blocks) return;
+    if (d->n_inputs > 1) out->n = from + side_by_side(out->p + from, out->n - from, d->n_inputs);
     uint32_t n = out->n - from;
     uint64_t *in = sk_memdup(TAG, out->p + from, n * sizeof *in), tmp[64];
     out->n = from;
@@ -462,7 +472,7 @@ static uint32_t random_source(struct sim *m, uint32_t n_units, bool est, bool bl
     uint32_t node = sk_plan_n_nodes(m->plan);
     for (uint32_t i = 0; i < n_units; i++) {
         units[i] = (struct sk_unit){{"", 0}, -1, est ? (int64_t)(m->unit_rows[i] * ROW_BYTES) : -1};
-        brefs[i] = (struct sk_bref){node * 1000 + i + 1, 0, 1 + i % 9, (1 + i % 9) * ROW_BYTES};
+        brefs[i] = (struct sk_bref){node * 1000 + i + 1, 0, 1 + i % 9, (1 + i % 9) * ROW_BYTES, 0};
     }
     m->s[node] = (struct stage){.times = 1, .of = 1, .sec = 0.001, .sec_row = 0.0005};
     if (blocks) return add(m, "blocks", (struct sk_node_desc){.blocks = brefs, .n_blocks = n_units}, NULL, 0);
@@ -480,11 +490,24 @@ static uint32_t random_plan(struct sim *m, uint64_t shape, bool exact) {
     CHECK_OK(sk_plan_create(&m->plan, NULL));
     uint32_t n_units = (uint32_t)(uniform(m) * (uniform(m) < 0.2 ? 200 : 30));
     for (uint32_t i = 0; i < SK_COUNT(m->unit_rows); i++) m->unit_rows[i] = exact ? 10 : (uint64_t)(uniform(m) * uniform(m) * 40);
-    uint32_t at_node = random_source(m, n_units, exact || uniform(m) < 0.5, !exact && uniform(m) < 0.1, exact);
+    bool blocks = !exact && uniform(m) < 0.1;
+    uint32_t at_node = random_source(m, n_units, exact || uniform(m) < 0.5, blocks, exact);
     if (!exact && uniform(m) < 0.25) {
         uint32_t in[3] = {at_node, random_source(m, (uint32_t)(uniform(m) * 20), false, uniform(m) < 0.2, false), 0}, n = 2;
         if (uniform(m) < 0.5) in[n++] = random_source(m, (uint32_t)(uniform(m) * 5), true, false, false);
         at_node = add(m, "union", (struct sk_node_desc){0}, in, n);
+    } else if (!exact && uniform(m) < 0.3) { /* others of as many rows, in other blocks, some slower */
+        uint32_t in[3] = {at_node, 0, 0}, n = 1;
+        while (n < 2 || (n < 3 && uniform(m) < 0.3)) in[n++] = random_source(m, n_units, uniform(m) < 0.5, blocks, false);
+        for (uint32_t i = 0; i < n; i++) {
+            uint32_t node = sk_plan_n_nodes(m->plan);
+            if (uniform(m) < 0.5) continue;
+            m->s[node] = (struct stage){.times = 1, .of = 1, .sec = 0.001, .sec_row = 0.0001 * exp(uniform(m) * 5)};
+            m->s[node].block_rows = (uint32_t)(uniform(m) * 20);
+            in[i] = add(m, "map_batches", (struct sk_node_desc){.cpu_e4 = uniform(m) < 0.5 ? 10000 : 5000}, &in[i], 1);
+        }
+        m->s[sk_plan_n_nodes(m->plan)] = (struct stage){.times = 1, .of = 1, .sec = 0.001, .sec_row = 0.0001};
+        at_node = add(m, "zip_rows", (struct sk_node_desc){.cpu_e4 = 10000}, in, n);
     }
     double grow = 1;
     bool gpus = uniform(m) < 0.4; /* one GPU for several stages, which take turns at it */

@@ -187,9 +187,9 @@ def test_dynamic_and_fixed_generators(ray):
         assert [ray.get(one)[0], ray.get(two)[0]] == [0, 1]  # what was yielded stays
         with pytest.raises(ValueError, match="after all"):
             ray.get(three)
-        for n in (1, 3):
-            with pytest.raises(ValueError, match="num_returns=2"):
-                ray.get(f.options(num_returns=2).remote(n)[1])
+        with pytest.raises(ValueError, match="num_returns=2"):
+            ray.get(f.options(num_returns=2).remote(1)[1])
+        assert [x[0] for x in ray.get(f.options(num_returns=2).remote(3))] == [0, 1]  # the third is dropped, and that is said
         g = f.remote(2)
         assert ray.get(g) is g and [ray.get(r)[0] for r in g] == [0, 1]
 
@@ -590,3 +590,126 @@ def test_names_that_are_not_there(package):
     for name in ("get_object_locations", "no_such_name"):
         with pytest.raises(AttributeError, match=f"module '{package}' has no attribute '{name}'"):
             getattr(module, name)
+
+
+def test_exceptions_take_the_arguments_of_ray():
+    import pickle
+
+    from skate import exceptions as ex
+
+    cases = [
+        (ex.TaskCancelledError(error_message="no"), "no", {"error_message": "no", "task_id": None}),
+        (ex.TaskCancelledError("text of the engine"), "text of the engine", {"task_id": None}),
+        (ex.RayActorError(), "The actor experienced an error.", {"actor_id": None, "preempted": False, "actor_init_failed": False}),
+        (
+            ex.RayActorError("0a", "gone", True, True),
+            "gone",
+            {"actor_id": "0a", "preempted": True, "actor_init_failed": True, "error_msg": "gone"},
+        ),
+        (ex.ActorDiedError("killed"), "killed", {"actor_id": None, "error_msg": "killed"}),
+        (ex.ActorDiedError(), "The actor died unexpectedly before finishing this task.", {}),
+        (ex.ActorUnavailableError("wait", b"\x0a"), "wait", {"actor_id": "0a"}),
+        (ex.OutOfMemoryError(message="much"), "much", {"message": "much"}),
+        (ex.RuntimeEnvSetupError(error_message="x"), "x", {"error_message": "x"}),
+        (ex.RaySystemError("x", traceback_str="y"), "x", {"client_exc": "x", "traceback_str": "y"}),
+        (ex.ObjectLostError(object_ref_hex="aa", owner_address=None, call_site="here"), "aa", {"call_site": "here"}),
+        (ex.TaskUnschedulableError("never"), "never", {"error_message": "never"}),
+        (ex.RpcError("down", rpc_code=14), "('down',)", {"rpc_code": 14}),
+    ]
+    for e, text, attributes in cases:
+        for x in (e, pickle.loads(pickle.dumps(e))):
+            assert type(x) is type(e) and (str(x) == text or str(x.args) == text)
+            assert {k: getattr(x, k) for k in attributes} == attributes
+    died = ex.ActorDiedError(ex.RayTaskError("f", "boom", ValueError(1), actor_id="0b"))
+    assert died.actor_init_failed and died.actor_id == "0b" and "boom" in str(died)
+    for cls in (ex.OutOfMemoryError, ex.RayActorError, ex.TaskCancelledError, ex.WorkerCrashedError):
+        with pytest.raises(TypeError):
+            cls(nonsense=1)
+
+
+def test_a_failed_constructor_is_named(ray):
+    @ray.remote
+    class Bad:
+        def __init__(self):
+            raise ValueError("no")
+
+        def f(self):
+            pass
+
+    with pytest.raises(ray.exceptions.ActorDiedError) as e:
+        ray.get(Bad.remote().f.remote())
+    assert e.value.actor_init_failed and isinstance(e.value.cause, ValueError)
+
+
+def test_logging_config(ray):
+    import json
+    import subprocess
+    import sys
+
+    program = """
+import logging, skate as ray
+ray.init(num_cpus=1, logging_config=ray.LoggingConfig(encoding="JSON", log_level="INFO", additional_log_standard_attrs=["name"]))
+@ray.remote
+def f():
+    logging.getLogger("mine").info("in a task", extra={"step": 3})
+    logging.getLogger("mine").debug("not this")
+ray.get(f.remote())
+logging.info("in the driver")
+ray.shutdown()
+ray.init(num_cpus=1, logging_config=ray.LoggingConfig())
+logging.info("as text")
+"""
+    out = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
+    lines = [line for line in out.stderr.splitlines() if "in a task" in line or "in the driver" in line or "as text" in line]
+    assert len(lines) == 3 and "not this" not in out.stderr, out
+    task, driver = json.loads(lines[0]), json.loads(lines[1])
+    assert task["step"] == 3 and task["name"] == "mine" and task["task_name"] == "f" and task["levelname"] == "INFO" and task["worker_id"]
+    assert "task_name" not in driver and driver["message"] == "in the driver" and driver["job_id"] == task["job_id"]
+    assert "INFO <string>:" in lines[2] and "job_id=" in lines[2]
+    with pytest.raises(ValueError, match="Invalid encoding"):
+        ray.LoggingConfig(encoding="XML")
+    with pytest.raises(ValueError, match="Unknown python logging"):
+        ray.LoggingConfig(additional_log_standard_attrs=["nonsense"])
+
+
+def test_the_read_only_hint_in_the_driver():
+    import subprocess
+    import sys
+
+    program = """
+import numpy as np, skate as ray
+ray.init(num_cpus=1); ray.init(ignore_reinit_error=True); ray.shutdown(); ray.init(num_cpus=1)
+a = ray.get(ray.put(np.zeros(5)))
+a[0] = 1
+"""
+    out = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
+    assert out.returncode == 1 and out.stderr.count("x = x.copy()") == 1 and "ValueError: assignment destination is read-only" in out.stderr
+
+
+def test_log_once_and_annotations(recwarn):
+    from skate.util import annotations, debug, log_once
+
+    assert log_once("k1") and not log_once("k1") and log_once("k2")
+    debug.reset_log_once("k1")
+    assert debug.log_once("k1") and not debug.log_once("k2")
+
+    @annotations.PublicAPI(stability="beta")
+    def f(x):
+        return x
+
+    @annotations.DeveloperAPI
+    class A:
+        pass
+
+    @annotations.Deprecated(message="Use f.", warning=True)
+    def old(x):
+        return x + 1
+
+    @annotations.Deprecated
+    def older(x):
+        return x + 2
+
+    assert (f(1), old(1), older(1)) == (1, 2, 3) and A()
+    assert [str(w.message) for w in recwarn if w.category is annotations.RayDeprecationWarning] == [
+        "old is deprecated and will be removed. Use f."
+    ]

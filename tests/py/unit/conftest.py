@@ -32,7 +32,7 @@ def worker(monkeypatch):
             sent[key] = params
             data.append((op, label, key))
         stage = data
-        args = (seq, cap, target, unit, ranges or [(0, b.num_rows) for b in blocks])
+        args = (seq, cap, target, unit, ranges or [(0, b.num_rows, 0) for b in blocks])
         if actor:
             out = stage_mod.stage_call(stage_mod.stage_init(stage), args, *blocks)
         else:

@@ -109,7 +109,7 @@ def test_a_retry_yields_the_same_blocks(worker):
 
 def test_ranges_select_rows_of_blocks(worker):
     chain = [("map_batches", "m", {**UDF, "fn": lambda b: b})]
-    out = worker(chain, [numbers(10), numbers(10, 10)], ranges=[(8, 2), (0, 3)])
+    out = worker(chain, [numbers(10), numbers(10, 10)], ranges=[(8, 2, 0), (0, 3, 0)])
     assert flat(out) == [8, 9, 10, 11, 12]
 
 

@@ -29,6 +29,7 @@ def read_avro(
     file_extensions: list[str] | None = None,
     concurrency: int | None = None,
     override_num_blocks: int | None = None,
+    on_error: str | None = None,
 ) -> Any:
     """A Dataset of Avro files. Needs the package fastavro: ImportError without it. Arguments as of read_csv."""
     _fastavro()

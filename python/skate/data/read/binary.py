@@ -6,7 +6,7 @@ import pickle
 from collections.abc import Iterator
 from typing import Any
 
-from skate.data.read.files import Gather, common, file_source, gathered, named, read_stream
+from skate.data.read.files import Gather, common, file_source, gathered, named, read_stream, unreadable
 
 
 def read_binary_files(
@@ -27,6 +27,7 @@ def read_binary_files(
     file_extensions: list[str] | None = None,
     concurrency: int | None = None,
     override_num_blocks: int | None = None,
+    on_error: str | None = None,
 ) -> Any:
     """A Dataset with one row a file: column "bytes", and "path" if asked for. Folders are read recursively, in sorted order.
 
@@ -40,6 +41,7 @@ def read_binary_files(
         ignore_missing_paths: Paths that do not exist are left out instead of an error.
         arrow_open_stream_args: compression and the like of pyarrow's open_input_stream.
         override_num_blocks: Number of read tasks at most; concurrency: how many run at once.
+        on_error: What becomes of what cannot be understood: "raise", "skip" or "quarantine" (see Dataset.errors()); None: as DataContext.on_error says.
 
     Example:
         >>> import skate
@@ -66,15 +68,17 @@ def run(params: dict[str, Any], task: Any) -> Iterator[Any]:
     def batch() -> Any:
         rb = pa.RecordBatch.from_arrays([from_objects(g.cols[0], pa.binary())], schema=_schema())
         out = gathered(params, rb, g.cols[1])
+        task.rows_of = g.cols[1]
         g.clear()
         return out
 
     for path in pickle.loads(task.unit):
-        task.source = path
+        task.source, task.source_row = path, None
         try:
             data = read_stream(params, path)
-        except OSError as e:
-            raise named(e, "read_binary_files", path) from None
+        except (OSError, ValueError, EOFError) as e:  # damaged compressed data
+            unreadable(params, task, named(e, "read_binary_files", path), path)
+            continue
         if len(data) >= 1 << 31:
             raise ValueError(f"read_binary_files {path}: {len(data):,} bytes do not fit one value (2 GiB); read it in parts")
         if g.bytes and g.bytes + len(data) > task.target:

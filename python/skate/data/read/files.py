@@ -221,6 +221,7 @@ _COMMON = (
     "file_extensions",
     "concurrency",
     "override_num_blocks",
+    "on_error",
 )
 
 
@@ -251,6 +252,7 @@ def file_source(
     shuffle: Any = None,
     include_paths: bool = False,
     arrow_open_stream_args: dict[str, Any] | None = None,
+    on_error: str | None = None,
 ) -> Any:
     """A Dataset that reads whole files, several in a unit. The format's read_file(params, task, path) gives the batches of one (see `run`).
 
@@ -289,7 +291,7 @@ def file_source(
         label,
         params,
         units_of_files(listing, override_num_blocks),
-        ReadOptions(concurrency, num_cpus, num_gpus, memory, ray_remote_args),
+        ReadOptions(concurrency, num_cpus, num_gpus, memory, ray_remote_args, on_error),
         Facts(None, known if schema is not None else None, listing.paths),
         each_run=reshuffled(listing, shuffle, lambda part: units_of_files(part, override_num_blocks)),
     )
@@ -360,13 +362,28 @@ def run(params: dict[str, Any], task: Any, doing: str, read_file: Any) -> Iterat
 
     parse = parser(params["partitioning"])
     for path in pickle.loads(task.unit):
-        task.source = path
+        task.source, task.source_row = path, 0
         extra = parse(path) if parse else {}
         try:
             for rb in read_file(params, task, path):
                 yield with_columns(rb, extra, path if params["include_paths"] else None)
-        except (pa.ArrowException, OSError, ValueError, KeyError) as e:
-            raise named(e, doing, path) from None
+                task.source_row += rb.num_rows
+        except (pa.ArrowException, OSError, ValueError, KeyError, EOFError) as e:
+            unreadable(params, task, named(e, doing, path), path)
+
+
+def unreadable(params: dict[str, Any], task: Any, e: Exception, path: str, row: int | None = None, raw: bytes | None = None) -> None:
+    """A file (from here on), or a line of it, that cannot be understood: a dead letter where on_error allows it, else e is raised. I/O errors always are."""
+    from skate.data import bad
+
+    if (params.get("on_error") or "raise") == "raise" or bad.is_fatal(e, reading=True):
+        raise e from None
+    task.letters.add(params, e, None, None, path, row, raw)
+
+
+def tolerates(params: dict[str, Any]) -> bool:
+    """Single lines that cannot be understood are worth looking for."""
+    return (params.get("on_error") or "raise") != "raise"
 
 
 def with_columns(rb: Any, extra: dict[str, Any], path: str | None) -> Any:

@@ -7,7 +7,7 @@ import pickle
 from collections.abc import Iterator
 from typing import Any
 
-from skate.data.read.files import Gather, common, file_source, gathered, named, read_bytes
+from skate.data.read.files import Gather, common, file_source, gathered, named, read_bytes, unreadable
 
 EXTENSIONS = ["png", "jpg", "jpeg", "tif", "tiff", "bmp", "gif", "webp"]
 
@@ -32,6 +32,7 @@ def read_images(
     file_extensions: list[str] | None = EXTENSIONS,  # noqa: B006
     concurrency: int | None = None,
     override_num_blocks: int | None = None,
+    on_error: str | None = None,
 ) -> Any:
     """A Dataset with one row an image: column "image", an array (height, width[, channels]) of uint8.
 
@@ -46,6 +47,7 @@ def read_images(
         ignore_missing_paths: Paths that do not exist are left out instead of an error.
         arrow_open_file_args: compression and the like of pyarrow's open_input_stream.
         override_num_blocks: Number of read tasks at most; concurrency: how many run at once.
+        on_error: What becomes of what cannot be understood: "raise", "skip" or "quarantine" (see Dataset.errors()); None: as DataContext.on_error says.
     """
     given = common(locals())
     if size is not None and (len(size) != 2 or size[0] <= 0 or size[1] <= 0):
@@ -63,13 +65,13 @@ def run(params: dict[str, Any], task: Any) -> Iterator[Any]:
     g = Gather(["image", "path"], min(task.target, 4 << 20))
 
     def batch() -> list[Any]:
-        paths = g.cols[1]
+        paths = task.rows_of = g.cols[1]
         rbs = from_batch({"image": g.cols[0]}, "read_images")
         g.clear()
         return [gathered(params, rb, paths) for rb in rbs]
 
     for path in pickle.loads(task.unit):
-        task.source = path
+        task.source, task.source_row = path, None
         try:
             with Image.open(io.BytesIO(read_bytes(params.get("fs"), path))) as im:
                 if size is not None:
@@ -78,7 +80,8 @@ def run(params: dict[str, Any], task: Any) -> Iterator[Any]:
                     im = im.convert(mode)
                 a = np.asarray(im)
         except Exception as e:
-            raise named(e, "read_images", path) from None
+            unreadable(params, task, named(e, "read_images", path), path)
+            continue
         if g.add(a, path, size=a.nbytes):
             yield from batch()
     if g.cols[0]:

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from skate.data.read.files import HIVE, common, file_source, read_stream
+from skate.data.read.files import HIVE, common, file_source, named, read_stream, tolerates, unreadable
 from skate.data.read.files import run as run_files
 
 EXTENSIONS = ["json", "jsonl", "json.gz", "jsonl.gz", "json.br", "jsonl.br", "json.zst", "jsonl.zst", "json.lz4", "jsonl.lz4"]
@@ -31,6 +31,7 @@ def read_json(
     file_extensions: list[str] | None = EXTENSIONS,  # noqa: B006
     concurrency: int | None = None,
     override_num_blocks: int | None = None,
+    on_error: str | None = None,
     **arrow_json_args: Any,
 ) -> Any:
     """A Dataset of JSON files: lines of objects, or one array of objects in a file.
@@ -45,6 +46,7 @@ def read_json(
         ignore_missing_paths: Paths that do not exist are left out instead of an error.
         arrow_open_stream_args: compression and the like of pyarrow's open_input_stream.
         override_num_blocks: Number of read tasks at most; concurrency: how many run at once.
+        on_error: What becomes of what cannot be understood: "raise", "skip" or "quarantine" (see Dataset.errors()); None: as DataContext.on_error says.
         arrow_json_args: read_options, parse_options of pyarrow.json; TypeError for others.
 
     Example:
@@ -95,15 +97,20 @@ def read_file(params: dict[str, Any], task: Any, path: str) -> Iterator[Any]:
     try:
         table = pajson.read_json(pa.BufferReader(data), read_options=ro, **args)
     except pa.ArrowInvalid as e:
-        if args:
-            raise
         try:
-            rows = _objects(data)
+            rows = _objects(data) if not args else None
         except ValueError:
+            rows = None
+        if rows is not None:
+            rb = from_rows(rows, f"read_json {path}")
+            yield from [] if rb is None else [rb]
+            return
+        if not tolerates(params):
             raise e from None
-        rb = from_rows(rows, f"read_json {path}")
-        yield from [] if rb is None else [rb]
-        return
+        good = _good_lines(params, task, path, data)
+        if not good:
+            return
+        table = pajson.read_json(pa.BufferReader(good), read_options=ro, **args)
     yield from _from_table(table)
 
 
@@ -121,3 +128,19 @@ def _objects(data: bytes) -> list[Any]:
         if not isinstance(v, dict):
             raise ValueError(f"an object is needed at character {at}, not {type(v).__name__}")
         out.append(v)
+
+
+def _good_lines(params: dict[str, Any], task: Any, path: str, data: bytes) -> bytes:
+    """The lines that hold an object each; the others become dead letters."""
+    good = []
+    for i, line in enumerate(data.split(b"\n")):
+        if not line.strip():
+            continue
+        try:
+            if not isinstance(json.loads(line), dict):
+                raise ValueError("the line holds no object")
+        except ValueError as e:
+            unreadable(params, task, named(e, "read_json", f"{path} line {i + 1}"), path, i, line)
+        else:
+            good.append(line)
+    return b"\n".join(good)

@@ -28,6 +28,7 @@ def read_orc(
     file_extensions: list[str] | None = None,
     concurrency: int | None = None,
     override_num_blocks: int | None = None,
+    on_error: str | None = None,
 ) -> Any:
     """A Dataset of ORC files.
 
@@ -41,6 +42,7 @@ def read_orc(
         ignore_missing_paths: Paths that do not exist are left out instead of an error.
         arrow_open_stream_args: compression and the like of pyarrow's open_input_stream.
         override_num_blocks: Number of read tasks at most; concurrency: how many run at once.
+        on_error: What becomes of what cannot be understood: "raise", "skip" or "quarantine" (see Dataset.errors()); None: as DataContext.on_error says.
 
     Example:
         >>> import skate, tempfile

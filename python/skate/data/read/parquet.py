@@ -12,6 +12,8 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+from skate.data.bad import check_policy, is_fatal
+from skate.data.context import DataContext
 from skate.data.read.files import (
     HIVE,
     check_num_blocks,
@@ -23,6 +25,7 @@ from skate.data.read.files import (
     parser,
     reshuffled,
     resolve,
+    unreadable,
     with_columns,
 )
 
@@ -49,6 +52,7 @@ def read_parquet(
     file_extensions: list[str] | None = EXTENSIONS,  # noqa: B006
     concurrency: int | None = None,
     override_num_blocks: int | None = None,
+    on_error: str | None = None,
     schema: Any = None,
     filter: Any = None,  # noqa: A002
     **arrow_parquet_args: Any,
@@ -66,6 +70,8 @@ def read_parquet(
         file_extensions: Only files with one of these endings are read from a folder.
         schema: A pyarrow schema to read as.
         filter: A pyarrow.compute expression; row groups without a match are skipped.
+        on_error: What becomes of files that are damaged: "raise", "skip" or "quarantine" (see Dataset.errors()); None: as DataContext.on_error says. Rows of
+            a file before the damage stay.
         arrow_parquet_args: batch_size (rows a step of the decoder gives), use_threads; TypeError for others.
 
     Example:
@@ -85,7 +91,17 @@ def read_parquet(
     if partition_filter is not None:
         keep_paths(listing, partition_filter)
     parse = parser(partitioning)
-    infos = _footers(listing.fs, listing.paths, filter, parse)
+    check_policy(on_error)
+    infos, damaged = _footers(listing.fs, listing.paths, filter, parse), []
+    tolerant = (on_error or DataContext.get_current().on_error) != "raise"
+    if not tolerant or all(isinstance(i, Exception) for i in infos):
+        for e in infos:
+            if isinstance(e, Exception):
+                raise e from None
+    else:
+        damaged = [p for p, i in zip(listing.paths, infos, strict=True) if isinstance(i, Exception)]
+        good = [(p, n, i) for p, n, i in zip(listing.paths, listing.sizes, infos, strict=True) if not isinstance(i, Exception)]
+        listing.paths, listing.sizes, infos = [p for p, _, _ in good], [n for _, n, _ in good], [i for _, _, i in good]
     if override_num_blocks is None and parallelism > 0:
         override_num_blocks = parallelism
     schemas: list[Any] = []
@@ -128,14 +144,17 @@ def read_parquet(
 
     each = dict(zip(listing.paths, infos, strict=True))
     units = _units(listing.paths, infos, override_num_blocks)
+    units += [(pickle.dumps([(p, [])]), 0, 1) for p in damaged]  # a task each, which says what is wrong with it
     rows = sum(n for _, groups in infos for _, n, _ in groups)
     return source(
         "ReadParquet",
         params,
         units,
-        ReadOptions(concurrency, num_cpus, num_gpus, memory, ray_remote_args),
+        ReadOptions(concurrency, num_cpus, num_gpus, memory, ray_remote_args, on_error),
         Facts(
-            rows if filter is None and udf is None else None, known if udf is None and tensor_column_schema is None else None, listing.paths
+            rows if filter is None and udf is None and not tolerant else None,
+            known if udf is None and tensor_column_schema is None else None,
+            listing.paths,
         ),
         each_run=reshuffled(listing, shuffle, lambda part: _units(part.paths, [each[p] for p in part.paths], override_num_blocks)),
     )
@@ -193,11 +212,11 @@ def _known(stored: Any, said: dict[str, Any], with_path: bool) -> Any:
 Groups = list[tuple[int, int, int]]  # (row group, rows, uncompressed bytes)
 
 
-def _footers(fs: Any, paths: list[str], filter: Any, parse: Any) -> list[tuple[Any, Groups]]:  # noqa: A002
-    """(schema, row groups) of each file."""
+def _footers(fs: Any, paths: list[str], filter: Any, parse: Any) -> list[Any]:  # noqa: A002
+    """(schema, row groups) of each file, or the error of one that is damaged."""
     import pyarrow.parquet as pq
 
-    def one(path: str) -> tuple[Any, Groups]:
+    def one(path: str) -> Any:
         try:
             with open_file(fs, path) as f, pq.ParquetFile(f) as pf:
                 md = pf.metadata
@@ -209,7 +228,9 @@ def _footers(fs: Any, paths: list[str], filter: Any, parse: Any) -> list[tuple[A
                 keep = {rg.id for rg in frag.row_groups}
                 groups = [g for g in groups if g[0] in keep]
         except Exception as e:
-            raise named(e, "read_parquet", path) from None
+            if is_fatal(e, reading=True):
+                raise named(e, "read_parquet", path) from None
+            return named(e, "read_parquet", path)
         return schema, groups
 
     if len(paths) == 1:
@@ -258,13 +279,13 @@ def run(params: dict[str, Any], task: Any) -> Iterator[Any]:
     parse = parser(params["partitioning"])
     tests = [t for t in (params["filter"], params["pushed"]) if t is not None]
     for path, groups in pickle.loads(task.unit):
-        task.source = path
+        task.source, task.source_row = path, None
         said = parse(path) if parse else {}
         try:
             for rb in _filtered(params, task, path, groups, tests, said) if tests else _plain(params, task, path, groups, said):
                 yield from _finish(params, rb, path, said)
         except (pa.ArrowException, OSError, ValueError, KeyError) as e:
-            raise named(e, "read_parquet", path) from None
+            unreadable(params, task, named(e, "read_parquet", path), path)
 
 
 def _wanted(params: dict[str, Any], schema: Any, said: dict[str, Any]) -> list[str] | None:
@@ -307,7 +328,7 @@ def _plain(params: dict[str, Any], task: Any, path: str, groups: list[int], said
         first = sum(md.row_group(g).num_rows for g in range(groups[0]))
         at = 0
         for rb in pf.iter_batches(step, row_groups=groups, columns=columns, use_threads=False):
-            task.source = f"{path} rows {first + at}..{first + at + rb.num_rows - 1}"
+            task.source_row = first + at
             at += rb.num_rows
             yield rb
 

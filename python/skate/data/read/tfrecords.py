@@ -35,6 +35,7 @@ def read_tfrecords(
     file_extensions: list[str] | None = None,
     concurrency: int | None = None,
     override_num_blocks: int | None = None,
+    on_error: str | None = None,
     tfx_read_options: Any = None,
 ) -> Any:
     """A Dataset of TFRecord files of tf.train.Example: one row a record, one column a feature.

@@ -36,6 +36,7 @@ def read_webdataset(
     file_extensions: list[str] | None = None,
     concurrency: int | None = None,
     override_num_blocks: int | None = None,
+    on_error: str | None = None,
     expand_json: bool = False,
 ) -> Any:
     """A Dataset of WebDataset tar files: one row for the members with one stem.

@@ -1,5 +1,5 @@
 """skate.util.multiprocessing: a Pool as in the standard library's multiprocessing, on actors."""
 
-from multiprocessing import TimeoutError  # noqa: F401
+from multiprocessing import JoinableQueue, TimeoutError  # noqa: F401
 
 from skate.util.multiprocessing.pool import Pool  # noqa: F401

@@ -1,0 +1,74 @@
+"""LoggingConfig: how the records of Python's `logging` are written, in the driver and in every worker of the job."""
+
+import dataclasses
+import json
+import logging
+
+_STANDARD = {*vars(logging.makeLogRecord({})), "message", "asctime"}
+_handler = None
+
+
+class _Formatter(logging.Formatter):
+    def __init__(self, conf):
+        super().__init__("%(asctime)s\t%(levelname)s %(filename)s:%(lineno)s -- %(message)s")
+        self.conf = conf
+
+    def format(self, record):
+        fields = {k: getattr(record, k, None) for k in self.conf.additional_log_standard_attrs}
+        fields.update(_here())
+        fields.update((k, v) for k, v in vars(record).items() if k not in _STANDARD)  # extra={...} of the call
+        fields["timestamp_ns"] = int(record.created * 1e9)
+        if self.conf.encoding == "TEXT":
+            return " ".join([super().format(record), *(f"{k}={v}" for k, v in fields.items())])
+        first = {
+            "asctime": self.formatTime(record),
+            "levelname": record.levelname,
+            "message": record.getMessage(),
+            "filename": record.filename,
+        }
+        first.update(lineno=record.lineno, process=record.process)
+        if record.exc_info:
+            first["exc_text"] = self.formatException(record.exc_info)
+        return json.dumps({**first, **fields}, default=str)
+
+
+def _here():
+    import skate
+
+    if not skate.is_initialized():
+        return {}
+    c = skate.get_runtime_context()
+    found = {"job_id": c.get_job_id(), "worker_id": c.get_worker_id(), "node_id": c.get_node_id()}
+    if c._task():
+        found.update(actor_id=c.get_actor_id(), actor_name=c.get_actor_name(), task_id=c.get_task_id())
+        found.update(task_name=c.get_task_name(), task_func_name=c.get_task_function_name())
+    return {k: v for k, v in found.items() if v}
+
+
+@dataclasses.dataclass
+class LoggingConfig:
+    """For init(logging_config=...). encoding: "TEXT" or "JSON" (one object a line). log_level: of the root logger. additional_log_standard_attrs: attributes of
+    LogRecord that are written too. Each record says which job, worker, actor and task it is of. ValueError for another encoding or an unknown attribute."""
+
+    encoding: str = "TEXT"
+    log_level: str = "INFO"
+    additional_log_standard_attrs: list = dataclasses.field(default_factory=list)
+
+    def __post_init__(self):
+        if self.encoding not in ("TEXT", "JSON"):
+            raise ValueError(f"Invalid encoding type: {self.encoding}. Valid encoding types are: ['TEXT', 'JSON']")
+        for name in self.additional_log_standard_attrs:
+            if name not in _STANDARD:
+                raise ValueError(f"Unknown python logging standard attribute: {name}. The valid attributes are: {_STANDARD}")
+
+    def _apply(self):
+        """For this process, instead of what an earlier one said."""
+        global _handler
+        root = logging.getLogger()
+        if _handler is not None:
+            root.removeHandler(_handler)
+        _handler = logging.StreamHandler()
+        _handler.setLevel(self.log_level)
+        _handler.setFormatter(_Formatter(self))
+        root.setLevel(self.log_level)
+        root.addHandler(_handler)

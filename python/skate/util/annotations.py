@@ -1,0 +1,57 @@
+"""skate.util.annotations: marks of Ray's API, for libraries that use them. They change nothing in what they mark, but Deprecated(warning=True)."""
+
+import functools
+import warnings
+
+
+class RayDeprecationWarning(DeprecationWarning):
+    """Something is used that will go."""
+
+
+def _mark(args, mark):
+    return mark(args[0]) if len(args) == 1 and callable(args[0]) else mark
+
+
+def PublicAPI(*args, stability="stable", api_group="Others"):
+    """Decorator, with or without arguments. stability: "stable", "beta" or "alpha"."""
+    if stability not in ("stable", "beta", "alpha"):
+        raise AssertionError(stability)
+
+    def mark(obj):
+        obj._annotated, obj._annotated_type, obj._annotated_api_group = obj.__name__, "PublicAPI", api_group
+        return obj
+
+    return _mark(args, mark)
+
+
+def DeveloperAPI(*args):
+    """Decorator, with or without parentheses."""
+
+    def mark(obj):
+        obj._annotated, obj._annotated_type = obj.__name__, "DeveloperAPI"
+        return obj
+
+    return _mark(args, mark)
+
+
+def Deprecated(*args, message="", warning=False):
+    """Decorator, with or without arguments. warning: each use gives a RayDeprecationWarning with the message."""
+
+    def mark(obj):
+        obj._annotated, obj._annotated_type = obj.__name__, "Deprecated"
+        if not warning:
+            return obj
+        inside = obj.__init__ if isinstance(obj, type) else obj
+        text = f"{obj.__name__} is deprecated and will be removed. {message}".strip()
+
+        @functools.wraps(inside)
+        def warned(*a, **kw):
+            warnings.warn(text, RayDeprecationWarning, stacklevel=2)
+            return inside(*a, **kw)
+
+        if isinstance(obj, type):
+            obj.__init__ = warned
+            return obj
+        return warned
+
+    return _mark(args, mark)

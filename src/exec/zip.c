@@ -1,0 +1,112 @@
+/* zip.c - input of a stage that takes the rows of several others side by side. Pure.
+ *
+ * Each input has a queue, and all queues begin at the same row. A task takes the same rows of each: whole blocks of the first input, as many as
+ * are worth a task, or fewer where that would be too many blocks of another one. So where it cuts depends on the blocks, and never on which input
+ * is faster. A block is cut by reference; its cost stays with the last part.
+ *
+ * An input that is ahead of the others would fill memory that those need: its tasks wait (sk_zip_ahead). The one that lacks rows never does.
+ *
+ * Cost: a look at no more than SK_BUNDLE_BLOCKS_MAX blocks for each one that comes. */
+#include <stdio.h>
+
+#include "exec/exec_int.h"
+
+#define TAG SK_TAG_EXEC
+
+/* Rows of the next task, 0: there is none left; false: not known before input s->lacks has more. */
+static bool next_rows(const struct sk_step *x, struct sk_sstage *s, uint64_t *rows) {
+    *rows = UINT64_MAX;
+    for (uint32_t k = 0; k < s->n_inputs; k++) {
+        uint64_t sum = 0, bytes = 0;
+        bool closed = false;
+        uint32_t n = 0;
+        for (const struct sk_blk *b = s->sides[k].q.head; b && !closed; b = b->next) {
+            closed = !k && n && bytes + b->ref.bytes > x->conf.target_max_bytes;
+            if (closed) break;
+            sum += b->ref.n_rows;
+            bytes += b->ref.bytes;
+            closed = ++n == SK_BUNDLE_BLOCKS_MAX / s->n_inputs || sum >= *rows || (!k && sk_step_enough(x, s, bytes, sum));
+        }
+        s->lacks = k;
+        if (!closed && !x->s[s->inputs[k]].ended) return false;
+        *rows = SK_MIN(*rows, sum);
+    }
+    s->lacks = SK_NO_STAGE;
+    return true;
+}
+
+/* The first rows of q's first block as a block of their own; the rest stays. */
+static sk_rc split(struct sk_step *x, struct sk_blkq *q, uint64_t rows, struct sk_blk **out, struct sk_err *err) {
+    struct sk_blk *b = q->head, *part = sk_pool_get(&x->blks);
+    if (!part) return SK_ERR(err, SK_ENOMEM, "zip: no memory for a block");
+    *part = (struct sk_blk){.ref = b->ref};
+    sk_list_init(&part->ahead);
+    sk_rc rc = sk_step_act(x, (struct sk_act){.kind = SK_ACT_ADDREF, .id = b->ref.oid}, err);
+    if (rc != SK_OK) {
+        sk_pool_put(&x->blks, part);
+        return rc;
+    }
+    part->ref.n_rows = rows;
+    part->ref.bytes = (uint64_t)((double)b->ref.bytes * (double)rows / (double)b->ref.n_rows);
+    b->ref.row0 += rows;
+    b->ref.n_rows -= rows;
+    b->ref.bytes -= part->ref.bytes;
+    q->rows -= rows;
+    q->bytes -= part->ref.bytes;
+    *out = part;
+    return SK_OK;
+}
+
+/* Moves so many rows from an input to the end of a task's input. */
+static sk_rc take_rows(struct sk_step *x, struct sk_sstage *s, uint32_t side, uint64_t rows, struct sk_blkq *to, struct sk_err *err) {
+    struct sk_blkq *q = &s->sides[side].q;
+    for (struct sk_blk *b; (b = q->head) && (rows || !b->ref.n_rows);) {
+        if (b->ref.n_rows > rows) SK_TRY(split(x, q, rows, &b, err));
+        else b = sk_blkq_pop(q);
+        rows -= b->ref.n_rows;
+        b->side = side;
+        sk_blkq_push(to, b);
+    }
+    return SK_OK;
+}
+
+static sk_rc make_input(struct sk_step *x, struct sk_sstage *s, uint64_t rows, struct sk_err *err) {
+    struct sk_bundle *k = sk_pool_get(&x->bundles);
+    if (!k) return SK_ERR(err, SK_ENOMEM, "%s: no memory for its input queue", s->label);
+    *k = (struct sk_bundle){0};
+    sk_step_push_ready(s, k);
+    s->n_ready++;
+    for (uint32_t i = 0; i < s->n_inputs; i++) SK_TRY(take_rows(x, s, i, rows, &k->q, err));
+    return SK_OK;
+}
+
+static sk_rc mismatch(const struct sk_step *x, const struct sk_sstage *s, struct sk_err *err) {
+    char text[200];
+    size_t n = 0;
+    for (uint32_t k = 0; k < s->n_inputs && n < sizeof text; k++)
+        n += (size_t)snprintf(text + n, sizeof text - n, "%s%s%llu", k ? ", " : "", x->s[s->inputs[k]].ended ? "" : "at least ",
+                              (unsigned long long)s->sides[k].rows);
+    return SK_ERR(err, SK_EINVAL, "%s: Cannot zip datasets of different number of rows: %s", s->label, text);
+}
+
+sk_rc sk_zip_pair(struct sk_step *x, struct sk_sstage *s, struct sk_err *err) {
+    for (uint32_t k = 0; k < s->n_inputs; k++)
+        for (uint32_t j = 0; x->s[s->inputs[k]].ended && j < s->n_inputs; j++)
+            if (s->sides[j].rows > s->sides[k].rows) return mismatch(x, s, err);
+    uint64_t rows;
+    while (next_rows(x, s, &rows) && rows) SK_TRY(make_input(x, s, rows, err));
+    bool empty = s->lacks == SK_NO_STAGE && !s->sides[0].rows && s->sides[0].q.head;
+    return empty ? make_input(x, s, 0, err) : SK_OK; /* no rows at all: the columns are still wanted */
+}
+
+sk_rc sk_zip_take_in(struct sk_step *x, struct sk_sstage *s, uint32_t side, struct sk_blk *b, struct sk_err *err) {
+    struct sk_side *in = &s->sides[side];
+    if (!b->ref.n_rows && (in->rows || in->q.n)) return sk_step_drop(x, b, err);
+    in->rows += b->ref.n_rows;
+    sk_blkq_push(&in->q, b);
+    return sk_zip_pair(x, s, err);
+}
+
+bool sk_zip_ahead(const struct sk_step *x, const struct sk_sstage *s, uint32_t side) {
+    return !s->n_ready && s->lacks != SK_NO_STAGE && s->lacks != side && s->sides[side].q.bytes > x->mem.limit / 8;
+}
