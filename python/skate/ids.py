@@ -98,5 +98,7 @@ class JobID(UniqueID):
         return int.from_bytes(self._bytes, "little")
 
 
+for _cls in (ActorID, TaskID):
+    _cls.job_id = property(lambda self: JOB)
 JOB = JobID.from_int(1)  # there is one job in an engine
 NODE = NodeID._of(1)  # and one node

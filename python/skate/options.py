@@ -100,6 +100,24 @@ def _dict(name, v):
     _type(name, v, dict)
 
 
+_LABEL = r"[a-zA-Z0-9]([a-zA-Z0-9_.-]{0,61}[a-zA-Z0-9])?"  # as of Kubernetes
+
+
+def _label_selector(name, v):
+    """{label: value, !value, in(a, b), !in(a, b)}. Only its form matters: there is one node."""
+    import re
+
+    _type(name, v, dict)
+    for key, value in v.items():
+        prefix, _, label = key.rpartition("/")
+        if not re.fullmatch(_LABEL, label) or (prefix and not re.fullmatch(rf"{_LABEL}(\.{_LABEL})*", prefix)):
+            raise ValueError(
+                f"{name}: {key!r} is no label: letters, digits, - _ . of at most 63, after an optional prefix of such names and a /"
+            )
+        if value and not re.fullmatch(rf"!?({_LABEL}|in\({_LABEL}(, ?{_LABEL})*\))", value):
+            raise ValueError(f"{name}: {key!r}: {value!r} is neither a value nor !value, in(a, b), !in(a, b)")
+
+
 def _list(name, v):
     _type(name, v, list)
 
@@ -159,7 +177,7 @@ _COMMON = {
     "accelerator_type": _text,
     "enable_task_events": _bool,
     "fallback_strategy": _list,
-    "label_selector": _dict,
+    "label_selector": _label_selector,
     "memory": _number,
     "name": _text,
     "num_cpus": _number,
@@ -254,6 +272,8 @@ def group_of(o, default_cpus, what):
 def resources_of(o):
     """The options that a Template takes for resources."""
     out = {k: o[k] for k in ("num_cpus", "num_gpus", "memory", "resources") if o.get(k) is not None}
+    if "memory" in out:
+        out["memory"] = int(out["memory"])  # bytes
     kind = o.get("accelerator_type")
     if kind:
         out["resources"] = {**(out.get("resources") or {}), f"accelerator_type:{kind}": 0.001}

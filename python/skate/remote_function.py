@@ -24,14 +24,19 @@ class _Retry(_Wrapped):
 
 
 class Dynamic(_Wrapped):
-    """num_returns="dynamic": one result, which holds a reference for each value that the generator yields. When it raises, the last reference is
-    of its error."""
+    """num_returns="dynamic": one result, which holds a reference for each value that the generator yields. When it raises, and is not to run again,
+    the last reference is of its error."""
+
+    def __init__(self, fn, retry_on=(), retries=0):
+        super().__init__(fn)
+        self.retry_on, self.retries = retry_on, retries
 
     def __call__(self, *args, **kwargs):
-        return self._run(self.fn(*args, **kwargs))
+        again = self.retries < 0 or _skate.current_task()[3] < self.retries
+        return self._run(self.fn(*args, **kwargs), self.retry_on if again else ())
 
     @staticmethod
-    def _run(values):
+    def _run(values, retry_on=()):
         from skate.ref import DynamicObjectRefGenerator
 
         refs = []
@@ -39,7 +44,7 @@ class Dynamic(_Wrapped):
             for v in values:
                 refs.append(_skate.put(v))
         except Exception as e:
-            if not refs:
+            if not refs or isinstance(e, retry_on):
                 raise
             refs.append(_raised.remote(e))
         return DynamicObjectRefGenerator(refs)
@@ -60,7 +65,8 @@ def _template(fn, o, base):
         returns = "streaming"
     target, more = fn, {}
     if returns == "dynamic":
-        target, returns = Dynamic(target), 1
+        retry_on = Exception if retry_exceptions is True else tuple(retry_exceptions or ())
+        target, returns = Dynamic(target, retry_on, retries), 1
     if not isinstance(retry_exceptions, bool):
         target, retry_exceptions = _Retry(target, retry_exceptions), bool(retry_exceptions)
     env = o.get("runtime_env")

@@ -418,6 +418,10 @@ def load_error(kind, data):
         e = ex.ActorDiedError(f"The actor died because of an error raised in its creation task, {text}")
         e.cause, e.actor_init_failed = cause, True
         return e
+    if isinstance(cause, KeyboardInterrupt):  # somebody interrupted the task, not this program
+        e = ex.TaskCancelledError(error_message=text)
+        e.cause = cause
+        return e
     if cause is None:
         cause = ex.RayError(f"the exception itself isn't serializable: {text.splitlines()[-1] if text else ''}")
     return ex.RayTaskError(name, text, cause).as_instanceof_cause()

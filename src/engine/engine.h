@@ -316,7 +316,7 @@ struct sk_engine_ops {
     /* An object (with a reference) that exists when the task has ended: empty, of this kind, or its failure. Once a stream, before stream_drop. */
     sk_rc (*stream_end)(struct sk_engine *e, sk_tid t, uint32_t kind, sk_oid *out, struct sk_err *err);
     /* A task that has not begun ends with SK_ECANCEL. One that runs is asked to end: by SIGINT (not a method), at its next yield, through
-     * runner.cancel (async actors). SK_CANCEL_FORCE: its process is killed (not of an actor). */
+     * runner.cancel (async actors). `t` may be one of its return objects, too, for who knows no more. SK_CANCEL_FORCE: its process is killed (not of an actor). */
     sk_rc (*cancel)(struct sk_engine *e, sk_tid t, uint32_t flags, struct sk_err *err);
 
     sk_rc (*actor_create)(struct sk_engine *e, const struct sk_actor_spec *spec, sk_aid *out, sk_oid *ready, struct sk_err *err);

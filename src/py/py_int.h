@@ -245,6 +245,7 @@ void py_runner_init(struct py_state *st);
 void py_runner_clear(struct py_state *st); /* drops functions and actors (the engine is closed) */
 extern struct sk_need py_home;             /* what a thread that the user started inherits: the environment of this process */
 struct sk_task *py_current_task(void);     /* of this thread, or of this coroutine; NULL outside of tasks */
+bool py_interrupted(void); /* the task of this thread was cancelled, and does not know it: once, as its SIGINT */
 extern PyMethodDef py_worker_methods[];
 
 /* ---- py_state.c */

@@ -124,8 +124,11 @@ static int get_slices(struct py_state *st, const sk_oid *ids, size_t n, int64_t 
 static PyObject *value_of(struct py_state *st, struct sk_view *v) {
     PyObject *r = NULL;
     struct py_keep k = {0};
-    if (SK_UNLIKELY(SK_KIND_IS_ERROR(v->kind))) py_raise_value(st, v);
-    else r = py_decode(st, v, &k);
+    if (SK_UNLIKELY(SK_KIND_IS_ERROR(v->kind))) {
+        /* A task that was cancelled hears that first, not that what it waits for was cancelled with it. */
+        if (st->worker && py_interrupted()) PyErr_SetNone(PyExc_KeyboardInterrupt);
+        else py_raise_value(st, v);
+    } else r = py_decode(st, v, &k);
     if (!k.taken) st->engine->ops->view_release(st->engine, v);
     return r;
 }

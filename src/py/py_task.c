@@ -1037,6 +1037,7 @@ static PyObject *m_cancel(PyObject *module, PyObject *args) {
     if (py_ref_check(st, o)) {
         if (!py_ref_alive(st, o)) return NULL;
         tid = ((struct py_ref *)(void *)o)->task;
+        if (!tid) tid = ((struct py_ref *)(void *)o)->id; /* it came from another process; of what no task makes: nothing happens */
     } else if (Py_TYPE(o) == st->gen_type) {
         PyObject *n = PyObject_CallMethod(o, "task_id", NULL);
         tid = n ? PyLong_AsUnsignedLongLong(n) : 0;
@@ -1050,7 +1051,6 @@ static PyObject *m_cancel(PyObject *module, PyObject *args) {
     if ((tid & PY_OF_METHOD) && force)
         return PyErr_Format(PyExc_ValueError, "force=True is not supported for actor tasks: it would end the actor; use kill() for that");
     tid &= ~PY_OF_METHOD;
-    if (!tid) return PyErr_Format(PyExc_ValueError, "%R is not the result of a task submitted by this process", o);
     sk_rc rc;
     PY_DROP(st)
     rc = st->engine->ops->cancel(st->engine, (sk_tid){tid}, (force ? SK_CANCEL_FORCE : 0u) | (recursive ? SK_CANCEL_CHILDREN : 0u), &err);

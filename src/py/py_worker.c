@@ -171,6 +171,13 @@ static int skip_value(struct py_state *st, struct sk_task *t, PyObject *v, sk_rc
     return 0;
 }
 
+/* Its finally blocks run now, not at some collection. -1: they raised. */
+static int close_generator(PyObject *it) {
+    PyObject *closed = PyObject_CallMethod(it, "close", NULL);
+    Py_XDECREF(closed);
+    return closed ? 0 : -1;
+}
+
 static int run_stream(struct py_state *st, struct sk_task *t, PyObject *result, sk_rc *rc, struct sk_err *err) {
     PyObject *it = PyObject_GetIter(result), *v;
     if (!it) {
@@ -193,12 +200,10 @@ static int run_stream(struct py_state *st, struct sk_task *t, PyObject *result, 
         Py_DECREF(v);
     }
     if (r == 0 && *rc == SK_OK && PyErr_Occurred()) r = -1;
-    if ((r < 0 || *rc != SK_OK) && PyGen_CheckExact(it)) { /* its finally blocks run now, not at some collection */
+    if ((r < 0 || *rc != SK_OK) && PyGen_CheckExact(it)) {
         PyObject *type, *value, *tb;
         PyErr_Fetch(&type, &value, &tb);
-        PyObject *closed = PyObject_CallMethod(it, "close", NULL);
-        if (!closed) PyErr_WriteUnraisable(it);
-        Py_XDECREF(closed);
+        if (close_generator(it) < 0) PyErr_WriteUnraisable(it);
         PyErr_Restore(type, value, tb);
     }
     Py_DECREF(it);
@@ -229,10 +234,12 @@ static int run_fill(struct py_state *st, struct sk_task *t, PyObject *it, sk_rc 
         PyErr_Format(PyExc_ValueError, "Task %s yielded %u objects, but num_returns=%u.", t->name, n, t->n_returns);
     if (!PyErr_Occurred()) {
         v = PyIter_Next(it);
-        if (!v && !PyErr_Occurred()) return 0;
         Py_XDECREF(v);
-        if (v) PyErr_Format(PyExc_ValueError, "Task %s yielded more than num_returns=%u objects.", t->name, t->n_returns);
-        return -1;
+        if (v) { /* as in Ray: said, and the others stand */
+            PySys_FormatStderr("Task %s yielded more than num_returns=%u objects; the others are dropped\n", t->name, t->n_returns);
+            return close_generator(it);
+        }
+        return PyErr_Occurred() ? -1 : 0;
     }
     if (n == 0) return -1;
     PyObject *type, *value, *tb;
@@ -308,8 +315,7 @@ static sk_rc fail_with_exception(struct py_state *st, struct sk_task *t, struct 
     PyErr_Fetch(&type, &value, &tb);
     PyErr_NormalizeException(&type, &value, &tb);
     if (tb) PyException_SetTraceback(value, tb);
-    if (!st->worker && PyErr_GivenExceptionMatches(type, PyExc_KeyboardInterrupt))
-        PyErr_SetInterrupt(); /* inline: Ctrl-C was meant for the program, not only for this task */
+    bool whole_program = !st->worker && PyErr_GivenExceptionMatches(type, PyExc_KeyboardInterrupt);
     if (st->worker && !t->is_async && exiting != t->id.v && PyErr_GivenExceptionMatches(type, PyExc_SystemExit)) leave_by_exit(value);
     const struct py_fn *f = sk_map_get(&st->fns, t->fn.v);
     if (f && f->retry_on && !PyErr_GivenExceptionMatches(type, f->retry_on)) sk_task_end_flags(t, SK_END_FINAL);
@@ -323,6 +329,7 @@ static sk_rc fail_with_exception(struct py_state *st, struct sk_task *t, struct 
         type = value = tb = NULL;
         rc = py_to_err(err, t->name);
     }
+    if (whole_program) PyErr_SetInterrupt(); /* inline: Ctrl-C was meant for the program, not only for this task */
     Py_XDECREF(bytes);
     Py_XDECREF(type);
     Py_XDECREF(value);
@@ -760,6 +767,8 @@ static PyObject *m_task_cancelled(PyObject *module SK_UNUSED, PyObject *unused S
     return PyBool_FromLong(t && sk_task_cancelled(t));
 }
 
+bool py_interrupted(void) { return task_now && !task_now->actor.v && sk_task_interrupt(task_now); }
+
 /* Python's handler of SIGINT in a worker. A signal that comes late, when another task runs, means nobody. */
 static PyObject *m_on_interrupt(PyObject *module SK_UNUSED, PyObject *args SK_UNUSED) {
     if (!task_now || !sk_task_interrupt(task_now)) Py_RETURN_NONE;
@@ -803,7 +812,7 @@ static PyObject *m_current_function(PyObject *module, PyObject *unused SK_UNUSED
 
 static PyObject *m_task_note(PyObject *module SK_UNUSED, PyObject *ops) {
     struct sk_task *t = inside("task_note");
-    PyObject *fast = t ? PySequence_Fast(ops, "task_note takes a list of (rows, ns)") : NULL;
+    PyObject *fast = t ? PySequence_Fast(ops, "task_note takes a list of (rows, ns, io_retries)") : NULL;
     if (!fast) return NULL;
     struct {
         struct sk_task_note h;
@@ -813,14 +822,14 @@ static PyObject *m_task_note(PyObject *module SK_UNUSED, PyObject *ops) {
     note.h.magic = SK_TASK_NOTE;
     note.h.n = (uint32_t)n;
     for (Py_ssize_t i = 0; i < n; i++) {
-        unsigned long long rows, ns;
+        unsigned long long rows, ns, again;
         PyObject *row = PySequence_Fast_GET_ITEM(fast, i);
-        if (!PyTuple_Check(row) || !PyArg_ParseTuple(row, "KK", &rows, &ns)) {
-            if (!PyErr_Occurred()) PyErr_SetString(PyExc_TypeError, "task_note takes a list of (rows, ns)");
+        if (!PyTuple_Check(row) || !PyArg_ParseTuple(row, "KKK", &rows, &ns, &again)) {
+            if (!PyErr_Occurred()) PyErr_SetString(PyExc_TypeError, "task_note takes a list of (rows, ns, io_retries)");
             Py_DECREF(fast);
             return NULL;
         }
-        note.op[i] = (struct sk_task_note_op){rows, ns};
+        note.op[i] = (struct sk_task_note_op){rows, ns, again};
     }
     Py_DECREF(fast);
     sk_task_note(t, (struct sk_bytes){&note, sizeof note.h + (size_t)n * sizeof note.op[0]});
@@ -847,7 +856,7 @@ PyMethodDef py_worker_methods[] = {
     {"async_done", m_async_done, METH_VARARGS, "async_done(call, result, exception or None)"},
     {"async_yield", m_async_yield, METH_VARARGS, "async_yield(call, value): False when nobody wants more"},
     {"async_step", m_async_step, METH_O, "async_step(group): starts what may start; False: the process is to leave."},
-    {"task_note", m_task_note, METH_O, "(rows_out, ns) per fused operator, for the DONE event."},
+    {"task_note", m_task_note, METH_O, "(rows_out, ns, io_retries) per fused operator, for the DONE event."},
     {"task_skip", m_task_skip, METH_NOARGS, "How many first yields exist from an earlier attempt."},
     {NULL, NULL, 0, NULL},
 };

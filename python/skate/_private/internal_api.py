@@ -41,14 +41,13 @@ def memory_summary(
     s = _skate.status()
     n = len({r.object_id for r in rows})
     out.append(f"{n} objects, {sum({r.object_id: r.object_size for r in rows}.values()) / 2**20:.1f} MiB")
-    if "store_size_bytes" in s:
+    if "store_size_bytes" in s:  # in Ray's words, which programs look for
         used, size = s["store_sealed_bytes"], s["store_size_bytes"]
-        out.append(
-            f"Object store: {used / 2**20:.1f} of {size / 2**20:.0f} MiB used, {100 * used / size:.1f}% full; peak {s['store_peak_bytes'] / 2**20:.1f} MiB"
-        )
+        stored = n - s.get("spill_objects_on_disk", 0)
+        peak = s["store_peak_bytes"] >> 20
+        out.append(f"Plasma memory usage {used >> 20} MiB, {stored} objects, {round(100 * used / size, 2)}% full, peak {peak} MiB")
         if s.get("spilled_objects"):
-            out.append(
-                f"Spilled {s['spilled_bytes'] / 2**20:.1f} MiB, {s['spilled_objects']} objects; "
-                f"restored {s['restored_bytes'] / 2**20:.1f} MiB, {s['restored_objects']} objects"
-            )
+            out.append(f"Spilled {s['spilled_bytes'] >> 20} MiB, {s['spilled_objects']} objects")
+        if s.get("restored_objects"):
+            out.append(f"Restored {s['restored_bytes'] >> 20} MiB, {s['restored_objects']} objects")
     return "\n".join(out) + "\n"

@@ -12,8 +12,8 @@ class ActorPool:
 
         self._skate = skate
         self._idle = list(actors)
-        self._waiting = deque()  # (fn, value) for which no actor was idle
-        self._running = {}  # ref -> (index, actor)
+        self._pending_submits = deque()  # (fn, value) for which no actor was idle
+        self._running = {}  # ref (the first one, of several returns) -> (index, actor, ref or list of them)
         self._ref_of = {}  # index -> ref, of results that nobody has taken
         self._next_submit = self._next_return = 0
 
@@ -28,9 +28,9 @@ class ActorPool:
     def _map(self, fn, values, take):
         while self.has_next():
             try:
-                self.get_next_unordered(timeout=0)
-            except TimeoutError:
-                break
+                self.get_next_unordered(timeout=0, ignore_if_timedout=True)
+            except Exception:  # of a call whose result nobody takes
+                continue
         for v in values:
             self.submit(fn, v)
 
@@ -41,15 +41,14 @@ class ActorPool:
         return results()
 
     def submit(self, fn, value):
-        """Calls fn(actor, value), which gives a reference, with an idle actor, or with the next that becomes idle."""
+        """Calls fn(actor, value), which gives a reference (of a method with several returns a list of them), with an idle actor, or with the next that becomes idle."""
         if not self._idle:
-            self._waiting.append((fn, value))
+            self._pending_submits.append((fn, value))
             return
         actor = self._idle.pop()
-        ref = fn(actor, value)
-        if isinstance(ref, list):
-            ref = ref[0]
-        self._running[ref] = (self._next_submit, actor)
+        result = fn(actor, value)
+        ref = result[0] if isinstance(result, list) else result
+        self._running[ref] = (self._next_submit, actor, result)
         self._ref_of[self._next_submit] = ref
         self._next_submit += 1
 
@@ -86,20 +85,20 @@ class ActorPool:
         return self._take(ref, not ready)
 
     def _take(self, ref, timed_out):
-        _, actor = self._running.pop(ref)
+        _, actor, result = self._running.pop(ref)
         self._return_actor(actor)
         if timed_out:
             raise TimeoutError("Timed out waiting for result. The task id: " + ref.task_id().hex() + " is ignored.")
-        return self._skate.get(ref)
+        return self._skate.get(result)
 
     def _return_actor(self, actor):
         self._idle.append(actor)
-        if self._waiting:
-            self.submit(*self._waiting.popleft())
+        if self._pending_submits:
+            self.submit(*self._pending_submits.popleft())
 
     def has_free(self):
         """Whether an actor is idle and nothing waits for one."""
-        return bool(self._idle) and not self._waiting
+        return bool(self._idle) and not self._pending_submits
 
     def pop_idle(self):
         """Takes an idle actor out of the pool; None when there is none."""
@@ -107,6 +106,6 @@ class ActorPool:
 
     def push(self, actor):
         """Puts an actor into the pool. ValueError when it is there."""
-        if actor in self._idle or any(actor == a for _, a in self._running.values()):
+        if actor in self._idle or any(actor == a for _, a, _ in self._running.values()):
             raise ValueError("Actor already belongs to current ActorPool")
         self._return_actor(actor)

@@ -1,6 +1,7 @@
 """More than the store holds: to disk and back. The C side of it: tests/c/test_engine_spill.c."""
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -326,3 +327,18 @@ def test_a_killed_driver_leaves_no_bytes(tmp_path):
         p.wait()
         p.stdout.close()
         assert not os.listdir(tmp_path)
+
+
+def test_summary_in_the_words_of_ray(start):
+    from skate._private.internal_api import memory_summary
+
+    ray = start()
+    refs = [ray.put(pattern(i)) for i in range(64)]
+    assert ray.get(refs[0])[0] == 0
+    text = memory_summary(stats_only=True)
+    for words in (
+        r"Plasma memory usage \d+ MiB, \d+ objects, [\d.]+% full",
+        r"\nSpilled \d+ MiB, \d+ objects",
+        r"\nRestored \d+ MiB, \d+ objects",
+    ):
+        assert re.search(words, text), text

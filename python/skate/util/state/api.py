@@ -289,9 +289,10 @@ def _list(make, schema, address, filters, limit, timeout, detail, raise_on_missi
             else f"limit={limit}: at least one row"
         )
     filters = list(filters or [])
-    for f in filters:
+    for i, f in enumerate(filters):
         if not isinstance(f, (tuple, list)) or len(f) != 3:
             raise ValueError(f"filters: (name, '=' or '!=', value) is wanted, not {f!r}")
+        f = filters[i] = (f[0].lower(), f[1], f[2])
         if f[1] not in ("=", "!="):
             raise ValueError(f"Unsupported filter predicate {f[1]} is given. Available predicates: =, !=.")
         if f[0] not in schema.filterable_columns():

@@ -1,0 +1,243 @@
+"""Small behaviours of Ray that its own tests look at, and a program notices."""
+
+import os
+import signal
+
+import pytest
+
+# ---- cancel
+
+
+def test_cancel_from_who_was_given_the_ref(fresh, tmp_path):
+    ray = fresh(num_cpus=2)
+    if fresh.engine == "inline":
+        pytest.skip("nothing runs meanwhile")
+    fifo = str(tmp_path / "begun")
+    os.mkfifo(fifo)
+
+    @ray.remote(num_returns=2, max_retries=0)
+    def stuck():
+        with open(fifo, "w") as f:
+            f.write("x")
+        signal.pause()
+
+    @ray.remote
+    class Canceller:
+        def __init__(self, refs):
+            (self.ref,) = refs
+
+        def cancel(self):
+            ray.cancel(self.ref)
+
+    for i in range(2):
+        refs = stuck.remote()
+        with open(fifo) as f:
+            f.read(1)
+        c = Canceller.remote([refs[i]])
+        ray.get(c.cancel.remote())
+        with pytest.raises(ray.exceptions.TaskCancelledError):
+            ray.get(refs[0], timeout=30)
+        ray.get(c.cancel.remote())  # it is over: nothing happens
+    done = ray.put(1)
+    ray.cancel(done)
+    assert ray.get(done) == 1
+
+
+def test_a_cancelled_parent_hears_that_first(fresh):
+    ray = fresh(num_cpus=2)
+    if fresh.engine == "inline":
+        pytest.skip("nothing runs meanwhile")
+
+    @ray.remote
+    class Gate:
+        def __init__(self):
+            self.n = 0
+
+        async def wait(self):
+            import asyncio
+
+            self.n += 1
+            await asyncio.Event().wait()
+
+        async def waiting(self):
+            return self.n
+
+    @ray.remote
+    def parent(gate):
+        try:
+            ray.get(gate.wait.remote())
+        except KeyboardInterrupt:
+            return "interrupted", ray.get_runtime_context().is_canceled()
+
+    gate = Gate.remote()
+    for i in range(1, 6):
+        ref = parent.remote(gate)
+        while ray.get(gate.waiting.remote()) < i:
+            pass
+        ray.cancel(ref)
+        assert ray.get(ref, timeout=30) == ("interrupted", True)
+
+
+def test_an_interrupted_task_does_not_interrupt_the_program(fresh):
+    ray = fresh(num_cpus=1)
+
+    @ray.remote(max_retries=0)
+    def f():
+        raise KeyboardInterrupt("abc")
+
+    if fresh.engine == "inline":  # there it was meant for the program as well
+        with pytest.raises(KeyboardInterrupt):
+            ray.get(f.remote())
+            for _ in range(100):
+                pass
+        return
+    with pytest.raises(ray.exceptions.TaskCancelledError) as e:
+        ray.get(f.remote())
+    assert isinstance(e.value.cause, KeyboardInterrupt) and "abc" in str(e.value)
+
+
+# ---- generators
+
+
+def test_a_generator_that_yields_too_many(ray, capfd):
+    closed = []
+
+    @ray.remote(num_returns=2)
+    def f():
+        try:
+            yield from range(5)
+        finally:
+            closed.append(1)
+
+    assert ray.get(f.remote()) == [0, 1]
+
+    @ray.remote(num_returns=2)
+    def g():
+        try:
+            yield from range(5)
+        finally:
+            raise RuntimeError("while it is closed")
+
+    with pytest.raises(RuntimeError, match="while it is closed"):
+        ray.get(g.remote())
+
+
+def test_dynamic_generator_runs_again(ray, tmp_path):
+    path = str(tmp_path / "ran")
+
+    @ray.remote(num_returns="dynamic", max_retries=2)
+    def f(fail):
+        with open(path, "a") as out:
+            out.write("x")
+        for i in range(3):
+            yield i
+            with open(path) as x:
+                if len(x.read()) <= fail:
+                    raise KeyError("not yet")
+
+    refs = list(ray.get(f.remote(1)))
+    assert ray.get(refs[0]) == 0 and len(refs) == 2
+    with pytest.raises(KeyError):
+        ray.get(refs[1])
+    for retry in (True, [KeyError], [LookupError, OSError]):
+        os.remove(path)
+        assert ray.get(list(ray.get(f.options(retry_exceptions=retry).remote(2)))) == [0, 1, 2]
+    os.remove(path)
+    refs = list(ray.get(f.options(retry_exceptions=[OSError]).remote(1)))
+    with pytest.raises(KeyError):
+        ray.get(refs[1])
+    os.remove(path)
+    refs = list(ray.get(f.options(retry_exceptions=True).remote(9)))  # retries are at their end: what there is stays
+    with pytest.raises(KeyError):
+        ray.get(refs[1])
+    with open(path) as x:
+        assert x.read() == "xxx"
+
+
+# ---- ActorPool
+
+
+def test_actor_pool_several_returns(ray):
+    from skate.util import ActorPool
+
+    @ray.remote
+    class A:
+        @ray.method(num_returns=2)
+        def two(self, x):
+            return x, x + 1
+
+    pool = ActorPool([A.remote() for _ in range(2)])
+    for i in range(4):
+        pool.submit(lambda a, v: a.two.remote(v), i)
+    assert [pool.get_next() for _ in range(2)] == [[0, 1], [1, 2]]
+    assert sorted(pool.get_next_unordered() for _ in range(2)) == [[2, 3], [3, 4]]
+    assert list(pool.map_unordered(lambda a, v: a.two.remote(v), [7])) == [[7, 8]]
+
+
+def test_actor_pool_map_gives_up_what_was_submitted_before(fresh, gate):
+    ray = fresh(num_cpus=2)
+    if fresh.engine == "inline":
+        pytest.skip("nothing runs meanwhile")
+    from skate.util import ActorPool
+
+    @ray.remote
+    class A:
+        async def f(self, x, path=None):
+            if path:
+                import asyncio
+
+                await asyncio.get_running_loop().run_in_executor(None, lambda: open(path, "rb", 0).read(1))
+            if x < 0:
+                raise ValueError("nobody takes it")
+            return x
+
+    for name in ("map", "map_unordered"):
+        pool = ActorPool([A.remote() for _ in range(2)])
+        pool.submit(lambda a, v: a.f.remote(v, gate.path), 6)
+        pool.submit(lambda a, v: a.f.remote(v), -1)
+        assert sorted(getattr(pool, name)(lambda a, v: a.f.remote(v), range(5))) == [0, 1, 2, 3, 4]
+    gate.let_go(2)
+
+
+# ---- options
+
+
+def test_label_selectors(ray):
+    good = [{"ray.io/market-type": "spot", "a": "H100"}, {"a": "!spot"}, {"a": "in(H100, B200)"}, {"a": "!in(H100,B200)"}, {"a": ""}]
+    for s in good:
+        ray.remote(label_selector=s)(lambda: 1)
+    bad = [
+        {"r!a!y.io/x": "spot"},
+        {"??==ags!": "true"},
+        {"a": "??==ags!"},
+        {"a": "matches(TPU)"},
+        {"a": "in(H100,, B200)"},
+        {"a": "in(TPU, B"},
+    ]
+    for s in bad:
+        with pytest.raises(ValueError, match="label_selector"):
+            ray.remote(label_selector=s)(lambda: 1)
+    with pytest.raises(TypeError):
+        ray.remote(label_selector="")(lambda: 1)
+
+
+def test_memory_is_whole_bytes(fresh):
+    ray = fresh(_memory=2)
+
+    @ray.remote
+    def f():
+        return 1
+
+    assert ray.get(f.options(memory=2.9).remote()) == 1 and ray.get(f.options(memory=0.5).remote()) == 1
+    with pytest.raises(ray.exceptions.TaskUnschedulableError):
+        ray.get(f.options(memory=3.1).remote())
+
+
+def test_names_to_complete(ray):
+    @ray.remote
+    class A:
+        def one(self):
+            pass
+
+    assert {"one", "remote", "options"} <= set(dir(A)) and "one" in dir(A.remote())
+    assert A.remote()._actor_id.job_id.hex() == ray.get_runtime_context().get_job_id()
