@@ -131,11 +131,13 @@ def _resumable(ds: Any, path: str, how: SaveMode, label: str, params: dict[str, 
         at = os.path.join(folder, f"{digest(os.fsencode(path)).hex()}.log")
     job = Job(ds, path, how, params, at)
     try:
-        if not job.open():
-            return [f for u in sorted(job.files) for f in job.files[u]]
-        if len(job.files) < job.units:
-            job.write(ds, label, params, options)
-        files = job.commit()
+        if job.open():
+            if len(job.files) < job.units:
+                job.write(ds, label, params, options)
+            job.commit()
+        files = [f for u in sorted(job.files) for f in job.files[u]]
+        if job.log is None:  # mode "ignore", and there are files
+            return files
         job.tidy()
         if config is not None and config.delete_checkpoint_on_success:
             job.forget()

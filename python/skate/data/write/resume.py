@@ -202,7 +202,7 @@ class Job:
 
     # ---- end
 
-    def commit(self) -> list[File]:
+    def commit(self) -> None:
         """Moves all files to their places; safe to be repeated."""
         from skate import _skate
         from skate.data.write.job import SaveMode
@@ -228,7 +228,6 @@ class Job:
             _skate.job_sync_dir(f)
         self.log.done()
         self.log.sync()
-        return files
 
     def _remove_others(self, mine: set[str]) -> None:
         for folder, _, names in os.walk(self.target, topdown=False):
