@@ -99,7 +99,7 @@ class BlockOut:
     """BlockOut(batch): yielded by a streaming task: sealed as a block, with sk_block_note(rows, bytes) as its note."""
     def __init__(self, batch: Any) -> None: ...
 
-def task_note(ops: list[tuple[int, int]]) -> None:
+def task_note(ops: list[tuple[int, int, int]]) -> None:
     """Inside a stage task: (rows_out, ns) per fused operator, for the DONE event."""
 
 def task_skip() -> int:

@@ -23,9 +23,9 @@ struct sk_block_note {
     uint64_t bytes; /* sk_block_nbytes of the block */
 };
 enum { SK_BLOCK_NOTE = 0x4e424b53 };
-/* Note of a finished stage task: magic, n, then per fused operator: rows_out, ns (worker time inside that operator). */
+/* Note of a finished stage task: magic, n, then per fused operator: rows_out, ns (worker time inside that operator), io_retries. */
 struct sk_task_note_op {
-    uint64_t rows_out, ns;
+    uint64_t rows_out, ns, io_retries; /* io_retries: reads and writes that were tried again */
 };
 struct sk_task_note {
     uint32_t magic, n;

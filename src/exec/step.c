@@ -75,10 +75,11 @@ void sk_step_settle(struct sk_step *x, uint32_t si) {
 }
 
 /* Is it worth a task? A pool runs a model: one full batch is, or a whole block where there is no batch size, however small. That keeps the actors evenly busy,
- * and what a death costs small. So is what a writer wants in a file. */
+ * and what a death costs small. So is what a writer wants in a file. Blocks that were there before the run are as somebody has cut them: a list of a hundred
+ * addresses in ten blocks is ten downloads at once. */
 bool sk_step_enough(const struct sk_step *x, const struct sk_sstage *s, uint64_t bytes, uint64_t rows) {
     uint64_t batch = s->batch_rows > 0 ? (uint64_t)s->batch_rows : 0;
-    bool full = bytes >= x->conf.target_min_bytes || s->kind == SK_STAGE_ACTORS || (s->writes && batch);
+    bool full = bytes >= x->conf.target_min_bytes || s->kind == SK_STAGE_ACTORS || (s->writes ? batch > 0 : s->first);
     return full && rows >= batch;
 }
 
@@ -440,6 +441,7 @@ static sk_rc over(struct sk_step *x, const struct sk_step_ev *ev, struct sk_err 
         for (uint32_t i = 0; i < SK_MIN(ev->n_fused, s->n_fused); i++) {
             s->fused[i].rows_out += ev->fused[i].rows_out;
             s->fused[i].ns += ev->fused[i].ns;
+            s->fused[i].io_retries += ev->fused[i].io_retries;
         }
         sk_size_est_add(&s->size, t->in_bytes, t->out_bytes);
     }

@@ -41,6 +41,26 @@ class ShuffleStrategy(enum.StrEnum):
     GPU_SHUFFLE = "gpu_shuffle"
 
 
+class FixedShapeTensorFormat(enum.Enum):
+    """How arrays of one shape become Arrow columns: Ray's two types for them (tensor_types.py), or Arrow's own fixed_shape_tensor."""
+
+    V1 = "v1"
+    V2 = "v2"
+    ARROW_NATIVE = "arrow_native"
+
+    def to_type(self) -> type:
+        """The class of the Arrow type."""
+        import pyarrow as pa
+
+        from skate.data import tensor_types
+
+        return {"v1": tensor_types.ArrowTensorType, "v2": tensor_types.ArrowTensorTypeV2}.get(self.value, pa.FixedShapeTensorType)
+
+    @classmethod
+    def _missing_(cls, value: Any) -> Any:
+        return cls.ARROW_NATIVE if value == "native" else None
+
+
 class ExecutionResources:
     """Amounts of CPU, GPU, memory and object store memory; None means no limit."""
 
@@ -148,6 +168,8 @@ class DataContext:
         self.retried_io_errors: list[str] = list(RETRIED_IO_ERRORS)
         self.raise_original_map_exception: bool = False
         self.enable_fallback_to_arrow_object_ext_type: bool | None = None
+        self.arrow_fixed_shape_tensor_format: FixedShapeTensorFormat = FixedShapeTensorFormat.V2
+        self.enable_tensor_extension_casting: bool = True  # False: pandas batches have TensorArray columns
         # Ray's: kept for programs that set them, and not used
         self.shuffle_strategy: Any = ShuffleStrategy.HASH_SHUFFLE
         self.default_hash_shuffle_parallelism: int = 200
@@ -156,8 +178,6 @@ class DataContext:
         self.streaming_read_buffer_size: int = 32 * MiB
         self.enable_pandas_block: bool = True
         self.actor_prefetcher_enabled: bool = False
-        self.enable_tensor_extension_casting: bool = True
-        self.arrow_fixed_shape_tensor_format: Any = None
         self.scheduling_strategy: Any = "SPREAD"
         self.eager_free: bool = False
         self.decoding_size_estimation: bool = True
@@ -186,6 +206,10 @@ class DataContext:
             warnings.warn(f"`{name}` is deprecated! Configure `{other}` instead.", DeprecationWarning, stacklevel=2)
             if other in ("target_max_block_size", "use_polars_sort"):
                 object.__setattr__(self, other, value)
+            elif other == "arrow_fixed_shape_tensor_format":
+                setattr(self, other, "v2" if value else "v1")
+        if name == "arrow_fixed_shape_tensor_format" and not isinstance(value, FixedShapeTensorFormat):
+            value = FixedShapeTensorFormat(getattr(value, "value", value))  # ValueError names what is none
         object.__setattr__(self, name, value)
 
     def get_config(self, key: str, default: Any = None) -> Any:

@@ -17,6 +17,7 @@ from typing import Any
 
 from skate.data import execute
 from skate.data.execute import Node
+from skate.data.steady import SteadyOutput, steady
 
 
 class SaveMode(enum.StrEnum):
@@ -193,7 +194,9 @@ class _Remote:
     def begin(self, how: SaveMode) -> list[str] | None:
         from pyarrow import fs as pafs
 
-        info = self.fs.get_file_info(pafs.FileSelector(self.path, allow_not_found=True, recursive=True))
+        info = steady(
+            lambda: self.fs.get_file_info(pafs.FileSelector(self.path, allow_not_found=True, recursive=True)), f"list {self.path}"
+        )
         old = [f.path[len(self.path) + 1 :] for f in info if f.type == pafs.FileType.File]
         if old and how is SaveMode.ERROR:
             raise ValueError(
@@ -202,8 +205,8 @@ class _Remote:
         if old and how is SaveMode.IGNORE:
             return None
         if old and how is SaveMode.OVERWRITE:
-            self.fs.delete_dir_contents(self.path)
-        self.fs.create_dir(self.path, recursive=True)
+            steady(lambda: self.fs.delete_dir_contents(self.path), f"clear {self.path}")
+        steady(lambda: self.fs.create_dir(self.path, recursive=True), f"make {self.path}")
         return old
 
     def prefix(self, old: list[str]) -> str:
@@ -230,6 +233,7 @@ class Files:
         self.p, self.seq, self.ext, self.make = params, task.seq, extension, make
         self.index = 0
         self.reports: list[tuple[str, int, int]] = []
+        self.made: set[str] = set()  # remote folders
 
     def write(self, tables: Iterator[Any], folder: str = "") -> None:
         """One file (or several of max_rows) with all tables, which have one schema."""
@@ -302,8 +306,10 @@ class Files:
     def _open(self, full: str) -> Any:
         if self.p["fs"] is not None:
             folder = full.rsplit("/", 1)[0]
-            self.p["fs"].create_dir(folder, recursive=True)
-            return self.p["fs"].open_output_stream(full, **self.p.get("stream", {}))
+            if folder not in self.made:
+                steady(lambda: self.p["fs"].create_dir(folder, recursive=True), f"make {folder}")
+                self.made.add(folder)
+            return SteadyOutput(self.p["fs"], full, self.p.get("stream", {}))
         at = self.p["folder"]
         for part in full[len(at) + 1 :].split("/")[:-1]:  # not makedirs: it would make the stage itself again when the job is over
             at = f"{at}/{part}"
@@ -322,14 +328,18 @@ class Files:
         size = writer[1].tell() if not writer[1].closed else 0
         writer[1].close()
         if not size:
-            size = os.path.getsize(full) if self.p["fs"] is None else self.p["fs"].get_file_info(full).size or 0
+            size = (
+                os.path.getsize(full)
+                if self.p["fs"] is None
+                else steady(lambda: self.p["fs"].get_file_info(full), f"look at {full}").size or 0
+            )
         self.reports.append((name, rows, size))
 
     def _abort(self, writer: Any, full: str, error: BaseException) -> None:
         """Takes back what was begun. `error` is the one to report: what fails here is noted with it."""
         for w in writer:
             try:
-                w.close()
+                w.abort() if isinstance(w, SteadyOutput) else w.close()
             except Exception as e:
                 error.add_note(f"closing {full} after that failed as well: {type(e).__name__}: {e}")
         if self.p["fs"] is None:
