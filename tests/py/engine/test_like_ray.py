@@ -96,6 +96,25 @@ def test_an_interrupted_task_does_not_interrupt_the_program(fresh):
     assert isinstance(e.value.cause, KeyboardInterrupt) and "abc" in str(e.value)
 
 
+def test_who_killed_an_actor_in_the_words_of_ray(fresh, gate):
+    ray = fresh(num_cpus=1)
+    if fresh.engine == "inline":
+        pytest.skip("nothing runs meanwhile")
+
+    @ray.remote
+    class A:
+        def wait(self, path):
+            open(path, "rb", 0).read(1)
+
+    a = A.remote()
+    ray.get(a.__ray_ready__.remote())
+    ref = a.wait.remote(gate.path)
+    ray.kill(a)
+    for r in (ref, a.wait.remote(gate.path)):
+        with pytest.raises(ray.exceptions.RayActorError, match="it was killed by `ray.kill`"):
+            ray.get(r)
+
+
 # ---- generators
 
 
