@@ -185,16 +185,17 @@ static void exec_dealloc(PyObject *o) {
 static PyObject *raise_bad(struct py_state *st, sk_oid bad, sk_rc rc, const struct sk_err *err) {
     struct sk_view v;
     PY_ERR(e2);
+    uint32_t gen = st->gen;
     if (!bad.v) return py_raise(st, rc, err);
     sk_rc got = st->engine->ops->get(st->engine, &bad, 1, 0, &v, &e2);
     if (got == SK_OK) {
         if (SK_KIND_IS_ERROR(v.kind)) py_raise_value(st, &v);
         else py_raise(st, rc, err);
-        st->engine->ops->view_release(st->engine, &v);
+        py_view_release(st, gen, &v);
     } else {
         py_raise(st, rc, err);
     }
-    st->engine->ops->release(st->engine, bad);
+    if (py_open(st, gen)) st->engine->ops->release(st->engine, bad);
     return NULL;
 }
 
