@@ -83,6 +83,10 @@ class Dataset(Splits, Conversions, Writers):
         self._schema: Any = None
         self._above: Dataset | None = None  # what it was made from, for repr
 
+    def __getstate__(self) -> dict[str, Any]:
+        """What goes to other processes: not what was found out by running it here."""
+        return {k: v for k, v in self.__dict__.items() if k not in ("_stats", "_errors")} | {"_stats": None, "_errors": None}
+
     # ---- from one Dataset to another
 
     def _add(self, node: Node, facts: Facts | None = None) -> Dataset:
@@ -660,6 +664,10 @@ class Dataset(Splits, Conversions, Writers):
             return f"{self._node.label}: {sum(b[2] for b in blocks):,} rows in {len(blocks):,} blocks of this process. Nothing was run."
         return str(self._stats) if self._stats is not None else ""
 
+    def stats_json(self) -> str:
+        """The same as stats() as JSON."""
+        return self._stats.to_json() if self._stats is not None else "{}"
+
     def stats_dict(self) -> dict[str, Any]:
         """The same as stats() for programs."""
         return self._stats.to_dict() if self._stats is not None else {}
@@ -904,6 +912,14 @@ class Dataset(Splits, Conversions, Writers):
         if s is not None and s.names:
             return text_table.dataset(self, s, self._node.options["blocks"] if self._node.op == "blocks" else None)
         return text_table.plan(self)
+
+    def _repr_html_(self) -> str:
+        """The columns, and of a materialized Dataset the first rows, for notebooks. Runs nothing."""
+        from skate.data import text_table
+
+        return text_table.html(
+            self, self.schema(fetch_if_missing=False), self._node.options["blocks"] if self._node.op == "blocks" else None
+        )
 
     def __len__(self) -> int:
         raise AttributeError("Use `ds.count()` to compute the length of a distributed Dataset. This may be an expensive operation.")
