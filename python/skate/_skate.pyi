@@ -171,6 +171,7 @@ class Exec:
     def next(self, timeout: float | None = None) -> tuple[ObjectRef, int, int, int] | None:
         """(block, first row, rows, bytes), None at the end; raises GetTimeoutError, or the job's failure (the user's own exception first)."""
     def stats(self) -> dict[str, Any]: ...
+    def quiet(self) -> tuple[float, str]: ...  # seconds since anything moved, and who waits for what
     def stop(self) -> None: ...
 
 # --- workers
@@ -182,4 +183,4 @@ def serve() -> bool:
     """Fork server and workers: first call of skate._worker_main. Returns False when this process is none."""
 
 # Values as run_stage sees them: argument 0 (SK_KIND_STAGE) is list[(op, label, params bytes)]; argument 1 (SK_KIND_EXEC) is
-# (task_seq, cap_rows, target_max_bytes, unit_params bytes, [(row0, n_rows), ...]); blocks are pyarrow.RecordBatch.
+# (task_seq, cap_rows, target_max_bytes, unit_params bytes, [(row0, n_rows, number of the input), ...]); blocks are pyarrow.RecordBatch.

@@ -103,6 +103,8 @@ struct sk_exec_stats {
     bool done;
     uint64_t bad_rows, errored_blocks;
 };
+/* Time since anything came back from a task or the consumer took a block, in ns; who waits for what, in words, up to cap - 1 bytes. */
+int64_t sk_exec_quiet(struct sk_exec *x, char *text, size_t cap);
 void sk_exec_get_stats(struct sk_exec *x, struct sk_exec_stats *s, struct sk_exec_op_stats *ops, uint32_t cap);
 
 /* ---- policies (exec/by/<name>.c: const struct sk_policy sk_exec_by_<name>) ------------------------------------------------------- */

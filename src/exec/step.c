@@ -467,7 +467,7 @@ static sk_rc finish_step(struct sk_step *x, struct sk_err *err) {
 }
 
 sk_rc sk_step_start(struct sk_step *x, int64_t now_ns, struct sk_err *err) {
-    x->start_ns = x->now_ns = now_ns;
+    x->start_ns = x->now_ns = x->moved_ns = now_ns;
     for (uint32_t i = x->n; i-- > 0;)
         if (x->s[i].kind == SK_STAGE_LIMIT && !x->s[i].limit && !x->s[i].ended) SK_TRY(limit_done(x, i, err));
     for (uint32_t i = 0; i < x->n; i++) {
@@ -488,6 +488,7 @@ sk_rc sk_step_event(struct sk_step *x, const struct sk_step_ev *ev, int64_t now_
             (void)!sk_step_act(x, (struct sk_act){.kind = SK_ACT_RELEASE, .id = ev->block.oid}, NULL);
         return rc;
     }
+    if (ev->kind != SK_SEV_TICK) x->moved_ns = now_ns;
     switch (ev->kind) {
     case SK_SEV_YIELDED: SK_TRY(yielded(x, ev, err)); break;
     case SK_SEV_DONE:
@@ -501,6 +502,7 @@ sk_rc sk_step_take(struct sk_step *x, int64_t now_ns, struct sk_bref *out, struc
     if (!x->out.n) return x->done ? SK_EDONE : SK_EAGAIN;
     sk_metrics_advance(x, now_ns);
     struct sk_blk *b = sk_blkq_pop(&x->out);
+    x->moved_ns = now_ns;
     struct sk_bref ref = b->ref;
     sk_budget_give(&x->mem, b->cost);
     sk_pool_put(&x->blks, b);

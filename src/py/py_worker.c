@@ -262,7 +262,7 @@ static int run_fill(struct py_state *st, struct sk_task *t, PyObject *it, sk_rc 
 }
 
 static int run_results(struct py_state *st, struct sk_task *t, PyObject *result, sk_rc *rc, struct sk_err *err) {
-    if (SK_LIKELY(t->n_returns == 1)) return send_value(st, t, result, 0, false, rc, err);
+    if (SK_LIKELY(t->n_returns == 1 && !PyGen_CheckExact(result))) return send_value(st, t, result, 0, false, rc, err);
     if (t->n_returns == SK_STREAMING) return run_stream(st, t, result, rc, err);
     if (t->n_returns == 0) return 0;
     if (PyGen_CheckExact(result)) return run_fill(st, t, result, rc, err);

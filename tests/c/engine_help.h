@@ -23,6 +23,7 @@ void task_register(const char *name, task_fn fn);
     static sk_rc task_##name(SK_UNUSED struct sk_task *t, SK_UNUSED struct sk_err *err)
 
 extern char *task_env;                                  /* what runner.env got; text. "x" is refused */
+extern bool task_hangs_at_end;                          /* this process does not end when it is told to */
 extern void (*task_ended_by_cancel)(struct sk_task *t); /* of an async actor: forget it */
 
 enum { KIND_I64 = 4, KIND_BLOB = 6, KIND_USER_ERROR = 0xE1 };

@@ -129,6 +129,42 @@ TASK(cc_forever) { /* until it is cancelled */
     return SK_ERR(err, SK_ETIMEOUT, "nobody cancelled it");
 }
 
+/* Two calls read one stream of their process. */
+static sk_tid shared_stream;
+TASK(cc_open_stream) {
+    sk_oid none;
+    struct job j = {.fn = "cc_gated_yields", .a = {VAL(arg_i64(t, 0))}, .n_a = 1, .n_returns = SK_STREAMING};
+    SK_TRY(job_on(t->engine, &j, &none, &shared_stream, err));
+    return ret_i64(t, 0, 0, err);
+}
+TASK(cc_gated_yields) { /* the next one when word 3 says so */
+    for (int64_t i = 0; i < arg_i64(t, 0); i++) {
+        if (!gate_wait(3, (uint32_t)i + 1)) return SK_ERR(err, SK_ETIMEOUT, "the gate stayed shut");
+        SK_TRY(yield_i64(t, i + 1, err));
+    }
+    return SK_OK;
+}
+TASK(cc_read_stream) { /* until its end: the sum; word 4 counts */
+    int64_t sum = 0, v;
+    for (;;) {
+        sk_oid o;
+        sk_rc rc = t->engine->ops->stream_next(t->engine, shared_stream, INT64_MAX, &o, err);
+        if (rc == SK_EDONE) break;
+        if (rc != SK_OK) return rc;
+        rc = get_i64(t->engine, o, &v, err);
+        t->engine->ops->release(t->engine, o);
+        if (rc != SK_OK) return rc;
+        sum += v;
+        gate_add(4, 1);
+    }
+    return ret_i64(t, 0, sum, err);
+}
+
+TASK(cc_hangs_at_end) {
+    task_hangs_at_end = true;
+    return ret_i64(t, 0, getpid(), err);
+}
+
 /* async: parked calls, ended by others */
 static struct sk_task *parked[2000];
 static uint32_t n_parked;
@@ -191,6 +227,22 @@ static int stat_of(sk_oid o) {
 }
 
 /* ---- threads -------------------------------------------------------------------------------------------------------------------- */
+
+TEST(concurrent_readers_of_one_stream) { /* both were woken for one yield; who got none never heard of the next */
+    enum { N = 40 };
+    OPEN(.cpus = 3);
+    struct actor a = ACTOR("cc_new", GROUPS(3));
+    CHECK_EQ(eng_take(JOB(.fn = "cc_open_stream", .a = {VAL(N)}, .n_a = 1, .actor = a.id)), 0);
+    sk_oid o[3];
+    for (int i = 0; i < 3; i++) o[i] = JOB(.fn = "cc_read_stream", .actor = a.id);
+    for (uint32_t i = 1; i <= N; i++) {
+        gate_add(3, 1);
+        CHECK(gate_wait(4, i));
+    }
+    CHECK_EQ(eng_take(o[0]) + eng_take(o[1]) + eng_take(o[2]), N * (N + 1) / 2);
+    drop(a);
+    eng_close();
+}
 
 TEST(concurrent_groups_have_their_limits) {
     sk_oid o[12];
@@ -417,6 +469,13 @@ TEST(exit_actor_is_no_death) {
     eng_wait_stat("workers", 0);
     CHECK_EQ(eng_stat(eng, "worker_deaths"), 0);
     drop(a);
+    eng_close();
+}
+
+TEST_SLOW(who_leaves_and_does_not_end_makes_room, 120) { /* 5 s; an exit handler that hung kept its place for ever */
+    OPEN(.cpus = 1, .max_workers = 1);
+    int64_t pid = eng_take(JOB(.fn = "cc_hangs_at_end", .max_calls = 1));
+    CHECK_NE(eng_take(JOB(.fn = "cc_pid")), pid);
     eng_close();
 }
 

@@ -9,7 +9,25 @@
 #include "engine/sim/sim.h"
 #include "test.h"
 
-enum code { LEAF, FAIL, FLAKY, CHILDREN, NEST, OPEN, PUTTER, PASS, KEEP, STREAM, READER, WAITER, ACTOR_USER, METHOD, INIT, N_CODES };
+enum code {
+    LEAF,
+    FAIL,
+    FLAKY,
+    CHILDREN,
+    NEST,
+    OPEN,
+    PUTTER,
+    PASS,
+    KEEP,
+    STREAM,
+    READER,
+    WAITER,
+    ACTOR_USER,
+    METHOD,
+    INIT,
+    GATHER,
+    N_CODES
+};
 enum { KIND_VALUE = 4, KIND_USER_ERROR = 0xE1, MAX_ARGS = 3, MAX_INNER = 4, MAX_RETURNS = 3, FOUND = 42 /* exit code */ };
 
 struct params { /* inline argument 0 of every task */
@@ -80,6 +98,7 @@ struct profile { /* what kind of schedules */
     uint64_t store_bytes, lineage_bytes;
     uint32_t cpus, max_workers, n_ops, max_size;
     bool big, actors, streams, cancels, spill, groups;
+    bool gather;     /* tasks that get several large values at once */
     bool named_only; /* runs when SK_SIM_PROFILE names it */
 };
 

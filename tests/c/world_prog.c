@@ -18,6 +18,7 @@ static enum code child_code(uint64_t salt, uint32_t depth) {
 static struct params child_params(const struct params *p, uint32_t k) {
     uint64_t salt = mix(p->salt, 100 + k);
     uint32_t depth = p->depth ? p->depth - 1 : 0;
+    if (p->code == GATHER) return (struct params){.code = LEAF, .n_ret = 1, .size = p->size, .flaky = 1, .salt = salt};
     enum code c = p->code == READER ? STREAM : child_code(salt, depth);
     return (struct params){.code = c,
                            .n_ret = c == STREAM ? 1 + (uint32_t)(salt % 4) : 1,
@@ -35,7 +36,9 @@ static uint32_t child_args(const struct params *p, const uint32_t *args, uint32_
     return 1;
 }
 
-static uint32_t n_children(const struct params *p) { return p->code == WAITER ? 3 : p->code == CHILDREN ? 1 + (uint32_t)(p->salt % 2) : 1; }
+static uint32_t n_children(const struct params *p) {
+    return p->code == WAITER || p->code == GATHER ? 3 : p->code == CHILDREN ? 1 + (uint32_t)(p->salt % 2) : 1;
+}
 
 struct expect expect_base(const struct params *p, const uint32_t *args, uint32_t n_args) {
     uint64_t h = name_of(p);
@@ -46,7 +49,7 @@ struct expect expect_base(const struct params *p, const uint32_t *args, uint32_t
     if (p->code == METHOD && W.tasks[W.actors[p->actor - 1].init].p.fails)
         return (struct expect){name_of(&W.tasks[W.actors[p->actor - 1].init].p), true};
     if (p->code == FAIL || (p->code == INIT && p->fails)) return (struct expect){name_of(p), true};
-    if (p->code == CHILDREN || p->code == WAITER)
+    if (p->code == CHILDREN || p->code == WAITER || p->code == GATHER)
         for (uint32_t k = 0; k < n_children(p); k++) {
             uint32_t a[MAX_ARGS] = {0}, n = child_args(p, args, n_args, k, a);
             struct params c = child_params(p, k);
@@ -76,7 +79,9 @@ struct params random_params(enum code code, uint32_t depth) {
                            .n_ret = code == STREAM                                   ? 1 + (uint32_t)rnd(5)
                                     : code == LEAF || code == PASS || code == PUTTER ? (uint32_t)rnd(MAX_RETURNS + 1)
                                                                                      : 1,
-                           .size = W.f->big && rnd(3) == 0 ? 9000 + 8 * (uint32_t)rnd(W.f->max_size ? W.f->max_size / 8 : 4000) : 0,
+                           .size = code == GATHER            ? 9000 + 8 * (uint32_t)rnd(W.f->max_size / 8)
+                                   : W.f->big && rnd(3) == 0 ? 9000 + 8 * (uint32_t)rnd(W.f->max_size ? W.f->max_size / 8 : 4000)
+                                                             : 0,
                            .depth = depth,
                            .flaky = 1 + (uint32_t)rnd(2),
                            .fails = code == STREAM && rnd(8) == 0,
@@ -86,6 +91,7 @@ struct params random_params(enum code code, uint32_t depth) {
 enum code random_code(uint32_t depth) {
     static const enum code any[] = {LEAF, LEAF, LEAF, FAIL, FLAKY, PUTTER, PASS, KEEP, CHILDREN, NEST, OPEN, READER, WAITER, ACTOR_USER};
     enum code c = any[rnd(depth ? SK_COUNT(any) : 8)];
+    if (W.f->gather && depth && rnd(3) == 0) return GATHER;
     if (c == ACTOR_USER && !W.f->actors) return CHILDREN;
     return c == READER && !W.f->streams ? LEAF : c;
 }
@@ -285,6 +291,38 @@ static sk_rc children(struct run *r, struct sk_err *err) {
     return g == FAILED ? SK_OK : ret_all(r, NULL, 0, err);
 }
 
+/* All values with one get, held together for a while: others who do the same need the same room. */
+static sk_rc gather(struct run *r, struct sk_err *err) {
+    uint32_t n = n_children(&r->p), made = 0, task, first[4];
+    sk_oid ids[4];
+    struct sk_view v[4];
+    bool good = true;
+    sk_rc rc = SK_OK;
+    for (; made < n && rc == SK_OK; made += rc == SK_OK) {
+        uint32_t a[MAX_ARGS] = {0}, na = child_args(&r->p, r->args, r->n_args, made, a);
+        struct params c = child_params(&r->p, made);
+        rc = world_submit(r->e, &c, a, na, r->p.task + 1, 0, NULL, &task, &first[made], err);
+    }
+    for (uint32_t i = 0; i < made; i++) ids[i].v = W.objs[first[i]].oid;
+    if (rc == SK_OK) {
+        struct sk_err e = {0};
+        rc = r->e->ops->get(r->e, ids, n, INT64_MAX, v, &e);
+        for (uint32_t i = 0; rc != SK_OK && i < n; i++) check_rc(rc, &e, first[i]);
+        if (rc != SK_OK) *err = e;
+        if (rc == SK_OK && r->p.salt >> 5 & 1) sk_sim_nap(1 + (int64_t)(r->p.salt % 3000000));
+        for (uint32_t i = 0; rc == SK_OK && i < n; i++) {
+            if (good && !check_view(&v[i], first[i])) {
+                struct sk_payload p = {.kind = v[i].kind, .bytes = {v[i].data, v[i].len}};
+                MUST(sk_task_fail(r->t, &p, err) == SK_OK, "fail: %s", err->msg);
+                good = false;
+            }
+            r->e->ops->view_release(r->e, &v[i]);
+        }
+    }
+    for (uint32_t i = 0; i < made; i++) let_go(r, first[i]);
+    return rc != SK_OK || !good ? rc : ret_all(r, NULL, 0, err);
+}
+
 static sk_rc nest(struct run *r, struct sk_err *err) {
     uint32_t task, first, a[MAX_ARGS] = {0}, na = child_args(&r->p, r->args, r->n_args, 0, a);
     struct params c = child_params(&r->p, 0);
@@ -454,6 +492,7 @@ static sk_rc run(void *ctx, struct sk_task *t, struct sk_err *err) {
     case FLAKY: return t->attempt < r.p.flaky ? fail_with(&r, MAGIC + 1, 0, err) : ret_all(&r, NULL, 0, err);
     case CHILDREN:
     case WAITER: return children(&r, err);
+    case GATHER: return gather(&r, err);
     case NEST: return nest(&r, err);
     case OPEN: return open_args(&r, err);
     case PUTTER: return putter(&r, err);

@@ -10,6 +10,7 @@ import functools
 import inspect
 import logging
 import os
+import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -124,7 +125,9 @@ class Dataset(Splits, Conversions, Writers):
     ) -> Dataset:
         """A node with a user function: a function becomes tasks, a class a pool of actors."""
         if not callable(fn):
-            raise TypeError(f"{kind} needs a function or a class with __call__, not {type(fn).__name__}")
+            raise (ValueError if kind == "Filter" else TypeError)(
+                f"{kind}: fn must be a UserDefinedFunction (a function, or a class with __call__), not {type(fn).__name__}"
+            )
         inner = fn.func if isinstance(fn, functools.partial) else fn
         label = f"{kind}({getattr(inner, '__name__', None) or type(inner).__name__})"
         options = execute.resources(remote)
@@ -183,6 +186,12 @@ class Dataset(Splits, Conversions, Writers):
             [{'x': 0}, {'x': 2}, {'x': 4}]
         """
         from_default = batch_size == "default"
+        if from_default:
+            warnings.warn(
+                "Passing 'default' to `map_batches` is deprecated and won't be supported after September 2025. Use `batch_size=None` instead.",
+                DeprecationWarning,
+                stacklevel=2,
+            )
         size = None if from_default else batch_size
         if size is not None and (not isinstance(size, int) or isinstance(size, bool) or size < 1):
             raise ValueError(f"batch_size must be a positive int or None, not {batch_size!r}")

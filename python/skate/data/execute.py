@@ -296,12 +296,12 @@ def run(ds: Any, node: Node | None = None) -> Iterator[Block]:
     warn_few_inputs(node)
     errors = ds._errors = bad.Errors(x)
     log = logging.getLogger("ray.data")
-    bar = Progress.open(x, ds.context)
+    bar = Progress(x, ds.context)
     from skate.data import batch  # noqa: F401  pyarrow and numpy, which the blocks need here too: while the workers start
 
     try:
         while True:
-            item = x.next() if bar is None else bar.next()
+            item = bar.next()
             errors.drain(log, ds.context.max_errored_blocks)
             if item is None:
                 errors.check_share(share, x.stats())
@@ -317,8 +317,7 @@ def run(ds: Any, node: Node | None = None) -> Iterator[Block]:
         errors.drain(log, ds.context.max_errored_blocks)
         ds._stats = DatasetStats(x.stats(), {**(ds._stats.extra if ds._stats else {}), "errors": errors})
         ds._stats.log()
-        if bar is not None:
-            bar.close()
+        bar.close()
         x.stop()
         errors.end()
 

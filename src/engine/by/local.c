@@ -347,18 +347,16 @@ static sk_rc l_actor_kill(struct sk_engine *e, sk_aid a, bool no_restart, struct
             x->stopping = x->no_restart = true;
             sk_name_free(&x->name);
             if (w) {
-                sk_pool_kill(l, w, "kill() was called on its actor");
-                while (!sk_list_empty(&x->queue))
-                    sk_ltask_fail(l, sk_container_of(x->queue.next, struct sk_ltask, on), SK_EACTOR,
-                                  "the actor is dead: kill() was called on it");
+                sk_pool_kill(l, w, "The actor is dead because it was killed by `ray.kill`");
+                sk_actor_fail_calls(l, x, "it was killed by `ray.kill`");
             } else {
-                sk_actor_dead(l, x, "kill() was called on it");
+                sk_actor_dead(l, x, "it was killed by `ray.kill`");
             }
         } else if (x->worker) {
             x->asked = true;
             sk_pool_kill(l, x->worker, "kill(no_restart=False) was called on its actor");
         } else if (x->restarts_left == 0) {
-            sk_actor_dead(l, x, "kill() was called on it");
+            sk_actor_dead(l, x, "it was killed by `ray.kill`");
         } else { /* it has no process yet: a life less all the same */
             x->asked = true;
             if (x->restarts_left > 0) x->restarts_left--;
@@ -381,8 +379,14 @@ static sk_rc l_actor_find(struct sk_engine *e, const char *space, const char *na
         *out = (sk_aid){a->id};
         *ready = (sk_oid){a->id - 1};
         void *copy = sk_memdup(SK_TAG_ENGINE, a->name->meta.n ? a->name->meta.p : "", a->name->meta.n ? a->name->meta.n : 1);
-        if (copy) *meta = (struct sk_bytes){copy, a->name->meta.n};
-        else rc = SK_ERR(err, SK_ENOMEM, "no memory to find an actor");
+        if (copy) {
+            *meta = (struct sk_bytes){copy, a->name->meta.n};
+        } else {
+            SK_IGNORE(sk_own_unref(l->own, out->v, SK_PROC_DRIVER, 1, NULL));
+            SK_IGNORE(sk_own_unref(l->own, ready->v, SK_PROC_DRIVER, 1, NULL));
+            sk_obj_drain(l);
+            rc = SK_ERR(err, SK_ENOMEM, "no memory to find an actor");
+        }
     }
     unlock(e);
     return rc;

@@ -275,6 +275,17 @@ static void let_go(struct sk_local *l, struct sk_lactor *a) {
     a->detached = false;
 }
 
+void sk_actor_fail_calls(struct sk_local *l, struct sk_lactor *a, const char *why) {
+    SK_LIST_EACH (it, &a->callers) sk_list_splice(&a->queue, &sk_container_of(it, struct sk_lcaller, link)->held);
+    while (!sk_list_empty(&a->queue)) {
+        struct sk_ltask *t = call_of(a->queue.next);
+        if (a->dead_kind)
+            sk_ltask_finish_error(l, t, a->dead_kind, a->dead_value ? (void *)a->dead_value->bytes : (void *)"",
+                                  a->dead_value ? a->dead_value->len : 0);
+        else sk_ltask_fail(l, t, SK_EACTOR, "the actor is dead: %s", why);
+    }
+}
+
 void sk_actor_dead(struct sk_local *l, struct sk_lactor *a, const char *why) {
     if (a->state == SK_A_DEAD) return;
     a->state = SK_A_DEAD;
@@ -295,14 +306,7 @@ void sk_actor_dead(struct sk_local *l, struct sk_lactor *a, const char *why) {
     }
     if (a->init->state == SK_T_FINISHED) sk_ltask_let_args_go(l, a->init);
     else sk_ltask_fail(l, a->init, SK_EACTOR, "the actor died before it was ready: %s", why);
-    SK_LIST_EACH (it, &a->callers) sk_list_splice(&a->queue, &sk_container_of(it, struct sk_lcaller, link)->held);
-    while (!sk_list_empty(&a->queue)) {
-        struct sk_ltask *t = call_of(a->queue.next);
-        if (a->dead_kind)
-            sk_ltask_finish_error(l, t, a->dead_kind, a->dead_value ? (void *)a->dead_value->bytes : (void *)"",
-                                  a->dead_value ? a->dead_value->len : 0);
-        else sk_ltask_fail(l, t, SK_EACTOR, "the actor is dead: %s", why);
-    }
+    sk_actor_fail_calls(l, a, why);
     l->progress++;
 }
 

@@ -45,8 +45,10 @@ static bool object_ok(struct sk_local *l, uint64_t id, const struct sk_obj *o) {
     if (o->state == SK_O_PENDING && !o->maker && is_group(l, id - 1)) return true; /* its `ready` */
     if (o->state == SK_O_PENDING && !l->lost.n && !o->stream_end) NEED(o->maker && sk_map_get(&l->tasks, o->maker->id) == o->maker);
     if (o->state == SK_O_ACTOR) NEED(o->u.actor->id == id && !o->u.actor->unreferenced);
-    for (const struct sk_dep *d = o->deps; d; d = d->next)
+    for (const struct sk_dep *d = o->deps; d; d = d->next) {
+        NEED(*d->at == d && *d->more_at == d && !d->task != !d->req);
         if (d->task) NEED(d->task->state == SK_T_WAITING && sk_map_get(&l->tasks, d->task->id) == d->task);
+    }
     return true;
 }
 

@@ -21,10 +21,25 @@ static void death_text(struct sk_lworker *w, int status, uint64_t maxrss, char *
     if (w->sh->crash[0] && n < cap) snprintf(buf + n, cap - n, "\n%.800s", w->sh->crash);
 }
 
+/* Nobody reads its streams any more. In batches: dropping one changes the map, and may end others. */
+static void drop_streams(struct sk_local *l, uint32_t proc) {
+    uint64_t ids[256], key;
+    void *v;
+    for (uint32_t n = SK_COUNT(ids); n == SK_COUNT(ids) && l->n_worker_streams;) {
+        n = 0;
+        for (uint32_t i = 0; n < SK_COUNT(ids) && sk_map_next(&l->tasks, &i, &key, &v);) {
+            const struct sk_ltask *t = v;
+            if (t->is_stream && !t->sink && t->owner == proc && !t->dropped) ids[n++] = key;
+        }
+        for (uint32_t i = 0; i < n; i++) {
+            struct sk_ltask *t = sk_map_get(&l->tasks, ids[i]);
+            if (t && !t->dropped) sk_stream_drop(l, t);
+        }
+    }
+}
+
 void sk_loop_worker_died(struct sk_local *l, struct sk_lworker *w, int status, uint64_t maxrss) {
     char why[1300];
-    uint64_t key;
-    void *val;
     w->dying = true;
     SK_ASSERT(!l->pumping);
     l->pumping = true;
@@ -53,7 +68,7 @@ void sk_loop_worker_died(struct sk_local *l, struct sk_lworker *w, int status, u
     w->sh->pid = 0; /* may soon be another process's */
     l->workers[w->slot] = NULL;
     l->n_live--;
-    l->n_evicted -= w->evicted_ns != 0;
+    l->n_evicted -= w->evicted;
     sk_place_worker_gone(&l->place, &w->place);
     sk_own_proc_dead(l->own, w->proc);
     sk_store_proc_dead(l->store, w->proc);
@@ -63,12 +78,7 @@ void sk_loop_worker_died(struct sk_local *l, struct sk_lworker *w, int status, u
         a->worker = NULL;
         l->n_homeless++;
     }
-    for (uint32_t i = 0; l->n_worker_streams && sk_map_next(&l->tasks, &i, &key, &val);) { /* nobody reads its streams any more */
-        struct sk_ltask *t = val;
-        if (!t->is_stream || t->sink || t->owner != w->proc || t->dropped) continue;
-        sk_stream_drop(l, t);
-        i = 0; /* the map changed */
-    }
+    drop_streams(l, w->proc);
     struct sk_list again; /* method calls of an actor that restarts, in order */
     sk_list_init(&again);
     while (!sk_list_empty(&lost)) {

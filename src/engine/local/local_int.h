@@ -278,9 +278,10 @@ struct sk_obj {
     struct sk_stored *st;   /* READY, in the store or on disk; NULL: it cannot be spilled */
 };
 
-struct sk_dep { /* one waiter of one object */
-    struct sk_dep *next;
-    struct sk_ltask *task; /* either */
+struct sk_dep { /* one waiter of one object, or of the next yield of one stream; in two lists, each with the place that points to it */
+    struct sk_dep *next, **at;      /* of what is waited for, the youngest first */
+    struct sk_dep *more, **more_at; /* of who waits: `waits` of the task or request */
+    struct sk_ltask *task;          /* either */
     struct sk_req *req;
 };
 
@@ -315,6 +316,7 @@ struct sk_ltask {
     struct sk_spec spec; /* into bytes[] */
     struct sk_sink *sink;
     struct sk_lactor *actor;
+    struct sk_dep *waits;      /* for these arguments */
     struct sk_lcaller *caller; /* of a call of an actor that is not finished */
     struct sk_lworker *worker;
     uint32_t state;
@@ -389,6 +391,7 @@ struct sk_req { /* a worker that waits: GET, WAIT, NEXT, PEEK; or somebody who w
     struct sk_list link;    /* of its worker: reqs or watches; of the driver: l->watches */
     struct sk_lworker *w;   /* NULL: the driver's */
     struct sk_watch *watch; /* then */
+    struct sk_dep *waits;
     uint32_t type;
     uint64_t req, tid;
     uint32_t n, want, n_ready;
@@ -453,7 +456,8 @@ struct sk_lworker {
     bool has_env;         /* it was told its environment */
     bool aside;           /* its process is stopped: it is given nothing */
     uint64_t head_seen;   /* the task that it had not begun when it was looked at last; UINT64_MAX: it was starting; 0: neither */
-    int64_t evicted_ns;   /* not 0: since when it is leaving to make room */
+    int64_t leave_ns;     /* not 0: since when it is leaving */
+    bool evicted;         /* to make room */
     uint64_t interrupt;   /* the task that is to be interrupted; 0: none, or it was */
     const char *kill_why; /* static text: why the engine killed it */
     struct sk_worker_mem {
@@ -628,11 +632,12 @@ sk_rc sk_obj_new(struct sk_local *l, uint64_t id, uint32_t proc, struct sk_obj *
 uint64_t sk_obj_error(struct sk_local *l, uint32_t kind, const void *bytes, size_t n);
 /* Gives object `id` the value in a message of process `proc`. A value that nobody wants any more is thrown away. */
 void sk_obj_set(struct sk_local *l, uint64_t id, uint32_t proc, const struct sk_val *v, const void *bytes, struct sk_ids in);
-void sk_obj_ready(struct sk_local *l, struct sk_obj *o); /* wakes who waits */
-void sk_obj_drain(struct sk_local *l);                   /* frees what nothing references */
-sk_rc sk_dep_add(struct sk_obj *o, struct sk_ltask *t, struct sk_req *q) SK_MUST_USE;
-void sk_dep_done(struct sk_local *l, struct sk_dep **list, const struct sk_obj *o); /* tells the waiters; o: as long as it is READY */
-void sk_dep_forget(struct sk_local *l, uint64_t oid, struct sk_ltask *t, struct sk_req *q);
+void sk_obj_ready(struct sk_local *l, struct sk_obj *o);                                  /* wakes who waits */
+void sk_obj_drain(struct sk_local *l);                                                    /* frees what nothing references */
+sk_rc sk_dep_add(struct sk_dep **list, struct sk_ltask *t, struct sk_req *q) SK_MUST_USE; /* one of the two waits */
+void sk_dep_done(struct sk_local *l, struct sk_obj *o);                                   /* tells the waiters, as long as it is READY */
+void sk_dep_tell(struct sk_local *l, struct sk_dep *d);                                   /* one of them; d is gone */
+void sk_dep_forget(struct sk_dep *waits);                                                 /* all that somebody waits for */
 struct sk_inl *sk_inl_new(const void *p, size_t n);
 void sk_inl_drop(struct sk_inl *i);
 struct sk_inl *sk_engine_error(sk_rc rc, const char *msg);
@@ -645,7 +650,7 @@ sk_rc sk_ltask_make(struct sk_local *l, uint32_t proc, uint32_t level, uint64_t 
                     struct sk_sink *sink, struct sk_ltask **out, struct sk_err *err);
 sk_rc sk_ltask_take_args(struct sk_local *l, struct sk_ltask *t, struct sk_err *err) SK_MUST_USE;
 void sk_ltask_let_args_go(struct sk_local *l, struct sk_ltask *t);
-void sk_ltask_forget_deps(struct sk_local *l, struct sk_ltask *t);
+void sk_ltask_forget_deps(struct sk_ltask *t);
 void sk_ltask_ready(struct sk_local *l, struct sk_ltask *t);                            /* all its arguments were there a moment ago */
 void sk_ltask_emit(struct sk_ltask *t, struct sk_event *ev);                            /* to its sink, if it has one */
 void sk_ltask_retry(struct sk_local *l, struct sk_ltask *t, sk_rc rc, const char *why); /* what ended this attempt */
@@ -830,6 +835,7 @@ sk_rc sk_actor_create(struct sk_local *l, uint32_t proc, uint64_t base_id, const
                       struct sk_err *err);
 void sk_actor_advance(struct sk_local *l, struct sk_lactor *a); /* send what can be sent, start, stop */
 void sk_actor_dead(struct sk_local *l, struct sk_lactor *a, const char *why);
+void sk_actor_fail_calls(struct sk_local *l, struct sk_lactor *a, const char *why);                /* those that are not on its worker */
 void sk_actor_worker_died(struct sk_local *l, struct sk_lactor *a, bool charged, const char *why); /* charged: it costs a restart */
 /* SK_EPENDING: max calls of that process are not finished. */
 sk_rc sk_actor_may_call(struct sk_local *l, uint64_t aid, uint32_t proc, uint32_t max, struct sk_err *err) SK_MUST_USE;

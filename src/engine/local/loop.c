@@ -409,7 +409,7 @@ static void handle(struct sk_local *l, struct sk_lworker *w, const void *p, size
     case SK_M_GROUPS:
     case SK_M_MORE:
     case SK_M_MOREREAD:
-    case SK_M_DEFENV: sk_lgroup_handle(l, w, type, &r); break;
+    case SK_M_DEFENV: sk_lgroup_handle(l, w, type, &r); return;
     case SK_M_PUT: handle_put(l, w, &r); break;
     case SK_M_REF: {
         uint64_t id = sk_rd_u64(&r);
@@ -549,6 +549,7 @@ static void handle(struct sk_local *l, struct sk_lworker *w, const void *p, size
     }
     default: break;
     }
+    if (r.bad && !w->killed && !w->dying) sk_pool_kill(l, w, "it sent a message that makes no sense"); /* it may wait for the answer */
 }
 
 uint32_t sk_loop_pump_worker(struct sk_local *l, struct sk_lworker *w) {

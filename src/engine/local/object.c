@@ -1,7 +1,8 @@
 /* object.c - objects of the local engine in the driver: entries, values out of messages, who waits for one, and their end. Runs with the lock held.
  *
  * Not here: counting (own.c), making a lost value again (recover.c). Invariant: what is READY has its value, or is `gone` and says so when it is
- * needed; a waiter that went away leaves an entry that names nobody. Cost: one allocation an object, one more for a value of up to 8 KiB. */
+ * needed; who waits holds what it waits for, and takes its entries along when it goes. Cost: one allocation an object, one more for a value of up
+ * to 8 KiB, one for each wait for a pending one; a wait begins and ends in O(1), however many wait. */
 #include <stdio.h>
 
 #include "base/fault.h"
@@ -33,13 +34,7 @@ static void obj_free(struct sk_local *l, struct sk_obj *o) {
         if (o->st) sk_space_gone(l, o);
         if (o->where == SK_V_STORE) sk_store_unref(l->store, o->u.off);
     }
-    SK_ASSERT(!o->deps || o->state == SK_O_PENDING || o->where == SK_V_DISK);
-    for (struct sk_dep *d = o->deps; d;) { /* of waiters that went away: who still waits for it holds it */
-        struct sk_dep *next = d->next;
-        SK_ASSERT(!d->task && !d->req);
-        sk_free(d);
-        d = next;
-    }
+    SK_ASSERT(!o->deps); /* who waits for it holds it */
     if (o->known) sk_lineage_gone(l->lin, o->id, (enum sk_lost_why)o->why);
     sk_free(o);
 }
@@ -52,38 +47,43 @@ void sk_obj_drain(struct sk_local *l) {
     sk_recover_drain(l);
 }
 
-/* The list stays reachable for sk_dep_forget while it is worked off: telling one may end others, or find that the object is lost: then the rest
- * waits on. */
-void sk_dep_done(struct sk_local *l, struct sk_dep **list, const struct sk_obj *o) {
-    for (struct sk_dep *d; (d = *list) != NULL && (!o || o->state == SK_O_READY);) {
-        *list = d->next;
-        if (d->task) {
-            if (d->task->state == SK_T_WAITING && --d->task->n_unready == 0) sk_ltask_ready(l, d->task);
-        } else if (d->req) {
-            struct sk_req *q = d->req;
-            q->n_ready++;
-            if (q->n_ready >= q->want) sk_req_reply(l, q, SK_OK);
-        }
-        sk_free(d);
-    }
+static void dep_free(struct sk_dep *d) {
+    if ((*d->at = d->next)) d->next->at = d->at;
+    if ((*d->more_at = d->more)) d->more->more_at = d->more_at;
+    sk_free(d);
 }
 
-/* Waiters that went away (cancelled tasks, answered or dead requests) leave their entries with task = req = NULL. */
-void sk_dep_forget(struct sk_local *l, uint64_t oid, struct sk_ltask *t, struct sk_req *q) {
-    struct sk_obj *o = sk_obj_get(l, oid);
-    if (!o) return;
-    for (struct sk_dep *d = o->deps; d; d = d->next) {
-        if (t && d->task == t) d->task = NULL;
-        if (q && d->req == q) d->req = NULL;
-    }
-}
-
-sk_rc sk_dep_add(struct sk_obj *o, struct sk_ltask *t, struct sk_req *q) {
-    struct sk_dep *d = sk_alloc(SK_TAG_ENGINE, sizeof *d);
+sk_rc sk_dep_add(struct sk_dep **list, struct sk_ltask *t, struct sk_req *q) {
+    struct sk_dep **waits = t ? &t->waits : &q->waits, *d = sk_alloc(SK_TAG_ENGINE, sizeof *d);
     if (!d) return SK_ENOMEM;
-    *d = (struct sk_dep){o->deps, t, q};
-    o->deps = d;
+    *d = (struct sk_dep){.next = *list, .at = list, .more = *waits, .more_at = waits, .task = t, .req = q};
+    if (d->next) d->next->at = &d->next;
+    if (d->more) d->more->more_at = &d->more;
+    *list = *waits = d;
     return SK_OK;
+}
+
+void sk_dep_forget(struct sk_dep *waits) {
+    for (struct sk_dep *d = waits, *more; d; d = more) {
+        more = d->more;
+        dep_free(d);
+    }
+}
+
+void sk_dep_tell(struct sk_local *l, struct sk_dep *d) {
+    struct sk_ltask *t = d->task;
+    struct sk_req *q = d->req;
+    dep_free(d);
+    if (t) {
+        if (t->state == SK_T_WAITING && --t->n_unready == 0) sk_ltask_ready(l, t);
+    } else if (++q->n_ready >= q->want) {
+        sk_req_reply(l, q, SK_OK);
+    }
+}
+
+/* Telling one may end others, or find that the object is lost: then the rest waits on. */
+void sk_dep_done(struct sk_local *l, struct sk_obj *o) {
+    while (o->deps && o->state == SK_O_READY) sk_dep_tell(l, o->deps);
 }
 
 void sk_obj_ready(struct sk_local *l, struct sk_obj *o) {
@@ -97,7 +97,7 @@ void sk_obj_ready(struct sk_local *l, struct sk_obj *o) {
         return;
     }
     bool held = sk_own_hold(l->own, id, NULL) == SK_OK; /* the last waiter may be its last holder */
-    sk_dep_done(l, &o->deps, o);
+    sk_dep_done(l, o);
     if (held) sk_own_unhold(l->own, id);
 }
 

@@ -22,8 +22,9 @@
 
 #define LOOK_NS INT64_C(50000000)        /* between two looks at who is stopped */
 #define GROWN_BYTES (UINT64_C(64) << 20) /* an idle process that holds so much after it gave back what it could */
-#define EVICT_NS (5 * SK_SEC)            /* a process that is to make room and hangs in exit handlers of the user is killed after that */
-#define BAD_STARTS 8                     /* so many processes in a row that end before they are ready: it is no accident */
+#define LEAVE_NS \
+    (5 * SK_SEC)     /* a process that was told to end, hangs in exit handlers of the user and is in the way is killed after that */
+#define BAD_STARTS 8 /* so many processes in a row that end before they are ready: it is no accident */
 
 /* ---- messages down ------------------------------------------------------------------------------------------------------------ */
 
@@ -134,7 +135,7 @@ static void evict(struct sk_local *l) {
     if (!cold || l->n_evicted) return;
     struct sk_lworker *w = sk_container_of(sk_container_of(cold, struct sk_place_worker, link), struct sk_lworker, place);
     sk_pool_leave(l, w, "another environment needs its place");
-    w->evicted_ns = sk_now_ns();
+    w->evicted = true;
     l->n_evicted++;
 }
 
@@ -147,11 +148,13 @@ void sk_pool_interrupt(struct sk_local *l, struct sk_lworker *w) {
     else if (!w->killed && w->pid > 0) SK_IGNORE(sk_forksrv_kill(&l->srv, w->pid, SIGINT, NULL));
 }
 
+/* As long as nobody needs their place or their memory, exit handlers of the user may take their time. */
 static void kill_late_ones(struct sk_local *l, int64_t now) {
-    for (uint32_t i = 0; l->n_evicted && i < l->n_used; i++) {
+    uint64_t limit = l->mem.limit_bytes; /* 0: not looked at */
+    bool needed = (l->n_live >= l->max_workers && (l->place.n_ready || l->n_homeless)) || (limit && l->mem.used_bytes > limit - limit / 16);
+    for (uint32_t i = 0; needed && i < l->n_used; i++) {
         struct sk_lworker *w = l->workers[i];
-        if (w && w->evicted_ns && now - w->evicted_ns > EVICT_NS)
-            sk_pool_kill(l, w, "another environment needs its place, and it did not end");
+        if (w && w->leave_ns && now - w->leave_ns > LEAVE_NS) sk_pool_kill(l, w, "it was told to end, and did not; others need its place");
     }
 }
 
@@ -222,6 +225,7 @@ void sk_pool_leave(struct sk_local *l, struct sk_lworker *w, const char *why) {
     sk_place_worker_gone(&l->place, &w->place);
     (void)sk_pool_reply(l, w, m, sizeof m);
     w->kill_why = why;
+    w->leave_ns = sk_now_ns();
 }
 
 static void report(struct sk_local *l, const struct sk_fork_report *r) {

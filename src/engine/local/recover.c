@@ -215,7 +215,7 @@ static void unready_requests(struct sk_local *l, struct sk_obj *o) {
             for (uint32_t k = 0; k < q->n; k++) counted += q->oids[k] == o->id;
             for (struct sk_dep *d = o->deps; d; d = d->next) counted -= d->req == q;
             for (; counted; counted--) {
-                if (sk_dep_add(o, NULL, q) != SK_OK) {
+                if (sk_dep_add(&o->deps, NULL, q) != SK_OK) {
                     sk_pool_kill(l, w, "there is no memory left to answer it");
                     break;
                 }
@@ -296,7 +296,7 @@ void sk_recover_lost(struct sk_local *l, uint64_t oid) {
 sk_rc sk_recover_args(struct sk_local *l, struct sk_ltask *t, bool errors) {
     struct sk_rd r = sk_rd_init(t->spec.args, t->spec.args_len);
     bool bad = false;
-    if (t->n_unready) sk_ltask_forget_deps(l, t);
+    if (t->n_unready) sk_ltask_forget_deps(t);
     for (uint32_t i = 0; i < t->spec.n_args; i++) {
         struct sk_val v;
         sk_rd_val(&r, &v);
@@ -304,8 +304,8 @@ sk_rc sk_recover_args(struct sk_local *l, struct sk_ltask *t, bool errors) {
         if (!o) continue;
         if (o->gone) sk_recover_lost(l, v.oid);
         if (o->state == SK_O_PENDING) {
-            if (sk_dep_add(o, t, NULL) != SK_OK) {
-                sk_ltask_forget_deps(l, t);
+            if (sk_dep_add(&o->deps, t, NULL) != SK_OK) {
+                sk_ltask_forget_deps(t);
                 return SK_ENOMEM;
             }
             t->n_unready++;

@@ -52,16 +52,8 @@ void sk_req_block(struct sk_local *l, struct sk_lworker *w) {
 }
 
 void sk_req_free(struct sk_local *l, struct sk_req *q) {
-    for (uint32_t i = 0; i < q->n; i++) {
-        sk_dep_forget(l, q->oids[i], NULL, q);
-        sk_own_unhold(l->own, q->oids[i]);
-    }
-    if (q->tid) {
-        struct sk_ltask *t = sk_map_get(&l->tasks, q->tid);
-        if (t)
-            for (struct sk_dep *d = t->stream_waiters; d; d = d->next)
-                if (d->req == q) d->req = NULL;
-    }
+    sk_dep_forget(q->waits);
+    for (uint32_t i = 0; i < q->n; i++) sk_own_unhold(l->own, q->oids[i]);
     l->space.n_eased++;
     sk_list_del(&q->get.link);
     sk_list_del(&q->link);
@@ -146,15 +138,9 @@ sk_rc sk_req_watch(struct sk_local *l, struct sk_lworker *w, uint64_t req, uint6
     if (oid) {
         SK_GO(sk_own_hold(l->own, oid, err));
         q->oids[q->n++] = oid;
-        rc = sk_dep_add(o, NULL, q);
+        rc = sk_dep_add(&o->deps, NULL, q);
     } else {
-        struct sk_dep *d = sk_alloc(SK_TAG_ENGINE, sizeof *d);
-        if (d) {
-            *d = (struct sk_dep){t->stream_waiters, NULL, q};
-            t->stream_waiters = d;
-        } else {
-            rc = SK_ENOMEM;
-        }
+        rc = sk_dep_add(&t->stream_waiters, NULL, q);
     }
     if (rc == SK_OK) {
         sk_list_push_back(w ? &w->watches : &l->watches, &q->link);
@@ -223,7 +209,7 @@ void sk_req_reply(struct sk_local *l, struct sk_req *q, sk_rc rc) {
         sk_rc r = rc;
         if (rc == SK_OK && q->type == SK_M_PEEK) r = sk_stream_at_end(t) ? SK_EDONE : SK_OK;
         else if (rc == SK_OK) r = t ? sk_stream_take(l, t, w->proc, &oid) : SK_EDONE;
-        if (r == SK_EAGAIN) return; /* woken for nothing; still waiting (cannot happen: one reader a stream) */
+        SK_ASSERT(r != SK_EAGAIN); /* it is only told of what is there, see sk_stream_wake */
         struct {
             uint32_t type, rc;
             uint64_t req, oid;
@@ -264,7 +250,7 @@ void sk_req_wait(struct sk_local *l, struct sk_lworker *w, uint32_t type, struct
         struct sk_obj *o = sk_obj_get(l, ids[i]);
         if (o->state != SK_O_PENDING) {
             q->n_ready++;
-        } else if (sk_dep_add(o, NULL, q) != SK_OK) {
+        } else if (sk_dep_add(&o->deps, NULL, q) != SK_OK) {
             sk_req_error(l, w, req, SK_ENOMEM, "no memory for a request");
             sk_req_free(l, q);
             return;
@@ -283,9 +269,7 @@ void sk_req_next(struct sk_local *l, struct sk_lworker *w, uint32_t type, struct
     uint64_t req = sk_rd_u64(r), tid = sk_rd_u64(r);
     struct sk_ltask *t = sk_map_get(&l->tasks, tid);
     struct sk_req *q = sk_calloc(SK_TAG_ENGINE, sizeof *q);
-    struct sk_dep *d = q ? sk_alloc(SK_TAG_ENGINE, sizeof *d) : NULL;
-    if (!d) {
-        sk_free(q);
+    if (!q) {
         sk_req_error(l, w, req, SK_ENOMEM, "no memory for a request");
         return;
     }
@@ -294,11 +278,11 @@ void sk_req_next(struct sk_local *l, struct sk_lworker *w, uint32_t type, struct
     sk_list_init(&q->get.link);
     sk_list_push_back(&w->reqs, &q->link);
     if (sk_stream_stirs(t)) {
-        sk_free(d);
         sk_req_reply(l, q, SK_OK);
-        return;
+    } else if (sk_dep_add(&t->stream_waiters, NULL, q) != SK_OK) {
+        sk_req_error(l, w, req, SK_ENOMEM, "no memory for a request");
+        sk_req_free(l, q);
+    } else {
+        sk_req_block(l, w);
     }
-    *d = (struct sk_dep){t->stream_waiters, NULL, q};
-    t->stream_waiters = d;
-    sk_req_block(l, w);
 }

@@ -399,8 +399,8 @@ static void refuse(struct sk_local *l, struct sk_stored *st, sk_rc rc, const cha
     for (struct sk_dep *d; (d = o->deps) != NULL;) {
         struct sk_ltask *t = d->task;
         struct sk_req *q = d->req;
-        o->deps = d->next;
-        sk_free(d);
+        if (t) sk_ltask_forget_deps(t);
+        else sk_dep_forget(q->waits);
         if (t && t->state == SK_T_WAITING) {
             struct sk_lactor *a = t->is_method ? t->actor : NULL;
             sk_ltask_fail(l, t, rc, "task %s: %s", sk_ltask_name(l, t, name, sizeof name), l->space.refuse_msg);
@@ -424,7 +424,7 @@ static void came_back(struct sk_local *l, struct sk_stored *st, sk_off off) {
     l->progress++;
     if (!o->deps) return;
     if (sk_own_hold(l->own, id, NULL) != SK_OK) return;
-    sk_dep_done(l, &o->deps, o);
+    sk_dep_done(l, o);
     sk_own_unhold(l->own, id);
 }
 
@@ -864,8 +864,8 @@ sk_rc sk_space_args(struct sk_local *l, struct sk_ltask *t) {
     struct arg_iter it = args_of(t);
     for (struct sk_obj *o; (o = next_arg(l, &it));) {
         if (o->where != SK_V_DISK) continue;
-        if (sk_dep_add(o, t, NULL) != SK_OK) {
-            sk_ltask_forget_deps(l, t);
+        if (sk_dep_add(&o->deps, t, NULL) != SK_OK) {
+            sk_ltask_forget_deps(t);
             return SK_ENOMEM;
         }
         t->n_unready++;
@@ -883,7 +883,7 @@ bool sk_space_get(struct sk_local *l, struct sk_req *q) {
         struct sk_obj *o = sk_obj_get(l, q->oids[i]);
         if (o->state != SK_O_READY || o->where != SK_V_DISK) continue;
         waits = true;
-        if (sk_dep_add(o, NULL, q) != SK_OK) {
+        if (sk_dep_add(&o->deps, NULL, q) != SK_OK) {
             sk_pool_kill(l, q->w, "there is no memory left to answer it");
             break;
         }

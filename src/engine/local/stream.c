@@ -42,7 +42,8 @@ void sk_stream_release(struct sk_local *l, struct sk_ltask *t, uint32_t n) {
 
 void sk_stream_wake(struct sk_local *l, struct sk_ltask *t) {
     l->progress++;
-    sk_dep_done(l, &t->stream_waiters, NULL);
+    while (t->stream_waiters && sk_stream_stirs(t))
+        sk_dep_tell(l, t->stream_waiters); /* of several, each gets what is there, or waits on */
 }
 
 void sk_stream_drop(struct sk_local *l, struct sk_ltask *t) {

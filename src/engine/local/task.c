@@ -21,13 +21,8 @@ const char *sk_ltask_name(struct sk_local *l, const struct sk_ltask *t, char *bu
     return f ? f->name : "?";
 }
 
-void sk_ltask_forget_deps(struct sk_local *l, struct sk_ltask *t) {
-    struct sk_rd r = sk_rd_init(t->spec.args, t->spec.args_len);
-    for (uint32_t i = 0; i < t->spec.n_args; i++) {
-        struct sk_val v;
-        sk_rd_val(&r, &v);
-        if (v.oid) sk_dep_forget(l, v.oid, t, NULL);
-    }
+void sk_ltask_forget_deps(struct sk_ltask *t) {
+    sk_dep_forget(t->waits);
     t->n_unready = 0;
 }
 
@@ -45,7 +40,7 @@ void sk_ltask_let_args_go(struct sk_local *l, struct sk_ltask *t) {
 
 /* The task is over: arguments are let go (a constructor that may run again keeps them), the entry leaves the table. */
 void sk_ltask_end(struct sk_local *l, struct sk_ltask *t) {
-    if (t->n_unready) sk_ltask_forget_deps(l, t);
+    sk_ltask_forget_deps(t);
     sk_state_ended(l, t, 0, (struct sk_bytes){"", 0});
     if (t->bulky || t->is_stream || t->kept || t->remake) sk_recover_ended(l, t);
     if (!t->is_init || t->actor->state == SK_A_DEAD || t->actor->restarts_left == 0) sk_ltask_let_args_go(l, t);
@@ -207,9 +202,9 @@ sk_rc sk_ltask_take_args(struct sk_local *l, struct sk_ltask *t, struct sk_err *
         if (!v.oid) continue;
         struct sk_obj *o = sk_obj_get(l, v.oid);
         if (o->state != SK_O_PENDING) continue;
-        if (sk_dep_add(o, t, NULL) != SK_OK) {
+        if (sk_dep_add(&o->deps, t, NULL) != SK_OK) {
             rc = SK_ERR(err, SK_ENOMEM, "no memory for the arguments of a task");
-            sk_ltask_forget_deps(l, t);
+            sk_ltask_forget_deps(t);
             goto undo;
         }
         t->n_unready++;
@@ -294,7 +289,7 @@ sk_rc sk_ltask_submit(struct sk_local *l, uint32_t proc, uint32_t level, uint64_
         }
         if (a && a->no_restart && a->state != SK_A_DEAD) { /* killed; its worker is about to know */
             sk_ltask_fail(l, t, SK_EACTOR, "the actor is dead: %s",
-                          sk_place_shape_dead(&l->place, a->shape) ? "its placement group was removed" : "kill() was called on it");
+                          sk_place_shape_dead(&l->place, a->shape) ? "its placement group was removed" : "it was killed by `ray.kill`");
             return SK_OK;
         }
         bool restarts = a && (a->state == SK_A_STARTING ? a->init->attempt > 0 : a->worker && a->worker->killed);

@@ -41,9 +41,9 @@ struct sk_client {
     uint32_t proc;
     int32_t pid;
     struct sk_runner *runner;
-    pthread_mutex_t mu;  /* guards everything below and both rings; never held while sleeping on the bell */
-    uint32_t n_waiting;  /* threads asleep on the bell */
-    pthread_cond_t cond; /* where those sleep for whom a reader thread reads the ring */
+    pthread_mutex_t mu;         /* guards everything below and both rings; never held while sleeping on the bell */
+    _Atomic uint32_t n_waiting; /* threads asleep on the bell */
+    pthread_cond_t cond;        /* where those sleep for whom a reader thread reads the ring */
     bool has_reader;
     struct sk_list running;  /* sk_running */
     struct sk_group *groups; /* of the actor; NULL: one call at a time */

@@ -292,7 +292,7 @@ static void acts(struct sim *m) {
     bool forced = m->x->n_forced != m->n_forced, promised = false;
     if (forced && getenv("SIM_VERBOSE")) {
         char text[2000];
-        sk_stall_text(m->x, text, sizeof text);
+        sk_stall_text(m->x, ns(m->now), text, sizeof text);
         fprintf(stderr, "forced at %.4f: flying %u out %u mem %llu+%llu: %s\n", m->now, m->x->n_flying, m->x->out.n,
                 (unsigned long long)m->x->mem.used, (unsigned long long)m->x->mem.reserved, text);
     }
@@ -403,7 +403,7 @@ static void run(struct sim *m, uint32_t root, const char *policy) {
     }
     struct sk_bref b;
     char text[2000];
-    sk_stall_text(m->x, text, sizeof text);
+    sk_stall_text(m->x, ns(m->now), text, sizeof text);
     sk_rc rc = sk_step_take(m->x, ns(m->now), &b, NULL);
     CHECK_MSG(rc == SK_EDONE, "the engine has nothing to do, at %g s: %s", m->now, text);
 }

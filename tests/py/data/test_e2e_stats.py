@@ -1,6 +1,9 @@
 """stats(), explain(), progress."""
 
 import json
+import logging
+import os
+import threading
 import time
 
 import numpy as np
@@ -114,3 +117,36 @@ def test_a_dataset_inside_a_task_says_where_it_runs():
     with pytest.raises(NotImplementedError, match="runs in the driver only.*streaming_split"):
         skate.get(inside.remote(ds.map(lambda r: r)))
     assert skate.get(inside.remote(ds.materialize())) == [{"id": 0}, {"id": 1}, {"id": 2}]
+
+
+def test_a_stall_is_named_within_five_seconds(tmp_path):
+    fifo = tmp_path / "never"
+    os.mkfifo(fifo)
+
+    def stuck(batch):
+        with open(fifo) as f:  # until the test has seen the warning
+            f.read()
+        return batch
+
+    t0 = time.monotonic()
+    it = iter(sd.range(1).map_batches(stuck).iter_rows())
+    seen = threading.Event()
+    told = []
+
+    class Tell(logging.Handler):
+        def emit(self, record):
+            told.append((time.monotonic() - t0, record.getMessage()))
+            if not seen.is_set():
+                seen.set()
+                with open(fifo, "w"):
+                    pass
+
+    log = logging.getLogger("ray.data")
+    handler = Tell()
+    log.addHandler(handler)
+    try:
+        assert next(it)["id"] == 0
+    finally:
+        log.removeHandler(handler)
+    after, text = told[0]
+    assert after >= 4 and "Nothing has moved for" in text and "ReadRange->MapBatches(stuck): 1 running (the longest for" in text
