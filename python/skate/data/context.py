@@ -146,6 +146,7 @@ class DataContext:
     max_errored_blocks: Tasks of a run that may fail, Ray's meaning: what such a task had yet to give is missing, the error goes to the log. -1: any number.
     on_error: What becomes of a bad record (a row whose function raises; a line or file that a reader cannot understand), where the operator does not say:
         "raise" ends the run, "skip" leaves it out and counts it, "quarantine" keeps it for Dataset.errors().
+    checkpoint_config: A skate.data.checkpoint.CheckpointConfig: writes of files can be resumed.
     max_errors: Bad records that a run may have before it fails with skate.data.exceptions.TooManyErrors: a number of rows (int; checked all the time), or a
         share of the rows that came in (float from 0.0 to 1.0; checked at the end, before a write is committed); None: any number.
 
@@ -167,6 +168,7 @@ class DataContext:
         self.max_errored_blocks: int = 0
         self.on_error: str = "raise"
         self.max_errors: int | float | None = None
+        self.checkpoint_config: Any = None
         self.read_op_min_num_blocks: int = 1
         self.enable_auto_log_stats: bool = False
         self.verbose_stats_logs: bool = False

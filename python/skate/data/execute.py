@@ -271,8 +271,11 @@ def stage_call(chain: Any, exec_args: Any, *blocks: Any) -> Any:  # called by it
     return chain.stage_call(exec_args, *blocks)
 
 
-def run(ds: Any, node: Node | None = None) -> Iterator[Block]:
-    """Runs ds (or another node of its context) and yields its blocks in order. Closing the iterator stops the run."""
+def run(ds: Any, node: Node | None = None, skip: bytes | None = None) -> Iterator[Any]:
+    """Runs ds (or another node of its context) and yields its blocks in order. Closing the iterator stops the run.
+
+    skip: a byte for each unit of its only source, not 0 if it is left out; units are kept apart then, and blocks have the number of theirs as a fifth item.
+    """
     from skate.data.progress import Progress
     from skate.data.stats import DatasetStats
 
@@ -292,7 +295,10 @@ def run(ds: Any, node: Node | None = None) -> Iterator[Block]:
     bad.check_policy(ds.context.on_error)
     share = bad.limit(ds.context.max_errors)[1]
     plan, root = lower(node, ds.context)
-    x = _skate.Exec(plan, root, conf(ds.context))
+    how = conf(ds.context)
+    if skip is not None:
+        how["skip_units"] = skip
+    x = _skate.Exec(plan, root, how)
     warn_few_inputs(node)
     errors = ds._errors = bad.Errors(x)
     log = logging.getLogger("ray.data")
@@ -306,7 +312,7 @@ def run(ds: Any, node: Node | None = None) -> Iterator[Block]:
             if item is None:
                 errors.check_share(share, x.stats())
                 break
-            yield item
+            yield item if skip is None else (*item, x.origin())
     except RayTaskError as e:
         most = ds.context.max_errors
         if isinstance(most, int) and x.stats()["bad_rows"] > most:
