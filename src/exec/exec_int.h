@@ -131,6 +131,7 @@ struct sk_sstage {
     struct sk_bundle *open;               /* being coalesced */
     uint32_t n_ready, next_unit;
     uint64_t ready_bytes, ready_rows;
+    uint64_t n_bundled;               /* blocks of the inputs that were made */
     struct sk_side *sides;            /* [n_inputs] of a stage that takes several side by side, else NULL */
     uint32_t lacks;                   /* then: the input that the next task waits for, or SK_NO_STAGE */
     uint32_t n_ended, turn, frontier; /* inputs that ended; UNION: whose turn it is, and the last input that may start */
@@ -240,7 +241,9 @@ void sk_step_free_task(struct sk_step *x, struct sk_stask *t); /* of no list but
 sk_rc sk_step_drop(struct sk_step *x, struct sk_blk *b,
                    struct sk_err *err);                            /* of no queue: its reference goes back, its bytes leave the budget */
 void sk_step_push_ready(struct sk_sstage *s, struct sk_bundle *b); /* does not count it */
-bool sk_step_enough(const struct sk_step *x, const struct sk_sstage *s, uint64_t bytes, uint64_t rows); /* is it worth a task? */
+/* Is it worth a task? Of one block, whatever comes before or after it; of n neighbours that come next. */
+bool sk_step_large(const struct sk_step *x, const struct sk_sstage *s, uint64_t bytes, uint64_t rows);
+bool sk_step_enough(const struct sk_step *x, const struct sk_sstage *s, uint32_t n, uint64_t bytes, uint64_t rows);
 void sk_step_settle(struct sk_step *x, uint32_t si); /* after the first ready bundle was taken: places behind it are filled */
 void sk_step_go_ahead(struct sk_step *x, struct sk_sstage *s, struct sk_blk *b, struct sk_blk *in,
                       struct sk_stask *t); /* b becomes t's place, *in its input */

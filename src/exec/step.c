@@ -58,6 +58,7 @@ void sk_step_push_ready(struct sk_sstage *s, struct sk_bundle *b) {
 static void close_bundle(struct sk_sstage *s) {
     if (!s->open) return;
     sk_step_push_ready(s, s->open);
+    s->n_bundled += s->open->q.n;
     s->open = NULL;
     s->n_ready++;
 }
@@ -74,18 +75,23 @@ void sk_step_settle(struct sk_step *x, uint32_t si) {
     }
 }
 
-/* Is it worth a task? A pool runs a model: one full batch is, or a whole block where there is no batch size, however small. That keeps the actors evenly busy,
- * and what a death costs small. So is what a writer wants in a file. Blocks that were there before the run are as somebody has cut them: a list of a hundred
- * addresses in ten blocks is ten downloads at once. */
-bool sk_step_enough(const struct sk_step *x, const struct sk_sstage *s, uint64_t bytes, uint64_t rows) {
+/* A pool runs a model: one full batch is enough, or a whole block where there is no batch size, however small. That keeps the actors evenly busy, and
+ * what a death costs small. So is what a writer wants in a file. */
+bool sk_step_large(const struct sk_step *x, const struct sk_sstage *s, uint64_t bytes, uint64_t rows) {
     uint64_t batch = s->batch_rows > 0 ? (uint64_t)s->batch_rows : 0;
-    bool full = bytes >= x->conf.target_min_bytes || s->kind == SK_STAGE_ACTORS || (s->writes ? batch > 0 : s->first);
-    return full && rows >= batch;
+    return rows >= batch && (bytes >= x->conf.target_min_bytes || s->kind == SK_STAGE_ACTORS || (s->writes && batch));
 }
 
-/* Small neighbours become one task's input: greedy, in order, by bytes and rows only. */
+/* Few blocks are as somebody has cut them: a list of a hundred addresses in ten blocks is ten downloads at once. Of many, a task takes no more than a 64th of what
+ * came before it: tasks grow, and the last ones end together all the same. */
+bool sk_step_enough(const struct sk_step *x, const struct sk_sstage *s, uint32_t n, uint64_t bytes, uint64_t rows) {
+    bool many = n > s->n_bundled / 64 && rows >= (s->batch_rows > 0 ? (uint64_t)s->batch_rows : 0);
+    return (many && !s->writes) || sk_step_large(x, s, bytes, rows);
+}
+
+/* Small neighbours become one task's input: greedy, in order, by number, bytes and rows only. */
 static sk_rc coalesce(struct sk_step *x, struct sk_sstage *s, struct sk_blk *b, struct sk_err *err) {
-    bool large = sk_step_enough(x, s, b->ref.bytes, b->ref.n_rows);
+    bool large = sk_step_large(x, s, b->ref.bytes, b->ref.n_rows);
     bool apart = s->open && x->conf.keep_units && s->open->q.tail->ref.origin != b->ref.origin;
     if (s->open && (large || apart || s->open->q.bytes + b->ref.bytes > x->conf.target_max_bytes)) close_bundle(s);
     if (!s->open) {
@@ -98,7 +104,7 @@ static sk_rc coalesce(struct sk_step *x, struct sk_sstage *s, struct sk_blk *b, 
     }
     sk_blkq_push(&s->open->q, b);
     const struct sk_blkq *q = &s->open->q;
-    if (large || q->n >= SK_BUNDLE_BLOCKS_MAX || sk_step_enough(x, s, q->bytes, q->rows)) close_bundle(s);
+    if (large || q->n >= SK_BUNDLE_BLOCKS_MAX || sk_step_enough(x, s, q->n, q->bytes, q->rows)) close_bundle(s);
     return SK_OK;
 }
 
@@ -119,7 +125,7 @@ static void offer(struct sk_step *x, struct sk_stask *t, struct sk_blk *b) {
     const struct sk_sstage *s = &x->s[t->stage];
     if (s->parent == SK_NO_STAGE) return;
     struct sk_sstage *p = &x->s[s->parent];
-    if (!p->early_ok || !sk_step_enough(x, p, b->ref.bytes, b->ref.n_rows)) return;
+    if (!p->early_ok || !sk_step_large(x, p, b->ref.bytes, b->ref.n_rows)) return;
     b->of = t;
     sk_list_push_back(&p->ahead, &b->ahead);
 }
@@ -153,6 +159,7 @@ static sk_rc place_early(struct sk_step *x, uint32_t si, struct sk_blk *b, struc
     if (!k) return SK_ERR(err, SK_ENOMEM, "%s: no memory for its input queue", s->label);
     *k = (struct sk_bundle){.early = t};
     close_bundle(s);
+    s->n_bundled++;
     sk_step_push_ready(s, k);
     sk_step_settle(x, si);
     return flush(x, si, err);

@@ -25,7 +25,7 @@ static bool next_rows(const struct sk_step *x, struct sk_sstage *s, uint64_t *ro
             if (closed) break;
             sum += b->ref.n_rows;
             bytes += b->ref.bytes;
-            closed = ++n == SK_BUNDLE_BLOCKS_MAX / s->n_inputs || sum >= *rows || (!k && sk_step_enough(x, s, bytes, sum));
+            closed = ++n == SK_BUNDLE_BLOCKS_MAX / s->n_inputs || sum >= *rows || (!k && sum && sk_step_enough(x, s, n, bytes, sum));
         }
         s->lacks = k;
         if (!closed && !x->s[s->inputs[k]].ended) return false;
@@ -65,6 +65,7 @@ static sk_rc take_rows(struct sk_step *x, struct sk_sstage *s, uint32_t side, ui
         else b = sk_blkq_pop(q);
         rows -= b->ref.n_rows;
         b->side = side;
+        s->n_bundled += !side;
         sk_blkq_push(to, b);
     }
     return SK_OK;
