@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "engine/local/local_int.h"
+#include "engine/local/worker_int.h"
 #include "engine_help.h"
 
 #define OPEN(...) eng_open(&(struct eng_opt){__VA_ARGS__})
@@ -685,6 +686,27 @@ TEST(local_who_waits_no_more_leaves_nothing) { /* each poll of a worker left an 
     CHECK_EQ(n_waiters(late), 0);
     gate_add(2, 1);
     CHECK_EQ(eng_take(late), 1);
+    eng_close();
+}
+
+TASK(says_nonsense) { /* half a request, then it waits for the answer */
+    struct sk_client *c = sk_container_of(t->engine, struct sk_client, base);
+    static const uint32_t types[] = {SK_M_SHAPE, SK_M_GET, SK_M_FIND, SK_M_LEASE, SK_M_STATE};
+    uint32_t m[4] = {types[arg_i64(t, 0)], 0, 77, 0};
+    pthread_mutex_lock(&c->mu);
+    sk_client_send(c, m, sizeof m, true);
+    pthread_mutex_unlock(&c->mu);
+    (void)gate_wait(5, 1);
+    return SK_ERR(err, SK_ETIMEOUT, "it was let live");
+}
+
+TEST(local_who_says_nonsense_ends) { /* what it asked would never have been answered */
+    char text[2000];
+    OPEN(.cpus = 1);
+    for (int i = 0; i < 5; i++) {
+        CHECK_EQ(eng_error(JOB(.fn = "says_nonsense", .a = {VAL(i)}, .n_a = 1), text, sizeof text), SK_EDEAD);
+        CHECK_STR_HAS(text, "it sent a message that makes no sense");
+    }
     eng_close();
 }
 
