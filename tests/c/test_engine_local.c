@@ -813,6 +813,29 @@ TEST(local_actor_call_waits_for_its_argument_in_order) {
     eng_close();
 }
 
+TEST(
+    local_actor_cancel_of_the_head_while_its_process_dies) { /* found by world_sim: those behind it stayed held, though nothing held them */
+    char text[200];
+    sk_tid t;
+    OPEN(.cpus = 3);
+    struct actor a = actor_new(0, 3, 0);
+    CHECK_EQ(eng_i64(a.ready), 0);
+    sk_oid late = JOB(.fn = "wait_gate", .a = {VAL(1), VAL(2)}, .n_a = 2);
+    sk_oid x = eng_job_tid(&(struct job){.fn = "actor_add", .a = {REF(late)}, .n_a = 1, .actor = a.id}, &t),
+           y = JOB(.fn = "actor_add", .a = {VAL(5)}, .n_a = 1, .actor = a.id);
+    eng->ops->lock(eng);
+    CHECK_OK(eng->ops->actor_kill(eng, a.id, false, NULL));
+    CHECK_OK(eng->ops->cancel(eng, t, false, NULL));
+    eng_check();
+    eng->ops->unlock(eng);
+    CHECK_EQ(eng_error(x, text, sizeof text), SK_ECANCEL);
+    CHECK_EQ(eng_take(y), 5);
+    gate_add(2, 1);
+    eng_release(late);
+    actor_drop(a);
+    eng_close();
+}
+
 TEST(local_actor_cancel_of_the_head) { /* those behind a cancelled head must not wait for ever */
     char text[200];
     sk_tid t, u;
