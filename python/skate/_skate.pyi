@@ -99,7 +99,7 @@ class BlockOut:
     """BlockOut(batch): yielded by a streaming task: sealed as a block, with sk_block_note(rows, bytes) as its note."""
     def __init__(self, batch: Any) -> None: ...
 
-def task_note(ops: list[tuple[int, int]]) -> None:
+def task_note(ops: list[tuple[int, int, int]]) -> None:
     """Inside a stage task: (rows_out, ns) per fused operator, for the DONE event."""
 
 def task_skip() -> int:
@@ -171,6 +171,7 @@ class Exec:
     def next(self, timeout: float | None = None) -> tuple[ObjectRef, int, int, int] | None:
         """(block, first row, rows, bytes), None at the end; raises GetTimeoutError, or the job's failure (the user's own exception first)."""
     def stats(self) -> dict[str, Any]: ...
+    def quiet(self) -> tuple[float, str]: ...  # seconds since anything moved, and who waits for what
     def stop(self) -> None: ...
 
 # --- workers
@@ -182,4 +183,4 @@ def serve() -> bool:
     """Fork server and workers: first call of skate._worker_main. Returns False when this process is none."""
 
 # Values as run_stage sees them: argument 0 (SK_KIND_STAGE) is list[(op, label, params bytes)]; argument 1 (SK_KIND_EXEC) is
-# (task_seq, cap_rows, target_max_bytes, unit_params bytes, [(row0, n_rows), ...]); blocks are pyarrow.RecordBatch.
+# (task_seq, cap_rows, target_max_bytes, unit_params bytes, [(row0, n_rows, number of the input), ...]); blocks are pyarrow.RecordBatch.

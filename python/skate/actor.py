@@ -18,7 +18,9 @@ class ActorClassInheritanceException(TypeError):
 
 
 def method(*args, **given):
-    """@skate.method(num_returns=2): options of one method of an actor class."""
+    """@skate.method(num_returns=2): options of one method of an actor class; bare @skate.method marks it for type checkers."""
+    if len(args) == 1 and callable(args[0]) and not given:
+        return args[0]
     if args or not given:
         raise AssertionError(
             "The @skate.method decorator must be applied using at least one of the arguments: " + ", ".join(options.METHOD)

@@ -23,9 +23,9 @@ struct sk_block_note {
     uint64_t bytes; /* sk_block_nbytes of the block */
 };
 enum { SK_BLOCK_NOTE = 0x4e424b53 };
-/* Note of a finished stage task: magic, n, then per fused operator: rows_out, ns (worker time inside that operator). */
+/* Note of a finished stage task: magic, n, then per fused operator: rows_out, ns (worker time inside that operator), io_retries. */
 struct sk_task_note_op {
-    uint64_t rows_out, ns;
+    uint64_t rows_out, ns, io_retries; /* io_retries: reads and writes that were tried again */
 };
 struct sk_task_note {
     uint32_t magic, n;
@@ -103,6 +103,8 @@ struct sk_exec_stats {
     bool done;
     uint64_t bad_rows, errored_blocks;
 };
+/* Time since anything came back from a task or the consumer took a block, in ns; who waits for what, in words, up to cap - 1 bytes. */
+int64_t sk_exec_quiet(struct sk_exec *x, char *text, size_t cap);
 void sk_exec_get_stats(struct sk_exec *x, struct sk_exec_stats *s, struct sk_exec_op_stats *ops, uint32_t cap);
 
 /* ---- policies (exec/by/<name>.c: const struct sk_policy sk_exec_by_<name>) ------------------------------------------------------- */

@@ -91,7 +91,7 @@ struct sk_stask { /* from launch until its last block was passed on and the engi
     uint32_t stage, actor, unit, n_yields;
     struct sk_blkq in, held; /* inputs; yields whose turn has not come */
     uint64_t promise, in_bytes, out_bytes;
-    int64_t est_ns;
+    int64_t est_ns, launch_ns;
     bool over, cancelled, unknown; /* over: done in the engine */
 };
 
@@ -207,7 +207,7 @@ struct sk_step {
     SK_VEC(struct sk_act) acts; /* made by the last calls; the caller empties it (n = 0) */
     struct sk_op_view *view;    /* scratch */
     void *policy_state;
-    int64_t start_ns, now_ns;
+    int64_t start_ns, now_ns, moved_ns; /* moved: the last event or block taken */
     double consumer_score;
     uint64_t n_steps, n_forced;
 };
@@ -260,6 +260,8 @@ static inline bool sk_stage_runs(const struct sk_sstage *s) { return s->kind == 
 /* pools.c: actors of stages */
 uint32_t
 sk_pool_pick(const struct sk_sstage *s); /* who gets the next call: fewest in flight, then ready, lowest index; SK_NO_STAGE: all are busy */
+/* Have all stages GPUs at the same time, pools with their least number of actors? */
+bool sk_pools_fit(const struct sk_step *x);
 /* Makes and ends actors as the stage's state asks: wanted: has input or will soon; over: will never launch again; has_input: now. */
 sk_rc sk_pool_scale(struct sk_step *x, uint32_t si, bool wanted, bool over, bool has_input, struct sk_err *err) SK_MUST_USE;
 int64_t
@@ -269,7 +271,7 @@ sk_rc sk_pool_give_up(struct sk_step *x, uint32_t si, int64_t gpu_e4,
                       struct sk_err *err) SK_MUST_USE; /* ends idle ones until so many are free */
 
 /* stall.c: who waits for what, in words */
-size_t sk_stall_text(const struct sk_step *x, char *buf, size_t cap);
+size_t sk_stall_text(const struct sk_step *x, int64_t now_ns, char *buf, size_t cap);
 
 /* metrics.c */
 void sk_metrics_advance(struct sk_step *x, int64_t now_ns); /* attributes the time since the last call */

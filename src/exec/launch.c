@@ -325,6 +325,7 @@ static sk_rc launch(struct sk_step *x, uint32_t si, struct sk_err *err) {
     t->promise = est_out(x, s);
     t->unknown = !est_known(s);
     t->est_ns = (int64_t)s->est_ns;
+    t->launch_ns = x->now_ns;
     sk_rc rc = take_input(x, si, t, err);
     if (rc != SK_OK) {
         sk_step_free_task(x, t);
@@ -355,7 +356,7 @@ static sk_rc launch(struct sk_step *x, uint32_t si, struct sk_err *err) {
 
 static bool wanted(struct sk_step *x, uint32_t si) {
     const struct sk_sstage *s = &x->s[si];
-    return s->source ? in_turn(x, si) : has_input(s) || s->open;
+    return s->source ? in_turn(x, si) : has_input(s) || s->open || sk_pools_fit(x);
 }
 
 sk_rc sk_launch_all(struct sk_step *x, struct sk_err *err) {

@@ -1,4 +1,5 @@
-/* pools.c - the actors of a stage: made when there is input, more while all are busy, ended when it is over or another stage needs their GPUs. Pure.
+/* pools.c - the actors of a stage: made at once where all pools fit beside each other (a model loads while its first input is read), else when
+ * there is input; more while all are busy; ended when it is over or another stage needs their GPUs. Pure.
  *
  * An actor keeps its GPUs for as long as it lives (its model is in there), CPUs only while a call runs: stages that do not fit beside each other
  * share the CPUs in time. Pools whose GPUs do not fit beside each other take turns: an idle one shrinks, to zero if need be, and grows again when it
@@ -43,6 +44,17 @@ static bool room_to_grow(const struct sk_step *x, const struct sk_sstage *me) {
         }
     }
     return (me->n_live + 1) * me->cpu_e4 <= x->conf.cpu_e4 && x->gpu.total - me->gpu_e4 >= gpu + pools_gpu;
+}
+
+bool sk_pools_fit(const struct sk_step *x) {
+    int64_t tasks = 0, pools = 0;
+    for (uint32_t i = 0; i < x->n; i++) {
+        const struct sk_sstage *s = &x->s[i];
+        if (s->ended || s->cut) continue;
+        if (s->kind == SK_STAGE_TASKS) tasks = SK_MAX(tasks, s->gpu_e4);
+        if (s->kind == SK_STAGE_ACTORS) pools += s->gpu_e4 * SK_MAX(s->pool_min, s->n_live);
+    }
+    return tasks + pools <= x->conf.gpu_e4;
 }
 
 int64_t sk_gpu_of_tasks(const struct sk_step *x) {

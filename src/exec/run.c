@@ -230,7 +230,7 @@ static void check_stall(struct sk_exec *x) {
     if (x->failed || !x->step->stalled) return;
     char text[800];
     struct sk_err err = {0};
-    sk_stall_text(x->step, text, sizeof text);
+    sk_stall_text(x->step, sk_now_ns(), text, sizeof text);
     sk_rc rc = SK_ERR(&err, SK_ESTALL, "the pipeline cannot go on (a bug in skate, please report it): %s", text);
     fail(x, rc, &err, (sk_oid){0});
 }
@@ -500,7 +500,7 @@ static sk_rc give_failure(struct sk_exec *x, sk_oid *bad, struct sk_err *err) {
 static sk_rc timed_out(struct sk_exec *x, sk_rc rc, struct sk_err *err) {
     char text[800];
     if (rc == SK_ETIMEOUT) {
-        sk_stall_text(x->step, text, sizeof text);
+        sk_stall_text(x->step, sk_now_ns(), text, sizeof text);
         return SK_ERR(err, SK_ETIMEOUT, "no block within the time given: %s", text);
     }
     return rc;
@@ -561,6 +561,15 @@ void sk_exec_stop(struct sk_exec **px) {
     sk_step_destroy(x->step);
     sk_stages_free(&x->stages);
     sk_free(x);
+}
+
+int64_t sk_exec_quiet(struct sk_exec *x, char *text, size_t cap) {
+    int64_t now = sk_now_ns();
+    x->e->ops->lock(x->e);
+    int64_t quiet = x->failed || x->step->done ? 0 : now - x->step->moved_ns;
+    sk_stall_text(x->step, now, text, cap);
+    x->e->ops->unlock(x->e);
+    return quiet;
 }
 
 void sk_exec_get_stats(struct sk_exec *x, struct sk_exec_stats *s, struct sk_exec_op_stats *ops, uint32_t cap) {

@@ -17,7 +17,15 @@ static void SK_PRINTF(2, 3) put(struct text *t, const char *fmt, ...) {
     t->n += (size_t)SK_MAX(n, 0);
 }
 
-static void put_stage(struct text *t, const struct sk_step *x, uint32_t i) {
+static int64_t oldest_launch(const struct sk_list *tasks, int64_t at) {
+    SK_LIST_EACH (it, tasks) {
+        const struct sk_stask *t = sk_container_of(it, struct sk_stask, link);
+        if (!t->over) at = SK_MIN(at, t->launch_ns);
+    }
+    return at;
+}
+
+static void put_stage(struct text *t, const struct sk_step *x, uint32_t i, int64_t now_ns) {
     const struct sk_sstage *s = &x->s[i];
     put(t, "%s%s: ", t->n ? "; " : "", s->label);
     if (s->ended) {
@@ -28,7 +36,10 @@ static void put_stage(struct text *t, const struct sk_step *x, uint32_t i) {
         put(t, "waits for its input");
         return;
     }
-    put(t, "%u running, %llu done", s->in_flight, (unsigned long long)s->tasks_done);
+    put(t, "%u running", s->in_flight);
+    if (s->in_flight)
+        put(t, " (the longest for %.1f s)", (double)(now_ns - oldest_launch(&s->early, oldest_launch(&s->window, now_ns))) / 1e9);
+    put(t, ", %llu done", (unsigned long long)s->tasks_done);
     if (s->n_starting) put(t, ", %u of %u actors starting", s->n_starting, s->n_live);
     switch (s->wait) {
     case SK_WAIT_INPUT: put(t, ", waits for its input"); break;
@@ -50,9 +61,9 @@ static void put_stage(struct text *t, const struct sk_step *x, uint32_t i) {
             (unsigned long long)sk_container_of(s->window.next, struct sk_stask, link)->seq);
 }
 
-size_t sk_stall_text(const struct sk_step *x, char *buf, size_t cap) {
+size_t sk_stall_text(const struct sk_step *x, int64_t now_ns, char *buf, size_t cap) {
     struct text t = {buf, cap, 0};
     if (cap) buf[0] = 0;
-    for (uint32_t i = 0; i < x->n; i++) put_stage(&t, x, i);
+    for (uint32_t i = 0; i < x->n; i++) put_stage(&t, x, i, now_ns);
     return t.n;
 }

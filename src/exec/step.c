@@ -75,10 +75,11 @@ void sk_step_settle(struct sk_step *x, uint32_t si) {
 }
 
 /* Is it worth a task? A pool runs a model: one full batch is, or a whole block where there is no batch size, however small. That keeps the actors evenly busy,
- * and what a death costs small. So is what a writer wants in a file. */
+ * and what a death costs small. So is what a writer wants in a file. Blocks that were there before the run are as somebody has cut them: a list of a hundred
+ * addresses in ten blocks is ten downloads at once. */
 bool sk_step_enough(const struct sk_step *x, const struct sk_sstage *s, uint64_t bytes, uint64_t rows) {
     uint64_t batch = s->batch_rows > 0 ? (uint64_t)s->batch_rows : 0;
-    bool full = bytes >= x->conf.target_min_bytes || s->kind == SK_STAGE_ACTORS || (s->writes && batch);
+    bool full = bytes >= x->conf.target_min_bytes || s->kind == SK_STAGE_ACTORS || (s->writes ? batch > 0 : s->first);
     return full && rows >= batch;
 }
 
@@ -440,6 +441,7 @@ static sk_rc over(struct sk_step *x, const struct sk_step_ev *ev, struct sk_err 
         for (uint32_t i = 0; i < SK_MIN(ev->n_fused, s->n_fused); i++) {
             s->fused[i].rows_out += ev->fused[i].rows_out;
             s->fused[i].ns += ev->fused[i].ns;
+            s->fused[i].io_retries += ev->fused[i].io_retries;
         }
         sk_size_est_add(&s->size, t->in_bytes, t->out_bytes);
     }
@@ -465,7 +467,7 @@ static sk_rc finish_step(struct sk_step *x, struct sk_err *err) {
 }
 
 sk_rc sk_step_start(struct sk_step *x, int64_t now_ns, struct sk_err *err) {
-    x->start_ns = x->now_ns = now_ns;
+    x->start_ns = x->now_ns = x->moved_ns = now_ns;
     for (uint32_t i = x->n; i-- > 0;)
         if (x->s[i].kind == SK_STAGE_LIMIT && !x->s[i].limit && !x->s[i].ended) SK_TRY(limit_done(x, i, err));
     for (uint32_t i = 0; i < x->n; i++) {
@@ -486,6 +488,7 @@ sk_rc sk_step_event(struct sk_step *x, const struct sk_step_ev *ev, int64_t now_
             (void)!sk_step_act(x, (struct sk_act){.kind = SK_ACT_RELEASE, .id = ev->block.oid}, NULL);
         return rc;
     }
+    if (ev->kind != SK_SEV_TICK) x->moved_ns = now_ns;
     switch (ev->kind) {
     case SK_SEV_YIELDED: SK_TRY(yielded(x, ev, err)); break;
     case SK_SEV_DONE:
@@ -499,6 +502,7 @@ sk_rc sk_step_take(struct sk_step *x, int64_t now_ns, struct sk_bref *out, struc
     if (!x->out.n) return x->done ? SK_EDONE : SK_EAGAIN;
     sk_metrics_advance(x, now_ns);
     struct sk_blk *b = sk_blkq_pop(&x->out);
+    x->moved_ns = now_ns;
     struct sk_bref ref = b->ref;
     sk_budget_give(&x->mem, b->cost);
     sk_pool_put(&x->blks, b);

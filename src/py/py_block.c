@@ -40,6 +40,11 @@ int py_block_encode(struct py_state *st, PyObject *batch, struct py_enc *e, uint
     e->has_buf = false;
     PyObject *two = capsules_of(st, batch, &schema, &array);
     if (!two) return -1;
+    if (py_gone(st, st->gen)) { /* by code of the batch */
+        Py_DECREF(two);
+        return -1;
+    }
+    e->gen = st->gen;
     sk_rc rc = sk_block_measure(schema, array, &plan, &size, &err);
     if (rc == SK_OK) rc = sk_block_nbytes(schema, array, nbytes, &err);
     if (rc == SK_OK) { /* small ones too: a block wants its 64-byte alignment */

@@ -45,7 +45,7 @@ static struct py_encx *encx(struct py_enc *e) {
 void py_enc_done(struct py_state *st, struct py_enc *e) {
     struct py_encx *x = e->x;
     if (e->has_buf) {
-        st->engine->ops->buf_abort(st->engine, &e->buf);
+        if (py_open(st, e->gen)) st->engine->ops->buf_abort(st->engine, &e->buf);
         e->has_buf = false;
     }
     if (!x) return;
@@ -63,6 +63,8 @@ void py_enc_done(struct py_state *st, struct py_enc *e) {
 static int to_buf(struct py_state *st, struct py_enc *e, const struct part *parts, uint32_t n_parts) {
     PY_ERR(err);
     sk_rc rc;
+    if (py_gone(st, st->gen)) return -1; /* by code in the value */
+    e->gen = st->gen;
     PY_DROP(st)
     rc = st->engine->ops->buf_alloc(st->engine, e->n, &e->buf, &err);
     if (rc == SK_OK && e->n > PY_BIG_COPY)

@@ -185,16 +185,17 @@ static void exec_dealloc(PyObject *o) {
 static PyObject *raise_bad(struct py_state *st, sk_oid bad, sk_rc rc, const struct sk_err *err) {
     struct sk_view v;
     PY_ERR(e2);
+    uint32_t gen = st->gen;
     if (!bad.v) return py_raise(st, rc, err);
     sk_rc got = st->engine->ops->get(st->engine, &bad, 1, 0, &v, &e2);
     if (got == SK_OK) {
         if (SK_KIND_IS_ERROR(v.kind)) py_raise_value(st, &v);
         else py_raise(st, rc, err);
-        st->engine->ops->view_release(st->engine, &v);
+        py_view_release(st, gen, &v);
     } else {
         py_raise(st, rc, err);
     }
-    st->engine->ops->release(st->engine, bad);
+    if (py_open(st, gen)) st->engine->ops->release(st->engine, bad);
     return NULL;
 }
 
@@ -276,8 +277,8 @@ static PyObject *op_dict(const struct sk_exec_op_stats *o) {
               I(*o, d, wait_input_ns) == 0 && I(*o, d, wait_memory_ns) == 0 && I(*o, d, wait_resource_ns) == 0 &&
               I(*o, d, wait_consumer_ns) == 0 && I(*o, d, first_out_ns) == 0 && U(*o, d, n_actors) == 0 && I(*o, d, total_units) == 0;
     for (uint32_t i = 0; ok && i < SK_MIN(o->n_fused, SK_COUNT(o->fused)); i++) {
-        PyObject *row =
-            Py_BuildValue("{s:K,s:K}", "rows_out", (unsigned long long)o->fused[i].rows_out, "ns", (unsigned long long)o->fused[i].ns);
+        PyObject *row = Py_BuildValue("{s:K,s:K,s:K}", "rows_out", (unsigned long long)o->fused[i].rows_out, "ns",
+                                      (unsigned long long)o->fused[i].ns, "io_retries", (unsigned long long)o->fused[i].io_retries);
         ok = row && PyList_Append(fused, row) == 0;
         Py_XDECREF(row);
     }
@@ -330,6 +331,13 @@ static PyObject *sides_list(struct py_state *st, struct sk_exec *x) {
     return list;
 }
 
+static PyObject *exec_quiet(PyObject *self, PyObject *unused SK_UNUSED) {
+    struct py_exec *e = (struct py_exec *)(void *)self;
+    char text[800] = "";
+    int64_t ns = e->x ? sk_exec_quiet(e->x, text, sizeof text) : 0;
+    return Py_BuildValue("(ds)", (double)ns / 1e9, text);
+}
+
 static PyObject *exec_sides(PyObject *self, PyObject *unused SK_UNUSED) {
     struct py_exec *e = (struct py_exec *)(void *)self;
     if (e->x) return sides_list(e->st, e->x);
@@ -345,6 +353,7 @@ static PyObject *exec_origin(PyObject *self, PyObject *unused SK_UNUSED) {
 static PyMethodDef exec_methods[] = {
     {"next", (PyCFunction)(void (*)(void))exec_next, METH_FASTCALL, "(block, first row, rows, bytes), None at the end."},
     {"sides", exec_sides, METH_NOARGS, "What came beside the output since the last call: (stage, bad rows, ObjectRef or None, message)."},
+    {"quiet", exec_quiet, METH_NOARGS, "(seconds since anything moved, who waits for what): for a user who waits."},
     {"origin", exec_origin, METH_NOARGS, "Unit of the source that the last block of next() stems from; of runs with skip_units."},
     {"stop", exec_stop, METH_NOARGS, "Cancels what runs and frees the run; idempotent."},
     {"stats", exec_stats, METH_NOARGS, "Numbers of the run and of each stage; after stop(), the last ones."},

@@ -115,6 +115,14 @@ static inline struct py_state *py_state_of(PyTypeObject *t) { return PyType_GetM
 /* ---- module.c */
 int py_ensure(struct py_state *st); /* an engine is open (opens the default one in a driver): 0, or -1 with an exception */
 
+/* Code of the user's (a __reduce__, another thread while the GIL was free) may have shut the engine down: to be asked again after it ran. */
+static inline bool py_open(const struct py_state *st, uint32_t gen) { return st->engine && st->gen == gen && !st->closing; }
+bool py_gone(struct py_state *st, uint32_t gen); /* py_store.c: it is not open any more; with an exception */
+static inline void py_view_release(struct py_state *st, uint32_t gen, struct sk_view *v) /* a closed engine has no views */
+{
+    if (SK_LIKELY(py_open(st, gen))) st->engine->ops->view_release(st->engine, v);
+}
+
 /* ---- py_err.c */
 PyObject *py_raise(struct py_state *st, sk_rc rc, const struct sk_err *err); /* always NULL */
 PyObject *py_class(struct py_state *st, const char *name);                   /* of skate.exceptions; a new reference, or NULL */
@@ -168,7 +176,8 @@ struct py_enc {
     size_t n;      /* length in all */
     uint64_t scalar;
     struct py_encx *x;
-    struct sk_buf buf; /* has_buf: the value is there */
+    struct sk_buf buf; /* has_buf: the value is there, in the engine `gen` */
+    uint32_t gen;
     bool has_buf;
 };
 /* Encodes `v`, borrowing from it: v must live until py_enc_done. Values over SK_INLINE_MAX go into a buffer of the engine. */
@@ -221,6 +230,7 @@ int py_block_types(PyObject *module, struct py_state *st);
 PyObject *py_blockout_batch(PyObject *o); /* borrowed */
 uint32_t py_blockout_bad(PyObject *o);    /* rows that its dead letters stand for; 0: output */
 extern PyMethodDef py_block_methods[];
+extern PyMethodDef py_joblog_methods[];
 
 /* ---- py_store.c */
 extern PyMethodDef py_store_methods[];
@@ -244,7 +254,7 @@ void py_runner_init(struct py_state *st);
 void py_runner_clear(struct py_state *st); /* drops functions and actors (the engine is closed) */
 extern struct sk_need py_home;             /* what a thread that the user started inherits: the environment of this process */
 struct sk_task *py_current_task(void);     /* of this thread, or of this coroutine; NULL outside of tasks */
-bool py_interrupted(void); /* the task of this thread was cancelled, and does not know it: once, as its SIGINT */
+bool py_interrupted(void);                 /* the task of this thread was cancelled, and does not know it: once, as its SIGINT */
 extern PyMethodDef py_worker_methods[];
 
 /* ---- py_state.c */
@@ -264,6 +274,7 @@ const struct sk_plan *py_plan_get(struct py_state *st, PyObject *plan);
 void py_exec_stop_all(struct py_state *st);
 int py_plan_types(PyObject *module, struct py_state *st);
 int py_exec_types(PyObject *module, struct py_state *st);
+int py_joblog_types(PyObject *module, struct py_state *st);
 
 /* ---- helpers */
 static inline int64_t py_deadline(double timeout_s, int64_t now_ns) /* CLOCK_MONOTONIC; < 0: none */

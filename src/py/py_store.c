@@ -16,7 +16,13 @@ PyObject *py_put(struct py_state *st, PyObject *value) {
     PY_ERR(err);
     int room = py_room_put(st, value, &id);
     if (SK_UNLIKELY(room)) return room < 0 ? NULL : py_ref_new(st, id, (sk_tid){0});
-    if (py_encode(st, value, &e, &c) < 0 || py_enc_payload(st, &e, &c, 0, &p) < 0) goto out;
+    uint32_t gen = st->gen;
+    if (py_encode(st, value, &e, &c) < 0) goto out;
+    if (SK_UNLIKELY(py_gone(st, gen))) {
+        py_enc_done(st, &e);
+        goto out;
+    }
+    if (py_enc_payload(st, &e, &c, 0, &p) < 0) goto out;
     py_enc_taken(&e);
     sk_rc rc = st->engine->ops->put(st->engine, &p, &id, &err);
     r = rc == SK_OK ? py_ref_new(st, id, (sk_tid){0}) : py_raise(st, rc, &err);
@@ -59,9 +65,9 @@ static int64_t deadline_of(PyObject *timeout) {
     return s < 0 ? INT64_MAX : py_deadline(s, sk_now_ns()); /* Ray: -1 is for ever */
 }
 
-static bool gone(struct py_state *st, uint32_t gen) {
-    if (st->engine && st->gen == gen && !st->closing) return false;
-    py_raise(st, SK_ECLOSED, &(struct sk_err){.msg = "skate was shut down during the wait"});
+bool py_gone(struct py_state *st, uint32_t gen) {
+    if (py_open(st, gen)) return false;
+    py_raise(st, SK_ECLOSED, &(struct sk_err){.msg = "skate was shut down meanwhile"});
     return true;
 }
 
@@ -76,8 +82,9 @@ static int failed_already(struct py_state *st, const sk_oid *ids, size_t n, bool
         known[i] = true;
         if (st->engine->ops->get(st->engine, &ids[i], 1, 0, &v, &err) != SK_OK) continue;
         bool failed = SK_KIND_IS_ERROR(v.kind);
+        uint32_t gen = st->gen;
         if (failed) py_raise_value(st, &v);
-        st->engine->ops->view_release(st->engine, &v);
+        py_view_release(st, gen, &v);
         if (failed) return 1;
     }
     return 0;
@@ -107,7 +114,7 @@ static int get_slices(struct py_state *st, const sk_oid *ids, size_t n, int64_t 
         rc = st->engine->ops->get(st->engine, ids, n, until, v, &err);
         PY_TAKE(st)
         if (rc != SK_ETIMEOUT) break;
-        if (PyErr_CheckSignals() < 0 || gone(st, gen)) return -1;
+        if (PyErr_CheckSignals() < 0 || py_gone(st, gen)) return -1;
         if (known && failed_already(st, ids, n, known, known + n)) return -1;
         if (sk_now_ns() >= deadline_ns) {
             py_raise(st, SK_ETIMEOUT, &(struct sk_err){.msg = "Get timed out: some object(s) not ready."});
@@ -121,21 +128,23 @@ static int get_slices(struct py_state *st, const sk_oid *ids, size_t n, int64_t 
     return 0;
 }
 
-static PyObject *value_of(struct py_state *st, struct sk_view *v) {
+static PyObject *value_of(struct py_state *st, uint32_t gen, struct sk_view *v) {
     PyObject *r = NULL;
+    if (SK_UNLIKELY(py_gone(st, gen))) return NULL; /* by code in the value before it */
     struct py_keep k = {0};
     if (SK_UNLIKELY(SK_KIND_IS_ERROR(v->kind))) {
         /* A task that was cancelled hears that first, not that what it waits for was cancelled with it. */
         if (st->worker && py_interrupted()) PyErr_SetNone(PyExc_KeyboardInterrupt);
         else py_raise_value(st, v);
     } else r = py_decode(st, v, &k);
-    if (!k.taken) st->engine->ops->view_release(st->engine, v);
+    if (!k.taken) py_view_release(st, gen, v);
     return r;
 }
 
 static PyObject *get_many(struct py_state *st, PyObject *seq, int64_t deadline_ns) {
     PyObject *fast = PySequence_Fast(seq, "get takes an ObjectRef or a list of them"), *list = NULL;
     if (!fast) return NULL;
+    uint32_t gen = st->gen;
     size_t n = (size_t)PySequence_Fast_GET_SIZE(fast);
     sk_oid *ids = sk_alloc(SK_TAG_PY, (n + 1) * sizeof *ids);
     struct sk_view *v = sk_alloc(SK_TAG_PY, (n + 1) * sizeof *v);
@@ -157,10 +166,10 @@ static PyObject *get_many(struct py_state *st, PyObject *seq, int64_t deadline_n
     list = PyList_New((Py_ssize_t)n);
     for (size_t i = 0; i < n; i++) {
         if (!list) { /* the first failure is the one that is raised */
-            st->engine->ops->view_release(st->engine, &v[i]);
+            py_view_release(st, gen, &v[i]);
             continue;
         }
-        PyObject *o = value_of(st, &v[i]);
+        PyObject *o = value_of(st, gen, &v[i]);
         if (o) PyList_SET_ITEM(list, (Py_ssize_t)i, o);
         else Py_CLEAR(list);
     }
@@ -189,7 +198,7 @@ static PyObject *m_get(PyObject *module, PyObject *const *args, Py_ssize_t n, Py
         struct sk_view v;
         sk_oid id = {((struct py_ref *)(void *)o)->id};
         if (!py_ref_alive(st, o) || get_views(st, &id, 1, deadline, &v) < 0) return NULL;
-        return value_of(st, &v);
+        return value_of(st, st->gen, &v);
     }
     if (PyList_Check(o) || PyTuple_Check(o)) return get_many(st, o, deadline);
     if (Py_TYPE(o) == st->gen_type) return Py_NewRef(o); /* as in Ray: a generator stands for itself */
@@ -208,6 +217,7 @@ static PyObject *m_get_each(PyObject *module, PyObject *seq) {
         return NULL;
     }
     size_t n = (size_t)PyTuple_GET_SIZE(refs);
+    uint32_t gen = st->gen;
     sk_oid *ids = sk_alloc(SK_TAG_PY, (n + 1) * sizeof *ids);
     struct sk_view *v = sk_alloc(SK_TAG_PY, (n + 1) * sizeof *v);
     if (!ids || !v) {
@@ -224,10 +234,10 @@ static PyObject *m_get_each(PyObject *module, PyObject *seq) {
     list = PyList_New((Py_ssize_t)n);
     for (size_t i = 0; i < n; i++) {
         if (!list) {
-            st->engine->ops->view_release(st->engine, &v[i]);
+            py_view_release(st, gen, &v[i]);
             continue;
         }
-        PyObject *o = value_of(st, &v[i]), *type, *tb, *pair;
+        PyObject *o = value_of(st, gen, &v[i]), *type, *tb, *pair;
         bool good = o != NULL;
         if (!good) {
             PyErr_Fetch(&type, &o, &tb);
@@ -278,7 +288,7 @@ static int wait_ready(struct py_state *st, const sk_oid *ids, size_t n, size_t w
         rc = st->engine->ops->wait(st->engine, ids, n, want, until, ready, &err);
         PY_TAKE(st)
         if (rc != SK_ETIMEOUT) break;
-        if (PyErr_CheckSignals() < 0 || gone(st, gen)) return -1;
+        if (PyErr_CheckSignals() < 0 || py_gone(st, gen)) return -1;
         if (sk_now_ns() >= deadline_ns) return 0;
     }
     if (rc != SK_OK) {

@@ -246,6 +246,7 @@ static int shape_of(struct py_state *st, const struct sk_need *base, PyObject *c
     PY_ERR(err);
     struct sk_need n = *base;
     sk_rc rc;
+    if (py_gone(st, st->gen)) return -1;
     if (py_add_custom(st, custom, &n.res, &n.more, &err, &rc) < 0) return -1;
     if (rc == SK_OK && (n.group || n.env) && !st->engine->ops->need) rc = SK_ERR(&err, SK_ENOSYS, "this engine has no placement groups");
     if (rc == SK_OK)
@@ -264,7 +265,7 @@ int py_shape(struct py_state *st, const struct sk_res *base, PyObject *custom, c
 int py_define(struct py_state *st, PyObject *def, PyObject *name, bool method, sk_fid *out) {
     PY_ERR(err);
     const char *s = PyUnicode_AsUTF8(name);
-    if (!s) return -1;
+    if (!s || py_gone(st, st->gen)) return -1; /* by code in the definition */
     struct sk_bytes b = {PyBytes_AS_STRING(def), (size_t)PyBytes_GET_SIZE(def)};
     out->v = hash_bytes(b.p, b.n,
                         method ? hash_bytes((const uint8_t *)s, strlen(s), 1) : 0); /* methods of one name are not those of one class */
@@ -290,7 +291,7 @@ static int env_of(struct py_state *st, const struct tmpl *t, uint32_t *out) {
     Py_XDECREF(m);
     char *p;
     Py_ssize_t n;
-    if (!whole || PyBytes_AsStringAndSize(whole, &p, &n) < 0) {
+    if (!whole || py_gone(st, st->gen) || PyBytes_AsStringAndSize(whole, &p, &n) < 0) {
         Py_XDECREF(whole);
         return -1;
     }
@@ -385,7 +386,9 @@ struct call {
     struct sk_arg *arg;
     struct py_enc *enc;
     struct py_collector c; /* references inside inline arguments */
-    SK_VEC(sk_oid) temp;   /* large arguments that were put */
+    PyObject *kw_bytes;    /* names of the arguments: code in an argument may call from another place, which changes the template's */
+    uint32_t gen;
+    SK_VEC(sk_oid) temp; /* large arguments that were put */
     struct sk_arg few_arg[FEW + 1];
     struct py_enc few_enc[FEW];
 };
@@ -393,7 +396,8 @@ struct call {
 static void call_done(struct py_state *st, struct call *k) {
     for (size_t i = 0; i < k->n_enc; i++)
         if (k->enc[i].x || k->enc[i].has_buf) py_enc_done(st, &k->enc[i]);
-    for (uint32_t i = 0; i < k->temp.n; i++) st->engine->ops->release(st->engine, k->temp.p[i]);
+    for (uint32_t i = 0; i < k->temp.n && py_open(st, k->gen); i++) st->engine->ops->release(st->engine, k->temp.p[i]);
+    Py_XDECREF(k->kw_bytes);
     if (SK_UNLIKELY(k->temp.cap)) sk_vec_free(&k->temp);
     if (SK_UNLIKELY(k->c.refs.cap)) py_collector_free(&k->c);
     if (SK_UNLIKELY(k->arg != k->few_arg)) {
@@ -459,6 +463,8 @@ static int call_encode(struct py_state *st, struct tmpl *t, struct call *k, PyOb
     k->arg = k->few_arg;
     k->enc = k->few_enc;
     k->c = (struct py_collector){0};
+    k->kw_bytes = NULL;
+    k->gen = st->gen;
     k->temp.p = NULL;
     k->temp.n = k->temp.cap = 0;
     if (n_all > FEW) {
@@ -471,6 +477,7 @@ static int call_encode(struct py_state *st, struct tmpl *t, struct call *k, PyOb
     }
     if (kwnames && PyTuple_GET_SIZE(kwnames)) {
         if (add_kwnames(t, kwnames, &k->arg[0]) < 0) return -1;
+        k->kw_bytes = Py_NewRef(t->kw_bytes);
         k->n = 1;
     }
     for (size_t i = 0; i < n_all; i++) {
@@ -491,6 +498,7 @@ static int call_encode(struct py_state *st, struct tmpl *t, struct call *k, PyOb
             uint32_t mark = k->c.refs.n;
             if (py_encode(st, v, e, &k->c) < 0) return -1;
             k->n_enc++;
+            if (SK_UNLIKELY(py_gone(st, k->gen))) return -1;
             if (SK_UNLIKELY(e->has_buf)) {
                 if (put_large(st, k, e, mark, a) < 0) return -1;
             } else {
@@ -545,10 +553,11 @@ static PyObject *tmpl_submit(PyObject *self, PyObject *const *args, Py_ssize_t n
     if (t->sig.func && SK_UNLIKELY(!sig_fits(&t->sig, (size_t)n, kwnames)) && sig_complain(st, &t->sig, args, (size_t)n, kwnames) < 0)
         return NULL;
     sk_shape shape = t->shape;
+    uint32_t gen = t->gen;
     const struct sk_task *here = py_current_task();
     const struct sk_need *need = here ? here->need : py_home.env ? &py_home : NULL;
     if (SK_UNLIKELY(need != NULL) && t->kind != METHOD && shape_inside(st, need, t, &shape) < 0) return NULL;
-    if (call_encode(st, t, &k, args, n_all, kwnames) < 0) goto out;
+    if (call_encode(st, t, &k, args, n_all, kwnames) < 0 || SK_UNLIKELY(py_gone(st, gen))) goto out;
     const sk_oid *in = NULL;
     if (SK_UNLIKELY(k.c.refs.n) && !(in = py_collector_ids(&k.c, 0))) goto out;
     struct sk_actor_spec spec = {.init = {.fn = t->fid,
@@ -755,12 +764,12 @@ static int tmpl_init(PyObject *self, PyObject *args, PyObject *kw) {
     if (tmpl_returns(t, returns) < 0 || tmpl_resources(t, cpus, gpus, memory, custom) < 0) return -1;
     t->has_shape |= t->pg || t->env;
     if (t->kind == METHOD) {
-        PyObject *token;
-        if (!PyTuple_Check(target) || !PyArg_ParseTuple(target, "O!U|S", st->token_type, &token, &t->target, &t->retry_on))
+        PyObject *token, *method, *retry_on = NULL;
+        if (!PyTuple_Check(target) || !PyArg_ParseTuple(target, "O!U|S", st->token_type, &token, &method, &retry_on))
             return PyErr_Occurred() ? -1 : (PyErr_SetString(PyExc_TypeError, "target of a method: (ActorToken, name[, classes])"), -1);
         t->token = Py_NewRef(token);
-        t->target = Py_NewRef(t->target);
-        Py_XINCREF(t->retry_on);
+        t->target = Py_NewRef(method);
+        t->retry_on = Py_XNewRef(retry_on);
         Py_ssize_t n_name = PyUnicode_GET_LENGTH(name);
         t->named = PyUnicode_Tailmatch(name, t->target, 0, n_name, 1) != 1;
     } else {

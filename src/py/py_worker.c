@@ -262,7 +262,7 @@ static int run_fill(struct py_state *st, struct sk_task *t, PyObject *it, sk_rc 
 }
 
 static int run_results(struct py_state *st, struct sk_task *t, PyObject *result, sk_rc *rc, struct sk_err *err) {
-    if (SK_LIKELY(t->n_returns == 1)) return send_value(st, t, result, 0, false, rc, err);
+    if (SK_LIKELY(t->n_returns == 1 && !PyGen_CheckExact(result))) return send_value(st, t, result, 0, false, rc, err);
     if (t->n_returns == SK_STREAMING) return run_stream(st, t, result, rc, err);
     if (t->n_returns == 0) return 0;
     if (PyGen_CheckExact(result)) return run_fill(st, t, result, rc, err);
@@ -812,7 +812,7 @@ static PyObject *m_current_function(PyObject *module, PyObject *unused SK_UNUSED
 
 static PyObject *m_task_note(PyObject *module SK_UNUSED, PyObject *ops) {
     struct sk_task *t = inside("task_note");
-    PyObject *fast = t ? PySequence_Fast(ops, "task_note takes a list of (rows, ns)") : NULL;
+    PyObject *fast = t ? PySequence_Fast(ops, "task_note takes a list of (rows, ns, io_retries)") : NULL;
     if (!fast) return NULL;
     struct {
         struct sk_task_note h;
@@ -822,14 +822,14 @@ static PyObject *m_task_note(PyObject *module SK_UNUSED, PyObject *ops) {
     note.h.magic = SK_TASK_NOTE;
     note.h.n = (uint32_t)n;
     for (Py_ssize_t i = 0; i < n; i++) {
-        unsigned long long rows, ns;
+        unsigned long long rows, ns, again;
         PyObject *row = PySequence_Fast_GET_ITEM(fast, i);
-        if (!PyTuple_Check(row) || !PyArg_ParseTuple(row, "KK", &rows, &ns)) {
-            if (!PyErr_Occurred()) PyErr_SetString(PyExc_TypeError, "task_note takes a list of (rows, ns)");
+        if (!PyTuple_Check(row) || !PyArg_ParseTuple(row, "KKK", &rows, &ns, &again)) {
+            if (!PyErr_Occurred()) PyErr_SetString(PyExc_TypeError, "task_note takes a list of (rows, ns, io_retries)");
             Py_DECREF(fast);
             return NULL;
         }
-        note.op[i] = (struct sk_task_note_op){rows, ns};
+        note.op[i] = (struct sk_task_note_op){rows, ns, again};
     }
     Py_DECREF(fast);
     sk_task_note(t, (struct sk_bytes){&note, sizeof note.h + (size_t)n * sizeof note.op[0]});
@@ -856,7 +856,7 @@ PyMethodDef py_worker_methods[] = {
     {"async_done", m_async_done, METH_VARARGS, "async_done(call, result, exception or None)"},
     {"async_yield", m_async_yield, METH_VARARGS, "async_yield(call, value): False when nobody wants more"},
     {"async_step", m_async_step, METH_O, "async_step(group): starts what may start; False: the process is to leave."},
-    {"task_note", m_task_note, METH_O, "(rows_out, ns) per fused operator, for the DONE event."},
+    {"task_note", m_task_note, METH_O, "(rows_out, ns, io_retries) per fused operator, for the DONE event."},
     {"task_skip", m_task_skip, METH_NOARGS, "How many first yields exist from an earlier attempt."},
     {NULL, NULL, 0, NULL},
 };

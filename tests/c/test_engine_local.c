@@ -1013,7 +1013,7 @@ TEST(local_actor_kill) {
     sk_oid y = JOB(.fn = "actor_add", .a = {VAL(1)}, .n_a = 1, .actor = a.id);
     CHECK_OK(eng->ops->actor_kill(eng, a.id, true, NULL));
     CHECK_EQ(eng_error(x, text, sizeof text), SK_EACTOR);
-    CHECK_STR_HAS(text, "kill() was called");
+    CHECK_STR_HAS(text, "was killed by `ray.kill`");
     CHECK_EQ(eng_error(y, text, sizeof text), SK_EACTOR);
     CHECK_EQ(eng_error(JOB(.fn = "actor_add", .a = {VAL(1)}, .n_a = 1, .actor = a.id), text, sizeof text), SK_EACTOR);
     CHECK_OK(eng->ops->actor_kill(eng, a.id, true, NULL));

@@ -10,7 +10,7 @@ hold a value the conversion raises and names the column. What each type looks li
     date, timestamp, duration               datetime64 / timedelta64 of its unit     object / datetime64[unit, tz] / timedelta64
     fixed-shape tensor, fixed-size list     ndarray (n, *shape), a view              object of ndarrays
     string, binary, decimal, time           object array, None for null              str / object
-    list                                    object array of ndarrays (or of lists if there are nulls inside)   the same
+    list                                    object array of ndarrays (of objects, where numbers do not do)   of lists, for those
     struct, map, union, ...                 object array of dicts, lists             the same
 
 Back to Arrow a new column gets its natural type. A returned column with the name of an input column *keeps its Arrow type when the values
@@ -23,13 +23,16 @@ buffers and not by pa.array() and to_numpy(): those import pandas at their first
 
 from __future__ import annotations
 
-import functools
 import pickle
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+
+from skate.data import tensor_types as _tt
+from skate.data.context import DataContext
+from skate.data.tensor_types import ArrowVariableShapedTensorType, is_fixed
 
 _T = pa.types
 _TYPES = {
@@ -45,44 +48,24 @@ _LISTS = {pa.list_(pa.int8()).id, pa.large_list(pa.int8()).id}
 _INT64_MIN = np.iinfo(np.int64).min
 
 
-class RaggedTensorType(pa.ExtensionType):
-    """Arrays of one number of dimensions but different shapes: Arrow's canonical arrow.variable_shape_tensor, where Arrow itself does not bring it. Ask
-    is_ragged(), and make it by ragged_type(): which class a type of this name has depends on the version of Arrow."""
-
-    def __init__(self, value_type: pa.DataType, ndim: int):
-        self.value_type, self.ndim = value_type, ndim
-        super().__init__(pa.struct([("data", pa.list_(value_type)), ("shape", pa.list_(pa.int32(), ndim))]), "arrow.variable_shape_tensor")
-
-    def __arrow_ext_serialize__(self) -> bytes:
-        return b"{}"
-
-    @classmethod
-    def __arrow_ext_deserialize__(cls, storage_type: pa.DataType, serialized: bytes) -> RaggedTensorType:
-        return cls(storage_type.field("data").type.value_type, storage_type.field("shape").type.list_size)
-
-    def __str__(self) -> str:
-        return f"variable_shape_tensor[value_type={self.value_type}, ndim={self.ndim}]"
-
-
-try:
-    pa.register_extension_type(RaggedTensorType(pa.int8(), 1))
-except pa.ArrowKeyError:  # somebody else's: columns of it are theirs
-    pass
-
-
 def is_ragged(t: pa.DataType) -> bool:
-    """Whether it is arrow.variable_shape_tensor, of whatever class."""
-    return isinstance(t, pa.BaseExtensionType) and t.extension_name == "arrow.variable_shape_tensor"
+    """Whether its values are arrays of different shapes: our type, or Arrow's own."""
+    return (
+        isinstance(t, ArrowVariableShapedTensorType)
+        or isinstance(t, pa.BaseExtensionType)
+        and t.extension_name == "arrow.variable_shape_tensor"
+    )
 
 
-@functools.cache
 def ragged_type(value_type: pa.DataType, ndim: int) -> pa.DataType:
-    """arrow.variable_shape_tensor as blocks that come from elsewhere have it: through the C Data Interface, which picks the registered class."""
-    return pa.Field._import_from_c_capsule(pa.field("", RaggedTensorType(value_type, ndim)).__arrow_c_schema__()).type
+    """The type of arrays of different shapes."""
+    return ArrowVariableShapedTensorType(value_type, ndim)
 
 
 def ragged_parts(t: pa.DataType) -> tuple[pa.DataType, int]:
-    """(value type, number of dimensions) of an arrow.variable_shape_tensor."""
+    """(value type, number of dimensions) of a type that is_ragged()."""
+    if isinstance(t, ArrowVariableShapedTensorType):
+        return t.value_type, t.ndim
     return t.storage_type.field("data").type.value_type, t.storage_type.field("shape").type.list_size
 
 
@@ -257,7 +240,7 @@ def column_to_numpy(name: str, col: pa.Array) -> np.ndarray:
         return v if col.null_count == 0 else np.ma.MaskedArray(v & _valid(col), mask=~_valid(col))
     if tid in _TEMPORAL:
         return _temporal(name, col)
-    if isinstance(t, pa.FixedShapeTensorType) and col.null_count == 0:
+    if is_fixed(t) and col.null_count == 0:
         return _tensor_to_numpy(col)
     if tid == _FSL and t.value_type.id in _NUM and col.null_count == 0 and t.list_size > 0:
         values = col.flatten()
@@ -268,7 +251,10 @@ def column_to_numpy(name: str, col: pa.Array) -> np.ndarray:
     if _T.is_run_end_encoded(t):
         return column_to_numpy(name, _decoded(col))
     out = np.empty(len(col), object)
-    out[:] = to_objects(name, col)
+    values = to_objects(name, col)
+    if tid in _LISTS or tid == _FSL:
+        values = [_objects_array(v) if type(v) is list else v for v in values]
+    out[:] = values
     if not _can_rebuild(t):
         out.setflags(write=False)  # comes back only as itself
     return out
@@ -322,7 +308,9 @@ def _temporal(name: str, col: pa.Array) -> np.ndarray:
 
 
 def _tensor_to_numpy(col: pa.Array) -> np.ndarray:
-    """(n, *shape) view of a fixed_shape_tensor column."""
+    """(n, *shape) view of a column of arrays of one shape."""
+    if isinstance(col, _tt.ArrowTensorArray):
+        return col.to_numpy()
     t = col.type
     values = col.storage.flatten()
     if values.null_count:
@@ -365,7 +353,7 @@ def to_objects(name: str, col: pa.Array) -> list[Any]:
                     out.append(values[at : at + n] if v else None)
                     at += n
                 return out
-    if isinstance(t, pa.FixedShapeTensorType):
+    if is_fixed(t):
         if col.null_count == 0:
             return list(_tensor_to_numpy(col))
         it = iter(_tensor_to_numpy(col.drop_null()))
@@ -389,7 +377,7 @@ def to_objects(name: str, col: pa.Array) -> list[Any]:
 
 def _can_rebuild(t: pa.DataType) -> bool:
     """Whether Arrow builds this type from Python values."""
-    if _T.is_union(t) or _T.is_run_end_encoded(t) or isinstance(t, pa.FixedShapeTensorType):
+    if _T.is_union(t) or _T.is_run_end_encoded(t) or is_fixed(t):
         return False
     if _T.is_struct(t):
         return all(_can_rebuild(t.field(i).type) for i in range(t.num_fields))
@@ -517,7 +505,7 @@ def array_from_numpy(v: np.ndarray, hint: pa.DataType | None, old: pa.Array | No
         if (
             hint is not None
             and not _can_rebuild(hint)
-            and not isinstance(hint, pa.FixedShapeTensorType)
+            and not is_fixed(hint)
             and not (_T.is_run_end_encoded(hint) and _can_rebuild(hint.value_type))
         ):
             raise TypeError(
@@ -596,12 +584,19 @@ def _tensor_from_numpy(v: np.ndarray, hint: pa.DataType | None = None) -> pa.Arr
     else:
         flat = array_from_numpy(np.ascontiguousarray(v).reshape(-1), None)
         keep = (
-            isinstance(hint, pa.FixedShapeTensorType)
-            and hint.permutation is None
+            hint is not None
+            and is_fixed(hint)
+            and getattr(hint, "permutation", None) is None
             and tuple(hint.shape) == shape
             and hint.value_type == flat.type
         )
-        typ = hint if keep else pa.fixed_shape_tensor(flat.type, shape)
+        typ = hint if keep else _tt.context_format().to_type()
+        if not keep:
+            if typ is not pa.FixedShapeTensorType:
+                return _tt.of_numpy(v, _tt.context_format())
+            typ = pa.fixed_shape_tensor(flat.type, shape)
+        elif not isinstance(typ, pa.FixedShapeTensorType):
+            return _tt.of_flat(flat, len(v), typ)
     if typ.value_type != flat.type:
         typ = pa.fixed_shape_tensor(flat.type, shape)
     storage = pa.FixedSizeListArray.from_arrays(flat, size) if size else _zero_lists(len(v), typ.storage_type)
@@ -631,7 +626,7 @@ def from_objects(values: list[Any], hint: pa.DataType | None, name: str = "") ->
     if (
         hint is not None
         and isinstance(hint, pa.BaseExtensionType)
-        and (first is None or not isinstance(hint, (pa.FixedShapeTensorType, pa.UuidType, pa.Bool8Type)))
+        and (first is None or not is_fixed(hint) and not isinstance(hint, (pa.UuidType, pa.Bool8Type)))
     ):
         storage = from_objects(values, hint.storage_type)
         return pa.ExtensionArray.from_storage(hint, storage) if storage.type == hint.storage_type else storage
@@ -641,8 +636,9 @@ def from_objects(values: list[Any], hint: pa.DataType | None, name: str = "") ->
         natural = _of_one_kind(values)
         if natural is None:
             natural = pa.array(values)
-        if _has_nanos(values, natural.type):  # pandas' own scalars: Arrow would infer microseconds and drop the rest
-            natural = pa.array(values, type=pa.duration("ns") if _T.is_duration(natural.type) else pa.timestamp("ns", natural.type.tz))
+        unit = _pandas_unit(values, natural.type)
+        if unit is not None:
+            natural = pa.array(values, type=pa.duration(unit) if _T.is_duration(natural.type) else pa.timestamp(unit, natural.type.tz))
         if hint is None or natural.type == hint:
             return natural
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as e:
@@ -735,10 +731,13 @@ def _pieces_array(t: pa.DataType, values: list[Any], data: bytes) -> pa.Array | 
     return pa.Array.from_buffers(t, len(values), [None, pa.py_buffer(offsets), pa.py_buffer(data)])
 
 
-def _has_nanos(values: list[Any], t: pa.DataType) -> bool:
-    if _T.is_timestamp(t):
-        return t.unit == "us" and any(getattr(v, "nanosecond", 0) for v in values)
-    return _T.is_duration(t) and t.unit == "us" and any(getattr(v, "nanoseconds", 0) for v in values)
+def _pandas_unit(values: list[Any], t: pa.DataType) -> str | None:
+    """The finest unit of pandas' own times, which Arrow would take for microseconds; None when there are others, or Arrow is right."""
+    if not (_T.is_timestamp(t) or _T.is_duration(t)) or t.unit != "us":
+        return None
+    units = {getattr(v, "unit", "us") for v in values if v is not None}
+    finest = next((u for u in ("ns", "us", "ms", "s") if u in units), "us")
+    return None if finest == "us" else finest
 
 
 def _from_arrays(values: list[Any], hint: pa.DataType | None) -> pa.Array | None:
@@ -765,7 +764,7 @@ def _from_arrays(values: list[Any], hint: pa.DataType | None) -> pa.Array | None
         and len({len(s) for s in shapes}) == 1
         and ragged_parts(hint) == (pa.from_numpy_dtype(next(iter(dtypes))), len(next(iter(shapes))))
     ):
-        return _ragged(arrays, hint)
+        return _tt.ragged(arrays, hint)
     if len(shapes) == 1 and len(dtypes) == 1:
         if len(some) == len(arrays):
             return _tensor_from_numpy(np.stack(some), hint)
@@ -778,24 +777,16 @@ def _from_arrays(values: list[Any], hint: pa.DataType | None) -> pa.Array | None
     if all(a.ndim == 1 for a in some):
         return pa.array(arrays)
     if len(dtypes) == 1 and len({len(s) for s in shapes}) == 1:
-        return _ragged(arrays, ragged_type(pa.from_numpy_dtype(next(iter(dtypes))), len(next(iter(shapes)))))
+        return _tt.ragged(arrays, ragged_type(pa.from_numpy_dtype(next(iter(dtypes))), len(next(iter(shapes)))))
     raise TypeError(
         f"arrays of different kinds in one column ({', '.join(map(str, sorted(shapes, key=str)[:3]))}); "
         f"give all the same dtype and number of dimensions"
     )
 
 
-def _ragged(arrays: list[Any], t: pa.DataType) -> pa.Array:
-    value_type, ndim = ragged_parts(t)
-    data = pa.array([None if a is None else np.ascontiguousarray(a).reshape(-1) for a in arrays], pa.list_(value_type))
-    shape = pa.array([None if a is None else a.shape for a in arrays], pa.list_(pa.int32(), ndim))
-    mask = pa.array([a is None for a in arrays]) if None in [None if a is None else 0 for a in arrays] else None
-    return pa.ExtensionArray.from_storage(t, pa.StructArray.from_arrays([data, shape], fields=list(t.storage_type), mask=mask))
-
-
 def ragged_of_fixed(col: pa.Array, t: pa.DataType) -> pa.Array:
     """A fixed-shape tensor column as one of varying shapes."""
-    return _ragged([None if a is None else np.asarray(a) for a in to_objects("", col)], t)
+    return _tt.ragged([None if a is None else np.asarray(a) for a in to_objects("", col)], t)
 
 
 _FAMILIES = (
@@ -1008,7 +999,11 @@ def _series(pd: Any, name: str, col: pa.Array) -> Any:
         return _series(pd, name, _decoded(col))
     if _T.is_string(t) or _T.is_large_string(t):
         return pd.Series(col.to_pylist(), dtype="str" if hasattr(pd, "StringDtype") and pd.__version__ >= "3" else object)
-    if not _can_rebuild(t) and not isinstance(t, pa.FixedShapeTensorType):
+    if (is_fixed(t) or is_ragged(t)) and not DataContext.get_current().enable_tensor_extension_casting and not col.null_count:
+        from skate.data.extensions import TensorArray
+
+        return pd.Series(TensorArray(_tensor_to_numpy(col) if is_fixed(t) else to_objects(name, col)))
+    if not _can_rebuild(t) and not is_fixed(t):
         raise TypeError(f'column {name!r} ({t}) has no exact pandas form; use batch_format="pyarrow", or drop it first')
     return pd.Series(_objects_array(to_objects(name, col)), dtype=object)
 

@@ -41,6 +41,26 @@ class ShuffleStrategy(enum.StrEnum):
     GPU_SHUFFLE = "gpu_shuffle"
 
 
+class FixedShapeTensorFormat(enum.Enum):
+    """How arrays of one shape become Arrow columns: Ray's two types for them (tensor_types.py), or Arrow's own fixed_shape_tensor."""
+
+    V1 = "v1"
+    V2 = "v2"
+    ARROW_NATIVE = "arrow_native"
+
+    def to_type(self) -> type:
+        """The class of the Arrow type."""
+        import pyarrow as pa
+
+        from skate.data import tensor_types
+
+        return {"v1": tensor_types.ArrowTensorType, "v2": tensor_types.ArrowTensorTypeV2}.get(self.value, pa.FixedShapeTensorType)
+
+    @classmethod
+    def _missing_(cls, value: Any) -> Any:
+        return cls.ARROW_NATIVE if value == "native" else None
+
+
 class ExecutionResources:
     """Amounts of CPU, GPU, memory and object store memory; None means no limit."""
 
@@ -120,6 +140,7 @@ class DataContext:
     max_errored_blocks: Tasks of a run that may fail, Ray's meaning: what such a task had yet to give is missing, the error goes to the log. -1: any number.
     on_error: What becomes of a bad record (a row whose function raises; a line or file that a reader cannot understand), where the operator does not say:
         "raise" ends the run, "skip" leaves it out and counts it, "quarantine" keeps it for Dataset.errors().
+    checkpoint_config: A skate.data.checkpoint.CheckpointConfig: writes of files can be resumed.
     max_errors: Bad records that a run may have before it fails with skate.data.exceptions.TooManyErrors: a number of rows (int; checked all the time), or a
         share of the rows that came in (float from 0.0 to 1.0; checked at the end, before a write is committed); None: any number.
 
@@ -141,6 +162,7 @@ class DataContext:
         self.max_errored_blocks: int = 0
         self.on_error: str = "raise"
         self.max_errors: int | float | None = None
+        self.checkpoint_config: Any = None
         self.read_op_min_num_blocks: int = 1
         self.enable_auto_log_stats: bool = False
         self.verbose_stats_logs: bool = False
@@ -148,6 +170,8 @@ class DataContext:
         self.retried_io_errors: list[str] = list(RETRIED_IO_ERRORS)
         self.raise_original_map_exception: bool = False
         self.enable_fallback_to_arrow_object_ext_type: bool | None = None
+        self.arrow_fixed_shape_tensor_format: FixedShapeTensorFormat = FixedShapeTensorFormat.V2
+        self.enable_tensor_extension_casting: bool = True  # False: pandas batches have TensorArray columns
         # Ray's: kept for programs that set them, and not used
         self.shuffle_strategy: Any = ShuffleStrategy.HASH_SHUFFLE
         self.default_hash_shuffle_parallelism: int = 200
@@ -156,8 +180,6 @@ class DataContext:
         self.streaming_read_buffer_size: int = 32 * MiB
         self.enable_pandas_block: bool = True
         self.actor_prefetcher_enabled: bool = False
-        self.enable_tensor_extension_casting: bool = True
-        self.arrow_fixed_shape_tensor_format: Any = None
         self.scheduling_strategy: Any = "SPREAD"
         self.eager_free: bool = False
         self.decoding_size_estimation: bool = True
@@ -186,6 +208,10 @@ class DataContext:
             warnings.warn(f"`{name}` is deprecated! Configure `{other}` instead.", DeprecationWarning, stacklevel=2)
             if other in ("target_max_block_size", "use_polars_sort"):
                 object.__setattr__(self, other, value)
+            elif other == "arrow_fixed_shape_tensor_format":
+                setattr(self, other, "v2" if value else "v1")
+        if name == "arrow_fixed_shape_tensor_format" and not isinstance(value, FixedShapeTensorFormat):
+            value = FixedShapeTensorFormat(getattr(value, "value", value))  # ValueError names what is none
         object.__setattr__(self, name, value)
 
     def get_config(self, key: str, default: Any = None) -> Any:

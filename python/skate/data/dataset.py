@@ -20,6 +20,7 @@ from skate.data.convert import Conversions
 from skate.data.execute import Facts, Node
 from skate.data.iterator import DataIterator
 from skate.data.random_config import RandomSeedConfig, seeds  # noqa: F401  RandomSeedConfig is public here
+from skate.data.schema import Schema  # noqa: F401  public here, too
 from skate.data.split import Splits
 from skate.data.write.api import Writers
 
@@ -414,7 +415,10 @@ class Dataset(Splits, Conversions, Writers):
         on_error: str | None = None,
         **ray_remote_args: Any,
     ) -> Dataset:
-        """One more column: fn gets a batch and returns a Series, array or list as long as it.
+        """One more column: fn gets a batch and returns a column as long as it, of the kind of the batch.
+
+        Args:
+            fn: Returns a Series, a list or one value for all rows ("pandas"), a numpy.ndarray ("numpy") or a pyarrow Array ("pyarrow"); TypeError for others.
 
         Example:
             >>> import skate
@@ -591,8 +595,6 @@ class Dataset(Splits, Conversions, Writers):
             >>> skate.data.range(1).schema().names
             ['id']
         """
-        from skate.data.schema import Schema
-
         if self._schema is None:
             if self._facts.schema is not None:
                 self._schema = Schema(self._facts.schema())
@@ -601,7 +603,7 @@ class Dataset(Splits, Conversions, Writers):
         return self._schema
 
     def _first_schema(self) -> Any:
-        from skate.data.schema import Schema, unify
+        from skate.data.schema import unify
 
         found: list[Any] = []
         for rb in execute.batches(self, Node("limit", "limit=1", {}, (self._node,), limit=1)):

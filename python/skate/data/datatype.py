@@ -131,7 +131,9 @@ class DataType:
     @classmethod
     def tensor(cls, shape: tuple[int, ...], dtype: DataType) -> DataType:
         """Arrays that all have one shape."""
-        return cls(pa.fixed_shape_tensor(dtype.to_arrow_dtype(), shape))
+        from skate.data.tensor_types import ArrowTensorType
+
+        return cls(ArrowTensorType(shape, dtype.to_arrow_dtype()))
 
     @classmethod
     def variable_shaped_tensor(cls, dtype: DataType, ndim: int = 2) -> DataType:
@@ -197,8 +199,9 @@ class DataType:
     def is_tensor_type(self) -> bool:
         """Fixed-shape and variable-shape tensors."""
         from skate.data.batch import is_ragged
+        from skate.data.tensor_types import is_fixed
 
-        return isinstance(self._physical_dtype, pa.FixedShapeTensorType) or is_ragged(self._physical_dtype)
+        return is_fixed(self._physical_dtype) or is_ragged(self._physical_dtype)
 
     def is_struct_type(self) -> bool:
         """Structs."""

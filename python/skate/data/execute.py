@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import pickle
+import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -110,6 +111,7 @@ def source(
     if n is not None and (not isinstance(n, int) or n < 1):
         raise ValueError(f"concurrency of a read must be a positive int, not {n!r}")
     more = dict(options.ray_remote_args or {})
+    pool = {"pool": more.pop("pool")} if "pool" in more else {}
     if bad.check_policy(options.on_error) is not None:
         params = {**params, "on_error": options.on_error}
     node = Node(
@@ -120,6 +122,7 @@ def source(
         units=units,
         each_run=each_run,
         max_tasks=n or 0,
+        **pool,
         **resources({"num_cpus": options.num_cpus, "num_gpus": options.num_gpus, "memory": options.memory, **more}),
     )
     return Dataset(node, facts)
@@ -268,8 +271,11 @@ def stage_call(chain: Any, exec_args: Any, *blocks: Any) -> Any:  # called by it
     return chain.stage_call(exec_args, *blocks)
 
 
-def run(ds: Any, node: Node | None = None) -> Iterator[Block]:
-    """Runs ds (or another node of its context) and yields its blocks in order. Closing the iterator stops the run."""
+def run(ds: Any, node: Node | None = None, skip: bytes | None = None) -> Iterator[Any]:
+    """Runs ds (or another node of its context) and yields its blocks in order. Closing the iterator stops the run.
+
+    skip: a byte for each unit of its only source, not 0 if it is left out; units are kept apart then, and blocks have the number of theirs as a fifth item.
+    """
     from skate.data.progress import Progress
     from skate.data.stats import DatasetStats
 
@@ -288,20 +294,24 @@ def run(ds: Any, node: Node | None = None) -> Iterator[Block]:
     bad.check_policy(ds.context.on_error)
     share = bad.limit(ds.context.max_errors)[1]
     plan, root = lower(node, ds.context)
-    x = _skate.Exec(plan, root, conf(ds.context))
+    how = conf(ds.context)
+    if skip is not None:
+        how["skip_units"] = skip
+    x = _skate.Exec(plan, root, how)
+    warn_few_inputs(node)
     errors = ds._errors = bad.Errors(x)
     log = logging.getLogger("ray.data")
-    bar = Progress.open(x, ds.context)
+    bar = Progress(x, ds.context)
     from skate.data import batch  # noqa: F401  pyarrow and numpy, which the blocks need here too: while the workers start
 
     try:
         while True:
-            item = x.next() if bar is None else bar.next()
+            item = bar.next()
             errors.drain(log, ds.context.max_errored_blocks)
             if item is None:
                 errors.check_share(share, x.stats())
                 break
-            yield item
+            yield item if skip is None else (*item, x.origin())
     except RayTaskError as e:
         most = ds.context.max_errors
         if isinstance(most, int) and x.stats()["bad_rows"] > most:
@@ -311,10 +321,37 @@ def run(ds: Any, node: Node | None = None) -> Iterator[Block]:
     finally:
         errors.drain(log, ds.context.max_errored_blocks)
         ds._stats = DatasetStats(x.stats(), {**(ds._stats.extra if ds._stats else {}), "errors": errors})
-        if bar is not None:
-            bar.close()
+        ds._stats.log()
+        bar.close()
         x.stop()
         errors.end()
+
+
+def warn_few_inputs(node: Node) -> None:
+    """Warns of a function that is to run in more places at once than its input has parts."""
+    todo, seen = [node], set()
+    while todo:
+        n = todo.pop()
+        if id(n) in seen:
+            continue
+        seen.add(id(n))
+        todo += n.inputs
+        most = n.options["pool"][0] if n.options.get("pool") else n.options.get("max_tasks") or 0
+        if most > 1 and "fn" in n.params and len(n.inputs) == 1:
+            below = n.inputs[0]
+            while (
+                below.op in ("map", "map_batches", "filter", "flat_map", "project", "select_columns", "rename_columns")
+                and len(below.inputs) == 1
+            ):
+                below = below.inputs[0]
+            parts = below.options.get("units", below.options.get("blocks"))
+            if parts is not None and 0 < len(parts) < most:
+                warnings.warn(
+                    f"{n.label} can launch at most {len(parts)} task{'s' if len(parts) > 1 else ''}, as its input has {len(parts)} part"
+                    f"{'s' if len(parts) > 1 else ''}, and is to run {most} at once; raise override_num_blocks of what reads it",
+                    UserWarning,
+                    stacklevel=4,
+                )
 
 
 def of_user_code(e: RayTaskError, context: DataContext) -> BaseException:

@@ -268,8 +268,9 @@ def _map_part(v: pa.Array, i: int) -> pa.Array:
 
 def _to_list(v: pa.Array) -> pa.Array:
     from skate.data.datatype import is_list
+    from skate.data.tensor_types import is_fixed
 
-    if isinstance(v.type, pa.FixedShapeTensorType):
+    if is_fixed(v.type):
         v = v.storage
     if not is_list(v.type):
         raise pa.ArrowInvalid(f"to_list() can only be called on list-like columns, but got {v.type}")

@@ -452,9 +452,7 @@ def add_column(params: dict[str, Any], batches: Batches) -> Batches:
     fn, label, fmt, col = params["fn"], params["label"], params["batch_format"], params["col"]
 
     def work(rb: pa.RecordBatch) -> list[pa.RecordBatch]:
-        v = fn(_b.to_batch(rb, fmt), *params["fn_args"], **params["fn_kwargs"])
-        pandas = type(v).__module__.startswith("pandas") and hasattr(v, "dtype")
-        arr = _b._from_series(v, None) if pandas else _b._column(v, col, None, None)
+        arr = _new_column(fn(_b.to_batch(rb, fmt), *params["fn_args"], **params["fn_kwargs"]), col, fmt, rb.num_rows)
         if len(arr) != rb.num_rows:
             raise ValueError(f"{label} returned {len(arr)} values for {rb.num_rows} rows; return one value per row")
         i = rb.schema.get_field_index(col)
@@ -467,6 +465,24 @@ def add_column(params: dict[str, Any], batches: Batches) -> Batches:
         return [pa.RecordBatch.from_arrays(cols, names=names)]
 
     yield from _by_batch(params, (rb for rb in batches if rb.num_rows), work)
+
+
+_RETURNS = {"pyarrow": ((pa.Array, pa.ChunkedArray), "pyarrow Array"), "numpy": (np.ndarray, "numpy.ndarray")}
+
+
+def _new_column(v: Any, name: str, fmt: str, rows: int) -> pa.Array:
+    """What the function of add_column returned for a batch, as a column; TypeError when it is not what its format asks for."""
+    if fmt in _RETURNS:
+        kind, said = _RETURNS[fmt]
+        if not isinstance(v, kind):
+            raise TypeError(f"For {fmt} batch format, the function must return a {said}, got: {type(v)}")
+    elif type(v).__module__.startswith("pandas") and hasattr(v, "dtype"):
+        return _b._from_series(v, None)
+    elif isinstance(v, (str, bytes)) or not hasattr(v, "__len__"):  # pandas gives every row the one value
+        return _b.from_objects([v] * rows, None)
+    elif not hasattr(v, "dtype"):
+        v = list(v)
+    return _b._column(v, name, None, None)
 
 
 def select_columns(params: dict[str, Any], batches: Batches) -> Batches:
@@ -528,7 +544,7 @@ project_numbered = project
 
 
 def random_sample(params: dict[str, Any], batches: Batches) -> Batches:
-    rng = np.random.Generator(np.random.Philox(key=[params["seed"] & 0xFFFFFFFFFFFFFFFF, task.seq]))  # a function of (seed, task, row)
+    rng = np.random.default_rng([task.seq, params["seed"] & 0xFFFFFFFFFFFFFFFF])  # a function of (task, seed, row), Ray's own
     for rb in batches:
         yield rb.filter(_b.array_from_numpy(rng.random(rb.num_rows) < params["fraction"], None))
 

@@ -1,45 +1,58 @@
-"""One progress line on a terminal (stderr), rewritten at most five times a second; nothing anywhere else. DataContext.enable_progress_bars = False: off."""
+"""What a user sees while a run goes on: one line on a terminal (stderr), rewritten at most five times a second, and nothing anywhere else
+(DataContext.enable_progress_bars = False: off); and a warning in the log when nothing moves for some seconds, which says who waits for what.
+"""
 
 from __future__ import annotations
 
+import logging
 import sys
 import time
 from typing import Any
 
 EVERY_S = 0.2
+QUIET_S = 4.0  # the first warning; the next one after twice as long
 
 
 class Progress:
-    """Stands between the caller and Exec.next; next() is the same but draws while it waits."""
+    """Stands between the caller and Exec.next; next() is the same but looks around while it waits."""
 
-    def __init__(self, x: Any, out: Any):
-        self.x, self.out = x, out
+    def __init__(self, x: Any, context: Any):
+        self.x = x
+        self.out = sys.stderr if context.enable_progress_bars and sys.stderr is not None and sys.stderr.isatty() else None
         self.start = time.monotonic()
         self.drawn = self.start + EVERY_S  # a run shorter than two ticks draws nothing
         self.width = 0
-
-    @classmethod
-    def open(cls, x: Any, context: Any) -> Progress | None:
-        if not context.enable_progress_bars or sys.stderr is None or not sys.stderr.isatty():
-            return None
-        return cls(x, sys.stderr)
+        self.tick = 1.0 if self.out is None else EVERY_S
+        self.quiet = QUIET_S
 
     def next(self) -> Any:
         from skate.exceptions import GetTimeoutError
 
         while True:
             try:
-                item = self.x.next(EVERY_S)
+                item = self.x.next(self.tick)
             except GetTimeoutError:
                 self.draw()
+                self.warn()
                 continue
-            if time.monotonic() - self.drawn >= EVERY_S:
+            if self.out is not None:
                 self.draw()
             return item
 
+    def warn(self) -> None:
+        seconds, who = self.x.quiet()
+        if seconds < QUIET_S:
+            self.quiet = QUIET_S
+        elif seconds >= self.quiet:
+            self.quiet = 2 * seconds
+            self.close()
+            logging.getLogger("ray.data").warning(
+                "Nothing has moved for %.0f s (`skate stack` shows where the tasks are): %s", seconds, who
+            )
+
     def draw(self) -> None:
         now = time.monotonic()
-        if now < self.drawn:
+        if self.out is None or now < self.drawn + EVERY_S:
             return
         self.drawn = now
         line = text(self.x.stats(), now - self.start)
@@ -54,7 +67,7 @@ class Progress:
         self.width = len(line)
 
     def close(self) -> None:
-        if self.width:
+        if self.width and self.out is not None:
             self.out.write("\r" + " " * self.width + "\r")
             self.out.flush()
             self.width = 0

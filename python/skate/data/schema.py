@@ -65,21 +65,21 @@ def promote(name: str, a: pa.DataType, b: pa.DataType) -> pa.DataType:
         return b
     if t.is_null(b):
         return a
-    if isinstance(a, pa.FixedShapeTensorType) or isinstance(b, pa.FixedShapeTensorType):
+    from skate.data.tensor_types import fixed_parts, is_fixed
+
+    if is_fixed(a) or is_fixed(b):
         from skate.data.batch import is_ragged, ragged_parts, ragged_type
 
         for x, y in ((a, b), (b, a)):
-            if is_ragged(x) and isinstance(y, pa.FixedShapeTensorType) and ragged_parts(x) == (y.value_type, len(y.shape)):
+            if is_ragged(x) and is_fixed(y) and ragged_parts(x) == (y.value_type, len(y.shape)):
                 return x
-        if (
-            isinstance(a, pa.FixedShapeTensorType)
-            and isinstance(b, pa.FixedShapeTensorType)
-            and a.value_type == b.value_type
-            and len(a.shape) == len(b.shape) > 1
-        ):
-            return ragged_type(a.value_type, len(a.shape))
-        plain = [pa.list_(x.value_type) if isinstance(x, pa.FixedShapeTensorType) and len(x.shape) == 1 else x for x in (a, b)]
-        if not any(isinstance(x, pa.FixedShapeTensorType) for x in plain):
+        if is_fixed(a) and is_fixed(b) and a.value_type == b.value_type:
+            if fixed_parts(a) == fixed_parts(b):
+                return b if isinstance(b, pa.FixedShapeTensorType) else a
+            if len(a.shape) == len(b.shape) > 1:
+                return ragged_type(a.value_type, len(a.shape))
+        plain = [pa.list_(x.value_type) if is_fixed(x) and len(x.shape) == 1 else x for x in (a, b)]
+        if not any(is_fixed(x) for x in plain):
             return promote(name, *plain)
     elif t.is_struct(a) and t.is_struct(b) or t.is_list(a) and t.is_list(b) or _simple(a) and _simple(b):
         # Arrow's own permissive promotion follows this rule inside these kinds, but for what it would lose (checked here).
@@ -125,11 +125,19 @@ def cast_batch(rb: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
             continue
         c = rb.column(have[f.name])
         if not c.type.equals(f.type):
-            if isinstance(c.type, pa.FixedShapeTensorType) and getattr(f.type, "extension_name", "") == "arrow.variable_shape_tensor":
-                from skate.data.batch import ragged_of_fixed
+            from skate.data.tensor_types import ArrowTensorArray, is_fixed, native, of_native
 
-                cols.append(ragged_of_fixed(c, f.type))
-                continue
+            if is_fixed(c.type):
+                from skate.data.batch import is_ragged, ragged_of_fixed
+
+                if is_ragged(f.type):
+                    cols.append(ragged_of_fixed(c, f.type))
+                    continue
+                if isinstance(c, ArrowTensorArray):
+                    c = native(c)
+                if is_fixed(f.type) and not isinstance(f.type, pa.FixedShapeTensorType) and tuple(f.type.shape) == tuple(c.type.shape):
+                    cols.append(of_native(c, f.type))
+                    continue
             try:
                 c = (c.storage if isinstance(c.type, pa.FixedShapeTensorType) else c).cast(f.type, safe=True)
             except pa.ArrowInvalid as e:

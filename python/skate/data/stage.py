@@ -17,7 +17,7 @@ from typing import Any
 import pyarrow as pa
 
 from skate import _skate
-from skate.data import ops
+from skate.data import ops, steady
 from skate.data.bad import Letters, Trail
 from skate.data.context import DataContext
 
@@ -69,13 +69,14 @@ class Chain:
         t.source_row, t.rows_of = None, None
         t.letters, t.trail = Letters(seq), Trail([fn.__name__ for fn, _ in self.ops])
         n = len(self.ops)
-        ns, rows = [0] * n, [0] * n
+        ns, rows, tries = [0] * n, [0] * n, [0] * n
+        steady.begin()
         it: Any = _inputs(blocks, ranges) if blocks else None
         for i, (fn, params) in enumerate(self.ops):
             it = fn(params, it if it is not None or i == 0 else iter(()))
             if i == 0 and t.trail.reads:
                 it = t.trail.follow(it, t)
-            it = _timed(it, ns, rows, i)
+            it = _timed(it, ns, rows, tries, i)
         if self.ops[-1][0] is ops.repartition:
             target = 0  # what it gives are blocks: they are neither joined nor cut
         for rb in cut(it, target, cap, _skate.block_nbytes):
@@ -86,7 +87,7 @@ class Chain:
         it.close()
         for letters, bad in t.letters.take(last=True):
             yield _skate.BlockOut(letters, bad)
-        _skate.task_note([(rows[i], ns[i] - (ns[i - 1] if i else 0)) for i in range(n)])
+        _skate.task_note([(rows[i], ns[i] - (ns[i - 1] if i else 0), tries[i] - (tries[i - 1] if i else 0)) for i in range(n)])
 
 
 _tuned = False
@@ -108,18 +109,20 @@ def _inputs(blocks: tuple[pa.RecordBatch, ...], ranges: list[tuple[int, int, int
         yield rb if row0 == 0 and n == rb.num_rows else rb.slice(row0, n)
 
 
-def _timed(it: Iterator[pa.RecordBatch], ns: list[int], rows: list[int], i: int) -> Iterator[pa.RecordBatch]:
-    """Counts the rows and the time inside `it` (with what is above it; the difference of neighbours is an operator's own)."""
-    now = perf_counter_ns
+def _timed(it: Iterator[pa.RecordBatch], ns: list[int], rows: list[int], tries: list[int], i: int) -> Iterator[pa.RecordBatch]:
+    """Counts the rows, the time and the reads and writes tried again inside `it` (with what is above it; the difference of neighbours is an operator's own)."""
+    now, counts = perf_counter_ns, steady.counts
     it = iter(it)
     while True:
-        t = now()
+        t, before = now(), counts.tries
         try:
             rb = next(it)
         except StopIteration:
             ns[i] += now() - t
+            tries[i] += counts.tries - before
             return
         ns[i] += now() - t
+        tries[i] += counts.tries - before
         rows[i] += rb.num_rows
         yield rb
 

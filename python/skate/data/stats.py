@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 from typing import Any
 
 
@@ -45,10 +46,23 @@ class DatasetStats:
         more = {"bad": {op: dict(by) for op, by in errors.counts.items()}} if errors is not None and errors.total else {}
         if "write" in self.extra:
             more["write"] = self.extra["write"]
-        return {**self.raw, **more, "bottleneck_label": self.bottleneck()[0]}
+        return {**self.raw, **more, "io_retries": self.io_retries, "bottleneck_label": self.bottleneck()[0]}
 
     def to_json(self, **kwargs: Any) -> str:
         return json.dumps(self.to_dict(), default=str, **kwargs)
+
+    def log(self) -> None:
+        """What each operator did, to the logger "ray.data", for who asks for DEBUG."""
+        log = logging.getLogger("ray.data")
+        if log.isEnabledFor(logging.DEBUG):
+            for o in self.ops:
+                kind = "ActorPoolMapOperator" if o.get("pool") else "TaskPoolMapOperator"
+                log.debug("Operator %s[%s] completed. Operator Metrics:\n%s", kind, o["label"], o)
+
+    @property
+    def io_retries(self) -> int:
+        """Reads and writes that were tried again (steady.py)."""
+        return sum(f.get("io_retries", 0) for o in self.ops for f in o.get("fused") or [])
 
     @property
     def ops(self) -> list[dict[str, Any]]:
@@ -119,6 +133,8 @@ class DatasetStats:
         if "write" in self.extra:
             w = self.extra["write"]
             lines.append(f"Wrote {w['files']} files, {w['rows']:,} rows, {nbytes(w['bytes'])} to {w['path']}")
+        if self.io_retries:
+            lines.append(f"Reads and writes tried again, since the store was not well: {self.io_retries:,}")
         errors = self.extra.get("errors")
         if errors is not None and errors.total:
             kept = f", {errors.kept:,} of them kept (Dataset.errors())" if errors.kept else ""
@@ -126,7 +142,10 @@ class DatasetStats:
         if self.raw.get("errored_blocks"):
             lines.append(f"Tasks that failed and were left out: {self.raw['errored_blocks']:,}")
         peak, limit = self.raw.get("memory_peak"), self.raw.get("memory_limit")
-        lines.append(f"Total {seconds(self.raw.get('wall_ns'))}; memory of blocks: peak {nbytes(peak)} of {nbytes(limit)}")
+        tasks, blocks = sum(o.get("tasks_done", 0) for o in ops), sum(o.get("blocks_out", 0) for o in ops if o.get("tasks_done"))
+        lines.append(
+            f"Total {seconds(self.raw.get('wall_ns'))}; {tasks} tasks executed, {blocks} blocks produced; memory of blocks: peak {nbytes(peak)} of {nbytes(limit)}"
+        )
         label, why = self.bottleneck()
         lines.append(f"Bottleneck: {short(label)} ({why})")
         return "\n".join(lines)

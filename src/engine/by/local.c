@@ -347,16 +347,16 @@ static sk_rc l_actor_kill(struct sk_engine *e, sk_aid a, bool no_restart, struct
             x->stopping = x->no_restart = true;
             sk_name_free(&x->name);
             if (w) {
-                sk_pool_kill(l, w, "kill() was called on its actor");
-                sk_actor_fail_calls(l, x, "kill() was called on it");
+                sk_pool_kill(l, w, "The actor is dead because it was killed by `ray.kill`");
+                sk_actor_fail_calls(l, x, "it was killed by `ray.kill`");
             } else {
-                sk_actor_dead(l, x, "kill() was called on it");
+                sk_actor_dead(l, x, "it was killed by `ray.kill`");
             }
         } else if (x->worker) {
             x->asked = true;
             sk_pool_kill(l, x->worker, "kill(no_restart=False) was called on its actor");
         } else if (x->restarts_left == 0) {
-            sk_actor_dead(l, x, "kill() was called on it");
+            sk_actor_dead(l, x, "it was killed by `ray.kill`");
         } else { /* it has no process yet: a life less all the same */
             x->asked = true;
             if (x->restarts_left > 0) x->restarts_left--;

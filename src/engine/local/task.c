@@ -289,7 +289,7 @@ sk_rc sk_ltask_submit(struct sk_local *l, uint32_t proc, uint32_t level, uint64_
         }
         if (a && a->no_restart && a->state != SK_A_DEAD) { /* killed; its worker is about to know */
             sk_ltask_fail(l, t, SK_EACTOR, "the actor is dead: %s",
-                          sk_place_shape_dead(&l->place, a->shape) ? "its placement group was removed" : "kill() was called on it");
+                          sk_place_shape_dead(&l->place, a->shape) ? "its placement group was removed" : "it was killed by `ray.kill`");
             return SK_OK;
         }
         bool restarts = a && (a->state == SK_A_STARTING ? a->init->attempt > 0 : a->worker && a->worker->killed);

@@ -10,7 +10,7 @@
 #include "test.h"
 
 #define TAG SK_TAG_TEST
-#define MAXS 10u
+#define MAXS 24u
 #define ROW_BYTES 1000u
 
 struct blk { /* a block that exists: its rows by number */
@@ -26,6 +26,7 @@ struct stage {          /* what a stage of the simulation does */
     bool at_end;         /* yields at the end, not on the way */
     uint64_t frame;      /* bytes of a row; 0: ROW_BYTES */
     uint32_t block_rows; /* rows a block; 0: by target */
+    double spike, later; /* share of tasks that take ten times as long; factor on the time of those after the first twenty (0: 1) */
 };
 
 struct task {
@@ -64,7 +65,8 @@ struct sim {
     SK_VEC(uint32_t) sizes; /* rows of each block taken */
     uint64_t unit_rows[4096];
     uint64_t peak, max_task, max_flying, max_over, n_forced, n_launched, n_retries;
-    double busy_cpu;
+    double busy_cpu, work[MAXS], longest; /* seconds of tasks: of CPUs, of stages; of the longest one */
+    uint32_t n_tasks[MAXS], ops_max;      /* started, by stage; operators behind the sources, at most */
 };
 
 static double uniform(struct sim *m) {
@@ -204,9 +206,13 @@ static void launch(struct sim *m, uint64_t id) {
         total += c * row_bytes;
     }
     m->max_task = SK_MAX(m->max_task, total);
-    k->dur = (first->sec + first->sec_row * n_in) * lognormal(m);
+    double sec = first->sec + first->sec_row * n_in;
+    if (first->spike > 0 && uniform(m) < first->spike) sec *= 10;
+    if (first->later > 0 && m->n_tasks[t->stage] >= 20) sec *= first->later;
+    m->n_tasks[t->stage]++;
+    k->dur = sec * lognormal(m);
     while (uniform(m) < m->deaths) { /* its worker dies on the way: all again */
-        k->dur += (first->sec + first->sec_row * n_in) * lognormal(m);
+        k->dur += sec * lognormal(m);
         m->n_retries++;
     }
     sk_free(in);
@@ -231,23 +237,22 @@ static void dispatch(struct sim *m) {
         const struct sk_sstage *s = &m->x->s[k->stage];
         bool actor = s->kind == SK_STAGE_ACTORS;
         next = k->next;
-        if (actor ? m->actor_busy[k->stage][k->actor] || m->actor[k->stage][k->actor] != ACTOR_ON
-                  : (m->cpu < s->cpu_e4 || m->gpu < s->gpu_e4)) {
+        if (m->cpu < s->cpu_e4 ||
+            (actor ? m->actor_busy[k->stage][k->actor] || m->actor[k->stage][k->actor] != ACTOR_ON : m->gpu < s->gpu_e4)) {
             prev = k;
             continue;
         }
-        if (actor) {
-            m->actor_busy[k->stage][k->actor] = true;
-        } else {
-            m->cpu -= s->cpu_e4;
-            m->gpu -= s->gpu_e4;
-        }
+        m->cpu -= s->cpu_e4;
+        if (actor) m->actor_busy[k->stage][k->actor] = true;
+        else m->gpu -= s->gpu_e4;
         if (prev) prev->next = next;
         else m->queue = next;
         if (m->queue_last == k) m->queue_last = prev;
         k->started = true;
         k->begin = m->now;
         m->busy_cpu += k->dur * (double)s->cpu_e4 / 1e4;
+        m->work[k->stage] += k->dur;
+        m->longest = SK_MAX(m->longest, k->dur);
         const struct sk_stage *st = &m->st.s[k->stage];
         bool at_end = m->s[st->nodes[st->n_nodes - 1]].at_end;
         for (uint32_t i = 0; i < k->n_out; i++) at(m, m->now + k->dur * (at_end ? 1 : (i + 1.0) / k->n_out), E_YIELD, k);
@@ -278,7 +283,10 @@ static void check_promises(struct sim *m, bool forced, bool promised) {
 /* One that has not begun ends at once. */
 static void cancel(struct sim *m, struct task *k) {
     k->dead = true;
-    if (k->started) return;
+    if (k->started) { /* nobody waits for the rest */
+        m->work[k->stage] -= k->begin + k->dur - m->now;
+        return;
+    }
     for (struct task **p = &m->queue, *prev = NULL; *p; prev = *p, p = &(*p)->next)
         if (*p == k) {
             *p = k->next;
@@ -292,7 +300,7 @@ static void acts(struct sim *m) {
     bool forced = m->x->n_forced != m->n_forced, promised = false;
     if (forced && getenv("SIM_VERBOSE")) {
         char text[2000];
-        sk_stall_text(m->x, text, sizeof text);
+        sk_stall_text(m->x, ns(m->now), text, sizeof text);
         fprintf(stderr, "forced at %.4f: flying %u out %u mem %llu+%llu: %s\n", m->now, m->x->n_flying, m->x->out.n,
                 (unsigned long long)m->x->mem.used, (unsigned long long)m->x->mem.reserved, text);
     }
@@ -307,7 +315,7 @@ static void acts(struct sim *m) {
         case SK_ACT_CANCEL: cancel(m, (struct task *)(uintptr_t)sk_step_task(m->x, a.id)->user); break;
         case SK_ACT_RELEASE: unref(m, a.id); break;
         case SK_ACT_ADDREF: ((struct blk *)sk_map_get(&m->blks, a.id))->refs++; break;
-        case SK_ACT_ACTOR_CREATE: /* keeps no CPU; its calls run beside the tasks */
+        case SK_ACT_ACTOR_CREATE: /* keeps no CPU; its calls take them */
             CHECK_EQ(m->actor[a.stage][a.actor], ACTOR_NONE);
             m->actor[a.stage][a.actor] = ACTOR_WAITS;
             break;
@@ -338,12 +346,10 @@ static void on(struct sim *m, struct ev e) {
         acts(m);
     } else if (e.kind == E_DONE) {
         const struct sk_sstage *s = &m->x->s[k->stage];
-        if (!k->started) {
-        } else if (s->kind == SK_STAGE_ACTORS) {
-            m->actor_busy[k->stage][k->actor] = false;
-        } else {
+        if (k->started) {
             m->cpu += s->cpu_e4;
-            m->gpu += s->gpu_e4;
+            if (s->kind == SK_STAGE_ACTORS) m->actor_busy[k->stage][k->actor] = false;
+            else m->gpu += s->gpu_e4;
         }
         over(m, k, k->dead);
         acts(m);
@@ -403,7 +409,7 @@ static void run(struct sim *m, uint32_t root, const char *policy) {
     }
     struct sk_bref b;
     char text[2000];
-    sk_stall_text(m->x, text, sizeof text);
+    sk_stall_text(m->x, ns(m->now), text, sizeof text);
     sk_rc rc = sk_step_take(m->x, ns(m->now), &b, NULL);
     CHECK_MSG(rc == SK_EDONE, "the engine has nothing to do, at %g s: %s", m->now, text);
 }
@@ -511,7 +517,7 @@ static uint32_t random_plan(struct sim *m, uint64_t shape, bool exact) {
     }
     double grow = 1;
     bool gpus = uniform(m) < 0.4; /* one GPU for several stages, which take turns at it */
-    uint32_t n = (uint32_t)(uniform(m) * 6), actors_cpu = 0;
+    uint32_t n = (uint32_t)(uniform(m) * (m->ops_max ? m->ops_max : 6)), actors_cpu = 0;
     while (n-- && sk_plan_n_nodes(m->plan) < MAXS) {
         uint32_t node = sk_plan_n_nodes(m->plan);
         if (uniform(m) < 0.15) {
@@ -524,6 +530,8 @@ static uint32_t random_plan(struct sim *m, uint64_t shape, bool exact) {
         grow *= (double)RATIO[r].times / RATIO[r].of;
         m->s[node] = (struct stage){
             .times = RATIO[r].times, .of = RATIO[r].of, .sec = 0.001, .sec_row = 0.0001 * exp(uniform(m) * 5), .at_end = uniform(m) < 0.3};
+        if (m->ops_max && uniform(m) < 0.2) m->s[node].spike = 0.05;
+        if (m->ops_max && uniform(m) < 0.2) m->s[node].later = uniform(m) < 0.5 ? 3 : 0.3;
         struct sk_node_desc d = {.cpu_e4 = uniform(m) < 0.8 ? 10000 : 5000,
                                  .batch_rows = uniform(m) < 0.3 ? (int64_t)(uniform(m) * 30) : 0};
         if (gpus && uniform(m) < 0.4) d.gpu_e4 = uniform(m) < 0.7 ? 10000 : 5000;
@@ -618,6 +626,63 @@ static void many_random(bool exact, int n) {
 TEST_SLOW(random_pipelines, 300) { many_random(false, test_rounds(test_sanitized() ? 100 : 2000)); }
 
 TEST_SLOW(random_pipelines_exact_sizes, 300) { many_random(true, test_rounds(test_sanitized() ? 50 : 1000)); }
+
+/* ---- policies ---------------------------------------------------------------------------------------------------------------------------------- */
+
+/* No schedule is shorter: of the CPUs, of the GPUs, of each pool, of the longest task. */
+static double lower_bound(const struct sim *m) {
+    double cpu = 0, gpu = 0, most = m->longest;
+    for (uint32_t i = 0; i < m->st.n; i++) {
+        const struct sk_sstage *s = &m->x->s[i];
+        cpu += m->work[i] * (double)s->cpu_e4;
+        gpu += m->work[i] * (double)s->gpu_e4;
+        if (s->kind == SK_STAGE_ACTORS) most = SK_MAX(most, m->work[i] / s->pool_max);
+        if (s->kind == SK_STAGE_TASKS && s->max_tasks) most = SK_MAX(most, m->work[i] / s->max_tasks);
+    }
+    if (gpu > 0) most = SK_MAX(most, gpu / (double)m->conf.gpu_e4);
+    return SK_MAX(most, cpu / (double)m->conf.cpu_e4);
+}
+
+static int by_value(const void *a, const void *b) {
+    double x = *(const double *)a, y = *(const double *)b;
+    return x < y ? -1 : x > y;
+}
+
+/* Pipelines of 1 to 14 operators, time varying, with spikes and changes half-way, under three memories: makespan / lower bound. */
+TEST_SLOW(policies_compared, 600) {
+    static const char *const POLICY[] = {"adaptive", "downstream", "upstream", "paper", "pessimistic", "reservation"};
+    static const double ROWS[] = {40, 200, 1e5};
+    enum { N = 100 };
+    static double ratio[N];
+    int n = test_sanitized() ? 10 : N;
+    uint64_t first = test_rand();
+    for (uint32_t r = 0; r < SK_COUNT(ROWS); r++)
+        for (uint32_t k = 0; k < SK_COUNT(POLICY); k++) {
+            double sum = 0, peak = 0;
+            for (int i = 0; i < n; i++) {
+                struct sim *m = sk_alloc(TAG, sizeof *m);
+                uint64_t shape = sk_rand_mix(first + (uint64_t)i);
+                setup(m, shape, ROWS[r]);
+                m->pause = m->deaths = 0;
+                m->conf.consumer_blocks = 0;
+                m->ops_max = 14;
+                run(m, random_plan(m, shape, false), POLICY[k]);
+                double bound = lower_bound(m);
+                CHECK_MSG(bound <= m->now * 1.000001, "SIM_SHAPE %llu: %g s are less than the bound %g", (unsigned long long)shape, m->now,
+                          bound);
+                ratio[i] = bound > 0 ? m->now / bound : 1;
+                sum += log(ratio[i]);
+                peak += (double)m->peak / (double)m->conf.memory_bytes;
+                finish(m);
+                sk_vec_free(&m->rows);
+                sk_vec_free(&m->sizes);
+                sk_free(m);
+            }
+            qsort(ratio, (size_t)n, sizeof *ratio, by_value);
+            printf("# %6.0f rows of memory, %-11s: %.3f mean, %.3f median, %.3f 95 %%, %.2f worst; peak %.2f of memory\n", ROWS[r],
+                   POLICY[k], exp(sum / n), ratio[n / 2], ratio[n * 95 / 100], ratio[n - 1], peak / n);
+        }
+}
 
 /* ---- Fig. 9 ------------------------------------------------------------------------------------------------------------------------------------ */
 

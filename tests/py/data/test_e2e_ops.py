@@ -247,3 +247,27 @@ def test_leaving_an_iterator_early_ends_the_run():
             assert b["id"][0] == 1
             break
     assert sd.range(10).count() == 10 and sd.range(10).map_batches(plus_one).sum("id") == 55
+
+
+def test_blocks_stay_as_they_were_cut():
+    """Small blocks that exist are a task each: somebody cut a list of addresses in ten for ten downloads at once."""
+    m = sd.from_items(list(range(100)), override_num_blocks=10).map(lambda r: r).materialize()
+    assert m.num_blocks() == 10 and m.take_all() == [{"item": i} for i in range(100)]
+    parts = [pa.table({"a": [i] * (i + 1)}) for i in range(5)]
+    batches = list(sd.from_blocks(parts).map_batches(lambda b: b, batch_size=None).iter_batches(batch_size=None))
+    assert [len(b["a"]) for b in batches] == [1, 2, 3, 4, 5]
+
+
+def test_warns_of_fewer_parts_than_asked_for():
+    with pytest.warns(UserWarning, match="can launch at most 1 task"):
+        sd.range(2, override_num_blocks=1).map(lambda r: r, concurrency=2).materialize()
+
+
+def test_added_columns_are_of_the_kind_of_the_batch():
+    ds = sd.range(4, override_num_blocks=1)
+    assert [r["c"] for r in ds.add_column("c", lambda b: 3).take_all()] == [3] * 4
+    for fmt in ("numpy", "pyarrow"):
+        with pytest.raises(TypeError, match=f"For {fmt} batch format"):
+            ds.add_column("c", lambda b: [1] * 4, batch_format=fmt).materialize()
+    with pytest.raises(ValueError):
+        ds.add_column("c", lambda b: range(7)).materialize()

@@ -1,6 +1,9 @@
 """stats(), explain(), progress."""
 
 import json
+import logging
+import os
+import threading
 import time
 
 import numpy as np
@@ -82,3 +85,36 @@ def test_context_is_copied():
     finally:
         ctx.target_max_block_size = old
         del ctx.anything
+
+
+def test_a_stall_is_named_within_five_seconds(tmp_path):
+    fifo = tmp_path / "never"
+    os.mkfifo(fifo)
+
+    def stuck(batch):
+        with open(fifo) as f:  # until the test has seen the warning
+            f.read()
+        return batch
+
+    t0 = time.monotonic()
+    it = iter(sd.range(1).map_batches(stuck).iter_rows())
+    seen = threading.Event()
+    told = []
+
+    class Tell(logging.Handler):
+        def emit(self, record):
+            told.append((time.monotonic() - t0, record.getMessage()))
+            if not seen.is_set():
+                seen.set()
+                with open(fifo, "w"):
+                    pass
+
+    log = logging.getLogger("ray.data")
+    handler = Tell()
+    log.addHandler(handler)
+    try:
+        assert next(it)["id"] == 0
+    finally:
+        log.removeHandler(handler)
+    after, text = told[0]
+    assert after >= 4 and "Nothing has moved for" in text and "ReadRange->MapBatches(stuck): 1 running (the longest for" in text

@@ -1,5 +1,7 @@
 """Arrays and objects in cells of DataFrames and Arrow tables, into blocks and back."""
 
+import pickle
+
 import numpy as np
 import pandas as pd
 import pyarrow as pa
@@ -9,8 +11,10 @@ from skate.data.extensions import (
     ArrowPythonObjectArray,
     ArrowTensorArray,
     ArrowTensorType,
+    ArrowTensorTypeV2,
     ArrowVariableShapedTensorArray,
     ArrowVariableShapedTensorType,
+    FixedShapeTensorFormat,
     PythonObjectArray,
     TensorArray,
 )
@@ -42,8 +46,8 @@ def test_tensor_cells():
 def test_arrow_tensors():
     a = np.arange(12.0).reshape(3, 2, 2)
     col = ArrowTensorArray.from_numpy(a)
-    assert isinstance(col.type, ArrowTensorType) and col.type == ArrowTensorType((2, 2), pa.float64())
-    assert not isinstance(col.type, ArrowVariableShapedTensorType)
+    assert isinstance(col.type, ArrowTensorTypeV2) and col.type == ArrowTensorTypeV2((2, 2), pa.float64())
+    assert list(pa.table({"x": col}).to_pandas()["x"].dtype.element_shape) == [2, 2]
     np.testing.assert_array_equal(col.to_numpy_ndarray(), a)
     ragged = ArrowVariableShapedTensorArray.from_numpy([np.ones((1, 2)), np.ones((3, 1))])
     assert isinstance(ragged.type, ArrowVariableShapedTensorType) and ragged.type == ArrowVariableShapedTensorType(pa.float64(), 2)
@@ -51,6 +55,76 @@ def test_arrow_tensors():
     for bad in (object(), [], [np.ones(2), np.ones((2, 2))]):
         with pytest.raises(ValueError):
             ArrowVariableShapedTensorArray.from_numpy(bad)
+
+
+@pytest.mark.parametrize("fmt", list(FixedShapeTensorFormat))
+def test_tensor_formats(fmt, tmp_path, monkeypatch):
+    monkeypatch.setattr(sd.DataContext.get_current(), "arrow_fixed_shape_tensor_format", fmt)
+    for a in (
+        np.arange(12.0).reshape(3, 2, 2),
+        np.array([[True, False], [False, True]]),
+        np.array([["a", "bc"], ["d", ""]]),
+        np.zeros((2, 0, 3)),
+        np.arange(6, dtype=np.int16).reshape(3, 2)[::2],
+    ):
+        col = ArrowTensorArray.from_numpy(a)
+        np.testing.assert_array_equal(col.to_numpy_ndarray(), a)
+        np.testing.assert_array_equal(np.asarray(col[1].to_numpy()), a[1])
+        np.testing.assert_array_equal(col[1:].to_numpy_ndarray(), a[1:])
+        back = sd.from_arrow(pa.table({"x": col})).map_batches(lambda b: b).to_arrow()["x"]
+        assert back.type == col.type and back.combine_chunks().storage.equals(col.storage)
+    a = np.arange(12).reshape(3, 2, 2)
+    sd.from_numpy(a).write_parquet(str(tmp_path))
+    ds = sd.read_parquet(str(tmp_path))
+    assert isinstance(ds.schema().types[0], fmt.to_type())
+    assert isinstance(ds.map_batches(lambda b: {"y": b["data"] + 1}).schema().types[0], fmt.to_type())
+    np.testing.assert_array_equal(ds.map_batches(lambda b: {"y": b["data"] + 1}).take_batch()["y"], a + 1)
+    with_null = (
+        pa.ExtensionArray.from_storage(
+            fmt.to_type()((2,), pa.int64()),
+            pa.array([[1, 2], None, [3, 4]], pa.list_(pa.int64(), 2)).cast(fmt.to_type()((2,), pa.int64()).storage_type),
+        )
+        if fmt is not FixedShapeTensorFormat.ARROW_NATIVE
+        else None
+    )
+    if with_null is not None:
+        rows = sd.from_arrow(pa.table({"x": with_null})).map(lambda r: r).take_all()
+        assert [None if r["x"] is None else r["x"].tolist() for r in rows] == [[1, 2], None, [3, 4]]
+    with pytest.raises(ValueError):
+        sd.DataContext.get_current().arrow_fixed_shape_tensor_format = "v9"
+
+
+def test_tensor_types():
+    v1, v2, ragged = (
+        ArrowTensorType((2, 3), pa.int64()),
+        ArrowTensorTypeV2((2, 3), pa.int64()),
+        ArrowVariableShapedTensorType(pa.int64(), 2),
+    )
+    assert len({v1, v2, ragged, ArrowTensorType((3, 2), pa.int64()), ArrowTensorType((2, 3), pa.int32())}) == 5
+    assert ragged == ArrowVariableShapedTensorType(pa.int64(), 3) and pickle.loads(pickle.dumps([v1, v2, ragged])) == [v1, v2, ragged]
+    for t in (v1, v2):  # as Ray writes them: the shape pickled
+        assert type(t).__arrow_ext_deserialize__(t.storage_type, pickle.dumps((2, 3))) == t
+        with pytest.raises(ValueError, match="are numbers"):
+            type(t).__arrow_ext_deserialize__(t.storage_type, pickle.dumps(print))
+    base = np.arange(6)
+    col = ArrowVariableShapedTensorArray.from_numpy([base[:2], base[2:]])
+    assert col.storage.field("data").buffers()[3].address == base.__array_interface__["data"][0]  # no copy
+    assert [v.tolist() for v in col.to_numpy()] == [[0, 1], [2, 3, 4, 5]] and [v.as_py().tolist() for v in col[1:]] == [[2, 3, 4, 5]]
+    canonical = pa.StructArray.from_arrays(
+        [pa.array([[1, 2], [3]]), pa.array([[2, 1], [1, 1]], pa.list_(pa.int32(), 2))], ["data", "shape"]
+    )
+    field = pa.field(
+        "x", canonical.type, metadata={"ARROW:extension:name": "arrow.variable_shape_tensor", "ARROW:extension:metadata": "{}"}
+    )
+    rb = pa.RecordBatch._import_from_c_capsule(*pa.RecordBatch.from_arrays([canonical], schema=pa.schema([field])).__arrow_c_array__())
+    assert [r["x"].shape for r in sd.from_arrow(rb).map(lambda r: r).take_all()] == [(2, 1), (1, 1)]
+
+
+def test_pandas_batches_of_tensors_without_casting(monkeypatch):
+    monkeypatch.setattr(sd.DataContext.get_current(), "enable_tensor_extension_casting", False)
+    a = np.arange(8).reshape(2, 2, 2)
+    (df,) = sd.from_numpy(a).iter_batches(batch_format="pandas")
+    assert isinstance(df["data"].array, TensorArray) and np.array_equal(df["data"].to_numpy(), a)
 
 
 def test_objects():

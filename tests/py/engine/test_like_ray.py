@@ -96,6 +96,25 @@ def test_an_interrupted_task_does_not_interrupt_the_program(fresh):
     assert isinstance(e.value.cause, KeyboardInterrupt) and "abc" in str(e.value)
 
 
+def test_who_killed_an_actor_in_the_words_of_ray(fresh, gate):
+    ray = fresh(num_cpus=1)
+    if fresh.engine == "inline":
+        pytest.skip("nothing runs meanwhile")
+
+    @ray.remote
+    class A:
+        def wait(self, path):
+            open(path, "rb", 0).read(1)
+
+    a = A.remote()
+    ray.get(a.__ray_ready__.remote())
+    ref = a.wait.remote(gate.path)
+    ray.kill(a)
+    for r in (ref, a.wait.remote(gate.path)):
+        with pytest.raises(ray.exceptions.RayActorError, match="it was killed by `ray.kill`"):
+            ray.get(r)
+
+
 # ---- generators
 
 
@@ -110,6 +129,7 @@ def test_a_generator_that_yields_too_many(ray, capfd):
             closed.append(1)
 
     assert ray.get(f.remote()) == [0, 1]
+    assert ray.get(f.options(num_returns=1).remote()) == 0
 
     @ray.remote(num_returns=2)
     def g():
@@ -241,3 +261,100 @@ def test_names_to_complete(ray):
 
     assert {"one", "remote", "options"} <= set(dir(A)) and "one" in dir(A.remote())
     assert A.remote()._actor_id.job_id.hex() == ray.get_runtime_context().get_job_id()
+
+
+# ---- code in values
+
+
+class Ends:
+    """Shuts skate down while it is pickled (as another thread might, at the program's end), and starts it again if told so."""
+
+    def __init__(self, n, again):
+        self.n, self.again = n, again
+
+    def __reduce__(self):
+        import skate
+
+        skate.shutdown()
+        if self.again:
+            skate.init(num_cpus=1, _system_config={"engine": self.again})
+        return bytes, (b"x" * self.n,)
+
+
+class EndsWhenLoaded:
+    def __reduce__(self):
+        return _end, ()
+
+
+def _end():
+    import skate
+
+    skate.shutdown()
+
+
+@pytest.mark.parametrize("again", [False, True])
+@pytest.mark.parametrize("n", [10, 100_000])
+def test_shutdown_while_something_is_pickled(fresh, n, again):
+    import numpy as np
+
+    ray = fresh(num_cpus=1)
+
+    @ray.remote
+    def f(*args, **kwargs):
+        return len(args)
+
+    ends = Ends(n, again and fresh.engine)
+    calls = [
+        lambda: ray.put(ends),
+        lambda: f.remote(ends),
+        lambda: f.remote(np.zeros(100_000), ends, 5),
+        lambda: f.remote(1, b=ends),
+        lambda: ray.remote(lambda: ends.n).remote(),  # in the definition
+        lambda: f.options(name=str(n)).remote([ends]),
+    ]
+    for call in calls:
+        if not ray.is_initialized():
+            fresh(num_cpus=1)
+        assert ray.get(f.remote(1)) == 1
+        try:
+            call()
+        except ray.exceptions.RaySystemError as e:
+            assert "shut down" in str(e)
+        else:  # a definition: what is sent afterwards goes to the new engine
+            assert again and call is calls[4]
+    fresh(num_cpus=1)
+    assert ray.get(f.remote(1, 2)) == 2
+
+
+def test_shutdown_while_something_is_loaded(fresh):
+    ray = fresh(num_cpus=1)
+    refs = [ray.put(b"x" * 20_000), ray.put([EndsWhenLoaded()]), ray.put(b"y" * 20_000), ray.put(5)]
+    with pytest.raises(ray.exceptions.RaySystemError, match="shut down"):
+        ray.get(refs)
+    ray = fresh(num_cpus=1)
+    assert ray.get(ray.put([EndsWhenLoaded()])) == [None]  # its own value is there already
+    ray = fresh(num_cpus=1)
+    assert ray.get(ray.put(1)) == 1
+
+
+class Calls:
+    """Calls a function from another place while it is pickled."""
+
+    def __init__(self, f):
+        self.f = f
+
+    def __reduce__(self):
+        for i in range(10):
+            self.f.remote(**{name * 20: i for name in "abcdefgh"})
+        return int, (7,)
+
+
+def test_a_call_from_inside_of_a_call(fresh):
+    ray = fresh(num_cpus=1)
+
+    @ray.remote
+    def f(first=None, second=None, **others):
+        return first, second, len(others)
+
+    for _ in range(10):
+        assert ray.get(f.remote(first=Calls(f), second=2)) == (7, 2, 0)

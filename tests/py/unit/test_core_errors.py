@@ -40,7 +40,6 @@ def through(e, kind=0xE1, name="f", attempt=0):
         ImportError,
         ZeroDivisionError,
         RecursionError,
-        KeyboardInterrupt,
         SystemExit,
         GeneratorExit,
         ex.GetTimeoutError,
@@ -54,6 +53,11 @@ def test_every_class_is_mixed_in(cls):
     assert isinstance(got, cls) and isinstance(got, ex.RayTaskError) and isinstance(got, Exception)
     assert type(got.cause) is cls
     assert got.as_instanceof_cause() is got
+
+
+def test_an_interrupted_task_is_a_cancelled_one():
+    got = through(KeyboardInterrupt("x"))
+    assert type(got) is ex.TaskCancelledError and type(got.cause) is KeyboardInterrupt and "KeyboardInterrupt: x" in str(got)
 
 
 def test_text():

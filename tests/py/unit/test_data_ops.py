@@ -111,7 +111,7 @@ def test_columns():
 @pytest.mark.parametrize("fmt", ["pandas", "numpy", "pyarrow"])
 def test_add_column(fmt):
     p = {
-        "fn": lambda b: b["st"] if fmt == "pyarrow" else [1, 2, 3, 4, 5],
+        "fn": lambda b: {"pyarrow": lambda: b["st"], "numpy": lambda: np.arange(5), "pandas": lambda: [1, 2, 3, 4, 5]}[fmt](),
         "fn_args": (),
         "fn_kwargs": {},
         "label": "l",
@@ -123,7 +123,7 @@ def test_add_column(fmt):
     over = list(ops.add_column({**p, "col": "x"}, iter([RB.select(["x", "st"])])))[0]
     assert over.schema.names == ["x", "st"]
     with pytest.raises(ValueError, match="2 values for 5 rows"):
-        list(ops.add_column({**p, "fn": lambda b: [1, 2]}, iter([RB])))
+        list(ops.add_column({**p, "fn": lambda b: pa.array([1, 2]) if fmt == "pyarrow" else np.array([1, 2])}, iter([RB])))
 
 
 def test_random_sample_depends_on_seed_and_task_only():

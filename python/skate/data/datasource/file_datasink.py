@@ -7,6 +7,7 @@ from typing import Any
 
 from skate.data.datasource.datasink import WRITE_UUID_KWARG_NAME, Datasink, TaskContext, WriteResult
 from skate.data.datasource.filename_provider import FilenameProvider, row_filename
+from skate.data.steady import steady
 
 
 class _FileDatasink(Datasink):
@@ -102,7 +103,7 @@ class RowBasedFileDatasink(_FileDatasink):
                 name = p.get_filename_for_row(row, uuid, ctx.task_idx, block_index, i)
             else:
                 name = row_filename(p.get_filename_for_task(uuid, ctx.task_idx), block_index, i)
-            retried(
+            steady(
                 lambda row=row, name=name: self._write(row, name), f"write {self.path}/{name}", DataContext.get_current().retried_io_errors
             )
 
@@ -135,29 +136,8 @@ class BlockBasedFileDatasink(_FileDatasink):
             with self.open_output_stream(f"{self.path}/{name}") as f:
                 self.write_block_to_file(block, f)
 
-        retried(write, f"write {self.path}/{name}", DataContext.get_current().retried_io_errors)
+        steady(write, f"write {self.path}/{name}", DataContext.get_current().retried_io_errors)
 
     @property
     def min_rows_per_write(self) -> int | None:
         return self._min_rows_per_file
-
-
-ATTEMPTS = 10
-
-
-def retried(work: Any, what: str, errors: Any) -> Any:
-    """work(), again when it fails with an error whose text is one of `errors`; waits in between double from 50 ms to 2 s, with jitter."""
-    import random
-    import threading
-
-    pause = threading.Event()  # nobody sets it: a wait with a deadline, since a remote service says no when it is well again
-    for i in range(ATTEMPTS):
-        try:
-            return work()
-        except Exception as e:
-            if i == ATTEMPTS - 1 or not any(t in str(e) for t in errors or ()):
-                if i:
-                    e.add_note(f"{what}: tried {i + 1} times")
-                raise
-        pause.wait(min(2.0, 0.05 * 2**i) * random.uniform(0.5, 1.0))
-    raise AssertionError(what)

@@ -17,9 +17,18 @@ from pandas.api.extensions import ExtensionArray, ExtensionDtype
 from skate.data.batch import PythonObjectArray as ArrowPythonObjectArray
 from skate.data.batch import PythonObjectScalar as ArrowPythonObjectScalar
 from skate.data.batch import PythonObjectType as ArrowPythonObjectType
-from skate.data.batch import array_from_numpy, from_objects, is_ragged, python_objects, ragged_type
+from skate.data.batch import array_from_numpy, from_objects, python_objects
+from skate.data.tensor_types import (
+    ArrowTensorArray,
+    ArrowTensorType,
+    ArrowTensorTypeV2,
+    ArrowVariableShapedTensorArray,
+    ArrowVariableShapedTensorType,
+    FixedShapeTensorFormat,
+)
 
 __all__ = [
+    "AnyArrowExtTensorType",
     "ArrowConversionError",
     "ArrowPythonObjectArray",
     "ArrowPythonObjectScalar",
@@ -29,100 +38,38 @@ __all__ = [
     "ArrowTensorTypeV2",
     "ArrowVariableShapedTensorArray",
     "ArrowVariableShapedTensorType",
+    "FixedShapeTensorFormat",
     "FixedShapeTensorType",
     "PythonObjectArray",
     "PythonObjectDtype",
     "TensorArray",
     "TensorDtype",
+    "get_arrow_extension_fixed_shape_tensor_types",
     "get_arrow_extension_tensor_types",
+    "get_arrow_extension_variable_shape_tensor_types",
 ]
 
 FixedShapeTensorType = pa.FixedShapeTensorType
+AnyArrowExtTensorType = ArrowTensorType | ArrowTensorTypeV2 | ArrowVariableShapedTensorType | pa.FixedShapeTensorType
 
 
 class ArrowConversionError(Exception):
     """Values that cannot become an Arrow column."""
 
 
-class _OfArrow(type):
-    """Classes that only name types which are Arrow's own: calling one gives such a type, isinstance() asks for it."""
-
-    def __call__(cls, *args: Any, **kwargs: Any) -> pa.DataType:
-        return cls.make(*args, **kwargs)  # type: ignore[attr-defined]
-
-    def __instancecheck__(cls, t: Any) -> bool:
-        return cls.holds(t)  # type: ignore[attr-defined]
+def get_arrow_extension_fixed_shape_tensor_types() -> tuple[type, ...]:
+    """The classes of Arrow types that hold arrays of one shape."""
+    return (ArrowTensorType, ArrowTensorTypeV2, pa.FixedShapeTensorType)
 
 
-class ArrowTensorType(metaclass=_OfArrow):
-    """Arrays of one shape: Arrow's fixed_shape_tensor. ArrowTensorType(shape, dtype)."""
-
-    @staticmethod
-    def make(shape: tuple[int, ...], dtype: pa.DataType) -> pa.DataType:
-        """The type."""
-        return pa.fixed_shape_tensor(dtype, tuple(shape))
-
-    @staticmethod
-    def holds(t: Any) -> bool:
-        """Whether t is one."""
-        return isinstance(t, pa.FixedShapeTensorType)
-
-
-ArrowTensorTypeV2 = ArrowTensorType
-
-
-class ArrowVariableShapedTensorType(metaclass=_OfArrow):
-    """Arrays of ndim dimensions and any shape: arrow.variable_shape_tensor. ArrowVariableShapedTensorType(dtype, ndim)."""
-
-    @staticmethod
-    def make(dtype: pa.DataType, ndim: int) -> pa.DataType:
-        """The type."""
-        return ragged_type(dtype, ndim)
-
-    @staticmethod
-    def holds(t: Any) -> bool:
-        """Whether t is one."""
-        return is_ragged(t)
+def get_arrow_extension_variable_shape_tensor_types() -> tuple[type, ...]:
+    """The classes of Arrow types that hold arrays of any shape."""
+    return (ArrowVariableShapedTensorType,)
 
 
 def get_arrow_extension_tensor_types() -> tuple[type, ...]:
     """The classes of Arrow types that hold tensors."""
-    return (pa.FixedShapeTensorType, type(ragged_type(pa.int8(), 1)))
-
-
-class ArrowTensorArray:
-    """Makes Arrow columns of arrays of one shape."""
-
-    @staticmethod
-    def from_numpy(arr: Any, column_name: str | None = None) -> pa.Array:
-        """An Arrow array of the entries along the first axis (a plain array for numbers); arrays of different shapes become a ragged one."""
-        a = arr if isinstance(arr, np.ndarray) else np.array(arr)
-        if a.dtype == object and len(a) and hasattr(a.flat[0], "shape"):
-            return from_objects([_numbers(v) for v in a], None)
-        return array_from_numpy(_numbers(a), None)
-
-
-class ArrowVariableShapedTensorArray:
-    """Makes Arrow columns of arrays of any shape."""
-
-    @staticmethod
-    def from_numpy(arr: Any, column_name: str | None = None) -> pa.Array:
-        """An Arrow array of a sequence of arrays; ValueError when it is empty, no sequence, or not all have as many dimensions."""
-        if not isinstance(arr, (list, tuple, np.ndarray)):
-            raise ValueError(f"ArrowVariableShapedTensorArray takes a sequence of arrays, not {type(arr).__name__}")
-        arrays = [_numbers(np.asarray(v)) for v in arr]
-        if not arrays:
-            raise ValueError("Creating empty ragged tensor arrays is not supported.")
-        if len({a.ndim for a in arrays}) > 1:
-            raise ValueError(f"all arrays must have as many dimensions, not {sorted({a.ndim for a in arrays})}")
-        from skate.data.batch import _ragged
-
-        return _ragged(arrays, ragged_type(pa.from_numpy_dtype(arrays[0].dtype), arrays[0].ndim))
-
-
-def _numbers(a: np.ndarray) -> np.ndarray:
-    """Arrays of Python numbers and missing values as floats."""
-    return a if a.dtype != object else np.array([np.nan if pd.isna(v) else v for v in a.ravel()], np.float64).reshape(a.shape)
+    return get_arrow_extension_fixed_shape_tensor_types() + get_arrow_extension_variable_shape_tensor_types()
 
 
 class _Dtype(ExtensionDtype):
@@ -160,6 +107,11 @@ class TensorDtype(_Dtype):
     def element_shape(self) -> tuple[int | None, ...]:
         """Of each entry."""
         return self._shape
+
+    def __from_arrow__(self, col: Any) -> TensorArray:
+        """The column of an Arrow array of tensors (pyarrow.Table.to_pandas asks for it)."""
+        parts = [v for c in (col.chunks if isinstance(col, pa.ChunkedArray) else [col]) for v in c.to_numpy()]
+        return TensorArray(parts if parts else np.zeros((0, *(n or 0 for n in self._shape)), self._dtype))
 
     @property
     def name(self) -> str:
@@ -209,6 +161,9 @@ class _Array(ExtensionArray):
             return self._of(self.values[item])
         item = pd.api.indexers.check_array_indexer(self, item)
         return self._of(self.values[np.asarray(item)])
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        self.values[pd.api.indexers.check_array_indexer(self, key)] = value.values if isinstance(value, _Array) else value
 
     def __len__(self) -> int:
         return len(self.values)
@@ -309,8 +264,13 @@ class TensorArray(_Array):
 
     def __arrow_array__(self, type: Any = None) -> pa.Array:
         if self.values.dtype == object:
-            return from_objects(list(self.values), None)
-        return array_from_numpy(self.values, None)
+            return ArrowVariableShapedTensorArray.from_numpy(list(self.values)) if len(self) else from_objects([], None)
+        return ArrowTensorArray.from_numpy(self.values) if self.values.ndim > 1 else array_from_numpy(self.values, None)
+
+    @property
+    def is_variable_shaped(self) -> bool:
+        """Whether the entries differ in shape."""
+        return self.values.dtype == object
 
 
 def _operator(name: str) -> None:

@@ -25,7 +25,7 @@ def read_datasource(
     Args:
         datasource: A skate.data.datasource.Datasource.
         override_num_blocks: How many ReadTasks to ask it for.
-        compute: An ActorPoolStrategy is taken for its largest size.
+        compute: An ActorPoolStrategy: the tasks run in a pool of actors; a TaskPoolStrategy: at most its size at once.
         read_args: Arguments of create_reader() or prepare_read() of older sources.
 
     Example:
@@ -73,12 +73,22 @@ def read_datasource(
 
     import pyarrow as pa
 
+    from skate.data.dataset import ActorPoolStrategy, TaskPoolStrategy, _pool
+
+    more = dict(ray_remote_args or {})
+    if isinstance(compute, TaskPoolStrategy):
+        concurrency = compute.size if concurrency is None else concurrency
+    elif isinstance(compute, ActorPoolStrategy) and concurrency is None:
+        pool = _pool("Read", compute, None, {})
+        more["pool"] = (pool.min_size, pool.max_size)
+    elif compute is not None and concurrency is None:
+        raise ValueError(f"read_datasource: compute must be a TaskPoolStrategy or an ActorPoolStrategy, not {compute!r}")
     arrow = schema if isinstance(schema, pa.Schema) else getattr(schema, "base_schema", None)
     return source(
         f"Read{datasource.get_name()}",
         {"format": "custom", "name": datasource.get_name()},
         units(first),
-        ReadOptions(concurrency, num_cpus, num_gpus, memory, ray_remote_args),
+        ReadOptions(concurrency, num_cpus, num_gpus, memory, more),
         Facts(sum(known) if first and None not in known and not limited else None, (lambda: arrow) if arrow is not None else None, files),
         each_run=each_run if getattr(datasource, "_shuffle", None) is not None else None,
     )

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from skate.data.datasource.partitioning import Partitioning
+from skate.data.steady import SteadyFile, begin, steady
 
 UNIT_BYTES = 8 << 20
 UNIT_FILES = 16
@@ -135,13 +136,14 @@ def _list_remote(out: Listing, p: str, filesystem: Any, exts: tuple[str, ...] | 
     if out.fs is not None and not out.fs.equals(filesystem):
         raise ValueError("paths of different file systems in one read; read them apart and union them")
     out.fs = filesystem
-    info = filesystem.get_file_info(p)
+    begin()
+    info = steady(lambda: filesystem.get_file_info(p), f"look at {p}")
     if info.type == pafs.FileType.NotFound:
         if not ignore_missing:
             raise FileNotFoundError(2, "no such file or folder", p)
     elif info.type == pafs.FileType.Directory:
         base = info.path.rstrip("/") + "/"
-        for f in sorted(filesystem.get_file_info(pafs.FileSelector(p, recursive=True)), key=lambda f: f.path):
+        for f in sorted(steady(lambda: filesystem.get_file_info(pafs.FileSelector(p, recursive=True)), f"list {p}"), key=lambda f: f.path):
             if f.type != pafs.FileType.File:
                 continue
             if f.path.removeprefix(base).startswith((".", "_")):
@@ -181,18 +183,22 @@ def check_num_blocks(n: Any) -> int:
 
 
 def open_file(fs: Any, path: str) -> Any:
-    """A seekable binary file object."""
+    """A seekable binary file object; reads of a remote one are tried again when the store is not well (steady.py)."""
     if fs is None:
         return open(path, "rb")
-    return fs.open_input_file(path)
+    return fs.open_input_file(path) if fs.type_name == "local" else SteadyFile(fs, path)
 
 
 def read_bytes(fs: Any, path: str) -> bytes:
     if fs is None:
         with open(path, "rb") as f:
             return f.read()
-    with fs.open_input_stream(path, compression=None) as f:  # not open_input_file(): a stream of HTTP cannot seek
-        return f.read()
+
+    def read() -> bytes:
+        with fs.open_input_stream(path, compression=None) as f:  # not open_input_file(): a stream of HTTP cannot seek
+            return f.read()
+
+    return steady(read, f"read {path}")
 
 
 def named(e: Exception, doing: str, path: str) -> Exception:

@@ -249,7 +249,10 @@ def _fragment(fs: Any, path: str, groups: list[int] | None, said: dict[str, Any]
         e = pc.field(k).is_null() if v is None else pc.field(k) == v
         where = e if where is None else where & e
     return pads.ParquetFileFormat().make_fragment(
-        path, filesystem=fs or pafs.LocalFileSystem(), row_groups=groups, partition_expression=where
+        path if fs is None else open_file(fs, path),
+        filesystem=pafs.LocalFileSystem() if fs is None else None,
+        row_groups=groups,
+        partition_expression=where,
     )
 
 

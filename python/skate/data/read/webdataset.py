@@ -1,6 +1,7 @@
 """read_webdataset: tar files whose members share a stem (a.jpg, a.json, a.cls are one row with the columns jpg, json, cls and __key__ "a").
 
-Members are decoded by their ending: txt, cls, json, npy, images. What would run code (pickle, pt) stays bytes unless a decoder is given.
+Members are decoded by their ending: txt, cls, json, npy, images, mp (with the package msgpack), pt (with torch, which is told to take tensors and arrays only: a
+file cannot run code). Other endings, pickle among them, stay bytes unless a decoder is given.
 """
 
 from __future__ import annotations
@@ -159,8 +160,34 @@ def decode(row: dict[str, Any], how: Any) -> dict[str, Any]:
             out[k] = im if how == "PIL" else np.asarray(im)
         elif end == "json":
             out[k] = json.loads(v)
+        elif end in ("mp", "msgpack"):
+            out[k] = library("msgpack", k).unpackb(v)
+        elif end in ("pt", "pth"):
+            out[k] = _load_torch(v, k)
         elif end == "npy":
             import numpy as np
 
             out[k] = np.load(io.BytesIO(v), allow_pickle=False)
     return out
+
+
+def library(name: str, column: str) -> Any:
+    """A package that a column's ending asks for; ImportError that says so."""
+    import importlib
+
+    try:
+        return importlib.import_module(name)
+    except ImportError as e:
+        raise ImportError(
+            f"column {column!r} needs the package {name}, which is not installed ({e}); pass a decoder or encoder of your own"
+        ) from None
+
+
+def _load_torch(data: bytes, column: str) -> Any:
+    """What torch.save() wrote, tensors and arrays only."""
+    import numpy as np
+
+    torch = library("torch", column)
+    kinds = [np.dtype, np.ndarray, np._core.multiarray._reconstruct, *{type(np.dtype(c)) for c in np.typecodes["All"]}]  # type: ignore[attr-defined]
+    with torch.serialization.safe_globals(kinds):
+        return torch.load(io.BytesIO(data), weights_only=True)

@@ -8,7 +8,7 @@ import tarfile
 from collections.abc import Iterator
 from typing import Any
 
-from skate.data.read.webdataset import IMAGES, apply_each
+from skate.data.read.webdataset import IMAGES, apply_each, library
 
 
 class _Writer:
@@ -60,6 +60,12 @@ def encode(row: dict[str, Any], how: Any) -> dict[str, Any]:
             out[k] = f.getvalue()
         elif end == "json":
             out[k] = json.dumps(v, default=lambda x: x.tolist() if hasattr(x, "tolist") else str(x)).encode()
+        elif end in ("mp", "msgpack"):
+            out[k] = library("msgpack", k).packb(v, default=lambda x: x.tolist())
+        elif end in ("pt", "pth"):
+            f = io.BytesIO()
+            library("torch", k).save(v, f)
+            out[k] = f.getvalue()
         elif end == "npy":
             import numpy as np
 

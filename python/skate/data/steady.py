@@ -1,0 +1,225 @@
+"""Input and output that goes on when a store says "not now": what is tried again, when, and for how long.
+
+What may pass is told from what stays by class and text of the error (`passing`): throttling, a fault of the service, a broken or stalled connection; a missing file, a
+refused key or a damaged one never is. Waits double from 50 ms to 5 s, each drawn anew from nothing to that ("full jitter"): a thousand readers that were refused together do not come
+back together. A task waits at most BUDGET_S altogether, listing a folder too; then the last error is raised, with the number of tries in it.
+
+`counts` holds how often this process tried again and how long it waited; stats() shows their sum over a run (stage.py takes the difference a task makes).
+"""
+
+from __future__ import annotations
+
+import errno
+import io
+import random
+import tempfile
+import threading
+from collections.abc import Callable
+from typing import Any
+
+ATTEMPTS = 10
+FIRST_S, LONGEST_S, BUDGET_S = 0.05, 5.0, 120.0
+_NUMBERS = {
+    errno.ECONNRESET,
+    errno.ECONNABORTED,
+    errno.ECONNREFUSED,
+    errno.EPIPE,
+    errno.ETIMEDOUT,
+    errno.EHOSTUNREACH,
+    errno.ENETUNREACH,
+    errno.ENETRESET,
+}
+_TEXTS = {
+    "throttled": ("SLOW_DOWN", "SlowDown", "THROTTLING", "Throttling", "TooManyRequests", "HTTP status 429", "reduce your request rate"),
+    "service": (
+        "INTERNAL_FAILURE",
+        "InternalError",
+        "SERVICE_UNAVAILABLE",
+        "ServiceUnavailable",
+        "HTTP status 50",
+        "BadGateway",
+        "RequestTimeout",
+        "REQUEST_TIMEOUT",
+    ),
+    "connection": (
+        "NETWORK_CONNECTION",
+        "curlCode",
+        "Connection reset",
+        "Connection aborted",
+        "Server disconnected",
+        "timed out",
+        "Timeout was reached",
+    ),
+}
+
+
+class _Counts:
+    """Of this process: tries again, and nanoseconds waited before them."""
+
+    def __init__(self) -> None:
+        self.tries, self.wait_ns = 0, 0
+        self.left_s = BUDGET_S
+        self.lock = threading.Lock()  # footers and listings are read by threads
+
+
+counts = _Counts()
+
+
+def begin() -> None:
+    """A task, or a listing, begins: it has a whole budget."""
+    counts.left_s = BUDGET_S
+
+
+def passing(e: BaseException, texts: Any = None) -> str | None:
+    """What kind of trouble an error is that may pass ("throttled", "service", "connection", "listed"); None: it stays.
+
+    Args:
+        e: The error.
+        texts: Texts of errors that pass, too; None: DataContext.retried_io_errors.
+    """
+    if texts is None:
+        from skate.data.context import DataContext
+
+        texts = DataContext.get_current().retried_io_errors
+    said = str(e)
+    if isinstance(e, (FileNotFoundError, PermissionError, IsADirectoryError, NotADirectoryError)):
+        return None
+    if isinstance(e, (ConnectionError, TimeoutError)) or isinstance(e, OSError) and e.errno in _NUMBERS:
+        return "connection"
+    if isinstance(e, (OSError, RuntimeError)) or type(e).__module__.split(".")[0] in (
+        "aiohttp",
+        "botocore",
+        "requests",
+        "urllib3",
+        "fsspec",
+    ):
+        for kind, known in _TEXTS.items():
+            if any(t in said for t in known):
+                return kind
+    return "listed" if any(t in said for t in texts or ()) else None
+
+
+def steady(work: Callable[[], Any], what: str, texts: Any = None) -> Any:
+    """work(), tried again as the head of the file says. The error of the last try has a note that says how often, of what."""
+    pause = threading.Event()  # nobody sets it: a wait with a deadline, since a remote service says no when it is well again
+    tried = 0
+    while True:
+        tried += 1
+        try:
+            return work()
+        except Exception as e:
+            kind = passing(e, texts)
+            wait = random.uniform(0, min(LONGEST_S, FIRST_S * 2 ** (tried - 1)))
+            with counts.lock:
+                enough = kind is None or tried >= ATTEMPTS or counts.left_s < wait
+                if not enough:
+                    counts.left_s -= wait
+                    counts.tries += 1
+                    counts.wait_ns += int(wait * 1e9)
+            if enough:
+                if tried > 1:
+                    e.add_note(f"{what}: tried {tried} times" + (f" ({kind})" if kind else ""))
+                raise
+        pause.wait(wait)
+
+
+class SteadyFile(io.RawIOBase):
+    """A remote file for reading, each read of it steady; a connection that broke is opened anew.
+
+    Args:
+        fs: A pyarrow file system.
+        path: In it.
+    """
+
+    def __init__(self, fs: Any, path: str):
+        self._fs, self._path, self._at = fs, path, 0
+        self._f = steady(lambda: fs.open_input_file(path), f"open {path}")
+        self._size = steady(lambda: self._f.size(), f"size of {path}")
+
+    def _read(self, n: int) -> bytes:
+        try:
+            return self._f.read_at(n, self._at)
+        except Exception as e:
+            if passing(e):
+                self._f = self._fs.open_input_file(self._path)  # a file whose connection broke may stay broken
+            raise
+
+    def read(self, n: int = -1) -> bytes:
+        left = max(0, self._size - self._at)
+        n = left if n is None or n < 0 else min(n, left)
+        data = steady(lambda: self._read(n), f"read {self._path}") if n else b""
+        self._at += len(data)
+        return data
+
+    def readinto(self, buffer: Any) -> int:
+        data = self.read(len(buffer))
+        buffer[: len(data)] = data
+        return len(data)
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        self._at = offset + (0 if whence == io.SEEK_SET else self._at if whence == io.SEEK_CUR else self._size)
+        return self._at
+
+    def tell(self) -> int:
+        return self._at
+
+    def size(self) -> int:
+        """Bytes of the file."""
+        return self._size
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def close(self) -> None:
+        if not self.closed:
+            self._f.close()
+        super().close()
+
+
+class SteadyOutput(io.RawIOBase):
+    """A remote file for writing: it is sent when it is closed, all of it again when the store says "not now". Kept in a file without a name meanwhile, small ones in memory.
+
+    Args:
+        fs: A pyarrow file system.
+        path: In it.
+        stream: Arguments of open_output_stream (compression).
+    """
+
+    KEPT_BYTES = 16 << 20
+
+    def __init__(self, fs: Any, path: str, stream: dict[str, Any]):
+        self._fs, self._path, self._stream, self._wanted = fs, path, stream, True
+        self._held = tempfile.SpooledTemporaryFile(self.KEPT_BYTES)  # noqa: SIM115
+
+    def write(self, data: Any) -> int:
+        return self._held.write(data)
+
+    def writable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._held.tell()
+
+    def abort(self) -> None:
+        """Nothing is sent."""
+        self._wanted = False
+        self.close()
+
+    def _send(self) -> None:
+        self._held.seek(0)
+        with self._fs.open_output_stream(self._path, **self._stream) as out:
+            while part := self._held.read(4 << 20):
+                out.write(part)
+
+    def close(self) -> None:
+        if self.closed:
+            return
+        try:
+            if self._wanted:
+                steady(self._send, f"write {self._path}")
+        finally:
+            self._held.close()
+            super().close()

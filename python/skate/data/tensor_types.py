@@ -1,0 +1,420 @@
+"""Arrow types for tensors, under the names that files written by Ray carry, with arrays and scalars that know NumPy.
+
+    ray.data.arrow_tensor                  arrays of one shape, in a list           ArrowTensorType
+    ray.data.arrow_tensor_v2               the same in a large_list (over 2 GiB)    ArrowTensorTypeV2
+    ray.data.arrow_variable_shaped_tensor  struct(data: large_list, shape: list)    ArrowVariableShapedTensorType
+
+Which of them (or Arrow's own fixed_shape_tensor) arrays of one shape become is DataContext.arrow_fixed_shape_tensor_format, V2 as in Ray; what was read or given as one
+stays one. Arrays of different shapes are of the last type, since Arrow's own one has neither scalars nor a way to NumPy. Registered when this module is imported, so that Parquet files give these types back.
+
+Parameters are written as JSON. Ray writes them pickled: that is read by an unpickler that knows no classes, so a file cannot run code.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import math
+import pickle
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from skate.data.context import DataContext, FixedShapeTensorFormat
+
+
+class _NoClasses(pickle.Unpickler):
+    def find_class(self, module: str, name: str) -> Any:
+        raise ValueError(f"parameters of a tensor type are numbers, not {module}.{name}")
+
+
+def _numbers_of(data: bytes) -> Any:
+    try:
+        return json.loads(data)
+    except ValueError:
+        return _NoClasses(io.BytesIO(data)).load()
+
+
+class ArrowTensorScalar(pa.ExtensionScalar):
+    """One array; np.asarray() and as_py() give it."""
+
+    def as_py(self, **kwargs: Any) -> np.ndarray | None:
+        """The array; None for null."""
+        if self.value is None or not self.value.is_valid:
+            return None
+        if isinstance(self.type, ArrowVariableShapedTensorType):
+            return flat_to_numpy(self.value["data"].values).reshape(self.value["shape"].as_py())
+        return flat_to_numpy(self.value.values).reshape(self.type.shape)
+
+    to_numpy = as_py
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        return np.asarray(self.as_py(), dtype=dtype)
+
+
+class _Tensor(pa.ExtensionType):
+    def __reduce__(self) -> Any:
+        return type(self).__arrow_ext_deserialize__, (self.storage_type, self.__arrow_ext_serialize__())
+
+    def __arrow_ext_scalar_class__(self) -> type:
+        return ArrowTensorScalar
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
+class _FixedTensor(_Tensor):
+    """Shared by both types for arrays of one shape."""
+
+    def __init__(self, shape: Any, storage: pa.DataType, name: str):
+        self._shape = tuple(int(n) for n in shape)
+        super().__init__(storage, name)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Of each array."""
+        return self._shape
+
+    @property
+    def value_type(self) -> pa.DataType:
+        """Of the numbers in the arrays."""
+        return self.storage_type.value_type
+
+    def to_pandas_dtype(self) -> Any:
+        """The dtype of a pandas column of them."""
+        from skate.data.extensions import TensorDtype
+
+        return TensorDtype(self._shape, self.value_type.to_pandas_dtype())
+
+    def __arrow_ext_serialize__(self) -> bytes:
+        return json.dumps(self._shape).encode()
+
+    @classmethod
+    def __arrow_ext_deserialize__(cls, storage_type: pa.DataType, serialized: bytes) -> Any:
+        return cls(tuple(_numbers_of(serialized)), storage_type.value_type)  # type: ignore[call-arg]
+
+    def __arrow_ext_class__(self) -> type:
+        return ArrowTensorArray
+
+    def __str__(self) -> str:
+        return f"{type(self).__name__}(shape={self._shape}, dtype={self.value_type})"
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is type(self) and other.shape == self.shape and other.value_type == self.value_type  # type: ignore[attr-defined]
+
+    def __hash__(self) -> int:
+        return hash((self.extension_name, self._shape, self.value_type))
+
+
+class ArrowTensorType(_FixedTensor):
+    """Arrays of one shape, at most 2 GiB of numbers in one Arrow array.
+
+    Args:
+        shape: Of each array.
+        dtype: The Arrow type of the numbers.
+    """
+
+    def __init__(self, shape: Any, dtype: pa.DataType):
+        super().__init__(shape, pa.list_(dtype), "ray.data.arrow_tensor")
+
+
+class ArrowTensorTypeV2(_FixedTensor):
+    """Arrays of one shape.
+
+    Args:
+        shape: Of each array.
+        dtype: The Arrow type of the numbers.
+    """
+
+    def __init__(self, shape: Any, dtype: pa.DataType):
+        super().__init__(shape, pa.large_list(dtype), "ray.data.arrow_tensor_v2")
+
+
+class ArrowVariableShapedTensorType(_Tensor):
+    """Arrays of any shape. Types that differ only in the number of dimensions are equal.
+
+    Args:
+        dtype: The Arrow type of the numbers.
+        ndim: How many dimensions the arrays have.
+    """
+
+    def __init__(self, dtype: pa.DataType, ndim: int):
+        self._ndim = int(ndim)
+        super().__init__(
+            pa.struct([("data", pa.large_list(dtype)), ("shape", pa.list_(pa.int64()))]), "ray.data.arrow_variable_shaped_tensor"
+        )
+
+    @property
+    def ndim(self) -> int:
+        """How many dimensions the arrays have."""
+        return self._ndim
+
+    @property
+    def shape(self) -> tuple[None, ...]:
+        """None for each dimension."""
+        return (None,) * self._ndim
+
+    @property
+    def value_type(self) -> pa.DataType:
+        """Of the numbers in the arrays."""
+        return self.storage_type.field("data").type.value_type
+
+    def to_pandas_dtype(self) -> Any:
+        """The dtype of a pandas column of them."""
+        from skate.data.extensions import TensorDtype
+
+        return TensorDtype(self.shape, self.value_type.to_pandas_dtype())
+
+    def __arrow_ext_serialize__(self) -> bytes:
+        return json.dumps(self._ndim).encode()
+
+    @classmethod
+    def __arrow_ext_deserialize__(cls, storage_type: pa.DataType, serialized: bytes) -> ArrowVariableShapedTensorType:
+        return cls(storage_type.field("data").type.value_type, int(_numbers_of(serialized)))
+
+    def __arrow_ext_class__(self) -> type:
+        return ArrowVariableShapedTensorArray
+
+    def __str__(self) -> str:
+        return f"ArrowVariableShapedTensorType(ndim={self._ndim}, dtype={self.value_type})"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ArrowVariableShapedTensorType) and other.value_type == self.value_type
+
+    def __hash__(self) -> int:
+        return hash((self.extension_name, self.value_type))
+
+
+class ArrowTensorArray(pa.ExtensionArray):
+    """An Arrow column of arrays of one shape."""
+
+    @staticmethod
+    def from_numpy(arr: Any, column_name: str | None = None) -> pa.Array:
+        """An Arrow array of the entries along the first axis: a plain one for single values, of DataContext.arrow_fixed_shape_tensor_format for arrays of
+        one shape (Arrow's own type holds numbers only, other values are V2), an ArrowVariableShapedTensorArray for others. ArrowConversionError for what
+        does not fit."""
+        a = arr if isinstance(arr, np.ndarray) else np.array(arr)
+        if a.dtype == object and len(a) and all(hasattr(v, "shape") for v in a.flat):
+            parts = [numbers(v) for v in a.ravel()]
+            if len({p.shape for p in parts}) > 1:
+                return ArrowVariableShapedTensorArray.from_numpy(parts)
+            a = np.stack(parts)
+        a = numbers(a)
+        if a.ndim < 2:
+            from skate.data.batch import array_from_numpy
+
+            return array_from_numpy(a, None)
+        fmt = context_format()
+        if fmt is FixedShapeTensorFormat.ARROW_NATIVE and a.dtype.kind not in "iuf":
+            fmt = FixedShapeTensorFormat.V2
+        return of_numpy(a, fmt)
+
+    def to_numpy(self, zero_copy_only: bool = True, writable: bool = False) -> np.ndarray:
+        """All as one array, (rows, *shape): a view for numbers; an array of arrays when some are null."""
+        t = self.type
+        if self.null_count:
+            out = np.empty(len(self), object)
+            out[:] = [v.as_py() for v in self]
+            return out
+        return flat_to_numpy(self.storage.flatten()).reshape(len(self), *t.shape)
+
+    def to_numpy_ndarray(self, zero_copy_only: bool = True) -> np.ndarray:
+        """The same as to_numpy()."""
+        return self.to_numpy()
+
+
+class ArrowVariableShapedTensorArray(pa.ExtensionArray):
+    """An Arrow column of arrays of any shape."""
+
+    @staticmethod
+    def from_numpy(arr: Any, column_name: str | None = None) -> pa.Array:
+        """An Arrow array of a sequence of arrays; ValueError when it is empty, no sequence, or not all have as many dimensions."""
+        if not isinstance(arr, (list, tuple, np.ndarray)):
+            raise ValueError(f"ArrowVariableShapedTensorArray takes a sequence of arrays, not {type(arr).__name__}")
+        arrays = [numbers(np.asarray(v)) for v in arr]
+        if not arrays:
+            raise ValueError("Creating empty ragged tensor arrays is not supported.")
+        if len({a.ndim for a in arrays}) > 1:
+            raise ValueError(f"all arrays must have as many dimensions, not {sorted({a.ndim for a in arrays})}")
+        return ragged(arrays, ArrowVariableShapedTensorType(value_type_of(arrays[0]), arrays[0].ndim))
+
+    def to_numpy(self, zero_copy_only: bool = True, writable: bool = False) -> np.ndarray:
+        """An array of the arrays (None for null); those of numbers are views."""
+        out = np.empty(len(self), object)
+        data, shapes = self.storage.field("data"), self.storage.field("shape").to_pylist()
+        valid = self.is_valid().to_pylist()
+        values, starts = data.values, data.offsets.to_pylist()
+        plain = (
+            np.dtype(values.type.to_pandas_dtype()) if pa.types.is_primitive(values.type) and not pa.types.is_boolean(values.type) else None
+        )
+        for i, (ok, shape) in enumerate(zip(valid, shapes, strict=True)):
+            if not ok:
+                out[i] = None
+            elif plain is not None and starts[i + 1] > starts[i]:
+                at = (values.offset + starts[i]) * plain.itemsize
+                out[i] = np.ndarray(shape, plain, values.buffers()[1], at)
+            else:
+                out[i] = flat_to_numpy(values.slice(starts[i], starts[i + 1] - starts[i])).reshape(shape)
+        return out
+
+
+def register() -> None:
+    """Lets Arrow give these types back; a class that Ray registered in this process stays."""
+    for t in (ArrowTensorType((0,), pa.int8()), ArrowTensorTypeV2((0,), pa.int8()), ArrowVariableShapedTensorType(pa.int8(), 1)):
+        try:
+            pa.register_extension_type(t)
+        except pa.ArrowKeyError:
+            pass
+
+
+register()
+
+
+# ---- between them, NumPy and Arrow's own type
+
+
+def context_format() -> FixedShapeTensorFormat:
+    """What DataContext says."""
+    return DataContext.get_current().arrow_fixed_shape_tensor_format
+
+
+def is_fixed(t: pa.DataType) -> bool:
+    """Whether its values are arrays of one shape."""
+    return isinstance(t, (pa.FixedShapeTensorType, _FixedTensor))
+
+
+def fixed_parts(t: pa.DataType) -> tuple[pa.DataType, tuple[int, ...]]:
+    """(type of the numbers, shape) of such a type."""
+    return t.value_type, tuple(t.shape)
+
+
+def numbers(a: np.ndarray) -> np.ndarray:
+    """Arrays of Python numbers and missing values as floats, of texts as texts; others as they are."""
+    if a.dtype != object:
+        return a
+    import pandas as pd
+
+    flat = a.ravel().tolist()
+    if any(isinstance(v, str) for v in flat):
+        return a
+    return np.array(
+        [np.nan if pd.isna(v) else v for v in flat], bool if flat and all(isinstance(v, (bool, np.bool_)) for v in flat) else np.float64
+    ).reshape(a.shape)
+
+
+def value_type_of(a: np.ndarray) -> pa.DataType:
+    """The Arrow type of its values."""
+    return pa.string() if a.dtype.kind in "OU" else pa.binary() if a.dtype.kind == "S" else pa.from_numpy_dtype(a.dtype)
+
+
+def flat_of_numpy(a: np.ndarray) -> pa.Array:
+    """The values of an array in C order."""
+    flat = np.ascontiguousarray(a).reshape(-1)
+    if flat.dtype.kind in "OUS":
+        return pa.array(flat.tolist(), value_type_of(flat))
+    from skate.data.batch import array_from_numpy
+
+    return array_from_numpy(flat, None)
+
+
+def flat_to_numpy(values: pa.Array) -> np.ndarray:
+    """A view for numbers; an array of objects for others."""
+    from skate.data.batch import column_to_numpy
+
+    v = column_to_numpy("", values)
+    if v.dtype == object and len(v) and all(isinstance(x, str) for x in v):
+        return v.astype(str)
+    return v
+
+
+def of_numpy(a: np.ndarray, fmt: FixedShapeTensorFormat) -> pa.Array:
+    """A column of the entries along the first axis of an array of two or more dimensions."""
+    from skate.data.extensions import ArrowConversionError
+
+    shape, flat = a.shape[1:], flat_of_numpy(a)
+    if fmt is FixedShapeTensorFormat.ARROW_NATIVE:
+        return native(of_flat(flat, len(a), ArrowTensorTypeV2(shape, flat.type)))
+    typ = fmt.to_type()(shape, flat.type)
+    if fmt is FixedShapeTensorFormat.V1 and len(flat) >= 1 << 31:
+        raise ArrowConversionError(
+            f"{len(a):,} arrays of shape {shape} are {len(flat):,} values, and ArrowTensorType counts to 2**31; set "
+            "DataContext.arrow_fixed_shape_tensor_format to FixedShapeTensorFormat.V2"
+        ) from pa.ArrowInvalid("Negative offsets in list array")
+    return of_flat(flat, len(a), typ)
+
+
+def of_flat(flat: pa.Array, n: int, typ: _FixedTensor) -> pa.Array:
+    """n arrays of a type of ours from their values."""
+    size = math.prod(typ.shape)
+    large = pa.types.is_large_list(typ.storage_type)
+    offsets = np.arange(n + 1, dtype=np.int64) * size
+    make = pa.LargeListArray if large else pa.ListArray
+    return pa.ExtensionArray.from_storage(typ, make.from_arrays(pa.array(offsets if large else offsets.astype(np.int32)), flat))
+
+
+def native(col: pa.Array) -> pa.Array:
+    """A column of ours as Arrow's fixed_shape_tensor; numbers are not copied unless some arrays are null."""
+    t = col.type
+    size = math.prod(t.shape)
+    typ = pa.fixed_shape_tensor(t.value_type, t.shape)
+    if col.null_count or not size:
+        lists = col.storage.to_pylist()
+        return pa.ExtensionArray.from_storage(typ, pa.array(lists, typ.storage_type))
+    return pa.ExtensionArray.from_storage(typ, pa.FixedSizeListArray.from_arrays(col.storage.flatten(), size).cast(typ.storage_type))
+
+
+def of_native(col: pa.Array, typ: _FixedTensor) -> pa.Array:
+    """Arrow's fixed_shape_tensor as a type of ours of the same shape."""
+    if col.null_count:
+        return pa.ExtensionArray.from_storage(typ, pa.array(col.storage.to_pylist(), typ.storage_type))
+    return of_flat(col.storage.flatten(), len(col), typ)
+
+
+def ragged(arrays: list[Any], t: pa.DataType) -> pa.Array:
+    """A column of arrays (None: null) of a type for any shape, ours or Arrow's. Neighbouring parts of one array are not copied."""
+    data_type, shape_type = t.storage_type.field("data").type, t.storage_type.field("shape").type
+    some = [a for a in arrays if a is not None]
+    flat = _neighbours(some)
+    if flat is None:
+        kind = {a.dtype.kind for a in some}
+        flat = (
+            np.concatenate(
+                [
+                    np.ascontiguousarray(a).reshape(-1).astype(object) if kind & set("OU") else np.ascontiguousarray(a).reshape(-1)
+                    for a in some
+                ]
+            )
+            if some
+            else np.zeros(0)
+        )
+    values = flat_of_numpy(flat) if some else pa.array([], data_type.value_type)
+    if values.type != data_type.value_type:
+        values = values.cast(data_type.value_type)
+    sizes = np.array([0 if a is None else a.size for a in arrays], np.int64)
+    offsets = np.concatenate([[0], np.cumsum(sizes)])
+    large = pa.types.is_large_list(data_type)
+    make = pa.LargeListArray if large else pa.ListArray
+    data = make.from_arrays(pa.array(offsets if large else offsets.astype(np.int32)), values)
+    shape = pa.array([None if a is None else a.shape for a in arrays], shape_type)
+    mask = pa.array([a is None for a in arrays]) if len(some) < len(arrays) else None
+    return pa.ExtensionArray.from_storage(t, pa.StructArray.from_arrays([data, shape], fields=list(t.storage_type), mask=mask))
+
+
+def _neighbours(arrays: list[np.ndarray]) -> np.ndarray | None:
+    """One array over the memory of all, where each begins at the end of the one before."""
+    if (
+        not arrays
+        or arrays[0].dtype == object
+        or any(a.base is None or a.base is not arrays[0].base or not a.flags.c_contiguous for a in arrays)
+    ):
+        return None
+    at = arrays[0].__array_interface__["data"][0]
+    for a in arrays:
+        if a.dtype != arrays[0].dtype or a.__array_interface__["data"][0] != at:
+            return None
+        at += a.nbytes
+    return np.lib.stride_tricks.as_strided(arrays[0].reshape(-1), (sum(a.size for a in arrays),), (arrays[0].itemsize,))

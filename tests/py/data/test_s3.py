@@ -1,0 +1,129 @@
+"""Reading and writing a store that has bad days: moto's S3 server in this process, with 503s and stalls put in by a list of rules."""
+
+import threading
+import time
+import zlib
+
+import numpy as np
+import pyarrow as pa
+import pytest
+import skate.data as sd
+from pyarrow import fs as pafs
+from skate.data import steady
+
+
+class Faults:
+    """A WSGI application before moto's: which requests fail follows from method, path and range, and how often they came, not from chance."""
+
+    def __init__(self, app):
+        self.app, self.lock = app, threading.Lock()
+        self.seen, self.refused, self.stalled, self.share, self.stall_share, self.always = {}, 0, 0, 0.0, 0.0, ""
+        self.times = 4  # the file system that workers get tries 3 times itself: its own settings for that are not pickled
+        self.stop = threading.Event()
+
+    def __call__(self, environ, start_response):
+        path = environ["PATH_INFO"]
+        key = (environ["REQUEST_METHOD"], path, environ.get("HTTP_RANGE", ""))
+        with self.lock:
+            n = self.seen[key] = self.seen.get(key, 0) + 1
+            h = zlib.crc32(repr(key).encode()) / 2**32
+            refuse = (self.always and self.always in path) or (n <= self.times and h < self.share)
+            stall = not refuse and n == 1 and h > 1 - self.stall_share
+            self.refused += bool(refuse)
+            self.stalled += bool(stall)
+        if refuse:
+            body = b"<?xml version='1.0'?><Error><Code>SlowDown</Code><Message>Please reduce your request rate.</Message></Error>"
+            start_response("503 Slow Down", [("Content-Type", "application/xml"), ("Content-Length", str(len(body)))])
+            return [b"" if environ["REQUEST_METHOD"] == "HEAD" else body]
+        if stall:
+            self.stop.wait(20)  # longer than a client waits
+        return self.app(environ, start_response)
+
+
+@pytest.fixture(scope="module")
+def server():
+    from moto.moto_server import werkzeug_app as moto_app
+    from werkzeug.serving import make_server
+
+    app = Faults(moto_app.DomainDispatcherApplication(moto_app.create_backend_app))
+    s = make_server("127.0.0.1", 0, app, threaded=True)
+    t = threading.Thread(target=s.serve_forever, daemon=True)
+    t.start()
+    yield app, s.server_port
+    app.stop.set()
+    s.shutdown()
+    t.join()
+
+
+@pytest.fixture
+def store(server, monkeypatch):
+    """(faults, file system with the SDK's own tries off, bucket)"""
+    app, port = server
+    app.seen.clear()
+    app.refused = app.stalled = 0
+    app.share = app.stall_share = 0.0
+    app.always = ""
+    fs = pafs.S3FileSystem(
+        access_key="k",
+        secret_key="s",
+        region="us-east-1",
+        scheme="http",
+        endpoint_override=f"127.0.0.1:{port}",
+        allow_bucket_creation=True,
+        connect_timeout=2,
+        request_timeout=2,
+        retry_strategy=pafs.AwsStandardS3RetryStrategy(max_attempts=1),
+    )
+    fs.create_dir("bucket")
+    yield app, fs, "bucket"
+    app.share = app.stall_share = 0.0
+    app.always = ""
+    fs.delete_dir_contents("bucket")
+
+
+def parts(n, rows):
+    return [
+        pa.table({"i": np.arange(k * rows, (k + 1) * rows), "s": [f"{v:x}" for v in range(k * rows, (k + 1) * rows)]}) for k in range(n)
+    ]
+
+
+@pytest.mark.parametrize("fmt", ["parquet", "csv"])
+def test_a_throttled_store_is_read_and_written(store, fmt):
+    app, fs, bucket = store
+    want = pa.concat_tables(parts(12, 500))
+    app.share = 0.2
+    getattr(sd.from_blocks(parts(12, 500)), f"write_{fmt}")(f"{bucket}/{fmt}", filesystem=fs, concurrency=2, max_rows_per_file=750)
+    assert app.refused > 0
+    ds = getattr(sd, f"read_{fmt}")(f"{bucket}/{fmt}", filesystem=fs, override_num_blocks=6).map_batches(lambda b: b)
+    app.seen.clear()  # what the listing had to try again fails for the workers, too
+    written = app.refused
+    ds = ds.materialize()
+    got = ds.to_arrow()
+    assert got.sort_by("i").select(["i"]).equals(want.select(["i"])) and got.num_rows == 6000
+    assert app.refused > written
+    assert ds.stats_dict()["io_retries"] > 0 and "tried again" in ds.stats()
+
+
+def test_a_read_that_stalls_goes_on(store):
+    app, fs, bucket = store
+    sd.from_blocks(parts(6, 200)).write_parquet(f"{bucket}/stall", filesystem=fs, max_rows_per_file=100)
+    ds = sd.read_parquet(f"{bucket}/stall", filesystem=fs, override_num_blocks=6)
+    app.seen.clear()
+    app.stall_share = 0.2
+    begin = time.monotonic()
+    assert ds.materialize().count() == 1200
+    assert app.stalled > 0 and time.monotonic() - begin < 60
+
+
+def test_what_stays_wrong_is_said_at_once_and_what_does_not_end_ends(store, monkeypatch):
+    app, fs, bucket = store
+    before = steady.counts.tries
+    with pytest.raises(FileNotFoundError):
+        sd.read_parquet(f"{bucket}/nothing.parquet", filesystem=fs)
+    assert steady.counts.tries == before
+    sd.from_items([1]).write_csv(f"{bucket}/down", filesystem=fs)
+    monkeypatch.setattr(steady, "LONGEST_S", 0.01)
+    app.always = "down"
+    with pytest.raises(OSError) as e:
+        sd.read_csv(f"{bucket}/down", filesystem=fs)
+    assert f"tried {steady.ATTEMPTS} times" in " ".join(e.value.__notes__) and steady.counts.tries == before + steady.ATTEMPTS - 1
