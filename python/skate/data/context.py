@@ -84,7 +84,13 @@ class ExecutionResources:
         return new
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, ExecutionResources) and self.__dict__ == other.__dict__
+        """What is not set counts as 0."""
+        return isinstance(other, ExecutionResources) and all((v or 0) == (getattr(other, k) or 0) for k, v in self.__dict__.items())
+
+    def to_resource_dict(self) -> dict[str, float]:
+        """By Ray's names of resources; what is not set is 0."""
+        named = {"CPU": self.cpu, "GPU": self.gpu, "object_store_memory": self.object_store_memory, "memory": self.memory}
+        return {k: v or 0 for k, v in named.items()}
 
     __hash__ = None  # type: ignore[assignment]
 

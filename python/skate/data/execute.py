@@ -286,6 +286,7 @@ def run(ds: Any, node: Node | None = None, skip: bytes | None = None) -> Iterato
         yield from node.options["blocks"]
         return
     ensure_engine(node)
+    refuse_in_worker(node)
     if node.op == "late":
         blocks = node.this_run().blocks_of(ds.context, node.inputs)  # type: ignore[misc]
         ds._stats = DatasetStats({}, {"late": f"{node.label}: {sum(b[2] for b in blocks):,} rows in {len(blocks):,} blocks"})
@@ -327,6 +328,17 @@ def run(ds: Any, node: Node | None = None, skip: bytes | None = None) -> Iterato
         bar.close()
         x.stop()
         errors.end()
+
+
+def refuse_in_worker(node: Node) -> None:
+    """NotImplementedError inside a task or actor: a pipeline is driven by the driver."""
+    from skate import _skate
+
+    if _skate.in_worker():
+        raise NotImplementedError(
+            f"{node.label}: a Dataset runs in the driver only, and this is a task or an actor's call. Run it in the driver and hand over what it gives: "
+            "ds.iterator() parts from streaming_split(), references from to_arrow_refs(), or ds.materialize(), whose blocks can be read anywhere"
+        )
 
 
 def warn_few_inputs(node: Node) -> None:

@@ -918,8 +918,33 @@ static uint64_t ask_ids(struct sk_client *c, uint32_t type, uint32_t want, const
     return req;
 }
 
+void sk_client_unkeep(struct sk_client *c, const void *of) {
+    for (uint32_t i = 0; i < c->kept.n;) {
+        struct sk_kept k = c->kept.p[i];
+        if (k.of != of) {
+            i++;
+            continue;
+        }
+        c->kept.p[i] = c->kept.p[--c->kept.n];
+        struct {
+            uint32_t type, pad;
+            uint64_t off, zero;
+        } m = {SK_M_UNPIN, 0, k.off, 0};
+        if (k.let_go) sk_client_send(c, &m, sizeof m, false);
+    }
+}
+
+static void unpin(struct sk_client *c, uint64_t off) {
+    bool later = false;
+    pthread_mutex_lock(&c->mu);
+    for (uint32_t i = 0; i < c->kept.n && !later; i++)
+        if (c->kept.p[i].off == off) later = c->kept.p[i].let_go = true;
+    pthread_mutex_unlock(&c->mu);
+    if (!later) tell(c, SK_M_UNPIN, off, 0, false);
+}
+
 static void c_view_release(struct sk_engine *e, struct sk_view *v) {
-    if (v->token & 1) tell(C(e), SK_M_UNPIN, v->token >> 1, 0, false);
+    if (v->token & 1) unpin(C(e), v->token >> 1);
     else sk_free((void *)(uintptr_t)v->token);
     v->token = 0;
     v->data = NULL;

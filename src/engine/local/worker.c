@@ -96,6 +96,15 @@ static sk_rc w_return(struct sk_task *task, uint32_t i, const struct sk_payload 
         return t->failed ? SK_ERR(err, SK_EINVAL, "task %s has failed already", task->name)
                          : SK_ERR(err, SK_EINVAL, "task %s sets its return value %u twice", task->name, i);
     }
+    if (p->buf && p->keep) {
+        pthread_mutex_lock(&t->c->mu);
+        bool noted = sk_vec_push(&t->c->kept, SK_TAG_ENGINE, ((struct sk_kept){p->buf->token, t, false}));
+        pthread_mutex_unlock(&t->c->mu);
+        if (!noted) {
+            unwanted(t->c, p);
+            return SK_ERR(err, SK_ENOMEM, "no memory for a return value");
+        }
+    }
     SK_TRY(add_value(t, t->first + i, p, err));
     if (task->n_returns > 1) t->set.p[i] = 1;
     t->n_ret++;
@@ -118,6 +127,9 @@ static sk_rc w_fail(struct sk_task *task, const struct sk_payload *error, struct
         if (v.where == SK_V_STORE && v.keep) sk_client_unwanted(t->c, &v);
         else if (v.where == SK_V_STORE) e->ops->buf_abort(e, &b);
     }
+    pthread_mutex_lock(&t->c->mu);
+    sk_client_unkeep(t->c, t);
+    pthread_mutex_unlock(&t->c->mu);
     t->out.n = 0;
     t->n_values = 0;
     t->failed = true;
@@ -314,6 +326,7 @@ static void report(struct sk_client *c, struct wtask *t, struct sk_msg_done *d) 
         sent = !t->failed || sk_client_try_send(c, b, w.n, &err) == SK_OK;
         if (!t->failed) sk_client_send(c, b, w.n, false);
         if (sent) {
+            if (SK_UNLIKELY(c->kept.n)) sk_client_unkeep(c, t);
             SK_FAULT_HERE("worker.after_done");
             sk_client_ring(c, !c->has_reader);
         }

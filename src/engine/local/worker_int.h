@@ -65,6 +65,13 @@ struct sk_client {
     pthread_mutex_t define_mu; /* one thread hands a definition to the runner */
     struct sk_map n_calls;     /* fid -> calls so far, of functions with max_calls */
     const char *shown;         /* the name in the slot, as long as it is a definition's */
+    /* Kept values of tasks that have not reported yet: letting one go is told after the report, which makes the pin. */
+    SK_VEC(struct sk_kept {
+        uint64_t off;
+        const void *of; /* its struct wtask */
+        bool let_go;
+    })
+    kept;
     bool exit;
     bool broken; /* the constructor of its actor failed: nothing is begun any more */
     bool used;   /* a task has run since unused memory was given back */
@@ -82,6 +89,7 @@ sk_rc sk_client_value(struct sk_client *c, const struct sk_payload *p, struct sk
                       struct sk_err *err); /* store or inline */
 void sk_client_unwanted(struct sk_client *c,
                         const struct sk_val *v);             /* a kept value that nobody gets: sealed all the same, its writer reads it */
+void sk_client_unkeep(struct sk_client *c, const void *of);  /* locked: the pins of this task's kept values are made */
 void sk_client_idle(struct sk_client *c);                    /* nothing to do: give the lease back */
 void sk_client_wait(struct sk_client *c, int64_t deadline);  /* locked, has_reader: until something came, or about so */
 void sk_worker_thread(struct sk_group *g);                   /* locked: one more thread for the calls of a group */

@@ -281,3 +281,41 @@ def test_a_task_that_fails_after_a_result(fresh):
     with pytest.raises(ray.exceptions.RayActorError):
         ray.get(k.total.remote())
     assert used() == before
+
+
+def test_nothing_stays_pinned(fresh):
+    ray = fresh()
+    if fresh.engine == "inline":
+        pytest.skip("the inline engine copies")
+    before, pins = used(), store("store_pins")
+
+    @ray.remote(num_returns=2)
+    def make(n):
+        a, b = ray.empty(n), ray.empty(n)
+        a[:], b[:] = 1, 2
+        return a, b
+
+    @ray.remote(num_returns="streaming")
+    def stream(n):
+        for _ in range(5):
+            yield ray.empty(n)
+
+    @ray.remote(max_concurrency=4)
+    class Actor:
+        def make(self, n):
+            self.last = ray.empty(n)  # the one before is let go
+            self.last[:] = 3
+            return self.last
+
+    actor = Actor.remote()
+    for _ in range(20):
+        refs = make.remote(40_000)
+        assert ray.get(refs[0])[0] == 1 and ray.get(refs[1])[-1] == 2
+        assert all(ray.get(r).shape == (30_000,) for r in stream.remote(30_000))
+        assert [ray.get(r)[7] for r in [actor.make.remote(50_000) for _ in range(4)]] == [3] * 4
+    del refs
+    ray.kill(actor)
+    with pytest.raises(ray.exceptions.RayActorError):
+        ray.get(actor.make.remote(5))
+    ray.get(make.remote(1))  # what a worker has said before is heard
+    assert store("store_pins") == pins and used() - before <= 16 * MIB

@@ -274,14 +274,19 @@ class Files:
         self.made: set[str] = set()  # remote folders
 
     def write(self, tables: Iterator[Any], folder: str = "") -> None:
-        """One file (or several of max_rows) with all tables, which have one schema."""
+        """One file (or several of max_rows) with all tables; a new one where the schema changes."""
         writer: Any = None
         name = full = ""
         rows = 0
         limit = self.p["max_rows"]
         try:
+            schema = None
             for t in tables:
                 at = 0
+                if writer is not None and not t.schema.equals(schema):
+                    self._close(writer, name, full, rows)
+                    writer = None
+                schema = t.schema
                 while at < t.num_rows:
                     if writer is None:
                         name = folder + self.file_name()
@@ -433,10 +438,11 @@ def report(files: list[tuple[str, int, int]]) -> Any:
 
 
 def tables(batches: Iterator[Any], nbytes: Any, limit: int) -> Iterator[Any]:
-    """Batches gathered into Tables of about `limit` bytes, all in the schema of the first."""
+    """Batches gathered into Tables of about `limit` bytes, in the schema of the first; in another one from where that does not hold the values exactly, but one schema for
+    both exists (arrays of another shape, floats after ints). TypeError when there is none."""
     import pyarrow as pa
 
-    from skate.data.schema import cast_batch
+    from skate.data.schema import cast_batch, unify
 
     held: list[Any] = []
     size, schema = 0, None
@@ -444,7 +450,14 @@ def tables(batches: Iterator[Any], nbytes: Any, limit: int) -> Iterator[Any]:
         if not rb.num_rows:
             continue
         schema = schema if schema is not None else rb.schema
-        held.append(cast_batch(rb, schema))
+        try:
+            rb = cast_batch(rb, schema)
+        except TypeError:
+            unify([schema, rb.schema])
+            if held:
+                yield pa.Table.from_batches(held, schema)
+            held, size, schema = [], 0, rb.schema
+        held.append(rb)
         size += nbytes(rb)
         if size >= limit:
             yield pa.Table.from_batches(held, schema)
