@@ -68,6 +68,14 @@ if(TARGET wordcount) # against cat, tr, sort and uniq
 endif()
 
 # Fuzz targets that bring their own driver run some rounds of it.
+if(TARGET sk_base)
+  add_executable(joblog_fuzz ${CMAKE_SOURCE_DIR}/tests/c/fuzz/joblog_fuzz.c)
+  target_include_directories(joblog_fuzz PRIVATE ${CMAKE_SOURCE_DIR}/src)
+  target_link_libraries(joblog_fuzz PRIVATE skate_flags sk_base Threads::Threads)
+  set_target_properties(joblog_fuzz PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bin)
+  add_test(NAME joblog_fuzz COMMAND joblog_fuzz 200000)
+  set_tests_properties(joblog_fuzz PROPERTIES LABELS fuzz)
+endif()
 if(TARGET sk_engine)
   add_executable(spec_fuzz ${CMAKE_SOURCE_DIR}/tests/c/fuzz/spec_fuzz.c)
   target_include_directories(spec_fuzz PRIVATE ${CMAKE_SOURCE_DIR}/src)

@@ -431,12 +431,13 @@ static int mod_exec(PyObject *m) {
     st->gen = 1;    /* 0 is that of refs made of bytes */
     py_runner_init(st);
     sem_init(&st->all_out, 0, 0);
-    PyMethodDef *const tables[] = {py_store_methods, py_task_methods,  py_block_methods,  py_worker_methods,
+    PyMethodDef *const tables[] = {py_store_methods, py_task_methods,  py_block_methods,  py_joblog_methods, py_worker_methods,
                                    py_state_methods, py_stack_methods, py_memory_methods, py_room_methods};
     for (size_t i = 0; i < SK_COUNT(tables); i++)
         if (PyModule_AddFunctions(m, tables[i]) < 0) return -1;
     if (py_ref_types(m, st) < 0 || py_decode_types(m, st) < 0 || py_room_types(m, st) < 0 || py_block_types(m, st) < 0 ||
-        py_task_types(m, st) < 0 || py_watch_types(m) < 0 || py_plan_types(m, st) < 0 || py_exec_types(m, st) < 0)
+        py_task_types(m, st) < 0 || py_watch_types(m) < 0 || py_plan_types(m, st) < 0 || py_exec_types(m, st) < 0 ||
+        py_joblog_types(m, st) < 0)
         return -1;
     st->kw_buffer_callback = kw1("buffer_callback");
     st->kw_buffers = kw1("buffers");

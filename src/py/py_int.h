@@ -230,6 +230,7 @@ int py_block_types(PyObject *module, struct py_state *st);
 PyObject *py_blockout_batch(PyObject *o); /* borrowed */
 uint32_t py_blockout_bad(PyObject *o);    /* rows that its dead letters stand for; 0: output */
 extern PyMethodDef py_block_methods[];
+extern PyMethodDef py_joblog_methods[];
 
 /* ---- py_store.c */
 extern PyMethodDef py_store_methods[];
@@ -273,6 +274,7 @@ const struct sk_plan *py_plan_get(struct py_state *st, PyObject *plan);
 void py_exec_stop_all(struct py_state *st);
 int py_plan_types(PyObject *module, struct py_state *st);
 int py_exec_types(PyObject *module, struct py_state *st);
+int py_joblog_types(PyObject *module, struct py_state *st);
 
 /* ---- helpers */
 static inline int64_t py_deadline(double timeout_s, int64_t now_ns) /* CLOCK_MONOTONIC; < 0: none */

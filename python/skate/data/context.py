@@ -84,7 +84,13 @@ class ExecutionResources:
         return new
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, ExecutionResources) and self.__dict__ == other.__dict__
+        """What is not set counts as 0."""
+        return isinstance(other, ExecutionResources) and all((v or 0) == (getattr(other, k) or 0) for k, v in self.__dict__.items())
+
+    def to_resource_dict(self) -> dict[str, float]:
+        """By Ray's names of resources; what is not set is 0."""
+        named = {"CPU": self.cpu, "GPU": self.gpu, "object_store_memory": self.object_store_memory, "memory": self.memory}
+        return {k: v or 0 for k, v in named.items()}
 
     __hash__ = None  # type: ignore[assignment]
 
@@ -140,6 +146,7 @@ class DataContext:
     max_errored_blocks: Tasks of a run that may fail, Ray's meaning: what such a task had yet to give is missing, the error goes to the log. -1: any number.
     on_error: What becomes of a bad record (a row whose function raises; a line or file that a reader cannot understand), where the operator does not say:
         "raise" ends the run, "skip" leaves it out and counts it, "quarantine" keeps it for Dataset.errors().
+    checkpoint_config: A skate.data.checkpoint.CheckpointConfig: writes of files can be resumed.
     max_errors: Bad records that a run may have before it fails with skate.data.exceptions.TooManyErrors: a number of rows (int; checked all the time), or a
         share of the rows that came in (float from 0.0 to 1.0; checked at the end, before a write is committed); None: any number.
 
@@ -161,6 +168,7 @@ class DataContext:
         self.max_errored_blocks: int = 0
         self.on_error: str = "raise"
         self.max_errors: int | float | None = None
+        self.checkpoint_config: Any = None
         self.read_op_min_num_blocks: int = 1
         self.enable_auto_log_stats: bool = False
         self.verbose_stats_logs: bool = False

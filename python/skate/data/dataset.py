@@ -10,6 +10,7 @@ import functools
 import inspect
 import logging
 import os
+import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -83,6 +84,10 @@ class Dataset(Splits, Conversions, Writers):
         self._schema: Any = None
         self._above: Dataset | None = None  # what it was made from, for repr
 
+    def __getstate__(self) -> dict[str, Any]:
+        """What goes to other processes: not what was found out by running it here."""
+        return {k: v for k, v in self.__dict__.items() if k not in ("_stats", "_errors")} | {"_stats": None, "_errors": None}
+
     # ---- from one Dataset to another
 
     def _add(self, node: Node, facts: Facts | None = None) -> Dataset:
@@ -120,7 +125,9 @@ class Dataset(Splits, Conversions, Writers):
     ) -> Dataset:
         """A node with a user function: a function becomes tasks, a class a pool of actors."""
         if not callable(fn):
-            raise TypeError(f"{kind} needs a function or a class with __call__, not {type(fn).__name__}")
+            raise (ValueError if kind == "Filter" else TypeError)(
+                f"{kind}: fn must be a UserDefinedFunction (a function, or a class with __call__), not {type(fn).__name__}"
+            )
         inner = fn.func if isinstance(fn, functools.partial) else fn
         label = f"{kind}({getattr(inner, '__name__', None) or type(inner).__name__})"
         options = execute.resources(remote)
@@ -179,6 +186,12 @@ class Dataset(Splits, Conversions, Writers):
             [{'x': 0}, {'x': 2}, {'x': 4}]
         """
         from_default = batch_size == "default"
+        if from_default:
+            warnings.warn(
+                "Passing 'default' to `map_batches` is deprecated and won't be supported after September 2025. Use `batch_size=None` instead.",
+                DeprecationWarning,
+                stacklevel=2,
+            )
         size = None if from_default else batch_size
         if size is not None and (not isinstance(size, int) or isinstance(size, bool) or size < 1):
             raise ValueError(f"batch_size must be a positive int or None, not {batch_size!r}")
@@ -660,6 +673,10 @@ class Dataset(Splits, Conversions, Writers):
             return f"{self._node.label}: {sum(b[2] for b in blocks):,} rows in {len(blocks):,} blocks of this process. Nothing was run."
         return str(self._stats) if self._stats is not None else ""
 
+    def stats_json(self) -> str:
+        """The same as stats() as JSON."""
+        return self._stats.to_json() if self._stats is not None else "{}"
+
     def stats_dict(self) -> dict[str, Any]:
         """The same as stats() for programs."""
         return self._stats.to_dict() if self._stats is not None else {}
@@ -904,6 +921,14 @@ class Dataset(Splits, Conversions, Writers):
         if s is not None and s.names:
             return text_table.dataset(self, s, self._node.options["blocks"] if self._node.op == "blocks" else None)
         return text_table.plan(self)
+
+    def _repr_html_(self) -> str:
+        """The columns, and of a materialized Dataset the first rows, for notebooks. Runs nothing."""
+        from skate.data import text_table
+
+        return text_table.html(
+            self, self.schema(fetch_if_missing=False), self._node.options["blocks"] if self._node.op == "blocks" else None
+        )
 
     def __len__(self) -> int:
         raise AttributeError("Use `ds.count()` to compute the length of a distributed Dataset. This may be an expensive operation.")

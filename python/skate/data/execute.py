@@ -271,16 +271,22 @@ def stage_call(chain: Any, exec_args: Any, *blocks: Any) -> Any:  # called by it
     return chain.stage_call(exec_args, *blocks)
 
 
-def run(ds: Any, node: Node | None = None) -> Iterator[Block]:
-    """Runs ds (or another node of its context) and yields its blocks in order. Closing the iterator stops the run."""
+def run(ds: Any, node: Node | None = None, skip: bytes | None = None) -> Iterator[Any]:
+    """Runs ds (or another node of its context) and yields its blocks in order. Closing the iterator stops the run.
+
+    skip: a byte for each unit of its only source, not 0 if it is left out; units are kept apart then, and blocks have the number of theirs as a fifth item.
+    """
     from skate.data.progress import Progress
     from skate.data.stats import DatasetStats
 
     node = node or ds._node
+    if ds._errors is None:
+        ds._errors = bad.Errors(None)
     if node.op == "blocks":
         yield from node.options["blocks"]
         return
     ensure_engine(node)
+    refuse_in_worker(node)
     if node.op == "late":
         blocks = node.this_run().blocks_of(ds.context, node.inputs)  # type: ignore[misc]
         ds._stats = DatasetStats({}, {"late": f"{node.label}: {sum(b[2] for b in blocks):,} rows in {len(blocks):,} blocks"})
@@ -291,7 +297,10 @@ def run(ds: Any, node: Node | None = None) -> Iterator[Block]:
     bad.check_policy(ds.context.on_error)
     share = bad.limit(ds.context.max_errors)[1]
     plan, root = lower(node, ds.context)
-    x = _skate.Exec(plan, root, conf(ds.context))
+    how = conf(ds.context)
+    if skip is not None:
+        how["skip_units"] = skip
+    x = _skate.Exec(plan, root, how)
     warn_few_inputs(node)
     errors = ds._errors = bad.Errors(x)
     log = logging.getLogger("ray.data")
@@ -305,7 +314,7 @@ def run(ds: Any, node: Node | None = None) -> Iterator[Block]:
             if item is None:
                 errors.check_share(share, x.stats())
                 break
-            yield item
+            yield item if skip is None else (*item, x.origin())
     except RayTaskError as e:
         most = ds.context.max_errors
         if isinstance(most, int) and x.stats()["bad_rows"] > most:
@@ -319,6 +328,17 @@ def run(ds: Any, node: Node | None = None) -> Iterator[Block]:
         bar.close()
         x.stop()
         errors.end()
+
+
+def refuse_in_worker(node: Node) -> None:
+    """NotImplementedError inside a task or actor: a pipeline is driven by the driver."""
+    from skate import _skate
+
+    if _skate.in_worker():
+        raise NotImplementedError(
+            f"{node.label}: a Dataset runs in the driver only, and this is a task or an actor's call. Run it in the driver and hand over what it gives: "
+            "ds.iterator() parts from streaming_split(), references from to_arrow_refs(), or ds.materialize(), whose blocks can be read anywhere"
+        )
 
 
 def warn_few_inputs(node: Node) -> None:

@@ -476,8 +476,13 @@ def _new_column(v: Any, name: str, fmt: str, rows: int) -> pa.Array:
         kind, said = _RETURNS[fmt]
         if not isinstance(v, kind):
             raise TypeError(f"For {fmt} batch format, the function must return a {said}, got: {type(v)}")
-    elif type(v).__module__.startswith("pandas") and hasattr(v, "dtype"):
-        return _b._from_series(v, None)
+    elif type(v).__module__.startswith("pandas"):
+        if hasattr(v, "columns"):
+            if len(v.columns) != 1:
+                raise ValueError(f"a DataFrame with {len(v.columns)} columns was returned for the one new column")
+            v = v.iloc[:, 0]
+        if hasattr(v, "dtype"):
+            return _b._from_series(v if hasattr(v, "iloc") else v.to_series(), None)
     elif isinstance(v, (str, bytes)) or not hasattr(v, "__len__"):  # pandas gives every row the one value
         return _b.from_objects([v] * rows, None)
     elif not hasattr(v, "dtype"):

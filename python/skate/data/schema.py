@@ -125,21 +125,8 @@ def cast_batch(rb: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
             continue
         c = rb.column(have[f.name])
         if not c.type.equals(f.type):
-            from skate.data.tensor_types import ArrowTensorArray, is_fixed, native, of_native
-
-            if is_fixed(c.type):
-                from skate.data.batch import is_ragged, ragged_of_fixed
-
-                if is_ragged(f.type):
-                    cols.append(ragged_of_fixed(c, f.type))
-                    continue
-                if isinstance(c, ArrowTensorArray):
-                    c = native(c)
-                if is_fixed(f.type) and not isinstance(f.type, pa.FixedShapeTensorType) and tuple(f.type.shape) == tuple(c.type.shape):
-                    cols.append(of_native(c, f.type))
-                    continue
             try:
-                c = (c.storage if isinstance(c.type, pa.FixedShapeTensorType) else c).cast(f.type, safe=True)
+                c = _cast(c, f.type)
             except pa.ArrowInvalid as e:
                 raise TypeError(f"column {f.name!r}: {c.type} in one block cannot become {f.type} of another without loss: {e}") from None
         cols.append(c)
@@ -147,6 +134,32 @@ def cast_batch(rb: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     if extra:
         raise TypeError(f"column {extra[0]!r} appears only in later blocks; return the same columns from every batch")
     return pa.RecordBatch.from_arrays(cols, schema=schema)
+
+
+def _cast(c: pa.Array, t: pa.DataType) -> pa.Array:
+    """c as type t; ArrowInvalid when it does not fit. Tensors by shape: Arrow looks at the lists below them only."""
+    import pyarrow as pa
+
+    from skate.data.batch import is_ragged, ragged_of_fixed
+    from skate.data.tensor_types import ArrowTensorArray, fixed_parts, is_fixed, native, of_native
+
+    if is_fixed(c.type) and is_ragged(t):
+        return ragged_of_fixed(c, t)
+    if is_fixed(t):
+        value, shape = fixed_parts(t)
+        if is_fixed(c.type):
+            if fixed_parts(c.type) != (value, shape):
+                raise pa.ArrowInvalid("arrays of another shape or type")
+            c = native(c) if isinstance(c, ArrowTensorArray) else c
+        else:
+            size = 1
+            for n in shape:
+                size *= n
+            c = pa.ExtensionArray.from_storage(pa.fixed_shape_tensor(value, shape), c.cast(pa.list_(value, size), safe=True))
+        return c if c.type.equals(t) else of_native(c, t)
+    if isinstance(c, ArrowTensorArray):
+        c = native(c)
+    return (c.storage if isinstance(c.type, pa.FixedShapeTensorType) else c).cast(t, safe=True)
 
 
 def concat(batches: list[pa.RecordBatch]) -> pa.Table:

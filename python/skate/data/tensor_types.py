@@ -301,6 +301,8 @@ def numbers(a: np.ndarray) -> np.ndarray:
     flat = a.ravel().tolist()
     if any(isinstance(v, str) for v in flat):
         return a
+    if any(isinstance(v, (np.ndarray, list, tuple)) for v in flat):
+        return np.stack([numbers(np.asarray(v)) for v in flat])
     return np.array(
         [np.nan if pd.isna(v) else v for v in flat], bool if flat and all(isinstance(v, (bool, np.bool_)) for v in flat) else np.float64
     ).reshape(a.shape)

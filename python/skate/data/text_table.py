@@ -1,4 +1,4 @@
-"""repr of a Dataset: shape, columns with types, and for blocks that exist the first and last rows, in a box."""
+"""repr of a Dataset: shape, columns with types, and for blocks that exist the first and last rows, in a box, or as HTML for notebooks."""
 
 from __future__ import annotations
 
@@ -32,6 +32,28 @@ def dataset(ds: Any, schema: Any, blocks: list[Any] | None) -> str:
     lines.append(border("╰", "─", "┴", "╯"))
     shown = f"(Showing {len(head) + len(tail)} of {'?' if rows is None else rows} rows)"
     return "\n".join([*lines, shown if blocks is not None else "(Dataset isn't materialized)"])
+
+
+def html(ds: Any, schema: Any, blocks: list[Any] | None) -> str:
+    """The same as an HTML table; the plan as text where no column is known."""
+    from html import escape
+
+    if schema is None or not schema.names:
+        return f"<pre>{escape(plan(ds))}</pre>"
+    head, tail = _preview(ds, blocks, schema.names) if blocks is not None else ([], [])
+    body = head + ([["…"] * len(schema.names)] if head and tail else []) + tail
+
+    def line(cells: list[str], tag: str) -> str:
+        return f"<tr>{''.join(f'<{tag}>{escape(c)}</{tag}>' for c in cells)}</tr>"
+
+    rows = "?" if ds._facts.rows is None else f"{ds._facts.rows:,}"
+    what = f"{escape(ds.name)}: " if ds.name else ""
+    shown = f"showing {len(head) + len(tail)} rows" if blocks is not None else "not materialized"
+    columns = line([_cell(n) for n in schema.names], "th") + line([_cell(t) for t in schema.types], "td")
+    return (
+        f"<div><p>{what}{rows} rows × {len(schema.names)} columns, {shown}</p>"
+        f"<table><thead>{columns}</thead><tbody>{''.join(line(r, 'td') for r in body)}</tbody></table></div>"
+    )
 
 
 def plan(ds: Any) -> str:

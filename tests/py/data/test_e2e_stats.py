@@ -7,6 +7,8 @@ import threading
 import time
 
 import numpy as np
+import pytest
+import skate
 import skate.data as sd
 
 
@@ -85,6 +87,36 @@ def test_context_is_copied():
     finally:
         ctx.target_max_block_size = old
         del ctx.anything
+
+
+def test_html_for_notebooks():
+    ds = sd.from_items([{"a": i, "b<i>": "<script>&"} for i in range(30)])
+    page = ds._repr_html_()
+    assert "30 rows × 2 columns" in page and "<script>" not in page and "&lt;script&gt;&amp;" in page and page.count("<tr>") == 2 + 11
+    lazy = ds.map(lambda r: r)._repr_html_()
+    assert lazy.startswith("<pre>Map(&lt;lambda&gt;)") and ds._stats is None  # nothing was run for it
+    assert "<th>id</th>" in sd.range(5)._repr_html_()
+
+
+def test_stats_as_json_and_in_the_log(caplog):
+    ds = sd.range(10).map_batches(lambda b: b)
+    assert ds.stats_json() == "{}"
+    with caplog.at_level("DEBUG", "ray.data"):
+        ds.count()
+    d = json.loads(ds.stats_json())
+    assert d["ops"][0]["rows_out"] and d["io_retries"] == 0 and d["bottleneck_label"]
+    assert sum("completed. Operator Metrics" in r.message for r in caplog.records) == len(d["ops"])
+
+
+def test_a_dataset_inside_a_task_says_where_it_runs():
+    @skate.remote
+    def inside(ds):
+        return ds.take_all()
+
+    ds = sd.range(3)
+    with pytest.raises(NotImplementedError, match="runs in the driver only.*streaming_split"):
+        skate.get(inside.remote(ds.map(lambda r: r)))
+    assert skate.get(inside.remote(ds.materialize())) == [{"id": 0}, {"id": 1}, {"id": 2}]
 
 
 def test_a_stall_is_named_within_five_seconds(tmp_path):

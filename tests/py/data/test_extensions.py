@@ -18,6 +18,7 @@ from skate.data.extensions import (
     PythonObjectArray,
     TensorArray,
 )
+from skate.data.schema import cast_batch
 
 
 class Thing:
@@ -138,3 +139,30 @@ def test_objects():
     assert cells.take([0, -1], allow_fill=True, fill_value=5).to_numpy().tolist() == [1.0, 5]
     with pytest.raises(TypeError, match="sequence of objects"):
         PythonObjectArray(object())
+
+
+def test_arrays_of_other_shapes_in_one_write(tmp_path):
+    """Files hold one schema each; what is read back is one schema for all."""
+    ds = sd.range(3).map(lambda r: {"i": r["id"], "a": np.full((r["id"] + 1, 2), r["id"], np.int8)})
+    ds.write_parquet(str(tmp_path / "t"), concurrency=1)
+    back = sd.read_parquet(str(tmp_path / "t"), override_num_blocks=1)
+    assert isinstance(back.schema().base_schema.field("a").type, ArrowVariableShapedTensorType)
+    assert [r["a"].shape for r in back.take_all()] == [(1, 2), (2, 2), (3, 2)]
+    sd.from_blocks([pa.table({"v": [1, 2]}), pa.table({"v": [0.5]})]).write_parquet(str(tmp_path / "n"), concurrency=1)
+    assert sd.read_parquet(str(tmp_path / "n")).sum("v") == 3.5
+    with pytest.raises(TypeError, match="column 'v' has type"):
+        sd.from_blocks([pa.table({"v": [1]}), pa.table({"v": ["x"]})]).write_parquet(str(tmp_path / "bad"), concurrency=1)
+
+
+def test_casting_tensors_looks_at_shapes():
+    t = ArrowTensorArray.from_numpy(np.zeros((2, 2, 3)))
+    rb = pa.RecordBatch.from_arrays([t], names=["a"])
+    for shape in ((3, 2), (6,), (2, 2)):
+        with pytest.raises(TypeError, match="'a'"):
+            cast_batch(rb, pa.schema([("a", ArrowTensorTypeV2(shape, pa.float64()))]))
+    for to in (pa.fixed_shape_tensor(pa.float64(), (2, 3)), ArrowTensorType((2, 3), pa.float64())):
+        assert cast_batch(rb, pa.schema([("a", to)])).column(0).type == to
+    lists = pa.RecordBatch.from_arrays([pa.array([[1, 2], [3, 4]])], names=["a"])
+    assert cast_batch(lists, pa.schema([("a", ArrowTensorTypeV2((2,), pa.int64()))])).column(0).to_numpy().tolist() == [[1, 2], [3, 4]]
+    with pytest.raises(TypeError, match="'a'"):
+        cast_batch(lists, pa.schema([("a", ArrowTensorTypeV2((3,), pa.int64()))]))

@@ -182,3 +182,14 @@ def test_nulls_strings_and_empty():
     assert combine([], ("sum", "v", True, 1), ("count", None, True, 1)) == [None, 0]
     with pytest.raises(TypeError, match="sum of column 's' of type string"):
         combine([[rb]], ("sum", "s", True, 1))
+
+
+def test_added_column_from_pandas_objects():
+    import pandas as pd
+
+    p = {"fn_args": (), "fn_kwargs": {}, "label": "l", "col": "n", "batch_format": "pandas"}
+    for fn in (lambda b: pd.Series([1] * len(b)), lambda b: pd.DatetimeIndex([1] * len(b)), lambda b: pd.DataFrame({"z": [1] * len(b)})):
+        (out,) = ops.add_column({**p, "fn": fn}, iter([RB.select(["x"])]))
+        assert out.column(1).to_pylist() in ([1] * 5, [pd.Timestamp(1)] * 5)
+    with pytest.raises(ValueError, match="2 columns"):
+        list(ops.add_column({**p, "fn": lambda b: pd.DataFrame({"a": b["x"], "b": b["x"]})}, iter([RB])))

@@ -106,7 +106,11 @@ def resolve(path: str, filesystem: Any = None) -> tuple[Any, str]:
             return pafs.PyFileSystem(pafs.FSSpecHandler(fsspec.filesystem("http"))), path
         return pafs.FileSystem.from_uri(path)
     fs = as_filesystem(filesystem)
-    return fs, path if _keeps_scheme(fs) else path.split("://", 1)[-1]
+    if _keeps_scheme(fs) or "://" not in path:
+        return fs, path
+    rest = path.split("://", 1)[-1]
+    host, slash, tail = rest.partition("/")
+    return fs, host.rpartition("@")[2] + slash + tail  # who is in front of the bucket (s3://anonymous@bucket) is the file system's business
 
 
 def as_filesystem(filesystem: Any) -> Any:

@@ -55,6 +55,10 @@ def read_images(
     return file_source("ReadImage", "images", paths, {"size": size, "mode": mode}, **given)
 
 
+class _Unidentified(ValueError, OSError):
+    """A file that is no picture Pillow knows: ValueError as in Ray, OSError as Pillow's own."""
+
+
 def run(params: dict[str, Any], task: Any) -> Iterator[Any]:
     import numpy as np
     from PIL import Image
@@ -79,6 +83,9 @@ def run(params: dict[str, Any], task: Any) -> Iterator[Any]:
                 if mode is not None:
                     im = im.convert(mode)
                 a = np.asarray(im)
+        except Image.UnidentifiedImageError as e:
+            unreadable(params, task, _Unidentified(f"read_images {path}: {e}"), path)
+            continue
         except Exception as e:
             unreadable(params, task, named(e, "read_images", path), path)
             continue

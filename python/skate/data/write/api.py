@@ -1,6 +1,12 @@
 """The write_... methods of Dataset. What they do is in job.py; each format in its own file.
 
 All files of a write appear in the folder together when everything is written, under the same names each time. `mode` says what happens to files that are there.
+
+resume=True: a job (its operators, functions, input files, options) is written into its folder once, however often the program is killed and started again. What is done is
+kept in <path>/.skate-job/log, which stays there; remove the folder .skate-job to write the same again. ValueError: the log is of another job that
+has not ended, or the plan has no lasting units (from_items and the like have, a materialized Dataset, limit, union and zip have not). Files hold rows of one unit of the input each; batches
+of map_batches do not cross units. Only local folders, without filename_provider and min_rows_per_file. DataContext.checkpoint_config does the same
+with Ray's name (skate.data.checkpoint).
 """
 
 from __future__ import annotations
@@ -22,6 +28,7 @@ _FILES = (
     "try_create_dir",
     "arrow_open_stream_args",
     "partition_cols",
+    "resume",
 )
 
 
@@ -43,6 +50,7 @@ def _files(ds: Any, fmt: str, given: dict[str, Any], args: dict[str, Any], args_
         partition_cols=g["partition_cols"],
         filename_provider=g["filename_provider"],
         open_stream_args=g["arrow_open_stream_args"],
+        resume=bool(g["resume"]),
         args=args,
         args_fn=args_fn,
     )
@@ -67,6 +75,7 @@ class Writers:
         concurrency: int | None = None,
         num_rows_per_file: int | None = None,
         mode: Any = SaveMode.APPEND,
+        resume: bool = False,
         **arrow_parquet_args: Any,
     ) -> None:
         """Writes Parquet files into a folder.
@@ -74,6 +83,7 @@ class Writers:
         Args:
             path: The folder; local, or a URI of a pyarrow file system.
             mode: "append", "overwrite", "error" (ValueError when there are files) or "ignore" (nothing is written when there are).
+            resume: The same program, run again after it was killed, does only what is missing, and nothing when all is there (see the head of this module).
             filename_provider: Names the files (skate.data.datasource.FilenameProvider).
             min_rows_per_file, max_rows_per_file: Rows in a file at least, at most.
             partition_cols: Columns that become folders (col=value).
@@ -96,6 +106,7 @@ class Writers:
         concurrency: int | None = None,
         num_rows_per_file: int | None = None,
         mode: Any = SaveMode.APPEND,
+        resume: bool = False,
         **arrow_csv_args: Any,
     ) -> None:
         """Writes CSV files with a header line into a folder.
@@ -103,6 +114,7 @@ class Writers:
         Args:
             path: The folder; local, or a URI of a pyarrow file system.
             mode: "append", "overwrite", "error" (ValueError when there are files) or "ignore" (nothing is written when there are).
+            resume: The same program, run again after it was killed, does only what is missing, and nothing when all is there (see the head of this module).
             filename_provider: Names the files (skate.data.datasource.FilenameProvider).
             min_rows_per_file, max_rows_per_file: Rows in a file at least, at most.
             arrow_csv_args: Arguments of pyarrow.csv.WriteOptions, or write_options itself.
@@ -124,6 +136,7 @@ class Writers:
         concurrency: int | None = None,
         num_rows_per_file: int | None = None,
         mode: Any = SaveMode.APPEND,
+        resume: bool = False,
         **pandas_json_args: Any,
     ) -> None:
         """Writes JSON files, one object a line, into a folder.
@@ -131,6 +144,7 @@ class Writers:
         Args:
             path: The folder; local, or a URI of a pyarrow file system.
             mode: "append", "overwrite", "error" (ValueError when there are files) or "ignore" (nothing is written when there are).
+            resume: The same program, run again after it was killed, does only what is missing, and nothing when all is there (see the head of this module).
             filename_provider: Names the files (skate.data.datasource.FilenameProvider).
             min_rows_per_file, max_rows_per_file: Rows in a file at least, at most.
             pandas_json_args: Arguments of json.dumps (orient and lines are understood and are "records" and True).
@@ -151,12 +165,14 @@ class Writers:
         concurrency: int | None = None,
         num_rows_per_file: int | None = None,
         mode: Any = SaveMode.APPEND,
+        resume: bool = False,
     ) -> None:
         """Writes one column into .npy files.
 
         Args:
             path: The folder; local, or a URI of a pyarrow file system.
             mode: "append", "overwrite", "error" (ValueError when there are files) or "ignore" (nothing is written when there are).
+            resume: The same program, run again after it was killed, does only what is missing, and nothing when all is there (see the head of this module).
             filename_provider: Names the files (skate.data.datasource.FilenameProvider).
             min_rows_per_file: Rows in a file at least.
             column: The column; all its values must have one shape (TypeError).
@@ -176,12 +192,14 @@ class Writers:
         ray_remote_args: dict[str, Any] | None = None,
         concurrency: int | None = None,
         mode: Any = SaveMode.APPEND,
+        resume: bool = False,
     ) -> None:
         """Writes a column of arrays into image files, one a row.
 
         Args:
             path: The folder; local, or a URI of a pyarrow file system.
             mode: "append", "overwrite", "error" (ValueError when there are files) or "ignore" (nothing is written when there are).
+            resume: The same program, run again after it was killed, does only what is missing, and nothing when all is there (see the head of this module).
             filename_provider: Names the files (skate.data.datasource.FilenameProvider).
             column: Arrays (height, width[, channels]) of uint8.
             file_format: "png", "jpeg", ... as Pillow knows it.
@@ -202,12 +220,14 @@ class Writers:
         concurrency: int | None = None,
         num_rows_per_file: int | None = None,
         mode: Any = SaveMode.APPEND,
+        resume: bool = False,
     ) -> None:
         """Writes TFRecord files of tf.train.Example; bytes, text, ints, floats and lists of these have such a form (TypeError for others).
 
         Args:
             path: The folder; local, or a URI of a pyarrow file system.
             mode: "append", "overwrite", "error" (ValueError when there are files) or "ignore" (nothing is written when there are).
+            resume: The same program, run again after it was killed, does only what is missing, and nothing when all is there (see the head of this module).
             filename_provider: Names the files (skate.data.datasource.FilenameProvider).
             min_rows_per_file: Rows in a file at least.
             tf_schema: Of TensorFlow's metadata library; NotImplementedError.
@@ -232,12 +252,14 @@ class Writers:
         concurrency: int | None = None,
         num_rows_per_file: int | None = None,
         mode: Any = SaveMode.APPEND,
+        resume: bool = False,
     ) -> None:
         """Writes tar files of the WebDataset form: column "jpg" of the row with __key__ "a" becomes the member a.jpg.
 
         Args:
             path: The folder; local, or a URI of a pyarrow file system.
             mode: "append", "overwrite", "error" (ValueError when there are files) or "ignore" (nothing is written when there are).
+            resume: The same program, run again after it was killed, does only what is missing, and nothing when all is there (see the head of this module).
             filename_provider: Names the files (skate.data.datasource.FilenameProvider).
             min_rows_per_file: Rows in a file at least.
             encoder: True: by the column's ending; None: bytes and text only; a function from row to row, or a list of these.
@@ -255,6 +277,7 @@ class Writers:
         ray_remote_args: dict[str, Any] | None = None,
         concurrency: int | None = None,
         mode: Any = SaveMode.APPEND,
+        resume: bool = False,
         **args: Any,
     ) -> None:
         """Writes Arrow IPC files (Feather version 2) into a folder.
@@ -262,6 +285,7 @@ class Writers:
         Args:
             path: The folder; local, or a URI of a pyarrow file system.
             mode: "append", "overwrite", "error" (ValueError when there are files) or "ignore" (nothing is written when there are).
+            resume: The same program, run again after it was killed, does only what is missing, and nothing when all is there (see the head of this module).
             filename_provider: Names the files (skate.data.datasource.FilenameProvider).
             min_rows_per_file, max_rows_per_file: Rows in a file at least, at most.
             args: compression: "lz4" (default), "zstd" or None.
@@ -279,6 +303,7 @@ class Writers:
         ray_remote_args: dict[str, Any] | None = None,
         concurrency: int | None = None,
         mode: Any = SaveMode.APPEND,
+        resume: bool = False,
         **args: Any,
     ) -> None:
         """Writes ORC files into a folder.
@@ -286,6 +311,7 @@ class Writers:
         Args:
             path: The folder; local, or a URI of a pyarrow file system.
             mode: "append", "overwrite", "error" (ValueError when there are files) or "ignore" (nothing is written when there are).
+            resume: The same program, run again after it was killed, does only what is missing, and nothing when all is there (see the head of this module).
             filename_provider: Names the files (skate.data.datasource.FilenameProvider).
             min_rows_per_file, max_rows_per_file: Rows in a file at least, at most.
             args: Arguments of pyarrow.orc.ORCWriter (compression, stripe_size, ...).

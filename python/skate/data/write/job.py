@@ -49,8 +49,9 @@ def write(
     args: dict[str, Any],
     args_fn: Any = None,
     open_stream_args: dict[str, Any] | None = None,
+    resume: bool = False,
 ) -> None:
-    """Runs ds into files of a format under path."""
+    """Runs ds into files of a format under path. resume: see resume.py."""
     if args_fn is not None:
         args = {**args, **args_fn()}
     how = SaveMode(str(getattr(mode, "value", mode)).lower())
@@ -68,14 +69,11 @@ def write(
         if filesystem is None and "://" not in path.removeprefix("file://").removeprefix("local://")
         else _Remote(path, filesystem)
     )
-    old = target.begin(how)
-    if old is None:
-        return
-    params = {
+    params: dict[str, Any] = {
         "format": fmt,
         "folder": target.stage,
         "fs": target.fs,
-        "prefix": target.prefix(old) if how is SaveMode.APPEND else "",
+        "prefix": "",
         "max_rows": max_rows,
         "min_rows": min_rows,
         "partition_cols": partition_cols,
@@ -90,27 +88,75 @@ def write(
     options = {**_cpus(ds._node), **execute.resources(remote or {})}
     if concurrency is not None:
         options["max_tasks"] = concurrency
+    label = f"Write{_TITLES.get(fmt, fmt.title())}"
     reports: list[tuple[str, int, int]] = []
+    config = getattr(ds.context, "checkpoint_config", None)
+    if resume or config is not None:
+        if not isinstance(target, _Local) or filename_provider is not None or min_rows:
+            raise ValueError(
+                "resume: a write that can be resumed goes into a local folder, without filename_provider and min_rows_per_file"
+            )
+        done = _resumable(ds, target.path, how, label, params, options, config)
+        _wrote(ds, path, [(name, rows, size) for _, name, rows, size in done])
+        return
+    old = target.begin(how)
+    if old is None:
+        return
+    if how is SaveMode.APPEND:
+        params["prefix"] = target.prefix(old)
     try:
-        for rb in execute.batches(
-            ds, Node("write", f"Write{_TITLES.get(fmt, fmt.title())}", params, (ds._node,), batch_rows=min_rows or 0, **options)
-        ):
+        for rb in execute.batches(ds, Node("write", label, params, (ds._node,), batch_rows=min_rows or 0, **options)):
             reports += zip(*(c.to_pylist() for c in rb.columns), strict=True)
         if how is SaveMode.OVERWRITE:
             target.remove(old)
         target.commit([r[0] for r in reports])
     finally:
         target.end()
+    _wrote(ds, path, reports)
+
+
+def _wrote(ds: Any, path: str, files: list[tuple[str, int, int]]) -> None:
+    """Says in the statistics what was written."""
     if ds._stats is not None:
-        ds._stats.extra["write"] = {
-            "path": path,
-            "files": len(reports),
-            "rows": sum(r[1] for r in reports),
-            "bytes": sum(r[2] for r in reports),
-        }
+        ds._stats.extra["write"] = {"path": path, "files": len(files), "rows": sum(r[1] for r in files), "bytes": sum(r[2] for r in files)}
+
+
+def _resumable(ds: Any, path: str, how: SaveMode, label: str, params: dict[str, Any], options: dict[str, Any], config: Any) -> list[Any]:
+    """A write that can be resumed: does what is missing of it. The files of the whole job."""
+    from skate.data.write.resume import Job, digest
+
+    at = None
+    if config is not None and config.checkpoint_path is not None:
+        folder = os.path.abspath(os.path.expanduser(config.checkpoint_path.removeprefix("file://").removeprefix("local://")))
+        at = os.path.join(folder, f"{digest(os.fsencode(path)).hex()}.log")
+    job = Job(ds, path, how, params, at)
+    try:
+        if job.open():
+            if len(job.files) < job.units:
+                job.write(ds, label, params, options)
+            job.commit()
+        files = [f for u in sorted(job.files) for f in job.files[u]]
+        if job.log is None:  # mode "ignore", and there are files
+            return files
+        job.tidy()
+        if config is not None and config.delete_checkpoint_on_success:
+            job.forget()
+        return files
+    finally:
+        job.close()
 
 
 _TITLES = {"csv": "CSV", "json": "JSON", "tfrecords": "TFRecords", "webdataset": "WebDataset", "arrow": "Feather", "orc": "ORC"}
+
+
+def prefix(path: str, old: list[str]) -> str:
+    """Files that are appended to those with the names `old` get a number of their write, so that no name is used twice."""
+    names = list(old)
+    for n in old:
+        for _, _, files in os.walk(os.path.join(path, n)):
+            names += files
+    taken = [int(m[1]) if m[1] else 0 for m in (re.match(r"^(?:(\d{4})-)?\d{6}_\d{6}", n) for n in names) if m]
+    return f"{max(taken) + 1:04d}-" if taken else ""
 
 
 class _Local:
@@ -132,7 +178,7 @@ class _Local:
             m = _STAGE.match(name)
             if m and not os.path.exists(f"/proc/{m[1]}"):
                 shutil.rmtree(os.path.join(self.path, name), ignore_errors=True)  # of a driver that is gone
-        old = [n for n in old if not _STAGE.match(n)]
+        old = [n for n in old if not _STAGE.match(n) and n != ".skate-job"]
         there = os.path.isdir(self.path)
         if there and how is SaveMode.ERROR:
             raise ValueError(
@@ -144,21 +190,13 @@ class _Local:
         return old
 
     def prefix(self, old: list[str]) -> str:
-        """Appended files get a number of their write, so that no name is used twice."""
-        taken = [int(m[1]) if m[1] else 0 for m in (re.match(r"^(?:(\d{4})-)?\d{6}_\d{6}", n) for n in self._names(old)) if m]
-        return f"{max(taken) + 1:04d}-" if taken else ""
-
-    def _names(self, old: list[str]) -> Iterator[str]:
-        for n in old:
-            yield n
-            full = os.path.join(self.path, n)
-            if os.path.isdir(full):
-                for _, _, files in os.walk(full):
-                    yield from files
+        return prefix(self.path, old)
 
     def remove(self, old: list[str]) -> None:
-        for n in old:
+        for n in [*old, ".skate-job"]:  # a log of files that are not here any more
             full = os.path.join(self.path, n)
+            if not os.path.lexists(full):
+                continue
             if os.path.isdir(full) and not os.path.islink(full):
                 shutil.rmtree(full)
             else:
@@ -236,14 +274,19 @@ class Files:
         self.made: set[str] = set()  # remote folders
 
     def write(self, tables: Iterator[Any], folder: str = "") -> None:
-        """One file (or several of max_rows) with all tables, which have one schema."""
+        """One file (or several of max_rows) with all tables; a new one where the schema changes."""
         writer: Any = None
         name = full = ""
         rows = 0
         limit = self.p["max_rows"]
         try:
+            schema = None
             for t in tables:
                 at = 0
+                if writer is not None and not t.schema.equals(schema):
+                    self._close(writer, name, full, rows)
+                    writer = None
+                schema = t.schema
                 while at < t.num_rows:
                     if writer is None:
                         name = folder + self.file_name()
@@ -301,6 +344,7 @@ class Files:
                 f.write(data)
         except OSError as e:
             raise self._explain(e, full) from None
+        self._sync(full)
         self.reports.append((name, rows, len(data)))
 
     def _open(self, full: str) -> Any:
@@ -333,7 +377,17 @@ class Files:
                 if self.p["fs"] is None
                 else steady(lambda: self.p["fs"].get_file_info(full), f"look at {full}").size or 0
             )
+        self._sync(full)
         self.reports.append((name, rows, size))
+
+    def _sync(self, full: str) -> None:
+        """The file outlives a crash of the machine, where the job says so."""
+        if self.p.get("sync"):
+            fd = os.open(full, os.O_RDONLY)
+            try:
+                os.fsync(fd)
+            finally:
+                os.close(fd)
 
     def _abort(self, writer: Any, full: str, error: BaseException) -> None:
         """Takes back what was begun. `error` is the one to report: what fails here is noted with it."""
@@ -384,10 +438,11 @@ def report(files: list[tuple[str, int, int]]) -> Any:
 
 
 def tables(batches: Iterator[Any], nbytes: Any, limit: int) -> Iterator[Any]:
-    """Batches gathered into Tables of about `limit` bytes, all in the schema of the first."""
+    """Batches gathered into Tables of about `limit` bytes, in the schema of the first; in another one from where that does not hold the values exactly, but one schema for
+    both exists (arrays of another shape, floats after ints). TypeError when there is none."""
     import pyarrow as pa
 
-    from skate.data.schema import cast_batch
+    from skate.data.schema import cast_batch, unify
 
     held: list[Any] = []
     size, schema = 0, None
@@ -395,7 +450,14 @@ def tables(batches: Iterator[Any], nbytes: Any, limit: int) -> Iterator[Any]:
         if not rb.num_rows:
             continue
         schema = schema if schema is not None else rb.schema
-        held.append(cast_batch(rb, schema))
+        try:
+            rb = cast_batch(rb, schema)
+        except TypeError:
+            unify([schema, rb.schema])
+            if held:
+                yield pa.Table.from_batches(held, schema)
+            held, size, schema = [], 0, rb.schema
+        held.append(rb)
         size += nbytes(rb)
         if size >= limit:
             yield pa.Table.from_batches(held, schema)

@@ -1,0 +1,68 @@
+"""Ray's names for writes that can be resumed: DataContext.checkpoint_config = CheckpointConfig(...). What it does: data/write/resume.py.
+
+Unlike in Ray no column with ids is needed; id_column is taken and not used. With a config, every write of files into a local folder can be resumed.
+"""
+
+from __future__ import annotations
+
+import enum
+import os
+from typing import Any
+
+
+class CheckpointBackend(enum.Enum):
+    """Where Ray keeps checkpoints; here it is the kind of path that says."""
+
+    CLOUD_OBJECT_STORAGE = "CLOUD_OBJECT_STORAGE"
+    FILE_STORAGE = "FILE_STORAGE"
+
+
+class InvalidCheckpointingConfig(Exception):
+    """The configuration cannot be used."""
+
+
+class InvalidCheckpointingOperators(Exception):
+    """The plan cannot be resumed."""
+
+
+class CheckpointConfig:
+    """Writes can be resumed.
+
+    Args:
+        id_column: Ray's; not needed, and not used.
+        checkpoint_path: A local folder for the logs of jobs; None: beside the output, in <output>/.skate-job.
+        delete_checkpoint_on_success: The log goes when its job has ended, so that the same program writes anew when it is run again. False: it finds that
+            nothing is to be done.
+
+    Raises:
+        InvalidCheckpointingConfig: checkpoint_path is not local, or id_column is not a text.
+
+    Example:
+        >>> from skate.data.checkpoint import CheckpointConfig
+        >>> CheckpointConfig(checkpoint_path="/tmp/logs").delete_checkpoint_on_success
+        True
+    """
+
+    def __init__(
+        self,
+        id_column: str | None = None,
+        checkpoint_path: str | None = None,
+        *,
+        delete_checkpoint_on_success: bool = True,
+        override_filesystem: Any = None,
+        override_backend: CheckpointBackend | None = None,
+        filter_num_threads: int = 3,
+        write_num_threads: int = 3,
+        checkpoint_path_partition_filter: Any = None,
+    ):
+        if id_column is not None and (not isinstance(id_column, str) or not id_column):
+            raise InvalidCheckpointingConfig(f"Checkpoint ID column must be a non-empty string, but got {id_column}")
+        path = None if checkpoint_path is None else os.fspath(checkpoint_path)
+        if override_filesystem is not None or (path is not None and "://" in path.removeprefix("file://").removeprefix("local://")):
+            raise InvalidCheckpointingConfig(f"Invalid checkpoint path: {checkpoint_path}. It must be a local folder")
+        self.id_column, self.checkpoint_path = id_column, path
+        self.delete_checkpoint_on_success = delete_checkpoint_on_success
+        self.backend = override_backend or CheckpointBackend.FILE_STORAGE
+        self.filesystem = None
+        self.filter_num_threads, self.write_num_threads = filter_num_threads, write_num_threads
+        self.checkpoint_path_partition_filter = checkpoint_path_partition_filter

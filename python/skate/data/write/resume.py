@@ -1,0 +1,270 @@
+"""Writes that can be resumed: a driver that was killed is started again with the same program and does only what is missing.
+
+    <target>/.skate-job/log            what is done (src/base/joblog.h): a head with the fingerprint of the job, a record for each unit of the input, the end
+    <target>/.skate-job/run-<random>/  files that one run has staged; a record names the run it is of
+
+Units of the input (row groups, ranges of bytes, files; what a reader makes tasks of) have the same numbers whenever the same program reads the same input.
+Such a run keeps them apart: no task works on rows of two units, blocks leave in the order of units (exec.h, keep_units), so when the report of a
+later unit comes, all of the earlier ones are whole. Then a unit goes into the log with its files, and the next run leaves it out.
+When all are there: COMMIT; files move to their places under names that follow from unit and number; DONE.
+
+Invariant: a file is in its place only after COMMIT, and once; whatever is killed where, the next run ends with the files that an undisturbed one gives. What is
+lost are units that were done behind a slow one. Files are synced by the workers that write them, the log at most 20 times a second and at each mark.
+
+Refused: a log of another job that has not ended (the message names the part that differs); sources without lasting units; plans that are no chain.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import os
+import shutil
+import time
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from skate.data import execute
+from skate.data.execute import Node
+
+if TYPE_CHECKING:
+    from skate.data.write.job import SaveMode
+
+FOLDER = ".skate-job"
+SYNC_S = 0.05
+_HEAD, _UNIT, _COMMIT, _DONE = 1, 2, 3, 4
+_NO_CHAIN = ("limit", "union", "zip", "late", "blocks", "aggregate", "count")
+
+File = tuple[str, str, int, int]  # staged, final (relative to the folder of the job, to the target), rows, bytes
+
+log = logging.getLogger("ray.data")
+
+
+class Job:
+    """One resumable write into a local folder."""
+
+    def __init__(self, ds: Any, target: str, how: SaveMode, params: dict[str, Any], log_path: str | None):
+        from skate.data.write.fingerprint import fingerprint
+
+        self.target, self.how = target, how
+        self.folder = os.path.join(target, FOLDER)
+        self.units = self._units(ds._node)
+        self.parts = fingerprint(ds, params)
+        self.path = log_path or os.path.join(self.folder, "log")
+        self.files: dict[int, list[File]] = {}
+        self.prefix = ""
+        self.committed = self.over = False
+        self.log: Any = None
+        self.synced = 0.0
+
+    def _units(self, node: Node) -> int:
+        while True:
+            if node.op in _NO_CHAIN or len(node.inputs) > 1:
+                raise ValueError(
+                    f"resume: {node.label} is not possible in a write that can be resumed: that takes one source that reads files or ranges, and operators over its rows"
+                )
+            if not node.inputs:
+                return len(node.options.get("units") or ())
+            node = node.inputs[0]
+
+    # ---- start
+
+    def open(self) -> bool:
+        """Reads the log and decides. False: nothing is to be done."""
+        from skate import _skate
+
+        there = os.path.isdir(self.target)
+        if os.path.exists(self.target) and not there:
+            raise NotADirectoryError(20, "write: the target is a file, not a folder", self.target)
+        known = os.path.exists(self.path)
+        if there and not known:
+            if self.how.value == "error":
+                raise ValueError(
+                    f"write: {self.target} exists already, and mode is 'error'; choose another folder, or mode 'append' or 'overwrite'"
+                )
+            if self.how.value == "ignore":
+                return False
+        os.makedirs(self.folder, exist_ok=True)
+        os.makedirs(os.path.dirname(self.path), exist_ok=True)
+        self.log = _skate.JobLog(self.path)
+        if self.log.cut():
+            log.warning(
+                "resume: %d bytes at the end of %s were torn or damaged, and what they said is done again", self.log.cut(), self.path
+            )
+        records = self.log.records()
+        if records and not self._same(records):
+            self.log.clear()
+            records = []
+        if not records:
+            self._begin()
+            return True
+        _, units, _, self.prefix, _ = records[0]
+        for r in records[1:]:
+            if r[0] == _UNIT and r[1] < units:
+                self.files[r[1]] = [tuple(f) for f in r[2]]
+            self.committed = self.committed or r[0] == _COMMIT
+            self.over = r[0] == _DONE
+        self._check_files()
+        if self.over and len(self.files) == self.units:
+            log.info(
+                "resume: the write into %s has ended before; nothing is done again. Remove %s to start it anew", self.target, self.folder
+            )
+            return False
+        log.info("resume: %d of %d units of the input are done already (%s)", len(self.files), self.units, self.path)
+        self.over = False
+        return True
+
+    def _same(self, records: list[Any]) -> bool:
+        """True: a log of this job. False: of another that has ended. ValueError: of another that has not."""
+        _, units, mode, _, parts = records[0]
+        mine = [*self.parts, ("mode", self.how.value.encode())]
+        theirs = [*[tuple(p) for p in parts], ("mode", mode.encode())]
+        if theirs == mine and units == self.units:
+            return True
+        if records[-1][0] == _DONE:
+            return False
+        what = f"it has {len(theirs) - 1} parts, and this one {len(mine) - 1}"
+        for i, (a, b) in enumerate(zip(theirs, mine, strict=False)):
+            if a[0] != b[0]:
+                what = f"its part {i + 1} is {a[0]!r}, and here {b[0]!r}"
+                break
+            if a[1] != b[1]:
+                what = f"{a[0]!r} is different (its function, arguments or input)"
+                break
+        raise ValueError(
+            f"resume: {self.path} is of another job, which has not ended: {what}. End that job with the program and the input that began it, or remove {self.folder} "
+            "to start anew"
+        )
+
+    def _begin(self) -> None:
+        from skate.data.write.job import SaveMode, prefix
+
+        if self.how is SaveMode.APPEND:
+            self.prefix = prefix(self.target, [n for n in os.listdir(self.target) if not n.startswith(".skate-")])
+        self.log.head(self.units, self.how.value, self.prefix, self.parts)
+        self.log.sync()
+
+    def _check_files(self) -> None:
+        """Forgets units whose files are not there as they were recorded."""
+        for unit, files in list(self.files.items()):
+            if not all(self._size(f) == f[3] for f in files):
+                log.warning("resume: files of unit %d are not as the log has them, and are written again", unit)
+                del self.files[unit]
+
+    def _size(self, f: File) -> int:
+        for path in (os.path.join(self.folder, f[0]), *([os.path.join(self.target, f[1])] if self.committed else [])):
+            try:
+                return os.path.getsize(path)
+            except (FileNotFoundError, NotADirectoryError):
+                pass
+        return -1
+
+    # ---- run
+
+    def write(self, ds: Any, label: str, params: dict[str, Any], options: dict[str, Any]) -> None:
+        """Runs what is missing; the log knows each unit when it is whole."""
+        run = f"run-{os.urandom(6).hex()}"
+        stage = os.path.join(self.folder, run)
+        os.mkdir(stage)
+        node = Node("write", label, {**params, "folder": stage, "prefix": "", "sync": True}, (ds._node,), **options)
+        skip = bytes(u in self.files for u in range(self.units))
+        at, held = -1, []
+        blocks: Iterator[Any] = execute.run(ds, node, skip)
+        try:
+            for block in blocks:
+                if block[4] != at:
+                    self._whole(run, at, held, block[4])
+                    at, held = block[4], []
+                rb = execute.fetch(block[:4])
+                held += zip(*(c.to_pylist() for c in rb.columns), strict=True)
+        finally:
+            blocks.close()  # type: ignore[attr-defined]
+        self._whole(run, at, held, self.units)
+        self.log.sync()
+
+    def _whole(self, run: str, unit: int, reports: list[tuple[str, int, int]], upto: int) -> None:
+        """Unit is whole, and those before `upto` that gave no file."""
+        for u in range(max(unit, 0), upto):
+            if u in self.files:
+                continue
+            files = [self._file(run, u, i, r) for i, r in enumerate(reports)] if u == unit else []
+            self.log.unit(u, [(os.fsencode(a), os.fsencode(b), n, size) for a, b, n, size in files])
+            self.files[u] = files
+        if time.monotonic() - self.synced >= SYNC_S:
+            self.log.sync()
+            self.synced = time.monotonic()
+
+    def _file(self, run: str, unit: int, i: int, report: tuple[str, int, int]) -> File:
+        staged, rows, size = report
+        folder, slash, name = staged.rpartition("/")
+        _, dot, ext = name.partition(".")
+        return f"{run}/{staged}", f"{folder}{slash}{self.prefix}{unit:06d}_{i:06d}{dot}{ext}", rows, size
+
+    # ---- end
+
+    def commit(self) -> None:
+        """Moves all files to their places; safe to be repeated."""
+        from skate import _skate
+        from skate.data.write.job import SaveMode
+
+        files = [f for u in sorted(self.files) for f in self.files[u]]
+        self.log.commit()
+        self.log.sync()
+        self.committed = True
+        if self.how is SaveMode.OVERWRITE:
+            self._remove_others({f[1] for f in files})
+        folders = {self.target}
+        for staged, final, _, size in files:
+            to = os.path.join(self.target, final)
+            if os.path.dirname(to) not in folders:
+                os.makedirs(os.path.dirname(to), exist_ok=True)
+                while to != self.target:  # its parents, too: they may be new
+                    to = os.path.dirname(to)
+                    folders.add(to)
+                to = os.path.join(self.target, final)
+            if not _skate.job_move(os.path.join(self.folder, staged), to) and not (os.path.exists(to) and os.path.getsize(to) == size):
+                raise FileNotFoundError(2, "write: a file that the log has is in neither place; run again to write it anew", to)
+        for f in sorted(folders):
+            _skate.job_sync_dir(f)
+        self.log.done()
+        self.log.sync()
+
+    def _remove_others(self, mine: set[str]) -> None:
+        for folder, _, names in os.walk(self.target, topdown=False):
+            inside = os.path.relpath(folder, self.target)
+            if inside.startswith(".skate-"):
+                continue
+            for n in names:
+                if os.path.normpath(os.path.join(inside, n)) not in mine:
+                    os.unlink(os.path.join(folder, n))
+            if folder != self.target and not os.listdir(folder):
+                os.rmdir(folder)
+
+    def tidy(self) -> None:
+        """Removes what runs have left: nothing of it is needed any more. Tasks of a killed run may still be at it: renamed first, nobody can add to it."""
+        for n in os.listdir(self.folder):
+            if n.startswith("run-"):
+                gone = os.path.join(self.folder, "x" + n)
+                os.rename(os.path.join(self.folder, n), gone)
+                n = "x" + n
+            if n.startswith("xrun-"):
+                shutil.rmtree(os.path.join(self.folder, n))
+
+    def forget(self) -> None:
+        """Removes the log: the job has ended, and nobody will ask."""
+        os.unlink(self.path)
+        if not os.listdir(self.folder):
+            os.rmdir(self.folder)
+
+    def close(self) -> None:
+        if self.log is not None:
+            self.log.close()
+
+
+def digest(*parts: bytes) -> bytes:
+    """16 bytes that stand for these."""
+    h = hashlib.blake2b(digest_size=16)
+    for p in parts:
+        h.update(len(p).to_bytes(8, "little"))
+        h.update(p)
+    return h.digest()

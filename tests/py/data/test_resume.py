@@ -1,0 +1,343 @@
+"""Writes that are resumed: drivers killed at every step, the log refused or mended, exactly once."""
+
+import os
+import random
+import shutil
+import subprocess
+import sys
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import skate
+import skate.data as sd
+from skate import _skate
+from skate.data.checkpoint import CheckpointConfig, InvalidCheckpointingConfig
+
+PROGRAM = """
+import sys, os
+import skate, skate.data as sd
+kind, source, target, ran = sys.argv[1:]
+if os.environ.get("SKATE_TEST_FAULT"):
+    skate._skate.fault(os.environ["SKATE_TEST_FAULT"])
+skate.init(num_cpus=2, object_store_memory=64 << 20)
+def f(b):
+    fd = os.open(ran, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+    os.write(fd, b"%d\\n" % b["id"][0])
+    os.close(fd)
+    return {"id": b["id"], "part": b["id"] % 3, "y": b["id"] * 2}
+class Model:
+    def __call__(self, b):
+        return f(b)
+ds = sd.read_parquet(source, override_num_blocks=12)
+ds.context.target_max_block_size, ds.context.target_min_block_size = 4000, 1000
+if kind == "fused":
+    ds.map_batches(f).write_parquet(target, resume=True)
+elif kind == "actors":
+    ds.map_batches(Model, concurrency=2, batch_size=40).filter(lambda r: r["id"] % 7 > 0).write_parquet(target, mode="overwrite", resume=True, max_rows_per_file=30)
+else:
+    ds.map_batches(f).write_csv(target, mode="append", resume=True)
+"""
+KINDS = ["fused", "actors", "csv"]
+POINTS = [
+    "joblog.before",
+    "joblog.torn",
+    "joblog.half",
+    "joblog.written",
+    "joblog.synced",
+    "job.move",
+    "job.moved",
+    "job.synced",
+    "joblog.cut",
+]
+N = 2400
+
+
+@pytest.fixture
+def source(tmp_path):
+    folder = tmp_path / "in"
+    folder.mkdir()
+    for i in range(4):
+        pq.write_table(pa.table({"id": list(range(i * N // 4, (i + 1) * N // 4))}), folder / f"{i}.parquet", row_group_size=N // 12)
+    return str(folder)
+
+
+def program(kind, source, target, ran, fault=None):
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
+    env["SKATE_TEST_FAULT"] = fault or ""
+    return subprocess.run(
+        [sys.executable, "-c", PROGRAM, kind, source, str(target), str(ran)], env=env, capture_output=True, text=True, timeout=120
+    )
+
+
+def content(folder):
+    """Every file that is seen, with its bytes."""
+    out = {}
+    for at, dirs, files in os.walk(folder):
+        dirs[:] = [d for d in dirs if not d.startswith(".")]
+        for n in files:
+            with open(os.path.join(at, n), "rb") as f:
+                out[os.path.relpath(os.path.join(at, n), folder)] = f.read()
+    return out
+
+
+def kill(tmp_path, source, kind, kills, seed):
+    """Kills drivers at random steps until so many have died; after each job the output is that of an undisturbed one."""
+    rand = random.Random(seed)
+    want_dir = tmp_path / "want"
+    if kind == "actors":
+        want_dir.mkdir()
+        (want_dir / "old.parquet").write_bytes(b"goes")
+    r = program(kind, source, want_dir, tmp_path / "ran")
+    assert r.returncode == 0, r.stderr
+    want = content(want_dir)
+    assert len(want) >= 12
+    died = jobs = 0
+    while died < kills:
+        target = tmp_path / f"out{jobs}"
+        jobs += 1
+        if kind == "actors":
+            target.mkdir()
+            (target / "old.parquet").write_bytes(b"goes")
+        while True:
+            seen = content(target) if target.exists() else {}
+            assert all(n in want and want[n] == b for n, b in seen.items() if n != "old.parquet"), "no file that is partly there"
+            point = rand.choice(POINTS)
+            r = program(
+                kind,
+                source,
+                target,
+                tmp_path / "ran2",
+                f"{point}:kill:{1 if point == 'joblog.cut' else rand.randint(1, rand.choice([3, 12]))}",
+            )
+            if r.returncode == 0:
+                break
+            assert r.returncode == -9, r.stderr
+            died += 1
+        assert content(target) == want, f"seed {seed}, job {jobs}"
+        assert sorted(os.listdir(target / ".skate-job")) == ["log"]
+    return died
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", KINDS)
+def test_driver_killed_at_random_steps(tmp_path, source, kind):
+    """SKATE_TEST_KILLS: of each kind; 70 makes 210 in all."""
+    kills = int(os.environ.get("SKATE_TEST_KILLS", "2"))
+    assert kill(tmp_path, source, kind, kills, random.randrange(1 << 30)) >= kills
+
+
+def test_only_what_is_missing_is_done(tmp_path, source):
+    target, ran = tmp_path / "out", tmp_path / "ran"
+    r = program("fused", source, target, ran, "joblog.written:kill:9")  # the head, and 8 of 12 units
+    assert r.returncode == -9, r.stderr
+    assert content(target) == {}, "nothing is seen before all is there"
+    ran.unlink()
+    r = program("fused", source, target, ran)
+    assert r.returncode == 0, r.stderr
+    assert len(ran.read_text().splitlines()) == 4
+    assert sorted(pq.read_table(str(target)).column("id").to_pylist()) == list(range(N))
+    ran.unlink()
+    before = content(target)
+    r = program("fused", source, target, ran)
+    assert r.returncode == 0 and not ran.exists(), "all was there"
+    assert content(target) == before
+
+
+# ---- in this process
+
+
+def job(source, target, add=1, **more):
+    def f(b):
+        return {"id": b["id"] + add}
+
+    ds = sd.read_parquet(source, override_num_blocks=6).map_batches(f)
+    ds.write_parquet(str(target), resume=True, **more)
+    return ds
+
+
+def broken_off(source, target, **more):
+    """A job that fails half-way."""
+    with pytest.raises(Exception, match="injected|cannot write"):
+        job_failing(source, target, **more)
+
+
+def job_failing(source, target, add=1, **more):
+    real = _skate.JobLog
+
+    class Failing:
+        def __init__(self, path):
+            self.log, self.left = real(path), 3
+
+        def unit(self, *args):
+            self.left -= 1
+            if self.left < 0:
+                raise OSError("injected")
+            self.log.unit(*args)
+
+        def __getattr__(self, name):
+            return getattr(self.log, name)
+
+    _skate.JobLog = Failing
+    try:
+        job(source, target, add, **more)
+    finally:
+        _skate.JobLog = real
+
+
+def test_a_log_of_another_job_is_refused(tmp_path, source):
+    target = tmp_path / "out"
+    broken_off(source, target)
+    with pytest.raises(ValueError, match=r"of another job.*MapBatches\(f\).*remove .*\.skate-job"):
+        job(source, target, add=2)
+    with pytest.raises(ValueError, match="'mode' is different"):
+        job(source, target, mode="overwrite")
+    with pytest.raises(ValueError, match="'write' is different"):
+        job(source, target, compression="gzip")
+    os.utime(os.path.join(source, "0.parquet"), ns=(1, 1))
+    with pytest.raises(ValueError, match="input files' is different"):
+        job(source, target)
+    os.unlink(os.path.join(source, "0.parquet"))
+    with pytest.raises(ValueError, match="of another job"):
+        job(source, target)
+    shutil.rmtree(target / ".skate-job")
+    job(source, target)
+    assert sd.read_parquet(str(target)).count() == N * 3 // 4
+
+
+def test_a_job_that_has_ended_makes_room_for_another(tmp_path, source):
+    target = tmp_path / "out"
+    job(source, target)
+    job(source, target)
+    assert sd.read_parquet(str(target)).count() == N
+    job(source, target, add=5)
+    assert sd.read_parquet(str(target)).count() == 2 * N
+    assert sorted(r["id"] for r in sd.read_parquet(str(target)).take_all()) == sorted([*range(1, N + 1), *range(5, N + 5)])
+
+
+def test_files_that_are_gone_are_written_again(tmp_path, source, caplog):
+    target = tmp_path / "out"
+    job(source, target)
+    before = content(target)
+    os.unlink(target / sorted(before)[2])
+    with open(target / sorted(before)[4], "ab") as f:
+        f.write(b"more")
+    job(source, target)
+    assert content(target) == before
+
+
+def test_damaged_logs(tmp_path, source):
+    target = tmp_path / "out"
+    broken_off(source, target)
+    want = tmp_path / "want"
+    job(source, want)
+    path = target / ".skate-job" / "log"
+    good = path.read_bytes()
+    for at in (len(good) - 3, len(good) // 2, 40):
+        again = tmp_path / f"again{at}"
+        shutil.copytree(target, again)
+        data = bytearray(good)
+        data[at] ^= 4
+        (again / ".skate-job" / "log").write_bytes(data)
+        job(source, again)
+        assert content(again) == content(want)
+    path.write_bytes(b"something else, no log at all")
+    with pytest.raises(Exception, match="no log of a job"):
+        job(source, target)
+
+
+def test_one_driver_at_a_time(tmp_path, source):
+    target = tmp_path / "out"
+    broken_off(source, target)
+    log = _skate.JobLog(str(target / ".skate-job" / "log"))
+    with pytest.raises(Exception, match="another process works on the job"):
+        job(source, target)
+    log.close()
+    job(source, target)
+
+
+def test_what_cannot_be_resumed(tmp_path, source):
+    ds = sd.read_parquet(source)
+    for other in (ds.limit(5), ds.union(ds), ds.zip(sd.read_parquet(source).rename_columns({"id": "b"})), ds.materialize()):
+        with pytest.raises(ValueError, match="resume: .* is not possible"):
+            other.write_parquet(str(tmp_path / "out"), resume=True)
+    with pytest.raises(ValueError, match="min_rows_per_file"):
+        ds.write_parquet(str(tmp_path / "out"), resume=True, min_rows_per_file=10)
+    with pytest.raises(ValueError, match="mode is 'error'"):
+        job(source, tmp_path, mode="error")
+    assert not (tmp_path / "out").exists()
+
+
+def test_empty_units_and_partitions(tmp_path, source):
+    target = tmp_path / "out"
+    ds = sd.read_parquet(source, override_num_blocks=6).filter(lambda r: r["id"] < 100).map(lambda r: {"k": r["id"] % 2, "id": r["id"]})
+    ds.write_parquet(str(target), partition_cols=["k"], resume=True)
+    assert sorted(os.listdir(target)) == [".skate-job", "k=0", "k=1"]
+    assert sorted(r["id"] for r in sd.read_parquet(str(target)).take_all()) == list(range(100))
+    assert ds.stats_dict()["write"]["rows"] == 100
+    records = _skate.JobLog(str(target / ".skate-job" / "log")).records()
+    assert [r[0] for r in records] == [1, *[2] * 6, 3, 4]
+
+
+def test_random_samples_are_the_same(tmp_path, source):
+    def sampled(target):
+        sd.read_parquet(source, override_num_blocks=6).random_sample(0.5, seed=7).write_parquet(str(target), resume=True)
+
+    sampled(tmp_path / "a")
+    want = content(tmp_path / "a")
+    shutil.copytree(tmp_path / "a", tmp_path / "b")
+    for n in sorted(want)[1:4]:
+        os.unlink(tmp_path / "b" / n)
+    sampled(tmp_path / "b")
+    assert content(tmp_path / "b") == want
+
+
+def test_rays_names(tmp_path, source):
+    with pytest.raises(InvalidCheckpointingConfig):
+        CheckpointConfig(id_column="id", checkpoint_path="s3://bucket/x")
+    with pytest.raises(InvalidCheckpointingConfig):
+        CheckpointConfig(id_column="")
+    logs = tmp_path / "logs"
+    ds = sd.read_parquet(source)
+    ds.context.checkpoint_config = CheckpointConfig(id_column="id", checkpoint_path=str(logs))
+    ds.write_parquet(str(tmp_path / "out"))
+    assert os.listdir(logs) == [], "the log goes with success"
+    assert sd.read_parquet(str(tmp_path / "out")).count() == N and not (tmp_path / "out" / ".skate-job").exists()
+    ds.context.checkpoint_config = CheckpointConfig(checkpoint_path=str(logs), delete_checkpoint_on_success=False)
+    for _ in range(2):
+        ds.write_parquet(str(tmp_path / "out2"))
+    assert len(os.listdir(logs)) == 1
+    assert sd.read_parquet(str(tmp_path / "out2")).count() == N
+
+
+def test_fingerprints_are_the_same_in_every_process(tmp_path):
+    program = """
+import functools
+from skate.data.write.fingerprint import of
+from skate.data.expressions import col
+K = 3
+class A:
+    x = frozenset(["a", "b", "c"])
+    def __init__(self, k): self.k = k
+    def m(self, b): return b[self.k]
+def g(b): return b + K
+def f(b, *, c={"x", "y", "z"}): return g(b) in {"p", "q", "r"}
+print([of(v).hex() for v in (f, functools.partial(f, 1), A, A(2).m, col("x") + 1, lambda r: K, {1.5: (None, b"x")})])
+"""
+    out = set()
+    for seed in ("0", "1", "2"):
+        env = {**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
+        r = subprocess.run([sys.executable, "-c", program], env=env, capture_output=True, text=True, timeout=60)
+        assert r.returncode == 0, r.stderr
+        out.add(r.stdout)
+    assert len(out) == 1
+    changed = subprocess.run(
+        [sys.executable, "-c", program.replace("b + K", "b - K")],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    ).stdout
+    a, b = (eval(t) for t in (out.pop(), changed))
+    assert [x == y for x, y in zip(a, b, strict=True)] == [False, False, True, True, True, True, True]
+    assert skate.is_initialized()
