@@ -380,7 +380,9 @@ def _space(namespace):
 
 
 class ActorClass:
-    """What @remote makes of a class: A.remote(...), A.options(...).remote(...). Static methods and class attributes are those of the class."""
+    """What @remote makes of a class: A.remote(...), A.options(...).remote(...). Static methods and class attributes are those of the class. ActorClass[A] is for type checkers."""
+
+    __class_getitem__ = classmethod(types.GenericAlias)
 
     def __init__(self, cls, given, base=None):
         self._cls = cls

@@ -153,3 +153,15 @@ def test_inline_order_by_seed():
             assert seen == sorted(seen)
     skate.shutdown()
     assert len(orders) == 4  # four seeds, each with one order
+
+
+def test_names_for_type_checkers():
+    class Counter:
+        @skate.method
+        def next(self) -> int:
+            return 1
+
+    from skate.actor import ActorClass, ActorProxy
+
+    assert ActorClass[Counter].__args__ == (Counter,) and ActorProxy[Counter] is ActorProxy
+    assert skate.remote(Counter).__class__ is ActorClass and Counter().next() == 1
