@@ -82,10 +82,10 @@ bool sk_step_large(const struct sk_step *x, const struct sk_sstage *s, uint64_t 
     return rows >= batch && (bytes >= x->conf.target_min_bytes || s->kind == SK_STAGE_ACTORS || (s->writes && batch));
 }
 
-/* Few blocks are as somebody has cut them: a list of a hundred addresses in ten blocks is ten downloads at once. Of many, a task takes no more than a 64th of what
+/* Few blocks are as somebody has cut them: a list of a hundred addresses in ten blocks is ten downloads at once. Of many, a task takes no more than a 1024th of what
  * came before it: tasks grow, and the last ones end together all the same. */
 bool sk_step_enough(const struct sk_step *x, const struct sk_sstage *s, uint32_t n, uint64_t bytes, uint64_t rows) {
-    bool many = n > s->n_bundled / 64 && rows >= (s->batch_rows > 0 ? (uint64_t)s->batch_rows : 0);
+    bool many = n > s->n_bundled / 1024 && rows >= (s->batch_rows > 0 ? (uint64_t)s->batch_rows : 0);
     return (many && !s->writes) || sk_step_large(x, s, bytes, rows);
 }
 

@@ -47,7 +47,7 @@ TEST(any_order_when_asked_for) {
 TEST(small_neighbours_are_coalesced) {
     rig_begin(&R);
     rig_start(&R, rig_map(&R, rig_source(&R, 1, 10)));
-    R.x->s[1].n_bundled = 640; /* so many have come before */
+    R.x->s[1].n_bundled = 10240; /* so many have come before */
     const uint64_t bytes[] = {1, 1, 1, 2, 5, 2, 2, 2, 1, 1};
     uint64_t t = rig_task(&R, 0, 0);
     for (uint32_t i = 0; i < SK_COUNT(bytes); i++) rig_yield(&R, t, 1, bytes[i]);
@@ -67,14 +67,14 @@ TEST(few_small_blocks_are_a_task_each_and_many_are_not) {
     R.conf.target_min_bytes = R.conf.target_max_bytes = 1000;
     rig_start(&R, rig_map(&R, rig_source(&R, 1, 10)));
     uint64_t t = rig_task(&R, 0, 0), before = 0, tasks;
-    for (uint32_t i = 0; i < 1000; i++) rig_yield(&R, t, 1, 1);
-    for (tasks = 0; before < 1000 - 15; tasks++) {
+    for (uint32_t i = 0; i < 5000; i++) rig_yield(&R, t, 1, 1);
+    for (tasks = 0; before < 4990; tasks++) {
         uint64_t id = rig_task(&R, 1, tasks);
-        CHECK_EQ(sk_step_task(R.x, id)->in.n, 1 + before / 64);
-        before += 1 + before / 64;
+        CHECK_EQ(sk_step_task(R.x, id)->in.n, 1 + before / 1024);
+        before += 1 + before / 1024;
         rig_done(&R, id, 1);
     }
-    CHECK_LT(tasks, 220);
+    CHECK_LT(tasks, 2500);
     rig_end(&R);
 }
 
@@ -358,7 +358,7 @@ TEST(calls_go_to_the_actor_with_the_fewest) {
 TEST(large_blocks_are_worked_on_ahead_of_their_turn_and_seen_in_it) {
     rig_begin(&R);
     rig_start(&R, rig_map(&R, rig_source(&R, 3, 1000)));
-    R.x->s[1].n_bundled = 640; /* small ones are coalesced */
+    R.x->s[1].n_bundled = 10240; /* small ones are coalesced */
     uint64_t big = R.conf.target_min_bytes, id;
     rig_yield(&R, rig_task(&R, 0, 1), 2, big); /* of the second task: the first one has not come */
     CHECK_EQ(rig_flying(&R, 1), 1);
@@ -522,7 +522,7 @@ TEST(units_are_kept_apart_and_numbered_by_what_they_are) {
     R.conf.target_min_bytes = 50;
     R.conf.target_max_bytes = 100;
     rig_start(&R, rig_map(&R, rig_source(&R, 6, 10)));
-    R.x->s[1].n_bundled = 640;
+    R.x->s[1].n_bundled = 10240;
     CHECK(!rig_task(&R, 0, 0) && rig_task(&R, 0, 1) && rig_task(&R, 0, 2) && !rig_task(&R, 0, 3) && rig_task(&R, 0, 4) &&
           !rig_task(&R, 0, 5));
     uint64_t one = rig_task(&R, 0, 1), two = rig_task(&R, 0, 2), four = rig_task(&R, 0, 4);

@@ -17,7 +17,8 @@ def run(*args, timeout=240):
 def test_quickstart():
     r = run("examples/quickstart.py")
     assert r.returncode == 0, r.stderr
-    assert "rows: 666666 sum: 222221555555888889" in r.stdout and "Bottleneck:" in r.stdout and r.stderr == ""
+    assert "rows: 666666 sum: 222221555555888889" in r.stdout and "Bottleneck:" in r.stdout
+    assert [t for t in r.stderr.splitlines() if not t.startswith("Nothing has moved for")] == []  # what a loaded machine is told
 
 
 def test_classify_files(tmp_path):
