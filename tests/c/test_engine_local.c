@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "engine/local/local_int.h"
+#include "engine/local/worker_int.h"
 #include "engine_help.h"
 
 #define OPEN(...) eng_open(&(struct eng_opt){__VA_ARGS__})
@@ -688,6 +689,27 @@ TEST(local_who_waits_no_more_leaves_nothing) { /* each poll of a worker left an 
     eng_close();
 }
 
+TASK(says_nonsense) { /* half a request, then it waits for the answer */
+    struct sk_client *c = sk_container_of(t->engine, struct sk_client, base);
+    static const uint32_t types[] = {SK_M_SHAPE, SK_M_GET, SK_M_FIND, SK_M_LEASE, SK_M_STATE};
+    uint32_t m[4] = {types[arg_i64(t, 0)], 0, 77, 0};
+    pthread_mutex_lock(&c->mu);
+    sk_client_send(c, m, sizeof m, true);
+    pthread_mutex_unlock(&c->mu);
+    (void)gate_wait(5, 1);
+    return SK_ERR(err, SK_ETIMEOUT, "it was let live");
+}
+
+TEST(local_who_says_nonsense_ends) { /* what it asked would never have been answered */
+    char text[2000];
+    OPEN(.cpus = 1);
+    for (int i = 0; i < 5; i++) {
+        CHECK_EQ(eng_error(JOB(.fn = "says_nonsense", .a = {VAL(i)}, .n_a = 1), text, sizeof text), SK_EDEAD);
+        CHECK_STR_HAS(text, "it sent a message that makes no sense");
+    }
+    eng_close();
+}
+
 static int64_t cancel_waiting(uint32_t n) { /* CPU time to cancel n tasks that wait for one object, the oldest first */
     sk_oid late = JOB(.fn = "wait_gate", .a = {VAL(1), VAL(2)}, .n_a = 2);
     sk_tid *tid = sk_alloc(SK_TAG_TEST, n * sizeof *tid);
@@ -786,6 +808,29 @@ TEST(local_actor_call_waits_for_its_argument_in_order) {
     CHECK_EQ(eng_take(x), 1);
     CHECK_EQ(eng_take(y), 6);
     CHECK_EQ(eng_take(q), 13);
+    eng_release(late);
+    actor_drop(a);
+    eng_close();
+}
+
+TEST(
+    local_actor_cancel_of_the_head_while_its_process_dies) { /* found by world_sim: those behind it stayed held, though nothing held them */
+    char text[200];
+    sk_tid t;
+    OPEN(.cpus = 3);
+    struct actor a = actor_new(0, 3, 0);
+    CHECK_EQ(eng_i64(a.ready), 0);
+    sk_oid late = JOB(.fn = "wait_gate", .a = {VAL(1), VAL(2)}, .n_a = 2);
+    sk_oid x = eng_job_tid(&(struct job){.fn = "actor_add", .a = {REF(late)}, .n_a = 1, .actor = a.id}, &t),
+           y = JOB(.fn = "actor_add", .a = {VAL(5)}, .n_a = 1, .actor = a.id);
+    eng->ops->lock(eng);
+    CHECK_OK(eng->ops->actor_kill(eng, a.id, false, NULL));
+    CHECK_OK(eng->ops->cancel(eng, t, false, NULL));
+    eng_check();
+    eng->ops->unlock(eng);
+    CHECK_EQ(eng_error(x, text, sizeof text), SK_ECANCEL);
+    CHECK_EQ(eng_take(y), 5);
+    gate_add(2, 1);
     eng_release(late);
     actor_drop(a);
     eng_close();

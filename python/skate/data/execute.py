@@ -280,6 +280,8 @@ def run(ds: Any, node: Node | None = None, skip: bytes | None = None) -> Iterato
     from skate.data.stats import DatasetStats
 
     node = node or ds._node
+    if ds._errors is None:
+        ds._errors = bad.Errors(None)
     if node.op == "blocks":
         yield from node.options["blocks"]
         return

@@ -26,7 +26,7 @@ class _Ds:
     """As much of a Dataset as execute.run() asks for."""
 
     def __init__(self, node: Node, context: Any):
-        self._node, self.context, self._stats = node, context, None
+        self._node, self.context, self._stats, self._errors = node, context, None, None
 
 
 def cut(blocks: list[Block], at: list[int]) -> list[list[Block]]:

@@ -174,11 +174,11 @@ static void find_worker(struct sk_local *l, struct sk_lactor *a) {
 
 void sk_actor_advance(struct sk_local *l, struct sk_lactor *a) {
     if (a->state == SK_A_DEAD) return;
-    if (a->worker && a->worker->killed)
-        return; /* asked again when its death is reported: what is submitted after kill() goes to the next process */
     if (a->let_on && !a->n_groups)
         SK_LIST_EACH (it, &a->callers) let_on(a, sk_container_of(it, struct sk_lcaller, link));
     a->let_on = false;
+    if (a->worker && a->worker->killed)
+        return; /* asked again when its death is reported: what is submitted after kill() goes to the next process */
     if (a->stopping && sk_list_empty(&a->queue) && !a->n_held && a->n_sent == 0) {
         a->leaving = true; /* in order: destructors and exit handlers of the user run */
         sk_actor_dead(l, a, "its last handle was released");

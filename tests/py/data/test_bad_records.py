@@ -172,7 +172,9 @@ def test_context_and_materialize():
         ds = sd.range(1000).map(one)
         strict = sd.range(1000).map(one, on_error="raise")
     m = ds.materialize()
-    assert m.count() == 995 and m.errors().count() == 5
+    assert len(m.take_all()) == 995 and m.errors().count() == 5
+    none = sd.from_blocks([pa.table({"a": [1]})])
+    assert none.take_all() and none.errors().count() == 0 and none.errors().columns()[:3] == ["operator", "error", "message"]
     with pytest.raises(ValueError, match="bad"):
         strict.take_all()
 

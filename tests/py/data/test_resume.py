@@ -103,7 +103,13 @@ def kill(tmp_path, source, kind, kills, seed):
             seen = content(target) if target.exists() else {}
             assert all(n in want and want[n] == b for n, b in seen.items() if n != "old.parquet"), "no file that is partly there"
             point = rand.choice(POINTS)
-            r = program(kind, source, target, tmp_path / "ran2", f"{point}:kill:{1 if point == 'joblog.cut' else rand.randint(1, rand.choice([3, 12]))}")
+            r = program(
+                kind,
+                source,
+                target,
+                tmp_path / "ran2",
+                f"{point}:kill:{1 if point == 'joblog.cut' else rand.randint(1, rand.choice([3, 12]))}",
+            )
             if r.returncode == 0:
                 break
             assert r.returncode == -9, r.stderr

@@ -3,6 +3,7 @@
 import gc
 import os
 import signal
+import time
 
 import numpy as np
 import pytest
@@ -17,6 +18,14 @@ def address(a):
 
 def store(key):
     return _skate.status().get(key, 0)
+
+
+def comes_to(value, most=0):
+    """What a worker lets go, or leaves at its death, is heard of a little later."""
+    end = time.monotonic() + 30
+    while not value <= used() <= value + most and time.monotonic() < end:
+        pass
+    return value <= used() <= value + most
 
 
 def used():
@@ -186,7 +195,7 @@ def test_dropped_unsealed(fresh):
         return os.getpid()
 
     ray.get(drop.remote())
-    assert used() - before <= 8 * MIB  # what the worker leases in advance
+    assert comes_to(before, 8 * MIB)  # what the worker leases in advance
 
 
 def test_full_store(fresh):
@@ -213,7 +222,7 @@ def test_killed_while_it_writes(fresh):
     for _ in range(4):
         with pytest.raises(ray.exceptions.WorkerCrashedError):
             ray.get(write.remote())
-    assert used() == before
+    assert comes_to(before)
 
 
 def test_spilled_and_read_back(fresh, tmp_path):
@@ -280,7 +289,7 @@ def test_a_task_that_fails_after_a_result(fresh):
     ray.kill(k)
     with pytest.raises(ray.exceptions.RayActorError):
         ray.get(k.total.remote())
-    assert used() == before
+    assert comes_to(before)
 
 
 def test_nothing_stays_pinned(fresh):
@@ -317,5 +326,7 @@ def test_nothing_stays_pinned(fresh):
     ray.kill(actor)
     with pytest.raises(ray.exceptions.RayActorError):
         ray.get(actor.make.remote(5))
-    ray.get(make.remote(1))  # what a worker has said before is heard
+    end = time.monotonic() + 30
+    while store("store_pins") != pins and time.monotonic() < end:  # a worker that lets go wakes nobody
+        ray.get([r for _ in range(4) for r in make.remote(1)])
     assert store("store_pins") == pins and used() - before <= 16 * MIB
