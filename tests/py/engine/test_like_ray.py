@@ -86,10 +86,14 @@ def test_an_interrupted_task_does_not_interrupt_the_program(fresh):
         raise KeyboardInterrupt("abc")
 
     if fresh.engine == "inline":  # there it was meant for the program as well
-        with pytest.raises(KeyboardInterrupt):
-            ray.get(f.remote())
-            for _ in range(100):
-                pass
+        before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job ignores it
+        try:
+            with pytest.raises(KeyboardInterrupt):
+                ray.get(f.remote())
+                for _ in range(100):
+                    pass
+        finally:
+            signal.signal(signal.SIGINT, before)
         return
     with pytest.raises(ray.exceptions.TaskCancelledError) as e:
         ray.get(f.remote())
