@@ -287,7 +287,8 @@ def test_csv_values_that_are_none(tmp_path):
 
 
 def test_damaged_files(tmp_path):
-    Image = pytest.importorskip("PIL.Image")
+    from PIL import Image
+
     for i in range(6):
         Image.new("RGB", (4, 4), (i, 0, 0)).save(tmp_path / f"{i}.png")
     data = (tmp_path / "3.png").read_bytes()

@@ -63,7 +63,6 @@ def test_numpy_files(tmp_path):
 
 
 def test_images(tmp_path):
-    pytest.importorskip("PIL")
     images = [np.full((4, 5, 3), i, np.uint8) for i in range(3)]
     sd.from_items([{"im": i} for i in images]).write_images(str(tmp_path), column="im")
     got = sd.read_images(str(tmp_path), include_paths=True).take_all()
