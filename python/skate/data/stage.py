@@ -128,13 +128,15 @@ def _timed(it: Iterator[pa.RecordBatch], ns: list[int], rows: list[int], tries: 
 
 
 def cut(batches: Iterator[pa.RecordBatch], target: int, cap: int, nbytes: Any) -> Iterator[pa.RecordBatch]:
-    """Blocks of about `target` bytes from batches: neighbours are joined up to it, a larger batch is sliced evenly by rows (0: batches are blocks). Stops
-    after `cap` rows (-1: never). When there are no rows at all, one empty batch keeps the schema."""
+    """Blocks of about `target` bytes from batches: neighbours are joined up to it, a larger batch is sliced evenly by rows (0: batches are blocks). The
+    first block goes out at a 16th of it, each after that at twice as much: what comes next need not wait for a whole one. Stops after `cap` rows (-1:
+    never). When there are no rows at all, one empty batch keeps the schema."""
     held: list[pa.RecordBatch] = []
     held_bytes = 0
     empty = None
     left = cap
     none = True
+    soon = max(target // 16, 1)
     for rb in batches:
         n = rb.num_rows
         if n == 0:
@@ -162,10 +164,11 @@ def cut(batches: Iterator[pa.RecordBatch], target: int, cap: int, nbytes: Any) -
             for i in range(k):
                 a, b = i * n // k, (i + 1) * n // k
                 yield rb.slice(a, b - a)
-        elif 4 * (held_bytes + size) >= 3 * target:
+        elif 4 * (held_bytes + size) >= 3 * soon:
             held.append(rb)
             yield ops.merge(held)
             held, held_bytes = [], 0
+            soon = min(2 * soon, target)
         else:
             held.append(rb)
             held_bytes += size

@@ -49,8 +49,8 @@ def test_cut_keeps_rows_and_order(sizes, target, cap):
 
 
 def test_cut_joins_neighbours_and_slices_evenly():
-    out = list(stage.cut(iter([numbers(10)] * 10), 8 * 50, -1, nbytes))
-    assert [b.num_rows for b in out] == [40, 40, 20]
+    out = list(stage.cut(iter([numbers(10)] * 32), 8 * 160, -1, nbytes))
+    assert [b.num_rows for b in out] == [10, 20, 30, 60, 120, 80]  # a 16th, an eighth, ... of what a block may have, three quarters filled
     out = list(stage.cut(iter([numbers(100)]), 8 * 30, -1, nbytes))
     assert [b.num_rows for b in out] == [25, 25, 25, 25]
 
