@@ -126,17 +126,13 @@ def s3(ray, data):
         ray.init(num_cpus=4, num_gpus=2, logging_level="error")
         end = threading.Event()
 
-        def killer():
+        def killer(end=end):
             if end.wait(3):
                 return
             me = {os.getpid()}
             for _ in range(4):  # the workers are below a fork server
                 me |= {p for p, parent, _ in processes() if parent in me}
-            found = [
-                p
-                for p, _, title in processes()
-                if p in me and title.startswith("ray::MapBatches(decode)") or "->MapBatches(decode)" in title
-            ]
+            found = [p for p, _, title in processes() if p in me and "MapBatches(decode)" in title]
             os.kill(random.choice(found), signal.SIGKILL)
 
         t = threading.Thread(target=killer, daemon=True) if kill else None
