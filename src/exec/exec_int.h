@@ -53,6 +53,13 @@ bool sk_slots_admit(const struct sk_slots *s, int64_t amount, int64_t est_ns, ui
 
 /* ---- blocks, bundles, tasks -------------------------------------------------------------------------------------------------------- */
 
+/* The first `rows` of r's rows (of more than none), by reference. */
+static inline struct sk_bref sk_bref_first(struct sk_bref r, uint64_t rows) {
+    r.bytes = (uint64_t)((double)r.bytes * (double)rows / (double)r.n_rows);
+    r.n_rows = rows;
+    return r;
+}
+
 struct sk_stask;
 struct sk_blk { /* one reference to rows of a block, in exactly one queue; or the place of one that went ahead of its turn */
     struct sk_blk *next;

@@ -290,6 +290,10 @@ static sk_rc take_input(struct sk_step *x, uint32_t si, struct sk_stask *t, stru
         uint64_t origin = s->ready->q.head->ref.origin;
         s->n_parts = s->next_seq && origin == s->part_of ? s->n_parts + 1 : 0;
         s->part_of = t->origin = origin;
+        if (s->n_parts >> 20)
+            return SK_ERR(err, SK_EINVAL,
+                          "%s: a job that can be resumed has at most 1,048,576 tasks for a piece of its source; read it in more pieces",
+                          s->label);
         s->next_seq = (origin << 20 | s->n_parts) + 1;
         t->seq = s->next_seq - 1;
     } else if (s->source && x->conf.keep_units) {
@@ -356,7 +360,7 @@ static sk_rc launch(struct sk_step *x, uint32_t si, struct sk_err *err) {
 
 static bool wanted(struct sk_step *x, uint32_t si) {
     const struct sk_sstage *s = &x->s[si];
-    return s->source ? in_turn(x, si) : has_input(s) || s->open || sk_pools_fit(x);
+    return s->source ? in_turn(x, si) : has_input(s) || s->open || (s->n_live < s->pool_min && sk_pools_fit(x));
 }
 
 sk_rc sk_launch_all(struct sk_step *x, struct sk_err *err) {

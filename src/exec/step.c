@@ -221,10 +221,7 @@ static sk_rc through_limit(struct sk_step *x, uint32_t si, struct sk_blk *b, str
     if (s->ended) return sk_step_drop(x, b, err);
     s->rows_in += b->ref.n_rows;
     s->bytes_in += b->ref.bytes;
-    if (b->ref.n_rows > (uint64_t)s->left) {
-        b->ref.bytes = (uint64_t)((double)b->ref.bytes * (double)s->left / (double)b->ref.n_rows);
-        b->ref.n_rows = (uint64_t)s->left;
-    }
+    if (b->ref.n_rows > (uint64_t)s->left) b->ref = sk_bref_first(b->ref, (uint64_t)s->left);
     s->left -= (int64_t)b->ref.n_rows;
     bool enough = s->left == 0;
     s->rows_out += b->ref.n_rows;

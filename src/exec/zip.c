@@ -39,15 +39,13 @@ static bool next_rows(const struct sk_step *x, struct sk_sstage *s, uint64_t *ro
 static sk_rc split(struct sk_step *x, struct sk_blkq *q, uint64_t rows, struct sk_blk **out, struct sk_err *err) {
     struct sk_blk *b = q->head, *part = sk_pool_get(&x->blks);
     if (!part) return SK_ERR(err, SK_ENOMEM, "zip: no memory for a block");
-    *part = (struct sk_blk){.ref = b->ref};
+    *part = (struct sk_blk){.ref = sk_bref_first(b->ref, rows)};
     sk_list_init(&part->ahead);
     sk_rc rc = sk_step_act(x, (struct sk_act){.kind = SK_ACT_ADDREF, .id = b->ref.oid}, err);
     if (rc != SK_OK) {
         sk_pool_put(&x->blks, part);
         return rc;
     }
-    part->ref.n_rows = rows;
-    part->ref.bytes = (uint64_t)((double)b->ref.bytes * (double)rows / (double)b->ref.n_rows);
     b->ref.row0 += rows;
     b->ref.n_rows -= rows;
     b->ref.bytes -= part->ref.bytes;

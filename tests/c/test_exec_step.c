@@ -555,3 +555,21 @@ TEST(units_are_kept_apart_and_numbered_by_what_they_are) {
     CHECK_RC(sk_step_take(R.x, R.now, &(struct sk_bref){0}, NULL), SK_EDONE);
     rig_end(&R);
 }
+
+TEST(a_piece_of_a_source_has_so_many_tasks_and_no_more) {
+    static const uint8_t done[1] = {0};
+    rig_begin(&R);
+    R.conf.keep_units = true;
+    R.conf.skip_units = done;
+    rig_start(&R, rig_map(&R, rig_source(&R, 1, 10)));
+    uint64_t t = rig_task(&R, 0, 0);
+    rig_yield(&R, t, 1, 5);
+    CHECK_EQ(rig_flying(&R, 1), 1);
+    R.x->s[1].n_parts = (1 << 20) - 1; /* so many have come */
+    struct sk_err err = {0};
+    struct sk_step_ev ev = {.kind = SK_SEV_YIELDED, .task = t, .block = {.oid = ++R.next_oid, .n_rows = 1, .bytes = 5}, .cost = 5};
+    R.live++;
+    CHECK_EQ(sk_step_event(R.x, &ev, R.now, &err), SK_EINVAL);
+    CHECK_STR_HAS(err.msg, "at most 1,048,576 tasks for a piece of its source");
+    rig_end(&R);
+}

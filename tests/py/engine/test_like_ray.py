@@ -4,6 +4,7 @@ import os
 import signal
 
 import pytest
+from waits import wait_until
 
 # ---- cancel
 
@@ -72,8 +73,7 @@ def test_a_cancelled_parent_hears_that_first(fresh):
     gate = Gate.remote()
     for i in range(1, 6):
         ref = parent.remote(gate)
-        while ray.get(gate.waiting.remote()) < i:
-            pass
+        wait_until(lambda i=i: ray.get(gate.waiting.remote()) >= i)
         ray.cancel(ref)
         assert ray.get(ref, timeout=30) == ("interrupted", True)
 
