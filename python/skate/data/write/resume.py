@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 FOLDER = ".skate-job"
 SYNC_S = 0.05
 _HEAD, _UNIT, _COMMIT, _DONE = 1, 2, 3, 4
-_NO_CHAIN = ("limit", "union", "zip", "late", "blocks", "aggregate", "count")
+_NO_CHAIN = ("limit", "late", "blocks", "aggregate", "count")
 
 File = tuple[str, str, int, int]  # staged, final (relative to the folder of the job, to the target), rows, bytes
 
