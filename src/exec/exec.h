@@ -109,6 +109,15 @@ struct sk_exec_stats {
 int64_t sk_exec_quiet(struct sk_exec *x, char *text, size_t cap);
 void sk_exec_get_stats(struct sk_exec *x, struct sk_exec_stats *s, struct sk_exec_op_stats *ops, uint32_t cap);
 
+/* Blocks made (by which task, when the driver heard of it) and taken (by which task), in no order, the last SK_FLOWS_MAX of each; engine's ids. Returns
+ * how many there are; they are written when they fit. */
+enum { SK_FLOWS_MAX = 10000 };
+struct sk_flow {
+    uint64_t block, task;
+    int64_t ns; /* of taken ones: 0 */
+};
+size_t sk_exec_flows(struct sk_exec *x, bool taken, struct sk_flow *out, size_t cap);
+
 /* ---- policies (exec/by/<name>.c: const struct sk_policy sk_exec_by_<name>) ------------------------------------------------------- */
 
 struct sk_op_view {                          /* what a policy may know of an operator, in topological order */
