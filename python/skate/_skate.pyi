@@ -94,6 +94,11 @@ def put_block(batch: Any) -> ObjectRef:
 
 def block_nbytes(batch: Any) -> int: ...
 def crc32c(data: Any) -> int: ...
+def text_objects(out: Any, binary: bool, wide: bool, at: int, valid: Any, offsets: Any, data: Any) -> None:
+    """Fills a list or object array of None with the str (bytes) of an Arrow column that begins at row `at` of its buffers; wide: 8-byte offsets."""
+
+def same_objects(a: Any, b: Any) -> bool:
+    """Whether two object arrays hold the very same objects in the same order."""
 
 class BlockOut:
     """BlockOut(batch): yielded by a streaming task: sealed as a block, with sk_block_note(rows, bytes) as its note."""

@@ -85,7 +85,10 @@ class Dataset(Splits, Conversions, Writers):
         self._above: Dataset | None = None  # what it was made from, for repr
 
     def __getstate__(self) -> dict[str, Any]:
-        """What goes to other processes: not what was found out by running it here."""
+        """What goes to other processes: not what was found out by running it here. Workers run it through home.py."""
+        from skate.data import home
+
+        home.start()
         return {k: v for k, v in self.__dict__.items() if k not in ("_stats", "_errors")} | {"_stats": None, "_errors": None}
 
     # ---- from one Dataset to another

@@ -274,7 +274,7 @@ def stage_call(chain: Any, exec_args: Any, *blocks: Any) -> Any:  # called by it
 def run(ds: Any, node: Node | None = None, skip: bytes | None = None) -> Iterator[Any]:
     """Runs ds (or another node of its context) and yields its blocks in order. Closing the iterator stops the run.
 
-    skip: a byte for each unit of its only source, not 0 if it is left out; units are kept apart then, and blocks have the number of theirs as a fifth item.
+    In a worker the driver runs it (home.py). skip: a byte for each unit of its only source, not 0 if it is left out; units are kept apart then, and blocks have the number of theirs as a fifth item.
     """
     from skate.data.progress import Progress
     from skate.data.stats import DatasetStats
@@ -286,14 +286,18 @@ def run(ds: Any, node: Node | None = None, skip: bytes | None = None) -> Iterato
         yield from node.options["blocks"]
         return
     ensure_engine(node)
-    refuse_in_worker(node)
+    from skate import _skate
+
+    if _skate.in_worker():
+        from skate.data import home
+
+        yield from home.run(ds, node, skip)
+        return
     if node.op == "late":
         blocks = node.this_run().blocks_of(ds.context, node.inputs)  # type: ignore[misc]
         ds._stats = DatasetStats({}, {"late": f"{node.label}: {sum(b[2] for b in blocks):,} rows in {len(blocks):,} blocks"})
         yield from blocks
         return
-    from skate import _skate
-
     bad.check_policy(ds.context.on_error)
     share = bad.limit(ds.context.max_errors)[1]
     plan, root = lower(node, ds.context)
@@ -328,17 +332,6 @@ def run(ds: Any, node: Node | None = None, skip: bytes | None = None) -> Iterato
         bar.close()
         x.stop()
         errors.end()
-
-
-def refuse_in_worker(node: Node) -> None:
-    """NotImplementedError inside a task or actor: a pipeline is driven by the driver."""
-    from skate import _skate
-
-    if _skate.in_worker():
-        raise NotImplementedError(
-            f"{node.label}: a Dataset runs in the driver only, and this is a task or an actor's call. Run it in the driver and hand over what it gives: "
-            "ds.iterator() parts from streaming_split(), references from to_arrow_refs(), or ds.materialize(), whose blocks can be read anywhere"
-        )
 
 
 def warn_few_inputs(node: Node) -> None:
