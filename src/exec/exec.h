@@ -39,7 +39,8 @@ struct sk_exec_conf {
     uint64_t memory_bytes;     /* budget for all blocks that exist or were promised */
     uint64_t target_max_bytes; /* a task's output is cut here (128 MiB in Ray; smaller is affordable); told to the workers */
     uint64_t
-        target_min_bytes; /* smaller neighbours are coalesced into one task's input, in order, by a rule that reads only bytes and rows */
+        target_min_bytes; /* smaller neighbours are coalesced into one task's input, in order, by a rule that reads only bytes and rows; may be more than
+                             target_max_bytes: many small blocks in, small blocks out */
     uint32_t consumer_blocks;      /* blocks that may wait for the consumer; 0: chosen from memory */
     sk_fid run_stage;              /* engine function that runs a stage. Arguments of a task: see below */
     sk_fid stage_init, stage_call; /* for actor stages: constructor and method */

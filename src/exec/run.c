@@ -410,10 +410,9 @@ static sk_rc put_blob(struct sk_exec *x, uint32_t i, struct sk_err *err) {
 }
 
 static sk_rc check_conf(const struct sk_engine *e, const struct sk_exec_conf *c, const struct sk_policy **policy, struct sk_err *err) {
-    if (!c->memory_bytes || !c->target_max_bytes || c->target_min_bytes > c->target_max_bytes)
-        return SK_ERR(
-            err, SK_EINVAL, "run a pipeline: memory %llu, blocks of %llu to %llu bytes; want memory > 0 and 0 <= least <= most > 0",
-            (unsigned long long)c->memory_bytes, (unsigned long long)c->target_min_bytes, (unsigned long long)c->target_max_bytes);
+    if (!c->memory_bytes || !c->target_max_bytes)
+        return SK_ERR(err, SK_EINVAL, "run a pipeline: memory %llu, blocks of %llu bytes; want both > 0",
+                      (unsigned long long)c->memory_bytes, (unsigned long long)c->target_max_bytes);
     *policy = sk_policy_find(c->policy ? c->policy : e->caps & SK_CAP_SPILL ? "adaptive" : "downstream");
     return *policy ? SK_OK : SK_ERR(err, SK_EINVAL, "run a pipeline: no scheduling policy is called '%s'", c->policy);
 }
