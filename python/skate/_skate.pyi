@@ -94,6 +94,11 @@ def put_block(batch: Any) -> ObjectRef:
 
 def block_nbytes(batch: Any) -> int: ...
 def crc32c(data: Any) -> int: ...
+def text_objects(out: Any, binary: bool, wide: bool, at: int, valid: Any, offsets: Any, data: Any) -> None:
+    """Fills a list or object array of None with the str (bytes) of an Arrow column that begins at row `at` of its buffers; wide: 8-byte offsets."""
+
+def same_objects(a: Any, b: Any) -> bool:
+    """Whether two object arrays hold the very same objects in the same order."""
 
 class BlockOut:
     """BlockOut(batch): yielded by a streaming task: sealed as a block, with sk_block_note(rows, bytes) as its note."""
@@ -161,6 +166,10 @@ class Plan:
         batch_rows: int = 0,
         units: list[tuple[bytes, int, int]] | None = None,
         blocks: list[tuple[ObjectRef, int, int, int]] | None = None,
+        max_restarts: int = ...,  # of actors; not given: for ever
+        max_task_retries: int = ...,  # of their calls after a death; not given: for ever, or 0 when max_restarts is 0
+        max_retries: int = ...,  # of tasks; not given: 3
+        max_calls: int = 0,  # of tasks
     ) -> int: ...
     def explain(self, root: int) -> str: ...
 
@@ -170,6 +179,8 @@ class Exec:
     def __init__(self, plan: Plan, root: int, conf: dict[str, Any]) -> None: ...
     def next(self, timeout: float | None = None) -> tuple[ObjectRef, int, int, int] | None:
         """(block, first row, rows, bytes), None at the end; raises GetTimeoutError, or the job's failure (the user's own exception first)."""
+    def await_actors(self, seconds: float) -> bool:
+        """Whether the constructors of all actors that began with the run ended within the time."""
     def stats(self) -> dict[str, Any]: ...
     def quiet(self) -> tuple[float, str]: ...  # seconds since anything moved, and who waits for what
     def stop(self) -> None: ...

@@ -69,6 +69,8 @@ sk_rc sk_exec_start(struct sk_engine *e, const struct sk_plan *plan, uint32_t ro
 /* Next output block in order; the caller owns the reference. SK_EDONE at the end; SK_ETIMEOUT; the job's failure (then *bad = error object
  * with a reference, or 0). Taking a block gives the pipeline a credit. */
 sk_rc sk_exec_next(struct sk_exec *x, int64_t deadline_ns, struct sk_bref *out, sk_oid *bad, struct sk_err *err) SK_MUST_USE;
+/* Waits until the constructors of all actors that were begun with the run have ended, however. SK_ETIMEOUT. */
+sk_rc sk_exec_await_actors(struct sk_exec *x, int64_t deadline_ns, struct sk_err *err) SK_MUST_USE;
 /* What came beside the output, in the order it came: dead letters (bad > 0: a block of them) and errors of tasks that were left out (bad 0). */
 struct sk_aside {
     sk_oid oid; /* the caller owns the reference; 0: an error without an object, see err */

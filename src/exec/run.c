@@ -122,6 +122,13 @@ static sk_rc exec_arg(struct sk_exec *x, const struct sk_stask *t, struct sk_arg
     return SK_OK;
 }
 
+/* Deaths that a task or a call survives. Calls are made again for ever, as their actors are started again, unless somebody says that these are not. */
+static int32_t retries(const struct sk_node_desc *d) {
+    if (d->retries.given) return d->retries.n;
+    if (!d->pool_max) return TASK_RETRIES;
+    return d->restarts.given && !d->restarts.n ? 0 : -1;
+}
+
 static sk_rc do_launch(struct sk_exec *x, struct sk_stask *t, struct sk_err *err) {
     const struct sk_sstage *s = &x->step->s[t->stage];
     bool actor = s->kind == SK_STAGE_ACTORS;
@@ -138,7 +145,8 @@ static sk_rc do_launch(struct sk_exec *x, struct sk_stask *t, struct sk_err *err
         .n_args = n,
         .n_returns = SK_STREAMING,
         .shape = actor ? 0 : desc(x, t->stage)->shape,
-        .max_retries = actor ? -1 : TASK_RETRIES,
+        .max_retries = retries(desc(x, t->stage)),
+        .max_calls = actor ? 0 : desc(x, t->stage)->max_calls,
         .sink = &x->sink->base,
         .sink_tag = t->id,
     };
@@ -157,16 +165,12 @@ static sk_rc do_launch(struct sk_exec *x, struct sk_stask *t, struct sk_err *err
 }
 
 static sk_rc do_actor_create(struct sk_exec *x, uint32_t stage, uint32_t i, struct sk_err *err) {
+    const struct sk_node_desc *d = desc(x, stage);
     struct sk_arg arg = {.ref = x->blobs[stage]};
     struct sk_actor_spec spec = {
-        .init = {.fn = x->conf.stage_init,
-                 .name = x->step->s[stage].label,
-                 .args = &arg,
-                 .n_args = 1,
-                 .n_returns = 1,
-                 .shape = desc(x, stage)->shape},
-        .max_restarts = -1,
-        .max_task_retries = -1,
+        .init = {.fn = x->conf.stage_init, .name = x->step->s[stage].label, .args = &arg, .n_args = 1, .n_returns = 1, .shape = d->shape},
+        .max_restarts = d->restarts.given ? d->restarts.n : -1,
+        .max_task_retries = retries(d),
     };
     struct run_actor *a = &x->actors[stage][i];
     sk_rc rc = x->e->ops->actor_create(x->e, &spec, &a->aid, &a->ready, err);
@@ -595,6 +599,27 @@ void sk_exec_stop(struct sk_exec **px) {
     sk_step_destroy(x->step);
     sk_stages_free(&x->stages);
     sk_free(x);
+}
+
+sk_rc sk_exec_await_actors(struct sk_exec *x, int64_t deadline_ns, struct sk_err *err) {
+    SK_VEC(sk_oid) ids = {0};
+    sk_rc rc = SK_OK;
+    x->e->ops->lock(x->e);
+    for (uint32_t i = 0; i < x->step->n && rc == SK_OK && !x->failed; i++)
+        for (uint32_t k = 0; k < x->step->s[i].n_actors && rc == SK_OK; k++) {
+            sk_oid o = x->actors[i][k].ready;
+            if (!o.v) continue;
+            if (sk_vec_push(&ids, TAG, o)) x->e->ops->addref(x->e, o);
+            else rc = SK_ERR(err, SK_ENOMEM, "pipeline: no memory to wait for its actors");
+        }
+    x->e->ops->unlock(x->e);
+    bool *ready = rc == SK_OK && ids.n ? sk_calloc(TAG, ids.n) : NULL;
+    if (ready) rc = x->e->ops->wait(x->e, ids.p, ids.n, ids.n, deadline_ns, ready, err);
+    else if (rc == SK_OK && ids.n) rc = SK_ERR(err, SK_ENOMEM, "pipeline: no memory to wait for its actors");
+    for (uint32_t i = 0; i < ids.n; i++) release(x->e, ids.p[i]);
+    sk_free(ready);
+    sk_vec_free(&ids);
+    return rc;
 }
 
 int64_t sk_exec_quiet(struct sk_exec *x, char *text, size_t cap) {

@@ -432,7 +432,7 @@ static int mod_exec(PyObject *m) {
     py_runner_init(st);
     sem_init(&st->all_out, 0, 0);
     PyMethodDef *const tables[] = {py_store_methods, py_task_methods,  py_block_methods,  py_joblog_methods, py_worker_methods,
-                                   py_state_methods, py_stack_methods, py_memory_methods, py_room_methods};
+                                   py_state_methods, py_stack_methods, py_memory_methods, py_room_methods,   py_text_methods};
     for (size_t i = 0; i < SK_COUNT(tables); i++)
         if (PyModule_AddFunctions(m, tables[i]) < 0) return -1;
     if (py_ref_types(m, st) < 0 || py_decode_types(m, st) < 0 || py_room_types(m, st) < 0 || py_block_types(m, st) < 0 ||

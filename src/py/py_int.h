@@ -234,6 +234,9 @@ uint32_t py_blockout_bad(PyObject *o);    /* rows that its dead letters stand fo
 extern PyMethodDef py_block_methods[];
 extern PyMethodDef py_joblog_methods[];
 
+/* ---- py_text.c */
+extern PyMethodDef py_text_methods[];
+
 /* ---- py_store.c */
 extern PyMethodDef py_store_methods[];
 PyObject *py_put(struct py_state *st, PyObject *value); /* ObjectRef */

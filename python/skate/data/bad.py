@@ -262,6 +262,13 @@ class Errors:
         self.skipped = self.kept = self.dropped = 0
         self.first: list[str] = []
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Of a run that is over."""
+        return {k: v for k, v in self.__dict__.items() if k not in ("x", "lock")}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state, x=None, lock=threading.Lock())
+
     def drain(self, log: Any = None, more: int = 0) -> None:
         """Takes what has come. log: where tasks that were left out are told of; more: how many may still fail (-1: any number)."""
         with self.lock:

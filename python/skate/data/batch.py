@@ -17,7 +17,8 @@ Back to Arrow a new column gets its natural type. A returned column with the nam
 can be cast back exactly* (numpy: and its dtype is the one that was handed out): a zone of a timestamp, a dictionary, a large string, an
 int32 of a row, a column that is all None in one batch. An array that was handed out read-only and comes back itself is not converted at all.
 
-Cost: per batch and column about 3 us for plain numbers; objects cost what Python objects cost. Plain columns go between numpy and Arrow by their
+Cost: per batch and column about 3 us for plain numbers; strings and bytes about 10 ns where values repeat (they share an object), 35 where not (py_text.c); other
+objects cost what Python objects cost. Plain columns go between numpy and Arrow by their
 buffers and not by pa.array() and to_numpy(): those import pandas at their first call (0.2 s and 40 MB in each process).
 """
 
@@ -30,6 +31,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from skate import _skate
 from skate.data import tensor_types as _tt
 from skate.data.context import DataContext
 from skate.data.tensor_types import ArrowVariableShapedTensorType, is_fixed
@@ -44,7 +46,14 @@ _NUM = set(_DTYPES)
 _BOOL = pa.bool_().id
 _TEMPORAL = {pa.timestamp("s").id, pa.duration("s").id, pa.date32().id, pa.date64().id}
 _FSL = pa.list_(pa.int8(), 1).id
+_DICTIONARY = pa.dictionary(pa.int8(), pa.int8()).id
 _LISTS = {pa.list_(pa.int8()).id, pa.large_list(pa.int8()).id}
+_TEXT = {  # id -> (binary, offsets of 8 bytes)
+    pa.string().id: (False, False),
+    pa.large_string().id: (False, True),
+    pa.binary().id: (True, False),
+    pa.large_binary().id: (True, True),
+}
 _INT64_MIN = np.iinfo(np.int64).min
 
 
@@ -140,34 +149,30 @@ def to_batch(rb: pa.RecordBatch, fmt: str | None) -> Any:
 
 
 _LATER: Any = object()
-_COMPARABLE = {
-    t.id for t in (pa.string(), pa.large_string(), pa.string_view(), pa.binary(), pa.large_binary(), pa.binary_view(), pa.binary(1))
-}
+_IMMUTABLE = {*_TEXT, pa.string_view().id, pa.binary_view().id, pa.binary(1).id}  # an array with the objects that were in it is unchanged
 
 
 class NumpyBatch(dict):  # type: ignore[type-arg]
     """What a numpy UDF gets: a dict of arrays, each made at its first use. So a column that is only passed on costs nothing, both ways."""
 
-    __slots__ = ("rb", "given", "lists", "writable")
+    __slots__ = ("rb", "given", "copies", "writable")
 
     def __init__(self, rb: pa.RecordBatch, writable: bool = False):
         super().__init__(dict.fromkeys(rb.schema.names, _LATER))
         self.rb, self.writable = rb, writable
         self.given: dict[str, np.ndarray] = {}  # as handed out
-        self.lists: dict[str, list[Any]] = {}  # their values, where comparing is cheaper than building the column again
+        self.copies: dict[str, np.ndarray] = {}  # of those whose objects are compared, which is cheaper than building the column again
 
     def __getitem__(self, name: str) -> np.ndarray:
         v = dict.__getitem__(self, name)
         if v is _LATER:
             col = self.rb.column(self.rb.schema.get_field_index(name))
-            if col.type.id in _COMPARABLE:
-                values = self.lists[name] = to_objects(name, col)
-                v = np.empty(len(values), object)
-                v[:] = values
-            else:
-                v = column_to_numpy(name, col)
-                if self.writable:
-                    v = v.copy()
+            v = column_to_numpy(name, col)
+            t = col.type
+            if t.id in _IMMUTABLE or t.id == _DICTIONARY and t.value_type.id in _IMMUTABLE:
+                self.copies[name] = v.copy()
+            elif self.writable:
+                v = v.copy()
             self.given[name] = v
             dict.__setitem__(self, name, v)
         return v
@@ -240,13 +245,17 @@ def column_to_numpy(name: str, col: pa.Array) -> np.ndarray:
         return v if col.null_count == 0 else np.ma.MaskedArray(v & _valid(col), mask=~_valid(col))
     if tid in _TEMPORAL:
         return _temporal(name, col)
+    if tid in _TEXT:
+        return _text(name, col, np.empty(len(col), object))
     if is_fixed(t) and col.null_count == 0:
         return _tensor_to_numpy(col)
     if tid == _FSL and t.value_type.id in _NUM and col.null_count == 0 and t.list_size > 0:
         values = col.flatten()
         if values.null_count == 0:
             return plain_view(values).reshape(len(col), t.list_size)
-    if _T.is_dictionary(t):
+    if tid == _DICTIONARY:
+        if t.value_type.id in _TEXT and col.null_count == 0 and len(col.dictionary):
+            return column_to_numpy(name, col.dictionary).take(plain_view(col.indices))
         return column_to_numpy(name, col.dictionary_decode())
     if _T.is_run_end_encoded(t):
         return column_to_numpy(name, _decoded(col))
@@ -257,6 +266,16 @@ def column_to_numpy(name: str, col: pa.Array) -> np.ndarray:
     out[:] = values
     if not _can_rebuild(t):
         out.setflags(write=False)  # comes back only as itself
+    return out
+
+
+def _text(name: str, col: pa.Array, out: Any) -> Any:
+    """out, a list or object array of None, with the str or bytes of a column."""
+    valid, offsets, data = col.buffers()
+    try:
+        _skate.text_objects(out, *_TEXT[col.type.id], col.offset, valid if col.null_count else None, offsets, data)
+    except ValueError as e:
+        raise ValueError(f'column {name!r} ({col.type}) has no exact Python form: {e}; use batch_format="pyarrow"') from None
     return out
 
 
@@ -330,6 +349,8 @@ def to_objects(name: str, col: pa.Array) -> list[Any]:
     """Python values of a column: what a row holds, and what goes into object arrays."""
     t = col.type
     tid = t.id
+    if tid in _TEXT:
+        return _text(name, col, [None] * len(col))
     if tid in _LISTS and t.value_type.id in _NUM or tid == _FSL and t.value_type.id in _NUM:
         flat = col.flatten()
         if flat.null_count == 0:
@@ -462,7 +483,7 @@ def _column(v: Any, name: str, rb: pa.RecordBatch | None, given: NumpyBatch | No
         g = given.given.get(name) if given is not None else None
         old = _hint(name, rb) if g is not None else None
         if old is not None:
-            if v is g and (not v.flags.writeable or name in given.lists and v.tolist() == given.lists[name]):
+            if v is g and (not v.flags.writeable or name in given.copies and _skate.same_objects(v, given.copies[name])):
                 return old
             if isinstance(v, np.ma.MaskedArray) and v is g and not v.data.flags.writeable and np.array_equal(v.mask, ~_valid(old)):
                 return old

@@ -15,7 +15,7 @@ from typing import Any
 
 from skate.data import bad
 from skate.data.context import DataContext
-from skate.exceptions import RayTaskError, UserCodeException
+from skate.exceptions import GetTimeoutError, RayTaskError, UserCodeException
 
 
 @dataclass(frozen=True)
@@ -155,14 +155,14 @@ def resources(given: dict[str, Any]) -> dict[str, Any]:
             out[k] = int(v)
         elif k == "resources":
             out[k] = {str(n): float(x) for n, x in v.items()}
+        elif k in ("max_restarts", "max_task_retries", "max_retries", "max_calls"):
+            if not isinstance(v, int) or isinstance(v, bool) or v < (0 if k == "max_calls" else -1):
+                raise ValueError(f"{k} must be an int, {'0 (no limit)' if k == 'max_calls' else '-1 (for ever)'} or more, not {v!r}")
+            out[k] = v
         elif k not in (
-            "max_retries",
-            "max_restarts",
-            "max_task_retries",
             "scheduling_strategy",
             "max_concurrency",
             "accelerator_type",
-            "max_calls",
             "retry_exceptions",
             "num_returns",
             "placement_group",
@@ -274,7 +274,7 @@ def stage_call(chain: Any, exec_args: Any, *blocks: Any) -> Any:  # called by it
 def run(ds: Any, node: Node | None = None, skip: bytes | None = None) -> Iterator[Any]:
     """Runs ds (or another node of its context) and yields its blocks in order. Closing the iterator stops the run.
 
-    skip: a byte for each unit of its only source, not 0 if it is left out; units are kept apart then, and blocks have the number of theirs as a fifth item.
+    In a worker the driver runs it (home.py). skip: a byte for each unit of its only source, not 0 if it is left out; units are kept apart then, and blocks have the number of theirs as a fifth item.
     """
     from skate.data.progress import Progress
     from skate.data.stats import DatasetStats
@@ -286,14 +286,18 @@ def run(ds: Any, node: Node | None = None, skip: bytes | None = None) -> Iterato
         yield from node.options["blocks"]
         return
     ensure_engine(node)
-    refuse_in_worker(node)
+    from skate import _skate
+
+    if _skate.in_worker():
+        from skate.data import home
+
+        yield from home.run(ds, node, skip)
+        return
     if node.op == "late":
         blocks = node.this_run().blocks_of(ds.context, node.inputs)  # type: ignore[misc]
         ds._stats = DatasetStats({}, {"late": f"{node.label}: {sum(b[2] for b in blocks):,} rows in {len(blocks):,} blocks"})
         yield from blocks
         return
-    from skate import _skate
-
     bad.check_policy(ds.context.on_error)
     share = bad.limit(ds.context.max_errors)[1]
     plan, root = lower(node, ds.context)
@@ -308,6 +312,12 @@ def run(ds: Any, node: Node | None = None, skip: bytes | None = None) -> Iterato
     from skate.data import batch  # noqa: F401  pyarrow and numpy, which the blocks need here too: while the workers start
 
     try:
+        wait = ds.context.wait_for_min_actors_s
+        if wait > 0 and not x.await_actors(wait):
+            raise GetTimeoutError(
+                f"Timed out while starting actors. Not all actors of the pools have started within DataContext.wait_for_min_actors_s = {wait} s: "
+                "their constructors take longer, or others hold what they need"
+            )
         while True:
             item = bar.next()
             errors.drain(log, ds.context.max_errored_blocks)
@@ -328,17 +338,6 @@ def run(ds: Any, node: Node | None = None, skip: bytes | None = None) -> Iterato
         bar.close()
         x.stop()
         errors.end()
-
-
-def refuse_in_worker(node: Node) -> None:
-    """NotImplementedError inside a task or actor: a pipeline is driven by the driver."""
-    from skate import _skate
-
-    if _skate.in_worker():
-        raise NotImplementedError(
-            f"{node.label}: a Dataset runs in the driver only, and this is a task or an actor's call. Run it in the driver and hand over what it gives: "
-            "ds.iterator() parts from streaming_split(), references from to_arrow_refs(), or ds.materialize(), whose blocks can be read anywhere"
-        )
 
 
 def warn_few_inputs(node: Node) -> None:

@@ -1,8 +1,11 @@
 """streaming_split: n iterators over one execution, each for another consumer, in any process.
 
-Three parts: the driver's *feeder* thread runs the Dataset once an epoch and deals its blocks out; a small actor, the *desk*, holds what was dealt and not yet taken (references,
-at most HELD_BYTES a consumer); each *SplitIterator* asks the desk for its next block. An epoch starts when all iterators have asked for it; which rows an iterator gets is a
-function of the data alone. A consumer that stops taking stops the others once its share at the desk is full.
+Three parts: a *feeder* thread of the driver runs the Dataset once an epoch and deals its blocks out; a small actor, the *desk*, holds what was dealt and not yet taken (references,
+at most `held` bytes a consumer); each *SplitIterator* asks the desk for its next block, one ahead. An epoch starts when all iterators have asked for it; which rows an iterator gets
+is a function of the data alone. A consumer that stops taking stops the others once its share at the desk is full.
+
+Who leaves: a consumer that closes its iteration, or begins the next epoch, gets nothing more of this one, and the others go on. One whose process ends in the middle of an epoch
+breaks it: all others get an error that says so, at once, and the next epoch is for whoever asks then. The desk ends with its last iterator, the feeder with the desk.
 
 equal=True: every block is cut into n ranges of as many rows (a remainder goes to the next one), so that all get the same number of rows and at most n-1 rows are left out.
 equal=False: each block goes whole to the one with the fewest rows so far.
@@ -10,95 +13,214 @@ equal=False: each block goes whole to the one with the fewest rows so far.
 
 from __future__ import annotations
 
+import asyncio
+import logging
+import os
 import threading
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import closing
 from typing import Any
 
 from skate.data.iterator import DataIterator
 
-HELD_BYTES = 64 << 20
+HELD_BYTES = 64 << 20  # of one consumer; an eighth of the store for all of them, if that is less
+LOOK_S = 5.0  # the feeder's calls end after so long, that the desk may end between two of them
+WARN_S = 30.0
+
+
+class Turns:
+    """For async actors: waits until something is true, and the ends of processes. One thread: what is between two awaits happens at once."""
+
+    def __init__(self) -> None:
+        self.cv = asyncio.Condition()
+        self.fds: dict[Any, int] = {}
+
+    async def until(self, true: Callable[[], Any], seconds: float | None = None) -> bool:
+        """Whether it became true within the time."""
+        async with self.cv:
+            try:
+                await asyncio.wait_for(self.cv.wait_for(true), seconds)
+            except TimeoutError:
+                return False
+            return True
+
+    async def stir(self) -> None:
+        """Something has changed: whoever waits looks again."""
+        async with self.cv:
+            self.cv.notify_all()
+
+    def watch(self, key: Any, pid: int, died: Callable[[], Any]) -> None:
+        """Calls the coroutine function died once when process pid ends, until unwatch(key)."""
+        self.unwatch(key)
+        loop = asyncio.get_running_loop()
+        self.tasks: set[Any] = getattr(self, "tasks", set())
+
+        def ended() -> None:
+            self.unwatch(key)
+            t = loop.create_task(died())
+            self.tasks.add(t)
+            t.add_done_callback(self.tasks.discard)
+
+        try:
+            fd = self.fds[key] = os.pidfd_open(pid)
+        except ProcessLookupError:
+            ended()
+            return
+        loop.add_reader(fd, ended)
+
+    def unwatch(self, key: Any) -> None:
+        fd = self.fds.pop(key, None)
+        if fd is not None:
+            asyncio.get_running_loop().remove_reader(fd)
+            os.close(fd)
 
 
 class _Desk:
-    """The actor. Every method may block until its turn comes, or the end."""
+    """The actor."""
 
-    def __init__(self, n: int):
-        self.n, self.epoch = n, -1
-        self.cv = threading.Condition()
-        self.asked = [-1] * n  # the newest epoch that each iterator wants
+    def __init__(self, n: int, held: int):
+        self.n, self.held, self.turns = n, held, Turns()
+        self.epoch = -1  # the one that is dealt, or was last
+        self.asked = [-1] * n  # the newest epoch that each iterator has asked for
+        self.out = [True] * n  # takes no more of it
         self.queues: list[deque[Any]] = [deque() for _ in range(n)]
         self.bytes = [0] * n
-        self.ended = True
-        self.error: BaseException | None = None
-        self.left = False
+        self.end_of: Any = None  # [reference to (error, stats)] when the epoch is over
+        self.broken, self.breaks, self.why = -1, 0, ""  # epochs up to this one are broken
+        self.stats: str = ""
+        self.schema_wanted, self.schema_ref = False, None
 
-    def wait_epoch(self, after: int) -> int:
-        """For the feeder: the number of the next epoch, once all want it; -1: nobody is left."""
-        with self.cv:
-            self.cv.wait_for(lambda: self.left or min(self.asked) > after)
-            if self.left:
-                return -1
-            self.epoch, self.ended, self.error = min(self.asked), False, None
-            self.queues = [deque() for _ in range(self.n)]
-            self.bytes = [0] * self.n
-            self.cv.notify_all()
-            return self.epoch
+    # ---- for the feeder
 
-    def put(self, dealt: list[tuple[int, Any]]) -> None:
-        """For the feeder: blocks by consumer."""
-        with self.cv:
-            for i, block in dealt:
-                self.cv.wait_for(lambda i=i: self.left or self.bytes[i] < HELD_BYTES)  # type: ignore[misc]
+    async def work(self) -> Any:
+        """What to do next: the number of an epoch, "schema"; None: nothing within LOOK_S."""
+        if not await self.turns.until(lambda: self.schema_wanted or min(self.asked) > self.epoch, LOOK_S):
+            return None
+        if self.schema_wanted:
+            self.schema_wanted = False
+            return "schema"
+        self.epoch, self.end_of, self.out = min(self.asked), None, [False] * self.n
+        await self.turns.stir()
+        return self.epoch
+
+    def _over(self, epoch: int) -> bool:
+        """Nobody takes more of it."""
+        return epoch <= self.broken or all(self.out)
+
+    async def put(self, epoch: int, dealt: list[tuple[int, Any]]) -> bool | None:
+        """Blocks by consumer, all of them or none. False: nobody wants more; None: there was no room within LOOK_S."""
+        to = {i for i, _ in dealt}
+        if not await self.turns.until(lambda: self._over(epoch) or all(self.out[i] or self.bytes[i] < self.held for i in to), LOOK_S):
+            return None
+        if self._over(epoch):
+            return False
+        for i, block in dealt:
+            if not self.out[i]:
                 self.queues[i].append(block)
                 self.bytes[i] += block[3]
-                self.cv.notify_all()
+        await self.turns.stir()
+        return True
 
-    def end(self, error: BaseException | None) -> None:
-        """For the feeder: the epoch is over."""
-        with self.cv:
-            self.ended, self.error = True, error
-            self.cv.notify_all()
+    async def end(self, epoch: int, outcome: list[Any], stats: str) -> None:
+        """The epoch is over; outcome: [reference to an exception, or None]."""
+        self.end_of, self.stats = outcome, stats
+        await self.turns.stir()
 
-    def begin(self, i: int, epoch: int) -> int:
-        """For an iterator: waits until an epoch that it has not seen begins; its number. ValueError when the iterator is used twice at once."""
-        with self.cv:
-            want = self.asked[i] + 1 if epoch < 0 else epoch
-            self.asked[i] = max(self.asked[i], want)
-            self.cv.notify_all()
-            self.cv.wait_for(lambda: self.left or self.epoch >= want)
-            self._check(i, want)
-            return want
+    async def told(self, ref: list[Any]) -> None:
+        self.schema_ref = ref
+        await self.turns.stir()
 
-    def next(self, i: int, epoch: int) -> Any:
-        """For an iterator: its next block; None at the end of the epoch."""
-        with self.cv:
-            self.cv.wait_for(lambda: self.queues[i] or self.ended or self.left or self.epoch != epoch)
-            self._check(i, epoch)
-            if self.queues[i]:
-                block = self.queues[i].popleft()
-                self.bytes[i] -= block[3]
-                self.cv.notify_all()
-                return block
-            if self.error is not None:
-                raise self.error
-            return None
+    # ---- for the iterators
 
-    def _check(self, i: int, epoch: int) -> None:
-        if self.left:
-            raise RuntimeError("streaming_split: the process that made the iterators has ended")
-        if self.epoch != epoch or self.asked[i] != epoch:
+    async def begin(self, i: int, pid: int) -> int:
+        """Waits until all have asked for their next epoch; its number."""
+        want, breaks = self.asked[i] + 1, self.breaks
+        self._leave(i)
+        self.asked[i] = want
+        self.turns.watch(i, pid, lambda: self._died(i, pid))
+        await self.turns.stir()
+        while not await self.turns.until(lambda: self.epoch >= want or self.breaks != breaks, WARN_S):
+            late = [k for k, a in enumerate(self.asked) if a < want]
+            logging.getLogger("ray.data").warning(
+                "streaming_split: iterator %d has waited %.0f s for epoch %d, which begins when iterators %s ask for it, too",
+                i,
+                WARN_S,
+                want,
+                late,
+            )
+        if self.breaks != breaks:
+            raise RuntimeError(self.why)
+        return want
+
+    async def next(self, i: int, epoch: int) -> Any:
+        """Its next block; at the end [reference to an exception, or None]."""
+        await self.turns.until(
+            lambda: self.queues[i] or self.end_of is not None or epoch <= self.broken or self.asked[i] != epoch or self.out[i]
+        )
+        if epoch <= self.broken:
+            raise RuntimeError(self.why)
+        if self.asked[i] != epoch or (self.out[i] and self.end_of is None):
             raise ValueError(
                 f"streaming_split: iterator {i} is at epoch {self.asked[i]}, this use of it began epoch {epoch}; use each iterator once at a time"
             )
+        if self.queues[i]:
+            block = self.queues[i].popleft()
+            self.bytes[i] -= block[3]
+            await self.turns.stir()
+            return block
+        self._leave(i)
+        return self.end_of
+
+    async def leave(self, i: int, epoch: int) -> None:
+        """It wants no more of this epoch."""
+        if self.asked[i] == epoch == self.epoch:
+            self._leave(i)
+            await self.turns.stir()
+
+    async def waiting(self, n: int) -> None:
+        """Waits until n iterators wait for an epoch to begin."""
+        await self.turns.until(lambda: sum(a > self.epoch for a in self.asked) == n)
+
+    async def stats_text(self) -> str:
+        return self.stats
+
+    async def schema(self) -> list[Any]:
+        if self.schema_ref is None:
+            self.schema_wanted = True
+            await self.turns.stir()
+            await self.turns.until(lambda: self.schema_ref is not None)
+        return self.schema_ref  # type: ignore[return-value]
+
+    def _leave(self, i: int) -> None:
+        self.turns.unwatch(i)
+        self.out[i], self.bytes[i] = True, 0
+        self.queues[i].clear()
+
+    async def _died(self, i: int, pid: int) -> None:
+        at = self.asked[i]
+        self.why = (
+            f"streaming_split: the process of iterator {i} (pid {pid}) ended in the middle of epoch {at}, so the rows that it had left are lost; "
+            f"all {self.n} iterators can begin another epoch together"
+        )
+        self.broken = max(self.asked)
+        self.asked = [self.broken] * self.n
+        self.epoch, self.breaks = self.broken, self.breaks + 1
+        for k in range(self.n):
+            self._leave(k)
+        await self.turns.stir()
 
 
 class SplitIterator(DataIterator):
     """One of the iterators; it can be pickled to the process that uses it."""
 
-    def __init__(self, desk: Any, i: int, n: int, names: Any, context: Any):
-        self._desk, self._i, self._n, self._names, self._context = desk, i, n, names, context
-        self._ds = self  # what DataIterator asks of a Dataset: stats() and schema()
+    def __init__(self, desk: Any, i: int, n: int, ds: Any, schema: Any, context: Any):
+        self._desk, self._i, self._n, self._base, self._schema, self._context = desk, i, n, ds, schema, context
+
+    @property
+    def _ds(self) -> Any:  # type: ignore[override]
+        """What DataIterator asks of a Dataset: stats() and schema(). No attribute: a cycle would keep the desk until a collection."""
+        return self
 
     def __repr__(self) -> str:
         return f"StreamSplitDataIterator({self._i} of {self._n})"
@@ -108,12 +230,18 @@ class SplitIterator(DataIterator):
         return self._context
 
     def schema(self) -> Any:
-        """Names and types of the columns."""
-        return self._names
+        """Names and types of the columns; where they are not known, the driver runs a row."""
+        import skate
+
+        if self._schema is None:
+            self._schema = self._base.schema() if self._base is not None else skate.get(skate.get(self._desk.schema.remote())[0])
+        return self._schema
 
     def stats(self) -> str:
-        """Nothing: the execution is another process's."""
-        return ""
+        """Of the last epoch that has ended."""
+        import skate
+
+        return skate.get(self._desk.stats_text.remote())
 
     def materialize(self) -> Any:
         """What it gives, as a Dataset."""
@@ -129,56 +257,101 @@ class SplitIterator(DataIterator):
         import skate
         from skate.data.execute import fetch
 
-        epoch = skate.get(self._desk.begin.remote(self._i, -1))
-        while (block := skate.get(self._desk.next.remote(self._i, epoch))) is not None:
-            yield fetch(tuple(block))
+        epoch = skate.get(self._desk.begin.remote(self._i, os.getpid()))
+        at_end = False
+        try:
+            coming = self._desk.next.remote(self._i, epoch)
+            while isinstance(block := skate.get(coming), tuple):
+                coming = self._desk.next.remote(self._i, epoch)
+                yield fetch(block)
+            at_end = True
+            error = skate.get(block[0])
+            if error is not None:
+                raise error
+        finally:
+            if not at_end and skate.is_initialized():
+                self._desk.leave.remote(self._i, epoch)
 
     def __reduce__(self) -> Any:
-        return SplitIterator, (self._desk, self._i, self._n, self._names, self._context)
+        schema = self._schema
+        if schema is None and self._base is not None:
+            schema = self._base.schema(fetch_if_missing=False)
+        return SplitIterator, (self._desk, self._i, self._n, None, schema, self._context)
 
 
 def streaming_split(ds: Any, n: int, equal: bool) -> list[SplitIterator]:
     """The iterators; see the head of the file."""
     import skate
-    from skate.data import execute
+    from skate import _skate
+    from skate.data import execute, home
 
     execute.ensure_engine(ds._node)
-    desk = skate.remote(num_cpus=0, max_concurrency=2 * n + 4)(_Desk).remote(n)
-    threading.Thread(target=_feed, args=(ds, desk, n, equal), name="skate-split", daemon=True).start()
-    return [SplitIterator(desk, i, n, _Lazy(ds), ds.context) for i in range(n)]
+    store = int(skate.cluster_resources().get("object_store_memory", 0)) or 8 * n * HELD_BYTES
+    desk = skate.remote(num_cpus=0)(_Desk).remote(n, max(1, min(HELD_BYTES, store // (8 * n))))
+    if _skate.in_worker():
+        home.feed(ds, desk, n, equal)
+    else:
+        start_feeder(ds, desk, n, equal)
+    return [SplitIterator(desk, i, n, ds, None, ds.context) for i in range(n)]
 
 
-class _Lazy:
-    """The schema, found when it is asked for (in the driver) or when it is pickled."""
+def start_feeder(ds: Any, desk: Any, n: int, equal: bool) -> None:
+    """In the driver. It does not keep the desk."""
+    from skate import _skate
+    from skate.actor import ActorHandle
 
-    def __init__(self, ds: Any):
-        self.ds = ds
-
-    def __reduce__(self) -> Any:
-        return _known, (self.ds.schema(fetch_if_missing=False),)
-
-
-def _known(schema: Any) -> Any:
-    return schema
+    weak = ActorHandle(_skate.weak_token(desk._token.id), desk._meta)
+    threading.Thread(target=_feed, args=(ds, weak, n, equal), name="skate-split", daemon=True).start()
 
 
 def _feed(ds: Any, desk: Any, n: int, equal: bool) -> None:
-    """Runs ds once an epoch and deals its blocks out, until the engine ends."""
+    """Runs ds once an epoch and deals its blocks out, until the desk ends."""
+    import skate
+    from skate.exceptions import RayActorError
+
+    try:
+        while True:
+            work = skate.get(desk.work.remote())
+            if work == "schema":
+                skate.get(desk.told.remote([skate.put(ds.schema())]))
+            elif work is not None:
+                error = _epoch(ds, desk, n, equal, work)
+                skate.get(desk.end.remote(work, [sent(error)], ds.stats()))
+    except RayActorError:  # the desk is gone with its last iterator
+        return
+    except Exception:
+        if skate.is_initialized():
+            raise
+
+
+def sent(error: BaseException | None) -> Any:
+    """A reference to it, or to what can be sent of it."""
+    import skate
+
+    try:
+        return skate.put(error)
+    except Exception as e:
+        return skate.put(RuntimeError(f"{type(error).__name__}: {error} (the error itself cannot be sent: {e})"))
+
+
+def _epoch(ds: Any, desk: Any, n: int, equal: bool, epoch: int) -> BaseException | None:
     import skate
     from skate.data import execute
+    from skate.exceptions import RayActorError
 
-    epoch = -1
+    wanted = None
     try:
-        while (epoch := skate.get(desk.wait_epoch.remote(epoch))) >= 0:
-            error: BaseException | None = None
-            try:
-                for dealt in _deal(execute.run(ds), n, equal):
-                    skate.get(desk.put.remote(dealt))
-            except Exception as e:
-                error = e
-            skate.get(desk.end.remote(error))
-    except Exception:  # the engine, or the desk with its last iterator, is gone: nobody waits for this thread
-        return
+        with closing(execute.run(ds)) as blocks:
+            for dealt in _deal(blocks, n, equal):
+                while (wanted := skate.get(desk.put.remote(epoch, dealt))) is None:
+                    pass
+                if not wanted:
+                    break
+    except RayActorError:
+        raise
+    except Exception as e:
+        return e
+    return None
 
 
 def _deal(blocks: Iterator[Any], n: int, equal: bool) -> Iterator[list[tuple[int, Any]]]:

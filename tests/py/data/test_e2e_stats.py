@@ -7,8 +7,6 @@ import threading
 import time
 
 import numpy as np
-import pytest
-import skate
 import skate.data as sd
 
 
@@ -106,17 +104,6 @@ def test_stats_as_json_and_in_the_log(caplog):
     d = json.loads(ds.stats_json())
     assert d["ops"][0]["rows_out"] and d["io_retries"] == 0 and d["bottleneck_label"]
     assert sum("completed. Operator Metrics" in r.message for r in caplog.records) == len(d["ops"])
-
-
-def test_a_dataset_inside_a_task_says_where_it_runs():
-    @skate.remote
-    def inside(ds):
-        return ds.take_all()
-
-    ds = sd.range(3)
-    with pytest.raises(NotImplementedError, match="runs in the driver only.*streaming_split"):
-        skate.get(inside.remote(ds.map(lambda r: r)))
-    assert skate.get(inside.remote(ds.materialize())) == [{"id": 0}, {"id": 1}, {"id": 2}]
 
 
 def test_a_stall_is_named_within_five_seconds(tmp_path):

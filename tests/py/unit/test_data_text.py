@@ -1,0 +1,97 @@
+"""Strings and bytes of a column as Python objects, in C: the same as pyarrow says, for every length, offset and repetition; and wrong buffers are an error."""
+
+import random
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from skate import _skate
+from skate.data import batch as B
+
+TYPES = [pa.string(), pa.large_string(), pa.binary(), pa.large_binary()]
+
+
+def values(kind, n, seed):
+    r = random.Random(seed)
+    words = ["", "a", "ab", "exactly8", "é", "\0", "日本語", "x" * 300, "prefix of the same kind 1", "prefix of the same kind 2"]
+    if kind == "few":
+        out = [r.choice(words) for _ in range(n)]
+    elif kind == "distinct":
+        out = [f"{i}-{r.random()}" for i in range(n)]
+    elif kind == "turns":  # the table is given up in the middle
+        out = [r.choice(words) if i < n // 2 else f"{i}ü" for i in range(n)]
+    else:  # many lengths, the same ends
+        out = ["q" * r.randrange(40) for _ in range(n)]
+    return [None if r.random() < 0.1 else v for v in out]
+
+
+@pytest.mark.parametrize("t", TYPES, ids=str)
+@pytest.mark.parametrize("kind", ["few", "distinct", "turns", "lengths"])
+@pytest.mark.parametrize("n", [0, 1, 1023, 1024, 7000])
+def test_the_same_as_pyarrow(t, kind, n):
+    col = pa.array(values(kind, n, n), pa.large_string()).cast(t)
+    for part in (col, col.slice(n // 3), col.slice(n // 7, n // 2), col.drop_null()):
+        want = part.to_pylist()
+        assert B.to_objects("x", part) == want
+        v = B.column_to_numpy("x", part)
+        assert v.dtype == object and v.shape == (len(want),) and v.tolist() == want and all(type(a) is type(b) for a, b in zip(v, want))
+
+
+def test_values_that_repeat_are_one_object():
+    v = B.column_to_numpy("x", pa.array(["some words", "other words"] * 5000))
+    assert len({id(o) for o in v}) == 2
+
+
+@pytest.mark.parametrize("wide", [np.int32, np.int64])
+@pytest.mark.parametrize("offsets", [[0, 7], [0, 3, 2], [-1, 2], [0, 2**31 - 1], [5, 4, 6]])
+def test_offsets_beyond_the_data_are_an_error(offsets, wide):
+    with pytest.raises(ValueError, match="row [01] of the column has offsets"):
+        _skate.text_objects([None] * (len(offsets) - 1), False, wide is np.int64, 0, None, np.array(offsets, wide), b"abcdef")
+
+
+@pytest.mark.parametrize("n", [1, 3000])
+def test_what_is_no_utf8_is_an_error(n):
+    col = pa.array([b"ok", *[b"\xff\xfe"] * n]).view(pa.string())
+    for f in (B.to_objects, B.column_to_numpy):
+        with pytest.raises(ValueError, match="'x' .*utf-8"):
+            f("x", col)
+    assert B.to_objects("x", col.view(pa.binary())) == [b"ok"] + [b"\xff\xfe"] * n
+
+
+def test_buffers_that_are_too_short_are_an_error():
+    offsets, data = np.array([0, 1, 2], np.int32), b"ab"
+    out = [None] * 2
+    _skate.text_objects(out, False, False, 0, None, offsets, data)
+    assert out == ["a", "b"]
+    for at, valid, offs in [(1, None, offsets), (0, b"", offsets), (-1, None, offsets), (2**62, None, offsets), (0, None, None)]:
+        with pytest.raises((ValueError, TypeError)):
+            _skate.text_objects([None] * 2, False, False, at, valid, offs, data)
+    with pytest.raises(ValueError, match="None"):
+        _skate.text_objects([None, "taken"], False, False, 0, None, offsets, data)
+    for out in (np.zeros(2), np.empty((2, 2), object)[:, 0], ("a",)):
+        with pytest.raises((TypeError, ValueError, BufferError)):
+            _skate.text_objects(out, False, False, 0, None, offsets, data)
+
+
+def test_same_objects():
+    a = np.array(["x", "yy", None], object)
+    assert _skate.same_objects(a, a.copy()) and _skate.same_objects(a[:0], a[:0].copy())
+    b = a.copy()
+    b[1] = "".join(["y", "y"])
+    assert not _skate.same_objects(a, b) and not _skate.same_objects(a, a[:2])
+    with pytest.raises(TypeError):
+        _skate.same_objects(a, np.zeros(3))
+
+
+@pytest.mark.parametrize("t", [*TYPES, pa.dictionary(pa.int8(), pa.string()), pa.string_view()], ids=str)
+def test_a_column_that_comes_back_is_the_column(t):
+    words = ["x", "y", "zz"] * 500
+    col = pa.array([w.encode() for w in words] if "binary" in str(t) else words).cast(t)
+    rb = pa.RecordBatch.from_arrays([col], names=["s"])
+    d = B.NumpyBatch(rb)
+    plain = dict(d)
+    out = B.from_batch(plain, "f", rb, d)[0]
+    assert out.column(0).type == t and [b.address for b in out.column(0).buffers() if b] == [b.address for b in col.buffers() if b]
+    plain["s"][3] = plain["s"][4]
+    out = B.from_batch(plain, "f", rb, d)[0]
+    assert out.column(0).type == t and out.column(0).to_pylist() == col.to_pylist()[:3] + [col[4].as_py()] + col.to_pylist()[4:]
