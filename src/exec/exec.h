@@ -85,7 +85,8 @@ void sk_exec_stop(struct sk_exec **x);
 struct sk_exec_op_stats {
     const char *label;
     uint32_t kind; /* enum sk_stage_kind */
-    uint64_t tasks_queued, tasks_running, tasks_done, retries;
+    uint64_t tasks_queued, tasks_running, tasks_done,
+        retries; /* running: launched and not over; some may wait in the engine for a worker */
     uint64_t rows_in, bytes_in, rows_out, bytes_out, blocks_out;
     uint64_t queued_blocks, queued_bytes, peak_queued_bytes;
     int64_t task_ns_total, task_ns_max;
