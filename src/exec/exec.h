@@ -39,7 +39,8 @@ struct sk_exec_conf {
     uint64_t memory_bytes;     /* budget for all blocks that exist or were promised */
     uint64_t target_max_bytes; /* a task's output is cut here (128 MiB in Ray; smaller is affordable); told to the workers */
     uint64_t
-        target_min_bytes; /* smaller neighbours are coalesced into one task's input, in order, by a rule that reads only bytes and rows */
+        target_min_bytes; /* smaller neighbours are coalesced into one task's input, in order, by a rule that reads only bytes and rows; may be more than
+                             target_max_bytes: many small blocks in, small blocks out */
     uint32_t consumer_blocks;      /* blocks that may wait for the consumer; 0: chosen from memory */
     sk_fid run_stage;              /* engine function that runs a stage. Arguments of a task: see below */
     sk_fid stage_init, stage_call; /* for actor stages: constructor and method */
@@ -84,7 +85,8 @@ void sk_exec_stop(struct sk_exec **x);
 struct sk_exec_op_stats {
     const char *label;
     uint32_t kind; /* enum sk_stage_kind */
-    uint64_t tasks_queued, tasks_running, tasks_done, retries;
+    uint64_t tasks_queued, tasks_running, tasks_done,
+        retries; /* running: launched and not over; some may wait in the engine for a worker */
     uint64_t rows_in, bytes_in, rows_out, bytes_out, blocks_out;
     uint64_t queued_blocks, queued_bytes, peak_queued_bytes;
     int64_t task_ns_total, task_ns_max;

@@ -24,6 +24,7 @@ buffers and not by pa.array() and to_numpy(): those import pandas at their first
 
 from __future__ import annotations
 
+import math
 import pickle
 from collections.abc import Mapping
 from typing import Any
@@ -589,7 +590,7 @@ def _tensor_from_numpy(v: np.ndarray, hint: pa.DataType | None = None) -> pa.Arr
             raise TypeError("a masked array of more than one dimension has no Arrow type; fill the masked values first")
         v = np.ma.getdata(v)
     shape = v.shape[1:]
-    size = int(np.prod(shape))
+    size = math.prod(shape)
     if hint is not None and _T.is_fixed_size_list(hint) and len(shape) == 1:
         flat = array_from_numpy(np.ascontiguousarray(v).reshape(-1), None)
         if flat.type == hint.value_type:

@@ -238,7 +238,7 @@ def conf(context: DataContext) -> dict[str, Any]:
     out: dict[str, Any] = {
         "policy": context.policy,
         "target_max_bytes": int(target),
-        "target_min_bytes": int(min(context.target_min_block_size, target)),
+        "target_min_bytes": int(context.target_min_block_size),
         "preserve_order": True if context.execution_options.preserve_order is None else bool(context.execution_options.preserve_order),
         "run_stage": run_stage,
         "stage_init": stage_init,
