@@ -115,7 +115,7 @@ def events():
                     "id": f"{block}.{taker}",
                     "pid": pid,
                     "tid": tid,
-                    "ts": min(max(when, start), end) / 1e3,
+                    "ts": max(start, min(when, end - 1)) / 1e3,  # inside the slice
                 }
                 out.append({**arrow, "bp": "e"} if ph == "f" else arrow)
     for pid, tids in pids.items():
