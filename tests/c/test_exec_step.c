@@ -465,8 +465,14 @@ TEST(stall_text_names_who_waits_for_what) {
     size_t n = sk_stall_text(R.x, R.now + 2000000000, text, sizeof text);
     CHECK_EQ(n, strlen(text));
     CHECK_STR_HAS(
-        text, "R: 3 running (the longest for 2.0 s), 0 done, has started all it has, 1 blocks wait for task 0; M: 1 running (the longest "
+        text, "R: 3 launched (the longest for 2.0 s), 0 done, has started all it has, 1 blocks wait for task 0; M: 1 launched (the longest "
               "for 2.0 s), 0 done, waits for its input");
+    R.x->asked = true; /* and the engine said that two have begun, one of them later than it was launched */
+    R.x->slots.p[(uint32_t)rig_task(&R, 0, 0)]->begun_ns = R.now + 500000000;
+    R.x->slots.p[(uint32_t)rig_task(&R, 0, 2)]->begun_ns = R.now + 1000000000;
+    sk_stall_text(R.x, R.now + 2000000000, text, sizeof text);
+    CHECK_STR_HAS(text, "R: 2 running (the longest for 1.5 s), 1 sent but not begun, 0 done");
+    CHECK_STR_HAS(text, "M: 0 running, 1 sent but not begun, 0 done");
     rig_end(&R);
 }
 
