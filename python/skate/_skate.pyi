@@ -166,6 +166,10 @@ class Plan:
         batch_rows: int = 0,
         units: list[tuple[bytes, int, int]] | None = None,
         blocks: list[tuple[ObjectRef, int, int, int]] | None = None,
+        max_restarts: int = ...,  # of actors; not given: for ever
+        max_task_retries: int = ...,  # of their calls after a death; not given: for ever, or 0 when max_restarts is 0
+        max_retries: int = ...,  # of tasks; not given: 3
+        max_calls: int = 0,  # of tasks
     ) -> int: ...
     def explain(self, root: int) -> str: ...
 
@@ -175,6 +179,9 @@ class Exec:
     def __init__(self, plan: Plan, root: int, conf: dict[str, Any]) -> None: ...
     def next(self, timeout: float | None = None) -> tuple[ObjectRef, int, int, int] | None:
         """(block, first row, rows, bytes), None at the end; raises GetTimeoutError, or the job's failure (the user's own exception first)."""
+    def flows(self) -> tuple[bytes, bytes] | None: ...  # rows of block, task, ns (see exec.h); None after the run was stopped
+    def await_actors(self, seconds: float) -> bool:
+        """Whether the constructors of all actors that began with the run ended within the time."""
     def stats(self) -> dict[str, Any]: ...
     def quiet(self) -> tuple[float, str]: ...  # seconds since anything moved, and who waits for what
     def stop(self) -> None: ...

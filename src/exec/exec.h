@@ -39,7 +39,8 @@ struct sk_exec_conf {
     uint64_t memory_bytes;     /* budget for all blocks that exist or were promised */
     uint64_t target_max_bytes; /* a task's output is cut here (128 MiB in Ray; smaller is affordable); told to the workers */
     uint64_t
-        target_min_bytes; /* smaller neighbours are coalesced into one task's input, in order, by a rule that reads only bytes and rows */
+        target_min_bytes; /* smaller neighbours are coalesced into one task's input, in order, by a rule that reads only bytes and rows; may be more than
+                             target_max_bytes: many small blocks in, small blocks out */
     uint32_t consumer_blocks;      /* blocks that may wait for the consumer; 0: chosen from memory */
     sk_fid run_stage;              /* engine function that runs a stage. Arguments of a task: see below */
     sk_fid stage_init, stage_call; /* for actor stages: constructor and method */
@@ -69,6 +70,8 @@ sk_rc sk_exec_start(struct sk_engine *e, const struct sk_plan *plan, uint32_t ro
 /* Next output block in order; the caller owns the reference. SK_EDONE at the end; SK_ETIMEOUT; the job's failure (then *bad = error object
  * with a reference, or 0). Taking a block gives the pipeline a credit. */
 sk_rc sk_exec_next(struct sk_exec *x, int64_t deadline_ns, struct sk_bref *out, sk_oid *bad, struct sk_err *err) SK_MUST_USE;
+/* Waits until the constructors of all actors that were begun with the run have ended, however. SK_ETIMEOUT. */
+sk_rc sk_exec_await_actors(struct sk_exec *x, int64_t deadline_ns, struct sk_err *err) SK_MUST_USE;
 /* What came beside the output, in the order it came: dead letters (bad > 0: a block of them) and errors of tasks that were left out (bad 0). */
 struct sk_aside {
     sk_oid oid; /* the caller owns the reference; 0: an error without an object, see err */
@@ -82,7 +85,8 @@ void sk_exec_stop(struct sk_exec **x);
 struct sk_exec_op_stats {
     const char *label;
     uint32_t kind; /* enum sk_stage_kind */
-    uint64_t tasks_queued, tasks_running, tasks_done, retries;
+    uint64_t tasks_queued, tasks_running, tasks_done,
+        retries; /* running: launched and not over; some may wait in the engine for a worker */
     uint64_t rows_in, bytes_in, rows_out, bytes_out, blocks_out;
     uint64_t queued_blocks, queued_bytes, peak_queued_bytes;
     int64_t task_ns_total, task_ns_max;
@@ -106,6 +110,15 @@ struct sk_exec_stats {
 /* Time since anything came back from a task or the consumer took a block, in ns; who waits for what, in words, up to cap - 1 bytes. */
 int64_t sk_exec_quiet(struct sk_exec *x, char *text, size_t cap);
 void sk_exec_get_stats(struct sk_exec *x, struct sk_exec_stats *s, struct sk_exec_op_stats *ops, uint32_t cap);
+
+/* Blocks made (by which task, when the driver heard of it) and taken (by which task), in no order, the last SK_FLOWS_MAX of each; engine's ids. Returns
+ * how many there are; they are written when they fit. */
+enum { SK_FLOWS_MAX = 10000 };
+struct sk_flow {
+    uint64_t block, task;
+    int64_t ns; /* of taken ones: 0 */
+};
+size_t sk_exec_flows(struct sk_exec *x, bool taken, struct sk_flow *out, size_t cap);
 
 /* ---- policies (exec/by/<name>.c: const struct sk_policy sk_exec_by_<name>) ------------------------------------------------------- */
 

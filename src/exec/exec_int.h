@@ -99,6 +99,7 @@ struct sk_stask { /* from launch until its last block was passed on and the engi
     struct sk_blkq in, held; /* inputs; yields whose turn has not come */
     uint64_t promise, in_bytes, out_bytes;
     int64_t est_ns, launch_ns;
+    int64_t begun_ns;              /* for stall.c, when the engine was asked (step.asked): 0, it had not begun */
     bool over, cancelled, unknown; /* over: done in the engine */
 };
 
@@ -216,9 +217,18 @@ struct sk_step {
     struct sk_op_view *view;    /* scratch */
     void *policy_state;
     int64_t start_ns, now_ns, moved_ns; /* moved: the last event or block taken */
+    bool asked;                         /* the engine said which tasks have begun: for the text that follows */
     double consumer_score;
     uint64_t n_steps, n_forced;
 };
+
+/* flow.c */
+struct sk_flow_ring {
+    SK_VEC(struct sk_flow) v;
+    uint64_t n; /* ever added */
+};
+void sk_flow_add(struct sk_flow_ring *r, uint64_t block, uint64_t task, int64_t ns);
+size_t sk_flow_copy(const struct sk_flow_ring *r, struct sk_flow *out, size_t cap);
 
 /* topo.c */
 sk_rc sk_step_create(const struct sk_plan *plan, const struct sk_stages *stages, const struct sk_step_conf *conf, struct sk_step **out,

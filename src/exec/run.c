@@ -16,7 +16,8 @@
 #include "exec/exec_int.h"
 
 #define TAG SK_TAG_EXEC
-#define TASK_RETRIES 3 /* deaths of its worker that one task survives, as Ray has it */
+#define QUIET_NS SK_SEC /* nothing came for so long: the engine is asked what its tasks do */
+#define TASK_RETRIES 3  /* deaths of its worker that one task survives, as Ray has it */
 
 struct run_sink {
     struct sk_sink base;
@@ -52,6 +53,7 @@ struct sk_exec {
     SK_VEC(struct sk_aside) sides; /* from next_side on: not taken */
     uint32_t next_side;
     uint64_t bad_rows, errored_blocks;
+    struct sk_flow_ring made, taken;
     uint8_t *buf;
     size_t buf_cap;
 };
@@ -121,6 +123,13 @@ static sk_rc exec_arg(struct sk_exec *x, const struct sk_stask *t, struct sk_arg
     return SK_OK;
 }
 
+/* Deaths that a task or a call survives. Calls are made again for ever, as their actors are started again, unless somebody says that these are not. */
+static int32_t retries(const struct sk_node_desc *d) {
+    if (d->retries.given) return d->retries.n;
+    if (!d->pool_max) return TASK_RETRIES;
+    return d->restarts.given && !d->restarts.n ? 0 : -1;
+}
+
 static sk_rc do_launch(struct sk_exec *x, struct sk_stask *t, struct sk_err *err) {
     const struct sk_sstage *s = &x->step->s[t->stage];
     bool actor = s->kind == SK_STAGE_ACTORS;
@@ -137,7 +146,8 @@ static sk_rc do_launch(struct sk_exec *x, struct sk_stask *t, struct sk_err *err
         .n_args = n,
         .n_returns = SK_STREAMING,
         .shape = actor ? 0 : desc(x, t->stage)->shape,
-        .max_retries = actor ? -1 : TASK_RETRIES,
+        .max_retries = retries(desc(x, t->stage)),
+        .max_calls = actor ? 0 : desc(x, t->stage)->max_calls,
         .sink = &x->sink->base,
         .sink_tag = t->id,
     };
@@ -151,21 +161,18 @@ static sk_rc do_launch(struct sk_exec *x, struct sk_stask *t, struct sk_err *err
         sk_err_prefix(err, "%s, %s", s->label, task_name(t, name));
     }
     t->user = tid.v;
+    for (const struct sk_blk *b = t->in.head; b && rc == SK_OK; b = b->next) sk_flow_add(&x->taken, b->ref.oid, tid.v, 0);
     release(x->e, temp);
     return rc;
 }
 
 static sk_rc do_actor_create(struct sk_exec *x, uint32_t stage, uint32_t i, struct sk_err *err) {
+    const struct sk_node_desc *d = desc(x, stage);
     struct sk_arg arg = {.ref = x->blobs[stage]};
     struct sk_actor_spec spec = {
-        .init = {.fn = x->conf.stage_init,
-                 .name = x->step->s[stage].label,
-                 .args = &arg,
-                 .n_args = 1,
-                 .n_returns = 1,
-                 .shape = desc(x, stage)->shape},
-        .max_restarts = -1,
-        .max_task_retries = -1,
+        .init = {.fn = x->conf.stage_init, .name = x->step->s[stage].label, .args = &arg, .n_args = 1, .n_returns = 1, .shape = d->shape},
+        .max_restarts = d->restarts.given ? d->restarts.n : -1,
+        .max_task_retries = retries(d),
     };
     struct run_actor *a = &x->actors[stage][i];
     sk_rc rc = x->e->ops->actor_create(x->e, &spec, &a->aid, &a->ready, err);
@@ -224,6 +231,39 @@ static void do_acts(struct sk_exec *x) {
         if (rc != SK_OK) fail(x, rc, &err, (sk_oid){0});
     }
     x->step->acts.n = 0;
+}
+
+/* The engine's rows of tasks, NULL: no memory. Locked, so that there are no more of them the second time. */
+static uint8_t *task_rows(struct sk_engine *e, size_t *n) {
+    *n = e->ops->state(e, SK_STATE_TASKS, NULL, 0);
+    uint8_t *buf = sk_alloc(TAG, *n);
+    if (buf) *n = e->ops->state(e, SK_STATE_TASKS, buf, *n);
+    return buf;
+}
+
+/* Who waits for what, with what the engine knows of the tasks. Locked. Cost: 0.1 us a task that the engine knows, so only for somebody who waits. */
+static void stall_text(struct sk_exec *x, int64_t now_ns, char *text, size_t cap) {
+    struct sk_step *st = x->step;
+    size_t n;
+    uint8_t *rows = task_rows(x->e, &n);
+    st->asked = rows != NULL;
+    for (uint32_t i = 0; i < st->slots.n; i++)
+        if (st->slots.p[i]) st->slots.p[i]->begun_ns = 0;
+    struct sk_rd r = sk_rd_init(rows, rows ? n : 0);
+    uint64_t left = sk_rd_u64(&r);
+    (void)sk_rd_u64(&r);
+    for (const void *p; left-- && (p = sk_rd_raw(&r, sizeof(struct sk_task_row))) != NULL; sk_rd_align(&r, 8)) {
+        struct sk_task_row row;
+        memcpy(&row, p, sizeof row);
+        (void)sk_rd_raw(&r, (size_t)row.name_n + row.fn_n + row.error_n);
+        for (uint32_t i = 0; row.state == SK_TS_RUNNING && i < st->slots.n; i++) {
+            struct sk_stask *t = st->slots.p[i];
+            if (t && t->user == row.id) t->begun_ns = row.start_ns ? row.start_ns : t->launch_ns;
+        }
+    }
+    sk_free(rows);
+    sk_stall_text(st, now_ns, text, cap);
+    st->asked = false;
 }
 
 static void check_stall(struct sk_exec *x) {
@@ -317,6 +357,7 @@ static void on_yield(struct sk_exec *x, const struct sk_event *ev, struct sk_ste
     out->kind = SK_SEV_YIELDED;
     out->block = (struct sk_bref){.oid = ev->oid.v, .n_rows = note.rows, .bytes = note.bytes};
     out->cost = ev->size_bytes;
+    sk_flow_add(&x->made, ev->oid.v, ev->task.v, sk_now_ns());
 }
 
 static void on_done(const struct sk_event *ev, struct sk_step_ev *out, struct sk_task_note_op *fused) {
@@ -406,10 +447,9 @@ static sk_rc put_blob(struct sk_exec *x, uint32_t i, struct sk_err *err) {
 }
 
 static sk_rc check_conf(const struct sk_engine *e, const struct sk_exec_conf *c, const struct sk_policy **policy, struct sk_err *err) {
-    if (!c->memory_bytes || !c->target_max_bytes || c->target_min_bytes > c->target_max_bytes)
-        return SK_ERR(
-            err, SK_EINVAL, "run a pipeline: memory %llu, blocks of %llu to %llu bytes; want memory > 0 and 0 <= least <= most > 0",
-            (unsigned long long)c->memory_bytes, (unsigned long long)c->target_min_bytes, (unsigned long long)c->target_max_bytes);
+    if (!c->memory_bytes || !c->target_max_bytes)
+        return SK_ERR(err, SK_EINVAL, "run a pipeline: memory %llu, blocks of %llu bytes; want both > 0",
+                      (unsigned long long)c->memory_bytes, (unsigned long long)c->target_max_bytes);
     *policy = sk_policy_find(c->policy ? c->policy : e->caps & SK_CAP_SPILL ? "adaptive" : "downstream");
     return *policy ? SK_OK : SK_ERR(err, SK_EINVAL, "run a pipeline: no scheduling policy is called '%s'", c->policy);
 }
@@ -558,16 +598,47 @@ void sk_exec_stop(struct sk_exec **px) {
     sk_free(x->buf);
     sk_vec_free(&x->pending);
     sk_vec_free(&x->sides);
+    sk_vec_free(&x->made.v);
+    sk_vec_free(&x->taken.v);
     sk_step_destroy(x->step);
     sk_stages_free(&x->stages);
     sk_free(x);
+}
+
+sk_rc sk_exec_await_actors(struct sk_exec *x, int64_t deadline_ns, struct sk_err *err) {
+    SK_VEC(sk_oid) ids = {0};
+    sk_rc rc = SK_OK;
+    x->e->ops->lock(x->e);
+    for (uint32_t i = 0; i < x->step->n && rc == SK_OK && !x->failed; i++)
+        for (uint32_t k = 0; k < x->step->s[i].n_actors && rc == SK_OK; k++) {
+            sk_oid o = x->actors[i][k].ready;
+            if (!o.v) continue;
+            if (sk_vec_push(&ids, TAG, o)) x->e->ops->addref(x->e, o);
+            else rc = SK_ERR(err, SK_ENOMEM, "pipeline: no memory to wait for its actors");
+        }
+    x->e->ops->unlock(x->e);
+    bool *ready = rc == SK_OK && ids.n ? sk_calloc(TAG, ids.n) : NULL;
+    if (ready) rc = x->e->ops->wait(x->e, ids.p, ids.n, ids.n, deadline_ns, ready, err);
+    else if (rc == SK_OK && ids.n) rc = SK_ERR(err, SK_ENOMEM, "pipeline: no memory to wait for its actors");
+    for (uint32_t i = 0; i < ids.n; i++) release(x->e, ids.p[i]);
+    sk_free(ready);
+    sk_vec_free(&ids);
+    return rc;
+}
+
+size_t sk_exec_flows(struct sk_exec *x, bool taken, struct sk_flow *out, size_t cap) {
+    x->e->ops->lock(x->e);
+    size_t n = sk_flow_copy(taken ? &x->taken : &x->made, out, cap);
+    x->e->ops->unlock(x->e);
+    return n;
 }
 
 int64_t sk_exec_quiet(struct sk_exec *x, char *text, size_t cap) {
     int64_t now = sk_now_ns();
     x->e->ops->lock(x->e);
     int64_t quiet = x->failed || x->step->done ? 0 : now - x->step->moved_ns;
-    sk_stall_text(x->step, now, text, cap);
+    if (quiet >= QUIET_NS) stall_text(x, now, text, cap);
+    else sk_stall_text(x->step, now, text, cap);
     x->e->ops->unlock(x->e);
     return quiet;
 }

@@ -17,12 +17,28 @@ static void SK_PRINTF(2, 3) put(struct text *t, const char *fmt, ...) {
     t->n += (size_t)SK_MAX(n, 0);
 }
 
-static int64_t oldest_launch(const struct sk_list *tasks, int64_t at) {
+struct begun {
+    uint32_t n;
+    int64_t first_ns;
+};
+
+static void look(const struct sk_step *x, const struct sk_list *tasks, struct begun *b) {
     SK_LIST_EACH (it, tasks) {
         const struct sk_stask *t = sk_container_of(it, struct sk_stask, link);
-        if (!t->over) at = SK_MIN(at, t->launch_ns);
+        if (t->over || (x->asked && !t->begun_ns)) continue;
+        b->n++;
+        b->first_ns = SK_MIN(b->first_ns, x->asked ? t->begun_ns : t->launch_ns);
     }
-    return at;
+}
+
+/* A task that was launched may wait in the engine, for a worker or behind another task: only the engine knows. */
+static void put_tasks(struct text *t, const struct sk_step *x, const struct sk_sstage *s, int64_t now_ns) {
+    struct begun b = {0, now_ns};
+    look(x, &s->window, &b);
+    look(x, &s->early, &b);
+    put(t, "%u %s", b.n, x->asked ? "running" : "launched");
+    if (b.n) put(t, " (the longest for %.1f s)", (double)(now_ns - b.first_ns) / 1e9);
+    if (x->asked && s->in_flight > b.n) put(t, ", %u sent but not begun", s->in_flight - b.n);
 }
 
 static void put_stage(struct text *t, const struct sk_step *x, uint32_t i, int64_t now_ns) {
@@ -36,9 +52,7 @@ static void put_stage(struct text *t, const struct sk_step *x, uint32_t i, int64
         put(t, "waits for its input");
         return;
     }
-    put(t, "%u running", s->in_flight);
-    if (s->in_flight)
-        put(t, " (the longest for %.1f s)", (double)(now_ns - oldest_launch(&s->early, oldest_launch(&s->window, now_ns))) / 1e9);
+    put_tasks(t, x, s, now_ns);
     put(t, ", %llu done", (unsigned long long)s->tasks_done);
     if (s->n_starting) put(t, ", %u of %u actors starting", s->n_starting, s->n_live);
     switch (s->wait) {

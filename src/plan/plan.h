@@ -47,6 +47,11 @@ struct sk_bref { /* rows of a block that exists; the holder owns one reference t
     uint64_t origin; /* unit of the source that it stems from; meaningful in runs that keep units apart */
 };
 
+struct sk_times { /* how often; not given: as is usual there */
+    bool given;
+    int32_t n; /* -1: for ever */
+};
+
 struct sk_node_desc { /* what plan_add takes; everything is copied */
     const struct sk_op_ops *op;
     const char *label; /* for people: "MapBatches(inc)" */
@@ -55,12 +60,14 @@ struct sk_node_desc { /* what plan_add takes; everything is copied */
     uint32_t n_inputs;
     uint32_t shape;         /* of the engine: what one task takes, or one actor keeps for life (no CPUs: those it takes while it runs) */
     int64_t cpu_e4, gpu_e4; /* the same for explain and for the fusing rule */
-    uint32_t pool_min, pool_max; /* pool_max > 0: actors */
-    uint32_t max_in_flight;      /* tasks queued per actor, 0: default 2 */
-    uint32_t max_tasks;          /* concurrency cap of a task stage, 0: none */
-    int64_t limit;               /* SK_OP_LIMIT */
-    int64_t batch_rows;          /* what the operator wants to see at once; 0: whole blocks. Only for explain and coalescing */
-    const struct sk_unit *units; /* SOURCE */
+    uint32_t pool_min, pool_max;       /* pool_max > 0: actors */
+    uint32_t max_in_flight;            /* tasks queued per actor, 0: default 2 */
+    uint32_t max_tasks;                /* concurrency cap of a task stage, 0: none */
+    struct sk_times restarts, retries; /* of an actor of the pool; of a task or call after a death */
+    uint32_t max_calls;                /* a worker leaves after so many tasks, 0: no limit; not of actors */
+    int64_t limit;                     /* SK_OP_LIMIT */
+    int64_t batch_rows;                /* what the operator wants to see at once; 0: whole blocks. Only for explain and coalescing */
+    const struct sk_unit *units;       /* SOURCE */
     uint32_t n_units;
     const struct sk_bref *blocks; /* SOURCE over existing blocks; references are the plan's (taken) */
     uint32_t n_blocks;

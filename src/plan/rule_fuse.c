@@ -1,15 +1,18 @@
 /* rule_fuse.c - neighbouring operators that want the same resources run in one task: no block between them.
  *
- * Both are tasks (not actors, not existing blocks), ask for the same shape and the same concurrency, and none says NO_FUSE; a writer that wants
+ * Both are tasks (not actors, not existing blocks), ask for the same shape, concurrency, retries and max_calls, and none says NO_FUSE; a writer that wants
  * so many rows at once stays alone. What the fused stage is follows from its parts (sk_props_chain); its cap is the last one's. */
 #include "plan/plan_int.h"
+
+static bool same(struct sk_times a, struct sk_times b) { return a.given == b.given && (!a.given || a.n == b.n); }
 
 static bool fits(const struct sk_tree *t, const struct sk_vert *a, const struct sk_vert *b) {
     if (a->kind != SK_STAGE_TASKS || b->kind != SK_STAGE_TASKS || b->n_in != 1 || ((a->props | b->props) & SK_OP_NO_FUSE)) return false;
     const struct sk_node_desc *x = &t->plan->nodes.p[a->nodes[0]]->d, *y = &t->plan->nodes.p[b->nodes[0]]->d;
     if ((b->props & SK_OP_WRITES) && y->batch_rows > 0)
         return false; /* its files want rows of several tasks: exec gathers blocks before it */
-    return x->shape == y->shape && x->cpu_e4 == y->cpu_e4 && x->gpu_e4 == y->gpu_e4 && x->max_tasks == y->max_tasks;
+    return x->shape == y->shape && x->cpu_e4 == y->cpu_e4 && x->gpu_e4 == y->gpu_e4 && x->max_tasks == y->max_tasks &&
+           same(x->retries, y->retries) && x->max_calls == y->max_calls;
 }
 
 /* b, the consumer, takes a over. */

@@ -50,7 +50,10 @@ int py_block_encode(struct py_state *st, PyObject *batch, struct py_enc *e, uint
     if (rc == SK_OK) { /* small ones too: a block wants its 64-byte alignment */
         PY_DROP(st)
         rc = st->engine->ops->buf_alloc(st->engine, size, &e->buf, &err);
-        if (rc == SK_OK) sk_block_write(plan, e->buf.data);
+        if (rc == SK_OK) {
+            py_warm(st->engine, e->buf.data, (size_t)size);
+            sk_block_write(plan, e->buf.data);
+        }
         PY_TAKE(st)
     }
     if (rc == SK_OK) {

@@ -248,6 +248,31 @@ static PyObject *exec_next(PyObject *self, PyObject *const *args, Py_ssize_t n) 
     return r;
 }
 
+/* In slices, that signals are seen; a stop from elsewhere ends it. */
+static PyObject *exec_await_actors(PyObject *self, PyObject *seconds) {
+    struct py_exec *e = (struct py_exec *)(void *)self;
+    struct py_state *st = e->st;
+    double s = PyFloat_AsDouble(seconds);
+    if (s == -1.0 && PyErr_Occurred()) return NULL;
+    int64_t deadline = py_deadline(s, sk_now_ns());
+    PY_ERR(err);
+    for (;;) {
+        if (!e->x || e->stop_wanted || st->closing) return py_raise(st, SK_ECLOSED, &(struct sk_err){.msg = "this run was stopped"});
+        int64_t now = sk_now_ns();
+        e->users++;
+        sk_rc rc;
+        PY_DROP(st)
+        rc = sk_exec_await_actors(e->x, SK_MIN(deadline, now + PY_SLICE_NS), &err);
+        PY_TAKE(st)
+        e->users--;
+        if (e->stop_wanted && e->x && !e->users) stop(e);
+        if (rc == SK_OK) Py_RETURN_TRUE;
+        if (rc != SK_ETIMEOUT) return py_raise(st, rc, &err);
+        if (PyErr_CheckSignals() < 0) return NULL;
+        if (now >= deadline) Py_RETURN_FALSE;
+    }
+}
+
 static PyObject *exec_stop(PyObject *self, PyObject *unused SK_UNUSED) {
     stop((struct py_exec *)(void *)self);
     Py_RETURN_NONE;
@@ -331,6 +356,25 @@ static PyObject *sides_list(struct py_state *st, struct sk_exec *x) {
     return list;
 }
 
+static PyObject *flow_bytes(struct sk_exec *x, bool taken) {
+    struct sk_flow *f = sk_alloc(SK_TAG_PY, SK_FLOWS_MAX * sizeof *f);
+    if (!f) return PyErr_NoMemory();
+    size_t n = sk_exec_flows(x, taken, f, SK_FLOWS_MAX);
+    PyObject *r = PyBytes_FromStringAndSize((const char *)f, (Py_ssize_t)(n * sizeof *f));
+    sk_free(f);
+    return r;
+}
+
+static PyObject *exec_flows(PyObject *self, PyObject *unused SK_UNUSED) {
+    struct py_exec *e = (struct py_exec *)(void *)self;
+    if (!e->x) Py_RETURN_NONE;
+    PyObject *made = flow_bytes(e->x, false), *taken = made ? flow_bytes(e->x, true) : NULL;
+    PyObject *r = taken ? PyTuple_Pack(2, made, taken) : NULL;
+    Py_XDECREF(made);
+    Py_XDECREF(taken);
+    return r;
+}
+
 static PyObject *exec_quiet(PyObject *self, PyObject *unused SK_UNUSED) {
     struct py_exec *e = (struct py_exec *)(void *)self;
     char text[800] = "";
@@ -352,7 +396,11 @@ static PyObject *exec_origin(PyObject *self, PyObject *unused SK_UNUSED) {
 
 static PyMethodDef exec_methods[] = {
     {"next", (PyCFunction)(void (*)(void))exec_next, METH_FASTCALL, "(block, first row, rows, bytes), None at the end."},
+    {"await_actors", exec_await_actors, METH_O,
+     "Waits so many seconds for the actors that began with the run; whether all have ended their start."},
     {"sides", exec_sides, METH_NOARGS, "What came beside the output since the last call: (stage, bad rows, ObjectRef or None, message)."},
+    {"flows", exec_flows, METH_NOARGS,
+     "(blocks made, blocks taken), each rows of three 64-bit numbers: block, task, ns; None after the end."},
     {"quiet", exec_quiet, METH_NOARGS, "(seconds since anything moved, who waits for what): for a user who waits."},
     {"origin", exec_origin, METH_NOARGS, "Unit of the source that the last block of next() stems from; of runs with skip_units."},
     {"stop", exec_stop, METH_NOARGS, "Cancels what runs and frees the run; idempotent."},

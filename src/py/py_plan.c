@@ -1,6 +1,8 @@
 /* py_plan.c - Plan: Python's hand on a sk_plan (see plan.h). Parses the arguments of add(), nothing else.
  *
  * The plan counts its own references to the blocks that it names; they are given back when the Plan dies, unless the engine went first. */
+#include <limits.h>
+
 #include "op/op.h"
 #include "py/py_int.h"
 
@@ -123,8 +125,9 @@ static int parse_blocks(struct py_state *st, PyObject *list, struct add *a, stru
 }
 
 static PyObject *plan_add(PyObject *self, PyObject *args, PyObject *kw) {
-    static char *names[] = {"op",   "label",         "params",    "inputs", "num_cpus",   "num_gpus", "resources", "memory",
-                            "pool", "max_in_flight", "max_tasks", "limit",  "batch_rows", "units",    "blocks",    NULL};
+    static char *names[] = {"op",     "label",        "params",           "inputs",      "num_cpus",  "num_gpus",   "resources",
+                            "memory", "pool",         "max_in_flight",    "max_tasks",   "limit",     "batch_rows", "units",
+                            "blocks", "max_restarts", "max_task_retries", "max_retries", "max_calls", NULL};
     struct plan *p = (struct plan *)(void *)self;
     struct py_state *st = p->st;
     struct add a = {0};
@@ -132,12 +135,14 @@ static PyObject *plan_add(PyObject *self, PyObject *args, PyObject *kw) {
     const char *op, *params;
     Py_ssize_t params_n;
     double cpus = 1, gpus = 0;
+    int restarts = INT_MIN, task_retries = INT_MIN, retries = INT_MIN;
     long long memory = 0, limit = -1, batch_rows = 0;
     PyObject *inputs, *resources = NULL, *pool = NULL, *units = NULL, *blocks = NULL, *r = NULL;
     uint32_t id;
     PY_ERR(err);
-    if (!PyArg_ParseTupleAndKeywords(args, kw, "ssy#O|$ddOLOIILLOO:add", names, &op, &d.label, &params, &params_n, &inputs, &cpus, &gpus,
-                                     &resources, &memory, &pool, &d.max_in_flight, &d.max_tasks, &limit, &batch_rows, &units, &blocks) ||
+    if (!PyArg_ParseTupleAndKeywords(args, kw, "ssy#O|$ddOLOIILLOOiiiI:add", names, &op, &d.label, &params, &params_n, &inputs, &cpus,
+                                     &gpus, &resources, &memory, &pool, &d.max_in_flight, &d.max_tasks, &limit, &batch_rows, &units,
+                                     &blocks, &restarts, &task_retries, &retries, &d.max_calls) ||
         !py_plan_get(st, self))
         return NULL;
     d.op = sk_op_find(op);
@@ -145,6 +150,9 @@ static PyObject *plan_add(PyObject *self, PyObject *args, PyObject *kw) {
     if (!(cpus >= 0) || !(gpus >= 0) || memory < 0) return PyErr_Format(PyExc_ValueError, "%s: resources must be >= 0", d.label);
     if (pool && pool != Py_None && (!PyTuple_Check(pool) || !PyArg_ParseTuple(pool, "II:pool", &d.pool_min, &d.pool_max)))
         return PyErr_Occurred() ? NULL : PyErr_Format(PyExc_TypeError, "pool must be (least, most)");
+    if (d.pool_max) retries = task_retries;
+    d.restarts = (struct sk_times){restarts != INT_MIN, restarts};
+    d.retries = (struct sk_times){retries != INT_MIN, retries};
     d.params = (struct sk_bytes){params, (size_t)params_n};
     d.cpu_e4 = (int64_t)(cpus * SK_RES_UNIT + 0.5);
     d.gpu_e4 = (int64_t)(gpus * SK_RES_UNIT + 0.5);

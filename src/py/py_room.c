@@ -29,7 +29,7 @@ static sk_rc map(struct py_state *st, struct room *r, struct sk_err *err) {
     struct sk_engine *e = st->engine;
     void *at = NULL;
     SK_TRY(e->ops->buf_alloc(e, r->head + r->n, &r->buf, err));
-    if (e->ops->buf_warm) e->ops->buf_warm(e, r->buf.data, r->buf.len);
+    py_warm(e, r->buf.data, r->buf.len);
     sk_rc rc = e->ops->window(e, r->buf.data + r->head, r->n, false, &at, err);
     if (rc == SK_OK) r->p = at;
     else e->ops->buf_abort(e, &r->buf);

@@ -200,8 +200,6 @@ class Dataset(Splits, Conversions, Writers):
             raise ValueError(f"batch_size must be a positive int or None, not {batch_size!r}")
         if batch_format not in ("default", "numpy", "pandas", "pyarrow", None):
             raise ValueError(f"batch_format must be 'default', 'numpy', 'pandas', 'pyarrow' or None, not {batch_format!r}")
-        if ray_remote_args_fn is not None:
-            ray_remote_args = {**ray_remote_args, **ray_remote_args_fn()}
         rows = None if udf_modifying_row_count else self._facts.rows
         return self._udf(
             "map_batches",
@@ -214,7 +212,7 @@ class Dataset(Splits, Conversions, Writers):
             fn_constructor_args=fn_constructor_args,
             fn_constructor_kwargs=fn_constructor_kwargs,
             on_error=on_error,
-            remote={"num_cpus": num_cpus, "num_gpus": num_gpus, "memory": memory, **ray_remote_args},
+            remote={"num_cpus": num_cpus, "num_gpus": num_gpus, "memory": memory, **_remote(ray_remote_args, ray_remote_args_fn)},
             facts=Facts(rows, None, self._facts.files),
             batch_rows=size or 0,
             batch_size=size,
@@ -260,7 +258,7 @@ class Dataset(Splits, Conversions, Writers):
             fn_constructor_args=fn_constructor_args,
             fn_constructor_kwargs=fn_constructor_kwargs,
             on_error=on_error,
-            remote={"num_cpus": num_cpus, "num_gpus": num_gpus, "memory": memory, **ray_remote_args},
+            remote={"num_cpus": num_cpus, "num_gpus": num_gpus, "memory": memory, **_remote(ray_remote_args, ray_remote_args_fn)},
             facts=Facts(self._facts.rows, None, self._facts.files),
         )
 
@@ -302,7 +300,7 @@ class Dataset(Splits, Conversions, Writers):
             fn_constructor_args=fn_constructor_args,
             fn_constructor_kwargs=fn_constructor_kwargs,
             on_error=on_error,
-            remote={"num_cpus": num_cpus, "num_gpus": num_gpus, "memory": memory, **ray_remote_args},
+            remote={"num_cpus": num_cpus, "num_gpus": num_gpus, "memory": memory, **_remote(ray_remote_args, ray_remote_args_fn)},
         )
 
     def filter(
@@ -348,7 +346,7 @@ class Dataset(Splits, Conversions, Writers):
                 text = inline(expr)
             else:
                 raise TypeError(f"filter: expr must be an expression or text, not {type(expr).__name__}")
-            remote = {"num_cpus": num_cpus, "num_gpus": num_gpus, "memory": memory, **ray_remote_args}
+            remote = {"num_cpus": num_cpus, "num_gpus": num_gpus, "memory": memory, **_remote(ray_remote_args, ray_remote_args_fn)}
             return self._expressions("filter", f"Filter({text})", {"expr": expr}, [expr], compute, concurrency, remote, facts, on_error)
         return self._udf(
             "filter",
@@ -361,7 +359,7 @@ class Dataset(Splits, Conversions, Writers):
             fn_constructor_args=fn_constructor_args,
             fn_constructor_kwargs=fn_constructor_kwargs,
             on_error=on_error,
-            remote={"num_cpus": num_cpus, "num_gpus": num_gpus, "memory": memory, **ray_remote_args},
+            remote={"num_cpus": num_cpus, "num_gpus": num_gpus, "memory": memory, **_remote(ray_remote_args, ray_remote_args_fn)},
             facts=facts,
         )
 
@@ -1001,7 +999,21 @@ def _cpus(node: Node) -> dict[str, Any]:
     """Resources of an operator that has no arguments for them: those of its input when that runs in tasks, so that the two fuse."""
     if node.options.get("pool"):
         return {}
-    return {k: node.options[k] for k in ("num_cpus", "num_gpus", "resources", "memory", "max_tasks") if k in node.options}
+    return {
+        k: node.options[k]
+        for k in ("num_cpus", "num_gpus", "resources", "memory", "max_tasks", "max_retries", "max_calls")
+        if k in node.options
+    }
+
+
+def _remote(given: dict[str, Any], more: Any) -> dict[str, Any]:
+    """ray_remote_args with those of ray_remote_args_fn. (Ray calls it for each task, to spread them over machines; here once.)"""
+    if more is None:
+        return given
+    more = more()
+    if "max_calls" in more:
+        raise ValueError("max_calls cannot come from ray_remote_args_fn: it is of the function, not of one task; give it as an argument")
+    return {**given, **more}
 
 
 def _names(cols: Any, what: str) -> list[str]:

@@ -15,7 +15,7 @@ from typing import Any
 
 from skate.data import bad
 from skate.data.context import DataContext
-from skate.exceptions import RayTaskError, UserCodeException
+from skate.exceptions import GetTimeoutError, RayTaskError, UserCodeException
 
 
 @dataclass(frozen=True)
@@ -155,14 +155,14 @@ def resources(given: dict[str, Any]) -> dict[str, Any]:
             out[k] = int(v)
         elif k == "resources":
             out[k] = {str(n): float(x) for n, x in v.items()}
+        elif k in ("max_restarts", "max_task_retries", "max_retries", "max_calls"):
+            if not isinstance(v, int) or isinstance(v, bool) or v < (0 if k == "max_calls" else -1):
+                raise ValueError(f"{k} must be an int, {'0 (no limit)' if k == 'max_calls' else '-1 (for ever)'} or more, not {v!r}")
+            out[k] = v
         elif k not in (
-            "max_retries",
-            "max_restarts",
-            "max_task_retries",
             "scheduling_strategy",
             "max_concurrency",
             "accelerator_type",
-            "max_calls",
             "retry_exceptions",
             "num_returns",
             "placement_group",
@@ -238,7 +238,7 @@ def conf(context: DataContext) -> dict[str, Any]:
     out: dict[str, Any] = {
         "policy": context.policy,
         "target_max_bytes": int(target),
-        "target_min_bytes": int(min(context.target_min_block_size, target)),
+        "target_min_bytes": int(context.target_min_block_size),
         "preserve_order": True if context.execution_options.preserve_order is None else bool(context.execution_options.preserve_order),
         "run_stage": run_stage,
         "stage_init": stage_init,
@@ -276,6 +276,7 @@ def run(ds: Any, node: Node | None = None, skip: bytes | None = None) -> Iterato
 
     In a worker the driver runs it (home.py). skip: a byte for each unit of its only source, not 0 if it is left out; units are kept apart then, and blocks have the number of theirs as a fifth item.
     """
+    from skate._private import timeline
     from skate.data.progress import Progress
     from skate.data.stats import DatasetStats
 
@@ -306,12 +307,19 @@ def run(ds: Any, node: Node | None = None, skip: bytes | None = None) -> Iterato
         how["skip_units"] = skip
     x = _skate.Exec(plan, root, how)
     warn_few_inputs(node)
+    timeline.running.add(x)
     errors = ds._errors = bad.Errors(x)
     log = logging.getLogger("ray.data")
     bar = Progress(x, ds.context)
     from skate.data import batch  # noqa: F401  pyarrow and numpy, which the blocks need here too: while the workers start
 
     try:
+        wait = ds.context.wait_for_min_actors_s
+        if wait > 0 and not x.await_actors(wait):
+            raise GetTimeoutError(
+                f"Timed out while starting actors. Not all actors of the pools have started within DataContext.wait_for_min_actors_s = {wait} s: "
+                "their constructors take longer, or others hold what they need"
+            )
         while True:
             item = bar.next()
             errors.drain(log, ds.context.max_errored_blocks)
@@ -330,6 +338,7 @@ def run(ds: Any, node: Node | None = None, skip: bytes | None = None) -> Iterato
         ds._stats = DatasetStats(x.stats(), {**(ds._stats.extra if ds._stats else {}), "errors": errors})
         ds._stats.log()
         bar.close()
+        timeline.ended(x)
         x.stop()
         errors.end()
 

@@ -392,4 +392,4 @@ def _tensor(name: str, col: Any, shape: Any, dtype: Any) -> Any:
     from skate.data.batch import from_objects
 
     values = [None if v is None else np.frombuffer(v, dtype).reshape(shape) for v in col.to_pylist()]
-    return from_objects(values, None, name)
+    return from_objects(values, None)

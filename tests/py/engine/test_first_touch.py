@@ -1,0 +1,65 @@
+"""Memory of the store that nobody used yet comes by huge pages, not by a fault for each 4 KiB of it (196 of them for 800 KB, 4 us each)."""
+
+import os
+import resource
+
+import numpy as np
+import pytest
+
+MIB = 1 << 20
+
+
+def huge_pages():
+    kernel = tuple(int(x) for x in os.uname().release.split(".")[:2])  # MADV_COLLAPSE of shared memory: 6.1
+    return kernel >= (6, 1) and os.path.exists("/sys/kernel/mm/transparent_hugepage/shmem_enabled")
+
+
+def faults():
+    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+
+
+class Maker:
+    def array(self, n, i):
+        return np.full(n, i)
+
+    def faults(self):
+        return faults()
+
+
+@pytest.fixture
+def store(fresh):
+    if fresh.engine == "inline" or not huge_pages():
+        pytest.skip("no store in shared memory here, or a kernel without MADV_COLLAPSE")
+    return fresh(object_store_memory=256 * MIB)
+
+
+def test_put(store):
+    x = np.arange(100_000)
+    before = faults()
+    refs = [store.put(x) for _ in range(100)]
+    assert faults() - before < 100 * 100
+    assert all((store.get(r) == x).all() for r in refs)
+
+
+def test_results_of_an_actor(store):
+    a = store.remote(Maker).remote()
+    store.get(a.array.remote(100_000, 0))
+    before = store.get(a.faults.remote())
+    refs = [a.array.remote(100_000, i) for i in range(100)]
+    out = store.get(refs)
+    assert store.get(a.faults.remote()) - before < 100 * 100
+    assert all(len(v) == 100_000 and (v == i).all() for i, v in enumerate(out))
+
+
+def test_neighbours_keep_their_bytes(store):
+    """A huge page is fetched around objects that are there, of this and of other processes, and while they are read."""
+    a = store.remote(Maker).remote()
+    rng = np.random.default_rng(5)
+    kept = []
+    for i in range(300):
+        n = int(rng.integers(1_200, 60_000))
+        x = rng.integers(0, 255, n)
+        kept += [(x, store.get(store.put(x))), (np.full(n, i), store.get(a.array.remote(n, i)))]
+        if i % 3 == 0:
+            del kept[int(rng.integers(len(kept)))]
+    assert all(np.array_equal(x, y) for x, y in kept)
