@@ -179,6 +179,7 @@ class Exec:
     def __init__(self, plan: Plan, root: int, conf: dict[str, Any]) -> None: ...
     def next(self, timeout: float | None = None) -> tuple[ObjectRef, int, int, int] | None:
         """(block, first row, rows, bytes), None at the end; raises GetTimeoutError, or the job's failure (the user's own exception first)."""
+    def flows(self) -> tuple[bytes, bytes] | None: ...  # rows of block, task, ns (see exec.h); None after the run was stopped
     def await_actors(self, seconds: float) -> bool:
         """Whether the constructors of all actors that began with the run ended within the time."""
     def stats(self) -> dict[str, Any]: ...

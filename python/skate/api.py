@@ -278,6 +278,10 @@ def shutdown(_exiting_interpreter=False):
         return
     _skate.shutdown()
     actor._here.clear()
+    timeline = sys.modules.get("skate._private.timeline")
+    if timeline is not None:
+        timeline.past.clear()
+        timeline.running.clear()
     _job = None
 
 

@@ -94,6 +94,12 @@ KNOBS = {
         "directories (a list; in the environment like PATH) for objects that do not fit into the store; none: a full store is an error",
     ),
     "spill_bytes": (-1, "SKATE_SPILL_BYTES", "most bytes of disk for them; -1: nine tenths of what is free there at init"),
+    "overflow_bytes": (
+        -1,
+        "SKATE_OVERFLOW_BYTES",
+        "most bytes of disk, mapped behind the store, for what can neither be in it nor leave it, and for objects larger than the store; "
+        "-1: four times the store, at least 4 GiB; 0: none, then it is an error",
+    ),
     "max_workers": (0, "SKATE_MAX_WORKERS", "most worker processes; 0: chosen by the engine"),
     "spin_us": (-1, "SKATE_SPIN_US", "how long a waiter spins before it sleeps; -1: chosen by the engine"),
     "idle_reap_s": (0, "SKATE_IDLE_REAP_S", "idle workers beyond the CPUs end after so many seconds; 0: chosen by the engine"),

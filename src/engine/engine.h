@@ -487,7 +487,10 @@ struct sk_engine_conf {
     bool (*interrupted)(
         void *ctx); /* local: asked every 100 ms, without the lock, by a caller that waits for room; true: SK_ECANCEL. May be NULL */
     void *interrupted_ctx;
-    uint64_t spill_bytes;   /* local: most bytes of disk; 0: as much as there is */
+    uint64_t spill_bytes; /* local: most bytes of disk; 0: as much as there is */
+    /* local: what can neither be in the store nor leave it lies in a file that is mapped behind the store, of so many bytes at most; 0: four times the store, at least
+     * 4 GiB; UINT64_MAX: no such file, then it is an error */
+    uint64_t overflow_bytes;
     uint64_t lineage_bytes; /* local: memory for finished tasks that could make lost objects again; 0: 64 MiB */
     /* local: the budget of store and worker heaps together (memory.h); 0: none but the machine's, or the cgroup's */
     uint64_t memory_bytes;

@@ -16,7 +16,6 @@ void sk_exec_choose(struct sk_exec_conf *c) {
     if (!c->memory_bytes)
         c->memory_bytes = c->store_bytes - c->store_bytes / 16; /* the rest: what workers hold ready to write into, and holes */
     uint64_t most = SK_MAX(c->memory_bytes / 4, LEAST_BLOCK);
-    if (c->target_min_bytes > c->target_max_bytes) return; /* refused later */
     c->target_max_bytes = SK_MIN(c->target_max_bytes, most);
     c->target_min_bytes = SK_MIN(c->target_min_bytes, most);
 }

@@ -39,7 +39,8 @@ struct sk_exec_conf {
     uint64_t memory_bytes;     /* budget for all blocks that exist or were promised */
     uint64_t target_max_bytes; /* a task's output is cut here (128 MiB in Ray; smaller is affordable); told to the workers */
     uint64_t
-        target_min_bytes; /* smaller neighbours are coalesced into one task's input, in order, by a rule that reads only bytes and rows */
+        target_min_bytes; /* smaller neighbours are coalesced into one task's input, in order, by a rule that reads only bytes and rows; may be more than
+                             target_max_bytes: many small blocks in, small blocks out */
     uint32_t consumer_blocks;      /* blocks that may wait for the consumer; 0: chosen from memory */
     sk_fid run_stage;              /* engine function that runs a stage. Arguments of a task: see below */
     sk_fid stage_init, stage_call; /* for actor stages: constructor and method */
@@ -109,6 +110,15 @@ struct sk_exec_stats {
 /* Time since anything came back from a task or the consumer took a block, in ns; who waits for what, in words, up to cap - 1 bytes. */
 int64_t sk_exec_quiet(struct sk_exec *x, char *text, size_t cap);
 void sk_exec_get_stats(struct sk_exec *x, struct sk_exec_stats *s, struct sk_exec_op_stats *ops, uint32_t cap);
+
+/* Blocks made (by which task, when the driver heard of it) and taken (by which task), in no order, the last SK_FLOWS_MAX of each; engine's ids. Returns
+ * how many there are; they are written when they fit. */
+enum { SK_FLOWS_MAX = 10000 };
+struct sk_flow {
+    uint64_t block, task;
+    int64_t ns; /* of taken ones: 0 */
+};
+size_t sk_exec_flows(struct sk_exec *x, bool taken, struct sk_flow *out, size_t cap);
 
 /* ---- policies (exec/by/<name>.c: const struct sk_policy sk_exec_by_<name>) ------------------------------------------------------- */
 

@@ -222,6 +222,14 @@ struct sk_step {
     uint64_t n_steps, n_forced;
 };
 
+/* flow.c */
+struct sk_flow_ring {
+    SK_VEC(struct sk_flow) v;
+    uint64_t n; /* ever added */
+};
+void sk_flow_add(struct sk_flow_ring *r, uint64_t block, uint64_t task, int64_t ns);
+size_t sk_flow_copy(const struct sk_flow_ring *r, struct sk_flow *out, size_t cap);
+
 /* topo.c */
 sk_rc sk_step_create(const struct sk_plan *plan, const struct sk_stages *stages, const struct sk_step_conf *conf, struct sk_step **out,
                      struct sk_err *err) SK_MUST_USE;

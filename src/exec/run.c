@@ -53,6 +53,7 @@ struct sk_exec {
     SK_VEC(struct sk_aside) sides; /* from next_side on: not taken */
     uint32_t next_side;
     uint64_t bad_rows, errored_blocks;
+    struct sk_flow_ring made, taken;
     uint8_t *buf;
     size_t buf_cap;
 };
@@ -160,6 +161,7 @@ static sk_rc do_launch(struct sk_exec *x, struct sk_stask *t, struct sk_err *err
         sk_err_prefix(err, "%s, %s", s->label, task_name(t, name));
     }
     t->user = tid.v;
+    for (const struct sk_blk *b = t->in.head; b && rc == SK_OK; b = b->next) sk_flow_add(&x->taken, b->ref.oid, tid.v, 0);
     release(x->e, temp);
     return rc;
 }
@@ -355,6 +357,7 @@ static void on_yield(struct sk_exec *x, const struct sk_event *ev, struct sk_ste
     out->kind = SK_SEV_YIELDED;
     out->block = (struct sk_bref){.oid = ev->oid.v, .n_rows = note.rows, .bytes = note.bytes};
     out->cost = ev->size_bytes;
+    sk_flow_add(&x->made, ev->oid.v, ev->task.v, sk_now_ns());
 }
 
 static void on_done(const struct sk_event *ev, struct sk_step_ev *out, struct sk_task_note_op *fused) {
@@ -444,10 +447,9 @@ static sk_rc put_blob(struct sk_exec *x, uint32_t i, struct sk_err *err) {
 }
 
 static sk_rc check_conf(const struct sk_engine *e, const struct sk_exec_conf *c, const struct sk_policy **policy, struct sk_err *err) {
-    if (!c->memory_bytes || !c->target_max_bytes || c->target_min_bytes > c->target_max_bytes)
-        return SK_ERR(
-            err, SK_EINVAL, "run a pipeline: memory %llu, blocks of %llu to %llu bytes; want memory > 0 and 0 <= least <= most > 0",
-            (unsigned long long)c->memory_bytes, (unsigned long long)c->target_min_bytes, (unsigned long long)c->target_max_bytes);
+    if (!c->memory_bytes || !c->target_max_bytes)
+        return SK_ERR(err, SK_EINVAL, "run a pipeline: memory %llu, blocks of %llu bytes; want both > 0",
+                      (unsigned long long)c->memory_bytes, (unsigned long long)c->target_max_bytes);
     *policy = sk_policy_find(c->policy ? c->policy : e->caps & SK_CAP_SPILL ? "adaptive" : "downstream");
     return *policy ? SK_OK : SK_ERR(err, SK_EINVAL, "run a pipeline: no scheduling policy is called '%s'", c->policy);
 }
@@ -596,6 +598,8 @@ void sk_exec_stop(struct sk_exec **px) {
     sk_free(x->buf);
     sk_vec_free(&x->pending);
     sk_vec_free(&x->sides);
+    sk_vec_free(&x->made.v);
+    sk_vec_free(&x->taken.v);
     sk_step_destroy(x->step);
     sk_stages_free(&x->stages);
     sk_free(x);
@@ -620,6 +624,13 @@ sk_rc sk_exec_await_actors(struct sk_exec *x, int64_t deadline_ns, struct sk_err
     sk_free(ready);
     sk_vec_free(&ids);
     return rc;
+}
+
+size_t sk_exec_flows(struct sk_exec *x, bool taken, struct sk_flow *out, size_t cap) {
+    x->e->ops->lock(x->e);
+    size_t n = sk_flow_copy(taken ? &x->taken : &x->made, out, cap);
+    x->e->ops->unlock(x->e);
+    return n;
 }
 
 int64_t sk_exec_quiet(struct sk_exec *x, char *text, size_t cap) {

@@ -93,7 +93,8 @@ bool sk_step_enough(const struct sk_step *x, const struct sk_sstage *s, uint32_t
 static sk_rc coalesce(struct sk_step *x, struct sk_sstage *s, struct sk_blk *b, struct sk_err *err) {
     bool large = sk_step_large(x, s, b->ref.bytes, b->ref.n_rows);
     bool apart = s->open && x->conf.keep_units && s->open->q.tail->ref.origin != b->ref.origin;
-    if (s->open && (large || apart || s->open->q.bytes + b->ref.bytes > x->conf.target_max_bytes)) close_bundle(s);
+    uint64_t most = SK_MAX(x->conf.target_max_bytes, x->conf.target_min_bytes);
+    if (s->open && (large || apart || s->open->q.bytes + b->ref.bytes > most)) close_bundle(s);
     if (!s->open) {
         s->open = sk_pool_get(&x->bundles);
         if (!s->open) {

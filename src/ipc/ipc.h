@@ -26,8 +26,10 @@ struct sk_seg {
     int fd;        /* -1 when closed */
     uint8_t *base; /* mapped read-write over the whole size; sparse: untouched pages cost nothing */
     size_t size;   /* bytes, page multiple */
+    int tail_fd;   /* sk_seg_tail; -1: none */
+    size_t tail;   /* bytes that lie behind those, of a file */
 };
-#define SK_SEG_EMPTY ((struct sk_seg){-1, NULL, 0})
+#define SK_SEG_EMPTY ((struct sk_seg){-1, NULL, 0, -1, 0})
 
 /* Creates (close-on-exec, F_SEAL_SHRINK) and maps. Errors: SK_EIO, SK_ENOMEM. `huge`: madvise(MADV_HUGEPAGE). */
 sk_rc sk_seg_create(struct sk_seg *s, const char *label, size_t size, bool huge, struct sk_err *err) SK_MUST_USE;
@@ -35,9 +37,16 @@ sk_rc sk_seg_create(struct sk_seg *s, const char *label, size_t size, bool huge,
  * file is smaller than `size`. */
 sk_rc sk_seg_attach(struct sk_seg *s, int fd, size_t size, bool huge, struct sk_err *err) SK_MUST_USE;
 void sk_seg_close(struct sk_seg *s); /* idempotent */
+/* Maps `len` bytes of a file, from its start, right behind the segment: offsets [size, size + len) of it are on disk, as far as the page cache does not hold
+ * them, and touching what sk_seg_fill did not get is SIGBUS. Before anybody has an address in the segment: it moves. Takes the descriptor (closed on failure, and the
+ * segment is as it was) and makes it close-on-exec. Errors: SK_EIO, SK_ENOMEM, SK_ECORRUPT when the file is shorter. */
+sk_rc sk_seg_tail(struct sk_seg *s, const char *label, int fd, size_t len, struct sk_err *err) SK_MUST_USE;
+/* Disk for [off, off+len) of the tail, which is then safe to touch until it is punched. SK_ENOSPC, SK_EIO. */
+sk_rc sk_seg_fill(struct sk_seg *s, sk_off off, size_t len, struct sk_err *err) SK_MUST_USE;
 /* Gives the pages of [off, off+len) back to the system (FALLOC_FL_PUNCH_HOLE); partial pages at the ends are kept. */
 sk_rc sk_seg_punch(struct sk_seg *s, sk_off off, size_t len, struct sk_err *err) SK_MUST_USE;
-uint64_t sk_seg_present(const struct sk_seg *s); /* bytes of pages that exist; 0 when that cannot be known (a simulation) */
+uint64_t
+sk_seg_present(const struct sk_seg *s); /* bytes of pages that exist, without the tail; 0 when that cannot be known (a simulation) */
 /* Makes the whole 2 MiB units inside [off, off+len) present as huge pages before they are written. For ranges that are *cold* (never
  * written, or punched): over 10 times cheaper than faulting them in by 4 KiB pages (numbers in seg.c); on a range that already has small
  * pages it costs a copy of them. Keeps the bytes; any process that maps the segment may call it at any time. A hint: returns the bytes
@@ -192,6 +201,7 @@ struct sk_machine {
     ssize_t (*file_write)(void *ctx, int fd, const void *p, size_t n, uint64_t off);
     ssize_t (*file_read)(void *ctx, int fd, void *p, size_t n, uint64_t off);
     void (*file_punch)(void *ctx, int fd, uint64_t off, uint64_t len);
+    int (*file_fill)(void *ctx, int fd, uint64_t off, uint64_t len); /* 0, or errno: as posix_fallocate */
     void (*file_close)(void *ctx, int fd);
     void (*sealed)(void *ctx, uint32_t proc, uint64_t off); /* told: process `proc` has made a value in the store there */
 };

@@ -1,9 +1,10 @@
-/* seg.c - memfd segments: create, map, give pages back, fetch huge pages.
+/* seg.c - memfd segments: create, map, give pages back, fetch huge pages; a tail of disk behind one.
  *
  * Not here: what the bytes mean (store) and who may write them.
  *
- * Invariant: a struct sk_seg is either SK_SEG_EMPTY or owns one descriptor and one mapping of exactly `size` bytes; with `huge` the
- * mapping starts on a 2 MiB boundary, so that file offsets and addresses agree modulo 2 MiB and the kernel can map huge pages.
+ * Invariant: a struct sk_seg is either SK_SEG_EMPTY or owns one descriptor and one mapping of exactly `size` bytes, and perhaps the descriptor of a file
+ * that is mapped right behind it; with `huge` the mapping starts on a 2 MiB boundary, so that file offsets and addresses agree modulo 2 MiB and the kernel can
+ * map huge pages.
  *
  * Cost: fresh pages are the expensive part. GB/s of memcpy into a fresh 1 GiB segment, by 1 and 2 threads, 2-core AMD EPYC VM, Linux 6.18,
  * shmem_enabled=never (its default), best of 3 (build/dev/bin/ipc_bench seg):
@@ -42,26 +43,27 @@
 
 static size_t page_size(void) { return (size_t)sysconf(_SC_PAGESIZE); }
 
-/* Maps fd. With `huge` a larger stretch of address space is claimed first and the surplus given back, because only newer kernels align
- * shared mappings by themselves. */
-static sk_rc seg_map(int fd, size_t size, bool huge, uint8_t **out, struct sk_err *err) {
+/* Maps fd, and `tail` bytes of tail_fd behind it. With `huge` a larger stretch of address space is claimed first and the surplus given back, because only
+ * newer kernels align shared mappings by themselves. */
+static sk_rc seg_map(int fd, size_t size, bool huge, int tail_fd, size_t tail, uint8_t **out, struct sk_err *err) {
     if (SK_FAULT("seg.mmap")) return SK_ERR(err, SK_ENOMEM, "map a segment of %zu bytes: fault injected", size);
     uint8_t *at = NULL;
     int flags = MAP_SHARED | MAP_NORESERVE;
-    if (huge) {
-        uint8_t *room = mmap(NULL, size + SEG_HUGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-        if (room == MAP_FAILED) return SK_ERR_SYS(err, "reserve %zu bytes of address space (check ulimit -v)", size + SEG_HUGE);
+    size_t all = size + tail;
+    if (huge || tail) {
+        uint8_t *room = mmap(NULL, all + SEG_HUGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        if (room == MAP_FAILED) return SK_ERR_SYS(err, "reserve %zu bytes of address space (check ulimit -v)", all + SEG_HUGE);
         size_t skip = (size_t)(SK_ALIGN((uintptr_t)room, SEG_HUGE) - (uintptr_t)room);
         at = room + skip;
         size_t after = SEG_HUGE - skip;
         if (skip) (void)munmap(room, skip);
-        if (after) (void)munmap(at + size, after);
+        if (after) (void)munmap(at + all, after);
         flags |= MAP_FIXED;
     }
     uint8_t *base = mmap(at, size, PROT_READ | PROT_WRITE, flags, fd, 0);
-    if (base == MAP_FAILED) {
-        sk_rc rc = SK_ERR_SYS(err, "map a segment of %zu bytes (check ulimit -v)", size);
-        if (at) (void)munmap(at, size);
+    if (base == MAP_FAILED || (tail && mmap(base + size, tail, PROT_READ | PROT_WRITE, flags, tail_fd, 0) == MAP_FAILED)) {
+        sk_rc rc = SK_ERR_SYS(err, "map a segment of %zu bytes (check ulimit -v)", all);
+        if (at) (void)munmap(at, all);
         return rc;
     }
     if (huge) (void)madvise(base, size, MADV_HUGEPAGE); /* refused where THP is compiled out: the segment works all the same */
@@ -77,7 +79,7 @@ sk_rc sk_seg_create(struct sk_seg *s, const char *label, size_t size, bool huge,
     if (SK_UNLIKELY(sk_machine_ != NULL)) {
         uint8_t *at = sk_machine_->seg_open(sk_machine_->ctx, label, size);
         if (!at) return SK_ERR(err, SK_ENOMEM, "create segment %s: the simulated machine has no memory", label);
-        *s = (struct sk_seg){-1, at, size};
+        *s = (struct sk_seg){-1, at, size, -1, 0};
         return SK_OK;
     }
     if (SK_FAULT("seg.memfd")) return SK_ERR(err, SK_EIO, "create segment %s: fault injected", label);
@@ -100,8 +102,8 @@ sk_rc sk_seg_create(struct sk_seg *s, const char *label, size_t size, bool huge,
         rc = SK_ERR_SYS(err, "seal segment %s", label);
         goto out;
     }
-    SK_GO(seg_map(fd, size, huge, &base, err));
-    *s = (struct sk_seg){fd, base, size};
+    SK_GO(seg_map(fd, size, huge, -1, 0, &base, err));
+    *s = (struct sk_seg){fd, base, size, -1, 0};
     fd = -1;
 out:
     if (fd >= 0) (void)close(fd);
@@ -129,8 +131,48 @@ sk_rc sk_seg_attach(struct sk_seg *s, int fd, size_t size, bool huge, struct sk_
         rc = SK_ERR_SYS(err, "attach segment: descriptor %d", fd);
         goto out;
     }
-    SK_GO(seg_map(fd, size, huge, &base, err));
-    *s = (struct sk_seg){fd, base, size};
+    SK_GO(seg_map(fd, size, huge, -1, 0, &base, err));
+    *s = (struct sk_seg){fd, base, size, -1, 0};
+    fd = -1;
+out:
+    if (fd >= 0) (void)close(fd);
+    return rc;
+}
+
+static sk_rc tail_of_machine(struct sk_seg *s, const char *label, int fd, size_t len, struct sk_err *err) {
+    sk_machine_->seg_close(sk_machine_->ctx, s->base);
+    s->base = sk_machine_->seg_open(sk_machine_->ctx, label, s->size + len);
+    if (!s->base) {
+        sk_machine_->file_close(sk_machine_->ctx, fd);
+        return SK_ERR(err, SK_ENOMEM, "tail of %s: the simulated machine has no memory", label);
+    }
+    s->tail_fd = fd;
+    s->tail = len;
+    return SK_OK;
+}
+
+sk_rc sk_seg_tail(struct sk_seg *s, const char *label, int fd, size_t len, struct sk_err *err) {
+    sk_rc rc = SK_OK;
+    uint8_t *base = NULL;
+    struct stat st;
+    if (fd < 0 || s->tail || !len || len > SIZE_MAX / 2 - s->size || len % page_size())
+        return SK_ERR(err, SK_EINVAL, "tail of %s: descriptor %d, %zu bytes behind %zu", label, fd, len, s->size);
+    if (SK_UNLIKELY(sk_machine_ != NULL)) return tail_of_machine(s, label, fd, len, err);
+    if (SK_FAULT("seg.tail")) {
+        rc = SK_ERR(err, SK_ENOMEM, "tail of %s: fault injected", label);
+        goto out;
+    }
+    if (fcntl(fd, F_SETFD, FD_CLOEXEC) != 0 || fstat(fd, &st) != 0) {
+        rc = SK_ERR_SYS(err, "tail of %s: descriptor %d", label, fd);
+        goto out;
+    }
+    if ((uint64_t)st.st_size < len) {
+        rc = SK_ERR(err, SK_ECORRUPT, "tail of %s: descriptor %d has %lld bytes, %zu expected", label, fd, (long long)st.st_size, len);
+        goto out;
+    }
+    SK_GO(seg_map(s->fd, s->size, !((uintptr_t)s->base & (SEG_HUGE - 1)), fd, len, &base, err));
+    SK_ASSERT(munmap(s->base, s->size) == 0);
+    *s = (struct sk_seg){s->fd, base, s->size, fd, len};
     fd = -1;
 out:
     if (fd >= 0) (void)close(fd);
@@ -140,33 +182,63 @@ out:
 void sk_seg_close(struct sk_seg *s) {
     if (SK_UNLIKELY(sk_machine_ != NULL)) {
         if (s->base) sk_machine_->seg_close(sk_machine_->ctx, s->base);
+        if (s->tail_fd >= 0) sk_machine_->file_close(sk_machine_->ctx, s->tail_fd);
         *s = SK_SEG_EMPTY;
         return;
     }
-    if (s->base) SK_ASSERT(munmap(s->base, s->size) == 0);
+    if (s->base) SK_ASSERT(munmap(s->base, s->size + s->tail) == 0);
     if (s->fd >= 0) (void)close(s->fd);
+    if (s->tail_fd >= 0) (void)close(s->tail_fd);
     *s = SK_SEG_EMPTY;
 }
 
-/* No unsigned wrap: off + len may be nonsense from a message. */
-static bool seg_holds(const struct sk_seg *s, sk_off off, size_t len) { return off <= s->size && len <= s->size - off; }
+/* No unsigned wrap: off + len may be nonsense from a message. A range lies in the memory, or in the tail. */
+static bool in_memory(const struct sk_seg *s, sk_off off, size_t len) { return off <= s->size && len <= s->size - off; }
+static bool in_tail(const struct sk_seg *s, sk_off off, size_t len) {
+    return off >= s->size && off - s->size <= s->tail && len <= s->tail - (off - s->size);
+}
+static bool seg_holds(const struct sk_seg *s, sk_off off, size_t len) { return in_memory(s, off, len) || in_tail(s, off, len); }
+static int fd_of(const struct sk_seg *s, sk_off *off) { /* and where in that file */
+    if (*off < s->size) return s->fd;
+    *off -= s->size;
+    return s->tail_fd;
+}
+
+sk_rc sk_seg_fill(struct sk_seg *s, sk_off off, size_t len, struct sk_err *err) {
+    if (!len || !in_tail(s, off, len))
+        return SK_ERR(err, SK_EINVAL, "disk for %zu bytes at %llu: the tail is %zu behind %zu", len, (unsigned long long)off, s->tail,
+                      s->size);
+    int fd = fd_of(s, &off), e;
+    do
+        e = SK_FAULT("seg.fill") ? ENOSPC
+            : sk_machine_        ? sk_machine_->file_fill(sk_machine_->ctx, fd, off, len)
+                                 : posix_fallocate(fd, (off_t)off, (off_t)len);
+    while (e == EINTR);
+    if (e == 0) return SK_OK;
+    errno = e;
+    return SK_ERR_SYS(err, "%zu bytes of disk for what the store has no room for", len);
+}
 
 sk_rc sk_seg_punch(struct sk_seg *s, sk_off off, size_t len, struct sk_err *err) {
     if (!seg_holds(s, off, len))
         return SK_ERR(err, SK_EINVAL, "punch %zu bytes at %llu: segment has %zu", len, (unsigned long long)off, s->size);
     size_t page = page_size();
+    int fd = fd_of(s, &off), r;
     uint64_t lo = SK_ALIGN(off, page), hi = (off + len) & ~(uint64_t)(page - 1);
-    if (lo >= hi || sk_machine_) return SK_OK;
+    if (lo >= hi) return SK_OK;
+    if (sk_machine_) {
+        if (fd >= 0) sk_machine_->file_punch(sk_machine_->ctx, fd, lo, hi - lo);
+        return SK_OK;
+    }
     if (SK_FAULT("seg.punch")) return SK_ERR(err, SK_EIO, "punch: fault injected");
-    int r;
-    do r = fallocate(s->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)lo, (off_t)(hi - lo));
+    do r = fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)lo, (off_t)(hi - lo));
     while (r != 0 && errno == EINTR);
     if (r != 0) return SK_ERR_SYS(err, "punch %llu bytes at %llu", (unsigned long long)(hi - lo), (unsigned long long)lo);
     return SK_OK;
 }
 
 size_t sk_seg_warm(struct sk_seg *s, sk_off off, size_t len) {
-    if (sk_machine_ || !seg_holds(s, off, len) || ((uintptr_t)s->base & (SEG_HUGE - 1)) || SK_FAULT("seg.warm")) return 0;
+    if (sk_machine_ || !in_memory(s, off, len) || ((uintptr_t)s->base & (SEG_HUGE - 1)) || SK_FAULT("seg.warm")) return 0;
     uint64_t lo = SK_ALIGN(off, SEG_HUGE), hi = (off + len) & ~(uint64_t)(SEG_HUGE - 1);
     size_t huge = 0, page = page_size();
     /* Unit by unit: a refusal (memory in pieces) costs that unit only. One page must be present or the kernel finds no page table to
@@ -192,7 +264,8 @@ sk_rc sk_seg_window(const struct sk_seg *s, sk_off off, size_t len, bool own, vo
             return SK_ERR(err, SK_ENOMEM, "map %zu bytes of the store once more (check ulimit -v, vm.max_map_count)", size);
         if (claimed > size) skip = (size_t)((off - in_page - (uintptr_t)room) & (SEG_HUGE - 1));
     }
-    void *got = mmap(room + skip, size, PROT_READ | PROT_WRITE, (own ? MAP_PRIVATE : MAP_SHARED) | MAP_NORESERVE | MAP_FIXED, s->fd,
+    int fd = fd_of(s, &off);
+    void *got = mmap(room + skip, size, PROT_READ | PROT_WRITE, (own ? MAP_PRIVATE : MAP_SHARED) | MAP_NORESERVE | MAP_FIXED, fd,
                      (off_t)(off - in_page));
     if (got == MAP_FAILED) {
         sk_rc rc = SK_ERR_SYS(err, "map %zu bytes of the store once more (check ulimit -v, vm.max_map_count)", size);

@@ -103,14 +103,14 @@ static bool interrupted(void *ctx) {
 
 static int conf_read(struct conf *k, struct py_state *st) {
     struct sk_engine_conf *c = &k->c;
-    int64_t workers, store, seed, lineage, spill, budget, permille, oom;
+    int64_t workers, store, seed, lineage, spill, overflow, budget, permille, oom;
     PyObject *dirs = item(k, "spill_dir");
     PyObject *argv = item(k, "argv"), *env = item(k, "env"), *preload = item(k, "preload");
     if (conf_resources(k) < 0 || number(k, "max_workers", 1, 0, &workers) < 0 || number(k, "object_store_memory", 1, 0, &store) < 0 ||
         number(k, "spin_us", 1e3, -1, &c->spin_ns) < 0 || number(k, "idle_reap_s", 1e9, 0, &c->idle_reap_ns) < 0 ||
         number(k, "seed", 1, 0, &seed) < 0 || number(k, "lineage_bytes", 1, 0, &lineage) < 0 ||
-        number(k, "spill_bytes", 1, 0, &spill) < 0 || number(k, "memory_limit", 1, 0, &budget) < 0 ||
-        number(k, "memory_usage_threshold", 1e3, 0, &permille) < 0 ||
+        number(k, "spill_bytes", 1, 0, &spill) < 0 || number(k, "overflow_bytes", 1, -1, &overflow) < 0 ||
+        number(k, "memory_limit", 1, 0, &budget) < 0 || number(k, "memory_usage_threshold", 1e3, 0, &permille) < 0 ||
         number(k, "memory_monitor_refresh_ms", 1e6, 0, &c->memory_every_ns) < 0 || number(k, "task_oom_retries", 1, -1, &oom) < 0)
         return -1;
     c->memory_bytes = (uint64_t)budget;
@@ -122,6 +122,7 @@ static int conf_read(struct conf *k, struct py_state *st) {
     c->spill_dirs = (const char *const *)k->dirs;
     c->n_spill_dirs = dirs ? (uint32_t)PyList_GET_SIZE(dirs) : 0;
     c->spill_bytes = (uint64_t)spill;
+    c->overflow_bytes = overflow < 0 ? 0 : overflow == 0 ? UINT64_MAX : (uint64_t)overflow;
     c->interrupted = interrupted;
     c->max_workers = (uint32_t)workers;
     c->store_bytes = (uint64_t)store;

@@ -30,6 +30,7 @@ struct sk_store_proc *sk_store_proc_get(struct sk_store *st, uint32_t proc) {
 static uint64_t pin_key(uint32_t proc, sk_off off) { return (off / SK_STORE_ALIGN * SK_STORE_PROC_MAX | proc) + 1; }
 
 sk_rc sk_store_pin(struct sk_store *st, uint32_t proc, sk_off off) {
+    st = sk_store_book(st, &off);
     struct sk_ext *x = sk_store_sealed(st, off);
     SK_ASSERT(x->pins < UINT32_MAX);
     uint64_t key = pin_key(proc, off);
@@ -60,6 +61,7 @@ static void forget_pin(struct sk_store *st, struct sk_store_proc *p, struct sk_p
 }
 
 bool sk_store_unpin(struct sk_store *st, uint32_t proc, sk_off off) {
+    st = sk_store_book(st, &off);
     struct sk_pin *pin =
         proc < SK_STORE_PROC_MAX && off < st->size && off % SK_STORE_ALIGN == 0 ? sk_map_get(&st->pins, pin_key(proc, off)) : NULL;
     if (!pin) return false;
@@ -71,9 +73,13 @@ bool sk_store_unpin(struct sk_store *st, uint32_t proc, sk_off off) {
     return true;
 }
 
-uint32_t sk_store_pins(const struct sk_store *st, sk_off off) { return sk_store_sealed(st, off)->pins; }
+uint32_t sk_store_pins(const struct sk_store *st, sk_off off) {
+    st = sk_store_book(st, &off);
+    return sk_store_sealed(st, off)->pins;
+}
 
 void sk_store_proc_dead(struct sk_store *st, uint32_t proc) {
+    if (st->overflow) sk_store_proc_dead(st->overflow, proc);
     struct sk_store_proc *p = sk_store_proc_find(st, proc);
     if (!p) return;
     while (p->pins) {

@@ -67,8 +67,14 @@ sk_rc sk_store_create(struct sk_store **out, uint64_t size, struct sk_err *err) 
     return SK_OK;
 }
 
+sk_rc sk_store_add_overflow(struct sk_store *st, uint64_t size, struct sk_err *err) {
+    if (size > SK_STORE_MAX - st->size) return SK_ERR(err, SK_EINVAL, "create store: no more than 64 TiB with what lies on disk");
+    return sk_store_create(&st->overflow, size, err);
+}
+
 void sk_store_destroy(struct sk_store *st) {
     if (!st) return;
+    sk_store_destroy(st->overflow);
     uint64_t key;
     void *val;
     for (uint32_t i = 0; sk_map_next(&st->procs, &i, &key, &val);) sk_free(val);
@@ -316,6 +322,13 @@ sk_rc sk_store_alloc(struct sk_store *st, uint32_t proc, uint64_t len, sk_off *o
     return SK_OK;
 }
 
+sk_rc sk_store_alloc_overflow(struct sk_store *st, uint32_t proc, uint64_t len, sk_off *off, struct sk_err *err) {
+    if (!st->overflow) return full(st, len, err);
+    SK_TRY(sk_store_alloc(st->overflow, proc, len, off, err));
+    *off += st->size;
+    return SK_OK;
+}
+
 /* The lease of proc that [off, off+len) lies in, or NULL. Usually off is the lease's start (workers seal in order). */
 static struct sk_ext *find_lease(struct sk_store *st, uint32_t proc, sk_off off, uint64_t len, struct sk_store_proc **p) {
     if (off % SK_STORE_ALIGN || off >= st->size || len > st->size) return NULL;
@@ -343,6 +356,7 @@ static struct sk_ext *cut(struct sk_store *st, struct sk_ext *x, sk_off off, uin
 
 sk_rc sk_store_commit(struct sk_store *st, uint32_t proc, sk_off off, uint64_t len, struct sk_err *err) {
     struct sk_store_proc *p;
+    st = sk_store_book(st, &off);
     struct sk_ext *x = find_lease(st, proc, off, len, &p);
     if (!x) return not_leased("seal", proc, off, len, err);
     uint64_t n = round_len(len);
@@ -393,6 +407,7 @@ void sk_store_drop_lease(struct sk_store *st, struct sk_store_proc *p, struct sk
 
 sk_rc sk_store_unlease(struct sk_store *st, uint32_t proc, sk_off off, uint64_t len, struct sk_err *err) {
     struct sk_store_proc *p;
+    st = sk_store_book(st, &off);
     struct sk_ext *x = find_lease(st, proc, off, len, &p);
     uint64_t n = round_len(len);
     if (!x || off + n != sk_ext_end(x)) return not_leased("unlease", proc, off, len, err);
@@ -476,6 +491,21 @@ bool sk_store_take_punch(struct sk_store *st, uint64_t min_len, sk_off *off, uin
     return true;
 }
 
+bool sk_store_take_overflow(struct sk_store *st, sk_off *off, uint64_t *len) {
+    const uint64_t border = UINT64_C(65536);
+    struct sk_store *o = st->overflow;
+    if (!o || !o->warm_bytes || !sk_store_take_punch(o, 1, off, len)) return false;
+    const struct sk_span *s = sk_spans_floor(&o->cold, *off); /* with its neighbours now */
+    sk_off lo = SK_MAX(s->off, *off & ~(border - 1)), hi = SK_MIN(s->off + s->len, SK_ALIGN(*off + *len, border));
+    *off = st->size + lo;
+    *len = hi - lo;
+    return true;
+}
+
+uint64_t sk_store_overflow_used(const struct sk_store *st) {
+    return st->overflow ? st->overflow->leased_bytes + st->overflow->sealed_bytes : 0;
+}
+
 /* ---- references -------------------------------------------------------------------------------------------------------------------- */
 
 struct sk_ext *sk_store_sealed(const struct sk_store *st, sk_off off) {
@@ -492,12 +522,14 @@ void sk_store_drop_sealed(struct sk_store *st, struct sk_ext *x) {
 }
 
 void sk_store_ref(struct sk_store *st, sk_off off) {
+    st = sk_store_book(st, &off);
     struct sk_ext *x = sk_store_sealed(st, off);
     SK_ASSERT(x->refs < UINT32_MAX);
     x->refs++;
 }
 
 void sk_store_unref(struct sk_store *st, sk_off off) {
+    st = sk_store_book(st, &off);
     struct sk_ext *x = sk_store_sealed(st, off);
     SK_ASSERT(x->refs > 0);
     if (--x->refs == 0 && x->pins == 0) sk_store_drop_sealed(st, x);

@@ -288,13 +288,34 @@ static uint64_t job_bytes(const struct sk_spill_job *job) {
     return SK_ALIGN(len, SK_SPILL_PAGE);
 }
 
+static sk_rc within_quota(const struct sk_spill *sp, uint64_t more, struct sk_err *err) {
+    uint64_t held = sp->disk_bytes + sp->overflow_bytes;
+    char a[24], b[24], c[24];
+    if (!sp->quota_bytes || more <= sp->quota_bytes - SK_MIN(held, sp->quota_bytes)) return SK_OK;
+    return SK_ERR(err, SK_ENOSPC, "spill to %s: %s more would pass the quota: %s of %s are used; raise it, or release references",
+                  sp->names, sk_store_human(more, a), sk_store_human(held, b), sk_store_human(sp->quota_bytes, c));
+}
+
+sk_rc sk_spill_open_overflow(struct sk_spill *sp, uint64_t bytes, int *fd, struct sk_err *err) {
+    sk_rc rc = SK_OK;
+    for (uint32_t i = 0; i < sp->n_places; i++) {
+        bool direct = false;
+        *fd = sk_spill_nameless(sp->places[i].path, &direct);
+        if (*fd >= 0 && (sk_machine_ || ftruncate(*fd, (off_t)bytes) == 0)) return SK_OK;
+        rc = SK_ERR_SYS(err, "spill: cannot make a file of %llu bytes in %s", (unsigned long long)bytes, sp->places[i].path);
+        if (*fd >= 0) close(*fd);
+    }
+    return rc;
+}
+
+sk_rc sk_spill_overflow(struct sk_spill *sp, uint64_t now, uint64_t more, struct sk_err *err) {
+    sp->overflow_bytes = now;
+    return within_quota(sp, more, err);
+}
+
 sk_rc sk_spill_write(struct sk_spill *sp, struct sk_spill_job *job, struct sk_err *err) {
     uint64_t len = job_bytes(job);
-    if (sp->quota_bytes && len > sp->quota_bytes - SK_MIN(sp->disk_bytes, sp->quota_bytes)) {
-        char a[24], b[24], c[24];
-        return SK_ERR(err, SK_ENOSPC, "spill to %s: %s more would pass the quota: %s of %s are used; raise it, or release references",
-                      sp->names, sk_store_human(len, a), sk_store_human(sp->disk_bytes, b), sk_store_human(sp->quota_bytes, c));
-    }
+    SK_TRY(within_quota(sp, len, err));
     SK_TRY(threads(sp, err));
     job->tried = 0;
     return write_in(sp, whose_turn(sp, 0, true), job, len, err);
@@ -374,7 +395,7 @@ void sk_spill_get_stats(const struct sk_spill *sp, struct sk_spill_stats *out) {
     uint32_t n_files = sp->n_files;
     pthread_mutex_unlock(&w->mu);
     *out = (struct sk_spill_stats){.quota_bytes = sp->quota_bytes,
-                                   .disk_bytes = sp->disk_bytes,
+                                   .disk_bytes = sp->disk_bytes + sp->overflow_bytes,
                                    .n_written = sp->n_written,
                                    .written_bytes = sp->written_bytes,
                                    .n_read = sp->n_read,

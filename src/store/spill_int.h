@@ -69,7 +69,7 @@ struct sk_spill {
     struct sk_spill_place *places;
     uint32_t n_places, next_place;
     char *names; /* of all directories, for messages */
-    uint64_t quota_bytes, disk_bytes;
+    uint64_t quota_bytes, disk_bytes, overflow_bytes;
     uint64_t n_written, written_bytes, n_read, read_bytes, n_failed;
     uint64_t n_files_made;
     struct sk_list stretches;
@@ -92,7 +92,9 @@ struct sk_spill {
 };
 
 void *sk_spill_thread(void *sp);
-bool sk_spill_turn(void *sp);                                           /* one thing that a thread would do; false: there is nothing */
+int sk_spill_nameless(const char *dir,
+                      bool *direct); /* a file there; -1: errno. direct: past the page cache, if that can be; set to what came of it */
+bool sk_spill_turn(void *sp);        /* one thing that a thread would do; false: there is nothing */
 void sk_spill_file_close(struct sk_spill *sp, struct sk_spill_file *f); /* and frees it */
 
 #endif

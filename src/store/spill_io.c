@@ -41,21 +41,28 @@ static int open_unlinked(const char *dir) {
     return fd;
 }
 
-static sk_rc file_open(struct sk_spill *sp, struct sk_spill_file *f, struct sk_err *err) {
+int sk_spill_nameless(const char *dir, bool *direct) {
     const int flags = O_TMPFILE | O_RDWR | O_CLOEXEC | O_EXCL;
+    bool want = *direct;
+    int fd = SK_FAULT("spill.open") ? (errno = EMFILE, -1)
+             : sk_machine_          ? sk_machine_->file_open(sk_machine_->ctx)
+                                    : open(dir, want ? flags | O_DIRECT : flags, 0600);
+    *direct = want && fd >= 0;
+    if (fd < 0 && errno == EINVAL && want) fd = open(dir, flags, 0600);
+    if (fd < 0 && (errno == EOPNOTSUPP || errno == EISDIR)) {
+        fd = open_unlinked(dir);
+        *direct = want && fd >= 0 && fcntl(fd, F_SETFL, O_DIRECT) == 0;
+    }
+    return fd;
+}
+
+static sk_rc file_open(struct sk_spill *sp, struct sk_spill_file *f, struct sk_err *err) {
     const char *dir = f->place->path;
     sk_rc rc = SK_OK;
     pthread_mutex_lock(&sp->open_mu);
     if (f->fd < 0) {
-        int fd = SK_FAULT("spill.open") ? (errno = EMFILE, -1)
-                 : sk_machine_          ? sk_machine_->file_open(sk_machine_->ctx)
-                                        : open(dir, flags | O_DIRECT, 0600);
-        bool direct = fd >= 0;
-        if (fd < 0 && errno == EINVAL) fd = open(dir, flags, 0600);
-        if (fd < 0 && (errno == EOPNOTSUPP || errno == EISDIR)) {
-            fd = open_unlinked(dir);
-            direct = fd >= 0 && fcntl(fd, F_SETFL, O_DIRECT) == 0;
-        }
+        bool direct = true;
+        int fd = sk_spill_nameless(dir, &direct);
         if (fd < 0) {
             rc = SK_ERR_SYS(err, "spill: cannot make a file in %s", dir);
         } else {

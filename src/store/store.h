@@ -38,11 +38,15 @@ struct sk_store_stats {
 
 /* Book for `size` bytes (rounded down to 64; at most 64 TiB) starting at offset 0. */
 sk_rc sk_store_create(struct sk_store **out, uint64_t size, struct sk_err *err) SK_MUST_USE;
+/* The book is also to keep `size` bytes that lie behind, on disk (sk_seg_tail): the *overflow*, for what must be somewhere when nothing can leave memory.
+ * Nothing gets there but by sk_store_alloc_overflow; everything else below works for it by the offset, statistics and sk_store_free_bytes leave it out. */
+sk_rc sk_store_add_overflow(struct sk_store *st, uint64_t size, struct sk_err *err) SK_MUST_USE;
 void sk_store_destroy(struct sk_store *st);
 
 /* Leases [*off, *off + round_up(len, 64)) to `proc`. SK_EFULL: says size, used, largest free run, and "larger than the store" when it
  * can never fit. Warm extents first (best fit), then fresh pages lowest address first. */
 sk_rc sk_store_alloc(struct sk_store *st, uint32_t proc, uint64_t len, sk_off *off, struct sk_err *err) SK_MUST_USE;
+sk_rc sk_store_alloc_overflow(struct sk_store *st, uint32_t proc, uint64_t len, sk_off *off, struct sk_err *err) SK_MUST_USE; /* the same */
 /* Seals [off, off+len) of an extent leased to proc (off 64-aligned; any part of the lease). It becomes an object's extent with one
  * reference. SK_EINVAL when it is not within a lease of proc (a worker gone mad): nothing changed. */
 sk_rc sk_store_commit(struct sk_store *st, uint32_t proc, sk_off off, uint64_t len, struct sk_err *err) SK_MUST_USE;
@@ -62,6 +66,9 @@ void sk_store_proc_dead(struct sk_store *st, uint32_t proc);
 
 /* Next warm free run of at least min_len to punch, marked cold; false when none. The caller does the punching. */
 bool sk_store_take_punch(struct sk_store *st, uint64_t min_len, sk_off *off, uint64_t *len);
+/* Next range of the overflow that was freed, with what is free around it up to the borders of 64 KiB; false when none. */
+bool sk_store_take_overflow(struct sk_store *st, sk_off *off, uint64_t *len);
+uint64_t sk_store_overflow_used(const struct sk_store *st);
 uint64_t sk_store_free_bytes(const struct sk_store *st); /* in all; the largest run may be less */
 void sk_store_get_stats(const struct sk_store *st, struct sk_store_stats *out);
 /* Whole-store invariant walk: extents tile [0,size), no two free neighbours of one temperature, counts add up. */
@@ -136,7 +143,7 @@ struct sk_spill_conf {
 };
 struct sk_spill_stats {
     uint64_t quota_bytes;
-    uint64_t disk_bytes;                                   /* held now */
+    uint64_t disk_bytes;                                   /* held now, with the overflow */
     uint64_t n_written, written_bytes, n_read, read_bytes; /* objects, since the start */
     uint64_t n_failed;                                     /* jobs */
     uint64_t n_files;                                      /* open now */
@@ -153,5 +160,9 @@ struct sk_spill_job *sk_spill_next_done(struct sk_spill *sp); /* NULL: none now;
 void sk_spill_drop(struct sk_spill *sp, struct sk_spill_at *at, uint64_t len); /* the object, of `len` bytes, needs its place no more */
 uint64_t sk_spill_pos(const struct sk_spill_at *at); /* order on disk; objects of one file lie apart by their difference */
 void sk_spill_get_stats(const struct sk_spill *sp, struct sk_spill_stats *out);
+/* A nameless file of `bytes` without blocks, for the store's overflow, in the first directory that lets us. */
+sk_rc sk_spill_open_overflow(struct sk_spill *sp, uint64_t bytes, int *fd, struct sk_err *err) SK_MUST_USE;
+/* That file holds `now` bytes, which count for the quota, and is to hold `more`. SK_ENOSPC: over the quota. */
+sk_rc sk_spill_overflow(struct sk_spill *sp, uint64_t now, uint64_t more, struct sk_err *err) SK_MUST_USE;
 
 #endif

@@ -110,6 +110,7 @@ const char *sk_store_check_why(const struct sk_store *st) {
         return "nodes leaked";
     if (st->span_pool.n_cap < st->ext_pool.n_used) return "spans are not reserved";
     if ((why = check_bins(&st->warm, t.n_warm))) return why;
+    if (st->overflow && (why = sk_store_check_why(st->overflow))) return why;
     return check_procs(st, &t);
 }
 
@@ -150,4 +151,7 @@ void sk_store_dump(const struct sk_store *st, char *buf, size_t cap) {
         if (x->state == SK_EXT_SEALED) say(buf, cap, &len, " refs %u pins %u", x->refs, x->pins);
         say(buf, cap, &len, "\n");
     }
+    if (!st->overflow || len + 1 >= cap) return;
+    say(buf, cap, &len, "overflow on disk: ");
+    sk_store_dump(st->overflow, buf + len, cap - len);
 }

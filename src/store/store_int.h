@@ -70,7 +70,8 @@ struct sk_store_proc {
 
 struct sk_store {
     uint64_t size;
-    struct sk_ext *first; /* by address */
+    struct sk_store *overflow; /* NULL: none; its offset 0 is our `size` */
+    struct sk_ext *first;      /* by address */
     struct sk_bins warm;
     struct sk_spans cold; /* cold pieces */
     struct sk_spans runs; /* runs of at least two pieces */
@@ -83,6 +84,15 @@ struct sk_store {
     uint64_t leased_bytes, sealed_bytes, warm_bytes, peak_bytes;
     uint64_t n_sealed, n_leased, n_pins;
 };
+
+/* The book that has *off, which becomes an offset of that book. */
+static inline struct sk_store *sk_store_book(const struct sk_store *st, sk_off *off) {
+    if (SK_UNLIKELY(st->overflow != NULL) && *off >= st->size) {
+        *off -= st->size;
+        return st->overflow;
+    }
+    return (struct sk_store *)(uintptr_t)st;
+}
 
 static inline uint64_t sk_ext_end(const struct sk_ext *x) { return x->off + x->len; }
 

@@ -296,6 +296,7 @@ sk_rc eng_try_open(const struct eng_opt *o, struct sk_engine **out, struct sk_er
         .spill_dirs = o->spill_dirs[0] ? o->spill_dirs : NULL,
         .n_spill_dirs = o->spill_dirs[0] ? 1 + (o->spill_dirs[1] != NULL) : 0,
         .spill_bytes = o->spill_bytes,
+        .overflow_bytes = o->overflow_bytes,
         .spawn_argv = o->argv ? o->argv : argv};
     for (uint32_t i = 0; i < o->n_names; i++) c.total.amount[SK_RES_CUSTOM + i] = o->amounts[i] ? o->amounts[i] : SK_RES_UNIT;
     prepare(o);

@@ -94,7 +94,7 @@ struct eng_opt {
     int64_t idle_reap_ns;
     uint64_t lineage_bytes;
     const char *spill_dirs[2];
-    uint64_t spill_bytes;
+    uint64_t spill_bytes, overflow_bytes; /* as in struct sk_engine_conf */
     uint64_t memory_bytes;
     uint32_t memory_permille;
     int64_t memory_every_ns;

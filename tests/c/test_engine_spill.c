@@ -61,6 +61,10 @@ static void close_clean(void) {
     checked();
     eng_settle();
     CHECK_EQ(eng_stat(eng, "spill_objects_on_disk"), 0);
+    CHECK_EQ(eng_stat(eng, "overflow_bytes_on_disk"), 0);
+    eng->ops->lock(eng);
+    sk_space_give_back(L()); /* or within a second */
+    eng->ops->unlock(eng);
     CHECK_EQ(eng_stat(eng, "spill_disk_bytes"), 0);
     DIR *d = opendir(spill_dir());
     for (struct dirent *e; (e = readdir(d));) CHECK(e->d_name[0] == '.');
@@ -213,7 +217,7 @@ TEST(spill_get_of_more_than_fits) { /* an error that says so, and nothing is lef
     sk_oid o[N];
     struct sk_view v[N];
     struct sk_err err;
-    OPEN();
+    OPEN(.overflow_bytes = UINT64_MAX);
     for (int i = 0; i < N; i++) o[i] = put(MIB, (uint8_t)i);
     CHECK_RC(eng->ops->get(eng, o, N, test_patience(), v, &err), SK_EFULL);
     CHECK_STR_HAS(err.msg, "cannot be read back");
@@ -290,7 +294,7 @@ TEST(spill_put_waits_for_a_task) { /* all is in use by a task: a put waits until
 TEST(spill_full_of_views) {
     struct sk_err err;
     sk_oid x;
-    OPEN();
+    OPEN(.overflow_bytes = UINT64_MAX);
     sk_oid o = put(12 * MIB, 1);
     struct sk_view v = view(o);
     CHECK_RC(try_put(8 * MIB, 2, &x, &err), SK_EFULL);
@@ -314,7 +318,7 @@ TEST(
         sk_oid o[20], x;
         char text[1200];
         int n = 0;
-        OPEN();
+        OPEN(.overflow_bytes = UINT64_MAX);
         CHECK_OK(sk_fault_set(point[k], SK_FAULT_FAIL, 0));
         sk_rc rc;
         while ((rc = try_put(MIB, (uint8_t)n, &o[n], &err)) == SK_OK) CHECK_LT(++n, 20);
@@ -355,6 +359,114 @@ TEST(spill_quota_is_kept) {
     is_blob(o[0], MIB, 77);
     eng_release(o[0]);
     for (int i = 10; i < n; i++) eng_release(o[i]);
+    close_clean();
+}
+
+/* ---- the overflow: what can neither be in the store nor leave it ------------------------------------------------------------------------ */
+
+TASK(grown) { return ret_blob(t, 0, 2 * t->args[0].len, t->args[0].data[0], err); }
+TASK(grown_or_killed) { /* the first attempt dies with what it has begun to write */
+    if (gate_add(2, 1) > 1) return ret_blob(t, 0, 2 * t->args[0].len, t->args[0].data[0], err);
+    struct sk_buf b;
+    SK_TRY(t->engine->ops->buf_alloc(t->engine, 2 * t->args[0].len, &b, err));
+    memset(b.data, 5, b.len);
+    raise(SIGKILL);
+    return SK_OK;
+}
+
+static uint64_t overflow(void) { return eng_stat(eng, "overflow_bytes_on_disk"); }
+
+TEST(overflow_of_views_and_of_large_objects) {
+    struct sk_err err;
+    OPEN();
+    sk_oid o = put(12 * MIB, 1);
+    struct sk_view v = view(o);
+    sk_oid x = put(8 * MIB, 2), y = put(50 * MIB, 3); /* all but 4 MiB is being read; larger than the store */
+    CHECK_EQ(overflow(), 58 * MIB);
+    CHECK_GE(eng_stat(eng, "spill_disk_bytes"), 58 * MIB);
+    checked();
+    is_blob(x, 8 * MIB, 2);
+    is_blob(y, 50 * MIB, 3);
+    CHECK_EQ(eng_take(JOB(.fn = "blob_is", .a = {REF(y), VAL(50 * MIB), VAL(3)}, .n_a = 3)), 1);
+    sk_oid z = JOB(.fn = "grown", .a = {REF(y)}, .n_a = 1); /* a worker makes one */
+    is_blob(z, 100 * MIB, 3);
+    CHECK(view_is(&v, 12 * MIB, 1));
+    eng->ops->view_release(eng, &v);
+    sk_oid w = put(12 * MIB, 4); /* there is room again, in the store */
+    CHECK_EQ(overflow(), 158 * MIB);
+    is_blob(o, 12 * MIB, 1);
+    eng_release(x), eng_release(y), eng_release(z), eng_release(o), eng_release(w);
+    (void)err;
+    close_clean();
+}
+
+TEST(overflow_of_a_get_of_more_than_fits) {
+    enum { N = 40 };
+    sk_oid o[N];
+    struct sk_view v[N];
+    struct sk_err err;
+    OPEN();
+    for (int i = 0; i < N; i++) o[i] = put(MIB, (uint8_t)i);
+    CHECK_OK_ERR(eng->ops->get(eng, o, N, test_patience(), v, &err), &err);
+    for (int i = 0; i < N; i++) CHECK(view_is(&v[i], MIB, (uint8_t)i));
+    CHECK_GT(overflow(), 20 * MIB);
+    checked();
+    for (int i = 0; i < N; i++) eng->ops->view_release(eng, &v[i]);
+    for (int i = 0; i < N; i++) is_blob(o[i], MIB, (uint8_t)i);
+    for (int i = 0; i < N; i++) eng_release(o[i]);
+    close_clean();
+}
+
+TEST(overflow_of_results) { /* each of two tasks reads 7 of 16 MiB and makes 14 */
+    sk_oid a, b, o[6];
+    OPEN();
+    a = put(7 * MIB, 1), b = put(7 * MIB, 2);
+    for (int i = 0; i < 6; i++) o[i] = JOB(.fn = "grown", .a = {REF(i % 2 ? b : a)}, .n_a = 1);
+    for (int i = 0; i < 6; i++) is_blob(o[i], 14 * MIB, (uint8_t)(1 + i % 2));
+    for (int i = 0; i < 6; i++) eng_release(o[i]);
+    eng_release(a), eng_release(b);
+    close_clean();
+}
+
+TEST(overflow_of_a_killed_worker) {
+    OPEN();
+    sk_oid a = put(10 * MIB, 1);
+    sk_oid o = JOB(.fn = "grown_or_killed", .a = {REF(a)}, .n_a = 1, .retries = 1);
+    is_blob(o, 20 * MIB, 1);
+    CHECK_EQ(overflow(), 20 * MIB); /* what the dead one had is free */
+    eng_release(a), eng_release(o);
+    close_clean();
+}
+
+TEST(overflow_refused) { /* no such file: a full store is an error as without it; no disk for it: one error that says both */
+    struct sk_err err;
+    sk_oid x;
+    CHECK_OK(sk_fault_set("seg.tail", SK_FAULT_FAIL, 1));
+    OPEN();
+    CHECK_RC(try_put(17 * MIB, 2, &x, &err), SK_EFULL);
+    CHECK_STR_HAS(err.msg, "larger than the store");
+    close_clean();
+    OPEN();
+    sk_oid o = put(12 * MIB, 1);
+    struct sk_view v = view(o);
+    CHECK_OK(sk_fault_set("seg.fill", SK_FAULT_FAIL, 0));
+    CHECK_RC(try_put(17 * MIB, 2, &x, &err), SK_ENOSPC);
+    CHECK_STR_HAS(err.msg, "larger than the store");
+    CHECK_STR_HAS(err.msg, "on disk it cannot be");
+    CHECK_RC(try_put(8 * MIB, 2, &x, &err), SK_EFULL);
+    CHECK_STR_HAS(err.msg, "in use");
+    sk_fault_clear();
+    CHECK_OK_ERR(try_put(8 * MIB, 2, &x, &err), &err);
+    CHECK_EQ(overflow(), 8 * MIB);
+    eng->ops->view_release(eng, &v);
+    eng_release(o), eng_release(x);
+    close_clean();
+    OPEN(.spill_bytes = 20 * MIB);
+    CHECK_RC(try_put(21 * MIB, 2, &x, &err), SK_ENOSPC);
+    CHECK_STR_HAS(err.msg, "quota");
+    CHECK_OK_ERR(try_put(18 * MIB, 2, &x, &err), &err);
+    is_blob(x, 18 * MIB, 2);
+    eng_release(x);
     close_clean();
 }
 

@@ -520,6 +520,27 @@ TEST(every_allocation_may_fail_and_the_sweep_finds_all) {
     }
 }
 
+TEST(many_blocks_smaller_than_a_task_is_worth_are_taken_together_however_small_blocks_must_be) {
+    rig_begin(&R);
+    R.conf.target_min_bytes = 100;
+    R.conf.target_max_bytes = 10; /* each block is larger than a stage may yield */
+    rig_start(&R, rig_map(&R, rig_source(&R, 1, 10)));
+    R.x->s[1].n_bundled = 10240;
+    uint64_t t = rig_task(&R, 0, 0);
+    for (uint32_t i = 0; i < 4; i++) rig_yield(&R, t, 1, 20);
+    CHECK_EQ(rig_flying(&R, 1), 0);
+    rig_yield(&R, t, 1, 20); /* 100 */
+    CHECK_EQ(rig_flying(&R, 1), 1);
+    CHECK_EQ(sk_step_task(R.x, rig_task(&R, 1, 0))->in.n, 5);
+    rig_yield(&R, t, 1, 90);
+    rig_yield(&R, t, 1, 20); /* 110 would be more than either bound: two tasks */
+    rig_done(&R, t, 1);
+    CHECK_EQ(rig_flying(&R, 1), 3);
+    for (uint64_t i = 0; i < 3; i++) rig_done(&R, rig_task(&R, 1, i), 1);
+    CHECK_RC(sk_step_take(R.x, R.now, &(struct sk_bref){0}, NULL), SK_EDONE);
+    rig_end(&R);
+}
+
 TEST(units_are_kept_apart_and_numbered_by_what_they_are) {
     static const uint8_t done[6] = {1, 0, 0, 1, 0, 1};
     rig_begin(&R);

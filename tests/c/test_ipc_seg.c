@@ -55,6 +55,58 @@ TEST(seg_is_sparse) {
     sk_seg_close(&s);
 }
 
+static int file(size_t len) {
+    char path[] = "/tmp/sk_tail_XXXXXX";
+    int fd = mkstemp(path);
+    CHECK(fd >= 0 && unlink(path) == 0 && ftruncate(fd, (off_t)len) == 0);
+    return fd;
+}
+
+TEST(seg_tail) { /* a file behind the memory: one address space, two processes, disk by request */
+    int fds = count_fds();
+    struct sk_err err;
+    struct sk_seg a = SK_SEG_EMPTY, b = SK_SEG_EMPTY;
+    void *at = NULL;
+    CHECK_OK_ERR(sk_seg_create(&a, "t", 2 * MIB, true, &err), &err);
+    CHECK_RC(sk_seg_tail(&a, "t", file(MIB), 2 * MIB, &err), SK_ECORRUPT);
+    CHECK_OK(sk_fault_set("seg.tail", SK_FAULT_FAIL, 1));
+    CHECK_RC(sk_seg_tail(&a, "t", file(MIB), MIB, &err), SK_ENOMEM);
+    CHECK_OK(sk_fault_set("seg.mmap", SK_FAULT_FAIL, 1));
+    CHECK_RC(sk_seg_tail(&a, "t", file(MIB), MIB, &err), SK_ENOMEM);
+    sk_fault_clear();
+    CHECK_EQ(a.tail, 0);
+    CHECK_EQ(count_fds(), fds + 1);
+    CHECK_OK_ERR(sk_seg_tail(&a, "t", file(8 * MIB), 8 * MIB, &err), &err);
+    CHECK_EQ((uintptr_t)a.base % (2 * MIB), 0);
+    CHECK_OK_ERR(sk_seg_attach(&b, dup(a.fd), 2 * MIB, true, &err), &err);
+    CHECK_OK_ERR(sk_seg_tail(&b, "t", dup(a.tail_fd), 8 * MIB, &err), &err);
+    CHECK_OK_ERR(sk_seg_fill(&a, 3 * MIB, MIB, &err), &err);
+    struct stat st;
+    CHECK(fstat(a.tail_fd, &st) == 0 && (size_t)st.st_blocks * 512 >= MIB);
+    memset(a.base + 3 * MIB, 5, MIB);
+    a.base[0] = 6;
+    CHECK(b.base[3 * MIB] == 5 && b.base[4 * MIB - 1] == 5 && b.base[0] == 6);
+    CHECK_OK_ERR(sk_seg_window(&b, 3 * MIB + 100, 1000, false, &at, &err), &err);
+    memset(at, 7, 1000);
+    CHECK(a.base[3 * MIB + 99] == 5 && a.base[3 * MIB + 100] == 7 && a.base[3 * MIB + 1100] == 5);
+    sk_seg_window_close(at, 1000);
+    CHECK_EQ(sk_seg_warm(&a, 2 * MIB, 4 * MIB), 0);
+    CHECK_LE(sk_seg_present(&a), 2 * MIB);
+    CHECK_OK_ERR(sk_seg_punch(&a, 3 * MIB, MIB, &err), &err);
+    CHECK(fstat(a.tail_fd, &st) == 0 && (size_t)st.st_blocks * 512 < MIB);
+    CHECK_RC(sk_seg_fill(&a, MIB, MIB, &err), SK_EINVAL); /* memory; across the border; behind the end */
+    CHECK_RC(sk_seg_fill(&a, 2 * MIB - 4096, 8192, &err), SK_EINVAL);
+    CHECK_RC(sk_seg_fill(&a, 10 * MIB - 4096, 8192, &err), SK_EINVAL);
+    CHECK_RC(sk_seg_punch(&a, 2 * MIB - 4096, 8192, &err), SK_EINVAL);
+    CHECK_RC(sk_seg_punch(&a, UINT64_MAX, 8192, &err), SK_EINVAL);
+    CHECK_OK(sk_fault_set("seg.fill", SK_FAULT_FAIL, 1));
+    CHECK_RC(sk_seg_fill(&a, 3 * MIB, MIB, &err), SK_ENOSPC);
+    sk_fault_clear();
+    sk_seg_close(&a);
+    sk_seg_close(&b);
+    CHECK_EQ(count_fds(), fds);
+}
+
 TEST(seg_refusals) {
     struct sk_err err;
     struct sk_seg s = SK_SEG_EMPTY, a;

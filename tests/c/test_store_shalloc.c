@@ -440,6 +440,43 @@ TEST(store_refused_memory_changes_nothing) {
     CHECK(n_refused >= 10);
 }
 
+TEST(store_overflow) { /* a second book behind the first: by offset, and for nothing that was not asked to go there */
+    struct sk_store *st = make(MIB);
+    struct sk_err err;
+    sk_off a, b, c, off;
+    uint64_t len;
+    CHECK_EQ(sk_store_alloc_overflow(st, 1, 100, &a, &err), SK_EFULL);
+    CHECK_OK(sk_store_add_overflow(st, 8 * MIB, NULL));
+    CHECK_EQ(sk_store_alloc(st, 1, 2 * MIB, &a, &err), SK_EFULL);
+    CHECK_OK(sk_store_alloc_overflow(st, 1, 2 * MIB + 64, &a, &err));
+    CHECK_OK(sk_store_alloc_overflow(st, 2, 100000, &b, &err));
+    CHECK_OK(sk_store_alloc(st, 1, 1000, &c, &err));
+    CHECK(a >= MIB && b >= MIB && c < MIB);
+    CHECK_EQ(sk_store_overflow_used(st), 2 * MIB + 64 + SK_ALIGN(100000, 64));
+    CHECK_EQ(sk_store_free_bytes(st), MIB - 1024);
+    CHECK_EQ(sk_store_commit(st, 2, a, 100, &err), SK_EINVAL); /* not its own */
+    CHECK_OK(sk_store_commit(st, 1, a, 2 * MIB + 64, &err));
+    CHECK_OK(sk_store_pin(st, 3, a));
+    sk_store_ref(st, a);
+    sk_store_unref(st, a);
+    sk_store_unref(st, a);
+    CHECK_EQ(sk_store_pins(st, a), 1);
+    CHECK(!sk_store_take_overflow(st, &off, &len));
+    CHECK(!sk_store_unpin(st, 4, a));
+    CHECK(sk_store_check(st));
+    sk_store_proc_dead(st, 3);
+    CHECK(sk_store_take_overflow(st, &off, &len)); /* up to a border of 64 KiB, or what is in use */
+    CHECK(off == a && len == 2 * MIB + 64);
+    CHECK(!sk_store_take_overflow(st, &off, &len));
+    sk_store_proc_dead(st, 2);
+    CHECK(sk_store_take_overflow(st, &off, &len));
+    CHECK(off == 3 * MIB && len == SK_ALIGN(64 + 100000, 65536));
+    CHECK_EQ(sk_store_overflow_used(st), 0);
+    CHECK_OK(sk_store_unlease(st, 1, c, 1000, &err));
+    CHECK(sk_store_check(st));
+    sk_store_destroy(st);
+}
+
 TEST(store_dump_is_text_and_fits) {
     struct sk_store *st = make(5 * GIB);
     (void)object(st, 1000);

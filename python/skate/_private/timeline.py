@@ -1,6 +1,31 @@
 """skate.timeline(): what ran where and when, for chrome://tracing and ui.perfetto.dev."""
 
+import struct
+from collections import deque
+
 from skate import _skate, ids
+
+# What went where in pipelines of this engine: (blocks made, blocks taken) of the last runs that ended, and the runs under way. See exec.h: sk_exec_flows.
+past = deque(maxlen=32)
+running = set()
+
+
+def ended(x):
+    """Keeps the flows of a run that is about to be stopped."""
+    running.discard(x)
+    found = x.flows()
+    if found is not None and found[1]:
+        past.append(found)
+
+
+def _flows():
+    """[(block, task that made it, when in ns, task that took it)]"""
+    out = []
+    for found in [*past, *(x.flows() for x in list(running))]:
+        if found is not None:
+            made = {block: (task, ns) for block, task, ns in struct.iter_unpack("=QQq", found[0])}
+            out += [(block, *made[block], task) for block, task, _ in struct.iter_unpack("=QQq", found[1]) if block in made]
+    return out
 
 
 def _lanes(runs):
@@ -15,7 +40,7 @@ def _lanes(runs):
 
 def events():
     """A list of trace events (Chrome's JSON format): a slice for each run of a task on its worker, its time in the queue, and an arrow from where it
-    was submitted. Of the last 10,000 attempts that ended, and those that run. Times in microseconds of the engine's clock."""
+    was submitted; in pipelines an arrow from the task that made a block to each that took it. Of the last 10,000 attempts that ended, and those that run. Times in microseconds of the engine's clock."""
     import os
 
     from skate import api
@@ -27,6 +52,7 @@ def events():
     driver = os.getpid() if not _skate.in_worker() else 0
     where = {r[0]: r[7] for r in rows if r[7]}  # task -> its process
     pids, slices = {driver: []}, {}
+    at = {}  # task -> (process, lane, start, end) of its last attempt
     out = []
     for r in rows:
         id, parent, actor, _, submit, start, end, pid, _, attempt, state, kind, _, name, fn, error, res = r
@@ -44,6 +70,8 @@ def events():
                 args["error"] = error[1] or "exception"
             tid, flow = pid + lane, f"{id}.{attempt}"
             source = where.get(parent, driver)
+            if id not in at or at[id][2] <= start:
+                at[id] = pid, tid, start, end
             pids.setdefault(pid, []).append(tid)
             out += [
                 {
@@ -77,6 +105,19 @@ def events():
                 {"ph": "b", "cat": "queue", "name": name, "id": flow, "pid": source, "tid": source, "ts": submit / 1e3},
                 {"ph": "e", "cat": "queue", "name": name, "id": flow, "pid": source, "tid": source, "ts": start / 1e3},
             ]
+    for block, maker, ns, taker in _flows():
+        if maker in at and taker in at:
+            for ph, (pid, tid, start, end), when in (("s", at[maker], ns), ("f", at[taker], 0)):
+                arrow = {
+                    "ph": ph,
+                    "cat": "block",
+                    "name": "block",
+                    "id": f"{block}.{taker}",
+                    "pid": pid,
+                    "tid": tid,
+                    "ts": max(start, min(when, end - 1)) / 1e3,  # inside the slice
+                }
+                out.append({**arrow, "bp": "e"} if ph == "f" else arrow)
     for pid, tids in pids.items():
         title = "driver" if pid == driver else f"worker {pid}"
         out.append({"ph": "M", "name": "process_name", "pid": pid, "tid": pid, "args": {"name": title}})
@@ -87,7 +128,8 @@ def events():
 def timeline(filename=None):
     """The trace events as a list, or written to a JSON file that chrome://tracing and ui.perfetto.dev open. OSError when it cannot be written.
 
-    The last 10,000 attempts of tasks that ended are in it, and those that run: a slice on its worker, the time in the queue, an arrow from the submission.
+    The last 10,000 attempts of tasks that ended are in it, and those that run: a slice on its worker, the time in the queue, an arrow from the submission,
+    and of Datasets an arrow (category "block") from the task that made a block to each task that took it.
     """
     found = events()
     if filename is None:

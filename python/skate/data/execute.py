@@ -238,7 +238,7 @@ def conf(context: DataContext) -> dict[str, Any]:
     out: dict[str, Any] = {
         "policy": context.policy,
         "target_max_bytes": int(target),
-        "target_min_bytes": int(min(context.target_min_block_size, target)),
+        "target_min_bytes": int(context.target_min_block_size),
         "preserve_order": True if context.execution_options.preserve_order is None else bool(context.execution_options.preserve_order),
         "run_stage": run_stage,
         "stage_init": stage_init,
@@ -276,6 +276,7 @@ def run(ds: Any, node: Node | None = None, skip: bytes | None = None) -> Iterato
 
     In a worker the driver runs it (home.py). skip: a byte for each unit of its only source, not 0 if it is left out; units are kept apart then, and blocks have the number of theirs as a fifth item.
     """
+    from skate._private import timeline
     from skate.data.progress import Progress
     from skate.data.stats import DatasetStats
 
@@ -306,6 +307,7 @@ def run(ds: Any, node: Node | None = None, skip: bytes | None = None) -> Iterato
         how["skip_units"] = skip
     x = _skate.Exec(plan, root, how)
     warn_few_inputs(node)
+    timeline.running.add(x)
     errors = ds._errors = bad.Errors(x)
     log = logging.getLogger("ray.data")
     bar = Progress(x, ds.context)
@@ -336,6 +338,7 @@ def run(ds: Any, node: Node | None = None, skip: bytes | None = None) -> Iterato
         ds._stats = DatasetStats(x.stats(), {**(ds._stats.extra if ds._stats else {}), "errors": errors})
         ds._stats.log()
         bar.close()
+        timeline.ended(x)
         x.stop()
         errors.end()
 

@@ -12,6 +12,7 @@ Parameters are written as JSON. Ray writes them pickled: that is read by an unpi
 
 from __future__ import annotations
 
+import functools
 import io
 import json
 import math
@@ -34,6 +35,21 @@ def _numbers_of(data: bytes) -> Any:
         return json.loads(data)
     except ValueError:
         return _NoClasses(io.BytesIO(data)).load()
+
+
+# pyarrow keeps the Python half of a type by a weak reference, and makes it anew, through JSON, at each look at a column whose half is gone (20 us). So types in
+# use are kept here.
+
+
+@functools.lru_cache(maxsize=256)
+def fixed_type(cls: Any, shape: tuple[int, ...], dtype: pa.DataType) -> Any:
+    """cls(shape, dtype), the same object for the same arguments."""
+    return cls(shape, dtype)
+
+
+@functools.lru_cache(maxsize=256)
+def _read_type(cls: Any, storage_type: pa.DataType, serialized: bytes) -> Any:
+    return fixed_type(cls, tuple(_numbers_of(serialized)), storage_type.value_type)
 
 
 class ArrowTensorScalar(pa.ExtensionScalar):
@@ -95,7 +111,7 @@ class _FixedTensor(_Tensor):
 
     @classmethod
     def __arrow_ext_deserialize__(cls, storage_type: pa.DataType, serialized: bytes) -> Any:
-        return cls(tuple(_numbers_of(serialized)), storage_type.value_type)  # type: ignore[call-arg]
+        return _read_type(cls, storage_type, serialized)
 
     def __arrow_ext_class__(self) -> type:
         return ArrowTensorArray
@@ -339,8 +355,8 @@ def of_numpy(a: np.ndarray, fmt: FixedShapeTensorFormat) -> pa.Array:
 
     shape, flat = a.shape[1:], flat_of_numpy(a)
     if fmt is FixedShapeTensorFormat.ARROW_NATIVE:
-        return native(of_flat(flat, len(a), ArrowTensorTypeV2(shape, flat.type)))
-    typ = fmt.to_type()(shape, flat.type)
+        return native(of_flat(flat, len(a), fixed_type(ArrowTensorTypeV2, shape, flat.type)))
+    typ = fixed_type(fmt.to_type(), shape, flat.type)
     if fmt is FixedShapeTensorFormat.V1 and len(flat) >= 1 << 31:
         raise ArrowConversionError(
             f"{len(a):,} arrays of shape {shape} are {len(flat):,} values, and ArrowTensorType counts to 2**31; set "
@@ -352,10 +368,11 @@ def of_numpy(a: np.ndarray, fmt: FixedShapeTensorFormat) -> pa.Array:
 def of_flat(flat: pa.Array, n: int, typ: _FixedTensor) -> pa.Array:
     """n arrays of a type of ours from their values."""
     size = math.prod(typ.shape)
-    large = pa.types.is_large_list(typ.storage_type)
     offsets = np.arange(n + 1, dtype=np.int64) * size
-    make = pa.LargeListArray if large else pa.ListArray
-    return pa.ExtensionArray.from_storage(typ, make.from_arrays(pa.array(offsets if large else offsets.astype(np.int32)), flat))
+    if not pa.types.is_large_list(typ.storage_type):
+        offsets = offsets.astype(np.int32)
+    storage = pa.Array.from_buffers(typ.storage_type, n, [None, pa.py_buffer(offsets)], null_count=0, children=[flat])
+    return pa.ExtensionArray.from_storage(typ, storage)
 
 
 def native(col: pa.Array) -> pa.Array:

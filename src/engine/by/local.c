@@ -503,7 +503,7 @@ static sk_rc l_buf_alloc(struct sk_engine *e, size_t len, struct sk_buf *out, st
     bool may_wait = l->space.spill && depth == 1 && len <= l->data_seg.size;
     if (l->closing) rc = closed(err);
     else if (!may_wait || sk_list_empty(&l->space.rooms)) rc = sk_space_alloc(l, SK_PROC_DRIVER, len, &off, err);
-    if (rc == SK_EFULL && may_wait) rc = wait_for_room(l, len, &off, err);
+    if (rc == SK_EFULL) rc = may_wait ? wait_for_room(l, len, &off, err) : sk_space_overflow(l, SK_PROC_DRIVER, len, &off, err);
     unlock(e);
     if (rc == SK_OK) *out = (struct sk_buf){l->data_seg.base + off, len, off};
     return rc;
@@ -780,6 +780,7 @@ static size_t l_status(struct sk_engine *e, char *buf, size_t cap) {
         "store_size_bytes %llu\nstore_sealed_bytes %llu\nstore_leased_bytes %llu\nstore_warm_bytes %llu\nstore_peak_bytes %llu\nstore_pins "
         "%llu\nheap_bytes %lld\nspilled_objects %llu\nspilled_bytes %llu\nrestored_objects %llu\nrestored_bytes %llu\n"
         "spill_objects_on_disk %llu\nspill_object_bytes_on_disk %llu\nspill_disk_bytes %llu\nspill_quota_bytes %llu\nspill_failures %llu\n"
+        "overflow_objects %llu\noverflow_bytes %llu\noverflow_bytes_on_disk %llu\n"
         "spill_objects_damaged %llu\nmemory_limit_bytes %llu\nmemory_used_bytes %llu\nmemory_heap_bytes %llu\nmemory_stops %llu\n"
         "memory_kernel_kills %llu\nmemory_alone %u\n",
         l->n_live, l->place.n_idle, l->tasks.n, l->place.n_ready, (unsigned long long)l->n_tasks_done, (unsigned long long)l->n_retries,
@@ -790,9 +791,10 @@ static size_t l_status(struct sk_engine *e, char *buf, size_t cap) {
         (long long)sk_mem_bytes(SK_TAG_ENGINE), (unsigned long long)d.n_written, (unsigned long long)d.written_bytes,
         (unsigned long long)d.n_read, (unsigned long long)d.read_bytes, (unsigned long long)l->space.n_disk,
         (unsigned long long)l->space.disk_object_bytes, (unsigned long long)d.disk_bytes, (unsigned long long)d.quota_bytes,
-        (unsigned long long)d.n_failed, (unsigned long long)l->space.n_spoiled, (unsigned long long)l->mem.limit_bytes,
-        (unsigned long long)l->mem.used_bytes, (unsigned long long)l->mem.heap_bytes, (unsigned long long)l->mem.n_stopped,
-        (unsigned long long)l->mem.n_kernel_killed, l->mem.n_alone);
+        (unsigned long long)d.n_failed, (unsigned long long)l->space.n_overflow, (unsigned long long)l->space.overflow_bytes,
+        (unsigned long long)sk_store_overflow_used(l->store), (unsigned long long)l->space.n_spoiled,
+        (unsigned long long)l->mem.limit_bytes, (unsigned long long)l->mem.used_bytes, (unsigned long long)l->mem.heap_bytes,
+        (unsigned long long)l->mem.n_stopped, (unsigned long long)l->mem.n_kernel_killed, l->mem.n_alone);
     unlock(e);
     return (size_t)n + 1;
 }
@@ -1053,9 +1055,10 @@ static sk_rc l_open(const struct sk_engine_conf *conf, struct sk_engine **out, s
     l->interrupted_ctx = conf->interrupted_ctx;
     l->lineage_bytes = conf->lineage_bytes ? conf->lineage_bytes : LINEAGE_BYTES;
     SK_GO(sk_lineage_create(&l->lin, l->lineage_bytes, err));
-    SK_GO(sk_store_create(&l->store, SK_ALIGN(SK_MAX(conf->store_bytes, 1u << 20), 4096), err));
     SK_GO(sk_seg_create(&l->ctl_seg, "skate-ctl", 4096 + l->n_slots * sk_slot_stride(), false, err));
     SK_GO(sk_seg_create(&l->data_seg, "skate-data", SK_ALIGN(SK_MAX(conf->store_bytes, 1u << 20), 4096), true, err));
+    SK_GO(sk_store_create(&l->store, l->data_seg.size, err));
+    SK_GO(sk_space_open(l, conf, err));
     l->ctl = (struct sk_ctl *)(void *)l->ctl_seg.base;
     l->ctl->magic = SK_CTL_MAGIC;
     l->ctl->version = SK_CTL_VERSION;
@@ -1066,7 +1069,6 @@ static sk_rc l_open(const struct sk_engine_conf *conf, struct sk_engine **out, s
     l->ctl->slot_stride = sk_slot_stride();
     atomic_store(&l->ctl->who, 1);
     SK_GO(sk_lmem_open(l, conf, err));
-    SK_GO(sk_space_open(l, conf, err));
     SK_GO(sk_pool_start(l, err));
     sk_look_open(l->ctl_seg.base, l->ctl_seg.size, NULL);
     *out = &l->base;

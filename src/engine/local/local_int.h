@@ -500,11 +500,12 @@ struct sk_space {                                          /* space.c */
     struct sk_list lru, writing, restores, ahead, reading; /* sk_stored.link */
     struct sk_list rooms, gets;                            /* oldest first */
     uint64_t epoch, writing_bytes, n_disk, disk_object_bytes, extra, n_spoiled;
-    uint64_t n_out;                 /* how often an object left the store */
-    uint64_t n_eased, eased_seen;   /* how often somebody who used memory let some go; when the last campaign began */
-    uint64_t gathered;              /* the object that was wanted back first when all for its waiter was asked for */
-    uint32_t n_io, n_inside;        /* jobs under way; callers that wait in the driver */
-    uint64_t last_pos, ahead_bytes; /* reading one small object after the other */
+    uint64_t n_out;                      /* how often an object left the store */
+    uint64_t n_overflow, overflow_bytes; /* what went there so far */
+    uint64_t n_eased, eased_seen;        /* how often somebody who used memory let some go; when the last campaign began */
+    uint64_t gathered;                   /* the object that was wanted back first when all for its waiter was asked for */
+    uint32_t n_io, n_inside;             /* jobs under way; callers that wait in the driver */
+    uint64_t last_pos, ahead_bytes;      /* reading one small object after the other */
     sk_rc disk_rc, refuse_rc;
     int64_t disk_retry_ns, choose_after_ns, progress_ns, alone_ns;
     uint64_t free_seen;
@@ -746,9 +747,12 @@ void sk_space_want(struct sk_local *l, struct sk_obj *o);   /* back, if it is on
 /* Before a task is sent. SK_EAGAIN: an argument is on disk, t is WAITING for it. SK_ENOMEM: nothing changed. */
 sk_rc sk_space_args(struct sk_local *l, struct sk_ltask *t) SK_MUST_USE;
 sk_rc sk_space_alloc(struct sk_local *l, uint32_t proc, uint64_t len, sk_off *off, struct sk_err *err) SK_MUST_USE; /* does not wait */
+/* On disk, behind the store: for what cannot wait. err has told why the store would not do, and that stays its beginning. */
+sk_rc sk_space_overflow(struct sk_local *l, uint32_t proc, uint64_t len, sk_off *off, struct sk_err *err) SK_MUST_USE;
 bool sk_space_get(struct sk_local *l, struct sk_req *q); /* true: some of its objects are on disk, it waits for them now */
 /* Replies now or later, with [off, +len) or [off, +min), or an error. */
 void sk_space_lease(struct sk_local *l, struct sk_lworker *w, uint64_t req, uint64_t len, uint64_t min);
+void sk_space_give_back(struct sk_local *l);          /* disk of what was freed in the overflow */
 bool sk_space_hope(struct sk_local *l, uint64_t len); /* the store is full: may it have room for len soon? */
 void sk_space_worker_gone(struct sk_local *l, struct sk_lworker *w);
 void sk_space_step(struct sk_local *l); /* each turn of the loop: what the disk has done, who can be served */

@@ -530,7 +530,7 @@ static void handle(struct sk_local *l, struct sk_lworker *w, const void *p, size
     }
     case SK_M_BIGUP: {
         uint64_t off = sk_rd_u64(&r), len = sk_rd_u64(&r);
-        if (r.bad || off > l->data_seg.size || len > l->data_seg.size - off) break;
+        if (r.bad || off > l->data_seg.size + l->data_seg.tail || len > l->data_seg.size + l->data_seg.tail - off) break;
         uint32_t inner;
         memcpy(&inner, l->data_seg.base + off, sizeof inner);
         if (len >= 8 && inner != SK_M_BIGUP) handle(l, w, l->data_seg.base + off, (size_t)len);

@@ -94,7 +94,7 @@ void sk_pool_flush(struct sk_local *l, struct sk_lworker *w) {
 /* ---- processes ------------------------------------------------------------------------------------------------------------------ */
 
 static sk_rc server_up(struct sk_local *l, struct sk_err *err) {
-    const int keep[2] = {l->ctl_seg.fd, l->data_seg.fd};
+    const int keep[3] = {l->ctl_seg.fd, l->data_seg.fd, l->data_seg.tail_fd};
     size_t n = 0;
     char *const *from = l->env;
     extern char **environ;
@@ -104,9 +104,10 @@ static sk_rc server_up(struct sk_local *l, struct sk_err *err) {
     char **env = sk_calloc(SK_TAG_ENGINE, (n + 2) * sizeof *env);
     if (!env) return SK_ERR(err, SK_ENOMEM, "no memory for the environment of the fork server");
     memcpy(env, from, n * sizeof *env);
-    snprintf(ctl, sizeof ctl, "SKATE_CTL=%d,%zu,%d,%zu", keep[0], l->ctl_seg.size, keep[1], l->data_seg.size);
+    snprintf(ctl, sizeof ctl, "SKATE_CTL=%d,%zu,%d,%zu,%d,%zu", keep[0], l->ctl_seg.size, keep[1], l->data_seg.size, keep[2],
+             l->data_seg.tail);
     env[n] = ctl;
-    sk_rc rc = sk_forksrv_start(&l->srv, l->argv, env, keep, 2, err);
+    sk_rc rc = sk_forksrv_start(&l->srv, l->argv, env, keep, l->data_seg.tail ? 3 : 2, err);
     sk_free(env);
     if (rc != SK_OK) return rc;
     l->srv_dead = false;
@@ -320,6 +321,7 @@ void sk_pool_reap(struct sk_local *l, int64_t now) {
     kill_late_ones(l, now);
     for (uint32_t i = 0; i < l->n_used; i++)
         if (l->workers[i] && l->workers[i]->interrupt) sk_pool_interrupt(l, l->workers[i]);
+    sk_space_give_back(l);
     /* Idle workers beyond the CPUs go, and those that hold much; the list is most recently used first, so the end of it is the coldest. */
     if (l->place.n_ready || !l->place.n_idle) return;
     bool spare = l->place.n_idle > (uint32_t)SK_MAX(l->n_cpu, 1);

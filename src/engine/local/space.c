@@ -19,10 +19,14 @@
  * (n_eased). So nothing goes round for ever: each round costs an event that is progress.
  *
  * Who needs room waits in l->space.rooms, in order; behind those, objects that are wanted back. They are served when something was freed or
- * written. Writing begins when less than 1/16 of the store is free or somebody waits. Waiting ends with an error only when it cannot end well:
- * the disk refuses (2 s without any change), or nothing runs that could release something (1 s). Cost of a choice: the objects looked at and what
- * is in use, about 50 ns each. */
+ * written. Writing begins when less than 1/16 of the store is free or somebody waits. When nothing moves and nothing runs that could release something (40 ms),
+ * the first that waits gets its bytes in the *overflow*: a file that every process has mapped behind the store, so that nobody but this file knows the
+ * difference. What is larger than the store goes there at once. It stays there as long as it lives; its disk comes back with it. Waiting ends with
+ * an error only when that cannot be had, either: the disk refuses (2 s without any change), or it has no room (1 s). Cost of a choice: the objects
+ * looked at and what is in use, about 50 ns each. */
 #include <stdio.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/log.h"
@@ -39,12 +43,15 @@
 #define REFUSED_NS INT64_C(2000000000)        /* no change for so long and the disk refuses: an error */
 #define ALONE_NS INT64_C(1000000000)          /* no change for so long and nobody could bring one: an error */
 #define TAKE_BACK_NS INT64_C(20000000)        /* what is queued on workers, and not begun, lets its arguments go */
-#define NEXT_NS INT64_C(100000000)            /* between two errors */
+#define OVERFLOW_NS INT64_C(40000000)         /* no change for so long and nobody could bring one: out of memory, onto disk */
+#define OVERFLOW_LEAST (UINT64_C(4) << 30)
+#define NEXT_NS INT64_C(100000000) /* between two errors */
 
 enum { GOES, LATER, WANTED, FIRST, STAYS, CLASSES }; /* marks: sk_stored.mark - epoch */
 
 static uint64_t room_of(const struct sk_obj *o) { return SK_ALIGN(SK_MAX(o->len, 1), SK_STORE_ALIGN); }
 static uint64_t size_of(const struct sk_local *l) { return l->data_seg.size; }
+static bool in_store(const struct sk_local *l, const struct sk_obj *o) { return o->u.off < size_of(l); } /* and not in the overflow */
 /* Of the free bytes so many belong to the heaps of workers now (memory.c). */
 static uint64_t lent_of(const struct sk_local *l) { return l->space.cap_bytes ? size_of(l) - SK_MIN(l->space.cap_bytes, size_of(l)) : 0; }
 static uint64_t left_of(const struct sk_local *l) {
@@ -337,7 +344,7 @@ static uint64_t choose(struct sk_local *l, uint64_t need, uint64_t most, int64_t
         struct sk_stored *st = stored_of(it);
         struct sk_obj *o = st->o;
         uint64_t class = class_of(l, st), n = room_of(o);
-        if (class > most || o->gone || sk_store_pins(l->store, o->u.off)) continue;
+        if (class > most || o->gone || !in_store(l, o) || sk_store_pins(l->store, o->u.off)) continue;
         bool copy = st->at.stretch != NULL;
         if (!copy && !disk) continue;
         struct sk_evict_cand x = {.id = o->id,
@@ -492,10 +499,11 @@ static void reads_flush(struct sk_local *l, struct reads *r) {
     r->bytes = 0;
 }
 
-static sk_rc reads_add(struct sk_local *l, struct reads *r, struct sk_stored *st) {
+static sk_rc reads_add(struct sk_local *l, struct reads *r, struct sk_stored *st, bool overflow) {
     sk_off off;
+    uint64_t len = SK_MAX(st->o->len, 1);
     if (!sk_vec_reserve(&r->who, SK_TAG_ENGINE, r->who.n + 1) || !sk_vec_reserve(&r->to, SK_TAG_ENGINE, r->to.n + 1)) return SK_ENOMEM;
-    SK_TRY(sk_store_alloc(l->store, SK_PROC_SPILL, SK_MAX(st->o->len, 1), &off, NULL));
+    SK_TRY(overflow ? sk_space_overflow(l, SK_PROC_SPILL, len, &off, NULL) : sk_store_alloc(l->store, SK_PROC_SPILL, len, &off, NULL));
     r->who.p[r->who.n++] = st;
     r->to.p[r->to.n++] = off;
     r->bytes += st->o->len;
@@ -516,7 +524,7 @@ static void read_on(struct sk_local *l, struct reads *r, struct sk_stored *st) {
     for (struct sk_list *it = st->sibling.next; sp->ahead_bytes; it = it->next) {
         struct sk_stored *x = sk_container_of(it, struct sk_stored, sibling);
         if (x->at.off <= st->at.off || x->at.off > until) break; /* round the ring, or far enough */
-        if (x->o->where == SK_V_DISK && !x->io && (sk_list_empty(&x->link) || x->ahead) && reads_add(l, r, x) != SK_OK) break;
+        if (x->o->where == SK_V_DISK && !x->io && (sk_list_empty(&x->link) || x->ahead) && reads_add(l, r, x, false) != SK_OK) break;
         sp->last_pos = sk_spill_pos(&x->at);
     }
 }
@@ -549,7 +557,7 @@ static sk_rc start_reads(struct sk_local *l) {
     sk_rc rc = SK_OK;
     for (struct sk_list *it; rc == SK_OK && (it = sk_list_first(&l->space.restores));) {
         struct sk_stored *st = stored_of(it);
-        rc = reads_add(l, &r, st);
+        rc = reads_add(l, &r, st, room_of(st->o) > size_of(l));
         if (rc == SK_OK && st->o->len < JOB_BYTES / 4 && sk_list_empty(&l->space.rooms)) read_on(l, &r, st);
         if (r.bytes >= JOB_BYTES || r.who.n >= JOB_OBJECTS) reads_flush(l, &r);
     }
@@ -584,7 +592,7 @@ static void read_ahead(struct sk_local *l) {
         sp->choose_after_ns = now + 2000000;
     for (struct sk_list *it; (it = sk_list_first(&sp->ahead));) {
         struct sk_stored *st = stored_of(it);
-        if (left_of(l) < room_of(st->o) + 2 * low || reads_add(l, &r, st) != SK_OK) break;
+        if (left_of(l) < room_of(st->o) + 2 * low || reads_add(l, &r, st, false) != SK_OK) break;
         if (r.bytes >= JOB_BYTES || r.who.n >= JOB_OBJECTS) reads_flush(l, &r);
     }
     reads_flush(l, &r);
@@ -628,6 +636,45 @@ sk_rc sk_space_alloc(struct sk_local *l, uint32_t proc, uint64_t len, sk_off *of
                       size < size_of(l) ? " as long as tasks need the rest of the memory" : "",
                       kept ? ", and 1/16 is kept for objects that come back from disk" : "");
     return sk_store_alloc(l->store, proc, len, off, err);
+}
+
+sk_rc sk_space_overflow(struct sk_local *l, uint32_t proc, uint64_t len, sk_off *off, struct sk_err *err) {
+    struct sk_space *sp = &l->space;
+    struct sk_err why = {.msg = ""};
+    uint64_t n = SK_ALIGN(SK_MAX(len, 1), SK_STORE_ALIGN);
+    if (!l->data_seg.tail) return SK_EFULL;
+    sk_rc rc = sk_spill_overflow(sp->spill, sk_store_overflow_used(l->store), n, &why);
+    if (rc == SK_OK) rc = sk_store_alloc_overflow(l->store, proc, len, off, &why);
+    if (rc == SK_OK) {
+        rc = sk_seg_fill(&l->data_seg, *off, n, &why);
+        if (rc != SK_OK) SK_IGNORE(sk_store_unlease(l->store, proc, *off, len, NULL)); /* whole: cannot fail */
+    }
+    SK_IGNORE(sk_spill_overflow(sp->spill, sk_store_overflow_used(l->store), 0, NULL)); /* nothing more is asked for */
+    if (rc != SK_OK) {
+        char store[sizeof why.msg];
+        snprintf(store, sizeof store, "%.300s", err ? err->msg : "");
+        return SK_ERR(err, rc == SK_EFULL ? SK_EFULL : SK_ENOSPC, "%s%son disk it cannot be, either: %.300s", store, *store ? "; " : "",
+                      why.msg);
+    }
+    if (!sp->n_overflow++)
+        sk_log(SK_LOG_WARN,
+               "overflow bytes=%llu msg=\"the store is full of what is in use, or too small for this object: it is kept on disk, mapped\"",
+               (unsigned long long)len);
+    sp->overflow_bytes += len;
+    return SK_OK;
+}
+
+/* Disk of what was freed in the overflow. */
+void sk_space_give_back(struct sk_local *l) {
+    sk_off off;
+    uint64_t len;
+    bool any = false;
+    while (sk_store_take_overflow(l->store, &off, &len)) {
+        any = true;
+        SK_IGNORE(sk_seg_punch(&l->data_seg, off, (size_t)len,
+                               NULL)); /* a file system that cannot: the blocks are used again, or go with the file */
+    }
+    if (any) SK_IGNORE(sk_spill_overflow(l->space.spill, sk_store_overflow_used(l->store), 0, NULL));
 }
 
 static bool room_try(struct sk_local *l, struct sk_room *r) {
@@ -688,6 +735,24 @@ static void full_text(struct sk_local *l, uint64_t len, char *buf, size_t cap) {
                  e.msg);
 }
 
+/* The first that waits gets its bytes on disk. */
+static bool overflow_first(struct sk_local *l) {
+    struct sk_list *it = sk_list_first(&l->space.rooms);
+    if (it) {
+        struct sk_room *r = sk_container_of(it, struct sk_room, link);
+        if (sk_space_overflow(l, r->w ? r->w->proc : SK_PROC_DRIVER, r->min, &r->off, NULL) != SK_OK) return false;
+        r->got = r->min;
+        room_over(l, r, SK_OK, NULL);
+        return true;
+    }
+    struct reads r = {0};
+    bool ok = reads_add(l, &r, stored_of(sk_list_first(&l->space.restores)), true) == SK_OK;
+    reads_flush(l, &r);
+    sk_vec_free(&r.who);
+    sk_vec_free(&r.to);
+    return ok;
+}
+
 /* Nothing was freed, written or read for a while: help, or give the first one an error. */
 static void stuck(struct sk_local *l, int64_t now) {
     struct sk_space *sp = &l->space;
@@ -705,6 +770,10 @@ static void stuck(struct sk_local *l, int64_t now) {
         sp->taken_back = true;
         sp->choose_after_ns = 0;
         take_back_all(l);
+        return;
+    }
+    if (now - sp->alone_ns > OVERFLOW_NS && overflow_first(l)) {
+        sp->progress_ns = sp->alone_ns = now;
         return;
     }
     if (now - sp->alone_ns <= ALONE_NS && (sp->disk_rc == SK_OK || waited <= REFUSED_NS)) return;
@@ -806,6 +875,7 @@ void sk_space_step(struct sk_local *l) {
         sk_free(job);
     }
     if (came) sk_loop_dispatch(l); /* what can begin now has it safe, before more room is looked for */
+    sk_space_give_back(l);
     read_ahead(l);
     uint64_t left = left_of(l);
     bool waits = somebody_waits(l);
@@ -834,7 +904,11 @@ void sk_space_lease(struct sk_local *l, struct sk_lworker *w, uint64_t req, uint
     struct sk_room now = {.len = len, .min = min};
     bool wait = l->space.spill && min <= size_of(l);
     sk_rc rc = SK_EFULL;
-    if (!wait || sk_list_empty(&l->space.rooms)) {
+    if (!wait && l->data_seg.tail) {
+        SK_IGNORE(sk_space_alloc(l, w->proc, min, &now.off, &err)); /* larger than the store: for the words */
+        rc = sk_space_overflow(l, w->proc, min, &now.off, &err);
+        now.got = min;
+    } else if (!wait || sk_list_empty(&l->space.rooms)) {
         rc = sk_space_alloc(l, w->proc, len, &now.off, &err);
         now.got = len;
         if (rc == SK_EFULL && min < len) {
@@ -927,10 +1001,33 @@ void sk_space_init(struct sk_local *l) {
     l->space.n_eased = 1; /* the first campaigns are free */
 }
 
+/* Bytes of the file behind the store; 0: none. */
+static uint64_t overflow_size(const struct sk_local *l, const struct sk_engine_conf *conf) {
+    struct rlimit space, file;
+    uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE),
+             n = conf->overflow_bytes ? conf->overflow_bytes : SK_MAX(4 * size_of(l), OVERFLOW_LEAST);
+    if (n == UINT64_MAX || getrlimit(RLIMIT_AS, &space) != 0 || getrlimit(RLIMIT_FSIZE, &file) != 0) return 0;
+    if (space.rlim_cur != RLIM_INFINITY) return 0; /* ulimit -v: address space is dear */
+    if (file.rlim_cur != RLIM_INFINITY) n = SK_MIN(n, (uint64_t)file.rlim_cur);
+    if (conf->spill_bytes) n = SK_MIN(n, conf->spill_bytes);
+    return n & ~(page - 1);
+}
+
 sk_rc sk_space_open(struct sk_local *l, const struct sk_engine_conf *conf, struct sk_err *err) {
     const struct sk_spill_conf c = {
         .dirs = conf->spill_dirs, .n_dirs = conf->n_spill_dirs, .quota_bytes = conf->spill_bytes, .wake = wake, .wake_arg = l};
-    return c.n_dirs ? sk_spill_create(&l->space.spill, &c, err) : SK_OK;
+    if (!c.n_dirs) return SK_OK;
+    SK_TRY(sk_spill_create(&l->space.spill, &c, err));
+    uint64_t n = overflow_size(l, conf);
+    int fd = -1;
+    struct sk_err why;
+    sk_rc rc = n ? sk_spill_open_overflow(l->space.spill, n, &fd, &why) : SK_OK;
+    if (rc == SK_OK && n) rc = sk_seg_tail(&l->data_seg, "skate-data", fd, n, &why);
+    if (rc == SK_OK && n) return sk_store_add_overflow(l->store, n, err);
+    if (rc != SK_OK)
+        sk_log(SK_LOG_WARN, "no_overflow rc=%s msg=\"%s\"", sk_rc_name(rc),
+               why.msg); /* a file that long cannot be: a full store is an error then */
+    return sk_machine_ ? rc : SK_OK;
 }
 
 void sk_space_close(struct sk_local *l) { /* objects and their sk_stored are the caller's */

@@ -798,14 +798,16 @@ sk_rc sk_worker_serve(struct sk_runner *runner, const struct sk_worker_hooks *ho
     const char *sock = getenv("SKATE_FORK_FD"), *ctl = getenv("SKATE_CTL");
     *was_worker = false;
     if (!sock || !ctl) return SK_OK;
-    int cfd, dfd;
-    size_t csize, dsize;
-    if (sscanf(ctl, "%d,%zu,%d,%zu", &cfd, &csize, &dfd, &dsize) != 4) return SK_ERR(err, SK_EINVAL, "SKATE_CTL is damaged: %s", ctl);
+    int cfd, dfd, tfd;
+    size_t csize, dsize, tail;
+    if (sscanf(ctl, "%d,%zu,%d,%zu,%d,%zu", &cfd, &csize, &dfd, &dsize, &tfd, &tail) != 6)
+        return SK_ERR(err, SK_EINVAL, "SKATE_CTL is damaged: %s", ctl);
     struct sk_client *c = sk_calloc(SK_TAG_ENGINE, sizeof *c);
     if (!c) return SK_ERR(err, SK_ENOMEM, "no memory for a worker");
     c->ctl_seg = c->data_seg = SK_SEG_EMPTY;
     SK_TRY(sk_seg_attach(&c->ctl_seg, cfd, csize, false, err)); /* mapped before the fork: workers inherit it */
     SK_TRY(sk_seg_attach(&c->data_seg, dfd, dsize, true, err));
+    if (tail) SK_TRY(sk_seg_tail(&c->data_seg, "skate-data", tfd, tail, err));
     c->ctl = (struct sk_ctl *)(void *)c->ctl_seg.base;
     if (c->ctl->magic != SK_CTL_MAGIC || c->ctl->version != SK_CTL_VERSION || c->ctl->slot_stride != sk_slot_stride())
         return SK_ERR(err, SK_ECORRUPT,

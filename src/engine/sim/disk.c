@@ -84,6 +84,22 @@ static void m_punch(void *ctx, int fd, uint64_t off, uint64_t len) {
     }
 }
 
+static int m_fill(void *ctx, int fd, uint64_t off, uint64_t len) {
+    struct sk_sim *s = ctx;
+    struct sk_sim_file *f = file_of(s, fd);
+    uint64_t from = off / PAGE, to = SK_ALIGN(off + len, PAGE) / PAGE, fresh = 0;
+    grow(f, to * PAGE);
+    for (uint64_t i = from; i < to; i++) fresh += f->there[i] ? 0 : PAGE;
+    if (s->conf.disk_bytes && s->disk_bytes + fresh > s->conf.disk_bytes) {
+        s->st.n_disk_full++;
+        return ENOSPC;
+    }
+    s->disk_bytes += fresh;
+    memset(f->there + from, 1, to - from);
+    s->st.n_disk_filled++;
+    return 0;
+}
+
 static void m_close(void *ctx, int fd) {
     struct sk_sim *s = ctx;
     struct sk_sim_file *f = file_of(s, fd);
@@ -98,6 +114,7 @@ void sk_disk_hooks(struct sk_machine *m) {
     m->file_write = m_write;
     m->file_read = m_read;
     m->file_punch = m_punch;
+    m->file_fill = m_fill;
     m->file_close = m_close;
 }
 

@@ -44,7 +44,7 @@ struct sk_sim_conf { /* all zero: no faults, one node. Chances are of 10,000 */
 
 struct sk_sim_stats {
     uint64_t steps; /* of schedule: a process runs from one point where others can go on to the next, a packet arrives, a fault happens */
-    uint64_t n_disk_writes, n_disk_reads, n_disk_full, n_disk_rot;
+    uint64_t n_disk_writes, n_disk_reads, n_disk_full, n_disk_rot, n_disk_filled;
     uint64_t n_kills, n_nodes_lost, n_values_lost, n_spawns, n_spawns_failed;
     uint64_t n_packets, n_packets_lost, n_packets_twice, n_resent, n_late; /* late: dropped, their session was over */
     int64_t now_ns;

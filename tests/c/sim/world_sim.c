@@ -594,6 +594,7 @@ static uint64_t run_one(const struct profile *f, uint64_t seed, uint32_t bugs, s
                                   .runner = &world_runner,
                                   .spill_dirs = dirs,
                                   .n_spill_dirs = f->spill ? 2 : 0,
+                                  .overflow_bytes = seed & 1 ? UINT64_MAX : 1u << 20,
                                   .lineage_bytes = f->lineage_bytes};
     struct sk_sim_conf sim = f->sim;
     sim.seed = seed;
@@ -647,6 +648,7 @@ static uint64_t run_one(const struct profile *f, uint64_t seed, uint32_t bugs, s
         sum->st.n_disk_reads += st.n_disk_reads;
         sum->st.n_disk_full += st.n_disk_full;
         sum->st.n_disk_rot += st.n_disk_rot;
+        sum->st.n_disk_filled += st.n_disk_filled;
     }
     W.n_gets = W.n_errors = W.n_user_errors = W.n_full = W.n_stall = 0;
     return st.hash;
@@ -660,11 +662,12 @@ static void say(const char *name, const struct total *t, int64_t ns) {
            "want of "
            "room and %llu of processes\n#         %llu kills, %llu of %llu starts failed, %llu nodes and %llu values lost; packets: %llu, "
            "%llu "
-           "lost, %llu doubled, %llu resent, %llu late; disk: %llu writes, %llu reads, %llu refused, %llu spoiled\n",
+           "lost, %llu doubled, %llu resent, %llu late; disk: %llu writes, %llu reads, %llu refused, %llu spoiled, %llu of the overflow\n",
            name, ULL(t->runs), (double)t->runs / ((double)ns / 1e9), ULL(s->steps), (double)s->steps / ((double)ns / 1e9), ULL(t->gets),
            ULL(t->user_errors), ULL(t->errors), ULL(t->full), ULL(t->stalls), ULL(s->n_kills), ULL(s->n_spawns_failed), ULL(s->n_spawns),
            ULL(s->n_nodes_lost), ULL(s->n_values_lost), ULL(s->n_packets), ULL(s->n_packets_lost), ULL(s->n_packets_twice),
-           ULL(s->n_resent), ULL(s->n_late), ULL(s->n_disk_writes), ULL(s->n_disk_reads), ULL(s->n_disk_full), ULL(s->n_disk_rot));
+           ULL(s->n_resent), ULL(s->n_late), ULL(s->n_disk_writes), ULL(s->n_disk_reads), ULL(s->n_disk_full), ULL(s->n_disk_rot),
+           ULL(s->n_disk_filled));
 }
 
 TEST_SLOW(world_schedules, 60) {
@@ -708,6 +711,7 @@ TEST_SLOW(world_replays, 20) {
 
 /* The same schedules on every machine and in every run: spilling, a tight store, a full and a rotten disk. */
 TEST(world_spills) {
+    uint64_t filled = 0;
     sk_log_set(SK_LOG_ERROR, STDERR_FILENO);
     for (size_t k = 0; k < N(profiles); k++) {
         struct total t = {0};
@@ -715,7 +719,9 @@ TEST(world_spills) {
         for (uint64_t i = 0; i < 60; i++) (void)run_one(&profiles[k], 1000 + i, 0, &t);
         CHECK(t.st.n_disk_writes > 30 && t.st.n_disk_reads > 30 && t.st.n_kills);
         if (profiles[k].sim.disk_bytes) CHECK(t.st.n_disk_full && t.st.n_disk_rot);
+        filled += t.st.n_disk_filled;
     }
+    CHECK(filled);
 }
 
 /* A put that finds the store and the disk full: one error, within five seconds (virtual, so no load changes it); all that is there stays whole. */
@@ -727,7 +733,8 @@ TEST(world_full_disk_is_said_soon) {
                                   .max_workers = 2,
                                   .runner = &world_runner,
                                   .spill_dirs = dirs,
-                                  .n_spill_dirs = 1};
+                                  .n_spill_dirs = 1,
+                                  .overflow_bytes = UINT64_MAX};
     struct sk_sim_conf sim = {.preempt = 1000, .disk_bytes = 1u << 19, .on_stuck = world_on_stuck};
     sk_log_set(SK_LOG_ERROR, STDERR_FILENO);
     for (sim.seed = 1; sim.seed <= 20; sim.seed++) {

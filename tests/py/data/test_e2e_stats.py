@@ -7,6 +7,7 @@ import threading
 import time
 
 import numpy as np
+import skate
 import skate.data as sd
 
 
@@ -137,3 +138,24 @@ def test_a_stall_is_named_within_five_seconds(tmp_path):
         log.removeHandler(handler)
     after, text = told[0]
     assert after >= 4 and "Nothing has moved for" in text and "ReadRange->MapBatches(stuck): 1 running (the longest for" in text
+
+
+def test_the_timeline_has_an_arrow_for_each_block_that_a_task_took():
+    # two stages: what runs in actors is not fused
+    class Twice:
+        def __call__(self, b):
+            return {"id": b["id"] * 2}
+
+    ds = sd.range(40, override_num_blocks=4).map_batches(Twice, concurrency=1, batch_size=10)
+    assert ds.count() == 40
+    events = skate.timeline()
+    slices = [e for e in events if e["ph"] == "X" and e["cat"] == "task"]
+
+    def inside(e):
+        return {s["name"] for s in slices if (s["pid"], s["tid"]) == (e["pid"], e["tid"]) and s["ts"] <= e["ts"] <= s["ts"] + s["dur"]}
+
+    ends = {e["id"]: e for e in events if e.get("cat") == "block" and e["ph"] == "f"}
+    starts = {e["id"]: e for e in events if e.get("cat") == "block" and e["ph"] == "s"}
+    assert set(starts) == set(ends) and all(e["bp"] == "e" for e in ends.values())
+    ours = [i for i, e in ends.items() if "MapBatches(Twice)" in inside(e)]
+    assert len(ours) == 4 and all("ReadRange" in inside(starts[i]) for i in ours)

@@ -199,10 +199,43 @@ def test_dropped_unsealed(fresh):
 
 
 def test_full_store(fresh):
-    ray = fresh()
+    ray = fresh(_system_config={"overflow_bytes": 0})
     with pytest.raises((ray.exceptions.ObjectStoreFullError, ray.exceptions.OutOfDiskError)):
         a = [ray.empty(100 * MIB // 8) for _ in range(3)]
         ray.put(np.zeros(100 * MIB // 8)), [ray.put(x) for x in a]  # inline: where they are copied
+
+
+def test_larger_than_the_store(fresh):
+    """On disk, mapped: the same in every way."""
+    ray = fresh()
+    if fresh.engine == "inline":
+        pytest.skip("the inline engine has no disk")
+    n = 2 * store("store_size_bytes") // 8
+
+    @ray.remote
+    def total(a):
+        return int(a[0] + a[-1]), len(a)
+
+    @ray.remote
+    def make():
+        a = ray.empty(n)
+        a[:] = 3
+        return a
+
+    a = ray.empty(n)
+    a[:] = 1
+    b = a[:1]
+    refs = [ray.put(a), make.remote()]
+    b[0] = 9  # no longer what others see
+    assert ray.get([total.remote(r) for r in refs]) == [(2, n), (6, n)]
+    assert ray.get(refs[0])[0] == 1 and a[0] == 9
+    assert store("overflow_bytes_on_disk") >= 16 * n
+    del a, b, refs
+    gc.collect()
+    end = time.monotonic() + 30
+    while store("overflow_bytes_on_disk") and time.monotonic() < end:
+        gc.collect()
+    assert store("overflow_bytes_on_disk") == 0
 
 
 def test_killed_while_it_writes(fresh):

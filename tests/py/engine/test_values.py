@@ -542,12 +542,17 @@ def test_store_full(fresh):
         ray.put(np.zeros(64 << 20, np.uint8))
 
 
-def test_results_larger_than_the_store_are_an_error(fresh):
-    ray = fresh(object_store_memory=8 << 20)
+@pytest.mark.parametrize("overflow", [0, -1])
+def test_results_larger_than_the_store(fresh, overflow):
+    """An error that says so, or kept on disk."""
+    ray = fresh(object_store_memory=8 << 20, _system_config={"overflow_bytes": overflow})
 
     @ray.remote
     def big():
-        return np.zeros(64 << 20, np.uint8)
+        return np.ones(64 << 20, np.uint8)
 
+    if overflow and fresh.engine == "local":
+        assert ray.get(big.remote()).sum() == 64 << 20
+        return
     with pytest.raises(ray.exceptions.RayError, match="store"):
         ray.get(big.remote())

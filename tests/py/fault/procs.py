@@ -41,7 +41,8 @@ def spill_files(path):
     out = []
     for fd in os.listdir("/proc/self/fd"):
         try:
-            if os.readlink(f"/proc/self/fd/{fd}").startswith(str(path)):
+            link = f"/proc/self/fd/{fd}"
+            if os.readlink(link).startswith(str(path)) and os.stat(link).st_blocks:  # not the store's overflow, where nothing is
                 out.append(f"/proc/self/fd/{fd}")
         except OSError:
             pass

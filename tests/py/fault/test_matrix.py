@@ -270,7 +270,8 @@ def test_matrix(row, fault, tmp_path):
     print(f"SKATE_TEST_SEED={seed}")
     small = fault != "full" or row is spilling
     skate.shutdown()
-    skate.init(num_cpus=2, object_store_memory=STORE if small else 256 * MIB, object_spilling_directory=str(tmp_path))
+    conf = {"overflow_bytes": 0} if fault == "full" else {}  # a limit of files' sizes, as below, is none for what is mapped
+    skate.init(num_cpus=2, object_store_memory=STORE if small else 256 * MIB, object_spilling_directory=str(tmp_path), _system_config=conf)
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     try:
         cell = Cell(fault, seed, tmp_path)

@@ -1,7 +1,7 @@
 """The block layer by itself against pyarrow: every Arrow type, sliced and nested at will, through the C Data Interface.
 
 The layer's C files are compiled here into a small shared library that shows its symbols; `_skate` and the build tree are not needed.
-A second library has tiny view buffers, so that columns with many data buffers are reached without gigabytes.
+A second library has tiny view buffers, so that columns with many data buffers are reached without gigabytes, and copies past the cache whatever it can.
 """
 
 import ctypes as ct
@@ -157,7 +157,7 @@ def big(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def tiny(tmp_path_factory):
-    return Block(build(tmp_path_factory.mktemp("block") / "tiny.so", "-DSK_BLOCK_VIEW_CHUNK=40"))
+    return Block(build(tmp_path_factory.mktemp("block") / "tiny.so", "-DSK_BLOCK_VIEW_CHUNK=40", "-DSK_BLOCK_STREAM_FROM=70"))
 
 
 @pytest.fixture(params=["big", "tiny"])

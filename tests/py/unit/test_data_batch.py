@@ -256,6 +256,23 @@ def test_changes_in_place_are_seen():
     assert B.from_batch(d, "f", rb, d)[0].to_pylist() == [{"s": "changed", "b": b"1", "o": {"k": 1}}, {"s": "y", "b": b"2", "o": {"k": 7}}]
 
 
+def test_a_tensor_type_in_use_is_made_once():
+    """pyarrow would make the Python half of a type anew, through JSON, at each look at a column."""
+    rb = pa.RecordBatch.from_arrays([B.array_from_numpy(np.zeros((3, 7, 5), np.int16), None)], names=["x"])
+    assert rb.column(0).type is rb.schema.field(0).type is B.array_from_numpy(np.ones((1, 7, 5), np.int16), None).type
+    again = pa.ipc.open_stream(pa.BufferReader(_ipc(rb))).read_next_batch()
+    assert again.equals(rb) and again.column(0).type is again.schema.field(0).type
+    other = B.array_from_numpy(np.zeros((3, 5, 7), np.int16), None).type
+    assert other != rb.column(0).type and other.shape == (5, 7)
+
+
+def _ipc(rb):
+    out = pa.BufferOutputStream()
+    with pa.ipc.new_stream(out, rb.schema) as w:
+        w.write_batch(rb)
+    return out.getvalue()
+
+
 def test_fixed_lists_and_tensors_are_arrays():
     t = B.from_batch({"t": np.arange(12.0).reshape(3, 2, 2)}, "f")[0]
     assert is_fixed(t.column(0).type)
