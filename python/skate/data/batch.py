@@ -35,6 +35,7 @@ import pyarrow as pa
 
 from skate import _skate
 from skate.data import tensor_types as _tt
+from skate.data.coded import CodedText, plain
 from skate.data.context import DataContext
 from skate.data.tensor_types import ArrowVariableShapedTensorType, is_fixed
 
@@ -171,7 +172,7 @@ class NumpyBatch(dict):  # type: ignore[type-arg]
             col = self.rb.column(self.rb.schema.get_field_index(name))
             v = column_to_numpy(name, col)
             t = col.type
-            if t.id in _IMMUTABLE or t.id == _DICTIONARY and t.value_type.id in _IMMUTABLE:
+            if t.id in _IMMUTABLE or t.id == _DICTIONARY and t.value_type.id in _IMMUTABLE or isinstance(t, CodedText):
                 self.copies[name] = v.copy()
             elif self.writable:
                 v = v.copy()
@@ -249,6 +250,8 @@ def column_to_numpy(name: str, col: pa.Array) -> np.ndarray:
         return _temporal(name, col)
     if tid in _TEXT:
         return _text(name, col, np.empty(len(col), object))
+    if isinstance(t, CodedText):
+        return column_to_numpy(name, col.storage)
     if is_fixed(t) and col.null_count == 0:
         return _tensor_to_numpy(col)
     if tid == _FSL and t.value_type.id in _NUM and col.null_count == 0 and t.list_size > 0:
@@ -473,24 +476,28 @@ def _from_dict(out: Mapping[str, Any], what: str, rb: pa.RecordBatch | None, giv
     return [pa.RecordBatch.from_arrays(cols, names=list(out))]
 
 
-def _hint(name: str, rb: pa.RecordBatch | None) -> pa.Array | None:
-    if rb is None:
-        return None
-    i = rb.schema.get_field_index(name)
+def _old(name: str, rb: pa.RecordBatch | None) -> pa.Array | None:
+    i = -1 if rb is None else rb.schema.get_field_index(name)
     return rb.column(i) if i >= 0 else None
+
+
+def _hint(name: str, rb: pa.RecordBatch | None) -> pa.Array | None:
+    old = _old(name, rb)
+    return None if old is None else plain(old)
 
 
 def _column(v: Any, name: str, rb: pa.RecordBatch | None, given: NumpyBatch | None) -> pa.Array:
     if v is _LATER:
-        return _hint(name, rb)
+        return _old(name, rb)
     if isinstance(v, np.ndarray):
         g = given.given.get(name) if given is not None else None
-        old = _hint(name, rb) if g is not None else None
+        old = _old(name, rb) if g is not None else None
         if old is not None:
             if v is g and (not v.flags.writeable or name in given.copies and _skate.same_objects(v, given.copies[name])):
                 return old
             if isinstance(v, np.ma.MaskedArray) and v is g and not v.data.flags.writeable and np.array_equal(v.mask, ~_valid(old)):
                 return old
+            old = plain(old)
             if not isinstance(g, np.ndarray) or v.dtype != g.dtype or v.shape[1:] != g.shape[1:]:
                 old = None
         return array_from_numpy(v, None if old is None else old.type, old)
