@@ -11,8 +11,10 @@ import pyarrow.parquet as pq
 import pytest
 import skate
 import skate.data as sd
+from pyarrow import fs
 from skate import _skate
 from skate.data.checkpoint import CheckpointConfig, InvalidCheckpointingConfig
+from skate.data.datasource import FilenameProvider
 
 PROGRAM = """
 import sys, os
@@ -35,10 +37,15 @@ if kind == "fused":
     ds.map_batches(f).write_parquet(target, resume=True)
 elif kind == "actors":
     ds.map_batches(Model, concurrency=2, batch_size=40).filter(lambda r: r["id"] % 7 > 0).write_parquet(target, mode="overwrite", resume=True, max_rows_per_file=30)
-else:
+elif kind == "csv":
     ds.map_batches(f).write_csv(target, mode="append", resume=True)
+else:  # a file system that is not ours to rename in; what was there goes with the overwriting
+    from pyarrow import fs
+    there = fs.SubTreeFileSystem(target, fs.LocalFileSystem())
+    ds.map_batches(Model, concurrency=2, batch_size=40).write_parquet("a/b", filesystem=there, mode="overwrite", resume=target + ".logs", max_rows_per_file=30)
 """
-KINDS = ["fused", "actors", "csv"]
+KINDS = ["fused", "actors", "csv", "remote"]
+OLD = {"actors": ".", "remote": "a/b"}  # where a file lies that goes
 POINTS = [
     "joblog.before",
     "joblog.torn",
@@ -85,9 +92,9 @@ def kill(tmp_path, source, kind, kills, seed):
     """Kills drivers at random steps until so many have died; after each job the output is that of an undisturbed one."""
     rand = random.Random(seed)
     want_dir = tmp_path / "want"
-    if kind == "actors":
-        want_dir.mkdir()
-        (want_dir / "old.parquet").write_bytes(b"goes")
+    if kind in OLD:
+        (want_dir / OLD[kind]).mkdir(parents=True)
+        (want_dir / OLD[kind] / "old.parquet").write_bytes(b"goes")
     r = program(kind, source, want_dir, tmp_path / "ran")
     assert r.returncode == 0, r.stderr
     want = content(want_dir)
@@ -96,11 +103,11 @@ def kill(tmp_path, source, kind, kills, seed):
     while died < kills:
         target = tmp_path / f"out{jobs}"
         jobs += 1
-        if kind == "actors":
-            target.mkdir()
-            (target / "old.parquet").write_bytes(b"goes")
+        if kind in OLD:
+            (target / OLD[kind]).mkdir(parents=True)
+            (target / OLD[kind] / "old.parquet").write_bytes(b"goes")
         while True:
-            seen = content(target) if target.exists() else {}
+            seen = content(target) if target.exists() and kind != "remote" else {}
             assert all(n in want and want[n] == b for n, b in seen.items() if n != "old.parquet"), "no file that is partly there"
             point = rand.choice(POINTS)
             r = program(
@@ -115,7 +122,7 @@ def kill(tmp_path, source, kind, kills, seed):
             assert r.returncode == -9, r.stderr
             died += 1
         assert content(target) == want, f"seed {seed}, job {jobs}"
-        assert sorted(os.listdir(target / ".skate-job")) == ["log"]
+        assert kind == "remote" or sorted(os.listdir(target / ".skate-job")) == ["log"]
     return died
 
 
@@ -152,7 +159,7 @@ def job(source, target, add=1, **more):
         return {"id": b["id"] + add}
 
     ds = sd.read_parquet(source, override_num_blocks=6).map_batches(f)
-    ds.write_parquet(str(target), resume=True, **more)
+    ds.write_parquet(str(target), resume=more.pop("fold", True), **more)
     return ds
 
 
@@ -265,7 +272,53 @@ def test_what_cannot_be_resumed(tmp_path, source):
         ds.write_parquet(str(tmp_path / "out"), resume=True, min_rows_per_file=10)
     with pytest.raises(ValueError, match="mode is 'error'"):
         job(source, tmp_path, mode="error")
+    with pytest.raises(ValueError, match="not local, and the log .* resume='/a/local/folder'"):
+        ds.write_parquet(str(tmp_path / "out"), filesystem=fs.LocalFileSystem(), resume=True)
     assert not (tmp_path / "out").exists()
+
+
+class Names(FilenameProvider):
+    def __init__(self, same=False):
+        super().__init__()
+        self.same = same
+
+    def get_filename_for_task(self, write_uuid, task_index):
+        return "x.parquet" if self.same else f"mine-{write_uuid}-{task_index}.parquet"
+
+
+def test_names_of_users(tmp_path, source):
+    target, want = tmp_path / "out", tmp_path / "want"
+    job(source, want, filename_provider=Names())
+    assert len(content(want)) == 6 and all(n.startswith("mine-") for n in content(want))
+    broken_off(source, target, filename_provider=Names())
+    assert content(target) == {}
+    job(source, target, filename_provider=Names())
+    assert content(target) == content(want)
+    with pytest.raises(ValueError, match="'x.parquet' to more than one file"):
+        job(source, tmp_path / "same", filename_provider=Names(same=True))
+
+
+def test_another_file_system(tmp_path, source):
+    there = fs.SubTreeFileSystem(str(tmp_path / "store"), fs.LocalFileSystem())
+    logs = str(tmp_path / "logs")
+    (tmp_path / "store").mkdir()
+    broken_off(source, "out", filesystem=there, fold=logs)
+    assert len(os.listdir(logs)) == 1 and len(content(tmp_path / "store")) >= 3
+    (tmp_path / "store" / "out" / "000005_000009.parquet").write_bytes(b"of a run that was killed, and made more files of this unit")
+    job(source, "out", filesystem=there, fold=logs)
+    assert sorted(sd.read_parquet("out", filesystem=there).to_pandas()["id"]) == list(range(1, N + 1))
+    before = content(tmp_path / "store")
+    assert len(before) == 6
+    os.unlink(tmp_path / "store" / sorted(before)[2])
+    job(source, "out", filesystem=there, fold=logs)
+    assert content(tmp_path / "store") == before
+    with pytest.raises(ValueError, match="of another job|mode is 'error'"):
+        shutil.rmtree(logs)
+        job(source, "out", filesystem=there, fold=logs, mode="error")
+    ds = sd.read_parquet(source, override_num_blocks=6)
+    ds.context.checkpoint_config = CheckpointConfig(checkpoint_path=logs)
+    ds.write_parquet("out", filesystem=there)  # appended under other names
+    assert sd.read_parquet("out", filesystem=there).count() == 2 * N and os.listdir(logs) == []
 
 
 def test_empty_units_and_partitions(tmp_path, source):

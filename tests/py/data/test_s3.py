@@ -104,6 +104,52 @@ def test_a_throttled_store_is_read_and_written(store, fmt):
     assert ds.stats_dict()["io_retries"] > 0 and "tried again" in ds.stats()
 
 
+def test_a_write_that_was_killed_goes_on(store, tmp_path):
+    """With a store that is not well either."""
+    from skate import _skate
+
+    app, fs, bucket = store
+    sd.range(1200, override_num_blocks=6).write_csv(str(tmp_path / "in"))
+    seen = str(tmp_path / "seen")
+
+    class Torn:
+        """The log of a driver that ends after three units."""
+
+        def __init__(self, path):
+            self.log, self.left = real(path), 3
+
+        def unit(self, *args):
+            self.left -= 1
+            if self.left < 0:
+                raise OSError("killed")
+            self.log.unit(*args)
+
+        def __getattr__(self, name):
+            return getattr(self.log, name)
+
+    def write():
+        def look(b):
+            with open(seen, "a") as f:
+                f.write(f"{b['id'].min()}\n")
+            return b
+
+        ds = sd.read_csv(str(tmp_path / "in"), override_num_blocks=6).map_batches(look)
+        ds.write_parquet(f"{bucket}/resumed", filesystem=fs, resume=str(tmp_path / "logs"))
+
+    app.share = 0.2
+    real, _skate.JobLog = _skate.JobLog, Torn
+    try:
+        with pytest.raises(OSError, match="killed"):
+            write()
+    finally:
+        _skate.JobLog = real
+    first = len(open(seen).readlines())
+    write()
+    assert len(open(seen).readlines()) == first + 3 and app.refused > 0
+    app.share = 0.0
+    assert sorted(sd.read_parquet(f"{bucket}/resumed", filesystem=fs).to_pandas()["id"]) == list(range(1200))
+
+
 def test_a_read_that_stalls_goes_on(store):
     app, fs, bucket = store
     sd.from_blocks(parts(6, 200)).write_parquet(f"{bucket}/stall", filesystem=fs, max_rows_per_file=100)

@@ -5,7 +5,8 @@ All files of a write appear in the folder together when everything is written, u
 resume=True: a job (its operators, functions, input files, options) is written into its folder once, however often the program is killed and started again. What is done is
 kept in <path>/.skate-job/log, which stays there; remove the folder .skate-job to write the same again. ValueError: the log is of another job that
 has not ended, or the plan has no lasting units (from_items and the like have, a materialized Dataset, limit, union and zip have not). Files hold rows of one unit of the input each; batches
-of map_batches do not cross units. Only local folders, without filename_provider and min_rows_per_file. DataContext.checkpoint_config does the same
+of map_batches do not cross units; so min_rows_per_file is refused. A target that is not local needs a local folder for the log, resume="/logs"; files are in their places there before
+the job ends. A filename_provider must follow from its arguments alone. DataContext.checkpoint_config does the same
 with Ray's name (skate.data.checkpoint).
 """
 
@@ -50,7 +51,7 @@ def _files(ds: Any, fmt: str, given: dict[str, Any], args: dict[str, Any], args_
         partition_cols=g["partition_cols"],
         filename_provider=g["filename_provider"],
         open_stream_args=g["arrow_open_stream_args"],
-        resume=bool(g["resume"]),
+        resume=g["resume"] or False,
         args=args,
         args_fn=args_fn,
     )
@@ -75,7 +76,7 @@ class Writers:
         concurrency: int | None = None,
         num_rows_per_file: int | None = None,
         mode: Any = SaveMode.APPEND,
-        resume: bool = False,
+        resume: bool | str = False,
         **arrow_parquet_args: Any,
     ) -> None:
         """Writes Parquet files into a folder.
@@ -83,7 +84,8 @@ class Writers:
         Args:
             path: The folder; local, or a URI of a pyarrow file system.
             mode: "append", "overwrite", "error" (ValueError when there are files) or "ignore" (nothing is written when there are).
-            resume: The same program, run again after it was killed, does only what is missing, and nothing when all is there (see the head of this module).
+            resume: The same program, run again after it was killed, does only what is missing, and nothing when all is there (see the head of this module). A text:
+                the local folder of the log.
             filename_provider: Names the files (skate.data.datasource.FilenameProvider).
             min_rows_per_file, max_rows_per_file: Rows in a file at least, at most.
             partition_cols: Columns that become folders (col=value).
@@ -106,7 +108,7 @@ class Writers:
         concurrency: int | None = None,
         num_rows_per_file: int | None = None,
         mode: Any = SaveMode.APPEND,
-        resume: bool = False,
+        resume: bool | str = False,
         **arrow_csv_args: Any,
     ) -> None:
         """Writes CSV files with a header line into a folder.
@@ -114,7 +116,8 @@ class Writers:
         Args:
             path: The folder; local, or a URI of a pyarrow file system.
             mode: "append", "overwrite", "error" (ValueError when there are files) or "ignore" (nothing is written when there are).
-            resume: The same program, run again after it was killed, does only what is missing, and nothing when all is there (see the head of this module).
+            resume: The same program, run again after it was killed, does only what is missing, and nothing when all is there (see the head of this module). A text:
+                the local folder of the log.
             filename_provider: Names the files (skate.data.datasource.FilenameProvider).
             min_rows_per_file, max_rows_per_file: Rows in a file at least, at most.
             arrow_csv_args: Arguments of pyarrow.csv.WriteOptions, or write_options itself.
@@ -136,7 +139,7 @@ class Writers:
         concurrency: int | None = None,
         num_rows_per_file: int | None = None,
         mode: Any = SaveMode.APPEND,
-        resume: bool = False,
+        resume: bool | str = False,
         **pandas_json_args: Any,
     ) -> None:
         """Writes JSON files, one object a line, into a folder.
@@ -144,7 +147,8 @@ class Writers:
         Args:
             path: The folder; local, or a URI of a pyarrow file system.
             mode: "append", "overwrite", "error" (ValueError when there are files) or "ignore" (nothing is written when there are).
-            resume: The same program, run again after it was killed, does only what is missing, and nothing when all is there (see the head of this module).
+            resume: The same program, run again after it was killed, does only what is missing, and nothing when all is there (see the head of this module). A text:
+                the local folder of the log.
             filename_provider: Names the files (skate.data.datasource.FilenameProvider).
             min_rows_per_file, max_rows_per_file: Rows in a file at least, at most.
             pandas_json_args: Arguments of json.dumps (orient and lines are understood and are "records" and True).
@@ -165,14 +169,15 @@ class Writers:
         concurrency: int | None = None,
         num_rows_per_file: int | None = None,
         mode: Any = SaveMode.APPEND,
-        resume: bool = False,
+        resume: bool | str = False,
     ) -> None:
         """Writes one column into .npy files.
 
         Args:
             path: The folder; local, or a URI of a pyarrow file system.
             mode: "append", "overwrite", "error" (ValueError when there are files) or "ignore" (nothing is written when there are).
-            resume: The same program, run again after it was killed, does only what is missing, and nothing when all is there (see the head of this module).
+            resume: The same program, run again after it was killed, does only what is missing, and nothing when all is there (see the head of this module). A text:
+                the local folder of the log.
             filename_provider: Names the files (skate.data.datasource.FilenameProvider).
             min_rows_per_file: Rows in a file at least.
             column: The column; all its values must have one shape (TypeError).
@@ -192,14 +197,15 @@ class Writers:
         ray_remote_args: dict[str, Any] | None = None,
         concurrency: int | None = None,
         mode: Any = SaveMode.APPEND,
-        resume: bool = False,
+        resume: bool | str = False,
     ) -> None:
         """Writes a column of arrays into image files, one a row.
 
         Args:
             path: The folder; local, or a URI of a pyarrow file system.
             mode: "append", "overwrite", "error" (ValueError when there are files) or "ignore" (nothing is written when there are).
-            resume: The same program, run again after it was killed, does only what is missing, and nothing when all is there (see the head of this module).
+            resume: The same program, run again after it was killed, does only what is missing, and nothing when all is there (see the head of this module). A text:
+                the local folder of the log.
             filename_provider: Names the files (skate.data.datasource.FilenameProvider).
             column: Arrays (height, width[, channels]) of uint8.
             file_format: "png", "jpeg", ... as Pillow knows it.
@@ -220,14 +226,15 @@ class Writers:
         concurrency: int | None = None,
         num_rows_per_file: int | None = None,
         mode: Any = SaveMode.APPEND,
-        resume: bool = False,
+        resume: bool | str = False,
     ) -> None:
         """Writes TFRecord files of tf.train.Example; bytes, text, ints, floats and lists of these have such a form (TypeError for others).
 
         Args:
             path: The folder; local, or a URI of a pyarrow file system.
             mode: "append", "overwrite", "error" (ValueError when there are files) or "ignore" (nothing is written when there are).
-            resume: The same program, run again after it was killed, does only what is missing, and nothing when all is there (see the head of this module).
+            resume: The same program, run again after it was killed, does only what is missing, and nothing when all is there (see the head of this module). A text:
+                the local folder of the log.
             filename_provider: Names the files (skate.data.datasource.FilenameProvider).
             min_rows_per_file: Rows in a file at least.
             tf_schema: Of TensorFlow's metadata library; NotImplementedError.
@@ -252,14 +259,15 @@ class Writers:
         concurrency: int | None = None,
         num_rows_per_file: int | None = None,
         mode: Any = SaveMode.APPEND,
-        resume: bool = False,
+        resume: bool | str = False,
     ) -> None:
         """Writes tar files of the WebDataset form: column "jpg" of the row with __key__ "a" becomes the member a.jpg.
 
         Args:
             path: The folder; local, or a URI of a pyarrow file system.
             mode: "append", "overwrite", "error" (ValueError when there are files) or "ignore" (nothing is written when there are).
-            resume: The same program, run again after it was killed, does only what is missing, and nothing when all is there (see the head of this module).
+            resume: The same program, run again after it was killed, does only what is missing, and nothing when all is there (see the head of this module). A text:
+                the local folder of the log.
             filename_provider: Names the files (skate.data.datasource.FilenameProvider).
             min_rows_per_file: Rows in a file at least.
             encoder: True: by the column's ending; None: bytes and text only; a function from row to row, or a list of these.
@@ -277,7 +285,7 @@ class Writers:
         ray_remote_args: dict[str, Any] | None = None,
         concurrency: int | None = None,
         mode: Any = SaveMode.APPEND,
-        resume: bool = False,
+        resume: bool | str = False,
         **args: Any,
     ) -> None:
         """Writes Arrow IPC files (Feather version 2) into a folder.
@@ -285,7 +293,8 @@ class Writers:
         Args:
             path: The folder; local, or a URI of a pyarrow file system.
             mode: "append", "overwrite", "error" (ValueError when there are files) or "ignore" (nothing is written when there are).
-            resume: The same program, run again after it was killed, does only what is missing, and nothing when all is there (see the head of this module).
+            resume: The same program, run again after it was killed, does only what is missing, and nothing when all is there (see the head of this module). A text:
+                the local folder of the log.
             filename_provider: Names the files (skate.data.datasource.FilenameProvider).
             min_rows_per_file, max_rows_per_file: Rows in a file at least, at most.
             args: compression: "lz4" (default), "zstd" or None.
@@ -303,7 +312,7 @@ class Writers:
         ray_remote_args: dict[str, Any] | None = None,
         concurrency: int | None = None,
         mode: Any = SaveMode.APPEND,
-        resume: bool = False,
+        resume: bool | str = False,
         **args: Any,
     ) -> None:
         """Writes ORC files into a folder.
@@ -311,7 +320,8 @@ class Writers:
         Args:
             path: The folder; local, or a URI of a pyarrow file system.
             mode: "append", "overwrite", "error" (ValueError when there are files) or "ignore" (nothing is written when there are).
-            resume: The same program, run again after it was killed, does only what is missing, and nothing when all is there (see the head of this module).
+            resume: The same program, run again after it was killed, does only what is missing, and nothing when all is there (see the head of this module). A text:
+                the local folder of the log.
             filename_provider: Names the files (skate.data.datasource.FilenameProvider).
             min_rows_per_file, max_rows_per_file: Rows in a file at least, at most.
             args: Arguments of pyarrow.orc.ORCWriter (compression, stripe_size, ...).

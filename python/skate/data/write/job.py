@@ -49,9 +49,9 @@ def write(
     args: dict[str, Any],
     args_fn: Any = None,
     open_stream_args: dict[str, Any] | None = None,
-    resume: bool = False,
+    resume: bool | str = False,
 ) -> None:
-    """Runs ds into files of a format under path. resume: see resume.py."""
+    """Runs ds into files of a format under path. resume: see resume.py; a text is the folder of the log."""
     if args_fn is not None:
         args = {**args, **args_fn()}
     how = SaveMode(str(getattr(mode, "value", mode)).lower())
@@ -92,11 +92,13 @@ def write(
     reports: list[tuple[str, int, int]] = []
     config = getattr(ds.context, "checkpoint_config", None)
     if resume or config is not None:
-        if not isinstance(target, _Local) or filename_provider is not None or min_rows:
+        if min_rows:
             raise ValueError(
-                "resume: a write that can be resumed goes into a local folder, without filename_provider and min_rows_per_file"
+                "resume: min_rows_per_file is not possible in a write that can be resumed: a file has rows of one unit of the input only (else a unit that is "
+                "done could not be left out), and it may have fewer; make the units larger (override_num_blocks of the reader)"
             )
-        done = _resumable(ds, target.path, how, label, params, options, config)
+        logs = resume if isinstance(resume, str) else getattr(config, "checkpoint_path", None)
+        done = _resumable(ds, target, how, label, params, options, logs, config is not None and config.delete_checkpoint_on_success)
         _wrote(ds, path, [(name, rows, size) for _, name, rows, size in done])
         return
     old = target.begin(how)
@@ -121,15 +123,32 @@ def _wrote(ds: Any, path: str, files: list[tuple[str, int, int]]) -> None:
         ds._stats.extra["write"] = {"path": path, "files": len(files), "rows": sum(r[1] for r in files), "bytes": sum(r[2] for r in files)}
 
 
-def _resumable(ds: Any, path: str, how: SaveMode, label: str, params: dict[str, Any], options: dict[str, Any], config: Any) -> list[Any]:
+def _resumable(
+    ds: Any,
+    target: _Local | _Remote,
+    how: SaveMode,
+    label: str,
+    params: dict[str, Any],
+    options: dict[str, Any],
+    logs: str | None,
+    forget: bool,
+) -> list[Any]:
     """A write that can be resumed: does what is missing of it. The files of the whole job."""
-    from skate.data.write.resume import Job, digest
+    from skate.data.write.resume import Job, RemoteJob, digest
 
     at = None
-    if config is not None and config.checkpoint_path is not None:
-        folder = os.path.abspath(os.path.expanduser(config.checkpoint_path.removeprefix("file://").removeprefix("local://")))
-        at = os.path.join(folder, f"{digest(os.fsencode(path)).hex()}.log")
-    job = Job(ds, path, how, params, at)
+    if logs is not None:
+        folder = os.path.abspath(os.path.expanduser(logs.removeprefix("file://").removeprefix("local://")))
+        at = os.path.join(folder, f"{digest(os.fsencode(target.path)).hex()}.log")
+    if isinstance(target, _Local):
+        job = Job(ds, target.path, how, params, at)
+    elif at is None:
+        raise ValueError(
+            f"resume: {target.path} is not local, and the log of a job that can be resumed is a local file: say where, with resume='/a/local/folder' or "
+            "CheckpointConfig(checkpoint_path=...)"
+        )
+    else:
+        job = RemoteJob(ds, target, how, params, at)
     try:
         if job.open():
             if len(job.files) < job.units:
@@ -139,7 +158,7 @@ def _resumable(ds: Any, path: str, how: SaveMode, label: str, params: dict[str, 
         if job.log is None:  # mode "ignore", and there are files
             return files
         job.tidy()
-        if config is not None and config.delete_checkpoint_on_success:
+        if forget:
             job.forget()
         return files
     finally:
@@ -269,6 +288,9 @@ class Files:
 
     def __init__(self, params: dict[str, Any], task: Any, extension: str, make: Any):
         self.p, self.seq, self.ext, self.make = params, task.seq, extension, make
+        self.base = f"{params['prefix']}{self.seq:06d}"
+        if params.get("by_unit") and not task.unit:  # exec.h, keep_units: unit * 2^20 + place, where another task has read the unit
+            self.base = f"{params['prefix']}{self.seq >> 20:06d}_{self.seq & 0xFFFFF:06d}"
         self.index = 0
         self.reports: list[tuple[str, int, int]] = []
         self.made: set[str] = set()  # remote folders
@@ -316,7 +338,7 @@ class Files:
         """Of the next file of this task."""
         p = self.p.get("names")
         if p is None:
-            return f"{self.p['prefix']}{self.seq:06d}_{self.index:06d}.{self.ext}"
+            return f"{self.base}_{self.index:06d}.{self.ext}"
         from skate.data.datasource.filename_provider import FilenameProvider
 
         if type(p).get_filename_for_block is not FilenameProvider.get_filename_for_block:
@@ -329,7 +351,7 @@ class Files:
         """Of the file of the i-th row of this task."""
         p = self.p.get("names")
         if p is None:
-            return f"{self.p['prefix']}{self.seq:06d}_{i:06d}.{self.ext}"
+            return f"{self.base}_{i:06d}.{self.ext}"
         from skate.data.datasource.filename_provider import FilenameProvider, row_filename
 
         if type(p).get_filename_for_row is not FilenameProvider.get_filename_for_row:

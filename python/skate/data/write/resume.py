@@ -8,7 +8,10 @@ Such a run keeps them apart: no task works on rows of two units, blocks leave in
 later unit comes, all of the earlier ones are whole. Then a unit goes into the log with its files, and the next run leaves it out.
 When all are there: COMMIT; files move to their places under names that follow from unit and number; DONE.
 
-Invariant: a file is in its place only after COMMIT, and once; whatever is killed where, the next run ends with the files that an undisturbed one gives. What is
+A target that is not local (RemoteJob): the log is in a local folder that the user names; a rename would be a copy there, so files are written in their places under such names, whole or
+not at all, and what a killed run has left under such names is removed at the end.
+
+Invariant: a file is in its place (a local one) only after COMMIT, and once; whatever is killed where, the next run ends with the files that an undisturbed one gives. What is
 lost are units that were done behind a slow one. Files are synced by the workers that write them, the log at most 20 times a second and at each mark.
 
 Refused: a log of another job that has not ended (the message names the part that differs); sources without lasting units; plans that are no chain.
@@ -19,6 +22,7 @@ from __future__ import annotations
 import hashlib
 import logging
 import os
+import re
 import shutil
 import time
 from collections.abc import Iterator
@@ -26,6 +30,7 @@ from typing import TYPE_CHECKING, Any
 
 from skate.data import execute
 from skate.data.execute import Node
+from skate.data.steady import steady
 
 if TYPE_CHECKING:
     from skate.data.write.job import SaveMode
@@ -53,6 +58,7 @@ class Job:
         self.path = log_path or os.path.join(self.folder, "log")
         self.files: dict[int, list[File]] = {}
         self.prefix = ""
+        self.names = params["names"] is not None  # the user gives names: those are the ones
         self.committed = self.over = False
         self.log: Any = None
         self.synced = 0.0
@@ -73,18 +79,15 @@ class Job:
         """Reads the log and decides. False: nothing is to be done."""
         from skate import _skate
 
-        there = os.path.isdir(self.target)
-        if os.path.exists(self.target) and not there:
-            raise NotADirectoryError(20, "write: the target is a file, not a folder", self.target)
-        known = os.path.exists(self.path)
-        if there and not known:
+        there = self._there()
+        if there and not os.path.exists(self.path):
             if self.how.value == "error":
                 raise ValueError(
                     f"write: {self.target} exists already, and mode is 'error'; choose another folder, or mode 'append' or 'overwrite'"
                 )
             if self.how.value == "ignore":
                 return False
-        os.makedirs(self.folder, exist_ok=True)
+        self._make_folders()
         os.makedirs(os.path.dirname(self.path), exist_ok=True)
         self.log = _skate.JobLog(self.path)
         if self.log.cut():
@@ -114,6 +117,15 @@ class Job:
         self.over = False
         return True
 
+    def _there(self) -> bool:
+        """Whether the target has something that `mode` is about."""
+        if os.path.exists(self.target) and not os.path.isdir(self.target):
+            raise NotADirectoryError(20, "write: the target is a file, not a folder", self.target)
+        return os.path.isdir(self.target)
+
+    def _make_folders(self) -> None:
+        os.makedirs(self.folder, exist_ok=True)
+
     def _same(self, records: list[Any]) -> bool:
         """True: a log of this job. False: of another that has ended. ValueError: of another that has not."""
         _, units, mode, _, parts = records[0]
@@ -132,17 +144,22 @@ class Job:
                 what = f"{a[0]!r} is different (its function, arguments or input)"
                 break
         raise ValueError(
-            f"resume: {self.path} is of another job, which has not ended: {what}. End that job with the program and the input that began it, or remove {self.folder} "
+            f"resume: {self.path} is of another job, which has not ended: {what}. End that job with the program and the input that began it, or remove {self.path} "
             "to start anew"
         )
 
     def _begin(self) -> None:
-        from skate.data.write.job import SaveMode, prefix
+        from skate.data.write.job import SaveMode
 
         if self.how is SaveMode.APPEND:
-            self.prefix = prefix(self.target, [n for n in os.listdir(self.target) if not n.startswith(".skate-")])
+            self.prefix = self._new_prefix()
         self.log.head(self.units, self.how.value, self.prefix, self.parts)
         self.log.sync()
+
+    def _new_prefix(self) -> str:
+        from skate.data.write.job import prefix
+
+        return prefix(self.target, [n for n in os.listdir(self.target) if not n.startswith(".skate-")])
 
     def _check_files(self) -> None:
         """Forgets units whose files are not there as they were recorded."""
@@ -163,10 +180,9 @@ class Job:
 
     def write(self, ds: Any, label: str, params: dict[str, Any], options: dict[str, Any]) -> None:
         """Runs what is missing; the log knows each unit when it is whole."""
-        run = f"run-{os.urandom(6).hex()}"
-        stage = os.path.join(self.folder, run)
-        os.mkdir(stage)
-        node = Node("write", label, {**params, "folder": stage, "prefix": "", "sync": True}, (ds._node,), **options)
+        run, where = self._stage()
+        uuid = digest(*(d for _, d in self.parts)).hex()[:8]  # the same in each run of the job
+        node = Node("write", label, {**params, "uuid": uuid, **where}, (ds._node,), **options)
         skip = bytes(u in self.files for u in range(self.units))
         at, held = -1, []
         blocks: Iterator[Any] = execute.run(ds, node, skip)
@@ -182,6 +198,13 @@ class Job:
         self._whole(run, at, held, self.units)
         self.log.sync()
 
+    def _stage(self) -> tuple[str, dict[str, Any]]:
+        """(name of this run, parameters of the writer)"""
+        run = f"run-{os.urandom(6).hex()}"
+        stage = os.path.join(self.folder, run)
+        os.mkdir(stage)
+        return run, {"folder": stage, "prefix": "", "sync": True}
+
     def _whole(self, run: str, unit: int, reports: list[tuple[str, int, int]], upto: int) -> None:
         """Unit is whole, and those before `upto` that gave no file."""
         for u in range(max(unit, 0), upto):
@@ -196,6 +219,8 @@ class Job:
 
     def _file(self, run: str, unit: int, i: int, report: tuple[str, int, int]) -> File:
         staged, rows, size = report
+        if self.names:
+            return f"{run}/{staged}", staged, rows, size
         folder, slash, name = staged.rpartition("/")
         _, dot, ext = name.partition(".")
         return f"{run}/{staged}", f"{folder}{slash}{self.prefix}{unit:06d}_{i:06d}{dot}{ext}", rows, size
@@ -207,7 +232,7 @@ class Job:
         from skate import _skate
         from skate.data.write.job import SaveMode
 
-        files = [f for u in sorted(self.files) for f in self.files[u]]
+        files = self._all_files()
         self.log.commit()
         self.log.sync()
         self.committed = True
@@ -228,6 +253,14 @@ class Job:
             _skate.job_sync_dir(f)
         self.log.done()
         self.log.sync()
+
+    def _all_files(self) -> list[File]:
+        files = [f for u in sorted(self.files) for f in self.files[u]]
+        names = sorted(f[1] for f in files)
+        twice = next((a for a, b in zip(names, names[1:], strict=False) if a == b), None)
+        if twice is not None:
+            raise ValueError(f"write: filename_provider gives the name {twice!r} to more than one file; let it follow from task_index")
+        return files
 
     def _remove_others(self, mine: set[str]) -> None:
         for folder, _, names in os.walk(self.target, topdown=False):
@@ -259,6 +292,72 @@ class Job:
     def close(self) -> None:
         if self.log is not None:
             self.log.close()
+
+
+class RemoteJob(Job):
+    """One resumable write into a folder of another file system. target: job._Remote."""
+
+    def __init__(self, ds: Any, target: Any, how: SaveMode, params: dict[str, Any], log_path: str):
+        super().__init__(ds, target.path, how, params, log_path)
+        self.remote, self.fs = target, target.fs
+
+    def _list(self) -> dict[str, int]:
+        """Names in the target (relative) with their sizes."""
+        from pyarrow import fs as pafs
+
+        selector = pafs.FileSelector(self.target, allow_not_found=True, recursive=True)
+        info = steady(lambda: self.fs.get_file_info(selector), f"list {self.target}")
+        return {f.path[len(self.target) + 1 :]: f.size or 0 for f in info if f.type == pafs.FileType.File}
+
+    def _there(self) -> bool:
+        return bool(self._list())
+
+    def _make_folders(self) -> None:
+        steady(lambda: self.fs.create_dir(self.target, recursive=True), f"make {self.target}")
+
+    def _new_prefix(self) -> str:
+        return self.remote.prefix(list(self._list()))
+
+    def _check_files(self) -> None:
+        self.sizes = self._list()
+        super()._check_files()
+
+    def _size(self, f: File) -> int:
+        return self.sizes.get(f[1], -1)
+
+    def _stage(self) -> tuple[str, dict[str, Any]]:
+        return "", {"folder": self.target, "prefix": self.prefix, "by_unit": True}
+
+    def _file(self, run: str, unit: int, i: int, report: tuple[str, int, int]) -> File:
+        return report[0], *report
+
+    def commit(self) -> None:
+        """All files are in their places; takes away what is not of this job. Safe to be repeated."""
+        from skate.data.write.job import SaveMode
+
+        mine = {f[1]: f[3] for f in self._all_files()}
+        self.log.commit()
+        self.log.sync()
+        there = self._list()
+        wrong = next((n for n, size in mine.items() if there.get(n) != size), None)
+        if wrong is not None:
+            raise FileNotFoundError(
+                2,
+                "write: a file that the log has is not there, or not as it was written; run again to write it anew",
+                f"{self.target}/{wrong}",
+            )
+        left = re.compile(rf"{re.escape(self.prefix)}\d{{6,}}_\d{{6}}[_.]")
+        for n in there:
+            if n not in mine and (self.how is SaveMode.OVERWRITE or (not self.names and left.match(n.rsplit("/", 1)[-1]))):
+                steady(lambda n=n: self.fs.delete_file(f"{self.target}/{n}"), f"remove {n}")
+        self.log.done()
+        self.log.sync()
+
+    def tidy(self) -> None:
+        pass
+
+    def forget(self) -> None:
+        os.unlink(self.path)
 
 
 def digest(*parts: bytes) -> bytes:
