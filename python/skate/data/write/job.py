@@ -137,7 +137,7 @@ def _check_names(provider: Any, uuid: str) -> None:
         if uuid not in name:
             raise ValueError(
                 f"Write UUID '{uuid}' missing from filename template '{name}'. This could result in files being overwritten. Modify your FileNameProvider "
-                "implementation to include the `write_uuid` into the filename template, or use mode='overwrite'."
+                f"implementation: {type(provider).__name__} gave {name!r}, without the write_uuid that it was given; or choose another mode"
             )
 
 
@@ -217,7 +217,7 @@ class _Local:
     def __init__(self, path: str):
         self.path = os.path.abspath(os.path.expanduser(path.removeprefix("file://").removeprefix("local://")))
         self.uuid = os.urandom(16).hex()
-        self.stage = os.path.join(self.path, f".skate-{os.getpid()}-{self.uuid}")
+        self.stage = os.path.join(self.path, f".skate-{os.getpid()}-{self.uuid[:8]}")
 
     def begin(self, how: SaveMode) -> list[str] | None:
         """Makes the folders; names that are in the target now, or None when there is nothing to do."""
@@ -375,7 +375,7 @@ class Files:
             return p.get_filename_for_block(None, self.p["uuid"], self.seq, self.index)
         name = p.get_filename_for_task(self.p["uuid"], self.seq)
         if self.ext == "parquet":  # as Ray has it: a template, and an ending
-            name = name if ".parquet" in name else f"{name}.parquet"
+            name = name if "." in name else f"{name}.parquet"
             if "{i}" in name:
                 return name.replace("{i}", str(self.index))
         base, dot, end = name.partition(".")
