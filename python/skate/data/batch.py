@@ -12,6 +12,7 @@ hold a value the conversion raises and names the column. What each type looks li
     string, binary, decimal, time           object array, None for null              str / object
     list                                    object array of ndarrays (of objects, where numbers do not do)   of lists, for those
     struct, map, union, ...                 object array of dicts, lists             the same
+    Python objects                          object array of them                     the same
 
 Back to Arrow a new column gets its natural type. A returned column with the name of an input column *keeps its Arrow type when the values
 can be cast back exactly* (numpy: and its dtype is the one that was handed out): a zone of a timestamp, a dictionary, a large string, an
@@ -34,6 +35,7 @@ import pyarrow as pa
 
 from skate import _skate
 from skate.data import tensor_types as _tt
+from skate.data.coded import CodedText, plain
 from skate.data.context import DataContext
 from skate.data.tensor_types import ArrowVariableShapedTensorType, is_fixed
 
@@ -170,7 +172,7 @@ class NumpyBatch(dict):  # type: ignore[type-arg]
             col = self.rb.column(self.rb.schema.get_field_index(name))
             v = column_to_numpy(name, col)
             t = col.type
-            if t.id in _IMMUTABLE or t.id == _DICTIONARY and t.value_type.id in _IMMUTABLE:
+            if t.id in _IMMUTABLE or t.id == _DICTIONARY and t.value_type.id in _IMMUTABLE or isinstance(t, CodedText):
                 self.copies[name] = v.copy()
             elif self.writable:
                 v = v.copy()
@@ -248,6 +250,8 @@ def column_to_numpy(name: str, col: pa.Array) -> np.ndarray:
         return _temporal(name, col)
     if tid in _TEXT:
         return _text(name, col, np.empty(len(col), object))
+    if isinstance(t, CodedText):
+        return column_to_numpy(name, col.storage)
     if is_fixed(t) and col.null_count == 0:
         return _tensor_to_numpy(col)
     if tid == _FSL and t.value_type.id in _NUM and col.null_count == 0 and t.list_size > 0:
@@ -384,6 +388,8 @@ def to_objects(name: str, col: pa.Array) -> list[Any]:
         return [None if v is None else pickle.loads(v) for v in col.storage.to_pylist()]
     if is_ragged(t):
         data, shapes = to_objects(name, col.storage.field("data")), col.storage.field("shape").to_pylist()
+        if _T.is_boolean(col.storage.field("data").type.value_type):  # lists, since bits are no view
+            data = [None if d is None else np.array(d, bool) for d in data]
         return [d.reshape(s) if v else None for d, s, v in zip(data, shapes, col.is_valid().to_pylist(), strict=True)]
     if isinstance(t, pa.BaseExtensionType) and not isinstance(t, (pa.UuidType, pa.JsonType, pa.Bool8Type)):
         return to_objects(name, col.storage)
@@ -470,24 +476,28 @@ def _from_dict(out: Mapping[str, Any], what: str, rb: pa.RecordBatch | None, giv
     return [pa.RecordBatch.from_arrays(cols, names=list(out))]
 
 
-def _hint(name: str, rb: pa.RecordBatch | None) -> pa.Array | None:
-    if rb is None:
-        return None
-    i = rb.schema.get_field_index(name)
+def _old(name: str, rb: pa.RecordBatch | None) -> pa.Array | None:
+    i = -1 if rb is None else rb.schema.get_field_index(name)
     return rb.column(i) if i >= 0 else None
+
+
+def _hint(name: str, rb: pa.RecordBatch | None) -> pa.Array | None:
+    old = _old(name, rb)
+    return None if old is None else plain(old)
 
 
 def _column(v: Any, name: str, rb: pa.RecordBatch | None, given: NumpyBatch | None) -> pa.Array:
     if v is _LATER:
-        return _hint(name, rb)
+        return _old(name, rb)
     if isinstance(v, np.ndarray):
         g = given.given.get(name) if given is not None else None
-        old = _hint(name, rb) if g is not None else None
+        old = _old(name, rb) if g is not None else None
         if old is not None:
             if v is g and (not v.flags.writeable or name in given.copies and _skate.same_objects(v, given.copies[name])):
                 return old
             if isinstance(v, np.ma.MaskedArray) and v is g and not v.data.flags.writeable and np.array_equal(v.mask, ~_valid(old)):
                 return old
+            old = plain(old)
             if not isinstance(g, np.ndarray) or v.dtype != g.dtype or v.shape[1:] != g.shape[1:]:
                 old = None
         return array_from_numpy(v, None if old is None else old.type, old)
@@ -533,7 +543,7 @@ def array_from_numpy(v: np.ndarray, hint: pa.DataType | None, old: pa.Array | No
             raise TypeError(
                 f'type {hint} cannot be made from Python values; return the array itself, drop the column, or use batch_format="pyarrow"'
             )
-        return from_objects(values, hint)
+        return from_objects(values, hint, old)
     if kind == "M" or kind == "m":
         unit = np.datetime_data(v.dtype)
         if unit[1] != 1 or unit[0] not in ("s", "ms", "us", "ns", "D") or (unit[0] == "D" and kind == "m"):
@@ -634,13 +644,13 @@ def _zero_lists(n: int, t: pa.DataType) -> pa.Array:
 # ---- Python values -> Arrow
 
 
-def from_objects(values: list[Any], hint: pa.DataType | None, name: str = "") -> pa.Array:
-    """An Arrow array of Python values (None: null); keeps `hint` when that is exact."""
+def from_objects(values: list[Any], hint: pa.DataType | None, old: pa.Array | None = None) -> pa.Array:
+    """An Arrow array of Python values (None: null); keeps `hint` when that is exact. old: the column of that type that the values come from, as far as is known."""
     if hint is not None and _T.is_union(hint):
         raise TypeError(f'type {hint} cannot be made from Python values; drop the column, or use batch_format="pyarrow"')
     first = next((v for v in values if v is not None), None)
     if isinstance(hint, PythonObjectType):
-        return python_objects(values) if _foreign(values) else from_objects(values, None)
+        return _objects_again(values, old)
     if first is not None and (isinstance(first, np.ndarray) or type(first).__module__.startswith("torch")):
         arr = _from_arrays(values, hint)
         if arr is not None:
@@ -692,6 +702,31 @@ def from_objects(values: list[Any], hint: pa.DataType | None, name: str = "") ->
         kinds = sorted({type(v).__name__ for v in values if v is not None})
         raise TypeError(f"values of mixed types ({', '.join(kinds)}): {error}; return one type") from None
     raise error
+
+
+def _objects_again(values: list[Any], old: pa.Array | None) -> pa.Array:
+    """What a function gives for a column of objects: objects, where all are among those it got, or no other type holds them."""
+    kept = _same_objects(values, old)
+    if kept is not None:
+        return kept
+    if _foreign(values):
+        return python_objects(values)
+    try:
+        return from_objects(values, None)
+    except (pa.ArrowException, TypeError, ValueError, OverflowError):
+        return python_objects(values)
+
+
+def _same_objects(values: list[Any], old: pa.Array | None) -> pa.Array | None:
+    """The values as a column of objects, if all of them (but None) are in `old`, a column of objects, by their pickles; else None."""
+    if old is None or not isinstance(old.type, PythonObjectType):
+        return None
+    known = {None, *old.storage.to_pylist()}
+    try:
+        again = python_objects(values)
+    except TypeError:  # new ones, which cannot be pickled: the caller says so
+        return None
+    return again if known.issuperset(again.storage.to_pylist()) else None
 
 
 _PLAIN = {"builtins", "datetime", "decimal", "numpy", "uuid", "pandas", "pyarrow", "torch", "collections"}
@@ -971,7 +1006,7 @@ def from_rows(rows: list[Mapping[str, Any]], what: str, rb: pa.RecordBatch | Non
             raise TypeError(f"{what} returned a row with the key {k!r} of type {type(k).__name__}; column names are str")
         old = _hint(k, rb)
         try:
-            arrays.append(from_objects(values, None if old is None else old.type))
+            arrays.append(from_objects(values, None if old is None else old.type, old))
         except (pa.ArrowException, TypeError, ValueError, OverflowError) as e:
             raise type(e)(f"{what} returned column {k!r} that cannot become an Arrow column: {e}") from None
     if not arrays:
@@ -1050,7 +1085,7 @@ def from_pandas(df: Any, what: str, rb: pa.RecordBatch | None = None) -> pa.Reco
         old = _hint(name, rb)
         s = df.iloc[:, i]
         try:
-            cols.append(_from_series(s, None if old is None else old.type))
+            cols.append(_from_series(s, None if old is None else old.type, old))
         except (pa.ArrowException, TypeError, ValueError, OverflowError) as e:
             raise type(e)(f"{what} returned column {name!r} that cannot become an Arrow column: {e}") from None
         names.append(name)
@@ -1059,11 +1094,14 @@ def from_pandas(df: Any, what: str, rb: pa.RecordBatch | None = None) -> pa.Reco
     return pa.RecordBatch.from_arrays(cols, names=names)
 
 
-def _from_series(s: Any, hint: pa.DataType | None) -> pa.Array:
+def _from_series(s: Any, hint: pa.DataType | None, old: pa.Array | None = None) -> pa.Array:
     dtype = s.dtype
     if isinstance(dtype, np.dtype):
         if dtype.kind == "O":
             values = s.tolist()
+            kept = _same_objects(values, old)  # before NaN is taken for null
+            if kept is not None:
+                return kept
             mask = s.isna().to_numpy()
             if mask.any():
                 values = [None if m else v for v, m in zip(values, mask.tolist(), strict=True)]

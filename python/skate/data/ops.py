@@ -408,10 +408,14 @@ def _check_rows(out: list[Any], label: str, want: str) -> None:
 
 def filter(params: dict[str, Any], batches: Batches) -> Batches:  # noqa: A001
     if params.get("expr") is not None:
+        from skate.data.coded import plain_columns
         from skate.data.expr_eval import mask as test  # 80 ms at the first import: only who has an expression pays it
+        from skate.data.expressions import columns_of
+
+        used = columns_of(params["expr"])
 
         def kept(rb: pa.RecordBatch) -> list[pa.RecordBatch]:
-            mask = test(params["expr"], rb)
+            mask = test(params["expr"], plain_columns(rb, used))
             return [rb.filter(mask) if isinstance(mask, pa.Array) else rb.slice(0, rb.num_rows if mask.as_py() else 0)]
 
         yield from _by_batch(params, batches, kept)

@@ -17,7 +17,7 @@ from typing import Any
 import pyarrow as pa
 
 from skate import _skate
-from skate.data import ops, steady
+from skate.data import coded, ops, steady
 from skate.data.bad import Letters, Trail
 from skate.data.context import DataContext
 
@@ -51,6 +51,7 @@ class Chain:
         for (_, params), (after, ap) in zip(self.ops, self.ops[1:], strict=False):
             # map_batches without batch_size sees whole blocks also behind a row function
             params["whole"] = after is ops.map_batches and ap.get("batch_size") is None
+        coded.mark(self.ops)
 
     def stage_call(self, exec_args: Any, *blocks: pa.RecordBatch) -> Iterator[Any]:
         """One task, on an actor whose state this is."""

@@ -326,6 +326,14 @@ def _plain(params: dict[str, Any], task: Any, path: str, groups: list[int], said
             schema = pf.schema_arrow if columns is None else pa.schema([pf.schema_arrow.field(c) for c in columns])
             yield _from_table(schema.empty_table())[0]
             return
+        coded = []
+        if params.get("coded"):
+            from skate.data.coded import code
+            from skate.data.coded import columns as few
+
+            coded = [n for n in few(pf.schema_arrow, md, groups) if columns is None or n in columns]
+        if coded:
+            pf = pq.ParquetFile(f, metadata=md, memory_map=False, read_dictionary=coded)  # noqa: PLW2901
         size = _bytes_per_row(md, groups, columns)
         step = params["batch_size"] or max(1024, min(rows, int(min(BATCH_BYTES, task.target) / max(1.0, size))))
         first = sum(md.row_group(g).num_rows for g in range(groups[0]))
@@ -333,7 +341,7 @@ def _plain(params: dict[str, Any], task: Any, path: str, groups: list[int], said
         for rb in pf.iter_batches(step, row_groups=groups, columns=columns, use_threads=False):
             task.source_row = first + at
             at += rb.num_rows
-            yield rb
+            yield code(rb, coded) if coded else rb
 
 
 def _bytes_per_row(md: Any, groups: list[int], columns: list[str] | None) -> float:
@@ -384,4 +392,4 @@ def _tensor(name: str, col: Any, shape: Any, dtype: Any) -> Any:
     from skate.data.batch import from_objects
 
     values = [None if v is None else np.frombuffer(v, dtype).reshape(shape) for v in col.to_pylist()]
-    return from_objects(values, None, name)
+    return from_objects(values, None)

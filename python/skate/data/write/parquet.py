@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from skate.data import coded
 from skate.data.batch import array_from_numpy
 
 ROW_GROUP_BYTES = 32 << 20
@@ -26,6 +27,7 @@ class _Writer:
         self.w: Any = None
 
     def write(self, table: Any) -> None:
+        table = coded.storage(table)
         if self.w is None:
             self._begin(table)
         self.w.write_table(table, self.row_group_size)
@@ -35,13 +37,20 @@ class _Writer:
             self.w.close()
 
     def _begin(self, table: Any) -> None:
+        import base64
+
         import pyarrow.parquet as pq
 
         if not self.args.keys() & {"use_dictionary", "column_encoding"}:
             plain = {n for n, c in zip(table.column_names, table.columns, strict=True) if _distinct(c)}
             if plain:
-                self.args["use_dictionary"] = [p for f in self.schema if f.name not in plain for p in _leaves(f.name, f.type)]
-        self.w = pq.ParquetWriter(self.sink, self.schema, **self.args)
+                self.args["use_dictionary"] = [p for f in table.schema if f.name not in plain for p in _leaves(f.name, f.type)]
+        said = coded.file_schema(self.schema)
+        if said.equals(self.schema):
+            self.w = pq.ParquetWriter(self.sink, self.schema, **self.args)
+        else:  # the writer would say that coded columns are dictionaries
+            self.w = pq.ParquetWriter(self.sink, table.schema, store_schema=False, **self.args)
+            self.w.add_key_value_metadata({"ARROW:schema": base64.b64encode(said.serialize()).decode()})
 
 
 def _distinct(col: Any) -> bool:
@@ -82,4 +91,6 @@ def _leaves(path: str, t: Any) -> list[str]:
 def run(params: dict[str, Any], batches: Iterator[Any], task: Any) -> Iterator[Any]:
     from skate.data.write import job
 
+    if params.get("coded"):
+        batches = coded.level(batches)
     yield from job.run(params, batches, task, "parquet", _Writer, ROW_GROUP_BYTES)
