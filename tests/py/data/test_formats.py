@@ -324,6 +324,23 @@ class Named(FilenameProvider):
         return f"part-{task_index}.csv"
 
 
+class Unique(FilenameProvider):
+    def get_filename_for_task(self, write_uuid, task_index):
+        return f"part-{write_uuid}-{task_index}.parquet"
+
+
+def test_appended_files_have_names_of_their_own(tmp_path):
+    ds = sd.range(5, override_num_blocks=1)
+    with pytest.raises(ValueError, match="Named.* gave 'part-0.csv', without the write_uuid"):
+        ds.write_parquet(str(tmp_path), filename_provider=Named())
+    assert list(tmp_path.iterdir()) == []
+    for _ in range(2):
+        ds.write_parquet(str(tmp_path), filename_provider=Unique())
+    assert len(list(tmp_path.iterdir())) == 2 and sd.read_parquet(str(tmp_path)).count() == 10
+    ds.write_parquet(str(tmp_path), filename_provider=Named(), mode="overwrite")
+    assert [p.name for p in tmp_path.iterdir()] == ["part-0.csv"]
+
+
 def test_file_names_and_modes(tmp_path):
     sd.range(5, override_num_blocks=1).write_csv(str(tmp_path), filename_provider=Named())
     assert [p.name for p in tmp_path.iterdir()] == ["part-0.csv"]

@@ -80,6 +80,7 @@ def write(
         "args": args,
         "names": filename_provider,
         "uuid": target.uuid,
+        "append": how is SaveMode.APPEND and fmt == "parquet",
         "stream": dict(open_stream_args or {}),
         "code": True,
     }
@@ -185,8 +186,8 @@ class _Local:
 
     def __init__(self, path: str):
         self.path = os.path.abspath(os.path.expanduser(path.removeprefix("file://").removeprefix("local://")))
-        self.uuid = os.urandom(4).hex()
-        self.stage = os.path.join(self.path, f".skate-{os.getpid()}-{self.uuid}")
+        self.uuid = os.urandom(16).hex()
+        self.stage = os.path.join(self.path, f".skate-{os.getpid()}-{self.uuid[:8]}")
 
     def begin(self, how: SaveMode) -> list[str] | None:
         """Makes the folders; names that are in the target now, or None when there is nothing to do."""
@@ -244,7 +245,7 @@ class _Remote:
     def __init__(self, path: str, filesystem: Any):
         from skate.data.read.files import resolve
 
-        self.uuid = os.urandom(4).hex()
+        self.uuid = os.urandom(16).hex()
         self.fs, self.path = resolve(path, filesystem)
         self.stage = self.path = self.path.rstrip("/")
 
@@ -343,7 +344,7 @@ class Files:
 
         if type(p).get_filename_for_block is not FilenameProvider.get_filename_for_block:
             return p.get_filename_for_block(None, self.p["uuid"], self.seq, self.index)
-        name = p.get_filename_for_task(self.p["uuid"], self.seq)
+        name = self._name_of_task(p)
         base, dot, end = name.partition(".")
         return name if self.index == 0 else f"{base}_{self.index:06d}{dot}{end}"
 
@@ -356,7 +357,16 @@ class Files:
 
         if type(p).get_filename_for_row is not FilenameProvider.get_filename_for_row:
             return p.get_filename_for_row(row, self.p["uuid"], self.seq, 0, i)
-        return row_filename(p.get_filename_for_task(self.p["uuid"], self.seq), 0, i)
+        return row_filename(self._name_of_task(p), 0, i)
+
+    def _name_of_task(self, provider: Any) -> str:
+        name = provider.get_filename_for_task(self.p["uuid"], self.seq)
+        if self.p["append"] and self.p["uuid"] not in name:
+            raise ValueError(
+                f"write, mode 'append': {type(provider).__name__}.get_filename_for_task gave {name!r}, without the write_uuid that it was given; files of "
+                "another write might be replaced: put write_uuid into the name, or choose another mode"
+            )
+        return name
 
     def whole(self, name: str, data: bytes, rows: int) -> None:
         """One file of bytes."""
