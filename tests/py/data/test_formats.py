@@ -490,3 +490,11 @@ def test_names_of_users_for_parquet(tmp_path):
     names = sorted(p.name for p in (tmp_path / "a").iterdir())
     assert len(names) == 8 and all(re.fullmatch(r"x_[0-9a-f]{32}(_000001|-[01]|)\.parquet", n) for n in names), names
     assert sd.read_parquet(str(tmp_path / "a")).count() == 40
+
+
+def test_columns_that_are_null_at_first_get_their_type(tmp_path):
+    rows = [{"a": None, "b": 1}, {"a": 1, "b": None}, {"a": None, "b": None}]
+    ds = sd.from_blocks([pa.Table.from_pylist([r]) for r in rows])
+    ds.write_parquet(str(tmp_path), min_rows_per_file=3)
+    (f,) = tmp_path.iterdir()
+    assert pq.read_table(f).to_pylist() == rows and pq.read_schema(f).types == [pa.int64(), pa.int64()]

@@ -509,10 +509,13 @@ def tables(batches: Iterator[Any], nbytes: Any, limit: int) -> Iterator[Any]:
         try:
             rb = cast_batch(rb, schema)
         except TypeError:
-            unify([schema, rb.schema])
-            if held:
-                yield pa.Table.from_batches(held, schema)
-            held, size, schema = [], 0, rb.schema
+            both = unify([schema, rb.schema])
+            if all(pa.types.is_null(f.type) or f.type == both.field(f.name).type for s in (schema, rb.schema) for f in s):
+                held, rb, schema = [cast_batch(h, both) for h in held], cast_batch(rb, both), both  # columns that were null until now
+            else:
+                if held:
+                    yield pa.Table.from_batches(held, schema)
+                held, size, schema = [], 0, rb.schema
         held.append(rb)
         size += nbytes(rb)
         if size >= limit:
