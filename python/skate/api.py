@@ -145,8 +145,8 @@ def init(
     already, unless ignore_reinit_error; ConnectionError for an address that is not this process's.
 
     Objects that do not fit into object_store_memory (bytes) are written to nameless files in object_spilling_directory (a path, or a list of them
-    that are used in turn; default: the system's temporary directory, $SKATE_SPILL_DIR) and read back when needed; the OutOfDiskError or
-    ObjectStoreFullError comes when that ends. With local_mode nothing is spilled. All knobs: skate/config.py."""
+    that are used in turn; default: the system's temporary directory, $SKATE_SPILL_DIR) and read back when needed. One that is larger than the store,
+    or finds it full of what is in use, lies there, too, mapped. OutOfDiskError or ObjectStoreFullError come when that ends. With local_mode nothing is spilled. All knobs: skate/config.py."""
     global _context, _job
     unknown = [k for k in kwargs if k not in _IGNORED]
     if unknown:

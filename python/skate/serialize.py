@@ -3,6 +3,7 @@
 Also here: what is said when something cannot be sent (find the culprit, name it), and how a user's exception travels."""
 
 import _pickle as pickle  # without re and struct, which only the Python pickler needs
+import gc
 import os
 import sys
 
@@ -460,11 +461,14 @@ def note(data):
             pass  # removed meanwhile: workers stay where the fork server is
     if d["path"] is not None:
         sys.path[:] = d["path"]
+    gc.disable()  # nothing here is garbage
     for name in d["modules"]:
         try:
             __import__(name)
         except Exception as e:  # the task that needs it will raise properly
             print(f"skate: cannot preload {name}: {_only(e)}", file=sys.stderr)
+    gc.freeze()  # collections in the workers would write to each object, and so copy every page that they share with us
+    gc.enable()
 
 
 def after_fork():

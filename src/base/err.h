@@ -15,7 +15,11 @@ struct sk_err {
 };
 
 /* Sets *err (when not NULL) and returns `code`, so that `return SK_ERR(err, SK_EINVAL, "...", ...)` reads as one step. */
+#ifndef __clang_analyzer__
 #define SK_ERR(err, code, ...) sk_err_set((err), (code), __FILE__, __LINE__, __VA_ARGS__)
+#else /* it looks into one file at a time, and would take the result for SK_OK, too */
+#define SK_ERR(err, code, ...) ((void)sk_err_set((err), (code), __FILE__, __LINE__, __VA_ARGS__), (sk_rc)(code))
+#endif
 sk_rc sk_err_set(struct sk_err *err, int code, const char *file, int line, const char *fmt, ...) SK_PRINTF(5, 6);
 /* Same, and appends ": strerror(errno)". errno is preserved. ENOSPC/EDQUOT turn SK_EIO into SK_ENOSPC, ENOMEM into SK_ENOMEM. */
 #define SK_ERR_SYS(err, ...) sk_err_sys((err), __FILE__, __LINE__, __VA_ARGS__)

@@ -11,6 +11,9 @@
 #define TWO_COPY (8u << 20)
 #define HUGE ((size_t)2 << 20)
 #define PAGE ((size_t)4096)
+/* Past the cache from here on: 800 KB that are kept 30 us instead of 75, 31 instead of 29 where the memory was just used and is in the cache; who
+ * reads them in another process takes the same time (c. 50 us). */
+#define STREAM ((size_t)256 << 10)
 #define COLD_PAGES 12 /* fewer missing ones are left to be faulted in */
 
 static struct { /* the helper thread: made at the first large copy, lives as long as the process */
@@ -56,8 +59,9 @@ static void copy_warm(struct sk_engine *e, uint8_t *dst, const uint8_t *src, siz
     for (size_t piece; n; dst += piece, src += piece, n -= piece) {
         piece = unit_rest(dst, n);
         if (warm) warm_unit(e, dst, piece);
-        if (warm && piece == HUGE) sk_copy_stream(dst, src, piece);
-        else memcpy(dst, src, piece);
+        size_t past = warm && piece >= STREAM && !((uintptr_t)dst & 15) ? piece & ~(size_t)63 : 0;
+        if (past) sk_copy_stream(dst, src, past);
+        memcpy(dst + past, src + past, piece - past);
     }
 }
 

@@ -1,5 +1,6 @@
 /* test_engine_concurrent.c - actors that run calls side by side: groups of threads, an event loop; their deaths, cancels, ends. Also what ends a
  * worker in order: max_calls, a call that ends its actor. Names of actors, in the driver and in workers. */
+#include <pthread.h>
 #include <signal.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -165,12 +166,15 @@ TASK(cc_hangs_at_end) {
     return ret_i64(t, 0, getpid(), err);
 }
 
-/* async: parked calls, ended by others */
+/* async: parked calls, ended by others, also of other groups: each has a thread */
+static pthread_mutex_t parked_mu = PTHREAD_MUTEX_INITIALIZER;
 static struct sk_task *parked[2000];
 static uint32_t n_parked;
 static void unpark(struct sk_task *t) {
+    pthread_mutex_lock(&parked_mu);
     for (uint32_t i = 0; i < n_parked; i++)
         if (parked[i] == t) parked[i--] = parked[--n_parked];
+    pthread_mutex_unlock(&parked_mu);
 }
 TASK(as_new) {
     task_ended_by_cancel = unpark;
@@ -178,19 +182,30 @@ TASK(as_new) {
     return ret_i64(t, 0, 1, err);
 }
 TASK(as_park) {
+    pthread_mutex_lock(&parked_mu);
     parked[n_parked++] = t;
     gate_max(10, n_parked);
+    pthread_mutex_unlock(&parked_mu);
     gate_add(11, 1);
     return SK_EAGAIN;
 }
-TASK(as_count) { return ret_i64(t, 0, n_parked, err); }
-TASK(as_free) {
-    int64_t n = 0;
-    while (n_parked) {
-        struct sk_task *p = parked[--n_parked];
+TASK(as_count) {
+    pthread_mutex_lock(&parked_mu);
+    int64_t n = n_parked;
+    pthread_mutex_unlock(&parked_mu);
+    return ret_i64(t, 0, n, err);
+}
+TASK(as_free) { /* those that are parked now, not those that begin in their place */
+    static struct sk_task *now[2000];
+    pthread_mutex_lock(&parked_mu);
+    uint32_t n = n_parked;
+    memcpy(now, parked, n * sizeof(struct sk_task *));
+    n_parked = 0;
+    pthread_mutex_unlock(&parked_mu);
+    for (uint32_t i = 0; i < n; i++) {
         struct sk_err e = {0};
-        sk_rc rc = ret_i64(p, 0, ++n, &e);
-        sk_task_end(p, rc, &e);
+        sk_rc rc = ret_i64(now[i], 0, i + 1, &e);
+        sk_task_end(now[i], rc, &e);
     }
     return ret_i64(t, 0, n, err);
 }

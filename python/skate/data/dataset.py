@@ -198,6 +198,8 @@ class Dataset(Splits, Conversions, Writers):
         size = None if from_default else batch_size
         if size is not None and (not isinstance(size, int) or isinstance(size, bool) or size < 1):
             raise ValueError(f"batch_size must be a positive int or None, not {batch_size!r}")
+        if num_gpus and size is None:
+            raise ValueError("map_batches with num_gpus needs batch_size: as many rows as the GPU's memory takes, at most")
         if batch_format not in ("default", "numpy", "pandas", "pyarrow", None):
             raise ValueError(f"batch_format must be 'default', 'numpy', 'pandas', 'pyarrow' or None, not {batch_format!r}")
         rows = None if udf_modifying_row_count else self._facts.rows
@@ -584,6 +586,8 @@ class Dataset(Splits, Conversions, Writers):
         """
         if fraction < 0 or fraction > 1:
             raise ValueError("Fraction must be between 0 and 1.")
+        if self._facts.rows == 0:
+            raise ValueError("random_sample: the Dataset is empty, there is nothing to sample")
         of_run = seeds(seed)
         node = Node(
             "random_sample",

@@ -217,7 +217,8 @@ def ensure_engine(node: Node | None = None) -> None:
     if not _skate.in_worker():
         from skate import serialize
 
-        modules, seen, todo = {"skate.data.stage"}, set(), [node] if node is not None else []
+        # numpy.ma is what numpy imports when it first looks for masked arrays
+        modules, seen, todo = {"skate.data.stage", "skate.data.execute", "numpy.ma"}, set(), [node] if node is not None else []
         while todo:
             n = todo.pop()
             if id(n) in seen:
@@ -227,6 +228,8 @@ def ensure_engine(node: Node | None = None) -> None:
                 modules.add("pyarrow.compute")
             if n.params.get("batch_format") == "pandas":
                 modules.add("pandas")
+            if n.op in ("read", "write"):
+                modules.add(f"skate.data.{n.op}.{n.params['format']}")
             todo += n.inputs
         _skate.preload(serialize.preload_note(sorted(modules)))
 

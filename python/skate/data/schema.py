@@ -127,7 +127,7 @@ def cast_batch(rb: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
         if not c.type.equals(f.type):
             try:
                 c = _cast(c, f.type)
-            except pa.ArrowInvalid as e:
+            except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as e:
                 raise TypeError(f"column {f.name!r}: {c.type} in one block cannot become {f.type} of another without loss: {e}") from None
         cols.append(c)
     extra = [n for n in rb.schema.names if n not in set(schema.names)]

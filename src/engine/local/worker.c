@@ -452,6 +452,7 @@ static bool run(struct wtask *t) {
     struct sk_err err = {0};
     sk_rc rc = SK_OK;
     SK_FAULT_HERE("worker.before_run");
+    bool is_async = t->priv.t.is_async; /* another thread may end it before run() is back here: then there is no t */
     sk_fid fid = t->priv.t.fn;
     if (c->env_failed) {
         err = c->env_err;
@@ -467,7 +468,7 @@ static bool run(struct wtask *t) {
         pthread_mutex_unlock(&c->define_mu);
     }
     if (rc == SK_OK) rc = c->runner->run(c->runner->ctx, &t->priv.t, &err);
-    if (rc == SK_EAGAIN && t->priv.t.is_async) return true;
+    if (rc == SK_EAGAIN && is_async) return true;
     end(t, rc, &err);
     return false;
 }

@@ -5,6 +5,7 @@ import datetime as dt
 import decimal
 import gzip
 import io
+import re
 import sqlite3
 import struct
 import tarfile
@@ -324,6 +325,23 @@ class Named(FilenameProvider):
         return f"part-{task_index}.csv"
 
 
+class Unique(FilenameProvider):
+    def get_filename_for_task(self, write_uuid, task_index):
+        return f"part-{write_uuid}-{task_index}.parquet"
+
+
+def test_appended_files_have_names_of_their_own(tmp_path):
+    ds = sd.range(5, override_num_blocks=1)
+    with pytest.raises(ValueError, match="Named.* gave 'part-0.csv', without the write_uuid"):
+        ds.write_parquet(str(tmp_path), filename_provider=Named())
+    assert list(tmp_path.iterdir()) == []
+    for _ in range(2):
+        ds.write_parquet(str(tmp_path), filename_provider=Unique())
+    assert len(list(tmp_path.iterdir())) == 2 and sd.read_parquet(str(tmp_path)).count() == 10
+    ds.write_parquet(str(tmp_path), filename_provider=Named(), mode="overwrite")
+    assert [p.name for p in tmp_path.iterdir()] == ["part-0.csv"]
+
+
 def test_file_names_and_modes(tmp_path):
     sd.range(5, override_num_blocks=1).write_csv(str(tmp_path), filename_provider=Named())
     assert [p.name for p in tmp_path.iterdir()] == ["part-0.csv"]
@@ -407,3 +425,76 @@ def test_lineage_goes_to_other_processes():
     assert not sd.from_items([1]).has_serializable_lineage()
     with pytest.raises(ValueError, match="blocks in memory"):
         sd.from_items([1]).serialize_lineage()
+
+
+@pytest.mark.parametrize("flavor", ["hive", None, "filename", "unsaid"])
+def test_partitioning_flavors(tmp_path, flavor):
+    """As pyarrow reads them; twice appended, with and without a log."""
+    import pyarrow.dataset as pds
+
+    n = 300
+    ds = sd.range(n, override_num_blocks=3).map_batches(
+        lambda b: {"id": b["id"], "g": b["id"] % 5, "h": np.array([f"v/{i % 2}" for i in b["id"]])}
+    )
+    said = {} if flavor == "unsaid" else {"partitioning_flavor": flavor}
+    for more in ({}, {"resume": True}, {"arrow_parquet_args_fn": lambda: said}):
+        ds.write_parquet(str(tmp_path), partition_cols=["g", "h"], **({} if "arrow_parquet_args_fn" in more else said), **more)
+    schema = pa.schema([("g", pa.int64()), ("h", pa.string())])
+    how = pds.partitioning(schema, flavor=None if flavor is None else "filename" if flavor == "filename" else "hive")
+    t = pds.dataset(str(tmp_path), partitioning=how).to_table()
+    assert sorted(t.column_names) == ["g", "h", "id"] and t.num_rows == 3 * n
+    assert all(r["g"] == r["id"] % 5 and r["h"] == f"v/{r['id'] % 2}" for r in t.to_pylist())
+    assert sorted(t["id"].to_pylist()) == sorted(3 * list(range(n)))
+    if flavor is None:
+        parts = Partitioning("dir", field_names=["g", "h"], base_dir=str(tmp_path), field_types={"g": int})
+        back = sd.read_parquet(str(tmp_path), partitioning=parts)
+        assert back.count() == 3 * n and {r["g"] for r in back.take_all()} == set(range(5))
+    elif flavor != "filename":
+        assert {r["h"] for r in sd.read_parquet(str(tmp_path)).take_all()} == {"v/0", "v/1"}
+
+
+def test_partitioning_flavors_that_cannot_be():
+    ds = sd.from_items([{"g": None, "x": 1}])
+    with pytest.raises(ValueError, match="partition_cols must be provided"):
+        ds.write_parquet("/nowhere", partitioning_flavor="hive")
+    with pytest.raises(ValueError, match="'hive', None .* or 'filename', not 'odd'"):
+        ds.write_parquet("/nowhere", partition_cols=["g"], partitioning_flavor="odd")
+
+
+def test_a_null_has_a_folder_in_hive_only(tmp_path):
+    ds = sd.from_items([{"g": None, "x": 1}, {"g": "a", "x": 2}])
+    for flavor in (None, "filename"):
+        with pytest.raises(ValueError, match="'g' has None"):
+            ds.write_parquet(str(tmp_path / "no"), partition_cols=["g"], partitioning_flavor=flavor)
+    ds.write_parquet(str(tmp_path / "out"), partition_cols="g")
+    assert sorted(map(str, sd.read_parquet(str(tmp_path / "out")).unique("g"))) == ["None", "a"]
+
+
+class Template(FilenameProvider):
+    def __init__(self, text):
+        super().__init__()
+        self.text = text
+
+    def get_filename_for_task(self, write_uuid, task_index):
+        return self.text.replace("UUID", write_uuid)
+
+
+def test_names_of_users_for_parquet(tmp_path):
+    ds = sd.range(10, override_num_blocks=1)
+    for text in ("x", "x.parquet", "x-{i}"):
+        with pytest.raises(ValueError, match="Write UUID.*missing from filename template.*being overwritten"):
+            ds.write_parquet(str(tmp_path), filename_provider=Template(text))
+        ds.write_parquet(str(tmp_path / "over"), filename_provider=Template(text), mode="overwrite")
+    for text in ("x_UUID", "x_UUID.parquet", "x_UUID-{i}", "x_UUID-{i}.parquet"):
+        ds.write_parquet(str(tmp_path / "a"), filename_provider=Template(text), max_rows_per_file=5)
+    names = sorted(p.name for p in (tmp_path / "a").iterdir())
+    assert len(names) == 8 and all(re.fullmatch(r"x_[0-9a-f]{32}(_000001|-[01]|)\.parquet", n) for n in names), names
+    assert sd.read_parquet(str(tmp_path / "a")).count() == 40
+
+
+def test_columns_that_are_null_at_first_get_their_type(tmp_path):
+    rows = [{"a": None, "b": 1}, {"a": 1, "b": None}, {"a": None, "b": None}]
+    ds = sd.from_blocks([pa.Table.from_pylist([r]) for r in rows])
+    ds.write_parquet(str(tmp_path), min_rows_per_file=3)
+    (f,) = tmp_path.iterdir()
+    assert pq.read_table(f).to_pylist() == rows and pq.read_schema(f).types == [pa.int64(), pa.int64()]

@@ -295,7 +295,7 @@ def test_names_of_users(tmp_path, source):
     job(source, target, filename_provider=Names())
     assert content(target) == content(want)
     with pytest.raises(ValueError, match="'x.parquet' to more than one file"):
-        job(source, tmp_path / "same", filename_provider=Names(same=True))
+        job(source, tmp_path / "same", filename_provider=Names(same=True), mode="overwrite")
 
 
 def test_another_file_system(tmp_path, source):

@@ -136,6 +136,8 @@ def test_block_order_and_samples_by_seed():
     assert ids(fixed) == ids(fixed)
     free = ds.random_sample(0.5)
     assert len({tuple(ids(free)) for _ in range(4)}) > 1
+    with pytest.raises(ValueError, match="empty"):
+        sd.range(0).random_sample(0.2)
 
 
 @pytest.mark.parametrize("equal", [True, False])

@@ -28,8 +28,8 @@ class Maker:
 
 @pytest.fixture
 def store(fresh):
-    if fresh.engine == "inline" or not huge_pages():
-        pytest.skip("no store in shared memory here, or a kernel without MADV_COLLAPSE")
+    if fresh.engine == "inline" or not huge_pages() or os.environ.get("SKATE_TEST_SANITIZER"):
+        pytest.skip("no store in shared memory here, or a kernel without MADV_COLLAPSE, or memory that a sanitizer touches")
     return fresh(object_store_memory=256 * MIB)
 
 

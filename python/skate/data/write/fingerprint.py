@@ -37,8 +37,8 @@ def fingerprint(ds: Any, write: dict[str, Any]) -> list[tuple[str, bytes]]:
     files = list(dict.fromkeys(ds._facts.files))
     out.insert(1, (f"{len(files)} input files", of(_stats(files, nodes[-1].params.get("fs")))))
     out.append(("settings", of({k: getattr(ds.context, k) for k in _CONTEXT})))
-    names = ("names",) if write["names"] is not None else ()
-    out.append(("write", of({k: write[k] for k in ("format", "max_rows", "partition_cols", "args", "stream", *names)})))
+    more = [k for k, usual in (("names", None), ("flavor", "hive")) if write[k] != usual]
+    out.append(("write", of({k: write[k] for k in ("format", "max_rows", "partition_cols", "args", "stream", *more)})))
     return out
 
 

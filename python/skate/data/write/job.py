@@ -63,6 +63,14 @@ def write(
     if partition_cols is not None:
         partition_cols = [partition_cols] if isinstance(partition_cols, str) else list(partition_cols)
         ds._check_columns(partition_cols, "write partition_cols")
+    flavor: str | None = "hive"
+    if fmt == "parquet" and "partitioning_flavor" in args:
+        args = dict(args)
+        flavor = args.pop("partitioning_flavor")
+        if not partition_cols:
+            raise ValueError("partition_cols must be provided when partitioning_flavor is set.")
+        if flavor not in ("hive", "filename", None):
+            raise ValueError(f"partitioning_flavor must be 'hive', None (folders of values) or 'filename', not {flavor!r}")
     path = os.fspath(path)
     target: _Local | _Remote = (
         _Local(path)
@@ -77,12 +85,15 @@ def write(
         "max_rows": max_rows,
         "min_rows": min_rows,
         "partition_cols": partition_cols,
+        "flavor": flavor,
         "args": args,
         "names": filename_provider,
         "uuid": target.uuid,
         "stream": dict(open_stream_args or {}),
         "code": True,
     }
+    if fmt == "parquet" and filename_provider is not None and how is SaveMode.APPEND:
+        _check_names(filename_provider, target.uuid)
     from skate.data.dataset import _cpus
 
     options = {**_cpus(ds._node), **execute.resources(remote or {})}
@@ -115,6 +126,19 @@ def write(
     finally:
         target.end()
     _wrote(ds, path, reports)
+
+
+def _check_names(provider: Any, uuid: str) -> None:
+    """ValueError for names that the next write into the folder would use, too."""
+    from skate.data.datasource.filename_provider import FilenameProvider
+
+    if type(provider).get_filename_for_block is FilenameProvider.get_filename_for_block:
+        name = provider.get_filename_for_task(uuid, 0)
+        if uuid not in name:
+            raise ValueError(
+                f"Write UUID '{uuid}' missing from filename template '{name}'. This could result in files being overwritten. Modify your FileNameProvider "
+                f"implementation: {type(provider).__name__} gave {name!r}, without the write_uuid that it was given; or choose another mode"
+            )
 
 
 def _wrote(ds: Any, path: str, files: list[tuple[str, int, int]]) -> None:
@@ -174,7 +198,14 @@ def prefix(path: str, old: list[str]) -> str:
     for n in old:
         for _, _, files in os.walk(os.path.join(path, n)):
             names += files
-    taken = [int(m[1]) if m[1] else 0 for m in (re.match(r"^(?:(\d{4})-)?\d{6}_\d{6}", n) for n in names) if m]
+    return next_prefix(names)
+
+
+_NUMBERED = re.compile(r"(?:^|_)(?:(\d{4})-)?\d{6}_\d{6}")  # behind a value, where values are in front of names
+
+
+def next_prefix(names: list[str]) -> str:
+    taken = [int(m[1]) if m[1] else 0 for m in map(_NUMBERED.search, names) if m]
     return f"{max(taken) + 1:04d}-" if taken else ""
 
 
@@ -185,8 +216,8 @@ class _Local:
 
     def __init__(self, path: str):
         self.path = os.path.abspath(os.path.expanduser(path.removeprefix("file://").removeprefix("local://")))
-        self.uuid = os.urandom(4).hex()
-        self.stage = os.path.join(self.path, f".skate-{os.getpid()}-{self.uuid}")
+        self.uuid = os.urandom(16).hex()
+        self.stage = os.path.join(self.path, f".skate-{os.getpid()}-{self.uuid[:8]}")
 
     def begin(self, how: SaveMode) -> list[str] | None:
         """Makes the folders; names that are in the target now, or None when there is nothing to do."""
@@ -244,7 +275,7 @@ class _Remote:
     def __init__(self, path: str, filesystem: Any):
         from skate.data.read.files import resolve
 
-        self.uuid = os.urandom(4).hex()
+        self.uuid = os.urandom(16).hex()
         self.fs, self.path = resolve(path, filesystem)
         self.stage = self.path = self.path.rstrip("/")
 
@@ -267,8 +298,7 @@ class _Remote:
         return old
 
     def prefix(self, old: list[str]) -> str:
-        taken = [int(m[1]) if m[1] else 0 for m in (re.match(r"^(?:(\d{4})-)?\d{6}_\d{6}", n.rsplit("/", 1)[-1]) for n in old) if m]
-        return f"{max(taken) + 1:04d}-" if taken else ""
+        return next_prefix([n.rsplit("/", 1)[-1] for n in old])
 
     def remove(self, old: list[str]) -> None:
         pass
@@ -344,6 +374,10 @@ class Files:
         if type(p).get_filename_for_block is not FilenameProvider.get_filename_for_block:
             return p.get_filename_for_block(None, self.p["uuid"], self.seq, self.index)
         name = p.get_filename_for_task(self.p["uuid"], self.seq)
+        if self.ext == "parquet":  # as Ray has it: a template, and an ending
+            name = name if "." in name else f"{name}.parquet"
+            if "{i}" in name:
+                return name.replace("{i}", str(self.index))
         base, dot, end = name.partition(".")
         return name if self.index == 0 else f"{base}_{self.index:06d}{dot}{end}"
 
@@ -475,10 +509,13 @@ def tables(batches: Iterator[Any], nbytes: Any, limit: int) -> Iterator[Any]:
         try:
             rb = cast_batch(rb, schema)
         except TypeError:
-            unify([schema, rb.schema])
-            if held:
-                yield pa.Table.from_batches(held, schema)
-            held, size, schema = [], 0, rb.schema
+            both = unify([schema, rb.schema])
+            if all(pa.types.is_null(f.type) or f.type == both.field(f.name).type for s in (schema, rb.schema) for f in s):
+                held, rb, schema = [cast_batch(h, both) for h in held], cast_batch(rb, both), both  # columns that were null until now
+            else:
+                if held:
+                    yield pa.Table.from_batches(held, schema)
+                held, size, schema = [], 0, rb.schema
         held.append(rb)
         size += nbytes(rb)
         if size >= limit:
@@ -488,8 +525,9 @@ def tables(batches: Iterator[Any], nbytes: Any, limit: int) -> Iterator[Any]:
         yield pa.Table.from_batches(held, schema)
 
 
-def partitions(table: Any, cols: list[str]) -> Iterator[tuple[str, Any]]:
-    """(folder "a=1/b=x/", rows without these columns) for each combination of values, in order of appearance."""
+def partitions(table: Any, cols: list[str], flavor: str | None) -> Iterator[tuple[str, Any]]:
+    """(what a name begins with, rows without these columns) for each combination of values, in order of appearance: "a=1/b=x/" (flavor "hive"), "1/x/" (None) or "1_x_"
+    ("filename"). ValueError for a null, which only "hive" has a name for."""
     from urllib.parse import quote
 
     import pyarrow as pa
@@ -506,7 +544,12 @@ def partitions(table: Any, cols: list[str]) -> Iterator[tuple[str, Any]]:
         folder = ""
         for c in cols:
             v = groups[c][i].as_py()
-            folder += f"{c}={'__HIVE_DEFAULT_PARTITION__' if v is None else quote(str(v), safe=' ')}/"
+            if flavor != "hive" and (v is None or v == ""):
+                raise ValueError(
+                    f"write: column {c!r} has {v!r}, which partitioning_flavor={flavor!r} has no name for; use 'hive', or fill it"
+                )
+            text = "__HIVE_DEFAULT_PARTITION__" if v is None else quote(str(v), safe=" ")
+            folder += f"{c}={text}/" if flavor == "hive" else f"{text}/" if flavor is None else f"{text}_"
         yield folder, table.select(rest).take(groups["__row_list"][i].values)
 
 
@@ -519,7 +562,7 @@ def run(params: dict[str, Any], batches: Iterator[Any], task: Any, extension: st
 
         all_of = list(tables(batches, task.nbytes, limit))
         if all_of:
-            for folder, t in partitions(pa.concat_tables(all_of), parts):
+            for folder, t in partitions(pa.concat_tables(all_of), parts, params["flavor"]):
                 files.index = 0
                 files.write(iter([t]), folder)
     else:

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 FOLDER = ".skate-job"
 SYNC_S = 0.05
 _HEAD, _UNIT, _COMMIT, _DONE = 1, 2, 3, 4
+_STAGED = re.compile(r"(.*_|)\d{6,}_\d{6}(\..*|)")  # (values in front of it, its ending)
 _NO_CHAIN = ("limit", "late", "blocks", "aggregate", "count")
 
 File = tuple[str, str, int, int]  # staged, final (relative to the folder of the job, to the target), rows, bytes
@@ -181,7 +182,7 @@ class Job:
     def write(self, ds: Any, label: str, params: dict[str, Any], options: dict[str, Any]) -> None:
         """Runs what is missing; the log knows each unit when it is whole."""
         run, where = self._stage()
-        uuid = digest(*(d for _, d in self.parts)).hex()[:8]  # the same in each run of the job
+        uuid = digest(*(d for _, d in self.parts)).hex()  # the same in each run of the job
         node = Node("write", label, {**params, "uuid": uuid, **where}, (ds._node,), **options)
         skip = bytes(u in self.files for u in range(self.units))
         at, held = -1, []
@@ -222,8 +223,8 @@ class Job:
         if self.names:
             return f"{run}/{staged}", staged, rows, size
         folder, slash, name = staged.rpartition("/")
-        _, dot, ext = name.partition(".")
-        return f"{run}/{staged}", f"{folder}{slash}{self.prefix}{unit:06d}_{i:06d}{dot}{ext}", rows, size
+        values, ext = _STAGED.fullmatch(name).groups()  # type: ignore[union-attr]
+        return f"{run}/{staged}", f"{folder}{slash}{values}{self.prefix}{unit:06d}_{i:06d}{ext}", rows, size
 
     # ---- end
 
@@ -346,9 +347,9 @@ class RemoteJob(Job):
                 "write: a file that the log has is not there, or not as it was written; run again to write it anew",
                 f"{self.target}/{wrong}",
             )
-        left = re.compile(rf"{re.escape(self.prefix)}\d{{6,}}_\d{{6}}[_.]")
+        left = re.compile(rf"(?:^|_){re.escape(self.prefix)}\d{{6,}}_\d{{6}}[_.]")
         for n in there:
-            if n not in mine and (self.how is SaveMode.OVERWRITE or (not self.names and left.match(n.rsplit("/", 1)[-1]))):
+            if n not in mine and (self.how is SaveMode.OVERWRITE or (not self.names and left.search(n.rsplit("/", 1)[-1]))):
                 steady(lambda n=n: self.fs.delete_file(f"{self.target}/{n}"), f"remove {n}")
         self.log.done()
         self.log.sync()
