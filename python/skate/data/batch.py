@@ -420,7 +420,7 @@ def _can_rebuild(t: pa.DataType) -> bool:
 def from_batch(out: Any, what: str, rb: pa.RecordBatch | None = None, given: NumpyBatch | None = None) -> list[pa.RecordBatch]:
     """What a user function returned, as record batches. rb: its input; given: the batch it got, if that was numpy."""
     if isinstance(out, Mapping):
-        return _from_dict(out, what, rb, given)
+        return [given.rb] if out is given and _untouched(given) else _from_dict(out, what, rb, given)
     if isinstance(out, pa.Table):
         return _from_table(out)
     if isinstance(out, pa.RecordBatch):
@@ -433,6 +433,17 @@ def from_batch(out: Any, what: str, rb: pa.RecordBatch | None = None, given: Num
         f'{what} returned {_named(out)}; return a dict of arrays ({{"x": numpy array or list}}), a pandas DataFrame or a pyarrow Table, '
         f"or yield such batches"
     )
+
+
+def _untouched(b: NumpyBatch) -> bool:
+    """All its columns would become what they were, in a schema that says no more than their names and types."""
+    schema = b.rb.schema
+    if schema.metadata is not None or list(dict.keys(b)) != schema.names:
+        return False
+    for name, v in dict.items(b):
+        if v is not _LATER and (v is not b.given.get(name) or v.flags.writeable or name in b.copies):
+            return False
+    return all(f.nullable and f.metadata is None for f in schema)
 
 
 def _named(v: Any) -> str:

@@ -256,6 +256,34 @@ def test_changes_in_place_are_seen():
     assert B.from_batch(d, "f", rb, d)[0].to_pylist() == [{"s": "changed", "b": b"1", "o": {"k": 1}}, {"s": "y", "b": b"2", "o": {"k": 7}}]
 
 
+def test_a_batch_given_back_untouched_is_the_batch():
+    rb = pa.RecordBatch.from_arrays([pa.array([1, 2]), pa.array(["a", "b"])], names=["x", "y"])
+    b = B.NumpyBatch(rb)
+    assert B.from_batch(b, "f", rb, b)[0] is rb
+    assert b["x"].tolist() == [1, 2] and B.from_batch(b, "f", rb, b)[0] is rb
+    b["z"] = b["x"] + 1
+    out = B.from_batch(b, "f", rb, b)[0]
+    assert out.schema.names == ["x", "y", "z"] and out.column(2).to_pylist() == [2, 3]
+    del b["z"], b["y"]
+    assert B.from_batch(b, "f", rb, b)[0].to_pydict() == {"x": [1, 2]}
+    b = B.NumpyBatch(rb, writable=True)
+    b["x"][0] = 7
+    assert B.from_batch(b, "f", rb, b)[0].column(0).to_pylist() == [7, 2]
+    b = B.NumpyBatch(rb)
+    b["y"][0] = "c"  # values that are objects may be changed in place
+    assert B.from_batch(b, "f", rb, b)[0].column(1).to_pylist() == ["c", "b"]
+    b = B.NumpyBatch(rb)
+    b["x"] = b.pop("x")  # the same columns in another order
+    assert B.from_batch(b, "f", rb, b)[0].schema.names == ["y", "x"]
+    for marked in (
+        rb.replace_schema_metadata({"k": "v"}),
+        rb.cast(pa.schema([pa.field("x", pa.int64(), nullable=False), ("y", pa.string())])),
+    ):
+        b = B.NumpyBatch(marked)
+        out = B.from_batch(b, "f", marked, b)[0]
+        assert out.equals(rb) and out.schema.equals(rb.schema, check_metadata=True)
+
+
 def test_a_tensor_type_in_use_is_made_once():
     """pyarrow would make the Python half of a type anew, through JSON, at each look at a column."""
     rb = pa.RecordBatch.from_arrays([B.array_from_numpy(np.zeros((3, 7, 5), np.int16), None)], names=["x"])
