@@ -769,9 +769,30 @@ static PyObject *m_task_cancelled(PyObject *module SK_UNUSED, PyObject *unused S
 
 bool py_interrupted(void) { return task_now && !task_now->actor.v && sk_task_interrupt(task_now); }
 
-/* Python's handler of SIGINT in a worker. A signal that comes late, when another task runs, means nobody. */
-static PyObject *m_on_interrupt(PyObject *module SK_UNUSED, PyObject *args SK_UNUSED) {
+/* Whether this frame, or one that called it, is in the middle of an import. */
+static bool importing(PyObject *frame) {
+    bool found = false;
+    PyFrameObject *f = frame && PyFrame_Check(frame) ? (PyFrameObject *)Py_NewRef(frame) : NULL;
+    while (f && !found) {
+        PyCodeObject *code = PyFrame_GetCode(f);
+        const char *file = PyUnicode_AsUTF8(code->co_filename);
+        found = file && strcmp(file, "<frozen importlib._bootstrap>") == 0;
+        if (!file) PyErr_Clear();
+        Py_DECREF(code);
+        PyFrameObject *back = PyFrame_GetBack(f);
+        Py_DECREF(f);
+        f = back;
+    }
+    Py_XDECREF(f);
+    return found;
+}
+
+/* Python's handler of SIGINT in a worker. A signal that comes late, when another task runs, means nobody. An import that is broken off leaves modules that are half
+ * there (parts of C cannot be imported again): the process then runs nothing more. */
+static PyObject *m_on_interrupt(PyObject *module SK_UNUSED, PyObject *args) {
     if (!task_now || !sk_task_interrupt(task_now)) Py_RETURN_NONE;
+    if (!task_now->actor.v && PyTuple_GET_SIZE(args) == 2 && importing(PyTuple_GET_ITEM(args, 1)))
+        sk_task_end_flags(task_now, SK_END_PROCESS);
     PyErr_SetNone(PyExc_KeyboardInterrupt);
     return NULL;
 }

@@ -105,11 +105,11 @@ _lock = threading.Lock()
 
 
 def start() -> None:
-    """In the driver: makes sure that workers find somebody who runs their Datasets. Nothing in a worker, or without an engine."""
+    """In the driver: makes sure that workers find somebody who runs their Datasets. Nothing in a worker, without an engine, or where tasks run in the caller."""
     import skate
     from skate import _skate
 
-    if _skate.in_worker() or not skate.is_initialized():
+    if _skate.in_worker() or not skate.is_initialized() or _skate.status().get("engine") == "inline":
         return
     with _lock:
         if _skate.actor_find(NAME, SPACE) is not None:

@@ -286,6 +286,10 @@ def streaming_split(ds: Any, n: int, equal: bool) -> list[SplitIterator]:
     from skate.data import execute, home
 
     execute.ensure_engine(ds._node)
+    if _skate.status().get("engine") == "inline":
+        raise NotImplementedError(
+            "streaming_split: its iterators are used at the same time, and SKATE_ENGINE=inline runs one task at a time; use Dataset.split() there"
+        )
     store = int(skate.cluster_resources().get("object_store_memory", 0)) or 8 * n * HELD_BYTES
     desk = skate.remote(num_cpus=0)(_Desk).remote(n, max(1, min(HELD_BYTES, store // (8 * n))))
     if _skate.in_worker():

@@ -3,6 +3,8 @@
 import importlib.util
 import os
 import signal
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -235,3 +237,22 @@ def test_without_a_home_it_says_what_to_do():
 
     with pytest.raises(NotImplementedError, match="hand it to the task"):
         skate.get(own.remote(), timeout=60)
+
+
+def test_where_tasks_run_in_the_caller():
+    code = """
+import skate, skate.data as sd
+skate.init(num_cpus=2)
+@skate.remote
+def inside(ds):
+    return ds.map(lambda r: r).count(), [r["id"] for r in ds.take_all()]
+print(skate.get(inside.remote(sd.range(3))))
+try:
+    sd.range(3).streaming_split(1)
+except NotImplementedError as e:
+    print(e)
+"""
+    env = {**os.environ, "SKATE_ENGINE": "inline", "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
+    r = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, timeout=60)
+    assert r.returncode == 0, r.stderr
+    assert "(3, [0, 1, 2])" in r.stdout and "SKATE_ENGINE=inline" in r.stdout

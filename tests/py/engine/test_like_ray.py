@@ -78,6 +78,48 @@ def test_a_cancelled_parent_hears_that_first(fresh):
         assert ray.get(ref, timeout=30) == ("interrupted", True)
 
 
+def test_a_process_whose_import_was_broken_off_runs_nothing_more(fresh, tmp_path, monkeypatch):
+    """Modules would be half there: parts that are made of C cannot be imported again."""
+    pid, never = str(tmp_path / "pid"), str(tmp_path / "never")
+    os.mkfifo(pid)
+    os.mkfifo(never)
+    text = f"import os\nwith open({pid!r}, 'w') as f: f.write(str(os.getpid()))\nopen({never!r}).read()\n"
+    (tmp_path / "slow_import.py").write_text(text)
+    (tmp_path / "slow_run.py").write_text("def run():\n" + "".join(f"    {line}\n" for line in text.splitlines()))
+    monkeypatch.syspath_prepend(str(tmp_path))
+    ray = fresh(num_cpus=1)
+    if fresh.engine == "inline":
+        pytest.skip("runs tasks in the caller")
+
+    @ray.remote
+    def imports():
+        import slow_import  # noqa: F401
+
+    @ray.remote
+    def runs():
+        import slow_run
+
+        slow_run.run()
+
+    @ray.remote
+    def where():
+        return os.getpid()
+
+    def cancelled(task):
+        ref = task.remote()
+        with open(pid) as f:
+            there = int(f.read())
+        ray.cancel(ref)
+        with pytest.raises(ray.exceptions.TaskCancelledError):
+            ray.get(ref, timeout=60)
+        return there
+
+    there = cancelled(runs)
+    assert ray.get(where.remote(), timeout=60) == there
+    there = cancelled(imports)
+    assert ray.get(where.remote(), timeout=60) != there
+
+
 def test_an_interrupted_task_does_not_interrupt_the_program(fresh):
     ray = fresh(num_cpus=1)
 
