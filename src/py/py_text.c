@@ -7,7 +7,7 @@
 
 #define SLOTS 2048     /* of the table; a power of two */
 #define TABLE_MIN 1024 /* columns of fewer rows go without */
-#define TRIAL 1024     /* looks after which it has to have found one in eight */
+#define TRIAL 4096     /* looks after which it has to have found one in eight: more than slots, so that it has been filled */
 
 struct slot {
     const uint8_t *p;
