@@ -117,6 +117,11 @@ struct world {
     uint32_t n_sinks; /* tasks with a sink that are not over */
     struct wgroup groups[32];
     uint32_t n_groups, in_group; /* 1 + index: where what the driver submits next goes */
+    struct {
+        uint64_t tid;
+        bool begun;
+    } early[64]; /* kills of processes with tasks whose submitters were not back from the call yet */
+    uint32_t n_early;
 };
 extern struct world W;
 
@@ -135,6 +140,7 @@ uint32_t obj_new(uint64_t oid, struct expect x, uint32_t task);
 uint32_t obj_of(uint64_t oid); /* index; fails when unknown */
 bool obj_known(uint64_t oid, uint32_t *i);
 uint32_t task_new(const struct params *p, const uint32_t *args, uint32_t n_args, uint32_t parent, int32_t retries);
+void task_named(uint32_t k, uint64_t tid); /* the engine's number of task k, as soon as it is known */
 /* What somebody got for object i is right, or an error with a cause. True: it is the value. */
 bool check_view(const struct sk_view *v, uint32_t i);
 void check_rc(sk_rc rc, const struct sk_err *err, uint32_t i); /* of a get of object i that failed as a whole */

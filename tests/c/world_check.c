@@ -85,13 +85,34 @@ void world_reset(struct sk_engine *e, const struct profile *f, uint64_t seed) {
     W.f = f;
     W.seed = seed;
     W.rng = mix(seed, 99);
-    W.n_objs = W.n_tasks = W.n_actors = W.n_sinks = W.n_groups = W.in_group = 0;
+    W.n_objs = W.n_tasks = W.n_actors = W.n_sinks = W.n_groups = W.in_group = W.n_early = 0;
+}
+
+static void count_kill(struct wtask *t, bool begun) { begun ? t->kills++ : t->kills_queued++; }
+
+void task_named(uint32_t k, uint64_t tid) {
+    if (W.tasks[k].tid == tid) return;
+    W.tasks[k].tid = tid;
+    for (uint32_t i = 0; i < W.n_early;) {
+        if (W.early[i].tid != tid) {
+            i++;
+            continue;
+        }
+        count_kill(&W.tasks[k], W.early[i].begun);
+        W.early[i] = W.early[--W.n_early];
+    }
 }
 
 void world_on_kill(void *ctx, sk_tid id, bool begun) {
     (void)ctx;
     for (uint32_t i = 0; i < W.n_tasks; i++)
-        if (W.tasks[i].tid == id.v) begun ? W.tasks[i].kills++ : W.tasks[i].kills_queued++;
+        if (W.tasks[i].tid == id.v) {
+            count_kill(&W.tasks[i], begun);
+            return;
+        }
+    MUST(W.n_early < sizeof W.early / sizeof W.early[0], "kills of tasks that nobody submits");
+    W.early[W.n_early].tid = id.v;
+    W.early[W.n_early++].begun = begun;
 }
 void world_on_stuck(void *ctx, const char *why) {
     (void)ctx;

@@ -167,7 +167,7 @@ sk_rc world_submit(struct sk_engine *e, const struct params *p, const uint32_t *
     /* What is made is known before anybody can see it: ids are given in order, so a worker that runs it at once finds the entry. */
     sk_rc rc = e->ops->submit(e, &s, &f, &tid, err);
     if (rc != SK_OK) return rc;
-    W.tasks[k].tid = tid.v;
+    task_named(k, tid.v);
     if (W.trace) {
         fprintf(stderr, "submitted: task %llx, code %u, returns %u, retries %d, by task %u, arguments", (unsigned long long)tid.v, p->code,
                 p->n_ret, retries, parent);
@@ -211,7 +211,7 @@ sk_rc world_actor(struct sk_engine *e, uint32_t parent, uint64_t salt, uint32_t 
     SK_TRY(e->ops->actor_create(e, &s, &aid, &ready, err));
     W.actors[at].aid = aid.v;
     W.actors[at].ready = ready.v;
-    W.tasks[k].tid = ready.v - 1; /* as local_int.h says */
+    task_named(k, ready.v - 1); /* as local_int.h says */
     (void)obj_new(ready.v, expect_return(&p, NULL, 0, 0), k + 1);
     *actor = at + 1;
     return SK_OK;
@@ -478,7 +478,7 @@ static sk_rc run(void *ctx, struct sk_task *t, struct sk_err *err) {
          k->last_attempt);
     k->n_started++;
     k->last_attempt = t->attempt;
-    if (!k->tid) k->tid = t->id.v; /* its submitter is not back from the call yet */
+    task_named(r.p.task, t->id.v); /* its submitter may not be back from the call yet */
     r.n_args = k->n_args;
     for (uint32_t i = 0; i < r.n_args; i++) {
         r.args[i] = k->args[i];

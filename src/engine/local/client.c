@@ -288,9 +288,11 @@ static struct sk_msg *answer(struct sk_client *c, uint64_t req, int64_t deadline
     if (c->runner->block_begin) c->runner->block_begin(c->runner->ctx);
     pthread_mutex_lock(&c->mu);
     c->n_waiting++;
-    for (;;) {
+    for (
+        ;
+        ;) { /* One message at a time: with the answer behind it the driver may send tasks without end, each of which would go back at once. */
         uint32_t seen = sk_bell_seq(&c->slot->bell);
-        while (!c->has_reader && sk_client_read(c, true, NULL)) {}
+        bool more = !c->has_reader && sk_client_read(c, true, NULL);
         SK_LIST_EACH (it, &c->replies) {
             struct sk_msg *m = sk_container_of(it, struct sk_msg, link);
             if (m->req == req) {
@@ -307,6 +309,7 @@ static struct sk_msg *answer(struct sk_client *c, uint64_t req, int64_t deadline
             sk_client_send(c, &m, sizeof m, true);
             told = true;
         }
+        if (more) continue;
         if (c->has_reader) {
             sk_client_wait(c, told ? INT64_MAX : deadline);
             continue;

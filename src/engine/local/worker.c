@@ -191,12 +191,13 @@ static sk_rc w_yield(struct sk_task *task, const struct sk_payload *p, struct sk
     pthread_mutex_lock(&c->mu);
     for (;;) {
         uint32_t seen = sk_bell_seq(&c->slot->bell);
-        while (!c->has_reader && sk_client_read(c, true, NULL)) {}
+        bool more = !c->has_reader && sk_client_read(c, true, NULL); /* one at a time, as in answer() */
         if (cancelled(t)) {
             rc = SK_ERR(err, SK_ECANCEL, "nobody wants the rest");
             break;
         }
         if ((uint64_t)task->n_yielded < t->run.credit + t->window) break;
+        if (more) continue;
         if (!began && c->runner->block_begin) {
             pthread_mutex_unlock(&c->mu);
             c->runner->block_begin(c->runner->ctx);
