@@ -428,7 +428,8 @@ static sk_rc c_buf_alloc(struct sk_engine *e, size_t len, struct sk_buf *out, st
 
 static void buf_tail(struct sk_client *c, uint64_t off, uint64_t len) { /* locked; the end of an allocation is not needed */
     if (!len) return;
-    if (c->lease_len && off + len == c->lease_off + c->lease_used) c->lease_used -= len;
+    /* A lease of its own may end where the chunk begins. */
+    if (c->lease_len && off >= c->lease_off && off + len == c->lease_off + c->lease_used) c->lease_used -= len;
     else give(c, off, len);
 }
 
