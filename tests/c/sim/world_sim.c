@@ -694,7 +694,8 @@ TEST_SLOW(world_schedules, 60) {
         if (profiles[k].sim.value_lost && rounds >= 100) CHECK(t.st.n_values_lost);
         if (profiles[k].sim.node_lost && rounds >= 100) CHECK(t.st.n_nodes_lost && t.st.n_values_lost);
         if (profiles[k].spill) CHECK(t.st.n_disk_writes && t.st.n_disk_reads);
-        if (profiles[k].sim.disk_bytes && rounds >= 100) CHECK(t.st.n_disk_full && t.st.n_disk_rot);
+        if (profiles[k].sim.disk_bytes && rounds >= 100) CHECK(t.st.n_disk_full);
+        if (profiles[k].sim.disk_bytes && rounds >= 1000) CHECK(t.st.n_disk_rot); /* 4 in 150; world_spills has some for certain */
     }
     printf("# %llu schedules, %.0f/s; %llu steps, %.0f/s\n", (unsigned long long)runs, (double)runs / ((double)all / 1e9),
            (unsigned long long)steps, (double)steps / ((double)all / 1e9));
