@@ -106,6 +106,14 @@ static bool consumer_full(const struct sk_step *x, const struct sk_sstage *s) {
     return x->out.cost + x->feed_bytes + (est_known(s) ? est_out(x, s) : 0) > share;
 }
 
+/* What waits before a stage that is at work as fast as it can keeps it busy for long, from half of memory on: more of it only takes the room from others, and
+ * pages from functions. */
+static bool reader_full(const struct sk_step *x, const struct sk_sstage *s) {
+    if (s->parent == SK_NO_STAGE) return false;
+    const struct sk_sstage *p = &x->s[s->parent];
+    return p->in_flight && p->wait == SK_WAIT_RESOURCE && s->held_cost + p->ready_bytes + s->promise + (est_known(s) ? est_out(x, s) : 0) > x->mem.limit / 2;
+}
+
 /* What starts ahead of its turn may lie about until then: not if it grows, unless one output of every stage behind it has room beside it. */
 static bool too_large_to_go_ahead(const struct sk_step *x, uint32_t si) {
     const struct sk_sstage *s = &x->s[si];
@@ -147,7 +155,7 @@ static enum sk_wait blocked(struct sk_step *x, uint32_t si) {
     }
     if (s->max_tasks && s->in_flight >= s->max_tasks) return SK_WAIT_RESOURCE;
     if (s->kind == SK_STAGE_ACTORS ? actors_busy(x, s) : slots_full(x, s)) return SK_WAIT_RESOURCE;
-    if (consumer_full(x, s)) return SK_WAIT_CONSUMER;
+    if (consumer_full(x, s) || reader_full(x, s)) return SK_WAIT_CONSUMER;
     return probe_waits(x, s) || too_large_to_go_ahead(x, si) ? SK_WAIT_MEMORY : SK_WAIT_NONE;
 }
 
