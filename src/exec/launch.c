@@ -111,7 +111,8 @@ static bool consumer_full(const struct sk_step *x, const struct sk_sstage *s) {
 static bool reader_full(const struct sk_step *x, const struct sk_sstage *s) {
     if (s->parent == SK_NO_STAGE) return false;
     const struct sk_sstage *p = &x->s[s->parent];
-    return p->in_flight && p->wait == SK_WAIT_RESOURCE && s->held_cost + p->ready_bytes + s->promise + (est_known(s) ? est_out(x, s) : 0) > x->mem.limit / 2;
+    return p->in_flight && p->wait == SK_WAIT_RESOURCE &&
+           s->held_cost + p->ready_bytes + s->promise + (est_known(s) ? est_out(x, s) : 0) > x->mem.limit / 2;
 }
 
 /* What starts ahead of its turn may lie about until then: not if it grows, unless one output of every stage behind it has room beside it. */

@@ -320,8 +320,8 @@ def run(ds: Any, node: Node | None = None, skip: bytes | None = None) -> Iterato
         wait = ds.context.wait_for_min_actors_s
         if wait > 0 and not x.await_actors(wait):
             raise GetTimeoutError(
-                "Timed out while starting actors. This may mean that the cluster does not have enough resources for the requested actor pool. Not all "
-                f"actors have started within DataContext.wait_for_min_actors_s = {wait} s: their constructors take longer, or others hold what they need"
+                f"Timed out while starting actors: not all have within DataContext.wait_for_min_actors_s = {wait} s. Their constructors take longer, or "
+                "others hold the CPUs, GPUs or memory that they need: give them more time, or ask for fewer actors"
             )
         while True:
             item = bar.next()
