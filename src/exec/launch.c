@@ -106,13 +106,12 @@ static bool consumer_full(const struct sk_step *x, const struct sk_sstage *s) {
     return x->out.cost + x->feed_bytes + (est_known(s) ? est_out(x, s) : 0) > share;
 }
 
-/* What waits before a stage that is at work as fast as it can keeps it busy for long, from half of memory on: more of it only takes the room from others, and
- * pages from functions. */
+/* Half of memory waits before a stage that is at work as fast as it can, and keeps it so for long: more would only take the room from others, and pages
+ * from what functions hold in their processes. */
 static bool reader_full(const struct sk_step *x, const struct sk_sstage *s) {
-    if (s->parent == SK_NO_STAGE) return false;
-    const struct sk_sstage *p = &x->s[s->parent];
-    return p->in_flight && p->wait == SK_WAIT_RESOURCE &&
-           s->held_cost + p->ready_bytes + s->promise + (est_known(s) ? est_out(x, s) : 0) > x->mem.limit / 2;
+    const struct sk_sstage *p = s->parent == SK_NO_STAGE ? NULL : &x->s[s->parent];
+    if (!p || !p->in_flight || p->wait != SK_WAIT_RESOURCE) return false;
+    return s->held_cost + p->ready_bytes + s->promise + (est_known(s) ? est_out(x, s) : 0) > x->mem.limit / 2;
 }
 
 /* What starts ahead of its turn may lie about until then: not if it grows, unless one output of every stage behind it has room beside it. */
@@ -156,8 +155,8 @@ static enum sk_wait blocked(struct sk_step *x, uint32_t si) {
     }
     if (s->max_tasks && s->in_flight >= s->max_tasks) return SK_WAIT_RESOURCE;
     if (s->kind == SK_STAGE_ACTORS ? actors_busy(x, s) : slots_full(x, s)) return SK_WAIT_RESOURCE;
-    if (consumer_full(x, s) || reader_full(x, s)) return SK_WAIT_CONSUMER;
-    return probe_waits(x, s) || too_large_to_go_ahead(x, si) ? SK_WAIT_MEMORY : SK_WAIT_NONE;
+    if (consumer_full(x, s)) return SK_WAIT_CONSUMER;
+    return reader_full(x, s) || probe_waits(x, s) || too_large_to_go_ahead(x, si) ? SK_WAIT_MEMORY : SK_WAIT_NONE;
 }
 
 /* Room left for those downstream that take turns with it at the GPUs: they do not run beside it, so what it makes stays until it stops. */
