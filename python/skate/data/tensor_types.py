@@ -349,10 +349,12 @@ def flat_to_numpy(values: pa.Array) -> np.ndarray:
     return v
 
 
+class ArrowConversionError(Exception):
+    """Values that cannot become an Arrow column."""
+
+
 def of_numpy(a: np.ndarray, fmt: FixedShapeTensorFormat) -> pa.Array:
     """A column of the entries along the first axis of an array of two or more dimensions."""
-    from skate.data.extensions import ArrowConversionError
-
     shape, flat = a.shape[1:], flat_of_numpy(a)
     if fmt is FixedShapeTensorFormat.ARROW_NATIVE:
         return native(of_flat(flat, len(a), fixed_type(ArrowTensorTypeV2, shape, flat.type)))
