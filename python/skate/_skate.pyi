@@ -7,6 +7,8 @@ client that talks to the driver.
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+def front(function: Any) -> Any: ...  # the same as a method whose errors show the user's frames only
+
 class ObjectRef:
     """A reference to an immutable object. Counts: one for each live Python ObjectRef of this process. ObjectRef(28 bytes) is none of the engine's:
     it can be compared, printed and pickled. as_future, task_id, job_id, nil, from_random and size come from skate/ref.py."""

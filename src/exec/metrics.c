@@ -1,7 +1,7 @@
 /* metrics.c - where the time went: between two events, each stage is running, or waits for one named thing. Pure.
  *
  * The bottleneck is the stage that held most of what was exhausted, over time: while all CPUs are taken, each stage scores its share of them;
- * a pool with all actors busy, or a stage at its own cap, scores fully. The consumer scores while stages stop because of it.
+ * a pool with all actors busy, or a stage at its own cap, scores fully. The consumer scores while stages stop because of it, and while nothing runs and blocks lie there.
  * Cost: about 3 ns a stage an event. */
 #include "exec/exec_int.h"
 
@@ -30,7 +30,9 @@ void sk_metrics_advance(struct sk_step *x, int64_t now_ns) {
     int64_t dt = now_ns - x->now_ns;
     x->now_ns = now_ns;
     if (dt <= 0) return;
-    bool consumer = false;
+    bool consumer = x->out.n > 0, runs = false; /* blocks lie there and nothing runs: it is all the consumer's */
+    for (uint32_t i = 0; i < x->n; i++) runs = runs || x->s[i].in_flight;
+    consumer = consumer && !runs;
     for (uint32_t i = 0; i < x->n; i++) {
         struct sk_sstage *s = &x->s[i];
         enum sk_wait w = s->wait;

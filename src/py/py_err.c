@@ -54,9 +54,45 @@ static PyObject *class_of(struct py_state *st, sk_rc rc) /* a new reference, or 
     return py_class(st, name);
 }
 
+enum { STORY_LINES = 14 };
+
+/* What Python's fault handler wrote as a process died, for people: the user's frames, few of them. msg: shortened in place. */
+static void short_story(struct py_state *st, char *msg) {
+    PyObject *home = py_folder(st);
+    const char *ours = home ? PyUnicode_AsUTF8(home) : NULL;
+    size_t n_ours = ours ? strlen(ours) : 0, lines = 0, left_out = 0;
+    if (!ours) PyErr_Clear(); /* a longer text, then */
+    static const char frame[] = "  File \"";
+    char *out = msg, *next;
+    for (char *line = msg; *line; line = next) {
+        char *end = strchr(line, '\n');
+        size_t n = end ? (size_t)(end - line) : strlen(line);
+        next = line + n + (end != NULL);
+        const char *file = strncmp(line, frame, sizeof frame - 1) == 0 ? line + sizeof frame - 1 : NULL;
+        if (n == 0 || strncmp(line, "Extension modules:", 18) == 0 || (file && n_ours && strncmp(file, ours, n_ours) == 0) ||
+            (file && strncmp(file, "<string>\", line 1 in <module>", 28) == 0))
+            continue;
+        if (lines++ >= STORY_LINES) {
+            left_out++;
+            continue;
+        }
+        if (out != msg) *out++ = '\n';
+        memmove(out, line, n);
+        out += n;
+    }
+    *out = 0;
+    if (left_out) snprintf(out, 8, "\n  ..."); /* the lines left out are longer */
+}
+
 PyObject *py_error_new(struct py_state *st, sk_rc rc, const char *msg) {
     PyObject *cls = class_of(st, rc);
     if (!cls) return NULL;
+    char story[2048];
+    if ((rc == SK_EDEAD || rc == SK_EACTOR) && strstr(msg, "\nFatal Python error: ")) {
+        snprintf(story, sizeof story, "%s", msg);
+        short_story(st, story);
+        msg = story;
+    }
     PyObject *text = PyUnicode_DecodeUTF8(msg, (Py_ssize_t)strlen(msg), "replace");
     PyObject *e = text ? PyObject_CallOneArg(cls, text) : NULL;
     Py_XDECREF(text);

@@ -69,13 +69,14 @@ struct py_state {
     PyObject *module;
     PyTypeObject *room_type;
     uint32_t n_rooms; /* living: while there is none no array is looked at */
-    PyTypeObject *ref_type, *gen_type, *buf_type, *template_type, *token_type, *blockout_type, *plan_type, *exec_type;
+    PyTypeObject *ref_type, *gen_type, *buf_type, *template_type, *token_type, *blockout_type, *plan_type, *exec_type, *front_iter_type;
     struct py_ref *free_refs;
     uint32_t n_free_refs;
 #define X(n) PyObject *hook_##n;
     PY_HOOKS(X)
 #undef X
     PyObject *exceptions; /* skate.exceptions */
+    PyObject *home;       /* folder of the package, with its slash; NULL: not asked yet */
     PyObject *pinned;     /* set of refs that were pickled by hand; NULL: none */
     PyObject *pickle_dumps, *pickle_loads;
     PyObject *kw_buffer_callback, *kw_buffers, *int5, *s_append, *s_arrow_c_array;
@@ -136,6 +137,10 @@ sk_rc py_to_err(struct sk_err *err, const char *what);
 /* ---- py_title.c */
 void py_title_init(void);
 void py_title_set(const char *name, const char *suffix); /* nothing before init */
+
+/* ---- py_front.c */
+int py_front_types(PyObject *module, struct py_state *st);
+PyObject *py_folder(struct py_state *st); /* the package's folder, with its slash: borrowed, NULL with an exception */
 
 /* ---- py_ref.c */
 #define PY_OF_METHOD (1ull << 63) /* in py_ref.task: a call of an actor */
@@ -206,7 +211,7 @@ extern PyMethodDef py_room_methods[];
 /* e: the engine whose store dst is in, NULL elsewhere. GIL held or dropped; large ones by two threads in a driver. */
 void py_copy(struct py_state *st, struct sk_engine *e, void *dst, const void *src, size_t n);
 /* [dst, dst+n) of the store is about to be written: what is cold of it is fetched by huge pages. GIL held or dropped. */
-void py_warm(struct sk_engine *e, const void *dst, size_t n);
+void py_warm(struct sk_engine *e, void *dst, size_t n);
 void py_copy_hint(void *dst, size_t n); /* fresh memory of malloc: huge pages, as the faults of small ones cost ten times the copy */
 
 /* ---- py_pickle.c */

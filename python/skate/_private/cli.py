@@ -16,6 +16,12 @@ def _memory(args):
     print(processes.report(args.pid))
 
 
+def _replay(args):
+    from skate.data import replay
+
+    replay.run(args.id, args.step)
+
+
 def main(argv=None):
     """Runs one command; the exit status."""
     parser = argparse.ArgumentParser(
@@ -29,10 +35,14 @@ def main(argv=None):
     c = commands.add_parser("memory", help="memory of each process, and of the object store")
     c.add_argument("pid", type=int, nargs="?", help="one engine: a process of it (default: all of this user)")
     c.set_defaults(run=_memory)
+    c = commands.add_parser("replay", help="run the batch that made a function of a Dataset fail again, under pdb")
+    c.add_argument("id", help="as the error names it")
+    c.add_argument("--step", action="store_true", help="stop at the function's first line")
+    c.set_defaults(run=_replay)
     args = parser.parse_args(argv)
     try:
         args.run(args)
-    except LookupError as e:
+    except (LookupError, PermissionError) as e:
         print(f"skate {args.command}: {e}", file=sys.stderr)
         return 1
     return 0

@@ -271,6 +271,7 @@ class DataContext:
     checkpoint_config: A skate.data.checkpoint.CheckpointConfig: writes of files can be resumed.
     max_errors: Bad records that a run may have before it fails with skate.data.exceptions.TooManyErrors: a number of rows (int; checked all the time), or a
         share of the rows that came in (float from 0.0 to 1.0; checked at the end, before a write is committed); None: any number.
+    replay_bytes: A batch that makes a function of the user fail is kept for `skate replay` (data/replay.py) when it has at most so many bytes; 0: none is.
 
     Example:
         >>> from skate.data import DataContext
@@ -290,6 +291,7 @@ class DataContext:
         self.max_errored_blocks: int = 0
         self.on_error: str = "raise"
         self.max_errors: int | float | None = None
+        self.replay_bytes: int = 64 * MiB
         self.checkpoint_config: Any = None
         self.read_op_min_num_blocks: int = 1
         self.enable_auto_log_stats: bool = False

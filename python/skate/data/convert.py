@@ -9,7 +9,7 @@ import importlib
 from collections.abc import Iterator
 from typing import Any
 
-from skate.data import execute
+from skate.data import execute, front
 
 
 def _library(module: str, method: str, package: str | None = None) -> Any:
@@ -35,6 +35,7 @@ def _unmasked(df: Any) -> Any:
     return df
 
 
+@front.methods
 class Conversions:
     """Part of Dataset."""
 

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from skate.data import bad, execute
+from skate.data import bad, execute, front
 from skate.data.context import DEFAULT_BATCH_SIZE, DataContext
 from skate.data.convert import Conversions
 from skate.data.execute import Facts, Node
@@ -72,6 +72,7 @@ class ActorPoolStrategy:
         return f"ActorPoolStrategy(min_size={self.min_size}, max_size={self.max_size})"
 
 
+@front.methods
 class Dataset(Splits, Conversions, Writers):
     """A lazy, immutable table. Made by skate.data.range, read_parquet, from_items, ... and by the methods of other Datasets."""
 
@@ -991,6 +992,7 @@ class Dataset(Splits, Conversions, Writers):
         )
 
 
+@front.methods
 class MaterializedDataset(Dataset):
     """A Dataset whose blocks exist."""
 

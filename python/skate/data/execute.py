@@ -15,7 +15,7 @@ from typing import Any
 
 from skate.data import bad
 from skate.data.context import DataContext
-from skate.exceptions import GetTimeoutError, RayTaskError, UserCodeException
+from skate.exceptions import GetTimeoutError, RayError, RayTaskError, UserCodeException
 
 
 @dataclass(frozen=True)
@@ -343,8 +343,8 @@ def run(ds: Any, node: Node | None = None, skip: bytes | None = None) -> Iterato
         wait = ds.context.wait_for_min_actors_s
         if wait > 0 and not x.await_actors(wait):
             raise GetTimeoutError(
-                "Timed out while starting actors. This may mean that the cluster does not have enough resources for the requested actor pool. Not all "
-                f"actors have started within DataContext.wait_for_min_actors_s = {wait} s: their constructors take longer, or others hold what they need"
+                f"Timed out while starting actors: not all have within DataContext.wait_for_min_actors_s = {wait} s. Their constructors take longer, or "
+                "others hold the CPUs, GPUs or memory that they need: give them more time, or ask for fewer actors"
             )
         while True:
             item = bar.next()
@@ -353,12 +353,12 @@ def run(ds: Any, node: Node | None = None, skip: bytes | None = None) -> Iterato
                 errors.check_share(share, x.stats())
                 break
             yield item if skip is None else (*item, x.origin())
-    except RayTaskError as e:
+    except RayError as e:
         most = ds.context.max_errors
-        if isinstance(most, int) and x.stats()["bad_rows"] > most:
+        if isinstance(e, RayTaskError) and isinstance(most, int) and x.stats()["bad_rows"] > most:
             errors.drain()
-            raise errors.too_many(f"the {most:,} allowed") from None
-        raise of_user_code(e, ds.context) from None
+            raise in_front(errors.too_many(f"the {most:,} allowed"), ds.context) from None
+        raise in_front(of_user_code(e, ds.context) if isinstance(e, RayTaskError) else e, ds.context) from None
     finally:
         errors.drain(log, ds.context.max_errored_blocks)
         ds._stats = DatasetStats(x.stats(), {**(ds._stats.extra if ds._stats else {}), "errors": errors, "before": before})
@@ -396,17 +396,29 @@ def warn_few_inputs(node: Node) -> None:
                 )
 
 
+def in_front(e: BaseException, context: DataContext) -> BaseException:
+    """e, marked to be shown without frames of skate (py_front.c); DataContext.log_internal_stack_trace_to_stdout keeps them."""
+    if not context.log_internal_stack_trace_to_stdout:
+        try:
+            e._skate_front = True  # type: ignore[attr-defined]
+        except AttributeError:  # a class of the user's without room for it: shown with all frames
+            pass
+    return e
+
+
 def of_user_code(e: RayTaskError, context: DataContext) -> BaseException:
-    """The error of a function of the user as a UserCodeException too, said once in the log; other errors as they are."""
+    """The error of a function of the user as a UserCodeException too; other errors as they are. It is said in the log as well where the program has set one up: where
+    it has none, logging would write it to stderr, and the exception says it."""
     cause = e.cause
     if not any(str(n).startswith("in ") for n in getattr(cause, "__notes__", ())) or isinstance(e, UserCodeException):
         return e
     if context.raise_original_map_exception:
         return cause
     log = logging.getLogger("ray.data")
-    if not context.log_internal_stack_trace_to_stdout:
+    if not context.log_internal_stack_trace_to_stdout and log.hasHandlers():
         log.error("Exception occurred in user code, with the abbreviated stack trace below.")
-    log.error("Full stack trace:\n%s", e, extra={"hide": not context.log_internal_stack_trace_to_stdout})
+    if log.hasHandlers():
+        log.error("Full stack trace:\n%s", e, extra={"hide": not context.log_internal_stack_trace_to_stdout})
     name = type(e).__name__
     key = type(e)
     if key not in _user_classes:

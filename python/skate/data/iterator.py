@@ -10,9 +10,11 @@ import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from skate.data import front
 from skate.data.context import DEFAULT_BATCH_SIZE
 
 
+@front.methods
 class DataIterator:
     """Iterates over a Dataset, any number of times; each time runs it again unless it is materialized."""
 
@@ -335,6 +337,7 @@ def tensor(torch: Any, name: str, v: Any, dtype: Any, device: Any, pin: bool) ->
     return t.to(device=device, dtype=dtype, non_blocking=pin)
 
 
+@front.methods
 class Again:
     """What iter_batches() gives: each iteration of it runs the Dataset again; next() goes on with one of its own."""
 

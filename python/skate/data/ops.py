@@ -24,8 +24,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from skate.data import bad
+from skate import _skate
+from skate.data import bad, replay
 from skate.data import batch as _b
+from skate.data.context import DataContext
 
 Batches = Iterator[pa.RecordBatch]
 
@@ -55,8 +57,9 @@ task.counters = {}
 task.letters, task.trail = bad.Letters(0), bad.Trail([])
 
 
-def note(e: BaseException, params: dict[str, Any], where: str, row: int | None = None) -> None:
-    """Says once, at the innermost operator, where a user function failed. row: the first input row in question."""
+def note(e: BaseException, params: dict[str, Any], where: str, row: int | None = None, rb: pa.RecordBatch | None = None) -> None:
+    """Says once, at the innermost operator, where a user function failed. row: the first input row in question; rb: what the function had, to be kept for
+    `skate replay`."""
     if not getattr(e, "__skate_noted__", False):
         try:
             e.__skate_noted__ = True  # type: ignore[attr-defined]
@@ -64,7 +67,19 @@ def note(e: BaseException, params: dict[str, Any], where: str, row: int | None =
             pass
         source, at = task.trail.origin(params.get("at", 0), row)
         origin = f", row {at} of {source}" if at is not None else f" of {source or task.source}" if source or task.source else ""
-        e.add_note(f"in {params['label']}: {where}{origin}" + (f" (task {task.seq})" if task.seq is not None else ""))
+        text = f"in {params['label']}: {where}{origin}" + (f" (task {task.seq})" if task.seq is not None else "")
+        e.add_note(text + _kept(e, params, rb, where + origin))
+
+
+def _kept(e: BaseException, params: dict[str, Any], rb: pa.RecordBatch | None, where: str) -> str:
+    most = DataContext.get_current().replay_bytes
+    if rb is None or most <= 0 or bad.is_fatal(e) or not _skate.in_worker():
+        return ""
+    try:
+        name = replay.keep(params, rb, where, most)
+    except Exception as why:  # a function that cannot be pickled again, a full disk: the user's error is what matters
+        return f"; not kept for `skate replay`: {str(why).splitlines()[0] if str(why) else type(why).__name__}"
+    return f"; `skate replay {name}` runs it again under pdb" if name else ""
 
 
 def bad_row(params: dict[str, Any], e: BaseException, rb: pa.RecordBatch | None, row: int) -> None:
@@ -159,7 +174,7 @@ def map_batches(params: dict[str, Any], batches: Batches) -> Batches:
             except GeneratorExit:
                 raise
             except BaseException as e:
-                note(e, params, f"the batch of input rows {row}..{row + n - 1}", row)
+                note(e, params, f"the batch of input rows {row}..{row + n - 1}", row, rb)
                 raise
         row += n
 
@@ -255,9 +270,9 @@ def _rows(
             n = len(rows)
             one = base[0] + n - left - 1
             if got is None or n == 1:
-                note(e, params, f"input row {one}", one)
+                note(e, params, f"input row {one}", one, rb.slice(one - base[0], 1))
             else:
-                note(e, params, f"input rows {base[0]}..{base[0] + n - 1}", base[0])
+                note(e, params, f"input rows {base[0]}..{base[0] + n - 1}", base[0], rb)
             raise
         finally:
             base[0] += len(rows)
@@ -439,7 +454,7 @@ def _by_batch(params: dict[str, Any], batches: Batches, work: Callable[[pa.Recor
             try:
                 out = work(rb)
             except BaseException as e:
-                note(e, params, f"input rows {row}..{row + rb.num_rows - 1}", row)
+                note(e, params, f"input rows {row}..{row + rb.num_rows - 1}", row, rb)
                 raise
             yield from out
         row += rb.num_rows

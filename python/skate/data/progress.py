@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import sys
 import time
 from typing import Any
@@ -55,13 +56,11 @@ class Progress:
         if self.out is None or now < self.drawn + EVERY_S:
             return
         self.drawn = now
-        line = text(self.x.stats(), now - self.start)
         try:
-            import os
-
-            line = line[: (os.get_terminal_size(self.out.fileno()).columns or 80) - 1]
+            width = (os.get_terminal_size(self.out.fileno()).columns or 80) - 1
         except (OSError, ValueError, AttributeError):
-            pass
+            width = 1 << 30
+        line = text(self.x.stats(), now - self.start, width)[:width]
         self.out.write("\r" + line.ljust(self.width))
         self.out.flush()
         self.width = len(line)
@@ -73,20 +72,35 @@ class Progress:
             self.width = 0
 
 
-def text(stats: dict[str, Any], elapsed: float) -> str:
-    """The line: "Read->Map 120/400 · MapBatches(Model) 80 · 1,234 rows/s · limited by MapBatches(Model)"."""
-    parts = []
+def text(stats: dict[str, Any], elapsed: float, width: int = 1 << 30) -> str:
+    """The line: "Read->Map 120/400 · MapBatches(Model) 80 · 1,234 rows/s · ~5 s left · limited by MapBatches(Model)". Operators that do not fit into `width`
+    characters are left out from the front."""
     ops = stats.get("ops") or []
+    parts = []
     for o in ops:
         total = o.get("total_units", -1)
         done = o.get("tasks_done", 0)
         parts.append(f"{o['label']} {done}/{total}" if total is not None and total >= 0 else f"{o['label']} {done}")
+    end = []
     if ops and elapsed > 0:
-        parts.append(f"{ops[-1].get('rows_out', 0) / elapsed:,.0f} rows/s")
-        total, done = ops[0].get("total_units", -1), ops[0].get("tasks_done", 0)
-        if total and total > 0 and 0 < done < total:
-            parts.append(f"~{elapsed / done * (total - done):,.0f} s left")
+        end.append(f"{ops[-1].get('rows_out', 0) / elapsed:,.0f} rows/s")
+        left = seconds_left(ops, elapsed)
+        if left is not None:
+            end.append(f"~{left:,.0f} s left")
     i = stats.get("bottleneck")
     if ops:
-        parts.append("limited by " + (ops[i]["label"] if isinstance(i, int) and 0 <= i < len(ops) else "the consumer"))
-    return " · ".join(parts)
+        end.append("limited by " + (ops[i]["label"] if isinstance(i, int) and 0 <= i < len(ops) else "the consumer"))
+    room = width - len(" · ".join(end)) - 3
+    cut = 0
+    while cut < len(parts) - 1 and len(" · ".join(parts[cut:])) + (4 if cut else 0) > room:
+        cut += 1
+    return " · ".join([*(["…"] if cut else []), *parts[cut:], *end])
+
+
+def seconds_left(ops: list[dict[str, Any]], elapsed: float) -> float | None:
+    """A guess from what was done so far: of the sources' tasks while they run, then of the operator that has most to do beside what it did; None: nothing is known."""
+    total, done = ops[0].get("total_units", -1), ops[0].get("tasks_done", 0)
+    if total and total > 0 and done < total:
+        return elapsed / done * (total - done) if done else None
+    left = [elapsed * (o.get("tasks_queued", 0) + o.get("tasks_running", 0)) / o["tasks_done"] for o in ops if o.get("tasks_done")]
+    return max(left) if left and max(left) > 0 else None

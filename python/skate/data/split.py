@@ -8,10 +8,11 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from skate.data import execute, late
+from skate.data import execute, front, late
 from skate.data.execute import Facts, Node
 
 
+@front.methods
 class Splits:
     """Part of Dataset."""
 

@@ -33,7 +33,7 @@ class Chain:
         for name, label, data in stage:
             params = pickle.loads(data) if data else {}
             params.setdefault("label", label)
-            params["at"] = len(self.ops)
+            params["at"], params["op"] = len(self.ops), name
             if "context" in params:
                 DataContext._set_current(params.pop("context"))
             if "ctor" in params:

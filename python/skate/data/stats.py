@@ -81,6 +81,10 @@ class DatasetStats:
         wall = max(1, self.raw.get("wall_ns", 1))
         busy = o.get("task_ns_total", 0)
         numbers = f"busy {seconds(busy)} in {seconds(wall)}, {busy / wall:.1f} workers on average"
+        fused, names = o.get("fused") or [], o["label"].split("->")
+        if len(fused) > 1 and len(names) == len(fused):  # of operators that run together: the one that takes the time
+            ns, name = max((f["ns"] if isinstance(f, dict) else f[1], n) for f, n in zip(fused, names, strict=True))
+            numbers += f"; of it {name} {seconds(ns)}"
         return o["label"], f"{why + '; ' if why else ''}{numbers}"
 
     def __str__(self) -> str:

@@ -22,6 +22,7 @@ from collections.abc import Callable, Iterator
 from contextlib import closing
 from typing import Any
 
+from skate.data import front
 from skate.data.iterator import DataIterator
 
 HELD_BYTES = 64 << 20  # of one consumer; an eighth of the store for all of them, if that is less
@@ -211,6 +212,7 @@ class _Desk:
         await self.turns.stir()
 
 
+@front.methods
 class SplitIterator(DataIterator):
     """One of the iterators; it can be pickled to the process that uses it."""
 
@@ -255,7 +257,7 @@ class SplitIterator(DataIterator):
 
     def _record_batches(self) -> Iterator[Any]:
         import skate
-        from skate.data.execute import fetch
+        from skate.data.execute import fetch, in_front
 
         epoch = skate.get(self._desk.begin.remote(self._i, os.getpid()))
         at_end = False
@@ -267,7 +269,7 @@ class SplitIterator(DataIterator):
             at_end = True
             error = skate.get(block[0])
             if error is not None:
-                raise error
+                raise in_front(error, self._context)
         finally:
             if not at_end and skate.is_initialized():
                 self._desk.leave.remote(self._i, epoch)

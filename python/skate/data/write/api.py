@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from skate.data import front
 from skate.data.write.job import SaveMode
 
 _FILES = (
@@ -57,6 +58,7 @@ def _files(ds: Any, fmt: str, given: dict[str, Any], args: dict[str, Any], args_
     )
 
 
+@front.methods
 class Writers:
     """Part of Dataset."""
 

@@ -138,8 +138,8 @@ def _check_names(provider: Any, uuid: str) -> None:
         name = provider.get_filename_for_task(uuid, 0)
         if uuid not in name:
             raise ValueError(
-                f"Write UUID '{uuid}' missing from filename template '{name}'. This could result in files being overwritten. Modify your FileNameProvider "
-                f"implementation: {type(provider).__name__} gave {name!r}, without the write_uuid that it was given; or choose another mode"
+                f"Write UUID '{uuid}' missing from filename template '{name}' of {type(provider).__name__}: the next write into this folder would give its files "
+                "the same names. Let get_filename_for_task put the write_uuid that it is given into the name, or choose another mode"
             )
 
 

@@ -1,0 +1,413 @@
+"""What users ask for (docs/design/asks.md), where no other test tries it as it is written there."""
+
+import itertools
+import os
+import pty
+import subprocess
+import sys
+import time
+
+import pytest
+import skate
+import skate.data as sd
+
+PYTHON = os.path.dirname(os.path.dirname(os.path.abspath(skate.__file__)))
+
+
+def program(tmp_path, text, stderr=subprocess.PIPE, **env):
+    """Runs a program of a user; (exit status, stdout, stderr)."""
+    path = tmp_path / "program.py"
+    path.write_text(text)
+    p = subprocess.run(
+        [sys.executable, str(path)],
+        stdout=subprocess.PIPE,
+        stderr=stderr,
+        text=True,
+        timeout=120,
+        env={**os.environ, "TMPDIR": str(tmp_path), "PYTHONPATH": PYTHON, **env},
+    )
+    return p.returncode, p.stdout, p.stderr
+
+
+# ---- 3: what cannot be met fails at once, with the arithmetic; what can ends
+
+
+class Same:
+    def __call__(self, batch):
+        return batch
+
+
+def same(batch):
+    return batch
+
+
+def test_3_stages_pools_and_cpus_all_end():
+    """Every pair of stages on 1 to 4 CPUs; all triples too: see docs/design/asks.md."""
+    skate.shutdown()
+    try:
+        for cpus in (1, 2, 4):
+            skate.init(num_cpus=cpus)
+            add = {
+                "tasks": lambda d: d.map_batches(same),
+                "a cap": lambda d: d.map_batches(same, concurrency=1, num_cpus=1),
+                "an actor": lambda d: d.map_batches(Same, concurrency=1, num_cpus=1),
+                "all CPUs": lambda d, n=cpus: d.map_batches(Same, concurrency=n),  # ray#44687
+                "more than all": lambda d, n=cpus + 1: d.map_batches(Same, concurrency=n, num_cpus=1),
+                "too large": lambda d, n=cpus + 1: d.map_batches(Same, concurrency=1, num_cpus=n),
+            }
+            for pair in (
+                itertools.product(add, repeat=2)
+                if cpus != 4
+                else [("all CPUs", "all CPUs"), ("tasks", "more than all"), ("too large", "tasks")]
+            ):
+                ds = add[pair[1]](add[pair[0]](sd.range(8, override_num_blocks=8)))
+                if "too large" in pair:
+                    with pytest.raises(skate.exceptions.TaskUnschedulableError, match=f"{cpus + 1}"):  # after 0.0 s (asked: 1 s)
+                        ds.take_all()
+                else:
+                    assert [r["id"] for r in ds.take_all()] == list(range(8)), (cpus, pair)
+            skate.shutdown()
+    finally:
+        skate.shutdown()
+
+
+# ---- 4: what killed the worker
+
+
+def _segv():
+    import ctypes
+
+    ctypes.string_at(0)
+
+
+def _abort():
+    os.abort()
+
+
+def _killed():
+    os.kill(os.getpid(), 9)
+
+
+def _left():
+    os._exit(7)
+
+
+def _exit():
+    sys.exit(3)
+
+
+def _overflow():
+    sys.setrecursionlimit(10**9)
+
+    def deeper(x):
+        return sorted([1], key=deeper)
+
+    deeper(1)
+
+
+def _import():
+    import no_such_module_of_skates  # noqa: F401
+
+
+@pytest.mark.parametrize(
+    "how, words",
+    [
+        (_segv, ["signal 11 (Segmentation fault)", "in _segv", "peak memory"]),
+        (_abort, ["signal 6 (Aborted)", "in _abort", "peak memory"]),
+        (_killed, ["signal 9 (Killed)", "peak memory"]),
+        (_left, ["exited with code 7", "peak memory"]),
+        (_exit, ["exited with code 3", "peak memory"]),
+        (_overflow, ["signal 11 (Segmentation fault)", "in deeper", "peak memory"]),
+        (_import, ["No module named 'no_such_module_of_skates'", "in _import"]),
+    ],
+)
+@pytest.mark.parametrize("where", ["task", "pipeline"])
+def test_4_what_killed_the_worker(how, words, where):
+    """Out of memory: tests/py/engine/test_memory.py; a hang: test_a_stall_is_named_within_five_seconds."""
+
+    def work(batch=None):
+        how()
+
+    with pytest.raises(skate.exceptions.RayError) as e:
+        if where == "task":
+            skate.get(skate.remote(max_retries=0)(work).remote())
+        else:
+            sd.range(10, override_num_blocks=1).map_batches(work, max_retries=0).take_all()
+    text = str(e.value)
+    assert all(w in text for w in [*words, "work"]), text
+    assert len(text.splitlines()) <= 16, text
+    assert "/skate/" not in text.replace("/skate/tests/", ""), text  # frames of the user's only
+
+
+# ---- 5: a consumer that does not take holds the producers
+
+
+@pytest.mark.parametrize("pool", [False, True])
+def test_5_a_slow_consumer_throttles(pool):
+    import numpy as np
+    from skate import _skate
+    from skate._private import timeline
+
+    def big(batch):
+        return {"x": np.zeros((len(batch["id"]), 1 << 17))}  # 1 MiB a row
+
+    class Big:
+        def __call__(self, batch):
+            return big(batch)
+
+    before = _skate.status()
+    ds = sd.range(200, override_num_blocks=200).map_batches(Big if pool else big, batch_size=1, **({"concurrency": 2} if pool else {}))
+    ds.context.execution_options.resource_limits = ds.context.execution_options.resource_limits.copy(object_store_memory=16 << 20)
+    it = iter(ds.iter_batches(batch_size=1))
+    for _ in range(3):
+        next(it)
+    (run,) = [x for x in timeline.running if any("ig)" in o["label"] for o in x.stats()["ops"])]
+    deadline = time.monotonic() + 60
+    while run.quiet()[0] < 1.0:  # until nothing has moved for a second
+        assert time.monotonic() < deadline, "the producers go on"
+        skate.wait([skate.put(0)], timeout=0.05)
+    made = run.stats()
+    assert made["memory_peak"] <= 16 << 20 and made["ops"][-1]["rows_out"] < 30, made
+    assert sum(1 for _ in it) == 197
+    after = _skate.status()
+    assert [after[k] - before[k] for k in ("spilled_bytes", "overflow_bytes")] == [0, 0]
+
+
+# ---- 24: my exception, once
+
+
+FAILS = """
+import skate.data as sd
+
+class Model:
+    def __call__(self, batch):
+        if 70 in batch["id"]:
+            raise ValueError("bad sample")
+        return batch
+
+def of_batch(batch):
+    if 70 in batch["id"]:
+        raise ValueError("bad sample")
+    return batch
+
+def of_row(row):
+    if row["id"] == 70:
+        raise ValueError("bad sample")
+    return row
+
+ds = sd.range(1000, override_num_blocks=4)
+"""
+USES = {
+    "rows": "ds.map(of_row).take_all()",
+    "batches": "ds.map_batches(of_batch, batch_size=32).take_all()",
+    "pool": "ds.map_batches(Model, concurrency=1, batch_size=32).take_all()",
+    "iter": "for b in ds.map_batches(of_batch, batch_size=32).iter_batches(): pass",
+    "iter_rows": "for b in ds.map_batches(of_batch, batch_size=32).iter_rows(): pass",
+    "next": "next(iter(ds.map_batches(of_batch, batch_size=128).iter_batches(batch_size=500)))",
+    "write": "ds.map(of_row).write_parquet('out')",
+    "sum": "ds.map(of_row).sum('id')",
+    "materialize": "ds.map(of_row).materialize()",
+    "late": "ds.map(of_row).repartition(3).take_all()",
+}
+
+
+@pytest.mark.parametrize("use", USES)
+def test_24_my_exception_once(tmp_path, use):
+    status, out, err = program(tmp_path, FAILS + USES[use])
+    lines = err.splitlines()
+    assert status == 1 and out == "" and len(lines) <= 12, err
+    assert err.count("bad sample\n") == 1 and err.count('raise ValueError("bad sample")') == 1, err
+    assert "ValueError: bad sample" in err and PYTHON not in err, err  # no frame of ours
+    assert "input row 70 " in err if "of_row" in USES[use] else "input rows 64..95" in err or "input rows 0..127" in err, err
+    name = err.split("`skate replay ")[1].split("`")[0]
+    run = [sys.executable, "-m", "skate", "replay", name]
+    p = subprocess.run(
+        run,
+        input="p 'seen', (row if 'row' in dir() else batch)['id']\nq\n",
+        capture_output=True,
+        text=True,
+        timeout=60,
+        env={**os.environ, "TMPDIR": str(tmp_path), "PYTHONPATH": PYTHON},
+        cwd=tmp_path,
+    )
+    assert p.returncode == 0 and "ValueError: bad sample" in p.stdout and "('seen', " in p.stdout and "70" in p.stdout, p.stdout + p.stderr
+    assert '-> raise ValueError("bad sample")' in p.stdout
+
+
+def test_24_except_value_error_and_what_is_kept(tmp_path):
+    status, out, err = program(
+        tmp_path,
+        FAILS
+        + """
+import os, pathlib
+try:
+    ds.map(of_row).take_all()
+except ValueError as e:
+    print("caught", type(e).__mro__[1].__name__ != "", "frames", len(list(__import__("traceback").walk_tb(e.__traceback__))))
+keep = pathlib.Path(os.environ["TMPDIR"]) / f"skate-replay-{os.getuid()}"
+print(len(list(keep.iterdir())), oct(keep.stat().st_mode & 0o777))
+sd.DataContext.get_current().replay_bytes = 0
+try:
+    sd.range(100).map(of_row).take_all()
+except ValueError as e:
+    print("replay" in str(e), len(list(keep.iterdir())))
+""",
+    )
+    assert (status, err) == (0, "") and out.splitlines() == ["caught True frames 1", "1 0o700", "False 1"], out + err
+
+
+def test_24_replay_refuses_what_others_may_have_written(tmp_path):
+    run = [sys.executable, "-m", "skate", "replay", "0123abcd"]
+    env = {**os.environ, "TMPDIR": str(tmp_path), "PYTHONPATH": PYTHON}
+    p = subprocess.run(run, capture_output=True, text=True, timeout=60, env=env)
+    assert p.returncode == 1 and "there is no" in p.stderr and len(p.stderr.splitlines()) == 1
+    folder = tmp_path / f"skate-replay-{os.getuid()}"
+    folder.chmod(0o777)
+    p = subprocess.run(run, capture_output=True, text=True, timeout=60, env=env)
+    assert p.returncode == 1 and "mode 0700" in p.stderr
+    folder.chmod(0o700)
+    (folder / "0123abcd").write_bytes(b"cposix\nsystem\n(S'echo no'\ntR.")
+    (folder / "0123abcd").chmod(0o666)
+    p = subprocess.run(run, capture_output=True, text=True, timeout=60, env=env)
+    assert p.returncode == 1 and "written by others" in p.stderr and p.stdout == ""
+
+
+def test_24_bugs_of_skate_keep_their_traceback():
+    import traceback
+
+    with pytest.raises(TypeError) as e:
+        sd.range(10).map_batches(3)
+    assert any("dataset.py" in f.filename for f in traceback.extract_tb(e.value.__traceback__))
+
+
+# ---- 25: quiet
+
+
+TEN = """
+import sys, time
+import skate.data as sd
+
+class Model:
+    def __call__(self, batch):
+        time.sleep(0.01)
+        return batch
+
+def f(batch):
+    return batch
+
+ds = sd.range(2000, override_num_blocks=60).map_batches(f)
+for i in range(3):
+    ds = ds.map_batches(f, num_cpus=(1, 0.5)[i % 2])
+ds = ds.map_batches(Model, concurrency=1)
+ds = ds.map(lambda r: r).filter(lambda r: True).flat_map(lambda r: [r]).map_batches(f, num_cpus=0.5).limit(1990)
+if "off" in sys.argv or "OFF" in __import__("os").environ:
+    ds.context.enable_progress_bars = False
+print(len(ds.take_all()))
+"""
+
+
+@pytest.mark.parametrize("off", [False, True])
+@pytest.mark.parametrize("tty", [False, True])
+def test_25_quiet(tmp_path, tty, off):
+    ours, theirs = pty.openpty()
+    os.set_blocking(ours, False)
+    status, out, err = program(tmp_path, TEN, stderr=theirs if tty else subprocess.PIPE, **({"OFF": "1"} if off else {}))
+    os.close(theirs)
+    assert status == 0 and out == "1990\n"
+    if not tty:
+        assert err == ""
+    else:
+        try:
+            seen = os.read(ours, 1 << 20).decode()
+        except (BlockingIOError, OSError):
+            seen = ""
+        assert "\n" not in seen and (seen == "" if off else "limited by" in seen)  # one line, drawn over
+    os.close(ours)
+
+
+def test_25_the_line_fits_and_says_what_matters():
+    from skate.data.progress import text
+
+    ops = [{"label": f"MapBatches(function_{i})", "tasks_done": 5, "tasks_queued": 5 * (i == 7), "rows_out": 50} for i in range(10)]
+    stats = {"ops": [{"label": "Read", "tasks_done": 10, "total_units": 10}, *ops], "bottleneck": 8}
+    line = text(stats, 2.0, 120)
+    assert len(line) <= 120 and line.startswith("… · ") and line.endswith(" · 25 rows/s · ~2 s left · limited by MapBatches(function_7)")
+
+
+# ---- 26: the bottleneck
+
+
+def slowly(seconds):
+    def slow(batch):
+        time.sleep(seconds)
+        return batch
+
+    return slow
+
+
+class Slow:
+    def __init__(self, seconds):
+        self.seconds = seconds
+
+    def __call__(self, batch):
+        time.sleep(self.seconds)
+        return batch
+
+
+class Other(Slow):
+    pass
+
+
+def slow_row(row):
+    time.sleep(0.004)
+    return row
+
+
+S = 0.03  # what is planted; the others take a tenth
+PLANTED = {
+    "fused": (lambda d: d.map_batches(same).map_batches(slowly(S), batch_size=10).map_batches(Same, concurrency=1), "MapBatches(slow) "),
+    "rows": (lambda d: d.map_batches(same).map(slow_row).map_batches(same), "of it Map(slow_row)"),
+    "first of two": (lambda d: d.map_batches(slowly(S), num_cpus=2).map_batches(slowly(S / 10)), "MapBatches(slow) ("),
+    "second of two": (lambda d: d.map_batches(same, num_cpus=2).map_batches(slowly(S), num_cpus=1), "MapBatches(slow) ("),
+    "a pool": (
+        lambda d: d.map_batches(same).map_batches(Slow, fn_constructor_args=(S,), concurrency=1).map_batches(same),
+        "MapBatches(Slow) (actors",
+    ),
+    "a pool of two": (
+        lambda d: d.map_batches(slowly(S / 10)).map_batches(Slow, fn_constructor_args=(2 * S,), concurrency=2),
+        "MapBatches(Slow) (actors",
+    ),
+    "one of two pools": (
+        lambda d: d.map_batches(Other, fn_constructor_args=(S / 10,), concurrency=1).map_batches(
+            Slow, fn_constructor_args=(S,), concurrency=1
+        ),
+        "MapBatches(Slow) (actors",
+    ),
+    "a cap": (
+        lambda d: d.map_batches(same).map_batches(slowly(S), concurrency=1).map_batches(same, num_cpus=2),
+        "MapBatches(slow) (max_tasks",
+    ),
+    "a gpu": (
+        lambda d: d.map_batches(slowly(S / 10)).map_batches(Slow, fn_constructor_args=(S,), concurrency=1, num_gpus=1, batch_size=10),
+        "MapBatches(Slow) (",
+    ),
+    "the consumer": (lambda d: d.map_batches(same), "the consumer"),
+}
+
+
+def test_26_ten_planted_bottlenecks():
+    skate.shutdown()
+    skate.init(num_cpus=4, num_gpus=1)
+    try:
+        wrong = []
+        for name, (make, words) in PLANTED.items():
+            ds = make(sd.range(300, override_num_blocks=30))
+            for _ in ds.iter_batches(batch_size=10):
+                if name == "the consumer":
+                    time.sleep(S)
+            last = ds.stats().splitlines()[-1]
+            if not last.startswith("Bottleneck: ") or words not in last:
+                wrong.append((name, words, ds.stats()))
+        assert not wrong, "\n".join(map(str, wrong))
+    finally:
+        skate.shutdown()
