@@ -487,6 +487,10 @@ struct sk_engine_conf {
     bool (*interrupted)(
         void *ctx); /* local: asked every 100 ms, without the lock, by a caller that waits for room; true: SK_ECANCEL. May be NULL */
     void *interrupted_ctx;
+    /* local: an actor whose namespace begins with '_' was made and has a name: a worker asks this process for something. With the engine's lock held: must
+     * neither block nor call the engine. May be NULL */
+    void (*named)(void *ctx, struct sk_bytes space, struct sk_bytes name);
+    void *named_ctx;
     uint64_t spill_bytes; /* local: most bytes of disk; 0: as much as there is */
     /* local: what can neither be in the store nor leave it lies in a file that is mapped behind the store, of so many bytes at most; 0: four times the store, at least
      * 4 GiB; UINT64_MAX: no such file, then it is an error */

@@ -44,7 +44,8 @@ enum {
     X(note)          \
     X(after_fork)    \
     X(auto_init)     \
-    X(run_coroutine) X(serve_async) X(start_async) X(leave) X(apply_env) X(set_gpus) X(check_call) X(ref_await) X(ref_future) X(idle)
+    X(run_coroutine) \
+    X(serve_async) X(start_async) X(leave) X(apply_env) X(set_gpus) X(check_call) X(ref_await) X(ref_future) X(idle) X(named)
 
 struct py_fn { /* worker side: a definition, its callable once it was needed */
     sk_fid id;

@@ -429,7 +429,7 @@ def from_batch(out: Any, what: str, rb: pa.RecordBatch | None = None, given: Num
         return [from_pandas(out, what, rb)]
     if hasattr(out, "__arrow_c_stream__"):
         return _from_table(pa.table(out))
-    raise TypeError(
+    raise ValueError(
         f'{what} returned {_named(out)}; return a dict of arrays ({{"x": numpy array or list}}), a pandas DataFrame or a pyarrow Table, '
         f"or yield such batches"
     )
@@ -522,7 +522,7 @@ def _column(v: Any, name: str, rb: pa.RecordBatch | None, given: NumpyBatch | No
         return _one(pa.array(v) if not hasattr(v, "__arrow_c_stream__") else pa.chunked_array(v))
     if hasattr(v, "__array__") and hasattr(v, "__len__"):  # torch tensors and others
         return array_from_numpy(np.asarray(v), None, None)
-    raise TypeError(f"{_named(v)} is no column; use a numpy array or a list with one value per row")
+    raise ValueError(f"{_named(v)} is no column; use a numpy array or a list with one value per row")
 
 
 def _one(c: Any) -> pa.Array:
@@ -708,6 +708,10 @@ def from_objects(values: list[Any], hint: pa.DataType | None, old: pa.Array | No
         return natural
     assert error is not None
     if _foreign(values):
+        if DataContext.get_current().enable_fallback_to_arrow_object_ext_type is False:
+            raise _tt.ArrowConversionError(
+                f"{error}; DataContext.enable_fallback_to_arrow_object_ext_type is False: objects are not pickled"
+            ) from error
         return python_objects(values)
     if len({type(v) for v in values if v is not None}) > 1:
         kinds = sorted({type(v).__name__ for v in values if v is not None})
@@ -746,7 +750,7 @@ _PLAIN = {"builtins", "datetime", "decimal", "numpy", "uuid", "pandas", "pyarrow
 def _foreign(values: list[Any]) -> bool:
     """Whether there is an object of a class that no format knows: only such columns are pickled, a mix of plain types stays an error."""
     return any(
-        type(v) is object or type(v).__module__.split(".")[0] not in _PLAIN
+        type(v) is object or isinstance(v, BaseException) or type(v).__module__.split(".")[0] not in _PLAIN
         for v in values
         if not hasattr(v, "__array__") and not hasattr(v, "__arrow_array__")
     )

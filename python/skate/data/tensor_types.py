@@ -365,6 +365,10 @@ def flat_to_numpy(values: pa.Array) -> np.ndarray:
     return v
 
 
+class ArrowConversionError(TypeError):
+    """Values that cannot become an Arrow column."""
+
+
 def of_numpy(a: np.ndarray, fmt: FixedShapeTensorFormat) -> pa.Array:
     """A column of the entries along the first axis of an array of two or more dimensions."""
     shape, flat = a.shape[1:], flat_of_numpy(a)
@@ -372,8 +376,6 @@ def of_numpy(a: np.ndarray, fmt: FixedShapeTensorFormat) -> pa.Array:
         return native(of_flat(flat, len(a), fixed_type(ArrowTensorTypeV2, shape, flat.type)))
     typ = fixed_type(fmt.to_type(), shape, flat.type)
     if fmt is FixedShapeTensorFormat.V1 and len(flat) >= 1 << 31:
-        from skate.data.extensions import ArrowConversionError  # imports pandas: 0.2 s and 40 MB that a worker need not pay
-
         raise ArrowConversionError(
             f"{len(a):,} arrays of shape {shape} are {len(flat):,} values, and ArrowTensorType counts to 2**31; set "
             "DataContext.arrow_fixed_shape_tensor_format to FixedShapeTensorFormat.V2"

@@ -603,6 +603,8 @@ struct sk_local {
     uint64_t lineage_bytes;
     bool (*interrupted)(void *ctx);
     void *interrupted_ctx;
+    void (*named)(void *ctx, struct sk_bytes space, struct sk_bytes name);
+    void *named_ctx;
     char *const *argv, *const *env;
     struct sk_vecb {
         uint8_t *p;
