@@ -255,7 +255,7 @@ def column_to_numpy(name: str, col: pa.Array) -> np.ndarray:
     if is_fixed(t) and col.null_count == 0:
         return _tensor_to_numpy(col)
     if tid == _FSL and t.value_type.id in _NUM and col.null_count == 0 and t.list_size > 0:
-        values = col.flatten()
+        values = _tt.list_values(col)
         if values.null_count == 0:
             return plain_view(values).reshape(len(col), t.list_size)
     if tid == _DICTIONARY:
@@ -336,7 +336,7 @@ def _tensor_to_numpy(col: pa.Array) -> np.ndarray:
     if isinstance(col, _tt.ArrowTensorArray):
         return col.to_numpy()
     t = col.type
-    values = col.storage.flatten()
+    values = _tt.list_values(col.storage)
     if values.null_count:
         raise ValueError("a tensor with nulls inside has no numpy form")
     flat = plain_view(values) if values.type.id in _NUM else column_to_numpy("", values)
@@ -357,7 +357,7 @@ def to_objects(name: str, col: pa.Array) -> list[Any]:
     if tid in _TEXT:
         return _text(name, col, [None] * len(col))
     if tid in _LISTS and t.value_type.id in _NUM or tid == _FSL and t.value_type.id in _NUM:
-        flat = col.flatten()
+        flat = _tt.list_values(col) if col.null_count == 0 else col.flatten()
         if flat.null_count == 0:
             values = plain_view(flat)
             if tid == _FSL:
@@ -709,9 +709,7 @@ def from_objects(values: list[Any], hint: pa.DataType | None, old: pa.Array | No
     assert error is not None
     if _foreign(values):
         if DataContext.get_current().enable_fallback_to_arrow_object_ext_type is False:
-            from skate.data.extensions import ArrowConversionError
-
-            raise ArrowConversionError(
+            raise _tt.ArrowConversionError(
                 f"{error}; DataContext.enable_fallback_to_arrow_object_ext_type is False: objects are not pickled"
             ) from error
         return python_objects(values)

@@ -19,6 +19,7 @@ from skate.data.batch import PythonObjectScalar as ArrowPythonObjectScalar
 from skate.data.batch import PythonObjectType as ArrowPythonObjectType
 from skate.data.batch import array_from_numpy, from_objects, python_objects
 from skate.data.tensor_types import (
+    ArrowConversionError,
     ArrowTensorArray,
     ArrowTensorType,
     ArrowTensorTypeV2,
@@ -51,10 +52,6 @@ __all__ = [
 
 FixedShapeTensorType = pa.FixedShapeTensorType
 AnyArrowExtTensorType = ArrowTensorType | ArrowTensorTypeV2 | ArrowVariableShapedTensorType | pa.FixedShapeTensorType
-
-
-class ArrowConversionError(TypeError):
-    """Values that cannot become an Arrow column."""
 
 
 def get_arrow_extension_fixed_shape_tensor_types() -> tuple[type, ...]:
