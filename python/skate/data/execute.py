@@ -247,8 +247,8 @@ def explain(root: Node) -> str:
             todo += reversed(n.inputs)
             continue
         for i in n.inputs:
-            text += f"\nfirst, for {n.label}\n" + "\n".join("  " + line if line else line for line in explain(i).splitlines()) + "\n"
-    return text
+            text += f"\nfirst, for {n.label}\n" + "\n".join("  " + line if line else line for line in explain(i).splitlines())
+    return text.rstrip("\n")
 
 
 def ensure_engine(node: Node | None = None) -> None:
