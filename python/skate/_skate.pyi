@@ -80,6 +80,7 @@ def set_hooks(**hooks: Callable[..., Any]) -> None:
     ref_await(ref), ref_future(ref)           behind ObjectRef.__await__ and .future()
     auto_init()                               opens the default engine at the first use of one
     after_fork()                              in a fresh worker
+    named(space, name)                        in the driver, on a thread of its own: an actor of a namespace that begins with "_" was made
     idle()                                    in a worker that has had nothing to do for a second
     note(bytes) -> None                       in the fork server: imports, sys.path, cwd (bytes made by skate.serialize.preload_note)
     """

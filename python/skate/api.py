@@ -466,6 +466,16 @@ def get_gpu_ids():
 
 
 serialize.install()
-_skate.set_hooks(auto_init=_auto_init)
+
+
+def _named(space, name):
+    """A worker has made the actor through which it asks this process to run its Datasets."""
+    from skate.data import home
+
+    if (space, name) == (home.SPACE, home.NAME):
+        home.serve()
+
+
+_skate.set_hooks(auto_init=_auto_init, named=_named)
 atexit.register(shutdown)
 os.register_at_fork(after_in_child=_skate._forget)

@@ -1,32 +1,16 @@
 /* write.c - a plan of measure.c replayed into the caller's buffer.
  *
  * Writes every byte of [dst, dst + size): headers, tables, data, and zeros between them, so equal batches give equal bytes whatever was in
- * the buffer. Cannot fail: what could go wrong was found by measure. Cost: one copy of fixed-size values and text, past the cache where it is large; a pass of a few cycles a
+ * the buffer. Cannot fail: what could go wrong was found by measure. Cost: one copy of fixed-size values and text (past the cache where it is large); a pass of a few cycles a
  * value for rebased offsets, views, list-views, unions. */
 #include "base/copy.h"
 #include "block/block_int.h"
-
-#ifndef SK_BLOCK_STREAM_FROM
-#define SK_BLOCK_STREAM_FROM (1u << 20) /* past the cache: whoever reads it is another process, later. 64 or more */
-#endif
-
-static void copy(uint8_t *d, const uint8_t *s, size_t n) {
-    if (n >= SK_BLOCK_STREAM_FROM) {
-        size_t head = (size_t)(-(uintptr_t)d & 63), bulk = (n - head) & ~(size_t)63;
-        memcpy(d, s, head);
-        sk_copy_stream(d + head, s + head, bulk);
-        d += head + bulk;
-        s += head + bulk;
-        n -= head + bulk;
-    }
-    memcpy(d, s, n);
-}
 
 static void write_copy(const struct sk_block_op *op, uint8_t *d) {
     const struct sk_block_range *r = sk_block_ranges(&op->set);
     for (size_t i = 0; i < op->set.n_ranges; i++) {
         size_t n = (size_t)(r[i].n * op->width);
-        if (n) copy(d, (const uint8_t *)op->src + r[i].at * op->width, n);
+        if (n) sk_copy(d, (const uint8_t *)op->src + r[i].at * op->width, n);
         d += n;
     }
 }

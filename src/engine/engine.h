@@ -353,8 +353,8 @@ struct sk_engine_ops {
      * with the engine's lock held, or by a sink: never waits. */
     sk_rc (*buf_alloc)(struct sk_engine *e, size_t len, struct sk_buf *out, struct sk_err *err);
     void (*buf_abort)(struct sk_engine *e, struct sk_buf *b);
-    /* Hint: [at, at+len) of a buffer is about to be written for the first time. Worth calling for each aligned 2 MiB of a large buffer, by the
-     * thread that writes it; may be NULL. */
+    /* Hint: [at, at+len) of a buffer is about to be written; sk_seg_warm (ipc.h). Of large buffers best in pieces of 2 MiB, each by the thread that writes it
+     * next; may be NULL. */
     void (*buf_warm)(struct sk_engine *e, void *at, size_t len);
     /* [data, data+len) of a buffer, mapped once more; see sk_seg_window (ipc.h). NULL: this engine has none. Ended by sk_window_close, whenever. */
     sk_rc (*window)(struct sk_engine *e, const void *data, size_t len, bool own, void **at, struct sk_err *err);
@@ -487,6 +487,10 @@ struct sk_engine_conf {
     bool (*interrupted)(
         void *ctx); /* local: asked every 100 ms, without the lock, by a caller that waits for room; true: SK_ECANCEL. May be NULL */
     void *interrupted_ctx;
+    /* local: an actor whose namespace begins with '_' was made and has a name: a worker asks this process for something. With the engine's lock held: must
+     * neither block nor call the engine. May be NULL */
+    void (*named)(void *ctx, struct sk_bytes space, struct sk_bytes name);
+    void *named_ctx;
     uint64_t spill_bytes; /* local: most bytes of disk; 0: as much as there is */
     /* local: what can neither be in the store nor leave it lies in a file that is mapped behind the store, of so many bytes at most; 0: four times the store, at least
      * 4 GiB; UINT64_MAX: no such file, then it is an error */

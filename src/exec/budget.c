@@ -59,6 +59,7 @@ uint64_t sk_size_est_out(const struct sk_size_est *e, uint64_t in_bytes, uint64_
 
 bool sk_slots_admit(const struct sk_slots *s, int64_t amount, int64_t est_ns, uint32_t n_same, bool *ahead) {
     if (amount <= 0 || s->used + amount <= s->total) return true;
+    if (s->strict) return false;
     *ahead = true;
     if (s->total <= 0) return false; /* all of it is with actors just now */
     if ((double)est_ns > LONG_NS) return s->used <= s->total;

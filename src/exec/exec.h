@@ -45,9 +45,9 @@ struct sk_exec_conf {
     sk_fid run_stage;              /* engine function that runs a stage. Arguments of a task: see below */
     sk_fid stage_init, stage_call; /* for actor stages: constructor and method */
     bool preserve_order;
-    uint64_t total_cpu_e4;
-    int64_t max_bad_rows;       /* rows in dead letters before the run fails; -1: any number */
-    int64_t max_errored_blocks; /* tasks that may fail, their further output missing; -1: any number */
+    uint64_t most_cpu_e4, most_gpu_e4; /* what the run may take at once, of what the machine has; 0: all of it (1: nothing) */
+    int64_t max_bad_rows;              /* rows in dead letters before the run fails; -1: any number */
+    int64_t max_errored_blocks;        /* tasks that may fail, their further output missing; -1: any number */
     /* Resumable runs. keep_units: the plan is a chain over one source with units, and no task works on rows of two units; blocks say their unit, and leave
      * in the order of the units. Tasks are numbered by what they work on: a source's by unit, others by unit * 2^20 + place in it. skip_units: a byte a unit,
      * not 0: it is done; NULL: none is. Borrowed until the run is stopped. */

@@ -46,6 +46,7 @@ uint64_t sk_size_est_out(const struct sk_size_est *e, uint64_t in_bytes, uint64_
 
 struct sk_slots { /* one resource: how much of it tasks in flight ask for, queued ones included */
     int64_t total, used;
+    bool strict;      /* total is a limit below what the machine has: nothing is queued ahead, for it would run */
     double queued_ns; /* sum over tasks in flight of amount * expected time */
 };
 /* May one more task that takes `amount` and about est_ns (0: unknown) be handed to the engine? *ahead: only as one that will wait. */
@@ -199,6 +200,7 @@ struct sk_step_conf {
     bool preserve_order, keep_units;
     const uint8_t *skip_units;
     int64_t cpu_e4, gpu_e4;
+    bool cpu_limited, gpu_limited; /* less than the machine has */
     const struct sk_policy *policy;
 };
 

@@ -106,6 +106,14 @@ static bool consumer_full(const struct sk_step *x, const struct sk_sstage *s) {
     return x->out.cost + x->feed_bytes + (est_known(s) ? est_out(x, s) : 0) > share;
 }
 
+/* Half of memory waits before a stage that is at work as fast as it can, and keeps it so for long: more would only take the room from others, and pages
+ * from what functions hold in their processes. */
+static bool reader_full(const struct sk_step *x, const struct sk_sstage *s) {
+    const struct sk_sstage *p = s->parent == SK_NO_STAGE ? NULL : &x->s[s->parent];
+    if (!p || !p->in_flight || p->wait != SK_WAIT_RESOURCE) return false;
+    return s->held_cost + p->ready_bytes + s->promise + (est_known(s) ? est_out(x, s) : 0) > x->mem.limit / 2;
+}
+
 /* What starts ahead of its turn may lie about until then: not if it grows, unless one output of every stage behind it has room beside it. */
 static bool too_large_to_go_ahead(const struct sk_step *x, uint32_t si) {
     const struct sk_sstage *s = &x->s[si];
@@ -148,7 +156,7 @@ static enum sk_wait blocked(struct sk_step *x, uint32_t si) {
     if (s->max_tasks && s->in_flight >= s->max_tasks) return SK_WAIT_RESOURCE;
     if (s->kind == SK_STAGE_ACTORS ? actors_busy(x, s) : slots_full(x, s)) return SK_WAIT_RESOURCE;
     if (consumer_full(x, s)) return SK_WAIT_CONSUMER;
-    return probe_waits(x, s) || too_large_to_go_ahead(x, si) ? SK_WAIT_MEMORY : SK_WAIT_NONE;
+    return reader_full(x, s) || probe_waits(x, s) || too_large_to_go_ahead(x, si) ? SK_WAIT_MEMORY : SK_WAIT_NONE;
 }
 
 /* Room left for those downstream that take turns with it at the GPUs: they do not run beside it, so what it makes stays until it stops. */

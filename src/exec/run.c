@@ -483,6 +483,11 @@ static sk_rc check_units(const struct sk_exec *x, struct sk_err *err) {
     return SK_OK;
 }
 
+static void limit(uint64_t most, int64_t *amount, bool *limited) {
+    *limited = most && most < (uint64_t)*amount;
+    if (*limited) *amount = (int64_t)most;
+}
+
 static sk_rc prepare(struct sk_exec *x, uint32_t root, const struct sk_policy *policy, struct sk_err *err) {
     struct sk_res total, avail;
     x->e->ops->resources(x->e, &total, &avail);
@@ -495,9 +500,11 @@ static sk_rc prepare(struct sk_exec *x, uint32_t root, const struct sk_policy *p
         .keep_units = x->conf.keep_units,
         .skip_units = x->conf.skip_units,
         .policy = policy,
-        .cpu_e4 = x->conf.total_cpu_e4 ? (int64_t)x->conf.total_cpu_e4 : total.amount[SK_RES_CPU],
+        .cpu_e4 = total.amount[SK_RES_CPU],
         .gpu_e4 = total.amount[SK_RES_GPU],
     };
+    limit(x->conf.most_cpu_e4, &sc.cpu_e4, &sc.cpu_limited);
+    limit(x->conf.most_gpu_e4, &sc.gpu_e4, &sc.gpu_limited);
     SK_TRY(sk_plan_stages(x->plan, root, &x->stages, err));
     SK_TRY(sk_step_create(x->plan, &x->stages, &sc, &x->step, err));
     SK_TRY(sk_step_feasible(x->step, err));

@@ -80,8 +80,8 @@ sk_rc sk_step_create(const struct sk_plan *plan, const struct sk_stages *stages,
     x->conf = *conf;
     x->n = stages->n;
     x->mem.limit = conf->memory_bytes;
-    x->cpu.total = conf->cpu_e4;
-    x->gpu.total = conf->gpu_e4;
+    x->cpu = (struct sk_slots){.total = conf->cpu_e4, .strict = conf->cpu_limited};
+    x->gpu = (struct sk_slots){.total = conf->gpu_e4, .strict = conf->gpu_limited};
     sk_list_init(&x->cancelled);
     sk_pool_init(&x->blks, TAG, sizeof(struct sk_blk));
     sk_pool_init(&x->bundles, TAG, sizeof(struct sk_bundle));
@@ -135,15 +135,16 @@ static int64_t amount(const struct sk_sstage *s, bool gpu) { return gpu ? s->gpu
 static sk_rc fits(const struct sk_step *x, bool gpu, struct sk_err *err) {
     const char *unit = gpu ? "GPU" : "CPU";
     int64_t total = gpu ? x->conf.gpu_e4 : x->conf.cpu_e4;
+    bool limited = gpu ? x->conf.gpu_limited : x->conf.cpu_limited;
     for (uint32_t i = 0; i < x->n; i++) {
         const struct sk_sstage *s = &x->s[i];
         int64_t a = amount(s, gpu), n = gpu && s->kind == SK_STAGE_ACTORS ? s->pool_min : 1;
         if (a * n <= total) continue;
-        return SK_ERR(
-            err, SK_EINFEASIBLE,
-            "the pipeline can never run: %s needs %lld %s%s x %g %s = %g %ss at the same time, the machine has %g; use %sa smaller num_%s",
-            s->label, (long long)n, s->kind == SK_STAGE_ACTORS ? "actor" : "task", n == 1 ? "" : "s", (double)a / 1e4, unit,
-            (double)(a * n) / 1e4, unit, (double)total / 1e4, n > 1 ? "fewer actors (concurrency=) or " : "", gpu ? "gpus" : "cpus");
+        return SK_ERR(err, SK_EINFEASIBLE,
+                      "the pipeline can never run: %s needs %lld %s%s x %g %s = %g %ss at the same time, %s %g; use %sa smaller num_%s",
+                      s->label, (long long)n, s->kind == SK_STAGE_ACTORS ? "actor" : "task", n == 1 ? "" : "s", (double)a / 1e4, unit,
+                      (double)(a * n) / 1e4, unit, limited ? "resource_limits allow" : "the machine has", (double)total / 1e4,
+                      n > 1 ? "fewer actors (concurrency=) or " : "", gpu ? "gpus" : "cpus");
     }
     return SK_OK;
 }

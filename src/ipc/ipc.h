@@ -47,10 +47,10 @@ sk_rc sk_seg_fill(struct sk_seg *s, sk_off off, size_t len, struct sk_err *err) 
 sk_rc sk_seg_punch(struct sk_seg *s, sk_off off, size_t len, struct sk_err *err) SK_MUST_USE;
 uint64_t
 sk_seg_present(const struct sk_seg *s); /* bytes of pages that exist, without the tail; 0 when that cannot be known (a simulation) */
-/* Makes the whole 2 MiB units inside [off, off+len) present as huge pages before they are written. For ranges that are *cold* (never
- * written, or punched): over 10 times cheaper than faulting them in by 4 KiB pages (numbers in seg.c); on a range that already has small
- * pages it costs a copy of them. Keeps the bytes; any process that maps the segment may call it at any time. A hint: returns the bytes
- * that are huge now, 0 when the kernel refuses (no MADV_COLLAPSE before Linux 6.1, memory in pieces), and then the first write pays. */
+/* [off, off+len) is about to be written: the 2 MiB units that it touches and where many of its pages are missing (*cold*: never written, or
+ * punched) come as huge pages, over 10 times cheaper than faulting them in by 4 KiB pages (numbers in seg.c). Keeps all bytes, also of others in
+ * the same units; any process that maps the segment may call it at any time. A hint: returns the bytes that it fetched, 0 when nothing was
+ * cold or the kernel refuses (no MADV_COLLAPSE before Linux 6.1, memory in pieces), and then the first write pays. */
 size_t sk_seg_warm(struct sk_seg *s, sk_off off, size_t len);
 /* Maps [off, off+len) once more, at an address of its own, to be written. `own`: what is written from now on is seen by nobody else, while pages that are not
  * written still show what the segment holds (MAP_PRIVATE). *at NULL: a new window; else that window, of the same bytes, is replaced. *at is the address of

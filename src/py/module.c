@@ -2,6 +2,7 @@
  *
  * Not here: any policy; defaults come from skate/config.py through init(conf). Shutdown lets go in three steps: no new call gets in
  * (closing), waits come back within a slice, then the engine is closed. Refs that are still alive belong to an old generation then. */
+#include <pthread.h>
 #include <stdlib.h>
 
 #include "py/py_int.h"
@@ -101,6 +102,40 @@ static bool interrupted(void *ctx) {
     return stop;
 }
 
+/* A worker has made an actor that asks the driver for something: the hook hears of it on a thread of its own, for nothing may wait for the GIL here. */
+struct named {
+    PyObject *hook;
+    char *name; /* in `space` */
+    char space[];
+};
+
+static void *tell(void *arg) {
+    struct named *n = arg;
+    PyGILState_STATE g = PyGILState_Ensure();
+    PyObject *r = PyObject_CallFunction(n->hook, "ss", n->space, n->name);
+    if (!r) PyErr_WriteUnraisable(n->hook);
+    Py_XDECREF(r);
+    PyGILState_Release(g);
+    sk_free(n);
+    return NULL;
+}
+
+static void named(void *ctx, struct sk_bytes space, struct sk_bytes name) {
+    struct py_state *st = ctx;
+    struct named *n = sk_calloc(SK_TAG_PY, sizeof *n + space.n + name.n + 2);
+    pthread_attr_t detached;
+    pthread_t thread;
+    if (!n) return;
+    n->hook = st->hook_named; /* set once, when the package is imported */
+    n->name = n->space + space.n + 1;
+    memcpy(n->space, space.p, space.n);
+    memcpy(n->name, name.p, name.n);
+    pthread_attr_init(&detached);
+    pthread_attr_setdetachstate(&detached, PTHREAD_CREATE_DETACHED);
+    if (!n->hook || pthread_create(&thread, &detached, tell, n) != 0) sk_free(n);
+    pthread_attr_destroy(&detached);
+}
+
 static int conf_read(struct conf *k, struct py_state *st) {
     struct sk_engine_conf *c = &k->c;
     int64_t workers, store, seed, lineage, spill, overflow, budget, permille, oom;
@@ -124,6 +159,8 @@ static int conf_read(struct conf *k, struct py_state *st) {
     c->spill_bytes = (uint64_t)spill;
     c->overflow_bytes = overflow < 0 ? 0 : overflow == 0 ? UINT64_MAX : (uint64_t)overflow;
     c->interrupted = interrupted;
+    c->named = named;
+    c->named_ctx = st;
     c->max_workers = (uint32_t)workers;
     c->store_bytes = (uint64_t)store;
     c->seed = (uint64_t)seed;

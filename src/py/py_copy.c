@@ -10,11 +10,6 @@
 
 #define TWO_COPY (8u << 20)
 #define HUGE ((size_t)2 << 20)
-#define PAGE ((size_t)4096)
-/* Past the cache from here on: 800 KB that are kept 30 us instead of 75, 31 instead of 29 where the memory was just used and is in the cache; who
- * reads them in another process takes the same time (c. 50 us). */
-#define STREAM ((size_t)256 << 10)
-#define COLD_PAGES 12 /* fewer missing ones are left to be faulted in */
 
 static struct { /* the helper thread: made at the first large copy, lives as long as the process */
     pthread_mutex_t mu;
@@ -26,42 +21,20 @@ static struct { /* the helper thread: made at the first large copy, lives as lon
     size_t n;
 } helper = {.mu = PTHREAD_MUTEX_INITIALIZER, .cv = PTHREAD_COND_INITIALIZER};
 
-/* Of [at, at+n) within one unit, so many pages are missing that it is time to fetch the huge page around them (0.1 ms; each page that is faulted in
- * costs 4 us, and the neighbours come next). Memory that was used before is there: 0.3 us to know. */
-static bool cold(const uint8_t *at, size_t n) {
-    unsigned char there[HUGE / PAGE];
-    uintptr_t lo = (uintptr_t)at & ~(uintptr_t)(PAGE - 1);
-    size_t pages = (size_t)(SK_ALIGN((uintptr_t)at + n, PAGE) - lo) / PAGE, missing = 0;
-    if (pages <= COLD_PAGES || mincore((void *)lo, pages * PAGE, there) != 0) return false;
-    for (size_t i = 0; i < pages; i++) missing += !(there[i] & 1);
-    return missing > COLD_PAGES;
-}
-
-/* Up to the end of its unit. */
-static size_t unit_rest(const uint8_t *at, size_t n) { return SK_MIN(n, (size_t)(SK_ALIGN((uintptr_t)at + 1, HUGE) - (uintptr_t)at)); }
-
-/* A unit that is cold is fetched as a whole, also where others write in it: they find their bytes. */
-static void warm_unit(struct sk_engine *e, const uint8_t *at, size_t n) {
-    if (cold(at, n)) e->ops->buf_warm(e, (void *)((uintptr_t)at & ~(uintptr_t)(HUGE - 1)), HUGE);
-}
-
-void py_warm(struct sk_engine *e, const void *dst, size_t n) {
-    if (!e->ops->buf_warm) return;
-    for (size_t piece; n; dst = (const uint8_t *)dst + piece, n -= piece) {
-        piece = unit_rest(dst, n);
-        warm_unit(e, dst, piece);
-    }
+void py_warm(struct sk_engine *e, void *dst, size_t n) {
+    if (e->ops->buf_warm) e->ops->buf_warm(e, dst, n);
 }
 
 /* Into fresh memory of the store the first touch costs more than the copy: huge page by huge page, warmed by the thread that writes it. */
 static void copy_warm(struct sk_engine *e, uint8_t *dst, const uint8_t *src, size_t n) {
-    bool warm = e && e->ops->buf_warm;
     for (size_t piece; n; dst += piece, src += piece, n -= piece) {
-        piece = unit_rest(dst, n);
-        if (warm) warm_unit(e, dst, piece);
-        size_t past = warm && piece >= STREAM && !((uintptr_t)dst & 15) ? piece & ~(size_t)63 : 0;
-        if (past) sk_copy_stream(dst, src, past);
-        memcpy(dst + past, src + past, piece - past);
+        piece = SK_MIN(n, (size_t)(SK_ALIGN((uintptr_t)dst + 1, HUGE) - (uintptr_t)dst));
+        if (!e) { /* it is read next, here */
+            memcpy(dst, src, piece);
+            continue;
+        }
+        py_warm(e, dst, piece);
+        sk_copy(dst, src, piece);
     }
 }
 

@@ -101,9 +101,6 @@ static int conf_fn(struct py_state *st, PyObject *conf, const char *key, bool me
 
 static int conf_read(struct py_state *st, PyObject *conf, struct sk_exec_conf *c) {
     uint64_t blocks = 0;
-    struct sk_res total, available;
-    st->engine->ops->resources(st->engine, &total, &available);
-    c->total_cpu_e4 = (uint64_t)total.amount[SK_RES_CPU];
     c->store_bytes = st->store_bytes;
     c->target_max_bytes = 16u << 20;
     c->target_min_bytes = 1u << 20;
@@ -113,7 +110,8 @@ static int conf_read(struct py_state *st, PyObject *conf, struct sk_exec_conf *c
     if (order) c->preserve_order = PyObject_IsTrue(order) == 1;
     if (conf_u64(conf, "memory_bytes", &c->memory_bytes) < 0 || conf_u64(conf, "target_max_bytes", &c->target_max_bytes) < 0 ||
         conf_u64(conf, "target_min_bytes", &c->target_min_bytes) < 0 || conf_i64(conf, "max_bad_rows", &c->max_bad_rows) < 0 ||
-        conf_i64(conf, "max_errored_blocks", &c->max_errored_blocks) < 0 || conf_u64(conf, "consumer_blocks", &blocks) < 0 ||
+        conf_i64(conf, "max_errored_blocks", &c->max_errored_blocks) < 0 || conf_u64(conf, "most_cpu_e4", &c->most_cpu_e4) < 0 ||
+        conf_u64(conf, "most_gpu_e4", &c->most_gpu_e4) < 0 || conf_u64(conf, "consumer_blocks", &blocks) < 0 ||
         conf_fn(st, conf, "run_stage", false, &c->run_stage) < 0 || conf_fn(st, conf, "stage_init", false, &c->stage_init) < 0 ||
         conf_fn(st, conf, "stage_call", true, &c->stage_call) < 0)
         return -1;

@@ -44,7 +44,8 @@ enum {
     X(note)          \
     X(after_fork)    \
     X(auto_init)     \
-    X(run_coroutine) X(serve_async) X(start_async) X(leave) X(apply_env) X(set_gpus) X(check_call) X(ref_await) X(ref_future) X(idle)
+    X(run_coroutine) \
+    X(serve_async) X(start_async) X(leave) X(apply_env) X(set_gpus) X(check_call) X(ref_await) X(ref_future) X(idle) X(named)
 
 struct py_fn { /* worker side: a definition, its callable once it was needed */
     sk_fid id;
@@ -210,7 +211,7 @@ extern PyMethodDef py_room_methods[];
 /* e: the engine whose store dst is in, NULL elsewhere. GIL held or dropped; large ones by two threads in a driver. */
 void py_copy(struct py_state *st, struct sk_engine *e, void *dst, const void *src, size_t n);
 /* [dst, dst+n) of the store is about to be written: what is cold of it is fetched by huge pages. GIL held or dropped. */
-void py_warm(struct sk_engine *e, const void *dst, size_t n);
+void py_warm(struct sk_engine *e, void *dst, size_t n);
 void py_copy_hint(void *dst, size_t n); /* fresh memory of malloc: huge pages, as the faults of small ones cost ten times the copy */
 
 /* ---- py_pickle.c */

@@ -152,6 +152,13 @@ TEST(memory_free_pages_first) { /* over, but free pages of the store and idle pr
     CHECK_EQ(plan.stop, -1);
 }
 
+TEST(memory_kept_by_workers) {
+    CHECK_EQ(sk_memory_keep(UINT64_C(24) << 30, 2), 64 << 20);
+    CHECK_EQ(sk_memory_keep(UINT64_C(160) << 20, 2), 10 << 20);
+    CHECK_EQ(sk_memory_keep(UINT64_C(64) << 20, 64), 1 << 20);
+    CHECK_EQ(sk_memory_keep(INT64_MAX, 0), 64 << 20); /* no CPUs, no limit */
+}
+
 TEST(memory_launch) {
     begin();
     struct sk_memory_run r = {.now_ns = T0, .n_running = 2};

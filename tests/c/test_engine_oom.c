@@ -39,7 +39,6 @@ TASK(oom_eat) { /* so many MiB, and gives them back */
     gate_add(ATTEMPTS, 1);
     eat(arg_i64(t, 0));
     digest();
-    (void)malloc_trim(0); /* or up to 64 MiB of it count for the next task here */
     return ret_i64(t, 0, t->attempt, err);
 }
 
@@ -105,6 +104,12 @@ TASK(oom_fragments) { /* leaves so many MiB in malloc's hands: freed, below some
     eaten[n_eaten++] = malloc(64); /* on top of the heap */
     for (uint32_t i = 0; i < n; i++) free(p[i]);
     free(p);
+    return ret_i64(t, 0, (int64_t)mallinfo2().fordblks, err);
+}
+
+TASK(oom_freed) { /* so many MiB eaten and given back: what malloc keeps of them */
+    eat(arg_i64(t, 0));
+    digest();
     return ret_i64(t, 0, (int64_t)mallinfo2().fordblks, err);
 }
 
@@ -313,6 +318,18 @@ TEST(oom_the_store_makes_room) { /* 160 MiB of objects, 200 of a task, 300 in al
 }
 
 /* ---- what is idle gives back ---------------------------------------------------------------------------------------------------------------- */
+
+TEST(oom_little_is_kept_of_a_small_budget) { /* 64 MiB of a large one: it would count for the next task */
+    no_sanitizer();
+    OPEN(.memory_bytes = 160 * MIB);
+    CHECK_LT(eng_take(JOB(.fn = "oom_freed", .a = {VAL(50)}, .n_a = 1)), 24 * MIB);
+    eng_settle_fast();
+    eng_close();
+    OPEN();
+    CHECK_GT(eng_take(JOB(.fn = "oom_freed", .a = {VAL(50)}, .n_a = 1)), 45 * MIB);
+    eng_settle_fast();
+    eng_close();
+}
 
 TEST(oom_idle_workers_give_back) {
     no_sanitizer();

@@ -297,6 +297,39 @@ TEST(a_slow_consumer_stops_the_last_stage) {
     rig_end(&R);
 }
 
+TEST(half_of_memory_waits_before_a_busy_stage_and_no_more) {
+    rig_begin(&R);
+    R.conf.memory_bytes = 1000;
+    R.conf.target_max_bytes = 100;
+    uint32_t in = rig_source(&R, 100, 100);
+    rig_start(&R, rig_add(&R, &RIG_MAPB, (struct sk_node_desc){.cpu_e4 = 10000, .pool_min = 1, .pool_max = 1}, &in, 1));
+    uint64_t most = 0;
+    for (uint32_t i = 0; i < 100 && rig_task(&R, 0, i); i++) { /* its one actor does not get on */
+        rig_yield(&R, rig_task(&R, 0, i), 1, 100);
+        rig_done(&R, rig_task(&R, 0, i), 1000000);
+        most = SK_MAX(most, R.x->s[1].ready_bytes);
+    }
+    CHECK_EQ(rig_flying(&R, 0), 0);
+    CHECK_EQ(most, 500);
+    CHECK_EQ(R.x->s[0].wait, SK_WAIT_MEMORY);
+    CHECK(!R.x->stalled);
+    struct sk_exec_stats st;
+    struct sk_exec_op_stats op[2];
+    sk_metrics_advance(R.x, R.now += 1000000000);
+    sk_metrics_get(R.x, &st, op, 2);
+    CHECK_EQ(st.bottleneck, 1);
+    for (uint32_t i = 0; !R.x->done; i++) {
+        for (uint32_t k = 0; k < R.launched.n; k++)
+            if (R.launched.p[k]) {
+                rig_yield(&R, R.launched.p[k], 1, 10);
+                rig_done(&R, R.launched.p[k], 1000000);
+            }
+        while (R.x->out.n) rig_take(&R, 1);
+        CHECK_LT(i, 1000);
+    }
+    rig_end(&R);
+}
+
 TEST(pool_starts_at_once_and_grows_when_busy) {
     rig_begin(&R);
     uint32_t in = rig_source(&R, 30, 10);

@@ -176,10 +176,15 @@ TEST(seg_warm_keeps_bytes) {
     size_t size = 16 * MIB;
     CHECK_OK(sk_seg_create(&s, "t", size, true, NULL));
     for (size_t i = 0; i < size; i += 12345) s.base[i] = (uint8_t)i | 1; /* some pages here and there */
-    size_t got = sk_seg_warm(&s, 1, size - 1);
+    CHECK_EQ(sk_seg_warm(&s, 2 * MIB - 4096, 12 * 4096), 0);             /* a few pages only */
+    CHECK_EQ(sk_seg_warm(&s, 8 * MIB, 12 * 4096), 0);
+    size_t got = sk_seg_warm(&s, 2 * MIB - 4096, 6 * MIB); /* the first of four units is missing one page here */
     CHECK_EQ(got % (2 * MIB), 0);
-    CHECK_LE(got, size - 2 * MIB); /* the first unit is not wholly inside */
+    CHECK_LE(got, 6 * MIB);
+    got += sk_seg_warm(&s, 1, size - 1);
+    CHECK_LE(got, size);
     CHECK_GE(blocks(&s), got);
+    if (got == size) CHECK_EQ(sk_seg_warm(&s, 0, size), 0); /* it is there */
     for (size_t i = 0; i < size; i++)
         if (i % 12345 == 0) CHECK_EQ(s.base[i], (uint8_t)i | 1);
         else CHECK_EQ(s.base[i], 0);

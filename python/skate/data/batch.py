@@ -255,7 +255,7 @@ def column_to_numpy(name: str, col: pa.Array) -> np.ndarray:
     if is_fixed(t) and col.null_count == 0:
         return _tensor_to_numpy(col)
     if tid == _FSL and t.value_type.id in _NUM and col.null_count == 0 and t.list_size > 0:
-        values = col.flatten()
+        values = _tt.list_values(col)
         if values.null_count == 0:
             return plain_view(values).reshape(len(col), t.list_size)
     if tid == _DICTIONARY:
@@ -336,7 +336,7 @@ def _tensor_to_numpy(col: pa.Array) -> np.ndarray:
     if isinstance(col, _tt.ArrowTensorArray):
         return col.to_numpy()
     t = col.type
-    values = col.storage.flatten()
+    values = _tt.list_values(col.storage)
     if values.null_count:
         raise ValueError("a tensor with nulls inside has no numpy form")
     flat = plain_view(values) if values.type.id in _NUM else column_to_numpy("", values)
@@ -357,7 +357,7 @@ def to_objects(name: str, col: pa.Array) -> list[Any]:
     if tid in _TEXT:
         return _text(name, col, [None] * len(col))
     if tid in _LISTS and t.value_type.id in _NUM or tid == _FSL and t.value_type.id in _NUM:
-        flat = col.flatten()
+        flat = _tt.list_values(col) if col.null_count == 0 else col.flatten()
         if flat.null_count == 0:
             values = plain_view(flat)
             if tid == _FSL:
@@ -429,7 +429,7 @@ def from_batch(out: Any, what: str, rb: pa.RecordBatch | None = None, given: Num
         return [from_pandas(out, what, rb)]
     if hasattr(out, "__arrow_c_stream__"):
         return _from_table(_in_old_types(pa.table(out), rb))
-    raise TypeError(
+    raise ValueError(
         f'{what} returned {_named(out)}; return a dict of arrays ({{"x": numpy array or list}}), a pandas DataFrame or a pyarrow Table, '
         f"or yield such batches"
     )
@@ -559,7 +559,7 @@ def _column(v: Any, name: str, rb: pa.RecordBatch | None, given: NumpyBatch | No
         return _one(pa.array(v) if not hasattr(v, "__arrow_c_stream__") else pa.chunked_array(v))
     if hasattr(v, "__array__") and hasattr(v, "__len__"):  # torch tensors and others
         return array_from_numpy(np.asarray(v), None, None)
-    raise TypeError(f"{_named(v)} is no column; use a numpy array or a list with one value per row")
+    raise ValueError(f"{_named(v)} is no column; use a numpy array or a list with one value per row")
 
 
 def _one(c: Any) -> pa.Array:
@@ -745,6 +745,10 @@ def from_objects(values: list[Any], hint: pa.DataType | None, old: pa.Array | No
         return natural
     assert error is not None
     if _foreign(values):
+        if DataContext.get_current().enable_fallback_to_arrow_object_ext_type is False:
+            raise _tt.ArrowConversionError(
+                f"{error}; DataContext.enable_fallback_to_arrow_object_ext_type is False: objects are not pickled"
+            ) from error
         return python_objects(values)
     if len({type(v) for v in values if v is not None}) > 1:
         kinds = sorted({type(v).__name__ for v in values if v is not None})
@@ -783,7 +787,7 @@ _PLAIN = {"builtins", "datetime", "decimal", "numpy", "uuid", "pandas", "pyarrow
 def _foreign(values: list[Any]) -> bool:
     """Whether there is an object of a class that no format knows: only such columns are pickled, a mix of plain types stays an error."""
     return any(
-        type(v) is object or type(v).__module__.split(".")[0] not in _PLAIN
+        type(v) is object or isinstance(v, BaseException) or type(v).__module__.split(".")[0] not in _PLAIN
         for v in values
         if not hasattr(v, "__array__") and not hasattr(v, "__arrow_array__")
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -25,6 +26,13 @@ class BlockMetadata:
     task_exec_stats: Any = None
 
 
+class BlockType(enum.Enum):
+    """Kinds of blocks."""
+
+    ARROW = "arrow"
+    PANDAS = "pandas"
+
+
 class BlockAccessor:
     """One way to look into a block, whatever it is.
 
@@ -46,8 +54,9 @@ class BlockAccessor:
 
     @staticmethod
     def batch_to_block(batch: Any, block_type: Any = None) -> Any:
-        """A batch of any format as a pyarrow Table."""
-        return BlockAccessor(batch).to_arrow()
+        """A batch of any format as a pyarrow Table; block_type: BlockType.PANDAS for a DataFrame."""
+        a = BlockAccessor(batch)
+        return a.to_pandas() if block_type is BlockType.PANDAS else a.to_arrow()
 
     def to_block(self) -> Any:
         """The block itself."""
@@ -114,15 +123,72 @@ class BlockAccessor:
             yield from to_rows(rb)
 
     def slice(self, start: int, end: int, copy: bool = False) -> Any:
-        """Rows start..end, as a block of the same kind (a Table, if it is a dict)."""
-        if type(self._block).__module__.startswith("pandas"):
-            return self._block.iloc[start:end]
+        """Rows start..end, as a block of the same kind (a Table, if it is a dict). copy: in memory of their own."""
+        if self._is_pandas():
+            rows = self._block.iloc[start:end]
+            rows.index = range(len(rows))
+            return rows.copy(deep=True) if copy else rows
+        if copy:
+            return self.take(list(range(start, end)))
         return self.to_arrow().slice(start, end - start)
 
+    def _is_pandas(self) -> bool:
+        return type(self._block).__module__.startswith("pandas")
+
     def take(self, indices: list[int]) -> Any:
-        """Rows by number as a Table."""
-        return self.to_arrow().take(indices)
+        """Rows by number, as a block of the same kind (a Table, if it is a dict)."""
+        return self._block.take(indices).reset_index(drop=True) if self._is_pandas() else self.to_arrow().take(indices)
 
     def select(self, columns: list[str]) -> Any:
-        """Some columns as a Table."""
-        return self.to_arrow().select(columns)
+        """Some columns, as a block of the same kind (a Table, if it is a dict). ValueError for names that are none."""
+        if not all(isinstance(c, str) for c in columns):
+            raise ValueError(f"select: column names are str; not {columns!r}")
+        return self._block[list(columns)] if self._is_pandas() else self.to_arrow().select(columns)
+
+    def drop(self, columns: list[str]) -> Any:
+        """All columns but these, as a block of the same kind."""
+        return self.select([c for c in self.column_names() if c not in columns])
+
+    def rename_columns(self, columns_rename: dict[str, str]) -> Any:
+        """New names of columns, as a block of the same kind."""
+        if self._is_pandas():
+            return self._block.rename(columns=columns_rename)
+        t = self.to_arrow()
+        return t.rename_columns([columns_rename.get(n, n) for n in t.column_names])
+
+    def upsert_column(self, column_name: str, column_data: Any) -> Any:
+        """One more column, or another one in place of the one of this name; as a block of the same kind."""
+        if self._is_pandas():
+            return self._block.assign(**{column_name: column_data})
+        t = self.to_arrow()
+        i = t.schema.get_field_index(column_name)
+        return t.append_column(column_name, column_data) if i < 0 else t.set_column(i, column_name, column_data)
+
+    def zip(self, other: Any) -> Any:
+        """The columns of both side by side; a name that is taken gets _1. ValueError for different numbers of rows."""
+        from skate.data.schema import free_name
+
+        t, more = self.to_arrow(), BlockAccessor.for_block(other).to_arrow()
+        if t.num_rows != more.num_rows:
+            raise ValueError(f"zip: one block has {t.num_rows} rows, the other {more.num_rows}")
+        for n, c in zip(more.column_names, more.columns, strict=True):
+            t = t.append_column(free_name(t.column_names, n), c)
+        return BlockAccessor(t).to_pandas() if self._is_pandas() else t
+
+    def to_default(self) -> Any:
+        """As batches are by default: a dict of arrays."""
+        return self.to_numpy()
+
+    def block_type(self) -> BlockType:
+        """What kind of block it is."""
+        return BlockType.PANDAS if self._is_pandas() else BlockType.ARROW
+
+    @classmethod
+    def batch_to_arrow_block(cls, batch: Any) -> Any:
+        """A batch of any format as a pyarrow Table."""
+        return cls(batch).to_arrow()
+
+    @classmethod
+    def batch_to_pandas_block(cls, batch: Any) -> Any:
+        """A batch of any format as a DataFrame."""
+        return cls(batch).to_pandas()

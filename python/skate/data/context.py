@@ -61,41 +61,139 @@ class FixedShapeTensorFormat(enum.Enum):
         return cls.ARROW_NATIVE if value == "native" else None
 
 
+def _rounded(v: float | None, digits: int | None) -> float | None:
+    return v if v is None or math.isinf(v) else round(v, digits)
+
+
 class ExecutionResources:
-    """Amounts of CPU, GPU, memory and object store memory; None means no limit."""
+    """Amounts of CPU, GPU, memory and object store memory (bytes). What is not given reads as 0; as a limit it means none (for_limits: inf). Immutable.
+
+    Example:
+        >>> from skate.data import ExecutionResources
+        >>> ExecutionResources(cpu=2).add(ExecutionResources(cpu=1, memory=1 << 20))
+        ExecutionResources(cpu=3, gpu=0.0, object_store_memory=0.0B, memory=1.0MiB)
+    """
+
+    NAMES = ("cpu", "gpu", "object_store_memory", "memory")
 
     def __init__(
         self, cpu: float | None = None, gpu: float | None = None, object_store_memory: float | None = None, memory: float | None = None
     ):
-        self.cpu, self.gpu, self.object_store_memory, self.memory = cpu, gpu, object_store_memory, memory
+        self._given = (_rounded(cpu, 5), _rounded(gpu, 5), _rounded(object_store_memory, None), _rounded(memory, None))
+
+    cpu: float = property(lambda self: self._given[0] or 0)  # type: ignore[assignment]
+    gpu: float = property(lambda self: self._given[1] or 0)  # type: ignore[assignment]
+    object_store_memory: float = property(lambda self: self._given[2] or 0)  # type: ignore[assignment]
+    memory: float = property(lambda self: self._given[3] or 0)  # type: ignore[assignment]
 
     @classmethod
-    def for_limits(cls, cpu=None, gpu=None, object_store_memory=None, memory=None) -> ExecutionResources:
+    def for_limits(
+        cls, cpu: float | None = None, gpu: float | None = None, object_store_memory: float | None = None, memory: float | None = None
+    ) -> ExecutionResources:
         """Limits; what is not given is without one (inf)."""
         return cls(*(math.inf if v is None else v for v in (cpu, gpu, object_store_memory, memory)))
 
     @classmethod
     def zero(cls) -> ExecutionResources:
-        return cls(0.0, 0.0, 0.0, 0.0)
+        """Nothing."""
+        return cls(0, 0, 0, 0)
 
-    def copy(self, **changes: Any) -> ExecutionResources:
-        new = _copy.copy(self)
-        new.__dict__.update(changes)
-        return new
+    @classmethod
+    def inf(cls) -> ExecutionResources:
+        """No limit."""
+        return cls.for_limits()
 
-    def __eq__(self, other: object) -> bool:
-        """What is not set counts as 0."""
-        return isinstance(other, ExecutionResources) and all((v or 0) == (getattr(other, k) or 0) for k, v in self.__dict__.items())
+    @classmethod
+    def from_resource_dict(cls, resource_dict: dict[str, float]) -> ExecutionResources:
+        """From Ray's names of resources, those of options (num_cpus, num_gpus) or those of nodes (CPU, GPU)."""
+        d = resource_dict
+        return cls(d.get("CPU") or d.get("num_cpus"), d.get("GPU") or d.get("num_gpus"), d.get("object_store_memory"), d.get("memory"))
 
     def to_resource_dict(self) -> dict[str, float]:
         """By Ray's names of resources; what is not set is 0."""
-        named = {"CPU": self.cpu, "GPU": self.gpu, "object_store_memory": self.object_store_memory, "memory": self.memory}
-        return {k: v or 0 for k, v in named.items()}
+        return dict(zip(("CPU", "GPU", "object_store_memory", "memory"), self._amounts(), strict=True))
 
-    __hash__ = None  # type: ignore[assignment]
+    def _amounts(self) -> tuple[float, ...]:
+        return tuple(v or 0 for v in self._given)
+
+    def _with(self, other: ExecutionResources, f: Any) -> ExecutionResources:
+        return ExecutionResources(*(f(a, b) for a, b in zip(self._amounts(), other._amounts(), strict=True)))
+
+    def copy(
+        self, cpu: float | None = None, gpu: float | None = None, memory: float | None = None, object_store_memory: float | None = None
+    ) -> ExecutionResources:
+        """The same with other amounts of those that are given."""
+        new = (cpu, gpu, object_store_memory, memory)
+        return ExecutionResources(*(a if v is None else v for v, a in zip(new, self._given, strict=True)))
+
+    def add(self, other: ExecutionResources) -> ExecutionResources:
+        """The sum of both, each amount by itself."""
+        return self._with(other, lambda a, b: a + b)
+
+    def subtract(self, other: ExecutionResources) -> ExecutionResources:
+        """What is left; may be negative."""
+        return self._with(other, lambda a, b: a - b)
+
+    def max(self, other: ExecutionResources) -> ExecutionResources:
+        """The larger of each amount."""
+        return self._with(other, max)
+
+    def min(self, other: ExecutionResources) -> ExecutionResources:
+        """The smaller of each amount."""
+        return self._with(other, min)
+
+    def scale(self, f: float) -> ExecutionResources:
+        """f times each amount; ValueError for a negative f."""
+        if f < 0:
+            raise ValueError(f"scale: the factor must be non-negative, not {f}")
+        return ExecutionResources(*(a * f if f else 0 for a in self._amounts()))
+
+    def floordiv(self, other: ExecutionResources) -> ExecutionResources:
+        """How often `other` goes into it, amount by amount; inf where `other` has none of it."""
+        return self._with(other, lambda a, b: math.inf if b == 0 or math.isinf(a) else math.floor(a / b))
+
+    def satisfies_limit(self, limit: ExecutionResources, *, ignore_object_store_memory: bool = False) -> bool:
+        """Whether no amount is above that of the limit."""
+        return all(
+            a <= b or (ignore_object_store_memory and n == "object_store_memory")
+            for n, a, b in zip(self.NAMES, self._amounts(), limit._amounts(), strict=True)
+        )
+
+    def is_zero(self) -> bool:
+        """Whether there is nothing in it."""
+        return not any(self._amounts())
+
+    def is_non_negative(self) -> bool:
+        """Whether no amount is below 0."""
+        return min(self._amounts()) >= 0
+
+    def object_store_memory_str(self) -> str:
+        """The object store memory for people."""
+        return _bytes_text(self.object_store_memory)
+
+    def memory_str(self) -> str:
+        """The memory for people."""
+        return _bytes_text(self.memory)
+
+    def __eq__(self, other: object) -> bool:
+        """What is not set counts as 0."""
+        return isinstance(other, ExecutionResources) and self._amounts() == other._amounts()
+
+    def __hash__(self) -> int:
+        return hash(self._amounts())
 
     def __repr__(self) -> str:
-        return f"ExecutionResources({', '.join(f'{k}={v}' for k, v in self.__dict__.items() if v is not None)})"
+        return f"ExecutionResources(cpu={self.cpu or 0.0}, gpu={self.gpu or 0.0}, object_store_memory={self.object_store_memory_str()}, memory={self.memory_str()})"
+
+
+def _bytes_text(n: float) -> str:
+    if math.isinf(n):
+        return "inf"
+    units = ("B", "KiB", "MiB", "GiB", "TiB")
+    i = 0
+    while abs(n) >= 1024 and i < len(units) - 1:
+        n, i = n / 1024, i + 1
+    return f"{n:.1f}{units[i]}"
 
 
 class ExecutionOptions:
@@ -111,11 +209,22 @@ class ExecutionOptions:
         verbose_progress: bool = False,
     ):
         self.resource_limits = resource_limits  # type: ignore[assignment]
-        self.exclude_resources = exclude_resources or ExecutionResources()
-        self.locality_with_output = locality_with_output
+        self.exclude_resources = exclude_resources or ExecutionResources.zero()
+        if locality_with_output:
+            self.locality_with_output = locality_with_output
         self.preserve_order = preserve_order
         self.actor_locality_enabled = actor_locality_enabled
         self.verbose_progress = verbose_progress
+
+    @property
+    def locality_with_output(self) -> bool:
+        """False: there is one machine."""
+        return False
+
+    @locality_with_output.setter
+    def locality_with_output(self, v: Any) -> None:
+        if v:
+            warnings.warn("locality_with_output is a no-op: there is one machine", DeprecationWarning, stacklevel=2)
 
     @property
     def resource_limits(self) -> ExecutionResources:
@@ -125,7 +234,20 @@ class ExecutionOptions:
     @resource_limits.setter
     def resource_limits(self, v: ExecutionResources | None) -> None:
         v = v or ExecutionResources()
-        self._resource_limits = ExecutionResources.for_limits(v.cpu, v.gpu, v.object_store_memory, v.memory)
+        self._resource_limits = ExecutionResources.for_limits(*v._given)
+
+    def is_resource_limits_default(self) -> bool:
+        """Whether nothing is limited."""
+        return self._resource_limits == ExecutionResources.for_limits()
+
+    def validate(self) -> None:
+        """ValueError where a resource is limited and excluded at once."""
+        for n in ("cpu", "gpu", "object_store_memory"):
+            limit, less = getattr(self.resource_limits, n), getattr(self.exclude_resources, n)
+            if not math.isinf(limit) and less > 0:
+                raise ValueError(
+                    f"{n}: resource_limits ({limit}) and exclude_resources ({less}) cannot both be set; set the limit to what is left"
+                )
 
     def __repr__(self) -> str:
         return f"ExecutionOptions({', '.join(f'{k.removeprefix(chr(95))}={v!r}' for k, v in self.__dict__.items())})"
@@ -179,6 +301,11 @@ class DataContext:
         self.raise_original_map_exception: bool = False
         self.enable_fallback_to_arrow_object_ext_type: bool | None = None
         self.arrow_fixed_shape_tensor_format: FixedShapeTensorFormat = FixedShapeTensorFormat.V2
+        self.wait_for_min_actors_s: int = -1
+        # Errors for which a call of an actor, or the constructor of its class, is tried again: True (all) or a list of classes
+        self.actor_task_retry_on_errors: Any = False
+        self.actor_init_retry_on_errors: Any = False
+        self.actor_init_max_retries: int = 3  # -1: for ever
         self.enable_tensor_extension_casting: bool = True  # False: pandas batches have TensorArray columns
         # Ray's: kept for programs that set them, and not used
         self.shuffle_strategy: Any = ShuffleStrategy.HASH_SHUFFLE
@@ -199,10 +326,6 @@ class DataContext:
         self.enable_get_object_locations_for_metrics: bool = False
         self.log_internal_stack_trace_to_stdout: bool = False
         self.print_on_execution_start: bool = True
-        self.wait_for_min_actors_s: int = -1
-        self.actor_task_retry_on_errors: Any = False
-        self.actor_init_retry_on_errors: bool = False
-        self.actor_init_max_retries: int = 3
         self.op_resource_reservation_enabled: bool = True
         self.op_resource_reservation_ratio: float = 0.5
         self.s3_try_create_dir: bool = False

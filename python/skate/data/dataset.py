@@ -87,9 +87,6 @@ class Dataset(Splits, Conversions, Writers):
 
     def __getstate__(self) -> dict[str, Any]:
         """What goes to other processes: not what was found out by running it here. Workers run it through home.py."""
-        from skate.data import home
-
-        home.start()
         return {k: v for k, v in self.__dict__.items() if k not in ("_stats", "_errors")} | {"_stats": None, "_errors": None}
 
     # ---- from one Dataset to another
@@ -179,7 +176,7 @@ class Dataset(Splits, Conversions, Writers):
         Args:
             fn: A function, generator function or class with __call__ (then a pool of actors) from a batch to a batch.
             batch_size: Rows in a batch; None: whole blocks.
-            batch_format: "default"/"numpy" (dict of arrays), "pandas" or "pyarrow".
+            batch_format: "default"/"numpy" (dict of arrays), "pandas" or "pyarrow"; None: "pandas" where the blocks came as DataFrames, else "pyarrow".
             concurrency: Tasks or actors at once; (min, max) for a class.
             on_error: What becomes of rows for which it raises: "raise", "skip" or "quarantine" (see errors()); None: as DataContext.on_error says.
                 fn is called again with halves of a batch that failed, until the bad rows are found: then it sees smaller batches, and some rows twice.
@@ -203,6 +200,8 @@ class Dataset(Splits, Conversions, Writers):
             raise ValueError("map_batches with num_gpus needs batch_size: as many rows as the GPU's memory takes, at most")
         if batch_format not in ("default", "numpy", "pandas", "pyarrow", None):
             raise ValueError(f"batch_format must be 'default', 'numpy', 'pandas', 'pyarrow' or None, not {batch_format!r}")
+        if batch_format is None and self._frames():
+            batch_format = "pandas"
         rows = None if udf_modifying_row_count else self._facts.rows
         return self._udf(
             "map_batches",
@@ -616,7 +615,7 @@ class Dataset(Splits, Conversions, Writers):
         """
         if self._schema is None:
             if self._facts.schema is not None:
-                self._schema = Schema(self._facts.schema())
+                self._schema = Schema(self._facts.schema(), pandas=self._frames())
             elif fetch_if_missing:
                 self._schema = self._first_schema()
         return self._schema
@@ -629,7 +628,16 @@ class Dataset(Splits, Conversions, Writers):
             found.append(rb.schema)
             if rb.num_rows:
                 break
-        return Schema(unify(found)) if found else None
+        return Schema(unify(found), pandas=self._frames()) if found else None
+
+    def _frames(self) -> bool:
+        """Whether its blocks came as DataFrames: batch_format=None gives them so."""
+        node = self._node
+        while node.op in ("limit", "late"):
+            node = node.inputs[0]
+        if not self.context.enable_pandas_block:
+            return False
+        return bool(node.params.get("pandas")) or (node.op == "map_batches" and node.params["batch_format"] == "pandas")
 
     def columns(self, fetch_if_missing: bool = True) -> list[str] | None:
         """Column names."""
@@ -814,7 +822,7 @@ class Dataset(Splits, Conversions, Writers):
         rbs = [rb for rb in execute.batches(self, Node("limit", f"limit={batch_size}", {}, (self._node,), limit=batch_size)) if rb.num_rows]
         if not rbs:
             raise ValueError("The dataset is empty.")
-        return to_batch(merge(rbs), batch_format)
+        return to_batch(merge(rbs), "pandas" if batch_format is None and self._frames() else batch_format)
 
     def show(self, limit: int = 20) -> None:
         """Prints the first rows."""
@@ -835,7 +843,10 @@ class Dataset(Splits, Conversions, Writers):
         full = [b for b in blocks if b[2]] or blocks[:1]
         rows, size = sum(b[2] for b in full), sum(b[3] for b in full)
         known = self._facts.schema
-        out = MaterializedDataset(Node("blocks", "Blocks", {}, (), blocks=full), Facts(rows, known, self._facts.files, size), self.context)
+        kind = {"pandas": True} if self._frames() else {}
+        out = MaterializedDataset(
+            Node("blocks", "Blocks", kind, (), blocks=full), Facts(rows, known, self._facts.files, size), self.context
+        )
         out._stats, out._name, out._schema, out._errors = self._stats, self._name, self._schema, self._errors
         return out
 

@@ -4,3 +4,9 @@ from __future__ import annotations
 
 from skate.data.bad import TooManyErrors  # noqa: F401
 from skate.exceptions import UserCodeException  # noqa: F401
+
+RayDataUserCodeException = UserCodeException
+
+
+class SystemException(Exception):
+    """Ray's name for errors that are not the user's; skate raises its own, more exact ones."""

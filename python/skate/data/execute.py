@@ -83,7 +83,7 @@ class Node:
 
     def dump(self, context: DataContext | None = None) -> bytes:
         """Label and parameters for the workers; functions of users bring the settings of the Dataset along."""
-        if context is not None and self.params.get("fn") is not None:
+        if context is not None and (self.params.get("fn") is not None or self.params.get("format") == "custom"):
             return Node(self.op, self.label, {**self.params, "context": context}).dump()
         if not self.params:
             return b""
@@ -128,15 +128,15 @@ def source(
     return Dataset(node, facts)
 
 
-def local_source(batches: list[Any], label: str) -> Any:
-    """A Dataset over record batches of this process. They go to the store when something runs on them."""
+def local_source(batches: list[Any], label: str, frames: bool = False) -> Any:
+    """A Dataset over record batches of this process. They go to the store when something runs on them. frames: they were DataFrames."""
     from skate.data.dataset import MaterializedDataset
     from skate.data.schema import unify
 
     schemas = [b.schema for b in batches]
     size = sum(b.nbytes for b in batches)
     return MaterializedDataset(
-        Node("blocks", label, {}, (), blocks=[(b, 0, b.num_rows, b.nbytes) for b in batches]),
+        Node("blocks", label, {"pandas": True} if frames else {}, (), blocks=[(b, 0, b.num_rows, b.nbytes) for b in batches]),
         Facts(sum(b.num_rows for b in batches), (lambda: unify(schemas)) if schemas else None, [], size),
     )
 
@@ -281,7 +281,8 @@ def ensure_engine(node: Node | None = None) -> None:
 def conf(context: DataContext) -> dict[str, Any]:
     """The configuration of a run."""
     target = context.target_max_block_size or 1 << 40
-    limits = context.execution_options.resource_limits
+    options = context.execution_options
+    limits = options.resource_limits
     out: dict[str, Any] = {
         "policy": context.policy,
         "target_max_bytes": int(target),
@@ -293,9 +294,19 @@ def conf(context: DataContext) -> dict[str, Any]:
         "max_bad_rows": bad.limit(context.max_errors)[0],
         "max_errored_blocks": int(context.max_errored_blocks),
     }
-    memory = limits.object_store_memory
-    if memory is not None and memory != float("inf"):
-        out["memory_bytes"] = int(memory)
+    if limits.object_store_memory != float("inf"):
+        out["memory_bytes"] = int(limits.object_store_memory)
+    options.validate()
+    less = options.exclude_resources
+    if not less.is_zero() or limits.cpu != float("inf") or limits.gpu != float("inf"):
+        import skate
+
+        has = skate.cluster_resources()
+        for key, most, without, n in (("cpu", limits.cpu, less.cpu, has.get("CPU", 0)), ("gpu", limits.gpu, less.gpu, has.get("GPU", 0))):
+            if min(most, n - without) < n:
+                out[f"most_{key}_e4"] = max(1, round(min(most, n - without) * 1e4))  # 0 would be all of it
+        if less.object_store_memory:
+            out["memory_bytes"] = max(1, int((has.get("object_store_memory", 0) - less.object_store_memory) / 2))
     return out
 
 
@@ -341,14 +352,26 @@ def run(ds: Any, node: Node | None = None, skip: bytes | None = None) -> Iterato
 
         yield from home.run(ds, node, skip)
         return
+    from skate.data.late import below
+
     if node.op == "late":
-        blocks = node.this_run().blocks_of(ds.context, node.inputs)  # type: ignore[misc]
-        ds._stats = DatasetStats({}, {"late": f"{node.label}: {sum(b[2] for b in blocks):,} rows in {len(blocks):,} blocks"})
+        token = below.set(before := [])
+        try:
+            blocks = node.this_run().blocks_of(ds.context, node.inputs)  # type: ignore[misc]
+        finally:
+            below.reset(token)
+        ds._stats = DatasetStats(
+            {}, {"late": f"{node.label}: {sum(b[2] for b in blocks):,} rows in {len(blocks):,} blocks", "before": before}
+        )
         yield from blocks
         return
     bad.check_policy(ds.context.on_error)
     share = bad.limit(ds.context.max_errors)[1]
-    plan, root = lower(node, ds.context)
+    token = below.set(before := [])
+    try:
+        plan, root = lower(node, ds.context)
+    finally:
+        below.reset(token)
     how = conf(ds.context)
     if skip is not None:
         how["skip_units"] = skip
@@ -364,8 +387,8 @@ def run(ds: Any, node: Node | None = None, skip: bytes | None = None) -> Iterato
         wait = ds.context.wait_for_min_actors_s
         if wait > 0 and not x.await_actors(wait):
             raise GetTimeoutError(
-                "Timed out while starting actors. This may mean that the cluster does not have enough resources for the requested actor pool. Not all "
-                f"actors have started within DataContext.wait_for_min_actors_s = {wait} s: their constructors take longer, or others hold what they need"
+                f"Timed out while starting actors: not all have within DataContext.wait_for_min_actors_s = {wait} s. Their constructors take longer, or "
+                "others hold the CPUs, GPUs or memory that they need: give them more time, or ask for fewer actors"
             )
         while True:
             item = bar.next()
@@ -382,7 +405,7 @@ def run(ds: Any, node: Node | None = None, skip: bytes | None = None) -> Iterato
         raise in_front(of_user_code(e, ds.context) if isinstance(e, RayTaskError) else e, ds.context) from None
     finally:
         errors.drain(log, ds.context.max_errored_blocks)
-        ds._stats = DatasetStats(x.stats(), {**(ds._stats.extra if ds._stats else {}), "errors": errors})
+        ds._stats = DatasetStats(x.stats(), {**(ds._stats.extra if ds._stats else {}), "errors": errors, "before": before})
         ds._stats.log()
         bar.close()
         timeline.ended(x)

@@ -1,9 +1,9 @@
 """Datasets inside tasks and actors: a worker asks, the driver runs, the blocks come back by reference.
 
-A worker does not drive the engine. When the first Dataset is sent to a worker, the driver starts a small named actor, the *desk*, and a thread that waits there for jobs; a Dataset
-that runs in any worker from then on (also one made there) sends its plan to the desk, and takes the blocks of the run from it as the driver's own loop would: at most HELD_BYTES lie at
+A worker does not drive the engine. The first one that runs a Dataset makes a small named actor, the *desk*; the engine tells the driver of it (engine.h: named), which starts a thread
+that waits there for jobs. A Dataset that runs in a worker sends its plan to the desk, and takes the blocks of the run from it as the driver's own loop would: at most HELD_BYTES lie at
 the desk. While it waits its CPU is lent to others, so the run needs no resources of its own. A consumer that closes the iteration, or whose process ends, stops the run. Errors, stats
-and dead letters come back with the end.
+and dead letters come back with the end. A program that runs no Dataset in a worker has no desk and no thread.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from typing import Any
 from skate.data.streaming_split import Turns, sent
 
 HELD_BYTES = 64 << 20
+ANSWER_S = 60.0
 NAME, SPACE = "data", "_skate_data"
 
 
@@ -29,11 +30,15 @@ class _Desk:
         self.jobs: deque[Any] = deque()
         self.runs: dict[int, _Run] = {}
         self.last = 0
+        self.served = False  # the driver knows of it
 
     # ---- for the driver
 
     async def work(self) -> list[Any]:
         """Jobs, (number, [reference]), when there are some."""
+        if not self.served:
+            self.served = True
+            await self.turns.stir()
         await self.turns.until(lambda: self.jobs)
         out = list(self.jobs)
         self.jobs.clear()
@@ -62,7 +67,11 @@ class _Desk:
     # ---- for the workers
 
     async def begin(self, job: list[Any], pid: int) -> int:
-        """A job for the driver; its number."""
+        """A job for the driver; its number. RuntimeError: nobody works for this desk."""
+        if not await self.turns.until(lambda: self.served, ANSWER_S):
+            raise RuntimeError(
+                f"the driver, which runs the Datasets of tasks and actors, has not answered for {ANSWER_S:.0f} s; see what it does: skate stack"
+            )
         self.last = number = self.last + 1
         self.runs[number] = _Run()
         self.turns.watch(number, pid, lambda: self.leave(number))
@@ -101,21 +110,16 @@ class _Run:
 
 # ---- the driver's side
 
-_lock = threading.Lock()
 
-
-def start() -> None:
-    """In the driver: makes sure that workers find somebody who runs their Datasets. Nothing in a worker, without an engine, or where tasks run in the caller."""
+def serve() -> None:
+    """There is a desk: works for it from now on. Called by the engine's thread."""
     import skate
-    from skate import _skate
 
-    if _skate.in_worker() or not skate.is_initialized() or _skate.status().get("engine") == "inline":
-        return
-    with _lock:
-        if _skate.actor_find(NAME, SPACE) is not None:
-            return
-        desk = skate.remote(num_cpus=0)(_Desk).options(name=NAME, namespace=SPACE, lifetime="detached").remote()
-        threading.Thread(target=_serve, args=(desk,), name="skate-data-home", daemon=True).start()
+    try:
+        desk = skate.get_actor(NAME, namespace=SPACE)
+    except ValueError:
+        return  # it has ended already
+    threading.Thread(target=_serve, args=(desk,), name="skate-data-home", daemon=True).start()
 
 
 def _serve(desk: Any) -> None:
@@ -173,16 +177,14 @@ def _do(desk: Any, number: int, ref: Any) -> Any:
 # ---- the worker's side
 
 
-def _begin(job: tuple[Any, ...], what: str) -> tuple[Any, int]:
+def _begin(job: tuple[Any, ...]) -> tuple[Any, int]:
     import skate
 
-    try:
-        desk = skate.get_actor(NAME, namespace=SPACE)
-    except ValueError:
-        raise NotImplementedError(
-            f"{what}: the driver runs the Datasets of tasks and actors, and it does not know of any yet. Make the Dataset (or any other) in the "
-            "driver and hand it to the task: from then on those that tasks make themselves run, too"
-        ) from None
+    desk = (
+        skate.remote(num_cpus=0)(_Desk)
+        .options(name=NAME, namespace=SPACE, lifetime="detached", get_if_exists=True, scheduling_strategy="DEFAULT")
+        .remote()
+    )
     return desk, skate.get(desk.begin.remote([skate.put(job)], os.getpid()))
 
 
@@ -190,7 +192,7 @@ def run(ds: Any, node: Any, skip: bytes | None) -> Iterator[Any]:
     """execute.run() in a worker."""
     import skate
 
-    desk, number = _begin(("run", node, ds.context, skip), node.label)
+    desk, number = _begin(("run", node, ds.context, skip))
     for n in _nodes(node):  # what is drawn anew in each run is drawn from here on
         n.runs += n.each_run is not None
     at_end = False
@@ -213,7 +215,7 @@ def feed(ds: Any, desk: Any, n: int, equal: bool) -> None:
     """In a worker: has the driver feed the desk of a streaming_split."""
     import skate
 
-    here, number = _begin(("feed", ds, desk, n, equal), ds._node.label)
+    here, number = _begin(("feed", ds, desk, n, equal))
     error = skate.get(skate.get(skate.get(here.next.remote(number))[0])[0])
     if error is not None:
         raise error

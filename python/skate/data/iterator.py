@@ -6,6 +6,7 @@ batch that lies over a border is copied.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -59,7 +60,7 @@ class DataIterator:
         """Batches of exactly batch_size rows (the last one may be smaller; None: whole blocks).
 
         Args:
-            batch_format: "default" or "numpy" (dict of arrays), "pandas", "pyarrow".
+            batch_format: "default" or "numpy" (dict of arrays), "pandas", "pyarrow"; None: "pandas" where the blocks came as DataFrames, else "pyarrow".
             drop_last: Leave out a last batch that is not full.
             local_shuffle_buffer_size: Rows that are shuffled together before batches are cut, at least.
 
@@ -76,6 +77,9 @@ class DataIterator:
             raise ValueError(f"batch_format must be one of {', '.join(map(repr, FORMATS))} or None, not {batch_format!r}")
         if local_shuffle_buffer_size is not None and batch_size is None:
             raise ValueError("local_shuffle_buffer_size needs a batch_size")
+
+        if batch_format is None and getattr(self._ds, "_frames", bool)():
+            batch_format = "pandas"
 
         def run() -> Iterator[Any]:
             it = self._record_batches()
@@ -103,18 +107,19 @@ class DataIterator:
         """Batches of torch tensors, a dict of them by column (or what collate_fn makes of the dict of arrays).
 
         Args:
-            dtypes: A torch dtype for all columns, or a dict by column; ValueError together with collate_fn.
-            collate_fn: A function from the dict of arrays to what is wanted; or a CollateFn, which says which batch format it takes.
+            dtypes: A torch dtype for all columns, or a dict by column.
+            collate_fn: A function from the dict of arrays to what is wanted (ValueError together with dtypes, device or pin_memory: it makes the tensors); or a CollateFn, which says
+                which batch format it takes.
             device: Where the tensors go; "auto" is the CPU, or the GPU that this process was given.
         """
         import torch
 
         from skate.data.collate_fn import CollateFn, is_tensor_batch_type
 
+        if collate_fn is not None and not isinstance(collate_fn, CollateFn) and (dtypes is not None or pin_memory or device != "auto"):
+            raise ValueError("a collate_fn that is a function cannot be used with dtypes, device or pin_memory; let collate_fn do it")
         if device == "auto":
             device = "cuda" if torch.cuda.is_available() and _gpus() else "cpu"
-        if collate_fn is not None and (dtypes is not None or pin_memory) and not isinstance(collate_fn, CollateFn):
-            raise ValueError("collate_fn cannot be used with dtypes or pin_memory; let collate_fn do it")
 
         def to_torch(b: Any) -> Any:
             if collate_fn is not None:
@@ -313,6 +318,8 @@ def tensor(torch: Any, name: str, v: Any, dtype: Any, device: Any, pin: bool) ->
 
     if isinstance(v, np.ma.MaskedArray):
         raise TypeError(f"column {name!r} has nulls, which torch tensors cannot hold; fill or drop them first")
+    if v.dtype == object and all(x is None for x in v):
+        v = np.full(len(v), np.nan)
     if v.dtype == object:
         try:
             v = np.stack([np.asarray(x) for x in v])
@@ -405,6 +412,21 @@ def cut_batches(blocks: Iterator[Any], size: int | None, fmt: str | None, drop_l
         yield b.to_numpy(merge(held))
 
 
+def _warn_large(rows: int, rb: Any) -> int:
+    """Bytes of the store, after a warning when a shuffle buffer of `rows` rows like those of rb is larger."""
+    import skate
+
+    room = int(skate.cluster_resources().get("object_store_memory", 0)) if skate.is_initialized() else 0
+    need = rows * rb.nbytes // rb.num_rows
+    if need > room > 0:
+        warnings.warn(
+            f"local_shuffle_buffer_size: the shuffle buffer of {rows:,} rows takes about {need >> 20:,} MiB, the object store has {room >> 20:,} MiB; use fewer rows",
+            UserWarning,
+            stacklevel=2,
+        )
+    return room
+
+
 def shuffled(blocks: Iterator[Any], rows: int, seed: int | None) -> Iterator[Any]:
     """Blocks whose rows are permuted within a buffer of `rows` rows: a function of (seed, position) alone when a seed is given."""
     import numpy as np
@@ -415,11 +437,14 @@ def shuffled(blocks: Iterator[Any], rows: int, seed: int | None) -> Iterator[Any
     rng = np.random.default_rng(seed)
     held: list[Any] = []
     n = 0
+    room = None
     for rb in blocks:
         if not rb.num_rows:
             continue
         held.append(rb)
         n += rb.num_rows
+        if room is None:
+            room = _warn_large(rows, rb)
         while n >= 2 * rows:  # gives out half of what is held: a row can move by about a buffer
             all_rows = merge(held)
             all_rows = all_rows.take(pa.array(rng.permutation(n)))

@@ -6,9 +6,12 @@ come out. Whole and cut blocks are references with a range of rows, never copied
 
 from __future__ import annotations
 
+from contextvars import ContextVar
 from typing import Any
 
 from skate.data.execute import Block, Node
+
+below: ContextVar[list[Any] | None] = ContextVar("below", default=None)  # stats of the runs that a run makes first; None: nobody asks
 
 
 def blocks_of(context: Any, node: Node) -> list[Block]:
@@ -18,7 +21,10 @@ def blocks_of(context: Any, node: Node) -> list[Block]:
     if node.op == "blocks":
         blocks = list(node.options["blocks"])
     else:
-        blocks = list(execute.run(_Ds(node, context)))
+        ds = _Ds(node, context)
+        blocks = list(execute.run(ds))
+        if (seen := below.get()) is not None:
+            seen.append(ds._stats)
     return [b for b in blocks if b[2]] or blocks[:1]
 
 

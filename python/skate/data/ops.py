@@ -403,7 +403,7 @@ def flat_map(params: dict[str, Any], batches: Batches) -> Batches:
         if not set(builtins.map(type, got)) <= {list, tuple}:
             for i, g in enumerate(got):
                 if g is None or isinstance(g, (Mapping, str, bytes)) or not isinstance(g, Iterable):
-                    raise TypeError(f"{label} returned {_b._named(g)} for row {i} of its batch; return a list of dicts (rows)")
+                    raise ValueError(f"{label} returned {_b._named(g)} for row {i} of its batch; return a list of dicts (rows)")
                 if not isinstance(g, (list, tuple)):
                     got[i] = list(g)
 
@@ -424,7 +424,7 @@ def _check_rows(out: list[Any], label: str, want: str) -> None:
     if kinds != {dict}:
         for i, r in enumerate(out):
             if not isinstance(r, Mapping):
-                raise TypeError(f"{label} returned {_b._named(r)} for row {i} of its batch; return {want}")
+                raise ValueError(f"{label} returned {_b._named(r)} for row {i} of its batch; return {want}")
 
 
 def filter(params: dict[str, Any], batches: Batches) -> Batches:  # noqa: A001

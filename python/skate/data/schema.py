@@ -8,28 +8,47 @@ an error that names the column and both types; never a silent conversion.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 
-class Schema:
-    """Names and Arrow types of the columns of a Dataset."""
+@dataclass(frozen=True)
+class PandasBlockSchema:
+    """Names and pandas dtypes of the columns of a DataFrame."""
 
-    def __init__(self, base_schema: pa.Schema, *, data_context: Any = None):
-        self.base_schema = base_schema
+    names: tuple[str, ...]
+    types: tuple[Any, ...]
+
+
+class Schema:
+    """Names and Arrow types of the columns of a Dataset.
+
+    Args:
+        base_schema: The pyarrow.Schema.
+        pandas: The Dataset came as DataFrames, or was made so last: base_schema tells the dtypes that they have, as a PandasBlockSchema (arrays are a TensorDtype).
+    """
+
+    def __init__(self, base_schema: pa.Schema, *, data_context: Any = None, pandas: bool = False):
+        self.arrow, self.pandas = base_schema, pandas
+
+    @property
+    def base_schema(self) -> Any:
+        """The pyarrow.Schema, or a PandasBlockSchema."""
+        return _of_frames(self.arrow) if self.pandas else self.arrow
 
     @property
     def names(self) -> list[str]:
-        return list(self.base_schema.names)
+        return list(self.arrow.names)
 
     @property
     def types(self) -> list[Any]:
-        return list(self.base_schema.types)
+        return list(self.arrow.types)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Schema) and other.base_schema.equals(self.base_schema)
+        return isinstance(other, Schema) and other.arrow.equals(self.arrow)
 
     __hash__ = None  # type: ignore[assignment]
 
@@ -38,6 +57,25 @@ class Schema:
         width = max([6, *map(len, names)])
         lines = [f"{'Column':<{width}}  Type", f"{'------':<{width}}  ----"]
         return "\n".join(lines + [f"{n:<{width}}  {t}" for n, t in zip(names, types, strict=True)])
+
+
+def _of_frames(schema: pa.Schema) -> PandasBlockSchema:
+    from skate.data.batch import to_pandas
+    from skate.data.extensions import TensorDtype
+    from skate.data.tensor_types import fixed_parts, is_fixed
+
+    frame = to_pandas(_no_rows(schema))
+    types = [TensorDtype(fixed_parts(f.type)[1], fixed_parts(f.type)[0]) if is_fixed(f.type) else frame[f.name].dtype for f in schema]
+    return PandasBlockSchema(tuple(schema.names), tuple(types))
+
+
+def _no_rows(schema: pa.Schema) -> pa.RecordBatch:
+    import pyarrow as pa
+
+    from skate.data.tensor_types import is_fixed
+
+    plain = pa.schema([pa.field(f.name, pa.null()) if is_fixed(f.type) else f for f in schema])
+    return pa.RecordBatch.from_arrays([pa.nulls(0, f.type) for f in plain], schema=plain)
 
 
 def unify(schemas: list[pa.Schema]) -> pa.Schema:
@@ -168,6 +206,13 @@ def concat(batches: list[pa.RecordBatch]) -> pa.Table:
 
     schema = unify([b.schema for b in batches])
     return pa.Table.from_batches([cast_batch(b, schema) for b in batches], schema=schema)
+
+
+def concat_as(table: pa.Table, schema: pa.Schema) -> pa.Table:
+    """A Table in this schema; see cast_batch()."""
+    import pyarrow as pa
+
+    return pa.Table.from_batches([cast_batch(b, schema) for b in table.to_batches()], schema=schema)
 
 
 def free_name(taken: Any, name: str) -> str:

@@ -264,9 +264,13 @@ class Splits:
         else:
             n = target_num_rows_per_block
             if strict:
-                node = Node("late", "StreamingRepartition", {}, (self._node,), blocks_of=late.of_rows(n))
+                node = Node(
+                    "late", f"StreamingRepartition[num_rows_per_block={n},strict=True]", {}, (self._node,), blocks_of=late.of_rows(n)
+                )
             else:
-                node = Node("repartition", f"StreamingRepartition[num_rows_per_block={n}]", {"rows": n}, (self._node,), batch_rows=n)
+                node = Node(
+                    "repartition", f"StreamingRepartition[num_rows_per_block={n},strict=False]", {"rows": n}, (self._node,), batch_rows=n
+                )
         return self._add(node, Facts(self._facts.rows, self._facts.schema, self._facts.files))  # type: ignore[attr-defined]
 
     def randomize_block_order(self, *, seed: Any = None) -> Any:

@@ -39,9 +39,8 @@ class Chain:
             if "ctor" in params:
                 if not actor:
                     raise RuntimeError(f"{label}: a class function runs in an actor stage only")
-                args, kwargs = params["ctor"]
                 try:
-                    params["fn"] = params["fn"](*args, **kwargs)
+                    params["fn"] = _constructed(params["fn"], *params["ctor"])
                 except BaseException as e:
                     e.add_note(f"in {label}: constructing {getattr(params['fn'], '__name__', params['fn'])}")
                     raise
@@ -55,7 +54,23 @@ class Chain:
 
     def stage_call(self, exec_args: Any, *blocks: pa.RecordBatch) -> Iterator[Any]:
         """One task, on an actor whose state this is."""
-        return self.run(exec_args, blocks)
+        again = _retried(DataContext.get_current().actor_task_retry_on_errors)
+        if not again:
+            return self.run(exec_args, blocks)
+        return self._tried(again, exec_args, blocks)
+
+    def _tried(self, again: tuple[type, ...], exec_args: Any, blocks: tuple[pa.RecordBatch, ...]) -> Iterator[Any]:
+        """run(), begun anew after an error of these classes as long as nothing was given out."""
+        for left in range(TRIES, -1, -1):
+            given = False
+            try:
+                for out in self.run(exec_args, blocks):
+                    given = True
+                    yield out
+                return
+            except again:
+                if given or not left:
+                    raise
 
     def run(
         self, exec_args: tuple[int | None, int, int, bytes, list[tuple[int, int, int]]], blocks: tuple[pa.RecordBatch, ...]
@@ -89,6 +104,26 @@ class Chain:
         for letters, bad in t.letters.take(last=True):
             yield _skate.BlockOut(letters, bad)
         _skate.task_note([(rows[i], ns[i] - (ns[i - 1] if i else 0), tries[i] - (tries[i - 1] if i else 0)) for i in range(n)])
+
+
+TRIES = 16  # of a call of an actor, after the first, where DataContext.actor_task_retry_on_errors asks for it
+
+
+def _retried(on: Any) -> tuple[type, ...]:
+    """Classes of errors from a setting: True is all."""
+    return (Exception,) if on is True else tuple(on or ())
+
+
+def _constructed(cls: Any, args: Any, kwargs: Any) -> Any:
+    context = DataContext.get_current()
+    again, left = _retried(context.actor_init_retry_on_errors), context.actor_init_max_retries
+    while True:
+        try:
+            return cls(*args, **kwargs)
+        except again:
+            if left == 0:
+                raise
+            left -= 1  # below 0 it never ends
 
 
 _tuned = False

@@ -27,7 +27,7 @@ def seconds(ns: float | None) -> str:
     return f"{s:.2f} s" if s >= 1 else f"{s * 1e3:.1f} ms" if s >= 1e-3 else f"{s * 1e6:.0f} us"
 
 
-def short(label: str, n: int = 72) -> str:
+def short(label: str, n: int = 120) -> str:
     """A long chain's label without its middle."""
     return label if len(label) <= n else f"{label[: n // 2]}…{label[-(n // 2 - 1) :]}"
 
@@ -46,6 +46,8 @@ class DatasetStats:
         more = {"bad": {op: dict(by) for op, by in errors.counts.items()}} if errors is not None and errors.total else {}
         if "write" in self.extra:
             more["write"] = self.extra["write"]
+        if self.extra.get("before"):
+            more["before"] = [b.to_dict() for b in self.extra["before"] if b is not None]
         return {**self.raw, **more, "io_retries": self.io_retries, "bottleneck_label": self.bottleneck()[0]}
 
     def to_json(self, **kwargs: Any) -> str:
@@ -86,6 +88,10 @@ class DatasetStats:
         return o["label"], f"{why + '; ' if why else ''}{numbers}"
 
     def __str__(self) -> str:
+        """A table an execution, those that had to come first above it."""
+        return "\n\n".join([str(b) for b in self.extra.get("before") or [] if b is not None] + [self._table()])
+
+    def _table(self) -> str:
         ops = self.ops
         if not ops:
             return self.extra.get("late") or "Nothing was run: the blocks exist."
@@ -99,7 +105,7 @@ class DatasetStats:
             tasks = f"{done}" + (f" ({o['retries']} retried)" if o.get("retries") else "")
             rows.append(
                 [
-                    short(o["label"]),
+                    short(o["label"]) + ":",
                     tasks,
                     f"{o.get('rows_out', 0):,}",
                     nbytes(o.get("bytes_out", 0)),

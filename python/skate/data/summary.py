@@ -80,7 +80,7 @@ def summarize(ds: Any, columns: list[str] | None, mapping: dict[Any, Any] | None
         raise ValueError(f"Columns {set(missing)} not found in dataset schema; they are {', '.join(schema.names)}")
     aggs = []
     for c in columns:
-        t = DataType(schema.base_schema.field(c).type)
+        t = DataType(schema.arrow.field(c).type)
         own = next((f for k, f in (mapping or {}).items() if (k == t if isinstance(k, DataType) else t.is_of(k))), None)
         null = pa.types.is_null(t.to_arrow_dtype())
         aggs += [
@@ -96,4 +96,4 @@ def summarize(ds: Any, columns: list[str] | None, mapping: dict[Any, Any] | None
             values[c].update({f"{a.get_agg_name()}[{i}]": x for i, x in enumerate(v)})
         else:
             values[c][a.get_agg_name()] = v
-    return DatasetSummary(schema.base_schema, columns, values)
+    return DatasetSummary(schema.arrow, columns, values)

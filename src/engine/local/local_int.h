@@ -27,7 +27,7 @@
 #define SK_CLAIMS 2048u          /* claim words of a worker, used round robin */
 #define SK_ACTOR_DEPTH_MAX 1024u /* calls on the worker of an actor; at most half of the claims */
 #define SK_CTL_MAGIC 0x4c544b53u
-#define SK_CTL_VERSION 3u
+#define SK_CTL_VERSION 4u
 #define SK_LEASE_CHUNK (4u << 20) /* a worker leases store memory in pieces of this size and cuts small values from it */
 
 /* ---- control segment ------------------------------------------------------------------------------------------------------- */
@@ -65,11 +65,12 @@ struct sk_ctl {
     uint32_t n_slots, ring_size;
     uint64_t data_size;
     uint64_t slot_stride;
+    uint64_t heap_keep_bytes; /* sk_memory_keep */
     _Atomic uint32_t who; /* which bell the workers ring: 0 = a caller drives the loop, 1 = the loop thread does */
     int32_t driver_pid;
     _Atomic int64_t waits_ns; /* `waits` holds: INT64_MAX; or held until then */
     _Atomic uint32_t n_used;  /* slots that were ever used */
-    uint32_t pad[3];
+    uint32_t pad;
     struct sk_bell bell[2];
     uint8_t pad2[64];
     char waits[512]; /* what the caller that drives waits for, when it does for long */
@@ -602,6 +603,8 @@ struct sk_local {
     uint64_t lineage_bytes;
     bool (*interrupted)(void *ctx);
     void *interrupted_ctx;
+    void (*named)(void *ctx, struct sk_bytes space, struct sk_bytes name);
+    void *named_ctx;
     char *const *argv, *const *env;
     struct sk_vecb {
         uint8_t *p;

@@ -667,10 +667,10 @@ static void serve_async(struct sk_client *c) { /* locked */
 }
 
 /* malloc maps what is over 128 KiB at first, and gives it back when it is freed: every array would be pages that are touched for the first time (1.2
- * GB/s; a warm one 12). These are the values that it would arrive at by itself after an array of 32 MiB; trim() gives back what is left. */
-static void keep_heap(void) {
-    (void)mallopt(M_MMAP_THRESHOLD, 32 << 20);
-    (void)mallopt(M_TRIM_THRESHOLD, 64 << 20);
+ * GB/s; a warm one 12). With 64 MiB these are the values that it would arrive at by itself after an array of 32; trim() gives back what is left. */
+static void keep_heap(uint64_t bytes) {
+    (void)mallopt(M_MMAP_THRESHOLD, (int)(bytes / 2));
+    (void)mallopt(M_TRIM_THRESHOLD, (int)bytes);
 }
 
 /* What user code has freed is kept by the allocators, for nobody as long as this process is idle. */
@@ -684,7 +684,7 @@ void sk_client_serve(struct sk_client *c) {
         uint32_t type;
         int32_t pid;
     } hello = {SK_M_HELLO, c->pid};
-    if (!sk_machine_) keep_heap();
+    if (!sk_machine_) keep_heap(c->ctl->heap_keep_bytes);
     pthread_mutex_lock(&c->mu);
     struct wtask *t = wtask_get(c);
     sk_client_send(c, &hello, sizeof hello, true);

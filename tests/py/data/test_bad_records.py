@@ -135,7 +135,7 @@ def test_results_that_are_none():
     assert [r["x"] for r in ds.take_all()] == [1, 2, 3]
     errors = ds.errors().take_all()
     assert [e["row"]["id"] for e in errors] == [1, 2]
-    assert {e["error"] for e in errors} == {"TypeError"}
+    assert {e["error"] for e in errors} == {"TypeError", "ValueError"}
 
 
 def test_types_of_rows_survive():

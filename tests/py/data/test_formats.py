@@ -332,7 +332,7 @@ class Unique(FilenameProvider):
 
 def test_appended_files_have_names_of_their_own(tmp_path):
     ds = sd.range(5, override_num_blocks=1)
-    with pytest.raises(ValueError, match="Named.* gave 'part-0.csv', without the write_uuid"):
+    with pytest.raises(ValueError, match="missing from filename template 'part-0.csv' of Named"):
         ds.write_parquet(str(tmp_path), filename_provider=Named())
     assert list(tmp_path.iterdir()) == []
     for _ in range(2):
@@ -482,7 +482,7 @@ class Template(FilenameProvider):
 def test_names_of_users_for_parquet(tmp_path):
     ds = sd.range(10, override_num_blocks=1)
     for text in ("x", "x.parquet", "x-{i}"):
-        with pytest.raises(ValueError, match="Write UUID.*missing from filename template.*being overwritten"):
+        with pytest.raises(ValueError, match="Write UUID.*missing from filename template.*the same names"):
             ds.write_parquet(str(tmp_path), filename_provider=Template(text))
         ds.write_parquet(str(tmp_path / "over"), filename_provider=Template(text), mode="overwrite")
     for text in ("x_UUID", "x_UUID.parquet", "x_UUID-{i}", "x_UUID-{i}.parquet"):

@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 import skate.data as sd
+from identities import FORMATS
 from skate.data import batch as B
 from skate.data.extensions import ArrowPythonObjectArray
 
@@ -149,40 +150,6 @@ def check(want, got, what):
 
 
 # ---- one batch, every format
-
-
-def numpy_untouched(rb):
-    d = B.NumpyBatch(rb)
-    return B.from_batch(d, "f", rb, d)[0]
-
-
-def numpy_identity(rb):
-    d = B.NumpyBatch(rb)
-    return B.from_batch(dict(d), "f", rb, d)[0]
-
-
-def numpy_copy(rb):
-    d = B.NumpyBatch(rb)
-    return B.from_batch({k: v.copy() for k, v in d.items()}, "f", rb, d)[0]
-
-
-def pandas_identity(rb):
-    return B.from_batch(B.to_pandas(rb), "f", rb)[0]
-
-
-def pandas_copy(rb):
-    return B.from_batch(B.to_pandas(rb).copy(), "f", rb)[0]
-
-
-def arrow_identity(rb):
-    return B.from_batch(B.to_batch(rb, "pyarrow"), "f", rb)[0]
-
-
-def rows_identity(rb):
-    return B.from_rows(B.to_rows(rb), "f", rb)
-
-
-FORMATS = [numpy_untouched, numpy_identity, numpy_copy, pandas_identity, pandas_copy, arrow_identity, rows_identity]
 
 
 @pytest.mark.parametrize("fmt", FORMATS, ids=lambda f: f.__name__)

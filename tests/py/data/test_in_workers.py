@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 
 import numpy as np
 import pytest
@@ -44,7 +45,6 @@ def test_an_iterator_as_argument_and_epochs():
 
 def test_made_in_the_worker_and_on_all_cpus():
     """As many tasks as there are CPUs, each with a Dataset of its own: while they wait the pipelines have their CPUs."""
-    sd.range(1).__getstate__()
 
     @skate.remote(num_cpus=1)
     def own(n):
@@ -125,8 +125,6 @@ def test_a_task_that_stops_early_or_dies_stops_its_run(tmp_path):
 
 
 def test_streaming_split_made_in_a_worker():
-    sd.range(1).__getstate__()
-
     @skate.remote
     def make():
         return sd.range(100, override_num_blocks=4).streaming_split(2, equal=True)
@@ -227,16 +225,39 @@ def test_the_desk_ends_with_the_last_iterator():
     os.close(fd)
 
 
-def test_without_a_home_it_says_what_to_do():
+def test_the_driver_never_knew_of_one():
+    """The first Dataset of the program is made in a task; at first in a placement group that is removed afterwards."""
     skate.shutdown()
     skate.init(num_cpus=2, object_store_memory=1 << 30)
+    from skate.util.placement_group import placement_group, remove_placement_group
+    from skate.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
     @skate.remote
     def own():
         return sd.range(3).count(), ids(sd.range(3).map(lambda r: r))
 
-    with pytest.raises(NotImplementedError, match="hand it to the task"):
-        skate.get(own.remote(), timeout=60)
+    pg = placement_group([{"CPU": 1}])
+    inside = PlacementGroupSchedulingStrategy(placement_group=pg, placement_group_capture_child_tasks=True)
+    assert skate.get(own.options(scheduling_strategy=inside).remote(), timeout=60) == (3, [0, 1, 2])
+    remove_placement_group(pg)
+    assert skate.get([own.remote() for _ in range(4)], timeout=60) == [(3, [0, 1, 2])] * 4
+
+
+def test_the_driver_is_busy():
+    """It computes in Python without ever waiting for the engine."""
+    skate.shutdown()
+    skate.init(num_cpus=2, object_store_memory=1 << 30)
+
+    @skate.remote
+    def own():
+        return ids(sd.range(3).map(lambda r: r))
+
+    ref = own.remote()
+    end = time.monotonic() + 60
+    while not skate.wait([ref], timeout=0)[0]:
+        assert time.monotonic() < end
+        sum(range(10000))
+    assert skate.get(ref) == [0, 1, 2]
 
 
 def test_where_tasks_run_in_the_caller():

@@ -157,7 +157,7 @@ def big(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def tiny(tmp_path_factory):
-    return Block(build(tmp_path_factory.mktemp("block") / "tiny.so", "-DSK_BLOCK_VIEW_CHUNK=40", "-DSK_BLOCK_STREAM_FROM=70"))
+    return Block(build(tmp_path_factory.mktemp("block") / "tiny.so", "-DSK_BLOCK_VIEW_CHUNK=40", "-DSK_COPY_PAST=70"))
 
 
 @pytest.fixture(params=["big", "tiny"])

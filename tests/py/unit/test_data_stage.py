@@ -197,10 +197,10 @@ def test_user_errors_keep_their_class_and_say_where(worker):
 
 
 def test_row_results_are_checked(worker):
-    with pytest.raises(TypeError, match="for row 3 of its batch; return a dict"):
+    with pytest.raises(ValueError, match="for row 3 of its batch; return a dict"):
         worker([("map", "m", {**ROW, "fn": lambda r: r if r["id"] < 3 else 5})], [numbers(9)])
     for bad in (None, 5, {"a": 1}, "ab"):
-        with pytest.raises(TypeError, match="return a list of dicts"):
+        with pytest.raises(ValueError, match="return a list of dicts"):
             worker([("flat_map", "m", {**ROW, "fn": lambda r, bad=bad: bad})], [numbers(2)])
 
 

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Generic, TypeVar
+
+WriteReturnType = TypeVar("WriteReturnType")
 
 
 @dataclass
@@ -21,29 +23,33 @@ class TaskContext:
 
 
 @dataclass
-class WriteResult:
+class WriteResult(Generic[WriteReturnType]):
     """What was written: rows, bytes, and what each write() call returned, in order."""
 
     num_rows: int
     size_bytes: int
-    write_returns: list[Any]
+    write_returns: list[WriteReturnType]
+
+    @classmethod
+    def combine(cls, *wrs: WriteResult[WriteReturnType]) -> WriteResult[WriteReturnType]:
+        """All of them as one."""
+        return cls(sum(w.num_rows for w in wrs), sum(w.size_bytes for w in wrs), [r for w in wrs for r in w.write_returns])
 
 
-WriteReturnType = Any
 WRITE_UUID_KWARG_NAME = "write_uuid"
 
 
-class Datasink:
+class Datasink(Generic[WriteReturnType]):
     """A target that users write: define write(), then ds.write_datasink(sink)."""
 
     def on_write_start(self, schema: Any = None) -> None:
         """Called once in the driver, before anything is written."""
 
-    def write(self, blocks: Iterable[Any], ctx: TaskContext) -> Any:
+    def write(self, blocks: Iterable[Any], ctx: TaskContext) -> WriteReturnType:
         """Writes the blocks (pyarrow Tables) of one task; what it returns is pickled to the driver."""
         raise NotImplementedError
 
-    def on_write_complete(self, write_result: WriteResult) -> None:
+    def on_write_complete(self, write_result: WriteResult[WriteReturnType]) -> None:
         """Called once in the driver when all is written."""
 
     def on_write_failed(self, error: Exception) -> None:

@@ -108,6 +108,25 @@ class PathPartitionParser:
                 out[name] = out[name].lower() == "true" if kind is bool else kind(out[name])
         return out
 
+    def evaluate_predicate_on_partition(self, path: str, predicate: Any) -> bool:
+        """Whether files of this path may have rows for which an expression over the columns of its folders is true. False where the folders say nothing.
+
+        Args:
+            predicate: An expression (skate.data.expressions).
+        """
+        import pyarrow as pa
+
+        from skate.data.expr_eval import mask
+
+        values = self(path)
+        if not values:
+            return False
+        try:
+            kept = mask(predicate, pa.RecordBatch.from_pylist([values]))
+        except (KeyError, pa.ArrowException):  # of other columns: only the file itself can tell
+            return True
+        return bool((kept[0] if isinstance(kept, pa.Array) else kept).as_py())
+
     def _of_hive(self, folders: list[str]) -> dict[str, Any]:
         pairs = [d.split("=") for d in folders if d.count("=") == 1 and not d.startswith("=")]
         names = self._scheme.field_names

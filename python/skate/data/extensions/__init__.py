@@ -19,6 +19,7 @@ from skate.data.batch import PythonObjectScalar as ArrowPythonObjectScalar
 from skate.data.batch import PythonObjectType as ArrowPythonObjectType
 from skate.data.batch import array_from_numpy, from_objects, python_objects
 from skate.data.tensor_types import (
+    ArrowConversionError,
     ArrowTensorArray,
     ArrowTensorType,
     ArrowTensorTypeV2,
@@ -51,10 +52,6 @@ __all__ = [
 
 FixedShapeTensorType = pa.FixedShapeTensorType
 AnyArrowExtTensorType = ArrowTensorType | ArrowTensorTypeV2 | ArrowVariableShapedTensorType | pa.FixedShapeTensorType
-
-
-class ArrowConversionError(Exception):
-    """Values that cannot become an Arrow column."""
 
 
 def get_arrow_extension_fixed_shape_tensor_types() -> tuple[type, ...]:
@@ -91,12 +88,13 @@ class TensorDtype(_Dtype):
     """The dtype of a TensorArray.
 
     Args:
-        shape: Of each entry; None in it where entries differ.
-        dtype: Of the values.
+        shape: Of each entry; None in it where entries differ, or None for entries of any shape.
+        dtype: Of the values, NumPy's or Arrow's.
     """
 
-    def __init__(self, shape: tuple[int | None, ...], dtype: Any):
-        self._shape, self._dtype = tuple(shape), np.dtype(dtype)
+    def __init__(self, shape: tuple[int | None, ...] | None, dtype: Any):
+        self._shape = None if shape is None else tuple(shape)
+        self._dtype = np.dtype(dtype.to_pandas_dtype() if isinstance(dtype, pa.DataType) else dtype)
 
     @property
     def element_dtype(self) -> np.dtype:
@@ -104,14 +102,14 @@ class TensorDtype(_Dtype):
         return self._dtype
 
     @property
-    def element_shape(self) -> tuple[int | None, ...]:
+    def element_shape(self) -> tuple[int | None, ...] | None:
         """Of each entry."""
         return self._shape
 
     def __from_arrow__(self, col: Any) -> TensorArray:
         """The column of an Arrow array of tensors (pyarrow.Table.to_pandas asks for it)."""
         parts = [v for c in (col.chunks if isinstance(col, pa.ChunkedArray) else [col]) for v in c.to_numpy()]
-        return TensorArray(parts if parts else np.zeros((0, *(n or 0 for n in self._shape)), self._dtype))
+        return TensorArray(parts if parts else np.zeros((0, *(n or 0 for n in self._shape or ())), self._dtype))
 
     @property
     def name(self) -> str:
@@ -242,8 +240,30 @@ class TensorArray(_Array):
                     values[i] = a
         self.values = values
 
+    SUPPORTED_REDUCERS = {
+        "sum": np.sum,
+        "all": np.all,
+        "any": np.any,
+        "min": np.min,
+        "max": np.max,
+        "mean": np.mean,
+        "median": np.median,
+        "prod": np.prod,
+        "std": np.std,
+        "var": np.var,
+    }
+
     def _of(self, values: np.ndarray) -> TensorArray:
         return TensorArray(values)
+
+    def _reduce(self, name: str, *, skipna: bool = True, keepdims: bool = False, **kwargs: Any) -> Any:
+        """Over the entries: one array of their shape. NotImplementedError for other reductions than those above."""
+        if name not in self.SUPPORTED_REDUCERS:
+            raise NotImplementedError(f"TensorArray has no {name}(); it has {', '.join(self.SUPPORTED_REDUCERS)}")
+        return self.SUPPORTED_REDUCERS[name](self.values, axis=0, **{k: v for k, v in kwargs.items() if k == "ddof"})
+
+    def _formatter(self, boxed: bool = False) -> Any:
+        return lambda v: np.array2string(np.asarray(v), separator=", ").replace("\n", "")
 
     @property
     def dtype(self) -> TensorDtype:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import pickle
+import warnings
 from collections.abc import Iterator
 from typing import Any
+
+LARGE_TASK = 1 << 20  # bytes
 
 
 def read_datasource(
@@ -56,10 +59,19 @@ def read_datasource(
 
     def units(found: list[Any]) -> list[tuple[bytes, int, int]]:
         out = []
+        largest = 0
         for t in found:
             m = getattr(t, "metadata", None)
             rows, size = (getattr(m, n, None) for n in ("num_rows", "size_bytes"))
             out.append((cloudpickle.dumps(t, 5), -1 if rows is None else rows, max(1, size or 1)))
+            largest = max(largest, len(out[-1][0]))
+        if largest > LARGE_TASK:
+            warnings.warn(
+                f"read_datasource: a ReadTask of {datasource.get_name()} has {largest >> 20:,} MiB when it is sent to a worker. Its function holds on to large objects: "
+                "make them in the function, or hand them over with skate.put()",
+                UserWarning,
+                stacklevel=3,
+            )
         return out
 
     first = tasks()
@@ -83,7 +95,7 @@ def read_datasource(
         more["pool"] = (pool.min_size, pool.max_size)
     elif compute is not None and concurrency is None:
         raise ValueError(f"read_datasource: compute must be a TaskPoolStrategy or an ActorPoolStrategy, not {compute!r}")
-    arrow = schema if isinstance(schema, pa.Schema) else getattr(schema, "base_schema", None)
+    arrow = schema if isinstance(schema, pa.Schema) else getattr(schema, "arrow", None)
     return source(
         f"Read{datasource.get_name()}",
         {"format": "custom", "name": datasource.get_name()},

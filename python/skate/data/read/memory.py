@@ -106,7 +106,7 @@ def from_pandas(dfs: Any, *, override_num_blocks: int | None = None) -> Any:
         if not isinstance(name, str):
             raise ValueError(f"from_pandas: the column name {name!r} is of type {type(name).__name__}; column names are str")
     rbs = [convert(df, "from_pandas") for df in frames]
-    return local_source(_split(rbs, override_num_blocks), "FromPandas")
+    return local_source(_split(rbs, override_num_blocks), "FromPandas", frames=True)
 
 
 def from_numpy(ndarrays: Any, *, column: str = "data") -> Any:

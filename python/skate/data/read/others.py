@@ -24,16 +24,14 @@ def from_torch(dataset: Any, local_read: bool = False) -> Any:
         local_read: Reads in this process now (for a dataset that can only be read here).
     """
     import cloudpickle
+    import torch
 
     from skate.data.execute import Facts, ReadOptions, local_source, source
     from skate.data.read.files import min_units
 
     n = None
-    if hasattr(dataset, "__getitem__"):
-        try:
-            n = len(dataset)
-        except TypeError:  # torch's iterable datasets have __getitem__ as well, but no length
-            n = None
+    if hasattr(dataset, "__getitem__") and not isinstance(dataset, torch.utils.data.IterableDataset):  # which has a __getitem__ that raises
+        n = len(dataset)
     if local_read:
         return local_source(list(_rows(iter(dataset) if n is None else (dataset[i] for i in range(n)))), "FromTorch")
     if n is None:
@@ -69,7 +67,7 @@ def _rows(items: Iterator[Any]) -> Iterator[Any]:
 def from_huggingface(dataset: Any, parallelism: int = -1, concurrency: int | None = None, override_num_blocks: int | None = None) -> Any:
     """A Dataset of a Hugging Face datasets.Dataset (its Arrow table, selected and shuffled rows included) or IterableDataset (read in one task).
 
-    A DatasetDict is a TypeError that names its splits.
+    A DatasetDict is an error (DeprecationWarning, as in Ray) that names its splits.
     """
     import importlib
 
@@ -87,8 +85,8 @@ def from_huggingface(dataset: Any, parallelism: int = -1, concurrency: int | Non
         params = {"format": "huggingface", "fn": cloudpickle.dumps(dataset)}
         return source("ReadHuggingFace", params, [(b"", -1, 1 << 20)], ReadOptions(), Facts())
     if isinstance(dataset, (datasets.DatasetDict, datasets.IterableDatasetDict)):
-        raise TypeError(
-            f"from_huggingface takes one split, not a {type(dataset).__name__}; its splits are: {list(dataset)}. For example: from_huggingface(d['{next(iter(dataset))}'])"
+        raise DeprecationWarning(  # the class that Ray raises
+            f"You provided a Hugging Face {type(dataset).__name__}, which is several splits: {', '.join(dataset)}. from_huggingface takes one: from_huggingface(d['{next(iter(dataset))}'])"
         )
     raise TypeError(f"`dataset` must be a `datasets.Dataset` or `datasets.IterableDataset`, but got {type(dataset)}")
 

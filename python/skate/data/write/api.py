@@ -91,7 +91,8 @@ class Writers:
             filename_provider: Names the files (skate.data.datasource.FilenameProvider).
             min_rows_per_file, max_rows_per_file: Rows in a file at least, at most.
             partition_cols: Columns that become folders (col=value).
-            arrow_parquet_args: Arguments of pyarrow.parquet.write_table (compression, row_group_size, ...), and partitioning_flavor: "hive", None (folders of values
+            arrow_parquet_args: Arguments of pyarrow.parquet.write_table (compression, row_group_size, ...), schema: the pyarrow.Schema of the files (TypeError for values that
+                it cannot hold exactly), and partitioning_flavor: "hive", None (folders of values
                 alone: read them with Partitioning("dir", field_names=...)) or "filename" (values in front of the names, as pyarrow has it); arrow_parquet_args_fn: a function that gives them.
         """
         _files(self, "parquet", locals(), arrow_parquet_args, arrow_parquet_args_fn)

@@ -57,12 +57,14 @@ def write(
     how = SaveMode(str(getattr(mode, "value", mode)).lower())
     for name, n in (("min_rows_per_file", min_rows), ("max_rows_per_file", max_rows)):
         if n is not None and n < 1:
-            raise ValueError(f"{name} must be a positive int, not {n!r}")
+            raise ValueError(f"{name} must be a positive integer, not {n!r}")
     if min_rows and max_rows and min_rows > max_rows:
-        raise ValueError(f"min_rows_per_file ({min_rows}) is more than max_rows_per_file ({max_rows})")
+        raise ValueError(f"min_rows_per_file ({min_rows}) cannot be greater than max_rows_per_file ({max_rows})")
     if partition_cols is not None:
         partition_cols = [partition_cols] if isinstance(partition_cols, str) else list(partition_cols)
         ds._check_columns(partition_cols, "write partition_cols")
+        if args.get("schema") is not None:  # what the files hold
+            args = {**args, "schema": _schema_without(args["schema"], partition_cols)}
     flavor: str | None = "hive"
     if fmt == "parquet" and "partitioning_flavor" in args:
         args = dict(args)
@@ -136,8 +138,8 @@ def _check_names(provider: Any, uuid: str) -> None:
         name = provider.get_filename_for_task(uuid, 0)
         if uuid not in name:
             raise ValueError(
-                f"Write UUID '{uuid}' missing from filename template '{name}'. This could result in files being overwritten. Modify your FileNameProvider "
-                f"implementation: {type(provider).__name__} gave {name!r}, without the write_uuid that it was given; or choose another mode"
+                f"Write UUID '{uuid}' missing from filename template '{name}' of {type(provider).__name__}: the next write into this folder would give its files "
+                "the same names. Let get_filename_for_task put the write_uuid that it is given into the name, or choose another mode"
             )
 
 
@@ -480,6 +482,12 @@ class Files:
     def report(self) -> Any:
         """What a write gives: a row for each file."""
         return report(self.reports)
+
+
+def _schema_without(schema: Any, names: list[str]) -> Any:
+    import pyarrow as pa
+
+    return pa.schema([f for f in schema if f.name not in names], metadata=schema.metadata)
 
 
 def report(files: list[tuple[str, int, int]]) -> Any:

@@ -22,11 +22,17 @@ SAMPLE = 2048  # rows that are looked at
 
 class _Writer:
     def __init__(self, sink: Any, schema: Any, args: dict[str, Any]):
-        self.sink, self.schema, self.args = sink, schema, dict(args)
+        self.sink, self.args = sink, dict(args)
+        self.given = self.args.pop("schema", None)  # the user's: values are cast to it, exactly or it is an error
+        self.schema = schema if self.given is None else self.given
         self.row_group_size = self.args.pop("row_group_size", None)
         self.w: Any = None
 
     def write(self, table: Any) -> None:
+        if self.given is not None:
+            from skate.data.schema import concat_as
+
+            table = concat_as(table, self.given)
         table = coded.storage(table)
         if self.w is None:
             self._begin(table)

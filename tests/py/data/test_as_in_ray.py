@@ -1,0 +1,270 @@
+"""Names, arguments and outcomes that programs written for Ray Data rely on."""
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import skate
+import skate.data as sd
+from skate.data import DataContext, ExecutionOptions, ExecutionResources
+from skate.data.block import BlockAccessor
+from skate.data.expressions import col
+from skate.data.extensions import ArrowConversionError, TensorArray, TensorDtype
+
+
+@pytest.fixture
+def context():
+    """The current settings, as they were afterwards."""
+    ctx = DataContext.get_current().copy()
+    with DataContext.current(ctx):
+        yield ctx
+
+
+# ---- resources
+
+
+def test_amounts():
+    r = ExecutionResources
+    a, b = r(cpu=2, memory=1 << 20), r(cpu=1, gpu=1)
+    assert a.add(b) == r(3, 1, 0, 1 << 20) and b.subtract(a) == r(-1, 1, 0, -(1 << 20)) and not b.subtract(a).is_non_negative()
+    assert a.max(b) == r(2, 1, 0, 1 << 20) and a.min(b) == r(1) and hash(a.min(b)) == hash(r(1, 0, 0, 0))
+    assert a.scale(0).is_zero() and a.scale(1.5).cpu == 3 and a.floordiv(b) == r(2, 0, float("inf"), float("inf"))
+    assert a.satisfies_limit(r.inf()) and not a.satisfies_limit(r(cpu=1)) and a.copy(cpu=1).cpu == 1
+    assert r(object_store_memory=9).satisfies_limit(r(1, 1, 1, 1), ignore_object_store_memory=True)
+    assert r.from_resource_dict({"num_cpus": 2, "GPU": 1}).to_resource_dict() == {"CPU": 2, "GPU": 1, "object_store_memory": 0, "memory": 0}
+    with pytest.raises(ValueError, match="non-negative"):
+        a.scale(-1)
+
+
+def test_options():
+    o = ExecutionOptions()
+    assert o.is_resource_limits_default() and o.resource_limits.cpu == float("inf")
+    o.resource_limits = ExecutionResources(cpu=1)
+    o.exclude_resources = ExecutionResources(cpu=1)
+    with pytest.raises(ValueError, match="cpu"):
+        o.validate()
+    with pytest.warns(DeprecationWarning, match="no-op"):
+        o.locality_with_output = True
+
+
+@pytest.mark.parametrize("how", ["limit", "exclude"])
+def test_limits_of_cpus_hold(context, how):
+    """Of 4 CPUs the run takes 2, also where its tasks are short, and tasks that need more are refused in words."""
+    skate.shutdown()
+    skate.init(num_cpus=4)
+
+    @skate.remote(num_cpus=0)
+    class Count:
+        def __init__(self):
+            self.n = self.most = 0
+
+        def go(self, d):
+            self.n += d
+            self.most = max(self.most, self.n)
+            return self.most
+
+    c = Count.remote()
+
+    def f(r):
+        skate.get(c.go.remote(1))
+        skate.get(c.go.remote(-1))
+        return r
+
+    options = context.execution_options
+    if how == "limit":
+        options.resource_limits = ExecutionResources(cpu=2)
+    else:
+        options.exclude_resources = ExecutionResources(cpu=2)
+    assert sd.range(64, override_num_blocks=64).map(f).materialize().count() == 64
+    assert skate.get(c.go.remote(0)) <= 2
+    with pytest.raises(skate.exceptions.TaskUnschedulableError, match="resource_limits allow 2"):
+        sd.range(4).map(lambda r: r, num_cpus=3).materialize()
+
+
+# ---- what functions may return, and what it is told when they may not
+
+
+def test_wrong_results_are_value_errors():
+    for wrong in (lambda d: d.map(lambda r: 5), lambda d: d.map_batches(lambda b: 5), lambda d: d.map_batches(lambda b: {"x": "text"})):
+        with pytest.raises(ValueError, match="returned"):
+            wrong(sd.range(2)).materialize()
+
+
+def test_objects_only_where_allowed(context):
+    class Thing:
+        pass
+
+    context.enable_fallback_to_arrow_object_ext_type = False
+    with pytest.raises(ArrowConversionError, match="objects are not pickled"):
+        sd.range(2).map(lambda r: {"x": Thing()}).materialize()
+
+
+def test_errors_are_values_too():
+    values = [r["item"] for r in sd.from_items([1, ValueError("x")]).map(lambda r: r).take_all()]
+    assert values[0] == 1 and str(values[1]) == "x"
+
+
+def test_constructors_and_calls_are_tried_again(context):
+    @skate.remote(num_cpus=0)
+    class Count:
+        def __init__(self):
+            self.n = 0
+
+        def next(self):
+            self.n += 1
+            return self.n
+
+    made, called = Count.remote(), Count.remote()
+
+    class Late:
+        def __init__(self):
+            if skate.get(made.next.remote()) <= 2:
+                raise ValueError("not yet")
+
+        def __call__(self, b):
+            if skate.get(called.next.remote()) <= 2:
+                raise KeyError("not yet")
+            return b
+
+    ds = sd.range(10).map_batches(Late, concurrency=1)
+    with pytest.raises(skate.exceptions.RayError, match="not yet"):
+        ds.materialize()
+    context.actor_init_retry_on_errors = True
+    context.actor_task_retry_on_errors = [KeyError]
+    assert len(sd.range(10).map_batches(Late, concurrency=1).take_all()) == 10
+
+    context.actor_task_retry_on_errors = [OSError]
+    with pytest.raises(KeyError):
+        sd.range(10).map_batches(_Never, concurrency=1).materialize()
+
+
+class _Never:
+    def __call__(self, b):
+        raise KeyError("never")
+
+
+# ---- DataFrames as blocks
+
+
+def test_blocks_that_came_as_frames(context):
+    df = pd.DataFrame({"a": [np.zeros((2, 3))] * 2, "i": [1, 2]})
+    ds = sd.from_pandas(df)
+    assert ds.schema().base_schema.types[0] == TensorDtype((2, 3), np.float64) and ds.schema().base_schema.names == ("a", "i")
+    assert ds.schema().types[1] == pa.int64() and isinstance(sd.range(1).schema().base_schema, pa.Schema)
+    for d in (ds, ds.materialize(), ds.limit(1), sd.range(3).map_batches(lambda b: b, batch_format="pandas")):
+        assert isinstance(next(iter(d.iter_batches(batch_format=None))), pd.DataFrame)
+        assert isinstance(d.take_batch(1, batch_format=None), pd.DataFrame)
+    assert ds.map_batches(lambda b: b if isinstance(b, pd.DataFrame) else 1 / 0, batch_format=None).count() == 2
+    assert isinstance(next(iter(ds.map(lambda r: r).iter_batches(batch_format=None))), pa.Table)
+    context.enable_pandas_block = False
+    assert isinstance(next(iter(sd.from_pandas(df).iter_batches(batch_format=None))), pa.Table)
+
+
+def test_accessors_keep_the_kind():
+    df = pd.DataFrame({"a": [1, 2, 3], "b": ["x", "y", "z"]})
+    for block in (df, pa.table({"a": [1, 2, 3], "b": ["x", "y", "z"]})):
+        a = BlockAccessor.for_block(block)
+        for out, names, n in (
+            (a.select(["b"]), ["b"], 3),
+            (a.drop(["b"]), ["a"], 3),
+            (a.rename_columns({"a": "c"}), ["c", "b"], 3),
+            (a.slice(1, 3, copy=True), ["a", "b"], 2),
+            (a.take([2]), ["a", "b"], 1),
+            (a.zip(block), ["a", "b", "a_1", "b_1"], 3),
+            (a.upsert_column("a", pa.array([4, 5, 6]) if isinstance(block, pa.Table) else [4, 5, 6]), ["a", "b"], 3),
+        ):
+            assert type(out) is type(block)
+            assert BlockAccessor.for_block(out).column_names() == names and BlockAccessor.for_block(out).num_rows() == n
+        with pytest.raises(ValueError):
+            a.select([len])
+
+
+def test_tensor_arrays():
+    t = TensorArray(np.arange(12).reshape(3, 2, 2))
+    df = pd.DataFrame({"t": t})
+    for name, f in TensorArray.SUPPORTED_REDUCERS.items():
+        got = t._reduce(name, **({"ddof": 1} if name in ("std", "var") else {}))
+        np.testing.assert_array_equal(got, f(t.to_numpy(), axis=0, **({"ddof": 1} if name in ("std", "var") else {})))
+    assert "[[0, 1], [2, 3]]" in repr(df)
+    frame = pd.DataFrame({"t": [np.zeros((2, 2), int), np.ones((3, 3), int)]})
+    assert frame["t"].astype(TensorDtype(None, np.int64)).array.is_variable_shaped
+
+
+# ---- reading, writing, iterating
+
+
+def test_schema_of_files(tmp_path):
+    schema = pa.schema({"id": pa.float32()})
+    sd.range(3).write_parquet(str(tmp_path / "a"), schema=schema)
+    assert pq.read_table(tmp_path / "a").schema == schema
+    ds = sd.from_items([{"k": i % 2, "v": i} for i in range(4)])
+    ds.write_parquet(str(tmp_path / "b"), partition_cols=["k"], schema=pa.schema({"k": pa.int64(), "v": pa.int32()}))
+    assert pq.read_table(next((tmp_path / "b" / "k=0").iterdir()), partitioning=None).schema == pa.schema({"v": pa.int32()})
+    with pytest.raises(TypeError, match="without loss"):
+        sd.from_items([{"id": 1.5}]).write_parquet(str(tmp_path / "c"), schema=pa.schema({"id": pa.int64()}))
+
+
+def test_settings_as_a_source_was_made(context):
+    class Source(sd.Datasource):
+        def get_read_tasks(self, parallelism, **kwargs):
+            def read():
+                return [pa.table({"id": [DataContext.get_current().get_config("foo")]})]
+
+            return [sd.ReadTask(read, sd.block.BlockMetadata(1, 8))]
+
+    context.set_config("foo", 1)
+    ds = sd.read_datasource(Source())
+    context.set_config("foo", 2)
+    assert ds.take_all() == [{"id": 1}] and sd.read_datasource(Source()).take_all() == [{"id": 2}]
+
+
+def test_large_read_tasks_are_warned_of():
+    class Source(sd.Datasource):
+        def get_read_tasks(self, parallelism, **kwargs):
+            large = np.zeros(2 << 20, np.uint8)
+            return [sd.ReadTask(lambda: [pa.table({"n": [len(large)]})], sd.block.BlockMetadata(1, 8))]
+
+    with pytest.warns(UserWarning, match="holds on to large objects"):
+        assert sd.read_datasource(Source()).take_all() == [{"n": 2 << 20}]
+
+
+def test_large_shuffle_buffers_are_warned_of():
+    skate.shutdown()
+    skate.init(num_cpus=2, object_store_memory=64 << 20)
+    with pytest.warns(UserWarning, match="shuffle buffer"):
+        next(iter(sd.range_tensor(2, shape=(1 << 21,)).iter_batches(batch_size=1, local_shuffle_buffer_size=10)))
+
+
+def test_what_runs_first_is_in_the_stats():
+    ds = sd.range(10).map(lambda r: r, num_cpus=0.5).repartition(2).filter(expr="id > 3")
+    assert ds.materialize().count() == 6
+    text, d = ds.materialize().stats(), ds.stats_dict()
+    assert "Map(<lambda>):" in text and "Filter(id > 3):" in text and d["before"][0]["ops"]
+
+
+def test_folders_and_predicates():
+    from skate.data.datasource import Partitioning, PathPartitionParser
+
+    p = PathPartitionParser(Partitioning("hive"))
+    assert p.evaluate_predicate_on_partition("year=2020/a.parquet", col("year") > "2019") is True
+    assert p.evaluate_predicate_on_partition("year=2020/a.parquet", col("year") < "2019") is False
+    assert p.evaluate_predicate_on_partition("year=2020/a.parquet", col("x") < "2019") is True
+    assert p.evaluate_predicate_on_partition("a.parquet", col("year") < "2019") is False
+
+
+def test_torch(context):
+    torch = pytest.importorskip("torch")
+
+    class Numbers(torch.utils.data.IterableDataset):
+        def __len__(self):
+            return 2
+
+        def __iter__(self):
+            return iter([0, 1])
+
+    assert [r["item"] for r in sd.from_torch(Numbers()).take_all()] == [0, 1]
+    b = next(iter(sd.from_arrow(pa.table({"x": pa.nulls(3)})).iter_torch_batches()))
+    assert torch.isnan(b["x"]).all()
+    with pytest.raises(ValueError, match="collate_fn"):
+        sd.range(2).iter_torch_batches(collate_fn=lambda b: b, device="cpu")
