@@ -428,11 +428,48 @@ def from_batch(out: Any, what: str, rb: pa.RecordBatch | None = None, given: Num
     if type(out).__module__.split(".")[0] == "pandas" and hasattr(out, "columns"):
         return [from_pandas(out, what, rb)]
     if hasattr(out, "__arrow_c_stream__"):
-        return _from_table(pa.table(out))
+        return _from_table(_in_old_types(pa.table(out), rb))
     raise ValueError(
         f'{what} returned {_named(out)}; return a dict of arrays ({{"x": numpy array or list}}), a pandas DataFrame or a pyarrow Table, '
         f"or yield such batches"
     )
+
+
+def _in_old_types(t: pa.Table, rb: pa.RecordBatch | None) -> pa.Table:
+    """What a library of tables (Polars) gave back: it has one type for all strings, for all lists, ... A column that has its name still gets the type with which it came, where the
+    two hold the same values in another layout."""
+    for i, name in enumerate(t.schema.names):
+        old, c = _old(name, rb), t.column(i)
+        if old is not None and c.type != old.type and _kind(c.type) == _kind(old.type):
+            try:
+                t = t.set_column(i, name, c.cast(old.type))
+            except (pa.ArrowInvalid, pa.ArrowNotImplementedError):  # new values, which the old type has no room for
+                pass
+    return t
+
+
+def _kind(t: pa.DataType) -> Any:
+    """The same for types that differ in layout, width of offsets or unit of time only."""
+    is_ = pa.types
+    if is_.is_string(t) or is_.is_large_string(t) or is_.is_string_view(t):
+        return "string"
+    if is_.is_binary(t) or is_.is_large_binary(t) or is_.is_binary_view(t) or is_.is_fixed_size_binary(t):
+        return "binary"
+    if is_.is_list(t) or is_.is_large_list(t):
+        return "list", _kind(t.value_type)
+    if is_.is_struct(t):
+        return "struct", tuple((f.name, _kind(f.type)) for f in t)
+    if is_.is_map(t):
+        return "map", _kind(t.key_type), _kind(t.item_type)
+    if is_.is_dictionary(t):
+        return "dictionary", _kind(t.value_type)
+    if is_.is_time(t):
+        return "time"
+    if is_.is_duration(t):
+        return "duration"
+    if is_.is_timestamp(t) or is_.is_date64(t):
+        return "timestamp", t.tz if is_.is_timestamp(t) else None
+    return t
 
 
 def _untouched(b: NumpyBatch) -> bool:
