@@ -677,10 +677,25 @@ class Dataset(Splits, Conversions, Writers):
         raise NotImplementedError("num_blocks: how many blocks there are is known after the run only: ds.materialize().num_blocks()")
 
     def explain(self) -> str:
-        """Prints and returns the logical and the physical plan."""
+        """Prints and returns the logical and the physical plan. An operator that must have all of its input before it gives anything says BLOCKING, and what it reads at
+        least; the plan of that input stands below. Runs nothing.
+
+        Example:
+            >>> import skate
+            >>> _ = skate.data.range(1000, override_num_blocks=4).repartition(2).explain()
+            logical
+              Repartition (BLOCKING: all of its input first, of 7.8 KiB read (1,000 rows))  0 tasks  cpu 1
+            physical
+              [tasks] Repartition (BLOCKING: all of its input first, of 7.8 KiB read (1,000 rows))  0 tasks  cpu 1
+            <BLANKLINE>
+            first, for Repartition
+              logical
+                ReadRange  4 tasks  1000 rows  7.8 KiB  cpu 1
+              physical
+                [tasks] ReadRange  4 tasks  1000 rows  7.8 KiB  cpu 1
+        """
         execute.ensure_engine()
-        plan, root = execute.lower(self._node)
-        text: str = plan.explain(root)
+        text = execute.explain(self._node)
         print(text)
         return text
 

@@ -209,8 +209,10 @@ def lower(root: Node, context: DataContext | None = None) -> tuple[Any, int]:
             stack += reversed(todo)
             continue
         this = node.this_run() if context is not None else node
-        if this.op == "late":
-            this = Node("blocks", this.label, {}, (), blocks=this.blocks_of(context, this.inputs) if context is not None else [])  # type: ignore[misc]
+        if this.op == "late" and context is not None:
+            this = Node("blocks", this.label, {}, (), blocks=this.blocks_of(context, this.inputs))  # type: ignore[misc]
+        elif this.op == "late":
+            this = Node("blocks", f"{this.label} (BLOCKING: all of its input first, {expected(this.inputs)})", {}, (), blocks=[])
         if context is not None and context.on_error != "raise" and this.op in bad.OPS and this.params.get("on_error") is None:
             this = this.with_params(on_error=context.on_error)
         options = {**everywhere, **this.options}
@@ -222,6 +224,48 @@ def lower(root: Node, context: DataContext | None = None) -> tuple[Any, int]:
         ids[id(node)] = plan.add(this.op, this.label, this.dump(context), tuple(ids[id(i)] for i in this.inputs), **options)
         stack.pop()
     return plan, ids[id(root)]
+
+
+def below(root: Node) -> list[Node]:
+    """The nodes that root is made of, itself first, each once."""
+    out: dict[int, Node] = {}
+    todo = [root]
+    while todo:
+        n = todo.pop()
+        if id(n) not in out:
+            out[id(n)] = n
+            todo += reversed(n.inputs)
+    return list(out.values())
+
+
+def expected(roots: tuple[Node, ...]) -> str:
+    """How much comes into what these nodes are made of, in words."""
+    from skate.data.stats import nbytes
+
+    rows = size = 0
+    for n in {id(n): n for r in roots for n in below(r)}.values():
+        for part in n.options.get("units", n.options.get("blocks", ())):
+            r, b = (part[1], part[2]) if n.op == "read" else (part[2], part[3])
+            rows, size = (rows + r if rows >= 0 and r >= 0 else -1), (size + b if size >= 0 and b >= 0 else -1)
+    return f"of {nbytes(size) if size >= 0 else 'unknown size'} read{f' ({rows:,} rows)' if rows >= 0 else ''}"
+
+
+def explain(root: Node) -> str:
+    """The plan of root, and below it the plans of what its blocking operators wait for."""
+    plan, at = lower(root)
+    text: str = plan.explain(at)
+    todo, seen = [root], set()
+    while todo:
+        n = todo.pop()
+        if id(n) in seen:
+            continue
+        seen.add(id(n))
+        if n.op != "late":
+            todo += reversed(n.inputs)
+            continue
+        for i in n.inputs:
+            text += f"\nfirst, for {n.label}\n" + "\n".join("  " + line if line else line for line in explain(i).splitlines())
+    return text.rstrip("\n")
 
 
 def ensure_engine(node: Node | None = None) -> None:

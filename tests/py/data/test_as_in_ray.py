@@ -96,7 +96,7 @@ def test_objects_only_where_allowed(context):
         pass
 
     context.enable_fallback_to_arrow_object_ext_type = False
-    with pytest.raises(ArrowConversionError, match="objects are not pickled"):
+    with pytest.raises(ArrowConversionError, match="they are not pickled"):
         sd.range(2).map(lambda r: {"x": Thing()}).materialize()
 
 
@@ -357,3 +357,18 @@ def test_tensors_of_files_in_a_fresh_process(tmp_path):
     assert (
         "ArrowTensorTypeV2(shape=(2, 2)" in subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     )
+
+
+def test_summaries():
+    from skate.data import stats
+    from skate.data.aggregate import Count
+    from skate.data.datatype import DataType
+
+    ds = sd.from_items([{"x": 10, "s": "a", "n": None}, {"x": 20, "s": "b", "n": None}])
+    got = ds.summary().to_pandas().set_index(stats.DatasetSummary.STATISTIC_COLUMN)
+    assert got["x"]["approx_quantile[0]"] == 20 and got["x"]["count"] == 2 and got["s"]["approx_topk[0]"] == {"s": "a", "count": 1}
+    assert got["n"].dropna().to_dict() == {"count": 2}
+    some = stats._dtype_aggregators_for_dataset(ds.schema(), ["x"], {DataType.int64(): lambda c: [Count(c)]})
+    assert some.column_to_dtype == {"x": "DataType(arrow:int64)"} and [a.name for a in some.aggregators] == ["count(x)"]
+    with pytest.raises(ValueError, match="not found"):
+        stats._dtype_aggregators_for_dataset(ds.schema(), ["y"])
