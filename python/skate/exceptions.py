@@ -174,7 +174,7 @@ class RayActorError(RayError):
     preempted = False
     actor_init_failed = False
 
-    def __init__(self, actor_id=None, error_msg="The actor experienced an error.", actor_init_failed=False, preempted=False):
+    def __init__(self, actor_id=None, error_msg="The actor failed.", actor_init_failed=False, preempted=False):
         super().__init__(error_msg)
         self.actor_id, self.actor_init_failed, self.preempted = actor_id, actor_init_failed, preempted
 
@@ -199,7 +199,7 @@ class ActorDiedError(RayActorError):
 class ActorUnavailableError(RayActorError):
     """The actor is restarting."""
 
-    def __init__(self, error_message="The actor is temporarily unavailable.", actor_id=None):
+    def __init__(self, error_message="The actor is restarting: call it again later.", actor_id=None):
         super().__init__(actor_id.hex() if isinstance(actor_id, bytes) else actor_id, error_message)
 
 

@@ -64,7 +64,9 @@ def check(env):
     hook = env.get("worker_process_setup_hook")
     if hook is not None:
         if not callable(hook) and not isinstance(hook, str):
-            raise TypeError(f"runtime_env['worker_process_setup_hook'] must be a function or the name of one, got {type(hook)}")
+            raise TypeError(
+                f"runtime_env: worker_process_setup_hook is a function or the name of one ('module.function'), not {type(hook)}"
+            )
         out["worker_process_setup_hook"] = hook
     return out
 

@@ -495,7 +495,7 @@ class Dataset(Splits, Conversions, Writers):
         """
         names = _names(cols, "drop_columns")
         if len(set(names)) != len(names):
-            raise ValueError(f"drop_columns expects unique column names, got: {names}")
+            raise ValueError(f"drop_columns expects unique column names, not {names}")
         self._check_columns(names, "drop_columns")
         return self._columns(
             "drop_columns",
@@ -592,7 +592,7 @@ class Dataset(Splits, Conversions, Writers):
             seed: An int: the same rows each time; a RandomSeedConfig; None: others each run.
         """
         if fraction < 0 or fraction > 1:
-            raise ValueError("Fraction must be between 0 and 1.")
+            raise ValueError(f"random_sample: fraction={fraction}: a share, from 0 to 1")
         if self._facts.rows == 0:
             raise ValueError("random_sample: the Dataset is empty, there is nothing to sample")
         of_run = seeds(seed)

@@ -38,8 +38,8 @@ class DataType:
 
     Example:
         >>> from skate.data.datatype import DataType
-        >>> DataType.list(DataType.int64())
-        DataType(arrow:list<item: int64>)
+        >>> DataType.list(DataType.string())
+        DataType(arrow:list<item: string>)
     """
 
     __slots__ = ("_physical_dtype",)

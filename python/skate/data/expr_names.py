@@ -143,7 +143,7 @@ class ListNamespace(_Namespace):
             return self.get(key)
         if isinstance(key, slice):
             return self.slice(key.start, key.stop, key.step)
-        raise TypeError(f"List indices must be integers or slices, not {type(key).__name__}")
+        raise TypeError(f"List indices must be integers or slices; this is a {type(key).__name__}")
 
     def get(self, index: int) -> Expr:
         """The value at an index; an error where a list is shorter."""

@@ -602,7 +602,7 @@ def test_exceptions_take_the_arguments_of_ray():
     cases = [
         (ex.TaskCancelledError(error_message="no"), "no", {"error_message": "no", "task_id": None}),
         (ex.TaskCancelledError("text of the engine"), "text of the engine", {"task_id": None}),
-        (ex.RayActorError(), "The actor experienced an error.", {"actor_id": None, "preempted": False, "actor_init_failed": False}),
+        (ex.RayActorError(), "The actor failed.", {"actor_id": None, "preempted": False, "actor_init_failed": False}),
         (
             ex.RayActorError("0a", "gone", True, True),
             "gone",
