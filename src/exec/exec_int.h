@@ -106,7 +106,11 @@ struct sk_stask { /* from launch until its last block was passed on and the engi
 
 /* Calls may be sent before the constructor has ended (the engine queues them, and hands its failure to them), but only one until something
  * came back: an actor that takes long to start should not sit on inputs. */
-enum sk_actor_state { SK_ACTOR_STARTING = 1, SK_ACTOR_READY, SK_ACTOR_GONE };
+enum sk_actor_state {
+    SK_ACTOR_STARTING = 1,
+    SK_ACTOR_READY,
+    SK_ACTOR_GONE
+}; /* GONE with tasks in flight: it died, the engine is to say so of each */
 struct sk_sactor {
     enum sk_actor_state state;
     uint32_t in_flight;
@@ -178,6 +182,7 @@ struct sk_step_ev {
     struct sk_bref block; /* YIELDED: row0 0 */
     uint64_t cost;        /* YIELDED: bytes in the store */
     int64_t run_ns;       /* DONE: time in the worker; <= 0: unknown */
+    bool actor_dead;      /* DONE: its actor ended with it, for good */
     uint32_t n_fused;     /* DONE: per operator; valid during the call */
     const struct sk_task_note_op *fused;
 };
@@ -285,6 +290,7 @@ sk_pool_pick(const struct sk_sstage *s); /* who gets the next call: fewest in fl
 /* Have all stages GPUs at the same time, pools with their least number of actors? */
 bool sk_pools_fit(const struct sk_step *x);
 /* Makes and ends actors as the stage's state asks: wanted: has input or will soon; over: will never launch again; has_input: now. */
+void sk_pool_lost(struct sk_step *x, uint32_t si, uint32_t i); /* an actor has died and is not started again; its calls end one by one */
 sk_rc sk_pool_scale(struct sk_step *x, uint32_t si, bool wanted, bool over, bool has_input, struct sk_err *err) SK_MUST_USE;
 int64_t
 sk_gpu_of_tasks(const struct sk_step *x); /* of the largest task in flight: it may be queued, and no actor may take what it waits for */

@@ -8,10 +8,16 @@
  * Invariant: gpu.total is what the machine has less what living actors keep. */
 #include "exec/exec_int.h"
 
+static uint32_t free_place(const struct sk_sstage *s) {
+    uint32_t i = 0;
+    while (i < s->n_actors && (s->actors[i].state != SK_ACTOR_GONE || s->actors[i].in_flight)) i++;
+    return i;
+}
+
 static sk_rc make_actor(struct sk_step *x, uint32_t si, struct sk_err *err) {
     struct sk_sstage *s = &x->s[si];
-    uint32_t i = 0;
-    while (i < s->n_actors && s->actors[i].state != SK_ACTOR_GONE) i++;
+    uint32_t i = free_place(s);
+    if (i >= s->pool_max) return SK_OK; /* soon: places of dead actors, whose calls are still to end */
     SK_TRY(sk_step_act(x, (struct sk_act){.kind = SK_ACT_ACTOR_CREATE, .stage = si, .actor = i}, err));
     s->actors[i] = (struct sk_sactor){.state = SK_ACTOR_STARTING};
     s->n_actors = SK_MAX(s->n_actors, i + 1);
@@ -21,13 +27,18 @@ static sk_rc make_actor(struct sk_step *x, uint32_t si, struct sk_err *err) {
     return SK_OK;
 }
 
-static sk_rc end_actor(struct sk_step *x, uint32_t si, uint32_t i, struct sk_err *err) {
+void sk_pool_lost(struct sk_step *x, uint32_t si, uint32_t i) {
     struct sk_sstage *s = &x->s[si];
-    SK_TRY(sk_step_act(x, (struct sk_act){.kind = SK_ACT_ACTOR_KILL, .stage = si, .actor = i}, err));
+    if (s->actors[i].state == SK_ACTOR_GONE) return;
     s->n_starting -= s->actors[i].state == SK_ACTOR_STARTING;
     s->actors[i].state = SK_ACTOR_GONE;
     s->n_live--;
     x->gpu.total += s->gpu_e4;
+}
+
+static sk_rc end_actor(struct sk_step *x, uint32_t si, uint32_t i, struct sk_err *err) {
+    SK_TRY(sk_step_act(x, (struct sk_act){.kind = SK_ACT_ACTOR_KILL, .stage = si, .actor = i}, err));
+    sk_pool_lost(x, si, i);
     return SK_OK;
 }
 
@@ -87,7 +98,7 @@ sk_rc sk_pool_scale(struct sk_step *x, uint32_t si, bool wanted, bool over, bool
     for (uint32_t i = 0; over && i < s->n_actors; i++)
         if (s->actors[i].state != SK_ACTOR_GONE && (!s->actors[i].in_flight || s->cut)) SK_TRY(end_actor(x, si, i, err));
     if (over) return SK_OK;
-    while (wanted && s->n_live < s->pool_min && gpu_left(x, s)) SK_TRY(make_actor(x, si, err));
+    while (wanted && s->n_live < s->pool_min && gpu_left(x, s) && free_place(s) < s->pool_max) SK_TRY(make_actor(x, si, err));
     if (has_input && s->n_live >= s->pool_min && s->n_live < s->pool_max && !s->n_starting && sk_pool_pick(s) == SK_NO_STAGE &&
         room_to_grow(x, s))
         SK_TRY(make_actor(x, si, err));

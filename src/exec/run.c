@@ -43,8 +43,9 @@ struct sk_exec {
     struct sk_stages stages;
     const struct sk_plan *plan;
     struct sk_exec_conf conf;
-    sk_oid *blobs;             /* of each stage */
-    struct run_actor **actors; /* of each stage */
+    sk_oid *blobs;                 /* of each stage */
+    struct run_actor **actors;     /* of each stage */
+    SK_VEC(struct run_actor) dead; /* their places are taken; let go outside of events: the engine may be about to end them */
     bool busy, failed, swept;
     sk_rc fail_rc;
     struct sk_err fail;
@@ -175,6 +176,9 @@ static sk_rc do_actor_create(struct sk_exec *x, uint32_t stage, uint32_t i, stru
         .max_task_retries = retries(d),
     };
     struct run_actor *a = &x->actors[stage][i];
+    if (a->aid.v && !sk_vec_push(&x->dead, TAG, *a))
+        return SK_ERR(err, SK_ENOMEM, "%s: no memory for one more actor", x->step->s[stage].label);
+    *a = (struct run_actor){0};
     sk_rc rc = x->e->ops->actor_create(x->e, &spec, &a->aid, &a->ready, err);
     if (rc != SK_OK) {
         *a = (struct run_actor){0};
@@ -183,13 +187,21 @@ static sk_rc do_actor_create(struct sk_exec *x, uint32_t stage, uint32_t i, stru
     return rc;
 }
 
-static void do_actor_kill(struct sk_exec *x, uint32_t stage, uint32_t i) {
-    struct run_actor *a = &x->actors[stage][i];
+static void let_go(struct sk_exec *x, struct run_actor *a) {
     if (!a->aid.v) return;
     (void)!x->e->ops->actor_kill(x->e, a->aid, true, NULL); /* dead already: as wanted */
     release(x->e, a->ready);
     x->e->ops->actor_release(x->e, a->aid);
     *a = (struct run_actor){0};
+}
+
+static void do_actor_kill(struct sk_exec *x, uint32_t stage, uint32_t i) { let_go(x, &x->actors[stage][i]); }
+
+static void bury(struct sk_exec *x) {
+    while (x->dead.n) {
+        struct run_actor a = x->dead.p[--x->dead.n];
+        let_go(x, &a);
+    }
 }
 
 static void sweep_object(void *ctx, uint64_t oid) { release(((struct sk_exec *)ctx)->e, (sk_oid){oid}); }
@@ -205,6 +217,9 @@ static void sweep(struct sk_exec *x) {
     if (x->swept) return;
     x->swept = true;
     sk_step_sweep(x->step, &(struct sk_sweep){sweep_object, sweep_task, sweep_actor, x});
+    bury(x);
+    for (uint32_t i = 0; i < x->stages.n; i++) /* those that died, whose places nobody took */
+        for (uint32_t k = 0; x->actors[i] && k < x->step->s[i].pool_max; k++) do_actor_kill(x, i, k);
 }
 
 /* Does what step.c decided. After a failure only what gives or keeps references is still done. */
@@ -387,6 +402,8 @@ static void on_failed(struct sk_exec *x, const struct sk_event *ev, struct sk_st
     if (x->conf.max_errored_blocks < 0 || x->errored_blocks < (uint64_t)x->conf.max_errored_blocks) {
         x->errored_blocks++;
         out->kind = SK_SEV_DONE; /* the rest of its output is missing; what it has yielded stays */
+        const struct sk_times *again = &desc(x, t->stage)->restarts;
+        out->actor_dead = again->given && again->n >= 0 && (err.code == SK_EACTOR || err.code == SK_EOOM);
         aside(x, (struct sk_aside){.oid = ev->oid, .stage = t->stage, .err = err});
         return;
     }
@@ -562,6 +579,7 @@ sk_rc sk_exec_next(struct sk_exec *x, int64_t deadline_ns, struct sk_bref *out, 
         struct sk_bref b = {0};
         ops->lock(x->e);
         sk_rc rc;
+        bury(x);
         if (x->failed) {
             sweep(x); /* not in the event that failed: it would take tasks and actors away under the engine's feet */
             rc = give_failure(x, bad, err);
@@ -606,6 +624,7 @@ void sk_exec_stop(struct sk_exec **px) {
     sk_free(x->actors);
     sk_free(x->buf);
     sk_vec_free(&x->pending);
+    sk_vec_free(&x->dead);
     sk_vec_free(&x->sides);
     sk_vec_free(&x->made.v);
     sk_vec_free(&x->taken.v);

@@ -436,6 +436,7 @@ static sk_rc over(struct sk_step *x, const struct sk_step_ev *ev, struct sk_err 
     struct sk_sstage *s = &x->s[t->stage];
     s->retries += ev->attempt;
     if (ev->kind == SK_SEV_DONE) actor_proven(s, t);
+    if (ev->actor_dead && s->kind == SK_STAGE_ACTORS) sk_pool_lost(x, t->stage, t->actor);
     if (ev->kind == SK_SEV_DONE && !t->cancelled) {
         s->tasks_done++;
         if (ev->run_ns > 0) {

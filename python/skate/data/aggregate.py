@@ -48,9 +48,9 @@ class AggregateFn:
         finalize: Callable[[Any], Any] | None = None,
     ):
         if (accumulate_row is None) == (accumulate_block is None):
-            raise ValueError("Exactly one of accumulate_row or accumulate_block must be provided.")
+            raise ValueError("AggregateFn: give accumulate_row or accumulate_block, not both")
         if not isinstance(name, str):
-            raise TypeError("`name` must be provided.")
+            raise TypeError("AggregateFn: name is text: the column of the result is called so")
         self.name, self.init, self.merge = name, init, merge
         self.accumulate_block = accumulate_block if accumulate_block is not None else _ByRow(accumulate_row)
         self.finalize = finalize if finalize is not None else _same
@@ -89,7 +89,7 @@ class AggregateFnV2(AggregateFn, abc.ABC):
 
     def __init__(self, name: str, zero_factory: Callable[[], Any], *, on: str | None, ignore_nulls: bool):
         if not name:
-            raise ValueError(f"Non-empty string has to be provided as name (got {name})")
+            raise ValueError(f"{type(self).__name__}: name={name!r}: text that is not empty; the column of the result is called so")
         self.name, self._zero, self._target_col_name, self._ignore_nulls = name, zero_factory, on, ignore_nulls
         m = re.match(r"^([^(]+)(?:\(.*\))?$", name)
         self._agg_name = m[1] if m else name
@@ -241,7 +241,7 @@ class AbsMax(AggregateFnV2):
         zero_factory: Callable[[], Any] = lambda: 0,
     ):
         if not isinstance(on, str):
-            raise ValueError(f"Column to aggregate on has to be provided (got {on})")
+            raise ValueError(f"AbsMax: on={on!r}: the name of a column")
         super().__init__(alias_name or f"abs_max({on})", zero_factory, on=on, ignore_nulls=ignore_nulls)
 
     def aggregate_block(self, block: Any) -> Any:
@@ -411,7 +411,7 @@ class _Percentage(AggregateFnV2):
         return [current_accumulator[0] + new[0], current_accumulator[1] + new[1]]
 
     def finalize(self, accumulator: Any) -> Any:  # type: ignore[override]
-        return accumulator[0] / accumulator[1] * 100.0 if accumulator and accumulator[1] else None
+        return 100.0 * accumulator[0] / accumulator[1] if accumulator and accumulator[1] else None
 
 
 class MissingValuePercentage(_Percentage):
@@ -487,7 +487,9 @@ class ApproximateQuantile(AggregateFnV2):
             left = q * total
             for v, w in weighted:
                 left -= w
-                if left <= 0:
+                if (
+                    left < 0
+                ):  # the value above which the share 1 - q lies: of an even number the upper median, as the sketches in Ray say it
                     break
             out.append(v)
         return out

@@ -219,25 +219,31 @@ _KEEP_ROWS = {"map", "add_column", "project", "project_numbered", "select_column
 
 
 def isolate(
+    first: BaseException,
     rb: pa.RecordBatch,
     row: int,
     work: Callable[[pa.RecordBatch], list[pa.RecordBatch]],
     bad: Callable[[BaseException, Any, int], None],
 ) -> Iterator[pa.RecordBatch]:
-    """What work() gives for rb, in order; where it raises, halves are tried, and single rows that fail go to bad(). row: number of rb's first."""
-    todo = [(row, rb)]
+    """What work() gives for rb, in order, after it has raised `first` for all of rb: halves are tried, and single rows that fail go to bad(). row: number of rb's first."""
+    todo: list[tuple[int, pa.RecordBatch]] = []
+
+    def failed(e: BaseException, part: pa.RecordBatch, at: int) -> None:
+        if is_fatal(e):
+            raise e
+        n = part.num_rows
+        if n <= 1:
+            bad(e, part, at)
+        else:
+            todo.extend([(at + n // 2, part.slice(n // 2)), (at, part.slice(0, n // 2))])
+
+    failed(first, rb, row)
     while todo:
         at, part = todo.pop()
         try:
             out = work(part)
-        except Exception as e:
-            if is_fatal(e):
-                raise
-            n = part.num_rows
-            if n <= 1:
-                bad(e, part, at)
-            else:
-                todo += [(at + n // 2, part.slice(n // 2)), (at, part.slice(0, n // 2))]
+        except BaseException as e:
+            failed(e, part, at)
             continue
         yield from out
 
@@ -315,7 +321,7 @@ class Errors:
                 message = f"{message}: {e}"
         left = "any number" if more < 0 else str(max(0, more - self.dropped))
         log.error(
-            "An exception was raised from a task, and ignored: its further output is missing. %s more may fail (DataContext.max_errored_blocks). %s",
+            "A task failed and the run goes on without the rest of its output; %s more may fail (DataContext.max_errored_blocks). %s",
             left,
             message,
         )

@@ -428,11 +428,48 @@ def from_batch(out: Any, what: str, rb: pa.RecordBatch | None = None, given: Num
     if type(out).__module__.split(".")[0] == "pandas" and hasattr(out, "columns"):
         return [from_pandas(out, what, rb)]
     if hasattr(out, "__arrow_c_stream__"):
-        return _from_table(pa.table(out))
+        return _from_table(_in_old_types(pa.table(out), rb))
     raise ValueError(
         f'{what} returned {_named(out)}; return a dict of arrays ({{"x": numpy array or list}}), a pandas DataFrame or a pyarrow Table, '
         f"or yield such batches"
     )
+
+
+def _in_old_types(t: pa.Table, rb: pa.RecordBatch | None) -> pa.Table:
+    """What a library of tables (Polars) gave back: it has one type for all strings, for all lists, ... A column that has its name still gets the type with which it came, where the
+    two hold the same values in another layout."""
+    for i, name in enumerate(t.schema.names):
+        old, c = _old(name, rb), t.column(i)
+        if old is not None and c.type != old.type and _kind(c.type) == _kind(old.type):
+            try:
+                t = t.set_column(i, name, c.cast(old.type))
+            except (pa.ArrowInvalid, pa.ArrowNotImplementedError):  # new values, which the old type has no room for
+                pass
+    return t
+
+
+def _kind(t: pa.DataType) -> Any:
+    """The same for types that differ in layout, width of offsets or unit of time only."""
+    is_ = pa.types
+    if is_.is_string(t) or is_.is_large_string(t) or is_.is_string_view(t):
+        return "string"
+    if is_.is_binary(t) or is_.is_large_binary(t) or is_.is_binary_view(t) or is_.is_fixed_size_binary(t):
+        return "binary"
+    if is_.is_list(t) or is_.is_large_list(t):
+        return "list", _kind(t.value_type)
+    if is_.is_struct(t):
+        return "struct", tuple((f.name, _kind(f.type)) for f in t)
+    if is_.is_map(t):
+        return "map", _kind(t.key_type), _kind(t.item_type)
+    if is_.is_dictionary(t):
+        return "dictionary", _kind(t.value_type)
+    if is_.is_time(t):
+        return "time"
+    if is_.is_duration(t):
+        return "duration"
+    if is_.is_timestamp(t) or is_.is_date64(t):
+        return "timestamp", t.tz if is_.is_timestamp(t) else None
+    return t
 
 
 def _untouched(b: NumpyBatch) -> bool:
@@ -708,10 +745,6 @@ def from_objects(values: list[Any], hint: pa.DataType | None, old: pa.Array | No
         return natural
     assert error is not None
     if _foreign(values):
-        if DataContext.get_current().enable_fallback_to_arrow_object_ext_type is False:
-            raise _tt.ArrowConversionError(
-                f"{error}; DataContext.enable_fallback_to_arrow_object_ext_type is False: objects are not pickled"
-            ) from error
         return python_objects(values)
     if len({type(v) for v in values if v is not None}) > 1:
         kinds = sorted({type(v).__name__ for v in values if v is not None})
@@ -1024,9 +1057,23 @@ def from_rows(rows: list[Mapping[str, Any]], what: str, rb: pa.RecordBatch | Non
             arrays.append(from_objects(values, None if old is None else old.type, old))
         except (pa.ArrowException, TypeError, ValueError, OverflowError) as e:
             raise type(e)(f"{what} returned column {k!r} that cannot become an Arrow column: {e}") from None
+    if DataContext.get_current().enable_fallback_to_arrow_object_ext_type is False:
+        _no_objects(keys, arrays, what)
     if not arrays:
         return None
     return pa.RecordBatch.from_arrays(arrays, names=keys)
+
+
+def _no_objects(names: list[str], arrays: list[pa.Array], what: str) -> None:
+    """For rows, as in Ray: batches may hold objects whatever the setting says."""
+    for name, a in zip(names, arrays, strict=True):
+        if isinstance(a.type, PythonObjectType):
+            from skate.data.extensions import ArrowConversionError
+
+            raise ArrowConversionError(
+                f"{what} returned column {name!r} that cannot become an Arrow column: it holds objects, and they are not pickled, since "
+                "DataContext.enable_fallback_to_arrow_object_ext_type is False"
+            )
 
 
 # ---- pandas

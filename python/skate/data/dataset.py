@@ -8,6 +8,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import inspect
+import itertools
 import logging
 import os
 import warnings
@@ -56,7 +57,7 @@ class ActorPoolStrategy:
             if size < 1:
                 raise ValueError("size must be >= 1")
             if min_size is not None or max_size is not None:
-                raise ValueError("min_size and max_size cannot be set at the same time as size")
+                raise ValueError("size is min_size and max_size in one: give it, or these two")
             min_size = max_size = size
         if min_size is not None and min_size < 0:
             raise ValueError("min_size must be >= 0")
@@ -72,6 +73,9 @@ class ActorPoolStrategy:
         return f"ActorPoolStrategy(min_size={self.min_size}, max_size={self.max_size})"
 
 
+_numbers = itertools.count()
+
+
 @front.methods
 class Dataset(Splits, Conversions, Writers):
     """A lazy, immutable table. Made by skate.data.range, read_parquet, from_items, ... and by the methods of other Datasets."""
@@ -84,6 +88,7 @@ class Dataset(Splits, Conversions, Writers):
         self._name: str | None = None
         self._schema: Any = None
         self._above: Dataset | None = None  # what it was made from, for repr
+        self._uuid = next(_numbers)
 
     def __getstate__(self) -> dict[str, Any]:
         """What goes to other processes: not what was found out by running it here. Workers run it through home.py."""
@@ -134,7 +139,7 @@ class Dataset(Splits, Conversions, Writers):
         options = execute.resources(remote)
         if remote.get("num_cpus") and remote.get("num_gpus"):
             logging.getLogger("ray.data").warning(
-                "Specifying both num_cpus and num_gpus for map tasks is experimental, and may be unsupported."
+                "Specifying both num_cpus and num_gpus for map tasks is experimental: both are reserved, the scarcer one decides how many run."
             )
         if bad.check_policy(on_error) is not None:
             params["on_error"] = on_error
@@ -474,7 +479,7 @@ class Dataset(Splits, Conversions, Writers):
         """
         names = _names(cols, "select_columns")
         if len(set(names)) != len(names):
-            raise ValueError(f"select_columns expected unique column names, got duplicate column names: {names}")
+            raise ValueError(f"select_columns: expected unique column names, not {names}")
         self._check_columns(names, "select_columns")
         return self._columns("select_columns", f"SelectColumns({', '.join(names)})", {"cols": names}, lambda s: _sub_schema(s, names))
 
@@ -490,7 +495,7 @@ class Dataset(Splits, Conversions, Writers):
         """
         names = _names(cols, "drop_columns")
         if len(set(names)) != len(names):
-            raise ValueError(f"drop_columns expects unique column names, got: {names}")
+            raise ValueError(f"drop_columns expects unique column names, not {names}")
         self._check_columns(names, "drop_columns")
         return self._columns(
             "drop_columns",
@@ -513,7 +518,7 @@ class Dataset(Splits, Conversions, Writers):
             if not all(isinstance(v, str) for v in [*names, *names.values()]):
                 raise ValueError("rename_columns requires both keys and values in the 'names' to be strings.")
             if len(set(names.values())) != len(names):
-                raise ValueError(f"rename_columns received duplicate values in the 'names': {names}")
+                raise ValueError(f"rename_columns: two columns would have one name: {names}")
             new: Any = dict(names)
             self._check_columns(list(names), "rename_columns")
         elif isinstance(names, (list, tuple)):
@@ -522,13 +527,15 @@ class Dataset(Splits, Conversions, Writers):
             if not all(isinstance(v, str) for v in names):
                 raise ValueError("rename_columns requires all elements in the 'names' to be strings.")
             if len(set(names)) != len(names):
-                raise ValueError(f"rename_columns received duplicate values in the 'names': {names}")
+                raise ValueError(f"rename_columns: two columns would have one name: {names}")
             new = list(names)
         else:
-            raise TypeError(f"rename_columns expected names to be either List[str] or Dict[str, str], got {type(names)}.")
+            raise TypeError(f"rename_columns: names is a dict {{old: new}} or a list of all new names, not {type(names)}")
         if isinstance(new, list) and self._facts.schema is not None and len(self._facts.schema().names) != len(new):
             have = self._facts.schema().names
-            raise ValueError(f"rename_columns requires 'names': {new} length match current schema names: {have}.")
+            raise ValueError(
+                f"rename_columns: {len(new)} names {new} for the {len(have)} columns {have}; to rename some of them: {{old: new}}"
+            )
         return self._columns("rename_columns", "RenameColumns", {"names": new}, lambda s: _renamed(s, new))
 
     def _check_columns(self, names: list[str], what: str) -> None:
@@ -585,7 +592,7 @@ class Dataset(Splits, Conversions, Writers):
             seed: An int: the same rows each time; a RandomSeedConfig; None: others each run.
         """
         if fraction < 0 or fraction > 1:
-            raise ValueError("Fraction must be between 0 and 1.")
+            raise ValueError(f"random_sample: fraction={fraction}: a share, from 0 to 1")
         if self._facts.rows == 0:
             raise ValueError("random_sample: the Dataset is empty, there is nothing to sample")
         of_run = seeds(seed)
@@ -667,16 +674,28 @@ class Dataset(Splits, Conversions, Writers):
 
     def num_blocks(self) -> int:
         """Number of blocks, of a materialized Dataset."""
-        raise NotImplementedError(
-            "Number of blocks is only available for `MaterializedDataset`, because the number of blocks may dynamically change during execution. "
-            "Call `ds.materialize()` to get a `MaterializedDataset`."
-        )
+        raise NotImplementedError("num_blocks: how many blocks there are is known after the run only: ds.materialize().num_blocks()")
 
     def explain(self) -> str:
-        """Prints and returns the logical and the physical plan."""
+        """Prints and returns the logical and the physical plan. An operator that must have all of its input before it gives anything says BLOCKING, and what it reads at
+        least; the plan of that input stands below. Runs nothing.
+
+        Example:
+            >>> import skate
+            >>> _ = skate.data.range(1000, override_num_blocks=4).repartition(2).explain()
+            logical
+              Repartition (BLOCKING: all of its input first, of 7.8 KiB read (1,000 rows))  0 tasks  cpu 1
+            physical
+              [tasks] Repartition (BLOCKING: all of its input first, of 7.8 KiB read (1,000 rows))  0 tasks  cpu 1
+            <BLANKLINE>
+            first, for Repartition
+              logical
+                ReadRange  4 tasks  1000 rows  7.8 KiB  cpu 1
+              physical
+                [tasks] ReadRange  4 tasks  1000 rows  7.8 KiB  cpu 1
+        """
         execute.ensure_engine()
-        plan, root = execute.lower(self._node)
-        text: str = plan.explain(root)
+        text = execute.explain(self._node)
         print(text)
         return text
 
@@ -759,13 +778,34 @@ class Dataset(Splits, Conversions, Writers):
             _collate_fn=_collate_fn,
         )
 
-    def iter_torch_batches(self, **kwargs: Any) -> Iterator[Any]:
+    def iter_torch_batches(
+        self,
+        *,
+        prefetch_batches: int = 1,
+        batch_size: int | None = DEFAULT_BATCH_SIZE,
+        dtypes: Any = None,
+        device: Any = "auto",
+        collate_fn: Any = None,
+        drop_last: bool = False,
+        local_shuffle_buffer_size: int | None = None,
+        local_shuffle_seed: int | None = None,
+        pin_memory: bool = False,
+    ) -> Iterator[Any]:
         """Batches of torch tensors; see DataIterator.iter_torch_batches."""
-        return DataIterator(self).iter_torch_batches(**kwargs)
+        return DataIterator(self).iter_torch_batches(**_given(locals()))
 
-    def iter_tf_batches(self, **kwargs: Any) -> Iterator[Any]:
+    def iter_tf_batches(
+        self,
+        *,
+        prefetch_batches: int = 1,
+        batch_size: int | None = DEFAULT_BATCH_SIZE,
+        dtypes: Any = None,
+        drop_last: bool = False,
+        local_shuffle_buffer_size: int | None = None,
+        local_shuffle_seed: int | None = None,
+    ) -> Iterator[Any]:
         """Batches of TensorFlow tensors; see DataIterator.iter_tf_batches. ImportError without TensorFlow."""
-        return DataIterator(self).iter_tf_batches(**kwargs)
+        return DataIterator(self).iter_tf_batches(**_given(locals()))
 
     def take(self, limit: int = 20) -> list[dict[str, Any]]:
         """The first rows.
@@ -796,7 +836,7 @@ class Dataset(Splits, Conversions, Writers):
             out += to_rows(rb)
             if limit is not None and len(out) > limit:
                 it.close()  # type: ignore[attr-defined]
-                raise ValueError(f"The dataset has more than the given limit of {limit} records.")
+                raise ValueError(f"take_all: there are more than the limit of {limit} rows")
         return out
 
     def take_batch(self, batch_size: int = 20, *, batch_format: str | None = "default") -> Any:
@@ -905,7 +945,7 @@ class Dataset(Splits, Conversions, Writers):
         from skate.data.schema import free_name
 
         if not aggs:
-            raise ValueError("Aggregate requires at least one aggregation")
+            raise ValueError("aggregate: give at least one AggregateFn, such as Sum('x')")
         for a in aggs:
             if not isinstance(a, AggregateFn):
                 raise TypeError(f"aggregate takes AggregateFn objects, not {type(a).__name__}")
@@ -948,7 +988,7 @@ class Dataset(Splits, Conversions, Writers):
         )
 
     def __len__(self) -> int:
-        raise AttributeError("Use `ds.count()` to compute the length of a distributed Dataset. This may be an expensive operation.")
+        raise AttributeError("len(ds) is not there, since it may have to run the pipeline; ds.count() does that")
 
     def has_serializable_lineage(self) -> bool:
         """Whether the plan can be sent without data: it reads from outside only, not blocks of this engine."""
@@ -969,7 +1009,7 @@ class Dataset(Splits, Conversions, Writers):
 
         if not self.has_serializable_lineage():
             raise ValueError(
-                "Lineage-based serialization is not supported for this stream, which means that it cannot be used as a tunable hyperparameter: "
+                "serialize_lineage: this Dataset cannot be made again elsewhere: "
                 "it holds blocks in memory (from_items, from_pandas, materialize, ...), which are no part of a plan"
             )
         return cloudpickle.dumps(self.copy(), 5)
@@ -981,15 +1021,32 @@ class Dataset(Splits, Conversions, Writers):
 
         return pickle.loads(serialized_ds)
 
+    def iter_internal_ref_bundles(self) -> Iterator[Any]:
+        """The blocks as they are made: objects with `blocks`, a list of (reference, BlockMetadata).
+
+        Example:
+            >>> import skate
+            >>> [m.num_rows for b in skate.data.range(4, override_num_blocks=2).iter_internal_ref_bundles() for _, m in b.blocks]
+            [2, 2]
+        """
+        import skate
+        from skate.data.block import BlockMetadata, RefBundle
+
+        for b in execute.run(self):
+            rb = b[0] if hasattr(b[0], "num_rows") else None
+            ref = b[0] if rb is None and not b[1] and execute.fetch(b).num_rows == b[2] else skate.put(execute.fetch(b))
+            yield RefBundle([(ref, BlockMetadata(b[2], b[3]))])
+
+    def get_dataset_id(self) -> str:
+        """A text that names this Dataset: its name, a number of its own, and how often it was run."""
+        return f"{self._name or 'dataset'}_{self._uuid}_{self._node.runs}"
+
     def get_internal_block_refs(self) -> list[Any]:
         """References to the blocks; runs unless materialized."""
         return self.materialize().get_internal_block_refs()
 
     def __iter__(self) -> Iterator[Any]:
-        raise TypeError(
-            "`Dataset` objects aren't iterable. To iterate records, call `ds.iter_rows()` or `ds.iter_batches()`. "
-            "For more information, read the documentation of DataIterator."
-        )
+        raise TypeError("a Dataset is not iterable itself: ds.iter_rows() gives rows, ds.iter_batches() batches")
 
 
 @front.methods
@@ -1012,13 +1069,18 @@ class MaterializedDataset(Dataset):
         return [skate.put(b[0]) if hasattr(b[0], "num_rows") else b[0] for b in self._node.options["blocks"]]
 
 
+def _given(arguments: dict[str, Any]) -> dict[str, Any]:
+    """locals() of a method that hands all its arguments on."""
+    return {k: v for k, v in arguments.items() if k != "self"}
+
+
 def _cpus(node: Node) -> dict[str, Any]:
     """Resources of an operator that has no arguments for them: those of its input when that runs in tasks, so that the two fuse."""
     if node.options.get("pool"):
         return {}
     return {
         k: node.options[k]
-        for k in ("num_cpus", "num_gpus", "resources", "memory", "max_tasks", "max_retries", "max_calls")
+        for k in ("num_cpus", "num_gpus", "resources", "memory", "max_tasks", "max_retries", "max_calls", "group", "bundle", "env")
         if k in node.options
     }
 
@@ -1036,9 +1098,9 @@ def _remote(given: dict[str, Any], more: Any) -> dict[str, Any]:
 def _names(cols: Any, what: str) -> list[str]:
     names = [cols] if isinstance(cols, str) else cols
     if not isinstance(names, (list, tuple)):
-        raise TypeError(f"{what} requires 'cols' to be a string or a list of strings.")
+        raise TypeError(f"{what}: cols is the name of a column or a list of names, not {type(cols)}")
     if not all(isinstance(n, str) for n in names):
-        raise ValueError(f"{what} requires all elements of 'cols' to be strings.")
+        raise ValueError(f"{what}: names of columns are str, but cols is {cols}")
     return list(names)
 
 
@@ -1095,7 +1157,9 @@ def _max_tasks(label: str, compute: Any, concurrency: Any) -> int:
     if isinstance(compute, TaskPoolStrategy):
         return compute.size or 0
     if isinstance(concurrency, (tuple, list)):
-        raise ValueError(f"{label}: concurrency is set as a tuple of integers, but fn is not a class; expected an int")
+        raise ValueError(
+            f"{label}: concurrency={concurrency}: a smallest and a largest number are for classes, whose actors stay; for a function give an int"
+        )
     if concurrency is None:
         return 0
     if not isinstance(concurrency, int) or concurrency < 1:

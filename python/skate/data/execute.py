@@ -159,6 +159,11 @@ def resources(given: dict[str, Any]) -> dict[str, Any]:
             if not isinstance(v, int) or isinstance(v, bool) or v < (0 if k == "max_calls" else -1):
                 raise ValueError(f"{k} must be an int, {'0 (no limit)' if k == 'max_calls' else '-1 (for ever)'} or more, not {v!r}")
             out[k] = v
+        elif k == "runtime_env":
+            if v:
+                from skate.runtime_env import check
+
+                out["env"] = pickle.dumps(check(v), 5)
         elif k not in (
             "scheduling_strategy",
             "max_concurrency",
@@ -166,11 +171,21 @@ def resources(given: dict[str, Any]) -> dict[str, Any]:
             "retry_exceptions",
             "num_returns",
             "placement_group",
-            "runtime_env",
+            "placement_group_bundle_index",
+            "placement_group_capture_child_tasks",
             "label_selector",
+            "_generator_backpressure_num_objects",
         ):
             raise TypeError(f"unexpected keyword argument {k!r}")
-    return out
+    return {**out, **_group(given)}
+
+
+def _group(given: dict[str, Any]) -> dict[str, Any]:
+    """The placement group that tasks run in, as Plan.add takes it."""
+    from skate.options import group_of
+
+    g = group_of({k: v for k, v in given.items() if v is not None}, 1, "a stage")
+    return {"group": g["pg"], "bundle": g["bundle"]} if "pg" in g else {}
 
 
 def lower(root: Node, context: DataContext | None = None) -> tuple[Any, int]:
@@ -181,6 +196,8 @@ def lower(root: Node, context: DataContext | None = None) -> tuple[Any, int]:
     plan = _skate.Plan()
     root = push(root)
     ids: dict[int, int] = {}
+    strategy = context.scheduling_strategy if context is not None else None
+    everywhere = _group({"scheduling_strategy": strategy}) if not isinstance(strategy, str) else {}
     stack = [root]
     while stack:
         node = stack[-1]
@@ -192,11 +209,13 @@ def lower(root: Node, context: DataContext | None = None) -> tuple[Any, int]:
             stack += reversed(todo)
             continue
         this = node.this_run() if context is not None else node
-        if this.op == "late":
-            this = Node("blocks", this.label, {}, (), blocks=this.blocks_of(context, this.inputs) if context is not None else [])  # type: ignore[misc]
+        if this.op == "late" and context is not None:
+            this = Node("blocks", this.label, {}, (), blocks=this.blocks_of(context, this.inputs))  # type: ignore[misc]
+        elif this.op == "late":
+            this = Node("blocks", f"{this.label} (BLOCKING: all of its input first, {expected(this.inputs)})", {}, (), blocks=[])
         if context is not None and context.on_error != "raise" and this.op in bad.OPS and this.params.get("on_error") is None:
             this = this.with_params(on_error=context.on_error)
-        options = this.options
+        options = {**everywhere, **this.options}
         if "blocks" in options:
             options = {
                 **options,
@@ -205,6 +224,48 @@ def lower(root: Node, context: DataContext | None = None) -> tuple[Any, int]:
         ids[id(node)] = plan.add(this.op, this.label, this.dump(context), tuple(ids[id(i)] for i in this.inputs), **options)
         stack.pop()
     return plan, ids[id(root)]
+
+
+def below(root: Node) -> list[Node]:
+    """The nodes that root is made of, itself first, each once."""
+    out: dict[int, Node] = {}
+    todo = [root]
+    while todo:
+        n = todo.pop()
+        if id(n) not in out:
+            out[id(n)] = n
+            todo += reversed(n.inputs)
+    return list(out.values())
+
+
+def expected(roots: tuple[Node, ...]) -> str:
+    """How much comes into what these nodes are made of, in words."""
+    from skate.data.stats import nbytes
+
+    rows = size = 0
+    for n in {id(n): n for r in roots for n in below(r)}.values():
+        for part in n.options.get("units", n.options.get("blocks", ())):
+            r, b = (part[1], part[2]) if n.op == "read" else (part[2], part[3])
+            rows, size = (rows + r if rows >= 0 and r >= 0 else -1), (size + b if size >= 0 and b >= 0 else -1)
+    return f"of {nbytes(size) if size >= 0 else 'unknown size'} read{f' ({rows:,} rows)' if rows >= 0 else ''}"
+
+
+def explain(root: Node) -> str:
+    """The plan of root, and below it the plans of what its blocking operators wait for."""
+    plan, at = lower(root)
+    text: str = plan.explain(at)
+    todo, seen = [root], set()
+    while todo:
+        n = todo.pop()
+        if id(n) in seen:
+            continue
+        seen.add(id(n))
+        if n.op != "late":
+            todo += reversed(n.inputs)
+            continue
+        for i in n.inputs:
+            text += f"\nfirst, for {n.label}\n" + "\n".join("  " + line if line else line for line in explain(i).splitlines())
+    return text.rstrip("\n")
 
 
 def ensure_engine(node: Node | None = None) -> None:
@@ -416,7 +477,7 @@ def of_user_code(e: RayTaskError, context: DataContext) -> BaseException:
         return cause
     log = logging.getLogger("ray.data")
     if not context.log_internal_stack_trace_to_stdout and log.hasHandlers():
-        log.error("Exception occurred in user code, with the abbreviated stack trace below.")
+        log.error("Exception occurred in user code; its own frames follow.")
     if log.hasHandlers():
         log.error("Full stack trace:\n%s", e, extra={"hide": not context.log_internal_stack_trace_to_stdout})
     name = type(e).__name__

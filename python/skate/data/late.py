@@ -57,13 +57,14 @@ def even(rows: int, k: int) -> list[int]:
 
 
 def join(parts: list[list[Block]], empty: Block | None) -> list[Block]:
-    """One block for each part: the piece itself where it is one, else a task that puts the pieces together."""
+    """One block for each part: the piece itself where it is one, else a task that puts the pieces together. Takes `parts`: blocks go as soon as the tasks that need them are over."""
     import skate
     from skate.data import execute
 
     out: list[Any] = []
     waiting: list[tuple[int, Any, Any]] = []
-    for part in parts:
+    for k, part in enumerate(parts):
+        parts[k] = []
         if len(part) == 1:
             out.append(part[0])
         elif not part:
@@ -77,6 +78,7 @@ def join(parts: list[list[Block]], empty: Block | None) -> list[Block]:
             ref, size = task.remote([(row0, n) for _, row0, n, _ in part], *[_ref(b) for b in part])
             waiting.append((len(out), ref, size))
             out.append((ref, 0, sum(n for _, _, n, _ in part), 0))
+        del part
     for i, ref, size in waiting:
         out[i] = (ref, 0, out[i][2], skate.get(size))
     return out
@@ -102,7 +104,9 @@ def repartitioned(num_blocks: int) -> Any:
     def late(context: Any, inputs: tuple[Node, ...]) -> list[Block]:
         blocks = blocks_of(context, inputs[0])
         rows = sum(b[2] for b in blocks)
-        return join(cut([b for b in blocks if b[2]], even(rows, num_blocks)), blocks[0] if blocks else None)
+        parts, empty = cut([b for b in blocks if b[2]], even(rows, num_blocks)), blocks[0] if blocks else None
+        del blocks
+        return join(parts, empty)
 
     return late
 
@@ -125,6 +129,8 @@ def of_rows(n: int) -> Any:
     def late(context: Any, inputs: tuple[Node, ...]) -> list[Block]:
         blocks = blocks_of(context, inputs[0])
         rows = sum(b[2] for b in blocks)
-        return join(cut([b for b in blocks if b[2]], list(range(n, rows, n))), blocks[0] if blocks else None)
+        parts, empty = cut([b for b in blocks if b[2]], list(range(n, rows, n))), blocks[0] if blocks else None
+        del blocks
+        return join(parts, empty)
 
     return late

@@ -167,7 +167,11 @@ def map_batches(params: dict[str, Any], batches: Batches) -> Batches:
         if n == 0:
             continue
         if tolerant:
-            yield from bad.isolate(rb, row, lambda part: list(_called(params, part)), functools.partial(bad_row, params))
+            try:
+                out: Any = list(_called(params, rb))
+            except Exception as e:
+                out = bad.isolate(e, rb, row, lambda part: list(_called(params, part)), functools.partial(bad_row, params))
+            yield from out
         else:
             try:
                 yield from _called(params, rb)
@@ -251,8 +255,10 @@ def _rows(
     batches: Batches,
     check: Callable[[list[Any]], None],
     build: Callable[[list[Any], pa.RecordBatch], pa.RecordBatch | None],
+    lists: bool = False,
 ) -> Batches:
-    """Common part of the row operators. check raises for a result that is none; build makes a batch of the results for a batch of rows."""
+    """Common part of the row operators. check raises for a result that is none; build makes a batch of the results for a batch of rows. lists: generators are results,
+    too."""
     fn = _bound(params)
     base = [0]
 
@@ -281,14 +287,13 @@ def _rows(
         at, n = base[0], rb.num_rows
         base[0] += n
         got: list[Any] = []
-        add = got.append
-        it = iter(_b.to_rows(rb))
+        it = builtins.map(fn, _b.to_rows(rb))
         failed: dict[int, BaseException] = {}
-        while True:
+        while len(got) < n:
             try:
-                for r in it:
-                    add(fn(r))
-                break
+                got.extend(it)  # what came before an exception stays; a loop costs 15 ns a row more
+                if len(got) < n:  # the function raised StopIteration, which ends the loop inside
+                    raise RuntimeError("the function raised StopIteration")
             except Exception as e:
                 if bad.is_fatal(e):
                     raise
@@ -296,6 +301,15 @@ def _rows(
                 got.append(None)
         if any(inspect.isawaitable(g) or inspect.isasyncgen(g) for g in got[:FIRST_FEW]):
             got = _tolerant_finished(got, failed)
+        if lists and not set(builtins.map(type, got)) <= {list, tuple}:  # a generator that fails half-way cannot be asked again
+            for i, v in enumerate(got):
+                if i not in failed:
+                    try:
+                        got[i] = _listed(v)
+                    except Exception as e:
+                        if bad.is_fatal(e):
+                            raise
+                        failed[i], got[i] = e, None
         if not failed:  # the usual case
             try:
                 check(got)
@@ -398,15 +412,7 @@ def flat_map(params: dict[str, Any], batches: Batches) -> Batches:
         _check_rows(out, label, "a list of dicts (rows)")
         return _b.from_rows(out, label, rb)
 
-    if tolerates(params):  # a generator that fails half-way cannot be asked again
-        fn = _bound(params)
-
-        def listed(r: dict[str, Any]) -> Any:
-            v = fn(r)
-            return v if type(v) is list else _listed(v)
-
-        params = {**params, "fn": listed, "fn_args": (), "fn_kwargs": {}}
-    return _rows(params, batches, check, build)
+    return _rows(params, batches, check, build, lists=True)
 
 
 def _listed(v: Any) -> Any:
@@ -448,15 +454,15 @@ def _by_batch(params: dict[str, Any], batches: Batches, work: Callable[[pa.Recor
     row = 0
     tolerant = tolerates(params)
     for rb in batches:
-        if tolerant and rb.num_rows:
-            yield from bad.isolate(rb, row, work, functools.partial(bad_row, params))
-        else:
-            try:
-                out = work(rb)
-            except BaseException as e:
+        try:
+            out: Any = work(rb)
+        except BaseException as e:
+            if tolerant and rb.num_rows:
+                out = bad.isolate(e, rb, row, work, functools.partial(bad_row, params))
+            else:
                 note(e, params, f"input rows {row}..{row + rb.num_rows - 1}", row, rb)
                 raise
-            yield from out
+        yield from out
         row += rb.num_rows
 
 
@@ -494,7 +500,7 @@ def _new_column(v: Any, name: str, fmt: str, rows: int) -> pa.Array:
     if fmt in _RETURNS:
         kind, said = _RETURNS[fmt]
         if not isinstance(v, kind):
-            raise TypeError(f"For {fmt} batch format, the function must return a {said}, got: {type(v)}")
+            raise TypeError(f"For {fmt} batch format, a function returns a {said}, not {type(v)}")
     elif type(v).__module__.startswith("pandas"):
         if hasattr(v, "columns"):
             if len(v.columns) != 1:

@@ -117,6 +117,18 @@ def test_a_million_rows_and_one_bad():
     assert e["row"] == {"id": 123_456} and "KeyError" in e["traceback"]
 
 
+@pytest.mark.parametrize("op", ["map", "filter", "flat_map"])
+def test_a_function_that_raises_stop_iteration_ends_no_loop(op):
+    def f(r):
+        if r["id"] in (3, 4, 99):
+            raise StopIteration
+        return {"map": r, "filter": True, "flat_map": (dict(r) for _ in range(1))}[op]
+
+    ds = getattr(sd.range(100, override_num_blocks=1), op)(f, on_error="quarantine")
+    assert ids(ds) == [i for i in range(100) if i not in (3, 4, 99)]
+    assert sorted(e["row"]["id"] for e in ds.errors().take_all()) == [3, 4, 99]
+
+
 def test_results_that_are_none():
     out = [{"x": 1}, {"x": [1]}, None, {"x": 2}, {"x": 3}]
     ds = sd.range(5, override_num_blocks=1).map(lambda r: out[r["id"]], on_error="quarantine")

@@ -37,6 +37,16 @@ def test_explain(capsys):
     assert "MapBatches(slow)" in text and "Filter(id > 3)" in text and capsys.readouterr().out.strip() == text.strip()
 
 
+def test_explain_marks_what_blocks(capsys):
+    one = sd.range(1000, override_num_blocks=4).map_batches(slow).repartition(3)
+    text = one.zip(sd.range(1000).randomize_block_order(seed=1).map(lambda r: r)).explain()
+    assert text.count("Repartition (BLOCKING: all of its input first, of 7.8 KiB read (1,000 rows))") == 2
+    assert text.count("RandomizeBlockOrder (BLOCKING") == 2 and text.count("first, for ") == 2
+    assert "    [tasks] ReadRange->MapBatches(slow)  4 tasks" in text  # what the blocks wait for
+    assert "BLOCKING" not in sd.range(10).map_batches(slow).limit(3).zip(sd.range(3)).explain()
+    capsys.readouterr()
+
+
 def test_progress_line_is_honest():
     from skate.data.progress import text
 

@@ -45,6 +45,33 @@ def test_restarts_and_retries_of_a_pool(tmp_path, options, deaths, runs):
         assert pool(tmp_path / "m", deaths - 1, **options).count() == 20
 
 
+def test_dead_actors_leave_the_pool(tmp_path):
+    """max_restarts=0 and tasks that may fail: an actor that died is replaced, its call is the only one that is lost."""
+    made = tmp_path / "made"
+
+    class Dies:
+        def __init__(self):
+            with open(made, "a") as f:
+                f.write("x")
+
+        def __call__(self, b):
+            if b["id"][0] in (30, 31, 70):
+                os._exit(1)
+            return b
+
+    ds = sd.range(100, override_num_blocks=100).map_batches(
+        Dies,
+        compute=sd.ActorPoolStrategy(size=2, max_tasks_in_flight_per_actor=1),
+        batch_size=1,
+        max_restarts=0,
+        max_task_retries=0,
+        num_cpus=0.5,
+    )
+    ds.context.max_errored_blocks = 3
+    assert [r["id"] for r in ds.take_all()] == [i for i in range(100) if i not in (30, 31, 70)]
+    assert ds.stats_dict()["errored_blocks"] == 3 and 4 <= len(made.read_text()) <= 5
+
+
 def test_retries_of_tasks(tmp_path):
     def die(batch):
         return DieAt(7, str(tmp_path / "n"), 1)(batch)

@@ -82,13 +82,10 @@ class PathPartitionParser:
             style = PartitionStyle(partitioning.style)
         except ValueError:
             raise ValueError(
-                f"Unsupported partition style: {partitioning.style}. Supported styles: {[s.value for s in PartitionStyle]}"
+                f"Unsupported partition style: {partitioning.style!r}; there are {', '.join(s.value for s in PartitionStyle)}"
             ) from None
         if style is PartitionStyle.DIRECTORY and not partitioning.field_names:
-            raise ValueError(
-                "Directory partitioning requires a corresponding list of partition key field names. "
-                "Please retry your request with one or more field names specified."
-            )
+            raise ValueError("partitioning 'dir': the folders bear values only; give field_names, one for each level of folders")
         self._scheme, self._hive = partitioning, style is PartitionStyle.HIVE
 
     @property
@@ -135,7 +132,7 @@ class PathPartitionParser:
                 raise ValueError(f"Expected {len(names)} partition value(s) but found {len(pairs)}: {pairs}.")
             for (key, _), name in zip(pairs, names, strict=True):
                 if key != name:
-                    raise ValueError(f"Expected partition key {name} but found {key}")
+                    raise ValueError(f"partitioning 'hive': a folder is called {key}=..., where field_names wants {name}=...")
         return {unquote(k): None if v == "__HIVE_DEFAULT_PARTITION__" else unquote(v) for k, v in pairs}
 
     def _of_folders(self, folders: list[str]) -> dict[str, Any]:

@@ -1,0 +1,101 @@
+"""What each call holds in memory is what docs/design/api_memory.md says."""
+
+import os
+import re
+import threading
+
+import numpy as np
+import pytest
+import skate
+import skate.data as sd
+from skate import _skate
+
+HERE = os.path.dirname(__file__)
+MIB = 1 << 20
+ALL, WINDOW, LITTLE = 64 * MIB, 16 * MIB, 40 * MIB
+
+
+def table():
+    with open(os.path.join(HERE, "../../../docs/design/api_memory.md")) as f:
+        return re.findall(r"^\| `(.+)` \| (\w+) \| (\w+) \|$", f.read(), re.M)
+
+
+def make(batch):
+    n = len(batch["id"])
+    return {"id": batch["id"], "x": np.zeros((n, MIB // 8)) + batch["id"][:, None]}
+
+
+def anonymous():
+    """Bytes of this process's own memory: what is mapped of the store does not count."""
+    with open("/proc/self/status") as f:
+        return 1024 * int(re.search(r"RssAnon:\s+(\d+)", f.read())[1])
+
+
+class Peak:
+    """The largest anonymous() meanwhile."""
+
+    def __enter__(self):
+        self.before = self.most = anonymous()
+        self.over = threading.Event()
+        self.thread = threading.Thread(target=self.look)
+        self.thread.start()
+        return self
+
+    def look(self):
+        while not self.over.wait(0.001):
+            self.most = max(self.most, anonymous())
+
+    def __exit__(self, *_):
+        self.over.set()
+        self.thread.join()
+        self.more = max(self.most, anonymous()) - self.before
+
+
+def dataset():
+    ds = sd.range(64, override_num_blocks=64).map_batches(make, batch_size=1)
+    limits = ds.context.execution_options.resource_limits
+    ds.context.execution_options.resource_limits = limits.copy(object_store_memory=WINDOW)
+    return ds
+
+
+@pytest.fixture(scope="module", autouse=True)
+def warm():
+    """What is imported at first use is nobody's."""
+    exec(
+        "import pandas, pyarrow.compute, pyarrow.parquet, torch"
+        if os.environ.get("SKATE_TEST_TORCH")
+        else "import pandas, pyarrow.compute, pyarrow.parquet"
+    )
+    sd.range(4).map_batches(make).sum("id")
+    yield
+    skate.shutdown()
+
+
+def test_every_call_is_there():
+    assert len(table()) >= 36
+
+
+@pytest.mark.parametrize("call, blocks, driver", table())
+def test_memory_of(call, blocks, driver, tmp_path, capsys):
+    skate.shutdown()
+    skate.init(num_cpus=2, object_store_memory=512 * MIB)
+    names = {"ds": dataset(), "sd": sd, "out": str(tmp_path / "out")}
+    kept = []
+    with Peak() as peak:
+        if call.startswith("for "):
+            exec(call, names)
+        else:
+            kept.append(eval(call, names))
+    store = _skate.status()["store_peak_bytes"]
+    leased = 16 * MIB  # what two workers hold to write into, and the batch in hand
+    if blocks == "none":
+        assert store <= leased
+    elif blocks == "window":
+        assert store <= WINDOW + leased, store / MIB
+    else:
+        most = (1.6 if blocks == "joins" else 1.2) * ALL + leased
+        assert 0.95 * ALL <= store <= most, store / MIB
+    if driver == "little":
+        assert peak.more <= LITTLE, peak.more / MIB
+    else:
+        assert peak.more <= 2.2 * ALL, peak.more / MIB
