@@ -1,4 +1,4 @@
-"""Hand-over to and from Polars, DuckDB and Dask; the Arrow stream both ways. Types without a form there are refused, not changed."""
+"""Hand-over to and from Polars, DuckDB, Hugging Face datasets and Dask; the Arrow stream both ways. Types without a form there are refused, not changed."""
 
 import decimal
 
@@ -56,6 +56,7 @@ def test_polars():
     ds = datasets()[1]
     df = pl.DataFrame(ds)
     assert df.shape == (6, 7) and df["i"].to_list() == [1, None, 2**53 + 1] * 2
+    assert ds.to_polars().equals(df)
     back = sd.from_polars(df).to_arrow()
     for name in TABLE.column_names:
         assert back[name].to_pylist() == pa.concat_tables([TABLE, TABLE])[name].to_pylist(), name
@@ -63,6 +64,22 @@ def test_polars():
     out = sd.from_polars(pl.DataFrame({"x": [1, 2, 3]})).map_batches(lambda b: pl.DataFrame({"y": b["x"] * 2}))
     assert out.take_all() == [{"y": 2}, {"y": 4}, {"y": 6}]
     assert pl.DataFrame(sd.from_numpy(np.arange(6).reshape(3, 2)))["data"].to_list() == [[0, 1], [2, 3], [4, 5]]
+
+
+def test_huggingface():
+    import datasets as hf
+
+    ds = datasets()[1]
+    d = ds.to_huggingface()
+    assert isinstance(d, hf.Dataset) and d.num_rows == 6 and d[1]["i"] is None and d[2]["i"] == 2**53 + 1
+    back = sd.from_huggingface(d, override_num_blocks=3)
+    assert back.take_all() == ds.take_all()
+    odd = d.select([4, 0]).filter(lambda r: r["i"] == 1)
+    assert sd.from_huggingface(odd).select_columns(["i", "s"]).take_all() == [{"i": 1, "s": "a"}]
+    stream = d.select_columns(["i"]).to_iterable_dataset().map(lambda r: {"i": (r["i"] or 0) + 1})
+    assert [r["i"] for r in sd.from_huggingface(stream).take_all()] == [2, 1, 2**53 + 2] * 2
+    with pytest.raises(DeprecationWarning, match="train, test"):
+        sd.from_huggingface(hf.DatasetDict({"train": d, "test": d}))
 
 
 def test_duckdb():
@@ -73,6 +90,9 @@ def test_duckdb():
     rel = con.from_arrow(pa.RecordBatchReader.from_stream(ds))
     assert rel.aggregate("count(*), max(i)").fetchall() == [(6, 2**53 + 1)]
     assert con.sql("select sum(i) from ds").fetchall() == [(2 + 2 * (2**53 + 1),)]  # found by name, through __arrow_c_stream__
+    all_rows = ds.to_duckdb(con)
+    assert all_rows.columns == TABLE.column_names and con.sql("select max(i) from all_rows").fetchall() == [(2**53 + 1,)]
+    assert ds.to_duckdb().aggregate("count(*)").fetchall() == [(6,)]
     back = sd.from_duckdb(con.sql("select range as x, range % 2 = 0 as even from range(5)"))
     assert back.count() == 5 and back.filter(expr="even").take_all() == [
         {"x": 0, "even": True},
