@@ -325,6 +325,28 @@ def test_25_quiet(tmp_path, tty, off):
     os.close(ours)
 
 
+def test_22_many_footers_are_counted_on_a_terminal(tmp_path, monkeypatch):
+    import io
+
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+    from skate.data import progress
+
+    class Tty(io.StringIO):
+        def isatty(self):
+            return True
+
+    pq.write_table(pa.table({"a": [1]}), tmp_path / "0.parquet")
+    for i in range(1, 40):
+        os.link(tmp_path / "0.parquet", tmp_path / f"{i}.parquet")
+    out = Tty()
+    monkeypatch.setattr(sys, "stderr", out)
+    monkeypatch.setattr(progress, "EVERY_S", 0.0)
+    assert sd.read_parquet(str(tmp_path)).count() == 40
+    seen = out.getvalue()
+    assert "\rread_parquet, footers: 1 of 40 · ~" in seen and "40 of 40 · ~0 s left" in seen and "\n" not in seen
+
+
 def test_25_the_line_fits_and_says_what_matters():
     from skate.data.progress import text
 
@@ -578,3 +600,14 @@ def test_8_same_seed_same_sequence(tmp_path):
     finally:
         skate.shutdown()
     assert spilled > 0 and os.listdir(once)
+
+
+def test_25_a_task_that_works_is_no_stall(caplog):
+    def works(batch):
+        end = time.monotonic() + 6
+        while time.monotonic() < end:
+            pass
+        return batch
+
+    assert sd.range(1).map_batches(works).count() == 1
+    assert not [r for r in caplog.records if "Nothing has moved" in r.getMessage()]
