@@ -173,6 +173,9 @@ class Plan:
         max_task_retries: int = ...,  # of their calls after a death; not given: for ever, or 0 when max_restarts is 0
         max_retries: int = ...,  # of tasks; not given: 3
         max_calls: int = 0,  # of tasks
+        group: int = 0,  # number of a placement group
+        bundle: int = -1,  # of it; -1: any
+        env: bytes = ...,  # a checked runtime_env, pickled
     ) -> int: ...
     def explain(self, root: int) -> str: ...
 

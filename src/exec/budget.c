@@ -6,7 +6,7 @@
 #include "exec/exec_int.h"
 
 #define AHEAD_NS 2e6  /* of queued work per slot: about 100 times what handing over a task costs */
-#define LONG_NS 50e6  /* beyond it a queued task only makes downstream work wait */
+#define LONG_NS 50e6  /* beyond it a queued task only makes others wait: behind the worker it is queued on it may start last of all */
 #define AHEAD_MAX 64u /* tasks per slot */
 #define PRIOR_TASKS 8 /* a stage's first results are mistrusted so long */
 
@@ -62,7 +62,7 @@ bool sk_slots_admit(const struct sk_slots *s, int64_t amount, int64_t est_ns, ui
     if (s->strict) return false;
     *ahead = true;
     if (s->total <= 0) return false; /* all of it is with actors just now */
-    if ((double)est_ns > LONG_NS) return s->used <= s->total;
+    if ((double)est_ns > LONG_NS) return false;
     if (s->used + amount <= 2 * s->total) return true;
     int64_t slots = SK_MAX(s->total / amount, 1);
     return est_ns > 0 && s->queued_ns < AHEAD_NS * (double)s->total && n_same < AHEAD_MAX * (uint64_t)slots;

@@ -129,6 +129,7 @@ struct sk_op_view {                          /* what a policy may know of an ope
     uint64_t promised;                       /* of its running tasks, not yet yielded */
     bool est_known;
     uint32_t running;
+    uint32_t units_left;            /* of a source: tasks that have not been launched */
     int64_t est_ns;                 /* learned time of a task; 0: unknown */
     double in_per_task, out_per_in; /* learned input bytes of a task, and bytes out by byte in; 0: unknown (sources) */
     int64_t cpu_e4, gpu_e4;

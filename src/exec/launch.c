@@ -191,6 +191,7 @@ static void look(struct sk_step *x, struct sk_sched_view *v) {
             .promised = s->promise,
             .est_known = est_known(s),
             .running = s->in_flight,
+            .units_left = s->source ? s->n_units - s->next_unit : 0,
             .est_ns = (int64_t)s->est_ns,
             .in_per_task = s->size.n ? (double)s->size.in_bytes / (double)s->size.n : 0,
             .out_per_in = s->size.in_bytes ? (double)s->size.out_bytes / (double)s->size.in_bytes : 0,

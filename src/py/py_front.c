@@ -183,21 +183,21 @@ static PyMemberDef front_members[] = {
     {NULL, 0, 0, 0, NULL},
 };
 
+/* By its name, as functions are: "Dataset.map" of its module. */
+static PyObject *front_reduce(PyObject *self, PyObject *unused SK_UNUSED) { return PyObject_GetAttrString(self, "__qualname__"); }
+
+static PyMethodDef front_methods[] = {{"__reduce__", front_reduce, METH_NOARGS, "Pickled by name."}, {NULL, NULL, 0, NULL}};
+
 static PyGetSetDef front_getset[] = {{"__dict__", PyObject_GenericGetDict, PyObject_GenericSetDict, NULL, NULL},
                                      {NULL, NULL, NULL, NULL, NULL}};
 
 static PyType_Slot front_slots[] = {
-    {Py_tp_doc, "front(function): the same as a method whose errors show the user's frames only."},
-    {Py_tp_new, front_new},
-    {Py_tp_call, PyVectorcall_Call},
-    {Py_tp_descr_get, front_get},
-    {Py_tp_repr, front_repr},
-    {Py_tp_members, front_members},
-    {Py_tp_getset, front_getset},
-    {Py_tp_traverse, front_traverse},
-    {Py_tp_clear, front_clear},
-    {Py_tp_dealloc, front_dealloc},
-    {0, NULL},
+    {Py_tp_methods, front_methods},   {Py_tp_doc, "front(function): the same as a method whose errors show the user's frames only."},
+    {Py_tp_new, front_new},           {Py_tp_call, PyVectorcall_Call},
+    {Py_tp_descr_get, front_get},     {Py_tp_repr, front_repr},
+    {Py_tp_members, front_members},   {Py_tp_getset, front_getset},
+    {Py_tp_traverse, front_traverse}, {Py_tp_clear, front_clear},
+    {Py_tp_dealloc, front_dealloc},   {0, NULL},
 };
 static PyType_Spec front_spec = {"skate._skate.front", sizeof(struct front), 0,
                                  Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL | Py_TPFLAGS_METHOD_DESCRIPTOR,

@@ -251,7 +251,8 @@ PyObject *py_put(struct py_state *st, PyObject *value); /* ObjectRef */
 int py_task_types(PyObject *module, struct py_state *st);
 extern PyMethodDef py_task_methods[];
 /* Interns a shape (amounts and a dict of custom resources or NULL) for `what`. */
-int py_shape(struct py_state *st, const struct sk_res *base, PyObject *custom, const char *what, sk_shape *out);
+int py_shape(struct py_state *st, const struct sk_need *base, PyObject *custom, const char *what, sk_shape *out);
+int py_env(struct py_state *st, PyObject *env, uint32_t *out); /* of a runtime_env, pickled */
 int py_add_custom(struct py_state *st, PyObject *custom, struct sk_res *r, uint32_t *more, struct sk_err *err, sk_rc *rc);
 PyObject *py_amounts(const struct sk_res *r, PyObject *names); /* dict; names: list of the custom ones */
 int py_add_more(struct py_state *st, PyObject *amounts, uint32_t more,

@@ -125,9 +125,29 @@ static int parse_blocks(struct py_state *st, PyObject *list, struct add *a, stru
 }
 
 static PyObject *plan_add(PyObject *self, PyObject *args, PyObject *kw) {
-    static char *names[] = {"op",     "label",        "params",           "inputs",      "num_cpus",  "num_gpus",   "resources",
-                            "memory", "pool",         "max_in_flight",    "max_tasks",   "limit",     "batch_rows", "units",
-                            "blocks", "max_restarts", "max_task_retries", "max_retries", "max_calls", NULL};
+    static char *names[] = {"op",
+                            "label",
+                            "params",
+                            "inputs",
+                            "num_cpus",
+                            "num_gpus",
+                            "resources",
+                            "memory",
+                            "pool",
+                            "max_in_flight",
+                            "max_tasks",
+                            "limit",
+                            "batch_rows",
+                            "units",
+                            "blocks",
+                            "max_restarts",
+                            "max_task_retries",
+                            "max_retries",
+                            "max_calls",
+                            "group",
+                            "bundle",
+                            "env",
+                            NULL};
     struct plan *p = (struct plan *)(void *)self;
     struct py_state *st = p->st;
     struct add a = {0};
@@ -137,12 +157,14 @@ static PyObject *plan_add(PyObject *self, PyObject *args, PyObject *kw) {
     double cpus = 1, gpus = 0;
     int restarts = INT_MIN, task_retries = INT_MIN, retries = INT_MIN;
     long long memory = 0, limit = -1, batch_rows = 0;
-    PyObject *inputs, *resources = NULL, *pool = NULL, *units = NULL, *blocks = NULL, *r = NULL;
+    unsigned long long group = 0;
+    int bundle = -1;
+    PyObject *env = NULL, *inputs, *resources = NULL, *pool = NULL, *units = NULL, *blocks = NULL, *r = NULL;
     uint32_t id;
     PY_ERR(err);
-    if (!PyArg_ParseTupleAndKeywords(args, kw, "ssy#O|$ddOLOIILLOOiiiI:add", names, &op, &d.label, &params, &params_n, &inputs, &cpus,
+    if (!PyArg_ParseTupleAndKeywords(args, kw, "ssy#O|$ddOLOIILLOOiiiIKiO!:add", names, &op, &d.label, &params, &params_n, &inputs, &cpus,
                                      &gpus, &resources, &memory, &pool, &d.max_in_flight, &d.max_tasks, &limit, &batch_rows, &units,
-                                     &blocks, &restarts, &task_retries, &retries, &d.max_calls) ||
+                                     &blocks, &restarts, &task_retries, &retries, &d.max_calls, &group, &bundle, &PyBytes_Type, &env) ||
         !py_plan_get(st, self))
         return NULL;
     d.op = sk_op_find(op);
@@ -158,11 +180,13 @@ static PyObject *plan_add(PyObject *self, PyObject *args, PyObject *kw) {
     d.gpu_e4 = (int64_t)(gpus * SK_RES_UNIT + 0.5);
     d.limit = limit;
     d.batch_rows = batch_rows;
-    struct sk_res res = {.amount = {[SK_RES_CPU] = d.cpu_e4, [SK_RES_GPU] = d.gpu_e4, [SK_RES_MEMORY] = memory}};
-    struct sk_res held = res; /* what an actor keeps for life: CPUs it takes only while it runs, exec.h */
-    held.amount[SK_RES_CPU] = 0;
-    bool plain = d.cpu_e4 == SK_RES_UNIT && !d.gpu_e4 && !memory && !d.pool_max && (!resources || resources == Py_None);
-    if (!plain && py_shape(st, &res, resources == Py_None ? NULL : resources, d.label, &d.shape) < 0) return NULL;
+    struct sk_need need = {
+        .res.amount = {[SK_RES_CPU] = d.cpu_e4, [SK_RES_GPU] = d.gpu_e4, [SK_RES_MEMORY] = memory}, .group = group, .bundle = bundle};
+    if (env && py_env(st, env, &need.env) < 0) return NULL;
+    struct sk_need held = need; /* what an actor keeps for life: CPUs it takes only while it runs, exec.h */
+    held.res.amount[SK_RES_CPU] = 0;
+    bool plain = d.cpu_e4 == SK_RES_UNIT && !d.gpu_e4 && !memory && !d.pool_max && !group && !env && (!resources || resources == Py_None);
+    if (!plain && py_shape(st, &need, resources == Py_None ? NULL : resources, d.label, &d.shape) < 0) return NULL;
     if (d.pool_max && py_shape(st, &held, resources == Py_None ? NULL : resources, d.label, &d.shape) < 0) return NULL;
     sk_rc rc = SK_EINVAL;
     if (parse_inputs(inputs, &a, &d) == 0 && parse_units(units, &a, &d) == 0 && parse_blocks(st, blocks, &a, &d) == 0) {

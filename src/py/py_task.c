@@ -242,7 +242,7 @@ int py_add_custom(struct py_state *st, PyObject *custom, struct sk_res *r, uint3
     return done;
 }
 
-static int shape_of(struct py_state *st, const struct sk_need *base, PyObject *custom, const char *what, sk_shape *out) {
+int py_shape(struct py_state *st, const struct sk_need *base, PyObject *custom, const char *what, sk_shape *out) {
     PY_ERR(err);
     struct sk_need n = *base;
     sk_rc rc;
@@ -256,10 +256,6 @@ static int shape_of(struct py_state *st, const struct sk_need *base, PyObject *c
     sk_err_prefix(&err, "%s can never run here", what);
     py_raise(st, rc, &err);
     return -1;
-}
-
-int py_shape(struct py_state *st, const struct sk_res *base, PyObject *custom, const char *what, sk_shape *out) {
-    return shape_of(st, &(struct sk_need){.res = *base}, custom, what, out);
 }
 
 int py_define(struct py_state *st, PyObject *def, PyObject *name, bool method, sk_fid *out) {
@@ -283,11 +279,11 @@ static bool has_op(struct py_state *st, void (*op)(void)) {
 }
 
 /* Its environment, inside that of this process. */
-static int env_of(struct py_state *st, const struct tmpl *t, uint32_t *out) {
+int py_env(struct py_state *st, PyObject *env, uint32_t *out) {
     PY_ERR(err);
     if (!has_op(st, (void (*)(void))st->engine->ops->env_define)) return -1;
     PyObject *m = st->worker ? PyImport_ImportModule("skate.runtime_env") : NULL;
-    PyObject *whole = m ? PyObject_CallMethod(m, "inside", "O", t->env) : st->worker ? NULL : Py_NewRef(t->env);
+    PyObject *whole = m ? PyObject_CallMethod(m, "inside", "O", env) : st->worker ? NULL : Py_NewRef(env);
     Py_XDECREF(m);
     char *p;
     Py_ssize_t n;
@@ -312,9 +308,9 @@ static int prepare(struct py_state *st, struct tmpl *t) {
     if (t->has_shape) {
         const char *name = PyUnicode_AsUTF8(t->name);
         struct sk_need need = {.res = t->res, .group = t->pg, .bundle = t->bundle, .capture = t->capture == CAPTURES};
-        if (t->env && env_of(st, t, &need.env) < 0) return -1;
+        if (t->env && py_env(st, t->env, &need.env) < 0) return -1;
         t->env_number = need.env;
-        if (!name || shape_of(st, &need, t->custom, name, &t->shape) < 0) return -1;
+        if (!name || py_shape(st, &need, t->custom, name, &t->shape) < 0) return -1;
     }
     t->gen = st->gen;
     return 0;
@@ -537,7 +533,7 @@ static int shape_inside(struct py_state *st, const struct sk_need *here, const s
                            .bundle = captured ? -1 : t->bundle,
                            .env = t->env_number ? t->env_number : here->env,
                            .capture = captured || t->capture == CAPTURES};
-    return shape_of(st, &need, t->custom, PyUnicode_AsUTF8(t->name), shape);
+    return py_shape(st, &need, t->custom, PyUnicode_AsUTF8(t->name), shape);
 }
 
 static PyObject *tmpl_submit(PyObject *self, PyObject *const *args, Py_ssize_t n, PyObject *kwnames) {

@@ -53,9 +53,7 @@ TEST(queues_are_deep_for_short_tasks_only) {
     CHECK(sk_slots_admit(&s, 10000, 0, 3, &ahead) && !ahead);
     s.used = 40000;
     CHECK(sk_slots_admit(&s, 10000, 0, 4, &ahead) && ahead); /* unknown: twice the slots */
-    CHECK(sk_slots_admit(&s, 10000, 100000000, 4, &ahead));  /* long: one more */
-    s.used = 50000;
-    CHECK(!sk_slots_admit(&s, 10000, 100000000, 5, &ahead));
+    CHECK(!sk_slots_admit(&s, 10000, 100000000, 4, &ahead)); /* long: none */
     s.used = 80000;
     CHECK(!sk_slots_admit(&s, 10000, 0, 8, &ahead));
     s.queued_ns = 80000 * 10e3; /* 10 us each */
@@ -176,4 +174,37 @@ TEST(what_is_left_open_is_chosen_from_the_store) {
     CHECK_EQ(c.memory_bytes, 100);
     CHECK_EQ(c.target_max_bytes, 80);
     CHECK_EQ(c.target_min_bytes, 7);
+}
+
+TEST(near_the_end_the_longest_way_comes_first) {
+    const struct sk_policy *p = sk_policy_find("adaptive");
+    uint64_t state[8] = {0};
+    struct sk_op_view op[2] = {
+        {.source = true,
+         .can_launch = true,
+         .est_known = true,
+         .est_ns = 1000000000,
+         .cpu_e4 = 10000,
+         .units_left = 1,
+         .est_out_bytes = 1000},
+        {.can_launch = true,
+         .est_known = true,
+         .est_ns = 200000000,
+         .cpu_e4 = 10000,
+         .in_bytes = 2000,
+         .in_per_task = 100,
+         .out_per_in = 1,
+         .est_out_bytes = 100},
+    };
+    struct sk_sched_view v = {.n = 2, .op = op, .memory_limit = 1 << 20, .memory_room = 1 << 20, .now_ns = 1, .cpu_e4 = 80000};
+    CHECK(p && p->state_bytes <= sizeof state);
+    CHECK_EQ(p->choose(&v, state), 0); /* 1 + 30 * 0.2 = 7 s for 8 slots; the last unit and what becomes of it take 1.2 */
+    op[1].in_bytes = 6000;             /* 15 s for 8 slots */
+    CHECK_EQ(p->choose(&v, state), 1);
+    op[1].in_bytes = 2000;
+    v.memory_room = 1050; /* its output, but not one of the other stage beside it */
+    CHECK_EQ(p->choose(&v, state), 1);
+    v.memory_room = 1 << 20;
+    op[1].est_ns = 0; /* not known */
+    CHECK_EQ(p->choose(&v, state), 1);
 }

@@ -23,12 +23,15 @@ from skate.data.datasource import (  # noqa: F401
 )
 from skate.data.iterator import DataIterator  # noqa: F401
 from skate.data.read.arrow import read_feather  # noqa: F401
+from skate.data.read.audio import read_audio  # noqa: F401
 from skate.data.read.avro import read_avro  # noqa: F401
 from skate.data.read.binary import read_binary_files  # noqa: F401
 from skate.data.read.csv import read_csv  # noqa: F401
 from skate.data.read.custom import read_datasource  # noqa: F401
+from skate.data.read.delta import read_delta  # noqa: F401
 from skate.data.read.images import read_images  # noqa: F401
 from skate.data.read.json import read_json  # noqa: F401
+from skate.data.read.lance import read_lance  # noqa: F401
 from skate.data.read.memory import (  # noqa: F401
     from_arrow,
     from_arrow_refs,
@@ -58,6 +61,11 @@ from skate.data.read.range import range, range_tensor  # noqa: F401
 from skate.data.read.sql import read_sql  # noqa: F401
 from skate.data.read.text import read_text  # noqa: F401
 from skate.data.read.tfrecords import read_tfrecords  # noqa: F401
+from skate.data.read.videos import read_videos  # noqa: F401
 from skate.data.read.webdataset import read_webdataset  # noqa: F401
 from skate.data.schema import Schema  # noqa: F401
+from skate.data.summary import DatasetSummary  # noqa: F401
 from skate.data.write.job import SaveMode  # noqa: F401
+
+DatasetContext, DatasetIterator = DataContext, DataIterator  # Ray's older names
+NodeIdStr = str

@@ -411,7 +411,7 @@ class _Percentage(AggregateFnV2):
         return [current_accumulator[0] + new[0], current_accumulator[1] + new[1]]
 
     def finalize(self, accumulator: Any) -> Any:  # type: ignore[override]
-        return accumulator[0] / accumulator[1] * 100.0 if accumulator and accumulator[1] else None
+        return 100.0 * accumulator[0] / accumulator[1] if accumulator and accumulator[1] else None
 
 
 class MissingValuePercentage(_Percentage):
@@ -487,7 +487,9 @@ class ApproximateQuantile(AggregateFnV2):
             left = q * total
             for v, w in weighted:
                 left -= w
-                if left <= 0:
+                if (
+                    left < 0
+                ):  # the value above which the share 1 - q lies: of an even number the upper median, as the sketches in Ray say it
                     break
             out.append(v)
         return out

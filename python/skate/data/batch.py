@@ -745,10 +745,6 @@ def from_objects(values: list[Any], hint: pa.DataType | None, old: pa.Array | No
         return natural
     assert error is not None
     if _foreign(values):
-        if DataContext.get_current().enable_fallback_to_arrow_object_ext_type is False:
-            raise _tt.ArrowConversionError(
-                f"{error}; DataContext.enable_fallback_to_arrow_object_ext_type is False: objects are not pickled"
-            ) from error
         return python_objects(values)
     if len({type(v) for v in values if v is not None}) > 1:
         kinds = sorted({type(v).__name__ for v in values if v is not None})
@@ -1061,9 +1057,23 @@ def from_rows(rows: list[Mapping[str, Any]], what: str, rb: pa.RecordBatch | Non
             arrays.append(from_objects(values, None if old is None else old.type, old))
         except (pa.ArrowException, TypeError, ValueError, OverflowError) as e:
             raise type(e)(f"{what} returned column {k!r} that cannot become an Arrow column: {e}") from None
+    if DataContext.get_current().enable_fallback_to_arrow_object_ext_type is False:
+        _no_objects(keys, arrays, what)
     if not arrays:
         return None
     return pa.RecordBatch.from_arrays(arrays, names=keys)
+
+
+def _no_objects(names: list[str], arrays: list[pa.Array], what: str) -> None:
+    """For rows, as in Ray: batches may hold objects whatever the setting says."""
+    for name, a in zip(names, arrays, strict=True):
+        if isinstance(a.type, PythonObjectType):
+            from skate.data.extensions import ArrowConversionError
+
+            raise ArrowConversionError(
+                f"{what} returned column {name!r} that cannot become an Arrow column: it holds objects, and they are not pickled, since "
+                "DataContext.enable_fallback_to_arrow_object_ext_type is False"
+            )
 
 
 # ---- pandas

@@ -26,6 +26,26 @@ class BlockMetadata:
     task_exec_stats: Any = None
 
 
+@dataclass
+class RefBundle:
+    """Blocks by reference, with what is known of each."""
+
+    blocks: list[tuple[Any, BlockMetadata]]
+
+    @property
+    def block_refs(self) -> list[Any]:
+        """The references."""
+        return [r for r, _ in self.blocks]
+
+    def num_rows(self) -> int | None:
+        """Rows of all blocks."""
+        return sum(m.num_rows or 0 for _, m in self.blocks)
+
+    def size_bytes(self) -> int:
+        """Bytes of all blocks."""
+        return sum(m.size_bytes or 0 for _, m in self.blocks)
+
+
 class BlockType(enum.Enum):
     """Kinds of blocks."""
 

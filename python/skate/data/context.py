@@ -262,6 +262,56 @@ _DEPRECATED = {
 }
 
 
+# Ray's, with its defaults: kept for programs that set or read them, and not used.
+_KEPT = {
+    "_enable_actor_pool_on_exit_hook": False,
+    "actor_prefetcher_enabled": False,
+    "autoscaling_config": None,
+    "dataset_logger_id": None,
+    "decoding_size_estimation": True,
+    "default_hash_shuffle_parallelism": 200,
+    "downstream_capacity_backpressure_ratio": 10.0,
+    "eager_free": False,
+    "enable_dynamic_output_queue_size_backpressure": False,
+    "enable_get_object_locations_for_metrics": False,
+    "enable_operator_progress_bars": True,
+    "enable_per_node_metrics": False,
+    "enable_progress_bar_name_truncation": True,
+    "enable_rich_progress_bars": False,
+    "enforce_schemas": False,
+    "gpu_shuffle_num_actors": None,
+    "gpu_shuffle_rmm_pool_size": None,
+    "gpu_shuffle_setup_timeout_s": 120.0,
+    "gpu_shuffle_spill_memory_limit": "auto",
+    "hash_aggregate_operator_actor_num_cpus_override": None,
+    "hash_shuffle_aggregator_health_warning_interval_s": 30,
+    "hash_shuffle_operator_actor_num_cpus_override": None,
+    "iceberg_config": None,
+    "issue_detectors_config": None,
+    "join_operator_actor_num_cpus_override": None,
+    "large_args_threshold": 50 * MiB,
+    "max_hash_shuffle_aggregators": None,
+    "max_hash_shuffle_finalization_batch_size": None,
+    "memory_usage_poll_interval_s": 1,
+    "min_hash_shuffle_aggregator_wait_time_in_s": 300,
+    "min_parallelism": 200,
+    "op_resource_reservation_enabled": True,
+    "op_resource_reservation_ratio": 0.5,
+    "override_object_store_memory_limit_fraction": None,
+    "pandas_block_ignore_metadata": False,
+    "pipeline_push_based_shuffle_reduce_tasks": True,
+    "print_on_execution_start": True,
+    "s3_try_create_dir": False,
+    "scheduling_strategy_large_args": "DEFAULT",
+    "shuffle_strategy": ShuffleStrategy.HASH_SHUFFLE,
+    "streaming_read_buffer_size": 32 * MiB,
+    "trace_allocations": False,
+    "use_polars_sort": False,
+    "use_ray_tqdm": True,
+    "warn_on_driver_memory_usage_bytes": 2 << 30,
+}
+
+
 class DataContext:
     """Settings of data pipelines of this process.
 
@@ -299,6 +349,10 @@ class DataContext:
         self.max_tasks_in_flight_per_actor: int | None = None
         self.retried_io_errors: list[str] = list(RETRIED_IO_ERRORS)
         self.raise_original_map_exception: bool = False
+        self.scheduling_strategy: Any = (
+            "SPREAD"  # a PlacementGroupSchedulingStrategy: all tasks of a Dataset run in the group; texts are without effect
+        )
+        self.log_internal_stack_trace_to_stdout: bool = False
         self.enable_fallback_to_arrow_object_ext_type: bool | None = None
         self.arrow_fixed_shape_tensor_format: FixedShapeTensorFormat = FixedShapeTensorFormat.V2
         self.wait_for_min_actors_s: int = -1
@@ -306,31 +360,9 @@ class DataContext:
         self.actor_task_retry_on_errors: Any = False
         self.actor_init_retry_on_errors: Any = False
         self.actor_init_max_retries: int = 3  # -1: for ever
+        self.enable_pandas_block: bool = True  # False: batch_format=None is "pyarrow" always
         self.enable_tensor_extension_casting: bool = True  # False: pandas batches have TensorArray columns
-        # Ray's: kept for programs that set them, and not used
-        self.shuffle_strategy: Any = ShuffleStrategy.HASH_SHUFFLE
-        self.default_hash_shuffle_parallelism: int = 200
-        self.use_polars_sort: bool = False
-        self.min_parallelism: int = 200
-        self.streaming_read_buffer_size: int = 32 * MiB
-        self.enable_pandas_block: bool = True
-        self.actor_prefetcher_enabled: bool = False
-        self.scheduling_strategy: Any = "SPREAD"
-        self.eager_free: bool = False
-        self.decoding_size_estimation: bool = True
-        self.trace_allocations: bool = False
-        self.use_ray_tqdm: bool = True
-        self.enable_operator_progress_bars: bool = True
-        self.enable_progress_bar_name_truncation: bool = True
-        self.enable_rich_progress_bars: bool = False
-        self.enable_get_object_locations_for_metrics: bool = False
-        self.log_internal_stack_trace_to_stdout: bool = False
-        self.print_on_execution_start: bool = True
-        self.op_resource_reservation_enabled: bool = True
-        self.op_resource_reservation_ratio: float = 0.5
-        self.s3_try_create_dir: bool = False
-        self.enforce_schemas: bool = False
-        self.dataset_logger_id: str | None = None
+        self.custom_execution_callback_classes: list[Any] = []  # kept, not used
         self._kv_configs: dict[str, Any] = {}
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -341,9 +373,19 @@ class DataContext:
                 object.__setattr__(self, other, value)
             elif other == "arrow_fixed_shape_tensor_format":
                 setattr(self, other, "v2" if value else "v1")
+        if name == "checkpoint_config" and isinstance(value, dict):
+            from skate.data.checkpoint import CheckpointConfig
+
+            value = CheckpointConfig(**value)
         if name == "arrow_fixed_shape_tensor_format" and not isinstance(value, FixedShapeTensorFormat):
             value = FixedShapeTensorFormat(getattr(value, "value", value))  # ValueError names what is none
         object.__setattr__(self, name, value)
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return _KEPT[name]
+        except KeyError:
+            raise AttributeError(f"DataContext has no setting {name!r}") from None
 
     def get_config(self, key: str, default: Any = None) -> Any:
         """A value that set_config() stored."""

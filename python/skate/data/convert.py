@@ -118,6 +118,26 @@ class Conversions:
 
         return pa.RecordBatchReader.from_batches(schema, stream()).__arrow_c_stream__(requested_schema)
 
+    def to_polars(self) -> Any:
+        """All rows as one Polars DataFrame, as polars.DataFrame(ds) gives it. ImportError without the package."""
+        return _library("polars", "to_polars").DataFrame(self)
+
+    def to_duckdb(self, connection: Any = None) -> Any:
+        """All rows as a DuckDB relation, to query with its methods or, by the name of the Python variable that holds it, in SQL of the same connection.
+
+        Queries over the Dataset itself stream instead: duckdb.sql("select ... from ds"). ImportError without the package.
+
+        Args:
+            connection: A DuckDB connection; None: duckdb's default one.
+        """
+        duckdb = _library("duckdb", "to_duckdb")
+        return (duckdb if connection is None else connection).from_arrow(self.to_arrow())
+
+    def to_huggingface(self) -> Any:
+        """All rows as a Hugging Face datasets.Dataset. ImportError without the package."""
+        datasets = _library("datasets", "to_huggingface")
+        return datasets.Dataset(datasets.table.InMemoryTable(self.to_arrow()))
+
     def to_daft(self) -> Any:
         """A Daft DataFrame. ImportError without the package."""
         return _library("daft", "to_daft").from_arrow(self.to_arrow())

@@ -8,6 +8,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import inspect
+import itertools
 import logging
 import os
 import warnings
@@ -72,6 +73,9 @@ class ActorPoolStrategy:
         return f"ActorPoolStrategy(min_size={self.min_size}, max_size={self.max_size})"
 
 
+_numbers = itertools.count()
+
+
 @front.methods
 class Dataset(Splits, Conversions, Writers):
     """A lazy, immutable table. Made by skate.data.range, read_parquet, from_items, ... and by the methods of other Datasets."""
@@ -84,6 +88,7 @@ class Dataset(Splits, Conversions, Writers):
         self._name: str | None = None
         self._schema: Any = None
         self._above: Dataset | None = None  # what it was made from, for repr
+        self._uuid = next(_numbers)
 
     def __getstate__(self) -> dict[str, Any]:
         """What goes to other processes: not what was found out by running it here. Workers run it through home.py."""
@@ -774,13 +779,34 @@ class Dataset(Splits, Conversions, Writers):
             _collate_fn=_collate_fn,
         )
 
-    def iter_torch_batches(self, **kwargs: Any) -> Iterator[Any]:
+    def iter_torch_batches(
+        self,
+        *,
+        prefetch_batches: int = 1,
+        batch_size: int | None = DEFAULT_BATCH_SIZE,
+        dtypes: Any = None,
+        device: Any = "auto",
+        collate_fn: Any = None,
+        drop_last: bool = False,
+        local_shuffle_buffer_size: int | None = None,
+        local_shuffle_seed: int | None = None,
+        pin_memory: bool = False,
+    ) -> Iterator[Any]:
         """Batches of torch tensors; see DataIterator.iter_torch_batches."""
-        return DataIterator(self).iter_torch_batches(**kwargs)
+        return DataIterator(self).iter_torch_batches(**_given(locals()))
 
-    def iter_tf_batches(self, **kwargs: Any) -> Iterator[Any]:
+    def iter_tf_batches(
+        self,
+        *,
+        prefetch_batches: int = 1,
+        batch_size: int | None = DEFAULT_BATCH_SIZE,
+        dtypes: Any = None,
+        drop_last: bool = False,
+        local_shuffle_buffer_size: int | None = None,
+        local_shuffle_seed: int | None = None,
+    ) -> Iterator[Any]:
         """Batches of TensorFlow tensors; see DataIterator.iter_tf_batches. ImportError without TensorFlow."""
-        return DataIterator(self).iter_tf_batches(**kwargs)
+        return DataIterator(self).iter_tf_batches(**_given(locals()))
 
     def take(self, limit: int = 20) -> list[dict[str, Any]]:
         """The first rows.
@@ -996,6 +1022,26 @@ class Dataset(Splits, Conversions, Writers):
 
         return pickle.loads(serialized_ds)
 
+    def iter_internal_ref_bundles(self) -> Iterator[Any]:
+        """The blocks as they are made: objects with `blocks`, a list of (reference, BlockMetadata).
+
+        Example:
+            >>> import skate
+            >>> [m.num_rows for b in skate.data.range(4, override_num_blocks=2).iter_internal_ref_bundles() for _, m in b.blocks]
+            [2, 2]
+        """
+        import skate
+        from skate.data.block import BlockMetadata, RefBundle
+
+        for b in execute.run(self):
+            rb = b[0] if hasattr(b[0], "num_rows") else None
+            ref = b[0] if rb is None and not b[1] and execute.fetch(b).num_rows == b[2] else skate.put(execute.fetch(b))
+            yield RefBundle([(ref, BlockMetadata(b[2], b[3]))])
+
+    def get_dataset_id(self) -> str:
+        """A text that names this Dataset: its name, a number of its own, and how often it was run."""
+        return f"{self._name or 'dataset'}_{self._uuid}_{self._node.runs}"
+
     def get_internal_block_refs(self) -> list[Any]:
         """References to the blocks; runs unless materialized."""
         return self.materialize().get_internal_block_refs()
@@ -1027,13 +1073,18 @@ class MaterializedDataset(Dataset):
         return [skate.put(b[0]) if hasattr(b[0], "num_rows") else b[0] for b in self._node.options["blocks"]]
 
 
+def _given(arguments: dict[str, Any]) -> dict[str, Any]:
+    """locals() of a method that hands all its arguments on."""
+    return {k: v for k, v in arguments.items() if k != "self"}
+
+
 def _cpus(node: Node) -> dict[str, Any]:
     """Resources of an operator that has no arguments for them: those of its input when that runs in tasks, so that the two fuse."""
     if node.options.get("pool"):
         return {}
     return {
         k: node.options[k]
-        for k in ("num_cpus", "num_gpus", "resources", "memory", "max_tasks", "max_retries", "max_calls")
+        for k in ("num_cpus", "num_gpus", "resources", "memory", "max_tasks", "max_retries", "max_calls", "group", "bundle", "env")
         if k in node.options
     }
 

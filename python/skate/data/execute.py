@@ -159,6 +159,11 @@ def resources(given: dict[str, Any]) -> dict[str, Any]:
             if not isinstance(v, int) or isinstance(v, bool) or v < (0 if k == "max_calls" else -1):
                 raise ValueError(f"{k} must be an int, {'0 (no limit)' if k == 'max_calls' else '-1 (for ever)'} or more, not {v!r}")
             out[k] = v
+        elif k == "runtime_env":
+            if v:
+                from skate.runtime_env import check
+
+                out["env"] = pickle.dumps(check(v), 5)
         elif k not in (
             "scheduling_strategy",
             "max_concurrency",
@@ -166,11 +171,21 @@ def resources(given: dict[str, Any]) -> dict[str, Any]:
             "retry_exceptions",
             "num_returns",
             "placement_group",
-            "runtime_env",
+            "placement_group_bundle_index",
+            "placement_group_capture_child_tasks",
             "label_selector",
+            "_generator_backpressure_num_objects",
         ):
             raise TypeError(f"unexpected keyword argument {k!r}")
-    return out
+    return {**out, **_group(given)}
+
+
+def _group(given: dict[str, Any]) -> dict[str, Any]:
+    """The placement group that tasks run in, as Plan.add takes it."""
+    from skate.options import group_of
+
+    g = group_of({k: v for k, v in given.items() if v is not None}, 1, "a stage")
+    return {"group": g["pg"], "bundle": g["bundle"]} if "pg" in g else {}
 
 
 def lower(root: Node, context: DataContext | None = None) -> tuple[Any, int]:
@@ -181,6 +196,8 @@ def lower(root: Node, context: DataContext | None = None) -> tuple[Any, int]:
     plan = _skate.Plan()
     root = push(root)
     ids: dict[int, int] = {}
+    strategy = context.scheduling_strategy if context is not None else None
+    everywhere = _group({"scheduling_strategy": strategy}) if not isinstance(strategy, str) else {}
     stack = [root]
     while stack:
         node = stack[-1]
@@ -198,7 +215,7 @@ def lower(root: Node, context: DataContext | None = None) -> tuple[Any, int]:
             this = Node("blocks", f"{this.label} (BLOCKING: all of its input first, {expected(this.inputs)})", {}, (), blocks=[])
         if context is not None and context.on_error != "raise" and this.op in bad.OPS and this.params.get("on_error") is None:
             this = this.with_params(on_error=context.on_error)
-        options = this.options
+        options = {**everywhere, **this.options}
         if "blocks" in options:
             options = {
                 **options,

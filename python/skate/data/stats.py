@@ -159,3 +159,23 @@ class DatasetStats:
         label, why = self.bottleneck()
         lines.append(f"Bottleneck: {short(label)} ({why})")
         return "\n".join(lines)
+
+
+# Ray has Dataset.summary()'s parts in a module of this name.
+_SUMMARY = {
+    "DatasetSummary": "DatasetSummary",
+    "_DtypeAggregators": "Aggregators",
+    "_basic_aggregators": "basic",
+    "_default_dtype_aggregators": "defaults",
+    "_dtype_aggregators_for_dataset": "aggregators",
+    "_numerical_aggregators": "numerical",
+    "_temporal_aggregators": "temporal",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _SUMMARY:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from skate.data import summary
+
+    return getattr(summary, _SUMMARY[name])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 STATISTIC = "statistic"
@@ -40,7 +41,7 @@ def numerical(column: str) -> list[Any]:
     from skate.data.aggregate import ApproximateQuantile, Count, Max, Mean, Min, MissingValuePercentage, Std, ZeroPercentage
 
     return [
-        Count(column),
+        Count(column, ignore_nulls=False),
         Mean(column),
         Min(column),
         Max(column),
@@ -55,43 +56,77 @@ def temporal(column: str) -> list[Any]:
     """Of dates and times."""
     from skate.data.aggregate import Count, Max, Min, MissingValuePercentage
 
-    return [Count(column), Min(column), Max(column), MissingValuePercentage(column)]
+    return [Count(column, ignore_nulls=False), Min(column), Max(column), MissingValuePercentage(column)]
 
 
 def basic(column: str) -> list[Any]:
     """Of everything else."""
     from skate.data.aggregate import ApproximateTopK, Count, MissingValuePercentage
 
-    return [Count(column), MissingValuePercentage(column), ApproximateTopK(column, k=10)]
+    return [Count(column, ignore_nulls=False), MissingValuePercentage(column), ApproximateTopK(column, k=10)]
 
 
-def summarize(ds: Any, columns: list[str] | None, mapping: dict[Any, Any] | None) -> DatasetSummary:
-    """See Dataset.summary."""
-    import pyarrow as pa
+def defaults() -> dict[Any, Any]:
+    """What is computed of which type: {DataType or TypeCategory: function from a column's name to a list of aggregates}."""
+    from skate.data.datatype import DataType, TypeCategory
 
+    t = DataType
+    numbers = (t.int8, t.int16, t.int32, t.int64, t.uint8, t.uint16, t.uint32, t.uint64, t.float32, t.float64, t.bool)
+    return {**{n(): numerical for n in numbers}, t.string(): basic, t.binary(): basic, TypeCategory.TEMPORAL: temporal}
+
+
+@dataclass
+class Aggregators:
+    """Types of columns, as text, and the aggregates of all of them."""
+
+    column_to_dtype: dict[str, str]
+    aggregators: list[Any]
+
+
+def aggregators(schema: Any, columns: list[str] | None = None, dtype_agg_mapping: dict[Any, Any] | None = None) -> Aggregators:
+    """The aggregates of the columns of a Schema. ValueError without one, and for columns that it does not have.
+
+    Args:
+        columns: Only these.
+        dtype_agg_mapping: What is in it comes before defaults().
+    """
     from skate.data.datatype import DataType
 
-    schema = ds.schema()
     if schema is None:
         raise ValueError("Dataset must have a schema to determine column types")
     columns = list(columns) if columns is not None else schema.names
     missing = [c for c in columns if c not in schema.names]
     if missing:
         raise ValueError(f"Columns {set(missing)} not found in dataset schema; they are {', '.join(schema.names)}")
-    aggs = []
+    mapping = {**(dtype_agg_mapping or {}), **{k: f for k, f in defaults().items() if k not in (dtype_agg_mapping or {})}}
+    out = Aggregators({}, [])
     for c in columns:
         t = DataType(schema.arrow.field(c).type)
-        own = next((f for k, f in (mapping or {}).items() if (k == t if isinstance(k, DataType) else t.is_of(k))), None)
-        null = pa.types.is_null(t.to_arrow_dtype())
-        aggs += [
-            (c, a)
-            for a in (own or (numerical if t.is_numerical_type() or null else temporal if t.is_temporal_type() else basic))(c)
-            if own or not null or a.get_agg_name() == "count"
-        ]
-    out = ds.aggregate(*[a for _, a in aggs]) if aggs else {}
+        out.column_to_dtype[c] = str(t)
+        out.aggregators += next((f for k, f in mapping.items() if (k == t if isinstance(k, DataType) else t.is_of(k))), _other(t))(c)
+    return out
+
+
+def _other(t: Any) -> Any:
+    """Of types that no mapping names."""
+    import pyarrow as pa
+
+    from skate.data.aggregate import Count
+
+    if pa.types.is_null(t.to_arrow_dtype()):
+        return lambda c: [Count(c, ignore_nulls=False)]
+    return numerical if t.is_numerical_type() else temporal if t.is_temporal_type() else basic
+
+
+def summarize(ds: Any, columns: list[str] | None, mapping: dict[Any, Any] | None) -> DatasetSummary:
+    """See Dataset.summary."""
+    schema = ds.schema()
+    aggs = aggregators(schema, columns, mapping).aggregators
+    columns = list(columns) if columns is not None else schema.names
+    out = ds.aggregate(*aggs) if aggs else {}
     values: dict[str, dict[str, Any]] = {c: {} for c in columns}
-    for c, a in aggs:
-        v = (out or {}).get(a.name)
+    for a in aggs:
+        v, c = (out or {}).get(a.name), a.get_target_column()
         if isinstance(v, list):
             values[c].update({f"{a.get_agg_name()}[{i}]": x for i, x in enumerate(v)})
         else:

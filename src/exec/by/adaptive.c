@@ -31,15 +31,47 @@ static double drain(const struct sk_sched_view *v) {
     return sec > 0 ? 1 / sec : 0;
 }
 
+/* Nanoseconds that all slots together need for what is left; 0: not known, or it has several sources (the view is no tree). */
+static double rest_ns(const struct sk_sched_view *v) {
+    double cpu = 0, gpu = 0, bytes = 0;
+    for (uint32_t i = 0; i < v->n; i++) {
+        const struct sk_op_view *op = &v->op[i];
+        if (op->cpu_e4 <= 0 && op->gpu_e4 <= 0) continue;
+        if (op->est_ns <= 0 || (op->source ? i > 0 : op->in_per_task <= 0)) return 0;
+        double in = bytes + (double)op->in_bytes, tasks = (op->source ? op->units_left : in / op->in_per_task) + 0.5 * op->running;
+        cpu += tasks * (double)op->est_ns * (double)op->cpu_e4;
+        gpu += tasks * (double)op->est_ns * (double)op->gpu_e4;
+        bytes = (op->source ? (double)op->units_left * (double)op->est_out_bytes : in * op->out_per_in) + (double)op->promised;
+    }
+    return SK_MAX(v->cpu_e4 > 0 ? cpu / (double)v->cpu_e4 : 0, v->gpu_e4 > 0 ? gpu / (double)v->gpu_e4 : 0);
+}
+
+/* Near the end the longest way comes first: the most upstream operator whose task, and one of each behind it, take as long as all that is left. -1: none. */
+static int late(const struct sk_sched_view *v, uint64_t headroom) {
+    double rest = rest_ns(v), way = 0;
+    int found = -1;
+    for (uint32_t i = v->n; rest > 0 && i-- > 0;) {
+        const struct sk_op_view *op = &v->op[i];
+        way += (double)op->est_ns;
+        uint64_t need = op->est_out_bytes + (op->source ? headroom : 0);
+        if (op->can_launch && way >= rest && need <= v->memory_room) found = (int)i;
+    }
+    return found;
+}
+
 static int choose(const struct sk_sched_view *v, void *p) {
     struct state *s = p;
     uint64_t headroom = 0, promised = 0, most = 0;
     for (uint32_t i = 0; i < v->n; i++) {
+        headroom += v->op[i].source ? 0 : v->op[i].est_out_bytes;
         promised += v->op[i].source ? 0 : v->op[i].promised;
         most = SK_MAX(most, v->op[i].source ? v->op[i].est_out_bytes : 0);
     }
     if (s->last_ns) s->tokens = SK_MIN(s->tokens + drain(v) * (double)(v->now_ns - s->last_ns) / 1e9, (double)most);
     s->last_ns = v->now_ns;
+    int first = late(v, headroom);
+    if (first >= 0) return first;
+    headroom = 0;
     uint64_t taken = v->memory_used + promised, room = v->memory_limit > taken ? v->memory_limit - taken : 0; /* sources aside */
     for (uint32_t i = v->n; i-- > 0;) {
         const struct sk_op_view *op = &v->op[i];

@@ -96,7 +96,7 @@ def test_objects_only_where_allowed(context):
         pass
 
     context.enable_fallback_to_arrow_object_ext_type = False
-    with pytest.raises(ArrowConversionError, match="objects are not pickled"):
+    with pytest.raises(ArrowConversionError, match="they are not pickled"):
         sd.range(2).map(lambda r: {"x": Thing()}).materialize()
 
 
@@ -268,3 +268,107 @@ def test_torch(context):
     assert torch.isnan(b["x"]).all()
     with pytest.raises(ValueError, match="collate_fn"):
         sd.range(2).iter_torch_batches(collate_fn=lambda b: b, device="cpu")
+
+
+# ---- where stages run
+
+
+def _where(b):
+    import os
+
+    from skate.util import get_current_placement_group
+
+    pg = get_current_placement_group()
+    return {"pg": [None if pg is None else pg.id.hex()] * len(b["id"]), "env": [os.environ.get("WHERE")] * len(b["id"])}
+
+
+class Where:
+    def __call__(self, b):
+        return _where(b)
+
+
+def test_placement_groups_and_environments(context):
+    from skate.util.placement_group import placement_group, remove_placement_group
+    from skate.util.scheduling_strategies import PlacementGroupSchedulingStrategy
+
+    skate.shutdown()
+    skate.init(num_cpus=2)
+    pg = placement_group([{"CPU": 2}])  # all that there is: what runs elsewhere waits
+    skate.get(pg.ready())
+    inside = PlacementGroupSchedulingStrategy(placement_group=pg)
+    try:
+        read = sd.from_items([{"id": i} for i in range(4)])
+        for fn, more in ((_where, {}), (Where, {"concurrency": 1})):
+            for given in ({"scheduling_strategy": inside}, {"ray_remote_args_fn": lambda: {"scheduling_strategy": inside}}):
+                assert {r["pg"] for r in read.map_batches(fn, **given, **more).take_all()} == {pg.id.hex()}
+        context.scheduling_strategy = inside
+        ds = sd.range(100, override_num_blocks=2).map(lambda r: {"id": r["id"] + 1}).map_batches(_where).filter(expr="pg is not null")
+        assert {r["pg"] for r in ds.take_all()} == {pg.id.hex()} and len(ds.stats_dict()["ops"]) == 1
+        with pytest.raises(ValueError, match="bundle"):
+            read.map_batches(_where, num_cpus=3, scheduling_strategy=inside)
+    finally:
+        remove_placement_group(pg)
+    context.scheduling_strategy = "SPREAD"
+    env = {"runtime_env": {"env_vars": {"WHERE": "here"}}}
+    for fn, more in ((_where, {}), (Where, {"concurrency": 1})):
+        assert {(r["pg"], r["env"]) for r in read.map_batches(fn, **env, **more).take_all()} == {(None, "here")}
+    assert {r["env"] for r in read.map_batches(_where).take_all()} == {None}
+
+
+def test_methods_can_be_sent():
+    method = sd.Dataset.map_batches
+    assert skate.get(skate.remote(lambda: method is sd.Dataset.map_batches).remote())
+
+
+def test_bundles_of_blocks():
+    ds = sd.range(6, override_num_blocks=3)
+    bundles = list(ds.map(lambda r: r).iter_internal_ref_bundles())
+    assert [b.num_rows() for b in bundles] == [2, 2, 2]
+    assert [r for b in bundles for ref, m in b.blocks for r in BlockAccessor.for_block(skate.get(ref)).to_arrow()["id"].to_pylist()] == [
+        *range(6)
+    ]
+    assert len({ds.get_dataset_id(), sd.range(6).get_dataset_id()}) == 2
+
+
+def test_old_and_kept_settings(context):
+    assert sd.DatasetContext is DataContext and context.large_args_threshold == 50 << 20 and context.copy().min_parallelism == 200
+    with pytest.raises(AttributeError, match="nonsense"):
+        context.nonsense  # noqa: B018
+    context.min_parallelism = 7
+    assert context.copy().min_parallelism == 7
+    context.checkpoint_config = {"id_column": "id", "checkpoint_path": "/tmp/x"}
+    assert context.checkpoint_config.checkpoint_path == "/tmp/x" and context.checkpoint_config.filesystem.type_name == "local"
+
+
+def test_parquet_in_a_schema_with_its_folders(tmp_path):
+    schema = pa.schema({"k": pa.int32(), "v": pa.int64()})
+    sd.from_items([{"k": 1, "v": 1}, {"k": 2, "v": 2}]).write_parquet(str(tmp_path), partition_cols=["k"])
+    ds = sd.read_parquet(str(tmp_path), schema=schema)
+    assert ds.schema().types == schema.types and ds.to_arrow().schema.equals(schema)
+    assert sorted(ds.take_all(), key=str) == [{"k": 1, "v": 1}, {"k": 2, "v": 2}]
+
+
+def test_tensors_of_files_in_a_fresh_process(tmp_path):
+    import subprocess
+    import sys
+
+    sd.from_numpy(np.zeros((4, 2, 2))).write_parquet(str(tmp_path))
+    code = f"import skate.data as sd; print(sd.read_parquet({str(tmp_path)!r}).schema())"
+    assert (
+        "ArrowTensorTypeV2(shape=(2, 2)" in subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    )
+
+
+def test_summaries():
+    from skate.data import stats
+    from skate.data.aggregate import Count
+    from skate.data.datatype import DataType
+
+    ds = sd.from_items([{"x": 10, "s": "a", "n": None}, {"x": 20, "s": "b", "n": None}])
+    got = ds.summary().to_pandas().set_index(stats.DatasetSummary.STATISTIC_COLUMN)
+    assert got["x"]["approx_quantile[0]"] == 20 and got["x"]["count"] == 2 and got["s"]["approx_topk[0]"] == {"s": "a", "count": 1}
+    assert got["n"].dropna().to_dict() == {"count": 2}
+    some = stats._dtype_aggregators_for_dataset(ds.schema(), ["x"], {DataType.int64(): lambda c: [Count(c)]})
+    assert some.column_to_dtype == {"x": "DataType(arrow:int64)"} and [a.name for a in some.aggregators] == ["count(x)"]
+    with pytest.raises(ValueError, match="not found"):
+        stats._dtype_aggregators_for_dataset(ds.schema(), ["y"])

@@ -1,4 +1,4 @@
-"""Hand-over to and from Polars, DuckDB and Dask; the Arrow stream both ways. Types without a form there are refused, not changed."""
+"""Hand-over to and from Polars, DuckDB, Hugging Face datasets and Dask; the Arrow stream both ways. Types without a form there are refused, not changed."""
 
 import decimal
 
@@ -56,6 +56,7 @@ def test_polars():
     ds = datasets()[1]
     df = pl.DataFrame(ds)
     assert df.shape == (6, 7) and df["i"].to_list() == [1, None, 2**53 + 1] * 2
+    assert ds.to_polars().equals(df)
     back = sd.from_polars(df).to_arrow()
     for name in TABLE.column_names:
         assert back[name].to_pylist() == pa.concat_tables([TABLE, TABLE])[name].to_pylist(), name
@@ -63,6 +64,22 @@ def test_polars():
     out = sd.from_polars(pl.DataFrame({"x": [1, 2, 3]})).map_batches(lambda b: pl.DataFrame({"y": b["x"] * 2}))
     assert out.take_all() == [{"y": 2}, {"y": 4}, {"y": 6}]
     assert pl.DataFrame(sd.from_numpy(np.arange(6).reshape(3, 2)))["data"].to_list() == [[0, 1], [2, 3], [4, 5]]
+
+
+def test_huggingface():
+    import datasets as hf
+
+    ds = datasets()[1]
+    d = ds.to_huggingface()
+    assert isinstance(d, hf.Dataset) and d.num_rows == 6 and d[1]["i"] is None and d[2]["i"] == 2**53 + 1
+    back = sd.from_huggingface(d, override_num_blocks=3)
+    assert back.take_all() == ds.take_all()
+    odd = d.select([4, 0]).filter(lambda r: r["i"] == 1)
+    assert sd.from_huggingface(odd).select_columns(["i", "s"]).take_all() == [{"i": 1, "s": "a"}]
+    stream = d.select_columns(["i"]).to_iterable_dataset().map(lambda r: {"i": (r["i"] or 0) + 1})
+    assert [r["i"] for r in sd.from_huggingface(stream).take_all()] == [2, 1, 2**53 + 2] * 2
+    with pytest.raises(DeprecationWarning, match="train, test"):
+        sd.from_huggingface(hf.DatasetDict({"train": d, "test": d}))
 
 
 def test_duckdb():
@@ -73,6 +90,9 @@ def test_duckdb():
     rel = con.from_arrow(pa.RecordBatchReader.from_stream(ds))
     assert rel.aggregate("count(*), max(i)").fetchall() == [(6, 2**53 + 1)]
     assert con.sql("select sum(i) from ds").fetchall() == [(2 + 2 * (2**53 + 1),)]  # found by name, through __arrow_c_stream__
+    all_rows = ds.to_duckdb(con)
+    assert all_rows.columns == TABLE.column_names and con.sql("select max(i) from all_rows").fetchall() == [(2**53 + 1,)]
+    assert ds.to_duckdb().aggregate("count(*)").fetchall() == [(6,)]
     back = sd.from_duckdb(con.sql("select range as x, range % 2 = 0 as even from range(5)"))
     assert back.count() == 5 and back.filter(expr="even").take_all() == [
         {"x": 0, "even": True},
@@ -89,3 +109,69 @@ def test_dask():
     ds = sd.from_dask(dd.from_pandas(df, npartitions=3))
     assert ds.count() == 10 and ds.num_blocks() == 3 and ds.take(1) == [{"x": 0, "y": "v0"}]
     assert ds.map(lambda r: {"x": r["x"] * 2}).to_dask()["x"].sum().compute() == 90
+
+
+def test_lance(tmp_path):
+    lance = pytest.importorskip("lance")
+    path = str(tmp_path / "x.lance")
+    ds = sd.range(100, override_num_blocks=4).map_batches(lambda b: {"id": b["id"], "t": np.ones((len(b["id"]), 2), np.float32)})
+    with pytest.raises(FileNotFoundError, match="append"):
+        ds.write_lance(path, mode="append")
+    ds.write_lance(path, min_rows_per_file=10)
+    ds.write_lance(path, mode="append")
+    with pytest.raises(FileExistsError, match="overwrite"):
+        ds.write_lance(path)
+    back = sd.read_lance(path, override_num_blocks=3)
+    assert back.count() == 200 and sorted(r["id"] for r in back.take_all()) == sorted([*range(100)] * 2)
+    some = sd.read_lance(path, columns=["id"], filter="id < 5", version=lance.dataset(path).version - 1)
+    assert sorted(r["id"] for r in some.take_all()) == [0, 1, 2, 3, 4] and some.schema().names == ["id"] and some.count() == 5
+    with pytest.raises(ZeroDivisionError):  # nothing of a write that fails is seen
+        sd.range(10, override_num_blocks=2).map(lambda r: {"id": r["id"] // (r["id"] - 9)}).write_lance(path, mode="append")
+    assert sd.read_lance(path).count() == 200
+    sd.range(3).write_lance(path, mode="overwrite", schema=pa.schema({"id": pa.int32()}))
+    assert sd.read_lance(path).to_arrow().schema == pa.schema({"id": pa.int32()}) and sd.read_lance(path).count() == 3
+
+
+def test_delta(tmp_path):
+    deltalake = pytest.importorskip("deltalake")
+    path = str(tmp_path / "t")
+    t = pa.table({"k": [1, 1, 2], "d": pa.array([1, 2, 3], pa.date32()), "v": ["a", None, "c"]})
+    deltalake.write_deltalake(path, t, partition_by=["k", "d"])
+    deltalake.write_deltalake(path, t.slice(0, 1), mode="append")
+    want = sorted(t.to_pylist(), key=str)
+    assert sorted(sd.read_delta(path, 0).take_all(), key=str) == want and sd.read_delta(path).count() == 4
+    assert sd.read_delta(path, 0).to_arrow().schema.equals(t.schema) and sd.read_delta(path).schema().types == t.schema.types
+    assert sorted(r["k"] for r in sd.read_delta(path, columns=["k"]).take_all()) == [1, 1, 1, 2]
+    deltalake.DeltaTable(path).delete("v = 'c'")
+    assert sd.read_delta(path).count() == 3
+    empty = str(tmp_path / "e")
+    deltalake.write_deltalake(empty, t.slice(0, 0))
+    assert sd.read_delta(empty).schema().names == t.schema.names and sd.read_delta(empty).count() == 0
+
+
+def test_audio(tmp_path):
+    soundfile = pytest.importorskip("soundfile")
+    for i in range(3):
+        soundfile.write(tmp_path / f"{i}.wav", np.full((1000 + i, 2), 0.25 * i, np.float32), 16000)
+    (tmp_path / "no.txt").write_text("no sound")
+    rows = sd.read_audio(str(tmp_path), include_paths=True).take_all()
+    assert [r["amplitude"].shape for r in rows] == [(2, 1000), (2, 1001), (2, 1002)] and {r["sample_rate"] for r in rows} == {16000}
+    assert rows[1]["amplitude"].dtype == np.float32 and abs(rows[1]["amplitude"].mean() - 0.25) < 1e-3 and rows[2]["path"].endswith("2.wav")
+    (tmp_path / "3.wav").write_bytes(b"RIFFnothing")
+    assert sd.read_audio(str(tmp_path), on_error="skip").count() == 3
+
+
+def test_videos(tmp_path):
+    av = pytest.importorskip("av")
+    with av.open(str(tmp_path / "a.mp4"), "w") as f:
+        s = f.add_stream("mpeg4", rate=10)
+        s.width, s.height, s.pix_fmt = 64, 48, "yuv420p"
+        for i in range(25):
+            f.mux(s.encode(av.VideoFrame.from_ndarray(np.full((48, 64, 3), 10 * i, np.uint8), format="rgb24")))
+        f.mux(s.encode())
+    rows = sd.read_videos(str(tmp_path), include_timestamps=True).take_all()
+    assert (
+        [r["frame_index"] for r in rows] == list(range(25)) and rows[3]["frame"].shape == (48, 64, 3) and rows[3]["frame"].dtype == np.uint8
+    )
+    assert abs(int(rows[20]["frame"].mean()) - 200) < 6 and abs(rows[20]["frame_timestamp"][0] - 2.0) < 1e-6
+    assert sd.read_videos(str(tmp_path)).schema().names == ["frame", "frame_index"]

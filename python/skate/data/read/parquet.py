@@ -6,6 +6,7 @@ many. With filter=, row groups that the statistics rule out are never read. Unit
 
 from __future__ import annotations
 
+import base64
 import os
 import pickle
 from collections.abc import Iterator
@@ -221,6 +222,7 @@ def _footers(fs: Any, paths: list[str], filter: Any, parse: Any) -> list[Any]:  
             with open_file(fs, path) as f, pq.ParquetFile(f) as pf:
                 md = pf.metadata
                 groups = [(i, md.row_group(i).num_rows, md.row_group(i).total_byte_size) for i in range(md.num_row_groups)]
+                _register(md)
                 schema = pf.schema_arrow
             if filter is not None:
                 said = parse(path) if parse else {}
@@ -239,6 +241,13 @@ def _footers(fs: Any, paths: list[str], filter: Any, parse: Any) -> list[Any]:  
 
     with ThreadPoolExecutor(min(32, len(paths))) as pool:
         return list(counted(pool.map(one, paths), "read_parquet, footers", len(paths), DataContext.get_current()))
+
+
+def _register(footer: Any) -> None:
+    """Types of ours and of Ray in the file are known to Arrow from now on: reading the schema gives their plain forms before. (Others need not load them: 9 ms.)"""
+    said = (footer.metadata or {}).get(b"ARROW:schema")
+    if said is not None and b"ray.data." in base64.b64decode(said):
+        from skate.data import tensor_types  # noqa: F401
 
 
 def _fragment(fs: Any, path: str, groups: list[int] | None, said: dict[str, Any]) -> Any:
@@ -373,9 +382,14 @@ def _finish(params: dict[str, Any], rb: Any, path: str, said: dict[str, Any]) ->
     if schema is not None:
         from skate.data.schema import cast_batch
 
-        want = [f for f in schema if asked is None or f.name in asked]
+        want = [f for f in schema if (asked is None or f.name in asked) and (f.name not in said or f.name in rb.schema.names)]
         rb = cast_batch(rb.select([f.name for f in want if f.name in rb.schema.names]), pa.schema(want))
     rb = with_columns(rb, {k: v for k, v in said.items() if asked is None or k in asked}, path if params["include_paths"] else None)
+    if schema is not None and (typed := [f for f in schema if f.name in said and f.name in rb.schema.names]):
+        for f in typed:
+            rb = rb.set_column(rb.schema.get_field_index(f.name), f, rb.column(f.name).cast(f.type))
+        first = [n for n in schema.names if n in rb.schema.names]
+        rb = rb.select([*first, *(n for n in rb.schema.names if n not in first)])
     if asked is not None:
         order = [*asked, *(["path"] if params["include_paths"] and "path" not in asked else [])]
         rb = rb.select([c for c in order if c in rb.schema.names])

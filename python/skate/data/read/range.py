@@ -48,7 +48,9 @@ def range_tensor(
     each = 8 * math.prod(shape)
     k = _blocks(n, each, parallelism, override_num_blocks)
     units = [(struct.pack("<qq", a, b), b - a, each * (b - a)) for a, b in _cuts(n, k)]
-    return source("ReadRange", {"format": "range", "shape": shape}, units, ReadOptions(concurrency=concurrency), Facts(n, None))
+    return source(
+        "ReadRange", {"format": "range", "shape": shape}, units, ReadOptions(concurrency=concurrency), Facts(n, lambda: _tensors(shape))
+    )
 
 
 def _blocks(n: int, each: int, parallelism: int, override: int | None) -> int:
@@ -68,6 +70,16 @@ def _schema() -> Any:
     import pyarrow as pa
 
     return pa.schema([("id", pa.int64())])
+
+
+def _tensors(shape: tuple[int, ...]) -> Any:
+    """The schema of range_tensor: as the column of one row is made."""
+    import numpy as np
+    import pyarrow as pa
+
+    from skate.data.batch import array_from_numpy
+
+    return pa.schema([("data", array_from_numpy(np.zeros((1, *shape), np.int64), None).type)])
 
 
 _SCHEMA: Any = None

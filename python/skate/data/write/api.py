@@ -97,6 +97,32 @@ class Writers:
         """
         _files(self, "parquet", locals(), arrow_parquet_args, arrow_parquet_args_fn)
 
+    def write_lance(
+        self,
+        path: str,
+        *,
+        schema: Any = None,
+        mode: str = "create",
+        min_rows_per_file: int = 1024 * 1024,
+        max_rows_per_file: int = 64 * 1024 * 1024,
+        data_storage_version: str | None = None,
+        storage_options: dict[str, Any] | None = None,
+        ray_remote_args: dict[str, Any] | None = None,
+        concurrency: int | None = None,
+    ) -> None:
+        """Writes a Lance dataset; all of it becomes visible as one version. Needs the package pylance: ImportError without it.
+
+        Args:
+            path: Where it is made; a path or URI.
+            schema: The pyarrow.Schema of what is written; None: that of the blocks.
+            mode: "create" (FileExistsError where there is one), "append" or "overwrite".
+            storage_options: As Lance takes them.
+        """
+        from skate.data.datasource.lance_datasink import LanceDatasink
+
+        sink = LanceDatasink(path, schema, mode, min_rows_per_file, max_rows_per_file, data_storage_version, storage_options)
+        self.write_datasink(sink, ray_remote_args=ray_remote_args, concurrency=concurrency)  # type: ignore[attr-defined]
+
     def write_csv(
         self,
         path: str,

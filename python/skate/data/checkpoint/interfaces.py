@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import enum
 import os
+import warnings
 from typing import Any
 
 
@@ -35,7 +36,7 @@ class CheckpointConfig:
             nothing is to be done.
 
     Raises:
-        InvalidCheckpointingConfig: checkpoint_path is not local, or id_column is not a text.
+        InvalidCheckpointingConfig: checkpoint_path is not local or relative, or id_column is not a text.
 
     Example:
         >>> from skate.data.checkpoint import CheckpointConfig
@@ -50,7 +51,7 @@ class CheckpointConfig:
         *,
         delete_checkpoint_on_success: bool = True,
         override_filesystem: Any = None,
-        override_backend: CheckpointBackend | None = None,
+        override_backend: CheckpointBackend | str | None = None,
         filter_num_threads: int = 3,
         write_num_threads: int = 3,
         checkpoint_path_partition_filter: Any = None,
@@ -58,11 +59,26 @@ class CheckpointConfig:
         if id_column is not None and (not isinstance(id_column, str) or not id_column):
             raise InvalidCheckpointingConfig(f"Checkpoint ID column must be a non-empty string, but got {id_column}")
         path = None if checkpoint_path is None else os.fspath(checkpoint_path)
-        if override_filesystem is not None or (path is not None and "://" in path.removeprefix("file://").removeprefix("local://")):
-            raise InvalidCheckpointingConfig(f"Invalid checkpoint path: {checkpoint_path}. It must be a local folder")
+        if path is not None:
+            path = path.removeprefix("file://").removeprefix("local://")
+            if not os.path.isabs(os.path.expanduser(path)):  # relative: a job that is started elsewhere would not find its log
+                raise InvalidCheckpointingConfig(f"Invalid checkpoint path: {checkpoint_path}. It must be a local folder, from the root on")
+        if override_filesystem is not None and getattr(override_filesystem, "type_name", None) != "local":
+            raise InvalidCheckpointingConfig(
+                f"Invalid checkpoint path: {checkpoint_path}. The log of a job is kept in a local folder, not in {override_filesystem}"
+            )
+        if override_backend is not None:
+            warnings.warn("override_backend is deprecated: the kind of path says it", FutureWarning, stacklevel=2)
         self.id_column, self.checkpoint_path = id_column, path
         self.delete_checkpoint_on_success = delete_checkpoint_on_success
-        self.backend = override_backend or CheckpointBackend.FILE_STORAGE
-        self.filesystem = None
+        self.backend = CheckpointBackend(getattr(override_backend, "value", override_backend or "FILE_STORAGE"))
+        self._filesystem = override_filesystem
         self.filter_num_threads, self.write_num_threads = filter_num_threads, write_num_threads
         self.checkpoint_path_partition_filter = checkpoint_path_partition_filter
+
+    @property
+    def filesystem(self) -> Any:
+        """Of the log: the local one."""
+        from pyarrow import fs
+
+        return self._filesystem or fs.LocalFileSystem()

@@ -1,0 +1,68 @@
+"""policies.py skate [FRAMES [SIGMAS [POLICIES]]]: the scheduling policies of src/exec/by/ against each other on the engine, where exec_sim fig9 has them in
+the simulator: Fig. 9 of the streaming batch paper (arXiv 2501.12407), sleeps a tenth, frames of 100 KB instead of 100 MB, so that copies take no part.
+
+160 loads of 5 s -> 5 frames each; 800 transforms of 0.5 s; 800 inferences of 0.5 s on 4 GPUs; 8 CPU slots; the optimum is 150.5 s. Times are lognormal with
+each of SIGMAS (default 0,1), the same for every policy. FRAMES: memory, in frames (default 20,40,60); blocks may be spilled. Per cell: scaled seconds
+over the work, sum(CPU) / 8, and the largest number of frames that existed, by the run's own account."""
+
+import sys
+import time
+
+import numpy as np
+from common import emit, module
+
+N, FRAMES, SIZE, SPEED = 160, 5, 100_000, 10
+POLICIES = "adaptive,downstream,upstream,paper,pessimistic,reservation"
+
+
+def seconds(key, mean, sigma):
+    return float(np.random.default_rng(key).lognormal(np.log(mean) - sigma * sigma / 2, sigma)) if sigma else mean
+
+
+def run(data, frames, sigma, policy):
+    def load(b):
+        for i in b["id"]:
+            time.sleep(seconds(int(i), 5, sigma) / SPEED)
+            for k in range(FRAMES):
+                yield {"k": np.array([int(i) * FRAMES + k]), "f": np.full((1, SIZE), 1, np.uint8)}
+
+    def transform(b):
+        time.sleep(seconds(1000 + int(b["k"][0]), 0.5, sigma) / SPEED)
+        return {"k": b["k"], "f": b["f"] + np.uint8(1)}
+
+    class Infer:
+        def __call__(self, b):
+            time.sleep(seconds(2000 + int(b["k"][0]), 0.5, sigma) / SPEED)
+            return {"s": b["f"][:, :1].sum(axis=1, dtype=np.int64)}
+
+    ctx = data.DataContext.get_current()
+    ctx.policy = policy
+    ctx.execution_options.resource_limits = ctx.execution_options.resource_limits.copy(object_store_memory=frames * (SIZE + 500))
+    ds = data.range(N, override_num_blocks=N).map_batches(load, batch_size=1, num_cpus=1)
+    ds = ds.map_batches(transform, batch_size=1, num_cpus=0.99).map_batches(Infer, batch_size=1, num_gpus=1, num_cpus=0, concurrency=4)
+    t = time.perf_counter()
+    got = sum(int(b["s"].sum()) for b in ds.iter_batches(batch_size=64))
+    t = time.perf_counter() - t
+    if got != 2 * N * FRAMES:
+        raise SystemExit("WRONG RESULT")
+    work = sum(seconds(i, 5, sigma) for i in range(N)) + sum(seconds(1000 + k, 0.5, sigma) for k in range(N * FRAMES))
+    return t * SPEED / (work / 8), ds.stats_dict()["memory_peak"] / SIZE
+
+
+def main():
+    name = sys.argv[1]
+    args = sys.argv[2:] + ["20,40,60", "0,1", POLICIES][len(sys.argv) - 2 :]
+    skate, data = module(name), module(name, ".data")
+    skate.init(num_cpus=8, num_gpus=4, object_store_memory=256 << 20)
+    run(data, 60, 0, "downstream")  # workers start
+    r = {}
+    for sigma in map(float, args[1].split(",")):
+        for frames in map(int, args[0].split(",")):
+            for policy in args[2].split(","):
+                over, peak = run(data, frames, sigma, policy)
+                r[f"{policy}, {frames} frames, sigma {sigma:g}"] = f"{over:.2f} ({peak:.0f})"
+                print(policy, frames, sigma, f"{over:.3f} {peak:.0f}", flush=True)
+    emit("policies", name, **r)
+
+
+main()

@@ -1,0 +1,8 @@
+"""Ray's names for writes that can be resumed; see interfaces.py."""
+
+from skate.data.checkpoint.interfaces import (  # noqa: F401
+    CheckpointBackend,
+    CheckpointConfig,
+    InvalidCheckpointingConfig,
+    InvalidCheckpointingOperators,
+)

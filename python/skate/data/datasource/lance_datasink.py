@@ -1,0 +1,89 @@
+"""LanceDatasink: fragments are written by the tasks, and committed as one version by the driver. A write that fails leaves the dataset as it was."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterable
+from typing import Any
+
+from skate.data.convert import _library
+from skate.data.datasource.datasink import Datasink, TaskContext, WriteResult
+
+
+class LanceDatasink(Datasink[bytes]):
+    """Behind Dataset.write_lance(). Needs the package pylance: ImportError without it.
+
+    Args:
+        uri: Where the dataset is, or is made.
+        schema: Of what is written; None: that of the blocks.
+        mode: "create" (FileExistsError where there is one), "append" or "overwrite".
+        min_rows_per_file, max_rows_per_file: Rows in a file at least (of a task), at most.
+    """
+
+    def __init__(
+        self,
+        uri: str,
+        schema: Any = None,
+        mode: str = "create",
+        min_rows_per_file: int = 1024 * 1024,
+        max_rows_per_file: int = 64 * 1024 * 1024,
+        data_storage_version: str | None = None,
+        storage_options: dict[str, Any] | None = None,
+    ):
+        if mode not in ("create", "append", "overwrite"):
+            raise ValueError(f"write_lance: mode must be 'create', 'append' or 'overwrite', not {mode!r}")
+        _library("lance", "write_lance", "pylance")
+        self.uri, self.schema, self.mode = uri, schema, mode
+        self.min_rows, self.max_rows = min_rows_per_file, max_rows_per_file
+        self.storage_version, self.options = data_storage_version, storage_options
+        self.read_version: int | None = None
+
+    @property
+    def min_rows_per_write(self) -> int | None:
+        return self.min_rows
+
+    def on_write_start(self, schema: Any = None) -> None:
+        import lance
+
+        try:
+            self.read_version = lance.dataset(self.uri, storage_options=self.options).version
+        except (ValueError, OSError):  # there is none
+            if self.mode == "append":
+                raise FileNotFoundError(f"write_lance: there is no dataset at {self.uri} to append to; use mode='create'") from None
+            return
+        if self.mode == "create":
+            raise FileExistsError(f"write_lance: there is a dataset at {self.uri}; use mode='append' or 'overwrite'")
+
+    def write(self, blocks: Iterable[Any], ctx: TaskContext) -> bytes:
+        """The fragments that were written, and their schema, pickled."""
+        import pyarrow as pa
+        from lance.fragment import write_fragments
+
+        from skate.data.schema import concat_as
+
+        tables = [t for t in blocks if t.num_rows]
+        if not tables:
+            return pickle.dumps(([], None))
+        schema = self.schema or tables[0].schema.remove_metadata()
+        batches = [b for t in tables for b in concat_as(t, schema).to_batches()]
+        made = write_fragments(
+            pa.RecordBatchReader.from_batches(schema, batches),
+            self.uri,
+            schema=schema,
+            mode="append" if self.mode == "append" else "overwrite",
+            max_rows_per_file=self.max_rows,
+            data_storage_version=self.storage_version,
+            storage_options=self.options,
+        )
+        return pickle.dumps((made, schema))
+
+    def on_write_complete(self, write_result: WriteResult[bytes]) -> None:
+        import lance
+
+        made = [pickle.loads(r) for r in write_result.write_returns]
+        fragments = [f for some, _ in made for f in some]
+        schema = self.schema or next((s for _, s in made if s is not None), None)
+        if schema is None:
+            return  # no rows
+        op = lance.LanceOperation.Append(fragments) if self.mode == "append" else lance.LanceOperation.Overwrite(schema, fragments)
+        lance.LanceDataset.commit(self.uri, op, read_version=self.read_version, storage_options=self.options)

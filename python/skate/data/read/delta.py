@@ -1,0 +1,76 @@
+"""read_delta: the Parquet files of a version of a Delta Lake table, as its log (read by the package deltalake) names them, in the table's schema."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from skate.data.convert import _library
+from skate.data.read.files import HIVE
+from skate.data.read.parquet import read_parquet
+
+
+def read_delta(
+    path: str,
+    version: int | None = None,
+    *,
+    filesystem: Any = None,
+    columns: list[str] | None = None,
+    parallelism: int = -1,
+    num_cpus: float | None = None,
+    num_gpus: float | None = None,
+    memory: float | None = None,
+    ray_remote_args: dict[str, Any] | None = None,
+    partition_filter: Any = None,
+    partitioning: Any = HIVE,
+    shuffle: Any = None,
+    include_paths: bool = False,
+    concurrency: int | None = None,
+    override_num_blocks: int | None = None,
+    storage_options: dict[str, str] | None = None,
+    **arrow_parquet_args: Any,
+) -> Any:
+    """A Dataset of a Delta Lake table. Needs the package deltalake: ImportError without it. Other arguments as of read_parquet.
+
+    Args:
+        path: The table's folder; one table.
+        version: Of the table; None: the newest.
+        storage_options: As deltalake takes them, to read the log.
+
+    Raises:
+        NotImplementedError: Rows of the table are deleted in its log only (deletion vectors), or its columns have other names in the files: reading the files would be wrong.
+    """
+    if not isinstance(path, str):
+        raise ValueError(f"read_delta takes the path of one table, not {path!r}")
+    import pyarrow as pa
+
+    table = _library("deltalake", "read_delta").DeltaTable(path, version=version, storage_options=storage_options)
+    needs = {"deletionVectors", "columnMapping"} & set(table.protocol().reader_features or ())
+    if needs:
+        raise NotImplementedError(
+            f"read_delta {path}: the table uses {', '.join(sorted(needs))}, so its files alone do not say its rows; rewrite it without (REORG TABLE ... APPLY (PURGE)), or hand over "
+            "from_arrow(DeltaTable(path).to_pyarrow_table())"
+        )
+    files = table.file_uris()
+    schema = pa.schema(table.schema().to_arrow())
+    if not files:
+        from skate.data.read.memory import from_arrow
+
+        return from_arrow((schema if columns is None else pa.schema([schema.field(c) for c in columns])).empty_table())
+    return read_parquet(
+        files,
+        filesystem=filesystem,
+        columns=columns,
+        parallelism=parallelism,
+        num_cpus=num_cpus,
+        num_gpus=num_gpus,
+        memory=memory,
+        ray_remote_args=ray_remote_args,
+        partition_filter=partition_filter,
+        partitioning=partitioning,
+        shuffle=shuffle,
+        include_paths=include_paths,
+        concurrency=concurrency,
+        override_num_blocks=override_num_blocks,
+        schema=schema,
+        **arrow_parquet_args,
+    )

@@ -1,0 +1,62 @@
+"""read_lance: a Lance dataset, by the package pylance; a unit is a few of its fragments. Columns and filter are Lance's own work."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterator
+from typing import Any
+
+from skate.data.convert import _library
+
+
+def read_lance(
+    uri: str,
+    *,
+    version: int | str | None = None,
+    columns: list[str] | None = None,
+    filter: str | None = None,  # noqa: A002
+    storage_options: dict[str, str] | None = None,
+    scanner_options: dict[str, Any] | None = None,
+    ray_remote_args: dict[str, Any] | None = None,
+    num_cpus: float | None = None,
+    num_gpus: float | None = None,
+    memory: float | None = None,
+    concurrency: int | None = None,
+    override_num_blocks: int | None = None,
+) -> Any:
+    """A Dataset of a Lance dataset. Needs the package pylance: ImportError without it.
+
+    Args:
+        uri: Where it is.
+        version: A number or a tag; None: the newest.
+        columns: Only these.
+        filter: A condition in Lance's SQL.
+        storage_options: As Lance takes them.
+        scanner_options: Other arguments of LanceDataset.scanner().
+        override_num_blocks: Number of read tasks at most; concurrency: how many run at once.
+    """
+    from skate.data.execute import Facts, ReadOptions, source
+    from skate.data.read.files import check_num_blocks, min_units
+
+    options = dict(scanner_options or {})
+    for name, v in (("columns", columns), ("filter", filter)):
+        if v is not None:
+            options[name] = v
+    ds = _library("lance", "read_lance", "pylance").dataset(uri, version=version, storage_options=storage_options)
+    fragments = [(f.fragment_id, f.count_rows()) for f in ds.get_fragments()]
+    n = len(fragments)
+    k = min(n, check_num_blocks(override_num_blocks) if override_num_blocks is not None else 4 * min_units())
+    parts = [fragments[i * n // k : (i + 1) * n // k] for i in range(k)]
+    whole = options.get("filter") is None and not options.keys() & {"limit", "offset", "nearest"}
+    schema = ds.scanner(**options).projected_schema
+    units = [(pickle.dumps([i for i, _ in p]), sum(r for _, r in p) if whole else -1, 1 << 20) for p in parts]
+    params = {"format": "lance", "uri": uri, "version": ds.version, "storage": storage_options, "options": options}
+    facts = Facts(sum(r for _, r in fragments) if whole else None, lambda: schema)
+    return source("ReadLance", params, units, ReadOptions(concurrency, num_cpus, num_gpus, memory, ray_remote_args), facts)
+
+
+def run(params: dict[str, Any], task: Any) -> Iterator[Any]:
+    ids = pickle.loads(task.unit)
+    task.source = f"{params['uri']} fragments {ids[0]}..{ids[-1]}"
+    ds = _library("lance", "read_lance", "pylance").dataset(params["uri"], version=params["version"], storage_options=params["storage"])
+    yield from ds.scanner(fragments=[ds.get_fragment(i) for i in ids], **params["options"]).to_batches()
