@@ -22,9 +22,7 @@ def method(*args, **given):
     if len(args) == 1 and callable(args[0]) and not given:
         return args[0]
     if args or not given:
-        raise AssertionError(
-            "The @skate.method decorator must be applied using at least one of the arguments: " + ", ".join(options.METHOD)
-        )
+        raise AssertionError("@skate.method(...) takes keywords only, and at least one of: " + ", ".join(options.METHOD))
     options.check(options.METHOD, given, "methods")
 
     def mark(fn):
@@ -208,7 +206,7 @@ class ActorMethod:
 
     def __call__(self, *args, **kwargs):
         raise TypeError(
-            f"Actor methods cannot be called directly. Instead of running 'object.{self._name}()', try 'object.{self._name}.remote()'."
+            f"{self._name}() is a method of an actor, which lives in another process: call it as '<handle>.{self._name}.remote()'."
         )
 
     def options(self, **given):
@@ -349,7 +347,7 @@ ActorProxy = ActorHandle
 def get_actor(name, namespace=None):
     """The living actor of that name in that namespace (default: the job's). The handle does not keep it alive. ValueError when there is none."""
     if not name or not isinstance(name, str) or not name.strip():
-        raise ValueError("Please supply a non-empty value to get_actor")
+        raise ValueError(f"get_actor: the name of an actor is text that is not blank, not {name!r}")
     options._name("name", name)
     if namespace is not None:
         options._name("namespace", namespace)
@@ -406,7 +404,7 @@ class ActorClass:
     def _check(self):
         o = self._options
         if o.get("get_if_exists") and o.get("name") is None:
-            raise ValueError("The actor name must be specified to use `get_if_exists`.")
+            raise ValueError("`name` must be specified to use `get_if_exists`: it looks for the actor of that name")
         if o.get("allow_out_of_order_execution") is False and (self._is_async or (o.get("max_concurrency") or 1) > 1):
             raise ValueError(
                 "allow_out_of_order_execution=False: an async actor, or one with max_concurrency > 1, begins its calls as their arguments are "
@@ -474,7 +472,9 @@ class ActorClass:
         return [first, *(n for _, n in items)], {"_default": 0, **{name: i + 1 for i, (name, _) in enumerate(items)}}
 
     def __call__(self, *args, **kwargs):
-        raise TypeError(f"Actors cannot be instantiated directly. Instead of '{self.__name__}()', use '{self.__name__}.remote()'.")
+        raise TypeError(
+            f"actor class {self.__name__} cannot be instantiated directly: '{self.__name__}.remote(...)' starts an actor in its own process"
+        )
 
     def __mro_entries__(self, bases):
         raise ActorClassInheritanceException(

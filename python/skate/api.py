@@ -159,8 +159,8 @@ def init(
         if ignore_reinit_error:
             return _context
         raise RuntimeError(
-            "Maybe you called skate.init twice by accident? This error can be suppressed by passing in 'ignore_reinit_error=True' "
-            "or by calling 'skate.shutdown()' prior to 'skate.init()'."
+            "skate.init: the engine of this process runs already; pass ignore_reinit_error=True to go on with it, or end it with "
+            "skate.shutdown() first"
         )
     for name, v in (("num_cpus", num_cpus), ("num_gpus", num_gpus), ("object_store_memory", object_store_memory), ("_memory", _memory)):
         if v is not None:
@@ -296,9 +296,8 @@ def remote(*args, **kwargs):
         return _make(args[0], {})
     if args or not kwargs:
         raise AssertionError(
-            "The @skate.remote decorator must be applied using no arguments and no parentheses, for example '@skate.remote', or "
-            "some of the arguments in the list ['num_returns', 'num_cpus', 'num_gpus', 'memory', 'resources', ...], for example "
-            "'@skate.remote(num_returns=2)'."
+            "skate.remote: write '@skate.remote' without parentheses, or give options as keywords, such as "
+            "'@skate.remote(num_cpus=2, num_returns=2)'"
         )
     return lambda target: _make(target, kwargs)
 
@@ -310,13 +309,13 @@ def _make(target, given):
         raise TypeError(f"{target!r} is remote already; use .options(...)")
     if options.is_async(target) and not options.is_async_generator(target):
         raise ValueError(
-            "'async def' should not be used for remote tasks: a task has a process of its own. Wrap it: `def f(): return asyncio.run(g())`, or make "
+            f"skate.remote: {target.__qualname__} is an 'async def', and a task has a process of its own. Wrap it: `def f(): return asyncio.run(g())`, or make "
             "it a method of an actor."
         )
     if not hasattr(target, "__code__"):
         if callable(target) and hasattr(target, "__name__") and hasattr(target, "__qualname__"):  # built-in functions
             return RemoteFunction(target, options.check(options.TASK, given, "remote functions"))
-        raise TypeError("The @skate.remote decorator must be applied to either a function or a class.")
+        raise TypeError(f"skate.remote: takes a function or a class, not {type(target)}")
     return RemoteFunction(target, options.check(options.TASK, given, "remote functions"))
 
 
@@ -325,11 +324,11 @@ def wait(ray_waitables, *, num_returns=1, timeout=None, fetch_local=True):
 
     fetch_local has no effect: an object on this machine's disk is there, counts as ready either way, and is read back by who gets it."""
     if isinstance(ray_waitables, (ObjectRef, ObjectRefGenerator)):
-        raise TypeError("wait() expected a list of ObjectRefs, got a single ObjectRef")
+        raise TypeError("wait: takes a list; for one ref: wait([ref])")
     if not isinstance(ray_waitables, list):
-        raise TypeError(f"wait() expected a list of ray.ObjectRef or ray.ObjectRefGenerator, got {type(ray_waitables)}")
+        raise TypeError(f"wait: takes a list of ObjectRefs and ObjectRefGenerators, not {type(ray_waitables)}")
     if timeout is not None and timeout < 0:
-        raise ValueError(f"The 'timeout' argument must be nonnegative. Received {timeout}")
+        raise ValueError(f"wait: timeout={timeout}: seconds from 0 on, or None to wait for as long as it takes")
     if not ray_waitables:
         return [], []
     for w in ray_waitables:
@@ -343,11 +342,9 @@ def _wait_mixed(items, num_returns, timeout):
     import time
 
     if len(set(map(id, items))) != len(items):
-        raise ValueError("Wait requires a list of unique object refs.")
-    if num_returns <= 0:
-        raise ValueError(f"Invalid number of objects to return {num_returns}.")
-    if num_returns > len(items):
-        raise ValueError(f"num_returns cannot be greater than the number of refs provided to wait() ({len(items)}).")
+        raise ValueError("wait: a ref is in the list more than once")
+    if not 0 < num_returns <= len(items):
+        raise ValueError(f"wait: num_returns={num_returns}: 1 to {len(items)}, the length of the list")
     end = None if timeout is None else time.monotonic() + timeout
     refs = [x for x in items if type(x) is ObjectRef]
     ready = {id(x) for x in items if type(x) is ObjectRefGenerator and x.peek(0)}
@@ -397,7 +394,7 @@ def empty(shape, dtype=float):
 def kill(actor, *, no_restart=True):
     """Ends an actor at once, in the middle of what it does."""
     if not isinstance(actor, ActorHandle):
-        raise ValueError(f"ray.kill() only supported for actors. For tasks, try ray.cancel(). Got: {type(actor)}.")
+        raise ValueError(f"kill: takes the handle of an actor, not {type(actor)}; a task is ended by cancel(ref)")
     if not actor._token.alive:
         from skate.exceptions import ActorHandleNotFoundError
 
@@ -411,7 +408,7 @@ def cancel(ray_waitable, *, force=False, recursive=True):
     """Cancels a task that has not ended; getting its result raises TaskCancelledError. One that runs gets KeyboardInterrupt (a coroutine
     asyncio.CancelledError); force=True ends its process. recursive: the tasks that it has submitted, too. Methods of actors: not with force."""
     if not isinstance(ray_waitable, (ObjectRef, ObjectRefGenerator)):
-        raise TypeError(f"ray.cancel() only supported for object refs. For actors, try ray.kill(). Got: {type(ray_waitable)}.")
+        raise TypeError(f"cancel: takes an ObjectRef of a task, not {type(ray_waitable)}; an actor is ended by kill(handle)")
     _skate.cancel(ray_waitable, force, recursive)
 
 

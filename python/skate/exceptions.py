@@ -46,11 +46,11 @@ class RayTaskError(RayError):
         return _remake, (self.text, self.function_name, self.cause, isinstance(self, _Dual))
 
     def make_dual_exception_instance(self):
-        """The same error as an instance of both RayTaskError and the class of its cause."""
+        """as_instanceof_cause(), by another name."""
         return self.as_instanceof_cause()
 
     def as_instanceof_cause(self):
-        """The same error as an instance of both RayTaskError and the class of its cause; itself where there is no such class."""
+        """The same error, which `except` with the class of its cause catches, too; self where that class cannot be mixed with RayTaskError."""
         cls = type(self.cause)
         if self.cause is None or isinstance(self, cls) or issubclass(RayTaskError, cls):
             return self
@@ -106,7 +106,7 @@ def _dual_class(cls):
             import logging
 
             logging.getLogger("skate.exceptions").warning(
-                "%s cannot be subclassed. This exception is raised as RayTaskError only. You can use `ray_task_error.cause` to access "
+                "%s: no class can be made of it and RayTaskError. This exception is raised as RayTaskError only. You can use `ray_task_error.cause` to access "
                 "the user exception.",
                 cls.__qualname__,
             )
@@ -191,8 +191,8 @@ class ActorDiedError(RayActorError):
 
     def __init__(self, cause=None):
         init = isinstance(cause, RayTaskError)
-        text = f"The actor died because of an error raised in its creation task, {cause}" if init else cause
-        super().__init__(getattr(cause, "_actor_id", None), text or "The actor died unexpectedly before finishing this task.", init)
+        text = f"The actor died in __init__: an error raised in its creation task, {cause}" if init else cause
+        super().__init__(getattr(cause, "_actor_id", None), text or "The actor died before this call of it had ended.", init)
         self.cause = cause if init else None
 
 

@@ -19,7 +19,7 @@ class JobConfig:
         self.jvm_options = jvm_options or []
         self.code_search_path = code_search_path or []
         if not isinstance(self.code_search_path, (list, tuple)):
-            raise AssertionError(f"The type of code search path is incorrect: {type(code_search_path)}")
+            raise AssertionError(f"JobConfig: code_search_path is a list of folders, not {type(code_search_path)}")
         self._client_job = _client_job
         self.metadata = dict(metadata or {})
         self.ray_namespace = ray_namespace
@@ -51,7 +51,7 @@ class JobConfig:
     def set_default_actor_lifetime(self, default_actor_lifetime):
         """ "detached" or "non_detached": of actors whose options do not say. ValueError for anything else."""
         if default_actor_lifetime not in ("detached", "non_detached"):
-            raise ValueError(f"Default actor lifetime must be one of `detached`, `non_detached`, but got {default_actor_lifetime!r}")
+            raise ValueError(f"JobConfig: default_actor_lifetime is 'detached' or 'non_detached', not {default_actor_lifetime!r}")
         self._default_actor_lifetime = default_actor_lifetime
 
     @classmethod

@@ -56,10 +56,10 @@ class LoggingConfig:
 
     def __post_init__(self):
         if self.encoding not in ("TEXT", "JSON"):
-            raise ValueError(f"Invalid encoding type: {self.encoding}. Valid encoding types are: ['TEXT', 'JSON']")
+            raise ValueError(f"LoggingConfig: encoding {self.encoding!r}: 'TEXT' or 'JSON'")
         for name in self.additional_log_standard_attrs:
             if name not in _STANDARD:
-                raise ValueError(f"Unknown python logging standard attribute: {name}. The valid attributes are: {_STANDARD}")
+                raise ValueError(f"LoggingConfig: {name!r} is no attribute that log records have; those are {_STANDARD}")
 
     def _apply(self):
         """For this process, instead of what an earlier one said."""

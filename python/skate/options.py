@@ -5,11 +5,11 @@ _NUMBER = (int, float)
 
 def _number(name, v):
     if not isinstance(v, _NUMBER) or isinstance(v, bool):
-        raise TypeError(f"The type of keyword '{name}' must be {(float, int, type(None))}, but received type {type(v)}")
+        raise TypeError(f"{name} is a number or None, not {type(v)}")
     if v < 0 or v != v:
-        raise ValueError(f"The quantity of resource {name} cannot be negative; it only accepts None, 0 or a positive number, not {v!r}")
+        raise ValueError(f"{name}={v!r}: an amount cannot be negative; 0 or more, or None")
     if 0 < v < 0.0001:
-        raise ValueError(f"The precision of the fractional quantity of resource {name} cannot go beyond 0.0001")
+        raise ValueError(f"{name}={v!r}: a fraction cannot go beyond 0.0001, the unit in which resources are counted")
 
 
 def _gpus(name, v):
@@ -45,7 +45,9 @@ def _positive(name, v):
 def _window(name, v):
     _type(name, v, int)
     if v == 0:
-        raise ValueError("_generator_backpressure_num_objects=0 is not allowed: use a value > 0, or -1 for no limit")
+        raise ValueError(
+            "_generator_backpressure_num_objects=0 is not allowed, the generator would never begin: 1 or more, or -1 for no limit"
+        )
 
 
 def _num_returns(name, v):
@@ -65,9 +67,9 @@ def _resources(name, v):
     _type(name, v, dict)
     for k, amount in v.items():
         if k in ("CPU", "GPU"):
-            raise ValueError("Use the 'num_cpus' and 'num_gpus' keyword instead of 'CPU' and 'GPU' in 'resources' keyword")
+            raise ValueError(f"resources={{{k!r}: ...}}: Use the 'num_cpus' and 'num_gpus' keyword for these two")
         if k in ("memory", "object_store_memory"):
-            raise ValueError(f"Use the '{k}' keyword instead of '{k}' in 'resources' keyword")
+            raise ValueError(f"resources={{{k!r}: ...}}: it is an option of its own, {k}=...")
         if not isinstance(k, str):
             raise TypeError(f"a resource's name must be str, not {type(k)}")
         _number(k, amount)
@@ -79,7 +81,7 @@ def _retry_exceptions(name, v):
         return
     for c in v:
         if not (isinstance(c, type) and issubclass(c, BaseException)):
-            raise ValueError(f"retry_exceptions must be either a boolean or a list of exceptions; it holds {c!r}")
+            raise ValueError(f"retry_exceptions: True, False or a list of exception classes; {c!r} is none")
 
 
 def _text(name, v):
@@ -143,7 +145,7 @@ def _groups(name, v):
 def _lifetime(name, v):
     _type(name, v, str)
     if v not in ("detached", "non_detached"):
-        raise ValueError("actor `lifetime` argument must be one of 'detached', 'non_detached' and 'None'.")
+        raise ValueError(f"lifetime={v!r}: 'detached', 'non_detached' or None")
 
 
 def _strategy(name, v):
@@ -170,7 +172,7 @@ def _bundle(name, v):
 
 
 def _not_for_tasks(name, v):
-    raise ValueError("Setting 'object_store_memory' is not implemented for tasks")
+    raise ValueError("object_store_memory: tasks reserve none of the store; leave it out")
 
 
 _COMMON = {

@@ -123,9 +123,7 @@ class RemoteFunction:
         self.__doc__ = fn.__doc__
 
     def __call__(self, *args, **kwargs):
-        raise TypeError(
-            f"Remote functions cannot be called directly. Instead of running '{self.__name__}()', try '{self.__name__}.remote()'."
-        )
+        raise TypeError(f"{self.__name__}() is a remote function, which runs in another process: call it as '{self.__name__}.remote()'.")
 
     def options(self, **given):
         """The same function with other options, e.g. f.options(num_cpus=2).remote()."""

@@ -56,7 +56,7 @@ class RuntimeContext:
         """A handle on the actor this runs in; it does not keep the actor alive. RuntimeError outside of actors."""
         t = self._task()
         if not t or not t[1]:
-            raise RuntimeError("This method is only available in an actor.")
+            raise RuntimeError("current_actor: this code runs in no actor")
         from skate import actor
 
         return actor.current()
@@ -66,7 +66,7 @@ class RuntimeContext:
         """Whether the actor this runs in was restarted."""
         t = self._task()
         if not t or not t[1]:
-            raise AssertionError("This method should't be called inside Ray tasks or drivers: only in actors")
+            raise AssertionError("was_current_actor_reconstructed: this code runs in no actor")
         from skate import actor
 
         return actor.me()[0].restarts > 0
@@ -76,11 +76,11 @@ class RuntimeContext:
         asyncio.CancelledError is raised instead."""
         t = self._task()
         if not t:
-            raise RuntimeError("This method is only available in a Ray task.")
+            raise RuntimeError("is_canceled: this code runs in no task")
         from skate import serialize
 
         if serialize.in_coroutine():
-            raise RuntimeError("This method is not supported in an async actor.")
+            raise RuntimeError("This method is not supported in an async actor. There, cancel() raises asyncio.CancelledError.")
         return _skate.task_cancelled()
 
     # ---- job, node, process
@@ -186,7 +186,7 @@ class RuntimeContext:
         _deprecated("get_task_id")
         t = self._task()
         if not t:
-            raise AssertionError("This method is only available in a task")
+            raise AssertionError("task_id: this code runs in no task")
         return ids.TaskID._of(t[0])
 
     @property

@@ -46,12 +46,12 @@ def check(env):
     given = env.get("env_vars")
     if given is not None:
         if not isinstance(given, dict):
-            raise TypeError(f"runtime_env['env_vars'] must be of type Dict[str, str], got {type(given)}")
+            raise TypeError(f"runtime_env: env_vars is a Dict[str, str], not {type(given)}")
         for k, v in given.items():
             if not isinstance(k, str):
-                raise TypeError(f"runtime_env['env_vars'] must be of type Dict[str, str], but the key {k} is of type {type(k)}")
+                raise TypeError(f"runtime_env: env_vars is a Dict[str, str]; the name {k!r} is {type(k)}")
             if not isinstance(v, str):
-                raise TypeError(f"runtime_env['env_vars'] must be of type Dict[str, str], but the value {v} is of type {type(v)}")
+                raise TypeError(f"runtime_env: env_vars is a Dict[str, str]; {k} has {v!r}, {type(v)}: str() it")
         if given:
             out["env_vars"] = dict(given)
     if env.get("working_dir") is not None:
@@ -59,7 +59,7 @@ def check(env):
     modules = env.get("py_modules")
     if modules is not None:
         if not isinstance(modules, (list, tuple)):
-            raise TypeError(f"runtime_env['py_modules'] must be a list of folders, got {type(modules)}")
+            raise TypeError(f"runtime_env: py_modules takes several folders, as a list, not {type(modules)}")
         out["py_modules"] = [_folder("py_modules", m, (".whl", ".zip", ".py")) for m in modules]
     hook = env.get("worker_process_setup_hook")
     if hook is not None:

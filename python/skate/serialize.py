@@ -416,7 +416,7 @@ def load_error(kind, data):
             f"#custom-serializers-for-exceptions for more information.\nOriginal exception:\nray.exceptions.RayTaskError: {text}\n(it could not be loaded here: {_only(e)})",
         )
     if kind == 0xE2:
-        e = ex.ActorDiedError(f"The actor died because of an error raised in its creation task, {text}")
+        e = ex.ActorDiedError(f"The actor died in __init__: an error raised in its creation task, {text}")
         e.cause, e.actor_init_failed = cause, True
         return e
     if isinstance(cause, KeyboardInterrupt):  # somebody interrupted the task, not this program

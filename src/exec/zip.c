@@ -85,7 +85,7 @@ static sk_rc mismatch(const struct sk_step *x, const struct sk_sstage *s, struct
     for (uint32_t k = 0; k < s->n_inputs && n < sizeof text; k++)
         n += (size_t)snprintf(text + n, sizeof text - n, "%s%s%llu", k ? ", " : "", x->s[s->inputs[k]].ended ? "" : "at least ",
                               (unsigned long long)s->sides[k].rows);
-    return SK_ERR(err, SK_EINVAL, "%s: Cannot zip datasets of different number of rows: %s", s->label, text);
+    return SK_ERR(err, SK_EINVAL, "%s: the sides have a different number of rows: %s", s->label, text);
 }
 
 sk_rc sk_zip_pair(struct sk_step *x, struct sk_sstage *s, struct sk_err *err) {

@@ -45,7 +45,8 @@ static PyObject *m_put(PyObject *module, PyObject *const *args, Py_ssize_t n, Py
     if (n > 1 || !value) return PyErr_Format(PyExc_TypeError, "put() takes one value (%zd given)", n);
     if (SK_UNLIKELY(py_ensure(st) < 0)) return NULL;
     if (py_ref_check(st, value)) {
-        PyErr_SetString(PyExc_TypeError, "Calling 'put' on an ObjectRef is not allowed. Put a list that holds it: put([ref]).");
+        PyErr_SetString(PyExc_TypeError,
+                        "put: an ObjectRef stands for a value that is in the store already; to put the ref itself: put([ref])");
         return NULL;
     }
     return py_put(st, value);
@@ -142,7 +143,7 @@ static PyObject *value_of(struct py_state *st, uint32_t gen, struct sk_view *v) 
 }
 
 static PyObject *get_many(struct py_state *st, PyObject *seq, int64_t deadline_ns) {
-    PyObject *fast = PySequence_Fast(seq, "get takes an ObjectRef or a list of them"), *list = NULL;
+    PyObject *fast = PySequence_Fast(seq, "get: takes an ObjectRef or a list of them"), *list = NULL;
     if (!fast) return NULL;
     uint32_t gen = st->gen;
     size_t n = (size_t)PySequence_Fast_GET_SIZE(fast);
@@ -155,7 +156,7 @@ static PyObject *get_many(struct py_state *st, PyObject *seq, int64_t deadline_n
     for (size_t i = 0; i < n; i++) {
         PyObject *o = PySequence_Fast_GET_ITEM(fast, (Py_ssize_t)i);
         if (!py_ref_check(st, o)) {
-            PyErr_Format(PyExc_TypeError, "Attempting to call `get` on the value %R, which is not an ObjectRef.", o);
+            PyErr_Format(PyExc_TypeError, "get: %R is no ObjectRef", o);
             goto out;
         }
         if (!py_ref_alive(st, o)) goto out;
@@ -202,9 +203,7 @@ static PyObject *m_get(PyObject *module, PyObject *const *args, Py_ssize_t n, Py
     }
     if (PyList_Check(o) || PyTuple_Check(o)) return get_many(st, o, deadline);
     if (Py_TYPE(o) == st->gen_type) return Py_NewRef(o); /* as in Ray: a generator stands for itself */
-    return PyErr_Format(PyExc_ValueError,
-                        "Invalid type of object refs, %R, is given. 'object_refs' must either be an ObjectRef or a list of ObjectRefs.",
-                        Py_TYPE(o));
+    return PyErr_Format(PyExc_ValueError, "get: takes an ObjectRef or a list of them, not %R", Py_TYPE(o));
 }
 
 /* [(True, value) or (False, exception)] of refs that are ready: one engine call for all, and nobody's failure is another one's. */
@@ -331,7 +330,7 @@ static PyObject *m_wait(PyObject *module, PyObject *const *args, Py_ssize_t n_ar
     for (size_t i = 0; i < n; i++) {
         PyObject *o = PyTuple_GET_ITEM(items, (Py_ssize_t)i);
         if (!py_ref_check(st, o)) {
-            PyErr_Format(PyExc_TypeError, "wait() expected a list of ObjectRefs, got a list containing %R", Py_TYPE(o));
+            PyErr_Format(PyExc_TypeError, "wait: the list holds %R, which is no ObjectRef", Py_TYPE(o));
             goto out;
         }
         if (!py_ref_alive(st, o)) goto out;
@@ -340,12 +339,9 @@ static PyObject *m_wait(PyObject *module, PyObject *const *args, Py_ssize_t n_ar
     if (!has_duplicate(ids, n, &dup)) {
         PyErr_NoMemory();
     } else if (dup) {
-        PyErr_SetString(PyExc_ValueError, "Wait requires a list of unique object refs.");
+        PyErr_SetString(PyExc_ValueError, "wait: a ref is in the list more than once");
     } else if (want <= 0 || (size_t)want > n) {
-        PyErr_Format(PyExc_ValueError,
-                     want <= 0 ? "Invalid number of objects to return %zd."
-                               : "num_returns cannot be greater than the number of refs provided to wait() (%zd).",
-                     want);
+        PyErr_Format(PyExc_ValueError, "wait: num_returns=%zd: 1 to %zu, the length of the list", want, n);
     } else if (wait_ready(st, ids, n, (size_t)want, deadline, ready) == 0) {
         r = split_lists(&PyTuple_GET_ITEM(items, 0), n, (size_t)want, ready);
     }

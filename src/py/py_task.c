@@ -1050,8 +1050,7 @@ static PyObject *m_cancel(PyObject *module, PyObject *args) {
         if (PyErr_Occurred()) return NULL;
         if (!tid) Py_RETURN_NONE; /* read to its end, or closed */
     } else {
-        return PyErr_Format(PyExc_TypeError, "ray.cancel() only supported for object refs. For actors, try ray.kill(). Got: %R.",
-                            Py_TYPE(o));
+        return PyErr_Format(PyExc_TypeError, "cancel: takes an ObjectRef of a task, not %R; an actor is ended by kill(handle)", Py_TYPE(o));
     }
     if ((tid & PY_OF_METHOD) && force)
         return PyErr_Format(PyExc_ValueError, "force=True is not supported for actor tasks: it would end the actor; use kill() for that");

@@ -815,8 +815,7 @@ static PyObject *m_actor_exit(PyObject *module, PyObject *unused SK_UNUSED) {
         exiting = t->id.v;
         Py_RETURN_NONE;
     }
-    if (t || !async_state || !st->engine->ops->actor_leave)
-        return PyErr_Format(PyExc_TypeError, "exit_actor called on a non-actor worker.");
+    if (t || !async_state || !st->engine->ops->actor_leave) return PyErr_Format(PyExc_TypeError, "exit_actor: this process runs no actor");
     sk_rc rc = st->engine->ops->actor_leave(st->engine, &err); /* in a coroutine that outlived the call that started it */
     if (rc != SK_OK) return py_raise(st, rc, &err);
     Py_RETURN_NONE;

@@ -48,9 +48,9 @@ class AggregateFn:
         finalize: Callable[[Any], Any] | None = None,
     ):
         if (accumulate_row is None) == (accumulate_block is None):
-            raise ValueError("Exactly one of accumulate_row or accumulate_block must be provided.")
+            raise ValueError("AggregateFn: give accumulate_row or accumulate_block, not both")
         if not isinstance(name, str):
-            raise TypeError("`name` must be provided.")
+            raise TypeError("AggregateFn: name is text: the column of the result is called so")
         self.name, self.init, self.merge = name, init, merge
         self.accumulate_block = accumulate_block if accumulate_block is not None else _ByRow(accumulate_row)
         self.finalize = finalize if finalize is not None else _same
@@ -89,7 +89,7 @@ class AggregateFnV2(AggregateFn, abc.ABC):
 
     def __init__(self, name: str, zero_factory: Callable[[], Any], *, on: str | None, ignore_nulls: bool):
         if not name:
-            raise ValueError(f"Non-empty string has to be provided as name (got {name})")
+            raise ValueError(f"{type(self).__name__}: name={name!r}: text that is not empty; the column of the result is called so")
         self.name, self._zero, self._target_col_name, self._ignore_nulls = name, zero_factory, on, ignore_nulls
         m = re.match(r"^([^(]+)(?:\(.*\))?$", name)
         self._agg_name = m[1] if m else name
@@ -241,7 +241,7 @@ class AbsMax(AggregateFnV2):
         zero_factory: Callable[[], Any] = lambda: 0,
     ):
         if not isinstance(on, str):
-            raise ValueError(f"Column to aggregate on has to be provided (got {on})")
+            raise ValueError(f"AbsMax: on={on!r}: the name of a column")
         super().__init__(alias_name or f"abs_max({on})", zero_factory, on=on, ignore_nulls=ignore_nulls)
 
     def aggregate_block(self, block: Any) -> Any:

@@ -321,7 +321,7 @@ class Errors:
                 message = f"{message}: {e}"
         left = "any number" if more < 0 else str(max(0, more - self.dropped))
         log.error(
-            "An exception was raised from a task, and ignored: its further output is missing. %s more may fail (DataContext.max_errored_blocks). %s",
+            "A task failed and the run goes on without the rest of its output; %s more may fail (DataContext.max_errored_blocks). %s",
             left,
             message,
         )

@@ -246,7 +246,7 @@ class ExecutionOptions:
             limit, less = getattr(self.resource_limits, n), getattr(self.exclude_resources, n)
             if not math.isinf(limit) and less > 0:
                 raise ValueError(
-                    f"{n}: resource_limits ({limit}) and exclude_resources ({less}) cannot both be set; set the limit to what is left"
+                    f"{n}: resource_limits ({limit}) and exclude_resources ({less}) exclude each other; set the limit to what is left"
                 )
 
     def __repr__(self) -> str:

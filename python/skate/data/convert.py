@@ -53,8 +53,7 @@ class Conversions:
             if limit is not None and n > limit:
                 it.close()  # type: ignore[attr-defined]
                 raise ValueError(
-                    f"the dataset has more than the given limit of {limit} rows. If you are sure that a DataFrame with more rows will fit in local memory, "
-                    f"set ds.to_pandas(limit=None) to disable limits."
+                    f"to_pandas: there are more than the limit of {limit} rows; limit=None makes a DataFrame of all of them, in the memory of this process"
                 )
         if not rbs:
             return pa.table({}) if self._facts.schema is None else self._facts.schema().empty_table()

@@ -57,7 +57,7 @@ class ActorPoolStrategy:
             if size < 1:
                 raise ValueError("size must be >= 1")
             if min_size is not None or max_size is not None:
-                raise ValueError("min_size and max_size cannot be set at the same time as size")
+                raise ValueError("size is min_size and max_size in one: give it, or these two")
             min_size = max_size = size
         if min_size is not None and min_size < 0:
             raise ValueError("min_size must be >= 0")
@@ -139,7 +139,7 @@ class Dataset(Splits, Conversions, Writers):
         options = execute.resources(remote)
         if remote.get("num_cpus") and remote.get("num_gpus"):
             logging.getLogger("ray.data").warning(
-                "Specifying both num_cpus and num_gpus for map tasks is experimental, and may be unsupported."
+                "Specifying both num_cpus and num_gpus for map tasks is experimental: both are reserved, the scarcer one decides how many run."
             )
         if bad.check_policy(on_error) is not None:
             params["on_error"] = on_error
@@ -479,7 +479,7 @@ class Dataset(Splits, Conversions, Writers):
         """
         names = _names(cols, "select_columns")
         if len(set(names)) != len(names):
-            raise ValueError(f"select_columns expected unique column names, got duplicate column names: {names}")
+            raise ValueError(f"select_columns: expected unique column names, not {names}")
         self._check_columns(names, "select_columns")
         return self._columns("select_columns", f"SelectColumns({', '.join(names)})", {"cols": names}, lambda s: _sub_schema(s, names))
 
@@ -518,7 +518,7 @@ class Dataset(Splits, Conversions, Writers):
             if not all(isinstance(v, str) for v in [*names, *names.values()]):
                 raise ValueError("rename_columns requires both keys and values in the 'names' to be strings.")
             if len(set(names.values())) != len(names):
-                raise ValueError(f"rename_columns received duplicate values in the 'names': {names}")
+                raise ValueError(f"rename_columns: two columns would have one name: {names}")
             new: Any = dict(names)
             self._check_columns(list(names), "rename_columns")
         elif isinstance(names, (list, tuple)):
@@ -527,13 +527,15 @@ class Dataset(Splits, Conversions, Writers):
             if not all(isinstance(v, str) for v in names):
                 raise ValueError("rename_columns requires all elements in the 'names' to be strings.")
             if len(set(names)) != len(names):
-                raise ValueError(f"rename_columns received duplicate values in the 'names': {names}")
+                raise ValueError(f"rename_columns: two columns would have one name: {names}")
             new = list(names)
         else:
-            raise TypeError(f"rename_columns expected names to be either List[str] or Dict[str, str], got {type(names)}.")
+            raise TypeError(f"rename_columns: names is a dict {{old: new}} or a list of all new names, not {type(names)}")
         if isinstance(new, list) and self._facts.schema is not None and len(self._facts.schema().names) != len(new):
             have = self._facts.schema().names
-            raise ValueError(f"rename_columns requires 'names': {new} length match current schema names: {have}.")
+            raise ValueError(
+                f"rename_columns: {len(new)} names {new} for the {len(have)} columns {have}; to rename some of them: {{old: new}}"
+            )
         return self._columns("rename_columns", "RenameColumns", {"names": new}, lambda s: _renamed(s, new))
 
     def _check_columns(self, names: list[str], what: str) -> None:
@@ -672,10 +674,7 @@ class Dataset(Splits, Conversions, Writers):
 
     def num_blocks(self) -> int:
         """Number of blocks, of a materialized Dataset."""
-        raise NotImplementedError(
-            "Number of blocks is only available for `MaterializedDataset`, because the number of blocks may dynamically change during execution. "
-            "Call `ds.materialize()` to get a `MaterializedDataset`."
-        )
+        raise NotImplementedError("num_blocks: how many blocks there are is known after the run only: ds.materialize().num_blocks()")
 
     def explain(self) -> str:
         """Prints and returns the logical and the physical plan. An operator that must have all of its input before it gives anything says BLOCKING, and what it reads at
@@ -837,7 +836,7 @@ class Dataset(Splits, Conversions, Writers):
             out += to_rows(rb)
             if limit is not None and len(out) > limit:
                 it.close()  # type: ignore[attr-defined]
-                raise ValueError(f"The dataset has more than the given limit of {limit} records.")
+                raise ValueError(f"take_all: there are more than the limit of {limit} rows")
         return out
 
     def take_batch(self, batch_size: int = 20, *, batch_format: str | None = "default") -> Any:
@@ -946,7 +945,7 @@ class Dataset(Splits, Conversions, Writers):
         from skate.data.schema import free_name
 
         if not aggs:
-            raise ValueError("Aggregate requires at least one aggregation")
+            raise ValueError("aggregate: give at least one AggregateFn, such as Sum('x')")
         for a in aggs:
             if not isinstance(a, AggregateFn):
                 raise TypeError(f"aggregate takes AggregateFn objects, not {type(a).__name__}")
@@ -989,7 +988,7 @@ class Dataset(Splits, Conversions, Writers):
         )
 
     def __len__(self) -> int:
-        raise AttributeError("Use `ds.count()` to compute the length of a distributed Dataset. This may be an expensive operation.")
+        raise AttributeError("len(ds) is not there, since it may have to run the pipeline; ds.count() does that")
 
     def has_serializable_lineage(self) -> bool:
         """Whether the plan can be sent without data: it reads from outside only, not blocks of this engine."""
@@ -1010,7 +1009,7 @@ class Dataset(Splits, Conversions, Writers):
 
         if not self.has_serializable_lineage():
             raise ValueError(
-                "Lineage-based serialization is not supported for this stream, which means that it cannot be used as a tunable hyperparameter: "
+                "serialize_lineage: this Dataset cannot be made again elsewhere: "
                 "it holds blocks in memory (from_items, from_pandas, materialize, ...), which are no part of a plan"
             )
         return cloudpickle.dumps(self.copy(), 5)
@@ -1047,10 +1046,7 @@ class Dataset(Splits, Conversions, Writers):
         return self.materialize().get_internal_block_refs()
 
     def __iter__(self) -> Iterator[Any]:
-        raise TypeError(
-            "`Dataset` objects aren't iterable. To iterate records, call `ds.iter_rows()` or `ds.iter_batches()`. "
-            "For more information, read the documentation of DataIterator."
-        )
+        raise TypeError("a Dataset is not iterable itself: ds.iter_rows() gives rows, ds.iter_batches() batches")
 
 
 @front.methods
@@ -1102,9 +1098,9 @@ def _remote(given: dict[str, Any], more: Any) -> dict[str, Any]:
 def _names(cols: Any, what: str) -> list[str]:
     names = [cols] if isinstance(cols, str) else cols
     if not isinstance(names, (list, tuple)):
-        raise TypeError(f"{what} requires 'cols' to be a string or a list of strings.")
+        raise TypeError(f"{what}: cols is the name of a column or a list of names, not {type(cols)}")
     if not all(isinstance(n, str) for n in names):
-        raise ValueError(f"{what} requires all elements of 'cols' to be strings.")
+        raise ValueError(f"{what}: names of columns are str, but cols is {cols}")
     return list(names)
 
 
@@ -1161,7 +1157,9 @@ def _max_tasks(label: str, compute: Any, concurrency: Any) -> int:
     if isinstance(compute, TaskPoolStrategy):
         return compute.size or 0
     if isinstance(concurrency, (tuple, list)):
-        raise ValueError(f"{label}: concurrency is set as a tuple of integers, but fn is not a class; expected an int")
+        raise ValueError(
+            f"{label}: concurrency={concurrency}: a smallest and a largest number are for classes, whose actors stay; for a function give an int"
+        )
     if concurrency is None:
         return 0
     if not isinstance(concurrency, int) or concurrency < 1:

@@ -46,9 +46,7 @@ class DataType:
 
     def __init__(self, _physical_dtype: Any):
         if not isinstance(_physical_dtype, (pa.DataType, np.dtype, type)):
-            raise TypeError(
-                f"DataType supports only PyArrow DataType, NumPy dtype, or Python type, but was given type {type(_physical_dtype)}."
-            )
+            raise TypeError(f"DataType supports only PyArrow DataType, NumPy dtype, or Python type, not {type(_physical_dtype)}")
         self._physical_dtype = _physical_dtype
 
     # ---- from and to other types
@@ -79,7 +77,7 @@ class DataType:
             return self._physical_dtype
         if self.is_numpy_type():
             return pa.from_numpy_dtype(self._physical_dtype)
-        assert values, "Values are required to infer Arrow type if the provided type is a Python type"
+        assert values, f"{self}: which Arrow type a Python type is depends on the values; give some as values="
         return _arrow_type_of(values)
 
     def to_numpy_dtype(self) -> np.dtype:
@@ -99,7 +97,7 @@ class DataType:
         """The Python type this was made from; ValueError for others."""
         if self.is_python_type():
             return self._physical_dtype
-        raise ValueError(f"DataType {self} is not backed by a Python type. Use to_arrow_dtype() or to_numpy_dtype() for conversion.")
+        raise ValueError(f"{self} is not backed by a Python type; to_arrow_dtype() and to_numpy_dtype() give what it is in these")
 
     # ---- factories of nested types
 
@@ -163,9 +161,7 @@ class DataType:
             if (unit or units[0]) not in units:
                 raise ValueError(f"{kind} unit must be '{units[0]}' or '{units[1]}', got {unit}")
             return cls(make(unit or units[0]))
-        raise ValueError(
-            f"Invalid temporal_type '{temporal_type}'. Must be one of: 'timestamp', 'date32', 'date64', 'time32', 'time64', 'duration'"
-        )
+        raise ValueError(f"Invalid temporal_type {temporal_type!r}; there are timestamp, duration, date32, date64, time32 and time64")
 
     # ---- what kind of type it is
 

@@ -477,7 +477,7 @@ def of_user_code(e: RayTaskError, context: DataContext) -> BaseException:
         return cause
     log = logging.getLogger("ray.data")
     if not context.log_internal_stack_trace_to_stdout and log.hasHandlers():
-        log.error("Exception occurred in user code, with the abbreviated stack trace below.")
+        log.error("Exception occurred in user code; its own frames follow.")
     if log.hasHandlers():
         log.error("Full stack trace:\n%s", e, extra={"hide": not context.log_internal_stack_trace_to_stdout})
     name = type(e).__name__

@@ -237,7 +237,7 @@ def _list_flatten(v: pa.Array) -> pa.Array:
     from skate.data.datatype import is_list
 
     if not is_list(v.type) or not is_list(v.type.value_type):
-        raise TypeError(f"list.flatten() requires a list column whose elements are also lists, not {v.type}.")
+        raise TypeError(f"list.flatten() takes away one level of lists of lists; the column is {v.type}")
     lists = _lists(v, "list.flatten()")
     inner = _lists(pc.list_flatten(lists), "list.flatten()")
     lengths = np.bincount(
@@ -273,7 +273,7 @@ def _to_list(v: pa.Array) -> pa.Array:
     if is_fixed(v.type):
         v = v.storage
     if not is_list(v.type):
-        raise pa.ArrowInvalid(f"to_list() can only be called on list-like columns, but got {v.type}")
+        raise pa.ArrowInvalid(f"to_list() can only be called on list-like columns; this one is {v.type}")
     return _lists(v, "to_list()")
 
 
@@ -417,7 +417,7 @@ def to_pyarrow(e: Expr) -> pc.Expression:
         return _UNARY[e.op](to_pyarrow(e.operand))
     if isinstance(e, BinaryExpr) and e.op in (Operation.IN, Operation.NOT_IN):
         if not isinstance(e.right, LiteralExpr):
-            raise ValueError(f"is_in/not_in operations require the right operand to be a literal list, got {type(e.right).__name__}.")
+            raise ValueError(f"is_in, not_in: the values are a list, not a {type(e.right).__name__}, where a file system is to filter")
         values = e.right.value
         hit = pc.is_in(to_pyarrow(e.left), pa.array(list(values) if isinstance(values, (list, tuple, set)) else [values]))
         return pc.invert(hit) if e.op is Operation.NOT_IN else hit
@@ -431,7 +431,7 @@ def to_pyarrow(e: Expr) -> pc.Expression:
     what = {UDFExpr: "UDF", PyArrowComputeUDFExpr: "UDF", DownloadExpr: "Download", StarExpr: "Star"}.get(
         type(e), "Monotonically Increasing ID"
     )
-    raise TypeError(f"{what} expressions cannot be converted to PyArrow expressions")
+    raise TypeError(f"{what}: pyarrow has no such expression")
 
 
 # ---- from text

@@ -56,7 +56,7 @@ class StringNamespace(_Namespace):
         try:
             return {"left": self.lpad, "right": self.rpad, "both": self.center}[side](width, fillchar)
         except KeyError:
-            raise ValueError("side must be 'left', 'right', or 'both'") from None
+            raise ValueError(f"pad: side={side!r}: 'left', 'right' or 'both'") from None
 
     def strip(self, characters: str | None = None) -> Expr:
         """Without white space, or these characters, at both ends."""
@@ -157,9 +157,9 @@ class ListNamespace(_Namespace):
     def sort(self, order: str = "ascending", null_placement: str = "at_end") -> Expr:
         """Each list sorted."""
         if order not in ("ascending", "descending"):
-            raise ValueError(f"order must be either 'ascending' or 'descending', got {order!r}")
+            raise ValueError(f"list.sort: order={order!r}: 'ascending' or 'descending'")
         if null_placement not in ("at_start", "at_end"):
-            raise ValueError(f"null_placement must be 'at_start' or 'at_end', got {null_placement!r}")
+            raise ValueError(f"list.sort: null_placement={null_placement!r}: 'at_start' or 'at_end'")
         return self._call("skate_list_sort", self._expr.data_type, order, null_placement)
 
     def flatten(self) -> Expr:

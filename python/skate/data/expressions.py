@@ -205,13 +205,11 @@ class Expr:
         """
         if not isinstance(target_type, DataType):
             raise TypeError(
-                f"target_type must be a ray.data.datatype.DataType, got: {type(target_type).__name__}. "
-                f"Use the DataType factories (e.g., DataType.int64(), DataType.string())."
+                f"cast: target_type must be a ray.data.datatype.DataType, such as DataType.int64(), not {type(target_type).__name__}"
             )
         if target_type.is_python_type():
             raise TypeError(
-                "Python-type-backed DataType (e.g., DataType(int), DataType(str)) requires values to infer the Arrow type, which are not "
-                "available in cast(); use an Arrow-backed DataType such as DataType.int64(), DataType.float64() or DataType.string()."
+                f"cast: a Python-type-backed DataType, {target_type}, requires a look at the values; name an Arrow type: DataType.int64(), DataType.string(), ..."
             )
         return _compute(self, "cast", target_type, kwargs={"target_type": target_type.to_arrow_dtype(), "safe": safe})
 

@@ -500,7 +500,7 @@ def _new_column(v: Any, name: str, fmt: str, rows: int) -> pa.Array:
     if fmt in _RETURNS:
         kind, said = _RETURNS[fmt]
         if not isinstance(v, kind):
-            raise TypeError(f"For {fmt} batch format, the function must return a {said}, got: {type(v)}")
+            raise TypeError(f"For {fmt} batch format, a function returns a {said}, not {type(v)}")
     elif type(v).__module__.startswith("pandas"):
         if hasattr(v, "columns"):
             if len(v.columns) != 1:

@@ -22,7 +22,7 @@ class RandomSeedConfig:
 
     def __post_init__(self) -> None:
         if self.seed is not None and not isinstance(self.seed, int):
-            raise ValueError("Seed must be an integer or None.")
+            raise ValueError(f"RandomSeedConfig: seed={self.seed!r}: an int or None")
 
 
 def seeds(seed: Any) -> Callable[[int], int]:
@@ -33,5 +33,5 @@ def seeds(seed: Any) -> Callable[[int], int]:
         base, again = int(seed.seed), seed.reseed_after_execution  # type: ignore[arg-type]
         return lambda k: (base + (k * 0x9E3779B97F4A7C15 if again else 0)) & 0xFFFFFFFFFFFFFFFF
     if not isinstance(seed, int):
-        raise ValueError(f"Seed must be an integer or None, not {seed!r}")
+        raise ValueError(f"seed={seed!r}: an int or None")
     return lambda k: seed & 0xFFFFFFFFFFFFFFFF

@@ -50,9 +50,9 @@ class Splits:
             [3, 3, 3]
         """
         if not isinstance(n, int) or n < 1:
-            raise ValueError(f"The number of splits {n} is not positive.")
+            raise ValueError(f"split: n={n!r}: 1 or more")
         if locality_hints is not None and len(locality_hints) != n:
-            raise ValueError(f"The length of locality_hints {len(locality_hints)} doesn't equal the number of splits {n}.")
+            raise ValueError(f"split: {len(locality_hints)} locality_hints for {n} splits: one for each")
         rows = sum(b[2] for b in late.blocks_of(self.context, self._node)) if self._node.op == "blocks" else None
         source: Any = self if rows is not None else self.materialize()  # type: ignore[attr-defined]
         rows = source._facts.rows
@@ -71,9 +71,9 @@ class Splits:
             [2, 3, 5]
         """
         if len(indices) < 1:
-            raise ValueError("indices must be at least of length 1")
+            raise ValueError("split_at_indices: no indices; give at least one")
         if sorted(indices) != list(indices):
-            raise ValueError("indices must be sorted")
+            raise ValueError(f"split_at_indices: indices {indices} are not in rising order")
         if indices[0] < 0:
             raise ValueError("indices must be positive")
         return self._rows_at(list(indices))
@@ -90,11 +90,11 @@ class Splits:
             [2, 5, 3]
         """
         if len(proportions) < 1:
-            raise ValueError("proportions must be at least of length 1")
+            raise ValueError("split_proportionately: no proportions; give at least one")
         if sum(proportions) >= 1:
-            raise ValueError("proportions must sum to less than 1")
+            raise ValueError(f"split_proportionately: proportions {proportions} come to 1 or more; the last split is what they leave")
         if any(p <= 0 for p in proportions):
-            raise ValueError("proportions must be bigger than 0")
+            raise ValueError(f"split_proportionately: proportions {proportions}: each is more than 0")
         source: Any = self.materialize()  # type: ignore[attr-defined]
         rows = source._facts.rows
         ends, total = [], 0.0
@@ -108,7 +108,7 @@ class Splits:
                 subtract += 1
                 ends[i] -= 1
         if any(e <= 0 for e in ends) or ends[-1] >= rows and rows > 0 and sum(proportions) < 1 and ends[-1] > rows:
-            raise ValueError("Couldn't create non-empty splits with the given proportions.")
+            raise ValueError(f"split_proportionately: {rows} rows are too few for proportions {proportions}: a split would be empty")
         return source._rows_at(ends)
 
     def train_test_split(
@@ -129,12 +129,12 @@ class Splits:
         """
         if shuffle and stratify:
             raise ValueError(
-                "Cannot specify both 'shuffle=True' and 'stratify' parameters. Stratification maintains class balance, which is incompatible with shuffling."
+                "Cannot specify both 'shuffle=True' and 'stratify': to keep the shares of the classes, rows are chosen by class, not at random"
             )
         if isinstance(test_size, bool) or not isinstance(test_size, (int, float)):
-            raise TypeError(f"`test_size` must be int or float got {type(test_size)}.")
+            raise TypeError(f"train_test_split: test_size is a number of rows or a share of them, not {type(test_size)}")
         if isinstance(test_size, float) and not 0 < test_size < 1:
-            raise ValueError("If `test_size` is a float, it must be bigger than 0 and smaller than 1. Got " + f"{test_size}.")
+            raise ValueError(f"train_test_split: test_size={test_size}: as a share it lies between 0 and 1; a number of rows is an int")
         if shuffle or stratify:
             raise NotImplementedError(
                 "train_test_split: shuffle and stratify need an exchange between blocks, which skate does not have yet"
@@ -143,9 +143,7 @@ class Splits:
         rows = source._facts.rows
         if isinstance(test_size, int):
             if not 0 < test_size < rows:
-                raise ValueError(
-                    f"If `test_size` is an int, it must be bigger than 0 and smaller than the size of the dataset ({rows}). Got {test_size}."
-                )
+                raise ValueError(f"train_test_split: test_size={test_size}: of {rows} rows both parts need at least one")
             at = rows - test_size
         else:
             at = rows - math.ceil(rows * test_size)
@@ -251,7 +249,7 @@ class Splits:
             if keys is not None:
                 raise ValueError("`keys` must be None when `target_num_rows_per_block` is set.")
             if sort:
-                raise ValueError("`sort` must be False when `target_num_rows_per_block` is set.")
+                raise ValueError("repartition: sort is for num_blocks; with target_num_rows_per_block leave it out")
             if shuffle:
                 raise ValueError("`shuffle` must be False when `target_num_rows_per_block` is set.")
         for name, v in (("num_blocks", num_blocks), ("target_num_rows_per_block", target_num_rows_per_block)):

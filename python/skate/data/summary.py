@@ -28,7 +28,7 @@ class DatasetSummary:
         import pandas as pd
 
         if column not in self._values:
-            raise ValueError(f"Column '{column}' not found in summary tables")
+            raise ValueError(f"summary: no column {column!r}; there are {', '.join(map(str, self._values))}")
         stats = dict(sorted(self._values[column].items()))
         return pd.DataFrame({STATISTIC: list(stats), "value": pd.Series(list(stats.values()), dtype=object)})
 
@@ -93,7 +93,7 @@ def aggregators(schema: Any, columns: list[str] | None = None, dtype_agg_mapping
     from skate.data.datatype import DataType
 
     if schema is None:
-        raise ValueError("Dataset must have a schema to determine column types")
+        raise ValueError("summary: the Dataset must have a schema: it has no rows to take one from")
     columns = list(columns) if columns is not None else schema.names
     missing = [c for c in columns if c not in schema.names]
     if missing:

@@ -253,7 +253,7 @@ class ArrowVariableShapedTensorArray(pa.ExtensionArray):
             raise ValueError(f"ArrowVariableShapedTensorArray takes a sequence of arrays, not {type(arr).__name__}")
         arrays = [numbers(np.asarray(v)) for v in arr]
         if not arrays:
-            raise ValueError("Creating empty ragged tensor arrays is not supported.")
+            raise ValueError("ragged tensors: no arrays were given, so their type is unknown")
         if len({a.ndim for a in arrays}) > 1:
             raise ValueError(f"all arrays must have as many dimensions, not {sorted({a.ndim for a in arrays})}")
         return ragged(arrays, ArrowVariableShapedTensorType(value_type_of(arrays[0]), arrays[0].ndim))

@@ -4,7 +4,7 @@ from collections import deque
 
 
 class ActorPool:
-    """ActorPool([a, b]): pool.map(lambda a, v: a.double.remote(v), values). The order of submission is that of get_next() and map(); of
+    """ActorPool([a, b]).map(lambda actor, x: actor.work.remote(x), xs) gives the results. The order of submission is that of get_next() and map(); of
     get_next_unordered() and map_unordered(), that in which results come to be."""
 
     def __init__(self, actors):
@@ -62,7 +62,7 @@ class ActorPool:
         if not self.has_next():
             raise StopIteration("No more results to get")
         if self._next_return >= self._next_submit:
-            raise ValueError("It is not allowed to call get_next() after get_next_unordered().")
+            raise ValueError("get_next: get_next_unordered() took results out of their order; go on with get_next_unordered()")
         ref = self._ref_of[self._next_return]
         timed_out = timeout is not None and not self._skate.wait([ref], timeout=timeout)[0]
         if timed_out and not ignore_if_timedout:
@@ -107,5 +107,5 @@ class ActorPool:
     def push(self, actor):
         """Puts an actor into the pool. ValueError when it is there."""
         if actor in self._idle or any(actor == a for _, a, _ in self._running.values()):
-            raise ValueError("Actor already belongs to current ActorPool")
+            raise ValueError(f"push: {actor!r} is in this pool already")
         self._return_actor(actor)

@@ -42,7 +42,7 @@ def Deprecated(*args, message="", warning=False):
         if not warning:
             return obj
         inside = obj.__init__ if isinstance(obj, type) else obj
-        text = f"{obj.__name__} is deprecated and will be removed. {message}".strip()
+        text = f"{obj.__name__} is deprecated: a later version will not have it. {message}".strip()
 
         @functools.wraps(inside)
         def warned(*a, **kw):

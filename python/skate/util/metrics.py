@@ -10,10 +10,10 @@ class Metric:
         if not isinstance(name, str) or not name:
             raise ValueError("Empty name is not allowed. Please provide a metric name.")
         if tag_keys is not None and not isinstance(tag_keys, tuple):
-            raise TypeError(f"tag_keys should be a tuple type, got: {type(tag_keys)}")
+            raise TypeError(f"metric {name}: tag_keys is a tuple of names, not {type(tag_keys)}")
         for key in tag_keys or ():
             if not isinstance(key, str):
-                raise TypeError(f"Tag keys must be str, got {type(key)}.")
+                raise TypeError(f"metric {name}: the tag key {key!r} is not text but {type(key)}")
         self._name, self._description, self._tag_keys, self._default_tags = name, description, tag_keys or (), {}
         self._values, self._lock = {}, threading.Lock()
 
@@ -40,18 +40,18 @@ class Metric:
     def _checked(self, tags):
         for key, value in (tags or {}).items():
             if key not in self._tag_keys:
-                raise ValueError(f"Unrecognized tag key {key}.")
+                raise ValueError(f"metric {self._name}: no tag {key!r} in tag_keys {self._tag_keys}")
             if not isinstance(value, str):
-                raise TypeError(f"Tag values must be str, got {type(value)}.")
+                raise TypeError(f"metric {self._name}: the value of tag {key} is not text but {type(value)}")
         return dict(tags or {})
 
     def _key(self, value, tags):
         if not isinstance(value, (int, float)):
-            raise TypeError(f"value must be int or float, got {type(value)}.")
+            raise TypeError(f"metric {self._name}: a value is a number, not {type(value)}")
         tags = {**self._default_tags, **self._checked(tags)}
         missing = [k for k in self._tag_keys if k not in tags]
         if missing:
-            raise ValueError(f"Missing value for tag key(s): {','.join(missing)}.")
+            raise ValueError(f"metric {self._name}: no value for {', '.join(missing)}; give tags={{...}}, or set_default_tags() once")
         return tuple(sorted(tags.items()))
 
     def __reduce__(self):  # in another process it counts anew
@@ -90,11 +90,9 @@ class Histogram(Metric):
     def __init__(self, name, description="", boundaries=None, tag_keys=None):
         super().__init__(name, description, tag_keys)
         if not boundaries:
-            raise ValueError(
-                "boundaries argument should be provided when using the Histogram class. e.g., Histogram('name', boundaries=[1.0, 2.0])"
-            )
+            raise ValueError(f"histogram {name}: give boundaries, the upper ends of its buckets, such as boundaries=[0.1, 1, 10]")
         if any(b <= 0 for b in boundaries) or list(boundaries) != sorted(boundaries):
-            raise ValueError(f"Invalid `boundaries` argument at index, {list(boundaries)}. Use positive values, in rising order.")
+            raise ValueError(f"histogram {name}: boundaries {list(boundaries)} are not rising from above 0")
         self.boundaries = list(boundaries)
 
     def observe(self, value, tags=None):

@@ -121,11 +121,11 @@ def get_placement_group(placement_group_name):
     from skate import api
 
     if not placement_group_name:
-        raise ValueError("Please supply a non-empty value to get_placement_group")
+        raise ValueError("get_placement_group: the name is empty")
     for r in _rows():
         if r[1] == placement_group_name and r[2] == api.namespace():
             return PlacementGroup(ids.PlacementGroupID._of(r[0]), [_plain(b) for b in r[5]])
-    raise ValueError(f"Failed to look up placement group with name: {placement_group_name}")
+    raise ValueError(f"Failed to look up placement group {placement_group_name!r}: namespace {api.namespace()!r} has none of that name")
 
 
 def placement_group_table(placement_group=None):
@@ -164,58 +164,56 @@ def check_placement_group_index(placement_group, bundle_index):
     """ValueError when the group has no such bundle; -1 is any."""
     if placement_group.is_empty:
         if bundle_index != -1:
-            raise ValueError("If placement group is not set, the value of bundle index must be -1.")
+            raise ValueError(f"bundle index must be -1 where no placement group is given, not {bundle_index}")
     elif not -1 <= bundle_index < placement_group.bundle_count:
         raise ValueError(
-            f"placement group bundle index {bundle_index} is invalid. Valid placement group indexes: 0-{placement_group.bundle_count}"
+            f"bundle index {bundle_index} is invalid: the placement group has bundles 0 to {placement_group.bundle_count - 1}; -1 is any of them"
         )
 
 
 def validate_placement_group(bundles, strategy="PACK", lifetime=None, _soft_target_node_id=None, bundle_label_selector=None):
     """True, or ValueError for what makes no sense."""
     if _soft_target_node_id and strategy != "STRICT_PACK":
-        raise ValueError("_soft_target_node_id currently only works with STRICT_PACK")
+        raise ValueError(f"_soft_target_node_id needs strategy 'STRICT_PACK', not {strategy!r}")
     if _soft_target_node_id and ids.NodeID.from_hex(_soft_target_node_id).is_nil():
-        raise ValueError(f"Invalid hex ID of _soft_target_node_id, got {_soft_target_node_id}")
+        raise ValueError(f"_soft_target_node_id {_soft_target_node_id} is no id of a node; nodes() lists them")
     _validate_bundles(bundles)
     if bundle_label_selector is not None:
         if len(bundles) != len(bundle_label_selector):
             raise ValueError(
-                f"Invalid bundle label selector {bundle_label_selector}. The length must equal that of bundles {len(bundles)}."
+                f"Invalid bundle label selector {bundle_label_selector}: one for each of the {len(bundles)} bundles is wanted, {{}} for any node"
             )
         _validate_bundle_label_selector(bundle_label_selector)
     if strategy not in VALID_PLACEMENT_GROUP_STRATEGIES:
-        raise ValueError(
-            f"Invalid placement group strategy {strategy}. Supported strategies are: {sorted(VALID_PLACEMENT_GROUP_STRATEGIES)}."
-        )
+        raise ValueError(f"Invalid placement group strategy {strategy!r}: one of {', '.join(sorted(VALID_PLACEMENT_GROUP_STRATEGIES))}")
     if lifetime not in (None, "detached"):
-        raise ValueError("Placement group `lifetime` argument must be either `None` or 'detached'. Got {lifetime}.")
+        raise ValueError(f"placement group: lifetime={lifetime!r}: None or 'detached'")
     return True
 
 
 def _validate_bundles(bundles):
     if not isinstance(bundles, list):
-        raise ValueError(f"Placement group bundles must be a list, got {type(bundles)}.")
+        raise ValueError(f"bundles must be a list, not {type(bundles)}")
     if not bundles:
-        raise ValueError('Bundles must be a non-empty list of resource dictionaries, e.g. `[{"CPU": 1.0}]`. Got empty list instead.')
+        raise ValueError('bundles must be a non-empty list, such as [{"CPU": 1}]')
     for b in bundles:
         if not isinstance(b, dict) or not all(isinstance(k, str) and isinstance(v, (int, float)) for k, v in b.items()):
-            raise ValueError('Bundles must be a non-empty list of resource dictionaries, e.g. `[{"CPU": 1.0}, {"GPU": 1.0}]`.')
+            raise ValueError(f"bundles are resource dictionaries, {{name: amount}}, not {b!r}")
         if not any(b.values()):
-            raise ValueError(f"Bundles cannot be an empty dictionary or resources with only 0 values. Bundles: {bundles}")
+            raise ValueError(f"bundles: {b!r} is empty or has only 0 values, so it would hold nothing")
 
 
 def _validate_bundle_label_selector(bundle_label_selector):
     import re
 
     if not isinstance(bundle_label_selector, list):
-        raise ValueError(f"Placement group bundle_label_selector must be a list, got {type(bundle_label_selector)}.")
+        raise ValueError(f"bundle_label_selector must be a list, not {type(bundle_label_selector)}")
     for labels in bundle_label_selector:
         if not isinstance(labels, dict) or not all(isinstance(k, str) and isinstance(v, str) for k, v in labels.items()):
-            raise ValueError(f"Bundle label selector must be a list of string dictionary label selectors, got {bundle_label_selector}.")
+            raise ValueError(f"bundle_label_selector must be a list of string dictionary values, {{label: value}}, not {labels!r}")
         for key in labels:
             if not re.fullmatch(r"([a-zA-Z0-9.-]+/)?[a-zA-Z0-9][a-zA-Z0-9._-]*", key):
-                raise ValueError(f"Invalid label selector provided in bundle_label_selector list: {key!r}")
+                raise ValueError(f"Invalid label selector provided: {key!r} is no name of a label")
 
 
 def of_options(o, default_cpus, what):
@@ -232,7 +230,7 @@ def of_options(o, default_cpus, what):
             return {} if s is None else {"capture": 2}
         if s is not None:
             raise ValueError(
-                "Placement groups should be specified via the scheduling_strategy option. The placement_group option is deprecated."
+                "Placement groups should be specified via scheduling_strategy=PlacementGroupSchedulingStrategy(group); leave placement_group out"
             )
         index, capture = -1 if index is None else index, o.get("placement_group_capture_child_tasks")
     if group is None or group.is_empty:
@@ -247,7 +245,7 @@ def of_options(o, default_cpus, what):
     bundles = group.bundle_specs
     if bundles and not any(all(b.get(k, 0) >= v for k, v in wanted.items()) for b in bundles):
         raise ValueError(
-            f"Cannot schedule {what} with the placement group because the resource request {wanted} cannot fit into any bundles for the "
-            f"placement group, {bundles}."
+            f"Cannot schedule {what}: it asks for {wanted}, more than any bundle of its placement group has, {bundles}; ask for less, or make "
+            "a group with larger bundles"
         )
     return {"pg": group._number, "bundle": index, "capture": int(bool(capture))}

@@ -17,7 +17,7 @@ class Full(queue.Full):
 
 def _check_timeout(timeout):
     if timeout is not None and timeout < 0:
-        raise ValueError("'timeout' must be a non-negative number")
+        raise ValueError(f"timeout={timeout}: seconds from 0 on, or None to wait for as long as it takes")
 
 
 class Queue:
@@ -89,10 +89,10 @@ class Queue:
     def put_nowait_batch(self, items):
         """Adds all of the items, or none and raises Full."""
         if not isinstance(items, Iterable):
-            raise TypeError("Argument 'items' must be an Iterable")
+            raise TypeError(f"put_nowait_batch: items are what one can iterate over, not {type(items)}")
         items = list(items)
         if not api.get(self.actor.put_now.remote(items)):
-            raise Full(f"Cannot add {len(items)} items to queue of size {self.qsize()} and maxsize {self.maxsize}.")
+            raise Full(f"no room for {len(items)} items: {self.qsize()} are in the queue, which takes {self.maxsize}")
 
     def get_nowait(self):
         """The oldest item, or raises Empty."""
@@ -101,12 +101,12 @@ class Queue:
     def get_nowait_batch(self, num_items):
         """The num_items oldest items, or none of them and raises Empty."""
         if not isinstance(num_items, int):
-            raise TypeError("Argument 'num_items' must be an int")
+            raise TypeError(f"get_nowait_batch: num_items is an int, not {type(num_items)}")
         if num_items < 0:
-            raise ValueError("'num_items' must be nonnegative")
+            raise ValueError(f"get_nowait_batch: num_items={num_items}: 0 or more")
         items = api.get(self.actor.get_now.remote(num_items))
         if items is None:
-            raise Empty(f"Cannot get {num_items} items from queue of size {self.qsize()}.")
+            raise Empty(f"{num_items} items were asked for, {self.qsize()} are in the queue")
         return items
 
     def shutdown(self, force=False, grace_period_s=5):

@@ -25,9 +25,9 @@ class NodeAffinitySchedulingStrategy:
         self.soft = soft
         self._spill_on_unavailable, self._fail_on_unavailable = _spill_on_unavailable, _fail_on_unavailable
         if _spill_on_unavailable and not soft:
-            raise ValueError("_spill_on_unavailable cannot be set when soft is False. Please set soft to True to use it.")
+            raise ValueError("_spill_on_unavailable=True needs soft=True: a hard affinity goes nowhere else")
         if _fail_on_unavailable and soft:
-            raise ValueError("_fail_on_unavailable cannot be set when soft is True.")
+            raise ValueError("_fail_on_unavailable=True needs soft=False: a soft affinity goes elsewhere instead")
 
     def check(self):
         """TaskUnschedulableError when the node is not this one and must be."""
@@ -45,9 +45,7 @@ class _Values:
             raise ValueError(f"{type(self).__name__}: at least one value is wanted")
         for v in values:
             if not isinstance(v, str):
-                raise ValueError(
-                    f"Type of value in position {values.index(v)} for the {type(self).__name__} operator must be str, not {type(v)}"
-                )
+                raise ValueError(f"{type(self).__name__}: value {values.index(v)} is {type(v)}; labels have values of type str")
         self.values = list(values)
 
 
@@ -73,15 +71,13 @@ class NodeLabelSchedulingStrategy:
     def __init__(self, hard, *, soft=None):
         for what, given in (("hard", hard), ("soft", soft)):
             if given is not None and not isinstance(given, dict):
-                raise ValueError(f"The {what} parameter must be a map (e.g. {{'key1': In('value1')}}) but got type {type(given)}.")
+                raise ValueError(f"NodeLabelSchedulingStrategy: {what} is a dict such as {{'zone': In('a', 'b')}}, not {type(given)}")
             for key, op in (given or {}).items():
                 if not isinstance(key, str):
-                    raise ValueError(
-                        f"The map key of the {what} parameter must be of type str (e.g. {{'key1': In('value1')}}) but got {key!r}."
-                    )
+                    raise ValueError(f"The map key of the {what} parameter must be of type str, a label's name, not {key!r}")
                 if not isinstance(op, (In, NotIn, Exists, DoesNotExist)):
                     raise ValueError(
-                        f"The map value for key {key} of the {what} parameter must be one of In, NotIn, Exists, DoesNotExist but got {type(op)}."
+                        f"{what}[{key!r}] must be one of the `In`, `NotIn`, `Exists` or `DoesNotExist` operators, not {type(op)}"
                     )
         if not hard and not soft:
             raise ValueError("The `hard` and `soft` parameter of NodeLabelSchedulingStrategy cannot both be empty.")

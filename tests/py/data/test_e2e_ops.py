@@ -112,7 +112,7 @@ def test_limit_take_show(capsys):
     assert ds.take_batch(3)["id"].tolist() == [0, 1, 2]
     sd.range(2).show()
     assert capsys.readouterr().out == "{'id': 0}\n{'id': 1}\n"
-    with pytest.raises(ValueError, match="more than the given limit of 5"):
+    with pytest.raises(ValueError, match="more than the limit of 5"):
         sd.range(10).take_all(limit=5)
     with pytest.raises(ValueError, match="empty"):
         sd.range(0).take_batch()
@@ -168,7 +168,7 @@ def test_hand_over():
     assert ds.to_pandas()["s"].tolist() == [str(i) for i in range(100)]
     assert ds.to_arrow().num_rows == 100
     assert sum(t.num_rows for t in skate.get(ds.to_arrow_refs())) == 100
-    with pytest.raises(ValueError, match="more than the given limit"):
+    with pytest.raises(ValueError, match="more than the limit"):
         ds.to_pandas(limit=5)
 
 

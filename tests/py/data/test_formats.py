@@ -180,7 +180,7 @@ def test_partitioned_folders(tmp_path):
 def test_partition_values_that_the_data_contradict(tmp_path):
     (tmp_path / "v=2").mkdir()
     (tmp_path / "v=2" / "a.csv").write_text("v,w\n1,5\n")
-    with pytest.raises(ValueError, match="Partition column v exists in table data, but partition value '2'"):
+    with pytest.raises(ValueError, match="partition column v: the path says '2'"):
         sd.read_csv(str(tmp_path)).take_all()
     (tmp_path / "v=2" / "a.csv").write_text("v,w\n2,5\n")
     assert sd.read_csv(str(tmp_path)).take_all() == [{"v": 2, "w": 5}]
@@ -332,7 +332,7 @@ class Unique(FilenameProvider):
 
 def test_appended_files_have_names_of_their_own(tmp_path):
     ds = sd.range(5, override_num_blocks=1)
-    with pytest.raises(ValueError, match="missing from filename template 'part-0.csv' of Named"):
+    with pytest.raises(ValueError, match="'part-0.csv' that Named gave lacks"):
         ds.write_parquet(str(tmp_path), filename_provider=Named())
     assert list(tmp_path.iterdir()) == []
     for _ in range(2):
@@ -455,7 +455,7 @@ def test_partitioning_flavors(tmp_path, flavor):
 
 def test_partitioning_flavors_that_cannot_be():
     ds = sd.from_items([{"g": None, "x": 1}])
-    with pytest.raises(ValueError, match="partition_cols must be provided"):
+    with pytest.raises(ValueError, match="give partition_cols"):
         ds.write_parquet("/nowhere", partitioning_flavor="hive")
     with pytest.raises(ValueError, match="'hive', None .* or 'filename', not 'odd'"):
         ds.write_parquet("/nowhere", partition_cols=["g"], partitioning_flavor="odd")
@@ -482,7 +482,7 @@ class Template(FilenameProvider):
 def test_names_of_users_for_parquet(tmp_path):
     ds = sd.range(10, override_num_blocks=1)
     for text in ("x", "x.parquet", "x-{i}"):
-        with pytest.raises(ValueError, match="Write UUID.*missing from filename template.*the same names"):
+        with pytest.raises(ValueError, match="lacks the write_uuid.*the same names"):
             ds.write_parquet(str(tmp_path), filename_provider=Template(text))
         ds.write_parquet(str(tmp_path / "over"), filename_provider=Template(text), mode="overwrite")
     for text in ("x_UUID", "x_UUID.parquet", "x_UUID-{i}", "x_UUID-{i}.parquet"):

@@ -227,7 +227,7 @@ def test_generators_are_waited_for(ray, gate):
     with pytest.raises(StopIteration):
         next(g)
     assert g.is_finished() and not g.next_ready()
-    with pytest.raises(ValueError, match="unique"):
+    with pytest.raises(ValueError, match="more than once"):
         ray.wait([g, g])
 
 
@@ -312,7 +312,7 @@ def test_runtime_env(fresh, tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     "env,cls,text",
     [
-        ({"env_vars": {"A": 1}}, TypeError, "value 1"),
+        ({"env_vars": {"A": 1}}, TypeError, "A has 1"),
         ({"env_vars": ["A"]}, TypeError, "Dict"),
         ({"working_dir": "/no/such/folder"}, ValueError, "not a folder"),
         ({"working_dir": "s3://bucket/x.zip"}, skate.exceptions.RuntimeEnvSetupError, "local folders"),
@@ -450,7 +450,9 @@ def test_inspect_serializability(capsys):
 
     ok, failures = skate.util.inspect_serializability(f, name="f")
     assert not ok and [(x.obj, x.name, x.parent) for x in failures] == [(lock, "lock", f)]
-    assert capsys.readouterr().out.startswith("f -> closure variable lock: threading.Lock cannot be sent")
+    assert capsys.readouterr().out.startswith(
+        "f -> closure variable lock: threading.Lock was found to be non-serializable, so it cannot be sent"
+    )
     assert skate.util.inspect_serializability(len) == (True, set())
     with pytest.raises(TypeError, match="^f -> closure variable lock"):
         skate.cloudpickle.dumps_debug(f)
@@ -607,7 +609,7 @@ def test_exceptions_take_the_arguments_of_ray():
             {"actor_id": "0a", "preempted": True, "actor_init_failed": True, "error_msg": "gone"},
         ),
         (ex.ActorDiedError("killed"), "killed", {"actor_id": None, "error_msg": "killed"}),
-        (ex.ActorDiedError(), "The actor died unexpectedly before finishing this task.", {}),
+        (ex.ActorDiedError(), "The actor died before this call of it had ended.", {}),
         (ex.ActorUnavailableError("wait", b"\x0a"), "wait", {"actor_id": "0a"}),
         (ex.OutOfMemoryError(message="much"), "much", {"message": "much"}),
         (ex.RuntimeEnvSetupError(error_message="x"), "x", {"error_message": "x"}),
@@ -666,9 +668,9 @@ logging.info("as text")
     assert task["step"] == 3 and task["name"] == "mine" and task["task_name"] == "f" and task["levelname"] == "INFO" and task["worker_id"]
     assert "task_name" not in driver and driver["message"] == "in the driver" and driver["job_id"] == task["job_id"]
     assert "INFO <string>:" in lines[2] and "job_id=" in lines[2]
-    with pytest.raises(ValueError, match="Invalid encoding"):
+    with pytest.raises(ValueError, match="encoding 'XML'"):
         ray.LoggingConfig(encoding="XML")
-    with pytest.raises(ValueError, match="Unknown python logging"):
+    with pytest.raises(ValueError, match="'nonsense' is no attribute"):
         ray.LoggingConfig(additional_log_standard_attrs=["nonsense"])
 
 
@@ -711,5 +713,5 @@ def test_log_once_and_annotations(recwarn):
 
     assert (f(1), old(1), older(1)) == (1, 2, 3) and A()
     assert [str(w.message) for w in recwarn if w.category is annotations.RayDeprecationWarning] == [
-        "old is deprecated and will be removed. Use f."
+        "old is deprecated: a later version will not have it. Use f."
     ]

@@ -27,7 +27,7 @@ WRONG_OPTIONS = [
     ({"max_retries": -2}, ValueError, "max_retries"),
     ({"max_retries": "x"}, TypeError, "max_retries"),
     ({"retry_exceptions": 5}, TypeError, "retry_exceptions"),
-    ({"retry_exceptions": [5]}, ValueError, "list of exceptions"),
+    ({"retry_exceptions": [5]}, ValueError, "list of exception classes; 5"),
     ({"resources": ["x"]}, TypeError, "resources"),
     ({"resources": {"CPU": 1}}, ValueError, "num_cpus"),
     ({"resources": {"x": -1}}, ValueError, "x"),
@@ -74,7 +74,7 @@ def test_wrong_options_of_actors(options, cls, text):
 
 def test_direct_calls():
     g = skate.remote(f)
-    with pytest.raises(TypeError, match=r"try 'f.remote\(\)'"):
+    with pytest.raises(TypeError, match=r"call it as 'f.remote\(\)'"):
         g()
     assert g.__name__ == "f" and g.__wrapped__ is f
     with pytest.raises(TypeError, match="already"):

@@ -50,7 +50,7 @@ def test_actor_pool(ray, gate):
     pool.submit(lambda a, v: a.double.remote(v), 5)  # waits for an actor
     pool.push(x)
     assert pool.get_next() == 10
-    with pytest.raises(ValueError, match="already belongs"):
+    with pytest.raises(ValueError, match="in this pool already"):
         pool.push(x)
 
 

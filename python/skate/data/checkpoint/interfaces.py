@@ -57,7 +57,7 @@ class CheckpointConfig:
         checkpoint_path_partition_filter: Any = None,
     ):
         if id_column is not None and (not isinstance(id_column, str) or not id_column):
-            raise InvalidCheckpointingConfig(f"Checkpoint ID column must be a non-empty string, but got {id_column}")
+            raise InvalidCheckpointingConfig(f"Checkpoint ID column: the name of a column, not {id_column!r}")
         path = None if checkpoint_path is None else os.fspath(checkpoint_path)
         if path is not None:
             path = path.removeprefix("file://").removeprefix("local://")

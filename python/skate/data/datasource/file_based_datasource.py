@@ -23,7 +23,7 @@ class FileShuffleConfig:
 
     def __post_init__(self) -> None:
         if self.seed is not None and not isinstance(self.seed, int):
-            raise ValueError("Seed must be an integer or None.")
+            raise ValueError(f"FileShuffleConfig: seed={self.seed!r}: an int or None")
 
     def get_seed(self, execution_idx: int = 0) -> int | None:
         """The seed of a run."""
@@ -84,7 +84,7 @@ class FileBasedDatasource(Datasource):
             f: An open pyarrow input stream, decompressed.
             path: Of the file.
         """
-        raise NotImplementedError("Subclasses of FileBasedDatasource must implement _read_stream().")
+        raise NotImplementedError(f"{type(self).__name__}: a FileBasedDatasource needs its own _read_stream()")
 
     def get_read_tasks(self, parallelism: int, per_task_row_limit: int | None = None, data_context: Any = None) -> list[ReadTask]:
         from skate.data.block import BlockMetadata

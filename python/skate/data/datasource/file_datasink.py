@@ -50,7 +50,9 @@ class _FileDatasink(Datasink):
         mode = SaveMode(str(getattr(self.mode, "value", self.mode)).lower())
         if self.filesystem.get_file_info(self.path).type != pafs.FileType.NotFound:
             if mode is SaveMode.ERROR:
-                raise ValueError(f"Path {self.path} already exists. If this is unexpected, use mode='ignore' to ignore those files")
+                raise ValueError(
+                    f"write {self.path}: it exists and mode is 'error'; 'append', 'overwrite' and 'ignore' (write nothing) are the other modes"
+                )
             if mode is SaveMode.IGNORE:
                 self._skip_write = True
                 return

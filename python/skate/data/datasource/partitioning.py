@@ -85,10 +85,7 @@ class PathPartitionParser:
                 f"Unsupported partition style: {partitioning.style}. Supported styles: {[s.value for s in PartitionStyle]}"
             ) from None
         if style is PartitionStyle.DIRECTORY and not partitioning.field_names:
-            raise ValueError(
-                "Directory partitioning requires a corresponding list of partition key field names. "
-                "Please retry your request with one or more field names specified."
-            )
+            raise ValueError("partitioning 'dir': the folders bear values only; give field_names, one for each level of folders")
         self._scheme, self._hive = partitioning, style is PartitionStyle.HIVE
 
     @property

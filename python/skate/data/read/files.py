@@ -326,9 +326,7 @@ def keep_paths(listing: Listing, partition_filter: Any) -> None:
     kept = set(partition_filter(listing.paths))
     both = [(p, n) for p, n in zip(listing.paths, listing.sizes, strict=True) if p in kept]
     if not both:
-        raise ValueError(
-            "No input files found to read: partition_filter leaves none of them. Please double check that 'partition_filter' is set properly."
-        )
+        raise ValueError("No input files found to read: partition_filter leaves none of those that were found")
     listing.paths, listing.sizes = [p for p, _ in both], [n for _, n in both]
 
 
@@ -339,7 +337,7 @@ def reshuffled(listing: Listing, shuffle: Any, units: Any) -> Any:
     if shuffle is None:
         return None
     if shuffle != "files" and not isinstance(shuffle, FileShuffleConfig):
-        raise ValueError(f"Invalid value for 'shuffle': {shuffle}. Valid values are None, 'files', `FileShuffleConfig`.")
+        raise ValueError(f"Invalid value for 'shuffle': {shuffle!r}: None, 'files' or a FileShuffleConfig")
 
     def each_run(k: int) -> dict[str, Any]:
         import numpy as np
@@ -413,7 +411,7 @@ def with_columns(rb: Any, extra: dict[str, Any], path: str | None) -> Any:
         old = rb.column(i)
         if not old.equals(col.cast(old.type)):
             raise ValueError(
-                f"Partition column {k} exists in table data, but partition value '{v}' is different from in-data values: {old.unique().to_pylist()[:5]}."
+                f"partition column {k}: the path says {v!r}, the file's own column of that name holds {old.unique().to_pylist()[:5]}; read with partitioning=None, or drop one"
             )
     return rb if path is None else rb.append_column("path", from_objects([path] * rb.num_rows, pa.string()))
 

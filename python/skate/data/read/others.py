@@ -88,7 +88,7 @@ def from_huggingface(dataset: Any, parallelism: int = -1, concurrency: int | Non
         raise DeprecationWarning(  # the class that Ray raises
             f"You provided a Hugging Face {type(dataset).__name__}, which is several splits: {', '.join(dataset)}. from_huggingface takes one: from_huggingface(d['{next(iter(dataset))}'])"
         )
-    raise TypeError(f"`dataset` must be a `datasets.Dataset` or `datasets.IterableDataset`, but got {type(dataset)}")
+    raise TypeError(f"from_huggingface: takes a datasets.Dataset or a datasets.IterableDataset, not {type(dataset)}")
 
 
 def from_polars(df: Any, *, override_num_blocks: int | None = None) -> Any:

@@ -168,9 +168,7 @@ def _arguments(given: dict[str, Any]) -> tuple[int | None, Any, dict[str, Any]]:
     given.pop("use_threads", None)  # a task has one CPU
     arrow = given.pop("dataset_kwargs", None) or {}
     if "partitioning" in arrow:
-        raise ValueError(
-            "read_parquet: the 'partitioning' parameter isn't supported in 'dataset_kwargs'; use the top-level 'partitioning' parameter instead."
-        )
+        raise ValueError("read_parquet: partitioning is an argument of its own: give it as such, not in dataset_kwargs")
     if arrow:
         raise TypeError(f"read_parquet: dataset_kwargs {', '.join(map(repr, arrow))} are not supported")
     if "filters" in given:

@@ -110,7 +110,7 @@ def _rows(members: Iterator[tuple[str, bytes]], suffixes: Any) -> Iterator[dict[
                 yield row
             row = {"__key__": key}
         if suffix in row:
-            raise ValueError(f"{name}: duplicate file name in tar file: {suffix!r} is twice in the row {key!r}")
+            raise ValueError(f"{name}: duplicate file name: {suffix!r} is twice in the row {key!r}")
         if _wanted(suffix, suffixes):
             row[suffix] = data
     if len(row) > 1:

@@ -19,7 +19,7 @@ def convert_pandas_to_torch_tensor(data_batch: Any, columns: Any = None, column_
     several = bool(columns) and isinstance(columns[0], (list, tuple))
     if not several and column_dtypes and not isinstance(column_dtypes, torch.dtype):
         raise TypeError(
-            f"If `columns` is a list of strings, `column_dtypes` must be None or a single `torch.dtype`. Got {type(column_dtypes)} instead."
+            f"columns is one list, so one tensor comes of it: column_dtypes is one torch.dtype or None, not {type(column_dtypes)}"
         )
     if not several:
         return _joined(data_batch, columns, column_dtypes, unsqueeze)
@@ -35,9 +35,7 @@ def _joined(df: Any, columns: Any, dtype: Any, unsqueeze: bool) -> Any:
         try:
             t = _tensor(df[name].to_numpy(), dtype)
         except Exception as e:
-            raise ValueError(
-                f"Failed to convert column {name} to a Torch Tensor of dtype {dtype}. See above exception chain for the exact failure."
-            ) from e
+            raise ValueError(f"column {name} cannot become a tensor of {dtype or 'its own type'}: {e}") from e
         parts.append(t.unsqueeze(1) if unsqueeze else t)
     return torch.cat(parts, dim=1) if len(parts) > 1 else parts[0]
 
@@ -76,7 +74,7 @@ def convert_ndarray_batch_to_torch_tensor_batch(ndarrays: Any, dtypes: Any = Non
     if not isinstance(ndarrays, Mapping):
         if isinstance(dtypes, dict):
             if len(dtypes) != 1:
-                raise ValueError(f"When constructing a single-tensor batch, only a single dtype should be given, instead got: {dtypes}")
+                raise ValueError(f"the batch is one tensor, so dtypes is one torch.dtype, not {dtypes}")
             (dtypes,) = dtypes.values()
         return convert_ndarray_to_torch_tensor(ndarrays, dtypes, device, pin_memory)
     return {
@@ -89,14 +87,14 @@ def concat_tensors_to_device(tensor_sequence: Any, device: Any = None, non_block
     """Tensors one after another along the first dimension, on a device; AssertionError unless all have one dtype and the same other dimensions."""
     import torch
 
-    assert tensor_sequence, f"Cannot stack empty sequence of tensors. Received: {tensor_sequence}"
+    assert tensor_sequence, f"no tensors to join in {tensor_sequence!r}"
     wrong = [type(t) for t in tensor_sequence if not isinstance(t, torch.Tensor)]
-    assert not wrong, f"All items must be torch.Tensor. Found invalid types: {wrong}"
+    assert not wrong, f"only tensors can be joined; among them are {wrong}"
     first = tensor_sequence[0]
     dtypes = [t.dtype for t in tensor_sequence]
-    assert len(set(dtypes)) == 1, f"All tensors must have the same dtype. Expected: {first.dtype}, got: {dtypes}"
+    assert len(set(dtypes)) == 1, f"tensors of several types cannot be joined: {dtypes}"
     shapes = [t.shape[1:] for t in tensor_sequence]
-    assert len(set(shapes)) == 1, f"All tensors must have the same shape[1:]. Expected: {shapes[0]}, got: {shapes}"
+    assert len(set(shapes)) == 1, f"tensors whose rows have several shapes cannot be joined: {shapes}"
     if len(tensor_sequence) == 1 and (device is None or first.device == torch.device(device)):
         return first
     with torch.no_grad():
@@ -129,8 +127,7 @@ def move_tensors_to_device(batch: Any, device: Any = None, non_blocking: bool = 
         if isinstance(batch, Mapping) and all(map(tensors, batch.values())):
             return {k: concat_tensors_to_device(v, device, non_blocking) for k, v in batch.items()}
     raise ValueError(
-        f"Invalid input type: {_kind(batch)}.\nExpected one of the following: torch.Tensor, List/Tuple[torch.Tensor], Dict[str, torch.Tensor], "
-        f"Mapping[str, List/Tuple[torch.Tensor]]"
+        f"Invalid input type: {_kind(batch)}; a batch is a tensor, a list or tuple of tensors, or a dict of one of these by name"
     )
 
 

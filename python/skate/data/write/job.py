@@ -70,7 +70,9 @@ def write(
         args = dict(args)
         flavor = args.pop("partitioning_flavor")
         if not partition_cols:
-            raise ValueError("partition_cols must be provided when partitioning_flavor is set.")
+            raise ValueError(
+                "write: partitioning_flavor says how folders are named; give partition_cols, too, the columns they are made of"
+            )
         if flavor not in ("hive", "filename", None):
             raise ValueError(f"partitioning_flavor must be 'hive', None (folders of values) or 'filename', not {flavor!r}")
     path = os.fspath(path)
@@ -138,7 +140,7 @@ def _check_names(provider: Any, uuid: str) -> None:
         name = provider.get_filename_for_task(uuid, 0)
         if uuid not in name:
             raise ValueError(
-                f"Write UUID '{uuid}' missing from filename template '{name}' of {type(provider).__name__}: the next write into this folder would give its files "
+                f"the name {name!r} that {type(provider).__name__} gave lacks the write_uuid {uuid!r}: the next write into this folder would give its files "
                 "the same names. Let get_filename_for_task put the write_uuid that it is given into the name, or choose another mode"
             )
 

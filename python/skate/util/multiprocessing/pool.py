@@ -155,10 +155,10 @@ class Pool:
         if processes is None:
             processes = max(cpus, 1)
         if processes <= 0:
-            raise ValueError("Processes in the pool must be >0.")
+            raise ValueError(f"Pool: processes={processes}: 1 or more")
         if processes > cpus and "num_cpus" not in (ray_remote_args or {}):
             raise ValueError(
-                f"Tried to start a pool with {processes} processes on an existing engine with {cpus} CPUs: give fewer processes, or "
+                f"Pool: {processes} processes, but the engine that runs has {cpus} CPUs: give fewer processes, or "
                 "ray_remote_args={'num_cpus': a fraction}"
             )
         if initializer is not None and not callable(initializer):

@@ -294,7 +294,7 @@ def _list(make, schema, address, filters, limit, timeout, detail, raise_on_missi
             raise ValueError(f"filters: (name, '=' or '!=', value) is wanted, not {f!r}")
         f = filters[i] = (f[0].lower(), f[1], f[2])
         if f[1] not in ("=", "!="):
-            raise ValueError(f"Unsupported filter predicate {f[1]} is given. Available predicates: =, !=.")
+            raise ValueError(f"filters: {f[1]!r} in {f}: = and != are there")
         if f[0] not in schema.filterable_columns():
             raise ValueError(
                 f"Filter key {f[0]} is not supported: a {schema.__name__} can be filtered by {', '.join(sorted(schema.filterable_columns()))}"
