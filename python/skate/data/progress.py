@@ -8,50 +8,41 @@ import logging
 import os
 import sys
 import time
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 EVERY_S = 0.2
-QUIET_S = 4.0  # the first warning; the next one after twice as long
+QUIET_S = 3.0  # the first look; a warning a tick later at the earliest, the next one after twice as long
+WORKING_S = 60.0  # and then only if the workers do not work, either: what computes without end is told of after so long
 
 
-class Progress:
-    """Stands between the caller and Exec.next; next() is the same but looks around while it waits."""
+def cpu_s() -> float:
+    """CPU seconds of the workers that are at a task."""
+    from skate import _skate
 
-    def __init__(self, x: Any, context: Any):
-        self.x = x
+    ticks = 0
+    for pid, _, state, _ in _skate.workers():
+        if state == "busy":
+            try:
+                with open(f"/proc/{pid}/stat") as f:
+                    fields = f.read().rsplit(") ", 1)[1].split()
+            except OSError:  # it has ended
+                continue
+            ticks += int(fields[11]) + int(fields[12])
+    return ticks / os.sysconf("SC_CLK_TCK")
+
+
+class Line:
+    """One line on a terminal (stderr), drawn over; nothing where there is none, or where the context says so."""
+
+    def __init__(self, context: Any):
         self.out = sys.stderr if context.enable_progress_bars and sys.stderr is not None and sys.stderr.isatty() else None
         self.start = time.monotonic()
-        self.drawn = self.start + EVERY_S  # a run shorter than two ticks draws nothing
+        self.drawn = self.start + EVERY_S  # what is shorter than two ticks draws nothing
         self.width = 0
-        self.tick = 1.0 if self.out is None else EVERY_S
-        self.quiet = QUIET_S
 
-    def next(self) -> Any:
-        from skate.exceptions import GetTimeoutError
-
-        while True:
-            try:
-                item = self.x.next(self.tick)
-            except GetTimeoutError:
-                self.draw()
-                self.warn()
-                continue
-            if self.out is not None:
-                self.draw()
-            return item
-
-    def warn(self) -> None:
-        seconds, who = self.x.quiet()
-        if seconds < QUIET_S:
-            self.quiet = QUIET_S
-        elif seconds >= self.quiet:
-            self.quiet = 2 * seconds
-            self.close()
-            logging.getLogger("ray.data").warning(
-                "Nothing has moved for %.0f s (`skate stack` shows where the tasks are): %s", seconds, who
-            )
-
-    def draw(self) -> None:
+    def draw(self, line: Callable[[float, int], str]) -> None:
+        """line(seconds since the start, columns) is what it says from now on, if it is time for that."""
         now = time.monotonic()
         if self.out is None or now < self.drawn + EVERY_S:
             return
@@ -60,16 +51,78 @@ class Progress:
             width = (os.get_terminal_size(self.out.fileno()).columns or 80) - 1
         except (OSError, ValueError, AttributeError):
             width = 1 << 30
-        line = text(self.x.stats(), now - self.start, width)[:width]
-        self.out.write("\r" + line.ljust(self.width))
+        said = line(now - self.start, width)[:width]
+        self.out.write("\r" + said.ljust(self.width))
         self.out.flush()
-        self.width = len(line)
+        self.width = len(said)
 
     def close(self) -> None:
         if self.width and self.out is not None:
             self.out.write("\r" + " " * self.width + "\r")
             self.out.flush()
             self.width = 0
+
+
+def counted(items: Iterable[Any], what: str, total: int, context: Any) -> Iterator[Any]:
+    """The items, with a line that counts them: for work of the driver before a run."""
+    line, n = Line(context), 0
+
+    def said(seconds: float, _: int) -> str:
+        return f"{what}: {n:,} of {total:,} · ~{seconds / n * (total - n):,.0f} s left"
+
+    try:
+        for item in items:
+            n += 1
+            line.draw(said)
+            yield item
+    finally:
+        line.close()
+
+
+class Progress:
+    """Stands between the caller and Exec.next; next() is the same but looks around while it waits."""
+
+    def __init__(self, x: Any, context: Any):
+        self.x = x
+        self.line = Line(context)
+        self.tick = 1.0 if self.line.out is None else EVERY_S
+        self.quiet = QUIET_S
+        self.worked: tuple[float, float] | None = None  # (seconds of quiet, CPU seconds of the workers) at the last look
+
+    def next(self) -> Any:
+        from skate.exceptions import GetTimeoutError
+
+        while True:
+            try:
+                item = self.x.next(self.tick)
+            except GetTimeoutError:
+                self.line.draw(self.said)
+                self.warn()
+                continue
+            self.line.draw(self.said)
+            return item
+
+    def said(self, seconds: float, width: int) -> str:
+        return text(self.x.stats(), seconds, width)
+
+    def warn(self) -> None:
+        seconds, who = self.x.quiet()
+        if seconds < QUIET_S:
+            self.quiet = QUIET_S
+            self.worked = None
+            return
+        if seconds >= self.quiet:
+            before, self.worked = self.worked, (seconds, cpu_s())
+            if before is None or (seconds < WORKING_S and self.worked[1] - before[1] > (seconds - before[0]) / 50):
+                return  # a task that computes for long without giving anything; the first look only begins the count
+            self.quiet = 2 * seconds
+            self.close()
+            logging.getLogger("ray.data").warning(
+                "Nothing has moved for %.0f s (`skate stack` shows where the tasks are): %s", seconds, who
+            )
+
+    def close(self) -> None:
+        self.line.close()
 
 
 def text(stats: dict[str, Any], elapsed: float, width: int = 1 << 30) -> str:

@@ -92,7 +92,9 @@ class Chain:
             it = fn(params, it if it is not None or i == 0 else iter(()))
             if i == 0 and t.trail.reads:
                 it = t.trail.follow(it, t)
-            it = _timed(it, ns, rows, tries, i)
+            if fn is ops.read or fn is ops.write:
+                it = _tried(it, tries, i)
+            it = _timed(it, ns, rows, i)
         if self.ops[-1][0] is ops.repartition:
             target = 0  # what it gives are blocks: they are neither joined nor cut
         for block in cut(it, target, cap, _skate.BlockOut):
@@ -103,7 +105,9 @@ class Chain:
         it.close()
         for letters, bad in t.letters.take(last=True):
             yield _skate.BlockOut(letters, bad)
-        _skate.task_note([(rows[i], ns[i] - (ns[i - 1] if i else 0), tries[i] - (tries[i - 1] if i else 0)) for i in range(n)])
+        if n > 1 and tries[-1]:
+            tries[-1] -= tries[0]  # what writes has asked what reads
+        _skate.task_note([(rows[i], ns[i] - (ns[i - 1] if i else 0), tries[i]) for i in range(n)])
 
 
 TRIES = 16  # of a call of an actor, after the first, where DataContext.actor_task_retry_on_errors asks for it
@@ -145,22 +149,33 @@ def _inputs(blocks: tuple[pa.RecordBatch, ...], ranges: list[tuple[int, int, int
         yield rb if row0 == 0 and n == rb.num_rows else rb.slice(row0, n)
 
 
-def _timed(it: Iterator[pa.RecordBatch], ns: list[int], rows: list[int], tries: list[int], i: int) -> Iterator[pa.RecordBatch]:
-    """Counts the rows, the time and the reads and writes tried again inside `it` (with what is above it; the difference of neighbours is an operator's own)."""
-    now, counts = perf_counter_ns, steady.counts
-    it = iter(it)
-    while True:
-        t, before = now(), counts.tries
-        try:
-            rb = next(it)
-        except StopIteration:
-            ns[i] += now() - t
-            tries[i] += counts.tries - before
-            return
-        ns[i] += now() - t
-        tries[i] += counts.tries - before
-        rows[i] += rb.num_rows
-        yield rb
+def _timed(it: Iterator[pa.RecordBatch], ns: list[int], rows: list[int], i: int) -> Iterator[pa.RecordBatch]:
+    """Counts the rows and the time inside `it` (with what is above it; the difference of neighbours is an operator's own). 0.3 us a batch."""
+    now, spent, n = perf_counter_ns, 0, 0
+    try:
+        t = now()
+        for rb in it:
+            spent += now() - t
+            n += rb.num_rows
+            yield rb
+            t = now()
+        spent += now() - t
+    finally:
+        ns[i], rows[i] = spent, n
+
+
+def _tried(it: Iterator[pa.RecordBatch], tries: list[int], i: int) -> Iterator[pa.RecordBatch]:
+    """Counts the reads and writes that were tried again inside `it`, for those that read or write."""
+    counts, n = steady.counts, 0
+    try:
+        before = counts.tries
+        for rb in it:
+            n += counts.tries - before
+            yield rb
+            before = counts.tries
+        n += counts.tries - before
+    finally:
+        tries[i] = n
 
 
 def cut(batches: Iterator[pa.RecordBatch], target: int, cap: int, out: Any) -> Iterator[Any]:

@@ -325,6 +325,28 @@ def test_25_quiet(tmp_path, tty, off):
     os.close(ours)
 
 
+def test_22_many_footers_are_counted_on_a_terminal(tmp_path, monkeypatch):
+    import io
+
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+    from skate.data import progress
+
+    class Tty(io.StringIO):
+        def isatty(self):
+            return True
+
+    pq.write_table(pa.table({"a": [1]}), tmp_path / "0.parquet")
+    for i in range(1, 40):
+        os.link(tmp_path / "0.parquet", tmp_path / f"{i}.parquet")
+    out = Tty()
+    monkeypatch.setattr(sys, "stderr", out)
+    monkeypatch.setattr(progress, "EVERY_S", 0.0)
+    assert sd.read_parquet(str(tmp_path)).count() == 40
+    seen = out.getvalue()
+    assert "\rread_parquet, footers: 1 of 40 · ~" in seen and "40 of 40 · ~0 s left" in seen and "\n" not in seen
+
+
 def test_25_the_line_fits_and_says_what_matters():
     from skate.data.progress import text
 
@@ -358,41 +380,48 @@ class Other(Slow):
     pass
 
 
-def slow_row(row):
-    time.sleep(0.004)
-    return row
+def slowly_row(seconds):
+    def slow_row(row):
+        time.sleep(seconds)
+        return row
+
+    return slow_row
 
 
-S = 0.03  # what is planted; the others take a tenth
-PLANTED = {
-    "fused": (lambda d: d.map_batches(same).map_batches(slowly(S), batch_size=10).map_batches(Same, concurrency=1), "MapBatches(slow) "),
-    "rows": (lambda d: d.map_batches(same).map(slow_row).map_batches(same), "of it Map(slow_row)"),
-    "first of two": (lambda d: d.map_batches(slowly(S), num_cpus=2).map_batches(slowly(S / 10)), "MapBatches(slow) ("),
-    "second of two": (lambda d: d.map_batches(same, num_cpus=2).map_batches(slowly(S), num_cpus=1), "MapBatches(slow) ("),
-    "a pool": (
-        lambda d: d.map_batches(same).map_batches(Slow, fn_constructor_args=(S,), concurrency=1).map_batches(same),
-        "MapBatches(Slow) (actors",
-    ),
-    "a pool of two": (
-        lambda d: d.map_batches(slowly(S / 10)).map_batches(Slow, fn_constructor_args=(2 * S,), concurrency=2),
-        "MapBatches(Slow) (actors",
-    ),
-    "one of two pools": (
-        lambda d: d.map_batches(Other, fn_constructor_args=(S / 10,), concurrency=1).map_batches(
-            Slow, fn_constructor_args=(S,), concurrency=1
+def planted(s):
+    """Pipelines in which one thing takes s for ten rows and the others a tenth, with what the last line of stats() says of each."""
+    return {
+        "fused": (
+            lambda d: d.map_batches(same).map_batches(slowly(s), batch_size=10).map_batches(Same, concurrency=1),
+            "MapBatches(slow) ",
         ),
-        "MapBatches(Slow) (actors",
-    ),
-    "a cap": (
-        lambda d: d.map_batches(same).map_batches(slowly(S), concurrency=1).map_batches(same, num_cpus=2),
-        "MapBatches(slow) (max_tasks",
-    ),
-    "a gpu": (
-        lambda d: d.map_batches(slowly(S / 10)).map_batches(Slow, fn_constructor_args=(S,), concurrency=1, num_gpus=1, batch_size=10),
-        "MapBatches(Slow) (",
-    ),
-    "the consumer": (lambda d: d.map_batches(same), "the consumer"),
-}
+        "rows": (lambda d: d.map_batches(same).map(slowly_row(s / 8)).map_batches(same), "of it Map(slow_row)"),
+        "first of two": (lambda d: d.map_batches(slowly(s), num_cpus=2).map_batches(slowly(s / 10)), "MapBatches(slow) ("),
+        "second of two": (lambda d: d.map_batches(same, num_cpus=2).map_batches(slowly(s), num_cpus=1), "MapBatches(slow) ("),
+        "a pool": (
+            lambda d: d.map_batches(same).map_batches(Slow, fn_constructor_args=(s,), concurrency=1).map_batches(same),
+            "MapBatches(Slow) (actors",
+        ),
+        "a pool of two": (
+            lambda d: d.map_batches(slowly(s / 10)).map_batches(Slow, fn_constructor_args=(2 * s,), concurrency=2),
+            "MapBatches(Slow) (actors",
+        ),
+        "one of two pools": (
+            lambda d: d.map_batches(Other, fn_constructor_args=(s / 10,), concurrency=1).map_batches(
+                Slow, fn_constructor_args=(s,), concurrency=1
+            ),
+            "MapBatches(Slow) (actors",
+        ),
+        "a cap": (
+            lambda d: d.map_batches(same).map_batches(slowly(s), concurrency=1).map_batches(same, num_cpus=2),
+            "MapBatches(slow) (max_tasks",
+        ),
+        "a gpu": (
+            lambda d: d.map_batches(slowly(s / 10)).map_batches(Slow, fn_constructor_args=(s,), concurrency=1, num_gpus=1, batch_size=10),
+            "MapBatches(Slow) (",
+        ),
+        "the consumer": (lambda d: d.map_batches(same), "the consumer"),
+    }
 
 
 def test_26_ten_planted_bottlenecks():
@@ -400,13 +429,17 @@ def test_26_ten_planted_bottlenecks():
     skate.init(num_cpus=4, num_gpus=1)
     try:
         wrong = []
-        for name, (make, words) in PLANTED.items():
-            ds = make(sd.range(300, override_num_blocks=30))
-            for _ in ds.iter_batches(batch_size=10):
-                if name == "the consumer":
-                    time.sleep(S)
-            last = ds.stats().splitlines()[-1]
-            if not last.startswith("Bottleneck: ") or words not in last:
+        for name in planted(0):
+            for s in (0.03, 0.1, 0.4):  # what is planted must be more than what a busy machine takes at random
+                make, words = planted(s)[name]
+                ds = make(sd.range(300, override_num_blocks=30))
+                for _ in ds.iter_batches(batch_size=10):
+                    if name == "the consumer":
+                        time.sleep(s)
+                last = ds.stats().splitlines()[-1]
+                if last.startswith("Bottleneck: ") and words in last:
+                    break
+            else:
                 wrong.append((name, words, ds.stats()))
         assert not wrong, "\n".join(map(str, wrong))
     finally:
@@ -578,3 +611,14 @@ def test_8_same_seed_same_sequence(tmp_path):
     finally:
         skate.shutdown()
     assert spilled > 0 and os.listdir(once)
+
+
+def test_25_a_task_that_works_is_no_stall(caplog):
+    def works(batch):
+        end = time.monotonic() + 6
+        while time.monotonic() < end:
+            pass
+        return batch
+
+    assert sd.range(1).map_batches(works).count() == 1
+    assert not [r for r in caplog.records if "Nothing has moved" in r.getMessage()]

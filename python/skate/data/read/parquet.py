@@ -235,8 +235,10 @@ def _footers(fs: Any, paths: list[str], filter: Any, parse: Any) -> list[Any]:  
 
     if len(paths) == 1:
         return [one(paths[0])]
+    from skate.data.progress import counted
+
     with ThreadPoolExecutor(min(32, len(paths))) as pool:
-        return list(pool.map(one, paths))
+        return list(counted(pool.map(one, paths), "read_parquet, footers", len(paths), DataContext.get_current()))
 
 
 def _register(footer: Any) -> None:
