@@ -104,8 +104,12 @@ def same_objects(a: Any, b: Any) -> bool:
     """Whether two object arrays hold the very same objects in the same order."""
 
 class BlockOut:
-    """BlockOut(batch): yielded by a streaming task: sealed as a block, with sk_block_note(rows, bytes) as its note."""
-    def __init__(self, batch: Any) -> None: ...
+    """BlockOut(batch, bad=0): yielded by a streaming task: sealed as a block, with sk_block_note(rows, bytes) as its note."""
+
+    nbytes: int
+    def __init__(self, batch: Any, bad: int = 0) -> None: ...
+    @classmethod
+    def join(cls, parts: list[BlockOut]) -> BlockOut: ...
 
 def task_note(ops: list[tuple[int, int, int]]) -> None:
     """Inside a stage task: (rows_out, ns) per fused operator, for the DONE event."""

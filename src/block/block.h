@@ -63,6 +63,13 @@ sk_rc sk_block_measure(const struct ArrowSchema *schema, const struct ArrowArray
 /* Fills dst (64-byte aligned, at least the measured size). Cannot fail. */
 void sk_block_write(const struct sk_block_plan *plan, uint8_t *dst);
 void sk_block_plan_free(struct sk_block_plan *plan);
+struct sk_block_sizes {
+    uint64_t n_rows, data_bytes, total_bytes; /* data_bytes: what sk_block_nbytes says; total_bytes: what write needs */
+};
+struct sk_block_sizes sk_block_plan_sizes(const struct sk_block_plan *plan);
+/* The plan of all rows of n > 0 batches of one schema, in order: write gives the bytes that a concatenated batch would give. The parts must outlive it.
+ * *plan NULL: this type cannot be joined (dictionaries, views, list-views, dense unions, run ends), or is too large for its offsets. */
+sk_rc sk_block_plan_join(const struct sk_block_plan *const *parts, size_t n, struct sk_block_plan **plan, struct sk_err *err) SK_MUST_USE;
 
 /* Data bytes of a batch as write would lay them out, without building anything (pure function of values: used for cut points). */
 sk_rc sk_block_nbytes(const struct ArrowSchema *schema, const struct ArrowArray *array, uint64_t *out, struct sk_err *err) SK_MUST_USE;

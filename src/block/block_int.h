@@ -148,7 +148,18 @@ struct sk_block_plan {
     struct sk_block_op *ops;
     uint32_t cap_ops;
     struct sk_block_extra *extras;
+    uint64_t data_bytes;
+    size_t n_parts; /* of a joined plan; its ops say kind, width and place, those of the parts what to write */
+    const struct sk_block_plan **parts;
 };
+struct sk_block_plan *sk_block_plan_create(const struct ArrowSchema *schema, uint32_t n_nodes, uint32_t n_buffers, size_t n_parts);
+/* Places the sections and buffers; false: the size does not fit. */
+bool sk_block_plan_place(struct sk_block_plan *p, uint64_t schema_len);
+
+void sk_block_write_op(const struct sk_block_op *op, uint8_t *d);
+void sk_block_write_bits(const struct sk_block_op *op, uint8_t *d, int64_t at);
+uint64_t sk_block_write_offsets(const struct sk_block_op *op, uint8_t *d, uint64_t start); /* returns the last one */
+void sk_block_write_joined(const struct sk_block_plan *plan, uint32_t j, uint8_t *d);      /* join.c */
 
 /* Where the next value of a view column goes: the one rule that measure and write share. */
 struct sk_block_chunk {

@@ -450,27 +450,29 @@ sk_rc sk_block_nbytes(const struct ArrowSchema *schema, const struct ArrowArray 
     return rc;
 }
 
-static struct sk_block_plan *plan_create(const struct ArrowSchema *schema, const struct sk_block_shape *shape) {
-    size_t nodes = shape->n_nodes * sizeof(struct sk_block_node), ops = shape->n_buffers * sizeof(struct sk_block_op);
+struct sk_block_plan *sk_block_plan_create(const struct ArrowSchema *schema, uint32_t n_nodes, uint32_t n_buffers, size_t n_parts) {
+    size_t nodes = n_nodes * sizeof(struct sk_block_node), ops = n_buffers * sizeof(struct sk_block_op);
     size_t head = (size_t)SK_ALIGN(sizeof(struct sk_block_plan), 16);
-    struct sk_block_plan *p = sk_alloc(SK_TAG_BLOCK, head + ops + nodes);
+    struct sk_block_plan *p = sk_alloc(SK_TAG_BLOCK, head + ops + nodes + n_parts * sizeof(void *));
     if (!p) return NULL;
     *p = (struct sk_block_plan){
         .schema = schema,
         .ops = (void *)((uint8_t *)p + head),
         .nodes = (void *)((uint8_t *)p + head + ops),
-        .cap_ops = shape->n_buffers,
+        .cap_ops = n_buffers,
+        .n_parts = n_parts,
+        .parts = (void *)((uint8_t *)p + head + ops + nodes),
     };
     return p;
 }
 
 /* Places the sections and buffers; false: the size does not fit. */
-static bool plan_place(struct sk_block_plan *p, const struct sk_block_shape *shape) {
+bool sk_block_plan_place(struct sk_block_plan *p, uint64_t schema_len) {
     struct sk_block_hdr *h = &p->hdr;
     h->magic = SK_BLOCK_MAGIC;
     h->version = SK_BLOCK_VERSION;
     h->schema_off = sizeof *h;
-    h->schema_len = shape->schema_len;
+    h->schema_len = schema_len;
     h->nodes_off = h->schema_off + h->schema_len;
     h->buffers_off = h->nodes_off + h->n_nodes * sizeof(struct sk_block_node);
     h->data_off = SK_ALIGN(h->buffers_off + h->n_buffers * sizeof(struct sk_block_span), SK_BLOCK_ALIGN);
@@ -489,22 +491,27 @@ sk_rc sk_block_measure(const struct ArrowSchema *schema, const struct ArrowArray
                        struct sk_err *err) {
     struct sk_block_shape shape;
     SK_TRY(sk_block_schema_measure(schema, &shape, err));
-    struct sk_block_plan *p = plan_create(schema, &shape);
+    struct sk_block_plan *p = sk_block_plan_create(schema, shape.n_nodes, shape.n_buffers, 0);
     struct walk w = {.plan = p, .root = schema, .err = err};
     if (!p) return SK_ERR(err, SK_ENOMEM, "encode block: no memory for a plan of %u fields", shape.n_nodes);
     sk_rc rc = walk_batch(&w, schema, array);
     p->extras = w.extras;
-    if (rc == SK_OK && !plan_place(p, &shape)) rc = SK_ERR(err, SK_EINVAL, "encode block: size overflows");
+    if (rc == SK_OK && !sk_block_plan_place(p, shape.schema_len)) rc = SK_ERR(err, SK_EINVAL, "encode block: size overflows");
     if (rc) {
         sk_block_plan_free(p);
         return rc;
     }
     SK_DCHECK(p->hdr.n_nodes == shape.n_nodes);
+    p->data_bytes = w.data_bytes;
     p->hdr.n_rows = (uint64_t)array->length;
     p->hdr.n_columns = (uint64_t)array->n_children;
     *plan = p;
     *size = p->hdr.total_bytes;
     return SK_OK;
+}
+
+struct sk_block_sizes sk_block_plan_sizes(const struct sk_block_plan *p) {
+    return (struct sk_block_sizes){p->hdr.n_rows, p->data_bytes, p->hdr.total_bytes};
 }
 
 void sk_block_plan_free(struct sk_block_plan *p) {

@@ -15,9 +15,8 @@ static void write_copy(const struct sk_block_op *op, uint8_t *d) {
     }
 }
 
-static void write_bits(const struct sk_block_op *op, uint8_t *d) {
+void sk_block_write_bits(const struct sk_block_op *op, uint8_t *d, int64_t at) {
     const struct sk_block_range *r = sk_block_ranges(&op->set);
-    int64_t at = 0;
     for (size_t i = 0; i < op->set.n_ranges; i++) {
         sk_block_bits_append(d, at, op->src, r[i].at, r[i].n);
         at += r[i].n;
@@ -25,10 +24,10 @@ static void write_bits(const struct sk_block_op *op, uint8_t *d) {
 }
 
 /* Unsigned: an offset between the ends may be garbage, which must stay harmless here. */
-static void write_offsets32(const struct sk_block_op *op, uint8_t *d) {
+static uint32_t write_offsets32(const struct sk_block_op *op, uint8_t *d, uint32_t sum) {
     const struct sk_block_range *r = sk_block_ranges(&op->set);
-    uint32_t *to = (uint32_t *)(void *)d, sum = 0;
-    *to++ = 0;
+    uint32_t *to = (uint32_t *)(void *)d;
+    *to++ = sum;
     for (size_t i = 0; i < op->set.n_ranges; i++) {
         if (!r[i].n) continue;
         const uint8_t *from = (const uint8_t *)op->src + r[i].at * 4;
@@ -39,12 +38,13 @@ static void write_offsets32(const struct sk_block_op *op, uint8_t *d) {
         to += r[i].n;
         sum = to[-1];
     }
+    return sum;
 }
 
-static void write_offsets64(const struct sk_block_op *op, uint8_t *d) {
+static uint64_t write_offsets64(const struct sk_block_op *op, uint8_t *d, uint64_t sum) {
     const struct sk_block_range *r = sk_block_ranges(&op->set);
-    uint64_t *to = (uint64_t *)(void *)d, sum = 0;
-    *to++ = 0;
+    uint64_t *to = (uint64_t *)(void *)d;
+    *to++ = sum;
     for (size_t i = 0; i < op->set.n_ranges; i++) {
         if (!r[i].n) continue;
         const uint8_t *from = (const uint8_t *)op->src + r[i].at * 8;
@@ -55,6 +55,11 @@ static void write_offsets64(const struct sk_block_op *op, uint8_t *d) {
         to += r[i].n;
         sum = to[-1];
     }
+    return sum;
+}
+
+uint64_t sk_block_write_offsets(const struct sk_block_op *op, uint8_t *d, uint64_t start) {
+    return op->width == 4 ? write_offsets32(op, d, (uint32_t)start) : write_offsets64(op, d, start);
 }
 
 static void write_var(const struct sk_block_op *op, uint8_t *d) {
@@ -159,12 +164,12 @@ static void write_run_ends(const struct sk_block_op *op, uint8_t *d) {
     }
 }
 
-static void write_op(const struct sk_block_op *op, uint8_t *d) {
+void sk_block_write_op(const struct sk_block_op *op, uint8_t *d) {
     switch (op->kind) {
     case SK_BLOCK_OP_ABSENT: return;
     case SK_BLOCK_OP_COPY: write_copy(op, d); return;
-    case SK_BLOCK_OP_BITS: write_bits(op, d); return;
-    case SK_BLOCK_OP_OFFSETS: op->width == 4 ? write_offsets32(op, d) : write_offsets64(op, d); return;
+    case SK_BLOCK_OP_BITS: sk_block_write_bits(op, d, 0); return;
+    case SK_BLOCK_OP_OFFSETS: sk_block_write_offsets(op, d, 0); return;
     case SK_BLOCK_OP_VAR_DATA: write_var(op, d); return;
     case SK_BLOCK_OP_VIEWS: write_views(op, d); return;
     case SK_BLOCK_OP_VIEW_DATA: write_view_data(op, d); return;
@@ -190,7 +195,8 @@ void sk_block_write(const struct sk_block_plan *plan, uint8_t *dst) {
     for (uint32_t i = 0; i < h->n_buffers; i++) {
         const struct sk_block_op *op = &plan->ops[i];
         if (!op->len) continue;
-        write_op(op, dst + op->off);
+        if (plan->n_parts) sk_block_write_joined(plan, i, dst + op->off);
+        else sk_block_write_op(op, dst + op->off);
         memset(dst + op->off + op->len, 0, (size_t)(SK_ALIGN(op->len, SK_BLOCK_ALIGN) - op->len));
     }
 }

@@ -564,7 +564,9 @@ static sk_rc give_failure(struct sk_exec *x, sk_oid *bad, struct sk_err *err) {
 static sk_rc timed_out(struct sk_exec *x, sk_rc rc, struct sk_err *err) {
     char text[800];
     if (rc == SK_ETIMEOUT) {
+        x->e->ops->lock(x->e); /* another thread may drive on meanwhile */
         sk_stall_text(x->step, sk_now_ns(), text, sizeof text);
+        x->e->ops->unlock(x->e);
         return SK_ERR(err, SK_ETIMEOUT, "no block within the time given: %s", text);
     }
     return rc;

@@ -8,13 +8,16 @@
 #include "py/py_int.h"
 
 struct blockout {
-    PyObject_HEAD PyObject *batch;
+    PyObject_HEAD PyObject *batch; /* NULL: the rows of `parts`, in order */
+    PyObject *parts;               /* list of others, each with a batch */
+    PyObject *two;                 /* capsules of the batch, which the plan points into */
+    struct sk_block_plan *plan;    /* NULL: not asked for yet */
     unsigned bad;
 };
 
-uint32_t py_blockout_bad(PyObject *o) { return ((struct blockout *)(void *)o)->bad; }
+static struct blockout *out_of(PyObject *o) { return (void *)o; }
 
-PyObject *py_blockout_batch(PyObject *o) { return ((struct blockout *)(void *)o)->batch; }
+uint32_t py_blockout_bad(PyObject *o) { return out_of(o)->bad; }
 
 /* Tuple of the two capsules (a reference that keeps both structs) and what is in them. */
 static PyObject *capsules_of(struct py_state *st, PyObject *batch, struct ArrowSchema **schema, struct ArrowArray **array) {
@@ -30,56 +33,110 @@ static PyObject *capsules_of(struct py_state *st, PyObject *batch, struct ArrowS
     return two;
 }
 
-int py_block_encode(struct py_state *st, PyObject *batch, struct py_enc *e, uint64_t *rows, uint64_t *nbytes) {
+/* One with a batch gets its plan. */
+static int plan_batch(struct py_state *st, struct blockout *o) {
     PY_ERR(err);
     struct ArrowSchema *schema;
     struct ArrowArray *array;
-    struct sk_block_plan *plan = NULL;
-    uint64_t size = 0;
+    uint64_t size;
+    if (o->plan) return 0;
+    if (!o->two && !(o->two = capsules_of(st, o->batch, &schema, &array))) return -1;
+    schema = PyCapsule_GetPointer(PyTuple_GET_ITEM(o->two, 0), "arrow_schema");
+    array = PyCapsule_GetPointer(PyTuple_GET_ITEM(o->two, 1), "arrow_array");
+    sk_rc rc = sk_block_measure(schema, array, &o->plan, &size, &err);
+    if (rc == SK_OK) return 0;
+    py_raise(st, rc, &err);
+    return -1;
+}
+
+/* What cannot be joined becomes one batch. */
+static int concatenate(struct py_state *st, struct blockout *o) {
+    PyObject *list = PyList_New(0), *ops = PyImport_ImportModule("skate.data.ops");
+    bool ok = list && ops;
+    for (Py_ssize_t i = 0; ok && i < PyList_GET_SIZE(o->parts); i++)
+        ok = PyList_Append(list, out_of(PyList_GET_ITEM(o->parts, i))->batch) == 0;
+    if (ok) o->batch = PyObject_CallMethod(ops, "merge", "O", list);
+    Py_XDECREF(list);
+    Py_XDECREF(ops);
+    if (!o->batch) return -1;
+    Py_CLEAR(o->parts);
+    return plan_batch(st, o);
+}
+
+static int plan_parts(struct py_state *st, struct blockout *o) {
+    PY_ERR(err);
+    size_t n = (size_t)PyList_GET_SIZE(o->parts);
+    const struct sk_block_plan **plans = sk_alloc(SK_TAG_PY, n * sizeof *plans);
+    int r = plans ? 0 : -1;
+    if (!plans) PyErr_NoMemory();
+    for (size_t i = 0; r == 0 && i < n; i++) {
+        struct blockout *part = out_of(PyList_GET_ITEM(o->parts, (Py_ssize_t)i));
+        r = plan_batch(st, part);
+        plans[i] = part->plan;
+    }
+    if (r == 0) {
+        sk_rc rc = sk_block_plan_join(plans, n, &o->plan, &err);
+        if (rc != SK_OK) py_raise(st, rc, &err);
+        r = rc != SK_OK ? -1 : o->plan ? 0 : concatenate(st, o);
+    }
+    sk_free(plans);
+    return r;
+}
+
+static int planned(struct py_state *st, PyObject *out) {
+    struct blockout *o = out_of(out);
+    return o->plan ? 0 : o->batch ? plan_batch(st, o) : plan_parts(st, o);
+}
+
+static PyObject *blockout_of(struct py_state *st, PyObject *batch) /* a new reference */
+{
+    return Py_TYPE(batch) == st->blockout_type ? Py_NewRef(batch) : PyObject_CallOneArg((PyObject *)st->blockout_type, batch);
+}
+
+int py_block_encode(struct py_state *st, PyObject *batch, struct py_enc *e, uint64_t *rows, uint64_t *nbytes) {
+    PY_ERR(err);
     e->x = NULL;
     e->has_buf = false;
-    PyObject *two = capsules_of(st, batch, &schema, &array);
-    if (!two) return -1;
-    if (py_gone(st, st->gen)) { /* by code of the batch */
-        Py_DECREF(two);
+    PyObject *out = blockout_of(st, batch);
+    if (!out) return -1;
+    if (planned(st, out) < 0 || py_gone(st, st->gen)) { /* gone: by code of the batch */
+        Py_DECREF(out);
         return -1;
     }
     e->gen = st->gen;
-    sk_rc rc = sk_block_measure(schema, array, &plan, &size, &err);
-    if (rc == SK_OK) rc = sk_block_nbytes(schema, array, nbytes, &err);
-    if (rc == SK_OK) { /* small ones too: a block wants its 64-byte alignment */
-        PY_DROP(st)
-        rc = st->engine->ops->buf_alloc(st->engine, size, &e->buf, &err);
-        if (rc == SK_OK) {
-            py_warm(st->engine, e->buf.data, (size_t)size);
-            sk_block_write(plan, e->buf.data);
-        }
-        PY_TAKE(st)
-    }
+    const struct sk_block_plan *plan = out_of(out)->plan;
+    struct sk_block_sizes size = sk_block_plan_sizes(plan);
+    sk_rc rc;
+    PY_DROP(st)
+    rc = st->engine->ops->buf_alloc(st->engine, size.total_bytes, &e->buf, &err); /* small ones too: a block wants its alignment */
     if (rc == SK_OK) {
-        *rows = (uint64_t)array->length;
+        py_warm(st->engine, e->buf.data, (size_t)size.total_bytes);
+        sk_block_write(plan, e->buf.data);
+    }
+    PY_TAKE(st)
+    if (rc == SK_OK) {
+        *rows = size.n_rows;
+        *nbytes = size.data_bytes;
         e->has_buf = true;
         e->kind = PY_BLOCK;
-        e->n = (size_t)size;
+        e->n = (size_t)size.total_bytes;
     } else if (!PyErr_Occurred()) { /* a signal handler may have raised while it waited for room */
         py_raise(st, rc, &err);
     }
-    sk_block_plan_free(plan);
-    Py_DECREF(two);
+    Py_DECREF(out);
     return rc == SK_OK ? 0 : -1;
 }
 
 int py_block_measure(struct py_state *st, PyObject *batch, uint64_t *rows, uint64_t *nbytes) {
-    PY_ERR(err);
-    struct ArrowSchema *schema;
-    struct ArrowArray *array;
-    PyObject *two = capsules_of(st, batch, &schema, &array);
-    if (!two) return -1;
-    sk_rc rc = sk_block_nbytes(schema, array, nbytes, &err);
-    *rows = (uint64_t)array->length;
-    if (rc != SK_OK) py_raise(st, rc, &err);
-    Py_DECREF(two);
-    return rc == SK_OK ? 0 : -1;
+    PyObject *out = blockout_of(st, batch);
+    int r = out ? planned(st, out) : -1;
+    if (r == 0) {
+        struct sk_block_sizes size = sk_block_plan_sizes(out_of(out)->plan);
+        *rows = size.n_rows;
+        *nbytes = size.data_bytes;
+    }
+    Py_XDECREF(out);
+    return r;
 }
 
 /* ---- out ------------------------------------------------------------------------------------------------------------------------------- */
@@ -149,23 +206,62 @@ out:
 
 static int blockout_init(PyObject *o, PyObject *args, PyObject *kw) {
     static char *names[] = {"batch", "bad", NULL};
+    struct blockout *b = out_of(o);
     PyObject *batch;
-    if (!PyArg_ParseTupleAndKeywords(args, kw, "O|I:BlockOut", names, &batch, &((struct blockout *)(void *)o)->bad)) return -1;
-    Py_XSETREF(((struct blockout *)(void *)o)->batch, Py_NewRef(batch));
+    if (b->batch || b->parts) {
+        PyErr_SetString(PyExc_TypeError, "a BlockOut is made once");
+        return -1;
+    }
+    if (!PyArg_ParseTupleAndKeywords(args, kw, "O|I:BlockOut", names, &batch, &b->bad)) return -1;
+    b->batch = Py_NewRef(batch);
     return 0;
 }
 
 static void blockout_dealloc(PyObject *o) {
     PyTypeObject *type = Py_TYPE(o);
-    Py_XDECREF(((struct blockout *)(void *)o)->batch);
+    struct blockout *b = out_of(o);
+    sk_block_plan_free(b->plan); /* points into the capsules, a joined one into those of the parts */
+    Py_XDECREF(b->two);
+    Py_XDECREF(b->batch);
+    Py_XDECREF(b->parts);
     type->tp_free(o);
     Py_DECREF(type);
 }
 
+static PyObject *blockout_join(PyObject *type, PyObject *parts) {
+    struct py_state *st = PyType_GetModuleState((PyTypeObject *)type);
+    Py_ssize_t n = PyList_Check(parts) ? PyList_GET_SIZE(parts) : 0;
+    for (Py_ssize_t i = 0; i < n; i++)
+        if (Py_TYPE(PyList_GET_ITEM(parts, i)) != st->blockout_type || !out_of(PyList_GET_ITEM(parts, i))->batch) n = 0;
+    if (!n) return PyErr_Format(PyExc_TypeError, "BlockOut.join takes a list of BlockOuts of one batch each");
+    if (n == 1) return Py_NewRef(PyList_GET_ITEM(parts, 0));
+    PyObject *o = st->blockout_type->tp_alloc(st->blockout_type, 0);
+    if (o) out_of(o)->parts = PyList_GetSlice(parts, 0, n);
+    if (o && !out_of(o)->parts) Py_CLEAR(o);
+    return o;
+}
+
+static PyObject *blockout_nbytes(PyObject *o, void *closure) {
+    (void)closure;
+    struct py_state *st = PyType_GetModuleState(Py_TYPE(o));
+    return planned(st, o) < 0 ? NULL : PyLong_FromUnsignedLongLong(sk_block_plan_sizes(out_of(o)->plan).data_bytes);
+}
+
+static PyMethodDef blockout_methods[] = {
+    {"join", blockout_join, METH_O | METH_CLASS,
+     "All rows of a list of BlockOuts whose batches have one schema, as one block; they are written one behind the other."},
+    {NULL, NULL, 0, NULL},
+};
+static PyGetSetDef blockout_getset[] = {
+    {"nbytes", blockout_nbytes, NULL, "Data bytes, as a block will hold them.", NULL},
+    {NULL, NULL, NULL, NULL, NULL},
+};
 static PyType_Slot blockout_slots[] = {
     {Py_tp_init, blockout_init},
     {Py_tp_dealloc, blockout_dealloc},
     {Py_tp_new, PyType_GenericNew},
+    {Py_tp_methods, blockout_methods},
+    {Py_tp_getset, blockout_getset},
     {Py_tp_doc, "BlockOut(batch, bad=0): a record batch that a streaming task yields as a block, with its rows and bytes as a note. bad: "
                 "it is no output but dead letters, and stands for so many rows."},
     {0, NULL},
@@ -201,7 +297,7 @@ static PyObject *m_crc32c(PyObject *module, PyObject *bytes) {
 
 static PyObject *m_block_nbytes(PyObject *module, PyObject *batch) {
     struct py_state *st = PyModule_GetState(module);
-    uint64_t rows, n;
+    uint64_t rows = 0, n = 0;
     return py_block_measure(st, batch, &rows, &n) < 0 ? NULL : PyLong_FromUnsignedLongLong(n);
 }
 

@@ -240,7 +240,7 @@ static int encode(struct py_state *st, PyObject *v, struct py_enc *e, struct py_
         return finish_one(st, e, PY_BYTES, PyBytes_AS_STRING(v), (size_t)PyBytes_GET_SIZE(v));
     } else if (t == st->blockout_type) {
         uint64_t rows, nbytes;
-        return py_block_encode(st, py_blockout_batch(v), e, &rows, &nbytes);
+        return py_block_encode(st, v, e, &rows, &nbytes);
     } else if (py_ndarray_type(st) && t == st->ndarray) {
         int r = enc_ndarray(st, v, e);
         if (r) return r < 0 ? -1 : 0;

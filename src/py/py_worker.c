@@ -145,7 +145,7 @@ static int send_value(struct py_state *st, struct sk_task *t, PyObject *v, uint3
     bool block = Py_TYPE(v) == st->blockout_type;
     int room = py_room_send(st, v, t, i, yields, rc, err);
     if (SK_UNLIKELY(room)) return room < 0 ? -1 : 0;
-    if ((block ? py_block_encode(st, py_blockout_batch(v), &e, &note.rows, &note.bytes) : py_encode(st, v, &e, &c)) < 0) goto out;
+    if ((block ? py_block_encode(st, v, &e, &note.rows, &note.bytes) : py_encode(st, v, &e, &c)) < 0) goto out;
     if (py_enc_payload(st, &e, &c, 0, &p) < 0) goto out;
     if (block) note_block(v, &note);
     if (block) p.note = (struct sk_bytes){&note, sizeof note};
@@ -163,7 +163,7 @@ static int skip_value(struct py_state *st, struct sk_task *t, PyObject *v, sk_rc
     struct sk_block_note note = {.magic = SK_BLOCK_NOTE};
     struct sk_payload p = {.kind = PY_NONE};
     if (Py_TYPE(v) == st->blockout_type) {
-        if (py_block_measure(st, py_blockout_batch(v), &note.rows, &note.bytes) < 0) return -1;
+        if (py_block_measure(st, v, &note.rows, &note.bytes) < 0) return -1;
         note_block(v, &note);
         p.note = (struct sk_bytes){&note, sizeof note};
     }

@@ -343,6 +343,48 @@ BOTH(limit_stops_the_rest) {
     end();
 }
 
+static struct spy {
+    const struct sk_engine_ops *real;
+    int locked; /* locks held now; -1000: the wait is not over */
+    int locks;  /* taken after the wait */
+} spy;
+
+static sk_rc spy_drive(struct sk_engine *e, bool (*done)(void *arg), void *arg, int64_t deadline_ns, struct sk_err *err) {
+    (void)e, (void)done, (void)arg, (void)deadline_ns, (void)err;
+    spy.locked = 0;
+    return SK_ETIMEOUT;
+}
+static void spy_lock(struct sk_engine *e) {
+    spy.real->lock(e);
+    spy.locks += ++spy.locked > 0;
+}
+static void spy_unlock(struct sk_engine *e) {
+    spy.locked--;
+    spy.real->unlock(e);
+}
+
+BOTH(
+    who_gives_up_waiting_looks_at_the_tasks_under_the_lock) { /* another thread moves them on: a crash in one of twenty runs of 8,192 tasks */
+    begin();
+    start(map("inc", range(20, 7)));
+    spy = (struct spy){.real = E->ops, .locked = -1000};
+    struct sk_engine_ops ops = *E->ops;
+    ops.drive = spy_drive;
+    ops.lock = spy_lock;
+    ops.unlock = spy_unlock;
+    E->ops = &ops;
+    struct sk_bref b;
+    sk_oid bad = {0};
+    struct sk_err err = {0};
+    sk_rc rc = sk_exec_next(X, 0, &b, &bad, &err);
+    E->ops = spy.real;
+    CHECK_RC(rc, SK_ETIMEOUT);
+    CHECK_STR_HAS(err.msg, "no block within the time given: Range->MapBatches(f): ");
+    CHECK_EQ(spy.locks, 1);
+    CHECK_EQ(spy.locked, 0);
+    end();
+}
+
 BOTH(a_failed_task_fails_the_run_and_says_where) {
     begin();
     start(pool("inc", map("fail 33", range(20, 7))));

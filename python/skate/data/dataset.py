@@ -153,7 +153,7 @@ class Dataset(Splits, Conversions, Writers):
             if fn_constructor_args or fn_constructor_kwargs:
                 raise ValueError(f"fn_constructor_args and fn_constructor_kwargs are for classes; {label} is a function")
             options["max_tasks"] = _max_tasks(label, compute, concurrency)
-        return self._add(Node(op, label, params, (self._node,), batch_rows=batch_rows, **options), facts)
+        return self._add(Node(op, label, params, (self._node.beside(options),), batch_rows=batch_rows, **options), facts)
 
     def map_batches(
         self,
@@ -1050,6 +1050,13 @@ class Dataset(Splits, Conversions, Writers):
 @front.methods
 class MaterializedDataset(Dataset):
     """A Dataset whose blocks exist."""
+
+    def schema(self, fetch_if_missing: bool = True) -> Any:
+        """Column names and types; of the first block where they were not known before it was made."""
+        known = super().schema(fetch_if_missing=False)
+        if known is None and (blocks := self._node.options["blocks"]):
+            known = self._schema = Schema(execute.fetch(blocks[0]).schema, pandas=self._frames())
+        return known
 
     def num_blocks(self) -> int:
         return len(self._node.options["blocks"])

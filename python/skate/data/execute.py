@@ -81,6 +81,14 @@ class Node:
             self.op, self.label, {**self.params, **params}, self.inputs, each_run=self.each_run, blocks_of=self.blocks_of, **self.options
         )
 
+    def beside(self, options: dict[str, Any]) -> Node:
+        """Of a reader that asks for nothing: the same in the placement group of its consumer, which may be all that there is."""
+        own = self.options.keys() & {"num_cpus", "num_gpus", "memory", "resources", "group", "env"}
+        if "group" not in options or self.op != "read" or own:
+            return self
+        more = {**self.options, "group": options["group"], "bundle": options["bundle"]}
+        return Node(self.op, self.label, self.params, self.inputs, each_run=self.each_run, blocks_of=self.blocks_of, **more)
+
     def dump(self, context: DataContext | None = None) -> bytes:
         """Label and parameters for the workers; functions of users bring the settings of the Dataset along."""
         if context is not None and (self.params.get("fn") is not None or self.params.get("format") == "custom"):

@@ -95,8 +95,8 @@ class Chain:
             it = _timed(it, ns, rows, tries, i)
         if self.ops[-1][0] is ops.repartition:
             target = 0  # what it gives are blocks: they are neither joined nor cut
-        for rb in cut(it, target, cap, _skate.block_nbytes):
-            yield _skate.BlockOut(rb)
+        for block in cut(it, target, cap, _skate.BlockOut):
+            yield block
             if t.letters.full():
                 for letters, bad in t.letters.take(last=False):
                     yield _skate.BlockOut(letters, bad)
@@ -163,13 +163,13 @@ def _timed(it: Iterator[pa.RecordBatch], ns: list[int], rows: list[int], tries: 
         yield rb
 
 
-def cut(batches: Iterator[pa.RecordBatch], target: int, cap: int, nbytes: Any) -> Iterator[pa.RecordBatch]:
+def cut(batches: Iterator[pa.RecordBatch], target: int, cap: int, out: Any) -> Iterator[Any]:
     """Blocks of about `target` bytes from batches: neighbours are joined up to it, a larger batch is sliced evenly by rows (0: batches are blocks). The
     first block goes out at a 16th of it, each after that at twice as much: what comes next need not wait for a whole one. Stops after `cap` rows (-1:
-    never). When there are no rows at all, one empty batch keeps the schema."""
-    held: list[pa.RecordBatch] = []
+    never). When there are no rows at all, one empty batch keeps the schema. out: _skate.BlockOut, which measures a batch once and joins without a copy."""
+    held: list[Any] = []
     held_bytes = 0
-    empty = None
+    schema = empty = None
     left = cap
     none = True
     soon = max(target // 16, 1)
@@ -186,34 +186,37 @@ def cut(batches: Iterator[pa.RecordBatch], target: int, cap: int, nbytes: Any) -
                 empty = rb
                 break
         none = False
+        piece = out(rb)
         if target == 0:
-            yield rb
+            yield piece
             if left == 0:
                 break
             continue
-        size = nbytes(rb)
-        if held and (held_bytes + size > target or not rb.schema.equals(held[0].schema)):
-            yield ops.merge(held)
+        size = piece.nbytes
+        if held and (held_bytes + size > target or not rb.schema.equals(schema)):
+            yield out.join(held)
             held, held_bytes = [], 0
         if size > target and n > 1:
             k = -(-n // max(1, n * target // size))  # even slices: the i-th ends at row i * n // k
             for i in range(k):
                 a, b = i * n // k, (i + 1) * n // k
-                yield rb.slice(a, b - a)
+                yield out(rb.slice(a, b - a))
         elif 4 * (held_bytes + size) >= 3 * soon:
-            held.append(rb)
-            yield ops.merge(held)
+            held.append(piece)
+            yield out.join(held)
             held, held_bytes = [], 0
             soon = min(2 * soon, target)
         else:
-            held.append(rb)
+            if not held:
+                schema = rb.schema
+            held.append(piece)
             held_bytes += size
         if left == 0:
             break
     if held:
-        yield ops.merge(held)
+        yield out.join(held)
     elif none and empty is not None:
-        yield empty.slice(0, 0)
+        yield out(empty.slice(0, 0))
 
 
 def _chain(stage: list[tuple[str, str, bytes]]) -> Chain:

@@ -301,6 +301,8 @@ def test_placement_groups_and_environments(context):
         for fn, more in ((_where, {}), (Where, {"concurrency": 1})):
             for given in ({"scheduling_strategy": inside}, {"ray_remote_args_fn": lambda: {"scheduling_strategy": inside}}):
                 assert {r["pg"] for r in read.map_batches(fn, **given, **more).take_all()} == {pg.id.hex()}
+        for fn, more in ((_where, {}), (Where, {"concurrency": 1})):  # a reader has no CPU but in the group
+            assert {r["pg"] for r in sd.range(4).map_batches(fn, scheduling_strategy=inside, **more).take_all()} == {pg.id.hex()}
         context.scheduling_strategy = inside
         ds = sd.range(100, override_num_blocks=2).map(lambda r: {"id": r["id"] + 1}).map_batches(_where).filter(expr="pg is not null")
         assert {r["pg"] for r in ds.take_all()} == {pg.id.hex()} and len(ds.stats_dict()["ops"]) == 1
@@ -372,3 +374,9 @@ def test_summaries():
     assert some.column_to_dtype == {"x": "DataType(arrow:int64)"} and [a.name for a in some.aggregators] == ["count(x)"]
     with pytest.raises(ValueError, match="not found"):
         stats._dtype_aggregators_for_dataset(ds.schema(), ["y"])
+
+
+def test_what_was_made_is_shown():
+    ds = sd.range(3).map(lambda r: {"x": str(r["id"])}).materialize()
+    assert "x" in repr(ds) and "string" in repr(ds) and "Showing 3 of 3 rows" in repr(ds)
+    assert "Map(<lambda>)" in repr(sd.range(3).map(lambda r: {"x": 1}).map(lambda r: r))

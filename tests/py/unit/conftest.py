@@ -9,7 +9,15 @@ class Out:
     """Stands for _skate.BlockOut."""
 
     def __init__(self, batch):
-        self.batch = batch
+        from skate import _skate
+
+        self.batch, self.nbytes = batch, _skate.block_nbytes(batch)
+
+    @classmethod
+    def join(cls, parts):
+        from skate.data import ops
+
+        return cls(ops.merge([p.batch for p in parts]))
 
 
 @pytest.fixture

@@ -31,6 +31,21 @@ def nbytes(rb):
     return rb.num_rows * 8
 
 
+class Out:
+    """Stands for _skate.BlockOut; the columns have 8 bytes a row."""
+
+    def __init__(self, batch):
+        self.batch, self.nbytes = batch, nbytes(batch)
+
+    @classmethod
+    def join(cls, parts):
+        return cls(ops.merge([p.batch for p in parts]))
+
+
+def cut(batches, target, cap):
+    return [o.batch for o in stage.cut(batches, target, cap, Out)]
+
+
 @settings(max_examples=200, deadline=None)
 @given(st.lists(st.integers(0, 300), max_size=12), st.integers(8, 2000), st.integers(-1, 500))
 def test_cut_keeps_rows_and_order(sizes, target, cap):
@@ -39,9 +54,9 @@ def test_cut_keeps_rows_and_order(sizes, target, cap):
         batches.append(numbers(n, at))
         at += n
     want = list(range(at)) if cap < 0 else list(range(min(at, cap)))
-    out = list(stage.cut(iter(batches), target, cap, nbytes))
+    out = cut(iter(batches), target, cap)
     assert flat(out) == want
-    assert [b.num_rows for b in out] == [b.num_rows for b in stage.cut(iter(batches), target, cap, nbytes)]
+    assert [b.num_rows for b in out] == [b.num_rows for b in cut(iter(batches), target, cap)]
     if want:
         assert all(0 < b.num_rows and (nbytes(b) <= target or b.num_rows == 1) for b in out)
     else:
@@ -49,14 +64,14 @@ def test_cut_keeps_rows_and_order(sizes, target, cap):
 
 
 def test_cut_joins_neighbours_and_slices_evenly():
-    out = list(stage.cut(iter([numbers(10)] * 32), 8 * 160, -1, nbytes))
+    out = cut(iter([numbers(10)] * 32), 8 * 160, -1)
     assert [b.num_rows for b in out] == [10, 20, 30, 60, 120, 80]  # a 16th, an eighth, ... of what a block may have, three quarters filled
-    out = list(stage.cut(iter([numbers(100)]), 8 * 30, -1, nbytes))
+    out = cut(iter([numbers(100)]), 8 * 30, -1)
     assert [b.num_rows for b in out] == [25, 25, 25, 25]
 
 
 def test_cut_does_not_join_different_schemas():
-    out = list(stage.cut(iter([numbers(2), pa.RecordBatch.from_pydict({"x": ["a"]})]), 1 << 20, -1, nbytes))
+    out = cut(iter([numbers(2), pa.RecordBatch.from_pydict({"x": ["a"]})]), 1 << 20, -1)
     assert [b.schema.names for b in out] == [["id"], ["x"]]
 
 
@@ -68,7 +83,7 @@ def test_cut_stops_the_source_at_the_cap():
             pulled.append(i)
             yield numbers(10, 10 * i)
 
-    assert flat(stage.cut(source(), 1 << 20, 15, nbytes)) == list(range(15))
+    assert flat(cut(source(), 1 << 20, 15)) == list(range(15))
     assert len(pulled) == 2
 
 

@@ -1,0 +1,106 @@
+/* join.c - one plan for the rows of several batches, written one behind the other: a block of many small batches without a batch that holds them all.
+ *
+ * The parts are plans of measure.c, of batches of one schema. A buffer of the whole is the same buffer of each part in order: bytes and bitmaps as they are,
+ * offsets with what came before added. So equal rows give the bytes that a concatenated batch would give. Not for types whose buffers refer to each other in
+ * another way (dictionaries, views, list-views, dense unions, run ends): those are refused, and the caller concatenates.
+ * Cost: 20 ns a buffer and part; the copies are those of write.c. */
+#include "block/block_int.h"
+
+static bool has_dictionary(const struct ArrowSchema *s) {
+    if (s->dictionary) return true;
+    for (int64_t i = 0; i < s->n_children; i++)
+        if (has_dictionary(s->children[i])) return true;
+    return false;
+}
+
+static bool joins(enum sk_block_op_kind k) { return k <= SK_BLOCK_OP_VAR_DATA; }
+
+/* Bytes or child rows that the offsets of a part span. */
+static uint64_t spanned(const struct sk_block_op *op) {
+    const struct sk_block_range *r = sk_block_ranges(&op->set);
+    uint64_t sum = 0;
+    for (size_t i = 0; i < op->set.n_ranges; i++)
+        if (r[i].n) sum += (uint64_t)(sk_block_int(op->src, op->width, r[i].at + r[i].n) - sk_block_int(op->src, op->width, r[i].at));
+    return sum;
+}
+
+/* Buffer j of the whole; false: the parts do not fit together. */
+static bool join_op(const struct sk_block_plan *const *parts, size_t n, uint32_t j, struct sk_block_op *out) {
+    uint64_t bytes = 0, rows = 0, span = 0;
+    *out = (struct sk_block_op){.kind = SK_BLOCK_OP_ABSENT};
+    for (size_t i = 0; i < n; i++) {
+        const struct sk_block_op *op = &parts[i]->ops[j];
+        rows += (uint64_t)op->set.total;
+        bytes += op->len;
+        if (op->kind == SK_BLOCK_OP_ABSENT) continue;
+        if (!joins(op->kind) || (out->kind != SK_BLOCK_OP_ABSENT && (out->kind != op->kind || out->width != op->width))) return false;
+        out->kind = op->kind;
+        out->width = op->width;
+        if (op->kind == SK_BLOCK_OP_OFFSETS) span += spanned(op);
+    }
+    if (out->kind == SK_BLOCK_OP_BITS) bytes = (rows + 7) / 8;
+    if (out->kind == SK_BLOCK_OP_OFFSETS) bytes = (rows + 1) * (uint64_t)out->width;
+    if (out->kind == SK_BLOCK_OP_OFFSETS && out->width == 4 && span > INT32_MAX) return false; /* concatenating says what is wrong */
+    out->len = bytes;
+    return true;
+}
+
+sk_rc sk_block_plan_join(const struct sk_block_plan *const *parts, size_t n, struct sk_block_plan **plan, struct sk_err *err) {
+    const struct sk_block_plan *first = parts[0];
+    uint32_t n_ops = first->hdr.n_buffers, n_nodes = first->hdr.n_nodes;
+    *plan = NULL;
+    for (size_t i = 0; i < n; i++)
+        if (parts[i]->n_parts || parts[i]->hdr.n_buffers != n_ops || parts[i]->hdr.n_nodes != n_nodes) return SK_OK;
+    if (has_dictionary(first->schema)) return SK_OK;
+    struct sk_block_plan *p = sk_block_plan_create(first->schema, n_nodes, n_ops, n);
+    if (!p) return SK_ERR(err, SK_ENOMEM, "encode block: no memory for a plan of %zu batches", n);
+    p->hdr.n_nodes = n_nodes;
+    p->hdr.n_buffers = n_ops;
+    p->hdr.n_columns = first->hdr.n_columns;
+    memcpy(p->nodes, first->nodes, n_nodes * sizeof *p->nodes);
+    for (size_t i = 0; i < n; i++) {
+        p->parts[i] = parts[i];
+        p->hdr.n_rows += parts[i]->hdr.n_rows;
+        for (uint32_t k = 0; i && k < n_nodes; k++) {
+            p->nodes[k].length += parts[i]->nodes[k].length;
+            p->nodes[k].null_count += parts[i]->nodes[k].null_count;
+        }
+    }
+    bool ok = true;
+    for (uint32_t j = 0; ok && j < n_ops; j++) {
+        ok = join_op(parts, n, j, &p->ops[j]);
+        p->data_bytes += p->ops[j].len;
+    }
+    if (!ok || !sk_block_plan_place(p, first->hdr.schema_len)) {
+        sk_block_plan_free(p);
+        return SK_OK;
+    }
+    *plan = p;
+    return SK_OK;
+}
+
+static void bits_set(uint8_t *d, int64_t at, int64_t n) {
+    static const uint8_t ones[64] = {[0 ... 63] = 0xff};
+    for (int64_t k; n; at += k, n -= k) {
+        k = SK_MIN(n, 512 - (at & 7));
+        sk_block_bits_append(d, at, ones, 0, k);
+    }
+}
+
+void sk_block_write_joined(const struct sk_block_plan *plan, uint32_t j, uint8_t *d) {
+    const struct sk_block_op *whole = &plan->ops[j];
+    int64_t rows = 0;
+    uint64_t sum = 0;
+    for (size_t i = 0; i < plan->n_parts; i++) {
+        const struct sk_block_op *op = &plan->parts[i]->ops[j];
+        switch (whole->kind) {
+        case SK_BLOCK_OP_BITS:
+            if (op->kind == SK_BLOCK_OP_ABSENT) bits_set(d, rows, op->set.total); /* validity without nulls */
+            else sk_block_write_bits(op, d, rows);
+            break;
+        case SK_BLOCK_OP_OFFSETS: sum = sk_block_write_offsets(op, d + rows * whole->width, sum); break;
+        default: sk_block_write_op(op, d); d += op->len;
+        }
+        rows += op->set.total;
+    }
+}
