@@ -9,7 +9,7 @@ def _number(name, v):
     if v < 0 or v != v:
         raise ValueError(f"{name}={v!r}: an amount cannot be negative; 0 or more, or None")
     if 0 < v < 0.0001:
-        raise ValueError(f"{name}={v!r}: a fraction cannot go beyond 0.0001, the unit in which resources are counted")
+        raise ValueError(f"The precision of the fractional quantity of resource {name} cannot go beyond 0.0001")
 
 
 def _gpus(name, v):

@@ -49,9 +49,9 @@ def check(env):
             raise TypeError(f"runtime_env: env_vars is a Dict[str, str], not {type(given)}")
         for k, v in given.items():
             if not isinstance(k, str):
-                raise TypeError(f"runtime_env: env_vars is a Dict[str, str]; the name {k!r} is {type(k)}")
+                raise TypeError(f"runtime_env: env_vars is a Dict[str, str]; key {k} is of type {type(k)}")
             if not isinstance(v, str):
-                raise TypeError(f"runtime_env: env_vars is a Dict[str, str]; {k} has {v!r}, {type(v)}: str() it")
+                raise TypeError(f"runtime_env: env_vars is a Dict[str, str]; for {k}, value {v} is of type {type(v)}")
         if given:
             out["env_vars"] = dict(given)
     if env.get("working_dir") is not None:

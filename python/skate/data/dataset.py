@@ -518,7 +518,7 @@ class Dataset(Splits, Conversions, Writers):
             if not all(isinstance(v, str) for v in [*names, *names.values()]):
                 raise ValueError("rename_columns requires both keys and values in the 'names' to be strings.")
             if len(set(names.values())) != len(names):
-                raise ValueError(f"rename_columns: two columns would have one name: {names}")
+                raise ValueError(f"rename_columns received duplicate values in the 'names': {names}")
             new: Any = dict(names)
             self._check_columns(list(names), "rename_columns")
         elif isinstance(names, (list, tuple)):
@@ -527,15 +527,13 @@ class Dataset(Splits, Conversions, Writers):
             if not all(isinstance(v, str) for v in names):
                 raise ValueError("rename_columns requires all elements in the 'names' to be strings.")
             if len(set(names)) != len(names):
-                raise ValueError(f"rename_columns: two columns would have one name: {names}")
+                raise ValueError(f"rename_columns received duplicate values in the 'names': {names}")
             new = list(names)
         else:
-            raise TypeError(f"rename_columns: names is a dict {{old: new}} or a list of all new names, not {type(names)}")
+            raise TypeError(f"rename_columns expected names to be either List[str] or Dict[str, str], got {type(names)}.")
         if isinstance(new, list) and self._facts.schema is not None and len(self._facts.schema().names) != len(new):
             have = self._facts.schema().names
-            raise ValueError(
-                f"rename_columns: {len(new)} names {new} for the {len(have)} columns {have}; to rename some of them: {{old: new}}"
-            )
+            raise ValueError(f"rename_columns requires 'names': {new} length match current schema names: {have}.")
         return self._columns("rename_columns", "RenameColumns", {"names": new}, lambda s: _renamed(s, new))
 
     def _check_columns(self, names: list[str], what: str) -> None:
@@ -1105,9 +1103,9 @@ def _remote(given: dict[str, Any], more: Any) -> dict[str, Any]:
 def _names(cols: Any, what: str) -> list[str]:
     names = [cols] if isinstance(cols, str) else cols
     if not isinstance(names, (list, tuple)):
-        raise TypeError(f"{what}: cols is the name of a column or a list of names, not {type(cols)}")
+        raise TypeError(f"{what} requires 'cols' to be a string or a list of strings.")
     if not all(isinstance(n, str) for n in names):
-        raise ValueError(f"{what}: names of columns are str, but cols is {cols}")
+        raise ValueError(f"{what} requires all elements of 'cols' to be strings.")
     return list(names)
 
 

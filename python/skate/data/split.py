@@ -172,7 +172,7 @@ class Splits:
         if not 0 < test_size < 1:
             raise ValueError(f"test_size must be between 0 and 1, not {test_size}")
         if split_type not in ("random", "hash"):
-            raise ValueError(f"Invalid split type: {split_type!r}; 'hash' or 'random'")
+            raise ValueError(f"Invalid split type: {split_type}; it is 'hash' or 'random'")
         if split_type == "hash" and hash_column is None:
             raise ValueError("hash_column is required for hash split")
         if split_type == "hash" and seed is not None:

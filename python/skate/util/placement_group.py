@@ -245,7 +245,7 @@ def of_options(o, default_cpus, what):
     bundles = group.bundle_specs
     if bundles and not any(all(b.get(k, 0) >= v for k, v in wanted.items()) for b in bundles):
         raise ValueError(
-            f"Cannot schedule {what}: it asks for {wanted}, more than any bundle of its placement group has, {bundles}; ask for less, or make "
-            "a group with larger bundles"
+            f"Cannot schedule {what} with the placement group because the resource request {wanted} cannot fit into any bundles for the "
+            f"placement group, {bundles}."  # Ray's tests match on all of it
         )
     return {"pg": group._number, "bundle": index, "capture": int(bool(capture))}

@@ -45,7 +45,9 @@ class _Values:
             raise ValueError(f"{type(self).__name__}: at least one value is wanted")
         for v in values:
             if not isinstance(v, str):
-                raise ValueError(f"{type(self).__name__}: value {values.index(v)} is {type(v)}; labels have values of type str")
+                raise ValueError(
+                    f"Type of value in position {values.index(v)} for the {type(self).__name__} operator must be str, not {type(v)}"
+                )
         self.values = list(values)
 
 

@@ -171,7 +171,7 @@ def test_wrong_uses(ray):
         assert validate_placement_group([{"CPU": 1}], s)
     pg = placement_group([{"CPU": 1}])
     f = ray.remote(where)
-    with pytest.raises(ValueError, match=r"Cannot schedule where.*\{'CPU': 3\}, more than any bundle .*\[\{'CPU': 1.0\}\]"):
+    with pytest.raises(ValueError, match=r"Cannot schedule where .*\{'CPU': 3\} cannot fit into any bundles .*\[\{'CPU': 1.0\}\]"):
         f.options(scheduling_strategy=In(pg), num_cpus=3)
     with pytest.raises(ValueError, match="index 1 is invalid"):
         f.options(scheduling_strategy=In(pg, 1))

@@ -312,7 +312,7 @@ def test_runtime_env(fresh, tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     "env,cls,text",
     [
-        ({"env_vars": {"A": 1}}, TypeError, "A has 1"),
+        ({"env_vars": {"A": 1}}, TypeError, "for A, value 1"),
         ({"env_vars": ["A"]}, TypeError, "Dict"),
         ({"working_dir": "/no/such/folder"}, ValueError, "not a folder"),
         ({"working_dir": "s3://bucket/x.zip"}, skate.exceptions.RuntimeEnvSetupError, "local folders"),
