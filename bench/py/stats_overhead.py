@@ -42,7 +42,8 @@ def main():
             took[on].append((time.process_time() - t) / times)
         with_it, without = (sorted(took[k])[20] for k in (True, False))
         print(
-            f"{blocks} block(s) of {rows:,} rows: {with_it * 1e6:.1f} us a task, {without * 1e6:.1f} without: {100 * (with_it / without - 1):+.1f} %", flush=True
+            f"{blocks} block(s) of {rows:,} rows: {with_it * 1e6:.1f} us a task, {without * 1e6:.1f} without: {100 * (with_it / without - 1):+.1f} %",
+            flush=True,
         )
 
 

@@ -235,7 +235,7 @@ int py_block_encode(struct py_state *st, PyObject *batch, struct py_enc *e, uint
 int py_block_measure(struct py_state *st, PyObject *batch, uint64_t *rows, uint64_t *nbytes);
 PyObject *py_block_decode(struct py_state *st, const struct sk_view *v, struct py_keep *k);
 int py_block_types(PyObject *module, struct py_state *st);
-uint32_t py_blockout_bad(PyObject *o);    /* rows that its dead letters stand for; 0: output */
+uint32_t py_blockout_bad(PyObject *o); /* rows that its dead letters stand for; 0: output */
 extern PyMethodDef py_block_methods[];
 extern PyMethodDef py_joblog_methods[];
 

@@ -66,7 +66,7 @@ struct sk_ctl {
     uint64_t data_size;
     uint64_t slot_stride;
     uint64_t heap_keep_bytes; /* sk_memory_keep */
-    _Atomic uint32_t who; /* which bell the workers ring: 0 = a caller drives the loop, 1 = the loop thread does */
+    _Atomic uint32_t who;     /* which bell the workers ring: 0 = a caller drives the loop, 1 = the loop thread does */
     int32_t driver_pid;
     _Atomic int64_t waits_ns; /* `waits` holds: INT64_MAX; or held until then */
     _Atomic uint32_t n_used;  /* slots that were ever used */
