@@ -126,6 +126,7 @@ struct sk_op_view {                          /* what a policy may know of an ope
     bool source, can_launch;                 /* can_launch: has input, a free slot or resource, not capped, not past a limit */
     uint64_t in_blocks, in_bytes, out_bytes; /* input ready; output buffered and not consumed */
     uint64_t est_out_bytes;                  /* reservation that the next launch needs */
+    bool grows;                              /* it is larger than what the next launch takes, by more than a sixteenth */
     uint64_t promised;                       /* of its running tasks, not yet yielded */
     bool est_known;
     uint32_t running;

@@ -114,11 +114,17 @@ static bool reader_full(const struct sk_step *x, const struct sk_sstage *s) {
     return s->held_cost + p->ready_bytes + s->promise + (est_known(s) ? est_out(x, s) : 0) > x->mem.limit / 2;
 }
 
+/* A column more is no growth. */
+static bool grows(const struct sk_sstage *s, uint64_t out) {
+    uint64_t in = next_in_bytes(s);
+    return !est_known(s) || out > in + in / 16;
+}
+
 /* What starts ahead of its turn may lie about until then: not if it grows, unless one output of every stage behind it has room beside it. */
 static bool too_large_to_go_ahead(const struct sk_step *x, uint32_t si) {
     const struct sk_sstage *s = &x->s[si];
     uint64_t need = est_out(x, s);
-    if (!next_ahead(s) || (est_known(s) && need <= next_in_bytes(s))) return false;
+    if (!next_ahead(s) || !grows(s, need)) return false;
     for (uint32_t i = si; i < x->n; i++) need += est_out(x, &x->s[i]);
     return need > sk_budget_room(&x->mem);
 }
@@ -188,6 +194,7 @@ static void look(struct sk_step *x, struct sk_sched_view *v) {
                                          : s->parent != SK_NO_STAGE ? x->s[s->parent].ready_bytes
                                                                     : 0),
             .est_out_bytes = est_out(x, s) + turn_headroom(x, i),
+            .grows = grows(s, est_out(x, s)),
             .promised = s->promise,
             .est_known = est_known(s),
             .running = s->in_flight,

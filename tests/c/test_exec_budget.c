@@ -208,3 +208,17 @@ TEST(near_the_end_the_longest_way_comes_first) {
     op[1].est_ns = 0; /* not known */
     CHECK_EQ(p->choose(&v, state), 1);
 }
+
+TEST(
+    what_is_no_larger_than_its_input_needs_no_room) { /* of blocks of different sizes, too: not the mean input counts but the one at hand */
+    const struct sk_policy *p = sk_policy_find("adaptive");
+    uint64_t state[8] = {0};
+    struct sk_op_view op[2] = {
+        {.source = true, .est_known = true, .cpu_e4 = 10000, .est_out_bytes = 500},
+        {.can_launch = true, .est_known = true, .cpu_e4 = 10000, .in_bytes = 800, .in_per_task = 100, .est_out_bytes = 200},
+    };
+    struct sk_sched_view v = {.n = 2, .op = op, .memory_limit = 1000, .memory_used = 1000, .now_ns = 1, .cpu_e4 = 80000};
+    CHECK_EQ(p->choose(&v, state), 1);
+    op[1].grows = true;
+    CHECK_EQ(p->choose(&v, state), -1);
+}

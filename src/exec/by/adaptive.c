@@ -78,7 +78,7 @@ static int choose(const struct sk_sched_view *v, void *p) {
         uint64_t need = op->est_out_bytes;
         if (!op->source) {
             headroom += need;
-            bool shrinks = (double)need <= op->in_per_task && promised <= v->memory_limit / 8;
+            bool shrinks = !op->grows && promised <= v->memory_limit / 8;
             if (op->can_launch && (need <= room || shrinks)) return (int)i;
             continue;
         }
