@@ -535,6 +535,9 @@ struct sk_look_worker {
 };
 /* Of this process; async-signal-safe. In a worker: its own row. False: no local engine is open here. */
 bool sk_look_self(struct sk_look *out, struct sk_look_worker *rows, size_t cap, size_t *n);
+/* The processes of an engine share one stderr: who writes more than a line there in a signal handler takes turns with the others, waiting for at most a second
+ * (then it writes all the same). Async-signal-safe. */
+void sk_look_speak(bool begin);
 /* Of the one whose control segment is there (/proc/<pid>/fd/<n>). */
 sk_rc sk_look_at(const char *path, struct sk_look *out, struct sk_look_worker *rows, size_t cap, size_t *n, struct sk_err *err) SK_MUST_USE;
 

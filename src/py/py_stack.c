@@ -4,8 +4,8 @@
  * with -1: to its own stderr. SIGQUIT (Ctrl-\), in a driver whose program does not use it: the stacks of driver and workers to stderr; once more within
  * two seconds, and it ends the program as it would without skate. Not here: finding processes and printing (python/skate/_private/stack.py).
  *
- * Invariant: the handler calls nothing that is not async-signal-safe, and waits for nothing but the same handler on another thread (a second at most): a
- * pipe that is full loses text. Cost: nothing until the signal comes; one descriptor. */
+ * Invariant: the handler calls nothing that is not async-signal-safe, and waits for nothing but the same handler on another thread or, for stderr, in another
+ * process (a second at most each): a pipe that is full loses text. Cost: nothing until the signal comes; one descriptor. */
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
@@ -127,10 +127,16 @@ static void on_signal(int sig, siginfo_t *si, void *uc SK_UNUSED) {
     int fd = asked ? pipe_of(si) : STDERR_FILENO;
     if (fd < 0) goto out;
     if (!asked) {
+        sk_look_speak(true);
         head(&l, me.driver);
         flush(&l, fd);
     }
     dump_to(fd);
+    if (sig == SIGQUIT) {
+        add(&l, "\n-- skate: Ctrl-\\ again within 2 seconds ends the program\n");
+        flush(&l, fd);
+    }
+    if (!asked) sk_look_speak(false);
     if (asked) {
         ssize_t r = write(fd, "", 1);
         (void)r;
@@ -138,8 +144,6 @@ static void on_signal(int sig, siginfo_t *si, void *uc SK_UNUSED) {
     }
     if (sig == SIGQUIT) {
         for (size_t i = 0; i < n; i++) (void)sigqueue(me.workers[i].pid, stack_signal(), (union sigval){.sival_int = -1});
-        add(&l, "\n-- skate: Ctrl-\\ again within 2 seconds ends the program\n");
-        flush(&l, fd);
         me.last_quit_ns = sk_now_ns();
     }
 out:

@@ -70,7 +70,7 @@ struct sk_ctl {
     int32_t driver_pid;
     _Atomic int64_t waits_ns; /* `waits` holds: INT64_MAX; or held until then */
     _Atomic uint32_t n_used;  /* slots that were ever used */
-    uint32_t pad;
+    _Atomic int32_t speaks;   /* pid of the process that writes its stacks to stderr, 0: none; sk_look_speak */
     struct sk_bell bell[2];
     uint8_t pad2[64];
     char waits[512]; /* what the caller that drives waits for, when it does for long */

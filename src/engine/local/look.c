@@ -1,10 +1,11 @@
 /* look.c - looking at a local engine through its control segment alone: from a signal handler of the driver, or from another process (skate stack).
  *
- * No lock, no allocation, nothing is changed: it works while the driver hangs with the engine's lock held. Invariant: reads stay inside the segment,
+ * No lock, no allocation, nothing is changed but whose turn it is to write to stderr: it works while the driver hangs with the engine's lock held. Invariant: reads stay inside the segment,
  * whatever is in it; texts may be torn (they are only shown). Cost: one slot a worker. */
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
+#include <signal.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -56,7 +57,7 @@ void sk_look_open(const uint8_t *base, size_t size, const struct sk_slot *slot) 
 
 void sk_look_close(void) {
     atomic_store(&me.base, NULL);
-    while (atomic_load(&me.n_inside)) sched_yield(); /* a signal handler on another thread: microseconds */
+    while (atomic_load(&me.n_inside)) sched_yield(); /* a signal handler on another thread: microseconds, a second at most */
 }
 
 bool sk_look_self(struct sk_look *out, struct sk_look_worker *rows, size_t cap, size_t *n) {
@@ -75,6 +76,20 @@ bool sk_look_self(struct sk_look *out, struct sk_look_worker *rows, size_t cap, 
     }
     atomic_fetch_sub(&me.n_inside, 1);
     return here;
+}
+
+void sk_look_speak(bool begin) {
+    atomic_fetch_add(&me.n_inside, 1);
+    const uint8_t *base = atomic_load(&me.base);
+    _Atomic int32_t *speaks = base && me.pid == getpid() ? &((struct sk_ctl *)(uintptr_t)base)->speaks : NULL;
+    int32_t free = 0, pid = me.pid;
+    if (speaks && !begin) {
+        (void)atomic_compare_exchange_strong(speaks, &pid, 0);
+    } else if (speaks) {
+        for (int64_t until = sk_now_ns() + SK_SEC; !atomic_compare_exchange_weak(speaks, &free, pid) && sk_now_ns() < until; sched_yield())
+            if (free && kill(free, 0) == 0) free = 0; /* else it has died over it: taken from it next time */
+    }
+    atomic_fetch_sub(&me.n_inside, 1);
 }
 
 /* ---- another one ------------------------------------------------------------------------------------------------------------------------ */
