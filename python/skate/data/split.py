@@ -1,4 +1,5 @@
-"""Dividing and joining Datasets by rows and blocks: split, train_test_split, zip, union, repartition, block order. A part of Dataset.
+"""Dividing and joining Datasets by rows and blocks: split, train_test_split, zip, union, repartition, block order; and the methods that have to exchange
+rows between blocks, which raise NotImplementedError until skate can do that. A part of Dataset.
 
 What has to know how many rows there are runs the Dataset first (materialize) and then says ranges of its blocks: no row is copied.
 """
@@ -6,10 +7,17 @@ What has to know how many rows there are runs the Dataset first (materialize) an
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, NoReturn
 
 from skate.data import execute, front, late
 from skate.data.execute import Facts, Node
+
+
+def _needs_exchange(what: str, instead: str = "") -> NoReturn:
+    """Of methods that are planned. instead: what does the same for data that fits into memory."""
+    raise NotImplementedError(
+        f"{what} need{'' if ' and ' in what else 's'} an exchange between blocks, which skate does not have yet{instead}"
+    )
 
 
 @front.methods
@@ -136,9 +144,7 @@ class Splits:
         if isinstance(test_size, float) and not 0 < test_size < 1:
             raise ValueError(f"train_test_split: test_size={test_size}: as a share it lies between 0 and 1; a number of rows is an int")
         if shuffle or stratify:
-            raise NotImplementedError(
-                "train_test_split: shuffle and stratify need an exchange between blocks, which skate does not have yet"
-            )
+            _needs_exchange("train_test_split: shuffle and stratify")
         source: Any = self.materialize()  # type: ignore[attr-defined]
         rows = source._facts.rows
         if isinstance(test_size, int):
@@ -256,7 +262,7 @@ class Splits:
             if v is not None and (not isinstance(v, int) or isinstance(v, bool) or v < 1):
                 raise ValueError(f"repartition: {name} must be a positive int, not {v!r}")
         if shuffle or keys is not None or sort:
-            raise NotImplementedError("repartition: shuffle, keys and sort need an exchange between blocks, which skate does not have yet")
+            _needs_exchange("repartition: shuffle, keys and sort")
         if num_blocks is not None:
             node = Node("late", "Repartition", {}, (self._node,), blocks_of=late.repartitioned(num_blocks))
         else:
@@ -289,3 +295,97 @@ class Splits:
             each_run=lambda k: {"blocks_of": late.reordered(of_run(k))},
         )
         return self._add(node, Facts(self._facts.rows, self._facts.schema, self._facts.files))  # type: ignore[attr-defined]
+
+    # ---- what is planned: it has to exchange rows between blocks
+
+    def sort(self, key: str | list[str], descending: bool | list[bool] = False, boundaries: list[Any] | None = None) -> Any:
+        """Planned: the rows in the order of a column or of several.
+
+        Args:
+            key: Its name, or their names.
+            descending: The largest value first; of several keys one for each.
+            boundaries: Values of the key at which output blocks begin.
+
+        Raises:
+            NotImplementedError: Always: it needs an exchange between blocks, which skate does not have yet.
+            KeyError: There is no such column.
+        """
+        self._check_columns([key] if isinstance(key, str) else list(key), "sort")  # type: ignore[attr-defined]
+        _needs_exchange("sort", "; where the rows fit into memory, ds.to_pandas().sort_values(key) and skate.data.from_pandas do it")
+
+    def groupby(self, key: str | list[str] | None, num_partitions: int | None = None) -> Any:
+        """Planned: the rows in groups of equal keys, to be aggregated or mapped.
+
+        Args:
+            key: A column's name, or several; None: one group of all rows.
+            num_partitions: In how many parts to work.
+
+        Raises:
+            NotImplementedError: Always: it needs an exchange between blocks, which skate does not have yet.
+            KeyError: There is no such column.
+        """
+        keys = [] if key is None else [key] if isinstance(key, str) else list(key)
+        self._check_columns(keys, "groupby")  # type: ignore[attr-defined]
+        instead = "; where the rows fit into memory, ds.to_pandas().groupby(key) does it" if keys else "; aggregate() works over all rows"
+        _needs_exchange("groupby", instead)
+
+    def join(
+        self,
+        ds: Any,
+        join_type: str,
+        num_partitions: int,
+        on: tuple[str, ...] = ("id",),
+        right_on: tuple[str, ...] | None = None,
+        left_suffix: str | None = None,
+        right_suffix: str | None = None,
+        *,
+        partition_size_hint: int | None = None,
+        aggregator_ray_remote_args: dict[str, Any] | None = None,
+        validate_schemas: bool = False,
+    ) -> Any:
+        """Planned: the rows of two Datasets that have equal keys, side by side.
+
+        Args:
+            ds: The other Dataset.
+            join_type: "inner", "left_outer", "right_outer", "full_outer", "left_semi", "left_anti", "right_semi" or "right_anti".
+            num_partitions: In how many parts to work.
+            on: Columns of this Dataset that are the key.
+            right_on: Those of the other one; None: the same.
+            left_suffix, right_suffix: What columns of the same name get.
+            partition_size_hint: Bytes of a part.
+            aggregator_ray_remote_args: Resources of what joins.
+            validate_schemas: Raises where the types of the keys differ.
+
+        Raises:
+            NotImplementedError: Always: it needs an exchange between blocks, which skate does not have yet.
+        """
+        _needs_exchange("join", "; where the rows fit into memory, ds.to_pandas().merge(other.to_pandas(), on=...) does it")
+
+    def random_shuffle(self, *, seed: Any = None, num_blocks: int | None = None, **ray_remote_args: Any) -> Any:
+        """Planned: the rows in a random order.
+
+        Args:
+            seed: An int: the same order each time; a RandomSeedConfig; None: another each time.
+            num_blocks: In how many blocks they come.
+            ray_remote_args: Resources of the tasks.
+
+        Raises:
+            NotImplementedError: Always: it needs an exchange between blocks, which skate does not have yet.
+        """
+        _needs_exchange(
+            "random_shuffle",
+            '; randomize_block_order(), iter_batches(local_shuffle_buffer_size=...) and shuffle="files" of readers mix rows without one',
+        )
+
+    def to_random_access_dataset(self, key: str, num_workers: int | None = None) -> Any:
+        """Planned: the rows in actors, to be looked up by a key.
+
+        Args:
+            key: A column's name.
+            num_workers: How many actors.
+
+        Raises:
+            NotImplementedError: Always: it needs an exchange between blocks, which skate does not have yet.
+        """
+        self._check_columns([key], "to_random_access_dataset")  # type: ignore[attr-defined]
+        _needs_exchange("to_random_access_dataset")

@@ -65,10 +65,33 @@ def test_repartition_by_rows():
     assert max(sizes) == 7 and sum(sizes) == 100
     strict = sd.range(100, override_num_blocks=3).repartition(target_num_rows_per_block=7, strict=True)
     assert [len(b["id"]) for b in strict.iter_batches(batch_size=None)] == [7] * 14 + [2]
-    with pytest.raises(NotImplementedError, match="exchange"):
-        sd.range(3).repartition(2, shuffle=True)
     with pytest.raises(ValueError, match="not both"):
         sd.range(3).repartition(2, 2)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda ds: ds.sort("id", descending=True, boundaries=[3]),
+        lambda ds: ds.groupby("id", num_partitions=2),
+        lambda ds: ds.groupby(None),
+        lambda ds: ds.join(ds, "inner", 2, on=("id",), right_on=("id",), left_suffix="l", right_suffix="r", validate_schemas=True),
+        lambda ds: ds.random_shuffle(seed=1, num_blocks=2, num_cpus=1),
+        lambda ds: ds.to_random_access_dataset("id", num_workers=2),
+        lambda ds: ds.repartition(2, shuffle=True),
+        lambda ds: ds.train_test_split(0.5, shuffle=True),
+        lambda ds: ds.train_test_split(0.5, stratify="id"),
+    ],
+)
+def test_what_needs_an_exchange_says_so(call):
+    with pytest.raises(NotImplementedError, match="an exchange between blocks, which skate does not have yet"):
+        call(sd.range(10))
+
+
+def test_a_key_that_does_not_exist_is_told_first():
+    for call in (sd.range(3).sort, sd.range(3).groupby):
+        with pytest.raises(KeyError, match="no column 'idd'"):
+            call("idd")
 
 
 @FAST
@@ -105,8 +128,6 @@ def test_train_test_split():
     for bad in (0, 10, 1.5, 0.0, -1):
         with pytest.raises(ValueError, match="test_size"):
             sd.range(10).train_test_split(bad)
-    with pytest.raises(NotImplementedError):
-        sd.range(10).train_test_split(0.5, shuffle=True)
 
 
 def test_streaming_train_test_split_is_a_partition():
