@@ -95,16 +95,16 @@ class BlockAccessor:
 
     def to_pandas(self) -> Any:
         """As a DataFrame."""
-        from skate.data.batch import table_to_pandas
+        from skate.data.values.frames import table_to_pandas
 
         return self._block if type(self._block).__module__.startswith("pandas") else table_to_pandas(self.to_arrow())
 
     def to_numpy(self, columns: Any = None) -> Any:
         """As a dict of arrays, or the array of one column."""
-        from skate.data.batch import _from_table, to_numpy
+        from skate.data.batch import from_table, to_numpy
         from skate.data.ops import merge
 
-        arrays = to_numpy(merge(_from_table(self.to_arrow())))
+        arrays = to_numpy(merge(from_table(self.to_arrow())))
         if isinstance(columns, str):
             return arrays[columns]
         return arrays if columns is None else {c: arrays[c] for c in columns}

@@ -80,10 +80,10 @@ class DefaultCollateFn(ArrowBatchCollateFn):
     def __call__(self, batch: Any) -> dict[str, Any]:
         import torch
 
-        from skate.data.batch import _from_table, to_numpy
+        from skate.data.batch import from_table, to_numpy
         from skate.data.iterator import tensor
         from skate.data.ops import merge
 
-        arrays = to_numpy(merge(_from_table(batch)))
+        arrays = to_numpy(merge(from_table(batch)))
         dtypes = self.dtypes if isinstance(self.dtypes, dict) else dict.fromkeys(arrays, self.dtypes)
         return {k: tensor(torch, k, v, dtypes.get(k), self.device, self.pin_memory) for k, v in arrays.items()}

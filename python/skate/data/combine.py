@@ -40,7 +40,7 @@ def _state(kind: str, rb: pa.RecordBatch, on: str | None) -> Any:
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    from skate.data.batch import plain_view
+    from skate.data.values.from_arrow import plain_view
 
     if kind == "count":
         return rb.num_rows if on is None else rb.num_rows - rb.column(on).null_count

@@ -68,7 +68,7 @@ class Conversions:
         Args:
             limit: ValueError when there are more rows.
         """
-        from skate.data.batch import table_to_pandas
+        from skate.data.values.frames import table_to_pandas
 
         return _unmasked(table_to_pandas(self._table(limit)))
 

@@ -136,7 +136,7 @@ class DataType:
     @classmethod
     def variable_shaped_tensor(cls, dtype: DataType, ndim: int = 2) -> DataType:
         """Arrays of ndim dimensions and any shape."""
-        from skate.data.batch import ragged_type
+        from skate.data.values.types import ragged_type
 
         return cls(ragged_type(dtype.to_arrow_dtype(), ndim))
 
@@ -194,8 +194,8 @@ class DataType:
 
     def is_tensor_type(self) -> bool:
         """Fixed-shape and variable-shape tensors."""
-        from skate.data.batch import is_ragged
         from skate.data.tensor_types import is_fixed
+        from skate.data.values.types import is_ragged
 
         return is_fixed(self._physical_dtype) or is_ragged(self._physical_dtype)
 

@@ -301,9 +301,10 @@ def _udf(e: UDFExpr, rb: pa.RecordBatch) -> Any:
         raise TypeError(
             f"UDF '{name}' returned invalid type {kind.__name__}. Expected type (pandas.Series, numpy.ndarray, pyarrow.Array, pyarrow.ChunkedArray)"
         )
-    from skate.data.batch import _column, _from_series
+    from skate.data.batch import _column
+    from skate.data.values.frames import from_series
 
-    out = _from_series(out, None) if kind.__module__.startswith("pandas") else _column(out, name, None, None)
+    out = from_series(out, None) if kind.__module__.startswith("pandas") else _column(out, name, None, None)
     if len(out) != rb.num_rows:
         raise ValueError(f"UDF '{name}' returned {len(out)} values for {rb.num_rows} rows; return one value per row")
     return out

@@ -28,6 +28,7 @@ from skate import _skate
 from skate.data import bad, replay
 from skate.data import batch as _b
 from skate.data.context import DataContext
+from skate.data.values.frames import from_series
 
 Batches = Iterator[pa.RecordBatch]
 
@@ -507,7 +508,7 @@ def _new_column(v: Any, name: str, fmt: str, rows: int) -> pa.Array:
                 raise ValueError(f"a DataFrame with {len(v.columns)} columns was returned for the one new column")
             v = v.iloc[:, 0]
         if hasattr(v, "dtype"):
-            return _b._from_series(v if hasattr(v, "iloc") else v.to_series(), None)
+            return from_series(v if hasattr(v, "iloc") else v.to_series(), None)
     elif isinstance(v, (str, bytes)) or not hasattr(v, "__len__"):  # pandas gives every row the one value
         return _b.from_objects([v] * rows, None)
     elif not hasattr(v, "dtype"):

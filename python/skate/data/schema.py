@@ -106,7 +106,7 @@ def promote(name: str, a: pa.DataType, b: pa.DataType) -> pa.DataType:
     from skate.data.tensor_types import fixed_parts, is_fixed
 
     if is_fixed(a) or is_fixed(b):
-        from skate.data.batch import is_ragged, ragged_parts, ragged_type
+        from skate.data.values.types import is_ragged, ragged_parts, ragged_type
 
         for x, y in ((a, b), (b, a)):
             if is_ragged(x) and is_fixed(y) and ragged_parts(x) == (y.value_type, len(y.shape)):
@@ -178,8 +178,9 @@ def _cast(c: pa.Array, t: pa.DataType) -> pa.Array:
     """c as type t; ArrowInvalid when it does not fit. Tensors by shape: Arrow looks at the lists below them only."""
     import pyarrow as pa
 
-    from skate.data.batch import is_ragged, ragged_of_fixed
     from skate.data.tensor_types import ArrowTensorArray, fixed_parts, is_fixed, native, of_native
+    from skate.data.values.to_arrow import ragged_of_fixed
+    from skate.data.values.types import is_ragged
 
     if is_fixed(c.type) and is_ragged(t):
         return ragged_of_fixed(c, t)

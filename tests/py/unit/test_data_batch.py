@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from identities import FORMATS, numpy_copy, pandas_identity, rows_identity
 from skate.data import batch as B
 from skate.data.tensor_types import is_fixed
+from skate.data.values.types import is_ragged
 
 N = None
 TZ = (None, "UTC", "Europe/Berlin", "+05:30")
@@ -295,7 +296,7 @@ def test_rows_keep_types_only_when_exact():
 
 def test_arrays_of_different_shapes():
     a, b = B.from_objects([np.ones((2, 2)), np.zeros((2, 3))], None), B.from_objects([np.ones((2, 2)), np.zeros((2, 2))], None)
-    assert B.is_ragged(a.type) and B.column_to_numpy("x", a)[1].shape == (2, 3)
+    assert is_ragged(a.type) and B.column_to_numpy("x", a)[1].shape == (2, 3)
     with pytest.raises(TypeError, match="different kinds"):
         B.from_objects([np.ones((2, 2)), np.zeros((2, 2, 2))], None)
     from skate.data.schema import concat

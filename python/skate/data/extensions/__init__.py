@@ -14,10 +14,6 @@ import pandas as pd
 import pyarrow as pa
 from pandas.api.extensions import ExtensionArray, ExtensionDtype
 
-from skate.data.batch import PythonObjectArray as ArrowPythonObjectArray
-from skate.data.batch import PythonObjectScalar as ArrowPythonObjectScalar
-from skate.data.batch import PythonObjectType as ArrowPythonObjectType
-from skate.data.batch import array_from_numpy, from_objects, python_objects
 from skate.data.tensor_types import (
     ArrowConversionError,
     ArrowTensorArray,
@@ -27,6 +23,10 @@ from skate.data.tensor_types import (
     ArrowVariableShapedTensorType,
     FixedShapeTensorFormat,
 )
+from skate.data.values.to_arrow import array_from_numpy, from_objects, python_objects
+from skate.data.values.types import PythonObjectArray as ArrowPythonObjectArray
+from skate.data.values.types import PythonObjectScalar as ArrowPythonObjectScalar
+from skate.data.values.types import PythonObjectType as ArrowPythonObjectType
 
 __all__ = [
     "AnyArrowExtTensorType",

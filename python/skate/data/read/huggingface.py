@@ -8,8 +8,8 @@ from typing import Any
 
 
 def run(params: dict[str, Any], task: Any) -> Iterator[Any]:
-    from skate.data.batch import _from_table
+    from skate.data.batch import from_table
 
     task.source = "the dataset"
     for table in pickle.loads(params["fn"]).with_format("arrow").iter(batch_size=1000):
-        yield from _from_table(table)
+        yield from from_table(table)

@@ -80,7 +80,7 @@ def read_file(params: dict[str, Any], task: Any, path: str) -> Iterator[Any]:
     import pyarrow as pa
     import pyarrow.json as pajson
 
-    from skate.data.batch import _from_table, from_rows
+    from skate.data.batch import from_rows, from_table
 
     args = dict(params["args"])
     ro = args.pop("read_options", None) or pajson.ReadOptions()
@@ -111,7 +111,7 @@ def read_file(params: dict[str, Any], task: Any, path: str) -> Iterator[Any]:
         if not good:
             return
         table = pajson.read_json(pa.BufferReader(good), read_options=ro, **args)
-    yield from _from_table(table)
+    yield from from_table(table)
 
 
 def _objects(data: bytes) -> list[Any]:

@@ -61,13 +61,13 @@ def from_arrow(tables: Any, *, override_num_blocks: int | None = None) -> Any:
     """
     import pyarrow as pa
 
-    from skate.data.batch import _from_table
+    from skate.data.batch import from_table
 
     rbs: list[Any] = []
     for t in tables if isinstance(tables, (list, tuple)) else [tables]:
         if isinstance(t, bytes):
             t = pa.ipc.open_stream(t).read_all()
-        rbs += [t] if isinstance(t, pa.RecordBatch) else _from_table(t if isinstance(t, pa.Table) else pa.table(t))
+        rbs += [t] if isinstance(t, pa.RecordBatch) else from_table(t if isinstance(t, pa.Table) else pa.table(t))
     return local_source(_split(rbs, override_num_blocks), "FromArrow")
 
 

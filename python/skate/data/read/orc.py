@@ -62,11 +62,11 @@ def read_file(params: dict[str, Any], task: Any, path: str) -> Iterator[Any]:
     """The stripes of one file."""
     import pyarrow.orc as orc
 
-    from skate.data.batch import _from_table
+    from skate.data.batch import from_table
 
     with open_file(params.get("fs"), path) as f:
         r = orc.ORCFile(f)
         for i in range(r.nstripes):
             yield r.read_stripe(i, columns=params["columns"])
         if not r.nstripes:
-            yield from _from_table(r.read(columns=params["columns"]))
+            yield from from_table(r.read(columns=params["columns"]))

@@ -325,7 +325,7 @@ def _plain(params: dict[str, Any], task: Any, path: str, groups: list[int], said
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    from skate.data.batch import _from_table
+    from skate.data.batch import from_table
 
     with open_file(params.get("fs"), path) as f, pq.ParquetFile(f, memory_map=False) as pf:
         md = pf.metadata
@@ -333,7 +333,7 @@ def _plain(params: dict[str, Any], task: Any, path: str, groups: list[int], said
         rows = sum(md.row_group(g).num_rows for g in groups)
         if not rows:
             schema = pf.schema_arrow if columns is None else pa.schema([pf.schema_arrow.field(c) for c in columns])
-            yield _from_table(schema.empty_table())[0]
+            yield from_table(schema.empty_table())[0]
             return
         coded = []
         if params.get("coded"):

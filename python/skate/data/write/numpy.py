@@ -20,9 +20,9 @@ class _Writer:
         import numpy as np
         import pyarrow as pa
 
-        from skate.data.batch import _from_table, column_to_numpy
+        from skate.data.batch import column_to_numpy, from_table
 
-        (rb,) = _from_table(pa.concat_tables(self.parts))
+        (rb,) = from_table(pa.concat_tables(self.parts))
         a = column_to_numpy(self.column, rb.column(0))
         if a.dtype == object:
             try:

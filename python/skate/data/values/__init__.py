@@ -1,0 +1,1 @@
+"""Values: Arrow columns as numpy arrays, Python objects and DataFrames, and back."""

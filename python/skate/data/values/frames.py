@@ -1,0 +1,110 @@
+"""pandas DataFrames from record batches, and back. pandas is imported by who calls these."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from skate.data.context import DataContext
+from skate.data.tensor_types import is_fixed
+from skate.data.values.cast import exact_cast
+from skate.data.values.from_arrow import column_to_numpy, objects_array, runs_decoded, tensor_to_numpy, times_to_numpy, to_objects
+from skate.data.values.to_arrow import array_from_numpy, from_objects, from_table, hint_of, one_array, same_objects
+from skate.data.values.types import BOOL, NUMBERS, can_rebuild, family, is_ragged
+
+_T = pa.types
+
+
+def to_pandas(rb: pa.RecordBatch) -> Any:
+    """A DataFrame (its own memory, may be changed in place)."""
+    import pandas as pd
+
+    return pd.DataFrame(
+        {name: _series(pd, name, col) for name, col in zip(rb.schema.names, rb.columns, strict=True)}, index=pd.RangeIndex(rb.num_rows)
+    )
+
+
+def table_to_pandas(t: pa.Table) -> Any:
+    rbs = from_table(t)
+    import pandas as pd
+
+    return to_pandas(rbs[0]) if len(rbs) == 1 else pd.concat([to_pandas(b) for b in rbs], ignore_index=True)
+
+
+def _series(pd: Any, name: str, col: pa.Array) -> Any:
+    t = col.type
+    tid = t.id
+    if tid in NUMBERS or tid == BOOL:
+        if col.null_count == 0:
+            return pd.Series(np.array(column_to_numpy(name, col)))
+        m = column_to_numpy(name, col.cast(pa.float32()) if _T.is_float16(t) else col)
+        kind = pd.arrays.BooleanArray if tid == BOOL else pd.arrays.FloatingArray if _T.is_floating(t) else pd.arrays.IntegerArray
+        return pd.Series(kind(np.array(m.data), np.array(m.mask)))
+    if _T.is_timestamp(t) or _T.is_duration(t):
+        s = pd.Series(np.array(times_to_numpy(name, col)))
+        return s if _T.is_duration(t) or t.tz is None else s.dt.tz_localize("UTC").dt.tz_convert(_zone(t.tz))
+    if _T.is_dictionary(t) and col.dictionary.null_count == 0 and (_T.is_string(t.value_type) or _T.is_integer(t.value_type)):
+        d = col.dictionary.to_pylist()
+        if len(set(d)) == len(d):
+            codes = col.indices.fill_null(-1).to_numpy(zero_copy_only=False)
+            return pd.Series(pd.Categorical.from_codes(codes, categories=d, ordered=t.ordered))
+    if _T.is_dictionary(t):
+        return _series(pd, name, col.dictionary_decode())
+    if _T.is_run_end_encoded(t):
+        return _series(pd, name, runs_decoded(col))
+    if _T.is_string(t) or _T.is_large_string(t):
+        return pd.Series(col.to_pylist(), dtype="str" if hasattr(pd, "StringDtype") and pd.__version__ >= "3" else object)
+    if (is_fixed(t) or is_ragged(t)) and not DataContext.get_current().enable_tensor_extension_casting and not col.null_count:
+        from skate.data.extensions import TensorArray
+
+        return pd.Series(TensorArray(tensor_to_numpy(col) if is_fixed(t) else to_objects(name, col)))
+    if not can_rebuild(t) and not is_fixed(t):
+        raise TypeError(f'column {name!r} ({t}) has no exact pandas form; use batch_format="pyarrow", or drop it first')
+    return pd.Series(objects_array(to_objects(name, col)), dtype=object)
+
+
+def _zone(tz: str) -> Any:
+    """What pandas takes for Arrow's zone: a name, or a fixed offset such as +05:30."""
+    return tz
+
+
+def from_pandas(df: Any, what: str, rb: pa.RecordBatch | None = None) -> pa.RecordBatch:
+    """A DataFrame as a batch; its index is left out. NaN in float columns stays NaN; None, NA and NaT are null."""
+    cols, names = [], []
+    for i, name in enumerate(df.columns):
+        name = str(name)
+        old = hint_of(name, rb)
+        s = df.iloc[:, i]
+        try:
+            cols.append(from_series(s, None if old is None else old.type, old))
+        except (pa.ArrowException, TypeError, ValueError, OverflowError) as e:
+            raise type(e)(f"{what} returned column {name!r} that cannot become an Arrow column: {e}") from None
+        names.append(name)
+    if len(set(names)) != len(names):
+        raise ValueError(f"{what} returned a DataFrame with a column name twice: {sorted(n for n in names if names.count(n) > 1)[0]!r}")
+    return pa.RecordBatch.from_arrays(cols, names=names)
+
+
+def from_series(s: Any, hint: pa.DataType | None, old: pa.Array | None = None) -> pa.Array:
+    dtype = s.dtype
+    if isinstance(dtype, np.dtype):
+        if dtype.kind == "O":
+            values = s.tolist()
+            kept = same_objects(values, old)  # before NaN is taken for null
+            if kept is not None:
+                return kept
+            mask = s.isna().to_numpy()
+            if mask.any():
+                values = [None if m else v for v, m in zip(values, mask.tolist(), strict=True)]
+            return from_objects(values, hint)
+        return array_from_numpy(s.to_numpy(), hint if dtype.kind in "mMb" else None)
+    arr = one_array(pa.array(s))
+    if _T.is_large_string(arr.type) and (hint is None or family(hint) != family(arr.type)) and arr.nbytes < 1 << 30:
+        arr = arr.cast(pa.string())
+    if hint is not None and arr.type != hint:
+        kept = exact_cast(arr, hint)
+        if kept is not None:
+            return kept
+    return arr

@@ -1,0 +1,370 @@
+"""numpy arrays and Python values as Arrow columns, of their natural type or of the type that they had, where that is exact."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from skate.data import tensor_types as _tt
+from skate.data.coded import plain
+from skate.data.tensor_types import is_fixed
+from skate.data.values.cast import compatible, exact_cast, same_floats
+from skate.data.values.from_arrow import to_objects
+from skate.data.values.types import FIXED_LIST, LISTS, TYPES, PythonObjectType, can_rebuild, is_ragged, ragged_parts, ragged_type
+
+_T = pa.types
+
+
+def one_array(c: Any) -> pa.Array:
+    if isinstance(c, pa.Array):
+        return c
+    c = c.combine_chunks()
+    return c if isinstance(c, pa.Array) else (c.chunk(0) if c.num_chunks == 1 else pa.concat_arrays(c.chunks))
+
+
+def array_from_numpy(v: np.ndarray, hint: pa.DataType | None, old: pa.Array | None = None) -> pa.Array:
+    """An Arrow array of v; `hint`: the type to keep if that is exact; `old`: the column v was made from."""
+    if v.ndim == 0:
+        raise ValueError("it is a single value (0-d array); a column has one value per row")
+    if v.ndim == 1 and v.dtype in TYPES and not isinstance(v, np.ma.MaskedArray):
+        arr = plain_array(TYPES[v.dtype], v)
+        kept = None if hint is None else exact_cast(arr, hint, naive_ok=True)
+        return arr if kept is None else kept
+    kind = v.dtype.kind
+    if v.ndim > 1 and kind not in "OUS":
+        return _tensor_from_numpy(v, hint)
+    if kind == "O" or v.ndim > 1:
+        values = np.ma.filled(v.astype(object), None).tolist() if isinstance(v, np.ma.MaskedArray) else v.tolist()
+        if (
+            hint is not None
+            and not can_rebuild(hint)
+            and not is_fixed(hint)
+            and not (_T.is_run_end_encoded(hint) and can_rebuild(hint.value_type))
+        ):
+            raise TypeError(
+                f'type {hint} cannot be made from Python values; return the array itself, drop the column, or use batch_format="pyarrow"'
+            )
+        return from_objects(values, hint, old)
+    if kind == "M" or kind == "m":
+        unit = np.datetime_data(v.dtype)
+        if unit[1] != 1 or unit[0] not in ("s", "ms", "us", "ns", "D") or (unit[0] == "D" and kind == "m"):
+            raise TypeError(
+                f'dtype {v.dtype} has no Arrow type; use v.astype("{"datetime64" if kind == "M" else "timedelta64"}[s]") (or ms, us, ns)'
+            )
+        null = np.isnat(np.ma.getdata(v))
+        if isinstance(v, np.ma.MaskedArray):
+            null = null | np.ma.getmaskarray(v)
+        ints = np.ascontiguousarray(np.ma.getdata(v)).astype(v.dtype.newbyteorder("="), copy=False).view(np.int64)
+        if unit[0] == "D":
+            ints = np.where(null, 0, ints)
+            if ints.size and (ints.min() < -(2**31) or ints.max() >= 2**31):
+                raise ValueError("a date is beyond what Arrow's date32 holds")
+            ints = ints.astype(np.int32)
+        typ = pa.date32() if unit[0] == "D" else pa.timestamp(unit[0]) if kind == "M" else pa.duration(unit[0])
+        arr = plain_array(typ, ints, null if null.any() else None)
+    elif kind == "U" or kind == "S":
+        arr = from_objects(np.ma.filled(v.astype(object), None).tolist() if isinstance(v, np.ma.MaskedArray) else v.tolist(), None)
+        if not len(arr):
+            arr = pa.nulls(0, pa.string() if kind == "U" else pa.binary())
+    elif kind == "b":
+        data = np.ma.getdata(v)
+        arr = pa.Array.from_buffers(
+            pa.bool_(), len(v), [_bitmap(~np.ma.getmaskarray(v)) if isinstance(v, np.ma.MaskedArray) else None, _bitmap(data)]
+        )
+    else:
+        if not v.dtype.isnative:
+            v = v.astype(v.dtype.newbyteorder("="))
+        if v.dtype not in TYPES:
+            raise TypeError(f"dtype {v.dtype} has no Arrow type; split it into columns of numbers")
+        arr = plain_array(TYPES[v.dtype], np.ma.getdata(v), np.ma.getmaskarray(v) if isinstance(v, np.ma.MaskedArray) else None)
+    if hint is not None and arr.type != hint:
+        kept = exact_cast(arr, hint, naive_ok=True)
+        if kept is not None:
+            return kept
+    return arr
+
+
+def _bitmap(bits: np.ndarray) -> pa.Buffer:
+    return pa.py_buffer(np.packbits(bits, bitorder="little"))
+
+
+def plain_array(t: pa.DataType, v: np.ndarray, null: np.ndarray | None = None) -> pa.Array:
+    """An Arrow array over the memory of v."""
+    return pa.Array.from_buffers(
+        t, len(v), [None if null is None else _bitmap(~null), pa.py_buffer(v if v.flags.c_contiguous else np.ascontiguousarray(v))]
+    )
+
+
+def _tensor_from_numpy(v: np.ndarray, hint: pa.DataType | None = None) -> pa.Array:
+    if isinstance(v, np.ma.MaskedArray):
+        if np.ma.getmaskarray(v).any():
+            raise TypeError("a masked array of more than one dimension has no Arrow type; fill the masked values first")
+        v = np.ma.getdata(v)
+    shape = v.shape[1:]
+    size = math.prod(shape)
+    if hint is not None and _T.is_fixed_size_list(hint) and len(shape) == 1:
+        flat = array_from_numpy(np.ascontiguousarray(v).reshape(-1), None)
+        if flat.type == hint.value_type:
+            return pa.FixedSizeListArray.from_arrays(flat, type=hint) if size else _zero_lists(len(v), hint)
+    if (
+        isinstance(hint, pa.FixedShapeTensorType)
+        and hint.permutation is not None
+        and tuple(hint.shape[p] for p in hint.permutation) == shape
+    ):
+        inverse = np.argsort(hint.permutation)
+        flat = array_from_numpy(np.ascontiguousarray(v.transpose(0, *(int(i) + 1 for i in inverse))).reshape(-1), None)
+        typ = hint
+    else:
+        flat = array_from_numpy(np.ascontiguousarray(v).reshape(-1), None)
+        keep = (
+            hint is not None
+            and is_fixed(hint)
+            and getattr(hint, "permutation", None) is None
+            and tuple(hint.shape) == shape
+            and hint.value_type == flat.type
+        )
+        typ = hint if keep else _tt.context_format().to_type()
+        if not keep:
+            if typ is not pa.FixedShapeTensorType:
+                return _tt.of_numpy(v, _tt.context_format())
+            typ = pa.fixed_shape_tensor(flat.type, shape)
+        elif not isinstance(typ, pa.FixedShapeTensorType):
+            return _tt.of_flat(flat, len(v), typ)
+    if typ.value_type != flat.type:
+        typ = pa.fixed_shape_tensor(flat.type, shape)
+    storage = pa.FixedSizeListArray.from_arrays(flat, size) if size else _zero_lists(len(v), typ.storage_type)
+    if storage.type != typ.storage_type:
+        storage = storage.cast(typ.storage_type)
+    return pa.ExtensionArray.from_storage(typ, storage)
+
+
+def _zero_lists(n: int, t: pa.DataType) -> pa.Array:
+    return pa.array([[]] * n, t)
+
+
+def from_objects(values: list[Any], hint: pa.DataType | None, old: pa.Array | None = None) -> pa.Array:
+    """An Arrow array of Python values (None: null); keeps `hint` when that is exact. old: the column of that type that the values come from, as far as is known."""
+    if hint is not None and _T.is_union(hint):
+        raise TypeError(f'type {hint} cannot be made from Python values; drop the column, or use batch_format="pyarrow"')
+    first = next((v for v in values if v is not None), None)
+    if isinstance(hint, PythonObjectType):
+        return _objects_again(values, old)
+    if first is not None and (isinstance(first, np.ndarray) or type(first).__module__.startswith("torch")):
+        arr = _from_arrays(values, hint)
+        if arr is not None:
+            return arr
+    if (
+        hint is not None
+        and isinstance(hint, pa.BaseExtensionType)
+        and (first is None or not is_fixed(hint) and not isinstance(hint, (pa.UuidType, pa.Bool8Type)))
+    ):
+        storage = from_objects(values, hint.storage_type)
+        return pa.ExtensionArray.from_storage(hint, storage) if storage.type == hint.storage_type else storage
+    natural = None
+    error: Exception | None = None
+    try:
+        natural = _of_one_kind(values)
+        if natural is None:
+            natural = pa.array(values)
+        unit = _pandas_unit(values, natural.type)
+        if unit is not None:
+            natural = pa.array(values, type=pa.duration(unit) if _T.is_duration(natural.type) else pa.timestamp(unit, natural.type.tz))
+        if hint is None or natural.type == hint:
+            return natural
+    except (pa.ArrowException, TypeError, ValueError, OverflowError) as e:
+        error = e
+    if hint is not None:
+        kept = None
+        if (
+            natural is None
+            or (_T.is_nested(hint) and not _T.is_run_end_encoded(hint))
+            or (isinstance(hint, pa.BaseExtensionType) and not isinstance(hint, pa.Bool8Type))
+        ):
+            if natural is None or compatible(natural.type, hint):
+                try:
+                    kept = pa.array(values, type=hint)
+                except (pa.ArrowException, TypeError, ValueError, OverflowError) as e:
+                    error = error or e
+                if kept is not None and natural is not None and not same_floats(natural, kept):
+                    kept = None
+        else:
+            kept = exact_cast(natural, hint)
+        if kept is not None:
+            return kept
+    if natural is not None:
+        return natural
+    assert error is not None
+    if _foreign(values):
+        return python_objects(values)
+    if len({type(v) for v in values if v is not None}) > 1:
+        kinds = sorted({type(v).__name__ for v in values if v is not None})
+        raise TypeError(f"values of mixed types ({', '.join(kinds)}): {error}; return one type") from None
+    raise error
+
+
+def _objects_again(values: list[Any], old: pa.Array | None) -> pa.Array:
+    """What a function gives for a column of objects: objects, where all are among those it got, or no other type holds them."""
+    kept = same_objects(values, old)
+    if kept is not None:
+        return kept
+    if _foreign(values):
+        return python_objects(values)
+    try:
+        return from_objects(values, None)
+    except (pa.ArrowException, TypeError, ValueError, OverflowError):
+        return python_objects(values)
+
+
+def same_objects(values: list[Any], old: pa.Array | None) -> pa.Array | None:
+    """The values as a column of objects, if all of them (but None) are in `old`, a column of objects, by their pickles; else None."""
+    if old is None or not isinstance(old.type, PythonObjectType):
+        return None
+    known = {None, *old.storage.to_pylist()}
+    try:
+        again = python_objects(values)
+    except TypeError:  # new ones, which cannot be pickled: the caller says so
+        return None
+    return again if known.issuperset(again.storage.to_pylist()) else None
+
+
+_PLAIN = {"builtins", "datetime", "decimal", "numpy", "uuid", "pandas", "pyarrow", "torch", "collections"}
+
+
+def _foreign(values: list[Any]) -> bool:
+    """Whether there is an object of a class that no format knows: only such columns are pickled, a mix of plain types stays an error."""
+    return any(
+        type(v) is object or isinstance(v, BaseException) or type(v).__module__.split(".")[0] not in _PLAIN
+        for v in values
+        if not hasattr(v, "__array__") and not hasattr(v, "__arrow_array__")
+    )
+
+
+def python_objects(values: list[Any]) -> pa.Array:
+    """A column of pickled objects; TypeError naming the class that cannot be pickled."""
+    import cloudpickle
+
+    out = []
+    for v in values:
+        try:
+            out.append(None if v is None else cloudpickle.dumps(v, 5))
+        except Exception as e:
+            raise TypeError(f"an object of type {type(v).__name__} cannot be pickled: {e}") from None
+    return pa.ExtensionArray.from_storage(PythonObjectType(), pa.array(out, pa.large_binary()))
+
+
+def _of_one_kind(values: list[Any]) -> pa.Array | None:
+    """Lists of plain Python values of one type without None, by numpy; None for anything else."""
+    kinds = set(map(type, values))
+    if len(kinds) != 1:
+        return None
+    (kind,) = kinds
+    if kind is int:
+        try:
+            return plain_array(TYPES[np.dtype(np.int64)], np.array(values, np.int64))
+        except OverflowError:
+            return None
+    if kind is float:
+        return plain_array(TYPES[np.dtype(np.float64)], np.array(values, np.float64))
+    if kind is bool:
+        return pa.Array.from_buffers(pa.bool_(), len(values), [None, _bitmap(np.array(values, bool))])
+    if kind is str:
+        text = "".join(values)
+        if text.isascii():
+            return _pieces_array(pa.string(), values, text.encode())
+        values = [v.encode() for v in values]
+        return _pieces_array(pa.string(), values, b"".join(values))
+    if kind is bytes:
+        return _pieces_array(pa.binary(), values, b"".join(values))
+    return None
+
+
+def _pieces_array(t: pa.DataType, values: list[Any], data: bytes) -> pa.Array | None:
+    if len(data) >= 1 << 31:
+        return None
+    offsets = np.zeros(len(values) + 1, np.int32)
+    np.cumsum(np.fromiter(map(len, values), np.int32, len(values)), out=offsets[1:])
+    return pa.Array.from_buffers(t, len(values), [None, pa.py_buffer(offsets), pa.py_buffer(data)])
+
+
+def _pandas_unit(values: list[Any], t: pa.DataType) -> str | None:
+    """The finest unit of pandas' own times, which Arrow would take for microseconds; None when there are others, or Arrow is right."""
+    if not (_T.is_timestamp(t) or _T.is_duration(t)) or t.unit != "us":
+        return None
+    units = {getattr(v, "unit", "us") for v in values if v is not None}
+    finest = next((u for u in ("ns", "us", "ms", "s") if u in units), "us")
+    return None if finest == "us" else finest
+
+
+def _from_arrays(values: list[Any], hint: pa.DataType | None) -> pa.Array | None:
+    """From ndarrays, one a row: a list column if that was its type, a tensor if all have one shape, else lists (1-d only)."""
+    arrays = [None if v is None else np.asarray(v) for v in values]
+    some = [a for a in arrays if a is not None]
+    if all(a.ndim == 0 for a in some):
+        return from_objects([None if a is None else a.item() if a.dtype.kind not in "Mm" else a[()] for a in arrays], hint)
+    dtypes = {a.dtype for a in some}
+    if any(d.kind in "OUS" for d in dtypes):
+        return from_objects([None if a is None else a.tolist() for a in arrays], hint)
+    if hint is not None and (hint.id in LISTS or hint.id == FIXED_LIST) and all(a.ndim == 1 for a in some):
+        if {pa.from_numpy_dtype(d) for d in dtypes} == {hint.value_type}:
+            try:
+                return pa.array(arrays, type=hint)
+            except pa.ArrowInvalid:
+                pass  # a fixed-size list of other sizes now
+        return pa.array(arrays) if hint.id in LISTS else pa.array([None if a is None else a for a in arrays])
+    shapes = {a.shape for a in some}
+    if (
+        hint is not None
+        and is_ragged(hint)
+        and len(dtypes) == 1
+        and len({len(s) for s in shapes}) == 1
+        and ragged_parts(hint) == (pa.from_numpy_dtype(next(iter(dtypes))), len(next(iter(shapes))))
+    ):
+        return _tt.ragged(arrays, hint)
+    if len(shapes) == 1 and len(dtypes) == 1:
+        if len(some) == len(arrays):
+            return _tensor_from_numpy(np.stack(some), hint)
+        dense = _tensor_from_numpy(np.stack(some), hint)
+        at, index = 0, []
+        for a in arrays:
+            index.append(None if a is None else at)
+            at += a is not None
+        return pa.ExtensionArray.from_storage(dense.type, dense.storage.take(pa.array(index, pa.int64())))
+    if all(a.ndim == 1 for a in some):
+        return pa.array(arrays)
+    if len(dtypes) == 1 and len({len(s) for s in shapes}) == 1:
+        return _tt.ragged(arrays, ragged_type(pa.from_numpy_dtype(next(iter(dtypes))), len(next(iter(shapes)))))
+    raise TypeError(
+        f"arrays of different kinds in one column ({', '.join(map(str, sorted(shapes, key=str)[:3]))}); "
+        f"give all the same dtype and number of dimensions"
+    )
+
+
+def ragged_of_fixed(col: pa.Array, t: pa.DataType) -> pa.Array:
+    """A fixed-shape tensor column as one of varying shapes."""
+    return _tt.ragged([None if a is None else np.asarray(a) for a in to_objects("", col)], t)
+
+
+def from_table(t: pa.Table) -> list[pa.RecordBatch]:
+    if t.num_rows == 0:
+        return [pa.RecordBatch.from_arrays([_no_rows(c) for c in t.columns], schema=t.schema)]
+    return (t.combine_chunks() if any(c.num_chunks > 1 for c in t.columns) else t).to_batches()
+
+
+def _no_rows(c: pa.ChunkedArray) -> pa.Array:
+    if c.num_chunks:
+        return c.chunk(0).slice(0, 0)
+    t = c.type
+    return pa.ExtensionArray.from_storage(t, pa.array([], t.storage_type)) if isinstance(t, pa.BaseExtensionType) else pa.array([], t)
+
+
+def column_before(name: str, rb: pa.RecordBatch | None) -> pa.Array | None:
+    i = -1 if rb is None else rb.schema.get_field_index(name)
+    return rb.column(i) if i >= 0 else None
+
+
+def hint_of(name: str, rb: pa.RecordBatch | None) -> pa.Array | None:
+    old = column_before(name, rb)
+    return None if old is None else plain(old)
