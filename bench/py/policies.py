@@ -36,7 +36,7 @@ def run(data, frames, sigma, policy):
             return {"s": b["f"][:, :1].sum(axis=1, dtype=np.int64)}
 
     ctx = data.DataContext.get_current()
-    ctx.policy = policy
+    ctx.scheduling_policy = policy
     ctx.execution_options.resource_limits = ctx.execution_options.resource_limits.copy(object_store_memory=frames * (SIZE + 500))
     ds = data.range(N, override_num_blocks=N).map_batches(load, batch_size=1, num_cpus=1)
     ds = ds.map_batches(transform, batch_size=1, num_cpus=0.99).map_batches(Infer, batch_size=1, num_gpus=1, num_cpus=0, concurrency=4)

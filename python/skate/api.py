@@ -150,7 +150,11 @@ def init(
     global _context, _job
     unknown = [k for k in kwargs if k not in _IGNORED]
     if unknown:
-        raise RuntimeError(f"Unknown keyword argument(s): {', '.join(unknown)}")
+        from skate import _near
+
+        known = [*init.__kwdefaults__, *config.KNOBS]
+        near = "; ".join(_near.meant(k, known) for k in unknown if _near.nearest(k, known))
+        raise RuntimeError(f"Unknown keyword argument(s): {', '.join(unknown)}{near and '; ' + near.strip('; ')}")
     if address not in (None, "local", "auto"):
         raise ConnectionError(f"skate.init(address={address!r}): skate runs on this machine only; leave address out")
     if _skate.in_worker():

@@ -155,26 +155,69 @@ def _cast(name, default, text):
         raise ValueError(f"{KNOBS[name][1]}={text!r}: a number is wanted ({KNOBS[name][2]})") from None
 
 
-def resolve(given):
-    """The value of each knob; `given` holds what the caller set (None: not set).
+# Names of the environment that are no knobs: of the processes among themselves, of tests and benchmarks.
+_OWN_ENV = ("SKATE_CTL", "SKATE_DRIVER_PID", "SKATE_FAULT", "SKATE_FORK_FD", "SKATE_GPUS", "SKATE_JOB", "SKATE_LIVE_FD", "SKATE_MEASURE")
+_told = set()  # names without a meaning that were spoken of
 
-    Names that are none of ours are Ray's internals, which its programs and fixtures set: left aside with a note in the log. One that is nearly
-    one of ours is a slip: ValueError."""
-    unknown = [k for k in given if k not in KNOBS]
-    if unknown:
-        import difflib
+
+def _tell(name, text):
+    """A warning in the log, once for each name."""
+    if name not in _told:
         import logging
 
-        for k in unknown:
-            near = [n for n in difflib.get_close_matches(str(k), KNOBS, 1, 0.85) if abs(len(n) - len(k)) <= 2]
-            if near:
-                raise ValueError(f"unknown configuration {k!r}: did you mean {near[0]!r}? known: {', '.join(KNOBS)}")
-        logging.getLogger("skate").info("_system_config: %s mean nothing to skate", ", ".join(map(str, unknown)))
+        _told.add(name)
+        logging.getLogger("skate").warning(text)
+
+
+def check_names(given):
+    """ValueError for a name of `given` (_system_config) that is nearly one of a knob. Others are Ray's internals, which its programs and fixtures set: a
+    warning, once. The same for variables of the environment that begin with SKATE_: a warning with the nearest."""
+    unknown = [k for k in given if k not in KNOBS]
+    strange = [k for k in os.environ if k.startswith("SKATE_") and k[6:].lower() not in KNOBS and not k.startswith("SKATE_TEST_")]
+    if not unknown and not strange:
+        return
+    from skate import _near
+
+    for k in unknown:
+        near = _near.nearest(k, KNOBS, 0.8)
+        if near:
+            raise ValueError(f"unknown configuration {k!r}: did you mean {near!r}? known: {', '.join(KNOBS)}")
+        _tell(k, f"_system_config: {k!r} means nothing to skate")
+    for k in strange:
+        if k not in _OWN_ENV:
+            near = _near.nearest(k[6:], KNOBS)
+            hint = f"did you mean {KNOBS[near][1]}?" if near else f"known are {', '.join(env for _, env, _ in KNOBS.values())}"
+            _tell(k, f"the environment sets {k}, which means nothing to skate; {hint}")
+
+
+def check_value(name, value, where):
+    """The value of a knob as it is kept. TypeError, ValueError: its type, or its range; `where` says who set it."""
+    default, _, meaning = KNOBS[name]
+    if default is spill_dir:
+        return value  # see directories()
+    wanted = f"{where}={value!r}: what is wanted is"
+    if isinstance(default, str):
+        if not isinstance(value, str):
+            raise TypeError(f"{wanted} a text ({meaning})")
+        return value
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise TypeError(f"{wanted} a number ({meaning})")
+    least = -1 if default == -1 or name == "max_retries" else 0  # -1: without end, or chosen by the engine
+    if not value >= least:
+        raise ValueError(f"{wanted} a number of {least} or more ({meaning})")
+    return value
+
+
+def resolve(given):
+    """The value of each knob; `given` holds what the caller set (None: not set). Errors: see check_names() and check_value()."""
+    check_names(given)
     out = {}
     for name, (default, env, _) in KNOBS.items():
-        value = given.get(name)
+        value, where = given.get(name), name
         if value is None and env in os.environ:
-            value = _cast(name, default, os.environ[env])
+            value, where = _cast(name, default, os.environ[env]), env
+        if value is not None:
+            value = check_value(name, value, where)
         out[name] = value if value is not None else default() if callable(default) else default
     if not 0 < out["memory_usage_threshold"] <= 1:
         raise ValueError(f"memory_usage_threshold={out['memory_usage_threshold']!r}: a part is wanted, above 0 and at most 1")

@@ -149,5 +149,6 @@ struct sk_policy {
     size_t state_bytes;
 };
 const struct sk_policy *sk_policy_find(const char *name);
+const char *sk_policy_name(unsigned i); /* of the i-th of the table, ordered by name; NULL behind the last */
 
 #endif

@@ -9,3 +9,5 @@ const struct sk_policy *sk_policy_find(const char *name) {
         if (strcmp(name, sk_exec_table[i]->name) == 0) return sk_exec_table[i];
     return NULL;
 }
+
+const char *sk_policy_name(unsigned i) { return i < sk_exec_table_n ? sk_exec_table[i]->name : NULL; }

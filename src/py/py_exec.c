@@ -414,7 +414,25 @@ static PyType_Slot exec_slots[] = {
 };
 static PyType_Spec exec_spec = {"skate._skate.Exec", sizeof(struct py_exec), 0, Py_TPFLAGS_DEFAULT, exec_slots};
 
+/* _skate.POLICIES: the names of the scheduling policies. */
+static int add_policies(PyObject *module) {
+    unsigned n = 0;
+    while (sk_policy_name(n)) n++;
+    PyObject *names = PyTuple_New(n);
+    for (unsigned i = 0; names && i < n; i++) {
+        PyObject *name = PyUnicode_FromString(sk_policy_name(i));
+        if (name)
+            PyTuple_SET_ITEM(names, i, name);
+        else
+            Py_CLEAR(names);
+    }
+    int rc = names ? PyModule_AddObjectRef(module, "POLICIES", names) : -1;
+    Py_XDECREF(names);
+    return rc;
+}
+
 int py_exec_types(PyObject *module, struct py_state *st) {
     st->exec_type = (PyTypeObject *)PyType_FromModuleAndSpec(module, &exec_spec, NULL);
-    return st->exec_type ? PyModule_AddType(module, st->exec_type) : -1;
+    if (!st->exec_type || PyModule_AddType(module, st->exec_type) < 0) return -1;
+    return add_policies(module);
 }

@@ -1,7 +1,7 @@
 """DataContext: the settings of data pipelines, one object a process.
 
-Names are Ray's where Ray's programs set them; what skate does not use is kept and ignored (programs may set any attribute). A Dataset
-copies the context when it is made, so that a later change does not touch it.
+Names are Ray's where Ray's programs set them. One table says what each may be; what is written is checked where it is written. A Dataset copies the context
+when it is made, so that a later change does not touch it.
 """
 
 from __future__ import annotations
@@ -10,9 +10,11 @@ import contextlib
 import copy as _copy
 import enum
 import math
+import numbers
+import sys
 import threading
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 MiB = 1 << 20
@@ -197,7 +199,24 @@ def _bytes_text(n: float) -> str:
 
 
 class ExecutionOptions:
-    """How one execution runs: limits, order, progress."""
+    """How one execution runs: limits and order. A name that is no option is an AttributeError with the nearest that is.
+
+    Args:
+        resource_limits: An ExecutionResources: what one execution may use at most; what is not set in it is without limit.
+        exclude_resources: An ExecutionResources: what it leaves to others (CPUs, GPUs, bytes of the store).
+        locality_with_output: Without effect: there is one machine. Setting it warns.
+        preserve_order: Whether blocks come in the order of the input. Order costs nothing here, so it is kept by default.
+        actor_locality_enabled: Without effect: there is one machine.
+        verbose_progress: Whether the progress line has a part for each operator.
+
+    Raises:
+        TypeError: A value is of another type.
+
+    Example:
+        >>> from skate.data import ExecutionOptions, ExecutionResources
+        >>> ExecutionOptions(resource_limits=ExecutionResources(cpu=2)).resource_limits.cpu
+        2
+    """
 
     def __init__(
         self,
@@ -209,12 +228,28 @@ class ExecutionOptions:
         verbose_progress: bool = False,
     ):
         self.resource_limits = resource_limits  # type: ignore[assignment]
-        self.exclude_resources = exclude_resources or ExecutionResources.zero()
+        self.exclude_resources: ExecutionResources = exclude_resources or ExecutionResources.zero()
         if locality_with_output:
             self.locality_with_output = locality_with_output
-        self.preserve_order = preserve_order
-        self.actor_locality_enabled = actor_locality_enabled
-        self.verbose_progress = verbose_progress
+        self.preserve_order: bool | None = preserve_order
+        self.actor_locality_enabled: bool = actor_locality_enabled
+        self.verbose_progress: bool = verbose_progress
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        what = f"ExecutionOptions.{name} = {value!r}:"
+        if name in ("resource_limits", "exclude_resources"):
+            if value is not None and not isinstance(value, ExecutionResources):
+                raise TypeError(f"{what} an ExecutionResources is wanted")
+        elif name in ("preserve_order", "actor_locality_enabled", "verbose_progress"):
+            if value is not None and not isinstance(value, bool):
+                raise TypeError(f"{what} True or False is wanted")
+        elif name not in ("locality_with_output", "_resource_limits"):
+            from skate import _near
+
+            raise AttributeError(f"ExecutionOptions has no option {name!r}{_near.meant(name, self.NAMES, 0.0)}")
+        object.__setattr__(self, name, value)
+
+    NAMES = ("resource_limits", "exclude_resources", "locality_with_output", "preserve_order", "actor_locality_enabled", "verbose_progress")
 
     @property
     def locality_with_output(self) -> bool:
@@ -224,7 +259,7 @@ class ExecutionOptions:
     @locality_with_output.setter
     def locality_with_output(self, v: Any) -> None:
         if v:
-            warnings.warn("locality_with_output is a no-op: there is one machine", DeprecationWarning, stacklevel=2)
+            warnings.warn("locality_with_output is a no-op: there is one machine", DeprecationWarning, stacklevel=3)
 
     @property
     def resource_limits(self) -> ExecutionResources:
@@ -241,13 +276,22 @@ class ExecutionOptions:
         return self._resource_limits == ExecutionResources.for_limits()
 
     def validate(self) -> None:
-        """ValueError where a resource is limited and excluded at once."""
+        """Checks the options against each other, as each run does.
+
+        Raises:
+            ValueError: A resource is limited and excluded at once.
+        """
         for n in ("cpu", "gpu", "object_store_memory"):
             limit, less = getattr(self.resource_limits, n), getattr(self.exclude_resources, n)
             if not math.isinf(limit) and less > 0:
                 raise ValueError(
                     f"{n}: resource_limits ({limit}) and exclude_resources ({less}) exclude each other; set the limit to what is left"
                 )
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ExecutionOptions) and self.__dict__ == other.__dict__
+
+    __hash__ = None  # type: ignore[assignment]
 
     def __repr__(self) -> str:
         return f"ExecutionOptions({', '.join(f'{k.removeprefix(chr(95))}={v!r}' for k, v in self.__dict__.items())})"
@@ -262,11 +306,15 @@ _DEPRECATED = {
 }
 
 
-# Ray's, with its defaults: kept for programs that set or read them, and not used.
+# Ray's, with its defaults: kept for programs that set or read them. Setting one to something else says once that nothing comes of it.
 _KEPT = {
+    "_checkpoint_config": None,
     "_enable_actor_pool_on_exit_hook": False,
+    "_max_num_blocks_in_streaming_gen_buffer": None,
+    "_shuffle_strategy": ShuffleStrategy.HASH_SHUFFLE,
     "actor_prefetcher_enabled": False,
     "autoscaling_config": None,
+    "custom_execution_callback_classes": (),
     "dataset_logger_id": None,
     "decoding_size_estimation": True,
     "default_hash_shuffle_parallelism": 200,
@@ -310,82 +358,301 @@ _KEPT = {
     "use_ray_tqdm": True,
     "warn_on_driver_memory_usage_bytes": 2 << 30,
 }
+_told: set[str] = set()  # names of _KEPT that were spoken of
+
+
+# ---- what a value may be: functions from the name and the value that was written to the value that is kept
+
+
+Check = Callable[[str, Any], Any]
+
+
+def _whole(least: int, unit: str, none: str | None = None) -> Check:
+    """An int of `least` or more, in `unit`; a float that is whole counts. none: what None means, where it is allowed."""
+
+    def check(name: str, v: Any) -> Any:
+        if v is None and none is not None:
+            return v
+        number = isinstance(v, numbers.Real) and not isinstance(v, bool)
+        if number and v == v and not math.isinf(v) and int(v) == v and v >= least:  # type: ignore[type-var]
+            return int(v)  # type: ignore[arg-type]
+        hint = " (a size in MiB is n * 1024**2)" if unit == "bytes" else ""
+        _refuse(name, v, f"a whole number of {unit}{hint}, {least} or more" + (f", or None: {none}" if none else ""), number)
+
+    return check
+
+
+def _seconds(least: float) -> Check:
+    def check(name: str, v: Any) -> Any:
+        number = isinstance(v, numbers.Real) and not isinstance(v, bool)
+        if number and v >= least:  # type: ignore[operator]
+            return v
+        _refuse(name, v, f"seconds, {least:g} or more", number)
+
+    return check
+
+
+def _flag(none: bool = False) -> Check:
+    def check(name: str, v: Any) -> Any:
+        if isinstance(v, bool) or (v is None and none):
+            return v
+        if type(v).__name__ in ("bool_", "bool"):  # NumPy's
+            return bool(v)
+        _refuse(name, v, "True, False or None" if none else "True or False", False)
+
+    return check
+
+
+def _refuse(name: str, v: Any, wanted: str, right_type: bool) -> Any:
+    raise (ValueError if right_type else TypeError)(f"DataContext.{name} = {v!r}: what is wanted is {wanted}")
+
+
+def _word(*words: str) -> Check:
+    def check(name: str, v: Any) -> Any:
+        if v in words:
+            return v
+        _refuse(name, v, f"one of {', '.join(map(repr, words))}", True)
+
+    return check
+
+
+def _texts(name: str, v: Any) -> Any:
+    if isinstance(v, str) or not isinstance(v, (list, tuple, set)) or not all(isinstance(t, str) for t in v):
+        _refuse(name, v, "a list of texts", False)
+    return v
+
+
+def _max_errors(name: str, v: Any) -> Any:
+    if v is None:
+        return v
+    if isinstance(v, bool) or not isinstance(v, (int, float)):
+        _refuse(name, v, "a number of rows (int), a share from 0.0 to 1.0 (float) or None", False)
+    if v < 0 or (isinstance(v, float) and not v <= 1):
+        _refuse(name, v, "a number of rows from 0 on (int), a share from 0.0 to 1.0 (float) or None", True)
+    return v
+
+
+def _classes(name: str, v: Any) -> Any:
+    if isinstance(v, bool):
+        return v
+    if not isinstance(v, (list, tuple)) or not all(isinstance(c, type) and issubclass(c, BaseException) for c in v):
+        _refuse(name, v, "True, False or a list of exception classes", False)
+    return v
+
+
+def _scheduling_policy(name: str, v: Any) -> Any:
+    from skate import _skate
+
+    if v is not None and v not in _skate.POLICIES:
+        _refuse(name, v, f"None or one of {', '.join(map(repr, _skate.POLICIES))}", isinstance(v, str))
+    return v
+
+
+def _scheduling_strategy(name: str, v: Any) -> Any:
+    if v is None or (isinstance(v, str) and v not in ("DEFAULT", "SPREAD")):
+        _refuse(name, v, "'DEFAULT', 'SPREAD' or a scheduling strategy of skate.util.scheduling_strategies", isinstance(v, str))
+    return v
+
+
+def _execution_options(name: str, v: Any) -> Any:
+    if not isinstance(v, ExecutionOptions):
+        _refuse(name, v, "an ExecutionOptions", False)
+    return v
+
+
+def _checkpoint(name: str, v: Any) -> Any:
+    if isinstance(v, dict):
+        from skate.data.checkpoint import CheckpointConfig
+
+        v = CheckpointConfig(**v)
+    if v is not None and not hasattr(v, "checkpoint_path"):
+        _refuse(name, v, "a CheckpointConfig (or a dict of its arguments) or None", False)
+    return v
+
+
+def _tensor_format(name: str, v: Any) -> Any:
+    return v if isinstance(v, FixedShapeTensorFormat) else FixedShapeTensorFormat(getattr(v, "value", v))  # ValueError names what is none
+
+
+# name: (default, what a value may be). What they mean: the docstring of DataContext.
+_SETTINGS: dict[str, tuple[Any, Check]] = {
+    "target_max_block_size": (DEFAULT_TARGET_MAX_BLOCK_SIZE, _whole(1, "bytes", "no limit")),
+    "target_min_block_size": (1 * MiB, _whole(0, "bytes")),
+    "read_block_size": (DEFAULT_READ_BLOCK_SIZE, _whole(1, "bytes")),
+    "read_op_min_num_blocks": (1, _whole(1, "blocks")),
+    "enable_progress_bars": (True, _flag()),
+    "execution_options": (None, _execution_options),
+    "scheduling_policy": (None, _scheduling_policy),
+    "scheduling_strategy": ("SPREAD", _scheduling_strategy),
+    "max_errored_blocks": (0, _whole(-1, "tasks (-1: any number)")),
+    "on_error": ("raise", _word("raise", "skip", "quarantine")),
+    "max_errors": (None, _max_errors),
+    "replay_bytes": (64 * MiB, _whole(0, "bytes")),
+    "checkpoint_config": (None, _checkpoint),
+    "enable_auto_log_stats": (False, _flag()),
+    "verbose_stats_logs": (False, _flag()),
+    "max_tasks_in_flight_per_actor": (None, _whole(1, "tasks", "the engine chooses")),
+    "retried_io_errors": (RETRIED_IO_ERRORS, _texts),
+    "raise_original_map_exception": (False, _flag()),
+    "log_internal_stack_trace_to_stdout": (False, _flag()),
+    "enable_fallback_to_arrow_object_ext_type": (None, _flag(none=True)),
+    "arrow_fixed_shape_tensor_format": (FixedShapeTensorFormat.V2, _tensor_format),
+    "wait_for_min_actors_s": (-1, _seconds(-1)),
+    "actor_task_retry_on_errors": (False, _classes),
+    "actor_init_retry_on_errors": (False, _classes),
+    "actor_init_max_retries": (3, _whole(-1, "tries (-1: for ever)")),
+    "enable_pandas_block": (True, _flag()),
+    "enable_tensor_extension_casting": (True, _flag()),
+}
+
+
+def _default(name: str) -> Any:
+    if name == "execution_options":
+        return ExecutionOptions()
+    v = _SETTINGS[name][0]
+    return list(v) if isinstance(v, tuple) else v
+
+
+def _hint(name: str) -> str:
+    from skate import _near
+
+    near = _near.nearest(name, [*_SETTINGS, *_KEPT])
+    return f": did you mean {near!r}" if near else "; help(DataContext) lists them"
 
 
 class DataContext:
-    """Settings of data pipelines of this process.
+    """Settings of data pipelines of this process. A Dataset copies them when it is made. repr() shows what differs from the defaults.
 
+    A value is checked when it is written: TypeError or ValueError say what is wanted, in which unit. A name that is no setting is an AttributeError with the
+    nearest that is; values of your own go to set_config(). Settings of Ray that mean nothing here are taken, with one warning each. (Where `import ray`
+    means skate, a name that is like no setting is kept as a value of the program's own, as Ray does, with a warning.)
+
+    target_max_block_size: Bytes that a block has at most, about; None: as many as a task makes.
+    target_min_block_size: Bytes below which blocks are put together before a function gets them.
+    read_block_size: Bytes that one block of range(), from_items() and the like has.
+    read_op_min_num_blocks: Blocks that a custom Datasource is asked for at least.
+    enable_progress_bars: Whether runs show a line with their progress, where stderr is a terminal or a notebook.
+    execution_options: An ExecutionOptions: limits and order of runs.
+    scheduling_policy: The name of the policy (a file of src/exec/by/) that chooses the operator which runs next; None: "adaptive" where objects may be spilled,
+        else "downstream".
+    scheduling_strategy: A PlacementGroupSchedulingStrategy: all tasks of a Dataset run in the group. The texts "SPREAD" and "DEFAULT" are without effect.
     max_errored_blocks: Tasks of a run that may fail, Ray's meaning: what such a task had yet to give is missing, the error goes to the log. -1: any number.
     on_error: What becomes of a bad record (a row whose function raises; a line or file that a reader cannot understand), where the operator does not say:
         "raise" ends the run, "skip" leaves it out and counts it, "quarantine" keeps it for Dataset.errors().
-    checkpoint_config: A skate.data.checkpoint.CheckpointConfig: writes of files can be resumed.
     max_errors: Bad records that a run may have before it fails with skate.data.exceptions.TooManyErrors: a number of rows (int; checked all the time), or a
         share of the rows that came in (float from 0.0 to 1.0; checked at the end, before a write is committed); None: any number.
     replay_bytes: A batch that makes a function of the user fail is kept for `skate replay` (data/replay.py) when it has at most so many bytes; 0: none is.
+    checkpoint_config: A skate.data.checkpoint.CheckpointConfig: writes of files can be resumed.
+    enable_auto_log_stats, verbose_stats_logs: Whether each run writes its statistics to the log `ray.data`, and all of them.
+    max_tasks_in_flight_per_actor: Tasks that an actor of a pool has at once, one running, the others next; None: the engine chooses.
+    retried_io_errors: Texts; an error of reading or writing that has one of them in its message is tried again.
+    raise_original_map_exception: Whether the exception of a user's function is raised as it is.
+    log_internal_stack_trace_to_stdout: Whether errors keep the frames of skate's own code.
+    enable_fallback_to_arrow_object_ext_type: False: objects that no Arrow type fits are an error; None, True: they are pickled.
+    arrow_fixed_shape_tensor_format: How arrays of one shape become Arrow columns: a FixedShapeTensorFormat, or its value ("v1", "v2", "arrow_native").
+    wait_for_min_actors_s: Seconds that a run waits for its actors to be there before it begins; GetTimeoutError after that; 0 and less: it does not wait.
+    actor_task_retry_on_errors, actor_init_retry_on_errors: Errors for which a call of an actor, or the constructor of its class, is tried again: True (all) or
+        a list of classes.
+    actor_init_max_retries: How often the constructor is tried again; -1: for ever.
+    enable_pandas_block: False: batch_format=None is "pyarrow" always.
+    enable_tensor_extension_casting: False: pandas batches have TensorArray columns.
 
     Example:
         >>> from skate.data import DataContext
-        >>> DataContext.get_current().enable_progress_bars = False
+        >>> ctx = DataContext()
+        >>> ctx.target_max_block_size = 128 * 1024**2
+        >>> ctx
+        DataContext(target_max_block_size=134217728)
     """
 
     _current: DataContext | None = None
     _lock = threading.Lock()
 
+    target_max_block_size: int | None
+    target_min_block_size: int
+    read_block_size: int
+    read_op_min_num_blocks: int
+    enable_progress_bars: bool
+    execution_options: ExecutionOptions
+    scheduling_policy: str | None
+    scheduling_strategy: Any
+    max_errored_blocks: int
+    on_error: str
+    max_errors: int | float | None
+    replay_bytes: int
+    checkpoint_config: Any
+    enable_auto_log_stats: bool
+    verbose_stats_logs: bool
+    max_tasks_in_flight_per_actor: int | None
+    retried_io_errors: list[str]
+    raise_original_map_exception: bool
+    log_internal_stack_trace_to_stdout: bool
+    enable_fallback_to_arrow_object_ext_type: bool | None
+    arrow_fixed_shape_tensor_format: FixedShapeTensorFormat
+    wait_for_min_actors_s: float
+    actor_task_retry_on_errors: bool | list[type[BaseException]]
+    actor_init_retry_on_errors: bool | list[type[BaseException]]
+    actor_init_max_retries: int
+    enable_pandas_block: bool
+    enable_tensor_extension_casting: bool
+
     def __init__(self) -> None:
-        self.target_max_block_size: int | None = DEFAULT_TARGET_MAX_BLOCK_SIZE
-        self.target_min_block_size: int = 1 * MiB
-        self.read_block_size: int = DEFAULT_READ_BLOCK_SIZE
-        self.enable_progress_bars: bool = True
-        self.execution_options = ExecutionOptions()
-        self.policy: str | None = None  # file in src/exec/by/; None: "adaptive" where objects may be spilled, else "downstream"
-        self.max_errored_blocks: int = 0
-        self.on_error: str = "raise"
-        self.max_errors: int | float | None = None
-        self.replay_bytes: int = 64 * MiB
-        self.checkpoint_config: Any = None
-        self.read_op_min_num_blocks: int = 1
-        self.enable_auto_log_stats: bool = False
-        self.verbose_stats_logs: bool = False
-        self.max_tasks_in_flight_per_actor: int | None = None
-        self.retried_io_errors: list[str] = list(RETRIED_IO_ERRORS)
-        self.raise_original_map_exception: bool = False
-        self.scheduling_strategy: Any = (
-            "SPREAD"  # a PlacementGroupSchedulingStrategy: all tasks of a Dataset run in the group; texts are without effect
-        )
-        self.log_internal_stack_trace_to_stdout: bool = False
-        self.enable_fallback_to_arrow_object_ext_type: bool | None = None
-        self.arrow_fixed_shape_tensor_format: FixedShapeTensorFormat = FixedShapeTensorFormat.V2
-        self.wait_for_min_actors_s: int = -1
-        # Errors for which a call of an actor, or the constructor of its class, is tried again: True (all) or a list of classes
-        self.actor_task_retry_on_errors: Any = False
-        self.actor_init_retry_on_errors: Any = False
-        self.actor_init_max_retries: int = 3  # -1: for ever
-        self.enable_pandas_block: bool = True  # False: batch_format=None is "pyarrow" always
-        self.enable_tensor_extension_casting: bool = True  # False: pandas batches have TensorArray columns
-        self.custom_execution_callback_classes: list[Any] = []  # kept, not used
+        for name in _SETTINGS:
+            object.__setattr__(self, name, _default(name))
         self._kv_configs: dict[str, Any] = {}
 
     def __setattr__(self, name: str, value: Any) -> None:
-        other = _DEPRECATED.get(name)
-        if other is not None:
-            warnings.warn(f"`{name}` is deprecated! Configure `{other}` instead.", DeprecationWarning, stacklevel=2)
-            if other in ("target_max_block_size", "use_polars_sort"):
-                object.__setattr__(self, other, value)
-            elif other == "arrow_fixed_shape_tensor_format":
-                setattr(self, other, "v2" if value else "v1")
-        if name == "checkpoint_config" and isinstance(value, dict):
-            from skate.data.checkpoint import CheckpointConfig
-
-            value = CheckpointConfig(**value)
-        if name == "arrow_fixed_shape_tensor_format" and not isinstance(value, FixedShapeTensorFormat):
-            value = FixedShapeTensorFormat(getattr(value, "value", value))  # ValueError names what is none
+        if name in _SETTINGS:
+            value = _SETTINGS[name][1](name, value)
+        elif name in _DEPRECATED:
+            self._deprecated(name, value)
+        elif name in _KEPT:
+            if value != _KEPT[name] and name not in _told:
+                _told.add(name)
+                warnings.warn(f"DataContext.{name} is a setting of Ray that has no effect in skate", UserWarning, stacklevel=2)
+        elif name != "_kv_configs" and name not in self.__dict__:
+            self._unknown(name)
         object.__setattr__(self, name, value)
+
+    def _deprecated(self, name: str, value: Any) -> None:
+        other = _DEPRECATED[name]
+        warnings.warn(f"`{name}` is deprecated! Configure `{other}` instead.", DeprecationWarning, stacklevel=3)
+        if other in ("target_max_block_size", "use_polars_sort"):
+            setattr(self, other, value)
+        elif other == "arrow_fixed_shape_tensor_format":
+            setattr(self, other, "v2" if value else "v1")
+
+    def _unknown(self, name: str) -> None:
+        """A name that is no setting: AttributeError; where the program was written for Ray, which takes any, only if it looks like a setting."""
+        from skate import _near
+
+        if "ray" in sys.modules and _near.nearest(name, [*_SETTINGS, *_KEPT]) is None:
+            warnings.warn(
+                f"DataContext has no setting {name!r}: it is kept for functions to read, and nothing else comes of it", stacklevel=3
+            )
+            return
+        raise AttributeError(f"DataContext has no setting {name!r}{_hint(name)}. A value of your own goes to set_config({name!r}, ...)")
 
     def __getattr__(self, name: str) -> Any:
         try:
-            return _KEPT[name]
+            v = _KEPT[name]
         except KeyError:
-            raise AttributeError(f"DataContext has no setting {name!r}") from None
+            pass
+        else:
+            return list(v) if isinstance(v, tuple) else v
+        if name.startswith("__"):
+            raise AttributeError(name)
+        raise AttributeError(f"DataContext has no setting {name!r}{_hint(name)}")
+
+    def __repr__(self) -> str:
+        """What differs from the defaults."""
+        out = [f"{n}={v!r}" for n, v in self.__dict__.items() if n in _SETTINGS and v != _default(n)]
+        out += [
+            f"{n}={v!r}"
+            for n, v in self.__dict__.items()
+            if n not in _SETTINGS and n not in _DEPRECATED and n != "_kv_configs" and v != _KEPT.get(n)
+        ]
+        return f"DataContext({', '.join(out + [f'{k!r}: {v!r}' for k, v in self._kv_configs.items()])})"
 
     def get_config(self, key: str, default: Any = None) -> Any:
         """A value that set_config() stored."""

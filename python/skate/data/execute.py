@@ -309,7 +309,7 @@ def conf(context: DataContext) -> dict[str, Any]:
     options = context.execution_options
     limits = options.resource_limits
     out: dict[str, Any] = {
-        "policy": context.policy,
+        "policy": context.scheduling_policy,
         "target_max_bytes": int(target),
         "target_min_bytes": int(context.target_min_block_size),
         "preserve_order": True if context.execution_options.preserve_order is None else bool(context.execution_options.preserve_order),

@@ -86,8 +86,8 @@ def test_progress_draws_on_a_terminal_only(monkeypatch):
 
 def test_context_is_copied():
     ctx = sd.DataContext.get_current()
-    ctx.anything = 5
-    assert sd.range(1).context.anything == 5 and sd.range(1).context is not ctx
+    ctx.set_config("anything", 5)
+    assert sd.range(1).context.get_config("anything") == 5 and sd.range(1).context is not ctx
     old = ctx.target_max_block_size
     try:
         ctx.target_max_block_size = 8000
@@ -95,7 +95,14 @@ def test_context_is_copied():
         assert ds.num_blocks() == 10
     finally:
         ctx.target_max_block_size = old
-        del ctx.anything
+        ctx.remove_config("anything")
+
+
+def test_every_scheduling_policy_can_be_chosen():
+    with sd.DataContext.current(sd.DataContext()):
+        for policy in skate._skate.POLICIES:
+            sd.DataContext.get_current().scheduling_policy = policy
+            assert sd.range(40, override_num_blocks=4).map_batches(lambda b: b).take_all() == [{"id": i} for i in range(40)]
 
 
 def test_html_for_notebooks():

@@ -6,6 +6,7 @@ import subprocess
 import sys
 
 import pytest
+import skate
 from skate import config, options
 
 
@@ -32,6 +33,31 @@ def test_wrong_knobs(monkeypatch):
     monkeypatch.setenv("SKATE_SPIN_US", "x")
     with pytest.raises(ValueError, match="SKATE_SPIN_US='x'.*spins"):
         config.resolve({})
+
+
+def test_wrong_values(monkeypatch):
+    with pytest.raises(TypeError, match="max_workers='many': what is wanted is a number .most worker processes"):
+        config.resolve({"max_workers": "many"})
+    with pytest.raises(ValueError, match="idle_reap_s=-1: .* of 0 or more"):
+        config.resolve({"idle_reap_s": -1})
+    with pytest.raises(TypeError, match="engine=1: .* a text"):
+        config.resolve({"engine": 1})
+    monkeypatch.setenv("SKATE_SPIN_US", "-2")
+    with pytest.raises(ValueError, match="SKATE_SPIN_US=-2: .* of -1 or more"):
+        config.resolve({})
+
+
+def test_unknown_names_are_told_once_with_the_nearest(monkeypatch, caplog):
+    monkeypatch.setenv("SKATE_NUM_CPU", "3")
+    monkeypatch.setenv("SKATE_JOB", "{}")  # our own
+    for _ in range(2):
+        config.resolve({"health_check_period_ms": 1})
+    assert [r.getMessage() for r in caplog.records] == [
+        "_system_config: 'health_check_period_ms' means nothing to skate",
+        "the environment sets SKATE_NUM_CPU, which means nothing to skate; did you mean SKATE_NUM_CPUS?",
+    ]
+    with pytest.raises(RuntimeError, match=r"Unknown keyword argument\(s\): num_cpu; did you mean 'num_cpus'"):
+        skate.init(num_cpu=2)
 
 
 def test_spilling(monkeypatch, tmp_path):
