@@ -336,7 +336,40 @@ def test_errors_say_what_to_return(out, words):
         assert w in str(e.value)
 
 
-def test_pandas_index_is_left_out_and_names_are_str():
+def test_what_a_pandas_index_says_is_kept():
+    import pandas as pd
+
+    df = pd.DataFrame({"k": ["a", "b", "a"], "j": [1, 1, 2], "x": [1, 2, 3]})
+
+    def columns(frame):
+        return B.from_batch(frame, "f")[0].to_pydict()
+
+    assert columns(df.groupby("k").sum()) == {"k": ["a", "b"], "j": [3, 1], "x": [4, 2]}
+    assert columns(df.groupby(["k", "j"]).sum()) == {"k": ["a", "a", "b"], "j": [1, 2, 1], "x": [1, 3, 2]}
+    assert columns(df.set_index("x")) == {"x": [1, 2, 3], "k": ["a", "b", "a"], "j": [1, 1, 2]}
+    assert columns(df.set_index("k", drop=False)) == df.to_dict("list"), "the column of its name says the same"
+    assert columns(df[df.j == 1]) == df[df.j == 1].to_dict("list"), "numbers of rows are left out"
+    assert columns(df.groupby("k")[["x"]].apply(lambda g: g.head(1))) == {"k": ["a", "b"], "x": [1, 2]}, "and beside a name"
+    assert columns(df[["x"]].describe().loc[["min", "max"]]) == {"__index_level_0__": ["min", "max"], "x": [1.0, 3.0]}
+    assert columns(df[["x"]].set_index(pd.MultiIndex.from_tuples([(1, 2), (1, 3), (2, 1)]))) == {
+        "__index_level_0__": [1, 1, 2],
+        "__index_level_1__": [2, 3, 1],
+        "x": [1, 2, 3],
+    }
+    days = pd.DataFrame({"x": [1]}, index=pd.DatetimeIndex(["2020-01-02"], name="day"))
+    assert columns(days)["day"] == [days.index[0]]
+    with pytest.raises(ValueError, match="a column 'x' and an index of that name"):
+        columns(df.rename_axis("x"))
+
+
+def test_an_index_comes_back_in_the_type_of_its_column():
+    rb = pa.record_batch({"k": pa.array([2, 1], pa.int32()), "s": pa.array(["a", None]).dictionary_encode(), "x": [1.0, 2.0]})
+    for key in "ks":
+        out = B.from_batch(B.to_pandas(rb).set_index(key), "f", rb)[0]
+        assert out.select(["k", "s", "x"]).equals(rb) and out.schema.names[0] == key
+
+
+def test_pandas_names_are_str():
     import pandas as pd
 
     rb = B.from_batch(pd.DataFrame({0: [1, 2]}, index=[5, 6]), "f")[0]

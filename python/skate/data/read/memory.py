@@ -92,7 +92,7 @@ def from_blocks(blocks: list[Any]) -> Any:
 
 
 def from_pandas(dfs: Any, *, override_num_blocks: int | None = None) -> Any:
-    """A Dataset of one DataFrame or a list of them; the index is left out.
+    """A Dataset of one DataFrame or a list of them. An index becomes columns where it is more than numbers of rows (see docs/design/data_api.md).
 
     Example:
         >>> import pandas, skate

@@ -71,14 +71,17 @@ def _zone(tz: str) -> Any:
 
 
 def from_pandas(df: Any, what: str, rb: pa.RecordBatch | None = None) -> pa.RecordBatch:
-    """A DataFrame as a batch; its index is left out. NaN in float columns stays NaN; None, NA and NaT are null."""
+    """A DataFrame as a batch, what its index says in front. NaN in float columns stays NaN; None, NA and NaT are null."""
     cols, names = [], []
-    for i, name in enumerate(df.columns):
-        name = str(name)
+    index = _of_index(df, what)
+    for name, s in [*index, *((str(n), df.iloc[:, i]) for i, n in enumerate(df.columns))]:
         old = hint_of(name, rb)
-        s = df.iloc[:, i]
         try:
-            cols.append(from_series(s, None if old is None else old.type, old))
+            col = from_series(s, None if old is None else old.type, old)
+            kept = (
+                exact_cast(col, old.type) if old is not None and len(cols) < len(index) else None
+            )  # an index of evenly spaced integers forgets its dtype
+            cols.append(col if kept is None else kept)
         except (pa.ArrowException, TypeError, ValueError, OverflowError) as e:
             raise type(e)(f"{what} returned column {name!r} that cannot become an Arrow column: {e}") from None
         names.append(name)
@@ -87,7 +90,37 @@ def from_pandas(df: Any, what: str, rb: pa.RecordBatch | None = None) -> pa.Reco
     return pa.RecordBatch.from_arrays(cols, names=names)
 
 
+def _of_index(df: Any, what: str) -> list[tuple[str, Any]]:
+    """Name and values of each level of the index that is data, as Series: a level with a name, unless a column repeats it, under that name; one without a name under
+    pyarrow's __index_level_0__ (1, ...), but integers number rows and are left out, if not all of several levels are such."""
+    index = df.index
+    names = list(index.names)
+    if names == [None] and index.dtype.kind in "iu":
+        return []
+    import pandas as pd
+
+    levels = [index.get_level_values(i) for i in range(len(names))] if len(names) > 1 else [index]
+    columns = {str(c): i for i, c in reversed(list(enumerate(df.columns)))}
+    any_name = len(names) == 1 or any(n is not None for n in names)
+    out = []
+    for i, (name, level) in enumerate(zip(names, levels, strict=True)):
+        if name is None:
+            if level.dtype.kind in "iu" and any_name or not len(level):
+                continue
+            name = f"__index_level_{i}__"
+        elif (at := columns.get(str(name))) is not None:
+            if level.equals(pd.Index(df.iloc[:, at])):
+                continue
+            raise ValueError(
+                f"{what} returned a DataFrame with a column {str(name)!r} and an index of that name that says something else; rename one of them "
+                "(df.rename_axis(...)), or leave the index out (df.reset_index(drop=True))"
+            )
+        out.append((str(name), pd.Series(level)))
+    return out
+
+
 def from_series(s: Any, hint: pa.DataType | None, old: pa.Array | None = None) -> pa.Array:
+    """A Series as an Arrow array; `hint`: the type to keep if that is exact; `old`: the column of that type that it was made from."""
     dtype = s.dtype
     if isinstance(dtype, np.dtype):
         if dtype.kind == "O":
