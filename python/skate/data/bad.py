@@ -85,10 +85,20 @@ class Letters:
         source: str | None,
         source_row: int | None,
         raw: bytes | None = None,
+        line: int | None = None,
     ) -> None:
-        """One bad record. params: of its operator; rb: the row as the operator got it; number: of the row in the task's input; raw: bytes as read."""
+        """One bad record. params: of its operator; rb: the row as the operator got it; number: of the row in the task's input; raw: bytes as read; line: of a text file, from
+        1."""
         label, kind = params["label"], type(e).__name__
-        where = {"operator": label, "error": kind, "message": str(e), "source": source, "source_row": source_row, "task": self.task}
+        where = {
+            "operator": label,
+            "error": kind,
+            "message": str(e),
+            "source": source,
+            "source_row": source_row,
+            "line": line,
+            "task": self.task,
+        }
         if params["on_error"] == "skip":
             seen = self.skipped.setdefault((label, kind), {**where, "input_row": number, "count": 0})
             seen["count"] += 1
@@ -124,6 +134,7 @@ _FIELDS = [
     ("message", "string"),
     ("source", "string"),
     ("source_row", "int64"),
+    ("line", "int64"),
     ("task", "int64"),
     ("input_row", "int64"),
 ]

@@ -268,6 +268,74 @@ def test_json_lines(tmp_path):
     assert {e["source"] for e in errors} == {str(tmp_path / "x.jsonl")} and "line 11" in errors[0]["message"]
 
 
+def odd_json(path, bad):
+    """100 good records, with the bad ones at their line numbers."""
+    lines = [f'{{"a": {i}, "b": {{"c": "x{i}"}}}}' for i in range(100)]
+    for at, text in sorted(bad.items()):
+        lines.insert(at - 1, text)
+    path.write_text("\n".join(lines) + "\n")
+    return [{"a": i, "b": {"c": f"x{i}"}} for i in range(100)]
+
+
+def letters(ds):
+    return [(e["line"], e["raw"].decode("utf-8", "replace")) for e in ds.errors().take_all()]
+
+
+@pytest.mark.parametrize("on_error", ["skip", "quarantine"])
+def test_a_json_line_of_another_type_beside_one_that_is_malformed(tmp_path, on_error, monkeypatch):
+    """All good lines come, whichever of the bad ones is first."""
+    bad = {30: '{"a": "text", "b": null}', 70: '{"a": 1, "b"', 80: '{"a": 1, "b": {"c": 2}}', 81: "null", 90: '{"a": 1} {"a": [2]}'}
+    good = odd_json(tmp_path / "x.jsonl", bad)
+    ds = sd.read_json(str(tmp_path / "x.jsonl"), on_error=on_error)
+    assert ds.take_all() == good
+    if on_error == "quarantine":
+        assert letters(ds) == list(bad.items())
+        assert "line 30: column 'a' is a string here, and a number elsewhere" in ds.errors().take(1)[0]["message"]
+    assert sum(n for by in ds.stats_dict()["bad"].values() for n in by.values()) == len(bad)
+
+
+def test_a_json_file_of_many_lines_loses_two(tmp_path):
+    lines = [f'{{"a": {i}, "b": "x{i}"}}' for i in range(100_000)]
+    lines.insert(500, '{"a": "str", "b": "y"}')
+    lines.insert(70_000, '{"a": 1, "b"')
+    (tmp_path / "x.jsonl").write_text("\n".join(lines))
+    ds = sd.read_json(str(tmp_path / "x.jsonl"), on_error="quarantine")
+    assert ds.sum("a") == sum(range(100_000))
+    assert letters(ds) == [(501, lines[500]), (70_001, lines[70_000])]
+
+
+def test_the_majority_of_json_records_says_what_is_bad(tmp_path):
+    path = tmp_path / "x.jsonl"
+    path.write_text("".join(f'{{"a": {v}}}\n' for v in ('"first"', 1, 2.5, "null", "true", '"x"', 3)))
+    ds = sd.read_json(str(path), on_error="quarantine")
+    assert [r["a"] for r in ds.take_all()] == [1, 2.5, None, 3]
+    assert [at for at, _ in letters(ds)] == [1, 5, 6]
+    path.write_text('{\n "a": 1\n}\n{\n "a": [1]\n}\n{\n "a": 2\n}\n{\n "a" 3}\n{"a": 4}')  # objects over several lines
+    ds = sd.read_json(str(path), on_error="quarantine")
+    assert [r["a"] for r in ds.take_all()] == [1, 2]
+    assert letters(ds) == [(4, '{\n "a": [1]\n}'), (11, '{\n "a" 3}\n{"a": 4}')]
+    path.write_text('[{"a": 1}, {"a": "x"}, 7, {"a": 2},\n {"a')  # one array
+    ds = sd.read_json(str(path), on_error="quarantine")
+    assert [r["a"] for r in ds.take_all()] == [1, 2]
+    assert letters(ds) == [(2, '{"a'), (None, '{"a": "x"}'), (None, "7")]
+
+
+def test_json_text_that_is_none(tmp_path):
+    (tmp_path / "x.jsonl").write_bytes(b'{"a": "x", "a": "y"}\n{"a": "\xff"}\n{"a": "\\ud800"}\n{"a": "z"}')
+    ds = sd.read_json(str(tmp_path / "x.jsonl"), on_error="quarantine")
+    assert [r["a"] for r in ds.take_all()] == ["y", "z"]
+    assert [at for at, _ in letters(ds)] == [2, 3]
+
+
+def test_json_errors_name_file_line_and_text(tmp_path):
+    odd_json(tmp_path / "x.jsonl", {30: '{"a": "text", "b": null}', 70: '{"a": 1, "b"'})
+    with pytest.raises(pa.ArrowInvalid, match=r"""x.jsonl line 30: column 'a' is a string here, and a number elsewhere: {"a": "text","""):
+        sd.read_json(str(tmp_path / "x.jsonl")).take_all()
+    (tmp_path / "y.jsonl").write_text("null\n")  # crashed the worker
+    with pytest.raises(pa.ArrowInvalid, match="y.jsonl line 1: it holds no object: null"):
+        sd.read_json(str(tmp_path / "y.jsonl")).take_all()
+
+
 @pytest.mark.parametrize("big", [False, True])
 def test_csv_lines(tmp_path, big):
     n = 400_000 if big else 3000

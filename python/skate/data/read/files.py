@@ -206,7 +206,9 @@ def read_bytes(fs: Any, path: str) -> bytes:
 
 
 def named(e: Exception, doing: str, path: str) -> Exception:
-    """The same kind of error, saying which file."""
+    """The same kind of error, saying which file; e itself, where it says so."""
+    if str(e).startswith(f"{doing} {path}"):
+        return e
     if isinstance(e, OSError) and e.errno:
         return type(e)(e.errno, f"{doing}: {e.strerror}", path)
     try:
@@ -380,13 +382,34 @@ def run(params: dict[str, Any], task: Any, doing: str, read_file: Any) -> Iterat
             unreadable(params, task, named(e, doing, path), path)
 
 
-def unreadable(params: dict[str, Any], task: Any, e: Exception, path: str, row: int | None = None, raw: bytes | None = None) -> None:
-    """A file (from here on), or a line of it, that cannot be understood: a dead letter where on_error allows it, else e is raised. I/O errors always are."""
+def unreadable(
+    params: dict[str, Any],
+    task: Any,
+    e: Exception,
+    path: str,
+    row: int | None = None,
+    raw: bytes | None = None,
+    line: int | None = None,
+) -> None:
+    """A file, or a part of it, that cannot be understood: a dead letter where on_error allows it, else e is raised. I/O errors always are. row: its place in the file, from 0;
+    raw: its bytes; line: the number of its (first) line, from 1."""
     from skate.data import bad
 
     if (params.get("on_error") or "raise") == "raise" or bad.is_fatal(e, reading=True):
         raise e from None
-    task.letters.add(params, e, None, None, path, row, raw)
+    task.letters.add(params, e, None, None, path, row, raw, line)
+
+
+def bad_line(params: dict[str, Any], task: Any, doing: str, path: str, line: int, why: str, raw: bytes) -> None:
+    """A line that cannot be understood (see unreadable()): an ArrowInvalid (a ValueError) with file, number of the line (from 1) and its start."""
+    import pyarrow as pa
+
+    start = raw[:LINE_BYTES].partition(b"\n")[0]
+    said = start.decode("utf-8", "backslashreplace") + ("..." if len(start) < len(raw) else "")
+    unreadable(params, task, pa.ArrowInvalid(f"{doing} {path} line {line}: {why}: {said}"), path, line - 1, raw, line)
+
+
+LINE_BYTES = 200  # of a bad line that its message shows
 
 
 def tolerates(params: dict[str, Any]) -> bool:

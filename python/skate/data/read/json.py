@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from skate.data.read.files import HIVE, common, file_source, named, read_stream, tolerates, unreadable
+from skate.data.read.files import HIVE, bad_line, common, file_source, read_stream, unreadable
 from skate.data.read.files import run as run_files
 
 EXTENSIONS = ["json", "jsonl", "json.gz", "jsonl.gz", "json.br", "jsonl.br", "json.zst", "jsonl.zst", "json.lz4", "jsonl.lz4"]
@@ -76,71 +76,57 @@ def run(params: dict[str, Any], task: Any) -> Iterator[Any]:
 
 
 def read_file(params: dict[str, Any], task: Any, path: str) -> Iterator[Any]:
-    """The batches of one file; none when it is empty. What Arrow's parser refuses (a column of several types) Python's parser gets."""
+    """The batches of one file; none when it is empty."""
     import pyarrow as pa
     import pyarrow.json as pajson
 
-    from skate.data.batch import from_rows, from_table
+    from skate.data.batch import from_table
 
     args = dict(params["args"])
     ro = args.pop("read_options", None) or pajson.ReadOptions()
     ro.use_threads = False
     data = read_stream(params, path)
-    head = data[:64].lstrip()
+    head = data[:64].removeprefix(b"\xef\xbb\xbf").lstrip()
     if not head:
         return
     if head[:1] == b"[" and not params["lines"]:
-        rb = from_rows(json.loads(data), f"read_json {path}")
-        yield from [] if rb is None else [rb]
+        yield from _array(params, task, path, data)
         return
     ro.block_size = max(ro.block_size or 0, min(len(data) + 1, 64 << 20))  # an object must lie in one block
+    # Arrow's parser (26) crashes at a null that begins a block, and takes any other for a row of nulls
+    if head[:4] != b"null" and (len(data) < ro.block_size or data.find(b"\nnull") < 0):
+        try:
+            table = pajson.read_json(pa.BufferReader(data), read_options=ro, **args)
+            table.validate(full=True)  # text is UTF-8
+            whole = not all(c.null_count for c in table.columns) or data.find(b"\nnull") < 0
+        except pa.ArrowInvalid:
+            whole = False
+        if whole:
+            yield from from_table(table)
+            return
+    from skate.data.read import json_records
+
+    def bad(line: int, why: str, raw: bytes) -> None:
+        bad_line(params, task, "read_json", path, line, why, raw)
+
+    for table in json_records.tables(data, params["lines"], args, bad):
+        yield from from_table(table)
+
+
+def _array(params: dict[str, Any], task: Any, path: str, data: bytes) -> Iterator[Any]:
+    """The rows of a file that is one array."""
+    from skate.data.batch import from_rows
+    from skate.data.read.json_records import elements, majority
+
+    rows, damage = elements(data)
+    if damage is not None:
+        bad_line(params, task, "read_json", path, *damage)
     try:
-        table = pajson.read_json(pa.BufferReader(data), read_options=ro, **args)
-    except pa.ArrowInvalid as e:
-        try:
-            rows = _objects(data) if not args else None
-        except ValueError:
-            rows = None
-        if rows is not None:
-            rb = from_rows(rows, f"read_json {path}")
-            yield from [] if rb is None else [rb]
-            return
-        if not tolerates(params):
-            raise e from None
-        good = _good_lines(params, task, path, data)
-        if not good:
-            return
-        table = pajson.read_json(pa.BufferReader(good), read_options=ro, **args)
-    yield from from_table(table)
-
-
-def _objects(data: bytes) -> list[Any]:
-    """Objects one after another, on lines or not."""
-    text = data.decode()
-    decode = json.JSONDecoder().raw_decode
-    out, at, end = [], 0, len(text)
-    while True:
-        while at < end and text[at] in " \t\r\n":
-            at += 1
-        if at == end:
-            return out
-        v, at = decode(text, at)
-        if not isinstance(v, dict):
-            raise ValueError(f"an object is needed at character {at}, not {type(v).__name__}")
-        out.append(v)
-
-
-def _good_lines(params: dict[str, Any], task: Any, path: str, data: bytes) -> bytes:
-    """The lines that hold an object each; the others become dead letters."""
-    good = []
-    for i, line in enumerate(data.split(b"\n")):
-        if not line.strip():
-            continue
-        try:
-            if not isinstance(json.loads(line), dict):
-                raise ValueError("the line holds no object")
-        except ValueError as e:
-            unreadable(params, task, named(e, "read_json", f"{path} line {i + 1}"), path, i, line)
-        else:
-            good.append(line)
-    return b"\n".join(good)
+        rb = from_rows(rows, f"read_json {path}")
+    except (TypeError, ValueError, AttributeError):
+        odd = dict(majority(rows))
+        for i, why in odd.items():
+            e = ValueError(f"read_json {path}, element {i} of the array: {why}")
+            unreadable(params, task, e, path, i, json.dumps(rows[i], ensure_ascii=False).encode("utf-8", "backslashreplace"))
+        rb = from_rows([r for i, r in enumerate(rows) if i not in odd], f"read_json {path}")
+    yield from [] if rb is None else [rb]

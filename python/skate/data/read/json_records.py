@@ -1,0 +1,406 @@
+"""JSON that Arrow's parser refuses as a whole: finds the records that are to blame, so that all others come through.
+
+A record is what a line holds (an object, or several one after another), or an object that goes over several lines. Bad is a record that is no JSON, that holds no
+object, or that has a value of another kind than most records have at its place: kinds are bool, number, string, list and object, and null goes with each. Of two
+kinds that are as frequent the one that comes first stays. What Arrow infers within a kind (int or double, timestamp or string) never makes a record bad: the wider one is taken.
+
+Records go through Arrow's parser CHUNK at a time; only chunks that it refuses, or whose columns have another kind, are looked at record by record in Python. The good
+ones are then parsed with the types of all. So what comes out depends on the file alone. Cost: two more passes of Arrow's parser, and about 5 us a record of a chunk with a
+bad one.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.json as pajson
+
+CHUNK = 4096  # records that are parsed together
+BLOCK_BYTES = 64 << 20  # of what is parsed at once in the end
+REST_BYTES = 64 << 10  # of a file whose rest is bad, kept as raw bytes
+
+BOOL, NUMBER, STRING, LIST, OBJECT = 1, 2, 4, 8, 16
+_NAMES = {BOOL: "a bool", NUMBER: "a number", STRING: "a string", LIST: "a list", OBJECT: "an object"}
+_KINDS = {bool: BOOL, int: NUMBER, float: NUMBER, str: STRING, list: LIST, dict: OBJECT}
+
+Path = tuple[str, ...]
+Record = tuple[int, bytes]  # number of its first line, from 1; its text
+Bad = Callable[[int, str, bytes], None]  # number of the line, what is wrong, the text: notes it, or raises
+
+
+def tables(data: bytes, lines: bool, args: dict[str, Any], bad: Bad) -> Iterator[pa.Table]:
+    """The good records of a file, in one schema. lines: records are lines whatever they look like. args: parse_options of pyarrow.json. bad is called for each bad
+    record, in the order of the file."""
+    options = args.get("parse_options") or pajson.ParseOptions()
+    found: list[tuple[int, str, bytes]] = []
+
+    def note(line: int, why: str, text: bytes) -> None:
+        found.append((line, why, text.rstrip(b"\r")))
+
+    source = _Lines(data) if lines or _looks_like_lines(data) else _Objects(data, note)
+    seen = _Seen(options)
+    wrong: list[set[int]] = []  # of each chunk
+    schemas: list[pa.Schema | None] = []
+    for chunk in source.chunks():
+        table = _parsed(chunk, options)
+        wrong.append(set())
+        schemas.append(None if table is None else table.schema)
+        if table is not None:
+            seen.add_table(table)
+            continue
+        for i, (line, text) in enumerate(chunk):
+            try:
+                seen.add(_objects(text))
+            except (ValueError, RecursionError) as e:
+                wrong[-1].add(i)
+                note(line, _why(e), text)
+    most = seen.most()
+    changed: dict[int, list[bytes]] = {}  # chunks whose text Arrow does not take as it is
+    for k, chunk in enumerate(source.chunks()):
+        schema = schemas[k]
+        if schema is not None and _fits(schema, most):
+            continue
+        for i, (line, text) in enumerate(chunk):
+            if i not in wrong[k] and (why := _misfit(_objects(text), most)):
+                wrong[k].add(i)
+                note(line, why, text)
+        good = [(i, r) for i, r in enumerate(chunk) if i not in wrong[k]]
+        table = _parsed([r for _, r in good], options)
+        if table is None:  # what Python's parser takes and Arrow's does not: a key twice, among others
+            table = _one_by_one(good, options, wrong[k], note)
+            changed[k] = [_again(r[1]) for i, r in good if i not in wrong[k]]
+        schemas[k] = table.schema
+    for line, why, text in sorted(found, key=lambda f: f[0]):
+        bad(line, why, text)
+    schema = _unified([s for s in schemas if s is not None])
+    asked = pajson.ParseOptions(explicit_schema=schema, unexpected_field_behavior=options.unexpected_field_behavior)
+    held: list[bytes] = []
+    size = 0
+    for k, chunk in enumerate(source.chunks()):
+        texts = changed.get(k) or [t for i, (_, t) in enumerate(chunk) if i not in wrong[k]]
+        held += texts
+        size += sum(map(len, texts))
+        if size >= BLOCK_BYTES:
+            yield _table(held, asked)
+            held, size = [], 0
+    if held:
+        yield _table(held, asked)
+
+
+# ---- records of a file
+
+
+def _looks_like_lines(data: bytes) -> bool:
+    """Most lines begin as objects do, which they do not where objects go over several lines."""
+    starts = data.count(b"\n{") + data.startswith((b"{", b"\xef\xbb\xbf{"))
+    return 2 * starts >= len(_Lines(data).ends)
+
+
+class _Lines:
+    """Each line is a record; those without anything but space are none."""
+
+    def __init__(self, data: bytes):
+        self.data = data
+        self.ends = np.flatnonzero(np.frombuffer(data, np.uint8) == 10)
+        if not data.endswith(b"\n"):
+            self.ends = np.append(self.ends, len(data))
+
+    def chunks(self) -> Iterator[list[Record]]:
+        start = 0
+        for k in range(0, len(self.ends), CHUNK):
+            end = int(self.ends[min(k + CHUNK, len(self.ends)) - 1])
+            rows = self.data[start:end].split(b"\n")
+            yield [(k + i + 1, t) for i, t in enumerate(rows) if t.strip(b" \t\r")]
+            start = end + 1
+
+
+class _Objects:
+    """Objects one after another, over several lines. What comes after one that is damaged cannot be told from its inside, so it is one bad record."""
+
+    def __init__(self, data: bytes, bad: Bad):
+        self.records: list[Record] = []
+        try:
+            text, rest = data.decode("utf-8-sig"), b""
+        except UnicodeDecodeError as e:
+            text, rest = data[: e.start].decode("utf-8-sig"), data[e.start : e.start + REST_BYTES]
+        decode = json.JSONDecoder().raw_decode
+        at, line, end = 0, 1, len(text)
+        while True:
+            from_ = at
+            while at < end and text[at] in " \t\r\n":
+                at += 1
+            line += text.count("\n", from_, at)
+            if at == end:
+                break
+            try:
+                v, to = decode(text, at)
+                if not isinstance(v, dict):
+                    raise ValueError("it holds no object")
+            except (ValueError, RecursionError) as e:
+                bad(line + text.count("\n", at, getattr(e, "pos", at)), _why(e), text[at : at + REST_BYTES].encode())
+                return
+            self.records.append((line, text[at:to].encode()))
+            line += text.count("\n", at, to)
+            at = to
+        if rest:
+            bad(line, "it is not UTF-8", rest)
+
+    def chunks(self) -> Iterator[list[Record]]:
+        for k in range(0, len(self.records), CHUNK):
+            yield self.records[k : k + CHUNK]
+
+
+def _objects(text: bytes) -> list[dict[str, Any]]:
+    """The objects of a record; ValueError when it holds anything else."""
+    try:
+        found = [json.loads(text)]
+    except json.JSONDecodeError as e:
+        if not e.msg.startswith("Extra data"):
+            raise
+        line, at, found = text.decode("utf-8-sig").strip(), 0, []
+        while at < len(line):
+            v, at = json.JSONDecoder().raw_decode(line, at)
+            found.append(v)
+            while at < len(line) and line[at] in " \t\r\n":
+                at += 1
+    if any(type(v) is not dict for v in found):
+        raise ValueError("it holds no object")
+    return found
+
+
+def elements(data: bytes) -> tuple[list[Any], tuple[int, str, bytes] | None]:
+    """The values of an array; and line, what is wrong and bytes of its rest, where it is damaged from there on."""
+    try:
+        return json.loads(data), None
+    except UnicodeDecodeError as e:
+        return [], (1 + data.count(b"\n", 0, e.start), _why(e), data[e.start : e.start + REST_BYTES])
+    except (ValueError, RecursionError):
+        pass
+    text = data.decode("utf-8-sig")
+    at, out = text.index("[") + 1, []
+    decode = json.JSONDecoder().raw_decode
+    try:
+        while True:
+            while at < len(text) and text[at] in " \t\r\n":
+                at += 1
+            v, to = decode(text, at)
+            end = to
+            while end < len(text) and text[end] in " \t\r\n":
+                end += 1
+            if text[end : end + 1] not in (",", "]"):
+                raise json.JSONDecodeError("Expecting ',' delimiter", text, end)
+            out.append(v)
+            at = end + 1
+            if text[end] == "]":
+                raise json.JSONDecodeError("Extra data", text, at)
+    except (ValueError, RecursionError) as e:
+        return out, (
+            1 + text.count("\n", 0, getattr(e, "pos", at)),
+            _why(e),
+            text[at : at + REST_BYTES].encode("utf-8", "backslashreplace"),
+        )
+
+
+def _why(e: BaseException) -> str:
+    if isinstance(e, json.JSONDecodeError):
+        return f"{e.msg} (character {e.colno})"
+    if isinstance(e, UnicodeDecodeError):
+        return f"it is not UTF-8 at byte {e.start}"
+    if isinstance(e, UnicodeEncodeError):
+        return "it holds half of a surrogate pair, which is no text"
+    return "it is nested too deeply" if isinstance(e, RecursionError) else str(e)
+
+
+# ---- kinds
+
+
+def kinds(v: Any, path: Path, out: dict[Path, int]) -> None:
+    """Adds the kinds of the values within v at their places."""
+    kind = _KINDS[type(v)]
+    out[path] = out.get(path, 0) | kind
+    if kind == OBJECT:
+        for k, x in v.items():
+            if x is not None:
+                kinds(x, (*path, k), out)
+    elif kind == LIST:
+        for x in v:
+            if x is not None:
+                kinds(x, (*path, "[]"), out)
+
+
+def _of_rows(rows: list[dict[str, Any]]) -> dict[Path, int]:
+    out: dict[Path, int] = {}
+    for r in rows:
+        for k, v in r.items():
+            if v is not None:
+                kinds(v, (k,), out)
+    return out
+
+
+class _Seen:
+    """How many records have which kind where."""
+
+    def __init__(self, options: Any = None):
+        self.counts: dict[Path, dict[int, int]] = {}
+        self.asked: dict[Path, int] = {}
+        self.rest = options is None or options.unexpected_field_behavior != "ignore"
+        if options is not None and options.explicit_schema is not None:
+            for f in options.explicit_schema:
+                self.asked |= _of_type(f.type, (f.name,))
+
+    def add(self, rows: list[dict[str, Any]]) -> None:
+        for path, bits in _of_rows(rows).items():
+            for kind in _NAMES:
+                if bits & kind:
+                    self._count(path, kind, 1)
+
+    def add_table(self, table: pa.Table) -> None:
+        for name, col in zip(table.column_names, table.columns, strict=True):
+            self._column((name,), col.combine_chunks())
+
+    def _column(self, path: Path, col: Any) -> None:
+        n, t = len(col) - col.null_count, col.type
+        kind = _kind(t)
+        if not n or not kind:
+            return
+        self._count(path, kind, n)
+        if kind == OBJECT:
+            for i, child in enumerate(col.flatten()):
+                self._column((*path, t.field(i).name), child)
+        elif kind == LIST:
+            self._column((*path, "[]"), col.flatten())
+
+    def _count(self, path: Path, kind: int, n: int) -> None:
+        by = self.counts.setdefault(path, {})
+        by[kind] = by.get(kind, 0) + n
+
+    def most(self) -> dict[Path, int]:
+        """The kind that stays at each place."""
+        out = {p: max(by, key=by.__getitem__) for p, by in self.counts.items()} if self.rest else {}
+        return {p: k for p, k in (out | self.asked).items() if k}
+
+
+def _kind(t: pa.DataType) -> int:
+    """The kind of JSON that Arrow's parser makes this type of; 0: any, as far as is known here."""
+    is_ = pa.types
+    if is_.is_boolean(t):
+        return BOOL
+    if is_.is_integer(t) or is_.is_floating(t):
+        return NUMBER
+    if is_.is_string(t) or is_.is_large_string(t) or is_.is_binary(t) or is_.is_timestamp(t):
+        return STRING
+    return LIST if is_.is_list(t) else OBJECT if is_.is_struct(t) else 0
+
+
+def _of_type(t: pa.DataType, path: Path) -> dict[Path, int]:
+    out = {path: _kind(t)}
+    if out[path] == OBJECT:
+        for f in t:
+            out |= _of_type(f.type, (*path, f.name))
+    elif out[path] == LIST:
+        out |= _of_type(t.value_type, (*path, "[]"))
+    return out
+
+
+def _fits(schema: pa.Schema, most: dict[Path, int]) -> bool:
+    said: dict[Path, int] = {}
+    for f in schema:
+        said |= _of_type(f.type, (f.name,))
+    return all(not k or most.get(p, k) == k for p, k in said.items())
+
+
+def _misfit(rows: list[dict[str, Any]], most: dict[Path, int]) -> str | None:
+    """What is wrong with a record beside the others; None: nothing."""
+    for path, bits in _of_rows(rows).items():
+        stays = most.get(path, bits)
+        if bits != stays:
+            odd = " and ".join(name for kind, name in _NAMES.items() if bits & kind & ~stays)
+            return f"column {'.'.join(path).replace('.[]', '[]')!r} is {odd} here, and {_NAMES[stays]} elsewhere"
+    return None
+
+
+def majority(rows: list[Any]) -> Iterator[tuple[int, str]]:
+    """(place, what is wrong) of the rows that are no dict, or have a value of another kind than most have."""
+    seen = _Seen()
+    for r in rows:
+        if type(r) is dict:
+            seen.add([r])
+    most = seen.most()
+    for i, r in enumerate(rows):
+        why = "it is no object" if type(r) is not dict else _misfit([r], most)
+        if why:
+            yield i, why
+
+
+# ---- Arrow's parser
+
+
+def parse(data: Any, size: int, options: Any) -> pa.Table:
+    """One block of objects by Arrow's parser; ArrowInvalid for what it refuses, bytes that are no UTF-8 among them."""
+    read = pajson.ReadOptions(use_threads=False, block_size=size + 1)
+    table = pajson.read_json(pa.BufferReader(data), read_options=read, parse_options=options)
+    table.validate(full=True)
+    return table
+
+
+def _table(texts: list[bytes], options: Any) -> pa.Table:
+    data = b"\n".join(texts)
+    return parse(data, len(data), options)
+
+
+def _parsed(records: list[Record], options: Any) -> pa.Table | None:
+    if not records or any(t.lstrip()[:4] == b"null" for _, t in records):  # which crashes pyarrow 26 where it comes first, and is no object
+        return None if records else pa.table({})
+    try:
+        return _table([t for _, t in records], options)
+    except pa.ArrowInvalid:
+        return None
+
+
+def _again(text: bytes) -> bytes:
+    """A record as Python's parser has understood it; ValueError for text that is not Unicode."""
+    return b" ".join(json.dumps(v, ensure_ascii=False).encode() for v in _objects(text))
+
+
+def _one_by_one(good: list[tuple[int, Record]], options: Any, wrong: set[int], bad: Bad) -> pa.Table:
+    """The table of the records that Arrow takes as Python writes them, by halves; the others go to bad()."""
+    todo, out = [good], []
+    while todo:
+        some = todo.pop()
+        try:
+            if some:
+                out.append(_table([_again(t) for _, (_, t) in some], options))
+        except ValueError as e:
+            if len(some) == 1:
+                i, (line, text) = some[0]
+                wrong.add(i)
+                bad(line, _why(e), text)
+            else:
+                todo += [some[len(some) // 2 :], some[: len(some) // 2]]
+    return _unified([t.schema for t in out]).empty_table()
+
+
+def _unified(schemas: list[pa.Schema]) -> pa.Schema:
+    """The schema that holds all of these, which have the same kinds; columns in order of appearance."""
+    types: dict[str, pa.DataType] = {}
+    for s in schemas:
+        for f in s:
+            types[f.name] = _wider(types[f.name], f.type) if f.name in types else f.type
+    return pa.schema(list(types.items()))
+
+
+def _wider(a: pa.DataType, b: pa.DataType) -> pa.DataType:
+    is_ = pa.types
+    if a == b or is_.is_null(b):
+        return a
+    if is_.is_null(a):
+        return b
+    if is_.is_list(a):
+        return pa.list_(_wider(a.value_type, b.value_type))
+    if is_.is_struct(a):
+        return pa.struct(list(_unified([pa.schema(list(a)), pa.schema(list(b))])))
+    return pa.float64() if is_.is_integer(a) or is_.is_floating(a) else pa.string()
