@@ -29,10 +29,12 @@ __version__ = "0.1.0"
 ObjectID = ObjectRef
 SCRIPT_MODE, WORKER_MODE, LOCAL_MODE = 0, 1, 2
 _LAZY = (
+    "_private",
+    "_raylet",
     "actor",
     "cloudpickle",
+    "cluster_utils",
     "config",
-    "dag",
     "data",
     "experimental",
     "job_config",
@@ -40,7 +42,6 @@ _LAZY = (
     "runtime_context",
     "runtime_env",
     "serialize",
-    "train",
     "types",
     "util",
 )
@@ -58,6 +59,8 @@ _FROM = {  # name: module
     "TaskID": "ids",
     "UniqueID": "ids",
     "WorkerID": "ids",
+    "as_ray": "_private.as_ray",
+    "logger": "_private.log",
     "timeline": "_private.timeline",
 }
 

@@ -13,11 +13,14 @@ def attribute(package, name, where=None, modules=None):
         value = getattr(importlib.import_module(f"{package}.{where[name]}"), name)
         setattr(sys.modules[package], name, value)
         return value
-    if modules is None or name in modules:
+    from skate._private.absent import why
+
+    reason = why(f"{package}.{name}")
+    if reason is None and (modules is None or name in modules):
         module = f"{package}.{name}"
         try:
             return importlib.import_module(module)
         except ModuleNotFoundError as e:
             if e.name != module:
                 raise
-    raise AttributeError(f"module '{package}' has no attribute '{name}'")
+    raise AttributeError(f"module '{package}' has no attribute '{name}'" + (f" ({reason})" if reason else ""))

@@ -441,10 +441,12 @@ def load_block(schema_capsule, array_capsule):
 
 
 def preload_note(modules=(), path=None, cwd=None, hook=None):
-    """Bytes for the fork server: import these, use this sys.path, be there; workers call the hook (a function or a name) first."""
+    """Bytes for the fork server: import these, use this sys.path, be there; workers call the hook (a function or a name) first. Where `import ray` means
+    skate here, it does there."""
     if hook is not None:
         hook = _cloudpickle().dumps(hook, protocol=5)
-    return pickle.dumps({"modules": list(modules), "path": path, "cwd": cwd, "hook": hook}, 5)
+    as_ray = sys.modules.get("skate._private.as_ray")
+    return pickle.dumps({"modules": list(modules), "path": path, "cwd": cwd, "hook": hook, "ray": bool(as_ray and as_ray.active())}, 5)
 
 
 _setup_hook = None
@@ -462,6 +464,10 @@ def note(data):
     if d["path"] is not None:
         sys.path[:] = d["path"]
     gc.disable()  # nothing here is garbage
+    if d["ray"]:
+        from skate._private import as_ray
+
+        as_ray.install()
     for name in d["modules"]:
         try:
             __import__(name)

@@ -24,6 +24,11 @@ def _replay(args):
 
 def main(argv=None):
     """Runs one command; the exit status."""
+    argv = sys.argv[1:] if argv is None else argv
+    if argv[:1] == ["run"]:  # what follows the script is its own
+        from skate._private import run
+
+        return run.main(argv[1:])
     parser = argparse.ArgumentParser(
         prog="skate", description="Looks at programs of this user that run skate. No port and no daemon: see ARCHITECTURE.md."
     )
@@ -39,6 +44,7 @@ def main(argv=None):
     c.add_argument("id", help="as the error names it")
     c.add_argument("--step", action="store_true", help="stop at the function's first line")
     c.set_defaults(run=_replay)
+    commands.add_parser("run", help="run a program written for Ray, on skate: SCRIPT, -m MODULE or -c CODE, then its arguments")
     args = parser.parse_args(argv)
     try:
         args.run(args)

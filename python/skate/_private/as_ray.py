@@ -1,0 +1,138 @@
+"""skate.as_ray(): `import ray`, and everything below it, means skate, in this process and in the workers of its engine.
+
+A finder in front of sys.meta_path gives `ray.x.y` the very module object of `skate.x.y`: there is one class of each name, and what is pickled is known by
+skate's name everywhere. An installed Ray is never reached. Workers learn it from the note that their fork server gets (serialize.preload_note), so
+that programs which the driver starts find their Ray as before."""
+
+import importlib
+import importlib.abc
+import importlib.machinery
+import importlib.metadata
+import importlib.util
+import sys
+
+VERSION = "2.55.0"  # of Ray, whose names and defaults these are: what packages compare ray.__version__ with
+
+
+def _ours(name):
+    """The name of skate's module for ray's; None when the name is not below ray."""
+    return "skate" + name[3:] if name == "ray" or name.startswith("ray.") else None
+
+
+def _link():
+    """Every module of skate that is loaded is ray's, too. Not one by one: importlib sets a freshly imported module as attribute of its package, where a
+    function of the same name may be (util.placement_group); it leaves alone what sys.modules has already."""
+    for name, module in list(sys.modules.items()):
+        if name == "skate" or name.startswith("skate."):
+            sys.modules.setdefault("ray" + name[5:], module)
+
+
+class _Loader(importlib.abc.Loader):
+    def create_module(self, spec):
+        return None
+
+    def exec_module(self, module):
+        name = module.__spec__.name
+        del sys.modules[name]  # importlib takes what is there afterwards
+        importlib.import_module(_ours(name))
+        _link()
+
+    # inspect, linecache and runpy ask for a module's text by its loader
+    def get_source(self, name):
+        return importlib.util.find_spec(_ours(name)).loader.get_source(_ours(name))
+
+    def get_code(self, name):
+        return importlib.util.find_spec(_ours(name)).loader.get_code(_ours(name))
+
+
+class _Distribution(importlib.metadata.Distribution):
+    """What importlib.metadata says of the package "ray"."""
+
+    _files = {
+        "METADATA": f"Metadata-Version: 2.1\nName: ray\nVersion: {VERSION}\nSummary: skate under Ray's name\n",
+        "top_level.txt": "ray\n",
+    }
+
+    def read_text(self, filename):
+        return self._files.get(filename)
+
+    def locate_file(self, path):
+        import os
+
+        return os.path.join(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))), path)
+
+
+def _asked_by_find_spec():
+    """Whether importlib.util.find_spec() looks for the module, which returns None for one that is not there; an import says why it is not."""
+    frame = sys._getframe(2)
+    while frame is not None and frame.f_globals.get("__name__", "").startswith(("importlib", "_frozen_importlib")):
+        if frame.f_globals["__name__"] == "importlib.util":
+            return True
+        frame = frame.f_back
+    return False
+
+
+class _Finder(importlib.abc.MetaPathFinder):
+    def find_spec(self, name, path=None, target=None):
+        from skate._private import absent
+
+        ours = _ours(name)
+        if ours is None and not (name.startswith("skate.") and absent.why(name)):
+            return None
+        spec = ours and importlib.util.find_spec(ours)
+        if not spec:
+            if _asked_by_find_spec():
+                return None
+            # `from ray import x` asks for skate.x, and hides an error that has this very name.
+            raise ModuleNotFoundError(absent.text(ours or name), name=ours or "ray" + name[5:])
+        out = importlib.machinery.ModuleSpec(name, _Loader(), origin=spec.origin, is_package=spec.submodule_search_locations is not None)
+        if out.submodule_search_locations is not None:
+            out.submodule_search_locations.extend(spec.submodule_search_locations)
+        return out
+
+    def find_distributions(self, context=None):
+        name = getattr(context, "name", None)
+        return [_Distribution()] if name is None or name.lower() == "ray" else []
+
+
+_finder = _Finder()
+
+
+def active():
+    """Whether `import ray` means skate here."""
+    return _finder in sys.meta_path
+
+
+def install():
+    """Puts the finder in front, in this process. What Ray calls its version is then skate's, too."""
+    if active():
+        return
+    import skate
+
+    sys.meta_path.insert(0, _finder)
+    skate.__version__ = VERSION
+
+
+def as_ray():
+    """From here on `import ray`, and everything below it, means skate: in this process, and in the workers of the engine that it starts.
+
+    To be called before the first `import ray` and before skate.init(): RuntimeError otherwise. skate.__version__ becomes that of the Ray whose names skate
+    has, for packages that compare it. `python -m skate run SCRIPT` does the same for a whole program. A second call does nothing.
+
+    >>> import skate
+    >>> skate.as_ray()
+    >>> import ray"""
+    import skate
+    from skate import _skate
+
+    if active():
+        return
+    ray = sys.modules.get("ray")
+    if ray is not None and ray is not skate:
+        where = getattr(ray, "__file__", None) or "somewhere"
+        raise RuntimeError(f"skate.as_ray(): ray is imported already, from {where}; call as_ray() before the first `import ray`")
+    if _skate.is_initialized() and not _skate.in_worker():
+        raise RuntimeError(
+            "skate.as_ray(): the engine runs already, with workers that know no `ray`; call as_ray() before init(), or shutdown() first"
+        )
+    install()

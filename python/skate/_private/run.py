@@ -1,0 +1,103 @@
+"""`skate run`: a program written for Ray, unmodified. As `python SCRIPT`, but `import ray` means skate, here and in the workers."""
+
+import builtins
+import importlib.util
+import io
+import os
+import sys
+import types
+
+USAGE = """usage: skate run SCRIPT [ARGS...]
+       skate run -m MODULE [ARGS...]
+       skate run -c CODE [ARGS...]
+
+Runs a Python program in which `import ray`, and everything below it, means skate (skate.as_ray()), in the driver and in all workers. sys.argv,
+sys.path[0], __main__ and the exit status are what `python` would give it. An installed Ray is not reached."""
+
+
+class _Refused(Exception):
+    """What is wrong with the command line or the program that it names."""
+
+
+def _read(path):
+    """The code object of a script. _Refused when it cannot be read; SyntaxError of its own."""
+    try:
+        with io.open_code(path) as f:
+            text = f.read()
+    except OSError as e:
+        raise _Refused(f"can't open file {path!r}: {e.strerror}") from None
+    return compile(text, path, "exec", dont_inherit=True)
+
+
+def _module(name):
+    """(spec, code) of a module, of a package's __main__. _Refused when there is none."""
+    try:
+        spec = importlib.util.find_spec(name)
+        if spec is not None and spec.submodule_search_locations is not None:
+            name += ".__main__"
+            spec = importlib.util.find_spec(name)
+    except (ImportError, ValueError) as e:
+        raise _Refused(f"-m {name}: {e}") from None
+    if spec is None:
+        raise _Refused(f"no module named {name}")
+    code = spec.loader.get_code(name) if hasattr(spec.loader, "get_code") else None
+    if code is None:
+        raise _Refused(f"-m {name}: it has no code that could be run")
+    return spec, code
+
+
+def _hide_own_frames():
+    """An error that ends the program shows the program's frames, not those that lead to it."""
+    before = sys.excepthook
+
+    def hook(kind, error, trace):
+        own = trace
+        while own is not None and own.tb_frame.f_code.co_filename != __file__:
+            own = own.tb_next
+        while own is not None and own.tb_frame.f_code.co_filename == __file__:
+            own = own.tb_next
+        if own is not None:
+            trace = own
+        before(kind, error.with_traceback(trace), trace)
+
+    sys.excepthook = hook
+
+
+def main(argv):
+    """Runs what argv (behind "run") names; the exit status. What the program raises is raised."""
+    from skate._private import as_ray
+
+    if not argv or argv[0] in ("-h", "--help"):
+        print(USAGE, file=sys.stdout if argv else sys.stderr)
+        return 0 if argv else 2
+    kind = argv[0] if argv[0] in ("-m", "-c") else None
+    if kind and len(argv) < 2 or kind is None and argv[0].startswith("-"):
+        print(f"skate run: {argv[0]}: " + ("an argument is wanted" if kind else "no such option") + f"\n{USAGE}", file=sys.stderr)
+        return 2
+    what, args = (argv[1], argv[2:]) if kind else (argv[0], argv[1:])
+    as_ray.as_ray()
+    space = {"__name__": "__main__", "__builtins__": builtins, "__doc__": None, "__loader__": None, "__spec__": None, "__package__": None}
+    first = os.getcwd() if kind == "-m" else "" if kind == "-c" else os.path.dirname(os.path.realpath(what))
+    if not sys.flags.safe_path:  # sys.path[0] is where `skate` was found
+        sys.path[0] = first
+    try:
+        if kind == "-m":
+            spec, code = _module(what)
+            space.update(__file__=spec.origin, __spec__=spec, __package__=spec.parent, __loader__=spec.loader, __cached__=spec.cached)
+            sys.argv = [spec.origin, *args]
+        elif kind == "-c":
+            sys.argv = ["-c", *args]
+            code = compile(what, "<string>", "exec", dont_inherit=True)
+        else:
+            sys.argv = [what, *args]
+            code = _read(what)
+            space.update(__file__=what, __cached__=None)
+    except _Refused as e:
+        print(f"skate run: {e}", file=sys.stderr)
+        return 2
+    program = types.ModuleType("__main__")
+    vars(program).update(space)
+    sys.modules["__main__"] = program
+    _hide_own_frames()
+    exec(code, vars(program))
+    return 0
