@@ -1,9 +1,8 @@
 """skate: tasks, actors and objects of one machine behind Ray's names, and skate.data. `import skate as ray`."""
 
-from skate import _lazy, exceptions  # noqa: F401
-from skate.api import (  # noqa: F401
-    ActorClass,
-    ActorHandle,
+from skate import _lazy, exceptions
+from skate.actor import ActorClass, ActorHandle, get_actor, method
+from skate.api import (
     ObjectRef,
     ObjectRefGenerator,
     available_resources,
@@ -11,19 +10,90 @@ from skate.api import (  # noqa: F401
     cluster_resources,
     empty,
     get,
-    get_actor,
     get_gpu_ids,
-    get_runtime_context,
     init,
     is_initialized,
     kill,
-    method,
     nodes,
     put,
     remote,
     shutdown,
     wait,
 )
+from skate.runtime_context import get_runtime_context
+
+TYPE_CHECKING = False  # typing is slow to import
+if TYPE_CHECKING:  # what is loaded when it is first asked for
+    from skate import actor as actor
+    from skate import cloudpickle as cloudpickle
+    from skate import config as config
+    from skate import data as data
+    from skate import experimental as experimental
+    from skate import job_config as job_config
+    from skate import memory as memory
+    from skate import runtime_context as runtime_context
+    from skate import runtime_env as runtime_env
+    from skate import serialize as serialize
+    from skate import types as types
+    from skate import util as util
+    from skate._private.timeline import timeline
+    from skate.actor import ActorProxy
+    from skate.ids import (
+        ActorClassID,
+        ActorID,
+        ClusterID,
+        FunctionID,
+        JobID,
+        NodeID,
+        PlacementGroupID,
+        TaskID,
+        UniqueID,
+        WorkerID,
+    )
+    from skate.logging_config import LoggingConfig
+    from skate.ref import DynamicObjectRefGenerator
+
+__all__ = [
+    "ActorClass",
+    "ActorClassID",
+    "ActorHandle",
+    "ActorID",
+    "ActorProxy",
+    "ClusterID",
+    "DynamicObjectRefGenerator",
+    "FunctionID",
+    "JobID",
+    "LoggingConfig",
+    "NodeID",
+    "ObjectID",
+    "ObjectRef",
+    "ObjectRefGenerator",
+    "PlacementGroupID",
+    "TaskID",
+    "UniqueID",
+    "WorkerID",
+    "available_resources",
+    "cancel",
+    "cluster_resources",
+    "data",
+    "empty",
+    "exceptions",
+    "get",
+    "get_actor",
+    "get_gpu_ids",
+    "get_runtime_context",
+    "init",
+    "is_initialized",
+    "kill",
+    "method",
+    "nodes",
+    "put",
+    "remote",
+    "shutdown",
+    "timeline",
+    "util",
+    "wait",
+]
 
 __version__ = "0.1.0"
 ObjectID = ObjectRef
@@ -65,8 +135,10 @@ _FROM = {  # name: module
 }
 
 
-def __getattr__(name):
-    return _lazy.attribute("skate", name, _FROM, _LAZY)
+if not TYPE_CHECKING:  # for a type checker a name is there or it is not
+
+    def __getattr__(name):
+        return _lazy.attribute("skate", name, _FROM, _LAZY)
 
 
 def __dir__():

@@ -4,28 +4,52 @@ Contract between src/py (C) and python/skate (Python). One engine a process: in 
 client that talks to the driver.
 """
 
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from asyncio import Future as AsyncFuture
+from collections.abc import AsyncIterator, Callable, Generator, Iterator, Sequence
+from concurrent.futures import Future
+from typing import Any, Generic, TypeVar, overload
 
-def front(function: Any) -> Any: ...  # the same as a method whose errors show the user's frames only
+T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
+F = TypeVar("F", bound=Callable[..., Any])
 
-class ObjectRef:
-    """A reference to an immutable object. Counts: one for each live Python ObjectRef of this process. ObjectRef(28 bytes) is none of the engine's:
+POLICIES: tuple[str, ...]  # names of the scheduling policies
+
+def front(function: F) -> F: ...  # the same as a method whose errors show the user's frames only
+
+class ObjectRef(Generic[T_co]):
+    """A reference to an immutable object. Counts: one for each live Python ObjectRef[Any] of this process. ObjectRef(28 bytes) is none of the engine's:
     it can be compared, printed and pickled. as_future, task_id, job_id, nil, from_random and size come from skate/ref.py."""
     def __init__(self, id: bytes) -> None: ...
     def hex(self) -> str: ...  # 56 hex digits as in Ray, our 64-bit id at the end
     def binary(self) -> bytes: ...  # 28 bytes
     def is_nil(self) -> bool: ...
     def _task_number(self) -> int: ...  # of the task that makes it; 0 when not known here
-    def __await__(self) -> Any: ...
-    def future(self) -> Any: ...  # concurrent.futures.Future
+    def __await__(self) -> Generator[Any, None, T_co]: ...
+    def future(self) -> Future[T_co]: ...
+    def as_future(self) -> AsyncFuture[T_co]: ...
+    def _on_completed(self, callback: Callable[[Any], Any]) -> None: ...
+    def task_id(self) -> Any: ...
+    def job_id(self) -> Any: ...
+    @staticmethod
+    def size() -> int: ...
+    @staticmethod
+    def nil() -> ObjectRef[Any]: ...
+    @staticmethod
+    def from_random() -> ObjectRef[Any]: ...
 
-class ObjectRefGenerator:
+class ObjectRefGenerator(Generic[T_co]):
     """Iterator over the yields of a streaming task: ObjectRefs. Closing or dropping it cancels what is left. A failure of the task comes as a last
     ref, and getting that raises."""
-    def __iter__(self) -> Iterator[ObjectRef]: ...
-    def __next__(self) -> ObjectRef: ...
-    def next_within(self, timeout: float) -> ObjectRef: ...  # GetTimeoutError, StopIteration
+    def __iter__(self) -> Iterator[ObjectRef[T_co]]: ...
+    def __next__(self) -> ObjectRef[T_co]: ...
+    def __aiter__(self) -> AsyncIterator[ObjectRef[T_co]]: ...
+    async def __anext__(self) -> ObjectRef[T_co]: ...
+    def _next_sync(self, timeout_s: float | None = None) -> ObjectRef[T_co]: ...
+    def next_ready(self) -> bool: ...
+    def completed(self) -> ObjectRef[Any]: ...
+    def _generator_ref(self) -> ObjectRef[Any]: ...
+    def next_within(self, timeout: float) -> ObjectRef[T_co]: ...  # GetTimeoutError, StopIteration
     def peek(
         self, seconds: float
     ) -> bool: ...  # whether next() would not wait. Takes the item out of the stream: it counts as read for the window
@@ -85,14 +109,30 @@ def set_hooks(**hooks: Callable[..., Any]) -> None:
     note(bytes) -> None                       in the fork server: imports, sys.path, cwd (bytes made by skate.serialize.preload_note)
     """
 
-def put(value: Any) -> ObjectRef: ...
+def put(value: T) -> ObjectRef[T]: ...
 def room(n_bytes: int, n_axes: int) -> Any:
     """Writable memory (buffer protocol) for an array of skate.empty(): in the store when it is larger than what travels in messages."""
 
-def get(refs: ObjectRef | Sequence[ObjectRef], timeout: float | None = None) -> Any: ...
-def wait(refs: list[ObjectRef], num_returns: int, timeout: float | None) -> tuple[list[ObjectRef], list[ObjectRef]]: ...
-def cancel(ref: ObjectRef | ObjectRefGenerator, force: bool, recursive: bool) -> None: ...
-def put_block(batch: Any) -> ObjectRef:
+@overload
+def get(refs: ObjectRef[T], timeout: float | None = None) -> T: ...
+@overload
+def get(refs: Sequence[ObjectRef[T]], timeout: float | None = None) -> list[T]: ...
+@overload
+def get(refs: Any, timeout: float | None = None) -> Any: ...
+def get_each(refs: Sequence[ObjectRef[Any]]) -> list[tuple[bool, Any]]: ...  # (True, value) or (False, exception)
+def wait(refs: list[T], num_returns: int, timeout: float | None) -> tuple[list[T], list[T]]: ...
+def cancel(ref: ObjectRef[Any] | ObjectRefGenerator[Any], force: bool, recursive: bool) -> None: ...
+
+class Watcher:
+    """One file descriptor that tells when objects exist, or generators have an item."""
+
+    fd: int
+    def add(self, what: ObjectRef[Any] | ObjectRefGenerator[Any], tag: Any) -> bool: ...  # True: it is there already, and not watched
+    def wait(self, seconds: float | None) -> bool: ...  # whether something is there
+    def take(self) -> list[tuple[Any, Any]]: ...  # what is there, with its tag
+    def close(self) -> None: ...
+
+def put_block(batch: Any) -> ObjectRef[Any]:
     """A pyarrow.RecordBatch (anything with __arrow_c_array__) as a block object."""
 
 def block_nbytes(batch: Any) -> int: ...
@@ -138,19 +178,29 @@ class Template:
         stream_window: int = 0,
         max_restarts: int = 0,
         max_task_retries: int = 0,
+        max_pending: int = 0,
         func: Any = None,
+        **more: Any,
     ) -> None: ...
     fid: int  # of its definition in the open engine
     def submit(self, *args: Any, **kwargs: Any) -> Any:
-        """ObjectRef, list of them (num_returns > 1), None (0) or ObjectRefGenerator; for "actor": ActorToken."""
+        """ObjectRef[Any], list of them (num_returns > 1), None (0) or ObjectRefGenerator; for "actor": ActorToken."""
 
 class ActorToken:
     """A counted handle on an actor in this process. Can be pickled where references can."""
 
     id: int
-    ready: ObjectRef  # of None, when the constructor has run; or its error
+    ready: ObjectRef[Any]  # of None, when the constructor has run; or its error
 
 def actor_kill(token: ActorToken, no_restart: bool) -> None: ...
+def actor_find(name: str, space: str | None) -> tuple[ActorToken, bytes] | None: ...  # None: no living actor has that name
+def actor_names() -> list[tuple[str, str]]: ...  # (space, name) of all living actors that have one
+def actor_exit() -> None: ...  # the actor ends with the running call, which must raise; TypeError outside of actors
+
+# --- placement groups
+def pg_create(bundles: list[dict[str, float]], strategy: str, name: str, space: str, *more: Any) -> tuple[int, ObjectRef[Any]]: ...
+def pg_remove(number: int) -> bool: ...  # False: it is gone already
+def pg_table(custom_names: list[str]) -> list[tuple[Any, ...]]: ...
 
 # --- plans and runs (skate.data)
 class Plan:
@@ -172,7 +222,7 @@ class Plan:
         limit: int = -1,
         batch_rows: int = 0,
         units: list[tuple[bytes, int, int]] | None = None,
-        blocks: list[tuple[ObjectRef, int, int, int]] | None = None,
+        blocks: list[tuple[ObjectRef[Any], int, int, int]] | None = None,
         max_restarts: int = ...,  # of actors; not given: for ever
         max_task_retries: int = ...,  # of their calls after a death; not given: for ever, or 0 when max_restarts is 0
         max_retries: int = ...,  # of tasks; not given: 3
@@ -187,17 +237,37 @@ class Exec:
     """Exec(plan, root, conf): starts the run. conf keys: policy, memory_bytes, target_max_bytes, target_min_bytes, consumer_blocks, preserve_order,
     run_stage, stage_init, stage_call (the three Python functions that run stages; see skate/data/stage.py)."""
     def __init__(self, plan: Plan, root: int, conf: dict[str, Any]) -> None: ...
-    def next(self, timeout: float | None = None) -> tuple[ObjectRef, int, int, int] | None:
+    def next(self, timeout: float | None = None) -> tuple[ObjectRef[Any], int, int, int] | None:
         """(block, first row, rows, bytes), None at the end; raises GetTimeoutError, or the job's failure (the user's own exception first)."""
     def flows(self) -> tuple[bytes, bytes] | None: ...  # rows of block, task, ns (see exec.h); None after the run was stopped
     def await_actors(self, seconds: float) -> bool:
         """Whether the constructors of all actors that began with the run ended within the time."""
     def stats(self) -> dict[str, Any]: ...
     def quiet(self) -> tuple[float, str]: ...  # seconds since anything moved, and who waits for what
+    def origin(self) -> int: ...  # unit of the source that the last block of next() stems from; of runs with skip_units
+    def sides(
+        self,
+    ) -> list[tuple[Any, ...]]: ...  # what came beside the output since the last call: (stage, bad rows, ObjectRef or None, message)
     def stop(self) -> None: ...
+
+class JobLog:
+    """JobLog(path): the log of a resumable job, taken for this process."""
+    def __init__(self, path: str) -> None: ...
+    def __getattr__(self, name: str) -> Any: ...
+
+def job_move(source: str, target: str) -> bool: ...  # False: there is no source
+def job_sync_dir(path: str) -> None: ...  # the names in a folder become durable
 
 # --- workers
 def current_task() -> tuple[int, int, str, int] | None: ...  # task, actor or 0, name, attempt
+def current_need(custom_names: list[str]) -> tuple[Any, ...] | None: ...  # resources, placement group, bundle, environment, GPUs, capture
+def task_cancelled() -> bool: ...  # somebody has cancelled the running task
+def task_end_flags(flags: int) -> None: ...  # 1: a failure of the running task is final; 4: its process runs nothing more
+def on_interrupt(*args: Any) -> None: ...  # handler of SIGINT in workers
+def async_step(group: int) -> bool: ...  # starts what may start; False: the process is to leave
+def async_done(call: Any, result: Any, exception: BaseException | None) -> None: ...
+def async_yield(call: Any, value: Any) -> bool: ...  # False: nobody wants more
+def fault(text: str | None) -> None: ...  # sets fault points of this process, for tests
 def current_function() -> Any: ...  # what the current task runs; for a method (class, name); None outside of tasks
 def weak_token(actor: int) -> ActorToken: ...  # not counted, `ready` is None: of get_actor() and current_actor
 def crash_fd() -> int: ...  # where a crash handler may write in a worker; -1 elsewhere

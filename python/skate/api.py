@@ -1,5 +1,7 @@
 """The functions of Ray Core that skate has, under Ray's names. Everything here is thin: parse, call _skate, convert."""
 
+from __future__ import annotations
+
 import atexit
 import os
 import sys
@@ -8,6 +10,20 @@ from skate import _skate, actor, config, ids, options, serialize
 from skate.actor import ActorClass, ActorHandle, get_actor, method  # noqa: F401
 from skate.remote_function import RemoteFunction
 from skate.runtime_context import RuntimeContext, get_runtime_context  # noqa: F401
+
+TYPE_CHECKING = False  # typing is slow to import
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any, ParamSpec, Protocol, TypeVar, Unpack, overload
+
+    import numpy as np
+
+    from skate.actor import ActorOptions
+    from skate.remote_function import AnyRemoteFunction, NumReturns, TaskOptions
+
+    P = ParamSpec("P")
+    R = TypeVar("R")
+    T = TypeVar("T")
 
 ObjectRef = _skate.ObjectRef
 ObjectRefGenerator = _skate.ObjectRefGenerator
@@ -18,7 +34,7 @@ _context = None
 _job = None  # what the workers know of the job: see job()
 
 
-class Context(dict):
+class Context(dict):  # type: ignore[type-arg]
     """What init() returns: a dict of addresses, and a context manager that shuts down."""
 
     dashboard_url = ""
@@ -30,13 +46,14 @@ class Context(dict):
     def address_info(self):
         return dict(self)
 
-    def __enter__(self):
+    def __enter__(self) -> Context:
         return self
 
-    def __exit__(self, *exc):
+    def __exit__(self, *exc: object) -> None:
         shutdown()
 
-    def disconnect(self):
+    def disconnect(self) -> None:
+        """Shuts the engine down."""
         shutdown()
 
 
@@ -66,7 +83,7 @@ _QUIET = {
 }
 
 
-def _worker_env(runtime_env, job):
+def _worker_env(runtime_env: dict[str, Any], job: dict[str, Any]) -> list[str]:
     """The whole environment of the workers; that of this process stays as it is."""
     import json
 
@@ -108,45 +125,81 @@ def _resources_of_environment():
 
 
 def init(
-    address=None,
+    address: str | None = None,
     *,
-    num_cpus=None,
-    num_gpus=None,
-    resources=None,
-    labels=None,
-    object_store_memory=None,
-    local_mode=False,
-    ignore_reinit_error=False,
-    include_dashboard=None,
-    dashboard_host=None,
-    dashboard_port=None,
-    job_config=None,
-    configure_logging=True,
-    logging_level=None,
-    logging_format=None,
-    logging_config=None,
-    log_to_driver=None,
-    namespace=None,
-    runtime_env=None,
-    enable_resource_isolation=False,
-    system_reserved_cpu=None,
-    system_reserved_memory=None,
-    object_spilling_directory=None,
-    _object_spilling_directory=None,
-    _system_config=None,
-    _memory=None,
-    **kwargs,
-):
-    """Starts skate in this process. Called by itself at the first use of anything that needs it.
+    num_cpus: float | None = None,
+    num_gpus: float | None = None,
+    resources: dict[str, float] | None = None,
+    labels: dict[str, str] | None = None,
+    object_store_memory: int | None = None,
+    local_mode: bool = False,
+    ignore_reinit_error: bool = False,
+    include_dashboard: bool | None = None,
+    dashboard_host: str | None = None,
+    dashboard_port: int | None = None,
+    job_config: Any = None,
+    configure_logging: bool = True,
+    logging_level: Any = None,
+    logging_format: str | None = None,
+    logging_config: Any = None,
+    log_to_driver: bool | None = None,
+    namespace: str | None = None,
+    runtime_env: dict[str, Any] | None = None,
+    enable_resource_isolation: bool = False,
+    system_reserved_cpu: float | None = None,
+    system_reserved_memory: int | None = None,
+    object_spilling_directory: str | os.PathLike[str] | list[str] | None = None,
+    _object_spilling_directory: str | os.PathLike[str] | list[str] | None = None,
+    _system_config: dict[str, Any] | None = None,
+    _memory: float | None = None,
+    **kwargs: Any,
+) -> Context:
+    """Starts the engine of this process. The first use of anything that needs it does the same with the defaults.
 
-    num_cpus, num_gpus, resources: what tasks can ask for (default: what the machine has). object_store_memory, _memory: bytes. namespace:
-    of named actors. runtime_env: env_vars, working_dir, py_modules of the workers. job_config: a JobConfig with defaults for the same. labels
-    of the node. logging_config: a LoggingConfig. What concerns Ray's servers (dashboard, log files, address) is taken and has no meaning here. RuntimeError when skate runs
-    already, unless ignore_reinit_error; ConnectionError for an address that is not this process's.
+    Args:
+        address: None, "local" or "auto": there is one machine.
+        num_cpus: CPUs that tasks can ask for. Default: those that this process may use (affinity, quota of the cgroup).
+        num_gpus: GPUs that tasks can ask for. Default: those of CUDA_VISIBLE_DEVICES, or of the machine.
+        resources: Amounts of resources of your own, {name: amount}.
+        labels: Labels of this node, {name: value}, for label selectors and get_runtime_context().
+        object_store_memory: Bytes of memory for objects. Default: 30 % of the machine's, or of the cgroup's. What does not fit goes to disk.
+        local_mode: Runs tasks in the caller, one after the other, for a debugger; nothing goes to disk then.
+        ignore_reinit_error: An engine that runs already is taken as it is; else that is an error.
+        include_dashboard: Without effect: there is no dashboard.
+        dashboard_host: Without effect.
+        dashboard_port: Without effect.
+        job_config: A skate.job_config.JobConfig: defaults for namespace, runtime_env, logging_config and the lifetime of actors.
+        configure_logging: Without effect: skate leaves the logging of the program as it is; see logging_config.
+        logging_level: Without effect; see logging_config.
+        logging_format: Without effect; see logging_config.
+        logging_config: A skate.LoggingConfig, which is applied here and in the workers.
+        log_to_driver: Without effect: workers write to the terminal of this process.
+        namespace: Where the names of actors are. Default: one of this job alone.
+        runtime_env: What the workers run in: a dict with env_vars, working_dir, py_modules, ...; see skate.runtime_env.RuntimeEnv.
+        enable_resource_isolation: Without effect, as the next two: skate makes no cgroups.
+        system_reserved_cpu: Without effect.
+        system_reserved_memory: Without effect.
+        object_spilling_directory: A directory, or a list of them that are used in turn, for nameless files with what does not fit into the store.
+            Default: $SKATE_SPILL_DIR, or the system's temporary directory.
+        _object_spilling_directory: The same under Ray's older name.
+        _system_config: Knobs by name, {name: value}: skate/config.py has the table. Those of Ray alone have no effect, which the log says once.
+        _memory: Bytes that tasks can ask for with memory=. Default: 70 % of the machine's.
+        kwargs: Ray's keywords for its servers, without effect; RuntimeError for others.
 
-    Objects that do not fit into object_store_memory (bytes) are written to nameless files in object_spilling_directory (a path, or a list of them
-    that are used in turn; default: the system's temporary directory, $SKATE_SPILL_DIR) and read back when needed. One that is larger than the store,
-    or finds it full of what is in use, lies there, too, mapped. OutOfDiskError or ObjectStoreFullError come when that ends. With local_mode nothing is spilled. All knobs: skate/config.py."""
+    Returns:
+        A dict of addresses and the name of the session, which also is a context manager that shuts the engine down.
+
+    Raises:
+        RuntimeError: An engine runs already, or a keyword is unknown.
+        ConnectionError: The address is not this machine's.
+        TypeError, ValueError: A value is of the wrong type or out of its range.
+
+    Example:
+        >>> import skate
+        >>> _ = skate.init(num_cpus=2, ignore_reinit_error=True)
+        >>> skate.is_initialized()
+        True
+    """
     global _context, _job
     unknown = [k for k in kwargs if k not in _IGNORED]
     if unknown:
@@ -248,7 +301,7 @@ def _auto_init():
     init()
 
 
-def job():
+def job() -> dict[str, Any]:
     """What every process of the job knows of it: namespace, lifetime (default of actors), session, labels, names of custom resources, runtime_env."""
     global _job
     if _job is None and _skate.in_worker():
@@ -258,25 +311,29 @@ def job():
     return _job or {}
 
 
-def namespace():
+def namespace() -> str:
     """Where names without a namespace are."""
     if _job is None and not _skate.is_initialized():
         init()
     return job().get("namespace", "")
 
 
-def default_lifetime():
+def default_lifetime() -> str:
     """Of actors whose options do not say: "non_detached" or "detached"."""
     return job().get("lifetime", "non_detached")
 
 
-def session():
+def session() -> str:
     """Name of this life of the engine."""
     return job().get("session", "")
 
 
-def shutdown(_exiting_interpreter=False):
-    """Ends all workers and frees all objects. Refs that are left are dead."""
+def shutdown(_exiting_interpreter: bool = False) -> None:
+    """Ends all workers and frees all objects. References that are left are dead: using one is a RaySystemError. Without an engine it does nothing.
+
+    Args:
+        _exiting_interpreter: Without effect.
+    """
     global _job
     if _skate.in_worker():
         return
@@ -289,13 +346,76 @@ def shutdown(_exiting_interpreter=False):
     _job = None
 
 
-def is_initialized():
-    """Whether skate runs in this process."""
+def is_initialized() -> bool:
+    """Whether an engine runs in this process.
+
+    Example:
+        >>> import skate
+        >>> _ = skate.init(ignore_reinit_error=True)
+        >>> skate.is_initialized()
+        True
+    """
     return _skate.is_initialized()
 
 
-def remote(*args, **kwargs):
-    """Decorator: a function becomes a RemoteFunction, a class an ActorClass. With or without options."""
+if TYPE_CHECKING:
+
+    class _RemoteOf(Protocol):
+        """@remote(...) with options but num_returns."""
+
+        @overload
+        def __call__(self, target: type[T], /) -> ActorClass[T]: ...
+        @overload
+        def __call__(self, target: Callable[P, R], /) -> RemoteFunction[P, R]: ...
+
+    class _RemoteOfSeveral(Protocol):
+        """@remote(num_returns=..., ...)."""
+
+        def __call__(self, target: Callable[P, Any], /) -> AnyRemoteFunction[P]: ...
+
+    class _AllOptions(TaskOptions, ActorOptions, total=False):  # pyright: ignore[reportIncompatibleVariableOverride]
+        pass
+
+    @overload
+    def remote(target: type[T], /) -> ActorClass[T]: ...
+    @overload
+    def remote(target: Callable[P, R], /) -> RemoteFunction[P, R]: ...
+    @overload
+    def remote(*, num_returns: NumReturns, **options: Unpack[TaskOptions]) -> _RemoteOfSeveral: ...
+    @overload
+    def remote(**options: Unpack[_AllOptions]) -> _RemoteOf: ...
+
+
+def remote(*args: Any, **kwargs: Any) -> Any:
+    """Decorator: a function becomes a RemoteFunction, whose calls are tasks; a class becomes an ActorClass. Written @remote, or @remote(...) with options.
+
+    Args:
+        args: The function or the class, where there are no options.
+        kwargs: Options of a task or an actor; any can be changed for one call by .options(...).
+
+            Of both: num_cpus (CPUs; a task takes 1, an actor 0 while it does nothing), num_gpus, memory (bytes), resources ({name: amount}), accelerator_type,
+            name, runtime_env, scheduling_strategy, label_selector, fallback_strategy, placement_group and its bundle index and capture_child_tasks.
+
+            Of tasks: num_returns (a number of values; "streaming": a generator's, one by one), max_retries (runs after the death of a worker; -1: without
+            end), retry_exceptions (True, or classes: runs again after such an exception of the function, too), max_calls (calls after which a process ends).
+
+            Of actors: max_restarts, max_task_retries (-1: without end), max_concurrency and concurrency_groups (calls at once), max_pending_calls, namespace,
+            get_if_exists, lifetime ("detached": stays without a handle), allow_out_of_order_execution.
+
+    Returns:
+        A RemoteFunction, an ActorClass, or (with options) a decorator that makes one.
+
+    Raises:
+        ValueError, TypeError: An option is unknown, or its value wrong; the target is neither a function nor a class, or is an `async def`.
+
+    Example:
+        >>> import skate
+        >>> @skate.remote
+        ... def double(x: int) -> int:
+        ...     return 2 * x
+        >>> skate.get([double.remote(1), double.options(num_cpus=0.5).remote(2)])
+        [2, 4]
+    """
     if len(args) == 1 and not kwargs and callable(args[0]):
         return _make(args[0], {})
     if args or not kwargs:
@@ -323,10 +443,31 @@ def _make(target, given):
     return RemoteFunction(target, options.check(options.TASK, given, "remote functions"))
 
 
-def wait(ray_waitables, *, num_returns=1, timeout=None, fetch_local=True):
-    """(ready, not ready): returns when num_returns of the refs are ready, or after timeout seconds. A generator is ready when its next ref is.
+def wait(
+    ray_waitables: list[T], *, num_returns: int = 1, timeout: float | None = None, fetch_local: bool = True
+) -> tuple[list[T], list[T]]:
+    """Waits until some of the objects are ready.
 
-    fetch_local has no effect: an object on this machine's disk is there, counts as ready either way, and is read back by who gets it."""
+    Args:
+        ray_waitables: A list of ObjectRefs and ObjectRefGenerators, each once. A generator is ready when its next reference is.
+        num_returns: How many to wait for, from 1 to the length of the list.
+        timeout: Seconds to wait at most; None: as long as it takes.
+        fetch_local: Without effect: an object on this machine's disk counts as ready, and is read by whoever gets it.
+
+    Returns:
+        (ready, not ready): two lists in the order of the given one; the first has at most num_returns.
+
+    Raises:
+        TypeError: It is no list of these.
+        ValueError: A reference is in the list more than once, or a number is out of its range.
+
+    Example:
+        >>> import skate
+        >>> refs = [skate.put(i) for i in range(3)]
+        >>> ready, others = skate.wait(refs, num_returns=2, timeout=10)
+        >>> len(ready), len(others)
+        (2, 1)
+    """
     if isinstance(ray_waitables, (ObjectRef, ObjectRefGenerator)):
         raise TypeError("wait: takes a list; for one ref: wait([ref])")
     if not isinstance(ray_waitables, list):
@@ -369,17 +510,30 @@ def _wait_mixed(items, num_returns, timeout):
     return taken, [x for x in items if id(x) not in chosen]
 
 
-def empty(shape, dtype=float):
-    """A numpy array of this shape, not initialised, whose memory is in the object store: to be filled, then handed over without a copy.
+def empty(shape: int | tuple[int, ...], dtype: Any = float) -> np.ndarray[Any, Any]:
+    """A numpy array, not initialised, whose memory is in the object store: to be filled, then handed over without a copy.
 
-    shape: int or tuple of them. dtype: a plain number type of this machine's byte order (TypeError else). Handing over the whole array (put(a), f.remote(a), a
-    task's return or yield; not inside of a list or another object) seals it: the object is this memory, every reader maps it, and the array is
-    read-only for its writer from then on (ValueError; write to a new one). Views of it that were made before stay writable, but what is written through them is
-    seen by them alone. Putting it again is the same object. What is dropped unsealed is free again.
+    Handing over the whole array (put(a), f.remote(a), a task's return or yield; not inside of a list or another object) seals it: the object is this memory,
+    every reader maps it, and the array is read-only for its writer from then on (ValueError; write to a new one). Views of it that were made before stay
+    writable, but what is written through them is seen by them alone. Putting it again is the same object. What is dropped unsealed is free again. Arrays up to
+    8 KiB, and all with local_mode, are copied as any other.
 
-    Memory is taken now: ObjectStoreFullError or OutOfDiskError as of put(); arrays up to 8 KiB, and with local_mode, are copied as any other.
+    Args:
+        shape: Its lengths; one int for one axis.
+        dtype: A plain number type of this machine's byte order.
 
-    >>> a = ray.empty((1000, 1000)); numpy.multiply(x, y, out=a); ref = ray.put(a)"""
+    Raises:
+        TypeError: Another dtype.
+        ValueError: A length is negative.
+        ObjectStoreFullError, OutOfDiskError: There is no room, as of put().
+
+    Example:
+        >>> import numpy, skate
+        >>> a = skate.empty((2, 3), "int64")
+        >>> a[:] = 7
+        >>> int(skate.get(skate.put(a)).sum())
+        42
+    """
     import math
 
     import numpy as np
@@ -395,8 +549,27 @@ def empty(shape, dtype=float):
     return np.ndarray(shape, dtype, buffer=_skate.room(math.prod(shape) * dtype.itemsize, len(shape)))
 
 
-def kill(actor, *, no_restart=True):
-    """Ends an actor at once, in the middle of what it does."""
+def kill(actor: ActorHandle[Any], *, no_restart: bool = True) -> None:
+    """Ends an actor at once, in the middle of what it does. Its running and waiting calls end with ActorDiedError.
+
+    Args:
+        actor: Its handle.
+        no_restart: False: it starts again if its max_restarts allows.
+
+    Raises:
+        ValueError: It is no handle of an actor. A task is ended by cancel().
+        ActorHandleNotFoundError: It is of an engine that was shut down.
+
+    Example:
+        >>> import skate
+        >>> @skate.remote
+        ... class A:
+        ...     def f(self): return 1
+        >>> a = A.remote()
+        >>> skate.get(a.f.remote())
+        1
+        >>> skate.kill(a)
+    """
     if not isinstance(actor, ActorHandle):
         raise ValueError(f"kill: takes the handle of an actor, not {type(actor)}; a task is ended by cancel(ref)")
     if not actor._token.alive:
@@ -408,9 +581,18 @@ def kill(actor, *, no_restart=True):
     _skate.actor_kill(actor._token, no_restart)
 
 
-def cancel(ray_waitable, *, force=False, recursive=True):
-    """Cancels a task that has not ended; getting its result raises TaskCancelledError. One that runs gets KeyboardInterrupt (a coroutine
-    asyncio.CancelledError); force=True ends its process. recursive: the tasks that it has submitted, too. Methods of actors: not with force."""
+def cancel(ray_waitable: ObjectRef[Any] | ObjectRefGenerator[Any], *, force: bool = False, recursive: bool = True) -> None:
+    """Cancels a task that has not ended; getting its result raises TaskCancelledError. A function that runs gets KeyboardInterrupt, a coroutine
+    asyncio.CancelledError.
+
+    Args:
+        ray_waitable: The reference of its result, or its generator.
+        force: Ends the process of the task. Not for methods of actors (ValueError).
+        recursive: Cancels the tasks that it has submitted, too.
+
+    Raises:
+        TypeError: It is neither. An actor is ended by kill().
+    """
     if not isinstance(ray_waitable, (ObjectRef, ObjectRefGenerator)):
         raise TypeError(f"cancel: takes an ObjectRef of a task, not {type(ray_waitable)}; an actor is ended by kill(handle)")
     _skate.cancel(ray_waitable, force, recursive)
@@ -427,22 +609,40 @@ def _resources(which):
     return {k: v for k, v in out.items() if v}
 
 
-def cluster_resources():
-    """Everything this machine gives to tasks: {"CPU": 4.0, ...}; what there is none of is left out."""
+def cluster_resources() -> dict[str, float]:
+    """Everything that this machine gives to tasks: {"CPU": 4.0, "memory": bytes, ...}; what there is none of is left out.
+
+    Example:
+        >>> import skate
+        >>> skate.cluster_resources()["CPU"] > 0
+        True
+    """
     if not _skate.is_initialized():
         init()
     return _resources(0)
 
 
-def available_resources():
-    """What of it is free now; what there is none of is left out."""
+def available_resources() -> dict[str, float]:
+    """What of cluster_resources() is free now; what there is none of is left out.
+
+    Example:
+        >>> import skate
+        >>> skate.available_resources().keys() <= skate.cluster_resources().keys()
+        True
+    """
     if not _skate.is_initialized():
         init()
     return _resources(1)
 
 
-def nodes():
-    """This machine, in the form of Ray's list of nodes."""
+def nodes() -> list[dict[str, Any]]:
+    """This machine, in the form of Ray's list of nodes: NodeID, Alive, Resources, Labels and its addresses.
+
+    Example:
+        >>> import skate
+        >>> [n["Alive"] for n in skate.nodes()]
+        [True]
+    """
     import platform
 
     resources = cluster_resources()
@@ -460,10 +660,10 @@ def nodes():
     ]
 
 
-def get_gpu_ids():
-    """GPUs that this process may use: numbers, or the names that CUDA_VISIBLE_DEVICES gave them."""
+def get_gpu_ids() -> list[int] | list[str]:
+    """GPUs that this process may use: numbers, or the names that CUDA_VISIBLE_DEVICES gives them. In a task: those that it was given."""
     visible = os.environ.get("CUDA_VISIBLE_DEVICES", "")
-    return [int(v) if v.isdigit() else v for v in visible.split(",") if v]
+    return [int(v) if v.isdigit() else v for v in visible.split(",") if v]  # pyright: ignore[reportReturnType]
 
 
 serialize.install()

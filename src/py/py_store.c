@@ -352,10 +352,42 @@ out:
     return r;
 }
 
+static const char put_doc[] = "put($module, value)\n--\n\n"
+                              "Stores a value, which never changes from then on.\n\n"
+                              "Args:\n"
+                              "    value: Any value that can be pickled (by cloudpickle). Arrays are written once, and every process maps "
+                              "the same memory, read-only.\n\n"
+                              "Returns:\n"
+                              "    An ObjectRef. The object lives as long as there is a reference to it, in any process or object.\n\n"
+                              "Raises:\n"
+                              "    TypeError: It cannot be pickled (the message says which part), or is an ObjectRef.\n"
+                              "    ObjectStoreFullError, OutOfDiskError: There is no room for it, neither in memory nor on disk.\n\n"
+                              "Example:\n"
+                              "    >>> import skate\n"
+                              "    >>> skate.get(skate.put([1, 2]))\n"
+                              "    [1, 2]\n";
+
+static const char get_doc[] =
+    "get($module, refs, timeout=None)\n--\n\n"
+    "Waits for objects and returns their values.\n\n"
+    "Args:\n"
+    "    refs: An ObjectRef, or a list of them: then the values come as a list in its order.\n"
+    "    timeout: Seconds to wait at most, for all of them; None: as long as it takes; 0: only what is there.\n\n"
+    "Returns:\n"
+    "    The value or the values. Arrays are views of the shared memory, and read-only.\n\n"
+    "Raises:\n"
+    "    The exception of the task that makes it, which is a RayTaskError, too.\n"
+    "    GetTimeoutError: Not all are there within the timeout.\n"
+    "    WorkerCrashedError, ActorDiedError, ObjectLostError, TaskCancelledError, OutOfMemoryError: There will be no value.\n"
+    "    TypeError: It is neither a reference nor a list of them.\n\n"
+    "Example:\n"
+    "    >>> import skate\n"
+    "    >>> skate.get([skate.put(1), skate.put(\"a\")], timeout=10)\n"
+    "    [1, 'a']\n";
+
 PyMethodDef py_store_methods[] = {
-    {"put", (PyCFunction)(void (*)(void))m_put, METH_FASTCALL | METH_KEYWORDS, "put(value): stores it: ObjectRef."},
-    {"get", (PyCFunction)(void (*)(void))m_get, METH_FASTCALL | METH_KEYWORDS,
-     "get(refs, timeout=None): the value, or the list of values."},
+    {"put", (PyCFunction)(void (*)(void))m_put, METH_FASTCALL | METH_KEYWORDS, put_doc},
+    {"get", (PyCFunction)(void (*)(void))m_get, METH_FASTCALL | METH_KEYWORDS, get_doc},
     {"get_each", m_get_each, METH_O, "get_each(list of refs): [(True, value) or (False, exception)]."},
     {"wait", (PyCFunction)(void (*)(void))m_wait, METH_FASTCALL, "wait(refs, num_returns, timeout): (ready, not ready)."},
     {NULL, NULL, 0, NULL},
