@@ -7,6 +7,7 @@ import signal
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.csv as pacsv
 import pyarrow.parquet as pq
 import pytest
 import skate.data as sd
@@ -220,7 +221,7 @@ def test_the_cap_holds_before_a_write_is_committed(tmp_path):
             capped(1000, most).write_parquet(str(tmp_path / "out"))
         assert not [f for f in os.listdir(tmp_path / "out") if not f.startswith(".")]
     for wrong in (-1, 1.5, "3", True):
-        with pytest.raises(ValueError, match="max_errors"):
+        with pytest.raises((ValueError, TypeError), match="max_errors"):
             capped(10, wrong).take_all()
 
 
@@ -364,6 +365,55 @@ def test_csv_values_that_are_none(tmp_path):
     assert ds.count() == n - 1
     (e,) = ds.errors().take_all()
     assert e["raw"] == b"n/a?" and e["source_row"] == n - 4
+
+
+CSV = {
+    "quoted lines": (b'a,b\n1,"x\ny"\n2,z\n4\n"5\n6",7,8\n8,9\n', {}, [(1, "x\ny"), (2, "z"), (8, "9")], [(5, "4"), (6, '"5\n6",7,8')]),
+    "CRLF and empty lines": (b"\xef\xbb\xbf\r\na,b\r\n\r\n1,2\r\n3\r\n", {}, [(1, 2)], [(5, "3")]),
+    "names given": (
+        b"title\n1,2\n3\n4,5\n",
+        {"read_options": pacsv.ReadOptions(column_names=["p", "q"], skip_rows=1)},
+        [(1, 2), (4, 5)],
+        [(3, "3")],
+    ),
+    "names made": (b"1,2\n3\n", {"read_options": pacsv.ReadOptions(autogenerate_column_names=True)}, [(1, 2)], [(2, "3")]),
+    "types asked for": (
+        b"a,b\n1,2\nx,3\n4,y\n",
+        {"convert_options": pacsv.ConvertOptions(column_types={"a": pa.int64()}, include_columns=["b", "a"])},
+        [("2", 1), ("y", 4)],
+        [(3, "x,3")],
+    ),
+    "not UTF-8": (b"a,b\n1,x\xff\n2,y\n", {}, [(2, "y")], [(2, "1,x\ufffd")]),
+    "another encoding": (
+        "a,b\n1,\u00e9\n3\n".encode("latin-1"),
+        {"read_options": pacsv.ReadOptions(encoding="latin-1")},
+        [(1, "\u00e9")],
+        [(3, "3")],
+    ),
+    "delimiter": (b"a;b\n1;2\n3,4\n", {"parse_options": pacsv.ParseOptions(delimiter=";")}, [(1, 2)], [(3, "3,4")]),
+    "a handler that skips": (b"a,b\n1,2\n3\n4,5\n", {"invalid_row_handler": lambda row: "skip"}, [(1, 2), (4, 5)], []),
+    "a handler that does not": (b"a,b\n1,2\n3\n4,5\n", {"invalid_row_handler": lambda row: "error"}, [(1, 2), (4, 5)], [(3, "3")]),
+}
+
+
+@pytest.mark.parametrize("case", CSV)
+def test_a_bad_line_of_csv_is_all_that_is_lost(tmp_path, case):
+    data, args, rows, bad = CSV[case]
+    (tmp_path / "x.csv").write_bytes(data)
+    ds = sd.read_csv(str(tmp_path / "x.csv"), on_error="quarantine", **args)
+    assert [tuple(r.values()) for r in ds.take_all()] == rows
+    assert letters(ds) == bad
+    if bad and case != "not UTF-8":  # which is bytes, unless bad records are asked for
+        with pytest.raises(pa.ArrowInvalid, match=f"x.csv line {bad[0][0]}: "):
+            sd.read_csv(str(tmp_path / "x.csv"), **args).take_all()
+
+
+def test_csv_types_become_wider_behind_the_first_block(tmp_path):
+    """Such rows were all dead letters."""
+    (tmp_path / "x.csv").write_bytes(b"a,b\n" + b"1000000000000,\n" * 300_000 + b"2.5,x\n3\nno,y\n4,z\n")
+    ds = sd.read_csv(str(tmp_path / "x.csv"), on_error="quarantine")
+    assert [tuple(r.values()) for r in ds.take_all()[300_000:]] == [(2.5, "x"), (4, "z")]
+    assert letters(ds) == [(300_003, "3"), (300_004, "no,y")]
 
 
 def test_damaged_files(tmp_path):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from skate.data.read.files import HIVE, common, compression, file_source, named, open_file, read_stream, tolerates, unreadable
+from skate.data.read.files import HIVE, common, compression, file_source, open_file, tolerates
 from skate.data.read.files import run as run_files
 
 
@@ -45,6 +45,9 @@ def read_csv(
         on_error: What becomes of what cannot be understood: "raise", "skip" or "quarantine" (see Dataset.errors()); None: as DataContext.on_error says.
         arrow_csv_args: read_options, parse_options, convert_options, invalid_row_handler of pyarrow.csv; TypeError for others.
 
+    A name that is in the header twice gets a number, as in pandas: a, a.1. Types follow from the first 4 MiB of a file, where one value that is no number makes a column text; column_types of
+    convert_options says them. A later block may need a wider one (values after nulls only, doubles after ints): it gets that.
+
     Example:
         >>> import skate, tempfile, os
         >>> path = os.path.join(tempfile.mkdtemp(), "a.csv")
@@ -56,7 +59,7 @@ def read_csv(
     for k in arrow_csv_args:
         if k not in ("read_options", "parse_options", "convert_options", "invalid_row_handler"):
             raise TypeError(f"read_csv: unexpected keyword argument {k!r}")
-    return file_source("ReadCSV", "csv", paths, {"args": arrow_csv_args}, **given)
+    return file_source("ReadCSV", "csv", paths, {"args": arrow_csv_args, "code": arrow_csv_args or None}, **given)
 
 
 def run(params: dict[str, Any], task: Any) -> Iterator[Any]:
@@ -90,68 +93,41 @@ def read_file(params: dict[str, Any], task: Any, path: str) -> Iterator[Any]:
                 if "Empty CSV file" in str(e):
                     return
                 raise
+            names = unique(reader.schema.names)
+            if tolerates(params) and any(pa.types.is_binary(t) for t in reader.schema.types):
+                raise pa.ArrowInvalid("there is text that is not UTF-8")
             for rb in reader:
-                yield rb
                 rows += rb.num_rows
-    except pa.ArrowInvalid:
-        if not tolerates(params) or "read_options" in params["args"] or handler is not None:
-            raise
-        yield from _good_lines(params, task, path, rows, ro, args)
+                yield rb if names is None else rb.rename_columns(names)
+            if not rows:
+                yield no_rows(reader.schema if names is None else pa.schema(list(zip(names, reader.schema.types, strict=True))))
+    except pa.ArrowInvalid as e:
+        from skate.data.read.csv_records import batches
+
+        yield from batches(params, task, path, rows, ro, args, e)
 
 
-def _good_lines(params: dict[str, Any], task: Any, path: str, skip: int, ro: Any, args: dict[str, Any]) -> Iterator[Any]:
-    """The rows of a file after the first `skip`; lines that do not parse become dead letters. Arrow's parser decides, over halves of the lines."""
+def no_rows(schema: Any) -> Any:
+    """A batch without rows."""
     import pyarrow as pa
-    import pyarrow.csv as pacsv
 
-    def wrong_width(row: Any) -> str:
-        return "skip"
-
-    data = read_stream(params, path)
-    lines = [(i, ln) for i, ln in enumerate(data.split(b"\n")) if ln.strip()]  # Arrow leaves out empty lines, too
-    head, lines = lines[0][1], lines[1 + skip :]
-    po = args.get("parse_options") or pacsv.ParseOptions()
-    co = args.get("convert_options") or pacsv.ConvertOptions()
-    loose = pacsv.ParseOptions(
-        delimiter=po.delimiter, quote_char=po.quote_char, escape_char=po.escape_char, invalid_row_handler=wrong_width
-    )
-    block = ro.block_size
-    try:
-        with pacsv.open_csv(pa.BufferReader(data), read_options=ro, parse_options=loose, convert_options=co) as r:
-            schema = r.schema  # as the first block has it
-    except pa.ArrowInvalid:  # the first block does not fit types that were asked for: those alone are known then
-        with pacsv.open_csv(pa.BufferReader(head + b"\n"), read_options=ro, parse_options=loose, convert_options=co) as r:
-            schema = r.schema
-    strict = pacsv.ConvertOptions(
-        column_types={f.name: f.type for f in schema},
-        null_values=co.null_values,
-        true_values=co.true_values,
-        false_values=co.false_values,
-        strings_can_be_null=co.strings_can_be_null,
-        timestamp_parsers=co.timestamp_parsers,
-        include_columns=co.include_columns,
-        include_missing_columns=co.include_missing_columns,
-        decimal_point=co.decimal_point,
-    )
-    todo = [lines[i : i + LINES] for i in range(0, len(lines), LINES)][::-1]
-    while todo:
-        some = todo.pop()
-        text = head + b"\n" + b"\n".join(ln for _, ln in some) + b"\n"
-        try:
-            t = pacsv.read_csv(
-                pa.BufferReader(text),
-                read_options=pacsv.ReadOptions(use_threads=False, block_size=max(block, len(text) + 1)),
-                parse_options=po,
-                convert_options=strict,
-            )
-        except pa.ArrowInvalid as e:
-            if len(some) == 1:
-                i, ln = some[0]
-                unreadable(params, task, named(e, "read_csv", f"{path} line {i + 1}"), path, i, ln)
-            else:
-                todo += [some[len(some) // 2 :], some[: len(some) // 2]]
-            continue
-        yield from t.to_batches()
+    return pa.RecordBatch.from_arrays([pa.nulls(0, t) for t in schema.types], schema=schema)
 
 
-LINES = 4096  # that are parsed together where some are bad
+def unique(names: list[str]) -> list[str] | None:
+    """Names of which some are there twice as pandas makes them one each (a, a.1, a.2); None where none is."""
+    if len(set(names)) == len(names):
+        return None
+    out: list[str] = []
+    taken, counts = set(names), dict.fromkeys(names, 0)
+    for n in names:
+        name = n
+        if counts[n]:
+            while name in taken:
+                name = f"{n}.{counts[n]}"
+                counts[n] += 1
+            taken.add(name)
+        else:
+            counts[n] = 1
+        out.append(name)
+    return out
