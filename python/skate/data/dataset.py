@@ -12,9 +12,9 @@ import itertools
 import logging
 import os
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 from skate.data import bad, execute, front
 from skate.data.context import DEFAULT_BATCH_SIZE, DataContext
@@ -26,16 +26,45 @@ from skate.data.schema import Schema  # noqa: F401  public here, too
 from skate.data.split import Splits
 from skate.data.write.api import Writers
 
+if TYPE_CHECKING:
+    from typing import Unpack
+
+    import pandas as pd
+    import pyarrow as pa
+
+    from skate.data.expressions import Expr
+    from skate.data.typed import BatchFormat, BatchFunction, BatchOptions, Compute, Concurrency, NumpyBatch, OnError, Row, RowFunction, Seed
+
 
 @dataclass
 class TaskPoolStrategy:
-    """A function runs in tasks, at most `size` at once (None: as many as fit)."""
+    """A function runs in tasks.
+
+    Args:
+        size: How many at once, at most; None: as many as fit.
+
+    Example:
+        >>> from skate.data import TaskPoolStrategy
+        >>> TaskPoolStrategy(size=2)
+        TaskPoolStrategy(size=2)
+    """
 
     size: int | None = None
 
 
 class ActorPoolStrategy:
-    """A class runs in a pool of actors of a fixed size, or between min_size and max_size.
+    """A class runs in a pool of actors of a fixed size, or of a size between min_size and max_size.
+
+    Args:
+        size: The number of actors; instead of the next two.
+        min_size: Actors that are there from the start; None: 1.
+        max_size: The most actors; None: as many as the CPUs, GPUs and memory allow.
+        initial_size: Without effect.
+        max_tasks_in_flight_per_actor: Tasks that an actor has at once, one running, the others next; None: the engine chooses.
+        unused: Ray's other arguments, without effect.
+
+    Raises:
+        ValueError: A number is out of its range, or size comes together with the next two.
 
     Example:
         >>> from skate.data import ActorPoolStrategy
@@ -78,7 +107,13 @@ _numbers = itertools.count()
 
 @front.methods
 class Dataset(Splits, Conversions, Writers):
-    """A lazy, immutable table. Made by skate.data.range, read_parquet, from_items, ... and by the methods of other Datasets."""
+    """A lazy, immutable table. Made by skate.data.range, read_parquet, from_items, ... and by the methods of other Datasets; not by this constructor.
+
+    Args:
+        node: The last operator of its plan (skate/data/execute.py).
+        facts: What is known without running it.
+        context: Its settings; None: a copy of the current ones.
+    """
 
     def __init__(self, node: Node, facts: Facts, context: DataContext | None = None):
         self._node, self._facts = node, facts
@@ -157,34 +192,52 @@ class Dataset(Splits, Conversions, Writers):
 
     def map_batches(
         self,
-        fn: Any,
+        fn: BatchFunction,
         *,
-        batch_size: int | None | str = None,
-        compute: Any = None,
-        batch_format: str | None = "default",
+        batch_size: int | Literal["default"] | None = None,
+        compute: Compute = None,
+        batch_format: BatchFormat = "default",
         zero_copy_batch: bool = True,
-        fn_args: Any = None,
+        fn_args: Iterable[Any] | None = None,
         fn_kwargs: dict[str, Any] | None = None,
-        fn_constructor_args: Any = None,
+        fn_constructor_args: Iterable[Any] | None = None,
         fn_constructor_kwargs: dict[str, Any] | None = None,
         num_cpus: float | None = None,
         num_gpus: float | None = None,
         memory: float | None = None,
-        concurrency: Any = None,
+        concurrency: Concurrency = None,
         udf_modifying_row_count: bool = True,
-        on_error: str | None = None,
-        ray_remote_args_fn: Any = None,
+        on_error: OnError = None,
+        ray_remote_args_fn: Callable[[], dict[str, Any]] | None = None,
         **ray_remote_args: Any,
     ) -> Dataset:
         """Applies fn to batches of rows.
 
         Args:
             fn: A function, generator function or class with __call__ (then a pool of actors) from a batch to a batch.
-            batch_size: Rows in a batch; None: whole blocks.
+            batch_size: Rows of a batch, at most; None: whole blocks. With num_gpus it has to be given.
+            compute: A TaskPoolStrategy (for functions) or an ActorPoolStrategy (for classes): where fn runs and how many at once, in place
+                of concurrency.
             batch_format: "default"/"numpy" (dict of arrays), "pandas" or "pyarrow"; None: "pandas" where the blocks came as DataFrames, else "pyarrow".
-            concurrency: Tasks or actors at once; (min, max) for a class.
-            on_error: What becomes of rows for which it raises: "raise", "skip" or "quarantine" (see errors()); None: as DataContext.on_error says.
-                fn is called again with halves of a batch that failed, until the bad rows are found: then it sees smaller batches, and some rows twice.
+            zero_copy_batch: True: the arrays of a batch are read-only views of shared memory. False: fn gets a copy, which it may write to.
+            fn_args: Positional arguments that fn gets behind its first one.
+            fn_kwargs: Keyword arguments that fn gets.
+            fn_constructor_args: Positional arguments of the constructor of a class; ValueError for functions.
+            fn_constructor_kwargs: Keyword arguments of the constructor of a class; ValueError for functions.
+            num_cpus: CPUs that each task or actor takes; None: 1.
+            num_gpus: GPUs that each task or actor takes; None: none.
+            memory: Bytes of memory that each task or actor reserves; None: none.
+            concurrency: Tasks or actors at once, at most; for a class also (fewest, most) actors; None: as many as fit.
+            udf_modifying_row_count: False: fn gives as many rows as it gets; then count() need not run it.
+            on_error: What becomes of rows for which it raises: "raise", "skip" or "quarantine" (see errors()); None: as
+                DataContext.on_error says. fn is called again with halves of a batch that failed, until the bad rows are found: then it sees
+                smaller batches, and some rows twice.
+            ray_remote_args_fn: A function that gives more of ray_remote_args; called once.
+            ray_remote_args: Other options of the tasks or actors, as of skate.remote: resources, runtime_env, scheduling_strategy,
+                max_retries, ...
+
+        Raises:
+            TypeError, ValueError: fn cannot be called, or an option does not fit it. What fn raises comes when the Dataset runs.
 
         Example:
             >>> import skate
@@ -229,25 +282,42 @@ class Dataset(Splits, Conversions, Writers):
 
     def map(
         self,
-        fn: Any,
+        fn: RowFunction,
         *,
-        compute: Any = None,
-        fn_args: Any = None,
+        compute: Compute = None,
+        fn_args: Iterable[Any] | None = None,
         fn_kwargs: dict[str, Any] | None = None,
-        fn_constructor_args: Any = None,
+        fn_constructor_args: Iterable[Any] | None = None,
         fn_constructor_kwargs: dict[str, Any] | None = None,
         num_cpus: float | None = None,
         num_gpus: float | None = None,
         memory: float | None = None,
-        concurrency: Any = None,
-        on_error: str | None = None,
-        ray_remote_args_fn: Any = None,
+        concurrency: Concurrency = None,
+        on_error: OnError = None,
+        ray_remote_args_fn: Callable[[], dict[str, Any]] | None = None,
         **ray_remote_args: Any,
     ) -> Dataset:
         """Applies fn to each row: from a dict to a dict.
 
         Args:
+            fn: A function, or a class with __call__ (then a pool of actors), from a row (a dict) to a row.
+            compute: A TaskPoolStrategy (for functions) or an ActorPoolStrategy (for classes): where fn runs and how many at once, in place
+                of concurrency.
+            fn_args: Positional arguments that fn gets behind its first one.
+            fn_kwargs: Keyword arguments that fn gets.
+            fn_constructor_args: Positional arguments of the constructor of a class; ValueError for functions.
+            fn_constructor_kwargs: Keyword arguments of the constructor of a class; ValueError for functions.
+            num_cpus: CPUs that each task or actor takes; None: 1.
+            num_gpus: GPUs that each task or actor takes; None: none.
+            memory: Bytes of memory that each task or actor reserves; None: none.
+            concurrency: Tasks or actors at once, at most; for a class also (fewest, most) actors; None: as many as fit.
             on_error: What becomes of rows for which it raises: "raise", "skip" or "quarantine" (see errors()); None: as DataContext.on_error says.
+            ray_remote_args_fn: A function that gives more of ray_remote_args; called once.
+            ray_remote_args: Other options of the tasks or actors, as of skate.remote: resources, runtime_env, scheduling_strategy,
+                max_retries, ...
+
+        Raises:
+            TypeError, ValueError: fn cannot be called, or an option does not fit it. What fn raises comes when the Dataset runs.
 
         Example:
             >>> import skate
@@ -271,25 +341,42 @@ class Dataset(Splits, Conversions, Writers):
 
     def flat_map(
         self,
-        fn: Any,
+        fn: RowFunction,
         *,
-        compute: Any = None,
-        fn_args: Any = None,
+        compute: Compute = None,
+        fn_args: Iterable[Any] | None = None,
         fn_kwargs: dict[str, Any] | None = None,
-        fn_constructor_args: Any = None,
+        fn_constructor_args: Iterable[Any] | None = None,
         fn_constructor_kwargs: dict[str, Any] | None = None,
         num_cpus: float | None = None,
         num_gpus: float | None = None,
         memory: float | None = None,
-        concurrency: Any = None,
-        on_error: str | None = None,
-        ray_remote_args_fn: Any = None,
+        concurrency: Concurrency = None,
+        on_error: OnError = None,
+        ray_remote_args_fn: Callable[[], dict[str, Any]] | None = None,
         **ray_remote_args: Any,
     ) -> Dataset:
         """Applies fn to each row: from a dict to a list of dicts.
 
         Args:
+            fn: A function, or a class with __call__ (then a pool of actors), from a row (a dict) to an iterable of rows.
+            compute: A TaskPoolStrategy (for functions) or an ActorPoolStrategy (for classes): where fn runs and how many at once, in place
+                of concurrency.
+            fn_args: Positional arguments that fn gets behind its first one.
+            fn_kwargs: Keyword arguments that fn gets.
+            fn_constructor_args: Positional arguments of the constructor of a class; ValueError for functions.
+            fn_constructor_kwargs: Keyword arguments of the constructor of a class; ValueError for functions.
+            num_cpus: CPUs that each task or actor takes; None: 1.
+            num_gpus: GPUs that each task or actor takes; None: none.
+            memory: Bytes of memory that each task or actor reserves; None: none.
+            concurrency: Tasks or actors at once, at most; for a class also (fewest, most) actors; None: as many as fit.
             on_error: What becomes of rows for which it raises: "raise", "skip" or "quarantine" (see errors()); None: as DataContext.on_error says.
+            ray_remote_args_fn: A function that gives more of ray_remote_args; called once.
+            ray_remote_args: Other options of the tasks or actors, as of skate.remote: resources, runtime_env, scheduling_strategy,
+                max_retries, ...
+
+        Raises:
+            TypeError, ValueError: fn cannot be called, or an option does not fit it. What fn raises comes when the Dataset runs.
 
         Example:
             >>> import skate
@@ -312,27 +399,44 @@ class Dataset(Splits, Conversions, Writers):
 
     def filter(
         self,
-        fn: Any = None,
-        expr: Any = None,
+        fn: RowFunction | None = None,
+        expr: Expr | str | None = None,
         *,
-        compute: Any = None,
-        fn_args: Any = None,
+        compute: Compute = None,
+        fn_args: Iterable[Any] | None = None,
         fn_kwargs: dict[str, Any] | None = None,
-        fn_constructor_args: Any = None,
+        fn_constructor_args: Iterable[Any] | None = None,
         fn_constructor_kwargs: dict[str, Any] | None = None,
         num_cpus: float | None = None,
         num_gpus: float | None = None,
         memory: float | None = None,
-        concurrency: Any = None,
-        on_error: str | None = None,
-        ray_remote_args_fn: Any = None,
+        concurrency: Concurrency = None,
+        on_error: OnError = None,
+        ray_remote_args_fn: Callable[[], dict[str, Any]] | None = None,
         **ray_remote_args: Any,
     ) -> Dataset:
         """Keeps the rows for which fn(row), or the expression, is true (null counts as false).
 
         Args:
+            fn: A function, or a class with __call__ (then a pool of actors), from a row (a dict) to True or False; or None, with expr.
             expr: An expression, or text such as "x > 3 and name in ('a', 'b') or y is null"; runs column by column, without Python per row.
+            compute: A TaskPoolStrategy (for functions) or an ActorPoolStrategy (for classes): where fn runs and how many at once, in place
+                of concurrency.
+            fn_args: Positional arguments that fn gets behind its first one.
+            fn_kwargs: Keyword arguments that fn gets.
+            fn_constructor_args: Positional arguments of the constructor of a class; ValueError for functions.
+            fn_constructor_kwargs: Keyword arguments of the constructor of a class; ValueError for functions.
+            num_cpus: CPUs that each task or actor takes; None: 1.
+            num_gpus: GPUs that each task or actor takes; None: none.
+            memory: Bytes of memory that each task or actor reserves; None: none.
+            concurrency: Tasks or actors at once, at most; for a class also (fewest, most) actors; None: as many as fit.
             on_error: What becomes of rows for which it raises: "raise", "skip" or "quarantine" (see errors()); None: as DataContext.on_error says.
+            ray_remote_args_fn: A function that gives more of ray_remote_args; called once.
+            ray_remote_args: Other options of the tasks or actors, as of skate.remote: resources, runtime_env, scheduling_strategy,
+                max_retries, ...
+
+        Raises:
+            TypeError, ValueError: fn cannot be called, or an option does not fit it. What fn raises comes when the Dataset runs.
 
         Example:
             >>> import skate
@@ -397,14 +501,18 @@ class Dataset(Splits, Conversions, Writers):
         return self._add(Node(op, label, params, (self._node,), **options), facts)
 
     def with_column(
-        self, column_name: str, expr: Any, *, compute: Any = None, on_error: str | None = None, **ray_remote_args: Any
+        self, column_name: str, expr: Expr, *, compute: Compute = None, on_error: OnError = None, **ray_remote_args: Any
     ) -> Dataset:
         """One more column (or a column replaced), from an expression over the others.
 
         Args:
-            column_name: Its name.
+            column_name: Its name; one that is there is replaced.
             expr: An expression (skate.data.expressions); TypeError for anything else.
             compute: Where callable classes in it run; TaskPoolStrategy or ActorPoolStrategy.
+            on_error: What becomes of rows for which it raises: "raise", "skip" or "quarantine" (see errors()); None: as
+                DataContext.on_error says.
+            ray_remote_args: Other options of the tasks or actors, as of skate.remote: resources, runtime_env, scheduling_strategy,
+                max_retries, ...
 
         Example:
             >>> import skate
@@ -430,16 +538,28 @@ class Dataset(Splits, Conversions, Writers):
         col: str,
         fn: Callable[[Any], Any],
         *,
-        batch_format: str | None = "pandas",
-        compute: Any = None,
-        concurrency: Any = None,
-        on_error: str | None = None,
+        batch_format: Literal["pandas", "numpy", "pyarrow"] = "pandas",
+        compute: Compute = None,
+        concurrency: Concurrency = None,
+        on_error: OnError = None,
         **ray_remote_args: Any,
     ) -> Dataset:
         """One more column: fn gets a batch and returns a column as long as it, of the kind of the batch.
 
         Args:
+            col: Its name.
             fn: Returns a Series, a list or one value for all rows ("pandas"), a numpy.ndarray ("numpy") or a pyarrow Array ("pyarrow"); TypeError for others.
+            batch_format: What fn gets: "pandas" (a DataFrame), "numpy" (a dict of arrays) or "pyarrow" (a Table).
+            compute: A TaskPoolStrategy (for functions) or an ActorPoolStrategy (for classes): where fn runs and how many at once, in place
+                of concurrency.
+            concurrency: Tasks or actors at once, at most; for a class also (fewest, most) actors; None: as many as fit.
+            on_error: What becomes of rows for which it raises: "raise", "skip" or "quarantine" (see errors()); None: as
+                DataContext.on_error says.
+            ray_remote_args: Other options of the tasks or actors, as of skate.remote: resources, runtime_env, scheduling_strategy,
+                max_retries, ...
+
+        Raises:
+            ValueError: fn cannot be called, or the format is none of these.
 
         Example:
             >>> import skate
@@ -468,9 +588,19 @@ class Dataset(Splits, Conversions, Writers):
         )
 
     def select_columns(
-        self, cols: str | list[str], *, compute: Any = None, concurrency: int | None = None, **ray_remote_args: Any
+        self, cols: str | list[str], *, compute: Compute = None, concurrency: int | None = None, **ray_remote_args: Any
     ) -> Dataset:
         """Only these columns, in this order.
+
+        Args:
+            cols: A column or a list of them.
+            compute: Without effect: it runs in the tasks of the operator before it.
+            concurrency: Without effect.
+            ray_remote_args: Without effect.
+
+        Raises:
+            KeyError: There is no such column (where the columns are known before it runs, else when it runs).
+            ValueError: A name is given twice.
 
         Example:
             >>> import skate
@@ -484,9 +614,19 @@ class Dataset(Splits, Conversions, Writers):
         return self._columns("select_columns", f"SelectColumns({', '.join(names)})", {"cols": names}, lambda s: _sub_schema(s, names))
 
     def drop_columns(
-        self, cols: str | list[str], *, compute: Any = None, concurrency: int | None = None, **ray_remote_args: Any
+        self, cols: str | list[str], *, compute: Compute = None, concurrency: int | None = None, **ray_remote_args: Any
     ) -> Dataset:
         """All columns but these.
+
+        Args:
+            cols: A column or a list of them.
+            compute: Without effect: it runs in the tasks of the operator before it.
+            concurrency: Without effect.
+            ray_remote_args: Without effect.
+
+        Raises:
+            KeyError: There is no such column (where the columns are known before it runs, else when it runs).
+            ValueError: A name is given twice.
 
         Example:
             >>> import skate
@@ -506,6 +646,15 @@ class Dataset(Splits, Conversions, Writers):
 
     def rename_columns(self, names: dict[str, str] | list[str], *, concurrency: int | None = None, **ray_remote_args: Any) -> Dataset:
         """New names: a dict of old to new, or a list of all.
+
+        Args:
+            names: {old name: new name}, or a list of new names for all columns in their order.
+            concurrency: Without effect.
+            ray_remote_args: Without effect.
+
+        Raises:
+            ValueError: A name would be there twice, or the list is not as long as there are columns.
+            KeyError: There is no such column.
 
         Example:
             >>> import skate
@@ -547,6 +696,12 @@ class Dataset(Splits, Conversions, Writers):
     def limit(self, limit: int) -> Dataset:
         """The first `limit` rows; what is not needed for them does not run.
 
+        Args:
+            limit: How many, 0 or more.
+
+        Raises:
+            ValueError: It is no int, or negative.
+
         Example:
             >>> import skate
             >>> skate.data.range(1000).limit(3).count()
@@ -561,6 +716,10 @@ class Dataset(Splits, Conversions, Writers):
 
     def union(self, *other: Dataset) -> Dataset:
         """The rows of this Dataset, then those of the others.
+
+        Args:
+            other: Other Datasets. Where their columns differ, what one lacks is null; types are unified, and TypeError says where that
+                cannot be.
 
         Example:
             >>> import skate
@@ -582,12 +741,17 @@ class Dataset(Splits, Conversions, Writers):
             Facts(None if None in rows else sum(rows), schema if None not in schemas else None, files),
         )
 
-    def random_sample(self, fraction: float, *, seed: Any = None) -> Dataset:
+    def random_sample(self, fraction: float, *, seed: Seed = None) -> Dataset:
         """Each row with a probability of `fraction`.
 
         Args:
             fraction: From 0 to 1; ValueError otherwise.
             seed: An int: the same rows each time; a RandomSeedConfig; None: others each run.
+
+        Example:
+            >>> import skate
+            >>> skate.data.range(100).random_sample(0.1, seed=1).count() < 50
+            True
         """
         if fraction < 0 or fraction > 1:
             raise ValueError(f"random_sample: fraction={fraction}: a share, from 0 to 1")
@@ -604,14 +768,26 @@ class Dataset(Splits, Conversions, Writers):
         return self._add(node, Facts(None, self._facts.schema, self._facts.files))
 
     def copy(self, ds: Dataset | None = None) -> Dataset:
-        """The same plan as another object."""
+        """The same plan as another object.
+
+        Args:
+            ds: The Dataset to copy; None: this one.
+
+        Example:
+            >>> import skate
+            >>> skate.data.range(3).copy().count()
+            3
+        """
         src = ds if ds is not None else self
         return type(src)(src._node, src._facts, src.context.copy())
 
     # ---- what is known
 
-    def schema(self, fetch_if_missing: bool = True) -> Any:
+    def schema(self, fetch_if_missing: bool = True) -> Schema | None:
         """Column names and types; runs one row through the plan where they are not known from metadata.
+
+        Args:
+            fetch_if_missing: False: None is returned where it is not known without running anything.
 
         Example:
             >>> import skate
@@ -645,7 +821,16 @@ class Dataset(Splits, Conversions, Writers):
         return bool(node.params.get("pandas")) or (node.op == "map_batches" and node.params["batch_format"] == "pandas")
 
     def columns(self, fetch_if_missing: bool = True) -> list[str] | None:
-        """Column names."""
+        """Column names.
+
+        Args:
+            fetch_if_missing: False: None is returned where it is not known without running anything.
+
+        Example:
+            >>> import skate
+            >>> skate.data.range(3).columns()
+            ['id']
+        """
         s = self.schema(fetch_if_missing)
         return None if s is None else s.names
 
@@ -663,7 +848,13 @@ class Dataset(Splits, Conversions, Writers):
         return sum(rb.column(0)[0].as_py() for rb in execute.batches(self, Node("count", "Count", {}, (self._node,))))
 
     def size_bytes(self) -> int:
-        """Bytes of all blocks; runs unless materialized."""
+        """Bytes of all blocks; runs unless materialized.
+
+        Example:
+            >>> import skate
+            >>> skate.data.range(10).size_bytes()
+            80
+        """
         return sum(b[3] for b in execute.run(self))
 
     def input_files(self) -> list[str]:
@@ -739,9 +930,15 @@ class Dataset(Splits, Conversions, Writers):
 
     @property
     def name(self) -> str | None:
+        """The name that set_name() gave."""
         return self._name
 
     def set_name(self, name: str | None) -> None:
+        """Gives the Dataset a name, which logs and get_dataset_id() show.
+
+        Args:
+            name: The name; None: none.
+        """
         self._name = name
 
     # ---- rows and batches
@@ -750,9 +947,30 @@ class Dataset(Splits, Conversions, Writers):
         """An object that iterates over this Dataset any number of times."""
         return DataIterator(self)
 
-    def iter_rows(self, *, prefetch_batches: int = 1, prefetch_blocks: int = 0) -> Iterator[dict[str, Any]]:
-        """Rows as dicts; see DataIterator.iter_rows."""
+    def iter_rows(self, *, prefetch_batches: int = 1, prefetch_blocks: int = 0) -> Iterator[Row]:
+        """Rows as dicts of Python values.
+
+        Args:
+            prefetch_batches: Without effect: blocks are made ahead as far as the memory for them goes.
+            prefetch_blocks: Without effect, too.
+
+        Example:
+            >>> import skate
+            >>> [row["id"] for row in skate.data.range(3).iter_rows()]
+            [0, 1, 2]
+        """
         return DataIterator(self).iter_rows()
+
+    @overload
+    def iter_batches(
+        self, *, batch_format: Literal["default", "numpy"] = "default", **more: Unpack[BatchOptions]
+    ) -> Iterator[NumpyBatch]: ...
+    @overload
+    def iter_batches(self, *, batch_format: Literal["pandas"], **more: Unpack[BatchOptions]) -> Iterator[pd.DataFrame]: ...
+    @overload
+    def iter_batches(self, *, batch_format: Literal["pyarrow"], **more: Unpack[BatchOptions]) -> Iterator[pa.Table]: ...
+    @overload
+    def iter_batches(self, *, batch_format: str | None = ..., **more: Unpack[BatchOptions]) -> Iterator[Any]: ...
 
     def iter_batches(
         self,
@@ -765,7 +983,26 @@ class Dataset(Splits, Conversions, Writers):
         local_shuffle_seed: int | None = None,
         _collate_fn: Any = None,
     ) -> Iterator[Any]:
-        """Batches of exactly batch_size rows; see DataIterator.iter_batches."""
+        """Batches, while the Dataset runs. The run stops when the iterator is closed or dropped.
+
+        Args:
+            prefetch_batches: Without effect: blocks are made ahead as far as the memory for them goes.
+            batch_size: Rows of a batch; the last one may have fewer. None: whole blocks.
+            batch_format: "default" or "numpy" (a dict of arrays), "pandas" or "pyarrow"; None: "pandas" where the blocks came as
+                DataFrames, else "pyarrow".
+            drop_last: Leaves out a last batch that is not full.
+            local_shuffle_buffer_size: Rows that are shuffled together, at least, before batches are cut; None: the order stays. Needs a
+                batch_size.
+            local_shuffle_seed: An int, so that this order is the same each time; None: another one each time.
+
+        Raises:
+            ValueError: batch_size is no positive int, the format is unknown, or a shuffle has no batch_size.
+
+        Example:
+            >>> import skate
+            >>> [len(b["id"]) for b in skate.data.range(5).iter_batches(batch_size=2)]
+            [2, 2, 1]
+        """
         return DataIterator(self).iter_batches(
             prefetch_batches=prefetch_batches,
             batch_size=batch_size,
@@ -789,7 +1026,26 @@ class Dataset(Splits, Conversions, Writers):
         local_shuffle_seed: int | None = None,
         pin_memory: bool = False,
     ) -> Iterator[Any]:
-        """Batches of torch tensors; see DataIterator.iter_torch_batches."""
+        """Batches of torch tensors, a dict of them by column (or what collate_fn makes), while the Dataset runs.
+
+        Args:
+            prefetch_batches: Without effect: blocks are made ahead as far as the memory for them goes.
+            batch_size: Rows of a batch; the last one may have fewer. None: whole blocks.
+            dtypes: A torch dtype for all columns, or a dict of them by column; None: as NumPy has them.
+            device: Where the tensors go; "auto" is the CPU, or the GPU that this process was given.
+            collate_fn: A function from the dict of arrays of a batch to what is wanted (then without dtypes, device and pin_memory: it
+                makes the tensors), or a CollateFn, which says which batch format it takes.
+            drop_last: Leaves out a last batch that is not full.
+            local_shuffle_buffer_size: Rows that are shuffled together, at least, before batches are cut; None: the order stays. Needs a
+                batch_size.
+            local_shuffle_seed: An int, so that this order is the same each time; None: another one each time.
+            pin_memory: Tensors come in page-locked memory, from which copies to a GPU are faster.
+
+        Raises:
+            ValueError: A function as collate_fn comes with dtypes, device or pin_memory.
+            TypeError: A column has no tensor: it has nulls, texts or arrays of several shapes.
+            ImportError: There is no torch.
+        """
         return DataIterator(self).iter_torch_batches(**_given(locals()))
 
     def iter_tf_batches(
@@ -802,11 +1058,30 @@ class Dataset(Splits, Conversions, Writers):
         local_shuffle_buffer_size: int | None = None,
         local_shuffle_seed: int | None = None,
     ) -> Iterator[Any]:
-        """Batches of TensorFlow tensors; see DataIterator.iter_tf_batches. ImportError without TensorFlow."""
+        """Batches of TensorFlow tensors, a dict of them by column, while the Dataset runs.
+
+        Args:
+            prefetch_batches: Without effect: blocks are made ahead as far as the memory for them goes.
+            batch_size: Rows of a batch; the last one may have fewer. None: whole blocks.
+            dtypes: A TensorFlow dtype for all columns, or a dict of them by column; None: as NumPy has them.
+            drop_last: Leaves out a last batch that is not full.
+            local_shuffle_buffer_size: Rows that are shuffled together, at least, before batches are cut; None: the order stays. Needs a
+                batch_size.
+            local_shuffle_seed: An int, so that this order is the same each time; None: another one each time.
+
+        Raises:
+            ImportError: There is no TensorFlow.
+        """
         return DataIterator(self).iter_tf_batches(**_given(locals()))
 
-    def take(self, limit: int = 20) -> list[dict[str, Any]]:
+    def take(self, limit: int = 20) -> list[Row]:
         """The first rows.
+
+        Args:
+            limit: How many, at most.
+
+        Raises:
+            ValueError: It is negative.
 
         Example:
             >>> import skate
@@ -824,8 +1099,20 @@ class Dataset(Splits, Conversions, Writers):
             out += to_rows(rb)
         return out
 
-    def take_all(self, limit: int | None = None) -> list[dict[str, Any]]:
-        """All rows; ValueError if there are more than `limit`."""
+    def take_all(self, limit: int | None = None) -> list[Row]:
+        """All rows, as dicts of Python values.
+
+        Args:
+            limit: The most rows that there may be; None: any number.
+
+        Raises:
+            ValueError: There are more than limit.
+
+        Example:
+            >>> import skate
+            >>> skate.data.range(2).take_all()
+            [{'id': 0}, {'id': 1}]
+        """
         from skate.data.batch import to_rows
 
         out: list[dict[str, Any]] = []
@@ -837,8 +1124,31 @@ class Dataset(Splits, Conversions, Writers):
                 raise ValueError(f"take_all: there are more than the limit of {limit} rows")
         return out
 
+    @overload
+    def take_batch(self, batch_size: int = 20, *, batch_format: Literal["default", "numpy"] = "default") -> NumpyBatch: ...
+    @overload
+    def take_batch(self, batch_size: int = 20, *, batch_format: Literal["pandas"]) -> pd.DataFrame: ...
+    @overload
+    def take_batch(self, batch_size: int = 20, *, batch_format: Literal["pyarrow"]) -> pa.Table: ...
+    @overload
+    def take_batch(self, batch_size: int = 20, *, batch_format: str | None) -> Any: ...
+
     def take_batch(self, batch_size: int = 20, *, batch_format: str | None = "default") -> Any:
-        """The first rows as one batch; ValueError when there are none."""
+        """The first rows as one batch.
+
+        Args:
+            batch_size: How many rows, at most.
+            batch_format: "default" or "numpy" (a dict of arrays), "pandas" or "pyarrow"; None: "pandas" where the blocks came as
+                DataFrames, else "pyarrow".
+
+        Raises:
+            ValueError: There are no rows.
+
+        Example:
+            >>> import skate
+            >>> skate.data.range(10).take_batch(3)["id"].tolist()
+            [0, 1, 2]
+        """
         from skate.data.batch import to_batch
         from skate.data.ops import merge
 
@@ -848,7 +1158,17 @@ class Dataset(Splits, Conversions, Writers):
         return to_batch(merge(rbs), "pandas" if batch_format is None and self._frames() else batch_format)
 
     def show(self, limit: int = 20) -> None:
-        """Prints the first rows."""
+        """Prints the first rows.
+
+        Args:
+            limit: How many, at most.
+
+        Example:
+            >>> import skate
+            >>> skate.data.range(10).show(2)
+            {'id': 0}
+            {'id': 1}
+        """
         for row in self.take(limit):
             print(row)
 
@@ -878,6 +1198,17 @@ class Dataset(Splits, Conversions, Writers):
     def sum(self, on: str | list[str] | None = None, ignore_nulls: bool = True) -> Any:
         """Sum of a column (a dict of them for several); ints are exact.
 
+        Args:
+            on: A column, or a list of them; None: all columns.
+            ignore_nulls: True: nulls are left out. False: with a null among the values the result is None.
+
+        Returns:
+            The value; None where there is none. Of several columns a dict {"sum(x)": value}, with the name of the method.
+
+        Raises:
+            KeyError: There is no such column.
+            TypeError: Its values have no sum.
+
         Example:
             >>> import skate
             >>> skate.data.range(4).sum("id")
@@ -886,19 +1217,88 @@ class Dataset(Splits, Conversions, Writers):
         return self._aggregate("sum", on, ignore_nulls)
 
     def min(self, on: str | list[str] | None = None, ignore_nulls: bool = True) -> Any:
-        """Smallest value of a column."""
+        """Smallest value of a column.
+
+        Args:
+            on: A column, or a list of them; None: all columns.
+            ignore_nulls: True: nulls are left out. False: with a null among the values the result is None.
+
+        Returns:
+            The value; None where there is none. Of several columns a dict {"min(x)": value}, with the name of the method.
+
+        Raises:
+            KeyError: There is no such column.
+            TypeError: Its values have no order.
+
+        Example:
+            >>> import skate
+            >>> skate.data.range(4).min("id")
+            0
+        """
         return self._aggregate("min", on, ignore_nulls)
 
     def max(self, on: str | list[str] | None = None, ignore_nulls: bool = True) -> Any:
-        """Largest value of a column."""
+        """Largest value of a column.
+
+        Args:
+            on: A column, or a list of them; None: all columns.
+            ignore_nulls: True: nulls are left out. False: with a null among the values the result is None.
+
+        Returns:
+            The value; None where there is none. Of several columns a dict {"max(x)": value}, with the name of the method.
+
+        Raises:
+            KeyError: There is no such column.
+            TypeError: Its values have no order.
+
+        Example:
+            >>> import skate
+            >>> skate.data.range(4).max("id")
+            3
+        """
         return self._aggregate("max", on, ignore_nulls)
 
     def mean(self, on: str | list[str] | None = None, ignore_nulls: bool = True) -> Any:
-        """Mean of a column."""
+        """Mean of a column.
+
+        Args:
+            on: A column, or a list of them; None: all columns.
+            ignore_nulls: True: nulls are left out. False: with a null among the values the result is None.
+
+        Returns:
+            The value; None where there is none. Of several columns a dict {"mean(x)": value}, with the name of the method.
+
+        Raises:
+            KeyError: There is no such column.
+            TypeError: Its values have no mean.
+
+        Example:
+            >>> import skate
+            >>> skate.data.range(4).mean("id")
+            1.5
+        """
         return self._aggregate("mean", on, ignore_nulls)
 
     def std(self, on: str | list[str] | None = None, ddof: int = 1, ignore_nulls: bool = True) -> Any:
-        """Standard deviation of a column."""
+        """Standard deviation of a column.
+
+        Args:
+            on: A column, or a list of them; None: all columns.
+            ddof: The sum of squares is divided by the number of values less ddof: 1 for a sample, 0 for the whole.
+            ignore_nulls: True: nulls are left out. False: with a null among the values the result is None.
+
+        Returns:
+            The value; None where there is none. Of several columns a dict {"std(x)": value}, with the name of the method.
+
+        Raises:
+            KeyError: There is no such column.
+            TypeError: Its values have no standard deviation.
+
+        Example:
+            >>> import skate
+            >>> skate.data.from_items([{"x": 1.0}, {"x": 3.0}]).std("x", ddof=0)
+            1.0
+        """
         return self._aggregate("std", on, ignore_nulls, ddof)
 
     def _aggregate(self, kind: str, on: Any, ignore_nulls: bool, ddof: int = 1) -> Any:
@@ -1014,7 +1414,16 @@ class Dataset(Splits, Conversions, Writers):
 
     @staticmethod
     def deserialize_lineage(serialized_ds: bytes) -> Dataset:
-        """The Dataset of serialize_lineage()."""
+        """The Dataset of serialize_lineage().
+
+        Args:
+            serialized_ds: The bytes.
+
+        Example:
+            >>> import skate
+            >>> skate.data.Dataset.deserialize_lineage(skate.data.range(3).serialize_lineage()).count()
+            3
+        """
         import pickle
 
         return pickle.loads(serialized_ds)
@@ -1049,22 +1458,41 @@ class Dataset(Splits, Conversions, Writers):
 
 @front.methods
 class MaterializedDataset(Dataset):
-    """A Dataset whose blocks exist."""
+    """A Dataset whose blocks exist; made by Dataset.materialize().
 
-    def schema(self, fetch_if_missing: bool = True) -> Any:
-        """Column names and types; of the first block where they were not known before it was made."""
+    Args:
+        node: The operator that has the blocks.
+        facts: What is known of them.
+        context: Its settings; None: a copy of the current ones.
+    """
+
+    def schema(self, fetch_if_missing: bool = True) -> Schema | None:
+        """Column names and types; of the first block where they were not known before it was made.
+
+        Args:
+            fetch_if_missing: Without effect: it is known.
+        """
         known = super().schema(fetch_if_missing=False)
         if known is None and (blocks := self._node.options["blocks"]):
             known = self._schema = Schema(execute.fetch(blocks[0]).schema, pandas=self._frames())
         return known
 
     def num_blocks(self) -> int:
+        """Number of blocks.
+
+        Example:
+            >>> import skate
+            >>> skate.data.range(4, override_num_blocks=2).materialize().num_blocks()
+            2
+        """
         return len(self._node.options["blocks"])
 
     def materialize(self) -> MaterializedDataset:
+        """This Dataset: its blocks exist."""
         return self
 
     def size_bytes(self) -> int:
+        """Bytes of its blocks."""
         return sum(b[3] for b in self._node.options["blocks"])
 
     def get_internal_block_refs(self) -> list[Any]:

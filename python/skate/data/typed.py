@@ -1,0 +1,41 @@
+"""What arguments and results of skate.data are, for type checkers and editors. Imported by nothing when a program runs."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from skate.data.dataset import ActorPoolStrategy, TaskPoolStrategy
+    from skate.data.datasource import FileShuffleConfig
+    from skate.data.random_config import RandomSeedConfig
+
+    Compute: TypeAlias = TaskPoolStrategy | ActorPoolStrategy | None
+    Shuffle: TypeAlias = Literal["files"] | FileShuffleConfig | None
+    Seed: TypeAlias = int | RandomSeedConfig | None
+    NumpyBatch: TypeAlias = dict[str, np.ndarray[Any, Any]]
+
+Row: TypeAlias = dict[str, Any]
+RowFunction: TypeAlias = Callable[[Row], Any] | Callable[..., Any]  # or a class with __call__
+BatchFunction: TypeAlias = Callable[..., Any]
+BatchFormat: TypeAlias = Literal["default", "numpy", "pandas", "pyarrow"] | None
+OnError: TypeAlias = Literal["raise", "skip", "quarantine"] | None
+Concurrency: TypeAlias = int | tuple[int, int] | tuple[int, int, int] | None
+FileSystem: TypeAlias = Any  # a pyarrow.fs.FileSystem, or one of fsspec
+Paths: TypeAlias = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
+Path: TypeAlias = str | os.PathLike[str]
+Mode: TypeAlias = Literal["append", "overwrite", "error", "ignore"] | Any  # or a SaveMode
+
+
+class BatchOptions(TypedDict, total=False):
+    """Those of iter_batches that do not change what a batch is."""
+
+    prefetch_batches: int
+    batch_size: int | None
+    drop_last: bool
+    local_shuffle_buffer_size: int | None
+    local_shuffle_seed: int | None
+    _collate_fn: Any
