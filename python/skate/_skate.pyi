@@ -123,6 +123,13 @@ def get_each(refs: Sequence[ObjectRef[Any]]) -> list[tuple[bool, Any]]: ...  # (
 def wait(refs: list[T], num_returns: int, timeout: float | None) -> tuple[list[T], list[T]]: ...
 def cancel(ref: ObjectRef[Any] | ObjectRefGenerator[Any], force: bool, recursive: bool) -> None: ...
 
+def borrowed(number: int) -> Any:
+    """In a worker: the value of an object that another process holds; ObjectLostError when nobody does. number: the last 16 digits of ObjectRef.hex()."""
+
+def exists(number: int) -> bool: ...  # in a worker: whether anybody holds that object
+def own(data: Any) -> Any:
+    """Bytes of an object (a buffer of what get() gave) as memory that this process may write: pages are copied when they are written."""
+
 class Watcher:
     """One file descriptor that tells when objects exist, or generators have an item."""
 

@@ -32,10 +32,16 @@ def dumps(obj):
                 raise _cannot_send(obj, e) from None
 
 
+TOLD = 10_000_000  # bytes of a function that are worth a warning
+
+
 def dump_function(fn):
     while True:
         try:
-            return _cloudpickle().dumps(fn, protocol=5)
+            data = _cloudpickle().dumps(fn, protocol=5)
+            if len(data) >= TOLD:
+                _tell_large(_users_own(fn), len(data))
+            return data
         except BaseException as e:
             if not _by_value_from_now(e):
                 raise _cannot_send(_users_own(fn), e) from None
@@ -267,6 +273,75 @@ def unpicklable(obj, error):
         f"  defined at {where.co_filename}:{where.co_firstlineno}" if where else f"  while pickling {_type_name(obj)}",
     ]
     return TypeError("\n".join(lines))
+
+
+# ---- what is large
+
+
+def _tell_large(fn, size):
+    import logging
+
+    found = heaviest([(_name(fn) or _type_name(fn), fn)], size)
+    logging.getLogger("ray").warning(
+        "%s is %.0f MB when it is sent to the workers%s: each of them gets it all. Put it into the object store (ref = skate.put(value)) and give the ref as an "
+        "argument, or make it in the task.",
+        _name(fn) or _type_name(fn),
+        size / 1e6,
+        f": {found[0]} ({found[1]}, {found[2] / 1e6:.0f} MB)" if found else "",
+    )
+
+
+class _Sink:
+    """A file that counts."""
+
+    def __init__(self):
+        self.n = 0
+
+    def write(self, data):
+        self.n += memoryview(data).nbytes
+
+
+def _weight(obj):
+    """Bytes of it when it is sent; 0: it cannot be, or goes by its name."""
+    import types
+
+    if isinstance(obj, (bytes, bytearray, str)):
+        return len(obj)
+    if isinstance(obj, types.ModuleType):
+        return 0
+    sink, buffers = _Sink(), []
+    try:
+        _cloudpickle().CloudPickler(sink, protocol=5, buffer_callback=lambda b: buffers.append(b.raw().nbytes)).dump(obj)
+    except Exception:
+        return 0
+    return sink.n + sum(buffers)
+
+
+def heaviest(parts, size):
+    """(path, type, bytes) of the part that makes a value of `size` bytes large, from pairs (what it is called, value): down into functions, classes and
+    objects as long as one part is most of it. None: there is none. May pickle what it looks at: for warnings."""
+    import functools
+    import types
+
+    path, found = [], None
+    while parts and len(path) < 6:
+        weighed = [(size if len(parts) == 1 else _weight(part), what, part) for what, part in parts]
+        n, what, part = max(weighed, key=lambda w: w[0])
+        if 2 * n < size:
+            break
+        path.append(what)
+        found, size = (" -> ".join(path), _kind(part), n), n
+        inner = isinstance(part, (types.FunctionType, types.MethodType, type, functools.partial))
+        if not inner and (_is_data(part) or not hasattr(part, "__dict__")):
+            break
+        parts = [
+            (w, p) for w, p in _parts(part) if not w.startswith(("class ", "argument ", "state")) and not isinstance(p, types.ModuleType)
+        ]
+    return found
+
+
+def _is_data(obj):
+    return any(_is(obj, m, c) for m, c in (("numpy", "ndarray"), ("pandas", "DataFrame"), ("pandas", "Series"), ("torch", "Tensor")))
 
 
 # ---- errors of user code
@@ -513,6 +588,9 @@ def after_fork():
 
 def idle():
     """A worker has had nothing to do for a second. What Python and malloc keep is the C side's; Arrow has an allocator of its own."""
+    stage = sys.modules.get("skate.data.stage")
+    if stage is not None:
+        stage.forget()
     pyarrow = sys.modules.get("pyarrow")
     if pyarrow is not None:
         pyarrow.default_memory_pool().release_unused()

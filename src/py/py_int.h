@@ -67,7 +67,7 @@ struct py_state {
     bool closing, driver, worker;
     sem_t all_out; /* posted by the last thread that leaves while closing */
     PyObject *module;
-    PyTypeObject *room_type;
+    PyTypeObject *room_type, *own_type;
     uint32_t n_rooms; /* living: while there is none no array is looked at */
     PyTypeObject *ref_type, *gen_type, *buf_type, *template_type, *token_type, *blockout_type, *plan_type, *exec_type, *front_iter_type;
     struct py_ref *free_refs;
@@ -205,6 +205,10 @@ int py_room_put(struct py_state *st, PyObject *v, sk_oid *out); /* *out: a refer
 int py_room_send(struct py_state *st, PyObject *v, struct sk_task *t, uint32_t i, bool yields, sk_rc *rc, struct sk_err *err);
 int py_room_types(PyObject *module, struct py_state *st);
 extern PyMethodDef py_room_methods[];
+
+/* ---- py_own.c: bytes of an object as memory that one may write */
+int py_own_types(PyObject *module, struct py_state *st);
+extern PyMethodDef py_own_methods[];
 
 /* ---- py_copy.c */
 #define PY_BIG_COPY (64u << 10) /* copies over this are made without the GIL */

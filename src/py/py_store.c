@@ -352,6 +352,38 @@ out:
     return r;
 }
 
+/* ---- objects that another process holds, by their number -------------------------------------------------------------------------------- */
+
+static int number_of(struct py_state *st, PyObject *number, sk_oid *out) {
+    out->v = PyLong_AsUnsignedLongLong(number);
+    if (out->v == UINT64_MAX && PyErr_Occurred()) return -1;
+    if (!st->worker) PyErr_SetString(PyExc_RuntimeError, "only in a worker: the driver has the ObjectRef");
+    return st->worker && py_ensure(st) == 0 ? 0 : -1;
+}
+
+static PyObject *m_borrowed(PyObject *module, PyObject *number) {
+    struct py_state *st = PyModule_GetState(module);
+    struct sk_view v;
+    sk_oid id;
+    if (number_of(st, number, &id) < 0 || get_slices(st, &id, 1, INT64_MAX, &v, NULL) < 0) return NULL;
+    return value_of(st, st->gen, &v);
+}
+
+static PyObject *m_exists(PyObject *module, PyObject *number) {
+    struct py_state *st = PyModule_GetState(module);
+    PY_ERR(err);
+    bool ready;
+    sk_oid id;
+    sk_rc rc;
+    if (number_of(st, number, &id) < 0) return NULL;
+    PY_DROP(st)
+    rc = st->engine->ops->wait(st->engine, &id, 1, 1, 0, &ready, &err);
+    PY_TAKE(st)
+    if (rc == SK_OK || rc == SK_ETIMEOUT) Py_RETURN_TRUE;
+    if (rc == SK_ELOST) Py_RETURN_FALSE;
+    return py_raise(st, rc, &err);
+}
+
 static const char put_doc[] = "put($module, value)\n--\n\n"
                               "Stores a value, which never changes from then on.\n\n"
                               "Args:\n"
@@ -390,5 +422,7 @@ PyMethodDef py_store_methods[] = {
     {"get", (PyCFunction)(void (*)(void))m_get, METH_FASTCALL | METH_KEYWORDS, get_doc},
     {"get_each", m_get_each, METH_O, "get_each(list of refs): [(True, value) or (False, exception)]."},
     {"wait", (PyCFunction)(void (*)(void))m_wait, METH_FASTCALL, "wait(refs, num_returns, timeout): (ready, not ready)."},
+    {"borrowed", m_borrowed, METH_O, "borrowed(number): the value of an object that another process holds; ObjectLostError: nobody does."},
+    {"exists", m_exists, METH_O, "exists(number): whether anybody holds that object."},
     {NULL, NULL, 0, NULL},
 };

@@ -89,20 +89,23 @@ class Node:
         more = {**self.options, "group": options["group"], "bundle": options["bundle"]}
         return Node(self.op, self.label, self.params, self.inputs, each_run=self.each_run, blocks_of=self.blocks_of, **more)
 
-    def dump(self, context: DataContext | None = None) -> bytes:
-        """Label and parameters for the workers; functions of users bring the settings of the Dataset along."""
-        if context is not None and (self.params.get("fn") is not None or self.params.get("format") == "custom"):
-            return Node(self.op, self.label, {**self.params, "context": context}).dump()
+    def dump(self, context: DataContext, hold: list[Any] | None) -> bytes:
+        """Parameters for the workers; functions of users bring the settings of the Dataset along. hold: see carried.py."""
         if not self.params:
             return b""
         code = next((k for k in ("fn", "expr", "exprs", "fns", "code") if self.params.get(k) is not None), None)
-        if code is None:
+        if code is None and self.params.get("format") != "custom":
             return pickle.dumps(self.params, 5)
-        import cloudpickle
+        own = self.params.get("fn") is not None or self.params.get("format") == "custom"
+        from skate.data import carried
 
         try:
-            return cloudpickle.dumps(self.params, 5)
+            return carried.dump({**self.params, "context": context} if own else self.params, self.label, hold)
+        except RayError:
+            raise
         except Exception as e:
+            if code is None:
+                raise
             from skate.serialize import unpicklable
 
             what = self.params if code == "code" else self.params[code]
@@ -196,8 +199,8 @@ def _group(given: dict[str, Any]) -> dict[str, Any]:
     return {"group": g["pg"], "bundle": g["bundle"]} if "pg" in g else {}
 
 
-def lower(root: Node, context: DataContext | None = None) -> tuple[Any, int]:
-    """(_skate.Plan, node id of root) for one run; context None: for people to read only, nothing is run for it."""
+def lower(root: Node, context: DataContext | None = None, hold: list[Any] | None = None) -> tuple[Any, int]:
+    """(_skate.Plan, node id of root) for one run; context None: for people to read only, nothing is run for it. hold: see carried.py."""
     from skate import _skate
     from skate.data.pushdown import push
 
@@ -229,7 +232,8 @@ def lower(root: Node, context: DataContext | None = None) -> tuple[Any, int]:
                 **options,
                 "blocks": [(r if isinstance(r, _skate.ObjectRef) else _skate.put_block(r), *more) for r, *more in options["blocks"]],
             }
-        ids[id(node)] = plan.add(this.op, this.label, this.dump(context), tuple(ids[id(i)] for i in this.inputs), **options)
+        params = this.dump(context, hold) if context is not None else b""
+        ids[id(node)] = plan.add(this.op, this.label, params, tuple(ids[id(i)] for i in this.inputs), **options)
         stack.pop()
     return plan, ids[id(root)]
 
@@ -345,9 +349,9 @@ def run_stage(stage: Any, exec_args: Any, *blocks: Any) -> Any:
 
 
 def stage_init(stage: Any) -> Any:
-    from skate.data.stage import Chain
+    from skate.data.stage import stage_init as init
 
-    return Chain(stage, actor=True)
+    return init(stage)
 
 
 def stage_call(chain: Any, exec_args: Any, *blocks: Any) -> Any:  # called by its name on what stage_init returned
@@ -393,8 +397,9 @@ def run(ds: Any, node: Node | None = None, skip: bytes | None = None) -> Iterato
     bad.check_policy(ds.context.on_error)
     share = bad.limit(ds.context.max_errors)[1]
     token = below.set(before := [])
+    held: list[Any] | None = None if _skate.status().get("engine") == "inline" else []  # what the functions carry, as long as the run lives
     try:
-        plan, root = lower(node, ds.context)
+        plan, root = lower(node, ds.context, held)
     finally:
         below.reset(token)
     how = conf(ds.context)
@@ -435,6 +440,8 @@ def run(ds: Any, node: Node | None = None, skip: bytes | None = None) -> Iterato
         bar.close()
         timeline.ended(x)
         x.stop()
+        if held:
+            held.clear()
         errors.end()
 
 

@@ -76,6 +76,8 @@ def _kept(e: BaseException, params: dict[str, Any], rb: pa.RecordBatch | None, w
     most = DataContext.get_current().replay_bytes
     if rb is None or most <= 0 or bad.is_fatal(e) or not _skate.in_worker():
         return ""
+    if params.get("large"):
+        return "; not kept for `skate replay`: what the function takes along is large"
     try:
         name = replay.keep(params, rb, where, most)
     except Exception as why:  # a function that cannot be pickled again, a full disk: the user's error is what matters

@@ -9,7 +9,6 @@ Rows are never split. Cost: about 60 us a task and block beside the operators th
 
 from __future__ import annotations
 
-import pickle
 from collections.abc import Iterator
 from time import perf_counter_ns
 from typing import Any
@@ -17,7 +16,7 @@ from typing import Any
 import pyarrow as pa
 
 from skate import _skate
-from skate.data import coded, ops, steady
+from skate.data import carried, coded, ops, steady
 from skate.data.bad import Letters, Trail
 from skate.data.context import DataContext
 
@@ -30,12 +29,18 @@ class Chain:
 
     def __init__(self, stage: list[tuple[str, str, bytes]], actor: bool = False):
         self.ops: list[tuple[Any, dict[str, Any]]] = []
+        self.context: DataContext | None = None
+        self.objects: set[int] = set()  # of the store, that parameters are in
         for name, label, data in stage:
-            params = pickle.loads(data) if data else {}
+            params, number = carried.load(data) if data else ({}, 0)
+            if number:
+                self.objects.add(number)
+                params["large"] = True
             params.setdefault("label", label)
             params["at"], params["op"] = len(self.ops), name
             if "context" in params:
-                DataContext._set_current(params.pop("context"))
+                self.context = params.pop("context")
+                DataContext._set_current(self.context)
             if "ctor" in params:
                 if not actor:
                     raise RuntimeError(f"{label}: a class function runs in an actor stage only")
@@ -76,8 +81,8 @@ class Chain:
         self, exec_args: tuple[int | None, int, int, bytes, list[tuple[int, int, int]]], blocks: tuple[pa.RecordBatch, ...]
     ) -> Iterator[Any]:
         seq, cap, target, unit, ranges = exec_args
-        if not _tuned and _skate.in_worker():
-            _tune_gc()
+        if self.context is not None:
+            DataContext._set_current(self.context)  # another stage may have run here
         t = ops.task
         t.seq, t.unit, t.cap, t.target, t.source, t.nbytes = seq, unit, cap, target, "", _skate.block_nbytes
         t.sides = [side for _, _, side in ranges]
@@ -238,10 +243,24 @@ def _chain(stage: list[tuple[str, str, bytes]]) -> Chain:
     key = tuple(stage)
     c = _chains.get(key)
     if c is None:
+        if not _tuned and _skate.in_worker():
+            _tune_gc()
+        forget()
         while len(_chains) >= _CHAINS_MAX:
             del _chains[next(iter(_chains))]
         c = _chains[key] = Chain(stage)
     return c
+
+
+def forget() -> None:
+    """Drops stages of runs that are over, if they keep objects of the store."""
+    over = [key for key, c in _chains.items() if c.objects and not all(map(_skate.exists, c.objects))]
+    for key in over:
+        del _chains[key]
+    if over:
+        import gc
+
+        gc.collect()  # functions that name themselves, classes
 
 
 def run_stage(stage: list[tuple[str, str, bytes]], exec_args: Any, *blocks: pa.RecordBatch) -> Iterator[Any]:
@@ -251,6 +270,8 @@ def run_stage(stage: list[tuple[str, str, bytes]], exec_args: Any, *blocks: pa.R
 
 def stage_init(stage: list[tuple[str, str, bytes]]) -> Chain:
     """Constructor of an actor of a stage."""
+    if not _tuned and _skate.in_worker():
+        _tune_gc()
     return Chain(stage, actor=True)
 
 

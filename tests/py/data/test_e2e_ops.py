@@ -229,12 +229,6 @@ def test_types_go_through_an_identity(fmt):
     assert repr(out.to_pylist()) == repr(table.to_pylist())
 
 
-def test_no_exchange_operators_yet():
-    ds = sd.range(1)
-    for name in ("sort", "groupby", "join", "random_shuffle"):
-        assert not hasattr(ds, name), name
-
-
 def test_iterator_object():
     it = sd.range(10).iterator()
     assert [r["id"] for r in it.iter_rows()] == list(range(10)) == [r["id"] for r in it]
@@ -271,3 +265,101 @@ def test_added_columns_are_of_the_kind_of_the_batch():
             ds.add_column("c", lambda b: [1] * 4, batch_format=fmt).materialize()
     with pytest.raises(ValueError):
         ds.add_column("c", lambda b: range(7)).materialize()
+
+
+# ---- what functions carry
+
+
+def base_of(a):
+    while isinstance(a, (np.ndarray, memoryview)):
+        a = a.base if isinstance(a, np.ndarray) else a.obj
+    return type(a).__name__
+
+
+class Loads:
+    """Counts how often it is unpickled, in all workers; large."""
+
+    def __init__(self, log):
+        self.log, self.data = log, b"x" * (1 << 20)
+
+    def __setstate__(self, state):
+        self.__dict__.update(state)
+        with open(self.log, "a") as f:
+            f.write(f"{os.getpid()}\n")
+
+
+def test_what_a_function_captures_is_loaded_once_a_worker_and_shared(tmp_path):
+    table, loads = np.arange(1 << 18), Loads(str(tmp_path / "log"))
+
+    def f(b):
+        table[0] += 1  # of this worker alone, as with a copy
+        return {"base": [base_of(table)], "first": [table[0]], "last": [table[-1]], "n": [len(loads.data)]}
+
+    rows = sd.range(12, override_num_blocks=12).map_batches(f).take_all()
+    assert {(r["base"], r["last"], r["n"]) for r in rows} == {("_Own", (1 << 18) - 1, 1 << 20)}
+    assert table[0] == 0 and sum(r["first"] == 1 for r in rows) == len({*(tmp_path / "log").read_text().split()})
+    lines = (tmp_path / "log").read_text().split()
+    assert len(lines) == len(set(lines)) <= 2
+
+
+class Add:
+    def __init__(self, table, *, more):
+        self.table, self.more = table, more
+
+    def __call__(self, b):
+        return {"base": [base_of(self.table), base_of(self.more)], "sum": [self.table[-1] + self.more[-1]] * 2}
+
+
+def test_arguments_of_functions_and_classes_are_shared_too():
+    table = np.arange(1 << 18)
+
+    def f(b, t, u):
+        return {"base": [base_of(t), base_of(u)], "sum": [t[-1] + u[-1]] * 2}
+
+    for ds in (
+        sd.range(2).map_batches(f, fn_args=(table,), fn_kwargs={"u": table}),
+        sd.range(2).map_batches(Add, fn_constructor_args=(table,), fn_constructor_kwargs={"more": table}, concurrency=1),
+    ):
+        assert {(r["base"], r["sum"]) for r in ds.take_all()} == {("_Own", 2 * (1 << 18) - 2)}
+
+
+def test_a_description_stays_small_and_what_is_carried_goes_with_the_run():
+    from skate import _skate
+    from skate.data.execute import lower
+
+    table = np.zeros(3 << 18)
+    ds = sd.range(2).map_batches(lambda b: {"n": [len(table)]})
+    held = []
+    assert len(ds._node.dump(ds.context, held)) < 500 and len(held) == 1
+    lower(ds._node, ds.context, held)
+    held.clear()
+    assert ds.take_all()[0]["n"] == 3 << 18
+
+    def gone():
+        sd.range(4, override_num_blocks=4).map(lambda r: r).materialize()  # the workers ask, as they load another one
+        return int(_skate.status()["store_sealed_bytes"]) < table.nbytes
+
+    end = time.monotonic() + 60
+    while not gone():
+        assert time.monotonic() < end
+
+
+def test_a_large_function_is_told_of_once_by_name(caplog):
+    big = np.zeros(2_000_000)
+    small = np.zeros(10)
+
+    def f(b):
+        return {"n": [len(big) + len(small)]}
+
+    ds = sd.range(1).map_batches(f)
+    for _ in range(2):
+        ds.take_all()
+    (r,) = [r.getMessage() for r in caplog.records if "takes" in r.getMessage()]
+    assert r.startswith("MapBatches(f) takes 16 MB along to the workers, in each run: ")
+    assert "f -> closure variable big (numpy.ndarray, 16 MB)" in r
+    caplog.clear()
+    sd.range(1).map_batches(lambda b, t: {"n": [len(t)]}, fn_args=(big,)).take_all()
+    assert "fn_args[0] (numpy.ndarray, 16 MB)" in caplog.text
+    caplog.clear()
+    assert skate.get(skate.remote(lambda: len(big)).remote()) == 2_000_000
+    assert "<lambda> is 16 MB when it is sent to the workers: <lambda> -> closure variable big (numpy.ndarray, 16 MB)" in caplog.text

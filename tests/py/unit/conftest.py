@@ -31,7 +31,7 @@ def worker(monkeypatch):
     monkeypatch.setattr(stage_mod, "_skate", fake)
     stage_mod._chains.clear()
     sent = {}  # parameters go by number instead of pickle, so that functions of a test may record what they see
-    monkeypatch.setattr(stage_mod, "pickle", types.SimpleNamespace(loads=lambda b: dict(sent[b])))
+    monkeypatch.setattr(stage_mod.carried, "load", lambda b: (dict(sent[b]), 0))
 
     def run(stage, blocks=(), unit=b"", seq=0, cap=-1, target=1 << 24, actor=False, ranges=None):
         data = []

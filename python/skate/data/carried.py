@@ -1,0 +1,126 @@
+"""What functions take along to the workers: their code, what they capture, and their arguments.
+
+The description of a stage goes along with each of its tasks, so it has to be small. Parameters of an operator that are large when pickled become one object of
+the store, which the description names by its number: a worker reads it once, when it meets the stage. Buffers of an array (pickle protocol 5) are not even copied:
+in the worker they are copy-on-write pages over the store (py_own.c), which all workers share until somebody writes. The driver has the user's own object and
+the one in the store, no pickle of it.
+
+Lifetime: the object lives as long as the run holds its ObjectRef (execute.run). A worker keeps what it read while it exists, asks when it is idle or reads another one
+(forget() in stage.py), and only then drops it.
+"""
+
+from __future__ import annotations
+
+import logging
+import pickle
+import weakref
+from collections.abc import Iterator
+from typing import Any
+
+SMALL = 256 << 10  # bytes of pickled parameters that go along with each task
+SHARED = 1 << 20  # a buffer of so many bytes is shared, not copied
+
+
+class _Load:
+    """Parameters on their way into the store: the pickle and the buffers of it, none of them copied before."""
+
+    def __init__(self, data: bytes, buffers: list[Any]):
+        self.data, self.buffers = data, buffers
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        return _parts, (pickle.PickleBuffer(self.data), *self.buffers)
+
+
+def _parts(data: Any, *buffers: Any) -> tuple[Any, tuple[Any, ...]]:
+    return data, buffers
+
+
+class _Away:
+    """Stands in a description for parameters that are in the store."""
+
+    __slots__ = ("number", "run")
+
+    def __init__(self, number: int, run: int):
+        self.number, self.run = number, run
+
+    def __reduce__(self) -> Any:
+        return _Away, (self.number, self.run)
+
+
+def dump(params: dict[str, Any], label: str, hold: list[Any] | None) -> bytes:
+    """Parameters as bytes of a description. hold: gets the ObjectRefs that have to live as long as the run; None: all goes into the bytes. Whatever
+    pickling raises comes out."""
+    import cloudpickle
+
+    buffers: list[Any] = []
+
+    def shared(b: Any) -> bool:
+        if hold is None or b.raw().nbytes < SHARED:
+            return True  # into the pickle
+        buffers.append(b)
+        return False
+
+    data = cloudpickle.dumps(params, 5, buffer_callback=shared)
+    size = len(data) + sum(b.raw().nbytes for b in buffers)
+    _tell(params, label, size)
+    if hold is None or size <= SMALL:
+        return data
+    from skate import _skate
+
+    ref = _skate.put(_Load(data, buffers))
+    hold.append(ref)
+    return pickle.dumps(_Away(int(ref.hex()[-16:], 16), id(hold)), 5)
+
+
+def load(data: bytes) -> tuple[dict[str, Any], int]:
+    """In a worker: (parameters, number of the object that they are in; 0: of none)."""
+    from skate import _skate
+
+    params = pickle.loads(data)
+    if not isinstance(params, _Away):
+        return params, 0
+    view, buffers = _skate.borrowed(params.number)
+    return pickle.loads(view, buffers=[_skate.own(b) for b in buffers]), params.number
+
+
+# ---- the warning
+
+_told: weakref.WeakSet[Any] = weakref.WeakSet()
+
+
+def _tell(params: dict[str, Any], label: str, size: int) -> None:
+    """Warns, once a function, of what makes it large."""
+    from skate.serialize import TOLD, heaviest
+
+    fn = params.get("fn")
+    try:
+        if size < TOLD or fn in _told:
+            return
+        _told.add(fn)
+    except TypeError:  # an instance that no weak reference can be made of, or that has no hash
+        pass
+    found = heaviest(list(_given(params)), size)
+    what = f": {found[0]} ({found[1]}, {found[2] / 1e6:.0f} MB)" if found else ""
+    logging.getLogger("ray.data").warning(
+        "%s takes %.0f MB along to the workers, in each run%s. It can be made there instead (in the constructor of a class), or be put once: "
+        "ref = skate.put(value) here, skate.get(ref) in the function.",
+        label,
+        size / 1e6,
+        what,
+    )
+
+
+def _given(params: dict[str, Any]) -> Iterator[tuple[str, Any]]:
+    """(what it is called, value) of all that a user gave to an operator."""
+    fn = params.get("fn")
+    if fn is not None:
+        yield getattr(fn, "__qualname__", None) or type(fn).__name__, fn
+    ctor = params.get("ctor") or ((), {})
+    for name, args, kwargs in (
+        ("fn", params.get("fn_args") or (), params.get("fn_kwargs") or {}),
+        ("fn_constructor", ctor[0], ctor[1]),
+    ):
+        for i, value in enumerate(args):
+            yield f"{name}_args[{i}]", value
+        for key, value in kwargs.items():
+            yield f"{name}_kwargs[{key!r}]", value
