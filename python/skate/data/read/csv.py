@@ -3,50 +3,66 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from skate.data.read.files import HIVE, common, compression, file_source, open_file, tolerates
 from skate.data.read.files import run as run_files
 
+if TYPE_CHECKING:
+    from skate.data.dataset import Dataset
+    from skate.data.datasource import Partitioning, PathPartitionFilter
+    from skate.data.typed import FileSystem, OnError, Paths, Shuffle
+
 
 def read_csv(
-    paths: Any,
+    paths: Paths,
     *,
-    filesystem: Any = None,
+    filesystem: FileSystem | None = None,
     parallelism: int = -1,
     num_cpus: float | None = None,
     num_gpus: float | None = None,
     memory: float | None = None,
     ray_remote_args: dict[str, Any] | None = None,
     arrow_open_stream_args: dict[str, Any] | None = None,
-    partition_filter: Any = None,
-    partitioning: Any = HIVE,
+    partition_filter: PathPartitionFilter | None = None,
+    partitioning: Partitioning | None = HIVE,
     include_paths: bool = False,
     ignore_missing_paths: bool = False,
-    shuffle: Any = None,
+    shuffle: Shuffle = None,
     file_extensions: list[str] | None = None,
     concurrency: int | None = None,
     override_num_blocks: int | None = None,
-    on_error: str | None = None,
+    on_error: OnError = None,
     **arrow_csv_args: Any,
-) -> Any:
+) -> Dataset:
     """A Dataset of CSV files.
-
-    Args:
-        paths: A file, folder, glob pattern, or list of them; local or of a pyarrow file system.
-        partitioning: Which folders name columns (skate.data.datasource.Partitioning); None: none.
-        partition_filter: Which files are read (PathPartitionFilter).
-        file_extensions: Only files with one of these endings.
-        shuffle: "files" or a FileShuffleConfig: files in random order.
-        include_paths: Adds the column "path".
-        ignore_missing_paths: Paths that do not exist are left out instead of an error.
-        arrow_open_stream_args: compression and the like of pyarrow's open_input_stream.
-        override_num_blocks: Number of read tasks at most; concurrency: how many run at once.
-        on_error: What becomes of what cannot be understood: "raise", "skip" or "quarantine" (see Dataset.errors()); None: as DataContext.on_error says.
-        arrow_csv_args: read_options, parse_options, convert_options, invalid_row_handler of pyarrow.csv; TypeError for others.
 
     A name that is in the header twice gets a number, as in pandas: a, a.1. Types follow from the first 4 MiB of a file, where one value that is no number makes a column text; column_types of
     convert_options says them. A later block may need a wider one (values after nulls only, doubles after ints): it gets that.
+
+    Args:
+        paths: A file, folder, glob pattern, or list of them; local or of a pyarrow file system.
+        filesystem: The pyarrow (or fsspec) file system of the paths; None: it follows from the paths.
+        parallelism: Ray's older name of override_num_blocks; -1: not given.
+        num_cpus: CPUs that each read task takes; None: 1.
+        num_gpus: GPUs that each read task takes; None: none.
+        memory: Bytes of memory that each read task reserves; None: none.
+        ray_remote_args: Other options of the read tasks, as of skate.remote: resources, runtime_env, scheduling_strategy, max_retries, ...
+        arrow_open_stream_args: compression and the like of pyarrow's open_input_stream.
+        partition_filter: Which files are read (a PathPartitionFilter); None: all.
+        partitioning: Which folders name columns (skate.data.datasource.Partitioning); None: none.
+        include_paths: Adds the column "path".
+        ignore_missing_paths: Paths that do not exist are left out instead of an error.
+        shuffle: "files" or a FileShuffleConfig: files in random order.
+        file_extensions: Only files with one of these endings.
+        concurrency: Read tasks at once, at most; None: as many as fit.
+        override_num_blocks: Number of read tasks, at most; None: it follows from the bytes of the input.
+        on_error: What becomes of what cannot be understood: "raise", "skip" or "quarantine" (see Dataset.errors()); None: as DataContext.on_error says.
+        arrow_csv_args: read_options, parse_options, convert_options, invalid_row_handler of pyarrow.csv; TypeError for others.
+
+    Raises:
+        FileNotFoundError: A path does not exist.
+        TypeError: A keyword is unknown.
 
     Example:
         >>> import skate, tempfile, os

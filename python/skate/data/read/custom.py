@@ -5,7 +5,11 @@ from __future__ import annotations
 import pickle
 import warnings
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from skate.data.dataset import Dataset
+
 
 LARGE_TASK = 1 << 20  # bytes
 
@@ -22,12 +26,18 @@ def read_datasource(
     override_num_blocks: int | None = None,
     compute: Any = None,
     **read_args: Any,
-) -> Any:
+) -> Dataset:
     """A Dataset of a Datasource that users write.
 
     Args:
         datasource: A skate.data.datasource.Datasource.
-        override_num_blocks: How many ReadTasks to ask it for.
+        parallelism: Ray's older name of override_num_blocks; -1: not given.
+        num_cpus: CPUs that each read task takes; None: 1.
+        num_gpus: GPUs that each read task takes; None: none.
+        memory: Bytes of memory that each read task reserves; None: none.
+        ray_remote_args: Other options of the read tasks, as of skate.remote: resources, runtime_env, scheduling_strategy, max_retries, ...
+        concurrency: Read tasks at once, at most; None: as many as fit.
+        override_num_blocks: How many ReadTasks to ask it for; None: as many as there are CPUs, at least.
         compute: An ActorPoolStrategy: the tasks run in a pool of actors; a TaskPoolStrategy: at most its size at once.
         read_args: Arguments of create_reader() or prepare_read() of older sources.
 

@@ -2,39 +2,58 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from skate.data.convert import _library
 from skate.data.read.files import HIVE
 from skate.data.read.parquet import read_parquet
+
+if TYPE_CHECKING:
+    from skate.data.dataset import Dataset
+    from skate.data.datasource import Partitioning, PathPartitionFilter
+    from skate.data.typed import FileSystem, Shuffle
 
 
 def read_delta(
     path: str,
     version: int | None = None,
     *,
-    filesystem: Any = None,
+    filesystem: FileSystem | None = None,
     columns: list[str] | None = None,
     parallelism: int = -1,
     num_cpus: float | None = None,
     num_gpus: float | None = None,
     memory: float | None = None,
     ray_remote_args: dict[str, Any] | None = None,
-    partition_filter: Any = None,
-    partitioning: Any = HIVE,
-    shuffle: Any = None,
+    partition_filter: PathPartitionFilter | None = None,
+    partitioning: Partitioning | None = HIVE,
+    shuffle: Shuffle = None,
     include_paths: bool = False,
     concurrency: int | None = None,
     override_num_blocks: int | None = None,
     storage_options: dict[str, str] | None = None,
     **arrow_parquet_args: Any,
-) -> Any:
+) -> Dataset:
     """A Dataset of a Delta Lake table. Needs the package deltalake: ImportError without it. Other arguments as of read_parquet.
 
     Args:
         path: The table's folder; one table.
         version: Of the table; None: the newest.
+        filesystem: The pyarrow (or fsspec) file system of the paths; None: it follows from the paths.
+        columns: Only these columns are read, in this order; None: all.
+        parallelism: Ray's older name of override_num_blocks; -1: not given.
+        num_cpus: CPUs that each read task takes; None: 1.
+        num_gpus: GPUs that each read task takes; None: none.
+        memory: Bytes of memory that each read task reserves; None: none.
+        ray_remote_args: Other options of the read tasks, as of skate.remote: resources, runtime_env, scheduling_strategy, max_retries, ...
+        partition_filter: Which files are read (a PathPartitionFilter); None: all.
+        partitioning: Which folders name columns (skate.data.datasource.Partitioning); None: none.
+        shuffle: "files" or a FileShuffleConfig: files in random order; None: in sorted order.
+        include_paths: Adds the column "path".
+        concurrency: Read tasks at once, at most; None: as many as fit.
+        override_num_blocks: Number of read tasks, at most; None: it follows from the bytes of the input.
         storage_options: As deltalake takes them, to read the log.
+        arrow_parquet_args: As of read_parquet: batch_size, use_threads.
 
     Raises:
         NotImplementedError: Rows of the table are deleted in its log only (deletion vectors), or its columns have other names in the files: reading the files would be wrong.

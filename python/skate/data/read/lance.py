@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from skate.data.convert import _library
+
+if TYPE_CHECKING:
+    from skate.data.dataset import Dataset
 
 
 def read_lance(
@@ -23,17 +26,22 @@ def read_lance(
     memory: float | None = None,
     concurrency: int | None = None,
     override_num_blocks: int | None = None,
-) -> Any:
+) -> Dataset:
     """A Dataset of a Lance dataset. Needs the package pylance: ImportError without it.
 
     Args:
         uri: Where it is.
         version: A number or a tag; None: the newest.
-        columns: Only these.
+        columns: Only these; None: all.
         filter: A condition in Lance's SQL.
         storage_options: As Lance takes them.
         scanner_options: Other arguments of LanceDataset.scanner().
-        override_num_blocks: Number of read tasks at most; concurrency: how many run at once.
+        ray_remote_args: Other options of the read tasks, as of skate.remote: resources, runtime_env, scheduling_strategy, max_retries, ...
+        num_cpus: CPUs that each read task takes; None: 1.
+        num_gpus: GPUs that each read task takes; None: none.
+        memory: Bytes of memory that each read task reserves; None: none.
+        concurrency: Read tasks at once, at most; None: as many as fit.
+        override_num_blocks: Number of read tasks, at most; None: it follows from the bytes of the input.
     """
     from skate.data.execute import Facts, ReadOptions, source
     from skate.data.read.files import check_num_blocks, min_units

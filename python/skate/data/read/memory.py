@@ -3,11 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from skate.data.context import DataContext
 from skate.data.execute import local_source
 from skate.data.read.files import check_num_blocks, min_units
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    import numpy as np
+    import pandas as pd
+
+    from skate import ObjectRef
+    from skate.data.dataset import MaterializedDataset
 
 
 def _split(rbs: list[Any], override: int | None, parallelism: int = -1, at_least: int = 1) -> list[Any]:
@@ -33,8 +42,16 @@ def _split(rbs: list[Any], override: int | None, parallelism: int = -1, at_least
     return out
 
 
-def from_items(items: list[Any], *, parallelism: int = -1, override_num_blocks: int | None = None) -> Any:
+def from_items(items: Iterable[Any], *, parallelism: int = -1, override_num_blocks: int | None = None) -> MaterializedDataset:
     """A Dataset of Python objects: dicts are rows, anything else goes into a column "item".
+
+    Args:
+        items: Any iterable; it is read now.
+        parallelism: Ray's older name of override_num_blocks; -1: not given.
+        override_num_blocks: Number of blocks; None: it follows from the bytes.
+
+    Raises:
+        TypeError: Values of a column have types that cannot be put together.
 
     Example:
         >>> import skate
@@ -51,8 +68,12 @@ def from_items(items: list[Any], *, parallelism: int = -1, override_num_blocks: 
     return local_source([] if rb is None else _split([rb], override_num_blocks, parallelism, min_units()), "FromItems")
 
 
-def from_arrow(tables: Any, *, override_num_blocks: int | None = None) -> Any:
+def from_arrow(tables: Any, *, override_num_blocks: int | None = None) -> MaterializedDataset:
     """A Dataset of a pyarrow Table or RecordBatch, a list of them, or anything with __arrow_c_stream__ (polars, duckdb).
+
+    Args:
+        tables: A Table, a RecordBatch, bytes of an Arrow stream, anything with __arrow_c_stream__, or a list of these.
+        override_num_blocks: Number of blocks; None: it follows from the bytes.
 
     Example:
         >>> import pyarrow, skate
@@ -71,8 +92,11 @@ def from_arrow(tables: Any, *, override_num_blocks: int | None = None) -> Any:
     return local_source(_split(rbs, override_num_blocks), "FromArrow")
 
 
-def from_blocks(blocks: list[Any]) -> Any:
+def from_blocks(blocks: list[Any]) -> MaterializedDataset:
     """A Dataset with exactly these blocks (Tables, RecordBatches or DataFrames).
+
+    Args:
+        blocks: A list of Tables, RecordBatches or DataFrames.
 
     Example:
         >>> import pyarrow, skate
@@ -91,8 +115,15 @@ def from_blocks(blocks: list[Any]) -> Any:
     return local_source(out, "FromBlocks")
 
 
-def from_pandas(dfs: Any, *, override_num_blocks: int | None = None) -> Any:
+def from_pandas(dfs: pd.DataFrame | list[pd.DataFrame], *, override_num_blocks: int | None = None) -> MaterializedDataset:
     """A Dataset of one DataFrame or a list of them. An index becomes columns where it is more than numbers of rows (see docs/design/data_api.md).
+
+    Args:
+        dfs: A DataFrame, or a list of them.
+        override_num_blocks: Number of blocks; None: it follows from the bytes.
+
+    Raises:
+        ValueError: The name of a column is no text.
 
     Example:
         >>> import pandas, skate
@@ -109,8 +140,12 @@ def from_pandas(dfs: Any, *, override_num_blocks: int | None = None) -> Any:
     return local_source(_split(rbs, override_num_blocks), "FromPandas", frames=True)
 
 
-def from_numpy(ndarrays: Any, *, column: str = "data") -> Any:
+def from_numpy(ndarrays: np.ndarray[Any, Any] | list[np.ndarray[Any, Any]], *, column: str = "data") -> MaterializedDataset:
     """A Dataset of an array, or a list of arrays, one row for each entry of the first axis.
+
+    Args:
+        ndarrays: An array, or a list of them.
+        column: The name of the column.
 
     Example:
         >>> import numpy, skate
@@ -128,18 +163,54 @@ def from_numpy(ndarrays: Any, *, column: str = "data") -> Any:
     )
 
 
-def from_arrow_refs(tables: Any) -> Any:
-    """A Dataset of references to pyarrow Tables (or serialized ones), one block each."""
+def from_arrow_refs(tables: ObjectRef[Any] | list[ObjectRef[Any]]) -> MaterializedDataset:
+    """A Dataset of references to pyarrow Tables (or serialized ones), one block each.
+
+    Args:
+        tables: A reference, or a list of them.
+
+    Raises:
+        ValueError: It is no reference.
+
+    Example:
+        >>> import pyarrow, skate
+        >>> skate.data.from_arrow_refs(skate.put(pyarrow.table({"a": [1, 2]}))).count()
+        2
+    """
     return _of_refs(tables, from_arrow)
 
 
-def from_pandas_refs(dfs: Any) -> Any:
-    """A Dataset of references to DataFrames, one block each."""
+def from_pandas_refs(dfs: ObjectRef[Any] | list[ObjectRef[Any]]) -> MaterializedDataset:
+    """A Dataset of references to DataFrames, one block each.
+
+    Args:
+        dfs: A reference, or a list of them.
+
+    Raises:
+        ValueError: It is no reference.
+
+    Example:
+        >>> import pandas, skate
+        >>> skate.data.from_pandas_refs([skate.put(pandas.DataFrame({"a": [1, 2]}))]).count()
+        2
+    """
     return _of_refs(dfs, from_pandas)
 
 
-def from_numpy_refs(ndarrays: Any) -> Any:
-    """A Dataset of references to arrays, one block each, in a column "data"."""
+def from_numpy_refs(ndarrays: ObjectRef[Any] | list[ObjectRef[Any]]) -> MaterializedDataset:
+    """A Dataset of references to arrays, one block each, in a column "data".
+
+    Args:
+        ndarrays: A reference, or a list of them.
+
+    Raises:
+        ValueError: It is no reference.
+
+    Example:
+        >>> import numpy, skate
+        >>> skate.data.from_numpy_refs([skate.put(numpy.zeros((3, 2)))]).count()
+        3
+    """
     return _of_refs(ndarrays, from_numpy)
 
 

@@ -4,46 +4,63 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from skate.data.read.files import common, file_source, read_stream
 from skate.data.read.files import run as run_files
 
+if TYPE_CHECKING:
+    from skate.data.dataset import Dataset
+    from skate.data.datasource import Partitioning, PathPartitionFilter
+    from skate.data.typed import FileSystem, OnError, Paths, Shuffle
+
 
 def read_numpy(
-    paths: Any,
+    paths: Paths,
     *,
-    filesystem: Any = None,
+    filesystem: FileSystem | None = None,
     parallelism: int = -1,
     num_cpus: float | None = None,
     num_gpus: float | None = None,
     memory: float | None = None,
     ray_remote_args: dict[str, Any] | None = None,
     arrow_open_stream_args: dict[str, Any] | None = None,
-    partition_filter: Any = None,
-    partitioning: Any = None,
+    partition_filter: PathPartitionFilter | None = None,
+    partitioning: Partitioning | None = None,
     include_paths: bool = False,
     ignore_missing_paths: bool = False,
-    shuffle: Any = None,
+    shuffle: Shuffle = None,
     file_extensions: list[str] | None = None,
     concurrency: int | None = None,
     override_num_blocks: int | None = None,
-    on_error: str | None = None,
+    on_error: OnError = None,
     **numpy_load_args: Any,
-) -> Any:
+) -> Dataset:
     """A Dataset of .npy files: column "data", one row for each entry of the first axis.
 
     Args:
+        paths: A file, folder, glob pattern, or list of them; local, or a URI of a pyarrow file system.
+        filesystem: The pyarrow (or fsspec) file system of the paths; None: it follows from the paths.
+        parallelism: Ray's older name of override_num_blocks; -1: not given.
+        num_cpus: CPUs that each read task takes; None: 1.
+        num_gpus: GPUs that each read task takes; None: none.
+        memory: Bytes of memory that each read task reserves; None: none.
+        ray_remote_args: Other options of the read tasks, as of skate.remote: resources, runtime_env, scheduling_strategy, max_retries, ...
+        arrow_open_stream_args: compression and the like of pyarrow's open_input_stream.
+        partition_filter: Which files are read (a PathPartitionFilter); None: all.
         partitioning: Which folders name columns (skate.data.datasource.Partitioning); None: none.
-        partition_filter: Which files are read (PathPartitionFilter).
-        file_extensions: Only files with one of these endings.
-        shuffle: "files" or a FileShuffleConfig: files in random order.
         include_paths: Adds the column "path".
         ignore_missing_paths: Paths that do not exist are left out instead of an error.
-        arrow_open_stream_args: compression and the like of pyarrow's open_input_stream.
-        override_num_blocks: Number of read tasks at most; concurrency: how many run at once.
+        shuffle: "files" or a FileShuffleConfig: files in random order.
+        file_extensions: Only files with one of these endings.
+        concurrency: Read tasks at once, at most; None: as many as fit.
+        override_num_blocks: Number of read tasks, at most; None: it follows from the bytes of the input.
         on_error: What becomes of what cannot be understood: "raise", "skip" or "quarantine" (see Dataset.errors()); None: as DataContext.on_error says.
         numpy_load_args: Arguments of numpy.load (allow_pickle, ...); the default is not to unpickle anything.
+
+    Raises:
+        FileNotFoundError: A path does not exist.
+        ValueError: An option is out of its range.
 
     Example:
         >>> import numpy, os, skate, tempfile

@@ -9,19 +9,26 @@ from __future__ import annotations
 import pickle
 import struct
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from skate.data.read.memory import from_arrow, from_pandas
+
+if TYPE_CHECKING:
+    from skate.data.dataset import Dataset
+
 
 ROWS = 1024
 
 
-def from_torch(dataset: Any, local_read: bool = False) -> Any:
+def from_torch(dataset: Any, local_read: bool = False) -> Dataset:
     """A Dataset of a torch Dataset, in a column "item"; a map-style one is read by several tasks, an iterable one by one.
 
     Args:
         dataset: torch.utils.data.Dataset or IterableDataset; it is pickled to the workers.
         local_read: Reads in this process now (for a dataset that can only be read here).
+
+    Raises:
+        ImportError: There is no torch.
     """
     import cloudpickle
     import torch
@@ -64,10 +71,21 @@ def _rows(items: Iterator[Any]) -> Iterator[Any]:
         yield from_rows(held, "from_torch")
 
 
-def from_huggingface(dataset: Any, parallelism: int = -1, concurrency: int | None = None, override_num_blocks: int | None = None) -> Any:
+def from_huggingface(
+    dataset: Any, parallelism: int = -1, concurrency: int | None = None, override_num_blocks: int | None = None
+) -> Dataset:
     """A Dataset of a Hugging Face datasets.Dataset (its Arrow table, selected and shuffled rows included) or IterableDataset (read in one task).
 
     A DatasetDict is an error (DeprecationWarning, as in Ray) that names its splits.
+
+    Args:
+        dataset: A datasets.Dataset or datasets.IterableDataset.
+        parallelism: Ray's older name of override_num_blocks; -1: not given.
+        concurrency: Without effect.
+        override_num_blocks: Number of blocks; None: it follows from the bytes.
+
+    Raises:
+        TypeError: It is neither.
     """
     import importlib
 
@@ -91,46 +109,82 @@ def from_huggingface(dataset: Any, parallelism: int = -1, concurrency: int | Non
     raise TypeError(f"from_huggingface: takes a datasets.Dataset or a datasets.IterableDataset, not {type(dataset)}")
 
 
-def from_polars(df: Any, *, override_num_blocks: int | None = None) -> Any:
-    """A Dataset of a Polars DataFrame or LazyFrame."""
+def from_polars(df: Any, *, override_num_blocks: int | None = None) -> Dataset:
+    """A Dataset of a Polars DataFrame or LazyFrame.
+
+    Args:
+        df: The DataFrame; a LazyFrame is collected.
+        override_num_blocks: Number of blocks; None: it follows from the bytes.
+    """
     return from_arrow(df.collect() if hasattr(df, "collect") else df, override_num_blocks=override_num_blocks)
 
 
-def from_duckdb(relation: Any, *, override_num_blocks: int | None = None) -> Any:
-    """A Dataset of the rows of a DuckDB relation."""
+def from_duckdb(relation: Any, *, override_num_blocks: int | None = None) -> Dataset:
+    """A Dataset of the rows of a DuckDB relation.
+
+    Args:
+        relation: The relation; its query runs now.
+        override_num_blocks: Number of blocks; None: it follows from the bytes.
+    """
     return from_arrow(relation.arrow(), override_num_blocks=override_num_blocks)
 
 
-def from_dask(df: Any) -> Any:
-    """A Dataset of a Dask DataFrame, one block a partition."""
+def from_dask(df: Any) -> Dataset:
+    """A Dataset of a Dask DataFrame, one block a partition.
+
+    Args:
+        df: The DataFrame; it is computed now.
+    """
     import importlib
 
     parts = importlib.import_module("dask").compute(*df.to_delayed())
     return from_pandas(list(parts))
 
 
-def from_daft(df: Any) -> Any:
-    """A Dataset of a Daft DataFrame."""
+def from_daft(df: Any) -> Dataset:
+    """A Dataset of a Daft DataFrame.
+
+    Args:
+        df: The DataFrame; it is collected now.
+    """
     return from_arrow(df.to_arrow())
 
 
-def from_modin(df: Any) -> Any:
-    """A Dataset of a Modin DataFrame."""
+def from_modin(df: Any) -> Dataset:
+    """A Dataset of a Modin DataFrame.
+
+    Args:
+        df: The DataFrame.
+    """
     return from_pandas(df._to_pandas())
 
 
-def from_mars(df: Any) -> Any:
-    """A Dataset of a Mars DataFrame."""
+def from_mars(df: Any) -> Dataset:
+    """A Dataset of a Mars DataFrame.
+
+    Args:
+        df: The DataFrame.
+    """
     return from_pandas(df.to_pandas())
 
 
-def from_spark(df: Any, *, parallelism: int | None = None, override_num_blocks: int | None = None) -> Any:
-    """A Dataset of a Spark DataFrame, collected to this process."""
+def from_spark(df: Any, *, parallelism: int | None = None, override_num_blocks: int | None = None) -> Dataset:
+    """A Dataset of a Spark DataFrame, collected to this process.
+
+    Args:
+        df: The DataFrame.
+        parallelism: Ray's older name of override_num_blocks; None: not given.
+        override_num_blocks: Number of blocks; None: it follows from the bytes.
+    """
     return from_arrow(df.toArrow(), override_num_blocks=override_num_blocks or parallelism)
 
 
-def from_tf(dataset: Any) -> Any:
-    """A Dataset of a TensorFlow Dataset, in a column "item"; read in this process."""
+def from_tf(dataset: Any) -> Dataset:
+    """A Dataset of a TensorFlow Dataset, in a column "item"; read in this process.
+
+    Args:
+        dataset: A tf.data.Dataset.
+    """
     from skate.data.execute import local_source
 
     return local_source(list(_rows(dataset.as_numpy_iterator())), "FromTF")

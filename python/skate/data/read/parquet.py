@@ -11,7 +11,7 @@ import os
 import pickle
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from skate.data.bad import check_policy, is_fatal
 from skate.data.context import DataContext
@@ -30,15 +30,21 @@ from skate.data.read.files import (
     with_columns,
 )
 
+if TYPE_CHECKING:
+    from skate.data.dataset import Dataset
+    from skate.data.datasource import Partitioning, PathPartitionFilter
+    from skate.data.typed import FileSystem, OnError, Paths, Shuffle
+
+
 BATCH_BYTES = 8 << 20  # what one step of the decoder should give
 UNIT_BYTES = 32 << 20
 EXTENSIONS = ["parquet", "pq", "parq"]
 
 
 def read_parquet(
-    paths: Any,
+    paths: Paths,
     *,
-    filesystem: Any = None,
+    filesystem: FileSystem | None = None,
     columns: list[str] | None = None,
     parallelism: int = -1,
     num_cpus: float | None = None,
@@ -46,34 +52,47 @@ def read_parquet(
     memory: float | None = None,
     ray_remote_args: dict[str, Any] | None = None,
     tensor_column_schema: dict[str, Any] | None = None,
-    partition_filter: Any = None,
-    partitioning: Any = HIVE,
-    shuffle: Any = None,
+    partition_filter: PathPartitionFilter | None = None,
+    partitioning: Partitioning | None = HIVE,
+    shuffle: Shuffle = None,
     include_paths: bool = False,
     file_extensions: list[str] | None = EXTENSIONS,  # noqa: B006
     concurrency: int | None = None,
     override_num_blocks: int | None = None,
-    on_error: str | None = None,
+    on_error: OnError = None,
     schema: Any = None,
     filter: Any = None,  # noqa: A002
     **arrow_parquet_args: Any,
-) -> Any:
+) -> Dataset:
     """A Dataset of Parquet files. Files with different columns become one schema (null where a file lacks a column; TypeError where types do not fit).
 
     Args:
         paths: A file, folder, glob pattern, or list of them; local or of a pyarrow file system.
+        filesystem: The pyarrow (or fsspec) file system of the paths; None: it follows from the paths.
         columns: Only these columns are read; KeyError for one that does not exist.
+        parallelism: Ray's older name of override_num_blocks; -1: not given.
+        num_cpus: CPUs that each read task takes; None: 1.
+        num_gpus: GPUs that each read task takes; None: none.
+        memory: Bytes of memory that each read task reserves; None: none.
+        ray_remote_args: Other options of the read tasks, as of skate.remote: resources, runtime_env, scheduling_strategy, max_retries, ...
         tensor_column_schema: {column: (dtype, shape)}: columns of bytes that are arrays.
+        partition_filter: Which files are read (a PathPartitionFilter); None: all.
         partitioning: Which folders name columns; None: none.
-        partition_filter: Which files are read (PathPartitionFilter).
         shuffle: "files" or a FileShuffleConfig: files in random order.
         include_paths: Adds the column "path".
         file_extensions: Only files with one of these endings are read from a folder.
-        schema: A pyarrow schema to read as.
-        filter: A pyarrow.compute expression; row groups without a match are skipped.
+        concurrency: Read tasks at once, at most; None: as many as fit.
+        override_num_blocks: Number of read tasks, at most; None: it follows from the bytes of the input.
         on_error: What becomes of files that are damaged: "raise", "skip" or "quarantine" (see Dataset.errors()); None: as DataContext.on_error says. Rows of
             a file before the damage stay.
+        schema: A pyarrow schema to read as.
+        filter: A pyarrow.compute expression; row groups without a match are skipped.
         arrow_parquet_args: batch_size (rows a step of the decoder gives), use_threads; TypeError for others.
+
+    Raises:
+        FileNotFoundError: A path does not exist.
+        KeyError: There is no such column.
+        TypeError: Types of the files do not fit together, or a keyword is unknown.
 
     Example:
         >>> import skate, tempfile

@@ -6,19 +6,27 @@ import builtins
 import math
 import struct
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from skate.data.context import DataContext
 from skate.data.execute import Facts, ReadOptions, source
 from skate.data.read.files import check_num_blocks, min_units
 
+if TYPE_CHECKING:
+    from skate.data.dataset import Dataset
 
-def range(n: int, *, parallelism: int = -1, concurrency: int | None = None, override_num_blocks: int | None = None) -> Any:  # noqa: A001
+
+def range(n: int, *, parallelism: int = -1, concurrency: int | None = None, override_num_blocks: int | None = None) -> Dataset:  # noqa: A001
     """A Dataset of the numbers 0..n-1 in a column "id".
 
     Args:
-        n: How many.
-        override_num_blocks: Number of blocks; by default it follows from the bytes.
+        n: How many, 0 or more.
+        parallelism: Ray's older name of override_num_blocks; -1: not given.
+        concurrency: Read tasks at once, at most; None: as many as fit.
+        override_num_blocks: Number of blocks; None: it follows from the bytes.
+
+    Raises:
+        ValueError: n is negative.
 
     Example:
         >>> import skate
@@ -35,8 +43,18 @@ def range(n: int, *, parallelism: int = -1, concurrency: int | None = None, over
 
 def range_tensor(
     n: int, *, shape: tuple[int, ...] = (1,), parallelism: int = -1, concurrency: int | None = None, override_num_blocks: int | None = None
-) -> Any:
+) -> Dataset:
     """A Dataset of n tensors in a column "data"; the i-th is full of i.
+
+    Args:
+        n: How many, 0 or more.
+        shape: Lengths of the axes of each tensor.
+        parallelism: Ray's older name of override_num_blocks; -1: not given.
+        concurrency: Read tasks at once, at most; None: as many as fit.
+        override_num_blocks: Number of blocks; None: it follows from the bytes.
+
+    Raises:
+        ValueError: n is negative.
 
     Example:
         >>> import skate

@@ -7,7 +7,11 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from skate.data.dataset import Dataset
+
 
 ROWS = 4096  # fetched at once
 
@@ -26,7 +30,7 @@ def read_sql(
     ray_remote_args: dict[str, Any] | None = None,
     concurrency: int | None = None,
     override_num_blocks: int | None = None,
-) -> Any:
+) -> Dataset:
     """A Dataset of the rows of a query.
 
     Args:
@@ -35,7 +39,13 @@ def read_sql(
         sql_params: Parameters of the query, as execute() of the driver takes them.
         shard_keys: Columns by whose hash the rows are split over the tasks.
         shard_hash_fn: SQL function from text to text or int used for that ("MD5", "unistr", "ABS"...).
-        override_num_blocks: Number of tasks; more than one needs shard_keys and a database that can hash, else ValueError.
+        parallelism: Ray's older name of override_num_blocks; -1: not given.
+        num_cpus: CPUs that each read task takes; None: 1.
+        num_gpus: GPUs that each read task takes; None: none.
+        memory: Bytes of memory that each read task reserves; None: none.
+        ray_remote_args: Other options of the read tasks, as of skate.remote: resources, runtime_env, scheduling_strategy, max_retries, ...
+        concurrency: Read tasks at once, at most; None: as many as fit.
+        override_num_blocks: Number of tasks; more than one needs shard_keys and a database that can hash, else ValueError. None: one.
 
     Example:
         >>> import sqlite3, skate, tempfile, os

@@ -9,41 +9,67 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from skate.data.read.files import common, file_source, read_stream
 from skate.data.read.files import run as run_files
+
+if TYPE_CHECKING:
+    from skate.data.dataset import Dataset
+    from skate.data.datasource import PathPartitionFilter
+    from skate.data.typed import FileSystem, OnError, Paths, Shuffle
+
 
 ROWS = 1024  # a batch
 
 
 def read_tfrecords(
-    paths: Any,
+    paths: Paths,
     *,
-    filesystem: Any = None,
+    filesystem: FileSystem | None = None,
     parallelism: int = -1,
     num_cpus: float | None = None,
     num_gpus: float | None = None,
     memory: float | None = None,
     ray_remote_args: dict[str, Any] | None = None,
     arrow_open_stream_args: dict[str, Any] | None = None,
-    partition_filter: Any = None,
+    partition_filter: PathPartitionFilter | None = None,
     include_paths: bool = False,
     ignore_missing_paths: bool = False,
     tf_schema: Any = None,
-    shuffle: Any = None,
+    shuffle: Shuffle = None,
     file_extensions: list[str] | None = None,
     concurrency: int | None = None,
     override_num_blocks: int | None = None,
-    on_error: str | None = None,
+    on_error: OnError = None,
     tfx_read_options: Any = None,
-) -> Any:
+) -> Dataset:
     """A Dataset of TFRecord files of tf.train.Example: one row a record, one column a feature.
 
     Args:
+        paths: A file, folder, glob pattern, or list of them; local, or a URI of a pyarrow file system.
+        filesystem: The pyarrow (or fsspec) file system of the paths; None: it follows from the paths.
+        parallelism: Ray's older name of override_num_blocks; -1: not given.
+        num_cpus: CPUs that each read task takes; None: 1.
+        num_gpus: GPUs that each read task takes; None: none.
+        memory: Bytes of memory that each read task reserves; None: none.
+        ray_remote_args: Other options of the read tasks, as of skate.remote: resources, runtime_env, scheduling_strategy, max_retries, ...
         arrow_open_stream_args: {"compression": "gzip"} for compressed files whose name does not say so.
-        tf_schema, tfx_read_options: of TensorFlow's own libraries; NotImplementedError.
-        Others: as of read_csv. A wrong checksum is a ValueError with file and offset.
+        partition_filter: Which files are read (a PathPartitionFilter); None: all.
+        include_paths: Adds the column "path".
+        ignore_missing_paths: Paths that do not exist are left out; else they are a FileNotFoundError.
+        tf_schema: Of TensorFlow's own libraries: NotImplementedError.
+        shuffle: "files" or a FileShuffleConfig: files in random order; None: in sorted order.
+        file_extensions: Only files with one of these endings; None: all files.
+        concurrency: Read tasks at once, at most; None: as many as fit.
+        override_num_blocks: Number of read tasks, at most; None: it follows from the bytes of the input.
+        on_error: What becomes of what cannot be understood: "raise", "skip" or "quarantine" (see Dataset.errors()); None: as
+            DataContext.on_error says.
+        tfx_read_options: Of TensorFlow's own libraries: NotImplementedError.
+
+    Raises:
+        FileNotFoundError: A path does not exist.
+        ValueError: A checksum is wrong; the message names file and offset.
     """
     if tf_schema is not None or tfx_read_options is not None:
         raise NotImplementedError(
