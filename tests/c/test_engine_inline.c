@@ -5,6 +5,7 @@
 #include <stdatomic.h>
 
 #include "base/clock.h"
+#include "base/mem.h"
 #include "engine/engine.h"
 #include "test.h"
 
@@ -42,6 +43,8 @@ static struct {
     int stop_stream_at;
     sem_t in, out; /* FN_LONG */
     int inits;
+    sk_aid *held; /* the state of the actor that goes next holds the last of these */
+    uint32_t n_held;
 } g;
 
 static int64_t arg(const struct sk_task *t, uint32_t i) {
@@ -168,6 +171,7 @@ static void actor_gone(void *ctx, sk_aid a) {
     (void)ctx;
     (void)a;
     g.gone++;
+    if (g.n_held) g.e->ops->actor_release(g.e, g.held[--g.n_held]);
 }
 
 static sk_rc open_engine(uint64_t seed, uint64_t store, struct sk_err *err) {
@@ -567,6 +571,35 @@ TEST(constructors_that_fail) {
     release(ready);
     g.e->ops->actor_release(g.e, a);
     CHECK_EQ(g.gone, 0);
+    stop();
+}
+
+TEST(long_chains_of_actors_go) { /* by the arguments of constructors, and by what destructors let go: each was a call in the one before */
+    enum { N = 20000 };
+    start();
+    g.held = sk_alloc(SK_TAG_TEST, N * sizeof *g.held);
+    CHECK(g.held);
+    for (int by_state = 0; by_state < 2; by_state++) {
+        sk_oid last = {0};
+        int64_t x = 1;
+        struct sk_arg arg1 = {.kind = INT, .bytes = {&x, 8}};
+        for (uint32_t i = 0; i < N; i++) {
+            struct sk_actor_spec s = {
+                .init = {.fn = {FN_INIT}, .args = &arg1, .n_args = 1, .contains = &last, .n_contains = i && !by_state}};
+            sk_oid ready;
+            CHECK_OK(g.e->ops->actor_create(g.e, &s, &g.held[i], &ready, NULL));
+            if (i) release(last);
+            last = ready;
+        }
+        CHECK_EQ(int_of(last), 0);
+        if (by_state) g.n_held = N - 1;
+        for (uint32_t i = 0; !by_state && i < N - 1; i++) g.e->ops->actor_release(g.e, g.held[i]);
+        CHECK_EQ(g.gone, by_state ? N : 0);
+        release(last);
+        g.e->ops->actor_release(g.e, g.held[N - 1]);
+        CHECK_EQ(g.gone, by_state ? 2 * N : N);
+    }
+    sk_free(g.held);
     stop();
 }
 

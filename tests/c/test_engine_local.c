@@ -531,6 +531,41 @@ TEST(local_errors_travel_through_arguments) {
     eng_close();
 }
 
+enum { LONG = 50000 };
+
+/* One behind the other, from `o` on, whose reference it takes; every hundredth has ten others behind it. */
+static sk_oid chain_behind(sk_oid o) {
+    for (int i = 0; i < LONG; i++) {
+        sk_oid n = JOB(.fn = "add1", .a = {REF(o)}, .n_a = 1);
+        for (int k = 0; i % 100 == 0 && k < 10; k++) (void)JOB(.fn = "add1", .a = {REF(o)}, .n_a = 1, .n_returns = NO_RETURNS);
+        eng_release(o);
+        o = n;
+    }
+    return o;
+}
+
+TEST(local_ends_travel_down_long_chains) { /* each end of a task ended the next one in a call of its own, until the stack was full */
+    char text[300];
+    OPEN();
+    sk_oid late = JOB(.fn = "wait_gate", .a = {VAL(1), VAL(2)}, .n_a = 2);
+    sk_oid o = chain_behind(JOB(.fn = "raise", .a = {REF(late)}, .n_a = 1));
+    gate_add(2, 1);
+    CHECK_EQ(eng_take(late), 1);
+    CHECK_EQ(eng_error(o, text, sizeof text), 0);
+    CHECK_STR_EQ(text, "no such luck");
+    atomic_store(&gate->w[2], 0);
+
+    sk_tid t;
+    late = eng_job_tid(&(struct job){.fn = "wait_gate", .a = {VAL(1), VAL(2)}, .n_a = 2}, &t);
+    o = chain_behind(late);
+    CHECK_OK(eng->ops->cancel(eng, t, SK_CANCEL_FORCE, NULL));
+    CHECK_EQ(eng_error(o, text, sizeof text), SK_ECANCEL);
+
+    o = chain_behind(JOB(.fn = "die_below", .a = {VAL(1), VAL(SIGKILL)}, .n_a = 2));
+    CHECK_EQ(eng_error(o, text, sizeof text), SK_EDEAD);
+    eng_close();
+}
+
 TEST(local_submit_of_a_lost_argument) {
     OPEN();
     struct sk_err err;
@@ -732,6 +767,27 @@ TEST(local_many_waiters_are_cancelled) { /* each looked for itself among all tha
     OPEN();
     int64_t few = cancel_waiting(10000), many = cancel_waiting(100000);
     printf("# 10,000 cancelled in %.0f ms, 100,000 in %.0f ms\n", (double)few / 1e6, (double)many / 1e6);
+    CHECK(many < 40 * few);
+    eng_close();
+}
+
+static int64_t cancel_family(uint32_t n) { /* CPU time to cancel a task and n that it has submitted, which wait for one object */
+    sk_tid parent;
+    sk_oid late = eng_job_tid(&(struct job){.fn = "wait_gate", .a = {VAL(1), VAL(2)}, .n_a = 2}, &parent);
+    for (uint32_t i = 0; i < n; i++) (void)JOB(.fn = "add1", .a = {REF(late)}, .n_a = 1, .n_returns = NO_RETURNS, .parent = parent);
+    int64_t began = test_cpu_ns();
+    CHECK_OK(eng->ops->cancel(eng, parent, SK_CANCEL_FORCE | SK_CANCEL_CHILDREN, NULL));
+    began = test_cpu_ns() - began;
+    char text[300];
+    CHECK_EQ(n_waiters(late), 0);
+    CHECK_EQ(eng_error(late, text, sizeof text), SK_ECANCEL);
+    return began;
+}
+
+TEST(local_many_children_are_cancelled) { /* for each of them, all tasks were walked over */
+    OPEN();
+    int64_t few = cancel_family(2000), many = cancel_family(20000);
+    printf("# 2,000 children cancelled in %.0f ms, 20,000 in %.0f ms\n", (double)few / 1e6, (double)many / 1e6);
     CHECK(many < 40 * few);
     eng_close();
 }
@@ -1024,6 +1080,37 @@ TEST(local_actor_kill) {
     CHECK_OK(eng->ops->actor_kill(eng, b.id, true, NULL)); /* in its constructor */
     eng->ops->actor_release(eng, b.id);
     CHECK_EQ(eng_error(b.ready, text, sizeof text), SK_EACTOR);
+    eng_close();
+}
+
+TEST(local_actor_kill_travels_down_long_chains) {
+    char text[1500];
+    OPEN();
+    struct actor a = actor_new(3, 0, 0), b = actor_new(3, 0, 0);
+    CHECK_EQ(eng_i64(a.ready) + eng_i64(b.ready), 6);
+    sk_oid o = JOB(.fn = "wait_gate", .a = {VAL(1), VAL(2)}, .n_a = 2, .actor = a.id);
+    CHECK(gate_wait(1, 1));
+    for (int i = 0; i < LONG; i++) {
+        sk_oid n = JOB(.fn = "actor_add", .a = {REF(o)}, .n_a = 1, .actor = i % 2 ? a.id : b.id);
+        eng_release(o);
+        o = n;
+    }
+    CHECK_OK(eng->ops->actor_kill(eng, a.id, true, NULL));
+    CHECK_EQ(eng_error(o, text, sizeof text), SK_EACTOR);
+    actor_drop(a), actor_drop(b);
+
+    enum { ACTORS = 4000 }; /* each is made with what the one before it gave */
+    sk_tid t;
+    sk_oid late = eng_job_tid(&(struct job){.fn = "wait_gate", .a = {VAL(3), VAL(4)}, .n_a = 2}, &t);
+    for (int i = 0; i < ACTORS; i++) {
+        a = actor_of(&(struct job){.fn = "actor_new", .a = {REF(late)}, .n_a = 1}, 0, 0);
+        eng_release(late);
+        late = JOB(.fn = "actor_add", .a = {REF(a.ready)}, .n_a = 1, .actor = a.id);
+        actor_drop(a);
+    }
+    CHECK(gate_wait(3, 1));
+    CHECK_OK(eng->ops->cancel(eng, t, SK_CANCEL_FORCE, NULL));
+    CHECK_EQ(eng_error(late, text, sizeof text), SK_ECANCEL);
     eng_close();
 }
 

@@ -1021,6 +1021,7 @@ static sk_rc l_open(const struct sk_engine_conf *conf, struct sk_engine **out, s
     sk_map_init(&l->tasks, SK_TAG_ENGINE);
     sk_map_init(&l->fns, SK_TAG_ENGINE);
     sk_list_init(&l->actors);
+    sk_list_init(&l->due);
     sk_list_init(&l->names_of_actors);
     sk_list_init(&l->names_of_groups);
     sk_list_init(&l->groups);

@@ -95,6 +95,7 @@ struct sk_inline {
     pthread_t owner;
     uint32_t depth; /* of the recursive lock */
     bool closed;
+    bool draining; /* what comes up meanwhile is done by the loop that drains: no chain costs stack */
     uint32_t n_running, n_waiting;
     struct sk_runner *runner;
     struct sk_own *own;

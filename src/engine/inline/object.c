@@ -62,6 +62,8 @@ struct sk_view sk_blob_view(struct sk_blob *b, uint64_t oid) { return (struct sk
 void sk_iobj_drain(struct sk_inline *x) {
     uint64_t id;
     void *data;
+    if (x->draining) return;
+    x->draining = true;
     while (sk_own_next_freed(x->own, &id, &data)) {
         struct sk_iobj *o = data;
         sk_blob_unref(x, o->val);
@@ -72,6 +74,7 @@ void sk_iobj_drain(struct sk_inline *x) {
             sk_iactor_maybe_end(x, a);
         }
     }
+    x->draining = false;
 }
 
 sk_rc sk_iobj_new(struct sk_inline *x, uint64_t id, struct sk_blob *val, const sk_oid *in, uint32_t n_in, struct sk_err *err) {

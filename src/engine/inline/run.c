@@ -7,7 +7,8 @@
 #include "base/clock.h"
 #include "engine/inline/inline_int.h"
 
-static _Thread_local uint32_t my_running;     /* tasks on this thread's stack */
+static _Thread_local uint32_t my_running;     /* tasks, and destructors of actors, on this thread's stack */
+static _Thread_local bool my_telling;         /* such a destructor */
 static _Thread_local struct sk_itask *my_top; /* the uppermost of them */
 
 bool sk_inline_is_running(void) { return my_running > 0; }
@@ -24,19 +25,31 @@ void sk_inline_lock(struct sk_inline *x) {
     x->depth = 1;
 }
 
+static void let_go(struct sk_inline *x) {
+    x->depth = 0;
+    __atomic_store_n(&x->owner, (pthread_t)0, __ATOMIC_RELAXED);
+    pthread_mutex_unlock(&x->mu);
+}
+
 void sk_inline_unlock(struct sk_inline *x) {
     if (x->depth > 1) {
         x->depth--;
         return;
     }
-    uint64_t gone[8];
-    uint32_t n = 0;
-    while (n < SK_COUNT(gone) && x->gone.n) gone[n++] = x->gone.p[--x->gone.n];
-    x->depth = 0;
-    __atomic_store_n(&x->owner, (pthread_t)0, __ATOMIC_RELAXED);
-    pthread_mutex_unlock(&x->mu);
-    for (uint32_t i = 0; i < n; i++) /* runs user code (destructors): never under the lock */
-        if (x->runner->actor_gone) x->runner->actor_gone(x->runner->ctx, (sk_aid){gone[i]});
+    while (x->gone.n && !my_telling) { /* user code (destructors): never under the lock. Actors that it ends are told of by this loop */
+        sk_aid gone = {x->gone.p[--x->gone.n]};
+        my_telling = true;
+        my_running++;
+        x->n_running++;
+        let_go(x);
+        if (x->runner->actor_gone) x->runner->actor_gone(x->runner->ctx, gone);
+        sk_inline_lock(x);
+        x->n_running--;
+        my_running--;
+        my_telling = false;
+        pthread_cond_broadcast(&x->cv);
+    }
+    let_go(x);
 }
 
 /* ---- running ------------------------------------------------------------------------------------------------------------------------- */

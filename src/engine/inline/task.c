@@ -220,17 +220,22 @@ void sk_iactor_die(struct sk_inline *x, struct sk_iactor *a, struct sk_blob *why
     a->detached = false;
     sk_inline_give_back(x, &a->holds);
     if (a->started && !sk_vec_push(&x->gone, TAG, a->id)) abort();
-    for (struct sk_list *it = x->queue.next; it != &x->queue;) {
-        struct sk_itask *t = sk_container_of(it, struct sk_itask, node);
-        it = it->next;
+    struct sk_list calls;
+    sk_list_init(&calls);
+    SK_LIST_EACH_SAFE (it, tmp, &x->queue) {
+        const struct sk_itask *t = sk_container_of(it, struct sk_itask, node);
         if (t->actor != a || t->is_init) continue;
-        sk_list_del(&t->node);
+        sk_list_del(it);
+        sk_list_push_back(&calls, it);
+    }
+    for (struct sk_list *it; (it = sk_list_first(&calls));) { /* the end of one may end others */
+        struct sk_itask *t = sk_container_of(it, struct sk_itask, node);
+        sk_list_del(it);
         t->queued = false;
         int32_t code = SK_ETASK;
         if (why->kind == SK_KIND_ENGINE_ERROR) memcpy(&code, why->data, 4);
         sk_err_set(&t->fail, code, __FILE__, __LINE__, "%s: its actor is dead", t->name);
         sk_itask_finish(x, t, sk_blob_ref(why), 0);
-        it = x->queue.next; /* the end of a task can end others */
     }
 }
 

@@ -331,6 +331,7 @@ struct sk_ltask {
     bool told; /* its end is in the history */
     bool is_init, is_stream, cancelled, is_method;
     bool held;        /* in its caller's `held` */
+    bool listed;      /* among those that are about to be cancelled */
     bool dropped;     /* a stream that nobody reads any more */
     bool holds_args;  /* its arguments are held */
     bool was_started; /* when its worker died */
@@ -568,6 +569,8 @@ struct sk_local {
     } relics; /* bytes of lost values that somebody still reads, and the objects that hold the references in them */
     struct sk_place place;
     struct sk_map tasks; /* id -> sk_ltask, until finished */
+    struct sk_list due;  /* sk_ltask.place.link: their arguments are all there, and they are looked at in turn (sk_ltask_due) */
+    bool looking;
     struct sk_map fns;
     struct sk_list actors;
     struct sk_list names_of_actors, names_of_groups; /* sk_name */
@@ -655,7 +658,9 @@ sk_rc sk_ltask_make(struct sk_local *l, uint32_t proc, uint32_t level, uint64_t 
 sk_rc sk_ltask_take_args(struct sk_local *l, struct sk_ltask *t, struct sk_err *err) SK_MUST_USE;
 void sk_ltask_let_args_go(struct sk_local *l, struct sk_ltask *t);
 void sk_ltask_forget_deps(struct sk_ltask *t);
-void sk_ltask_ready(struct sk_local *l, struct sk_ltask *t);                            /* all its arguments were there a moment ago */
+void sk_ltask_ready(struct sk_local *l, struct sk_ltask *t); /* all its arguments were there a moment ago */
+void sk_ltask_due(struct sk_local *l,
+                  struct sk_ltask *t); /* the same, said by the end of another: here or later, in the loop that looks already */
 void sk_ltask_emit(struct sk_ltask *t, struct sk_event *ev);                            /* to its sink, if it has one */
 void sk_ltask_retry(struct sk_local *l, struct sk_ltask *t, sk_rc rc, const char *why); /* what ended this attempt */
 void sk_ltask_cancel(struct sk_local *l, struct sk_ltask *t, bool force);

@@ -75,7 +75,7 @@ void sk_dep_tell(struct sk_local *l, struct sk_dep *d) {
     struct sk_req *q = d->req;
     dep_free(d);
     if (t) {
-        if (t->state == SK_T_WAITING && --t->n_unready == 0) sk_ltask_ready(l, t);
+        if (t->state == SK_T_WAITING && --t->n_unready == 0) sk_ltask_due(l, t);
     } else if (++q->n_ready >= q->want) {
         sk_req_reply(l, q, SK_OK);
     }

@@ -47,6 +47,7 @@ void sk_ltask_end(struct sk_local *l, struct sk_ltask *t) {
     if (SK_UNLIKELY(t->alone)) sk_lmem_task_over(l, t);
     t->state = SK_T_FINISHED;
     sk_list_del(&t->on);
+    sk_list_del(&t->place.link); /* it was due */
     l->progress++;
     if (t->actor) {
         if (t->is_init) return; /* kept for restarts; freed with the actor */
@@ -177,6 +178,18 @@ void sk_ltask_ready(struct sk_local *l, struct sk_ltask *t) {
     sk_actor_call_ready(t);
     if (t->actor) sk_actor_advance(l, t->actor);
     else sk_place_push(&l->place, &t->place);
+}
+
+/* An error ends the task that waits for it, and that one the next: one loop over a list, so that no length of such a chain costs stack. */
+void sk_ltask_due(struct sk_local *l, struct sk_ltask *t) {
+    sk_list_push_back(&l->due, &t->place.link);
+    if (l->looking) return;
+    l->looking = true;
+    for (struct sk_list *it; (it = sk_list_first(&l->due));) {
+        sk_list_del(it);
+        sk_ltask_ready(l, sk_container_of(sk_container_of(it, struct sk_place_task, link), struct sk_ltask, place));
+    }
+    l->looking = false;
 }
 
 /* Holds the arguments and counts those that do not exist yet. */
@@ -372,23 +385,32 @@ void sk_ltask_cancel(struct sk_local *l, struct sk_ltask *t, bool force) {
     sk_obj_drain(l);
 }
 
-/* Children are found by a walk over all tasks: a list of them in each task would cost every submission. */
-void sk_ltask_cancel_by(struct sk_local *l, uint64_t tid, uint32_t flags) {
-    SK_VEC(uint64_t) ids = {0};
-    const struct sk_obj *o = sk_map_get(&l->tasks, tid) ? NULL : sk_obj_get(l, tid);
-    if (o && o->state == SK_O_PENDING && o->maker) tid = o->maker->id; /* a result of it, all that a borrower knows */
-    bool whole = !(flags & SK_CANCEL_CHILDREN) || sk_vec_push(&ids, SK_TAG_ENGINE, tid);
-    for (uint32_t at = 0; whole && at < ids.n; at++) {
-        uint64_t key;
-        void *v;
-        for (uint32_t i = 0; whole && l->n_nested && sk_map_next(&l->tasks, &i, &key, &v);) {
-            const struct sk_ltask *t = v;
-            if (t->spec.parent == ids.p[at] && !t->is_init) whole = sk_vec_push(&ids, SK_TAG_ENGINE, t->id);
+/* What tid has submitted, what that has, and so on: a walk over all tasks for each generation. A list of children in each task would cost every
+ * submission. Without memory for all of them: some. */
+static void descendants(struct sk_local *l, uint64_t tid, struct sk_obj_id_vec *ids) {
+    uint64_t key;
+    void *v;
+    for (bool more = l->n_nested != 0; more;) {
+        more = false;
+        for (uint32_t i = 0; sk_map_next(&l->tasks, &i, &key, &v);) {
+            struct sk_ltask *t = v;
+            if (t->listed || t->is_init || !t->spec.parent) continue;
+            const struct sk_ltask *p = t->spec.parent == tid ? NULL : sk_map_get(&l->tasks, t->spec.parent);
+            if (t->spec.parent != tid && !(p && p->listed)) continue;
+            t->listed = more = sk_vec_push(ids, SK_TAG_ENGINE, key);
         }
     }
+    for (uint32_t i = 0; i < ids->n; i++) ((struct sk_ltask *)sk_map_get(&l->tasks, ids->p[i]))->listed = false;
+}
+
+void sk_ltask_cancel_by(struct sk_local *l, uint64_t tid, uint32_t flags) {
+    struct sk_obj_id_vec ids = {0};
+    const struct sk_obj *o = sk_map_get(&l->tasks, tid) ? NULL : sk_obj_get(l, tid);
+    if (o && o->state == SK_O_PENDING && o->maker) tid = o->maker->id; /* a result of it, all that a borrower knows */
+    if (flags & SK_CANCEL_CHILDREN) descendants(l, tid, &ids);
     struct sk_ltask *t = sk_map_get(&l->tasks, tid);
     if (t) sk_ltask_cancel(l, t, flags & SK_CANCEL_FORCE);
-    for (uint32_t i = 1; i < ids.n; i++) /* looked up again: the end of one may end others */
+    for (uint32_t i = 0; i < ids.n; i++) /* looked up again: the end of one may end others */
         if ((t = sk_map_get(&l->tasks, ids.p[i])) != NULL) sk_ltask_cancel(l, t, flags & SK_CANCEL_FORCE);
     sk_vec_free(&ids);
 }
