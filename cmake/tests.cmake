@@ -4,9 +4,9 @@
 #                                     layers under it. They may include the inside headers of any layer (they test the inside).
 #   tests/c/sim/<x>.c              -> program <x>_sim, tests/c/crash/<x>.c -> <x>_crash: the runner, tests/c/<x>_*.c (helpers) and everything.
 #                                     (x_sim.c is also x_sim.)
-#   tests/c/model/<x>_model.c      -> program <x>_model (label sim): all other files of that folder, the runner and base. They include the
+#   tests/c/model/<x>_model.c      -> program <x>_model (label model): all other files of that folder, the runner and base. They include the
 #                                     sources of the engine that they check, so the engine itself is not linked.
-# ctest labels: unit, sim, crash, fuzz.
+# ctest labels: unit, sim, model, crash, fuzz.
 
 function(skate_test_program name label libs)
   add_executable(${name} ${ARGN})
@@ -58,7 +58,7 @@ if(TARGET sk_engine)
   list(REMOVE_ITEM helpers ${models})
   foreach(source IN LISTS models)
     get_filename_component(name ${source} NAME_WE)
-    skate_test_program(${name} sim sk_base ${source} ${helpers})
+    skate_test_program(${name} model sk_base ${source} ${helpers})
   endforeach()
 endif()
 

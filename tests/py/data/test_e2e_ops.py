@@ -8,8 +8,9 @@ import pyarrow as pa
 import pytest
 import skate
 import skate.data as sd
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from rounds import examples
 from skate.data import ActorPoolStrategy
 
 
@@ -172,7 +173,7 @@ def test_hand_over():
         ds.to_pandas(limit=5)
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@examples(25)
 @given(
     st.lists(st.integers(0, 40), min_size=1, max_size=8), st.integers(1, 30), st.booleans(), st.sampled_from(["numpy", "pandas", "pyarrow"])
 )

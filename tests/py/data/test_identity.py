@@ -5,18 +5,21 @@ import datetime as dt
 import decimal
 import fractions
 import math
-import os
 import random
 
 import numpy as np
 import pyarrow as pa
 import pytest
+import rounds
 import skate.data as sd
 from identities import FORMATS
 from skate.data import batch as B
 from skate.data.extensions import ArrowPythonObjectArray
 
-SEEDS = range(int(os.environ.get("SKATE_TEST_ROUNDS", "1")) * 60)
+
+def seeds(usual):
+    first = rounds.seed()
+    return range(first, first + rounds.rounds(usual))
 
 
 class Point:
@@ -152,9 +155,10 @@ def check(want, got, what):
 # ---- one batch, every format
 
 
+@rounds.campaign()
 @pytest.mark.parametrize("fmt", FORMATS, ids=lambda f: f.__name__)
 def test_one_batch(fmt):
-    for seed in SEEDS:
+    for seed in seeds(60):
         _, rb = table(seed)
         check(rb, fmt(rb), f"seed {seed}, {rb.schema}")
 
@@ -162,9 +166,14 @@ def test_one_batch(fmt):
 # ---- whole pipelines
 
 
-@pytest.mark.parametrize("seed", list(SEEDS)[::6])
-def test_pipelines(seed):
+@rounds.campaign()
+def test_pipelines():
     """Blocks of random sizes through several functions in random formats with random batch sizes, in workers."""
+    for seed in seeds(10):
+        pipeline(seed)
+
+
+def pipeline(seed):
     r, rb = table(seed)
     parts, at = [], 0
     while at < rb.num_rows:

@@ -9,6 +9,7 @@ import sys
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import rounds
 import skate
 import skate.data as sd
 from pyarrow import fs
@@ -126,12 +127,11 @@ def kill(tmp_path, source, kind, kills, seed):
     return died
 
 
-@pytest.mark.slow
+@rounds.campaign()
 @pytest.mark.parametrize("kind", KINDS)
 def test_driver_killed_at_random_steps(tmp_path, source, kind):
-    """SKATE_TEST_KILLS: of each kind; 70 makes 210 in all."""
-    kills = int(os.environ.get("SKATE_TEST_KILLS", "2"))
-    assert kill(tmp_path, source, kind, kills, random.randrange(1 << 30)) >= kills
+    kills = rounds.rounds(2)
+    assert kill(tmp_path, source, kind, kills, rounds.seed()) >= kills
 
 
 def test_only_what_is_missing_is_done(tmp_path, source):

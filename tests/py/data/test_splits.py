@@ -5,8 +5,9 @@ import pyarrow as pa
 import pytest
 import skate
 import skate.data as sd
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from rounds import examples
 from skate.data.expressions import col
 
 
@@ -24,10 +25,9 @@ def blocks(sizes):
 
 
 SIZES = st.lists(st.integers(0, 7), min_size=1, max_size=8)
-FAST = settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
-@FAST
+@examples(15)
 @given(SIZES, st.integers(1, 5), st.booleans())
 def test_split(sizes, n, equal):
     total = sum(sizes)
@@ -38,7 +38,7 @@ def test_split(sizes, n, equal):
     assert max(map(len, parts)) - min(map(len, parts)) <= (0 if equal else 1)
 
 
-@FAST
+@examples(15)
 @given(SIZES, st.lists(st.integers(0, 40), min_size=1, max_size=4).map(sorted))
 def test_split_at_indices(sizes, at):
     rows = list(range(sum(sizes)))
@@ -48,7 +48,7 @@ def test_split_at_indices(sizes, at):
     ]
 
 
-@FAST
+@examples(15)
 @given(SIZES, st.integers(1, 9))
 def test_repartition_keeps_rows_and_evens_blocks(sizes, k):
     ds = blocks(sizes).repartition(k).materialize()
@@ -94,7 +94,7 @@ def test_a_key_that_does_not_exist_is_told_first():
             call("idd")
 
 
-@FAST
+@examples(15)
 @given(st.data())
 def test_zip_aligns_rows_over_any_blocks(data):
     total = data.draw(st.integers(1, 20))

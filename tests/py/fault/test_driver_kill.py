@@ -1,4 +1,4 @@
-"""SIGKILL of the driver at a random moment: 0 processes and 0 bytes are left (SKATE_TEST_ROUNDS rounds, default 8).
+"""SIGKILL of the driver at a random moment: 0 processes and 0 bytes are left (8 rounds).
 
 0.5 s is what is promised; most rounds must keep it. One round may be late when somebody else has the cores."""
 
@@ -11,10 +11,10 @@ import sys
 import time
 import uuid
 
-import pytest
+import rounds
 from procs import marked, wait_no_marked
 
-ROUNDS = int(os.environ.get("SKATE_TEST_ROUNDS", 8))
+ROUNDS = rounds.rounds(8)
 
 SCRIPT = """
 import sys
@@ -41,9 +41,9 @@ while True:
 """
 
 
-@pytest.mark.timeout(40 * max(ROUNDS, 8))
+@rounds.campaign()
 def test_nothing_is_left(tmp_path):
-    seed = int(os.environ.get("SKATE_TEST_SEED", random.randrange(1 << 30)))
+    seed = rounds.seed()
     rnd = random.Random(seed)
     shm = set(os.listdir("/dev/shm"))
     took = []

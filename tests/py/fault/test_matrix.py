@@ -2,7 +2,7 @@
 that of the same work in plain Python, with more to run than there are cores.
 
 The store is smaller than what each kind of work keeps, so that all of them spill; with a full disk it is large enough for all but the last row. A
-fault happens at drawn points of the work (SKATE_TEST_SEED; printed), never after a time. What may be lost is said where it is checked: what was put
+fault happens at drawn points of the work, never after a time. What may be lost is said where it is checked: what was put
 or came from an actor's call, when its bytes on disk were damaged; with a full disk, what found no room."""
 
 import os
@@ -15,6 +15,7 @@ import time
 
 import numpy as np
 import pytest
+import rounds
 import skate
 from procs import children, spill_files
 from skate import _skate
@@ -264,10 +265,14 @@ ROWS = [tasks, actors, generators, borrowing, spilling]
 
 @pytest.mark.parametrize("fault", ["none", "kill", "stop", "full", "corrupt"])
 @pytest.mark.parametrize("row", ROWS, ids=[r.__name__ for r in ROWS])
-@pytest.mark.timeout(600)
+@rounds.campaign(600)
 def test_matrix(row, fault, tmp_path):
-    seed = int(os.environ.get("SKATE_TEST_SEED", random.randrange(1 << 30)))
-    print(f"SKATE_TEST_SEED={seed}")
+    seed = rounds.seed()
+    for i in range(rounds.rounds(1)):
+        square(row, fault, seed + i, tmp_path)
+
+
+def square(row, fault, seed, tmp_path):
     small = fault != "full" or row is spilling
     skate.shutdown()
     conf = {"overflow_bytes": 0} if fault == "full" else {}  # a limit of files' sizes, as below, is none for what is mapped

@@ -1,5 +1,5 @@
 """Random pipelines of skate.data on the real engine: little memory, workers killed at random, a consumer that pauses. Each must end with the rows that a
-list of numbers says, in their order. SK_TEST_ROUNDS=40 makes 500 of it; SK_TEST_SEED repeats a run, and the seed of each pipeline is in its failure."""
+list of numbers says, in their order. The seed of each pipeline is in its failure."""
 
 import os
 import random
@@ -9,12 +9,12 @@ import time
 
 import numpy as np
 import pytest
+import rounds
 import skate
 from procs import children
 from skate import data as sd
 
-ROUNDS = 12 * int(os.environ.get("SK_TEST_ROUNDS", "1"))
-SEED = int(os.environ.get("SK_TEST_SEED", "0")) or random.SystemRandom().randrange(1 << 32)
+ROUNDS = rounds.rounds(12)
 
 
 def fill(ids, size):
@@ -153,18 +153,17 @@ def engine():
     skate.shutdown()
 
 
-@pytest.mark.slow
-@pytest.mark.timeout(60 * ROUNDS)
+@rounds.campaign(600)
 def test_random_pipelines(engine):
-    killed = 0
+    killed, first = 0, rounds.seed()
     for i in range(ROUNDS):
-        seed = SEED + i
+        seed = first + i
         rng = random.Random(seed)
         if i % 6 == 0:
             skate.shutdown()
             engine(rng.choice([32, 64, 256]))
         p = Pipeline(rng)
-        where = f"SK_TEST_SEED={seed}: {' '.join(p.words)}"
+        where = f"SKATE_TEST_SEED={seed}: {' '.join(p.words)}"
         try:
             with Killer(rng) as k:
                 got = consume(p, rng)

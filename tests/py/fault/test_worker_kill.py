@@ -1,4 +1,4 @@
-"""Random SIGKILLs of workers during a job: the output is byte for byte that of an undisturbed run (SKATE_TEST_ROUNDS rounds, default 3)."""
+"""Random SIGKILLs of workers during a job: the output is byte for byte that of an undisturbed run."""
 
 import hashlib
 import os
@@ -10,6 +10,7 @@ import sysconfig
 import uuid
 
 import pytest
+import rounds
 from procs import children
 
 JOB = """
@@ -78,28 +79,21 @@ def same_bytes(command, within, rounds, tmp_path, seed):
     assert total > 0, "no worker was killed: the job is too short for this test"
 
 
-@pytest.fixture
-def seed():
-    return int(os.environ.get("SKATE_TEST_SEED", random.randrange(1 << 30)))
-
-
-ROUNDS = int(os.environ.get("SKATE_TEST_ROUNDS", 0))
-
-
-@pytest.mark.timeout(200 * max(ROUNDS, 3))
-def test_same_bytes(tmp_path, seed):
+@rounds.campaign(600)
+def test_same_bytes(tmp_path):
+    seed = rounds.seed()
     rnd = random.Random(seed)
     src = tmp_path / "src"
     src.mkdir()
     for i in range(600):
         (src / f"{i:04d}-{uuid.uuid5(uuid.NAMESPACE_URL, str(i)).hex}").write_bytes(rnd.randbytes(rnd.randrange(40_000)))
-    same_bytes(lambda out: ["-c", JOB, str(src), str(out)], 0.15, ROUNDS or 3, tmp_path, seed)
+    same_bytes(lambda out: ["-c", JOB, str(src), str(out)], 0.15, rounds.rounds(3), tmp_path, seed)
 
 
-@pytest.mark.timeout(600 * max(ROUNDS, 2))
-def test_main_job_same_bytes(tmp_path, seed):
+@rounds.campaign(600)
+def test_main_job_same_bytes(tmp_path):
     """The main job itself: Magika in a pool of actors over a part of the standard library."""
     pytest.importorskip("magika")
     src = os.path.join(sysconfig.get_path("stdlib"), "idlelib")
     job = os.path.join(os.path.dirname(__file__), "../../../examples/classify_files.py")
-    same_bytes(lambda out: [job, src, "--out", str(out), "--limit", "250"], 1.0, ROUNDS or 1, tmp_path, seed)
+    same_bytes(lambda out: [job, src, "--out", str(out), "--limit", "250"], 1.0, rounds.rounds(1), tmp_path, rounds.seed())

@@ -20,7 +20,7 @@ import skate
 import skate.data as sd
 from hypothesis import given, note
 from hypothesis import strategies as st
-from settings_prop import examples
+from rounds import examples
 
 # ---- engines
 

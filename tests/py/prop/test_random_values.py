@@ -16,7 +16,7 @@ import pytest
 import skate
 from hypothesis import example, given
 from hypothesis import strategies as st
-from settings_prop import examples
+from rounds import examples
 from skate import _skate
 
 

@@ -15,8 +15,9 @@ import subprocess
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from rounds import examples
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 FLAGS = ["-std=gnu11", "-O2", "-g", "-D_GNU_SOURCE", f"-I{ROOT / 'src'}", "-pthread"]
@@ -478,7 +479,7 @@ def test_nested_twice(block, inner, outer):
         roundtrip(block, batch_of(make_nested(outer, rng, n, lambda r, k: make_nested(inner, r, k, leaf))), rng)
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@examples(300)
 @given(seed=st.integers(0, 2**64), n=st.integers(0, 70), columns=st.integers(0, 4), depth=st.integers(0, 4))
 def test_random(big, tiny, seed, n, columns, depth):
     rng = random.Random(seed)

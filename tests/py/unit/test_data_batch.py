@@ -8,9 +8,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from identities import FORMATS, numpy_copy, pandas_identity, rows_identity
+from rounds import examples
 from skate.data import batch as B
 from skate.data.tensor_types import is_fixed
 from skate.data.values.types import is_ragged
@@ -170,7 +171,7 @@ def batches(draw):
     return pa.RecordBatch.from_arrays(cols, names=[f"c{i}" for i in range(len(cols))]).slice(at)
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@examples(60)
 @given(batches(), st.sampled_from(FORMATS))
 def test_identity_of_any_values(rb, fmt):
     out = fmt(rb)

@@ -8,8 +8,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from rounds import examples
 from skate.data import expr_eval, pushdown
 from skate.data.datatype import DataType
 from skate.data.execute import Node
@@ -59,7 +60,7 @@ OPS = {
 }
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(st.sampled_from(list(OPS)), st.lists(st.tuples(st.none() | st.integers(-99, 99), st.integers(-99, 99).filter(bool)), min_size=1))
 def test_operations_are_pythons_and_null_gives_null(op, pairs):
     rb = pa.RecordBatch.from_pydict({"a": pa.array([a for a, _ in pairs], pa.int64()), "b": [b for _, b in pairs]})
@@ -69,7 +70,7 @@ def test_operations_are_pythons_and_null_gives_null(op, pairs):
     assert values(fn(7, col("b")), rb) == [fn(7, b) for _, b in pairs]
 
 
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(st.lists(st.tuples(*[st.sampled_from([True, False, None])] * 2), min_size=1))
 def test_and_or_not_are_kleenes(pairs):
     rb = pa.RecordBatch.from_pydict({"a": pa.array([a for a, _ in pairs], pa.bool_()), "b": pa.array([b for _, b in pairs], pa.bool_())})
@@ -220,7 +221,7 @@ def test_repr_and_columns():
     assert columns_of(e) == {"a"} and columns_of(star()) is None and columns_of(download("u")) == {"u"}
 
 
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(st.lists(st.none() | st.integers(-5, 5), min_size=1, max_size=20), st.integers(-5, 5), st.sets(st.integers(-5, 5)))
 def test_arrow_expressions_select_the_same_rows(xs, k, some):
     """What is pushed into a reader keeps exactly the rows that the filter keeps."""

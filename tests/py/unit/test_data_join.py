@@ -5,8 +5,9 @@ import os
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from rounds import examples
 from skate import _skate
 
 TEXT = st.one_of(st.none(), st.text(max_size=9))
@@ -59,7 +60,7 @@ def parts(draw):
     return out
 
 
-@settings(max_examples=400, deadline=None)
+@examples(400)
 @given(parts())
 def test_joined_is_concatenated(batches):
     whole = pa.concat_batches(batches)

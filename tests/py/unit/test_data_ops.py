@@ -7,8 +7,9 @@ import random
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from rounds import examples
 from skate.data import combine as aggregate
 from skate.data import ops
 from skate.data.expr_eval import parse
@@ -88,7 +89,7 @@ def test_unknown_column_is_named():
         list(ops.filter({"expr": parse("zz > 1"), "label": "f"}, iter([RB])))
 
 
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(st.integers(-50, 50), st.integers(-50, 50).filter(bool))
 def test_modulo_and_floor_division_are_pythons(a, b):
     rb = pa.RecordBatch.from_pydict({"a": [a]})
@@ -144,7 +145,7 @@ def combine(batches, *aggs):
     return [aggregate.final(a, s) for a, s in zip(aggs, states)]
 
 
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(st.lists(st.one_of(st.none(), st.integers(-(2**63), 2**63 - 1)), min_size=1, max_size=30), st.integers(1, 5))
 def test_int_aggregates_are_exact(values, k):
     col = pa.array(values, pa.int64())
@@ -155,7 +156,7 @@ def test_int_aggregates_are_exact(values, k):
     assert got == [sum(have) if have else None, min(have, default=None), max(have, default=None), len(have)]
 
 
-@settings(max_examples=50, deadline=None)
+@examples(50)
 @given(st.lists(st.integers(0, 2**64 - 1), min_size=1, max_size=30))
 def test_uint64_sums_are_exact(values):
     rb = pa.RecordBatch.from_arrays([pa.array(values, pa.uint64())], names=["v"])

@@ -6,8 +6,9 @@ import struct
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from rounds import examples
 from skate.data import ops, stage
 from skate.data.expr_eval import parse
 
@@ -46,7 +47,7 @@ def cut(batches, target, cap):
     return [o.batch for o in stage.cut(batches, target, cap, Out)]
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(st.lists(st.integers(0, 300), max_size=12), st.integers(8, 2000), st.integers(-1, 500))
 def test_cut_keeps_rows_and_order(sizes, target, cap):
     at, batches = 0, []
@@ -87,7 +88,7 @@ def test_cut_stops_the_source_at_the_cap():
     assert len(pulled) == 2
 
 
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(st.lists(st.integers(0, 30), max_size=10), st.integers(1, 40))
 def test_rebatch_is_exact(sizes, size):
     at, batches = 0, []

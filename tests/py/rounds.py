@@ -1,0 +1,44 @@
+"""Campaigns: tests of random input, each as long as one wants. `./dev test` runs a few rounds of them, `./dev soak` runs them again and again.
+
+SKATE_TEST_ROUNDS=n multiplies the rounds of all of them, and their deadlines; SKATE_TEST_SEED=n repeats one that printed n. hypothesis prints how to
+repeat its own."""
+
+import os
+import random
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+FACTOR = max(1, int(os.environ.get("SKATE_TEST_ROUNDS", 1)))
+settings.register_profile("skate", deadline=None, database=None, print_blob=True, suppress_health_check=list(HealthCheck))
+settings.load_profile("skate")
+
+
+def rounds(usual):
+    """The rounds of a test that makes `usual` ones in `./dev test`."""
+    return usual * FACTOR
+
+
+def campaign(seconds=300):
+    """Marks a test that makes rounds(); `seconds` is the deadline of its usual ones (it ends what hangs and measures nothing)."""
+
+    def mark(f):
+        return pytest.mark.campaign(pytest.mark.timeout(seconds * FACTOR)(f))
+
+    return mark
+
+
+def examples(usual, seconds=300):
+    """The same for a test of hypothesis with `usual` examples."""
+
+    def mark(f):
+        return campaign(seconds)(settings(max_examples=rounds(usual))(f))
+
+    return mark
+
+
+def seed():
+    """That of SKATE_TEST_SEED, or one by chance; printed."""
+    n = int(os.environ.get("SKATE_TEST_SEED", random.SystemRandom().randrange(1 << 30)))
+    print(f"SKATE_TEST_SEED={n}")
+    return n
