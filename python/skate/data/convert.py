@@ -7,9 +7,15 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from skate.data import execute, front
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import pyarrow as pa
+
+    from skate import ObjectRef
 
 
 def _library(module: str, method: str, package: str | None = None) -> Any:
@@ -39,6 +45,8 @@ def _unmasked(df: Any) -> Any:
 class Conversions:
     """Part of Dataset."""
 
+    _facts: execute.Facts
+
     def _table(self, limit: int | None = None) -> Any:
         """All rows as one pyarrow Table."""
         import pyarrow as pa
@@ -59,24 +67,38 @@ class Conversions:
             return pa.table({}) if self._facts.schema is None else self._facts.schema().empty_table()
         return concat([rb for rb in rbs if rb.num_rows] or rbs[:1])
 
-    def to_pandas(self, limit: int | None = None) -> Any:
+    def to_pandas(self, limit: int | None = None) -> pd.DataFrame:
         """All rows as one DataFrame.
 
         Nulls are NaN in columns of numbers and None in others, as pandas has them by default (batches of functions have masked columns, which keep the type); a column of
         integers that floats cannot hold exactly stays a masked one.
 
         Args:
-            limit: ValueError when there are more rows.
+            limit: The most rows that there may be; None: any number.
+
+        Raises:
+            ValueError: There are more than limit.
+
+        Example:
+            >>> import skate
+            >>> skate.data.range(3).to_pandas()["id"].tolist()
+            [0, 1, 2]
         """
         from skate.data.values.frames import table_to_pandas
 
         return _unmasked(table_to_pandas(self._table(limit)))
 
-    def to_arrow(self) -> Any:
-        """All rows as one pyarrow Table."""
+    def to_arrow(self) -> pa.Table:
+        """All rows as one pyarrow Table.
+
+        Example:
+            >>> import skate
+            >>> skate.data.range(3).to_arrow().num_rows
+            3
+        """
         return self._table()
 
-    def to_arrow_refs(self) -> list[Any]:
+    def to_arrow_refs(self) -> list[ObjectRef[pa.Table]]:
         """References to pyarrow Tables, one a block."""
         import pyarrow as pa
 
@@ -84,14 +106,23 @@ class Conversions:
 
         return [skate.put(pa.Table.from_batches([execute.fetch(b)])) for b in execute.run(self)]
 
-    def to_numpy_refs(self, *, column: str | None = None) -> list[Any]:
-        """References to dicts of arrays (or to the arrays of one column), one a block."""
+    def to_numpy_refs(self, *, column: str | None = None) -> list[ObjectRef[Any]]:
+        """References to dicts of arrays (or to the arrays of one column), one a block.
+
+        Args:
+            column: The column whose arrays they are; None: dicts of all columns.
+
+        Example:
+            >>> import skate
+            >>> [len(skate.get(r)) for r in skate.data.range(4, override_num_blocks=2).to_numpy_refs(column="id")]
+            [2, 2]
+        """
         import skate
         from skate.data.batch import to_numpy
 
         return [skate.put(to_numpy(execute.fetch(b)) if column is None else to_numpy(execute.fetch(b))[column]) for b in execute.run(self)]
 
-    def to_pandas_refs(self) -> list[Any]:
+    def to_pandas_refs(self) -> list[ObjectRef[pd.DataFrame]]:
         """References to DataFrames, one a block."""
         import skate
         from skate.data.batch import to_pandas
@@ -166,13 +197,26 @@ class Conversions:
         return _library("mars.dataframe", "to_mars", "pymars").DataFrame(self.to_pandas())
 
     def to_spark(self, spark: Any) -> Any:
-        """A Spark DataFrame of a session."""
+        """A Spark DataFrame of a session.
+
+        Args:
+            spark: The SparkSession.
+        """
         return spark.createDataFrame(self.to_pandas())
 
     def to_torch(self, **kwargs: Any) -> Any:
-        """A torch IterableDataset of (features, label) batches; see DataIterator.to_torch."""
+        """A torch IterableDataset of (features, label) batches; see DataIterator.to_torch.
+
+        Args:
+            kwargs: Those of DataIterator.to_torch: label_column, feature_columns, batch_size, ...
+        """
         return self.iterator().to_torch(**kwargs)  # type: ignore[attr-defined]
 
     def to_tf(self, *args: Any, **kwargs: Any) -> Any:
-        """A TensorFlow Dataset; see DataIterator.to_tf. ImportError without TensorFlow."""
+        """A TensorFlow Dataset; see DataIterator.to_tf. ImportError without TensorFlow.
+
+        Args:
+            args: feature_columns and label_columns, as of DataIterator.to_tf.
+            kwargs: The others of DataIterator.to_tf.
+        """
         return self.iterator().to_tf(*args, **kwargs)  # type: ignore[attr-defined]

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
 
+    from skate.data.collate_fn import CollateFn
     from skate.data.expressions import Expr
     from skate.data.typed import BatchFormat, BatchFunction, BatchOptions, Compute, Concurrency, NumpyBatch, OnError, Row, RowFunction, Seed
 
@@ -1020,7 +1021,7 @@ class Dataset(Splits, Conversions, Writers):
         batch_size: int | None = DEFAULT_BATCH_SIZE,
         dtypes: Any = None,
         device: Any = "auto",
-        collate_fn: Any = None,
+        collate_fn: Callable[..., Any] | CollateFn | None = None,
         drop_last: bool = False,
         local_shuffle_buffer_size: int | None = None,
         local_shuffle_seed: int | None = None,

@@ -8,15 +8,37 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 from skate.data import front
 from skate.data.context import DEFAULT_BATCH_SIZE
 
+if TYPE_CHECKING:
+    from typing import Unpack
+
+    import pandas as pd
+    import pyarrow as pa
+
+    from skate.data.collate_fn import CollateFn
+    from skate.data.context import DataContext
+    from skate.data.dataset import MaterializedDataset
+    from skate.data.schema import Schema
+    from skate.data.typed import BatchOptions, NumpyBatch, Row
+
 
 @front.methods
 class DataIterator:
-    """Iterates over a Dataset, any number of times; each time runs it again unless it is materialized."""
+    """Iterates over a Dataset, any number of times; each time runs it again unless it is materialized.
+
+    Args:
+        ds: The Dataset.
+
+    Example:
+        >>> import skate
+        >>> it = skate.data.range(3).iterator()
+        >>> sum(row["id"] for row in it.iter_rows()), sum(row["id"] for row in it.iter_rows())
+        (3, 3)
+    """
 
     def __init__(self, ds: Any):
         self._ds = ds
@@ -32,7 +54,7 @@ class DataIterator:
 
         return batches(self._ds)
 
-    def iter_rows(self) -> Iterator[dict[str, Any]]:
+    def iter_rows(self) -> Iterator[Row]:
         """Rows as dicts of Python values.
 
         Example:
@@ -46,6 +68,17 @@ class DataIterator:
             for at in range(0, rb.num_rows, 4096):
                 yield from to_rows(rb.slice(at, 4096))
 
+    @overload
+    def iter_batches(
+        self, *, batch_format: Literal["default", "numpy"] = "default", **more: Unpack[BatchOptions]
+    ) -> Iterator[NumpyBatch]: ...
+    @overload
+    def iter_batches(self, *, batch_format: Literal["pandas"], **more: Unpack[BatchOptions]) -> Iterator[pd.DataFrame]: ...
+    @overload
+    def iter_batches(self, *, batch_format: Literal["pyarrow"], **more: Unpack[BatchOptions]) -> Iterator[pa.Table]: ...
+    @overload
+    def iter_batches(self, *, batch_format: str | None = ..., **more: Unpack[BatchOptions]) -> Iterator[Any]: ...
+
     def iter_batches(
         self,
         *,
@@ -57,12 +90,21 @@ class DataIterator:
         local_shuffle_seed: int | None = None,
         _collate_fn: Callable[[Any], Any] | None = None,
     ) -> Iterator[Any]:
-        """Batches of exactly batch_size rows (the last one may be smaller; None: whole blocks).
+        """Batches of exactly batch_size rows (the last one may have fewer), while the Dataset runs. The run stops when the iterator is
+        closed or dropped.
 
         Args:
-            batch_format: "default" or "numpy" (dict of arrays), "pandas", "pyarrow"; None: "pandas" where the blocks came as DataFrames, else "pyarrow".
-            drop_last: Leave out a last batch that is not full.
-            local_shuffle_buffer_size: Rows that are shuffled together before batches are cut, at least.
+            prefetch_batches: Without effect: blocks are made ahead as far as the memory for them goes.
+            batch_size: Rows of a batch; the last one may have fewer. None: whole blocks.
+            batch_format: "default" or "numpy" (a dict of arrays), "pandas" or "pyarrow"; None: "pandas" where the blocks came as
+                DataFrames, else "pyarrow".
+            drop_last: Leaves out a last batch that is not full.
+            local_shuffle_buffer_size: Rows that are shuffled together, at least, before batches are cut; None: the order stays. Needs a
+                batch_size.
+            local_shuffle_seed: An int, so that this order is the same each time; None: another one each time.
+
+        Raises:
+            ValueError: batch_size is no positive int, the format is unknown, or a shuffle has no batch_size.
 
         Example:
             >>> import skate
@@ -98,7 +140,7 @@ class DataIterator:
         batch_size: int | None = DEFAULT_BATCH_SIZE,
         dtypes: Any = None,
         device: Any = "auto",
-        collate_fn: Any = None,
+        collate_fn: Callable[..., Any] | CollateFn | None = None,
         drop_last: bool = False,
         local_shuffle_buffer_size: int | None = None,
         local_shuffle_seed: int | None = None,
@@ -107,10 +149,22 @@ class DataIterator:
         """Batches of torch tensors, a dict of them by column (or what collate_fn makes of the dict of arrays).
 
         Args:
-            dtypes: A torch dtype for all columns, or a dict by column.
-            collate_fn: A function from the dict of arrays to what is wanted (ValueError together with dtypes, device or pin_memory: it makes the tensors); or a CollateFn, which says
-                which batch format it takes.
+            prefetch_batches: Without effect: blocks are made ahead as far as the memory for them goes.
+            batch_size: Rows of a batch; the last one may have fewer. None: whole blocks.
+            dtypes: A torch dtype for all columns, or a dict of them by column; None: as NumPy has them.
             device: Where the tensors go; "auto" is the CPU, or the GPU that this process was given.
+            collate_fn: A function from the dict of arrays of a batch to what is wanted (then without dtypes, device and pin_memory: it
+                makes the tensors), or a CollateFn, which says which batch format it takes.
+            drop_last: Leaves out a last batch that is not full.
+            local_shuffle_buffer_size: Rows that are shuffled together, at least, before batches are cut; None: the order stays. Needs a
+                batch_size.
+            local_shuffle_seed: An int, so that this order is the same each time; None: another one each time.
+            pin_memory: Tensors come in page-locked memory, from which copies to a GPU are faster.
+
+        Raises:
+            ValueError: A function as collate_fn comes with dtypes, device or pin_memory.
+            TypeError: A column has no tensor: it has nulls, texts or arrays of several shapes.
+            ImportError: There is no torch.
         """
         import torch
 
@@ -162,7 +216,17 @@ class DataIterator:
             label_column: The label; None: the label of a batch is None.
             feature_columns: Names (one tensor), lists of names (a list of tensors) or a dict of lists (a dict of tensors); None: all but the label.
             label_column_dtype, feature_column_dtypes: torch dtypes, in the form of feature_columns.
+            batch_size: Rows of a batch.
+            prefetch_batches: Without effect: blocks are made ahead as far as the memory for them goes.
+            drop_last: Leaves out a last batch that is not full.
+            local_shuffle_buffer_size: Rows that are shuffled together, at least, before batches are cut; None: the order stays. Needs a
+                batch_size.
+            local_shuffle_seed: An int, so that this order is the same each time; None: another one each time.
             unsqueeze_label_tensor, unsqueeze_feature_tensors: Values become rows of one.
+
+        Raises:
+            TypeError: The dtypes do not have the form of feature_columns.
+            ImportError: There is no torch.
         """
         import torch
 
@@ -215,10 +279,19 @@ class DataIterator:
         local_shuffle_buffer_size: int | None = None,
         local_shuffle_seed: int | None = None,
     ) -> Iterator[Any]:
-        """Batches of TensorFlow tensors, a dict of them by column. ImportError without TensorFlow.
+        """Batches of TensorFlow tensors, a dict of them by column, while the Dataset runs.
 
         Args:
-            dtypes: A TensorFlow dtype for all columns, or a dict by column.
+            prefetch_batches: Without effect: blocks are made ahead as far as the memory for them goes.
+            batch_size: Rows of a batch; the last one may have fewer. None: whole blocks.
+            dtypes: A TensorFlow dtype for all columns, or a dict of them by column; None: as NumPy has them.
+            drop_last: Leaves out a last batch that is not full.
+            local_shuffle_buffer_size: Rows that are shuffled together, at least, before batches are cut; None: the order stays. Needs a
+                batch_size.
+            local_shuffle_seed: An int, so that this order is the same each time; None: another one each time.
+
+        Raises:
+            ImportError: There is no TensorFlow.
         """
         tf = _tensorflow("iter_tf_batches")
 
@@ -248,11 +321,20 @@ class DataIterator:
         label_type_spec: Any = None,
         additional_type_spec: Any = None,
     ) -> Any:
-        """A TensorFlow Dataset of (features, labels[, additional]) batches. ImportError without TensorFlow.
+        """A TensorFlow Dataset of (features, labels[, additional]) batches.
 
         Args:
             feature_columns, label_columns, additional_columns: A name (one tensor) or a list of names (a dict of tensors).
+            prefetch_batches: Without effect: blocks are made ahead as far as the memory for them goes.
+            batch_size: Rows of a batch.
+            drop_last: Leaves out a last batch that is not full.
+            local_shuffle_buffer_size: Rows that are shuffled together, at least, before batches are cut; None: the order stays. Needs a
+                batch_size.
+            local_shuffle_seed: An int, so that this order is the same each time; None: another one each time.
             feature_type_spec, label_type_spec, additional_type_spec: TypeSpecs; by default they follow from the first batch.
+
+        Raises:
+            ImportError: There is no TensorFlow.
         """
         tf = _tensorflow("to_tf")
         wanted = [c for c in (feature_columns, label_columns, additional_columns) if c is not None]
@@ -283,17 +365,20 @@ class DataIterator:
         specs = tuple(s if s is not None else spec(t) for s, t in zip(given, first, strict=True))
         return tf.data.Dataset.from_generator(batches, output_signature=specs)
 
-    def get_context(self) -> Any:
+    def get_context(self) -> DataContext:
         """The settings of the Dataset."""
         return self._ds.context
 
-    def materialize(self) -> Any:
+    def materialize(self) -> MaterializedDataset:
+        """Runs everything and keeps the blocks: see Dataset.materialize."""
         return self._ds.materialize()
 
-    def schema(self) -> Any:
+    def schema(self) -> Schema | None:
+        """Column names and types: see Dataset.schema."""
         return self._ds.schema()
 
     def stats(self) -> str:
+        """What the last execution did, as text: see Dataset.stats."""
         return self._ds.stats()
 
 

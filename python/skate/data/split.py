@@ -7,10 +7,15 @@ What has to know how many rows there are runs the Dataset first (materialize) an
 from __future__ import annotations
 
 import math
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
 from skate.data import execute, front, late
 from skate.data.execute import Facts, Node
+
+if TYPE_CHECKING:
+    from skate.data.dataset import Dataset, MaterializedDataset
+    from skate.data.iterator import DataIterator
+    from skate.data.typed import Seed
 
 
 def _needs_exchange(what: str, instead: str = "") -> NoReturn:
@@ -44,7 +49,7 @@ class Splits:
         empty = [(blocks[0][0], blocks[0][1], 0, 0)] if blocks else []
         return [self._of_blocks(part or empty) for part in late.cut([b for b in blocks if b[2]], at)]
 
-    def split(self, n: int, *, equal: bool = False, locality_hints: list[Any] | None = None) -> list[Any]:
+    def split(self, n: int, *, equal: bool = False, locality_hints: list[Any] | None = None) -> list[MaterializedDataset]:
         """n Datasets of about as many rows, in order. Runs this one.
 
         Args:
@@ -67,7 +72,7 @@ class Splits:
         at = [rows // n * i for i in range(1, n + 1)] if equal else late.even(rows, n)
         return source._rows_at(at)[:n]
 
-    def split_at_indices(self, indices: list[int]) -> list[Any]:
+    def split_at_indices(self, indices: list[int]) -> list[MaterializedDataset]:
         """Datasets that end before these rows, and one of the rest. Runs this one.
 
         Args:
@@ -86,7 +91,7 @@ class Splits:
             raise ValueError("indices must be positive")
         return self._rows_at(list(indices))
 
-    def split_proportionately(self, proportions: list[float]) -> list[Any]:
+    def split_proportionately(self, proportions: list[float]) -> list[MaterializedDataset]:
         """Datasets of these shares of the rows, and one of the rest. Runs this one.
 
         Args:
@@ -121,13 +126,14 @@ class Splits:
 
     def train_test_split(
         self, test_size: int | float, *, shuffle: bool = False, seed: int | None = None, stratify: str | None = None
-    ) -> tuple[Any, Any]:
+    ) -> tuple[MaterializedDataset, MaterializedDataset]:
         """(train, test): the last rows are the test. Runs this one.
 
         Args:
             test_size: Rows as an int, or a share between 0 and 1; ValueError otherwise.
-            shuffle, stratify: need an exchange between blocks, which skate does not have yet: NotImplementedError.
+            shuffle: True needs an exchange between blocks, which skate does not have yet: NotImplementedError.
             seed: Of the shuffle.
+            stratify: A column whose values have the same shares in both; needs an exchange, too: NotImplementedError.
 
         Example:
             >>> import skate
@@ -160,11 +166,11 @@ class Splits:
         self,
         test_size: float,
         *,
-        split_type: str = "random",
+        split_type: Literal["random", "hash"] = "random",
         hash_column: str | None = None,
         seed: int | None = None,
         **ray_remote_kwargs: Any,
-    ) -> tuple[Any, Any]:
+    ) -> tuple[Dataset, Dataset]:
         """(train, test), row by row, without running anything: which side a row is on follows from its number and seed, or from a column.
 
         Args:
@@ -172,6 +178,17 @@ class Splits:
             split_type: "random" or "hash".
             hash_column: The column for "hash": equal values are on one side.
             seed: Of "random"; by default the two sides still fit together.
+            ray_remote_kwargs: Other options of the tasks or actors, as of skate.remote: resources, runtime_env, scheduling_strategy,
+                max_retries, ...
+
+        Raises:
+            ValueError: The arguments do not fit together.
+
+        Example:
+            >>> import skate
+            >>> train, test = skate.data.range(100).streaming_train_test_split(0.2, seed=1)
+            >>> train.count() + test.count()
+            100
         """
         import os
 
@@ -193,7 +210,7 @@ class Splits:
             out.append(self._add(node, Facts(None, self._facts.schema, self._facts.files)))  # type: ignore[attr-defined]
         return out[0], out[1]
 
-    def streaming_split(self, n: int, *, equal: bool = False, locality_hints: list[Any] | None = None) -> list[Any]:
+    def streaming_split(self, n: int, *, equal: bool = False, locality_hints: list[Any] | None = None) -> list[DataIterator]:
         """n iterators over one execution, to be used at the same time, in any process; see streaming_split.py.
 
         Args:
@@ -207,11 +224,14 @@ class Splits:
             raise ValueError(f"streaming_split: {len(locality_hints)} locality_hints for {n} splits")
         from skate.data.streaming_split import streaming_split
 
-        return streaming_split(self, n, equal)
+        return [*streaming_split(self, n, equal)]
 
-    def zip(self, *other: Any) -> Any:
+    def zip(self, *other: Dataset) -> Dataset:
         """The rows of several Datasets side by side; all must have as many rows (ValueError when it runs). It
         streams: blocks of the others are cut (by reference) where those of this one end. A name that is taken gets _1, _2, ...
+
+        Args:
+            other: The other Datasets; at least one (ValueError).
 
         Example:
             >>> import skate
@@ -233,14 +253,16 @@ class Splits:
         shuffle: bool = False,
         keys: list[str] | None = None,
         sort: bool = False,
-    ) -> Any:
+    ) -> Dataset:
         """The same rows in the same order, in other blocks.
 
         Args:
             num_blocks: How many blocks, of as many rows; runs everything above first.
             target_num_rows_per_block: Rows in a block, at most; streams.
             strict: With target_num_rows_per_block: exactly so many, over all borders of blocks.
-            shuffle, keys, sort: need an exchange between blocks, which skate does not have yet: NotImplementedError.
+            shuffle: True needs an exchange between blocks, which skate does not have yet: NotImplementedError.
+            keys: As shuffle: NotImplementedError.
+            sort: As shuffle: NotImplementedError.
 
         Example:
             >>> import skate
@@ -266,7 +288,7 @@ class Splits:
         if num_blocks is not None:
             node = Node("late", "Repartition", {}, (self._node,), blocks_of=late.repartitioned(num_blocks))
         else:
-            n = target_num_rows_per_block
+            n = target_num_rows_per_block or 0
             if strict:
                 node = Node(
                     "late", f"StreamingRepartition[num_rows_per_block={n},strict=True]", {}, (self._node,), blocks_of=late.of_rows(n)
@@ -277,11 +299,16 @@ class Splits:
                 )
         return self._add(node, Facts(self._facts.rows, self._facts.schema, self._facts.files))  # type: ignore[attr-defined]
 
-    def randomize_block_order(self, *, seed: Any = None) -> Any:
+    def randomize_block_order(self, *, seed: Seed = None) -> Dataset:
         """The same blocks in a random order; runs everything above first.
 
         Args:
             seed: An int: the same order each time; a RandomSeedConfig; None: another each time.
+
+        Example:
+            >>> import skate
+            >>> skate.data.range(4, override_num_blocks=2).randomize_block_order(seed=1).count()
+            4
         """
         from skate.data.random_config import seeds
 

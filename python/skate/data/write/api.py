@@ -12,10 +12,17 @@ with Ray's name (skate.data.checkpoint).
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from skate.data import front
 from skate.data.write.job import SaveMode
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from skate.data.datasource import Datasink, FilenameProvider
+    from skate.data.typed import FileSystem, Mode, Path
+
 
 _FILES = (
     "path",
@@ -64,20 +71,20 @@ class Writers:
 
     def write_parquet(
         self,
-        path: str,
+        path: Path,
         *,
         partition_cols: list[str] | None = None,
-        filesystem: Any = None,
+        filesystem: FileSystem | None = None,
         try_create_dir: bool = True,
         arrow_open_stream_args: dict[str, Any] | None = None,
-        filename_provider: Any = None,
-        arrow_parquet_args_fn: Any = None,
+        filename_provider: FilenameProvider | None = None,
+        arrow_parquet_args_fn: Callable[[], dict[str, Any]] | None = None,
         min_rows_per_file: int | None = None,
         max_rows_per_file: int | None = None,
         ray_remote_args: dict[str, Any] | None = None,
         concurrency: int | None = None,
         num_rows_per_file: int | None = None,
-        mode: Any = SaveMode.APPEND,
+        mode: Mode = SaveMode.APPEND,
         resume: bool | str = False,
         **arrow_parquet_args: Any,
     ) -> None:
@@ -85,24 +92,44 @@ class Writers:
 
         Args:
             path: The folder; local, or a URI of a pyarrow file system.
+            partition_cols: Columns that become folders (col=value).
+            filesystem: The pyarrow (or fsspec) file system of the path; None: it follows from the path.
+            try_create_dir: Without effect: folders that are missing are made.
+            arrow_open_stream_args: Arguments of pyarrow's open_output_stream: compression, buffer_size, metadata.
+            filename_provider: Names the files (skate.data.datasource.FilenameProvider).
+            arrow_parquet_args_fn: A function that gives more of arrow_parquet_args; called in the tasks.
+            min_rows_per_file: Rows of a file, at least; None: any number.
+            max_rows_per_file: Rows of a file, at most; None: any number.
+            ray_remote_args: Other options of the write tasks, as of skate.remote: num_cpus, memory (bytes), resources, runtime_env, ...
+            concurrency: Write tasks at once, at most; None: as many as fit.
+            num_rows_per_file: Ray's older name of min_rows_per_file.
             mode: "append", "overwrite", "error" (ValueError when there are files) or "ignore" (nothing is written when there are).
             resume: The same program, run again after it was killed, does only what is missing, and nothing when all is there (see the head of this module). A text:
                 the local folder of the log.
-            filename_provider: Names the files (skate.data.datasource.FilenameProvider).
-            min_rows_per_file, max_rows_per_file: Rows in a file at least, at most.
-            partition_cols: Columns that become folders (col=value).
-            arrow_parquet_args: Arguments of pyarrow.parquet.write_table (compression, row_group_size, ...), schema: the pyarrow.Schema of the files (TypeError for values that
-                it cannot hold exactly), and partitioning_flavor: "hive", None (folders of values
-                alone: read them with Partitioning("dir", field_names=...)) or "filename" (values in front of the names, as pyarrow has it); arrow_parquet_args_fn: a function that gives them.
+            arrow_parquet_args: Arguments of pyarrow.parquet.write_table (compression, row_group_size, ...); schema: the pyarrow.Schema of
+                the files (TypeError for values that it cannot hold exactly); and partitioning_flavor: "hive", None (folders of values
+                alone: read them with Partitioning("dir", field_names=...)) or "filename" (values in front of the names, as pyarrow has it).
+
+        Raises:
+            ValueError: mode="error" finds files, or options do not fit together.
+            TypeError: A column has values that the format cannot hold, or a keyword is unknown.
+            OSError: Something cannot be written; nothing of the write is to be seen then.
+
+        Example:
+            >>> import skate, tempfile
+            >>> folder = tempfile.mkdtemp()
+            >>> skate.data.range(3).write_parquet(folder)
+            >>> skate.data.read_parquet(folder).count()
+            3
         """
         _files(self, "parquet", locals(), arrow_parquet_args, arrow_parquet_args_fn)
 
     def write_lance(
         self,
-        path: str,
+        path: Path,
         *,
         schema: Any = None,
-        mode: str = "create",
+        mode: Mode = "create",
         min_rows_per_file: int = 1024 * 1024,
         max_rows_per_file: int = 64 * 1024 * 1024,
         data_storage_version: str | None = None,
@@ -116,28 +143,37 @@ class Writers:
             path: Where it is made; a path or URI.
             schema: The pyarrow.Schema of what is written; None: that of the blocks.
             mode: "create" (FileExistsError where there is one), "append" or "overwrite".
+            min_rows_per_file: Rows of a file, at least.
+            max_rows_per_file: Rows of a file, at most.
+            data_storage_version: Version of Lance's file format; None: the library's default.
             storage_options: As Lance takes them.
+            ray_remote_args: Other options of the write tasks, as of skate.remote: num_cpus, memory (bytes), resources, runtime_env, ...
+            concurrency: Write tasks at once, at most; None: as many as fit.
+
+        Raises:
+            ImportError: The package pylance is not there.
+            FileExistsError: mode="create" finds a dataset.
         """
         from skate.data.datasource.lance_datasink import LanceDatasink
 
-        sink = LanceDatasink(path, schema, mode, min_rows_per_file, max_rows_per_file, data_storage_version, storage_options)
+        sink = LanceDatasink(str(path), schema, mode, min_rows_per_file, max_rows_per_file, data_storage_version, storage_options)
         self.write_datasink(sink, ray_remote_args=ray_remote_args, concurrency=concurrency)  # type: ignore[attr-defined]
 
     def write_csv(
         self,
-        path: str,
+        path: Path,
         *,
-        filesystem: Any = None,
+        filesystem: FileSystem | None = None,
         try_create_dir: bool = True,
         arrow_open_stream_args: dict[str, Any] | None = None,
-        filename_provider: Any = None,
-        arrow_csv_args_fn: Any = None,
+        filename_provider: FilenameProvider | None = None,
+        arrow_csv_args_fn: Callable[[], dict[str, Any]] | None = None,
         min_rows_per_file: int | None = None,
         max_rows_per_file: int | None = None,
         ray_remote_args: dict[str, Any] | None = None,
         concurrency: int | None = None,
         num_rows_per_file: int | None = None,
-        mode: Any = SaveMode.APPEND,
+        mode: Mode = SaveMode.APPEND,
         resume: bool | str = False,
         **arrow_csv_args: Any,
     ) -> None:
@@ -145,30 +181,50 @@ class Writers:
 
         Args:
             path: The folder; local, or a URI of a pyarrow file system.
+            filesystem: The pyarrow (or fsspec) file system of the path; None: it follows from the path.
+            try_create_dir: Without effect: folders that are missing are made.
+            arrow_open_stream_args: Arguments of pyarrow's open_output_stream: compression, buffer_size, metadata.
+            filename_provider: Names the files (skate.data.datasource.FilenameProvider).
+            arrow_csv_args_fn: A function that gives more of arrow_csv_args; called in the tasks.
+            min_rows_per_file: Rows of a file, at least; None: any number.
+            max_rows_per_file: Rows of a file, at most; None: any number.
+            ray_remote_args: Other options of the write tasks, as of skate.remote: num_cpus, memory (bytes), resources, runtime_env, ...
+            concurrency: Write tasks at once, at most; None: as many as fit.
+            num_rows_per_file: Ray's older name of min_rows_per_file.
             mode: "append", "overwrite", "error" (ValueError when there are files) or "ignore" (nothing is written when there are).
             resume: The same program, run again after it was killed, does only what is missing, and nothing when all is there (see the head of this module). A text:
                 the local folder of the log.
-            filename_provider: Names the files (skate.data.datasource.FilenameProvider).
-            min_rows_per_file, max_rows_per_file: Rows in a file at least, at most.
             arrow_csv_args: Arguments of pyarrow.csv.WriteOptions, or write_options itself.
+
+        Raises:
+            ValueError: mode="error" finds files, or options do not fit together.
+            TypeError: A column has values that the format cannot hold, or a keyword is unknown.
+            OSError: Something cannot be written; nothing of the write is to be seen then.
+
+        Example:
+            >>> import skate, tempfile
+            >>> folder = tempfile.mkdtemp()
+            >>> skate.data.range(3).write_csv(folder)
+            >>> skate.data.read_csv(folder).count()
+            3
         """
         _files(self, "csv", locals(), arrow_csv_args, arrow_csv_args_fn)
 
     def write_json(
         self,
-        path: str,
+        path: Path,
         *,
-        filesystem: Any = None,
+        filesystem: FileSystem | None = None,
         try_create_dir: bool = True,
         arrow_open_stream_args: dict[str, Any] | None = None,
-        filename_provider: Any = None,
-        pandas_json_args_fn: Any = None,
+        filename_provider: FilenameProvider | None = None,
+        pandas_json_args_fn: Callable[[], dict[str, Any]] | None = None,
         min_rows_per_file: int | None = None,
         max_rows_per_file: int | None = None,
         ray_remote_args: dict[str, Any] | None = None,
         concurrency: int | None = None,
         num_rows_per_file: int | None = None,
-        mode: Any = SaveMode.APPEND,
+        mode: Mode = SaveMode.APPEND,
         resume: bool | str = False,
         **pandas_json_args: Any,
     ) -> None:
@@ -176,98 +232,164 @@ class Writers:
 
         Args:
             path: The folder; local, or a URI of a pyarrow file system.
+            filesystem: The pyarrow (or fsspec) file system of the path; None: it follows from the path.
+            try_create_dir: Without effect: folders that are missing are made.
+            arrow_open_stream_args: Arguments of pyarrow's open_output_stream: compression, buffer_size, metadata.
+            filename_provider: Names the files (skate.data.datasource.FilenameProvider).
+            pandas_json_args_fn: A function that gives more of pandas_json_args; called in the tasks.
+            min_rows_per_file: Rows of a file, at least; None: any number.
+            max_rows_per_file: Rows of a file, at most; None: any number.
+            ray_remote_args: Other options of the write tasks, as of skate.remote: num_cpus, memory (bytes), resources, runtime_env, ...
+            concurrency: Write tasks at once, at most; None: as many as fit.
+            num_rows_per_file: Ray's older name of min_rows_per_file.
             mode: "append", "overwrite", "error" (ValueError when there are files) or "ignore" (nothing is written when there are).
             resume: The same program, run again after it was killed, does only what is missing, and nothing when all is there (see the head of this module). A text:
                 the local folder of the log.
-            filename_provider: Names the files (skate.data.datasource.FilenameProvider).
-            min_rows_per_file, max_rows_per_file: Rows in a file at least, at most.
             pandas_json_args: Arguments of json.dumps (orient and lines are understood and are "records" and True).
+
+        Raises:
+            ValueError: mode="error" finds files, or options do not fit together.
+            TypeError: A column has values that the format cannot hold, or a keyword is unknown.
+            OSError: Something cannot be written; nothing of the write is to be seen then.
+
+        Example:
+            >>> import skate, tempfile
+            >>> folder = tempfile.mkdtemp()
+            >>> skate.data.range(3).write_json(folder)
+            >>> skate.data.read_json(folder).count()
+            3
         """
         _files(self, "json", locals(), pandas_json_args, pandas_json_args_fn)
 
     def write_numpy(
         self,
-        path: str,
+        path: Path,
         *,
         column: str,
-        filesystem: Any = None,
+        filesystem: FileSystem | None = None,
         try_create_dir: bool = True,
         arrow_open_stream_args: dict[str, Any] | None = None,
-        filename_provider: Any = None,
+        filename_provider: FilenameProvider | None = None,
         min_rows_per_file: int | None = None,
         ray_remote_args: dict[str, Any] | None = None,
         concurrency: int | None = None,
         num_rows_per_file: int | None = None,
-        mode: Any = SaveMode.APPEND,
+        mode: Mode = SaveMode.APPEND,
         resume: bool | str = False,
     ) -> None:
         """Writes one column into .npy files.
 
         Args:
             path: The folder; local, or a URI of a pyarrow file system.
+            column: The column; all its values must have one shape (TypeError).
+            filesystem: The pyarrow (or fsspec) file system of the path; None: it follows from the path.
+            try_create_dir: Without effect: folders that are missing are made.
+            arrow_open_stream_args: Arguments of pyarrow's open_output_stream: compression, buffer_size, metadata.
+            filename_provider: Names the files (skate.data.datasource.FilenameProvider).
+            min_rows_per_file: Rows of a file, at least; None: any number.
+            ray_remote_args: Other options of the write tasks, as of skate.remote: num_cpus, memory (bytes), resources, runtime_env, ...
+            concurrency: Write tasks at once, at most; None: as many as fit.
+            num_rows_per_file: Ray's older name of min_rows_per_file.
             mode: "append", "overwrite", "error" (ValueError when there are files) or "ignore" (nothing is written when there are).
             resume: The same program, run again after it was killed, does only what is missing, and nothing when all is there (see the head of this module). A text:
                 the local folder of the log.
-            filename_provider: Names the files (skate.data.datasource.FilenameProvider).
-            min_rows_per_file: Rows in a file at least.
-            column: The column; all its values must have one shape (TypeError).
+
+        Raises:
+            ValueError: mode="error" finds files, or options do not fit together.
+            TypeError: A column has values that the format cannot hold, or a keyword is unknown.
+            OSError: Something cannot be written; nothing of the write is to be seen then.
+
+        Example:
+            >>> import skate, tempfile
+            >>> folder = tempfile.mkdtemp()
+            >>> skate.data.range(3).write_numpy(folder, column="id")
+            >>> skate.data.read_numpy(folder).count()
+            3
         """
         _files(self, "numpy", locals(), {"column": column})
 
     def write_images(
         self,
-        path: str,
+        path: Path,
         column: str,
         file_format: str = "png",
         *,
-        filesystem: Any = None,
+        filesystem: FileSystem | None = None,
         try_create_dir: bool = True,
         arrow_open_stream_args: dict[str, Any] | None = None,
-        filename_provider: Any = None,
+        filename_provider: FilenameProvider | None = None,
         ray_remote_args: dict[str, Any] | None = None,
         concurrency: int | None = None,
-        mode: Any = SaveMode.APPEND,
+        mode: Mode = SaveMode.APPEND,
         resume: bool | str = False,
     ) -> None:
         """Writes a column of arrays into image files, one a row.
 
         Args:
             path: The folder; local, or a URI of a pyarrow file system.
+            column: Arrays (height, width[, channels]) of uint8.
+            file_format: "png", "jpeg", ... as Pillow knows it.
+            filesystem: The pyarrow (or fsspec) file system of the path; None: it follows from the path.
+            try_create_dir: Without effect: folders that are missing are made.
+            arrow_open_stream_args: Arguments of pyarrow's open_output_stream: compression, buffer_size, metadata.
+            filename_provider: Names the files (skate.data.datasource.FilenameProvider).
+            ray_remote_args: Other options of the write tasks, as of skate.remote: num_cpus, memory (bytes), resources, runtime_env, ...
+            concurrency: Write tasks at once, at most; None: as many as fit.
             mode: "append", "overwrite", "error" (ValueError when there are files) or "ignore" (nothing is written when there are).
             resume: The same program, run again after it was killed, does only what is missing, and nothing when all is there (see the head of this module). A text:
                 the local folder of the log.
-            filename_provider: Names the files (skate.data.datasource.FilenameProvider).
-            column: Arrays (height, width[, channels]) of uint8.
-            file_format: "png", "jpeg", ... as Pillow knows it.
+
+        Raises:
+            ValueError: mode="error" finds files, or options do not fit together.
+            TypeError: A column has values that the format cannot hold, or a keyword is unknown.
+            OSError: Something cannot be written; nothing of the write is to be seen then.
         """
         _files(self, "images", locals(), {"column": column, "file_format": file_format})
 
     def write_tfrecords(
         self,
-        path: str,
+        path: Path,
         *,
         tf_schema: Any = None,
-        filesystem: Any = None,
+        filesystem: FileSystem | None = None,
         try_create_dir: bool = True,
         arrow_open_stream_args: dict[str, Any] | None = None,
-        filename_provider: Any = None,
+        filename_provider: FilenameProvider | None = None,
         min_rows_per_file: int | None = None,
         ray_remote_args: dict[str, Any] | None = None,
         concurrency: int | None = None,
         num_rows_per_file: int | None = None,
-        mode: Any = SaveMode.APPEND,
+        mode: Mode = SaveMode.APPEND,
         resume: bool | str = False,
     ) -> None:
         """Writes TFRecord files of tf.train.Example; bytes, text, ints, floats and lists of these have such a form (TypeError for others).
 
         Args:
             path: The folder; local, or a URI of a pyarrow file system.
+            tf_schema: Of TensorFlow's metadata library; NotImplementedError.
+            filesystem: The pyarrow (or fsspec) file system of the path; None: it follows from the path.
+            try_create_dir: Without effect: folders that are missing are made.
+            arrow_open_stream_args: Arguments of pyarrow's open_output_stream: compression, buffer_size, metadata.
+            filename_provider: Names the files (skate.data.datasource.FilenameProvider).
+            min_rows_per_file: Rows of a file, at least; None: any number.
+            ray_remote_args: Other options of the write tasks, as of skate.remote: num_cpus, memory (bytes), resources, runtime_env, ...
+            concurrency: Write tasks at once, at most; None: as many as fit.
+            num_rows_per_file: Ray's older name of min_rows_per_file.
             mode: "append", "overwrite", "error" (ValueError when there are files) or "ignore" (nothing is written when there are).
             resume: The same program, run again after it was killed, does only what is missing, and nothing when all is there (see the head of this module). A text:
                 the local folder of the log.
-            filename_provider: Names the files (skate.data.datasource.FilenameProvider).
-            min_rows_per_file: Rows in a file at least.
-            tf_schema: Of TensorFlow's metadata library; NotImplementedError.
+
+        Raises:
+            ValueError: mode="error" finds files, or options do not fit together.
+            TypeError: A column has values that the format cannot hold, or a keyword is unknown.
+            OSError: Something cannot be written; nothing of the write is to be seen then.
+
+        Example:
+            >>> import skate, tempfile
+            >>> folder = tempfile.mkdtemp()
+            >>> skate.data.range(3).write_tfrecords(folder)
+            >>> skate.data.read_tfrecords(folder).count()
+            3
         """
         if tf_schema is not None:
             raise NotImplementedError(
@@ -277,44 +399,55 @@ class Writers:
 
     def write_webdataset(
         self,
-        path: str,
+        path: Path,
         *,
-        filesystem: Any = None,
+        filesystem: FileSystem | None = None,
         try_create_dir: bool = True,
         arrow_open_stream_args: dict[str, Any] | None = None,
-        filename_provider: Any = None,
+        filename_provider: FilenameProvider | None = None,
         min_rows_per_file: int | None = None,
         ray_remote_args: dict[str, Any] | None = None,
         encoder: Any = True,
         concurrency: int | None = None,
         num_rows_per_file: int | None = None,
-        mode: Any = SaveMode.APPEND,
+        mode: Mode = SaveMode.APPEND,
         resume: bool | str = False,
     ) -> None:
         """Writes tar files of the WebDataset form: column "jpg" of the row with __key__ "a" becomes the member a.jpg.
 
         Args:
             path: The folder; local, or a URI of a pyarrow file system.
+            filesystem: The pyarrow (or fsspec) file system of the path; None: it follows from the path.
+            try_create_dir: Without effect: folders that are missing are made.
+            arrow_open_stream_args: Arguments of pyarrow's open_output_stream: compression, buffer_size, metadata.
+            filename_provider: Names the files (skate.data.datasource.FilenameProvider).
+            min_rows_per_file: Rows of a file, at least; None: any number.
+            ray_remote_args: Other options of the write tasks, as of skate.remote: num_cpus, memory (bytes), resources, runtime_env, ...
+            encoder: True: by the column's ending; None: bytes and text only; a function from row to row, or a list of these.
+            concurrency: Write tasks at once, at most; None: as many as fit.
+            num_rows_per_file: Ray's older name of min_rows_per_file.
             mode: "append", "overwrite", "error" (ValueError when there are files) or "ignore" (nothing is written when there are).
             resume: The same program, run again after it was killed, does only what is missing, and nothing when all is there (see the head of this module). A text:
                 the local folder of the log.
-            filename_provider: Names the files (skate.data.datasource.FilenameProvider).
-            min_rows_per_file: Rows in a file at least.
-            encoder: True: by the column's ending; None: bytes and text only; a function from row to row, or a list of these.
+
+        Raises:
+            ValueError: mode="error" finds files, or options do not fit together.
+            TypeError: A column has values that the format cannot hold, or a keyword is unknown.
+            OSError: Something cannot be written; nothing of the write is to be seen then.
         """
         _files(self, "webdataset", locals(), {"encoder": encoder})
 
     def write_feather(
         self,
-        path: str,
+        path: Path,
         *,
-        filesystem: Any = None,
-        filename_provider: Any = None,
+        filesystem: FileSystem | None = None,
+        filename_provider: FilenameProvider | None = None,
         min_rows_per_file: int | None = None,
         max_rows_per_file: int | None = None,
         ray_remote_args: dict[str, Any] | None = None,
         concurrency: int | None = None,
-        mode: Any = SaveMode.APPEND,
+        mode: Mode = SaveMode.APPEND,
         resume: bool | str = False,
         **args: Any,
     ) -> None:
@@ -322,26 +455,42 @@ class Writers:
 
         Args:
             path: The folder; local, or a URI of a pyarrow file system.
+            filesystem: The pyarrow (or fsspec) file system of the path; None: it follows from the path.
+            filename_provider: Names the files (skate.data.datasource.FilenameProvider).
+            min_rows_per_file: Rows of a file, at least; None: any number.
+            max_rows_per_file: Rows of a file, at most; None: any number.
+            ray_remote_args: Other options of the write tasks, as of skate.remote: num_cpus, memory (bytes), resources, runtime_env, ...
+            concurrency: Write tasks at once, at most; None: as many as fit.
             mode: "append", "overwrite", "error" (ValueError when there are files) or "ignore" (nothing is written when there are).
             resume: The same program, run again after it was killed, does only what is missing, and nothing when all is there (see the head of this module). A text:
                 the local folder of the log.
-            filename_provider: Names the files (skate.data.datasource.FilenameProvider).
-            min_rows_per_file, max_rows_per_file: Rows in a file at least, at most.
             args: compression: "lz4" (default), "zstd" or None.
+
+        Raises:
+            ValueError: mode="error" finds files, or options do not fit together.
+            TypeError: A column has values that the format cannot hold, or a keyword is unknown.
+            OSError: Something cannot be written; nothing of the write is to be seen then.
+
+        Example:
+            >>> import skate, tempfile
+            >>> folder = tempfile.mkdtemp()
+            >>> skate.data.range(3).write_feather(folder)
+            >>> skate.data.read_feather(folder).count()
+            3
         """
         _files(self, "arrow", locals(), args)
 
     def write_orc(
         self,
-        path: str,
+        path: Path,
         *,
-        filesystem: Any = None,
-        filename_provider: Any = None,
+        filesystem: FileSystem | None = None,
+        filename_provider: FilenameProvider | None = None,
         min_rows_per_file: int | None = None,
         max_rows_per_file: int | None = None,
         ray_remote_args: dict[str, Any] | None = None,
         concurrency: int | None = None,
-        mode: Any = SaveMode.APPEND,
+        mode: Mode = SaveMode.APPEND,
         resume: bool | str = False,
         **args: Any,
     ) -> None:
@@ -349,19 +498,35 @@ class Writers:
 
         Args:
             path: The folder; local, or a URI of a pyarrow file system.
+            filesystem: The pyarrow (or fsspec) file system of the path; None: it follows from the path.
+            filename_provider: Names the files (skate.data.datasource.FilenameProvider).
+            min_rows_per_file: Rows of a file, at least; None: any number.
+            max_rows_per_file: Rows of a file, at most; None: any number.
+            ray_remote_args: Other options of the write tasks, as of skate.remote: num_cpus, memory (bytes), resources, runtime_env, ...
+            concurrency: Write tasks at once, at most; None: as many as fit.
             mode: "append", "overwrite", "error" (ValueError when there are files) or "ignore" (nothing is written when there are).
             resume: The same program, run again after it was killed, does only what is missing, and nothing when all is there (see the head of this module). A text:
                 the local folder of the log.
-            filename_provider: Names the files (skate.data.datasource.FilenameProvider).
-            min_rows_per_file, max_rows_per_file: Rows in a file at least, at most.
             args: Arguments of pyarrow.orc.ORCWriter (compression, stripe_size, ...).
+
+        Raises:
+            ValueError: mode="error" finds files, or options do not fit together.
+            TypeError: A column has values that the format cannot hold, or a keyword is unknown.
+            OSError: Something cannot be written; nothing of the write is to be seen then.
+
+        Example:
+            >>> import skate, tempfile
+            >>> folder = tempfile.mkdtemp()
+            >>> skate.data.range(3).write_orc(folder)
+            >>> skate.data.read_orc(folder).count()
+            3
         """
         _files(self, "orc", locals(), args)
 
     def write_sql(
         self,
         sql: str,
-        connection_factory: Any,
+        connection_factory: Callable[[], Any],
         ray_remote_args: dict[str, Any] | None = None,
         concurrency: int | None = None,
     ) -> None:
@@ -370,6 +535,16 @@ class Writers:
         Args:
             sql: An INSERT with one parameter a column.
             connection_factory: A function without arguments that opens a connection; called in the workers.
+            ray_remote_args: Other options of the write tasks, as of skate.remote: num_cpus, memory (bytes), resources, runtime_env, ...
+            concurrency: Write tasks at once, at most; None: as many as fit.
+
+        Example:
+            >>> import os, skate, sqlite3, tempfile
+            >>> db = os.path.join(tempfile.mkdtemp(), "x.db")
+            >>> _ = sqlite3.connect(db).execute("create table t(a)")
+            >>> skate.data.range(3).write_sql("insert into t values (?)", lambda: sqlite3.connect(db))
+            >>> sqlite3.connect(db).execute("select count(*) from t").fetchone()
+            (3,)
         """
         import cloudpickle
 
@@ -382,11 +557,12 @@ class Writers:
         for _ in execute.batches(self, execute.Node("write", "WriteSQL", params, (self._node,), **options)):  # type: ignore[attr-defined]
             pass
 
-    def write_datasink(self, datasink: Any, *, ray_remote_args: dict[str, Any] | None = None, concurrency: int | None = None) -> None:
+    def write_datasink(self, datasink: Datasink, *, ray_remote_args: dict[str, Any] | None = None, concurrency: int | None = None) -> None:
         """Writes into a Datasink that users write.
 
         Args:
             datasink: A skate.data.datasource.Datasink.
+            ray_remote_args: Other options of the write tasks, as of skate.remote: num_cpus, memory (bytes), resources, runtime_env, ...
             concurrency: Tasks at once.
         """
         from skate.data.write import sink
