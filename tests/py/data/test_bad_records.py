@@ -1,13 +1,18 @@
 """Bad records: on_error for every operator and the readers, dead letters, caps, max_errored_blocks; exactly once when workers are killed."""
 
 import gzip
+import io
 import os
 import random
+import re
 import signal
+import tarfile
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.csv as pacsv
+import pyarrow.orc as orc
 import pyarrow.parquet as pq
 import pytest
 import skate.data as sd
@@ -447,6 +452,137 @@ def test_damaged_gzip(tmp_path):
     ds = sd.read_text(str(tmp_path), on_error="skip")
     assert [r["text"] for r in ds.take_all()] == ["line 0", "line 2"]
     assert "ReadText" in ds.stats_dict()["bad"]
+
+
+def messages(ds):
+    return [e["message"] for e in ds.errors().take_all()]
+
+
+def test_a_line_that_is_no_text(tmp_path):
+    (tmp_path / "a.txt").write_bytes(b"one\ntw\xffo\r\nthree\n")
+    ds = sd.read_text(str(tmp_path), on_error="quarantine")
+    assert [r["text"] for r in ds.take_all()] == ["one", "three"]
+    assert letters(ds) == [(2, "tw\ufffdo")]
+    with pytest.raises(ValueError, match=r"a.txt line 2: not utf-8 at byte 2"):
+        sd.read_text(str(tmp_path)).take_all()
+
+
+@pytest.mark.parametrize(
+    "read, head, line", [(sd.read_text, b"", b"%d"), (sd.read_json, b"", b'{"a": %d}'), (sd.read_csv, b"a,b\n", b"%d,1")]
+)
+def test_a_compressed_file_that_ends_early(tmp_path, read, head, line):
+    """Whole lines before the damage come; a part of a line is none."""
+    rng = random.Random(1)
+    data = gzip.compress(head + b"\n".join(line % rng.randrange(1 << 60) for _ in range(5000)))
+    (tmp_path / "x.gz").write_bytes(data[: len(data) // 2])
+    ds = read(str(tmp_path / "x.gz"), on_error="quarantine")
+    rng = random.Random(1)
+    got = [int(next(iter(r.values()))) for r in ds.take_all()]
+    assert 2000 < len(got) < 3000 and got == [rng.randrange(1 << 60) for _ in got]
+    assert [at for at, _ in [(e["line"], e["raw"]) for e in ds.errors().take_all()]] == [len(got) + 1 + bool(head)]
+    with pytest.raises(Exception, match="x.gz"):
+        read(str(tmp_path / "x.gz")).take_all()
+
+
+def test_records_of_tfrecord_files(tmp_path):
+    sd.from_items([{"a": i} for i in range(10)]).repartition(1).write_tfrecords(str(tmp_path))
+    (path,) = tmp_path.iterdir()
+    data = bytearray(path.read_bytes())
+    size = len(data) // 10
+    data[3 * size + 14] ^= 1  # in the data of record 3
+    other = tmp_path.parent / "other"
+    sd.from_items([{"a": b"text"}]).write_tfrecords(str(other))
+    path.write_bytes(bytes(data[: 5 * size]) + next(other.iterdir()).read_bytes() + bytes(data[5 * size : -2]))
+    ds = sd.read_tfrecords(str(path), on_error="quarantine")
+    assert [r["a"] for r in ds.take_all()] == [0, 1, 2, 4, 5, 6, 7, 8]
+    assert [e["source_row"] for e in ds.errors().take_all()] == [3, 10, 5]
+    assert "checksum" in messages(ds)[0] and "ends within" in messages(ds)[1] and "record 5" in messages(ds)[2]
+    with pytest.raises(ValueError, match="record 3: the checksum"):
+        sd.read_tfrecords(str(path)).take_all()
+
+
+def tar_of(members):
+    out = io.BytesIO()
+    at = {}
+    with tarfile.open(fileobj=out, mode="w") as t:
+        for name, data in members:
+            at[name] = t.offset
+            info = tarfile.TarInfo(name)
+            info.size = len(data)
+            t.addfile(info, io.BytesIO(data))
+    return bytearray(out.getvalue()), at
+
+
+def test_rows_of_webdataset_files(tmp_path):
+    values = [b"0", b"1", b"{", b'"text"', b"4", b"5"]
+    data, at = tar_of([(f"k{i}.{end}", v if end == "json" else b"t") for i, v in enumerate(values) for end in ("json", "txt")])
+    path = tmp_path / "x.tar"
+    path.write_bytes(data)
+    ds = sd.read_webdataset(str(path), on_error="quarantine")
+    assert [r["json"] for r in ds.take_all()] == [0, 1, 4, 5]
+    assert ["'k2'" in m or "'k3'" in m for m in messages(ds)] == [True, True]
+    path.write_bytes(data[: at["k1.txt"]] + b"x" * 512 + data[at["k1.txt"] + 512 :])  # no header: tarfile took it for the end
+    with pytest.raises(ValueError, match=f"damaged at byte {at['k1.txt']}"):
+        sd.read_webdataset(str(path)).take_all()
+    ds = sd.read_webdataset(str(path), on_error="quarantine")
+    assert [r["__key__"] for r in ds.take_all()] == ["k0"]
+    assert len(messages(ds)) == 1
+
+
+def test_blocks_of_avro_files(tmp_path):
+    fastavro = pytest.importorskip("fastavro")
+    schema = {"type": "record", "name": "r", "fields": [{"name": "a", "type": "int"}, {"name": "s", "type": "string"}]}
+    out = io.BytesIO()
+    fastavro.writer(out, fastavro.parse_schema(schema), [{"a": i, "s": "x" * 10} for i in range(100)], sync_interval=100)
+    data = bytearray(out.getvalue())
+    mark = bytes(data[-16:])
+    del data[data.index(mark) + 16 + 5 : data.index(mark) + 16 + 8]
+    (tmp_path / "x.avro").write_bytes(data)
+    ds = sd.read_avro(str(tmp_path), on_error="quarantine")
+    assert [r["a"] for r in ds.take_all()] == list(range(9, 100))
+    assert len(messages(ds)) == 1 and "block 0 is damaged" in messages(ds)[0]
+
+
+@pytest.mark.parametrize("filtered", [False, True])
+def test_row_groups_of_parquet_files(tmp_path, filtered):
+    path = tmp_path / "x.parquet"
+    pq.write_table(pa.table({"id": range(1000)}), path, row_group_size=100)
+    data = bytearray(path.read_bytes())
+    for g in (3, 7):
+        at = pq.read_metadata(path).row_group(g).column(0).dictionary_page_offset
+        data[at : at + 20] = b"\xff" * 20
+    path.write_bytes(data)
+    args = {"filter": pc.field("id") >= 0} if filtered else {}
+    for blocks in (1, 2, 10):  # how the file is cut among tasks does not matter
+        ds = sd.read_parquet(str(path), on_error="quarantine", override_num_blocks=blocks, **args)
+        assert ids(ds) == [i for i in range(1000) if i // 100 not in (3, 7)]
+        assert ["row group 3" in m or "row group 7" in m for m in messages(ds)] == [True, True]
+
+
+def test_stripes_and_record_batches(tmp_path):
+    t = pa.table({"id": [f"{i * 7919 % 100_003} and {i * 104_729 % 99_991}" for i in range(40_000)]})
+    path = tmp_path / "x.orc"
+    with orc.ORCWriter(str(path), stripe_size=65536, compression="zlib") as w:
+        for i in range(4):
+            w.write(t.slice(i * 10_000, 10_000))
+    stripes = [orc.ORCFile(path).read_stripe(i) for i in range(orc.ORCFile(path).nstripes)]
+    assert len(stripes) > 2
+    data = bytearray(path.read_bytes())
+    at = len(data) * 2 // 5
+    data[at : at + 200] = b"\xff" * 200
+    path.write_bytes(data)
+    ds = sd.read_orc(str(path), on_error="quarantine")
+    assert 0 < ds.count() < 40_000 and len(messages(ds)) == 1 and "stripe" in messages(ds)[0]
+    path = tmp_path / "x.arrow"
+    with pa.ipc.new_file(str(path), t.schema, options=pa.ipc.IpcWriteOptions(compression="zstd")) as f:
+        for i in range(4):
+            f.write_batch(t.slice(i * 10_000, 10_000).to_batches()[0])
+    data = bytearray(path.read_bytes())
+    frames = [m.start() for m in re.finditer(re.escape(b"\x28\xb5\x2f\xfd"), data)]
+    data[frames[2] : frames[2] + 4] = b"none"  # two buffers a batch; what is no longer zstd
+    path.write_bytes(data)
+    ds = sd.read_feather(str(path), on_error="quarantine")
+    assert ds.count() == 30_000 and "record batch 1" in messages(ds)[0]
 
 
 def test_where_a_row_comes_from(tmp_path):

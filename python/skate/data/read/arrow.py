@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from skate.data.read.files import HIVE, common, file_source, read_bytes
+from skate.data.read.files import HIVE, common, file_source, named, read_bytes, tolerates, unreadable
 from skate.data.read.files import run as run_files
 
 if TYPE_CHECKING:
@@ -82,11 +82,23 @@ def read_file(params: dict[str, Any], task: Any, path: str) -> Iterator[Any]:
     buf = pa.memory_map(path).read_buffer() if params.get("fs") is None else pa.py_buffer(read_bytes(params["fs"], path))
     with pa.ipc.open_file(buf) if buf.slice(0, 6).to_pybytes() == b"ARROW1" else pa.ipc.open_stream(buf) as r:
         n = getattr(r, "num_record_batches", None)
-        batches = (r.get_batch(i) for i in range(n)) if n is not None else iter(r)
         none = True
-        for rb in batches:
-            none = False
-            yield _cut(rb, params["columns"])
+        at = 0
+        while n is None or at < n:
+            try:
+                rb = r.read_next_batch() if n is None else r.get_batch(at)
+                rb.validate()
+            except StopIteration:
+                break
+            except (pa.ArrowException, OSError) as e:
+                if n is None or not tolerates(params):  # a stream: no place behind the damage is known to begin a batch
+                    raise
+                unreadable(params, task, named(e, f"read_feather, record batch {at} of", path), path)
+                none = False
+            else:
+                none = False
+                yield _cut(rb, params["columns"])
+            at += 1
         if none:
             yield _cut(pa.RecordBatch.from_pylist([], r.schema), params["columns"])
 

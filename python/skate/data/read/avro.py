@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from skate.data.read.files import common, file_source, read_stream
+from skate.data.read.files import Fitting, common, file_source, named, read_sound, tolerates, unreadable
 from skate.data.read.files import run as run_files
 
 if TYPE_CHECKING:
@@ -80,11 +80,31 @@ def run(params: dict[str, Any], task: Any) -> Iterator[Any]:
 
 
 def read_file(params: dict[str, Any], task: Any, path: str) -> Iterator[Any]:
-    """The batches of one file."""
+    """The batches of one file. Its blocks can be told apart: where one is damaged, the others still come."""
     from skate.data.batch import from_rows
 
-    records = iter(_fastavro().reader(io.BytesIO(read_stream(params, path))))
+    fastavro = _fastavro()
+    data = read_sound(params, task, "read_avro", path)
+    f = io.BytesIO(data)
+    reader = fastavro.reader(f)
+    head = data[: f.tell()]
+    mark = head[-16:]  # ends each block
+
+    def bad(row: dict[str, Any], e: Exception) -> None:
+        unreadable(params, task, named(e, "read_avro", path), path, None, repr(row).encode("utf-8", "backslashreplace"))
+
+    def by_block() -> Iterator[dict[str, Any]]:
+        blocks = data[len(head) :].split(mark)
+        for i, block in enumerate(blocks):
+            if i == len(blocks) - 1 and not block:
+                return
+            try:
+                yield from list(fastavro.reader(io.BytesIO(head + block + mark)))
+            except Exception as e:  # whatever the package makes of wrong bytes
+                why = ValueError(f"read_avro {path}: block {i} is damaged: {type(e).__name__}: {e}")
+                unreadable(params, task, why, path, None, block)
+
+    fitting = Fitting(params, lambda some: from_rows(some, "read_avro"), bad)
+    records = by_block() if tolerates(params) else iter(reader)
     while rows := list(islice(records, 4096)):
-        rb = from_rows(rows, "read_avro")
-        if rb is not None:
-            yield rb
+        yield from fitting.batch(rows)

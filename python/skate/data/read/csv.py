@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from skate.data.bad import is_io
 from skate.data.read.files import HIVE, common, compression, file_source, open_file, tolerates
 from skate.data.read.files import run as run_files
 
@@ -117,7 +118,9 @@ def read_file(params: dict[str, Any], task: Any, path: str) -> Iterator[Any]:
                 yield rb if names is None else rb.rename_columns(names)
             if not rows:
                 yield no_rows(reader.schema if names is None else pa.schema(list(zip(names, reader.schema.types, strict=True))))
-    except pa.ArrowInvalid as e:
+    except (pa.ArrowInvalid, OSError) as e:  # OSError: damaged compressed data
+        if is_io(e):
+            raise
         from skate.data.read.csv_records import batches
 
         yield from batches(params, task, path, rows, ro, args, e)

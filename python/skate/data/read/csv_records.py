@@ -20,7 +20,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.csv as pacsv
 
-from skate.data.read.files import bad_line, read_stream
+from skate.data.read.files import bad_line, read_sound
 
 CHUNK = 4096
 
@@ -32,7 +32,7 @@ def batches(params: dict[str, Any], task: Any, path: str, skip: int, ro: Any, ar
     is wrong with any record."""
     from skate.data.read.csv import no_rows, unique
 
-    data = read_stream(params, path)
+    data = read_sound(params, task, "read_csv", path, lines=True)
     if ro.encoding.lower() not in ("utf8", "utf-8"):
         data = data.decode(ro.encoding).encode()
     po = args.get("parse_options") or pacsv.ParseOptions()

@@ -378,7 +378,7 @@ def run(params: dict[str, Any], task: Any, doing: str, read_file: Any) -> Iterat
             for rb in read_file(params, task, path):
                 yield with_columns(rb, extra, path if params["include_paths"] else None)
                 task.source_row += rb.num_rows
-        except (pa.ArrowException, OSError, ValueError, KeyError, EOFError) as e:
+        except (pa.ArrowException, OSError, ValueError, TypeError, KeyError, EOFError) as e:
             unreadable(params, task, named(e, doing, path), path)
 
 
@@ -445,6 +445,121 @@ def read_stream(params: dict[str, Any], path: str) -> bytes:
     kind = params.get("stream", {}).get("compression", "detect")
     kind = compression(path) if kind == "detect" else kind
     return data if kind is None else decompress(data, kind)
+
+
+def read_sound(params: dict[str, Any], task: Any, doing: str, path: str, lines: bool = False) -> bytes:
+    """As read_stream(); where compressed data is damaged and on_error allows it, what is before the damage (lines: whole lines), and the rest is a dead letter."""
+    import pyarrow as pa
+
+    if not tolerates(params):
+        return read_stream(params, path)
+    try:
+        return read_stream(params, path)
+    except (pa.ArrowException, OSError, ValueError) as e:
+        from skate.data.bad import is_io
+
+        if is_io(e):
+            raise
+        why = e
+    kind = params.get("stream", {}).get("compression", "detect")
+    kind = compression(path) if kind == "detect" else kind
+    out: list[bytes] = []
+    if kind is not None and kind != "snappy":
+        try:
+            f = pa.CompressedInputStream(pa.BufferReader(read_bytes(params.get("fs"), path)), kind)
+            while piece := f.read(SOUND_BYTES):
+                out.append(piece)
+        except (pa.ArrowException, OSError):
+            pass
+    data = b"".join(out)
+    data = data[: data.rfind(b"\n") + 1] if lines else data
+    at = data.count(b"\n") + 1 if lines else None
+    unreadable(params, task, named(why, doing, path), path, None, None, at)
+    return data
+
+
+SOUND_BYTES = 4096  # steps in which damaged data is decompressed
+
+
+class Fitting:
+    """Makes batches of a file's rows that have one schema.
+
+    Rows fit that can be built alone, and whose types go together (schema.unify) with those of most rows of their batch; where bad records are tolerated, with those of the batches before.
+
+    Args:
+        params: Of the reader.
+        build: A batch of a list of rows.
+        bad: A function of a row that does not fit and the error; it notes the row, or raises.
+    """
+
+    def __init__(self, params: dict[str, Any], build: Any, bad: Any):
+        self.build, self.bad, self.tolerant = build, bad, tolerates(params)
+        self.schema: Any = None  # of the batches until now
+
+    def batch(self, rows: list[Any]) -> Iterator[Any]:
+        """The batch of the rows that fit; none when there is none."""
+        import pyarrow as pa
+
+        try:
+            rb = self.build(rows)
+            self._join(rb)
+        except (TypeError, ValueError, pa.ArrowException):
+            rows = self._sound(rows)
+            rb = self.build(rows) if rows else None
+            self._join(rb)
+        if rb is not None:
+            yield rb
+
+    def _join(self, rb: Any) -> None:
+        from skate.data.schema import unify
+
+        if rb is not None and self.tolerant:
+            self.schema = rb.schema if self.schema is None else unify([self.schema, rb.schema])
+
+    def _sound(self, rows: list[Any]) -> list[Any]:
+        import pyarrow as pa
+
+        from skate.data.schema import unify
+
+        first = [[self.schema, 0, []]] if self.schema is not None else []
+        kinds: list[list[Any]] = list(first)  # schema, rows, places of the parts that it holds
+        parts: list[tuple[list[Any], Any]] = []  # rows; why they are left out
+        wrong: dict[int, Exception] = {}
+        todo = [rows]
+        while todo:
+            some = todo.pop()
+            try:
+                rb = self.build(some)
+            except (TypeError, ValueError, pa.ArrowException) as e:
+                if len(some) > 1:
+                    todo += [some[len(some) // 2 :], some[: len(some) // 2]]
+                else:
+                    wrong[len(parts)] = e
+                    parts.append((some, e))
+                continue
+            why: Any = None
+            for kind in kinds:
+                try:
+                    kind[0] = unify([kind[0], rb.schema]) if rb is not None else kind[0]
+                except TypeError as e:
+                    why = why or e
+                    continue
+                kind[1] += len(some)
+                kind[2].append(len(parts))
+                break
+            else:
+                kinds.append([rb.schema, len(some), [len(parts)]])
+            parts.append((some, why or TypeError("its types are not those of most records")))
+        best = first[0] if first else max(kinds, key=lambda k: k[1], default=[None, 0, []])
+        keep = set(best[2])
+        out: list[Any] = []
+        for i, (some, why) in enumerate(parts):
+            if i in keep:
+                out += some
+            else:
+                for row in some:
+                    self.bad(row, why)
+        return out
 
 
 def decompress(data: bytes, kind: str) -> bytes:

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from skate.data.read.files import HIVE, bad_line, common, file_source, read_stream, unreadable
+from skate.data.read.files import HIVE, bad_line, common, file_source, read_sound, unreadable
 from skate.data.read.files import run as run_files
 
 if TYPE_CHECKING:
@@ -103,7 +103,7 @@ def read_file(params: dict[str, Any], task: Any, path: str) -> Iterator[Any]:
     args = dict(params["args"])
     ro = args.pop("read_options", None) or pajson.ReadOptions()
     ro.use_threads = False
-    data = read_stream(params, path)
+    data = read_sound(params, task, "read_json", path, lines=True)
     head = data[:64].removeprefix(b"\xef\xbb\xbf").lstrip()
     if not head:
         return

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from skate.data.read.files import HIVE, common, file_source, open_file
+from skate.data.read.files import HIVE, common, file_source, named, open_file, tolerates, unreadable
 from skate.data.read.files import run as run_files
 
 if TYPE_CHECKING:
@@ -76,7 +76,8 @@ def run(params: dict[str, Any], task: Any) -> Iterator[Any]:
 
 
 def read_file(params: dict[str, Any], task: Any, path: str) -> Iterator[Any]:
-    """The stripes of one file."""
+    """The stripes of one file; where bad records are tolerated, a damaged one costs itself."""
+    import pyarrow as pa
     import pyarrow.orc as orc
 
     from skate.data.batch import from_table
@@ -84,6 +85,13 @@ def read_file(params: dict[str, Any], task: Any, path: str) -> Iterator[Any]:
     with open_file(params.get("fs"), path) as f:
         r = orc.ORCFile(f)
         for i in range(r.nstripes):
-            yield r.read_stripe(i, columns=params["columns"])
+            try:
+                rb = r.read_stripe(i, columns=params["columns"])
+            except (pa.ArrowException, OSError) as e:
+                if not tolerates(params):
+                    raise
+                unreadable(params, task, named(e, f"read_orc, stripe {i} of", path), path)
+                continue
+            yield rb
         if not r.nstripes:
             yield from from_table(r.read(columns=params["columns"]))

@@ -26,6 +26,7 @@ from skate.data.read.files import (
     parser,
     reshuffled,
     resolve,
+    tolerates,
     unreadable,
     with_columns,
 )
@@ -307,15 +308,24 @@ def _units(paths: list[str], infos: list[tuple[Any, Groups]], override: int | No
 def run(params: dict[str, Any], task: Any) -> Iterator[Any]:
     import pyarrow as pa
 
+    wrong = (pa.ArrowException, OSError, ValueError, TypeError, KeyError)
     parse = parser(params["partitioning"])
-    tests = [t for t in (params["filter"], params["pushed"]) if t is not None]
     for path, groups in pickle.loads(task.unit):
         task.source, task.source_row = path, None
         said = parse(path) if parse else {}
         try:
-            for rb in _filtered(params, task, path, groups, tests, said) if tests else _plain(params, task, path, groups, said):
-                yield from _finish(params, rb, path, said)
-        except (pa.ArrowException, OSError, ValueError, KeyError) as e:
+            with _File(params, task, path, groups, said) as file:
+                # where bad records are tolerated, row groups are read one by one: a damaged one costs itself, whatever else is in the unit
+                for part in [[g] for g in groups] if tolerates(params) and groups else [groups]:
+                    try:
+                        for rb in file.batches(part):
+                            yield from _finish(params, rb, path, said)
+                    except wrong as e:
+                        if not tolerates(params):
+                            raise
+                        why = named(e, f"read_parquet, row group {part[0]} of", path) if part else named(e, "read_parquet", path)
+                        unreadable(params, task, why, path, file.row)
+        except wrong as e:
             unreadable(params, task, named(e, "read_parquet", path), path)
 
 
@@ -325,30 +335,62 @@ def _wanted(params: dict[str, Any], schema: Any, said: dict[str, Any]) -> list[s
     return None if asked is None else [c for c in asked if c in schema.names]
 
 
-def _filtered(params: dict[str, Any], task: Any, path: str, groups: list[int], tests: list[Any], said: dict[str, Any]) -> Iterator[Any]:
-    """Batches of the rows that pass; row groups that their statistics rule out are not read."""
-    test = tests[0]
-    for t in tests[1:]:
-        test = test & t
-    frag = _fragment(params.get("fs"), path, groups, said)
-    physical = frag.physical_schema
-    asked = _wanted(params, physical, said)
-    columns = list(physical.names) if asked is None else asked
-    size = params["batch_size"] or 131072
-    for rb in frag.to_batches(schema=_known(physical, said, False), columns=columns, filter=test, use_threads=False, batch_size=size):
-        task.source = path
-        yield rb
+class _File:
+    """One file while it is read. row: the place in it of the first row that has not been given out; None with a filter, which does not tell."""
 
+    def __init__(self, params: dict[str, Any], task: Any, path: str, groups: list[int], said: dict[str, Any]):
+        self.params, self.task, self.path, self.said = params, task, path, said
+        self.tests = [t for t in (params["filter"], params["pushed"]) if t is not None]
+        self.row: int | None = None
+        self.f = self.pf = self.fragment = None
+        if self.tests:
+            self.fragment = _fragment(params.get("fs"), path, groups, said)
+        else:
+            import pyarrow.parquet as pq
 
-def _plain(params: dict[str, Any], task: Any, path: str, groups: list[int], said: dict[str, Any]) -> Iterator[Any]:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
+            self.f = open_file(params.get("fs"), path)
+            try:
+                self.pf = pq.ParquetFile(self.f, memory_map=False)
+            except BaseException:
+                self.f.close()
+                raise
 
-    from skate.data.batch import from_table
+    def __enter__(self) -> _File:
+        return self
 
-    with open_file(params.get("fs"), path) as f, pq.ParquetFile(f, memory_map=False) as pf:
+    def __exit__(self, *_: Any) -> None:
+        if self.pf is not None:
+            self.pf.close()
+            self.f.close()
+
+    def batches(self, groups: list[int]) -> Iterator[Any]:
+        """The rows of some row groups."""
+        return self._plain(groups) if self.fragment is None else self._filtered(groups)
+
+    def _filtered(self, groups: list[int]) -> Iterator[Any]:
+        """Batches of the rows that pass; row groups that their statistics rule out are not read."""
+        test = self.tests[0]
+        for t in self.tests[1:]:
+            test = test & t
+        physical = self.fragment.physical_schema
+        asked = _wanted(self.params, physical, self.said)
+        columns = list(physical.names) if asked is None else asked
+        size = self.params["batch_size"] or 131072
+        known = _known(physical, self.said, False)
+        part = self.fragment if list(groups) == [g.id for g in self.fragment.row_groups] else self.fragment.subset(row_group_ids=groups)
+        for rb in part.to_batches(schema=known, columns=columns, filter=test, use_threads=False, batch_size=size):
+            self.task.source = self.path
+            yield rb
+
+    def _plain(self, groups: list[int]) -> Iterator[Any]:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        from skate.data.batch import from_table
+
+        params, task, pf = self.params, self.task, self.pf
         md = pf.metadata
-        columns = _wanted(params, pf.schema_arrow, said)
+        columns = _wanted(params, pf.schema_arrow, self.said)
         rows = sum(md.row_group(g).num_rows for g in groups)
         if not rows:
             schema = pf.schema_arrow if columns is None else pa.schema([pf.schema_arrow.field(c) for c in columns])
@@ -361,14 +403,13 @@ def _plain(params: dict[str, Any], task: Any, path: str, groups: list[int], said
 
             coded = [n for n in few(pf.schema_arrow, md, groups) if columns is None or n in columns]
         if coded:
-            pf = pq.ParquetFile(f, metadata=md, memory_map=False, read_dictionary=coded)  # noqa: PLW2901
+            pf = pq.ParquetFile(self.f, metadata=md, memory_map=False, read_dictionary=coded)
         size = _bytes_per_row(md, groups, columns)
         step = params["batch_size"] or max(1024, min(rows, int(min(BATCH_BYTES, task.target) / max(1.0, size))))
-        first = sum(md.row_group(g).num_rows for g in range(groups[0]))
-        at = 0
+        self.row = sum(md.row_group(g).num_rows for g in range(groups[0]))
         for rb in pf.iter_batches(step, row_groups=groups, columns=columns, use_threads=False):
-            task.source_row = first + at
-            at += rb.num_rows
+            task.source_row = self.row
+            self.row += rb.num_rows
             yield code(rb, coded) if coded else rb
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from skate.data.read.files import common, file_source, read_stream
+from skate.data.read.files import bad_line, common, file_source, read_sound
 from skate.data.read.files import run as run_files
 
 if TYPE_CHECKING:
@@ -89,14 +89,30 @@ def read_file(params: dict[str, Any], task: Any, path: str) -> Iterator[Any]:
     from skate.data.batch import from_objects
 
     schema = _schema()
+    encoding = params["encoding"]
+    data = read_sound(params, task, "read_text", path, lines="\n".encode(encoding) == b"\n")
     try:
-        text = read_stream(params, path).decode(params["encoding"])
+        lines = data.decode(encoding).split("\n")
     except UnicodeDecodeError as e:
-        raise ValueError(f"not {params['encoding']} at byte {e.start}: {e.reason}; pass encoding=...") from None
-    lines = [ln[:-1] if ln.endswith("\r") else ln for ln in text.split("\n")]
-    if lines and not lines[-1]:
+        if "\n".encode(encoding) != b"\n":  # UTF-16 and its kind: no place behind the damage is known to begin a character
+            raise ValueError(f"not {encoding} at byte {e.start}: {e.reason}; pass encoding=...") from None
+        lines = _good_lines(params, task, path, data)
+    if not lines[-1]:
         lines.pop()  # after the last line's end
+    lines = [ln[:-1] if ln.endswith("\r") else ln for ln in lines]
     if params["drop_empty_lines"]:
         lines = [ln for ln in lines if ln]
     for at in range(0, max(1, len(lines)), 65536):
         yield pa.RecordBatch.from_arrays([from_objects(lines[at : at + 65536], pa.string())], schema=schema)
+
+
+def _good_lines(params: dict[str, Any], task: Any, path: str, data: bytes) -> list[str]:
+    """The lines that are text; the others become dead letters."""
+    encoding, out = params["encoding"], []
+    for i, line in enumerate(data.split(b"\n")):
+        try:
+            out.append(line.decode(encoding))
+        except UnicodeDecodeError as e:
+            why = f"not {encoding} at byte {e.start}: {e.reason}; pass encoding=..."
+            bad_line(params, task, "read_text", path, i + 1, why, line.rstrip(b"\r"))
+    return out or [""]

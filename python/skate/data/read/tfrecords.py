@@ -11,7 +11,7 @@ import struct
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from skate.data.read.files import common, file_source, read_stream
+from skate.data.read.files import Fitting, common, file_source, read_sound, unreadable
 from skate.data.read.files import run as run_files
 
 if TYPE_CHECKING:
@@ -84,37 +84,66 @@ def run(params: dict[str, Any], task: Any) -> Iterator[Any]:
 
 def read_file(params: dict[str, Any], task: Any, path: str) -> Iterator[Any]:
     """The batches of one file."""
-    held: list[dict[str, list[Any]]] = []
-    for data in records(read_stream(params, path)):
-        held.append(example(data))
+
+    def bad(record: tuple[int, dict[str, list[Any]], bytes], e: Exception) -> None:
+        unreadable(params, task, _of_record(path, record[0], e), path, record[0], record[2][:RAW_BYTES])
+
+    fitting = Fitting(params, lambda some: _batch([r[1] for r in some]), bad)
+    held: list[tuple[int, dict[str, list[Any]], bytes]] = []
+    for i, found in enumerate(records(read_sound(params, task, "read_tfrecords", path))):
+        try:
+            if isinstance(found, Damaged):
+                raise found
+            held.append((i, example(found), found))
+        except (ValueError, struct.error, AttributeError, TypeError) as e:
+            unreadable(params, task, _of_record(path, i, e), path, i, (e.raw if isinstance(e, Damaged) else found)[:RAW_BYTES])
         if len(held) == ROWS:
-            yield _batch(held)
+            yield from fitting.batch(held)
             held = []
     if held:
-        yield _batch(held)
+        yield from fitting.batch(held)
 
 
-def records(data: bytes) -> Iterator[bytes]:
-    """The records of a file."""
+RAW_BYTES = 64 << 10  # of a bad record that are kept
+
+
+class Damaged(ValueError):
+    """A record whose bytes are not what was written; raw: what is there."""
+
+    def __init__(self, text: str, raw: bytes):
+        super().__init__(text)
+        self.raw = raw
+
+
+def _of_record(path: str, i: int, e: Exception) -> Exception:
+    kind = TypeError if isinstance(e, TypeError) else ValueError
+    return kind(f"read_tfrecords {path}, record {i}: {e}")
+
+
+def records(data: bytes) -> Iterator[bytes | Damaged]:
+    """The records of a file; a Damaged in the place of one whose checksum is wrong, and as the last where no place behind it is known to begin a record."""
     from skate.data.crc32c import masked
 
     at, end = 0, len(data)
     while at < end:
         head = data[at : at + 12]
         if len(head) < 12:
-            raise ValueError(f"the file ends within the head of a record at byte {at}")
+            yield Damaged(f"the file ends within the head of a record at byte {at}", data[at:])
+            return
         n, crc = struct.unpack("<QI", head)
         if masked(head[:8]) != crc:
-            raise ValueError(
-                f"the checksum of the record's length at byte {at} is wrong; the file is damaged, or is no TFRecord file (compressed?)"
-            )
+            text = f"the checksum of the record's length at byte {at} is wrong; the file is damaged, or is no TFRecord file (compressed?)"
+            yield Damaged(text, data[at : at + RAW_BYTES])
+            return
         body = data[at + 12 : at + 12 + n]
         tail = data[at + 12 + n : at + 16 + n]
         if len(body) < n or len(tail) < 4:
-            raise ValueError(f"the file ends within the record at byte {at}")
+            yield Damaged(f"the file ends within the record at byte {at}", body)
+            return
         if masked(body) != struct.unpack("<I", tail)[0]:
-            raise ValueError(f"the checksum of the record at byte {at} is wrong; the file is damaged")
-        yield body
+            yield Damaged(f"the checksum of the record at byte {at} is wrong; the file is damaged", body)
+        else:
+            yield body
         at += 16 + n
 
 

@@ -13,7 +13,8 @@ import tarfile
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from skate.data.read.files import common, file_source, read_stream
+from skate.data.bad import is_fatal
+from skate.data.read.files import Fitting, common, decompress, file_source, read_sound, tolerates, unreadable
 from skate.data.read.files import run as run_files
 
 if TYPE_CHECKING:
@@ -92,35 +93,89 @@ def read_file(params: dict[str, Any], task: Any, path: str) -> Iterator[Any]:
     """The rows of one file."""
     from skate.data.batch import from_rows
 
+    def bad(row: dict[str, Any], e: Exception) -> None:
+        why = f"read_webdataset {path}, row {row['__key__']!r}: {type(e).__name__}: {e}"
+        unreadable(params, task, TypeError(why) if isinstance(e, TypeError) else ValueError(why), path)
+
+    fitting = Fitting(params, lambda some: from_rows(some, "read_webdataset"), bad)
     held: list[dict[str, Any]] = []
     size = 0
-    for row in _rows(_members(read_stream(params, path), params), params["suffixes"]):
+    rows = _rows(_members(params, task, path), params["suffixes"], bad)
+    while True:
+        try:
+            row = next(rows, None)
+        except _DamagedArchive as e:  # the row at hand may lack members
+            unreadable(params, task, e, path)
+            break
+        if row is None:
+            break
         size += sum(len(v) for v in row.values())
         row["__url__"] = path
-        row = apply_each(params["decoder"], row, decode)
-        if params["expand_json"]:
-            row = {**_object(row.get("json")), **row}
+        try:
+            row = apply_each(params["decoder"], row, decode)
+            if params["expand_json"]:
+                row = {**_object(row.get("json")), **row}
+        except Exception as e:  # of a decoder, the user's among them
+            if not tolerates(params) or is_fatal(e, reading=True):
+                raise
+            bad(row, e)
+            continue
         held.append(row)
         if size >= BATCH_BYTES:
-            yield from_rows(held, "read_webdataset")
+            yield from fitting.batch(held)
             held, size = [], 0
     if held:
-        yield from_rows(held, "read_webdataset")
+        yield from fitting.batch(held)
 
 
-def _members(data: bytes, params: dict[str, Any]) -> Iterator[tuple[str, bytes]]:
-    with tarfile.open(fileobj=io.BytesIO(data), mode="r:*") as tar:
-        for m in tar:
-            if m.isreg():
-                name = apply_each(params["filerename"], m.name, None)
-                if _wanted(name, params["fileselect"]):
-                    f = tar.extractfile(m)
-                    assert f is not None
-                    yield name, f.read()
+class _DamagedArchive(ValueError):
+    pass
 
 
-def _rows(members: Iterator[tuple[str, bytes]], suffixes: Any) -> Iterator[dict[str, Any]]:
+def _members(params: dict[str, Any], task: Any, path: str) -> Iterator[tuple[str, bytes]]:
+    """Names and bytes of the members. Where the archive is damaged no place behind it is known to begin a member."""
+    data = read_sound(params, task, "read_webdataset", path)
+    f = data if data[257:262] == b"ustar" else plain(data)
+    at = 0
+    try:
+        with tarfile.open(fileobj=io.BytesIO(f), mode="r:") as tar:
+            for m in tar:
+                at = tar.offset
+                if m.isreg():
+                    name = apply_each(params["filerename"], m.name, None)
+                    if _wanted(name, params["fileselect"]):
+                        member = tar.extractfile(m)
+                        assert member is not None
+                        body = member.read()
+                        if len(body) < m.size:
+                            raise tarfile.ReadError("unexpected end of data")
+                        yield name, body
+        end = f[at : at + 512]  # an archive ends with blocks of zeros, or where the file does; tarfile takes anything else for its end, too
+        if end.strip(b"\0"):
+            raise tarfile.ReadError("no member begins here")
+    except tarfile.TarError as e:
+        raise _DamagedArchive(f"read_webdataset {path}: the archive is damaged at byte {at}: {e}") from None
+
+
+def plain(data: bytes) -> bytes:
+    """What is compressed by gzip, bz2 or xz, told by its first bytes."""
+    if data[:6] == b"\xfd7zXZ\0":
+        import lzma
+
+        try:
+            return lzma.decompress(data)
+        except lzma.LZMAError as e:
+            raise ValueError(f"damaged xz data: {e}") from None
+    kind = "gzip" if data[:2] == b"\x1f\x8b" else "bz2" if data[:3] == b"BZh" else None
+    return data if kind is None else decompress(data, kind)
+
+
+def _rows(
+    members: Iterator[tuple[str, bytes]], suffixes: Any, bad: Callable[[dict[str, Any], Exception], None]
+) -> Iterator[dict[str, Any]]:
+    """Members with one stem; those with a name twice go to bad()."""
     row: dict[str, Any] = {}
+    whole = True
     for name, data in members:
         folder, slash, file = name.rpartition("/")
         stem, dot, suffix = file.partition(".")
@@ -128,14 +183,15 @@ def _rows(members: Iterator[tuple[str, bytes]], suffixes: Any) -> Iterator[dict[
             continue
         key = folder + slash + stem
         if row.get("__key__") != key:
-            if len(row) > 1:
+            if len(row) > 1 and whole:
                 yield row
-            row = {"__key__": key}
-        if suffix in row:
-            raise ValueError(f"{name}: duplicate file name: {suffix!r} is twice in the row {key!r}")
+            row, whole = {"__key__": key}, True
+        if suffix in row and whole:
+            bad(row, ValueError(f"{name}: duplicate file name: {suffix!r} is twice in the row {key!r}"))
+            whole = False
         if _wanted(suffix, suffixes):
             row[suffix] = data
-    if len(row) > 1:
+    if len(row) > 1 and whole:
         yield row
 
 
