@@ -36,7 +36,7 @@ from skate.data.coded import CodedText, plain
 from skate.data.context import DataContext
 from skate.data.values.frames import from_pandas, to_pandas
 from skate.data.values.from_arrow import column_to_numpy, to_objects, valid_bits
-from skate.data.values.to_arrow import array_from_numpy, column_before, from_objects, from_table, hint_of, one_array
+from skate.data.values.to_arrow import array_from_numpy, column_before, from_objects, from_table, hint_of, one_array, record_batches
 from skate.data.values.types import DICTIONARY, FIXED_LIST, LISTS, TEXT, PythonObjectType
 
 FORMATS = ("default", "numpy", "pandas", "pyarrow")
@@ -151,7 +151,7 @@ def from_batch(out: Any, what: str, rb: pa.RecordBatch | None = None, given: Num
     if isinstance(out, pa.RecordBatch):
         return [out]
     if type(out).__module__.split(".")[0] == "pandas" and hasattr(out, "columns"):
-        return [from_pandas(out, what, rb)]
+        return from_pandas(out, what, rb)
     if hasattr(out, "__arrow_c_stream__"):
         return from_table(_in_old_types(pa.table(out), rb))
     raise ValueError(
@@ -233,10 +233,11 @@ def _from_dict(out: Mapping[str, Any], what: str, rb: pa.RecordBatch | None, giv
             )
         n = len(col)
         cols.append(col)
-    return [pa.RecordBatch.from_arrays(cols, names=list(out))]
+    return record_batches(list(out), cols)
 
 
-def _column(v: Any, name: str, rb: pa.RecordBatch | None, given: NumpyBatch | None) -> pa.Array:
+def _column(v: Any, name: str, rb: pa.RecordBatch | None, given: NumpyBatch | None) -> Any:
+    """An Arrow array (chunked, where one cannot hold it) of one column of what a function returned."""
     if v is _LATER:
         return column_before(name, rb)
     if isinstance(v, np.ndarray):
@@ -292,10 +293,18 @@ def to_rows(rb: pa.RecordBatch) -> list[dict[str, Any]]:
     return [dict(zip(names, r, strict=True)) for r in zip(*cols, strict=True)] if names else [{} for _ in range(rb.num_rows)]
 
 
-def from_rows(rows: list[Mapping[str, Any]], what: str, rb: pa.RecordBatch | None = None, sure: bool = False) -> pa.RecordBatch | None:
-    """A batch of rows (dicts; a missing key is null; columns in order of appearance). sure: all rows are known to be dicts."""
+def from_rows(rows: list[Mapping[str, Any]], what: str, rb: pa.RecordBatch | None = None) -> pa.RecordBatch | None:
+    """One batch of rows (see rows_to_batches); None when there are none."""
+    from skate.data.schema import join
+
+    rbs = rows_to_batches(rows, what, rb)
+    return join(rbs) if rbs else None
+
+
+def rows_to_batches(rows: list[Mapping[str, Any]], what: str, rb: pa.RecordBatch | None = None) -> list[pa.RecordBatch]:
+    """Rows (dicts; a missing key is null; columns in order of appearance) as a batch, as several where one cannot hold them, as none where there are none."""
     if not rows:
-        return None
+        return []
     keys = list(rows[0])
     n = len(keys)
     cols: list[list[Any]] | None = None
@@ -321,9 +330,7 @@ def from_rows(rows: list[Mapping[str, Any]], what: str, rb: pa.RecordBatch | Non
             raise type(e)(f"{what} returned column {k!r} that cannot become an Arrow column: {e}") from None
     if DataContext.get_current().enable_fallback_to_arrow_object_ext_type is False:
         _no_objects(keys, arrays, what)
-    if not arrays:
-        return None
-    return pa.RecordBatch.from_arrays(arrays, names=keys)
+    return record_batches(keys, arrays) if arrays else []
 
 
 def _no_objects(names: list[str], arrays: list[pa.Array], what: str) -> None:

@@ -139,12 +139,9 @@ def merge(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
     """One batch of all rows."""
     if len(batches) == 1:
         return batches[0]
-    if any(not b.schema.equals(batches[0].schema) for b in batches):
-        from skate.data.schema import cast_batch, unify
+    from skate.data.schema import join
 
-        schema = unify([b.schema for b in batches])
-        batches = [cast_batch(b, schema) for b in batches]
-    return pa.concat_batches(batches)
+    return join(batches)
 
 
 def zip_rows(params: dict[str, Any], batches: Batches) -> Batches:
@@ -230,7 +227,7 @@ def _finished(got: list[Any]) -> list[Any]:
     return got
 
 
-def pieces(batches: Batches, work: Callable[[pa.RecordBatch], pa.RecordBatch | None], whole: bool) -> Batches:
+def pieces(batches: Batches, work: Callable[[pa.RecordBatch], list[pa.RecordBatch]], whole: bool) -> Batches:
     """work() over row ranges of each batch, whose size follows the bytes that come out. whole: joins them again for an operator that wants blocks."""
     size = PIECE_FIRST
     for rb in batches:
@@ -242,13 +239,13 @@ def pieces(batches: Batches, work: Callable[[pa.RecordBatch], pa.RecordBatch | N
             k = min(size, n - at)
             out = work(rb if k == n else rb.slice(at, k))
             at += k
-            if out is not None:
-                per_row = max(1, task.nbytes(out)) / k
+            if out:
+                per_row = max(1, sum(builtins.map(task.nbytes, out))) / k
                 size = int(max(PIECE_MIN, min(PIECE_MAX, 4 * size, PIECE_BYTES / per_row)))
                 if whole:
-                    done.append(out)
+                    done += out
                 else:
-                    yield out
+                    yield from out
         if done:
             yield merge(done)
 
@@ -257,15 +254,15 @@ def _rows(
     params: dict[str, Any],
     batches: Batches,
     check: Callable[[list[Any]], None],
-    build: Callable[[list[Any], pa.RecordBatch], pa.RecordBatch | None],
+    build: Callable[[list[Any], pa.RecordBatch], list[pa.RecordBatch]],
     lists: bool = False,
 ) -> Batches:
-    """Common part of the row operators. check raises for a result that is none; build makes a batch of the results for a batch of rows. lists: generators are results,
+    """Common part of the row operators. check raises for a result that is none; build makes batches of the results for a batch of rows. lists: generators are results,
     too."""
     fn = _bound(params)
     base = [0]
 
-    def strict(rb: pa.RecordBatch) -> pa.RecordBatch | None:
+    def strict(rb: pa.RecordBatch) -> list[pa.RecordBatch]:
         rows = _b.to_rows(rb)
         it = iter(rows)
         got = None
@@ -286,7 +283,7 @@ def _rows(
         finally:
             base[0] += len(rows)
 
-    def tolerant(rb: pa.RecordBatch) -> pa.RecordBatch | None:
+    def tolerant(rb: pa.RecordBatch) -> list[pa.RecordBatch]:
         at, n = base[0], rb.num_rows
         base[0] += n
         got: list[Any] = []
@@ -359,8 +356,8 @@ def _settle(
     failed: dict[int, BaseException],
     rb: pa.RecordBatch,
     check: Callable[[list[Any]], None],
-    build: Callable[[list[Any], pa.RecordBatch], pa.RecordBatch | None],
-) -> pa.RecordBatch | None:
+    build: Callable[[list[Any], pa.RecordBatch], list[pa.RecordBatch]],
+) -> list[pa.RecordBatch]:
     """A batch of the results that are good, alone and beside the ones before them; the others go to `failed`."""
     from skate.data.schema import unify
 
@@ -374,8 +371,8 @@ def _settle(
         try:
             check(values)
             part = build(values, rb if len(some) == rb.num_rows else rb.take(_b.from_objects(some, pa.int64())))
-            if part is not None and out:
-                unify([out[0].schema, part.schema])
+            if part and out:
+                unify([out[0].schema, part[0].schema])
         except Exception as e:
             if bad.is_fatal(e):
                 raise
@@ -384,9 +381,8 @@ def _settle(
             else:
                 todo += [some[len(some) // 2 :], some[: len(some) // 2]]
             continue
-        if part is not None:
-            out.append(part)
-    return merge(out) if out else None
+        out += part
+    return [merge(out)] if out else []
 
 
 def _bound(params: dict[str, Any]) -> Callable[[dict[str, Any]], Any]:
@@ -396,7 +392,9 @@ def _bound(params: dict[str, Any]) -> Callable[[dict[str, Any]], Any]:
 
 def map(params: dict[str, Any], batches: Batches) -> Batches:  # noqa: A001
     label = params["label"]
-    return _rows(params, batches, lambda got: _check_rows(got, label, "a dict (one row)"), lambda got, rb: _b.from_rows(got, label, rb))
+    return _rows(
+        params, batches, lambda got: _check_rows(got, label, "a dict (one row)"), lambda got, rb: _b.rows_to_batches(got, label, rb)
+    )
 
 
 def flat_map(params: dict[str, Any], batches: Batches) -> Batches:
@@ -410,10 +408,10 @@ def flat_map(params: dict[str, Any], batches: Batches) -> Batches:
                 if not isinstance(g, (list, tuple)):
                     got[i] = list(g)
 
-    def build(got: list[Any], rb: pa.RecordBatch) -> pa.RecordBatch | None:
+    def build(got: list[Any], rb: pa.RecordBatch) -> list[pa.RecordBatch]:
         out = list(itertools.chain.from_iterable(got))
         _check_rows(out, label, "a list of dicts (rows)")
-        return _b.from_rows(out, label, rb)
+        return _b.rows_to_batches(out, label, rb)
 
     return _rows(params, batches, check, build, lists=True)
 
@@ -445,9 +443,9 @@ def filter(params: dict[str, Any], batches: Batches) -> Batches:  # noqa: A001
         yield from _by_batch(params, batches, kept)
         return
 
-    def build(got: list[Any], rb: pa.RecordBatch) -> pa.RecordBatch | None:
+    def build(got: list[Any], rb: pa.RecordBatch) -> list[pa.RecordBatch]:
         keep = [True if v else False for v in got]
-        return rb if all(keep) else rb.filter(_b.array_from_numpy(np.array(keep, bool), None))
+        return [rb if all(keep) else rb.filter(_b.array_from_numpy(np.array(keep, bool), None))]
 
     yield from _rows(params, batches, lambda got: None, build)
 
@@ -490,7 +488,7 @@ def add_column(params: dict[str, Any], batches: Batches) -> Batches:
         else:
             names.append(col)
             cols.append(arr)
-        return [pa.RecordBatch.from_arrays(cols, names=names)]
+        return _b.record_batches(names, cols)
 
     yield from _by_batch(params, (rb for rb in batches if rb.num_rows), work)
 
@@ -498,7 +496,7 @@ def add_column(params: dict[str, Any], batches: Batches) -> Batches:
 _RETURNS = {"pyarrow": ((pa.Array, pa.ChunkedArray), "pyarrow Array"), "numpy": (np.ndarray, "numpy.ndarray")}
 
 
-def _new_column(v: Any, name: str, fmt: str, rows: int) -> pa.Array:
+def _new_column(v: Any, name: str, fmt: str, rows: int) -> Any:
     """What the function of add_column returned for a batch, as a column; TypeError when it is not what its format asks for."""
     if fmt in _RETURNS:
         kind, said = _RETURNS[fmt]
@@ -568,7 +566,7 @@ def project(params: dict[str, Any], batches: Batches) -> Batches:
             task.counters.update(numbered)  # its rows are tried again, or not at all
             raise
         cols = {**(dict(zip(rb.schema.names, rb.columns, strict=True)) if keep else {}), **made}
-        return [pa.RecordBatch.from_arrays(list(cols.values()), names=list(cols))]
+        return _b.record_batches(list(cols), list(cols.values()))
 
     yield from _by_batch(params, batches, work)
 

@@ -201,6 +201,41 @@ def _cast(c: pa.Array, t: pa.DataType) -> pa.Array:
     return (c.storage if isinstance(c.type, pa.FixedShapeTensorType) else c).cast(t, safe=True)
 
 
+def join(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
+    """One batch of all rows, in one schema; texts, bytes and lists that are together more than their type counts get its large one."""
+    import pyarrow as pa
+
+    if len(batches) == 1:
+        return batches[0]
+    schema = batches[0].schema
+    if any(not b.schema.equals(schema) for b in batches[1:]):
+        schema = unify([b.schema for b in batches])
+        batches = [cast_batch(b, schema) for b in batches]
+    try:
+        return pa.concat_batches(batches)
+    except pa.ArrowInvalid:  # more than 2 GiB in a column
+        wide = pa.schema([f.with_type(widened(f.type)) for f in schema], schema.metadata)
+        if wide.equals(schema):
+            raise
+        return pa.concat_batches([b.cast(wide) for b in batches])
+
+
+def widened(t: pa.DataType) -> pa.DataType:
+    """The type of the same values that counts what is in an array with 64 bits."""
+    import pyarrow as pa
+
+    is_ = pa.types
+    if is_.is_string(t):
+        return pa.large_string()
+    if is_.is_binary(t):
+        return pa.large_binary()
+    if is_.is_list(t) or is_.is_large_list(t):
+        return pa.large_list(t.value_field.with_type(widened(t.value_type)))
+    if is_.is_struct(t):
+        return pa.struct([f.with_type(widened(f.type)) for f in t])
+    return t
+
+
 def concat(batches: list[pa.RecordBatch]) -> pa.Table:
     """All batches as one Table in one schema (no copy)."""
     import pyarrow as pa

@@ -396,3 +396,59 @@ def test_pandas_missing_values():
     assert rb.column("f").null_count == 0, "NaN of a float column stays NaN"
     assert rb.column("s").null_count == rb.column("o").null_count == rb.column("i").null_count == 1
     assert rb.schema.types == [pa.float64(), pa.string(), pa.binary(), pa.int64()]
+
+
+def test_more_text_than_one_array_holds(monkeypatch):
+    """The limit is 2 GiB; a value that is more by itself gets a type that counts further."""
+    import pandas as pd
+    from skate.data.values import to_arrow
+
+    monkeypatch.setattr(to_arrow, "CHUNK_BYTES", 64)
+    texts = [("é" if i % 3 else "x") * (i % 7) for i in range(40)]
+    raw = [t.encode() for t in texts]
+    for values, t in ((texts, pa.string()), (raw, pa.binary())):
+        frame = pd.DataFrame({"x": values, "i": range(40)})
+        objects = np.empty(40, object)
+        objects[:] = values
+        rows = [{"x": v, "i": i} for i, v in enumerate(values)]
+        ways = [
+            B.from_batch({"x": values, "i": np.arange(40)}, "f"),
+            B.from_batch({"x": objects, "i": np.arange(40)}, "f"),
+            B.from_batch(frame, "f"),
+            B.rows_to_batches(rows, "f"),
+        ]
+        for rbs in ways:
+            assert len(rbs) > 3 and {b.schema.field("x").type for b in rbs} == {t}
+            assert all(sum(len(v.encode() if t == pa.string() else v) for v in b["x"].to_pylist()) <= 64 for b in rbs)
+            assert [r for b in rbs for r in b.to_pylist()] == rows
+        assert B.from_rows(rows, "f").to_pylist() == rows, "readers of whole files want one batch"
+    some = pd.DataFrame({"x": pd.array([*texts, None], "str")})
+    rbs = B.from_batch(some, "f")
+    assert len(rbs) > 3 and [v for b in rbs for v in b["x"].to_pylist()] == [*texts, None]
+
+
+def test_joining_more_text_than_one_array_holds():
+    """Nothing is touched of the 2.4 GB that the offsets speak of, so this costs no memory."""
+    from skate.data.schema import join, widened
+
+    n = 1_200_000_000
+    data = pa.py_buffer(np.zeros(n, np.uint8))
+    part = pa.Array.from_buffers(pa.binary(), 1, [None, pa.py_buffer(np.array([0, n], np.int32)), data])
+    parts = [pa.record_batch({"x": part})] * 2
+    with pytest.raises(pa.ArrowInvalid, match="offset overflow"):
+        pa.concat_batches(parts)
+    asked = []
+
+    class Batch:
+        schema = parts[0].schema
+
+        def cast(self, schema):
+            asked.append(schema)
+            return pa.record_batch({"x": pa.array([b"a"], schema.field(0).type)})
+
+    real = pa.concat_batches
+    with pytest.MonkeyPatch.context() as m:
+        m.setattr(pa, "concat_batches", lambda b: real(parts) if type(b[0]) is Batch else real(b))
+        assert join([Batch(), Batch()]).schema.field("x").type == asked[0].field("x").type == pa.large_binary()
+    nested = pa.struct([("a", pa.list_(pa.string())), ("i", pa.int8())])
+    assert widened(nested) == pa.struct([("a", pa.large_list(pa.large_string())), ("i", pa.int8())])

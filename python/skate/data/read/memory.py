@@ -60,12 +60,11 @@ def from_items(items: Iterable[Any], *, parallelism: int = -1, override_num_bloc
         >>> skate.data.from_items(["x"]).take_all()
         [{'item': 'x'}]
     """
-    from skate.data.batch import from_rows
+    from skate.data.batch import rows_to_batches
 
     items = list(items)
     rows: list[Mapping[str, Any]] = [r if isinstance(r, Mapping) else {"item": r} for r in items]
-    rb = from_rows(rows, "from_items")
-    return local_source([] if rb is None else _split([rb], override_num_blocks, parallelism, min_units()), "FromItems")
+    return local_source(_split(rows_to_batches(rows, "from_items"), override_num_blocks, parallelism, min_units()), "FromItems")
 
 
 def from_arrow(tables: Any, *, override_num_blocks: int | None = None) -> MaterializedDataset:
@@ -136,7 +135,7 @@ def from_pandas(dfs: pd.DataFrame | list[pd.DataFrame], *, override_num_blocks: 
     for name in (n for df in frames for n in df.columns):
         if not isinstance(name, str):
             raise ValueError(f"from_pandas: the column name {name!r} is of type {type(name).__name__}; column names are str")
-    rbs = [convert(df, "from_pandas") for df in frames]
+    rbs = [rb for df in frames for rb in convert(df, "from_pandas")]
     return local_source(_split(rbs, override_num_blocks), "FromPandas", frames=True)
 
 
@@ -153,13 +152,12 @@ def from_numpy(ndarrays: np.ndarray[Any, Any] | list[np.ndarray[Any, Any]], *, c
         (3, 2)
     """
     import numpy as np
-    import pyarrow as pa
 
-    from skate.data.batch import array_from_numpy
+    from skate.data.batch import array_from_numpy, record_batches
 
     arrays = ndarrays if isinstance(ndarrays, (list, tuple)) else [ndarrays]
     return local_source(
-        _split([pa.RecordBatch.from_arrays([array_from_numpy(np.asarray(a), None)], names=[column]) for a in arrays], None), "FromNumpy"
+        _split([rb for a in arrays for rb in record_batches([column], [array_from_numpy(np.asarray(a), None)])], None), "FromNumpy"
     )
 
 

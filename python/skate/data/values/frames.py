@@ -9,9 +9,18 @@ import pyarrow as pa
 
 from skate.data.context import DataContext
 from skate.data.tensor_types import is_fixed
-from skate.data.values.cast import exact_cast
 from skate.data.values.from_arrow import column_to_numpy, objects_array, runs_decoded, tensor_to_numpy, times_to_numpy, to_objects
-from skate.data.values.to_arrow import array_from_numpy, from_objects, from_table, hint_of, one_array, same_objects
+from skate.data.values.to_arrow import (
+    array_from_numpy,
+    exact,
+    from_objects,
+    from_table,
+    hint_of,
+    narrowed,
+    one_array,
+    record_batches,
+    same_objects,
+)
 from skate.data.values.types import BOOL, NUMBERS, can_rebuild, family, is_ragged
 
 _T = pa.types
@@ -70,24 +79,24 @@ def _zone(tz: str) -> Any:
     return tz
 
 
-def from_pandas(df: Any, what: str, rb: pa.RecordBatch | None = None) -> pa.RecordBatch:
-    """A DataFrame as a batch, what its index says in front. NaN in float columns stays NaN; None, NA and NaT are null."""
+def from_pandas(df: Any, what: str, rb: pa.RecordBatch | None = None) -> list[pa.RecordBatch]:
+    """A DataFrame as a batch (several, where one cannot hold it), what its index says in front. NaN in float columns stays NaN; None, NA and NaT are null."""
     cols, names = [], []
     index = _of_index(df, what)
     for name, s in [*index, *((str(n), df.iloc[:, i]) for i, n in enumerate(df.columns))]:
         old = hint_of(name, rb)
         try:
             col = from_series(s, None if old is None else old.type, old)
-            kept = (
-                exact_cast(col, old.type) if old is not None and len(cols) < len(index) else None
-            )  # an index of evenly spaced integers forgets its dtype
-            cols.append(col if kept is None else kept)
+            if old is not None and len(cols) < len(index):  # an index of evenly spaced integers forgets its dtype
+                kept = exact(col, old.type)
+                col = col if kept is None else kept
+            cols.append(col)
         except (pa.ArrowException, TypeError, ValueError, OverflowError) as e:
             raise type(e)(f"{what} returned column {name!r} that cannot become an Arrow column: {e}") from None
         names.append(name)
     if len(set(names)) != len(names):
         raise ValueError(f"{what} returned a DataFrame with a column name twice: {sorted(n for n in names if names.count(n) > 1)[0]!r}")
-    return pa.RecordBatch.from_arrays(cols, names=names)
+    return record_batches(names, cols)
 
 
 def _of_index(df: Any, what: str) -> list[tuple[str, Any]]:
@@ -119,7 +128,7 @@ def _of_index(df: Any, what: str) -> list[tuple[str, Any]]:
     return out
 
 
-def from_series(s: Any, hint: pa.DataType | None, old: pa.Array | None = None) -> pa.Array:
+def from_series(s: Any, hint: pa.DataType | None, old: pa.Array | None = None) -> Any:
     """A Series as an Arrow array; `hint`: the type to keep if that is exact; `old`: the column of that type that it was made from."""
     dtype = s.dtype
     if isinstance(dtype, np.dtype):
@@ -134,10 +143,10 @@ def from_series(s: Any, hint: pa.DataType | None, old: pa.Array | None = None) -
             return from_objects(values, hint)
         return array_from_numpy(s.to_numpy(), hint if dtype.kind in "mMb" else None)
     arr = one_array(pa.array(s))
-    if _T.is_large_string(arr.type) and (hint is None or family(hint) != family(arr.type)) and arr.nbytes < 1 << 30:
-        arr = arr.cast(pa.string())
+    if _T.is_large_string(arr.type) and (hint is None or family(hint) != family(arr.type)):
+        arr = narrowed(arr)
     if hint is not None and arr.type != hint:
-        kept = exact_cast(arr, hint)
+        kept = exact(arr, hint)
         if kept is not None:
             return kept
     return arr

@@ -1,8 +1,13 @@
-"""numpy arrays and Python values as Arrow columns, of their natural type or of the type that they had, where that is exact."""
+"""numpy arrays and Python values as Arrow columns, of their natural type or of the type that they had, where that is exact.
+
+An Arrow array of strings, bytes or lists counts what is in it with 32 bits. Values that are more than that become a ChunkedArray of several (record_batches() makes as many batches of
+them); a single value that is more has a type with 64 bits (large_string, large_binary).
+"""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -12,17 +17,65 @@ from skate.data import tensor_types as _tt
 from skate.data.coded import plain
 from skate.data.tensor_types import is_fixed
 from skate.data.values.cast import compatible, exact_cast, same_floats
-from skate.data.values.from_arrow import to_objects
+from skate.data.values.from_arrow import to_objects, valid_bits
 from skate.data.values.types import FIXED_LIST, LISTS, TYPES, PythonObjectType, can_rebuild, is_ragged, ragged_parts, ragged_type
 
 _T = pa.types
 
 
-def one_array(c: Any) -> pa.Array:
+CHUNK_BYTES = (1 << 31) - 2  # of text or bytes in one array, at most
+
+
+def one_array(c: Any) -> Any:
+    """A ChunkedArray as one Array, if one can hold it."""
     if isinstance(c, pa.Array):
         return c
-    c = c.combine_chunks()
+    try:
+        c = c.combine_chunks()
+    except pa.ArrowInvalid:  # too much for one
+        return c
     return c if isinstance(c, pa.Array) else (c.chunk(0) if c.num_chunks == 1 else pa.concat_arrays(c.chunks))
+
+
+def record_batches(names: list[str], cols: list[Any]) -> list[pa.RecordBatch]:
+    """Columns of as many rows, side by side: one batch, or more where some are chunked (none of them is copied)."""
+    if any(isinstance(c, pa.ChunkedArray) for c in cols):
+        return pa.Table.from_arrays(cols, names=names).to_batches()
+    return [pa.RecordBatch.from_arrays(cols, names=names)]
+
+
+def narrowed(arr: Any) -> Any:
+    """A large_string array as string: chunked, where one cannot hold it; as it is, where that does not help. Texts are not copied."""
+    if isinstance(arr, pa.Array) and arr.nbytes <= CHUNK_BYTES:
+        return arr.cast(pa.string())
+    chunks = []
+    for c in arr.chunks if isinstance(arr, pa.ChunkedArray) else [arr]:
+        _, offsets, data = c.buffers()
+        ends = np.frombuffer(offsets, np.int64, len(c) + 1, 8 * c.offset) if len(c) else np.zeros(1, np.int64)
+        for a, b in _cuts(ends, CHUNK_BYTES):
+            if ends[b] - ends[a] > CHUNK_BYTES:
+                return arr
+            valid = None if c.null_count == 0 else bitmap(valid_bits(c.slice(a, b - a)))
+            small = pa.py_buffer((ends[a : b + 1] - ends[a]).astype(np.int32))
+            chunks.append(pa.Array.from_buffers(pa.string(), b - a, [valid, small, data.slice(int(ends[a]), int(ends[b] - ends[a]))]))
+    return pa.chunked_array(chunks, pa.string())
+
+
+def _cuts(ends: np.ndarray, most: int) -> Iterator[tuple[int, int]]:
+    """Ranges of values, of which ends[i] is the end of the first i, in groups of at most `most` (a single one may be more)."""
+    at = 0
+    while at < len(ends) - 1:
+        end = max(at + 1, int(np.searchsorted(ends, ends[at] + most, side="right")) - 1)
+        yield at, end
+        at = end
+
+
+def exact(arr: Any, to: pa.DataType) -> Any:
+    """exact_cast() of an array that may be chunked."""
+    if isinstance(arr, pa.Array):
+        return exact_cast(arr, to)
+    kept = [exact_cast(c, to) for c in arr.chunks]
+    return None if any(c is None for c in kept) else pa.chunked_array(kept, to)
 
 
 def array_from_numpy(v: np.ndarray, hint: pa.DataType | None, old: pa.Array | None = None) -> pa.Array:
@@ -72,7 +125,7 @@ def array_from_numpy(v: np.ndarray, hint: pa.DataType | None, old: pa.Array | No
     elif kind == "b":
         data = np.ma.getdata(v)
         arr = pa.Array.from_buffers(
-            pa.bool_(), len(v), [_bitmap(~np.ma.getmaskarray(v)) if isinstance(v, np.ma.MaskedArray) else None, _bitmap(data)]
+            pa.bool_(), len(v), [bitmap(~np.ma.getmaskarray(v)) if isinstance(v, np.ma.MaskedArray) else None, bitmap(data)]
         )
     else:
         if not v.dtype.isnative:
@@ -87,14 +140,14 @@ def array_from_numpy(v: np.ndarray, hint: pa.DataType | None, old: pa.Array | No
     return arr
 
 
-def _bitmap(bits: np.ndarray) -> pa.Buffer:
+def bitmap(bits: np.ndarray) -> pa.Buffer:
     return pa.py_buffer(np.packbits(bits, bitorder="little"))
 
 
 def plain_array(t: pa.DataType, v: np.ndarray, null: np.ndarray | None = None) -> pa.Array:
     """An Arrow array over the memory of v."""
     return pa.Array.from_buffers(
-        t, len(v), [None if null is None else _bitmap(~null), pa.py_buffer(v if v.flags.c_contiguous else np.ascontiguousarray(v))]
+        t, len(v), [None if null is None else bitmap(~null), pa.py_buffer(v if v.flags.c_contiguous else np.ascontiguousarray(v))]
     )
 
 
@@ -145,8 +198,9 @@ def _zero_lists(n: int, t: pa.DataType) -> pa.Array:
     return pa.array([[]] * n, t)
 
 
-def from_objects(values: list[Any], hint: pa.DataType | None, old: pa.Array | None = None) -> pa.Array:
-    """An Arrow array of Python values (None: null); keeps `hint` when that is exact. old: the column of that type that the values come from, as far as is known."""
+def from_objects(values: list[Any], hint: pa.DataType | None, old: pa.Array | None = None) -> Any:
+    """An Arrow array (chunked, where one cannot hold them) of Python values (None: null); keeps `hint` when that is exact. old: the column of that type that the values come from, as
+    far as is known."""
     if hint is not None and _T.is_union(hint):
         raise TypeError(f'type {hint} cannot be made from Python values; drop the column, or use batch_format="pyarrow"')
     first = next((v for v in values if v is not None), None)
@@ -162,13 +216,17 @@ def from_objects(values: list[Any], hint: pa.DataType | None, old: pa.Array | No
         and (first is None or not is_fixed(hint) and not isinstance(hint, (pa.UuidType, pa.Bool8Type)))
     ):
         storage = from_objects(values, hint.storage_type)
-        return pa.ExtensionArray.from_storage(hint, storage) if storage.type == hint.storage_type else storage
+        if storage.type != hint.storage_type:
+            return storage
+        if isinstance(storage, pa.ChunkedArray):
+            return pa.chunked_array([pa.ExtensionArray.from_storage(hint, c) for c in storage.chunks])
+        return pa.ExtensionArray.from_storage(hint, storage)
     natural = None
     error: Exception | None = None
     try:
         natural = _of_one_kind(values)
         if natural is None:
-            natural = pa.array(values)
+            natural = _natural(values)
         unit = _pandas_unit(values, natural.type)
         if unit is not None:
             natural = pa.array(values, type=pa.duration(unit) if _T.is_duration(natural.type) else pa.timestamp(unit, natural.type.tz))
@@ -188,10 +246,11 @@ def from_objects(values: list[Any], hint: pa.DataType | None, old: pa.Array | No
                     kept = pa.array(values, type=hint)
                 except (pa.ArrowException, TypeError, ValueError, OverflowError) as e:
                     error = error or e
-                if kept is not None and natural is not None and not same_floats(natural, kept):
-                    kept = None
+                if kept is not None and natural is not None:
+                    chunked = isinstance(natural, pa.ChunkedArray) or isinstance(kept, pa.ChunkedArray)
+                    kept = None if chunked or not same_floats(natural, kept) else kept
         else:
-            kept = exact_cast(natural, hint)
+            kept = exact(natural, hint)
         if kept is not None:
             return kept
     if natural is not None:
@@ -255,7 +314,18 @@ def python_objects(values: list[Any]) -> pa.Array:
     return pa.ExtensionArray.from_storage(PythonObjectType(), pa.array(out, pa.large_binary()))
 
 
-def _of_one_kind(values: list[Any]) -> pa.Array | None:
+def _natural(values: list[Any]) -> Any:
+    """Arrow's own choice."""
+    try:
+        return pa.array(values)
+    except pa.ArrowCapacityError:  # one value is too much for an array
+        kinds = set(map(type, values)) - {type(None)}
+        if kinds != {str} and kinds != {bytes}:
+            raise
+        return pa.array(values, pa.large_string() if kinds == {str} else pa.large_binary())
+
+
+def _of_one_kind(values: list[Any]) -> Any:
     """Lists of plain Python values of one type without None, by numpy; None for anything else."""
     kinds = set(map(type, values))
     if len(kinds) != 1:
@@ -269,24 +339,40 @@ def _of_one_kind(values: list[Any]) -> pa.Array | None:
     if kind is float:
         return plain_array(TYPES[np.dtype(np.float64)], np.array(values, np.float64))
     if kind is bool:
-        return pa.Array.from_buffers(pa.bool_(), len(values), [None, _bitmap(np.array(values, bool))])
+        return pa.Array.from_buffers(pa.bool_(), len(values), [None, bitmap(np.array(values, bool))])
     if kind is str:
+        ends = _ends(values)
+        if ends[-1] > CHUNK_BYTES // 4:  # bytes that they may become
+            return _in_groups(values, ends, CHUNK_BYTES // 4, pa.string())
         text = "".join(values)
         if text.isascii():
-            return _pieces_array(pa.string(), values, text.encode())
+            return _pieces_array(pa.string(), ends, text.encode())
         values = [v.encode() for v in values]
-        return _pieces_array(pa.string(), values, b"".join(values))
+        return _pieces_array(pa.string(), _ends(values), b"".join(values))
     if kind is bytes:
-        return _pieces_array(pa.binary(), values, b"".join(values))
+        ends = _ends(values)
+        if ends[-1] > CHUNK_BYTES:
+            return _in_groups(values, ends, CHUNK_BYTES, pa.binary())
+        return _pieces_array(pa.binary(), ends, b"".join(values))
     return None
 
 
-def _pieces_array(t: pa.DataType, values: list[Any], data: bytes) -> pa.Array | None:
-    if len(data) >= 1 << 31:
-        return None
-    offsets = np.zeros(len(values) + 1, np.int32)
-    np.cumsum(np.fromiter(map(len, values), np.int32, len(values)), out=offsets[1:])
-    return pa.Array.from_buffers(t, len(values), [None, pa.py_buffer(offsets), pa.py_buffer(data)])
+def _ends(values: list[Any]) -> np.ndarray:
+    """0, and where each value ends in all of them one behind the other."""
+    ends = np.zeros(len(values) + 1, np.int64)
+    np.cumsum(np.fromiter(map(len, values), np.int64, len(values)), out=ends[1:])
+    return ends
+
+
+def _pieces_array(t: pa.DataType, ends: np.ndarray, data: bytes) -> pa.Array:
+    return pa.Array.from_buffers(t, len(ends) - 1, [None, pa.py_buffer(ends.astype(np.int32)), pa.py_buffer(data)])
+
+
+def _in_groups(values: list[Any], ends: np.ndarray, most: int, t: pa.DataType) -> Any:
+    """The values as a ChunkedArray, each chunk at most `most` long (a single value may be more)."""
+    chunks = [_of_one_kind(values[a:b]) if b > a + 1 else _natural(values[a:b]) for a, b in _cuts(ends, most)]
+    large = next((c.type for c in chunks if c.type != t), None)
+    return pa.chunked_array(chunks if large is None else [c.cast(large) for c in chunks])
 
 
 def _pandas_unit(values: list[Any], t: pa.DataType) -> str | None:
