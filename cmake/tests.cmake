@@ -8,14 +8,22 @@
 #                                     sources of the engine that they check, so the engine itself is not linked.
 # ctest labels: unit, sim, model, crash, fuzz.
 
+# Most tests of engines wait for other processes: several at a time, besides the programs that ctest runs side by side.
+include(ProcessorCount)
+ProcessorCount(cores)
+math(EXPR SK_TEST_JOBS "2 * ${cores} + 2")
+
 function(skate_test_program name label libs)
   add_executable(${name} ${ARGN})
   target_include_directories(${name} PRIVATE ${CMAKE_SOURCE_DIR}/src ${CMAKE_SOURCE_DIR}/tests/c)
   target_compile_definitions(${name} PRIVATE SK_SOURCE_DIR="${CMAKE_SOURCE_DIR}")
   target_link_libraries(${name} PRIVATE skate_flags test_runner -Wl,--start-group ${libs} -Wl,--end-group Threads::Threads m)
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bin)
-  add_test(NAME ${name} COMMAND ${name})
+  add_test(NAME ${name} COMMAND ${name} -j ${SK_TEST_JOBS})
   set_tests_properties(${name} PROPERTIES LABELS ${label} TIMEOUT 7200) # a backstop: each test has a deadline of its own
+  if(label MATCHES "model|crash") # the longest first, so that the end is not one of them alone
+    set_tests_properties(${name} PROPERTIES COST 30)
+  endif()
 endfunction()
 
 add_library(test_runner OBJECT ${CMAKE_SOURCE_DIR}/tests/c/runner.c)

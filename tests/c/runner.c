@@ -1,9 +1,9 @@
 /* runner.c - main() of every C test program: a forked process a test, a deadline, TAP lines.
  *
- *     build/dev/bin/test_base [-l] [-v] [pattern ...]      a pattern is a part of a test's name
+ *     build/dev/bin/test_base [-l] [-v] [-j N] [pattern ...]      a pattern is a part of a test's name; -j: N (1) tests at a time
  *
  * Environment: SK_TEST_SEED, SK_TEST_ROUNDS (factor), SK_TEST_SLOW (factor on deadlines; a sanitizer build takes 6 by itself).
- * What it is not: parallel (ctest runs the programs side by side). Invariant: the runner itself has one thread, so fork is safe; every
+ * Invariant: the runner itself has one thread, so fork is safe; every
  * test leads its own process group, which is killed when the test ends, so nothing of it survives.
  * Cost: about 1 ms a test. The last line is exactly "N passed, N failed"; exit 1 when any failed or none matched. */
 #include <errno.h>
@@ -41,9 +41,9 @@ const char *__tsan_default_options(void);
 __attribute__((visibility("default"), weak)) const char *__tsan_default_options(void) { return "halt_on_error=1:second_deadlock_stack=1"; }
 #endif
 
-enum { EXIT_FAILED = 1, EXIT_SKIPPED = 77 };
+enum { EXIT_FAILED = 1, EXIT_SKIPPED = 77, MOST_JOBS = 64 };
 
-static struct report { /* shared with the test's process and its children */
+static struct report { /* of the test at hand: shared with its process and its children */
     _Atomic int written;
     char text[1500];
     char dir[256];
@@ -55,6 +55,7 @@ static struct test_case *first, **last = &first;
 static uint64_t run_seed, this_seed;
 static struct sk_rand rng;
 static bool may_leak;
+static int passed, failed;
 static int rounds_factor = 1, slow_factor = SANITIZED ? 6 : 1;
 
 void test_register(struct test_case *t) {
@@ -192,44 +193,83 @@ static void judge(const struct test_case *t, int status, bool late, struct outco
     }
 }
 
-static struct outcome run_one(const struct test_case *t) {
-    struct outcome o = {0};
-    memset(report->text, 0, sizeof(report->text));
-    atomic_store(&report->written, 0);
-    atomic_store(&report->dir_made, 0);
-    report->last_dir[0] = 0;
+/* A test under way. `report` is its slot's; free when pid is 0. */
+static struct running {
+    const struct test_case *t;
+    pid_t pid;
+    int pidfd;
+    int64_t begin, until;
+    struct report *report;
+} running[MOST_JOBS];
+
+static void show(const struct test_case *t, const struct outcome *o) {
+    o->passed ? passed++ : failed++;
+    printf("%sok %d - %s (%.1f ms)%s%s\n", o->passed ? "" : "not ", passed + failed, t->name, (double)o->ns / 1e6,
+           report->text[0] ? " # " : "", report->text);
+    fflush(stdout);
+}
+
+static void begin_test(struct running *r, const struct test_case *t) {
+    report = r->report;
+    memset(report, 0, sizeof(*report));
     fflush(NULL);
-    int64_t begin = sk_now_ns();
-    pid_t pid = fork();
-    if (pid < 0) {
+    r->t = t;
+    r->begin = sk_now_ns();
+    r->until = r->begin + (int64_t)t->seconds * slow_factor * SK_SEC;
+    r->pid = fork();
+    if (r->pid < 0) {
         say("fork: %s", strerror(errno));
-        return o;
+        r->pid = 0;
+        show(t, &(struct outcome){0});
+        return;
     }
-    if (pid == 0) child(t);
-    setpgid(pid, pid); /* both sides set it: whoever comes first */
-    int pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
-    SK_ASSERT(pidfd >= 0);
-    int64_t until = begin + (int64_t)t->seconds * slow_factor * SK_SEC;
-    struct pollfd p = {.fd = pidfd, .events = POLLIN};
-    int ready = 0;
-    for (;;) {
-        int64_t left = until - sk_now_ns();
-        if (left <= 0) break;
-        ready = poll(&p, 1, (int)(left / SK_MS + 1));
-        if (ready > 0 || (ready < 0 && errno != EINTR)) break;
+    if (r->pid == 0) {
+        for (struct running *o = running; o < running + MOST_JOBS; o++)
+            if (o->pid && o != r) close(o->pidfd);
+        child(t);
     }
-    bool late = ready <= 0;
+    setpgid(r->pid, r->pid); /* both sides set it: whoever comes first */
+    r->pidfd = (int)syscall(SYS_pidfd_open, r->pid, 0);
+    SK_ASSERT(r->pidfd >= 0);
+}
+
+static void end_test(struct running *r, bool late) {
+    struct outcome o = {0};
+    report = r->report;
     /* The leader is a zombie until waitpid, so the group number cannot have been reused yet. */
-    kill(-pid, SIGKILL);
-    kill(pid, SIGKILL); /* in case it left its group */
+    kill(-r->pid, SIGKILL);
+    kill(r->pid, SIGKILL); /* in case it left its group */
     int status = 0;
-    while (waitpid(pid, &status, 0) < 0 && errno == EINTR) {}
-    close(pidfd);
-    o.ns = sk_now_ns() - begin;
-    judge(t, status, late, &o);
+    while (waitpid(r->pid, &status, 0) < 0 && errno == EINTR) {}
+    close(r->pidfd);
+    r->pid = 0;
+    o.ns = sk_now_ns() - r->begin;
+    judge(r->t, status, late, &o);
     if (report->last_dir[0]) rmdir_last(report->last_dir);
     if (atomic_load(&report->dir_made)) nftw(report->dir, remove_one, 16, FTW_DEPTH | FTW_PHYS);
-    return o;
+    show(r->t, &o);
+}
+
+/* Waits until one of those under way ends or is late; then all that have. */
+static void end_some(void) {
+    struct pollfd p[MOST_JOBS];
+    struct running *of[MOST_JOBS];
+    nfds_t n = 0;
+    int64_t until = INT64_MAX;
+    for (struct running *r = running; r < running + MOST_JOBS; r++) {
+        if (!r->pid) continue;
+        until = SK_MIN(until, r->until);
+        of[n] = r;
+        p[n++] = (struct pollfd){.fd = r->pidfd, .events = POLLIN};
+    }
+    int64_t left = SK_MAX(0, until - sk_now_ns());
+    if (poll(p, n, (int)(left / SK_MS + 1)) < 0) {
+        SK_ASSERT(errno == EINTR);
+        return;
+    }
+    int64_t now = sk_now_ns();
+    for (nfds_t i = 0; i < n; i++)
+        if (p[i].revents || now >= of[i]->until) end_test(of[i], !p[i].revents);
 }
 
 /* ---- all tests --------------------------------------------------------------------------------------------------------------- */
@@ -255,12 +295,13 @@ static uint64_t env_u64(const char *name, uint64_t otherwise) {
 
 int main(int argc, char **argv) {
     bool list = false, verbose = false;
-    int at = 1;
+    int at = 1, jobs = 1;
     for (; at < argc && argv[at][0] == '-'; at++) {
         if (strcmp(argv[at], "-l") == 0) list = true;
         else if (strcmp(argv[at], "-v") == 0) verbose = true;
+        else if (strcmp(argv[at], "-j") == 0 && at + 1 < argc) jobs = atoi(argv[++at]);
         else {
-            fprintf(stderr, "usage: %s [-l] [-v] [pattern ...]\n", argv[0]);
+            fprintf(stderr, "usage: %s [-l] [-v] [-j N] [pattern ...]\n", argv[0]);
             return 2;
         }
     }
@@ -272,12 +313,13 @@ int main(int argc, char **argv) {
     if (verbose) sk_log_set(SK_LOG_DEBUG, STDERR_FILENO);
     signal(SIGPIPE, SIG_IGN);
 
-    report = mmap(NULL, sizeof(*report), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    if (report == MAP_FAILED) {
+    jobs = SK_MAX(1, SK_MIN(jobs, MOST_JOBS));
+    struct report *reports = mmap(NULL, sizeof(*report) * (size_t)jobs, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (reports == MAP_FAILED) {
         perror("mmap");
         return 2;
     }
-    int passed = 0, failed = 0, no = 0;
+    for (int i = 0; i < jobs; i++) running[i].report = &reports[i];
     if (!list) printf("# seed %llu (SK_TEST_SEED repeats it)\n", (unsigned long long)run_seed);
     for (struct test_case *t = first; t; t = t->next) {
         if (!wanted(t, argv + at, argc - at)) continue;
@@ -285,13 +327,14 @@ int main(int argc, char **argv) {
             printf("%s %s:%d\n", t->name, t->file, t->line);
             continue;
         }
-        struct outcome o = run_one(t);
-        o.passed ? passed++ : failed++;
-        printf("%sok %d - %s (%.1f ms)%s%s\n", o.passed ? "" : "not ", ++no, t->name, (double)o.ns / 1e6, report->text[0] ? " # " : "",
-               report->text);
-        fflush(stdout);
+        struct running *r = running;
+        while (r->pid)
+            if (++r == running + jobs) end_some(), r = running;
+        begin_test(r, t);
     }
     if (list) return 0;
-    printf("1..%d\n%d passed, %d failed\n", no, passed, failed);
+    for (struct running *r = running; r < running + jobs; r++)
+        while (r->pid) end_some();
+    printf("1..%d\n%d passed, %d failed\n", passed + failed, passed, failed);
     return failed || !passed;
 }

@@ -67,6 +67,16 @@ TEST(runner_counts_both) {
     CHECK_STR_HAS(out, "1..2\n1 passed, 1 failed\n");
 }
 
+TEST(runner_many_at_a_time) {
+    CHECK_EQ(victim("-j 3 good hangs exits leaks skips crashes"), 1);
+    CHECK_STR_HAS(out, " - hangs (");
+    CHECK_STR_HAS(out, "past its deadline of");
+    CHECK_STR_HAS(out, "exit status 3");
+    CHECK_STR_HAS(out, "10 bytes in 1 blocks of tag test");
+    CHECK_STR_HAS(out, "SKIP no reason");
+    CHECK_STR_HAS(out, "1..6\n2 passed, 4 failed\n");
+}
+
 TEST(runner_refuses_nothing_to_do) {
     CHECK_EQ(victim("no_such_test"), 1);
     CHECK_STR_HAS(out, "0 passed, 0 failed\n");
