@@ -34,6 +34,7 @@ import pyarrow as pa
 from skate import _skate
 from skate.data.coded import CodedText, plain
 from skate.data.context import DataContext
+from skate.data.schema import check_names
 from skate.data.values.frames import from_pandas, to_pandas
 from skate.data.values.from_arrow import column_to_numpy, to_objects, valid_bits
 from skate.data.values.to_arrow import array_from_numpy, column_before, from_objects, from_table, hint_of, one_array, record_batches
@@ -146,14 +147,15 @@ def from_batch(out: Any, what: str, rb: pa.RecordBatch | None = None, given: Num
     """What a user function returned, as record batches. rb: its input; given: the batch it got, if that was numpy."""
     if isinstance(out, Mapping):
         return [given.rb] if out is given and _untouched(given) else _from_dict(out, what, rb, given)
-    if isinstance(out, pa.Table):
-        return from_table(out)
-    if isinstance(out, pa.RecordBatch):
-        return [out]
+    if isinstance(out, (pa.Table, pa.RecordBatch)):
+        check_names(out.schema.names, what)
+        return from_table(out) if isinstance(out, pa.Table) else [out]
     if type(out).__module__.split(".")[0] == "pandas" and hasattr(out, "columns"):
         return from_pandas(out, what, rb)
     if hasattr(out, "__arrow_c_stream__"):
-        return from_table(_in_old_types(pa.table(out), rb))
+        t = pa.table(out)
+        check_names(t.schema.names, what)
+        return from_table(_in_old_types(t, rb))
     raise ValueError(
         f'{what} returned {_named(out)}; return a dict of arrays ({{"x": numpy array or list}}), a pandas DataFrame or a pyarrow Table, '
         f"or yield such batches"

@@ -671,6 +671,10 @@ class Dataset(Splits, Conversions, Writers):
                 raise ValueError(f"rename_columns received duplicate values in the 'names': {names}")
             new: Any = dict(names)
             self._check_columns(list(names), "rename_columns")
+            if self._facts.schema is not None:
+                from skate.data.schema import check_names
+
+                check_names([new.get(n, n) for n in self._facts.schema().names], "rename_columns")
         elif isinstance(names, (list, tuple)):
             if not names:
                 raise ValueError("rename_columns requires 'names' with at least one column name.")

@@ -103,7 +103,14 @@ def tolerates(params: dict[str, Any]) -> bool:
 
 
 def read(params: dict[str, Any], batches: None) -> Batches:
-    yield from importlib.import_module("skate.data.read." + params["format"]).run(params, task)
+    from skate.data.schema import check_names
+
+    known: Any = None
+    for rb in importlib.import_module("skate.data.read." + params["format"]).run(params, task):
+        if known is None or not rb.schema.equals(known):
+            known = rb.schema
+            check_names(known.names, f"{params['label']}, {task.source or 'its input'}")
+        yield rb
 
 
 def write(params: dict[str, Any], batches: Batches) -> Batches:
@@ -536,6 +543,8 @@ def drop_columns(params: dict[str, Any], batches: Batches) -> Batches:
 
 
 def rename_columns(params: dict[str, Any], batches: Batches) -> Batches:
+    from skate.data.schema import check_names
+
     names = params["names"]
     for rb in batches:
         old = rb.schema.names
@@ -548,6 +557,7 @@ def rename_columns(params: dict[str, Any], batches: Batches) -> Batches:
             if len(names) != len(old):
                 raise ValueError(f"{params['label']}: {len(names)} names for {len(old)} columns ({', '.join(old)})")
             new = names
+        check_names(new, params["label"])
         yield rb.rename_columns(new)
 
 

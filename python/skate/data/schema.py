@@ -8,6 +8,7 @@ an error that names the column and both types; never a silent conversion.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -249,6 +250,14 @@ def concat_as(table: pa.Table, schema: pa.Schema) -> pa.Table:
     import pyarrow as pa
 
     return pa.Table.from_batches([cast_batch(b, schema) for b in table.to_batches()], schema=schema)
+
+
+def check_names(names: Sequence[str], what: str) -> None:
+    """ValueError when a name is there twice: rows and batches are dicts of names, so one of the columns would be lost."""
+    if len(set(names)) != len(names):
+        seen: set[str] = set()
+        twice = next(n for n in names if n in seen or seen.add(n))  # type: ignore[func-returns-value]
+        raise ValueError(f"{what}: the column name {twice!r} is there twice; give each column a name of its own")
 
 
 def free_name(taken: Any, name: str) -> str:

@@ -11,8 +11,10 @@ import struct
 import tarfile
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.orc as orc
 import pyarrow.parquet as pq
 import pytest
 import skate.data as sd
@@ -498,3 +500,76 @@ def test_columns_that_are_null_at_first_get_their_type(tmp_path):
     ds.write_parquet(str(tmp_path), min_rows_per_file=3)
     (f,) = tmp_path.iterdir()
     assert pq.read_table(f).to_pylist() == rows and pq.read_schema(f).types == [pa.int64(), pa.int64()]
+
+
+# ---- names that are there twice
+
+
+TWICE = pa.table([pa.array([1, 2]), pa.array([3, 4])], names=["a", "a"])
+TWO = pa.table({"a": [1, 2], "b": [3, 4]})
+
+
+def _connect():
+    return sqlite3.connect(":memory:")
+
+
+AT_THE_CALL = {
+    "from_arrow": lambda d: sd.from_arrow(TWICE),
+    "from_arrow of a batch": lambda d: sd.from_arrow(TWICE.to_batches()[0]),
+    "from_blocks": lambda d: sd.from_blocks([TWICE]),
+    "from_pandas": lambda d: sd.from_pandas(pd.DataFrame([[1, 2]], columns=["a", "a"])),
+    "rename_columns": lambda d: sd.from_arrow(TWO).rename_columns({"b": "a"}),
+    "select_columns": lambda d: sd.from_arrow(TWO).select_columns(["a", "a"]),
+    "read_parquet": lambda d: sd.read_parquet(f"{d}/t.parquet"),
+    "columns": lambda d: sd.read_parquet(f"{d}/p.parquet", columns=["a", "a"]),
+}
+IN_THE_RUN = {
+    "rename_columns": lambda d: sd.from_arrow(TWO).map(lambda r: r).rename_columns({"b": "a"}),
+    "a Table": lambda d: sd.from_arrow(TWO).map_batches(lambda t: TWICE, batch_format="pyarrow"),
+    "a RecordBatch": lambda d: sd.from_arrow(TWO).map_batches(lambda t: TWICE.to_batches()[0], batch_format="pyarrow"),
+    "a DataFrame": lambda d: sd.from_arrow(TWO).map_batches(lambda t: pd.DataFrame([[1, 2]], columns=["a", "a"]), batch_format="pandas"),
+    "read_feather": lambda d: sd.read_feather(f"{d}/t.arrow"),
+    "read_orc": lambda d: sd.read_orc(f"{d}/t.orc"),
+    "read_sql": lambda d: sd.read_sql("select 1 as a, 2 as a", _connect),
+}
+
+
+@pytest.fixture(scope="module")
+def named_twice(tmp_path_factory):
+    d = tmp_path_factory.mktemp("twice")
+    pq.write_table(TWICE, d / "t.parquet")
+    pq.write_table(pa.table({"a": [1], "path": ["x"]}), d / "p.parquet")
+    with pa.ipc.new_file(str(d / "t.arrow"), TWICE.schema) as f:
+        f.write_table(TWICE)
+    orc.write_table(TWICE, d / "t.orc")
+    return d
+
+
+@pytest.mark.parametrize("how", AT_THE_CALL)
+def test_a_name_that_is_there_twice_is_an_error_at_the_call(named_twice, how):
+    with pytest.raises(ValueError, match="'a'"):
+        AT_THE_CALL[how](named_twice)
+
+
+@pytest.mark.parametrize("how", IN_THE_RUN)
+def test_a_name_that_is_there_twice_is_an_error_of_the_run(named_twice, how):
+    ds = IN_THE_RUN[how](named_twice)
+    with pytest.raises(ValueError, match="column name 'a' is there twice"):
+        ds.take_all()
+
+
+def test_names_that_are_made_or_replaced(tmp_path, named_twice):
+    (tmp_path / "x.csv").write_text("a,a,b,a\n1,2,3,4\n")
+    assert sd.read_csv(str(tmp_path / "x.csv")).take_all() == [{"a": 1, "a.1": 2, "b": 3, "a.2": 4}]
+    for header in ("a,a,a.1", "a.1,a,a", "x,x.1,x,x.1"):
+        (tmp_path / "x.csv").write_text(f"{header}\n" + ",".join("1" for _ in header.split(",")) + "\n")
+        assert sd.read_csv(str(tmp_path / "x.csv")).columns() == list(pd.read_csv(tmp_path / "x.csv").columns)
+    ds = sd.from_arrow(TWO)
+    assert ds.zip(ds).columns() == ["a", "b", "a_1", "b_1"]
+    assert ds.rename_columns({"a": "b", "b": "a"}).take(1) == [{"b": 1, "a": 3}]
+    assert ds.add_column("a", lambda b: b["b"]).take(1) == [{"a": 3, "b": 3}]
+    with pytest.raises(ValueError, match="'path' is there twice"):
+        sd.read_parquet(str(named_twice / "p.parquet"), include_paths=True)
+    (tmp_path / "x.csv").write_text("path\n1\n")
+    with pytest.raises(ValueError, match='column "path" of its own'):
+        sd.read_csv(str(tmp_path / "x.csv"), include_paths=True).take_all()

@@ -436,6 +436,8 @@ def with_columns(rb: Any, extra: dict[str, Any], path: str | None) -> Any:
             raise ValueError(
                 f"partition column {k}: the path says {v!r}, the file's own column of that name holds {old.unique().to_pylist()[:5]}; read with partitioning=None, or drop one"
             )
+    if path is not None and "path" in rb.schema.names:
+        raise ValueError('include_paths: the file has a column "path" of its own; read it without include_paths, or rename the column')
     return rb if path is None else rb.append_column("path", from_objects([path] * rb.num_rows, pa.string()))
 
 

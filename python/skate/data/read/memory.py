@@ -82,12 +82,15 @@ def from_arrow(tables: Any, *, override_num_blocks: int | None = None) -> Materi
     import pyarrow as pa
 
     from skate.data.batch import from_table
+    from skate.data.schema import check_names
 
     rbs: list[Any] = []
     for t in tables if isinstance(tables, (list, tuple)) else [tables]:
         if isinstance(t, bytes):
             t = pa.ipc.open_stream(t).read_all()
-        rbs += [t] if isinstance(t, pa.RecordBatch) else from_table(t if isinstance(t, pa.Table) else pa.table(t))
+        t = t if isinstance(t, (pa.RecordBatch, pa.Table)) else pa.table(t)
+        check_names(t.schema.names, "from_arrow")
+        rbs += [t] if isinstance(t, pa.RecordBatch) else from_table(t)
     return local_source(_split(rbs, override_num_blocks), "FromArrow")
 
 
@@ -102,14 +105,13 @@ def from_blocks(blocks: list[Any]) -> MaterializedDataset:
         >>> skate.data.from_blocks([pyarrow.table({"a": [1]}), pyarrow.table({"a": [2]})]).num_blocks()
         2
     """
-    import pyarrow as pa
 
     from skate.data.batch import from_batch
     from skate.data.ops import merge
 
     out = []
     for b in blocks:
-        rbs = [b] if isinstance(b, pa.RecordBatch) else from_batch(b, "from_blocks")
+        rbs = from_batch(b, "from_blocks")
         out += [merge(rbs)] if rbs else []
     return local_source(out, "FromBlocks")
 

@@ -104,6 +104,7 @@ def read_parquet(
     """
     batch_size, udf, arrow = _arguments(arrow_parquet_args)
     from skate.data.execute import Facts, ReadOptions, source
+    from skate.data.schema import check_names
 
     exts = file_extensions
     if exts is EXTENSIONS and not (isinstance(paths, (str, os.PathLike)) and _is_dir(paths, filesystem)):
@@ -129,10 +130,15 @@ def read_parquet(
     for s, _ in infos:
         if not any(s is t or s.equals(t) for t in schemas):
             schemas.append(s)
+    for s in schemas:
+        check_names(s.names, f"read_parquet {next(p for p, i in zip(listing.paths, infos, strict=True) if i[0].equals(s))}")
     stored = schema if schema is not None else _unified(schemas)
     said = parse(listing.paths[0]) if parse else {}
     full = _known(stored, said, include_paths)
+    if include_paths:
+        check_names([*stored.names, "path"], "read_parquet with include_paths")
     if columns is not None:
+        check_names(columns, "read_parquet, columns")
         missing = [c for c in columns if c not in full.names]
         if missing:
             raise KeyError(f"read_parquet: there is no column {missing[0]!r} in {listing.paths[0]}; columns are {', '.join(stored.names)}")

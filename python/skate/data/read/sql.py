@@ -100,6 +100,7 @@ def _execute(cursor: Any, sql: str, params: Any) -> None:
 
 def run(params: dict[str, Any], task: Any) -> Iterator[Any]:
     from skate.data.batch import from_batch
+    from skate.data.schema import check_names
 
     sql = pickle.loads(task.unit)
     task.source = sql if len(sql) <= 80 else sql[:77] + "..."
@@ -108,6 +109,7 @@ def run(params: dict[str, Any], task: Any) -> Iterator[Any]:
         cursor = c.cursor()
         _execute(cursor, sql, params["args"])
         names = [d[0] for d in cursor.description or ()]
+        check_names(names, "read_sql (name them with AS)")
         while rows := cursor.fetchmany(ROWS):
             yield from from_batch({n: list(v) for n, v in zip(names, zip(*rows, strict=True), strict=True)}, "read_sql")
     finally:

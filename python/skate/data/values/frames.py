@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from skate.data.context import DataContext
+from skate.data.schema import check_names
 from skate.data.tensor_types import is_fixed
 from skate.data.values.from_arrow import column_to_numpy, objects_array, runs_decoded, tensor_to_numpy, times_to_numpy, to_objects
 from skate.data.values.to_arrow import (
@@ -94,8 +95,7 @@ def from_pandas(df: Any, what: str, rb: pa.RecordBatch | None = None) -> list[pa
         except (pa.ArrowException, TypeError, ValueError, OverflowError) as e:
             raise type(e)(f"{what} returned column {name!r} that cannot become an Arrow column: {e}") from None
         names.append(name)
-    if len(set(names)) != len(names):
-        raise ValueError(f"{what} returned a DataFrame with a column name twice: {sorted(n for n in names if names.count(n) > 1)[0]!r}")
+    check_names(names, what)
     return record_batches(names, cols)
 
 
