@@ -91,7 +91,7 @@ def _text(name, v):
 def _name(name, v):
     _type(name, v, str)
     if not v:
-        raise ValueError(f"The keyword '{name}' must not be empty")
+        raise ValueError("Actor name cannot be an empty string" if name == "name" else f"The keyword '{name}' must not be empty")
 
 
 def _bool(name, v):
@@ -120,8 +120,13 @@ def _label_selector(name, v):
             raise ValueError(f"{name}: {key!r}: {value!r} is neither a value nor !value, in(a, b), !in(a, b)")
 
 
-def _list(name, v):
+def _fallback_strategy(name, v):
+    """A list of {"label_selector": {...}}. Only its form matters: there is one node."""
     _type(name, v, list)
+    for choice in v:
+        if not isinstance(choice, dict) or set(choice) - {"label_selector"}:
+            raise ValueError(f"{name}: a list of {{'label_selector': {{label: value}}}} is wanted; {choice!r} is something else")
+        _label_selector(name, choice.get("label_selector", {}))
 
 
 def _runtime_env(name, v):
@@ -178,7 +183,7 @@ def _not_for_tasks(name, v):
 _COMMON = {
     "accelerator_type": _text,
     "enable_task_events": _bool,
-    "fallback_strategy": _list,
+    "fallback_strategy": _fallback_strategy,
     "label_selector": _label_selector,
     "memory": _number,
     "name": _text,

@@ -30,7 +30,6 @@ ABSENT = {
     "util.collective": _NOT + "torch.distributed does it",
     "util.connect": _NOT + "the engine is in this process; there is no server to connect to",
     "util.disconnect": _NOT + "the engine is in this process; there is no server to connect to",
-    "util.iter": _NOT + "deprecated by Ray; skate.data does it",
     "util.rpdb": _NOT + "SKATE_ENGINE=inline and breakpoint()",
     "util.pdb": _NOT + "SKATE_ENGINE=inline and breakpoint()",
     "util.spark": _NOT + "it makes clusters of Ray out of Spark's",

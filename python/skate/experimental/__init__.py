@@ -1,6 +1,46 @@
 """skate.experimental: names of ray.experimental that make sense on one machine."""
 
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
 from skate import _lazy
+
+
+def get_object_locations(obj_refs: Sequence[Any], timeout_ms: int = -1) -> dict[Any, dict[str, Any]]:
+    """Where the objects are, and how large.
+
+    Args:
+        obj_refs: References.
+        timeout_ms: Without effect: nobody has to be asked.
+
+    Returns:
+        For each reference a dict with "node_ids" (the hex id of this machine, or none while the object is not there), "object_size" in bytes (None while it is
+        not there) and "did_spill" (whether it is on disk only).
+
+    Raises:
+        RuntimeError: No engine runs.
+        TypeError: Something in the list is no reference.
+    """
+    from skate import ObjectRef, is_initialized
+    from skate.util.state.api import object_places
+
+    if not is_initialized():
+        raise RuntimeError("get_object_locations: skate has not been started; call init() first")
+    for ref in obj_refs:
+        if not isinstance(ref, ObjectRef):
+            raise TypeError(f"get_object_locations: references are wanted, not {type(ref).__name__}")
+    return object_places(obj_refs) if obj_refs else {}
+
+
+def get_local_object_locations(obj_refs: Sequence[Any]) -> dict[Any, dict[str, Any]]:
+    """As get_object_locations().
+
+    Args:
+        obj_refs: References.
+    """
+    return get_object_locations(obj_refs)
 
 
 def __getattr__(name):

@@ -35,14 +35,15 @@ def DeveloperAPI(*args):
 
 
 def Deprecated(*args, message="", warning=False):
-    """Decorator, with or without arguments. warning: each use gives a RayDeprecationWarning with the message."""
+    """Decorator, with or without arguments; the message is added to the docstring. warning: each use gives a RayDeprecationWarning with the message."""
 
     def mark(obj):
         obj._annotated, obj._annotated_type = obj.__name__, "Deprecated"
+        text = f"{obj.__name__} is deprecated: a later version will not have it. {message}".strip()
+        obj.__doc__ = f"{obj.__doc__ or ''}\n\n{text}".strip()
         if not warning:
             return obj
         inside = obj.__init__ if isinstance(obj, type) else obj
-        text = f"{obj.__name__} is deprecated: a later version will not have it. {message}".strip()
 
         @functools.wraps(inside)
         def warned(*a, **kw):

@@ -587,7 +587,7 @@ def test_names_that_are_not_there(package):
     import importlib
 
     module = importlib.import_module(package)
-    for name in ("get_object_locations", "no_such_name"):
+    for name in ("set_resource", "no_such_name"):
         with pytest.raises(AttributeError, match=f"module '{package}' has no attribute '{name}'"):
             getattr(module, name)
 

@@ -197,3 +197,95 @@ def test_bars():
     b.set_description("d")
     b.close()
     assert len(manager.bar_groups[os.getpid()].bars_by_uuid) == 1
+
+
+class Metered(Doubler):
+    def get_actor_metadata(self):
+        return os.getpid()
+
+
+def test_actor_group(ray):
+    from skate.util.actor_group import ActorGroup
+
+    with pytest.warns(DeprecationWarning, match="Pool"):
+        group = ActorGroup(Metered, num_actors=2, num_cpus_per_actor=1)
+    assert len(group) == 2 and ray.get(group.double.remote(4)) == [8, 8]
+    assert len(set(group.actor_metadata)) == 2
+    with pytest.raises(TypeError, match=r"group.double.remote"):
+        group.double(4)
+    with pytest.raises(AttributeError, match="no method 'treble'; it has double"):
+        group.treble.remote(4)
+    with pytest.raises(RuntimeError, match="run already"):
+        group.start()
+    group.shutdown()
+    with pytest.raises(RuntimeError, match="shut down"):
+        group.double.remote(4)
+    group.start()
+    assert ray.get(group.double.remote(5)) == [10, 10]
+    group.shutdown(0)
+    with pytest.raises(ValueError, match="num_actors"), pytest.warns(DeprecationWarning):
+        ActorGroup(Metered, num_actors=0)
+
+
+def test_parallel_iterators(ray):
+    from skate.util.iter import LocalIterator, ParallelIteratorWorker, from_actors, from_items, from_iterators, from_range
+
+    it = from_range(10, num_shards=2).for_each(lambda x: x * 10).filter(lambda x: x != 30)
+    assert repr(it) == "ParallelIterator[from_range[10, shards=2].for_each().filter()]"
+    assert list(it.gather_sync()) == [0, 50, 10, 60, 20, 70, 40, 80, 90]
+    assert list(it.gather_sync()) == list(it.gather_sync())  # each pass from the beginning
+    assert sorted(it.gather_async(num_async=3)) == sorted(it.gather_sync())
+    assert list(it.get_shard(1, batch_ms=1, num_async=3)) == [50, 60, 70, 80, 90]
+    assert sorted(x for s in it.repartition(3).shards() for x in s) == sorted(it.gather_sync())
+    assert list(from_items(["a", "bc"], 1).flatten().batch(2).gather_sync()) == [["a", "b"], ["c"]]
+    assert from_items([1, 2], repeat=True).take(5) == [1, 2, 1, 2, 1]
+    assert sorted(from_range(8).for_each(lambda x: x + 1, max_concurrency=3).gather_sync()) == list(range(1, 9))
+    shuffled = list(from_range(50, 1).local_shuffle(10, seed=3).gather_sync())
+    assert shuffled != sorted(shuffled) == list(range(50)) and shuffled == list(from_range(50, 1).local_shuffle(10, seed=3).gather_sync())
+    both = from_iterators([range(3)]).union(from_iterators([lambda: iter("xyz")]))
+    assert list(both.gather_sync()) == [0, "x", 1, "y", 2, "z"] and list(both.select_shards([1]).gather_sync()) == ["x", "y", "z"]
+
+    def count(x):
+        c = LocalIterator.get_metrics().counters
+        c["n"] += 1
+        return c["n"], x
+
+    a, b = from_range(3, 1).gather_sync().for_each(count), from_items("xyz", 1).gather_sync().for_each(count)
+    assert list(a.union(b, deterministic=True)) == [(1, 0), (2, "x"), (3, 1), (4, "y"), (5, 2), (6, "z")]  # one context
+    one, two = from_range(4, 1).gather_sync().duplicate(2)
+    assert list(one.batch(2).union(two)) == [0, [0, 1], 1, 2, [2, 3], 3]
+    assert sorted(from_range(6).gather_async().union(from_range(3).gather_async())) == [0, 0, 1, 1, 2, 2, 3, 4, 5]
+    assert len({actor for actor, _ in from_range(6, 3).gather_async().zip_with_source_actor()}) == 3
+
+    own = ray.remote(ParallelIteratorWorker)
+    assert list(from_actors([own.remote([1, 2], False), own.remote("ab", False)]).gather_sync()) == [1, "a", 2, "b"]
+    assert ray.get(ray.remote(lambda i: list(i)).remote(from_range(4).gather_sync())) == [0, 2, 1, 3]
+
+    with pytest.raises(TypeError, match="gather_sync"):
+        list(from_range(2))
+    with pytest.raises(ValueError, match="no step of a LocalIterator"):
+        LocalIterator.get_metrics()
+    with pytest.raises(TypeError, match="combine: the function has to give a list"):
+        list(from_range(2).gather_sync().combine(lambda x: x))
+    for bad in (
+        lambda: it.batch(0),
+        lambda: it.for_each(str, max_concurrency=0),
+        lambda: it.gather_async(num_async=0),
+        lambda: one.duplicate(1),
+    ):
+        with pytest.raises(ValueError):
+            bad()
+
+
+def test_object_locations(ray, gate):
+    from skate.experimental import get_local_object_locations, get_object_locations
+
+    here, coming = ray.put(bytes(100_000)), ray.remote(Doubler).remote().read.remote(gate.path)
+    places = get_object_locations([here, coming])
+    assert places[here]["node_ids"] == [ray.get_runtime_context().get_node_id()] and places[here]["object_size"] >= 100_000
+    assert places[coming] == {"node_ids": [], "object_size": None, "did_spill": False}
+    gate.let_go(1)
+    ray.get(coming)
+    assert get_local_object_locations([coming])[coming]["object_size"] > 0
+    with pytest.raises(TypeError, match="references are wanted, not int"):
+        get_object_locations([1])

@@ -17,6 +17,9 @@ class _Process:
         if initializer is not None:
             initializer(*initargs)
 
+    def started(self):
+        """Nothing: its end says that the initializer has run."""
+
     def run(self, fn, chunk, star):
         """[(True, value) or (False, exception)] of the calls of one chunk."""
         out = []
@@ -95,7 +98,10 @@ class AsyncResult:
         """Whether no call raised. ValueError while some run."""
         if not self.ready():
             raise ValueError(f"{self!r} not ready")
-        return all(ok for ok, _ in self._results(None))
+        try:
+            return all(ok for ok, _ in self._results(None))
+        except skate.exceptions.RayError:  # a process died, or was ended
+            return False
 
 
 class _Map:
@@ -171,6 +177,8 @@ class Pool:
         self._actor = skate.remote(**{"num_cpus": 1, **(ray_remote_args or {})})(_Process)
         self._lock = threading.Lock()
         self._processes = [self._start() for _ in range(processes)]
+        if initializer is not None:
+            skate.get([p[0].started.remote() for p in self._processes])  # what it raises is raised here
         self._turn = 0
         self._closed = False
         self._all = []  # of everything that may still run

@@ -28,7 +28,7 @@ _ERROR_TYPE = {  # of the engine's codes; what user code raised is TASK_EXECUTIO
     "SK_ETASK": "TASK_EXECUTION_EXCEPTION",
     "SK_EUNAVAIL": "ACTOR_UNAVAILABLE",
 }
-_OWHERE_ACTOR = 4
+_OWHERE_PENDING, _OWHERE_DISK, _OWHERE_ACTOR = 0, 3, 4
 _LOCAL_ERROR = 0xEF  # SK_KIND_ENGINE_ERROR
 _IP = "127.0.0.1"
 
@@ -179,6 +179,17 @@ def _objects(detail):
             )
         )
     return out, total
+
+
+def object_places(refs):
+    """{ref: {"node_ids": [hex], "object_size": bytes or None, "did_spill": bool}}: for skate.experimental."""
+    where = {_object_hex(o[0]): (o[1], o[7]) for o in _rows("objects")[0]}
+    out = {}
+    for ref in refs:
+        size, at = where.get(ref.hex(), (0, _OWHERE_PENDING))
+        there = at != _OWHERE_PENDING
+        out[ref] = {"node_ids": [ids.NODE.hex()] if there else [], "object_size": size if there else None, "did_spill": at == _OWHERE_DISK}
+    return out
 
 
 def _object_hex(number):
