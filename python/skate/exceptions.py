@@ -43,7 +43,11 @@ class RayTaskError(RayError):
         return self.text
 
     def __reduce__(self):
-        return _remake, (self.text, self.function_name, self.cause, isinstance(self, _Dual))
+        from skate.serialize import cause_bytes
+
+        cause = self.__dict__.get("raised", self.cause)
+        cause = None if cause is None else cause_bytes(cause)
+        return _remake, (self.text, self.function_name, cause, isinstance(self, _Dual))
 
     def make_dual_exception_instance(self):
         """as_instanceof_cause(), by another name."""
@@ -61,8 +65,16 @@ class RayTaskError(RayError):
             e = _bare(dual, self.cause)
         except TypeError:  # a group of exceptions that are no Exceptions
             return self
+        for name, value in _fields(self.cause).items():
+            setattr(e, name, value)
         BaseException.args.__set__(e, (self.cause,))  # past a read-only `args` of the user's class
         e.__dict__.update(self.__dict__)
+        lost = getattr(self.cause, "__skate_lost__", None)
+        if lost:  # it is caught by its class, with what there is of it
+            e.__dict__.update({n: v for n, v in vars(self.cause).items() if n != "__notes__"})
+            e.__dict__["raised"] = self.cause
+            what = f"attribute{'s' if len(lost) > 1 else ''} {', '.join(lost)}"
+            e.__dict__["cause"] = RayError(f"the exception itself isn't serializable: its {what} stayed in the worker")
         return e
 
 
@@ -94,6 +106,27 @@ def _bare(cls, like=None):
     raise TypeError(cls)
 
 
+def _fields(e):
+    """What the builtin classes of an exception keep outside of its __dict__: errno, filename, name, ..."""
+    found = {}
+    for c in type(e).__mro__:
+        if c.__module__ != "builtins" or c in (BaseException, Exception, object):
+            continue
+        for name, field in vars(c).items():
+            if type(field) in _FIELDS and name not in found and name != "exceptions":
+                try:
+                    value = field.__get__(e)
+                    field.__set__(e, value)  # those that can be set only
+                except (AttributeError, TypeError):
+                    continue
+                if value is not None:
+                    found[name] = value
+    return found
+
+
+_FIELDS = type(OSError.errno), type(OSError.characters_written)
+
+
 def _dual_class(cls):
     dual = _dual_classes.get(cls, cls)
     if dual is cls:
@@ -116,7 +149,9 @@ def _dual_class(cls):
 
 
 def _remake(text, function_name, cause, dual):
-    e = RayTaskError(function_name, text, cause)
+    from skate.serialize import load_cause
+
+    e = RayTaskError(function_name, text, None if cause is None else load_cause(cause))
     return e.as_instanceof_cause() if dual else e
 
 
@@ -194,6 +229,7 @@ class ActorDiedError(RayActorError):
         text = f"The actor died in __init__: an error raised in its creation task, {cause}" if init else cause
         super().__init__(getattr(cause, "_actor_id", None), text or "The actor died before this call of it had ended.", init)
         self.cause = cause if init else None
+        self.told = text or ""  # of a constructor's error: what the user's exception says
 
 
 class ActorUnavailableError(RayActorError):

@@ -388,28 +388,27 @@ def _where(name, attempt):
     more = f", attempt={attempt}" if attempt else ""
     of_data = False
     if f is not None:
-        if t[1]:
+        of_data = (getattr(f[0] if isinstance(f, tuple) else f, "__module__", None) or "").startswith("skate.data")
+        if of_data:
+            name = t[2]
+        elif t[1]:
             from skate.actor import described
 
             name, what = described(f, t[1], name)
             more += what
-            f = f[0] if isinstance(f, tuple) else f
-        of_data = (getattr(f, "__module__", None) or "").startswith("skate.data")
     return of_data, f"ray::{name}() (pid={os.getpid()}, ip=127.0.0.1{more})"
 
 
 def _pickle_alone(obj):
-    try:
-        data = pickle.dumps(obj, 5)
-        if b"__main__" not in data:
-            pickle.loads(data)
-            return data
-    except Exception:
-        pass
-    try:
-        return _cloudpickle().dumps(obj, protocol=5)  # whether it can be loaded, whoever loads it will see
-    except Exception:
-        return None
+    """obj as bytes, from which the same class comes out again; None: it cannot be."""
+    for dumps in (pickle.dumps, lambda o, n: _cloudpickle().dumps(o, protocol=n)):
+        try:
+            data = dumps(obj, 5)
+            if (dumps is not pickle.dumps or b"__main__" not in data) and type(pickle.loads(data)) is type(obj):
+                return data
+        except Exception:
+            pass
+    return None
 
 
 _READ_ONLY = "\n(values from the object store are shared, and so read-only: write to a copy, x = x.copy() or numpy.array(x))"
@@ -437,25 +436,52 @@ def _short(text, n):
     return text if len(text) <= n else f"{text[: n * 2 // 3]} ... ({len(text) - n} characters left out) ... {text[-n // 3 :]}"
 
 
-def _bare_cause(cls, args):
+_LOST = "__skate_lost__"  # attribute: names of those that an exception has left behind; see RayTaskError
+
+
+def _bare_cause(cls, args, fields, attributes):
     from skate.exceptions import _bare
 
     e = _bare(cls)
-    e.args = args
+    BaseException.args.__set__(e, args)
+    for name, value in fields.items():
+        BaseException.__setattr__(e, name, value)
+    e.__dict__.update(attributes)
     return e
 
 
-def _cause_bytes(e, room):
-    """The exception itself, as much of it as fits."""
+def cause_bytes(e, room=_ERROR_MAX):
+    """The user's exception as bytes for load_cause(), as much of it as fits: in the way of its class where that works, else (a constructor of two arguments, a lock
+    among its attributes) by what it consists of. None: not even its class can be sent."""
     data = _pickle_alone(e)
-    if data is None or len(data) <= room:
+    if data is not None and len(data) <= room:
         return data
-    args = tuple(_short(a, 500) if isinstance(a, str) else _short(repr(a), 500) for a in e.args[:4])
-    try:
-        data = _cloudpickle().dumps((_bare_cause, type(e), args), protocol=5)
-    except Exception:
-        return None
-    return data if len(data) <= room else None
+    from skate.exceptions import _fields
+
+    def part(value, most):
+        got = _pickle_alone(value)
+        return value if got is not None and len(got) <= most else _short(value if isinstance(value, str) else repr(value), 500)
+
+    most = room // 8
+    args = tuple(part(a, most) for a in e.args[:4])
+    fields = {n: part(v, most) for n, v in _fields(e).items()}
+    own = {n: v for n, v in list(vars(e).items())[:100] if len(_pickle_alone(v) or b" " * most) < most}
+    lost = sorted(vars(e).keys() - own.keys())
+    least = {"__notes__": own["__notes__"]} if "__notes__" in own else {}
+    for attributes in (own | {_LOST: lost} if lost else own, least | {_LOST: sorted(vars(e).keys() - least.keys())}):
+        try:
+            data = _cloudpickle().dumps((_bare_cause, type(e), args, fields, attributes), protocol=5)
+        except Exception:
+            return None
+        if len(data) <= room:
+            return data
+    return None
+
+
+def load_cause(data):
+    """What cause_bytes() was given."""
+    cause = pickle.loads(data)
+    return cause[0](*cause[1:]) if type(cause) is tuple else cause
 
 
 def dumps_error(e, name, attempt):
@@ -473,7 +499,7 @@ def dumps_error(e, name, attempt):
     else:
         text = _short("\n".join(_story(e, set(), where)), _STORY_MAX) + "\n" + _short(only + hint, _HEAD_MAX)
     room = _ERROR_MAX - len(text.encode("utf-8", "backslashreplace")) - len(name) - 200
-    return pickle.dumps((name, text.encode("utf-8", "backslashreplace").decode(), None if cause is None else _cause_bytes(cause, room)), 5)
+    return pickle.dumps((name, text.encode("utf-8", "backslashreplace").decode(), None if cause is None else cause_bytes(cause, room)), 5)
 
 
 def load_error(kind, data):
@@ -481,18 +507,17 @@ def load_error(kind, data):
 
     name, text, cause = pickle.loads(data)
     try:
-        cause = pickle.loads(cause) if cause is not None else None
-        if type(cause) is tuple:
-            cause = cause[0](*cause[1:])
-    except Exception as e:  # its class is not here, or it cannot be made again from what it says
-        return ex.UnserializableException(
-            name,
-            "Failed to deserialize exception. Refer to https://docs.ray.io/en/latest/ray-core/objects/serialization.html"
-            f"#custom-serializers-for-exceptions for more information.\nOriginal exception:\nray.exceptions.RayTaskError: {text}\n(it could not be loaded here: {_only(e)})",
-        )
+        cause = load_cause(cause) if cause is not None else None
+    except Exception as e:  # its class is not here
+        said = f"{text}\n(the exception itself could not be loaded here: {_only(e)})"
+        if kind != 0xE2:
+            return ex.UnserializableException(
+                name, f"Failed to deserialize exception.\nOriginal exception:\nray.exceptions.RayTaskError: {said}"
+            )
+        cause, text = None, said
     if kind == 0xE2:
         e = ex.ActorDiedError(f"The actor died in __init__: an error raised in its creation task, {text}")
-        e.cause, e.actor_init_failed = cause, True
+        e.cause, e.actor_init_failed, e.told = cause, True, text
         return e
     if isinstance(cause, KeyboardInterrupt):  # somebody interrupted the task, not this program
         e = ex.TaskCancelledError(error_message=text)

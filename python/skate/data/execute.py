@@ -15,7 +15,7 @@ from typing import Any
 
 from skate.data import bad
 from skate.data.context import DataContext
-from skate.exceptions import GetTimeoutError, RayError, RayTaskError, UserCodeException
+from skate.exceptions import ActorDiedError, GetTimeoutError, RayError, RayTaskError, UserCodeException
 
 
 @dataclass(frozen=True)
@@ -432,7 +432,7 @@ def run(ds: Any, node: Node | None = None, skip: bytes | None = None) -> Iterato
         if isinstance(e, RayTaskError) and isinstance(most, int) and x.stats()["bad_rows"] > most:
             errors.drain()
             raise in_front(errors.too_many(f"the {most:,} allowed"), ds.context) from None
-        raise in_front(of_user_code(e, ds.context) if isinstance(e, RayTaskError) else e, ds.context) from None
+        raise in_front(of_user_code(e, ds.context), ds.context) from None
     finally:
         errors.drain(log, ds.context.max_errored_blocks)
         ds._stats = DatasetStats(x.stats(), {**(ds._stats.extra if ds._stats else {}), "errors": errors, "before": before})
@@ -482,10 +482,17 @@ def in_front(e: BaseException, context: DataContext) -> BaseException:
     return e
 
 
-def of_user_code(e: RayTaskError, context: DataContext) -> BaseException:
-    """The error of a function of the user as a UserCodeException too; other errors as they are. It is said in the log as well where the program has set one up: where
-    it has none, logging would write it to stderr, and the exception says it."""
-    cause = e.cause
+def of_user_code(e: BaseException, context: DataContext) -> BaseException:
+    """The error of a function of the user as a UserCodeException too; other errors as they are. That of a constructor of the user's is caught by its own class, as those of
+    calls are, and stays an ActorDiedError. It is said in the log as well where the program has set one up: where it has none, logging would write it to stderr, and the
+    exception says it."""
+    also: tuple[type, ...] = (UserCodeException,)
+    if isinstance(e, ActorDiedError) and e.actor_init_failed and e.cause is not None:
+        e, also = RayTaskError("__init__", e.told, e.cause).as_instanceof_cause(), (UserCodeException, ActorDiedError)
+        e.actor_init_failed = True
+    if not isinstance(e, RayTaskError):
+        return e
+    cause = vars(e).get("raised", e.cause)
     if not any(str(n).startswith("in ") for n in getattr(cause, "__notes__", ())) or isinstance(e, UserCodeException):
         return e
     if context.raise_original_map_exception:
@@ -496,9 +503,9 @@ def of_user_code(e: RayTaskError, context: DataContext) -> BaseException:
     if log.hasHandlers():
         log.error("Full stack trace:\n%s", e, extra={"hide": not context.log_internal_stack_trace_to_stdout})
     name = type(e).__name__
-    key = type(e)
+    key = (type(e), *also)
     if key not in _user_classes:
-        _user_classes[key] = type(name, (key, UserCodeException), {"__module__": key.__module__, "__qualname__": name})
+        _user_classes[key] = type(name, key, {"__module__": type(e).__module__, "__qualname__": name})
     try:
         e.__class__ = _user_classes[key]
     except TypeError:  # a class of the user's with a layout of its own
@@ -506,7 +513,7 @@ def of_user_code(e: RayTaskError, context: DataContext) -> BaseException:
     return e
 
 
-_user_classes: dict[type, type] = {}
+_user_classes: dict[tuple[type, ...], type] = {}
 
 
 def fetch(block: Block) -> Any:

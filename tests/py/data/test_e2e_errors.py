@@ -54,8 +54,96 @@ def test_constructor_error():
         def __call__(self, b):
             return b
 
-    with pytest.raises(Exception, match="no model"):
+    from skate.exceptions import ActorDiedError, UserCodeException
+
+    with pytest.raises(LookupError, match="^LookupError: 'no model'|^LookupError: no model") as e:
         sd.range(10).map_batches(Bad, concurrency=1).take_all()
+    assert isinstance(e.value, ActorDiedError) and isinstance(e.value, UserCodeException)  # as in Ray; as functions do
+    assert "in MapBatches(Bad): constructing Bad" in str(e.value) and "stage_init" not in str(e.value)
+
+
+class Two(Exception):
+    def __init__(self, a, b):
+        super().__init__(f"{a} and {b}")
+        self.a, self.b = a, b
+
+
+class Locked(OSError):
+    def __init__(self, path, *, why):
+        import threading
+
+        super().__init__(5, why, path)
+        self.why, self.lock = why, threading.Lock()
+
+
+class Raises(sd.Datasource):
+    def __init__(self, make):
+        self.make = make
+
+    def estimate_inmemory_data_size(self):
+        return 1
+
+    def get_read_tasks(self, parallelism, *args, **kwargs):
+        make = self.make
+
+        def read():
+            raise make()
+
+        return [sd.ReadTask(read, sd.block.BlockMetadata(1, 1))]
+
+
+@pytest.mark.parametrize("what", ["two arguments", "a lock inside"])
+def test_exceptions_of_any_class_are_caught_by_it(what, tmp_path):
+    make, attributes = {
+        "two arguments": (lambda: Two(1, 2), {"a": 1, "b": 2}),
+        "a lock inside": (lambda: Locked("/p", why="bad"), {"why": "bad", "errno": 5, "filename": "/p"}),
+    }[what]
+
+    def fail(x):
+        raise make()
+
+    class Model:
+        def __init__(self):
+            fail(0)
+
+        def __call__(self, b):
+            return b
+
+    class Sink(sd.Datasink):
+        def write(self, blocks, context):
+            fail(0)
+
+    ds = sd.range(2, override_num_blocks=1)
+    for run in (
+        lambda: skate.get(skate.remote(fail).remote(1)),
+        lambda: ds.map(fail).take_all(),
+        lambda: ds.map_batches(fail).write_parquet(str(tmp_path / "out")),
+        lambda: ds.map_batches(Model, concurrency=1).take_all(),
+        lambda: sd.read_datasource(Raises(make)).take_all(),
+        lambda: ds.write_datasink(Sink()),
+        lambda: list(ds.map(fail).streaming_split(1)[0].iter_batches()),
+    ):
+        with pytest.raises(type(make())) as e:
+            run()
+        assert {n: getattr(e.value, n) for n in attributes} == attributes
+        assert str(make()) in str(e.value) and isinstance(e.value, skate.exceptions.RayTaskError)
+
+
+def test_errors_of_readers_are_of_their_classes(tmp_path):
+    import PIL
+
+    (tmp_path / "a.png").write_bytes(b"no picture")
+    with pytest.raises(PIL.UnidentifiedImageError, match="a.png") as e:
+        sd.read_images(str(tmp_path)).take_all()
+    assert isinstance(e.value, ValueError)  # Ray's
+    for read, text in ((sd.read_csv, b"a\n1\n"), (sd.read_text, b"x\n"), (sd.read_binary_files, b"x")):
+        path = tmp_path / "gone"
+        path.write_bytes(text)
+        ds = read(str(path))
+        path.unlink()
+        with pytest.raises(FileNotFoundError, match="gone") as e:
+            ds.take_all()
+        assert e.value.errno == 2
 
 
 def test_wrong_returns():

@@ -209,12 +209,13 @@ def named(e: Exception, doing: str, path: str) -> Exception:
     """The same kind of error, saying which file; e itself, where it says so."""
     if str(e).startswith(f"{doing} {path}"):
         return e
-    if isinstance(e, OSError) and e.errno:
-        return type(e)(e.errno, f"{doing}: {e.strerror}", path)
     try:
+        if isinstance(e, OSError) and e.errno:
+            return type(e)(e.errno, f"{doing}: {e.strerror}", path)
         return type(e)(f"{doing} {path}: {e}")
-    except TypeError:
-        return OSError(f"{doing} {path}: {type(e).__name__}: {e}")
+    except TypeError:  # a class of others with arguments of its own
+        e.add_note(f"{doing} {path}")
+        return e
 
 
 _COMMON = (

@@ -74,8 +74,15 @@ def read_images(
     return file_source("ReadImage", "images", paths, {"size": size, "mode": mode}, **given)
 
 
-class _Unidentified(ValueError, OSError):
-    """A file that is no picture Pillow knows: ValueError as in Ray, OSError as Pillow's own."""
+def __getattr__(name: str) -> Any:
+    """_Unidentified: a file that is no picture Pillow knows: a ValueError as in Ray, and Pillow's own UnidentifiedImageError. Made when it is asked for, since
+    Pillow is imported by who reads pictures only."""
+    if name != "_Unidentified":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from PIL import UnidentifiedImageError
+
+    made = type(name, (ValueError, UnidentifiedImageError), {"__module__": __name__, "__doc__": "A file that is no picture Pillow knows."})
+    return globals().setdefault(name, made)
 
 
 def run(params: dict[str, Any], task: Any) -> Iterator[Any]:
@@ -103,7 +110,7 @@ def run(params: dict[str, Any], task: Any) -> Iterator[Any]:
                     im = im.convert(mode)
                 a = np.asarray(im)
         except Image.UnidentifiedImageError as e:
-            unreadable(params, task, _Unidentified(f"read_images {path}: {e}"), path)
+            unreadable(params, task, __getattr__("_Unidentified")(f"read_images {path}: {e}"), path)
             continue
         except Exception as e:
             unreadable(params, task, named(e, "read_images", path), path)

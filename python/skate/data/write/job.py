@@ -335,9 +335,16 @@ class Files:
         name = full = ""
         rows = 0
         limit = self.p["max_rows"]
+        above = False  # an error is of what makes the rows
         try:
             schema = None
-            for t in tables:
+            it = iter(tables)
+            while True:
+                above = True
+                t = next(it, None)
+                above = False
+                if t is None:
+                    break
                 at = 0
                 if writer is not None and not t.schema.equals(schema):
                     self._close(writer, name, full, rows)
@@ -361,7 +368,7 @@ class Files:
                 self._close(writer, name, full, rows)
                 writer = None
         except BaseException as e:
-            error = self._explain(e, full) if isinstance(e, OSError) else e
+            error = self._explain(e, full) if isinstance(e, OSError) and not above else e
             if writer is not None:
                 self._abort(writer, full, error)
             if error is e:
@@ -479,7 +486,11 @@ class Files:
                 f"write: disk full or file size limit reached ({free} free); nothing was added to the target, free some space and run again",
                 full,
             )
-        return type(e)(e.errno, f"write: {e.strerror}", full) if e.errno else OSError(f"write {full}: {e}")
+        try:
+            return type(e)(e.errno, f"write: {e.strerror}", full) if e.errno else OSError(f"write {full}: {e}")
+        except TypeError:  # a class of others with arguments of its own
+            e.add_note(f"write {full}")
+            return e
 
     def report(self) -> Any:
         """What a write gives: a row for each file."""
