@@ -18,7 +18,26 @@ class ActorClassInheritanceException(TypeError):
 
 
 def method(*args, **given):
-    """@skate.method(num_returns=2): options of one method of an actor class; bare @skate.method marks it for type checkers."""
+    """Decorator: options of one method of an actor class. Bare, @skate.method marks a method for type checkers.
+
+    Args:
+        args: The method, where there are no options.
+        given: num_returns, max_task_retries, retry_exceptions, concurrency_group, name, _generator_backpressure_num_objects: as of
+            skate.remote; enable_task_events and tensor_transport are without effect.
+
+    Raises:
+        AssertionError: There are positional arguments with options, or neither.
+        ValueError, TypeError: An option is unknown, or its value wrong.
+
+    Example:
+        >>> import skate
+        >>> @skate.remote
+        ... class Pair:
+        ...     @skate.method(num_returns=2)
+        ...     def both(self): return 1, 2
+        >>> skate.get(Pair.remote().both.remote())
+        [1, 2]
+    """
     if len(args) == 1 and callable(args[0]) and not given:
         return args[0]
     if args or not given:
@@ -289,7 +308,12 @@ def _restore_meta(cls_name, plain, groups, max_task_retries, is_async, max_pendi
 
 
 class ActorHandle:
-    """A reference to an actor. The actor ends when the last handle on it, in whatever process or object, is gone."""
+    """A reference to an actor. The actor ends when the last handle on it, in whatever process or object, is gone. Made by ActorClass.remote().
+
+    Args:
+        token: The engine's reference.
+        meta: Names and options of its methods.
+    """
 
     def __init__(self, token, meta):
         self._token = token
@@ -345,7 +369,15 @@ ActorProxy = ActorHandle
 
 
 def get_actor(name, namespace=None):
-    """The living actor of that name in that namespace (default: the job's). The handle does not keep it alive. ValueError when there is none."""
+    """The living actor of that name. The handle does not keep it alive.
+
+    Args:
+        name: Its name, as options(name=...) gave it.
+        namespace: Where the name is; None: the job's.
+
+    Raises:
+        ValueError: There is none, or the name is blank.
+    """
     if not name or not isinstance(name, str) or not name.strip():
         raise ValueError(f"get_actor: the name of an actor is text that is not blank, not {name!r}")
     options._name("name", name)
@@ -378,7 +410,13 @@ def _space(namespace):
 
 
 class ActorClass:
-    """What @remote makes of a class: A.remote(...), A.options(...).remote(...). Static methods and class attributes are those of the class. ActorClass[A] is for type checkers."""
+    """What @remote makes of a class: A.remote(...), A.options(...).remote(...). Static methods and class attributes are those of the class. ActorClass[A] is for type checkers.
+
+    Args:
+        cls: The class.
+        given: Its options.
+        base: The ActorClass whose options() made this one.
+    """
 
     __class_getitem__ = classmethod(types.GenericAlias)
 
@@ -492,7 +530,14 @@ class ActorClass:
         return value
 
     def options(self, **given):
-        """The same class with other options, e.g. A.options(name="a").remote()."""
+        """The same class with other options, e.g. A.options(name="a").remote().
+
+        Args:
+            given: Options of an actor, as of skate.remote.
+
+        Raises:
+            ValueError, TypeError: An option is unknown, or its value wrong.
+        """
         options.check(options.ACTOR, given, "actors")
         return ActorClass(self._cls, {**self._options, **given}, self)
 
@@ -502,7 +547,16 @@ class ActorClass:
         return a.remote(*(args or ()), **(kwargs or {}))
 
     def remote(self, *args, **kwargs):
-        """Starts an actor; returns its handle at once. ActorAlreadyExistsError when a living one has its name."""
+        """Starts an actor; returns its handle at once.
+
+        Args:
+            args: Positional arguments of the constructor; references stand for their values.
+            kwargs: Keyword arguments of the constructor.
+
+        Raises:
+            ActorAlreadyExistsError: A living actor has its name (and get_if_exists is not set).
+            TypeError: The arguments do not fit the constructor.
+        """
         o, template = self._options, self._current()
         if not o.get("get_if_exists"):
             return ActorHandle(template.submit(*args, **kwargs), self._meta)

@@ -1,15 +1,25 @@
 """Identifiers as Ray's programs see them: a fixed number of bytes with a class. Objects' own are `ObjectRef` (src/py/py_ref.c)."""
 
+from __future__ import annotations
+
 import os
+
+TYPE_CHECKING = False  # typing is slow to import
+if TYPE_CHECKING:
+    from typing import Self
 
 
 class UniqueID:
-    """Base of all identifiers but ObjectRef. Immutable; equal by class and bytes."""
+    """Base of all identifiers but ObjectRef. Immutable; equal by class and bytes.
+
+    Args:
+        id: Its bytes; size() tells how many. TypeError, ValueError for anything else.
+    """
 
     __slots__ = ("_bytes",)
     _SIZE = 28
 
-    def __init__(self, id):
+    def __init__(self, id: bytes):
         if not isinstance(id, bytes):
             raise TypeError(f"Unsupported type: {type(id)}; {type(self).__name__} is made of {self._SIZE} bytes")
         if len(id) != self._SIZE:
@@ -17,37 +27,53 @@ class UniqueID:
         self._bytes = id
 
     @classmethod
-    def from_binary(cls, id_bytes):
+    def from_binary(cls, id_bytes: bytes) -> Self:
+        """The identifier of these bytes.
+
+        Args:
+            id_bytes: As binary() gives them.
+        """
         return cls(id_bytes)
 
     @classmethod
-    def from_hex(cls, hex_id):
+    def from_hex(cls, hex_id: str) -> Self:
+        """The identifier of these digits.
+
+        Args:
+            hex_id: As hex() gives them.
+        """
         return cls(bytes.fromhex(hex_id))
 
     @classmethod
-    def from_random(cls):
+    def from_random(cls) -> Self:
+        """An identifier of random bytes."""
         return cls(os.urandom(cls._SIZE))
 
     @classmethod
-    def nil(cls):
+    def nil(cls) -> Self:
+        """The identifier of nothing."""
         return cls(b"\xff" * cls._SIZE)
 
     @classmethod
-    def size(cls):
+    def size(cls) -> int:
+        """Number of its bytes."""
         return cls._SIZE
 
     @classmethod
-    def _of(cls, number):
+    def _of(cls, number: int) -> Self:
         """The identifier of one of the engine's numbers."""
         return cls(number.to_bytes(cls._SIZE, "big"))
 
-    def binary(self):
+    def binary(self) -> bytes:
+        """Its bytes."""
         return self._bytes
 
-    def hex(self):
+    def hex(self) -> str:
+        """Its bytes as hexadecimal digits."""
         return self._bytes.hex()
 
-    def is_nil(self):
+    def is_nil(self) -> bool:
+        """Whether it is the identifier of nothing."""
         return self._bytes == b"\xff" * self._SIZE
 
     def __eq__(self, other):
@@ -72,33 +98,78 @@ class UniqueID:
         return f"{type(self).__name__}({self.hex()})"
 
 
-def _kind(name, size):
-    return type(name, (UniqueID,), {"_SIZE": size, "__slots__": (), "__module__": __name__, "__qualname__": name})
+class ActorID(UniqueID):
+    """Of an actor."""
+
+    __slots__ = ()
+    _SIZE = 16
+    job_id = property(lambda self: JOB)
 
 
-ActorID = _kind("ActorID", 16)
-TaskID = _kind("TaskID", 24)
-NodeID = _kind("NodeID", 28)
-WorkerID = _kind("WorkerID", 28)
-FunctionID = _kind("FunctionID", 28)
-ActorClassID = _kind("ActorClassID", 28)
-ClusterID = _kind("ClusterID", 28)
-PlacementGroupID = _kind("PlacementGroupID", 18)
+class TaskID(UniqueID):
+    """Of a task."""
+
+    __slots__ = ()
+    _SIZE = 24
+    job_id = property(lambda self: JOB)
+
+
+class NodeID(UniqueID):
+    """Of a machine."""
+
+    __slots__ = ()
+
+
+class WorkerID(UniqueID):
+    """Of a worker process."""
+
+    __slots__ = ()
+
+
+class FunctionID(UniqueID):
+    """Of a function."""
+
+    __slots__ = ()
+
+
+class ActorClassID(UniqueID):
+    """Of an actor class."""
+
+    __slots__ = ()
+
+
+class ClusterID(UniqueID):
+    """Of an engine."""
+
+    __slots__ = ()
+
+
+class PlacementGroupID(UniqueID):
+    """Of a placement group."""
+
+    __slots__ = ()
+    _SIZE = 18
 
 
 class JobID(UniqueID):
+    """Of a job."""
+
     __slots__ = ()
     _SIZE = 4
 
     @classmethod
-    def from_int(cls, value):
+    def from_int(cls, value: int) -> JobID:
+        """The job of a number.
+
+        Args:
+            value: Its number.
+        """
         return cls(value.to_bytes(4, "little"))
 
     def int(self):
+        """Its number."""
         return int.from_bytes(self._bytes, "little")
 
 
-for _cls in (ActorID, TaskID):
-    _cls.job_id = property(lambda self: JOB)
 JOB = JobID.from_int(1)  # there is one job in an engine
 NODE = NodeID._of(1)  # and one node

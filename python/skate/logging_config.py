@@ -47,8 +47,21 @@ def _here():
 
 @dataclasses.dataclass
 class LoggingConfig:
-    """For init(logging_config=...). encoding: "TEXT" or "JSON" (one object a line). log_level: of the root logger. additional_log_standard_attrs: attributes of
-    LogRecord that are written too. Each record says which job, worker, actor and task it is of. ValueError for another encoding or an unknown attribute."""
+    """How log records are written, for init(logging_config=...). Each record says which job, worker, actor and task it is of.
+
+    Args:
+        encoding: "TEXT" or "JSON" (one object a line).
+        log_level: Of the root logger.
+        additional_log_standard_attrs: Names of attributes of logging.LogRecord that are written, too.
+
+    Raises:
+        ValueError: Another encoding, or an attribute that records do not have.
+
+    Example:
+        >>> import skate
+        >>> skate.LoggingConfig(encoding="JSON", log_level="WARNING").encoding
+        'JSON'
+    """
 
     encoding: str = "TEXT"
     log_level: str = "INFO"

@@ -137,19 +137,32 @@ def _task_id(ref):
 
 
 def _job_id(ref):
+    """JobID of the job."""
     from skate.ids import JOB
 
     return JOB
 
 
 def _extend_ref(cls):
+    def size():
+        """Number of bytes of a reference: 28."""
+        return 28
+
+    def nil():
+        """The reference to nothing."""
+        return cls(b"\xff" * 28)
+
+    def from_random():
+        """A reference of random bytes, to nothing."""
+        return cls(os.urandom(28))
+
     cls.as_future = _as_future
     cls._on_completed = _on_completed
     cls.task_id = _task_id
     cls.job_id = _job_id
-    cls.size = staticmethod(lambda: 28)
-    cls.nil = staticmethod(lambda: cls(b"\xff" * 28))
-    cls.from_random = staticmethod(lambda: cls(os.urandom(28)))
+    cls.size = staticmethod(size)
+    cls.nil = staticmethod(nil)
+    cls.from_random = staticmethod(from_random)
 
 
 _extend_ref(_skate.ObjectRef)
@@ -197,7 +210,11 @@ _extend_generator(_skate.ObjectRefGenerator)
 
 
 class DynamicObjectRefGenerator:
-    """Value of a task with num_returns="dynamic": its references, each given once."""
+    """Value of a task with num_returns="dynamic": its references, each given once.
+
+    Args:
+        refs: The references.
+    """
 
     def __init__(self, refs):
         from collections import deque

@@ -226,7 +226,7 @@ static PyObject *ref_await(PyObject *o) { return PyObject_CallOneArg(py_state_of
 static PyMethodDef ref_methods[] = {
     {"hex", ref_hex, METH_NOARGS, "56 hexadecimal digits, as in Ray."},
     {"binary", ref_binary, METH_NOARGS, "28 bytes."},
-    {"is_nil", ref_is_nil, METH_NOARGS, NULL},
+    {"is_nil", ref_is_nil, METH_NOARGS, "Whether it is the reference to nothing."},
     {"_task_number", ref_task_number, METH_NOARGS, "Number of the task that makes it; 0 when not known here."},
     {"future", ref_future, METH_NOARGS, "A concurrent.futures.Future of the value."},
     {"__reduce__", ref_reduce, METH_NOARGS, NULL},
@@ -406,7 +406,7 @@ static PyMethodDef gen_methods[] = {
     {"peek", gen_peek, METH_O, "peek(seconds): whether next() would not wait: 1 when an item is there, 2 at the end. Takes nothing."},
     {"completed", gen_completed, METH_NOARGS, "A ref that is ready when the task has ended: None, or its failure."},
     {"is_finished", gen_is_finished, METH_NOARGS, "Everything was taken, the failure included."},
-    {"task_id", gen_task_id, METH_NOARGS, NULL},
+    {"task_id", gen_task_id, METH_NOARGS, "Number of its task."},
     {"__class_getitem__", Py_GenericAlias, METH_O | METH_CLASS, NULL},
     {"__reduce__", gen_reduce, METH_NOARGS, NULL},
     {NULL, NULL, 0, NULL},

@@ -130,6 +130,9 @@ def timeline(filename=None):
 
     The last 10,000 attempts of tasks that ended are in it, and those that run: a slice on its worker, the time in the queue, an arrow from the submission,
     and of Datasets an arrow (category "block") from the task that made a block to each task that took it.
+
+    Args:
+        filename: The file to write; None: the events are returned.
     """
     found = events()
     if filename is None:

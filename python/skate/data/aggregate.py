@@ -104,29 +104,59 @@ class AggregateFnV2(AggregateFn, abc.ABC):
 
     @abc.abstractmethod
     def aggregate_block(self, block: Any) -> Any:
-        """The state of a pyarrow Table."""
+        """The state of a pyarrow Table.
+
+        Args:
+            block: The pyarrow Table.
+        """
 
     @abc.abstractmethod
     def combine(self, current_accumulator: Any, new: Any) -> Any:
-        """Two states in one."""
+        """Two states in one.
+
+        Args:
+            current_accumulator: The state so far.
+            new: The state of the next block.
+        """
 
     def finalize(self, accumulator: Any) -> Any:  # type: ignore[override]
-        """The result of the last state."""
+        """The result of the last state.
+
+        Args:
+            accumulator: The last state.
+        """
         return accumulator
 
     def columns(self) -> set[str] | None:
         return None if self._target_col_name is None else {self._target_col_name}
 
     def init(self, key: Any) -> Any:  # type: ignore[override]
+        """The first state.
+
+        Args:
+            key: None: there are no groups.
+        """
         return None if self._ignore_nulls else self._zero()
 
     def accumulate_block(self, state: Any, block: Any) -> Any:  # type: ignore[override]
+        """The state with that of one more block.
+
+        Args:
+            state: The state so far.
+            block: The pyarrow Table.
+        """
         on = self._target_col_name
         if on is not None and on not in block.column_names:
             raise KeyError(f"{self.name}: there is no column {on!r}; columns are {', '.join(block.column_names)}")
         return self.merge(state, self.aggregate_block(block))
 
     def merge(self, a: Any, b: Any) -> Any:  # type: ignore[override]
+        """Two states in one, with regard to nulls.
+
+        Args:
+            a: The state so far.
+            b: The other state.
+        """
         if _null(b):
             return a if self._ignore_nulls else b
         if _null(a):

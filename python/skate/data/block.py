@@ -56,6 +56,9 @@ class BlockType(enum.Enum):
 class BlockAccessor:
     """One way to look into a block, whatever it is.
 
+    Args:
+        block: A pyarrow Table or RecordBatch, a DataFrame or a dict of arrays.
+
     Example:
         >>> import pyarrow
         >>> from skate.data.block import BlockAccessor
@@ -69,12 +72,21 @@ class BlockAccessor:
 
     @staticmethod
     def for_block(block: Any) -> BlockAccessor:
-        """Of a pyarrow Table or RecordBatch, a DataFrame or a dict of arrays."""
+        """Of a pyarrow Table or RecordBatch, a DataFrame or a dict of arrays.
+
+        Args:
+            block: The block.
+        """
         return BlockAccessor(block)
 
     @staticmethod
     def batch_to_block(batch: Any, block_type: Any = None) -> Any:
-        """A batch of any format as a pyarrow Table; block_type: BlockType.PANDAS for a DataFrame."""
+        """A batch of any format as a pyarrow Table, or as a DataFrame.
+
+        Args:
+            batch: The batch.
+            block_type: BlockType.PANDAS for a DataFrame; else a Table.
+        """
         a = BlockAccessor(batch)
         return a.to_pandas() if block_type is BlockType.PANDAS else a.to_arrow()
 
@@ -100,7 +112,11 @@ class BlockAccessor:
         return self._block if type(self._block).__module__.startswith("pandas") else table_to_pandas(self.to_arrow())
 
     def to_numpy(self, columns: Any = None) -> Any:
-        """As a dict of arrays, or the array of one column."""
+        """As a dict of arrays, or the array of one column.
+
+        Args:
+            columns: One name (the result is its array) or a list of names; None: all.
+        """
         from skate.data.batch import from_table, to_numpy
         from skate.data.ops import merge
 
@@ -110,7 +126,11 @@ class BlockAccessor:
         return arrays if columns is None else {c: arrays[c] for c in columns}
 
     def to_batch_format(self, batch_format: str | None) -> Any:
-        """In a batch format: "default", "numpy", "pandas", "pyarrow"; None: as it is."""
+        """In a batch format: "default", "numpy", "pandas", "pyarrow"; None: as it is.
+
+        Args:
+            batch_format: "default" or "numpy", "pandas", "pyarrow"; None: as it is.
+        """
         if batch_format is None:
             return self._block
         return {"pandas": self.to_pandas, "pyarrow": self.to_arrow}.get(batch_format, self.to_numpy)()
@@ -132,18 +152,34 @@ class BlockAccessor:
         return self.to_arrow().schema
 
     def get_metadata(self, input_files: list[str] | None = None, exec_stats: Any = None, **more: Any) -> BlockMetadata:
-        """BlockMetadata of it."""
+        """BlockMetadata of it.
+
+        Args:
+            input_files: Files that it was read from.
+            exec_stats: What is known of how it was made.
+            more: Ray's other fields, without effect.
+        """
         return BlockMetadata(self.num_rows(), self.size_bytes(), input_files, exec_stats)
 
     def iter_rows(self, public_row_format: bool = True) -> Iterator[dict[str, Any]]:
-        """Rows as dicts."""
+        """Rows as dicts.
+
+        Args:
+            public_row_format: Without effect: rows are dicts.
+        """
         from skate.data.batch import to_rows
 
         for rb in self.to_arrow().to_batches():
             yield from to_rows(rb)
 
     def slice(self, start: int, end: int, copy: bool = False) -> Any:
-        """Rows start..end, as a block of the same kind (a Table, if it is a dict). copy: in memory of their own."""
+        """Some rows, as a block of the same kind (a Table, if it is a dict).
+
+        Args:
+            start: The first row, from 0.
+            end: The row behind the last one.
+            copy: In memory of their own; else a view.
+        """
         if self._is_pandas():
             rows = self._block.iloc[start:end]
             rows.index = range(len(rows))
@@ -156,28 +192,49 @@ class BlockAccessor:
         return type(self._block).__module__.startswith("pandas")
 
     def take(self, indices: list[int]) -> Any:
-        """Rows by number, as a block of the same kind (a Table, if it is a dict)."""
+        """Rows by number, as a block of the same kind (a Table, if it is a dict).
+
+        Args:
+            indices: Numbers of rows, from 0.
+        """
         return self._block.take(indices).reset_index(drop=True) if self._is_pandas() else self.to_arrow().take(indices)
 
     def select(self, columns: list[str]) -> Any:
-        """Some columns, as a block of the same kind (a Table, if it is a dict). ValueError for names that are none."""
+        """Some columns, as a block of the same kind (a Table, if it is a dict). ValueError for names that are none.
+
+        Args:
+            columns: Names of columns.
+        """
         if not all(isinstance(c, str) for c in columns):
             raise ValueError(f"select: column names are str; not {columns!r}")
         return self._block[list(columns)] if self._is_pandas() else self.to_arrow().select(columns)
 
     def drop(self, columns: list[str]) -> Any:
-        """All columns but these, as a block of the same kind."""
+        """All columns but these, as a block of the same kind.
+
+        Args:
+            columns: Names of columns.
+        """
         return self.select([c for c in self.column_names() if c not in columns])
 
     def rename_columns(self, columns_rename: dict[str, str]) -> Any:
-        """New names of columns, as a block of the same kind."""
+        """New names of columns, as a block of the same kind.
+
+        Args:
+            columns_rename: {old name: new name}.
+        """
         if self._is_pandas():
             return self._block.rename(columns=columns_rename)
         t = self.to_arrow()
         return t.rename_columns([columns_rename.get(n, n) for n in t.column_names])
 
     def upsert_column(self, column_name: str, column_data: Any) -> Any:
-        """One more column, or another one in place of the one of this name; as a block of the same kind."""
+        """One more column, or another one in place of the one of this name; as a block of the same kind.
+
+        Args:
+            column_name: Its name.
+            column_data: Its values: an array of the kind of the block.
+        """
         if self._is_pandas():
             return self._block.assign(**{column_name: column_data})
         t = self.to_arrow()
@@ -185,7 +242,11 @@ class BlockAccessor:
         return t.append_column(column_name, column_data) if i < 0 else t.set_column(i, column_name, column_data)
 
     def zip(self, other: Any) -> Any:
-        """The columns of both side by side; a name that is taken gets _1. ValueError for different numbers of rows."""
+        """The columns of both side by side; a name that is taken gets _1. ValueError for different numbers of rows.
+
+        Args:
+            other: The other block.
+        """
         from skate.data.schema import free_name
 
         t, more = self.to_arrow(), BlockAccessor.for_block(other).to_arrow()
@@ -205,10 +266,18 @@ class BlockAccessor:
 
     @classmethod
     def batch_to_arrow_block(cls, batch: Any) -> Any:
-        """A batch of any format as a pyarrow Table."""
+        """A batch of any format as a pyarrow Table.
+
+        Args:
+            batch: The batch.
+        """
         return cls(batch).to_arrow()
 
     @classmethod
     def batch_to_pandas_block(cls, batch: Any) -> Any:
-        """A batch of any format as a DataFrame."""
+        """A batch of any format as a DataFrame.
+
+        Args:
+            batch: The batch.
+        """
         return cls(batch).to_pandas()

@@ -68,7 +68,13 @@ def _rounded(v: float | None, digits: int | None) -> float | None:
 
 
 class ExecutionResources:
-    """Amounts of CPU, GPU, memory and object store memory (bytes). What is not given reads as 0; as a limit it means none (for_limits: inf). Immutable.
+    """Amounts of CPU, GPU, memory and object store memory. What is not given reads as 0; as a limit it means none (for_limits: inf). Immutable.
+
+    Args:
+        cpu: CPUs; None: not given.
+        gpu: GPUs; None: not given.
+        object_store_memory: Bytes of the object store; None: not given.
+        memory: Bytes of memory of tasks; None: not given.
 
     Example:
         >>> from skate.data import ExecutionResources
@@ -92,7 +98,14 @@ class ExecutionResources:
     def for_limits(
         cls, cpu: float | None = None, gpu: float | None = None, object_store_memory: float | None = None, memory: float | None = None
     ) -> ExecutionResources:
-        """Limits; what is not given is without one (inf)."""
+        """Limits; what is not given is without one (inf).
+
+        Args:
+            cpu: CPUs.
+            gpu: GPUs.
+            object_store_memory: Bytes of the object store.
+            memory: Bytes of memory of tasks.
+        """
         return cls(*(math.inf if v is None else v for v in (cpu, gpu, object_store_memory, memory)))
 
     @classmethod
@@ -107,7 +120,11 @@ class ExecutionResources:
 
     @classmethod
     def from_resource_dict(cls, resource_dict: dict[str, float]) -> ExecutionResources:
-        """From Ray's names of resources, those of options (num_cpus, num_gpus) or those of nodes (CPU, GPU)."""
+        """From Ray's names of resources, those of options (num_cpus, num_gpus) or those of nodes (CPU, GPU).
+
+        Args:
+            resource_dict: {name: amount}.
+        """
         d = resource_dict
         return cls(d.get("CPU") or d.get("num_cpus"), d.get("GPU") or d.get("num_gpus"), d.get("object_store_memory"), d.get("memory"))
 
@@ -124,38 +141,74 @@ class ExecutionResources:
     def copy(
         self, cpu: float | None = None, gpu: float | None = None, memory: float | None = None, object_store_memory: float | None = None
     ) -> ExecutionResources:
-        """The same with other amounts of those that are given."""
+        """The same with other amounts of those that are given.
+
+        Args:
+            cpu: CPUs; None: as here.
+            gpu: GPUs; None: as here.
+            memory: Bytes of memory of tasks; None: as here.
+            object_store_memory: Bytes of the object store; None: as here.
+        """
         new = (cpu, gpu, object_store_memory, memory)
         return ExecutionResources(*(a if v is None else v for v, a in zip(new, self._given, strict=True)))
 
     def add(self, other: ExecutionResources) -> ExecutionResources:
-        """The sum of both, each amount by itself."""
+        """The sum of both, each amount by itself.
+
+        Args:
+            other: The other amounts.
+        """
         return self._with(other, lambda a, b: a + b)
 
     def subtract(self, other: ExecutionResources) -> ExecutionResources:
-        """What is left; may be negative."""
+        """What is left; may be negative.
+
+        Args:
+            other: The other amounts.
+        """
         return self._with(other, lambda a, b: a - b)
 
     def max(self, other: ExecutionResources) -> ExecutionResources:
-        """The larger of each amount."""
+        """The larger of each amount.
+
+        Args:
+            other: The other amounts.
+        """
         return self._with(other, max)
 
     def min(self, other: ExecutionResources) -> ExecutionResources:
-        """The smaller of each amount."""
+        """The smaller of each amount.
+
+        Args:
+            other: The other amounts.
+        """
         return self._with(other, min)
 
     def scale(self, f: float) -> ExecutionResources:
-        """f times each amount; ValueError for a negative f."""
+        """f times each amount; ValueError for a negative f.
+
+        Args:
+            f: The factor, 0 or more.
+        """
         if f < 0:
             raise ValueError(f"scale: the factor must be non-negative, not {f}")
         return ExecutionResources(*(a * f if f else 0 for a in self._amounts()))
 
     def floordiv(self, other: ExecutionResources) -> ExecutionResources:
-        """How often `other` goes into it, amount by amount; inf where `other` has none of it."""
+        """How often `other` goes into it, amount by amount; inf where `other` has none of it.
+
+        Args:
+            other: The other amounts.
+        """
         return self._with(other, lambda a, b: math.inf if b == 0 or math.isinf(a) else math.floor(a / b))
 
     def satisfies_limit(self, limit: ExecutionResources, *, ignore_object_store_memory: bool = False) -> bool:
-        """Whether no amount is above that of the limit."""
+        """Whether no amount is above that of the limit.
+
+        Args:
+            limit: The amounts that are not to be passed.
+            ignore_object_store_memory: Leaves the object store out.
+        """
         return all(
             a <= b or (ignore_object_store_memory and n == "object_store_memory")
             for n, a, b in zip(self.NAMES, self._amounts(), limit._amounts(), strict=True)
@@ -655,15 +708,29 @@ class DataContext:
         return f"DataContext({', '.join(out + [f'{k!r}: {v!r}' for k, v in self._kv_configs.items()])})"
 
     def get_config(self, key: str, default: Any = None) -> Any:
-        """A value that set_config() stored."""
+        """A value that set_config() stored.
+
+        Args:
+            key: Its name.
+            default: What to return where there is none.
+        """
         return self._kv_configs.get(key, default)
 
     def set_config(self, key: str, value: Any) -> None:
-        """Stores a value under a name; functions find it in their DataContext.get_current()."""
+        """Stores a value under a name; functions find it in their DataContext.get_current().
+
+        Args:
+            key: Its name.
+            value: Any value that can be pickled.
+        """
         self._kv_configs[key] = value
 
     def remove_config(self, key: str) -> None:
-        """Forgets a value."""
+        """Forgets a value.
+
+        Args:
+            key: Its name.
+        """
         self._kv_configs.pop(key, None)
 
     @classmethod
@@ -677,7 +744,11 @@ class DataContext:
     @classmethod
     @contextlib.contextmanager
     def current(cls, context: DataContext) -> Iterator[None]:
-        """Makes a context the current one within a with block."""
+        """Makes a context the current one within a with block.
+
+        Args:
+            context: The context.
+        """
         before = cls.get_current()
         cls._set_current(context)
         try:

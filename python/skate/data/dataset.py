@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
     from skate.data.collate_fn import CollateFn
     from skate.data.expressions import Expr
+    from skate.data.summary import DatasetSummary
     from skate.data.typed import BatchFormat, BatchFunction, BatchOptions, Compute, Concurrency, NumpyBatch, OnError, Row, RowFunction, Seed
 
 
@@ -1361,7 +1362,7 @@ class Dataset(Splits, Conversions, Writers):
             out[free_name(out, a.name) if a.name in out else a.name] = v
         return out
 
-    def summary(self, columns: list[str] | None = None, override_dtype_agg_mapping: dict[Any, Any] | None = None) -> Any:
+    def summary(self, columns: list[str] | None = None, override_dtype_agg_mapping: dict[Any, Any] | None = None) -> DatasetSummary:
         """A DatasetSummary: count, mean, min, max, std, share of missing values and of zeros, column by column.
 
         Args:

@@ -53,17 +53,29 @@ class DataType:
 
     @classmethod
     def from_arrow(cls, arrow_type: pa.DataType) -> DataType:
-        """Of an Arrow type."""
+        """Of an Arrow type.
+
+        Args:
+            arrow_type: The Arrow type.
+        """
         return cls(arrow_type)
 
     @classmethod
     def from_numpy(cls, numpy_dtype: np.dtype | str) -> DataType:
-        """Of a NumPy dtype or its name."""
+        """Of a NumPy dtype or its name.
+
+        Args:
+            numpy_dtype: The dtype, or its name.
+        """
         return cls(np.dtype(numpy_dtype) if isinstance(numpy_dtype, str) else numpy_dtype)
 
     @classmethod
     def infer_dtype(cls, value: Any) -> DataType:
-        """Of a value: its dtype if it is NumPy's, the type Arrow gives it, else its Python type."""
+        """Of a value: its dtype if it is NumPy's, the type Arrow gives it, else its Python type.
+
+        Args:
+            value: The value.
+        """
         if isinstance(value, (np.ndarray, np.generic)):
             return cls(value.dtype)
         try:
@@ -72,7 +84,11 @@ class DataType:
             return cls(type(value))
 
     def to_arrow_dtype(self, values: list[Any] | None = None) -> pa.DataType:
-        """The Arrow type; of a Python type it follows from `values` (AssertionError without them)."""
+        """The Arrow type; of a Python type it follows from `values` (AssertionError without them).
+
+        Args:
+            values: Values that it has to hold; needed where it was made from a Python type.
+        """
         if self.is_arrow_type():
             return self._physical_dtype
         if self.is_numpy_type():
@@ -103,39 +119,71 @@ class DataType:
 
     @classmethod
     def list(cls, value_type: DataType) -> DataType:
-        """A list of values of one type."""
+        """A list of values of one type.
+
+        Args:
+            value_type: The type of the values.
+        """
         return cls(pa.list_(value_type.to_arrow_dtype()))
 
     @classmethod
     def large_list(cls, value_type: DataType) -> DataType:
-        """A list with 64-bit offsets."""
+        """A list with 64-bit offsets.
+
+        Args:
+            value_type: The type of the values.
+        """
         return cls(pa.large_list(value_type.to_arrow_dtype()))
 
     @classmethod
     def fixed_size_list(cls, value_type: DataType, list_size: int) -> DataType:
-        """A list of list_size values."""
+        """A list of list_size values.
+
+        Args:
+            value_type: The type of the values.
+            list_size: How many values each list has.
+        """
         return cls(pa.list_(value_type.to_arrow_dtype(), list_size))
 
     @classmethod
     def struct(cls, fields: Any) -> DataType:
-        """A struct of (name, DataType) pairs."""
+        """A struct of (name, DataType) pairs.
+
+        Args:
+            fields: (name, DataType) pairs.
+        """
         return cls(pa.struct([(n, t.to_arrow_dtype()) for n, t in fields]))
 
     @classmethod
     def map(cls, key_type: DataType, value_type: DataType) -> DataType:
-        """A map from keys to values."""
+        """A map from keys to values.
+
+        Args:
+            key_type: The type of the keys.
+            value_type: The type of the values.
+        """
         return cls(pa.map_(key_type.to_arrow_dtype(), value_type.to_arrow_dtype()))
 
     @classmethod
     def tensor(cls, shape: tuple[int, ...], dtype: DataType) -> DataType:
-        """Arrays that all have one shape."""
+        """Arrays that all have one shape.
+
+        Args:
+            shape: Lengths of the axes.
+            dtype: The type of the values.
+        """
         from skate.data.tensor_types import ArrowTensorType
 
         return cls(ArrowTensorType(shape, dtype.to_arrow_dtype()))
 
     @classmethod
     def variable_shaped_tensor(cls, dtype: DataType, ndim: int = 2) -> DataType:
-        """Arrays of ndim dimensions and any shape."""
+        """Arrays of ndim dimensions and any shape.
+
+        Args:
+            dtype: The type of the values.
+            ndim: Number of axes.
+        """
         from skate.data.values.types import ragged_type
 
         return cls(ragged_type(dtype.to_arrow_dtype(), ndim))
@@ -178,7 +226,11 @@ class DataType:
         return isinstance(self._physical_dtype, type)
 
     def is_of(self, category: TypeCategory | str) -> bool:
-        """Whether it belongs to a category; False for a category that does not exist."""
+        """Whether it belongs to a category; False for a category that does not exist.
+
+        Args:
+            category: A TypeCategory, or its value.
+        """
         try:
             c = TypeCategory(category)
         except ValueError:

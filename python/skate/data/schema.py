@@ -29,6 +29,7 @@ class Schema:
 
     Args:
         base_schema: The pyarrow.Schema.
+        data_context: Without effect.
         pandas: The Dataset came as DataFrames, or was made so last: base_schema tells the dtypes that they have, as a PandasBlockSchema (arrays are a TensorDtype).
     """
 
@@ -42,10 +43,12 @@ class Schema:
 
     @property
     def names(self) -> list[str]:
+        """Names of the columns."""
         return list(self.arrow.names)
 
     @property
     def types(self) -> list[Any]:
+        """Arrow types of the columns."""
         return list(self.arrow.types)
 
     def __eq__(self, other: object) -> bool:

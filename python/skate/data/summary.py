@@ -3,28 +3,41 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 STATISTIC = "statistic"
 
 
 class DatasetSummary:
-    """The statistics that Dataset.summary() computed. columns: the names; dataset_schema: their Arrow types."""
+    """The statistics that Dataset.summary() computed. columns: the names; dataset_schema: their Arrow types.
+
+    Args:
+        schema: The Arrow schema of the columns.
+        columns: Their names.
+        values: {column: {statistic: value}}.
+    """
 
     STATISTIC_COLUMN = STATISTIC
 
     def __init__(self, schema: Any, columns: list[str], values: dict[str, dict[str, Any]]):
         self.dataset_schema, self.columns, self._values = schema, columns, values
 
-    def to_pandas(self) -> Any:
+    def to_pandas(self) -> pd.DataFrame:
         """A DataFrame with one row a statistic and one column a column; missing where a column has no such statistic."""
         import pandas as pd
 
         names = sorted({s for v in self._values.values() for s in v})
         return pd.DataFrame({STATISTIC: names, **{c: [self._values[c].get(s) for s in names] for c in self.columns}})
 
-    def get_column_stats(self, column: str) -> Any:
-        """A DataFrame of one column's statistics: "statistic", "value". ValueError for a column that was not asked for."""
+    def get_column_stats(self, column: str) -> pd.DataFrame:
+        """A DataFrame of one column's statistics: "statistic", "value". ValueError for a column that was not asked for.
+
+        Args:
+            column: Its name.
+        """
         import pandas as pd
 
         if column not in self._values:

@@ -43,17 +43,34 @@ class Datasink(Generic[WriteReturnType]):
     """A target that users write: define write(), then ds.write_datasink(sink)."""
 
     def on_write_start(self, schema: Any = None) -> None:
-        """Called once in the driver, before anything is written."""
+        """Called once in the driver, before anything is written.
+
+        Args:
+            schema: The pyarrow.Schema of what will come, where it is known.
+        """
 
     def write(self, blocks: Iterable[Any], ctx: TaskContext) -> WriteReturnType:
-        """Writes the blocks (pyarrow Tables) of one task; what it returns is pickled to the driver."""
+        """Writes the blocks (pyarrow Tables) of one task; what it returns is pickled to the driver.
+
+        Args:
+            blocks: The blocks, one after the other.
+            ctx: The number of the task, and the id of the write.
+        """
         raise NotImplementedError
 
     def on_write_complete(self, write_result: WriteResult[WriteReturnType]) -> None:
-        """Called once in the driver when all is written."""
+        """Called once in the driver when all is written.
+
+        Args:
+            write_result: What was written.
+        """
 
     def on_write_failed(self, error: Exception) -> None:
-        """Called once in the driver when a write failed."""
+        """Called once in the driver when a write failed.
+
+        Args:
+            error: Why.
+        """
 
     def get_name(self) -> str:
         """A name for plans: the class's without "Datasink"."""

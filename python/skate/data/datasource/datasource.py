@@ -83,11 +83,20 @@ class Datasource:
         raise NotImplementedError
 
     def create_reader(self, **read_args: Any) -> Any:
-        """Older sources define this, or prepare_read(); the reader has get_read_tasks(parallelism)."""
+        """Older sources define this, or prepare_read(); the reader has get_read_tasks(parallelism).
+
+        Args:
+            read_args: What read_datasource() was given beyond its own arguments.
+        """
         return _Reader(self, read_args)
 
     def prepare_read(self, parallelism: int, **read_args: Any) -> list[ReadTask]:
-        """The pieces, in older sources."""
+        """The pieces, in older sources.
+
+        Args:
+            parallelism: How many pieces are wished for.
+            read_args: What read_datasource() was given beyond its own arguments.
+        """
         raise NotImplementedError
 
     @property

@@ -26,7 +26,11 @@ class FileShuffleConfig:
             raise ValueError(f"FileShuffleConfig: seed={self.seed!r}: an int or None")
 
     def get_seed(self, execution_idx: int = 0) -> int | None:
-        """The seed of a run."""
+        """The seed of a run.
+
+        Args:
+            execution_idx: Number of the run, from 0.
+        """
         if self.seed is None or not self.reseed_after_execution:
             return self.seed
         return hash((self.seed, execution_idx)) % (1 << 32)

@@ -39,7 +39,11 @@ class _FileDatasink(Datasink):
         self.has_created_dir = self._skip_write = False
 
     def open_output_stream(self, path: str) -> Any:
-        """An open file."""
+        """An open file.
+
+        Args:
+            path: Its path, on the file system of the sink.
+        """
         return self.filesystem.open_output_stream(path, **self.open_stream_args)
 
     def on_write_start(self, schema: Any = None) -> None:
@@ -89,13 +93,36 @@ class _FileDatasink(Datasink):
 
 
 class RowBasedFileDatasink(_FileDatasink):
-    """One file a row: define write_row_to_file(row, file)."""
+    """One file a row: define write_row_to_file(row, file).
+
+    Args:
+        path: The folder; local, or a URI of a pyarrow file system.
+        filesystem: The pyarrow (or fsspec) file system of the path; None: it follows from the path.
+        try_create_dir: Makes the folder when it is missing.
+        open_stream_args: Arguments of pyarrow's open_output_stream: compression, buffer_size, metadata.
+        filename_provider: Names the files; None: by task and row.
+        dataset_uuid: Part of the names of files.
+        file_format: The ending of the names, without the dot.
+        mode: "append", "overwrite", "error" (ValueError when there are files) or "ignore" (nothing is written when there are).
+    """
 
     def write_row_to_file(self, row: dict[str, Any], file: Any) -> None:
-        """Writes one row (a dict) to an open file."""
+        """Writes one row (a dict) to an open file.
+
+        Args:
+            row: The row.
+            file: The open file.
+        """
         raise NotImplementedError
 
     def write_block(self, block: Any, block_index: int, ctx: TaskContext) -> None:
+        """Writes all rows of a task, a file each.
+
+        Args:
+            block: The rows, as one block.
+            block_index: Its number in the task.
+            ctx: The number of the task, and the id of the write.
+        """
         from skate.data.context import DataContext
 
         uuid, p = ctx.kwargs[WRITE_UUID_KWARG_NAME], self.filename_provider
@@ -118,7 +145,9 @@ class BlockBasedFileDatasink(_FileDatasink):
     """One file a task: define write_block_to_file(block, file); block is a BlockAccessor.
 
     Args:
+        path: The folder; local, or a URI of a pyarrow file system.
         min_rows_per_file: Rows that a file should have at least.
+        file_datasink_kwargs: The other arguments of RowBasedFileDatasink: filesystem, filename_provider, mode, ...
     """
 
     def __init__(self, path: str, *, min_rows_per_file: int | None = None, **file_datasink_kwargs: Any):
@@ -126,10 +155,22 @@ class BlockBasedFileDatasink(_FileDatasink):
         self._min_rows_per_file = min_rows_per_file
 
     def write_block_to_file(self, block: Any, file: Any) -> None:
-        """Writes all rows of a task to an open file."""
+        """Writes all rows of a task to an open file.
+
+        Args:
+            block: A BlockAccessor of the rows.
+            file: The open file.
+        """
         raise NotImplementedError
 
     def write_block(self, block: Any, block_index: int, ctx: TaskContext) -> None:
+        """Writes all rows of a task.
+
+        Args:
+            block: The rows, as one block.
+            block_index: Its number in the task.
+            ctx: The number of the task, and the id of the write.
+        """
         from skate.data.context import DataContext
 
         name = self._name(block, block_index, ctx)
