@@ -1391,6 +1391,10 @@ class Dataset(Splits, Conversions, Writers):
             self, self.schema(fetch_if_missing=False), self._node.options["blocks"] if self._node.op == "blocks" else None
         )
 
+    def __bool__(self) -> bool:
+        """True: a Dataset is there, whatever is in it (and nothing runs)."""
+        return True
+
     def __len__(self) -> int:
         raise AttributeError("len(ds) is not there, since it may have to run the pipeline; ds.count() does that")
 

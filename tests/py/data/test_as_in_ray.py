@@ -253,6 +253,43 @@ def test_folders_and_predicates():
     assert p.evaluate_predicate_on_partition("a.parquet", col("year") < "2019") is False
 
 
+def test_a_dataset_is_true():
+    assert sd.range(0) and sd.range(3).map(lambda r: 1 / 0), "and nothing runs"
+
+
+def test_torch_items_and_features():
+    torch = pytest.importorskip("torch")
+    images = torch.arange(4000.0).reshape(4, 1000)
+
+    class Pairs(torch.utils.data.Dataset):
+        def __len__(self):
+            return 4
+
+        def __getitem__(self, i):
+            return images[i], i
+
+    got = sd.from_torch(Pairs()).materialize()
+    assert got.size_bytes() < 4 * 6000, "a row holds its image, not the tensor that it is a part of"
+    assert all(torch.equal(r["item"][0], images[r["item"][1]]) for r in got.take_all())
+    assert got.map(lambda r: {"x": r["item"][0], "y": r["item"][1]}).take_batch()["x"].shape == (4, 1000)
+
+    def batches(row, **options):
+        return list(sd.from_items([row, row]).to_torch(batch_size=2, **options))
+
+    ((x, y),) = batches({"a": 1, "b": 2.5, "y": 1}, label_column="y")
+    assert x.tolist() == [[1.0, 2.5]] * 2 and y.tolist() == [[1], [1]]
+    ((x, y),) = batches({"y": 1}, label_column="y")
+    assert x.shape == (2, 0) and y.tolist() == [[1], [1]]
+    for row, options, words in (
+        ({"a": np.ones((2, 2)), "b": 1.0}, {}, r"a \(2, 1, 2, 2\), b \(2, 1\); feature_columns"),
+        ({"a": 1, "b": 2.5}, {"unsqueeze_feature_tensors": False}, "several tensors"),
+        ({"a": 1, "b": "x"}, {}, "column b.*feature_columns says which"),
+        ({"a": 1}, {"feature_columns": ["z"]}, "no column 'z'"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            batches(row, **options)
+
+
 def test_torch(context):
     torch = pytest.importorskip("torch")
 

@@ -452,3 +452,34 @@ def test_joining_more_text_than_one_array_holds():
         assert join([Batch(), Batch()]).schema.field("x").type == asked[0].field("x").type == pa.large_binary()
     nested = pa.struct([("a", pa.list_(pa.string())), ("i", pa.int8())])
     assert widened(nested) == pa.struct([("a", pa.large_list(pa.large_string())), ("i", pa.int8())])
+
+
+class Tensor:
+    """As much of a torch tensor as conversions look at."""
+
+    __module__ = "torch"
+
+    def __init__(self, *values):
+        self.a = np.array(values)
+
+    def __array__(self, dtype=None, copy=None):
+        return self.a
+
+    def __eq__(self, other):
+        return type(other) is Tensor and self.a.tolist() == other.a.tolist()
+
+
+def test_arrays_inside_a_value_are_kept_as_they_are():
+    """(image, label) of a torch Dataset, a list of tensors, a list of matrices: Arrow has no type for any of them."""
+    for value in ((Tensor(1.0, 2.0), 3), [Tensor(1.0), Tensor(1.0, 2.0)], {"a": [Tensor(1.0)]}, [Tensor(1), Tensor(2, 3), None]):
+        rb = B.from_rows([{"item": value, "i": 0}, {"item": None, "i": 1}], "f")
+        assert B.to_rows(rb) == [{"item": value, "i": 0}, {"item": None, "i": 1}]
+        assert B.NumpyBatch(rb)["item"][0] == value
+    (out,) = B.from_batch({"x": [[np.ones((2, 2)), np.zeros((1, 2))], []]}, "f")
+    got = B.to_rows(out)
+    assert [a.tolist() for a in got[0]["x"]] == [[[1.0, 1.0], [1.0, 1.0]], [[0.0, 0.0]]] and got[1]["x"] == []
+    assert B.from_rows([{"x": [np.float32(1.5), np.ones(1)[0]]}], "f").schema.field("x").type == pa.list_(pa.float64()), (
+        "single numbers are numbers"
+    )
+    with pytest.raises((TypeError, pa.ArrowInvalid)):
+        B.from_rows([{"x": [1, "a"]}], "f")

@@ -30,14 +30,27 @@ def convert_pandas_to_torch_tensor(data_batch: Any, columns: Any = None, column_
 def _joined(df: Any, columns: Any, dtype: Any, unsqueeze: bool) -> Any:
     import torch
 
-    parts = []
+    parts: dict[str, Any] = {}
     for name in columns or df.columns:
+        if name not in df.columns:
+            raise ValueError(f"there is no column {name!r} to make a tensor of; columns are {', '.join(map(str, df.columns))}")
         try:
             t = _tensor(df[name].to_numpy(), dtype)
         except Exception as e:
-            raise ValueError(f"column {name} cannot become a tensor of {dtype or 'its own type'}: {e}") from e
-        parts.append(t.unsqueeze(1) if unsqueeze else t)
-    return torch.cat(parts, dim=1) if len(parts) > 1 else parts[0]
+            more = "" if columns else "; feature_columns says which columns to take"
+            raise ValueError(f"column {name} cannot become a tensor of {dtype or 'its own type'}: {e}{more}") from e
+        parts[name] = t.unsqueeze(1) if unsqueeze else t
+    if not parts:  # all but the label, and there is only the label
+        return torch.empty((len(df), 0), dtype=dtype)
+    if len(parts) == 1:
+        return next(iter(parts.values()))
+    try:
+        return torch.cat(list(parts.values()), dim=1)
+    except (RuntimeError, IndexError) as e:
+        shapes = ", ".join(f"{n} {tuple(t.shape)}" for n, t in parts.items())
+        raise ValueError(
+            f"columns of these shapes cannot be side by side in one tensor: {shapes}; feature_columns as a dict, or as lists of names, makes several tensors ({e})"
+        ) from None
 
 
 def _tensor(values: Any, dtype: Any) -> Any:

@@ -7,7 +7,7 @@ them); a single value that is more has a type with 64 bits (large_string, large_
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -292,13 +292,30 @@ def same_objects(values: list[Any], old: pa.Array | None) -> pa.Array | None:
 _PLAIN = {"builtins", "datetime", "decimal", "numpy", "uuid", "pandas", "pyarrow", "torch", "collections"}
 
 
-def _foreign(values: list[Any]) -> bool:
-    """Whether there is an object of a class that no format knows: only such columns are pickled, a mix of plain types stays an error."""
-    return any(
-        type(v) is object or isinstance(v, BaseException) or type(v).__module__.split(".")[0] not in _PLAIN
-        for v in values
-        if not hasattr(v, "__array__") and not hasattr(v, "__arrow_array__")
-    )
+def _foreign(values: Iterable[Any], inside: bool = False) -> bool:
+    """Whether there is an object of a class that no format knows, or an array in a list, tuple or dict (`inside`), of which Arrow makes none: only such columns are pickled, a mix of plain
+    types stays an error."""
+    for v in values:
+        if isinstance(v, (list, tuple)) or type(v) is dict:
+            if _foreign(v.values() if type(v) is dict else v, True):
+                return True
+        elif hasattr(v, "__array__") or hasattr(v, "__arrow_array__"):
+            if inside and not isinstance(v, np.generic):
+                return True
+        elif type(v) is object or isinstance(v, BaseException) or type(v).__module__.split(".")[0] not in _PLAIN:
+            return True
+    return False
+
+
+def _compact(v: Any) -> Any:
+    """v, with copies of the torch tensors in it that are parts of larger ones: torch pickles all that is below them."""
+    if type(v) in (list, tuple):
+        return type(v)(map(_compact, v))
+    if type(v) is dict:
+        return {k: _compact(x) for k, x in v.items()}
+    if type(v).__module__.split(".")[0] == "torch" and hasattr(v, "untyped_storage") and v.untyped_storage().nbytes() > v.nbytes:
+        return v.clone()
+    return v
 
 
 def python_objects(values: list[Any]) -> pa.Array:
@@ -308,7 +325,7 @@ def python_objects(values: list[Any]) -> pa.Array:
     out = []
     for v in values:
         try:
-            out.append(None if v is None else cloudpickle.dumps(v, 5))
+            out.append(None if v is None else cloudpickle.dumps(_compact(v), 5))
         except Exception as e:
             raise TypeError(f"an object of type {type(v).__name__} cannot be pickled: {e}") from None
     return pa.ExtensionArray.from_storage(PythonObjectType(), pa.array(out, pa.large_binary()))
