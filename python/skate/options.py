@@ -161,8 +161,6 @@ def _strategy(name, v):
     from skate.util import scheduling_strategies as s
 
     _type(name, v, str, s.PlacementGroupSchedulingStrategy, s.NodeAffinitySchedulingStrategy, s.NodeLabelSchedulingStrategy)
-    if not isinstance(v, s.PlacementGroupSchedulingStrategy):
-        v.check()
 
 
 def _placement_group(name, v):
@@ -273,7 +271,8 @@ def group_of(o, default_cpus, what):
         return {}
     from skate.util.placement_group import of_options
 
-    return of_options(o, default_cpus, what)
+    unfit = getattr(o.get("scheduling_strategy"), "_unfit", None)
+    return {**of_options(o, default_cpus, what), **({"unfit": unfit} if unfit else {})}
 
 
 def resources_of(o):

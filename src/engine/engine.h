@@ -140,6 +140,7 @@ struct sk_task_spec {
     uint32_t group;         /* a method call: index into sk_actor_spec.groups */
     uint32_t max_pending;   /* a method call: SK_EPENDING when so many calls of this process are not finished; 0: no limit */
     uint32_t max_calls;     /* a worker process leaves after so many runs of `fn`; 0: no limit. Not for methods */
+    const char *refused;    /* not NULL: why it can never run here. Its values are this error (SK_EINFEASIBLE) at once. Not for methods */
 };
 
 enum { SK_GROUPS_MAX = 64, SK_NAME_MAX = 1024 };

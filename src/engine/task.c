@@ -15,8 +15,9 @@ void sk_spec_write(struct sk_wr *w, const struct sk_task_spec *s) {
     sk_wr_u32(w, s->stream_window);
     sk_wr_u32(w, (uint32_t)s->max_retries);
     sk_wr_u32(w, s->shape);
-    sk_wr_u32(w, (s->retry_exceptions ? 1u : 0) | (s->no_wait ? 2u : 0));
+    sk_wr_u32(w, (s->retry_exceptions ? 1u : 0) | (s->no_wait ? 2u : 0) | (s->refused ? 4u : 0));
     sk_wr_str(w, s->name);
+    if (s->refused) sk_wr_str(w, s->refused);
     sk_wr_align(w, 8);
     for (uint32_t i = 0; i < s->n_contains; i++) sk_wr_u64(w, s->contains[i].v);
     size_t at = w->n;
@@ -51,6 +52,7 @@ bool sk_spec_read(struct sk_rd *r, struct sk_spec *out) {
     out->retry_exceptions = f & 1;
     out->no_wait = (f >> 1) & 1;
     out->name = sk_rd_bytes(r);
+    if (f & 4) out->refused = sk_rd_bytes(r);
     sk_rd_align(r, 8);
     out->contains = sk_rd_raw(r, (size_t)out->n_contains * 8);
     struct sk_bytes a = sk_rd_bytes(r);

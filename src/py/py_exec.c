@@ -421,10 +421,8 @@ static int add_policies(PyObject *module) {
     PyObject *names = PyTuple_New(n);
     for (unsigned i = 0; names && i < n; i++) {
         PyObject *name = PyUnicode_FromString(sk_policy_name(i));
-        if (name)
-            PyTuple_SET_ITEM(names, i, name);
-        else
-            Py_CLEAR(names);
+        if (name) PyTuple_SET_ITEM(names, i, name);
+        else Py_CLEAR(names);
     }
     int rc = names ? PyModule_AddObjectRef(module, "POLICIES", names) : -1;
     Py_XDECREF(names);

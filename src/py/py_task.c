@@ -34,6 +34,8 @@ struct tmpl {
     enum { AS_IT_COMES, CAPTURES, STAYS_OUT } capture; /* what it submits goes to its group; it does not go to that of who submits it */
     uint32_t env_number;                               /* of `env`; 0: that of who submits it */
     PyObject *env;                                     /* bytes for the apply_env hook, or NULL */
+    PyObject *unfit;                                   /* says why its options let it run nowhere (a str, or None), or NULL */
+    PyObject *refused;                                 /* str: why it can never run in this engine; or NULL */
     PyObject *actor_name, *space, *meta;               /* str, str, bytes or NULL */
     struct sk_res res;
     PyObject *custom;              /* dict of custom resources or NULL */
@@ -242,18 +244,24 @@ int py_add_custom(struct py_state *st, PyObject *custom, struct sk_res *r, uint3
     return done;
 }
 
+/* -1: exception. Else *rc. */
+static int find_shape(struct py_state *st, const struct sk_need *base, PyObject *custom, const char *what, sk_shape *out, sk_rc *rc,
+                      struct sk_err *err) {
+    struct sk_need n = *base;
+    if (py_gone(st, st->gen) || py_add_custom(st, custom, &n.res, &n.more, err, rc) < 0) return -1;
+    if (*rc == SK_OK && (n.group || n.env) && !st->engine->ops->need) *rc = SK_ERR(err, SK_ENOSYS, "this engine has no placement groups");
+    if (*rc == SK_OK)
+        *rc = n.group || n.env || n.more ? st->engine->ops->need(st->engine, &n, out, err)
+                                         : st->engine->ops->shape(st->engine, &n.res, out, err);
+    if (*rc != SK_OK) sk_err_prefix(err, "%s can never run here", what);
+    return 0;
+}
+
 int py_shape(struct py_state *st, const struct sk_need *base, PyObject *custom, const char *what, sk_shape *out) {
     PY_ERR(err);
-    struct sk_need n = *base;
     sk_rc rc;
-    if (py_gone(st, st->gen)) return -1;
-    if (py_add_custom(st, custom, &n.res, &n.more, &err, &rc) < 0) return -1;
-    if (rc == SK_OK && (n.group || n.env) && !st->engine->ops->need) rc = SK_ERR(&err, SK_ENOSYS, "this engine has no placement groups");
-    if (rc == SK_OK)
-        rc = n.group || n.env || n.more ? st->engine->ops->need(st->engine, &n, out, &err)
-                                        : st->engine->ops->shape(st->engine, &n.res, out, &err);
+    if (find_shape(st, base, custom, what, out, &rc, &err) < 0) return -1;
     if (rc == SK_OK) return 0;
-    sk_err_prefix(&err, "%s can never run here", what);
     py_raise(st, rc, &err);
     return -1;
 }
@@ -298,6 +306,16 @@ int py_env(struct py_state *st, PyObject *env, uint32_t *out) {
     return -1;
 }
 
+static int keep_text(PyObject **to, PyObject *o, PyTypeObject *type, const char *what) {
+    if (!o || o == Py_None) return 0;
+    if (!PyObject_TypeCheck(o, type)) {
+        PyErr_Format(PyExc_TypeError, "%s must be %s, not %s", what, type->tp_name, Py_TYPE(o)->tp_name);
+        return -1;
+    }
+    *to = Py_NewRef(o);
+    return 0;
+}
+
 static int prepare(struct py_state *st, struct tmpl *t) {
     struct tmpl *d = t->base ? (struct tmpl *)(void *)t->base : t;
     if ((d->gen != st->gen || d->fid.v == 0) &&
@@ -305,12 +323,30 @@ static int prepare(struct py_state *st, struct tmpl *t) {
         return -1; /* a name of one call is not the definition's */
     t->fid = d->fid;
     t->shape = 0;
-    if (t->has_shape) {
+    Py_CLEAR(t->refused);
+    if (t->unfit) {
+        PyObject *why = PyObject_CallNoArgs(t->unfit);
+        if (!why || keep_text(&t->refused, why, &PyUnicode_Type, "unfit()") < 0) {
+            Py_XDECREF(why);
+            return -1;
+        }
+        Py_DECREF(why);
+    }
+    if (t->has_shape && !t->refused) {
         const char *name = PyUnicode_AsUTF8(t->name);
         struct sk_need need = {.res = t->res, .group = t->pg, .bundle = t->bundle, .capture = t->capture == CAPTURES};
         if (t->env && py_env(st, t->env, &need.env) < 0) return -1;
         t->env_number = need.env;
-        if (!name || py_shape(st, &need, t->custom, name, &t->shape) < 0) return -1;
+        PY_ERR(err);
+        sk_rc rc;
+        if (!name || find_shape(st, &need, t->custom, name, &t->shape, &rc, &err) < 0) return -1;
+        if (rc == SK_EINFEASIBLE && !t->pg) { /* as in Ray: who gets its value hears of it, not who calls it */
+            t->refused = PyUnicode_FromString(err.msg);
+            if (!t->refused) return -1;
+        } else if (rc != SK_OK) {
+            py_raise(st, rc, &err);
+            return -1;
+        }
     }
     t->gen = st->gen;
     return 0;
@@ -552,7 +588,7 @@ static PyObject *tmpl_submit(PyObject *self, PyObject *const *args, Py_ssize_t n
     uint32_t gen = t->gen;
     const struct sk_task *here = py_current_task();
     const struct sk_need *need = here ? here->need : py_home.env ? &py_home : NULL;
-    if (SK_UNLIKELY(need != NULL) && t->kind != METHOD && shape_inside(st, need, t, &shape) < 0) return NULL;
+    if (SK_UNLIKELY(need != NULL) && t->kind != METHOD && !t->refused && shape_inside(st, need, t, &shape) < 0) return NULL;
     if (call_encode(st, t, &k, args, n_all, kwnames) < 0 || SK_UNLIKELY(py_gone(st, gen))) goto out;
     const sk_oid *in = NULL;
     if (SK_UNLIKELY(k.c.refs.n) && !(in = py_collector_ids(&k.c, 0))) goto out;
@@ -573,6 +609,7 @@ static PyObject *tmpl_submit(PyObject *self, PyObject *const *args, Py_ssize_t n
     if (here && st->worker) spec.init.parent = here->id;
     if (t->base || t->named) /* the same definition under another name */
         spec.init.name = PyUnicode_AsUTF8(t->name);
+    if (SK_UNLIKELY(t->refused != NULL) && !(spec.init.refused = PyUnicode_AsUTF8(t->refused))) goto out;
     sk_oid first = {0};
     sk_rc rc;
     if (t->kind == ACTOR) {
@@ -684,16 +721,6 @@ static int tmpl_groups(struct tmpl *t, PyObject *o) {
     return r;
 }
 
-static int keep_text(PyObject **to, PyObject *o, PyTypeObject *type, const char *what) {
-    if (!o || o == Py_None) return 0;
-    if (!PyObject_TypeCheck(o, type)) {
-        PyErr_Format(PyExc_TypeError, "%s must be %s, not %s", what, type->tp_name, Py_TYPE(o)->tp_name);
-        return -1;
-    }
-    *to = Py_NewRef(o);
-    return 0;
-}
-
 static int tmpl_init(PyObject *self, PyObject *args, PyObject *kw) {
     static char *names[] = {"kind",
                             "target",
@@ -722,8 +749,9 @@ static int tmpl_init(PyObject *self, PyObject *args, PyObject *kw) {
                             "pg",
                             "bundle",
                             "capture",
+                            "unfit",
                             NULL};
-    PyObject *groups = NULL, *actor_name = NULL, *space = NULL, *meta = NULL, *env = NULL;
+    PyObject *unfit = NULL, *groups = NULL, *actor_name = NULL, *space = NULL, *meta = NULL, *env = NULL;
     unsigned long long pg = 0;
     int is_async = 0, detached = 0, capture = 0;
     struct tmpl *t = (struct tmpl *)(void *)self;
@@ -737,10 +765,10 @@ static int tmpl_init(PyObject *self, PyObject *args, PyObject *kw) {
     }
     t->max_retries = 0;
     t->bundle = -1;
-    if (!PyArg_ParseTupleAndKeywords(args, kw, "sOU|$OOOOOipIiiOOpOOOpIIIOKii:Template", names, &kind, &target, &name, &returns, &cpus,
+    if (!PyArg_ParseTupleAndKeywords(args, kw, "sOU|$OOOOOipIiiOOpOOOpIIIOKiiO:Template", names, &kind, &target, &name, &returns, &cpus,
                                      &gpus, &memory, &custom, &t->max_retries, &retry_exceptions, &t->stream_window, &t->max_restarts,
                                      &t->max_task_retries, &func, &groups, &is_async, &actor_name, &space, &meta, &detached, &t->group,
-                                     &t->max_calls, &t->max_pending, &env, &pg, &t->bundle, &capture))
+                                     &t->max_calls, &t->max_pending, &env, &pg, &t->bundle, &capture, &unfit))
         return -1;
     t->capture = capture == CAPTURES || capture == STAYS_OUT ? (typeof(t->capture))capture : AS_IT_COMES;
     t->retry_exceptions = retry_exceptions;
@@ -750,6 +778,7 @@ static int tmpl_init(PyObject *self, PyObject *args, PyObject *kw) {
         keep_text(&t->space, space, &PyUnicode_Type, "space") < 0 || keep_text(&t->meta, meta, &PyBytes_Type, "meta") < 0 ||
         keep_text(&t->env, env, &PyBytes_Type, "env") < 0)
         return -1;
+    t->unfit = Py_XNewRef(unfit);
     t->pg = pg;
     if (strcmp(kind, "task") != 0 && strcmp(kind, "actor") != 0 && strcmp(kind, "method") != 0) {
         PyErr_Format(PyExc_ValueError, "kind %s", kind);
@@ -784,6 +813,7 @@ static int tmpl_traverse(PyObject *self, visitproc visit, void *arg) {
     struct tmpl *t = (struct tmpl *)(void *)self;
     Py_VISIT(Py_TYPE(self));
     Py_VISIT(t->custom);
+    Py_VISIT(t->unfit);
     Py_VISIT(t->target);
     Py_VISIT(t->token);
     Py_VISIT(t->base);
@@ -808,6 +838,8 @@ static int tmpl_clear(PyObject *self) {
     Py_CLEAR(t->space);
     Py_CLEAR(t->meta);
     Py_CLEAR(t->env);
+    Py_CLEAR(t->unfit);
+    Py_CLEAR(t->refused);
     Py_CLEAR(t->sig.func);
     Py_CLEAR(t->sig.names);
     return 0;

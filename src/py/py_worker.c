@@ -239,9 +239,14 @@ static int run_fill(struct py_state *st, struct sk_task *t, PyObject *it, sk_rc 
             PySys_FormatStderr("Task %s yielded more than num_returns=%u objects; the others are dropped\n", t->name, t->n_returns);
             return close_generator(it);
         }
-        return PyErr_Occurred() ? -1 : 0;
+        if (!PyErr_Occurred()) return 0;
     }
-    if (n == 0) return -1;
+    if (n == 0 || !PyErr_ExceptionMatches(PyExc_Exception)) return -1; /* a cancel, or sys.exit(), is meant for the whole task */
+    if (n == t->n_returns) {                                           /* as in Ray: there is no value left to hold it */
+        PySys_FormatStderr("Task %s raised when all its num_returns=%u values were made, which stand:\n", t->name, n);
+        PyErr_Print();
+        return 0;
+    }
     PyObject *type, *value, *tb;
     PyErr_Fetch(&type, &value, &tb);
     PyErr_NormalizeException(&type, &value, &tb);

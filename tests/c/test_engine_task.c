@@ -29,6 +29,7 @@ TEST(task_spec_round_trip) {
         struct sk_task_spec s = {.fn = {test_rand()},
                                  .actor = {test_rand()},
                                  .name = test_below(2) ? "a name" : NULL,
+                                 .refused = test_below(2) ? "it asks for too much" : NULL,
                                  .args = a,
                                  .n_args = na,
                                  .contains = c,
@@ -49,6 +50,8 @@ TEST(task_spec_round_trip) {
               d.retry_exceptions == s.retry_exceptions);
         CHECK_EQ(d.name.n, s.name ? strlen(s.name) : 0);
         if (s.name) CHECK_MEM_EQ(d.name.p, s.name, d.name.n);
+        CHECK_EQ(d.refused.n, s.refused ? strlen(s.refused) : 0);
+        if (s.refused) CHECK_MEM_EQ(d.refused.p, s.refused, d.refused.n);
         for (uint32_t i = 0; i < nc; i++) CHECK(d.contains[i] == c[i].v);
         struct sk_rd ar = sk_rd_init(d.args, d.args_len);
         for (uint32_t i = 0; i < na; i++) {

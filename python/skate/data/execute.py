@@ -196,6 +196,11 @@ def _group(given: dict[str, Any]) -> dict[str, Any]:
     from skate.options import group_of
 
     g = group_of({k: v for k, v in given.items() if v is not None}, 1, "a stage")
+    why = g["unfit"]() if "unfit" in g else None
+    if why is not None:
+        from skate.exceptions import TaskUnschedulableError
+
+        raise TaskUnschedulableError(why)
     return {"group": g["pg"], "bundle": g["bundle"]} if "pg" in g else {}
 
 

@@ -29,14 +29,11 @@ class NodeAffinitySchedulingStrategy:
         if _fail_on_unavailable and soft:
             raise ValueError("_fail_on_unavailable=True needs soft=False: a soft affinity goes elsewhere instead")
 
-    def check(self):
-        """TaskUnschedulableError when the node is not this one and must be."""
-        if self.node_id != ids.NODE.hex() and not self.soft:
-            from skate.exceptions import TaskUnschedulableError
-
-            raise TaskUnschedulableError(
-                f"the node {self.node_id} is asked for, and there is only {ids.NODE.hex()}; leave scheduling_strategy out or use soft=True"
-            )
+    def _unfit(self):
+        """Why there is no such node, or None."""
+        if self.node_id == ids.NODE.hex() or self.soft:
+            return None
+        return f"the node {self.node_id} is asked for, and there is only {ids.NODE.hex()}; leave scheduling_strategy out or use soft=True"
 
 
 class _Values:
@@ -85,8 +82,8 @@ class NodeLabelSchedulingStrategy:
             raise ValueError("The `hard` and `soft` parameter of NodeLabelSchedulingStrategy cannot both be empty.")
         self.hard, self.soft = hard or {}, soft or {}
 
-    def check(self):
-        """TaskUnschedulableError when the one node has not the labels."""
+    def _unfit(self):
+        """Which label the one node has not, or None."""
         from skate import api
 
         labels = {"ray.io/node-id": ids.NODE.hex(), **api.job().get("labels", {})}
@@ -100,6 +97,5 @@ class NodeLabelSchedulingStrategy:
                 else (have is not None) == isinstance(op, Exists)
             )
             if not fits:
-                from skate.exceptions import TaskUnschedulableError
-
-                raise TaskUnschedulableError(f"label {key!r} of the one node is {have!r}, which the scheduling strategy does not allow")
+                return f"label {key!r} of the one node is {have!r}, which the scheduling strategy does not allow"
+        return None

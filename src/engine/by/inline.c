@@ -118,7 +118,8 @@ static sk_rc op_submit(struct sk_engine *e, const struct sk_task_spec *s, sk_oid
             goto out;
         }
     }
-    sk_itask_enqueue(x, t);
+    if (s->refused) sk_itask_finish_code(x, t, SK_EINFEASIBLE, s->refused);
+    else sk_itask_enqueue(x, t);
 out:
     if (rc != SK_OK)
         while (made) sk_iobj_unref(x, base + --made);
@@ -265,7 +266,8 @@ static sk_rc op_actor_create(struct sk_engine *e, const struct sk_actor_spec *sp
     t->p.t.actor.v = id;
     t->p.t.is_actor_init = true;
     a->init = t;
-    sk_itask_enqueue(x, t);
+    if (s.refused) sk_itask_finish_code(x, t, SK_EINFEASIBLE, s.refused);
+    else sk_itask_enqueue(x, t);
     out->v = ready->v = id;
 out:
     if (rc != SK_OK) {

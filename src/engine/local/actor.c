@@ -144,6 +144,10 @@ sk_rc sk_actor_create(struct sk_local *l, uint32_t proc, uint64_t base, const ui
     }
     a->detached = as->detached && sk_own_hold(l->own, base + 1, NULL) == SK_OK;
     if (l->named && as->name.n && as->space.n && *(const char *)as->space.p == '_') l->named(l->named_ctx, as->space, as->name);
+    if (t->spec.refused.n) {
+        sk_ltask_fail(l, t, SK_EINFEASIBLE, "%.*s", (int)t->spec.refused.n, (const char *)t->spec.refused.p);
+        return SK_OK;
+    }
     if (sk_place_shape_dead(&l->place, a->shape)) {
         sk_ltask_fail(l, t, SK_EGROUP, "the placement group of the actor was removed");
         return SK_OK;

@@ -224,7 +224,7 @@ struct sk_msg_done { /* fixed head of SK_M_DONE; then note bytes, n_values x (va
 struct sk_spec { /* decoded, borrowing from the bytes */
     uint64_t fid, actor, sink_tag, parent;
     uint32_t group, max_calls;
-    struct sk_bytes name;
+    struct sk_bytes name, refused;
     uint32_t n_args, n_contains, n_returns, stream_window;
     int32_t max_retries;
     sk_shape shape;

@@ -182,7 +182,8 @@ static void handle_done(struct sk_local *l, struct sk_lworker *w, const void *p,
         a = NULL;
     }
     if (t && (t->differs || t->lost_yield ||
-              (t->cancelled && (failed || (a && !init) || (t->is_stream && t->sink))))) { /* the values are thrown away */
+              (t->cancelled && (failed || (a && !init && !(a->is_async && !t->is_stream)) || (t->is_stream && t->sink))))) {
+        /* The values are thrown away. Not those of a coroutine that caught its CancelledError: it was told, and went on. */
         sk_ltask_fail_cancelled(l, t);
         if (a && !init) sk_actor_advance(l, a);
         t = NULL;

@@ -324,6 +324,10 @@ sk_rc sk_ltask_submit(struct sk_local *l, uint32_t proc, uint32_t level, uint64_
         if (t->n_unready == 0) sk_ltask_ready(l, t);
         return SK_OK;
     }
+    if (SK_UNLIKELY(t->spec.refused.n)) {
+        sk_ltask_fail(l, t, SK_EINFEASIBLE, "%.*s", (int)t->spec.refused.n, (const char *)t->spec.refused.p);
+        return SK_OK;
+    }
     if (sk_place_shape_dead(&l->place, t->spec.shape)) {
         sk_ltask_fail(l, t, SK_EGROUP, "the placement group of the task was removed");
         return SK_OK;

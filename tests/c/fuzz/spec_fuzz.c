@@ -19,6 +19,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n) {
     if (!sk_spec_read(&r, &s)) return 1;
     uint64_t sum = s.fid + s.actor + s.shape + s.n_returns;
     for (size_t i = 0; i < s.name.n; i++) sum += ((const uint8_t *)s.name.p)[i];
+    for (size_t i = 0; i < s.refused.n; i++) sum += ((const uint8_t *)s.refused.p)[i];
     for (uint32_t i = 0; i < s.n_contains; i++) {
         uint64_t x;
         memcpy(&x, s.contains + i, 8);
@@ -45,6 +46,7 @@ static size_t make(uint8_t *p, size_t cap) {
     sk_oid c[8];
     struct sk_task_spec s = {
         .fn = {next()}, .name = next() % 2 ? "name of a task" : NULL, .args = a, .contains = c, .n_returns = (uint32_t)(next() % 5)};
+    s.refused = next() % 4 ? NULL : "it asks for too much";
     s.n_args = (uint32_t)(next() % 8);
     s.n_contains = (uint32_t)(next() % 8);
     for (uint32_t i = 0; i < 8; i++) {

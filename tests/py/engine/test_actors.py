@@ -337,8 +337,13 @@ def test_resources_of_actors(ray):
     assert ray.available_resources()["CPU"] == free - 2
     ray.kill(c)
     wait_all_free(ray)
-    with pytest.raises(ray.exceptions.ActorUnschedulableError):
-        Counter.options(num_cpus=100).remote()
+    c = Counter.options(num_cpus=100, max_restarts=-1).remote()
+    for call in (c.inc.remote(), c.__ray_ready__.remote()):
+        with pytest.raises(
+            ray.exceptions.ActorUnschedulableError, match="Counter can never run here: .* 100 CPU, but this machine was given 4"
+        ):
+            ray.get(call)
+    del c, call
 
 
 def test_many_actors(ray):

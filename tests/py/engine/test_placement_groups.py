@@ -316,7 +316,7 @@ def test_many_custom_resources(engine):
         h = Holder.remote()
         assert skate.get(h.left.remote()) == 1  # of two
         with pytest.raises(skate.exceptions.TaskUnschedulableError, match="for 9 r250, but this machine was given 2"):
-            look.options(resources={"r250": 9}).remote()
+            skate.get(look.options(resources={"r250": 9}).remote())
         with pytest.raises(skate.exceptions.TaskUnschedulableError, match="bundles of placement groups hold only the first"):
             placement_group([{"r250": 1}])
     finally:

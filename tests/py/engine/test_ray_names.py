@@ -349,8 +349,9 @@ def test_resources_and_labels(fresh, monkeypatch):
     here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
     assert ray.get(ray.remote(lambda: 1).options(scheduling_strategy=here).remote()) == 1
     for away in (NodeAffinitySchedulingStrategy("00" * 28, soft=False), NodeLabelSchedulingStrategy({"a": NotIn("b")})):
-        with pytest.raises(ray.exceptions.TaskUnschedulableError):
-            ray.remote(lambda: 1).options(scheduling_strategy=away)
+        ref = ray.remote(lambda: 1).options(scheduling_strategy=away).remote()
+        with pytest.raises(ray.exceptions.TaskUnschedulableError, match="the scheduling strategy does not allow|the node 0000"):
+            ray.get(ref)
 
 
 def test_errors_as_the_users_own(ray):

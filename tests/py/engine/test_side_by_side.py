@@ -57,6 +57,14 @@ class Loop:
             self.ended = "cancelled"
             raise
 
+    async def goes_on(self):
+        self.waiting += 1
+        try:
+            await asyncio.sleep(1000)
+        except asyncio.CancelledError:
+            await asyncio.sleep(0)
+        return "went on"
+
     async def how(self):
         return self.ended
 
@@ -93,6 +101,10 @@ def test_async_cancel(ray):
     with pytest.raises(ray.exceptions.TaskCancelledError):
         ray.get(ref)
     assert ray.get(a.how.remote()) == "cancelled"
+    ref = a.goes_on.remote()
+    wait_until(lambda: ray.get(a.n.remote())[0] >= 2)
+    ray.cancel(ref)
+    assert ray.get(ref) == "went on"  # who catches CancelledError goes on, as everywhere in asyncio
 
 
 @pytest.mark.parametrize("window", [0, 1, 3])

@@ -107,6 +107,22 @@ def test_num_returns(ray):
     assert x == "a" and y.shape == (10_000,)
 
 
+def test_what_a_generator_gave_before_it_raised_stays(ray):
+    @ray.remote
+    def two_then_error():
+        yield 0
+        yield 1
+        raise ValueError("the third")
+
+    *values, third, fourth = two_then_error.options(num_returns=4).remote()
+    assert ray.get(values) == [0, 1]
+    for ref in (third, fourth):
+        with pytest.raises(ValueError, match="the third"):
+            ray.get(ref)
+    assert ray.get(two_then_error.options(num_returns=2).remote()) == [0, 1]  # nothing is left to hold the error: it is printed
+    assert ray.get(two_then_error.options(num_returns=1).remote()) == 0
+
+
 def test_many_returns(ray):
     @ray.remote(num_returns=500)
     def many():
@@ -503,12 +519,35 @@ def test_cancel_before_it_runs(ray, gate):
 
 
 def test_resources_that_can_never_be_had(ray):
-    with pytest.raises(ray.exceptions.TaskUnschedulableError, match="CPU"):
-        add.options(num_cpus=1000).remote(1)
-    with pytest.raises(ray.exceptions.TaskUnschedulableError, match="gadget"):
-        add.options(resources={"gadget": 1}).remote(1)
-    with pytest.raises(ray.exceptions.TaskUnschedulableError):
-        add.options(resources={"widget": 3}).remote(1)
+    """As in Ray the call goes through, and who gets the value hears of it."""
+    for options, match in (
+        ({"num_cpus": 1000}, "add can never run here: a task or actor asks for 1000 CPU, but this machine was given 4"),
+        ({"resources": {"gadget": 1}}, "asks for resource 'gadget', which this machine was not given"),
+        ({"resources": {"widget": 3}}, "asks for 3 widget, but this machine was given 2"),
+    ):
+        f = add.options(num_returns=2, **options)
+        for ref in (*f.remote(ray.put(1)), add.remote(f.remote(1)[0])):
+            assert ray.wait([ref], timeout=60)[0]
+            with pytest.raises(ray.exceptions.TaskUnschedulableError, match=match):
+                ray.get(ref)
+
+    @ray.remote
+    def inside():
+        ref = add.options(num_gpus=9).remote(1)
+        with pytest.raises(ray.exceptions.TaskUnschedulableError, match="9 GPU"):
+            ray.get(ref)
+        return [ref]
+
+    with pytest.raises(ray.exceptions.TaskUnschedulableError, match="9 GPU"):
+        ray.get(ray.get(inside.remote())[0])
+
+    @ray.remote(num_cpus=1000)
+    def stream():
+        yield 1
+
+    g = stream.remote()
+    with pytest.raises(ray.exceptions.TaskUnschedulableError, match="1000 CPU"):
+        ray.get(next(g))
     assert ray.get(add.options(num_cpus=0, resources={"widget": 1.5}, memory=1 << 20).remote(1)) == 111
     assert ray.cluster_resources()["widget"] == 2 and ray.cluster_resources()["CPU"] == 4
 
