@@ -316,3 +316,10 @@ def test_all_custom_resources_are_told(fresh):
     assert tasks["f"] == {"r2": 1, "r15": 2, "r19": 0.5}
     assert [r.required_resources for r in state.list_actors(detail=True)] == [{"r18": 1}]
     ray.kill(a)
+
+
+def test_the_older_name_of_the_state_api():
+    from skate.experimental.state import api as older
+    from skate.util.state import api
+
+    assert all(getattr(older, n) is getattr(api, n) for n in dir(older) if n.startswith(("list_", "get_", "summarize_")))

@@ -1,0 +1,1 @@
+"""skate.experimental.state: the older name of skate.util.state."""
