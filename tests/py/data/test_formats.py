@@ -5,10 +5,13 @@ import datetime as dt
 import decimal
 import gzip
 import io
+import os
+import pathlib
 import re
 import sqlite3
 import struct
 import tarfile
+import urllib.parse
 
 import numpy as np
 import pandas as pd
@@ -573,3 +576,63 @@ def test_names_that_are_made_or_replaced(tmp_path, named_twice):
     (tmp_path / "x.csv").write_text("path\n1\n")
     with pytest.raises(ValueError, match='column "path" of its own'):
         sd.read_csv(str(tmp_path / "x.csv"), include_paths=True).take_all()
+
+
+# ---- file:// and local://
+
+
+def test_what_is_a_local_path():
+    from skate.data.places import local_path
+
+    home = os.path.expanduser("~")
+    for given, want in {
+        "/a b": "/a b",
+        "a/b": "a/b",
+        "~/a": f"{home}/a",
+        "file:///a%20b": "/a b",
+        "file:/a": "/a",
+        "file://localhost/a": "/a",
+        "file://~/a": f"{home}/a",
+        "local:///a%20b": "/a%20b",
+        "s3://b/a": None,
+        "gs://b/file:/x": None,
+    }.items():
+        assert local_path(given) == want, given
+
+
+BY_URI = {
+    "parquet": lambda ds, at: ds.write_parquet(at),
+    "csv": lambda ds, at: ds.write_csv(at),
+    "json": lambda ds, at: ds.write_json(at),
+    "numpy": lambda ds, at: ds.write_numpy(at, column="n"),
+    "tfrecords": lambda ds, at: ds.write_tfrecords(at),
+    "webdataset": lambda ds, at: ds.map(lambda r: {"__key__": "k", "txt": "t"}).write_webdataset(at),
+    "feather": lambda ds, at: ds.write_feather(at),
+    "orc": lambda ds, at: ds.write_orc(at),
+    "images": lambda ds, at: ds.map(lambda r: {"image": np.zeros((2, 2), np.uint8)}).write_images(at, "image"),
+    "text": lambda ds, at: (pathlib.Path(local(at)).mkdir(parents=True), pathlib.Path(local(at), "x.txt").write_text("x")),
+    "binary_files": lambda ds, at: (pathlib.Path(local(at)).mkdir(parents=True), pathlib.Path(local(at), "x").write_text("x")),
+}
+
+
+def local(uri):
+    return urllib.parse.unquote(uri.removeprefix("file://").removeprefix("local://"))
+
+
+@pytest.mark.parametrize("how", BY_URI)
+def test_uris_of_local_files(tmp_path, how):
+    folder = tmp_path / "a b"
+    read = getattr(sd, f"read_{how}")
+    for i, at in enumerate((folder.as_uri() + "/1", f"local://{folder}/2")):
+        BY_URI[how](sd.from_items([{"n": 1}]), at)
+        assert sorted(os.listdir(folder)) == ["1", "2"][: i + 1], "it is where the URI says"
+        assert read(at).count() == 1
+        assert read([at]).count() == 1
+        (name,) = os.listdir(local(at))
+        assert read(f"{at}/{name[:3]}*").count() == 1
+    if how == "json":  # a folder's other files are left out, however it is named
+        (folder / "2" / "x.txt").write_text("no JSON")
+        assert read(at).count() == 1
+    if how == "parquet":
+        sd.range(1).write_parquet(f"{folder.as_uri()}/3", resume=True)
+        assert read(f"{folder.as_uri()}/3", include_paths=True).take(1)[0]["path"].startswith(f"{folder}/3/")

@@ -10,6 +10,8 @@ import os
 import warnings
 from typing import Any
 
+from skate.data.places import local_path
+
 
 class CheckpointBackend(enum.Enum):
     """Where Ray keeps checkpoints; here it is the kind of path that says."""
@@ -60,8 +62,8 @@ class CheckpointConfig:
             raise InvalidCheckpointingConfig(f"Checkpoint ID column: the name of a column, not {id_column!r}")
         path = None if checkpoint_path is None else os.fspath(checkpoint_path)
         if path is not None:
-            path = path.removeprefix("file://").removeprefix("local://")
-            if not os.path.isabs(os.path.expanduser(path)):  # relative: a job that is started elsewhere would not find its log
+            path = local_path(path) or path
+            if not os.path.isabs(path):  # relative: a job that is started elsewhere would not find its log
                 raise InvalidCheckpointingConfig(f"Invalid checkpoint path: {checkpoint_path}. It must be a local folder, from the root on")
         if override_filesystem is not None and getattr(override_filesystem, "type_name", None) != "local":
             raise InvalidCheckpointingConfig(

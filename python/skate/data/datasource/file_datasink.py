@@ -25,7 +25,7 @@ class _FileDatasink(Datasink):
         file_format: str | None = None,
         mode: Any = "append",
     ):
-        from skate.data.read.files import resolve
+        from skate.data.places import resolve
 
         self.unresolved_path = path
         self.filesystem, self.path = resolve(str(path), filesystem)

@@ -8,6 +8,7 @@ from typing import Any
 
 from skate.data.convert import _library
 from skate.data.datasource.datasink import Datasink, TaskContext, WriteResult
+from skate.data.places import local_path
 
 
 class LanceDatasink(Datasink[bytes]):
@@ -33,7 +34,7 @@ class LanceDatasink(Datasink[bytes]):
         if mode not in ("create", "append", "overwrite"):
             raise ValueError(f"write_lance: mode must be 'create', 'append' or 'overwrite', not {mode!r}")
         _library("lance", "write_lance", "pylance")
-        self.uri, self.schema, self.mode = uri, schema, mode
+        self.uri, self.schema, self.mode = local_path(uri) or uri, schema, mode
         self.min_rows, self.max_rows = min_rows_per_file, max_rows_per_file
         self.storage_version, self.options = data_storage_version, storage_options
         self.read_version: int | None = None

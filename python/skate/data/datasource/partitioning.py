@@ -14,6 +14,8 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import unquote
 
+from skate.data.places import local_path
+
 
 class PartitionStyle(enum.StrEnum):
     """How folders name values."""
@@ -50,10 +52,11 @@ class Partitioning:
         d = os.fspath(self.base_dir or "")
         if not d:
             return ""
-        if "://" in d:
+        at = local_path(d) if self.filesystem is None else None
+        if at is not None:
+            d = at
+        elif "://" in d:
             d = d.split("://", 1)[1]
-        elif self.filesystem is None:
-            d = os.path.expanduser(d)
         return d if d.endswith("/") else d + "/"
 
 

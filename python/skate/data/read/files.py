@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from skate.data.datasource.partitioning import Partitioning
+from skate.data.places import local_path, resolve
 from skate.data.steady import SteadyFile, begin, steady
 
 UNIT_BYTES = 8 << 20
@@ -47,10 +48,11 @@ def list_files(paths: Any, *, filesystem: Any = None, extensions: Any = None, ig
         p = os.fspath(p)
         if isinstance(p, bytes):
             p = os.fsdecode(p)
-        if filesystem is not None or "://" in p:
+        at = local_path(p)
+        if filesystem is not None or at is None:
             _list_remote(out, p, filesystem, exts, ignore_missing)
         else:
-            _list_local(out, p, exts, ignore_missing)
+            _list_local(out, at, exts, ignore_missing)
     if not out.paths and not (ignore_missing and not given):
         hidden = f" ({out.n_hidden} that start with '.' or '_' are left out)" if out.n_hidden else ""
         kind = f" with {' or '.join(exts)}" if exts else ""
@@ -59,7 +61,6 @@ def list_files(paths: Any, *, filesystem: Any = None, extensions: Any = None, ig
 
 
 def _list_local(out: Listing, p: str, exts: tuple[str, ...] | None, ignore_missing: bool) -> None:
-    p = os.path.expanduser(p.removeprefix("file://").removeprefix("local://"))
     if any(c in p for c in "*?[") and not os.path.exists(p):
         import glob
 
@@ -91,39 +92,6 @@ def _list_local(out: Listing, p: str, exts: tuple[str, ...] | None, ignore_missi
         out.sizes.append(os.path.getsize(p))
     elif not ignore_missing:
         raise FileNotFoundError(2, "no such file or folder", p)
-
-
-def resolve(path: str, filesystem: Any = None) -> tuple[Any, str]:
-    """(file system, path in it) of a path or URI; the file system is None for local files. ValueError or OSError when it names none."""
-    if filesystem is None and "://" not in path.removeprefix("file://").removeprefix("local://"):
-        return None, os.path.expanduser(path.removeprefix("file://").removeprefix("local://"))
-    from pyarrow import fs as pafs
-
-    if filesystem is None:
-        if path.startswith(("http://", "https://")):
-            import fsspec
-
-            return pafs.PyFileSystem(pafs.FSSpecHandler(fsspec.filesystem("http"))), path
-        return pafs.FileSystem.from_uri(path)
-    fs = as_filesystem(filesystem)
-    if _keeps_scheme(fs) or "://" not in path:
-        return fs, path
-    rest = path.split("://", 1)[-1]
-    host, slash, tail = rest.partition("/")
-    return fs, host.rpartition("@")[2] + slash + tail  # who is in front of the bucket (s3://anonymous@bucket) is the file system's business
-
-
-def as_filesystem(filesystem: Any) -> Any:
-    """A pyarrow file system of one, or of an fsspec one."""
-    from pyarrow import fs as pafs
-
-    return filesystem if isinstance(filesystem, pafs.FileSystem) else pafs.PyFileSystem(pafs.FSSpecHandler(filesystem))
-
-
-def _keeps_scheme(fs: Any) -> bool:
-    """fsspec's HTTP file system takes whole URLs."""
-    inner = getattr(getattr(fs, "handler", None), "fs", None)
-    return inner is not None and "http" in (inner.protocol if isinstance(inner.protocol, (tuple, list)) else (inner.protocol,))
 
 
 def _size(e: os.DirEntry[str]) -> int:

@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from skate.data.places import is_folder
 from skate.data.read.files import HIVE, bad_line, common, file_source, read_sound, unreadable
 from skate.data.read.files import run as run_files
 
@@ -78,15 +79,9 @@ def read_json(
     for k in arrow_json_args:
         if k not in ("read_options", "parse_options"):
             raise TypeError(f"read_json: unexpected keyword argument {k!r}")
-    if file_extensions is EXTENSIONS and not _is_dir(paths):
+    if file_extensions is EXTENSIONS and not is_folder(paths, filesystem):
         given["file_extensions"] = None
     return file_source("ReadJSON", "json", paths, {"args": arrow_json_args, "lines": lines}, **given)
-
-
-def _is_dir(paths: Any) -> bool:
-    import os
-
-    return isinstance(paths, (str, os.PathLike)) and os.path.isdir(paths)
 
 
 def run(params: dict[str, Any], task: Any) -> Iterator[Any]:

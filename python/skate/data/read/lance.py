@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from skate.data.convert import _library
+from skate.data.places import local_path
 
 if TYPE_CHECKING:
     from skate.data.dataset import Dataset
@@ -46,6 +47,7 @@ def read_lance(
     from skate.data.execute import Facts, ReadOptions, source
     from skate.data.read.files import check_num_blocks, min_units
 
+    uri = local_path(uri) or uri
     options = dict(scanner_options or {})
     for name, v in (("columns", columns), ("filter", filter)):
         if v is not None:

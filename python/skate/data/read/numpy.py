@@ -6,6 +6,7 @@ import io
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from skate.data.places import is_folder
 from skate.data.read.files import common, file_source, read_stream
 from skate.data.read.files import run as run_files
 
@@ -70,15 +71,9 @@ def read_numpy(
         (3, 2)
     """
     given = common(locals())
-    if file_extensions is None and _is_dir(paths):
+    if file_extensions is None and is_folder(paths, filesystem):
         given["file_extensions"] = ["npy"]
     return file_source("ReadNumpy", "numpy", paths, {"args": numpy_load_args}, **given)
-
-
-def _is_dir(paths: Any) -> bool:
-    import os
-
-    return isinstance(paths, (str, os.PathLike)) and os.path.isdir(paths)
 
 
 def run(params: dict[str, Any], task: Any) -> Iterator[Any]:

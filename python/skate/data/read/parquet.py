@@ -7,7 +7,6 @@ many. With filter=, row groups that the statistics rule out are never read. Unit
 from __future__ import annotations
 
 import base64
-import os
 import pickle
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from skate.data.bad import check_policy, is_fatal
 from skate.data.context import DataContext
+from skate.data.places import is_folder
 from skate.data.read.files import (
     HIVE,
     check_num_blocks,
@@ -25,7 +25,6 @@ from skate.data.read.files import (
     open_file,
     parser,
     reshuffled,
-    resolve,
     tolerates,
     unreadable,
     with_columns,
@@ -107,7 +106,7 @@ def read_parquet(
     from skate.data.schema import check_names
 
     exts = file_extensions
-    if exts is EXTENSIONS and not (isinstance(paths, (str, os.PathLike)) and _is_dir(paths, filesystem)):
+    if exts is EXTENSIONS and not is_folder(paths, filesystem):
         exts = None
     listing = list_files(paths, filesystem=filesystem, extensions=exts)
     if partition_filter is not None:
@@ -204,15 +203,6 @@ def _arguments(given: dict[str, Any]) -> tuple[int | None, Any, dict[str, Any]]:
     if batch_size is not None and (not isinstance(batch_size, int) or batch_size < 1):
         raise ValueError(f"read_parquet: batch_size must be a positive int, not {batch_size!r}")
     return batch_size, udf, arrow
-
-
-def _is_dir(path: Any, filesystem: Any) -> bool:
-    if filesystem is None and "://" not in os.fspath(path):
-        return os.path.isdir(os.path.expanduser(path))
-    from pyarrow import fs as pafs
-
-    fs, p = resolve(os.fspath(path), filesystem)
-    return os.path.isdir(p) if fs is None else fs.get_file_info(p).type == pafs.FileType.Directory
 
 
 def _unified(schemas: list[Any]) -> Any:

@@ -17,6 +17,7 @@ from typing import Any
 
 from skate.data import execute
 from skate.data.execute import Node
+from skate.data.places import local_path, resolve
 from skate.data.steady import SteadyOutput, steady
 
 
@@ -76,11 +77,7 @@ def write(
         if flavor not in ("hive", "filename", None):
             raise ValueError(f"partitioning_flavor must be 'hive', None (folders of values) or 'filename', not {flavor!r}")
     path = os.fspath(path)
-    target: _Local | _Remote = (
-        _Local(path)
-        if filesystem is None and "://" not in path.removeprefix("file://").removeprefix("local://")
-        else _Remote(path, filesystem)
-    )
+    target: _Local | _Remote = _Local(path) if filesystem is None and local_path(path) is not None else _Remote(path, filesystem)
     params: dict[str, Any] = {
         "format": fmt,
         "folder": target.stage,
@@ -166,7 +163,7 @@ def _resumable(
 
     at = None
     if logs is not None:
-        folder = os.path.abspath(os.path.expanduser(logs.removeprefix("file://").removeprefix("local://")))
+        folder = os.path.abspath(local_path(logs) or logs)
         at = os.path.join(folder, f"{digest(os.fsencode(target.path)).hex()}.log")
     if isinstance(target, _Local):
         job = Job(ds, target.path, how, params, at)
@@ -219,7 +216,7 @@ class _Local:
     fs = None
 
     def __init__(self, path: str):
-        self.path = os.path.abspath(os.path.expanduser(path.removeprefix("file://").removeprefix("local://")))
+        self.path = os.path.abspath(local_path(path) or path)
         self.uuid = os.urandom(16).hex()
         self.stage = os.path.join(self.path, f".skate-{os.getpid()}-{self.uuid[:8]}")
 
@@ -277,8 +274,6 @@ class _Remote:
     """A folder of a pyarrow or fsspec file system; files are written in place."""
 
     def __init__(self, path: str, filesystem: Any):
-        from skate.data.read.files import resolve
-
         self.uuid = os.urandom(16).hex()
         self.fs, self.path = resolve(path, filesystem)
         self.stage = self.path = self.path.rstrip("/")

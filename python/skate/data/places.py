@@ -1,0 +1,69 @@
+"""Where a path or URI of the user leads: to a local path, or to a file system of pyarrow or fsspec. Nothing is opened here."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+from urllib.parse import unquote
+
+from skate.data.steady import begin, steady
+
+
+def local_path(path: str) -> str | None:
+    """The local path that a path or URI names; None for what lies elsewhere. URIs are file:///a%20b, file:/a, file://localhost/a, and local:///a, which takes its path as it is."""
+    if path.startswith("local://"):
+        path = path[len("local://") :]
+    elif path.startswith("file:/"):
+        path = unquote(path[len("file:") :])
+        path = path[2:] if path.startswith("//") else path
+        path = path[len("localhost") :] if path.startswith("localhost/") else path
+    elif "://" in path:
+        return None
+    return os.path.expanduser(path)
+
+
+def resolve(path: str, filesystem: Any = None) -> tuple[Any, str]:
+    """(file system, path in it) of a path or URI; the file system is None for local files. ValueError or OSError when it names none."""
+    at = local_path(path)
+    if filesystem is None and at is not None:
+        return None, at
+    from pyarrow import fs as pafs
+
+    if filesystem is None:
+        if path.startswith(("http://", "https://")):
+            import fsspec
+
+            return pafs.PyFileSystem(pafs.FSSpecHandler(fsspec.filesystem("http"))), path
+        return pafs.FileSystem.from_uri(path)
+    fs = as_filesystem(filesystem)
+    if _keeps_scheme(fs) or "://" not in path:
+        return fs, path
+    rest = path.split("://", 1)[-1]
+    host, slash, tail = rest.partition("/")
+    return fs, host.rpartition("@")[2] + slash + tail  # who is in front of the bucket (s3://anonymous@bucket) is the file system's business
+
+
+def is_folder(path: Any, filesystem: Any = None) -> bool:
+    """Whether it is one path, of a folder that is there."""
+    if not isinstance(path, (str, os.PathLike)):
+        return False
+    fs, p = resolve(os.fspath(path), filesystem)
+    if fs is None:
+        return os.path.isdir(p)
+    from pyarrow import fs as pafs
+
+    begin()
+    return steady(lambda: fs.get_file_info(p), f"look at {p}").type == pafs.FileType.Directory
+
+
+def as_filesystem(filesystem: Any) -> Any:
+    """A pyarrow file system of one, or of an fsspec one."""
+    from pyarrow import fs as pafs
+
+    return filesystem if isinstance(filesystem, pafs.FileSystem) else pafs.PyFileSystem(pafs.FSSpecHandler(filesystem))
+
+
+def _keeps_scheme(fs: Any) -> bool:
+    """fsspec's HTTP file system takes whole URLs."""
+    inner = getattr(getattr(fs, "handler", None), "fs", None)
+    return inner is not None and "http" in (inner.protocol if isinstance(inner.protocol, (tuple, list)) else (inner.protocol,))
