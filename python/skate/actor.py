@@ -101,7 +101,15 @@ class Maker:
         t = _skate.current_task()
         _here[t[1]] = self
         self.restarts = t[3]
-        made = self.cls(*args, **kwargs)
+        cls = self.cls if isinstance(self.cls, type) else self.cls.opened()
+        return self._made_async(cls, args, kwargs) if options.is_async(cls.__init__) else self._known(cls(*args, **kwargs))
+
+    async def _made_async(self, cls, args, kwargs):
+        made = cls.__new__(cls, *args, **kwargs)
+        await made.__init__(*args, **kwargs)
+        return self._known(made)
+
+    def _known(self, made):
         try:
             self.instance = weakref.ref(made)
         except TypeError:  # a class with __slots__: its errors name the class only

@@ -392,6 +392,15 @@ static PyObject *call_method(PyObject *self, PyObject *name, PyObject **args, si
     return r;
 }
 
+/* What a constructor has made is the actor from now on; takes r. None, or NULL with an exception. */
+static PyObject *keep_actor(struct py_state *st, const struct sk_task *t, PyObject *r) {
+    PyObject *old = sk_map_del(&st->actors, t->actor.v);
+    Py_XDECREF(old);
+    if (sk_map_put(&st->actors, t->actor.v, r) == SK_OK) return Py_NewRef(Py_None);
+    Py_DECREF(r);
+    return PyErr_NoMemory();
+}
+
 static PyObject *call(struct py_state *st, struct sk_task *t, PyObject *target, PyObject **args, size_t n, PyObject *kwnames) {
     size_t n_pos = n - (kwnames ? (size_t)PyTuple_GET_SIZE(kwnames) : 0);
     PyObject *r;
@@ -408,22 +417,14 @@ static PyObject *call(struct py_state *st, struct sk_task *t, PyObject *target, 
         Py_DECREF(self);
     } else {
         r = PyObject_Vectorcall(target, args + 1, n_pos | PY_VECTORCALL_ARGUMENTS_OFFSET, kwnames);
-        if (r && t->is_actor_init) {
-            PyObject *old = sk_map_del(&st->actors, t->actor.v);
-            Py_XDECREF(old);
-            if (sk_map_put(&st->actors, t->actor.v, r) != SK_OK) {
-                Py_DECREF(r);
-                PyErr_NoMemory();
-                return NULL;
-            }
-            r = Py_NewRef(Py_None);
-        }
     }
-    if (SK_UNLIKELY(r && PyCoro_CheckExact(r) && st->hook_run_coroutine && !t->is_async)) {
+    if (SK_UNLIKELY(r && PyCoro_CheckExact(r))) {
+        if (t->is_async || !st->hook_run_coroutine) return r; /* for its event loop */
         PyObject *coro = r;
         r = PyObject_CallOneArg(st->hook_run_coroutine, coro);
         Py_DECREF(coro);
     }
+    if (r && t->is_actor_init) r = keep_actor(st, t, r);
     return r;
 }
 
@@ -475,8 +476,9 @@ static PyObject *m_async_done(PyObject *module, PyObject *args) {
     sk_rc rc = SK_OK;
     int r = -1;
     task_now = t;
+    if (error == Py_None && t->is_actor_init) result = keep_actor(st, t, Py_NewRef(result)); /* an `async def __init__` */
     if (error != Py_None) PyErr_SetObject((PyObject *)Py_TYPE(error), error);
-    else r = t->n_returns == SK_STREAMING && result == Py_None ? 0 : run_results(st, t, result, &rc, &err);
+    else if (result) r = t->n_returns == SK_STREAMING && result == Py_None ? 0 : run_results(st, t, result, &rc, &err);
     if (r < 0) rc = fail_with_exception(st, t, &err);
     task_now = outer;
     a->t = NULL;

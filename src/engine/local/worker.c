@@ -474,6 +474,14 @@ static bool run(struct wtask *t) {
     return false;
 }
 
+/* The constructor of an async actor has run: groups that have calls get their loops. Locked. */
+static void start_loops(struct sk_client *c) {
+    c->ready = true;
+    if (!sk_list_empty(&c->groups[0].queue)) sk_client_nudge(&c->groups[0]);
+    for (uint32_t i = 1; i < c->n_groups; i++)
+        if (c->groups[i].n_queued && !c->groups[i].n_threads) sk_worker_thread(&c->groups[i]);
+}
+
 /* The task is over, *err says why when rc is a failure: the report goes out. Not locked. */
 static void end(struct wtask *t, sk_rc rc, const struct sk_err *why) {
     struct sk_client *c = t->c;
@@ -501,6 +509,7 @@ static void end(struct wtask *t, sk_rc rc, const struct sk_err *why) {
     if (!t->pending) return; /* whoever began it lets it go */
     pthread_mutex_lock(&c->mu);
     if (t->group) t->group->n_running--;
+    else if (k->is_actor_init) start_loops(c);
     wtask_put(t);
     pthread_mutex_unlock(&c->mu);
 }
@@ -565,13 +574,6 @@ void sk_worker_thread(struct sk_group *g) {
     g->n_threads++;
 }
 
-/* The constructor of an async actor has run: groups that have calls get their loops. Locked. */
-static void start_loops(struct sk_client *c) {
-    c->ready = true;
-    for (uint32_t i = 1; i < c->n_groups; i++)
-        if (c->groups[i].n_queued && !c->groups[i].n_threads) sk_worker_thread(&c->groups[i]);
-}
-
 bool sk_worker_step(struct sk_engine *client, uint32_t index) {
     struct sk_client *c = sk_container_of(client, struct sk_client, base);
     struct sk_group *own = &c->groups[index];
@@ -593,7 +595,7 @@ bool sk_worker_step(struct sk_engine *client, uint32_t index) {
     for (uint32_t i = index ? 1 : 0; i < 2 && !c->exit; i++) {
         struct sk_group *g = i ? own : NULL; /* the constructor first */
         struct sk_list *queue = g ? &g->queue : &c->queue;
-        if (g && c->broken) break;
+        if (g && (c->broken || !c->ready)) break;
         while (!sk_list_empty(queue) && (!g || g->n_running < g->max)) {
             struct sk_msg *m = sk_container_of(queue->next, struct sk_msg, link);
             sk_list_del(&m->link);
@@ -607,9 +609,9 @@ bool sk_worker_step(struct sk_engine *client, uint32_t index) {
             pthread_mutex_unlock(&c->mu);
             if (began) (void)run(t);
             pthread_mutex_lock(&c->mu);
-            if (!g) start_loops(c);
             if (began) continue;
             if (g) g->n_running--;
+            else start_loops(c);
             wtask_put(t);
         }
     }

@@ -1,5 +1,6 @@
 """Actors: constructors, order, handles in other processes, death."""
 
+import asyncio
 import gc
 import os
 
@@ -327,6 +328,46 @@ def wait_all_free(ray):
     """Until what others used is given back: actors and tasks of the test before may still be ending."""
     gc.collect()
     wait_until(lambda: ray.wait([ray.put(0)]) and ray.available_resources()["CPU"] == ray.cluster_resources()["CPU"])
+
+
+class Opened:
+    """Its constructor waits on the loop on which its methods run, and leaves a task on it behind."""
+
+    async def __init__(self, dies=None, wrong=False):
+        await asyncio.sleep(0)
+        if wrong:
+            raise KeyError("no")
+        if dies and not os.path.exists(dies):
+            open(dies, "w").close()
+            os._exit(3)
+        self.loop, self.beats = asyncio.get_running_loop(), asyncio.Queue()
+        self.task = self.loop.create_task(self.beat())
+        self.opened = True
+
+    async def beat(self):
+        for i in range(3):
+            await self.beats.put(i)
+
+    async def beaten(self):
+        return [await self.beats.get() for _ in range(3)], self.loop is asyncio.get_running_loop()
+
+    def is_open(self):
+        return self.opened
+
+
+def test_async_constructor(ray, engine, tmp_path):
+    A = ray.remote(Opened)
+    a = A.remote()
+    assert ray.get(a.is_open.remote()) is True  # a call waits for the whole constructor
+    if engine == "local":  # the inline engine runs one call at a time, and nothing between them
+        assert ray.get(a.beaten.remote()) == ([0, 1, 2], True)
+        mark = str(tmp_path / "died")
+        b = A.options(max_restarts=1, max_task_retries=1).remote(mark)
+        assert ray.get(b.is_open.remote()) is True and os.path.exists(mark)
+        with pytest.raises(skate.exceptions.ActorDiedError):
+            ray.get(A.remote(str(tmp_path / "again")).is_open.remote())
+    with pytest.raises(skate.exceptions.ActorDiedError, match="KeyError"):
+        ray.get(A.remote(wrong=True).is_open.remote())
 
 
 def test_resources_of_actors(ray):
