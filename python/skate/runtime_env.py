@@ -1,13 +1,17 @@
 """runtime_env: what the processes of a job, of a task or of an actor find: environment variables, a working folder, folders of modules.
 
-A folder is used where it is, not copied: there is one machine. Environments of a job are made with its workers (their environment, working
+A folder is used where it is, not copied: there is one machine. Nothing is installed: of packages that are asked for ("pip", "uv", "conda") it is checked that
+they are there in the asked version. Environments of a job are made with its workers (their environment, working
 folder and sys.path); tasks and actors with one of their own run in processes of that environment, which put it on before anything else."""
 
 import json
 import os
 import sys
 
-_KNOWN = {"env_vars", "working_dir", "py_modules", "excludes", "config", "worker_process_setup_hook", "_ray_release", "_ray_commit"}
+_KNOWN = {
+    *("env_vars", "working_dir", "py_modules", "pip", "uv", "conda", "excludes", "config", "worker_process_setup_hook"),
+    *("_ray_release", "_ray_commit"),
+}
 _IGNORED = {"excludes", "config", "_ray_release", "_ray_commit"}
 
 
@@ -31,17 +35,79 @@ def _folder(what, path, files=()):
     raise ValueError(f"runtime_env: {what}={path!r} is not a folder; give the path of one that exists")
 
 
+def _packages(what, given):
+    """The requirements of runtime_env's "pip" or "uv": a list, {"packages": [...]}, or the path of a requirements file."""
+    if isinstance(given, dict):
+        given = given.get("packages")
+    if isinstance(given, (str, os.PathLike)):
+        try:
+            with open(os.path.expanduser(given)) as f:
+                given = [line.partition(" #")[0].strip() for line in f]
+        except OSError as e:
+            raise ValueError(f"runtime_env: {what}={given!r}: a requirements file that cannot be read: {e.strerror}") from None
+        given = [line for line in given if line and not line.startswith("#")]
+    if not isinstance(given, (list, tuple)) or not all(isinstance(r, str) for r in given):
+        raise TypeError(f"runtime_env: {what} is a list of requirements, a dict with 'packages', or a requirements file, not {given!r}")
+    return list(given)
+
+
+def _lacks(requirement):
+    """Why what is installed does not fulfil a requirement; None when it does, or when it is for other machines."""
+    import importlib.metadata
+
+    try:
+        from packaging.requirements import InvalidRequirement, Requirement
+    except ImportError:
+        raise _error("to compare versions the package `packaging` is needed: pip install packaging") from None
+    try:
+        want = Requirement(requirement)
+    except InvalidRequirement:
+        return "it is no name with a version; skate installs nothing, and cannot tell what this would be"
+    if want.marker is not None and not want.marker.evaluate({"extra": ""}):
+        return None
+    if want.url is not None:
+        return "what is installed by an address cannot be compared"
+    try:
+        have = importlib.metadata.version(want.name)
+    except importlib.metadata.PackageNotFoundError:
+        return "it is not installed"
+    return None if want.specifier.contains(have, prereleases=True) else f"{have} is installed"
+
+
+def _installed(what, given):
+    """The requirements, checked: all are here. RuntimeEnvSetupError names each that is not."""
+    wanted = _packages(what, given)
+    lacking = [(r, why) for r in wanted if (why := _lacks(r))]
+    if lacking:
+        raise _error(
+            f"{what}: "
+            + "; ".join(f"{r!r}: {why}" for r, why in lacking)
+            + f". Tasks run in the program's own environment ({sys.prefix}), which skate does not change: install there what is missing"
+        )
+    return wanted
+
+
+def _conda(given):
+    """The name or the path of the conda environment in which this program runs; RuntimeEnvSetupError for another."""
+    here = (os.environ.get("CONDA_DEFAULT_ENV"), os.path.basename(sys.prefix), sys.prefix)
+    if isinstance(given, str) and given in here:
+        return given
+    raise _error(
+        f"conda={given!r}: tasks run in the environment of the program ({sys.prefix}); start the program in the one that you want, and leave conda out"
+    )
+
+
 def check(env):
-    """`env` in its full form: {"env_vars": {...}, "working_dir": absolute path, "py_modules": [absolute paths]}; TypeError, ValueError or
-    RuntimeEnvSetupError says what is wrong with it."""
+    """`env` in its full form: {"env_vars": {...}, "working_dir": absolute path, "py_modules": [absolute paths], "pip": [requirements]}; TypeError,
+    ValueError or RuntimeEnvSetupError says what is wrong with it. Of "pip", "uv" and "conda" only what is there already passes."""
     if not isinstance(env, dict):
         raise TypeError(f"runtime_env must be a dict, not {type(env)}")
     out = {}
     unknown = {k for k, v in env.items() if v and k not in _KNOWN}
     if unknown:
         raise _error(
-            f"{', '.join(sorted(map(str, unknown)))} not supported: install packages in the environment of the program; skate has env_vars, "
-            "working_dir, py_modules and worker_process_setup_hook"
+            f"{', '.join(sorted(map(str, unknown)))} not supported; skate has env_vars, working_dir, py_modules, pip, uv and conda (of what is "
+            "installed) and worker_process_setup_hook"
         )
     given = env.get("env_vars")
     if given is not None:
@@ -61,6 +127,11 @@ def check(env):
         if not isinstance(modules, (list, tuple)):
             raise TypeError(f"runtime_env: py_modules takes several folders, as a list, not {type(modules)}")
         out["py_modules"] = [_folder("py_modules", m, (".whl", ".zip", ".py")) for m in modules]
+    for what in ("pip", "uv"):
+        if env.get(what):
+            out[what] = _installed(what, env[what])
+    if env.get("conda"):
+        out["conda"] = _conda(env["conda"])
     hook = env.get("worker_process_setup_hook")
     if hook is not None:
         if not callable(hook) and not isinstance(hook, str):
@@ -75,12 +146,26 @@ class RuntimeEnv(dict):
     """A checked runtime_env: RuntimeEnv(env_vars=..., working_dir=..., py_modules=...). A dict."""
 
     def __init__(
-        self, *, env_vars=None, working_dir=None, py_modules=None, worker_process_setup_hook=None, config=None, _validate=True, **more
+        self,
+        *,
+        env_vars=None,
+        working_dir=None,
+        py_modules=None,
+        pip=None,
+        uv=None,
+        conda=None,
+        worker_process_setup_hook=None,
+        config=None,
+        _validate=True,
+        **more,
     ):
         given = {
             "env_vars": env_vars,
             "working_dir": working_dir,
             "py_modules": py_modules,
+            "pip": pip,
+            "uv": uv,
+            "conda": conda,
             "worker_process_setup_hook": worker_process_setup_hook,
             "config": config,
             **more,
@@ -189,12 +274,16 @@ class Sealed:
         data = self.data if self.fn is None else cloudpickle.dumps(self.fn, protocol=5)
         return Sealed, (None, data, (self.__name__, self.__qualname__, self.__module__))
 
-    def __call__(self, *args, **kwargs):
+    def opened(self):
+        """The function or class itself."""
         if self.fn is None:
             import pickle
 
             self.fn = pickle.loads(self.data)
-        return self.fn(*args, **kwargs)
+        return self.fn
+
+    def __call__(self, *args, **kwargs):
+        return self.opened()(*args, **kwargs)
 
 
 def current():
