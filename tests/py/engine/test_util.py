@@ -5,6 +5,7 @@ import builtins
 import os
 import threading
 
+import numpy as np
 import pytest
 import skate
 from skate.util import ActorPool, as_completed, map_unordered
@@ -182,6 +183,40 @@ def test_joblib(ray):
         assert joblib.Parallel()(joblib.delayed(power)(2, i) for i in range(40)) == [2**i for i in range(40)]
         with pytest.raises(KeyError):
             joblib.Parallel()(joblib.delayed(fails)(i) for i in range(6))
+
+
+def test_dask(ray):
+    """Graphs of dask as tasks: what its own scheduler gives."""
+    dask = pytest.importorskip("dask")
+    import dask.array as da
+    import dask.dataframe as dd
+    import pandas as pd
+    from skate.util import dask as on_ray
+
+    x = da.arange(600, chunks=100).reshape(20, 30)
+    table = pd.DataFrame({"k": np.arange(100) % 7, "v": np.arange(100.0)})
+    frame = dd.from_pandas(table, npartitions=3)
+    calls = []
+    with on_ray.enable_dask_on_ray():
+        assert ((x + 1) @ x.T).sum().compute() == ((np.arange(600).reshape(20, 30) + 1) @ np.arange(600).reshape(20, 30).T).sum()
+        pd.testing.assert_series_equal(frame.groupby("k").v.mean().compute(), table.groupby("k").v.mean())
+        assert frame.shuffle("k").compute().sort_index().equals(table)
+        kept = (frame.assign(w=frame.v * 2).persist(), (x * 2).persist())  # their values stay in the store
+        assert all(isinstance(v, ray.ObjectRef) or type(v).__name__ == "Alias" for k in kept for v in dict(k.__dask_graph__()).values())
+        assert dask.compute(kept[0].w.sum(), kept[1].sum()) == (table.v.sum() * 2, 599 * 600)
+        with pytest.raises(KeyError):
+            dask.delayed(fails)(3).compute()
+        with on_ray.RayDaskCallback(ray_postsubmit=lambda task, key, deps, ref: calls.append(deps), ray_finish=calls.append):
+            assert dask.delayed(max)([dask.delayed(abs)(-2), 1]).compute() == 2
+        assert len(calls) == 3 and calls[0] == {} and len(calls[1]) == 1 and calls[2] == (2,)
+        with on_ray.RayDaskCallback(ray_presubmit=lambda task, key, deps: 5):
+            assert dask.delayed(abs)(-2).compute() == 5
+        where = dask.delayed(lambda: ray.get_runtime_context().get_assigned_resources())()
+        assert where.compute(ray_remote_args={"num_cpus": 2})["CPU"] == 2
+        with pytest.raises(ValueError, match="ray_remote_args"):
+            where.compute(resources={"a": 1})
+    assert dask.config.get("scheduler", None) is None and x.sum().compute() == 599 * 300
+    assert dask.delayed(abs)(-3).compute(scheduler=on_ray.ray_dask_get_sync) == 3
 
 
 def test_bars():
