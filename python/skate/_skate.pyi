@@ -72,6 +72,7 @@ def status() -> dict[str, int | str]: ...
 def references() -> dict[
     int, tuple[int, int]
 ]: ...  # of all objects: ObjectRefs of this process, other holders; NotImplementedError outside of the driver
+def unpin(ref: ObjectRef) -> None: ...  # what pickling it by hand keeps
 def workers() -> list[tuple[int, int, str, int]]: ...  # pid, number, state, tasks done
 def state(
     what: str, custom_names: list[str]

@@ -231,7 +231,8 @@ def init(
 
     job_config = job_config or JobConfig()
     runtime_env = envs.check(envs.merge(job_config.runtime_env or {}, runtime_env or {}))
-    custom = {**(resources or {}), **_resources_of_environment()}
+    cluster = sys.modules.get("skate.cluster_utils") if address is not None else None
+    custom = {**(cluster.given() if cluster else {}), **(resources or {}), **_resources_of_environment()}
     num_cpus, num_gpus, _memory = custom.pop("CPU", num_cpus), custom.pop("GPU", num_gpus), custom.pop("memory", _memory)
     given = config.from_ray(_system_config or {})
     spill = object_spilling_directory or _object_spilling_directory

@@ -334,6 +334,13 @@ static PyObject *m_status(PyObject *module, PyObject *unused SK_UNUSED) {
     return d;
 }
 
+static PyObject *m_unpin(PyObject *module, PyObject *ref) {
+    struct py_state *st = PyModule_GetState(module);
+    if (!Py_IS_TYPE(ref, st->ref_type)) return PyErr_Format(PyExc_TypeError, "takes an ObjectRef, not %R", (PyObject *)Py_TYPE(ref));
+    if (st->pinned && PySet_Discard(st->pinned, ref) < 0) return NULL;
+    Py_RETURN_NONE;
+}
+
 static PyObject *m_references(PyObject *module, PyObject *unused SK_UNUSED) {
     struct py_state *st = PyModule_GetState(module);
     struct sk_reference *r = NULL;
@@ -446,6 +453,7 @@ static PyMethodDef methods[] = {
     {"resources", m_resources, METH_O, "resources(custom names): (total, available)."},
     {"status", m_status, METH_NOARGS, "Counters of the engine and its store."},
     {"references", m_references, METH_NOARGS, "{object: (references of this process, others)} of all objects; in the driver."},
+    {"unpin", m_unpin, METH_O, "Gives up the reference that pickling an ObjectRef by hand keeps."},
     {"workers", m_workers, METH_NOARGS, "(pid, number, state, tasks done) of each worker."},
     {"preload", m_preload, METH_O, "A note for the fork server."},
     {"mem_bytes", m_mem_bytes, METH_NOARGS, "C heap in use by skate in this process."},

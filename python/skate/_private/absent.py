@@ -30,6 +30,8 @@ ABSENT = {
     "util.collective": _NOT + "torch.distributed does it",
     "util.connect": _NOT + "the engine is in this process; there is no server to connect to",
     "util.disconnect": _NOT + "the engine is in this process; there is no server to connect to",
+    "util.dask.ProgressBarCallback": _NOT + "skate.util.state counts tasks",
+    "util.dask.dataframe_optimize": _NOT + "dask plans data frames itself since 2025",
     "util.rpdb": _NOT + "SKATE_ENGINE=inline and breakpoint()",
     "util.pdb": _NOT + "SKATE_ENGINE=inline and breakpoint()",
     "util.spark": _NOT + "it makes clusters of Ray out of Spark's",

@@ -51,3 +51,38 @@ def memory_summary(
         if s.get("restored_objects"):
             out.append(f"Restored {s['restored_bytes'] >> 20} MiB, {s['restored_objects']} objects")
     return "\n".join(out) + "\n"
+
+
+def free(object_refs, local_only=False):
+    """Gives up what keeps objects whose references were pickled by hand (cloudpickle.dumps(ref)): they go with the last ObjectRef, as any other. One ref or
+    a list. TypeError for something else. local_only has no meaning on one machine.
+
+    What still has an ObjectRef stays: skate counts exactly, and takes no value away from who may ask for it."""
+    for ref in object_refs if isinstance(object_refs, (list, tuple)) else [object_refs]:
+        _skate.unpin(ref)
+
+
+def get_state_from_address(address=None):
+    """What get_memory_info_reply() takes. There is one engine: the address has no meaning."""
+    import skate
+
+    if not skate.is_initialized():
+        skate.init()
+    return None
+
+
+def get_memory_info_reply(state=None, node_manager_address=None, node_manager_port=None):
+    """Numbers of the object store in Ray's form: reply.store_stats.spilled_bytes_total and others. The arguments have no meaning."""
+    from types import SimpleNamespace
+
+    s = _skate.status()
+    stats = {
+        "object_store_bytes_used": s.get("store_sealed_bytes", 0),
+        "object_store_bytes_avail": s.get("store_size_bytes", 0),
+        "num_local_objects": s.get("objects", 0),
+        "spilled_bytes_total": s.get("spilled_bytes", 0),
+        "spilled_objects_total": s.get("spilled_objects", 0),
+        "restored_bytes_total": s.get("restored_bytes", 0),
+        "restored_objects_total": s.get("restored_objects", 0),
+    }
+    return SimpleNamespace(store_stats=SimpleNamespace(**stats))

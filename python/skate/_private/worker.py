@@ -1,4 +1,4 @@
-"""What tests written for Ray ask of its worker object: counts of references. Not for programs."""
+"""What tests and packages written for Ray ask of its worker object. Not for programs."""
 
 from skate import _skate
 
@@ -20,6 +20,15 @@ class _CoreWorker:
 
 class _Worker:
     core_worker = _CoreWorker()
+
+    @property
+    def mode(self):
+        """SCRIPT_MODE in the driver, WORKER_MODE in a worker, None before init()."""
+        return 1 if _skate.in_worker() else 0 if _skate.is_initialized() else None
+
+    @property
+    def connected(self):
+        return self.mode is not None
 
 
 global_worker = _Worker()

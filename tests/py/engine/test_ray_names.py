@@ -318,7 +318,13 @@ def test_runtime_env(fresh, tmp_path, monkeypatch):
         ({"working_dir": "s3://bucket/x.zip"}, skate.exceptions.RuntimeEnvSetupError, "local folders"),
         ({"py_modules": "x"}, TypeError, "list"),
         ({"py_modules": ["/no/such"]}, ValueError, "not a folder"),
-        ({"pip": ["x"]}, skate.exceptions.RuntimeEnvSetupError, "pip"),
+        ({"pip": ["no-such-package"]}, skate.exceptions.RuntimeEnvSetupError, "'no-such-package': it is not installed"),
+        ({"uv": {"packages": ["numpy<1"]}}, skate.exceptions.RuntimeEnvSetupError, "'numpy<1': .* is installed"),
+        ({"pip": ["numpy", "x @ http://y/z.whl"]}, skate.exceptions.RuntimeEnvSetupError, "address"),
+        ({"pip": ["-r other"]}, skate.exceptions.RuntimeEnvSetupError, "no name with a version"),
+        ({"pip": "/no/such/file"}, ValueError, "requirements file"),
+        ({"pip": [1]}, TypeError, "list of requirements"),
+        ({"conda": "elsewhere"}, skate.exceptions.RuntimeEnvSetupError, "conda='elsewhere'"),
         ({"no_such": 1}, skate.exceptions.RuntimeEnvSetupError, "no_such"),
     ],
     ids=lambda v: str(v)[:30],
@@ -329,6 +335,76 @@ def test_wrong_runtime_env(env, cls, text):
     for use in (lambda: skate.remote(runtime_env=env)(len), lambda: RuntimeEnv(**env)):
         with pytest.raises(cls, match=text):
             use()
+
+
+def test_installed_packages(ray, engine, tmp_path):
+    (tmp_path / "requirements.txt").write_text("# what it needs\nnumpy>=1  # here\n\nno-such-package; python_version < '3'\n")
+    look = ray.remote(lambda: dict(ray.get_runtime_context().runtime_env))
+    if engine == "local":  # the inline engine has no process for an environment of its own
+        assert ray.get(look.options(runtime_env={"pip": ["numpy>=1.0", "pyarrow"]}).remote())["pip"] == ["numpy>=1.0", "pyarrow"]
+    assert skate.runtime_env.RuntimeEnv(pip=str(tmp_path / "requirements.txt"))["pip"] == [
+        "numpy>=1",
+        "no-such-package; python_version < '3'",
+    ]
+    assert skate.runtime_env.RuntimeEnv(uv={"packages": ["numpy"], "uv_check": True})["uv"] == ["numpy"]
+
+
+def test_free(ray, engine):
+    """What a ref pickled by hand keeps goes with free()."""
+    if engine == "inline":
+        pytest.skip("it tells no references")
+    from skate._private import internal_api
+
+    ref = ray.put(b"x" * 100_000)
+    number = int.from_bytes(ref.binary()[-8:], "big")
+    data = pickle.dumps(ref)
+    del ref
+    ref = pickle.loads(data)
+    assert ray.get(ref) == b"x" * 100_000 and number in skate._skate.references()
+    internal_api.free([ref])
+    assert ray.get(ref) == b"x" * 100_000  # it is in use
+    del ref
+    assert number not in skate._skate.references()
+    with pytest.raises(TypeError, match="ObjectRef"):
+        internal_api.free(3)
+
+
+def test_cluster(monkeypatch):
+    from skate.cluster_utils import Cluster
+
+    monkeypatch.setenv("SKATE_ENGINE", "inline")
+    skate.shutdown()
+    with pytest.warns(UserWarning, match="one machine"):
+        c = Cluster(initialize_head=True, head_node_args={"num_cpus": 3, "resources": {"a": 1}})
+    other = c.add_node(num_cpus=4, num_gpus=1, resources={"a": 1, "b": 2})
+    c.remove_node(c.add_node(num_cpus=50))
+    assert set(c.list_all_nodes()) == {c.head_node, other}
+    skate.init(address=c.address)
+    found = skate.cluster_resources()
+    assert (found["CPU"], found["GPU"], found["a"], found["b"], found["object_store_memory"]) == (7, 1, 2, 2, 300 << 20)
+    for wrong in (lambda: c.add_node(), lambda: c.remove_node(other)):
+        with pytest.raises((RuntimeError, NotImplementedError), match="one machine|cannot grow"):
+            wrong()
+    c.shutdown()
+    assert not skate.is_initialized()
+    skate.init(num_cpus=1, address="local")
+    assert skate.cluster_resources()["CPU"] == 1
+    skate.shutdown()
+
+
+def test_names_of_ray_inside(ray):
+    from skate._private import internal_api, ray_microbenchmark_helpers, ray_option_utils, services, state, utils, worker
+
+    a = ray.remote(Counter).remote() if not hasattr(Counter, "remote") else Counter.remote()
+    assert state.actors(a._ray_actor_id.hex())["ActorID"] == a._ray_actor_id.hex() and state.actors("00") == {}
+    assert (
+        0 < utils.get_used_memory() < utils.get_system_memory() and services.get_node_ip_address() == ray.nodes()[0]["NodeManagerAddress"]
+    )
+    assert worker.global_worker.mode == ray.SCRIPT_MODE and ray.get(ray.remote(lambda: worker.global_worker.mode).remote()) in (0, 1)
+    assert "label_selector" in ray_option_utils.task_options and "max_restarts" in ray_option_utils.actor_options
+    stats = internal_api.get_memory_info_reply(internal_api.get_state_from_address(None)).store_stats
+    assert stats.spilled_bytes_total >= 0 and stats.object_store_bytes_used >= 0
+    assert ray_microbenchmark_helpers.timeit.__defaults__ == (1, 10)
 
 
 def test_resources_and_labels(fresh, monkeypatch):

@@ -1,0 +1,7 @@
+"""Which options tasks and actors take, where packages look for them."""
+
+from skate import options
+
+task_options = {name: None for name in options.TASK}
+actor_options = {name: None for name in options.ACTOR}
+valid_options = {**task_options, **actor_options}

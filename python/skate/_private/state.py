@@ -1,0 +1,39 @@
+"""Who is there, where programs look for it. skate.util.state is the public way."""
+
+import skate
+
+
+def actors(actor_id=None):
+    """{actor's id: what is known of it}, or of one actor; {} for one that nobody knows."""
+    from skate.util.state import list_actors
+
+    def row(a):
+        return {
+            "ActorID": a.actor_id,
+            "ActorClassName": a.class_name,
+            "IsDetached": bool(a.is_detached),
+            "Name": a.name or "",
+            "JobID": a.job_id,
+            "State": a.state,
+            "Address": {"NodeID": a.node_id or "", "IPAddress": "127.0.0.1"},
+            "Pid": a.pid or 0,
+            "NumRestarts": a.num_restarts or 0,
+        }
+
+    found = {a.actor_id: row(a) for a in list_actors(limit=10_000, detail=True)}
+    return found if actor_id is None else found.get(actor_id, {})
+
+
+def node_ids():
+    """Names of the resources by which tasks ask for a node: of this one."""
+    return [name for name in skate.cluster_resources() if name.startswith("node:") and name != "node:__internal_head__"]
+
+
+def available_resources_per_node():
+    """{node's id: what is free there}."""
+    return {node["NodeID"]: skate.available_resources() for node in skate.nodes()}
+
+
+def total_resources_per_node():
+    """{node's id: what it gives to tasks}."""
+    return {node["NodeID"]: skate.cluster_resources() for node in skate.nodes()}

@@ -1,0 +1,109 @@
+"""Cluster: programs and tests that start several nodes of Ray on one machine. Here they are one engine that has what the nodes were given together."""
+
+import warnings
+
+import skate
+
+cluster_not_supported = False
+_open = []  # clusters that were not shut down, the newest last
+
+
+class Node:
+    """What add_node() returns: what the node was given."""
+
+    def __init__(self, number, resources, head):
+        self.resources, self.head = resources, head
+        self.node_id = self.unique_id = f"node-{number}"
+
+    def __repr__(self):
+        return f"Node({self.node_id}, {self.resources})"
+
+
+class Cluster:
+    """Cluster(initialize_head=True, head_node_args={"num_cpus": 2}, connect=False): nodes that are added up. init(address=cluster.address), or "auto", then
+    starts an engine with the CPUs, GPUs, memory and custom resources of all of them. shutdown_at_exit has no meaning: nothing outlives the program.
+
+    A warning says once that there is one machine. What needs several (a node that goes away while tasks run on it, tasks that must be apart) is a
+    NotImplementedError."""
+
+    def __init__(self, initialize_head=False, connect=False, head_node_args=None, shutdown_at_exit=True):
+        if connect and not initialize_head:
+            raise RuntimeError("Cluster(connect=True) needs initialize_head=True: there is no node to connect to")
+        self.head_node, self.worker_nodes = None, set()
+        self.connected = False
+        self._n = 0
+        warnings.warn("skate has one machine: the nodes of a Cluster are one engine with the resources of all", stacklevel=2)
+        _open.append(self)
+        if initialize_head:
+            self.add_node(**(head_node_args or {}))
+            if connect:
+                self.connect()
+
+    @property
+    def address(self):
+        """What init(address=...) takes; None before there is a node."""
+        return "local" if self.head_node is not None else None
+
+    gcs_address = address
+
+    def add_node(
+        self, wait=True, num_cpus=1, num_gpus=0, resources=None, memory=None, object_store_memory=150 << 20, labels=None, **node_args
+    ):
+        """Adds to what the engine will have: CPUs, GPUs, custom resources, bytes of memory and of the object store. Arguments for Ray's servers are taken
+        and have no meaning. RuntimeError once the engine runs: it cannot grow."""
+        if skate.is_initialized():
+            raise RuntimeError("Cluster.add_node: the engine runs already and cannot grow; add all nodes before init() or connect()")
+        given = {"CPU": num_cpus, "GPU": num_gpus, "memory": memory or 0, "object_store_memory": object_store_memory, **(resources or {})}
+        self._n += 1
+        node = Node(self._n, given, self.head_node is None)
+        if node.head:
+            self.head_node = node
+        else:
+            self.worker_nodes.add(node)
+        return node
+
+    def remove_node(self, node, allow_graceful=True):
+        """Takes a node away again that no engine has seen. NotImplementedError when the engine runs."""
+        if skate.is_initialized():
+            raise NotImplementedError(
+                "Cluster.remove_node: there is one machine, and tasks of the engine run on it; a node that goes away needs a second one"
+            )
+        if node is self.head_node:
+            self.head_node = None
+        else:
+            self.worker_nodes.remove(node)
+
+    def list_all_nodes(self):
+        return [n for n in (self.head_node, *self.worker_nodes) if n is not None]
+
+    def wait_for_nodes(self, timeout=30):
+        """Returns at once: what was added is there."""
+
+    def remaining_processes_alive(self):
+        return True
+
+    def total(self):
+        """{resource: how much the nodes have of it together}."""
+        out = {}
+        for node in self.list_all_nodes():
+            for name, n in node.resources.items():
+                out[name] = out.get(name, 0) + n
+        return out
+
+    def connect(self, namespace=None):
+        """init() with this cluster's resources."""
+        skate.init(address=self.address, namespace=namespace, ignore_reinit_error=True)
+        self.connected = True
+
+    def shutdown(self):
+        """Takes all nodes away, and ends the engine when it runs."""
+        if self in _open:
+            _open.remove(self)
+        skate.shutdown()
+        self.head_node, self.connected = None, False
+        self.worker_nodes.clear()
+
+
+def given():
+    """init()'s resources as the newest cluster has them: {} when there is none."""
+    return _open[-1].total() if _open and _open[-1].head_node is not None else {}
