@@ -259,6 +259,7 @@ def init(
         "custom": list(conf["resources"]),
         "store": int(conf["object_store_memory"]),
         "gpus": conf["num_gpus"],
+        "max_retries": conf["max_retries"],
         "metadata": job_config.metadata,
         "runtime_env": {k: v for k, v in runtime_env.items() if k != "worker_process_setup_hook"},
     }

@@ -1,6 +1,6 @@
 """@remote functions. `f.remote` is the C method of a Template, stored in the instance: a call runs no Python of ours."""
 
-from skate import _skate, options
+from skate import _skate, api, options
 
 
 class _Wrapped:
@@ -32,7 +32,8 @@ class Dynamic(_Wrapped):
         self.retry_on, self.retries = retry_on, retries
 
     def __call__(self, *args, **kwargs):
-        again = self.retries < 0 or _skate.current_task()[3] < self.retries
+        retries = api.job()["max_retries"] if self.retries is None else self.retries
+        again = retries < 0 or _skate.current_task()[3] < retries
         return self._run(self.fn(*args, **kwargs), self.retry_on if again else ())
 
     @staticmethod
@@ -55,15 +56,12 @@ def _raise(e):
 
 
 def _template(fn, o, base):
-    from skate.config import KNOBS
-
     retries = o.get("max_retries")
-    retries = KNOBS["max_retries"][0] if retries is None else retries
     retry_exceptions = o.get("retry_exceptions") or False
     returns = o.get("num_returns")
     if returns is None and options.is_generator(fn):
         returns = "streaming"
-    target, more = fn, {}
+    target, more = fn, {} if retries is None else {"max_retries": retries}
     if returns == "dynamic":
         retry_on = Exception if retry_exceptions is True else tuple(retry_exceptions or ())
         target, returns = Dynamic(target, retry_on, retries), 1
@@ -91,7 +89,6 @@ def _template(fn, o, base):
         target,
         o.get("name") or fn.__name__,
         num_returns=returns,
-        max_retries=retries,
         retry_exceptions=retry_exceptions,
         stream_window=max(window, 0),
         func=fn,

@@ -111,6 +111,7 @@ typedef uint32_t sk_shape; /* names no other need later on: that of a removed pl
 
 #define SK_STREAMING UINT32_MAX /* n_returns of a streaming task */
 #define SK_MAX_RETURNS 100000   /* n_returns of any other */
+#define SK_RETRIES_DEFAULT INT32_MIN
 
 struct sk_arg {
     sk_oid ref;    /* not 0: the object's value; the task starts when it exists */
@@ -130,7 +131,7 @@ struct sk_task_spec {
     uint32_t n_returns;     /* 0..SK_MAX_RETURNS or SK_STREAMING */
     sk_shape shape;         /* 0: the default shape, one CPU (for a method of an actor: nothing) */
     sk_aid actor;           /* not 0: a method call, in order of submission */
-    int32_t max_retries;    /* after a death of the worker; -1 = for ever */
+    int32_t max_retries;    /* after a death of the worker; -1 = for ever; SK_RETRIES_DEFAULT = what the engine was opened with */
     bool retry_exceptions;  /* retry when user code raised, too */
     bool no_wait;           /* a call without retries: SK_EUNAVAIL while its actor is restarted, instead of waiting for it */
     uint32_t stream_window; /* streaming without a sink: at most so many yields that were not taken; 0 = no limit */
@@ -504,6 +505,7 @@ struct sk_engine_conf {
         memory_every_ns; /* looked at so often at least while something runs; 0: every 250 ms; -1: never, and nobody is stopped for it */
     int32_t
         oom_retries; /* how often a task that was stopped for memory is run again, at no other cost; 0: until it has run alone; -1: not */
+    int32_t task_retries; /* max_retries of tasks that do not say */
 };
 
 struct sk_engine_class { /* engine/by/<name>.c defines sk_engine_by_<name> */

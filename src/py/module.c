@@ -138,7 +138,7 @@ static void named(void *ctx, struct sk_bytes space, struct sk_bytes name) {
 
 static int conf_read(struct conf *k, struct py_state *st) {
     struct sk_engine_conf *c = &k->c;
-    int64_t workers, store, seed, lineage, spill, overflow, budget, permille, oom;
+    int64_t workers, store, seed, lineage, spill, overflow, budget, permille, oom, retries;
     PyObject *dirs = item(k, "spill_dir");
     PyObject *argv = item(k, "argv"), *env = item(k, "env"), *preload = item(k, "preload");
     if (conf_resources(k) < 0 || number(k, "max_workers", 1, 0, &workers) < 0 || number(k, "object_store_memory", 1, 0, &store) < 0 ||
@@ -146,8 +146,10 @@ static int conf_read(struct conf *k, struct py_state *st) {
         number(k, "seed", 1, 0, &seed) < 0 || number(k, "lineage_bytes", 1, 0, &lineage) < 0 ||
         number(k, "spill_bytes", 1, 0, &spill) < 0 || number(k, "overflow_bytes", 1, -1, &overflow) < 0 ||
         number(k, "memory_limit", 1, 0, &budget) < 0 || number(k, "memory_usage_threshold", 1e3, 0, &permille) < 0 ||
-        number(k, "memory_monitor_refresh_ms", 1e6, 0, &c->memory_every_ns) < 0 || number(k, "task_oom_retries", 1, -1, &oom) < 0)
+        number(k, "memory_monitor_refresh_ms", 1e6, 0, &c->memory_every_ns) < 0 || number(k, "task_oom_retries", 1, -1, &oom) < 0 ||
+        number(k, "max_retries", 1, -1, &retries) < 0)
         return -1;
+    c->task_retries = item(k, "max_retries") ? (int32_t)SK_MIN(retries, INT32_MAX) : 0;
     c->memory_bytes = (uint64_t)budget;
     c->memory_permille = (uint32_t)SK_MIN(permille, 1000);
     if (item(k, "memory_monitor_refresh_ms") && c->memory_every_ns == 0) c->memory_every_ns = -1; /* Ray's 0 is never, ours is chosen */

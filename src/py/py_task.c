@@ -763,7 +763,7 @@ static int tmpl_init(PyObject *self, PyObject *args, PyObject *kw) {
         PyErr_SetString(PyExc_RuntimeError, "a Template is made once");
         return -1;
     }
-    t->max_retries = 0;
+    t->max_retries = SK_RETRIES_DEFAULT;
     t->bundle = -1;
     if (!PyArg_ParseTupleAndKeywords(args, kw, "sOU|$OOOOOipIiiOOpOOOpIIIOKiiO:Template", names, &kind, &target, &name, &returns, &cpus,
                                      &gpus, &memory, &custom, &t->max_retries, &retry_exceptions, &t->stream_window, &t->max_restarts,
@@ -785,6 +785,7 @@ static int tmpl_init(PyObject *self, PyObject *args, PyObject *kw) {
         return -1;
     }
     t->kind = kind[0] == 't' ? TASK : kind[0] == 'a' ? ACTOR : METHOD;
+    if (t->kind != TASK && t->max_retries == SK_RETRIES_DEFAULT) t->max_retries = 0;
     t->name = Py_NewRef(name);
     if (tmpl_returns(t, returns) < 0 || tmpl_resources(t, cpus, gpus, memory, custom) < 0) return -1;
     t->has_shape |= t->pg || t->env;

@@ -628,6 +628,7 @@ static sk_rc open_inline(const struct sk_engine_conf *conf, struct sk_engine **o
     x->e = (struct sk_engine){&OPS, SK_CAP_DRIVER | SK_CAP_ZERO_COPY};
     x->runner = conf->runner;
     x->store_bytes = conf->store_bytes;
+    x->task_retries = conf->task_retries;
     x->next_id = 1;
     x->rng = conf->seed;
     sk_list_init(&x->queue);

@@ -1056,6 +1056,7 @@ static sk_rc l_open(const struct sk_engine_conf *conf, struct sk_engine **out, s
     l->interrupted_ctx = conf->interrupted_ctx;
     l->named = conf->named;
     l->named_ctx = conf->named_ctx;
+    l->task_retries = conf->task_retries;
     l->lineage_bytes = conf->lineage_bytes ? conf->lineage_bytes : LINEAGE_BYTES;
     SK_GO(sk_lineage_create(&l->lin, l->lineage_bytes, err));
     SK_GO(sk_seg_create(&l->ctl_seg, "skate-ctl", 4096 + l->n_slots * sk_slot_stride(), false, err));

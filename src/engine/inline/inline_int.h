@@ -106,6 +106,7 @@ struct sk_inline {
     struct sk_history past;
     uint64_t next_id, scan, rng;
     uint64_t bytes, store_bytes, n_done;
+    int32_t task_retries;
     struct sk_place place; /* who holds what, and placement groups; nothing is queued there */
     SK_VEC(uint64_t) gone; /* dead actors whose state the runner still keeps; told by the outermost unlock */
     struct sk_res_names names_of_res;

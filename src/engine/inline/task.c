@@ -23,7 +23,7 @@ sk_rc sk_itask_make(struct sk_inline *x, const struct sk_task_spec *s, uint32_t 
                            .streaming = s->n_returns == SK_STREAMING,
                            .n_ret = n_ret,
                            .retry_exceptions = s->retry_exceptions,
-                           .retries_left = s->max_retries,
+                           .retries_left = s->max_retries == SK_RETRIES_DEFAULT ? x->task_retries : s->max_retries,
                            .shape = s->shape,
                            .parent = s->parent.v,
                            .submit_ns = sk_now_ns(),

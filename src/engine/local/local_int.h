@@ -604,6 +604,7 @@ struct sk_local {
     struct sk_res_names names;
     uint64_t n_submits, n_tasks_done, n_retries, n_worker_deaths, n_lost, n_reruns;
     uint64_t lineage_bytes;
+    int32_t task_retries;
     bool (*interrupted)(void *ctx);
     void *interrupted_ctx;
     void (*named)(void *ctx, struct sk_bytes space, struct sk_bytes name);

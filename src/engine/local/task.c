@@ -247,6 +247,7 @@ sk_rc sk_ltask_make(struct sk_local *l, uint32_t proc, uint32_t level, uint64_t 
         return SK_ERR(err, SK_ECORRUPT, "a task specification is damaged");
     }
     if (!sk_place_shape_known(&l->place, t->spec.shape)) t->spec.shape = 0;
+    if (t->spec.max_retries == SK_RETRIES_DEFAULT) t->spec.max_retries = l->task_retries;
     if (sink) t->spec.stream_window = 0; /* its yields are taken as they come */
     t->id = base;
     t->first = base + 1;

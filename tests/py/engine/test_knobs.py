@@ -1,0 +1,189 @@
+"""Every knob of config.py has an effect, as an argument of init() or _system_config and by its name in the environment. A knob without a test here fails
+the last of them."""
+
+import os
+import sys
+import time
+
+import numpy as np
+import pytest
+import skate
+from skate import _skate, config
+from waits import wait_until
+
+MIB = 1 << 20
+LOG = []  # of tasks in this process
+
+
+@pytest.fixture
+def start(monkeypatch):
+    """start(**knobs): an engine with these, small otherwise. With `by_env=True` they are said in the environment."""
+
+    def start(by_env=False, **knobs):
+        skate.shutdown()
+        if by_env:
+            for name, value in knobs.items():
+                monkeypatch.setenv(config.KNOBS[name][1], str(value))
+            knobs = {}
+        usual = {"num_cpus": 2, "num_gpus": 0, "object_store_memory": 32 * MIB}
+        usual = {k: v for k, v in usual.items() if config.KNOBS[k][1] not in os.environ}
+        skate.init(_system_config={**usual, **knobs})
+
+    yield start
+    skate.shutdown()
+
+
+@skate.remote(num_cpus=0)
+def pid():
+    return os.getpid()
+
+
+@skate.remote(num_cpus=0)
+def meet(n, folder):
+    """Returns its process's number once so many of these run at the same time; 0: after a moment."""
+    open(os.path.join(folder, str(os.getpid())), "w").close()
+    end = time.monotonic() + (0.2 if n == 0 else 60)
+    while (n == 0 or len(os.listdir(folder)) < n) and time.monotonic() < end:
+        time.sleep(0.001)
+    return os.getpid()
+
+
+@skate.remote
+def log(i):
+    LOG.append(i)
+
+
+@skate.remote
+def grow(mib):
+    data = bytearray(mib * MIB)
+    data[::4096] = b"x" * len(data[::4096])
+    time.sleep(0.8)  # to be seen
+    return len(data)
+
+
+@pytest.mark.parametrize("by_env", [False, True])
+def test_what_there_is(start, by_env):
+    start(by_env, num_cpus=3, num_gpus=2, memory=500 * MIB, object_store_memory=64 * MIB, memory_usage_threshold=0.5)
+    have = skate.cluster_resources()
+    assert (have["CPU"], have["GPU"], have["memory"], have["object_store_memory"]) == (3, 2, 500 * MIB, 64 * MIB)
+    status = _skate.status()
+    assert status["store_size_bytes"] == 64 * MIB
+    assert status["memory_limit_bytes"] <= 564 * MIB  # of `memory` and `object_store_memory`
+    start(by_env, memory_usage_threshold=0.5, memory_limit=1 << 60, memory_monitor_refresh_ms=50)
+    wait_until(lambda: 0 < _skate.status()["memory_limit_bytes"] <= config.memory_bytes() * 0.5)
+
+
+def test_engine_and_seed(start):
+    orders = []
+    for seed in (0, 7):
+        start(by_env=True, engine="inline", seed=seed)
+        assert skate.get(pid.remote()) == os.getpid()
+        LOG.clear()
+        skate.get([log.remote(i) for i in range(20)])
+        orders.append(LOG[:])
+    assert orders[0] == list(range(20)) and orders[1] != orders[0] and sorted(orders[1]) == orders[0]
+
+
+@pytest.mark.parametrize("by_env", [False, True])
+def test_max_retries(start, by_env, tmp_path):
+    @skate.remote
+    def dies(folder):
+        open(os.path.join(folder, str(time.monotonic_ns())), "w").close()
+        os._exit(1)
+
+    def runs(f):
+        before = len(os.listdir(tmp_path))
+        with pytest.raises(skate.exceptions.WorkerCrashedError):
+            skate.get(f.remote(str(tmp_path)))
+        return len(os.listdir(tmp_path)) - before
+
+    start(by_env, max_retries=1)
+    assert runs(dies) == 2
+    assert runs(dies.options(max_retries=0)) == 1
+
+    @skate.remote
+    def outer(folder):  # its tasks, too
+        return skate.get(dies.remote(folder))
+
+    with pytest.raises(skate.exceptions.WorkerCrashedError):
+        skate.get(outer.options(max_retries=0).remote(str(tmp_path)))
+    assert len(os.listdir(tmp_path)) == 5
+    start(by_env, max_retries=0)
+    assert runs(dies) == 1
+
+
+def test_spilling(start, tmp_path):
+    start(by_env=True, spill_dir=tmp_path, spill_bytes=300 * MIB, overflow_bytes=8 * MIB)
+    refs = [skate.put(np.full(8 * MIB, i, np.uint8)) for i in range(6)]
+    status = _skate.status()
+    assert status["spill_quota_bytes"] == 300 * MIB and status["spilled_bytes"] >= 16 * MIB
+    assert [int(skate.get(r)[0]) for r in refs] == list(range(6))
+    with pytest.raises(skate.exceptions.ObjectStoreFullError):
+        skate.put(bytes(48 * MIB))  # larger than the store, and than what may lie behind it
+    start(spill_dir=tmp_path, overflow_bytes=64 * MIB)
+    assert len(skate.get(skate.put(bytes(48 * MIB)))) == 48 * MIB
+    start(spill_dir="", overflow_bytes=0)
+    with pytest.raises(skate.exceptions.ObjectStoreFullError):
+        refs = [skate.put(np.full(8 * MIB, i, np.uint8)) for i in range(6)]
+
+
+def test_lineage_bytes(start):
+    @skate.remote
+    def large():
+        return np.zeros(100_000)
+
+    start()
+    ref = large.remote()
+    skate.get(ref)
+    assert _skate.status()["lineage_tasks"] == 1
+    start(lineage_bytes=1)
+    ref = large.remote()
+    skate.get(ref)
+    assert _skate.status()["lineage_tasks"] == 0
+    del ref
+
+
+def test_max_workers_and_idle_reap(start, tmp_path):
+    start(max_workers=2)
+    assert len(set(skate.get([meet.remote(0, str(tmp_path)) for _ in range(4)]))) == 2
+    start(idle_reap_s=0.05, num_cpus=1)
+    (tmp_path / "two").mkdir()
+    assert len(set(skate.get([meet.remote(2, str(tmp_path / "two")) for _ in range(2)]))) == 2
+    wait_until(lambda: _skate.status()["workers"] == 1)  # after 30 s as it is chosen
+
+
+def test_preload_and_spin(start):
+    @skate.remote
+    def has(name):
+        return name in sys.modules
+
+    @skate.remote
+    def sleep(s):
+        time.sleep(s)
+
+    def cost():
+        skate.get(sleep.remote(0))
+        before = time.thread_time()
+        skate.get(sleep.remote(0.3))
+        return time.thread_time() - before
+
+    start(preload="sndhdr_not_there,colorsys", spin_us=0)
+    assert skate.get(has.remote("colorsys"))
+    asleep = cost()
+    start(spin_us=250_000)
+    assert not skate.get(has.remote("colorsys"))
+    assert cost() > 3 * asleep
+
+
+def test_memory_is_watched(start):
+    start(memory_limit=150 * MIB, memory_monitor_refresh_ms=20, task_oom_retries=0)
+    with pytest.raises(skate.exceptions.OutOfMemoryError, match="task_oom_retries is 0"):
+        skate.get(grow.remote(200))
+    start(memory_limit=150 * MIB, memory_monitor_refresh_ms=0)
+    assert skate.get(grow.remote(200)) == 200 * MIB  # nobody looks
+
+
+def test_every_knob_is_tried():
+    with open(__file__) as f:
+        text = f.read()
+    assert [name for name in config.KNOBS if f"{name}=" not in text] == []
