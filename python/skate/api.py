@@ -672,11 +672,15 @@ serialize.install()
 
 
 def _named(space, name):
-    """A worker has made the actor through which it asks this process to run its Datasets."""
-    from skate.data import home
+    """A worker has made an actor through which it asks this process for something: to run its Datasets, to draw its progress bars."""
+    if space == "_skate_data":
+        from skate.data import home
 
-    if (space, name) == (home.SPACE, home.NAME):
         home.serve()
+    elif space == "_skate_bars":
+        from skate.experimental import tqdm_ray
+
+        tqdm_ray.serve()
 
 
 _skate.set_hooks(auto_init=_auto_init, named=_named)

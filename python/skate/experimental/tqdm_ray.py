@@ -1,15 +1,15 @@
 """tqdm_ray: progress bars of many processes, drawn by the driver: use tqdm_ray.tqdm in tasks as tqdm.tqdm elsewhere.
 
-A bar in a worker prints its state as one line of JSON behind MAGIC; a bar in the driver tells the driver's manager directly."""
+A bar in the driver tells the manager directly. The first bar in a worker makes a small named actor, the *board*; the engine tells the driver of it, which
+starts a thread that takes the states of bars from there."""
 
-import json
 import os
 import sys
 import threading
 import time
 import uuid
 
-MAGIC = "__skate_tqdm_magic_token__:"
+NAME, SPACE = "bars", "_skate_bars"
 
 
 class tqdm:
@@ -71,7 +71,7 @@ class tqdm:
             from skate import _skate
 
             if _skate.in_worker():
-                print(MAGIC + json.dumps(self._state), flush=True)
+                _board().put.remote(dict(self._state))
             else:
                 instance().process_state_update(dict(self._state))
 
@@ -82,6 +82,75 @@ class tqdm:
             yield x
             self.update(1)
         self._show(True)
+
+
+# ---- from the workers to the driver
+
+
+class _Board:
+    """The actor: of each bar the newest state that the driver has not seen."""
+
+    def __init__(self):
+        import asyncio
+
+        self.news, self.there = {}, asyncio.Event()
+
+    async def put(self, state):
+        self.news[state["bar"]] = state
+        self.there.set()
+
+    async def take(self):
+        await self.there.wait()
+        self.there.clear()
+        news, self.news = self.news, {}
+        return list(news.values())
+
+
+_boards = {}  # session -> handle, in a worker
+
+
+def _board():
+    import skate
+    from skate import api
+
+    session = api.session()
+    if session not in _boards:
+        how = {
+            "name": NAME,
+            "namespace": SPACE,
+            "get_if_exists": True,
+            "lifetime": "detached",
+            "num_cpus": 0,
+            "scheduling_strategy": "DEFAULT",
+        }
+        _boards[session] = skate.remote(_Board).options(**how).remote()
+    return _boards[session]
+
+
+def serve():
+    """There is a board: draws what it tells from now on. Called by the engine's thread, in the driver."""
+    import skate
+
+    try:
+        board = skate.get_actor(NAME, namespace=SPACE)
+    except ValueError:
+        return  # it has ended already
+    threading.Thread(target=_serve, args=(board,), name="skate-bars", daemon=True).start()
+
+
+def _serve(board):
+    import skate
+
+    try:
+        while True:
+            for state in skate.get(board.take.remote()):
+                instance().process_state_update(state)
+    except Exception:
+        if skate.is_initialized():
+            raise
+
+
+# ---- drawing
 
 
 class _Drawn:

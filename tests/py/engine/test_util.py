@@ -11,7 +11,7 @@ import skate
 from skate.util import ActorPool, as_completed, map_unordered
 from skate.util.multiprocessing import Pool, TimeoutError
 from skate.util.queue import Empty, Full, Queue
-from waits import wait_at
+from waits import wait_at, wait_until
 
 
 @pytest.fixture(scope="module")
@@ -232,6 +232,31 @@ def test_bars():
     b.set_description("d")
     b.close()
     assert len(manager.bar_groups[os.getpid()].bars_by_uuid) == 1
+
+
+def test_bars_of_workers(ray, gate, capfd):
+    """They come to the driver's manager, and nothing of them is printed."""
+    from skate.experimental import tqdm_ray
+
+    manager = tqdm_ray.instance()
+    manager.bar_groups.clear()
+
+    @ray.remote
+    def work(path):
+        bar = tqdm_ray.tqdm(total=5, desc="there", flush_interval_s=0)
+        bar.update(3)
+        wait_at(path)
+        bar.close()
+        return os.getpid()
+
+    ref = work.remote(gate.path)
+    wait_until(lambda: [b.bar.n for g in manager.bar_groups.values() for b in g.bars_by_uuid.values()] == [3])
+    (bar,) = (b for g in manager.bar_groups.values() for b in g.bars_by_uuid.values())
+    assert (bar.bar.desc, bar.bar.total) == ("there", 5)
+    gate.let_go()
+    assert ray.get(ref) == bar.state["pid"]
+    wait_until(lambda: not manager.bar_groups)
+    assert capfd.readouterr() == ("", "")
 
 
 class Metered(Doubler):
