@@ -50,7 +50,7 @@ def meet(n, folder):
 
 @skate.remote
 def log(i):
-    LOG.append(i)
+    sys.modules[__name__].LOG.append(i)  # functions are copied, with what they name
 
 
 @skate.remote
