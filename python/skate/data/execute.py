@@ -415,7 +415,7 @@ def run(ds: Any, node: Node | None = None, skip: bytes | None = None) -> Iterato
     timeline.running.add(x)
     errors = ds._errors = bad.Errors(x)
     log = logging.getLogger("ray.data")
-    bar = Progress(x, ds.context)
+    bar = Progress(x, ds.context, node)
     from skate.data import batch  # noqa: F401  pyarrow and numpy, which the blocks need here too: while the workers start
 
     try:

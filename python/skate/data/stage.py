@@ -138,12 +138,16 @@ def _constructed(cls: Any, args: Any, kwargs: Any) -> Any:
 _tuned = False
 
 
-def _tune_gc() -> None:
-    """Rows are many small dicts that live for a moment: looking for cycles after every 700 of them costs a third of a flat_map."""
+def _tune() -> None:
+    """Of a worker that runs its first stage. Rows are many small dicts that live for a moment: looking for cycles after every 700 of them costs a third of a
+    flat_map."""
     global _tuned
     import gc
 
+    from skate.data import progress
+
     _tuned = True
+    progress.above()
     gc.freeze()
     if 0 < gc.get_threshold()[0] < 20000:
         gc.set_threshold(20000, 10, 10)
@@ -244,7 +248,7 @@ def _chain(stage: list[tuple[str, str, bytes]]) -> Chain:
     c = _chains.get(key)
     if c is None:
         if not _tuned and _skate.in_worker():
-            _tune_gc()
+            _tune()
         forget()
         while len(_chains) >= _CHAINS_MAX:
             del _chains[next(iter(_chains))]
@@ -271,7 +275,7 @@ def run_stage(stage: list[tuple[str, str, bytes]], exec_args: Any, *blocks: pa.R
 def stage_init(stage: list[tuple[str, str, bytes]]) -> Chain:
     """Constructor of an actor of a stage."""
     if not _tuned and _skate.in_worker():
-        _tune_gc()
+        _tune()
     return Chain(stage, actor=True)
 
 

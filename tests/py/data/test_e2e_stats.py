@@ -1,10 +1,14 @@
 """stats(), explain(), progress."""
 
+import io
 import json
 import logging
 import os
+import subprocess
+import sys
 import threading
 import time
+import types
 
 import numpy as np
 import skate
@@ -48,40 +52,102 @@ def test_explain_marks_what_blocks(capsys):
 
 
 def test_progress_line_is_honest():
-    from skate.data.progress import text
+    from skate.data.progress import looked
 
-    line = text(
-        {
-            "ops": [
-                {"label": "Read->Map(f)", "tasks_done": 120, "total_units": 400},
-                {"label": "MapBatches(Model)", "tasks_done": 80, "total_units": -1, "rows_out": 1000},
-            ],
-            "bottleneck": 1,
-        },
-        2.0,
-    )
-    assert line == "Read->Map(f) 120/400 · MapBatches(Model) 80 · 500 rows/s · ~5 s left · limited by MapBatches(Model)"
+    stats = {
+        "ops": [
+            {"label": "Read->Map(f)", "tasks_done": 120, "total_units": 400, "rows_out": 9, "fused": [{"rows_out": 1000}, {"rows_out": 9}]},
+            {"label": "MapBatches(Model)", "tasks_done": 80, "total_units": -1, "rows_out": 5},
+        ],
+        "bottleneck": 1,
+    }
+    look = looked(stats, 2.0, {"Read": [(10, 1 << 20)] * 400})
+    assert (look.what, look.done, look.total) == ("Read->Map(f) · MapBatches(Model)", 120, 400)
+    assert look.notes == ["500 rows/s", "120.0 MiB", "0:00:05 left", "limited by MapBatches(Model)"]  # rows and bytes of the input
+    assert looked(stats, 2.0, {}, verbose=True).what == "Read->Map(f) 120/400 · MapBatches(Model) 80"
+    blocks = {"label": "Blocks", "kind": "blocks", "rows_out": 100, "bytes_out": 800, "blocks_out": 20, "total_units": -1}
+    look = looked({"ops": [blocks, {"label": "Map(f)", "kind": "tasks", "tasks_done": 5, "tasks_queued": 15}], "bottleneck": None}, 1.0, {})
+    assert (look.what, look.done, look.total, look.notes[0], look.notes[-1]) == ("Map(f)", 5, 20, "25 rows/s", "limited by the consumer")
+
+
+class Tty(io.StringIO):
+    def isatty(self):
+        return True
 
 
 def test_progress_draws_on_a_terminal_only(monkeypatch):
-    import io
-    import sys
-
-    class Tty(io.StringIO):
-        def isatty(self):
-            return True
+    from skate.data import progress
 
     out = Tty()
+    monkeypatch.setattr(progress, "EVERY_S", 0.01)
     monkeypatch.setattr(sys, "stderr", out)
+    monkeypatch.setattr(sys, "stdout", out)
     ds = sd.range(2000, override_num_blocks=40).map_batches(slow)
-    ds.take_all()
+    for b in ds.iter_batches(batch_size=500):
+        print("got", b["id"][0])
     drawn = out.getvalue()
-    assert "ReadRange->MapBatches(slow)" in drawn and "\n" not in drawn and drawn.endswith("\r")
+    assert "ReadRange->MapBatches(slow)" in drawn and "/40 inputs · " in drawn
+    for line in drawn.split("\n")[:-1]:  # what was printed stands alone on its line
+        assert line.rpartition("\r\x1b[K")[2].startswith("got "), repr(line)
+    assert sys.stdout is out and sys.stderr is out
     out.truncate(0)
     ds = sd.range(2000, override_num_blocks=40).map_batches(slow)
     ds.context.enable_progress_bars = False
     ds.take_all()
     assert out.getvalue().strip("\0") == ""
+
+
+def test_progress_in_a_notebook(monkeypatch):
+    from skate.data import progress
+
+    shown, ids = [], []
+    monkeypatch.setattr(progress, "EVERY_S", 0.01)
+
+    def display(bundle, raw, display_id):
+        ids.append(display_id)
+        shown.append(bundle)
+        return types.SimpleNamespace(update=lambda bundle, raw: shown.append(bundle))
+
+    shell = types.SimpleNamespace(kernel=object())
+    monkeypatch.setitem(sys.modules, "IPython", types.SimpleNamespace(get_ipython=lambda: shell))
+    monkeypatch.setitem(sys.modules, "IPython.display", types.SimpleNamespace(display=display))
+    monkeypatch.setattr(sys, "stderr", io.StringIO())
+    sd.range(2000, override_num_blocks=40).map_batches(slow).count()
+    assert ids == [True] and len(shown) > 1 and "40/40 inputs" in shown[-1]["text/plain"] and shown[-1]["text/html"].startswith("<pre")
+
+
+IN_TERMINAL = """
+import sys, time
+import skate.data as sd
+def slow(b):
+    time.sleep(0.1)
+    print("worker", b["id"][0])
+    return b
+sd.range(10).count()
+print("rich" in sys.modules)
+sd.range(1000, override_num_blocks=10).map_batches(slow).count()
+print("rich" in sys.modules)
+"""
+
+
+def test_what_workers_print_comes_above_the_line():
+    import pty
+
+    ours, theirs = pty.openpty()
+    env = {**os.environ, "TERM": "xterm", "PYTHONPATH": os.path.dirname(os.path.dirname(skate.__file__)), "SKATE_NUM_CPUS": "1"}
+    p = subprocess.Popen([sys.executable, "-c", IN_TERMINAL], stdin=theirs, stdout=theirs, stderr=theirs, env=env)
+    os.close(theirs)
+    drawn = b""
+    try:
+        while chunk := os.read(ours, 65536):
+            drawn += chunk
+    except OSError:  # the other side is closed
+        pass
+    os.close(ours)
+    assert p.wait(60) == 0
+    lines = [line.rpartition("\r\x1b[K")[2] for line in drawn.decode().replace("\r\n", "\n").split("\n")[:-1]]
+    assert "\r\x1b[K" in drawn.decode() and "/10 inputs" in drawn.decode()
+    assert sorted(lines, key=str) == sorted(["False", *(f"worker {i}" for i in range(0, 1000, 100)), "True"], key=str), lines
 
 
 def test_context_is_copied():
