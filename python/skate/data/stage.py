@@ -16,7 +16,7 @@ from typing import Any
 import pyarrow as pa
 
 from skate import _skate
-from skate.data import carried, coded, ops, steady
+from skate.data import carried, coded, ops, progress, steady
 from skate.data.bad import Letters, Trail
 from skate.data.context import DataContext
 
@@ -143,8 +143,6 @@ def _tune() -> None:
     flat_map."""
     global _tuned
     import gc
-
-    from skate.data import progress
 
     _tuned = True
     progress.above()
