@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import atexit
+import functools
 import os
 import sys
+from _thread import RLock  # threading is slow to import
 
 from skate import _skate, actor, config, ids, options, serialize
 from skate.actor import ActorClass, ActorHandle, get_actor, method  # noqa: F401
@@ -124,6 +126,20 @@ def _resources_of_environment():
         raise ValueError(f"RAY_OVERRIDE_RESOURCES={text!r}: a JSON object of numbers is wanted ({e})") from None
 
 
+_opening = RLock()  # an engine is opened by one thread at a time; the same thread may come again, by a finalizer
+os.register_at_fork(after_in_child=_opening._at_fork_reinit)  # type: ignore[attr-defined]
+
+
+def _one_at_a_time(open_engine: Callable[P, R]) -> Callable[P, R]:
+    @functools.wraps(open_engine)
+    def in_turn(*args: P.args, **kwargs: P.kwargs) -> R:
+        with _opening:
+            return open_engine(*args, **kwargs)
+
+    return in_turn
+
+
+@_one_at_a_time
 def init(
     address: str | None = None,
     *,
@@ -205,7 +221,7 @@ def init(
     if unknown:
         from skate import _near
 
-        known = [*init.__kwdefaults__, *config.KNOBS]
+        known = [*init.__wrapped__.__kwdefaults__, *config.KNOBS]  # type: ignore[attr-defined]
         near = "; ".join(_near.meant(k, known) for k in unknown if _near.nearest(k, known))
         raise RuntimeError(f"Unknown keyword argument(s): {', '.join(unknown)}{near and '; ' + near.strip('; ')}")
     if address not in (None, "local", "auto"):
@@ -269,9 +285,13 @@ def init(
     conf["argv"] = _worker_argv()
     conf["env"] = _worker_env(runtime_env, job)
     conf["preload"] = _first_note(conf["preload"], runtime_env)
-    _skate.init(conf)
+    _job = job  # before the engine is there for other threads
+    try:
+        _skate.init(conf)
+    except BaseException:
+        _job = None
+        raise
     _skate.stack_install(True)  # Ctrl-\, and `skate stack` from another terminal
-    _job = job
     if logging_config:
         logging_config._apply()
     serialize.install_hint()
@@ -299,8 +319,10 @@ def _labels(given):
     return given
 
 
-def _auto_init():
-    init()
+@_one_at_a_time
+def _auto_init() -> None:
+    if not _skate.is_initialized():  # no other thread was faster
+        init()
 
 
 def job() -> dict[str, Any]:
@@ -315,8 +337,7 @@ def job() -> dict[str, Any]:
 
 def namespace() -> str:
     """Where names without a namespace are."""
-    if _job is None and not _skate.is_initialized():
-        init()
+    _auto_init()
     return job().get("namespace", "")
 
 
@@ -619,8 +640,7 @@ def cluster_resources() -> dict[str, float]:
         >>> skate.cluster_resources()["CPU"] > 0
         True
     """
-    if not _skate.is_initialized():
-        init()
+    _auto_init()
     return _resources(0)
 
 
@@ -632,8 +652,7 @@ def available_resources() -> dict[str, float]:
         >>> skate.available_resources().keys() <= skate.cluster_resources().keys()
         True
     """
-    if not _skate.is_initialized():
-        init()
+    _auto_init()
     return _resources(1)
 
 

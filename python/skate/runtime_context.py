@@ -215,5 +215,5 @@ def get_runtime_context():
     if not _skate.is_initialized():
         from skate import api
 
-        api.init()
+        api._auto_init()
     return _context

@@ -103,7 +103,7 @@ def placement_group(bundles, strategy="PACK", name="", lifetime=None, _soft_targ
     if not isinstance(name, str):
         raise TypeError(f"name must be a str, not {type(name)}")
     if not _skate.is_initialized():
-        api.init()
+        api._auto_init()
     given = [{k: v for k, v in b.items() if k != "object_store_memory"} for b in bundles]
     number, _ = _skate.pg_create(given, strategy, name or None, api.namespace())
     return PlacementGroup(ids.PlacementGroupID._of(number), [{k: float(v) for k, v in b.items() if v} for b in bundles])

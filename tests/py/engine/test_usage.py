@@ -273,6 +273,27 @@ def test_auto_init_and_main_functions():
     assert p.stderr == ""
 
 
+def test_auto_init_by_many_threads_at_once():
+    p = run("""
+        import sys, threading
+        import skate as ray
+        sys.setswitchinterval(1e-6)
+        @ray.remote
+        def f(i): return ray.get_runtime_context().namespace, i
+        together, out = threading.Barrier(32), []
+        def call(i):
+            together.wait()
+            ref = [f.remote(i), ray.put(i), f.options(num_cpus=0.5).remote(i)][i % 3]
+            out.append((ray.get(ref), ray.get_runtime_context().namespace))
+        threads = [threading.Thread(target=call, args=(i,)) for i in range(32)]
+        for t in threads: t.start()
+        for t in threads: t.join()
+        print(len(out), len({n for _, n in out}), sorted(v if isinstance(v, int) else v[1] for v, _ in out) == list(range(32)))
+    """)
+    assert p.stdout == "32 1 True\n", p.stderr
+    assert p.stderr == ""
+
+
 def test_environment_of_workers():
     p = run(
         """
