@@ -231,7 +231,7 @@ class Plan:
         units: list[tuple[bytes, int, int]] | None = None,
         blocks: list[tuple[ObjectRef[Any], int, int, int]] | None = None,
         max_restarts: int = ...,  # of actors; not given: for ever
-        max_task_retries: int = ...,  # of their calls after a death; not given: for ever, or 0 when max_restarts is 0
+        max_task_retries: int = ...,  # of their calls after a death; not given: 3, or 0 when max_restarts is 0
         max_retries: int = ...,  # of tasks; not given: 3
         max_calls: int = 0,  # of tasks
         group: int = 0,  # number of a placement group
@@ -277,6 +277,7 @@ def async_yield(call: Any, value: Any) -> bool: ...  # False: nobody wants more
 def fault(text: str | None) -> None: ...  # sets fault points of this process, for tests
 def current_function() -> Any: ...  # what the current task runs; for a method (class, name); None outside of tasks
 def weak_token(actor: int) -> ActorToken: ...  # not counted, `ready` is None: of get_actor() and current_actor
+def doing(text: str) -> None: ...  # what this worker has in hand, for the message about its death
 def crash_fd() -> int: ...  # where a crash handler may write in a worker; -1 elsewhere
 def serve() -> bool:
     """Fork server and workers: first call of skate._worker_main. Returns False when this process is none."""

@@ -547,6 +547,8 @@ sk_rc sk_look_at(const char *path, struct sk_look *out, struct sk_look_worker *r
 /* In a worker of `local`: a descriptor (its own offset) into shared memory where a crash handler may write up to 2 KiB of text that the driver
  * adds to the message about the death; -1 elsewhere. */
 int sk_worker_crash_fd(void);
+/* In a worker of `local`: what the running task has in hand, for the message about its death: cut at 500 bytes. Elsewhere nothing. 20 ns. */
+void sk_worker_doing(const char *text, size_t n);
 sk_rc sk_worker_serve(struct sk_runner *runner, const struct sk_worker_hooks *hooks, bool *was_worker, struct sk_err *err) SK_MUST_USE;
 
 #endif

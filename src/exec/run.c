@@ -17,7 +17,7 @@
 
 #define TAG SK_TAG_EXEC
 #define QUIET_NS SK_SEC /* nothing came for so long: the engine is asked what its tasks do */
-#define TASK_RETRIES 3  /* deaths of its worker that one task survives, as Ray has it */
+#define TASK_RETRIES 3  /* deaths of its worker that one task survives, as Ray has it; also one call of a pool's actor */
 
 struct run_sink {
     struct sk_sink base;
@@ -124,11 +124,10 @@ static sk_rc exec_arg(struct sk_exec *x, const struct sk_stask *t, struct sk_arg
     return SK_OK;
 }
 
-/* Deaths that a task or a call survives. Calls are made again for ever, as their actors are started again, unless somebody says that these are not. */
+/* Deaths that a task or a call survives. Actors are started again for ever, but a batch that has ended so many of them will end the next one, too. */
 static int32_t retries(const struct sk_node_desc *d) {
     if (d->retries.given) return d->retries.n;
-    if (!d->pool_max) return TASK_RETRIES;
-    return d->restarts.given && !d->restarts.n ? 0 : -1;
+    return d->pool_max && d->restarts.given && !d->restarts.n ? 0 : TASK_RETRIES;
 }
 
 static sk_rc do_launch(struct sk_exec *x, struct sk_stask *t, struct sk_err *err) {

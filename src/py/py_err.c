@@ -54,7 +54,7 @@ static PyObject *class_of(struct py_state *st, sk_rc rc) /* a new reference, or 
     return py_class(st, name);
 }
 
-enum { STORY_LINES = 14 };
+enum { STORY_LINES = 11 };
 
 /* What Python's fault handler wrote as a process died, for people: the user's frames, few of them. msg: shortened in place. */
 static void short_story(struct py_state *st, char *msg) {
@@ -70,7 +70,8 @@ static void short_story(struct py_state *st, char *msg) {
         next = line + n + (end != NULL);
         const char *file = strncmp(line, frame, sizeof frame - 1) == 0 ? line + sizeof frame - 1 : NULL;
         if (n == 0 || strncmp(line, "Extension modules:", 18) == 0 || (file && n_ours && strncmp(file, ours, n_ours) == 0) ||
-            (file && strncmp(file, "<string>\", line 1 in <module>", 28) == 0))
+            (file && strncmp(file, "<string>\", line 1 in <module>", 28) == 0) ||
+            (file && !end && !memmem(line, n, " in ", 4))) /* cut off */
             continue;
         if (lines++ >= STORY_LINES) {
             left_out++;

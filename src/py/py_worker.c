@@ -732,6 +732,18 @@ static PyObject *m_serve(PyObject *module, PyObject *unused SK_UNUSED) {
 
 static PyObject *m_crash_fd(PyObject *module SK_UNUSED, PyObject *unused SK_UNUSED) { return PyLong_FromLong(sk_worker_crash_fd()); }
 
+static PyObject *m_doing(PyObject *module SK_UNUSED, PyObject *text) {
+    Py_ssize_t n;
+    const char *s = PyUnicode_AsUTF8AndSize(text, &n);
+    if (!s) {
+        if (!PyErr_ExceptionMatches(PyExc_UnicodeEncodeError)) return NULL;
+        PyErr_Clear(); /* a file's name that is no text: for the message about a death only */
+        s = "?", n = 1;
+    }
+    sk_worker_doing(s, (size_t)n);
+    Py_RETURN_NONE;
+}
+
 /* ---- inside a task ---------------------------------------------------------------------------------------------------------------------- */
 
 static struct sk_task *inside(const char *what) {
@@ -871,6 +883,7 @@ static PyObject *m_task_skip(PyObject *module SK_UNUSED, PyObject *unused SK_UNU
 PyMethodDef py_worker_methods[] = {
     {"serve", m_serve, METH_NOARGS, "Fork server and workers: first call of skate._worker_main. False when this process is none."},
     {"crash_fd", m_crash_fd, METH_NOARGS, "Where a crash handler may write in a worker; -1 elsewhere."},
+    {"doing", m_doing, METH_O, "doing(text): what this worker has in hand, for the message about its death. Elsewhere nothing."},
     {"current_task", m_current_task, METH_NOARGS, "(task, actor or 0, name, attempt), or None outside of tasks."},
     {"current_function", m_current_function, METH_NOARGS, "The function that the current task runs; for a method (class, name)."},
     {"current_need", m_current_need, METH_O,

@@ -206,6 +206,7 @@ class Trail:
                 self.read.append((self.rows, rb.num_rows, task.source, task.source_row))
             self.rows += rb.num_rows
             yield rb
+            task.source = task.source  # it is read on
 
     def origin(self, at: int, row: int | None) -> tuple[str | None, int | None]:
         """(source, row in it) of the input row of operator `at`; what is not known is None."""

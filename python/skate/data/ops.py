@@ -41,7 +41,9 @@ class Task:
 
     seq: int | None = 0  # number of the task in its stage: the same on every run; None: started ahead of its turn
     unit: bytes = b""  # parameters of a source's unit
-    source: str = ""  # what is being read, for error notes: a file
+    reader: str = ""  # label of the operator that reads
+    careful: bool = False  # it was begun before, and the process died: what functions get is kept beforehand
+    kept: str | None = None  # such a file
     source_row: int | None = None  # row in it at which the batch that the reader gives begins
     rows_of: list[str] | None = None  # instead: the file of each row of that batch
     letters: bad.Letters  # bad records of this task
@@ -51,6 +53,18 @@ class Task:
     nbytes: Callable[[pa.RecordBatch], int] = staticmethod(lambda rb: rb.nbytes)
     sides: list[int]  # of each input block: the number of the stage's input that it is of
     counters: dict[str, int]  # rows numbered so far, by expression
+    _source: str = ""
+
+    @property
+    def source(self) -> str:
+        """What is being read, for error notes: a file."""
+        return self._source
+
+    @source.setter
+    def source(self, path: str) -> None:
+        self._source = path
+        if path:
+            _skate.doing(f"{self.reader}: reading {path}")
 
 
 task = Task()
@@ -66,10 +80,41 @@ def note(e: BaseException, params: dict[str, Any], where: str, row: int | None =
             e.__skate_noted__ = True  # type: ignore[attr-defined]
         except AttributeError:
             pass
-        source, at = task.trail.origin(params.get("at", 0), row)
-        origin = f", row {at} of {source}" if at is not None else f" of {source or task.source}" if source or task.source else ""
-        text = f"in {params['label']}: {where}{origin}" + (f" (task {task.seq})" if task.seq is not None else "")
-        e.add_note(text + _kept(e, params, rb, where + origin))
+        origin = _origin(params, row)
+        e.add_note(f"in {params['label']}: {where}{origin}{_of_task()}" + _kept(e, params, rb, where + origin))
+
+
+def _origin(params: dict[str, Any], row: int | None) -> str:
+    source, at = task.trail.origin(params.get("at", 0), row)
+    return f", row {at} of {source}" if at is not None else f" of {source or task.source}" if source or task.source else ""
+
+
+def _of_task() -> str:
+    return f" (task {task.seq})" if task.seq is not None else ""
+
+
+def at_hand(params: dict[str, Any], where: str, row: int, rb: pa.RecordBatch) -> str:
+    """A function is about to be called with rb: said where the message about this process's death finds it. After such a death rb is kept for `skate replay` first.
+    What is said behind the place."""
+    origin, again = _origin(params, row), ""
+    if task.careful and not params.get("large"):
+        most = DataContext.get_current().replay_bytes
+        try:
+            kept = replay.keep(params, rb, where + origin, most) if most > 0 else None
+        except Exception:  # a function that cannot be pickled again, a full disk: there is no such file, then
+            kept = None
+        let_go()
+        task.kept = kept
+        again = f"; `skate replay {kept}` runs it again" if kept else ""
+    _skate.doing(f"{params['label']}: {where}{origin}{_of_task()}{again}")
+    return again
+
+
+def let_go() -> None:
+    """What was kept beforehand has not ended the process."""
+    if task.kept is not None:
+        replay.drop(task.kept)
+        task.kept = None
 
 
 def _kept(e: BaseException, params: dict[str, Any], rb: pa.RecordBatch | None, where: str) -> str:
@@ -174,12 +219,14 @@ def map_batches(params: dict[str, Any], batches: Batches) -> Batches:
         if n == 0:
             continue
         if tolerant:
+            at_hand(params, f"the batch of input rows {row}..{row + n - 1}", row, rb)
             try:
                 out: Any = list(_called(params, rb))
             except Exception as e:
                 out = bad.isolate(e, rb, row, lambda part: list(_called(params, part)), functools.partial(bad_row, params))
             yield from out
         else:
+            at_hand(params, f"the batch of input rows {row}..{row + n - 1}", row, rb)
             try:
                 yield from _called(params, rb)
             except GeneratorExit:
@@ -268,8 +315,16 @@ def _rows(
     too."""
     fn = _bound(params)
     base = [0]
+    if task.careful:
+        fn = _row_by_row(fn, params, again := [""])
+
+    def begin(rb: pa.RecordBatch) -> None:
+        said = at_hand(params, f"input rows {base[0]}..{base[0] + rb.num_rows - 1}", base[0], rb)
+        if task.careful:
+            again[0] = said
 
     def strict(rb: pa.RecordBatch) -> list[pa.RecordBatch]:
+        begin(rb)
         rows = _b.to_rows(rb)
         it = iter(rows)
         got = None
@@ -291,6 +346,7 @@ def _rows(
             base[0] += len(rows)
 
     def tolerant(rb: pa.RecordBatch) -> list[pa.RecordBatch]:
+        begin(rb)
         at, n = base[0], rb.num_rows
         base[0] += n
         got: list[Any] = []
@@ -330,6 +386,18 @@ def _rows(
         return out
 
     yield from pieces(batches, tolerant if tolerates(params) else strict, params.get("whole", False))
+
+
+def _row_by_row(fn: Callable[[Any], Any], params: dict[str, Any], again: list[str]) -> Callable[[Any], Any]:
+    """fn that says before each call which row it is at."""
+    rows = itertools.count()
+
+    def called(row: Any) -> Any:
+        k = next(rows)
+        _skate.doing(f"{params['label']}: input row {k}{_origin(params, k)}{_of_task()}{again[0]}")
+        return fn(row)
+
+    return called
 
 
 FIRST_FEW = 64  # results that are looked at: rows before them may have failed
@@ -462,6 +530,8 @@ def _by_batch(params: dict[str, Any], batches: Batches, work: Callable[[pa.Recor
     row = 0
     tolerant = tolerates(params)
     for rb in batches:
+        if "fn" in params and rb.num_rows:
+            at_hand(params, f"input rows {row}..{row + rb.num_rows - 1}", row, rb)
         try:
             out: Any = work(rb)
         except BaseException as e:

@@ -56,6 +56,14 @@ def keep(params: dict[str, Any], rb: Any, where: str, most: int) -> str | None:
     return name
 
 
+def drop(name: str) -> None:
+    """Takes back what keep() wrote."""
+    try:
+        os.unlink(os.path.join(folder(), name))
+    except FileNotFoundError:
+        pass
+
+
 def _forget_old(at: str) -> None:
     files = []
     for e in os.scandir(at):
@@ -93,9 +101,12 @@ def load(name: str) -> dict[str, Any]:
 
 def run(name: str, step: bool = False) -> None:
     """Runs the batch again. Where it fails pdb starts, at the frame that raised; step: at the function's first line, too."""
+    import faulthandler
     import pdb
 
     import pyarrow as pa
+
+    faulthandler.enable()  # of what ends the process
 
     sys.path.insert(0, "")
     try:

@@ -17,7 +17,10 @@ static void death_text(struct sk_lworker *w, int status, uint64_t maxrss, char *
     else if (WIFEXITED(status)) snprintf(how, sizeof how, "exited with code %d", WEXITSTATUS(status));
     else snprintf(how, sizeof how, "disappeared with the fork server");
     size_t n = (size_t)snprintf(buf, cap, "worker process %d %s; peak memory %.0f MiB", w->pid, how, (double)maxrss / 1048576.0);
-    w->sh->crash[sizeof w->sh->crash - 1] = 0;
+    w->sh->crash[sizeof w->sh->crash - 1] = w->sh->doing[sizeof w->sh->doing - 1] = 0;
+    uint64_t task = atomic_load_explicit(&w->sh->task, memory_order_relaxed);
+    if (task && task == atomic_load_explicit(&w->sh->hand, memory_order_relaxed) && w->sh->doing[0] && n < cap)
+        n += (size_t)snprintf(buf + n, cap - n, "\nin %s", w->sh->doing);
     if (w->sh->crash[0] && n < cap) snprintf(buf + n, cap - n, "\n%.800s", w->sh->crash);
 }
 
@@ -39,7 +42,7 @@ static void drop_streams(struct sk_local *l, uint32_t proc) {
 }
 
 void sk_loop_worker_died(struct sk_local *l, struct sk_lworker *w, int status, uint64_t maxrss) {
-    char why[1300];
+    char why[1800];
     w->dying = true;
     SK_ASSERT(!l->pumping);
     l->pumping = true;

@@ -27,7 +27,7 @@
 #define SK_CLAIMS 2048u          /* claim words of a worker, used round robin */
 #define SK_ACTOR_DEPTH_MAX 1024u /* calls on the worker of an actor; at most half of the claims */
 #define SK_CTL_MAGIC 0x4c544b53u
-#define SK_CTL_VERSION 4u
+#define SK_CTL_VERSION 5u
 #define SK_LEASE_CHUNK (4u << 20) /* a worker leases store memory in pieces of this size and cuts small values from it */
 
 /* ---- control segment ------------------------------------------------------------------------------------------------------- */
@@ -42,6 +42,7 @@
  *  slot.want_space  | both    | both    | seq_cst                     | 1: the driver wastes one wake
  *  slot.interrupted | worker: the task that it interrupted; driver: 0 before it asks | both | acq_rel | SIGINT is sent again until it says so
  *  slot.task..task_name | worker | driver, skate stack | relaxed   | a task that does not run any more; the text may be torn: it is only shown
+ *  slot.hand..doing | worker  | driver, after its death | relaxed     | what it was at in task `hand`; the text may be torn: it is only shown
  *  slot.crash       | worker  | driver, after its death | -           | the story of the crash
  *  driver_pid, n_used, waits | driver  | skate stack | -                       | - (a text that may be torn: it is only shown)
  */
@@ -56,6 +57,8 @@ struct sk_slot {
     _Atomic int64_t since_ns;
     int32_t pid;
     char task_name[108];
+    _Atomic uint64_t hand; /* the task that `doing` is about */
+    char doing[504];
     char crash[2048]; /* text that a crashing worker leaves (Python's faulthandler writes here) */
 };
 _Static_assert(sizeof(struct sk_slot) % 64 == 0, "slots keep cache lines apart");

@@ -797,6 +797,15 @@ int sk_worker_crash_fd(void) {
     return fd;
 }
 
+void sk_worker_doing(const char *text, size_t n) {
+    if (!the_client) return;
+    struct sk_slot *s = the_client->slot;
+    n = SK_MIN(n, sizeof s->doing - 1);
+    atomic_store_explicit(&s->hand, atomic_load_explicit(&s->task, memory_order_relaxed), memory_order_relaxed);
+    memcpy(s->doing, text, n);
+    s->doing[n] = 0;
+}
+
 sk_rc sk_worker_serve(struct sk_runner *runner, const struct sk_worker_hooks *hooks, bool *was_worker, struct sk_err *err) {
     const char *sock = getenv("SKATE_FORK_FD"), *ctl = getenv("SKATE_CTL");
     *was_worker = false;

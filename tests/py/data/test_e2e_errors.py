@@ -129,6 +129,76 @@ def test_exceptions_of_any_class_are_caught_by_it(what, tmp_path):
         assert str(make()) in str(e.value) and isinstance(e.value, skate.exceptions.RayTaskError)
 
 
+@pytest.mark.parametrize("how", ["map", "map_batches", "pool"])
+def test_a_death_says_operator_file_and_rows_and_can_be_replayed(how, tmp_path, monkeypatch):
+    from skate.data import replay
+    from skate.exceptions import ActorDiedError, WorkerCrashedError
+
+    for i in range(2):
+        (tmp_path / f"f{i}.csv").write_text("x\n" + "".join(f"{100 * i + k}\n" for k in range(100)))
+
+    def row(r):
+        if r["x"] == 142:
+            os._exit(3)
+        return r
+
+    def batch(b):
+        if 142 in b["x"]:
+            os._exit(3)
+        return b
+
+    class Model:
+        def __call__(self, b):
+            return batch(b)
+
+    ds = sd.read_csv(str(tmp_path), override_num_blocks=2)
+    ds = {
+        "map": lambda: ds.map(row),
+        "map_batches": lambda: ds.map_batches(batch, batch_size=10),
+        "pool": lambda: ds.map_batches(Model, batch_size=10, concurrency=1, max_task_retries=1),
+    }[how]()
+    with pytest.raises(ActorDiedError if how == "pool" else WorkerCrashedError, match="exited with code 3") as e:
+        ds.take_all()
+    at, line = {
+        "map": ("Map(row)", f"input row 42, row 42 of {tmp_path}/f1.csv (task 1)"),
+        "map_batches": ("MapBatches(batch)", f"the batch of input rows 40..49, row 40 of {tmp_path}/f1.csv (task 1)"),
+        "pool": ("MapBatches(Model)", "the batch of input rows "),
+    }[how]
+    (said,) = [t for t in str(e.value).splitlines() if t.startswith("in ")]
+    assert said.startswith(f"in {at}: {line}")
+    kept = replay.load(said.split("`skate replay ")[1].split("`")[0])
+    assert kept["params"]["label"] == at and len(str(e.value).splitlines()) <= 12
+
+
+def test_a_batch_that_ends_its_actor_does_so_four_times_at_most(tmp_path):
+    class Dies:
+        def __call__(self, b):
+            with open(tmp_path / "log", "a") as f:
+                f.write("x")
+            os._exit(1)
+
+    with pytest.raises(skate.exceptions.ActorDiedError, match="in MapBatches.Dies.: the batch of input rows 0..0"):
+        sd.range(1).map_batches(Dies, concurrency=1).take_all()
+    assert (tmp_path / "log").read_text() == "xxxx"
+
+
+def test_a_death_in_a_reader_names_the_file(tmp_path):
+    def make():
+        def read():
+            yield __import__("pyarrow").table({"a": [1]})
+            os._exit(4)
+
+        return read
+
+    class Src(Raises):
+        def get_read_tasks(self, parallelism, *args, **kwargs):
+            return [sd.ReadTask(make(), sd.block.BlockMetadata(1, 1))]
+
+    with pytest.raises(skate.exceptions.WorkerCrashedError, match="exited with code 4") as e:
+        sd.read_datasource(Src(None), ray_remote_args={"max_retries": 0}).map(lambda r: r).take_all()
+    assert "\nin ReadSrc" in str(e.value)
+
+
 def test_errors_of_readers_are_of_their_classes(tmp_path):
     import PIL
 

@@ -29,8 +29,9 @@ def pool(path, times, **options):
     return ds.map_batches(DieAt, fn_constructor_args=(7, str(path), times), batch_size=2, concurrency=1, **options)
 
 
-def test_by_default_a_pool_goes_on_for_ever(tmp_path):
-    assert pool(tmp_path / "n", 5).count() == 20 and os.path.getsize(tmp_path / "n") == 6
+def test_a_pool_starts_its_actors_again_and_a_batch_for_ever_where_asked(tmp_path):
+    assert pool(tmp_path / "n", 5, max_task_retries=-1).count() == 20 and os.path.getsize(tmp_path / "n") == 6
+    assert pool(tmp_path / "m", 3).count() == 20 and os.path.getsize(tmp_path / "m") == 4
 
 
 @pytest.mark.parametrize(

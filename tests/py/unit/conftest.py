@@ -27,7 +27,9 @@ def worker(monkeypatch):
     from skate.data import stage as stage_mod
 
     notes = []
-    fake = types.SimpleNamespace(BlockOut=Out, task_note=notes.append, block_nbytes=_skate.block_nbytes, in_worker=lambda: False)
+    fake = types.SimpleNamespace(
+        BlockOut=Out, task_note=notes.append, block_nbytes=_skate.block_nbytes, in_worker=lambda: False, doing=lambda text: None
+    )
     monkeypatch.setattr(stage_mod, "_skate", fake)
     stage_mod._chains.clear()
     sent = {}  # parameters go by number instead of pickle, so that functions of a test may record what they see
