@@ -3,7 +3,6 @@ import signal
 import sys
 
 import pytest
-import rounds  # noqa: F401  hypothesis has its profile for all tests
 
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "fault"))
 signal.signal(signal.SIGQUIT, signal.SIG_DFL)  # programs inherit it, and a shell that starts us in the background has it ignored

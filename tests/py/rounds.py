@@ -7,11 +7,8 @@ import os
 import random
 
 import pytest
-from hypothesis import HealthCheck, settings
 
 FACTOR = max(1, int(os.environ.get("SKATE_TEST_ROUNDS", 1)))
-settings.register_profile("skate", deadline=None, database=None, print_blob=True, suppress_health_check=list(HealthCheck))
-settings.load_profile("skate")
 
 
 def rounds(usual):
@@ -30,9 +27,12 @@ def campaign(seconds=300):
 
 def examples(usual, seconds=300):
     """The same for a test of hypothesis with `usual` examples."""
+    from hypothesis import HealthCheck, settings  # not at import: workers import the modules of the functions that they run
+
+    how = settings(max_examples=rounds(usual), deadline=None, database=None, print_blob=True, suppress_health_check=list(HealthCheck))
 
     def mark(f):
-        return campaign(seconds)(settings(max_examples=rounds(usual))(f))
+        return campaign(seconds)(how(f))
 
     return mark
 

@@ -1,5 +1,5 @@
 """{tasks, actors, generators, borrowing, spilling} x {none, SIGKILL of workers, SIGSTOP of workers, a full disk, damaged spill files}: every result is
-that of the same work in plain Python, with more to run than there are cores.
+that of the same work in plain Python; in a campaign, with more to run than there are cores.
 
 The store is smaller than what each kind of work keeps, so that all of them spill; with a full disk it is large enough for all but the last row. A
 fault happens at drawn points of the work, never after a time. What may be lost is said where it is checked: what was put
@@ -29,8 +29,8 @@ BURN = "import os\np = os.getppid()\nwhile os.getppid() == p:\n    for _ in rang
 
 @pytest.fixture(scope="module", autouse=True)
 def load():
-    """As many busy processes as there are cores, besides the engine's own."""
-    burners = [subprocess.Popen([sys.executable, "-c", BURN]) for _ in range(os.cpu_count() or 1)]
+    """In a campaign as many busy processes as there are cores, besides the engine's own."""
+    burners = [subprocess.Popen([sys.executable, "-c", BURN]) for _ in range(os.cpu_count() or 1 if rounds.FACTOR > 1 else 0)]
     yield
     for b in burners:
         b.kill()
