@@ -45,7 +45,7 @@ static int run(uint32_t n_units, uint32_t n_stages, uint32_t cpus, const char *n
         if (x->acts.n) continue;
         if (head == tail) break;
         uint64_t task = queue[head++ % SK_COUNT(queue)];
-        struct sk_step_ev ev = {.kind = SK_SEV_YIELDED, .task = task, .block = {++oid, 0, 100, 1000}, .cost = 1064};
+        struct sk_step_ev ev = {.kind = SK_SEV_YIELDED, .task = task, .block = {.oid = ++oid, .n_rows = 100, .bytes = 1000}, .cost = 1064};
         now += 500;
         if (sk_step_event(x, &ev, now, &err) != SK_OK) return 1;
         ev = (struct sk_step_ev){.kind = SK_SEV_DONE, .task = task, .run_ns = 20000};

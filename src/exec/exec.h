@@ -27,9 +27,8 @@ enum { SK_BLOCK_NOTE = 0x4e424b53 };
 struct sk_task_note_op {
     uint64_t rows_out, ns, io_retries; /* io_retries: reads and writes that were tried again */
 };
-struct sk_task_note {
+struct sk_task_note { /* n of them follow */
     uint32_t magic, n;
-    struct sk_task_note_op op[];
 };
 enum { SK_TASK_NOTE = 0x4e544b53 };
 

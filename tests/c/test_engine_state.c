@@ -50,13 +50,15 @@ static struct sk_task_row next(struct sk_rd *r, char *name, char *error) {
     return t;
 }
 
+static int name_of(uint64_t i, char *out, size_t n) { return i % 3 ? (*out = 0) : snprintf(out, n, "name %llu", (unsigned long long)i); }
+
 TEST(state_keeps_the_last) {
     struct sk_history h = {0};
     struct sk_state_head head;
     struct sk_rd r;
     char name[64], error[64], want[64];
     for (uint64_t i = 1; i <= SK_STATE_PAST + 5; i++) {
-        int n = snprintf(want, sizeof want, i % 3 ? "" : "name %llu", (unsigned long long)i);
+        int n = name_of(i, want, sizeof want);
         add(&h, i, (struct sk_bytes){want, (size_t)n}, i % 7 ? NONE : TEXT("bad"));
     }
     uint8_t *p = list(&h, &r, &head);
@@ -64,7 +66,7 @@ TEST(state_keeps_the_last) {
     CHECK_EQ(head.total, SK_STATE_PAST);
     for (uint64_t i = 6; i <= SK_STATE_PAST + 5; i++) {
         struct sk_task_row t = next(&r, name, error);
-        snprintf(want, sizeof want, i % 3 ? "" : "name %llu", (unsigned long long)i);
+        (void)name_of(i, want, sizeof want);
         CHECK_EQ(t.id, i);
         CHECK(!strcmp(name, want));
         CHECK(!strcmp(error, i % 7 ? "" : "bad"));

@@ -341,7 +341,7 @@ static void on(struct sim *m, struct ev e) {
     if (e.kind == E_YIELD) {
         if (k->dead) return;
         struct blk *b = k->out[k->n_yielded++];
-        struct sk_step_ev ev = {.kind = SK_SEV_YIELDED, .task = k->id, .block = {b->oid, 0, b->n, b->bytes}, .cost = b->bytes};
+        struct sk_step_ev ev = {.kind = SK_SEV_YIELDED, .task = k->id, .block = {.oid = b->oid, .n_rows = b->n, .bytes = b->bytes}, .cost = b->bytes};
         CHECK_OK_ERR(sk_step_event(m->x, &ev, ns(m->now), &err), &err);
         acts(m);
     } else if (e.kind == E_DONE) {
