@@ -361,7 +361,7 @@ static void bench_fork(const char *self) {
 int main(int argc, char **argv) {
     const char *fd = getenv("SKATE_FORK_FD");
     if (fd) {
-        uint32_t w = sk_forksrv_run(atoi(fd), NULL, NULL);
+        uint32_t w = sk_forksrv_run(atoi(fd), NULL);
         if (w == 1) pause();
         _exit(0);
     }

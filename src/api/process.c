@@ -110,7 +110,7 @@ static sk_rc run(void *ctx, struct sk_task *t, struct sk_err *err) {
                   last.msg); /* of the call that failed in it */
 }
 
-static void after_fork(void *ctx, struct sk_engine *client) {
+static void begin(void *ctx, struct sk_engine *client) {
     (void)ctx;
     engine = client;
 }
@@ -121,7 +121,7 @@ int skate_worker_main(int argc, char **argv) {
     if (n > 0) exe[n] = 0;
     else snprintf(exe, sizeof exe, "%s", argv && argv[0] ? argv[0] : "");
     struct sk_runner r = {.define = define, .run = run};
-    struct sk_worker_hooks h = {.after_fork = after_fork};
+    struct sk_worker_hooks h = {.begin = begin};
     bool was = false;
     sk_rc rc = sk_worker_serve(&r, &h, &was, &last);
     if (rc != SK_OK) {

@@ -180,7 +180,13 @@ void sk_forksrv_stop(struct sk_forksrv *f);
 /* Server side: runs in the fresh exec until the driver goes away (then _exit). Returns only in a forked worker, with its number. SIGINT is
  * ignored in server and workers (a Ctrl-C reaches the whole group of a terminal; the driver decides); SIGPIPE, too; SIGCHLD is
  * default, the signal mask is the one of the call. */
-uint32_t sk_forksrv_run(int sock, void (*on_note)(void *ctx, const void *p, size_t n), void *ctx);
+struct sk_forksrv_hooks { /* of whom the process belongs to, an interpreter; all are called in the server, each may be NULL */
+    void (*on_note)(void *ctx, const void *p, size_t n);
+    void (*before_fork)(void *ctx); /* what it must do around a fork: directly before it, */
+    void (*after_fork)(void *ctx);  /* and after it, refused or not. In the worker its turn comes when sk_forksrv_run has returned */
+    void *ctx;
+};
+uint32_t sk_forksrv_run(int sock, const struct sk_forksrv_hooks *hooks); /* NULL: none */
 
 /* ---- machine.c: another machine than this one ------------------------------------------------------------------------------------ */
 

@@ -42,8 +42,7 @@ struct server {
     SK_VEC(struct sk_fork_report) out;
     uint32_t out_first;
     sigset_t old_mask, chld;
-    void (*on_note)(void *ctx, const void *p, size_t n);
-    void *ctx;
+    struct sk_forksrv_hooks hooks;
 };
 
 static pid_t driver_pid; /* for the watch's handler; a process is one server at most */
@@ -134,14 +133,17 @@ static bool spawn(struct server *s, uint32_t worker) {
         return false;
     }
     SK_FAULT_HERE("forksrv.before_fork");
+    if (s->hooks.before_fork) s->hooks.before_fork(s->hooks.ctx);
     pid_t pid = fork();
     if (pid == 0) {
         SK_FAULT_HERE("forksrv.child");
         become_worker(s);
         return true;
     }
+    int e = errno;
+    if (s->hooks.after_fork) s->hooks.after_fork(s->hooks.ctx);
     if (pid < 0) {
-        report(s, (struct sk_fork_report){SK_FORK_FAILED, worker, 0, errno, 0});
+        report(s, (struct sk_fork_report){SK_FORK_FAILED, worker, 0, e, 0});
         return false;
     }
     s->kids.p[s->kids.n++] = (struct kid){pid, worker};
@@ -165,7 +167,7 @@ static void note(struct server *s, int fd, size_t n) {
     if (!watch_start(&t)) give_up("timer");
     /* With the caller's mask, as an import may start programs; workers that end meanwhile ring nothing, hence the reap. */
     (void)sigprocmask(SIG_SETMASK, &s->old_mask, NULL);
-    if (s->on_note) s->on_note(s->ctx, p ? p : "", n);
+    if (s->hooks.on_note) s->hooks.on_note(s->hooks.ctx, p ? p : "", n);
     (void)sigprocmask(SIG_BLOCK, &s->chld, NULL);
     watch_stop(t);
     reap(s);
@@ -233,8 +235,9 @@ static void begin(struct server *s) {
     if (getppid() != driver_pid) die(s); /* the pid may have been reused before pidfd_open */
 }
 
-uint32_t sk_forksrv_run(int sock, void (*on_note)(void *ctx, const void *p, size_t n), void *ctx) {
-    struct server s = {.sock = sock, .on_note = on_note, .ctx = ctx};
+uint32_t sk_forksrv_run(int sock, const struct sk_forksrv_hooks *hooks) {
+    struct server s = {.sock = sock};
+    if (hooks) s.hooks = *hooks;
     uint32_t worker = 0;
     begin(&s);
     for (;;) {

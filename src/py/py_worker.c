@@ -686,10 +686,15 @@ static void on_note(void *ctx, const void *p, size_t n) {
     Py_XDECREF(bytes);
 }
 
-static void after_fork(void *ctx, struct sk_engine *client) {
+/* What os.fork does around fork(): locks of the interpreter are taken before it and let go on both sides, which 3.13 insists on, and what modules have
+ * registered by os.register_at_fork is called. The server holds the GIL. */
+static void before_fork(void *ctx SK_UNUSED) { PyOS_BeforeFork(); }
+static void after_fork(void *ctx SK_UNUSED) { PyOS_AfterFork_Parent(); }
+
+static void begin(void *ctx, struct sk_engine *client) {
+    PyOS_AfterFork_Child();
     py_title_init();
     struct py_state *st = state_of(ctx);
-    PyOS_AfterFork_Child();
     const char *faults = getenv("SKATE_FAULT"); /* "worker.after_yield:kill:3": see base/fault.h */
     struct sk_err err = {0};
     if (faults && sk_fault_parse(faults, &err) != SK_OK) fprintf(stderr, "SKATE_FAULT: %s\n", err.msg);
@@ -717,7 +722,7 @@ static void leave(struct py_state *st) {
 
 static PyObject *m_serve(PyObject *module, PyObject *unused SK_UNUSED) {
     struct py_state *st = PyModule_GetState(module);
-    struct sk_worker_hooks hooks = {on_note, after_fork, st};
+    struct sk_worker_hooks hooks = {on_note, before_fork, after_fork, begin, st};
     bool was = false;
     PY_ERR(err);
     sk_rc rc = sk_worker_serve(&st->runner, &hooks, &was, &err);

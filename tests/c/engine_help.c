@@ -71,7 +71,7 @@ bool task_hangs_at_end;
 static void nothing(struct sk_task *t) { (void)t; }
 void (*task_ended_by_cancel)(struct sk_task *t) = nothing;
 
-static void after_fork(void *ctx, struct sk_engine *client) {
+static void begin(void *ctx, struct sk_engine *client) {
     (void)ctx, (void)client;
     const char *f = getenv("SK_TEST_FAULT");
     sk_fault_clear(); /* the server's */
@@ -118,7 +118,7 @@ __attribute__((constructor)) static void serve(void) {
     const char *sf = getenv("SK_TEST_SERVER_FAULT");
     if (sf && take_token("server", 0) && sk_fault_parse(sf, NULL) != SK_OK) abort();
     struct sk_runner r = {.define = define, .run = run, .serve_async = serve_async, .cancel = cancel_async, .env = take_env};
-    struct sk_worker_hooks h = {.after_fork = after_fork};
+    struct sk_worker_hooks h = {.begin = begin};
     struct sk_err err = {0};
     bool was;
     if (sk_worker_serve(&r, &h, &was, &err) != SK_OK) {

@@ -98,7 +98,7 @@ __attribute__((constructor)) static void serve_when_asked(void) {
     if (atomic_load(&d->slow_start))
         for (;;) pause();
     if (d->fault[0] && sk_fault_parse(d->fault, NULL) != SK_OK) _exit(89);
-    work(d, sk_forksrv_run(atoi(sock), on_note, d));
+    work(d, sk_forksrv_run(atoi(sock), &(struct sk_forksrv_hooks){.on_note = on_note, .ctx = d}));
 }
 
 /* ---- the driver's side ------------------------------------------------------------------------------------------------------------- */

@@ -827,7 +827,9 @@ sk_rc sk_worker_serve(struct sk_runner *runner, const struct sk_worker_hooks *ho
     int fd = atoi(sock);
     unsetenv("SKATE_FORK_FD"); /* programs that the workers start are not workers */
     unsetenv("SKATE_CTL");
-    uint32_t slot = sk_forksrv_run(fd, hooks ? hooks->on_note : NULL, hooks ? hooks->ctx : NULL);
+    struct sk_forksrv_hooks of_server = {0};
+    if (hooks) of_server = (struct sk_forksrv_hooks){hooks->on_note, hooks->before_fork, hooks->after_fork, hooks->ctx};
+    uint32_t slot = sk_forksrv_run(fd, &of_server);
     /* From here on: a fresh worker. */
     sk_client_init(c, sk_slot_at(c->ctl_seg.base, slot), getpid(), runner);
     SK_TRY(sk_ring_attach(&c->down, sk_slot_down(c->slot), SK_RING_SIZE, err));
@@ -835,7 +837,7 @@ sk_rc sk_worker_serve(struct sk_runner *runner, const struct sk_worker_hooks *ho
     the_client = c;
     sk_look_open(c->ctl_seg.base, c->ctl_seg.size, c->slot);
     *was_worker = true;
-    if (hooks && hooks->after_fork) hooks->after_fork(hooks->ctx, &c->base);
+    if (hooks && hooks->begin) hooks->begin(hooks->ctx, &c->base);
     sk_client_serve(c);
     return SK_OK;
 }
