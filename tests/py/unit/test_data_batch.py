@@ -28,8 +28,8 @@ def columns():
     c["int64 large"] = pa.array([2**53 + 1, N, -(2**63)], pa.int64())
     c["uint64 large"] = pa.array([2**64 - 1, N, 0], pa.uint64())
     for t in (pa.float16(), pa.float32(), pa.float64()):
-        c[str(t)] = pa.array([np.float16(1.5), N, float("nan")], t)
-        c[f"{t} full"] = pa.array([1.5, float("nan"), -0.0], t)
+        c[str(t)] = pa.array([np.float16(1.5), N, np.float16("nan")], t)  # of pyarrow 20 a float16 is made of those alone
+        c[f"{t} full"] = pa.array(np.array([1.5, float("nan"), -0.0], np.float16)).cast(t)
     c["float32 fine"] = pa.array([0.1, N, 1e-40], pa.float32())
     c["bool"] = pa.array([True, N, False])
     c["bool full"] = pa.array([True, True, False])
@@ -422,6 +422,8 @@ def test_more_text_than_one_array_holds(monkeypatch):
             assert all(sum(len(v.encode() if t == pa.string() else v) for v in b["x"].to_pylist()) <= 64 for b in rbs)
             assert [r for b in rbs for r in b.to_pylist()] == rows
         assert B.from_rows(rows, "f").to_pylist() == rows, "readers of whole files want one batch"
+    if pd.__version__ < "3":
+        return  # it has no such type
     some = pd.DataFrame({"x": pd.array([*texts, None], "str")})
     rbs = B.from_batch(some, "f")
     assert len(rbs) > 3 and [v for b in rbs for v in b["x"].to_pylist()] == [*texts, None]

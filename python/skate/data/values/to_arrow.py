@@ -224,7 +224,7 @@ def from_objects(values: list[Any], hint: pa.DataType | None, old: pa.Array | No
     natural = None
     error: Exception | None = None
     try:
-        natural = _of_one_kind(values)
+        natural = _of_one_kind(values) if type(first).__module__ != "uuid" else _uuids(values)
         if natural is None:
             natural = _natural(values)
         unit = _pandas_unit(values, natural.type)
@@ -379,6 +379,14 @@ def _ends(values: list[Any]) -> np.ndarray:
     ends = np.zeros(len(values) + 1, np.int64)
     np.cumsum(np.fromiter(map(len, values), np.int64, len(values)), out=ends[1:])
     return ends
+
+
+def _uuids(values: list[Any]) -> pa.Array | None:
+    """UUIDs and None, which pyarrow reads by itself from 21 on; None for anything else."""
+    kind = type(next(v for v in values if v is not None))
+    if any(type(v) is not kind for v in values if v is not None) or kind.__name__ != "UUID":
+        return None
+    return pa.ExtensionArray.from_storage(pa.uuid(), pa.array([None if v is None else v.bytes for v in values], pa.binary(16)))
 
 
 def _pieces_array(t: pa.DataType, ends: np.ndarray, data: bytes) -> pa.Array:
