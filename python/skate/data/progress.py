@@ -17,27 +17,11 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from skate.data import quiet
+
 EVERY_S = 0.2
-QUIET_S = 3.0  # the first look; a warning a tick later at the earliest, the next one after twice as long
-WORKING_S = 60.0  # and then only if the workers do not work, either: what computes without end is told of after so long
 ERASE = "\r\x1b[K"
 BAR = 16  # columns of the bar; half of it where there is little room
-
-
-def cpu_s() -> float:
-    """CPU seconds of the workers that are at a task."""
-    from skate import _skate
-
-    ticks = 0
-    for pid, _, state, _ in _skate.workers():
-        if state == "busy":
-            try:
-                with open(f"/proc/{pid}/stat") as f:
-                    fields = f.read().rsplit(") ", 1)[1].split()
-            except OSError:  # it has ended
-                continue
-            ticks += int(fields[11]) + int(fields[12])
-    return ticks / os.sysconf("SC_CLK_TCK")
 
 
 @dataclass
@@ -276,8 +260,7 @@ class Progress:
         self.verbose = bool(context.execution_options.verbose_progress)
         self.line = Line(context)
         self.tick = 1.0 if self.line.place is None else EVERY_S
-        self.quiet = QUIET_S
-        self.worked: tuple[float, float] | None = None  # (seconds of quiet, CPU seconds of the workers) at the last look
+        self.quiet = quiet.Quiet()
 
     def next(self) -> Any:
         from skate.exceptions import GetTimeoutError
@@ -300,19 +283,10 @@ class Progress:
 
     def warn(self) -> None:
         seconds, who = self.x.quiet()
-        if seconds < QUIET_S:
-            self.quiet = QUIET_S
-            self.worked = None
+        if not self.quiet.wants(seconds) or not self.quiet.look(seconds, quiet.sample(), quiet.longest_s(self.x.stats())):
             return
-        if seconds >= self.quiet:
-            before, self.worked = self.worked, (seconds, cpu_s())
-            if before is None or (seconds < WORKING_S and self.worked[1] - before[1] > (seconds - before[0]) / 50):
-                return  # a task that computes for long without giving anything; the first look only begins the count
-            self.quiet = 2 * seconds
-            self.close()
-            logging.getLogger("ray.data").warning(
-                "Nothing has moved for %.0f s (`skate stack` shows where the tasks are): %s", seconds, who
-            )
+        self.close()
+        logging.getLogger("ray.data").warning("Nothing has moved for %.0f s (`skate stack` shows where the tasks are): %s", seconds, who)
 
     def close(self) -> None:
         self.line.close(self.look)
