@@ -65,6 +65,7 @@ void sk_block_write(const struct sk_block_plan *plan, uint8_t *dst);
 void sk_block_plan_free(struct sk_block_plan *plan);
 struct sk_block_sizes {
     uint64_t n_rows, data_bytes, total_bytes; /* data_bytes: what sk_block_nbytes says; total_bytes: what write needs */
+    uint32_t schema_crc;                      /* never 0; batches of one schema (names, types, nullability, metadata) have the same */
 };
 struct sk_block_sizes sk_block_plan_sizes(const struct sk_block_plan *plan);
 /* The plan of all rows of n > 0 batches of one schema, in order: write gives the bytes that a concatenated batch would give. The parts must outlive it.

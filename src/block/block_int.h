@@ -88,6 +88,7 @@ bool sk_block_metadata_len(const char *metadata, uint64_t limit, uint64_t *out);
 struct sk_block_shape {
     uint32_t n_nodes, n_buffers; /* buffers: enough unless a view column needs more than one data buffer */
     uint64_t schema_len;
+    uint32_t crc; /* of all that a schema says */
 };
 /* Checks the schema tree and sizes its section. */
 sk_rc sk_block_schema_measure(const struct ArrowSchema *s, struct sk_block_shape *shape, struct sk_err *err) SK_MUST_USE;
@@ -149,6 +150,7 @@ struct sk_block_plan {
     uint32_t cap_ops;
     struct sk_block_extra *extras;
     uint64_t data_bytes;
+    uint32_t schema_crc;
     size_t n_parts; /* of a joined plan; its ops say kind, width and place, those of the parts what to write */
     const struct sk_block_plan **parts;
 };

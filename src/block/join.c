@@ -55,6 +55,7 @@ sk_rc sk_block_plan_join(const struct sk_block_plan *const *parts, size_t n, str
     struct sk_block_plan *p = sk_block_plan_create(first->schema, n_nodes, n_ops, n);
     if (!p) return SK_ERR(err, SK_ENOMEM, "encode block: no memory for a plan of %zu batches", n);
     p->hdr.n_nodes = n_nodes;
+    p->schema_crc = first->schema_crc;
     p->hdr.n_buffers = n_ops;
     p->hdr.n_columns = first->hdr.n_columns;
     memcpy(p->nodes, first->nodes, n_nodes * sizeof *p->nodes);

@@ -503,6 +503,7 @@ sk_rc sk_block_measure(const struct ArrowSchema *schema, const struct ArrowArray
     }
     SK_DCHECK(p->hdr.n_nodes == shape.n_nodes);
     p->data_bytes = w.data_bytes;
+    p->schema_crc = shape.crc;
     p->hdr.n_rows = (uint64_t)array->length;
     p->hdr.n_columns = (uint64_t)array->n_children;
     *plan = p;
@@ -511,7 +512,7 @@ sk_rc sk_block_measure(const struct ArrowSchema *schema, const struct ArrowArray
 }
 
 struct sk_block_sizes sk_block_plan_sizes(const struct sk_block_plan *p) {
-    return (struct sk_block_sizes){p->hdr.n_rows, p->data_bytes, p->hdr.total_bytes};
+    return (struct sk_block_sizes){p->hdr.n_rows, p->data_bytes, p->hdr.total_bytes, p->schema_crc};
 }
 
 void sk_block_plan_free(struct sk_block_plan *p) {

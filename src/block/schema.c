@@ -5,6 +5,7 @@
  * Cost: some 30 ns a field each way. */
 #include <stdatomic.h>
 
+#include "base/crc32c.h"
 #include "block/block_int.h"
 
 /* ---- measure ---- */
@@ -43,6 +44,11 @@ static sk_rc measure(const struct ArrowSchema *s, unsigned depth, struct sk_bloc
     shape->n_nodes++;
     shape->n_buffers += (uint32_t)t.n_buffers + (t.kind == SK_BLOCK_VIEW);
     shape->schema_len += SK_ALIGN(sizeof(struct sk_block_field) + strings + metadata, 8);
+    int64_t numbers[3] = {s->flags, s->n_children, s->dictionary != NULL};
+    shape->crc = sk_crc32c(shape->crc, s->format, strlen(s->format) + 1);
+    shape->crc = sk_crc32c(shape->crc, safe(s->name), strlen(safe(s->name)) + 1);
+    shape->crc = sk_crc32c(shape->crc, numbers, sizeof numbers);
+    if (metadata) shape->crc = sk_crc32c(shape->crc, s->metadata, (size_t)metadata);
     for (int64_t i = 0; i < s->n_children; i++) {
         sk_rc rc = measure(s->children[i], depth + 1, shape, err);
         if (rc) {
@@ -61,7 +67,7 @@ static sk_rc measure(const struct ArrowSchema *s, unsigned depth, struct sk_bloc
 }
 
 sk_rc sk_block_schema_measure(const struct ArrowSchema *s, struct sk_block_shape *shape, struct sk_err *err) {
-    struct sk_block_shape sum = {0, 0, 0};
+    struct sk_block_shape sum = {0};
     if (!s->format || strcmp(s->format, "+s") != 0)
         return SK_ERR(err, SK_EINVAL, "encode block: a record batch is a struct array, not '%s'", safe(s->format));
     sk_rc rc = measure(s, 0, &sum, err);
@@ -69,6 +75,7 @@ sk_rc sk_block_schema_measure(const struct ArrowSchema *s, struct sk_block_shape
         sk_err_prefix(err, "encode block");
         return rc;
     }
+    if (!sum.crc) sum.crc = 1;
     *shape = sum;
     return SK_OK;
 }

@@ -20,7 +20,8 @@ struct sk_block_note {
     uint32_t magic; /* SK_BLOCK_NOTE */
     uint32_t bad;   /* 0: a block of the output. Else dead letters that stand for so many rows; rows and bytes are 0 then */
     uint64_t rows;
-    uint64_t bytes; /* sk_block_nbytes of the block */
+    uint64_t bytes;  /* sk_block_nbytes of the block */
+    uint64_t schema; /* checksum of its schema (sk_block_sizes) */
 };
 enum { SK_BLOCK_NOTE = 0x4e424b53 };
 /* Note of a finished stage task: magic, n, then per fused operator: rows_out, ns (worker time inside that operator), io_retries. */

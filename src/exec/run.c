@@ -369,7 +369,7 @@ static void on_yield(struct sk_exec *x, const struct sk_event *ev, struct sk_ste
         return;
     }
     out->kind = SK_SEV_YIELDED;
-    out->block = (struct sk_bref){.oid = ev->oid.v, .n_rows = note.rows, .bytes = note.bytes};
+    out->block = (struct sk_bref){.oid = ev->oid.v, .n_rows = note.rows, .bytes = note.bytes, .schema = note.schema};
     out->cost = ev->size_bytes;
     sk_flow_add(&x->made, ev->oid.v, ev->task.v, sk_now_ns());
 }

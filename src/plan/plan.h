@@ -45,6 +45,7 @@ struct sk_bref { /* rows of a block that exists; the holder owns one reference t
     uint64_t row0, n_rows;
     uint64_t bytes;
     uint64_t origin; /* unit of the source that it stems from; meaningful in runs that keep units apart */
+    uint64_t schema; /* checksum of its schema, as its task said; 0: it existed before the run */
 };
 
 struct sk_times { /* how often; not given: as is usual there */

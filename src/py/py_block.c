@@ -93,7 +93,7 @@ static PyObject *blockout_of(struct py_state *st, PyObject *batch) /* a new refe
     return Py_TYPE(batch) == st->blockout_type ? Py_NewRef(batch) : PyObject_CallOneArg((PyObject *)st->blockout_type, batch);
 }
 
-int py_block_encode(struct py_state *st, PyObject *batch, struct py_enc *e, uint64_t *rows, uint64_t *nbytes) {
+int py_block_encode(struct py_state *st, PyObject *batch, struct py_enc *e, struct sk_block_sizes *sizes) {
     PY_ERR(err);
     e->x = NULL;
     e->has_buf = false;
@@ -115,8 +115,7 @@ int py_block_encode(struct py_state *st, PyObject *batch, struct py_enc *e, uint
     }
     PY_TAKE(st)
     if (rc == SK_OK) {
-        *rows = size.n_rows;
-        *nbytes = size.data_bytes;
+        *sizes = size;
         e->has_buf = true;
         e->kind = PY_BLOCK;
         e->n = (size_t)size.total_bytes;
@@ -127,14 +126,10 @@ int py_block_encode(struct py_state *st, PyObject *batch, struct py_enc *e, uint
     return rc == SK_OK ? 0 : -1;
 }
 
-int py_block_measure(struct py_state *st, PyObject *batch, uint64_t *rows, uint64_t *nbytes) {
+int py_block_measure(struct py_state *st, PyObject *batch, struct sk_block_sizes *sizes) {
     PyObject *out = blockout_of(st, batch);
     int r = out ? planned(st, out) : -1;
-    if (r == 0) {
-        struct sk_block_sizes size = sk_block_plan_sizes(out_of(out)->plan);
-        *rows = size.n_rows;
-        *nbytes = size.data_bytes;
-    }
+    if (r == 0) *sizes = sk_block_plan_sizes(out_of(out)->plan);
     Py_XDECREF(out);
     return r;
 }
@@ -277,10 +272,10 @@ static PyObject *m_put_block(PyObject *module, PyObject *batch) {
     struct py_state *st = PyModule_GetState(module);
     struct py_enc e;
     struct sk_payload p;
-    uint64_t rows, nbytes;
+    struct sk_block_sizes size;
     sk_oid id = {0};
     PY_ERR(err);
-    if (py_ensure(st) < 0 || py_block_encode(st, batch, &e, &rows, &nbytes) < 0 || py_enc_payload(st, &e, NULL, 0, &p) < 0) return NULL;
+    if (py_ensure(st) < 0 || py_block_encode(st, batch, &e, &size) < 0 || py_enc_payload(st, &e, NULL, 0, &p) < 0) return NULL;
     py_enc_taken(&e);
     sk_rc rc = st->engine->ops->put(st->engine, &p, &id, &err);
     return rc == SK_OK ? py_ref_new(st, id, (sk_tid){0}) : py_raise(st, rc, &err);
@@ -297,8 +292,8 @@ static PyObject *m_crc32c(PyObject *module, PyObject *bytes) {
 
 static PyObject *m_block_nbytes(PyObject *module, PyObject *batch) {
     struct py_state *st = PyModule_GetState(module);
-    uint64_t rows = 0, n = 0;
-    return py_block_measure(st, batch, &rows, &n) < 0 ? NULL : PyLong_FromUnsignedLongLong(n);
+    struct sk_block_sizes size;
+    return py_block_measure(st, batch, &size) < 0 ? NULL : PyLong_FromUnsignedLongLong(size.data_bytes);
 }
 
 PyMethodDef py_block_methods[] = {

@@ -5,6 +5,7 @@
  *
  * Values up to SK_INLINE_MAX end in one piece of private memory; larger ones are written straight into a buffer of the engine: one copy,
  * without the GIL over 64 KiB. Way back: py_decode.c. Cost: 20-60 ns for a scalar, 0.5 us an array, else pickle's. */
+#include "block/block.h"
 #include "py/py_int.h"
 
 struct part {
@@ -239,8 +240,8 @@ static int encode(struct py_state *st, PyObject *v, struct py_enc *e, struct py_
     } else if (t == &PyBytes_Type) {
         return finish_one(st, e, PY_BYTES, PyBytes_AS_STRING(v), (size_t)PyBytes_GET_SIZE(v));
     } else if (t == st->blockout_type) {
-        uint64_t rows, nbytes;
-        return py_block_encode(st, v, e, &rows, &nbytes);
+        struct sk_block_sizes size;
+        return py_block_encode(st, v, e, &size);
     } else if (py_ndarray_type(st) && t == st->ndarray) {
         int r = enc_ndarray(st, v, e);
         if (r) return r < 0 ? -1 : 0;

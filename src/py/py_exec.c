@@ -17,7 +17,7 @@ struct py_exec {
     PyObject *last_stats;        /* of a run that was stopped */
     PyObject *last_sides;        /* of such a run: what came beside its output and nobody took */
     PyObject *skip;              /* bytes: units that are done; outlives the run */
-    uint64_t origin;             /* of the last block given out */
+    uint64_t origin, schema;     /* of the last block given out */
 };
 
 static PyObject *stats_dict(struct sk_exec *x);
@@ -230,6 +230,7 @@ static PyObject *exec_next(PyObject *self, PyObject *const *args, Py_ssize_t n) 
     if (rc == SK_OK) {
         PyObject *ref = py_ref_new(st, (sk_oid){b.oid}, (sk_tid){0});
         e->origin = b.origin;
+        e->schema = b.schema;
         r = ref ? Py_BuildValue("(NKKK)", ref, (unsigned long long)b.row0, (unsigned long long)b.n_rows, (unsigned long long)b.bytes)
                 : NULL;
     } else if (rc == SK_EDONE) {
@@ -392,6 +393,10 @@ static PyObject *exec_origin(PyObject *self, PyObject *unused SK_UNUSED) {
     return PyLong_FromUnsignedLongLong(((struct py_exec *)(void *)self)->origin);
 }
 
+static PyObject *exec_schema(PyObject *self, PyObject *unused SK_UNUSED) {
+    return PyLong_FromUnsignedLongLong(((struct py_exec *)(void *)self)->schema);
+}
+
 static PyMethodDef exec_methods[] = {
     {"next", (PyCFunction)(void (*)(void))exec_next, METH_FASTCALL, "(block, first row, rows, bytes), None at the end."},
     {"await_actors", exec_await_actors, METH_O,
@@ -401,6 +406,8 @@ static PyMethodDef exec_methods[] = {
      "(blocks made, blocks taken), each rows of three 64-bit numbers: block, task, ns; None after the end."},
     {"quiet", exec_quiet, METH_NOARGS, "(seconds since anything moved, who waits for what): for a user who waits."},
     {"origin", exec_origin, METH_NOARGS, "Unit of the source that the last block of next() stems from; of runs with skip_units."},
+    {"schema", exec_schema, METH_NOARGS,
+     "Checksum of the schema of the last block of next(); 0: not known, the block existed before the run."},
     {"stop", exec_stop, METH_NOARGS, "Cancels what runs and frees the run; idempotent."},
     {"stats", exec_stats, METH_NOARGS, "Numbers of the run and of each stage; after stop(), the last ones."},
     {NULL, NULL, 0, NULL},

@@ -58,6 +58,7 @@ struct py_fn { /* worker side: a definition, its callable once it was needed */
 
 struct py_ref;
 struct py_exec;
+struct sk_block_sizes;
 struct sk_plan;
 
 struct py_state {
@@ -235,8 +236,8 @@ PyObject *py_buf_of_view(struct py_state *st, const struct sk_view *v,
 int py_decode_types(PyObject *module, struct py_state *st);
 
 /* ---- py_block.c */
-int py_block_encode(struct py_state *st, PyObject *batch, struct py_enc *e, uint64_t *rows, uint64_t *nbytes);
-int py_block_measure(struct py_state *st, PyObject *batch, uint64_t *rows, uint64_t *nbytes);
+int py_block_encode(struct py_state *st, PyObject *batch, struct py_enc *e, struct sk_block_sizes *size);
+int py_block_measure(struct py_state *st, PyObject *batch, struct sk_block_sizes *size);
 PyObject *py_block_decode(struct py_state *st, const struct sk_view *v, struct py_keep *k);
 int py_block_types(PyObject *module, struct py_state *st);
 uint32_t py_blockout_bad(PyObject *o); /* rows that its dead letters stand for; 0: output */

@@ -117,7 +117,7 @@ static int parse_blocks(struct py_state *st, PyObject *list, struct add *a, stru
             return -1;
         }
         if (!py_ref_alive(st, ref)) return -1;
-        a->blocks[i] = (struct sk_bref){((struct py_ref *)(void *)ref)->id, row0, rows, bytes, 0};
+        a->blocks[i] = (struct sk_bref){((struct py_ref *)(void *)ref)->id, row0, rows, bytes, 0, 0};
         st->engine->ops->addref(st->engine, (sk_oid){a->blocks[i].oid});
         d->n_blocks = (uint32_t)i + 1;
     }

@@ -10,6 +10,7 @@
 #include "base/wire.h"
 #include "exec/exec.h"
 #include "base/fault.h"
+#include "block/block.h"
 #include "py/py_int.h"
 
 static _Thread_local struct sk_task *task_now;
@@ -130,25 +131,32 @@ static PyObject *callable_of(struct py_state *st, struct py_fn *f, bool method) 
 /* ---- results ---------------------------------------------------------------------------------------------------------------------------- */
 
 /* Dead letters hold texts of errors, which may differ from run to run: a repeat is compared by their number alone. */
-static void note_block(PyObject *v, struct sk_block_note *note) {
-    note->bad = py_blockout_bad(v);
-    if (note->bad) note->rows = note->bytes = 0;
+static struct sk_block_note note_block(PyObject *v, struct sk_block_sizes size) {
+    struct sk_block_note note = {.magic = SK_BLOCK_NOTE, .bad = py_blockout_bad(v)};
+    if (note.bad) return note;
+    note.rows = size.n_rows;
+    note.bytes = size.data_bytes;
+    note.schema = size.schema_crc;
+    return note;
 }
 
 /* The value of `v` to `give` (sk_task_return or yield with index). 0: rc is in *rc; -1: exception (the value cannot be encoded). */
 static int send_value(struct py_state *st, struct sk_task *t, PyObject *v, uint32_t i, bool yields, sk_rc *rc, struct sk_err *err) {
     struct py_enc e;
     struct py_collector c = {0};
-    struct sk_block_note note = {.magic = SK_BLOCK_NOTE};
+    struct sk_block_note note;
+    struct sk_block_sizes size = {0};
     struct sk_payload p;
     int r = -1;
     bool block = Py_TYPE(v) == st->blockout_type;
     int room = py_room_send(st, v, t, i, yields, rc, err);
     if (SK_UNLIKELY(room)) return room < 0 ? -1 : 0;
-    if ((block ? py_block_encode(st, v, &e, &note.rows, &note.bytes) : py_encode(st, v, &e, &c)) < 0) goto out;
+    if ((block ? py_block_encode(st, v, &e, &size) : py_encode(st, v, &e, &c)) < 0) goto out;
     if (py_enc_payload(st, &e, &c, 0, &p) < 0) goto out;
-    if (block) note_block(v, &note);
-    if (block) p.note = (struct sk_bytes){&note, sizeof note};
+    if (block) {
+        note = note_block(v, size);
+        p.note = (struct sk_bytes){&note, sizeof note};
+    }
     py_enc_taken(&e);
     *rc = yields ? sk_task_yield(t, &p, err) : sk_task_return(t, i, &p, err);
     py_enc_done(st, &e);
@@ -160,11 +168,12 @@ out:
 
 /* A yield that an earlier attempt has delivered: only its note is compared. */
 static int skip_value(struct py_state *st, struct sk_task *t, PyObject *v, sk_rc *rc, struct sk_err *err) {
-    struct sk_block_note note = {.magic = SK_BLOCK_NOTE};
+    struct sk_block_note note;
     struct sk_payload p = {.kind = PY_NONE};
     if (Py_TYPE(v) == st->blockout_type) {
-        if (py_block_measure(st, v, &note.rows, &note.bytes) < 0) return -1;
-        note_block(v, &note);
+        struct sk_block_sizes size;
+        if (py_block_measure(st, v, &size) < 0) return -1;
+        note = note_block(v, size);
         p.note = (struct sk_bytes){&note, sizeof note};
     }
     *rc = sk_task_yield(t, &p, err);

@@ -101,12 +101,12 @@ static sk_rc stage(struct sk_task *t, struct sk_bytes desc, const struct sk_view
     uint32_t per = (uint32_t)(target / 8), all = cap >= 0 ? (uint32_t)SK_MIN((int64_t)rows.n, cap) : rows.n;
     for (uint32_t i = 0; rc == SK_OK && i < all; i += per) {
         uint32_t k = SK_MIN(per, all - i);
-        struct sk_block_note bn = {SK_BLOCK_NOTE, 0, k, k * 8};
+        struct sk_block_note bn = {SK_BLOCK_NOTE, 0, k, k * 8, 1};
         rc = sk_task_yield(t, &(struct sk_payload){.kind = KIND_BLOCK, .bytes = {rows.p + i, k * 8}, .note = {&bn, raw ? 3 : sizeof bn}},
                            err);
     }
     if (rc == SK_OK && bad) {
-        struct sk_block_note bn = {SK_BLOCK_NOTE, bad, 0, 0};
+        struct sk_block_note bn = {SK_BLOCK_NOTE, bad, 0, 0, 0};
         rc = sk_task_yield(t, &(struct sk_payload){.kind = KIND_BLOCK, .bytes = {&bad, sizeof bad}, .note = {&bn, sizeof bn}}, err);
     }
     sk_task_note(t, (struct sk_bytes){&note, sizeof note.head + n_nodes * sizeof *note.op});
@@ -448,7 +448,7 @@ BOTH(existing_blocks_pass_and_stay_the_plans) {
     for (uint32_t i = 0; i < 3; i++) {
         sk_oid o;
         CHECK_OK(E->ops->put(E, &(struct sk_payload){.kind = KIND_BLOCK, .bytes = {rows, sizeof rows}}, &o, NULL));
-        b[i] = (struct sk_bref){o.v, i, 10 - i, 8 * (10 - i), 0};
+        b[i] = (struct sk_bref){o.v, i, 10 - i, 8 * (10 - i), 0, 0};
     }
     objects_before = n_objects();
     uint32_t s = add(&READ, (struct sk_node_desc){.blocks = b, .n_blocks = 3}, NULL, 0);

@@ -133,7 +133,7 @@ TEST(limit_zero_runs_nothing) {
 TEST(limit_over_blocks_takes_only_what_it_needs) {
     rig_begin(&R);
     struct sk_bref b[100];
-    for (uint32_t i = 0; i < 100; i++) b[i] = (struct sk_bref){i + 1, 10, 4, 40, 0};
+    for (uint32_t i = 0; i < 100; i++) b[i] = (struct sk_bref){i + 1, 10, 4, 40, 0, 0};
     uint32_t s = rig_add(&R, &RIG_READ, (struct sk_node_desc){.blocks = b, .n_blocks = 100}, NULL, 0);
     rig_start(&R, rig_add(&R, &RIG_LIMIT, (struct sk_node_desc){.limit = 10}, &s, 1));
     CHECK_EQ(R.live, 3);
@@ -146,7 +146,7 @@ TEST(limit_over_blocks_takes_only_what_it_needs) {
 TEST(union_in_order_and_started_ahead) {
     rig_begin(&R);
     uint32_t in[3] = {rig_source(&R, 2, 10), rig_source(&R, 2, 10), 0};
-    struct sk_bref b[2] = {{1, 0, 7, 10, 0}, {2, 0, 8, 10, 0}};
+    struct sk_bref b[2] = {{1, 0, 7, 10, 0, 0}, {2, 0, 8, 10, 0, 0}};
     in[2] = rig_add(&R, &RIG_READ, (struct sk_node_desc){.blocks = b, .n_blocks = 2}, NULL, 0);
     rig_start(&R, rig_add(&R, &RIG_UNION, (struct sk_node_desc){0}, in, 3));
     const uint32_t first = R.x->s[3].inputs[0], second = R.x->s[3].inputs[1];
@@ -514,7 +514,7 @@ TEST(every_allocation_may_fail_and_the_sweep_finds_all) {
         struct sk_err err = {0};
         rig_begin(&R);
         uint32_t in[2] = {rig_source(&R, 70, 5), rig_source(&R, 3, -1)}, m;
-        struct sk_bref b[3] = {{1, 0, 7, 10, 0}, {2, 0, 8, 10, 0}, {3, 0, 1, 1, 0}};
+        struct sk_bref b[3] = {{1, 0, 7, 10, 0, 0}, {2, 0, 8, 10, 0, 0}, {3, 0, 1, 1, 0, 0}};
         in[1] = rig_add(&R, &RIG_READ, (struct sk_node_desc){.blocks = b, .n_blocks = 3}, NULL, 0);
         m = rig_add(&R, &RIG_UNION, (struct sk_node_desc){0}, in, 2);
         m = rig_add(&R, &RIG_MAPB, (struct sk_node_desc){.pool_min = 1, .pool_max = 2}, &m, 1);

@@ -160,7 +160,7 @@ TEST(union_is_in_turn_and_capped) {
     begin();
     struct sk_err err = {0};
     uint32_t in[3] = {map(&MAPB, "A", source("R1")), source("R2"), 0}, id;
-    struct sk_bref b[2] = {{1, 0, 5, 50, 0}, {2, 0, 5, 50, 0}};
+    struct sk_bref b[2] = {{1, 0, 5, 50, 0, 0}, {2, 0, 5, 50, 0, 0}};
     static const struct sk_op_ops BLOCKS = {.name = "blocks", .props = SK_OP_SOURCE};
     in[2] = add(&BLOCKS, (struct sk_node_desc){.blocks = b, .n_blocks = 2}, 0);
     struct sk_node_desc d = {.op = &UNION, .inputs = in, .n_inputs = 3};
@@ -249,7 +249,7 @@ static void released(void *ctx, uint64_t oid) { *(uint64_t *)ctx += oid; }
 
 TEST(block_references_go_back_with_the_plan) {
     begin();
-    struct sk_bref b[2] = {{10, 0, 5, 50, 0}, {20, 0, 5, 50, 0}};
+    struct sk_bref b[2] = {{10, 0, 5, 50, 0, 0}, {20, 0, 5, 50, 0, 0}};
     add(&READ, (struct sk_node_desc){.blocks = b, .n_blocks = 2}, 0);
     uint64_t sum = 0;
     sk_plan_destroy(P, released, &sum);

@@ -386,8 +386,24 @@ class Errors:
             blocks = [b for b in blocks if _skate.get(b[0]).column("operator")[0].as_py() == operator]
         if not blocks:
             return local_source([empty()], "Errors")
-        schemas = [_skate.get(b[0]).schema for b in blocks]
+        rbs = [_skate.get(b[0]) for b in blocks]
+        try:
+            schema = unify([rb.schema for rb in rbs])
+        except TypeError:  # rows of several operators: their columns of one name are no column
+            return local_source([_rows_as_objects(rb) for rb in rbs], "Errors")
         return MaterializedDataset(
             Node("blocks", "Errors", {}, (), blocks=blocks),
-            Facts(sum(b[2] for b in blocks), lambda: unify(schemas), [], sum(b[3] for b in blocks)),
+            Facts(sum(b[2] for b in blocks), lambda: schema, [], sum(b[3] for b in blocks)),
         )
+
+
+def _rows_as_objects(rb: Any) -> Any:
+    """Dead letters whose `row` is a Python dict."""
+    import pyarrow as pa
+
+    from skate.data.values.from_arrow import to_objects
+    from skate.data.values.to_arrow import python_objects
+
+    i = rb.schema.get_field_index("row")
+    rows = python_objects(to_objects("row", rb.column(i)))
+    return rb.set_column(i, pa.field("row", rows.type), rows)

@@ -295,6 +295,30 @@ def to_rows(rb: pa.RecordBatch) -> list[dict[str, Any]]:
     return [dict(zip(names, r, strict=True)) for r in zip(*cols, strict=True)] if names else [{} for _ in range(rb.num_rows)]
 
 
+def in_wider_schema(rows: list[dict[str, Any]], old: pa.Schema, new: pa.Schema) -> None:
+    """Changes rows, as to_rows() gave them, to what they are in a schema that holds the old one."""
+    from skate.data.schema import cast_batch
+
+    names, had = new.names, set(old.names)
+    other = [n for n in names if n not in had or not old.field(n).type.equals(new.field(n).type)]
+    other = [n for n in other if n not in had or not pa.types.is_null(old.field(n).type)]  # None stays None
+    same_order = names == old.names
+    for at in range(0, len(rows), 65536):
+        some = rows[at : at + 65536]
+        for n in (n for n in other if n in had):
+            t = old.field(n).type
+            was = pa.Table.from_arrays([from_objects([r[n] for r in some], t)], schema=pa.schema([(n, t)]))
+            for row, v in zip(
+                some, (r[n] for b in was.to_batches() for r in to_rows(cast_batch(b, pa.schema([new.field(n)])))), strict=True
+            ):
+                row[n] = v
+        if not same_order:
+            for row in some:
+                values = dict(row)
+                row.clear()
+                row.update((n, values.get(n)) for n in names)
+
+
 def from_rows(rows: list[Mapping[str, Any]], what: str, rb: pa.RecordBatch | None = None) -> pa.RecordBatch | None:
     """One batch of rows (see rows_to_batches); None when there are none."""
     from skate.data.schema import join

@@ -54,7 +54,7 @@ class Conversions:
         from skate.data.schema import concat
 
         rbs, n = [], 0
-        it = execute.batches(self)
+        it = execute.in_one_schema(self)
         for rb in it:
             rbs.append(rb)
             n += rb.num_rows
@@ -135,7 +135,7 @@ class Conversions:
 
         from skate.data.schema import cast_batch
 
-        it = execute.batches(self)
+        it = execute.in_one_schema(self)
         first = next(it, None)
         schema = first.schema if first is not None else self._facts.schema() if self._facts.schema else pa.schema([])
 

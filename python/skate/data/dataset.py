@@ -143,9 +143,10 @@ class Dataset(Splits, Conversions, Writers):
 
     def _columns(self, op: str, label: str, params: dict[str, Any], schema: Callable[[Any], Any]) -> Dataset:
         known = self._facts.schema
+        new = schema(known()) if known else None  # now: a function of a function ... is too deep after a thousand of these
         return self._add(
             Node(op, label, params, (self._node,), **_cpus(self._node)),
-            Facts(self._facts.rows, (lambda: schema(known())) if known else None, self._facts.files),
+            Facts(self._facts.rows, (lambda: new) if known else None, self._facts.files),
         )
 
     def _udf(
@@ -735,16 +736,19 @@ class Dataset(Splits, Conversions, Writers):
         all_ds = [self, *other]
         rows = [d._facts.rows for d in all_ds]
         files = [f for d in all_ds for f in d._facts.files]
-        schemas = [d._facts.schema for d in all_ds]
-
-        def schema() -> Any:
+        nodes, schema = tuple(d._node for d in all_ds), None
+        if all(d._facts.schema is not None for d in all_ds):
             from skate.data.schema import unify
 
-            return unify([s() for s in schemas])
-
+            known = [d._facts.schema() for d in all_ds]
+            try:
+                schema = unify(known, [f"input {i} ({n.label})" for i, n in enumerate(nodes, 1)])
+            except TypeError as e:
+                raise TypeError(f"union: {e}") from None
+            nodes = tuple(_conform(n, s, schema) for n, s in zip(nodes, known, strict=True))
         return self._add(
-            Node("union", "Union", {}, tuple(d._node for d in all_ds)),
-            Facts(None if None in rows else sum(rows), schema if None not in schemas else None, files),
+            Node("union", "Union", {}, nodes),
+            Facts(None if None in rows else sum(rows), (lambda: schema) if schema is not None else None, files),
         )
 
     def random_sample(self, fraction: float, *, seed: Seed = None) -> Dataset:
@@ -790,7 +794,8 @@ class Dataset(Splits, Conversions, Writers):
     # ---- what is known
 
     def schema(self, fetch_if_missing: bool = True) -> Schema | None:
-        """Column names and types; runs one row through the plan where they are not known from metadata.
+        """Column names and types. Where no metadata tells them, they are what the last whole run of this object has seen, or else those of the first rows, for which
+        the plan is run; docs/design/data_api.md says how types of several blocks become one.
 
         Args:
             fetch_if_missing: False: None is returned where it is not known without running anything.
@@ -808,14 +813,19 @@ class Dataset(Splits, Conversions, Writers):
         return self._schema
 
     def _first_schema(self) -> Any:
-        from skate.data.schema import unify
+        import pyarrow as pa
 
-        found: list[Any] = []
-        for rb in execute.batches(self, Node("limit", "limit=1", {}, (self._node,), limit=1)):
-            found.append(rb.schema)
-            if rb.num_rows:
+        schema = None
+        tolerant = any((n.params.get("on_error") or self.context.on_error) != "raise" for n in execute.below(self._node) if n.op in bad.OPS)
+        for n in (
+            (1024,) if tolerant else (1, 1024)
+        ):  # the first row tells nothing of a column in which it has no value, and may be a bad one
+            schema = None
+            for rb in execute.in_one_schema(self, Node("limit", f"limit={n}", {}, (self._node,), limit=n)):
+                schema = rb.schema
+            if schema is None or not any(pa.types.is_null(t) for t in schema.types):
                 break
-        return Schema(unify(found), pandas=self._frames()) if found else None
+        return Schema(schema, pandas=self._frames()) if schema is not None else None
 
     def _frames(self) -> bool:
         """Whether its blocks came as DataFrames: batch_format=None gives them so."""
@@ -916,7 +926,7 @@ class Dataset(Splits, Conversions, Writers):
         Columns: operator (its label, such as "Map(f)"), error (class), message, source (the file, null where it is not known), source_row (row in the file,
         from 0; null likewise; of read_csv and read_json: the line), task, input_row (row in the input of the operator's task, from 0), traceback, raw (bytes
         as a reader found them, or null) and row: the row as the operator got it, a struct of its columns (null for readers). Where operators
-        had columns of one name and different types, reading them together is a TypeError.
+        had columns of one name and types that do not go together, row is a Python dict (a column of objects).
 
         Args:
             operator: Only those of the operator with this label.
@@ -1094,16 +1104,11 @@ class Dataset(Splits, Conversions, Writers):
             >>> skate.data.range(10).take(2)
             [{'id': 0}, {'id': 1}]
         """
-        from skate.data.batch import to_rows
-
         if limit < 0:
             raise ValueError(f"limit must be 0 or more, not {limit}")
         if limit == 0:
             return []
-        out: list[dict[str, Any]] = []
-        for rb in execute.batches(self, Node("limit", f"limit={limit}", {}, (self._node,), limit=limit)):
-            out += to_rows(rb)
-        return out
+        return self._rows(None, Node("limit", f"limit={limit}", {}, (self._node,), limit=limit))
 
     def take_all(self, limit: int | None = None) -> list[Row]:
         """All rows, as dicts of Python values.
@@ -1119,15 +1124,24 @@ class Dataset(Splits, Conversions, Writers):
             >>> skate.data.range(2).take_all()
             [{'id': 0}, {'id': 1}]
         """
-        from skate.data.batch import to_rows
+        return self._rows(limit)
 
-        out: list[dict[str, Any]] = []
-        it = execute.batches(self)
+    def _rows(self, most: int | None, node: Node | None = None) -> list[Row]:
+        """Rows in the schema of all of them."""
+        from skate.data.batch import in_wider_schema, to_rows
+
+        out: list[Row] = []
+        schema: Any = None
+        it = execute.in_one_schema(self, node)
         for rb in it:
-            out += to_rows(rb)
-            if limit is not None and len(out) > limit:
+            if rb.num_rows:
+                if schema is not None and not rb.schema.equals(schema):
+                    in_wider_schema(out, schema, rb.schema)
+                schema = rb.schema
+                out += to_rows(rb)
+            if most is not None and len(out) > most:
                 it.close()  # type: ignore[attr-defined]
-                raise ValueError(f"take_all: there are more than the limit of {limit} rows")
+                raise ValueError(f"take_all: there are more than the limit of {most} rows")
         return out
 
     @overload
@@ -1158,7 +1172,8 @@ class Dataset(Splits, Conversions, Writers):
         from skate.data.batch import to_batch
         from skate.data.ops import merge
 
-        rbs = [rb for rb in execute.batches(self, Node("limit", f"limit={batch_size}", {}, (self._node,), limit=batch_size)) if rb.num_rows]
+        first = Node("limit", f"limit={batch_size}", {}, (self._node,), limit=batch_size)
+        rbs = [rb for rb in execute.in_one_schema(self, first) if rb.num_rows]
         if not rbs:
             raise ValueError("The dataset is empty.")
         return to_batch(merge(rbs), "pandas" if batch_format is None and self._frames() else batch_format)
@@ -1188,15 +1203,19 @@ class Dataset(Splits, Conversions, Writers):
             >>> skate.data.range(10).materialize().count()
             10
         """
-        blocks = list(execute.run(self))
+        keys: list[int] = []
+        blocks = list(execute.run(self, schemas=keys))
+        known = self._facts.schema
+        if known is None:
+            blocks, schema = execute.conformed(self._node.label, blocks, keys)
+            known = (lambda: schema) if schema is not None else None
         full = [b for b in blocks if b[2]] or blocks[:1]
         rows, size = sum(b[2] for b in full), sum(b[3] for b in full)
-        known = self._facts.schema
         kind = {"pandas": True} if self._frames() else {}
         out = MaterializedDataset(
             Node("blocks", "Blocks", kind, (), blocks=full), Facts(rows, known, self._facts.files, size), self.context
         )
-        out._stats, out._name, out._schema, out._errors = self._stats, self._name, self._schema, self._errors
+        out._stats, out._name, out._errors = self._stats, self._name, self._errors
         return out
 
     # ---- aggregates
@@ -1515,6 +1534,14 @@ class MaterializedDataset(Dataset):
 def _given(arguments: dict[str, Any]) -> dict[str, Any]:
     """locals() of a method that hands all its arguments on."""
     return {k: v for k, v in arguments.items() if k != "self"}
+
+
+def _conform(node: Node, has: Any, schema: Any) -> Node:
+    """node, whose rows have one schema, in another one that holds it."""
+    if has.equals(schema):
+        return node
+    lacks = [n for n in schema.names if n not in set(has.names)]
+    return Node("conform", "Conform", {"schema": schema, "lacks": lacks}, (node,), **_cpus(node))
 
 
 def _cpus(node: Node) -> dict[str, Any]:

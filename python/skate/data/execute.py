@@ -142,13 +142,15 @@ def source(
 def local_source(batches: list[Any], label: str, frames: bool = False) -> Any:
     """A Dataset over record batches of this process. They go to the store when something runs on them. frames: they were DataFrames."""
     from skate.data.dataset import MaterializedDataset
-    from skate.data.schema import unify
+    from skate.data.schema import cast_batch, unify
 
-    schemas = [b.schema for b in batches]
+    if batches:
+        schema = unify([b.schema for b in batches], [f"part {i} of what {label} was given" for i in range(1, len(batches) + 1)])
+        batches = [cast_batch(b, schema) for b in batches]
     size = sum(b.nbytes for b in batches)
     return MaterializedDataset(
         Node("blocks", label, {"pandas": True} if frames else {}, (), blocks=[(b, 0, b.num_rows, b.nbytes) for b in batches]),
-        Facts(sum(b.num_rows for b in batches), (lambda: unify(schemas)) if schemas else None, [], size),
+        Facts(sum(b.num_rows for b in batches), (lambda: schema) if batches else None, [], size),
     )
 
 
@@ -363,8 +365,10 @@ def stage_call(chain: Any, exec_args: Any, *blocks: Any) -> Any:  # called by it
     return chain.stage_call(exec_args, *blocks)
 
 
-def run(ds: Any, node: Node | None = None, skip: bytes | None = None) -> Iterator[Any]:
+def run(ds: Any, node: Node | None = None, skip: bytes | None = None, schemas: list[int] | None = None) -> Iterator[Any]:
     """Runs ds (or another node of its context) and yields its blocks in order. Closing the iterator stops the run.
+
+    schemas: gets a checksum of the schema of each block that tasks of this run have made, before the block is given out.
 
     In a worker the driver runs it (home.py). skip: a byte for each unit of its only source, not 0 if it is left out; units are kept apart then, and blocks have the number of theirs as a fifth item.
     """
@@ -431,6 +435,8 @@ def run(ds: Any, node: Node | None = None, skip: bytes | None = None) -> Iterato
             if item is None:
                 errors.check_share(share, x.stats())
                 break
+            if schemas is not None:
+                schemas.append(x.schema())
             yield item if skip is None else (*item, x.origin())
     except RayError as e:
         most = ds.context.max_errors
@@ -541,6 +547,55 @@ def batches(ds: Any, node: Node | None = None) -> Iterator[Any]:
             yield fetch(block)
     finally:
         it.close()
+
+
+def in_one_schema(ds: Any, node: Node | None = None) -> Iterator[Any]:
+    """batches(), brought to one schema: the known one, or what all of them have been so far (schema.Widening). A whole run tells ds the schema."""
+    from skate.data.schema import Schema, Widening
+
+    known = ds._facts.schema
+    earlier = known() if known else ds._schema.arrow if ds._schema is not None else None
+    fit = Widening(ds._node.label, earlier, known is not None)
+    it = batches(ds, node)
+    try:
+        for rb in it:
+            yield fit(rb)
+        if node is None and known is None and fit.schema is not None:
+            ds._schema = Schema(fit.schema, pandas=ds._frames())
+    finally:
+        it.close()  # type: ignore[attr-defined]
+
+
+def conformed(what: str, blocks: list[Block], keys: list[int]) -> tuple[list[Block], Any]:
+    """(the blocks of a run, those cast whose schema is not that of all; the schema of all). keys: what run() said of the schemas of all its blocks, if it did."""
+    from skate.data import late
+    from skate.data.schema import ADVICE, unify
+
+    if len(keys) != len(blocks):
+        keys = list(range(-len(blocks), 0))  # they existed, or came from another process: each is looked at
+    first: dict[int, int] = {}
+    for i, (key, b) in enumerate(zip(keys, blocks, strict=True)):
+        if b[2] or len(blocks) == 1:
+            first.setdefault(key or -1 - len(blocks) - i, i)
+    seen = {key: fetch(blocks[i]).schema for key, i in first.items()}
+    if not seen:
+        return blocks, None
+    found = list(seen.values())
+    if all(s.equals(found[0]) for s in found[1:]):
+        return blocks, found[0]
+    starts, row = [], 0
+    for b in blocks:
+        starts.append(row)
+        row += b[2]
+    try:
+        whole = unify(found, [f"what came from row {starts[i]:,} on" for i in first.values()])
+    except TypeError as e:
+        raise TypeError(f"{what}: {e}: {ADVICE}") from None
+    other = {key for key, s in seen.items() if not s.equals(whole)}
+    at = [i for i, key in enumerate(keys) if blocks[i][2] and (key or -1 - len(blocks) - i) in other]
+    for i, b in zip(at, late.cast([blocks[i] for i in at], whole), strict=True):
+        blocks[i] = b
+    return blocks, whole
 
 
 def combine(ds: Any, aggs: list[tuple[str, str | None, bool, int]], what: str) -> list[Any]:

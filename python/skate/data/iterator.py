@@ -50,9 +50,9 @@ class DataIterator:
         return self.iter_rows()
 
     def _record_batches(self) -> Iterator[Any]:
-        from skate.data.execute import batches
+        from skate.data.execute import in_one_schema
 
-        return batches(self._ds)
+        return in_one_schema(self._ds)
 
     def iter_rows(self) -> Iterator[Row]:
         """Rows as dicts of Python values.

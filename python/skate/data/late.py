@@ -84,6 +84,25 @@ def join(parts: list[list[Block]], empty: Block | None) -> list[Block]:
     return out
 
 
+def cast(blocks: list[Block], schema: Any) -> list[Block]:
+    """The blocks in a schema that holds them, a task each."""
+    import skate
+    from skate.data import execute
+
+    execute.ensure_engine()
+    task = skate.remote(num_cpus=1, num_returns=2)(_cast)
+    made = [task.remote(schema, row0, n, _ref(b)) for b in blocks for _, row0, n, _ in [b]]
+    return [(ref, 0, b[2], skate.get(size)) for b, (ref, size) in zip(blocks, made, strict=True)]
+
+
+def _cast(schema: Any, row0: int, n: int, batch: Any) -> tuple[Any, int]:
+    from skate import _skate
+    from skate.data.schema import cast_batch
+
+    rb = cast_batch(batch.slice(row0, n), schema)
+    return rb, _skate.block_nbytes(rb)
+
+
 def _ref(b: Block) -> Any:
     from skate import _skate
 

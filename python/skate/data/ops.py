@@ -433,10 +433,10 @@ def _settle(
     check: Callable[[list[Any]], None],
     build: Callable[[list[Any], pa.RecordBatch], list[pa.RecordBatch]],
 ) -> list[pa.RecordBatch]:
-    """A batch of the results that are good, alone and beside the ones before them; the others go to `failed`."""
+    """A batch of the results that are good, alone and beside the others: where they are of types that do not go together, the type of most rows wins. The rest goes to `failed`."""
     from skate.data.schema import unify
 
-    out: list[pa.RecordBatch] = []
+    good: list[tuple[list[int], list[pa.RecordBatch]]] = []
     todo = [[i for i in range(len(got)) if i not in failed]]
     while todo:
         some = todo.pop()
@@ -446,8 +446,6 @@ def _settle(
         try:
             check(values)
             part = build(values, rb if len(some) == rb.num_rows else rb.take(_b.from_objects(some, pa.int64())))
-            if part and out:
-                unify([out[0].schema, part[0].schema])
         except Exception as e:
             if bad.is_fatal(e):
                 raise
@@ -456,7 +454,35 @@ def _settle(
             else:
                 todo += [some[len(some) // 2 :], some[: len(some) // 2]]
             continue
-        out += part
+        good.append((some, part))
+    votes: list[list[Any]] = []  # [rows, schema]
+    for some, part in good:
+        for b in part[:1]:
+            mine = next((v for v in votes if v[1].equals(b.schema)), None)
+            if mine is None:
+                votes.append([len(some), b.schema])
+            else:
+                mine[0] += len(some)
+    best: tuple[int, list[Any], dict[int, TypeError]] = (0, [], {})
+    for base in sorted(votes, key=lambda v: -v[0])[:32]:  # stable: of as many rows, the first
+        whole, rows, fits, why = base[1], 0, [], {}
+        for v in [base, *(v for v in votes if v is not base)]:
+            try:
+                whole = unify([whole, v[1]], ["most rows", "this one"])
+                rows += v[0]
+                fits.append(v[1])
+            except TypeError as e:
+                why[id(v)] = e
+        if rows > best[0]:
+            best = rows, fits, why
+    _, fits, why = best
+    out: list[pa.RecordBatch] = []
+    for some, part in good:
+        if not part or any(part[0].schema.equals(s) for s in fits):
+            out += part
+        else:
+            e = next(why[id(v)] for v in votes if v[1].equals(part[0].schema))
+            failed.update(dict.fromkeys(some, e))
     return [merge(out)] if out else []
 
 
@@ -591,6 +617,21 @@ def _new_column(v: Any, name: str, fmt: str, rows: int) -> Any:
     elif not hasattr(v, "dtype"):
         v = list(v)
     return _b._column(v, name, None, None)
+
+
+def conform(params: dict[str, Any], batches: Batches) -> Batches:
+    """In a schema that holds the input's: see Dataset.union. Columns that nobody asked the input for stay away."""
+    from skate.data.schema import cast_batch
+
+    whole, lacks = params["schema"], set(params["lacks"])
+    for rb in batches:
+        have = lacks.union(rb.schema.names)
+        to = whole if have.issuperset(whole.names) else pa.schema([f for f in whole if f.name in have])
+        try:
+            out = cast_batch(rb, to)
+        except TypeError as e:
+            raise TypeError(f"union: {e}") from None
+        yield out
 
 
 def select_columns(params: dict[str, Any], batches: Batches) -> Batches:

@@ -83,6 +83,8 @@ def _through(n: Node, need: set[str] | None, tests: list[Any]) -> tuple[set[str]
     p = n.params
     if n.op in _KEEP:
         return need, tests if n.op == "union" else []
+    if n.op == "conform":
+        return None if need is None else need - set(p["lacks"]), []
     if n.op == "filter" and isinstance(p.get("expr"), Expr):
         cols = columns_of(p["expr"])
         return None if need is None or cols is None else need | cols, [*tests, p["expr"]]

@@ -478,7 +478,7 @@ static uint32_t random_source(struct sim *m, uint32_t n_units, bool est, bool bl
     uint32_t node = sk_plan_n_nodes(m->plan);
     for (uint32_t i = 0; i < n_units; i++) {
         units[i] = (struct sk_unit){{"", 0}, -1, est ? (int64_t)(m->unit_rows[i] * ROW_BYTES) : -1};
-        brefs[i] = (struct sk_bref){node * 1000 + i + 1, 0, 1 + i % 9, (1 + i % 9) * ROW_BYTES, 0};
+        brefs[i] = (struct sk_bref){node * 1000 + i + 1, 0, 1 + i % 9, (1 + i % 9) * ROW_BYTES, 0, 0};
     }
     m->s[node] = (struct stage){.times = 1, .of = 1, .sec = 0.001, .sec_row = 0.0005};
     if (blocks) return add(m, "blocks", (struct sk_node_desc){.blocks = brefs, .n_blocks = n_units}, NULL, 0);

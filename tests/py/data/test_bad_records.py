@@ -165,11 +165,19 @@ def test_errors_of_several_operators():
     ds = ds.map(lambda r: {"y": 10 // r["x"]}, on_error="quarantine")
     ds.take_all()
     errors = ds.errors().take_all()
-    assert [(e["operator"], e["row"]) for e in errors if "id" in e["row"]] == [("Map(<lambda>)", {"id": 3})]
+    assert [(e["operator"], e["row"]) for e in errors if e["row"]["id"] is not None] == [("Map(<lambda>)", {"id": 3, "x": None})]
     assert len(errors) == 1 + 15
     assert ds.errors("nothing").count() == 0 and ds.errors("Map(<lambda>)").count() == len(errors)
     with pytest.raises(ValueError, match="nothing has been executed"):
         sd.range(3).errors()
+
+
+def test_errors_of_operators_whose_columns_have_other_types():
+    ds = sd.from_items([{"x": "1"}, {"x": "?"}, {"x": "0"}]).map(lambda r: {"x": int(r["x"])}, on_error="quarantine")
+    ds = ds.map(lambda r: {"y": 1 // r["x"]}, on_error="quarantine")
+    assert ds.take_all() == [{"y": 1}]
+    errors = ds.errors()
+    assert sorted(map(str, (e["row"] for e in errors.take_all()))) == ["{'x': '?'}", "{'x': 0}"] and len(errors.to_pandas()) == 2
 
 
 def test_errors_while_it_runs():

@@ -83,16 +83,6 @@ def test_many_parts_and_large_ones():
     assert got.equals(pa.concat_batches(batches))
 
 
-def test_offsets_beyond_32_bits_say_so():
-    n = 3 << 29
-    data = pa.py_buffer(np.zeros(n, np.uint8))  # never touched
-    rb = pa.RecordBatch.from_arrays(
-        [pa.Array.from_buffers(pa.string(), 1, [None, pa.py_buffer(np.array([0, n], np.int32)), data])], names=["s"]
-    )
-    with pytest.raises((pa.ArrowInvalid, ValueError), match="offset|GiB|overflow"):
-        _skate.put_block(_skate.BlockOut.join([_skate.BlockOut(rb), _skate.BlockOut(rb)]))
-
-
 @pytest.mark.parametrize("bad", [[], "x", [1], None])
 def test_join_takes_blocks_only(bad):
     with pytest.raises(TypeError, match="list of BlockOuts"):

@@ -176,7 +176,7 @@ def test_pieces_follow_the_bytes(worker):
 
     def big(rows):
         calls.append(rows.num_rows)
-        return pa.RecordBatch.from_arrays([pa.array([b"x" * 100_000] * rows.num_rows)], names=["x"])
+        return [pa.RecordBatch.from_arrays([pa.array([b"x" * 100_000] * rows.num_rows)], names=["x"])]
 
     assert sum(b.num_rows for b in ops.pieces(iter([numbers(500)]), big, False)) == 500
     assert max(calls[1:]) <= 16, "100 KB rows go in pieces of about 1 MiB"

@@ -131,7 +131,8 @@ def read_parquet(
             schemas.append(s)
     for s in schemas:
         check_names(s.names, f"read_parquet {next(p for p, i in zip(listing.paths, infos, strict=True) if i[0].equals(s))}")
-    stored = schema if schema is not None else _unified(schemas)
+    files = [next(p for p, i in zip(listing.paths, infos, strict=True) if i[0] is s) for s in schemas]
+    stored = schema if schema is not None else _unified(schemas, files)
     said = parse(listing.paths[0]) if parse else {}
     full = _known(stored, said, include_paths)
     if include_paths:
@@ -205,10 +206,13 @@ def _arguments(given: dict[str, Any]) -> tuple[int | None, Any, dict[str, Any]]:
     return batch_size, udf, arrow
 
 
-def _unified(schemas: list[Any]) -> Any:
+def _unified(schemas: list[Any], files: list[str]) -> Any:
     from skate.data.schema import unify
 
-    return unify([s.remove_metadata() for s in schemas])
+    try:
+        return unify([s.remove_metadata() for s in schemas], files)
+    except TypeError as e:
+        raise TypeError(f"read_parquet: {e}; schema= says what all of them are read as") from None
 
 
 def _known(stored: Any, said: dict[str, Any], with_path: bool) -> Any:
