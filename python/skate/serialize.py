@@ -571,6 +571,8 @@ def note(data):
     for name in d["modules"]:
         try:
             __import__(name)
+            for more in getattr(sys.modules[name], "WORKERS_IMPORT", ()):  # what it imports itself only when it works
+                __import__(more)
         except Exception as e:  # the task that needs it will raise properly
             print(f"skate: cannot preload {name}: {_only(e)}", file=sys.stderr)
     gc.freeze()  # collections in the workers would write to each object, and so copy every page that they share with us

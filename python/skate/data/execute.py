@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import pickle
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -295,10 +295,7 @@ def ensure_engine(node: Node | None = None) -> None:
     if not skate.is_initialized():
         skate.init()
     if not _skate.in_worker():
-        from skate import serialize
-
-        # numpy.ma is what numpy imports when it first looks for masked arrays
-        modules, seen, todo = {"skate.data.stage", "skate.data.execute", "numpy.ma"}, set(), [node] if node is not None else []
+        modules, seen, todo = set(_STAGES), set(), [node] if node is not None else []
         while todo:
             n = todo.pop()
             if id(n) in seen:
@@ -311,7 +308,25 @@ def ensure_engine(node: Node | None = None) -> None:
             if n.op in ("read", "write"):
                 modules.add(f"skate.data.{n.op}.{n.params['format']}")
             todo += n.inputs
-        _skate.preload(serialize.preload_note(sorted(modules)))
+        _preload(modules)
+
+
+_STAGES = ("skate.data.stage", "skate.data.execute", "numpy.ma")  # numpy.ma is what numpy imports when it first looks for masked arrays
+
+
+def _preload(modules: Iterable[str]) -> None:
+    from skate import _skate, serialize
+
+    _skate.preload(serialize.preload_note(sorted(modules)))
+
+
+def expect(fmt: str) -> None:
+    """A reader of this format is at work: where there is an engine, its fork server imports meanwhile what the read will need."""
+    import skate
+    from skate import _skate
+
+    if skate.is_initialized() and not _skate.in_worker():
+        _preload({*_STAGES, f"skate.data.read.{fmt}"})
 
 
 def conf(context: DataContext) -> dict[str, Any]:

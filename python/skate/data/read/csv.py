@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from skate.data.dataset import Dataset
     from skate.data.datasource import Partitioning, PathPartitionFilter
     from skate.data.typed import FileSystem, OnError, Paths, Shuffle
+WORKERS_IMPORT = ("pyarrow.csv",)  # the fork server does it for all of them
 
 
 def read_csv(

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from skate.data.typed import FileSystem, OnError, Paths, Shuffle
 
 
+WORKERS_IMPORT = ("pyarrow.json",)  # the fork server does it for all of them
 EXTENSIONS = ["json", "jsonl", "json.gz", "jsonl.gz", "json.br", "jsonl.br", "json.zst", "jsonl.zst", "json.lz4", "jsonl.lz4"]
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+WORKERS_IMPORT = ("pyarrow.csv",)  # the fork server does it for all of them
+
 
 class _Writer:
     def __init__(self, sink: Any, schema: Any, args: dict[str, Any]):

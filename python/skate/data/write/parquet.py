@@ -16,6 +16,7 @@ import numpy as np
 from skate.data import coded
 from skate.data.batch import array_from_numpy
 
+WORKERS_IMPORT = ("pyarrow.parquet",)  # the fork server does it for all of them
 ROW_GROUP_BYTES = 32 << 20
 SAMPLE = 2048  # rows that are looked at
 
