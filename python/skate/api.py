@@ -218,6 +218,8 @@ def init(
     """
     global _context, _job
     unknown = [k for k in kwargs if k not in _IGNORED]
+    if not os.path.isabs(kwargs.get("_temp_dir") or "/"):
+        raise ValueError(f"init: _temp_dir: an absolute path is wanted, not {kwargs['_temp_dir']!r}")
     if unknown:
         from skate import _near
 

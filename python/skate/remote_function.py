@@ -40,6 +40,10 @@ class Dynamic(_Wrapped):
     def _run(values, retry_on=()):
         from skate.ref import DynamicObjectRefGenerator
 
+        if not hasattr(values, "__next__"):
+            raise TypeError(
+                f'num_returns="dynamic": the function has to be a generator (it has to yield its values); it gave a {type(values).__name__}'
+            )
         refs = []
         try:
             for v in values:

@@ -657,6 +657,7 @@ async def _run_call(call, coro):
     except BaseException as e:  # SystemExit, too: it would end the loop, and all other calls with it
         result, error = None, e
     _skate.async_done(call, result, error)
+    error = None  # its traceback holds this frame: what the call had in hand would wait for the garbage collector
 
 
 async def _run_stream(call, values, window):
@@ -675,6 +676,7 @@ async def _run_stream(call, values, window):
     except BaseException as e:
         error = e
     _skate.async_done(call, None, error)
+    error = None  # as above
 
 
 def start_async(call, coro, window):

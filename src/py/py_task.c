@@ -136,7 +136,7 @@ static PyType_Spec token_spec = {"skate._skate.ActorToken", sizeof(struct token)
 
 static bool token_alive(struct py_state *st, PyObject *o) {
     if (st->engine && ((struct token *)(void *)o)->gen == st->gen && !st->closing) return true;
-    py_raise(st, SK_ECLOSED, &(struct sk_err){.msg = "this actor is of an engine that was shut down"});
+    py_raise(st, SK_ECLOSED, &(struct sk_err){.msg = "this actor is of an engine that was shut down. It might be dead or it's from a different cluster"});
     return false;
 }
 

@@ -177,6 +177,8 @@ def test_dynamic_and_fixed_generators(ray):
 
     a = A.remote()
     for f in (gen, a.gen):
+        with pytest.raises(TypeError, match="has to be a generator .* it gave a list"):
+            ray.get(ray.remote(num_returns="dynamic")(lambda: [1, 2]).remote())
         d = ray.get(f.options(num_returns="dynamic").remote(3))
         assert len(d) == 3 and [ray.get(r)[0] for r in d] == [0, 1, 2] and len(list(d)) == 0
         first, last = ray.get(f.options(num_returns="dynamic").remote(1, True))

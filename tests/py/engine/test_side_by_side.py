@@ -26,6 +26,19 @@ def make(cls, *args, **options):
     return ActorHandle(t.submit(*args), Meta(cls.__name__, _methods(cls), {"_default": 0}, 0, False))
 
 
+class Held:
+    """Counts those that live."""
+
+    n = 0
+
+    def __init__(self):
+        self.data = bytes(1000)
+        Held.n += 1
+
+    def __del__(self):
+        Held.n -= 1
+
+
 class Loop:
     def __init__(self):
         self.event = asyncio.Event()
@@ -56,6 +69,14 @@ class Loop:
         except asyncio.CancelledError:
             self.ended = "cancelled"
             raise
+
+    async def fails_with(self, size):
+        held = Held()
+        await asyncio.sleep(0)
+        raise ValueError(len(held.data[:size]))
+
+    async def held(self):
+        return Held.n
 
     async def goes_on(self):
         self.waiting += 1
@@ -91,6 +112,14 @@ def test_async_calls(ray):
     with pytest.raises(ray.exceptions.RayTaskError):  # ends the call, not the loop
         ray.get(a.leave.remote())
     assert ray.get(a.n.remote())[0] == 300
+
+
+def test_what_a_failed_async_call_held_is_let_go_at_once(ray):  # the exception and the frame that caught it held each other
+    a = ray.remote(Loop).remote()
+    for _ in range(3):
+        with pytest.raises(ValueError, match="7"):
+            ray.get(a.fails_with.remote(7))
+    assert ray.get(a.held.remote()) == 0
 
 
 def test_async_cancel(ray):
