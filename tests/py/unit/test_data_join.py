@@ -1,6 +1,8 @@
 """Blocks of many batches, written one behind the other (src/block/join.c): the same bytes as of one concatenated batch."""
 
+import decimal
 import os
+import random
 
 import numpy as np
 import pyarrow as pa
@@ -10,27 +12,42 @@ from hypothesis import strategies as st
 from rounds import examples
 from skate import _skate
 
-TEXT = st.one_of(st.none(), st.text(max_size=9))
-NUMBER = st.one_of(st.none(), st.integers(-9, 9))
-COLUMNS = {
-    "i": (pa.int64(), NUMBER),
-    "b": (pa.bool_(), st.one_of(st.none(), st.booleans())),
-    "full": (pa.bool_(), st.booleans()),
-    "s": (pa.string(), TEXT),
-    "ls": (pa.large_string(), TEXT),
-    "l": (pa.list_(pa.int16()), st.one_of(st.none(), st.lists(NUMBER, max_size=4))),
-    "ll": (pa.large_list(pa.string()), st.one_of(st.none(), st.lists(TEXT, max_size=3))),
-    "f": (pa.list_(pa.int8(), 3), st.one_of(st.none(), st.lists(NUMBER, min_size=3, max_size=3))),
+
+def text(r, most=9):
+    return "".join(r.choice("abzé日\U0001f600\0 ") for _ in range(r.randint(0, most)))
+
+
+def number(r):
+    return r.randint(-9, 9)
+
+
+def maybe(draw):
+    return lambda r: None if r.random() < 0.3 else draw(r)
+
+
+def many(draw, most):
+    return lambda r: [draw(r) for _ in range(r.randint(0, most))]
+
+
+COLUMNS = {  # a type, and how a value of it is drawn
+    "i": (pa.int64(), maybe(number)),
+    "b": (pa.bool_(), maybe(lambda r: r.random() < 0.5)),
+    "full": (pa.bool_(), lambda r: r.random() < 0.5),
+    "s": (pa.string(), maybe(text)),
+    "ls": (pa.large_string(), maybe(text)),
+    "l": (pa.list_(pa.int16()), maybe(many(maybe(number), 4))),
+    "ll": (pa.large_list(pa.string()), maybe(many(maybe(text), 3))),
+    "f": (pa.list_(pa.int8(), 3), maybe(lambda r: [maybe(number)(r) for _ in range(3)])),
     "t": (
         pa.struct([("a", pa.string()), ("b", pa.list_(pa.bool_()))]),
-        st.fixed_dictionaries({"a": TEXT, "b": st.lists(st.booleans(), max_size=9)}),
+        lambda r: {"a": maybe(text)(r), "b": many(lambda r: r.random() < 0.5, 9)(r)},
     ),
-    "m": (pa.map_(pa.string(), pa.int32()), st.lists(st.tuples(st.text(max_size=3), NUMBER), max_size=3)),
-    "n": (pa.null(), st.none()),
-    "d": (pa.decimal128(12, 2), st.one_of(st.none(), st.decimals(-999, 999, places=2))),
+    "m": (pa.map_(pa.string(), pa.int32()), many(lambda r: (text(r, 3), maybe(number)(r)), 3)),
+    "n": (pa.null(), lambda r: None),
+    "d": (pa.decimal128(12, 2), maybe(lambda r: decimal.Decimal(r.randint(-99900, 99900)).scaleb(-2))),
     # what is concatenated first
-    "dict": (pa.dictionary(pa.int8(), pa.string()), TEXT),
-    "v": (pa.string_view(), st.one_of(st.none(), st.text(max_size=30))),
+    "dict": (pa.dictionary(pa.int8(), pa.string()), maybe(text)),
+    "v": (pa.string_view(), maybe(lambda r: text(r, 30))),
 }
 
 
@@ -49,14 +66,15 @@ def engine():
 
 @st.composite
 def parts(draw):
+    """Batches of one schema, each a slice of another. hypothesis draws what is where; the values follow from a seed."""
     names = draw(st.lists(st.sampled_from(sorted(COLUMNS)), min_size=1, max_size=4, unique=True))
     schema = pa.schema([(n, COLUMNS[n][0]) for n in names])
-    out = []
+    r, out = random.Random(draw(st.integers(0, 2**32))), []
     for rows in draw(st.lists(st.integers(0, 20), min_size=1, max_size=5)):
-        cols = [pa.array(draw(st.lists(COLUMNS[n][1], min_size=rows, max_size=rows)), COLUMNS[n][0]) for n in names]
+        cols = [pa.array([COLUMNS[n][1](r) for _ in range(rows)], COLUMNS[n][0]) for n in names]
         rb = pa.RecordBatch.from_arrays(cols, schema=schema)
-        a = draw(st.integers(0, rows))
-        out.append(rb.slice(a, draw(st.integers(0, rows - a))))
+        a = r.randint(0, rows)
+        out.append(rb.slice(a, r.randint(0, rows - a)))
     return out
 
 
