@@ -4,8 +4,11 @@ The layer's C files are compiled here into a small shared library that shows its
 A second library has tiny view buffers, so that columns with many data buffers are reached without gigabytes, and copies past the cache whatever it can.
 """
 
+import contextlib
 import ctypes as ct
+import functools
 import glob
+import hashlib
 import os
 import pathlib
 import random
@@ -15,6 +18,7 @@ import subprocess
 import numpy as np
 import pyarrow as pa
 import pytest
+import rounds
 from hypothesis import given
 from hypothesis import strategies as st
 from rounds import examples
@@ -146,19 +150,36 @@ def data_bytes(block):
     return sum(n for _, n in spans(block))
 
 
-def build(path, *more):
-    subprocess.run(["gcc", *FLAGS, "-fPIC", "-shared", "-fvisibility=default", *more, *SOURCES, "-o", str(path)], check=True)
-    return path
+def build(name, *args):
+    """Compiles the layer with args to build/block-tests/<name>-<hash of all that goes into it>, unless that is there."""
+    command = ["gcc", *FLAGS, *args, *SOURCES]
+    key = hashlib.sha256(repr(command).encode())
+    for path in sorted([*ROOT.glob("src/block/*"), *ROOT.glob("src/base/*"), *ROOT.glob("tests/c/*.[ch]"), *ROOT.glob("tests/c/fuzz/*")]):
+        if path.is_file():
+            key.update(path.read_bytes())
+    folder = ROOT / "build/block-tests"
+    made = folder / f"{name}-{key.hexdigest()[:16]}"
+    if not made.exists():
+        folder.mkdir(parents=True, exist_ok=True)
+        for old in folder.glob(f"{name}-*"):
+            old.unlink(missing_ok=True)
+        part = folder / f"{os.getpid()}.part"
+        subprocess.run([*command, "-o", str(part)], check=True)
+        part.rename(made)
+    return made
+
+
+LIBRARY = ["-fPIC", "-shared", "-fvisibility=default"]
 
 
 @pytest.fixture(scope="session")
-def big(tmp_path_factory):
-    return Block(build(tmp_path_factory.mktemp("block") / "block.so"))
+def big():
+    return Block(build("big.so", *LIBRARY))
 
 
 @pytest.fixture(scope="session")
-def tiny(tmp_path_factory):
-    return Block(build(tmp_path_factory.mktemp("block") / "tiny.so", "-DSK_BLOCK_VIEW_CHUNK=40", "-DSK_COPY_PAST=70"))
+def tiny():
+    return Block(build("tiny.so", *LIBRARY, "-DSK_BLOCK_VIEW_CHUNK=40", "-DSK_COPY_PAST=70"))
 
 
 @pytest.fixture(params=["big", "tiny"])
@@ -447,36 +468,50 @@ def batch_of(*arrays, **metadata):
     return pa.RecordBatch.from_arrays(list(arrays), schema=pa.schema(fields, metadata=metadata or None))
 
 
-@pytest.mark.parametrize("nulls", [False, True], ids=["full", "nulls"])
-@pytest.mark.parametrize("name", FLAT)
-def test_flat(block, name, nulls):
-    rng = random.Random(name)
-    for n in (0, 1, 7, 8, 9, 63, 64, 65, 200):
-        for cut in (False, True):
-            roundtrip(block, batch_of(make_flat(name, rng, n, nulls, cut)), rng)
+@contextlib.contextmanager
+def case(*what):
+    """A failure inside says what was tried. (A test goes over all of one kind: a test each takes longer to begin than to run.)"""
+    try:
+        yield
+    except BaseException as e:
+        e.add_note(f"case: {what}")
+        raise
+
+
+def test_flat(block):
+    for name in FLAT:
+        for nulls in (False, True):
+            rng = random.Random(name)
+            for n in (0, 1, 7, 8, 9, 63, 64, 65, 200):
+                for cut in (False, True):
+                    with case(name, nulls, n, cut):
+                        roundtrip(block, batch_of(make_flat(name, rng, n, nulls, cut)), rng)
 
 
 @pytest.mark.parametrize("nest", NEST)
-@pytest.mark.parametrize("name", FLAT)
-def test_nested(block, name, nest):
-    rng = random.Random(name + nest)
-    for n in (0, 1, 40):
-        for nulls in (False, True):
-            roundtrip(block, batch_of(make_nested(nest, rng, n, lambda r, k, v=nulls: make_flat(name, r, k, v), nulls)), rng)
+def test_nested(block, nest):
+    for name in FLAT:
+        rng = random.Random(name + nest)
+        for n in (0, 1, 40):
+            for nulls in (False, True):
+                with case(name, n, nulls):
+                    child = functools.partial(make_flat, name, nulls=nulls)
+                    roundtrip(block, batch_of(make_nested(nest, rng, n, child, nulls)), rng)
 
 
 @pytest.mark.parametrize("outer", NEST)
-@pytest.mark.parametrize("inner", NEST)
-def test_nested_twice(block, inner, outer):
-    if inner == outer == "run":
-        pytest.skip("pyarrow does not import runs of runs")
-    rng = random.Random(inner + outer)
-
+def test_nested_twice(block, outer):
     def leaf(r, k):
         return make_flat(r.choice(["int64", "string", "bool", "string_view"]), r, k)
 
-    for n in (0, 3, 40):
-        roundtrip(block, batch_of(make_nested(outer, rng, n, lambda r, k: make_nested(inner, r, k, leaf))), rng)
+    for inner in NEST:
+        if inner == outer == "run":
+            continue  # pyarrow does not import runs of runs
+        rng = random.Random(inner + outer)
+        child = functools.partial(make_nested, inner, child=leaf)
+        for n in (0, 3, 40):
+            with case(inner, n):
+                roundtrip(block, batch_of(make_nested(outer, rng, n, child)), rng)
 
 
 @examples(300)
@@ -753,31 +788,15 @@ def test_cut_short(big):
         same(batch, big.decode(longer))
 
 
-@pytest.mark.parametrize("sanitizer", ["address,undefined"])
-def test_damaged_bytes(big, tmp_path, sanitizer):
+@rounds.campaign()
+def test_damaged_bytes(big, tmp_path):
     """Flipped, swapped and cut bytes of every kind of block under ASan: an error or something a reader can walk, never a stray access."""
     for i, batch in enumerate(corpus()):
         (tmp_path / f"{i:03}.skb").write_bytes(bytes(big.encode(batch)))
-    exe = tmp_path / "block_fuzz"
-    driver = ROOT / "tests/c/fuzz/block_fuzz.c"
-    subprocess.run(
-        [
-            "gcc",
-            *FLAGS,
-            "-O1",
-            f"-fsanitize={sanitizer}",
-            "-fno-sanitize-recover=all",
-            str(driver),
-            str(ROOT / "tests/c/block_read.c"),
-            f"-I{ROOT / 'tests/c'}",
-            *SOURCES,
-            "-o",
-            str(exe),
-        ],
-        check=True,
-    )
-    rounds = os.environ.get("SK_FUZZ_ROUNDS", "300")
-    done = subprocess.run([str(exe), rounds, *map(str, sorted(tmp_path.glob("*.skb")))], capture_output=True, text=True)
+    own = [f"-I{ROOT / 'tests/c'}", str(ROOT / "tests/c/fuzz/block_fuzz.c"), str(ROOT / "tests/c/block_read.c")]
+    exe = build("block_fuzz", "-O1", "-fsanitize=address,undefined", "-fno-sanitize-recover=all", *own)
+    n = str(rounds.rounds(int(os.environ.get("SK_FUZZ_ROUNDS", "300"))))
+    done = subprocess.run([str(exe), n, *map(str, sorted(tmp_path.glob("*.skb")))], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr[-4000:]
     tried, refused, read = (int(x) for x in done.stdout.split()[-3:])
     print(done.stdout)
