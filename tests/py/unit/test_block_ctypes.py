@@ -4,7 +4,6 @@ The layer's C files are compiled here into a small shared library that shows its
 A second library has tiny view buffers, so that columns with many data buffers are reached without gigabytes, and copies past the cache whatever it can.
 """
 
-import contextlib
 import ctypes as ct
 import functools
 import glob
@@ -19,6 +18,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 import rounds
+from cases import case
 from hypothesis import given
 from hypothesis import strategies as st
 from rounds import examples
@@ -466,16 +466,6 @@ def roundtrip(block, batch, rng=random):
 def batch_of(*arrays, **metadata):
     fields = [pa.field(f"c{i}", a.type, metadata={"n": str(i)}) for i, a in enumerate(arrays)]
     return pa.RecordBatch.from_arrays(list(arrays), schema=pa.schema(fields, metadata=metadata or None))
-
-
-@contextlib.contextmanager
-def case(*what):
-    """A failure inside says what was tried. (A test goes over all of one kind: a test each takes longer to begin than to run.)"""
-    try:
-        yield
-    except BaseException as e:
-        e.add_note(f"case: {what}")
-        raise
 
 
 def test_flat(block):
