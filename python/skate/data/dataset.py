@@ -1465,13 +1465,10 @@ class Dataset(Splits, Conversions, Writers):
             >>> [m.num_rows for b in skate.data.range(4, override_num_blocks=2).iter_internal_ref_bundles() for _, m in b.blocks]
             [2, 2]
         """
-        import skate
         from skate.data.block import BlockMetadata, RefBundle
 
         for b in execute.run(self):
-            rb = b[0] if hasattr(b[0], "num_rows") else None
-            ref = b[0] if rb is None and not b[1] and execute.fetch(b).num_rows == b[2] else skate.put(execute.fetch(b))
-            yield RefBundle([(ref, BlockMetadata(b[2], b[3]))])
+            yield RefBundle([(execute.reference(b), BlockMetadata(b[2], b[3]))])
 
     def get_dataset_id(self) -> str:
         """A text that names this Dataset: its name, a number of its own, and how often it was run."""
@@ -1526,9 +1523,7 @@ class MaterializedDataset(Dataset):
 
     def get_internal_block_refs(self) -> list[Any]:
         """References to the blocks."""
-        import skate
-
-        return [skate.put(b[0]) if hasattr(b[0], "num_rows") else b[0] for b in self._node.options["blocks"]]
+        return [execute.reference(b) for b in self._node.options["blocks"]]
 
 
 def _given(arguments: dict[str, Any]) -> dict[str, Any]:

@@ -544,6 +544,19 @@ _user_classes: dict[tuple[type, ...], type] = {}
 
 def fetch(block: Block) -> Any:
     """The pyarrow.RecordBatch of a block."""
+    return _fetch(block)[1]
+
+
+def reference(block: Block) -> Any:
+    """A reference to a batch of exactly the block's rows: its own, or, where it is some rows of a larger one or a batch of this process, a new one."""
+    from skate import _skate
+
+    whole, rb = _fetch(block)
+    return block[0] if whole is rb and not hasattr(block[0], "num_rows") else _skate.put(rb)
+
+
+def _fetch(block: Block) -> tuple[Any, Any]:
+    """The batch that the block is in, and the block."""
     ref, row0, rows, _ = block
     if hasattr(ref, "num_rows"):
         rb = ref  # a batch of this process
@@ -551,7 +564,7 @@ def fetch(block: Block) -> Any:
         from skate import _skate
 
         rb = _skate.get(ref)
-    return rb if row0 == 0 and rows == rb.num_rows else rb.slice(row0, rows)
+    return rb, rb if row0 == 0 and rows == rb.num_rows else rb.slice(row0, rows)
 
 
 def batches(ds: Any, node: Node | None = None) -> Iterator[Any]:

@@ -359,6 +359,12 @@ def test_methods_can_be_sent():
     assert skate.get(skate.remote(lambda: method is sd.Dataset.map_batches).remote())
 
 
+def test_references_to_blocks_that_are_parts_of_others():  # the first rows of a block were referred to as the whole block
+    ds = sd.range(24, override_num_blocks=3).repartition(target_num_rows_per_block=2, strict=True)
+    for refs in ([r for b in ds.iter_internal_ref_bundles() for r in b.block_refs], ds.materialize().get_internal_block_refs()):
+        assert [skate.get(r).column("id").to_pylist() for r in refs] == [[i, i + 1] for i in range(0, 24, 2)]
+
+
 def test_bundles_of_blocks():
     ds = sd.range(6, override_num_blocks=3)
     bundles = list(ds.map(lambda r: r).iter_internal_ref_bundles())
