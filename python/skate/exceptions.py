@@ -155,6 +155,28 @@ def _remake(text, function_name, cause, dual):
     return e.as_instanceof_cause() if dual else e
 
 
+def told(e):
+    """Whether e is said to a user (raised by a raise statement of skate's, or by the engine), so that the frames of skate above it say nothing; what went wrong inside
+    of skate keeps them. `_skate_front` decides where it is set (data/execute.py)."""
+    marked = getattr(e, "_skate_front", None)
+    if marked is not None:
+        return bool(marked)
+    if isinstance(e, (KeyboardInterrupt, RayError)):
+        return True
+    tb = e.__traceback__
+    if tb is None or isinstance(e, AssertionError):
+        return False
+    import opcode
+
+    while tb.tb_next is not None:
+        tb = tb.tb_next
+    code = tb.tb_frame.f_code
+    return code.co_filename.startswith(_HOME) and code.co_code[tb.tb_lasti] == opcode.opmap["RAISE_VARARGS"]
+
+
+_HOME = __file__[: -len("exceptions.py")]
+
+
 def _remake_plain(cls, args, attributes):
     e = cls.__new__(cls, *args)
     e.__dict__.update(attributes)

@@ -351,7 +351,7 @@ def _frames(tb):
     import traceback
 
     frames = traceback.extract_tb(tb)
-    return [f for f in frames if not f.filename.startswith(_HERE)] or frames[-1:]  # of skate alone: where it was raised
+    return [f for f in frames if not f.filename.startswith(_HERE)]
 
 
 def _only(e):
@@ -375,8 +375,13 @@ def _story(e, seen, head="Traceback (most recent call last):"):
     elif e.__context__ is not None and not e.__suppress_context__:
         out += _story(e.__context__, seen, head)
         out += [_only(e.__context__), "", "During handling of the above exception, another exception occurred:", ""]
+    from skate.exceptions import told
+
     frames = _frames(e.__traceback__)
-    out.append(head)
+    if not frames and not told(e):  # an error of skate's own
+        frames = traceback.extract_tb(e.__traceback__)[-1:]
+    if frames or not head.startswith("Traceback"):
+        out.append(head)
     if frames:
         out += "".join(traceback.format_list(frames)).rstrip().splitlines()
     return out
@@ -733,7 +738,10 @@ def check_call(func, skip, args, kwargs):
     import inspect
 
     sig = inspect.signature(func, follow_wrapped=False)
-    sig.bind(*([None] * skip), *args, **kwargs)
+    try:
+        sig.bind(*([None] * skip), *args, **kwargs)
+    except TypeError as e:
+        raise TypeError(str(e)) from None  # without the frames of inspect
 
 
 def install():

@@ -1,6 +1,8 @@
 /* res.c - see res.h. */
 #include "engine/res.h"
 
+#include <stdio.h>
+
 #include "base/hash.h"
 #include "base/mem.h"
 
@@ -34,14 +36,29 @@ static const char *name_of(uint64_t i, const struct sk_res_names *names) {
     return i < SK_RES_CUSTOM ? fixed[i] : i - SK_RES_CUSTOM < names->n ? names->name[i - SK_RES_CUSTOM] : "?";
 }
 
+/* "2 CPU", "1.5 GiB of memory" */
+static const char *amount_text(uint64_t i, int64_t amount, const struct sk_res_names *names, char *buf, size_t cap) {
+    static const char *const unit[] = {"bytes", "KiB", "MiB", "GiB", "TiB"};
+    double v = (double)amount;
+    uint32_t u = 0;
+    if (i != SK_RES_MEMORY) {
+        snprintf(buf, cap, "%g %s", v / SK_RES_UNIT, name_of(i, names));
+        return buf;
+    }
+    while (v >= 1024 && u + 1 < SK_COUNT(unit)) v /= 1024, u++;
+    snprintf(buf, cap, "%.*f %s of memory", u ? 1 : 0, v, unit[u]);
+    return buf;
+}
+
 static sk_rc check(uint64_t i, int64_t amount, int64_t total, const struct sk_res_names *names, struct sk_err *err) {
     static const char *const argument[] = {"num_cpus=...", "num_gpus=...", "_memory=..."};
-    double unit = i == SK_RES_MEMORY ? 1 : SK_RES_UNIT;
+    char asked[200], given[200];
     if (amount < 0) return SK_ERR(err, SK_EINVAL, "a negative amount of %s", name_of(i, names));
     if (amount <= total) return SK_OK;
     return SK_ERR(err, SK_EINFEASIBLE,
-                  "a task or actor asks for %g %s, but this machine was given %g; ask for less, or start with more: init(%s)",
-                  (double)amount / unit, name_of(i, names), (double)total / unit, i < SK_RES_CUSTOM ? argument[i] : "resources={...}");
+                  "a task or actor asks for %s, but this machine was given %s; ask for less, or start with more: init(%s)",
+                  amount_text(i, amount, names, asked, sizeof asked), amount_text(i, total, names, given, sizeof given),
+                  i < SK_RES_CUSTOM ? argument[i] : "resources={...}");
 }
 
 sk_rc sk_res_check(const struct sk_res *r, const struct sk_res *total, const struct sk_res_names *names, struct sk_err *err) {

@@ -58,8 +58,8 @@ static void put_stage(struct text *t, const struct sk_step *x, uint32_t i, int64
     switch (s->wait) {
     case SK_WAIT_INPUT: put(t, ", waits for its input"); break;
     case SK_WAIT_MEMORY:
-        put(t, ", waits for memory (%llu of %llu bytes in blocks, %llu promised to tasks)", (unsigned long long)x->mem.used,
-            (unsigned long long)x->mem.limit, (unsigned long long)x->mem.reserved);
+        put(t, ", waits for memory (%.1f of %.1f MiB in blocks, %.1f promised to tasks)", (double)x->mem.used / 1048576.0,
+            (double)x->mem.limit / 1048576.0, (double)x->mem.reserved / 1048576.0);
         break;
     case SK_WAIT_RESOURCE:
         put(t, s->kind == SK_STAGE_ACTORS ? ", waits for an actor" : ", waits for a free slot (cpu %g each)", (double)s->cpu_e4 / 1e4);

@@ -4,7 +4,7 @@
  * about it. A Python function cannot leave its own frame out of a traceback; a C function has none. So front(function) is a method that calls it, and what comes
  * back as a generator goes on in a FrontIter.
  *
- * Not here: which errors these are. Only what has the attribute _skate_front (set by data/execute.py) loses frames, so a bug of skate itself keeps its whole traceback.
+ * Not here: which errors these are (told() in skate/exceptions.py): a bug of skate itself keeps its whole traceback.
  * Invariant: only frames of files below the package's folder go, wherever in the traceback they are. Cost: 20 ns a call or item. */
 #include "py/py_int.h"
 
@@ -51,17 +51,24 @@ static PyTracebackObject *without_ours(PyTracebackObject *tb, PyObject *home) {
     return tb;
 }
 
-static void strip(struct py_state *st) /* the current exception */
-{
-    PyObject *type, *value, *tb, *marked = NULL, *home;
+static bool told(struct py_state *st, PyObject *e) {
+    PyObject *f = py_class(st, "told"), *yes = f ? PyObject_CallOneArg(f, e) : NULL;
+    bool r = yes == Py_True;
+    if (!yes) PyErr_Clear(); /* all frames, then */
+    Py_XDECREF(f);
+    Py_XDECREF(yes);
+    return r;
+}
+
+void py_front_strip(struct py_state *st) {
+    PyObject *type, *value, *tb, *home;
     PyErr_Fetch(&type, &value, &tb);
     PyErr_NormalizeException(&type, &value, &tb);
-    if (value && tb && (marked = PyObject_GetAttrString(value, "_skate_front")) && (home = py_folder(st)) && PyTraceBack_Check(tb)) {
+    if (value && tb && PyTraceBack_Check(tb) && PyException_SetTraceback(value, tb) == 0 && told(st, value) && (home = py_folder(st))) {
         tb = (PyObject *)without_ours((PyTracebackObject *)tb, home);
         if (PyException_SetTraceback(value, tb ? tb : Py_None) < 0) PyErr_Clear();
     }
-    Py_XDECREF(marked);
-    PyErr_Restore(type, value, tb); /* also drops the AttributeError of what is not marked */
+    PyErr_Restore(type, value, tb); /* also drops what went wrong here */
 }
 
 /* ---- generators --------------------------------------------------------------------------------------------------------------------------- */
@@ -72,7 +79,7 @@ struct front_iter {
 
 static PyObject *iter_next(PyObject *self) {
     PyObject *v = PyIter_Next(((struct front_iter *)self)->it);
-    if (!v && PyErr_Occurred()) strip(py_state_of(Py_TYPE(self)));
+    if (!v && PyErr_Occurred()) py_front_strip(py_state_of(Py_TYPE(self)));
     return v;
 }
 
@@ -127,7 +134,7 @@ static PyObject *front_call(PyObject *self, PyObject *const *args, size_t n, PyO
     struct py_state *st = py_state_of(Py_TYPE(self));
     PyObject *v = PyObject_Vectorcall(((struct front *)self)->fn, args, n, names);
     if (!v) {
-        strip(st);
+        py_front_strip(st);
         return NULL;
     }
     if (!PyGen_CheckExact(v)) return v;

@@ -141,6 +141,7 @@ void py_title_set(const char *name, const char *suffix); /* nothing before init 
 
 /* ---- py_front.c */
 int py_front_types(PyObject *module, struct py_state *st);
+void py_front_strip(struct py_state *st); /* takes skate's frames from the current exception, if it is one that is told to users */
 PyObject *py_folder(struct py_state *st); /* the package's folder, with its slash: borrowed, NULL with an exception */
 
 /* ---- py_ref.c */

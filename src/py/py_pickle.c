@@ -37,7 +37,10 @@ int py_dump(struct py_state *st, PyObject *v, PyObject **own, PyObject **bufs, s
     py_collector_push(c);
     PyObject *r = PyObject_CallOneArg(st->hook_dumps, v);
     py_collector_pop(c);
-    if (!r) return -1;
+    if (!r) {
+        py_front_strip(st);
+        return -1;
+    }
     if (!PyTuple_CheckExact(r) || PyTuple_GET_SIZE(r) != 2 || !PyBytes_CheckExact(PyTuple_GET_ITEM(r, 0)) ||
         !PyList_CheckExact(PyTuple_GET_ITEM(r, 1))) {
         Py_DECREF(r);

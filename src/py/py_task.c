@@ -173,6 +173,7 @@ static int make_def(struct py_state *st, struct tmpl *t) {
         py_collector_push(&c);
         t->def = PyObject_CallOneArg(st->hook_dump_function, t->target);
         py_collector_pop(&c);
+        if (!t->def) py_front_strip(st);
         if (t->def && !PyBytes_CheckExact(t->def)) {
             Py_CLEAR(t->def);
             PyErr_SetString(PyExc_TypeError, "dump_function must return bytes");
@@ -400,7 +401,7 @@ static int sig_complain(struct py_state *st, const struct sig *s, PyObject *cons
     for (size_t i = 0; ok && i < n; i++) PyTuple_SET_ITEM(a, (Py_ssize_t)i, Py_NewRef(args[i]));
     for (Py_ssize_t i = 0; ok && kwnames && i < PyTuple_GET_SIZE(kwnames); i++)
         ok = PyDict_SetItem(kw, PyTuple_GET_ITEM(kwnames, i), args[n + (size_t)i]) == 0;
-    if (ok) r = PyObject_CallFunctionObjArgs(st->hook_check_call, s->func, skip, a, kw, NULL);
+    if (ok && !(r = PyObject_CallFunctionObjArgs(st->hook_check_call, s->func, skip, a, kw, NULL))) py_front_strip(st);
     Py_XDECREF(a);
     Py_XDECREF(kw);
     Py_XDECREF(skip);

@@ -905,11 +905,15 @@ class Dataset(Splits, Conversions, Writers):
         return text
 
     def stats(self) -> str:
-        """What the last execution did, operator by operator, as text; its last line names the bottleneck."""
+        """What the last execution did, operator by operator, as text; its last line names the bottleneck. Before the first one it says so, and what is known."""
         if self._stats is None and self._node.op == "blocks":
             blocks = self._node.options["blocks"]
             return f"{self._node.label}: {sum(b[2] for b in blocks):,} rows in {len(blocks):,} blocks of this process. Nothing was run."
-        return str(self._stats) if self._stats is not None else ""
+        if self._stats is None:
+            from skate.data.stats import before_a_run
+
+            return before_a_run(self)
+        return str(self._stats)
 
     def stats_json(self) -> str:
         """The same as stats() as JSON."""
@@ -941,7 +945,10 @@ class Dataset(Splits, Conversions, Writers):
             ([{'x': 1}], [('ValueError', {'x': '?'})])
         """
         if self._errors is None:
-            raise ValueError("errors(): nothing has been executed on this Dataset yet; run it first (on the same object)")
+            raise ValueError(
+                "errors(): this Dataset has not been run, so no record can have been bad. Run it (take_all(), write_parquet(), materialize(), ...) and ask the "
+                "object that you ran: ds.limit(5).take_all() is a run of another one"
+            )
         return self._errors.dataset(operator)  # type: ignore[no-any-return]
 
     @property

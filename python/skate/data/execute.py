@@ -500,11 +500,10 @@ def warn_few_inputs(node: Node) -> None:
 
 def in_front(e: BaseException, context: DataContext) -> BaseException:
     """e, marked to be shown without frames of skate (py_front.c); DataContext.log_internal_stack_trace_to_stdout keeps them."""
-    if not context.log_internal_stack_trace_to_stdout:
-        try:
-            e._skate_front = True  # type: ignore[attr-defined]
-        except AttributeError:  # a class of the user's without room for it: shown with all frames
-            pass
+    try:
+        e._skate_front = not context.log_internal_stack_trace_to_stdout  # type: ignore[attr-defined]
+    except AttributeError:  # a class of the user's without room for it: shown with all frames
+        pass
     return e
 
 

@@ -32,6 +32,24 @@ def short(label: str, n: int = 120) -> str:
     return label if len(label) <= n else f"{label[: n // 2]}…{label[-(n // 2 - 1) :]}"
 
 
+def before_a_run(ds: Any) -> str:
+    """What stats() says of a Dataset that was not run: its operators, and what is known of its input."""
+    from skate.data.execute import expected
+
+    labels, node = [], ds._node
+    while node is not None:
+        labels.append(node.label)
+        node = node.inputs[0] if len(node.inputs) == 1 else None
+    known = [f"{ds._facts.rows:,} rows come out"] if ds._facts.rows is not None else []
+    known.append(f"its input is {expected((ds._node,)).removeprefix('of ')}")
+    if ds._facts.files:
+        known.append(f"{len(set(ds._facts.files)):,} files")
+    return (
+        f"{short('->'.join(reversed(labels)))} has not been run yet, so there are no numbers: take_all(), write_parquet(), materialize() and the like run it. "
+        f"Known so far: {', '.join(known)}."
+    )
+
+
 _WAITS = (("wait_input_ns", "input"), ("wait_memory_ns", "memory"), ("wait_resource_ns", "resources"), ("wait_consumer_ns", "consumer"))
 
 

@@ -2,6 +2,7 @@
 
 import os
 import random
+import time
 
 import pytest
 import skate
@@ -300,3 +301,65 @@ def test_a_pool_that_dies_often_ends():
     """Without a batch size each block is a call: what was done before a death is not done again."""
     ds = sd.range(400, override_num_blocks=40).map_batches(DiesOften, concurrency=2, num_cpus=0.5)
     assert [r["id"] for r in ds.take_all()] == list(range(400))
+
+
+def frames_of(call):
+    import traceback
+
+    try:
+        call()
+    except BaseException as e:
+        return e, [f.filename for f in traceback.extract_tb(e.__traceback__)]
+    raise AssertionError("it did not raise")
+
+
+def interrupted(ds):
+    import signal
+    import threading
+
+    begun = threading.Event()
+
+    def kill():
+        begun.wait()
+        os.kill(os.getpid(), signal.SIGINT)
+
+    threading.Thread(target=kill).start()
+    for row in ds.iter_rows():
+        begun.set()
+        while True:
+            time.sleep(0.001)
+
+
+def test_what_is_told_has_no_frames_of_skate():
+    import threading
+
+    lock, ds = threading.Lock(), sd.range(4)
+    for call, kind, words in (
+        (
+            lambda: ds.map(lambda r: r, num_gpus=1).take_all(),
+            skate.exceptions.TaskUnschedulableError,
+            "1 GPU, but this machine was given 0 GPU",
+        ),
+        (lambda: ds.map(lambda r: r, memory=1e12).take_all(), skate.exceptions.TaskUnschedulableError, "asks for 931.3 GiB of memory"),
+        (lambda: ds.map(lambda r: lock).take_all(), TypeError, "closure variable lock: threading.Lock cannot be sent"),
+        (lambda: skate.remote(lambda: lock).remote(), TypeError, "threading.Lock cannot be sent"),
+        (lambda: skate.put(lock), TypeError, "threading.Lock cannot be sent"),
+        (lambda: skate.remote(lambda: 1).remote(5), TypeError, "too many positional arguments"),
+        (lambda: ds.map_batches(5), TypeError, "fn must be"),
+        (lambda: ds.errors(), ValueError, "has not been run"),
+        (lambda: ds.map(lambda r: 5).take_all(), ValueError, "returned a value of type int"),
+        (lambda: ds.map_batches(lambda b: None).take_all(), ValueError, "returned None"),
+        (lambda: interrupted(ds), KeyboardInterrupt, ""),
+    ):
+        e, files = frames_of(call)
+        assert isinstance(e, kind) and words in str(e), repr(e)
+        assert set(files) == {__file__} and os.path.dirname(skate.__file__) not in str(e), (files, str(e))
+        assert len(str(e).splitlines()) <= 12
+
+
+def test_what_is_wrong_inside_of_skate_keeps_its_frames(monkeypatch):
+    from skate.data import execute
+
+    monkeypatch.setattr(execute, "lower", None)
+    e, files = frames_of(lambda: sd.range(1).map(lambda r: r).take_all())
+    assert isinstance(e, TypeError) and files[-1] == execute.__file__
