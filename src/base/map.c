@@ -50,6 +50,12 @@ sk_rc sk_map_reserve(struct sk_map *m, uint32_t n) {
     return resize(m, slots);
 }
 
+void sk_map_shrink(struct sk_map *m) {
+    uint64_t slots = MIN_SLOTS;
+    while (!fits(2 * (uint64_t)m->n, slots)) slots *= 2;
+    if (m->slot && slots < (uint64_t)m->mask + 1 && resize(m, slots) != SK_OK) return; /* as large as it was */
+}
+
 sk_rc sk_map_put(struct sk_map *m, uint64_t key, void *val) {
     SK_ASSERT(key != 0);
     if (SK_LIKELY(m->slot != NULL)) {

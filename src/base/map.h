@@ -28,6 +28,10 @@ sk_rc sk_map_put(struct sk_map *m, uint64_t key, void *val) SK_MUST_USE;
 void *sk_map_del(struct sk_map *m, uint64_t key);               /* the value that was there, or NULL */
 sk_rc sk_map_reserve(struct sk_map *m, uint32_t n) SK_MUST_USE; /* n entries in all fit without allocation */
 void sk_map_clear(struct sk_map *m);                            /* keeps the slots */
+#define SK_MAP_LARGE (1u << 16)
+/* Does it hold many slots, nearly all of which are free? Then it was much larger once, and shrink gives them back, if there is memory for the few. */
+static inline bool sk_map_roomy(const struct sk_map *m) { return m->mask >= SK_MAP_LARGE && m->n < m->mask / 8; }
+void sk_map_shrink(struct sk_map *m);
 
 /* for (uint32_t i = 0; sk_map_next(m, &i, &key, &val);) ...   key and val may be NULL. The map must not change meanwhile, except that
  * values may be replaced by sk_map_put of a present key. */

@@ -1,7 +1,7 @@
 /* pool.h - fixed-size nodes from slabs: one pointer pop to get, one push to put.
  *
  * Not here: variable sizes (mem.h), lifetimes as regions (arena.h). Nodes are neither zeroed nor moved; slabs go back to the heap in
- * deinit only, so a pool stays as large as its peak. sk_pool_reserve makes the next n gets certain: an operation reserves first and
+ * deinit and trim, else a pool stays as large as its peak. sk_pool_reserve makes the next n gets certain: an operation reserves first and
  * cannot fail half-way. Cost: about 2 ns a get or put; slabs double from 64 nodes to 4096.
  *
  * Thread-safety: none. */
@@ -13,7 +13,7 @@
 
 struct sk_pool_slab {
     struct sk_pool_slab *next;
-    uint64_t pad; /* nodes start 16-aligned */
+    uint64_t n_free; /* used by trim only; nodes start 16-aligned */
 };
 
 struct sk_pool {
@@ -21,6 +21,7 @@ struct sk_pool {
     struct sk_pool_slab *slabs;
     uint32_t node_size, tag;
     uint64_t n_used, n_cap;
+    uint64_t n_trimmed; /* n_cap after the last trim */
 };
 
 static inline void sk_pool_init(struct sk_pool *p, enum sk_tag tag, size_t node_size) {
@@ -34,7 +35,7 @@ static inline void sk_pool_deinit(struct sk_pool *p) {
         p->slabs = next;
     }
     p->free = NULL;
-    p->n_used = p->n_cap = 0;
+    p->n_used = p->n_cap = p->n_trimmed = 0;
 }
 
 static inline bool sk_pool_grow_(struct sk_pool *p) {
@@ -74,5 +75,12 @@ static inline void sk_pool_put(struct sk_pool *p, void *node) {
     p->free = node;
     p->n_used--;
 }
+
+/* Has it many nodes, most of them free, that trim has not looked at yet? */
+static inline bool sk_pool_roomy(const struct sk_pool *p) {
+    return p->n_cap >= 1u << 16 && p->n_used < p->n_cap / 4 && p->n_cap > 2 * p->n_trimmed;
+}
+/* Gives back the slabs all of whose nodes are free. Without memory to sort them: none. Cost: two walks over the free nodes. */
+void sk_pool_trim(struct sk_pool *p);
 
 #endif

@@ -406,6 +406,12 @@ uint64_t sk_lineage_bytes(const struct sk_lineage *l) { return l->bytes; }
 uint64_t sk_lineage_n(const struct sk_lineage *l) { return l->tasks.n; }
 uint64_t sk_lineage_n_evicted(const struct sk_lineage *l) { return l->n_evicted; }
 
+void sk_lineage_shrink(struct sk_lineage *l) {
+    sk_map_shrink(&l->objs);
+    sk_map_shrink(&l->tasks);
+    sk_pool_trim(&l->pool);
+}
+
 bool sk_lineage_each(const struct sk_lineage *l, uint32_t *cursor, uint64_t *id, void **data) {
     void *val;
     if (!sk_map_next(&l->tasks, cursor, id, &val)) return false;

@@ -81,6 +81,7 @@ uint64_t sk_lineage_bytes(const struct sk_lineage *l);
 uint64_t sk_lineage_n(const struct sk_lineage *l); /* kept tasks */
 uint64_t sk_lineage_n_evicted(const struct sk_lineage *l);
 /* Kept tasks in no order: start with *cursor = 0; no other call meanwhile. */
+void sk_lineage_shrink(struct sk_lineage *l); /* gives back the memory of what is not known any more, as far as it can */
 bool sk_lineage_each(const struct sk_lineage *l, uint32_t *cursor, uint64_t *id, void **data);
 /* Counts and (*) against a recount. */
 bool sk_lineage_check(const struct sk_lineage *l);

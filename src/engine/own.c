@@ -328,6 +328,15 @@ bool sk_own_each(const struct sk_own *o, uint32_t *cursor, uint64_t *id, void **
     return true;
 }
 
+bool sk_own_roomy(const struct sk_own *o) { return sk_map_roomy(&o->objs) || sk_pool_roomy(&o->pool); }
+
+bool sk_own_large(const struct sk_own *o) { return o->objs.mask >= SK_MAP_LARGE; }
+
+void sk_own_shrink(struct sk_own *o) {
+    sk_map_shrink(&o->objs);
+    sk_pool_trim(&o->pool);
+}
+
 /* Takes (sign -1) or gives back (+1) every borrow and mention that the maps and inner lists show. False: one points nowhere. */
 static bool recount(struct sk_own *o, int sign) {
     uint64_t key, id;

@@ -56,6 +56,11 @@ bool sk_own_next_freed(struct sk_own *o, uint64_t *id, void **data);
 /* Next alive object in no order, for shutdown and status: start with *cursor = 0; no other call meanwhile. */
 bool sk_own_each(const struct sk_own *o, uint32_t *cursor, uint64_t *id, void **data);
 
+/* Many more objects were alive than are now; shrink gives that memory back, as far as it can. */
+bool sk_own_roomy(const struct sk_own *o);
+bool sk_own_large(const struct sk_own *o); /* it has room for so many that it may be roomy one day */
+void sk_own_shrink(struct sk_own *o);
+
 /* Every count against a recount: borrows by process, contained-by, queue. */
 bool sk_own_check(struct sk_own *o);
 

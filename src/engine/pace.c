@@ -11,7 +11,7 @@ struct sk_pace_sleep sk_pace_caller(const struct sk_pace_view *v, int64_t n_cpu,
 
 struct sk_pace_sleep sk_pace_thread(struct sk_pace *p, const struct sk_pace_view *v) {
     struct sk_pace_sleep s = {.until_ns = INT64_MAX};
-    if (v->n_live) s.until_ns = v->now_ns + SK_PACE_REAP_NS;
+    if (v->n_live || v->large) s.until_ns = v->now_ns + SK_PACE_REAP_NS;
     if (!v->driven && (v->n_busy || v->waiting)) s.until_ns = v->now_ns + 10 * SK_PACE_TICK_NS;
     if (!v->n_messages) return s;
     if (v->now_ns - p->last_ns < 4 * SK_PACE_NAP_NS) s.nap_ns = SK_PACE_NAP_NS; /* they came again soon after the last time */

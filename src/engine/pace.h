@@ -19,6 +19,7 @@ struct sk_pace_view { /* of the engine, now */
     uint32_t n_busy;     /* of them neither idle nor starting */
     bool waiting; /* a task is ready or an actor has no worker: sent when a ring is read or a worker comes; or somebody waits for room */
     bool driven;  /* loop thread: a caller drives */
+    bool large;   /* its tables are: to be made small again when nobody needs them so */
 };
 
 struct sk_pace {     /* of the loop thread */

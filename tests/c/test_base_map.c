@@ -85,6 +85,27 @@ TEST(map_reserve_then_no_allocation) {
     sk_map_deinit(&m);
 }
 
+TEST(map_shrinks) {
+    struct sk_map m;
+    sk_map_init(&m, SK_TAG_TEST);
+    sk_map_shrink(&m);
+    CHECK(!m.slot);
+    for (uint64_t i = 1; i <= 100000; i++) CHECK_OK(sk_map_put(&m, i, (void *)(uintptr_t)i));
+    CHECK(!sk_map_roomy(&m));
+    sk_map_shrink(&m);
+    for (uint64_t i = 101; i <= 100000; i++) CHECK(sk_map_del(&m, i));
+    CHECK(sk_map_roomy(&m));
+    sk_mem_fail_at(1);
+    sk_map_shrink(&m); /* no memory: as it was */
+    sk_mem_fail_at(0);
+    CHECK(sk_map_roomy(&m) && sk_map_check(&m));
+    sk_map_shrink(&m);
+    CHECK(!sk_map_roomy(&m) && sk_map_check(&m));
+    CHECK_LE(m.mask, 511);
+    for (uint64_t i = 1; i <= 200; i++) CHECK(sk_map_get(&m, i) == (i <= 100 ? (void *)(uintptr_t)i : NULL));
+    sk_map_deinit(&m);
+}
+
 TEST(map_refused_memory_changes_nothing) {
     for (int64_t nth = 1;; nth++) {
         struct sk_map m;

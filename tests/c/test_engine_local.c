@@ -792,6 +792,35 @@ TEST(local_many_children_are_cancelled) { /* for each of them, all tasks were wa
     eng_close();
 }
 
+TEST(local_a_dropped_queue_gives_its_memory_back) { /* tables stayed as large as they ever were, and the heap in pieces */
+    enum { N = 150000, SLACK = 16 << 20 };
+    OPEN();
+    sk_tid t;
+    uint64_t heap = eng_stat(eng, "heap_bytes"), before, most, now;
+    sk_oid late = eng_job_tid(&(struct job){.fn = "wait_gate", .a = {VAL(1), VAL(2)}, .n_a = 2}, &t);
+    sk_oid *o = sk_alloc(SK_TAG_TEST, N * sizeof *o);
+    CHECK(o && sk_proc_anon(getpid(), &before));
+    for (int i = 0; i < N; i++) o[i] = JOB(.fn = "add1", .a = {REF(late)}, .n_a = 1);
+    CHECK(sk_proc_anon(getpid(), &most));
+    CHECK_GE(most, before + 2 * (uint64_t)SLACK);
+    CHECK_OK(eng->ops->cancel(eng, t, SK_CANCEL_FORCE, NULL));
+    for (int i = 0; i < N; i++) {
+        char text[100];
+        if (i == N - 1) (void)eng_error(o[i], text, sizeof text);
+        else eng_release(o[i]);
+    }
+    sk_free(o);
+    eng_release(late);
+    bool kept = true;
+    for (int64_t until = test_patience(); kept && sk_now_ns() < until; (void)usleep(20000)) {
+        CHECK(sk_proc_anon(getpid(), &now));
+        kept = eng_stat(eng, "heap_bytes") > heap + SLACK / 4 || (!test_sanitized() && now > before + SLACK);
+    }
+    CHECK_MSG(!kept, "memory %llu, %llu, %llu; heap %llu, %llu", (unsigned long long)before, (unsigned long long)most,
+              (unsigned long long)now, (unsigned long long)heap, (unsigned long long)eng_stat(eng, "heap_bytes"));
+    eng_close();
+}
+
 /* ---- actors --------------------------------------------------------------------------------------------------------------------------------- */
 
 static int64_t state; /* of the one actor in this process */

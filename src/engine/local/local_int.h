@@ -574,6 +574,7 @@ struct sk_local {
     struct sk_map tasks; /* id -> sk_ltask, until finished */
     struct sk_list due;  /* sk_ltask.place.link: their arguments are all there, and they are looked at in turn (sk_ltask_due) */
     bool looking;
+    bool roomy; /* found so at the last look: much more was known than is now */
     struct sk_map fns;
     struct sk_list actors;
     struct sk_list names_of_actors, names_of_groups; /* sk_name */

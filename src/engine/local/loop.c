@@ -142,7 +142,8 @@ struct sk_pace_view sk_loop_view(const struct sk_local *l, int64_t now_ns, uint3
                                  .n_live = l->n_live,
                                  .n_busy = l->n_live - l->place.n_idle - l->place.n_starting,
                                  .waiting = l->place.n_ready || l->n_homeless || space || l->lost.n,
-                                 .driven = l->driving};
+                                 .driven = l->driving,
+                                 .large = l->tasks.mask >= SK_MAP_LARGE || sk_own_large(l->own)};
 }
 
 /* ---- messages of workers in --------------------------------------------------------------------------------------------------------- */

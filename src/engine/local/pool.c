@@ -5,6 +5,7 @@
  * only after its process is known to be dead. */
 #include <errno.h>
 #include <fcntl.h>
+#include <malloc.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -339,6 +340,18 @@ void sk_pool_reap(struct sk_local *l, int64_t now) {
     }
 }
 
+/* A dropped queue of a million tasks leaves tables of that size, and a heap in pieces. True: so it was twice in a row, the tables are small now, and
+ * malloc should give back what it keeps. */
+static bool shrink(struct sk_local *l) {
+    bool roomy = sk_map_roomy(&l->tasks) || sk_own_roomy(l->own), twice = roomy && l->roomy;
+    l->roomy = roomy && !twice;
+    if (!twice) return false;
+    sk_map_shrink(&l->tasks);
+    sk_own_shrink(l->own);
+    sk_lineage_shrink(l->lin);
+    return true;
+}
+
 /* ---- threads ---------------------------------------------------------------------------------------------------------------------- */
 
 static void *loop_main(void *arg) {
@@ -357,10 +370,15 @@ static void *loop_main(void *arg) {
             if ((n || l->progress != before) && l->n_callers) pthread_cond_broadcast(&l->turn);
         }
         int64_t now = sk_now_ns();
-        if (sk_pace_reap(&pace, now)) sk_pool_reap(l, now);
+        bool shrunk = false;
+        if (sk_pace_reap(&pace, now)) {
+            sk_pool_reap(l, now);
+            shrunk = shrink(l);
+        }
         struct sk_pace_view view = sk_loop_view(l, now, n);
         struct sk_pace_sleep s = sk_pace_thread(&pace, &view);
         pthread_mutex_unlock(&l->mu);
+        if (shrunk) (void)malloc_trim(0);
         if (s.nap_ns) {
             struct timespec ts = {0, s.nap_ns};
             nanosleep(&ts, NULL);
