@@ -89,7 +89,6 @@ def machine() -> dict[
 ]: ...  # memory_bytes (least of all limits), limit_bytes, used_bytes, where; cpus (quota of the cgroup, 0.0: none)
 def memory() -> dict[str, Any]: ...  # bytes: see skate.memory.usage
 def mem_bytes() -> int: ...  # C heap in use by skate in this process
-def _forget() -> None: ...  # in a child that the user forked: the engine is the parent's
 
 # --- values
 def set_hooks(**hooks: Callable[..., Any]) -> None:

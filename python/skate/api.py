@@ -706,4 +706,3 @@ def _named(space, name):
 
 _skate.set_hooks(auto_init=_auto_init, named=_named)
 atexit.register(shutdown)
-os.register_at_fork(after_in_child=_skate._forget)

@@ -91,8 +91,9 @@ def future_of(ref):
 
 
 def _after_fork():
-    global _futures
+    global _futures, _lock
     _futures = None  # its thread is the parent's
+    _lock = threading.Lock()  # another thread of which may have held it
 
 
 os.register_at_fork(after_in_child=_after_fork)

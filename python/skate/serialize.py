@@ -722,6 +722,25 @@ def leave_by_exit(e):
     os._exit(code & 0xFF)
 
 
+def end_stray(task, worker, error):
+    """In a process that a task forked: what the task called came back, or raised `error`. The process ends, as it would at the end of a program."""
+    if isinstance(error, SystemExit):
+        leave_by_exit(error)
+    what = "came back from it"
+    if error is not None:
+        sys.excepthook(type(error), error, error.__traceback__)
+        what = f"raised {type(error).__name__} in it"
+    print(
+        f"skate: process {os.getpid()}, which the task {task} had forked, {what} and ended: the task goes on in process {worker} alone. "
+        "End a forked child by os._exit(), or use multiprocessing.",
+        file=sys.stderr,
+    )
+    for out in (sys.stdout, sys.stderr):
+        if out is not None:
+            out.flush()
+    os._exit(0 if error is None else 1)
+
+
 def leave(actors):
     """The process of these actors ends in order (not killed): their __ray_shutdown__ is called."""
     for a in actors:

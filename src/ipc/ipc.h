@@ -8,7 +8,7 @@
  *     nothing of one that was only reserved. The surviving side never blocks on the dead one: waits carry a deadline, and the
  *     watcher (proc.c) rings the waiter's bell on a death.
  *  3. Children do not outlive the driver: the fork server watches a pidfd of the driver, and workers carry PR_SET_PDEATHSIG=SIGKILL
- *     towards the fork server, so SIGKILL of the driver takes all of them within milliseconds.
+ *     towards the fork server, so SIGKILL of the driver takes all of them within milliseconds. What user code forks from them goes with them (stray.c).
  *
  * Thread-safety: an object belongs to one thread (or one lock) a side unless its comment says otherwise. */
 #ifndef SK_IPC_H
@@ -187,6 +187,12 @@ struct sk_forksrv_hooks { /* of whom the process belongs to, an interpreter; all
     void *ctx;
 };
 uint32_t sk_forksrv_run(int sock, const struct sk_forksrv_hooks *hooks); /* NULL: none */
+
+/* ---- stray.c: what user code forks from a server or a worker, without starting another program ------------------------------------- */
+
+extern bool sk_stray_; /* this process is one: it must touch no ring. It is killed when the server or worker that it comes from ends */
+/* Ends a stray that is about to do what only its parent may; `what` goes to stderr. */
+void sk_stray_end(const char *what) __attribute__((noreturn));
 
 /* ---- machine.c: another machine than this one ------------------------------------------------------------------------------------ */
 

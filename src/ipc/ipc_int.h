@@ -20,6 +20,10 @@ struct fork_cmd {
 _Static_assert(sizeof(struct fork_cmd) == 24, "on the wire");
 _Static_assert(sizeof(struct sk_fork_report) == 24, "on the wire");
 
+/* stray.c. Server and workers call it at their start, once each: what they fork from now on ends with them. SK_EIO. */
+sk_rc sk_stray_watch(struct sk_err *err) SK_MUST_USE;
+void sk_stray_ours(bool ours); /* the next fork is the server's own: it makes a worker */
+
 #define FORK_NOTE_MAX ((size_t)4 << 20)
 #define FORK_ENV_SOCK "SKATE_FORK_FD"
 #define FORK_ENV_DRIVER "SKATE_DRIVER_PID"

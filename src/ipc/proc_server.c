@@ -118,6 +118,11 @@ static void reap(struct server *s) {
 /* In the child. PDEATHSIG is cleared by fork and set only now: when the server died in between, the parent is another. */
 static void become_worker(struct server *s) {
     if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || getppid() != s->self) _exit(1);
+    struct sk_err err;
+    if (sk_stray_watch(&err) != SK_OK) {
+        fprintf(stderr, "skate worker: %s\n", err.msg);
+        _exit(1);
+    }
     (void)close(s->sock);
     (void)close(s->driver_fd);
     (void)close(s->sigchld_fd);
@@ -134,13 +139,15 @@ static bool spawn(struct server *s, uint32_t worker) {
     }
     SK_FAULT_HERE("forksrv.before_fork");
     if (s->hooks.before_fork) s->hooks.before_fork(s->hooks.ctx);
-    pid_t pid = fork();
+    sk_stray_ours(true);
+    pid_t pid = SK_FAULT("forksrv.fork") ? (errno = EAGAIN, -1) : fork();
     if (pid == 0) {
         SK_FAULT_HERE("forksrv.child");
         become_worker(s);
         return true;
     }
     int e = errno;
+    sk_stray_ours(false);
     if (s->hooks.after_fork) s->hooks.after_fork(s->hooks.ctx);
     if (pid < 0) {
         report(s, (struct sk_fork_report){SK_FORK_FAILED, worker, 0, e, 0});
@@ -219,6 +226,8 @@ static void begin(struct server *s) {
     (void)unsetenv(FORK_ENV_SOCK); /* or a program that a worker starts would take itself for a server */
     (void)unsetenv(FORK_ENV_DRIVER);
     (void)unsetenv(FORK_ENV_LIVE);
+    struct sk_err err;
+    if (sk_stray_watch(&err) != SK_OK) give_up(err.msg);
 
     struct sigaction ign = {.sa_handler = SIG_IGN}, dfl = {.sa_handler = SIG_DFL};
     (void)sigemptyset(&s->chld);

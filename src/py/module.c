@@ -4,6 +4,7 @@
  * (closing), waits come back within a slice, then the engine is closed. Refs that are still alive belong to an old generation then. */
 #include <pthread.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "py/py_int.h"
 
@@ -189,6 +190,7 @@ static PyObject *m_init(PyObject *module, PyObject *dict) {
     PyObject *r = NULL;
     PY_ERR(err);
     if (!PyDict_Check(dict)) return PyErr_Format(PyExc_TypeError, "init takes a dict");
+    if (st->stray) return py_raise(st, SK_ECLOSED, NULL);
     if (st->engine || st->worker) return PyErr_Format(PyExc_RuntimeError, "an engine is open in this process");
     PyObject *engine = item(&k, "engine");
     const char *name = engine ? PyUnicode_AsUTF8(engine) : "local";
@@ -236,14 +238,23 @@ static PyObject *m_shutdown(PyObject *module, PyObject *unused SK_UNUSED) {
     Py_RETURN_NONE;
 }
 
-/* In a child that the user forked: the engine is the parent's. */
-static PyObject *m_forget(PyObject *module, PyObject *unused SK_UNUSED) {
-    struct py_state *st = PyModule_GetState(module);
+static struct py_state *the_state; /* for the handler below */
+
+/* In the child of any fork, whoever made it, before Python runs on: the engine and its threads are the parent's. A driver's child opens one of its own when
+ * it needs it; a worker's is a stray. */
+static void in_child(void) {
+    struct py_state *st = the_state;
+    if (!st) return;
+    if (!st->stray && (st->worker || st->engine)) st->forked_from = getppid();
+    st->stray = st->worker;
     st->engine = NULL;
     st->gen++;
     st->n_inside = 0;
     st->driver = st->closing = false;
-    Py_RETURN_NONE;
+    sem_init(&st->all_out, 0, 0);
+    py_exec_forget(st);
+    py_copy_forget();
+    if (st->stray) py_worker_forget();
 }
 
 static PyObject *m_is_initialized(PyObject *module, PyObject *unused SK_UNUSED) {
@@ -449,7 +460,6 @@ static PyObject *m_restore_token(PyObject *module, PyObject *args) {
 static PyMethodDef methods[] = {
     {"init", m_init, METH_O, "Opens the engine of this process."},
     {"shutdown", m_shutdown, METH_NOARGS, "Closes it; idempotent."},
-    {"_forget", m_forget, METH_NOARGS, "In a forked child: the engine is the parent's."},
     {"is_initialized", m_is_initialized, METH_NOARGS, NULL},
     {"in_worker", m_in_worker, METH_NOARGS, NULL},
     {"resources", m_resources, METH_O, "resources(custom names): (total, available)."},
@@ -479,6 +489,11 @@ static int mod_exec(PyObject *m) {
     st->gen = 1;    /* 0 is that of refs made of bytes */
     py_runner_init(st);
     sem_init(&st->all_out, 0, 0);
+    if (!the_state && pthread_atfork(NULL, NULL, in_child) != 0) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    the_state = st;
     PyMethodDef *const tables[] = {py_store_methods,  py_task_methods,  py_block_methods, py_joblog_methods,
                                    py_worker_methods, py_state_methods, py_stack_methods, py_memory_methods,
                                    py_room_methods,   py_own_methods,   py_text_methods};

@@ -1,7 +1,7 @@
 /* py_copy.c - large copies: two threads, huge pages, memory warmed by the thread that writes it.
  *
  * By two threads from 8 MiB (in a driver, which has a core to spare). Nothing here touches a Python object: the GIL may be held or dropped.
- * Invariant: the helper thread copies for one caller at a time; who finds it busy copies alone. */
+ * Invariant: the helper thread copies for one caller at a time; who finds it busy copies alone. In the child of a fork there is none. */
 #include <pthread.h>
 #include <sys/mman.h>
 
@@ -95,6 +95,8 @@ void py_copy(struct py_state *st, struct sk_engine *e, void *dst, const void *sr
         copy_warm(e, dst, src, n);
     }
 }
+
+void py_copy_forget(void) { helper = (typeof(helper)){.mu = PTHREAD_MUTEX_INITIALIZER, .cv = PTHREAD_COND_INITIALIZER}; }
 
 void py_copy_hint(void *dst, size_t n) {
     if (n < 2 * HUGE) return;

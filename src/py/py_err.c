@@ -101,8 +101,26 @@ PyObject *py_error_new(struct py_state *st, sk_rc rc, const char *msg) {
     return e;
 }
 
+/* In a child of a fork all that was the parent's looks closed: it is told what it is. */
+static const char *of_parent(const struct py_state *st, char *buf, size_t n) {
+    if (st->stray)
+        snprintf(
+            buf, n,
+            "process %d was forked by a task (of worker process %d), and only the task itself can use skate: get the child's inputs before "
+            "the fork and put its results in the task, or start it by multiprocessing.get_context(\"spawn\")",
+            (int)getpid(), (int)st->forked_from);
+    else
+        snprintf(buf, n,
+                 "process %d was forked from the driver, process %d: what that one's engine holds can be had there only, before the fork",
+                 (int)getpid(), (int)st->forked_from);
+    return buf;
+}
+
 PyObject *py_raise(struct py_state *st, sk_rc rc, const struct sk_err *err) {
-    PyObject *e = py_error_new(st, rc, err && err->msg[0] ? err->msg : sk_rc_name(rc));
+    char buf[400];
+    const char *msg = err && err->msg[0] ? err->msg : sk_rc_name(rc);
+    if (rc == SK_ECLOSED && (st->stray || (st->forked_from && !st->engine))) msg = of_parent(st, buf, sizeof buf);
+    PyObject *e = py_error_new(st, rc, msg);
     if (e) {
         PyErr_SetObject((PyObject *)Py_TYPE(e), e);
         Py_DECREF(e);

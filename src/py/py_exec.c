@@ -49,6 +49,15 @@ static void stop(struct py_exec *e) {
     PY_TAKE(st)
 }
 
+void py_exec_forget(struct py_state *st) {
+    while (st->execs) {
+        struct py_exec *e = st->execs;
+        e->x = NULL;
+        e->users = 0;
+        unlink_exec(e);
+    }
+}
+
 void py_exec_stop_all(struct py_state *st) /* closing: nobody is inside */
 {
     while (st->execs) {

@@ -66,7 +66,9 @@ struct py_state {
     uint32_t gen;             /* of the engine; refs of an older one are dead */
     uint32_t n_inside;        /* threads that are in the engine without the GIL */
     bool closing, driver, worker;
-    sem_t all_out; /* posted by the last thread that leaves while closing */
+    bool stray;        /* user code forked this process from a worker (ipc/stray.c); `worker` is set as well */
+    pid_t forked_from; /* the worker or driver from which user code forked this process, or one that it comes from; 0: none */
+    sem_t all_out;     /* posted by the last thread that leaves while closing */
     PyObject *module;
     PyTypeObject *room_type, *own_type;
     uint32_t n_rooms; /* living: while there is none no array is looked at */
@@ -218,6 +220,7 @@ extern PyMethodDef py_own_methods[];
 void py_copy(struct py_state *st, struct sk_engine *e, void *dst, const void *src, size_t n);
 /* [dst, dst+n) of the store is about to be written: what is cold of it is fetched by huge pages. GIL held or dropped. */
 void py_warm(struct sk_engine *e, void *dst, size_t n);
+void py_copy_forget(void);              /* in the child of a fork: the helper thread is the parent's */
 void py_copy_hint(void *dst, size_t n); /* fresh memory of malloc: huge pages, as the faults of small ones cost ten times the copy */
 
 /* ---- py_pickle.c */
@@ -271,6 +274,7 @@ void py_runner_init(struct py_state *st);
 void py_runner_clear(struct py_state *st); /* drops functions and actors (the engine is closed) */
 extern struct sk_need py_home;             /* what a thread that the user started inherits: the environment of this process */
 struct sk_task *py_current_task(void);     /* of this thread, or of this coroutine; NULL outside of tasks */
+void py_worker_forget(void);               /* in the child of a fork of a worker */
 bool py_interrupted(void);                 /* the task of this thread was cancelled, and does not know it: once, as its SIGINT */
 extern PyMethodDef py_worker_methods[];
 
@@ -289,6 +293,7 @@ int py_watch_types(PyObject *module);
 /* ---- py_plan.c, py_exec.c */
 const struct sk_plan *py_plan_get(struct py_state *st, PyObject *plan);
 void py_exec_stop_all(struct py_state *st);
+void py_exec_forget(struct py_state *st); /* in the child of a fork: the runs are the parent's */
 int py_plan_types(PyObject *module, struct py_state *st);
 int py_exec_types(PyObject *module, struct py_state *st);
 int py_joblog_types(PyObject *module, struct py_state *st);

@@ -117,10 +117,13 @@ bool py_ref_alive(struct py_state *st, PyObject *o) {
     } else { /* in Ray's words, which programs look for */
         py_raise_class(
             st, "UnknownOwnerError",
-            r->gen ? "a Ray object whose owner is unknown (Ray objects whose owner is unknown cannot be had): this ObjectRef is of an "
-                     "engine that was shut down; make the object again"
-                   : "a Ray object whose owner is unknown (Ray objects whose owner is unknown cannot be had): this ObjectRef was made "
-                     "from bytes; pass the ref itself");
+            r->gen && st->forked_from ? "a Ray object whose owner is unknown (Ray objects whose owner is unknown cannot be had): this "
+                                        "ObjectRef is of the process "
+                                        "from which this one was forked, and each has an engine of its own; get the value before the fork"
+            : r->gen ? "a Ray object whose owner is unknown (Ray objects whose owner is unknown cannot be had): this ObjectRef is of an "
+                       "engine that was shut down; make the object again"
+                     : "a Ray object whose owner is unknown (Ray objects whose owner is unknown cannot be had): this ObjectRef was made "
+                       "from bytes; pass the ref itself");
     }
     return false;
 }

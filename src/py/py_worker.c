@@ -4,6 +4,7 @@
  * into the engine's memory. An exception of user code ends the task through the dumps_error hook; a failure of ours through *err.
  * Invariant: no run leaves an exception set, and the views of its arguments are the engine's unless a value kept them.
  * Cost: 0.25 us around a function of no arguments. */
+#include <fcntl.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -128,6 +129,22 @@ static PyObject *callable_of(struct py_state *st, struct py_fn *f, bool method) 
     return f->callable;
 }
 
+/* ---- the child of a fork in a task ---------------------------------------------------------------------------------------------------- */
+
+/* This process was forked by the task that runs in it, and what the task called came back in it, or raised: it ends as the child of any fork would, after a word
+ * to whoever wrote the task. */
+static void __attribute__((noreturn)) end_stray(const struct py_state *st, const struct sk_task *t) {
+    PyObject *type, *value, *tb;
+    PyErr_Fetch(&type, &value, &tb);
+    PyErr_NormalizeException(&type, &value, &tb);
+    if (tb) PyException_SetTraceback(value, tb);
+    PyObject *m = PyImport_ImportModule("skate.serialize"),
+             *r = m ? PyObject_CallMethod(m, "end_stray", "siO", t->name, (int)st->forked_from, value ? value : Py_None) : NULL;
+    if (!r) PyErr_Print();
+    Py_XDECREF(r);
+    _exit(1);
+}
+
 /* ---- results ---------------------------------------------------------------------------------------------------------------------------- */
 
 /* Dead letters hold texts of errors, which may differ from run to run: a repeat is compared by their number alone. */
@@ -149,6 +166,7 @@ static int send_value(struct py_state *st, struct sk_task *t, PyObject *v, uint3
     struct sk_payload p;
     int r = -1;
     bool block = Py_TYPE(v) == st->blockout_type;
+    if (SK_UNLIKELY(st->stray)) end_stray(st, t);
     int room = py_room_send(st, v, t, i, yields, rc, err);
     if (SK_UNLIKELY(room)) return room < 0 ? -1 : 0;
     if ((block ? py_block_encode(st, v, &e, &size) : py_encode(st, v, &e, &c)) < 0) goto out;
@@ -170,6 +188,7 @@ out:
 static int skip_value(struct py_state *st, struct sk_task *t, PyObject *v, sk_rc *rc, struct sk_err *err) {
     struct sk_block_note note;
     struct sk_payload p = {.kind = PY_NONE};
+    if (SK_UNLIKELY(st->stray)) end_stray(st, t);
     if (Py_TYPE(v) == st->blockout_type) {
         struct sk_block_sizes size;
         if (py_block_measure(st, v, &size) < 0) return -1;
@@ -325,6 +344,7 @@ static void leave_by_exit(PyObject *e) {
 
 /* Ends the task with the current exception. */
 static sk_rc fail_with_exception(struct py_state *st, struct sk_task *t, struct sk_err *err) {
+    if (SK_UNLIKELY(st->stray)) end_stray(st, t);
     PyObject *type, *value, *tb;
     PyErr_Fetch(&type, &value, &tb);
     PyErr_NormalizeException(&type, &value, &tb);
@@ -489,6 +509,7 @@ static PyObject *m_async_done(PyObject *module, PyObject *args) {
     if (error != Py_None) PyErr_SetObject((PyObject *)Py_TYPE(error), error);
     else if (result) r = t->n_returns == SK_STREAMING && result == Py_None ? 0 : run_results(st, t, result, &rc, &err);
     if (r < 0) rc = fail_with_exception(st, t, &err);
+    if (SK_UNLIKELY(st->stray)) end_stray(st, t);
     task_now = outer;
     a->t = NULL;
     t->user = NULL;
@@ -621,6 +642,7 @@ static sk_rc r_run(void *ctx, struct sk_task *t, struct sk_err *err) {
     if (SK_UNLIKELY(t->gpus != gpus_now)) show_gpus(state_of(ctx), t);
     py_title_set(t->name, t->is_actor_init ? ".__init__" : "");
     sk_rc rc = run(state_of(ctx), t, err);
+    if (SK_UNLIKELY(state_of(ctx)->stray)) end_stray(state_of(ctx), t);
     task_now = outer;
     if (!outer && !t->actor.v) py_title_set("IDLE", "");
     PyGILState_Release(g);
@@ -744,7 +766,16 @@ static PyObject *m_serve(PyObject *module, PyObject *unused SK_UNUSED) {
     return rc == SK_OK ? PyBool_FromLong(was) : py_raise(st, rc, &err);
 }
 
-static PyObject *m_crash_fd(PyObject *module SK_UNUSED, PyObject *unused SK_UNUSED) { return PyLong_FromLong(sk_worker_crash_fd()); }
+static int crash_fd = -1;
+
+static PyObject *m_crash_fd(PyObject *module SK_UNUSED, PyObject *unused SK_UNUSED) {
+    return PyLong_FromLong(crash_fd = sk_worker_crash_fd());
+}
+
+void py_worker_forget(void) { /* how it crashes is not how the worker crashes */
+    if (crash_fd >= 0) (void)dup3(STDERR_FILENO, crash_fd, O_CLOEXEC);
+    crash_fd = -1;
+}
 
 static PyObject *m_doing(PyObject *module SK_UNUSED, PyObject *text) {
     Py_ssize_t n;
@@ -822,8 +853,8 @@ static bool importing(PyObject *frame) {
 
 /* Python's handler of SIGINT in a worker. A signal that comes late, when another task runs, means nobody. An import that is broken off leaves modules that are half
  * there (parts of C cannot be imported again): the process then runs nothing more. */
-static PyObject *m_on_interrupt(PyObject *module SK_UNUSED, PyObject *args) {
-    if (!task_now || !sk_task_interrupt(task_now)) Py_RETURN_NONE;
+static PyObject *m_on_interrupt(PyObject *module, PyObject *args) {
+    if (!task_now || ((struct py_state *)PyModule_GetState(module))->stray || !sk_task_interrupt(task_now)) Py_RETURN_NONE;
     if (!task_now->actor.v && PyTuple_GET_SIZE(args) == 2 && importing(PyTuple_GET_ITEM(args, 1)))
         sk_task_end_flags(task_now, SK_END_PROCESS);
     PyErr_SetNone(PyExc_KeyboardInterrupt);

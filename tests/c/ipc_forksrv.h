@@ -9,7 +9,7 @@
 
 #define DESK_ENV "TEST_DESK_FD"
 
-enum act { ACT_EXIT = 1, ACT_SIGNAL, ACT_PAUSE, ACT_GATE, ACT_EAT };
+enum act { ACT_EXIT = 1, ACT_SIGNAL, ACT_PAUSE, ACT_GATE, ACT_EAT, ACT_STRAYS };
 
 struct desk {
     _Atomic uint32_t slow_start;   /* the server pauses for ever before it serves */
@@ -18,6 +18,8 @@ struct desk {
     _Atomic uint32_t acts[256];    /* enum act | argument << 8 */
     _Atomic uint32_t pid[256];     /* of the worker with the number, once it runs */
     _Atomic uint32_t running;      /* workers that ever ran */
+    _Atomic uint32_t strays[3];    /* ACT_STRAYS: a child of the worker, a child of a child that ended, one that closed all it had */
+    _Atomic uint32_t n_strays;     /* futex: of them that run and have told whether they know what they are */
     _Atomic uint32_t gate;         /* futex: ACT_GATE exits with 7 when it is not 0; note "gate" waits for it */
     _Atomic uint32_t notes;        /* futex: notes handled */
     _Atomic uint32_t in_note;      /* futex: the server is inside on_note */
@@ -61,6 +63,31 @@ static void on_note(void *ctx, const void *p, size_t n) {
     add_word(&d->notes);
 }
 
+static __attribute__((noreturn)) void stray(struct desk *d, int i) {
+    if (sk_stray_) atomic_store(&d->strays[i], (uint32_t)getpid());
+    add_word(&d->n_strays);
+    for (;;) pause();
+}
+
+/* As user code forks in a task. */
+static void fork_strays(struct desk *d) {
+    for (int i = 0; i < 3; i++) {
+        if (fork() != 0) continue;
+        if (i == 0) stray(d, i);
+        setsid();
+        if (i == 2) { /* a daemon, which has a pipe of its own under the number of one of ours, and forks */
+            int fd[2];
+            for (int n = 3; n < 256; n++) (void)close(n);
+            for (int n = 0; n < 8; n++) CHECK_EQ(pipe(fd), 0);
+            if (fork() != 0) _exit(0);
+            for (int n = 3; n < 19; n++) CHECK(fcntl(n, F_GETFD) == 0);
+            stray(d, i);
+        }
+        if (fork() != 0) _exit(0);
+        stray(d, i);
+    }
+}
+
 static __attribute__((noreturn)) void work(struct desk *d, uint32_t worker) {
     uint32_t act = worker < 256 && d->acts[worker] ? d->acts[worker] : d->act;
     if (worker < 256) atomic_store(&d->pid[worker], (uint32_t)getpid());
@@ -80,9 +107,10 @@ static __attribute__((noreturn)) void work(struct desk *d, uint32_t worker) {
         memset(p, 1, n);
         _exit(0);
     }
-    default:
-        for (;;) pause();
+    case ACT_STRAYS: fork_strays(d); break;
+    default: break;
     }
+    for (;;) pause();
 }
 
 __attribute__((constructor)) static void serve_when_asked(void) {

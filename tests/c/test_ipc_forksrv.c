@@ -120,6 +120,36 @@ TEST(forksrv_kill_strangers_is_nothing) {
     driver_end(&v);
 }
 
+static bool gone(int pidfd, int ms) { return poll(&(struct pollfd){.fd = pidfd, .events = POLLIN}, 1, ms) == 1; }
+
+static void strays_of(bool stop) {
+    struct driver v = driver_with(ACT_STRAYS, 0);
+    int fd[3];
+    spawn_n(&v, 0, 1);
+    pid_t worker = expect_report(&v, SK_FORK_STARTED).pid;
+    wait_word(&v.d->n_strays, 3);
+    for (int i = 0; i < 3; i++) {
+        CHECK(v.d->strays[i]);
+        fd[i] = (int)syscall(SYS_pidfd_open, v.d->strays[i], 0);
+        CHECK(fd[i] >= 0 && !gone(fd[i], 0));
+    }
+    if (stop) {
+        sk_forksrv_stop(&v.f); /* waits for them, too: they hold the liveness pipe */
+        CHECK(gone(fd[0], 0) && gone(fd[1], 0));
+    } else {
+        CHECK_OK(sk_forksrv_kill(&v.f, worker, SIGKILL, NULL));
+        (void)expect_report(&v, SK_FORK_ENDED);
+        CHECK(gone(fd[0], 5000) && gone(fd[1], 5000));
+    }
+    CHECK(!gone(fd[2], 0)); /* free */
+    CHECK_EQ(syscall(SYS_pidfd_send_signal, fd[2], SIGKILL, NULL, 0), 0);
+    for (int i = 0; i < 3; i++) close(fd[i]);
+    driver_end(&v);
+}
+
+TEST(forksrv_what_a_worker_forks_ends_with_it) { strays_of(false); }
+TEST(forksrv_what_a_worker_forks_ends_with_the_server) { strays_of(true); }
+
 TEST(forksrv_notes_of_any_size) {
     struct driver v = driver_with(ACT_EXIT, 0);
     const size_t sizes[] = {0, 1, 5, 4096, 300000, (size_t)4 << 20};

@@ -28,6 +28,7 @@ void sk_client_ring(struct sk_client *c, bool lazy) {
 }
 
 static void *reserve(struct sk_client *c, size_t len) {
+    if (SK_UNLIKELY(sk_stray_)) sk_stray_end("only the task's own process may talk to the driver");
     for (;;) {
         void *p = sk_ring_reserve(&c->up, len);
         if (p) return p;

@@ -469,6 +469,7 @@ static bool run(struct wtask *t) {
         pthread_mutex_unlock(&c->define_mu);
     }
     if (rc == SK_OK) rc = c->runner->run(c->runner->ctx, &t->priv.t, &err);
+    if (SK_UNLIKELY(sk_stray_)) sk_stray_end("it came back from the task, whose value is that of the task's own process");
     if (rc == SK_EAGAIN && is_async) return true;
     end(t, rc, &err);
     return false;

@@ -1,0 +1,220 @@
+"""Processes that user code forks: from the driver, from a task, from what a task forked."""
+
+import multiprocessing
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+
+import numpy as np
+import pytest
+from procs import wait_gone
+
+fork = multiprocessing.get_context("fork")
+MB8 = 8 << 20  # from here on a driver copies by two threads
+
+
+@pytest.fixture(scope="module")
+def ray():
+    import skate
+
+    skate.shutdown()
+    skate.init(num_cpus=2, object_store_memory=128 << 20)
+    yield skate
+    skate.shutdown()
+
+
+def in_fork(fn):
+    """What fn() gives, or raises, in a forked child of this process."""
+    r, w = fork.Pipe(False)
+
+    def run():
+        try:
+            w.send((fn(), None))
+        except BaseException as e:
+            w.send((None, f"{type(e).__name__}: {e}"))
+
+    p = fork.Process(target=run)
+    p.start()
+    w.close()
+    try:
+        return r.recv() if r.poll(60) else (None, "it hangs")
+    finally:
+        p.kill()
+        p.join()
+
+
+def run(program, *args, **kw):
+    p = subprocess.run([sys.executable, "-c", textwrap.dedent(program), *args], capture_output=True, text=True, timeout=120, **kw)
+    return p.returncode, p.stdout, p.stderr
+
+
+def test_a_child_of_the_driver_has_an_engine_of_its_own_and_puts_much(ray):
+    ref = ray.put(np.ones(MB8, np.uint8))  # the parent's helper thread runs now
+    mine = ray.get(ref)
+
+    def child():
+        with pytest.raises(ray.exceptions.UnknownOwnerError, match="was forked"):
+            ray.get(ref)
+        total = int(mine.sum())  # what was got before the fork can be read
+        total += int(ray.get(ray.put(np.full(MB8, 2, np.uint8))).sum(dtype=np.int64))
+        ray.shutdown()
+        return total
+
+    assert in_fork(child) == (3 * MB8, None)
+    assert ray.get(ref).sum() == MB8
+
+
+def test_a_run_under_way_is_the_parents(ray):
+    """A child that shut its own engine down stopped the runs of its parent, through threads it did not have."""
+    it = iter(ray.data.range(100, override_num_blocks=20).iter_batches(batch_size=5))
+    first = next(it)
+
+    def child():
+        n = ray.data.range(10).count()
+        ray.shutdown()
+        return n
+
+    assert in_fork(child) == (10, None)
+    assert len(first["id"]) + sum(len(b["id"]) for b in it) == 100
+
+
+def test_children_in_tasks(ray):
+    @ray.remote
+    def f(a):
+        def read(w):
+            w.send(int(a.sum()))  # a view of the store that came before the fork
+
+        r, w = fork.Pipe(False)
+        p = fork.Process(target=read, args=(w,))
+        p.start()
+        got = r.recv()
+        p.join()
+        pid = os.fork()
+        if pid == 0:
+            os._exit(7)
+        said = subprocess.run([sys.executable, "-c", "print(5)"], capture_output=True, text=True, preexec_fn=os.setsid).stdout
+        return got, p.exitcode, os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), said
+
+    assert ray.get(f.remote(np.ones(1 << 20, np.uint8))) == (1 << 20, 0, 7, "5\n")
+
+
+def test_skate_in_a_child_of_a_task(ray):
+    @ray.remote
+    def f(ref):
+        def each(call):
+            return in_fork(call)[1]
+
+        return [each(lambda: ray.put(1)), each(lambda: ray.get(ref)), each(lambda: f.remote(ref)), ray.get(ray.put(2))]
+
+    *errors, mine = ray.get(f.remote([ray.put(0)]))
+    assert mine == 2
+    for e in errors:
+        assert "RaySystemError" in e and "was forked by a task" in e and "spawn" in e, e
+
+
+RETURNS = """
+    import os, sys
+    import skate as ray
+
+    ray.init(num_cpus=1)
+
+    @ray.remote
+    def returns():
+        pid = os.fork()
+        return "parent" if pid and not os.waitpid(pid, 0)[1] else "child"
+
+    @ray.remote
+    def raises():
+        pid = os.fork()
+        if not pid:
+            raise ValueError("oh")
+        return os.waitpid(pid, 0)[1] >> 8
+
+    @ray.remote
+    def leaves():
+        pid = os.fork()
+        if not pid:
+            sys.exit(3)
+        return os.waitpid(pid, 0)[1] >> 8
+
+    @ray.remote(num_returns="streaming")
+    def yields():
+        yield 1
+        pid = os.fork()
+        yield 2 if pid else 20
+        os.waitpid(pid, 0)
+
+    @ray.remote
+    class Actor:
+        def f(self):
+            return returns._function()
+
+        async def g(self):
+            return returns._function()
+
+    a = Actor.remote()
+    print([ray.get(f.remote()) for f in (returns, raises, leaves, a.f, a.g)] + [ray.get(r) for r in yields.remote()])
+    print(ray.get([returns.remote() for _ in range(5)]))
+"""
+
+
+def test_a_child_that_comes_back_from_the_task_ends_there():
+    """Two processes answered on one ring: wrong values, and a worker that went dumb."""
+    rc, out, err = run(RETURNS)
+    assert rc == 0, err
+    assert out.splitlines() == [str(["parent", 1, 3, "parent", "parent", 1, 2]), str(["parent"] * 5)]
+    told = [line for line in err.splitlines() if line.startswith("skate: process ")]
+    assert len(told) == 10 and all("os._exit()" in line for line in told), err
+    assert sum("raised ValueError in it" in line for line in told) == 1 and "ValueError: oh" in err
+
+
+DAEMON = """
+    import os, sys, signal
+    import numpy as np
+    import skate as ray
+
+    ray.init(num_cpus=1, object_store_memory=64 << 20)
+
+    @ray.remote
+    def f(a, program):
+        r, w = os.pipe()
+        if os.fork() == 0:  # as a daemon is made: a session of its own, and its parent gone
+            os.setsid()
+            if os.fork() == 0:
+                os.dup2(w, 1)
+                if program:
+                    os.execlp("sh", "sh", "-c", "echo $$; exec sleep 600 >&2")
+                print(os.getpid(), flush=True)
+                while True:
+                    signal.pause()
+            os._exit(0)
+        os.close(w)
+        os.wait()
+        with open(r) as f:
+            return int(f.readline()), os.getpid()
+
+    a = np.ones(1 << 20)
+    print(*[pid for program in (False, True) for pid in ray.get(f.remote(a, program))], flush=True)
+    sys.stdin.readline()
+"""
+
+
+@pytest.mark.parametrize("end", ["worker", "driver", "shutdown"])
+def test_a_daemon_of_a_task_keeps_nothing(end):
+    """What a task forked ends with its worker, however that ends; a program that it started does not."""
+    p = subprocess.Popen([sys.executable, "-c", textwrap.dedent(DAEMON)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    daemon, worker, program, _ = map(int, p.stdout.readline().split())
+    try:
+        if end == "shutdown":
+            p.communicate("\n", timeout=60)
+        else:
+            os.kill(worker if end == "worker" else p.pid, signal.SIGKILL)
+        assert wait_gone([daemon], 30) == []
+        assert wait_gone([program], 0) == [program]
+        assert not [f for f in os.listdir(f"/proc/{program}/fd") if "skate" in os.readlink(f"/proc/{program}/fd/{f}")]
+    finally:
+        os.kill(program, signal.SIGKILL)
+        p.kill()
+        p.communicate()
