@@ -8,8 +8,11 @@ import io
 import os
 import pathlib
 import re
+import signal
 import sqlite3
 import struct
+import subprocess
+import sys
 import tarfile
 import urllib.parse
 
@@ -212,7 +215,7 @@ def test_files_of_different_columns_have_one_schema(tmp_path):
     assert ds.take_all() == [{"a": 1, "b": "x", "c": None}, {"a": 1 << 40, "b": None, "c": 2.0}]
     assert ds.select_columns(["c", "a"]).take_all() == [{"c": None, "a": 1}, {"c": 2.0, "a": 1 << 40}]
     pq.write_table(pa.table({"a": ["text"]}), tmp_path / "3.parquet")
-    with pytest.raises(TypeError, match="column 'a' has type int64 in one block and string"):
+    with pytest.raises(TypeError, match="column .a. has type int64 in .*2.parquet and string in .*3.parquet"):
         sd.read_parquet(str(tmp_path))
 
 
@@ -673,3 +676,131 @@ def test_a_small_parquet_file_is_read_as_a_whole(tmp_path, monkeypatch):
     monkeypatch.setattr(parquet, "SMALL_BYTES", 10)
     with parquet._File._opened(None, path) as f:
         assert not isinstance(f, pa.BufferReader) and pq.read_table(f)["a"].to_pylist() == [1]
+
+
+# ---- no rows
+
+
+NONE = pa.schema([("a", pa.int32()), ("b", pa.string()), ("t", pa.timestamp("ns"))]).empty_table()
+
+
+@pytest.mark.parametrize("how", ["parquet", "feather", "orc", "csv", "json", "tfrecords", "webdataset"])
+def test_no_rows_are_written_and_read_back(tmp_path, how):
+    ones = pa.Table.from_pylist([{"a": 1, "b": "x", "t": None}], schema=NONE.schema)
+    sources = {
+        "empty": sd.from_arrow(NONE),
+        "filtered": sd.from_arrow(ones).filter(lambda r: False),
+        "unknown": sd.from_arrow(ones).map_batches(lambda t: t.slice(0, 0), batch_format="pyarrow"),
+    }
+    for name, ds in sources.items():
+        at = str(tmp_path / name)
+        getattr(ds, f"write_{how}")(at)
+        back = getattr(sd, f"read_{how}")(at).materialize()
+        assert back.count() == 0 and len(os.listdir(at)) == 1
+        if how in ("parquet", "feather", "orc"):
+            assert back.schema().base_schema.equals(NONE.schema)
+        elif how == "csv":
+            assert back.columns() == NONE.column_names
+            getattr(ds, f"write_{how}")(at)
+            assert len(os.listdir(at)) == 1, "to append nothing adds no file"
+
+
+def test_no_rows_of_other_writes(tmp_path):
+    ds = sd.from_arrow(NONE)
+    ds.write_parquet(str(tmp_path / "parts"), partition_cols=["b"])
+    assert sd.read_parquet(str(tmp_path / "parts")).schema().base_schema.equals(NONE.schema)
+    schema = pa.schema([("b", pa.large_string()), ("a", pa.int64())])
+    ds.select_columns(["a", "b"]).write_parquet(str(tmp_path / "schema"), schema=schema)
+    assert sd.read_parquet(str(tmp_path / "schema")).schema().base_schema.equals(schema)
+    sd.range(0).write_parquet(str(tmp_path / "range"))
+    assert sd.read_parquet(str(tmp_path / "range")).columns() == ["id"]
+    for _ in range(2):
+        sd.range(10).filter(lambda r: False).write_parquet(str(tmp_path / "resumed"), resume=True)
+    assert sd.read_parquet(str(tmp_path / "resumed")).columns() == ["id"]
+    ds.write_numpy(str(tmp_path / "numpy"), column="a")
+    assert sd.read_numpy(str(tmp_path / "numpy")).count() == 0
+    sd.range(4, override_num_blocks=4).filter(lambda r: r["id"] == 2).write_parquet(str(tmp_path / "some"))
+    assert len(os.listdir(tmp_path / "some")) == 1, "no file of the tasks without rows"
+
+
+def test_a_csv_file_with_a_header_only(tmp_path):
+    (tmp_path / "x.csv").write_text("a,b\n")
+    ds = sd.read_csv(str(tmp_path / "x.csv"))
+    assert ds.count() == 0 and ds.columns() == ["a", "b"]
+    (tmp_path / "y.csv").write_text("a,b\n1,x\n")
+    assert sd.read_csv(str(tmp_path)).take_all() == [{"a": 1, "b": "x"}]
+
+
+# ---- what is wrong before anything runs
+
+
+ODD = pa.table({"n": [1], "l": [[1, 2]], "y": [b"x"], "s": [{"deep": [b"x"]}], "u": pa.array([1], pa.uint64())})
+
+
+@pytest.mark.parametrize(
+    "how, columns, named",
+    [("csv", ["n", "l"], "l"), ("csv", ["s"], "s"), ("json", ["n", "y"], "y"), ("json", ["n", "s"], "s"), ("orc", ["n", "u"], "u")],
+)
+def test_a_column_that_a_format_has_no_form_for(tmp_path, how, columns, named):
+    ds = sd.from_arrow(ODD).select_columns(columns)
+    with pytest.raises(TypeError, match=f"write_{how}: column '{named}' is of type") as e:
+        getattr(ds, f"write_{how}")(str(tmp_path / "x"))
+    assert type(e.value) is TypeError and not os.path.exists(tmp_path / "x"), "no task has run"
+    with pytest.raises(TypeError, match=f"write_{how}: column '{named}'"):  # the schema is not known before the run
+        getattr(ds.map_batches(lambda t: t, batch_format="pyarrow"), f"write_{how}")(str(tmp_path / "x"))
+
+
+def test_bytes_in_json_that_the_user_turns_into_text(tmp_path):
+    sd.from_arrow(ODD).select_columns(["y"]).write_json(str(tmp_path), default=lambda v: v.decode())
+    assert sd.read_json(str(tmp_path)).take_all() == [{"y": "x"}]
+
+
+@pytest.mark.parametrize("how", ["parquet", "csv", "json", "feather", "orc"])
+def test_a_misspelt_keyword_of_a_write(tmp_path, how):
+    with pytest.raises(TypeError, match=f"write_{how}: unexpected keyword argument 'compresion'"):
+        getattr(sd.range(3), f"write_{how}")(str(tmp_path / "x"), compresion="zstd")
+    assert not os.path.exists(tmp_path / "x")
+
+
+@pytest.mark.parametrize(
+    "how, wrong, near",
+    [
+        ("parquet", "colums", "columns"),
+        ("csv", "parse_option", "parse_options"),
+        ("json", "line", "lines"),
+        ("numpy", "alow_pickle", "allow_pickle"),
+    ],
+)
+def test_a_misspelt_keyword_of_a_read(how, wrong, near):
+    with pytest.raises(TypeError, match=f"read_{how}: unexpected keyword argument '{wrong}'; did you mean '{near}'"):
+        getattr(sd, f"read_{how}")("/nowhere", **{wrong: 1})
+
+
+TERMINATED = """
+import os, signal, sys
+import skate.data as sd
+
+out = sys.argv[1]
+
+def f(b):
+    if b["id"][0]:
+        (stage,) = [n for n in os.listdir(out) if n.startswith(".skate-")]
+        print("staged", flush=True)
+        signal.pause()
+    return b
+
+sd.range(2, override_num_blocks=2).map_batches(f).write_parquet(sys.argv[1])
+"""
+
+
+def test_a_write_that_is_terminated_leaves_nothing(tmp_path):
+    out = tmp_path / "out"
+    p = subprocess.Popen([sys.executable, "-c", TERMINATED, str(out)], stdout=subprocess.PIPE, text=True)
+    try:
+        assert "staged" in p.stdout.readline()
+        p.terminate()
+        assert p.wait(60) == -signal.SIGTERM, "as any program that SIGTERM ends"
+        assert os.listdir(out) == []
+    finally:
+        p.kill()
+        p.wait()

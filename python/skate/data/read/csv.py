@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from skate.data.bad import is_io
+from skate.data.checks import keywords, parameters
 from skate.data.read.files import HIVE, common, compression, file_source, open_file, tolerates
 from skate.data.read.files import run as run_files
 
@@ -74,9 +75,7 @@ def read_csv(
         [{'a': 1, 'b': 'x'}]
     """
     given = common(locals())
-    for k in arrow_csv_args:
-        if k not in ("read_options", "parse_options", "convert_options", "invalid_row_handler"):
-            raise TypeError(f"read_csv: unexpected keyword argument {k!r}")
+    keywords("read_csv", arrow_csv_args, ("read_options", "parse_options", "convert_options", "invalid_row_handler", *parameters(read_csv)))
     return file_source("ReadCSV", "csv", paths, {"args": arrow_csv_args, "code": arrow_csv_args or None}, **given)
 
 
@@ -88,6 +87,8 @@ def read_file(params: dict[str, Any], task: Any, path: str) -> Iterator[Any]:
     """The batches of one file; none when it is empty."""
     import pyarrow as pa
     import pyarrow.csv as pacsv
+
+    from skate.data.batch import from_table
 
     args = dict(params["args"])
     handler = args.pop("invalid_row_handler", None)
@@ -118,20 +119,14 @@ def read_file(params: dict[str, Any], task: Any, path: str) -> Iterator[Any]:
                 rows += rb.num_rows
                 yield rb if names is None else rb.rename_columns(names)
             if not rows:
-                yield no_rows(reader.schema if names is None else pa.schema(list(zip(names, reader.schema.types, strict=True))))
+                table = reader.schema.empty_table()
+                yield from from_table(table if names is None else table.rename_columns(names))
     except (pa.ArrowInvalid, OSError) as e:  # OSError: damaged compressed data
         if is_io(e):
             raise
         from skate.data.read.csv_records import batches
 
         yield from batches(params, task, path, rows, ro, args, e)
-
-
-def no_rows(schema: Any) -> Any:
-    """A batch without rows."""
-    import pyarrow as pa
-
-    return pa.RecordBatch.from_arrays([pa.nulls(0, t) for t in schema.types], schema=schema)
 
 
 def unique(names: list[str]) -> list[str] | None:

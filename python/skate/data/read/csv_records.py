@@ -30,7 +30,8 @@ Record = tuple[int, int, bytes]  # number of its first line, from 1; values; its
 def batches(params: dict[str, Any], task: Any, path: str, skip: int, ro: Any, args: dict[str, Any], e: Exception) -> Iterator[Any]:
     """The good rows of a file behind its first `skip`, which have been read; bad ones become dead letters or are raised. e: what Arrow's parser has said; raised where nothing
     is wrong with any record."""
-    from skate.data.read.csv import no_rows, unique
+    from skate.data.batch import from_table
+    from skate.data.read.csv import unique
 
     data = read_sound(params, task, "read_csv", path, lines=True)
     if ro.encoding.lower() not in ("utf8", "utf-8"):
@@ -88,7 +89,7 @@ def batches(params: dict[str, Any], task: Any, path: str, skip: int, ro: Any, ar
     if not done and not wrong:
         raise e
     if not given:
-        yield no_rows(pa.schema([(n, types.types.get(n, pa.null())) for n in co.include_columns or names]))
+        yield from from_table(pa.schema([(n, types.types.get(n, pa.null())) for n in co.include_columns or names]).empty_table())
 
 
 def _left_out(po: Any, columns: int, r: Record) -> bool:

@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from skate.data.checks import keywords, parameters
 from skate.data.places import is_folder
 from skate.data.read.files import HIVE, bad_line, common, file_source, read_sound, unreadable
 from skate.data.read.files import run as run_files
@@ -77,9 +78,7 @@ def read_json(
         3
     """
     given = common(locals())
-    for k in arrow_json_args:
-        if k not in ("read_options", "parse_options"):
-            raise TypeError(f"read_json: unexpected keyword argument {k!r}")
+    keywords("read_json", arrow_json_args, ("read_options", "parse_options", *parameters(read_json)))
     if file_extensions is EXTENSIONS and not is_folder(paths, filesystem):
         given["file_extensions"] = None
     return file_source("ReadJSON", "json", paths, {"args": arrow_json_args, "lines": lines}, **given)

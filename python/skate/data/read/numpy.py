@@ -6,6 +6,7 @@ import io
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from skate.data.checks import keywords, parameters
 from skate.data.places import is_folder
 from skate.data.read.files import common, file_source, read_stream
 from skate.data.read.files import run as run_files
@@ -71,6 +72,9 @@ def read_numpy(
         (3, 2)
     """
     given = common(locals())
+    import numpy as np
+
+    keywords("read_numpy", numpy_load_args, (*parameters(np.load, ("file",)), *parameters(read_numpy)))
     if file_extensions is None and is_folder(paths, filesystem):
         given["file_extensions"] = ["npy"]
     return file_source("ReadNumpy", "numpy", paths, {"args": numpy_load_args}, **given)

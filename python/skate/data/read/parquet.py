@@ -14,6 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 from skate.data.bad import check_policy, is_fatal
+from skate.data.checks import keywords, parameters
 from skate.data.context import DataContext
 from skate.data.places import is_folder
 from skate.data.read.files import (
@@ -203,8 +204,7 @@ def _arguments(given: dict[str, Any]) -> tuple[int | None, Any, dict[str, Any]]:
         raise TypeError(f"read_parquet: dataset_kwargs {', '.join(map(repr, arrow))} are not supported")
     if "filters" in given:
         raise TypeError("read_parquet: use filter= with a pyarrow.compute expression, not filters=")
-    if given:
-        raise TypeError(f"read_parquet: unexpected keyword argument {next(iter(given))!r}")
+    keywords("read_parquet", given, ("batch_size", "use_threads", *parameters(read_parquet)))
     if batch_size is not None and (not isinstance(batch_size, int) or batch_size < 1):
         raise ValueError(f"read_parquet: batch_size must be a positive int, not {batch_size!r}")
     return batch_size, udf, arrow

@@ -5,6 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from skate.data.checks import keywords
+
+
+def check(args: dict[str, Any], schema: Any) -> None:
+    """TypeError or ValueError for arguments that are none."""
+    import pyarrow as pa
+
+    keywords("write_feather", args, ("compression",))
+    pa.ipc.IpcWriteOptions(**args)
+
 
 class _Writer:
     def __init__(self, sink: Any, schema: Any, args: dict[str, Any]):

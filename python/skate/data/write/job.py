@@ -9,9 +9,12 @@ systems a rename is a copy, so there the files are written in place.
 from __future__ import annotations
 
 import enum
+import importlib
 import os
 import re
 import shutil
+import signal
+import threading
 from collections.abc import Iterator
 from typing import Any
 
@@ -55,6 +58,8 @@ def write(
     """Runs ds into files of a format under path. resume: see resume.py; a text is the folder of the log."""
     if args_fn is not None:
         args = {**args, **args_fn()}
+    known = ds._facts.schema() if ds._facts.schema is not None else None
+    _check(fmt, args, known)
     how = SaveMode(str(getattr(mode, "value", mode)).lower())
     for name, n in (("min_rows_per_file", min_rows), ("max_rows_per_file", max_rows)):
         if n is not None and n < 1:
@@ -118,15 +123,101 @@ def write(
         return
     if how is SaveMode.APPEND:
         params["prefix"] = target.prefix(old)
-    try:
-        for rb in execute.batches(ds, Node("write", label, params, (ds._node,), batch_rows=min_rows or 0, **options)):
-            reports += zip(*(c.to_pylist() for c in rb.columns), strict=True)
-        if how is SaveMode.OVERWRITE:
-            target.remove(old)
-        target.commit([r[0] for r in reports])
-    finally:
-        target.end()
+    with Orderly() as orderly:
+        try:
+            heard = Reports(known)
+            for rb in execute.batches(ds, Node("write", label, params, (ds._node,), batch_rows=min_rows or 0, **options)):
+                reports += heard.files(rb)
+            if not reports and (how is not SaveMode.APPEND or not old):
+                reports += heard.without_rows(params)
+            orderly.wait()
+            if how is SaveMode.OVERWRITE:
+                target.remove(old)
+            target.commit([r[0] for r in reports])
+        finally:
+            orderly.wait()
+            target.end()
     _wrote(ds, path, reports)
+
+
+def _check(fmt: str, args: dict[str, Any], schema: Any) -> None:
+    """What is wrong before anything runs."""
+    check = getattr(importlib.import_module(f"skate.data.write.{fmt}"), "check", None)
+    if check is not None:
+        check(args, schema)
+
+
+class Orderly:
+    """While it is entered SIGTERM unwinds the program, as Ctrl-C does, and then ends it as it would have. Where the program has a handler of its own that one is called; on other
+    threads than the main one there is nothing to be done. After wait() a signal is kept until the end."""
+
+    def __init__(self) -> None:
+        self.mine = self.came = self.waits = False
+
+    def __enter__(self) -> Orderly:
+        if threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
+            signal.signal(signal.SIGTERM, self._on_signal)
+            self.mine = True
+        return self
+
+    def _on_signal(self, number: int, frame: Any) -> None:
+        self.came = True
+        if not self.waits:
+            self.waits = True
+            raise _Terminated
+
+    def wait(self) -> None:
+        self.waits = True
+
+    def __exit__(self, *_: Any) -> None:
+        if self.mine:
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+            if self.came:
+                os.kill(os.getpid(), signal.SIGTERM)
+
+
+class _Terminated(BaseException):
+    """SIGTERM came."""
+
+
+class Reports:
+    """What the tasks of a write say: files, or, where one had no rows, its columns. known: the schema, where it is known before a run."""
+
+    def __init__(self, known: Any):
+        self.known = known
+        self.schemas: list[Any] = []
+
+    def files(self, rb: Any) -> list[tuple[str, int, int]]:
+        """(name, rows, bytes) of the files of a report."""
+        import pyarrow as pa
+
+        from skate.data import tensor_types  # noqa: F401  types of ours in the schema
+
+        if rb.schema.names == ["no_rows"]:
+            self.schemas += [pa.ipc.read_schema(pa.py_buffer(v)) for v in rb.column(0).to_pylist()]
+            return []
+        return list(zip(*(c.to_pylist() for c in rb.columns), strict=True))
+
+    def without_rows(self, params: dict[str, Any]) -> list[tuple[str, int, int]]:
+        """Writes the one file of a write that had no rows, so that its columns can be read back; none where they are not known."""
+        from types import SimpleNamespace
+
+        from skate.data.batch import from_table
+        from skate.data.schema import unify
+
+        schema = self.known
+        if self.schemas:
+            try:
+                schema = unify(self.schemas)
+            except TypeError:  # of which there may be many, without rows
+                schema = self.schemas[0]
+        schema = params["args"].get("schema", schema)
+        if schema is None or not len(schema) or params["format"] == "images":
+            return []
+        task = SimpleNamespace(seq=0, unit=b"", nbytes=lambda rb: 0, target=1 << 20, sides=[], source="")
+        run = importlib.import_module(f"skate.data.write.{params['format']}").run
+        (rb,) = run({**params, "partition_cols": None, "no_rows": True}, iter(from_table(schema.empty_table())), task)
+        return self.files(rb)
 
 
 def _check_names(provider: Any, uuid: str) -> None:
@@ -370,6 +461,21 @@ class Files:
                 raise
             raise error from None
 
+    def without_rows(self, t: Any) -> None:
+        """One file of a Table without rows."""
+        name = self.file_name()
+        full = f"{self.p['folder']}/{name}"
+        writer: Any = None
+        try:
+            sink = self._open(full)
+            writer = (self.make(sink, t.schema, self.p["args"]), sink)
+            writer[0].write(t)
+            self._close(writer, name, full, 0)
+        except BaseException as e:
+            if writer is not None:
+                self._abort(writer, full, e)
+            raise
+
     def file_name(self) -> str:
         """Of the next file of this task."""
         p = self.p.get("names")
@@ -570,8 +676,16 @@ def partitions(table: Any, cols: list[str], flavor: str | None) -> Iterator[tupl
 
 
 def run(params: dict[str, Any], batches: Iterator[Any], task: Any, extension: str, make: Any, limit: int) -> Iterator[Any]:
-    """Body of a format's run()."""
+    """Body of a format's run(). What it gives is a report of the files, or, where no row came, the schema."""
     files = Files(params, task, extension, make)
+    if params.get("no_rows"):
+        import pyarrow as pa
+
+        files.without_rows(pa.Table.from_batches([next(batches)]))
+        yield files.report()
+        return
+    seen: list[Any] = []
+    batches = _watched(batches, seen)
     parts = params["partition_cols"]
     if parts:
         import pyarrow as pa
@@ -583,4 +697,22 @@ def run(params: dict[str, Any], batches: Iterator[Any], task: Any, extension: st
                 files.write(iter([t]), folder)
     else:
         files.write(tables(batches, task.nbytes, limit))
-    yield files.report()
+    yield files.report() if files.reports or not seen else _no_rows_of(seen[0])
+
+
+def _watched(batches: Iterator[Any], seen: list[Any]) -> Iterator[Any]:
+    """The batches; `seen` gets the schema of the first."""
+    for rb in batches:
+        if not seen:
+            seen.append(rb.schema)
+        yield rb
+
+
+def _no_rows_of(schema: Any) -> Any:
+    """The report of a task that had no rows."""
+    import pyarrow as pa
+
+    from skate.data.batch import from_objects
+
+    text = schema.remove_metadata().serialize().to_pybytes()
+    return pa.RecordBatch.from_arrays([from_objects([text], pa.binary())], names=["no_rows"])

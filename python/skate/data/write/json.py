@@ -6,18 +6,61 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
+from skate.data.checks import keywords, parameters
+
+_PANDAS = ("orient", "lines")  # taken, and always "records" and True
+
+
+def check(args: dict[str, Any], schema: Any) -> None:
+    """TypeError for arguments that are none; with a schema, TypeError for a column of bytes, unless the user's `default` may know what to do with them."""
+    keywords("write_json", args, (*_PANDAS, *parameters(json.JSONEncoder)))
+    if schema is not None and "default" not in args:
+        for f in schema:
+            if (inner := _bytes_in(f.type)) is not None:
+                raise TypeError(_no_form(f.name, f.type if inner == f.type else f"{f.type}, with {inner} inside"))
+
+
+def _bytes_in(t: Any) -> Any:
+    """t, or the first type inside, where that is bytes."""
+    import pyarrow as pa
+
+    if pa.types.is_binary(t) or pa.types.is_large_binary(t) or pa.types.is_fixed_size_binary(t) or pa.types.is_binary_view(t):
+        return t
+    if isinstance(t, pa.BaseExtensionType) or not pa.types.is_nested(t):
+        return None
+    return next((b for i in range(t.num_fields) if (b := _bytes_in(t.field(i).type)) is not None), None)
+
+
+def _no_form(name: str, t: Any) -> str:
+    return f"write_json: column {name!r} is of type {t}, and bytes have no form in JSON; decode it (bytes.decode, base64), drop it, or pass default="
+
 
 class _Writer:
     def __init__(self, sink: Any, schema: Any, args: dict[str, Any]):
         self.sink = sink
-        args = {k: v for k, v in args.items() if k not in ("orient", "lines")}
+        args = {k: v for k, v in args.items() if k not in _PANDAS}
         self.dumps = json.JSONEncoder(**{"default": _default, "ensure_ascii": False, **args}).encode
 
     def write(self, table: Any) -> None:
         from skate.data.batch import to_rows
 
         for rb in table.to_batches():
-            self.sink.write("".join([self.dumps(r) + "\n" for r in to_rows(rb)]).encode())
+            rows = to_rows(rb)
+            try:
+                text = "".join([self.dumps(r) + "\n" for r in rows])
+            except (TypeError, ValueError) as e:
+                raise self._named(e, rows) from None
+            self.sink.write(text.encode())
+
+    def _named(self, e: Exception, rows: list[dict[str, Any]]) -> Exception:
+        """An error that says which column it is about."""
+        for r in rows:
+            for name, v in r.items():
+                try:
+                    self.dumps(v)
+                except (TypeError, ValueError) as of_one:
+                    return type(e)(f"write_json: column {name!r}: {of_one}")
+        return e
 
     def close(self) -> None:
         pass
@@ -27,7 +70,7 @@ def _default(v: Any) -> Any:
     if hasattr(v, "tolist"):
         return v.tolist()
     if isinstance(v, bytes):
-        raise TypeError("bytes have no JSON form; decode or drop the column first")
+        raise TypeError("bytes have no form in JSON; decode them (bytes.decode, base64), drop the column, or pass default=")
     return v.isoformat() if hasattr(v, "isoformat") else str(v)
 
 

@@ -5,13 +5,30 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from skate.data.checks import columns, keywords, parameters
+
 WORKERS_IMPORT = ("pyarrow.orc",)  # the fork server does it for all of them
+
+
+def check(args: dict[str, Any], schema: Any) -> None:
+    """TypeError or ValueError for arguments that are none; with a schema, TypeError for a column that ORC has no form for."""
+    import pyarrow as pa
+    import pyarrow.orc as orc
+
+    def write(s: Any) -> None:
+        with orc.ORCWriter(pa.BufferOutputStream(), **args) as w:
+            w.write(s.empty_table())
+
+    keywords("write_orc", args, parameters(orc.ORCWriter.__init__, ("self", "where")))
+    if schema is not None:
+        columns("write_orc", "ORC", schema, write, "turn it into another type (tensors into lists)")
 
 
 class _Writer:
     def __init__(self, sink: Any, schema: Any, args: dict[str, Any]):
         import pyarrow.orc as orc
 
+        check(args, schema)
         self.w = orc.ORCWriter(sink, **args)
 
     def write(self, table: Any) -> None:

@@ -15,10 +15,22 @@ import numpy as np
 
 from skate.data import coded
 from skate.data.batch import array_from_numpy
+from skate.data.checks import keywords, parameters
 
 WORKERS_IMPORT = ("pyarrow.parquet",)  # the fork server does it for all of them
 ROW_GROUP_BYTES = 32 << 20
 SAMPLE = 2048  # rows that are looked at
+
+
+def check(args: dict[str, Any], schema: Any) -> None:
+    """TypeError for arguments that are none."""
+    import pyarrow.parquet as pq
+
+    known = [
+        *parameters(pq.write_table, ("table", "where", "filesystem")),
+        *parameters(pq.ParquetWriter.__init__, ("self", "where", "filesystem")),
+    ]
+    keywords("write_parquet", args, dict.fromkeys([*known, "partitioning_flavor"]))
 
 
 class _Writer:
@@ -65,6 +77,8 @@ def _distinct(col: Any) -> bool:
     import pyarrow as pa
     import pyarrow.compute as pc
 
+    if not len(col):
+        return False
     t, rows, col = col.type, len(col), col.chunk(0)
     n = len(col)
     text = pa.types.is_string(t) or pa.types.is_large_string(t) or pa.types.is_binary(t) or pa.types.is_large_binary(t)

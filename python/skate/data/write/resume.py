@@ -181,21 +181,25 @@ class Job:
 
     def write(self, ds: Any, label: str, params: dict[str, Any], options: dict[str, Any]) -> None:
         """Runs what is missing; the log knows each unit when it is whole."""
+        from skate.data.write.job import Reports
+
         run, where = self._stage()
         uuid = digest(*(d for _, d in self.parts)).hex()  # the same in each run of the job
         node = Node("write", label, {**params, "uuid": uuid, **where}, (ds._node,), **options)
         skip = bytes(u in self.files for u in range(self.units))
         at, held = -1, []
+        heard = Reports(ds._facts.schema() if ds._facts.schema is not None else None)
         blocks: Iterator[Any] = execute.run(ds, node, skip)
         try:
             for block in blocks:
                 if block[4] != at:
                     self._whole(run, at, held, block[4])
                     at, held = block[4], []
-                rb = execute.fetch(block[:4])
-                held += zip(*(c.to_pylist() for c in rb.columns), strict=True)
+                held += heard.files(execute.fetch(block[:4]))
         finally:
             blocks.close()  # type: ignore[attr-defined]
+        if not held and not any(self.files.values()) and self.units - 1 not in self.files:
+            at, held = self.units - 1, heard.without_rows(node.params)
         self._whole(run, at, held, self.units)
         self.log.sync()
 
