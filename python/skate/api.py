@@ -216,6 +216,7 @@ def init(
         >>> skate.is_initialized()
         True
     """
+    said = {**{k: v for k, v in locals().items() if k != "kwargs"}, **kwargs}
     global _context, _job
     unknown = [k for k in kwargs if k not in _IGNORED]
     if not os.path.isabs(kwargs.get("_temp_dir") or "/"):
@@ -250,7 +251,7 @@ def init(
     job_config = job_config or JobConfig()
     runtime_env = envs.check(envs.merge(job_config.runtime_env or {}, runtime_env or {}))
     cluster = sys.modules.get("skate.cluster_utils") if address is not None else None
-    custom = {**(cluster.given() if cluster else {}), **(resources or {}), **_resources_of_environment()}
+    custom = {**(cluster.given(said) if cluster else {}), **(resources or {}), **_resources_of_environment()}
     num_cpus, num_gpus, _memory = custom.pop("CPU", num_cpus), custom.pop("GPU", num_gpus), custom.pop("memory", _memory)
     given = config.from_ray(_system_config or {})
     spill = object_spilling_directory or _object_spilling_directory

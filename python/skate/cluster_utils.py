@@ -3,9 +3,11 @@
 import warnings
 
 import skate
+from skate import _skate
 
 cluster_not_supported = False
 _open = []  # clusters that were not shut down, the newest last
+_said = {}  # arguments of the init() that started the engine of the newest one
 
 
 class Node:
@@ -50,9 +52,12 @@ class Cluster:
         self, wait=True, num_cpus=1, num_gpus=0, resources=None, memory=None, object_store_memory=150 << 20, labels=None, **node_args
     ):
         """Adds to what the engine will have: CPUs, GPUs, custom resources, bytes of memory and of the object store. Arguments for Ray's servers are taken
-        and have no meaning. RuntimeError once the engine runs: it cannot grow."""
-        if skate.is_initialized():
-            raise RuntimeError("Cluster.add_node: the engine runs already and cannot grow; add all nodes before init() or connect()")
+        and have no meaning. An engine that has had nothing to do yet is started again; RuntimeError once it has had: it cannot grow."""
+        again = skate.is_initialized()
+        if again and not _untouched():
+            raise RuntimeError(
+                "Cluster.add_node: the engine is in use and cannot grow; add all nodes before the first task, actor or put()"
+            )
         given = {"CPU": num_cpus, "GPU": num_gpus, "memory": memory or 0, "object_store_memory": object_store_memory, **(resources or {})}
         self._n += 1
         node = Node(self._n, given, self.head_node is None)
@@ -60,6 +65,9 @@ class Cluster:
             self.head_node = node
         else:
             self.worker_nodes.add(node)
+        if again:
+            skate.shutdown()
+            skate.init(**_said)
         return node
 
     def remove_node(self, node, allow_graceful=True):
@@ -92,6 +100,8 @@ class Cluster:
 
     def connect(self, namespace=None):
         """init() with this cluster's resources."""
+        if self.address is None:
+            raise RuntimeError("Cluster.connect: there is no node yet; add_node() makes one")
         skate.init(address=self.address, namespace=namespace, ignore_reinit_error=True)
         self.connected = True
 
@@ -104,6 +114,16 @@ class Cluster:
         self.worker_nodes.clear()
 
 
-def given():
-    """init()'s resources as the newest cluster has them: {} when there is none."""
-    return _open[-1].total() if _open and _open[-1].head_node is not None else {}
+def _untouched():
+    """Whether the engine has had nothing to do."""
+    s = _skate.status()
+    return "tasks_known" in s and not (s["tasks_known"] or s["tasks_done"] or s["objects"])
+
+
+def given(said):
+    """init()'s resources as the newest cluster has them: {} when there is none. said: the arguments of init()."""
+    if not _open or _open[-1].head_node is None:
+        return {}
+    _said.clear()
+    _said.update(said)
+    return _open[-1].total()

@@ -567,6 +567,12 @@ def note(data):
         except OSError:
             pass  # removed meanwhile: workers stay where the fork server is
     if d["path"] is not None:
+        try:
+            __import__(
+                "cloudpickle"
+            )  # and what it needs of the standard library, before a folder of the program can have modules of these names
+        except ImportError:
+            pass  # only the program's sys.path has it
         sys.path[:] = d["path"]
     gc.disable()  # nothing here is garbage
     if d["ray"]:

@@ -371,19 +371,21 @@ def test_free(ray, engine):
         internal_api.free(3)
 
 
-def test_cluster(monkeypatch):
+def test_cluster():
     from skate.cluster_utils import Cluster
 
-    monkeypatch.setenv("SKATE_ENGINE", "inline")
     skate.shutdown()
     with pytest.warns(UserWarning, match="one machine"):
         c = Cluster(initialize_head=True, head_node_args={"num_cpus": 3, "resources": {"a": 1}})
     other = c.add_node(num_cpus=4, num_gpus=1, resources={"a": 1, "b": 2})
     c.remove_node(c.add_node(num_cpus=50))
     assert set(c.list_all_nodes()) == {c.head_node, other}
-    skate.init(address=c.address)
+    skate.init(address=c.address, namespace="there")
+    c.add_node(num_cpus=10, resources={"node:10.0.0.1": 1})  # the engine has had nothing to do yet
+    assert skate.get_runtime_context().namespace == "there"
     found = skate.cluster_resources()
-    assert (found["CPU"], found["GPU"], found["a"], found["b"], found["object_store_memory"]) == (7, 1, 2, 2, 300 << 20)
+    assert (found["CPU"], found["GPU"], found["a"], found["b"], found["object_store_memory"]) == (17, 1, 2, 2, 450 << 20)
+    assert skate.get(skate.remote(resources={"node:10.0.0.1": 0.5})(lambda: 1).remote()) == 1
     for wrong in (lambda: c.add_node(), lambda: c.remove_node(other)):
         with pytest.raises((RuntimeError, NotImplementedError), match="one machine|cannot grow"):
             wrong()
