@@ -162,9 +162,13 @@ def main():
     parser.add_argument("--beside-ray", action="store_true", help="the same by the installed Ray")
     parser.add_argument("--only", default="*", help="names that fit this pattern")
     parser.add_argument("--out", help="file for the table")
+    parser.add_argument("--packages", action="store_true", help="only prints what pip has to install")
     args = parser.parse_args()
     with open(os.path.join(HERE, "programs.toml"), "rb") as f:
         table = tomllib.load(f)
+    if args.packages:
+        print("\n".join(sorted({p for e in table["program"] for p in e.get("pip", [])} | ({"ray[default]"} if args.beside_ray else set()))))
+        return 0
     found, left = programs(table, *(os.path.abspath(p) if p else None for p in (args.ray_src, args.raysort_src)))
     found = [p for p in found if fnmatch.fnmatch(p.name, args.only)]
     env = {}

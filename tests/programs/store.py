@@ -107,7 +107,7 @@ def start():
     client, made = boto3.client("s3"), set()
     for bucket, key, data in objects():
         if bucket not in made:
-            client.create_bucket(Bucket=bucket, CreateBucketConfiguration={"LocationConstraint": "us-west-2"})
+            client.create_bucket(Bucket=bucket, ACL="public-read", CreateBucketConfiguration={"LocationConstraint": "us-west-2"})
             made.add(bucket)
-        client.put_object(Bucket=bucket, Key=key, Body=data)
+        client.put_object(Bucket=bucket, Key=key, Body=data, ACL="public-read")  # documents read without a name
     return env
