@@ -8,7 +8,7 @@ import os
 import sys
 from _thread import RLock  # threading is slow to import
 
-from skate import _skate, actor, config, ids, options, serialize
+from skate import _skate, actor, config, ids, options, serialize, surroundings
 from skate.actor import ActorClass, ActorHandle, get_actor, method  # noqa: F401
 from skate.remote_function import RemoteFunction
 from skate.runtime_context import RuntimeContext, get_runtime_context  # noqa: F401
@@ -106,8 +106,9 @@ def _first_note(wanted, runtime_env):
     if "skate.data" in sys.modules:
         modules.append("skate.data.stage")  # with pyarrow: imported while the program builds its plan
     modules += [m for m in wanted.split(",") if m]
-    path = [os.getcwd() if p == "" else p for p in sys.path]
+    path = surroundings.path_now()
     where = runtime_env.get("working_dir")
+    surroundings.begin(path, None if where else os.getcwd())
     path = ([where] if where else []) + [module_path(m) for m in runtime_env.get("py_modules") or []] + path
     return serialize.preload_note(modules, path, where or os.getcwd(), runtime_env.get("worker_process_setup_hook"))
 

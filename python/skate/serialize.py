@@ -7,7 +7,7 @@ import gc
 import os
 import sys
 
-from skate import _skate
+from skate import _skate, surroundings
 
 _HERE = os.path.dirname(os.path.abspath(__file__)) + os.sep
 
@@ -41,7 +41,7 @@ def dump_function(fn):
             data = _cloudpickle().dumps(fn, protocol=5)
             if len(data) >= TOLD:
                 _tell_large(_users_own(fn), len(data))
-            return data
+            return surroundings.along(data)
         except BaseException as e:
             if not _by_value_from_now(e):
                 raise _cannot_send(_users_own(fn), e) from None
@@ -495,7 +495,7 @@ def dumps_error(e, name, attempt):
     of_data, where = _where(name, attempt)
     hint = _READ_ONLY if isinstance(e, ValueError) and "read-only" in str(e) else ""
     if isinstance(e, RayTaskError):  # a get() of another task inside this one
-        only, cause = f"ray.exceptions.{type(e).__name__}: {e}", e.cause
+        only, cause = f"ray.exceptions.{type(e).__name__}: {e}", vars(e).get("raised", e.cause)
     else:
         only, cause = _only(e), e
     if of_data:  # of many operators and rows: what went wrong comes first
@@ -520,6 +520,7 @@ def load_error(kind, data):
                 name, f"Failed to deserialize exception.\nOriginal exception:\nray.exceptions.RayTaskError: {said}"
             )
         cause, text = None, said
+    text += surroundings.hint(cause) if cause is not None else ""
     if kind == 0xE2:
         e = ex.ActorDiedError(f"The actor died in __init__: an error raised in its creation task, {text}")
         e.cause, e.actor_init_failed, e.told = cause, True, text

@@ -86,9 +86,14 @@ struct py_state {
     PyObject *ctx_task;                                 /* context variable: the running task of a coroutine */
     PyObject *restore_ref, *restore_token, *weak_token; /* functions of this module, named in pickles */
     PyTypeObject *ndarray;                              /* NULL until numpy is imported by somebody */
-    PyObject *dtype[128];                               /* by struct character */
-    uint64_t store_bytes;                               /* of the open engine, in a driver */
-    struct py_exec *execs;                              /* runs that are not stopped */
+    struct {
+        PyObject *path, *environ; /* of the driver; NULL: not asked for */
+        Py_ssize_t path_n, environ_n;
+        uint32_t number;
+    } around;              /* see is_prepared() in py_task.c */
+    PyObject *dtype[128];  /* by struct character */
+    uint64_t store_bytes;  /* of the open engine, in a driver */
+    struct py_exec *execs; /* runs that are not stopped */
     struct sk_runner runner;
     struct sk_map fns;     /* fid -> py_fn */
     struct sk_map actors;  /* aid -> instance (a reference) */

@@ -18,7 +18,8 @@ struct sig {                                /* for checking calls where they are
 
 struct tmpl {
     PyObject_HEAD enum kind kind;
-    uint32_t gen; /* fid and shape are known to this engine */
+    uint32_t gen;    /* fid and shape are known to this engine */
+    uint32_t around; /* of st->around, when it was sent */
     sk_fid fid;
     sk_shape shape;
     uint32_t n_returns, stream_window;
@@ -136,7 +137,8 @@ static PyType_Spec token_spec = {"skate._skate.ActorToken", sizeof(struct token)
 
 static bool token_alive(struct py_state *st, PyObject *o) {
     if (st->engine && ((struct token *)(void *)o)->gen == st->gen && !st->closing) return true;
-    py_raise(st, SK_ECLOSED, &(struct sk_err){.msg = "this actor is of an engine that was shut down. It might be dead or it's from a different cluster"});
+    py_raise(st, SK_ECLOSED,
+             &(struct sk_err){.msg = "this actor is of an engine that was shut down. It might be dead or it's from a different cluster"});
     return false;
 }
 
@@ -317,8 +319,35 @@ static int keep_text(PyObject **to, PyObject *o, PyTypeObject *type, const char 
     return 0;
 }
 
+/* What the program has around itself (skate/surroundings.py) is another since a function was sent, as far as sizes tell: it is sent again, with that. 2 ns. */
+static bool is_prepared(struct py_state *st, const struct tmpl *t) {
+    if (st->around.path &&
+        SK_UNLIKELY(PyList_GET_SIZE(st->around.path) != st->around.path_n || PyDict_GET_SIZE(st->around.environ) != st->around.environ_n)) {
+        st->around.path_n = PyList_GET_SIZE(st->around.path);
+        st->around.environ_n = PyDict_GET_SIZE(st->around.environ);
+        st->around.number++;
+    }
+    return t->gen == st->gen && t->around == st->around.number;
+}
+
+static PyObject *m_around(PyObject *module, PyObject *args) {
+    struct py_state *st = PyModule_GetState(module);
+    PyObject *path, *environ;
+    if (!PyArg_ParseTuple(args, "O!O!:around", &PyList_Type, &path, &PyDict_Type, &environ)) return NULL;
+    Py_XSETREF(st->around.path, Py_NewRef(path));
+    Py_XSETREF(st->around.environ, Py_NewRef(environ));
+    st->around.path_n = PyList_GET_SIZE(path);
+    st->around.environ_n = PyDict_GET_SIZE(environ);
+    Py_RETURN_NONE;
+}
+
 static int prepare(struct py_state *st, struct tmpl *t) {
     struct tmpl *d = t->base ? (struct tmpl *)(void *)t->base : t;
+    if (d->around != st->around.number && d->kind != METHOD) {
+        Py_CLEAR(d->def);
+        Py_CLEAR(d->def_refs);
+        d->fid.v = 0;
+    }
     if ((d->gen != st->gen || d->fid.v == 0) &&
         (make_def(st, d) < 0 || py_define(st, d->def, d->named ? d->target : d->name, d->kind == METHOD, &d->fid) < 0))
         return -1; /* a name of one call is not the definition's */
@@ -350,6 +379,7 @@ static int prepare(struct py_state *st, struct tmpl *t) {
         }
     }
     t->gen = st->gen;
+    d->around = t->around = st->around.number;
     return 0;
 }
 
@@ -581,7 +611,7 @@ static PyObject *tmpl_submit(PyObject *self, PyObject *const *args, Py_ssize_t n
     PY_ERR(err);
     size_t n_all = (size_t)n + (kwnames ? (size_t)PyTuple_GET_SIZE(kwnames) : 0);
     if (SK_UNLIKELY(py_ensure(st) < 0) || (t->kind == METHOD && !token_alive(st, t->token)) ||
-        (SK_UNLIKELY(t->gen != st->gen) && prepare(st, t) < 0))
+        (SK_UNLIKELY(!is_prepared(st, t)) && prepare(st, t) < 0))
         return NULL;
     if (t->sig.func && SK_UNLIKELY(!sig_fits(&t->sig, (size_t)n, kwnames)) && sig_complain(st, &t->sig, args, (size_t)n, kwnames) < 0)
         return NULL;
@@ -859,7 +889,7 @@ static PyObject *tmpl_fid(PyObject *self, void *unused SK_UNUSED) /* defines it 
 {
     struct tmpl *t = (struct tmpl *)(void *)self;
     struct py_state *st = py_state_of(Py_TYPE(self));
-    if (py_ensure(st) < 0 || (t->gen != st->gen && prepare(st, t) < 0)) return NULL;
+    if (py_ensure(st) < 0 || (!is_prepared(st, t) && prepare(st, t) < 0)) return NULL;
     return PyLong_FromUnsignedLongLong(t->fid.v);
 }
 
@@ -1105,6 +1135,7 @@ static PyObject *m_weak_token(PyObject *module, PyObject *id) {
 }
 
 PyMethodDef py_task_methods[] = {
+    {"around", m_around, METH_VARARGS, "around(sys.path, dict of the environment): functions are sent again when their sizes change."},
     {"weak_token", m_weak_token, METH_O, "weak_token(actor's number): a handle that is not counted."},
     {"actor_kill", m_actor_kill, METH_VARARGS, "actor_kill(token, no_restart)"},
     {"actor_find", m_actor_find, METH_VARARGS,

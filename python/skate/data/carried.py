@@ -17,6 +17,8 @@ import weakref
 from collections.abc import Iterator
 from typing import Any
 
+from skate import surroundings
+
 SMALL = 256 << 10  # bytes of pickled parameters that go along with each task
 SHARED = 1 << 20  # a buffer of so many bytes is shared, not copied
 
@@ -64,12 +66,12 @@ def dump(params: dict[str, Any], label: str, hold: list[Any] | None) -> bytes:
     size = len(data) + sum(b.raw().nbytes for b in buffers)
     _tell(params, label, size)
     if hold is None or size <= SMALL:
-        return data
+        return surroundings.along(data)
     from skate import _skate
 
     ref = _skate.put(_Load(data, buffers))
     hold.append(ref)
-    return pickle.dumps(_Away(int(ref.hex()[-16:], 16), id(hold)), 5)
+    return surroundings.along(pickle.dumps(_Away(int(ref.hex()[-16:], 16), id(hold)), 5))
 
 
 def load(data: bytes) -> tuple[dict[str, Any], int]:

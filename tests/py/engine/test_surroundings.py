@@ -1,0 +1,87 @@
+"""What a program changes around itself while the engine runs, as in a notebook: sys.path, the environment, the working directory (skate/surroundings.py)."""
+
+import os
+import sys
+
+import pytest
+import skate
+import skate.data as sd
+
+
+@pytest.fixture(scope="module", autouse=True)
+def engine():
+    skate.init(num_cpus=2)
+    yield
+    skate.shutdown()
+
+
+@pytest.fixture
+def lib(tmp_path, monkeypatch):
+    """A module that nobody can import yet: (its name, its folder)."""
+    name = "surroundings_" + tmp_path.name.replace("-", "_")
+    (tmp_path / f"{name}.py").write_text("X = 5\nclass Item:\n    x = 7\ndef f():\n    return X\n")
+    monkeypatch.setattr(sys, "path", sys.path)  # taken back as it was, below
+    before = list(sys.path)
+    yield name, str(tmp_path)
+    sys.path[:] = before
+
+
+def test_a_folder_appended_to_sys_path_is_found_by_tasks_actors_and_datasets(lib):
+    name, folder = lib
+
+    @skate.remote
+    def f(item=None):
+        return __import__(name).X if item is None else item.x
+
+    @skate.remote
+    class A:
+        def m(self):
+            return __import__(name).X
+
+    old = A.remote()
+    with pytest.raises(ModuleNotFoundError):
+        skate.get(f.remote())
+    sys.path.append(folder)
+    assert skate.get([f.remote() for _ in range(4)]) == [5] * 4  # the function that was sent before, in workers that are there
+    assert skate.get(A.remote().m.remote()) == 5
+    module = __import__(name)
+    assert skate.get(f.remote(module.Item())) == 7 and skate.get(skate.remote(module.f).remote()) == 5
+    assert sd.range(2).map(lambda r: {"x": __import__(name).X}).take_all() == [{"x": 5}] * 2
+    with pytest.raises(ModuleNotFoundError, match=f"this program finds '{name}' in {folder}.*made from now on does"):
+        skate.get(old.m.remote())
+
+
+def test_variables_of_the_environment_come_and_go(monkeypatch):
+    @skate.remote
+    def env(name):
+        return os.environ.get(name)
+
+    assert skate.get(env.remote("SURROUNDINGS_A")) is None
+    monkeypatch.setenv("SURROUNDINGS_A", "1")
+    assert skate.get([env.remote("SURROUNDINGS_A") for _ in range(4)]) == ["1"] * 4
+    assert sd.range(1).map(lambda r: {"x": os.environ["SURROUNDINGS_A"]}).take_all() == [{"x": "1"}]
+    own = env.options(runtime_env={"env_vars": {"SURROUNDINGS_A": "mine"}})
+    assert skate.get(own.remote("SURROUNDINGS_A")) == "mine"
+    monkeypatch.delenv("SURROUNDINGS_A")
+    assert skate.get([env.remote("SURROUNDINGS_A") for _ in range(4)]) == [None] * 4
+
+
+def test_the_working_directory_goes_along_with_what_is_sent_from_then_on(tmp_path, monkeypatch):
+    (tmp_path / "here.txt").write_text("hi")
+
+    @skate.remote
+    def early():
+        return open("here.txt").read()
+
+    with pytest.raises(FileNotFoundError):
+        skate.get(early.remote())
+    monkeypatch.chdir(tmp_path)
+
+    @skate.remote
+    def late():
+        return open("here.txt").read()
+
+    with pytest.raises(FileNotFoundError, match=f"this program is in {tmp_path} now"):
+        skate.get(early.options(max_retries=0).remote())
+    assert skate.get(late.remote()) == "hi"
+    assert sd.range(1).map(lambda r: {"t": open("here.txt").read()}).take_all() == [{"t": "hi"}]
