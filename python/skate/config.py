@@ -130,7 +130,12 @@ def from_ray(given):
         conf = json.loads(text) if isinstance(text, str) else text
         if conf.get("type") != "filesystem":
             raise ValueError(f"object_spilling_config: type must be 'filesystem', not {conf.get('type')!r}")
-        path = conf.get("params", {}).get("directory_path")
+        params = dict(conf.get("params", {}))
+        path, size = params.pop("directory_path", None), params.pop("buffer_size", 0)
+        if params or not isinstance(size, int):
+            raise ValueError(
+                f"object_spilling_config: params are directory_path and buffer_size (bytes, without effect here), not {conf['params']!r}"
+            )
         out.setdefault("spill_dir", directories("object_spilling_config", path))
     return out
 

@@ -37,6 +37,11 @@ class RefBundle:
         """The references."""
         return [r for r, _ in self.blocks]
 
+    @property
+    def metadata(self) -> list[BlockMetadata]:
+        """What is known of each."""
+        return [m for _, m in self.blocks]
+
     def num_rows(self) -> int | None:
         """Rows of all blocks."""
         return sum(m.num_rows or 0 for _, m in self.blocks)

@@ -368,7 +368,7 @@ def test_references_to_blocks_that_are_parts_of_others():  # the first rows of a
 def test_bundles_of_blocks():
     ds = sd.range(6, override_num_blocks=3)
     bundles = list(ds.map(lambda r: r).iter_internal_ref_bundles())
-    assert [b.num_rows() for b in bundles] == [2, 2, 2]
+    assert [b.num_rows() for b in bundles] == [2, 2, 2] == [m.num_rows for b in bundles for m in b.metadata]
     assert [r for b in bundles for ref, m in b.blocks for r in BlockAccessor.for_block(skate.get(ref)).to_arrow()["id"].to_pylist()] == [
         *range(6)
     ]

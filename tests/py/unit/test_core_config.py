@@ -82,6 +82,8 @@ def test_spilling(monkeypatch, tmp_path):
         config.from_ray({"object_spilling_config": '{"type": "smart_open", "params": {"uri": "s3://x"}}'})
     with pytest.raises(ValueError, match="a directory is wanted"):
         config.from_ray({"object_spilling_config": '{"type": "filesystem", "params": {}}'})
+    with pytest.raises(ValueError, match="params are directory_path and buffer_size"):
+        config.from_ray({"object_spilling_config": '{"type": "filesystem", "params": {"directory_path": "/tmp", "random_arg": 1}}'})
 
 
 def test_the_table_is_complete_and_small():
