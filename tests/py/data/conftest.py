@@ -9,6 +9,7 @@ def engine():
 
     if skate.is_initialized():
         skate.shutdown()
-    skate.init(num_cpus=2, object_store_memory=1 << 30)
+    # what the modules of tests import, which workers need for their functions
+    skate.init(num_cpus=2, object_store_memory=1 << 30, _system_config={"preload": "numpy,pytest"})
     yield
     skate.shutdown()

@@ -130,7 +130,7 @@ def kill(tmp_path, source, kind, kills, seed):
 @rounds.campaign()
 @pytest.mark.parametrize("kind", KINDS)
 def test_driver_killed_at_random_steps(tmp_path, source, kind):
-    kills = rounds.rounds(2)
+    kills = rounds.rounds(1)
     assert kill(tmp_path, source, kind, kills, rounds.seed()) >= kills
 
 

@@ -5,6 +5,7 @@ import os
 import pytest
 
 ENGINES = ["inline", "local"]
+PRELOAD = {"preload": "numpy,pytest"}  # what the modules of tests import, and workers with them
 
 
 @pytest.fixture(scope="module", params=ENGINES)
@@ -12,7 +13,9 @@ def engine(request):
     import skate
 
     skate.shutdown()
-    skate.init(num_cpus=4, num_gpus=0, object_store_memory=256 << 20, resources={"widget": 2}, _system_config={"engine": request.param})
+    skate.init(
+        num_cpus=4, num_gpus=0, object_store_memory=256 << 20, resources={"widget": 2}, _system_config={"engine": request.param, **PRELOAD}
+    )
     yield request.param
     skate.shutdown()
 
@@ -22,7 +25,9 @@ def ray(engine):
     import skate
 
     if not skate.is_initialized():  # a test shut it down
-        skate.init(num_cpus=4, num_gpus=0, object_store_memory=256 << 20, resources={"widget": 2}, _system_config={"engine": engine})
+        skate.init(
+            num_cpus=4, num_gpus=0, object_store_memory=256 << 20, resources={"widget": 2}, _system_config={"engine": engine, **PRELOAD}
+        )
     return skate
 
 
@@ -53,7 +58,7 @@ def fresh(request):
 
     def start(**kw):
         skate.shutdown()
-        conf = {"engine": request.param, **kw.pop("_system_config", {})}
+        conf = {"engine": request.param, **PRELOAD, **kw.pop("_system_config", {})}
         skate.init(**{"num_cpus": 2, "object_store_memory": 128 << 20, **kw}, _system_config=conf)
         return skate
 

@@ -275,7 +275,10 @@ def test_matrix(row, fault, tmp_path):
 def square(row, fault, seed, tmp_path):
     small = fault != "full" or row is spilling
     skate.shutdown()
-    conf = {"overflow_bytes": 0} if fault == "full" else {}  # a limit of files' sizes, as below, is none for what is mapped
+    conf = {
+        "preload": "numpy,pytest",
+        **({"overflow_bytes": 0} if fault == "full" else {}),
+    }  # a limit of files' sizes, as below, is none for what is mapped
     skate.init(num_cpus=2, object_store_memory=STORE if small else 256 * MIB, object_spilling_directory=str(tmp_path), _system_config=conf)
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     try:

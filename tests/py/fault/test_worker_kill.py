@@ -87,7 +87,7 @@ def test_same_bytes(tmp_path):
     src.mkdir()
     for i in range(600):
         (src / f"{i:04d}-{uuid.uuid5(uuid.NAMESPACE_URL, str(i)).hex}").write_bytes(rnd.randbytes(rnd.randrange(40_000)))
-    same_bytes(lambda out: ["-c", JOB, str(src), str(out)], 0.15, rounds.rounds(3), tmp_path, seed)
+    same_bytes(lambda out: ["-c", JOB, str(src), str(out)], 0.15, rounds.rounds(2), tmp_path, seed)
 
 
 @rounds.campaign(600)
@@ -96,4 +96,4 @@ def test_main_job_same_bytes(tmp_path):
     pytest.importorskip("magika")
     src = os.path.join(sysconfig.get_path("stdlib"), "idlelib")
     job = os.path.join(os.path.dirname(__file__), "../../../examples/classify_files.py")
-    same_bytes(lambda out: [job, src, "--out", str(out), "--limit", "250"], 1.0, rounds.rounds(1), tmp_path, rounds.seed())
+    same_bytes(lambda out: [job, src, "--out", str(out), "--limit", "120"], 1.0, rounds.rounds(1), tmp_path, rounds.seed())

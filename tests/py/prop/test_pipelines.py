@@ -27,7 +27,11 @@ from rounds import examples
 
 def start(engine="local", cpus=2, seed=0):
     skate.shutdown()
-    skate.init(num_cpus=cpus, object_store_memory=256 << 20, _system_config={"engine": engine, "seed": seed})
+    skate.init(
+        num_cpus=cpus,
+        object_store_memory=256 << 20,
+        _system_config={"engine": engine, "seed": seed, "preload": "hypothesis,numpy,pyarrow,pytest"},
+    )
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -344,7 +348,7 @@ def check(got, want):
 # ---- properties
 
 
-@examples(40)
+@examples(20)
 @given(pipelines())
 def test_rows(p):
     make, rows = p
@@ -353,7 +357,7 @@ def test_rows(p):
     assert ds.count() == len(rows)
 
 
-@examples(15)
+@examples(8)
 @given(pipelines(most=3), st.integers(0, 50))
 def test_prefixes_and_schema(p, n):
     make, rows = p
@@ -384,7 +388,7 @@ def rows_of(b, fmt):
     return [dict(zip(out, r)) for r in zip(*out.values())]
 
 
-@examples(25)
+@examples(8)
 @given(pipelines(most=2), st.integers(1, 70) | st.just(1000), FORMATS, st.booleans())
 def test_batches(p, size, fmt, drop_last):
     make, rows = p

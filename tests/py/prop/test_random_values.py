@@ -6,7 +6,7 @@ The store is asked by status(), after results were fetched and everything was re
 
 import gc
 import math
-import os
+import select
 import time
 
 import numpy as np
@@ -23,8 +23,16 @@ from skate import _skate
 @pytest.fixture(scope="module", params=["inline", "local"], autouse=True)
 def engine(request):
     skate.shutdown()
-    skate.init(num_cpus=2, object_store_memory=256 << 20, resources={"widget": 2}, _system_config={"engine": request.param})
+    skate.init(
+        num_cpus=2,
+        object_store_memory=256 << 20,
+        resources={"widget": 2},
+        _system_config={"engine": request.param, "preload": "hypothesis,numpy,pandas,pyarrow,pytest"},
+    )
+    gc.collect()
+    gc.freeze()  # left() collects after each example: what other tests left is not looked at each time
     yield request.param
+    gc.unfreeze()
     skate.shutdown()
 
 
@@ -83,7 +91,7 @@ def left():
         if time.monotonic() > end:
             patience = 1.0  # hypothesis looks for a smaller example now, and holds on to what the failed ones held
             return over
-        os.sched_yield()
+        select.select([], [], [], 0.001)  # workers tell of it when they tell anything
 
 
 # ---- values
