@@ -17,6 +17,9 @@ static void SK_PRINTF(2, 3) put(struct text *t, const char *fmt, ...) {
     if (n > 0) t->n += (size_t)n;
 }
 
+/* A chain of thousands stays readable, and its text short: it goes no further to the right. */
+static int indent(uint32_t depth) { return (int)(2 * SK_MIN(depth, 24u)); }
+
 static void put_bytes(struct text *t, double b) {
     static const char *const unit[] = {"B", "KiB", "MiB", "GiB", "TiB"};
     uint32_t u = 0;
@@ -50,14 +53,14 @@ static void put_source(struct text *t, const struct sk_node_desc *d) {
 
 static void put_node(struct text *t, const struct sk_plan *p, uint32_t id, uint32_t depth, uint32_t *left) {
     const struct sk_node_desc *d = &p->nodes.p[id]->d;
-    put(t, "%*s%s", (int)(2 * depth), "", d->label);
+    put(t, "%*s%s", indent(depth), "", d->label);
     if (d->op->props & SK_OP_LIMIT) put(t, "  first %lld rows", (long long)d->limit);
     put_source(t, d);
     put_resources(t, d);
     put(t, "\n");
     for (uint32_t i = 0; i < d->n_inputs; i++) {
         if (!*left) { /* a DAG of doubling unions is exponential as a tree */
-            put(t, "%*s...\n", (int)(2 * depth + 2), "");
+            put(t, "%*s...\n", indent(depth + 1), "");
             return;
         }
         --*left;
@@ -69,7 +72,7 @@ static void put_stage(struct text *t, const struct sk_plan *p, const struct sk_s
     static const char *const what[] = {"blocks", "tasks", "actors", "limit", "union"};
     const struct sk_stage *s = &st->s[i];
     const struct sk_node_desc *d = &p->nodes.p[s->nodes[0]]->d;
-    put(t, "%*s[%s] %s", (int)(2 * depth), "", what[s->kind], s->label);
+    put(t, "%*s[%s] %s", indent(depth), "", what[s->kind], s->label);
     if (s->kind == SK_STAGE_LIMIT) put(t, "  first %lld rows", (long long)s->limit);
     if (s->cap_rows >= 0) put(t, "  a task stops after %lld rows", (long long)s->cap_rows);
     put_source(t, d);

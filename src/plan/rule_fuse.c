@@ -1,13 +1,19 @@
 /* rule_fuse.c - neighbouring operators that want the same resources run in one task: no block between them.
  *
+ * A task's operators call each other, one level deeper each: a chain of thousands becomes several stages.
+ *
  * Both are tasks (not actors, not existing blocks), ask for the same shape, concurrency, retries and max_calls, and none says NO_FUSE; a writer that wants
  * so many rows at once stays alone. What the fused stage is follows from its parts (sk_props_chain); its cap is the last one's. */
 #include "plan/plan_int.h"
 
+#define FUSED_MAX 64u
+
 static bool same(struct sk_times a, struct sk_times b) { return a.given == b.given && (!a.given || a.n == b.n); }
 
 static bool fits(const struct sk_tree *t, const struct sk_vert *a, const struct sk_vert *b) {
-    if (a->kind != SK_STAGE_TASKS || b->kind != SK_STAGE_TASKS || b->n_in != 1 || ((a->props | b->props) & SK_OP_NO_FUSE)) return false;
+    if (a->kind != SK_STAGE_TASKS || b->kind != SK_STAGE_TASKS || b->n_in != 1 || a->n_nodes + b->n_nodes > FUSED_MAX ||
+        ((a->props | b->props) & SK_OP_NO_FUSE))
+        return false;
     const struct sk_node_desc *x = &t->plan->nodes.p[a->nodes[0]]->d, *y = &t->plan->nodes.p[b->nodes[0]]->d;
     if ((b->props & SK_OP_WRITES) && y->batch_rows > 0)
         return false; /* its files want rows of several tasks: exec gathers blocks before it */

@@ -121,6 +121,25 @@ TEST(neighbours_with_same_resources_fuse) {
     end();
 }
 
+TEST(a_long_chain_is_several_stages) { /* in a task each operator calls the one above it */
+    begin();
+    uint32_t id = source("Read");
+    for (int i = 0; i < 1500; i++) id = map(&MAP, "m", id);
+    struct sk_stages s = stages(id);
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < s.n; i++) {
+        CHECK(s.s[i].n_nodes <= 64);
+        CHECK_EQ(s.s[i].n_inputs, i ? 1 : 0);
+        n += s.s[i].n_nodes;
+    }
+    CHECK_EQ(n, 1501);
+    CHECK_EQ(s.n, (1501 + 63) / 64);
+    sk_stages_free(&s);
+    static char text[1 << 18];
+    CHECK(sk_plan_explain(P, id, text, sizeof text) < sizeof text);
+    end();
+}
+
 TEST(limit_moves_above_one_to_one_and_caps) {
     begin();
     uint32_t id = map(&FILTER, "F", source("R"));

@@ -14,6 +14,8 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+from skate.data.schema import columns_are
+
 
 def _null(v: Any) -> bool:
     return v is None or isinstance(v, float) and math.isnan(v)
@@ -147,7 +149,7 @@ class AggregateFnV2(AggregateFn, abc.ABC):
         """
         on = self._target_col_name
         if on is not None and on not in block.column_names:
-            raise KeyError(f"{self.name}: there is no column {on!r}; columns are {', '.join(block.column_names)}")
+            raise KeyError(f"{self.name}: there is no column {on!r}; {columns_are(on, block.column_names)}")
         return self.merge(state, self.aggregate_block(block))
 
     def merge(self, a: Any, b: Any) -> Any:  # type: ignore[override]

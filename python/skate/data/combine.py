@@ -11,6 +11,8 @@ import pickle
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from skate.data.schema import columns_are
+
 if TYPE_CHECKING:
     import pyarrow as pa
 
@@ -26,7 +28,7 @@ def partial(params: dict[str, Any], batches: Iterator[pa.RecordBatch]) -> Iterat
     for rb in batches:
         for i, (kind, on, *_) in enumerate(aggs):
             if on is not None and on not in rb.schema.names:
-                raise KeyError(f"{params['label']}: there is no column {on!r}; columns are {', '.join(rb.schema.names)}")
+                raise KeyError(f"{params['label']}: there is no column {on!r}; {columns_are(on, rb.schema.names)}")
             try:
                 states[i] = merge(kind, states[i], _state(kind, rb, on))
             except (pa.ArrowNotImplementedError, pa.ArrowInvalid, TypeError) as e:

@@ -22,7 +22,11 @@ from skate.data.convert import Conversions
 from skate.data.execute import Facts, Node
 from skate.data.iterator import DataIterator
 from skate.data.random_config import RandomSeedConfig, seeds  # noqa: F401  RandomSeedConfig is public here
-from skate.data.schema import Schema  # noqa: F401  public here, too
+from skate.data.schema import (
+    Schema,  # noqa: F401  public here, too
+    columns_are,
+    few,
+)
 from skate.data.split import Splits
 from skate.data.write.api import Writers
 
@@ -129,7 +133,11 @@ class Dataset(Splits, Conversions, Writers):
 
     def __getstate__(self) -> dict[str, Any]:
         """What goes to other processes: not what was found out by running it here. Workers run it through home.py."""
-        return {k: v for k, v in self.__dict__.items() if k not in ("_stats", "_errors")} | {"_stats": None, "_errors": None}
+        return {k: v for k, v in self.__dict__.items() if k not in ("_stats", "_errors", "_above")} | {
+            "_stats": None,
+            "_errors": None,
+            "_above": None,
+        }
 
     # ---- from one Dataset to another
 
@@ -614,7 +622,7 @@ class Dataset(Splits, Conversions, Writers):
         if len(set(names)) != len(names):
             raise ValueError(f"select_columns: expected unique column names, not {names}")
         self._check_columns(names, "select_columns")
-        return self._columns("select_columns", f"SelectColumns({', '.join(names)})", {"cols": names}, lambda s: _sub_schema(s, names))
+        return self._columns("select_columns", f"SelectColumns({few(names)})", {"cols": names}, lambda s: _sub_schema(s, names))
 
     def drop_columns(
         self, cols: str | list[str], *, compute: Compute = None, concurrency: int | None = None, **ray_remote_args: Any
@@ -642,7 +650,7 @@ class Dataset(Splits, Conversions, Writers):
         self._check_columns(names, "drop_columns")
         return self._columns(
             "drop_columns",
-            f"DropColumns({', '.join(names)})",
+            f"DropColumns({few(names)})",
             {"cols": names},
             lambda s: _sub_schema(s, [n for n in s.names if n not in names]),
         )
@@ -689,7 +697,9 @@ class Dataset(Splits, Conversions, Writers):
             raise TypeError(f"rename_columns expected names to be either List[str] or Dict[str, str], got {type(names)}.")
         if isinstance(new, list) and self._facts.schema is not None and len(self._facts.schema().names) != len(new):
             have = self._facts.schema().names
-            raise ValueError(f"rename_columns requires 'names': {new} length match current schema names: {have}.")
+            raise ValueError(
+                f"rename_columns requires 'names': [{few(new)}] length match current schema names: [{few(have)}] ({len(new):,} and {len(have):,})."
+            )
         return self._columns("rename_columns", "RenameColumns", {"names": new}, lambda s: _renamed(s, new))
 
     def _check_columns(self, names: list[str], what: str) -> None:
@@ -698,7 +708,7 @@ class Dataset(Splits, Conversions, Writers):
             have = self._facts.schema().names
             for n in names:
                 if n not in have:
-                    raise KeyError(f"{what}: there is no column {n!r}; columns are {', '.join(have)}")
+                    raise KeyError(f"{what}: there is no column {n!r}; {columns_are(n, have)}")
 
     def limit(self, limit: int) -> Dataset:
         """The first `limit` rows; what is not needed for them does not run.
@@ -746,6 +756,8 @@ class Dataset(Splits, Conversions, Writers):
             except TypeError as e:
                 raise TypeError(f"union: {e}") from None
             nodes = tuple(_conform(n, s, schema) for n, s in zip(nodes, known, strict=True))
+        if nodes[0].op == "union" and len(nodes) > 1:  # a loop of unions is one of many inputs, not one deep
+            nodes = (*nodes[0].inputs, *nodes[1:])
         return self._add(
             Node("union", "Union", {}, nodes),
             Facts(None if None in rows else sum(rows), (lambda: schema) if schema is not None else None, files),

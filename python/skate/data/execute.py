@@ -66,6 +66,13 @@ class Node:
         self.op, self.label, self.params, self.inputs, self.options = op, label, params, inputs, options
         self.each_run, self.blocks_of, self.runs = each_run, blocks_of, 0
 
+    def __reduce__(self) -> Any:
+        """The nodes below it as a flat list: a chain of thousands is deeper than pickle goes."""
+        nodes = below(self)
+        number = {id(n): i for i, n in enumerate(nodes)}
+        rows = [(n.op, n.label, n.params, [number[id(i)] for i in n.inputs], n.each_run, n.blocks_of, n.runs, n.options) for n in nodes]
+        return _of_rows, (rows,)
+
     def this_run(self) -> Node:
         """The node as the run that begins now has it."""
         if self.each_run is None:
@@ -110,6 +117,24 @@ class Node:
 
             what = self.params if code == "code" else self.params[code]
             raise TypeError(f"{self.label}: {unpicklable(what, e)}") from None
+
+
+def _of_rows(rows: list[Any]) -> Node:
+    """What Node.__reduce__ made rows of."""
+    made: dict[int, Node] = {}
+    todo = [0]
+    while todo:
+        i = todo[-1]
+        op, label, params, inputs, each_run, blocks_of, runs, options = rows[i]
+        missing = [k for k in inputs if k not in made]
+        if missing:
+            todo += missing
+            continue
+        todo.pop()
+        if i not in made:
+            made[i] = Node(op, label, params, tuple(made[k] for k in inputs), each_run=each_run, blocks_of=blocks_of, **options)
+            made[i].runs = runs
+    return made[0]
 
 
 def source(

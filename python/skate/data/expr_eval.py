@@ -34,6 +34,7 @@ from skate.data.expressions import (
     UnaryExpr,
     _compute,
 )
+from skate.data.schema import columns_are
 
 _T = pa.types
 
@@ -103,7 +104,7 @@ def _named(name: str, rb: pa.RecordBatch) -> pa.Array:
             return v
         more, dot, rest = rest.partition(".")
         head = f"{head}.{more}"
-    raise KeyError(f"there is no column {name!r}; columns are {', '.join(rb.schema.names)}")
+    raise KeyError(f"there is no column {name!r}; {columns_are(name, rb.schema.names)}")
 
 
 # ---- operations
@@ -350,7 +351,7 @@ def _download(e: DownloadExpr, rb: pa.RecordBatch) -> pa.Array:
     from skate.data.batch import from_objects
 
     if e.uri_column_name not in rb.schema.names:
-        raise ValueError(f"download: there is no column {e.uri_column_name!r}; columns are {', '.join(rb.schema.names)}")
+        raise ValueError(f"download: there is no column {e.uri_column_name!r}; {columns_are(e.uri_column_name, rb.schema.names)}")
     uris = rb.column(rb.schema.get_field_index(e.uri_column_name))
     if not _texty(uris) and not _T.is_null(uris.type):
         raise ValueError(f"download: column {e.uri_column_name!r} holds {uris.type}, not text")

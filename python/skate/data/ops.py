@@ -28,6 +28,7 @@ from skate import _skate
 from skate.data import bad, replay
 from skate.data import batch as _b
 from skate.data.context import DataContext
+from skate.data.schema import columns_are, few
 from skate.data.values.frames import from_series
 
 Batches = Iterator[pa.RecordBatch]
@@ -574,7 +575,7 @@ def _by_batch(params: dict[str, Any], batches: Batches, work: Callable[[pa.Recor
 
 
 def _missing(name: str, rb: pa.RecordBatch, label: str) -> KeyError:
-    return KeyError(f"{label}: there is no column {name!r}; columns are {', '.join(rb.schema.names)}")
+    return KeyError(f"{label}: there is no column {name!r}; {columns_are(name, rb.schema.names)}")
 
 
 def add_column(params: dict[str, Any], batches: Batches) -> Batches:
@@ -666,7 +667,7 @@ def rename_columns(params: dict[str, Any], batches: Batches) -> Batches:
             new = [names.get(n, n) for n in old]
         else:
             if len(names) != len(old):
-                raise ValueError(f"{params['label']}: {len(names)} names for {len(old)} columns ({', '.join(old)})")
+                raise ValueError(f"{params['label']}: {len(names)} names for {len(old)} columns ({few(old)})")
             new = names
         check_names(new, params["label"])
         yield rb.rename_columns(new)

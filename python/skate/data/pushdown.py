@@ -10,73 +10,81 @@ from __future__ import annotations
 
 from typing import Any
 
-from skate.data.execute import Node
+from skate.data.execute import Node, below
 
 _KEEP = {"limit", "random_sample", "union"}  # they need what is above them needs
 
 
+TESTS_MOST = 32  # of the predicates above a reader that it is told: each skips a little, and they become one nested expression
+
+Tests = list[tuple[Any, "set[str] | None"]]  # expressions, each with the columns it is about (None: any)
+
+
 def push(root: Node) -> Node:
-    """root with readers that read less where that is the same."""
-    return _Pass(root).node(root, None, [])
-
-
-class _Pass:
-    def __init__(self, root: Node):
-        self.uses: dict[int, int] = {}
-        seen: set[int] = set()
-        todo = [root]
-        while todo:
-            n = todo.pop()
-            if id(n) in seen:
-                continue
-            seen.add(id(n))
-            for i in n.inputs:
-                self.uses[id(i)] = self.uses.get(id(i), 0) + 1
-                todo.append(i)
-
-    def node(self, n: Node, need: set[str] | None, tests: list[Any]) -> Node:
-        """n, of which `need` (None: all) columns are wanted and only rows that pass `tests` (expressions over n's columns)."""
-        if self.uses.get(id(n), 0) > 1:
-            need, tests = None, []
+    """root with readers that read less where that is the same. Plans may be thousands of nodes deep: nothing here calls itself."""
+    uses: dict[int, int] = {}
+    for n in below(root):
+        for i in n.inputs:
+            uses[id(i)] = uses.get(id(i), 0) + 1
+    asked: dict[int, tuple[set[str] | None, Tests]] = {id(root): (None, [])}
+    order: list[Node] = []  # inputs before what takes them
+    todo: list[tuple[Node, bool]] = [(root, False)]
+    seen: set[int] = set()
+    while todo:
+        n, inputs_done = todo.pop()
+        if inputs_done:
+            order.append(n)
+            continue
+        if id(n) in seen:
+            continue
+        seen.add(id(n))
+        todo.append((n, True))
+        if n.op in ("read", "late"):
+            continue
+        need, tests = _through(n, *asked[id(n)]) if n.inputs else (None, [])
+        for i in n.inputs:
+            asked[id(i)] = (need, tests) if uses[id(i)] == 1 else (None, [])
+            todo.append((i, False))
+    made: dict[int, Node] = {}
+    for n in order:
+        inputs = n.inputs if n.op == "late" else tuple(made[id(i)] for i in n.inputs)
         if n.op == "read":
-            return self._reader(n, need, tests)
-        if n.op == "late" or not n.inputs:
-            return n
-        below, passed = _through(n, need, tests)
-        inputs = tuple(self.node(i, below, passed) for i in n.inputs)
-        if all(a is b for a, b in zip(inputs, n.inputs, strict=True)):
-            return n
-        out = Node(n.op, n.label, n.params, inputs, each_run=n.each_run, **n.options)
-        return out
-
-    def _reader(self, n: Node, need: set[str] | None, tests: list[Any]) -> Node:
-        names = n.params.get("names")
-        if names is None:
-            return n
-        from skate.data.expressions import columns_of, has_user_code
-
-        params = dict(n.params)
-        changed = False
-        if need is not None and params["columns"] is None:
-            read = [c for c in names if c in need] or names[:1]  # rows are counted by a column
-            if len(read) < len(names) and need <= set(names):
-                params["columns"], changed = read, True
-        for t in tests:
-            cols = columns_of(t)
-            if not cols or not cols <= set(params["stored"]) or has_user_code(t):
-                continue
-            try:
-                e = t.to_pyarrow()
-            except (TypeError, ValueError):
-                continue
-            params["pushed"] = e if params.get("pushed") is None else params["pushed"] & e
-            changed = True
-        if not changed:
-            return n
-        return Node(n.op, n.label, params, n.inputs, each_run=n.each_run, **n.options)
+            made[id(n)] = _reader(n, *asked[id(n)])
+        elif all(a is b for a, b in zip(inputs, n.inputs, strict=True)):
+            made[id(n)] = n
+        else:
+            made[id(n)] = Node(n.op, n.label, n.params, inputs, each_run=n.each_run, **n.options)
+    return made[id(root)]
 
 
-def _through(n: Node, need: set[str] | None, tests: list[Any]) -> tuple[set[str] | None, list[Any]]:
+def _reader(n: Node, need: set[str] | None, tests: Tests) -> Node:
+    """n, of which `need` (None: all) columns are wanted and only rows that pass `tests`."""
+    names = n.params.get("names")
+    if names is None:
+        return n
+    from skate.data.expressions import has_user_code
+
+    params = dict(n.params)
+    changed = False
+    if need is not None and params["columns"] is None:
+        read = [c for c in names if c in need] or names[:1]  # rows are counted by a column
+        if len(read) < len(names) and need <= set(names):
+            params["columns"], changed = read, True
+    for t, cols in tests[:TESTS_MOST]:
+        if not cols or not cols <= set(params["stored"]) or has_user_code(t):
+            continue
+        try:
+            e = t.to_pyarrow()
+        except (TypeError, ValueError):
+            continue
+        params["pushed"] = e if params.get("pushed") is None else params["pushed"] & e
+        changed = True
+    if not changed:
+        return n
+    return Node(n.op, n.label, params, n.inputs, each_run=n.each_run, **n.options)
+
+
+def _through(n: Node, need: set[str] | None, tests: Tests) -> tuple[set[str] | None, Tests]:
     """What n's inputs are asked for when this is asked of n."""
     from skate.data.expressions import Expr, columns_of
 
@@ -87,7 +95,7 @@ def _through(n: Node, need: set[str] | None, tests: list[Any]) -> tuple[set[str]
         return None if need is None else need - set(p["lacks"]), []
     if n.op == "filter" and isinstance(p.get("expr"), Expr):
         cols = columns_of(p["expr"])
-        return None if need is None or cols is None else need | cols, [*tests, p["expr"]]
+        return None if need is None or cols is None else need | cols, [*tests, (p["expr"], cols)]
     if n.op == "select_columns":
         return set(p["cols"]) if need is None else need & set(p["cols"]), _about(tests, set(p["cols"]))
     if n.op == "drop_columns":
@@ -97,7 +105,7 @@ def _through(n: Node, need: set[str] | None, tests: list[Any]) -> tuple[set[str]
         cols = {c for _, e in p["exprs"] for c in columns_of(e) or ()}
         if need is None and p["keep"] or any(columns_of(e) is None for _, e in p["exprs"]):
             return None, []
-        return ((need or set()) - made) | cols, [t for t in tests if not (columns_of(t) or made) & made]
+        return ((need or set()) - made) | cols, [t for t in tests if not (t[1] or made) & made]
     if n.op == "rename_columns" and isinstance(p["names"], dict):
         back = {v: k for k, v in p["names"].items()}
         return (None if need is None else {back.get(c, c) for c in need} | set(p["names"])), []
@@ -107,7 +115,5 @@ def _through(n: Node, need: set[str] | None, tests: list[Any]) -> tuple[set[str]
     return None, []
 
 
-def _about(tests: list[Any], names: set[str]) -> list[Any]:
-    from skate.data.expressions import columns_of
-
-    return [t for t in tests if (columns_of(t) or {""}) <= names]
+def _about(tests: Tests, names: set[str]) -> Tests:
+    return [t for t in tests if (t[1] or {""}) <= names]

@@ -32,6 +32,31 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
+SHOWN = 200  # columns in a text; a program asks for names and types
+
+
+def columns_are(name: str, names: Any) -> str:
+    """For the error about a column that is not there: the columns, or of many those that look most like it."""
+    names = list(map(str, names))
+    if len(names) <= 12:
+        return f"columns are {', '.join(names)}"
+    from difflib import SequenceMatcher, get_close_matches
+
+    name = str(name)
+    alike = [(SequenceMatcher(None, n, name).ratio(), sum(map(str.__eq__, n, name)), n) for n in get_close_matches(name, names, 200, 0.5)]
+    near = [n for *_, n in sorted(alike, key=lambda v: (-v[0], -v[1]))[:3]]  # of equally alike ones those with the letters in their places
+    meant = (
+        f"did you mean {' or '.join([', '.join(map(repr, near[:-1])), repr(near[-1])] if near[1:] else [repr(near[0])])}? " if near else ""
+    )
+    return f"{meant}{'there' if not meant else 'There'} are {len(names):,} columns: {', '.join(names[:5])}, …"
+
+
+def few(names: Any, most: int = 8) -> str:
+    """Names for a label: all, or the first ones and how many more there are."""
+    names = list(map(str, names))
+    return ", ".join(names) if len(names) <= most else f"{', '.join(names[:most])}, … {len(names) - most:,} more"
+
+
 @dataclass(frozen=True)
 class PandasBlockSchema:
     """Names and pandas dtypes of the columns of a DataFrame."""
@@ -73,10 +98,12 @@ class Schema:
     __hash__ = None  # type: ignore[assignment]
 
     def __repr__(self) -> str:
-        names, types = self.names, [str(t) for t in self.types]
-        width = max([6, *map(len, names)])
-        lines = [f"{'Column':<{width}}  Type", f"{'------':<{width}}  ----"]
-        return "\n".join(lines + [f"{n:<{width}}  {t}" for n, t in zip(names, types, strict=True)])
+        rows = list(zip(self.names, map(str, self.types), strict=True))
+        left = len(rows) - SHOWN
+        if left > 0:
+            rows = [*rows[: SHOWN // 2], ("…", f"({left:,} more)"), *rows[-SHOWN // 2 :]]
+        width = max([6, *(len(n) for n, _ in rows)])
+        return "\n".join([f"{'Column':<{width}}  Type", f"{'------':<{width}}  ----", *(f"{n:<{width}}  {t}" for n, t in rows)])
 
 
 def _of_frames(schema: pa.Schema) -> PandasBlockSchema:

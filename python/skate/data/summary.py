@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from skate.data.schema import columns_are
+
 if TYPE_CHECKING:
     import pandas as pd
 
@@ -110,7 +112,7 @@ def aggregators(schema: Any, columns: list[str] | None = None, dtype_agg_mapping
     columns = list(columns) if columns is not None else schema.names
     missing = [c for c in columns if c not in schema.names]
     if missing:
-        raise ValueError(f"Columns {set(missing)} not found in dataset schema; they are {', '.join(schema.names)}")
+        raise ValueError(f"Columns {set(missing)} not found in dataset schema; {columns_are(missing[0], schema.names)}")
     mapping = {**(dtype_agg_mapping or {}), **{k: f for k, f in defaults().items() if k not in (dtype_agg_mapping or {})}}
     out = Aggregators({}, [])
     for c in columns:

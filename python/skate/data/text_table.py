@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 ROWS, HEAD, WIDTH = 10, 5, 40
+COLUMNS, LINES = 24, 24  # columns of a table, operators of a plan
 
 
 def dataset(ds: Any, schema: Any, blocks: list[Any] | None) -> str:
@@ -14,9 +15,10 @@ def dataset(ds: Any, schema: Any, blocks: list[Any] | None) -> str:
     tail: list[list[str]] = []
     if blocks is not None:
         head, tail = _preview(ds, blocks, schema.names)
-    table = [[_cell(n) for n in schema.names], ["---"] * len(schema.names), [_cell(t) for t in schema.types]]
-    body = head + ([["…"] * len(schema.names)] if head and tail else []) + tail
-    widths = [max(len(r[i]) for r in table + body) for i in range(len(schema.names))]
+    names = _some(schema.names)
+    table = [list(map(_cell, names)), ["---"] * len(names), list(map(_cell, _some(schema.types)))]
+    body = head + ([["…"] * len(names)] if head and tail else []) + tail
+    widths = [max(len(r[i]) for r in table + body) for i in range(len(names))]
 
     def line(cells: list[str]) -> str:
         return "│ " + " ┆ ".join(c.ljust(w) for c, w in zip(cells, widths, strict=True)) + " │"
@@ -41,7 +43,7 @@ def html(ds: Any, schema: Any, blocks: list[Any] | None) -> str:
     if schema is None or not schema.names:
         return f"<pre>{escape(plan(ds))}</pre>"
     head, tail = _preview(ds, blocks, schema.names) if blocks is not None else ([], [])
-    body = head + ([["…"] * len(schema.names)] if head and tail else []) + tail
+    body = head + ([["…"] * len(_some(schema.names))] if head and tail else []) + tail
 
     def line(cells: list[str], tag: str) -> str:
         return f"<tr>{''.join(f'<{tag}>{escape(c)}</{tag}>' for c in cells)}</tr>"
@@ -49,7 +51,7 @@ def html(ds: Any, schema: Any, blocks: list[Any] | None) -> str:
     rows = "?" if ds._facts.rows is None else f"{ds._facts.rows:,}"
     what = f"{escape(ds.name)}: " if ds.name else ""
     shown = f"showing {len(head) + len(tail)} rows" if blocks is not None else "not materialized"
-    columns = line([_cell(n) for n in schema.names], "th") + line([_cell(t) for t in schema.types], "td")
+    columns = line(list(map(_cell, _some(schema.names))), "th") + line(list(map(_cell, _some(schema.types))), "td")
     return (
         f"<div><p>{what}{rows} rows × {len(schema.names)} columns, {shown}</p>"
         f"<table><thead>{columns}</thead><tbody>{''.join(line(r, 'td') for r in body)}</tbody></table></div>"
@@ -63,11 +65,24 @@ def plan(ds: Any) -> str:
         lines.append(ds._node.label)
         ds = ds._above
     s = ds.schema(fetch_if_missing=False)
-    columns = "Unknown schema" if s is None else "{" + ", ".join(f"{n}: {t}" for n, t in zip(s.names, s.types, strict=True)) + "}"
+    columns = "Unknown schema" if s is None else _columns(s)
     name = f"name={ds.name}, " if ds.name else ""
     rows = "?" if ds._facts.rows is None else ds._facts.rows
     lines.append(f"{type(ds).__name__}({name}num_rows={rows}, schema={columns})")
+    if len(lines) > LINES:
+        lines = [*lines[: LINES // 2], f"… {len(lines) - LINES:,} more operators", *lines[-LINES // 2 :]]
     return "\n".join(f"{'   ' * (i - 1)}+- {line}" if i else line for i, line in enumerate(lines))
+
+
+def _some(cells: list[Any]) -> list[Any]:
+    """Of many columns the first and the last ones."""
+    return cells if len(cells) <= COLUMNS else [*cells[: COLUMNS // 2], "…", *cells[-COLUMNS // 2 :]]
+
+
+def _columns(schema: Any) -> str:
+    pairs = [f"{n}: {t}" for n, t in list(zip(schema.names, schema.types, strict=True))[:COLUMNS]]
+    more = len(schema.names) - COLUMNS
+    return "{" + ", ".join([*pairs, f"… {more:,} more"] if more > 0 else pairs) + "}"
 
 
 def _preview(ds: Any, blocks: list[Any], names: list[str]) -> tuple[list[list[str]], list[list[str]]]:
@@ -85,7 +100,10 @@ def _texts(blocks: list[Any], names: list[str]) -> list[list[str]]:
     from skate.data.batch import to_rows
     from skate.data.execute import fetch
 
-    return [[_cell(row.get(n)) for n in names] for b in blocks for row in to_rows(fetch(b))]
+    some = _some(list(range(len(names))))
+    columns = [names[i] for i in some if i != "…"]
+    rows = [row for b in blocks for row in to_rows(fetch(b).select(columns))]
+    return [["…" if i == "…" else _cell(row.get(names[i])) for i in some] for row in rows]
 
 
 def _cell(v: Any) -> str:

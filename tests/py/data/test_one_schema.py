@@ -105,13 +105,6 @@ def test_union_says_its_schema_when_it_is_made(tmp_path):
         later.take_all()
 
 
-def test_files_of_different_types_are_named(tmp_path):
-    pq.write_table(pa.table({"x": [1]}), tmp_path / "a.parquet")
-    pq.write_table(pa.table({"x": ["s"]}), tmp_path / "b.parquet")
-    with pytest.raises(TypeError, match=r"read_parquet: column 'x' has type int64 in \S*a.parquet and string in \S*b.parquet"):
-        sd.read_parquet(tmp_path)
-
-
 def test_the_majority_of_types_wins_among_bad_rows():
     def f(r):
         i = r["id"]

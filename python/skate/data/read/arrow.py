@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from skate.data.read.files import HIVE, common, file_source, named, read_bytes, tolerates, unreadable
 from skate.data.read.files import run as run_files
+from skate.data.schema import columns_are
 
 if TYPE_CHECKING:
     from skate.data.dataset import Dataset
@@ -109,5 +110,5 @@ def _cut(rb: Any, columns: list[str] | None) -> Any:
         return rb
     for c in columns:
         if c not in rb.schema.names:
-            raise KeyError(f"there is no column {c!r}; columns are {', '.join(rb.schema.names)}")
+            raise KeyError(f"there is no column {c!r}; {columns_are(c, rb.schema.names)}")
     return rb.select(columns)

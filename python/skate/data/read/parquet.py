@@ -31,6 +31,7 @@ from skate.data.read.files import (
     unreadable,
     with_columns,
 )
+from skate.data.schema import columns_are
 
 if TYPE_CHECKING:
     from skate.data.dataset import Dataset
@@ -146,7 +147,9 @@ def read_parquet(
         check_names(columns, "read_parquet, columns")
         missing = [c for c in columns if c not in full.names]
         if missing:
-            raise KeyError(f"read_parquet: there is no column {missing[0]!r} in {listing.paths[0]}; columns are {', '.join(stored.names)}")
+            raise KeyError(
+                f"read_parquet: there is no column {missing[0]!r} in {listing.paths[0]}; {columns_are(missing[0], stored.names)}"
+            )
     params: dict[str, Any] = {
         "format": "parquet",
         "columns": list(columns) if columns is not None else None,

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from skate.data.schema import columns_are
+
 
 def convert_pandas_to_torch_tensor(data_batch: Any, columns: Any = None, column_dtypes: Any = None, unsqueeze: bool = True) -> Any:
     """A DataFrame's columns side by side as one tensor; or a list of tensors for lists of columns.
@@ -33,7 +35,7 @@ def _joined(df: Any, columns: Any, dtype: Any, unsqueeze: bool) -> Any:
     parts: dict[str, Any] = {}
     for name in columns or df.columns:
         if name not in df.columns:
-            raise ValueError(f"there is no column {name!r} to make a tensor of; columns are {', '.join(map(str, df.columns))}")
+            raise ValueError(f"there is no column {name!r} to make a tensor of; {columns_are(name, df.columns)}")
         try:
             t = _tensor(df[name].to_numpy(), dtype)
         except Exception as e:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -28,12 +29,11 @@ _T = pa.types
 
 
 def to_pandas(rb: pa.RecordBatch) -> Any:
-    """A DataFrame (its own memory, may be changed in place)."""
+    """A DataFrame (its own memory, may be changed in place): pandas copies the columns, all of one dtype into one block. A column of numbers costs 5 us."""
     import pandas as pd
 
-    return pd.DataFrame(
-        {name: _series(pd, name, col) for name, col in zip(rb.schema.names, rb.columns, strict=True)}, index=pd.RangeIndex(rb.num_rows)
-    )
+    index = pd.RangeIndex(rb.num_rows)
+    return pd.DataFrame({name: _values(pd, name, col, index) for name, col in zip(rb.schema.names, rb.columns, strict=True)}, index=index)
 
 
 def table_to_pandas(t: pa.Table) -> Any:
@@ -43,36 +43,37 @@ def table_to_pandas(t: pa.Table) -> Any:
     return to_pandas(rbs[0]) if len(rbs) == 1 else pd.concat([to_pandas(b) for b in rbs], ignore_index=True)
 
 
-def _series(pd: Any, name: str, col: pa.Array) -> Any:
+def _values(pd: Any, name: str, col: pa.Array, index: Any) -> Any:
+    """What a DataFrame takes for a column: a view of numbers, an array of pandas, or a Series over `index` (by the same index a column is not aligned, which costs 100 us)."""
     t = col.type
     tid = t.id
     if tid in NUMBERS or tid == BOOL:
         if col.null_count == 0:
-            return pd.Series(np.array(column_to_numpy(name, col)))
+            return column_to_numpy(name, col)
         m = column_to_numpy(name, col.cast(pa.float32()) if _T.is_float16(t) else col)
         kind = pd.arrays.BooleanArray if tid == BOOL else pd.arrays.FloatingArray if _T.is_floating(t) else pd.arrays.IntegerArray
-        return pd.Series(kind(np.array(m.data), np.array(m.mask)))
+        return kind(np.array(m.data), np.array(m.mask))
     if _T.is_timestamp(t) or _T.is_duration(t):
-        s = pd.Series(np.array(times_to_numpy(name, col)))
-        return s if _T.is_duration(t) or t.tz is None else s.dt.tz_localize("UTC").dt.tz_convert(_zone(t.tz))
+        times = times_to_numpy(name, col)
+        return times if _T.is_duration(t) or t.tz is None else pd.Series(times, index).dt.tz_localize("UTC").dt.tz_convert(_zone(t.tz))
     if _T.is_dictionary(t) and col.dictionary.null_count == 0 and (_T.is_string(t.value_type) or _T.is_integer(t.value_type)):
         d = col.dictionary.to_pylist()
         if len(set(d)) == len(d):
             codes = col.indices.fill_null(-1).to_numpy(zero_copy_only=False)
-            return pd.Series(pd.Categorical.from_codes(codes, categories=d, ordered=t.ordered))
+            return pd.Categorical.from_codes(codes, categories=d, ordered=t.ordered)
     if _T.is_dictionary(t):
-        return _series(pd, name, col.dictionary_decode())
+        return _values(pd, name, col.dictionary_decode(), index)
     if _T.is_run_end_encoded(t):
-        return _series(pd, name, runs_decoded(col))
+        return _values(pd, name, runs_decoded(col), index)
     if _T.is_string(t) or _T.is_large_string(t):
-        return pd.Series(col.to_pylist(), dtype="str" if hasattr(pd, "StringDtype") and pd.__version__ >= "3" else object)
+        return pd.Series(col.to_pylist(), index, dtype="str" if hasattr(pd, "StringDtype") and pd.__version__ >= "3" else object)
     if (is_fixed(t) or is_ragged(t)) and not DataContext.get_current().enable_tensor_extension_casting and not col.null_count:
         from skate.data.extensions import TensorArray
 
-        return pd.Series(TensorArray(tensor_to_numpy(col) if is_fixed(t) else to_objects(name, col)))
+        return TensorArray(tensor_to_numpy(col) if is_fixed(t) else to_objects(name, col))
     if not can_rebuild(t) and not is_fixed(t):
         raise TypeError(f'column {name!r} ({t}) has no exact pandas form; use batch_format="pyarrow", or drop it first')
-    return pd.Series(objects_array(to_objects(name, col)), dtype=object)
+    return pd.Series(objects_array(to_objects(name, col)), index, dtype=object)
 
 
 def _zone(tz: str) -> Any:
@@ -84,10 +85,13 @@ def from_pandas(df: Any, what: str, rb: pa.RecordBatch | None = None) -> list[pa
     """A DataFrame as a batch (several, where one cannot hold it), what its index says in front. NaN in float columns stays NaN; None, NA and NaT are null."""
     cols, names = [], []
     index = _of_index(df, what)
-    for name, s in [*index, *((str(n), df.iloc[:, i]) for i, n in enumerate(df.columns))]:
+    for name, s in [*index, *_columns(df)]:
         old = hint_of(name, rb)
         try:
-            col = from_series(s, None if old is None else old.type, old)
+            if type(s) is np.ndarray:
+                col = array_from_numpy(s, None if old is None or s.dtype.kind not in "mMb" else old.type)
+            else:
+                col = from_series(s, None if old is None else old.type, old)
             if old is not None and len(cols) < len(index):  # an index of evenly spaced integers forgets its dtype
                 kept = exact(col, old.type)
                 col = col if kept is None else kept
@@ -97,6 +101,22 @@ def from_pandas(df: Any, what: str, rb: pa.RecordBatch | None = None) -> list[pa
         names.append(name)
     check_names(names, what)
     return record_batches(names, cols)
+
+
+def _columns(df: Any) -> Iterator[tuple[str, Any]]:
+    """Name and values of each column: numbers and times as arrays, which of a wide DataFrame are views of one array a dtype (a column by itself costs 100 us); others as Series."""
+    names = [str(n) for n in df.columns]
+    wide: dict[Any, list[int]] = {}
+    for i, t in enumerate(df.dtypes):
+        if isinstance(t, np.dtype) and t.kind in "iufbmM":
+            wide.setdefault(t, []).append(i)
+    arrays: dict[int, Any] = {}
+    for at in wide.values():
+        if len(at) > 16:
+            values = (df if len(at) == len(names) else df.iloc[:, at]).to_numpy()
+            arrays.update((i, values[:, k]) for k, i in enumerate(at))
+    for i, name in enumerate(names):
+        yield name, arrays[i] if i in arrays else df.iloc[:, i]
 
 
 def _of_index(df: Any, what: str) -> list[tuple[str, Any]]:

@@ -6,6 +6,8 @@ import io
 from collections.abc import Iterator
 from typing import Any
 
+from skate.data.schema import columns_are
+
 
 def run(params: dict[str, Any], batches: Iterator[Any], task: Any) -> Iterator[Any]:
     from PIL import Image
@@ -18,7 +20,7 @@ def run(params: dict[str, Any], batches: Iterator[Any], task: Any) -> Iterator[A
     n = 0
     for rb in batches:
         if column not in rb.schema.names:
-            raise KeyError(f"write_images: there is no column {column!r}; columns are {', '.join(rb.schema.names)}")
+            raise KeyError(f"write_images: there is no column {column!r}; {columns_are(column, rb.schema.names)}")
         for row in to_rows(rb):
             f = io.BytesIO()
             try:

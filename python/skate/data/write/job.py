@@ -21,6 +21,7 @@ from typing import Any
 from skate.data import execute
 from skate.data.execute import Node
 from skate.data.places import local_path, resolve
+from skate.data.schema import columns_are
 from skate.data.steady import SteadyOutput, steady
 
 
@@ -659,7 +660,7 @@ def partitions(table: Any, cols: list[str], flavor: str | None) -> Iterator[tupl
         raise ValueError("write: partition_cols name all columns; at least one has to stay in the files")
     for c in cols:
         if c not in table.column_names:
-            raise KeyError(f"write: there is no column {c!r} to partition by; columns are {', '.join(table.column_names)}")
+            raise KeyError(f"write: there is no column {c!r} to partition by; {columns_are(c, table.column_names)}")
     at = table.select(cols).append_column("__row", pa.array(range(table.num_rows), pa.int64()))
     groups = at.group_by(cols, use_threads=False).aggregate([("__row", "list")])
     for i in range(groups.num_rows):

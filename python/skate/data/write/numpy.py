@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from skate.data.schema import columns_are
+
 
 class _Writer:
     def __init__(self, sink: Any, schema: Any, args: dict[str, Any]):
         self.sink, self.column = sink, args["column"]
         if self.column not in schema.names:
-            raise KeyError(f"write_numpy: there is no column {self.column!r}; columns are {', '.join(schema.names)}")
+            raise KeyError(f"write_numpy: there is no column {self.column!r}; {columns_are(self.column, schema.names)}")
         self.parts: list[Any] = []
 
     def write(self, table: Any) -> None:
