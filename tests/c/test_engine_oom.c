@@ -505,7 +505,7 @@ TEST(oom_full_cache_stops_nobody) { /* ray#59796: files that were written fill t
 
 TEST_SLOW(oom_random, 120) { /* each ends with its value or with SK_EOOM, and nothing is left */
     OPEN(.cpus = 4, .memory_bytes = LIMIT(160));
-    enum { N = 60 };
+    enum { N = 25 };
     sk_oid o[N];
     int64_t mb[N];
     uint32_t n_failed = 0;

@@ -190,7 +190,7 @@ TEST_SLOW(bell_delayed_ringer_hides_no_sleeper, 300) {
             idle(200000);
         }
     CHECK_OK(sk_fault_delay("bell.before_sleep", 30, 0));
-    uint64_t goal = (uint64_t)test_rounds(2000);
+    uint64_t goal = (uint64_t)test_rounds(700);
     for (uint64_t heard = 0; heard < goal;) {
         uint32_t seen = sk_bell_seq(&g->bell[0]);
         uint64_t now = atomic_load(&g->count[0]);

@@ -341,7 +341,8 @@ static void on(struct sim *m, struct ev e) {
     if (e.kind == E_YIELD) {
         if (k->dead) return;
         struct blk *b = k->out[k->n_yielded++];
-        struct sk_step_ev ev = {.kind = SK_SEV_YIELDED, .task = k->id, .block = {.oid = b->oid, .n_rows = b->n, .bytes = b->bytes}, .cost = b->bytes};
+        struct sk_step_ev ev = {
+            .kind = SK_SEV_YIELDED, .task = k->id, .block = {.oid = b->oid, .n_rows = b->n, .bytes = b->bytes}, .cost = b->bytes};
         CHECK_OK_ERR(sk_step_event(m->x, &ev, ns(m->now), &err), &err);
         acts(m);
     } else if (e.kind == E_DONE) {
@@ -654,7 +655,7 @@ TEST_SLOW(policies_compared, 600) {
     static const double ROWS[] = {40, 200, 1e5};
     enum { N = 100 };
     static double ratio[N];
-    int n = test_sanitized() ? 10 : N;
+    int n = test_sanitized() ? 10 : SK_MIN(N, test_rounds(20));
     uint64_t first = test_rand();
     for (uint32_t r = 0; r < SK_COUNT(ROWS); r++)
         for (uint32_t k = 0; k < SK_COUNT(POLICY); k++) {
@@ -745,8 +746,8 @@ TEST_SLOW(fig9_of_the_streaming_batch_paper, 300) {
         }
         printf("\n");
     }
-    printf("# lognormal durations, makespan / (CPU work / 8), mean of 10 seeds (largest peak, frames)\n");
-    const uint64_t seeds = test_sanitized() ? 1 : 10;
+    const uint64_t seeds = test_sanitized() ? 1 : (uint64_t)test_rounds(1);
+    printf("# lognormal durations, makespan / (CPU work / 8), mean of %llu seeds (largest peak, frames)\n", (unsigned long long)seeds);
     static const double SIGMA[] = {0.3, 1.0};
     static const uint32_t M[] = {10, 20, 30, 40, 60, 160};
     for (uint32_t s = 0; s < SK_COUNT(SIGMA); s++)

@@ -263,7 +263,7 @@ static void simulate(uint64_t *looks, uint64_t *stops, uint64_t *alone, uint64_t
 TEST_SLOW(memory_random_machines, 120) {
     uint64_t looks = 0, stops = 0, alone = 0, failed = 0;
     double worst = 0;
-    int n = test_rounds(300);
+    int n = test_rounds(100);
     for (int i = 0; i < n; i++) simulate(&looks, &stops, &alone, &failed, &worst);
     printf("# %d machines: %llu looks, %llu stops, %llu run again alone, %llu failed; at worst %.0f %% of the limit above it\n", n,
            (unsigned long long)looks, (unsigned long long)stops, (unsigned long long)alone, (unsigned long long)failed, worst * 100);
