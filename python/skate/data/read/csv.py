@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from skate.data.dataset import Dataset
     from skate.data.datasource import Partitioning, PathPartitionFilter
     from skate.data.typed import FileSystem, OnError, Paths, Shuffle
+LOOK_BYTES = 1 << 30  # of a file that is read once more, as a whole, to say which line an error is about
 WORKERS_IMPORT = ("pyarrow.csv",)  # the fork server does it for all of them
 
 
@@ -122,7 +124,7 @@ def read_file(params: dict[str, Any], task: Any, path: str) -> Iterator[Any]:
                 table = reader.schema.empty_table()
                 yield from from_table(table if names is None else table.rename_columns(names))
     except (pa.ArrowInvalid, OSError) as e:  # OSError: damaged compressed data
-        if is_io(e):
+        if is_io(e) or not tolerates(params) and params.get("fs") is None and os.path.getsize(path) > LOOK_BYTES:
             raise
         from skate.data.read.csv_records import batches
 
