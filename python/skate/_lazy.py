@@ -23,4 +23,9 @@ def attribute(package, name, where=None, modules=None):
         except ModuleNotFoundError as e:
             if e.name != module:
                 raise
-    raise AttributeError(f"module '{package}' has no attribute '{name}'" + (f" ({reason})" if reason else ""))
+    hint = f" ({reason})" if reason else ""
+    if not hint and not name.startswith("_"):
+        from skate import _near
+
+        hint = _near.guess(name, [n for n in dir(sys.modules[package]) if not n.startswith("_")], 0.75)
+    raise AttributeError(f"module '{package}' has no attribute '{name}'{hint}")

@@ -23,6 +23,12 @@ def nearest(name, known, least=0.6):
     return best[1] if best[0] >= least else None
 
 
+def guess(name, known, least=0.6):
+    """The same where something is near, else nothing."""
+    near = nearest(name, known, least)
+    return f"; did you mean {near!r}?" if near else ""
+
+
 def meant(name, known, least=0.6):
     """The end of a message about a wrong name: "; did you mean 'x'?" or, where nothing is near, "; known are a, b, c"."""
     known = list(known)

@@ -335,7 +335,12 @@ class ActorHandle:
             if name in BUILT_IN and meta is not None:
                 found = ({}, None)
             else:
-                raise AttributeError(f"'ActorHandle' of {self.__dict__.get('_cls_name')} has no method '{name}'")
+                hint = ""
+                if meta is not None and not name.startswith("_"):
+                    from skate import _near
+
+                    hint = _near.guess(name, meta.methods)
+                raise AttributeError(f"'ActorHandle' of {self.__dict__.get('_cls_name')} has no method '{name}'{hint}")
         m = self.__dict__[name] = ActorMethod(self._token, meta, name, *found)
         return m
 

@@ -237,7 +237,12 @@ def check(table, given, what):
     for name, value in given.items():
         rule = table.get(name)
         if rule is None:
-            raise ValueError(f"Invalid option keyword {name} for {what}. Valid ones are {sorted(k for k in table if k[0] != '_')}.")
+            from skate import _near
+
+            valid = sorted(k for k in table if k[0] != "_")
+            near = _near.nearest(name, valid)
+            meant = f"did you mean {near!r}?" if near else f"Valid ones are {valid}."
+            raise ValueError(f"Invalid option keyword {name} for {what}. {meant[0].upper()}{meant[1:]}")
         if value is not None:
             rule(name, value)
     return given

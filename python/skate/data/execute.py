@@ -214,8 +214,22 @@ def resources(given: dict[str, Any]) -> dict[str, Any]:
             "label_selector",
             "_generator_backpressure_num_objects",
         ):
-            raise TypeError(f"unexpected keyword argument {k!r}")
+            raise TypeError(f"unexpected keyword argument {k!r}{_meant(k)}")
     return {**out, **_group(given)}
+
+
+def _meant(keyword: str) -> str:
+    """For a keyword that no method takes: the nearest that one does."""
+    import inspect
+
+    from skate import _near
+    from skate.data.dataset import Dataset
+
+    methods: list[Any] = [Dataset.map_batches, Dataset.map, Dataset.add_column]
+    known = {p for m in methods for p in inspect.signature(m).parameters} - {"self", "fn", "col", "ray_remote_args"}
+    return _near.guess(
+        keyword, sorted(known | {"max_retries", "max_restarts", "max_task_retries", "max_calls", "resources", "runtime_env"})
+    )
 
 
 def _group(given: dict[str, Any]) -> dict[str, Any]:
@@ -532,6 +546,45 @@ def in_front(e: BaseException, context: DataContext) -> BaseException:
     return e
 
 
+LINES = 12  # of an error of a function
+
+
+_HEAD = "Traceback (most recent call last):"
+_LINKS = ("The above exception was the direct cause", "During handling of the above exception")
+
+
+def brief(text: str) -> str:
+    """The text of an error of a function in LINES lines, where it has more of its tracebacks: of exceptions that came before it only what they say, of the last
+    traceback the first frame and those next to where it was raised. RayTaskError.traceback_str keeps all."""
+    lines = text.splitlines()
+    heads = [i for i, line in enumerate(lines) if line == _HEAD]
+    if len(lines) <= LINES or not heads:
+        return text
+    first, last = heads[0], heads[-1]
+    said = [line for line in lines[first:last] if line and line[0] != " " and line != _HEAD and not line.startswith(_LINKS)]
+    frames: list[list[str]] = []
+    at = last + 1
+    while at < len(lines) and lines[at].startswith("  "):
+        if lines[at].startswith('  File "') or not frames:
+            frames.append([])
+        frames[-1].append(lines[at])
+        at += 1
+    before = lines[:first] + [f"after: {line}" for line in said]
+    room = LINES - len(before) - (len(lines) - at) - 2  # a head, and what is left out
+    kept = frames[-1:]
+    left = sum(map(len, frames[:1])) + sum(map(len, kept)) <= room and len(frames) > 1  # is there room for the user's function itself
+    room -= sum(map(len, kept)) + (len(frames[0]) if left else 0)
+    for f in reversed(frames[1:-1]):
+        room -= len(f)
+        if room < 0:
+            break
+        kept.insert(0, f)
+    n = len(frames) - len(kept) - left
+    more = [f"  ... {n} more frame{'s' if n > 1 else ''}: traceback_str of this error has them"] if n else []
+    shown = [line for f in (frames[:1] if left else []) for line in f] + more + [line for f in kept for line in f]
+    return "\n".join([*before, *([_HEAD] if frames else []), *shown, *lines[at:]])
+
+
 def of_user_code(e: BaseException, context: DataContext) -> BaseException:
     """The error of a function of the user as a UserCodeException too; other errors as they are. That of a constructor of the user's is caught by its own class, as those of
     calls are, and stays an ActorDiedError. It is said in the log as well where the program has set one up: where it has none, logging would write it to stderr, and the
@@ -552,6 +605,8 @@ def of_user_code(e: BaseException, context: DataContext) -> BaseException:
         log.error("Exception occurred in user code; its own frames follow.")
     if log.hasHandlers():
         log.error("Full stack trace:\n%s", e, extra={"hide": not context.log_internal_stack_trace_to_stdout})
+    if not context.log_internal_stack_trace_to_stdout:
+        e.text = brief(e.text)
     name = type(e).__name__
     key = (type(e), *also)
     if key not in _user_classes:

@@ -357,6 +357,46 @@ def test_what_is_told_has_no_frames_of_skate():
         assert len(str(e).splitlines()) <= 12
 
 
+def test_an_error_deep_in_a_function_has_twelve_lines_and_all_of_them_where_asked():
+    def deep(n):
+        if n:
+            return deep(n - 1)
+        try:
+            {}["first"]
+        except KeyError as e:
+            raise MyError("below") from e
+
+    def at_the_top(r):
+        return [deep(i) for i in (20 + i for i in range(1))][0]
+
+    with pytest.raises(MyError) as e:
+        sd.range(1).map(at_the_top).take_all()
+    lines = str(e.value).splitlines()
+    assert len(lines) <= 12 and lines[0].endswith("MyError: below") and lines[1].startswith("in Map(at_the_top): input row 0")
+    assert "in deep" in str(e.value) and 'raise MyError("below") from e' in str(e.value) and "more frames" in str(e.value)
+    whole = e.value.traceback_str
+    assert "repeated 17 more times" in whole and "in at_the_top" in whole and "KeyError: 'first'" in whole
+
+
+@pytest.mark.parametrize(
+    "call, kind, words",
+    [
+        (
+            lambda: sd.range(1).map_batches(len, batchsize=3),
+            TypeError,
+            "unexpected keyword argument 'batchsize'; did you mean 'batch_size'?",
+        ),
+        (lambda: sd.range(1).map(len, num_cpu=3), TypeError, "'num_cpu'; did you mean 'num_cpus'?"),
+        (lambda: sd.read_parqet, AttributeError, "has no attribute 'read_parqet'; did you mean 'read_parquet'?"),
+        (lambda: skate.is_initialised, AttributeError, "did you mean 'is_initialized'?"),
+        (lambda: skate.remote(num_cpu=1)(len), ValueError, "Invalid option keyword num_cpu for .*Did you mean 'num_cpus'?"),
+    ],
+)
+def test_a_wrong_name_is_answered_with_the_nearest(call, kind, words):
+    with pytest.raises(kind, match=words.replace("?", ".")):
+        call()
+
+
 def test_what_is_wrong_inside_of_skate_keeps_its_frames(monkeypatch):
     from skate.data import execute
 
