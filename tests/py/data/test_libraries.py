@@ -132,6 +132,17 @@ def test_lance(tmp_path):
     assert sd.read_lance(path).to_arrow().schema == pa.schema({"id": pa.int32()}) and sd.read_lance(path).count() == 3
 
 
+def test_lance_without_rows(tmp_path):
+    pytest.importorskip("lance")
+    path = f"file://{tmp_path}/x.lance"
+    none = pa.schema([("a", pa.int32()), ("b", pa.string())]).empty_table()
+    sd.from_arrow(none).write_lance(path)
+    back = sd.read_lance(path)
+    assert back.count() == 0 and back.schema().base_schema.equals(none.schema)
+    sd.from_arrow(none).write_lance(path, mode="append")
+    assert back.count() == 0
+
+
 def test_delta(tmp_path):
     deltalake = pytest.importorskip("deltalake")
     path = str(tmp_path / "t")

@@ -38,6 +38,7 @@ class LanceDatasink(Datasink[bytes]):
         self.min_rows, self.max_rows = min_rows_per_file, max_rows_per_file
         self.storage_version, self.options = data_storage_version, storage_options
         self.read_version: int | None = None
+        self.known: Any = None  # the schema, where it is known before the run
 
     @property
     def min_rows_per_write(self) -> int | None:
@@ -46,6 +47,7 @@ class LanceDatasink(Datasink[bytes]):
     def on_write_start(self, schema: Any = None) -> None:
         import lance
 
+        self.known = schema
         try:
             self.read_version = lance.dataset(self.uri, storage_options=self.options).version
         except (ValueError, OSError):  # there is none
@@ -83,8 +85,8 @@ class LanceDatasink(Datasink[bytes]):
 
         made = [pickle.loads(r) for r in write_result.write_returns]
         fragments = [f for some, _ in made for f in some]
-        schema = self.schema or next((s for _, s in made if s is not None), None)
-        if schema is None:
+        schema = self.schema or next((s for _, s in made if s is not None), self.known)
+        if schema is None or not fragments and self.mode == "append":
             return  # no rows
         op = lance.LanceOperation.Append(fragments) if self.mode == "append" else lance.LanceOperation.Overwrite(schema, fragments)
         lance.LanceDataset.commit(self.uri, op, read_version=self.read_version, storage_options=self.options)

@@ -348,6 +348,8 @@ def run(params: dict[str, Any], task: Any, doing: str, read_file: Any) -> Iterat
                 yield with_columns(rb, extra, path if params["include_paths"] else None)
                 task.source_row += rb.num_rows
         except (pa.ArrowException, OSError, ValueError, TypeError, KeyError, EOFError) as e:
+            if isinstance(e, TypeError) and not tolerates(params):  # of a user's decoder, it may be
+                raise
             unreadable(params, task, named(e, doing, path), path)
 
 
