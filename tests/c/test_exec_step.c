@@ -531,8 +531,10 @@ TEST(every_allocation_may_fail_and_the_sweep_finds_all) {
                 for (; seen < R.x->acts.n && n < 300; seen++)
                     if (R.x->acts.p[seen].kind == SK_ACT_LAUNCH) ids[n++] = R.x->acts.p[seen].id;
                 uint64_t id = (uint64_t)round / 2 < n ? ids[round / 2] : 0;
-                struct sk_step_ev ev = {
-                    .kind = round % 2 ? SK_SEV_DONE : SK_SEV_YIELDED, .task = id, .block = {.oid = 1000 + (uint64_t)round, .row0 = 0, .n_rows = 3, .bytes = 5}, .cost = 5};
+                struct sk_step_ev ev = {.kind = round % 2 ? SK_SEV_DONE : SK_SEV_YIELDED,
+                                        .task = id,
+                                        .block = {.oid = 1000 + (uint64_t)round, .row0 = 0, .n_rows = 3, .bytes = 5},
+                                        .cost = 5};
                 if (id && ev.kind == SK_SEV_YIELDED) R.live++;
                 if (id) rc = sk_step_event(R.x, &ev, round, &err);
             }
