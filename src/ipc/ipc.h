@@ -162,6 +162,9 @@ struct sk_fork_report { /* one datagram, fixed width */
 };
 enum { SK_FORK_STARTED = 1, SK_FORK_ENDED = 2, SK_FORK_FAILED = 3 /* the system refused another process; pid is 0 */ };
 
+/* What to look at when the system refuses a process or a thread. */
+#define SK_FORK_HINT "check ulimit -u, and pids.max of the cgroup"
+
 sk_rc sk_forksrv_start(struct sk_forksrv *f, char *const argv[], char *const envp[], const int *keep, int n_keep,
                        struct sk_err *err) SK_MUST_USE;
 sk_rc sk_forksrv_spawn(struct sk_forksrv *f, uint32_t worker, struct sk_err *err) SK_MUST_USE; /* asynchronous; see report */

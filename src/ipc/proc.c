@@ -299,7 +299,7 @@ sk_rc sk_forksrv_start(struct sk_forksrv *f, char *const argv[], char *const env
 
     pid = launch(&l);
     if (pid < 0) {
-        rc = SK_ERR_SYS(err, "start the fork server: vfork (check ulimit -u)");
+        rc = SK_ERR_SYS(err, "start the fork server: vfork (" SK_FORK_HINT ")");
         goto out;
     }
     pidfd = (int)syscall(SYS_pidfd_open, pid, 0); /* close-on-exec by itself */

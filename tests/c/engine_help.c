@@ -110,6 +110,16 @@ static void cancel_async(void *ctx, struct sk_task *t) {
     sk_task_end(t, SK_OK, NULL);
 }
 
+/* A preload note to the server: faults that it has from now on. */
+static void take_faults(void *ctx, const void *p, size_t n) {
+    char spec[200];
+    (void)ctx;
+    if (n >= sizeof spec) abort();
+    memcpy(spec, p, n);
+    spec[n] = 0;
+    if (sk_fault_parse(spec, NULL) != SK_OK) abort();
+}
+
 /* Before main, after the tasks are registered (their priority is earlier). */
 __attribute__((constructor)) static void serve(void) {
     if (!getenv("SKATE_FORK_FD")) return;
@@ -118,7 +128,7 @@ __attribute__((constructor)) static void serve(void) {
     const char *sf = getenv("SK_TEST_SERVER_FAULT");
     if (sf && take_token("server", 0) && sk_fault_parse(sf, NULL) != SK_OK) abort();
     struct sk_runner r = {.define = define, .run = run, .serve_async = serve_async, .cancel = cancel_async, .env = take_env};
-    struct sk_worker_hooks h = {.begin = begin};
+    struct sk_worker_hooks h = {.on_note = take_faults, .begin = begin};
     struct sk_err err = {0};
     bool was;
     if (sk_worker_serve(&r, &h, &was, &err) != SK_OK) {

@@ -1241,6 +1241,47 @@ TEST(local_nested_deeper_than_processes) { /* cannot work: an error, not a hang 
     eng_close();
 }
 
+static void server_faults(const char *spec) { CHECK_OK(eng->ops->preload(eng, (struct sk_bytes){spec, strlen(spec)}, NULL)); }
+
+TEST(local_fork_refused) { /* told as what it is; the processes that there are do the work, and the limit is no longer than the shortage */
+    char text[800];
+    struct sk_local *l;
+    OPEN(.cpus = 4);
+    l = sk_container_of(eng, struct sk_local, base);
+    CHECK_EQ(eng_take(JOB(.fn = "nest_line", .a = {VAL(1)}, .n_a = 1)), 1);
+    server_faults("forksrv.fork:fail:1"); /* once is nothing */
+    CHECK_EQ(eng_take(JOB(.fn = "nest_line", .a = {VAL(3)}, .n_a = 1)), 3);
+    uint32_t up = l->n_live;
+    server_faults("forksrv.fork:fail");
+    eng_error(JOB(.fn = "nest_line", .a = {VAL(30)}, .n_a = 1), text, sizeof text);
+    CHECK_STR_HAS(
+        text, "worker processes wait for the results of tasks that need one, and the system refuses another: fork: Resource temporarily "
+              "unavailable (check ulimit -u, and pids.max");
+    CHECK_EQ(eng_take(JOB(.fn = "nest_line", .a = {VAL(1)}, .n_a = 1)), 1);
+    server_faults("forksrv.fork:count");
+    eng->ops->lock(eng);
+    CHECK(l->refused.there >= up && l->refused.again_ns);
+    l->refused.again_ns = INT64_MAX; /* within the second, */
+    CHECK_EQ(sk_pool_limit(l), l->refused.there);
+    l->refused.again_ns = 0; /* and when it is over */
+    eng->ops->unlock(eng);
+    CHECK_EQ(eng_take(JOB(.fn = "nest_line", .a = {VAL(8)}, .n_a = 1)), 8);
+    eng_close();
+}
+
+TEST(local_fork_refused_at_the_start) { /* the first again and again, or some of many */
+    char text[400];
+    OPEN(.server_fault = "forksrv.fork:fail");
+    eng_error(JOB(.fn = "nest_line", .a = {VAL(0)}, .n_a = 1), text, sizeof text);
+    CHECK_STR_HAS(text, "the system refuses a worker process: fork: Resource temporarily unavailable");
+    eng_close();
+    OPEN(.cpus = 8, .server_fault = "forksrv.fork:fail:2");
+    sk_oid o[30];
+    for (int i = 0; i < 30; i++) o[i] = JOB(.fn = "nest_line", .a = {VAL(0)}, .n_a = 1);
+    for (int i = 0; i < 30; i++) CHECK_EQ(eng_take(o[i]), 0);
+    eng_close();
+}
+
 TASK(waits_for_an_actor) {
     struct sk_engine *e = t->engine;
     sk_oid ready;

@@ -9,6 +9,10 @@
 
 static void death_text(struct sk_lworker *w, int status, uint64_t maxrss, char *buf, size_t cap) {
     char how[400];
+    if (w->refused) {
+        (void)snprintf(buf, cap, "the system refuses a worker process: fork: %s (" SK_FORK_HINT ")", strerror(w->refused));
+        return;
+    }
     if (w->mem.oom) snprintf(how, sizeof how, "was stopped for memory: %.350s", sk_lmem_story(w));
     else if (w->kill_why) snprintf(how, sizeof how, "was stopped: %s", w->kill_why);
     else if (WIFSIGNALED(status))
@@ -50,7 +54,7 @@ void sk_loop_worker_died(struct sk_local *l, struct sk_lworker *w, int status, u
     l->pumping = false;
     sk_lmem_died(l, w, status);
     death_text(w, status, maxrss, why, sizeof why);
-    if (!w->kill_why || w->sent.next != &w->sent) l->n_worker_deaths++;
+    if (!w->refused && (!w->kill_why || w->sent.next != &w->sent)) l->n_worker_deaths++;
     sk_list_splice(&w->reqs, &w->watches);
     while (!sk_list_empty(&w->reqs)) sk_req_free(l, sk_container_of(w->reqs.next, struct sk_req, link));
     struct sk_lactor *a = w->actor;
@@ -144,7 +148,7 @@ void sk_loop_worker_died(struct sk_local *l, struct sk_lworker *w, int status, u
         }
         sk_actor_worker_died(l, a, charged, why);
     }
-    bool bad_start = !w->up && !w->killed && (status != -1 || w->kill_why);
+    bool bad_start = !w->up && !w->killed && (w->refused ? !l->n_live : status != -1 || w->kill_why);
     sk_free(w->mem.story);
     sk_map_deinit(&w->known);
     for (uint32_t i = 0; i < w->out.n; i++) sk_free(w->out.p[i]);

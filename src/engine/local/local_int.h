@@ -465,6 +465,7 @@ struct sk_lworker {
     bool evicted;         /* to make room */
     uint64_t interrupt;   /* the task that is to be interrupted; 0: none, or it was */
     const char *kill_why; /* static text: why the engine killed it */
+    int32_t refused;      /* errno: the system refused to make it */
     struct sk_worker_mem {
         uint64_t heap_bytes, peak_bytes; /* of its own; highest since `task` began */
         uint64_t shared_bytes;           /* counted by the kernel, but shared with the fork server */
@@ -589,6 +590,12 @@ struct sk_local {
     int64_t look_ns;             /* when they are looked at next: sk_pool_look */
     uint32_t n_slots, n_used;    /* slots; workers[n_used..] were never used */
     uint32_t n_live, max_workers, next_proc;
+    struct {              /* forks, by the system, while there were other processes */
+        uint32_t n;       /* since one was not */
+        int32_t e;        /* errno of the last */
+        uint32_t there;   /* so many processes there were then */
+        int64_t again_ns; /* when the next is asked for */
+    } refused;
     int64_t stall_since_ns; /* loop.c: since when nothing but the driver's reading would help, at this `progress` */
     uint64_t stall_progress;
     uint32_t n_evicted;        /* of n_live: told to make room for a process of another kind */
@@ -815,6 +822,8 @@ sk_rc sk_pool_start(struct sk_local *l, struct sk_err *err); /* fork server, thr
 void sk_pool_stop(struct sk_local *l);
 void sk_pool_reports(struct sk_local *l); /* what the fork server says: who came up, who ended */
 /* Asked when no idle worker will do. NULL: refused, or at the limit; there an idle one is told to make room, and its death asks again. */
+/* So many processes can be had: max_workers or, for a second after the system refused one several times in a row, as many as there were. */
+uint32_t sk_pool_limit(const struct sk_local *l);
 struct sk_lworker *sk_pool_spawn(struct sk_local *l);
 void sk_pool_bad_start(struct sk_local *l, const char *why); /* after several in a row what waits for workers fails */
 void sk_pool_kill(struct sk_local *l, struct sk_lworker *w, const char *why);

@@ -41,7 +41,7 @@ static bool waits_for_driver(const struct sk_lworker *w) {
  * for something else instead, and no other thread of it has read for STALL_NS, it will not. */
 static bool stuck(struct sk_local *l, int64_t now) {
     bool driver = false;
-    if (l->n_live < l->max_workers || l->place.n_idle || l->place.n_starting) return false;
+    if (l->n_live < sk_pool_limit(l) || l->place.n_idle || l->place.n_starting) return false;
     for (uint32_t i = 0; i < l->n_used; i++) {
         const struct sk_lworker *w = l->workers[i];
         if (w && !waits(w)) return false;
@@ -56,8 +56,14 @@ static bool stuck(struct sk_local *l, int64_t now) {
 }
 
 static void fail_stuck(struct sk_local *l) {
-    sk_loop_fail_waiting(l, SK_ESTALL,
-                         "all worker processes wait for the results of tasks that need one; nest less deeply, or allow more workers");
+    char why[400] = "all worker processes wait for the results of tasks that need one; nest less deeply, or allow more workers";
+    if (l->n_live < l->max_workers)
+        (void)snprintf(
+            why, sizeof why,
+            "all %u worker processes wait for the results of tasks that need one, and the system refuses another: fork: %s (" SK_FORK_HINT
+            "); nest less deeply, or allow more processes",
+            l->n_live, strerror(l->refused.e));
+    sk_loop_fail_waiting(l, SK_ESTALL, why);
 }
 
 void sk_loop_dispatch(struct sk_local *l) { sk_loop_dispatch_at(l, sk_now_ns()); }

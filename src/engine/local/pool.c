@@ -24,8 +24,9 @@
 #define LOOK_NS INT64_C(50000000)        /* between two looks at who is stopped */
 #define GROWN_BYTES (UINT64_C(64) << 20) /* an idle process that holds so much after it gave back what it could */
 #define LEAVE_NS \
-    (5 * SK_SEC)     /* a process that was told to end, hangs in exit handlers of the user and is in the way is killed after that */
-#define BAD_STARTS 8 /* so many processes in a row that end before they are ready: it is no accident */
+    (5 * SK_SEC)        /* a process that was told to end, hangs in exit handlers of the user and is in the way is killed after that */
+#define AGAIN_NS SK_SEC /* after the system refused a process */
+#define BAD_STARTS 8    /* so many processes in a row that end before they are ready: it is no accident */
 
 /* ---- messages down ------------------------------------------------------------------------------------------------------------ */
 
@@ -153,16 +154,22 @@ void sk_pool_interrupt(struct sk_local *l, struct sk_lworker *w) {
 /* As long as nobody needs their place or their memory, exit handlers of the user may take their time. */
 static void kill_late_ones(struct sk_local *l, int64_t now) {
     uint64_t limit = l->mem.limit_bytes; /* 0: not looked at */
-    bool needed = (l->n_live >= l->max_workers && (l->place.n_ready || l->n_homeless)) || (limit && l->mem.used_bytes > limit - limit / 16);
+    bool needed =
+        (l->n_live >= sk_pool_limit(l) && (l->place.n_ready || l->n_homeless)) || (limit && l->mem.used_bytes > limit - limit / 16);
     for (uint32_t i = 0; needed && i < l->n_used; i++) {
         struct sk_lworker *w = l->workers[i];
         if (w && w->leave_ns && now - w->leave_ns > LEAVE_NS) sk_pool_kill(l, w, "it was told to end, and did not; others need its place");
     }
 }
 
+uint32_t sk_pool_limit(const struct sk_local *l) {
+    if (SK_LIKELY(l->refused.n < BAD_STARTS) || sk_now_ns() >= l->refused.again_ns) return l->max_workers;
+    return SK_MIN(l->refused.there, l->max_workers);
+}
+
 struct sk_lworker *sk_pool_spawn(struct sk_local *l) {
     if (l->closing) return NULL;
-    if (l->n_live >= l->max_workers) {
+    if (l->n_live >= sk_pool_limit(l)) {
         evict(l);
         return NULL;
     }
@@ -235,14 +242,18 @@ static void report(struct sk_local *l, const struct sk_fork_report *r) {
     if (!w) return;
     if (r->kind == SK_FORK_STARTED) {
         w->pid = r->pid;
+        l->refused.n = 0;
         if (w->killed) SK_IGNORE(sk_forksrv_kill(&l->srv, w->pid, SIGKILL, NULL));
     } else if (r->kind == SK_FORK_ENDED) {
         if (w->pid <= 0) w->pid = r->pid;
         sk_loop_worker_died(l, w, r->status, r->maxrss_bytes);
     } else if (r->kind == SK_FORK_FAILED) {
-        (void)snprintf(w->sh->crash, sizeof w->sh->crash, "fork: %s (check ulimit -u)", strerror(r->status));
-        w->kill_why = "the system refused another process";
-        if (any_up(l)) l->max_workers = SK_MAX(l->n_live - 1, 1); /* it was the last that can be had */
+        w->refused = r->status;
+        if (l->n_live > 1) { /* with the others the work goes on */
+            l->refused.e = r->status;
+            l->refused.there = l->n_live - 1;
+            if (++l->refused.n >= BAD_STARTS) l->refused.again_ns = sk_now_ns() + AGAIN_NS;
+        }
         sk_loop_worker_died(l, w, -1, 0);
     }
 }
@@ -438,7 +449,7 @@ sk_rc sk_pool_start(struct sk_local *l, struct sk_err *err) {
     pthread_sigmask(SIG_SETMASK, &old, NULL);
     if (e) {
         errno = e;
-        return SK_ERR_SYS(err, "starting the engine's threads");
+        return SK_ERR_SYS(err, "starting the engine's threads (" SK_FORK_HINT ")");
     }
     l->threads_up = true;
     return SK_OK;
