@@ -165,6 +165,7 @@ def task_skip() -> int:
 
 # --- functions and actors
 def around(path: list[str], environ: dict[Any, Any]) -> None: ...  # functions are sent again when the size of one of these has changed
+
 class Template:
     """Everything about a remote function (or one method of an actor) that does not change between calls.
     kind "task": target = the Python function (pickled at the first submit); "actor": the class; "method": (ActorToken, method name). Another

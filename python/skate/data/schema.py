@@ -394,7 +394,11 @@ class Widening:
                     if not self.sure and not first:
                         return new
                     at = self.since.get(f.name)
-                    before = "its schema" if at is None and self.known else f"what came from row {at or 0:,} on"
+                    before = (
+                        ("its schema" if self.sure else "what an earlier run saw")
+                        if at is None and self.known
+                        else f"what came from row {at or 0:,} on"
+                    )
                     raise TypeError(f"{self.what}: {_conflict(f.name, old, f.type, before, f'what came from row {first:,} on')}: {ADVICE}")
                 if wide.equals(old):
                     continue

@@ -4,6 +4,7 @@ from fractions import Fraction
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.orc as orc
 import pyarrow.parquet as pq
 import pytest
 import skate.data as sd
@@ -103,6 +104,48 @@ def test_union_says_its_schema_when_it_is_made(tmp_path):
         TypeError, match="Union: column 'x' has type int64 in what came from row 0 on and string in what came from row 1 on"
     ):
         later.take_all()
+
+
+WRITERS = {
+    "parquet": (sd.Dataset.write_parquet, pq.read_table),
+    "arrow": (sd.Dataset.write_feather, lambda f: pa.ipc.open_file(f).read_all()),
+    "orc": (sd.Dataset.write_orc, orc.read_table),
+}
+
+
+@pytest.mark.parametrize("fmt", WRITERS)
+def test_all_files_of_a_write_have_one_schema(fmt, tmp_path):
+    write, read = WRITERS[fmt]
+    ds = sd.range(4, override_num_blocks=4).map(
+        lambda r: {"i": r["id"], "x": r["id"] if r["id"] < 2 else 0.5} | ({"y": "u"} if r["id"] == 3 else {})
+    )
+    write(ds, str(tmp_path))
+    files = sorted(tmp_path.iterdir())
+    assert [read(f).schema.types for f in files] == [[pa.int64(), pa.float64(), pa.string()]] * 4
+    assert [r for f in files for r in read(f).to_pylist()] == [
+        {"i": i, "x": x, "y": y} for i, x, y in ((0, 0.0, None), (1, 1.0, None), (2, 0.5, None), (3, 0.5, "u"))
+    ]
+
+
+def test_files_that_do_not_go_together_are_not_written(tmp_path):
+    with pytest.raises(
+        TypeError, match=r"WriteParquet: column 'x' has type int64 in 000000_000000.parquet and string in 000001_000000.parquet"
+    ):
+        made([1, "a"]).write_parquet(tmp_path / "out")
+    assert not list((tmp_path / "out").iterdir())
+    ds = sd.range(2, override_num_blocks=1).map_batches(lambda b: {"x": [1 if b["id"][0] == 0 else "a"]}, batch_size=1)
+    with pytest.raises(TypeError, match="write: column 'x' has type int64 in what is written first and string in what comes then"):
+        ds.write_parquet(tmp_path)
+
+
+def test_files_on_another_file_system_and_in_folders(tmp_path):
+    from pyarrow.fs import LocalFileSystem
+
+    ds = sd.range(4, override_num_blocks=4).map(lambda r: {"k": r["id"] % 2, "x": r["id"] if r["id"] < 2 else 0.5})
+    ds.write_parquet(str(tmp_path), filesystem=LocalFileSystem(), partition_cols=["k"])
+    files = sorted(tmp_path.rglob("*.parquet"))
+    assert len(files) == 4 and {str(pq.read_schema(f).field("x").type) for f in files} == {"double"}
+    assert sorted((int(r["k"]), r["x"]) for r in sd.read_parquet(str(tmp_path)).take_all()) == [(0, 0.0), (0, 0.5), (1, 0.5), (1, 1.0)]
 
 
 def test_the_majority_of_types_wins_among_bad_rows():

@@ -29,6 +29,15 @@ class _Writer:
         self.w.close()
 
 
+def parts(file: Any) -> Iterator[Any]:
+    """The Tables that a file was written of."""
+    import pyarrow as pa
+
+    with pa.ipc.open_file(file) as r:
+        for i in range(r.num_record_batches):
+            yield pa.Table.from_batches([r.get_batch(i)])
+
+
 def run(params: dict[str, Any], batches: Iterator[Any], task: Any) -> Iterator[Any]:
     from skate.data.write import job
 

@@ -1,6 +1,6 @@
 """A write from start to end: where files go, staging, commit, clean-up. The formats are in their own files.
 
-Tasks write into a hidden folder inside the target (.skate-<pid>-<random>), under names that depend on the task's number alone; when all is written the
+All files of a write have one schema (level.py). Tasks write into a hidden folder inside the target (.skate-<pid>-<random>), under names that depend on the task's number alone; when all is written the
 driver renames the files into place. So a failed or killed job leaves the target as it was, a retried task overwrites its own files, and the
 same Dataset gives the same files each time. Leftovers of killed drivers are removed by the next write into the folder. On remote file
 systems a rename is a copy, so there the files are written in place.
@@ -23,6 +23,9 @@ from skate.data.execute import Node
 from skate.data.places import local_path, resolve
 from skate.data.schema import columns_are
 from skate.data.steady import SteadyOutput, steady
+from skate.data.write.level import heard as level_heard
+from skate.data.write.level import level
+from skate.data.write.level import said as level_said
 
 
 class SaveMode(enum.StrEnum):
@@ -33,6 +36,8 @@ class SaveMode(enum.StrEnum):
     IGNORE = "ignore"
     ERROR = "error"
 
+
+TYPED = {"parquet", "arrow", "orc"}  # formats whose files have a schema
 
 _STAGE = re.compile(r"^\.skate-(\d+)-[0-9a-f]+x?$")
 
@@ -129,6 +134,8 @@ def write(
             heard = Reports(known)
             for rb in execute.batches(ds, Node("write", label, params, (ds._node,), batch_rows=min_rows or 0, **options)):
                 reports += heard.files(rb)
+            if not ({"schema"} & args.keys() or params["stream"]):
+                reports = level(label, params, reports, heard.written)
             if not reports and (how is not SaveMode.APPEND or not old):
                 reports += heard.without_rows(params)
             orderly.wait()
@@ -187,6 +194,7 @@ class Reports:
     def __init__(self, known: Any):
         self.known = known
         self.schemas: list[Any] = []
+        self.written: list[bytes] = []  # the schema of each file, of formats that have types
 
     def files(self, rb: Any) -> list[tuple[str, int, int]]:
         """(name, rows, bytes) of the files of a report."""
@@ -197,6 +205,7 @@ class Reports:
         if rb.schema.names == ["no_rows"]:
             self.schemas += [pa.ipc.read_schema(pa.py_buffer(v)) for v in rb.column(0).to_pylist()]
             return []
+        self.written += level_heard(rb)
         return list(zip(*(c.to_pylist() for c in rb.columns), strict=True))
 
     def without_rows(self, params: dict[str, Any]) -> list[tuple[str, int, int]]:
@@ -414,6 +423,8 @@ class Files:
             self.base = f"{params['prefix']}{self.seq >> 20:06d}_{self.seq & 0xFFFFF:06d}"
         self.index = 0
         self.reports: list[tuple[str, int, int]] = []
+        self.schemas: list[Any] = []  # of the files in reports, where rows were written
+        self.schema: Any = None
         self.made: set[str] = set()  # remote folders
 
     def write(self, tables: Iterator[Any], folder: str = "") -> None:
@@ -443,6 +454,7 @@ class Files:
                         full = f"{self.p['folder']}/{name}"
                         self.index += 1
                         sink = self._open(full)
+                        self.schema = t.schema
                         writer, rows = (self.make(sink, t.schema, self.p["args"]), sink), 0
                     n = t.num_rows - at if limit is None else min(limit - rows, t.num_rows - at)
                     writer[0].write(t.slice(at, n) if at or n < t.num_rows else t)
@@ -548,6 +560,7 @@ class Files:
             )
         self._sync(full)
         self.reports.append((name, rows, size))
+        self.schemas.append(self.schema)
 
     def _sync(self, full: str) -> None:
         """The file outlives a crash of the machine, where the job says so."""
@@ -596,7 +609,10 @@ class Files:
 
     def report(self) -> Any:
         """What a write gives: a row for each file."""
-        return report(self.reports)
+        rb = report(self.reports)
+        if self.p["format"] not in TYPED or not self.reports or None in self.schemas:
+            return rb
+        return rb.replace_schema_metadata(level_said(self.schemas))
 
 
 def _schema_without(schema: Any, names: list[str]) -> Any:
@@ -617,33 +633,36 @@ def report(files: list[tuple[str, int, int]]) -> Any:
 
 
 def tables(batches: Iterator[Any], nbytes: Any, limit: int) -> Iterator[Any]:
-    """Batches gathered into Tables of about `limit` bytes, in the schema of the first; in another one from where that does not hold the values exactly, but one schema for
-    both exists (arrays of another shape, floats after ints). TypeError when there is none."""
+    """Batches gathered into Tables of about `limit` bytes, in the schema of all so far: it changes where one comes that it does not hold (arrays of another shape, floats after ints).
+    TypeError when there is none for both."""
     import pyarrow as pa
 
-    from skate.data.schema import cast_batch, unify
+    from skate.data.schema import ADVICE, cast_batch, unify
 
     held: list[Any] = []
-    size, schema = 0, None
+    size, schema, given = 0, None, False
     for rb in batches:
         if not rb.num_rows:
             continue
         schema = schema if schema is not None else rb.schema
         try:
-            rb = cast_batch(rb, schema)
-        except TypeError:
-            both = unify([schema, rb.schema])
-            if all(pa.types.is_null(f.type) or f.type == both.field(f.name).type for s in (schema, rb.schema) for f in s):
-                held, rb, schema = [cast_batch(h, both) for h in held], cast_batch(rb, both), both  # columns that were null until now
-            else:
+            both = unify([schema, rb.schema], ["what is written first", "what comes then"])
+        except TypeError as e:
+            raise TypeError(f"write: {e}: {ADVICE}") from None
+        if not both.equals(schema):
+            if given:  # a file has begun
                 if held:
                     yield pa.Table.from_batches(held, schema)
-                held, size, schema = [], 0, rb.schema
+                held, size = [], 0
+            else:
+                held = [cast_batch(h, both) for h in held]
+            schema = both
+        rb = cast_batch(rb, schema)
         held.append(rb)
         size += nbytes(rb)
         if size >= limit:
             yield pa.Table.from_batches(held, schema)
-            held, size = [], 0
+            held, size, given = [], 0, True
     if held:
         yield pa.Table.from_batches(held, schema)
 

@@ -38,6 +38,16 @@ class _Writer:
         self.w.close()
 
 
+def parts(file: Any) -> Iterator[Any]:
+    """The Tables that a file was written of."""
+    import pyarrow as pa
+    import pyarrow.orc as orc
+
+    f = orc.ORCFile(file)
+    for i in range(f.nstripes):
+        yield pa.Table.from_batches([f.read_stripe(i)])
+
+
 def run(params: dict[str, Any], batches: Iterator[Any], task: Any) -> Iterator[Any]:
     from skate.data.write import job
 

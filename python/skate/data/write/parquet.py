@@ -109,6 +109,15 @@ def _leaves(path: str, t: Any) -> list[str]:
     return [path]
 
 
+def parts(file: Any) -> Iterator[Any]:
+    """The Tables that a file was written of."""
+    import pyarrow.parquet as pq
+
+    with pq.ParquetFile(file) as pf:
+        for i in range(pf.num_row_groups):
+            yield pf.read_row_group(i)
+
+
 def run(params: dict[str, Any], batches: Iterator[Any], task: Any) -> Iterator[Any]:
     from skate.data.write import job
 

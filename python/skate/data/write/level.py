@@ -1,0 +1,97 @@
+"""One schema for all files of a write: those that differ are written again before anything is committed.
+
+A task knows the types of its own rows only, and where functions of the user make them a null or an int in one task may be a float in another. So tasks say the schemas of
+their files; where these are not all the same, the one that holds all is found (schema.unify: a TypeError names two files), and the files of another one are cast, a task each. It costs nothing where all
+are the same. Formats whose files have types: Parquet, Arrow, ORC. Not for writes that can be resumed: what is in their log stays.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import pickle
+from types import SimpleNamespace
+from typing import Any
+
+KEY = b"skate.schemas"
+Report = tuple[str, int, int]
+
+
+def said(schemas: list[Any]) -> dict[bytes, bytes]:
+    """Metadata of a report: the schema of each of its files."""
+    from skate.data import coded
+
+    texts: dict[bytes, int] = {}
+    known: dict[int, int] = {}
+    at = []
+    for s in schemas:
+        if id(s) not in known:
+            text = coded.file_schema(s).remove_metadata().serialize().to_pybytes()
+            known[id(s)] = texts.setdefault(text, len(texts))
+        at.append(known[id(s)])
+    return {KEY: pickle.dumps((list(texts), at))}
+
+
+def heard(rb: Any) -> list[bytes]:
+    """The schemas of the files of a report, as bytes; none for formats without types."""
+    text = (rb.schema.metadata or {}).get(KEY)
+    if text is None:
+        return []
+    texts, at = pickle.loads(text)
+    return [texts[i] for i in at]
+
+
+def level(label: str, params: dict[str, Any], reports: list[Report], schemas: list[bytes]) -> list[Report]:
+    """The reports of files that all have one schema. TypeError naming the operator, two files, the column and both types where there is none."""
+    if len(set(schemas)) < 2 or len(schemas) != len(reports):
+        return reports
+    import pyarrow as pa
+
+    import skate
+    from skate.data import tensor_types  # noqa: F401  types of ours in the schemas
+    from skate.data.schema import ADVICE, unify
+
+    first: dict[bytes, str] = {}
+    for (name, _, _), s in zip(reports, schemas, strict=True):
+        first.setdefault(s, name)
+    found = {s: pa.ipc.read_schema(pa.py_buffer(s)) for s in first}
+    try:
+        whole = unify(list(found.values()), list(first.values()))
+    except TypeError as e:
+        raise TypeError(f"{label}: {e}: {ADVICE}. Nothing was written") from None
+    other = {s for s, schema in found.items() if not schema.equals(whole)}
+    task = skate.remote(num_cpus=1)(_again)
+    text = whole.serialize().to_pybytes()
+    to = {k: params[k] for k in ("format", "folder", "fs", "args", "stream", "prefix", "max_rows")}
+    sizes = {i: task.remote(to, reports[i][0], text) for i, s in enumerate(schemas) if s in other}
+    return [(name, rows, skate.get(sizes[i]) if i in sizes else size) for i, (name, rows, size) in enumerate(reports)]
+
+
+def _again(params: dict[str, Any], name: str, text: bytes) -> int:
+    """Writes a file again in a schema that holds what it has; its new size."""
+    import pyarrow as pa
+
+    from skate.data import tensor_types  # noqa: F401
+    from skate.data.read.files import open_file
+    from skate.data.schema import concat_as
+    from skate.data.write.job import Files
+
+    module = importlib.import_module(f"skate.data.write.{params['format']}")
+    schema = pa.ipc.read_schema(pa.py_buffer(text))
+    full = f"{params['folder']}/{name}"
+    files = Files(params, SimpleNamespace(seq=0, unit=b""), "", module._Writer)
+    new = full if params["fs"] is not None else f"{full}.new"  # a remote file is there when it is closed, the old one until then
+    with open_file(params["fs"], full) as f:
+        parts = module.parts(f) if new != full else list(module.parts(f))
+        sink = files._open(new)
+        writer = (module._Writer(sink, schema, params["args"]), sink)
+        try:
+            for t in parts:
+                writer[0].write(concat_as(t, schema))
+            files._close(writer, name, new, 0)
+        except BaseException as e:
+            files._abort(writer, new, e)
+            raise
+    if new != full:
+        os.replace(new, full)
+    return files.reports[0][2]
