@@ -206,7 +206,7 @@ def actor_names() -> list[tuple[str, str]]: ...  # (space, name) of all living a
 def actor_exit() -> None: ...  # the actor ends with the running call, which must raise; TypeError outside of actors
 
 # --- placement groups
-def pg_create(bundles: list[dict[str, float]], strategy: str, name: str, space: str, *more: Any) -> tuple[int, ObjectRef[Any]]: ...
+def pg_create(bundles: list[dict[str, float]], strategy: str, name: str | None, space: str, *more: Any) -> tuple[int, ObjectRef[Any]]: ...
 def pg_remove(number: int) -> bool: ...  # False: it is gone already
 def pg_table(custom_names: list[str]) -> list[tuple[Any, ...]]: ...
 
@@ -252,6 +252,7 @@ class Exec:
         """Whether the constructors of all actors that began with the run ended within the time."""
     def stats(self) -> dict[str, Any]: ...
     def quiet(self) -> tuple[float, str]: ...  # seconds since anything moved, and who waits for what
+    def schema(self) -> int: ...  # a checksum of the schema of the last block of next(); 0: unknown
     def origin(self) -> int: ...  # unit of the source that the last block of next() stems from; of runs with skip_units
     def sides(
         self,

@@ -10,6 +10,10 @@ import weakref
 
 from skate import _skate, options
 
+TYPE_CHECKING = False  # typing is slow to import
+if TYPE_CHECKING:
+    from typing import Any
+
 ASYNC_CONCURRENCY = 1000  # calls at once of an actor with async methods that does not say
 
 
@@ -99,6 +103,7 @@ class Maker:
 
     def __call__(self, *args, **kwargs):
         t = _skate.current_task()
+        assert t is not None  # an actor is made by a task
         _here[t[1]] = self
         self.restarts = t[3]
         cls = self.cls if isinstance(self.cls, type) else self.cls.opened()
@@ -135,7 +140,10 @@ def described(function, number, name):
 
 def me():
     """(maker, number) of the actor this runs in."""
-    number = _skate.current_task()[1]
+    task = _skate.current_task()
+    if task is None:
+        raise RuntimeError("this code runs in no actor")
+    number = task[1]
     return _here[number], number
 
 
@@ -210,7 +218,7 @@ class ActorMethod:
         if is_list or returns == "dynamic":
             from skate.cloudpickle import dumps
 
-            more_def = (dumps((tuple(retry) if is_list else None, returns == "dynamic"), protocol=5),)
+            more_def = (dumps((tuple(retry) if isinstance(retry, (list, tuple)) and retry else None, returns == "dynamic"), protocol=5),)
             returns = 1 if returns == "dynamic" else returns
         self._template = _skate.Template(
             "method",
@@ -445,7 +453,8 @@ class ActorClass:
         self.__module__ = cls.__module__
         self.__doc__ = cls.__doc__
         self.__ray_actor_class__ = cls
-        self._template = self._made_for = None
+        self._template: Any = None
+        self._made_for = None
         if base is None:
             self._all_methods = _methods(cls)
 

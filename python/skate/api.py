@@ -32,11 +32,11 @@ ObjectRefGenerator = _skate.ObjectRefGenerator
 get = _skate.get
 put = _skate.put
 
-_context = None
+_context: Any = None
 _job = None  # what the workers know of the job: see job()
 
 
-class Context(dict):  # type: ignore[type-arg]
+class Context(dict):
     """What init() returns: a dict of addresses, and a context manager that shuts down."""
 
     dashboard_url = ""
@@ -225,7 +225,7 @@ def init(
     if unknown:
         from skate import _near
 
-        known = [*init.__wrapped__.__kwdefaults__, *config.KNOBS]  # type: ignore[attr-defined]
+        known = [*init.__wrapped__.__kwdefaults__, *config.KNOBS]
         near = "; ".join(_near.meant(k, known) for k in unknown if _near.nearest(k, known))
         raise RuntimeError(f"Unknown keyword argument(s): {', '.join(unknown)}{near and '; ' + near.strip('; ')}")
     if address not in (None, "local", "auto"):
@@ -400,7 +400,7 @@ if TYPE_CHECKING:
 
         def __call__(self, target: Callable[P, Any], /) -> AnyRemoteFunction[P]: ...
 
-    class _AllOptions(TaskOptions, ActorOptions, total=False):  # pyright: ignore[reportIncompatibleVariableOverride]
+    class _AllOptions(TaskOptions, ActorOptions, total=False):
         pass
 
     @overload
@@ -522,7 +522,7 @@ def _wait_mixed(items, num_returns, timeout):
     ready = {id(x) for x in items if type(x) is ObjectRefGenerator and x.peek(0)}
     if refs:
         ready |= {id(r) for r in _skate.wait(refs, len(refs), 0)[0]}
-    if len(ready) < num_returns and (end is None or timeout > 0):
+    if len(ready) < num_returns and (timeout is None or timeout > 0):
         watcher = _skate.Watcher()
         try:
             for x in items:

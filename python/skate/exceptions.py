@@ -67,7 +67,7 @@ class RayTaskError(RayError):
             return self
         for name, value in _fields(self.cause).items():
             setattr(e, name, value)
-        BaseException.args.__set__(e, (self.cause,))  # past a read-only `args` of the user's class
+        BaseException.args.__set__(e, (self.cause,))  # past a read-only `args` of the user's class  # pyright: ignore[reportAttributeAccessIssue]
         e.__dict__.update(self.__dict__)
         lost = getattr(self.cause, "__skate_lost__", None)
         if lost:  # it is caught by its class, with what there is of it
@@ -81,7 +81,7 @@ class RayTaskError(RayError):
 class _Dual:
     """Attributes of the cause are found on the error too (e.errno, e.my_field)."""
 
-    args = property(lambda self: BaseException.args.__get__(self), lambda self, v: BaseException.args.__set__(self, v))
+    args = property(lambda self: BaseException.args.__get__(self), lambda self, v: BaseException.args.__set__(self, v))  # pyright: ignore[reportAttributeAccessIssue]
 
     def __getattr__(self, name):
         cause = self.__dict__.get("cause")
@@ -124,7 +124,7 @@ def _fields(e):
     return found
 
 
-_FIELDS = type(OSError.errno), type(OSError.characters_written)
+_FIELDS = type(OSError.errno), type(OSError.characters_written)  # pyright: ignore[reportAttributeAccessIssue]
 
 
 def _dual_class(cls):

@@ -20,7 +20,7 @@ class _Formatter(logging.Formatter):
         fields["timestamp_ns"] = int(record.created * 1e9)
         if self.conf.encoding == "TEXT":
             return " ".join([super().format(record), *(f"{k}={v}" for k, v in fields.items())])
-        first = {
+        first: dict = {
             "asctime": self.formatTime(record),
             "levelname": record.levelname,
             "message": record.getMessage(),
@@ -38,7 +38,7 @@ def _here():
     if not skate.is_initialized():
         return {}
     c = skate.get_runtime_context()
-    found = {"job_id": c.get_job_id(), "worker_id": c.get_worker_id(), "node_id": c.get_node_id()}
+    found: dict = {"job_id": c.get_job_id(), "worker_id": c.get_worker_id(), "node_id": c.get_node_id()}
     if c._task():
         found.update(actor_id=c.get_actor_id(), actor_name=c.get_actor_name(), task_id=c.get_task_id())
         found.update(task_name=c.get_task_name(), task_func_name=c.get_task_function_name())

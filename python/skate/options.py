@@ -18,9 +18,9 @@ def _gpus(name, v):
         raise ValueError(f"{v} GPUs: more than one GPU can only be asked for as a whole number")
 
 
-def _type(name, v, *types):
+def _type(name, v, *types: type):
     if not isinstance(v, types) or (isinstance(v, bool) and bool not in types):
-        wanted = (*types, type(None)) if len(types) > 1 or types[0] is not bool else types[0]
+        wanted = bool if types == (bool,) else (*types, type(None))
         raise TypeError(f"The type of keyword '{name}' must be {wanted}, but received type {type(v)}")
 
 

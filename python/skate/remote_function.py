@@ -9,7 +9,7 @@ class _Wrapped:
     def __init__(self, fn):
         self.fn = fn
         self.__name__ = self.__qualname__ = getattr(fn, "__name__", "f")
-        self.__module__ = getattr(fn, "__module__", None)
+        self.__module__ = getattr(fn, "__module__", None)  # pyright: ignore[reportAttributeAccessIssue]
 
 
 class _Retry(_Wrapped):
@@ -27,13 +27,14 @@ class Dynamic(_Wrapped):
     """num_returns="dynamic": one result, which holds a reference for each value that the generator yields. When it raises, and is not to run again,
     the last reference is of its error."""
 
-    def __init__(self, fn, retry_on=(), retries=0):
+    def __init__(self, fn, retry_on=(), retries: int | None = 0):
         super().__init__(fn)
         self.retry_on, self.retries = retry_on, retries
 
     def __call__(self, *args, **kwargs):
         retries = api.job()["max_retries"] if self.retries is None else self.retries
-        again = retries < 0 or _skate.current_task()[3] < retries
+        task = _skate.current_task()
+        again = retries < 0 or (task is not None and task[3] < retries)
         return self._run(self.fn(*args, **kwargs), self.retry_on if again else ())
 
     @staticmethod

@@ -126,7 +126,7 @@ class RuntimeContext:
 
         if t[1]:
             return dict(actor.me()[0].resources)
-        return {k: v for k, v in _skate.current_need(api.job().get("custom", []))[0].items() if v}
+        return {k: v for k, v in (_skate.current_need(api.job().get("custom", [])) or [{}])[0].items() if v}
 
     def get_placement_group_id(self):
         from skate.util.placement_group import get_current_placement_group
@@ -137,7 +137,8 @@ class RuntimeContext:
     @property
     def should_capture_child_tasks_in_placement_group(self):
         """Whether what is submitted here goes to the placement group that this runs in."""
-        return bool(self._task()) and _skate.current_need([])[5]
+        need = _skate.current_need([])
+        return bool(self._task()) and need is not None and need[5]
 
     def get_accelerator_ids(self):
         """{"GPU": ["0", ...], ...}: the accelerators that this process may use."""

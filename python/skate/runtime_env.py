@@ -260,9 +260,9 @@ def inside(data):
 class Sealed:
     """A function (or class) for another environment: it travels as bytes, which are looked into at the first call, where its modules are."""
 
-    def __init__(self, fn, data=None, names=None):
+    def __init__(self, fn, data: bytes | None = None, names=None):
         self.fn, self.data = fn, data
-        self.__name__, self.__qualname__, self.__module__ = names or (
+        self.__name__, self.__qualname__, self.__module__ = names or (  # pyright: ignore[reportAttributeAccessIssue]
             getattr(fn, "__name__", "f"),
             getattr(fn, "__qualname__", "f"),
             getattr(fn, "__module__", None),
@@ -279,7 +279,7 @@ class Sealed:
         if self.fn is None:
             import pickle
 
-            self.fn = pickle.loads(self.data)
+            self.fn = pickle.loads(self.data or b"")
         return self.fn
 
     def __call__(self, *args, **kwargs):

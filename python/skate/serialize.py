@@ -54,7 +54,7 @@ def _by_value_from_now(e):
     found = isinstance(e, pickle.PicklingError) and re.search(r"import of module '([^']+)' failed", str(e))
     module = sys.modules.get(found[1]) if found else None
     cp = _cloudpickle()
-    if module is None or found[1] in cp.list_registry_pickle_by_value():
+    if not found or module is None or found[1] in cp.list_registry_pickle_by_value():
         return False
     cp.register_pickle_by_value(module)
     return True
@@ -75,7 +75,7 @@ def function_name():
         m = getattr(cls, name, None) if isinstance(name, str) else name
         code = getattr(m, "__code__", None)
         if code is not None and code.co_flags & 0x280:  # a coroutine is known by its full name, in Ray
-            return f"{cls.__module__}.{m.__qualname__}"
+            return f"{cls.__module__}.{getattr(m, '__qualname__', name)}"
         return f"{cls.__module__}.{cls.__name__}.{getattr(m, '__name__', name)}"
     f = _users_own(f)
     return f"{f.__module__}.{f.__name__}"
@@ -392,7 +392,7 @@ def _where(name, attempt):
     t, f = _skate.current_task(), _skate.current_function()
     more = f", attempt={attempt}" if attempt else ""
     of_data = False
-    if f is not None:
+    if f is not None and t is not None:
         of_data = (getattr(f[0] if isinstance(f, tuple) else f, "__module__", None) or "").startswith("skate.data")
         if of_data:
             name = t[2]
@@ -448,7 +448,7 @@ def _bare_cause(cls, args, fields, attributes):
     from skate.exceptions import _bare
 
     e = _bare(cls)
-    BaseException.args.__set__(e, args)
+    BaseException.args.__set__(e, args)  # pyright: ignore[reportAttributeAccessIssue]
     for name, value in fields.items():
         BaseException.__setattr__(e, name, value)
     e.__dict__.update(attributes)
@@ -527,7 +527,7 @@ def load_error(kind, data):
         return e
     if isinstance(cause, KeyboardInterrupt):  # somebody interrupted the task, not this program
         e = ex.TaskCancelledError(error_message=text)
-        e.cause = cause
+        e.cause = cause  # pyright: ignore[reportAttributeAccessIssue]
         return e
     if cause is None:
         cause = ex.RayError(f"the exception itself isn't serializable: {text.splitlines()[-1] if text else ''}")
@@ -599,7 +599,7 @@ def after_fork():
     for name in ("SKATE_FORK_FD", "SKATE_CTL"):  # the C side has unset them; os.environ was read before
         os.environ.pop(name, None)
     if sys.stdout is not None:
-        sys.stdout.reconfigure(line_buffering=True)  # a worker may be killed at any time: what it printed is not to be lost in a buffer
+        sys.stdout.reconfigure(line_buffering=True)  # a worker may be killed at any time: what it printed is not to be lost in a buffer  # pyright: ignore[reportAttributeAccessIssue]
     numpy = sys.modules.get("numpy")
     if numpy is not None and "numpy.random" in sys.modules:
         numpy.random.seed(int.from_bytes(os.urandom(4), "little"))

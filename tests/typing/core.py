@@ -1,5 +1,7 @@
 """What a type checker, and so an editor, knows of tasks, actors and objects. Checked by ./dev lint; never run."""
 
+# pyright: reportUnnecessaryTypeIgnoreComment=true
+
 from collections.abc import Generator, Iterator
 from typing import Any, assert_type
 

@@ -10,6 +10,7 @@ import importlib.machinery
 import importlib.metadata
 import importlib.util
 import sys
+from typing import Any
 
 VERSION = "2.55.0"  # of Ray, whose names and defaults these are: what packages compare ray.__version__ with
 
@@ -32,17 +33,22 @@ class _Loader(importlib.abc.Loader):
         return None
 
     def exec_module(self, module):
-        name = module.__spec__.name
+        name = str(module.__spec__ and module.__spec__.name)
         del sys.modules[name]  # importlib takes what is there afterwards
-        importlib.import_module(_ours(name))
+        importlib.import_module(str(_ours(name)))
         _link()
 
     # inspect, linecache and runpy ask for a module's text by its loader
     def get_source(self, name):
-        return importlib.util.find_spec(_ours(name)).loader.get_source(_ours(name))
+        return _loader_of(_ours(name)).get_source(_ours(name))
 
     def get_code(self, name):
-        return importlib.util.find_spec(_ours(name)).loader.get_code(_ours(name))
+        return _loader_of(_ours(name)).get_code(_ours(name))
+
+
+def _loader_of(ours) -> Any:
+    spec = importlib.util.find_spec(ours)
+    return spec and spec.loader
 
 
 class _Distribution(importlib.metadata.Distribution):
@@ -79,7 +85,7 @@ class _Finder(importlib.abc.MetaPathFinder):
         ours = _ours(name)
         if ours is None and not (name.startswith("skate.") and absent.why(name)):
             return None
-        spec = ours and importlib.util.find_spec(ours)
+        spec: Any = importlib.util.find_spec(ours) if ours else None
         if not spec:
             if _asked_by_find_spec():
                 return None
@@ -87,7 +93,7 @@ class _Finder(importlib.abc.MetaPathFinder):
             raise ModuleNotFoundError(absent.text(ours or name), name=ours or "ray" + name[5:])
         out = importlib.machinery.ModuleSpec(name, _Loader(), origin=spec.origin, is_package=spec.submodule_search_locations is not None)
         if out.submodule_search_locations is not None:
-            out.submodule_search_locations.extend(spec.submodule_search_locations)
+            out.submodule_search_locations.extend(spec.submodule_search_locations or ())
         return out
 
     def find_distributions(self, context=None):

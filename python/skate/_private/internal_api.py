@@ -38,7 +38,7 @@ def memory_summary(
         if hidden > 0:
             out.append(f"... and {hidden} more")
         out.append("")
-    s = _skate.status()
+    s: dict = _skate.status()
     n = len({r.object_id for r in rows})
     out.append(f"{n} objects, {sum({r.object_id: r.object_size for r in rows}.values()) / 2**20:.1f} MiB")
     if "store_size_bytes" in s:  # in Ray's words, which programs look for
@@ -75,7 +75,7 @@ def get_memory_info_reply(state=None, node_manager_address=None, node_manager_po
     """Numbers of the object store in Ray's form: reply.store_stats.spilled_bytes_total and others. The arguments have no meaning."""
     from types import SimpleNamespace
 
-    s = _skate.status()
+    s: dict = _skate.status()
     stats = {
         "object_store_bytes_used": s.get("store_sealed_bytes", 0),
         "object_store_bytes_avail": s.get("store_size_bytes", 0),

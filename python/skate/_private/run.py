@@ -40,7 +40,8 @@ def _module(name):
         raise _Refused(f"-m {name}: {e}") from None
     if spec is None:
         raise _Refused(f"no module named {name}")
-    code = spec.loader.get_code(name) if hasattr(spec.loader, "get_code") else None
+    get_code = getattr(spec.loader, "get_code", None)
+    code = get_code(name) if get_code is not None else None
     if code is None:
         raise _Refused(f"-m {name}: it has no code that could be run")
     return spec, code

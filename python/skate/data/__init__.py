@@ -12,7 +12,20 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from skate.data import aggregate as aggregate
+    from skate.data import block as block
+    from skate.data import checkpoint as checkpoint
+    from skate.data import collate_fn as collate_fn
+    from skate.data import context as context
+    from skate.data import dataset as dataset
+    from skate.data import datasource as datasource
+    from skate.data import datatype as datatype
+    from skate.data import exceptions as exceptions
+    from skate.data import expressions as expressions
+    from skate.data import extensions as extensions
+    from skate.data import iterator as iterator
     from skate.data._public import *  # noqa: F403
+    from skate.data.datatype import DataType, TypeCategory
 
 __all__ = [
     "ActorPoolStrategy",
@@ -87,21 +100,23 @@ __all__ = [
 _ARROW = ("DataType", "TypeCategory")  # need Arrow to be imported: not loaded with the others
 
 
-def __getattr__(name: str) -> Any:
-    """Loads a public name, or a module, at its first use: NumPy and Arrow take 0.15 s, and the engine's processes load them meanwhile."""
-    from skate import _lazy
+if not TYPE_CHECKING:  # for a type checker a name is there or it is not
 
-    if name in _ARROW:
-        return getattr(_lazy.attribute("skate.data", "datatype"), name)
-    if name in __all__ and name != "context":
-        import importlib
+    def __getattr__(name: str) -> Any:
+        """Loads a public name, or a module, at its first use: NumPy and Arrow take 0.15 s, and the engine's processes load them meanwhile."""
+        from skate import _lazy
 
-        public = importlib.import_module("skate.data._public")
-        globals().update({n: getattr(public, n) for n in __all__ if n not in _ARROW})
-        return globals()[name]
-    if name.startswith("__"):
-        raise AttributeError(f"module 'skate.data' has no attribute {name!r}")
-    return _lazy.attribute("skate.data", name)
+        if name in _ARROW:
+            return getattr(_lazy.attribute("skate.data", "datatype"), name)
+        if name in __all__ and name != "context":
+            import importlib
+
+            public = importlib.import_module("skate.data._public")
+            globals().update({n: getattr(public, n) for n in __all__ if n not in _ARROW})
+            return globals()[name]
+        if name.startswith("__"):
+            raise AttributeError(f"module 'skate.data' has no attribute {name!r}")
+        return _lazy.attribute("skate.data", name)
 
 
 def __dir__() -> list[str]:

@@ -121,7 +121,7 @@ class AggregateFnV2(AggregateFn, abc.ABC):
             new: The state of the next block.
         """
 
-    def finalize(self, accumulator: Any) -> Any:  # type: ignore[override]
+    def finalize(self, accumulator: Any) -> Any:
         """The result of the last state.
 
         Args:
@@ -132,7 +132,7 @@ class AggregateFnV2(AggregateFn, abc.ABC):
     def columns(self) -> set[str] | None:
         return None if self._target_col_name is None else {self._target_col_name}
 
-    def init(self, key: Any) -> Any:  # type: ignore[override]
+    def init(self, key: Any) -> Any:
         """The first state.
 
         Args:
@@ -140,7 +140,7 @@ class AggregateFnV2(AggregateFn, abc.ABC):
         """
         return None if self._ignore_nulls else self._zero()
 
-    def accumulate_block(self, state: Any, block: Any) -> Any:  # type: ignore[override]
+    def accumulate_block(self, state: Any, block: Any) -> Any:
         """The state with that of one more block.
 
         Args:
@@ -152,7 +152,7 @@ class AggregateFnV2(AggregateFn, abc.ABC):
             raise KeyError(f"{self.name}: there is no column {on!r}; {columns_are(on, block.column_names)}")
         return self.merge(state, self.aggregate_block(block))
 
-    def merge(self, a: Any, b: Any) -> Any:  # type: ignore[override]
+    def merge(self, a: Any, b: Any) -> Any:
         """Two states in one, with regard to nulls.
 
         Args:
@@ -303,7 +303,7 @@ class Mean(AggregateFnV2):
     def combine(self, current_accumulator: list[Any], new: list[Any]) -> list[Any]:
         return [current_accumulator[0] + new[0], current_accumulator[1] + new[1]]
 
-    def finalize(self, accumulator: Any) -> Any:  # type: ignore[override]
+    def finalize(self, accumulator: Any) -> Any:
         return None if accumulator is None else accumulator[0] / accumulator[1] if accumulator[1] else math.nan
 
 
@@ -314,10 +314,10 @@ class Std(AggregateFnV2):
         super().__init__(alias_name or f"std({on})", lambda: None, on=on, ignore_nulls=ignore_nulls)
         self._ddof = ddof
 
-    def init(self, key: Any) -> Any:  # type: ignore[override]
+    def init(self, key: Any) -> Any:
         return []
 
-    def merge(self, a: Any, b: Any) -> Any:  # type: ignore[override]
+    def merge(self, a: Any, b: Any) -> Any:
         if a == [] or b == []:
             return b if a == [] else a
         return super().merge(a, b)
@@ -339,7 +339,7 @@ class Std(AggregateFnV2):
         d = k - m
         return [s + t + d * d * n * o / (n + o), m + d * o / (n + o), n + o]
 
-    def finalize(self, accumulator: Any) -> Any:  # type: ignore[override]
+    def finalize(self, accumulator: Any) -> Any:
         if not accumulator:
             return None
         s, _, n = accumulator
@@ -359,7 +359,7 @@ class Quantile(AggregateFnV2):
     def combine(self, current_accumulator: list[Any], new: list[Any]) -> list[Any]:
         return current_accumulator + new
 
-    def finalize(self, accumulator: Any) -> Any:  # type: ignore[override]
+    def finalize(self, accumulator: Any) -> Any:
         values = sorted(v for v in accumulator or () if not _null(v))
         if not values or not self._ignore_nulls and len(values) < len(accumulator):
             return None
@@ -407,7 +407,7 @@ class Unique(AggregateFnV2):
         nans = [v for v in current_accumulator if _null(v) and v is not None]
         return {**current_accumulator, **{v: None for v in new if not (nans and _null(v) and v is not None)}}
 
-    def finalize(self, accumulator: Any) -> Any:  # type: ignore[override]
+    def finalize(self, accumulator: Any) -> Any:
         return list(accumulator or ())
 
 
@@ -417,7 +417,7 @@ class CountDistinct(Unique):
     def __init__(self, on: str, ignore_nulls: bool = True, alias_name: str | None = None):
         super().__init__(on, ignore_nulls, alias_name or f"count_distinct({on})")
 
-    def finalize(self, accumulator: Any) -> int:  # type: ignore[override]
+    def finalize(self, accumulator: Any) -> int:
         return len(accumulator or ())
 
 
@@ -442,7 +442,7 @@ class _Percentage(AggregateFnV2):
     def combine(self, current_accumulator: list[int], new: list[int]) -> list[int]:
         return [current_accumulator[0] + new[0], current_accumulator[1] + new[1]]
 
-    def finalize(self, accumulator: Any) -> Any:  # type: ignore[override]
+    def finalize(self, accumulator: Any) -> Any:
         return 100.0 * accumulator[0] / accumulator[1] if accumulator and accumulator[1] else None
 
 
@@ -509,7 +509,7 @@ class ApproximateQuantile(AggregateFnV2):
             i += 1
         return levels
 
-    def finalize(self, accumulator: Any) -> Any:  # type: ignore[override]
+    def finalize(self, accumulator: Any) -> Any:
         if not accumulator:
             return None
         weighted = sorted((v, 1 << i) for i, level in enumerate(accumulator) for v in level)
@@ -558,6 +558,6 @@ class ApproximateTopK(AggregateFnV2):
         cut = sorted(counts.values(), reverse=True)[self._capacity]
         return {v: n - cut for v, n in counts.items() if n > cut}
 
-    def finalize(self, accumulator: Any) -> Any:  # type: ignore[override]
+    def finalize(self, accumulator: Any) -> Any:
         top = sorted((accumulator or {}).items(), key=lambda e: -e[1])[: self.k]
         return [{self._target_col_name: pickle.loads(v), "count": n} for v, n in top]

@@ -58,7 +58,7 @@ _LATER: Any = object()
 _IMMUTABLE = {*TEXT, pa.string_view().id, pa.binary_view().id, pa.binary(1).id}  # an array with the objects that were in it is unchanged
 
 
-class NumpyBatch(dict):  # type: ignore[type-arg]
+class NumpyBatch(dict):
     """What a numpy UDF gets: a dict of arrays, each made at its first use. So a column that is only passed on costs nothing, both ways."""
 
     __slots__ = ("rb", "given", "copies", "writable")
@@ -123,7 +123,7 @@ class NumpyBatch(dict):  # type: ignore[type-arg]
     def __eq__(self, other: object) -> bool:
         return self.copy() == other
 
-    __hash__ = None  # type: ignore[assignment]
+    __hash__ = None
 
     def __repr__(self) -> str:
         return repr(self.copy())
@@ -146,7 +146,7 @@ def to_numpy(rb: pa.RecordBatch) -> dict[str, np.ndarray]:
 def from_batch(out: Any, what: str, rb: pa.RecordBatch | None = None, given: NumpyBatch | None = None) -> list[pa.RecordBatch]:
     """What a user function returned, as record batches. rb: its input; given: the batch it got, if that was numpy."""
     if isinstance(out, Mapping):
-        return [given.rb] if out is given and _untouched(given) else _from_dict(out, what, rb, given)
+        return [given.rb] if given is not None and out is given and _untouched(given) else _from_dict(out, what, rb, given)
     if isinstance(out, (pa.Table, pa.RecordBatch)):
         check_names(out.schema.names, what)
         return from_table(out) if isinstance(out, pa.Table) else [out]
@@ -246,7 +246,9 @@ def _column(v: Any, name: str, rb: pa.RecordBatch | None, given: NumpyBatch | No
         g = given.given.get(name) if given is not None else None
         old = column_before(name, rb) if g is not None else None
         if old is not None:
-            if v is g and (not v.flags.writeable or name in given.copies and _skate.same_objects(v, given.copies[name])):
+            if v is g and (
+                not v.flags.writeable or given is not None and name in given.copies and _skate.same_objects(v, given.copies[name])
+            ):
                 return old
             if isinstance(v, np.ma.MaskedArray) and v is g and not v.data.flags.writeable and np.array_equal(v.mask, ~valid_bits(old)):
                 return old

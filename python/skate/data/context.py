@@ -280,7 +280,7 @@ class ExecutionOptions:
         actor_locality_enabled: bool = True,
         verbose_progress: bool = False,
     ):
-        self.resource_limits = resource_limits  # type: ignore[assignment]
+        self.resource_limits = resource_limits
         self.exclude_resources: ExecutionResources = exclude_resources or ExecutionResources.zero()
         if locality_with_output:
             self.locality_with_output = locality_with_output

@@ -61,7 +61,7 @@ class Conversions:
             rbs.append(rb)
             n += rb.num_rows
             if limit is not None and n > limit:
-                it.close()  # type: ignore[attr-defined]
+                it.close()
                 raise ValueError(
                     f"to_pandas: there are more than the limit of {limit} rows; limit=None makes a DataFrame of all of them, in the memory of this process"
                 )

@@ -8,7 +8,7 @@ from __future__ import annotations
 import datetime
 import enum
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -48,6 +48,35 @@ class DataType:
         if not isinstance(_physical_dtype, (pa.DataType, np.dtype, type)):
             raise TypeError(f"DataType supports only PyArrow DataType, NumPy dtype, or Python type, not {type(_physical_dtype)}")
         self._physical_dtype = _physical_dtype
+
+    if TYPE_CHECKING:  # made below
+
+        @classmethod
+        def int8(cls) -> DataType: ...
+        @classmethod
+        def int16(cls) -> DataType: ...
+        @classmethod
+        def int32(cls) -> DataType: ...
+        @classmethod
+        def int64(cls) -> DataType: ...
+        @classmethod
+        def uint8(cls) -> DataType: ...
+        @classmethod
+        def uint16(cls) -> DataType: ...
+        @classmethod
+        def uint32(cls) -> DataType: ...
+        @classmethod
+        def uint64(cls) -> DataType: ...
+        @classmethod
+        def float32(cls) -> DataType: ...
+        @classmethod
+        def float64(cls) -> DataType: ...
+        @classmethod
+        def string(cls) -> DataType: ...
+        @classmethod
+        def bool(cls) -> DataType: ...
+        @classmethod
+        def binary(cls) -> DataType: ...
 
     # ---- from and to other types
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import pickle
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -334,7 +334,7 @@ def ensure_engine(node: Node | None = None) -> None:
     if not skate.is_initialized():
         skate.init()
     if not _skate.in_worker():
-        modules, seen, todo = set(_STAGES), set(), [node] if node is not None else []
+        modules, seen, todo = set[str](_STAGES), set(), [node] if node is not None else []
         while todo:
             n = todo.pop()
             if id(n) in seen:
@@ -419,7 +419,7 @@ def stage_call(chain: Any, exec_args: Any, *blocks: Any) -> Any:  # called by it
     return chain.stage_call(exec_args, *blocks)
 
 
-def run(ds: Any, node: Node | None = None, skip: bytes | None = None, schemas: list[int] | None = None) -> Iterator[Any]:
+def run(ds: Any, node: Any = None, skip: bytes | None = None, schemas: list[int] | None = None) -> Generator[Any, None, None]:
     """Runs ds (or another node of its context) and yields its blocks in order. Closing the iterator stops the run.
 
     schemas: gets a checksum of the schema of each block that tasks of this run have made, before the block is given out.
@@ -449,7 +449,7 @@ def run(ds: Any, node: Node | None = None, skip: bytes | None = None, schemas: l
     if node.op == "late":
         token = below.set(before := [])
         try:
-            blocks = node.this_run().blocks_of(ds.context, node.inputs)  # type: ignore[misc]
+            blocks = node.this_run().blocks_of(ds.context, node.inputs)
         finally:
             below.reset(token)
         ds._stats = DatasetStats(
@@ -590,9 +590,10 @@ def of_user_code(e: BaseException, context: DataContext) -> BaseException:
     calls are, and stays an ActorDiedError. It is said in the log as well where the program has set one up: where it has none, logging would write it to stderr, and the
     exception says it."""
     also: tuple[type, ...] = (UserCodeException,)
+    cause: Any
     if isinstance(e, ActorDiedError) and e.actor_init_failed and e.cause is not None:
         e, also = RayTaskError("__init__", e.told, e.cause).as_instanceof_cause(), (UserCodeException, ActorDiedError)
-        e.actor_init_failed = True
+        e.actor_init_failed = True  # pyright: ignore[reportAttributeAccessIssue]
     if not isinstance(e, RayTaskError):
         return e
     cause = vars(e).get("raised", e.cause)
@@ -646,7 +647,7 @@ def _fetch(block: Block) -> tuple[Any, Any]:
     return rb, rb if row0 == 0 and rows == rb.num_rows else rb.slice(row0, rows)
 
 
-def batches(ds: Any, node: Node | None = None) -> Iterator[Any]:
+def batches(ds: Any, node: Node | None = None) -> Generator[Any, None, None]:
     """Runs ds and yields its record batches, empty ones included."""
     it = run(ds, node)
     try:
@@ -656,7 +657,7 @@ def batches(ds: Any, node: Node | None = None) -> Iterator[Any]:
         it.close()
 
 
-def in_one_schema(ds: Any, node: Node | None = None) -> Iterator[Any]:
+def in_one_schema(ds: Any, node: Node | None = None) -> Generator[Any, None, None]:
     """batches(), brought to one schema: the known one, or what all of them have been so far (schema.Widening). A whole run tells ds the schema."""
     from skate.data.schema import Schema, Widening
 

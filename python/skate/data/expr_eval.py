@@ -496,7 +496,11 @@ def _parse(n: ast.AST, text: str) -> Expr:
         if isinstance(n.op, ast.Not):
             return ~_parse(n.operand, text)
         if isinstance(n.op, ast.USub):
-            return LiteralExpr(-n.operand.value) if isinstance(n.operand, ast.Constant) else _parse(n.operand, text).negate()
+            return (
+                LiteralExpr(-n.operand.value)
+                if isinstance(n.operand, ast.Constant) and isinstance(n.operand.value, (int, float))
+                else _parse(n.operand, text).negate()
+            )
         raise _bad(text, f"{ast.unparse(n)!r} is not understood")
     if isinstance(n, ast.BinOp):
         return _parse_arithmetic(n, text)

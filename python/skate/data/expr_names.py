@@ -80,11 +80,11 @@ def _text(name: str, fn: str, what: str, dtype: str, doc: str) -> None:
     """One method of StringNamespace that is an Arrow function with the same arguments."""
     if what:
 
-        def method(self: StringNamespace, pattern: Any, *args: Any, **kwargs: Any) -> Expr:
+        def method(self: StringNamespace, pattern: Any, *args: Any, **kwargs: Any) -> Expr:  # pyright: ignore[reportRedeclaration]
             return self._call(fn, getattr(DataType, dtype)(), pattern, *args, **kwargs)
     else:
 
-        def method(self: StringNamespace, *args: Any, **kwargs: Any) -> Expr:  # type: ignore[misc]
+        def method(self: StringNamespace, *args: Any, **kwargs: Any) -> Expr:
             return self._call(fn, getattr(DataType, dtype)(), *args, **kwargs)
 
     method.__name__, method.__qualname__, method.__doc__ = name, f"StringNamespace.{name}", doc

@@ -155,10 +155,10 @@ class Expr:
     def __le__(self, other: Any) -> Expr:
         return self._bin(other, Operation.LE)
 
-    def __eq__(self, other: Any) -> Expr:  # type: ignore[override]
+    def __eq__(self, other: Any) -> Expr:
         return self._bin(other, Operation.EQ)
 
-    def __ne__(self, other: Any) -> Expr:  # type: ignore[override]
+    def __ne__(self, other: Any) -> Expr:
         return self._bin(other, Operation.NE)
 
     def __and__(self, other: Any) -> Expr:
@@ -551,7 +551,7 @@ def _callable(fn: Any, return_dtype: DataType) -> Callable[..., UDFExpr]:
         return UDFExpr(fn, [_expr(a) for a in args], {k: _expr(v) for k, v in kwargs.items()}, return_dtype)
 
     functools.update_wrapper(make, fn)
-    make._original_fn = fn  # type: ignore[attr-defined]
+    make._original_fn = fn
     return make
 
 

@@ -198,6 +198,7 @@ def run(ds: Any, node: Any, skip: bytes | None) -> Iterator[Any]:
     at_end = False
     try:
         coming = desk.next.remote(number)
+        block: Any
         while isinstance(block := skate.get(coming), tuple):
             coming = desk.next.remote(number)
             yield block

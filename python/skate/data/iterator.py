@@ -263,7 +263,7 @@ class DataIterator:
                 else:
                     yield convert(df, feature_columns, feature_column_dtypes, unsqueeze_feature_tensors), label
 
-        class Batches(torch.utils.data.IterableDataset):  # type: ignore[misc, type-arg]
+        class Batches(torch.utils.data.IterableDataset):
             def __iter__(self) -> Iterator[Any]:
                 return batches()
 
@@ -427,7 +427,8 @@ class Again:
     """What iter_batches() gives: each iteration of it runs the Dataset again; next() goes on with one of its own."""
 
     def __init__(self, run: Callable[[], Iterator[Any]]):
-        self._run, self._own = run, None
+        self._run = run
+        self._own: Any = None
 
     def __iter__(self) -> Iterator[Any]:
         return self._run()

@@ -40,7 +40,7 @@ PIECE_MIN, PIECE_FIRST, PIECE_MAX = 8, 64, 16384
 class Task:
     """The piece of work that this process is at."""
 
-    seq: int | None = 0  # number of the task in its stage: the same on every run; None: started ahead of its turn
+    seq: Any = 0  # number of the task in its stage: the same on every run; None: started ahead of its turn
     unit: bytes = b""  # parameters of a source's unit
     reader: str = ""  # label of the operator that reads
     careful: bool = False  # it was begun before, and the process died: what functions get is kept beforehand
@@ -327,7 +327,7 @@ def _rows(
     def strict(rb: pa.RecordBatch) -> list[pa.RecordBatch]:
         begin(rb)
         rows = _b.to_rows(rb)
-        it = iter(rows)
+        it: Any = iter(rows)
         got = None
         try:
             got = [fn(r) for r in it]

@@ -47,7 +47,7 @@ class Above:
             if self.ended:
                 self._erase()
             self.ended = text.endswith("\n")
-        return self._stream.write(text)  # type: ignore[no-any-return]
+        return self._stream.write(text)
 
     def writelines(self, lines: Iterable[str]) -> None:
         """Writes several texts."""
@@ -153,7 +153,7 @@ class _Cell:
     def draw(self, look: Look) -> None:
         import io
 
-        from IPython.display import display  # pyright: ignore[reportMissingImports]
+        from IPython.display import display
         from rich.console import Console
 
         console = Console(file=io.StringIO(), record=True, width=110, force_jupyter=False, highlight=False)

@@ -96,7 +96,7 @@ def load(name: str) -> dict[str, Any]:
     for p in data["path"]:
         if p not in sys.path:
             sys.path.append(p)
-    return data  # type: ignore[no-any-return]
+    return data
 
 
 def run(name: str, step: bool = False) -> None:

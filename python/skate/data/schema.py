@@ -461,7 +461,7 @@ def check_names(names: Sequence[str], what: str) -> None:
     """ValueError when a name is there twice: rows and batches are dicts of names, so one of the columns would be lost."""
     if len(set(names)) != len(names):
         seen: set[str] = set()
-        twice = next(n for n in names if n in seen or seen.add(n))  # type: ignore[func-returns-value]
+        twice = next(n for n in names if n in seen or seen.add(n))
         raise ValueError(f"{what}: the column name {twice!r} is there twice; give each column a name of its own")
 
 

@@ -39,8 +39,8 @@ class Chain:
             params.setdefault("label", label)
             params["at"], params["op"] = len(self.ops), name
             if "context" in params:
-                self.context = params.pop("context")
-                DataContext._set_current(self.context)
+                self.context = context = params.pop("context")
+                DataContext._set_current(context)
             if "ctor" in params:
                 if not actor:
                     raise RuntimeError(f"{label}: a class function runs in an actor stage only")
@@ -64,7 +64,7 @@ class Chain:
             return self.run(exec_args, blocks)
         return self._tried(again, exec_args, blocks)
 
-    def _tried(self, again: tuple[type, ...], exec_args: Any, blocks: tuple[pa.RecordBatch, ...]) -> Iterator[Any]:
+    def _tried(self, again: tuple[type[BaseException], ...], exec_args: Any, blocks: tuple[pa.RecordBatch, ...]) -> Iterator[Any]:
         """run(), begun anew after an error of these classes as long as nothing was given out."""
         for left in range(TRIES, -1, -1):
             given = False
@@ -122,7 +122,7 @@ class Chain:
 TRIES = 16  # of a call of an actor, after the first, where DataContext.actor_task_retry_on_errors asks for it
 
 
-def _retried(on: Any) -> tuple[type, ...]:
+def _retried(on: Any) -> tuple[type[BaseException], ...]:
     """Classes of errors from a setting: True is all."""
     return (Exception,) if on is True else tuple(on or ())
 

@@ -61,7 +61,7 @@ class DatasetStats:
 
     def to_dict(self) -> dict[str, Any]:
         errors = self.extra.get("errors")
-        more = {"bad": {op: dict(by) for op, by in errors.counts.items()}} if errors is not None and errors.total else {}
+        more: dict[str, Any] = {"bad": {op: dict(by) for op, by in errors.counts.items()}} if errors is not None and errors.total else {}
         if "write" in self.extra:
             more["write"] = self.extra["write"]
         if self.extra.get("before"):

@@ -220,7 +220,7 @@ class SplitIterator(DataIterator):
         self._desk, self._i, self._n, self._base, self._schema, self._context = desk, i, n, ds, schema, context
 
     @property
-    def _ds(self) -> Any:  # type: ignore[override]
+    def _ds(self) -> Any:
         """What DataIterator asks of a Dataset: stats() and schema(). No attribute: a cycle would keep the desk until a collection."""
         return self
 
@@ -263,6 +263,7 @@ class SplitIterator(DataIterator):
         at_end = False
         try:
             coming = self._desk.next.remote(self._i, epoch)
+            block: Any
             while isinstance(block := skate.get(coming), tuple):
                 coming = self._desk.next.remote(self._i, epoch)
                 yield fetch(block)
@@ -364,8 +365,8 @@ def _deal(blocks: Iterator[Any], n: int, equal: bool) -> Iterator[list[tuple[int
     rows = [0] * n
     held: list[Any] = []
     for b in blocks:
-        ref = b[0]
-        if not b[2]:
+        ref, size = b[0], b[2]
+        if not size:
             continue
         if hasattr(ref, "num_rows"):
             from skate import _skate
@@ -373,7 +374,7 @@ def _deal(blocks: Iterator[Any], n: int, equal: bool) -> Iterator[list[tuple[int
             b = (_skate.put_block(ref), *b[1:])
         if not equal:
             i = rows.index(min(rows))
-            rows[i] += b[2]
+            rows[i] += size
             yield [(i, b)]
             continue
         held.append(b)

@@ -109,7 +109,7 @@ def aggregators(schema: Any, columns: list[str] | None = None, dtype_agg_mapping
 
     if schema is None:
         raise ValueError("summary: the Dataset must have a schema: it has no rows to take one from")
-    columns = list(columns) if columns is not None else schema.names
+    columns = list(columns) if columns is not None else list[str](schema.names)
     missing = [c for c in columns if c not in schema.names]
     if missing:
         raise ValueError(f"Columns {set(missing)} not found in dataset schema; {columns_are(missing[0], schema.names)}")
@@ -137,7 +137,7 @@ def summarize(ds: Any, columns: list[str] | None, mapping: dict[Any, Any] | None
     """See Dataset.summary."""
     schema = ds.schema()
     aggs = aggregators(schema, columns, mapping).aggregators
-    columns = list(columns) if columns is not None else schema.names
+    columns = list(columns) if columns is not None else list[str](schema.names)
     out = ds.aggregate(*aggs) if aggs else {}
     values: dict[str, dict[str, Any]] = {c: {} for c in columns}
     for a in aggs:

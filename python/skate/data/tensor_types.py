@@ -41,13 +41,17 @@ def _numbers_of(data: bytes) -> Any:
 # use are kept here.
 
 
-@functools.lru_cache(maxsize=256)
+def _cached(f: Any) -> Any:  # Any: a type checker takes the classes for no Hashable
+    return functools.lru_cache(maxsize=256)(f)
+
+
+@_cached
 def fixed_type(cls: Any, shape: tuple[int, ...], dtype: pa.DataType) -> Any:
     """cls(shape, dtype), the same object for the same arguments."""
     return cls(shape, dtype)
 
 
-@functools.lru_cache(maxsize=256)
+@_cached
 def _read_type(cls: Any, storage_type: pa.DataType, serialized: bytes) -> Any:
     return fixed_type(cls, tuple(_numbers_of(serialized)), storage_type.value_type)
 
@@ -120,7 +124,7 @@ class _FixedTensor(_Tensor):
         return f"{type(self).__name__}(shape={self._shape}, dtype={self.value_type})"
 
     def __eq__(self, other: object) -> bool:
-        return type(other) is type(self) and other.shape == self.shape and other.value_type == self.value_type  # type: ignore[attr-defined]
+        return type(other) is type(self) and other.shape == self.shape and other.value_type == self.value_type
 
     def __hash__(self) -> int:
         return hash((self.extension_name, self._shape, self.value_type))

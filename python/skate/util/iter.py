@@ -200,7 +200,8 @@ class ParallelIteratorWorker:
     def _items(self) -> Iterator[Any]:
         while True:
             some = False
-            for item in self._source() if callable(self._source) else self._source:
+            items: Any = self._source() if callable(self._source) else self._source
+            for item in items:
                 some = True
                 yield item
             if not (self._repeat and some):

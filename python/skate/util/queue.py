@@ -3,6 +3,7 @@
 import asyncio
 import queue
 from collections.abc import Iterable
+from typing import Any
 
 from skate import api
 
@@ -25,8 +26,8 @@ class Queue:
 
     def __init__(self, maxsize=0, actor_options=None):
         self.maxsize = maxsize
-        options = {"num_cpus": 0, **(actor_options or {})}
-        self.actor = api.remote(**options)(_QueueActor).remote(maxsize)
+        options: dict = {"num_cpus": 0, **(actor_options or {})}
+        self.actor: Any = api.remote(**options)(_QueueActor).remote(maxsize)
 
     def __len__(self):
         return self.size()

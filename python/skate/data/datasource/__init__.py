@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from skate.data.datasource.datasink import Datasink, DummyOutputDatasink, WriteResult, WriteReturnType
+    from skate.data.datasource.datasource import Datasource, RandomIntRowDatasource, Reader, ReadTask
+    from skate.data.datasource.file_based_datasource import FileBasedDatasource, FileShuffleConfig
+    from skate.data.datasource.file_datasink import BlockBasedFileDatasink, RowBasedFileDatasink
+    from skate.data.datasource.filename_provider import FilenameProvider
+    from skate.data.datasource.partitioning import Partitioning, PartitionStyle, PathPartitionFilter, PathPartitionParser
+    from skate.data.write.job import SaveMode
 
 _WHERE = {
     "BlockBasedFileDatasink": "file_datasink",
@@ -23,15 +32,35 @@ _WHERE = {
     "WriteResult": "datasink",
     "WriteReturnType": "datasink",
 }
-__all__ = ["SaveMode"]
-__all__ += list(_WHERE)
+__all__ = [
+    "BlockBasedFileDatasink",
+    "Datasink",
+    "Datasource",
+    "DummyOutputDatasink",
+    "FileBasedDatasource",
+    "FileShuffleConfig",
+    "FilenameProvider",
+    "PartitionStyle",
+    "Partitioning",
+    "PathPartitionFilter",
+    "PathPartitionParser",
+    "RandomIntRowDatasource",
+    "ReadTask",
+    "Reader",
+    "RowBasedFileDatasink",
+    "SaveMode",
+    "WriteResult",
+    "WriteReturnType",
+]
 
 
-def __getattr__(name: str) -> Any:
-    from skate import _lazy
+if not TYPE_CHECKING:  # for a type checker a name is there or it is not
 
-    if name == "SaveMode":
-        from skate.data.write.job import SaveMode
+    def __getattr__(name: str) -> Any:
+        from skate import _lazy
 
-        return SaveMode
-    return _lazy.attribute("skate.data.datasource", name, _WHERE)
+        if name == "SaveMode":
+            from skate.data.write.job import SaveMode
+
+            return SaveMode
+        return _lazy.attribute("skate.data.datasource", name, _WHERE)

@@ -154,7 +154,7 @@ class RandomIntRowDatasource(Datasource):
         for i in range(k):
             rows = (i + 1) * self._n // k - i * self._n // k
             meta = BlockMetadata(num_rows=rows, size_bytes=rows * len(names) * 8, input_files=None, exec_stats=None)
-            out.append(ReadTask(lambda rows=rows: [_random_ints(rows, names)], meta, None, per_task_row_limit))  # type: ignore[misc]
+            out.append(ReadTask(lambda rows=rows: [_random_ints(rows, names)], meta, None, per_task_row_limit))
         return out
 
 

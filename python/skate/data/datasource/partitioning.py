@@ -36,7 +36,7 @@ class Partitioning:
         filesystem: Of base_dir.
     """
 
-    style: PartitionStyle
+    style: PartitionStyle | str
     base_dir: str | None = None
     field_names: list[Any] | None = None
     field_types: dict[str, type] | None = field(default_factory=dict)

@@ -70,8 +70,8 @@ def get_arrow_extension_tensor_types() -> tuple[type, ...]:
 
 
 class _Dtype(ExtensionDtype):
-    kind = "O"
-    type = object
+    kind = "O"  # pyright: ignore[reportAssignmentType]
+    type = object  # pyright: ignore[reportAssignmentType]
 
     @property
     def na_value(self) -> Any:
@@ -123,7 +123,7 @@ class TensorDtype(_Dtype):
 class PythonObjectDtype(_Dtype):
     """The dtype of a PythonObjectArray."""
 
-    name = "python_object()"
+    name = "python_object()"  # pyright: ignore[reportAssignmentType]
 
     @classmethod
     def construct_array_type(cls) -> type:
@@ -280,7 +280,7 @@ class TensorArray(_Array):
         """Where an entry is missing: nowhere, or where all of its values are NaN."""
         if self.values.dtype.kind != "f":
             return np.zeros(len(self), bool)
-        return np.isnan(self.values.reshape(len(self), -1)).all(axis=1)
+        return np.asarray(np.isnan(self.values.reshape(len(self), -1)).all(axis=1))
 
     def __arrow_array__(self, type: Any = None) -> pa.Array:
         if self.values.dtype == object:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from skate.data.typed import FileSystem, OnError, Paths, Shuffle
 
 
-EXTENSIONS = "mp3 wav aac flac ogg m4a wma alac aiff pcm amr opus ra rm au mid midi caf".split()
+EXTENSIONS = list[str]("mp3 wav aac flac ogg m4a wma alac aiff pcm amr opus ra rm au mid midi caf".split())
 
 
 def read_audio(

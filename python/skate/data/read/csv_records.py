@@ -39,7 +39,7 @@ def batches(params: dict[str, Any], task: Any, path: str, skip: int, ro: Any, ar
     po = args.get("parse_options") or pacsv.ParseOptions()
     co = args.get("convert_options") or pacsv.ConvertOptions()
     records = _records(data, po, ro.skip_rows)
-    names = list(ro.column_names or ())
+    names: list[str] = list(ro.column_names or ())
     if not names:
         head = next(records, None)
         if head is None:

@@ -111,7 +111,7 @@ def read_datasource(
         {"format": "custom", "name": datasource.get_name()},
         units(first),
         ReadOptions(concurrency, num_cpus, num_gpus, memory, more),
-        Facts(sum(known) if first and None not in known and not limited else None, (lambda: arrow) if arrow is not None else None, files),
+        Facts(sum(known) if first and None not in known and not limited else None, (lambda: arrow) if arrow is not None else None, files),  # pyright: ignore[reportCallIssue, reportArgumentType]
         each_run=each_run if getattr(datasource, "_shuffle", None) is not None else None,
     )
 

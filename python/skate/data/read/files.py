@@ -521,7 +521,7 @@ class Fitting:
                 kind[2].append(len(parts))
                 break
             else:
-                kinds.append([rb.schema, len(some), [len(parts)]])
+                kinds.append([None if rb is None else rb.schema, len(some), [len(parts)]])
             parts.append((some, why or TypeError("its types are not those of most records")))
         best = first[0] if first else max(kinds, key=lambda k: k[1], default=[None, 0, []])
         keep = set(best[2])

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import pickle
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from skate.data.read.memory import from_arrow, from_pandas
@@ -61,7 +61,7 @@ def _rows(items: Iterator[Any]) -> Iterator[Any]:
     """Batches of items, in a column "item"; items of several values (picture, label) become lists."""
     from skate.data.batch import from_rows
 
-    held: list[dict[str, Any]] = []
+    held: list[Mapping[str, Any]] = []
     for v in items:
         held.append({"item": v})
         if len(held) == ROWS:

@@ -366,7 +366,9 @@ class _File:
         self.params, self.task, self.path, self.said = params, task, path, said
         self.tests = [t for t in (params["filter"], params["pushed"]) if t is not None]
         self.row: int | None = None
-        self.f = self.pf = self.fragment = None
+        self.f: Any = None
+        self.pf: Any = None
+        self.fragment: Any = None
         if self.tests:
             self.fragment = _fragment(params.get("fs"), path, groups, said)
         else:

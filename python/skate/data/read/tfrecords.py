@@ -96,7 +96,7 @@ def read_file(params: dict[str, Any], task: Any, path: str) -> Iterator[Any]:
                 raise found
             held.append((i, example(found), found))
         except (ValueError, struct.error, AttributeError, TypeError) as e:
-            unreadable(params, task, _of_record(path, i, e), path, i, (e.raw if isinstance(e, Damaged) else found)[:RAW_BYTES])
+            unreadable(params, task, _of_record(path, i, e), path, i, (found.raw if isinstance(found, Damaged) else found)[:RAW_BYTES])
         if len(held) == ROWS:
             yield from fitting.batch(held)
             held = []

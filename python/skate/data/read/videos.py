@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from skate.data.typed import FileSystem, OnError, Paths, Shuffle
 
 
-EXTENSIONS: list[str] = "mp4 mkv mov avi wmv flv webm m4v 3gp mpeg mpg ts ogv rm rmvb vob asf f4v m2ts mts divx xvid mxf".split()
+EXTENSIONS = list[str]("mp4 mkv mov avi wmv flv webm m4v 3gp mpeg mpg ts ogv rm rmvb vob asf f4v m2ts mts divx xvid mxf".split())
 BATCH_BYTES = 4 << 20
 
 

@@ -50,7 +50,7 @@ def _values(pd: Any, name: str, col: pa.Array, index: Any) -> Any:
     if tid in NUMBERS or tid == BOOL:
         if col.null_count == 0:
             return column_to_numpy(name, col)
-        m = column_to_numpy(name, col.cast(pa.float32()) if _T.is_float16(t) else col)
+        m: Any = column_to_numpy(name, col.cast(pa.float32()) if _T.is_float16(t) else col)
         kind = pd.arrays.BooleanArray if tid == BOOL else pd.arrays.FloatingArray if _T.is_floating(t) else pd.arrays.IntegerArray
         return kind(np.array(m.data), np.array(m.mask))
     if _T.is_timestamp(t) or _T.is_duration(t):

@@ -151,7 +151,7 @@ def plain_array(t: pa.DataType, v: np.ndarray, null: np.ndarray | None = None) -
     )
 
 
-def _tensor_from_numpy(v: np.ndarray, hint: pa.DataType | None = None) -> pa.Array:
+def _tensor_from_numpy(v: np.ndarray, hint: Any = None) -> pa.Array:
     if isinstance(v, np.ma.MaskedArray):
         if np.ma.getmaskarray(v).any():
             raise TypeError("a masked array of more than one dimension has no Arrow type; fill the masked values first")
@@ -164,10 +164,10 @@ def _tensor_from_numpy(v: np.ndarray, hint: pa.DataType | None = None) -> pa.Arr
             return pa.FixedSizeListArray.from_arrays(flat, type=hint) if size else _zero_lists(len(v), hint)
     if (
         isinstance(hint, pa.FixedShapeTensorType)
-        and hint.permutation is not None
-        and tuple(hint.shape[p] for p in hint.permutation) == shape
+        and (order := getattr(hint, "permutation", None)) is not None
+        and tuple(getattr(hint, "shape", ())[p] for p in order) == shape
     ):
-        inverse = np.argsort(hint.permutation)
+        inverse = np.argsort(order)
         flat = array_from_numpy(np.ascontiguousarray(v.transpose(0, *(int(i) + 1 for i in inverse))).reshape(-1), None)
         typ = hint
     else:
@@ -179,7 +179,7 @@ def _tensor_from_numpy(v: np.ndarray, hint: pa.DataType | None = None) -> pa.Arr
             and tuple(hint.shape) == shape
             and hint.value_type == flat.type
         )
-        typ = hint if keep else _tt.context_format().to_type()
+        typ: Any = hint if keep else _tt.context_format().to_type()
         if not keep:
             if typ is not pa.FixedShapeTensorType:
                 return _tt.of_numpy(v, _tt.context_format())
@@ -473,7 +473,7 @@ def _no_rows(c: pa.ChunkedArray) -> pa.Array:
 
 def column_before(name: str, rb: pa.RecordBatch | None) -> pa.Array | None:
     i = -1 if rb is None else rb.schema.get_field_index(name)
-    return rb.column(i) if i >= 0 else None
+    return rb.column(i) if rb is not None and i >= 0 else None
 
 
 def hint_of(name: str, rb: pa.RecordBatch | None) -> pa.Array | None:

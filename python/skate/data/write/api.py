@@ -157,7 +157,7 @@ class Writers:
         from skate.data.datasource.lance_datasink import LanceDatasink
 
         sink = LanceDatasink(str(path), schema, mode, min_rows_per_file, max_rows_per_file, data_storage_version, storage_options)
-        self.write_datasink(sink, ray_remote_args=ray_remote_args, concurrency=concurrency)  # type: ignore[attr-defined]
+        self.write_datasink(sink, ray_remote_args=ray_remote_args, concurrency=concurrency)
 
     def write_csv(
         self,

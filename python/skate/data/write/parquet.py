@@ -49,7 +49,8 @@ class _Writer:
         table = coded.storage(table)
         if self.w is None:
             self._begin(table)
-        self.w.write_table(table, self.row_group_size)
+        writer: Any = self.w
+        writer.write_table(table, self.row_group_size)
 
     def close(self) -> None:
         if self.w is not None:

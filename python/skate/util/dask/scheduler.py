@@ -3,12 +3,14 @@
 All tasks are submitted at once, in dask's own order; the engine starts each when its inputs are there, and frees a value with the last task that takes it."""
 
 from collections.abc import Mapping
+from typing import Any
 
 import skate
 from skate.util.dask.callbacks import local_ray_callbacks, unpack_ray_callbacks
 
 try:
     import dask
+    import dask.base
     from dask._task_spec import Alias, DataNode, Task, convert_legacy_graph
     from dask.base import get_scheduler
     from dask.core import flatten
@@ -19,7 +21,7 @@ except ImportError as e:
 _RESOURCES = "resources={...} is dask's own; what tasks of skate ask for goes into ray_remote_args={'resources': {...}}"
 
 
-def _filled(x):
+def _filled(x) -> Any:
     """x with the values of the ObjectRefs in it: nodes of graphs that were persisted."""
     if isinstance(x, skate.ObjectRef):
         return skate.get(x)

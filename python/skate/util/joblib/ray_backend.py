@@ -19,7 +19,8 @@ class RayBackend(AutoBatchingMixin, ParallelBackendBase):
 
     def __init__(self, nesting_level=None, inner_max_num_threads=None, ray_remote_args=None, **kwargs):
         super().__init__(nesting_level=nesting_level, inner_max_num_threads=inner_max_num_threads, **kwargs)
-        self._submit = skate.remote(**{"num_cpus": 1, **(ray_remote_args or {})})(_call)
+        options: dict = {"num_cpus": 1, **(ray_remote_args or {})}
+        self._submit = skate.remote(**options)(_call)
         self._refs = set()
 
     def effective_n_jobs(self, n_jobs):

@@ -174,7 +174,8 @@ class Pool:
         self._max = maxtasksperchild
         if maxtasksperchild is not None and (not isinstance(maxtasksperchild, int) or maxtasksperchild < 1):
             raise ValueError("maxtasksperchild must be a positive int or None")
-        self._actor = skate.remote(**{"num_cpus": 1, **(ray_remote_args or {})})(_Process)
+        options: dict = {"num_cpus": 1, **(ray_remote_args or {})}
+        self._actor = skate.remote(**options)(_Process)
         self._lock = threading.Lock()
         self._processes = [self._start() for _ in range(processes)]
         if initializer is not None:
@@ -210,7 +211,8 @@ class Pool:
             chunksize += bool(extra)
         if chunksize is not None and chunksize < 1 and items:
             raise ValueError(f"Chunksize must be 1+, not {chunksize}")
-        return [self._run(fn, items[i : i + chunksize], star) for i in range(0, len(items), chunksize or 1)]
+        n = chunksize or 1
+        return [self._run(fn, items[i : i + n], star) for i in range(0, len(items), n)]
 
     def apply(self, func, args=None, kwargs=None):
         """func(*args, **kwargs) in a process; its result."""

@@ -2,18 +2,57 @@
 
 The engine keeps the last 10,000 ended attempts of tasks and the last 1,000 dead actors (src/engine/state.c). May be called in tasks, too."""
 
+from typing import TYPE_CHECKING, Any
+
 from skate import _lazy
 
-_FROM = {
-    name: "api"
-    for name in (
-        "get_actor get_job get_node get_objects get_placement_group get_task get_worker list_actors list_jobs list_nodes list_objects "
-        "list_placement_groups list_runtime_envs list_tasks list_workers summarize_actors summarize_objects summarize_tasks"
-    ).split()
-}
+if TYPE_CHECKING:
+    from skate.util.state.api import (
+        get_actor,
+        get_job,
+        get_node,
+        get_objects,
+        get_placement_group,
+        get_task,
+        get_worker,
+        list_actors,
+        list_jobs,
+        list_nodes,
+        list_objects,
+        list_placement_groups,
+        list_runtime_envs,
+        list_tasks,
+        list_workers,
+        summarize_actors,
+        summarize_objects,
+        summarize_tasks,
+    )
+
+__all__ = [
+    "get_actor",
+    "get_job",
+    "get_node",
+    "get_objects",
+    "get_placement_group",
+    "get_task",
+    "get_worker",
+    "list_actors",
+    "list_jobs",
+    "list_nodes",
+    "list_objects",
+    "list_placement_groups",
+    "list_runtime_envs",
+    "list_tasks",
+    "list_workers",
+    "summarize_actors",
+    "summarize_objects",
+    "summarize_tasks",
+]
+
+_FROM = dict.fromkeys(__all__, "api")
 
 
-def __getattr__(name):
+def __getattr__(name: str) -> Any:
     return _lazy.attribute("skate.util.state", name, _FROM)
 
 

@@ -432,7 +432,7 @@ def summarize_objects(address=None, timeout=DEFAULT_RPC_TIMEOUT, raise_on_missin
     """{"cluster": {"summary": {call site: {...}}, "total_objects", "total_size_mb", ...}}. Call sites are not recorded: there is one, "disabled"."""
     _check(address, timeout)
     rows, sizes, pids = _objects(False)[0], {}, set()
-    s = {"task_state_counts": {}, "task_attempt_number_counts": {}, "ref_type_counts": {}}
+    s: dict = {"task_state_counts": {}, "task_attempt_number_counts": {}, "ref_type_counts": {}}
     for o in rows:
         sizes[o.object_id] = o.object_size
         if o.pid:
