@@ -65,6 +65,47 @@ static void choose(const struct sk_memory_view *v, struct sk_memory_plan *out) {
     }
 }
 
+/* More is used than may be, or will be soon. */
+static void over(struct sk_memory *m, const struct sk_memory_view *v, int64_t left, struct sk_memory_plan *out) {
+    left -= (int64_t)m->ahead_bytes;
+    if (left >= 0) {
+        m->over_since_ns = 0;
+        return;
+    }
+    if (!m->over_since_ns) m->over_since_ns = v->now_ns;
+    if (out->punch_bytes || out->leave >= 0) { /* that first */
+        out->next_ns = v->now_ns + LOOK_NS / 5;
+        return;
+    }
+    bool small = (uint64_t)-left < v->slack_bytes / 2 && (uint64_t)-left < v->store_bytes;
+    if (v->spills && small && v->now_ns - m->over_since_ns < SK_MEMORY_GRACE_NS) return;
+    struct sk_memory_view soon = *v;
+    soon.limit_bytes -= SK_MIN(m->ahead_bytes, soon.limit_bytes);
+    choose(&soon, out);
+}
+
+/* What heaps may grow until a stop that is decided now, or at the next look, has had its effect. */
+static uint64_t ahead_of(const struct sk_memory *m, const struct sk_memory_view *v) {
+    uint64_t grown = 0;
+    int64_t took = v->now_ns - m->looked_ns, late = SK_MAX(v->now_ns - m->due_ns, 0);
+    if (!m->looked_ns || took <= 0) return 0;
+    for (uint32_t i = 0; i < v->n_procs; i++)
+        if (counts(&v->procs[i])) grown += v->procs[i].grown_bytes;
+    double per_ns = (double)grown / (double)took;
+    return SK_MIN((uint64_t)(per_ns * (double)(LOOK_NS + late + SK_MEMORY_STOP_NS)), v->limit_bytes / 4);
+}
+
+/* Whether those that grow hold still: what is going would come back too late. */
+static bool pauses(struct sk_memory *m, const struct sk_memory_view *v, bool any_going) {
+    int64_t real = (int64_t)v->limit_bytes - (int64_t)v->used_bytes + (int64_t)v->slack_bytes / 2;
+    if (!any_going || real >= (int64_t)m->ahead_bytes) {
+        m->paused_ns = 0;
+        return false;
+    }
+    if (!m->paused_ns) m->paused_ns = v->now_ns;
+    return v->now_ns - m->paused_ns < SK_MEMORY_PAUSE_NS;
+}
+
 void sk_memory_decide(struct sk_memory *m, const struct sk_memory_view *v, struct sk_memory_plan *out) {
     uint64_t coming = 0, mark = mark_of(v);
     uint32_t n_busy = 0;
@@ -72,6 +113,9 @@ void sk_memory_decide(struct sk_memory *m, const struct sk_memory_view *v, struc
         if (v->procs[i].what == SK_MEMORY_GOING) coming += v->procs[i].heap_bytes;
         n_busy += counts(&v->procs[i]);
     }
+    bool was_paused = m->paused_ns && v->now_ns - m->paused_ns < SK_MEMORY_PAUSE_NS;
+    if (!was_paused) m->ahead_bytes = ahead_of(m, v); /* else they did not grow because they were held */
+    m->looked_ns = v->now_ns;
     int64_t left = (int64_t)v->limit_bytes - (int64_t)(v->used_bytes - SK_MIN(coming, v->used_bytes));
     int64_t above = left - (int64_t)mark;
     m->limit_bytes = v->limit_bytes;
@@ -91,18 +135,10 @@ void sk_memory_decide(struct sk_memory *m, const struct sk_memory_view *v, struc
     }
     int64_t fill = SK_MAX(left, 0) / FILL_BYTES_PER_NS, least = SK_MAX(LOOK_NS, LOOK_PROC_NS * v->n_procs);
     out->next_ns = v->now_ns + SK_MAX(SK_MIN(fill, n_busy ? m->every_ns : 4 * m->every_ns), least); /* idle: what begins may fill it, too */
-    if (left >= 0) {
-        m->over_since_ns = 0;
-        return;
-    }
-    if (!m->over_since_ns) m->over_since_ns = v->now_ns;
-    if (out->punch_bytes || out->leave >= 0) { /* that first */
-        out->next_ns = v->now_ns + LOOK_NS / 5;
-        return;
-    }
-    bool small = (uint64_t)-left < v->slack_bytes / 2 && (uint64_t)-left < v->store_bytes;
-    if (v->spills && small && v->now_ns - m->over_since_ns < SK_MEMORY_GRACE_NS) return;
-    choose(v, out);
+    over(m, v, left, out);
+    out->pause = pauses(m, v, coming || out->stop >= 0);
+    if (out->pause) out->next_ns = v->now_ns + LOOK_NS / 5;
+    m->due_ns = out->next_ns;
 }
 
 enum sk_place_launch sk_memory_launch(struct sk_memory *m, const struct sk_memory_run *r) {

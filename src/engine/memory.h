@@ -9,6 +9,10 @@
  *
  * The mark is what one more task needs: the mean heap of those that run, within 1/64 and 1/8 of the budget.
  *
+ * Heaps grow while the rules are asked, and until a process that was stopped is gone: what they may grow until then (as fast as since the last look, for
+ * as long as looks come late, and SK_MEMORY_STOP_NS) counts as used already. When what is left does not hold that much and a process is going, those that
+ * grow hold still until its memory is back, SK_MEMORY_PAUSE_NS at most. Else the kernel, which kills whom it likes, may be faster.
+ *
  * The *share*: what the others hold (store, the rest of the machine, processes that use little) is taken off the budget, and what remains is
  * divided evenly among the processes that want more. What a task asked for with memory= is its share, whatever the others use.
  *
@@ -21,6 +25,8 @@
 #include "base/base.h"
 #include "engine/place.h"
 
+#define SK_MEMORY_STOP_NS INT64_C(10000000)   /* from the signal until the memory is back */
+#define SK_MEMORY_PAUSE_NS INT64_C(500000000) /* a process that takes longer to go hangs in the kernel */
 #define SK_MEMORY_DRAIN_NS INT64_C(10000000000)
 #define SK_MEMORY_CALM_NS INT64_C(10000000000)
 #define SK_MEMORY_TRICKLE_NS INT64_C(1000000000) /* while memory is low one task more begins after so long without any */
@@ -34,6 +40,7 @@ enum sk_memory_what {
 };
 struct sk_memory_proc { /* a worker, now */
     uint64_t heap_bytes;
+    uint64_t grown_bytes; /* since the last look */
     uint64_t asked_bytes; /* memory= of what it runs, 0: nothing was said */
     int64_t since_ns;     /* when that began */
     enum sk_memory_what what;
@@ -54,11 +61,14 @@ struct sk_memory_view {
 struct sk_memory { /* zero: nothing known yet */
     bool low;
     uint64_t limit_bytes;
-    int64_t left_bytes;     /* at the last look */
-    int64_t over_since_ns;  /* 0: not over */
-    int64_t drain_since_ns; /* 0: none that is to run alone waits */
-    int64_t began_ns;       /* of the last launch while low */
-    int64_t every_ns;       /* longest time between two looks */
+    int64_t left_bytes;        /* at the last look */
+    int64_t over_since_ns;     /* 0: not over */
+    int64_t drain_since_ns;    /* 0: none that is to run alone waits */
+    int64_t began_ns;          /* of the last launch while low */
+    int64_t every_ns;          /* longest time between two looks */
+    int64_t looked_ns, due_ns; /* the last look, and when the next one was to be; 0: none yet */
+    uint64_t ahead_bytes;      /* what heaps may grow until a stop has had its effect */
+    int64_t paused_ns;         /* since when those that grow hold still; 0: they do not */
 };
 
 struct sk_memory_plan {
@@ -66,6 +76,7 @@ struct sk_memory_plan {
     uint64_t punch_bytes;     /* of its free pages go back now */
     int32_t stop, leave;      /* index of a process, -1: none */
     uint64_t share_bytes;     /* of `stop` */
+    bool pause;               /* those that grow hold still until the next look */
     int64_t next_ns;          /* look again then */
 };
 void sk_memory_decide(struct sk_memory *m, const struct sk_memory_view *v, struct sk_memory_plan *out);

@@ -94,6 +94,39 @@ TEST(memory_stops_the_one_above_its_share) {
     CHECK_EQ(plan.stop, -1);
 }
 
+TEST(memory_those_that_grow_hold_still_until_a_stop_has_had_its_effect) {
+    begin();
+    for (int i = 0; i < 3; i++) add(SK_MEMORY_BUSY, 50);
+    decide(400, 200, 0, 0, T0);
+    int64_t now = m.due_ns;
+    for (int i = 0; i < 3; i++) procs[i].heap_bytes += 50 * MB, procs[i].grown_bytes = 50 * MB;
+    decide(400, 350, 0, 0, now); /* 50 left, and 150 came in these 25 ms: more than that until one is gone */
+    CHECK(plan.stop >= 0 && plan.pause);
+    CHECK_GE(m.ahead_bytes, 80 * MB);
+    CHECK_LE(plan.next_ns - now, INT64_C(1000000));
+    procs[plan.stop].what = SK_MEMORY_GOING;
+    for (int i = 0; i < 3; i++) procs[i].grown_bytes = 0; /* they were held */
+    decide(400, 350, 0, 0, now + 1000000);
+    CHECK_EQ(plan.stop, -1); /* what is going is enough */
+    CHECK(plan.pause);
+    decide(400, 250, 0, 0, now + 2000000); /* the kernel has it back; that it is dead is not known yet */
+    CHECK(!plan.pause && !m.paused_ns);
+}
+
+TEST(memory_a_process_that_does_not_go_holds_nobody_up) {
+    begin();
+    add(SK_MEMORY_BUSY, 100), add(SK_MEMORY_GOING, 200);
+    decide(400, 390, 0, 0, T0);
+    procs[0].grown_bytes = 50 * MB;
+    decide(400, 395, 0, 0, T0 + 10000000);
+    CHECK(plan.pause);
+    for (int64_t t = T0 + 11000000; plan.pause; t += 1000000) {
+        procs[0].grown_bytes = 0;
+        decide(400, 395, 0, 0, t);
+        CHECK_LE(t, T0 + 11000000 + SK_MEMORY_PAUSE_NS);
+    }
+}
+
 TEST(memory_what_was_asked_for_is_the_share) {
     begin();
     add(SK_MEMORY_BUSY, 500)->asked_bytes = 550 * MB;

@@ -472,6 +472,7 @@ struct sk_lworker {
         uint64_t task;                   /* that it ran, or 0, when looked at last */
         int64_t since_ns, exact_ns;      /* task began; shared_bytes is of then */
         bool oom, beside;                /* stopped for memory; while others ran */
+        bool paused;                     /* by SIGSTOP, until memory that is on its way back is there */
         char *story;                     /* of that; heap, may be NULL */
     } mem;
     uint64_t kill_task; /* not 0: because of this task; others that it takes along are not charged for it */
@@ -536,7 +537,7 @@ struct sk_lmem { /* memory.c */
     uint64_t kills_seen; /* by the kernel, at the last look */
     int64_t kills_ns;    /* when that changed */
     uint32_t n_alone;    /* tasks that are to run alone */
-    bool was_held, failed;
+    bool was_held, failed, any_paused;
     uint64_t n_stopped, n_kernel_killed;
     struct sk_memory_procs {
         struct sk_memory_proc *p;

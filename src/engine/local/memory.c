@@ -58,8 +58,10 @@ static struct sk_memory_proc proc_of(struct sk_local *l, struct sk_lworker *w, i
         w->mem.peak_bytes = 0;
     }
     bool going = w->killed || w->dying || w->place.state == SK_W_NONE;
+    uint64_t had = w->mem.heap_bytes;
     if (!going) measure(l, w, now);
     p.heap_bytes = w->mem.heap_bytes;
+    p.grown_bytes = p.heap_bytes - SK_MIN(had, p.heap_bytes);
     if (going) {
         p.what = SK_MEMORY_GOING;
     } else if (w->place.state == SK_W_ACTOR && w->actor) {
@@ -167,6 +169,13 @@ static void punch(struct sk_local *l, uint64_t bytes) {
     }
 }
 
+/* A process that grows holds still; `still` false: it goes on. What was held by somebody else stays so, but for these milliseconds. */
+static void hold(struct sk_lworker *w, bool still) {
+    bool going = w->killed || w->dying;
+    if (still && !w->mem.paused && !going) w->mem.paused = kill(w->pid, SIGSTOP) == 0;
+    else if (!still && w->mem.paused && kill(w->pid, SIGCONT) == 0) w->mem.paused = false;
+}
+
 void sk_lmem_look(struct sk_local *l, int64_t now) {
     struct sk_lmem *m = &l->mem;
     if (!m->sys) {
@@ -201,6 +210,9 @@ void sk_lmem_look(struct sk_local *l, int64_t now) {
     if (plan.punch_bytes) punch(l, plan.punch_bytes);
     if (plan.leave >= 0) sk_pool_leave(l, m->who.p[plan.leave], "memory is short, and it was idle");
     if (plan.stop >= 0) stop(l, m->who.p[plan.stop], &m->procs.p[plan.stop], plan.share_bytes);
+    for (uint32_t i = 0; i < m->who.n && (plan.pause || m->any_paused); i++)
+        hold(m->who.p[i], plan.pause && (m->procs.p[i].grown_bytes || m->who.p[i]->mem.paused));
+    m->any_paused = plan.pause;
 }
 
 /* ---- what may begin --------------------------------------------------------------------------------------------------------------------------- */

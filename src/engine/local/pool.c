@@ -300,7 +300,7 @@ void sk_pool_look(struct sk_local *l, int64_t now) {
     if (sk_machine_) return; /* a process of a simulation is slow, or dead */
     for (uint32_t i = 0; i < l->n_used; i++) {
         struct sk_lworker *w = l->workers[i];
-        if (!w || w->killed || w->dying || w->pid <= 0) continue;
+        if (!w || w->killed || w->dying || w->pid <= 0 || w->mem.paused) continue;
         if (w->aside) {
             if (!w->up || is_stopped(w->pid)) continue; /* not up: its first words bring it back */
             w->aside = false;
