@@ -334,6 +334,22 @@ def test_the_majority_of_json_records_says_what_is_bad(tmp_path):
     assert letters(ds) == [(2, '{"a'), (None, '{"a": "x"}'), (None, "7")]
 
 
+def test_lines_that_are_arrays(tmp_path):
+    (tmp_path / "x.jsonl").write_text('["a", "b"]\n["c"]\n[1]\n["d", "e"')
+    ds = sd.read_json(str(tmp_path / "x.jsonl"), lines=True, on_error="quarantine")
+    assert ds.take_all() == [{"0": "a", "1": "b"}, {"0": "c", "1": None}]
+    assert letters(ds) == [(3, "[1]"), (4, '["d", "e"')]
+
+
+def test_a_file_that_is_no_csv(tmp_path):
+    pq.write_table(pa.table({"one": [1, 2, 3], "two": ["a", "b", "c"]}), tmp_path / "x.parquet")
+    (tmp_path / "y.csv").write_text("a\n1\n")
+    with pytest.raises(ValueError, match="x.parquet: Failed to read CSV file: it holds bytes that are no text"):
+        sd.read_csv(str(tmp_path)).take_all()
+    ds = sd.read_csv(str(tmp_path), on_error="quarantine")
+    assert ds.take_all() == [{"a": 1}] and len(messages(ds)) == 1
+
+
 def test_json_text_that_is_none(tmp_path):
     (tmp_path / "x.jsonl").write_bytes(b'{"a": "x", "a": "y"}\n{"a": "\xff"}\n{"a": "\\ud800"}\n{"a": "z"}')
     ds = sd.read_json(str(tmp_path / "x.jsonl"), on_error="quarantine")

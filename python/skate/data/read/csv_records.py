@@ -34,6 +34,11 @@ def batches(params: dict[str, Any], task: Any, path: str, skip: int, ro: Any, ar
     from skate.data.read.csv import unique
 
     data = read_sound(params, task, "read_csv", path, lines=True)
+    if b"\0" in data[:4096] and ro.encoding.lower() in ("utf8", "utf-8"):
+        raise pa.ArrowInvalid(
+            "Failed to read CSV file: it holds bytes that are no text. Leave other files out with file_extensions=['csv'] or partition_filter; for UTF-16 pass "
+            "read_options=pyarrow.csv.ReadOptions(encoding='utf-16')"
+        )
     if ro.encoding.lower() not in ("utf8", "utf-8"):
         data = data.decode(ro.encoding).encode()
     po = args.get("parse_options") or pacsv.ParseOptions()

@@ -47,7 +47,7 @@ def read_json(
 
     Args:
         paths: A file, folder, glob pattern, or list of them; local, or a URI of a pyarrow file system.
-        lines: Files hold one object a line, whatever they begin with.
+        lines: Files hold one object a line, whatever they begin with (or, as their first line, one array a line: columns are then named 0, 1, ...).
         filesystem: The pyarrow (or fsspec) file system of the paths; None: it follows from the paths.
         parallelism: Ray's older name of override_num_blocks; -1: not given.
         num_cpus: CPUs that each read task takes; None: 1.

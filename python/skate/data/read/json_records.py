@@ -41,6 +41,7 @@ def tables(data: bytes, lines: bool, args: dict[str, Any], bad: Bad) -> Iterator
     def note(line: int, why: str, text: bytes) -> None:
         found.append((line, why, text.rstrip(b"\r")))
 
+    values = _values if lines and data.lstrip()[:1] == b"[" else _objects
     source = _Lines(data) if lines or _looks_like_lines(data) else _Objects(data, note)
     seen = _Seen(options)
     wrong: list[set[int]] = []  # of each chunk
@@ -54,7 +55,7 @@ def tables(data: bytes, lines: bool, args: dict[str, Any], bad: Bad) -> Iterator
             continue
         for i, (line, text) in enumerate(chunk):
             try:
-                seen.add(_objects(text))
+                seen.add(values(text))
             except (ValueError, RecursionError) as e:
                 wrong[-1].add(i)
                 note(line, _why(e), text)
@@ -65,14 +66,14 @@ def tables(data: bytes, lines: bool, args: dict[str, Any], bad: Bad) -> Iterator
         if schema is not None and _fits(schema, most):
             continue
         for i, (line, text) in enumerate(chunk):
-            if i not in wrong[k] and (why := _misfit(_objects(text), most)):
+            if i not in wrong[k] and (why := _misfit(values(text), most)):
                 wrong[k].add(i)
                 note(line, why, text)
         good = [(i, r) for i, r in enumerate(chunk) if i not in wrong[k]]
         table = _parsed([r for _, r in good], options)
         if table is None:  # what Python's parser takes and Arrow's does not: a key twice, among others
-            table = _one_by_one(good, options, wrong[k], note)
-            changed[k] = [_again(r[1]) for i, r in good if i not in wrong[k]]
+            table = _one_by_one(good, options, values, wrong[k], note)
+            changed[k] = [_again(r[1], values) for i, r in good if i not in wrong[k]]
         schemas[k] = table.schema
     for line, why, text in sorted(found, key=lambda f: f[0]):
         bad(line, why, text)
@@ -203,6 +204,12 @@ def elements(data: bytes) -> tuple[list[Any], tuple[int, str, bytes] | None]:
             _why(e),
             text[at : at + REST_BYTES].encode("utf-8", "backslashreplace"),
         )
+
+
+def _values(text: bytes) -> list[dict[str, Any]]:
+    """The objects of a record of a file whose lines are arrays: columns are named by their places, as pandas has it."""
+    v = json.loads(text)
+    return [{str(i): x for i, x in enumerate(v)}] if type(v) is list else _objects(text)
 
 
 def _why(e: BaseException) -> str:
@@ -361,19 +368,19 @@ def _parsed(records: list[Record], options: Any) -> pa.Table | None:
         return None
 
 
-def _again(text: bytes) -> bytes:
+def _again(text: bytes, values: Any) -> bytes:
     """A record as Python's parser has understood it; ValueError for text that is not Unicode."""
-    return b" ".join(json.dumps(v, ensure_ascii=False).encode() for v in _objects(text))
+    return b" ".join(json.dumps(v, ensure_ascii=False).encode() for v in values(text))
 
 
-def _one_by_one(good: list[tuple[int, Record]], options: Any, wrong: set[int], bad: Bad) -> pa.Table:
+def _one_by_one(good: list[tuple[int, Record]], options: Any, values: Any, wrong: set[int], bad: Bad) -> pa.Table:
     """The table of the records that Arrow takes as Python writes them, by halves; the others go to bad()."""
     todo, out = [good], []
     while todo:
         some = todo.pop()
         try:
             if some:
-                out.append(_table([_again(t) for _, (_, t) in some], options))
+                out.append(_table([_again(t, values) for _, (_, t) in some], options))
         except ValueError as e:
             if len(some) == 1:
                 i, (line, text) = some[0]
