@@ -49,6 +49,10 @@ class Conversions:
 
     _facts: execute.Facts
 
+    def _kept(self) -> list[Any]:
+        """All blocks, in one schema."""
+        return self.materialize()._node.options["blocks"]  # type: ignore[attr-defined,no-any-return]
+
     def _table(self, limit: int | None = None) -> Any:
         """All rows as one pyarrow Table."""
         import pyarrow as pa
@@ -106,7 +110,7 @@ class Conversions:
 
         import skate
 
-        return [skate.put(pa.Table.from_batches([execute.fetch(b)])) for b in execute.run(self)]
+        return [skate.put(pa.Table.from_batches([execute.fetch(b)])) for b in self._kept()]
 
     def to_numpy_refs(self, *, column: str | None = None) -> list[ObjectRef[Any]]:
         """References to dicts of arrays (or to the arrays of one column), one a block.
@@ -122,14 +126,14 @@ class Conversions:
         import skate
         from skate.data.batch import to_numpy
 
-        return [skate.put(to_numpy(execute.fetch(b)) if column is None else to_numpy(execute.fetch(b))[column]) for b in execute.run(self)]
+        return [skate.put(to_numpy(execute.fetch(b)) if column is None else to_numpy(execute.fetch(b))[column]) for b in self._kept()]
 
     def to_pandas_refs(self) -> list[ObjectRef[pd.DataFrame]]:
         """References to DataFrames, one a block."""
         import skate
         from skate.data.batch import to_pandas
 
-        return [skate.put(to_pandas(execute.fetch(b))) for b in execute.run(self)]
+        return [skate.put(to_pandas(execute.fetch(b))) for b in self._kept()]
 
     def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
         """The blocks as an Arrow stream, run while it is read: polars.DataFrame(ds), duckdb and pyarrow.table(ds) take it."""
@@ -185,7 +189,7 @@ class Conversions:
 
         dd = _library("dask.dataframe", "to_dask", "dask")
         delayed = importlib.import_module("dask").delayed
-        frames = [to_pandas(execute.fetch(b)) for b in execute.run(self)]
+        frames = [to_pandas(execute.fetch(b)) for b in self._kept()]
         return dd.from_delayed(
             [delayed(lambda f=f: f)() for f in frames], meta=frames[0].iloc[:0] if meta is None else meta, verify_meta=verify_meta
         )

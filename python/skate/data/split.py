@@ -45,6 +45,8 @@ class Splits:
 
     def _rows_at(self, at: list[int]) -> list[Any]:
         """Datasets that end before these rows, and the rest."""
+        if self._node.op != "blocks":
+            return self.materialize()._rows_at(at)  # type: ignore[attr-defined,no-any-return]
         blocks = late.blocks_of(self.context, self._node)
         empty = [(blocks[0][0], blocks[0][1], 0, 0)] if blocks else []
         return [self._of_blocks(part or empty) for part in late.cut([b for b in blocks if b[2]], at)]

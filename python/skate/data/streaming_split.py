@@ -258,7 +258,9 @@ class SplitIterator(DataIterator):
     def _record_batches(self) -> Iterator[Any]:
         import skate
         from skate.data.execute import fetch, in_front
+        from skate.data.schema import Widening
 
+        fit = Widening("streaming_split", self._schema.arrow if self._schema is not None else None, sure=False)
         epoch = skate.get(self._desk.begin.remote(self._i, os.getpid()))
         at_end = False
         try:
@@ -266,7 +268,7 @@ class SplitIterator(DataIterator):
             block: Any
             while isinstance(block := skate.get(coming), tuple):
                 coming = self._desk.next.remote(self._i, epoch)
-                yield fetch(block)
+                yield fit(fetch(block))
             at_end = True
             error = skate.get(block[0])
             if error is not None:

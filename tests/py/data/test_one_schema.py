@@ -7,6 +7,7 @@ import pyarrow as pa
 import pyarrow.orc as orc
 import pyarrow.parquet as pq
 import pytest
+import skate
 import skate.data as sd
 from skate.data.schema import cast_batch, join, promote, unify
 from skate.data.values.types import PythonObjectType, ragged_type
@@ -47,6 +48,15 @@ def test_one_type_wherever_it_is_seen(name):
     assert [r["x"] for r in kept.take_all()] == rows
     assert made(values).to_arrow().schema.types == [t]
     assert [r["x"] for r in made(values).take(2)] == rows
+
+
+def test_one_type_in_parts_and_references():
+    for part in made([None, 5]).split_at_indices([1]):
+        assert part.schema().types == [pa.int64()] and part.to_arrow().schema.types == [pa.int64()]
+    assert [skate.get(ref).schema.types for ref in made([1, 0.5]).to_arrow_refs()] == [[pa.float64()]] * 2
+    assert [skate.get(ref)["x"].dtype for ref in made([1, 0.5]).to_numpy_refs()] == [np.float64] * 2
+    (it,) = made([1, 0.5, 3]).streaming_split(1)
+    assert [str(b["x"].dtype) for b in it.iter_batches(batch_size=1)] == ["int64", "float64", "float64"]
 
 
 def test_a_stream_only_widens():
