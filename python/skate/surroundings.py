@@ -7,10 +7,13 @@ longer or shorter (py_task.c looks at their sizes). An actor that lives stays as
 
 from __future__ import annotations
 
+import _pickle as pickle  # without re and struct
 import os
-import pickle
 import sys
-from typing import Any
+
+TYPE_CHECKING = False  # typing is slow to import
+if TYPE_CHECKING:
+    from typing import Any
 
 _start: tuple[list[str], str | None, dict[str, str]] | None = None  # of the driver, when the engine was opened
 _sent: dict[str, Any] | None = None  # last; None: nothing has ever changed
