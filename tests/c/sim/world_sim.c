@@ -673,7 +673,7 @@ static void say(const char *name, const struct total *t, int64_t ns) {
 TEST_SLOW(world_schedules, 60) {
     sk_log_set(SK_LOG_ERROR, STDERR_FILENO); /* the disk is full all the time */
     const char *only = getenv("SK_SIM_PROFILE"), *one = getenv("SK_SIM_SEED");
-    int rounds = test_rounds(test_sanitized() ? 20 : 60);
+    int rounds = test_rounds(test_sanitized() ? 20 : 40);
     uint64_t steps = 0, runs = 0;
     int64_t t0 = sk_now_ns(), all = 0;
     for (size_t k = 0; k < N(profiles); k++) {

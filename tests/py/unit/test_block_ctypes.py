@@ -24,7 +24,7 @@ from hypothesis import strategies as st
 from rounds import examples
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
-FLAGS = ["-std=gnu11", "-O2", "-g", "-D_GNU_SOURCE", f"-I{ROOT / 'src'}", "-pthread"]
+FLAGS = ["-std=gnu11", "-O1", "-g1", "-D_GNU_SOURCE", f"-I{ROOT / 'src'}", "-pthread"]
 SOURCES = sorted(glob.glob(str(ROOT / "src/block/*.c"))) + sorted(glob.glob(str(ROOT / "src/base/*.c")))
 ECORRUPT, EINVAL = -13, -2
 U64_MAX = 2**64 - 1
@@ -182,7 +182,7 @@ def tiny():
     return Block(build("tiny.so", *LIBRARY, "-DSK_BLOCK_VIEW_CHUNK=40", "-DSK_COPY_PAST=70"))
 
 
-@pytest.fixture(params=["big", "tiny"])
+@pytest.fixture(params=[pytest.param("big", marks=pytest.mark.slow), "tiny"])
 def block(request):
     return request.getfixturevalue(request.param)
 
@@ -778,13 +778,14 @@ def test_cut_short(big):
         same(batch, big.decode(longer))
 
 
+@pytest.mark.slow
 @rounds.campaign()
 def test_damaged_bytes(big, tmp_path):
     """Flipped, swapped and cut bytes of every kind of block under ASan: an error or something a reader can walk, never a stray access."""
     for i, batch in enumerate(corpus()):
         (tmp_path / f"{i:03}.skb").write_bytes(bytes(big.encode(batch)))
     own = [f"-I{ROOT / 'tests/c'}", str(ROOT / "tests/c/fuzz/block_fuzz.c"), str(ROOT / "tests/c/block_read.c")]
-    exe = build("block_fuzz", "-O1", "-fsanitize=address,undefined", "-fno-sanitize-recover=all", *own)
+    exe = build("block_fuzz", "-fsanitize=address,undefined", "-fno-sanitize-recover=all", *own)
     n = str(rounds.rounds(int(os.environ.get("SK_FUZZ_ROUNDS", "300"))))
     done = subprocess.run([str(exe), n, *map(str, sorted(tmp_path.glob("*.skb")))], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr[-4000:]

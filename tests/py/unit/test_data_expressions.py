@@ -60,7 +60,7 @@ OPS = {
 }
 
 
-@examples(200)
+@examples(100)
 @given(st.sampled_from(list(OPS)), st.lists(st.tuples(st.none() | st.integers(-99, 99), st.integers(-99, 99).filter(bool)), min_size=1))
 def test_operations_are_pythons_and_null_gives_null(op, pairs):
     rb = pa.RecordBatch.from_pydict({"a": pa.array([a for a, _ in pairs], pa.int64()), "b": [b for _, b in pairs]})

@@ -6,6 +6,7 @@ import pkgutil
 import subprocess
 import sys
 
+import pytest
 import skate.data
 import skate.data._public
 
@@ -18,6 +19,7 @@ def fresh(code, **more):
     return subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, timeout=120, **more)
 
 
+@pytest.mark.slow
 def test_every_module_first():
     assert "skate.data.dataset" in MODULES and "skate.data.read.files" in MODULES
     code = (

@@ -19,6 +19,7 @@ def blocks():
             yield pytest.param(code, id=f"{path}-{i}")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("code", list(blocks()))
 def test_example(code, tmp_path):
     p = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, timeout=240)
