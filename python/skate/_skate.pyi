@@ -81,7 +81,8 @@ def state_error(kind: int, value: bytes) -> BaseException: ...  # of a row's err
 def monotonic_ns() -> int: ...  # the clock of the times in rows
 def stack_install(driver: bool) -> None: ...  # this process tells its stacks when a signal asks it
 def stack_signal() -> int: ...
-def stack_ask(pid: int, fd: int) -> None: ...  # asks another process to write them to a pipe of ours; OSError
+def stack_ask(pidfd: int, fd: int) -> None: ...  # asks another process to write them to a pipe of ours; OSError
+def stack_become(uid: int, gid: int) -> None: ...  # this process of root is that user's from now on; OSError
 def stack_look(path: str) -> tuple[int, str, list[tuple[int, int, int, str]]]: ...  # a control segment: driver, what it waits for, workers
 def preload(note: bytes) -> None: ...
 def machine() -> dict[

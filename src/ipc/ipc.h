@@ -31,7 +31,7 @@ struct sk_seg {
 };
 #define SK_SEG_EMPTY ((struct sk_seg){-1, NULL, 0, -1, 0})
 
-/* Creates (close-on-exec, F_SEAL_SHRINK) and maps. Errors: SK_EIO, SK_ENOMEM. `huge`: madvise(MADV_HUGEPAGE). */
+/* Creates (close-on-exec, F_SEAL_SHRINK, mode 0600) and maps. Errors: SK_EIO, SK_ENOMEM. `huge`: madvise(MADV_HUGEPAGE). */
 sk_rc sk_seg_create(struct sk_seg *s, const char *label, size_t size, bool huge, struct sk_err *err) SK_MUST_USE;
 /* Maps a descriptor inherited from the creator; takes the descriptor (closed on failure) and makes it close-on-exec. SK_ECORRUPT when the
  * file is smaller than `size`. */

@@ -21,6 +21,7 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -146,6 +147,7 @@ sk_rc sk_forksrv_note(struct sk_forksrv *f, const void *p, size_t n, struct sk_e
     if (n) {
         fd = memfd_create("skate-note", MFD_CLOEXEC);
         if (fd < 0) return SK_ERR_SYS(err, "note to the fork server: memfd (check ulimit -n)");
+        (void)fchmod(fd, 0600); /* nobody else has a use for it */
         for (size_t done = 0; done < n;) {
             ssize_t k = write(fd, (const char *)p + done, n - done);
             if (k < 0 && errno == EINTR) continue;

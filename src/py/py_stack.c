@@ -8,10 +8,13 @@
  * process (a second at most each): a pipe that is full loses text. Cost: nothing until the signal comes; one descriptor. */
 #include <errno.h>
 #include <fcntl.h>
+#include <grp.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -179,9 +182,22 @@ static PyObject *m_stack_install(PyObject *module SK_UNUSED, PyObject *driver) {
 }
 
 static PyObject *m_stack_ask(PyObject *module SK_UNUSED, PyObject *args) {
-    int pid, fd;
-    if (!PyArg_ParseTuple(args, "ii:stack_ask", &pid, &fd)) return NULL;
-    if (sigqueue(pid, stack_signal(), (union sigval){.sival_int = fd}) != 0) return PyErr_SetFromErrno(PyExc_OSError);
+    int pidfd, fd;
+    if (!PyArg_ParseTuple(args, "ii:stack_ask", &pidfd, &fd)) return NULL;
+    siginfo_t si = {.si_signo = stack_signal(), .si_code = SI_QUEUE};
+    si.si_pid = getpid();
+    si.si_uid = getuid();
+    si.si_value.sival_int = fd;
+    if (syscall(SYS_pidfd_send_signal, pidfd, stack_signal(), &si, 0) != 0) return PyErr_SetFromErrno(PyExc_OSError);
+    Py_RETURN_NONE;
+}
+
+/* For good. A process that was another user's hides its descriptors, and the pipe for the answers is one. */
+static PyObject *m_stack_become(PyObject *module SK_UNUSED, PyObject *args) {
+    unsigned uid, gid;
+    if (!PyArg_ParseTuple(args, "II:stack_become", &uid, &gid)) return NULL;
+    if (setgroups(0, NULL) != 0 || setresgid(gid, gid, gid) != 0 || setresuid(uid, uid, uid) != 0 || prctl(PR_SET_DUMPABLE, 1) != 0)
+        return PyErr_SetFromErrno(PyExc_OSError);
     Py_RETURN_NONE;
 }
 
@@ -214,7 +230,9 @@ static PyObject *m_stack_number(PyObject *module SK_UNUSED, PyObject *unused SK_
 PyMethodDef py_stack_methods[] = {
     {"stack_install", m_stack_install, METH_O, "stack_install(driver): this process tells its stacks when it is asked."},
     {"stack_signal", m_stack_number, METH_NOARGS, "The signal by which it is asked."},
-    {"stack_ask", m_stack_ask, METH_VARARGS, "stack_ask(pid, descriptor of a pipe): asks another process, which writes its stacks there."},
+    {"stack_ask", m_stack_ask, METH_VARARGS,
+     "stack_ask(pidfd, descriptor of a pipe): asks another process, which writes its stacks there."},
+    {"stack_become", m_stack_become, METH_VARARGS, "stack_become(uid, gid): this process of root is from now on one of that user."},
     {"stack_look", m_stack_look, METH_O,
      "stack_look(path of a control segment): (driver pid, what it waits for, [(pid, task, ns, name)])."},
     {NULL, NULL, 0, NULL},

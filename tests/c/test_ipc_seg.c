@@ -20,6 +20,9 @@ TEST(seg_is_shared_and_closed) {
     CHECK_EQ(a.size % (size_t)sysconf(_SC_PAGESIZE), 0);
     CHECK_GE(a.size, 10000);
     CHECK(fcntl(a.fd, F_GETFD) & FD_CLOEXEC);
+    struct stat st;
+    CHECK_EQ(fstat(a.fd, &st), 0);
+    CHECK_EQ(st.st_mode & 0777, 0600);
     int inherited = dup(a.fd); /* dup clears close-on-exec, as an inherited one has it */
     CHECK_OK_ERR(sk_seg_attach(&b, inherited, 10000, false, &err), &err);
     CHECK(fcntl(b.fd, F_GETFD) & FD_CLOEXEC);

@@ -23,20 +23,51 @@ def _segment(pid):
     return None
 
 
-def engines(pid=None):
-    """[(driver's pid, what it waits for, [(worker's pid, task, ns, name)])] of all engines that this user may look at; of one process's, with pid."""
+def _owner(pid):
+    """(user, group) of a process; None when it is gone."""
+    try:
+        st = os.stat(f"/proc/{pid}")
+        return st.st_uid, st.st_gid
+    except OSError:
+        return None
+
+
+def _holds(pid, path):
+    """Whether a process holds the control segment that is there. What is written in a segment is its maker's word, this is the kernel's."""
+    try:
+        mine = _segment(pid)
+        return mine is not None and os.path.samestat(os.stat(mine), os.stat(path)) and _owner(pid) == _owner(path.split("/")[2])
+    except OSError:
+        return False
+
+
+def engines(pid=None, others=None):
+    """[(driver's pid, what it waits for, [(worker's pid, task, ns, name)])] of all engines of this user; of one process's, whoever's it is, with pid. A process is in it that holds the
+    engine's segment, and no other, whatever the segment says. others: a list; gets (pid, user) of drivers of other users, which root sees."""
     out = {}
     for p in [str(pid)] if pid else filter(str.isdigit, os.listdir("/proc")):
         path = _segment(p)
-        if path is None:
+        owner = _owner(p)
+        if path is None or owner is None:
+            continue
+        if not pid and owner[0] != os.geteuid():
+            if others is not None:
+                others.append((int(p), owner[0]))
             continue
         try:
             driver, waits, workers = _skate.stack_look(path)
         except (OSError, ValueError, RuntimeError):
             continue  # it ends just now, or is of another version
-        if str(driver) == p or pid:  # workers hold the segment, too
-            out[driver] = (driver, waits, workers)
+        if (str(driver) == p or pid) and _holds(driver, path):  # workers hold the segment, too
+            out[driver] = (driver, waits, [w for w in workers if _holds(w[0], path)])
     return list(out.values())
+
+
+def _become_owner(pid):
+    """Root looks at the process of another user as that user: it can do nothing then that the user could not do."""
+    owner = _owner(pid)
+    if os.geteuid() == 0 and owner is not None and owner[0] != 0:
+        _skate.stack_become(*owner)
 
 
 def _listens(pid):
@@ -59,22 +90,26 @@ def _state(pid):
         return "gone"
 
 
-def stacks(pids, seconds=SECONDS):
-    """{pid: text}: the Python stacks of all threads of each process, or in brackets why there is none."""
+def stacks(pids, seconds=SECONDS, segment=None):
+    """{pid: text}: the Python stacks of all threads of each process, or in brackets why there is none. segment: only of processes that hold it."""
     out, waiting = {}, {}
     poll = select.poll()
     try:
         for pid in pids:
-            if not _listens(pid):
+            try:
+                end = os.pidfd_open(pid)  # from here on the number cannot come to mean another process
+            except OSError as e:
+                out[pid] = f"({e.strerror})"
+                continue
+            if not _listens(pid) or (segment and not _holds(pid, segment)):
+                os.close(end)
                 out[pid] = f"({_state(pid)}: it is not a process of skate that tells its stack)"
                 continue
             r, w = os.pipe()
-            end = None
             try:
-                end = os.pidfd_open(pid)
-                _skate.stack_ask(pid, w)
+                _skate.stack_ask(end, w)
             except OSError as e:
-                for fd in (r, w, *([] if end is None else [end])):
+                for fd in (r, w, end):
                     os.close(fd)
                 out[pid] = f"({e.strerror})"
                 continue
@@ -109,6 +144,23 @@ def stacks(pids, seconds=SECONDS):
     return out
 
 
+def _user(uid):
+    import pwd
+
+    try:
+        return f"{pwd.getpwuid(uid).pw_name} ({uid})"
+    except KeyError:
+        return str(uid)
+
+
+def _is_driver(pid):
+    """By what its segment says: for the eye, nothing is done to it."""
+    try:
+        return _skate.stack_look(_segment(pid))[0] == pid
+    except (OSError, ValueError, RuntimeError, TypeError):
+        return False
+
+
 def _command(pid):
     try:
         with open(f"/proc/{pid}/cmdline", "rb") as f:
@@ -123,14 +175,20 @@ def _indent(text):
 
 def report(pid=None, seconds=SECONDS):
     """The text of `skate stack`. LookupError when there is nobody to ask."""
-    found = engines(pid)
-    if not found and pid and _listens(pid):  # an engine in one process: SKATE_ENGINE=inline
+    others: list = []
+    if pid:
+        _become_owner(pid)
+    found = engines(pid, others)
+    if not found and pid and _segment(pid) is None and _listens(pid):  # an engine in one process: SKATE_ENGINE=inline
         found = [(pid, "", [])]
-    if not found:
-        raise LookupError(f"process {pid} does not run skate, or is another user's" if pid else "no process of this user runs skate")
-    text = stacks([p for driver, _, workers in found for p in (driver, *(w[0] for w in workers))], seconds)
     out = []
+    for p, uid in others:
+        if _is_driver(p):
+            out += [f"process {p} of user {_user(uid)} runs skate, too: skate stack {p}", ""]
+    if not found and not out:
+        raise LookupError(f"process {pid} does not run skate, or is another user's" if pid else "no process of this user runs skate")
     for driver, waits, workers in found:
+        text = stacks([driver, *(w[0] for w in workers)], seconds, _segment(driver) or f"/proc/{driver}/fd/gone")
         out += [f"driver {driver} ({_command(driver)})" + (f" waits for {waits}" if waits else ""), _indent(text[driver]), ""]
         for p, task, ns, name in workers:
             out += [f"worker {p}: " + (f"task {name}, for {ns / 1e9:.1f} s" if task else "idle"), _indent(text[p]), ""]

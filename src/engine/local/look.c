@@ -98,7 +98,9 @@ sk_rc sk_look_at(const char *path, struct sk_look *out, struct sk_look_worker *r
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     struct stat st;
     if (fd < 0) return SK_ERR_SYS(err, "open %s", path);
-    if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode) || st.st_size < 4096) {
+    /* It may be anybody's: what can shrink would be SIGBUS here. */
+    if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode) || st.st_size < 4096 || !(fcntl(fd, F_GET_SEALS) & F_SEAL_SHRINK) ||
+        fcntl(fd, F_GET_SEALS) < 0) {
         close(fd);
         return SK_ERR(err, SK_ECORRUPT, "%s is not the control segment of an engine", path);
     }

@@ -140,6 +140,50 @@ def test_nothing_is_killed_by_looking(tmp_path):
         p.wait()
 
 
+FORGER = """
+    import ctypes, fcntl, os, sys
+    libc = ctypes.CDLL(None)
+    driver, path = int(sys.argv[1]), sys.argv[2]
+    with open(path, "rb") as f:
+        head = f.read(1 << 20).replace(driver.to_bytes(4, "little"), os.getpid().to_bytes(4, "little"), 1)
+        size = os.fstat(f.fileno()).st_size
+    fd = os.memfd_create("skate-ctl", os.MFD_ALLOW_SEALING)
+    os.write(fd, head)
+    os.truncate(fd, size)
+    fcntl.fcntl(fd, 1033, 2)  # F_ADD_SEALS, F_SEAL_SHRINK
+    os.setgid(65534)
+    os.setuid(65534)
+    libc.prctl(4, 1)  # PR_SET_DUMPABLE, as after exec
+    print("there", flush=True)
+    sys.stdin.read()
+"""
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
+def test_a_segment_that_names_processes_of_others(program):
+    """A memfd that looks like an engine's, of another user: what it names was sent signals by root's `skate stack`."""
+    sys.path.insert(0, ENV["PYTHONPATH"])
+    from skate._private import stack
+
+    w = workers(whole(program.pid, "2 of 2"))
+    path = stack._segment(program.pid)
+    forger = subprocess.Popen(
+        [sys.executable, "-c", textwrap.dedent(FORGER), str(program.pid), path], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    try:
+        assert forger.stdout.readline() == "there\n"
+        r = skate("stack")
+        assert f"process {forger.pid} of user" in r.stdout and f"skate stack {forger.pid}" in r.stdout, r
+        assert all(r.stdout.count(f"worker {pid}:") == 1 for pid in w.values())
+        r = skate("stack", forger.pid)
+        assert not any(f"worker {pid}:" in r.stdout for pid in w.values()), r
+        forged = stack.engines(forger.pid)
+        assert [(d, rows) for d, _, rows in forged] == [(forger.pid, [])]
+        assert [d for d, _, _ in stack.engines()].count(forger.pid) == 0
+    finally:
+        forger.communicate()
+
+
 def read_until(stream, *wanted):
     out = ""
     while not all(w in out for w in wanted):
