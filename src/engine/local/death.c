@@ -7,6 +7,15 @@
 #include "base/vec.h"
 #include "engine/local/local_int.h"
 
+size_t sk_worker_hand(const struct sk_lworker *w, char *buf, size_t cap) {
+    struct sk_slot *s = w->sh;
+    uint64_t task = atomic_load_explicit(&s->task, memory_order_relaxed);
+    s->doing[sizeof s->doing - 1] = 0;
+    if (cap) buf[0] = 0;
+    if (!task || task != atomic_load_explicit(&s->hand, memory_order_relaxed) || !s->doing[0]) return 0;
+    return (size_t)snprintf(buf, cap, "\nin %s", s->doing);
+}
+
 static void death_text(struct sk_lworker *w, int status, uint64_t maxrss, char *buf, size_t cap) {
     char how[400];
     if (w->refused) {
@@ -21,10 +30,8 @@ static void death_text(struct sk_lworker *w, int status, uint64_t maxrss, char *
     else if (WIFEXITED(status)) snprintf(how, sizeof how, "exited with code %d", WEXITSTATUS(status));
     else snprintf(how, sizeof how, "disappeared with the fork server");
     size_t n = (size_t)snprintf(buf, cap, "worker process %d %s; peak memory %.0f MiB", w->pid, how, (double)maxrss / 1048576.0);
-    w->sh->crash[sizeof w->sh->crash - 1] = w->sh->doing[sizeof w->sh->doing - 1] = 0;
-    uint64_t task = atomic_load_explicit(&w->sh->task, memory_order_relaxed);
-    if (task && task == atomic_load_explicit(&w->sh->hand, memory_order_relaxed) && w->sh->doing[0] && n < cap)
-        n += (size_t)snprintf(buf + n, cap - n, "\nin %s", w->sh->doing);
+    w->sh->crash[sizeof w->sh->crash - 1] = 0;
+    if (n < cap) n += sk_worker_hand(w, buf + n, cap - n);
     if (w->sh->crash[0] && n < cap) snprintf(buf + n, cap - n, "\n%.800s", w->sh->crash);
 }
 

@@ -639,6 +639,7 @@ bool sk_loop_fresh_ids(struct sk_local *l, struct sk_lworker *w,
 void sk_loop_fail_waiting(struct sk_local *l, sk_rc rc, const char *why); /* all that wait for a worker */
 
 /* death.c */
+size_t sk_worker_hand(const struct sk_lworker *w, char *buf, size_t cap); /* "\nin ...": what it has in hand; as snprintf */
 void sk_loop_worker_died(struct sk_local *l, struct sk_lworker *w, int status, uint64_t maxrss);
 
 /* object.c */

@@ -268,7 +268,7 @@ void sk_lmem_task_over(struct sk_local *l, struct sk_ltask *t) {
 
 void sk_lmem_stopped(struct sk_local *l, struct sk_lworker *w, struct sk_ltask *t) {
     struct sk_lmem *m = &l->mem;
-    char name[200], last[80];
+    char name[200], last[80], hand[520];
     struct sk_err err = {.msg = ""};
     t->n_oom++;
     uint32_t most = m->oom_retries < 0 ? 0 : m->oom_retries ? SK_MIN((uint32_t)m->oom_retries, 200u) : STOPS_MOST - 1;
@@ -284,11 +284,12 @@ void sk_lmem_stopped(struct sk_local *l, struct sk_lworker *w, struct sk_ltask *
     } else {
         snprintf(last, sizeof last, "It cannot run alone: %.50s.", err.msg);
     }
+    (void)sk_worker_hand(w, hand, sizeof hand);
     sk_ltask_fail(
         l, t, SK_EOOM,
-        "task %s ran out of memory: %s\n%s\nGive it less at once (smaller batches or blocks), say what it needs (memory=), or allow "
+        "task %s ran out of memory: %s%s\n%s\nGive it less at once (smaller batches or blocks), say what it needs (memory=), or allow "
         "more (memory_limit of init(), or the limit of the container)",
-        sk_ltask_name(l, t, name, sizeof name), sk_lmem_story(w), last);
+        sk_ltask_name(l, t, name, sizeof name), sk_lmem_story(w), hand, last);
 }
 
 /* ---- for people ------------------------------------------------------------------------------------------------------------------------------------- */
