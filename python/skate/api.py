@@ -140,6 +140,25 @@ def _one_at_a_time(open_engine: Callable[P, R]) -> Callable[P, R]:
     return in_turn
 
 
+def _check_process() -> None:
+    """What processes that we start need. FileNotFoundError, OSError."""
+    try:
+        os.getcwd()
+    except FileNotFoundError as e:
+        raise FileNotFoundError(
+            e.errno,
+            "skate.init: the current directory of this program was deleted, and its workers are to start there; os.chdir() to one that exists, then call "
+            "init() again",
+        ) from None
+    try:
+        os.close(os.open(os.devnull, os.O_RDWR))
+    except OSError as e:
+        raise type(e)(
+            e.errno,
+            f"skate.init: {os.devnull} cannot be opened ({e.strerror}), and processes need it; in a container or a chroot, mount or make its /dev",
+        ) from None
+
+
 @_one_at_a_time
 def init(
     address: str | None = None,
@@ -286,6 +305,7 @@ def init(
     logging_config = logging_config or job_config.py_logging_config
     if logging_config:
         job["logging"] = vars(logging_config)
+    _check_process()
     conf["argv"] = _worker_argv()
     conf["env"] = _worker_env(runtime_env, job)
     conf["preload"] = _first_note(conf["preload"], runtime_env)

@@ -40,22 +40,22 @@ def task_memory_bytes():
 
 
 def spill_dir():
-    """The system's temporary directory; "" (nothing is spilled) when there is none that can be written to."""
-    for path in (*map(os.environ.get, ("TMPDIR", "TEMP", "TMP")), "/tmp", "/var/tmp"):  # as tempfile, which takes 5 ms to import
-        if path and os.path.isdir(path) and os.access(path, os.W_OK | os.X_OK):
-            return os.path.abspath(path)
+    """The system's temporary directory: TMPDIR, TEMP or TMP, which must be one where files can be made; else /tmp or /var/tmp, or "" (nothing is
+    spilled) when nothing can be written to either."""
+    for name in ("TMPDIR", "TEMP", "TMP"):  # as tempfile, which takes 5 ms to import
+        path = os.environ.get(name)
+        if path:
+            if os.path.isdir(path) and os.access(path, os.W_OK | os.X_OK):
+                return os.path.abspath(path)
+            why = "is read-only, or not ours to write to" if os.path.isdir(path) else "is no directory"
+            raise ValueError(
+                f"{name}={path!r} {why}, and what does not fit into memory is written there: set {name} or SKATE_SPILL_DIR to a directory that can be "
+                "written to (SKATE_SPILL_DIR= for none)"
+            )
+    for path in ("/tmp", "/var/tmp"):
+        if os.path.isdir(path) and os.access(path, os.W_OK | os.X_OK):
+            return path
     return ""
-
-
-def spill_bytes(directories):
-    """Nine tenths of what is free there now; of directories on one file system only once."""
-    free = {}
-    for directory in directories:
-        while not os.path.isdir(directory):  # made at init, or refused there with a message
-            directory = os.path.dirname(os.path.abspath(directory))
-        s = os.statvfs(directory)
-        free[os.stat(directory).st_dev] = s.f_bavail * s.f_frsize // 10 * 9
-    return sum(free.values())
 
 
 LEAST_MEMORY = 64 << 20  # a memory= of init() below that only counts what tasks ask for: no worker could live in it
@@ -93,7 +93,11 @@ KNOBS = {
         "SKATE_SPILL_DIR",
         "directories (a list; in the environment like PATH) for objects that do not fit into the store; none: a full store is an error",
     ),
-    "spill_bytes": (-1, "SKATE_SPILL_BYTES", "most bytes of disk for them; -1: nine tenths of what is free there at init"),
+    "spill_bytes": (
+        -1,
+        "SKATE_SPILL_BYTES",
+        "most bytes of disk for them; -1: nine tenths of what is free there, asked anew when more is wanted",
+    ),
     "overflow_bytes": (
         -1,
         "SKATE_OVERFLOW_BYTES",
@@ -231,6 +235,4 @@ def resolve(given):
         out["memory_limit"] = int(out["memory"]) + int(out["object_store_memory"])
     dirs = out["spill_dir"]
     out["spill_dir"] = directories("spill_dir", dirs) if dirs else []
-    if out["spill_dir"] and out["spill_bytes"] < 0:
-        out["spill_bytes"] = spill_bytes(out["spill_dir"])
     return out

@@ -493,7 +493,8 @@ struct sk_engine_conf {
      * neither block nor call the engine. May be NULL */
     void (*named)(void *ctx, struct sk_bytes space, struct sk_bytes name);
     void *named_ctx;
-    uint64_t spill_bytes; /* local: most bytes of disk; 0: as much as there is */
+    uint64_t
+        spill_bytes; /* local: most bytes of disk; 0: as much as there is; UINT64_MAX: nine tenths of what is free, whenever more is wanted */
     /* local: what can neither be in the store nor leave it lies in a file that is mapped behind the store, of so many bytes at most; 0: four times the store, at least
      * 4 GiB; UINT64_MAX: no such file, then it is an error */
     uint64_t overflow_bytes;

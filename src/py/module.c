@@ -145,7 +145,7 @@ static int conf_read(struct conf *k, struct py_state *st) {
     if (conf_resources(k) < 0 || number(k, "max_workers", 1, 0, &workers) < 0 || number(k, "object_store_memory", 1, 0, &store) < 0 ||
         number(k, "spin_us", 1e3, -1, &c->spin_ns) < 0 || number(k, "idle_reap_s", 1e9, 0, &c->idle_reap_ns) < 0 ||
         number(k, "seed", 1, 0, &seed) < 0 || number(k, "lineage_bytes", 1, 0, &lineage) < 0 ||
-        number(k, "spill_bytes", 1, 0, &spill) < 0 || number(k, "overflow_bytes", 1, -1, &overflow) < 0 ||
+        number(k, "spill_bytes", 1, -1, &spill) < 0 || number(k, "overflow_bytes", 1, -1, &overflow) < 0 ||
         number(k, "memory_limit", 1, 0, &budget) < 0 || number(k, "memory_usage_threshold", 1e3, 0, &permille) < 0 ||
         number(k, "memory_monitor_refresh_ms", 1e6, 0, &c->memory_every_ns) < 0 || number(k, "task_oom_retries", 1, -1, &oom) < 0 ||
         number(k, "max_retries", 1, -1, &retries) < 0)
@@ -159,7 +159,7 @@ static int conf_read(struct conf *k, struct py_state *st) {
         return PyErr_Occurred() ? -1 : (PyErr_SetString(PyExc_TypeError, "spill_dir must be a list"), -1);
     c->spill_dirs = (const char *const *)k->dirs;
     c->n_spill_dirs = dirs ? (uint32_t)PyList_GET_SIZE(dirs) : 0;
-    c->spill_bytes = (uint64_t)spill;
+    c->spill_bytes = spill < 0 ? UINT64_MAX : (uint64_t)spill;
     c->overflow_bytes = overflow < 0 ? 0 : overflow == 0 ? UINT64_MAX : (uint64_t)overflow;
     c->interrupted = interrupted;
     c->named = named;

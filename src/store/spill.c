@@ -11,6 +11,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -33,8 +34,26 @@ static sk_rc check_dir(const char *dir, struct sk_err *err) {
     if (mkdir(dir, 0700) != 0 && errno != EEXIST) return SK_ERR_SYS(err, "spill: cannot make directory %s", dir);
     if (stat(dir, &st) != 0) return SK_ERR_SYS(err, "spill: directory %s", dir);
     if (!S_ISDIR(st.st_mode)) return SK_ERR(err, SK_EINVAL, "spill: %s is not a directory", dir);
-    if (access(dir, W_OK | X_OK) != 0) return SK_ERR_SYS(err, "spill: directory %s cannot be written to", dir);
+    bool direct = false;
+    int fd = sk_spill_nameless(dir, &direct);
+    if (fd >= 0) close(fd);
+    else if (errno != ENOSPC && errno != EDQUOT && errno != EMFILE && errno != ENFILE) /* these may pass */
+        return SK_ERR_SYS(err, "spill: no file can be made in directory %s; choose another one (spill_dir, TMPDIR), or \"\" for none", dir);
     return SK_OK;
+}
+
+/* Nine tenths of what is free on the disks of the directories and of what we have there; of several on one disk only once. */
+static uint64_t free_there(const struct sk_spill *sp) {
+    uint64_t sum = sp->disk_bytes + sp->overflow_bytes;
+    struct stat st[SK_SPILL_DIRS];
+    for (uint32_t i = 0; i < sp->n_places; i++) {
+        struct statvfs v;
+        bool known = stat(sp->places[i].path, &st[i]) != 0 || statvfs(sp->places[i].path, &v) != 0;
+        if (known) st[i].st_dev = 0;
+        for (uint32_t k = 0; k < i && !known; k++) known = st[k].st_dev == st[i].st_dev;
+        if (!known) sum += (uint64_t)v.f_bavail * v.f_frsize;
+    }
+    return SK_MAX(sum / 10 * 9, 1);
 }
 
 static void free_book(struct sk_spill *sp) {
@@ -67,7 +86,8 @@ sk_rc sk_spill_create(struct sk_spill **out, const struct sk_spill_conf *conf, s
         free_book(sp);
         return SK_ERR(err, SK_ENOMEM, "spill: no memory");
     }
-    sp->quota_bytes = conf->quota_bytes;
+    sp->quota_of_free = conf->quota_bytes == SK_SPILL_QUOTA_FREE && !sk_machine_;
+    sp->quota_bytes = sp->quota_of_free ? free_there(sp) : conf->quota_bytes;
     sp->wake = conf->wake;
     sp->wake_arg = conf->wake_arg;
     pthread_mutex_init(&sp->open_mu, NULL);
@@ -288,10 +308,16 @@ static uint64_t job_bytes(const struct sk_spill_job *job) {
     return SK_ALIGN(len, SK_SPILL_PAGE);
 }
 
-static sk_rc within_quota(const struct sk_spill *sp, uint64_t more, struct sk_err *err) {
+static sk_rc within_quota(struct sk_spill *sp, uint64_t more, struct sk_err *err) {
     uint64_t held = sp->disk_bytes + sp->overflow_bytes;
     char a[24], b[24], c[24];
     if (!sp->quota_bytes || more <= sp->quota_bytes - SK_MIN(held, sp->quota_bytes)) return SK_OK;
+    if (sp->quota_of_free) sp->quota_bytes = free_there(sp); /* others may have made room since */
+    if (more <= sp->quota_bytes - SK_MIN(held, sp->quota_bytes)) return SK_OK;
+    if (sp->quota_of_free)
+        return SK_ERR(err, SK_ENOSPC,
+                      "spill to %s: disk full (%s more are wanted, %s of the %s that may be used are); make room there, or add directories",
+                      sp->names, sk_store_human(more, a), sk_store_human(held, b), sk_store_human(sp->quota_bytes, c));
     return SK_ERR(err, SK_ENOSPC, "spill to %s: %s more would pass the quota: %s of %s are used; raise it, or release references",
                   sp->names, sk_store_human(more, a), sk_store_human(held, b), sk_store_human(sp->quota_bytes, c));
 }

@@ -70,6 +70,7 @@ struct sk_spill {
     uint32_t n_places, next_place;
     char *names; /* of all directories, for messages */
     uint64_t quota_bytes, disk_bytes, overflow_bytes;
+    bool quota_of_free; /* quota_bytes is what free_there found last */
     uint64_t n_written, written_bytes, n_read, read_bytes, n_failed;
     uint64_t n_files_made;
     struct sk_list stretches;

@@ -134,10 +134,11 @@ struct sk_spill_job { /* from sk_spill_job; the caller fills items[0..n) */
     struct sk_spill_item items[];
 };
 #define SK_SPILL_DIRS 64u
+#define SK_SPILL_QUOTA_FREE UINT64_MAX /* nine tenths of what is free there, asked anew when more is wanted */
 struct sk_spill_conf {
     const char *const *dirs; /* 1 to SK_SPILL_DIRS; made when missing (one level) */
     uint32_t n_dirs;
-    uint64_t quota_bytes; /* of disk; 0: as much as there is */
+    uint64_t quota_bytes; /* of disk; 0: as much as there is; SK_SPILL_QUOTA_FREE */
     void (*wake)(void *arg);
     void *wake_arg;
 };
@@ -148,7 +149,7 @@ struct sk_spill_stats {
     uint64_t n_failed;                                     /* jobs */
     uint64_t n_files;                                      /* open now */
 };
-/* SK_EIO, SK_EINVAL: a directory cannot be used. Makes no file and no thread yet. */
+/* SK_EIO, SK_EINVAL: a directory cannot be used. Tries to make a file in each, and makes no thread yet. */
 sk_rc sk_spill_create(struct sk_spill **out, const struct sk_spill_conf *conf, struct sk_err *err) SK_MUST_USE;
 void sk_spill_destroy(struct sk_spill *sp);                /* waits for the I/O that is under way; jobs that wait are dropped */
 struct sk_spill_job *sk_spill_job(uint32_t n) SK_MUST_USE; /* NULL: no memory; freed by sk_free */

@@ -472,6 +472,35 @@ TEST(spill_full_tmpfs) {
     CHECK_EQ(umount(test_dir()), 0);
 }
 
+TEST(spill_disk_that_was_full_at_first) { /* its quota was nine tenths of nothing for ever */
+    if (mount("tmpfs", test_dir(), "tmpfs", 0, "size=4m") != 0) test_skip("mounting a small tmpfs needs root");
+    static uint8_t bytes[4 << 20];
+    char path[300];
+    snprintf(path, sizeof path, "%s/others", test_dir());
+    int fd = open(path, O_CREAT | O_RDWR | O_CLOEXEC, 0600);
+    memset(bytes, 1, sizeof bytes);
+    CHECK(fd >= 0 && write(fd, bytes, sizeof bytes) > 4000000);
+    struct sk_spill *sp = make(test_dir(), SK_SPILL_QUOTA_FREE);
+    struct thing t = thing(1, 600000);
+    struct sk_err err;
+    struct sk_spill_job *j = job_of(&t, 1, false);
+    CHECK_RC(sk_spill_write(sp, j, &err), SK_ENOSPC);
+    CHECK_STR_HAS(err.msg, "disk full");
+    CHECK_EQ(ftruncate(fd, 0), 0);
+    CHECK_OK_ERR(sk_spill_write(sp, j, &err), &err);
+    j = next(sp);
+    CHECK_RC(j->rc, SK_OK);
+    written(j);
+    sk_free(j);
+    struct sk_spill_stats s;
+    sk_spill_get_stats(sp, &s);
+    CHECK(s.quota_bytes > 3000000 && s.quota_bytes < 4000000);
+    sk_spill_destroy(sp);
+    free(t.bytes);
+    close(fd);
+    CHECK_EQ(umount(test_dir()), 0);
+}
+
 TEST(spill_bad_directories) {
     char path[512];
     struct sk_spill *sp;

@@ -242,10 +242,10 @@ def test_a_deadlock_of_the_inline_engine_is_an_error(fresh):
         ray.get(a.outer.remote([a]))
 
 
-def run(code, **env):
+def run(code, wrap=(), **env):
     root = os.path.dirname(os.path.dirname(os.path.abspath(skate.__file__)))
     return subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(code)],
+        [*wrap, sys.executable, "-c", textwrap.dedent(code)],
         capture_output=True,
         text=True,
         timeout=240,
@@ -271,6 +271,47 @@ def test_auto_init_and_main_functions():
     """)
     assert p.stdout == "fine True\n", p.stderr
     assert p.stderr == ""
+
+
+START = """
+    import skate
+    try:
+        skate.init(num_cpus=1)
+    except Exception as e:
+        print(type(e).__name__, e)
+    else:
+        print("started")
+"""
+
+
+def in_namespace(mount):
+    """Runs a command behind `mount` in a mount namespace of its own, or None where that cannot be made."""
+    wrap = ["unshare", "-m", "sh", "-c", f'{mount} && exec "$@"', "sh"]
+    return wrap if subprocess.run([*wrap, "true"], capture_output=True).returncode == 0 else None
+
+
+def test_what_the_machine_lacks_is_said(tmp_path):
+    """One error each, that says what is missing and what to do."""
+    gone = "import os, tempfile; d = tempfile.mkdtemp(); os.chdir(d); os.rmdir(d)"
+    p = run(gone + textwrap.dedent(START))
+    assert "FileNotFoundError" in p.stdout and "the current directory of this program was deleted" in p.stdout, p.stdout + p.stderr
+    p = run(START, TMPDIR="/proc")
+    assert "/proc" in p.stdout and ("no file can be made" in p.stdout or "ValueError TMPDIR='/proc' is read-only" in p.stdout), (
+        p.stdout + p.stderr
+    )
+    assert p.stderr == ""
+    p = run(START, TMPDIR=str(tmp_path / "not_there"))
+    assert "is no directory, and what does not fit into memory is written there: set TMPDIR" in p.stdout, p.stdout + p.stderr
+    p = run(START, TMPDIR=str(tmp_path / "not_there"), SKATE_SPILL_DIR="")
+    assert p.stdout == "started\n", p.stdout + p.stderr
+    wrap = in_namespace(f"mount -t tmpfs -o ro none {tmp_path}")
+    if wrap:
+        p = run(START, wrap, TMPDIR=str(tmp_path))
+        assert "ValueError TMPDIR=" in p.stdout and "is read-only" in p.stdout, p.stdout + p.stderr
+    wrap = in_namespace("mount -t tmpfs none /dev && mkdir /dev/shm")
+    if wrap:
+        p = run(START, wrap)
+        assert "FileNotFoundError" in p.stdout and "/dev/null cannot be opened" in p.stdout, p.stdout + p.stderr
 
 
 def test_auto_init_by_many_threads_at_once():

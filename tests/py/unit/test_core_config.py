@@ -63,14 +63,20 @@ def test_unknown_names_are_told_once_with_the_nearest(monkeypatch, caplog):
 def test_spilling(monkeypatch, tmp_path):
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     out = config.resolve({})
-    assert out["spill_dir"] == [str(tmp_path)] and out["spill_bytes"] > 0
+    assert out["spill_dir"] == [str(tmp_path)] and out["spill_bytes"] == -1
     monkeypatch.setenv("SKATE_SPILL_DIR", "")
     assert config.resolve({})["spill_dir"] == []
     monkeypatch.setenv("SKATE_SPILL_DIR", str(tmp_path / "123"))
     assert config.resolve({})["spill_dir"] == [str(tmp_path / "123")]
     monkeypatch.setenv("SKATE_SPILL_DIR", f"{tmp_path}/a:{tmp_path}/b")
     out = config.resolve({})
-    assert out["spill_dir"] == [f"{tmp_path}/a", f"{tmp_path}/b"] and out["spill_bytes"] == config.spill_bytes([str(tmp_path)])
+    assert out["spill_dir"] == [f"{tmp_path}/a", f"{tmp_path}/b"]
+    monkeypatch.delenv("SKATE_SPILL_DIR")
+    for path, match in ((tmp_path / "none", "is no directory"), ("/proc/1/fd", "TMPDIR='/proc/1/fd' is read-only|is no directory")):
+        monkeypatch.setenv("TMPDIR", str(path))
+        if not os.access(path, os.W_OK):
+            with pytest.raises(ValueError, match=match):
+                config.resolve({})
     assert config.resolve({"spill_bytes": 5})["spill_bytes"] == 5
     ray = json.dumps({"type": "filesystem", "params": {"directory_path": [str(tmp_path), "/y"]}})
     assert config.from_ray({"object_spilling_config": ray, "max_io_workers": 4, "seed": 1}) == {
