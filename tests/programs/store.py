@@ -45,8 +45,8 @@ def _jpeg(i):
 
 def _iris():
     r = np.random.default_rng(0)
-    names = ["sepal length (cm)", "sepal width (cm)", "petal length (cm)", "petal width (cm)"]
-    return pa.table({**{n: np.round(r.uniform(0.1, 8, 150), 1) for n in names}, "target": np.repeat(np.arange(3), 50)})
+    sizes = [np.round(r.uniform(0.1, 8, 150), 1) for _ in range(4)]
+    return sizes, np.repeat(np.arange(3), 50)
 
 
 def objects():
@@ -67,11 +67,20 @@ def objects():
         yield "anyscale-imagenet", f"train/{i}.jpg", image
         yield "ray-example-data", f"image-datasets/simple/image{i}.jpg", image
     yield "anyscale-imagenet", "metadata.parquet", _parquet(pa.table({"key": [f"train/{i}.jpg" for i in range(IMAGES)]}))
-    iris, text = _iris(), io.BytesIO()
-    pc.write_csv(iris, text)
+    urls = pa.table({"image_url": [f"s3://anonymous@ray-example-data/image-datasets/simple/image{i}.jpg" for i in range(IMAGES)]})
+    yield "ray-example-data", "imagenet/metadata_file.parquet", _parquet(urls)
+    pixels = np.random.default_rng(0).integers(0, 256, (20, 32, 32, 3), dtype=np.uint8)
+    np.save(array := io.BytesIO(), pixels)
+    yield "air-example-data", "cifar-10/images.npy", array.getvalue()
+    yield "air-example-data", "cifar-10/parquet/0.parquet", _parquet(pa.table({"img": images[:20], "label": [i % 10 for i in range(20)]}))
+    (sizes, kind), text = _iris(), io.BytesIO()
+    names = ["sepal length (cm)", "sepal width (cm)", "petal length (cm)", "petal width (cm)", "target"]
+    pc.write_csv(pa.table([*sizes, kind], names), text)
+    names = ["sepal.length", "sepal.width", "petal.length", "petal.width", "variety"]
+    variety = np.array(["Setosa", "Versicolor", "Virginica"])[kind]
     yield "ray-example-data", "iris.csv", text.getvalue()
     yield "ray-example-data", "iris.csv.gz", gzip.compress(text.getvalue())
-    yield "ray-example-data", "iris.parquet", _parquet(iris)
+    yield "ray-example-data", "iris.parquet", _parquet(pa.table([*sizes, variety], names))
     yield "air-example-data", "iris.csv", text.getvalue()
     yield "ray-example-data", "this.txt", "".join(f"line {i}\n" for i in range(20)).encode()
     yield "ray-example-data", "simple.txt", b"one\ntwo\n"
@@ -79,6 +88,7 @@ def objects():
     yield "ray-example-data", "logs.json", "".join(f'{{"timestamp": {i}, "size": {i}}}\n' for i in range(20)).encode()
     yield "ray-example-data", "index.html", b"<html></html>"
     for i, image in enumerate(images[:5]):
+        yield "air-example-data", f"digits/{i}.png", image
         yield "ray-example-data", f"batoidea/JPEGImages/{i}.jpeg", image
         yield "air-example-data", f"AnimalDetection/{i}.jpg", image
         yield "ray-example-data", f"documents/{i}.txt", b"a document"

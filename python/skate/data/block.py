@@ -5,13 +5,17 @@ from __future__ import annotations
 import enum
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 Block = Any
 BlockColumn = Any
 BatchColumn = Any
 DataBatch = Any
 UserDefinedFunction = Any
+AggType = TypeVar("AggType")
+KeyType = TypeVar("KeyType")
+T = TypeVar("T")
+U = TypeVar("U")
 CallableClass = type
 
 

@@ -30,7 +30,7 @@ def blocks(text):
 
 
 def main(path):
-    good = n = 0
+    good, n, failed = 0, 0, []
     space = {"__name__": "__main__"}
     with open(path) as f:
         text = f.read()
@@ -45,6 +45,8 @@ def main(path):
                 raise
             print(f"--- block {n}, line {line}", file=sys.stderr)
             traceback.print_exc()
+            failed.append(f"block {n}, line {line}: {type(e).__name__}: {str(e).strip().splitlines()[-1:]}"[:200])
+    print("\n".join(failed))
     print(f"blocks {good} of {n}")
     return int(good < n)
 

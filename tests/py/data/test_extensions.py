@@ -166,3 +166,22 @@ def test_casting_tensors_looks_at_shapes():
     assert cast_batch(lists, pa.schema([("a", ArrowTensorTypeV2((2,), pa.int64()))])).column(0).to_numpy().tolist() == [[1, 2], [3, 4]]
     with pytest.raises(TypeError, match="'a'"):
         cast_batch(lists, pa.schema([("a", ArrowTensorTypeV2((3,), pa.int64()))]))
+
+
+def test_delegating_block_builder():
+    """What datasources written after Ray's documents collect their rows with."""
+    from skate.data._internal.delegating_block_builder import DelegatingBlockBuilder
+    from skate.data._internal.util import is_null, rows_same
+
+    b = DelegatingBlockBuilder()
+    assert b.build().num_rows == 0
+    b.add({"a": 1, "image": np.zeros((2, 3), np.uint8)})
+    b.add_batch({"a": np.array([2, 3]), "image": np.ones((2, 2, 3), np.uint8)})
+    assert b.num_rows() == 3 and b.get_estimated_memory_usage() > 0
+    t = b.build()
+    assert t["a"].to_pylist() == [1, 2, 3] and sd.from_arrow(t).take_all()[2]["image"].tolist() == [[1, 1, 1], [1, 1, 1]]
+    with pytest.raises(TypeError, match="a row is a dict"):
+        b.add([1])
+    assert [is_null(v) for v in (None, float("nan"), pd.NA, pd.NaT, 0, "", float("inf"))] == [True] * 4 + [False] * 3
+    one = pd.DataFrame({"a": [1, 2, 2], "b": [None, "x", "x"]})
+    assert rows_same(one, one[["b", "a"]][::-1]) and not rows_same(one, one.assign(a=[1, 1, 2])) and not rows_same(one, one[:2])
