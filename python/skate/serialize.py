@@ -268,7 +268,7 @@ def unpicklable(obj, error):
         inside = f"create it in a method of {obj.__name__}, for instance its __init__"
     where = getattr(obj, "__code__", None)
     lines = [
-        f"{' -> '.join([what] + path)}: {_kind(part)} cannot be sent to another process; {inside}",
+        f"{' -> '.join(map(str, [what, *path]))}: {_kind(part)} cannot be sent to another process; {inside}",
         f"  reason: {type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}",
         f"  defined at {where.co_filename}:{where.co_firstlineno}" if where else f"  while pickling {_type_name(obj)}",
     ]
