@@ -12,6 +12,8 @@ import importlib.util
 import sys
 from typing import Any
 
+from skate._private import absent  # here: the finder, which asks it, would be asked for it
+
 VERSION = "2.55.0"  # of Ray, whose names and defaults these are: what packages compare ray.__version__ with
 
 
@@ -80,8 +82,6 @@ def _asked_by_find_spec():
 
 class _Finder(importlib.abc.MetaPathFinder):
     def find_spec(self, name, path=None, target=None):
-        from skate._private import absent
-
         ours = _ours(name)
         if ours is None and not (name.startswith("skate.") and absent.why(name)):
             return None

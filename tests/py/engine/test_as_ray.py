@@ -121,6 +121,18 @@ print(ray is skate, skate.__version__ != own)
     assert run("-c", code, cwd=tmp_path, skate=False) == ("True\nTrue\nTrue True\n", "", 0)
 
 
+def test_the_first_thing_a_program_says(tmp_path):
+    """Nothing of skate was asked for before; and a value of the program's own on its DataContext reaches its functions, with a word."""
+    code = """
+import skate; skate.as_ray()
+import ray
+ray.data.DataContext.get_current().foo = 70001
+print(ray.data.range(1).map(lambda r: {"id": ray.data.DataContext.get_current().foo}).take_all())
+"""
+    out, err, status = run("-c", code, cwd=tmp_path, skate=False)
+    assert (out, status) == ("[{'id': 70001}]\n", 0) and "no setting 'foo'" in err
+
+
 def test_absent_are_absent():
     """No name of the table is there, else its error would hide it."""
     import importlib
