@@ -49,9 +49,34 @@ class Conversions:
 
     _facts: execute.Facts
 
-    def _kept(self) -> list[Any]:
-        """All blocks, in one schema."""
-        return self.materialize()._node.options["blocks"]  # type: ignore[attr-defined,no-any-return]
+    def _each(self, make: Any, keep: Any, back: Any) -> list[Any]:
+        """keep(make(batch)) for each block, in one schema: what was made before a block that widens it is made again, of back(what was kept), a Table."""
+        from skate.data.ops import merge
+        from skate.data.schema import concat_as
+        from skate.data.values.to_arrow import from_table
+
+        out, schemas = [], []
+        for rb in execute.in_one_schema(self):
+            out.append(keep(make(rb)))
+            schemas.append(rb.schema)
+            del rb
+        for i, s in enumerate(schemas):
+            if not s.equals(schemas[-1]):
+                out[i] = keep(make(merge(from_table(concat_as(back(out[i]), schemas[-1])))))
+        return out
+
+    def _refs(self, make: Any, columns: Any = None) -> list[Any]:
+        """References to make(batch). columns: a function from what was made to a dict of columns; None: it is a Table, a DataFrame or such a dict."""
+        import pyarrow as pa
+
+        import skate
+        from skate.data.batch import from_batch
+
+        def back(ref: Any) -> Any:
+            v = skate.get(ref) if columns is None else columns(skate.get(ref))
+            return v if isinstance(v, pa.Table) else pa.Table.from_batches(from_batch(v, "a block"))
+
+        return self._each(make, skate.put, back)
 
     def _table(self, limit: int | None = None) -> Any:
         """All rows as one pyarrow Table."""
@@ -108,9 +133,7 @@ class Conversions:
         """References to pyarrow Tables, one a block."""
         import pyarrow as pa
 
-        import skate
-
-        return [skate.put(pa.Table.from_batches([execute.fetch(b)])) for b in self._kept()]
+        return self._refs(lambda rb: pa.Table.from_batches([rb]))
 
     def to_numpy_refs(self, *, column: str | None = None) -> list[ObjectRef[Any]]:
         """References to dicts of arrays (or to the arrays of one column), one a block.
@@ -123,17 +146,17 @@ class Conversions:
             >>> [len(skate.get(r)) for r in skate.data.range(4, override_num_blocks=2).to_numpy_refs(column="id")]
             [2, 2]
         """
-        import skate
         from skate.data.batch import to_numpy
 
-        return [skate.put(to_numpy(execute.fetch(b)) if column is None else to_numpy(execute.fetch(b))[column]) for b in self._kept()]
+        if column is None:
+            return self._refs(to_numpy)
+        return self._refs(lambda rb: to_numpy(rb)[column], lambda v: {column: v})
 
     def to_pandas_refs(self) -> list[ObjectRef[pd.DataFrame]]:
         """References to DataFrames, one a block."""
-        import skate
         from skate.data.batch import to_pandas
 
-        return [skate.put(to_pandas(execute.fetch(b))) for b in self._kept()]
+        return self._refs(to_pandas)
 
     def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
         """The blocks as an Arrow stream, run while it is read: polars.DataFrame(ds), duckdb and pyarrow.table(ds) take it."""
@@ -185,11 +208,13 @@ class Conversions:
             meta: An empty DataFrame with the columns, as Dask takes it; by default from the first rows.
             verify_meta: Dask checks it.
         """
-        from skate.data.batch import to_pandas
+        import pyarrow as pa
+
+        from skate.data.batch import from_batch, to_pandas
 
         dd = _library("dask.dataframe", "to_dask", "dask")
         delayed = importlib.import_module("dask").delayed
-        frames = [to_pandas(execute.fetch(b)) for b in self._kept()]
+        frames = self._each(to_pandas, lambda df: df, lambda df: pa.Table.from_batches(from_batch(df, "a block")))
         return dd.from_delayed(
             [delayed(lambda f=f: f)() for f in frames], meta=frames[0].iloc[:0] if meta is None else meta, verify_meta=verify_meta
         )

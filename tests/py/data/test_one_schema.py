@@ -55,6 +55,8 @@ def test_one_type_in_parts_and_references():
         assert part.schema().types == [pa.int64()] and part.to_arrow().schema.types == [pa.int64()]
     assert [skate.get(ref).schema.types for ref in made([1, 0.5]).to_arrow_refs()] == [[pa.float64()]] * 2
     assert [skate.get(ref)["x"].dtype for ref in made([1, 0.5]).to_numpy_refs()] == [np.float64] * 2
+    assert [skate.get(ref).dtype for ref in made([1, 0.5]).to_numpy_refs(column="x")] == [np.float64] * 2
+    assert [str(skate.get(ref)["x"].dtype) for ref in made([1, None, 0.5]).to_pandas_refs()] == ["float64", "Float64", "float64"]
     (it,) = made([1, 0.5, 3]).streaming_split(1)
     assert [str(b["x"].dtype) for b in it.iter_batches(batch_size=1)] == ["int64", "float64", "float64"]
 
