@@ -510,3 +510,29 @@ TEST(batch_ends_of_offsets_are_checked) { /* by info already: it is two loads */
     CHECK_RC(sk_block_validate(b.p, b.n, NULL), SK_ECORRUPT);
     free_block(&b);
 }
+
+/* Name, type and nullability count, rows do not. */
+static uint32_t schema_of(const char *format, const char *name, int64_t length, int64_t flags) {
+    static const int64_t values[4] = {1, 2, 3, 4};
+    struct made batch, column;
+    struct sk_block_plan *plan;
+    uint64_t size;
+    struct sk_err err;
+    MAKE_LEAF(&column, format, name, length, 0, NULL, values);
+    column.schema.flags = flags;
+    make_batch(&batch, length);
+    make_child(&batch, &column);
+    CHECK_OK_ERR(sk_block_measure(&batch.schema, &batch.array, &plan, &size, &err), &err);
+    uint32_t crc = sk_block_plan_sizes(plan).schema_crc;
+    sk_block_plan_free(plan);
+    return crc;
+}
+
+TEST(batches_of_one_schema_have_one_checksum) {
+    uint32_t crc = schema_of("l", "x", 4, ARROW_FLAG_NULLABLE);
+    CHECK(crc);
+    CHECK_EQ(schema_of("l", "x", 1, ARROW_FLAG_NULLABLE), crc);
+    CHECK(schema_of("g", "x", 4, ARROW_FLAG_NULLABLE) != crc);
+    CHECK(schema_of("l", "y", 4, ARROW_FLAG_NULLABLE) != crc);
+    CHECK(schema_of("l", "x", 4, 0) != crc);
+}
