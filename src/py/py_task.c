@@ -332,12 +332,12 @@ static bool is_prepared(struct py_state *st, const struct tmpl *t) {
 
 static PyObject *m_around(PyObject *module, PyObject *args) {
     struct py_state *st = PyModule_GetState(module);
-    PyObject *path, *environ;
-    if (!PyArg_ParseTuple(args, "O!O!:around", &PyList_Type, &path, &PyDict_Type, &environ)) return NULL;
+    PyObject *path, *env;
+    if (!PyArg_ParseTuple(args, "O!O!:around", &PyList_Type, &path, &PyDict_Type, &env)) return NULL;
     Py_XSETREF(st->around.path, Py_NewRef(path));
-    Py_XSETREF(st->around.environ, Py_NewRef(environ));
+    Py_XSETREF(st->around.environ, Py_NewRef(env));
     st->around.path_n = PyList_GET_SIZE(path);
-    st->around.environ_n = PyDict_GET_SIZE(environ);
+    st->around.environ_n = PyDict_GET_SIZE(env);
     Py_RETURN_NONE;
 }
 

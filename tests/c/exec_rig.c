@@ -76,7 +76,8 @@ static void event(struct rig *r, struct sk_step_ev ev) {
 void rig_yield(struct rig *r, uint64_t task, uint64_t rows, uint64_t bytes) {
     CHECK(task);
     r->live++;
-    event(r, (struct sk_step_ev){.kind = SK_SEV_YIELDED, .task = task, .block = {++r->next_oid, 0, rows, bytes, 0}, .cost = bytes});
+    event(r, (struct sk_step_ev){
+                 .kind = SK_SEV_YIELDED, .task = task, .block = {.oid = ++r->next_oid, .n_rows = rows, .bytes = bytes}, .cost = bytes});
 }
 
 static void forget(struct rig *r, uint64_t task) {
