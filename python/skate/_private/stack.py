@@ -156,7 +156,8 @@ def _user(uid):
 def _is_driver(pid):
     """By what its segment says: for the eye, nothing is done to it."""
     try:
-        return _skate.stack_look(_segment(pid))[0] == pid
+        path = _segment(pid)
+        return path is not None and _skate.stack_look(path)[0] == pid
     except (OSError, ValueError, RuntimeError, TypeError):
         return False
 
