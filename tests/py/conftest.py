@@ -5,7 +5,10 @@ import sys
 import pytest
 
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "fault"))
-signal.signal(signal.SIGQUIT, signal.SIG_DFL)  # programs inherit it, and a shell that starts us in the background has it ignored
+# A shell that starts us in the background has both ignored: tests of Ctrl-C would hang, and programs inherit it.
+signal.signal(signal.SIGQUIT, signal.SIG_DFL)
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_collection_modifyitems(config, items):

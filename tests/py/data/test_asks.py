@@ -277,11 +277,15 @@ def test_24_replay_refuses_what_others_may_have_written(tmp_path):
     assert p.returncode == 1 and "written by others" in p.stderr and p.stdout == ""
 
 
-def test_24_bugs_of_skate_keep_their_traceback():
+def test_24_bugs_of_skate_keep_their_traceback(monkeypatch):
     import traceback
 
-    with pytest.raises(TypeError) as e:
-        sd.range(10).map_batches(3)
+    def bug(*args, **kwargs):
+        raise AttributeError("a bug of skate")
+
+    monkeypatch.setattr(sd.Dataset, "_add", bug)
+    with pytest.raises(AttributeError) as e:
+        sd.range(10).map_batches(same)
     assert any("dataset.py" in f.filename for f in traceback.extract_tb(e.value.__traceback__))
 
 
