@@ -115,6 +115,14 @@ static void reap(struct server *s) {
 
 /* ---- commands ------------------------------------------------------------------------------------------------------------------------- */
 
+/* When the kernel has no memory left it ends a worker, whose task runs again, and not the driver. Where /proc is not to be written, it chooses as ever. */
+static void first_to_go(void) {
+    int fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
+    if (fd < 0) return;
+    if (write(fd, "1000", 4) < 0) SK_DCHECK(errno != EINVAL);
+    (void)close(fd);
+}
+
 /* In the child. PDEATHSIG is cleared by fork and set only now: when the server died in between, the parent is another. */
 static void become_worker(struct server *s) {
     if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || getppid() != s->self) _exit(1);
@@ -128,6 +136,7 @@ static void become_worker(struct server *s) {
     (void)close(s->sigchld_fd);
     sk_vec_free(&s->kids);
     sk_vec_free(&s->out);
+    first_to_go();
     (void)sigprocmask(SIG_SETMASK, &s->old_mask, NULL);
 }
 

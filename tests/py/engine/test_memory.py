@@ -166,6 +166,16 @@ def test_off_and_retries(start):
     assert _skate.status()["memory_stops"] == 0
 
 
+def test_the_kernel_ends_workers_first(start):
+    ray = start()
+
+    def adjusted():
+        with open("/proc/self/oom_score_adj") as f:
+            return int(f.read())
+
+    assert ray.get(ray.remote(adjusted).remote()) == 1000 > adjusted()
+
+
 def test_usage_and_summary(start, gate):
     ray = start()
 
