@@ -20,7 +20,7 @@ import tomllib
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 PYTHON_PATH = os.path.join(os.path.dirname(os.path.dirname(HERE)), "python")
-CPUS = 8  # of the machine that programs of the documents are written for, by RAY_OVERRIDE_RESOURCES: both engines know it
+CPUS = 8  # of the machine that programs of the documents are written for, unless they say
 SECONDS = 120  # a program that says nothing of its time
 
 
@@ -31,6 +31,13 @@ class Program:
         self.name, self.command, self.entry, self.folder = name, command, entry, folder
         self.reason, self.prepare = reason, prepare
         self.seconds = entry.get("seconds", SECONDS)
+
+    def says_cpus(self):
+        """Whether it asks init() or a Cluster for CPUs itself."""
+        if self.prepare:
+            return True
+        with open(self.command[0]) as f:
+            return "num_cpus=" in f.read()
 
 
 def programs(table, ray_src, raysort_src):
@@ -102,17 +109,18 @@ def raysort(source, folder, config):
 def run(program, engine, env, keep):
     """(seconds, what its output ends with when it failed, blocks of a document) of one program."""
     folder = tempfile.mkdtemp(prefix="program-", dir=keep)
-    env = {**os.environ, **env, "RAY_OVERRIDE_RESOURCES": f'{{"CPU": {CPUS}}}', "TMPDIR": folder, **program.entry.get("env", {})}
+    env = {**os.environ, **env, "SKATE_NUM_CPUS": str(CPUS), "TMPDIR": folder, **program.entry.get("env", {})}
     paths = [PYTHON_PATH] if engine == "skate" else []
     try:
         if program.prepare:
             env.update(program.prepare(folder))
-            env.pop("RAY_OVERRIDE_RESOURCES")  # its cluster has what its nodes were given
         paths += [env["PYTHONPATH"]] if env.get("PYTHONPATH") else []
         env["PYTHONPATH"] = os.pathsep.join(paths)
         if engine == "ray":
             env.update(RAY_DISABLE_DASHBOARD="1", RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO="0", RAY_TMPDIR="/tmp")
             env.pop("TMPDIR")  # its sockets want a short path
+            if not program.says_cpus():  # else this would win
+                env["RAY_OVERRIDE_RESOURCES"] = f'{{"CPU": {CPUS}}}'
         command = [sys.executable, *(["-m", "skate", "run"] if engine == "skate" else []), *program.command]
         start, timeout = time.monotonic(), False
         with open(os.path.join(keep, "output"), "w+") as f:
@@ -146,7 +154,9 @@ def cell(result):
     seconds, error, blocks = result
     if blocks and error is not None:
         return f"{seconds:.1f} ({blocks[0]} of {blocks[1]} blocks)"
-    return f"{seconds:.1f}" if error is None else "fails"
+    if error is not None:
+        return f"> {seconds:.0f}" if error.startswith("no end within") else "fails"
+    return f"{seconds:.1f}"
 
 
 def last(error):
