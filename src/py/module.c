@@ -555,7 +555,10 @@ static int mod_clear(PyObject *m) {
     return 0;
 }
 
-static void mod_free(void *m) { (void)mod_clear(m); }
+static void mod_free(void *m) {
+    if (the_state == PyModule_GetState(m)) the_state = NULL;
+    (void)mod_clear(m);
+}
 
 static PyModuleDef_Slot slots[] = {{Py_mod_exec, mod_exec}, {0, NULL}};
 

@@ -802,9 +802,11 @@ void sk_worker_doing(const char *text, size_t n) {
     if (!the_client) return;
     struct sk_slot *s = the_client->slot;
     n = SK_MIN(n, sizeof s->doing - 1);
-    atomic_store_explicit(&s->hand, atomic_load_explicit(&s->task, memory_order_relaxed), memory_order_relaxed);
+    atomic_store_explicit(&s->hand, 0, memory_order_relaxed); /* who dies in between leaves nobody's text */
+    atomic_thread_fence(memory_order_release);
     memcpy(s->doing, text, n);
     s->doing[n] = 0;
+    atomic_store_explicit(&s->hand, atomic_load_explicit(&s->task, memory_order_relaxed), memory_order_release);
 }
 
 sk_rc sk_worker_serve(struct sk_runner *runner, const struct sk_worker_hooks *hooks, bool *was_worker, struct sk_err *err) {
