@@ -78,6 +78,8 @@ uint64_t sk_sysmem_cpu_milli(struct sk_sysmem *m); /* CPU quota in thousandths o
  * copy-on-write in full, sk_proc_own by its part, and counts what is in swap; it costs 20 ms a GB. */
 bool sk_proc_anon(pid_t pid, uint64_t *bytes);
 bool sk_proc_own(pid_t pid, uint64_t *bytes);
+/* A process as /proc tells it: its state, a letter ('T' or 't': it is stopped), and its parent. False: it is gone. */
+bool sk_proc_state(pid_t pid, char *state, pid_t *parent);
 
 /* ---- futex.c: futex and bell ------------------------------------------------------------------------------------------------ */
 

@@ -319,3 +319,10 @@ bool sk_proc_own(pid_t pid, uint64_t *bytes) {
     *bytes = ((anon != UINT64_MAX ? anon : keyed(t, "Private_Dirty", 0)) + keyed(t, "SwapPss", 0)) * 1024;
     return true;
 }
+
+bool sk_proc_state(pid_t pid, char *state, pid_t *parent) {
+    char buf[512];
+    const char *t = proc_file(pid, "stat", buf, sizeof buf);
+    if (t) t = strrchr(t, ')'); /* its name may hold anything */
+    return t && sscanf(t + 1, " %c %d", state, parent) == 2;
+}

@@ -2,10 +2,13 @@
 #include <fcntl.h>
 #include <sched.h>
 #include <signal.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "engine/local/local_int.h"
 #include "engine_help.h"
+#include "ipc_help.h"
 
 #define OPEN(...) eng_open(&(struct eng_opt){__VA_ARGS__})
 #define JOB(...) eng_job(&(struct job){__VA_ARGS__})
@@ -15,6 +18,12 @@ TASK(st_hold) { /* word 0: it runs, in process (word 4); until word 1 */
     gate_add(4, (uint32_t)getpid());
     gate_add(0, 1);
     return ret_i64(t, 0, gate_wait(1, 1) ? getpid() : 0, err);
+}
+TASK(st_hold_once) { /* waits for word 1 at its first attempt, as st_hold does */
+    if (t->attempt) return ret_i64(t, 0, t->attempt, err);
+    gate_add(4, (uint32_t)getpid());
+    gate_add(0, 1);
+    return ret_i64(t, 0, gate_wait(1, 1) ? 0 : -1, err);
 }
 TASK(st_new) { return ret_i64(t, 0, (int64_t)gate_add(2, 1), err); }
 
@@ -28,10 +37,13 @@ static char state_of(pid_t pid) {
     buf[n] = 0;
     return strrchr(buf, ')')[2];
 }
-static void stop(pid_t pid) {
+static void reach(pid_t pid, char state) {
     int64_t until = test_patience();
+    while (state_of(pid) != state) CHECK(sk_now_ns() < until && sched_yield() == 0);
+}
+static void stop(pid_t pid) {
     CHECK_EQ(kill(pid, SIGSTOP), 0);
-    while (state_of(pid) != 'T') CHECK(sk_now_ns() < until && sched_yield() == 0);
+    reach(pid, 'T');
 }
 static pid_t idle_worker(void) { return (pid_t)eng_take(JOB(.fn = "st_pid")); }
 
@@ -120,4 +132,91 @@ TEST(stopped_workers_end_with_the_engine) {
     eng_release(h);
     eng_close_now();
     CHECK(all_gone());
+}
+
+/* ---- held by the engine, while memory comes back (sk_lmem_hold) ------------------------------------------------------------------------- */
+
+static struct sk_lworker *hold(pid_t pid, bool still) { /* the worker, NULL: none has that pid */
+    struct sk_local *l = sk_container_of(eng, struct sk_local, base);
+    struct sk_lworker *w = NULL;
+    for (uint32_t i = 0; i < l->n_used && !w; i++)
+        if (l->workers[i] && l->workers[i]->pid == pid) w = l->workers[i];
+    if (w) sk_lmem_hold(l, w, still);
+    return w;
+}
+
+TEST(held_worker_goes_on) {
+    OPEN(.cpus = 1, .memory_every_ns = -1);
+    sk_oid h = JOB(.fn = "st_hold");
+    CHECK(gate_wait(0, 1));
+    pid_t p = (pid_t)atomic_load(&gate->w[4]);
+    int fds = count_fds();
+    eng->ops->lock(eng);
+    for (int i = 0; i < 3; i++) {
+        CHECK(hold(p, true)->mem.paused);
+        CHECK(hold(p, true)->mem.paused);
+        reach(p, 'T');
+        CHECK(!hold(p, false)->mem.paused);
+        CHECK(!hold(p, false)->mem.paused);
+        CHECK_NE(state_of(p), 'T');
+    }
+    CHECK_EQ(count_fds(), fds);
+    eng->ops->unlock(eng);
+    gate_add(1, 1);
+    CHECK_EQ(eng_take(h), p);
+    eng_close();
+}
+
+TEST(held_worker_that_somebody_has_stopped_stays_so) {
+    OPEN(.cpus = 1, .memory_every_ns = -1);
+    sk_oid h = JOB(.fn = "st_hold");
+    CHECK(gate_wait(0, 1));
+    pid_t p = (pid_t)atomic_load(&gate->w[4]);
+    stop(p);
+    eng->ops->lock(eng);
+    CHECK(!hold(p, true)->mem.paused);
+    CHECK(!hold(p, false)->mem.paused);
+    eng->ops->unlock(eng);
+    CHECK_EQ(state_of(p), 'T');
+    gate_add(1, 1);
+    CHECK_EQ(kill(p, SIGCONT), 0);
+    CHECK_EQ(eng_take(h), p);
+    eng_close();
+}
+
+TEST(held_worker_dies) { /* its task runs again, and nothing of it is left */
+    OPEN(.cpus = 1, .memory_every_ns = -1);
+    sk_oid h = JOB(.fn = "st_hold_once", .retries = 1);
+    CHECK(gate_wait(0, 1));
+    pid_t p = (pid_t)atomic_load(&gate->w[4]);
+    int fds = count_fds();
+    eng->ops->lock(eng);
+    CHECK(hold(p, true)->mem.paused);
+    reach(p, 'T');
+    CHECK_EQ(kill(p, SIGKILL), 0);
+    eng->ops->unlock(eng);
+    CHECK_EQ(eng_take(h), 1);
+    eng->ops->lock(eng);
+    CHECK(!hold(p, true));
+    CHECK_EQ(count_fds(), fds);
+    eng->ops->unlock(eng);
+    eng_close();
+}
+
+TEST(held_worker_has_died_and_its_pid_is_a_strangers) { /* its end is not reported yet: the stranger would be stopped for ever */
+    OPEN(.cpus = 1, .memory_every_ns = -1);
+    pid_t p = idle_worker(), stranger = fork();
+    if (stranger == 0)
+        for (;;) pause();
+    eng->ops->lock(eng);
+    struct sk_lworker *w = hold(p, false);
+    w->pid = stranger;
+    CHECK(!hold(stranger, true)->mem.paused);
+    for (int i = 0; i < 20; i++) CHECK_NE(state_of(stranger), 'T');
+    CHECK_EQ(kill(stranger, SIGKILL), 0);
+    CHECK_EQ(waitpid(stranger, NULL, 0), stranger);
+    CHECK(!hold(stranger, true)->mem.paused); /* nobody's */
+    w->pid = p;
+    eng->ops->unlock(eng);
+    eng_close();
 }

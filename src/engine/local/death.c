@@ -156,7 +156,7 @@ void sk_loop_worker_died(struct sk_local *l, struct sk_lworker *w, int status, u
         sk_actor_worker_died(l, a, charged, why);
     }
     bool bad_start = !w->up && !w->killed && (w->refused ? !l->n_live : status != -1 || w->kill_why);
-    sk_free(w->mem.story);
+    sk_lmem_gone(w);
     sk_map_deinit(&w->known);
     for (uint32_t i = 0; i < w->out.n; i++) sk_free(w->out.p[i]);
     sk_vec_free(&w->out);

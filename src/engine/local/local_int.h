@@ -473,6 +473,7 @@ struct sk_lworker {
         int64_t since_ns, exact_ns;      /* task began; shared_bytes is of then */
         bool oom, beside;                /* stopped for memory; while others ran */
         bool paused;                     /* by SIGSTOP, until memory that is on its way back is there */
+        int pidfd;                       /* while it is paused */
         char *story;                     /* of that; heap, may be NULL */
     } mem;
     uint64_t kill_task; /* not 0: because of this task; others that it takes along are not charged for it */
@@ -810,6 +811,10 @@ static inline bool sk_lmem_may_start(struct sk_local *l) { /* asked before each 
 }
 /* Its process ended by `status`: was it for memory? Then w->mem.oom. */
 void sk_lmem_died(struct sk_local *l, struct sk_lworker *w, int status);
+/* Its process holds still (SIGSTOP) or, `still` false, goes on. One that is stopped already, or is no child of the fork server's any more, is left alone. A
+ * SIGSTOP of somebody else that comes while it is held ends with that. */
+void sk_lmem_hold(struct sk_local *l, struct sk_lworker *w, bool still);
+void sk_lmem_gone(struct sk_lworker *w); /* it is freed */
 /* The task that it ran, which has begun: runs again, or ends with SK_EOOM. */
 void sk_lmem_stopped(struct sk_local *l, struct sk_lworker *w, struct sk_ltask *t);
 void sk_lmem_task_over(struct sk_local *l, struct sk_ltask *t); /* it is no task that runs alone any more */

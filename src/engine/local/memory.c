@@ -8,6 +8,7 @@
  * look: 5 us a worker and 60 us for the machine; four in a second while there is plenty, one in 5 ms when little is left. */
 #include <signal.h>
 #include <stdio.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -169,11 +170,29 @@ static void punch(struct sk_local *l, uint64_t bytes) {
     }
 }
 
-/* A process that grows holds still; `still` false: it goes on. What was held by somebody else stays so, but for these milliseconds. */
-static void hold(struct sk_lworker *w, bool still) {
-    bool going = w->killed || w->dying;
-    if (still && !w->mem.paused && !going) w->mem.paused = kill(w->pid, SIGSTOP) == 0;
-    else if (!still && w->mem.paused && kill(w->pid, SIGCONT) == 0) w->mem.paused = false;
+/* A signal to that very process, by its pidfd. Not by way of the fork server: it may be importing for seconds, and this is about milliseconds. */
+static bool send_signal(int pidfd, int sig) { return syscall(SYS_pidfd_send_signal, pidfd, sig, NULL, 0) == 0; }
+
+static void let_go_on(struct sk_lworker *w) {
+    if (!w->mem.paused) return;
+    (void)send_signal(w->mem.pidfd, SIGCONT); /* refused: it has ended */
+    (void)close(w->mem.pidfd);
+    w->mem.paused = false;
+}
+
+void sk_lmem_hold(struct sk_local *l, struct sk_lworker *w, bool still) {
+    char state;
+    pid_t parent;
+    if (!still) let_go_on(w);
+    if (!still || w->mem.paused || w->killed || w->dying || w->pid <= 0) return;
+    int fd = (int)syscall(SYS_pidfd_open, w->pid, 0);
+    if (fd < 0) return; /* it has ended, or there is no descriptor left: it grows on */
+    /* It may have ended unreported, and the number be a stranger's. Looked at after the descriptor is there: whoever has the number now is who is
+     * signalled, or nobody is. */
+    bool ours = sk_proc_state(w->pid, &state, &parent) && parent == l->srv.pid && state != 'T' && state != 't';
+    w->mem.pidfd = fd;
+    w->mem.paused = ours && send_signal(fd, SIGSTOP);
+    if (!w->mem.paused) (void)close(fd);
 }
 
 void sk_lmem_look(struct sk_local *l, int64_t now) {
@@ -211,7 +230,7 @@ void sk_lmem_look(struct sk_local *l, int64_t now) {
     if (plan.leave >= 0) sk_pool_leave(l, m->who.p[plan.leave], "memory is short, and it was idle");
     if (plan.stop >= 0) stop(l, m->who.p[plan.stop], &m->procs.p[plan.stop], plan.share_bytes);
     for (uint32_t i = 0; i < m->who.n && (plan.pause || m->any_paused); i++)
-        hold(m->who.p[i], plan.pause && (m->procs.p[i].grown_bytes || m->who.p[i]->mem.paused));
+        sk_lmem_hold(l, m->who.p[i], plan.pause && (m->procs.p[i].grown_bytes || m->who.p[i]->mem.paused));
     m->any_paused = plan.pause;
 }
 
@@ -258,6 +277,12 @@ void sk_lmem_died(struct sk_local *l, struct sk_lworker *w, int status) {
         snprintf(w->mem.story, STORY,
                  "the kernel's out-of-memory killer ended it; it had grown to %.0f MiB or more, and %.0f MiB is the limit (%s)",
                  mib(w->mem.peak_bytes), mib(m->limit_bytes), m->where);
+}
+
+void sk_lmem_gone(struct sk_lworker *w) {
+    let_go_on(w); /* what holds its descriptor is closed */
+    sk_free(w->mem.story);
+    w->mem.story = NULL;
 }
 
 void sk_lmem_task_over(struct sk_local *l, struct sk_ltask *t) {

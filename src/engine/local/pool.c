@@ -282,15 +282,9 @@ void sk_pool_reports(struct sk_local *l) {
 }
 
 static bool is_stopped(int32_t pid) {
-    char path[40], buf[512];
-    snprintf(path, sizeof path, "/proc/%d/stat", pid);
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    ssize_t n = fd >= 0 ? read(fd, buf, sizeof buf - 1) : 0;
-    if (fd >= 0) close(fd);
-    if (n <= 0) return false; /* it is gone: that will be reported */
-    buf[n] = 0;
-    const char *p = strrchr(buf, ')'); /* its name may hold anything */
-    return p && p[1] == ' ' && (p[2] == 'T' || p[2] == 't');
+    char state;
+    pid_t parent;
+    return sk_proc_state(pid, &state, &parent) && (state == 'T' || state == 't'); /* gone: that will be reported */
 }
 
 /* What a stopped process has claimed waits for it: it may go on, and have done half. What it has not begun must not, and a claim word can be taken
