@@ -1269,6 +1269,49 @@ TEST(local_fork_refused) { /* told as what it is; the processes that there are d
     eng_close();
 }
 
+static void *error_of(void *o) {
+    static char text[800];
+    eng_error(*(sk_oid *)o, text, sizeof text);
+    return text;
+}
+
+TEST(local_fork_refused_and_a_stream_that_nobody_reads) { /* hung: each refused try, one in a second, began the wait for the reader anew */
+    struct sk_local *l;
+    sk_tid t;
+    pthread_t th;
+    void *text;
+    uint32_t tries = 0;
+    int64_t since = 0, until = test_patience();
+    OPEN(.cpus = 1);
+    l = sk_container_of(eng, struct sk_local, base);
+    (void)eng_job_tid(&(struct job){.fn = "yields", .a = {VAL(5), VAL(0)}, .n_a = 2, .n_returns = SK_STREAMING, .window = 2}, &t);
+    CHECK(gate_wait(0, 1));
+    server_faults("forksrv.fork:fail");
+    sk_oid o = JOB(.fn = "seven");
+    CHECK_EQ(pthread_create(&th, NULL, error_of, &o), 0);
+    for (bool over = false; !over; sched_yield()) {
+        CHECK(sk_now_ns() < until);
+        eng->ops->lock(eng);
+        if (!since && l->driving && l->refused.again_ns && l->stall_since_ns && !l->place.n_starting) {
+            since = l->stall_since_ns;
+            tries = l->refused.n;
+            l->refused.again_ns = 0; /* the second is over */
+        } else if (since && l->refused.n > tries && !l->place.n_starting) {
+            CHECK_EQ(l->stall_since_ns, since);
+            l->stall_since_ns -= 3600 * SK_SEC;
+            over = true;
+        }
+        eng->ops->unlock(eng);
+    }
+    CHECK_EQ(pthread_join(th, &text), 0);
+    CHECK_STR_HAS(text, "and the system refuses another: fork: Resource temporarily unavailable");
+    for (int i = 0; i < 5; i++) CHECK_EQ(next_i64(t), i);
+    CHECK_EQ(next_i64(t), -1);
+    eng->ops->stream_drop(eng, t);
+    CHECK_EQ(eng_take(JOB(.fn = "seven")), 7);
+    eng_close();
+}
+
 TEST(local_fork_refused_at_the_start) { /* the first again and again, or some of many */
     char text[400];
     OPEN(.server_fault = "forksrv.fork:fail");

@@ -155,6 +155,7 @@ void sk_loop_worker_died(struct sk_local *l, struct sk_lworker *w, int status, u
         }
         sk_actor_worker_died(l, a, charged, why);
     }
+    bool existed = !w->refused;
     bool bad_start = !w->up && !w->killed && (w->refused ? !l->n_live : status != -1 || w->kill_why);
     sk_lmem_gone(w);
     sk_map_deinit(&w->known);
@@ -164,5 +165,5 @@ void sk_loop_worker_died(struct sk_local *l, struct sk_lworker *w, int status, u
     sk_free(w);
     if (bad_start) sk_pool_bad_start(l, why);
     sk_obj_drain(l);
-    l->progress++;
+    l->progress += existed; /* a process that the system refused changes nothing; `stuck` of loop.c waits while nothing does */
 }
