@@ -1,11 +1,13 @@
 /* memory_sim.c - the rules of the one budget over random machines: tasks that grow, actors, a store that fills and spills, other programs.
  *
  * Each machine has CPUs, a limit, what other programs hold, and tasks with a heap that grows to a peak at some rate, stays, and ends. Looks are
- * taken when the rules ask for them, kills take some time, a spill its bandwidth. The scheduler below is as simple as can be: it obeys
+ * taken when the rules ask for them, kills take some time (in some machines longer than anybody is held for), a spill its bandwidth. Who grows while the
+ * rules say pause holds still until a look says otherwise. The scheduler below is as simple as can be: it obeys
  * sk_memory_launch. Checked:
  *   - every run ends, and each task with a value or an error;
  *   - nobody is stopped while what is used, less what is on its way back, is within the limit, nor who is within its share;
  *   - a task that may be run again fails only when it does not fit alone, or others that do not end are beside it; one that cannot fit fails;
+ *   - nobody is held for longer than SK_MEMORY_PAUSE_NS and a look;
  *   - what is used exceeds the limit by no more than what can be filled between two looks and a kill. */
 #include <stdio.h>
 
@@ -29,6 +31,8 @@ struct proc { /* a worker */
     bool up, actor, going;
     int32_t task; /* -1: idle */
     uint64_t heap, left_over;
+    uint64_t seen, ahead; /* its heap at the last look; what the rules looked ahead when they stopped it */
+    bool held;
     int64_t since_ns, end_ns, gone_ns;
     bool beside;
 };
@@ -40,7 +44,8 @@ struct world {
     struct task t[TASKS];
     struct proc p[CPUS + ACTORS];
     uint32_t n_tasks, n_cpus, n_procs;
-    uint64_t n_looks, n_stops, n_alone, n_failed, worst;
+    uint64_t n_looks, n_stops, n_alone, n_failed, n_holds, worst;
+    int64_t held_ns; /* since when somebody is held; 0: nobody is */
     int64_t kill_ns, last_stop;
 };
 
@@ -65,7 +70,7 @@ static void make(struct world *w) {
     w->n_cpus = 1 + (uint32_t)test_below(CPUS);
     w->n_procs = w->n_cpus + (uint32_t)test_below(ACTORS + 1);
     w->n_tasks = 1 + (uint32_t)test_below(TASKS);
-    w->kill_ns = (int64_t)test_below(50) * STEP_NS;
+    w->kill_ns = (int64_t)test_below(test_below(8) ? 50 : 2000) * STEP_NS;
     w->spill_per_step = 1 * MB;
     w->fill = FILL;
     for (uint32_t i = w->n_cpus; i < w->n_procs; i++)
@@ -121,7 +126,7 @@ static void gone(struct world *w, struct proc *p) { /* as memory.c of the local 
         if (final && t->retriable && !p->beside) { /* only what does not fit */
             uint64_t rest = w->others + w->store;
             for (uint32_t i = 0; i < w->n_procs; i++) rest += w->p[i].up && &w->p[i] != p ? w->p[i].heap : 0;
-            CHECK_MSG(t->peak + rest + FILL * 6 > w->limit, "a task of %llu MB fails beside %llu MB, and %llu are allowed",
+            CHECK_MSG(t->peak + rest + FILL * 6 + p->ahead > w->limit, "a task of %llu MB fails beside %llu MB, and %llu are allowed",
                       (unsigned long long)(t->peak / MB), (unsigned long long)(rest / MB), (unsigned long long)(w->limit / MB));
         }
         t->state = final ? FAILED : WAITS_ALONE;
@@ -141,7 +146,7 @@ static void grow(struct world *w) {
             gone(w, p);
             continue;
         }
-        if (p->task < 0) continue;
+        if (p->task < 0 || p->held) continue;
         struct task *t = &w->t[p->task];
         uint64_t goal = SK_MAX(t->peak, p->left_over);
         uint64_t n = SK_MIN(SK_MIN(t->rate, room), goal - SK_MIN(p->heap, goal));
@@ -187,6 +192,7 @@ static uint64_t look(struct world *w) {
         const struct task *t = p->task >= 0 ? &w->t[p->task] : NULL;
         who[n] = i;
         v[n++] = (struct sk_memory_proc){.heap_bytes = p->heap,
+                                         .grown_bytes = p->heap - SK_MIN(p->seen, p->heap),
                                          .since_ns = p->since_ns,
                                          .what = p->going   ? SK_MEMORY_GOING
                                                  : p->actor ? SK_MEMORY_ACTOR
@@ -219,18 +225,29 @@ static uint64_t look(struct world *w) {
     }
     if (plan.stop >= 0) {
         struct proc *p = &w->p[who[plan.stop]];
-        CHECK_GT(view.used_bytes - going, w->limit);
+        CHECK_GT(view.used_bytes - going + w->m.ahead_bytes, w->limit);
         CHECK_GT(p->heap, plan.share_bytes);
         CHECK(!p->going && (p->actor || p->task >= 0));
         p->going = true;
         p->gone_ns = w->now + w->kill_ns;
+        p->ahead = w->m.ahead_bytes;
         p->beside = others_run(w, p) > 0;
         w->n_stops++;
     }
+    bool any = false;
+    for (uint32_t i = 0; i < n; i++) { /* as memory.c of the local engine */
+        struct proc *p = &w->p[who[i]];
+        bool still = plan.pause && (v[i].grown_bytes || p->held);
+        w->n_holds += still && !p->held && !p->going;
+        p->held = still && (p->held || !p->going);
+        any |= p->held;
+        p->seen = p->heap;
+    }
+    w->held_ns = !any ? 0 : w->held_ns ? w->held_ns : w->now;
     return SK_MAX(plan.store_max_bytes, w->limit / 64);
 }
 
-static void simulate(uint64_t *looks, uint64_t *stops, uint64_t *alone, uint64_t *failed, double *worst) {
+static void simulate(uint64_t *looks, uint64_t *stops, uint64_t *alone, uint64_t *failed, uint64_t *holds, double *worst) {
     static struct world w;
     make(&w);
     uint64_t store_max = UINT64_MAX;
@@ -240,6 +257,7 @@ static void simulate(uint64_t *looks, uint64_t *stops, uint64_t *alone, uint64_t
         grow(&w);
         store(&w, store_max);
         if (w.now >= w.next_look) store_max = look(&w);
+        if (w.held_ns) CHECK_LE(w.now - w.held_ns, SK_MEMORY_PAUSE_NS);
         launch(&w);
         uint64_t used = used_of(&w);
         w.worst = SK_MAX(w.worst, used - SK_MIN(used, w.limit));
@@ -257,17 +275,20 @@ static void simulate(uint64_t *looks, uint64_t *stops, uint64_t *alone, uint64_t
     *stops += w.n_stops;
     *alone += w.n_alone;
     *failed += w.n_failed;
+    *holds += w.n_holds;
     *worst = SK_MAX(*worst, (double)w.worst / (double)w.limit);
 }
 
 TEST_SLOW(memory_random_machines, 120) {
-    uint64_t looks = 0, stops = 0, alone = 0, failed = 0;
+    uint64_t looks = 0, stops = 0, alone = 0, failed = 0, holds = 0;
     double worst = 0;
     int n = test_rounds(100);
-    for (int i = 0; i < n; i++) simulate(&looks, &stops, &alone, &failed, &worst);
-    printf("# %d machines: %llu looks, %llu stops, %llu run again alone, %llu failed; at worst %.0f %% of the limit above it\n", n,
-           (unsigned long long)looks, (unsigned long long)stops, (unsigned long long)alone, (unsigned long long)failed, worst * 100);
+    for (int i = 0; i < n; i++) simulate(&looks, &stops, &alone, &failed, &holds, &worst);
+    printf("# %d machines: %llu looks, %llu stops, %llu run again alone, %llu failed, %llu held; at worst %.0f %% of the limit above it\n",
+           n, (unsigned long long)looks, (unsigned long long)stops, (unsigned long long)alone, (unsigned long long)failed,
+           (unsigned long long)holds, worst * 100);
     CHECK_GT(stops, 0);
     CHECK_GT(alone, 0);
     CHECK_GT(failed, 0);
+    CHECK_GT(holds, 0);
 }
