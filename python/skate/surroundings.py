@@ -1,8 +1,10 @@
 """What the driver's program changes around itself while the engine runs: sys.path, the environment, the working directory. In a notebook that is usual.
 
 Workers begin with what the driver had when the engine was opened. What has changed since then goes along with each definition of a function or class, and with the
-functions of a run of a Dataset; a worker puts it on when it loads one. A function that was sent before is sent again when sys.path or the environment has become
-longer or shorter (py_task.c looks at their sizes). An actor that lives stays as it is. Not here: runtime_env, which wins over this.
+functions of a run of a Dataset; a worker puts it on when it loads one, and again when it calls one after something else was put on. A function that was sent before
+is sent again when sys.path is another list, or sys.path or the environment has become longer or shorter (py_task.c looks at their sizes). The same surroundings
+have the same number, so who goes back to what was (a variable that is set for a call) uses what was sent then. An actor that lives stays as it is. Not here:
+runtime_env, which wins over this.
 """
 
 from __future__ import annotations
@@ -17,7 +19,12 @@ if TYPE_CHECKING:
 
 _start: tuple[list[str], str | None, dict[str, str]] | None = None  # of the driver, when the engine was opened
 _sent: dict[str, Any] | None = None  # last; None: nothing has ever changed
+_numbers: dict[Any, dict[str, Any]] = {}  # in the driver: what was sent, by content, the one asked for last at the end
+_count = 0  # numbers given; 0 is what the engine began with
 _before: dict[str, str | None] = {}  # in a worker: the variables put on, and what they were
+_base: tuple[list[str], str | None] | None = None  # in a worker: sys.path and the working directory before anything was put on
+_known: dict[int, dict[str, Any]] = {0: {"number": 0}}  # in a worker: what was put on, by number
+NUMBERS = 1000  # that are remembered; what comes back after more is sent again
 
 _OWN = ("SKATE_", "RAY_")
 
@@ -26,6 +33,7 @@ def begin(path: list[str], cwd: str | None) -> None:
     """In the driver: workers have this sys.path, are there (None: they stay where they are), and have os.environ as it is now."""
     global _start, _sent
     _start, _sent = (path, cwd, dict(os.environ)), None
+    _numbers.clear()
     from skate import _skate
 
     _skate.around(sys.path, getattr(os.environ, "_data", {}))
@@ -37,8 +45,9 @@ def path_now() -> list[str]:
 
 
 def changed() -> dict[str, Any] | None:
-    """What is different now: {"path", "cwd", "env"}, each where it is, and a number; None: nothing is, and nothing was. In a worker: what came from the driver."""
-    global _sent
+    """What is different now: {"path", "cwd", "env"}, each where it is, and a number, the same for the same; None: nothing is, and nothing was. In a worker: what
+    came from the driver."""
+    global _sent, _count
     if _start is None:
         return _sent
     path, cwd, env = _start
@@ -53,10 +62,22 @@ def changed() -> dict[str, Any] | None:
     more = {k: v for k, v in os.environ.items() if env.get(k) != v and not k.startswith(_OWN) and k != "CUDA_VISIBLE_DEVICES"}
     if more:
         now["env"] = more
-    last = _sent or {"number": 0}
-    if {**now, "number": last["number"]} != last:  # the number tells it from the same at another time, whose definitions are loaded already
-        _sent = {**now, "number": last["number"] + 1}
-    return _sent
+    if not now and _sent is None:
+        return None
+    content = (tuple(now.get("path", ())), now.get("cwd"), tuple(sorted(more.items())))
+    what = _numbers.pop(content, None)
+    if what is None:
+        _count += bool(now)
+        what = {**now, "number": _count if now else 0}
+        if len(_numbers) >= NUMBERS:
+            del _numbers[next(iter(_numbers))]
+    _numbers[content] = what
+    if what is not _sent:
+        from skate import _skate
+
+        _sent = what
+        _skate.surrounded(what["number"], False)
+    return what
 
 
 class _Along:
@@ -75,15 +96,29 @@ def along(data: bytes) -> bytes:
 
 def _arrive(what: dict[str, Any], data: bytes) -> Any:
     put_on(what)
-    return pickle.loads(data)
+    value = pickle.loads(data)
+    from skate import _skate
+
+    if _skate.in_worker():
+        _skate.surrounded(what["number"], True)
+    return value
+
+
+def again(number: int) -> None:
+    """In a worker: the surroundings that a function came with are put on again for a call of it."""
+    put_on(_known[number])
 
 
 def put_on(what: dict[str, Any]) -> None:
     """Makes this worker's surroundings those. What is its own (of its runtime_env, or changed by what ran here) stays, and comes first."""
-    global _sent
+    global _sent, _base
     from skate import _skate
 
-    if what == _sent or not _skate.in_worker():
+    if not _skate.in_worker():
+        return
+    _known[what["number"]] = what
+    _skate.surrounded(what["number"], False)
+    if what == _sent:
         return
     import importlib
 
@@ -91,13 +126,21 @@ def put_on(what: dict[str, Any]) -> None:
 
     own: Any = runtime_env._own or {}
     before, _sent = _sent or {}, what
-    if "path" in what:
-        had = set(before.get("path") or what["path"])
-        sys.path[:] = [p for p in sys.path if p not in had and p not in what["path"]] + what["path"]
-        importlib.invalidate_caches()
-    if "cwd" in what and not own.get("working_dir"):
+    if _base is None:
         try:
-            os.chdir(what["cwd"])
+            here: str | None = os.getcwd()
+        except OSError:  # removed meanwhile
+            here = None
+        _base = list(sys.path), here
+    if "path" in what or "path" in before:
+        path = what.get("path") or _base[0]
+        had = {*before.get("path", ()), *path}
+        sys.path[:] = [p for p in sys.path if p not in had] + path
+        importlib.invalidate_caches()
+    cwd = what.get("cwd") or ("cwd" in before and _base[1])
+    if cwd and not own.get("working_dir"):
+        try:
+            os.chdir(cwd)
         except OSError:  # removed meanwhile
             pass
     env = {k: v for k, v in what.get("env", {}).items() if k not in (own.get("env_vars") or {})}

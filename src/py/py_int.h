@@ -54,6 +54,7 @@ struct py_fn { /* worker side: a definition, its callable once it was needed */
     size_t def_n;
     PyObject *callable; /* function or class; for a method: its name (str), or what every actor has: a function of (instance, ...) */
     PyObject *retry_on; /* tuple of classes: only these exceptions are worth another run; NULL: all */
+    uint32_t around;    /* number of the surroundings that it runs in; 0: those that the worker began with */
 };
 
 struct py_ref;
@@ -88,8 +89,11 @@ struct py_state {
     PyTypeObject *ndarray;                              /* NULL until numpy is imported by somebody */
     struct {
         PyObject *path, *environ; /* of the driver; NULL: not asked for */
+        PyObject *sys, *s_path;   /* where sys.path is looked up: a program may put another list there */
         Py_ssize_t path_n, environ_n;
-        uint32_t number;
+        uint32_t tick;     /* how often they were seen to be others */
+        uint32_t content;  /* number of what there is, the same for the same (surroundings.py); in a worker: of what it has put on */
+        uint32_t arrived;  /* in a worker: that of the definition that was loaded last; 0: it came without */
     } around;              /* see is_prepared() in py_task.c */
     PyObject *dtype[128];  /* by struct character */
     uint64_t store_bytes;  /* of the open engine, in a driver */

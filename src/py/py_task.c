@@ -16,10 +16,22 @@ struct sig {                                /* for checking calls where they are
     bool varargs, varkw;
 };
 
+#define KEPT 8 /* definitions of a template for other surroundings, the one that was used longest ago goes */
+
+struct made {         /* a definition for one kind of surroundings */
+    PyObject *def;    /* bytes */
+    PyObject *refs;   /* references in the closure: live as long as the definition; or NULL */
+    sk_fid fid;       /* 0: this engine does not have it yet */
+    uint32_t content; /* number of the surroundings */
+};
+
 struct tmpl {
     PyObject_HEAD enum kind kind;
-    uint32_t gen;    /* fid and shape are known to this engine */
-    uint32_t around; /* of st->around, when it was sent */
+    uint32_t gen;     /* fid and shape are known to this engine */
+    uint32_t tick;    /* of st->around, when it was sent */
+    uint32_t content; /* of the surroundings that `def` is for */
+    uint32_t n_kept;
+    struct made *kept; /* the definitions for others; NULL: there were none */
     sk_fid fid;
     sk_shape shape;
     uint32_t n_returns, stream_window;
@@ -319,15 +331,21 @@ static int keep_text(PyObject **to, PyObject *o, PyTypeObject *type, const char 
     return 0;
 }
 
-/* What the program has around itself (skate/surroundings.py) is another since a function was sent, as far as sizes tell: it is sent again, with that. 2 ns. */
+/* What the program has around itself (skate/surroundings.py) is another since a function was sent, as far as sizes tell, or it has another list for sys.path:
+ * what was sent with the same before is used, else it is sent again, with that. 10 ns. */
 static bool is_prepared(struct py_state *st, const struct tmpl *t) {
-    if (st->around.path &&
-        SK_UNLIKELY(PyList_GET_SIZE(st->around.path) != st->around.path_n || PyDict_GET_SIZE(st->around.environ) != st->around.environ_n)) {
-        st->around.path_n = PyList_GET_SIZE(st->around.path);
-        st->around.environ_n = PyDict_GET_SIZE(st->around.environ);
-        st->around.number++;
+    if (st->around.path) {
+        PyObject *path = PyDict_GetItemWithError(st->around.sys, st->around.s_path);
+        bool other = path != st->around.path && path && PyList_Check(path);
+        if (SK_UNLIKELY(other)) Py_SETREF(st->around.path, Py_NewRef(path));
+        if (SK_UNLIKELY(other || PyList_GET_SIZE(st->around.path) != st->around.path_n ||
+                        PyDict_GET_SIZE(st->around.environ) != st->around.environ_n)) {
+            st->around.path_n = PyList_GET_SIZE(st->around.path);
+            st->around.environ_n = PyDict_GET_SIZE(st->around.environ);
+            st->around.tick++;
+        }
     }
-    return t->gen == st->gen && t->around == st->around.number;
+    return t->gen == st->gen && t->tick == st->around.tick;
 }
 
 static PyObject *m_around(PyObject *module, PyObject *args) {
@@ -338,18 +356,88 @@ static PyObject *m_around(PyObject *module, PyObject *args) {
     Py_XSETREF(st->around.environ, Py_NewRef(env));
     st->around.path_n = PyList_GET_SIZE(path);
     st->around.environ_n = PyDict_GET_SIZE(env);
+    if (!st->around.sys) {
+        PyObject *sys = PyImport_ImportModule("sys");
+        st->around.s_path = PyUnicode_InternFromString("path");
+        st->around.sys = sys ? Py_NewRef(PyModule_GetDict(sys)) : NULL;
+        Py_XDECREF(sys);
+    }
+    if (!st->around.sys || !st->around.s_path) {
+        Py_CLEAR(st->around.path);
+        return NULL;
+    }
+    st->around.content = 0;
+    st->around.tick++;
     Py_RETURN_NONE;
+}
+
+static PyObject *m_surrounded(PyObject *module, PyObject *args) {
+    struct py_state *st = PyModule_GetState(module);
+    unsigned content;
+    int arrives;
+    if (!PyArg_ParseTuple(args, "Ip:surrounded", &content, &arrives)) return NULL;
+    st->around.content = content;
+    if (arrives) st->around.arrived = content;
+    Py_RETURN_NONE;
+}
+
+static void forget_kept(struct tmpl *t) {
+    struct made *kept = t->kept;
+    uint32_t n = t->n_kept;
+    t->kept = NULL; /* destructors below are user code */
+    t->n_kept = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        Py_XDECREF(kept[i].def);
+        Py_XDECREF(kept[i].refs);
+    }
+    sk_free(kept);
+}
+
+/* The definition of `d` becomes the one for what the program has around itself now: one that was made for the same before, or none (make_def() makes it). */
+static int turn_def(struct py_state *st, struct tmpl *d) {
+    PyObject *m = PyImport_ImportModule("skate.surroundings"), *r = m ? PyObject_CallMethod(m, "changed", NULL) : NULL;
+    Py_XDECREF(m);
+    Py_XDECREF(r);
+    if (!r || py_gone(st, st->gen)) return -1;
+    if (!d->def || d->content == st->around.content) return 0;
+    if (!d->kept && !(d->kept = sk_calloc(SK_TAG_PY, KEPT * sizeof *d->kept))) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    struct made was = {d->def, d->def_refs, d->fid, d->content}, now = {.content = st->around.content}, gone = {0};
+    uint32_t i = 0;
+    while (i < d->n_kept && d->kept[i].content != now.content) i++;
+    if (i < d->n_kept) now = d->kept[i];
+    else if (d->n_kept < KEPT) d->n_kept++;
+    else gone = d->kept[--i];
+    memmove(d->kept + 1, d->kept, i * sizeof *d->kept); /* in the order of their last use */
+    d->kept[0] = was;
+    d->def = now.def;
+    d->def_refs = now.refs;
+    d->fid = now.fid;
+    d->content = now.content;
+    Py_XDECREF(gone.def);
+    Py_XDECREF(gone.refs);
+    return 0;
 }
 
 static int prepare(struct py_state *st, struct tmpl *t) {
     struct tmpl *d = t->base ? (struct tmpl *)(void *)t->base : t;
-    if (d->around != st->around.number && d->kind != METHOD) {
-        Py_CLEAR(d->def);
-        Py_CLEAR(d->def_refs);
-        d->fid.v = 0;
+    if (d->kind != METHOD) {
+        if (d->gen != st->gen) { /* another engine began with other surroundings */
+            forget_kept(d);
+            d->fid.v = 0;
+            if (d->content) {
+                Py_CLEAR(d->def);
+                Py_CLEAR(d->def_refs);
+            }
+        }
+        if (d->tick != st->around.tick && d->def && turn_def(st, d) < 0) return -1;
     }
-    if ((d->gen != st->gen || d->fid.v == 0) &&
-        (make_def(st, d) < 0 || py_define(st, d->def, d->named ? d->target : d->name, d->kind == METHOD, &d->fid) < 0))
+    bool made = !d->def;
+    if (make_def(st, d) < 0) return -1;
+    if (made) d->content = st->around.content; /* dump_function looked at them */
+    if ((d->gen != st->gen || d->fid.v == 0) && py_define(st, d->def, d->named ? d->target : d->name, d->kind == METHOD, &d->fid) < 0)
         return -1; /* a name of one call is not the definition's */
     t->fid = d->fid;
     t->shape = 0;
@@ -379,7 +467,7 @@ static int prepare(struct py_state *st, struct tmpl *t) {
         }
     }
     t->gen = st->gen;
-    d->around = t->around = st->around.number;
+    d->tick = t->tick = st->around.tick;
     return 0;
 }
 
@@ -850,6 +938,7 @@ static int tmpl_traverse(PyObject *self, visitproc visit, void *arg) {
     Py_VISIT(t->token);
     Py_VISIT(t->base);
     Py_VISIT(t->def_refs);
+    for (uint32_t i = 0; i < t->n_kept; i++) Py_VISIT(t->kept[i].refs);
     Py_VISIT(t->sig.func);
     return 0;
 }
@@ -863,6 +952,7 @@ static int tmpl_clear(PyObject *self) {
     Py_CLEAR(t->base);
     Py_CLEAR(t->def);
     Py_CLEAR(t->def_refs);
+    forget_kept(t);
     Py_CLEAR(t->name);
     Py_CLEAR(t->kw_names);
     Py_CLEAR(t->kw_bytes);
@@ -1135,7 +1225,10 @@ static PyObject *m_weak_token(PyObject *module, PyObject *id) {
 }
 
 PyMethodDef py_task_methods[] = {
-    {"around", m_around, METH_VARARGS, "around(sys.path, dict of the environment): functions are sent again when their sizes change."},
+    {"around", m_around, METH_VARARGS,
+     "around(sys.path, dict of the environment): functions are sent again when their sizes change, or sys.path is another list."},
+    {"surrounded", m_surrounded, METH_VARARGS,
+     "surrounded(number of the surroundings that this process has now, whether a definition came with them)"},
     {"weak_token", m_weak_token, METH_O, "weak_token(actor's number): a handle that is not counted."},
     {"actor_kill", m_actor_kill, METH_VARARGS, "actor_kill(token, no_restart)"},
     {"actor_find", m_actor_find, METH_VARARGS,

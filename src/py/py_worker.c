@@ -116,7 +116,9 @@ static PyObject *callable_of(struct py_state *st, struct py_fn *f, bool method) 
     if (method) return f->callable = method_of(st, f);
     PyObject *def = PyBytes_FromStringAndSize(f->def, (Py_ssize_t)f->def_n);
     if (!def) return NULL;
+    st->around.arrived = 0;
     f->callable = PyObject_CallOneArg(st->hook_load_function, def);
+    f->around = st->around.arrived;
     Py_DECREF(def);
     if (f->callable && !f->retry_on) {
         f->retry_on = PyObject_GetAttrString(f->callable, "__skate_retry_on__");
@@ -127,6 +129,14 @@ static PyObject *callable_of(struct py_state *st, struct py_fn *f, bool method) 
         f->def = NULL;
     }
     return f->callable;
+}
+
+/* This worker has the surroundings that a function or class was sent with; others ran here since. A method runs in those of its actor. */
+static int be_around(const struct py_fn *f) {
+    PyObject *m = PyImport_ImportModule("skate.surroundings"), *r = m ? PyObject_CallMethod(m, "again", "I", f->around) : NULL;
+    Py_XDECREF(m);
+    Py_XDECREF(r);
+    return r ? 0 : -1;
 }
 
 /* ---- the child of a fork in a task ---------------------------------------------------------------------------------------------------- */
@@ -598,6 +608,7 @@ static sk_rc run(struct py_state *st, struct sk_task *t, struct sk_err *err) {
         return SK_ERR(err, SK_ENOMEM, "%u arguments", t->n_args);
     PyObject *target = callable_of(st, f, method);
     uint32_t from = t->n_args && t->args[0].kind == PY_KWNAMES;
+    if (SK_UNLIKELY(target && !method && st->worker && f->around != st->around.content) && be_around(f) < 0) target = NULL;
     if (target && (!from || (kwnames = kwnames_of(&t->args[0]))) && decode_args(st, t, from, args, &n) == 0 &&
         (!kwnames || (size_t)PyTuple_GET_SIZE(kwnames) < n))
         result = call(st, t, target, args, n - 1, kwnames);

@@ -85,3 +85,58 @@ def test_the_working_directory_goes_along_with_what_is_sent_from_then_on(tmp_pat
         skate.get(early.options(max_retries=0).remote())
     assert skate.get(late.remote()) == "hi"
     assert sd.range(1).map(lambda r: {"t": open("here.txt").read()}).take_all() == [{"t": "hi"}]
+
+
+class Counted:
+    """Counts how often it is pickled."""
+
+    def __init__(self):
+        self.n = 0
+
+    def __reduce__(self):
+        self.n += 1
+        return str, ()
+
+
+def test_who_goes_back_to_what_was_uses_what_was_sent_then(monkeypatch):
+    counted = Counted()
+
+    @skate.remote
+    def env(name):
+        return counted, os.environ.get(name)
+
+    template = env.options(num_cpus=1)
+    skate.get(env.remote("SURROUNDINGS_B"))
+    for i in range(500):
+        for value in ("1", None):
+            if value:
+                monkeypatch.setenv("SURROUNDINGS_B", value)
+            else:
+                monkeypatch.delenv("SURROUNDINGS_B")
+            ref = (env if i % 2 else template).remote("SURROUNDINGS_B")
+            if i % 100 == 0:
+                assert skate.get(ref)[1] == value, "a worker puts on what a function came with, also when it has it loaded"
+    assert counted.n == 2
+    for i in range(30):
+        monkeypatch.setenv(f"SURROUNDINGS_C{i}", "1")
+        assert skate.get(env.remote("SURROUNDINGS_C0"))[1] == "1"
+    for i in range(30):
+        monkeypatch.delenv(f"SURROUNDINGS_C{i}")
+    assert skate.get(env.remote("SURROUNDINGS_C0"))[1] is None and counted.n <= 34  # it was sent again, as the others are many
+
+
+def test_another_list_for_sys_path_is_seen_and_taken_back(lib):
+    name, folder = lib
+
+    @skate.remote(num_cpus=2)
+    def f():
+        return folder in sys.path, os.getcwd()
+
+    before, here = sys.path, os.getcwd()
+    assert skate.get(f.remote()) == (False, here)
+    try:
+        sys.path = [folder] + sys.path  # noqa: RUF005
+        assert skate.get(f.remote()) == (True, here)
+    finally:
+        sys.path = before
+    assert skate.get(f.remote()) == (False, here)
