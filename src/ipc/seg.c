@@ -96,7 +96,8 @@ sk_rc sk_seg_create(struct sk_seg *s, const char *label, size_t size, bool huge,
         rc = SK_ERR(err, SK_EIO, "size segment %s: fault injected", label);
         goto out;
     }
-    if (fchmod(fd, 0600) != 0) { /* it is 0777 or 0666: /proc/<pid>/fd lets in who may look there */
+    if (SK_FAULT("seg.mode") ? (errno = EPERM, true)
+                             : fchmod(fd, 0600) != 0) { /* it is 0777 or 0666: /proc/<pid>/fd lets in who may look there */
         rc = SK_ERR_SYS(err, "close segment %s to other users", label);
         goto out;
     }

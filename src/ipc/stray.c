@@ -77,7 +77,7 @@ sk_rc sk_stray_watch(struct sk_err *err) {
     close_fd(&leash.rd); /* of the server that this worker was forked from */
     close_fd(&leash.wr);
     leash.ours = false;
-    if (SK_FAULT("stray.pipe") || pipe2(fd, O_CLOEXEC | O_NONBLOCK) != 0)
+    if (SK_FAULT("stray.pipe") ? (errno = EMFILE, true) : pipe2(fd, O_CLOEXEC | O_NONBLOCK) != 0)
         return SK_ERR_SYS(err, "a pipe for what tasks fork (check ulimit -n)");
     leash.rd = fd[0];
     leash.wr = fd[1];

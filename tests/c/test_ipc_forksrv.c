@@ -149,6 +149,42 @@ static void strays_of(bool stop) {
 TEST(forksrv_what_a_worker_forks_ends_with_it) { strays_of(false); }
 TEST(forksrv_what_a_worker_forks_ends_with_the_server) { strays_of(true); }
 
+/* A worker, or the server itself, that could not tie down what its tasks fork does not run any: it ends, and says why. */
+static void no_leash(const char *fault, bool server, const char *says) {
+    struct driver v;
+    char text[600];
+    int keep = dup(2), told = memfd_create("stderr", MFD_CLOEXEC);
+    CHECK(keep >= 0 && told >= 0);
+    driver_begin(&v);
+    strcpy(v.d->fault, fault);
+    CHECK_EQ(dup2(told, 2), 2);
+    driver_start(&v, -1);
+    CHECK_EQ(dup2(keep, 2), 2);
+    if (server) {
+        struct sk_fork_report r;
+        CHECK_RC(next_report(&v, &r), SK_EDEAD);
+    }
+    for (uint32_t i = 0; i < 2 && !server; i++) { /* and the server goes on */
+        spawn_n(&v, i, 1);
+        (void)expect_report(&v, SK_FORK_STARTED);
+        struct sk_fork_report r = expect_report(&v, SK_FORK_ENDED);
+        CHECK(r.worker == i && WIFEXITED(r.status) && WEXITSTATUS(r.status) == 1);
+    }
+    CHECK_EQ(atomic_load(&v.d->running), 0);
+    ssize_t n = pread(told, text, sizeof text - 1, 0);
+    CHECK_GT(n, 0);
+    text[n] = 0;
+    CHECK_STR_HAS(text, says);
+    driver_end(&v);
+    close(keep);
+    close(told);
+}
+
+TEST(forksrv_no_pipe_for_what_a_worker_forks) {
+    no_leash("stray.pipe:fail:2", false, "skate worker: a pipe for what tasks fork (check ulimit -n): Too many open files");
+    no_leash("stray.pipe:fail:1", true, "skate fork server: a pipe for what tasks fork (check ulimit -n): Too many open files");
+}
+
 TEST(forksrv_notes_of_any_size) {
     struct driver v = driver_with(ACT_EXIT, 0);
     const size_t sizes[] = {0, 1, 5, 4096, 300000, (size_t)4 << 20};
