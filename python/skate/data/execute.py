@@ -50,7 +50,7 @@ class Node:
     blocks_of: of a node with op "late": a function from its context and inputs to blocks, called when a run needs them (see late.py).
     """
 
-    __slots__ = ("op", "label", "params", "inputs", "options", "each_run", "blocks_of", "runs")
+    __slots__ = ("op", "label", "params", "inputs", "options", "each_run", "blocks_of", "counter")
 
     def __init__(
         self,
@@ -64,7 +64,17 @@ class Node:
         **options: Any,
     ):
         self.op, self.label, self.params, self.inputs, self.options = op, label, params, inputs, options
-        self.each_run, self.blocks_of, self.runs = each_run, blocks_of, 0
+        self.each_run, self.blocks_of = each_run, blocks_of
+        self.counter = [0]  # of the runs that began; one for a node and all that replace it
+
+    @property
+    def runs(self) -> int:
+        """How many runs began that draw something anew."""
+        return self.counter[0]
+
+    @runs.setter
+    def runs(self, n: int) -> None:
+        self.counter[0] = n
 
     def __reduce__(self) -> Any:
         """The nodes below it as a flat list: a chain of thousands is deeper than pickle goes."""
@@ -82,11 +92,21 @@ class Node:
         params = {**self.params, **different.pop("params", {})}
         return Node(self.op, self.label, params, self.inputs, **{"blocks_of": self.blocks_of, **self.options, **different})
 
-    def with_params(self, **params: Any) -> Node:
-        """The same with other parameters."""
-        return Node(
-            self.op, self.label, {**self.params, **params}, self.inputs, each_run=self.each_run, blocks_of=self.blocks_of, **self.options
+    def replaced(
+        self, *, params: dict[str, Any] | None = None, inputs: tuple[Node, ...] | None = None, options: dict[str, Any] | None = None
+    ) -> Node:
+        """The same operator with other parameters, inputs or options (None: as they are). Its runs count as runs of this one, and the other way round."""
+        new = Node(
+            self.op,
+            self.label,
+            self.params if params is None else params,
+            self.inputs if inputs is None else inputs,
+            each_run=self.each_run,
+            blocks_of=self.blocks_of,
+            **(self.options if options is None else options),
         )
+        new.counter = self.counter
+        return new
 
     def beside(self, options: dict[str, Any]) -> Node:
         """Of a reader that asks for nothing: the same in the placement group of its consumer, which may be all that there is."""
@@ -94,7 +114,7 @@ class Node:
         if "group" not in options or self.op != "read" or own:
             return self
         more = {**self.options, "group": options["group"], "bundle": options["bundle"]}
-        return Node(self.op, self.label, self.params, self.inputs, each_run=self.each_run, blocks_of=self.blocks_of, **more)
+        return self.replaced(options=more)
 
     def dump(self, context: DataContext, hold: list[Any] | None) -> bytes:
         """Parameters for the workers; functions of users bring the settings of the Dataset along. hold: see carried.py."""
@@ -271,7 +291,7 @@ def lower(root: Node, context: DataContext | None = None, hold: list[Any] | None
         elif this.op == "late":
             this = Node("blocks", f"{this.label} (BLOCKING: all of its input first, {expected(this.inputs)})", {}, (), blocks=[])
         if context is not None and context.on_error != "raise" and this.op in bad.OPS and this.params.get("on_error") is None:
-            this = this.with_params(on_error=context.on_error)
+            this = this.replaced(params={**this.params, "on_error": context.on_error})
         options = {**everywhere, **this.options}
         if "blocks" in options:
             options = {

@@ -53,7 +53,7 @@ def push(root: Node) -> Node:
         elif all(a is b for a, b in zip(inputs, n.inputs, strict=True)):
             made[id(n)] = n
         else:
-            made[id(n)] = Node(n.op, n.label, n.params, inputs, each_run=n.each_run, **n.options)
+            made[id(n)] = n.replaced(inputs=inputs)
     return made[id(root)]
 
 
@@ -81,7 +81,7 @@ def _reader(n: Node, need: set[str] | None, tests: Tests) -> Node:
         changed = True
     if not changed:
         return n
-    return Node(n.op, n.label, params, n.inputs, each_run=n.each_run, **n.options)
+    return n.replaced(params=params)
 
 
 def _through(n: Node, need: set[str] | None, tests: Tests) -> tuple[set[str] | None, Tests]:

@@ -251,6 +251,21 @@ def test_shuffled_files(tmp_path):
         sd.read_csv(str(tmp_path), shuffle="rows")
 
 
+def test_each_run_differs_when_the_reader_is_told_what_is_needed(tmp_path):
+    """What is pushed down makes other nodes of a plan, whose runs count all the same."""
+    for i in range(8):
+        pq.write_table(pa.table({"v": [i], "w": [i]}), tmp_path / f"{i}.parquet")
+
+    def runs(ds, n=4):
+        return {tuple(r["v"] for r in ds.take_all()) for _ in range(n)}
+
+    assert len(runs(sd.read_parquet(str(tmp_path), shuffle=FileShuffleConfig(seed=1)).select_columns(["v"]))) > 1
+    seed = sd.RandomSeedConfig(seed=1, reseed_after_execution=True)
+    assert len(runs(sd.read_parquet(str(tmp_path)).random_sample(0.5, seed=seed).select_columns(["v"]))) > 1
+    fixed = FileShuffleConfig(seed=1, reseed_after_execution=False)
+    assert len(runs(sd.read_parquet(str(tmp_path), shuffle=fixed).select_columns(["v"]), 2)) == 1
+
+
 class Counting(Datasource):
     def estimate_inmemory_data_size(self):
         return None
