@@ -55,14 +55,18 @@ class Conversions:
         from skate.data.schema import concat_as
         from skate.data.values.to_arrow import from_table
 
-        out, schemas = [], []
+        out, had = [], []
         for rb in execute.in_one_schema(self):
             out.append(keep(make(rb)))
-            schemas.append(rb.schema)
+            had.append((rb.schema, rb.num_rows))
             del rb
-        for i, s in enumerate(schemas):
-            if not s.equals(schemas[-1]):
-                out[i] = keep(make(merge(from_table(concat_as(back(out[i]), schemas[-1])))))
+        if not had:
+            return out
+        last = had[-1][0] if any(rows for _, rows in had) else max((schema for schema, _ in had), key=len)
+        for i, (schema, rows) in enumerate(had):
+            if not schema.equals(last):
+                table = concat_as(back(out[i]), last) if rows else last.empty_table()  # nobody asked a function for the type of no rows
+                out[i] = keep(make(merge(from_table(table))))
         return out
 
     def _refs(self, make: Any, columns: Any = None) -> list[Any]:

@@ -372,7 +372,7 @@ class Widening:
         if rb.schema is self.schema or rb.schema.equals(self.schema):
             return rb
         if not rb.num_rows:  # nobody asked a function for its type
-            return cast_batch(rb.slice(0, 0).select([]), self.schema) if rb.num_columns else rb
+            return cast_batch(rb.slice(0, 0).select([]), self.schema)
         self.schema = self._wider(rb.schema, first)
         try:
             return cast_batch(rb, self.schema)

@@ -3,6 +3,7 @@
 from fractions import Fraction
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.orc as orc
 import pyarrow.parquet as pq
@@ -59,6 +60,22 @@ def test_one_type_in_parts_and_references():
     assert [str(skate.get(ref)["x"].dtype) for ref in made([1, None, 0.5]).to_pandas_refs()] == ["float64", "Float64", "float64"]
     (it,) = made([1, 0.5, 3]).streaming_split(1)
     assert [str(b["x"].dtype) for b in it.iter_batches(batch_size=1)] == ["int64", "float64", "float64"]
+
+
+@pytest.mark.parametrize(
+    "nothing", [lambda: pd.DataFrame(), lambda: pa.table({}), lambda: pd.DataFrame({"y": pd.Series([], dtype="int64")})]
+)
+def test_a_block_without_rows_says_nothing_of_the_schema(nothing):
+    for empty in (1, 0):
+        ds = sd.range(2, override_num_blocks=2).map_batches(
+            lambda b, empty=empty: nothing() if b["id"][0] == empty else {"x": b["id"] + 0.5}, batch_size=1
+        )
+        tables = skate.get(ds.to_arrow_refs())
+        assert [t.schema.names for t in tables] == [["x"]] * 2 and pa.concat_tables(tables)["x"].to_pylist() == [1.5 - empty]
+        assert sorted(len(f) for f in skate.get(ds.to_pandas_refs())) == [0, 1]
+        assert sorted(len(f["x"]) for f in skate.get(ds.to_numpy_refs())) == [0, 1]
+    none = sd.range(2, override_num_blocks=2).map_batches(lambda b: nothing(), batch_size=1)
+    assert sum(t.num_rows for t in skate.get(none.to_arrow_refs())) == 0
 
 
 def test_a_stream_only_widens():
