@@ -12,7 +12,8 @@ import os
 from dataclasses import dataclass
 from typing import Any
 
-QUIET_S = 3.0  # the first look; the second, a tick later, is the first that can say something
+QUIET_S = 3.0  # the first look; the second, LOOK_S later, is the first that can say something
+LOOK_S = 1.0  # from a look to the next: it reads two files of each thread that is at work
 WORKING_S = 60.0  # what works without giving anything is told of after so long
 SHARE = 1 / 50  # of the time, on a CPU or in line for one, that is work
 DRIVER = 1 / 4  # of the time, in line for a CPU, after which this process may be the one that is late
@@ -38,10 +39,10 @@ class Quiet:
         self.told = 0.0  # when it was told last, in seconds of quiet
 
     def wants(self, quiet_s: float) -> bool:
-        """Whether look() is to be called: nothing has moved for long enough."""
+        """Whether look() is to be called: nothing has moved for long enough, and the last look is not of just now."""
         if quiet_s < QUIET_S or (self.last is not None and quiet_s < self.last[0]):
             self.__init__()  # type: ignore[misc]
-        return quiet_s >= QUIET_S
+        return quiet_s >= (QUIET_S if self.last is None else self.last[0] + LOOK_S)
 
     def look(self, quiet_s: float, now: Sample, longest_s: float = 0.0) -> bool:
         """Whether it is to be told now. longest_s: what the longest task of the operators that run took."""
