@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import logging
 import os
-import re
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -309,7 +308,7 @@ def sizes(node: Any) -> dict[str, list[tuple[int, int]]]:
 def looked(stats: dict[str, Any], elapsed: float, inputs: dict[str, list[tuple[int, int]]], verbose: bool = False) -> Look:
     """A run as a line: "Read->Map ━━━━ 120/400 inputs · 1,234 rows/s · 5.6 MiB · 0:00:05 left · limited by MapBatches(Model)". Rows and bytes are those of
     the inputs that are done; bytes as their files or ranges say. verbose: what goes on has the tasks of each operator."""
-    from skate.data.context import _bytes_text
+    from skate.data.stats import nbytes
 
     ops = stats.get("ops") or []
     done = total = rows = size = 0
@@ -330,7 +329,7 @@ def looked(stats: dict[str, Any], elapsed: float, inputs: dict[str, list[tuple[i
             continue
         done, total = done + mine, total + n
     notes = [f"{rows / elapsed:,.0f} rows/s"] if elapsed > 0 else []
-    notes += [re.sub(r"(?<=\d)(?=[A-Z])", " ", _bytes_text(size))] if size else []
+    notes += [nbytes(size)] if size else []
     left = seconds_left(ops, elapsed) if ops and elapsed > 0 else None
     notes += [f"{clock(left)} left"] if left is not None else []
     i = stats.get("bottleneck")

@@ -63,7 +63,7 @@ def test_progress_line_is_honest():
     }
     look = looked(stats, 2.0, {"Read": [(10, 1 << 20)] * 400})
     assert (look.what, look.done, look.total) == ("Read->Map(f) · MapBatches(Model)", 120, 400)
-    assert look.notes == ["500 rows/s", "120.0 MiB", "0:00:05 left", "limited by MapBatches(Model)"]  # rows and bytes of the input
+    assert look.notes == ["500 rows/s", "120 MiB", "0:00:05 left", "limited by MapBatches(Model)"]  # rows and bytes of the input
     assert looked(stats, 2.0, {}, verbose=True).what == "Read->Map(f) 120/400 · MapBatches(Model) 80"
     blocks = {"label": "Blocks", "kind": "blocks", "rows_out": 100, "bytes_out": 800, "blocks_out": 20, "total_units": -1}
     look = looked({"ops": [blocks, {"label": "Map(f)", "kind": "tasks", "tasks_done": 5, "tasks_queued": 15}], "bottleneck": None}, 1.0, {})
