@@ -320,10 +320,10 @@ def interrupted(ds):
     begun = threading.Event()
 
     def kill():
-        begun.wait()
-        os.kill(os.getpid(), signal.SIGINT)
+        if begun.wait(60):
+            os.kill(os.getpid(), signal.SIGINT)
 
-    threading.Thread(target=kill).start()
+    threading.Thread(target=kill, daemon=True).start()
     for row in ds.iter_rows():
         begun.set()
         while True:
