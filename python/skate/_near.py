@@ -16,11 +16,18 @@ def likeness(name, known):
     return best
 
 
+def nearest_few(name, known, most=3, least=0.6):
+    """Up to `most` names of `known` (an iterable of str) that look most like `name`, the best first; [] where none has a likeness of `least`."""
+    low = str(name).lower()
+    scored = [
+        (likeness(name, k), sum(map(str.__eq__, k.lower(), low)), k) for k in known
+    ]  # of equally alike ones those with the letters in their places
+    return [k for score, _, k in sorted(scored, key=lambda v: (-v[0], -v[1]))[:most] if score >= least]
+
+
 def nearest(name, known, least=0.6):
     """The name of `known` (an iterable of str) that looks most like `name`; None: none has a likeness of `least`."""
-    scored = [(likeness(name, k), k) for k in known]
-    best = max(scored, default=(0.0, None))
-    return best[1] if best[0] >= least else None
+    return next(iter(nearest_few(name, known, 1, least)), None)
 
 
 def guess(name, known, least=0.6):

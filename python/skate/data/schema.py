@@ -28,6 +28,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from skate._near import nearest_few
+
 if TYPE_CHECKING:
     import pyarrow as pa
 
@@ -40,11 +42,7 @@ def columns_are(name: str, names: Any) -> str:
     names = list(map(str, names))
     if len(names) <= 12:
         return f"columns are {', '.join(names)}"
-    from difflib import SequenceMatcher, get_close_matches
-
-    name = str(name)
-    alike = [(SequenceMatcher(None, n, name).ratio(), sum(map(str.__eq__, n, name)), n) for n in get_close_matches(name, names, 200, 0.5)]
-    near = [n for *_, n in sorted(alike, key=lambda v: (-v[0], -v[1]))[:3]]  # of equally alike ones those with the letters in their places
+    near = nearest_few(name, names, least=0.5)
     meant = (
         f"did you mean {' or '.join([', '.join(map(repr, near[:-1])), repr(near[-1])] if near[1:] else [repr(near[0])])}? " if near else ""
     )
