@@ -674,8 +674,8 @@ sk_rc sk_ltask_take_args(struct sk_local *l, struct sk_ltask *t, struct sk_err *
 void sk_ltask_let_args_go(struct sk_local *l, struct sk_ltask *t);
 void sk_ltask_forget_deps(struct sk_ltask *t);
 void sk_ltask_ready(struct sk_local *l, struct sk_ltask *t); /* all its arguments were there a moment ago */
-void sk_ltask_due(struct sk_local *l,
-                  struct sk_ltask *t); /* the same, said by the end of another: here or later, in the loop that looks already */
+/* The same, said by the end of another: here or later, in the loop that looks already. */
+void sk_ltask_due(struct sk_local *l, struct sk_ltask *t);
 void sk_ltask_emit(struct sk_ltask *t, struct sk_event *ev);                            /* to its sink, if it has one */
 void sk_ltask_retry(struct sk_local *l, struct sk_ltask *t, sk_rc rc, const char *why); /* what ended this attempt */
 void sk_ltask_cancel(struct sk_local *l, struct sk_ltask *t, bool force);
@@ -828,15 +828,15 @@ bool sk_local_check(struct sk_local *l); /* check.c: every structure against the
 sk_rc sk_pool_start(struct sk_local *l, struct sk_err *err); /* fork server, threads */
 void sk_pool_stop(struct sk_local *l);
 void sk_pool_reports(struct sk_local *l); /* what the fork server says: who came up, who ended */
-/* Asked when no idle worker will do. NULL: refused, or at the limit; there an idle one is told to make room, and its death asks again. */
 /* So many processes can be had: max_workers or, for a second after the system refused one several times in a row, as many as there were. */
 uint32_t sk_pool_limit(const struct sk_local *l);
+/* Asked when no idle worker will do. NULL: refused, or at the limit; there an idle one is told to make room, and its death asks again. */
 struct sk_lworker *sk_pool_spawn(struct sk_local *l);
 void sk_pool_bad_start(struct sk_local *l, const char *why); /* after several in a row what waits for workers fails */
 void sk_pool_kill(struct sk_local *l, struct sk_lworker *w, const char *why);
-void sk_pool_leave(struct sk_local *l, struct sk_lworker *w,
-                   const char *why);                           /* asks it to end by itself; nothing is sent to it any more */
-void sk_pool_retire(struct sk_local *l, struct sk_lworker *w); /* killed and idle: it is given nothing any more */
+/* Asks it to end by itself; nothing is sent to it any more. */
+void sk_pool_leave(struct sk_local *l, struct sk_lworker *w, const char *why);
+void sk_pool_retire(struct sk_local *l, struct sk_lworker *w);                   /* killed and idle: it is given nothing any more */
 void sk_pool_kill_task(struct sk_local *l, struct sk_ltask *t, const char *why); /* the worker that it is on */
 static inline uint32_t sk_pool_worker_state(const struct sk_lworker *w) {        /* of sk_worker_info */
     return w->killed ? 3 : w->place.state == SK_W_STARTING ? 0 : w->place.state == SK_W_IDLE ? 1 : 2;
