@@ -35,11 +35,10 @@ sk_rc sk_names_add(struct sk_list *all, const char *what, struct sk_bytes space,
     SK_TRY(sk_names_check(what, space, name, err));
     if (!name.n) return SK_OK;
     if (sk_names_find(all, space, name))
-        return SK_ERR(
-            err, SK_EEXIST,
-            "the name '%.*s' is already taken by a living %s%s%.*s%s. Please use a different name, or the %s that there is",
-            (int)SK_MIN(name.n, 200), (const char *)name.p, what, space.n ? " of namespace '" : "", (int)SK_MIN(space.n, 200),
-            (const char *)space.p, space.n ? "'" : "", what);
+        return SK_ERR(err, SK_EEXIST,
+                      "the name '%.*s' is already taken by a living %s%s%.*s%s. Please use a different name, or the %s that there is",
+                      (int)SK_MIN(name.n, 200), (const char *)name.p, what, space.n ? " of namespace '" : "", (int)SK_MIN(space.n, 200),
+                      (const char *)space.p, space.n ? "'" : "", what);
     struct sk_name *n = sk_alloc(SK_TAG_ENGINE, sizeof *n + space.n + name.n + meta.n);
     if (!n) return SK_ERR(err, SK_ENOMEM, "no memory for the name of the %s", what);
     uint8_t *at = n->bytes;
