@@ -166,6 +166,7 @@ def task_skip() -> int:
 
 # --- functions and actors
 def around(path: list[str], environ: dict[Any, Any]) -> None: ...  # functions are sent again when the size of one of these has changed
+def surrounded(content: int, arrives: bool) -> None: ...  # the number of the surroundings that this process has now; they came with a definition
 
 class Template:
     """Everything about a remote function (or one method of an actor) that does not change between calls.
