@@ -149,12 +149,12 @@ def tolerates(params: dict[str, Any]) -> bool:
 
 
 def read(params: dict[str, Any], batches: None) -> Batches:
-    from skate.data.schema import check_names
-
-    known: Any = None
+    known: Any = params.get("read_before")  # by an earlier task of this stage
     for rb in importlib.import_module("skate.data.read." + params["format"]).run(params, task):
         if known is None or not rb.schema.equals(known):
-            known = rb.schema
+            from skate.data.schema import check_names
+
+            params["read_before"] = known = rb.schema
             check_names(known.names, f"{params['label']}, {task.source or 'its input'}")
         yield rb
 

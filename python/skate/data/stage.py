@@ -81,8 +81,8 @@ class Chain:
         self, exec_args: tuple[int | None, int, int, bytes, list[tuple[int, int, int]]], blocks: tuple[pa.RecordBatch, ...]
     ) -> Iterator[Any]:
         seq, cap, target, unit, ranges = exec_args
-        if self.context is not None:
-            DataContext._set_current(self.context)  # another stage may have run here
+        if self.context is not None and DataContext._current is not self.context:  # another stage may have run here
+            DataContext._set_current(self.context)
         t = ops.task
         running = ops._skate.current_task()
         t.reader, t.careful, t.kept = self.ops[0][1]["label"], bool(running and running[3]), None
