@@ -603,10 +603,9 @@ class LocalIterator(_Steps):
                 if not source:
                     source.append(self._build(timeout))
                 while True:
+                    if not queues[i] and timeout is not None and any(queues):
+                        yield _NotReady()  # the others first, so that little is kept; once, since perhaps nobody reads them
                     if not queues[i]:
-                        if timeout is not None and any(queues):  # the others first, so that little is kept
-                            yield _NotReady()
-                            continue
                         item = next(source[0], queues)
                         if item is queues:
                             return

@@ -314,6 +314,9 @@ def test_parallel_iterators(ray):
     assert list(a.union(b, deterministic=True)) == [(1, 0), (2, "x"), (3, 1), (4, "y"), (5, 2), (6, "z")]  # one context
     one, two = from_range(4, 1).gather_sync().duplicate(2)
     assert list(one.batch(2).union(two)) == [0, [0, 1], 1, 2, [2, 3], 3]
+    one, two = from_range(4, 1).gather_sync().duplicate(2)
+    assert sorted(one.union(from_range(2, 1).gather_sync())) == [0, 0, 1, 1, 2, 3]  # while nobody reads the other
+    assert list(two) == [0, 1, 2, 3]
     assert sorted(from_range(6).gather_async().union(from_range(3).gather_async())) == [0, 0, 1, 1, 2, 2, 3, 4, 5]
     assert len({actor for actor, _ in from_range(6, 3).gather_async().zip_with_source_actor()}) == 3
 
