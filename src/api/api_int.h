@@ -3,7 +3,9 @@
 #define SK_API_INT_H
 
 #include "../skate.h"
-#include "engine/engine.h"
+#include "engine/conf.h"
+#include "engine/host.h"
+#include "engine/worker.h"
 
 enum { KIND_BYTES = 1, KIND_ACTOR = 2, KIND_FAILURE = 0xE2 /* text without NUL, after the code in 4 bytes */ };
 

@@ -78,7 +78,7 @@ sk_rc sk_api_define(struct sk_engine *e, const char *name, sk_fid *out) {
     if (!f) return SK_ERR(&last, SK_ENOENT, "no function '%s' is registered in this process", name ? name : "(null)");
     *out = (sk_fid){f->id};
     if (__atomic_load_n(&f->defined, __ATOMIC_ACQUIRE)) return SK_OK;
-    SK_TRY(e->ops->fn_define(e, *out, f->name, (struct sk_bytes){f->name, strlen(f->name)}, &last));
+    SK_TRY(e->ops->define(e, *out, f->name, (struct sk_bytes){f->name, strlen(f->name)}, &last));
     __atomic_store_n(&f->defined, true, __ATOMIC_RELEASE);
     return SK_OK;
 }

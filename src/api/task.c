@@ -53,7 +53,7 @@ static sk_rc shape_of(struct sk_engine *e, const struct skate_call_opts *o, doub
         return SK_ERR(sk_api_err(), SK_EINFEASIBLE, "a task asks for a resource, but skate_init was given none");
     struct sk_res r = {.amount = {(int64_t)(cpus * SK_RES_UNIT + 0.5)}};
     if (amount > 0) r.amount[sk_api_resource()] = (int64_t)(amount * SK_RES_UNIT + 0.5);
-    return e->ops->shape(e, &r, out, sk_api_err());
+    return sk_shape_of(e, &r, out, sk_api_err());
 }
 
 static sk_rc call_begin(struct call *c, const char *name, const struct skate_arg *args, size_t n, const struct skate_call_opts *o) {
@@ -144,13 +144,13 @@ int skate_actor_call(skate_actor a, const char *name, const struct skate_arg *ar
 void skate_actor_release(skate_actor a) {
     struct sk_engine *e = a.id ? sk_api_engine() : NULL;
     if (!e) return;
-    e->ops->actor_release(e, (sk_aid){a.id});
+    sk_actor_release(e, (sk_aid){a.id});
     e->ops->release(e, (sk_oid){a.ready});
 }
 
 int skate_actor_kill(skate_actor a) {
     struct sk_engine *e = sk_api_engine();
-    return e ? e->ops->actor_kill(e, (sk_aid){a.id}, true, sk_api_err()) : SK_ECLOSED;
+    return e ? e->ops->actor_end(e, (sk_aid){a.id}, true, sk_api_err()) : SK_ECLOSED;
 }
 
 /* ---- inside ------------------------------------------------------------------------------------------------------------------------ */
@@ -180,8 +180,8 @@ int skate_arg_actor(const struct skate_task *t, size_t i, skate_actor *out) {
     if (i >= t->t->n_args || t->t->args[i].kind != KIND_ACTOR)
         return SK_ERR(sk_api_err(), SK_EINVAL, "argument %zu is no handle of an actor", i);
     SK_TRY(skate_arg_copy(t, i, out, sizeof *out));
-    t->t->engine->ops->actor_addref(t->t->engine, (sk_aid){out->id});
-    t->t->engine->ops->addref(t->t->engine, (sk_oid){out->ready});
+    sk_actor_retain(t->t->engine, (sk_aid){out->id});
+    t->t->engine->ops->retain(t->t->engine, (sk_oid){out->ready});
     return SK_OK;
 }
 

@@ -18,7 +18,7 @@ enum {
     SK_OK = 0,
     SK_ENOMEM = -1,       /* the C heap or mmap refused */
     SK_EINVAL = -2,       /* the caller's argument is wrong */
-    SK_ENOSYS = -3,       /* this engine has no such ability (see caps) */
+    SK_ENOSYS = -3,       /* not here: a machine, or a simulation of one, has no such ability */
     SK_EIO = -4,          /* a system call failed; errno is in the message */
     SK_ENOSPC = -5,       /* a disk is full */
     SK_EFULL = -6,        /* the object store is full, or the object can never fit */

@@ -43,4 +43,14 @@ static inline void sk_copy(void *dst, const void *src, size_t n) {
     memcpy(d, s, n);
 }
 
+/* ---- copy.c */
+
+/* Told before [at, at+n), of at most 2 MiB, is written, on the thread that writes it. */
+typedef void (*sk_copy_warm)(void *ctx, void *at, size_t n);
+/* n bytes, no overlap; from 8 MiB on by two threads, if the caller has a core to spare (`two`). warm NULL: into memory that is read next, here; else
+ * past the cache. Thread-safe. */
+void sk_copy_large(void *dst, const void *src, size_t n, bool two, sk_copy_warm warm, void *ctx);
+void sk_copy_hint(void *dst, size_t n); /* fresh memory of malloc: huge pages, as the faults of small ones cost ten times the copy */
+void sk_copy_forget(void);              /* in the child of a fork: the second thread is the parent's */
+
 #endif

@@ -17,7 +17,10 @@ static inline struct sk_wr sk_wr_init(void *p, size_t cap) { return (struct sk_w
 static inline bool sk_wr_ok(const struct sk_wr *w) { return w->n <= w->cap; }
 
 static inline void sk_wr_raw(struct sk_wr *w, const void *src, size_t n) {
-    if (n && w->n + n <= w->cap) memcpy(w->p + w->n, src, n);
+    if (n && w->n + n <= w->cap) {
+        SK_DCHECK(w->p);
+        memcpy(w->p + w->n, src, n);
+    }
     w->n += n;
 }
 static inline void sk_wr_align(struct sk_wr *w, size_t a) {

@@ -65,6 +65,7 @@ struct builder { /* collects ranges; merges neighbours, so the usual outcome is 
 
 static bool builder_push(struct builder *b, int64_t at, int64_t n) {
     struct sk_block_range *r = b->mem ? (void *)(b->mem + 1) : &b->set.one;
+    SK_DCHECK(!b->mem == !b->cap && b->set.n_ranges <= SK_MAX(b->cap, 1));
     if (!n) return true;
     if (__builtin_add_overflow(b->set.total, n, &b->set.total)) return false;
     if (b->set.n_ranges) {
@@ -281,6 +282,7 @@ static sk_rc dense_rows(struct walk *w, const struct ArrowArray *a, const uint8_
     const struct sk_block_range *r = sk_block_ranges(abs);
     for (size_t i = 0; i < abs->n_ranges; i++) {
         for (int64_t j = r[i].at; j < r[i].at + r[i].n; j++) {
+            SK_DCHECK(types && offsets);
             uint8_t id = ((const uint8_t *)types)[j], c = map[id];
             if (c == 0xFF) return BAD(w, "a union has no type id %d", (int)(int8_t)id);
             int64_t at = sk_block_i32(offsets, j);

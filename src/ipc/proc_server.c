@@ -52,9 +52,15 @@ static void __attribute__((noreturn)) die(struct server *s) {
     _exit(0);
 }
 
-static void __attribute__((noreturn)) give_up(const char *what) {
-    fprintf(stderr, "skate fork server: %s: %s\n", what, strerror(errno)); /* the driver sees the end of the socket */
+static void __attribute__((noreturn)) end(const char *why) {
+    fprintf(stderr, "skate fork server: %s\n", why); /* the driver sees the end of the socket */
     _exit(1);
+}
+
+static void __attribute__((noreturn)) give_up(const char *what) {
+    struct sk_err err;
+    (void)SK_ERR_SYS(&err, "%s", what);
+    end(err.msg);
 }
 
 /* ---- the driver's death while a note is handled --------------------------------------------------------------------------------- */
@@ -236,7 +242,7 @@ static void begin(struct server *s) {
     (void)unsetenv(FORK_ENV_DRIVER);
     (void)unsetenv(FORK_ENV_LIVE);
     struct sk_err err;
-    if (sk_stray_watch(&err) != SK_OK) give_up(err.msg);
+    if (sk_stray_watch(&err) != SK_OK) end(err.msg);
 
     struct sigaction ign = {.sa_handler = SIG_IGN}, dfl = {.sa_handler = SIG_DFL};
     (void)sigemptyset(&s->chld);

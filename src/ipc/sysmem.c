@@ -134,8 +134,8 @@ static bool mounted(const char *text, const char *controller, char *root, char *
         if (k < 5 || !type || !options) continue;
         bool is = controller[0] ? !strcmp(type, "cgroup") && has_word(options, strlen(options), controller) : !strcmp(type, "cgroup2");
         if (!is || strlen(f[3]) >= cap || strlen(f[4]) >= cap) continue;
-        strcpy(root, f[3]);
-        strcpy(point, f[4]);
+        memcpy(root, f[3], strlen(f[3]) + 1);
+        memcpy(point, f[4], strlen(f[4]) + 1);
         unescape(root);
         unescape(point);
         found = true;
@@ -160,7 +160,7 @@ static sk_rc find(struct sk_sysmem *m, const char *controller, char **dir, size_
     if (strstr(below, "/..")) below = ""; /* of another namespace of groups */
     size_t n = (size_t)snprintf(path, sizeof path, "%s%s", point, below);
     while (n > strlen(point) && path[n - 1] == '/') path[--n] = 0;
-    if (!is_dir(m, path)) path[n = strlen(point)] = 0; /* a path of the host: what is mounted is what we have */
+    if (!is_dir(m, path)) path[strlen(point)] = 0; /* a path of the host: what is mounted is what we have */
     if (!is_dir(m, path)) return SK_ENOENT;
     *dir = sk_strdup(SK_TAG_IPC, path);
     *top = strlen(point);

@@ -37,26 +37,26 @@ static bool before(const struct sk_evict_cand *c, uint32_t a, uint32_t b) {
     return a < b;
 }
 
-static uint32_t at(const enum sk_evict_how *how, size_t i) { return (uint32_t)how[i] & IDX_MASK; }
-static void set(enum sk_evict_how *how, size_t i, uint32_t idx) { how[i] = (enum sk_evict_how)idx; }
+static uint32_t at(const uint32_t *work, size_t i) { return work[i] & IDX_MASK; }
 
-static void sift_down(const struct sk_evict_cand *c, enum sk_evict_how *heap, size_t i, size_t n) {
+static void sift_down(const struct sk_evict_cand *c, uint32_t *heap, size_t i, size_t n) {
     uint32_t x = at(heap, i);
     for (size_t child; (child = 2 * i + 1) < n; i = child) {
         if (child + 1 < n && before(c, at(heap, child + 1), at(heap, child))) child++;
         if (!before(c, at(heap, child), x)) break;
-        set(heap, i, at(heap, child));
+        heap[i] = at(heap, child);
     }
-    set(heap, i, x);
+    heap[i] = x;
 }
 
-uint64_t sk_evict_choose(const struct sk_evict_cand *c, size_t n, uint64_t need, enum sk_evict_how *how) {
-    _Static_assert(sizeof *how == sizeof(uint32_t), "an entry of `how` holds an index and a verdict");
+uint64_t sk_evict_choose(const struct sk_evict_cand *c, size_t n, uint64_t need, enum sk_evict_how *out) {
+    _Static_assert(sizeof *out == sizeof(uint32_t), "an entry of `out` holds an index and a verdict while it is worked on");
+    uint32_t *how = (uint32_t *)out; /* an unsigned int is what the enum is */
     SK_ASSERT(n <= IDX_MASK);
     size_t m = 0;
     for (size_t i = 0; i < n; i++)
-        if (price_of(&c[i]).how != SK_EVICT_KEEP) set(how, m++, (uint32_t)i);
-    for (size_t i = m; i < n; i++) set(how, i, 0);
+        if (price_of(&c[i]).how != SK_EVICT_KEEP) how[m++] = (uint32_t)i;
+    for (size_t i = m; i < n; i++) how[i] = 0;
     for (size_t i = m / 2; i-- > 0;) sift_down(c, how, i, m);
 
     /* Victims collect behind the shrinking heap, in how[heap_n .. m). */
@@ -65,17 +65,17 @@ uint64_t sk_evict_choose(const struct sk_evict_cand *c, size_t n, uint64_t need,
     while (covered < need && heap_n > 0) {
         uint32_t victim = at(how, 0);
         heap_n--;
-        set(how, 0, at(how, heap_n));
+        how[0] = at(how, heap_n);
         if (heap_n) sift_down(c, how, 0, heap_n);
-        set(how, heap_n, victim);
+        how[heap_n] = victim;
         covered = c[victim].bytes > UINT64_MAX - covered ? UINT64_MAX : covered + c[victim].bytes;
     }
 
     /* The verdict of candidate i goes into the two high bits of how[i]; the indices below stay readable until the last step. */
     for (size_t i = heap_n; i < m; i++) {
         uint32_t victim = at(how, i);
-        how[victim] = (enum sk_evict_how)((uint32_t)how[victim] | (uint32_t)price_of(&c[victim]).how << IDX_BITS);
+        how[victim] |= (uint32_t)price_of(&c[victim]).how << IDX_BITS;
     }
-    for (size_t i = 0; i < n; i++) how[i] = (enum sk_evict_how)((uint32_t)how[i] >> IDX_BITS);
+    for (size_t i = 0; i < n; i++) how[i] >>= IDX_BITS;
     return covered;
 }

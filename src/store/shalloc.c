@@ -254,6 +254,7 @@ static void carve(struct sk_store *st, struct sk_ext *q, sk_off off, uint64_t le
     *x = (struct sk_ext){.off = off, .len = len, .prev = x->prev, .next = x->next, .state = SK_EXT_LEASED};
 
     if (mixed) {
+        SK_ASSERT((x->prev || off <= run.off) && (x->next || end >= run.end)); /* what is left of the run lies beside x */
         if (run.off < off && is_free(x->prev->prev)) add_span(st, &st->runs, run.off, off - run.off, run.head);
         if (end < run.end && is_free(x->next->next)) add_span(st, &st->runs, end, run.end - end, x->next);
     }

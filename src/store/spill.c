@@ -77,10 +77,13 @@ sk_rc sk_spill_create(struct sk_spill **out, const struct sk_spill_conf *conf, s
     sp->places = sk_calloc(SK_TAG_STORE, conf->n_dirs * sizeof sp->places[0]);
     sp->names = sk_calloc(SK_TAG_STORE, n_names);
     bool there = sp->places && sp->names;
+    char *at = sp->names;
     for (uint32_t i = 0; there && i < conf->n_dirs; i++) {
         there = (sp->places[i].path = sk_strdup(SK_TAG_STORE, conf->dirs[i])) != NULL;
-        if (i) strcat(sp->names, ", ");
-        strcat(sp->names, conf->dirs[i]);
+        size_t n = strlen(conf->dirs[i]);
+        if (i) *at++ = ',', *at++ = ' ';
+        memcpy(at, conf->dirs[i], n + 1);
+        at += n;
     }
     if (!there) {
         free_book(sp);
@@ -187,6 +190,7 @@ static void stretch_over(struct sk_spill *sp, struct sk_spill_stretch *s) {
 /* Gives the pages without an object back. No memory for that: later. */
 static void punch(struct sk_spill *sp, struct sk_spill_stretch *s) {
     uint32_t n = (uint32_t)(s->len / SK_SPILL_PAGE), n_runs = 0;
+    SK_ASSERT(s->pages);
     for (uint32_t i = 0; i < n; i++) n_runs += s->pages[i] == 0 && (i == 0 || s->pages[i - 1] != 0);
     struct sk_spill_holes *h = SK_FAULT("spill.holes") ? NULL : sk_alloc(SK_TAG_STORE, sizeof *h + n_runs * sizeof h->run[0]);
     if (!h) return;

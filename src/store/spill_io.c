@@ -206,6 +206,7 @@ static sk_rc copy_out(struct in *r, uint64_t off, void *to, uint64_t n) {
         const uint8_t *p = NULL; /* gcc cannot see that look sets both (TSan build) */
         uint64_t have = 0;
         SK_TRY(look(r, off, &p, &have));
+        SK_ASSERT(p && have);
         have = SK_MIN(have, n);
         memcpy(q, p, (size_t)have);
         q += have, off += have, n -= have;

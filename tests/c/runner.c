@@ -2,7 +2,8 @@
  *
  *     build/dev/bin/test_base [-l] [-v] [-j N] [pattern ...]      a pattern is a part of a test's name; -j: N (1) tests at a time
  *
- * Environment: SK_TEST_SEED, SK_TEST_ROUNDS (factor), SK_TEST_SLOW (factor on deadlines; a sanitizer build takes 6 by itself).
+ * Environment: SK_TEST_QUICK=1 (nothing that is TEST_LARGE, unless a pattern names it), SK_TEST_SEED, SK_TEST_ROUNDS (factor), SK_TEST_SLOW (factor on
+ * deadlines; a sanitizer build takes 6 by itself, and a machine that many share when the program begins takes as many as share a core then).
  * Invariant: the runner itself has one thread, so fork is safe; every
  * test leads its own process group, which is killed when the test ends, so nothing of it survives.
  * Cost: about 1 ms a test. The last line is exactly "N passed, N failed"; exit 1 when any failed or none matched. */
@@ -16,6 +17,7 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/random.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -57,6 +59,7 @@ static struct sk_rand rng;
 static bool may_leak;
 static int passed, failed;
 static int rounds_factor = 1, slow_factor = SANITIZED ? 6 : 1;
+static bool quick; /* SK_TEST_QUICK */
 
 void test_register(struct test_case *t) {
     *last = t;
@@ -173,7 +176,7 @@ static int remove_one(const char *path, const struct stat *st, int kind, struct 
 
 struct outcome {
     bool passed, skipped;
-    int64_t ns;
+    int64_t ns, cpu_ns; /* cpu: of the test and what it waited for */
 };
 
 static void judge(const struct test_case *t, int status, bool late, struct outcome *o) {
@@ -204,8 +207,8 @@ static struct running {
 
 static void show(const struct test_case *t, const struct outcome *o) {
     o->passed ? passed++ : failed++;
-    printf("%sok %d - %s (%.1f ms)%s%s\n", o->passed ? "" : "not ", passed + failed, t->name, (double)o->ns / 1e6,
-           report->text[0] ? " # " : "", report->text);
+    printf("%sok %d - %s (%.1f ms, CPU %.1f)%s%s\n", o->passed ? "" : "not ", passed + failed, t->name, (double)o->ns / 1e6,
+           (double)o->cpu_ns / 1e6, report->text[0] ? " # " : "", report->text);
     fflush(stdout);
 }
 
@@ -233,6 +236,8 @@ static void begin_test(struct running *r, const struct test_case *t) {
     SK_ASSERT(r->pidfd >= 0);
 }
 
+static int64_t in_ns(const struct timeval *t) { return (int64_t)t->tv_sec * SK_SEC + (int64_t)t->tv_usec * 1000; }
+
 static void end_test(struct running *r, bool late) {
     struct outcome o = {0};
     report = r->report;
@@ -240,10 +245,12 @@ static void end_test(struct running *r, bool late) {
     kill(-r->pid, SIGKILL);
     kill(r->pid, SIGKILL); /* in case it left its group */
     int status = 0;
-    while (waitpid(r->pid, &status, 0) < 0 && errno == EINTR) {}
+    struct rusage used = {0};
+    while (wait4(r->pid, &status, 0, &used) < 0 && errno == EINTR) {}
     close(r->pidfd);
     r->pid = 0;
     o.ns = sk_now_ns() - r->begin;
+    o.cpu_ns = in_ns(&used.ru_utime) + in_ns(&used.ru_stime);
     judge(r->t, status, late, &o);
     if (report->last_dir[0]) rmdir_last(report->last_dir);
     if (atomic_load(&report->dir_made)) nftw(report->dir, remove_one, 16, FTW_DEPTH | FTW_PHYS);
@@ -275,6 +282,7 @@ static void end_some(void) {
 /* ---- all tests --------------------------------------------------------------------------------------------------------------- */
 
 static bool wanted(const struct test_case *t, char **pattern, int n) {
+    if (t->large && quick && n == 0) return false;
     for (int i = 0; i < n; i++)
         if (strstr(t->name, pattern[i])) return true;
     return n == 0;
@@ -293,6 +301,11 @@ static uint64_t env_u64(const char *name, uint64_t otherwise) {
     return v;
 }
 
+static int on_a_core(void) {
+    double load; /* of the last minute: who runs or would */
+    return getloadavg(&load, 1) == 1 ? (int)SK_MAX(1, load / (double)SK_MAX(1, sysconf(_SC_NPROCESSORS_ONLN))) : 1;
+}
+
 int main(int argc, char **argv) {
     bool list = false, verbose = false;
     int at = 1, jobs = 1;
@@ -309,7 +322,8 @@ int main(int argc, char **argv) {
     if (getrandom(&chance, sizeof(chance), 0) != (ssize_t)sizeof(chance)) chance = (uint64_t)sk_now_ns();
     run_seed = env_u64("SK_TEST_SEED", chance >> 32);
     rounds_factor = (int)SK_MAX(1, env_u64("SK_TEST_ROUNDS", 1));
-    slow_factor *= (int)SK_MAX(1, env_u64("SK_TEST_SLOW", 1)) * rounds_factor;
+    quick = env_u64("SK_TEST_QUICK", 0) != 0;
+    slow_factor *= (int)SK_MAX(1, env_u64("SK_TEST_SLOW", 1)) * rounds_factor * on_a_core();
     if (verbose) sk_log_set(SK_LOG_DEBUG, STDERR_FILENO);
     signal(SIGPIPE, SIG_IGN);
 

@@ -2,6 +2,7 @@
  *
  *     TEST(ring_wraps) { CHECK_OK(sk_thing(&t)); CHECK_EQ(t.n, 3); }
  *     TEST_SLOW(ring_soak, 120) { ... }                           deadline of 120 s instead of 60
+ *     TEST_LARGE(ring_of_many, 60) { ... }                        the same, for what takes more than a fifth of a second of CPU: `./dev quick` leaves it out
  *
  * Each test runs in its own forked process (and process group: its children die with it), must end before its deadline, and must free
  * all sk_alloc memory (test_may_leak() excuses it). A failed check ends the test at once with file:line. Randomness comes from
@@ -19,16 +20,19 @@
 struct test_case {
     const char *name, *file;
     int line, seconds;
+    bool large;
     void (*run)(void);
     struct test_case *next;
 };
 void test_register(struct test_case *t);
 
-#define TEST_SLOW(name, secs)                                                                                 \
-    static void test_run_##name(void);                                                                        \
-    static struct test_case test_case_##name = {#name, __FILE__, __LINE__, (secs), test_run_##name, NULL};    \
-    __attribute__((constructor)) static void test_register_##name(void) { test_register(&test_case_##name); } \
+#define TEST_CASE_(name, secs, large)                                                                               \
+    static void test_run_##name(void);                                                                              \
+    static struct test_case test_case_##name = {#name, __FILE__, __LINE__, (secs), (large), test_run_##name, NULL}; \
+    __attribute__((constructor)) static void test_register_##name(void) { test_register(&test_case_##name); }       \
     static void test_run_##name(void)
+#define TEST_SLOW(name, secs) TEST_CASE_(name, secs, false)
+#define TEST_LARGE(name, secs) TEST_CASE_(name, secs, true)
 /* A deadline ends what hangs; it measures nothing. Milliseconds on an idle machine are seconds on one that many share. */
 #define TEST(name) TEST_SLOW(name, 60)
 

@@ -55,6 +55,18 @@ TEST(runner_sees_what_a_sanitizer_sees) {
 #endif
 }
 
+TEST(runner_leaves_out_what_is_large) {
+    unsetenv("SK_TEST_QUICK");
+    CHECK_EQ(victim("-l"), 0);
+    CHECK_STR_HAS(out, "\nlarge ");
+    setenv("SK_TEST_QUICK", "1", 1);
+    CHECK_EQ(victim("-l"), 0);
+    CHECK(!strstr(out, "\nlarge "));
+    CHECK_STR_HAS(out, "\nhangs ");
+    CHECK_EQ(victim("large"), 0); /* asked for by name */
+    CHECK_STR_HAS(out, "ok 1 - large");
+}
+
 TEST(runner_passes_what_is_good) {
     CHECK_EQ(victim("good leak_excused skips"), 0);
     CHECK_STR_HAS(out, "ok 1 - good");

@@ -167,7 +167,7 @@ static void idle(int64_t ns) {
 /* The bug of the plain flag: a ringer that is delayed between its add and its clearing clears the flag of a later sleep that is just about
  * to begin, and the next ringer wakes nobody. One ringer is made slow right there and the sleeper just before the kernel; the other
  * ringer rings only when its last ring was heard, so one lost wake-up stops the game (it did, within a few hundred rounds). */
-TEST_SLOW(bell_delayed_ringer_hides_no_sleeper, 300) {
+TEST_LARGE(bell_delayed_ringer_hides_no_sleeper, 300) {
     struct game *g = share(sizeof *g);
     pid_t slow = fork();
     if (slow == 0) {

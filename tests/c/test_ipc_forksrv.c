@@ -181,8 +181,8 @@ static void no_leash(const char *fault, bool server, const char *says) {
 }
 
 TEST(forksrv_no_pipe_for_what_a_worker_forks) {
-    no_leash("stray.pipe:fail:2", false, "skate worker: a pipe for what tasks fork (check ulimit -n): Too many open files");
-    no_leash("stray.pipe:fail:1", true, "skate fork server: a pipe for what tasks fork (check ulimit -n): Too many open files");
+    no_leash("stray.pipe:fail:2", false, "skate worker: a pipe for what tasks fork (check ulimit -n): Too many open files\n");
+    no_leash("stray.pipe:fail:1", true, "skate fork server: a pipe for what tasks fork (check ulimit -n): Too many open files\n");
 }
 
 TEST(forksrv_notes_of_any_size) {

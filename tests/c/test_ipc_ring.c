@@ -295,9 +295,9 @@ static void by_processes(struct duo *d) {
     CHECK_EQ(wait_exit(pid), 0);
 }
 
-TEST_SLOW(ring_many_between_threads, 300) { by_threads(duo(4096, 250000)); }
+TEST_LARGE(ring_many_between_threads, 300) { by_threads(duo(4096, 250000)); }
 TEST_SLOW(ring_large_between_threads, 300) { by_threads(duo(65536, 100000)); }
-TEST_SLOW(ring_many_between_processes, 300) { by_processes(duo(4096, 250000)); }
+TEST_LARGE(ring_many_between_processes, 300) { by_processes(duo(4096, 250000)); }
 TEST_SLOW(ring_large_between_processes, 300) { by_processes(duo(65536, 100000)); }
 
 /* ---- a peer gone mad -------------------------------------------------------------------------------------------------------------- */

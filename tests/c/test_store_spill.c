@@ -118,7 +118,7 @@ static uint64_t disk_of(struct sk_spill *sp) {
 
 enum { N = 300 };
 
-TEST_SLOW(spill_and_back, 60) {
+TEST_LARGE(spill_and_back, 60) {
     struct sk_spill *sp = make(test_dir(), 0);
     static struct thing t[N];
     for (uint32_t i = 0; i < N; i++) {
@@ -197,7 +197,7 @@ TEST(spill_gives_disk_back) {
 }
 
 /* Half of many small objects go, every second one, or in runs: the disk follows before any stretch is empty, and the rest is whole. */
-TEST(spill_holes) {
+TEST_LARGE(spill_holes, 60) {
     enum { SMALL = 400 };
     static struct thing t[SMALL];
     for (int pattern = 0; pattern < 3; pattern++) {
@@ -392,7 +392,7 @@ static bool work(struct sk_spill *sp, struct thing *t, uint32_t n) {
     return rc == SK_OK;
 }
 
-TEST_SLOW(spill_each_failure, 30) {
+TEST_LARGE(spill_each_failure, 30) {
     static const char *const point[] = {"spill.open",   "spill.write", "spill.nospace", "spill.read",
                                         "spill.thread", "spill.punch", "spill.corrupt"};
     struct thing t[5];
