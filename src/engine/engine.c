@@ -5,7 +5,10 @@
 #include <sched.h>
 #include <unistd.h>
 
+#include "base/mem.h"
 #include "engine/engine_int.h"
+#include "engine/host.h"
+#include "engine/windows.h"
 #include "ipc/ipc.h"
 
 const struct sk_engine_class *sk_engine_find(const char *name) {
@@ -33,7 +36,38 @@ sk_rc sk_engine_machine(struct sk_res *out, struct sk_err *err) {
 void sk_engine_close(struct sk_engine **e) {
     struct sk_engine *x = *e;
     *e = NULL;
-    if (x) x->ops->close(x);
+    if (x) x->cls->close(x);
+}
+
+sk_rc sk_engine_sum(struct sk_engine *e, struct sk_node *out, struct sk_err *err) {
+    struct sk_node few[8], *p = few;
+    size_t n = 0, cap = SK_COUNT(few);
+    for (;;) {
+        sk_rc rc = e->ops->nodes(e, p, cap, &n, err);
+        if (rc == SK_OK && n <= cap) break;
+        if (p != few) sk_free(p);
+        if (rc != SK_OK) return rc;
+        cap = n;
+        p = sk_alloc(SK_TAG_ENGINE, cap * sizeof *p);
+        if (!p) return SK_ERR(err, SK_ENOMEM, "no memory for the rows of %zu nodes", n);
+    }
+    *out = (struct sk_node){0};
+    for (size_t i = 0; i < n; i++) {
+        if (!p[i].alive) continue;
+        out->alive = true;
+        for (int k = 0; k < SK_RES_MAX; k++) {
+            out->total.amount[k] += p[i].total.amount[k];
+            out->free.amount[k] += p[i].free.amount[k];
+        }
+        out->capacity_bytes += p[i].capacity_bytes;
+        out->resident_bytes += p[i].resident_bytes;
+        out->disk_bytes += p[i].disk_bytes;
+        out->promised_bytes += p[i].promised_bytes;
+        bool endless = out->disk_limit_bytes == UINT64_MAX || p[i].disk_limit_bytes == UINT64_MAX;
+        out->disk_limit_bytes = endless ? UINT64_MAX : out->disk_limit_bytes + p[i].disk_limit_bytes;
+    }
+    if (p != few) sk_free(p);
+    return SK_OK;
 }
 
 void sk_window_close(void *at, size_t len) { sk_seg_window_close(at, len); }

@@ -1,12 +1,12 @@
 /* engine_int.h - shared inside the engine layer: the vtable behind sk_task_return() and its sisters.
  *
  * An engine hands its runner a `struct sk_task` that is the first member of a `struct sk_task_priv` (itself usually the first member of the
- * engine's own task). The public functions in engine.c check what all engines must check (index, kinds, sizes) and dispatch. */
+ * engine's own task). The public functions in engine.c (worker.h) check what all engines must check (index, kinds, sizes) and dispatch. */
 #ifndef SK_ENGINE_INT_H
 #define SK_ENGINE_INT_H
 
 #include "base/wire.h"
-#include "engine/engine.h"
+#include "engine/worker.h"
 
 struct sk_task_ops {
     sk_rc (*ret)(struct sk_task *t, uint32_t i, const struct sk_payload *p, struct sk_err *err); /* i < n_returns is checked before */
@@ -27,7 +27,7 @@ struct sk_task_priv {
     uint32_t end_flags; /* SK_END_*; the engine clears them before a run */
 };
 
-/* task.c */
+/* aspec.c */
 struct sk_aspec { /* what an actor has besides its constructor; borrowing */
     int32_t max_restarts, max_task_retries;
     bool is_async, detached;
@@ -35,8 +35,6 @@ struct sk_aspec { /* what an actor has besides its constructor; borrowing */
     const uint32_t *groups;
     struct sk_bytes name, space, meta;
 };
-void sk_aspec_write(struct sk_wr *w, const struct sk_aspec *a);
-bool sk_aspec_read(struct sk_rd *r, struct sk_aspec *out);
 struct sk_aspec sk_aspec_of(const struct sk_actor_spec *s);
 sk_rc sk_aspec_check(const struct sk_aspec *a, struct sk_err *err) SK_MUST_USE;
 

@@ -1,6 +1,8 @@
 /* place.c - see place.h. Costs: push and pick O(1) for a shape plus O(shapes with ready tasks); leases of a shape are few. */
 #include "engine/place.h"
 
+#include "engine/custom.h"
+
 #include "base/mem.h"
 
 #define DEPTH_WORK_NS 2000000 /* a worker's queue should hold about 2 ms of work: many round trips of the loop, little to take back */
@@ -27,6 +29,13 @@ sk_rc sk_place_init(struct sk_place *p, const struct sk_res *total, struct sk_er
     struct sk_res one = {.amount = {[SK_RES_CPU] = SK_RES_UNIT}}, none = {.amount = {0}};
     SK_TRY(sk_place_shape(p, &one, &s, err));
     return sk_place_shape(p, &none, &s, err);
+}
+
+void sk_place_devices(struct sk_place *p, uint32_t index) {
+    int64_t n = p->total.amount[index] / SK_RES_UNIT;
+    if (n > (int64_t)SK_PLACE_GPUS || p->total.amount[index] % SK_RES_UNIT) return; /* only their number counts */
+    p->devices = index;
+    for (int64_t i = 0; i < n; i++) p->gpu_left[SK_PLACE_GPUS + i] = SK_RES_UNIT;
 }
 
 void sk_place_deinit(struct sk_place *p) {
@@ -212,10 +221,10 @@ static bool fits(const struct sk_res *need, const struct sk_res *have) {
     return true;
 }
 
-/* Which GPUs: whole ones for 1 and more, else the fullest that has so much left. */
-static bool choose_gpus(const struct sk_place *p, const int64_t *left, int64_t amount, uint64_t *mask) {
+/* Which of a kind: whole ones for 1 and more, else the fullest that has so much left. `left` and *mask begin with the first. */
+static bool choose_of(const int64_t *left, int64_t amount, uint64_t *mask) {
     *mask = 0;
-    if (amount <= 0 || !p->gpus_told_apart) return true;
+    if (amount <= 0) return true;
     if (amount < SK_RES_UNIT) {
         uint32_t best = SK_PLACE_GPUS;
         for (uint32_t i = 0; i < SK_PLACE_GPUS; i++)
@@ -229,14 +238,28 @@ static bool choose_gpus(const struct sk_place *p, const int64_t *left, int64_t a
     return n == 0;
 }
 
-static void move_gpus(int64_t *left, uint64_t mask, int64_t amount, int64_t sign) {
-    for (uint32_t i = 0; i < SK_PLACE_GPUS; i++)
-        if (mask >> i & 1) left[i] += sign * SK_MIN(amount, SK_RES_UNIT);
+static int64_t devices_of(const struct sk_place *p, const struct sk_res *need) { return p->devices ? need->amount[p->devices] : 0; }
+
+static bool choose_gpus(const struct sk_place *p, const int64_t *left, const struct sk_res *need, uint64_t *mask) {
+    uint64_t more = 0;
+    bool ok = choose_of(left, p->gpus_told_apart ? need->amount[SK_RES_GPU] : 0, mask);
+    if (SK_UNLIKELY(p->devices != 0)) ok = choose_of(left + SK_PLACE_GPUS, devices_of(p, need), &more) && ok;
+    *mask |= more << SK_PLACE_GPUS;
+    return ok;
+}
+
+static void move_gpus(const struct sk_place *p, int64_t *left, uint64_t mask, const struct sk_res *need, int64_t sign) {
+    for (uint32_t i = 0; i < SK_PLACE_DEVICES; i++)
+        if (mask >> i & 1) left[i] += sign * SK_MIN(i < SK_PLACE_GPUS ? need->amount[SK_RES_GPU] : devices_of(p, need), SK_RES_UNIT);
+}
+
+static bool with_devices(const struct sk_place *p, const struct sk_res *need) {
+    return need->amount[SK_RES_GPU] > 0 || devices_of(p, need) > 0;
 }
 
 static bool pool_fits(const struct sk_place *p, const struct sk_res *need, const struct sk_res *avail, const int64_t *gpu_left) {
     uint64_t mask;
-    return fits(need, avail) && choose_gpus(p, gpu_left, need->amount[SK_RES_GPU], &mask);
+    return fits(need, avail) && choose_gpus(p, gpu_left, need, &mask);
 }
 
 /* Where a task of this shape could start now. *bundle: of its group. */
@@ -283,10 +306,10 @@ static void take(struct sk_place *p, struct sk_place_worker *w) {
     int64_t *left = w->in ? w->in->b[w->bundle].gpu_left : p->gpu_left;
     for (uint32_t i = 0; i < SK_RES_MAX; i++) avail->amount[i] -= s->res.amount[i];
     if (SK_UNLIKELY(s->more)) more_move(p, s->more, -1);
-    if (!choose_gpus(p, left, s->res.amount[SK_RES_GPU], &w->gpus)) w->gpus = 0;
-    move_gpus(left, w->gpus, s->res.amount[SK_RES_GPU], -1);
+    if (!choose_gpus(p, left, &s->res, &w->gpus)) w->gpus = 0;
+    move_gpus(p, left, w->gpus, &s->res, -1);
     w->used = true;
-    w->with_gpu = s->res.amount[SK_RES_GPU] > 0;
+    w->with_gpu = with_devices(p, &s->res);
     w->env = s->env;
 }
 
@@ -297,7 +320,7 @@ static void give_back(struct sk_place *p, struct sk_place_worker *w) {
     struct sk_res *avail = avail_of(p, w);
     for (uint32_t i = 0; i < SK_RES_MAX; i++) avail->amount[i] += res->amount[i];
     if (SK_UNLIKELY(s->more)) more_move(p, s->more, 1);
-    move_gpus(w->in && !w->in->removed ? w->in->b[w->bundle].gpu_left : p->gpu_left, w->gpus, res->amount[SK_RES_GPU], 1);
+    move_gpus(p, w->in && !w->in->removed ? w->in->b[w->bundle].gpu_left : p->gpu_left, w->gpus, res, 1);
     if (w->in && --w->in->n_leases == 0 && w->in->removed) {
         sk_list_del(&w->in->link);
         sk_free(w->in);
@@ -310,7 +333,7 @@ static void give_back(struct sk_place *p, struct sk_place_worker *w) {
 struct sk_place_worker *sk_place_idle_for(const struct sk_place *p, sk_shape s) {
     struct sk_place_worker *fresh = NULL;
     uint32_t env = sk_place_shape_at(p, s)->env;
-    bool gpu = sk_place_shape_at(p, s)->res.amount[SK_RES_GPU] > 0;
+    bool gpu = with_devices(p, &sk_place_shape_at(p, s)->res);
     SK_LIST_EACH (it, &p->idle) {
         struct sk_place_worker *w = worker_of(it);
         if (w->used ? w->env == env && w->with_gpu == gpu : env == 0 && !gpu) return w;
@@ -357,7 +380,7 @@ void sk_place_group_remove(struct sk_place *p, struct sk_place_group *g) {
             p->avail.amount[r] += g->b[b].avail.amount[r];
             p->unreserved.amount[r] += g->b[b].total.amount[r];
         }
-        for (uint32_t i = 0; i < SK_PLACE_GPUS; i++) p->gpu_left[i] += g->b[b].gpu_left[i];
+        for (uint32_t i = 0; i < SK_PLACE_DEVICES; i++) p->gpu_left[i] += g->b[b].gpu_left[i];
     }
     if (!g->ready) p->n_groups_waiting--;
     g->removed = true;
@@ -368,17 +391,17 @@ void sk_place_group_remove(struct sk_place *p, struct sk_place_group *g) {
 /* All bundles of g, or nothing. */
 static bool reserve(struct sk_place *p, struct sk_place_group *g) {
     struct sk_res avail = p->avail;
-    int64_t left[SK_PLACE_GPUS];
+    int64_t left[SK_PLACE_DEVICES];
     if (g->never) return false;
     memcpy(left, p->gpu_left, sizeof left);
     for (uint32_t b = 0; b < g->n; b++) {
         uint64_t mask;
         const struct sk_res *t = &g->b[b].total;
-        if (!fits(t, &avail) || !choose_gpus(p, left, t->amount[SK_RES_GPU], &mask)) return false;
+        if (!fits(t, &avail) || !choose_gpus(p, left, t, &mask)) return false;
         for (uint32_t r = 0; r < SK_RES_MAX; r++) avail.amount[r] -= t->amount[r];
-        move_gpus(left, mask, t->amount[SK_RES_GPU], -1);
+        move_gpus(p, left, mask, t, -1);
         memset(g->b[b].gpu_left, 0, sizeof g->b[b].gpu_left);
-        move_gpus(g->b[b].gpu_left, mask, t->amount[SK_RES_GPU], 1);
+        move_gpus(p, g->b[b].gpu_left, mask, t, 1);
         g->b[b].avail = *t;
     }
     for (uint32_t r = 0; r < SK_RES_MAX; r++) p->unreserved.amount[r] -= p->avail.amount[r] - avail.amount[r];
@@ -593,6 +616,45 @@ static uint32_t could_start(const struct sk_place *p) {
     return n;
 }
 
+/* Feed the leases: the least loaded first, up to the depth; but not past an older task that waits for these resources. */
+static bool feed(struct sk_place *p, const struct waiting *w, int64_t now_ns, struct sk_place_pick *out) {
+    for (uint32_t i = 0; i < p->n_shapes && p->launch == SK_LAUNCH_ALL; i++) {
+        struct sk_place_shape *s = p->shapes[i];
+        bool passes = false;
+        if (!s->n_ready || s->alone || sk_list_empty(&s->leased)) continue;
+        if (w->need && !s->group && rank(p, head(p, s)) > w->rank && (!may_pass(p, s, w, &passes) || passes)) continue;
+        uint32_t depth = p->depth_cap ? SK_MIN(sk_place_depth(s), p->depth_cap) : sk_place_depth(s), low = UINT32_MAX;
+        struct sk_place_worker *to = NULL;
+        SK_LIST_EACH (it, &s->leased) {
+            struct sk_place_worker *x = worker_of(it);
+            if (!x->blocked && x->depth < depth && x->depth < low) to = x, low = x->depth;
+        }
+        if (to) {
+            run(p, s, to, now_ns, out);
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Nothing ready. Tasks queued behind others on a worker are trapped when they could start elsewhere: share. A short queue of short tasks
+ * is left alone, unless its head turns out to take long. */
+static void share(struct sk_place *p, int64_t now_ns, struct sk_place_pick *out) {
+    uint32_t bundle;
+    for (uint32_t i = 0; i < p->n_shapes; i++) {
+        struct sk_place_shape *s = p->shapes[i];
+        if (sk_list_empty(&s->leased) || !room(p, s, &bundle)) continue;
+        SK_LIST_EACH (it, &s->leased) {
+            struct sk_place_worker *w = worker_of(it);
+            if (w->depth < 2) continue;
+            if (s->avg_ns && s->avg_ns * (w->depth - 1) < SHARE_WORK_NS && now_ns - w->since_ns < SHARE_HEAD_NS) continue;
+            if (sk_place_idle_for(p, s->id)) *out = (struct sk_place_pick){.what = SK_PLACE_STEAL, .worker = w};
+            else if (!p->n_starting) out->what = SK_PLACE_SPAWN;
+            return;
+        }
+    }
+}
+
 void sk_place_pick(struct sk_place *p, int64_t now_ns, struct sk_place_pick *out) {
     *out = (struct sk_place_pick){.what = SK_PLACE_NOTHING};
     bool want_worker = false;
@@ -654,23 +716,7 @@ void sk_place_pick(struct sk_place *p, int64_t now_ns, struct sk_place_pick *out
             run(p, best, x, now_ns, out);
             return;
         }
-        /* Feed the leases: the least loaded first, up to the depth; but not past an older task that waits for these resources. */
-        for (uint32_t i = 0; i < p->n_shapes && p->launch == SK_LAUNCH_ALL; i++) {
-            struct sk_place_shape *s = p->shapes[i];
-            bool passes = false;
-            if (!s->n_ready || s->alone || sk_list_empty(&s->leased)) continue;
-            if (w.need && !s->group && rank(p, head(p, s)) > w.rank && (!may_pass(p, s, &w, &passes) || passes)) continue;
-            uint32_t depth = p->depth_cap ? SK_MIN(sk_place_depth(s), p->depth_cap) : sk_place_depth(s), low = UINT32_MAX;
-            struct sk_place_worker *to = NULL;
-            SK_LIST_EACH (it, &s->leased) {
-                struct sk_place_worker *x = worker_of(it);
-                if (!x->blocked && x->depth < depth && x->depth < low) to = x, low = x->depth;
-            }
-            if (to) {
-                run(p, s, to, now_ns, out);
-                return;
-            }
-        }
+        if (feed(p, &w, now_ns, out)) return;
         if (want_worker) {
             /* A fork costs a core half a millisecond: not more at once than there are CPUs. */
             uint32_t most = p->launch == SK_LAUNCH_ALL ? (uint32_t)SK_MAX(p->total.amount[SK_RES_CPU] / SK_RES_UNIT, 2) : 1;
@@ -679,20 +725,7 @@ void sk_place_pick(struct sk_place *p, int64_t now_ns, struct sk_place_pick *out
         }
     }
     if (p->n_ready > p->n_alone || p->launch != SK_LAUNCH_ALL) return;
-    /* Nothing ready. Tasks queued behind others on a worker are trapped when they could start elsewhere: share. A short queue of short tasks
-     * is left alone, unless its head turns out to take long. */
-    for (uint32_t i = 0; i < p->n_shapes; i++) {
-        struct sk_place_shape *s = p->shapes[i];
-        if (sk_list_empty(&s->leased) || !room(p, s, &bundle)) continue;
-        SK_LIST_EACH (it, &s->leased) {
-            struct sk_place_worker *w = worker_of(it);
-            if (w->depth < 2) continue;
-            if (s->avg_ns && s->avg_ns * (w->depth - 1) < SHARE_WORK_NS && now_ns - w->since_ns < SHARE_HEAD_NS) continue;
-            if (sk_place_idle_for(p, s->id)) *out = (struct sk_place_pick){.what = SK_PLACE_STEAL, .worker = w};
-            else if (!p->n_starting) out->what = SK_PLACE_SPAWN;
-            return;
-        }
-    }
+    share(p, now_ns, out);
 }
 
 bool sk_place_check(const struct sk_place *p) {

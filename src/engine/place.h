@@ -28,8 +28,9 @@
 
 #define SK_PLACE_DEPTH_MAX 256u
 #define SK_PLACE_SHAPES_MAX 8192u
-#define SK_PLACE_GPUS 16u   /* GPUs that are told apart; with more of them only their number counts */
-#define SK_PLACE_LEVELS 16u /* of nesting that are told apart */
+#define SK_PLACE_GPUS 16u                    /* GPUs that are told apart; with more of them only their number counts */
+#define SK_PLACE_DEVICES (2 * SK_PLACE_GPUS) /* then those of another kind, a custom resource: see sk_place_devices */
+#define SK_PLACE_LEVELS 16u                  /* of nesting that are told apart */
 #define SK_PLACE_BYPASS 64u
 
 /* What may begin now (memory.h decides): all; one more; one of a shape that is to run alone; nothing. But for ALL nothing is queued on a worker. */
@@ -47,7 +48,7 @@ struct sk_place_task { /* embedded in the engine's task */
 /* What can be taken from: the machine, or one bundle of a placement group. Of each GPU a share may be taken, several only whole. */
 struct sk_place_pool {
     struct sk_res total, avail;
-    int64_t gpu_left[SK_PLACE_GPUS]; /* of GPU i, in 1/SK_RES_UNIT */
+    int64_t gpu_left[SK_PLACE_DEVICES]; /* of GPU i (from SK_PLACE_GPUS on: of the other kind), in 1/SK_RES_UNIT */
 };
 
 struct sk_place_group {  /* bundles that are taken from the machine together or not at all */
@@ -72,12 +73,12 @@ struct sk_place_worker { /* embedded in the engine's worker */
     int64_t since_ns; /* when the task at its head began, as far as known */
     bool blocked;     /* its running task waits for objects: its CPU is given back meanwhile */
     bool used;        /* something ran in it, or its environment is chosen */
-    bool with_gpu;    /* once used: by what asks for GPUs (libraries look for them once in a process) */
+    bool with_gpu;    /* once used: by what asks for GPUs or other devices (libraries look for them once in a process) */
     uint32_t env;     /* its environment, once used */
     /* LEASED or ACTOR: from where it holds what its shape asks for */
     struct sk_place_group *in; /* NULL: the machine */
     uint32_t bundle;
-    uint64_t gpus; /* bit i: GPU i, or a share of it */
+    uint64_t gpus; /* bit i: GPU i, or a share of it; from SK_PLACE_GPUS on: of the other kind */
 };
 
 struct sk_place_shape {
@@ -101,8 +102,9 @@ struct sk_place_shape {
 
 struct sk_place {
     struct sk_res total, avail; /* CPUs available may be negative after an unblock */
-    int64_t gpu_left[SK_PLACE_GPUS];
+    int64_t gpu_left[SK_PLACE_DEVICES];
     bool gpus_told_apart;
+    uint32_t devices;      /* index of the other kind; 0: none */
     struct sk_list groups; /* sk_place_group, those not removed */
     struct sk_list gone;   /* removed groups whose last process has not been given back yet */
     uint32_t n_groups_waiting;
@@ -129,6 +131,8 @@ struct sk_place {
     uint32_t n_bypassed;
 };
 
+/* This custom resource (index below SK_RES_MAX) is of devices that are told apart. Before anything is placed. */
+void sk_place_devices(struct sk_place *p, uint32_t index);
 sk_rc sk_place_init(struct sk_place *p, const struct sk_res *total,
                     struct sk_err *err) SK_MUST_USE; /* shape 0: one CPU; shape 1: nothing */
 void sk_place_deinit(struct sk_place *p);

@@ -25,6 +25,7 @@ sk_rc sk_res_names_init(struct sk_res_names *s, const char *const *names, uint32
 }
 
 void sk_res_names_deinit(struct sk_res_names *s) {
+    SK_ASSERT(s->name || !s->n);
     for (uint32_t i = 0; i < s->n; i++) sk_free(s->name[i]);
     sk_free(s->name);
     sk_map_deinit(&s->by_hash);
@@ -73,6 +74,14 @@ sk_rc sk_res_check_more(const struct sk_amount *a, uint32_t n, const int64_t *to
         SK_TRY(check(a[i].index, a[i].amount, total[a[i].index - SK_RES_MAX], names, err));
     }
     return SK_OK;
+}
+
+uint32_t sk_res_devices(const struct sk_res_names *s) {
+    static const char *const names[] = {"neuron_cores", "TPU", "NPU", "HPU", "RBLN", "METAX_GPU"};
+    for (uint32_t i = 0; i < SK_MIN(s->n, (uint32_t)IN_RES); i++)
+        for (size_t k = 0; k < SK_COUNT(names); k++)
+            if (strcmp(s->name[i], names[k]) == 0) return SK_RES_CUSTOM + i;
+    return 0;
 }
 
 sk_rc sk_res_index(const char *name, const struct sk_res_names *names, uint32_t *out, struct sk_err *err) {

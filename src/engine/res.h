@@ -21,6 +21,8 @@ sk_rc sk_res_check(const struct sk_res *r, const struct sk_res *total, const str
 /* The same for further ones, total[index - SK_RES_MAX]; they rise. */
 sk_rc sk_res_check_more(const struct sk_amount *a, uint32_t n, const int64_t *total, const struct sk_res_names *names,
                         struct sk_err *err) SK_MUST_USE;
+/* Index of the first one below SK_RES_MAX that is of devices, which a task is to have by their numbers; 0: none. */
+uint32_t sk_res_devices(const struct sk_res_names *s);
 sk_rc sk_res_index(const char *name, const struct sk_res_names *names, uint32_t *out, struct sk_err *err) SK_MUST_USE;
 
 #endif

@@ -1,71 +1,75 @@
-/* state.h - what ended tasks leave behind for state lists and timelines: a ring of the last SK_STATE_PAST attempts. Pure: no clock, no ipc.
- *
- * Rows of living things are not here: each engine writes them from its tables when it is asked (engine.h: state). Invariant: the ring never holds
- * more than its number of entries and TEXT_MAX bytes of names and error values; the oldest texts go first. Cost: 10 ns an entry (the texts of an
- * entry reuse the memory of the one it replaces), 64 bytes each from the first ended task on. Thread-safety: none; the engine's lock guards it. */
+/* state.h - side contract: what there is and what goes on, for people and tests; no decision is made by it. */
 #ifndef SK_STATE_H
 #define SK_STATE_H
 
-#include "base/vec.h"
-#include "base/wire.h"
 #include "engine/engine.h"
 
-struct sk_past { /* one ended attempt, in one cache line: with 136 bytes the ring cost 10,000 no-op tasks 25 % */
-    uint64_t id, fn;
-    int64_t submit_ns;
-    float wait_s, run_s; /* from there to its start (< 0: it never ran), from its start to its end */
+struct sk_worker_info {
     int32_t pid;
-    uint32_t n_returns;
-    sk_shape shape;
-    uint16_t worker, attempt;
-    uint8_t kind; /* enum sk_task_kind */
-    bool failed;
-    struct sk_past_text *text; /* what most have not; NULL: nothing, or let go */
-};
-_Static_assert(sizeof(struct sk_past) <= 64, "one cache line");
-struct sk_past_text {
-    uint64_t parent, actor;
-    uint32_t cap, name_n, error_n, error_kind; /* cap: of bytes */
-    char bytes[];                              /* the name, the error's value */
+    uint32_t number;
+    uint32_t state; /* 0 starting 1 idle 2 busy 3 dead */
+    uint64_t n_done;
 };
 
-struct sk_history {
-    struct sk_past *p; /* [i % SK_STATE_PAST]; NULL: nothing ended yet */
-    uint64_t n;        /* ever */
-    uint32_t next;     /* n % SK_STATE_PAST */
-    uint64_t bare;     /* entries below have no text any more */
-    uint64_t text_bytes;
-    SK_VEC(struct sk_bytes) dead; /* rows of actors that are gone, oldest first from `dead_at` */
-    uint32_t dead_at;
+/* What there is, and of tasks what there was: rows as bytes, each followed by its texts, at a multiple of 8. Times are CLOCK_MONOTONIC, 0: not yet. */
+enum sk_state_what { SK_STATE_TASKS, SK_STATE_ACTORS, SK_STATE_OBJECTS, SK_STATE_WORKERS };
+#define SK_STATE_ROWS_MAX 100000u /* of one answer; `total` in its head counts on */
+#define SK_STATE_PAST 10000u      /* so many ended attempts are known; older ones are forgotten */
+struct sk_state_head {
+    uint64_t n, total; /* rows here, rows there are */
+};
+enum sk_task_state { SK_TS_ARGS, SK_TS_PLACE, SK_TS_SENT, SK_TS_RUNNING, SK_TS_FINISHED, SK_TS_FAILED };
+enum sk_task_kind { SK_TK_TASK, SK_TK_INIT, SK_TK_METHOD };
+struct sk_task_row { /* then name (name_n), function (fn_n), value of the error (error_n) */
+    uint64_t id, parent, actor, group;
+    int64_t submit_ns, start_ns, end_ns;
+    int32_t pid; /* 0: not on a worker yet */
+    uint32_t worker, attempt;
+    uint32_t state, kind; /* enum sk_task_state, sk_task_kind */
+    uint32_t n_returns, error_kind;
+    uint32_t name_n, fn_n, error_n;
+    uint32_t more, pad; /* what it asks for beyond `res`: see custom.h */
+    struct sk_res res;
+};
+enum sk_actor_phase { SK_AS_ARGS, SK_AS_PENDING, SK_AS_ALIVE, SK_AS_RESTARTING, SK_AS_DEAD };
+struct sk_actor_row { /* then class (class_n), name, space, why it died */
+    uint64_t id, group, init;
+    int32_t pid;
+    uint32_t worker, state, n_restarts, n_calls; /* calls that are not finished */
+    uint32_t detached, error_kind;
+    uint32_t class_n, name_n, space_n, why_n;
+    uint32_t more;
+    struct sk_res res;
+};
+enum sk_object_where { SK_OW_PENDING, SK_OW_INLINE, SK_OW_STORE, SK_OW_DISK, SK_OW_ACTOR };
+struct sk_object_row { /* one for each process that has references, or one for what else holds it */
+    uint64_t id, size_bytes;
+    uint64_t n_refs, n_total; /* of this process; of all, and holds of tasks and of objects that contain it */
+    uint64_t task;            /* that makes it, as long as it is known */
+    int32_t pid;              /* 0: no process has references */
+    uint32_t worker, where, attempt, task_state;
+    uint32_t kind;
+};
+/* How a worker ended: not yet; in order; by exit with another code; by a signal; by the engine; by that for memory. */
+enum sk_worker_end { SK_WE_LIVES, SK_WE_LEFT, SK_WE_EXIT, SK_WE_CRASH, SK_WE_KILLED, SK_WE_MEMORY };
+struct sk_worker_row { /* then the name of what it runs, or how it ended (text_n) */
+    uint64_t n_done, actor, task;
+    int64_t since_ns, end_ns; /* its task began; it ended */
+    int32_t pid;
+    uint32_t worker, state, text_n, end, signal; /* state: see sk_worker_info; end: enum sk_worker_end, by `signal` */
 };
 
-struct sk_ended {     /* on its way in */
-    struct sk_past p; /* without text */
-    uint64_t parent, actor;
-    uint32_t error_kind;
-    struct sk_bytes name, error;
-    int64_t start_ns, end_ns; /* start 0: it never ran */
+struct sk_state_ops {
+    /* Rows of `what`: writes them when they fit. Returns the length needed. */
+    size_t (*rows)(struct sk_engine *e, enum sk_state_what what, void *buf, size_t cap);
+    size_t (*workers)(struct sk_engine *e, struct sk_worker_info *out, size_t cap);
+    /* Text "key value\n" lines: counters and store statistics. Returns the length needed. */
+    size_t (*status)(struct sk_engine *e, char *buf, size_t cap);
 };
-/* Memory that is refused costs the entry, or its text, nothing else. */
-void sk_history_add(struct sk_history *h, const struct sk_ended *e);
-void sk_history_actor(struct sk_history *h, struct sk_bytes row); /* copied */
-void sk_history_free(struct sk_history *h);
 
-/* What the rows of both engines are written with. */
-struct sk_rows {
-    struct sk_wr w;
-    struct sk_state_head head;
+/* Where the engine can look at a task that runs elsewhere: for words about one that takes long. */
+struct sk_progress_ops {
+    int64_t (*began)(struct sk_engine *e, sk_tid t); /* when its present attempt began to run; 0: it has not, or is over */
 };
-struct sk_rows sk_rows_begin(void *buf, size_t cap);
-void sk_rows_add(struct sk_rows *r, const void *row, size_t row_n, const struct sk_bytes *texts, uint32_t n_texts);
-size_t sk_rows_end(struct sk_rows *r, void *buf, size_t cap); /* the length needed */
-/* The ended ones: of an entry, what the engine knows beyond it. */
-struct sk_past_more {
-    struct sk_bytes fn;
-    struct sk_need need;
-};
-void sk_rows_past(struct sk_rows *r, const struct sk_history *h, struct sk_past_more (*more)(void *ctx, const struct sk_past *p),
-                  void *ctx);
-void sk_rows_dead_actors(struct sk_rows *r, const struct sk_history *h);
 
 #endif

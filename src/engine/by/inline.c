@@ -12,14 +12,20 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "engine/actors.h"
+#include "engine/conf.h"
+#include "engine/custom.h"
+#include "engine/groups.h"
 #include "engine/inline/inline_int.h"
 #include "engine/res.h"
+#include "engine/state.h"
+#include "engine/streams.h"
 
 static struct sk_inline *of(struct sk_engine *e) { return sk_container_of(e, struct sk_inline, e); }
 
 /* ---- the ops: functions, shapes ----------------------------------------------------------------------------------------------------- */
 
-static sk_rc op_fn_define(struct sk_engine *e, sk_fid fn, const char *name, struct sk_bytes def, struct sk_err *err) {
+static sk_rc op_define(struct sk_engine *e, sk_fid fn, const char *name, struct sk_bytes def, struct sk_err *err) {
     struct sk_inline *x = of(e);
     sk_inline_lock(x);
     sk_rc rc = x->closed ? SK_ERR(err, SK_ECLOSED, "the engine is shut down") : SK_OK;
@@ -35,15 +41,6 @@ static sk_rc op_fn_define(struct sk_engine *e, sk_fid fn, const char *name, stru
             sk_free(copy);
         }
     }
-    sk_inline_unlock(x);
-    return rc;
-}
-
-static sk_rc op_shape(struct sk_engine *e, const struct sk_res *r, sk_shape *out, struct sk_err *err) {
-    struct sk_inline *x = of(e);
-    SK_TRY(sk_res_check(r, &x->place.total, &x->names_of_res, err));
-    sk_inline_lock(x);
-    sk_rc rc = sk_place_shape(&x->place, r, out, err);
     sk_inline_unlock(x);
     return rc;
 }
@@ -69,12 +66,21 @@ static size_t op_more_read(struct sk_engine *e, uint32_t more, struct sk_amount 
     return n;
 }
 
-static void op_resources(struct sk_engine *e, struct sk_res *total, struct sk_res *available) {
+static sk_rc op_nodes(struct sk_engine *e, struct sk_node *out, size_t cap, size_t *n, struct sk_err *err) {
     struct sk_inline *x = of(e);
     sk_inline_lock(x);
-    *total = x->place.total;
-    *available = x->place.avail;
+    sk_rc rc = x->closed ? SK_ERR(err, SK_ECLOSED, "the engine is shut down") : SK_OK;
+    *n = 1;
+    if (cap)
+        *out = (struct sk_node){.number = 1,
+                                .alive = true,
+                                .name = "this process",
+                                .total = x->place.total,
+                                .free = x->place.avail,
+                                .capacity_bytes = x->store_bytes,
+                                .resident_bytes = x->bytes};
     sk_inline_unlock(x);
+    return rc;
 }
 
 /* ---- the ops: tasks ------------------------------------------------------------------------------------------------------------------- */
@@ -198,12 +204,8 @@ static void op_stream_drop(struct sk_engine *e, sk_tid tid) {
         while (t->n_taken < t->yields.n) sk_iobj_unref(x, t->yields.p[t->n_taken++]);
         sk_iobj_unref(x, t->stream_error);
         t->stream_error = 0;
-        if (t->finished) {
-            sk_itask_free(x, t);
-        } else {
-            t->stream_dropped = t->cancelled = true;
-            if (t->queued) sk_itask_finish_code(x, t, SK_ECANCEL, "nobody reads the stream");
-        }
+        if (t->finished) sk_itask_free(x, t);
+        else t->stream_dropped = true;
     }
     sk_inline_unlock(x);
 }
@@ -240,7 +242,7 @@ static sk_rc op_actor_create(struct sk_engine *e, const struct sk_actor_spec *sp
         rc = SK_ERR(err, SK_ECLOSED, "the engine is shut down");
         goto out;
     }
-    x->next_id++;
+    x->next_id += 2; /* `ready`, then the actor */
     struct sk_aspec as = sk_aspec_of(spec);
     SK_GO(sk_aspec_check(&as, err));
     SK_GO(sk_iobj_new(x, id, NULL, NULL, 0, err));
@@ -250,7 +252,7 @@ static sk_rc op_actor_create(struct sk_engine *e, const struct sk_actor_spec *sp
         rc = SK_ERR(err, SK_ENOMEM, "actor");
         goto out;
     }
-    *a = (struct sk_iactor){.id = id,
+    *a = (struct sk_iactor){.id = id + 1,
                             .ready = id,
                             .n_handles = 1,
                             .n_calls = 1,
@@ -260,15 +262,16 @@ static sk_rc op_actor_create(struct sk_engine *e, const struct sk_actor_spec *sp
     SK_GO(sk_names_add(&x->names, "actor", as.space, as.name, as.meta, a, &a->name, err));
     if (as.detached) a->detached = sk_own_hold(x->own, id, NULL) == SK_OK;
     SK_GO(sk_itask_make(x, &s, 1, id, &t, err));
-    SK_GO(sk_map_put(&x->actors, id, a));
+    SK_GO(sk_map_put(&x->actors, a->id, a));
     t->actor = a;
     t->is_init = true;
-    t->p.t.actor.v = id;
+    t->p.t.actor.v = a->id;
     t->p.t.is_actor_init = true;
     a->init = t;
     if (s.refused) sk_itask_finish_code(x, t, SK_EINFEASIBLE, s.refused);
     else sk_itask_enqueue(x, t);
-    out->v = ready->v = id;
+    out->v = a->id;
+    ready->v = id;
 out:
     if (rc != SK_OK) {
         if (t) sk_itask_free(x, t);
@@ -315,7 +318,7 @@ static size_t op_actor_names(struct sk_engine *e, char *buf, size_t cap) {
     return n;
 }
 
-static sk_rc op_actor_kill(struct sk_engine *e, sk_aid aid, bool no_restart, struct sk_err *err) {
+static sk_rc op_actor_end(struct sk_engine *e, sk_aid aid, bool no_restart, struct sk_err *err) {
     struct sk_inline *x = of(e);
     sk_rc rc = SK_OK;
     sk_inline_lock(x);
@@ -352,25 +355,6 @@ static sk_rc op_actor_kill(struct sk_engine *e, sk_aid aid, bool no_restart, str
 out:
     sk_inline_unlock(x);
     return rc;
-}
-
-static void op_actor_addref(struct sk_engine *e, sk_aid aid) {
-    struct sk_inline *x = of(e);
-    sk_inline_lock(x);
-    struct sk_iactor *a = sk_map_get(&x->actors, aid.v);
-    if (a) a->n_handles++;
-    sk_inline_unlock(x);
-}
-
-static void op_actor_release(struct sk_engine *e, sk_aid aid) {
-    struct sk_inline *x = of(e);
-    sk_inline_lock(x);
-    struct sk_iactor *a = sk_map_get(&x->actors, aid.v);
-    if (a && a->n_handles) {
-        a->n_handles--;
-        sk_iactor_maybe_end(x, a);
-    }
-    sk_inline_unlock(x);
 }
 
 /* ---- the ops: objects ------------------------------------------------------------------------------------------------------------------ */
@@ -459,18 +443,31 @@ static sk_rc op_wait(struct sk_engine *e, const sk_oid *ids, size_t n, size_t wa
     return rc;
 }
 
-static void op_addref(struct sk_engine *e, sk_oid o) {
+static void op_retain(struct sk_engine *e, sk_oid o) {
     struct sk_inline *x = of(e);
     sk_inline_lock(x);
-    (void)!sk_own_ref(x->own, o.v, ME, 1, NULL); /* of an object that is gone: the next get says so */
+    struct sk_iactor *a = sk_map_get(&x->actors, o.v);
+    if (a) a->n_handles++;
+    else (void)!sk_own_ref(x->own, o.v, ME, 1, NULL); /* of an object that is gone: the next get says so */
     sk_inline_unlock(x);
 }
 
 static void op_release(struct sk_engine *e, sk_oid o) {
     struct sk_inline *x = of(e);
     sk_inline_lock(x);
-    sk_iobj_unref(x, o.v);
+    struct sk_iactor *a = sk_map_get(&x->actors, o.v);
+    if (!a) {
+        sk_iobj_unref(x, o.v);
+    } else if (a->n_handles) {
+        a->n_handles--;
+        sk_iactor_maybe_end(x, a);
+    }
     sk_inline_unlock(x);
+}
+
+static sk_rc op_actor_leave(struct sk_engine *e, struct sk_err *err) {
+    (void)e;
+    return SK_ERR(err, SK_EINVAL, "this process runs no actor");
 }
 
 /* ---- the ops: the rest ------------------------------------------------------------------------------------------------------------------ */
@@ -482,17 +479,6 @@ static sk_rc op_drive(struct sk_engine *e, bool (*done)(void *arg), void *arg, i
     while (rc == SK_OK && !done(arg)) rc = sk_inline_step(x, deadline_ns, "drive", err);
     sk_inline_unlock(x);
     return rc;
-}
-
-static void op_lock(struct sk_engine *e) { sk_inline_lock(of(e)); }
-
-static void op_unlock(struct sk_engine *e) { sk_inline_unlock(of(e)); }
-
-static sk_rc op_preload(struct sk_engine *e, struct sk_bytes note, struct sk_err *err) {
-    (void)e;
-    (void)note;
-    (void)err; /* the caller's modules are here already */
-    return SK_OK;
 }
 
 static size_t op_workers(struct sk_engine *e, struct sk_worker_info *out, size_t cap) {
@@ -577,55 +563,53 @@ static void op_close(struct sk_engine *e) {
     sk_free(x);
 }
 
-static const struct sk_engine_ops OPS = {
-    .name = "inline",
-    .close = op_close,
-    .fn_define = op_fn_define,
-    .shape = op_shape,
-    .res_index = op_res_index,
-    .resources = op_resources,
+extern const struct sk_engine_class sk_engine_by_inline;
+static const struct sk_engine_ops ops = {
+    .define = op_define,
+    .shape = sk_inline_need,
     .submit = op_submit,
-    .stream_next = op_stream_next,
-    .stream_drop = op_stream_drop,
-    .stream_wait = op_stream_wait,
-    .stream_end = op_stream_end,
     .cancel = op_cancel,
     .actor_create = op_actor_create,
-    .actor_kill = op_actor_kill,
-    .actor_addref = op_actor_addref,
-    .actor_release = op_actor_release,
-    .actor_find = op_actor_find,
-    .actor_names = op_actor_names,
-    .need = sk_inline_need,
-    .more = op_more,
-    .more_read = op_more_read,
-    .env_define = sk_inline_env_define,
-    .group_create = sk_inline_group_create,
-    .group_remove = sk_inline_group_remove,
-    .groups = sk_inline_groups,
-    .buf_alloc = op_buf_alloc,
-    .buf_abort = op_buf_abort,
+    .actor_end = op_actor_end,
     .put = op_put,
     .get = op_get,
-    .view_release = op_view_release,
     .wait = op_wait,
-    .addref = op_addref,
+    .retain = op_retain,
     .release = op_release,
+    .buf_alloc = op_buf_alloc,
+    .buf_abort = op_buf_abort,
+    .view_release = op_view_release,
     .drive = op_drive,
-    .lock = op_lock,
-    .unlock = op_unlock,
-    .preload = op_preload,
-    .workers = op_workers,
-    .status = op_status,
-    .state = op_state,
+    .nodes = op_nodes,
 };
+static const struct sk_actors_ops actors = {.find = op_actor_find, .names = op_actor_names, .leave = op_actor_leave};
+static const struct sk_streams_ops streams = {.next = op_stream_next, .wait = op_stream_wait, .end = op_stream_end, .drop = op_stream_drop};
+static const struct sk_custom_ops custom = {.index = op_res_index, .more = op_more, .more_read = op_more_read};
+static const struct sk_groups_ops groups = {.create = sk_inline_group_create, .remove = sk_inline_group_remove, .list = sk_inline_groups};
+static int64_t op_began(struct sk_engine *e, sk_tid tid) {
+    struct sk_inline *x = of(e);
+    sk_inline_lock(x);
+    const struct sk_itask *t = sk_map_get(&x->tasks, tid.v);
+    int64_t ns = t && t->running ? t->start_ns : 0;
+    sk_inline_unlock(x);
+    return ns;
+}
+static const struct sk_progress_ops progress = {.began = op_began};
+static const struct sk_state_ops state = {.rows = op_state, .workers = op_workers, .status = op_status};
 
 static sk_rc open_inline(const struct sk_engine_conf *conf, struct sk_engine **out, struct sk_err *err) {
     if (!conf->runner) return SK_ERR(err, SK_EINVAL, "inline engine: no runner");
     struct sk_inline *x = sk_calloc(TAG, sizeof *x);
     if (!x) return SK_ERR(err, SK_ENOMEM, "inline engine");
     sk_rc rc = SK_OK;
-    x->e = (struct sk_engine){&OPS, SK_CAP_DRIVER | SK_CAP_ZERO_COPY};
+    x->e = (struct sk_engine){.cls = &sk_engine_by_inline,
+                              .ops = &ops,
+                              .actors = &actors,
+                              .streams = &streams,
+                              .custom = &custom,
+                              .groups = &groups,
+                              .state = &state,
+                              .progress = &progress};
     x->runner = conf->runner;
     x->store_bytes = conf->store_bytes;
     x->task_retries = conf->task_retries;
@@ -658,5 +642,4 @@ static sk_rc open_inline(const struct sk_engine_conf *conf, struct sk_engine **o
     return rc;
 }
 
-extern const struct sk_engine_class sk_engine_by_inline;
-const struct sk_engine_class sk_engine_by_inline = {"inline", open_inline};
+const struct sk_engine_class sk_engine_by_inline = {.name = "inline", .open = open_inline, .close = op_close};

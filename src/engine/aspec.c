@@ -1,0 +1,23 @@
+/* aspec.c - what an actor has besides its constructor: out of the caller's specification, and checked. For all engines. */
+#include "engine/engine_int.h"
+#include "engine/names.h"
+
+struct sk_aspec sk_aspec_of(const struct sk_actor_spec *s) {
+    struct sk_aspec a = {.max_restarts = s->max_restarts,
+                         .max_task_retries = s->max_task_retries,
+                         .is_async = s->is_async,
+                         .detached = s->detached,
+                         .n_groups = s->n_groups,
+                         .groups = s->groups,
+                         .meta = s->meta};
+    if (s->name) a.name = (struct sk_bytes){s->name, strlen(s->name)};
+    if (s->space) a.space = (struct sk_bytes){s->space, strlen(s->space)};
+    return a;
+}
+
+sk_rc sk_aspec_check(const struct sk_aspec *a, struct sk_err *err) {
+    if (a->n_groups > SK_GROUPS_MAX) return SK_ERR(err, SK_EINVAL, "an actor has at most %d concurrency groups", SK_GROUPS_MAX);
+    for (uint32_t i = 0; i < a->n_groups; i++)
+        if (!a->groups[i]) return SK_ERR(err, SK_EINVAL, "concurrency group %u of an actor runs no calls at all", i);
+    return sk_names_check("actor", a->space, a->name, err);
+}
