@@ -4,13 +4,16 @@
  *
  * Calls wait with their caller until their arguments exist (as in Ray: one that waits holds up those behind it that the same process has made;
  * with several at once it does not), then in a->queue until there is room on the worker, at most a->depth at a time. An actor nobody can name
- * any more is stopped after its last call. Cost: of a call O(1), and a look at the processes that call; of a death O(calls). */
+ * any more is stopped after its last call. One whose constructor has its arguments, and that has no worker, is among those that want one: the oldest of
+ * each shape in l->wanting, by age, the others of its shape behind it. Cost: of a call O(1), and a look at the processes that call; of a death O(calls); of
+ * a turn of the loop O(shapes that are wanted), however many actors wait. */
 #include <stdio.h>
 
 #include "base/clock.h"
 #include "base/mem.h"
 #include "base/vec.h"
 #include "engine/local/local_int.h"
+#include "engine/verdict.h"
 
 #define PASS_MAX 1000u /* calls that are passed in search of one that can be sent, when an argument comes back from disk */
 
@@ -27,12 +30,14 @@ static struct sk_lcaller *caller_of(const struct sk_lactor *a, uint32_t proc) {
 }
 
 static void caller_free(struct sk_lactor *a, struct sk_lcaller *c) {
+    SK_DCHECK(a->n_callers > 0);
     sk_list_del(&c->link);
     a->n_callers--;
     sk_free(c);
 }
 
 static void queue(struct sk_lactor *a, struct sk_ltask *t) {
+    SK_ASSERT(t->held && a->n_held > 0);
     sk_list_del(&t->on);
     t->held = false;
     a->n_held--;
@@ -53,6 +58,7 @@ bool sk_actor_call(struct sk_lactor *a, struct sk_ltask *t) {
         sk_list_push_back(&a->callers, &c->link);
         a->n_callers++;
     }
+    SK_DCHECK(!t->actor && !t->caller && t->is_method);
     t->actor = a;
     t->caller = c;
     t->held = true;
@@ -64,7 +70,7 @@ bool sk_actor_call(struct sk_lactor *a, struct sk_ltask *t) {
 }
 
 void sk_actor_call_ready(struct sk_ltask *t) {
-    if (!t->held) return;
+    SK_ASSERT(t->held && t->actor);
     if (t->actor->n_groups) queue(t->actor, t);
     else let_on(t->actor, t->caller);
 }
@@ -72,6 +78,7 @@ void sk_actor_call_ready(struct sk_ltask *t) {
 void sk_actor_call_over(struct sk_ltask *t) {
     struct sk_lactor *a = t->actor;
     struct sk_lcaller *c = t->caller;
+    SK_ASSERT(c && c->n > 0 && a->n_tasks > 0);
     if (t->held) {
         a->n_held--;
         a->let_on = true;
@@ -79,6 +86,7 @@ void sk_actor_call_over(struct sk_ltask *t) {
     t->held = false;
     t->caller = NULL;
     a->n_tasks--;
+    SK_DCHECK(c->n > 1 || sk_list_empty(&c->held));
     if (--c->n == 0 && a->n_callers > 1) caller_free(a, c); /* the last one stays for its next call */
 }
 
@@ -105,7 +113,7 @@ sk_rc sk_actor_create(struct sk_local *l, uint32_t proc, uint64_t base, const ui
         sk_free(a);
         return rc;
     }
-    rc = sk_ltask_make(l, proc, 0, base, spec, len, NULL, &t, err);
+    rc = sk_ltask_make(l, proc, 0, base, (struct sk_bytes){spec, len}, NULL, &t, err);
     if (rc != SK_OK) {
         o->state = SK_O_PENDING;
         SK_IGNORE(sk_own_unref(l->own, aid, proc, 1, NULL));
@@ -120,7 +128,6 @@ sk_rc sk_actor_create(struct sk_local *l, uint32_t proc, uint64_t base, const ui
     a->order = sk_place_order(&l->place);
     a->init = t;
     a->restarts_left = as->max_restarts;
-    l->n_homeless++;
     a->max_task_retries = as->max_task_retries;
     a->is_async = as->is_async;
     a->n_groups = as->n_groups;
@@ -134,6 +141,8 @@ sk_rc sk_actor_create(struct sk_local *l, uint32_t proc, uint64_t base, const ui
     sk_list_init(&a->queue);
     sk_list_init(&a->callers);
     sk_list_init(&a->link);
+    sk_list_init(&a->wants);
+    sk_list_init(&a->alike);
     sk_list_push_back(&l->actors, &a->link);
     t->is_init = true;
     t->actor = a;
@@ -160,6 +169,40 @@ sk_rc sk_actor_create(struct sk_local *l, uint32_t proc, uint64_t base, const ui
     return SK_OK;
 }
 
+static struct sk_lactor *wanting(struct sk_list *it) { return sk_container_of(it, struct sk_lactor, wants); }
+
+static void insert_by_age(struct sk_list *list, struct sk_lactor *a) {
+    struct sk_list *at = list;
+    while (at->prev != list && wanting(at->prev)->order > a->order) at = at->prev;
+    sk_list_insert_before(at, &a->wants);
+}
+
+static void want_worker(struct sk_local *l, struct sk_lactor *a) {
+    if (!sk_list_empty(&a->wants)) return;
+    SK_LIST_EACH (it, &l->wanting) {
+        struct sk_lactor *first = wanting(it);
+        if (first->shape != a->shape) continue;
+        if (first->order < a->order) {
+            insert_by_age(&first->alike, a);
+            return;
+        }
+        sk_list_del(it);
+        sk_list_splice(&a->alike, &first->alike);
+        sk_list_push_front(&a->alike, it);
+        break;
+    }
+    insert_by_age(&l->wanting, a);
+}
+
+static void want_none(struct sk_local *l, struct sk_lactor *a) {
+    struct sk_list *it = sk_list_first(&a->alike);
+    sk_list_del(&a->wants);
+    if (!it) return;
+    sk_list_del(it);
+    sk_list_splice(&wanting(it)->alike, &a->alike);
+    insert_by_age(&l->wanting, wanting(it));
+}
+
 static void find_worker(struct sk_local *l, struct sk_lactor *a) {
     if (!sk_place_fits_now(&l->place, a->shape)) return; /* asked again when something is given back */
     if (!sk_lmem_may_start(l)) return;
@@ -173,7 +216,7 @@ static void find_worker(struct sk_local *l, struct sk_lactor *a) {
     w->actor = a;
     a->worker = w;
     a->placed = false;
-    l->n_homeless--;
+    want_none(l, a);
     if (l->place.launch != SK_LAUNCH_ALL) sk_memory_launched(&l->mem.policy, sk_now_ns());
 }
 
@@ -190,12 +233,14 @@ void sk_actor_advance(struct sk_local *l, struct sk_lactor *a) {
         return;
     }
     if (!a->worker) {
-        if (a->init->state == SK_T_READY) find_worker(l, a);
+        if (a->init->state != SK_T_READY) return;
+        want_worker(l, a);
+        find_worker(l, a);
         if (!a->worker) return;
     }
     if (!a->placed) {
         if (a->init->state != SK_T_READY) return;
-        sk_rc rc = sk_ltask_send(l, a->init, a->worker);
+        sk_rc rc = sk_launch(l, a->init, a->worker);
         if (rc == SK_EAGAIN && a->init->state == SK_T_WAITING && a->init->n_unready == 0)
             sk_ltask_ready(l, a->init); /* an argument was lost for good */
         if (rc == SK_EAGAIN) return;
@@ -226,7 +271,7 @@ void sk_actor_advance(struct sk_local *l, struct sk_lactor *a) {
             continue;
         }
         struct sk_list *before = it->prev;
-        sk_rc rc = sk_ltask_send(l, t, a->worker);
+        sk_rc rc = sk_launch(l, t, a->worker);
         if (rc == SK_EAGAIN && t->state == SK_T_WAITING && t->n_unready == 0) sk_ltask_ready(l, t);
         if (rc == SK_EAGAIN) return;
         if (rc == SK_OK) a->n_sent++;
@@ -255,7 +300,7 @@ void sk_actor_find_for(struct sk_local *l, struct sk_lworker *w, uint64_t req, s
     size_t cap = meta.n + 64;
     uint8_t *p = sk_alloc(SK_TAG_ENGINE, cap);
     if (!p) {
-        sk_pool_kill(l, w, "there is no memory left to answer it");
+        sk_peer_kill(l, w, "there is no memory left to answer it");
         return;
     }
     struct sk_wr m = sk_wr_init(p, cap);
@@ -264,7 +309,7 @@ void sk_actor_find_for(struct sk_local *l, struct sk_lworker *w, uint64_t req, s
     sk_wr_u64(&m, req);
     if (a) sk_wr_u64(&m, a->id);
     sk_wr_bytes(&m, meta.p, meta.n);
-    if (!sk_pool_reply(l, w, p, m.n)) sk_pool_kill(l, w, "the object store is too full for an answer to it");
+    if (!sk_peer_reply(l, w, p, m.n)) sk_peer_kill(l, w, "the object store is too full for an answer to it");
     sk_free(p);
 }
 
@@ -272,7 +317,7 @@ static size_t write_names(struct sk_local *l, uint64_t unused, void *buf, size_t
     (void)unused;
     return sk_names_write(&l->names_of_actors, buf, cap);
 }
-void sk_actor_names_for(struct sk_local *l, struct sk_lworker *w, uint64_t req) { sk_req_list(l, w, req, write_names, 0); }
+void sk_actor_names_for(struct sk_local *l, struct sk_lworker *w, uint64_t req) { sk_peer_list(l, w, req, write_names, 0); }
 
 static void let_go(struct sk_local *l, struct sk_lactor *a) {
     sk_name_free(&a->name);
@@ -295,7 +340,7 @@ void sk_actor_dead(struct sk_local *l, struct sk_lactor *a, const char *why) {
     if (a->state == SK_A_DEAD) return;
     a->state = SK_A_DEAD;
     let_go(l, a);
-    if (!a->worker) l->n_homeless--;
+    want_none(l, a);
     snprintf(a->why, sizeof a->why, "%s", why);
     struct sk_lworker *w = a->worker;
     a->worker = NULL;
@@ -305,14 +350,41 @@ void sk_actor_dead(struct sk_local *l, struct sk_lactor *a, const char *why) {
             it = it->prev;
             if (!t->is_init && sk_ltask_unsend(l, w, t)) sk_list_push_front(&a->queue, &t->on);
         }
-        w->actor = NULL; /* its process is of no use to others: user state is in it */
-        if (a->leaving) sk_pool_leave(l, w, "its actor has ended itself");
-        else sk_pool_kill(l, w, "its actor is dead");
+        w->actor = NULL;                          /* its process is of no use to others: user state is in it */
+        if (a->leaving) sk_peer_leave(l, w, why); /* a static text, as only who ends in order gets here so */
+        else sk_peer_kill(l, w, "its actor is dead");
     }
     if (a->init->state == SK_T_FINISHED) sk_ltask_let_args_go(l, a->init);
     else sk_ltask_fail(l, a->init, SK_EACTOR, "the actor died before it was ready: %s", why);
     sk_actor_fail_calls(l, a, why);
     l->progress++;
+}
+
+void sk_actor_init_failed(struct sk_local *l, struct sk_lactor *a) { sk_actor_dead(l, a, "its constructor failed"); }
+
+void sk_actor_kill(struct sk_local *l, struct sk_lactor *a, bool no_restart) {
+    if (a->state == SK_A_DEAD) return;
+    if (no_restart) {
+        /* Calls that are on its worker end when the worker's death is reported; those that wait end now. */
+        struct sk_lworker *w = a->worker;
+        a->stopping = a->no_restart = true;
+        sk_name_free(&a->name);
+        if (w) {
+            sk_peer_kill(l, w, "The actor is dead because it was killed by `ray.kill`");
+            sk_actor_fail_calls(l, a, "it was killed by `ray.kill`");
+        } else {
+            sk_actor_dead(l, a, "it was killed by `ray.kill`");
+        }
+    } else if (a->worker) {
+        a->asked = true;
+        sk_peer_kill(l, a->worker, "kill(no_restart=False) was called on its actor");
+    } else if (a->restarts_left == 0) {
+        sk_actor_dead(l, a, "it was killed by `ray.kill`");
+    } else { /* it has no process yet: a life less all the same */
+        a->asked = true;
+        if (a->restarts_left > 0) a->restarts_left--;
+    }
+    sk_obj_drain(l);
 }
 
 sk_rc sk_actor_may_call(struct sk_local *l, uint64_t aid, uint32_t proc, uint32_t max, struct sk_err *err) {
@@ -324,27 +396,45 @@ sk_rc sk_actor_may_call(struct sk_local *l, uint64_t aid, uint32_t proc, uint32_
                   "%u calls (max_pending_calls) wait for the actor already; wait for some of their results, then call again", max);
 }
 
-/* Was it sent to wait for its actor, whatever lives that has? As in Ray, a call without retries ends with the process that it was meant for; not
- * if that process was still to begin, or was ended by who wants a new one. */
-bool sk_actor_call_waits(const struct sk_lactor *a, const struct sk_ltask *t) {
-    return !t->spec.no_wait || t->retries_left != 0 || a->max_task_retries != 0 || a->state != SK_A_ALIVE || a->asked;
+struct sk_verdict_actor sk_actor_case(const struct sk_lactor *a) {
+    return (struct sk_verdict_actor){.alive = a->state == SK_A_ALIVE,
+                                     .placed = a->placed,
+                                     .begun = a->init->was_started,
+                                     .no_restart = a->no_restart,
+                                     .asked = a->asked,
+                                     .restarts_left = a->restarts_left,
+                                     .max_task_retries = a->max_task_retries};
+}
+
+struct sk_verdict_task sk_ltask_case(struct sk_local *l, const struct sk_ltask *t) {
+    return (struct sk_verdict_task){.id = t->id,
+                                    .is_init = t->is_init,
+                                    .is_call = t->actor && !t->is_init,
+                                    .begun = t->was_started,
+                                    .cancelled = t->cancelled,
+                                    .group_gone = sk_place_shape_dead(&l->place, t->place.shape),
+                                    .no_wait = t->spec.no_wait,
+                                    .retries_left = t->retries_left};
 }
 
 /* The process of a living actor died: calls that only waited for their turn on it end with it. Those that are held would not have been sent
  * anyway. */
 void sk_actor_fail_hasty(struct sk_local *l, struct sk_lactor *a, const char *why) {
     if (a->no_restart || a->restarts_left == 0) return; /* they end with the actor */
+    struct sk_verdict_actor ac = sk_actor_case(a);
     struct sk_list hasty;
     sk_list_init(&hasty);
     for (struct sk_list *it = a->queue.next; it != &a->queue;) {
         struct sk_ltask *t = call_of(it);
         it = it->next;
-        if (t->state != SK_T_READY || sk_actor_call_waits(a, t)) continue;
+        struct sk_verdict_task tc = sk_ltask_case(l, t);
+        if (t->state != SK_T_READY || sk_verdict_call_waits(&ac, &tc)) continue;
         sk_list_del(&t->on);
         sk_list_push_back(&hasty, &t->on);
     }
     for (struct sk_list *it; (it = sk_list_first(&hasty));) /* who fails may take others with it */
         sk_ltask_fail(l, call_of(it), SK_EUNAVAIL, "The actor is restarting; its process died before the call began: %s", why);
+    SK_ASSERT(sk_list_empty(&hasty)); /* NOLINTNEXTLINE(clang-analyzer-core.StackAddressEscape): nothing points to it any more */
 }
 
 void sk_actor_worker_died(struct sk_local *l, struct sk_lactor *a, bool charged, const char *why) {
@@ -352,7 +442,8 @@ void sk_actor_worker_died(struct sk_local *l, struct sk_lactor *a, bool charged,
     a->n_sent = 0;
     a->placed = false;
     if (a->state == SK_A_DEAD) return;
-    if (a->no_restart || (charged && a->restarts_left == 0)) {
+    struct sk_verdict_actor ac = sk_actor_case(a);
+    if (!sk_verdict_restarts(&ac, charged)) {
         sk_actor_dead(l, a, why);
         return;
     }

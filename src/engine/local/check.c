@@ -69,7 +69,7 @@ static bool worker_ok(const struct sk_local *l, const struct sk_lworker *w, uint
     return true;
 }
 
-static bool actor_ok(const struct sk_local *l, const struct sk_lactor *a, uint32_t *homeless, uint32_t *unreferenced) {
+static bool actor_ok(const struct sk_local *l, const struct sk_lactor *a, uint32_t *want, uint32_t *unreferenced) {
     uint32_t n = 0;
     SK_LIST_EACH (it, &a->queue) {
         const struct sk_ltask *t = sk_container_of(it, struct sk_ltask, on);
@@ -94,15 +94,29 @@ static bool actor_ok(const struct sk_local *l, const struct sk_lactor *a, uint32
     NEED(a->n_tasks >= n);
     if (a->worker) NEED(l->workers[a->worker->slot] == a->worker && a->worker->actor == a);
     NEED(a->init && sk_map_get(&l->tasks, a->init->id) == a->init && a->init->actor == a);
-    *homeless += !a->worker && a->state != SK_A_DEAD;
+    bool wants = !a->worker && a->state == SK_A_STARTING && a->init->state == SK_T_READY;
+    NEED(wants == !sk_list_empty(&a->wants) && (wants || sk_list_empty(&a->alike)));
+    *want += wants;
     *unreferenced += a->unreferenced;
     return true;
+}
+
+static uint32_t wanting(const struct sk_list *list, sk_shape shape) {
+    uint64_t before = 0;
+    uint32_t n = 0;
+    SK_LIST_EACH (it, list) {
+        const struct sk_lactor *a = sk_container_of(it, struct sk_lactor, wants);
+        if (a->order <= before || (shape && a->shape != shape)) return UINT32_MAX;
+        before = a->order;
+        n += 1 + wanting(&a->alike, a->shape);
+    }
+    return n;
 }
 
 bool sk_local_check(struct sk_local *l) {
     uint64_t id;
     void *v;
-    uint32_t streams = 0, live = 0, homeless = 0, unreferenced = 0, ready = 0;
+    uint32_t streams = 0, live = 0, want = 0, unreferenced = 0, ready = 0;
     NEED(sk_place_check(&l->place) && sk_own_check(l->own) && sk_lineage_check(l->lin) && sk_store_check(l->store) &&
          sk_map_check(&l->tasks));
     for (uint32_t i = 0; sk_map_next(&l->tasks, &i, &id, &v);) {
@@ -116,8 +130,8 @@ bool sk_local_check(struct sk_local *l) {
         NEED(!l->workers[i] || worker_ok(l, l->workers[i], i));
         live += l->workers[i] != NULL;
     }
-    SK_LIST_EACH (it, &l->actors) NEED(actor_ok(l, sk_container_of(it, struct sk_lactor, link), &homeless, &unreferenced));
+    SK_LIST_EACH (it, &l->actors) NEED(actor_ok(l, sk_container_of(it, struct sk_lactor, link), &want, &unreferenced));
     NEED(sk_space_check(l));
-    return streams == l->n_worker_streams && live == l->n_live && homeless == l->n_homeless && unreferenced == l->n_unreferenced &&
+    return streams == l->n_worker_streams && live == l->n_live && want == wanting(&l->wanting, 0) && unreferenced == l->n_unreferenced &&
            ready == l->place.n_ready;
 }

@@ -15,14 +15,13 @@ static struct sk_lgroup *find(struct sk_local *l, uint64_t id) {
     return NULL;
 }
 
-/* base: the group, base + 1: its ready object. */
-sk_rc sk_lgroup_create(struct sk_local *l, uint32_t proc, uint64_t base, const struct sk_res *bundles, uint32_t n, uint32_t strategy,
-                       struct sk_bytes space, struct sk_bytes name, struct sk_err *err) {
+sk_rc sk_lgroup_create(struct sk_local *l, uint32_t proc, uint64_t base, const struct sk_lgroup_spec *s, struct sk_err *err) {
     struct sk_obj *o = NULL;
     struct sk_lgroup *g = sk_calloc(SK_TAG_ENGINE, sizeof *g);
     if (!g) return SK_ERR(err, SK_ENOMEM, "no memory for a placement group");
-    sk_rc rc = sk_place_group_add(&l->place, base, bundles, n, strategy == SK_GROUP_STRICT_SPREAD, &g->place, err);
-    if (rc == SK_OK) rc = sk_names_add(&l->names_of_groups, "placement group", space, name, (struct sk_bytes){NULL, 0}, g, &g->name, err);
+    sk_rc rc = sk_place_group_add(&l->place, base, s->bundles, s->n, s->strategy == SK_GROUP_STRICT_SPREAD, &g->place, err);
+    if (rc == SK_OK)
+        rc = sk_names_add(&l->names_of_groups, "placement group", s->space, s->name, (struct sk_bytes){NULL, 0}, g, &g->name, err);
     if (rc == SK_OK) rc = sk_obj_new(l, base + 1, proc, &o, err);
     if (rc == SK_OK && (rc = sk_own_hold(l->own, base + 1, err)) != SK_OK) { /* it has a reference: the caller's, who hears of a failure */
         SK_IGNORE(sk_own_unref(l->own, base + 1, proc, 1, NULL));
@@ -35,7 +34,7 @@ sk_rc sk_lgroup_create(struct sk_local *l, uint32_t proc, uint64_t base, const s
         return rc;
     }
     g->id = base;
-    g->strategy = strategy;
+    g->strategy = s->strategy;
     g->since_ns = sk_now_ns();
     g->reserved_ns = -1;
     sk_list_init(&g->link);
@@ -65,7 +64,7 @@ sk_rc sk_lgroup_remove(struct sk_local *l, uint64_t id, struct sk_err *err) {
         struct sk_lworker *w = l->workers[i];
         if (!w || w->place.in != g->place) continue;
         if (w->actor) w->actor->stopping = w->actor->no_restart = true;
-        sk_pool_kill(l, w, "its placement group was removed");
+        sk_peer_kill(l, w, "its placement group was removed");
     }
     sk_place_group_remove(&l->place, g->place);
     g->place = NULL;
@@ -161,12 +160,14 @@ void sk_lgroup_handle(struct sk_local *l, struct sk_lworker *w, uint32_t type, s
     sk_rc rc = SK_OK;
     uint64_t id = type == SK_M_GROUP ? sk_rd_u64(r) : 0, req = sk_rd_u64(r);
     if (type == SK_M_GROUP) {
-        uint32_t strategy = sk_rd_u32(r), n = sk_rd_u32(r);
-        struct sk_bytes name = sk_rd_bytes(r), space = sk_rd_bytes(r);
+        struct sk_lgroup_spec s = {.strategy = sk_rd_u32(r)};
+        s.n = sk_rd_u32(r);
+        s.name = sk_rd_bytes(r);
+        s.space = sk_rd_bytes(r);
         sk_rd_align(r, 8);
-        const struct sk_res *b = sk_rd_raw(r, (size_t)n * sizeof *b);
-        if (!r->bad && !sk_loop_fresh_ids(l, w, id)) return;
-        rc = r->bad ? SK_ERR(&err, SK_ECORRUPT, damaged) : sk_lgroup_create(l, w->proc, id, b, n, strategy, space, name, &err);
+        s.bundles = sk_rd_raw(r, (size_t)s.n * sizeof *s.bundles);
+        if (!r->bad && !sk_peer_fresh_ids(l, w, id)) return;
+        rc = r->bad ? SK_ERR(&err, SK_ECORRUPT, damaged) : sk_lgroup_create(l, w->proc, id, &s, &err);
     } else if (type == SK_M_MORE) {
         uint64_t n = sk_rd_u64(r);
         uint32_t more = 0;
@@ -174,7 +175,7 @@ void sk_lgroup_handle(struct sk_local *l, struct sk_lworker *w, uint32_t type, s
         rc = r->bad || !a ? SK_ERR(&err, SK_ECORRUPT, damaged) : sk_more_define(l, a, (uint32_t)n, &more, &err);
         id = more;
     } else if (type == SK_M_MOREREAD) {
-        sk_req_list(l, w, req, write_more, sk_rd_u64(r));
+        sk_peer_list(l, w, req, write_more, sk_rd_u64(r));
         return;
     } else if (type == SK_M_UNGROUP) {
         uint64_t gone = sk_rd_u64(r);
@@ -185,8 +186,8 @@ void sk_lgroup_handle(struct sk_local *l, struct sk_lworker *w, uint32_t type, s
         rc = r->bad ? SK_ERR(&err, SK_ECORRUPT, damaged) : sk_env_define(l, b, &env, &err);
         id = env;
     } else {
-        sk_req_list(l, w, req, write_groups, 0);
+        sk_peer_list(l, w, req, write_groups, 0);
         return;
     }
-    sk_req_answer(l, w, req, rc, id, &err);
+    sk_peer_answer(l, w, req, rc, id, &err);
 }

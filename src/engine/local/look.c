@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "engine/host.h"
 #include "engine/local/local_int.h"
 
 #define WAITS_NS 50000000 /* a wait that was told of so long ago may go on: see waits_ns */

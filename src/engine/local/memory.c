@@ -16,14 +16,15 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/vec.h"
+#include "engine/conf.h"
 #include "engine/local/local_int.h"
+#include "engine/verdict.h"
 
 #define EVERY_NS INT64_C(250000000)
 #define EXACT_NS INT64_C(10000000000)
 #define KILLED_NS INT64_C(2000000000)     /* a kill that the kernel counted so long ago at most is that of a worker that has ended */
 #define PUNCH_BYTES (UINT64_C(256) << 20) /* in one look: 60 ms of small pages */
 #define PUNCH_LEAST (UINT64_C(64) << 10)
-#define STOPS_MOST 3u /* a task that is stopped so often has had its chance, whoever ran beside it */
 #define STORY 420u
 
 static double mib(uint64_t n) { return (double)n / 1048576.0; }
@@ -157,8 +158,8 @@ static void stop(struct sk_local *l, struct sk_lworker *w, const struct sk_memor
     m->n_stopped++;
     sk_log(SK_LOG_WARN, "memory_stop worker=%u pid=%d task=%llu msg=\"%s\"", w->slot, w->pid, (unsigned long long)w->mem.task,
            sk_lmem_story(w));
-    if (t && !w->actor) sk_pool_kill_task(l, t, "memory was short");
-    else sk_pool_kill(l, w, "memory was short");
+    if (t && !w->actor) sk_peer_kill_task(l, t, "memory was short");
+    else sk_peer_kill(l, w, "memory was short");
 }
 
 static void punch(struct sk_local *l, uint64_t bytes) {
@@ -227,7 +228,7 @@ void sk_lmem_look(struct sk_local *l, int64_t now) {
     uint64_t size = l->data_seg.size, floor = size / 8;
     l->space.cap_bytes = plan.store_max_bytes < size ? SK_MAX(plan.store_max_bytes, floor) : 0;
     if (plan.punch_bytes) punch(l, plan.punch_bytes);
-    if (plan.leave >= 0) sk_pool_leave(l, m->who.p[plan.leave], "memory is short, and it was idle");
+    if (plan.leave >= 0) sk_peer_leave(l, m->who.p[plan.leave], "memory is short, and it was idle");
     if (plan.stop >= 0) stop(l, m->who.p[plan.stop], &m->procs.p[plan.stop], plan.share_bytes);
     for (uint32_t i = 0; i < m->who.n && (plan.pause || m->any_paused); i++)
         sk_lmem_hold(l, m->who.p[i], plan.pause && (m->procs.p[i].grown_bytes || m->who.p[i]->mem.paused));
@@ -285,31 +286,23 @@ void sk_lmem_gone(struct sk_lworker *w) {
     w->mem.story = NULL;
 }
 
-void sk_lmem_task_over(struct sk_local *l, struct sk_ltask *t) {
-    t->alone = false;
-    t->place.shape = t->spec.shape;
-    l->mem.n_alone--;
-}
-
 void sk_lmem_stopped(struct sk_local *l, struct sk_lworker *w, struct sk_ltask *t) {
     struct sk_lmem *m = &l->mem;
     char name[200], last[80], hand[520];
     struct sk_err err = {.msg = ""};
     t->n_oom++;
-    uint32_t most = m->oom_retries < 0 ? 0 : m->oom_retries ? SK_MIN((uint32_t)m->oom_retries, 200u) : STOPS_MOST - 1;
-    if (t->spec.max_retries == 0) snprintf(last, sizeof last, "It is not run again: its max_retries is 0.");
-    else if (t->alone && !w->mem.beside) snprintf(last, sizeof last, "It had been stopped before, and ran alone this time.");
-    else if (!most) snprintf(last, sizeof last, "It is not run again: task_oom_retries is 0.");
-    else if (t->n_oom > most) snprintf(last, sizeof last, "It was stopped for it %u times.", t->n_oom);
-    else if (t->alone || sk_place_alone(&l->place, t->spec.shape, &t->place.shape, &err) == SK_OK) {
-        m->n_alone += !t->alone;
-        t->alone = true;
-        sk_ltask_retry(l, t, SK_EOOM, sk_lmem_story(w));
-        return;
-    } else {
+    struct sk_verdict_stop stop = {
+        .n_stops = t->n_oom, .max_retries = t->spec.max_retries, .oom_retries = m->oom_retries, .alone = t->alone, .beside = w->mem.beside};
+    if (sk_verdict_memory(&stop, last, sizeof last)) {
+        if (t->alone || sk_place_alone(&l->place, t->spec.shape, &t->place.shape, &err) == SK_OK) {
+            m->n_alone += !t->alone;
+            t->alone = true;
+            sk_ltask_retry(l, t, SK_EOOM, sk_lmem_story(w));
+            return;
+        }
         snprintf(last, sizeof last, "It cannot run alone: %.50s.", err.msg);
     }
-    (void)sk_worker_hand(w, hand, sizeof hand);
+    (void)sk_peer_hand(w, hand, sizeof hand);
     sk_ltask_fail(
         l, t, SK_EOOM,
         "task %s ran out of memory: %s%s\n%s\nGive it less at once (smaller batches or blocks), say what it needs (memory=), or allow "

@@ -23,15 +23,17 @@ sk_rc sk_obj_new(struct sk_local *l, uint64_t id, uint32_t proc, struct sk_obj *
 }
 
 void sk_inl_drop(struct sk_inl *i) {
-    if (i && --i->refs == 0) sk_free(i);
+    if (!i) return;
+    SK_ASSERT(i->refs > 0);
+    if (--i->refs == 0) sk_free(i);
 }
 
 static void obj_free(struct sk_local *l, struct sk_obj *o) {
     if (o->state == SK_O_ACTOR) {
-        sk_actor_unreferenced(l, o->u.actor);
+        l->on->unreferenced(l, o->u.actor);
     } else if (o->state == SK_O_READY) {
         if (o->where == SK_V_INLINE) sk_inl_drop(o->u.inl);
-        if (o->st) sk_space_gone(l, o);
+        if (o->st) sk_stored_gone(l, o);
         if (o->where == SK_V_STORE) sk_store_unref(l->store, o->u.off);
     }
     SK_ASSERT(!o->deps); /* who waits for it holds it */
@@ -42,12 +44,13 @@ static void obj_free(struct sk_local *l, struct sk_obj *o) {
 void sk_obj_drain(struct sk_local *l) {
     uint64_t id;
     void *data;
-    if (l->relics.n) sk_recover_relics(l);
+    if (l->relics.n) l->on->relics(l);
     while (sk_own_next_freed(l->own, &id, &data)) obj_free(l, data);
-    sk_recover_drain(l);
+    while (l->lin && sk_lineage_next_free(l->lin, &id, &data)) l->on->unkept(l, data);
 }
 
 static void dep_free(struct sk_dep *d) {
+    SK_DCHECK(*d->at == d && *d->more_at == d);
     if ((*d->at = d->next)) d->next->at = d->at;
     if ((*d->more_at = d->more)) d->more->more_at = d->more_at;
     sk_free(d);
@@ -56,6 +59,7 @@ static void dep_free(struct sk_dep *d) {
 sk_rc sk_dep_add(struct sk_dep **list, struct sk_ltask *t, struct sk_req *q) {
     struct sk_dep **waits = t ? &t->waits : &q->waits, *d = sk_alloc(SK_TAG_ENGINE, sizeof *d);
     if (!d) return SK_ENOMEM;
+    SK_DCHECK(!t != !q); /* one of the two */
     *d = (struct sk_dep){.next = *list, .at = list, .more = *waits, .more_at = waits, .task = t, .req = q};
     if (d->next) d->next->at = &d->next;
     if (d->more) d->more->more_at = &d->more;
@@ -73,11 +77,13 @@ void sk_dep_forget(struct sk_dep *waits) {
 void sk_dep_tell(struct sk_local *l, struct sk_dep *d) {
     struct sk_ltask *t = d->task;
     struct sk_req *q = d->req;
+    SK_DCHECK(!t || t->state != SK_T_WAITING || t->n_unready > 0);
+    SK_DCHECK(!q || q->n_ready < q->want || q->type == SK_M_WAIT || q->type == SK_M_GET);
     dep_free(d);
     if (t) {
-        if (t->state == SK_T_WAITING && --t->n_unready == 0) sk_ltask_due(l, t);
+        if (t->state == SK_T_WAITING && --t->n_unready == 0) l->on->due(l, t);
     } else if (++q->n_ready >= q->want) {
-        sk_req_reply(l, q, SK_OK);
+        l->on->answer(l, q, SK_OK);
     }
 }
 
@@ -87,13 +93,14 @@ void sk_dep_done(struct sk_local *l, struct sk_obj *o) {
 }
 
 void sk_obj_ready(struct sk_local *l, struct sk_obj *o) {
+    SK_DCHECK(o->state == SK_O_PENDING);
     o->state = SK_O_READY;
     o->maker = NULL;
     l->progress++;
     if (!o->deps) return;
     uint64_t id = o->id;
     if (SK_UNLIKELY(o->gone)) {
-        sk_recover_lost(l, id);
+        l->on->lost(l, id);
         return;
     }
     bool held = sk_own_hold(l->own, id, NULL) == SK_OK; /* the last waiter may be its last holder */
@@ -178,8 +185,18 @@ void sk_obj_set(struct sk_local *l, uint64_t id, uint32_t proc, const struct sk_
     if (v->where == SK_V_STORE) {
         sk_obj_home(proc, v->off);
         if (SK_FAULT("store.lose")) o->gone = true;
-        sk_space_sealed(l, o);
+        sk_stored_new(l, o);
     }
+    sk_obj_ready(l, o);
+}
+
+void sk_obj_set_error(struct sk_local *l, struct sk_obj *o, uint32_t kind, struct sk_inl *value) {
+    SK_DCHECK(o->state == SK_O_PENDING);
+    if (value) value->refs++;
+    o->kind = kind;
+    o->where = SK_V_INLINE;
+    o->u.inl = value;
+    o->len = value ? value->len : 0;
     sk_obj_ready(l, o);
 }
 

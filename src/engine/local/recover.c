@@ -22,26 +22,11 @@ enum { TASK_BYTES = 104, ARG_BYTES = 32, OBJ_BYTES = 80 }; /* what lineage itsel
 
 static struct sk_aside *aside(struct sk_ltask *t) { return t->aside ? t->aside : (t->aside = sk_calloc(SK_TAG_ENGINE, sizeof *t->aside)); }
 
-void sk_recover_free(struct sk_ltask *t) {
-    struct sk_aside *a = t->aside;
-    if (!a) return;
-    for (uint32_t i = 0; i < a->vals.n; i++) sk_inl_drop(a->vals.p[i].inl);
-    sk_vec_free(&a->vals);
-    sk_vec_free(&a->wanted);
-    sk_vec_free(&a->old);
-    sk_free(a);
-    t->aside = NULL;
-}
-
-void sk_recover_drain(struct sk_local *l) {
-    uint64_t id;
-    void *data;
-    while (l->lin && sk_lineage_next_free(l->lin, &id, &data)) {
-        uint64_t culprit;
-        enum sk_lost_why why = sk_lineage_freed_why(l->lin, &culprit);
-        ((struct sk_ltask *)data)->let_go = (uint8_t)(1 + (culprit ? SK_LOST_NEEDS : why));
-        sk_ltask_kept_free(l, data);
-    }
+void sk_recover_unkept(struct sk_local *l, struct sk_ltask *t) {
+    uint64_t culprit;
+    enum sk_lost_why why = sk_lineage_freed_why(l->lin, &culprit);
+    t->let_go = (uint8_t)(1 + (culprit ? SK_LOST_NEEDS : why));
+    sk_ltask_kept_free(l, t);
 }
 
 /* ---- keeping ------------------------------------------------------------------------------------------------------------------------ */
@@ -151,7 +136,7 @@ void sk_recover_ended(struct sk_local *l, struct sk_ltask *t) {
     for (uint32_t i = 0; t->is_stream && i < t->yields.n; i++) { /* lost too late for this attempt */
         struct sk_obj *o = sk_obj_get(l, t->yields.p[i]);
         if (o && o->state == SK_O_PENDING && !sk_vec_push(&l->lost, SK_TAG_ENGINE, o->id))
-            sk_recover_fail_rest(l, t, SK_KIND_ENGINE_ERROR, NULL);
+            sk_stream_fail_rest(l, t, SK_KIND_ENGINE_ERROR, NULL);
     }
 }
 
@@ -177,11 +162,6 @@ bool sk_recover_old(const struct sk_lworker *w, uint64_t oid, uint64_t *off) {
             }
     }
     return false;
-}
-
-void sk_recover_left(struct sk_local *l, struct sk_ltask *t, struct sk_lworker *w) {
-    for (uint32_t i = 0; w && i < t->aside->old.n; i++) (void)sk_store_unpin(l->store, w->proc, t->aside->old.p[i].off);
-    t->aside->old.n = 0;
 }
 
 /* Pins the bytes for every task on a worker that was given them. */
@@ -216,7 +196,7 @@ static void unready_requests(struct sk_local *l, struct sk_obj *o) {
             for (struct sk_dep *d = o->deps; d; d = d->next) counted -= d->req == q;
             for (; counted; counted--) {
                 if (sk_dep_add(&o->deps, NULL, q) != SK_OK) {
-                    sk_pool_kill(l, w, "there is no memory left to answer it");
+                    sk_peer_kill(l, w, "there is no memory left to answer it");
                     break;
                 }
                 q->n_ready--;
@@ -225,25 +205,9 @@ static void unready_requests(struct sk_local *l, struct sk_obj *o) {
     }
 }
 
-static void set_error(struct sk_local *l, struct sk_obj *o, uint32_t kind, struct sk_inl *value) {
-    if (value) value->refs++;
-    o->kind = kind;
-    o->where = SK_V_INLINE;
-    o->u.inl = value;
-    o->len = value ? value->len : 0;
-    sk_obj_ready(l, o);
-}
-
-void sk_recover_fail_rest(struct sk_local *l, struct sk_ltask *t, uint32_t kind, struct sk_inl *value) {
-    for (uint32_t i = 0; i < t->yields.n; i++) {
-        struct sk_obj *o = sk_obj_get(l, t->yields.p[i]);
-        if (o && o->state == SK_O_PENDING) set_error(l, o, kind, value);
-    }
-}
-
 static void fail(struct sk_local *l, struct sk_obj *o, sk_rc rc, const char *msg) {
     struct sk_inl *e = sk_engine_error(rc, msg);
-    set_error(l, o, SK_KIND_ENGINE_ERROR, e);
+    sk_obj_set_error(l, o, SK_KIND_ENGINE_ERROR, e);
     sk_inl_drop(e);
 }
 
@@ -282,7 +246,7 @@ void sk_recover_lost(struct sk_local *l, uint64_t oid) {
     if (!o || o->state != SK_O_READY || (o->where != SK_V_STORE && o->where != SK_V_DISK)) return;
     l->n_lost++;
     l->progress++;
-    if (o->st) sk_space_gone(l, o); /* who waits for it to be read waits on */
+    if (o->st) sk_stored_gone(l, o); /* who waits for it to be read waits on */
     /* Without memory to pin them they are kept for good: better than bytes that change under a task. */
     if (o->where == SK_V_STORE && pin_for_readers(l, o) && !keep_relic(l, o)) sk_store_unref(l->store, o->u.off);
     o->gone = false;
@@ -291,31 +255,6 @@ void sk_recover_lost(struct sk_local *l, uint64_t oid) {
     sk_own_uncontain(l->own, oid);
     unready_requests(l, o);
     if (!sk_vec_push(&l->lost, SK_TAG_ENGINE, oid)) fail(l, o, SK_ENOMEM, "no memory to make a lost object again");
-}
-
-sk_rc sk_recover_args(struct sk_local *l, struct sk_ltask *t, bool errors) {
-    struct sk_rd r = sk_rd_init(t->spec.args, t->spec.args_len);
-    bool bad = false;
-    if (t->n_unready) sk_ltask_forget_deps(t);
-    for (uint32_t i = 0; i < t->spec.n_args; i++) {
-        struct sk_val v;
-        sk_rd_val(&r, &v);
-        struct sk_obj *o = v.oid ? sk_obj_get(l, v.oid) : NULL;
-        if (!o) continue;
-        if (o->gone) sk_recover_lost(l, v.oid);
-        if (o->state == SK_O_PENDING) {
-            if (sk_dep_add(&o->deps, t, NULL) != SK_OK) {
-                sk_ltask_forget_deps(t);
-                return SK_ENOMEM;
-            }
-            t->n_unready++;
-        }
-        bad |= o->state == SK_O_READY && SK_KIND_IS_ERROR(o->kind);
-    }
-    t->seen_lost = (uint32_t)l->n_lost;
-    if (!t->n_unready && !(errors && bad)) return SK_OK;
-    t->state = SK_T_WAITING;
-    return SK_EAGAIN;
 }
 
 /* ---- making again ------------------------------------------------------------------------------------------------------------------------ */
@@ -335,7 +274,7 @@ static bool bring_back_values(struct sk_local *l, struct sk_ltask *t, struct sk_
         bool there = sk_own_has(l->own, v->oid);
         struct sk_obj *o = bring_back(l, v->oid, back);
         if (!o) return false;
-        if (!there) set_error(l, o, v->kind, v->inl); /* or a value: the same to do */
+        if (!there) sk_obj_set_error(l, o, v->kind, v->inl); /* or a value: the same to do */
     }
     return true;
 }
@@ -370,7 +309,7 @@ static void restart(struct sk_local *l, struct sk_ltask *t) {
     if (t->retries_left == 0) {
         struct sk_inl *e =
             sk_engine_error(SK_ELOST, "a value is lost and cannot be remade: its task may not run again (max_retries is used up)");
-        sk_recover_fail_rest(l, t, SK_KIND_ENGINE_ERROR, e);
+        sk_stream_fail_rest(l, t, SK_KIND_ENGINE_ERROR, e);
         sk_inl_drop(e);
         return;
     }
@@ -484,6 +423,7 @@ sk_rc sk_recover_wanted(struct sk_local *l, struct sk_ltask *t) {
 
 uint64_t sk_recover_remade(struct sk_ltask *t, uint32_t index) {
     struct sk_aside *a = t->aside;
+    SK_DCHECK(a->n_made <= a->wanted.n);
     if (a->n_made == a->wanted.n || a->wanted.p[a->n_made] != index) return 0;
     a->n_made++;
     return t->yields.p[index];

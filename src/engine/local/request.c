@@ -4,52 +4,7 @@
  * lent to others, and the tasks queued behind it go back. */
 #include "base/mem.h"
 #include "engine/local/local_int.h"
-
-void sk_req_error(struct sk_local *l, struct sk_lworker *w, uint64_t req, sk_rc rc, const char *msg) {
-    uint8_t buf[1200];
-    struct sk_wr m = sk_wr_init(buf, sizeof buf);
-    sk_wr_u32(&m, SK_M_REPLY);
-    sk_wr_u32(&m, (uint32_t)rc);
-    sk_wr_u64(&m, req);
-    sk_wr_str(&m, msg);
-    (void)sk_pool_reply(l, w, buf, m.n);
-}
-
-void sk_req_answer(struct sk_local *l, struct sk_lworker *w, uint64_t req, sk_rc rc, uint64_t value, const struct sk_err *err) {
-    if (rc != SK_OK) {
-        sk_req_error(l, w, req, rc, err->msg);
-        return;
-    }
-    struct {
-        uint32_t type, rc;
-        uint64_t req, value;
-    } m = {SK_M_REPLY, SK_OK, req, value};
-    (void)sk_pool_reply(l, w, &m, sizeof m);
-}
-
-void sk_req_list(struct sk_local *l, struct sk_lworker *w, uint64_t req,
-                 size_t (*write)(struct sk_local *l, uint64_t what, void *buf, size_t cap), uint64_t what) {
-    size_t n = write(l, what, NULL, 0), cap = SK_ALIGN(n, 16) + 64;
-    uint8_t *p = sk_alloc(SK_TAG_ENGINE, 2 * cap); /* the message, and the list that goes into it */
-    if (!p) {
-        sk_pool_kill(l, w, "there is no memory left to answer it");
-        return;
-    }
-    (void)write(l, what, p + cap, n);
-    struct sk_wr m = sk_wr_init(p, cap);
-    sk_wr_u32(&m, SK_M_REPLY);
-    sk_wr_u32(&m, SK_OK);
-    sk_wr_u64(&m, req);
-    sk_wr_bytes(&m, p + cap, n);
-    if (!sk_pool_reply(l, w, p, m.n)) sk_pool_kill(l, w, "the object store is too full for an answer to it");
-    sk_free(p);
-}
-
-void sk_req_block(struct sk_local *l, struct sk_lworker *w) {
-    if (w->place.blocked) return;
-    sk_place_worker_block(&l->place, &w->place, true);
-    if (w->place.state == SK_W_LEASED) sk_ltask_take_back_all(l, w); /* what waits behind it must not wait for it */
-}
+#include "engine/watch.h"
 
 void sk_req_free(struct sk_local *l, struct sk_req *q) {
     sk_dep_forget(q->waits);
@@ -91,11 +46,6 @@ static bool pin_all(struct sk_local *l, struct sk_req *q) {
     return false;
 }
 
-/* It waits for nothing any more. Who awaits something (a watch) waits, too, as far as anybody can tell: with its CPU kept, what it awaits might never run. */
-void sk_req_go_on(struct sk_local *l, struct sk_lworker *w) {
-    if (w->place.blocked && sk_list_empty(&w->watches)) sk_place_worker_block(&l->place, &w->place, false);
-}
-
 /* What somebody watched is there. */
 void sk_req_fire(struct sk_local *l, struct sk_req *q) {
     struct sk_lworker *w = q->w;
@@ -106,8 +56,8 @@ void sk_req_fire(struct sk_local *l, struct sk_req *q) {
     } m = {SK_M_FIRED, 0, q->req};
     sk_req_free(l, q);
     if (w) {
-        (void)sk_pool_reply(l, w, &m, sizeof m);
-        if (sk_list_empty(&w->reqs)) sk_req_go_on(l, w);
+        (void)sk_peer_reply(l, w, &m, sizeof m);
+        if (sk_list_empty(&w->reqs)) sk_worker_goes_on(l, w);
         return;
     }
     watch->id = 0;
@@ -119,7 +69,7 @@ void sk_req_unwatch(struct sk_local *l, struct sk_lworker *w, uint64_t req) {
         struct sk_req *q = sk_container_of(it, struct sk_req, link);
         if (q->req != req) continue;
         sk_req_free(l, q);
-        if (sk_list_empty(&w->reqs)) sk_req_go_on(l, w);
+        if (sk_list_empty(&w->reqs)) sk_worker_goes_on(l, w);
         return;
     }
 }
@@ -145,7 +95,7 @@ sk_rc sk_req_watch(struct sk_local *l, struct sk_lworker *w, uint64_t req, uint6
     if (rc == SK_OK) {
         sk_list_push_back(w ? &w->watches : &l->watches, &q->link);
         if (watch) watch->id = (uintptr_t)q;
-        if (w) sk_req_block(l, w);
+        if (w) sk_worker_waits(l, w);
         return SK_OK;
     }
     SK_ERR(err, rc, "no memory to watch an object");
@@ -156,31 +106,32 @@ out:
 
 void sk_req_reply(struct sk_local *l, struct sk_req *q, sk_rc rc) {
     struct sk_lworker *w = q->w;
+    SK_ASSERT(w || q->type == SK_M_WATCH);
     if (q->type == SK_M_WATCH) {
         sk_req_fire(l, q);
         return;
     }
     if (q->type == SK_M_GET && rc == SK_OK && sk_space_get(l, q)) {
-        sk_req_block(l, w);
+        sk_worker_waits(l, w);
         return;
     }
-    sk_req_go_on(l, w);
+    sk_worker_goes_on(l, w);
     if (q->type == SK_M_GET) {
         if (rc != SK_OK) {
-            sk_req_error(l, w, q->req, rc, rc == SK_ETIMEOUT ? "get: the time is over" : l->space.refuse_msg);
+            sk_peer_error(l, w, q->req, rc, rc == SK_ETIMEOUT ? "get: the time is over" : l->space.refuse_msg);
         } else {
             struct sk_wr m = sk_wr_init(NULL, 0);
             write_get(l, q, &m);
             uint8_t *p = sk_alloc(SK_TAG_ENGINE, m.n);
             if (!p || !pin_all(l, q)) {
-                sk_req_error(l, w, q->req, SK_ENOMEM, "get: no memory for the reply");
+                sk_peer_error(l, w, q->req, SK_ENOMEM, "get: no memory for the reply");
             } else {
                 m = sk_wr_init(p, m.n);
                 write_get(l, q, &m);
-                if (!sk_pool_reply(l, w, p, m.n)) {
+                if (!sk_peer_reply(l, w, p, m.n)) {
                     unpin(l, q, q->n);
-                    sk_req_error(l, w, q->req, SK_EFULL,
-                                 "get: the values are many, and the object store is too full for the message that holds them");
+                    sk_peer_error(l, w, q->req, SK_EFULL,
+                                  "get: the values are many, and the object store is too full for the message that holds them");
                 }
             }
             sk_free(p);
@@ -198,10 +149,10 @@ void sk_req_reply(struct sk_local *l, struct sk_req *q, sk_rc rc) {
                 struct sk_obj *o = sk_obj_get(l, q->oids[i]);
                 sk_wr_u8(&m, o && o->state != SK_O_PENDING);
             }
-            if (!sk_pool_reply(l, w, p, m.n)) sk_req_error(l, w, q->req, SK_EFULL, "wait: the object store is too full for the answer");
+            if (!sk_peer_reply(l, w, p, m.n)) sk_peer_error(l, w, q->req, SK_EFULL, "wait: the object store is too full for the answer");
             sk_free(p);
         } else {
-            sk_req_error(l, w, q->req, SK_ENOMEM, "wait: no memory for the reply");
+            sk_peer_error(l, w, q->req, SK_ENOMEM, "wait: no memory for the reply");
         }
     } else { /* NEXT, PEEK */
         struct sk_ltask *t = sk_map_get(&l->tasks, q->tid);
@@ -214,7 +165,7 @@ void sk_req_reply(struct sk_local *l, struct sk_req *q, sk_rc rc) {
             uint32_t type, rc;
             uint64_t req, oid;
         } m = {SK_M_REPLY, (uint32_t)r, q->req, oid};
-        (void)sk_pool_reply(l, w, &m, sizeof m);
+        (void)sk_peer_reply(l, w, &m, sizeof m);
     }
     sk_req_free(l, q);
 }
@@ -226,7 +177,7 @@ void sk_req_wait(struct sk_local *l, struct sk_lworker *w, uint32_t type, struct
     if (r->bad) return;
     struct sk_req *q = sk_calloc(SK_TAG_ENGINE, sizeof *q + (size_t)n * 8);
     if (!q) {
-        sk_req_error(l, w, req, SK_ENOMEM, "no memory for a request");
+        sk_peer_error(l, w, req, SK_ENOMEM, "no memory for a request");
         return;
     }
     *q = (struct sk_req){.w = w, .type = type, .req = req, .want = want};
@@ -237,13 +188,13 @@ void sk_req_wait(struct sk_local *l, struct sk_lworker *w, uint32_t type, struct
         if (sk_own_hold(l->own, ids[i], &e) != SK_OK) {
             sk_list_push_back(&w->reqs, &q->link);
             sk_req_free(l, q);
-            sk_req_error(l, w, req, SK_ELOST, "the object does not exist any more: its last reference was released");
+            sk_peer_error(l, w, req, SK_ELOST, "the object does not exist any more: its last reference was released");
             return;
         }
         q->oids[q->n++] = ids[i];
         struct sk_obj *o = sk_obj_get(l, ids[i]);
         if (type == SK_M_GET && o->gone) sk_recover_lost(l, ids[i]);
-        if (type == SK_M_GET && o->state == SK_O_READY && o->where == SK_V_DISK) sk_space_want(l, o); /* while others are waited for */
+        if (type == SK_M_GET && o->state == SK_O_READY && o->where == SK_V_DISK) sk_stored_want(l, o); /* while others are waited for */
     }
     sk_list_push_back(&w->reqs, &q->link);
     for (uint32_t i = 0; i < n; i++) {
@@ -251,7 +202,7 @@ void sk_req_wait(struct sk_local *l, struct sk_lworker *w, uint32_t type, struct
         if (o->state != SK_O_PENDING) {
             q->n_ready++;
         } else if (sk_dep_add(&o->deps, NULL, q) != SK_OK) {
-            sk_req_error(l, w, req, SK_ENOMEM, "no memory for a request");
+            sk_peer_error(l, w, req, SK_ENOMEM, "no memory for a request");
             sk_req_free(l, q);
             return;
         }
@@ -262,7 +213,7 @@ void sk_req_wait(struct sk_local *l, struct sk_lworker *w, uint32_t type, struct
         sk_list_push_back(&l->space.gets, &q->get.link);
     }
     if (q->n_ready >= q->want) sk_req_reply(l, q, SK_OK);
-    else sk_req_block(l, w);
+    else sk_worker_waits(l, w);
 }
 
 void sk_req_next(struct sk_local *l, struct sk_lworker *w, uint32_t type, struct sk_rd *r) {
@@ -270,7 +221,7 @@ void sk_req_next(struct sk_local *l, struct sk_lworker *w, uint32_t type, struct
     struct sk_ltask *t = sk_map_get(&l->tasks, tid);
     struct sk_req *q = sk_calloc(SK_TAG_ENGINE, sizeof *q);
     if (!q) {
-        sk_req_error(l, w, req, SK_ENOMEM, "no memory for a request");
+        sk_peer_error(l, w, req, SK_ENOMEM, "no memory for a request");
         return;
     }
     *q = (struct sk_req){.w = w, .type = type, .req = req, .tid = tid, .want = 1};
@@ -280,9 +231,9 @@ void sk_req_next(struct sk_local *l, struct sk_lworker *w, uint32_t type, struct
     if (sk_stream_stirs(t)) {
         sk_req_reply(l, q, SK_OK);
     } else if (sk_dep_add(&t->stream_waiters, NULL, q) != SK_OK) {
-        sk_req_error(l, w, req, SK_ENOMEM, "no memory for a request");
+        sk_peer_error(l, w, req, SK_ENOMEM, "no memory for a request");
         sk_req_free(l, q);
     } else {
-        sk_req_block(l, w);
+        sk_worker_waits(l, w);
     }
 }

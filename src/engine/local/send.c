@@ -6,30 +6,6 @@
 #include "base/mem.h"
 #include "engine/local/local_int.h"
 
-sk_rc sk_fn_define(struct sk_local *l, uint64_t fid, struct sk_bytes name, struct sk_bytes def, struct sk_err *err) {
-    if (!fid) return SK_ERR(err, SK_EINVAL, "function id 0");
-    if (sk_map_get(&l->fns, fid)) return SK_OK;
-    struct sk_fn *f = sk_calloc(SK_TAG_ENGINE, sizeof *f);
-    if (!f) goto oom;
-    f->fid = fid;
-    f->name = sk_alloc(SK_TAG_ENGINE, name.n + 1);
-    f->def = sk_alloc(SK_TAG_ENGINE, def.n ? def.n : 1);
-    if (!f->name || !f->def) goto oom;
-    memcpy(f->name, name.p, name.n);
-    f->name[name.n] = 0;
-    if (def.n) memcpy(f->def, def.p, def.n);
-    f->len = def.n;
-    if (sk_map_put(&l->fns, fid, f) != SK_OK) goto oom;
-    return SK_OK;
-oom:
-    if (f) {
-        sk_free(f->name);
-        sk_free(f->def);
-        sk_free(f);
-    }
-    return SK_ERR(err, SK_ENOMEM, "no memory for a function definition of %zu bytes", def.n);
-}
-
 static sk_rc send_fn(struct sk_local *l, struct sk_lworker *w, uint64_t fid) {
     if (sk_map_get(&w->known, fid)) return SK_OK;
     struct sk_fn *f = sk_map_get(&l->fns, fid);
@@ -46,7 +22,7 @@ static sk_rc send_fn(struct sk_local *l, struct sk_lworker *w, uint64_t fid) {
             m = sk_wr_init(p, m.n);
         }
     }
-    sk_rc rc = sk_pool_send(l, w, m.p, m.n);
+    sk_rc rc = sk_peer_send(l, w, m.p, m.n);
     sk_free(m.p);
     if (rc == SK_OK) SK_IGNORE(sk_map_put(&w->known, fid, f)); /* not noted: sent again, and the worker ignores it */
     return rc;
@@ -64,13 +40,14 @@ static sk_rc send_env(struct sk_local *l, struct sk_lworker *w) {
         if (!p) return SK_ENOMEM;
         m = sk_wr_init(p, m.n);
     }
-    sk_rc rc = sk_pool_send(l, w, m.p, m.n);
+    sk_rc rc = sk_peer_send(l, w, m.p, m.n);
     sk_free(m.p);
     w->has_env = rc == SK_OK;
     return rc;
 }
 
 static void write_task(struct sk_local *l, struct sk_ltask *t, struct sk_lworker *w, uint32_t claim, struct sk_wr *m) {
+    SK_ASSERT(t->actor || !t->is_init);
     bool with_need = t->spec.shape && !t->is_method;
     uint32_t n_wanted = t->aside ? t->aside->wanted.n : 0;
     struct sk_msg_task h = {.type = SK_M_TASK,
@@ -105,7 +82,7 @@ static void write_task(struct sk_local *l, struct sk_ltask *t, struct sk_lworker
             } else {
                 v = (struct sk_val){.kind = o->kind, .where = o->where, .oid = v.oid, .len = o->len};
                 if (o->where == SK_V_STORE) v.off = o->u.off;
-                if (o->st) sk_space_used(l, o);
+                if (o->st) sk_stored_used(l, o);
                 if (o->where == SK_V_INLINE) {
                     b = o->u.inl ? o->u.inl->bytes : NULL;
                     if (!b) v.len = 0;
@@ -128,13 +105,12 @@ static void write_task(struct sk_local *l, struct sk_ltask *t, struct sk_lworker
 }
 
 sk_rc sk_ltask_send(struct sk_local *l, struct sk_ltask *t, struct sk_lworker *w) {
-    if (SK_UNLIKELY(t->seen_lost != (uint32_t)l->n_lost)) SK_TRY(sk_recover_args(l, t, true));
-    if (SK_UNLIKELY(l->space.n_disk)) SK_TRY(sk_space_args(l, t));
-    if (t->is_stream && (t->kept || t->aside)) SK_TRY(sk_recover_wanted(l, t));
     if (SK_UNLIKELY(w->place.env && !w->has_env)) SK_TRY(send_env(l, w));
     SK_TRY(send_fn(l, w, t->spec.fid));
     uint32_t claim = w->next_claim % SK_CLAIMS;
     while (w->claimed[claim / 64] >> claim % 64 & 1) claim = (claim + 1) % SK_CLAIMS; /* at most half of them are taken */
+    SK_DCHECK(t->state == SK_T_READY && !t->worker && t->n_unready == 0);
+    SK_DCHECK(!(w->claimed[claim / 64] >> claim % 64 & 1));
     struct sk_wr m = sk_wr_init(NULL, 0);
     write_task(l, t, w, claim, &m);
     atomic_store_explicit(&w->sh->claims[claim], t->id << 2 | SK_CLAIM_QUEUED, memory_order_release);
@@ -150,7 +126,7 @@ sk_rc sk_ltask_send(struct sk_local *l, struct sk_ltask *t, struct sk_lworker *w
         if (!p) return SK_ENOMEM;
         m = sk_wr_init(p, m.n);
         write_task(l, t, w, claim, &m);
-        sk_rc rc = sk_pool_send(l, w, p, m.n);
+        sk_rc rc = sk_peer_send(l, w, p, m.n);
         sk_free(p);
         if (rc != SK_OK) return rc;
     }
@@ -164,16 +140,23 @@ sk_rc sk_ltask_send(struct sk_local *l, struct sk_ltask *t, struct sk_lworker *w
     return SK_OK;
 }
 
+void sk_ltask_old_left(struct sk_local *l, struct sk_ltask *t, struct sk_lworker *w) {
+    for (uint32_t i = 0; w && i < t->aside->old.n; i++) (void)sk_store_unpin(l->store, w->proc, t->aside->old.p[i].off);
+    t->aside->old.n = 0;
+}
+
 void sk_ltask_left(struct sk_local *l, struct sk_ltask *t, struct sk_lworker *w, int64_t ran_ns) {
+    SK_ASSERT(t->worker == w && t->state == SK_T_SENT);
+    SK_DCHECK(w->claimed[t->claim / 64] >> t->claim % 64 & 1);
     sk_list_del(&t->on);
     t->worker = NULL;
     l->space.n_eased++;
     w->claimed[t->claim / 64] &= ~(UINT64_C(1) << t->claim % 64);
     if (w->place.state == SK_W_LEASED) sk_place_done(&l->place, &w->place, ran_ns, ran_ns >= 0 ? sk_now_ns() : 0);
-    sk_pool_retire(l, w);
+    sk_peer_retire(l, w);
     if (w->actor && w->actor->n_sent) w->actor->n_sent--;
     w->idle_since_ns = 0;
-    if (SK_UNLIKELY(t->aside != NULL)) sk_recover_left(l, t, w);
+    if (SK_UNLIKELY(t->aside != NULL)) sk_ltask_old_left(l, t, w);
 }
 
 bool sk_ltask_unsend(struct sk_local *l, struct sk_lworker *w, struct sk_ltask *t) {
@@ -196,4 +179,15 @@ void sk_ltask_take_back_all(struct sk_local *l, struct sk_lworker *w) {
         it = it->prev;
         (void)sk_ltask_take_back(l, w, t);
     }
+}
+
+void sk_worker_waits(struct sk_local *l, struct sk_lworker *w) {
+    if (w->place.blocked) return;
+    sk_place_worker_block(&l->place, &w->place, true);
+    if (w->place.state == SK_W_LEASED) sk_ltask_take_back_all(l, w); /* what waits behind it must not wait for it */
+}
+
+/* It waits for nothing any more. Who awaits something (a watch) waits, too, as far as anybody can tell: with its CPU kept, what it awaits might never run. */
+void sk_worker_goes_on(struct sk_local *l, struct sk_lworker *w) {
+    if (w->place.blocked && sk_list_empty(&w->watches)) sk_place_worker_block(&l->place, &w->place, false);
 }

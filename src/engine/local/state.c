@@ -4,6 +4,7 @@
  * Invariant: each attempt of a task that has ended is in the history once, those under way are in l->tasks: nobody is told twice. What is being made
  * again for lineage counts as another attempt. Cost: of an ended task 10 ns; of a list a walk over the table it is about. */
 #include <stdio.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -95,6 +96,7 @@ static void tasks(struct sk_local *l, struct sk_rows *r) {
                                   .fn_n = (uint32_t)fn.n,
                                   .more = need.more,
                                   .res = need.res};
+        SK_ASSERT(w || row.state != SK_TS_RUNNING);
         if (row.state == SK_TS_RUNNING && atomic_load(&w->sh->task) == t->id) row.start_ns = atomic_load(&w->sh->since_ns);
         sk_rows_add(r, &row, sizeof row, (struct sk_bytes[]){t->spec.name, fn}, 2);
     }
@@ -137,7 +139,7 @@ void sk_state_actor_gone(struct sk_local *l, struct sk_lactor *a) {
     uint8_t buf[4096];
     struct sk_rows r = {.w = sk_wr_init(buf, sizeof buf)};
     actor(l, a, &r);
-    if (sk_wr_ok(&r.w)) sk_history_actor(&l->past, (struct sk_bytes){buf, r.w.n});
+    if (sk_wr_ok(&r.w)) sk_history_gone(&l->past.actors, (struct sk_bytes){buf, r.w.n});
 }
 
 static void objects(struct sk_local *l, struct sk_rows *r) {
@@ -188,10 +190,27 @@ static void workers(struct sk_local *l, struct sk_rows *r) {
                                     .pid = w->pid,
                                     .worker = i,
                                     .state = sk_pool_worker_state(w),
-                                    .name_n = sizeof name}; /* whole, NUL inside: the length must not depend on the moment */
+                                    .text_n = sizeof name}; /* whole, NUL inside: the length must not depend on the moment */
         memcpy(name, w->sh->task_name, sizeof name);
-        sk_rows_add(r, &row, sizeof row, (struct sk_bytes[]){{name, row.name_n}}, 1);
+        sk_rows_add(r, &row, sizeof row, (struct sk_bytes[]){{name, row.text_n}}, 1);
     }
+}
+
+void sk_state_worker_gone(struct sk_local *l, const struct sk_lworker *w, const struct sk_verdict_worker *died, const char *why) {
+    uint8_t buf[2048];
+    struct sk_rows r = {.w = sk_wr_init(buf, sizeof buf)};
+    struct sk_worker_row row = {.n_done = w->n_done,
+                                .actor = w->actor ? w->actor->id : 0,
+                                .pid = w->pid,
+                                .worker = w->slot,
+                                .state = 3,
+                                .end = sk_verdict_end(died),
+                                .signal = died->status != -1 && WIFSIGNALED(died->status) ? (uint32_t)WTERMSIG(died->status) : 0,
+                                .end_ns = sk_now_ns(),
+                                .text_n = (uint32_t)strlen(why)};
+    if (w->pid <= 0) return; /* it never was */
+    sk_rows_add(&r, &row, sizeof row, (struct sk_bytes[]){{why, row.text_n}}, 1);
+    if (sk_wr_ok(&r.w)) sk_history_gone(&l->past.workers, (struct sk_bytes){buf, r.w.n});
 }
 
 size_t sk_state_write(struct sk_local *l, enum sk_state_what what, void *buf, size_t cap) {
@@ -199,11 +218,14 @@ size_t sk_state_write(struct sk_local *l, enum sk_state_what what, void *buf, si
     switch (what) {
     case SK_STATE_TASKS: tasks(l, &r); break;
     case SK_STATE_ACTORS:
-        sk_rows_dead_actors(&r, &l->past);
+        sk_rows_gone(&r, &l->past.actors);
         SK_LIST_EACH (it, &l->actors) actor(l, sk_container_of(it, struct sk_lactor, link), &r);
         break;
     case SK_STATE_OBJECTS: objects(l, &r); break;
-    case SK_STATE_WORKERS: workers(l, &r); break;
+    case SK_STATE_WORKERS:
+        sk_rows_gone(&r, &l->past.workers);
+        workers(l, &r);
+        break;
     default: break;
     }
     return sk_rows_end(&r, buf, cap);
@@ -246,10 +268,40 @@ void sk_state_waits(struct sk_local *l, const char *verb, const sk_oid *ids, siz
 /* ---- of a worker's request -------------------------------------------------------------------------------------------------------- */
 
 static size_t write_rows(struct sk_local *l, uint64_t what, void *buf, size_t cap) {
-    return sk_state_write(l, what > SK_STATE_WORKERS ? SK_STATE_WORKERS + 1 : (enum sk_state_what)what, buf, cap);
+    if (what <= SK_STATE_WORKERS) return sk_state_write(l, (enum sk_state_what)what, buf, cap);
+    struct sk_rows none = sk_rows_begin(buf, cap); /* a worker asks for what there is not */
+    return sk_rows_end(&none, buf, cap);
 }
 
 void sk_state_for(struct sk_local *l, struct sk_lworker *w, struct sk_rd *r) {
     uint64_t req = sk_rd_u64(r), what = sk_rd_u64(r);
-    if (!r->bad) sk_req_list(l, w, req, write_rows, what);
+    if (!r->bad) sk_peer_list(l, w, req, write_rows, what);
+}
+
+size_t sk_local_nodes(struct sk_local *l, struct sk_node *out, size_t cap) {
+    struct sk_store_stats s;
+    if (!cap) return 1;
+    sk_store_get_stats(l->store, &s);
+    struct sk_spill_stats d = {0};
+    if (l->space.spill) sk_spill_get_stats(l->space.spill, &d);
+    *out = (struct sk_node){.number = SK_LOCAL_NODE,
+                            .alive = true,
+                            .name = "this machine",
+                            .total = l->place.total,
+                            .free = l->place.avail,
+                            .capacity_bytes = s.size_bytes,
+                            .resident_bytes = s.sealed_bytes,
+                            .disk_bytes = l->space.disk_object_bytes,
+                            .promised_bytes = s.leased_bytes,
+                            .disk_limit_bytes = !l->space.spill ? 0
+                                                : d.quota_bytes ? d.quota_bytes
+                                                                : UINT64_MAX};
+    return 1;
+}
+
+int64_t sk_state_began(struct sk_local *l, uint64_t tid) {
+    const struct sk_ltask *t = sk_map_get(&l->tasks, tid);
+    if (!t || state_of(t) != SK_TS_RUNNING) return 0;
+    const struct sk_slot *sh = t->worker->sh;
+    return atomic_load(&sh->task) == tid ? atomic_load(&sh->since_ns) : t->submit_ns; /* it runs beside another one: a call of an actor */
 }

@@ -12,15 +12,6 @@
 
 static uint32_t n_return_objects(const struct sk_ltask *t) { return t->is_stream ? 0 : t->spec.n_returns; }
 
-const char *sk_ltask_name(struct sk_local *l, const struct sk_ltask *t, char *buf, size_t cap) {
-    if (t->spec.name.n) {
-        snprintf(buf, cap, "%.*s", (int)SK_MIN(t->spec.name.n, cap - 1), (const char *)t->spec.name.p);
-        return buf;
-    }
-    struct sk_fn *f = sk_map_get(&l->fns, t->spec.fid);
-    return f ? f->name : "?";
-}
-
 void sk_ltask_forget_deps(struct sk_ltask *t) {
     sk_dep_forget(t->waits);
     t->n_unready = 0;
@@ -38,24 +29,43 @@ void sk_ltask_let_args_go(struct sk_local *l, struct sk_ltask *t) {
     for (uint32_t i = 0; i < t->spec.n_contains; i++) sk_own_unhold(l->own, t->spec.contains[i]);
 }
 
+/* It is no task that runs alone any more. */
+static void not_alone(struct sk_local *l, struct sk_ltask *t) {
+    SK_ASSERT(l->mem.n_alone > 0);
+    t->alone = false;
+    t->place.shape = t->spec.shape;
+    l->mem.n_alone--;
+}
+
 /* The task is over: arguments are let go (a constructor that may run again keeps them), the entry leaves the table. */
 void sk_ltask_end(struct sk_local *l, struct sk_ltask *t) {
     sk_ltask_forget_deps(t);
     sk_state_ended(l, t, 0, (struct sk_bytes){"", 0});
-    if (t->bulky || t->is_stream || t->kept || t->remake) sk_recover_ended(l, t);
+    if (t->bulky || t->is_stream || t->kept || t->remake) l->on->ended(l, t);
     if (!t->is_init || t->actor->state == SK_A_DEAD || t->actor->restarts_left == 0) sk_ltask_let_args_go(l, t);
-    if (SK_UNLIKELY(t->alone)) sk_lmem_task_over(l, t);
+    if (SK_UNLIKELY(t->alone)) not_alone(l, t);
     t->state = SK_T_FINISHED;
     sk_list_del(&t->on);
     sk_list_del(&t->place.link); /* it was due */
     l->progress++;
     if (t->actor) {
         if (t->is_init) return; /* kept for restarts; freed with the actor */
-        sk_actor_call_over(t);
+        l->on->call_over(t);
     }
     t->ended = true;
     if (t->is_stream && !t->sink && !t->dropped) return; /* its yields are still to be read; stream_drop frees it */
     sk_ltask_free(l, t);
+}
+
+void sk_ltask_aside_free(struct sk_ltask *t) {
+    struct sk_aside *a = t->aside;
+    if (!a) return;
+    for (uint32_t i = 0; i < a->vals.n; i++) sk_inl_drop(a->vals.p[i].inl);
+    sk_vec_free(&a->vals);
+    sk_vec_free(&a->wanted);
+    sk_vec_free(&a->old);
+    sk_free(a);
+    t->aside = NULL;
 }
 
 void sk_ltask_free(struct sk_local *l, struct sk_ltask *t) {
@@ -64,7 +74,7 @@ void sk_ltask_free(struct sk_local *l, struct sk_ltask *t) {
         if (t->spec.parent) l->n_nested--;
     }
     if (t->kept) return; /* lineage still has it */
-    sk_recover_free(t);
+    sk_ltask_aside_free(t);
     sk_inl_drop(t->end_inl);
     sk_vec_free(&t->yields);
     sk_vec_free(&t->note_hash);
@@ -81,7 +91,8 @@ void sk_ltask_emit(struct sk_ltask *t, struct sk_event *ev) {
     ev->task = (sk_tid){t->id};
     ev->tag = t->spec.sink_tag;
     ev->attempt = t->attempt;
-    t->sink->on_event(t->sink, ev);
+    ev->node = SK_LOCAL_NODE;
+    t->sink->on_events(t->sink, ev, 1);
 }
 
 /* Ends a task with an error value: of its user code, of an argument, or of the engine. */
@@ -99,7 +110,7 @@ void sk_ltask_finish_error(struct sk_local *l, struct sk_ltask *t, uint32_t kind
         if (shared) shared->refs++;
         sk_obj_ready(l, o);
     }
-    if (t->is_stream && t->remake) sk_recover_fail_rest(l, t, kind, shared);
+    if (t->is_stream && t->remake) sk_stream_fail_rest(l, t, kind, shared);
     if (t->is_stream && !t->sink && !t->dropped && !t->remake) {
         t->end_error = sk_obj_error(l, kind, bytes, n);
         if (!t->end_error) t->end_rc = SK_ENOMEM;
@@ -126,7 +137,7 @@ void sk_ltask_finish_error(struct sk_local *l, struct sk_ltask *t, uint32_t kind
         a->dead_kind = kind;
         a->dead_value = shared;
         sk_ltask_end(l, t);
-        sk_actor_dead(l, a, "its constructor failed");
+        l->on->init_failed(l, a);
         return;
     }
     sk_inl_drop(shared);
@@ -144,6 +155,31 @@ void sk_ltask_fail(struct sk_local *l, struct sk_ltask *t, sk_rc rc, const char 
     sk_ltask_finish_error(l, t, SK_KIND_ENGINE_ERROR, buf, 4 + SK_MIN((size_t)n, sizeof buf - 5) + 1);
 }
 
+sk_rc sk_ltask_look(struct sk_local *l, struct sk_ltask *t, bool errors) {
+    struct sk_rd r = sk_rd_init(t->spec.args, t->spec.args_len);
+    bool bad = false;
+    if (t->n_unready) sk_ltask_forget_deps(t);
+    for (uint32_t i = 0; i < t->spec.n_args; i++) {
+        struct sk_val v;
+        sk_rd_val(&r, &v);
+        struct sk_obj *o = v.oid ? sk_obj_get(l, v.oid) : NULL;
+        if (!o) continue;
+        if (o->gone) l->on->lost(l, v.oid);
+        if (o->state == SK_O_PENDING) {
+            if (sk_dep_add(&o->deps, t, NULL) != SK_OK) {
+                sk_ltask_forget_deps(t);
+                return SK_ENOMEM;
+            }
+            t->n_unready++;
+        }
+        bad |= o->state == SK_O_READY && SK_KIND_IS_ERROR(o->kind);
+    }
+    t->seen_lost = (uint32_t)l->n_lost;
+    if (!t->n_unready && !(errors && bad)) return SK_OK;
+    t->state = SK_T_WAITING;
+    return SK_EAGAIN;
+}
+
 /* All arguments exist: an error among them is the task's result; otherwise it may be placed. */
 void sk_ltask_ready(struct sk_local *l, struct sk_ltask *t) {
     struct sk_rd r = sk_rd_init(t->spec.args, t->spec.args_len);
@@ -153,12 +189,12 @@ void sk_ltask_ready(struct sk_local *l, struct sk_ltask *t) {
         if (!v.oid) continue;
         struct sk_obj *o = sk_obj_get(l, v.oid);
         if (SK_UNLIKELY(o && (o->gone || o->state == SK_O_PENDING))) {
-            sk_rc rc = sk_recover_args(l, t, false);
+            sk_rc rc = sk_ltask_look(l, t, false);
             if (rc == SK_EAGAIN) return;
             if (rc != SK_OK) {
                 struct sk_lactor *a = t->is_method ? t->actor : NULL;
                 sk_ltask_fail(l, t, rc, "no memory to wait for the arguments of a task");
-                if (a) sk_actor_advance(l, a);
+                if (a) l->on->advance(l, a);
                 return;
             }
         }
@@ -168,20 +204,22 @@ void sk_ltask_ready(struct sk_local *l, struct sk_ltask *t) {
             struct sk_lactor *a = t->is_method ? t->actor : NULL;
             sk_ltask_finish_error(l, t, o->kind, e ? (void *)e->bytes : (void *)"", e ? e->len : 0);
             sk_inl_drop(e);
-            if (a) sk_actor_advance(l, a);
+            if (a) l->on->advance(l, a);
             return;
         }
     }
+    SK_DCHECK(!t->waits && !t->worker);
     t->n_unready = 0;
     t->seen_lost = (uint32_t)l->n_lost;
     t->state = SK_T_READY;
-    sk_actor_call_ready(t);
-    if (t->actor) sk_actor_advance(l, t->actor);
+    if (t->held) l->on->call_ready(t);
+    if (t->actor) l->on->advance(l, t->actor);
     else sk_place_push(&l->place, &t->place);
 }
 
 /* An error ends the task that waits for it, and that one the next: one loop over a list, so that no length of such a chain costs stack. */
 void sk_ltask_due(struct sk_local *l, struct sk_ltask *t) {
+    SK_DCHECK(t->state == SK_T_WAITING && t->n_unready == 0);
     sk_list_push_back(&l->due, &t->place.link);
     if (l->looking) return;
     l->looking = true;
@@ -235,13 +273,13 @@ undo:
     return rc;
 }
 
-sk_rc sk_ltask_make(struct sk_local *l, uint32_t proc, uint32_t level, uint64_t base, const uint8_t *spec, size_t len, struct sk_sink *sink,
+sk_rc sk_ltask_make(struct sk_local *l, uint32_t proc, uint32_t level, uint64_t base, struct sk_bytes spec, struct sk_sink *sink,
                     struct sk_ltask **out, struct sk_err *err) {
-    struct sk_ltask *t = sk_calloc(SK_TAG_ENGINE, sizeof *t + len);
+    struct sk_ltask *t = sk_calloc(SK_TAG_ENGINE, sizeof *t + spec.n);
     if (!t) return SK_ERR(err, SK_ENOMEM, "no memory for a task");
-    memcpy(t->bytes, spec, len);
-    t->spec_len = len;
-    struct sk_rd r = sk_rd_init(t->bytes, len);
+    memcpy(t->bytes, spec.p, spec.n);
+    t->spec_len = spec.n;
+    struct sk_rd r = sk_rd_init(t->bytes, spec.n);
     if (!sk_spec_read(&r, &t->spec)) {
         sk_free(t);
         return SK_ERR(err, SK_ECORRUPT, "a task specification is damaged");
@@ -288,60 +326,8 @@ sk_rc sk_ltask_make(struct sk_local *l, uint32_t proc, uint32_t level, uint64_t 
     return SK_OK;
 }
 
-sk_rc sk_ltask_submit(struct sk_local *l, uint32_t proc, uint32_t level, uint64_t base, const uint8_t *spec, size_t len,
-                      struct sk_sink *sink, struct sk_err *err) {
-    struct sk_ltask *t;
-    SK_TRY(sk_ltask_make(l, proc, level, base, spec, len, sink, &t, err));
-    if (t->spec.actor) {
-        struct sk_obj *ao = sk_obj_get(l, t->spec.actor);
-        struct sk_lactor *a = ao && ao->state == SK_O_ACTOR ? ao->u.actor : NULL;
-        t->is_method = true;
-        if (a && a->state == SK_A_DEAD && a->dead_kind) {
-            sk_ltask_finish_error(l, t, a->dead_kind, a->dead_value ? (void *)a->dead_value->bytes : (void *)"",
-                                  a->dead_value ? a->dead_value->len : 0);
-            return SK_OK;
-        }
-        if (a && a->no_restart && a->state != SK_A_DEAD) { /* killed; its worker is about to know */
-            sk_ltask_fail(l, t, SK_EACTOR, "the actor is dead: %s",
-                          sk_place_shape_dead(&l->place, a->shape) ? "its placement group was removed" : "it was killed by `ray.kill`");
-            return SK_OK;
-        }
-        bool restarts = a && (a->state == SK_A_STARTING ? a->init->attempt > 0 : a->worker && a->worker->killed);
-        restarts = restarts && !a->asked; /* who asked for it may wait for it */
-        if (restarts && t->spec.no_wait && t->retries_left == 0 &&
-            a->max_task_retries == 0) { /* as in Ray: who allows no retry does not wait for the next life */
-            sk_ltask_fail(l, t, SK_EUNAVAIL, "The actor is restarting; try again, or give the call max_task_retries");
-            return SK_OK;
-        }
-        if (!a || a->state == SK_A_DEAD) {
-            sk_ltask_fail(l, t, SK_EACTOR, "the actor is dead%s%s", a && a->why[0] ? ": " : "", a ? a->why : " (no such actor)");
-            return SK_OK;
-        }
-        if (!sk_actor_call(a, t)) {
-            sk_ltask_fail(l, t, SK_ENOMEM, "no memory to record a call of an actor");
-            return SK_OK;
-        }
-        if (t->retries_left == 0) t->retries_left = a->max_task_retries;
-        if (t->n_unready == 0) sk_ltask_ready(l, t);
-        return SK_OK;
-    }
-    if (SK_UNLIKELY(t->spec.refused.n)) {
-        sk_ltask_fail(l, t, SK_EINFEASIBLE, "%.*s", (int)t->spec.refused.n, (const char *)t->spec.refused.p);
-        return SK_OK;
-    }
-    if (sk_place_shape_dead(&l->place, t->spec.shape)) {
-        sk_ltask_fail(l, t, SK_EGROUP, "the placement group of the task was removed");
-        return SK_OK;
-    }
-    if (!sk_place_fits_ever(&l->place, t->spec.shape)) {
-        sk_ltask_fail(l, t, SK_EINFEASIBLE, "the task asks for more than this machine was given");
-        return SK_OK;
-    }
-    if (t->n_unready == 0) sk_ltask_ready(l, t);
-    return SK_OK;
-}
-
 void sk_ltask_retry(struct sk_local *l, struct sk_ltask *t, sk_rc rc, const char *why) {
+    SK_DCHECK(!t->worker && !t->actor);
     sk_state_attempt(l, t, rc, why);
     t->attempt++;
     l->n_retries++;
@@ -376,9 +362,9 @@ void sk_ltask_cancel(struct sk_local *l, struct sk_ltask *t, bool force) {
             if (!a) {
                 atomic_store_explicit(&w->sh->interrupted, 0, memory_order_release);
                 w->interrupt = t->id;
-                sk_pool_interrupt(l, w);
+                sk_peer_interrupt(l, w);
             }
-            if (force && !a) sk_pool_kill_task(l, t, "a task on it was cancelled by force");
+            if (force && !a) sk_peer_kill_task(l, t, "a task on it was cancelled by force");
             return; /* ends when the worker says so */
         }
     } else if (t->state == SK_T_READY && !a) {
@@ -386,7 +372,7 @@ void sk_ltask_cancel(struct sk_local *l, struct sk_ltask *t, bool force) {
     }
     t->stands = true;
     sk_ltask_fail(l, t, SK_ECANCEL, "task %s was cancelled", tn);
-    if (a) sk_actor_advance(l, a); /* those behind it need not wait any more */
+    if (a) l->on->advance(l, a); /* those behind it need not wait any more */
     sk_obj_drain(l);
 }
 

@@ -1,8 +1,15 @@
-/* worker_int.h - shared by client.c and worker.c: a worker's side of the local engine. One per worker process. */
+/* worker_int.h - shared by client.c, line.c, worker.c and worker_task.c: a worker's side of the local engine. One per worker process. */
 #ifndef SK_WORKER_INT_H
 #define SK_WORKER_INT_H
 
-#include "engine/local/local_int.h"
+#include <pthread.h>
+
+#include "base/list.h"
+#include "base/map.h"
+#include "base/vec.h"
+#include "engine/local/wire.h"
+#include "engine/worker.h"
+#include "store/store.h"
 
 struct sk_msg { /* a message kept for later */
     struct sk_list link;
@@ -52,11 +59,12 @@ struct sk_client {
     bool has_need;
     bool is_async, ready; /* the constructor has run: calls may begin */
     uint64_t next_id, next_req;
-    struct sk_list replies; /* sk_msg: answers nobody has taken yet */
-    struct sk_map watches;  /* request -> sk_watch */
-    struct sk_list queue;   /* sk_msg: calls of this actor that were read while waiting */
-    struct sk_map defs;     /* fid -> sk_def */
-    struct sk_map shapes;   /* hash of amounts -> shape + 1 */
+    struct sk_list replies;                                    /* sk_msg: answers nobody has taken yet */
+    struct sk_map watches;                                     /* request -> sk_watch */
+    void (*queue_call)(struct sk_client *c, struct sk_msg *m); /* locked: what to do with a call that was read (worker.c) */
+    struct sk_list queue;                                      /* sk_msg: calls of this actor that were read while waiting */
+    struct sk_map defs;                                        /* fid -> sk_def */
+    struct sk_map shapes;                                      /* hash of amounts -> shape + 1 */
     uint64_t lease_off, lease_len, lease_used, chunk;
     struct sk_bytes env; /* to be given to the runner before the next task; p NULL: nothing */
     bool env_failed;     /* no task can run here: env_err */
@@ -78,7 +86,7 @@ struct sk_client {
     bool quiet;  /* something was sent without waking the driver: done before this process sleeps */
 };
 
-/* client.c; "locked": c->mu is held */
+/* line.c; "locked": c->mu is held */
 void sk_client_send(struct sk_client *c, const void *msg, size_t len, bool wake); /* locked; waits for room */
 /* The same, not waking anybody, but when it needs the store, which is full: nothing was sent then. */
 sk_rc sk_client_try_send(struct sk_client *c, const void *msg, size_t len, struct sk_err *err) SK_MUST_USE;
@@ -88,17 +96,65 @@ void sk_client_sleep(struct sk_client *c, uint32_t seen, int64_t spin_ns, int64_
 sk_rc sk_client_value(struct sk_client *c, const struct sk_payload *p, struct sk_val *v, const void **bytes,
                       struct sk_err *err); /* store or inline */
 void sk_client_unwanted(struct sk_client *c,
-                        const struct sk_val *v);             /* a kept value that nobody gets: sealed all the same, its writer reads it */
-void sk_client_unkeep(struct sk_client *c, const void *of);  /* locked: the pins of this task's kept values are made */
-void sk_client_idle(struct sk_client *c);                    /* nothing to do: give the lease back */
-void sk_client_wait(struct sk_client *c, int64_t deadline);  /* locked, has_reader: until something came, or about so */
-void sk_worker_thread(struct sk_group *g);                   /* locked: one more thread for the calls of a group */
-void sk_client_queue(struct sk_client *c, struct sk_msg *m); /* locked: a call that was read, to where it waits */
+                        const struct sk_val *v);            /* a kept value that nobody gets: sealed all the same, its writer reads it */
+void sk_client_unkeep(struct sk_client *c, const void *of); /* locked: the pins of this task's kept values are made */
+void sk_client_idle(struct sk_client *c);                   /* nothing to do: give the lease back */
+void sk_client_wait(struct sk_client *c, int64_t deadline); /* locked, has_reader: until something came, or about so */
 sk_rc sk_client_start_reader(struct sk_client *c, struct sk_err *err) SK_MUST_USE; /* locked */
 void sk_client_nudge(struct sk_group *g);                                          /* its event loop looks again */
-extern const struct sk_engine_ops sk_client_ops;
+#define REQ_AT 8                                                                   /* of most requests: where their number stands */
+/* Requests and their answers, not locked; see line.c. */
+struct sk_msg *sk_client_answer(struct sk_client *c, uint64_t req, int64_t deadline);
+sk_rc sk_client_answer_rc(const struct sk_msg *m, struct sk_rd *r, struct sk_err *err);
+sk_rc sk_client_answer_of(struct sk_client *c, uint64_t req, struct sk_err *err);
+uint64_t sk_client_ask(struct sk_client *c, void *msg, size_t len, size_t at);
+sk_rc sk_client_ask_number(struct sk_client *c, void *msg, size_t len, size_t at, uint64_t *out, struct sk_err *err);
+sk_rc sk_client_buf_alloc(struct sk_engine *e, size_t len, struct sk_buf *out, struct sk_err *err);
+void sk_client_buf_abort(struct sk_engine *e, struct sk_buf *b);
+
+/* client.c */
+extern const struct sk_engine sk_client_engine; /* the calls of a worker: what its `base` begins as */
+
+/* worker_task.c */
+struct wtask {                /* a task under way */
+    struct sk_task_priv priv; /* first */
+    struct sk_running run;    /* in c->running */
+    struct sk_client *c;
+    struct sk_msg *msg;     /* its message: arguments and `wanted` lie in it */
+    struct sk_group *group; /* of a call that runs beside others */
+    struct wtask *next;     /* in the list of free ones */
+    struct sk_def *def;
+    struct sk_need need;
+    int64_t t0;
+    char own_name[256];
+    bool pending, told; /* run() said SK_EAGAIN; the runner knows that it is cancelled */
+    uint64_t first;
+    uint32_t skip, window, n_ret, claim, max_calls;
+    uint32_t from, n_wanted, n_made; /* yields before `from` exist, but for wanted[]; n_made of these are done */
+    const uint32_t *wanted;          /* in the task's message */
+    bool remake;
+    bool failed;
+    bool leave;          /* this process is to leave after it */
+    SK_VEC(uint8_t) set; /* which returns are set, when there are several */
+    SK_VEC(uint8_t) out; /* values of the DONE message */
+    uint32_t n_values;
+    SK_VEC(uint64_t) held; /* references inside the values: ours until the report is sent, whatever user code drops meanwhile */
+    uint8_t note[SK_NOTE_MAX];
+    uint32_t note_len;
+    SK_VEC(struct sk_view) args;
+};
+struct wtask *sk_wtask_get(struct sk_client *c); /* locked */
+void sk_wtask_put(struct wtask *t);              /* locked */
+bool sk_wtask_begin(struct wtask *t, struct sk_msg *msg);
+bool sk_wtask_run(struct wtask *t);
+
+bool sk_wtask_cancelled(struct wtask *t);
+void sk_client_start_loops(
+    struct sk_client *c); /* locked: the constructor of an async actor has run: groups that have calls get their loops */
 
 /* worker.c */
+void sk_worker_thread(struct sk_group *g);    /* locked: one more thread for the calls of a group */
+void sk_worker_step_more(struct sk_group *g); /* locked: a call of an async group has ended */
 void sk_client_init(struct sk_client *c, struct sk_slot *slot, int32_t pid,
                     struct sk_runner *runner); /* zeroed, segments mapped; then attach the rings */
 void sk_client_serve(struct sk_client *c);     /* says hello, runs tasks until it is told to leave */

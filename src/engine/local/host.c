@@ -1,0 +1,182 @@
+/* host.c - the engine's own threads, and what the fork server says. `loop` drives the engine when no caller does, `watch` sleeps on the fork server's socket and
+ * reports deaths. Both hold the lock except while they sleep; in a simulation there are none, and whoever waits does what they do.
+ *
+ * Not here: which worker is made and which goes (pool.c), what is left of it (death.c). */
+#include <errno.h>
+#include <malloc.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/eventfd.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/fault.h"
+#include "engine/local/local_int.h"
+
+#define AGAIN_NS SK_SEC /* after the system refused a process */
+
+/* ---- reports --------------------------------------------------------------------------------------------------------------------- */
+
+static void report(struct sk_local *l, const struct sk_fork_report *r) {
+    struct sk_lworker *w = r->worker < l->n_slots ? l->workers[r->worker] : NULL;
+    if (!w) return;
+    if (r->kind == SK_FORK_STARTED) {
+        w->pid = r->pid;
+        l->refused.n = 0;
+        if (w->killed) SK_IGNORE(sk_forksrv_kill(&l->srv, w->pid, SIGKILL, NULL));
+    } else if (r->kind == SK_FORK_ENDED) {
+        if (w->pid <= 0) w->pid = r->pid;
+        sk_loop_worker_died(l, w, r->status, r->maxrss_bytes);
+    } else if (r->kind == SK_FORK_FAILED) {
+        w->refused = r->status;
+        if (l->n_live > 1) { /* with the others the work goes on */
+            l->refused.e = r->status;
+            l->refused.there = l->n_live - 1;
+            if (++l->refused.n >= SK_BAD_STARTS) l->refused.again_ns = sk_now_ns() + AGAIN_NS;
+        }
+        sk_loop_worker_died(l, w, -1, 0);
+    }
+}
+
+void sk_host_reports(struct sk_local *l) {
+    for (;;) {
+        struct sk_fork_report r;
+        sk_rc rc = sk_forksrv_next(&l->srv, &r, NULL);
+        if (rc == SK_OK) {
+            report(l, &r);
+            continue;
+        }
+        if (rc == SK_EAGAIN) return;
+        /* The server is gone, and the kernel has killed every worker with it. A new one is started with the next worker. */
+        sk_forksrv_stop(&l->srv);
+        l->srv_dead = true;
+        bool none = !sk_pool_any_up(l);
+        for (uint32_t i = 0; i < l->n_used; i++)
+            if (l->workers[i]) sk_loop_worker_died(l, l->workers[i], -1, 0);
+        if (none) sk_pool_bad_start(l, "the fork server ends before a worker is ready; its own messages, on stderr, say why");
+        struct sk_err err;
+        if (!l->closing && l->srv_dead && (!none || l->n_bad_starts))
+            SK_IGNORE(sk_pool_server(l, &err)); /* refused: the next spawn tries again */
+        return;
+    }
+}
+
+/* ---- threads ---------------------------------------------------------------------------------------------------------------------- */
+
+/* A dropped queue of a million tasks leaves tables of that size, and a heap in pieces. True: so it was twice in a row, the tables are small now, and
+ * malloc should give back what it keeps. */
+static bool shrink(struct sk_local *l) {
+    bool roomy = sk_map_roomy(&l->tasks) || sk_own_roomy(l->own), twice = roomy && l->roomy;
+    l->roomy = roomy && !twice;
+    if (!twice) return false;
+    sk_map_shrink(&l->tasks);
+    sk_own_shrink(l->own);
+    sk_lineage_shrink(l->lin);
+    return true;
+}
+
+static void *loop_main(void *arg) {
+    struct sk_local *l = arg;
+    sk_space_depth = 1; /* it is one of the engine's own, and never waits for room */
+    struct sk_pace pace = {.last_reap_ns = sk_now_ns()};
+    pthread_mutex_lock(&l->mu);
+    while (!l->closing) {
+        uint32_t seen = sk_bell_seq(&l->ctl->bell[1]);
+        uint32_t n = 0;
+        if (!l->driving) {
+            uint64_t before = l->progress;
+            n = sk_loop_pump(l);
+            sk_space_step(l);
+            sk_loop_dispatch(l);
+            if ((n || l->progress != before) && l->n_callers) pthread_cond_broadcast(&l->turn);
+        }
+        int64_t now = sk_now_ns();
+        bool shrunk = false;
+        if (sk_pace_reap(&pace, now)) {
+            sk_pool_reap(l, now);
+            shrunk = shrink(l);
+        }
+        struct sk_pace_view view = sk_loop_view(l, now, n);
+        struct sk_pace_sleep s = sk_pace_thread(&pace, &view);
+        pthread_mutex_unlock(&l->mu);
+        if (shrunk) (void)malloc_trim(0);
+        if (s.nap_ns) {
+            struct timespec ts = {0, s.nap_ns};
+            nanosleep(&ts, NULL);
+        } else {
+            (void)sk_bell_wait(&l->ctl->bell[1], seen, s.spin_ns, s.until_ns);
+        }
+        pthread_mutex_lock(&l->mu);
+    }
+    pthread_mutex_unlock(&l->mu);
+    return NULL;
+}
+
+static void *watch_main(void *arg) {
+    struct sk_local *l = arg;
+    sk_space_depth = 1; /* it is one of the engine's own, and never waits for room */
+    pthread_mutex_lock(&l->mu);
+    for (;;) {
+        struct pollfd p[2] = {{.fd = l->wake_fd, .events = POLLIN}, {.fd = l->srv.sock, .events = POLLIN}};
+        pthread_mutex_unlock(&l->mu);
+        int n = poll(p, 2, -1);
+        pthread_mutex_lock(&l->mu);
+        if (n < 0) p[0].revents = p[1].revents = 0; /* EINTR */
+        if (l->closing) {
+            pthread_mutex_unlock(&l->mu);
+            return NULL;
+        }
+        if (p[1].revents) {
+            sk_host_reports(l);
+            sk_loop_dispatch(l);
+            if (l->n_callers) pthread_cond_broadcast(&l->turn);
+            sk_bell_ring(&l->ctl->bell[0]);
+            sk_bell_ring(&l->ctl->bell[1]);
+        }
+        if (p[0].revents) {
+            uint64_t v;
+            /* poll() said that it has something. NOLINTNEXTLINE(clang-analyzer-unix.BlockInCriticalSection) */
+            if (read(l->wake_fd, &v, sizeof v) < 0) v = 0;
+        }
+    }
+}
+
+sk_rc sk_host_start(struct sk_local *l, struct sk_err *err) {
+    SK_TRY(sk_pool_server(l, err));
+    if (sk_machine_) return SK_OK; /* a simulation: whoever waits does what the threads do */
+    l->wake_fd = SK_FAULT("pool.eventfd") ? (errno = EMFILE, -1) : eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (l->wake_fd < 0) return SK_ERR_SYS(err, "eventfd");
+    sigset_t all, old;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &old);
+    int e = SK_FAULT("pool.thread") ? EAGAIN : pthread_create(&l->loop_thread, NULL, loop_main, l);
+    if (e == 0 && (e = pthread_create(&l->watch_thread, NULL, watch_main, l)) != 0) {
+        pthread_mutex_lock(&l->mu);
+        l->closing = true;
+        pthread_mutex_unlock(&l->mu);
+        sk_bell_ring(&l->ctl->bell[1]);
+        pthread_join(l->loop_thread, NULL);
+    }
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    if (e) {
+        errno = e;
+        return SK_ERR_SYS(err, "starting the engine's threads (" SK_FORK_HINT ")");
+    }
+    l->threads_up = true;
+    return SK_OK;
+}
+
+void sk_host_stop(struct sk_local *l) {
+    if (l->threads_up) {
+        uint64_t one = 1;
+        if (write(l->wake_fd, &one, sizeof one) < 0) sk_assert_fail("eventfd write", __FILE__, __LINE__);
+        sk_bell_ring(&l->ctl->bell[1]);
+        pthread_join(l->loop_thread, NULL);
+        pthread_join(l->watch_thread, NULL);
+        l->threads_up = false;
+    }
+    sk_forksrv_stop(&l->srv);
+    if (l->wake_fd >= 0) close(l->wake_fd);
+    l->wake_fd = -1;
+}
