@@ -3,9 +3,13 @@
 #   skate_layer(exec DEPS base block plan engine)
 #
 # makes library sk_exec from src/exec/*.c and src/exec/*/*.c. Its include path is a tree of links made here,
-# build/<preset>/inc/exec, that holds exec/ whole, base/ whole, and of each other dependency only <dep>/<dep>.h: an include of a higher
-# layer, or of another layer's inside, does not compile. A new file is found by itself (CONFIGURE_DEPENDS). An empty folder makes no
-# library and does no harm. SK_LAYERS lists the layers that exist; SK_LAYER_DEPS_<name> what each was given.
+# build/<preset>/inc/exec, that holds exec/ whole, base/ whole, and of each other dependency only <dep>/<dep>.h, with the headers of types
+# that it is made of (SK_CONTRACT_<dep>): an include of a higher layer, or of another layer's inside, does not compile. A dependency
+# <dep>/<side> gives the side contract <dep>/<side>.h, too. A new file is found by itself (CONFIGURE_DEPENDS). An empty folder makes no
+# library and does no harm. A folder sim/ of a layer (what it runs on in simulations) is a library of its own, sk_<name>_sim, which only tests link (SK_SIMS).
+# SK_LAYERS lists the layers that exist; SK_LAYER_DEPS_<name> what each was given.
+
+set(SK_CONTRACT_engine value resources task)
 
 function(skate_layer name)
   cmake_parse_arguments(PARSE_ARGV 1 L "" "" "DEPS")
@@ -19,14 +23,27 @@ function(skate_layer name)
   foreach(dep IN LISTS L_DEPS)
     if(dep STREQUAL base)
       file(CREATE_LINK ${CMAKE_SOURCE_DIR}/src/base ${tree}/base SYMBOLIC)
+    elseif(dep MATCHES "^(.*)/(.*)$")
+      file(CREATE_LINK ${CMAKE_SOURCE_DIR}/src/${dep}.h ${tree}/${dep}.h SYMBOLIC)
     else()
       file(MAKE_DIRECTORY ${tree}/${dep})
-      file(CREATE_LINK ${CMAKE_SOURCE_DIR}/src/${dep}/${dep}.h ${tree}/${dep}/${dep}.h SYMBOLIC)
+      foreach(header IN ITEMS ${dep} ${SK_CONTRACT_${dep}})
+        file(CREATE_LINK ${CMAKE_SOURCE_DIR}/src/${dep}/${header}.h ${tree}/${dep}/${header}.h SYMBOLIC)
+      endforeach()
     endif()
   endforeach()
+  list(FILTER L_DEPS EXCLUDE REGEX /)
   set(SK_LAYER_DEPS_${name} ${L_DEPS} PARENT_SCOPE)
 
   file(GLOB sources CONFIGURE_DEPENDS ${dir}/*.c ${dir}/*/*.c)
+  file(GLOB sim CONFIGURE_DEPENDS ${dir}/sim/*.c)
+  if(sim)
+    list(REMOVE_ITEM sources ${sim})
+    add_library(sk_${name}_sim STATIC ${sim})
+    target_include_directories(sk_${name}_sim PRIVATE ${tree})
+    target_link_libraries(sk_${name}_sim PRIVATE skate_flags)
+    set(SK_SIMS ${SK_SIMS} sk_${name}_sim PARENT_SCOPE)
+  endif()
   skate_registry(${name} generated)
   if(NOT sources AND NOT generated)
     return()

@@ -56,7 +56,7 @@ foreach(kind IN ITEMS sim crash)
     get_filename_component(name ${source} NAME_WE)
     string(REGEX REPLACE "_${kind}$" "" name ${name})
     file(GLOB helpers CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/c/${name}_*.c)
-    skate_test_program(${name}_${kind} ${kind} "${everything}" ${source} ${helpers})
+    skate_test_program(${name}_${kind} ${kind} "${everything};${SK_SIMS}" ${source} ${helpers})
   endforeach()
 endforeach()
 

@@ -48,6 +48,7 @@ static sk_rc t_yield(struct sk_task *pt, const struct sk_payload *p, struct sk_e
         t->notes.p[t->notes.n++] = h;
         pt->n_yielded++;
         if (t->sink) sk_itask_emit(t, SK_EV_YIELDED, id, len, p->note, 0);
+        else if (t->stream_dropped) sk_iobj_unref(x, id);
         else t->yields.p[t->yields.n++] = id;
         t->n_reported++;
         pthread_cond_broadcast(&x->cv);

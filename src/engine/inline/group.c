@@ -57,12 +57,6 @@ sk_rc sk_inline_need(struct sk_engine *e, const struct sk_need *n, sk_shape *out
     return rc;
 }
 
-sk_rc sk_inline_env_define(struct sk_engine *e, struct sk_bytes env, uint32_t *out, struct sk_err *err) {
-    (void)e, (void)env, (void)out;
-    return SK_ERR(err, SK_ENOSYS,
-                  "a runtime_env of one task or actor needs a process of its own, and the inline engine has none; use the local one");
-}
-
 sk_rc sk_inline_group_create(struct sk_engine *e, const struct sk_group_spec *s, uint64_t *out, sk_oid *ready, struct sk_err *err) {
     struct sk_inline *x = sk_container_of(e, struct sk_inline, e);
     struct sk_igroup *g = sk_calloc(TAG, sizeof *g);

@@ -12,11 +12,12 @@
 #include "base/mem.h"
 #include "base/vec.h"
 #include "engine/engine_int.h"
+#include "engine/groups.h"
+#include "engine/history.h"
 #include "engine/names.h"
 #include "engine/own.h"
 #include "engine/place.h"
 #include "engine/res.h"
-#include "engine/state.h"
 
 #define TAG SK_TAG_ENGINE
 #define ME 0u /* the one process of own.c */
@@ -120,9 +121,8 @@ sk_rc sk_inline_step(struct sk_inline *x, int64_t deadline_ns, const char *what,
 void sk_inline_wait(struct sk_inline *x, int64_t deadline_ns); /* until another thread changed something; lets go of the lock */
 bool sk_inline_is_running(void);                               /* a task, on this thread's stack */
 
-/* ---- group.c: of engine.h */
+/* ---- group.c: shape of engine.h, groups.h */
 sk_rc sk_inline_need(struct sk_engine *e, const struct sk_need *n, sk_shape *out, struct sk_err *err);
-sk_rc sk_inline_env_define(struct sk_engine *e, struct sk_bytes env, uint32_t *out, struct sk_err *err);
 sk_rc sk_inline_group_create(struct sk_engine *e, const struct sk_group_spec *s, uint64_t *out, sk_oid *ready, struct sk_err *err);
 sk_rc sk_inline_group_remove(struct sk_engine *e, uint64_t id, struct sk_err *err);
 size_t sk_inline_groups(struct sk_engine *e, void *buf, size_t cap);

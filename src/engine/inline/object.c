@@ -68,7 +68,7 @@ void sk_iobj_drain(struct sk_inline *x) {
         struct sk_iobj *o = data;
         sk_blob_unref(x, o->val);
         sk_free(o);
-        struct sk_iactor *a = sk_map_get(&x->actors, id); /* ready objects have their actor's id */
+        struct sk_iactor *a = sk_map_get(&x->actors, id + 1); /* an actor's id follows that of its `ready` */
         if (a) {
             a->ready_gone = true;
             sk_iactor_maybe_end(x, a);

@@ -102,7 +102,7 @@ void sk_istate_actor_gone(struct sk_inline *x, const struct sk_iactor *a) {
     uint8_t buf[4096];
     struct sk_rows r = {.w = sk_wr_init(buf, sizeof buf)};
     actor(x, a, &r);
-    if (sk_wr_ok(&r.w)) sk_history_actor(&x->past, (struct sk_bytes){buf, r.w.n});
+    if (sk_wr_ok(&r.w)) sk_history_gone(&x->past.actors, (struct sk_bytes){buf, r.w.n});
 }
 
 static void objects(struct sk_inline *x, struct sk_rows *r) {
@@ -135,7 +135,7 @@ size_t sk_istate_write(struct sk_inline *x, enum sk_state_what what, void *buf, 
             if (!((const struct sk_itask *)v)->finished) task(x, v, &r);
         break;
     case SK_STATE_ACTORS:
-        sk_rows_dead_actors(&r, &x->past);
+        sk_rows_gone(&r, &x->past.actors);
         for (uint32_t i = 0; sk_map_next(&x->actors, &i, &id, &v);) actor(x, v, &r);
         break;
     case SK_STATE_OBJECTS: objects(x, &r); break;
@@ -146,10 +146,10 @@ size_t sk_istate_write(struct sk_inline *x, enum sk_state_what what, void *buf, 
             if (!t->running || t->start_ns < row.since_ns) continue; /* the innermost: it is the one that moves */
             row.task = t->id;
             row.since_ns = t->start_ns;
-            row.name_n = (uint32_t)strlen(t->name);
+            row.text_n = (uint32_t)strlen(t->name);
         }
         const struct sk_itask *t = row.task ? sk_map_get(&x->tasks, row.task) : NULL;
-        sk_rows_add(&r, &row, sizeof row, (struct sk_bytes[]){{t ? t->name : "", row.name_n}}, 1);
+        sk_rows_add(&r, &row, sizeof row, (struct sk_bytes[]){{t ? t->name : "", row.text_n}}, 1);
         break;
     }
     default: break;

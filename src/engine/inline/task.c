@@ -127,10 +127,11 @@ void sk_itask_emit(struct sk_itask *t, enum sk_event_kind kind, uint64_t oid, ui
                           .index = t->n_reported,
                           .oid = {oid},
                           .size_bytes = size,
+                          .node = 1,
                           .note = note,
                           .run_ns = run_ns,
                           .err = kind == SK_EV_FAILED ? &t->fail : NULL};
-    t->sink->on_event(t->sink, &ev);
+    t->sink->on_events(t->sink, &ev, 1);
 }
 
 static void call_ended(struct sk_inline *x, struct sk_itask *t) {
@@ -220,7 +221,7 @@ void sk_iactor_die(struct sk_inline *x, struct sk_iactor *a, struct sk_blob *why
     a->detached = false;
     sk_inline_give_back(x, &a->holds);
     if (a->started && !sk_vec_push(&x->gone, TAG, a->id)) abort();
-    struct sk_list calls;
+    struct sk_list calls; /* empty again in the end */
     sk_list_init(&calls);
     SK_LIST_EACH_SAFE (it, tmp, &x->queue) {
         const struct sk_itask *t = sk_container_of(it, struct sk_itask, node);
@@ -237,6 +238,7 @@ void sk_iactor_die(struct sk_inline *x, struct sk_iactor *a, struct sk_blob *why
         sk_err_set(&t->fail, code, __FILE__, __LINE__, "%s: its actor is dead", t->name);
         sk_itask_finish(x, t, sk_blob_ref(why), 0);
     }
+    SK_ASSERT(sk_list_empty(&calls)); /* NOLINT(clang-analyzer-core.StackAddressEscape): nothing points to it any more */
 }
 
 /* Last handle gone and every call done: the state goes. The record stays while refs to `ready` could name it: never, so it goes too. */

@@ -132,6 +132,7 @@ static struct sk_proc *session_of(struct sk_sim *s, const struct sk_packet *k) {
 
 /* Hands a message over; false: no room now, it comes again. */
 static bool hand_over(struct sk_sim *s, struct sk_proc *p, struct sk_way *w, const struct sk_packet *k) {
+    SK_ASSERT(k->msg);
     void *b = sk_ring_reserve(&w->dst, k->msg->len);
     if (!b) return false;
     memcpy(b, k->msg->bytes, k->msg->len);

@@ -1,13 +1,16 @@
 /* sim.h - the simulated machine of the engine `sim`: what a test may ask of it beyond engine.h.
  *
  * `sim` is the local engine itself, driver and worker code as they are, on a machine that is simulated: processes are fibers of one
- * thread, time is virtual, segments are heap, and every interleaving, delay and fault follows from one seed (engine/by/sim.c, docs/design/sim.md).
+ * thread, time is virtual, segments are heap, and every interleaving, delay and fault follows from one seed (engine/sim/open.c, docs/design/sim.md).
  * One at a time in a process. Tasks are C functions (conf.runner); one may be abandoned at any fault point and in any call of the engine, as a
  * killed process is: what it took by sk_alloc is freed then, other heap memory it must not hold. */
 #ifndef SK_SIM_H
 #define SK_SIM_H
 
-#include "engine/engine.h"
+#include "engine/conf.h"
+#include "engine/streams.h"
+#include "engine/groups.h"
+#include "engine/state.h"
 
 /* Bugs that can be switched on, to see that a checker finds them. All are in what the simulated machine does. */
 enum sk_sim_bug {

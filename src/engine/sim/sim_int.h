@@ -13,7 +13,9 @@
 #include "base/clock.h"
 #include "base/rand.h"
 #include "base/vec.h"
+#include "engine/local/local_int.h"
 #include "engine/local/worker_int.h"
+#include "engine/pace.h"
 #include "engine/sim/sim.h"
 
 /* ---- fiber.c ------------------------------------------------------------------------------------------------------------------------ */
@@ -106,8 +108,7 @@ struct sk_proc {
 
 struct sk_sim {
     struct sk_sim_conf conf;
-    struct sk_engine_ops ops;
-    void (*local_close)(struct sk_engine *e);
+    struct sk_engine_class cls; /* of the engine: told from others by it */
     struct sk_local *l;
     struct sk_runner *runner;
     struct sk_machine machine;

@@ -253,7 +253,7 @@ static void hear_reports(struct sk_sim *s) {
     s->in_world = false; /* the driver works now */
     s->waiting = false;
     pthread_mutex_lock(&s->l->mu);
-    sk_pool_reports(s->l);
+    sk_host_reports(s->l);
     sk_loop_dispatch(s->l);
     pthread_mutex_unlock(&s->l->mu);
     s->waiting = true;
