@@ -1,5 +1,6 @@
 /* budget.c - bytes and slots: what exists, what was promised, what one more task will need. Pure.
  *
+ * What the engine has spilled is no longer in memory: it is counted apart.
  * A launch reserves the estimated output; each yield turns promise into use; what is left of a promise goes back when the task ends.
  * A task that yields more than its promise is a surprise: it is used anyway (the bytes exist), so used + reserved may exceed the limit by
  * it, and room is then 0 until consumers have caught up. */
@@ -12,9 +13,9 @@
 
 #define LEAST_BLOCK (UINT64_C(1) << 20) /* the quarter of a small store may be less */
 
-void sk_exec_choose(struct sk_exec_conf *c) {
+void sk_exec_choose(struct sk_exec_conf *c, uint64_t capacity_bytes) {
     if (!c->memory_bytes)
-        c->memory_bytes = c->store_bytes - c->store_bytes / 16; /* the rest: what workers hold ready to write into, and holes */
+        c->memory_bytes = capacity_bytes - capacity_bytes / 16; /* the rest: what workers hold ready to write into, and holes */
     uint64_t most = SK_MAX(c->memory_bytes / 4, LEAST_BLOCK);
     c->target_max_bytes = SK_MIN(c->target_max_bytes, most);
     c->target_min_bytes = SK_MIN(c->target_min_bytes, most);
@@ -38,6 +39,18 @@ void sk_budget_use(struct sk_budget *b, uint64_t *promise, uint64_t n) {
 void sk_budget_give(struct sk_budget *b, uint64_t n) {
     SK_ASSERT(n <= b->used);
     b->used -= n;
+}
+
+void sk_budget_spilled(struct sk_budget *b, uint64_t n) {
+    sk_budget_give(b, n);
+    b->disk += n;
+}
+
+void sk_budget_restored(struct sk_budget *b, uint64_t n) {
+    SK_ASSERT(n <= b->disk);
+    b->disk -= n;
+    b->used += n;
+    b->peak = SK_MAX(b->peak, b->used);
 }
 
 void sk_size_est_add(struct sk_size_est *e, uint64_t in_bytes, uint64_t out_bytes) {

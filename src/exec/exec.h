@@ -35,8 +35,7 @@ enum { SK_TASK_NOTE = 0x4e544b53 };
 
 struct sk_exec_conf {
     const char *policy;        /* NULL: "adaptive" where the engine spills, else "downstream" */
-    uint64_t store_bytes;      /* size of the engine's store: memory_bytes 0 is chosen from it */
-    uint64_t memory_bytes;     /* budget for all blocks that exist or were promised */
+    uint64_t memory_bytes;     /* budget for all blocks that exist or were promised; 0: chosen from the capacity of the nodes */
     uint64_t target_max_bytes; /* a task's output is cut here (128 MiB in Ray; smaller is affordable); told to the workers */
     uint64_t
         target_min_bytes; /* smaller neighbours are coalesced into one task's input, in order, by a rule that reads only bytes and rows; may be more than
@@ -120,35 +119,8 @@ struct sk_flow {
 };
 size_t sk_exec_flows(struct sk_exec *x, bool taken, struct sk_flow *out, size_t cap);
 
-/* ---- policies (exec/by/<name>.c: const struct sk_policy sk_exec_by_<name>) ------------------------------------------------------- */
+/* ---- policies (exec/by/<name>.c, see policy.h) --------------------------------------------------------------------------------------- */
 
-struct sk_op_view {                          /* what a policy may know of an operator, in topological order */
-    bool source, can_launch;                 /* can_launch: has input, a free slot or resource, not capped, not past a limit */
-    uint64_t in_blocks, in_bytes, out_bytes; /* input ready; output buffered and not consumed */
-    uint64_t est_out_bytes;                  /* reservation that the next launch needs */
-    bool grows;                              /* it is larger than what the next launch takes, by more than a sixteenth */
-    uint64_t promised;                       /* of its running tasks, not yet yielded */
-    bool est_known;
-    uint32_t running;
-    uint32_t units_left;            /* of a source: tasks that have not been launched */
-    int64_t est_ns;                 /* learned time of a task; 0: unknown */
-    double in_per_task, out_per_in; /* learned input bytes of a task, and bytes out by byte in; 0: unknown (sources) */
-    int64_t cpu_e4, gpu_e4;
-};
-struct sk_sched_view {
-    uint32_t n;
-    const struct sk_op_view *op;
-    uint64_t memory_limit, memory_used, memory_room; /* used: bytes that exist; room: limit - used - promised */
-    int64_t now_ns;
-    int64_t cpu_e4, gpu_e4; /* of the machine */
-};
-struct sk_policy {
-    const char *name;
-    /* Index of the operator to launch one task of, or -1: nothing now. Pure; `state` is per run, zeroed, of state_bytes. */
-    int (*choose)(const struct sk_sched_view *v, void *state);
-    size_t state_bytes;
-};
-const struct sk_policy *sk_policy_find(const char *name);
 const char *sk_policy_name(unsigned i); /* of the i-th of the table, ordered by name; NULL behind the last */
 
 #endif

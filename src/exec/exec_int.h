@@ -2,15 +2,16 @@
  *
  *     engine events --run.c--> sk_step_ev --step.c--> sk_act list --run.c--> engine calls
  *
- * step.c, launch.c, budget.c, stall.c, topo.c, metrics.c and by/<policy>.c are pure: no clock, no engine call, no I/O; they allocate from
- * pools only. Everything in them belongs to one lock (the engine's). */
+ * All but run.c and inbox.c is pure: no clock, no engine call, no I/O; they allocate from pools only. Everything in them belongs to one lock, the run's (inbox.c). */
 #ifndef SK_EXEC_INT_H
 #define SK_EXEC_INT_H
 
 #include "base/list.h"
+#include "base/map.h"
 #include "base/pool.h"
 #include "base/vec.h"
 #include "exec/exec.h"
+#include "exec/guards.h"
 
 #define SK_NO_STAGE UINT32_MAX
 #define SK_BUNDLE_BLOCKS_MAX 128u /* inputs of one task */
@@ -20,7 +21,8 @@
 /* ---- budget.c (pure): bytes, sizes, depth ---------------------------------------------------------------------------------------- */
 
 struct sk_budget {
-    uint64_t limit, used, reserved, peak; /* used: blocks that exist; reserved: promised to tasks; peak of used */
+    uint64_t limit, used, disk, reserved; /* used: blocks in memory; disk: those that were spilled; reserved: promised to tasks */
+    uint64_t peak;                        /* of used */
 };
 static inline uint64_t sk_budget_room(const struct sk_budget *b) {
     uint64_t taken = b->used + b->reserved;
@@ -30,9 +32,11 @@ void sk_budget_reserve(struct sk_budget *b, uint64_t n);
 void sk_budget_unreserve(struct sk_budget *b, uint64_t n);
 void sk_budget_use(struct sk_budget *b, uint64_t *promise, uint64_t n); /* n bytes exist now; *promise shrinks by what they take of it */
 void sk_budget_give(struct sk_budget *b, uint64_t n);                   /* n bytes are gone */
+void sk_budget_spilled(struct sk_budget *b, uint64_t n);                /* n bytes went to disk */
+void sk_budget_restored(struct sk_budget *b, uint64_t n);               /* and came back */
 
 /* What was left open. A block takes a quarter of memory at most: a small store holds several. */
-void sk_exec_choose(struct sk_exec_conf *c);
+void sk_exec_choose(struct sk_exec_conf *c, uint64_t capacity_bytes);
 
 struct sk_size_est { /* learned output of a stage: the larger of mean and recent, by input byte where inputs have sizes */
     uint64_t n, in_bytes, out_bytes;
@@ -70,6 +74,7 @@ struct sk_blk { /* one reference to rows of a block, in exactly one queue; or th
     struct sk_stask *of;    /* then: the task that holds it */
     struct sk_stask *early; /* gone ahead: whose input it is */
     uint32_t side;          /* input of a task: the number of the stage's input that it is of */
+    bool on_disk;           /* spilled */
 };
 struct sk_blkq {
     struct sk_blk *head, *tail;
@@ -116,9 +121,6 @@ struct sk_sactor {
     uint32_t in_flight;
 };
 
-/* Why a stage does not launch one more task now. */
-enum sk_wait { SK_WAIT_NONE, SK_WAIT_INPUT, SK_WAIT_MEMORY, SK_WAIT_RESOURCE, SK_WAIT_CONSUMER, SK_WAIT_TURN, SK_WAIT_OVER, SK_WAIT_N };
-
 struct sk_sstage {
     /* fixed (topo.c) */
     enum sk_stage_kind kind;
@@ -154,6 +156,7 @@ struct sk_sstage {
     struct sk_list window, early; /* in order; those whose place is not known yet */
     uint32_t n_window, in_flight, n_unknown;
     uint64_t next_seq, promise, held_cost, held_n;
+    uint64_t taken_cost;       /* input of its tasks in the engine */
     uint64_t part_of, n_parts; /* keep_units: the unit of the last bundle launched, and how many of it were */
     uint32_t ramp;
     struct sk_size_est size;
@@ -161,6 +164,7 @@ struct sk_sstage {
     struct sk_sactor *actors;              /* [pool_max] */
     uint32_t n_actors, n_live, n_starting; /* places used in actors[]; not gone; of them starting */
     /* metrics */
+    enum sk_stop stop; /* of the last look */
     enum sk_wait wait;
     double score; /* time at its cap, weighted by its share of what was exhausted */
     int64_t wait_ns[SK_WAIT_N];
@@ -174,12 +178,12 @@ struct sk_sstage {
 
 /* ---- events and actions --------------------------------------------------------------------------------------------------------------- */
 
-enum sk_step_ev_kind { SK_SEV_YIELDED = 1, SK_SEV_DONE, SK_SEV_FAILED, SK_SEV_TICK };
+enum sk_step_ev_kind { SK_SEV_YIELDED = 1, SK_SEV_DONE, SK_SEV_FAILED, SK_SEV_TICK, SK_SEV_SPILLED, SK_SEV_RESTORED };
 struct sk_step_ev {
     enum sk_step_ev_kind kind;
     uint32_t attempt;     /* of the task */
     uint64_t task;        /* id */
-    struct sk_bref block; /* YIELDED: row0 0 */
+    struct sk_bref block; /* YIELDED: row0 0; SPILLED, RESTORED: its oid, which may be none of the run's */
     uint64_t cost;        /* YIELDED: bytes in the store */
     int64_t run_ns;       /* DONE: time in the worker; <= 0: unknown */
     bool actor_dead;      /* DONE: its actor ended with it, for good */
@@ -217,11 +221,13 @@ struct sk_step {
     bool done, stalled;
     struct sk_list cancelled; /* tasks that still run but whose results nobody wants */
     struct sk_pool blks, bundles, tasks;
+    struct sk_map by_oid;            /* blocks of the budget */
     SK_VEC(struct sk_stask *) slots; /* by task id; free ones chain through free_slots */
     SK_VEC(uint32_t) free_slots;
     uint32_t generation;
     SK_VEC(struct sk_act) acts; /* made by the last calls; the caller empties it (n = 0) */
-    struct sk_op_view *view;    /* scratch */
+    struct sk_op_view *view;    /* what the policy sees, and what it says of each stage */
+    enum sk_stop *why;
     void *policy_state;
     int64_t start_ns, now_ns, moved_ns; /* moved: the last event or block taken */
     bool asked;                         /* the engine said which tasks have begun: for the text that follows */
@@ -264,6 +270,7 @@ bool sk_step_check(const struct sk_step *x); /* counters against a recount; budg
 void sk_step_free_task(struct sk_step *x, struct sk_stask *t); /* of no list but one, with empty queues */
 sk_rc sk_step_drop(struct sk_step *x, struct sk_blk *b,
                    struct sk_err *err);                            /* of no queue: its reference goes back, its bytes leave the budget */
+void sk_step_forget(struct sk_step *x, const struct sk_blk *b);    /* its bytes leave the budget */
 void sk_step_push_ready(struct sk_sstage *s, struct sk_bundle *b); /* does not count it */
 /* Is it worth a task? Of one block, whatever comes before or after it; of n neighbours that come next. */
 bool sk_step_large(const struct sk_step *x, const struct sk_sstage *s, uint64_t bytes, uint64_t rows);
@@ -274,17 +281,32 @@ void sk_step_go_ahead(struct sk_step *x, struct sk_sstage *s, struct sk_blk *b, 
 
 /* zip.c: inputs side by side. SK_EINVAL: they have different numbers of rows. */
 sk_rc sk_zip_take_in(struct sk_step *x, struct sk_sstage *s, uint32_t side, struct sk_blk *b, struct sk_err *err);
-sk_rc sk_zip_pair(struct sk_step *x, struct sk_sstage *s, struct sk_err *err);        /* after an input has ended */
-bool sk_zip_ahead(const struct sk_step *x, const struct sk_sstage *s, uint32_t side); /* others lack rows, and it has taken enough memory */
+sk_rc sk_zip_pair(struct sk_step *x, struct sk_sstage *s, struct sk_err *err); /* after an input has ended */
+uint64_t sk_zip_lead(const struct sk_sstage *s, uint32_t side);                /* bytes of an input that wait for rows of another one */
 
-/* launch.c: what can run, what shall run */
+/* view.c: what a policy sees; facts about a stage's next task */
+void sk_view_init(struct sk_step *x);                          /* what is fixed for the run */
+void sk_view_look(struct sk_step *x, struct sk_sched_view *v); /* as it is now; valid until the state changes */
+bool sk_view_in_turn(struct sk_step *x, uint32_t si);          /* no earlier input of a union, nor one that it is ahead of, comes first */
+static inline bool sk_stage_runs(const struct sk_sstage *s) { return s->kind == SK_STAGE_TASKS || s->kind == SK_STAGE_ACTORS; }
+bool sk_stage_has_input(const struct sk_sstage *s);
+bool sk_stage_exhausted(const struct sk_sstage *s); /* it will never launch again */
+struct sk_blk *sk_stage_next_ahead(
+    const struct sk_sstage *s); /* the next task would start ahead of its turn: with this block. NULL: in order, or there is none */
+bool sk_stage_est_known(const struct sk_sstage *s);
+uint64_t sk_stage_next_in_bytes(const struct sk_sstage *s);
+uint64_t
+sk_stage_est_out(const struct sk_step *x,
+                 const struct sk_sstage *s); /* that the next launch reserves; of a stage without input: what a usual task of it would */
+
+/* launch.c: does what the policy says */
 sk_rc sk_launch_all(struct sk_step *x, struct sk_err *err) SK_MUST_USE;
 void sk_step_next_unit(const struct sk_step *x, struct sk_sstage *s); /* past those that are done */
 bool sk_step_open(const struct sk_step *x, uint32_t si);              /* its output is in turn (see UNION) */
 sk_rc sk_step_act(struct sk_step *x, struct sk_act a, struct sk_err *err) SK_MUST_USE;
-static inline bool sk_stage_runs(const struct sk_sstage *s) { return s->kind == SK_STAGE_TASKS || s->kind == SK_STAGE_ACTORS; }
 
 /* pools.c: actors of stages */
+uint32_t sk_pool_taken(const struct sk_sstage *s); /* places of it that cannot be filled now */
 uint32_t
 sk_pool_pick(const struct sk_sstage *s); /* who gets the next call: fewest in flight, then ready, lowest index; SK_NO_STAGE: all are busy */
 /* Have all stages GPUs at the same time, pools with their least number of actors? */
@@ -292,8 +314,6 @@ bool sk_pools_fit(const struct sk_step *x);
 /* Makes and ends actors as the stage's state asks: wanted: has input or will soon; over: will never launch again; has_input: now. */
 void sk_pool_lost(struct sk_step *x, uint32_t si, uint32_t i); /* an actor has died and is not started again; its calls end one by one */
 sk_rc sk_pool_scale(struct sk_step *x, uint32_t si, bool wanted, bool over, bool has_input, struct sk_err *err) SK_MUST_USE;
-int64_t
-sk_gpu_of_tasks(const struct sk_step *x); /* of the largest task in flight: it may be queued, and no actor may take what it waits for */
 int64_t sk_pool_idle_gpu(const struct sk_sstage *s); /* GPUs that its idle actors keep */
 sk_rc sk_pool_give_up(struct sk_step *x, uint32_t si, int64_t gpu_e4,
                       struct sk_err *err) SK_MUST_USE; /* ends idle ones until so many are free */
@@ -304,5 +324,28 @@ size_t sk_stall_text(const struct sk_step *x, int64_t now_ns, char *buf, size_t 
 /* metrics.c */
 void sk_metrics_advance(struct sk_step *x, int64_t now_ns); /* attributes the time since the last call */
 void sk_metrics_get(const struct sk_step *x, struct sk_exec_stats *s, struct sk_exec_op_stats *ops, uint32_t cap);
+
+/* inbox.c: how a run is entered; every access to it is between enter and leave */
+struct sk_run_actor {
+    sk_aid aid;
+    sk_oid ready;
+};
+struct sk_inbox_run { /* each called between enter and leave */
+    void (*take)(struct sk_exec *x, const struct sk_event *ev);
+    void (*lost)(struct sk_exec *x);  /* there was no memory for an event */
+    bool (*stirs)(struct sk_exec *x); /* there is something for its owner */
+};
+struct sk_inbox;
+sk_rc sk_inbox_create(struct sk_engine *e, struct sk_exec *x, const struct sk_inbox_run *run, struct sk_inbox **out,
+                      struct sk_err *err) SK_MUST_USE;
+void sk_inbox_enter(struct sk_inbox *in);
+void sk_inbox_leave(struct sk_inbox *in);
+bool sk_inbox_stirs(void *inbox); /* for ops.drive */
+struct sk_sink *sk_inbox_sink(struct sk_inbox *in);
+void sk_inbox_task(struct sk_inbox *in);                              /* a task is submitted with its sink; its last event will come */
+void sk_inbox_no_task(struct sk_inbox *in);                           /* or will not: it was refused */
+void sk_inbox_actor_gone(struct sk_inbox *in, struct sk_run_actor a); /* is ended, and its handles let go, after leave */
+void sk_inbox_stop(struct sk_inbox *in);                              /* from here on events only give back what they bring */
+void sk_inbox_destroy(struct sk_inbox *in);                           /* not entered. It stays until its last task is over */
 
 #endif

@@ -3,7 +3,7 @@
  *
  * An actor keeps its GPUs for as long as it lives (its model is in there), CPUs only while a call runs: stages that do not fit beside each other
  * share the CPUs in time. Pools whose GPUs do not fit beside each other take turns: an idle one shrinks, to zero if need be, and grows again when it
- * has input and the GPUs are free (launch.c says when).
+ * has input and the GPUs are free (the policy says when: sk_choose_turn).
  *
  * Invariant: gpu.total is what the machine has less what living actors keep. */
 #include "exec/exec_int.h"
@@ -34,6 +34,13 @@ void sk_pool_lost(struct sk_step *x, uint32_t si, uint32_t i) {
     s->actors[i].state = SK_ACTOR_GONE;
     s->n_live--;
     x->gpu.total += s->gpu_e4;
+}
+
+/* Places that no actor can be made in now: one that is gone keeps its place until its calls have ended. */
+uint32_t sk_pool_taken(const struct sk_sstage *s) {
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < s->n_actors; i++) n += s->actors[i].state != SK_ACTOR_GONE || s->actors[i].in_flight;
+    return n;
 }
 
 static sk_rc end_actor(struct sk_step *x, uint32_t si, uint32_t i, struct sk_err *err) {
@@ -68,7 +75,8 @@ bool sk_pools_fit(const struct sk_step *x) {
     return tasks + pools <= x->conf.gpu_e4;
 }
 
-int64_t sk_gpu_of_tasks(const struct sk_step *x) {
+/* Of the largest task in flight: it may be queued, and no actor may take what it waits for. */
+static int64_t gpu_of_tasks(const struct sk_step *x) {
     int64_t most = 0;
     for (uint32_t i = 0; i < x->n; i++)
         if (x->s[i].kind == SK_STAGE_TASKS && x->s[i].in_flight) most = SK_MAX(most, x->s[i].gpu_e4);
@@ -76,7 +84,7 @@ int64_t sk_gpu_of_tasks(const struct sk_step *x) {
 }
 
 static bool gpu_left(const struct sk_step *x, const struct sk_sstage *s) {
-    return !s->gpu_e4 || x->gpu.total - s->gpu_e4 >= sk_gpu_of_tasks(x);
+    return !s->gpu_e4 || x->gpu.total - s->gpu_e4 >= gpu_of_tasks(x);
 }
 
 uint32_t sk_pool_pick(const struct sk_sstage *s) {

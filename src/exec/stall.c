@@ -41,6 +41,37 @@ static void put_tasks(struct text *t, const struct sk_step *x, const struct sk_s
     if (x->asked && s->in_flight > b.n) put(t, ", %u sent but not begun", s->in_flight - b.n);
 }
 
+/* What the last look at it said: a guard's reason, or the policy's. */
+static void put_wait(struct text *t, const struct sk_step *x, const struct sk_sstage *s) {
+    static const char *const MORE[SK_STOP_N] = {
+        [SK_STOP_WINDOW] = ": too many tasks behind an earlier one that runs",
+        [SK_STOP_TURN] = ": another input comes first",
+        [SK_STOP_RAMP] = ": a limit below may not need it",
+        [SK_STOP_CAP] = ": it runs as many tasks as it may",
+        [SK_STOP_QUEUE] = ": it would only queue, and half of memory is taken",
+        [SK_STOP_READER] = ": half of it waits before the next operator, which is busy",
+        [SK_STOP_PROBE] = ": its first task will say how much it yields",
+        [SK_STOP_EARLY] = ": what it makes out of order would have to be kept",
+    };
+    switch (s->wait) {
+    case SK_WAIT_INPUT: put(t, ", waits for its input"); break;
+    case SK_WAIT_MEMORY:
+        put(t, ", waits for memory (%.1f of %.1f MiB in blocks, %.1f promised to tasks)", (double)x->mem.used / 1048576.0,
+            (double)x->mem.limit / 1048576.0, (double)x->mem.reserved / 1048576.0);
+        if (x->mem.disk) put(t, " and %.1f MiB on disk", (double)x->mem.disk / 1048576.0);
+        break;
+    case SK_WAIT_RESOURCE:
+        put(t, s->kind == SK_STAGE_ACTORS ? ", waits for an actor" : ", waits for a free slot (cpu %g each)", (double)s->cpu_e4 / 1e4);
+        break;
+    case SK_WAIT_CONSUMER: put(t, ", waits for the consumer (%u blocks are ready)", x->out.n); break;
+    case SK_WAIT_TURN: put(t, ", waits for its turn"); break;
+    case SK_WAIT_NONE:
+    case SK_WAIT_OVER:
+    case SK_WAIT_N: put(t, ", has started all it has"); break;
+    }
+    if (MORE[s->stop]) put(t, "%s", MORE[s->stop]);
+}
+
 static void put_stage(struct text *t, const struct sk_step *x, uint32_t i, int64_t now_ns) {
     const struct sk_sstage *s = &x->s[i];
     put(t, "%s%s: ", t->n ? "; " : "", s->label);
@@ -55,21 +86,7 @@ static void put_stage(struct text *t, const struct sk_step *x, uint32_t i, int64
     put_tasks(t, x, s, now_ns);
     put(t, ", %llu done", (unsigned long long)s->tasks_done);
     if (s->n_starting) put(t, ", %u of %u actors starting", s->n_starting, s->n_live);
-    switch (s->wait) {
-    case SK_WAIT_INPUT: put(t, ", waits for its input"); break;
-    case SK_WAIT_MEMORY:
-        put(t, ", waits for memory (%.1f of %.1f MiB in blocks, %.1f promised to tasks)", (double)x->mem.used / 1048576.0,
-            (double)x->mem.limit / 1048576.0, (double)x->mem.reserved / 1048576.0);
-        break;
-    case SK_WAIT_RESOURCE:
-        put(t, s->kind == SK_STAGE_ACTORS ? ", waits for an actor" : ", waits for a free slot (cpu %g each)", (double)s->cpu_e4 / 1e4);
-        break;
-    case SK_WAIT_CONSUMER: put(t, ", waits for the consumer (%u blocks are ready)", x->out.n); break;
-    case SK_WAIT_TURN: put(t, ", waits for its turn"); break;
-    case SK_WAIT_NONE:
-    case SK_WAIT_OVER:
-    case SK_WAIT_N: put(t, ", has started all it has"); break;
-    }
+    put_wait(t, x, s);
     if (s->held_n)
         put(t, ", %llu blocks wait for task %llu", (unsigned long long)s->held_n,
             (unsigned long long)sk_container_of(s->window.next, struct sk_stask, link)->seq);

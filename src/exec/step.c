@@ -1,6 +1,6 @@
 /* step.c - the state machine: a block was yielded, a task ended, the consumer took one -> blocks move on, actions come out. Pure.
  *
- * Not here: choosing what to launch (launch.c), doing it (run.c).
+ * Not here: choosing what to launch (by/<policy>.c), doing it (run.c).
  *
  * Order: a stage's tasks are numbered as they are launched, and they are launched in the order of their inputs. Blocks leave a stage in
  * (task, yield) order: the head of its window passes on at once, the others hold theirs. So what a stage sees, what is coalesced into one
@@ -34,9 +34,21 @@ void sk_step_free_task(struct sk_step *x, struct sk_stask *t) {
     sk_pool_put(&x->tasks, t);
 }
 
+void sk_step_forget(struct sk_step *x, const struct sk_blk *b) {
+    if (!b->cost) return;
+    if (b->on_disk) {
+        SK_ASSERT(b->cost <= x->mem.disk);
+        x->mem.disk -= b->cost;
+    } else {
+        sk_budget_give(&x->mem, b->cost);
+    }
+    void *there = sk_map_del(&x->by_oid, b->ref.oid);
+    SK_ASSERT(there == b);
+}
+
 sk_rc sk_step_drop(struct sk_step *x, struct sk_blk *b, struct sk_err *err) {
     struct sk_act a = {.kind = SK_ACT_RELEASE, .id = b->ref.oid};
-    sk_budget_give(&x->mem, b->cost);
+    sk_step_forget(x, b);
     sk_pool_put(&x->blks, b);
     return a.id ? sk_step_act(x, a, err) : SK_OK;
 }
@@ -134,8 +146,10 @@ static void offer(struct sk_step *x, struct sk_stask *t, struct sk_blk *b) {
 void sk_step_go_ahead(struct sk_step *x, struct sk_sstage *s, struct sk_blk *b, struct sk_blk *in, struct sk_stask *t) {
     struct sk_sstage *from = &x->s[b->of->stage];
     struct sk_blkq *q = &b->of->held;
-    *in = (struct sk_blk){.ref = b->ref, .cost = b->cost};
+    *in = (struct sk_blk){.ref = b->ref, .cost = b->cost, .on_disk = b->on_disk};
     sk_list_init(&in->ahead);
+    sk_rc rc = in->cost ? sk_map_put(&x->by_oid, in->ref.oid, in) : SK_OK;
+    SK_ASSERT(rc == SK_OK); /* it is there: replacing never fails */
     sk_blkq_push(&t->in, in);
     q->bytes -= b->ref.bytes;
     q->rows -= b->ref.n_rows;
@@ -378,11 +392,12 @@ static sk_rc yielded(struct sk_step *x, const struct sk_step_ev *ev, struct sk_e
     struct sk_sstage *s = &x->s[t->stage];
     actor_proven(s, t);
     struct sk_blk *b = sk_pool_get(&x->blks);
-    if (!b) {
+    if (b) *b = (struct sk_blk){.ref = ev->block, .cost = SK_MAX(ev->cost, ev->block.bytes)};
+    if (!b || (b->cost && sk_map_put(&x->by_oid, ev->block.oid, b) != SK_OK)) {
+        if (b) sk_pool_put(&x->blks, b);
         SK_TRY(sk_step_act(x, (struct sk_act){.kind = SK_ACT_RELEASE, .id = ev->block.oid}, err)); /* room is reserved */
         return SK_ERR(err, SK_ENOMEM, "%s: no memory for a block", s->label);
     }
-    *b = (struct sk_blk){.ref = ev->block, .cost = SK_MAX(ev->cost, ev->block.bytes)};
     b->ref.origin = t->origin;
     sk_list_init(&b->ahead);
     uint64_t promise = t->promise;
@@ -402,6 +417,15 @@ static sk_rc yielded(struct sk_step *x, const struct sk_step_ev *ev, struct sk_e
     sk_blkq_push(&t->held, b);
     if (s->ordered && sk_list_first(&s->window) != &t->link) offer(x, t, b);
     return moved(x, t, err);
+}
+
+/* A block of the run went to disk, or came back. Others, which existed before it or are the consumer's by now, are none of its business. */
+static void moved_to(struct sk_step *x, uint64_t oid, bool disk) {
+    struct sk_blk *b = sk_map_get(&x->by_oid, oid);
+    if (!b || b->on_disk == disk) return;
+    b->on_disk = disk;
+    if (disk) sk_budget_spilled(&x->mem, b->cost);
+    else sk_budget_restored(&x->mem, b->cost);
 }
 
 /* The engine is finished with it: slots, promise and inputs come back. */
@@ -427,6 +451,7 @@ static sk_rc task_over(struct sk_step *x, struct sk_stask *t, struct sk_err *err
     sk_budget_unreserve(&x->mem, t->promise);
     s->promise -= t->promise;
     t->promise = 0;
+    s->taken_cost -= t->in.cost;
     return drop_queue(x, &t->in, err);
 }
 
@@ -439,6 +464,7 @@ static sk_rc over(struct sk_step *x, const struct sk_step_ev *ev, struct sk_err 
     if (ev->actor_dead && s->kind == SK_STAGE_ACTORS) sk_pool_lost(x, t->stage, t->actor);
     if (ev->kind == SK_SEV_DONE && !t->cancelled) {
         s->tasks_done++;
+        if (s->ramped && s->tasks_done >= s->ramp) s->ramp *= 2;
         if (ev->run_ns > 0) {
             s->est_ns += (s->est_ns > 0 ? 0.3 : 1) * ((double)ev->run_ns - s->est_ns);
             s->task_ns_total += ev->run_ns;
@@ -494,11 +520,13 @@ sk_rc sk_step_event(struct sk_step *x, const struct sk_step_ev *ev, int64_t now_
             (void)!sk_step_act(x, (struct sk_act){.kind = SK_ACT_RELEASE, .id = ev->block.oid}, NULL);
         return rc;
     }
-    if (ev->kind != SK_SEV_TICK) x->moved_ns = now_ns;
+    if (ev->kind <= SK_SEV_FAILED) x->moved_ns = now_ns;
     switch (ev->kind) {
     case SK_SEV_YIELDED: SK_TRY(yielded(x, ev, err)); break;
     case SK_SEV_DONE:
     case SK_SEV_FAILED: SK_TRY(over(x, ev, err)); break;
+    case SK_SEV_SPILLED:
+    case SK_SEV_RESTORED: moved_to(x, ev->block.oid, ev->kind == SK_SEV_SPILLED); break;
     case SK_SEV_TICK: break;
     }
     return finish_step(x, err);
@@ -510,7 +538,7 @@ sk_rc sk_step_take(struct sk_step *x, int64_t now_ns, struct sk_bref *out, struc
     struct sk_blk *b = sk_blkq_pop(&x->out);
     x->moved_ns = now_ns;
     struct sk_bref ref = b->ref;
-    sk_budget_give(&x->mem, b->cost);
+    sk_step_forget(x, b);
     sk_pool_put(&x->blks, b);
     *out = ref; /* before the launches: the block is the consumer's, whatever comes of them */
     return finish_step(x, err);
@@ -521,7 +549,7 @@ sk_rc sk_step_take(struct sk_step *x, int64_t now_ns, struct sk_bref *out, struc
 static void sweep_queue(struct sk_step *x, struct sk_blkq *q, const struct sk_sweep *w) {
     for (struct sk_blk *b; (b = sk_blkq_pop(q));) {
         if (w->object && b->ref.oid) w->object(w->ctx, b->ref.oid);
-        sk_budget_give(&x->mem, b->cost);
+        sk_step_forget(x, b);
         sk_pool_put(&x->blks, b);
     }
 }
@@ -556,9 +584,18 @@ void sk_step_sweep(struct sk_step *x, const struct sk_sweep *w) {
     }
 }
 
-static bool check_queue(const struct sk_blkq *q, uint64_t *cost, uint64_t *blocks) {
+struct sums { /* of all blocks that the queues hold */
+    uint64_t disk, n_paid;
+};
+
+static bool check_queue(const struct sk_step *x, const struct sk_blkq *q, uint64_t *cost, uint64_t *blocks, struct sums *sum) {
     uint64_t n = 0, bytes = 0, c = 0;
-    for (const struct sk_blk *b = q->head; b; b = b->next) n++, bytes += b->ref.bytes, c += b->cost;
+    for (const struct sk_blk *b = q->head; b; b = b->next) {
+        n++, bytes += b->ref.bytes, c += b->cost;
+        sum->disk += b->on_disk ? b->cost : 0;
+        sum->n_paid += b->cost > 0;
+        if (b->cost && sk_map_get(&x->by_oid, b->ref.oid) != b) return false;
+    }
     *cost += c;
     *blocks += n;
     return n == q->n && bytes == q->bytes && c == q->cost && (!q->tail || !q->tail->next) && !q->head == !q->tail;
@@ -566,31 +603,36 @@ static bool check_queue(const struct sk_blkq *q, uint64_t *cost, uint64_t *block
 
 bool sk_step_check(const struct sk_step *x) {
     uint64_t cost = 0, blocks = 0, promise = 0, flying = 0, tasks = 0, bundles = 0, feed = 0;
-    bool ok = check_queue(&x->out, &cost, &blocks);
+    struct sums sum = {0};
+    uint64_t of_stages = 0, taken = 0, of_tasks = 0;
+    bool ok = check_queue(x, &x->out, &cost, &blocks, &sum);
     SK_LIST_EACH (it, &x->cancelled) {
         const struct sk_stask *t = sk_container_of(it, struct sk_stask, link);
-        ok = ok && check_queue(&t->in, &cost, &blocks) && !t->held.n && t->cancelled && !t->over;
+        ok = ok && check_queue(x, &t->in, &cost, &blocks, &sum) && !t->held.n && t->cancelled && !t->over;
         promise += t->promise;
+        of_tasks += t->in.cost;
         feed += x->s[t->stage].feeder ? t->promise : 0;
         flying++, tasks++;
     }
-    uint64_t of_stages = 0;
     for (uint32_t i = 0; i < x->n; i++) {
         const struct sk_sstage *s = &x->s[i];
         uint64_t held = 0, held_n = 0, window = 0, seq = 0;
         SK_LIST_EACH (it, &s->window) {
             const struct sk_stask *t = sk_container_of(it, struct sk_stask, link);
-            ok = ok && check_queue(&t->in, &cost, &blocks) && check_queue(&t->held, &held, &held_n) && (!window || t->seq > seq) &&
-                 !t->cancelled;
+            ok = ok && check_queue(x, &t->in, &cost, &blocks, &sum) && check_queue(x, &t->held, &held, &held_n, &sum) &&
+                 (!window || t->seq > seq) && !t->cancelled;
             promise += t->promise;
+            of_tasks += t->in.cost;
             feed += s->feeder ? t->promise : 0;
             flying += !t->over, window++, tasks++;
             seq = t->seq;
         }
         SK_LIST_EACH (it, &s->early) {
             const struct sk_stask *t = sk_container_of(it, struct sk_stask, link);
-            ok = ok && check_queue(&t->in, &cost, &blocks) && check_queue(&t->held, &held, &held_n) && t->seq == SK_NO_SEQ && !t->cancelled;
+            ok = ok && check_queue(x, &t->in, &cost, &blocks, &sum) && check_queue(x, &t->held, &held, &held_n, &sum) &&
+                 t->seq == SK_NO_SEQ && !t->cancelled;
             promise += t->promise;
+            of_tasks += t->in.cost;
             feed += s->feeder ? t->promise : 0;
             flying += !t->over, window++, tasks++;
         }
@@ -598,19 +640,21 @@ bool sk_step_check(const struct sk_step *x) {
         cost += held;
         blocks += held_n;
         of_stages += s->promise;
+        taken += s->taken_cost;
         feed += s->feeder ? held : 0;
         uint64_t ready = 0;
         uint64_t places = 0;
         for (const struct sk_bundle *b = s->ready; b; b = b->next) {
             if (b->early) places++;
-            else ready++, ok = ok && check_queue(&b->q, &cost, &blocks);
+            else ready++, ok = ok && check_queue(x, &b->q, &cost, &blocks, &sum);
         }
         ok = ok && ready == s->n_ready && (!s->ready || !s->ready->early);
         bundles += places;
-        for (uint32_t k = 0; s->sides && k < s->n_inputs; k++) ok = ok && check_queue(&s->sides[k].q, &cost, &blocks);
-        if (s->open) bundles++, ok = ok && check_queue(&s->open->q, &cost, &blocks);
+        for (uint32_t k = 0; s->sides && k < s->n_inputs; k++) ok = ok && check_queue(x, &s->sides[k].q, &cost, &blocks, &sum);
+        if (s->open) bundles++, ok = ok && check_queue(x, &s->open->q, &cost, &blocks, &sum);
         bundles += ready;
     }
-    return ok && cost == x->mem.used && promise == x->mem.reserved && promise == of_stages && flying == x->n_flying &&
-           feed == x->feed_bytes && tasks == x->tasks.n_used && blocks == x->blks.n_used && bundles == x->bundles.n_used;
+    return ok && cost == x->mem.used + x->mem.disk && sum.disk == x->mem.disk && sum.n_paid == x->by_oid.n && promise == x->mem.reserved &&
+           promise == of_stages && taken == of_tasks && flying == x->n_flying && feed == x->feed_bytes && tasks == x->tasks.n_used &&
+           blocks == x->blks.n_used && bundles == x->bundles.n_used;
 }

@@ -83,13 +83,15 @@ sk_rc sk_step_create(const struct sk_plan *plan, const struct sk_stages *stages,
     x->cpu = (struct sk_slots){.total = conf->cpu_e4, .strict = conf->cpu_limited};
     x->gpu = (struct sk_slots){.total = conf->gpu_e4, .strict = conf->gpu_limited};
     sk_list_init(&x->cancelled);
+    sk_map_init(&x->by_oid, TAG);
     sk_pool_init(&x->blks, TAG, sizeof(struct sk_blk));
     sk_pool_init(&x->bundles, TAG, sizeof(struct sk_bundle));
     sk_pool_init(&x->tasks, TAG, sizeof(struct sk_stask));
     x->s = sk_calloc(TAG, x->n * sizeof *x->s);
     x->view = sk_calloc(TAG, x->n * sizeof *x->view);
+    x->why = sk_calloc(TAG, x->n * sizeof *x->why);
     x->policy_state = sk_calloc(TAG, conf->policy->state_bytes);
-    bool ok = x->s && x->view && x->policy_state && sk_vec_reserve(&x->acts, TAG, 64);
+    bool ok = x->s && x->view && x->why && x->policy_state && sk_vec_reserve(&x->acts, TAG, 64);
     for (uint32_t i = 0; ok && i < x->n; i++) {
         set_stage(&x->s[i], plan, &stages->s[i]);
         sk_list_init(&x->s[i].window);
@@ -105,6 +107,7 @@ sk_rc sk_step_create(const struct sk_plan *plan, const struct sk_stages *stages,
         return SK_ERR(err, SK_ENOMEM, "pipeline of %u stages", stages->n);
     }
     set_ways(x);
+    sk_view_init(x);
     *out = x;
     return SK_OK;
 }
@@ -117,7 +120,9 @@ void sk_step_destroy(struct sk_step *x) {
     }
     sk_free(x->s);
     sk_free(x->view);
+    sk_free(x->why);
     sk_free(x->policy_state);
+    sk_map_deinit(&x->by_oid);
     sk_pool_deinit(&x->blks);
     sk_pool_deinit(&x->bundles);
     sk_pool_deinit(&x->tasks);

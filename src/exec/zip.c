@@ -4,7 +4,7 @@
  * are worth a task, or fewer where that would be too many blocks of another one. So where it cuts depends on the blocks, and never on which input
  * is faster. A block is cut by reference; its cost stays with the last part.
  *
- * An input that is ahead of the others would fill memory that those need: its tasks wait (sk_zip_ahead). The one that lacks rows never does.
+ * An input that is ahead of the others would fill memory that those need: its tasks wait (sk_zip_lead, sk_guard_turn). The one that lacks rows never does.
  *
  * Cost: a look at no more than SK_BUNDLE_BLOCKS_MAX blocks for each one that comes. */
 #include <stdio.h>
@@ -106,6 +106,6 @@ sk_rc sk_zip_take_in(struct sk_step *x, struct sk_sstage *s, uint32_t side, stru
     return sk_zip_pair(x, s, err);
 }
 
-bool sk_zip_ahead(const struct sk_step *x, const struct sk_sstage *s, uint32_t side) {
-    return !s->n_ready && s->lacks != SK_NO_STAGE && s->lacks != side && s->sides[side].q.bytes > x->mem.limit / 8;
+uint64_t sk_zip_lead(const struct sk_sstage *s, uint32_t side) {
+    return !s->n_ready && s->lacks != SK_NO_STAGE && s->lacks != side ? s->sides[side].q.bytes : 0;
 }

@@ -5,7 +5,7 @@
  * since they run side by side), and while what exists leaves room for one. If times vary more than that, what comes too early is spilled.
  *
  * State: tokens, in bytes of source output. Cost: O(operators). */
-#include "exec/exec.h"
+#include "exec/guards.h"
 
 struct state {
     int64_t last_ns;
@@ -41,7 +41,7 @@ static double rest_ns(const struct sk_sched_view *v) {
         double in = bytes + (double)op->in_bytes, tasks = (op->source ? op->units_left : in / op->in_per_task) + 0.5 * op->running;
         cpu += tasks * (double)op->est_ns * (double)op->cpu_e4;
         gpu += tasks * (double)op->est_ns * (double)op->gpu_e4;
-        bytes = (op->source ? (double)op->units_left * (double)op->est_out_bytes : in * op->out_per_in) + (double)op->promised;
+        bytes = (op->source ? (double)op->units_left * (double)sk_need(v, i) : in * op->out_per_in) + (double)op->promised;
     }
     return SK_MAX(v->cpu_e4 > 0 ? cpu / (double)v->cpu_e4 : 0, v->gpu_e4 > 0 ? gpu / (double)v->gpu_e4 : 0);
 }
@@ -53,19 +53,19 @@ static int late(const struct sk_sched_view *v, uint64_t headroom) {
     for (uint32_t i = v->n; rest > 0 && i-- > 0;) {
         const struct sk_op_view *op = &v->op[i];
         way += (double)op->est_ns;
-        uint64_t need = op->est_out_bytes + (op->source ? headroom : 0);
-        if (op->can_launch && way >= rest && need <= v->memory_room) found = (int)i;
+        uint64_t need = sk_need(v, i) + (op->source ? headroom : 0);
+        if (!v->why[i] && way >= rest && need <= sk_room(v, i)) found = (int)i;
     }
     return found;
 }
 
-static int choose(const struct sk_sched_view *v, void *p) {
-    struct state *s = p;
+static int pick(const struct sk_sched_view *v, struct state *s) {
     uint64_t headroom = 0, promised = 0, most = 0;
     for (uint32_t i = 0; i < v->n; i++) {
-        headroom += v->op[i].source ? 0 : v->op[i].est_out_bytes;
+        uint64_t need = sk_need(v, i);
+        headroom += v->op[i].source ? 0 : need;
         promised += v->op[i].source ? 0 : v->op[i].promised;
-        most = SK_MAX(most, v->op[i].source ? v->op[i].est_out_bytes : 0);
+        most = SK_MAX(most, v->op[i].source ? need : 0);
     }
     if (s->last_ns) s->tokens = SK_MIN(s->tokens + drain(v) * (double)(v->now_ns - s->last_ns) / 1e9, (double)most);
     s->last_ns = v->now_ns;
@@ -75,23 +75,29 @@ static int choose(const struct sk_sched_view *v, void *p) {
     uint64_t taken = v->memory_used + promised, room = v->memory_limit > taken ? v->memory_limit - taken : 0; /* sources aside */
     for (uint32_t i = v->n; i-- > 0;) {
         const struct sk_op_view *op = &v->op[i];
-        uint64_t need = op->est_out_bytes;
+        uint64_t need = sk_need(v, i), out = need;
         if (!op->source) {
             headroom += need;
             bool shrinks = !op->grows && promised <= v->memory_limit / 8;
-            if (op->can_launch && (need <= room || shrinks)) return (int)i;
+            if (!v->why[i] && (need <= SK_MAX(room, sk_room(v, i)) || shrinks)) return (int)i;
             continue;
         }
+        if (v->why[i]) continue;
         need += SK_MIN(headroom, v->memory_limit > need ? v->memory_limit - need : 0);
-        if (!op->can_launch) continue;
-        if (need <= v->memory_room) return (int)i;
-        if (op->est_known && need <= room && s->tokens >= (double)op->est_out_bytes) {
-            s->tokens -= (double)op->est_out_bytes;
+        if (need <= sk_room(v, i)) return (int)i;
+        if (op->est_known && need + v->memory_disk <= room && s->tokens >= (double)out) {
+            s->tokens -= (double)out;
             return (int)i;
         }
     }
     return -1;
 }
 
+static struct sk_choice choose(const struct sk_sched_view *v, void *state) {
+    sk_guards_full(v);
+    return sk_choose_or_beyond(v, pick(v, state));
+}
+
 extern const struct sk_policy sk_exec_by_adaptive;
-const struct sk_policy sk_exec_by_adaptive = {.name = "adaptive", .choose = choose, .state_bytes = sizeof(struct state)};
+const struct sk_policy sk_exec_by_adaptive = {
+    .name = "adaptive", .choose = choose, .state_bytes = sizeof(struct state), .default_where = SK_DEFAULT_SPILLS};

@@ -2,8 +2,11 @@
  * the pipeline is expected to use up their output; the rest goes to whoever has the least output lying about.
  *
  * The rate is one byte in P seconds, P = sum over operators of (time of a task / its input bytes / slots that it can use now) x (its input by byte of
- * the source's output). As long as a number of it is unknown the budget does not grow: one source task probes. Optimal if estimates are exact and nothing varies. */
-#include "exec/exec.h"
+ * the source's output). As long as a number of it is unknown the budget does not grow: one source task probes. Optimal if estimates are exact and nothing varies.
+ *
+ * As published: an operator qualifies if it has input, a free slot and its share of memory left for output, and by none of our guards. The paper's loop
+ * wakes up by a clock; ours by events. Where nothing runs no event would come, so what the clock would launch next is launched at once. */
+#include "exec/guards.h"
 
 struct state {
     bool begun;
@@ -31,25 +34,31 @@ static double rate(const struct sk_sched_view *v, const struct sk_op_view *sourc
     return period > 0 ? 1 / period : 1e18;
 }
 
-static int choose(const struct sk_sched_view *v, void *p) {
+static int pick(const struct sk_sched_view *v, void *p) {
     struct state *s = p;
     int best = -1;
     if (!s->begun) *s = (struct state){true, v->now_ns, (double)v->memory_limit};
     for (uint32_t i = 0; i < v->n; i++) {
         const struct sk_op_view *op = &v->op[i];
         if (!op->source) {
-            bool space = op->out_bytes + op->running * op->est_out_bytes <= v->memory_limit / v->n; /* hasOutputBufferSpace: its share */
-            if (op->can_launch && space && (best < 0 || op->out_bytes < v->op[best].out_bytes)) best = (int)i;
+            bool space = op->out_bytes + op->running * op->est_out <= v->memory_limit / v->n; /* hasOutputBufferSpace: its share */
+            if (!v->why[i] && space && (best < 0 || op->out_bytes < v->op[best].out_bytes)) best = (int)i;
             continue;
         }
         s->budget = SK_MIN(s->budget + rate(v, op) * (double)(v->now_ns - s->last_ns) / 1e9, (double)v->memory_limit);
         s->last_ns = v->now_ns;
-        if (op->can_launch && (op->est_known || !op->running) && (double)op->est_out_bytes <= s->budget) {
-            s->budget -= (double)op->est_out_bytes;
+        if (!v->why[i] && (op->est_known || !op->running) && (double)op->est_out <= s->budget) {
+            s->budget -= (double)op->est_out;
             return (int)i;
         }
     }
     return best;
+}
+
+static struct sk_choice choose(const struct sk_sched_view *v, void *state) {
+    sk_guards_bare(v);
+    int i = pick(v, state);
+    return i >= 0 ? SK_CHOOSE(i) : sk_choose_forced(v);
 }
 
 extern const struct sk_policy sk_exec_by_paper;

@@ -1,17 +1,24 @@
 /* pessimistic.c - the paper's baseline (arXiv 2501.12407, 4.1): whoever has the least output lying about, and nobody once memory is full.
  *
- * What tasks in flight will still make is not counted, so it goes over the limit by what they yield; the engine spills that. */
-#include "exec/exec.h"
+ * What tasks in flight will still make is not counted, so it goes over the limit by what they yield; the engine spills that. None of our guards:
+ * a slot must be free. Once memory is full and nothing runs any more, one task is let through, or it would stay full. */
+#include "exec/guards.h"
 
-static int choose(const struct sk_sched_view *v, void *state) {
-    (void)state;
+static int pick(const struct sk_sched_view *v) {
     int best = -1;
     uint64_t used = 0;
     for (uint32_t i = 0; i < v->n; i++) used += v->op[i].out_bytes;
     if (used >= v->memory_limit) return -1;
     for (uint32_t i = 0; i < v->n; i++)
-        if (v->op[i].can_launch && (best < 0 || v->op[i].out_bytes <= v->op[best].out_bytes)) best = (int)i;
+        if (!v->why[i] && (best < 0 || v->op[i].out_bytes <= v->op[best].out_bytes)) best = (int)i;
     return best;
+}
+
+static struct sk_choice choose(const struct sk_sched_view *v, void *state) {
+    (void)state;
+    sk_guards_bare(v);
+    int i = pick(v);
+    return i >= 0 ? SK_CHOOSE(i) : sk_choose_forced(v);
 }
 
 extern const struct sk_policy sk_exec_by_pessimistic;

@@ -1,0 +1,54 @@
+/* chain.c - the operator that frees memory fastest goes first: Chain scheduling (Babcock, Babu, Datar, Motwani, SIGMOD 2003), for tasks.
+ *
+ * A byte of input, followed down the pipeline, takes time and becomes fewer or more bytes. The steepest way down from an operator, over one or more
+ * operators, is its priority: bytes freed by second of CPU. It is optimal in peak memory for one CPU and one chain, whatever comes in. Who has not been
+ * measured goes before all others. Sources free nothing: they start when nobody else can, beside one output of each operator behind them.
+ *
+ * State: none. Cost: O(operators squared), a few operators. */
+#include <math.h>
+
+#include "exec/guards.h"
+
+static double steepest(const struct sk_sched_view *v, uint32_t i) {
+    double bytes = 1, sec = 0, best = -INFINITY;
+    for (; i < v->n; i = v->op[i].parent) {
+        const struct sk_op_view *op = &v->op[i];
+        if (!op->runs) continue;
+        if (op->est_ns <= 0 || op->in_per_task <= 0) return sec > 0 ? best : INFINITY;
+        sec += bytes * (double)op->est_ns / 1e9 * SK_MAX((double)op->cpu_e4, 1) / op->in_per_task;
+        bytes *= op->out_per_in;
+        best = SK_MAX(best, (1 - bytes) / sec);
+    }
+    return best;
+}
+
+static int pick(const struct sk_sched_view *v) {
+    uint64_t headroom = 0;
+    double most = 0;
+    int best = -1;
+    for (uint32_t i = v->n; i-- > 0;) { /* of equals the one downstream */
+        const struct sk_op_view *op = &v->op[i];
+        if (op->source) continue;
+        uint64_t need = sk_need(v, i);
+        headroom += need;
+        if (v->why[i] || need > sk_room(v, i)) continue;
+        double slope = steepest(v, i);
+        if (best >= 0 && slope <= most) continue;
+        most = slope;
+        best = (int)i;
+    }
+    for (uint32_t i = 0; best < 0 && i < v->n; i++) {
+        uint64_t need = sk_need(v, i), most_else = v->memory_limit > need ? v->memory_limit - need : 0;
+        if (v->op[i].source && !v->why[i] && need + SK_MIN(headroom, most_else) <= sk_room(v, i)) best = (int)i;
+    }
+    return best;
+}
+
+static struct sk_choice choose(const struct sk_sched_view *v, void *state) {
+    (void)state;
+    sk_guards_full(v);
+    return sk_choose_or_beyond(v, pick(v));
+}
+
+extern const struct sk_policy sk_exec_by_chain;
+const struct sk_policy sk_exec_by_chain = {.name = "chain", .choose = choose, .stays = true};

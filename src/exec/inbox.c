@@ -1,0 +1,189 @@
+/* inbox.c - how a run is entered: by its owner's calls and by the events of its tasks, on whatever thread they come, one at a time and in order.
+ *
+ * The run has a mutex, which is held through a step and the engine calls that it makes. A sink is called by the engine, maybe with locks of its own held, so it never
+ * waits for that mutex: when it is taken, by another thread or below on this stack, the event is copied into `late`, and whoever holds the mutex takes it when it lets
+ * go. So nobody waits for a run while it holds an engine, and no lock of an engine need be known here.
+ *
+ *     sink:   copy into late; try the mutex         holder:   let go of the mutex; look into late, try the mutex again
+ *
+ * Each does the first before the second, with a fence between: one of them sees the other, and no event stays behind.
+ *
+ * The inbox outlives the run until the engine has said the last word about each task (a stop does not wait for user code): it counts its tasks, the run, and who is in
+ * a call. What may run user code in some engines, the end of an actor, is done after the mutex was let go.
+ *
+ * Cost: a try-lock and two counts a batch of events. */
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "exec/exec_int.h"
+
+#define TAG SK_TAG_EXEC
+
+struct late {
+    struct sk_list link;
+    struct sk_event ev;
+    struct sk_err *err; /* a copy of ev.err, or NULL */
+    uint8_t note[];
+};
+
+struct sk_inbox {
+    struct sk_sink base;
+    struct sk_engine *e;
+    struct sk_exec *x; /* NULL: stopped */
+    const struct sk_inbox_run *run;
+    _Atomic uint64_t refs;
+    _Atomic uint64_t n_late;
+    _Atomic bool stirs; /* run->stirs, as of the last time that the mutex was let go */
+    pthread_mutex_t mu, late_mu;
+    struct sk_list late;
+    uint64_t n_lost; /* of n_late: there was no memory for these */
+    SK_VEC(struct sk_run_actor) gone;
+};
+
+static void unref(struct sk_inbox *in) {
+    if (atomic_fetch_sub(&in->refs, 1) != 1) return;
+    SK_ASSERT(sk_list_empty(&in->late) && !in->gone.n);
+    pthread_mutex_destroy(&in->mu);
+    pthread_mutex_destroy(&in->late_mu);
+    sk_vec_free(&in->gone);
+    sk_free(in);
+}
+
+static bool is_last(const struct sk_event *ev) { return ev->kind == SK_EV_DONE || ev->kind == SK_EV_FAILED; }
+
+static void give_back(struct sk_engine *e, const struct sk_event *ev) {
+    if ((ev->kind == SK_EV_YIELDED || ev->kind == SK_EV_FAILED) && ev->oid.v) e->ops->release(e, ev->oid);
+}
+
+/* Locked. */
+static void take(struct sk_inbox *in, const struct sk_event *ev) {
+    if (in->x) in->run->take(in->x, ev);
+    else give_back(in->e, ev);
+    if (is_last(ev)) unref(in); /* of the task; who is in here has one more */
+}
+
+static void keep(struct sk_inbox *in, const struct sk_event *ev) {
+    struct late *l = sk_alloc(TAG, sizeof *l + ev->note.n);
+    struct sk_err *err = l && ev->err ? sk_memdup(TAG, ev->err, sizeof *err) : NULL;
+    if (!l || (ev->err && !err)) {
+        sk_free(l);
+        give_back(in->e, ev);
+        pthread_mutex_lock(&in->late_mu);
+        in->n_lost++;
+        pthread_mutex_unlock(&in->late_mu);
+        atomic_fetch_add(&in->n_late, 1);
+        if (is_last(ev)) unref(in);
+        return;
+    }
+    l->ev = *ev;
+    l->ev.err = l->err = err;
+    memcpy(l->note, ev->note.n ? ev->note.p : (const void *)"", ev->note.n);
+    l->ev.note.p = l->note;
+    pthread_mutex_lock(&in->late_mu);
+    sk_list_push_back(&in->late, &l->link);
+    pthread_mutex_unlock(&in->late_mu);
+    atomic_fetch_add(&in->n_late, 1);
+}
+
+/* Locked. Until nothing came meanwhile. */
+static void take_late(struct sk_inbox *in) {
+    while (atomic_load(&in->n_late)) {
+        struct sk_list now;
+        sk_list_init(&now);
+        pthread_mutex_lock(&in->late_mu);
+        sk_list_splice(&now, &in->late);
+        uint64_t taken = in->n_lost;
+        in->n_lost = 0;
+        pthread_mutex_unlock(&in->late_mu);
+        if (taken && in->x) in->run->lost(in->x);
+        while (!sk_list_empty(&now)) {
+            struct late *l = sk_container_of(now.next, struct late, link);
+            sk_list_del(&l->link);
+            take(in, &l->ev);
+            sk_free(l->err);
+            sk_free(l);
+            taken++;
+        }
+        atomic_store(&in->stirs, in->x && in->run->stirs(in->x)); /* before they are no more counted: see sk_inbox_stirs */
+        atomic_fetch_sub(&in->n_late, taken);
+    }
+}
+
+static void end_actors(struct sk_engine *e, struct sk_run_actor *a, uint32_t n) {
+    for (uint32_t i = 0; i < n; i++) {
+        (void)!e->ops->actor_end(e, a[i].aid, true, NULL); /* dead already: as wanted */
+        e->ops->release(e, a[i].ready);
+        sk_actor_release(e, a[i].aid);
+    }
+}
+
+void sk_inbox_enter(struct sk_inbox *in) {
+    atomic_fetch_add(&in->refs, 1);
+    pthread_mutex_lock(&in->mu);
+}
+
+void sk_inbox_leave(struct sk_inbox *in) {
+    for (;;) {
+        take_late(in);
+        atomic_store(&in->stirs, in->x && in->run->stirs(in->x));
+        struct sk_run_actor *gone = in->gone.p;
+        uint32_t n_gone = in->gone.n;
+        memset(&in->gone, 0, sizeof in->gone);
+        pthread_mutex_unlock(&in->mu);
+        end_actors(in->e, gone, n_gone);
+        sk_free(gone);
+        atomic_thread_fence(memory_order_seq_cst);
+        if (!atomic_load(&in->n_late) || pthread_mutex_trylock(&in->mu) != 0) break;
+    }
+    unref(in);
+}
+
+static void on_events(struct sk_sink *base, const struct sk_event *ev, size_t n) {
+    struct sk_inbox *in = sk_container_of(base, struct sk_inbox, base);
+    atomic_fetch_add(&in->refs, 1);
+    bool mine = pthread_mutex_trylock(&in->mu) == 0;
+    if (mine) take_late(in); /* what came before */
+    for (size_t i = 0; i < n; i++) {
+        if (mine) take(in, &ev[i]);
+        else keep(in, &ev[i]);
+    }
+    if (!mine) {
+        atomic_thread_fence(memory_order_seq_cst);
+        mine = pthread_mutex_trylock(&in->mu) == 0;
+    }
+    if (mine) sk_inbox_leave(in);
+    else unref(in);
+}
+
+/* By the engine, while it is driven: not under the mutex. Events that are late count: their holder may have looked already whether the run stirs. */
+bool sk_inbox_stirs(void *inbox) {
+    struct sk_inbox *in = inbox;
+    return atomic_load(&in->n_late) || atomic_load(&in->stirs);
+}
+
+struct sk_sink *sk_inbox_sink(struct sk_inbox *in) { return &in->base; }
+void sk_inbox_task(struct sk_inbox *in) { atomic_fetch_add(&in->refs, 1); }
+void sk_inbox_no_task(struct sk_inbox *in) { unref(in); }
+
+void sk_inbox_actor_gone(struct sk_inbox *in, struct sk_run_actor a) {
+    if (!a.aid.v) return;
+    if (!sk_vec_push(&in->gone, TAG, a)) end_actors(in->e, &a, 1);
+}
+
+sk_rc sk_inbox_create(struct sk_engine *e, struct sk_exec *x, const struct sk_inbox_run *run, struct sk_inbox **out, struct sk_err *err) {
+    struct sk_inbox *in = sk_calloc(TAG, sizeof *in);
+    if (!in) return SK_ERR(err, SK_ENOMEM, "run a pipeline");
+    in->base.on_events = on_events;
+    in->e = e;
+    in->x = x;
+    in->run = run;
+    atomic_init(&in->refs, 1);
+    pthread_mutex_init(&in->mu, NULL);
+    pthread_mutex_init(&in->late_mu, NULL);
+    sk_list_init(&in->late);
+    *out = in;
+    return SK_OK;
+}
+
+void sk_inbox_stop(struct sk_inbox *in) { in->x = NULL; }
+void sk_inbox_destroy(struct sk_inbox *in) { unref(in); }

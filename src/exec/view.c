@@ -1,0 +1,179 @@
+/* view.c - the state of a run -> what its policy sees of it (policy.h): facts and numbers, no decision. Pure.
+ *
+ * Cost: about 15 ns a stage a look. */
+#include "exec/exec_int.h"
+
+#define UNKNOWN_OUT 4u /* a task of unknown output is taken to yield up to so many blocks of the target size */
+
+bool sk_stage_has_input(const struct sk_sstage *s) {
+    return s->source ? s->next_unit < s->n_units : s->n_ready > 0 || !sk_list_empty(&s->ahead);
+}
+
+struct sk_blk *sk_stage_next_ahead(const struct sk_sstage *s) {
+    return s->source || s->n_ready || sk_list_empty(&s->ahead) ? NULL : sk_container_of(sk_list_first(&s->ahead), struct sk_blk, ahead);
+}
+
+bool sk_stage_exhausted(const struct sk_sstage *s) {
+    return s->ended || s->cut || (!sk_stage_has_input(s) && (s->source || (s->input_ended && !s->open)));
+}
+
+/* ---- whose turn it is --------------------------------------------------------------------------------------------------------------- */
+
+static bool launched_out(const struct sk_step *x, uint32_t si) {
+    const struct sk_sstage *s = &x->s[si];
+    if (sk_stage_runs(s)) return sk_stage_exhausted(s); /* its input has ended, so everything above it, too */
+    for (uint32_t i = 0; i < s->n_inputs; i++)
+        if (!launched_out(x, s->inputs[i])) return false;
+    return true;
+}
+
+/* Have the earlier inputs of all unions below started all they have; and by how much is it ahead of what others are zipped with it? */
+static bool place_in_joins(struct sk_step *x, uint32_t si, uint64_t *lead) {
+    bool in_turn = true;
+    for (uint32_t p = x->s[si].parent; p != SK_NO_STAGE && in_turn; si = p, p = x->s[si].parent) {
+        struct sk_sstage *u = &x->s[p];
+        if (u->sides) *lead = SK_MAX(*lead, sk_zip_lead(u, x->s[si].which));
+        if (u->kind != SK_STAGE_UNION) continue;
+        while (u->frontier + 1 < u->n_inputs && launched_out(x, u->inputs[u->frontier])) u->frontier++;
+        in_turn = x->s[si].which <= u->frontier;
+    }
+    return in_turn;
+}
+
+/* ---- sizes -------------------------------------------------------------------------------------------------------------------------- */
+
+bool sk_stage_est_known(const struct sk_sstage *s) {
+    return sk_size_est_known(&s->size) || (s->sized && s->next_unit < s->n_units && s->units[s->next_unit].est_bytes >= 0);
+}
+
+uint64_t sk_stage_next_in_bytes(const struct sk_sstage *s) {
+    if (s->source)
+        return s->next_unit < s->n_units && s->units[s->next_unit].est_bytes > 0 ? (uint64_t)s->units[s->next_unit].est_bytes : 0;
+    const struct sk_blk *ahead = sk_stage_next_ahead(s);
+    return s->ready ? s->ready->q.bytes : ahead ? ahead->ref.bytes : 0;
+}
+
+static uint64_t unknown_out(const struct sk_step *x) { return UNKNOWN_OUT * x->conf.target_max_bytes; }
+
+uint64_t sk_stage_est_out(const struct sk_step *x, const struct sk_sstage *s) {
+    if (!sk_stage_runs(s) || sk_stage_exhausted(s)) return 0;
+    uint64_t in = sk_stage_next_in_bytes(s), out;
+    if (s->sized && in && !s->size.in_bytes) out = in;
+    else if (sk_size_est_known(&s->size)) out = sk_size_est_out(&s->size, in, s->first && !(s->sized && in) ? x->conf.target_max_bytes : 0);
+    else if (sk_stage_est_known(s)) out = 0; /* a unit that says it is empty */
+    else if (sk_stage_has_input(s))
+        out = SK_MAX(SK_MIN(unknown_out(x), sk_budget_room(&x->mem) / 2), x->conf.target_max_bytes); /* half of what is left, if need be */
+    else out = x->conf.target_max_bytes;
+    return SK_MIN(out, x->mem.limit);
+}
+
+/* ---- slots -------------------------------------------------------------------------------------------------------------------------- */
+
+static enum sk_slot slot_of_actors(const struct sk_step *x, const struct sk_sstage *s) {
+    uint32_t i = sk_pool_pick(s);
+    if (i == SK_NO_STAGE) return SK_SLOT_NONE;
+    /* Before tasks, which are upstream of it more often than not and are queued ahead; pools among themselves take turns. */
+    bool full = s->actors[i].in_flight == 0 && x->cpu_actors && x->cpu_actors + s->cpu_e4 > x->cpu.total;
+    return full ? SK_SLOT_NONE : SK_SLOT_FREE;
+}
+
+static enum sk_slot slot(const struct sk_step *x, const struct sk_sstage *s) {
+    if (s->kind == SK_STAGE_ACTORS) return slot_of_actors(x, s);
+    if (s->cpu_e4 <= 0 && s->gpu_e4 <= 0) { /* only custom resources: the engine knows how many run */
+        uint32_t most = SK_MAX((uint32_t)(4 * x->conf.cpu_e4 / SK_RES_UNIT), 16u);
+        return s->in_flight >= most ? SK_SLOT_NONE : SK_SLOT_FREE;
+    }
+    if (s->gpu_e4 > x->gpu.total) return SK_SLOT_NONE; /* actors have them: queued behind those it would wait as long as they live */
+    bool ahead = false;
+    if (!sk_slots_admit(&x->cpu, s->cpu_e4, (int64_t)s->est_ns, s->in_flight, &ahead) ||
+        !sk_slots_admit(&x->gpu, s->gpu_e4, (int64_t)s->est_ns, s->in_flight, &ahead))
+        return SK_SLOT_NONE;
+    return ahead ? SK_SLOT_QUEUE : SK_SLOT_FREE;
+}
+
+/* ---- the view ----------------------------------------------------------------------------------------------------------------------- */
+
+void sk_view_init(struct sk_step *x) {
+    for (uint32_t i = 0; i < x->n; i++) {
+        const struct sk_sstage *s = &x->s[i];
+        x->view[i] = (struct sk_op_view){.runs = sk_stage_runs(s),
+                                         .source = s->first,
+                                         .actors = s->kind == SK_STAGE_ACTORS,
+                                         .feeder = s->feeder,
+                                         .parent = s->parent,
+                                         .cpu_e4 = s->cpu_e4,
+                                         .gpu_e4 = s->gpu_e4,
+                                         .over = !sk_stage_runs(s)};
+    }
+}
+
+static void look_at_stage(struct sk_step *x, uint32_t i) {
+    const struct sk_sstage *s = &x->s[i];
+    struct sk_op_view *op = &x->view[i];
+    op->waited = s->wait;
+    op->in_bytes = s->ready_bytes;
+    op->in_blocks = s->n_ready + !sk_list_empty(&s->ahead);
+    op->held_blocks = s->held_n;
+    op->held_bytes = s->held_cost;
+    op->out_bytes = s->held_cost;
+    if (s->feeder) op->out_bytes += x->out.cost;
+    else if (s->parent != SK_NO_STAGE) op->out_bytes += x->s[s->parent].ready_bytes;
+    if (!op->runs) return;
+    op->over = sk_stage_exhausted(s);
+    op->input = sk_stage_has_input(s);
+    op->ahead = sk_stage_next_ahead(s) != NULL;
+    op->next_in_bytes = sk_stage_next_in_bytes(s);
+    op->window_full = s->n_window >= (op->ahead ? SK_WINDOW_MAX / 2 : SK_WINDOW_MAX); /* half is left to those that all wait for */
+    op->capped = s->max_tasks && s->in_flight >= s->max_tasks;
+    op->lead_bytes = 0;
+    op->in_turn = !x->n_joins || place_in_joins(x, i, &op->lead_bytes);
+    op->slot = op->input ? slot(x, s) : SK_SLOT_NONE;
+    op->ramp = s->ramped ? s->ramp : 0;
+    op->block_bytes = s->blocks_out ? s->bytes_out / s->blocks_out : x->conf.target_max_bytes;
+    op->taken_bytes = s->taken_cost;
+    op->promised = s->promise;
+    op->running = s->in_flight;
+    op->units_left = s->source ? s->n_units - s->next_unit : 0;
+    op->unknown = s->n_unknown;
+    op->est_known = sk_stage_est_known(s);
+    op->est_out = sk_stage_est_out(x, s);
+    op->grows = !op->est_known || op->est_out > op->next_in_bytes + op->next_in_bytes / 16; /* a column more is no growth */
+    op->est_ns = (int64_t)s->est_ns;
+    op->in_per_task = s->size.n ? (double)s->size.in_bytes / (double)s->size.n : 0;
+    op->out_per_in = s->size.in_bytes ? (double)s->size.out_bytes / (double)s->size.in_bytes : 0;
+    op->n_actors = op->actors && s->gpu_e4 ? sk_pool_taken(s) : 0;
+    op->idle_gpu_e4 = op->actors && s->gpu_e4 ? sk_pool_idle_gpu(s) : 0;
+}
+
+void sk_view_look(struct sk_step *x, struct sk_sched_view *v) {
+    *v = (struct sk_sched_view){
+        .n = x->n,
+        .op = x->view,
+        .why = x->why,
+        .memory_limit = x->mem.limit,
+        .memory_used = x->mem.used,
+        .memory_disk = x->mem.disk,
+        .memory_taken = x->mem.used + x->mem.reserved,
+        .memory_room = sk_budget_room(&x->mem),
+        .unknown_bytes = unknown_out(x),
+        .now_ns = x->now_ns,
+        .cpu_e4 = x->conf.cpu_e4,
+        .gpu_e4 = x->conf.gpu_e4,
+        .gpu_left_e4 = x->gpu.total,
+        .flying = x->n_flying,
+        .out_blocks = x->out.n,
+        .feed_blocks = x->out.n + x->feed_held_n + x->n_feeding,
+        .feed_bytes = x->out.cost + x->feed_bytes,
+        .consumer_blocks = x->conf.consumer_blocks,
+    };
+    for (uint32_t i = 0; i < x->n; i++) {
+        look_at_stage(x, i);
+        v->memory_working += x->view[i].taken_bytes;
+    }
+    v->memory_working += x->mem.reserved;
+}
+
+bool sk_view_in_turn(struct sk_step *x, uint32_t si) {
+    uint64_t lead = 0;
+    return !x->n_joins || (place_in_joins(x, si, &lead) && lead <= x->mem.limit / 8);
+}
