@@ -11,7 +11,7 @@
 
 #include "base/clock.h"
 #include "base/fault.h"
-#include "engine/local/local_int.h"
+#include "engine/local/driver.h"
 #include "ipc/ipc.h"
 
 struct gate *gate;
@@ -316,9 +316,8 @@ sk_rc eng_try_open(const struct eng_opt *o, struct sk_engine **out, struct sk_er
 void eng_define_all(struct sk_engine *e) {
     struct sk_err err;
     for (int i = 0; i < n_tasks; i++)
-        CHECK_OK_ERR(
-            e->ops->fn_define(e, fid_of(tasks[i].name), tasks[i].name, (struct sk_bytes){tasks[i].name, strlen(tasks[i].name)}, &err),
-            &err);
+        CHECK_OK_ERR(e->ops->define(e, fid_of(tasks[i].name), tasks[i].name, (struct sk_bytes){tasks[i].name, strlen(tasks[i].name)}, &err),
+                     &err);
 }
 
 void eng_open(const struct eng_opt *o) {
@@ -327,9 +326,16 @@ void eng_open(const struct eng_opt *o) {
     eng_define_all(eng);
 }
 
+void resources_of(struct sk_engine *e, struct sk_res *total, struct sk_res *avail) {
+    struct sk_node sum;
+    CHECK_OK(sk_engine_sum(e, &sum, NULL));
+    *total = sum.total;
+    *avail = sum.free;
+}
+
 uint64_t eng_stat(struct sk_engine *e, const char *key) {
     char buf[2000], *at;
-    CHECK(e->ops->status(e, buf, sizeof buf) < sizeof buf);
+    CHECK(e->state->status(e, buf, sizeof buf) < sizeof buf);
     size_t n = strlen(key);
     for (at = buf; at && *at; at = strchr(at, '\n') ? strchr(at, '\n') + 1 : NULL)
         if (!strncmp(at, key, n) && at[n] == ' ') return strtoull(at + n + 1, NULL, 10);
@@ -362,9 +368,9 @@ void eng_wait_stat(const char *key, uint64_t want) {
 }
 
 void eng_check(void) {
-    eng->ops->lock(eng);
+    sk_driver_lock(eng);
     bool ok = sk_local_check(sk_container_of(eng, struct sk_local, base));
-    eng->ops->unlock(eng);
+    sk_driver_unlock(eng);
     CHECK(ok);
 }
 
@@ -372,7 +378,7 @@ static void dump_tasks(void) { /* on the way to a failure */
     struct sk_local *l = sk_container_of(eng, struct sk_local, base);
     uint64_t id;
     void *v;
-    eng->ops->lock(eng);
+    sk_driver_lock(eng);
     for (uint32_t i = 0; sk_map_next(&l->tasks, &i, &id, &v);) {
         const struct sk_ltask *t = v;
         const struct sk_fn *f = sk_map_get(&l->fns, t->spec.fid);
@@ -386,7 +392,7 @@ static void dump_tasks(void) { /* on the way to a failure */
                     w->killed ? " killed" : "", (unsigned long long)w->sh->claims[t->claim], !sk_list_empty(&w->reqs));
         fprintf(stderr, "\n");
     }
-    eng->ops->unlock(eng);
+    sk_driver_unlock(eng);
 }
 
 static void settle(size_t n) {
@@ -394,7 +400,7 @@ static void settle(size_t n) {
     for (size_t i = 0; i < n; i++)
         if (!wait_stat(keys[i], 0)) {
             char buf[2000];
-            eng->ops->status(eng, buf, sizeof buf);
+            eng->state->status(eng, buf, sizeof buf);
             dump_tasks();
             test_fail(__FILE__, __LINE__, "left behind: %s\n%s", keys[i], buf);
         }

@@ -10,7 +10,17 @@
 
 #include <stdatomic.h>
 
-#include "engine/engine.h"
+#include "engine/actors.h"
+#include "engine/conf.h"
+#include "engine/custom.h"
+#include "engine/envs.h"
+#include "engine/groups.h"
+#include "engine/host.h"
+#include "engine/state.h"
+#include "engine/streams.h"
+#include "engine/usage.h"
+#include "engine/watch.h"
+#include "engine/worker.h"
 #include "test.h"
 
 /* ---- in workers ------------------------------------------------------------------------------------------------------------- */
@@ -110,6 +120,7 @@ void eng_settle_fast(void); /* the same, but what workers lease may stay: they g
 void eng_check(void);       /* walks over all structures */
 void eng_close_now(void);   /* whatever is going on */
 uint64_t eng_stat(struct sk_engine *e, const char *key);
+void resources_of(struct sk_engine *e, struct sk_res *total, struct sk_res *avail);
 sk_oid eng_job(const struct job *j);
 sk_oid eng_job_tid(const struct job *j, sk_tid *tid);
 int64_t eng_i64(sk_oid o);  /* its value */

@@ -66,7 +66,7 @@ void rig_start(struct rig *r, uint32_t root) {
     acts(r);
 }
 
-static void event(struct rig *r, struct sk_step_ev ev) {
+void rig_event(struct rig *r, struct sk_step_ev ev) {
     struct sk_err err = {0};
     r->now += 1000000;
     CHECK_OK_ERR(sk_step_event(r->x, &ev, r->now, &err), &err);
@@ -76,8 +76,8 @@ static void event(struct rig *r, struct sk_step_ev ev) {
 void rig_yield(struct rig *r, uint64_t task, uint64_t rows, uint64_t bytes) {
     CHECK(task);
     r->live++;
-    event(r, (struct sk_step_ev){
-                 .kind = SK_SEV_YIELDED, .task = task, .block = {.oid = ++r->next_oid, .n_rows = rows, .bytes = bytes}, .cost = bytes});
+    rig_event(r, (struct sk_step_ev){
+                     .kind = SK_SEV_YIELDED, .task = task, .block = {.oid = ++r->next_oid, .n_rows = rows, .bytes = bytes}, .cost = bytes});
 }
 
 static void forget(struct rig *r, uint64_t task) {
@@ -88,13 +88,13 @@ static void forget(struct rig *r, uint64_t task) {
 void rig_done(struct rig *r, uint64_t task, int64_t run_ns) {
     CHECK(task);
     forget(r, task);
-    event(r, (struct sk_step_ev){.kind = SK_SEV_DONE, .task = task, .run_ns = run_ns});
+    rig_event(r, (struct sk_step_ev){.kind = SK_SEV_DONE, .task = task, .run_ns = run_ns});
 }
 
 void rig_fail(struct rig *r, uint64_t task) {
     CHECK(task);
     forget(r, task);
-    event(r, (struct sk_step_ev){.kind = SK_SEV_FAILED, .task = task});
+    rig_event(r, (struct sk_step_ev){.kind = SK_SEV_FAILED, .task = task});
 }
 
 uint64_t rig_task(struct rig *r, uint32_t stage, uint64_t seq) {

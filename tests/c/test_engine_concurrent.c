@@ -83,7 +83,7 @@ TASK(cc_find) { /* from a worker: the actor named arg 0, and a call of it */
     int64_t v;
     snprintf(name, sizeof name, "n%d", (int)arg_i64(t, 0));
     const struct sk_engine_ops *ops = t->engine->ops;
-    SK_TRY(ops->actor_find(t->engine, "space", name, &a, &ready, &meta, err));
+    SK_TRY(t->engine->actors->find(t->engine, "space", name, &a, &ready, &meta, err));
     v = (int64_t)meta.n;
     sk_free((void *)(uintptr_t)meta.p);
     int64_t back = 0;
@@ -91,7 +91,7 @@ TASK(cc_find) { /* from a worker: the actor named arg 0, and a call of it */
     SK_TRY(get_i64(t->engine, o, &back, err));
     ops->release(t->engine, o);
     ops->release(t->engine, ready);
-    ops->actor_release(t->engine, a);
+    sk_actor_release(t->engine, a);
     return ret_i64(t, 0, back + v, err);
 }
 TASK(cc_make_named) { /* 1: made and found; -1: the name was taken */
@@ -103,7 +103,7 @@ TASK(cc_make_named) { /* 1: made and found; -1: the name was taken */
     if (rc == SK_EEXIST) return ret_i64(t, 0, -1, err);
     if (rc != SK_OK) return rc;
     t->engine->ops->release(t->engine, ready);
-    t->engine->ops->actor_release(t->engine, a);
+    sk_actor_release(t->engine, a);
     return ret_i64(t, 0, 1, err);
 }
 TASK(cc_parent) { /* word 1: its child runs; then it waits for it */
@@ -149,7 +149,7 @@ TASK(cc_read_stream) { /* until its end: the sum; word 4 counts */
     int64_t sum = 0, v;
     for (;;) {
         sk_oid o;
-        sk_rc rc = t->engine->ops->stream_next(t->engine, shared_stream, INT64_MAX, &o, err);
+        sk_rc rc = t->engine->streams->next(t->engine, shared_stream, INT64_MAX, &o, err);
         if (rc == SK_EDONE) break;
         if (rc != SK_OK) return rc;
         rc = get_i64(t->engine, o, &v, err);
@@ -233,7 +233,7 @@ static struct actor make(struct sk_actor_spec s, const char *init) {
 #define ACTOR(fn, ...) make((struct sk_actor_spec){__VA_ARGS__}, fn)
 #define GROUPS(...) .groups = (uint32_t[]){__VA_ARGS__}, .n_groups = sizeof((uint32_t[]){__VA_ARGS__}) / 4
 static void drop(struct actor a) {
-    eng->ops->actor_release(eng, a.id);
+    sk_actor_release(eng, a.id);
     eng_release(a.ready);
 }
 static int stat_of(sk_oid o) {
@@ -340,13 +340,13 @@ TEST(concurrent_streams) {
     for (int k = 0; k < 50; k++)
         for (int i = 2; i >= 0; i--) { /* each has its own credit */
             sk_oid o = {0};
-            CHECK_OK_ERR(eng->ops->stream_next(eng, t[i], INT64_MAX, &o, &err), &err);
+            CHECK_OK_ERR(eng->streams->next(eng, t[i], INT64_MAX, &o, &err), &err);
             CHECK_EQ(eng_take(o), k);
         }
     for (int i = 0; i < 3; i++) {
         sk_oid o;
-        CHECK_RC(eng->ops->stream_next(eng, t[i], INT64_MAX, &o, &err), SK_EDONE);
-        eng->ops->stream_drop(eng, t[i]);
+        CHECK_RC(eng->streams->next(eng, t[i], INT64_MAX, &o, &err), SK_EDONE);
+        eng->streams->drop(eng, t[i]);
     }
     drop(a);
     eng_close();
@@ -487,7 +487,7 @@ TEST(exit_actor_is_no_death) {
     eng_close();
 }
 
-TEST_SLOW(who_leaves_and_does_not_end_makes_room, 120) { /* 5 s; an exit handler that hung kept its place for ever */
+TEST_LARGE(who_leaves_and_does_not_end_makes_room, 120) { /* 5 s; an exit handler that hung kept its place for ever */
     OPEN(.cpus = 1, .max_workers = 1);
     int64_t pid = eng_take(JOB(.fn = "cc_hangs_at_end", .max_calls = 1));
     CHECK_NE(eng_take(JOB(.fn = "cc_pid")), pid);
@@ -603,20 +603,20 @@ TEST(names_of_actors) {
     struct sk_err err;
     struct sk_actor_spec again = {.init = spec_of(&(struct job){.fn = "cc_new"}), .name = "n7", .space = "space"};
     CHECK_RC(eng->ops->actor_create(eng, &again, &id, &ready, &err), SK_EEXIST);
-    CHECK_EQ(eng->ops->actor_names(eng, buf, 3), 13); /* too small: only the length */
-    CHECK_EQ(eng->ops->actor_names(eng, buf, sizeof buf), 13);
+    CHECK_EQ(eng->actors->names(eng, buf, 3), 13); /* too small: only the length */
+    CHECK_EQ(eng->actors->names(eng, buf, sizeof buf), 13);
     CHECK_MEM_EQ(buf, "space\0n7\0\0n7\0", 13);
-    CHECK_RC(eng->ops->actor_find(eng, "", "n8", &id, &ready, &meta, &err), SK_ENOENT);
-    CHECK_OK_ERR(eng->ops->actor_find(eng, "space", "n7", &id, &ready, &meta, &err), &err);
+    CHECK_RC(eng->actors->find(eng, "", "n8", &id, &ready, &meta, &err), SK_ENOENT);
+    CHECK_OK_ERR(eng->actors->find(eng, "space", "n7", &id, &ready, &meta, &err), &err);
     CHECK(meta.n == 2 && !memcmp(meta.p, "ab", 2) && id.v == a.id.v && ready.v == a.ready.v);
     sk_free((void *)(uintptr_t)meta.p);
     drop(a); /* the found handle holds it */
     CHECK_EQ(eng_take(JOB(.fn = "cc_find", .a = {VAL(7)}, .n_a = 1)), 42);
     drop((struct actor){id, ready});
-    CHECK_RC(eng->ops->actor_find(eng, "space", "n7", &id, &ready, &meta, &err), SK_ENOENT); /* free at once */
+    CHECK_RC(eng->actors->find(eng, "space", "n7", &id, &ready, &meta, &err), SK_ENOENT); /* free at once */
     a = ACTOR("cc_new", .name = "n7", .space = "space");
-    CHECK_OK(eng->ops->actor_kill(eng, a.id, true, NULL));
-    CHECK_RC(eng->ops->actor_find(eng, "space", "n7", &id, &ready, &meta, &err), SK_ENOENT);
+    CHECK_OK(eng->ops->actor_end(eng, a.id, true, NULL));
+    CHECK_RC(eng->actors->find(eng, "space", "n7", &id, &ready, &meta, &err), SK_ENOENT);
     drop(a);
     drop(b);
     eng_close();
@@ -633,10 +633,10 @@ TEST(names_from_workers_and_detached) {
     CHECK_EQ(eng_take(JOB(.fn = "cc_make_named", .a = {VAL(1)}, .n_a = 1)), 1);
     CHECK_EQ(eng_take(JOB(.fn = "cc_make_named", .a = {VAL(1)}, .n_a = 1)), -1);
     CHECK_EQ(eng_take(JOB(.fn = "cc_find", .a = {VAL(1)}, .n_a = 1)), 40);
-    CHECK_OK_ERR(eng->ops->actor_find(eng, "space", "n1", &id, &ready, &meta, &err), &err);
+    CHECK_OK_ERR(eng->actors->find(eng, "space", "n1", &id, &ready, &meta, &err), &err);
     sk_free((void *)(uintptr_t)meta.p);
     CHECK_EQ(eng_take(JOB(.fn = "cc_echo", .a = {VAL(3)}, .n_a = 1, .actor = id)), 3);
-    CHECK_OK(eng->ops->actor_kill(eng, id, true, NULL));
+    CHECK_OK(eng->ops->actor_end(eng, id, true, NULL));
     drop((struct actor){id, ready});
     eng_close();
 }

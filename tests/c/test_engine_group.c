@@ -40,16 +40,16 @@ TASK(gr_nested) { /* a worker makes a group, runs in it, removes it */
     int64_t v;
     bool is[1];
     uint8_t buf[300];
-    SK_TRY(ops->group_create(t->engine, &g, &id, &ready, err));
+    SK_TRY(t->engine->groups->create(t->engine, &g, &id, &ready, err));
     SK_TRY(ops->wait(t->engine, &ready, 1, 1, INT64_MAX, is, err));
-    SK_TRY(ops->need(t->engine, &(struct sk_need){.res = b, .group = id, .bundle = -1}, &s, err));
+    SK_TRY(t->engine->ops->shape(t->engine, &(struct sk_need){.res = b, .group = id, .bundle = -1}, &s, err));
     SK_TRY(job_on(t->engine, &(struct job){.fn = "gr_bundle", .shape = s}, &o, NULL, err));
     SK_TRY(get_i64(t->engine, o, &v, err));
     ops->release(t->engine, o);
     ops->release(t->engine, ready);
-    size_t n = ops->groups(t->engine, buf, sizeof buf);
-    SK_TRY(ops->group_remove(t->engine, id, err));
-    if (ops->group_remove(t->engine, id, err) != SK_ENOENT) return SK_ERR(err, SK_EINVAL, "removed twice");
+    size_t n = t->engine->groups->list(t->engine, buf, sizeof buf);
+    SK_TRY(t->engine->groups->remove(t->engine, id, err));
+    if (t->engine->groups->remove(t->engine, id, err) != SK_ENOENT) return SK_ERR(err, SK_EINVAL, "removed twice");
     return ret_i64(t, 0, v + (int64_t)n * 1000, err);
 }
 
@@ -57,13 +57,13 @@ static uint64_t group(const struct sk_res *b, uint32_t n, uint32_t strategy, sk_
     struct sk_group_spec s = {.bundles = b, .n = n, .strategy = strategy};
     uint64_t id;
     struct sk_err err;
-    CHECK_OK_ERR(eng->ops->group_create(eng, &s, &id, ready, &err), &err);
+    CHECK_OK_ERR(eng->groups->create(eng, &s, &id, ready, &err), &err);
     return id;
 }
 static sk_shape in_group(uint64_t id, int32_t bundle, double cpus) {
     sk_shape s;
     struct sk_err err;
-    CHECK_OK_ERR(eng->ops->need(eng, &(struct sk_need){.res = CPUS(cpus), .group = id, .bundle = bundle}, &s, &err), &err);
+    CHECK_OK_ERR(eng->ops->shape(eng, &(struct sk_need){.res = CPUS(cpus), .group = id, .bundle = bundle}, &s, &err), &err);
     return s;
 }
 static bool is_ready(sk_oid o, int64_t ms) {
@@ -75,12 +75,12 @@ static int code_of(sk_oid o) {
     return eng_error(o, text, sizeof text);
 }
 static void group_end(uint64_t id, sk_oid ready) {
-    CHECK_OK(eng->ops->group_remove(eng, id, NULL));
+    CHECK_OK(eng->groups->remove(eng, id, NULL));
     eng_release(ready);
 }
 static int64_t free_cpu(void) {
     struct sk_res total, avail;
-    eng->ops->resources(eng, &total, &avail);
+    resources_of(eng, &total, &avail);
     return avail.amount[SK_RES_CPU];
 }
 
@@ -101,11 +101,11 @@ TEST(group_reserves_and_runs) {
     eng_check();
     sk_shape s;
     struct sk_err err;
-    CHECK_RC(eng->ops->need(eng, &(struct sk_need){.res = CPUS(2), .group = g, .bundle = -1}, &s, &err), SK_EINFEASIBLE);
-    CHECK_RC(eng->ops->need(eng, &(struct sk_need){.res = CPUS(1), .group = g, .bundle = 2}, &s, &err), SK_EINVAL);
+    CHECK_RC(eng->ops->shape(eng, &(struct sk_need){.res = CPUS(2), .group = g, .bundle = -1}, &s, &err), SK_EINFEASIBLE);
+    CHECK_RC(eng->ops->shape(eng, &(struct sk_need){.res = CPUS(1), .group = g, .bundle = 2}, &s, &err), SK_EINVAL);
     group_end(g, ready);
     CHECK_EQ(free_cpu(), 3 * SK_RES_UNIT);
-    CHECK_RC(eng->ops->need(eng, &(struct sk_need){.res = CPUS(1), .group = g, .bundle = 0}, &s, &err), SK_EGROUP);
+    CHECK_RC(eng->ops->shape(eng, &(struct sk_need){.res = CPUS(1), .group = g, .bundle = 0}, &s, &err), SK_EGROUP);
     eng_close();
 }
 
@@ -125,7 +125,7 @@ TEST(group_waits_for_all_of_its_bundles) {
     CHECK(eng_take(o) > 0);
     CHECK(!is_ready(r3, 10) && !is_ready(r4, 10)); /* one machine is not two, and has no 9 CPUs */
     group_end(b, r2);
-    CHECK_OK(eng->ops->group_remove(eng, c, NULL));
+    CHECK_OK(eng->groups->remove(eng, c, NULL));
     CHECK_EQ(code_of(r3), SK_EGROUP); /* who waits for it hears of its end */
     group_end(d, r4);
     eng_close();
@@ -145,7 +145,7 @@ TEST(group_removed_under_its_tasks) {
     sk_oid runs = JOB(.fn = "gr_wait", .shape = s, .retries = 9), waits = JOB(.fn = "gr_wait", .shape = s, .retries = 9);
     sk_oid late = JOB(.fn = "gr_wait"), later = JOB(.fn = "gr_pid", .a = {REF(late)}, .n_a = 1, .shape = s);
     CHECK(gate_wait(1, 2));
-    CHECK_OK(eng->ops->group_remove(eng, g, NULL));
+    CHECK_OK(eng->groups->remove(eng, g, NULL));
     char text[300];
     CHECK_EQ(eng_error(JOB(.fn = "gr_pid", .actor = id), text, sizeof text), SK_EACTOR); /* its process may not be dead yet */
     CHECK_STR_HAS(text, "placement group was removed");
@@ -155,7 +155,7 @@ TEST(group_removed_under_its_tasks) {
     gate_add(2, 1);
     CHECK_EQ(code_of(later), SK_EGROUP); /* its argument came after the group had gone */
     CHECK_EQ(eng_take(late), 1);
-    eng->ops->actor_release(eng, id);
+    sk_actor_release(eng, id);
     eng_release(up);
     eng_release(ready);
     eng_close();
@@ -187,15 +187,15 @@ TEST(group_names) {
     uint64_t id, other;
     sk_oid ready;
     struct sk_err err;
-    CHECK_OK(eng->ops->group_create(eng, &s, &id, &ready, &err));
-    CHECK_RC(eng->ops->group_create(eng, &s, &other, &ready, &err), SK_EEXIST);
+    CHECK_OK(eng->groups->create(eng, &s, &id, &ready, &err));
+    CHECK_RC(eng->groups->create(eng, &s, &other, &ready, &err), SK_EEXIST);
     CHECK_STR_HAS(err.msg, "by a living placement group of namespace 's'");
     s.name = longer;
-    CHECK_RC(eng->ops->group_create(eng, &s, &other, &ready, &err), SK_EINVAL);
+    CHECK_RC(eng->groups->create(eng, &s, &other, &ready, &err), SK_EINVAL);
     CHECK_STR_HAS(err.msg, "the name of this placement group");
     s.name = "n";
     group_end(id, ready);
-    CHECK_OK(eng->ops->group_create(eng, &s, &id, &ready, &err)); /* free again */
+    CHECK_OK(eng->groups->create(eng, &s, &id, &ready, &err)); /* free again */
     group_end(id, ready);
     eng_close();
 }
@@ -220,7 +220,7 @@ TEST(group_gone_from_the_lists) { /* a shape of a removed group is another group
     g = group((struct sk_res[]){CPUS(1)}, 1, SK_GROUP_PACK, &other);
     CHECK_NE(in_group(g, 0, 0.75), s);
     uint8_t *buf = sk_alloc(SK_TAG_TEST, 4096);
-    size_t n = eng->ops->state(eng, SK_STATE_TASKS, buf, 4096);
+    size_t n = eng->state->rows(eng, SK_STATE_TASKS, buf, 4096);
     CHECK(n <= 4096);
     struct sk_rd r = sk_rd_init(buf, n);
     bool seen = false;
@@ -294,9 +294,9 @@ TEST(gpus_have_indices) {
     sk_shape half, two;
     OPEN(.cpus = 8, .gpus = 4);
     struct sk_res r = {.amount = {SK_RES_UNIT / 10, SK_RES_UNIT / 2}};
-    CHECK_OK(eng->ops->shape(eng, &r, &half, NULL));
+    CHECK_OK(sk_shape_of(eng, &r, &half, NULL));
     r.amount[SK_RES_GPU] = 2 * SK_RES_UNIT;
-    CHECK_OK(eng->ops->shape(eng, &r, &two, NULL));
+    CHECK_OK(sk_shape_of(eng, &r, &two, NULL));
     for (int i = 0; i < 4; i++) o[i] = JOB(.fn = "gr_gpus", .shape = i < 3 ? half : two);
     CHECK(gate_wait(1, 4));
     gate_add(2, 1);
@@ -315,7 +315,7 @@ TEST(gpus_have_indices) {
 TEST(gpus_have_their_own_processes) {
     sk_shape gpu, cpu = 0;
     OPEN(.cpus = 1, .gpus = 1, .max_workers = 2);
-    CHECK_OK(eng->ops->shape(eng, &(struct sk_res){.amount = {SK_RES_UNIT, SK_RES_UNIT / 2}}, &gpu, NULL));
+    CHECK_OK(sk_shape_of(eng, &(struct sk_res){.amount = {SK_RES_UNIT, SK_RES_UNIT / 2}}, &gpu, NULL));
     int64_t with = eng_take(JOB(.fn = "gr_pid", .shape = gpu)), without = eng_take(JOB(.fn = "gr_pid", .shape = cpu));
     CHECK_NE(with, without);
     for (int i = 0; i < 5; i++) {
@@ -335,15 +335,15 @@ TEST(an_actor_of_another_environment_gets_a_process) { /* at the limit, when all
     sk_shape s;
     sk_aid id;
     struct sk_err err;
-    CHECK_OK(eng->ops->env_define(eng, (struct sk_bytes){"5", 2}, &env, NULL));
-    CHECK_OK(eng->ops->need(eng, &(struct sk_need){.env = env}, &s, NULL));
+    CHECK_OK(eng->envs->define(eng, (struct sk_bytes){"5", 2}, &env, NULL));
+    CHECK_OK(eng->ops->shape(eng, &(struct sk_need){.env = env}, &s, NULL));
     struct sk_actor_spec as = {.init = spec_of(&(struct job){.fn = "gr_pid", .shape = s})};
     CHECK_OK_ERR(eng->ops->actor_create(eng, &as, &id, &up, &err), &err);
     CHECK(eng_i64(up) > 0);
     CHECK_EQ(eng_take(JOB(.fn = "gr_env", .actor = id)), 5);
     CHECK_EQ(eng_take(JOB(.fn = "gr_env")), 0); /* the other one is still there: one made room, not all */
     CHECK_EQ(eng_stat(eng, "worker_deaths"), 0);
-    eng->ops->actor_release(eng, id);
+    sk_actor_release(eng, id);
     eng_release(up);
     eng_close();
 }
@@ -355,24 +355,24 @@ TEST(environments_have_their_own_processes) {
     for (int i = 0; i < 3; i++) {
         char text[20];
         int n = snprintf(text, sizeof text, "%d", i + 1);
-        CHECK_OK(eng->ops->env_define(eng, (struct sk_bytes){text, (size_t)n + 1}, &env[i], NULL));
-        CHECK_OK(eng->ops->need(eng, &(struct sk_need){.res = CPUS(1), .env = env[i]}, &s[i + 1], NULL));
+        CHECK_OK(eng->envs->define(eng, (struct sk_bytes){text, (size_t)n + 1}, &env[i], NULL));
+        CHECK_OK(eng->ops->shape(eng, &(struct sk_need){.res = CPUS(1), .env = env[i]}, &s[i + 1], NULL));
     }
     const struct sk_place *p = &sk_container_of(eng, struct sk_local, base)->place;
     uint32_t n_shapes = p->n_shapes;
-    CHECK_OK(eng->ops->need(eng, &(struct sk_need){.res = CPUS(0.3), .env = env[0]}, &s[0], NULL));
+    CHECK_OK(eng->ops->shape(eng, &(struct sk_need){.res = CPUS(0.3), .env = env[0]}, &s[0], NULL));
     CHECK_EQ(p->n_shapes, n_shapes + 1); /* not the same without the environment, too */
     struct sk_err err;
-    CHECK_RC(eng->ops->need(eng, &(struct sk_need){.res = CPUS(9), .env = env[0]}, &s[0], &err), SK_EINFEASIBLE);
+    CHECK_RC(eng->ops->shape(eng, &(struct sk_need){.res = CPUS(9), .env = env[0]}, &s[0], &err), SK_EINFEASIBLE);
     CHECK_STR_HAS(err.msg, "asks for 9 CPU, but this machine was given 2");
     s[0] = 0;
     uint32_t again;
-    CHECK_OK(eng->ops->env_define(eng, (struct sk_bytes){"2", 2}, &again, NULL));
+    CHECK_OK(eng->envs->define(eng, (struct sk_bytes){"2", 2}, &again, NULL));
     CHECK_EQ(again, env[1]);
     for (int round = 0; round < 5; round++)
         for (int i = 3; i >= 0; i--) CHECK_EQ(eng_take(JOB(.fn = "gr_env", .shape = s[i])), i); /* with three processes: some make room */
-    CHECK_OK(eng->ops->env_define(eng, (struct sk_bytes){"x", 2}, &env[0], NULL));
-    CHECK_OK(eng->ops->need(eng, &(struct sk_need){.res = CPUS(1), .env = env[0]}, &s[0], NULL));
+    CHECK_OK(eng->envs->define(eng, (struct sk_bytes){"x", 2}, &env[0], NULL));
+    CHECK_OK(eng->ops->shape(eng, &(struct sk_need){.res = CPUS(1), .env = env[0]}, &s[0], NULL));
     CHECK_EQ(code_of(JOB(.fn = "gr_env", .shape = s[0])), SK_EINVAL); /* cannot be had: its tasks say so */
     CHECK_EQ(eng_stat(eng, "worker_deaths"), 0);
     eng_close();

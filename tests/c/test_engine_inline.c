@@ -6,7 +6,13 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
-#include "engine/engine.h"
+#include "engine/actors.h"
+#include "engine/conf.h"
+#include "engine/custom.h"
+#include "engine/groups.h"
+#include "engine/state.h"
+#include "engine/streams.h"
+#include "engine/worker.h"
 #include "test.h"
 
 enum { INT = 4, BLOB = 6, USER_ERROR = SK_KIND_ERROR + 1 };
@@ -46,6 +52,13 @@ static struct {
     sk_aid *held; /* the state of the actor that goes next holds the last of these */
     uint32_t n_held;
 } g;
+
+static void resources_of(struct sk_engine *e, struct sk_res *total, struct sk_res *avail) {
+    struct sk_node sum;
+    CHECK_OK(sk_engine_sum(e, &sum, NULL));
+    *total = sum.total;
+    *avail = sum.free;
+}
 
 static int64_t arg(const struct sk_task *t, uint32_t i) {
     int64_t v;
@@ -141,7 +154,7 @@ static sk_rc run(void *ctx, struct sk_task *t, struct sk_err *err) {
         return sk_task_return(t, 0, &p, err);
     case FN_BAD_INIT: return fail_task(t, "no constructor", err);
     case FN_KILLED_INIT:
-        SK_TRY(t->engine->ops->actor_kill(t->engine, t->actor, true, err));
+        SK_TRY(t->engine->ops->actor_end(t->engine, t->actor, true, err));
         g.state[t->actor.v % 64] = arg(t, 0);
         return sk_task_return(t, 0, &p, err);
     case FN_INC:
@@ -171,7 +184,7 @@ static void actor_gone(void *ctx, sk_aid a) {
     (void)ctx;
     (void)a;
     g.gone++;
-    if (g.n_held) g.e->ops->actor_release(g.e, g.held[--g.n_held]);
+    if (g.n_held) sk_actor_release(g.e, g.held[--g.n_held]);
 }
 
 static sk_rc open_engine(uint64_t seed, uint64_t store, struct sk_err *err) {
@@ -188,7 +201,7 @@ static sk_rc open_engine(uint64_t seed, uint64_t store, struct sk_err *err) {
                                   .store_bytes = store};
     SK_TRY(c->open(&conf, &g.e, err));
     for (uint64_t f = 1; f < FN_N; f++) {
-        sk_rc rc = g.e->ops->fn_define(g.e, (sk_fid){f}, "fn", (struct sk_bytes){"", 0}, err);
+        sk_rc rc = g.e->ops->define(g.e, (sk_fid){f}, "fn", (struct sk_bytes){"", 0}, err);
         if (rc != SK_OK) {
             sk_engine_close(&g.e);
             return rc;
@@ -249,7 +262,7 @@ static void release(sk_oid o) { g.e->ops->release(g.e, o); }
 
 static uint64_t n_objects(void) {
     char buf[512], *p;
-    g.e->ops->status(g.e, buf, sizeof buf);
+    g.e->state->status(g.e, buf, sizeof buf);
     p = strstr(buf, "objects ");
     CHECK(p);
     return strtoull(p + 8, NULL, 10);
@@ -325,16 +338,16 @@ TEST(refusals) {
     CHECK_EQ(g.e->ops->submit(g.e, &s, &o, NULL, &err), SK_ENOENT);
     sk_shape shape;
     struct sk_res r = {.amount = {5 * SK_RES_UNIT}};
-    CHECK_EQ(g.e->ops->shape(g.e, &r, &shape, &err), SK_EINFEASIBLE);
+    CHECK_EQ(sk_shape_of(g.e, &r, &shape, &err), SK_EINFEASIBLE);
     CHECK_STR_HAS(err.msg, "asks for 5 CPU, but this machine was given 4");
     uint32_t i;
-    CHECK_EQ(g.e->ops->res_index(g.e, "gadget", &i, &err), SK_EINFEASIBLE);
-    CHECK_EQ(g.e->ops->res_index(g.e, "widget", &i, &err), SK_OK);
+    CHECK_EQ(g.e->custom->index(g.e, "gadget", &i, &err), SK_EINFEASIBLE);
+    CHECK_EQ(g.e->custom->index(g.e, "widget", &i, &err), SK_OK);
     CHECK_EQ(i, SK_RES_CUSTOM);
     r = (struct sk_res){.amount = {SK_RES_UNIT, 0, 0, SK_RES_UNIT}};
     sk_shape again;
-    CHECK_EQ(g.e->ops->shape(g.e, &r, &shape, &err), SK_OK);
-    CHECK_EQ(g.e->ops->shape(g.e, &r, &again, &err), SK_OK);
+    CHECK_EQ(sk_shape_of(g.e, &r, &shape, &err), SK_OK);
+    CHECK_EQ(sk_shape_of(g.e, &r, &again, &err), SK_OK);
     CHECK(shape == again && shape != 0);
     CHECK_EQ(o.v, 0);
     stop();
@@ -387,31 +400,31 @@ TEST(streams) {
     struct sk_err err;
     sk_oid o;
     sk_tid t = submit_stream(3, false);
-    CHECK_EQ(g.e->ops->stream_next(g.e, t, 0, &o, &err), SK_ETIMEOUT);
+    CHECK_EQ(g.e->streams->next(g.e, t, 0, &o, &err), SK_ETIMEOUT);
     for (int64_t i = 0; i < 3; i++) {
-        CHECK_EQ(g.e->ops->stream_next(g.e, t, INT64_MAX, &o, &err), SK_OK);
+        CHECK_EQ(g.e->streams->next(g.e, t, INT64_MAX, &o, &err), SK_OK);
         CHECK_EQ(int_of(o), i * 10);
         release(o);
     }
-    CHECK_EQ(g.e->ops->stream_next(g.e, t, INT64_MAX, &o, &err), SK_EDONE);
-    CHECK_EQ(g.e->ops->stream_next(g.e, t, INT64_MAX, &o, &err), SK_EDONE);
-    g.e->ops->stream_drop(g.e, t);
+    CHECK_EQ(g.e->streams->next(g.e, t, INT64_MAX, &o, &err), SK_EDONE);
+    CHECK_EQ(g.e->streams->next(g.e, t, INT64_MAX, &o, &err), SK_EDONE);
+    g.e->streams->drop(g.e, t);
     t = submit_stream(5, false); /* dropped before it runs */
-    g.e->ops->stream_drop(g.e, t);
+    g.e->streams->drop(g.e, t);
     t = submit_stream(5, false); /* dropped in the middle */
-    CHECK_EQ(g.e->ops->stream_next(g.e, t, INT64_MAX, &o, &err), SK_OK);
+    CHECK_EQ(g.e->streams->next(g.e, t, INT64_MAX, &o, &err), SK_OK);
     release(o);
-    g.e->ops->stream_drop(g.e, t);
+    g.e->streams->drop(g.e, t);
     g.stop_stream_at = 2; /* fails; the values before it are there, then the error */
     t = submit_stream(5, false);
     for (int i = 0; i < 2; i++) {
-        CHECK_EQ(g.e->ops->stream_next(g.e, t, INT64_MAX, &o, &err), SK_OK);
+        CHECK_EQ(g.e->streams->next(g.e, t, INT64_MAX, &o, &err), SK_OK);
         release(o);
     }
-    CHECK_EQ(g.e->ops->stream_next(g.e, t, INT64_MAX, &o, &err), SK_ETASK);
+    CHECK_EQ(g.e->streams->next(g.e, t, INT64_MAX, &o, &err), SK_ETASK);
     check_error(o, USER_ERROR, "broke");
     release(o);
-    CHECK_EQ(g.e->ops->stream_next(g.e, t, INT64_MAX, &o, &err), SK_EDONE);
+    CHECK_EQ(g.e->streams->next(g.e, t, INT64_MAX, &o, &err), SK_EDONE);
     stop();
 }
 
@@ -422,21 +435,21 @@ TEST(streams_that_are_retried) {
     g.stop_stream_at = 2;
     sk_tid t = submit_stream(5, true);
     for (int64_t i = 0; i < 5; i++) { /* the first two are not made again */
-        CHECK_EQ(g.e->ops->stream_next(g.e, t, INT64_MAX, &o, &err), SK_OK);
+        CHECK_EQ(g.e->streams->next(g.e, t, INT64_MAX, &o, &err), SK_OK);
         CHECK_EQ(int_of(o), i * 10);
         release(o);
     }
-    CHECK_EQ(g.e->ops->stream_next(g.e, t, INT64_MAX, &o, &err), SK_EDONE);
+    CHECK_EQ(g.e->streams->next(g.e, t, INT64_MAX, &o, &err), SK_EDONE);
     g.stop_stream_at = -2; /* the second attempt makes other values */
     t = submit_stream(5, true);
     for (int i = 0; i < 3; i++) {
-        CHECK_EQ(g.e->ops->stream_next(g.e, t, INT64_MAX, &o, &err), SK_OK);
+        CHECK_EQ(g.e->streams->next(g.e, t, INT64_MAX, &o, &err), SK_OK);
         release(o);
     }
-    CHECK_EQ(g.e->ops->stream_next(g.e, t, INT64_MAX, &o, &err), SK_ECORRUPT);
+    CHECK_EQ(g.e->streams->next(g.e, t, INT64_MAX, &o, &err), SK_ECORRUPT);
     check_error(o, SK_KIND_ENGINE_ERROR, "another value 0 than the attempt before");
     release(o);
-    g.e->ops->stream_drop(g.e, t);
+    g.e->streams->drop(g.e, t);
     stop();
 }
 
@@ -447,7 +460,8 @@ struct sink {
     int code;
 };
 
-static void on_event(struct sk_sink *s, const struct sk_event *ev) {
+static void on_event(struct sk_sink *s, const struct sk_event *ev, size_t n) {
+    CHECK_EQ(n, 1);
     struct sink *k = sk_container_of(s, struct sink, s);
     k->tag = ev->tag;
     switch (ev->kind) {
@@ -526,7 +540,7 @@ TEST(actors) {
     }
     sk_oid last = call(a);
     release(ready);
-    g.e->ops->actor_release(g.e, a); /* the call made before still runs */
+    sk_actor_release(g.e, a); /* the call made before still runs */
     CHECK_EQ(g.gone, 0);
     CHECK_EQ(int_of(last), 16);
     CHECK_EQ(g.gone, 1);
@@ -546,7 +560,7 @@ TEST(actors_are_held_by_their_ready_object) {
     p.contains = &ready;
     p.n_contains = 1;
     CHECK_EQ(g.e->ops->put(g.e, &p, &outer, NULL), SK_OK);
-    g.e->ops->actor_release(g.e, a);
+    sk_actor_release(g.e, a);
     release(ready);
     sk_oid o = call(a);
     CHECK_EQ(int_of(o), 1);
@@ -569,7 +583,7 @@ TEST(constructors_that_fail) {
     release(early);
     release(late);
     release(ready);
-    g.e->ops->actor_release(g.e, a);
+    sk_actor_release(g.e, a);
     CHECK_EQ(g.gone, 0);
     stop();
 }
@@ -593,10 +607,10 @@ TEST(long_chains_of_actors_go) { /* by the arguments of constructors, and by wha
         }
         CHECK_EQ(int_of(last), 0);
         if (by_state) g.n_held = N - 1;
-        for (uint32_t i = 0; !by_state && i < N - 1; i++) g.e->ops->actor_release(g.e, g.held[i]);
+        for (uint32_t i = 0; !by_state && i < N - 1; i++) sk_actor_release(g.e, g.held[i]);
         CHECK_EQ(g.gone, by_state ? N : 0);
         release(last);
-        g.e->ops->actor_release(g.e, g.held[N - 1]);
+        sk_actor_release(g.e, g.held[N - 1]);
         CHECK_EQ(g.gone, by_state ? 2 * N : N);
     }
     sk_free(g.held);
@@ -609,7 +623,7 @@ TEST(the_last_calls_of_an_actor_end_with_it) {
     sk_oid ready, o[3];
     sk_aid a = make_actor(FN_BAD_INIT, 0, &ready, 0);
     for (int i = 0; i < 3; i++) o[i] = call(a);
-    g.e->ops->actor_release(g.e, a);
+    sk_actor_release(g.e, a);
     release(ready);
     for (int i = 0; i < 3; i++) {
         check_error(o[i], USER_ERROR, "no constructor");
@@ -619,9 +633,9 @@ TEST(the_last_calls_of_an_actor_end_with_it) {
     release(call(a));
     CHECK_EQ(int_of(ready), 0);
     for (int i = 0; i < 3; i++) o[i] = call(a);
-    g.e->ops->actor_release(g.e, a);
+    sk_actor_release(g.e, a);
     release(ready);
-    CHECK_EQ(g.e->ops->actor_kill(g.e, a, true, NULL), SK_OK);
+    CHECK_EQ(g.e->ops->actor_end(g.e, a, true, NULL), SK_OK);
     for (int i = 0; i < 3; i++) {
         check_error(o[i], SK_KIND_ENGINE_ERROR, "killed");
         release(o[i]);
@@ -629,9 +643,9 @@ TEST(the_last_calls_of_an_actor_end_with_it) {
     CHECK_EQ(g.gone, 1);
     a = make_actor(FN_INIT, 0, &ready, 0); /* not begun, and again the calls are all that holds it */
     o[0] = call(a);
-    g.e->ops->actor_release(g.e, a);
+    sk_actor_release(g.e, a);
     release(ready);
-    CHECK_EQ(g.e->ops->actor_kill(g.e, a, true, NULL), SK_OK);
+    CHECK_EQ(g.e->ops->actor_end(g.e, a, true, NULL), SK_OK);
     check_error(o[0], SK_KIND_ENGINE_ERROR, "killed");
     release(o[0]);
     CHECK_EQ(g.gone, 1);
@@ -644,13 +658,14 @@ struct lets_go {
     sk_oid ready;
     int events;
 };
-static void let_go(struct sk_sink *s, const struct sk_event *ev) {
+static void let_go(struct sk_sink *s, const struct sk_event *ev, size_t n) {
+    CHECK_EQ(n, 1);
     struct lets_go *k = sk_container_of(s, struct lets_go, s);
     if (ev->kind != SK_EV_DONE && ev->kind != SK_EV_FAILED) return;
     k->events++;
     if (ev->oid.v) g.e->ops->release(g.e, ev->oid);
     g.e->ops->release(g.e, k->ready);
-    g.e->ops->actor_release(g.e, k->a);
+    sk_actor_release(g.e, k->a);
 }
 
 TEST(the_sink_of_a_constructor_lets_the_actor_go) {
@@ -679,7 +694,7 @@ TEST(an_actor_killed_in_its_constructor_is_told_gone) {
     release(o);
     CHECK_EQ(g.gone, 1); /* what it made is thrown away */
     release(ready);
-    g.e->ops->actor_release(g.e, a);
+    sk_actor_release(g.e, a);
     CHECK_EQ(g.gone, 1);
     stop();
 }
@@ -692,7 +707,7 @@ static void *get_it(void *o) {
 static uint64_t make_group(int64_t cpus, sk_oid *ready) {
     struct sk_res b = {.amount = {cpus}};
     uint64_t id;
-    CHECK_OK(g.e->ops->group_create(g.e, &(struct sk_group_spec){.bundles = &b, .n = 1}, &id, ready, NULL));
+    CHECK_OK(g.e->groups->create(g.e, &(struct sk_group_spec){.bundles = &b, .n = 1}, &id, ready, NULL));
     return id;
 }
 static sk_oid add_in(uint64_t group, int64_t cpus) {
@@ -700,7 +715,7 @@ static sk_oid add_in(uint64_t group, int64_t cpus) {
     sk_oid o;
     int64_t v = 7;
     struct sk_arg a = {.kind = INT, .bytes = {&v, 8}};
-    CHECK_OK(g.e->ops->need(g.e, &(struct sk_need){.res = {.amount = {cpus}}, .group = group, .bundle = -1}, &s, NULL));
+    CHECK_OK(g.e->ops->shape(g.e, &(struct sk_need){.res = {.amount = {cpus}}, .group = group, .bundle = -1}, &s, NULL));
     CHECK_OK(
         g.e->ops->submit(g.e, &(struct sk_task_spec){.fn = {FN_ADD}, .args = &a, .n_args = 1, .n_returns = 1, .shape = s}, &o, NULL, NULL));
     return o;
@@ -717,22 +732,22 @@ TEST(placement_groups_have_what_they_reserve) {
     struct sk_err err;
     sk_oid r1, r2, ready;
     sk_shape s;
-    g.e->ops->resources(g.e, &total, &avail);
+    resources_of(g.e, &total, &avail);
     int64_t all = total.amount[SK_RES_CPU];
     uint64_t g1 = make_group(all, &r1), g2 = make_group(SK_RES_UNIT, &r2);
     CHECK_OK(look(r1));
     CHECK_RC(look(r2), SK_ESTALL);
-    g.e->ops->resources(g.e, &total, &avail);
+    resources_of(g.e, &total, &avail);
     CHECK_EQ(avail.amount[SK_RES_CPU], 0);
     sk_oid first = add_in(g1, all), second = add_in(g2, SK_RES_UNIT);
     CHECK_EQ(int_of(first), 7);
     CHECK_RC(look(second), SK_ESTALL);
-    CHECK_RC(g.e->ops->need(g.e, &(struct sk_need){.res = {.amount = {2 * SK_RES_UNIT}}, .group = g2, .bundle = 0}, &s, &err),
+    CHECK_RC(g.e->ops->shape(g.e, &(struct sk_need){.res = {.amount = {2 * SK_RES_UNIT}}, .group = g2, .bundle = 0}, &s, &err),
              SK_EINFEASIBLE);
-    CHECK_OK(g.e->ops->group_remove(g.e, g1, NULL));
+    CHECK_OK(g.e->groups->remove(g.e, g1, NULL));
     CHECK_OK(look(r2));
     CHECK_EQ(int_of(second), 7);
-    CHECK_OK(g.e->ops->need(g.e, &(struct sk_need){.res = {.amount = {SK_RES_UNIT}}, .group = g2, .bundle = 0}, &s, NULL));
+    CHECK_OK(g.e->ops->shape(g.e, &(struct sk_need){.res = {.amount = {SK_RES_UNIT}}, .group = g2, .bundle = 0}, &s, NULL));
     int64_t x = 5;
     struct sk_arg a = {.kind = INT, .bytes = {&x, 8}};
     struct sk_actor_spec as = {.init = {.fn = {FN_INIT}, .args = &a, .n_args = 1, .shape = s}, .max_restarts = 3};
@@ -745,21 +760,21 @@ TEST(placement_groups_have_what_they_reserve) {
     second = add_in(g2, SK_RES_UNIT); /* the actor has it all */
     CHECK_RC(look(second), SK_ESTALL);
     o = call(id);
-    CHECK_OK(g.e->ops->group_remove(g.e, g2, NULL));
+    CHECK_OK(g.e->groups->remove(g.e, g2, NULL));
     check_error(o, SK_KIND_ENGINE_ERROR, "placement group was removed");
     check_error(second, SK_KIND_ENGINE_ERROR, "placement group of the task was removed");
     CHECK_EQ(g.gone, 1);
-    CHECK_RC(g.e->ops->need(g.e, &(struct sk_need){.group = g2}, &s, &err), SK_EGROUP);
+    CHECK_RC(g.e->ops->shape(g.e, &(struct sk_need){.group = g2}, &s, &err), SK_EGROUP);
     release(r1);
     uint64_t g3 = make_group(all + 1, &r1); /* never */
     sk_oid third = add_in(g3, all + 1);
     CHECK_RC(look(third), SK_ESTALL);
-    CHECK_OK(g.e->ops->group_remove(g.e, g3, NULL));
+    CHECK_OK(g.e->groups->remove(g.e, g3, NULL));
     check_error(third, SK_KIND_ENGINE_ERROR, "placement group of the task was removed");
     check_error(r1, SK_KIND_ENGINE_ERROR, "before it had its bundles");
     release(o), release(first), release(second), release(third), release(r1), release(r2), release(ready);
-    g.e->ops->actor_release(g.e, id);
-    g.e->ops->resources(g.e, &total, &avail);
+    sk_actor_release(g.e, id);
+    resources_of(g.e, &total, &avail);
     CHECK_MEM_EQ(&total, &avail, sizeof total);
     stop();
 }
@@ -776,8 +791,8 @@ TEST(restart_waits_for_the_call_that_runs) {
     CHECK_EQ(g.e->ops->submit(g.e, &s, &long_call, NULL, NULL), SK_OK);
     CHECK_EQ(pthread_create(&th, NULL, get_it, &long_call), 0);
     while (sem_wait(&g.in) != 0) CHECK_EQ(errno, EINTR);
-    CHECK_EQ(g.e->ops->actor_kill(g.e, a, false, NULL), SK_OK);
-    CHECK_EQ(g.e->ops->actor_kill(g.e, a, false, NULL), SK_OK); /* its restart is on its way: that costs nothing */
+    CHECK_EQ(g.e->ops->actor_end(g.e, a, false, NULL), SK_OK);
+    CHECK_EQ(g.e->ops->actor_end(g.e, a, false, NULL), SK_OK); /* its restart is on its way: that costs nothing */
     other = call(a);
     CHECK_RC(g.e->ops->wait(g.e, &other, 1, 1, sk_now_ns() + 50 * SK_MS, there, NULL), SK_ETIMEOUT);
     CHECK_EQ(g.inits, 1);
@@ -788,7 +803,7 @@ TEST(restart_waits_for_the_call_that_runs) {
     release(other);
     release(long_call);
     release(ready);
-    g.e->ops->actor_release(g.e, a);
+    sk_actor_release(g.e, a);
     stop();
 }
 
@@ -799,26 +814,26 @@ TEST(kill_and_restart) {
     o = call(a);
     CHECK_EQ(int_of(o), 6);
     release(o);
-    CHECK_EQ(g.e->ops->actor_kill(g.e, a, false, NULL), SK_OK);
+    CHECK_EQ(g.e->ops->actor_end(g.e, a, false, NULL), SK_OK);
     CHECK_EQ(g.gone, 1);
     o = call(a);
     CHECK_EQ(int_of(o), 6); /* a fresh state */
     release(o);
-    o = call(a);                                                /* queued when it dies */
-    CHECK_EQ(g.e->ops->actor_kill(g.e, a, false, NULL), SK_OK); /* no restart is left */
+    o = call(a);                                               /* queued when it dies */
+    CHECK_EQ(g.e->ops->actor_end(g.e, a, false, NULL), SK_OK); /* no restart is left */
     check_error(o, SK_KIND_ENGINE_ERROR, "killed");
     release(o);
-    CHECK_EQ(g.e->ops->actor_kill(g.e, a, true, NULL), SK_OK);
+    CHECK_EQ(g.e->ops->actor_end(g.e, a, true, NULL), SK_OK);
     CHECK_EQ(int_of(ready), 0);
     release(ready);
-    g.e->ops->actor_release(g.e, a);
+    sk_actor_release(g.e, a);
     a = make_actor(FN_INIT, 5, &ready, 0); /* killed before it was made */
-    CHECK_EQ(g.e->ops->actor_kill(g.e, a, true, NULL), SK_OK);
+    CHECK_EQ(g.e->ops->actor_end(g.e, a, true, NULL), SK_OK);
     check_error(ready, SK_KIND_ENGINE_ERROR, "killed");
     release(ready);
-    g.e->ops->actor_release(g.e, a);
+    sk_actor_release(g.e, a);
     struct sk_res total, avail;
-    g.e->ops->resources(g.e, &total, &avail);
+    resources_of(g.e, &total, &avail);
     CHECK_EQ(memcmp(&total, &avail, sizeof total), 0);
     stop();
 }
@@ -887,7 +902,7 @@ TEST(references_in_values) {
     sk_oid r = submit(FN_REFS, 1, NULL, 0);
     int64_t inner = int_of(r);
     CHECK_EQ(int_of((sk_oid){(uint64_t)inner}), 77);
-    g.e->ops->addref(g.e, (sk_oid){(uint64_t)inner});
+    g.e->ops->retain(g.e, (sk_oid){(uint64_t)inner});
     release(r);
     CHECK_EQ(int_of((sk_oid){(uint64_t)inner}), 77);
     release((sk_oid){(uint64_t)inner});
@@ -944,7 +959,7 @@ TEST(close_with_everything_alive) {
     (void)submit_stream(5, false);
     sk_tid t = submit_stream(5, false);
     sk_oid o;
-    CHECK_EQ(g.e->ops->stream_next(g.e, t, INT64_MAX, &o, NULL), SK_OK);
+    CHECK_EQ(g.e->streams->next(g.e, t, INT64_MAX, &o, NULL), SK_OK);
     sk_engine_close(&g.e);
     CHECK_EQ(g.gone, 2);
 }

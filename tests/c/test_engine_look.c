@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "engine/host.h"
 #include "engine/local/local_int.h"
 #include "test.h"
 

@@ -120,7 +120,7 @@ static struct sk_memory_info info(uint64_t *worker_heap) { /* of the largest wor
     struct sk_memory_worker w[16];
     struct sk_err err;
     size_t n = 0;
-    CHECK_OK_ERR(eng->ops->memory(eng, &m, w, SK_COUNT(w), &n, &err), &err);
+    CHECK_OK_ERR(eng->usage->memory(eng, &m, w, SK_COUNT(w), &n, &err), &err);
     if (worker_heap) *worker_heap = 0;
     for (size_t i = 0; worker_heap && i < SK_MIN(n, SK_COUNT(w)); i++) *worker_heap = SK_MAX(*worker_heap, w[i].heap_bytes);
     return m;
@@ -150,7 +150,7 @@ static void no_sanitizer(void) { /* where it depends on how much is used */
 
 /* ---- who is stopped ---------------------------------------------------------------------------------------------------------------------- */
 
-TEST(oom_what_does_not_fit_alone_is_an_error) {
+TEST_LARGE(oom_what_does_not_fit_alone_is_an_error, 60) {
     char text[1500];
     no_sanitizer();
     OPEN(.memory_bytes = 200 * MIB);
@@ -171,7 +171,7 @@ TEST(oom_what_does_not_fit_alone_is_an_error) {
     eng_close();
 }
 
-TEST(oom_no_retries_no_second_run) {
+TEST_LARGE(oom_no_retries_no_second_run, 60) {
     char text[1500];
     OPEN(.memory_bytes = LIMIT(200));
     CHECK_EQ(eng_error(JOB(.fn = "oom_eat", .a = {VAL(2000)}, .n_a = 1), text, sizeof text), SK_EOOM);
@@ -184,7 +184,7 @@ TEST(oom_no_retries_no_second_run) {
     eng_close();
 }
 
-TEST(oom_only_who_outgrew_its_share) {
+TEST_LARGE(oom_only_who_outgrew_its_share, 60) {
     no_sanitizer();
     char text[1500];
     OPEN(.cpus = 3, .memory_bytes = 300 * MIB);
@@ -200,7 +200,7 @@ TEST(oom_only_who_outgrew_its_share) {
     eng_close();
 }
 
-TEST(oom_together_too_much_alone_enough) {
+TEST_LARGE(oom_together_too_much_alone_enough, 60) {
     no_sanitizer();
     OPEN(.cpus = 4, .memory_bytes = 300 * MIB);
     sk_oid big[2], small[40];
@@ -218,7 +218,7 @@ TEST(oom_together_too_much_alone_enough) {
     eng_close();
 }
 
-TEST(oom_costs_no_retry) { /* it dies of something else afterwards, and has its one retry for that */
+TEST_LARGE(oom_costs_no_retry, 60) { /* it dies of something else afterwards, and has its one retry for that */
     OPEN(.cpus = 2, .memory_bytes = LIMIT(200));
     CHECK_EQ(eng_take(JOB(.fn = "oom_eat_then_die", .a = {VAL(2000)}, .n_a = 1, .retries = 1)), 2);
     CHECK_EQ(eng_stat(eng, "memory_stops"), 1);
@@ -226,7 +226,7 @@ TEST(oom_costs_no_retry) { /* it dies of something else afterwards, and has its 
     eng_close();
 }
 
-TEST(oom_who_runs_alone_may_wait_for_others) {
+TEST_LARGE(oom_who_runs_alone_may_wait_for_others, 60) {
     OPEN(.cpus = 2, .memory_bytes = LIMIT(200));
     CHECK_EQ(eng_take(JOB(.fn = "oom_nested_eat", .a = {VAL(2000)}, .n_a = 1, .retries = 1)), 7);
     CHECK_EQ(atomic_load(&gate->w[ATTEMPTS]), 2);
@@ -234,7 +234,7 @@ TEST(oom_who_runs_alone_may_wait_for_others) {
     eng_close();
 }
 
-TEST(oom_cancelled_while_it_waits_to_run_alone) {
+TEST_LARGE(oom_cancelled_while_it_waits_to_run_alone, 60) {
     char text[1500];
     OPEN(.cpus = 2, .memory_bytes = LIMIT(200));
     sk_tid tid;
@@ -253,7 +253,7 @@ TEST(oom_cancelled_while_it_waits_to_run_alone) {
     eng_close();
 }
 
-TEST(oom_actor) {
+TEST_LARGE(oom_actor, 60) {
     char text[1500];
     OPEN(.cpus = 2, .memory_bytes = LIMIT(200));
     struct sk_err err;
@@ -270,7 +270,7 @@ TEST(oom_actor) {
     CHECK_EQ(eng_error(JOB(.fn = "oom_keep", .a = {VAL(2000)}, .n_a = 1, .actor = a), text, sizeof text), SK_EOOM);
     CHECK_EQ(eng_error(JOB(.fn = "oom_keep", .a = {VAL(20)}, .n_a = 1, .actor = a), text, sizeof text), SK_EACTOR); /* was its last */
     CHECK_STR_HAS(text, "stopped for memory");
-    eng->ops->actor_release(eng, a);
+    sk_actor_release(eng, a);
     eng_release(ready);
     eng_settle_fast();
     eng_close();
@@ -289,7 +289,7 @@ static sk_oid put(size_t n, uint8_t fill) {
     return o;
 }
 
-TEST(oom_the_store_makes_room) { /* 160 MiB of objects, 200 of a task, 300 in all: objects go to disk, nobody is stopped */
+TEST_LARGE(oom_the_store_makes_room, 60) { /* 160 MiB of objects, 200 of a task, 300 in all: objects go to disk, nobody is stopped */
     no_sanitizer();
     char dir[600];
     sk_oid o[16];
@@ -369,7 +369,7 @@ TEST(oom_memory_of_each) {
     size_t n = 0;
     sk_oid o = put(8 * MIB, 3), held = JOB(.fn = "oom_hold", .a = {VAL(50)}, .n_a = 1);
     CHECK(gate_wait(ARRIVED, 1));
-    CHECK_OK_ERR(eng->ops->memory(eng, &m, w, SK_COUNT(w), &n, &err), &err);
+    CHECK_OK_ERR(eng->usage->memory(eng, &m, w, SK_COUNT(w), &n, &err), &err);
     CHECK_EQ(n, 1);
     CHECK_STR_EQ(w[0].name, "oom_hold");
     CHECK(w[0].busy && !w[0].is_actor);
@@ -446,7 +446,7 @@ TEST(oom_machine_is_the_group) {
     out_of_group();
 }
 
-TEST(oom_killed_by_the_kernel) {
+TEST_LARGE(oom_killed_by_the_kernel, 60) {
     no_sanitizer();
     char text[1500];
     in_group(256);
@@ -462,7 +462,7 @@ TEST(oom_killed_by_the_kernel) {
     out_of_group();
 }
 
-TEST(oom_before_the_kernel) { /* the limit of the group is found, and kept */
+TEST_LARGE(oom_before_the_kernel, 60) { /* the limit of the group is found, and kept */
     no_sanitizer();
     char text[1500];
     in_group(512);
@@ -480,7 +480,7 @@ TEST(oom_before_the_kernel) { /* the limit of the group is found, and kept */
 
 /* They filled on while the one that was stopped went, and the kernel was faster in every other round. Each ends with its value whoever is faster; that
  * we are is asked only where more rounds are (SK_TEST_ROUNDS): when others take the CPUs, the driver may not look in time. */
-TEST(oom_many_at_once_before_the_kernel) {
+TEST_LARGE(oom_many_at_once_before_the_kernel, 60) {
     enum { N = 12, ROUNDS = 2 };
     no_sanitizer();
     in_group(400);
@@ -499,7 +499,7 @@ TEST(oom_many_at_once_before_the_kernel) {
     out_of_group();
 }
 
-TEST(oom_full_cache_stops_nobody) { /* ray#59796: files that were written fill the group's limit */
+TEST_LARGE(oom_full_cache_stops_nobody, 60) { /* ray#59796: files that were written fill the group's limit */
     no_sanitizer();
     char path[600];
     struct statfs fs;
@@ -524,7 +524,7 @@ TEST(oom_full_cache_stops_nobody) { /* ray#59796: files that were written fill t
 
 /* ---- under a hail of stops ---------------------------------------------------------------------------------------------------------------------- */
 
-TEST_SLOW(oom_random, 120) { /* each ends with its value or with SK_EOOM, and nothing is left */
+TEST_LARGE(oom_random, 120) { /* each ends with its value or with SK_EOOM, and nothing is left */
     OPEN(.cpus = 4, .memory_bytes = LIMIT(160));
     enum { N = 25 };
     sk_oid o[N];

@@ -5,7 +5,7 @@
 
 #include "base/clock.h"
 #include "base/fault.h"
-#include "engine/local/local_int.h"
+#include "engine/local/driver.h"
 #include "engine_help.h"
 
 #define OPEN(...) eng_open(&(struct eng_opt){__VA_ARGS__})
@@ -16,27 +16,27 @@ enum { BIG = 100000 };
 static struct sk_local *L(void) { return sk_container_of(eng, struct sk_local, base); }
 
 static bool checked(void) {
-    eng->ops->lock(eng);
+    sk_driver_lock(eng);
     bool ok = sk_local_check(L());
-    eng->ops->unlock(eng);
+    sk_driver_unlock(eng);
     return ok;
 }
 
 static void lose(sk_oid o) {
-    eng->ops->lock(eng);
+    sk_driver_lock(eng);
     sk_recover_lost(L(), o.v);
     sk_loop_dispatch(L());
-    eng->ops->unlock(eng);
+    sk_driver_unlock(eng);
     CHECK(checked());
 }
 
 /* Lost, and nobody noticed yet. */
 static void flag(sk_oid o) {
-    eng->ops->lock(eng);
+    sk_driver_lock(eng);
     struct sk_obj *x = sk_obj_get(L(), o.v);
     CHECK(x && x->state == SK_O_READY && x->where == SK_V_STORE);
     x->gone = true;
-    eng->ops->unlock(eng);
+    sk_driver_unlock(eng);
 }
 
 static struct sk_view view(sk_oid o) {
@@ -148,7 +148,7 @@ TASK(r_outer) { /* a value with a reference to a blob inside */
 }
 TASK(r_open) { /* gets what is referred to in its argument; a blob of the same fill */
     sk_oid inner = {(uint64_t)arg_i64(t, 0)};
-    t->engine->ops->addref(t->engine, inner);
+    t->engine->ops->retain(t->engine, inner);
     struct sk_view v;
     sk_rc rc = t->engine->ops->get(t->engine, &inner, 1, INT64_MAX, &v, err);
     if (rc == SK_OK) {
@@ -174,7 +174,7 @@ TASK(r_open_late) { /* a value, the reference in it, word that says that it runs
     struct sk_view v;
     gate_add((int)arg_i64(t, 2), 1);
     if (!gate_wait((int)arg_i64(t, 3), 1)) return SK_ERR(err, SK_ETIMEOUT, "the gate stayed shut");
-    t->engine->ops->addref(t->engine, inner);
+    t->engine->ops->retain(t->engine, inner);
     SK_TRY(t->engine->ops->get(t->engine, &inner, 1, INT64_MAX, &v, err));
     bool fine = view_is(&v, BIG, 1);
     t->engine->ops->view_release(t->engine, &v);
@@ -531,7 +531,7 @@ TEST(recover_actor_calls_wait_too) {
     CHECK_STR_HAS(text, "an actor");
     eng_release(r);
     eng_release(ready);
-    eng->ops->actor_release(eng, a);
+    sk_actor_release(eng, a);
     close_clean();
 }
 
@@ -664,7 +664,7 @@ static int take_all(sk_tid tid, sk_oid *o, int max) {
     struct sk_err err;
     int n = 0;
     for (; n < max; n++) {
-        sk_rc rc = eng->ops->stream_next(eng, tid, test_patience(), &o[n], &err);
+        sk_rc rc = eng->streams->next(eng, tid, test_patience(), &o[n], &err);
         if (rc == SK_EDONE) break;
         CHECK_OK_ERR(rc, &err);
     }
@@ -686,13 +686,13 @@ TEST(recover_stream_only_lost_yields) {
         struct sk_view v[10];
         sk_tid tid = stream(10, 3, 0);
         CHECK_EQ(take_all(tid, o, 11), 10);
-        if (dropped) eng->ops->stream_drop(eng, tid);
+        if (dropped) eng->streams->drop(eng, tid);
         for (int i = 0; i < 10; i++) v[i] = view(o[i]);
         CHECK(gate_wait(1, 10));
-        eng->ops->lock(eng);
+        sk_driver_lock(eng);
         sk_recover_lost(L(), o[3].v);
         sk_recover_lost(L(), o[7].v);
-        eng->ops->unlock(eng);
+        sk_driver_unlock(eng);
         is_blob(o[3], BIG, 3);
         is_blob(o[7], BIG, 7);
         CHECK(gate_wait(1, 18)); /* 0 to 7 again: it was stopped after the last that was lost */
@@ -713,8 +713,8 @@ TEST(recover_stream_only_lost_yields) {
         CHECK_EQ(word(101), 2);
         if (!dropped) {
             sk_oid x;
-            CHECK_RC(eng->ops->stream_next(eng, tid, INT64_MAX, &x, NULL), SK_EDONE); /* its end is still its end */
-            eng->ops->stream_drop(eng, tid);
+            CHECK_RC(eng->streams->next(eng, tid, INT64_MAX, &x, NULL), SK_EDONE); /* its end is still its end */
+            eng->streams->drop(eng, tid);
         }
         for (int i = 1; i < 10; i += 2) eng_release(o[i]);
         close_clean();
@@ -726,17 +726,17 @@ TEST(recover_stream_yield_consumed_downstream) { /* the stream is run again for 
     sk_oid o[6], d[6];
     sk_tid tid = stream(5, 3, 0);
     CHECK_EQ(take_all(tid, o, 6), 5);
-    eng->ops->stream_drop(eng, tid);
+    eng->streams->drop(eng, tid);
     for (int i = 0; i < 5; i++) {
         d[i] = JOB(.fn = "r_next", .a = {REF(o[i]), VAL(i + 1)}, .n_a = 2, .retries = 3);
         is_blob(d[i], BIG, (uint8_t)(i + 1));
         eng_release(o[i]);
     }
     CHECK_EQ(eng_stat(eng, "objects"), 5);
-    eng->ops->lock(eng);
+    sk_driver_lock(eng);
     sk_recover_lost(L(), d[1].v);
     sk_recover_lost(L(), d[3].v);
-    eng->ops->unlock(eng);
+    sk_driver_unlock(eng);
     is_blob(d[3], BIG, 4);
     is_blob(d[1], BIG, 2);
     eng_wait_stat("objects", 5);
@@ -749,7 +749,7 @@ TEST(recover_stream_under_way) { /* its reader waits for the lost one before it 
     sk_oid o[20], x;
     struct sk_err err;
     sk_tid tid = stream(12, 3, 2);
-    for (int i = 0; i < 4; i++) CHECK_OK_ERR(eng->ops->stream_next(eng, tid, INT64_MAX, &o[i], &err), &err);
+    for (int i = 0; i < 4; i++) CHECK_OK_ERR(eng->streams->next(eng, tid, INT64_MAX, &o[i], &err), &err);
     CHECK(gate_wait(1, 5));
     is_blob(o[1], BIG, 1);
     is_blob(o[3], BIG, 3);
@@ -760,8 +760,8 @@ TEST(recover_stream_under_way) { /* its reader waits for the lost one before it 
     lose(o[0]);
     CHECK_EQ(4 + take_all(tid, o + 4, 16), 12);
     for (int i = 0; i < 12; i++) is_blob(o[i], BIG, (uint8_t)i);
-    CHECK_RC(eng->ops->stream_next(eng, tid, INT64_MAX, &x, NULL), SK_EDONE);
-    eng->ops->stream_drop(eng, tid);
+    CHECK_RC(eng->streams->next(eng, tid, INT64_MAX, &x, NULL), SK_EDONE);
+    eng->streams->drop(eng, tid);
     for (int i = 0; i < 12; i++) eng_release(o[i]);
     close_clean();
 }
@@ -771,14 +771,15 @@ TEST(recover_stream_dropped_early) {
     sk_oid o[4];
     struct sk_err err;
     sk_tid tid = stream(100, 3, 2);
-    for (int i = 0; i < 4; i++) CHECK_OK_ERR(eng->ops->stream_next(eng, tid, INT64_MAX, &o[i], &err), &err);
+    for (int i = 0; i < 4; i++) CHECK_OK_ERR(eng->streams->next(eng, tid, INT64_MAX, &o[i], &err), &err);
     is_blob(o[3], BIG, 3);
-    eng->ops->stream_drop(eng, tid);
+    eng->streams->drop(eng, tid);
     eng_wait_stat("tasks_known", 0);
     lose(o[2]);
     is_blob(o[2], BIG, 2);
     eng_wait_stat("tasks_known", 0); /* stopped after it, not after 100 */
-    CHECK_LT(word(1), 20);
+    CHECK_GE(word(1), 100);          /* the first run went to its end */
+    CHECK_LT(word(1), 120);
     for (int i = 0; i < 4; i++) eng_release(o[i]);
     close_clean();
 }
@@ -791,7 +792,7 @@ TEST(recover_stream_liar) {
         sk_tid tid;
         eng_job_tid(&(struct job){.fn = "r_stream_liar", .a = {VAL(6), VAL(how)}, .n_a = 2, .n_returns = SK_STREAMING, .retries = 3}, &tid);
         CHECK_EQ(take_all(tid, o, 7), 6);
-        eng->ops->stream_drop(eng, tid);
+        eng->streams->drop(eng, tid);
         is_blob(o[5], BIG, 5);
         lose(o[4]);
         CHECK_EQ(eng_error(o[4], text, sizeof text), SK_ETASK);
@@ -808,7 +809,8 @@ struct seen {
     sk_oid o[16];
     uint32_t n, done, failed, late;
 };
-static void on_event(struct sk_sink *s, const struct sk_event *ev) {
+static void on_event(struct sk_sink *s, const struct sk_event *ev, size_t n) {
+    CHECK_EQ(n, 1);
     struct seen *x = sk_container_of(s, struct seen, s);
     x->late += x->done + x->failed;
     if (ev->kind == SK_EV_YIELDED && x->n < 16) x->o[x->n++] = ev->oid;
@@ -820,7 +822,7 @@ static bool seen_all(void *arg) { return ((struct seen *)arg)->done == 1; }
 TEST(recover_stream_with_a_sink) { /* which hears nothing of the second run: it may be gone by then */
     OPEN();
     struct seen *s = sk_calloc(SK_TAG_TEST, sizeof *s);
-    s->s.on_event = on_event;
+    s->s.on_events = on_event;
     eng_job(&(struct job){.fn = "r_stream", .a = {VAL(6), VAL(1)}, .n_a = 2, .n_returns = SK_STREAMING, .retries = 3, .sink = &s->s});
     CHECK_OK(eng->ops->drive(eng, seen_all, s, test_patience(), NULL));
     CHECK_EQ(s->n, 6);
@@ -857,7 +859,7 @@ TEST(recover_fault_point) {
     close_clean();
 }
 
-TEST_SLOW(recover_long_chain, 300) {
+TEST_LARGE(recover_long_chain, 300) {
     enum { N = 800 }; /* one after the other: on busy cores each costs slices of the scheduler */
     int n = test_sanitized() ? 500 : N;
     static sk_oid o[N];
@@ -871,9 +873,9 @@ TEST_SLOW(recover_long_chain, 300) {
         struct sk_view v = view(o[n - 1]);
         uint8_t fill = v.data[0];
         eng->ops->view_release(eng, &v);
-        eng->ops->lock(eng);
+        sk_driver_lock(eng);
         for (int i = alive ? 0 : n - 1; i < n; i++) sk_obj_get(L(), o[i].v)->gone = true; /* each finds the one before it lost */
-        eng->ops->unlock(eng);
+        sk_driver_unlock(eng);
         is_blob(o[n - 1], BIG, fill);
         CHECK_EQ(eng_stat(eng, "reruns"), n);
         for (int i = alive ? 0 : n - 1; i < n; i++) eng_release(o[i]);
@@ -881,7 +883,7 @@ TEST_SLOW(recover_long_chain, 300) {
     }
 }
 
-TEST_SLOW(recover_by_chance, 300) { /* random graphs; values and workers are lost; what can be had is right */
+TEST_LARGE(recover_by_chance, 300) { /* random graphs; values and workers are lost; what can be had is right */
     enum { N = 60 };
     struct {
         sk_oid o;
@@ -916,13 +918,13 @@ TEST_SLOW(recover_by_chance, 300) { /* random graphs; values and workers are los
         } else if (k < 80) {
             if (x[i].o.v) {
                 if (test_below(4)) is_blob(x[i].o, BIG, x[i].fill); /* it must exist to be lost */
-                eng->ops->lock(eng);
+                sk_driver_lock(eng);
                 sk_recover_lost(L(), x[i].o.v);
-                eng->ops->unlock(eng);
+                sk_driver_unlock(eng);
             }
         } else if (k < 84) {
             struct sk_worker_info w[16];
-            size_t n = eng->ops->workers(eng, w, 16);
+            size_t n = eng->state->workers(eng, w, 16);
             const struct sk_worker_info *one = n ? &w[test_below(n < 16 ? n : 16)] : NULL;
             if (one && one->pid > 0) kill(one->pid, SIGKILL);
         } else if (x[i].o.v) {
@@ -952,9 +954,9 @@ TEST_SLOW(recover_no_memory, 300) { /* the nth allocation fails: a value or an e
         eng_release(o[1]);
         eng_release(o[2]);
         sk_mem_fail_at(n);
-        eng->ops->lock(eng);
+        sk_driver_lock(eng);
         sk_recover_lost(L(), o[3].v);
-        eng->ops->unlock(eng);
+        sk_driver_unlock(eng);
         sk_rc rc = eng->ops->get(eng, &o[3], 1, test_patience(), &v, &err);
         bool hit = sk_mem_failed();
         sk_mem_fail_at(0);

@@ -7,7 +7,7 @@
 
 #include "base/clock.h"
 #include "base/fault.h"
-#include "engine/local/local_int.h"
+#include "engine/local/driver.h"
 #include "engine_help.h"
 
 enum { MIB = 1 << 20, STORE = 16 * MIB };
@@ -24,9 +24,9 @@ static const char *spill_dir(void) {
 static struct sk_local *L(void) { return sk_container_of(eng, struct sk_local, base); }
 
 static void checked(void) {
-    eng->ops->lock(eng);
+    sk_driver_lock(eng);
     CHECK(sk_local_check(L()));
-    eng->ops->unlock(eng);
+    sk_driver_unlock(eng);
 }
 
 static sk_rc try_put(size_t n, uint8_t fill, sk_oid *o, struct sk_err *err) {
@@ -63,9 +63,9 @@ static void close_clean(void) {
     eng_settle();
     CHECK_EQ(eng_stat(eng, "spill_objects_on_disk"), 0);
     CHECK_EQ(eng_stat(eng, "overflow_bytes_on_disk"), 0);
-    eng->ops->lock(eng);
+    sk_driver_lock(eng);
     sk_space_give_back(L()); /* or within a second */
-    eng->ops->unlock(eng);
+    sk_driver_unlock(eng);
     CHECK_EQ(eng_stat(eng, "spill_disk_bytes"), 0);
     DIR *d = opendir(spill_dir());
     for (struct dirent *e; (e = readdir(d));) CHECK(e->d_name[0] == '.');
@@ -182,10 +182,10 @@ TEST(spill_stream) {
     OPEN();
     struct job j = {.fn = "blobs", .a = {VAL(N), VAL(SIZE)}, .n_a = 2, .n_returns = SK_STREAMING};
     CHECK_OK_ERR(job_on(eng, &j, NULL, &t, &err), &err);
-    for (int i = 0; i < N; i++) CHECK_OK_ERR(eng->ops->stream_next(eng, t, test_patience(), &o[i], &err), &err);
+    for (int i = 0; i < N; i++) CHECK_OK_ERR(eng->streams->next(eng, t, test_patience(), &o[i], &err), &err);
     sk_oid end;
-    CHECK_RC(eng->ops->stream_next(eng, t, test_patience(), &end, &err), SK_EDONE);
-    eng->ops->stream_drop(eng, t);
+    CHECK_RC(eng->streams->next(eng, t, test_patience(), &end, &err), SK_EDONE);
+    eng->streams->drop(eng, t);
     for (int i = 0; i < N; i++) is_blob(o[i], SIZE, (uint8_t)(i % 251));
     for (int i = 0; i < N; i++) eng_release(o[i]);
     close_clean();
@@ -247,7 +247,7 @@ TEST(spill_actor_calls) {
     for (int i = 0; i < N; i++) is_blob(c[i], SIZE, (uint8_t)i);
     for (int i = 0; i < N; i++) eng_release(o[i]), eng_release(c[i]);
     eng_release(ready);
-    eng->ops->actor_release(eng, a);
+    sk_actor_release(eng, a);
     close_clean();
 }
 
@@ -276,9 +276,9 @@ TEST(spill_put_waits_for_a_task) { /* all is in use by a task: a put waits until
     CHECK_EQ(pthread_create(&th, NULL, put_main, &p), 0);
     int64_t until = sk_now_ns() + 1500 * SK_MS;
     while (sk_now_ns() < until) { /* longer than where nobody could help */
-        eng->ops->lock(eng);
+        sk_driver_lock(eng);
         CHECK_EQ(p.took_ns, 0);
-        eng->ops->unlock(eng);
+        sk_driver_unlock(eng);
         usleep(10000); /* the time itself is what is tried */
     }
     gate_add(1, 1);
@@ -311,8 +311,8 @@ TEST(spill_full_of_views) {
     close_clean();
 }
 
-TEST(
-    spill_disk_full) { /* one error (how soon: world_sim) from a put and from a task; what is there is whole, and goes on when there is room */
+TEST_LARGE(spill_disk_full,
+           60) { /* one error (how soon: world_sim) from a put and from a task; what is there is whole, and goes on when there is room */
     static const char *const point[] = {"spill.nospace", "spill.write", "spill.open"};
     for (size_t k = 0; k < SK_COUNT(point); k++) {
         struct sk_err err;
@@ -337,7 +337,7 @@ TEST(
     }
 }
 
-TEST(spill_quota_is_kept) {
+TEST_LARGE(spill_quota_is_kept, 60) {
     struct sk_err err;
     sk_oid o[64];
     int n = 0;
@@ -377,7 +377,7 @@ TASK(grown_or_killed) { /* the first attempt dies with what it has begun to writ
 
 static uint64_t overflow(void) { return eng_stat(eng, "overflow_bytes_on_disk"); }
 
-TEST(overflow_of_views_and_of_large_objects) {
+TEST_LARGE(overflow_of_views_and_of_large_objects, 60) {
     struct sk_err err;
     OPEN();
     sk_oid o = put(12 * MIB, 1);
@@ -515,7 +515,7 @@ TEST(spill_closed_in_the_middle) {
 }
 
 /* Anything at random, against what it should be; some workers die. */
-TEST_SLOW(spill_random, 120) {
+TEST_LARGE(spill_random, 120) {
     enum { N = 80 };
     struct {
         sk_oid o;
@@ -591,7 +591,7 @@ static void *wait_main(void *arg) { /* its argument when the object is there */
     return eng->ops->wait(eng, arg, 1, 1, test_patience(), &ready, NULL) == SK_OK && ready ? arg : NULL;
 }
 
-TEST(spill_threads) { /* some get while one waits for what takes long, and others put */
+TEST_LARGE(spill_threads, 60) { /* some get while one waits for what takes long, and others put */
     enum { N = 30 };
     sk_oid o[N];
     pthread_t th[3], w;
@@ -672,7 +672,7 @@ TEST(spill_queued_calls_let_go) { /* what is queued on an actor keeps no memory 
     for (int i = 0; i < N; i++) eng_release(o[i]);
     eng_release(big);
     eng_release(ready);
-    eng->ops->actor_release(eng, a);
+    sk_actor_release(eng, a);
     close_clean();
 }
 
@@ -696,9 +696,9 @@ TASK(wide) { /* word 2: about to ask for room */
 
 static bool room_is_wanted(void *unused) {
     (void)unused;
-    eng->ops->lock(eng);
+    sk_driver_lock(eng);
     bool waits = !sk_list_empty(&L()->space.rooms);
-    eng->ops->unlock(eng);
+    sk_driver_unlock(eng);
     return waits;
 }
 static void room_is_waited_for(void) { CHECK(eng_drive_until(room_is_wanted, NULL)); }

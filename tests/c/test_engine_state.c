@@ -1,7 +1,7 @@
 /* test_engine_state.c - the ring of ended attempts: what it keeps, how it forgets, and without memory. */
 #include <stdlib.h>
 
-#include "engine/state.h"
+#include "engine/history.h"
 #include "test.h"
 
 #define TEXT(s) ((struct sk_bytes){s, sizeof(s) - 1})
@@ -112,13 +112,13 @@ TEST(state_without_memory) {
         sk_mem_fail_at(n);
         for (uint64_t i = 1; i <= 3; i++) {
             add(&h, i, TEXT("name"), TEXT("error"));
-            sk_history_actor(&h, TEXT("row"));
+            sk_history_gone(&h.actors, TEXT("row"));
         }
         bool hit = sk_mem_failed();
         sk_mem_fail_at(0);
         CHECK(h.n <= 3 && h.n >= (hit ? 2u : 3u));
         struct sk_rows m = sk_rows_begin(NULL, 0);
-        sk_rows_dead_actors(&m, &h);
+        sk_rows_gone(&m, &h.actors);
         CHECK(m.head.n == 3 || (hit && m.head.n == 2)); /* what was refused costs one row, and not the others */
         sk_history_free(&h);
         CHECK_EQ(sk_mem_blocks(SK_TAG_ENGINE), 0);
@@ -131,11 +131,11 @@ TEST(state_dead_actors) {
     char row[16] = "0123456789abcdef";
     for (uint64_t i = 0; i < 2345; i++) {
         memcpy(row, &i, 8);
-        sk_history_actor(&h, (struct sk_bytes){row, sizeof row});
+        sk_history_gone(&h.actors, (struct sk_bytes){row, sizeof row});
     }
     static uint8_t buf[64 << 10];
     struct sk_rows m = sk_rows_begin(buf, sizeof buf);
-    sk_rows_dead_actors(&m, &h);
+    sk_rows_gone(&m, &h.actors);
     CHECK_EQ(m.head.n, 1000);
     for (uint64_t i = 0; i < 1000; i++) {
         uint64_t got;

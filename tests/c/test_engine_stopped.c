@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "engine/local/local_int.h"
+#include "engine/local/driver.h"
 #include "engine_help.h"
 #include "ipc_help.h"
 
@@ -96,7 +96,7 @@ TEST(stopped_worker_is_given_an_actor) { /* its constructor has not begun there:
     CHECK_EQ(eng_i64(ready), 1);
     CHECK_NE(eng_take(call), p);
     eng_release(ready);
-    eng->ops->actor_release(eng, a);
+    sk_actor_release(eng, a);
     eng_close();
 }
 
@@ -118,7 +118,7 @@ TEST(stopped_actor_keeps_its_calls) {
     for (int i = 0; i < 20; i++) CHECK_EQ(eng_take(o[i]), p);
     CHECK_EQ(eng_stat(eng, "worker_deaths"), 0);
     eng_release(ready);
-    eng->ops->actor_release(eng, a);
+    sk_actor_release(eng, a);
     eng_close();
 }
 
@@ -151,7 +151,7 @@ TEST(held_worker_goes_on) {
     CHECK(gate_wait(0, 1));
     pid_t p = (pid_t)atomic_load(&gate->w[4]);
     int fds = count_fds();
-    eng->ops->lock(eng);
+    sk_driver_lock(eng);
     for (int i = 0; i < 3; i++) {
         CHECK(hold(p, true)->mem.paused);
         CHECK(hold(p, true)->mem.paused);
@@ -161,7 +161,7 @@ TEST(held_worker_goes_on) {
         CHECK_NE(state_of(p), 'T');
     }
     CHECK_EQ(count_fds(), fds);
-    eng->ops->unlock(eng);
+    sk_driver_unlock(eng);
     gate_add(1, 1);
     CHECK_EQ(eng_take(h), p);
     eng_close();
@@ -173,10 +173,10 @@ TEST(held_worker_that_somebody_has_stopped_stays_so) {
     CHECK(gate_wait(0, 1));
     pid_t p = (pid_t)atomic_load(&gate->w[4]);
     stop(p);
-    eng->ops->lock(eng);
+    sk_driver_lock(eng);
     CHECK(!hold(p, true)->mem.paused);
     CHECK(!hold(p, false)->mem.paused);
-    eng->ops->unlock(eng);
+    sk_driver_unlock(eng);
     CHECK_EQ(state_of(p), 'T');
     gate_add(1, 1);
     CHECK_EQ(kill(p, SIGCONT), 0);
@@ -190,16 +190,16 @@ TEST(held_worker_dies) { /* its task runs again, and nothing of it is left */
     CHECK(gate_wait(0, 1));
     pid_t p = (pid_t)atomic_load(&gate->w[4]);
     int fds = count_fds();
-    eng->ops->lock(eng);
+    sk_driver_lock(eng);
     CHECK(hold(p, true)->mem.paused);
     reach(p, 'T');
     CHECK_EQ(kill(p, SIGKILL), 0);
-    eng->ops->unlock(eng);
+    sk_driver_unlock(eng);
     CHECK_EQ(eng_take(h), 1);
-    eng->ops->lock(eng);
+    sk_driver_lock(eng);
     CHECK(!hold(p, true));
     CHECK_EQ(count_fds(), fds);
-    eng->ops->unlock(eng);
+    sk_driver_unlock(eng);
     eng_close();
 }
 
@@ -208,7 +208,7 @@ TEST(held_worker_has_died_and_its_pid_is_a_strangers) { /* its end is not report
     pid_t p = idle_worker(), stranger = fork();
     if (stranger == 0)
         for (;;) pause();
-    eng->ops->lock(eng);
+    sk_driver_lock(eng);
     struct sk_lworker *w = hold(p, false);
     w->pid = stranger;
     CHECK(!hold(stranger, true)->mem.paused);
@@ -217,6 +217,6 @@ TEST(held_worker_has_died_and_its_pid_is_a_strangers) { /* its end is not report
     CHECK_EQ(waitpid(stranger, NULL, 0), stranger);
     CHECK(!hold(stranger, true)->mem.paused); /* nobody's */
     w->pid = p;
-    eng->ops->unlock(eng);
+    sk_driver_unlock(eng);
     eng_close();
 }

@@ -22,6 +22,58 @@ TEST(promise_turns_into_use_and_the_rest_comes_back) {
     CHECK_EQ(b.peak, 155);
 }
 
+static void told(struct rig *r, enum sk_step_ev_kind kind, uint64_t oid) {
+    rig_event(r, (struct sk_step_ev){.kind = kind, .block = {.oid = oid}});
+}
+
+TEST(what_was_spilled_is_not_in_memory) {
+    rig_begin(&R);
+    R.conf.memory_bytes = 1000;
+    rig_start(&R, rig_map(&R, rig_source(&R, 1, -1)));
+    uint64_t task = rig_task(&R, 0, 0);
+    rig_yield(&R, task, 1, 50);
+    rig_yield(&R, task, 1, 70);
+    CHECK_EQ(R.x->mem.used, 120);
+    told(&R, SK_SEV_SPILLED, R.next_oid);
+    CHECK_EQ(R.x->mem.used, 50);
+    CHECK_EQ(R.x->mem.disk, 70);
+    told(&R, SK_SEV_SPILLED, R.next_oid); /* said twice */
+    told(&R, SK_SEV_SPILLED, 99999);      /* none of the run's */
+    CHECK_EQ(R.x->mem.disk, 70);
+    told(&R, SK_SEV_RESTORED, R.next_oid);
+    CHECK_EQ(R.x->mem.used, 120);
+    CHECK_EQ(R.x->mem.disk, 0);
+    told(&R, SK_SEV_SPILLED, R.next_oid);
+    rig_done(&R, rig_task(&R, 1, 1), 1000); /* its input ends where it is: on disk */
+    CHECK_EQ(R.x->mem.disk, 0);
+    CHECK_EQ(R.x->mem.used, 50);
+    CHECK_EQ(R.x->mem.peak, 120);
+    rig_end(&R);
+}
+
+TEST(what_is_on_disk_is_worked_off_as_far_as_running_tasks_leave_room) {
+    rig_begin(&R);
+    R.conf.memory_bytes = 40;
+    R.conf.target_max_bytes = 10;
+    rig_start(&R, rig_map(&R, rig_source(&R, 1, 10)));
+    uint64_t task = rig_task(&R, 0, 0);
+    for (int i = 0; i < 9; i++) rig_yield(&R, task, 1, 10); /* a surprise: more than twice the memory */
+    uint64_t newest = R.next_oid;
+    for (uint32_t i = 0; i < 3; i++) {
+        rig_yield(&R, rig_task(&R, 1, i), 1, 10);
+        rig_done(&R, rig_task(&R, 1, i), 1000);
+        CHECK(rig_take(&R, 1));
+    }
+    uint64_t forced = R.x->n_forced;
+    CHECK_GT(forced, 0);
+    CHECK_EQ(rig_flying(&R, 1), 1); /* 60 in memory of 40: one at a time, by exception */
+    for (uint64_t oid = newest; oid > newest - 4; oid--) told(&R, SK_SEV_SPILLED, oid);
+    CHECK_EQ(R.x->mem.disk, 40);
+    CHECK_EQ(rig_flying(&R, 1), 2); /* 10 and 10 of each */
+    CHECK_EQ(R.x->n_forced, forced);
+    rig_end(&R);
+}
+
 TEST(sizes_are_the_larger_of_mean_and_recent) {
     struct sk_size_est e = {0};
     CHECK(!sk_size_est_known(&e));
@@ -164,61 +216,14 @@ TEST(bottleneck_is_who_holds_the_cpus) {
 }
 
 TEST(what_is_left_open_is_chosen_from_the_store) {
-    struct sk_exec_conf c = {.store_bytes = 64 << 20, .target_max_bytes = 16 << 20, .target_min_bytes = 1 << 20};
-    sk_exec_choose(&c);
+    struct sk_exec_conf c = {.target_max_bytes = 16 << 20, .target_min_bytes = 1 << 20};
+    sk_exec_choose(&c, 64 << 20);
     CHECK_EQ(c.memory_bytes, 60 << 20);
     CHECK_EQ(c.target_max_bytes, 15 << 20);
     CHECK_EQ(c.target_min_bytes, 1 << 20);
-    c = (struct sk_exec_conf){.store_bytes = 1 << 20, .memory_bytes = 100, .target_max_bytes = 80, .target_min_bytes = 7};
-    sk_exec_choose(&c); /* what was given stays */
+    c = (struct sk_exec_conf){.memory_bytes = 100, .target_max_bytes = 80, .target_min_bytes = 7};
+    sk_exec_choose(&c, 1 << 20); /* what was given stays */
     CHECK_EQ(c.memory_bytes, 100);
     CHECK_EQ(c.target_max_bytes, 80);
     CHECK_EQ(c.target_min_bytes, 7);
-}
-
-TEST(near_the_end_the_longest_way_comes_first) {
-    const struct sk_policy *p = sk_policy_find("adaptive");
-    uint64_t state[8] = {0};
-    struct sk_op_view op[2] = {
-        {.source = true,
-         .can_launch = true,
-         .est_known = true,
-         .est_ns = 1000000000,
-         .cpu_e4 = 10000,
-         .units_left = 1,
-         .est_out_bytes = 1000},
-        {.can_launch = true,
-         .est_known = true,
-         .est_ns = 200000000,
-         .cpu_e4 = 10000,
-         .in_bytes = 2000,
-         .in_per_task = 100,
-         .out_per_in = 1,
-         .est_out_bytes = 100},
-    };
-    struct sk_sched_view v = {.n = 2, .op = op, .memory_limit = 1 << 20, .memory_room = 1 << 20, .now_ns = 1, .cpu_e4 = 80000};
-    CHECK(p && p->state_bytes <= sizeof state);
-    CHECK_EQ(p->choose(&v, state), 0); /* 1 + 30 * 0.2 = 7 s for 8 slots; the last unit and what becomes of it take 1.2 */
-    op[1].in_bytes = 6000;             /* 15 s for 8 slots */
-    CHECK_EQ(p->choose(&v, state), 1);
-    op[1].in_bytes = 2000;
-    v.memory_room = 1050; /* its output, but not one of the other stage beside it */
-    CHECK_EQ(p->choose(&v, state), 1);
-    v.memory_room = 1 << 20;
-    op[1].est_ns = 0; /* not known */
-    CHECK_EQ(p->choose(&v, state), 1);
-}
-
-TEST(
-    what_is_no_larger_than_its_input_needs_no_room) { /* of blocks of different sizes, too: not the mean input counts but the one at hand */
-    const struct sk_policy *p = sk_policy_find("adaptive");
-    uint64_t state[8] = {0};
-    struct sk_op_view op[2] = {
-        {.source = true, .est_known = true, .cpu_e4 = 10000, .est_out_bytes = 500},
-        {.can_launch = true, .est_known = true, .cpu_e4 = 10000, .in_bytes = 800, .in_per_task = 100, .est_out_bytes = 200},
-    };
-    struct sk_sched_view v = {.n = 2, .op = op, .memory_limit = 1000, .memory_used = 1000, .now_ns = 1, .cpu_e4 = 80000};
-    CHECK_EQ(p->choose(&v, state), 1);
-    op[1].grows = true;
-    CHECK_EQ(p->choose(&v, state), -1);
 }

@@ -635,3 +635,12 @@ TEST(a_piece_of_a_source_has_so_many_tasks_and_no_more) {
     CHECK_STR_HAS(err.msg, "at most 1,048,576 tasks for a piece of its source");
     rig_end(&R);
 }
+
+TEST(a_place_is_taken_until_the_calls_of_its_dead_actor_have_ended) {
+    struct sk_sactor a[3] = {
+        {.state = SK_ACTOR_GONE, .in_flight = 2}, {.state = SK_ACTOR_GONE}, {.state = SK_ACTOR_READY}}; /* the second can be filled */
+    struct sk_sstage s = {.actors = a, .n_actors = 3, .n_live = 1};
+    CHECK_EQ(sk_pool_taken(&s), 2);
+    a[0].in_flight = 0;
+    CHECK_EQ(sk_pool_taken(&s), 1);
+}

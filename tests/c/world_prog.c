@@ -211,7 +211,7 @@ sk_rc world_actor(struct sk_engine *e, uint32_t parent, uint64_t salt, uint32_t 
     SK_TRY(e->ops->actor_create(e, &s, &aid, &ready, err));
     W.actors[at].aid = aid.v;
     W.actors[at].ready = ready.v;
-    task_named(k, ready.v - 1); /* as local_int.h says */
+    task_named(k, ready.v - 1); /* as wire.h says */
     (void)obj_new(ready.v, expect_return(&p, NULL, 0, 0), k + 1);
     *actor = at + 1;
     return SK_OK;
@@ -340,7 +340,7 @@ static sk_rc open_args(struct run *r, struct sk_err *err) {
             uint32_t in = obj_of(h.inner[k].oid);
             sk_oid o = {W.objs[in].oid};
             struct sk_view v;
-            r->e->ops->addref(r->e, o);
+            r->e->ops->retain(r->e, o);
             sk_rc rc = r->e->ops->get(r->e, &o, 1, INT64_MAX, &v, err);
             if (rc == SK_OK) {
                 (void)check_view(&v, in); /* an error inside is no error of this task */
@@ -409,7 +409,7 @@ static sk_rc reader(struct run *r, struct sk_err *err) {
     for (uint32_t i = 0; g == GOT; i++) {
         sk_oid o = {0};
         struct sk_err e = {0};
-        sk_rc rc = r->e->ops->stream_next(r->e, tid, INT64_MAX, &o, &e);
+        sk_rc rc = r->e->streams->next(r->e, tid, INT64_MAX, &o, &e);
         if (rc == SK_EDONE) {
             MUST(i == c.n_ret, "a stream of %u values ended after %u", c.n_ret, i);
             break;
@@ -424,7 +424,7 @@ static sk_rc reader(struct run *r, struct sk_err *err) {
         MUST(rc == SK_OK || g != GOT, "the error of a stream is a value");
         let_go(r, at);
     }
-    r->e->ops->stream_drop(r->e, tid);
+    r->e->streams->drop(r->e, tid);
     if (g == BROKEN) return err->code;
     return g == FAILED ? SK_OK : ret_all(r, NULL, 0, err);
 }
@@ -442,7 +442,7 @@ static sk_rc actor_user(struct run *r, struct sk_err *err) {
     for (uint32_t i = 0; i < made && rc == SK_OK && g == GOT; i++) g = take(r, first[i], err);
     for (uint32_t i = 0; i < made; i++) let_go(r, first[i]);
     r->e->ops->release(r->e, (sk_oid){W.actors[actor - 1].ready});
-    r->e->ops->actor_release(r->e, (sk_aid){W.actors[actor - 1].aid});
+    sk_actor_release(r->e, (sk_aid){W.actors[actor - 1].aid});
     if (rc != SK_OK || g == BROKEN) return rc != SK_OK ? rc : err->code;
     return g == FAILED ? SK_OK : ret_all(r, NULL, 0, err);
 }
@@ -519,5 +519,5 @@ static sk_rc define(void *ctx, sk_fid fn, const char *name, struct sk_bytes def,
 struct sk_runner world_runner = {.define = define, .run = run};
 
 void world_define(struct sk_engine *e) {
-    for (uint64_t c = 1000; c < 1000 + N_CODES; c++) CHECK_OK(e->ops->fn_define(e, (sk_fid){c}, "f", (struct sk_bytes){&c, 8}, NULL));
+    for (uint64_t c = 1000; c < 1000 + N_CODES; c++) CHECK_OK(e->ops->define(e, (sk_fid){c}, "f", (struct sk_bytes){&c, 8}, NULL));
 }

@@ -8,7 +8,7 @@
 
 #include "base/clock.h"
 #include "base/fault.h"
-#include "engine/local/local_int.h"
+#include "engine/local/driver.h"
 #include "engine_help.h"
 
 #define JOB(...) eng_job(&(struct job){__VA_ARGS__})
@@ -53,13 +53,13 @@ TASK(sum_below) { /* nested submits, puts, waits and a stream */
     for (int i = 0; i < 3; i++) {
         sk_oid y;
         struct sk_view v;
-        SK_TRY(e->ops->stream_next(e, st, INT64_MAX, &y, err));
+        SK_TRY(e->streams->next(e, st, INT64_MAX, &y, err));
         SK_TRY(e->ops->get(e, &y, 1, INT64_MAX, &v, err));
         sum += (int64_t)v.len;
         e->ops->view_release(e, &v);
         e->ops->release(e, y);
     }
-    e->ops->stream_drop(e, st); /* half-way */
+    e->streams->drop(e, st); /* half-way */
     return ret_i64(t, 0, sum, err);
 }
 
@@ -95,7 +95,7 @@ static int64_t work_streams(void) {
         int n = 0;
         (void)eng_job_tid(
             &(struct job){.fn = "numbers", .a = {VAL(12)}, .n_a = 1, .retries = -1, .n_returns = SK_STREAMING, .window = window}, &t);
-        while ((rc = eng->ops->stream_next(eng, t, INT64_MAX, &o, NULL)) == SK_OK) {
+        while ((rc = eng->streams->next(eng, t, INT64_MAX, &o, NULL)) == SK_OK) {
             CHECK_OK(eng->ops->get(eng, &o, 1, INT64_MAX, &v, NULL));
             CHECK(n % 3 ? v.len == 8 && v.data[0] == n : view_is(&v, 20000, (uint8_t)n));
             sum = fold(sum, 3, (int64_t)v.len);
@@ -105,7 +105,7 @@ static int64_t work_streams(void) {
         }
         CHECK_EQ(rc, SK_EDONE);
         CHECK_EQ(n, 12);
-        eng->ops->stream_drop(eng, t);
+        eng->streams->drop(eng, t);
     }
     return sum;
 }
@@ -123,10 +123,10 @@ static int64_t work_actors(void) { /* stateless: a restarted actor has no past *
     (void)eng_job_tid(&(struct job){.fn = "numbers", .a = {VAL(6)}, .n_a = 1, .n_returns = SK_STREAMING, .window = 2, .actor = a}, &st);
     sk_oid last = JOB(.fn = "sum_below", .a = {VAL(1)}, .n_a = 1, .actor = a);
     for (int i = 0; i < 20; i++) sum = fold(sum, 3, eng_take(o[i]));
-    for (sk_oid y; eng->ops->stream_next(eng, st, INT64_MAX, &y, NULL) == SK_OK; sum = fold(sum, 3, 1)) eng_release(y);
-    eng->ops->stream_drop(eng, st);
+    for (sk_oid y; eng->streams->next(eng, st, INT64_MAX, &y, NULL) == SK_OK; sum = fold(sum, 3, 1)) eng_release(y);
+    eng->streams->drop(eng, st);
     sum = fold(sum, 5, eng_take(last)) ^ eng_take(ready);
-    eng->ops->actor_release(eng, a);
+    sk_actor_release(eng, a);
     return sum;
 }
 
@@ -206,9 +206,9 @@ TEST_SLOW(crash_fork_server_points, 300) {
                 int64_t until = test_patience();
                 bool gone = false;
                 do { /* a third fork is not always needed; the first one is, and the watch hears of it some time */
-                    eng->ops->lock(eng);
+                    sk_driver_lock(eng);
                     gone = l->srv_dead || l->srv.pid != first;
-                    eng->ops->unlock(eng);
+                    sk_driver_unlock(eng);
                     CHECK_MSG(gone || n > 1 || sk_now_ns() < until, "%s: the server lives", fault);
                 } while (!gone && n == 1 && sched_yield() == 0);
                 died += gone;
@@ -232,11 +232,11 @@ struct kills {
  * only a tenth of the kills is for these, and the server's turn comes only when somebody is up. */
 static pid_t choose(const struct kills *k, bool with_server) {
     struct sk_worker_info w[64];
-    size_t n = SK_MIN(eng->ops->workers(eng, w, SK_COUNT(w)), SK_COUNT(w)), up = 0;
+    size_t n = SK_MIN(eng->state->workers(eng, w, SK_COUNT(w)), SK_COUNT(w)), up = 0;
     struct sk_local *l = sk_container_of(eng, struct sk_local, base);
-    eng->ops->lock(eng);
+    sk_driver_lock(eng);
     pid_t srv = l->srv_dead ? 0 : l->srv.pid;
-    eng->ops->unlock(eng);
+    sk_driver_unlock(eng);
     for (size_t i = 0; i < n; i++) up += w[i].state == 1 || w[i].state == 2;
     const struct sk_worker_info *x = n ? &w[test_below(n)] : NULL;
     bool may = x && (x->state == 1 || x->state == 2 || (x->state == 0 && up && k->n % 10 == 0));
@@ -377,11 +377,11 @@ static void careful_work(void) {
             job_on(eng, &(struct job){.fn = "numbers", .a = {VAL(6)}, .n_a = 1, .retries = -1, .n_returns = SK_STREAMING}, &p, &t, NULL))) {
         sk_rc rc;
         int n = 0;
-        while ((rc = eng->ops->stream_next(eng, t, test_patience(), &y, NULL)) == SK_OK) n++, eng_release(y);
+        while ((rc = eng->streams->next(eng, t, test_patience(), &y, NULL)) == SK_OK) n++, eng_release(y);
         if (rc == SK_ETASK) eng_release(y);
         (void)is_failure(rc);
         if (rc == SK_EDONE) CHECK_EQ(n, 6); /* an end means that all were there */
-        eng->ops->stream_drop(eng, t);
+        eng->streams->drop(eng, t);
     }
     struct sk_actor_spec s = {
         .init = spec_of(&(struct job){.fn = "make", .a = {VAL(1)}, .n_a = 1}), .max_restarts = -1, .max_task_retries = -1};
@@ -389,7 +389,7 @@ static void careful_work(void) {
         sk_oid d = {0};
         if (!is_failure(job_on(eng, &(struct job){.fn = "mix", .a = {VAL(1), VAL(2)}, .n_a = 2, .actor = a}, &d, NULL, NULL)))
             take_or_error(d, 33);
-        eng->ops->actor_release(eng, a);
+        sk_actor_release(eng, a);
         take_or_error(ready, 1);
     }
     sk_oid nest = {0};

@@ -329,7 +329,6 @@ void own_stream_drop(struct task *t) {
     t->n_taken = t->n_yielded;
     t->end_error = 0;
     t->done = 1;
-    if (t->state != T_FINISHED && !t->remake) own_cancel(t);
 }
 
 /* Its last call is over and nobody can name it: its process is ended. */
@@ -384,7 +383,7 @@ void own_wake(void) {
         }
         for (struct task *t = G.s->task + 1; t <= G.s->task + MT; t++) {
             const struct obj *o = t->arg ? obj_get(t->arg) : NULL;
-            if (t->state == T_READY && o && o->state == O_PENDING) t->state = T_WAITING; /* sk_recover_args */
+            if (t->state == T_READY && o && o->state == O_PENDING) t->state = T_WAITING; /* sk_ltask_look */
             if (t->state != T_WAITING || (o && o->state == O_PENDING)) continue;
             more = true;
             if (o && o->state == O_ERROR) own_fail_task(t);
@@ -551,7 +550,10 @@ void own_worker_died(uint8_t proc) { /* sk_loop_worker_died, behind its last mes
         if (t->owner != proc || t->orphan) continue;
         if (t->state == T_SAID) t->state = T_NEVER;
         t->orphan = 1; /* the next process with this number is another */
-        if (t->kind == K_STREAM && !t->dropped && t->state != T_NEVER && !BUG(OWN_STREAM_OUTLIVES_READER)) own_stream_drop(t);
+        if (t->kind == K_STREAM && !t->dropped && t->state != T_NEVER && !BUG(OWN_STREAM_OUTLIVES_READER)) {
+            own_stream_drop(t);
+            own_cancel(t);
+        }
     }
     for (struct task *t = s->task + 1; t <= s->task + MT; t++) {
         if (t->worker != proc || (t->state != T_SENT && t->state != T_RUNNING)) continue;

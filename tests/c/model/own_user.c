@@ -236,7 +236,7 @@ static bool window_is_full(const struct st *s, const struct worker *w) {
     const struct task *t = &s->task[w->task];
     if (!G.cfg->window || w->phase != W_RUNNING || !w->in_window || t->kind != K_STREAM || t->remake || t->attempt != w->attempt)
         return false;
-    return !t->stop && w->index >= t->n_taken + G.cfg->window;
+    return !t->stop && !t->dropped && w->index >= t->n_taken + G.cfg->window;
 }
 
 void own_calls_of_user(const struct st *from, uint8_t proc) {

@@ -12,10 +12,12 @@
 #define TAG SK_TAG_TEST
 #define MAXS 24u
 #define ROW_BYTES 1000u
+#define DISK_BYTES_PER_S 1e6 /* a block of 16 rows in 16 ms */
 
 struct blk { /* a block that exists: its rows by number */
     uint64_t oid, refs, bytes;
-    uint32_t n;
+    uint32_t n, used_by; /* tasks that run on it: it stays in memory */
+    bool there, on_disk; /* there: it was yielded */
     uint64_t row[];
 };
 
@@ -31,6 +33,8 @@ struct stage {          /* what a stage of the simulation does */
 
 struct task {
     struct task *next;
+    uint64_t in[SK_BUNDLE_BLOCKS_MAX];
+    uint32_t n_in;
     uint64_t id;
     uint32_t stage, actor;
     struct blk *out[512];
@@ -53,7 +57,9 @@ struct sim {
     struct stage s[MAXS]; /* by plan node */
     struct sk_step_conf conf;
     double now, sigma, pause, deaths;
-    bool careless; /* the policy promises more memory than there is */
+    uint64_t store_bytes, resident, spilled, restored, peak_resident; /* store_bytes 0: it never spills */
+    bool told;                                                        /* the run hears of what was spilled */
+    bool careless;                                                    /* the policy promises more memory than there is */
     uint64_t rng, next_oid, order;
     struct sk_map blks;
     SK_VEC(struct ev) heap;
@@ -110,11 +116,59 @@ static struct ev pop(struct sim *m) {
     return top;
 }
 
+/* ---- a store that spills: the oldest first, as by LRU of blocks that are read once ----------------------------------------------------- */
+
+static int64_t ns(double sec) { return (int64_t)(sec * 1e9); }
+
+static void tell(struct sim *m, enum sk_step_ev_kind kind, uint64_t oid) {
+    struct sk_err err = {0};
+    struct sk_step_ev ev = {.kind = kind, .block = {.oid = oid}};
+    if (m->told) CHECK_OK_ERR(sk_step_event(m->x, &ev, ns(m->now), &err), &err);
+}
+
+/* Room for what comes. Blocks have ascending ids; those of running tasks stay, so the store may hold more than its size. */
+static void make_room(struct sim *m, uint64_t bytes) {
+    while (m->store_bytes && m->resident + bytes > m->store_bytes) {
+        struct blk *oldest = NULL;
+        uint64_t key;
+        void *val;
+        for (uint32_t i = 0; sk_map_next(&m->blks, &i, &key, &val);) {
+            struct blk *b = val;
+            if (b->there && !b->on_disk && !b->used_by && (!oldest || b->oid < oldest->oid)) oldest = b;
+        }
+        if (!oldest) break;
+        oldest->on_disk = true;
+        m->resident -= oldest->bytes;
+        m->spilled += oldest->bytes;
+        tell(m, SK_SEV_SPILLED, oldest->oid);
+    }
+    m->resident += bytes;
+    m->peak_resident = SK_MAX(m->peak_resident, m->resident);
+}
+
+/* A task begins: its input is in memory until it ends. Bytes that had to be read. */
+static uint64_t hold_input(struct sim *m, struct task *k) {
+    uint64_t read = 0;
+    for (uint32_t i = 0; m->store_bytes && i < k->n_in; i++) ((struct blk *)sk_map_get(&m->blks, k->in[i]))->used_by++;
+    for (uint32_t i = 0; m->store_bytes && i < k->n_in; i++) {
+        struct blk *b = sk_map_get(&m->blks, k->in[i]);
+        if (!b->on_disk) continue;
+        make_room(m, b->bytes);
+        b->on_disk = false;
+        read += b->bytes;
+        tell(m, SK_SEV_RESTORED, b->oid);
+    }
+    m->restored += read;
+    return read;
+}
+
 static struct blk *new_blk(struct sim *m, const uint64_t *rows, uint32_t n, uint64_t bytes) {
     struct blk *b = sk_alloc(TAG, sizeof *b + n * sizeof *rows);
     CHECK(b);
     b->oid = ++m->next_oid;
     b->refs = 1;
+    b->used_by = 0;
+    b->there = b->on_disk = false;
     b->n = n;
     b->bytes = bytes;
     memcpy(b->row, rows, n * sizeof *rows);
@@ -126,6 +180,7 @@ static void unref(struct sim *m, uint64_t oid) {
     struct blk *b = sk_map_get(&m->blks, oid);
     CHECK_MSG(b && b->refs, "object %llu is given back once too often", (unsigned long long)oid);
     if (--b->refs) return;
+    if (b->there && !b->on_disk && m->store_bytes) m->resident -= b->bytes;
     sk_map_del(&m->blks, oid);
     sk_free(b);
 }
@@ -195,6 +250,7 @@ static void launch(struct sim *m, uint64_t id) {
     struct task *k = sk_calloc(TAG, sizeof *k);
     CHECK(k);
     k->id = id;
+    for (const struct sk_blk *b = t->in.head; b; b = b->next) k->in[k->n_in++] = b->ref.oid;
     k->stage = t->stage;
     k->actor = t->actor;
     uint64_t row_bytes = last->frame ? last->frame : ROW_BYTES, total = 0;
@@ -250,6 +306,7 @@ static void dispatch(struct sim *m) {
         if (m->queue_last == k) m->queue_last = prev;
         k->started = true;
         k->begin = m->now;
+        k->dur += (double)hold_input(m, k) / DISK_BYTES_PER_S;
         m->busy_cpu += k->dur * (double)s->cpu_e4 / 1e4;
         m->work[k->stage] += k->dur;
         m->longest = SK_MAX(m->longest, k->dur);
@@ -260,10 +317,9 @@ static void dispatch(struct sim *m) {
     }
 }
 
-static int64_t ns(double sec) { return (int64_t)(sec * 1e9); }
-
 static void over(struct sim *m, struct task *k, bool failed) {
     struct sk_err err = {0};
+    for (uint32_t i = 0; k->started && m->store_bytes && i < k->n_in; i++) ((struct blk *)sk_map_get(&m->blks, k->in[i]))->used_by--;
     struct sk_step_ev ev = {.kind = failed ? SK_SEV_FAILED : SK_SEV_DONE, .task = k->id, .run_ns = ns(k->dur)};
     for (uint32_t i = k->n_yielded; i < k->n_out; i++) unref(m, k->out[i]->oid);
     CHECK_OK_ERR(sk_step_event(m->x, &ev, ns(m->now), &err), &err);
@@ -274,7 +330,7 @@ static void over(struct sim *m, struct task *k, bool failed) {
 static void check_promises(struct sim *m, bool forced, bool promised) {
     uint64_t taken = m->x->mem.used + m->x->mem.reserved;
     if (promised && !forced)
-        CHECK_MSG(taken <= m->conf.memory_bytes || m->careless, "launched with %llu taken of %llu", (unsigned long long)taken,
+        CHECK_MSG(taken <= m->conf.memory_bytes || m->careless || m->spilled, "launched with %llu taken of %llu", (unsigned long long)taken,
                   (unsigned long long)m->conf.memory_bytes);
     m->max_flying = SK_MAX(m->max_flying, (uint64_t)m->x->n_flying + m->x->n_feeding);
     m->max_over = SK_MAX(m->max_over, m->x->mem.used > m->conf.memory_bytes ? m->x->mem.used - m->conf.memory_bytes : 0);
@@ -341,6 +397,8 @@ static void on(struct sim *m, struct ev e) {
     if (e.kind == E_YIELD) {
         if (k->dead) return;
         struct blk *b = k->out[k->n_yielded++];
+        b->there = true;
+        if (m->store_bytes) make_room(m, b->bytes);
         struct sk_step_ev ev = {
             .kind = SK_SEV_YIELDED, .task = k->id, .block = {.oid = b->oid, .n_rows = b->n, .bytes = b->bytes}, .cost = b->bytes};
         CHECK_OK_ERR(sk_step_event(m->x, &ev, ns(m->now), &err), &err);
@@ -379,8 +437,8 @@ static void consume(struct sim *m, double *wake) {
 static void run(struct sim *m, uint32_t root, const char *policy) {
     struct sk_err err = {0};
     m->conf.policy = sk_policy_find(policy);
-    m->careless = strcmp(policy, "downstream") != 0 && strcmp(policy, "upstream") != 0;
     CHECK(m->conf.policy);
+    m->careless = !m->conf.policy->stays;
     sk_map_init(&m->blks, TAG);
     m->next_oid = 1000000;
     m->cpu = m->conf.cpu_e4;
@@ -563,6 +621,8 @@ static void setup(struct sim *m, uint64_t timing, double memory_rows) {
     m->pause = uniform(m) < 0.4 ? uniform(m) * 0.05 : 0;
     m->deaths = uniform(m) < 0.4 ? 0.2 : 0;
     m->conf.consumer_blocks = uniform(m) < 0.3 ? 1 + (uint32_t)(uniform(m) * 4) : 0;
+    m->told = true;
+    m->store_bytes = uniform(m) < 0.3 ? m->conf.memory_bytes + m->conf.memory_bytes / 15 : 0;
 }
 
 static void check_rows(struct sim *m, uint32_t root) {
@@ -571,6 +631,14 @@ static void check_rows(struct sim *m, uint32_t root) {
     CHECK_EQ(m->rows.n, want.n);
     CHECK_MEM_EQ(m->rows.p, want.p, want.n * sizeof *want.p);
     sk_vec_free(&want);
+}
+
+static const char STAYS[] = "downstream"; /* what must hold of memory is asked of this one */
+
+static unsigned n_policies(void) {
+    unsigned n = 0;
+    while (sk_policy_name(n)) n++;
+    return n;
 }
 
 static double worst; /* memory over the limit, in tasks */
@@ -587,9 +655,8 @@ static void one_random(uint64_t shape, bool exact) {
             sk_plan_explain(m->plan, root, text, sizeof text);
             fprintf(stderr, "%s# memory %llu\n", text, (unsigned long long)m->conf.memory_bytes);
         }
-        static const char *const OTHER[] = {"upstream", "adaptive", "paper", "pessimistic", "reservation"};
         bool other = k == 2 && sk_rand_mix(shape) % 2 == 0;
-        run(m, root, other ? OTHER[sk_rand_mix(shape) / 2 % SK_COUNT(OTHER)] : "downstream");
+        run(m, root, other ? sk_policy_name((unsigned)(sk_rand_mix(shape) / 2 % n_policies())) : STAYS);
         check_rows(m, root);
         /* Where sizes repeat: one surprise for each stage, its first task. Where they vary at random: what can be in flight. */
         uint64_t most = m->max_task * (exact ? m->st.n : m->max_flying + m->st.n);
@@ -651,14 +718,13 @@ static int by_value(const void *a, const void *b) {
 
 /* Pipelines of 1 to 14 operators, time varying, with spikes and changes half-way, under three memories: makespan / lower bound. */
 TEST_SLOW(policies_compared, 600) {
-    static const char *const POLICY[] = {"adaptive", "downstream", "upstream", "paper", "pessimistic", "reservation"};
     static const double ROWS[] = {40, 200, 1e5};
     enum { N = 100 };
     static double ratio[N];
     int n = test_sanitized() ? 10 : SK_MIN(N, test_rounds(20));
     uint64_t first = test_rand();
     for (uint32_t r = 0; r < SK_COUNT(ROWS); r++)
-        for (uint32_t k = 0; k < SK_COUNT(POLICY); k++) {
+        for (unsigned k = 0; sk_policy_name(k); k++) {
             double sum = 0, peak = 0;
             for (int i = 0; i < n; i++) {
                 struct sim *m = sk_alloc(TAG, sizeof *m);
@@ -667,7 +733,7 @@ TEST_SLOW(policies_compared, 600) {
                 m->pause = m->deaths = 0;
                 m->conf.consumer_blocks = 0;
                 m->ops_max = 14;
-                run(m, random_plan(m, shape, false), POLICY[k]);
+                run(m, random_plan(m, shape, false), sk_policy_name(k));
                 double bound = lower_bound(m);
                 CHECK_MSG(bound <= m->now * 1.000001, "SIM_SHAPE %llu: %g s are less than the bound %g", (unsigned long long)shape, m->now,
                           bound);
@@ -681,7 +747,63 @@ TEST_SLOW(policies_compared, 600) {
             }
             qsort(ratio, (size_t)n, sizeof *ratio, by_value);
             printf("# %6.0f rows of memory, %-11s: %.3f mean, %.3f median, %.3f 95 %%, %.2f worst; peak %.2f of memory\n", ROWS[r],
-                   POLICY[k], exp(sum / n), ratio[n / 2], ratio[n * 95 / 100], ratio[n - 1], peak / n);
+                   sk_policy_name(k), exp(sum / n), ratio[n / 2], ratio[n * 95 / 100], ratio[n - 1], peak / n);
+        }
+}
+
+/* ---- more data than memory ------------------------------------------------------------------------------------------------------------------- */
+
+struct beyond {
+    double sec, spilled, peak; /* peak, spilled: in memories */
+    uint64_t launched, forced;
+};
+
+/* Two source tasks yield `times` the memory in all, ten times faster than two operators behind them work it off; the store spills what does not fit. */
+static struct beyond beyond(double times, const char *policy, bool told) {
+    enum { BLOCKS = 25, ROWS = 16 }; /* of memory; of a block */
+    struct sim *m = sk_alloc(TAG, sizeof *m);
+    *m = (struct sim){.rng = 1, .sigma = 0.5, .told = told};
+    m->conf = (struct sk_step_conf){.memory_bytes = BLOCKS * ROWS * ROW_BYTES,
+                                    .target_min_bytes = 4 * ROW_BYTES,
+                                    .target_max_bytes = ROWS * ROW_BYTES,
+                                    .preserve_order = true,
+                                    .cpu_e4 = 80000};
+    m->store_bytes = m->conf.memory_bytes + m->conf.memory_bytes / 15;
+    uint64_t rows = (uint64_t)(times * BLOCKS * ROWS);
+    CHECK_OK(sk_plan_create(&m->plan, NULL));
+    struct sk_unit units[2] = {{{"", 0}, -1, -1}, {{"", 0}, -1, -1}};
+    m->unit_rows[0] = m->unit_rows[1] = rows / 2;
+    uint32_t root = add(m, "read", (struct sk_node_desc){.units = units, .n_units = 2, .cpu_e4 = 10000, .max_tasks = 2}, NULL, 0);
+    m->s[0] = (struct stage){.times = 1, .of = 1, .sec = 0.01 * (double)rows / 2 / ROWS};
+    for (uint32_t i = 1; i <= 2; i++) {
+        root = add(m, "map_batches", (struct sk_node_desc){.cpu_e4 = 10000, .max_tasks = 100 + i}, &root, 1);
+        m->s[i] = (struct stage){.times = 1, .of = 1, .sec = 0.2};
+    }
+    run(m, root, policy);
+    check_rows(m, root);
+    double memory = (double)m->conf.memory_bytes;
+    struct beyond r = {m->now, (double)m->spilled / memory, (double)m->peak_resident / memory, m->n_launched, m->x->n_forced};
+    CHECK_EQ(m->x->mem.disk, 0);
+    finish(m);
+    CHECK_EQ(m->resident, 0);
+    sk_vec_free(&m->rows);
+    sk_vec_free(&m->sizes);
+    sk_free(m);
+    return r;
+}
+
+TEST_SLOW(data_beyond_memory, 120) {
+    static const double TIMES[] = {0.5, 1, 4, 20};
+    for (unsigned k = 0; sk_policy_name(k); k++)
+        for (uint32_t i = 0; i < SK_COUNT(TIMES); i++) {
+            struct beyond no = beyond(TIMES[i], sk_policy_name(k), false), yes = beyond(TIMES[i], sk_policy_name(k), true);
+            printf("# %-11s, data of %4.1f memories, not told / told of what is on disk: %5.1f / %5.1f s, forced %llu / %llu of %llu "
+                   "launches, "
+                   "spilled %.1f / %.1f, peak %.2f / %.2f memories\n",
+                   sk_policy_name(k), TIMES[i], no.sec, yes.sec, (unsigned long long)no.forced, (unsigned long long)yes.forced,
+                   (unsigned long long)yes.launched, no.spilled, yes.spilled, no.peak, yes.peak);
+            CHECK_LE(yes.forced, no.forced);
+            if (sk_policy_find(sk_policy_name(k))->default_where) CHECK_LE(yes.forced, yes.launched / 10);
         }
 }
 
@@ -727,20 +849,20 @@ TEST_SLOW(fig9_of_the_streaming_batch_paper, 300) {
         double des, bound;
     } ROW[] = {{7, 1040, 800},   {10, 960, 800}, {20, 351, 267},  {30, 211, 160},  {40, 175, 150},
                {60, 154.5, 150}, {80, 153, 150}, {100, 153, 150}, {160, 153, 150}, {400, 153, 150}};
-    static const char *const POLICY[] = {"downstream", "adaptive", "upstream", "paper", "pessimistic", "reservation"};
+    static const char *const DEFAULT[] = {STAYS, "adaptive"};
     printf("# Fig. 9: 8 CPU, 4 GPU, 160 loads x 5 s -> 5 frames; seconds (peak frames), sizes known\n#    M | bound | DES down-first H=1 | "
            "sizes unknown");
-    for (uint32_t k = 0; k < SK_COUNT(POLICY); k++) printf(" | %s", POLICY[k]);
+    for (unsigned k = 0; sk_policy_name(k); k++) printf(" | %s", sk_policy_name(k));
     printf("\n");
     for (uint32_t i = 0; i < SK_COUNT(ROW); i += test_sanitized() ? 4 : 1) {
         uint64_t peak;
         double work;
         printf("# %4u | %5.0f | %18.1f | %13.1f", ROW[i].m, ROW[i].bound, ROW[i].des,
-               fig9(true, ROW[i].m, 0, 1, "downstream", false, &peak, &work));
-        for (uint32_t k = 0; k < SK_COUNT(POLICY); k++) {
-            double t = fig9(true, ROW[i].m, 0, 1, POLICY[k], true, &peak, &work);
+               fig9(true, ROW[i].m, 0, 1, STAYS, false, &peak, &work));
+        for (unsigned k = 0; sk_policy_name(k); k++) {
+            double t = fig9(true, ROW[i].m, 0, 1, sk_policy_name(k), true, &peak, &work);
             printf(" | %6.1f (%llu)", t, (unsigned long long)peak);
-            if (k) continue;
+            if (strcmp(sk_policy_name(k), STAYS) != 0) continue;
             CHECK_MSG(t <= ROW[i].des * 1.03, "M=%u: %g s, the simulation of the design has %g", ROW[i].m, t, ROW[i].des);
             CHECK_LE(peak, ROW[i].m);
         }
@@ -758,10 +880,10 @@ TEST_SLOW(fig9_of_the_streaming_batch_paper, 300) {
                     double sum = 0, work;
                     uint64_t peak, most = 0;
                     for (uint64_t seed = 1; seed <= seeds; seed++) {
-                        sum += fig9(order, M[i], SIGMA[s], seed, POLICY[k], true, &peak, &work) / work;
+                        sum += fig9(order, M[i], SIGMA[s], seed, DEFAULT[k], true, &peak, &work) / work;
                         most = SK_MAX(most, peak);
                     }
-                    printf("%s %s, %s %.3f (%llu)", k || order ? ";" : "", POLICY[k], order ? "order kept" : "any order",
+                    printf("%s %s, %s %.3f (%llu)", k || order ? ";" : "", DEFAULT[k], order ? "order kept" : "any order",
                            sum / (double)seeds, (unsigned long long)most);
                 }
             printf("\n");

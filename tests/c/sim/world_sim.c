@@ -216,7 +216,8 @@ static void drop_at(uint32_t k) {
     E()->ops->release(E(), (sk_oid){W.objs[i].oid});
 }
 
-static void on_event(struct sk_sink *s, const struct sk_event *ev) {
+static void on_event(struct sk_sink *s, const struct sk_event *ev, size_t n_ev) {
+    CHECK_EQ(n_ev, 1);
     (void)s;
     struct wtask *t = &W.tasks[ev->tag];
     uint32_t args[MAX_ARGS], n = t->n_args;
@@ -274,7 +275,7 @@ static void choose_group(void) {
 static void remove_group(struct wgroup *g) {
     struct sk_err err = {0};
     g->removed = true;
-    fine(E()->ops->group_remove(E(), g->id, &err), &err, "remove a group");
+    fine(E()->groups->remove(E(), g->id, &err), &err, "remove a group");
 }
 
 /* One CPU stays outside of all, so that what is in none goes on. */
@@ -293,10 +294,10 @@ static void op_group(void) {
     struct sk_group_spec s = {.bundles = b, .n = n, .strategy = SK_GROUP_PACK};
     sk_oid ready;
     *g = (struct wgroup){.cpus = n};
-    fine(E()->ops->group_create(E(), &s, &g->id, &ready, &err), &err, "create a group");
+    fine(E()->groups->create(E(), &s, &g->id, &ready, &err), &err, "create a group");
     E()->ops->release(E(), ready);
-    fine(E()->ops->need(E(), &(struct sk_need){.res = b[0], .group = g->id, .bundle = -1}, &g->one, &err), &err, "a shape");
-    fine(E()->ops->need(E(), &(struct sk_need){.group = g->id, .bundle = -1}, &g->none, &err), &err, "a shape");
+    fine(E()->ops->shape(E(), &(struct sk_need){.res = b[0], .group = g->id, .bundle = -1}, &g->one, &err), &err, "a shape");
+    fine(E()->ops->shape(E(), &(struct sk_need){.group = g->id, .bundle = -1}, &g->none, &err), &err, "a shape");
 }
 
 static void op_submit(void) {
@@ -335,7 +336,7 @@ static void op_stream(void) {
 
 static void end_stream(uint32_t k, bool drop) {
     if (drop) W.tasks[D.streams[k].task].dropped = true;
-    E()->ops->stream_drop(E(), (sk_tid){W.tasks[D.streams[k].task].tid});
+    E()->streams->drop(E(), (sk_tid){W.tasks[D.streams[k].task].tid});
     D.streams[k] = D.streams[--D.n_streams];
 }
 
@@ -348,7 +349,7 @@ static bool next_of(uint32_t k, int64_t deadline) {
     uint32_t args[MAX_ARGS], n = t->n_args;
     memcpy(args, t->args, sizeof args);
     struct params p = t->p;
-    sk_rc rc = E()->ops->stream_next(E(), (sk_tid){t->tid}, deadline, &o, &err);
+    sk_rc rc = E()->streams->next(E(), (sk_tid){t->tid}, deadline, &o, &err);
     if (rc == SK_ETIMEOUT) return true;
     struct expect b = expect_base(&p, args, n);
     if (rc == SK_OK) {
@@ -420,10 +421,10 @@ static void op_actor(void) {
     uint64_t r = rnd(12);
     if (r == 0) {
         W.actors[a - 1].killed = true;
-        fine(E()->ops->actor_kill(E(), (sk_aid){W.actors[a - 1].aid}, rnd(2), &err), &err, "kill an actor");
+        fine(E()->ops->actor_end(E(), (sk_aid){W.actors[a - 1].aid}, rnd(2), &err), &err, "kill an actor");
     } else if (r == 1) {
         if (D.actors[k].ready) E()->ops->release(E(), (sk_oid){W.actors[a - 1].ready});
-        E()->ops->actor_release(E(), (sk_aid){W.actors[a - 1].aid});
+        sk_actor_release(E(), (sk_aid){W.actors[a - 1].aid});
         D.actors[k] = D.actors[--D.n_actors];
     } else if (r == 2 && D.actors[k].ready) {
         D.actors[k].ready = false;
@@ -469,7 +470,7 @@ static void step(void) {
 
 static uint64_t stat(const char *key) {
     char buf[2048];
-    E()->ops->status(E(), buf, sizeof buf);
+    E()->state->status(E(), buf, sizeof buf);
     char *p = strstr(buf, key);
     MUST(p && p[strlen(key)] == ' ', "no %s in status", key);
     return strtoull(p + strlen(key), NULL, 10);
@@ -483,7 +484,7 @@ static uint32_t walk(uint8_t *mark, bool *all) {
         if (!mark[D.held[i]]) mark[D.held[i]] = 1, stack[top++] = D.held[i];
     while (top) {
         uint32_t at = stack[--top];
-        E()->ops->addref(E(), (sk_oid){W.objs[at].oid});
+        E()->ops->retain(E(), (sk_oid){W.objs[at].oid});
         *all = get_some(&at, 1, INT64_MAX, false) && *all;
         n++;
         const struct wobj *o = &W.objs[at];
@@ -523,7 +524,7 @@ static void complain(const char *what) {
         (void)sk_sim_object(E(), o, &c);
         n += (size_t)snprintf(ids + n, sizeof ids - n, " %llx(%llu)", (unsigned long long)o.v, (unsigned long long)c);
     }
-    E()->ops->status(E(), buf, sizeof buf);
+    E()->state->status(E(), buf, sizeof buf);
     for (char *p = buf; *p; p++)
         if (*p == '\n') *p = ',';
     world_fail(__FILE__, __LINE__, "%s; objects:%s; %.420s", what, ids, buf);
@@ -541,7 +542,7 @@ static void let_streams_and_actors_go(void) {
     while (D.n_actors) {
         struct held_actor *a = &D.actors[--D.n_actors];
         if (a->ready) E()->ops->release(E(), (sk_oid){W.actors[a->actor - 1].ready});
-        E()->ops->actor_release(E(), (sk_aid){W.actors[a->actor - 1].aid});
+        sk_actor_release(E(), (sk_aid){W.actors[a->actor - 1].aid});
     }
     for (; D.n_views; D.n_views--) {
         (void)check_view(&D.views[D.n_views - 1].v, D.views[D.n_views - 1].obj);

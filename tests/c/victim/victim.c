@@ -15,6 +15,7 @@ TEST(rc_fails) {
 TEST(strings_differ) { CHECK_STR_EQ("a", "b"); }
 TEST(crashes) { raise(SIGSEGV); }
 TEST(exits) { exit(3); }
+TEST_LARGE(large, 60) {}
 TEST_SLOW(hangs, 1) {
     for (;;) pause();
 }

@@ -1,0 +1,204 @@
+/* test_engine_verdict.c - what becomes of what was on a worker that ended: examples, every case against the rules in words, and random lives. */
+#include <signal.h>
+
+#include "engine/verdict.h"
+#include "test.h"
+
+#define HARMLESS .doing = "", .last_words = ""
+static const struct sk_verdict_worker crashed = {.pid = 7, .status = SIGSEGV, .peak_bytes = UINT64_C(3) << 20, .up = true, HARMLESS};
+
+static struct sk_verdict plain(const struct sk_verdict_worker *w, struct sk_verdict_task t) { return sk_verdict_task(w, NULL, false, &t); }
+
+TEST(verdict_of_a_plain_task) {
+    struct sk_verdict v = plain(&crashed, (struct sk_verdict_task){.id = 1, .begun = true, .retries_left = 2});
+    CHECK(v.what == SK_VERDICT_AGAIN && v.attempt && v.charged);
+    v = plain(&crashed, (struct sk_verdict_task){.id = 1, .begun = true});
+    CHECK(v.what == SK_VERDICT_FAIL && v.rc == SK_EDEAD);
+    v = plain(&crashed, (struct sk_verdict_task){.id = 1}); /* not begun: no retry is needed */
+    CHECK(v.what == SK_VERDICT_AGAIN && !v.attempt && !v.charged);
+    v = plain(&crashed, (struct sk_verdict_task){.id = 1, .begun = true, .cancelled = true, .retries_left = 2});
+    CHECK_EQ(v.what, SK_VERDICT_CANCELLED);
+    v = plain(&crashed, (struct sk_verdict_task){.id = 1, .begun = true, .group_gone = true, .retries_left = 2});
+    CHECK(v.what == SK_VERDICT_FAIL && v.rc == SK_EGROUP);
+    v = plain(&crashed, (struct sk_verdict_task){.id = 1, .group_gone = true}); /* place.c gives it out to fail */
+    CHECK(v.what == SK_VERDICT_AGAIN && !v.attempt);
+}
+
+TEST(verdict_of_who_was_killed_along) {
+    struct sk_verdict_worker w = crashed;
+    w.killed = true;
+    w.kill_task = 5;
+    struct sk_verdict v = plain(&w, (struct sk_verdict_task){.id = 6, .begun = true});
+    CHECK(v.what == SK_VERDICT_AGAIN && v.attempt && !v.charged);
+    v = plain(&w, (struct sk_verdict_task){.id = 5, .begun = true});
+    CHECK(v.what == SK_VERDICT_FAIL && v.rc == SK_EDEAD);
+    w.oom = "it grew";
+    CHECK_EQ(plain(&w, (struct sk_verdict_task){.id = 5, .begun = true}).what, SK_VERDICT_MEMORY);
+    CHECK_EQ(plain(&w, (struct sk_verdict_task){.id = 6, .begun = true}).what, SK_VERDICT_AGAIN);
+}
+
+TEST(verdict_of_calls) {
+    struct sk_verdict_actor a = {.alive = true, .restarts_left = 1};
+    struct sk_verdict_task t = {.id = 1, .is_call = true, .begun = true};
+    bool charged = sk_verdict_charged(&crashed, &a);
+    CHECK(charged && sk_verdict_restarts(&a, charged));
+    CHECK_EQ(sk_verdict_task(&crashed, &a, charged, &t).rc, SK_EACTOR); /* begun, and may not be repeated */
+    t.begun = false;
+    CHECK_EQ(sk_verdict_task(&crashed, &a, charged, &t).what, SK_VERDICT_AGAIN); /* it waits for the next life */
+    t.no_wait = true;
+    CHECK_EQ(sk_verdict_task(&crashed, &a, charged, &t).rc, SK_EUNAVAIL);
+    a.asked = true; /* who wants a new one makes calls for that */
+    CHECK_EQ(sk_verdict_task(&crashed, &a, charged, &t).what, SK_VERDICT_AGAIN);
+    t.retries_left = 1;
+    t.begun = true;
+    struct sk_verdict v = sk_verdict_task(&crashed, &a, charged, &t);
+    CHECK(v.what == SK_VERDICT_AGAIN && v.attempt && v.charged);
+    a.restarts_left = 0;
+    CHECK(!sk_verdict_restarts(&a, charged));
+    CHECK_EQ(sk_verdict_task(&crashed, &a, charged, &t).rc, SK_EACTOR);
+    CHECK_EQ(sk_verdict_task(&crashed, NULL, false, &t).rc, SK_EACTOR); /* it has ended before its process did */
+    a = (struct sk_verdict_actor){.placed = true};                      /* a constructor that had not begun costs nothing */
+    CHECK(!sk_verdict_charged(&crashed, &a) && sk_verdict_restarts(&a, false));
+    a.begun = true;
+    CHECK(sk_verdict_charged(&crashed, &a) && !sk_verdict_restarts(&a, true));
+}
+
+TEST(verdict_of_memory) {
+    char why[120] = "";
+    struct sk_verdict_stop s = {.n_stops = 1, .max_retries = 3};
+    CHECK(sk_verdict_memory(&s, why, sizeof why));
+    s.n_stops = 2;
+    s.alone = s.beside = true;
+    CHECK(sk_verdict_memory(&s, why, sizeof why)); /* others were beside it: that was not its chance */
+    s.beside = false;
+    CHECK(!sk_verdict_memory(&s, why, sizeof why) && strstr(why, "ran alone"));
+    s = (struct sk_verdict_stop){.n_stops = 3, .max_retries = 3};
+    CHECK(!sk_verdict_memory(&s, why, sizeof why) && strstr(why, "3 times"));
+    s.oom_retries = 3;
+    CHECK(sk_verdict_memory(&s, why, sizeof why));
+    s.oom_retries = -1;
+    CHECK(!sk_verdict_memory(&s, why, sizeof why) && strstr(why, "task_oom_retries is 0"));
+    s.max_retries = 0;
+    CHECK(!sk_verdict_memory(&s, why, sizeof why) && strstr(why, "max_retries is 0"));
+}
+
+TEST(verdict_in_words) {
+    char b[400];
+    struct sk_verdict_worker w = crashed;
+    w.doing = "\nin batch 3";
+    sk_verdict_text(&w, b, sizeof b);
+    CHECK_MSG(!strcmp(b, "worker process 7 was killed by signal 11 (Segmentation fault); peak memory 3 MiB\nin batch 3"), "%s", b);
+    w = (struct sk_verdict_worker){.pid = 7, .status = 3 << 8, .doing = "", .last_words = "Fatal: x"};
+    sk_verdict_text(&w, b, sizeof b);
+    CHECK_MSG(!strcmp(b, "worker process 7 exited with code 3; peak memory 0 MiB\nFatal: x"), "%s", b);
+    w.kill_why = "its actor is dead";
+    sk_verdict_text(&w, b, sizeof b);
+    CHECK_MSG(strstr(b, "was stopped: its actor is dead;"), "%s", b);
+    w.oom = "it had grown";
+    sk_verdict_text(&w, b, sizeof b);
+    CHECK_MSG(strstr(b, "was stopped for memory: it had grown;"), "%s", b);
+    w = (struct sk_verdict_worker){.pid = 7, .status = -1, HARMLESS};
+    sk_verdict_text(&w, b, sizeof b);
+    CHECK_MSG(strstr(b, "disappeared with the fork server;"), "%s", b);
+    CHECK(!sk_verdict_bad_start(&w, 0) && sk_verdict_counts(&w, false));
+    w.status = 256;
+    CHECK(sk_verdict_bad_start(&w, 3));
+    w.refused = true; /* with others the work goes on */
+    CHECK(!sk_verdict_bad_start(&w, 3) && sk_verdict_bad_start(&w, 0) && !sk_verdict_counts(&w, true));
+    w = (struct sk_verdict_worker){.pid = 7, .status = 0, .kill_why = "nobody wants it", HARMLESS}; /* asked to leave, */
+    CHECK(!sk_verdict_counts(&w, false) && sk_verdict_counts(&w, true));
+    w.status = SIGKILL; /* and killed by somebody before it did */
+    CHECK(sk_verdict_counts(&w, false) && sk_verdict_end(&w) == SK_WE_CRASH);
+    sk_verdict_text(&w, b, sizeof b);
+    CHECK_MSG(strstr(b, "was killed by signal 9"), "%s", b);
+    w.killed = true; /* by the engine */
+    CHECK(sk_verdict_end(&w) == SK_WE_KILLED);
+    CHECK(!sk_verdict_counts(&w, false));
+    sk_verdict_text(&crashed, b, 20); /* cut, and ended */
+    CHECK_EQ(strlen(b), 19);
+}
+
+static bool bit(uint32_t *b) {
+    bool is = *b & 1;
+    *b >>= 1;
+    return is;
+}
+
+/* Every combination of what the rules look at. */
+TEST(verdict_every_case) {
+    for (uint32_t bits = 0; bits < 1u << 19; bits++) {
+        uint32_t b = bits;
+        struct sk_verdict_worker w = {.pid = 7, .status = 9, .up = true, HARMLESS};
+        struct sk_verdict_actor a = {0};
+        struct sk_verdict_task t = {.id = 1};
+        w.killed = bit(&b);
+        w.oom = bit(&b) ? "story" : NULL;
+        bool by_task = bit(&b), by_mine = bit(&b);
+        w.kill_task = by_task ? by_mine ? 1 : 2 : 0;
+        bool has_actor = bit(&b);
+        a.alive = bit(&b);
+        a.placed = bit(&b);
+        a.begun = bit(&b);
+        a.no_restart = bit(&b);
+        a.asked = bit(&b);
+        a.restarts_left = bit(&b);
+        a.max_task_retries = bit(&b);
+        uint32_t role = b & 3;
+        b >>= 2;
+        t.is_init = role == 1;
+        t.is_call = role == 2;
+        t.begun = bit(&b);
+        t.cancelled = bit(&b);
+        t.group_gone = bit(&b);
+        t.no_wait = bit(&b);
+        t.retries_left = bit(&b);
+        if (role == 3 || (t.is_init && !has_actor)) continue;
+        bool charged = sk_verdict_charged(&w, has_actor ? &a : NULL), lives = has_actor && sk_verdict_restarts(&a, charged);
+        struct sk_verdict v = sk_verdict_task(&w, has_actor ? &a : NULL, charged, &t);
+        if (charged) CHECK(has_actor && !w.kill_task && (a.alive || a.begun || w.killed));
+        if (charged && !a.restarts_left) CHECK(!lives);
+        if (v.charged) CHECK(v.what == SK_VERDICT_AGAIN && v.attempt && t.begun && (t.retries_left || (t.is_call && lives)));
+        if (v.attempt) CHECK(v.what == SK_VERDICT_AGAIN && t.begun);
+        CHECK_EQ(v.what == SK_VERDICT_CANCELLED, t.cancelled);
+        CHECK_EQ(v.what == SK_VERDICT_WITH_ACTOR, t.is_init && !t.cancelled);
+        CHECK_EQ(v.what == SK_VERDICT_FAIL, v.rc != SK_OK && v.what != SK_VERDICT_CANCELLED && v.what != SK_VERDICT_MEMORY);
+        if (t.is_call && !t.cancelled && !lives) CHECK(v.what == SK_VERDICT_FAIL && v.rc == (w.oom ? SK_EOOM : SK_EACTOR));
+        if (t.is_call && v.what == SK_VERDICT_AGAIN) CHECK(lives && (!t.begun || !charged || t.retries_left));
+        if (role == 0 && !t.begun && !t.cancelled) CHECK(v.what == SK_VERDICT_AGAIN && !v.attempt && !v.charged);
+        if (role == 0 && v.what == SK_VERDICT_FAIL) CHECK(t.begun && (v.rc == SK_EGROUP ? t.group_gone : !t.retries_left));
+        if (role == 0 && v.what == SK_VERDICT_MEMORY) CHECK(t.begun && w.oom && (!w.kill_task || w.kill_task == t.id));
+    }
+}
+
+/* Lives of tasks under deaths of all kinds: each ends, no retry is spent on what had not begun, and a task runs at most once more than it has retries, not
+ * counting deaths that were another's. */
+TEST(verdict_lives_end) {
+    for (int round = 0; round < test_rounds(20000); round++) {
+        struct sk_verdict_task t = {.id = 1, .retries_left = (int32_t)test_below(4)};
+        const int32_t retries = t.retries_left;
+        uint32_t n_begun = 0, n_others = 0, n_stops = 0, deaths = 0;
+        bool over = false, alone = false;
+        while (!over) {
+            struct sk_verdict_worker w = {.pid = 7, .status = 9, .up = true, HARMLESS};
+            CHECK_MSG(++deaths < 1000, "a task does not end");
+            t.begun = test_below(2);
+            w.killed = test_below(2);
+            w.kill_task = w.killed ? test_below(3) : 0;
+            w.oom = w.kill_task != 2 && test_below(4) == 0 ? "story" : NULL;
+            n_begun += t.begun;
+            struct sk_verdict v = sk_verdict_task(&w, NULL, false, &t);
+            if (v.charged) CHECK(t.retries_left-- > 0);
+            if (v.what == SK_VERDICT_AGAIN) n_others += t.begun && w.kill_task == 2;
+            over = v.what == SK_VERDICT_FAIL;
+            if (v.what == SK_VERDICT_MEMORY) {
+                char why[100];
+                struct sk_verdict_stop s = {.n_stops = ++n_stops, .max_retries = retries, .alone = alone, .beside = test_below(2)};
+                over = !sk_verdict_memory(&s, why, sizeof why);
+                CHECK(!over || n_stops > 1 || retries == 0);
+                alone = true;
+            }
+        }
+        CHECK(n_stops <= 3);
+        CHECK_MSG(n_begun <= 1 + (uint32_t)retries + n_others + n_stops, "%u runs with %d retries", n_begun, retries);
+    }
+}

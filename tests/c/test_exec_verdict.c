@@ -1,0 +1,67 @@
+/* test_exec_verdict.c - what becomes of a run when something in it fails. */
+#include "exec/verdict.h"
+#include "test.h"
+
+TEST(tasks_survive_three_deaths_or_what_was_said) {
+    struct sk_node_desc d = {0};
+    CHECK_EQ(sk_exec_retries(&d), 3);
+    d.retries = (struct sk_times){.given = true, .n = 0};
+    CHECK_EQ(sk_exec_retries(&d), 0);
+    d.retries.n = -1;
+    CHECK_EQ(sk_exec_retries(&d), -1);
+}
+
+TEST(actors_are_started_again_for_ever_and_their_calls_three_times) {
+    struct sk_node_desc d = {.pool_max = 2};
+    CHECK_EQ(sk_exec_restarts(&d), -1);
+    CHECK_EQ(sk_exec_retries(&d), 3);
+    d.restarts = (struct sk_times){.given = true, .n = 5};
+    CHECK_EQ(sk_exec_restarts(&d), 5);
+    CHECK_EQ(sk_exec_retries(&d), 3);
+    d.restarts.n = 0; /* nobody is there to try again */
+    CHECK_EQ(sk_exec_restarts(&d), 0);
+    CHECK_EQ(sk_exec_retries(&d), 0);
+    d.retries = (struct sk_times){.given = true, .n = 7};
+    CHECK_EQ(sk_exec_retries(&d), 7);
+}
+
+TEST(bad_rows_up_to_the_number) {
+    struct sk_exec_conf c = {.max_bad_rows = 5};
+    struct sk_faults f = {0};
+    CHECK(sk_exec_bad_rows(&c, &f, 3));
+    CHECK(sk_exec_bad_rows(&c, &f, 2));
+    CHECK(!sk_exec_bad_rows(&c, &f, 1));
+    CHECK_EQ(f.bad_rows, 6);
+    c.max_bad_rows = -1;
+    CHECK(sk_exec_bad_rows(&c, &f, 1000));
+    c.max_bad_rows = 0;
+    f = (struct sk_faults){0};
+    CHECK(!sk_exec_bad_rows(&c, &f, 1));
+}
+
+TEST(failed_tasks_up_to_the_number) {
+    struct sk_exec_conf c = {.max_errored_blocks = 1};
+    struct sk_node_desc d = {0};
+    struct sk_faults f = {0};
+    CHECK(sk_exec_failed(&c, &f, &d, SK_ETASK).left_out);
+    CHECK(!sk_exec_failed(&c, &f, &d, SK_ETASK).left_out);
+    CHECK_EQ(f.errored_blocks, 1); /* the one that ends the run is not among those that were left out */
+    c.max_errored_blocks = -1;
+    CHECK(sk_exec_failed(&c, &f, &d, SK_ETASK).left_out);
+    c.max_errored_blocks = 0;
+    f = (struct sk_faults){0};
+    CHECK(!sk_exec_failed(&c, &f, &d, SK_ETASK).left_out);
+}
+
+TEST(an_actor_that_is_not_started_again_is_gone) {
+    struct sk_exec_conf c = {.max_errored_blocks = -1};
+    struct sk_node_desc d = {.pool_max = 1};
+    struct sk_faults f = {0};
+    CHECK(!sk_exec_failed(&c, &f, &d, SK_EACTOR).actor_dead); /* started again for ever */
+    d.restarts = (struct sk_times){.given = true, .n = 2};
+    CHECK(sk_exec_failed(&c, &f, &d, SK_EACTOR).actor_dead);
+    CHECK(sk_exec_failed(&c, &f, &d, SK_EOOM).actor_dead);
+    CHECK(!sk_exec_failed(&c, &f, &d, SK_ETASK).actor_dead); /* its batch failed, and it lives */
+    d.restarts.n = -1;
+    CHECK(!sk_exec_failed(&c, &f, &d, SK_EACTOR).actor_dead);
+}
