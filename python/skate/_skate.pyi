@@ -24,6 +24,7 @@ class ObjectRef(Generic[T_co]):
     def hex(self) -> str: ...  # 56 hex digits as in Ray, our 64-bit id at the end
     def binary(self) -> bytes: ...  # 28 bytes
     def is_nil(self) -> bool: ...
+    def _number(self) -> int: ...  # of the object in its engine; 0 of a reference that was made from bytes
     def _task_number(self) -> int: ...  # of the task that makes it; 0 when not known here
     def __await__(self) -> Generator[Any, None, T_co]: ...
     def future(self) -> Future[T_co]: ...
@@ -98,6 +99,7 @@ def set_hooks(**hooks: Callable[..., Any]) -> None:
     dumps_error(exc, function_name, attempt) -> bytes  the user's exception with its traceback text, at most SK_ERROR_VALUE_MAX bytes
     load_error(kind, bytes) -> BaseException  for errors of user code (0xE1: task, 0xE2: constructor of an actor)
     load_block(schema_capsule, array_capsule) -> pyarrow.RecordBatch
+    merge(batches) -> pyarrow.RecordBatch     one batch of all rows, where blocks cannot be joined by their buffers (set by skate.data.worker.stage)
     dump_function(fn) -> bytes                cloudpickle, with the three-line error for what cannot be sent
     load_function(bytes) -> callable
     check_call(func, skip, args, kwargs)      raises the TypeError of a call that does not fit its function
@@ -124,7 +126,7 @@ def get_each(refs: Sequence[ObjectRef[Any]]) -> list[tuple[bool, Any]]: ...  # (
 def wait(refs: list[T], num_returns: int, timeout: float | None) -> tuple[list[T], list[T]]: ...
 def cancel(ref: ObjectRef[Any] | ObjectRefGenerator[Any], force: bool, recursive: bool) -> None: ...
 def borrowed(number: int) -> Any:
-    """In a worker: the value of an object that another process holds; ObjectLostError when nobody does. number: the last 16 digits of ObjectRef.hex()."""
+    """In a worker: the value of an object that another process holds; ObjectLostError when nobody does. number: ObjectRef._number()."""
 
 def exists(number: int) -> bool: ...  # in a worker: whether anybody holds that object
 def own(data: Any) -> Any:
@@ -146,6 +148,9 @@ def block_nbytes(batch: Any) -> int: ...
 def crc32c(data: Any) -> int: ...
 def text_objects(out: Any, binary: bool, wide: bool, at: int, valid: Any, offsets: Any, data: Any) -> None:
     """Fills a list or object array of None with the str (bytes) of an Arrow column that begins at row `at` of its buffers; wide: 8-byte offsets."""
+
+def sum_halves(values: Any) -> tuple[int, int]:
+    """(high, low) of a contiguous array of int64 or uint64, whose sum is high * 2**32 + low."""
 
 def same_objects(a: Any, b: Any) -> bool:
     """Whether two object arrays hold the very same objects in the same order."""
@@ -245,7 +250,7 @@ class Plan:
 
 class Exec:
     """Exec(plan, root, conf): starts the run. conf keys: policy, memory_bytes, target_max_bytes, target_min_bytes, consumer_blocks, preserve_order,
-    run_stage, stage_init, stage_call (the three Python functions that run stages; see skate/data/stage.py)."""
+    run_stage, stage_init, stage_call (the three Python functions that run stages; see skate/data/worker/entry.py)."""
     def __init__(self, plan: Plan, root: int, conf: dict[str, Any]) -> None: ...
     def next(self, timeout: float | None = None) -> tuple[ObjectRef[Any], int, int, int] | None:
         """(block, first row, rows, bytes), None at the end; raises GetTimeoutError, or the job's failure (the user's own exception first)."""
@@ -281,7 +286,9 @@ def async_yield(call: Any, value: Any) -> bool: ...  # False: nobody wants more
 def fault(text: str | None) -> None: ...  # sets fault points of this process, for tests
 def current_function() -> Any: ...  # what the current task runs; for a method (class, name); None outside of tasks
 def weak_token(actor: int) -> ActorToken: ...  # not counted, `ready` is None: of get_actor() and current_actor
-def doing(text: str) -> None: ...  # what this worker has in hand, for the message about its death
+def doing(
+    label: str, what: str = "", first: int = 0, last: int = -1, source: str = "", row: int | None = None, task: int | None = None, /
+) -> None: ...  # what this worker has in hand, for the message about its death: "label: what first..last, row ... of source (task ...)"
 def crash_fd() -> int: ...  # where a crash handler may write in a worker; -1 elsewhere
 def serve() -> bool:
     """Fork server and workers: first call of skate._worker_main. Returns False when this process is none."""

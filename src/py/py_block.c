@@ -49,15 +49,14 @@ static int plan_batch(struct py_state *st, struct blockout *o) {
     return -1;
 }
 
-/* What cannot be joined becomes one batch. */
+/* What cannot be joined here becomes one batch by the merge hook. */
 static int concatenate(struct py_state *st, struct blockout *o) {
-    PyObject *list = PyList_New(0), *ops = PyImport_ImportModule("skate.data.ops");
-    bool ok = list && ops;
+    PyObject *list = st->hook_merge ? PyList_New(0) : PyErr_Format(PyExc_RuntimeError, "the merge hook is not set");
+    bool ok = list != NULL;
     for (Py_ssize_t i = 0; ok && i < PyList_GET_SIZE(o->parts); i++)
         ok = PyList_Append(list, out_of(PyList_GET_ITEM(o->parts, i))->batch) == 0;
-    if (ok) o->batch = PyObject_CallMethod(ops, "merge", "O", list);
+    if (ok) o->batch = PyObject_CallOneArg(st->hook_merge, list);
     Py_XDECREF(list);
-    Py_XDECREF(ops);
     if (!o->batch) return -1;
     Py_CLEAR(o->parts);
     return plan_batch(st, o);
@@ -105,6 +104,7 @@ int py_block_encode(struct py_state *st, PyObject *batch, struct py_enc *e, stru
     }
     e->gen = st->gen;
     const struct sk_block_plan *plan = out_of(out)->plan;
+    SK_ASSERT(plan);
     struct sk_block_sizes size = sk_block_plan_sizes(plan);
     sk_rc rc;
     PY_DROP(st)
@@ -197,7 +197,7 @@ out:
     return r;
 }
 
-/* ---- BlockOut, put_block, block_nbytes --------------------------------------------------------------------------------------------- */
+/* ---- BlockOut, block_nbytes --------------------------------------------------------------------------------------------- */
 
 static int blockout_init(PyObject *o, PyObject *args, PyObject *kw) {
     static char *names[] = {"batch", "bad", NULL};
@@ -268,19 +268,6 @@ int py_block_types(PyObject *module, struct py_state *st) {
     return st->blockout_type ? PyModule_AddType(module, st->blockout_type) : -1;
 }
 
-static PyObject *m_put_block(PyObject *module, PyObject *batch) {
-    struct py_state *st = PyModule_GetState(module);
-    struct py_enc e;
-    struct sk_payload p;
-    struct sk_block_sizes size;
-    sk_oid id = {0};
-    PY_ERR(err);
-    if (py_ensure(st) < 0 || py_block_encode(st, batch, &e, &size) < 0 || py_enc_payload(st, &e, NULL, 0, &p) < 0) return NULL;
-    py_enc_taken(&e);
-    sk_rc rc = st->engine->ops->put(st->engine, &p, &id, &err);
-    return rc == SK_OK ? py_ref_new(st, id, (sk_tid){0}) : py_raise(st, rc, &err);
-}
-
 static PyObject *m_crc32c(PyObject *module, PyObject *bytes) {
     (void)module;
     Py_buffer b;
@@ -297,7 +284,6 @@ static PyObject *m_block_nbytes(PyObject *module, PyObject *batch) {
 }
 
 PyMethodDef py_block_methods[] = {
-    {"put_block", m_put_block, METH_O, "A record batch as a block object."},
     {"crc32c", m_crc32c, METH_O, "CRC-32C (Castagnoli) of bytes."},
     {"block_nbytes", m_block_nbytes, METH_O, "Data bytes of a record batch, as a block would hold them."},
     {NULL, NULL, 0, NULL},

@@ -1,72 +1,11 @@
 /* py_decode.c - bytes to Python values, the other half of py_encode.c.
  *
- * Large values are not copied: buffers are read-only views over an exporter (_Buf) that owns the engine's view until the last array dies.
+ * Large values are not copied: buffers are read-only views over an exporter (py_buf.c) that owns the engine's view until the last array dies.
  * Invariant: what a reader gets can never be written to through us. Cost: 20-60 ns for a scalar, 0.5 us an array, else pickle's. */
 #include "base/wire.h"
 #include "exec/exec.h"
+#include "base/copy.h"
 #include "py/py_int.h"
-
-/* ---- the exporter ------------------------------------------------------------------------------------------------------------------------ */
-
-struct buf { /* read-only bytes: of a view that it owns, or of another object */
-    PyObject_HEAD const uint8_t *p;
-    size_t n;
-    PyObject *base; /* or NULL: */
-    struct sk_view view;
-    uint32_t gen;
-};
-
-static PyObject *buf_new(struct py_state *st, const uint8_t *p, size_t n, PyObject *base) {
-    struct buf *b = PyObject_New(struct buf, st->buf_type);
-    if (!b) return NULL;
-    b->p = p;
-    b->n = n;
-    b->base = Py_XNewRef(base);
-    b->view.token = 0;
-    b->gen = st->gen;
-    return (PyObject *)b;
-}
-
-PyObject *py_buf_of_view(struct py_state *st, const struct sk_view *v, struct py_keep *k) {
-    struct buf *b = (struct buf *)(void *)buf_new(st, v->data, v->len, NULL);
-    if (!b) return NULL;
-    b->view = k->task ? sk_task_keep_arg(k->task, k->arg) : *v;
-    b->base = NULL;
-    k->taken = true;
-    return (PyObject *)b;
-}
-
-static void buf_dealloc(PyObject *o) {
-    struct buf *b = (struct buf *)(void *)o;
-    PyTypeObject *type = Py_TYPE(o);
-    struct py_state *st = py_state_of(type);
-    if (b->base) Py_DECREF(b->base);
-    else if (st && st->engine && b->gen == st->gen && !st->closing) /* else: the engine left the bytes mapped (engine.h, rule 7) */
-        st->engine->ops->view_release(st->engine, &b->view);
-    PyObject_Free(o);
-    Py_DECREF(type);
-}
-
-static int buf_getbuffer(PyObject *o, Py_buffer *view, int flags) {
-    struct buf *b = (struct buf *)(void *)o;
-    return PyBuffer_FillInfo(view, o, (void *)(uintptr_t)b->p, (Py_ssize_t)b->n, 1, flags);
-}
-
-static PyType_Slot buf_slots[] = {
-    {Py_tp_dealloc, buf_dealloc},
-    {Py_bf_getbuffer, buf_getbuffer},
-    {Py_tp_doc, "Read-only bytes of an object."},
-    {0, NULL},
-};
-static PyType_Spec buf_spec = {"skate._skate._Buf", sizeof(struct buf), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
-                               buf_slots};
-
-int py_decode_types(PyObject *module, struct py_state *st) {
-    st->buf_type = (PyTypeObject *)PyType_FromModuleAndSpec(module, &buf_spec, NULL);
-    return st->buf_type ? 0 : -1;
-}
-
-/* ---- values out -------------------------------------------------------------------------------------------------------------------------- */
 
 static PyObject *corrupt(struct py_state *st, const struct sk_view *v) {
     struct sk_err err;
@@ -118,7 +57,7 @@ static PyObject *dec_ndarray(struct py_state *st, const struct sk_view *v, struc
     }
     if (v->len > SK_INLINE_MAX) {
         PyObject *root = py_buf_of_view(st, v, k);
-        base = root ? buf_new(st, v->data + at, v->len - at, root) : NULL;
+        base = root ? py_buf_new(st, v->data + at, v->len - at, root) : NULL;
         Py_XDECREF(root);
     } else {
         base = PyBytes_FromStringAndSize((const char *)v->data + at, (Py_ssize_t)(v->len - at));
@@ -150,12 +89,12 @@ static PyObject *dec_oob(struct py_state *st, const struct sk_view *v, struct py
             corrupt(st, v);
             goto out;
         }
-        PyObject *b = buf_new(st, data + row[0], row[1], root), *m = b ? PyMemoryView_FromObject(b) : NULL;
+        PyObject *b = py_buf_new(st, data + row[0], row[1], root), *m = b ? PyMemoryView_FromObject(b) : NULL;
         Py_XDECREF(b);
         if (!m) goto out;
         PyTuple_SET_ITEM(bufs, (Py_ssize_t)i, m);
     }
-    if (bufs && (pickle = buf_new(st, data + head_n, pickle_n, root))) r = py_loads(st, pickle, bufs);
+    if (bufs && (pickle = py_buf_new(st, data + head_n, pickle_n, root))) r = py_loads(st, pickle, bufs);
 out:
     Py_XDECREF(pickle);
     Py_XDECREF(bufs);
@@ -220,7 +159,7 @@ static PyObject *dec_bytes(struct py_state *st, const struct sk_view *v) {
     PyObject *b = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)v->len);
     if (b) {
         char *dst = PyBytes_AS_STRING(b);
-        py_copy_hint(dst, v->len);
+        sk_copy_hint(dst, v->len);
         PY_DROP(st)
         py_copy(st, NULL, dst, v->data, v->len);
         PY_TAKE(st)
@@ -248,7 +187,7 @@ PyObject *py_decode(struct py_state *st, const struct sk_view *v, struct py_keep
     case PY_STR: return PyUnicode_DecodeUTF8((const char *)v->data, (Py_ssize_t)v->len, NULL);
     case PY_BYTES: return dec_bytes(st, v);
     case PY_PICKLE: {
-        PyObject *m = buf_new(st, v->data, v->len, Py_None), *r = m ? py_loads(st, m, NULL) : NULL;
+        PyObject *m = py_buf_new(st, v->data, v->len, Py_None), *r = m ? py_loads(st, m, NULL) : NULL;
         Py_XDECREF(m); /* the unpickler keeps nothing of its input */
         return r;
     }

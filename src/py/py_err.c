@@ -85,7 +85,8 @@ static void short_story(struct py_state *st, char *msg) {
     if (left_out) snprintf(out, 8, "\n  ..."); /* the lines left out are longer */
 }
 
-PyObject *py_error_new(struct py_state *st, sk_rc rc, const char *msg) {
+/* The exception object, or NULL with another one set. */
+static PyObject *error_new(struct py_state *st, sk_rc rc, const char *msg) {
     PyObject *cls = class_of(st, rc);
     if (!cls) return NULL;
     char story[2048];
@@ -120,7 +121,7 @@ PyObject *py_raise(struct py_state *st, sk_rc rc, const struct sk_err *err) {
     char buf[400];
     const char *msg = err && err->msg[0] ? err->msg : sk_rc_name(rc);
     if (rc == SK_ECLOSED && (st->stray || (st->forked_from && !st->engine))) msg = of_parent(st, buf, sizeof buf);
-    PyObject *e = py_error_new(st, rc, msg);
+    PyObject *e = error_new(st, rc, msg);
     if (e) {
         PyErr_SetObject((PyObject *)Py_TYPE(e), e);
         Py_DECREF(e);
@@ -137,7 +138,7 @@ void py_raise_value(struct py_state *st, const struct sk_view *v) {
         size_t n = SK_MIN(v->len - 4, sizeof msg - 1);
         memcpy(msg, v->data + 4, n);
         msg[n] = 0;
-        e = py_error_new(st, code, msg);
+        e = error_new(st, code, msg);
     } else if (st->hook_load_error) {
         PyObject *kind = PyLong_FromUnsignedLong(v->kind);
         PyObject *bytes = PyBytes_FromStringAndSize((const char *)v->data, (Py_ssize_t)v->len);

@@ -4,7 +4,7 @@
  * user frees. Shutdown stops every run before it closes the engine. */
 #include "base/clock.h"
 #include "exec/exec.h"
-#include "py/py_int.h"
+#include "py/py_fields.h"
 
 struct py_exec {
     PyObject_HEAD struct sk_exec *x; /* NULL: stopped */
@@ -41,6 +41,7 @@ static void stop(struct py_exec *e) {
     if (!e->x || e->users) return;
     keep_last(e);
     struct sk_exec *x = e->x;
+    SK_ASSERT(e->x && !e->users);
     e->x = NULL; /* nobody gets in any more */
     unlink_exec(e);
     struct py_state *st = e->st;
@@ -73,68 +74,66 @@ void py_exec_stop_all(struct py_state *st) /* closing: nobody is inside */
 
 /* ---- start ----------------------------------------------------------------------------------------------------------------------------- */
 
-static PyObject *conf_item(PyObject *conf, const char *key) {
-    PyObject *v = PyDict_GetItemString(conf, key);
-    return v == Py_None ? NULL : v;
-}
+struct given { /* Exec's conf; borrowed */
+    const char *policy;
+    PyObject *run_stage, *stage_init, *stage_call, *skip_units;
+    uint64_t memory_bytes, target_max_bytes, target_min_bytes, most_cpu_e4, most_gpu_e4;
+    int64_t max_bad_rows, max_errored_blocks;
+    uint32_t consumer_blocks;
+    bool preserve_order;
+};
 
-static int conf_u64(PyObject *conf, const char *key, uint64_t *out) {
-    PyObject *v = conf_item(conf, key);
-    if (!v) return 0;
-    unsigned long long n = PyLong_AsUnsignedLongLong(v);
-    if (n == (unsigned long long)-1 && PyErr_Occurred()) return -1;
-    *out = n;
-    return 0;
-}
+#define F(...) PY_FIELD(struct given, __VA_ARGS__)
 
-static int conf_i64(PyObject *conf, const char *key, int64_t *out) {
-    PyObject *v = conf_item(conf, key);
-    if (!v) return 0;
-    long long n = PyLong_AsLongLong(v);
-    if (n == -1 && PyErr_Occurred()) return -1;
-    *out = n;
-    return 0;
-}
+static const struct py_field field[] = {
+    F("policy", TEXT, policy),
+    F("run_stage", OBJECT, run_stage),
+    F("stage_init", OBJECT, stage_init),
+    F("stage_call", OBJECT, stage_call),
+    F("skip_units", OBJECT, skip_units, .of = &PyBytes_Type),
+    F("memory_bytes", U64, memory_bytes),
+    F("target_max_bytes", U64, target_max_bytes),
+    F("target_min_bytes", U64, target_min_bytes),
+    F("most_cpu_e4", U64, most_cpu_e4),
+    F("most_gpu_e4", U64, most_gpu_e4),
+    F("max_bad_rows", I64, max_bad_rows),
+    F("max_errored_blocks", I64, max_errored_blocks),
+    F("consumer_blocks", U32, consumer_blocks),
+    F("preserve_order", BOOL, preserve_order, .otherwise = true),
+};
+static const struct py_fields fields = {"Exec", SK_COUNT(field), 0, field};
 
-static int conf_fn(struct py_state *st, PyObject *conf, const char *key, bool method, sk_fid *out) {
-    PyObject *fn = conf_item(conf, key), *def, *name;
+static int define(struct py_state *st, PyObject *fn, bool method, sk_fid *out) {
     if (!fn) return 0;
-    name = PyObject_GetAttrString(fn, "__name__");
-    if (!name) return -1;
-    def = method ? PyUnicode_AsUTF8String(name) : PyObject_CallOneArg(st->hook_dump_function, fn);
+    PyObject *name = PyObject_GetAttrString(fn, "__name__"), *def = NULL;
+    if (name) def = method ? PyUnicode_AsUTF8String(name) : PyObject_CallOneArg(st->hook_dump_function, fn);
     int r = def ? py_define(st, def, name, method, out) : -1;
     Py_XDECREF(def);
-    Py_DECREF(name);
+    Py_XDECREF(name);
     return r;
 }
 
-static int conf_read(struct py_state *st, PyObject *conf, struct sk_exec_conf *c) {
-    uint64_t blocks = 0;
-    c->store_bytes = st->store_bytes;
-    c->target_max_bytes = 16u << 20;
-    c->target_min_bytes = 1u << 20;
-    c->preserve_order = true;
-    PyObject *policy = conf_item(conf, "policy"), *order = conf_item(conf, "preserve_order"), *skip = conf_item(conf, "skip_units");
-    if (policy && !(c->policy = PyUnicode_AsUTF8(policy))) return -1;
-    if (order) c->preserve_order = PyObject_IsTrue(order) == 1;
-    if (conf_u64(conf, "memory_bytes", &c->memory_bytes) < 0 || conf_u64(conf, "target_max_bytes", &c->target_max_bytes) < 0 ||
-        conf_u64(conf, "target_min_bytes", &c->target_min_bytes) < 0 || conf_i64(conf, "max_bad_rows", &c->max_bad_rows) < 0 ||
-        conf_i64(conf, "max_errored_blocks", &c->max_errored_blocks) < 0 || conf_u64(conf, "most_cpu_e4", &c->most_cpu_e4) < 0 ||
-        conf_u64(conf, "most_gpu_e4", &c->most_gpu_e4) < 0 || conf_u64(conf, "consumer_blocks", &blocks) < 0 ||
-        conf_fn(st, conf, "run_stage", false, &c->run_stage) < 0 || conf_fn(st, conf, "stage_init", false, &c->stage_init) < 0 ||
-        conf_fn(st, conf, "stage_call", true, &c->stage_call) < 0)
-        return -1;
-    c->consumer_blocks = (uint32_t)blocks;
-    if (skip) {
-        if (!PyBytes_Check(skip)) {
-            PyErr_SetString(PyExc_TypeError, "skip_units must be bytes, one a unit");
-            return -1;
-        }
+static int conf_read(struct py_state *st, PyObject *conf, struct given *g, struct sk_exec_conf *c) {
+    if (py_fields_read(&fields, NULL, conf, g) < 0) return -1;
+    *c = (struct sk_exec_conf){.policy = g->policy,
+                               .memory_bytes = g->memory_bytes,
+                               .target_max_bytes = g->target_max_bytes,
+                               .target_min_bytes = g->target_min_bytes,
+                               .most_cpu_e4 = g->most_cpu_e4,
+                               .most_gpu_e4 = g->most_gpu_e4,
+                               .max_bad_rows = g->max_bad_rows,
+                               .max_errored_blocks = g->max_errored_blocks,
+                               .consumer_blocks = g->consumer_blocks,
+                               .preserve_order = g->preserve_order};
+    if (g->skip_units) { /* a byte a unit */
         c->keep_units = true;
-        c->skip_units = (const uint8_t *)PyBytes_AS_STRING(skip);
-        c->n_skip = (uint32_t)PyBytes_GET_SIZE(skip);
+        c->skip_units = (const uint8_t *)PyBytes_AS_STRING(g->skip_units);
+        c->n_skip = (uint32_t)PyBytes_GET_SIZE(g->skip_units);
     }
-    return 0;
+    return define(st, g->run_stage, false, &c->run_stage) < 0 || define(st, g->stage_init, false, &c->stage_init) < 0 ||
+                   define(st, g->stage_call, true, &c->stage_call) < 0
+               ? -1
+               : 0;
 }
 
 static PyObject *exec_new(PyTypeObject *type, PyObject *args, PyObject *kw) {
@@ -142,20 +141,21 @@ static PyObject *exec_new(PyTypeObject *type, PyObject *args, PyObject *kw) {
     struct py_state *st = py_state_of(type);
     PyObject *plan, *conf;
     unsigned root;
-    struct sk_exec_conf c = {0};
+    struct given g;
+    struct sk_exec_conf c;
     const struct sk_plan *p;
     PY_ERR(err);
     if (!PyArg_ParseTupleAndKeywords(args, kw, "O!IO!:Exec", names, st->plan_type, &plan, &root, &PyDict_Type, &conf) ||
         py_ensure(st) < 0 || !(p = py_plan_get(st, plan)))
         return NULL;
     if (root >= sk_plan_n_nodes(p)) return PyErr_Format(PyExc_ValueError, "there is no node %u", root);
-    if (conf_read(st, conf, &c) < 0) return NULL;
+    if (conf_read(st, conf, &g, &c) < 0) return NULL;
     struct py_exec *e = (struct py_exec *)(void *)type->tp_alloc(type, 0);
     if (!e) return NULL;
     e->st = st;
     e->plan = Py_NewRef(plan);
     e->functions = Py_NewRef(conf);
-    e->skip = Py_XNewRef(conf_item(conf, "skip_units"));
+    e->skip = Py_XNewRef(g.skip_units);
     sk_rc rc;
     PY_DROP(st)
     rc = sk_exec_start(st->engine, p, root, &c, &e->x, &err);
@@ -232,6 +232,7 @@ static PyObject *exec_next(PyObject *self, PyObject *const *args, Py_ssize_t n) 
         PY_DROP(st)
         rc = sk_exec_next(e->x, SK_MIN(deadline, now + PY_SLICE_NS), &b, &bad, &err);
         PY_TAKE(st)
+        SK_ASSERT(e->users);
         e->users--;
         if (rc == SK_ETIMEOUT && PyErr_CheckSignals() < 0) return NULL;
     }
@@ -272,6 +273,7 @@ static PyObject *exec_await_actors(PyObject *self, PyObject *seconds) {
         PY_DROP(st)
         rc = sk_exec_await_actors(e->x, SK_MIN(deadline, now + PY_SLICE_NS), &err);
         PY_TAKE(st)
+        SK_ASSERT(e->users);
         e->users--;
         if (e->stop_wanted && e->x && !e->users) stop(e);
         if (rc == SK_OK) Py_RETURN_TRUE;

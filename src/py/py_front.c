@@ -1,6 +1,6 @@
 /* py_front.c - the front: functions and generators that users call and that Python code of skate implements. What they raise shows the user's frames only.
  *
- * An error of the user's function has a traceback of its own, made where it ran; the frames between the user's call and the engine (dataset.py, execute.py, ...) say nothing
+ * An error of the user's function has a traceback of its own, made where it ran; the frames between the user's call and the engine (dataset.py, run/execute.py, ...) say nothing
  * about it. A Python function cannot leave its own frame out of a traceback; a C function has none. So front(function) is a method that calls it, and what comes
  * back as a generator goes on in a FrontIter.
  *

@@ -14,9 +14,21 @@
 #include "base/map.h"
 #include "base/mem.h"
 #include "base/vec.h"
+#include "engine/actors.h"
+#include "engine/conf.h"
+#include "engine/custom.h"
 #include "engine/engine.h"
+#include "engine/envs.h"
+#include "engine/groups.h"
+#include "engine/host.h"
+#include "engine/state.h"
+#include "engine/streams.h"
+#include "engine/usage.h"
+#include "engine/watch.h"
+#include "engine/windows.h"
+#include "engine/worker.h"
 
-/* Kinds of values (engine.h leaves them to us). 0x40.. belongs to exec.h. */
+/* Kinds of values (value.h leaves them to us). 0x40.. belongs to exec.h. */
 enum {
     PY_NONE = 1,
     PY_TRUE,
@@ -39,6 +51,7 @@ enum {
     X(dumps_error)   \
     X(load_error)    \
     X(load_block)    \
+    X(merge)         \
     X(dump_function) \
     X(load_function) \
     X(note)          \
@@ -46,16 +59,6 @@ enum {
     X(auto_init)     \
     X(run_coroutine) \
     X(serve_async) X(start_async) X(leave) X(apply_env) X(set_gpus) X(check_call) X(ref_await) X(ref_future) X(idle) X(named)
-
-struct py_fn { /* worker side: a definition, its callable once it was needed */
-    sk_fid id;
-    char *name;
-    void *def;
-    size_t def_n;
-    PyObject *callable; /* function or class; for a method: its name (str), or what every actor has: a function of (instance, ...) */
-    PyObject *retry_on; /* tuple of classes: only these exceptions are worth another run; NULL: all */
-    uint32_t around;    /* number of the surroundings that it runs in; 0: those that the worker began with */
-};
 
 struct py_ref;
 struct py_exec;
@@ -94,9 +97,8 @@ struct py_state {
         uint32_t tick;     /* how often they were seen to be others */
         uint32_t content;  /* number of what there is, the same for the same (surroundings.py); in a worker: of what it has put on */
         uint32_t arrived;  /* in a worker: that of the definition that was loaded last; 0: it came without */
-    } around;              /* see is_prepared() in py_task.c */
+    } around;              /* see py_template_is_prepared() */
     PyObject *dtype[128];  /* by struct character */
-    uint64_t store_bytes;  /* of the open engine, in a driver */
     struct py_exec *execs; /* runs that are not stopped */
     struct sk_runner runner;
     struct sk_map fns;     /* fid -> py_fn */
@@ -126,23 +128,33 @@ static inline struct py_state *py_state_of(PyTypeObject *t) { return PyType_GetM
     name.code = 0;      \
     name.msg[0] = 0
 
-/* ---- module.c */
+/* ---- py_open.c */
 int py_ensure(struct py_state *st); /* an engine is open (opens the default one in a driver): 0, or -1 with an exception */
 
 /* Code of the user's (a __reduce__, another thread while the GIL was free) may have shut the engine down: to be asked again after it ran. */
 static inline bool py_open(const struct py_state *st, uint32_t gen) { return st->engine && st->gen == gen && !st->closing; }
-bool py_gone(struct py_state *st, uint32_t gen); /* py_store.c: it is not open any more; with an exception */
+bool py_gone(struct py_state *st, uint32_t gen);                                         /* it is not open any more; with an exception */
 static inline void py_view_release(struct py_state *st, uint32_t gen, struct sk_view *v) /* a closed engine has no views */
 {
     if (SK_LIKELY(py_open(st, gen))) st->engine->ops->view_release(st->engine, v);
 }
 
+/* ---- py_conf.c */
+struct py_conf { /* everything that sk_engine_conf points to */
+    struct sk_engine_conf c;
+    const struct sk_engine_class *cls;
+    const char **argv, **env, **dirs, **names;
+    int64_t *more;
+};
+int py_conf_read(struct py_conf *k, struct py_state *st,
+                 PyObject *dict); /* borrows from the dict; -1 with an exception, and nothing to free */
+void py_conf_free(struct py_conf *k);
+
 /* ---- py_err.c */
 PyObject *py_raise(struct py_state *st, sk_rc rc, const struct sk_err *err); /* always NULL */
 PyObject *py_class(struct py_state *st, const char *name);                   /* of skate.exceptions; a new reference, or NULL */
 void py_raise_class(struct py_state *st, const char *name, const char *msg);
-PyObject *py_error_new(struct py_state *st, sk_rc rc, const char *msg); /* the exception object, or NULL with another one set */
-void py_raise_value(struct py_state *st, const struct sk_view *v);      /* raises what an error value says */
+void py_raise_value(struct py_state *st, const struct sk_view *v); /* raises what an error value says */
 /* Moves the current exception into *err (for runner functions); clears it. */
 sk_rc py_to_err(struct sk_err *err, const char *what);
 
@@ -167,18 +179,21 @@ struct py_ref {
 };
 PyObject *py_ref_new(struct py_state *st, sk_oid id, sk_tid task); /* takes the reference, also when it fails */
 static inline bool py_ref_check(struct py_state *st, PyObject *o) { return Py_TYPE(o) == st->ref_type; }
-PyObject *py_gen_new(struct py_state *st, sk_tid task);
-bool py_gen_stream(struct py_state *st, PyObject *gen, sk_tid *out); /* false: it was read to its end; or with an exception */
 int py_ref_types(PyObject *module, struct py_state *st);
 bool py_ref_alive(struct py_state *st, PyObject *ref); /* of the engine that is open; else false with RaySystemError */
 
+/* ---- py_gen.c */
+PyObject *py_gen_new(struct py_state *st, sk_tid task);
+bool py_gen_stream(struct py_state *st, PyObject *gen, sk_tid *out); /* false: it was read to its end; or with an exception */
+int py_gen_types(PyObject *module, struct py_state *st);
+
+/* ---- py_collector.c */
 /* References found while something is pickled on this thread. Strong: a __getstate__ may make one and drop it. */
 struct py_collector {
     SK_VEC(PyObject *) refs;
     SK_VEC(sk_oid) ids; /* py_collector_ids */
     struct py_collector *outer;
 };
-struct py_collector *py_collector_now(void);
 void py_collector_push(struct py_collector *c);
 void py_collector_pop(struct py_collector *c);
 int py_collector_add(struct py_state *st, PyObject *ref);  /* -1 with an exception */
@@ -206,6 +221,8 @@ int py_encode(struct py_state *st, PyObject *v, struct py_enc *e, struct py_coll
 int py_enc_payload(struct py_state *st, struct py_enc *e, struct py_collector *c, uint32_t from, struct sk_payload *out);
 static inline void py_enc_taken(struct py_enc *e) { e->has_buf = false; }
 void py_enc_done(struct py_state *st, struct py_enc *e);
+
+/* ---- py_ndarray.c */
 bool py_ndarray_type(struct py_state *st); /* st->ndarray is set: somebody imported numpy */
 
 /* The struct character of a plain number, complex as D, F, G; 0: another format. */
@@ -229,8 +246,6 @@ extern PyMethodDef py_own_methods[];
 void py_copy(struct py_state *st, struct sk_engine *e, void *dst, const void *src, size_t n);
 /* [dst, dst+n) of the store is about to be written: what is cold of it is fetched by huge pages. GIL held or dropped. */
 void py_warm(struct sk_engine *e, void *dst, size_t n);
-void py_copy_forget(void);              /* in the child of a fork: the helper thread is the parent's */
-void py_copy_hint(void *dst, size_t n); /* fresh memory of malloc: huge pages, as the faults of small ones cost ten times the copy */
 
 /* ---- py_pickle.c */
 /* *own: the pickle, *bufs: a list of its PickleBuffers; both NULL before, and the caller's then, whatever comes back. */
@@ -244,9 +259,12 @@ struct py_keep {          /* how to keep a view for longer than the call */
     bool taken;
 };
 PyObject *py_decode(struct py_state *st, const struct sk_view *v, struct py_keep *k);
+
+/* ---- py_buf.c */
+PyObject *py_buf_new(struct py_state *st, const uint8_t *p, size_t n, PyObject *base); /* of another object */
 PyObject *py_buf_of_view(struct py_state *st, const struct sk_view *v,
                          struct py_keep *k); /* read-only buffer object over the whole value */
-int py_decode_types(PyObject *module, struct py_state *st);
+int py_buf_types(PyObject *module, struct py_state *st);
 
 /* ---- py_block.c */
 int py_block_encode(struct py_state *st, PyObject *batch, struct py_enc *e, struct sk_block_sizes *size);
@@ -260,32 +278,59 @@ extern PyMethodDef py_joblog_methods[];
 /* ---- py_text.c */
 extern PyMethodDef py_text_methods[];
 
-/* ---- py_store.c */
+/* ---- py_sum.c */
+extern PyMethodDef py_sum_methods[];
+
+/* ---- py_put.c, py_store.c */
+extern PyMethodDef py_put_methods[];
 extern PyMethodDef py_store_methods[];
 PyObject *py_put(struct py_state *st, PyObject *value); /* ObjectRef */
 
-/* ---- py_task.c */
-int py_task_types(PyObject *module, struct py_state *st);
-extern PyMethodDef py_task_methods[];
+/* ---- py_token.c */
+PyObject *py_token_new(struct py_state *st, uint64_t aid, PyObject *ready); /* takes a counted handle, also when it fails */
+PyObject *py_token_weak(struct py_state *st, uint64_t aid);
+PyObject *py_restore_token(struct py_state *st, uint64_t aid, PyObject *ready);
+bool py_token_alive(struct py_state *st, PyObject *token); /* of the engine that is open; else false with RaySystemError */
+sk_aid py_token_actor(PyObject *token);
+int py_token_types(PyObject *module, struct py_state *st);
+
+/* ---- py_shape.c */
 /* Interns a shape (amounts and a dict of custom resources or NULL) for `what`. */
 int py_shape(struct py_state *st, const struct sk_need *base, PyObject *custom, const char *what, sk_shape *out);
+/* The same; -1: exception, else what the engine says is in *rc. */
+int py_find_shape(struct py_state *st, const struct sk_need *base, PyObject *custom, const char *what, sk_shape *out, sk_rc *rc,
+                  struct sk_err *err);
 int py_env(struct py_state *st, PyObject *env, uint32_t *out); /* of a runtime_env, pickled */
 int py_add_custom(struct py_state *st, PyObject *custom, struct sk_res *r, uint32_t *more, struct sk_err *err, sk_rc *rc);
-PyObject *py_amounts(const struct sk_res *r, PyObject *names); /* dict; names: list of the custom ones */
+bool py_has(struct py_state *st, const void *table, const char *what); /* a side contract is there; false: NotImplementedError */
+PyObject *py_amounts(const struct sk_res *r, PyObject *names);         /* dict; names: list of the custom ones */
 int py_add_more(struct py_state *st, PyObject *amounts, uint32_t more,
-                PyObject *names); /* what is behind that number (engine.h), to such a dict */
+                PyObject *names); /* what is behind that number (custom.h), to such a dict */
+
+/* ---- py_define.c */
 /* Defines a function by its bytes, or a method by its name. */
 int py_define(struct py_state *st, PyObject *def, PyObject *name, bool method, sk_fid *out);
-PyObject *py_restore_token(struct py_state *st, uint64_t aid, PyObject *ready);
+extern PyMethodDef py_define_methods[];
 
-/* ---- py_worker.c */
+/* ---- py_template.c, py_control.c, py_group.c */
+int py_template_types(PyObject *module, struct py_state *st);
+extern PyMethodDef py_control_methods[];
+extern PyMethodDef py_group_methods[];
+
+/* ---- py_run.c */
 void py_runner_init(struct py_state *st);
 void py_runner_clear(struct py_state *st); /* drops functions and actors (the engine is closed) */
 extern struct sk_need py_home;             /* what a thread that the user started inherits: the environment of this process */
-struct sk_task *py_current_task(void);     /* of this thread, or of this coroutine; NULL outside of tasks */
-void py_worker_forget(void);               /* in the child of a fork of a worker */
-bool py_interrupted(void);                 /* the task of this thread was cancelled, and does not know it: once, as its SIGINT */
-extern PyMethodDef py_worker_methods[];
+
+/* ---- py_current.c, py_async.c */
+struct sk_task *py_current_task(void); /* of this thread, or of this coroutine; NULL outside of tasks */
+bool py_interrupted(void);             /* the task of this thread was cancelled, and does not know it: once, as its SIGINT */
+extern PyMethodDef py_current_methods[];
+extern PyMethodDef py_async_methods[];
+
+/* ---- py_serve.c */
+void py_worker_forget(void); /* in the child of a fork of a worker */
+extern PyMethodDef py_serve_methods[];
 
 /* ---- py_state.c */
 extern PyMethodDef py_state_methods[];

@@ -34,11 +34,11 @@ static PyObject *m_memory(PyObject *module, PyObject *unused SK_UNUSED) {
     PyObject *list = NULL, *out = NULL;
     PY_ERR(err);
     if (py_ensure(st) < 0) return NULL;
-    if (!st->engine->ops->memory) return PyErr_Format(PyExc_NotImplementedError, "memory is known in the driver of the local engine only");
+    if (!py_has(st, st->engine->usage, "memory to tell of: the driver of the local one has")) return NULL;
     for (;;) { /* until there is room for all */
         sk_rc rc;
         PY_DROP(st)
-        rc = st->engine->ops->memory(st->engine, &m, w.p, w.cap, &n, &err);
+        rc = st->engine->usage->memory(st->engine, &m, w.p, w.cap, &n, &err);
         PY_TAKE(st)
         if (rc != SK_OK) {
             sk_vec_free(&w);

@@ -1,6 +1,6 @@
 /* py_own.c - large parts of an object as memory that one may write: copy-on-write pages over the store.
  *
- * What functions capture (data/carried.py) is the worker's own in every way but one: a page costs memory only when it is written. The object stays pinned as
+ * What functions capture (data/values/captured.py) is the worker's own in every way but one: a page costs memory only when it is written. The object stays pinned as
  * long as the memory lives. An engine without windows gives a copy. Cost: a mapping, 3 us; then 0.1 us for each page that is read first. */
 #include "py/py_int.h"
 
@@ -21,8 +21,9 @@ static PyObject *m_own(PyObject *module, PyObject *bytes) {
     if (PyObject_GetBuffer(bytes, &o->of, PyBUF_SIMPLE) == 0) {
         void *at = NULL;
         sk_rc rc = SK_OK;
-        if (!st->engine->ops->window || !o->of.len) copy = PyByteArray_FromStringAndSize(o->of.buf, o->of.len);
-        else if ((rc = st->engine->ops->window(st->engine, o->of.buf, (size_t)o->of.len, true, &at, &err)) != SK_OK) py_raise(st, rc, &err);
+        if (!st->engine->windows || !o->of.len) copy = PyByteArray_FromStringAndSize(o->of.buf, o->of.len);
+        else if ((rc = st->engine->windows->open(st->engine, o->of.buf, (size_t)o->of.len, true, &at, &err)) != SK_OK)
+            py_raise(st, rc, &err);
         o->p = at;
     }
     if (o->p) return (PyObject *)o;

@@ -1,10 +1,8 @@
 /* py_plan.c - Plan: Python's hand on a sk_plan (see plan.h). Parses the arguments of add(), nothing else.
  *
  * The plan counts its own references to the blocks that it names; they are given back when the Plan dies, unless the engine went first. */
-#include <limits.h>
-
 #include "op/op.h"
-#include "py/py_int.h"
+#include "py/py_fields.h"
 
 struct plan {
     PyObject_HEAD struct sk_plan *p;
@@ -69,11 +67,7 @@ static int parse_inputs(PyObject *o, struct add *a, struct sk_node_desc *d) {
 }
 
 static int parse_units(PyObject *list, struct add *a, struct sk_node_desc *d) {
-    if (!list || list == Py_None) return 0;
-    if (!PyList_Check(list)) {
-        PyErr_SetString(PyExc_TypeError, "units must be a list");
-        return -1;
-    }
+    if (!list) return 0;
     size_t n = (size_t)PyList_GET_SIZE(list);
     a->units = sk_alloc(SK_TAG_PY, (n + 1) * sizeof *a->units);
     if (!a->units) {
@@ -97,11 +91,7 @@ static int parse_units(PyObject *list, struct add *a, struct sk_node_desc *d) {
 }
 
 static int parse_blocks(struct py_state *st, PyObject *list, struct add *a, struct sk_node_desc *d) {
-    if (!list || list == Py_None) return 0;
-    if (!PyList_Check(list)) {
-        PyErr_SetString(PyExc_TypeError, "blocks must be a list");
-        return -1;
-    }
+    if (!list) return 0;
     size_t n = (size_t)PyList_GET_SIZE(list);
     a->blocks = sk_alloc(SK_TAG_PY, (n + 1) * sizeof *a->blocks);
     if (!a->blocks) {
@@ -118,81 +108,100 @@ static int parse_blocks(struct py_state *st, PyObject *list, struct add *a, stru
         }
         if (!py_ref_alive(st, ref)) return -1;
         a->blocks[i] = (struct sk_bref){((struct py_ref *)(void *)ref)->id, row0, rows, bytes, 0, 0};
-        st->engine->ops->addref(st->engine, (sk_oid){a->blocks[i].oid});
+        st->engine->ops->retain(st->engine, (sk_oid){a->blocks[i].oid});
         d->n_blocks = (uint32_t)i + 1;
     }
     return 0;
 }
 
+struct given { /* the arguments of add(); borrowed */
+    const char *op, *label;
+    struct sk_bytes params;
+    PyObject *inputs, *resources, *pool, *units, *blocks, *env;
+    int64_t cpus, gpus, memory, limit, batch_rows;
+    int32_t max_restarts, max_task_retries, max_retries; /* INT32_MIN: not given */
+    uint32_t max_in_flight, max_tasks, max_calls;
+    int32_t bundle;
+    uint64_t group;
+};
+
+#define F(...) PY_FIELD(struct given, __VA_ARGS__)
+
+static const struct py_field field[] = {
+    F("op", TEXT, op),
+    F("label", TEXT, label),
+    F("params", BYTES, params),
+    F("inputs", OBJECT, inputs),
+    F("num_cpus", SCALED, cpus, .otherwise = SK_RES_UNIT, .unit = SK_RES_UNIT),
+    F("num_gpus", SCALED, gpus, .unit = SK_RES_UNIT),
+    F("resources", OBJECT, resources, .of = &PyDict_Type),
+    F("memory", SCALED, memory, .unit = 1),
+    F("pool", OBJECT, pool, .of = &PyTuple_Type),
+    F("max_in_flight", U32, max_in_flight),
+    F("max_tasks", U32, max_tasks),
+    F("limit", I64, limit, .otherwise = -1),
+    F("batch_rows", I64, batch_rows),
+    F("units", OBJECT, units, .of = &PyList_Type),
+    F("blocks", OBJECT, blocks, .of = &PyList_Type),
+    F("max_restarts", I32, max_restarts, .otherwise = INT32_MIN),
+    F("max_task_retries", I32, max_task_retries, .otherwise = INT32_MIN),
+    F("max_retries", I32, max_retries, .otherwise = INT32_MIN),
+    F("max_calls", U32, max_calls),
+    F("group", U64, group),
+    F("bundle", I32, bundle, .otherwise = -1),
+    F("env", OBJECT, env, .of = &PyBytes_Type),
+};
+static const struct py_fields fields = {"add", SK_COUNT(field), 4, field};
+
+/* Its shape, if it is not that of most: one CPU. */
+static int add_shape(struct py_state *st, const struct given *g, struct sk_node_desc *d) {
+    struct sk_need need = {.res.amount = {[SK_RES_CPU] = g->cpus, [SK_RES_GPU] = g->gpus, [SK_RES_MEMORY] = g->memory},
+                           .group = g->group,
+                           .bundle = g->bundle};
+    if (g->env && py_env(st, g->env, &need.env) < 0) return -1;
+    bool plain = g->cpus == SK_RES_UNIT && !g->gpus && !g->memory && !d->pool_max && !g->group && !g->env && !g->resources;
+    if (plain) return 0;
+    if (py_shape(st, &need, g->resources, d->label, &d->shape) < 0) return -1;
+    if (!d->pool_max) return 0;
+    need.res.amount[SK_RES_CPU] = 0; /* what an actor keeps for life: CPUs it takes only while it runs, exec.h */
+    return py_shape(st, &need, g->resources, d->label, &d->shape);
+}
+
 static PyObject *plan_add(PyObject *self, PyObject *args, PyObject *kw) {
-    static char *names[] = {"op",
-                            "label",
-                            "params",
-                            "inputs",
-                            "num_cpus",
-                            "num_gpus",
-                            "resources",
-                            "memory",
-                            "pool",
-                            "max_in_flight",
-                            "max_tasks",
-                            "limit",
-                            "batch_rows",
-                            "units",
-                            "blocks",
-                            "max_restarts",
-                            "max_task_retries",
-                            "max_retries",
-                            "max_calls",
-                            "group",
-                            "bundle",
-                            "env",
-                            NULL};
     struct plan *p = (struct plan *)(void *)self;
     struct py_state *st = p->st;
     struct add a = {0};
-    struct sk_node_desc d = {0};
-    const char *op, *params;
-    Py_ssize_t params_n;
-    double cpus = 1, gpus = 0;
-    int restarts = INT_MIN, task_retries = INT_MIN, retries = INT_MIN;
-    long long memory = 0, limit = -1, batch_rows = 0;
-    unsigned long long group = 0;
-    int bundle = -1;
-    PyObject *env = NULL, *inputs, *resources = NULL, *pool = NULL, *units = NULL, *blocks = NULL, *r = NULL;
+    struct given g;
+    PyObject *r = NULL;
     uint32_t id;
+    int least = 0, most = 0;
     PY_ERR(err);
-    if (!PyArg_ParseTupleAndKeywords(args, kw, "ssy#O|$ddOLOIILLOOiiiIKiO!:add", names, &op, &d.label, &params, &params_n, &inputs, &cpus,
-                                     &gpus, &resources, &memory, &pool, &d.max_in_flight, &d.max_tasks, &limit, &batch_rows, &units,
-                                     &blocks, &restarts, &task_retries, &retries, &d.max_calls, &group, &bundle, &PyBytes_Type, &env) ||
-        !py_plan_get(st, self))
-        return NULL;
-    d.op = sk_op_find(op);
-    if (!d.op) return PyErr_Format(PyExc_ValueError, "there is no operator \"%s\"", op);
-    if (!(cpus >= 0) || !(gpus >= 0) || memory < 0) return PyErr_Format(PyExc_ValueError, "%s: resources must be >= 0", d.label);
-    if (pool && pool != Py_None && (!PyTuple_Check(pool) || !PyArg_ParseTuple(pool, "II:pool", &d.pool_min, &d.pool_max)))
-        return PyErr_Occurred() ? NULL : PyErr_Format(PyExc_TypeError, "pool must be (least, most)");
-    if (d.pool_max) retries = task_retries;
-    d.restarts = (struct sk_times){restarts != INT_MIN, restarts};
-    d.retries = (struct sk_times){retries != INT_MIN, retries};
-    d.params = (struct sk_bytes){params, (size_t)params_n};
-    d.cpu_e4 = (int64_t)(cpus * SK_RES_UNIT + 0.5);
-    d.gpu_e4 = (int64_t)(gpus * SK_RES_UNIT + 0.5);
-    d.limit = limit;
-    d.batch_rows = batch_rows;
-    struct sk_need need = {
-        .res.amount = {[SK_RES_CPU] = d.cpu_e4, [SK_RES_GPU] = d.gpu_e4, [SK_RES_MEMORY] = memory}, .group = group, .bundle = bundle};
-    if (env && py_env(st, env, &need.env) < 0) return NULL;
-    struct sk_need held = need; /* what an actor keeps for life: CPUs it takes only while it runs, exec.h */
-    held.res.amount[SK_RES_CPU] = 0;
-    bool plain = d.cpu_e4 == SK_RES_UNIT && !d.gpu_e4 && !memory && !d.pool_max && !group && !env && (!resources || resources == Py_None);
-    if (!plain && py_shape(st, &need, resources == Py_None ? NULL : resources, d.label, &d.shape) < 0) return NULL;
-    if (d.pool_max && py_shape(st, &held, resources == Py_None ? NULL : resources, d.label, &d.shape) < 0) return NULL;
+    if (py_fields_read(&fields, args, kw, &g) < 0 || !py_plan_get(st, self)) return NULL;
+    struct sk_node_desc d = {.op = sk_op_find(g.op),
+                             .label = g.label,
+                             .params = g.params,
+                             .cpu_e4 = g.cpus,
+                             .gpu_e4 = g.gpus,
+                             .limit = g.limit,
+                             .batch_rows = g.batch_rows,
+                             .max_in_flight = g.max_in_flight,
+                             .max_tasks = g.max_tasks,
+                             .max_calls = g.max_calls};
+    if (!d.op) return PyErr_Format(PyExc_ValueError, "there is no operator \"%s\"", g.op);
+    if (g.pool && !PyArg_ParseTuple(g.pool, "ii;add: 'pool' must be (least, most)", &least, &most)) return NULL;
+    if (least < 0 || most < 0) return PyErr_Format(PyExc_ValueError, "add: 'pool' must be (least, most), not %R", g.pool);
+    d.pool_min = (uint32_t)least;
+    d.pool_max = (uint32_t)most;
+    int32_t retries = d.pool_max ? g.max_task_retries : g.max_retries;
+    d.restarts = (struct sk_times){g.max_restarts != INT32_MIN, g.max_restarts};
+    d.retries = (struct sk_times){retries != INT32_MIN, retries};
+    if (add_shape(st, &g, &d) < 0) return NULL;
     sk_rc rc = SK_EINVAL;
-    if (parse_inputs(inputs, &a, &d) == 0 && parse_units(units, &a, &d) == 0 && parse_blocks(st, blocks, &a, &d) == 0) {
+    if (parse_inputs(g.inputs, &a, &d) == 0 && parse_units(g.units, &a, &d) == 0 && parse_blocks(st, g.blocks, &a, &d) == 0) {
         rc = sk_plan_add(p->p, &d, &id, &err);
         r = rc == SK_OK ? PyLong_FromUnsignedLong(id) : py_raise(st, rc, &err);
     }
+    SK_ASSERT(a.blocks || !d.n_blocks);
     for (uint32_t i = 0; rc != SK_OK && i < d.n_blocks; i++) st->engine->ops->release(st->engine, (sk_oid){a.blocks[i].oid});
     sk_free(a.inputs);
     sk_free(a.units);

@@ -30,7 +30,7 @@ static sk_rc map(struct py_state *st, struct room *r, struct sk_err *err) {
     void *at = NULL;
     SK_TRY(e->ops->buf_alloc(e, r->head + r->n, &r->buf, err));
     py_warm(e, r->buf.data, r->buf.len);
-    sk_rc rc = e->ops->window(e, r->buf.data + r->head, r->n, false, &at, err);
+    sk_rc rc = e->windows->open(e, r->buf.data + r->head, r->n, false, &at, err);
     if (rc == SK_OK) r->p = at;
     else e->ops->buf_abort(e, &r->buf);
     return rc;
@@ -51,7 +51,7 @@ static PyObject *m_room(PyObject *module, PyObject *const *args, Py_ssize_t n_ar
     r->head = head_of(ndim);
     r->view.token = r->oid.v = 0;
     r->gen = st->gen;
-    r->in_store = st->engine->ops->window && n && r->head + n > SK_INLINE_MAX;
+    r->in_store = st->engine->windows && n && r->head + n > SK_INLINE_MAX;
     r->sealed = false;
     st->n_rooms++;
     if (r->in_store) {
@@ -129,7 +129,7 @@ static int seal(struct py_state *st, struct room *r, PyObject *v, PyObject *root
         size_t n = py_ndarray_head(b, py_number_char(b->format), head);
         memcpy(r->buf.data, head, n);
         memset(r->buf.data + n, 0, r->head - n);
-        sk_rc rc = st->engine->ops->window(st->engine, r->buf.data + r->head, r->n, true, &at, &err);
+        sk_rc rc = st->engine->windows->open(st->engine, r->buf.data + r->head, r->n, true, &at, &err);
         if (rc != SK_OK) {
             py_raise(st, rc, &err);
             return -1;
@@ -161,7 +161,7 @@ int py_room_put(struct py_state *st, PyObject *v, sk_oid *out) {
         }
     }
     if (ready < 0 || !r->oid.v || !alive(st, r)) return ready < 0 ? -1 : 0;
-    st->engine->ops->addref(st->engine, r->oid);
+    st->engine->ops->retain(st->engine, r->oid);
     *out = r->oid;
     return 1;
 }

@@ -1,4 +1,4 @@
-/* py_state.c - the rows of engine.h's `state` as Python tuples, for skate.util.state and skate.timeline. No policy: names of fields and states, filters
+/* py_state.c - the rows of state.h as Python tuples, for skate.util.state and skate.timeline. No policy: names of fields and states, filters
  * and limits are Python's. Invariant: a text in a row is read only within the bytes that the engine gave. Cost: about 1 us a row. */
 #include "base/clock.h"
 #include "base/wire.h"
@@ -8,6 +8,7 @@
 static uint8_t *fetch(struct py_state *st, enum sk_state_what what, size_t *len) {
     uint8_t *buf = NULL;
     size_t n = 0, cap;
+    if (!py_has(st, st->engine->state, "state to list")) return NULL;
     do {
         cap = n + n / 8;
         sk_free(buf);
@@ -17,7 +18,7 @@ static uint8_t *fetch(struct py_state *st, enum sk_state_what what, size_t *len)
             return NULL;
         }
         PY_DROP(st)
-        n = st->engine->ops->state(st->engine, what, buf, cap);
+        n = st->engine->state->rows(st->engine, what, buf, cap);
         PY_TAKE(st)
     } while (n > cap);
     *len = n;
@@ -97,10 +98,11 @@ static PyObject *worker(struct py_state *st SK_UNUSED, struct sk_rd *r, PyObject
     const void *p = sk_rd_raw(r, sizeof w);
     if (!p) return NULL;
     memcpy(&w, p, sizeof w);
-    PyObject *name = text(r, w.name_n);
+    PyObject *name = text(r, w.text_n);
     if (!name) return NULL;
-    return Py_BuildValue("(KKKLiIIN)", (unsigned long long)w.n_done, (unsigned long long)w.actor, (unsigned long long)w.task,
-                         (long long)w.since_ns, (int)w.pid, (unsigned)w.worker, (unsigned)w.state, name);
+    return Py_BuildValue("(KKKLiIINIIL)", (unsigned long long)w.n_done, (unsigned long long)w.actor, (unsigned long long)w.task,
+                         (long long)w.since_ns, (int)w.pid, (unsigned)w.worker, (unsigned)w.state, name, (unsigned)w.end,
+                         (unsigned)w.signal, (long long)w.end_ns);
 }
 
 static PyObject *m_state(PyObject *module, PyObject *args) {

@@ -1,58 +1,11 @@
-/* py_store.c - put, get, wait.
+/* py_store.c - get and wait.
  *
  * A driver first asks with a deadline that has passed and keeps the GIL: an object that is there costs one call. Otherwise the GIL is dropped
- * for slices of 100 ms, and signals (Ctrl-C) are looked for in between. Cost: put 0.15 us + engine, get of a scalar 0.1 us + engine. */
+ * for slices of 100 ms, and signals (Ctrl-C) are looked for in between. Cost: get of a scalar 0.1 us + engine. */
 #include <math.h>
 
 #include "base/clock.h"
 #include "py/py_int.h"
-
-PyObject *py_put(struct py_state *st, PyObject *value) {
-    struct py_enc e;
-    struct py_collector c = {0};
-    struct sk_payload p;
-    sk_oid id = {0};
-    PyObject *r = NULL;
-    PY_ERR(err);
-    int room = py_room_put(st, value, &id);
-    if (SK_UNLIKELY(room)) return room < 0 ? NULL : py_ref_new(st, id, (sk_tid){0});
-    uint32_t gen = st->gen;
-    if (py_encode(st, value, &e, &c) < 0) goto out;
-    if (SK_UNLIKELY(py_gone(st, gen))) {
-        py_enc_done(st, &e);
-        goto out;
-    }
-    if (py_enc_payload(st, &e, &c, 0, &p) < 0) goto out;
-    py_enc_taken(&e);
-    sk_rc rc = st->engine->ops->put(st->engine, &p, &id, &err);
-    r = rc == SK_OK ? py_ref_new(st, id, (sk_tid){0}) : py_raise(st, rc, &err);
-    py_enc_done(st, &e);
-out:
-    if (SK_UNLIKELY(c.refs.cap)) py_collector_free(&c);
-    return r;
-}
-
-/* `_owner` and `_tensor_transport` are taken for Ray's sake: an object lives as long as its references, whoever put it. */
-static PyObject *m_put(PyObject *module, PyObject *const *args, Py_ssize_t n, PyObject *kwnames) {
-    struct py_state *st = PyModule_GetState(module);
-    PyObject *value = n ? args[0] : NULL;
-    for (Py_ssize_t i = 0; SK_UNLIKELY(kwnames != NULL) && i < PyTuple_GET_SIZE(kwnames); i++) {
-        PyObject *name = PyTuple_GET_ITEM(kwnames, i);
-        if (PyUnicode_CompareWithASCIIString(name, "value") == 0 && !value) value = args[n + i];
-        else if (PyUnicode_CompareWithASCIIString(name, "_owner") != 0 && PyUnicode_CompareWithASCIIString(name, "_tensor_transport") != 0)
-            return PyErr_Format(PyExc_TypeError, "put() got an unexpected keyword argument '%U'", name);
-    }
-    if (n > 1 || !value) return PyErr_Format(PyExc_TypeError, "put() takes one value (%zd given)", n);
-    if (SK_UNLIKELY(py_ensure(st) < 0)) return NULL;
-    if (py_ref_check(st, value)) {
-        PyErr_SetString(PyExc_TypeError,
-                        "put: an ObjectRef stands for a value that is in the store already; to put the ref itself: put([ref])");
-        return NULL;
-    }
-    return py_put(st, value);
-}
-
-/* ---- get -------------------------------------------------------------------------------------------------------------------------------- */
 
 /* Seconds or None to a deadline: INT64_MAX none. -2 with an exception. */
 static int64_t deadline_of(PyObject *timeout) {
@@ -64,12 +17,6 @@ static int64_t deadline_of(PyObject *timeout) {
         return -2;
     }
     return s < 0 ? INT64_MAX : py_deadline(s, sk_now_ns()); /* Ray: -1 is for ever */
-}
-
-bool py_gone(struct py_state *st, uint32_t gen) {
-    if (py_open(st, gen)) return false;
-    py_raise(st, SK_ECLOSED, &(struct sk_err){.msg = "skate was shut down meanwhile"});
-    return true;
 }
 
 /* One of many is an error already: that is raised now, whatever the others do. `known` are those seen ready before. 1: an exception is set. */
@@ -384,21 +331,6 @@ static PyObject *m_exists(PyObject *module, PyObject *number) {
     return py_raise(st, rc, &err);
 }
 
-static const char put_doc[] = "put($module, value)\n--\n\n"
-                              "Stores a value, which never changes from then on.\n\n"
-                              "Args:\n"
-                              "    value: Any value that can be pickled (by cloudpickle). Arrays are written once, and every process maps "
-                              "the same memory, read-only.\n\n"
-                              "Returns:\n"
-                              "    An ObjectRef. The object lives as long as there is a reference to it, in any process or object.\n\n"
-                              "Raises:\n"
-                              "    TypeError: It cannot be pickled (the message says which part), or is an ObjectRef.\n"
-                              "    ObjectStoreFullError, OutOfDiskError: There is no room for it, neither in memory nor on disk.\n\n"
-                              "Example:\n"
-                              "    >>> import skate\n"
-                              "    >>> skate.get(skate.put([1, 2]))\n"
-                              "    [1, 2]\n";
-
 static const char get_doc[] =
     "get($module, refs, timeout=None)\n--\n\n"
     "Waits for objects and returns their values.\n\n"
@@ -418,7 +350,6 @@ static const char get_doc[] =
     "    [1, 'a']\n";
 
 PyMethodDef py_store_methods[] = {
-    {"put", (PyCFunction)(void (*)(void))m_put, METH_FASTCALL | METH_KEYWORDS, put_doc},
     {"get", (PyCFunction)(void (*)(void))m_get, METH_FASTCALL | METH_KEYWORDS, get_doc},
     {"get_each", m_get_each, METH_O, "get_each(list of refs): [(True, value) or (False, exception)]."},
     {"wait", (PyCFunction)(void (*)(void))m_wait, METH_FASTCALL, "wait(refs, num_returns, timeout): (ready, not ready)."},

@@ -36,9 +36,11 @@ void py_title_set(const char *name, const char *suffix) {
     size_t room = cap - 1 - 5, n = strlen(name), more = strlen(suffix);
     n = SK_MIN(n, room);
     more = SK_MIN(more, room - n);
+    /* NOLINTBEGIN(bugprone-not-null-terminated-result): what is behind is 0 */
     memcpy(at, "ray::", 5);
     memcpy(at + 5, name, n);
     memcpy(at + 5 + n, suffix, more);
+    /* NOLINTEND(bugprone-not-null-terminated-result) */
     n += 5 + more;
     if (used > n) memset(at + n, 0, used - n);
     used = n;

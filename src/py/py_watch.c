@@ -79,7 +79,7 @@ static int wait_here(struct py_state *st, sk_oid oid, sk_tid stream) {
     sk_rc rc;
     PY_DROP(st)
     rc = oid.v ? st->engine->ops->wait(st->engine, &oid, 1, 1, INT64_MAX, &ready, &err)
-               : st->engine->ops->stream_wait(st->engine, stream, INT64_MAX, &err);
+               : st->engine->streams->wait(st->engine, stream, INT64_MAX, &err);
     PY_TAKE(st)
     if (rc == SK_OK || rc == SK_EDONE) return 0;
     py_raise(st, rc, &err);
@@ -105,7 +105,7 @@ static PyObject *watcher_add(PyObject *self, PyObject *args) {
     } else {
         return PyErr_Format(PyExc_TypeError, "add(ObjectRef or ObjectRefGenerator, tag)");
     }
-    if (!st->engine->ops->watch) {
+    if (!st->engine->watch) {
         if (wait_here(st, oid, stream) < 0) return NULL;
         Py_RETURN_TRUE;
     }
@@ -117,7 +117,7 @@ static PyObject *watcher_add(PyObject *self, PyObject *args) {
     pthread_mutex_lock(&w->mu);
     sk_list_push_back(&w->pending, &e->link);
     pthread_mutex_unlock(&w->mu);
-    sk_rc rc = st->engine->ops->watch(st->engine, oid, stream, &e->watch, &err);
+    sk_rc rc = st->engine->watch->add(st->engine, oid, stream, &e->watch, &err);
     if (rc == SK_OK) Py_RETURN_FALSE;
     pthread_mutex_lock(&w->mu);
     sk_list_del(&e->link);
@@ -134,6 +134,7 @@ static PyObject *watcher_take(PyObject *self, PyObject *unused SK_UNUSED) {
     sk_list_init(&got);
     pthread_mutex_lock(&w->mu);
     sk_list_splice(&got, &w->ready);
+    /* It is EFD_NONBLOCK. NOLINTNEXTLINE(clang-analyzer-unix.BlockInCriticalSection) */
     if (read(w->fd, &n, sizeof n) < 0) SK_ASSERT(errno == EAGAIN);
     pthread_mutex_unlock(&w->mu);
     PyObject *list = PyList_New(0);
@@ -177,8 +178,8 @@ static PyObject *watcher_close(PyObject *self, PyObject *unused SK_UNUSED) {
         struct sk_list *first = sk_list_first(&w->pending);
         struct entry *e = first ? sk_container_of(first, struct entry, link) : NULL;
         pthread_mutex_unlock(&w->mu);
-        if (!e || !st->engine || w->gen != st->gen) break;              /* a closed engine has called them all */
-        if (!st->engine->ops->unwatch(st->engine, &e->watch)) continue; /* just called: it is in `ready` now */
+        if (!e || !st->engine || w->gen != st->gen) break;               /* a closed engine has called them all */
+        if (!st->engine->watch->remove(st->engine, &e->watch)) continue; /* just called: it is in `ready` now */
         pthread_mutex_lock(&w->mu);
         sk_list_del(&e->link);
         pthread_mutex_unlock(&w->mu);

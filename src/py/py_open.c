@@ -1,0 +1,21 @@
+/* py_open.c - whether the engine of this process is open: asked before each call, and again after code of the user ran. */
+#include "py/py_int.h"
+
+int py_ensure(struct py_state *st) {
+    if (SK_LIKELY(st->engine != NULL && !st->closing)) return 0;
+    if (st->closing || st->worker || !st->hook_auto_init) {
+        py_raise(st, SK_ECLOSED, &(struct sk_err){.msg = "skate is shut down in this process"});
+        return -1;
+    }
+    PyObject *r = PyObject_CallNoArgs(st->hook_auto_init);
+    Py_XDECREF(r);
+    if (!r) return -1;
+    if (!st->engine) PyErr_SetString(PyExc_RuntimeError, "auto_init opened no engine");
+    return st->engine ? 0 : -1;
+}
+
+bool py_gone(struct py_state *st, uint32_t gen) {
+    if (py_open(st, gen)) return false;
+    py_raise(st, SK_ECLOSED, &(struct sk_err){.msg = "skate was shut down meanwhile"});
+    return true;
+}
