@@ -111,9 +111,8 @@ if not TYPE_CHECKING:  # for a type checker a name is there or it is not
         if name in __all__ and name != "context":
             import importlib
 
-            public = importlib.import_module("skate.data._public")
-            globals().update({n: getattr(public, n) for n in __all__ if n not in _ARROW})
-            return globals()[name]
+            globals()[name] = value = getattr(importlib.import_module("skate.data._public"), name)
+            return value
         if name.startswith("__"):
             raise AttributeError(f"module 'skate.data' has no attribute {name!r}")
         return _lazy.attribute("skate.data", name)

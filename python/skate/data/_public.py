@@ -1,10 +1,12 @@
-"""The public names of skate.data, in one place; the package takes them from here when the first one is asked for."""
+"""The public names of skate.data, in one place; the package takes each from here when it is asked for. What a program does not name is not imported: the readers,
+and what one extends (Datasource, AggregateFn), are a fifth of what skate.data is."""
 
 from __future__ import annotations
 
+import importlib
+from typing import TYPE_CHECKING, Any
+
 from skate.data import context  # noqa: F401
-from skate.data.aggregate import AggregateFn, AggregateFnV2  # noqa: F401
-from skate.data.block import BlockAccessor  # noqa: F401
 from skate.data.context import DataContext, ExecutionOptions, ExecutionResources, ShuffleStrategy  # noqa: F401
 from skate.data.dataset import (  # noqa: F401
     ActorPoolStrategy,
@@ -12,60 +14,150 @@ from skate.data.dataset import (  # noqa: F401
     MaterializedDataset,
     RandomSeedConfig,
     TaskPoolStrategy,
+    holds,
+    reads,
 )
-from skate.data.datasource import (  # noqa: F401
-    BlockBasedFileDatasink,
-    Datasink,
-    Datasource,
-    FileShuffleConfig,
-    ReadTask,
-    RowBasedFileDatasink,
-)
-from skate.data.iterator import DataIterator  # noqa: F401
-from skate.data.read.arrow import read_feather  # noqa: F401
-from skate.data.read.audio import read_audio  # noqa: F401
-from skate.data.read.avro import read_avro  # noqa: F401
-from skate.data.read.binary import read_binary_files  # noqa: F401
-from skate.data.read.csv import read_csv  # noqa: F401
-from skate.data.read.custom import read_datasource  # noqa: F401
-from skate.data.read.delta import read_delta  # noqa: F401
-from skate.data.read.images import read_images  # noqa: F401
-from skate.data.read.json import read_json  # noqa: F401
-from skate.data.read.lance import read_lance  # noqa: F401
-from skate.data.read.memory import (  # noqa: F401
-    from_arrow,
-    from_arrow_refs,
-    from_blocks,
-    from_items,
-    from_numpy,
-    from_numpy_refs,
-    from_pandas,
-    from_pandas_refs,
-)
-from skate.data.read.numpy import read_numpy  # noqa: F401
-from skate.data.read.orc import read_orc  # noqa: F401
-from skate.data.read.others import (  # noqa: F401
-    from_daft,
-    from_dask,
-    from_duckdb,
-    from_huggingface,
-    from_mars,
-    from_modin,
-    from_polars,
-    from_spark,
-    from_tf,
-    from_torch,
-)
-from skate.data.read.parquet import read_parquet  # noqa: F401
-from skate.data.read.range import range, range_tensor  # noqa: F401
-from skate.data.read.sql import read_sql  # noqa: F401
-from skate.data.read.text import read_text  # noqa: F401
-from skate.data.read.tfrecords import read_tfrecords  # noqa: F401
-from skate.data.read.videos import read_videos  # noqa: F401
-from skate.data.read.webdataset import read_webdataset  # noqa: F401
+from skate.data.iterator import DataIterator
 from skate.data.schema import Schema  # noqa: F401
-from skate.data.summary import DatasetSummary  # noqa: F401
 from skate.data.write.job import SaveMode  # noqa: F401
 
 DatasetContext, DatasetIterator = DataContext, DataIterator  # Ray's older names
 NodeIdStr = str
+
+
+if TYPE_CHECKING:
+    from skate.data.aggregate import AggregateFn, AggregateFnV2  # noqa: F401
+    from skate.data.block import BlockAccessor  # noqa: F401
+    from skate.data.datasource import (  # noqa: F401
+        BlockBasedFileDatasink,
+        Datasink,
+        Datasource,
+        FileShuffleConfig,
+        ReadTask,
+        RowBasedFileDatasink,
+    )
+    from skate.data.read import (
+        arrow,
+        audio,
+        avro,
+        binary,
+        csv,
+        custom,
+        delta,
+        images,
+        json,
+        lance,
+        memory,
+        numpy,
+        orc,
+        others,
+        parquet,
+        sql,
+        text,
+        tfrecords,
+        videos,
+        webdataset,
+    )
+    from skate.data.read import range as _range
+    from skate.data.summary import DatasetSummary  # noqa: F401
+
+    read_feather = reads(arrow.read_feather)
+    read_audio = reads(audio.read_audio)
+    read_avro = reads(avro.read_avro)
+    read_binary_files = reads(binary.read_binary_files)
+    read_csv = reads(csv.read_csv)
+    read_datasource = reads(custom.read_datasource)
+    read_delta = reads(delta.read_delta)
+    read_images = reads(images.read_images)
+    read_json = reads(json.read_json)
+    read_lance = reads(lance.read_lance)
+    from_arrow = holds(memory.from_arrow)
+    from_arrow_refs = holds(memory.from_arrow_refs)
+    from_blocks = holds(memory.from_blocks)
+    from_items = holds(memory.from_items)
+    from_numpy = holds(memory.from_numpy)
+    from_numpy_refs = holds(memory.from_numpy_refs)
+    from_pandas = holds(memory.from_pandas)
+    from_pandas_refs = holds(memory.from_pandas_refs)
+    read_numpy = reads(numpy.read_numpy)
+    read_orc = reads(orc.read_orc)
+    from_daft = reads(others.from_daft)
+    from_dask = reads(others.from_dask)
+    from_duckdb = reads(others.from_duckdb)
+    from_huggingface = reads(others.from_huggingface)
+    from_mars = reads(others.from_mars)
+    from_modin = reads(others.from_modin)
+    from_polars = reads(others.from_polars)
+    from_spark = reads(others.from_spark)
+    from_tf = reads(others.from_tf)
+    from_torch = reads(others.from_torch)
+    read_parquet = reads(parquet.read_parquet, "parquet")
+    range = reads(_range.range)
+    range_tensor = reads(_range.range_tensor)
+    read_sql = reads(sql.read_sql)
+    read_text = reads(text.read_text)
+    read_tfrecords = reads(tfrecords.read_tfrecords)
+    read_videos = reads(videos.read_videos)
+    read_webdataset = reads(webdataset.read_webdataset)
+
+else:
+    _IN = {  # module below skate.data: the names that are taken from it
+        "aggregate": ("AggregateFn", "AggregateFnV2"),
+        "block": ("BlockAccessor",),
+        "datasource": ("BlockBasedFileDatasink", "Datasink", "Datasource", "FileShuffleConfig", "ReadTask", "RowBasedFileDatasink"),
+        "summary": ("DatasetSummary",),
+        "read.arrow": ("read_feather",),
+        "read.audio": ("read_audio",),
+        "read.avro": ("read_avro",),
+        "read.binary": ("read_binary_files",),
+        "read.csv": ("read_csv",),
+        "read.custom": ("read_datasource",),
+        "read.delta": ("read_delta",),
+        "read.images": ("read_images",),
+        "read.json": ("read_json",),
+        "read.lance": ("read_lance",),
+        "read.memory": (
+            "from_arrow",
+            "from_arrow_refs",
+            "from_blocks",
+            "from_items",
+            "from_numpy",
+            "from_numpy_refs",
+            "from_pandas",
+            "from_pandas_refs",
+        ),
+        "read.numpy": ("read_numpy",),
+        "read.orc": ("read_orc",),
+        "read.others": (
+            "from_daft",
+            "from_dask",
+            "from_duckdb",
+            "from_huggingface",
+            "from_mars",
+            "from_modin",
+            "from_polars",
+            "from_spark",
+            "from_tf",
+            "from_torch",
+        ),
+        "read.parquet": ("read_parquet",),
+        "read.range": ("range", "range_tensor"),
+        "read.sql": ("read_sql",),
+        "read.text": ("read_text",),
+        "read.tfrecords": ("read_tfrecords",),
+        "read.videos": ("read_videos",),
+        "read.webdataset": ("read_webdataset",),
+    }
+    _MODULE = {name: module for module, names in _IN.items() for name in names}
+
+    def __getattr__(name: str) -> Any:
+        module = _MODULE.get(name)
+        if module is None:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        value = getattr(importlib.import_module(f"skate.data.{module}"), name)
+        if module == "read.memory":
+            value = holds(value)
+        elif module.startswith("read."):
+            value = reads(value, "parquet" if module == "read.parquet" else None)
+        globals()[name] = value
+        return value

@@ -386,7 +386,7 @@ class Unique(AggregateFnV2):
         mode = Unique.ListEncodingMode
         self._encode = encode_lists if isinstance(encode_lists, mode) else mode.FLATTEN if encode_lists is True else None
 
-    def aggregate_block(self, block: Any) -> dict[Any, None]:
+    def aggregate_block(self, block: Any) -> dict[Any, Any]:
         from skate.data.combine import _hashable
         from skate.data.datatype import is_list
 
@@ -401,14 +401,15 @@ class Unique(AggregateFnV2):
             values = col.to_pylist() if is_list(col.type) else col.unique().to_pylist()
         if self._encode is Unique.ListEncodingMode.HASH:
             values = [None if v is None else hash(repr(v)) for v in values]
-        return {_hashable(math.nan if _null(v) and v is not None else v): None for v in values if not (self._ignore_nulls and _null(v))}
+        values = [math.nan if _null(v) and v is not None else v for v in values if not (self._ignore_nulls and _null(v))]
+        return {_hashable(v): v for v in values}
 
-    def combine(self, current_accumulator: dict[Any, None], new: dict[Any, None]) -> dict[Any, None]:
+    def combine(self, current_accumulator: dict[Any, Any], new: dict[Any, Any]) -> dict[Any, Any]:
         nans = [v for v in current_accumulator if _null(v) and v is not None]
-        return {**current_accumulator, **{v: None for v in new if not (nans and _null(v) and v is not None)}}
+        return {**current_accumulator, **{k: v for k, v in new.items() if not (nans and _null(k) and k is not None)}}
 
     def finalize(self, accumulator: Any) -> Any:
-        return list(accumulator or ())
+        return list((accumulator or {}).values())
 
 
 class CountDistinct(Unique):

@@ -12,12 +12,15 @@ about 2 * log2(n) calls for one bad row among n; 2n when all are.
 
 from __future__ import annotations
 
+import functools
 import os
 import threading
 import traceback
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
+from skate import _skate
+from skate.data.schema import merge, unify
 from skate.exceptions import RayError, TaskCancelledError
 
 if TYPE_CHECKING:
@@ -169,8 +172,6 @@ def _clean(v: Any) -> Any:
 def _block(schema: pa.Schema | None, group: list[tuple[dict[str, Any], Any]]) -> pa.RecordBatch:
     import pyarrow as pa
 
-    from skate.data.ops import merge
-
     if schema is None or not len(schema):
         row: Any = pa.nulls(len(group))
     else:
@@ -188,11 +189,11 @@ class Trail:
     """Where the rows of a task come from: what its reader gave, and which rows its operators have dropped. For operators whose rows still have the places
     that they had when read."""
 
-    def __init__(self, ops: list[str]):
+    def __init__(self, ops: tuple[str, ...]):
         self.read: list[tuple[int, int, Any, int | None]] = []  # first row, rows, source or list of sources, row in the source
         self.rows = 0
         self.dropped: list[list[int]] = [[] for _ in ops]
-        self.known = [bool(ops) and ops[0] == "read" and all(o in _KEEP_ROWS for o in ops[1:i]) for i in range(len(ops))]
+        self.known = _rows_known(ops)
         self.reads = bool(ops) and ops[0] == "read"
 
     def follow(self, batches: Iterator[pa.RecordBatch], task: Any) -> Iterator[pa.RecordBatch]:
@@ -206,7 +207,7 @@ class Trail:
                 self.read.append((self.rows, rb.num_rows, task.source, task.source_row))
             self.rows += rb.num_rows
             yield rb
-            task.source = task.source  # it is read on
+            task.reads()
 
     def origin(self, at: int, row: int | None) -> tuple[str | None, int | None]:
         """(source, row in it) of the input row of operator `at`; what is not known is None."""
@@ -225,6 +226,12 @@ class Trail:
                     return source or None, None if at_row is None else at_row + row - first
         said = {s for _, _, of, _ in self.read for s in (of if isinstance(of, list) else [of])}
         return (said.pop() or None, None) if len(said) == 1 else (None, None)
+
+
+@functools.cache
+def _rows_known(ops: tuple[str, ...]) -> list[bool]:
+    """Of each operator of a stage: whether its input rows are those that were read, without what the ones before have dropped."""
+    return [bool(ops) and ops[0] == "read" and all(o in _KEEP_ROWS for o in ops[1:i]) for i in range(len(ops))]
 
 
 _KEEP_ROWS = {"map", "add_column", "project", "project_numbered", "select_columns", "drop_columns", "rename_columns"}
@@ -304,8 +311,6 @@ class Errors:
         self.x = None
 
     def _letters(self, stage: int, ref: Any) -> None:
-        from skate import _skate
-
         rb = _skate.get(ref)
         counted = "count" in rb.schema.names
         n = rb.column("count").to_pylist() if counted else [1] * rb.num_rows
@@ -324,8 +329,6 @@ class Errors:
             self.blocks.append(((stage, -1 if task is None else task), (ref, 0, rb.num_rows, rb.nbytes)))
 
     def _tell(self, log: Any, ref: Any, message: str, more: int) -> None:
-        from skate import _skate
-
         if ref is not None:
             try:
                 _skate.get(ref)
@@ -372,29 +375,19 @@ class Errors:
                 rows += o["rows_out"]
         return rows + sum(n for op, by in self.counts.items() if op.startswith("Read") for n in by.values())
 
-    def dataset(self, operator: str | None = None) -> Any:
-        """The dead letters that have come until now, as a Dataset."""
-        from skate import _skate
-        from skate.data.dataset import MaterializedDataset
-        from skate.data.execute import Facts, Node, local_source
-        from skate.data.schema import unify
-
+    def letters(self, operator: str | None = None) -> tuple[list[Any], Any]:
+        """Blocks of the dead letters that have come until now (of one operator), and their schema; batches, where operators have columns of one name that go together with no other, and
+        None."""
         self.drain()
         with self.lock:
             blocks = [b for _, b in sorted(self.blocks, key=lambda b: b[0])]
         if operator is not None:
             blocks = [b for b in blocks if _skate.get(b[0]).column("operator")[0].as_py() == operator]
-        if not blocks:
-            return local_source([empty()], "Errors")
         rbs = [_skate.get(b[0]) for b in blocks]
         try:
-            schema = unify([rb.schema for rb in rbs])
-        except TypeError:  # rows of several operators: their columns of one name are no column
-            return local_source([_rows_as_objects(rb) for rb in rbs], "Errors")
-        return MaterializedDataset(
-            Node("blocks", "Errors", {}, (), blocks=blocks),
-            Facts(sum(b[2] for b in blocks), lambda: schema, [], sum(b[3] for b in blocks)),
-        )
+            return blocks, unify([rb.schema for rb in rbs]) if rbs else None
+        except TypeError:
+            return [_rows_as_objects(rb) for rb in rbs], None
 
 
 def _rows_as_objects(rb: Any) -> Any:

@@ -323,10 +323,10 @@ def in_wider_schema(rows: list[dict[str, Any]], old: pa.Schema, new: pa.Schema) 
 
 def from_rows(rows: list[Mapping[str, Any]], what: str, rb: pa.RecordBatch | None = None) -> pa.RecordBatch | None:
     """One batch of rows (see rows_to_batches); None when there are none."""
-    from skate.data.schema import join
+    from skate.data.schema import merge
 
     rbs = rows_to_batches(rows, what, rb)
-    return join(rbs) if rbs else None
+    return merge(rbs) if rbs else None
 
 
 def rows_to_batches(rows: list[Mapping[str, Any]], what: str, rb: pa.RecordBatch | None = None) -> list[pa.RecordBatch]:

@@ -127,7 +127,7 @@ class BlockAccessor:
             columns: One name (the result is its array) or a list of names; None: all.
         """
         from skate.data.batch import from_table, to_numpy
-        from skate.data.ops import merge
+        from skate.data.schema import merge
 
         arrays = to_numpy(merge(from_table(self.to_arrow())))
         if isinstance(columns, str):

@@ -82,7 +82,7 @@ class DefaultCollateFn(ArrowBatchCollateFn):
 
         from skate.data.batch import from_table, to_numpy
         from skate.data.iterator import tensor
-        from skate.data.ops import merge
+        from skate.data.schema import merge
 
         arrays = to_numpy(merge(from_table(batch)))
         dtypes = self.dtypes if isinstance(self.dtypes, dict) else dict.fromkeys(arrays, self.dtypes)

@@ -11,6 +11,7 @@ import pickle
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from skate import _skate
 from skate.data.schema import columns_are
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ def partial(params: dict[str, Any], batches: Iterator[pa.RecordBatch]) -> Iterat
     """In the worker: one row {"state": pickled list of states}, in the order of params["aggs"] = [(kind, column or None, ignore_nulls, ddof)]."""
     import pyarrow as pa
 
-    from skate.data.batch import from_objects
+    from skate.data.values.to_arrow import one_of_bytes
 
     aggs: list[tuple[str, str | None, bool, int]] = params["aggs"]
     states: list[Any] = [None] * len(aggs)
@@ -35,34 +36,39 @@ def partial(params: dict[str, Any], batches: Iterator[pa.RecordBatch]) -> Iterat
                 raise TypeError(
                     f"{params['label']}: {kind} of column {on!r} of type {rb.schema.field(on).type if on else '?'} is not possible: {e}"
                 ) from None
-    yield pa.RecordBatch.from_arrays([from_objects([pickle.dumps(states)], None)], names=["state"])
+    yield pa.RecordBatch.from_arrays([one_of_bytes(pickle.dumps(states, 5))], names=["state"])
 
 
 def _state(kind: str, rb: pa.RecordBatch, on: str | None) -> Any:
+    if kind == "count":
+        return rb.num_rows if on is None else rb.num_rows - rb.column(on).null_count
+    col: Any = rb.column(on)
+    nulls = col.null_count
+    n = len(col) - nulls
+    if kind == "sum":
+        return (nulls, _sum(col) if n else None)
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    from skate.data.values.from_arrow import plain_view
-
-    if kind == "count":
-        return rb.num_rows if on is None else rb.num_rows - rb.column(on).null_count
-    col = rb.column(on)
-    nulls, n = col.null_count, len(col) - col.null_count
     if kind == "unique":
-        return dict.fromkeys(_hashable(v) for v in pc.unique(col).to_pylist())
+        return {_hashable(v): v for v in (col if pa.types.is_nested(col.type) else pc.unique(col)).to_pylist()}
     if n == 0:
         return (nulls, None)
-    if kind == "sum":
-        return (nulls, _sum(col))
     if kind == "min" or kind == "max":
         return (nulls, getattr(pc, kind)(col).as_py())
     if pa.types.is_decimal(col.type):
         col = col.cast(pa.float64())
     if kind == "mean":
         return (nulls, (n, _sum(col)))
-    x = plain_view(col.drop_null().cast(pa.float64(), safe=False))  # std: count, mean, sum of squared distances (Welford, Chan)
+    x = _view(col.drop_null().cast(pa.float64(), safe=False))  # std: count, mean, sum of squared distances (Welford, Chan)
     mean = float(x.mean())
     return (nulls, (n, mean, float(((x - mean) ** 2).sum())))
+
+
+def _view(col: Any) -> Any:
+    from skate.data.values.from_arrow import plain_view
+
+    return plain_view(col)
 
 
 def _hashable(v: Any) -> Any:
@@ -75,18 +81,21 @@ def _hashable(v: Any) -> Any:
     )
 
 
-def _sum(col: pa.Array) -> Any:
-    """The exact sum of ints, the float sum of floats, decimals as they are."""
+def _sum(col: Any) -> Any:
+    """The exact sum of ints, the float sum of floats, decimals as they are. Of an array or a chunked one."""
     import pyarrow as pa
-    import pyarrow.compute as pc
 
     t = col.type
-    if pa.types.is_integer(t) and t.bit_width == 64:
-        mm = pc.min_max(col)
-        if max(abs(mm["min"].as_py()), abs(mm["max"].as_py())) * len(col) >= 1 << 63:
-            high = pc.shift_right(col, pa.scalar(32, t))
-            low = pc.bit_wise_and(col, pa.scalar(0xFFFFFFFF, t))
-            return (pc.sum(high).as_py() << 32) + pc.sum(low).as_py()
+    if t.id == pa.lib.Type_INT64 or t.id == pa.lib.Type_UINT64:
+        if col.null_count:
+            col = col.drop_null()
+        total = 0
+        for c in col.chunks if isinstance(col, pa.ChunkedArray) else (col,):
+            high, low = _skate.sum_halves(_view(c))
+            total += (high << 32) + low
+        return total
+    import pyarrow.compute as pc
+
     if pa.types.is_decimal(t):
         return pc.sum(col.cast(pa.decimal256(76, t.scale))).as_py()
     if pa.types.is_null(t):
@@ -126,7 +135,7 @@ def final(agg: tuple[str, str | None, bool, int], state: Any) -> Any:
     if kind == "count":
         return state or 0
     if kind == "unique":
-        return list(state or ())
+        return list((state or {}).values())
     if state is None or state[1] is None or (state[0] and not ignore_nulls):
         return None
     v = state[1]

@@ -594,7 +594,7 @@ class DataContext:
         "raise" ends the run, "skip" leaves it out and counts it, "quarantine" keeps it for Dataset.errors().
     max_errors: Bad records that a run may have before it fails with skate.data.exceptions.TooManyErrors: a number of rows (int; checked all the time), or a
         share of the rows that came in (float from 0.0 to 1.0; checked at the end, before a write is committed); None: any number.
-    replay_bytes: A batch that makes a function of the user fail is kept for `skate replay` (data/replay.py) when it has at most so many bytes; 0: none is.
+    replay_bytes: A batch that makes a function of the user fail is kept for `skate replay` (data/worker/replay.py) when it has at most so many bytes; 0: none is.
     checkpoint_config: A skate.data.checkpoint.CheckpointConfig: writes of files can be resumed.
     enable_auto_log_stats, verbose_stats_logs: Whether each run writes its statistics to the log `ray.data`, and all of them.
     max_tasks_in_flight_per_actor: Tasks that an actor of a pool has at once, one running, the others next; None: the engine chooses.

@@ -9,7 +9,8 @@ import importlib
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from skate.data import execute, front
+from skate.data.read.source import Facts
+from skate.data.run import errors, execute
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -43,16 +44,15 @@ def _unmasked(df: Any) -> Any:
     return df
 
 
-@front.methods
+@errors.methods
 class Conversions:
     """Part of Dataset."""
 
-    _facts: execute.Facts
+    _facts: Facts
 
     def _each(self, make: Any, keep: Any, back: Any) -> list[Any]:
         """keep(make(batch)) for each block, in one schema: what was made before a block that widens it is made again, of back(what was kept), a Table."""
-        from skate.data.ops import merge
-        from skate.data.schema import concat_as
+        from skate.data.schema import concat_as, merge
         from skate.data.values.to_arrow import from_table
 
         out, had = [], []

@@ -1,6 +1,6 @@
 """Dataset: a lazy table of any size. Methods add one node to the plan and return a new Dataset, or run the plan.
 
-Names, arguments and defaults are those of Ray Data. What rows and batches look like to functions: skate/data/batch.py. How it runs: execute.py.
+Names, arguments and defaults are those of Ray Data. What rows and batches look like to functions: skate/data/batch.py. How it runs: run/execute.py.
 """
 
 from __future__ import annotations
@@ -14,18 +14,26 @@ import os
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, overload
+from typing import TYPE_CHECKING, Any, Literal, ParamSpec, overload
 
-from skate.data import bad, execute, front
+from skate.data import bad
 from skate.data.context import DEFAULT_BATCH_SIZE, DataContext
 from skate.data.convert import Conversions
-from skate.data.execute import Facts, Node
 from skate.data.iterator import DataIterator
+from skate.data.plan.lower import explain
+from skate.data.plan.node import Node, below
+from skate.data.plan.resources import as_input, resources
 from skate.data.random_config import RandomSeedConfig, seeds  # noqa: F401  RandomSeedConfig is public here
+from skate.data.read.source import Facts, InMemory, Source
+from skate.data.run import errors, execute
+from skate.data.run.blocks import fetch, reference
+from skate.data.run.engine import ensure_engine, expect
 from skate.data.schema import (
     Schema,  # noqa: F401  public here, too
+    cast_batch,
     columns_are,
     few,
+    unify,
 )
 from skate.data.split import Splits
 from skate.data.write.api import Writers
@@ -40,6 +48,9 @@ if TYPE_CHECKING:
     from skate.data.expressions import Expr
     from skate.data.summary import DatasetSummary
     from skate.data.typed import BatchFormat, BatchFunction, BatchOptions, Compute, Concurrency, NumpyBatch, OnError, Row, RowFunction, Seed
+
+
+P = ParamSpec("P")
 
 
 @dataclass
@@ -111,12 +122,12 @@ class ActorPoolStrategy:
 _numbers = itertools.count()
 
 
-@front.methods
+@errors.methods
 class Dataset(Splits, Conversions, Writers):
     """A lazy, immutable table. Made by skate.data.range, read_parquet, from_items, ... and by the methods of other Datasets; not by this constructor.
 
     Args:
-        node: The last operator of its plan (skate/data/execute.py).
+        node: The last operator of its plan (skate/data/plan/node.py).
         facts: What is known without running it.
         context: Its settings; None: a copy of the current ones.
     """
@@ -132,7 +143,7 @@ class Dataset(Splits, Conversions, Writers):
         self._uuid = next(_numbers)
 
     def __getstate__(self) -> dict[str, Any]:
-        """What goes to other processes: not what was found out by running it here. Workers run it through home.py."""
+        """What goes to other processes: not what was found out by running it here. Workers run it through run/remote.py."""
         return {k: v for k, v in self.__dict__.items() if k not in ("_stats", "_errors", "_above")} | {
             "_stats": None,
             "_errors": None,
@@ -153,7 +164,7 @@ class Dataset(Splits, Conversions, Writers):
         known = self._facts.schema
         new = schema(known()) if known else None  # now: a function of a function ... is too deep after a thousand of these
         return self._add(
-            Node(op, label, params, (self._node,), **_cpus(self._node)),
+            Node(op, label, params, (self._node,), **as_input(self._node)),
             Facts(self._facts.rows, (lambda: new) if known else None, self._facts.files),
         )
 
@@ -182,7 +193,7 @@ class Dataset(Splits, Conversions, Writers):
             )
         inner = fn.func if isinstance(fn, functools.partial) else fn
         label = f"{kind}({getattr(inner, '__name__', None) or type(inner).__name__})"
-        options = execute.resources(remote)
+        options = resources(remote)
         if remote.get("num_cpus") and remote.get("num_gpus"):
             logging.getLogger("ray.data").warning(
                 "Specifying both num_cpus and num_gpus for map tasks is experimental: both are reserved, the scarcer one decides how many run."
@@ -500,7 +511,7 @@ class Dataset(Splits, Conversions, Writers):
         """A node that evaluates expressions; callable classes in them make it a pool of actors."""
         from skate.data.expressions import UDFExpr, walk
 
-        options = {**_cpus(self._node), **execute.resources(remote)}
+        options = {**as_input(self._node), **resources(remote)}
         if bad.check_policy(on_error) is not None:
             params = {**params, "on_error": on_error}
         if any(isinstance(n, UDFExpr) and n.callable_class_spec is not None for e in exprs for n in walk(e)):
@@ -698,7 +709,7 @@ class Dataset(Splits, Conversions, Writers):
         if isinstance(new, list) and self._facts.schema is not None and len(self._facts.schema().names) != len(new):
             have = self._facts.schema().names
             raise ValueError(
-                f"rename_columns requires 'names': [{few(new)}] length match current schema names: [{few(have)}] ({len(new):,} and {len(have):,})."
+                f"rename_columns requires 'names': [{few(map(repr, new))}] length match current schema names: [{few(map(repr, have))}]."
             )
         return self._columns("rename_columns", "RenameColumns", {"names": new}, lambda s: _renamed(s, new))
 
@@ -828,7 +839,7 @@ class Dataset(Splits, Conversions, Writers):
         import pyarrow as pa
 
         schema = None
-        tolerant = any((n.params.get("on_error") or self.context.on_error) != "raise" for n in execute.below(self._node) if n.op in bad.OPS)
+        tolerant = any((n.params.get("on_error") or self.context.on_error) != "raise" for n in below(self._node) if n.op in bad.OPS)
         for n in (
             (1024,) if tolerant else (1, 1024)
         ):  # the first row tells nothing of a column in which it has no value, and may be a bad one
@@ -842,7 +853,7 @@ class Dataset(Splits, Conversions, Writers):
     def _frames(self) -> bool:
         """Whether its blocks came as DataFrames: batch_format=None gives them so."""
         node = self._node
-        while node.op in ("limit", "late"):
+        while node.op in ("limit", "rearrange"):
             node = node.inputs[0]
         if not self.context.enable_pandas_block:
             return False
@@ -911,8 +922,8 @@ class Dataset(Splits, Conversions, Writers):
               physical
                 [tasks] ReadRange  4 tasks  1000 rows  7.8 KiB  cpu 1
         """
-        execute.ensure_engine()
-        text = execute.explain(self._node)
+        ensure_engine()
+        text = explain(self._node)
         print(text)
         return text
 
@@ -922,7 +933,7 @@ class Dataset(Splits, Conversions, Writers):
             blocks = self._node.options["blocks"]
             return f"{self._node.label}: {sum(b[2] for b in blocks):,} rows in {len(blocks):,} blocks of this process. Nothing was run."
         if self._stats is None:
-            from skate.data.stats import before_a_run
+            from skate.data.run.stats import before_a_run
 
             return before_a_run(self)
         return str(self._stats)
@@ -961,7 +972,11 @@ class Dataset(Splits, Conversions, Writers):
                 "errors(): this Dataset has not been run, so no record can have been bad. Run it (take_all(), write_parquet(), materialize(), ...) and ask the "
                 "object that you ran: ds.limit(5).take_all() is a run of another one"
             )
-        return self._errors.dataset(operator)  # type: ignore[no-any-return]
+        blocks, schema = self._errors.letters(operator)
+        if schema is None:
+            return of_source(InMemory(blocks or [bad.empty()], "Errors"))
+        facts = Facts(sum(b[2] for b in blocks), lambda: schema, [], sum(b[3] for b in blocks))
+        return MaterializedDataset(Node("blocks", "Errors", {}, (), blocks=blocks), facts)
 
     @property
     def name(self) -> str | None:
@@ -1189,7 +1204,7 @@ class Dataset(Splits, Conversions, Writers):
             [0, 1, 2]
         """
         from skate.data.batch import to_batch
-        from skate.data.ops import merge
+        from skate.data.schema import merge
 
         first = Node("limit", f"limit={batch_size}", {}, (self._node,), limit=batch_size)
         rbs = [rb for rb in execute.in_one_schema(self, first) if rb.num_rows]
@@ -1227,7 +1242,8 @@ class Dataset(Splits, Conversions, Writers):
         known = self._facts.schema
         if known is None:
             blocks, schema = execute.conformed(self._node.label, blocks, keys)
-            known = (lambda: schema) if schema is not None else None
+            if schema is not None:
+                known, self._schema = (lambda: schema), Schema(schema, pandas=self._frames())
         full = [b for b in blocks if b[2]] or blocks[:1]
         rows, size = sum(b[2] for b in full), sum(b[3] for b in full)
         kind = {"pandas": True} if self._frames() else {}
@@ -1487,7 +1503,7 @@ class Dataset(Splits, Conversions, Writers):
         from skate.data.block import BlockMetadata, RefBundle
 
         for b in execute.run(self):
-            yield RefBundle([(execute.reference(b), BlockMetadata(b[2], b[3]))])
+            yield RefBundle([(reference(b), BlockMetadata(b[2], b[3]))])
 
     def get_dataset_id(self) -> str:
         """A text that names this Dataset: its name, a number of its own, and how often it was run."""
@@ -1501,7 +1517,7 @@ class Dataset(Splits, Conversions, Writers):
         raise TypeError("a Dataset is not iterable itself: ds.iter_rows() gives rows, ds.iter_batches() batches")
 
 
-@front.methods
+@errors.methods
 class MaterializedDataset(Dataset):
     """A Dataset whose blocks exist; made by Dataset.materialize().
 
@@ -1519,7 +1535,7 @@ class MaterializedDataset(Dataset):
         """
         known = super().schema(fetch_if_missing=False)
         if known is None and (blocks := self._node.options["blocks"]):
-            known = self._schema = Schema(execute.fetch(blocks[0]).schema, pandas=self._frames())
+            known = self._schema = Schema(fetch(blocks[0]).schema, pandas=self._frames())
         return known
 
     def num_blocks(self) -> int:
@@ -1542,7 +1558,7 @@ class MaterializedDataset(Dataset):
 
     def get_internal_block_refs(self) -> list[Any]:
         """References to the blocks."""
-        return [execute.reference(b) for b in self._node.options["blocks"]]
+        return [reference(b) for b in self._node.options["blocks"]]
 
 
 def _given(arguments: dict[str, Any]) -> dict[str, Any]:
@@ -1555,18 +1571,7 @@ def _conform(node: Node, has: Any, schema: Any) -> Node:
     if has.equals(schema):
         return node
     lacks = [n for n in schema.names if n not in set(has.names)]
-    return Node("conform", "Conform", {"schema": schema, "lacks": lacks}, (node,), **_cpus(node))
-
-
-def _cpus(node: Node) -> dict[str, Any]:
-    """Resources of an operator that has no arguments for them: those of its input when that runs in tasks, so that the two fuse."""
-    if node.options.get("pool"):
-        return {}
-    return {
-        k: node.options[k]
-        for k in ("num_cpus", "num_gpus", "resources", "memory", "max_tasks", "max_retries", "max_calls", "group", "bundle", "env")
-        if k in node.options
-    }
+    return Node("conform", "Conform", {"schema": schema, "lacks": lacks}, (node,), **as_input(node))
 
 
 def _remote(given: dict[str, Any], more: Any) -> dict[str, Any]:
@@ -1649,3 +1654,56 @@ def _max_tasks(label: str, compute: Any, concurrency: Any) -> int:
     if not isinstance(concurrency, int) or concurrency < 1:
         raise ValueError(f"{label}: concurrency must be a positive int, not {concurrency!r}")
     return concurrency
+
+
+def of_source(given: Source | InMemory) -> Any:
+    """The Dataset of what a reader gives; of what is in memory a MaterializedDataset."""
+    if isinstance(given, InMemory):
+        batches, schema = given.batches, None
+        if batches:
+            schema = unify([b.schema for b in batches], [f"part {i} of what {given.label} was given" for i in range(1, len(batches) + 1)])
+            batches = [cast_batch(b, schema) for b in batches]
+        blocks: list[Any] = [(b, 0, b.num_rows, b.nbytes) for b in batches]
+        node = Node("blocks", given.label, {"pandas": True} if given.frames else {}, (), blocks=blocks)
+        facts = Facts(sum(b[2] for b in blocks), (lambda: schema) if batches else None, [], sum(b[3] for b in blocks))
+        return MaterializedDataset(node, facts)
+    n, params = given.options.concurrency, given.params
+    if n is not None and (not isinstance(n, int) or n < 1):
+        raise ValueError(f"concurrency of a read must be a positive int, not {n!r}")
+    remote = dict(given.options.ray_remote_args or {})
+    pool = {"pool": remote.pop("pool")} if "pool" in remote else {}
+    if bad.check_policy(given.options.on_error) is not None:
+        params = {**params, "on_error": given.options.on_error}
+    o = given.options
+    options = resources({"num_cpus": o.num_cpus, "num_gpus": o.num_gpus, "memory": o.memory, **remote})
+    node = Node("read", given.label, params, (), units=given.units, each_run=given.each_run, max_tasks=n or 0, **pool, **options)
+    return Dataset(node, given.facts)
+
+
+def _named(public: Any, reader: Any, returns: str) -> Any:
+    """A public reader, pickled by its public name; its signature says what it returns."""
+    public.__module__ = "skate.data"
+    reader.__annotations__["return"] = returns
+    return public
+
+
+def reads(reader: Callable[P, Source | InMemory], expects: str | None = None) -> Callable[P, Dataset]:
+    """A public reader that gives a Dataset, of the one of a format. expects: a format that the fork server may import while the reader works."""
+
+    @functools.wraps(reader)
+    def public(*args: P.args, **kwargs: P.kwargs) -> Dataset:
+        if expects is not None:
+            expect(expects)
+        return of_source(reader(*args, **kwargs))
+
+    return _named(public, reader, "Dataset")
+
+
+def holds(reader: Callable[P, InMemory]) -> Callable[P, MaterializedDataset]:
+    """The same for what is in memory already."""
+
+    @functools.wraps(reader)
+    def public(*args: P.args, **kwargs: P.kwargs) -> MaterializedDataset:
+        return of_source(reader(*args, **kwargs))
+
+    return _named(public, reader, "MaterializedDataset")

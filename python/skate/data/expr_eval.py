@@ -361,7 +361,7 @@ def _download(e: DownloadExpr, rb: pa.RecordBatch) -> pa.Array:
 
 def _fetch(uri: str | None, filesystem: Any) -> bytes | None:
     """The bytes of a file; None where it cannot be read, as Ray's download() has it."""
-    from skate.data.places import resolve
+    from skate.data.files.paths import resolve
     from skate.data.read.files import read_bytes
 
     if not uri:

@@ -10,8 +10,8 @@ import warnings
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Literal, overload
 
-from skate.data import front
 from skate.data.context import DEFAULT_BATCH_SIZE
+from skate.data.run import errors
 
 if TYPE_CHECKING:
     from typing import Unpack
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from skate.data.typed import BatchOptions, NumpyBatch, Row
 
 
-@front.methods
+@errors.methods
 class DataIterator:
     """Iterates over a Dataset, any number of times; each time runs it again unless it is materialized.
 
@@ -50,7 +50,7 @@ class DataIterator:
         return self.iter_rows()
 
     def _record_batches(self) -> Iterator[Any]:
-        from skate.data.execute import in_one_schema
+        from skate.data.run.execute import in_one_schema
 
         return in_one_schema(self._ds)
 
@@ -422,7 +422,7 @@ def tensor(torch: Any, name: str, v: Any, dtype: Any, device: Any, pin: bool) ->
     return t.to(device=device, dtype=dtype, non_blocking=pin)
 
 
-@front.methods
+@errors.methods
 class Again:
     """What iter_batches() gives: each iteration of it runs the Dataset again; next() goes on with one of its own."""
 
@@ -454,7 +454,8 @@ def _closing(out: Iterator[Any], it: Any) -> Iterator[Any]:
 def cut_batches(blocks: Iterator[Any], size: int | None, fmt: str | None, drop_last: bool) -> Iterator[Any]:
     """Batches of `size` rows in a format."""
     from skate.data import batch as b
-    from skate.data.ops import merge, rebatch
+    from skate.data.ops import rebatch
+    from skate.data.schema import merge
 
     if size is None:
         for rb in blocks:
@@ -518,7 +519,7 @@ def shuffled(blocks: Iterator[Any], rows: int, seed: int | None) -> Iterator[Any
     import numpy as np
     import pyarrow as pa
 
-    from skate.data.ops import merge
+    from skate.data.schema import merge
 
     rng = np.random.default_rng(seed)
     held: list[Any] = []

@@ -25,11 +25,12 @@ import numpy as np
 import pyarrow as pa
 
 from skate import _skate
-from skate.data import bad, replay
+from skate.data import bad
 from skate.data import batch as _b
 from skate.data.context import DataContext
-from skate.data.schema import columns_are, few
+from skate.data.schema import columns_are, few, merge, misfits
 from skate.data.values.frames import from_series
+from skate.data.worker import replay
 
 Batches = Iterator[pa.RecordBatch]
 
@@ -64,13 +65,17 @@ class Task:
     @source.setter
     def source(self, path: str) -> None:
         self._source = path
-        if path:
-            _skate.doing(f"{self.reader}: reading {path}")
+        self.reads()
+
+    def reads(self) -> None:
+        """It reads from now on: said where the message about this process's death finds it."""
+        if self._source:
+            _skate.doing(self.reader, "reading " + self._source)
 
 
 task = Task()
 task.counters = {}
-task.letters, task.trail = bad.Letters(0), bad.Trail([])
+task.letters, task.trail = bad.Letters(0), bad.Trail(())
 
 
 def note(e: BaseException, params: dict[str, Any], where: str, row: int | None = None, rb: pa.RecordBatch | None = None) -> None:
@@ -94,20 +99,33 @@ def _of_task() -> str:
     return f" (task {task.seq})" if task.seq is not None else ""
 
 
-def at_hand(params: dict[str, Any], where: str, row: int, rb: pa.RecordBatch) -> str:
-    """A function is about to be called with rb: said where the message about this process's death finds it. After such a death rb is kept for `skate replay` first.
-    What is said behind the place."""
-    origin, again = _origin(params, row), ""
-    if task.careful and not params.get("large"):
+ROWS = "input rows"
+BATCH = "the batch of input rows"
+
+
+def at_hand(params: dict[str, Any], what: str, row: int, rb: pa.RecordBatch) -> str:
+    """A function is about to be called with rb, whose first row is `row`: said where the message about this process's death finds it. After such a death rb is kept for `skate
+    replay` first. What is said behind the place."""
+    last = row + rb.num_rows - 1
+    if task.careful:
+        return _at_hand_again(params, f"{what} {row}..{last}{_origin(params, row)}", rb)
+    source, at = task.trail.origin(params.get("at", 0), row)
+    _skate.doing(params["label"], what, row, last, source or task.source, at, task.seq)
+    return ""
+
+
+def _at_hand_again(params: dict[str, Any], where: str, rb: pa.RecordBatch) -> str:
+    again = ""
+    if not params.get("large"):
         most = DataContext.get_current().replay_bytes
         try:
-            kept = replay.keep(params, rb, where + origin, most) if most > 0 else None
+            kept = replay.keep(params, rb, where, most) if most > 0 else None
         except Exception:  # a function that cannot be pickled again, a full disk: there is no such file, then
             kept = None
         let_go()
         task.kept = kept
         again = f"; `skate replay {kept}` runs it again" if kept else ""
-    _skate.doing(f"{params['label']}: {where}{origin}{_of_task()}{again}")
+    _skate.doing(params["label"], where + _of_task() + again)
     return again
 
 
@@ -148,9 +166,14 @@ def tolerates(params: dict[str, Any]) -> bool:
 # ---- sources and sinks: the format's own file does it
 
 
+@functools.cache
+def _run_of(module: str) -> Callable[..., Batches]:
+    return importlib.import_module(module).run
+
+
 def read(params: dict[str, Any], batches: None) -> Batches:
     known: Any = params.get("read_before")  # by an earlier task of this stage
-    for rb in importlib.import_module("skate.data.read." + params["format"]).run(params, task):
+    for rb in _run_of("skate.data.read." + params["format"])(params, task):
         if known is None or not rb.schema.equals(known):
             from skate.data.schema import check_names
 
@@ -160,7 +183,7 @@ def read(params: dict[str, Any], batches: None) -> Batches:
 
 
 def write(params: dict[str, Any], batches: Batches) -> Batches:
-    yield from importlib.import_module("skate.data.write." + params["format"]).run(params, batches, task)
+    yield from _run_of("skate.data.write." + params["format"])(params, batches, task)
 
 
 # ---- batches
@@ -188,15 +211,6 @@ def rebatch(batches: Batches, size: int | None) -> Batches:
         yield merge(held)
 
 
-def merge(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
-    """One batch of all rows."""
-    if len(batches) == 1:
-        return batches[0]
-    from skate.data.schema import join
-
-    return join(batches)
-
-
 def zip_rows(params: dict[str, Any], batches: Batches) -> Batches:
     """The same rows of several inputs side by side; a name that is taken gets _1, _2, ..."""
     from skate.data.schema import free_name
@@ -205,7 +219,7 @@ def zip_rows(params: dict[str, Any], batches: Batches) -> Batches:
     for side, rb in zip(task.sides, batches, strict=True):
         sides.setdefault(side, []).append(rb)
     cols: dict[str, Any] = {}
-    for side in sorted(sides):
+    for side in sorted(sides, key=params["order"].__getitem__):
         rb = merge(sides[side])
         for name, col in zip(rb.schema.names, rb.columns, strict=True):
             cols[free_name(cols, name)] = col
@@ -220,14 +234,14 @@ def map_batches(params: dict[str, Any], batches: Batches) -> Batches:
         if n == 0:
             continue
         if tolerant:
-            at_hand(params, f"the batch of input rows {row}..{row + n - 1}", row, rb)
+            at_hand(params, BATCH, row, rb)
             try:
                 out: Any = list(_called(params, rb))
             except Exception as e:
                 out = bad.isolate(e, rb, row, lambda part: list(_called(params, part)), functools.partial(bad_row, params))
             yield from out
         else:
-            at_hand(params, f"the batch of input rows {row}..{row + n - 1}", row, rb)
+            at_hand(params, BATCH, row, rb)
             try:
                 yield from _called(params, rb)
             except GeneratorExit:
@@ -244,6 +258,9 @@ def _called(params: dict[str, Any], rb: pa.RecordBatch) -> Batches:
     numpy = fmt == "numpy" or fmt == "default"
     given = _b.NumpyBatch(rb, not params["zero_copy_batch"]) if numpy else _b.to_batch(rb, fmt)
     out = fn(given, *params["fn_args"], **params["fn_kwargs"])
+    if type(out) is dict:  # the usual case, before what asks for more
+        yield from _b.from_batch(out, label, rb, given if numpy else None)
+        return
     if inspect.isawaitable(out) or inspect.isasyncgen(out):
         out = _awaited(out)
     if isinstance(out, types.GeneratorType) or (not isinstance(out, (Mapping, pa.Table, pa.RecordBatch)) and hasattr(out, "__next__")):
@@ -320,7 +337,7 @@ def _rows(
         fn = _row_by_row(fn, params, again := [""])
 
     def begin(rb: pa.RecordBatch) -> None:
-        said = at_hand(params, f"input rows {base[0]}..{base[0] + rb.num_rows - 1}", base[0], rb)
+        said = at_hand(params, ROWS, base[0], rb)
         if task.careful:
             again[0] = said
 
@@ -395,7 +412,7 @@ def _row_by_row(fn: Callable[[Any], Any], params: dict[str, Any], again: list[st
 
     def called(row: Any) -> Any:
         k = next(rows)
-        _skate.doing(f"{params['label']}: input row {k}{_origin(params, k)}{_of_task()}{again[0]}")
+        _skate.doing(params["label"], f"input row {k}{_origin(params, k)}{_of_task()}{again[0]}")
         return fn(row)
 
     return called
@@ -434,9 +451,7 @@ def _settle(
     check: Callable[[list[Any]], None],
     build: Callable[[list[Any], pa.RecordBatch], list[pa.RecordBatch]],
 ) -> list[pa.RecordBatch]:
-    """A batch of the results that are good, alone and beside the others: where they are of types that do not go together, the type of most rows wins. The rest goes to `failed`."""
-    from skate.data.schema import unify
-
+    """A batch of the results that are good, alone and beside the others: where they are of types that do not go together, see majority.py. The rest goes to `failed`."""
     good: list[tuple[list[int], list[pa.RecordBatch]]] = []
     todo = [[i for i in range(len(got)) if i not in failed]]
     while todo:
@@ -456,34 +471,12 @@ def _settle(
                 todo += [some[len(some) // 2 :], some[: len(some) // 2]]
             continue
         good.append((some, part))
-    votes: list[list[Any]] = []  # [rows, schema]
-    for some, part in good:
-        for b in part[:1]:
-            mine = next((v for v in votes if v[1].equals(b.schema)), None)
-            if mine is None:
-                votes.append([len(some), b.schema])
-            else:
-                mine[0] += len(some)
-    best: tuple[int, list[Any], dict[int, TypeError]] = (0, [], {})
-    for base in sorted(votes, key=lambda v: -v[0])[:32]:  # stable: of as many rows, the first
-        whole, rows, fits, why = base[1], 0, [], {}
-        for v in [base, *(v for v in votes if v is not base)]:
-            try:
-                whole = unify([whole, v[1]], ["most rows", "this one"])
-                rows += v[0]
-                fits.append(v[1])
-            except TypeError as e:
-                why[id(v)] = e
-        if rows > best[0]:
-            best = rows, fits, why
-    _, fits, why = best
     out: list[pa.RecordBatch] = []
-    for some, part in good:
-        if not part or any(part[0].schema.equals(s) for s in fits):
+    for (some, part), why in zip(good, misfits([(len(some), part[0].schema if part else None) for some, part in good]), strict=True):
+        if why is None:
             out += part
         else:
-            e = next(why[id(v)] for v in votes if v[1].equals(part[0].schema))
-            failed.update(dict.fromkeys(some, e))
+            failed.update(dict.fromkeys(some, why))
     return [merge(out)] if out else []
 
 
@@ -558,7 +551,7 @@ def _by_batch(params: dict[str, Any], batches: Batches, work: Callable[[pa.Recor
     tolerant = tolerates(params)
     for rb in batches:
         if "fn" in params and rb.num_rows:
-            at_hand(params, f"input rows {row}..{row + rb.num_rows - 1}", row, rb)
+            at_hand(params, ROWS, row, rb)
         try:
             out: Any = work(rb)
         except BaseException as e:

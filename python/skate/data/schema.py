@@ -29,6 +29,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from skate._near import nearest_few
+from skate.data.majority import SURE, Majority
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -158,13 +159,14 @@ ADVICE = "return one type from the function that makes it (for example arr.astyp
 
 def promote(name: str, a: pa.DataType, b: pa.DataType) -> pa.DataType:
     """The type that holds the values of both; TypeError when there is none."""
-    found = _promoted(a, b)
+    found = promoted(a, b)
     if found is None:
         raise TypeError(f"{_conflict(name, a, b, 'one block', 'another')}: {ADVICE}")
     return found
 
 
-def _promoted(a: Any, b: Any) -> Any:
+def promoted(a: Any, b: Any) -> Any:
+    """As promote(); None when there is none."""
     import pyarrow as pa
 
     from skate.data.tensor_types import is_fixed
@@ -178,17 +180,17 @@ def _promoted(a: Any, b: Any) -> Any:
     if isinstance(a, PythonObjectType) or isinstance(b, PythonObjectType):
         return a if isinstance(a, PythonObjectType) else b
     if t.is_dictionary(a) or t.is_dictionary(b):
-        values = _promoted(*[x.value_type if t.is_dictionary(x) else x for x in (a, b)])
+        values = promoted(*[x.value_type if t.is_dictionary(x) else x for x in (a, b)])
         if values is None or not (t.is_dictionary(a) and t.is_dictionary(b)):
             return values
         index = a.index_type if a.index_type.bit_width >= b.index_type.bit_width else b.index_type
         return pa.dictionary(index, values, ordered=a.ordered and b.ordered)
     if t.is_run_end_encoded(a) or t.is_run_end_encoded(b):
-        return _promoted(*[x.value_type if t.is_run_end_encoded(x) else x for x in (a, b)])
+        return promoted(*[x.value_type if t.is_run_end_encoded(x) else x for x in (a, b)])
     if any(is_fixed(x) or is_ragged(x) for x in (a, b)):
         return _promoted_tensors(a, b)
     if _listed(a) and _listed(b):
-        values = _promoted(a.value_type, b.value_type)
+        values = promoted(a.value_type, b.value_type)
         if values is None:
             return None
         if t.is_fixed_size_list(a) and t.is_fixed_size_list(b) and a.list_size == b.list_size:
@@ -197,10 +199,10 @@ def _promoted(a: Any, b: Any) -> Any:
     if t.is_struct(a) and t.is_struct(b):
         fields = {f.name: f.type for f in a}
         for f in b:
-            fields[f.name] = _promoted(fields[f.name], f.type) if f.name in fields else f.type
+            fields[f.name] = promoted(fields[f.name], f.type) if f.name in fields else f.type
         return None if None in fields.values() else pa.struct(list(fields.items()))
     if t.is_map(a) and t.is_map(b):
-        parts = _promoted(a.key_type, b.key_type), _promoted(a.item_type, b.item_type)
+        parts = promoted(a.key_type, b.key_type), promoted(a.item_type, b.item_type)
         return None if None in parts else pa.map_(*parts)
     if not (_simple(a) and _simple(b)):
         return None
@@ -230,7 +232,7 @@ def _promoted_tensors(a: Any, b: Any) -> Any:
         else:
             return None
     (va, na, sa), (vb, nb, sb) = kinds
-    values = _promoted(va, vb)
+    values = promoted(va, vb)
     if values is None or na != nb:
         return None
     if sa == sb and sa:
@@ -240,6 +242,26 @@ def _promoted_tensors(a: Any, b: Any) -> Any:
     if na == 1 and None not in (sa, sb):
         return pa.list_(values)
     return ragged_type(values, na)
+
+
+def misfits(parts: Sequence[tuple[int, pa.Schema | None]], before: pa.Schema | None = None) -> list[TypeError | None]:
+    """Of each part of some rows (how many, their schema) what is wrong with it beside the others (majority.py); None: nothing. before: a schema that stays in any case."""
+    import pyarrow as pa
+
+    count = Majority(promoted)
+    for rows, schema in [(SURE, before), *parts]:
+        for f in schema or ():
+            if not pa.types.is_null(f.type):
+                count.add(f.name, f.type, rows)
+    whole = pa.schema(list(count.most().items()))
+    out: list[TypeError | None] = []
+    for _, schema in parts:
+        try:
+            unify([whole, schema or whole], ["most rows", "this one"])
+            out.append(None)
+        except TypeError as e:
+            out.append(e)
+    return out
 
 
 def _listed(t: Any) -> bool:
@@ -387,7 +409,7 @@ class Widening:
             if old is None:
                 fields[f.name] = f.type
             elif not old.equals(f.type):
-                wide = _promoted(old, f.type)
+                wide = promoted(old, f.type)
                 if wide is None:
                     if not self.sure and not first:
                         return new
@@ -405,7 +427,7 @@ class Widening:
         return pa.schema(list(fields.items()))
 
 
-def join(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
+def merge(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
     """One batch of all rows, in one schema; texts, bytes and lists that are together more than their type counts get its large one."""
     import pyarrow as pa
 

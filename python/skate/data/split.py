@@ -9,8 +9,12 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
-from skate.data import execute, front, late
-from skate.data.execute import Facts, Node
+from skate.data.plan.node import Node, bytes_of
+from skate.data.plan.resources import resources
+from skate.data.read.source import Facts
+from skate.data.run import errors
+from skate.data.run.blocks import cut, even
+from skate.data.run.execute import input_blocks
 
 if TYPE_CHECKING:
     from skate.data.dataset import Dataset, MaterializedDataset
@@ -25,7 +29,7 @@ def _needs_exchange(what: str, instead: str = "") -> NoReturn:
     )
 
 
-@front.methods
+@errors.methods
 class Splits:
     """Part of Dataset."""
 
@@ -47,9 +51,9 @@ class Splits:
         """Datasets that end before these rows, and the rest."""
         if self._node.op != "blocks":
             return self.materialize()._rows_at(at)  # type: ignore[attr-defined,no-any-return]
-        blocks = late.blocks_of(self.context, self._node)
+        blocks = input_blocks(self._node, self.context)
         empty = [(blocks[0][0], blocks[0][1], 0, 0)] if blocks else []
-        return [self._of_blocks(part or empty) for part in late.cut([b for b in blocks if b[2]], at)]
+        return [self._of_blocks(part or empty) for part in cut([b for b in blocks if b[2]], at)]
 
     def split(self, n: int, *, equal: bool = False, locality_hints: list[Any] | None = None) -> list[MaterializedDataset]:
         """n Datasets of about as many rows, in order. Runs this one.
@@ -68,10 +72,10 @@ class Splits:
             raise ValueError(f"split: n={n!r}: 1 or more")
         if locality_hints is not None and len(locality_hints) != n:
             raise ValueError(f"split: {len(locality_hints)} locality_hints for {n} splits: one for each")
-        rows = sum(b[2] for b in late.blocks_of(self.context, self._node)) if self._node.op == "blocks" else None
+        rows = sum(b[2] for b in input_blocks(self._node, self.context)) if self._node.op == "blocks" else None
         source: Any = self if rows is not None else self.materialize()  # type: ignore[attr-defined]
         rows = source._facts.rows
-        at = [rows // n * i for i in range(1, n + 1)] if equal else late.even(rows, n)
+        at = [rows // n * i for i in range(1, n + 1)] if equal else even(rows, n)
         return source._rows_at(at)[:n]
 
     def split_at_indices(self, indices: list[int]) -> list[MaterializedDataset]:
@@ -208,7 +212,7 @@ class Splits:
         out = []
         for test in (False, True):
             params = {"test": test, "share": float(test_size), "seed": key, "column": hash_column}
-            node = Node("split_rows", f"Split{'Test' if test else 'Train'}", params, (self._node,), **execute.resources(ray_remote_kwargs))
+            node = Node("split_rows", f"Split{'Test' if test else 'Train'}", params, (self._node,), **resources(ray_remote_kwargs))
             out.append(self._add(node, Facts(None, self._facts.schema, self._facts.files)))  # type: ignore[attr-defined]
         return out[0], out[1]
 
@@ -230,7 +234,8 @@ class Splits:
 
     def zip(self, *other: Dataset) -> Dataset:
         """The rows of several Datasets side by side; all must have as many rows (ValueError when it runs). It
-        streams: blocks of the others are cut (by reference) where those of this one end. A name that is taken gets _1, _2, ...
+        streams: blocks of the others are cut (by reference) where those of one end: the largest, if the bytes of all are known beforehand, else this one. A name that
+        is taken gets _1, _2, ...
 
         Args:
             other: The other Datasets; at least one (ValueError).
@@ -242,7 +247,11 @@ class Splits:
         """
         if not other:
             raise ValueError("zip needs at least one other Dataset")
-        node = Node("zip_rows", "Zip", {}, (self._node, *[d._node for d in other]))
+        nodes = [self._node, *[d._node for d in other]]
+        sizes = [bytes_of(n) for n in nodes]
+        lead = 0 if None in sizes else max(range(len(nodes)), key=lambda i: sizes[i] or 0)
+        order = [lead, *(i for i in range(len(nodes)) if i != lead)]  # the engine cuts where blocks of the first input end
+        node = Node("zip_rows", "Zip", {"order": order}, tuple(nodes[i] for i in order))
         files = [f for d in (self, *other) for f in d._facts.files]
         return self._add(node, Facts(self._facts.rows, None, files))  # type: ignore[attr-defined]
 
@@ -288,12 +297,12 @@ class Splits:
         if shuffle or keys is not None or sort:
             _needs_exchange("repartition: shuffle, keys and sort")
         if num_blocks is not None:
-            node = Node("late", "Repartition", {}, (self._node,), blocks_of=late.repartitioned(num_blocks))
+            node = Node("rearrange", "Repartition", {"how": "even", "n": num_blocks}, (self._node,))
         else:
             n = target_num_rows_per_block or 0
             if strict:
                 node = Node(
-                    "late", f"StreamingRepartition[num_rows_per_block={n},strict=True]", {}, (self._node,), blocks_of=late.of_rows(n)
+                    "rearrange", f"StreamingRepartition[num_rows_per_block={n},strict=True]", {"how": "rows", "n": n}, (self._node,)
                 )
             else:
                 node = Node(
@@ -316,12 +325,11 @@ class Splits:
 
         of_run = seeds(seed)
         node = Node(
-            "late",
+            "rearrange",
             "RandomizeBlockOrder",
-            {},
+            {"how": "order", "seed": of_run(0)},
             (self._node,),
-            blocks_of=late.reordered(of_run(0)),
-            each_run=lambda k: {"blocks_of": late.reordered(of_run(k))},
+            each_run=lambda k: {"params": {"seed": of_run(k)}},
         )
         return self._add(node, Facts(self._facts.rows, self._facts.schema, self._facts.files))  # type: ignore[attr-defined]
 

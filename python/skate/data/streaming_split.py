@@ -13,68 +13,23 @@ equal=False: each block goes whole to the one with the fewest rows so far.
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import os
-import threading
 from collections import deque
-from collections.abc import Callable, Iterator
-from contextlib import closing
+from collections.abc import Iterator
 from typing import Any
 
-from skate.data import front
 from skate.data.iterator import DataIterator
+from skate.data.read.source import InMemory
+from skate.data.run import errors, feed, remote
+from skate.data.run.blocks import fetch
+from skate.data.run.engine import ensure_engine
+from skate.data.run.errors import in_front
+from skate.data.run.turns import Turns
 
 HELD_BYTES = 64 << 20  # of one consumer; an eighth of the store for all of them, if that is less
 LOOK_S = 5.0  # the feeder's calls end after so long, that the desk may end between two of them
 WARN_S = 30.0
-
-
-class Turns:
-    """For async actors: waits until something is true, and the ends of processes. One thread: what is between two awaits happens at once."""
-
-    def __init__(self) -> None:
-        self.cv = asyncio.Condition()
-        self.fds: dict[Any, int] = {}
-
-    async def until(self, true: Callable[[], Any], seconds: float | None = None) -> bool:
-        """Whether it became true within the time."""
-        async with self.cv:
-            try:
-                await asyncio.wait_for(self.cv.wait_for(true), seconds)
-            except TimeoutError:
-                return False
-            return True
-
-    async def stir(self) -> None:
-        """Something has changed: whoever waits looks again."""
-        async with self.cv:
-            self.cv.notify_all()
-
-    def watch(self, key: Any, pid: int, died: Callable[[], Any]) -> None:
-        """Calls the coroutine function died once when process pid ends, until unwatch(key)."""
-        self.unwatch(key)
-        loop = asyncio.get_running_loop()
-        self.tasks: set[Any] = getattr(self, "tasks", set())
-
-        def ended() -> None:
-            self.unwatch(key)
-            t = loop.create_task(died())
-            self.tasks.add(t)
-            t.add_done_callback(self.tasks.discard)
-
-        try:
-            fd = self.fds[key] = os.pidfd_open(pid)
-        except ProcessLookupError:
-            ended()
-            return
-        loop.add_reader(fd, ended)
-
-    def unwatch(self, key: Any) -> None:
-        fd = self.fds.pop(key, None)
-        if fd is not None:
-            asyncio.get_running_loop().remove_reader(fd)
-            os.close(fd)
 
 
 class _Desk:
@@ -102,7 +57,7 @@ class _Desk:
             self.schema_wanted = False
             return "schema"
         self.epoch, self.end_of, self.out = min(self.asked), None, [False] * self.n
-        await self.turns.stir()
+        await self.turns.changed()
         return self.epoch
 
     def _over(self, epoch: int) -> bool:
@@ -120,17 +75,17 @@ class _Desk:
             if not self.out[i]:
                 self.queues[i].append(block)
                 self.bytes[i] += block[3]
-        await self.turns.stir()
+        await self.turns.changed()
         return True
 
     async def end(self, epoch: int, outcome: list[Any], stats: str) -> None:
         """The epoch is over; outcome: [reference to an exception, or None]."""
         self.end_of, self.stats = outcome, stats
-        await self.turns.stir()
+        await self.turns.changed()
 
     async def told(self, ref: list[Any]) -> None:
         self.schema_ref = ref
-        await self.turns.stir()
+        await self.turns.changed()
 
     # ---- for the iterators
 
@@ -140,7 +95,7 @@ class _Desk:
         self._leave(i)
         self.asked[i] = want
         self.turns.watch(i, pid, lambda: self._died(i, pid))
-        await self.turns.stir()
+        await self.turns.changed()
         while not await self.turns.until(lambda: self.epoch >= want or self.breaks != breaks, WARN_S):
             late = [k for k, a in enumerate(self.asked) if a < want]
             logging.getLogger("ray.data").warning(
@@ -168,7 +123,7 @@ class _Desk:
         if self.queues[i]:
             block = self.queues[i].popleft()
             self.bytes[i] -= block[3]
-            await self.turns.stir()
+            await self.turns.changed()
             return block
         self._leave(i)
         return self.end_of
@@ -177,7 +132,7 @@ class _Desk:
         """It wants no more of this epoch."""
         if self.asked[i] == epoch == self.epoch:
             self._leave(i)
-            await self.turns.stir()
+            await self.turns.changed()
 
     async def waiting(self, n: int) -> None:
         """Waits until n iterators wait for an epoch to begin."""
@@ -189,7 +144,7 @@ class _Desk:
     async def schema(self) -> list[Any]:
         if self.schema_ref is None:
             self.schema_wanted = True
-            await self.turns.stir()
+            await self.turns.changed()
             await self.turns.until(lambda: self.schema_ref is not None)
         return self.schema_ref  # type: ignore[return-value]
 
@@ -209,10 +164,10 @@ class _Desk:
         self.epoch, self.breaks = self.broken, self.breaks + 1
         for k in range(self.n):
             self._leave(k)
-        await self.turns.stir()
+        await self.turns.changed()
 
 
-@front.methods
+@errors.methods
 class SplitIterator(DataIterator):
     """One of the iterators; it can be pickled to the process that uses it."""
 
@@ -247,9 +202,9 @@ class SplitIterator(DataIterator):
 
     def materialize(self) -> Any:
         """What it gives, as a Dataset."""
-        from skate.data.execute import local_source
+        from skate.data.dataset import of_source
 
-        return local_source([rb for rb in self._record_batches() if rb.num_rows], "Split")
+        return of_source(InMemory([rb for rb in self._record_batches() if rb.num_rows], "Split"))
 
     def world_size(self) -> int:
         """How many iterators there are."""
@@ -257,7 +212,6 @@ class SplitIterator(DataIterator):
 
     def _record_batches(self) -> Iterator[Any]:
         import skate
-        from skate.data.execute import fetch, in_front
         from skate.data.schema import Widening
 
         fit = Widening("streaming_split", self._schema.arrow if self._schema is not None else None, sure=False)
@@ -288,9 +242,8 @@ def streaming_split(ds: Any, n: int, equal: bool) -> list[SplitIterator]:
     """The iterators; see the head of the file."""
     import skate
     from skate import _skate
-    from skate.data import execute, home
 
-    execute.ensure_engine(ds._node)
+    ensure_engine(ds._node)
     if _skate.status().get("engine") == "inline":
         raise NotImplementedError(
             "streaming_split: its iterators are used at the same time, and SKATE_ENGINE=inline runs one task at a time; use Dataset.split() there"
@@ -298,94 +251,7 @@ def streaming_split(ds: Any, n: int, equal: bool) -> list[SplitIterator]:
     store = int(skate.cluster_resources().get("object_store_memory", 0)) or 8 * n * HELD_BYTES
     desk = skate.remote(num_cpus=0)(_Desk).remote(n, max(1, min(HELD_BYTES, store // (8 * n))))
     if _skate.in_worker():
-        home.feed(ds, desk, n, equal)
+        remote.feed(ds, desk, n, equal)
     else:
-        start_feeder(ds, desk, n, equal)
+        feed.start(ds, desk, n, equal)
     return [SplitIterator(desk, i, n, ds, None, ds.context) for i in range(n)]
-
-
-def start_feeder(ds: Any, desk: Any, n: int, equal: bool) -> None:
-    """In the driver. It does not keep the desk."""
-    from skate import _skate
-    from skate.actor import ActorHandle
-
-    weak = ActorHandle(_skate.weak_token(desk._token.id), desk._meta)
-    threading.Thread(target=_feed, args=(ds, weak, n, equal), name="skate-split", daemon=True).start()
-
-
-def _feed(ds: Any, desk: Any, n: int, equal: bool) -> None:
-    """Runs ds once an epoch and deals its blocks out, until the desk ends."""
-    import skate
-    from skate.exceptions import RayActorError
-
-    try:
-        while True:
-            work = skate.get(desk.work.remote())
-            if work == "schema":
-                skate.get(desk.told.remote([skate.put(ds.schema())]))
-            elif work is not None:
-                error = _epoch(ds, desk, n, equal, work)
-                skate.get(desk.end.remote(work, [sent(error)], ds.stats()))
-    except RayActorError:  # the desk is gone with its last iterator
-        return
-    except Exception:
-        if skate.is_initialized():
-            raise
-
-
-def sent(error: BaseException | None) -> Any:
-    """A reference to it, or to what can be sent of it."""
-    import skate
-
-    try:
-        return skate.put(error)
-    except Exception as e:
-        return skate.put(RuntimeError(f"{type(error).__name__}: {error} (the error itself cannot be sent: {e})"))
-
-
-def _epoch(ds: Any, desk: Any, n: int, equal: bool, epoch: int) -> BaseException | None:
-    import skate
-    from skate.data import execute
-    from skate.exceptions import RayActorError
-
-    wanted = None
-    try:
-        with closing(execute.run(ds)) as blocks:
-            for dealt in _deal(blocks, n, equal):
-                while (wanted := skate.get(desk.put.remote(epoch, dealt))) is None:
-                    pass
-                if not wanted:
-                    break
-    except RayActorError:
-        raise
-    except Exception as e:
-        return e
-    return None
-
-
-def _deal(blocks: Iterator[Any], n: int, equal: bool) -> Iterator[list[tuple[int, Any]]]:
-    rows = [0] * n
-    held: list[Any] = []
-    for b in blocks:
-        ref, size = b[0], b[2]
-        if not size:
-            continue
-        if hasattr(ref, "num_rows"):
-            from skate import _skate
-
-            b = (_skate.put_block(ref), *b[1:])
-        if not equal:
-            i = rows.index(min(rows))
-            rows[i] += size
-            yield [(i, b)]
-            continue
-        held.append(b)
-        total = sum(h[2] for h in held)
-        if total < n:
-            continue
-        from skate.data.late import cut
-
-        each = total // n
-        parts = cut(held, [each * (i + 1) for i in range(n)])
-        held = parts.pop()
-        yield [(i, piece) for i, part in enumerate(parts) for piece in part]

@@ -86,7 +86,7 @@ def _columns(schema: Any) -> str:
 
 
 def _preview(ds: Any, blocks: list[Any], names: list[str]) -> tuple[list[list[str]], list[list[str]]]:
-    from skate.data.late import cut
+    from skate.data.run.blocks import cut
 
     rows = sum(b[2] for b in blocks)
     blocks = [b for b in blocks if b[2]]
@@ -98,7 +98,7 @@ def _preview(ds: Any, blocks: list[Any], names: list[str]) -> tuple[list[list[st
 
 def _texts(blocks: list[Any], names: list[str]) -> list[list[str]]:
     from skate.data.batch import to_rows
-    from skate.data.execute import fetch
+    from skate.data.run.blocks import fetch
 
     some = _some(list(range(len(names))))
     columns = [names[i] for i in some if i != "…"]

@@ -1,5 +1,7 @@
 """Every module of skate.data can be the first one that a process imports, as unpickling does."""
 
+import ast
+import inspect
 import os
 import pickle
 import pkgutil
@@ -46,10 +48,38 @@ def test_importing_the_package_is_light():
     assert r.returncode == 0, r.stderr.decode()
 
 
+def test_what_a_type_checker_is_told_is_what_there_is():
+    """_public.py names what is loaded when it is asked for twice: for type checkers, and where it is."""
+    public = skate.data._public
+    block = next(n for n in ast.parse(inspect.getsource(public)).body if isinstance(n, ast.If))
+    told = {}
+    for n in block.body:
+        if isinstance(n, ast.ImportFrom):
+            modules = n.module == "skate.data.read"
+            told.update({} if modules else {a.name: (n.module.removeprefix("skate.data."), "as it is") for a in n.names})
+        else:
+            call = n.value
+            module = {"_range": "range"}.get(call.args[0].value.id, call.args[0].value.id)
+            assert n.targets[0].id == call.args[0].attr
+            told[n.targets[0].id] = f"read.{module}", call.func.id
+    how = {name: "as it is" if "." not in m else "holds" if m == "read.memory" else "reads" for name, m in public._MODULE.items()}
+    assert told == {name: (m, how[name]) for name, m in public._MODULE.items()}
+    assert set(told) <= set(skate.data.__all__)
+    for name in skate.data.__all__:
+        assert getattr(skate.data, name) is not None
+
+
+def test_what_a_dataset_needs_is_light():
+    """asyncio, with ssl and subprocess, is a fifth of the time to the first rows."""
+    code = "import sys, skate.data; skate.data.range(3).map(print); from skate.data.run import execute\n"
+    r = fresh(code + "heavy = {'asyncio', 'ssl', 'subprocess', 'pandas', 'pyarrow.compute'} & set(sys.modules); assert not heavy, heavy")
+    assert r.returncode == 0, r.stderr.decode()
+
+
 def test_tensors_import_neither_pandas_nor_kernels():
     """A worker that makes and takes arrays pays for neither: 0.3 s and 60 MB in each of them."""
     code = """
-import sys, numpy as np, skate.data.stage
+import sys, numpy as np, skate.data.worker.stage
 from skate.data import _public, batch
 for x in np.ones((4, 3)), np.ones((4, 2, 2), np.uint8):
     rb = batch.from_batch({"x": x, "i": np.arange(4)}, "f")[0].slice(1, 2)
@@ -61,3 +91,29 @@ assert not heavy, heavy
 """
     r = fresh(code)
     assert r.returncode == 0, r.stderr.decode()
+
+
+def test_public_readers_are_pickled_by_name():
+    for name in ("range", "read_parquet", "from_items", "read_csv"):
+        reader = getattr(skate.data, name)
+        assert pickle.loads(pickle.dumps(reader)) is reader and len(pickle.dumps(reader)) < 60
+
+
+def test_what_a_sink_imports_in_workers_runs_no_pipeline():
+    r = fresh("import sys, skate.data.write.sink; assert 'skate.data.run.execute' not in sys.modules")
+    assert r.returncode == 0, r.stderr.decode()
+
+
+def test_the_keywords_that_errors_guess_from_are_those_of_the_methods():
+    import inspect
+
+    from skate.data.plan import resources
+
+    methods = [
+        getattr(skate.data.Dataset, m)
+        for m in "map map_batches flat_map filter add_column drop_columns select_columns rename_columns with_column".split()
+    ]
+    known = {p.name for m in methods for p in inspect.signature(m).parameters.values() if p.kind is p.KEYWORD_ONLY}
+    options = {"max_retries": 1, "max_restarts": 1, "max_task_retries": 1, "max_calls": 1, "resources": {"x": 1}, "runtime_env": {}}
+    assert resources.ARGUMENTS == known | set(options)
+    resources.resources(options)

@@ -8,6 +8,8 @@ from typing import Any
 
 from skate.data.datasource.datasource import Datasource, ReadTask
 
+FILE_SIZE_FETCH_PARALLELIZATION_THRESHOLD = 16  # so many remote paths are looked at side by side, fewer one after the other
+
 
 @dataclass
 class FileShuffleConfig:

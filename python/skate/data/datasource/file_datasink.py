@@ -7,7 +7,7 @@ from typing import Any
 
 from skate.data.datasource.datasink import WRITE_UUID_KWARG_NAME, Datasink, TaskContext, WriteResult
 from skate.data.datasource.filename_provider import FilenameProvider, row_filename
-from skate.data.steady import steady
+from skate.data.files.retry import steady
 
 
 class _FileDatasink(Datasink):
@@ -25,7 +25,7 @@ class _FileDatasink(Datasink):
         file_format: str | None = None,
         mode: Any = "append",
     ):
-        from skate.data.places import resolve
+        from skate.data.files.paths import resolve
 
         self.unresolved_path = path
         self.filesystem, self.path = resolve(str(path), filesystem)

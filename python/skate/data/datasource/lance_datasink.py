@@ -8,7 +8,7 @@ from typing import Any
 
 from skate.data.convert import _library
 from skate.data.datasource.datasink import Datasink, TaskContext, WriteResult
-from skate.data.places import local_path
+from skate.data.files.paths import local_path
 
 
 class LanceDatasink(Datasink[bytes]):

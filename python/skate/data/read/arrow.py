@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 from skate.data.read.files import HIVE, common, file_source, named, read_bytes, tolerates, unreadable
 from skate.data.read.files import run as run_files
+from skate.data.read.source import Source
 from skate.data.schema import columns_are
 
 if TYPE_CHECKING:
-    from skate.data.dataset import Dataset
     from skate.data.datasource import Partitioning, PathPartitionFilter
     from skate.data.typed import FileSystem, OnError, Paths, Shuffle
 
@@ -35,7 +35,7 @@ def read_feather(
     concurrency: int | None = None,
     override_num_blocks: int | None = None,
     on_error: OnError = None,
-) -> Dataset:
+) -> Source:
     """A Dataset of Arrow IPC files or streams (.arrow, .feather version 2, .arrows).
 
     Args:

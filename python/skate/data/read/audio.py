@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 from skate.data.convert import _library
 from skate.data.read.files import common, file_source, read_stream
 from skate.data.read.files import run as run_files
+from skate.data.read.source import Source
 
 if TYPE_CHECKING:
-    from skate.data.dataset import Dataset
     from skate.data.datasource import Partitioning, PathPartitionFilter
     from skate.data.typed import FileSystem, OnError, Paths, Shuffle
 
@@ -37,7 +37,7 @@ def read_audio(
     concurrency: int | None = None,
     override_num_blocks: int | None = None,
     on_error: OnError = None,
-) -> Dataset:
+) -> Source:
     """A Dataset with one row a sound file: "amplitude", an array (channels, samples) of float32, and "sample_rate" (Hz).
 
     Args:
@@ -65,7 +65,7 @@ def read_audio(
         ValueError: An option is out of its range.
     """
     _library("soundfile", "read_audio")
-    return file_source("ReadAudio", "audio", paths, {}, **common(locals()))
+    return file_source("ReadAudio", "audio", paths, {"by_settings": True}, **common(locals()))
 
 
 def run(params: dict[str, Any], task: Any) -> Iterator[Any]:

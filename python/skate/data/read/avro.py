@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from skate.data.read.files import Fitting, common, file_source, named, read_sound, tolerates, unreadable
 from skate.data.read.files import run as run_files
+from skate.data.read.source import Source
 
 if TYPE_CHECKING:
-    from skate.data.dataset import Dataset
     from skate.data.datasource import Partitioning, PathPartitionFilter
     from skate.data.typed import FileSystem, OnError, Paths, Shuffle
 
@@ -35,7 +35,7 @@ def read_avro(
     concurrency: int | None = None,
     override_num_blocks: int | None = None,
     on_error: OnError = None,
-) -> Dataset:
+) -> Source:
     """A Dataset of Avro files.
 
     Args:

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from skate.data.read.files import Gather, common, file_source, gathered, named, read_stream, unreadable
+from skate.data.read.source import Source
 
 if TYPE_CHECKING:
-    from skate.data.dataset import Dataset
     from skate.data.datasource import Partitioning, PathPartitionFilter
     from skate.data.typed import FileSystem, OnError, Paths, Shuffle
 
@@ -33,7 +33,7 @@ def read_binary_files(
     concurrency: int | None = None,
     override_num_blocks: int | None = None,
     on_error: OnError = None,
-) -> Dataset:
+) -> Source:
     """A Dataset with one row a file: column "bytes", and "path" if asked for. Folders are read recursively, in sorted order.
 
     Args:

@@ -10,9 +10,9 @@ from skate.data.bad import is_io
 from skate.data.checks import keywords, parameters
 from skate.data.read.files import HIVE, common, compression, file_source, open_file, tolerates
 from skate.data.read.files import run as run_files
+from skate.data.read.source import Source
 
 if TYPE_CHECKING:
-    from skate.data.dataset import Dataset
     from skate.data.datasource import Partitioning, PathPartitionFilter
     from skate.data.typed import FileSystem, OnError, Paths, Shuffle
 LOOK_BYTES = 1 << 30  # of a file that is read once more, as a whole, to say which line an error is about
@@ -39,7 +39,7 @@ def read_csv(
     override_num_blocks: int | None = None,
     on_error: OnError = None,
     **arrow_csv_args: Any,
-) -> Dataset:
+) -> Source:
     """A Dataset of CSV files.
 
     A name that is in the header twice gets a number, as in pandas: a, a.1. Types follow from the first 4 MiB of a file, where one value that is no number makes a column text; column_types of

@@ -148,28 +148,19 @@ def _records(data: bytes, po: Any, skip: int) -> Iterator[Record]:
         csv.field_size_limit(before)
 
 
+def _parse_options(po: Any, **other: Any) -> Any:
+    """These but for what is said otherwise; the handler of bad rows is not taken along."""
+    names = ("delimiter", "quote_char", "double_quote", "escape_char", "newlines_in_values", "ignore_empty_lines")
+    return pacsv.ParseOptions(**({n: getattr(po, n) for n in names} | other))
+
+
 class _Types:
     """What is known of the columns' types, and Arrow's parser with it."""
 
     def __init__(self, data: bytes, ro: Any, po: Any, co: Any, names: list[str]):
         self.names, self.co = names, co
-        self.po = pacsv.ParseOptions(
-            delimiter=po.delimiter,
-            quote_char=po.quote_char,
-            double_quote=po.double_quote,
-            escape_char=po.escape_char,
-            newlines_in_values=True,
-            ignore_empty_lines=po.ignore_empty_lines,
-        )
-        loose = pacsv.ParseOptions(
-            delimiter=po.delimiter,
-            quote_char=po.quote_char,
-            double_quote=po.double_quote,
-            escape_char=po.escape_char,
-            newlines_in_values=po.newlines_in_values,
-            ignore_empty_lines=po.ignore_empty_lines,
-            invalid_row_handler=lambda row: "skip",
-        )
+        self.po = _parse_options(po, newlines_in_values=True)
+        loose = _parse_options(po, invalid_row_handler=lambda row: "skip")
         read = pacsv.ReadOptions(
             use_threads=False,
             block_size=ro.block_size,

@@ -5,11 +5,9 @@ from __future__ import annotations
 import pickle
 import warnings
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from skate.data.dataset import Dataset
-
+from skate.data.read.source import Facts, ReadOptions, Source, check_num_blocks, min_units
 
 LARGE_TASK = 1 << 20  # bytes
 
@@ -26,7 +24,7 @@ def read_datasource(
     override_num_blocks: int | None = None,
     compute: Any = None,
     **read_args: Any,
-) -> Dataset:
+) -> Source:
     """A Dataset of a Datasource that users write.
 
     Args:
@@ -50,8 +48,6 @@ def read_datasource(
     import cloudpickle
 
     from skate.data.context import DataContext
-    from skate.data.execute import Facts, ReadOptions, source
-    from skate.data.read.files import check_num_blocks, min_units
 
     if override_num_blocks is None and parallelism > 0:
         override_num_blocks = parallelism
@@ -106,9 +102,9 @@ def read_datasource(
     elif compute is not None and concurrency is None:
         raise ValueError(f"read_datasource: compute must be a TaskPoolStrategy or an ActorPoolStrategy, not {compute!r}")
     arrow = schema if isinstance(schema, pa.Schema) else getattr(schema, "arrow", None)
-    return source(
+    return Source(
         f"Read{datasource.get_name()}",
-        {"format": "custom", "name": datasource.get_name()},
+        {"format": "custom", "by_settings": True, "name": datasource.get_name()},
         units(first),
         ReadOptions(concurrency, num_cpus, num_gpus, memory, more),
         Facts(sum(known) if first and None not in known and not limited else None, (lambda: arrow) if arrow is not None else None, files),  # pyright: ignore[reportCallIssue, reportArgumentType]

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from skate.data.convert import _library
-from skate.data.places import local_path
+from skate.data.files.paths import local_path
 from skate.data.read.files import HIVE
 from skate.data.read.parquet import read_parquet
+from skate.data.read.source import InMemory, Source
 
 if TYPE_CHECKING:
-    from skate.data.dataset import Dataset
     from skate.data.datasource import Partitioning, PathPartitionFilter
     from skate.data.typed import FileSystem, Shuffle
 
@@ -34,7 +34,7 @@ def read_delta(
     override_num_blocks: int | None = None,
     storage_options: dict[str, str] | None = None,
     **arrow_parquet_args: Any,
-) -> Dataset:
+) -> Source | InMemory:
     """A Dataset of a Delta Lake table. Needs the package deltalake: ImportError without it. Other arguments as of read_parquet.
 
     Args:

@@ -9,20 +9,18 @@ from __future__ import annotations
 import os
 import pickle
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+from skate.data.datasource.file_based_datasource import FILE_SIZE_FETCH_PARALLELIZATION_THRESHOLD, FileShuffleConfig
 from skate.data.datasource.partitioning import Partitioning
-from skate.data.places import local_path, resolve
-from skate.data.steady import SteadyFile, begin, steady
+from skate.data.files.paths import local_path, resolve
+from skate.data.files.retry import SteadyFile, begin, steady
+from skate.data.read.source import Facts, ReadOptions, Source, check_num_blocks, min_units
 
 UNIT_BYTES = 8 << 20
 UNIT_FILES = 16
 HIVE = Partitioning("hive")
-
-
-def min_units() -> int:
-    """Fewer units than this would leave cores idle behind a small source. A number of the machine, not of the engine's settings: layouts stay."""
-    return 2 * (os.cpu_count() or 1)
 
 
 class Listing:
@@ -44,13 +42,11 @@ def list_files(paths: Any, *, filesystem: Any = None, extensions: Any = None, ig
     exts = None
     if extensions is not None:
         exts = tuple("." + e.lstrip(".").lower() for e in ([extensions] if isinstance(extensions, str) else extensions))
-    for p in given:
-        p = os.fspath(p)
-        if isinstance(p, bytes):
-            p = os.fsdecode(p)
-        at = local_path(p)
-        if filesystem is not None or at is None:
-            _list_remote(out, p, filesystem, exts, ignore_missing)
+    places = [(p, None if filesystem is not None else local_path(p)) for p in (os.fsdecode(os.fspath(p)) for p in given)]
+    looks = _looks([p for p, at in places if at is None], filesystem)
+    for _, at in places:
+        if at is None:
+            _list_remote(out, *next(looks), exts, ignore_missing)
         else:
             _list_local(out, at, exts, ignore_missing)
     if not out.paths and not (ignore_missing and not given):
@@ -101,15 +97,27 @@ def _size(e: os.DirEntry[str]) -> int:
         return 0  # a broken link: the reader names it
 
 
-def _list_remote(out: Listing, p: str, filesystem: Any, exts: tuple[str, ...] | None, ignore_missing: bool) -> None:
+def _looks(paths: list[str], filesystem: Any) -> Iterator[tuple[Any, str, Any]]:
+    """(file system, path in it, what is there) of remote paths, in their order. Many are asked for side by side: an answer takes 10 to 100 ms."""
+    begin()
+
+    def look(p: str) -> tuple[Any, str, Any]:
+        fs, at = resolve(p, filesystem)
+        return fs, at, steady(lambda: fs.get_file_info(at), f"look at {at}")
+
+    if len(paths) < FILE_SIZE_FETCH_PARALLELIZATION_THRESHOLD:
+        yield from map(look, paths)
+        return
+    with ThreadPoolExecutor(FILE_SIZE_FETCH_PARALLELIZATION_THRESHOLD) as pool:
+        yield from pool.map(look, paths)
+
+
+def _list_remote(out: Listing, filesystem: Any, p: str, info: Any, exts: tuple[str, ...] | None, ignore_missing: bool) -> None:
     from pyarrow import fs as pafs
 
-    filesystem, p = resolve(p, filesystem)
     if out.fs is not None and not out.fs.equals(filesystem):
         raise ValueError("paths of different file systems in one read; read them apart and union them")
     out.fs = filesystem
-    begin()
-    info = steady(lambda: filesystem.get_file_info(p), f"look at {p}")
     if info.type == pafs.FileType.NotFound:
         if not ignore_missing:
             raise FileNotFoundError(2, "no such file or folder", p)
@@ -148,14 +156,8 @@ def units_of_files(listing: Listing, override_num_blocks: int | None = None, uni
     return [(pickle.dumps([listing.paths[i] for i in g]), -1, max(1, sum(listing.sizes[i] for i in g))) for g in groups]
 
 
-def check_num_blocks(n: Any) -> int:
-    if not isinstance(n, int) or isinstance(n, bool) or n < 1:
-        raise ValueError(f"override_num_blocks must be a positive int, not {n!r}")
-    return n
-
-
 def open_file(fs: Any, path: str) -> Any:
-    """A seekable binary file object; reads of a remote one are tried again when the store is not well (steady.py)."""
+    """A seekable binary file object; reads of a remote one are tried again when the store is not well (retry.py)."""
     if fs is None:
         return open(path, "rb")
     return fs.open_input_file(path) if fs.type_name == "local" else SteadyFile(fs, path)
@@ -239,8 +241,6 @@ def file_source(
 
     schema: a function that gives what is known of the columns, partitions and path aside.
     """
-    from skate.data.execute import Facts, ReadOptions, source
-
     listing = list_files(paths, filesystem=filesystem, extensions=file_extensions, ignore_missing=ignore_missing_paths)
     if partition_filter is not None:
         keep_paths(listing, partition_filter)
@@ -268,7 +268,7 @@ def file_source(
             s = s.append(pa.field(k, from_objects([v], None).type if v is not None else pa.string())) if k not in s.names else s
         return s.append(pa.field("path", pa.string())) if include_paths and "path" not in s.names else s
 
-    return source(
+    return Source(
         label,
         params,
         units_of_files(listing, override_num_blocks),
@@ -303,8 +303,6 @@ def keep_paths(listing: Listing, partition_filter: Any) -> None:
 
 def reshuffled(listing: Listing, shuffle: Any, units: Any) -> Any:
     """For shuffle="files" or a FileShuffleConfig: a function from the number of a run to its options (units over shuffled files); else None."""
-    from skate.data.datasource.file_based_datasource import FileShuffleConfig
-
     if shuffle is None:
         return None
     if shuffle != "files" and not isinstance(shuffle, FileShuffleConfig):
@@ -389,7 +387,7 @@ def tolerates(params: dict[str, Any]) -> bool:
 
 
 def with_columns(rb: Any, extra: dict[str, Any], path: str | None) -> Any:
-    """rb with columns for what its path says. A column that is there must say the same: ValueError names it."""
+    """rb with columns for what its path says. A column that is there must say the same, or nothing (null, NaN): ValueError names it."""
     import pyarrow as pa
 
     from skate.data.batch import from_objects
@@ -403,7 +401,14 @@ def with_columns(rb: Any, extra: dict[str, Any], path: str | None) -> Any:
             rb = rb.append_column(k, col)
             continue
         old = rb.column(i)
-        if not old.equals(col.cast(old.type)):
+        want = col.cast(old.type)
+        if old.equals(want):
+            continue
+        import pyarrow.compute as pc  # 30 ms in each worker: for the few files that lack values only
+
+        if pc.if_else(pc.is_null(old, nan_is_null=True), want, old).equals(want):
+            rb = rb.set_column(i, rb.schema.field(i), want)
+        else:
             raise ValueError(
                 f"partition column {k}: the path says {v!r}, the file's own column of that name holds {old.unique().to_pylist()[:5]}; read with partitioning=None, or drop one"
             )
@@ -457,7 +462,7 @@ SOUND_BYTES = 4096  # steps in which damaged data is decompressed
 class Fitting:
     """Makes batches of a file's rows that have one schema.
 
-    Rows fit that can be built alone, and whose types go together (schema.unify) with those of most rows of their batch; where bad records are tolerated, with those of the batches before.
+    Rows fit that can be built alone, and whose types go together with those of most rows of their batch (majority.py); where bad records are tolerated, with those of the batches before.
 
     Args:
         params: Of the reader.
@@ -492,46 +497,27 @@ class Fitting:
     def _sound(self, rows: list[Any]) -> list[Any]:
         import pyarrow as pa
 
-        from skate.data.schema import unify
+        from skate.data.schema import misfits
 
-        first = [[self.schema, 0, []]] if self.schema is not None else []
-        kinds: list[list[Any]] = list(first)  # schema, rows, places of the parts that it holds
-        parts: list[tuple[list[Any], Any]] = []  # rows; why they are left out
-        wrong: dict[int, Exception] = {}
+        parts: list[tuple[list[Any], Any, Any]] = []  # rows; their schema, why they cannot be built
         todo = [rows]
         while todo:
             some = todo.pop()
             try:
                 rb = self.build(some)
+                parts.append((some, None if rb is None else rb.schema, None))
             except (TypeError, ValueError, pa.ArrowException) as e:
                 if len(some) > 1:
                     todo += [some[len(some) // 2 :], some[: len(some) // 2]]
                 else:
-                    wrong[len(parts)] = e
-                    parts.append((some, e))
-                continue
-            why: Any = None
-            for kind in kinds:
-                try:
-                    kind[0] = unify([kind[0], rb.schema]) if rb is not None else kind[0]
-                except TypeError as e:
-                    why = why or e
-                    continue
-                kind[1] += len(some)
-                kind[2].append(len(parts))
-                break
-            else:
-                kinds.append([None if rb is None else rb.schema, len(some), [len(parts)]])
-            parts.append((some, why or TypeError("its types are not those of most records")))
-        best = first[0] if first else max(kinds, key=lambda k: k[1], default=[None, 0, []])
-        keep = set(best[2])
+                    parts.append((some, None, e))
         out: list[Any] = []
-        for i, (some, why) in enumerate(parts):
-            if i in keep:
+        for (some, _, alone), beside in zip(parts, misfits([(len(p[0]), p[1]) for p in parts], self.schema), strict=True):
+            why = alone or beside
+            if why is None:
                 out += some
-            else:
-                for row in some:
-                    self.bad(row, why)
+            for row in some if why else ():
+                self.bad(row, why)
         return out
 
 
@@ -548,7 +534,7 @@ def _snappy(data: bytes) -> bytes:
     """The snappy framing format: chunks of type (1 byte), length (3 bytes), CRC-32C (4 bytes), data. Checksums are compared."""
     import pyarrow as pa
 
-    from skate.data.crc32c import masked
+    from skate.data.files.crc32c import masked
 
     if data[:10] != b"\xff\x06\x00\x00sNaPpY":
         raise ValueError("not a snappy stream: it does not start with the stream identifier")

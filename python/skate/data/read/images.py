@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from skate.data.read.files import Gather, common, file_source, gathered, named, read_bytes, unreadable
+from skate.data.read.source import Source
 
 if TYPE_CHECKING:
-    from skate.data.dataset import Dataset
     from skate.data.datasource import Partitioning, PathPartitionFilter
     from skate.data.typed import FileSystem, OnError, Paths, Shuffle
 
@@ -39,7 +39,7 @@ def read_images(
     concurrency: int | None = None,
     override_num_blocks: int | None = None,
     on_error: OnError = None,
-) -> Dataset:
+) -> Source:
     """A Dataset with one row an image: column "image", an array (height, width[, channels]) of uint8.
 
     Args:
@@ -71,7 +71,7 @@ def read_images(
     given = common(locals())
     if size is not None and (len(size) != 2 or size[0] <= 0 or size[1] <= 0):
         raise ValueError(f"size must be (height, width), both over 0, not {size!r}")
-    return file_source("ReadImage", "images", paths, {"size": size, "mode": mode}, **given)
+    return file_source("ReadImage", "images", paths, {"by_settings": True, "size": size, "mode": mode}, **given)
 
 
 def __getattr__(name: str) -> Any:

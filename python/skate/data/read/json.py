@@ -7,12 +7,12 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from skate.data.checks import keywords, parameters
-from skate.data.places import is_folder
+from skate.data.files.paths import is_folder
 from skate.data.read.files import HIVE, bad_line, common, file_source, read_sound, unreadable
 from skate.data.read.files import run as run_files
+from skate.data.read.source import Source
 
 if TYPE_CHECKING:
-    from skate.data.dataset import Dataset
     from skate.data.datasource import Partitioning, PathPartitionFilter
     from skate.data.typed import FileSystem, OnError, Paths, Shuffle
 
@@ -42,7 +42,7 @@ def read_json(
     override_num_blocks: int | None = None,
     on_error: OnError = None,
     **arrow_json_args: Any,
-) -> Dataset:
+) -> Source:
     """A Dataset of JSON files: lines of objects, or one array of objects in a file.
 
     Args:

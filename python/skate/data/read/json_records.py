@@ -1,8 +1,7 @@
 """JSON that Arrow's parser refuses as a whole: finds the records that are to blame, so that all others come through.
 
 A record is what a line holds (an object, or several one after another), or an object that goes over several lines. Bad is a record that is no JSON, that holds no
-object, or that has a value of another kind than most records have at its place: kinds are bool, number, string, list and object, and null goes with each. Of two
-kinds that are as frequent the one that comes first stays. What Arrow infers within a kind (int or double, timestamp or string) never makes a record bad: the wider one is taken.
+object, or that has a value of another kind than most records have at its place (majority.py): kinds are bool, number, string, list and object, and null goes with each. What Arrow infers within a kind (int or double, timestamp or string) never makes a record bad: the wider one is taken.
 
 Records go through Arrow's parser CHUNK at a time; only chunks that it refuses, or whose columns have another kind, are looked at record by record in Python. The good
 ones are then parsed with the types of all. So what comes out depends on the file alone. Cost: two more passes of Arrow's parser, and about 5 us a record of a chunk with a
@@ -18,6 +17,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.json as pajson
+
+from skate.data.majority import SURE, Majority
 
 CHUNK = 4096  # records that are parsed together
 BLOCK_BYTES = 64 << 20  # of what is parsed at once in the end
@@ -252,12 +253,14 @@ class _Seen:
     """How many records have which kind where."""
 
     def __init__(self, options: Any = None):
-        self.counts: dict[Path, dict[int, int]] = {}
-        self.asked: dict[Path, int] = {}
-        self.rest = options is None or options.unexpected_field_behavior != "ignore"
+        self.majority = Majority(lambda a, b: a if a == b or not a else None)  # 0 is any kind
+        self.rest = True
         if options is not None and options.explicit_schema is not None:
             for f in options.explicit_schema:
-                self.asked |= _of_type(f.type, (f.name,))
+                for path, kind in _of_type(f.type, (f.name,)).items():
+                    self.majority.add(path, kind, SURE)
+        if options is not None and options.unexpected_field_behavior == "ignore":
+            self.rest = False
 
     def add(self, rows: list[dict[str, Any]]) -> None:
         for path, bits in _of_rows(rows).items():
@@ -282,13 +285,12 @@ class _Seen:
             self._column((*path, "[]"), col.flatten())
 
     def _count(self, path: Path, kind: int, n: int) -> None:
-        by = self.counts.setdefault(path, {})
-        by[kind] = by.get(kind, 0) + n
+        if self.rest or path in self.majority.counts:
+            self.majority.add(path, kind, n)
 
     def most(self) -> dict[Path, int]:
         """The kind that stays at each place."""
-        out = {p: max(by, key=by.__getitem__) for p, by in self.counts.items()} if self.rest else {}
-        return {p: k for p, k in (out | self.asked).items() if k}
+        return {p: k for p, k in self.majority.most().items() if k}
 
 
 def _kind(t: pa.DataType) -> int:

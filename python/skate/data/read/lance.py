@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from skate.data.convert import _library
-from skate.data.places import local_path
-
-if TYPE_CHECKING:
-    from skate.data.dataset import Dataset
+from skate.data.files.paths import local_path
+from skate.data.read.source import Facts, ReadOptions, Source, check_num_blocks, min_units
 
 
 def read_lance(
@@ -27,7 +25,7 @@ def read_lance(
     memory: float | None = None,
     concurrency: int | None = None,
     override_num_blocks: int | None = None,
-) -> Dataset:
+) -> Source:
     """A Dataset of a Lance dataset. Needs the package pylance: ImportError without it.
 
     Args:
@@ -44,8 +42,6 @@ def read_lance(
         concurrency: Read tasks at once, at most; None: as many as fit.
         override_num_blocks: Number of read tasks, at most; None: it follows from the bytes of the input.
     """
-    from skate.data.execute import Facts, ReadOptions, source
-    from skate.data.read.files import check_num_blocks, min_units
 
     uri = local_path(uri) or uri
     options = dict(scanner_options or {})
@@ -62,7 +58,7 @@ def read_lance(
     units = [(pickle.dumps([i for i, _ in p]), sum(r for _, r in p) if whole else -1, 1 << 20) for p in parts]
     params = {"format": "lance", "uri": uri, "version": ds.version, "storage": storage_options, "options": options}
     facts = Facts(sum(r for _, r in fragments) if whole else None, lambda: schema)
-    return source("ReadLance", params, units, ReadOptions(concurrency, num_cpus, num_gpus, memory, ray_remote_args), facts)
+    return Source("ReadLance", params, units, ReadOptions(concurrency, num_cpus, num_gpus, memory, ray_remote_args), facts)
 
 
 def run(params: dict[str, Any], task: Any) -> Iterator[Any]:

@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from skate.data.context import DataContext
-from skate.data.execute import local_source
-from skate.data.read.files import check_num_blocks, min_units
+from skate.data.read.source import InMemory, check_num_blocks, min_units
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -16,7 +15,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from skate import ObjectRef
-    from skate.data.dataset import MaterializedDataset
 
 
 def _split(rbs: list[Any], override: int | None, parallelism: int = -1, at_least: int = 1) -> list[Any]:
@@ -25,7 +23,7 @@ def _split(rbs: list[Any], override: int | None, parallelism: int = -1, at_least
         override = parallelism
     rows = sum(b.num_rows for b in rbs)
     if override is not None:
-        from skate.data.ops import merge
+        from skate.data.schema import merge
 
         k = check_num_blocks(override)
         if len(rbs) == k:
@@ -42,7 +40,7 @@ def _split(rbs: list[Any], override: int | None, parallelism: int = -1, at_least
     return out
 
 
-def from_items(items: Iterable[Any], *, parallelism: int = -1, override_num_blocks: int | None = None) -> MaterializedDataset:
+def from_items(items: Iterable[Any], *, parallelism: int = -1, override_num_blocks: int | None = None) -> InMemory:
     """A Dataset of Python objects: dicts are rows, anything else goes into a column "item".
 
     Args:
@@ -64,10 +62,10 @@ def from_items(items: Iterable[Any], *, parallelism: int = -1, override_num_bloc
 
     items = list(items)
     rows: list[Mapping[str, Any]] = [r if isinstance(r, Mapping) else {"item": r} for r in items]
-    return local_source(_split(rows_to_batches(rows, "from_items"), override_num_blocks, parallelism, min_units()), "FromItems")
+    return InMemory(_split(rows_to_batches(rows, "from_items"), override_num_blocks, parallelism, min_units()), "FromItems")
 
 
-def from_arrow(tables: Any, *, override_num_blocks: int | None = None) -> MaterializedDataset:
+def from_arrow(tables: Any, *, override_num_blocks: int | None = None) -> InMemory:
     """A Dataset of a pyarrow Table or RecordBatch, a list of them, or anything with __arrow_c_stream__ (polars, duckdb).
 
     Args:
@@ -91,10 +89,10 @@ def from_arrow(tables: Any, *, override_num_blocks: int | None = None) -> Materi
         t = t if isinstance(t, (pa.RecordBatch, pa.Table)) else pa.table(t)
         check_names(t.schema.names, "from_arrow")
         rbs += [t] if isinstance(t, pa.RecordBatch) else from_table(t)
-    return local_source(_split(rbs, override_num_blocks), "FromArrow")
+    return InMemory(_split(rbs, override_num_blocks), "FromArrow")
 
 
-def from_blocks(blocks: list[Any]) -> MaterializedDataset:
+def from_blocks(blocks: list[Any]) -> InMemory:
     """A Dataset with exactly these blocks (Tables, RecordBatches or DataFrames).
 
     Args:
@@ -107,16 +105,16 @@ def from_blocks(blocks: list[Any]) -> MaterializedDataset:
     """
 
     from skate.data.batch import from_batch
-    from skate.data.ops import merge
+    from skate.data.schema import merge
 
     out = []
     for b in blocks:
         rbs = from_batch(b, "from_blocks")
         out += [merge(rbs)] if rbs else []
-    return local_source(out, "FromBlocks")
+    return InMemory(out, "FromBlocks")
 
 
-def from_pandas(dfs: pd.DataFrame | list[pd.DataFrame], *, override_num_blocks: int | None = None) -> MaterializedDataset:
+def from_pandas(dfs: pd.DataFrame | list[pd.DataFrame], *, override_num_blocks: int | None = None) -> InMemory:
     """A Dataset of one DataFrame or a list of them. An index becomes columns where it is more than numbers of rows (see docs/design/data_api.md).
 
     Args:
@@ -138,10 +136,10 @@ def from_pandas(dfs: pd.DataFrame | list[pd.DataFrame], *, override_num_blocks: 
         if not isinstance(name, str):
             raise ValueError(f"from_pandas: the column name {name!r} is of type {type(name).__name__}; column names are str")
     rbs = [rb for df in frames for rb in convert(df, "from_pandas")]
-    return local_source(_split(rbs, override_num_blocks), "FromPandas", frames=True)
+    return InMemory(_split(rbs, override_num_blocks), "FromPandas", frames=True)
 
 
-def from_numpy(ndarrays: np.ndarray[Any, Any] | list[np.ndarray[Any, Any]], *, column: str = "data") -> MaterializedDataset:
+def from_numpy(ndarrays: np.ndarray[Any, Any] | list[np.ndarray[Any, Any]], *, column: str = "data") -> InMemory:
     """A Dataset of an array, or a list of arrays, one row for each entry of the first axis.
 
     Args:
@@ -158,12 +156,12 @@ def from_numpy(ndarrays: np.ndarray[Any, Any] | list[np.ndarray[Any, Any]], *, c
     from skate.data.batch import array_from_numpy, record_batches
 
     arrays = ndarrays if isinstance(ndarrays, (list, tuple)) else [ndarrays]
-    return local_source(
+    return InMemory(
         _split([rb for a in arrays for rb in record_batches([column], [array_from_numpy(np.asarray(a), None)])], None), "FromNumpy"
     )
 
 
-def from_arrow_refs(tables: ObjectRef[Any] | list[ObjectRef[Any]]) -> MaterializedDataset:
+def from_arrow_refs(tables: ObjectRef[Any] | list[ObjectRef[Any]]) -> InMemory:
     """A Dataset of references to pyarrow Tables (or serialized ones), one block each.
 
     Args:
@@ -180,7 +178,7 @@ def from_arrow_refs(tables: ObjectRef[Any] | list[ObjectRef[Any]]) -> Materializ
     return _of_refs(tables, from_arrow)
 
 
-def from_pandas_refs(dfs: ObjectRef[Any] | list[ObjectRef[Any]]) -> MaterializedDataset:
+def from_pandas_refs(dfs: ObjectRef[Any] | list[ObjectRef[Any]]) -> InMemory:
     """A Dataset of references to DataFrames, one block each.
 
     Args:
@@ -197,7 +195,7 @@ def from_pandas_refs(dfs: ObjectRef[Any] | list[ObjectRef[Any]]) -> Materialized
     return _of_refs(dfs, from_pandas)
 
 
-def from_numpy_refs(ndarrays: ObjectRef[Any] | list[ObjectRef[Any]]) -> MaterializedDataset:
+def from_numpy_refs(ndarrays: ObjectRef[Any] | list[ObjectRef[Any]]) -> InMemory:
     """A Dataset of references to arrays, one block each, in a column "data".
 
     Args:

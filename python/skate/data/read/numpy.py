@@ -7,12 +7,12 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from skate.data.checks import keywords, parameters
-from skate.data.places import is_folder
+from skate.data.files.paths import is_folder
 from skate.data.read.files import common, file_source, read_stream
 from skate.data.read.files import run as run_files
+from skate.data.read.source import Source
 
 if TYPE_CHECKING:
-    from skate.data.dataset import Dataset
     from skate.data.datasource import Partitioning, PathPartitionFilter
     from skate.data.typed import FileSystem, OnError, Paths, Shuffle
 
@@ -37,7 +37,7 @@ def read_numpy(
     override_num_blocks: int | None = None,
     on_error: OnError = None,
     **numpy_load_args: Any,
-) -> Dataset:
+) -> Source:
     """A Dataset of .npy files: column "data", one row for each entry of the first axis.
 
     Args:
@@ -77,7 +77,7 @@ def read_numpy(
     keywords("read_numpy", numpy_load_args, (*parameters(np.load, ("file",)), *parameters(read_numpy)))
     if file_extensions is None and is_folder(paths, filesystem):
         given["file_extensions"] = ["npy"]
-    return file_source("ReadNumpy", "numpy", paths, {"args": numpy_load_args}, **given)
+    return file_source("ReadNumpy", "numpy", paths, {"by_settings": True, "args": numpy_load_args}, **given)
 
 
 def run(params: dict[str, Any], task: Any) -> Iterator[Any]:

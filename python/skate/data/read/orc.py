@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from skate.data.read.files import HIVE, common, file_source, named, open_file, tolerates, unreadable
 from skate.data.read.files import run as run_files
+from skate.data.read.source import Source
 
 if TYPE_CHECKING:
-    from skate.data.dataset import Dataset
     from skate.data.datasource import Partitioning, PathPartitionFilter
     from skate.data.typed import FileSystem, OnError, Paths, Shuffle
 WORKERS_IMPORT = ("pyarrow.orc",)  # the fork server does it for all of them
@@ -35,7 +35,7 @@ def read_orc(
     concurrency: int | None = None,
     override_num_blocks: int | None = None,
     on_error: OnError = None,
-) -> Dataset:
+) -> Source:
     """A Dataset of ORC files.
 
     Args:

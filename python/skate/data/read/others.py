@@ -9,18 +9,15 @@ from __future__ import annotations
 import pickle
 import struct
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from skate.data.read.memory import from_arrow, from_pandas
-
-if TYPE_CHECKING:
-    from skate.data.dataset import Dataset
-
+from skate.data.read.source import Facts, InMemory, ReadOptions, Source, min_units
 
 ROWS = 1024
 
 
-def from_torch(dataset: Any, local_read: bool = False) -> Dataset:
+def from_torch(dataset: Any, local_read: bool = False) -> Source | InMemory:
     """A Dataset of a torch Dataset, in a column "item"; a map-style one is read by several tasks, an iterable one by one.
 
     Args:
@@ -33,21 +30,18 @@ def from_torch(dataset: Any, local_read: bool = False) -> Dataset:
     import cloudpickle
     import torch
 
-    from skate.data.execute import Facts, ReadOptions, local_source, source
-    from skate.data.read.files import min_units
-
     n = None
     if hasattr(dataset, "__getitem__") and not isinstance(dataset, torch.utils.data.IterableDataset):  # which has a __getitem__ that raises
         n = len(dataset)
     if local_read:
-        return local_source(list(_rows(iter(dataset) if n is None else (dataset[i] for i in range(n)))), "FromTorch")
+        return InMemory(list(_rows(iter(dataset) if n is None else (dataset[i] for i in range(n)))), "FromTorch")
     if n is None:
         units = [(struct.pack("<qq", 0, -1), -1, 1 << 20)]
     else:
         k = max(1, min(n, min_units()))
         units = [(struct.pack("<qq", i * n // k, (i + 1) * n // k), (i + 1) * n // k - i * n // k, 1 << 20) for i in range(k)]
     params = {"format": "others", "fn": cloudpickle.dumps(dataset)}
-    return source("ReadTorch", params, units, ReadOptions(), Facts(n))
+    return Source("ReadTorch", params, units, ReadOptions(), Facts(n))
 
 
 def run(params: dict[str, Any], task: Any) -> Iterator[Any]:
@@ -73,7 +67,7 @@ def _rows(items: Iterator[Any]) -> Iterator[Any]:
 
 def from_huggingface(
     dataset: Any, parallelism: int = -1, concurrency: int | None = None, override_num_blocks: int | None = None
-) -> Dataset:
+) -> Source | InMemory:
     """A Dataset of a Hugging Face datasets.Dataset (its Arrow table, selected and shuffled rows included) or IterableDataset (read in one task).
 
     A DatasetDict is an error (DeprecationWarning, as in Ray) that names its splits.
@@ -98,10 +92,8 @@ def from_huggingface(
     if isinstance(dataset, datasets.IterableDataset):
         import cloudpickle
 
-        from skate.data.execute import Facts, ReadOptions, source
-
         params = {"format": "huggingface", "fn": cloudpickle.dumps(dataset)}
-        return source("ReadHuggingFace", params, [(b"", -1, 1 << 20)], ReadOptions(), Facts())
+        return Source("ReadHuggingFace", params, [(b"", -1, 1 << 20)], ReadOptions(), Facts())
     if isinstance(dataset, (datasets.DatasetDict, datasets.IterableDatasetDict)):
         raise DeprecationWarning(  # the class that Ray raises
             f"You provided a Hugging Face {type(dataset).__name__}, which is several splits: {', '.join(dataset)}. from_huggingface takes one: from_huggingface(d['{next(iter(dataset))}'])"
@@ -109,7 +101,7 @@ def from_huggingface(
     raise TypeError(f"from_huggingface: takes a datasets.Dataset or a datasets.IterableDataset, not {type(dataset)}")
 
 
-def from_polars(df: Any, *, override_num_blocks: int | None = None) -> Dataset:
+def from_polars(df: Any, *, override_num_blocks: int | None = None) -> Source | InMemory:
     """A Dataset of a Polars DataFrame or LazyFrame.
 
     Args:
@@ -119,7 +111,7 @@ def from_polars(df: Any, *, override_num_blocks: int | None = None) -> Dataset:
     return from_arrow(df.collect() if hasattr(df, "collect") else df, override_num_blocks=override_num_blocks)
 
 
-def from_duckdb(relation: Any, *, override_num_blocks: int | None = None) -> Dataset:
+def from_duckdb(relation: Any, *, override_num_blocks: int | None = None) -> Source | InMemory:
     """A Dataset of the rows of a DuckDB relation.
 
     Args:
@@ -129,7 +121,7 @@ def from_duckdb(relation: Any, *, override_num_blocks: int | None = None) -> Dat
     return from_arrow(relation.arrow(), override_num_blocks=override_num_blocks)
 
 
-def from_dask(df: Any) -> Dataset:
+def from_dask(df: Any) -> Source | InMemory:
     """A Dataset of a Dask DataFrame, one block a partition.
 
     Args:
@@ -141,7 +133,7 @@ def from_dask(df: Any) -> Dataset:
     return from_pandas(list(parts))
 
 
-def from_daft(df: Any) -> Dataset:
+def from_daft(df: Any) -> Source | InMemory:
     """A Dataset of a Daft DataFrame.
 
     Args:
@@ -150,7 +142,7 @@ def from_daft(df: Any) -> Dataset:
     return from_arrow(df.to_arrow())
 
 
-def from_modin(df: Any) -> Dataset:
+def from_modin(df: Any) -> Source | InMemory:
     """A Dataset of a Modin DataFrame.
 
     Args:
@@ -159,7 +151,7 @@ def from_modin(df: Any) -> Dataset:
     return from_pandas(df._to_pandas())
 
 
-def from_mars(df: Any) -> Dataset:
+def from_mars(df: Any) -> Source | InMemory:
     """A Dataset of a Mars DataFrame.
 
     Args:
@@ -168,7 +160,7 @@ def from_mars(df: Any) -> Dataset:
     return from_pandas(df.to_pandas())
 
 
-def from_spark(df: Any, *, parallelism: int | None = None, override_num_blocks: int | None = None) -> Dataset:
+def from_spark(df: Any, *, parallelism: int | None = None, override_num_blocks: int | None = None) -> Source | InMemory:
     """A Dataset of a Spark DataFrame, collected to this process.
 
     Args:
@@ -179,12 +171,10 @@ def from_spark(df: Any, *, parallelism: int | None = None, override_num_blocks: 
     return from_arrow(df.toArrow(), override_num_blocks=override_num_blocks or parallelism)
 
 
-def from_tf(dataset: Any) -> Dataset:
+def from_tf(dataset: Any) -> Source | InMemory:
     """A Dataset of a TensorFlow Dataset, in a column "item"; read in this process.
 
     Args:
         dataset: A tf.data.Dataset.
     """
-    from skate.data.execute import local_source
-
-    return local_source(list(_rows(dataset.as_numpy_iterator())), "FromTF")
+    return InMemory(list(_rows(dataset.as_numpy_iterator())), "FromTF")

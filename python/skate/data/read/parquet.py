@@ -16,13 +16,11 @@ from typing import TYPE_CHECKING, Any
 from skate.data.bad import check_policy, is_fatal
 from skate.data.checks import keywords, parameters
 from skate.data.context import DataContext
-from skate.data.places import is_folder
+from skate.data.files.paths import is_folder
 from skate.data.read.files import (
     HIVE,
-    check_num_blocks,
     keep_paths,
     list_files,
-    min_units,
     named,
     open_file,
     parser,
@@ -31,10 +29,10 @@ from skate.data.read.files import (
     unreadable,
     with_columns,
 )
+from skate.data.read.source import Facts, ReadOptions, Source, check_num_blocks, min_units
 from skate.data.schema import columns_are
 
 if TYPE_CHECKING:
-    from skate.data.dataset import Dataset
     from skate.data.datasource import Partitioning, PathPartitionFilter
     from skate.data.typed import FileSystem, OnError, Paths, Shuffle
 
@@ -68,7 +66,7 @@ def read_parquet(
     schema: Any = None,
     filter: Any = None,  # noqa: A002
     **arrow_parquet_args: Any,
-) -> Dataset:
+) -> Source:
     """A Dataset of Parquet files. Files with different columns become one schema (null where a file lacks a column; TypeError where types do not fit).
 
     Args:
@@ -107,10 +105,8 @@ def read_parquet(
         3
     """
     batch_size, udf, arrow = _arguments(arrow_parquet_args)
-    from skate.data.execute import Facts, ReadOptions, expect, source
     from skate.data.schema import check_names
 
-    expect("parquet")
     exts = file_extensions
     if exts is EXTENSIONS and not is_folder(paths, filesystem):
         exts = None
@@ -162,6 +158,7 @@ def read_parquet(
         "stored": list(stored.names),
         "batch_size": batch_size,
         "tensors": tensor_column_schema,
+        "by_settings": bool(tensor_column_schema or udf),  # these make arrays
         "udf": udf,
         "code": udf,
     }
@@ -181,7 +178,7 @@ def read_parquet(
     units = _units(listing.paths, infos, override_num_blocks)
     units += [(pickle.dumps([(p, [])]), 0, 1) for p in damaged]  # a task each, which says what is wrong with it
     rows = sum(n for _, groups in infos for _, n, _ in groups)
-    return source(
+    return Source(
         "ReadParquet",
         params,
         units,
@@ -262,7 +259,7 @@ def _footers(fs: Any, paths: list[str], filter: Any, parse: Any) -> list[Any]:  
 
     if len(paths) == 1:
         return [one(paths[0])]
-    from skate.data.progress import counted
+    from skate._terminal import counted
 
     return list(counted(_each(one, paths, fs is None), "read_parquet, footers", len(paths), DataContext.get_current()))
 

@@ -6,17 +6,13 @@ import builtins
 import math
 import struct
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from skate.data.context import DataContext
-from skate.data.execute import Facts, ReadOptions, source
-from skate.data.read.files import check_num_blocks, min_units
-
-if TYPE_CHECKING:
-    from skate.data.dataset import Dataset
+from skate.data.read.source import Facts, ReadOptions, Source, check_num_blocks, min_units
 
 
-def range(n: int, *, parallelism: int = -1, concurrency: int | None = None, override_num_blocks: int | None = None) -> Dataset:  # noqa: A001
+def range(n: int, *, parallelism: int = -1, concurrency: int | None = None, override_num_blocks: int | None = None) -> Source:  # noqa: A001
     """A Dataset of the numbers 0..n-1 in a column "id".
 
     Args:
@@ -38,12 +34,12 @@ def range(n: int, *, parallelism: int = -1, concurrency: int | None = None, over
         raise ValueError(f"range needs a count of 0 or more, not {n}")
     k = _blocks(n, 8, parallelism, override_num_blocks)
     units = [(struct.pack("<qq", a, b), b - a, 8 * (b - a)) for a, b in _cuts(n, k)]
-    return source("ReadRange", {"format": "range", "shape": None}, units, ReadOptions(concurrency=concurrency), Facts(n, _schema))
+    return Source("ReadRange", {"format": "range", "shape": None}, units, ReadOptions(concurrency=concurrency), Facts(n, _schema))
 
 
 def range_tensor(
     n: int, *, shape: tuple[int, ...] = (1,), parallelism: int = -1, concurrency: int | None = None, override_num_blocks: int | None = None
-) -> Dataset:
+) -> Source:
     """A Dataset of n tensors in a column "data"; the i-th is full of i.
 
     Args:
@@ -66,8 +62,12 @@ def range_tensor(
     each = 8 * math.prod(shape)
     k = _blocks(n, each, parallelism, override_num_blocks)
     units = [(struct.pack("<qq", a, b), b - a, each * (b - a)) for a, b in _cuts(n, k)]
-    return source(
-        "ReadRange", {"format": "range", "shape": shape}, units, ReadOptions(concurrency=concurrency), Facts(n, lambda: _tensors(shape))
+    return Source(
+        "ReadRange",
+        {"format": "range", "shape": shape, "by_settings": True},
+        units,
+        ReadOptions(concurrency=concurrency),
+        Facts(n, lambda: _tensors(shape)),
     )
 
 

@@ -7,11 +7,9 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from skate.data.dataset import Dataset
-
+from skate.data.read.source import Facts, ReadOptions, Source, check_num_blocks
 
 ROWS = 4096  # fetched at once
 
@@ -30,7 +28,7 @@ def read_sql(
     ray_remote_args: dict[str, Any] | None = None,
     concurrency: int | None = None,
     override_num_blocks: int | None = None,
-) -> Dataset:
+) -> Source:
     """A Dataset of the rows of a query.
 
     Args:
@@ -56,9 +54,6 @@ def read_sql(
     """
     import cloudpickle
 
-    from skate.data.execute import Facts, ReadOptions, source
-    from skate.data.read.files import check_num_blocks
-
     if override_num_blocks is None and parallelism > 0:
         override_num_blocks = parallelism
     n = check_num_blocks(override_num_blocks) if override_num_blocks is not None else 1
@@ -74,7 +69,7 @@ def read_sql(
             queries = [sql]
     units = [(pickle.dumps(q), -1, 1 << 20) for q in queries]
     params = {"format": "sql", "fn": cloudpickle.dumps(connection_factory), "args": sql_params}
-    return source("ReadSQL", params, units, ReadOptions(concurrency, num_cpus, num_gpus, memory, ray_remote_args), Facts())
+    return Source("ReadSQL", params, units, ReadOptions(concurrency, num_cpus, num_gpus, memory, ray_remote_args), Facts())
 
 
 def _runs(connect: Callable[[], Any], query: str, params: Any) -> bool:

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 from skate.data.read.files import Fitting, common, file_source, read_sound, unreadable
 from skate.data.read.files import run as run_files
+from skate.data.read.source import Source
 
 if TYPE_CHECKING:
-    from skate.data.dataset import Dataset
     from skate.data.datasource import PathPartitionFilter
     from skate.data.typed import FileSystem, OnError, Paths, Shuffle
 
@@ -43,7 +43,7 @@ def read_tfrecords(
     override_num_blocks: int | None = None,
     on_error: OnError = None,
     tfx_read_options: Any = None,
-) -> Dataset:
+) -> Source:
     """A Dataset of TFRecord files of tf.train.Example: one row a record, one column a feature.
 
     Args:
@@ -75,7 +75,7 @@ def read_tfrecords(
         raise NotImplementedError(
             "read_tfrecords: tf_schema and tfx_read_options need TensorFlow Extended, which skate does not use; leave them out"
         )
-    return file_source("ReadTFRecords", "tfrecords", paths, {}, **common(locals()))
+    return file_source("ReadTFRecords", "tfrecords", paths, {"by_settings": True}, **common(locals()))
 
 
 def run(params: dict[str, Any], task: Any) -> Iterator[Any]:
@@ -122,7 +122,7 @@ def _of_record(path: str, i: int, e: Exception) -> Exception:
 
 def records(data: bytes) -> Iterator[bytes | Damaged]:
     """The records of a file; a Damaged in the place of one whose checksum is wrong, and as the last where no place behind it is known to begin a record."""
-    from skate.data.crc32c import masked
+    from skate.data.files.crc32c import masked
 
     at, end = 0, len(data)
     while at < end:

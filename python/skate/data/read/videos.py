@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 from skate.data.convert import _library
 from skate.data.read.files import common, file_source, read_stream
 from skate.data.read.files import run as run_files
+from skate.data.read.source import Source
 
 if TYPE_CHECKING:
-    from skate.data.dataset import Dataset
     from skate.data.datasource import Partitioning, PathPartitionFilter
     from skate.data.typed import FileSystem, OnError, Paths, Shuffle
 
@@ -39,7 +39,7 @@ def read_videos(
     concurrency: int | None = None,
     override_num_blocks: int | None = None,
     on_error: OnError = None,
-) -> Dataset:
+) -> Source:
     """A Dataset with one row a frame: "frame", an array (height, width, 3) of uint8 (RGB), and "frame_index", its number in the file.
 
     Args:
@@ -68,7 +68,7 @@ def read_videos(
         ValueError: An option is out of its range.
     """
     _library("av", "read_videos")
-    return file_source("ReadVideo", "videos", paths, {"timestamps": include_timestamps}, **common(locals()))
+    return file_source("ReadVideo", "videos", paths, {"by_settings": True, "timestamps": include_timestamps}, **common(locals()))
 
 
 def run(params: dict[str, Any], task: Any) -> Iterator[Any]:

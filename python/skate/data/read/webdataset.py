@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any
 from skate.data.bad import is_fatal
 from skate.data.read.files import Fitting, common, decompress, file_source, read_sound, tolerates, unreadable
 from skate.data.read.files import run as run_files
+from skate.data.read.source import Source
 
 if TYPE_CHECKING:
-    from skate.data.dataset import Dataset
     from skate.data.datasource import PathPartitionFilter
     from skate.data.typed import FileSystem, OnError, Paths, Shuffle
 
@@ -46,7 +46,7 @@ def read_webdataset(
     override_num_blocks: int | None = None,
     on_error: OnError = None,
     expand_json: bool = False,
-) -> Dataset:
+) -> Source:
     """A Dataset of WebDataset tar files: one row for the members with one stem.
 
     Args:
@@ -76,6 +76,7 @@ def read_webdataset(
     given = common(locals())
     params = {
         "code": True,
+        "by_settings": True,
         "decoder": decoder,
         "fileselect": fileselect,
         "filerename": filerename,

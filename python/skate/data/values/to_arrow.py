@@ -7,6 +7,7 @@ them); a single value that is more has a type with 64 bits (large_string, large_
 from __future__ import annotations
 
 import math
+import struct
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -39,8 +40,9 @@ def one_array(c: Any) -> Any:
 
 def record_batches(names: list[str], cols: list[Any]) -> list[pa.RecordBatch]:
     """Columns of as many rows, side by side: one batch, or more where some are chunked (none of them is copied)."""
-    if any(isinstance(c, pa.ChunkedArray) for c in cols):
-        return pa.Table.from_arrays(cols, names=names).to_batches()
+    for c in cols:
+        if isinstance(c, pa.ChunkedArray):
+            return pa.Table.from_arrays(cols, names=names).to_batches()
     return [pa.RecordBatch.from_arrays(cols, names=names)]
 
 
@@ -256,7 +258,7 @@ def from_objects(values: list[Any], hint: pa.DataType | None, old: pa.Array | No
     if natural is not None:
         return natural
     assert error is not None
-    if _foreign(values):
+    if _foreign(values) or isinstance(error, OverflowError) and {type(v) for v in values} <= {int, type(None)}:  # ints beyond 64 bits
         return python_objects(values)
     if len({type(v) for v in values if v is not None}) > 1:
         kinds = sorted({type(v).__name__ for v in values if v is not None})
@@ -379,6 +381,13 @@ def _ends(values: list[Any]) -> np.ndarray:
     ends = np.zeros(len(values) + 1, np.int64)
     np.cumsum(np.fromiter(map(len, values), np.int64, len(values)), out=ends[1:])
     return ends
+
+
+def one_of_bytes(data: bytes) -> Any:
+    """A binary column of one row."""
+    if len(data) > CHUNK_BYTES:
+        return _natural([data])
+    return pa.Array.from_buffers(pa.binary(), 1, [None, pa.py_buffer(struct.pack("<ii", 0, len(data))), pa.py_buffer(data)])
 
 
 def _uuids(values: list[Any]) -> pa.Array | None:

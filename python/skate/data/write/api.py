@@ -14,7 +14,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from skate.data import front
+from skate.data.plan.node import Node
+from skate.data.plan.resources import resources
+from skate.data.run import errors, execute
 from skate.data.write.job import SaveMode
 
 if TYPE_CHECKING:
@@ -65,7 +67,7 @@ def _files(ds: Any, fmt: str, given: dict[str, Any], args: dict[str, Any], args_
     )
 
 
-@front.methods
+@errors.methods
 class Writers:
     """Part of Dataset."""
 
@@ -548,13 +550,11 @@ class Writers:
         """
         import cloudpickle
 
-        from skate.data import execute
-
         params = {"format": "sql", "sql": sql, "connect": cloudpickle.dumps(connection_factory)}
-        options = execute.resources(ray_remote_args or {})
+        options = resources(ray_remote_args or {})
         if concurrency is not None:
             options["max_tasks"] = concurrency
-        for _ in execute.batches(self, execute.Node("write", "WriteSQL", params, (self._node,), **options)):  # type: ignore[attr-defined]
+        for _ in execute.batches(self, Node("write", "WriteSQL", params, (self._node,), **options)):  # type: ignore[attr-defined]
             pass
 
     def write_datasink(self, datasink: Datasink, *, ray_remote_args: dict[str, Any] | None = None, concurrency: int | None = None) -> None:

@@ -29,6 +29,13 @@ class _Writer:
         self.w.close()
 
 
+def schema(file: Any) -> Any:
+    """Of a file."""
+    import pyarrow as pa
+
+    return pa.ipc.open_file(file).schema
+
+
 def parts(file: Any) -> Iterator[Any]:
     """The Tables that a file was written of."""
     import pyarrow as pa

@@ -13,7 +13,7 @@ import os
 import types
 from typing import Any
 
-from skate.data.execute import Node
+from skate.data.plan.node import Node
 
 _PLAIN = (type(None), bool, int, float, complex, str, bytes)
 _CONTEXT = ("target_max_block_size", "target_min_block_size", "on_error", "max_errored_blocks")

@@ -18,13 +18,14 @@ import threading
 from collections.abc import Iterator
 from typing import Any
 
-from skate.data import execute
-from skate.data.execute import Node
-from skate.data.places import local_path, resolve
+from skate.data.files.paths import local_path, resolve
+from skate.data.files.retry import SteadyOutput, steady
+from skate.data.plan.node import Node
+from skate.data.plan.resources import as_input, resources
+from skate.data.run import execute
 from skate.data.schema import columns_are
-from skate.data.steady import SteadyOutput, steady
+from skate.data.write.level import TYPED, level, wanted
 from skate.data.write.level import heard as level_heard
-from skate.data.write.level import level
 from skate.data.write.level import said as level_said
 
 
@@ -36,8 +37,6 @@ class SaveMode(enum.StrEnum):
     IGNORE = "ignore"
     ERROR = "error"
 
-
-TYPED = {"parquet", "arrow", "orc"}  # formats whose files have a schema
 
 _STAGE = re.compile(r"^\.skate-(\d+)-[0-9a-f]+x?$")
 
@@ -106,9 +105,7 @@ def write(
     }
     if fmt == "parquet" and filename_provider is not None and how is SaveMode.APPEND:
         _check_names(filename_provider, target.uuid)
-    from skate.data.dataset import _cpus
-
-    options = {**_cpus(ds._node), **execute.resources(remote or {})}
+    options = {**as_input(ds._node), **resources(remote or {})}
     if concurrency is not None:
         options["max_tasks"] = concurrency
     label = f"Write{_TITLES.get(fmt, fmt.title())}"
@@ -134,7 +131,7 @@ def write(
             heard = Reports(known)
             for rb in execute.batches(ds, Node("write", label, params, (ds._node,), batch_rows=min_rows or 0, **options)):
                 reports += heard.files(rb)
-            if not ({"schema"} & args.keys() or params["stream"]):
+            if wanted(params):
                 reports = level(label, params, reports, heard.written)
             if not reports and (how is not SaveMode.APPEND or not old):
                 reports += heard.without_rows(params)
@@ -279,6 +276,8 @@ def _resumable(
         if job.open():
             if len(job.files) < job.units:
                 job.write(ds, label, params, options)
+            if wanted(params):
+                job.level(label, params)
             job.commit()
         files = [f for u in sorted(job.files) for f in job.files[u]]
         if job.log is None:  # mode "ignore", and there are files

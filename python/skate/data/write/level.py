@@ -2,7 +2,7 @@
 
 A task knows the types of its own rows only, and where functions of the user make them a null or an int in one task may be a float in another. So tasks say the schemas of
 their files; where these are not all the same, the one that holds all is found (schema.unify: a TypeError names two files), and the files of another one are cast, a task each. It costs nothing where all
-are the same. Formats whose files have types: Parquet, Arrow, ORC. Not for writes that can be resumed: what is in their log stays.
+are the same. Formats whose files have types: Parquet, Arrow, ORC. A write that was resumed reads the schemas of all its files, and its log says where those are that were written again (resume.py).
 """
 
 from __future__ import annotations
@@ -13,7 +13,10 @@ import pickle
 from types import SimpleNamespace
 from typing import Any
 
+from skate.data.read.files import open_file
+
 KEY = b"skate.schemas"
+TYPED = {"parquet", "arrow", "orc"}  # formats whose files have a schema
 Report = tuple[str, int, int]
 
 
@@ -41,38 +44,63 @@ def heard(rb: Any) -> list[bytes]:
     return [texts[i] for i in at]
 
 
+def wanted(params: dict[str, Any]) -> bool:
+    """Whether the files of a write are to have one schema: their format has types, and the user has not said the schema, or compressed them as a whole."""
+    return params["format"] in TYPED and "schema" not in params["args"] and not params["stream"]
+
+
 def level(label: str, params: dict[str, Any], reports: list[Report], schemas: list[bytes]) -> list[Report]:
-    """The reports of files that all have one schema. TypeError naming the operator, two files, the column and both types where there is none."""
-    if len(set(schemas)) < 2 or len(schemas) != len(reports):
-        return reports
+    """The reports of files that all have one schema."""
+    other, text = misfits(label, [r[0] for r in reports], schemas)
+    sizes = dict(zip(other, again(params, [(f"{params['folder']}/{reports[i][0]}", reports[i][0]) for i in other], text), strict=True))
+    return [(name, rows, sizes.get(i, size)) for i, (name, rows, size) in enumerate(reports)]
+
+
+def misfits(label: str, names: list[str], schemas: list[bytes]) -> tuple[list[int], bytes]:
+    """(which of the files have another schema than all are to have, that schema). TypeError naming the operator, two files, the column and both types where there is none."""
+    if len(set(schemas)) < 2 or len(schemas) != len(names):
+        return [], b""
     import pyarrow as pa
 
-    import skate
     from skate.data import tensor_types  # noqa: F401  types of ours in the schemas
     from skate.data.schema import ADVICE, unify
 
     first: dict[bytes, str] = {}
-    for (name, _, _), s in zip(reports, schemas, strict=True):
+    for name, s in zip(names, schemas, strict=True):
         first.setdefault(s, name)
     found = {s: pa.ipc.read_schema(pa.py_buffer(s)) for s in first}
     try:
         whole = unify(list(found.values()), list(first.values()))
     except TypeError as e:
-        raise TypeError(f"{label}: {e}: {ADVICE}. Nothing was written") from None
+        raise TypeError(f"{label}: {e}: {ADVICE}. No file of this write is in its place") from None
     other = {s for s, schema in found.items() if not schema.equals(whole)}
+    return [i for i, s in enumerate(schemas) if s in other], whole.serialize().to_pybytes()
+
+
+def again(params: dict[str, Any], files: list[tuple[str, str]], text: bytes) -> list[int]:
+    """Writes files (where they are, what they are called in the folder of params) in a schema that holds what they have, a task each; their sizes."""
+    if not files:
+        return []
+    import skate
+
     task = skate.remote(num_cpus=1)(_again)
-    text = whole.serialize().to_pybytes()
-    to = {k: params[k] for k in ("format", "folder", "fs", "args", "stream", "prefix", "max_rows")}
-    sizes = {i: task.remote(to, reports[i][0], text) for i, s in enumerate(schemas) if s in other}
-    return [(name, rows, skate.get(sizes[i]) if i in sizes else size) for i, (name, rows, size) in enumerate(reports)]
+    to = {k: params.get(k) for k in ("format", "folder", "fs", "args", "stream", "prefix", "max_rows", "sync")}
+    return skate.get([task.remote(to, old, name, text) for old, name in files])
 
 
-def _again(params: dict[str, Any], name: str, text: bytes) -> int:
-    """Writes a file again in a schema that holds what it has; its new size."""
+def of_file(params: dict[str, Any], full: str) -> bytes:
+    """The schema of a file, as bytes."""
+    from skate.data import tensor_types  # noqa: F401  types of ours in it
+
+    with open_file(params["fs"], full) as f:
+        schema = importlib.import_module(f"skate.data.write.{params['format']}").schema(f)
+    return schema.remove_metadata().serialize().to_pybytes()
+
+
+def _again(params: dict[str, Any], old: str, name: str, text: bytes) -> int:
     import pyarrow as pa
 
     from skate.data import tensor_types  # noqa: F401
-    from skate.data.read.files import open_file
     from skate.data.schema import concat_as
     from skate.data.write.job import Files
 
@@ -80,9 +108,11 @@ def _again(params: dict[str, Any], name: str, text: bytes) -> int:
     schema = pa.ipc.read_schema(pa.py_buffer(text))
     full = f"{params['folder']}/{name}"
     files = Files(params, SimpleNamespace(seq=0, unit=b""), "", module._Writer)
-    new = full if params["fs"] is not None else f"{full}.new"  # a remote file is there when it is closed, the old one until then
-    with open_file(params["fs"], full) as f:
-        parts = module.parts(f) if new != full else list(module.parts(f))
+    new = (
+        full if params["fs"] is not None or old != full else f"{full}.new"
+    )  # a remote file is there when it is closed, the old one until then
+    with open_file(params["fs"], old) as f:
+        parts = module.parts(f) if new != old else list(module.parts(f))
         sink = files._open(new)
         writer = (module._Writer(sink, schema, params["args"]), sink)
         try:

@@ -38,6 +38,13 @@ class _Writer:
         self.w.close()
 
 
+def schema(file: Any) -> Any:
+    """Of a file."""
+    import pyarrow.orc as orc
+
+    return orc.ORCFile(file).schema
+
+
 def parts(file: Any) -> Iterator[Any]:
     """The Tables that a file was written of."""
     import pyarrow as pa

@@ -110,6 +110,13 @@ def _leaves(path: str, t: Any) -> list[str]:
     return [path]
 
 
+def schema(file: Any) -> Any:
+    """Of a file."""
+    import pyarrow.parquet as pq
+
+    return pq.read_schema(file)
+
+
 def parts(file: Any) -> Iterator[Any]:
     """The Tables that a file was written of."""
     import pyarrow.parquet as pq

@@ -26,11 +26,14 @@ import re
 import shutil
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
-from skate.data import execute
-from skate.data.execute import Node
-from skate.data.steady import steady
+from skate.data.files.retry import steady
+from skate.data.plan.node import Node
+from skate.data.run import execute
+from skate.data.run.blocks import fetch
+from skate.data.write.level import again, misfits, of_file
 
 if TYPE_CHECKING:
     from skate.data.write.job import SaveMode
@@ -39,7 +42,8 @@ FOLDER = ".skate-job"
 SYNC_S = 0.05
 _HEAD, _UNIT, _COMMIT, _DONE = 1, 2, 3, 4
 _STAGED = re.compile(r"(.*_|)\d{6,}_\d{6}(\..*|)")  # (values in front of it, its ending)
-_NO_CHAIN = ("limit", "late", "blocks", "aggregate", "count")
+LOOKS = 16  # files whose schemas are read side by side
+_NO_CHAIN = ("limit", "rearrange", "blocks", "aggregate", "count")
 
 File = tuple[str, str, int, int]  # staged, final (relative to the folder of the job, to the target), rows, bytes
 
@@ -63,6 +67,7 @@ class Job:
         self.committed = self.over = False
         self.log: Any = None
         self.synced = 0.0
+        self.schemas: list[bytes] | None = None  # of all files, where one run has written them
 
     def _units(self, node: Node) -> int:
         while True:
@@ -195,13 +200,41 @@ class Job:
                 if block[4] != at:
                     self._whole(run, at, held, block[4])
                     at, held = block[4], []
-                held += heard.files(execute.fetch(block[:4]))
+                held += heard.files(fetch(block[:4]))
         finally:
             blocks.close()  # type: ignore[attr-defined]
         if not held and not any(self.files.values()) and self.units - 1 not in self.files:
             at, held = self.units - 1, heard.without_rows(node.params)
         self._whole(run, at, held, self.units)
         self.log.sync()
+        self.schemas = None if any(skip) else heard.written
+
+    def level(self, label: str, params: dict[str, Any]) -> None:
+        """Brings all files to one schema (level.py): those of another one are written again beside them, and then the log says so."""
+        files = [(u, i) for u in sorted(self.files) for i in range(len(self.files[u]))]
+        if self.schemas is None:
+            with ThreadPoolExecutor(LOOKS) as pool:  # of a remote store each look is a way there and back
+                self.schemas = list(pool.map(lambda f: of_file(params, self._at(self.files[f[0]][f[1]])), files))
+        other, text = misfits(label, [self.files[u][i][1] for u, i in files], self.schemas)
+        if not other:
+            return
+        run, where = self._stage()
+        changed = [(u, i, self.files[u][i]) for u, i in (files[k] for k in other)]
+        names = [f[0].removeprefix(f[0].partition("/")[0] + "/") if run else f[0] for _, _, f in changed]
+        sizes = again({**params, **where}, [(self._at(f), n) for (_, _, f), n in zip(changed, names, strict=True)], text)
+        for (u, i, f), name, size in zip(changed, names, sizes, strict=True):
+            self.files[u][i] = (f"{run}/{name}" if run else name, f[1], f[2], size)
+        for u in dict.fromkeys(u for u, _, _ in changed):
+            self._record(u)
+        self.log.sync()
+
+    def _at(self, f: File) -> str:
+        """Where a file is now: its stage, or its place, if the commit had come so far."""
+        staged = os.path.join(self.folder, f[0])
+        return staged if os.path.exists(staged) else os.path.join(self.target, f[1])
+
+    def _record(self, unit: int) -> None:
+        self.log.unit(unit, [(os.fsencode(a), os.fsencode(b), n, size) for a, b, n, size in self.files[unit]])
 
     def _stage(self) -> tuple[str, dict[str, Any]]:
         """(name of this run, parameters of the writer)"""
@@ -215,9 +248,8 @@ class Job:
         for u in range(max(unit, 0), upto):
             if u in self.files:
                 continue
-            files = [self._file(run, u, i, r) for i, r in enumerate(reports)] if u == unit else []
-            self.log.unit(u, [(os.fsencode(a), os.fsencode(b), n, size) for a, b, n, size in files])
-            self.files[u] = files
+            self.files[u] = [self._file(run, u, i, r) for i, r in enumerate(reports)] if u == unit else []
+            self._record(u)
         if time.monotonic() - self.synced >= SYNC_S:
             self.log.sync()
             self.synced = time.monotonic()
@@ -329,6 +361,9 @@ class RemoteJob(Job):
 
     def _size(self, f: File) -> int:
         return self.sizes.get(f[1], -1)
+
+    def _at(self, f: File) -> str:
+        return f"{self.target}/{f[1]}"
 
     def _stage(self) -> tuple[str, dict[str, Any]]:
         return "", {"folder": self.target, "prefix": self.prefix, "by_unit": True}

@@ -33,17 +33,19 @@ def write(ds: Any, sink: Any, concurrency: int | None, remote: dict[str, Any] | 
     """Runs ds into a Datasink."""
     import os
 
-    from skate.data import execute
     from skate.data.datasource.datasink import WriteResult
+    from skate.data.plan.node import Node
+    from skate.data.plan.resources import resources
+    from skate.data.run import execute  # here: workers, which import this module, need nothing of it
 
-    options = execute.resources(remote or {})
+    options = resources(remote or {})
     if concurrency is not None:
         options["max_tasks"] = concurrency
     params = {"format": "sink", "fn": sink, "uuid": os.urandom(8).hex()}
     results = []
     try:
         sink.on_write_start(ds._facts.schema() if ds._facts.schema is not None else None)
-        node = execute.Node("write", f"Write{sink.get_name()}", params, (ds._node,), batch_rows=sink.min_rows_per_write or 0, **options)
+        node = Node("write", f"Write{sink.get_name()}", params, (ds._node,), batch_rows=sink.min_rows_per_write or 0, **options)
         for rb in execute.batches(ds, node):
             results += [pickle.loads(v) for v in rb.column(0).to_pylist()]
     except Exception as e:

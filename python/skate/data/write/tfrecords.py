@@ -23,7 +23,7 @@ class _Writer:
 
 def record(data: bytes) -> bytes:
     """data as a TFRecord record."""
-    from skate.data.crc32c import masked
+    from skate.data.files.crc32c import masked
 
     head = struct.pack("<Q", len(data))
     return b"".join((head, struct.pack("<I", masked(head)), data, struct.pack("<I", masked(data))))

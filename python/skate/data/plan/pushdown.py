@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from skate.data.execute import Node, below
+from skate.data.plan.node import Node, below
 
 _KEEP = {"limit", "random_sample", "union"}  # they need what is above them needs
 
@@ -39,7 +39,7 @@ def push(root: Node) -> Node:
             continue
         seen.add(id(n))
         todo.append((n, True))
-        if n.op in ("read", "late"):
+        if n.op in ("read", "rearrange"):
             continue
         need, tests = _through(n, *asked[id(n)]) if n.inputs else (None, [])
         for i in n.inputs:
@@ -47,9 +47,11 @@ def push(root: Node) -> Node:
             todo.append((i, False))
     made: dict[int, Node] = {}
     for n in order:
-        inputs = n.inputs if n.op == "late" else tuple(made[id(i)] for i in n.inputs)
+        inputs = n.inputs if n.op == "rearrange" else tuple(made[id(i)] for i in n.inputs)
         if n.op == "read":
             made[id(n)] = _reader(n, *asked[id(n)])
+        elif n.op == "select_columns":
+            made[id(n)] = _selected(n, asked[id(n)][0], inputs)
         elif all(a is b for a, b in zip(inputs, n.inputs, strict=True)):
             made[id(n)] = n
         else:
@@ -84,6 +86,13 @@ def _reader(n: Node, need: set[str] | None, tests: Tests) -> Node:
     return n.replaced(params=params)
 
 
+def _selected(n: Node, need: set[str] | None, inputs: tuple[Node, ...]) -> Node:
+    """A selection of what is needed of its columns: the reader leaves out the others."""
+    cols = n.params["cols"]
+    few = cols if need is None else [c for c in cols if c in need] or cols[:1]  # rows are counted by a column
+    return n.replaced(inputs=inputs, params={**n.params, "cols": few}) if len(few) < len(cols) else n.replaced(inputs=inputs)
+
+
 def _through(n: Node, need: set[str] | None, tests: Tests) -> tuple[set[str] | None, Tests]:
     """What n's inputs are asked for when this is asked of n."""
     from skate.data.expressions import Expr, columns_of
@@ -97,7 +106,7 @@ def _through(n: Node, need: set[str] | None, tests: Tests) -> tuple[set[str] | N
         cols = columns_of(p["expr"])
         return None if need is None or cols is None else need | cols, [*tests, (p["expr"], cols)]
     if n.op == "select_columns":
-        return set(p["cols"]) if need is None else need & set(p["cols"]), _about(tests, set(p["cols"]))
+        return set(p["cols"]) if need is None else (need & set(p["cols"])) or set(p["cols"][:1]), _about(tests, set(p["cols"]))
     if n.op == "drop_columns":
         return (None if need is None else need | set(p["cols"])), tests
     if n.op in ("project", "project_numbered"):

@@ -6,7 +6,7 @@ import os
 from typing import Any
 from urllib.parse import unquote
 
-from skate.data.steady import begin, steady
+from skate.data.files.retry import begin, steady
 
 
 def local_path(path: str) -> str | None:

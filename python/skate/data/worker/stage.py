@@ -16,9 +16,15 @@ from typing import Any
 import pyarrow as pa
 
 from skate import _skate
-from skate.data import carried, coded, ops, progress, steady
+from skate._terminal import above
+from skate.data import coded, ops
 from skate.data.bad import Letters, Trail
 from skate.data.context import DataContext
+from skate.data.files import retry
+from skate.data.schema import merge
+from skate.data.values import captured
+
+_skate.set_hooks(merge=merge)
 
 _chains: dict[Any, Chain] = {}  # decoded stages of this worker, newest last
 _CHAINS_MAX = 64
@@ -32,7 +38,7 @@ class Chain:
         self.context: DataContext | None = None
         self.objects: set[int] = set()  # of the store, that parameters are in
         for name, label, data in stage:
-            params, number = carried.load(data) if data else ({}, 0)
+            params, number = captured.load(data) if data else ({}, 0)
             if number:
                 self.objects.add(number)
                 params["large"] = True
@@ -52,6 +58,8 @@ class Chain:
                 if not callable(params["fn"]):
                     raise TypeError(f"{label}: instances of {type(params['fn']).__name__} cannot be called; define __call__(self, batch)")
             self.ops.append((getattr(ops, name), params))
+        self.names = tuple(name for name, _, _ in stage)
+        self.labels = [params["label"] for _, params in self.ops] + [""]
         for (_, params), (after, ap) in zip(self.ops, self.ops[1:], strict=False):
             # map_batches without batch_size sees whole blocks also behind a row function
             params["whole"] = after is ops.map_batches and ap.get("batch_size") is None
@@ -85,16 +93,15 @@ class Chain:
             DataContext._set_current(self.context)
         t = ops.task
         running = ops._skate.current_task()
-        t.reader, t.careful, t.kept = self.ops[0][1]["label"], bool(running and running[3]), None
+        t.reader, t.careful, t.kept = self.labels[0], bool(running and running[3]), None
         t.seq, t.unit, t.cap, t.target, t.source, t.nbytes = seq, unit, cap, target, "", _skate.block_nbytes
         t.sides = [side for _, _, side in ranges]
         t.counters = {}
         t.source_row, t.rows_of = None, None
-        t.letters, t.trail = Letters(seq), Trail([fn.__name__ for fn, _ in self.ops])
+        t.letters, t.trail = Letters(seq), Trail(self.names)
         n = len(self.ops)
         ns, rows, tries = [0] * n, [0] * n, [0] * n
-        labels = [params["label"] for _, params in self.ops] + [""]
-        steady.begin()
+        retry.begin()
         it: Any = _inputs(blocks, ranges) if blocks else None
         for i, (fn, params) in enumerate(self.ops):
             it = fn(params, it if it is not None or i == 0 else iter(()))
@@ -102,7 +109,7 @@ class Chain:
                 it = t.trail.follow(it, t)
             if fn is ops.read or fn is ops.write:
                 it = _tried(it, tries, i)
-            it = _timed(it, ns, rows, i, labels[i + 1])
+            it = _timed(it, ns, rows, i, self.labels[i + 1])
         if self.ops[-1][0] is ops.repartition:
             target = 0  # what it gives are blocks: they are neither joined nor cut
         for block in cut(it, target, cap, _skate.BlockOut):
@@ -149,7 +156,7 @@ def _tune() -> None:
     import gc
 
     _tuned = True
-    progress.above()
+    above(lambda: DataContext.get_current().enable_progress_bars)
     gc.freeze()
     if 0 < gc.get_threshold()[0] < 20000:
         gc.set_threshold(20000, 10, 10)
@@ -179,7 +186,7 @@ def _timed(it: Iterator[pa.RecordBatch], ns: list[int], rows: list[int], i: int,
 
 def _tried(it: Iterator[pa.RecordBatch], tries: list[int], i: int) -> Iterator[pa.RecordBatch]:
     """Counts the reads and writes that were tried again inside `it`, for those that read or write."""
-    counts, n = steady.counts, 0
+    counts, n = retry.counts, 0
     try:
         before = counts.tries
         for rb in it:
@@ -281,6 +288,3 @@ def stage_init(stage: list[tuple[str, str, bytes]]) -> Chain:
     if not _tuned and _skate.in_worker():
         _tune()
     return Chain(stage, actor=True)
-
-
-stage_call = Chain.stage_call

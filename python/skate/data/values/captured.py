@@ -71,7 +71,7 @@ def dump(params: dict[str, Any], label: str, hold: list[Any] | None) -> bytes:
 
     ref = _skate.put(_Load(data, buffers))
     hold.append(ref)
-    return surroundings.along(pickle.dumps(_Away(int(ref.hex()[-16:], 16), id(hold)), 5))
+    return surroundings.along(pickle.dumps(_Away(ref._number(), id(hold)), 5))
 
 
 def load(data: bytes) -> tuple[dict[str, Any], int]:

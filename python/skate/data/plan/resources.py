@@ -1,0 +1,80 @@
+"""What a stage takes from the machine, by Ray's names: keyword arguments of users as keyword arguments of _skate.Plan.add."""
+
+from __future__ import annotations
+
+import pickle
+from typing import Any
+
+from skate import _near
+from skate.data.plan.node import Node
+from skate.exceptions import TaskUnschedulableError
+from skate.options import group_of
+from skate.runtime_env import check
+
+ARGUMENTS = {  # of the methods that take resources by keyword, for a name that none of them knows
+    *("batch_format", "batch_size", "compute", "concurrency", "fn_args", "fn_constructor_args", "fn_constructor_kwargs", "fn_kwargs"),
+    *("memory", "num_cpus", "num_gpus", "on_error", "ray_remote_args_fn", "udf_modifying_row_count", "zero_copy_batch"),
+    *("max_retries", "max_restarts", "max_task_retries", "max_calls", "resources", "runtime_env"),
+}
+
+
+def resources(given: dict[str, Any]) -> dict[str, Any]:
+    """Keyword arguments of Plan.add from Ray's names; ValueError or TypeError for what is not understood."""
+    out: dict[str, Any] = {}
+    for k, v in given.items():
+        if v is None:
+            continue
+        if k in ("num_cpus", "num_gpus"):
+            if v < 0:
+                raise ValueError(f"{k} must be 0 or more, not {v}")
+            out[k] = float(v)
+        elif k == "memory":
+            out[k] = int(v)
+        elif k == "resources":
+            out[k] = {str(n): float(x) for n, x in v.items()}
+        elif k in ("max_restarts", "max_task_retries", "max_retries", "max_calls"):
+            if not isinstance(v, int) or isinstance(v, bool) or v < (0 if k == "max_calls" else -1):
+                raise ValueError(f"{k} must be an int, {'0 (no limit)' if k == 'max_calls' else '-1 (for ever)'} or more, not {v!r}")
+            out[k] = v
+        elif k == "runtime_env":
+            if v:
+                out["env"] = pickle.dumps(check(v), 5)
+        elif k not in (
+            "scheduling_strategy",
+            "max_concurrency",
+            "accelerator_type",
+            "retry_exceptions",
+            "num_returns",
+            "placement_group",
+            "placement_group_bundle_index",
+            "placement_group_capture_child_tasks",
+            "label_selector",
+            "_generator_backpressure_num_objects",
+        ):
+            raise TypeError(f"unexpected keyword argument {k!r}{_meant(k)}")
+    return {**out, **group(given)}
+
+
+def _meant(keyword: str) -> str:
+    """For a keyword that no method takes: the nearest that one does."""
+    return _near.guess(keyword, sorted(ARGUMENTS))
+
+
+def group(given: dict[str, Any]) -> dict[str, Any]:
+    """The placement group that tasks run in, as Plan.add takes it."""
+    g = group_of({k: v for k, v in given.items() if v is not None}, 1, "a stage")
+    why = g["unfit"]() if "unfit" in g else None
+    if why is not None:
+        raise TaskUnschedulableError(why)
+    return {"group": g["pg"], "bundle": g["bundle"]} if "pg" in g else {}
+
+
+def as_input(node: Node) -> dict[str, Any]:
+    """Resources of an operator that has no arguments for them: those of its input when that runs in tasks, so that the two fuse."""
+    if node.options.get("pool"):
+        return {}
+    return {
+        k: node.options[k]
+        for k in ("num_cpus", "num_gpus", "resources", "memory", "max_tasks", "max_retries", "max_calls", "group", "bundle", "env")
+        if k in node.options
+    }

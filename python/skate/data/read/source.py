@@ -1,0 +1,63 @@
+"""What a reader gives: where rows come from and what is known of them. A Dataset is made of it above (dataset.reads); nothing is read for that."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What is known of a Dataset without running it. schema: a function that gives a pyarrow.Schema, or None."""
+
+    rows: int | None = None
+    schema: Callable[[], Any] | None = None
+    files: list[str] = field(default_factory=list)
+    bytes: int | None = None
+
+
+class ReadOptions(NamedTuple):
+    """Resources of read tasks."""
+
+    concurrency: int | None = None
+    num_cpus: float | None = None
+    num_gpus: float | None = None
+    memory: float | None = None
+    ray_remote_args: dict[str, Any] | None = None
+    on_error: str | None = None
+
+
+class Source(NamedTuple):
+    """Units that tasks read.
+
+    label: for people. params: of the format, for its run(). units: (bytes for the task, rows or -1, bytes or -1) each. each_run: a function from the number of a run to what is
+    different in it: units that are drawn anew.
+    """
+
+    label: str
+    params: dict[str, Any]
+    units: list[tuple[bytes, int, int]]
+    options: ReadOptions
+    facts: Facts
+    each_run: Callable[[int], dict[str, Any]] | None = None
+
+
+class InMemory(NamedTuple):
+    """Record batches of this process. They go to the store when something runs on them. frames: they were DataFrames."""
+
+    batches: list[Any]
+    label: str
+    frames: bool = False
+
+
+def min_units() -> int:
+    """Fewer units than this would leave cores idle behind a small source. A number of the machine, not of the engine's settings: layouts stay."""
+    return 2 * (os.cpu_count() or 1)
+
+
+def check_num_blocks(n: Any) -> int:
+    if not isinstance(n, int) or isinstance(n, bool) or n < 1:
+        raise ValueError(f"override_num_blocks must be a positive int, not {n!r}")
+    return n

@@ -1,0 +1,103 @@
+"""Blocks of a run in the driver: references with a range of rows, never copied; joining or casting pieces of blocks is a task each."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import skate
+from skate import _skate
+from skate.data.plan.node import Block
+from skate.data.run.engine import ensure_engine
+
+
+def fetch(block: Block) -> Any:
+    """The pyarrow.RecordBatch of a block."""
+    return _fetch(block)[1]
+
+
+def reference(block: Block) -> Any:
+    """A reference to a batch of exactly the block's rows: its own, or, where it is some rows of a larger one or a batch of this process, a new one."""
+    whole, rb = _fetch(block)
+    return block[0] if whole is rb and not hasattr(block[0], "num_rows") else _skate.put(rb)
+
+
+def _fetch(block: Block) -> tuple[Any, Any]:
+    """The batch that the block is in, and the block."""
+    ref, row0, rows, _ = block
+    if hasattr(ref, "num_rows"):
+        rb = ref  # a batch of this process
+    else:
+        rb = _skate.get(ref)
+    return rb, rb if row0 == 0 and rows == rb.num_rows else rb.slice(row0, rows)
+
+
+def cut(blocks: list[Block], at: list[int]) -> list[list[Block]]:
+    """The blocks in parts that end before the rows `at` (ascending); one part more than cuts. No row is copied."""
+    out: list[list[Block]] = [[] for _ in range(len(at) + 1)]
+    row = i = 0
+    for ref, row0, n, size in blocks:
+        first = 0
+        while first < n:
+            while i < len(at) and at[i] <= row + first:
+                i += 1
+            last = min(n, at[i] - row) if i < len(at) else n
+            out[i].append((ref, row0 + first, last - first, size * (last - first) // n))
+            first = last
+        row += n
+    return out
+
+
+def even(rows: int, k: int) -> list[int]:
+    """Where to cut rows into k parts whose sizes differ by one row at most."""
+    return [i * rows // k for i in range(1, k)]
+
+
+def join(parts: list[list[Block]], empty: Block | None) -> list[Block]:
+    """One block for each part: the piece itself where it is one, else a task that puts the pieces together. Takes `parts`: blocks go as soon as the tasks that need them are over."""
+    out: list[Any] = []
+    waiting: list[tuple[int, Any, Any]] = []
+    for k, part in enumerate(parts):
+        parts[k] = []
+        if len(part) == 1:
+            out.append(part[0])
+        elif not part:
+            if empty is not None:
+                ref, row0, _, _ = empty
+                out.append((ref, row0, 0, 0))
+        else:
+            if not waiting:
+                ensure_engine()
+                task = skate.remote(num_cpus=1, num_returns=2)(_joined)
+            ref, size = task.remote([(row0, n) for _, row0, n, _ in part], *[_ref(b) for b in part])
+            waiting.append((len(out), ref, size))
+            out.append((ref, 0, sum(n for _, _, n, _ in part), 0))
+        del part
+    for i, ref, size in waiting:
+        out[i] = (ref, 0, out[i][2], skate.get(size))
+    return out
+
+
+def cast(blocks: list[Block], schema: Any) -> list[Block]:
+    """The blocks in a schema that holds them, a task each."""
+    ensure_engine()
+    task = skate.remote(num_cpus=1, num_returns=2)(_cast)
+    made = [task.remote(schema, row0, n, _ref(b)) for b in blocks for _, row0, n, _ in [b]]
+    return [(ref, 0, b[2], skate.get(size)) for b, (ref, size) in zip(blocks, made, strict=True)]
+
+
+def _cast(schema: Any, row0: int, n: int, batch: Any) -> tuple[Any, int]:
+    from skate.data.schema import cast_batch
+
+    rb = cast_batch(batch.slice(row0, n), schema)
+    return rb, _skate.block_nbytes(rb)
+
+
+def _ref(b: Block) -> Any:
+    return _skate.put_block(b[0]) if hasattr(b[0], "num_rows") else b[0]
+
+
+def _joined(ranges: list[tuple[int, int]], *batches: Any) -> tuple[Any, int]:
+    from skate.data.schema import merge
+
+    rb = merge([b.slice(row0, n) for b, (row0, n) in zip(batches, ranges, strict=True)])
+    return rb, _skate.block_nbytes(rb)

@@ -1,0 +1,240 @@
+"""Runs a Dataset's plan, and takes blocks, batches and aggregates out of it.
+
+Running lowers the nodes it needs into a fresh _skate.Plan (so nothing is kept of runs that are over, and Datasets of different sources can be united) and drives a
+_skate.Exec. All scheduling is in C.
+"""
+
+from __future__ import annotations
+
+import logging
+import pickle
+from collections.abc import Generator
+from typing import Any
+
+import skate
+from skate import _skate
+from skate._private import timeline
+from skate.data import bad
+from skate.data.context import DataContext
+from skate.data.plan.lower import lower, warn_few_inputs
+from skate.data.plan.node import Block, Node
+from skate.data.run import rearrange
+from skate.data.run.blocks import cast, fetch
+from skate.data.run.engine import ensure_engine
+from skate.data.run.errors import in_front, of_user_code
+from skate.data.run.progress import Progress
+from skate.data.run.stats import DatasetStats
+from skate.data.worker import entry
+from skate.exceptions import GetTimeoutError, RayError, RayTaskError
+
+
+def conf(context: DataContext) -> dict[str, Any]:
+    """The configuration of a run."""
+    target = context.target_max_block_size or 1 << 40
+    options = context.execution_options
+    limits = options.resource_limits
+    out: dict[str, Any] = {
+        "policy": context.scheduling_policy,
+        "target_max_bytes": int(target),
+        "target_min_bytes": int(context.target_min_block_size),
+        "preserve_order": True if context.execution_options.preserve_order is None else bool(context.execution_options.preserve_order),
+        "run_stage": entry.run_stage,
+        "stage_init": entry.stage_init,
+        "stage_call": entry.stage_call,
+        "max_bad_rows": bad.limit(context.max_errors)[0],
+        "max_errored_blocks": int(context.max_errored_blocks),
+    }
+    if limits.object_store_memory != float("inf"):
+        out["memory_bytes"] = int(limits.object_store_memory)
+    options.validate()
+    less = options.exclude_resources
+    if not less.is_zero() or limits.cpu != float("inf") or limits.gpu != float("inf"):
+        has = skate.cluster_resources()
+        for key, most, without, n in (("cpu", limits.cpu, less.cpu, has.get("CPU", 0)), ("gpu", limits.gpu, less.gpu, has.get("GPU", 0))):
+            if min(most, n - without) < n:
+                out[f"most_{key}_e4"] = max(1, round(min(most, n - without) * 1e4))  # 0 would be all of it
+        if less.object_store_memory:
+            out["memory_bytes"] = max(1, int((has.get("object_store_memory", 0) - less.object_store_memory) / 2))
+    return out
+
+
+def run(ds: Any, node: Any = None, skip: bytes | None = None, schemas: list[int] | None = None) -> Generator[Any, None, None]:
+    """Runs ds (or another node of its context) and yields its blocks in order. Closing the iterator stops the run.
+
+    schemas: gets a checksum of the schema of each block that tasks of this run have made, before the block is given out.
+
+    In a worker the driver runs it (remote.py). skip: a byte for each unit of its only source, not 0 if it is left out; units are kept apart then, and blocks have the number of theirs as a fifth item.
+    """
+    node = node or ds._node
+    if ds._errors is None:
+        ds._errors = bad.Errors(None)
+    if node.op == "blocks":
+        yield from node.options["blocks"]
+        return
+    ensure_engine(node)
+    if _skate.in_worker():
+        # Here, as asyncio and ssl come with it, a tenth of what the first rows import.
+        from skate.data.run import remote
+
+        yield from remote.run(ds, node, skip)
+        return
+    before: list[Any] = []  # stats of the runs that had to be over first
+    if node.op == "rearrange":
+        blocks = _rearranged(node.this_run(), ds.context, before)
+        said = f"{node.label}: {sum(b[2] for b in blocks):,} rows in {len(blocks):,} blocks"
+        ds._stats = DatasetStats({}, {"rearranged": said, "before": before})
+        yield from blocks
+        return
+    bad.check_policy(ds.context.on_error)
+    share = bad.limit(ds.context.max_errors)[1]
+    held: list[Any] | None = None if _skate.status().get("engine") == "inline" else []  # what the functions carry, as long as the run lives
+    plan, root = lower(node, ds.context, held, lambda n: _rearranged(n, ds.context, before))
+    how = conf(ds.context)
+    if skip is not None:
+        how["skip_units"] = skip
+    x = _skate.Exec(plan, root, how)
+    warn_few_inputs(node)
+    timeline.running.add(x)
+    errors = ds._errors = bad.Errors(x)
+    log = logging.getLogger("ray.data")
+    bar = Progress(x, ds.context, node)
+    from skate.data import batch  # noqa: F401  pyarrow and numpy, which the blocks need here too: while the workers start
+
+    try:
+        wait = ds.context.wait_for_min_actors_s
+        if wait > 0 and not x.await_actors(wait):
+            raise GetTimeoutError(
+                f"Timed out while starting actors: not all have within DataContext.wait_for_min_actors_s = {wait} s. Their constructors take longer, or "
+                "others hold the CPUs, GPUs or memory that they need: give them more time, or ask for fewer actors"
+            )
+        while True:
+            item = bar.next()
+            errors.drain(log, ds.context.max_errored_blocks)
+            if item is None:
+                errors.check_share(share, x.stats())
+                break
+            if schemas is not None:
+                schemas.append(x.schema())
+            yield item if skip is None else (*item, x.origin())
+    except RayError as e:
+        most = ds.context.max_errors
+        if isinstance(e, RayTaskError) and isinstance(most, int) and x.stats()["bad_rows"] > most:
+            errors.drain()
+            raise in_front(errors.too_many(f"the {most:,} allowed"), ds.context) from None
+        raise in_front(of_user_code(e, ds.context), ds.context) from None
+    finally:
+        errors.drain(log, ds.context.max_errored_blocks)
+        ds._stats = DatasetStats(x.stats(), {**(ds._stats.extra if ds._stats else {}), "errors": errors, "before": before})
+        ds._stats.log()
+        bar.close()
+        timeline.ended(x)
+        x.stop()
+        if held:
+            held.clear()
+        errors.end()
+
+
+class Part:
+    """As much of a Dataset as run() asks for."""
+
+    def __init__(self, node: Node, context: Any):
+        self._node, self.context, self._stats, self._errors = node, context, None, None
+
+
+def input_blocks(node: Node, context: Any, before: list[Any] | None = None) -> list[Block]:
+    """Runs a node to its blocks, empty ones left out (but the last, which keeps the columns). before: gets the stats of that run."""
+    if node.op == "blocks":
+        found = list(node.options["blocks"])
+    else:
+        part = Part(node, context)
+        found = list(run(part))
+        if before is not None:
+            before.append(part._stats)
+    return [b for b in found if b[2]] or found[:1]
+
+
+def _rearranged(node: Node, context: Any, before: list[Any]) -> list[Block]:
+    return rearrange.blocks(node, input_blocks(node.inputs[0], context, before))
+
+
+def batches(ds: Any, node: Node | None = None) -> Generator[Any, None, None]:
+    """Runs ds and yields its record batches, empty ones included."""
+    it = run(ds, node)
+    try:
+        for block in it:
+            yield fetch(block)
+    finally:
+        it.close()
+
+
+def in_one_schema(ds: Any, node: Node | None = None) -> Generator[Any, None, None]:
+    """batches(), brought to one schema: the known one, or what all of them have been so far (schema.Widening). A whole run tells ds the schema."""
+    from skate.data.schema import Schema, Widening
+
+    known = ds._facts.schema
+    earlier = known() if known else ds._schema.arrow if ds._schema is not None else None
+    fit = Widening(ds._node.label, earlier, known is not None)
+    it = batches(ds, node)
+    try:
+        for rb in it:
+            yield fit(rb)
+        if node is None and known is None and fit.schema is not None:
+            ds._schema = Schema(fit.schema, pandas=ds._frames())
+    finally:
+        it.close()  # type: ignore[attr-defined]
+
+
+def conformed(what: str, blocks: list[Block], keys: list[int]) -> tuple[list[Block], Any]:
+    """(the blocks of a run, those cast whose schema is not that of all; the schema of all). keys: what run() said of the schemas of all its blocks, if it did."""
+    from skate.data.schema import ADVICE, unify
+
+    if len(keys) != len(blocks):
+        keys = list(range(-len(blocks), 0))  # they existed, or came from another process: each is looked at
+    first: dict[int, int] = {}
+    for i, (key, b) in enumerate(zip(keys, blocks, strict=True)):
+        if b[2] or len(blocks) == 1:
+            first.setdefault(key or -1 - len(blocks) - i, i)
+    seen = {key: fetch(blocks[i]).schema for key, i in first.items()}
+    if not seen:
+        return blocks, None
+    found = list(seen.values())
+    if all(s.equals(found[0]) for s in found[1:]):
+        return blocks, found[0]
+    starts, row = [], 0
+    for b in blocks:
+        starts.append(row)
+        row += b[2]
+    try:
+        whole = unify(found, [f"what came from row {starts[i]:,} on" for i in first.values()])
+    except TypeError as e:
+        raise TypeError(f"{what}: {e}: {ADVICE}") from None
+    other = {key for key, s in seen.items() if not s.equals(whole)}
+    at = [i for i, key in enumerate(keys) if blocks[i][2] and (key or -1 - len(blocks) - i) in other]
+    for i, b in zip(at, cast([blocks[i] for i in at], whole), strict=True):
+        blocks[i] = b
+    return blocks, whole
+
+
+def combine(ds: Any, aggs: list[tuple[str, str | None, bool, int]], what: str) -> list[Any]:
+    """Runs aggregates over ds; one value each."""
+    from skate.data import combine as c
+
+    node = Node("aggregate", f"Aggregate({what})", {"aggs": aggs}, (ds._node,))
+    states: list[Any] = [None] * len(aggs)
+    for rb in batches(ds, node):
+        for data in rb.column(0).to_pylist():
+            for i, s in enumerate(pickle.loads(data)):
+                if s is not None:
+                    states[i] = c.merge(aggs[i][0], states[i], s)
+    return [c.final(a, s) for a, s in zip(aggs, states, strict=True)]
+
+
+def combine_fns(ds: Any, fns: list[Any]) -> list[Any] | None:
+    """Runs aggregates of users (aggregate.py) over ds; one value each, None when there are no rows."""
+    node = Node("aggregate", f"Aggregate({', '.join(f.name for f in fns)})", {"fns": fns}, (ds._node,))
+    states: list[Any] | None = None
+    for rb in batches(ds, node):
+        for data in rb.column(0).to_pylist():
+            new = pickle.loads(data)
+            states = new if states is None else [f.merge(a, b) for f, a, b in zip(fns, states, new, strict=True)]
+    return None if states is None else [f.finalize(s) for f, s in zip(fns, states, strict=True)]

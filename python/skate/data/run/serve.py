@@ -1,0 +1,63 @@
+"""The driver's part of Datasets in workers: a thread takes their plans from the desk (remote.py), runs them, and puts the blocks there."""
+
+from __future__ import annotations
+
+import threading
+from contextlib import closing
+from typing import Any
+
+import skate
+from skate import _skate
+from skate.data.run import execute, feed
+from skate.data.run.remote import NAME, SPACE
+from skate.data.run.turns import sent
+
+
+def serve() -> None:
+    """There is a desk: works for it from now on. Called by the engine's thread."""
+    try:
+        desk = skate.get_actor(NAME, namespace=SPACE)
+    except ValueError:
+        return  # it has ended already
+    threading.Thread(target=_serve, args=(desk,), name="skate-data-serve", daemon=True).start()
+
+
+def _serve(desk: Any) -> None:
+    try:
+        while True:
+            for number, (ref,) in skate.get(desk.work.remote()):
+                threading.Thread(target=_job, args=(desk, number, ref), name=f"skate-data-{number}", daemon=True).start()
+    except Exception:
+        if skate.is_initialized():
+            raise
+
+
+def _job(desk: Any, number: int, ref: Any) -> None:
+    try:
+        outcome = _do(desk, number, ref)
+        skate.get(desk.end.remote(number, [outcome]))
+    except Exception:
+        if skate.is_initialized():
+            raise
+
+
+def _do(desk: Any, number: int, ref: Any) -> Any:
+    ds = None
+    try:
+        kind, *job = skate.get(ref)
+        if kind == "feed":
+            feed.start(*job)
+            return skate.put((sent(None), None, None))
+        node, context, skip = job
+        ds = execute.Part(node, context)
+        with closing(execute.run(ds, node, skip)) as blocks:
+            for b in blocks:
+                if hasattr(b[0], "num_rows"):
+                    b = (_skate.put_block(b[0]), *b[1:])
+                if not skate.get(desk.put.remote(number, b)):
+                    break
+        error = None
+    except Exception as e:
+        error = e
+    stats, errors = (ds._stats, ds._errors) if ds is not None else (None, None)
+    return skate.put((sent(error), stats, errors))

@@ -1,0 +1,155 @@
+"""What a run did: text with a table, and the same as a dict. Built from the dict that _skate.Exec.stats() gives (see exec.h)."""
+
+from __future__ import annotations
+
+import json
+import logging
+from typing import Any
+
+from skate._words import nbytes, seconds, short
+from skate.data.plan.lower import expected
+
+
+def before_a_run(ds: Any) -> str:
+    """What stats() says of a Dataset that was not run: its operators, and what is known of its input."""
+    labels, node = [], ds._node
+    while node is not None:
+        labels.append(node.label)
+        node = node.inputs[0] if len(node.inputs) == 1 else None
+    known = [f"{ds._facts.rows:,} rows come out"] if ds._facts.rows is not None else []
+    known.append(f"its input is {expected((ds._node,)).removeprefix('of ')}")
+    if ds._facts.files:
+        known.append(f"{len(set(ds._facts.files)):,} files")
+    return (
+        f"{short('->'.join(reversed(labels)))} has not been run yet, so there are no numbers: take_all(), write_parquet(), materialize() and the like run it. "
+        f"Known so far: {', '.join(known)}."
+    )
+
+
+_WAITS = (("wait_input_ns", "input"), ("wait_memory_ns", "memory"), ("wait_resource_ns", "resources"), ("wait_consumer_ns", "consumer"))
+
+
+class DatasetStats:
+    """Statistics of one execution: str() for people, to_dict() and to_json() for programs."""
+
+    def __init__(self, raw: dict[str, Any], extra: dict[str, Any] | None = None):
+        self.raw, self.extra = raw, dict(extra or {})
+
+    def to_dict(self) -> dict[str, Any]:
+        errors = self.extra.get("errors")
+        more: dict[str, Any] = {"bad": {op: dict(by) for op, by in errors.counts.items()}} if errors is not None and errors.total else {}
+        if "write" in self.extra:
+            more["write"] = self.extra["write"]
+        if self.extra.get("before"):
+            more["before"] = [b.to_dict() for b in self.extra["before"] if b is not None]
+        return {**self.raw, **more, "io_retries": self.io_retries, "bottleneck_label": self.bottleneck()[0]}
+
+    def to_json(self, **kwargs: Any) -> str:
+        return json.dumps(self.to_dict(), default=str, **kwargs)
+
+    def log(self) -> None:
+        """What each operator did, to the logger "ray.data", for who asks for DEBUG."""
+        log = logging.getLogger("ray.data")
+        if log.isEnabledFor(logging.DEBUG):
+            for o in self.ops:
+                kind = "ActorPoolMapOperator" if o.get("pool") else "TaskPoolMapOperator"
+                log.debug("Operator %s[%s] completed. Operator Metrics:\n%s", kind, o["label"], o)
+
+    @property
+    def io_retries(self) -> int:
+        """Reads and writes that were tried again (files/retry.py)."""
+        return sum(f.get("io_retries", 0) for o in self.ops for f in o.get("fused") or [])
+
+    @property
+    def ops(self) -> list[dict[str, Any]]:
+        return self.raw.get("ops") or []
+
+    def bottleneck(self) -> tuple[str, str]:
+        """(label, why)."""
+        i = self.raw.get("bottleneck")
+        ops = self.ops
+        why = str(self.raw.get("bottleneck_why") or "")
+        if i is None or not isinstance(i, int) or not 0 <= i < len(ops):
+            return "the consumer", why or "the pipeline waited for it to take blocks"
+        o = ops[i]
+        wall = max(1, self.raw.get("wall_ns", 1))
+        busy = o.get("task_ns_total", 0)
+        numbers = f"busy {seconds(busy)} in {seconds(wall)}, {busy / wall:.1f} workers on average"
+        fused, names = o.get("fused") or [], o["label"].split("->")
+        if len(fused) > 1 and len(names) == len(fused):  # of operators that run together: the one that takes the time
+            ns, name = max((f["ns"] if isinstance(f, dict) else f[1], n) for f, n in zip(fused, names, strict=True))
+            numbers += f"; of it {name} {seconds(ns)}"
+        return o["label"], f"{why + '; ' if why else ''}{numbers}"
+
+    def __str__(self) -> str:
+        """A table an execution, those that had to come first above it."""
+        return "\n\n".join([str(b) for b in self.extra.get("before") or [] if b is not None] + [self._table()])
+
+    def _table(self) -> str:
+        ops = self.ops
+        if not ops:
+            return self.extra.get("rearranged") or "Nothing was run: the blocks exist."
+        head = ["operator", "tasks", "rows", "bytes", "blocks", "time", "mean", "max", "waited for"]
+        rows: list[list[str]] = []
+        for o in ops:
+            done = o.get("tasks_done", 0)
+            total = o.get("task_ns_total", 0)
+            waits = sorted(((o.get(k, 0), name) for k, name in _WAITS), reverse=True)
+            wait = ", ".join(f"{name} {seconds(ns)}" for ns, name in waits[:2] if ns > 1_000_000) or "-"
+            tasks = f"{done}" + (f" ({o['retries']} retried)" if o.get("retries") else "")
+            rows.append(
+                [
+                    short(o["label"]) + ":",
+                    tasks,
+                    f"{o.get('rows_out', 0):,}",
+                    nbytes(o.get("bytes_out", 0)),
+                    f"{o.get('blocks_out', 0):,}",
+                    seconds(total) if done else "-",
+                    seconds(total / done) if done else "-",
+                    seconds(o.get("task_ns_max")) if done else "-",
+                    wait,
+                ]
+            )
+            fused = o.get("fused") or []
+            names = o["label"].split("->")
+            if len(fused) > 1:
+                for k, f in enumerate(fused):
+                    n_rows, ns = (f["rows_out"], f["ns"]) if isinstance(f, dict) else f
+                    rows.append(
+                        [
+                            "  " + short(names[k] if len(names) == len(fused) else f"part {k}"),
+                            "",
+                            f"{n_rows:,}",
+                            "",
+                            "",
+                            seconds(ns),
+                            "",
+                            "",
+                            "",
+                        ]
+                    )
+        widths = [max(len(r[i]) for r in [head, *rows]) for i in range(len(head))]
+        lines = [
+            "  ".join(c.ljust(w) if i in (0, 8) else c.rjust(w) for i, (c, w) in enumerate(zip(r, widths, strict=True))).rstrip()
+            for r in [head, *rows]
+        ]
+        lines.insert(1, "-" * max(map(len, lines)))
+        if "write" in self.extra:
+            w = self.extra["write"]
+            lines.append(f"Wrote {w['files']} files, {w['rows']:,} rows, {nbytes(w['bytes'])} to {w['path']}")
+        if self.io_retries:
+            lines.append(f"Reads and writes tried again, since the store was not well: {self.io_retries:,}")
+        errors = self.extra.get("errors")
+        if errors is not None and errors.total:
+            kept = f", {errors.kept:,} of them kept (Dataset.errors())" if errors.kept else ""
+            lines.append(f"Bad records: {errors.total:,}{kept}. {errors.what()}")
+        if self.raw.get("errored_blocks"):
+            lines.append(f"Tasks that failed and were left out: {self.raw['errored_blocks']:,}")
+        peak, limit = self.raw.get("memory_peak"), self.raw.get("memory_limit")
+        tasks, blocks = sum(o.get("tasks_done", 0) for o in ops), sum(o.get("blocks_out", 0) for o in ops if o.get("tasks_done"))
+        lines.append(
+            f"Total {seconds(self.raw.get('wall_ns'))}; {tasks} tasks executed, {blocks} blocks produced; memory of blocks: peak {nbytes(peak)} of {nbytes(limit)}"
+        )
+        label, why = self.bottleneck()
+        lines.append(f"Bottleneck: {short(label)} ({why})")
+        return "\n".join(lines)

@@ -1,0 +1,65 @@
+"""What async actors wait with, and how an error goes to another process: for the desks of streaming_split and of Datasets in workers."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable
+from typing import Any
+
+import skate
+
+
+class Turns:
+    """For async actors: waits until something is true, and the ends of processes. One thread: what is between two awaits happens at once."""
+
+    def __init__(self) -> None:
+        self.cv = asyncio.Condition()
+        self.fds: dict[Any, int] = {}
+        self.tasks: set[Any] = set()
+
+    async def until(self, true: Callable[[], Any], seconds: float | None = None) -> bool:
+        """Whether it became true within the time."""
+        async with self.cv:
+            try:
+                await asyncio.wait_for(self.cv.wait_for(true), seconds)
+            except TimeoutError:
+                return False
+            return True
+
+    async def changed(self) -> None:
+        """Something has changed: whoever waits looks again."""
+        async with self.cv:
+            self.cv.notify_all()
+
+    def watch(self, key: Any, pid: int, died: Callable[[], Any]) -> None:
+        """Calls the coroutine function died once when process pid ends, until unwatch(key)."""
+        self.unwatch(key)
+        loop = asyncio.get_running_loop()
+
+        def ended() -> None:
+            self.unwatch(key)
+            t = loop.create_task(died())
+            self.tasks.add(t)
+            t.add_done_callback(self.tasks.discard)
+
+        try:
+            fd = self.fds[key] = os.pidfd_open(pid)
+        except ProcessLookupError:
+            ended()
+            return
+        loop.add_reader(fd, ended)
+
+    def unwatch(self, key: Any) -> None:
+        fd = self.fds.pop(key, None)
+        if fd is not None:
+            asyncio.get_running_loop().remove_reader(fd)
+            os.close(fd)
+
+
+def sent(error: BaseException | None) -> Any:
+    """A reference to it, or to what can be sent of it."""
+    try:
+        return skate.put(error)
+    except Exception as e:
+        return skate.put(RuntimeError(f"{type(error).__name__}: {error} (the error itself cannot be sent: {e})"))
