@@ -13,16 +13,16 @@ def attribute(package, name, where=None, modules=None):
         value = getattr(importlib.import_module(f"{package}.{where[name]}"), name)
         setattr(sys.modules[package], name, value)
         return value
-    from skate._private.absent import why
-
-    reason = why(f"{package}.{name}")
-    if reason is None and (modules is None or name in modules):
+    if modules is None or name in modules:
         module = f"{package}.{name}"
         try:
             return importlib.import_module(module)
         except ModuleNotFoundError as e:
             if e.name != module:
                 raise
+    from skate._private.absent import why
+
+    reason = why(f"{package}.{name}")
     hint = f" ({reason})" if reason else ""
     if not hint and not name.startswith("_"):
         from skate import _near

@@ -1,18 +1,7 @@
 """Public names where programs know them from: Ray's compiled core."""
 
 from skate import ObjectID, ObjectRef, ObjectRefGenerator  # noqa: F401
-from skate.ids import (  # noqa: F401
-    ActorClassID,
-    ActorID,
-    ClusterID,
-    FunctionID,
-    JobID,
-    NodeID,
-    PlacementGroupID,
-    TaskID,
-    UniqueID,
-    WorkerID,
-)
+from skate.ids import *  # noqa: F403
 from skate.ref import DynamicObjectRefGenerator  # noqa: F401
 
 StreamingObjectRefGenerator = ObjectRefGenerator

@@ -153,7 +153,7 @@ def current():
     return ActorHandle(_skate.weak_token(number), maker.meta)
 
 
-# ---- what every actor can do. In the worker these are called with the instance instead of a method of its class (src/py/py_worker.c)
+# ---- what every actor can do. In the worker these are called with the instance instead of a method of its class (src/py/py_result.c)
 
 
 def __ray_ready__(self):
@@ -506,6 +506,9 @@ class ActorClass:
 
             more["meta"] = dumps(self._meta, protocol=5)
         init = cls.__init__ if hasattr(cls.__init__, "__code__") else None
+        unfit = options.parts_of_units(o)
+        if unfit is not None:
+            raise unfit
         resources, group = options.resources_of(o), options.group_of(o, 0, cls.__qualname__)
         maker = Maker(cls, self._meta, o.get("name") or "", env, resources)
         self._seen = maker.name, groups, env, resources  # what code in the actor can tell

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import _pickle as pickle  # without re and struct; before the workers are on their way each import is one that they wait for
 import atexit
 import functools
 import os
@@ -71,7 +72,6 @@ _IGNORED = {
     "_redis_password",
     "_redis_username",
     "_skip_env_hook",
-    "_temp_dir",
     "_tracing_startup_hook",
     "_proxy_server_url",
     "cgroup_path",
@@ -87,10 +87,9 @@ _QUIET = {
 
 def _worker_env(runtime_env: dict[str, Any], job: dict[str, Any]) -> list[str]:
     """The whole environment of the workers; that of this process stays as it is."""
-    import json
-
-    env = {**_QUIET, **os.environ, **(runtime_env.get("env_vars") or {}), "SKATE_JOB": json.dumps(job)}
+    env = {**_QUIET, **os.environ, **(runtime_env.get("env_vars") or {}), "SKATE_JOB": pickle.dumps(job).hex()}
     env["SKATE_GPUS"] = "1" if job["gpus"] else ""
+    env["SKATE_DEVICES"] = options.devices_of(job["custom"])
     return [f"{k}={v}" for k, v in env.items()]
 
 
@@ -104,7 +103,7 @@ def _first_note(wanted, runtime_env):
 
     modules = ["cloudpickle"] + [m for m in ("numpy", "pyarrow", "pandas") if m in sys.modules]
     if "skate.data" in sys.modules:
-        modules.append("skate.data.stage")  # with pyarrow: imported while the program builds its plan
+        modules.append("skate.data.worker.stage")  # with pyarrow: imported while the program builds its plan
     modules += [m for m in wanted.split(",") if m]
     path = surroundings.path_now()
     where = runtime_env.get("working_dir")
@@ -188,6 +187,7 @@ def init(
     _object_spilling_directory: str | os.PathLike[str] | list[str] | None = None,
     _system_config: dict[str, Any] | None = None,
     _memory: float | None = None,
+    _temp_dir: str | None = None,
     **kwargs: Any,
 ) -> Context:
     """Starts the engine of this process. The first use of anything that needs it does the same with the defaults.
@@ -216,10 +216,11 @@ def init(
         system_reserved_cpu: Without effect.
         system_reserved_memory: Without effect.
         object_spilling_directory: A directory, or a list of them that are used in turn, for nameless files with what does not fit into the store.
-            Default: $SKATE_SPILL_DIR, or the system's temporary directory.
+            Default: $SKATE_SPILL_DIR, or _temp_dir.
         _object_spilling_directory: The same under Ray's older name.
         _system_config: Knobs by name, {name: value}: skate/config.py has the table. Those of Ray alone have no effect, which the log says once.
         _memory: Bytes that tasks can ask for with memory=. Default: 70 % of the machine's.
+        _temp_dir: The directory for what is written when nothing else is said of it, made if need be. Default: $RAY_TMPDIR, or the system's.
         kwargs: Ray's keywords for its servers, without effect; RuntimeError for others.
 
     Returns:
@@ -239,8 +240,8 @@ def init(
     said = {**{k: v for k, v in locals().items() if k != "kwargs"}, **kwargs}
     global _context, _job
     unknown = [k for k in kwargs if k not in _IGNORED]
-    if not os.path.isabs(kwargs.get("_temp_dir") or "/"):
-        raise ValueError(f"init: _temp_dir: an absolute path is wanted, not {kwargs['_temp_dir']!r}")
+    if _temp_dir is not None and not os.path.isabs(_temp_dir):
+        raise ValueError(f"init: _temp_dir: an absolute path is wanted, not {_temp_dir!r}")
     if unknown:
         from skate import _near
 
@@ -262,6 +263,8 @@ def init(
         if v is not None:
             options._number(name, v)
     if resources is not None:
+        options._type("resources", resources, dict)
+        options.not_default(resources)
         options._resources("resources", resources)
     if namespace is not None:
         options._name("namespace", namespace)
@@ -275,6 +278,11 @@ def init(
     num_cpus, num_gpus, _memory = custom.pop("CPU", num_cpus), custom.pop("GPU", num_gpus), custom.pop("memory", _memory)
     given = config.from_ray(_system_config or {})
     spill = object_spilling_directory or _object_spilling_directory
+    _temp_dir = _temp_dir or os.environ.get("RAY_TMPDIR")
+    if _temp_dir:
+        os.makedirs(_temp_dir, exist_ok=True)
+        if not spill and "SKATE_SPILL_DIR" not in os.environ:
+            given.setdefault("spill_dir", config.directories("_temp_dir", _temp_dir))
     for name, v in (
         ("num_cpus", num_cpus),
         ("num_gpus", num_gpus),
@@ -286,12 +294,12 @@ def init(
         if v is not None:
             given[name] = v
     conf = config.resolve(given)
+    if custom.get("neuron_cores"):
+        custom.setdefault("accelerator_type:aws-neuron-core", 1)
     conf["resources"] = {k: float(v) for k, v in custom.items() if v}
-    import uuid
-
-    session = f"session_{uuid.uuid4().hex}"
+    session = f"session_{os.urandom(16).hex()}"
     job = {
-        "namespace": namespace or job_config.ray_namespace or str(uuid.uuid4()),
+        "namespace": namespace or job_config.ray_namespace or ids.random_uuid(),
         "lifetime": job_config._default_actor_lifetime,
         "session": session,
         "labels": _labels(labels),
@@ -300,6 +308,7 @@ def init(
         "gpus": conf["num_gpus"],
         "max_retries": conf["max_retries"],
         "metadata": job_config.metadata,
+        "temp_dir": _temp_dir,
         "runtime_env": {k: v for k, v in runtime_env.items() if k != "worker_process_setup_hook"},
     }
     logging_config = logging_config or job_config.py_logging_config
@@ -323,7 +332,7 @@ def init(
         address="local",
         node_ip_address="127.0.0.1",
         node_id=ids.NODE.hex(),
-        session_dir=session,
+        session_dir=os.path.join(_temp_dir or (conf["spill_dir"] or [""])[0], session),
         session_name=session,
         webui_url="",
         engine=conf["engine"],
@@ -353,9 +362,7 @@ def job() -> dict[str, Any]:
     """What every process of the job knows of it: namespace, lifetime (default of actors), session, labels, names of custom resources, runtime_env."""
     global _job
     if _job is None and _skate.in_worker():
-        import json
-
-        _job = json.loads(os.environ["SKATE_JOB"])
+        _job = pickle.loads(bytes.fromhex(os.environ["SKATE_JOB"]))
     return _job or {}
 
 
@@ -717,9 +724,9 @@ serialize.install()
 def _named(space, name):
     """A worker has made an actor through which it asks this process for something: to run its Datasets, to draw its progress bars."""
     if space == "_skate_data":
-        from skate.data import home
+        from skate.data.run.serve import serve
 
-        home.serve()
+        serve()
     elif space == "_skate_bars":
         from skate.experimental import tqdm_ray
 

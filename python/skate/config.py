@@ -165,7 +165,17 @@ def _cast(name, default, text):
 
 
 # Names of the environment that are no knobs: of the processes among themselves, of tests and benchmarks.
-_OWN_ENV = ("SKATE_CTL", "SKATE_DRIVER_PID", "SKATE_FAULT", "SKATE_FORK_FD", "SKATE_GPUS", "SKATE_JOB", "SKATE_LIVE_FD", "SKATE_MEASURE")
+_OWN_ENV = (
+    "SKATE_CTL",
+    "SKATE_DEVICES",
+    "SKATE_DRIVER_PID",
+    "SKATE_FAULT",
+    "SKATE_FORK_FD",
+    "SKATE_GPUS",
+    "SKATE_JOB",
+    "SKATE_LIVE_FD",
+    "SKATE_MEASURE",
+)
 _told = set()  # names without a meaning that were spoken of
 
 

@@ -157,21 +157,21 @@ def _remake(text, function_name, cause, dual):
 
 def told(e):
     """Whether e is said to a user (raised by a raise statement of skate's, or by the engine), so that the frames of skate above it say nothing; what went wrong inside
-    of skate keeps them. `_skate_front` decides where it is set (data/execute.py)."""
+    of skate keeps them. `_skate_front` decides where it is set (data/run/errors.py)."""
     marked = getattr(e, "_skate_front", None)
     if marked is not None:
         return bool(marked)
     if isinstance(e, (KeyboardInterrupt, RayError)):
         return True
-    tb = e.__traceback__
-    if tb is None or isinstance(e, AssertionError):
+    if e.__traceback__ is None or isinstance(e, AssertionError):
         return False
-    import opcode
+    import linecache
+    import re
+    import traceback
 
-    while tb.tb_next is not None:
-        tb = tb.tb_next
-    code = tb.tb_frame.f_code
-    return code.co_filename.startswith(_HOME) and code.co_code[tb.tb_lasti] == opcode.opmap["RAISE_VARARGS"]
+    at = traceback.extract_tb(e.__traceback__, -1)[0]  # where it was raised: the source says by what
+    here = linecache.getline(at.filename, at.lineno or 0).encode()[at.colno or 0 :]
+    return at.filename.startswith(_HOME) and re.match(rb"\s*raise\b", here) is not None
 
 
 _HOME = __file__[: -len("exceptions.py")]

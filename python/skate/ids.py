@@ -4,9 +4,30 @@ from __future__ import annotations
 
 import os
 
+__all__ = [
+    "ActorClassID",
+    "ActorID",
+    "ClusterID",
+    "FunctionID",
+    "JobID",
+    "NodeID",
+    "PlacementGroupID",
+    "TaskID",
+    "UniqueID",
+    "WorkerID",
+]
+
 TYPE_CHECKING = False  # typing is slow to import
 if TYPE_CHECKING:
     from typing import Self
+
+
+def random_uuid() -> str:
+    """What str(uuid.uuid4()) gives, without uuid and platform: init() has others wait for what it imports."""
+    h = bytearray(os.urandom(16))
+    h[6], h[8] = h[6] & 0x0F | 0x40, h[8] & 0x3F | 0x80  # version 4, variant of RFC 4122
+    t = h.hex()
+    return f"{t[:8]}-{t[8:12]}-{t[12:16]}-{t[16:20]}-{t[20:]}"
 
 
 class UniqueID:

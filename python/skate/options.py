@@ -12,12 +12,6 @@ def _number(name, v):
         raise ValueError(f"The precision of the fractional quantity of resource {name} cannot go beyond 0.0001")
 
 
-def _gpus(name, v):
-    _number(name, v)
-    if v > 1 and v != int(v):
-        raise ValueError(f"{v} GPUs: more than one GPU can only be asked for as a whole number")
-
-
 def _type(name, v, *types: type):
     if not isinstance(v, types) or (isinstance(v, bool) and bool not in types):
         wanted = bool if types == (bool,) else (*types, type(None))
@@ -61,6 +55,18 @@ def _num_returns(name, v):
     raise ValueError(
         f"The keyword 'num_returns' only accepts None, a non-negative integer, 'streaming' (for generators), or 'dynamic', not {v!r}"
     )
+
+
+DEFAULT_RESOURCES = ("CPU", "GPU", "memory", "object_store_memory")
+
+
+def not_default(resources):
+    """AssertionError: init(resources=) has one that has a keyword of its own."""
+    for k in DEFAULT_RESOURCES:
+        if k in resources:
+            raise AssertionError(
+                f"init: `{k}` cannot be a custom resource because it is one of the default resources: give it by its keyword"
+            )
 
 
 def _resources(name, v):
@@ -186,7 +192,7 @@ _COMMON = {
     "memory": _number,
     "name": _text,
     "num_cpus": _number,
-    "num_gpus": _gpus,
+    "num_gpus": _number,
     "object_store_memory": _count,
     "placement_group": _placement_group,
     "placement_group_bundle_index": _bundle,
@@ -278,6 +284,29 @@ def group_of(o, default_cpus, what):
 
     unfit = getattr(o.get("scheduling_strategy"), "_unfit", None)
     return {**of_options(o, default_cpus, what), **({"unfit": unfit} if unfit else {})}
+
+
+DEVICES = {  # resources that are devices, besides GPUs, and the variable that shows a process which of them it has
+    "neuron_cores": "NEURON_RT_VISIBLE_CORES",
+    "TPU": "TPU_VISIBLE_CHIPS",
+    "NPU": "ASCEND_RT_VISIBLE_DEVICES",
+    "HPU": "HABANA_VISIBLE_MODULES",
+    "RBLN": "RBLN_DEVICES",
+    "METAX_GPU": "CUDA_VISIBLE_DEVICES",
+}
+
+
+def devices_of(custom):
+    """The first of these names of resources that is of devices (src/engine/res.c takes the same); "": none."""
+    return next((k for k in list(custom)[:13] if k in DEVICES), "")
+
+
+def parts_of_units(o):
+    """The ValueError for more than one of a device and a part; None: none is asked for. It is raised by remote(), as in Ray."""
+    for name, v in (("num_gpus", o.get("num_gpus")), *(o.get("resources") or {}).items()):
+        if (name == "num_gpus" or name in DEVICES) and v and v > 1 and v != int(v):
+            return ValueError(f"{name}={v}: of more than one device only whole ones can be asked for")
+    return None
 
 
 def resources_of(o):

@@ -130,11 +130,19 @@ def _on_completed(ref, callback):
 
 
 def _task_id(ref):
-    """TaskID of the task that makes the object; nil when that is not known here."""
+    """TaskID of the task that makes the object; nil when there is none, or when it has ended and the ref came from another process."""
     from skate.ids import TaskID
 
-    n = ref._task_number()
+    n = ref._task_number() or _maker(ref)
     return TaskID._of(n) if n else TaskID.nil()
+
+
+def _maker(ref):
+    """Number of the task of a ref that came from another process: the engine's list has it while the task has not ended. 0: not known."""
+    if not _skate.is_initialized():
+        return 0
+    number = ref._number()
+    return next((o[4] for o in _skate.state("objects", [])[0] if o[0] == number), 0)
 
 
 def _job_id(ref):

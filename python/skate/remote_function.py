@@ -13,7 +13,7 @@ class _Wrapped:
 
 
 class _Retry(_Wrapped):
-    """retry_exceptions=[classes]: read where the exception is (src/py/py_worker.c); other exceptions are final."""
+    """retry_exceptions=[classes]: read where the exception is (src/py/py_result.c); other exceptions are final."""
 
     def __init__(self, fn, classes):
         super().__init__(fn)
@@ -118,6 +118,9 @@ class RemoteFunction:
         self._function_name = f"{fn.__module__}.{fn.__qualname__}"
         decorate = getattr(fn, "__ray_invocation_decorator__", None)
         self.remote = self._template.submit if decorate is None else _decorated(decorate, self._template.submit)
+        unfit = options.parts_of_units(given)
+        if unfit is not None:
+            self.remote = lambda *args, **kwargs: _raise(unfit)
         self.__wrapped__ = fn
         self.__name__ = fn.__name__
         self.__qualname__ = fn.__qualname__

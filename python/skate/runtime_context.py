@@ -3,7 +3,7 @@
 import os
 import warnings
 
-from skate import _skate, ids
+from skate import _skate, ids, options
 
 
 def _deprecated(name):
@@ -110,9 +110,12 @@ class RuntimeContext:
         return api.session()
 
     def get_temp_dir(self):
+        """init(_temp_dir=), $RAY_TMPDIR, or the system's."""
         import tempfile
 
-        return tempfile.gettempdir()
+        from skate import api
+
+        return api.job().get("temp_dir") or tempfile.gettempdir()
 
     def get_node_labels(self):
         return {}
@@ -144,7 +147,9 @@ class RuntimeContext:
         """{"GPU": ["0", ...], ...}: the accelerators that this process may use."""
         from skate import api
 
-        return {"GPU": [str(i) for i in api.get_gpu_ids()], **{k: [] for k in _OTHER_ACCELERATORS}}
+        kind = os.environ.get("SKATE_DEVICES", "")
+        mine = [i for i in os.environ.get(options.DEVICES.get(kind, ""), "").split(",") if i]
+        return {"GPU": [str(i) for i in api.get_gpu_ids()], **{k: mine if k == kind else [] for k in options.DEVICES}}
 
     get_resource_ids = get_accelerator_ids
 
@@ -203,9 +208,6 @@ class RuntimeContext:
 
         pg = get_current_placement_group()
         return pg.id if pg is not None else None
-
-
-_OTHER_ACCELERATORS = ("neuron_cores", "TPU", "NPU", "HPU", "RBLN", "METAX_GPU")
 
 
 _context = RuntimeContext()

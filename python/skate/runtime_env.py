@@ -4,7 +4,6 @@ A folder is used where it is, not copied: there is one machine. Nothing is insta
 they are there in the asked version. Environments of a job are made with its workers (their environment, working
 folder and sys.path); tasks and actors with one of their own run in processes of that environment, which put it on before anything else."""
 
-import json
 import os
 import sys
 
@@ -177,10 +176,14 @@ class RuntimeEnv(dict):
         return dict(self)
 
     def serialize(self):
+        import json
+
         return json.dumps(self, sort_keys=True)
 
     @classmethod
     def deserialize(cls, text):
+        import json
+
         return cls(_validate=False, **json.loads(text))
 
     def env_vars(self):
@@ -244,7 +247,7 @@ def put_on(env):
 
 
 def apply(data):
-    """First thing in a process of an environment of its own (src/py/py_worker.c)."""
+    """First thing in a process of an environment of its own (src/py/py_run.c)."""
     import pickle
 
     put_on(pickle.loads(data))

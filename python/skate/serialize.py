@@ -7,7 +7,7 @@ import gc
 import os
 import sys
 
-from skate import _skate, surroundings
+from skate import _skate, options, surroundings
 
 _HERE = os.path.dirname(os.path.abspath(__file__)) + os.sep
 
@@ -593,7 +593,7 @@ def note(data):
 
 def after_fork():
     """In a fresh worker."""
-    if os.environ.get("SKATE_GPUS"):  # the job has some
+    if os.environ.get("SKATE_GPUS") or os.environ.get("SKATE_DEVICES"):  # the job has some
         _gpu_names[:] = [v for v in os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",") if v]  # the driver's
         set_gpus(())
     for name in ("SKATE_FORK_FD", "SKATE_CTL"):  # the C side has unset them; os.environ was read before
@@ -614,7 +614,7 @@ def after_fork():
     if fd >= 0:  # what killed it is said in the driver's message
         faulthandler.enable(fd, all_threads=False)
     _skate.stack_install(False)
-    if '"logging"' in os.environ.get("SKATE_JOB", ""):  # json is not loaded for nothing
+    if b"logging".hex() in os.environ.get("SKATE_JOB", ""):  # the module is not loaded for nothing
         from skate import api, logging_config
 
         if api.job().get("logging"):
@@ -627,7 +627,7 @@ def after_fork():
 
 def idle():
     """A worker has had nothing to do for a second. What Python and malloc keep is the C side's; Arrow has an allocator of its own."""
-    stage = sys.modules.get("skate.data.stage")
+    stage = sys.modules.get("skate.data.worker.stage")
     if stage is not None:
         stage.forget()
     pyarrow = sys.modules.get("pyarrow")
@@ -706,8 +706,13 @@ def apply_env(data):
 
 
 def set_gpus(numbers):
-    """In a worker, when what runs there has other GPUs than what ran before: only these are seen by libraries that look now."""
-    os.environ["CUDA_VISIBLE_DEVICES"] = ",".join(_gpu_names[i] if i < len(_gpu_names) else str(i) for i in numbers)
+    """In a worker, when what runs there has other GPUs (from 16 on: other devices) than what ran before: only these are seen by libraries that look now."""
+    if os.environ.get("SKATE_GPUS"):
+        gpus = [i for i in numbers if i < 16]
+        os.environ["CUDA_VISIBLE_DEVICES"] = ",".join(_gpu_names[i] if i < len(_gpu_names) else str(i) for i in gpus)
+    kind = os.environ.get("SKATE_DEVICES")
+    if kind:
+        os.environ[options.DEVICES[kind]] = ",".join(str(i - 16) for i in numbers if i >= 16)
 
 
 _gpu_names = []  # of the driver, in a worker

@@ -17,7 +17,7 @@ def _memory(args):
 
 
 def _replay(args):
-    from skate.data import replay
+    from skate.data.worker import replay
 
     replay.run(args.id, args.step)
 

@@ -1,5 +1,5 @@
 """Placement groups: resources that are set aside together, as bundles. There is one node, so STRICT_SPREAD of several bundles waits for ever,
-and the other strategies come to the same. The engine keeps the groups (src/engine/engine.h: group_create); here are names and checks."""
+and the other strategies come to the same. The engine keeps the groups (src/engine/groups.h); here are names and checks."""
 
 from skate import _skate, ids
 

@@ -1,6 +1,7 @@
 """list_*, get_*, summarize_*: what the engine tells (src/engine/state.c, local/state.c) in Ray's fields, filtered and cut as asked."""
 
 import os
+import signal as signals
 import sys
 import time
 import warnings
@@ -28,6 +29,15 @@ _ERROR_TYPE = {  # of the engine's codes; what user code raised is TASK_EXECUTIO
     "SK_ETASK": "TASK_EXECUTION_EXCEPTION",
     "SK_EUNAVAIL": "ACTOR_UNAVAILABLE",
 }
+_EXIT_TYPE = (
+    None,
+    "INTENDED_USER_EXIT",
+    "USER_ERROR",
+    "SYSTEM_ERROR",
+    "INTENDED_SYSTEM_EXIT",
+    "NODE_OUT_OF_MEMORY",
+)  # by enum sk_worker_end
+_KILLED = 4  # of these, by the engine, so that its signal says nothing
 _OWHERE_PENDING, _OWHERE_DISK, _OWHERE_ACTOR = 0, 3, 4
 _LOCAL_ERROR = 0xEF  # SK_KIND_ENGINE_ERROR
 _IP = "127.0.0.1"
@@ -199,15 +209,25 @@ def _object_hex(number):
 def _workers(detail):
     rows, total = _rows("workers")
 
-    def row(kind, pid):
+    ms = _to_ms()
+
+    def row(kind, pid, text="", end=0, signal=0, end_ns=0):
         w = common.WorkerState(
-            worker_id=ids.WorkerID._of(pid).hex(), is_alive=True, worker_type=kind, node_id=ids.NODE.hex(), ip=_IP, pid=pid
+            worker_id=ids.WorkerID._of(pid).hex(),
+            is_alive=not end,
+            worker_type=kind,
+            exit_type=_EXIT_TYPE[end],
+            node_id=ids.NODE.hex(),
+            ip=_IP,
+            pid=pid,
         )
         if detail:
-            w.end_time_ms, w.num_paused_threads = 0, 0
+            w.end_time_ms, w.num_paused_threads = ms(end_ns) or 0, 0
+            name = next((s.name for s in signals.Signals if s == signal and end != _KILLED), None)
+            w.exit_detail = f"{name}: {text}" if name else text if end else None
         return w
 
-    out = [row("WORKER", w[4]) for w in rows if w[6] != 3]
+    out = [row("WORKER", w[4], *w[7:]) for w in rows if w[6] != 3 or w[8]]  # between the two: the engine ends it now
     if not _skate.in_worker():  # a worker does not know who the driver is: its parent is the fork server
         out.insert(0, row("DRIVER", os.getpid()))
     return out, total
@@ -351,7 +371,7 @@ def _lister(name, make, schema, what):
 list_tasks = _lister("list_tasks", _tasks, common.TaskState, "Tasks, by attempt: the last that have ended, then those under way")
 list_actors = _lister("list_actors", _actors, common.ActorState, "Actors, dead ones first")
 list_objects = _lister("list_objects", _objects, common.ObjectState, "Objects that something references, a row for each process")
-list_workers = _lister("list_workers", _workers, common.WorkerState, "Processes")
+list_workers = _lister("list_workers", _workers, common.WorkerState, "Processes: the last that have ended, then those that live")
 list_placement_groups = _lister("list_placement_groups", _placement_groups, common.PlacementGroupState, "Placement groups")
 list_nodes = _lister("list_nodes", _nodes, common.NodeState, "This machine")
 list_jobs = _lister("list_jobs", _jobs, common.JobState, "The job")

@@ -147,7 +147,8 @@ class ObjectState(StateSchema):
 
 @dataclass
 class WorkerState(StateSchema):
-    """A process: the driver, or a worker that lives."""
+    """A process: the driver, or a worker. exit_type of one that has ended: INTENDED_USER_EXIT, INTENDED_SYSTEM_EXIT, USER_ERROR, SYSTEM_ERROR,
+    NODE_OUT_OF_MEMORY."""
 
     worker_id: str | None = _plain()
     is_alive: bool | None = _plain()

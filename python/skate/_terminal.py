@@ -1,0 +1,247 @@
+"""One line on a terminal (stderr), or below a cell of a notebook, that says how far something is; drawn at most five times a second, and nothing anywhere else.
+
+The line is drawn by rich, which is imported when a line is first drawn: 0.4 s after the work began, so that short work never pays for it. What the program prints
+meanwhile comes above it: whoever writes to the terminal erases the line first, this process and the workers (above()), and the next tick draws it below
+what was written. So no process has to know of the lines of another one; and there is one line at most, that of the work that began first.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from skate._words import clock
+
+EVERY_S = 0.2
+ERASE = "\r\x1b[K"
+BAR = 16  # columns of the bar; half of it where there is little room
+
+
+@dataclass
+class Look:
+    """What a line says: what goes on, how much of it is done (total: -1 where that is unknown), and numbers."""
+
+    what: str
+    done: int
+    total: int
+    notes: list[str] = field(default_factory=list)
+
+
+class Above:
+    """sys.stdout or sys.stderr while there may be a line on the terminal: what is written erases the line first. All else is the stream's."""
+
+    def __init__(self, stream: Any, erase: Callable[[], Any]):
+        self._stream, self._erase = stream, erase
+        self.ended = True  # what was written last ends a line: a new one may be drawn
+
+    def write(self, text: str) -> int:
+        """Writes text where the line was."""
+        if text:
+            if self.ended:
+                self._erase()
+            self.ended = text.endswith("\n")
+        return self._stream.write(text)
+
+    def writelines(self, lines: Iterable[str]) -> None:
+        """Writes several texts."""
+        for text in lines:
+            self.write(text)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._stream)
+
+
+def _is_terminal(stream: Any) -> bool:
+    try:
+        return stream is not None and stream.isatty() and os.environ.get("TERM") != "dumb"
+    except (ValueError, AttributeError):  # closed, or something of the program's own
+        return False
+
+
+def _redirect(old: Any, new: Any) -> None:
+    """Handlers of the log that write to one stream write to another."""
+    for name in (None, "ray", "ray.data", "skate"):
+        for h in logging.getLogger(name).handlers:
+            if isinstance(h, logging.StreamHandler) and h.stream is old:
+                h.stream = new
+
+
+def above(wanted: Callable[[], bool]) -> None:
+    """In a worker: what functions print goes above the line that the driver may have on the same terminal. wanted: whether there may be such a line now."""
+    if not _is_terminal(sys.stderr):
+        return
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if _is_terminal(stream) and not isinstance(stream, Above):
+
+            def erase(stream: Any = stream) -> None:
+                if wanted():
+                    stream.write(ERASE)
+
+            setattr(sys, name, Above(stream, erase))
+            _redirect(stream, getattr(sys, name))
+
+
+class _Terminal:
+    """Where a line is drawn on a terminal."""
+
+    def __init__(self, out: Any):
+        self.out, self.drawn = out, False
+        self.mine: dict[str, Above] = {}
+        self.console: Any = None
+
+    def columns(self) -> int:
+        try:
+            return (os.get_terminal_size(self.out.fileno()).columns or 80) - 1
+        except (OSError, ValueError, AttributeError):
+            return 119
+
+    def draw(self, look: Look) -> None:
+        if self.console is None:
+            from rich.console import Console
+
+            self.console = Console(file=self.out, force_terminal=True, highlight=False)
+            for name in ("stdout", "stderr"):
+                stream = getattr(sys, name)
+                if stream is self.out or _is_terminal(stream):
+                    self.mine[name] = Above(stream, self.erase)
+                    setattr(sys, name, self.mine[name])
+                    _redirect(stream, self.mine[name])
+        if not all(a.ended for a in self.mine.values()):
+            return  # somebody is in the middle of a line
+        self.console.width = self.columns()
+        with self.console.capture() as said:
+            self.console.print(rendered(look, self.console.width), end="")
+        code = getattr(self.out, "encoding", None) or "utf-8"
+        self.out.write(ERASE + said.get().rstrip("\n").encode(code, "replace").decode(code))
+        self.out.flush()
+        self.drawn = True
+
+    def erase(self) -> None:
+        if self.drawn:
+            self.drawn = False
+            self.out.write(ERASE)
+            self.out.flush()
+
+    def close(self) -> None:
+        self.erase()
+        for name, stream in self.mine.items():
+            _redirect(stream, stream._stream)
+            if getattr(sys, name) is stream:  # nobody has put something else there meanwhile
+                setattr(sys, name, stream._stream)
+        self.mine, self.console = {}, None
+
+
+class _Cell:
+    """Where a line is drawn below a cell of a notebook. The last one stays."""
+
+    def __init__(self) -> None:
+        self.handle: Any = None
+
+    def draw(self, look: Look) -> None:
+        import io
+
+        from IPython.display import display
+        from rich.console import Console
+
+        console = Console(file=io.StringIO(), record=True, width=110, force_jupyter=False, highlight=False)
+        console.print(rendered(look, 110), end="")
+        form = "<pre style='white-space:pre;line-height:normal;margin:0'>{code}</pre>"
+        said = {
+            "text/html": console.export_html(inline_styles=True, code_format=form, clear=False),
+            "text/plain": console.export_text().rstrip("\n"),
+        }
+        if self.handle is None:
+            self.handle = display(said, raw=True, display_id=True)
+        else:
+            self.handle.update(said, raw=True)
+
+    def close(self) -> None:
+        self.handle = None
+
+
+def _place() -> _Terminal | _Cell | None:
+    """Where lines are drawn in this process; None: nowhere."""
+    if _is_terminal(sys.stderr):
+        return _Terminal(sys.stderr)
+    shell = sys.modules.get("IPython")
+    if shell is not None and getattr(shell.get_ipython(), "kernel", None) is not None:
+        return _Cell()
+    return None
+
+
+def rendered(look: Look, width: int) -> Any:
+    """A line as rich draws it, in `width` columns at most: what goes on is cut to what the bar and the numbers leave."""
+    from rich.progress_bar import ProgressBar
+    from rich.table import Table
+    from rich.text import Text
+
+    notes = [f"{look.done:,}/{look.total:,} inputs" if look.total >= 0 else f"{look.done:,} inputs", *look.notes]
+    while len(notes) > 1 and len(" · ".join(notes)) + BAR // 2 + 14 > width:
+        notes.pop()
+    said = " · ".join(notes)
+    columns = BAR if width - len(said) - BAR >= 30 else BAR // 2
+    room = max(width - columns - len(said) - 2, 1)
+    what = look.what if len(look.what) <= room else look.what[: room - 1] + "…"
+    grid = Table.grid(padding=(0, 1, 0, 0))
+    for n in (len(what), columns, len(said)):
+        grid.add_column(no_wrap=True, overflow="crop", width=n)
+    bar = ProgressBar(total=max(look.total, 1) if look.total >= 0 else None, completed=look.done, width=columns, pulse=look.total < 0)
+    grid.add_row(Text(what, style="bold"), bar, Text(said))
+    return grid
+
+
+class Line:
+    """One line that is drawn over; none where there is no place for it, or where the context says so."""
+
+    shown: Line | None = None  # the one that may draw
+
+    def __init__(self, context: Any):
+        self.place = _place() if context.enable_progress_bars and (Line.shown is None) else None
+        self.start = time.monotonic()
+        self.drawn = self.start + EVERY_S  # what is shorter than two ticks draws nothing
+
+    def draw(self, look: Callable[[float], Look], last: bool = False) -> None:
+        """look(seconds since the start) is what it says from now on, if it is time for that."""
+        now = time.monotonic()
+        if self.place is None or (now < self.drawn + EVERY_S and not last):
+            return
+        if Line.shown is None:
+            Line.shown = self
+        elif Line.shown is not self:
+            return
+        self.drawn = now
+        self.place.draw(look(now - self.start))
+
+    def close(self, look: Callable[[float], Look] | None = None) -> None:
+        """The end of what it is about. look: what is left to be read in a notebook; from a terminal it goes."""
+        if Line.shown is not self or self.place is None:
+            return
+        if look is not None and isinstance(self.place, _Cell):
+            self.draw(look, last=True)
+        self.place.close()
+        Line.shown = None
+
+
+def counted(items: Iterable[Any], what: str, total: int, context: Any) -> Iterator[Any]:
+    """The items, with a line that counts them: for work of the driver before a run."""
+    line, n = Line(context), 0
+
+    def look(seconds: float) -> Look:
+        return Look(what, n, total, [f"{clock(seconds / n * (total - n))} left"])
+
+    try:
+        for item in items:
+            n += 1
+            line.draw(look)
+            yield item
+    finally:
+        line.close()
