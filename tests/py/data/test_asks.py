@@ -11,7 +11,7 @@ import pytest
 import rounds
 import skate
 import skate.data as sd
-from skate.data import quiet
+from skate.data.run import stall
 
 PYTHON = os.path.dirname(os.path.dirname(os.path.abspath(skate.__file__)))
 
@@ -182,7 +182,8 @@ def test_5_a_slow_consumer_throttles(pool):
 
 FAILS = """
 import skate.data as sd
-from skate.data import quiet
+from skate.data.run import stall
+from skate.data.run import stall
 
 class Model:
     def __call__(self, batch):
@@ -295,7 +296,7 @@ def test_24_bugs_of_skate_keep_their_traceback(monkeypatch):
 TEN = """
 import sys, time
 import skate.data as sd
-from skate.data import quiet
+from skate.data.run import stall
 
 class Model:
     def __call__(self, batch):
@@ -340,7 +341,7 @@ def test_22_many_footers_are_counted_on_a_terminal(tmp_path, monkeypatch):
 
     import pyarrow as pa
     import pyarrow.parquet as pq
-    from skate.data import progress
+    from skate import _terminal
 
     class Tty(io.StringIO):
         def isatty(self):
@@ -351,7 +352,7 @@ def test_22_many_footers_are_counted_on_a_terminal(tmp_path, monkeypatch):
         os.link(tmp_path / "0.parquet", tmp_path / f"{i}.parquet")
     out = Tty()
     monkeypatch.setattr(sys, "stderr", out)
-    monkeypatch.setattr(progress, "EVERY_S", 0.0)
+    monkeypatch.setattr(_terminal, "EVERY_S", 0.0)
     assert sd.read_parquet(str(tmp_path)).count() == 40
     seen = out.getvalue()
     assert "read_parquet, footers" in seen and "1/40 inputs" in seen and "40/40 inputs · 0:00:00 left" in seen and "\n" not in seen
@@ -361,7 +362,8 @@ def test_25_the_line_fits_and_says_what_matters():
     import io
 
     from rich.console import Console
-    from skate.data.progress import looked, rendered
+    from skate._terminal import rendered
+    from skate.data.run.progress import looked
 
     ops = [{"label": f"MapBatches(function_{i})", "tasks_done": 5, "tasks_queued": 5 * (i == 7), "rows_out": 50} for i in range(10)]
     stats = {"ops": [{"label": "Read", "tasks_done": 10, "total_units": 10, "rows_out": 50}, *ops], "bottleneck": 8}
@@ -631,7 +633,7 @@ def test_8_same_seed_same_sequence(tmp_path):
 
 
 def test_25_a_task_that_works_is_no_stall(caplog, monkeypatch):
-    monkeypatch.setattr(quiet, "QUIET_S", 0.5)  # a task that does not work is told of after half a second
+    monkeypatch.setattr(stall, "QUIET_S", 0.5)  # a task that does not work is told of after half a second
 
     def works(batch):
         end = time.monotonic() + 2

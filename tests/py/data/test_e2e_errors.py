@@ -132,7 +132,7 @@ def test_exceptions_of_any_class_are_caught_by_it(what, tmp_path):
 
 @pytest.mark.parametrize("how", ["map", "map_batches", "pool"])
 def test_a_death_says_operator_file_and_rows_and_can_be_replayed(how, tmp_path, monkeypatch):
-    from skate.data import replay
+    from skate.data.worker import replay
     from skate.exceptions import ActorDiedError, WorkerCrashedError
 
     for i in range(2):
@@ -398,7 +398,7 @@ def test_a_wrong_name_is_answered_with_the_nearest(call, kind, words):
 
 
 def test_what_is_wrong_inside_of_skate_keeps_its_frames(monkeypatch):
-    from skate.data import execute
+    from skate.data.run import execute
 
     monkeypatch.setattr(execute, "lower", None)
     e, files = frames_of(lambda: sd.range(1).map(lambda r: r).take_all())

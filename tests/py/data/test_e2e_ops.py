@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rounds import examples
 from skate.data import ActorPoolStrategy
+from skate.data.aggregate import Unique
 
 
 def ids(ds):
@@ -150,6 +151,8 @@ def test_aggregates():
     assert ds.sum(["a", "b"]) == {"sum(a)": 499500, "sum(b)": 249750.0}
     assert ds.std("b") == pytest.approx(np.std(np.arange(1000) * 0.5, ddof=1))
     assert ds.map(lambda r: {"k": r["a"] % 3}).unique("k") == [0, 1, 2]
+    lists = sd.from_items([{"k": ["a", "b"]}, {"k": ["c"]}, {"k": ["a", "b"]}])
+    assert lists.unique("k") == [["a", "b"], ["c"]] == lists.aggregate(Unique("k"))["unique(k)"]
     assert sd.range(10).map_batches(lambda b: {"x": np.full(len(b["id"]), 2**62)}).sum("x") == 10 * 2**62
     assert sd.range(0).sum("id") is None
 
@@ -326,12 +329,12 @@ def test_arguments_of_functions_and_classes_are_shared_too():
 
 def test_a_description_stays_small_and_what_is_carried_goes_with_the_run():
     from skate import _skate
-    from skate.data.execute import lower
+    from skate.data.plan.lower import dumped, lower
 
     table = np.zeros(3 << 18)
     ds = sd.range(2).map_batches(lambda b: {"n": [len(table)]})
     held = []
-    assert len(ds._node.dump(ds.context, held)) < 500 and len(held) == 1
+    assert len(dumped(ds._node, ds.context, held)) < 500 and len(held) == 1
     lower(ds._node, ds.context, held)
     held.clear()
     assert ds.take_all()[0]["n"] == 3 << 18

@@ -52,7 +52,7 @@ def test_explain_marks_what_blocks(capsys):
 
 
 def test_progress_line_is_honest():
-    from skate.data.progress import looked
+    from skate.data.run.progress import looked
 
     stats = {
         "ops": [
@@ -76,7 +76,7 @@ class Tty(io.StringIO):
 
 
 def test_progress_draws_on_a_terminal_only(monkeypatch):
-    from skate.data import progress
+    from skate.data.run import progress
 
     out = Tty()
     monkeypatch.setattr(progress, "EVERY_S", 0.01)
@@ -98,7 +98,7 @@ def test_progress_draws_on_a_terminal_only(monkeypatch):
 
 
 def test_progress_in_a_notebook(monkeypatch):
-    from skate.data import progress
+    from skate.data.run import progress
 
     shown, ids = [], []
     monkeypatch.setattr(progress, "EVERY_S", 0.01)

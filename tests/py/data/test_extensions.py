@@ -19,6 +19,7 @@ from skate.data.extensions import (
     TensorArray,
 )
 from skate.data.schema import cast_batch
+from skate.data.values.types import PythonObjectType
 
 
 class Thing:
@@ -95,6 +96,21 @@ def test_tensor_formats(fmt, tmp_path, monkeypatch):
         sd.DataContext.get_current().arrow_fixed_shape_tensor_format = "v9"
 
 
+def test_the_tensor_format_of_the_run_holds_for_readers(tmp_path, monkeypatch):
+    """Workers that have run with another setting before make arrays of this one."""
+    a = np.arange(24).reshape(3, 2, 4)
+    sd.from_items([{"x": v.tobytes()} for v in a]).write_parquet(str(tmp_path / "p"))
+    sd.from_numpy(a).write_numpy(str(tmp_path / "n"), column="data")
+    for fmt in (*FixedShapeTensorFormat, *FixedShapeTensorFormat):
+        monkeypatch.setattr(sd.DataContext.get_current(), "arrow_fixed_shape_tensor_format", fmt)
+        for ds in (
+            sd.read_parquet(str(tmp_path / "p"), tensor_column_schema={"x": (a.dtype, a.shape[1:])}),
+            sd.read_numpy(str(tmp_path / "n")),
+            sd.range_tensor(3, shape=(2, 2)),
+        ):
+            assert isinstance(ds.take_batch(batch_format="pyarrow").schema.types[0], fmt.to_type()), (fmt, ds)
+
+
 def test_tensor_types():
     v1, v2, ragged = (
         ArrowTensorType((2, 3), pa.int64()),
@@ -126,6 +142,15 @@ def test_pandas_batches_of_tensors_without_casting(monkeypatch):
     a = np.arange(8).reshape(2, 2, 2)
     (df,) = sd.from_numpy(a).iter_batches(batch_format="pandas")
     assert isinstance(df["data"].array, TensorArray) and np.array_equal(df["data"].to_numpy(), a)
+
+
+def test_ints_beyond_64_bits():
+    big = [{"a": 1}, {"a": None}, {"a": -(2**100)}, {"a": 2**64}]
+    assert sd.from_items(big).take_all() == big == sd.from_items(big).map(lambda r: r).take_all()
+    ds = sd.range(4, override_num_blocks=4).map_batches(lambda b: {"a": [int(b["id"][0]) or 2**64]}).materialize()
+    assert ds.schema().types == [PythonObjectType()] and [r["a"] for r in ds.take_all()] == [2**64, 1, 2, 3]
+    with pytest.raises(TypeError, match="values of mixed types"):
+        sd.from_items([{"a": 2**100}, {"a": "x"}])
 
 
 def test_objects():

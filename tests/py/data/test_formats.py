@@ -14,6 +14,7 @@ import struct
 import subprocess
 import sys
 import tarfile
+import threading
 import urllib.parse
 
 import numpy as np
@@ -24,6 +25,7 @@ import pyarrow.orc as orc
 import pyarrow.parquet as pq
 import pytest
 import skate.data as sd
+from pyarrow import fs as pafs
 from skate.data import FileShuffleConfig
 from skate.data.datasource import (
     BlockBasedFileDatasink,
@@ -37,7 +39,9 @@ from skate.data.datasource import (
     ReadTask,
     RowBasedFileDatasink,
 )
+from skate.data.datasource.file_based_datasource import FILE_SIZE_FETCH_PARALLELIZATION_THRESHOLD
 from skate.data.expressions import col
+from skate.data.read.files import list_files
 
 TABLE = pa.table(
     {
@@ -112,7 +116,7 @@ def test_tfrecords(tmp_path):
 def test_tfrecord_framing_is_the_documented_one():
     """A record made by hand: CRC-32C of 32 zero bytes is 0x8a9136aa (RFC 3720), masked by rotation and 0xa282ead8."""
     from skate._skate import crc32c
-    from skate.data.crc32c import masked
+    from skate.data.files.crc32c import masked
     from skate.data.write.tfrecords import record
 
     assert crc32c(b"\x00" * 32) == 0x8A9136AA and crc32c(b"") == 0
@@ -181,6 +185,13 @@ def test_partitioned_folders(tmp_path):
         include_paths=True,
     )
     assert ds.take_all() == [{"v": 1, "year": "2020", "land": "de", "path": str(d / "a.csv")}]
+    both = tmp_path / "m" / "month=01" / "a.csv"
+    both.parent.mkdir(parents=True)
+    both.write_text("month,v\n1,2\n,3\n")
+    assert sd.read_csv(str(tmp_path / "m"), partitioning=Partitioning("hive")).take_all() == [{"month": 1, "v": 2}, {"month": 1, "v": 3}]
+    both.write_text("month,v\n1,2\n2,3\n")
+    with pytest.raises(ValueError, match="partition column month: the path says '01'"):
+        sd.read_csv(str(tmp_path / "m"), partitioning=Partitioning("hive")).take_all()
     with pytest.raises(ValueError, match="No input files"):
         sd.read_csv(str(tmp_path / "d"), partition_filter=PathPartitionFilter.of(lambda d: False))
 
@@ -234,6 +245,46 @@ def test_pushdown_reads_less_and_gives_the_same(tmp_path):
     assert same.take_all() == out.take_all()
     assert ds.filter(expr="a < 10").count() == 10 == ds.filter(lambda r: r["a"] < 10).count()
     assert ds.with_column("n", col("a") + 1).select_columns(["n"]).sum("n") == sum(range(1, 1001))
+
+
+def test_a_selection_of_a_selection(tmp_path):
+    """The reader leaves out what the second one does not want, so the first must not ask for it."""
+    sd.from_items([{"a": i, "b": -i, "k": i % 2} for i in range(6)]).write_parquet(str(tmp_path), partition_cols=["k"])
+    ds = sd.read_parquet(str(tmp_path)).select_columns(["b", "a", "k"])
+    assert sorted(r["a"] for r in ds.select_columns(["a"]).take_all()) == list(range(6))
+    assert (
+        ds.select_columns(["a", "b"]).columns()
+        == ["a", "b"]
+        == ds.select_columns(["a", "b"]).take_batch(batch_format="pyarrow").column_names
+    )
+    assert ds.drop_columns(["k"]).select_columns(["b"]).sum("b") == -15
+    assert ds.count() == 6 and ds.drop_columns(["a", "b", "k"]).count() == 6
+
+
+def test_many_remote_paths_are_looked_at_side_by_side(tmp_path):
+    local = pytest.importorskip("fsspec.implementations.local")
+    n = FILE_SIZE_FETCH_PARALLELIZATION_THRESHOLD
+    together = threading.Barrier(n)  # breaks after a minute, unless so many ask at once
+
+    class Together(local.LocalFileSystem):
+        cachable = False
+
+        def info(self, path, **kw):
+            if path in asked:
+                asked.remove(path)
+                together.wait(60)
+            return super().info(path, **kw)
+
+    paths = [str(tmp_path / f"{i}.txt") for i in range(n)]
+    for i, p in enumerate(paths):
+        pathlib.Path(p).write_text(f"{i}\n")
+    asked = set(paths)
+    listing = list_files(paths, filesystem=Together())
+    assert not asked and listing.paths == paths and listing.sizes == [len(f"{i}\n") for i in range(n)]
+    with pytest.raises(FileNotFoundError, match="gone"):
+        list_files([*paths, str(tmp_path / "gone")], filesystem=pafs.LocalFileSystem())
+    listing = list_files([*paths, str(tmp_path / "gone")], filesystem=pafs.LocalFileSystem(), ignore_missing=True)
+    assert listing.paths == paths
 
 
 def test_shuffled_files(tmp_path):
@@ -380,7 +431,7 @@ def test_file_names_and_modes(tmp_path):
 
 
 def test_snappy_and_other_streams(tmp_path):
-    from skate.data.crc32c import masked
+    from skate.data.files.crc32c import masked
 
     def chunk(kind, body):
         return bytes([kind]) + len(body).to_bytes(3, "little") + body
@@ -600,7 +651,7 @@ def test_names_that_are_made_or_replaced(tmp_path, named_twice):
 
 
 def test_what_is_a_local_path():
-    from skate.data.places import local_path
+    from skate.data.files.paths import local_path
 
     home = os.path.expanduser("~")
     for given, want in {

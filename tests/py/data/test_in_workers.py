@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 import skate
 import skate.data as sd
-from skate.data import home, streaming_split
+from skate.data import streaming_split
 from skate.data.expressions import col
+from skate.data.run import remote
 
 
 def ids(ds):
@@ -119,7 +120,7 @@ def test_a_task_that_stops_early_or_dies_stops_its_run(tmp_path):
     assert skate.get(first.remote(ds, False), timeout=60) == 0
     with pytest.raises(skate.exceptions.WorkerCrashedError):
         skate.get(first.remote(ds, True), timeout=60)
-    desk = skate.get_actor(home.NAME, namespace=home.SPACE)
+    desk = skate.get_actor(remote.NAME, namespace=remote.SPACE)
     skate.get(desk.idle.remote(), timeout=60)
     assert sd.range(100).map(lambda r: r).count() == 100
 

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 import skate
 import skate.data as sd
-from skate.data import execute
+from skate.data.plan import lower, node
 from skate.data.values import frames
 
 WIDE = pa.table({f"col_{i:05d}": np.arange(2.0) + i for i in range(3000)})
@@ -33,13 +33,13 @@ def test_a_chain_of_maps():
     ds = looped(1500, lambda ds, i: ds.map(lambda r: {"id": r["id"] + 1}))
     assert len(repr(ds)) < 4000 and len(ds._repr_html_()) < 4000 and "1,477 more operators" in repr(ds)
     assert ds.take_all() == [{"id": 1500}, {"id": 1501}]
-    assert len(execute.explain(ds._node)) < 200_000
+    assert len(lower.explain(ds._node)) < 200_000
 
 
 def test_a_chain_goes_to_another_process():
     ds = looped(1500, lambda ds, i: ds.map(str) if i == 1499 else ds.limit(1))
     again = pickle.loads(pickle.dumps(ds._node))
-    assert len(execute.below(again)) == 1501 and again.label == "Map(str)" and again.inputs[0].options["limit"] == 1
+    assert len(node.below(again)) == 1501 and again.label == "Map(str)" and again.inputs[0].options["limit"] == 1
     two = sd.range(1)
     both = pickle.loads(pickle.dumps(two.union(two)._node))
     assert both.inputs[0] is both.inputs[1]
@@ -74,7 +74,7 @@ def test_a_typo_among_many_columns():
         with pytest.raises((KeyError, ValueError), match="did you mean .*'col_01234'") as e:
             call()
         assert len(str(e.value)) < 1000 and "3,000 columns" in str(e.value)
-    with pytest.raises(ValueError, match=r"\(1 and 3,000\)") as e:
+    with pytest.raises(ValueError, match=r"\['a'\] .* 2,992 more") as e:
         ds.rename_columns(["a"])
     assert len(str(e.value)) < 500
     with pytest.raises(KeyError, match="columns are id"):

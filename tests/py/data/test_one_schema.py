@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 import skate
 import skate.data as sd
-from skate.data.schema import cast_batch, join, promote, unify
+from skate.data.schema import cast_batch, merge, misfits, promote, unify
 from skate.data.values.types import PythonObjectType, ragged_type
 
 COLUMNS = {
@@ -85,6 +85,12 @@ def test_a_stream_only_widens():
     assert [type(r["x"]) for r in made([1, 2.5, 3]).iter_rows()] == [int, float, float]
     assert [b["x"].dtype for b in made([1, 2, 2.5, 4]).iter_batches(batch_size=2)] == [np.int64, np.float64]
     assert made([None, 7]).schema().types == [pa.int64()], "a first row that says nothing is not the last one asked"
+
+
+def test_materialize_is_a_whole_run():
+    ds = made([1, 0.5])
+    assert ds.schema().types == [pa.int64()], "of the first row"
+    assert ds.materialize().schema() == ds.schema() and ds.schema().types == [pa.float64()]
 
 
 def test_a_column_that_some_blocks_lack_is_null_there():
@@ -190,6 +196,24 @@ def test_the_majority_of_types_wins_among_bad_rows():
     assert "column 'x' has type double in most rows and string in this one" in letters[0]["message"]
 
 
+def test_the_majority_is_found_by_column():
+    kinds = [
+        {"a": pa.int64(), "b": pa.string()},
+        {"a": pa.float64()},
+        {"a": pa.string(), "b": pa.string()},
+        {"a": pa.null(), "b": pa.int8()},
+    ]
+    parts = [(n, pa.schema(list(k.items()))) for n, k in zip((3, 3, 5, 9), kinds, strict=True)]
+    assert [w and str(w).split(":")[0] for w in misfits(parts)] == [
+        "column 'b' has type int8 in most rows and string in this one, and no type holds the values of both exactly",
+        None,  # with the ints it is more than the strings
+        "column 'a' has type double in most rows and string in this one, and no type holds the values of both exactly",
+        None,
+    ]
+    assert [w is None for w in misfits(parts, pa.schema([("a", pa.string()), ("b", pa.string())]))] == [False, False, True, False]
+    assert misfits([(4, None)]) == [None]
+
+
 TENSOR = pa.fixed_shape_tensor(pa.int8(), (2, 2))
 RULE = [
     (pa.null(), pa.list_(pa.int8()), pa.list_(pa.int8())),
@@ -238,12 +262,12 @@ def test_values_are_cast_by_the_rule():
         return pa.record_batch({"x": v})
 
     coded = pa.array(["a", None, "b"]).dictionary_encode()
-    assert join([column(coded), column(pa.array(["c"]))])["x"].to_pylist() == ["a", None, "b", "c"]
+    assert merge([column(coded), column(pa.array(["c"]))])["x"].to_pylist() == ["a", None, "b", "c"]
     small = pa.DictionaryArray.from_arrays(pa.array([0], pa.int8()), ["z"])
-    assert join([column(small), column(coded)])["x"].to_pylist() == ["z", "a", None, "b"]
+    assert merge([column(small), column(coded)])["x"].to_pylist() == ["z", "a", None, "b"]
     tensors = pa.FixedShapeTensorArray.from_numpy_ndarray(np.arange(4, dtype=np.int8).reshape(1, 2, 2))
     floats = pa.FixedShapeTensorArray.from_numpy_ndarray(np.full((1, 2, 2), 0.5))
-    both = join([column(tensors), column(floats)])["x"]
+    both = merge([column(tensors), column(floats)])["x"]
     assert [np.asarray(v.as_py()).ravel().tolist() for v in both] == [[0, 1, 2, 3], [0.5] * 4]
     schema = unify([column(pa.array([], pa.int64())).schema, column(pa.array([0.5])).schema])
     with pytest.raises(TypeError, match="without loss"):

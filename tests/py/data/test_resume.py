@@ -16,6 +16,7 @@ from pyarrow import fs
 from skate import _skate
 from skate.data.checkpoint import CheckpointConfig, InvalidCheckpointingConfig
 from skate.data.datasource import FilenameProvider
+from skate.data.write.level import of_file
 
 PROGRAM = """
 import sys, os
@@ -38,6 +39,8 @@ if kind == "fused":
     ds.map_batches(f).write_parquet(target, resume=True)
 elif kind == "actors":
     ds.map_batches(Model, concurrency=2, batch_size=40).filter(lambda r: r["id"] % 7 > 0).write_parquet(target, mode="overwrite", resume=True, max_rows_per_file=30)
+elif kind == "typed":  # files whose types differ are written again before the commit
+    ds.map_batches(lambda b: {**f(b), "x": b["id"] if b["id"][0] < 800 else b["id"] + 0.5}).write_parquet(target, resume=True)
 elif kind == "csv":
     ds.map_batches(f).write_csv(target, mode="append", resume=True)
 else:  # a file system that is not ours to rename in; what was there goes with the overwriting
@@ -45,7 +48,7 @@ else:  # a file system that is not ours to rename in; what was there goes with t
     there = fs.SubTreeFileSystem(target, fs.LocalFileSystem())
     ds.map_batches(Model, concurrency=2, batch_size=40).write_parquet("a/b", filesystem=there, mode="overwrite", resume=target + ".logs", max_rows_per_file=30)
 """
-KINDS = ["fused", "actors", "csv", "remote"]
+KINDS = ["fused", "actors", "csv", "typed", "remote"]
 OLD = {"actors": ".", "remote": "a/b"}  # where a file lies that goes
 POINTS = [
     "joblog.before",
@@ -265,7 +268,8 @@ def test_one_driver_at_a_time(tmp_path, source):
 
 def test_what_cannot_be_resumed(tmp_path, source):
     ds = sd.read_parquet(source)
-    for other in (ds.limit(5), ds.union(ds), ds.zip(sd.read_parquet(source).rename_columns({"id": "b"})), ds.materialize()):
+    more = ds.zip(sd.read_parquet(source).rename_columns({"id": "b"})), ds.repartition(3), ds.randomize_block_order()
+    for other in (ds.limit(5), ds.union(ds), ds.materialize(), *more):
         with pytest.raises(ValueError, match="resume: .* is not possible"):
             other.write_parquet(str(tmp_path / "out"), resume=True)
     with pytest.raises(ValueError, match="min_rows_per_file"):
@@ -319,6 +323,48 @@ def test_another_file_system(tmp_path, source):
     ds.context.checkpoint_config = CheckpointConfig(checkpoint_path=logs)
     ds.write_parquet("out", filesystem=there)  # appended under other names
     assert sd.read_parquet("out", filesystem=there).count() == 2 * N and os.listdir(logs) == []
+
+
+@pytest.mark.parametrize("where", ["local", "remote"])
+@pytest.mark.parametrize("fmt", ["parquet", "feather", "orc"])
+def test_one_schema_of_what_several_runs_have_written(tmp_path, source, where, fmt):
+    """Types differ between the runs, within one, and within a unit that is done again."""
+    at: dict = {} if where == "local" else {"filesystem": fs.SubTreeFileSystem(str(tmp_path), fs.LocalFileSystem())}
+    target = str(tmp_path / "out") if where == "local" else "out"
+    logs = str(tmp_path / "logs")
+
+    def write(stop):
+        def typed(b):
+            if (tmp_path / "stop").exists() and b["id"][0] >= stop:
+                raise ValueError("stopped")
+            return {"id": b["id"], "k": b["id"] % 2, "x": b["id"] if b["id"][0] < 600 else b["id"] + 0.5} | (
+                {"y": b["id"]} if b["id"][0] >= 1800 else {}
+            )
+
+        ds = sd.read_parquet(source, override_num_blocks=6).map_batches(typed, batch_size=None)
+        more: dict = {"partition_cols": ["k"]} if fmt == "parquet" else {}
+        getattr(ds, f"write_{fmt}")(target, resume=logs, **at, **more)
+
+    (tmp_path / "stop").touch()
+    with pytest.raises(ValueError, match="stopped"):
+        write(1200)
+    (tmp_path / "stop").unlink()
+    write(1200)
+    files = [p for p in (tmp_path / "out").rglob("*.*") if p.is_file() and ".skate-job" not in str(p)]
+    schemas = {str(of_file({"format": "arrow" if fmt == "feather" else fmt, "fs": None}, str(p))) for p in files}
+    assert len(files) >= 6 and len(schemas) == 1
+    back = getattr(sd, f"read_{fmt}")(target, **at)
+    assert dict(zip(back.schema().names, map(str, back.schema().types), strict=True)) | {"k": ""} == {
+        "id": "int64",
+        "x": "double",
+        "y": "int64",
+        "k": "",
+    }
+    assert sorted((r["id"], r["x"], r["y"]) for r in back.take_all() if r["id"] >= 1800) == [(i, i + 0.5, i) for i in range(1800, N)]
+    assert back.count() == N and back.sum("id") == N * (N - 1) // 2
+    before = content(tmp_path / "out")
+    write(1200)
+    assert content(tmp_path / "out") == before, "the job has ended"
 
 
 def test_empty_units_and_partitions(tmp_path, source):

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 import skate.data as sd
 from pyarrow import fs as pafs
-from skate.data import steady
+from skate.data.files import retry
 
 
 class Faults:
@@ -55,25 +55,30 @@ def server():
     t.join()
 
 
-@pytest.fixture
-def store(server, monkeypatch):
-    """(faults, file system with the SDK's own tries off, bucket)"""
-    app, port = server
-    app.seen.clear()
-    app.refused = app.stalled = 0
-    app.share = app.stall_share = 0.0
-    app.always = ""
-    fs = pafs.S3FileSystem(
+def client(port, seconds):
+    """A file system with the SDK's own tries off, that waits so long for an answer."""
+    return pafs.S3FileSystem(
         access_key="k",
         secret_key="s",
         region="us-east-1",
         scheme="http",
         endpoint_override=f"127.0.0.1:{port}",
         allow_bucket_creation=True,
-        connect_timeout=1,
-        request_timeout=1,
+        connect_timeout=seconds,
+        request_timeout=seconds,
         retry_strategy=pafs.AwsStandardS3RetryStrategy(max_attempts=1),
     )
+
+
+@pytest.fixture
+def store(server, monkeypatch):
+    """(faults, file system, bucket)"""
+    app, port = server
+    app.seen.clear()
+    app.refused = app.stalled = 0
+    app.share = app.stall_share = 0.0
+    app.always = ""
+    fs = client(port, 60)  # on a loaded machine an answer takes seconds, too
     fs.create_dir("bucket")
     yield app, fs, "bucket"
     app.share = app.stall_share = 0.0
@@ -150,10 +155,10 @@ def test_a_write_that_was_killed_goes_on(store, tmp_path):
     assert sorted(sd.read_parquet(f"{bucket}/resumed", filesystem=fs).to_pandas()["id"]) == list(range(1200))
 
 
-def test_a_read_that_stalls_goes_on(store):
+def test_a_read_that_stalls_goes_on(server, store):
     app, fs, bucket = store
     sd.from_blocks(parts(4, 100)).write_parquet(f"{bucket}/stall", filesystem=fs, max_rows_per_file=100)
-    ds = sd.read_parquet(f"{bucket}/stall", filesystem=fs, override_num_blocks=4)
+    ds = sd.read_parquet(f"{bucket}/stall", filesystem=client(server[1], 3), override_num_blocks=4)
     app.seen.clear()
     app.stall_share = 0.2
     begin = time.monotonic()
@@ -163,13 +168,13 @@ def test_a_read_that_stalls_goes_on(store):
 
 def test_what_stays_wrong_is_said_at_once_and_what_does_not_end_ends(store, monkeypatch):
     app, fs, bucket = store
-    before = steady.counts.tries
+    before = retry.counts.tries
     with pytest.raises(FileNotFoundError):
         sd.read_parquet(f"{bucket}/nothing.parquet", filesystem=fs)
-    assert steady.counts.tries == before
+    assert retry.counts.tries == before
     sd.from_items([1]).write_csv(f"{bucket}/down", filesystem=fs)
-    monkeypatch.setattr(steady, "LONGEST_S", 0.01)
+    monkeypatch.setattr(retry, "LONGEST_S", 0.01)
     app.always = "down"
     with pytest.raises(OSError) as e:
         sd.read_csv(f"{bucket}/down", filesystem=fs)
-    assert f"tried {steady.ATTEMPTS} times" in " ".join(e.value.__notes__) and steady.counts.tries == before + steady.ATTEMPTS - 1
+    assert f"tried {retry.ATTEMPTS} times" in " ".join(e.value.__notes__) and retry.counts.tries == before + retry.ATTEMPTS - 1

@@ -115,6 +115,21 @@ def test_zip_streams_and_keeps_columns_of_nothing():
     assert none.zip(none).schema().names == ["id", "id_1"]
 
 
+def test_zip_cuts_where_blocks_of_the_largest_end():
+    small = sd.from_items([{"a": i} for i in range(12)], override_num_blocks=4)
+    large = sd.from_items([{"b": i, "c": "x" * 10} for i in range(12)], override_num_blocks=2)
+    for ds, names in (
+        (small.zip(large), ["a", "b", "c"]),
+        (large.zip(small), ["b", "c", "a"]),
+        (small.zip(small, large), ["a", "a_1", "b", "c"]),
+    ):
+        made = ds.materialize()
+        assert made.num_blocks() == 2 and made.columns() == names and [r["b"] for r in made.take_all()] == list(range(12))
+    assert small.map(lambda r: r).materialize().zip(large.map(lambda r: r)).materialize().num_blocks() == 4, (
+        "bytes are not known beforehand"
+    )
+
+
 def test_zip_of_different_lengths_says_so():
     with pytest.raises(ValueError, match="different number of rows: (at least )?3, 2"):
         sd.range(3).zip(sd.range(2)).materialize()

@@ -37,7 +37,7 @@ def main(path):
     got = fresh()
     new = [got[pid] for pid in got if pid not in old]
     there = set.intersection(*(modules for modules, *_ in new))
-    assert {"skate.data.stage", "skate.data.read.range", "skate.data.write.parquet", "pyarrow.parquet"} <= there
+    assert {"skate.data.worker.stage", "skate.data.read.range", "skate.data.write.parquet", "pyarrow.parquet"} <= there
     assert not used - there, sorted(used - there)
     assert all(frozen > 1000 and enabled for _, frozen, enabled in new)
 

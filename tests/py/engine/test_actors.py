@@ -3,6 +3,7 @@
 import asyncio
 import gc
 import os
+import time
 
 import numpy as np
 import pytest
@@ -414,3 +415,58 @@ def test_methods_return_their_own_arguments(ray):
     np.testing.assert_array_equal(ray.get(e.same.remote(a)), a)
     ref = ray.put("v")
     assert ray.get(ray.get(e.same.remote([ref]))[0]) == "v"
+
+
+def test_actors_that_wait_cost_what_comes_after_them_nothing(ray, engine, gate):
+    """Each call looked at each of them: 20,000 took 10 s."""
+    if engine == "inline":
+        pytest.skip("a task has run when remote() returns")
+
+    @ray.remote
+    def late(path):
+        return open(path, "rb", 0).read(1)
+
+    argument = late.remote(gate.path)
+    begin = time.thread_time()
+    actors = [Counter.remote(argument) for _ in range(20000)]
+    calls = [a.get.remote() for a in actors]
+    assert time.thread_time() - begin < 3
+    for a in actors[1:]:
+        ray.kill(a)
+    gate.let_go()
+    assert ray.get(calls[0]) == b"g"
+
+
+def test_actors_that_want_a_worker_get_one_in_the_order_of_their_age(ray, engine, tmp_path):
+    """Whatever they ask for, and whichever of their arguments was there first."""
+    if engine == "inline":
+        pytest.skip("nothing waits in it")
+
+    @ray.remote
+    class Ages:
+        def __init__(self, i, after):
+            with open(tmp_path / "order", "a") as f:
+                f.write(f"{i}\n")
+
+    @ray.remote(num_cpus=0)
+    def after(gate):
+        return open(gate, "rb", 0).read(1)
+
+    os.mkfifo(first := str(tmp_path / "first"))
+    os.mkfifo(second := str(tmp_path / "second"))
+    fds = [os.open(p, os.O_RDWR) for p in (first, second)]
+    all_of_it = Ages.options(num_cpus=4).remote(-1, None)
+    ray.get(all_of_it.__ray_ready__.remote())
+    early, late = after.remote(first), after.remote(second)
+    kept = [Ages.options(num_cpus=3 + i % 2).remote(i, late if i < 3 else early) for i in range(6)]
+    os.write(fds[0], b"x")
+    ray.wait([early])
+    os.write(fds[1], b"x")
+    ray.wait([late])
+    del all_of_it
+    for i in range(6):  # each leaves room for one
+        ray.get(kept[i].__ray_ready__.remote())
+        ray.kill(kept[i])
+    assert open(tmp_path / "order").read().split() == ["-1", *map(str, range(6))]
+    for fd in fds:
+        os.close(fd)

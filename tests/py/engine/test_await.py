@@ -187,8 +187,24 @@ def test_completed_of_one_that_is_dropped(ray, engine, gate):
     end = gen.completed()
     assert ray.wait([end], timeout=0) == ([], [end])
     del gen
-    with pytest.raises(ray.exceptions.TaskCancelledError):
-        ray.get(end, timeout=60)
+    gate.let_go()
+    assert ray.get(end, timeout=60) is None  # it ran on
+
+
+def test_a_dropped_generator_runs_to_its_end(fresh, tmp_path):
+    ray = fresh()
+
+    @ray.remote(num_returns="streaming", _generator_backpressure_num_objects=1)
+    def g(name):
+        yield from range(5)
+        (tmp_path / name).touch()
+
+    gen = g.remote("a")  # waits at its window
+    assert ray.get(next(gen)) == 0
+    del gen
+    g.remote("b")  # read by nobody
+    other = ray.remote(lambda: None)
+    wait_until(lambda: ray.get(other.remote()) is None and (tmp_path / "a").exists() and (tmp_path / "b").exists())
 
 
 def test_waiting_for_an_item_takes_none(fresh, tmp_path):
@@ -320,10 +336,12 @@ def test_an_actor_ends_itself(fresh, tmp_path):
 
     for cls in (InConstructor, Later):
         a = cls.remote()
+        begun = a.m.remote()
         if cls is Later:
             ray.get(a.start.remote(), timeout=60)
-        with pytest.raises(ray.exceptions.ActorDiedError, match="exit_actor"):
-            ray.get(a.m.remote(), timeout=60)
+        for call in (begun, a.m.remote()):
+            with pytest.raises(ray.exceptions.ActorDiedError, match="exit_actor"):
+                ray.get(call, timeout=60)
         wait_until(lambda: ray.get(ray.remote(os.getpid).remote()) and os.path.exists(left))  # its process ends in order
         assert not os.path.exists(after)
         os.remove(left)

@@ -195,8 +195,37 @@ def test_gpus(ray):
     one = ray.get(f.options(num_gpus=0.5).remote())
     two = ray.get(f.options(num_gpus=0.5).remote())
     assert one[0] == two[0] and len(one[0]) == 1 and one[2] != two[2]  # a process that had a GPU is not used again
-    with pytest.raises(ValueError, match="whole number"):
-        f.options(num_gpus=1.5)
+    half, own = f.options(num_gpus=1.5), ray.remote(resources={"TPU": 2.5})(A.__ray_actor_class__)
+    for unfit in (half, own, A.options(num_gpus=1.5)):  # said where it is called, as in Ray
+        with pytest.raises(ValueError, match="only whole ones can be"):
+            unfit.remote()
+
+
+def test_other_devices():
+    skate.shutdown()
+    with skate.init(num_cpus=2, num_gpus=1, resources={"mine": 1, "neuron_cores": 3}):
+
+        def see():
+            return (
+                skate.get_runtime_context().get_accelerator_ids()["neuron_cores"],
+                os.environ["NEURON_RT_VISIBLE_CORES"],
+                skate.get_gpu_ids(),
+            )
+
+        @skate.remote(num_cpus=0)
+        class A:
+            def see(self):
+                return see()
+
+        f = skate.remote(see)
+        assert skate.get(f.remote()) == ([], "", [])
+        one, two = A.options(resources={"neuron_cores": 1}).remote(), A.options(resources={"neuron_cores": 2}, num_gpus=1).remote()
+        a, b = skate.get([one.see.remote(), two.see.remote()])
+        assert a == (["0"], "0", []) and b == (["1", "2"], "1,2", [0])
+        del two
+        pg = skate.util.placement_group([{"CPU": 1, "neuron_cores": 2}])
+        given = skate.get(f.options(resources={"neuron_cores": 2}, placement_group=pg).remote())
+        assert given[:2] == (["1", "2"], "1,2")
 
 
 def test_gpus_that_have_names(monkeypatch):

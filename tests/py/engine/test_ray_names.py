@@ -34,6 +34,7 @@ def test_ids():
 def test_refs_of_bytes(ray):
     b = bytes(range(28))
     r = ray.ObjectRef(b)
+    assert r._number() == 0 and (here := ray.put(1))._number() == int.from_bytes(here.binary(), "big") != 0
     assert r.binary() == b and r.hex() == b.hex() and r == ray.ObjectRef(b) and hash(r) == hash(ray.ObjectRef(b)) and r != ray.put(1)
     assert pickle.loads(pickle.dumps(r)) == r and not r.is_nil() and b.hex() in repr(r)
     assert ray.ObjectRef.nil().is_nil() and not ray.ObjectRef.from_random().is_nil() and ray.ObjectID is ray.ObjectRef

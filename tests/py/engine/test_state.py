@@ -3,12 +3,13 @@
 import json
 import os
 import re
+import signal
 import time
 
 import pytest
 from skate.util import state
 from skate.util.state.exception import RayStateApiException, ServerUnavailable
-from waits import wait_at
+from waits import wait_at, wait_until
 
 
 def test_tasks_that_ended(fresh):
@@ -323,3 +324,51 @@ def test_the_older_name_of_the_state_api():
     from skate.util.state import api
 
     assert all(getattr(older, n) is getattr(api, n) for n in dir(older) if n.startswith(("list_", "get_", "summarize_")))
+
+
+def test_workers_that_have_ended(fresh):
+    ray = fresh()
+    if fresh.engine != "local":
+        pytest.skip("an actor of its has no process")
+
+    @ray.remote
+    class A:
+        def where(self):
+            return ray.get_runtime_context().get_worker_id(), os.getpid()
+
+    a = A.remote()
+    worker, pid = ray.get(a.where.remote())
+    assert state.get_worker(worker).is_alive and state.get_worker(worker).exit_type is None
+    os.kill(pid, signal.SIGTERM)
+    wait_until(lambda: not state.get_worker(worker).is_alive)
+    w = state.get_worker(worker)
+    assert w.exit_type == "SYSTEM_ERROR" and w.exit_detail.startswith("SIGTERM: ") and w.end_time_ms > 0 and w.pid == pid
+    b = A.remote()
+    worker, pid = ray.get(b.where.remote())
+    ray.kill(b)
+    wait_until(lambda: (w := state.get_worker(worker)) and not w.is_alive)
+    w = state.get_worker(worker)
+    assert w.exit_type == "INTENDED_SYSTEM_EXIT" and "SIGKILL" not in w.exit_detail
+    assert {r.worker_id for r in state.list_workers(filters=[("is_alive", "=", False)])} >= {worker}
+
+
+def test_the_task_of_a_ref_from_another_process(fresh, gate):
+    ray = fresh()
+    path = gate.path
+
+    @ray.remote
+    def waits():
+        wait_at(path)
+
+    @ray.remote
+    def begins():
+        ref = waits.remote()
+        return [ref], ref.task_id().hex()
+
+    if fresh.engine != "local":
+        gate.let_go()  # there it runs before it is asked for
+    (ref,), task = ray.get(begins.remote())
+    if fresh.engine == "local":
+        assert ref.task_id().hex() == task and state.get_task(task).name == "waits"
+        gate.let_go()
+    ray.get(ref)

@@ -6,6 +6,7 @@ The store is asked by status(), after results were fetched and everything was re
 
 import gc
 import math
+import pickle
 import select
 import time
 
@@ -243,8 +244,8 @@ def same(a, b):
     """a is b by value and type, all the way down."""
     assert type(a) is type(b), (type(a), type(b))
     if isinstance(b, np.ndarray):
-        if not b.flags.forc:  # numpy pickles strided ones through bytes of this machine's order, with skate or without
-            b = b.astype(b.dtype.newbyteorder("="))
+        if not b.flags.forc:  # numpy pickles strided ones in this machine's order, except in structures, with skate or without
+            b = pickle.loads(pickle.dumps(b, 5))
         assert a.dtype == b.dtype and a.shape == b.shape
         if b.dtype.kind == "O":
             for x, y in zip(a.ravel().tolist(), b.ravel().tolist()):
@@ -274,7 +275,7 @@ def same(a, b):
 
 @examples(30)
 @given(VALUES)
-@example((1, [np.arange(8, dtype=">i4")[::2]]))
+@example((1, [np.arange(8, dtype=">i4")[::2], np.zeros(8, [("a", ">i2"), ("b", "<U2")])[::2]]))
 def test_round_trip(v):
     ref = skate.put(v)
     got = skate.get([ref, echo.remote(v), echo.remote(ref), inside.remote(v)])
@@ -386,6 +387,7 @@ def test_generators(sizes, take):
         assert m == n and skate.get(inner) == bytes(n)
         del inner, ref
     del it
+    skate.get(skate.remote(lambda: None).remote())  # on the inline engine a task runs when somebody waits, that of a dropped stream, too
     assert left() == {}
 
 

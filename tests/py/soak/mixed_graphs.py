@@ -177,7 +177,7 @@ class Chaos(threading.Thread):
         from skate.util import state
 
         while not self.over.wait(self.rng.expovariate(2.0)):
-            pids = [w.pid for w in state.list_workers() if w.worker_type == "WORKER" and w.pid]
+            pids = [w.pid for w in state.list_workers() if w.worker_type == "WORKER" and w.is_alive and w.pid]
             if not pids:
                 continue
             pid = self.rng.choice(pids)

@@ -24,16 +24,16 @@ class Out:
 def worker(monkeypatch):
     """worker(stage, blocks=(), unit=b"", seq=0, cap=-1, target=1 << 24, actor=False) -> output batches; worker.notes: the task notes."""
     from skate import _skate
-    from skate.data import stage as stage_mod
+    from skate.data.worker import stage as stage_mod
 
     notes = []
     fake = types.SimpleNamespace(
-        BlockOut=Out, task_note=notes.append, block_nbytes=_skate.block_nbytes, in_worker=lambda: False, doing=lambda text: None
+        BlockOut=Out, task_note=notes.append, block_nbytes=_skate.block_nbytes, in_worker=lambda: False, doing=_skate.doing
     )
     monkeypatch.setattr(stage_mod, "_skate", fake)
     stage_mod._chains.clear()
     sent = {}  # parameters go by number instead of pickle, so that functions of a test may record what they see
-    monkeypatch.setattr(stage_mod.carried, "load", lambda b: (dict(sent[b]), 0))
+    monkeypatch.setattr(stage_mod.captured, "load", lambda b: (dict(sent[b]), 0))
 
     def run(stage, blocks=(), unit=b"", seq=0, cap=-1, target=1 << 24, actor=False, ranges=None):
         data = []
@@ -44,7 +44,7 @@ def worker(monkeypatch):
         stage = data
         args = (seq, cap, target, unit, ranges or [(0, b.num_rows, 0) for b in blocks])
         if actor:
-            out = stage_mod.stage_call(stage_mod.stage_init(stage), args, *blocks)
+            out = stage_mod.stage_init(stage).stage_call(args, *blocks)
         else:
             out = stage_mod.run_stage(stage, args, *blocks)
         return [o.batch for o in out]

@@ -154,7 +154,8 @@ def build(name, *args):
     """Compiles the layer with args to build/block-tests/<name>-<hash of all that goes into it>, unless that is there."""
     command = ["gcc", *FLAGS, *args, *SOURCES]
     key = hashlib.sha256(repr(command).encode())
-    for path in sorted([*ROOT.glob("src/block/*"), *ROOT.glob("src/base/*"), *ROOT.glob("tests/c/*.[ch]"), *ROOT.glob("tests/c/fuzz/*")]):
+    tests = [*ROOT.glob("tests/c/*.[ch]"), *ROOT.glob("tests/c/fuzz/*")] if any("tests/c" in str(a) for a in args) else []
+    for path in sorted([*ROOT.glob("src/block/*"), *ROOT.glob("src/base/*"), *tests]):
         if path.is_file():
             key.update(path.read_bytes())
     folder = ROOT / "build/block-tests"

@@ -128,3 +128,20 @@ def test_import_is_light():
         "socket",
     }
     assert "skate._skate" in got and not heavy & got, heavy & got
+
+
+@pytest.mark.parametrize("name", ["CPU", "GPU", "memory", "object_store_memory"])
+def test_resources_that_have_a_keyword(name):
+    with pytest.raises(AssertionError, match=f"`{name}` cannot be a custom resource"):
+        skate.init(resources={name: 1})
+
+
+def test_the_temporary_directory(tmp_path, monkeypatch):
+    monkeypatch.delenv("SKATE_SPILL_DIR", raising=False)
+    monkeypatch.setenv("RAY_TMPDIR", str(tmp_path / "of" / "ray"))
+    for more, wanted in (({}, tmp_path / "of" / "ray"), ({"_temp_dir": str(tmp_path / "said")}, tmp_path / "said")):
+        with skate.init(num_cpus=1, _system_config={"engine": "inline"}, **more) as context:
+            assert os.path.dirname(context["session_dir"]) == skate.get_runtime_context().get_temp_dir() == str(wanted)
+        assert wanted.is_dir()
+    with pytest.raises(ValueError, match="_temp_dir: an absolute path"):
+        skate.init(_temp_dir="relative")

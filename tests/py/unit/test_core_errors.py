@@ -173,3 +173,27 @@ def test_family():
     ):
         assert issubclass(getattr(ex, name), ex.RayError)
         assert str(getattr(ex, name)(*(("0a",) if name == "RayActorError" else ()), "text")) == "text"
+
+
+@pytest.mark.parametrize(
+    ("source", "told"),
+    [
+        ("raise ValueError('é')", True),
+        ("if 'é': raise ValueError('x')", True),
+        ("raise ValueError(\n  'x'\n) from None", True),
+        ("def refused():\n  raise ValueError\nrefused()", True),
+        ("try:\n  raise ValueError\nfinally:\n  pass", True),
+        ("int('x')", False),
+        ("raise ValueError(int('x'))", False),
+        ("raised = int\nraised('x')", False),
+        ("assert False", False),
+        ("raise AssertionError", False),
+    ],
+)
+def test_what_skate_raises_is_told_and_what_goes_wrong_in_it_is_not(tmp_path, monkeypatch, source, told):
+    monkeypatch.setattr(ex, "_HOME", str(tmp_path))
+    for folder, expected in ((tmp_path, told), (tmp_path.parent, False)):
+        (file := folder / "a_module.py").write_text(source)
+        with pytest.raises(Exception) as e:
+            exec(compile(source, str(file), "exec"), {})
+        assert ex.told(e.value) is expected

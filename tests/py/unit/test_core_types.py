@@ -165,3 +165,13 @@ def test_names_for_type_checkers():
 
     assert ActorClass[Counter].__args__ == (Counter,) and ActorProxy[Counter] is ActorProxy
     assert skate.remote(Counter).__class__ is ActorClass and Counter().next() == 1
+
+
+def test_a_random_uuid_is_one():
+    import uuid
+
+    from skate import ids
+
+    some = {ids.random_uuid() for _ in range(100)}
+    assert len(some) == 100
+    assert all(str(u) in some and u.version == 4 and u.variant == uuid.RFC_4122 for u in map(uuid.UUID, some))

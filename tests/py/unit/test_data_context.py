@@ -7,6 +7,7 @@ import types
 import warnings
 
 import pytest
+import skate
 from skate.data import DataContext, ExecutionOptions, ExecutionResources
 from skate.data import context as of
 
@@ -51,7 +52,7 @@ WRONG = [
     ("on_error", "skp", ValueError, "'raise', 'skip', 'quarantine'"),
     ("max_errors", 1.5, ValueError, "share"),
     ("max_errors", "all", TypeError, "share"),
-    ("scheduling_policy", "paperr", ValueError, "'adaptive', 'downstream', 'paper', 'pessimistic', 'reservation', 'upstream'"),
+    ("scheduling_policy", "paperr", ValueError, ", ".join(map(repr, skate._skate.POLICIES))),
     ("scheduling_strategy", "SPRED", ValueError, "'SPREAD'"),
     ("wait_for_min_actors_s", "1", TypeError, "seconds"),
     ("retried_io_errors", "AWS", TypeError, "list of texts"),

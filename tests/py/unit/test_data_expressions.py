@@ -11,9 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from rounds import examples
-from skate.data import expr_eval, pushdown
+from skate.data import expr_eval
 from skate.data.datatype import DataType
-from skate.data.execute import Node
 from skate.data.expressions import (
     BinaryExpr,
     ClassUDF,
@@ -26,6 +25,8 @@ from skate.data.expressions import (
     star,
     udf,
 )
+from skate.data.plan import pushdown
+from skate.data.plan.node import Node
 
 RB = pa.RecordBatch.from_pydict(
     {

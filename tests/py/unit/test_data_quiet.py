@@ -1,9 +1,9 @@
-"""When a run is told to be stalled (skate/data/quiet.py): the policy on simulated machines."""
+"""When a run is told to be stalled (skate/data/run/stall.py): the policy on simulated machines."""
 
 import random
 
 import pytest
-from skate.data.quiet import WORKING_S, Quiet, Sample
+from skate.data.run.stall import WORKING_S, Quiet, Sample
 
 # What a worker does in a second: (seconds on a CPU or in line for one, bytes, whether it waits for a disk).
 AT_WORK = {

@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from rounds import examples
-from skate.data import ops, stage
+from skate.data import ops
 from skate.data.expr_eval import parse
+from skate.data.worker import stage
 
 UDF = {"fn_args": (), "fn_kwargs": {}, "batch_size": None, "batch_format": "numpy", "zero_copy_batch": True}
 ROW = {"fn_args": (), "fn_kwargs": {}}

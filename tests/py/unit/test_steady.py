@@ -3,14 +3,14 @@
 import errno
 
 import pytest
-from skate.data import steady
+from skate.data.files import retry
 
 
 @pytest.fixture(autouse=True)
 def whole_budget():
-    steady.begin()
+    retry.begin()
     yield
-    steady.begin()
+    retry.begin()
 
 
 @pytest.mark.parametrize(
@@ -31,12 +31,12 @@ def whole_budget():
     ],
 )
 def test_what_may_pass(e, kind):
-    assert steady.passing(e, ["my own trouble"]) == kind
+    assert retry.passing(e, ["my own trouble"]) == kind
 
 
 def test_waits_double_within_a_budget(monkeypatch):
     asked = []
-    monkeypatch.setattr(steady.random, "uniform", lambda a, b: asked.append((a, b)) or 0.0)
+    monkeypatch.setattr(retry.random, "uniform", lambda a, b: asked.append((a, b)) or 0.0)
     left = [ConnectionError("a")] * 8
 
     def work():
@@ -44,18 +44,18 @@ def test_waits_double_within_a_budget(monkeypatch):
             raise left.pop()
         return 7
 
-    before = steady.counts.tries
-    assert steady.steady(work, "w", []) == 7
-    assert asked[0] == (0, steady.FIRST_S) and asked[1] == (0, 2 * steady.FIRST_S) and asked[-1] == (0, steady.LONGEST_S)
-    assert steady.counts.tries - before == 8
-    monkeypatch.setattr(steady.random, "uniform", lambda a, b: steady.BUDGET_S + 1)  # more than is left: given up without waiting
+    before = retry.counts.tries
+    assert retry.steady(work, "w", []) == 7
+    assert asked[0] == (0, retry.FIRST_S) and asked[1] == (0, 2 * retry.FIRST_S) and asked[-1] == (0, retry.LONGEST_S)
+    assert retry.counts.tries - before == 8
+    monkeypatch.setattr(retry.random, "uniform", lambda a, b: retry.BUDGET_S + 1)  # more than is left: given up without waiting
     with pytest.raises(ConnectionError) as e:
-        steady.steady(lambda: (_ for _ in ()).throw(ConnectionError("down")), "w", [])
-    assert getattr(e.value, "__notes__", []) == [] and steady.counts.tries - before == 8
+        retry.steady(lambda: (_ for _ in ()).throw(ConnectionError("down")), "w", [])
+    assert getattr(e.value, "__notes__", []) == [] and retry.counts.tries - before == 8
 
 
 def test_what_stays_is_not_tried_again():
     calls = []
     with pytest.raises(PermissionError):
-        steady.steady(lambda: calls.append(1) or (_ for _ in ()).throw(PermissionError("no")), "w", [])
+        retry.steady(lambda: calls.append(1) or (_ for _ in ()).throw(PermissionError("no")), "w", [])
     assert calls == [1]
