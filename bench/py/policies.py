@@ -12,7 +12,6 @@ import numpy as np
 from common import emit, module
 
 N, FRAMES, SIZE, SPEED = 160, 5, 1_200_000, 10
-POLICIES = "adaptive,downstream,upstream,paper,pessimistic,reservation"
 
 
 def seconds(key, mean, sigma):
@@ -51,8 +50,8 @@ def run(data, frames, sigma, policy):
 
 def main():
     name = sys.argv[1]
-    args = sys.argv[2:] + ["20,60", "0,1", POLICIES][len(sys.argv) - 2 :]
     skate, data = module(name), module(name, ".data")
+    args = sys.argv[2:] + ["20,60", "0,1", ",".join(skate._skate.POLICIES)][len(sys.argv) - 2 :]
     skate.init(num_cpus=8, num_gpus=4, object_store_memory=256 << 20)
     run(data, 60, 0, "downstream")  # workers start
     r = {}

@@ -1,4 +1,4 @@
-"""stats_overhead.py: what counting (rows, time, tries of each operator: data/stage.py _timed) costs a task: process time of tasks with it and without, medians of 41, interleaved.
+"""stats_overhead.py: what counting (rows, time, tries of each operator: data/worker/stage.py _timed) costs a task: process time of tasks with it and without, medians of 41, interleaved.
 
 Three fused operators that do next to nothing, on one block of 1,000 rows and on 50 of 4,096.
 """
@@ -8,7 +8,7 @@ import time
 
 import numpy as np
 import pyarrow as pa
-from skate.data import stage
+from skate.data.worker import stage
 
 
 def same(b):

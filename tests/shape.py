@@ -1,0 +1,280 @@
+"""The shape of the house in numbers: `./dev shape` prints them, tests/py/unit/test_shape.py holds them.
+
+What is counted: the largest ring of Python modules by imports, and of C files by calls (the symbols of the object files of the last build);
+functions over 100 lines; assertions per 1,000 lines of C by layer; calls and lines of engine.h; late imports; lines of C and Python.
+BOUNDS are what the tree kept when they were set: a change that makes the shape better lowers them, none raises them.
+"""
+
+import ast
+import re
+import subprocess
+import sys
+from collections import defaultdict
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+LONG = 100  # lines of a function
+
+BOUNDS = {  # measure: the most (of the assertions: the least) that is allowed
+    "python ring": 65,  # 63 before imports by importlib.import_module("...") and under `if not TYPE_CHECKING` were counted
+    "python ring at load": 6,
+    "python late imports": 402,
+    "python functions over 100 lines": 3,
+    "c ring": 5,
+    "c functions over 100 lines": 0,
+    "engine.h calls": 16,
+    "engine.h lines": 250,
+    "asserts per kloc, ipc store engine": 5.1,
+}
+
+
+def rings(edges):
+    """The strongly connected components of more than one node, the largest first (Tarjan's, without recursion)."""
+    index, low, on, stack, found = {}, {}, set(), [], []
+    for root in edges:
+        work = [(root, iter(sorted(edges[root])))] if root not in index else []
+        if work:
+            index[root] = low[root] = len(index)
+            stack.append(root)
+            on.add(root)
+        while work:
+            node, children = work[-1]
+            for child in children:
+                if child not in edges:
+                    continue
+                if child not in index:
+                    index[child] = low[child] = len(index)
+                    stack.append(child)
+                    on.add(child)
+                    work.append((child, iter(sorted(edges[child]))))
+                    break
+                if child in on:
+                    low[node] = min(low[node], index[child])
+            else:
+                work.pop()
+                if work:
+                    low[work[-1][0]] = min(low[work[-1][0]], low[node])
+                if low[node] == index[node]:
+                    ring = []
+                    while not ring or ring[-1] != node:
+                        ring.append(stack.pop())
+                        on.discard(ring[-1])
+                    if len(ring) > 1:
+                        found.append(sorted(ring))
+    return sorted(found, key=lambda ring: (-len(ring), ring))
+
+
+# ---- Python ----------------------------------------------------------------------------------------------------------------------------
+
+
+class Imports(ast.NodeVisitor):
+    """The modules that one module names in imports: when it is loaded, and late (inside a function)."""
+
+    def __init__(self, name, is_package, modules):
+        self.package = name if is_package else name.rpartition(".")[0]
+        self.modules, self.depth = modules, 0
+        self.at_load, self.late, self.n_late = set(), set(), 0
+
+    def visit_If(self, node):
+        """What stands under TYPE_CHECKING is never imported; what stands under its opposite is."""
+        test = node.test
+        hidden = isinstance(test, ast.Name | ast.Attribute) and "TYPE_CHECKING" in ast.dump(test)
+        for part in node.orelse if hidden else [*node.body, *node.orelse]:
+            self.visit(part)
+
+    def visit_Call(self, node):
+        """importlib.import_module("a name that is written there")."""
+        named = node.args[0].value if node.args and isinstance(node.args[0], ast.Constant) else None
+        if isinstance(node.func, ast.Attribute) and node.func.attr == "import_module" and isinstance(named, str):
+            self.note([named])
+        self.generic_visit(node)
+
+    def visit_FunctionDef(self, node):
+        self.depth += 1
+        self.generic_visit(node)
+        self.depth -= 1
+
+    visit_AsyncFunctionDef = visit_Lambda = visit_FunctionDef
+
+    def note(self, names):
+        # A module that is imported runs its packages first; they are no edge of their own, or each package would be in a ring with all it holds.
+        found = {name for name in names if name in self.modules}
+        (self.late if self.depth else self.at_load).update(found)
+        self.n_late += bool(found and self.depth)
+
+    def visit_Import(self, node):
+        self.note([alias.name for alias in node.names])
+
+    def visit_ImportFrom(self, node):
+        base = node.module or ""
+        if node.level:
+            above = self.package.split(".")
+            above = above[: len(above) - node.level + 1]
+            base = ".".join(above + ([node.module] if node.module else []))
+        inside = [f"{base}.{alias.name}" for alias in node.names]
+        self.note([name if name in self.modules else base for name in inside])
+
+
+def python_shape():
+    paths = {}
+    for path in sorted((ROOT / "python" / "skate").rglob("*.py")):
+        parts = path.relative_to(ROOT / "python").with_suffix("").parts
+        paths[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
+    at_load, all_edges, long, late, lines = {}, {}, [], 0, 0
+    for name, path in paths.items():
+        text = path.read_text()
+        tree = ast.parse(text)
+        lines += text.count("\n")
+        imports = Imports(name, path.name == "__init__.py", paths)
+        imports.visit(tree)
+        at_load[name] = imports.at_load - {name}
+        all_edges[name] = (imports.at_load | imports.late) - {name}
+        late += imports.n_late
+        for node in ast.walk(tree):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.end_lineno - node.lineno + 1 > LONG:
+                long.append((node.end_lineno - node.lineno + 1, f"{path.relative_to(ROOT)}: {node.name}"))
+    return {"modules": len(paths), "lines": lines, "rings": rings(all_edges), "rings at load": rings(at_load), "late": late, "long": long}
+
+
+# ---- C ---------------------------------------------------------------------------------------------------------------------------------
+
+
+def c_files():
+    return sorted([*(ROOT / "src").rglob("*.c"), *(ROOT / "src").rglob("*.h")])
+
+
+def c_functions(text):
+    """(name, lines) of each function, as clang-format lays them out: from the line with its name at column 0 to the brace at column 0."""
+    head = None
+    for number, line in enumerate(text.splitlines(), 1):
+        if re.match(r"[A-Za-z_].*\(", line) and not line.startswith(("typedef", "extern", "#")):
+            head = (number, line)
+        if line == "}" and head:
+            name = re.search(r"(\w+)\(", head[1])
+            yield name.group(1) if name else "?", number - head[0] + 1
+            head = None
+
+
+def objects():
+    """The folder of the build that the extension in the tree is of, and its object files by source; none where one is missing or older than its source."""
+    built = sorted((ROOT / "python" / "skate").glob("_skate*.so"))
+    for link in built:
+        folder = link.resolve().parent
+        while folder != folder.parent and not (folder / "build.ninja").exists():
+            folder = folder.parent
+        files = {}
+        for path in (folder / "CMakeFiles").glob("*.dir/src/**/*.c.o"):
+            source = str(path)[str(path).index(".dir/") + 5 : -2]
+            known = files.get(source)  # a target that is no more leaves its objects behind
+            if (ROOT / source).exists() and (known is None or known.stat().st_mtime < path.stat().st_mtime):
+                files[source] = path
+        ours = {str(path.relative_to(ROOT)): path for path in (ROOT / "src").rglob("*.c")}
+        if files and all(x.stat().st_mtime <= files[s].stat().st_mtime for s, x in ours.items() if s in files):
+            return folder, files
+    return None, {}
+
+
+def c_calls():
+    """source -> the sources whose functions it names; and the folder of the build."""
+    folder, files = objects()
+    defines, needs = {}, defaultdict(set)
+    by_path = {str(path): source for source, path in files.items()}
+    out = subprocess.run(["nm", "-A", *by_path], capture_output=True, text=True, check=True).stdout if files else ""
+    for line in out.splitlines():
+        path, _, rest = line.partition(":")
+        kind, symbol = rest.split()[-2:]
+        if kind in "TW":
+            defines[symbol] = by_path[path]
+        elif kind == "U":
+            needs[by_path[path]].add(symbol)
+    edges = {source: {defines[symbol] for symbol in needs[source] if symbol in defines} - {source} for source in files}
+    return folder, edges
+
+
+def undeclared(edges):
+    """'a.c calls b.c' for each call of a part of the local engine that the line "Calls:" of its header does not allow."""
+    folder, wrong = ROOT / "src/engine/local", []
+
+    def part(source):  # space_disk.c is of the part space
+        stem = Path(source).stem
+        return stem if (folder / f"{stem}.h").exists() else stem.partition("_")[0]
+
+    for source, to in sorted(edges.items()):
+        header = folder / f"{part(source)}.h"
+        if (ROOT / source).parent != folder or not header.exists():
+            continue
+        allowed = re.search(r"^ \* Calls: (.*?)\.", header.read_text(), re.M | re.S)
+        names = {part(source), *(re.findall(r"\w+", allowed.group(1)) if allowed else [])}
+        engine = [x for x in sorted(to) if (ROOT / x).parent in (folder, folder.parent / "by")]
+        wrong += [f"{source} calls {x}" for x in engine if part(x) not in names]
+    return wrong
+
+
+def c_shape():
+    lines, asserts, long = defaultdict(int), defaultdict(int), []
+    for path in c_files():
+        text = path.read_text()
+        layer = path.relative_to(ROOT / "src").parts[0] if path.parent != ROOT / "src" else "."
+        lines[layer] += text.count("\n")
+        asserts[layer] += len(re.findall(r"\bSK_(?:ASSERT|DCHECK|XCHECK)\(", text))
+        long += [(n, f"{path.relative_to(ROOT)}: {name}") for name, n in c_functions(text) if n > LONG]
+    folder, edges = c_calls()
+    engine_h = (ROOT / "src" / "engine" / "engine.h").read_text()
+    ops = re.search(r"^struct sk_engine_ops \{.*?^\};", engine_h, re.S | re.M).group(0)
+    return {
+        "lines": dict(lines),
+        "asserts": dict(asserts),
+        "long": long,
+        "build": folder,
+        "rings": rings(edges),
+        "undeclared": undeclared(edges),
+        "calls": len(re.findall(r"^ {4}\S.*?\(\*\w+\)\(", ops, re.M)),
+        "engine.h lines": engine_h.count("\n"),
+    }
+
+
+def measure():
+    """(measures by the names of BOUNDS; all that was found)"""
+    py, c = python_shape(), c_shape()
+    low = ["ipc", "store", "engine"]
+    values = {
+        "python ring": len(py["rings"][0]) if py["rings"] else 0,
+        "python ring at load": len(py["rings at load"][0]) if py["rings at load"] else 0,
+        "python late imports": py["late"],
+        "python functions over 100 lines": len(py["long"]),
+        "c ring": (len(c["rings"][0]) if c["rings"] else 0) if c["build"] else None,
+        "c functions over 100 lines": len(c["long"]),
+        "engine.h calls": c["calls"],
+        "engine.h lines": c["engine.h lines"],
+        "asserts per kloc, ipc store engine": 1000 * sum(c["asserts"][x] for x in low) / sum(c["lines"][x] for x in low),
+    }
+    return values, py, c
+
+
+def keeps(name, value):
+    return value >= BOUNDS[name] if name.startswith("asserts") else value <= BOUNDS[name]
+
+
+def main():
+    values, py, c = measure()
+    for name, value in values.items():
+        shown = "not built" if value is None else f"{value:.1f}" if isinstance(value, float) else value
+        print(f"{name:40} {shown:>10}   bound {BOUNDS[name]}{'' if value is None or keeps(name, value) else '   BROKEN'}")
+    print(f"{'python lines':40} {py['lines']:>10}   in {py['modules']} modules")
+    print(f"{'c lines':40} {sum(c['lines'].values()):>10}")
+    print("\nasserts per kloc (lines) by layer: ", end="")
+    print(", ".join(f"{x} {1000 * c['asserts'][x] / n:.1f} ({n})" for x, n in sorted(c["lines"].items()) if x != "."))
+    if c["build"]:
+        for ring in c["rings"]:
+            print(f"c ring of {len(ring)}: {' '.join(x.removeprefix('src/') for x in ring)}")
+        for call in c["undeclared"]:
+            print(f"not allowed by the header: {call}")
+    for ring in py["rings"]:
+        print(f"python ring of {len(ring)}: {' '.join(x.removeprefix('skate.') for x in ring)}")
+    for n, where in sorted(c["long"] + py["long"], reverse=True):
+        print(f"{n:4} lines  {where}")
+    return 0 if all(value is None or keeps(name, value) for name, value in values.items()) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
