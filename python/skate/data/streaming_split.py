@@ -25,9 +25,8 @@ from skate.data.run import errors, feed, remote
 from skate.data.run.blocks import fetch
 from skate.data.run.engine import ensure_engine
 from skate.data.run.errors import in_front
-from skate.data.run.turns import Turns
+from skate.data.run.turns import Turns, held_bytes
 
-HELD_BYTES = 64 << 20  # of one consumer; an eighth of the store for all of them, if that is less
 LOOK_S = 5.0  # the feeder's calls end after so long, that the desk may end between two of them
 WARN_S = 30.0
 
@@ -248,8 +247,7 @@ def streaming_split(ds: Any, n: int, equal: bool) -> list[SplitIterator]:
         raise NotImplementedError(
             "streaming_split: its iterators are used at the same time, and SKATE_ENGINE=inline runs one task at a time; use Dataset.split() there"
         )
-    store = int(skate.cluster_resources().get("object_store_memory", 0)) or 8 * n * HELD_BYTES
-    desk = skate.remote(num_cpus=0)(_Desk).remote(n, max(1, min(HELD_BYTES, store // (8 * n))))
+    desk = skate.remote(num_cpus=0)(_Desk).remote(n, held_bytes(ds.context, n))
     if _skate.in_worker():
         remote.feed(ds, desk, n, equal)
     else:

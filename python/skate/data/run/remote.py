@@ -1,8 +1,8 @@
 """Datasets inside tasks and actors: a worker asks, the driver runs, the blocks come back by reference.
 
 A worker does not drive the engine. The first one that runs a Dataset makes a small named actor, the *desk*; the engine tells the driver of it (conf.h: named), which starts a thread
-that waits there for jobs. A Dataset that runs in a worker sends its plan to the desk, and takes the blocks of the run from it as the driver's own loop would: at most HELD_BYTES lie at
-the desk. While it waits its CPU is lent to others, so the run needs no resources of its own. A consumer that closes the iteration, or whose process ends, stops the run. Errors, stats
+that waits there for jobs. A Dataset that runs in a worker sends its plan to the desk, and takes the blocks of the run from it as the driver's own loop would: at most held_bytes lie
+at the desk. While it waits its CPU is lent to others, so the run needs no resources of its own. A consumer that closes the iteration, or whose process ends, stops the run. Errors, stats
 and dead letters come back with the end. A program that runs no Dataset in a worker has no desk and no thread.
 """
 
@@ -15,9 +15,8 @@ from typing import Any
 
 import skate
 from skate.data.plan.node import below
-from skate.data.run.turns import Turns
+from skate.data.run.turns import Turns, held_bytes
 
-HELD_BYTES = 64 << 20
 ANSWER_S = 60.0
 NAME, SPACE = "data", "_skate_data"
 
@@ -46,7 +45,7 @@ class _Desk:
 
     async def put(self, number: int, block: Any) -> bool:
         """A block of a run, when there is room; False: nobody wants more."""
-        await self.turns.until(lambda: number not in self.runs or self.runs[number].bytes < HELD_BYTES)
+        await self.turns.until(lambda: number not in self.runs or self.runs[number].bytes < self.runs[number].held)
         run = self.runs.get(number)
         if run is None:
             return False
@@ -66,14 +65,14 @@ class _Desk:
 
     # ---- for the workers
 
-    async def begin(self, job: list[Any], pid: int) -> int:
-        """A job for the driver; its number. RuntimeError: nobody works for this desk."""
+    async def begin(self, job: list[Any], held: int, pid: int) -> int:
+        """A job for the driver, whose blocks wait here up to held bytes; its number. RuntimeError: nobody works for this desk."""
         if not await self.turns.until(lambda: self.served, ANSWER_S):
             raise RuntimeError(
                 f"the driver, which runs the Datasets of tasks and actors, has not answered for {ANSWER_S:.0f} s; see what it does: skate stack"
             )
         self.last = number = self.last + 1
-        self.runs[number] = _Run()
+        self.runs[number] = _Run(held)
         self.turns.watch(number, pid, lambda: self.leave(number))
         self.jobs.append((number, job))
         await self.turns.changed()
@@ -102,7 +101,8 @@ class _Desk:
 
 
 class _Run:
-    def __init__(self) -> None:
+    def __init__(self, held: int) -> None:
+        self.held = held
         self.blocks: deque[Any] = deque()
         self.bytes = 0
         self.end: Any = None
@@ -111,18 +111,18 @@ class _Run:
 # ---- the worker's side
 
 
-def _begin(job: tuple[Any, ...]) -> tuple[Any, int]:
+def _begin(job: tuple[Any, ...], context: Any) -> tuple[Any, int]:
     desk = (
         skate.remote(num_cpus=0)(_Desk)
         .options(name=NAME, namespace=SPACE, lifetime="detached", get_if_exists=True, scheduling_strategy="DEFAULT")
         .remote()
     )
-    return desk, skate.get(desk.begin.remote([skate.put(job)], os.getpid()))
+    return desk, skate.get(desk.begin.remote([skate.put(job)], held_bytes(context), os.getpid()))
 
 
 def run(ds: Any, node: Any, skip: bytes | None) -> Iterator[Any]:
     """execute.run() in a worker."""
-    desk, number = _begin(("run", node, ds.context, skip))
+    desk, number = _begin(("run", node, ds.context, skip), ds.context)
     for n in below(node):  # what is drawn anew in each run is drawn from here on
         n.runs += n.each_run is not None
     at_end = False
@@ -144,7 +144,7 @@ def run(ds: Any, node: Any, skip: bytes | None) -> Iterator[Any]:
 
 def feed(ds: Any, desk: Any, n: int, equal: bool) -> None:
     """In a worker: has the driver feed the desk of a streaming_split."""
-    here, number = _begin(("feed", ds, desk, n, equal))
+    here, number = _begin(("feed", ds, desk, n, equal), ds.context)
     error = skate.get(skate.get(skate.get(here.next.remote(number))[0])[0])
     if error is not None:
         raise error

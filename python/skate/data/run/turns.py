@@ -1,4 +1,4 @@
-"""What async actors wait with, and how an error goes to another process: for the desks of streaming_split and of Datasets in workers."""
+"""What async actors wait with, how much they hold, and how an error goes to another process: for the desks of streaming_split and of Datasets in workers."""
 
 from __future__ import annotations
 
@@ -55,6 +55,12 @@ class Turns:
         if fd is not None:
             asyncio.get_running_loop().remove_reader(fd)
             os.close(fd)
+
+
+def held_bytes(context: Any, consumers: int = 1) -> int:
+    """How many bytes of blocks a desk holds of one consumer: an eighth of the memory that a run of this DataContext may use for all of them, 64 MiB at most."""
+    memory = min(skate.cluster_resources().get("object_store_memory", 0) or float("inf"), context.execution_options.resource_limits.object_store_memory)
+    return max(1, int(min(64 << 20, memory / (8 * consumers))))
 
 
 def sent(error: BaseException | None) -> Any:
