@@ -3,7 +3,8 @@
 Runs are interleaved (skate, peer, skate, peer ...), so that a noisy machine is noisy to all; medians and ratios to skate are printed and written to
 bench/results/<date>-<machine>.json. WORKLOAD is a file name there without .py, with its arguments after a colon (`hetero_pipeline:40:1`), or a
 file of bench/py (`main_job`). Default: core_micro data_overhead first_rows main_job. Engines default to skate, ray and what the workload's row of
-../shared/measure/README.md names and is installed (../shared/measure/setup.sh [all])."""
+../shared/measure/README.md names and is installed (../shared/measure/setup.sh [all]). `skate@DIR` is skate of another tree, built there: a change and what
+was before it are `-e skate,skate@DIR`."""
 
 import argparse
 import datetime
@@ -37,6 +38,7 @@ DEFAULT = {
 
 def command(workload, engine):
     name, *args = workload.split(":")
+    engine = engine.split("@")[0]
     if engine == "limit":
         return [PEERS + "/bin/core"]
     python = PYTHON.get(engine.split(":")[0], OTHERS)
@@ -45,7 +47,8 @@ def command(workload, engine):
 
 
 def run(workload, engine, timeout):
-    env = dict(os.environ, PYTHONPATH=os.pathsep.join([os.path.join(ROOT, "python"), MEASURE]) if engine.startswith("skate") else MEASURE)
+    tree = engine.partition("@")[2] or ROOT
+    env = dict(os.environ, PYTHONPATH=os.pathsep.join([os.path.join(tree, "python"), MEASURE]) if engine.startswith("skate") else MEASURE)
     try:
         p = subprocess.run(command(workload, engine), env=env, cwd=MEASURE, capture_output=True, text=True, timeout=timeout)
     except subprocess.TimeoutExpired:
