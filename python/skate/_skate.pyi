@@ -94,7 +94,7 @@ def mem_bytes() -> int: ...  # C heap in use by skate in this process
 
 # --- values
 def set_hooks(**hooks: Callable[..., Any]) -> None:
-    """Python helpers that C calls for what it does not do itself (set by skate.serialize.install and skate.api):
+    """Python helpers that C calls for what it does not do itself (set by skate._hooks.install and skate.api):
     dumps(obj) -> (bytes, list[buffer])       cloudpickle; called after the plain C pickler failed or its pickle names __main__
     dumps_error(exc, function_name, attempt) -> bytes  the user's exception with its traceback text, at most SK_ERROR_VALUE_MAX bytes
     load_error(kind, bytes) -> BaseException  for errors of user code (0xE1: task, 0xE2: constructor of an actor)
@@ -107,9 +107,9 @@ def set_hooks(**hooks: Callable[..., Any]) -> None:
     ref_await(ref), ref_future(ref)           behind ObjectRef.__await__ and .future()
     auto_init()                               opens the default engine at the first use of one
     after_fork()                              in a fresh worker
-    named(space, name)                        in the driver, on a thread of its own: an actor of a namespace that begins with "_" was made
+    named(space, name)                        in the driver, on a thread of its own: an actor of a namespace that begins with "_" was made (skate._job.SERVED)
     idle()                                    in a worker that has had nothing to do for a second
-    note(bytes) -> None                       in the fork server: imports, sys.path, cwd (bytes made by skate.serialize.preload_note)
+    note(bytes) -> None                       in the fork server: imports, sys.path, cwd (bytes made by skate._hooks.preload_note)
     """
 
 def put(value: T) -> ObjectRef[T]: ...
@@ -171,7 +171,9 @@ def task_skip() -> int:
 
 # --- functions and actors
 def around(path: list[str], environ: dict[Any, Any]) -> None: ...  # functions are sent again when the size of one of these has changed
-def surrounded(content: int, arrives: bool) -> None: ...  # the number of the surroundings that this process has now; they came with a definition
+def surrounded(
+    content: int, arrives: bool
+) -> None: ...  # the number of the surroundings that this process has now; they came with a definition
 
 class Template:
     """Everything about a remote function (or one method of an actor) that does not change between calls.

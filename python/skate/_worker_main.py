@@ -10,9 +10,9 @@ from skate import _skate
 def main():
     _signal.signal(_signal.SIGINT, _signal.SIG_IGN)  # Ctrl-C is for the driver, which ends us
     _signal.signal(_signal.SIGQUIT, _signal.SIG_IGN)  # and so is Ctrl-\, which shows stacks (src/py/py_stack.c)
-    from skate import serialize
+    from skate import _hooks
 
-    serialize.install()
+    _hooks.install()
     if not _skate.serve():
         sys.exit("skate._worker_main is started by skate.init(), not by hand")
     import atexit

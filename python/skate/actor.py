@@ -8,7 +8,9 @@ import functools
 import types
 import weakref
 
-from skate import _skate, options
+from skate import _job, _skate, options
+from skate._in_actor import here, me
+from skate.remote_function import Dynamic, decorated
 
 TYPE_CHECKING = False  # typing is slow to import
 if TYPE_CHECKING:
@@ -81,8 +83,6 @@ def _is_async(cls):
 
 # ---- the actor's side
 
-_here = {}  # actor's number -> its maker: of those in this process (one, but for the inline engine)
-
 
 class Maker:
     """What is sent as an actor's class: makes the instance, and leaves behind what code in the actor may ask about itself."""
@@ -104,7 +104,7 @@ class Maker:
     def __call__(self, *args, **kwargs):
         t = _skate.current_task()
         assert t is not None  # an actor is made by a task
-        _here[t[1]] = self
+        here[t[1]] = self
         self.restarts = t[3]
         cls = self.cls if isinstance(self.cls, type) else self.cls.opened()
         return self._made_async(cls, args, kwargs) if options.is_async(cls.__init__) else self._known(cls(*args, **kwargs))
@@ -120,31 +120,6 @@ class Maker:
         except TypeError:  # a class with __slots__: its errors name the class only
             pass
         return made
-
-
-def described(function, number, name):
-    """(name, ", actor_id=..., repr=...") of what runs in actor `number`: `function` is its Maker (the constructor), or (class, method)."""
-    from skate.ids import ActorID
-
-    maker = _here.get(number)
-    if not isinstance(function, tuple):
-        name, what = f"{getattr(function, '__name__', name)}.__init__", repr(getattr(function, "cls", function))
-    else:
-        instance = maker.instance() if maker is not None and maker.instance is not None else None
-        try:
-            what = repr(function[0] if instance is None else instance)
-        except Exception:  # of the user's, in the middle of another error
-            what = function[0].__qualname__
-    return name, f", actor_id={ActorID._of(number).hex()}, repr={what}"
-
-
-def me():
-    """(maker, number) of the actor this runs in."""
-    task = _skate.current_task()
-    if task is None:
-        raise RuntimeError("this code runs in no actor")
-    number = task[1]
-    return _here[number], number
 
 
 def current():
@@ -184,7 +159,6 @@ class ActorExit(BaseException):
 
 def dynamic(name):
     """What runs for a method with num_returns="dynamic"."""
-    from skate.remote_function import Dynamic
 
     def run(self, *args, **kwargs):
         return Dynamic._run(getattr(type(self), name)(self, *args, **kwargs))
@@ -216,7 +190,7 @@ class ActorMethod:
         more_def, returns = (), given.get("num_returns")
         is_list = bool(retry) and not isinstance(retry, bool)
         if is_list or returns == "dynamic":
-            from skate.cloudpickle import dumps
+            from cloudpickle import dumps
 
             more_def = (dumps((tuple(retry) if isinstance(retry, (list, tuple)) and retry else None, returns == "dynamic"), protocol=5),)
             returns = 1 if returns == "dynamic" else returns
@@ -235,9 +209,7 @@ class ActorMethod:
         self.remote = self._template.submit
         decorate = given.get("_decorate")
         if decorate is not None:
-            from skate.remote_function import _decorated
-
-            self.remote = _decorated(decorate, self.remote)
+            self.remote = decorated(decorate, self.remote)
 
     def __call__(self, *args, **kwargs):
         raise TypeError(
@@ -425,9 +397,7 @@ def list_named_actors(all_namespaces=False):
 def _space(namespace):
     if namespace is not None:
         return namespace
-    from skate import api
-
-    return api.namespace()
+    return _job.namespace()
 
 
 class ActorClass:
@@ -473,9 +443,7 @@ class ActorClass:
 
     def _current(self):
         """The Template. Made late: options().options() make none, and names and lifetimes depend on the job."""
-        from skate import api
-
-        job = api.namespace(), api.default_lifetime()
+        job = _job.namespace(), _job.default_lifetime()
         if self._made_for != job:
             base = self._base._current() if self._base is not self else None
             self._make_template(base, *job)
@@ -502,7 +470,7 @@ class ActorClass:
         if o.get("name") is not None:
             more["actor_name"] = o["name"]
             more["space"] = o.get("namespace") or space
-            from skate.cloudpickle import dumps
+            from cloudpickle import dumps
 
             more["meta"] = dumps(self._meta, protocol=5)
         init = cls.__init__ if hasattr(cls.__init__, "__code__") else None

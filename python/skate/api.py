@@ -5,14 +5,16 @@ from __future__ import annotations
 import _pickle as pickle  # without re and struct; before the workers are on their way each import is one that they wait for
 import atexit
 import functools
+import importlib
 import os
 import sys
 from _thread import RLock  # threading is slow to import
 
-from skate import _skate, actor, config, ids, options, serialize, surroundings
+from skate import _hooks, _in_actor, _job, _skate, config, ids, options, surroundings
+from skate._user_errors import install_hint
 from skate.actor import ActorClass, ActorHandle, get_actor, method  # noqa: F401
 from skate.remote_function import RemoteFunction
-from skate.runtime_context import RuntimeContext, get_runtime_context  # noqa: F401
+from skate.runtime_context import RuntimeContext, get_gpu_ids, get_runtime_context  # noqa: F401
 
 TYPE_CHECKING = False  # typing is slow to import
 if TYPE_CHECKING:
@@ -34,7 +36,6 @@ get = _skate.get
 put = _skate.put
 
 _context: Any = None
-_job = None  # what the workers know of the job: see job()
 
 
 class Context(dict):
@@ -109,7 +110,7 @@ def _first_note(wanted, runtime_env):
     where = runtime_env.get("working_dir")
     surroundings.begin(path, None if where else os.getcwd())
     path = ([where] if where else []) + [module_path(m) for m in runtime_env.get("py_modules") or []] + path
-    return serialize.preload_note(modules, path, where or os.getcwd(), runtime_env.get("worker_process_setup_hook"))
+    return _hooks.preload_note(modules, path, where or os.getcwd(), runtime_env.get("worker_process_setup_hook"))
 
 
 def _resources_of_environment():
@@ -238,7 +239,7 @@ def init(
         True
     """
     said = {**{k: v for k, v in locals().items() if k != "kwargs"}, **kwargs}
-    global _context, _job
+    global _context
     unknown = [k for k in kwargs if k not in _IGNORED]
     if _temp_dir is not None and not os.path.isabs(_temp_dir):
         raise ValueError(f"init: _temp_dir: an absolute path is wanted, not {_temp_dir!r}")
@@ -318,16 +319,16 @@ def init(
     conf["argv"] = _worker_argv()
     conf["env"] = _worker_env(runtime_env, job)
     conf["preload"] = _first_note(conf["preload"], runtime_env)
-    _job = job  # before the engine is there for other threads
+    _job.tell(job)  # before the engine is there for other threads
     try:
         _skate.init(conf)
     except BaseException:
-        _job = None
+        _job.tell(None)
         raise
     _skate.stack_install(True)  # Ctrl-\, and `skate stack` from another terminal
     if logging_config:
         logging_config._apply()
-    serialize.install_hint()
+    install_hint()
     _context = Context(
         address="local",
         node_ip_address="127.0.0.1",
@@ -358,46 +359,21 @@ def _auto_init() -> None:
         init()
 
 
-def job() -> dict[str, Any]:
-    """What every process of the job knows of it: namespace, lifetime (default of actors), session, labels, names of custom resources, runtime_env."""
-    global _job
-    if _job is None and _skate.in_worker():
-        _job = pickle.loads(bytes.fromhex(os.environ["SKATE_JOB"]))
-    return _job or {}
-
-
-def namespace() -> str:
-    """Where names without a namespace are."""
-    _auto_init()
-    return job().get("namespace", "")
-
-
-def default_lifetime() -> str:
-    """Of actors whose options do not say: "non_detached" or "detached"."""
-    return job().get("lifetime", "non_detached")
-
-
-def session() -> str:
-    """Name of this life of the engine."""
-    return job().get("session", "")
-
-
 def shutdown(_exiting_interpreter: bool = False) -> None:
     """Ends all workers and frees all objects. References that are left are dead: using one is a RaySystemError. Without an engine it does nothing.
 
     Args:
         _exiting_interpreter: Without effect.
     """
-    global _job
     if _skate.in_worker():
         return
     _skate.shutdown()
-    actor._here.clear()
+    _in_actor.here.clear()
     timeline = sys.modules.get("skate._private.timeline")
     if timeline is not None:
         timeline.past.clear()
         timeline.running.clear()
-    _job = None
+    _job.tell(None)
 
 
 def is_initialized() -> bool:
@@ -653,7 +629,7 @@ def cancel(ray_waitable: ObjectRef[Any] | ObjectRefGenerator[Any], *, force: boo
 
 
 def _resources(which):
-    j = job()
+    j = _job.facts()
     out = _skate.resources(j.get("custom", []))[which]
     store = j.get("store", 0)
     if which and not _skate.in_worker():  # a worker does not know how full the store is
@@ -707,31 +683,18 @@ def nodes() -> list[dict[str, Any]]:
             "NodeName": "127.0.0.1",
             "alive": True,
             "Resources": resources,
-            "Labels": {"ray.io/node-id": ids.NODE.hex(), **job().get("labels", {})},
+            "Labels": {"ray.io/node-id": ids.NODE.hex(), **_job.facts().get("labels", {})},
         }
     ]
 
 
-def get_gpu_ids() -> list[int] | list[str]:
-    """GPUs that this process may use: numbers, or the names that CUDA_VISIBLE_DEVICES gives them. In a task: those that it was given."""
-    visible = os.environ.get("CUDA_VISIBLE_DEVICES", "")
-    return [int(v) if v.isdigit() else v for v in visible.split(",") if v]  # pyright: ignore[reportReturnType]
-
-
-serialize.install()
-
-
-def _named(space, name):
+def _named(space: str, name: str) -> None:
     """A worker has made an actor through which it asks this process for something: to run its Datasets, to draw its progress bars."""
-    if space == "_skate_data":
-        from skate.data.run.serve import serve
-
-        serve()
-    elif space == "_skate_bars":
-        from skate.experimental import tqdm_ray
-
-        tqdm_ray.serve()
+    if space.startswith(_job.SERVED):
+        importlib.import_module(space.removeprefix(_job.SERVED)).serve()
 
 
+_hooks.install()
 _skate.set_hooks(auto_init=_auto_init, named=_named)
+_job.opened_by(_auto_init)
 atexit.register(shutdown)

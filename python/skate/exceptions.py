@@ -1,6 +1,8 @@
 """What can go wrong, in Ray's names. Every error that get() raises is a RayError; one that the user's code raised is an instance of the
 user's class as well (RayTaskError.as_instanceof_cause). Made in src/py/py_err.c from result codes, with the message as the one argument."""
 
+from skate._causes import bare, cause_bytes, fields_of, load_cause
+
 
 class RayError(Exception):
     """Base of all errors of skate. Takes Ray's arguments by position or by name; the first one is the text, if there is any."""
@@ -43,8 +45,6 @@ class RayTaskError(RayError):
         return self.text
 
     def __reduce__(self):
-        from skate.serialize import cause_bytes
-
         cause = self.__dict__.get("raised", self.cause)
         cause = None if cause is None else cause_bytes(cause)
         return _remake, (self.text, self.function_name, cause, isinstance(self, _Dual))
@@ -62,10 +62,10 @@ class RayTaskError(RayError):
         if dual is None:
             return self
         try:
-            e = _bare(dual, self.cause)
+            e = bare(dual, self.cause)
         except TypeError:  # a group of exceptions that are no Exceptions
             return self
-        for name, value in _fields(self.cause).items():
+        for name, value in fields_of(self.cause).items():
             setattr(e, name, value)
         BaseException.args.__set__(e, (self.cause,))  # past a read-only `args` of the user's class  # pyright: ignore[reportAttributeAccessIssue]
         e.__dict__.update(self.__dict__)
@@ -93,40 +93,6 @@ class _Dual:
 _dual_classes = {}
 
 
-def _bare(cls, like=None):
-    """An instance without any __init__ or __new__ of the user's; a group with the members of `like`."""
-    for c in cls.__mro__:
-        if c.__module__ == "builtins":
-            try:
-                if issubclass(c, BaseExceptionGroup):
-                    return c.__new__(cls, *((like.message, like.exceptions) if like is not None else ("", [Exception()])))
-                return c.__new__(cls)
-            except TypeError:  # not the one that lays out the instance
-                continue
-    raise TypeError(cls)
-
-
-def _fields(e):
-    """What the builtin classes of an exception keep outside of its __dict__: errno, filename, name, ..."""
-    found = {}
-    for c in type(e).__mro__:
-        if c.__module__ != "builtins" or c in (BaseException, Exception, object):
-            continue
-        for name, field in vars(c).items():
-            if type(field) in _FIELDS and name not in found and name != "exceptions":
-                try:
-                    value = field.__get__(e)
-                    field.__set__(e, value)  # those that can be set only
-                except (AttributeError, TypeError):
-                    continue
-                if value is not None:
-                    found[name] = value
-    return found
-
-
-_FIELDS = type(OSError.errno), type(OSError.characters_written)  # pyright: ignore[reportAttributeAccessIssue]
-
-
 def _dual_class(cls):
     dual = _dual_classes.get(cls, cls)
     if dual is cls:
@@ -134,7 +100,7 @@ def _dual_class(cls):
         body = {"__module__": RayTaskError.__module__, "__init__": RayTaskError.__init__, "__qualname__": name}
         try:
             dual = type(name, (_Dual, RayTaskError, cls), body)
-            _bare(dual)
+            bare(dual)
         except Exception:  # a class that cannot be mixed or not be made without its arguments
             import logging
 
@@ -149,8 +115,6 @@ def _dual_class(cls):
 
 
 def _remake(text, function_name, cause, dual):
-    from skate.serialize import load_cause
-
     e = RayTaskError(function_name, text, None if cause is None else load_cause(cause))
     return e.as_instanceof_cause() if dual else e
 

@@ -4,6 +4,9 @@ import dataclasses
 import json
 import logging
 
+from skate import _skate
+from skate.runtime_context import get_runtime_context
+
 _STANDARD = {*vars(logging.makeLogRecord({})), "message", "asctime"}
 _handler = None
 
@@ -33,11 +36,9 @@ class _Formatter(logging.Formatter):
 
 
 def _here():
-    import skate
-
-    if not skate.is_initialized():
+    if not _skate.is_initialized():
         return {}
-    c = skate.get_runtime_context()
+    c = get_runtime_context()
     found: dict = {"job_id": c.get_job_id(), "worker_id": c.get_worker_id(), "node_id": c.get_node_id()}
     if c._task():
         found.update(actor_id=c.get_actor_id(), actor_name=c.get_actor_name(), task_id=c.get_task_id())

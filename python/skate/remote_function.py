@@ -1,6 +1,6 @@
 """@remote functions. `f.remote` is the C method of a Template, stored in the instance: a call runs no Python of ours."""
 
-from skate import _skate, api, options
+from skate import _job, _skate, options
 
 
 class _Wrapped:
@@ -32,7 +32,7 @@ class Dynamic(_Wrapped):
         self.retry_on, self.retries = retry_on, retries
 
     def __call__(self, *args, **kwargs):
-        retries = api.job()["max_retries"] if self.retries is None else self.retries
+        retries = _job.facts()["max_retries"] if self.retries is None else self.retries
         task = _skate.current_task()
         again = retries < 0 or (task is not None and task[3] < retries)
         return self._run(self.fn(*args, **kwargs), self.retry_on if again else ())
@@ -117,7 +117,7 @@ class RemoteFunction:
         self._base = self._template if _is_plain(given) else base  # has the function itself as its definition: options() share it
         self._function_name = f"{fn.__module__}.{fn.__qualname__}"
         decorate = getattr(fn, "__ray_invocation_decorator__", None)
-        self.remote = self._template.submit if decorate is None else _decorated(decorate, self._template.submit)
+        self.remote = self._template.submit if decorate is None else decorated(decorate, self._template.submit)
         unfit = options.parts_of_units(given)
         if unfit is not None:
             self.remote = lambda *args, **kwargs: _raise(unfit)
@@ -147,7 +147,7 @@ class RemoteFunction:
         return f"<skate.RemoteFunction {self.__module__}.{self.__qualname__}>"
 
 
-def _decorated(decorate, submit):
+def decorated(decorate, submit):
     """The submit of a function that brings its own way of being invoked: `decorate` gets f(args, kwargs) and gives another such function."""
     call = decorate(lambda args, kwargs: submit(*args, **kwargs))
     return lambda *args, **kwargs: call(args, kwargs)

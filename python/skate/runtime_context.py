@@ -3,7 +3,7 @@
 import os
 import warnings
 
-from skate import _skate, ids, options
+from skate import _in_actor, _job, _skate, actor, ids, options, serialize
 
 
 def _deprecated(name):
@@ -29,8 +29,6 @@ class RuntimeContext:
 
     def get_task_function_name(self):
         """module.qualified name of the function that runs."""
-        from skate import serialize
-
         return serialize.function_name() if self._task() else None
 
     def get_attempt_number(self):
@@ -47,9 +45,7 @@ class RuntimeContext:
         t = self._task()
         if not t or not t[1]:
             return None
-        from skate import actor
-
-        return actor.me()[0].name
+        return _in_actor.me()[0].name
 
     @property
     def current_actor(self):
@@ -57,8 +53,6 @@ class RuntimeContext:
         t = self._task()
         if not t or not t[1]:
             raise RuntimeError("current_actor: this code runs in no actor")
-        from skate import actor
-
         return actor.current()
 
     @property
@@ -67,9 +61,7 @@ class RuntimeContext:
         t = self._task()
         if not t or not t[1]:
             raise AssertionError("was_current_actor_reconstructed: this code runs in no actor")
-        from skate import actor
-
-        return actor.me()[0].restarts > 0
+        return _in_actor.me()[0].restarts > 0
 
     def is_canceled(self):
         """Whether somebody called cancel() on the task that runs. RuntimeError in the driver and in methods of async actors, where
@@ -77,8 +69,6 @@ class RuntimeContext:
         t = self._task()
         if not t:
             raise RuntimeError("is_canceled: this code runs in no task")
-        from skate import serialize
-
         if serialize.in_coroutine():
             raise RuntimeError("This method is not supported in an async actor. There, cancel() raises asyncio.CancelledError.")
         return _skate.task_cancelled()
@@ -88,9 +78,7 @@ class RuntimeContext:
     @property
     def namespace(self):
         """Where the job's named actors are."""
-        from skate import api
-
-        return api.namespace()
+        return _job.namespace()
 
     gcs_address = "local"
 
@@ -105,17 +93,13 @@ class RuntimeContext:
 
     def get_session_name(self):
         """Name of this engine: of one life from init() to shutdown()."""
-        from skate import api
-
-        return api.session()
+        return _job.session()
 
     def get_temp_dir(self):
         """init(_temp_dir=), $RAY_TMPDIR, or the system's."""
         import tempfile
 
-        from skate import api
-
-        return api.job().get("temp_dir") or tempfile.gettempdir()
+        return _job.facts().get("temp_dir") or tempfile.gettempdir()
 
     def get_node_labels(self):
         return {}
@@ -125,11 +109,9 @@ class RuntimeContext:
         t = self._task()
         if not t:
             return {}
-        from skate import actor, api
-
         if t[1]:
-            return dict(actor.me()[0].resources)
-        return {k: v for k, v in (_skate.current_need(api.job().get("custom", [])) or [{}])[0].items() if v}
+            return dict(_in_actor.me()[0].resources)
+        return {k: v for k, v in (_skate.current_need(_job.facts().get("custom", [])) or [{}])[0].items() if v}
 
     def get_placement_group_id(self):
         from skate.util.placement_group import get_current_placement_group
@@ -145,11 +127,9 @@ class RuntimeContext:
 
     def get_accelerator_ids(self):
         """{"GPU": ["0", ...], ...}: the accelerators that this process may use."""
-        from skate import api
-
         kind = os.environ.get("SKATE_DEVICES", "")
         mine = [i for i in os.environ.get(options.DEVICES.get(kind, ""), "").split(",") if i]
-        return {"GPU": [str(i) for i in api.get_gpu_ids()], **{k: mine if k == kind else [] for k in options.DEVICES}}
+        return {"GPU": [str(i) for i in get_gpu_ids()], **{k: mine if k == kind else [] for k in options.DEVICES}}
 
     get_resource_ids = get_accelerator_ids
 
@@ -215,8 +195,11 @@ _context = RuntimeContext()
 
 def get_runtime_context():
     """The one RuntimeContext; starts skate when it does not run."""
-    if not _skate.is_initialized():
-        from skate import api
-
-        api._auto_init()
+    _job.ensure()
     return _context
+
+
+def get_gpu_ids() -> list[int] | list[str]:
+    """GPUs that this process may use: numbers, or the names that CUDA_VISIBLE_DEVICES gives them. In a task: those that it was given."""
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES", "")
+    return [int(v) if v.isdigit() else v for v in visible.split(",") if v]  # pyright: ignore[reportReturnType]

@@ -7,6 +7,8 @@ folder and sys.path); tasks and actors with one of their own run in processes of
 import os
 import sys
 
+from skate import _job
+
 _KNOWN = {
     *("env_vars", "working_dir", "py_modules", "pip", "uv", "conda", "excludes", "config", "worker_process_setup_hook"),
     *("_ray_release", "_ray_commit"),
@@ -272,7 +274,7 @@ class Sealed:
         )
 
     def __reduce__(self):
-        from skate import cloudpickle
+        import cloudpickle
 
         data = self.data if self.fn is None else cloudpickle.dumps(self.fn, protocol=5)
         return Sealed, (None, data, (self.__name__, self.__qualname__, self.__module__))
@@ -291,6 +293,4 @@ class Sealed:
 
 def current():
     """The runtime_env of this process."""
-    from skate import api
-
-    return RuntimeEnv(_validate=False, **merge(api.job().get("runtime_env"), _own))
+    return RuntimeEnv(_validate=False, **merge(_job.facts().get("runtime_env"), _own))

@@ -15,7 +15,7 @@ void py_end_stray(const struct py_state *st, const struct sk_task *t) {
     PyErr_Fetch(&type, &value, &tb);
     PyErr_NormalizeException(&type, &value, &tb);
     if (tb) PyException_SetTraceback(value, tb);
-    PyObject *m = PyImport_ImportModule("skate.serialize"),
+    PyObject *m = PyImport_ImportModule("skate._hooks"),
              *r = m ? PyObject_CallMethod(m, "end_stray", "siO", t->name, (int)st->forked_from, value ? value : Py_None) : NULL;
     if (!r) PyErr_Print();
     Py_XDECREF(r);
@@ -210,7 +210,7 @@ sk_rc py_fail(struct py_state *st, struct sk_task *t, uint32_t kind, const void 
 
 /* sys.exit() in user code is meant for the process: what it ran ends as after any other death of a worker, with the exit code in the message. */
 static void leave_by_exit(PyObject *e) {
-    PyObject *m = PyImport_ImportModule("skate.serialize"), *r = m ? PyObject_CallMethod(m, "leave_by_exit", "O", e) : NULL;
+    PyObject *m = PyImport_ImportModule("skate._hooks"), *r = m ? PyObject_CallMethod(m, "leave_by_exit", "O", e) : NULL;
     if (!r) PyErr_Print();
     Py_XDECREF(r);
     Py_XDECREF(m);

@@ -1,7 +1,7 @@
 """skate.as_ray(): `import ray`, and everything below it, means skate, in this process and in the workers of its engine.
 
 A finder in front of sys.meta_path gives `ray.x.y` the very module object of `skate.x.y`: there is one class of each name, and what is pickled is known by
-skate's name everywhere. An installed Ray is never reached. Workers learn it from the note that their fork server gets (serialize.preload_note), so
+skate's name everywhere. An installed Ray is never reached. Workers learn it from the note that their fork server gets (_hooks.preload_note), so
 that programs which the driver starts find their Ray as before."""
 
 import importlib
@@ -12,6 +12,7 @@ import importlib.util
 import sys
 from typing import Any
 
+from skate import _skate
 from skate._private import absent  # here: the finder, which asks it, would be asked for it
 
 VERSION = "2.55.0"  # of Ray, whose names and defaults these are: what packages compare ray.__version__ with
@@ -113,10 +114,8 @@ def install():
     """Puts the finder in front, in this process. What Ray calls its version is then skate's, too."""
     if active():
         return
-    import skate
-
     sys.meta_path.insert(0, _finder)
-    skate.__version__ = VERSION
+    vars(sys.modules["skate"])["__version__"] = VERSION
 
 
 def as_ray():
@@ -128,13 +127,10 @@ def as_ray():
     >>> import skate
     >>> skate.as_ray()
     >>> import ray"""
-    import skate
-    from skate import _skate
-
     if active():
         return
     ray = sys.modules.get("ray")
-    if ray is not None and ray is not skate:
+    if ray is not None and ray is not sys.modules["skate"]:
         where = getattr(ray, "__file__", None) or "somewhere"
         raise RuntimeError(f"skate.as_ray(): ray is imported already, from {where}; call as_ray() before the first `import ray`")
     if _skate.is_initialized() and not _skate.in_worker():

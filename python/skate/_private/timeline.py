@@ -3,7 +3,7 @@
 import struct
 from collections import deque
 
-from skate import _skate, ids
+from skate import _job, _skate, ids
 
 # What went where in pipelines of this engine: (blocks made, blocks taken) of the last runs that ended, and the runs under way. See exec.h: sk_exec_flows.
 past = deque(maxlen=32)
@@ -43,11 +43,8 @@ def events():
     was submitted; in pipelines an arrow from the task that made a block to each that took it. Of the last 10,000 attempts that ended, and those that run. Times in microseconds of the engine's clock."""
     import os
 
-    from skate import api
-
-    if not _skate.is_initialized():
-        api.init()
-    rows, _ = _skate.state("tasks", api.job().get("custom", []))
+    _job.ensure()
+    rows, _ = _skate.state("tasks", _job.facts().get("custom", []))
     now = _skate.monotonic_ns()
     driver = os.getpid() if not _skate.in_worker() else 0
     where = {r[0]: r[7] for r in rows if r[7]}  # task -> its process

@@ -19,7 +19,7 @@ from skate.data.dataset import (  # noqa: F401
 )
 from skate.data.iterator import DataIterator
 from skate.data.schema import Schema  # noqa: F401
-from skate.data.write.job import SaveMode  # noqa: F401
+from skate.data.write.mode import SaveMode  # noqa: F401
 
 DatasetContext, DatasetIterator = DataContext, DataIterator  # Ray's older names
 NodeIdStr = str

@@ -14,7 +14,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from skate.data.schema import columns_are
+from skate.data.values.unify import columns_are
 
 
 def _null(v: Any) -> bool:

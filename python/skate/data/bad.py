@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from skate import _skate
-from skate.data.schema import merge, unify
+from skate.data.values.unify import merge, unify
 from skate.exceptions import RayError, TaskCancelledError
 
 if TYPE_CHECKING:
@@ -395,7 +395,7 @@ def _rows_as_objects(rb: Any) -> Any:
     import pyarrow as pa
 
     from skate.data.values.from_arrow import to_objects
-    from skate.data.values.to_arrow import python_objects
+    from skate.data.values.types import python_objects
 
     i = rb.schema.get_field_index("row")
     rows = python_objects(to_objects("row", rb.column(i)))

@@ -34,11 +34,12 @@ import pyarrow as pa
 from skate import _skate
 from skate.data.coded import CodedText, plain
 from skate.data.context import DataContext
-from skate.data.schema import check_names
+from skate.data.values.flat import DICTIONARY, FIXED_LIST, LISTS, TEXT, valid_bits
 from skate.data.values.frames import from_pandas, to_pandas
-from skate.data.values.from_arrow import column_to_numpy, to_objects, valid_bits
+from skate.data.values.from_arrow import column_to_numpy, to_objects
 from skate.data.values.to_arrow import array_from_numpy, column_before, from_objects, from_table, hint_of, one_array, record_batches
-from skate.data.values.types import DICTIONARY, FIXED_LIST, LISTS, TEXT, PythonObjectType
+from skate.data.values.types import PythonObjectType
+from skate.data.values.unify import check_names
 
 FORMATS = ("default", "numpy", "pandas", "pyarrow")
 
@@ -299,7 +300,7 @@ def to_rows(rb: pa.RecordBatch) -> list[dict[str, Any]]:
 
 def in_wider_schema(rows: list[dict[str, Any]], old: pa.Schema, new: pa.Schema) -> None:
     """Changes rows, as to_rows() gave them, to what they are in a schema that holds the old one."""
-    from skate.data.schema import cast_batch
+    from skate.data.values.unify import cast_batch
 
     names, had = new.names, set(old.names)
     other = [n for n in names if n not in had or not old.field(n).type.equals(new.field(n).type)]
@@ -323,7 +324,7 @@ def in_wider_schema(rows: list[dict[str, Any]], old: pa.Schema, new: pa.Schema) 
 
 def from_rows(rows: list[Mapping[str, Any]], what: str, rb: pa.RecordBatch | None = None) -> pa.RecordBatch | None:
     """One batch of rows (see rows_to_batches); None when there are none."""
-    from skate.data.schema import merge
+    from skate.data.values.unify import merge
 
     rbs = rows_to_batches(rows, what, rb)
     return merge(rbs) if rbs else None

@@ -127,7 +127,7 @@ class BlockAccessor:
             columns: One name (the result is its array) or a list of names; None: all.
         """
         from skate.data.batch import from_table, to_numpy
-        from skate.data.schema import merge
+        from skate.data.values.unify import merge
 
         arrays = to_numpy(merge(from_table(self.to_arrow())))
         if isinstance(columns, str):
@@ -256,7 +256,7 @@ class BlockAccessor:
         Args:
             other: The other block.
         """
-        from skate.data.schema import free_name
+        from skate.data.values.unify import free_name
 
         t, more = self.to_arrow(), BlockAccessor.for_block(other).to_arrow()
         if t.num_rows != more.num_rows:

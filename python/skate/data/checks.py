@@ -1,7 +1,8 @@
-"""What is wrong with a read or a write before anything runs: keywords that nobody knows, columns that a format has no form for."""
+"""What is wrong before anything runs: keywords that nobody knows, columns that a format has no form for, a library that is not installed."""
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -40,3 +41,11 @@ def columns(method: str, what: str, schema: Any, write: Callable[[Any], None], r
             raise TypeError(
                 f"{method}: column {f.name!r} is of type {f.type}, which {what} has no form for; {remedy}, or drop it"
             ) from None
+
+
+def library(module: str, method: str, package: str | None = None) -> Any:
+    """A module of a package of others; ImportError names the package (its module, where it has no other name) and the method that needs it."""
+    try:
+        return importlib.import_module(module)
+    except ImportError as e:
+        raise ImportError(f"{method} needs the package {package or module}, which is not installed ({e})") from None

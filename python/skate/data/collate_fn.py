@@ -81,9 +81,33 @@ class DefaultCollateFn(ArrowBatchCollateFn):
         import torch
 
         from skate.data.batch import from_table, to_numpy
-        from skate.data.iterator import tensor
-        from skate.data.schema import merge
+        from skate.data.values.unify import merge
 
         arrays = to_numpy(merge(from_table(batch)))
         dtypes = self.dtypes if isinstance(self.dtypes, dict) else dict.fromkeys(arrays, self.dtypes)
         return {k: tensor(torch, k, v, dtypes.get(k), self.device, self.pin_memory) for k, v in arrays.items()}
+
+
+def tensor(torch: Any, name: str, v: Any, dtype: Any, device: Any, pin: bool) -> Any:
+    """A torch tensor of a column. Read-only memory of a block is copied: torch has no read-only tensors."""
+    import numpy as np
+
+    if isinstance(v, np.ma.MaskedArray):
+        raise TypeError(f"column {name!r} has nulls, which torch tensors cannot hold; fill or drop them first")
+    if v.dtype == object and all(x is None for x in v):
+        v = np.full(len(v), np.nan)
+    if v.dtype == object:
+        try:
+            v = np.stack([np.asarray(x) for x in v])
+        except ValueError as e:
+            raise TypeError(f"column {name!r} holds arrays of different shapes: {e}; pass collate_fn to pad them") from None
+        if v.dtype.kind in "OUS":
+            raise TypeError(
+                f"column {name!r} holds {type(v.flat[0]).__name__} values, which torch tensors cannot hold; drop it or pass collate_fn"
+            )
+    if v.dtype.kind in "Mm":
+        raise TypeError(f"column {name!r} of {v.dtype} has no torch dtype; turn it into integers first")
+    t = torch.from_numpy(v if v.flags.writeable and v.flags.c_contiguous else v.copy())
+    if pin:
+        t = t.pin_memory()
+    return t.to(device=device, dtype=dtype, non_blocking=pin)

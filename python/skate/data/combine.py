@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from skate import _skate
-from skate.data.schema import columns_are
+from skate.data.values.unify import columns_are
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -66,7 +66,7 @@ def _state(kind: str, rb: pa.RecordBatch, on: str | None) -> Any:
 
 
 def _view(col: Any) -> Any:
-    from skate.data.values.from_arrow import plain_view
+    from skate.data.values.flat import plain_view
 
     return plain_view(col)
 

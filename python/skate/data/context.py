@@ -17,6 +17,9 @@ import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from skate import _near, _skate
+from skate.data import settings
+
 MiB = 1 << 20
 DEFAULT_TARGET_MAX_BLOCK_SIZE = (
     16 * MiB
@@ -52,11 +55,9 @@ class FixedShapeTensorFormat(enum.Enum):
 
     def to_type(self) -> type:
         """The class of the Arrow type."""
-        import pyarrow as pa
+        from skate.data.tensor_types import CLASSES
 
-        from skate.data import tensor_types
-
-        return {"v1": tensor_types.ArrowTensorType, "v2": tensor_types.ArrowTensorTypeV2}.get(self.value, pa.FixedShapeTensorType)
+        return CLASSES[self.value]
 
     @classmethod
     def _missing_(cls, value: Any) -> Any:
@@ -297,8 +298,6 @@ class ExecutionOptions:
             if value is not None and not isinstance(value, bool):
                 raise TypeError(f"{what} True or False is wanted")
         elif name not in ("locality_with_output", "_resource_limits"):
-            from skate import _near
-
             raise AttributeError(f"ExecutionOptions has no option {name!r}{_near.meant(name, self.NAMES, 0.0)}")
         object.__setattr__(self, name, value)
 
@@ -494,8 +493,6 @@ def _classes(name: str, v: Any) -> Any:
 
 
 def _scheduling_policy(name: str, v: Any) -> Any:
-    from skate import _skate
-
     if v is not None and v not in _skate.POLICIES:
         _refuse(name, v, f"None or one of {', '.join(map(repr, _skate.POLICIES))}", isinstance(v, str))
     return v
@@ -567,8 +564,6 @@ def _default(name: str) -> Any:
 
 
 def _hint(name: str) -> str:
-    from skate import _near
-
     near = _near.nearest(name, [*_SETTINGS, *_KEPT])
     return f": did you mean {near!r}" if near else "; help(DataContext) lists them"
 
@@ -618,7 +613,6 @@ class DataContext:
         DataContext(target_max_block_size=134217728)
     """
 
-    _current: DataContext | None = None
     _lock = threading.Lock()
 
     target_max_block_size: int | None
@@ -677,8 +671,6 @@ class DataContext:
 
     def _unknown(self, name: str) -> None:
         """A name that is no setting: AttributeError; where the program was written for Ray, which takes any, only if it looks like a setting."""
-        from skate import _near
-
         if "ray" in sys.modules and _near.nearest(name, [*_SETTINGS, *_KEPT]) is None:
             warnings.warn(
                 f"DataContext has no setting {name!r}: it is kept for functions to read, and nothing else comes of it", stacklevel=3
@@ -737,9 +729,9 @@ class DataContext:
     def get_current(cls) -> DataContext:
         """The context of this process (made at the first call)."""
         with cls._lock:
-            if cls._current is None:
-                cls._current = DataContext()
-            return cls._current
+            if settings.current is None:
+                settings.current = DataContext()
+            return settings.current
 
     @classmethod
     @contextlib.contextmanager
@@ -759,7 +751,7 @@ class DataContext:
     @classmethod
     def _set_current(cls, context: DataContext) -> None:
         with cls._lock:
-            cls._current = context
+            settings.current = context
 
     def copy(self) -> DataContext:
         """An independent copy."""

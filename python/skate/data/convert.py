@@ -9,6 +9,7 @@ import importlib
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from skate.data.checks import library
 from skate.data.read.source import Facts
 from skate.data.run import errors, execute
 
@@ -17,13 +18,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from skate import ObjectRef
-
-
-def _library(module: str, method: str, package: str | None = None) -> Any:
-    try:
-        return importlib.import_module(module)
-    except ImportError as e:
-        raise ImportError(f"{method} needs the package {package or module}, which is not installed ({e})") from None
 
 
 def _unmasked(df: Any) -> Any:
@@ -52,8 +46,8 @@ class Conversions:
 
     def _each(self, make: Any, keep: Any, back: Any) -> list[Any]:
         """keep(make(batch)) for each block, in one schema: what was made before a block that widens it is made again, of back(what was kept), a Table."""
-        from skate.data.schema import concat_as, merge
         from skate.data.values.to_arrow import from_table
+        from skate.data.values.unify import concat_as, merge
 
         out, had = [], []
         for rb in execute.in_one_schema(self):
@@ -86,7 +80,7 @@ class Conversions:
         """All rows as one pyarrow Table."""
         import pyarrow as pa
 
-        from skate.data.schema import concat
+        from skate.data.values.unify import concat
 
         rbs, n = [], 0
         it = execute.in_one_schema(self)
@@ -166,7 +160,7 @@ class Conversions:
         """The blocks as an Arrow stream, run while it is read: polars.DataFrame(ds), duckdb and pyarrow.table(ds) take it."""
         import pyarrow as pa
 
-        from skate.data.schema import cast_batch
+        from skate.data.values.unify import cast_batch
 
         it = execute.in_one_schema(self)
         first = next(it, None)
@@ -183,7 +177,7 @@ class Conversions:
 
     def to_polars(self) -> Any:
         """All rows as one Polars DataFrame, as polars.DataFrame(ds) gives it. ImportError without the package."""
-        return _library("polars", "to_polars").DataFrame(self)
+        return library("polars", "to_polars").DataFrame(self)
 
     def to_duckdb(self, connection: Any = None) -> Any:
         """All rows as a DuckDB relation, to query with its methods or, by the name of the Python variable that holds it, in SQL of the same connection.
@@ -193,17 +187,17 @@ class Conversions:
         Args:
             connection: A DuckDB connection; None: duckdb's default one.
         """
-        duckdb = _library("duckdb", "to_duckdb")
+        duckdb = library("duckdb", "to_duckdb")
         return (duckdb if connection is None else connection).from_arrow(self.to_arrow())
 
     def to_huggingface(self) -> Any:
         """All rows as a Hugging Face datasets.Dataset. ImportError without the package."""
-        datasets = _library("datasets", "to_huggingface")
+        datasets = library("datasets", "to_huggingface")
         return datasets.Dataset(datasets.table.InMemoryTable(self.to_arrow()))
 
     def to_daft(self) -> Any:
         """A Daft DataFrame. ImportError without the package."""
-        return _library("daft", "to_daft").from_arrow(self.to_arrow())
+        return library("daft", "to_daft").from_arrow(self.to_arrow())
 
     def to_dask(self, meta: Any = None, verify_meta: bool = True) -> Any:
         """A Dask DataFrame, one partition a block. ImportError without the package.
@@ -216,7 +210,7 @@ class Conversions:
 
         from skate.data.batch import from_batch, to_pandas
 
-        dd = _library("dask.dataframe", "to_dask", "dask")
+        dd = library("dask.dataframe", "to_dask", "dask")
         delayed = importlib.import_module("dask").delayed
         frames = self._each(to_pandas, lambda df: df, lambda df: pa.Table.from_batches(from_batch(df, "a block")))
         return dd.from_delayed(
@@ -225,11 +219,11 @@ class Conversions:
 
     def to_modin(self) -> Any:
         """A Modin DataFrame. ImportError without the package."""
-        return _library("modin.pandas", "to_modin", "modin").DataFrame(self.to_pandas())
+        return library("modin.pandas", "to_modin", "modin").DataFrame(self.to_pandas())
 
     def to_mars(self) -> Any:
         """A Mars DataFrame. ImportError without the package."""
-        return _library("mars.dataframe", "to_mars", "pymars").DataFrame(self.to_pandas())
+        return library("mars.dataframe", "to_mars", "pymars").DataFrame(self.to_pandas())
 
     def to_spark(self, spark: Any) -> Any:
         """A Spark DataFrame of a session.

@@ -28,14 +28,9 @@ from skate.data.read.source import Facts, InMemory, Source
 from skate.data.run import errors, execute
 from skate.data.run.blocks import fetch, reference
 from skate.data.run.engine import ensure_engine, expect
-from skate.data.schema import (
-    Schema,  # noqa: F401  public here, too
-    cast_batch,
-    columns_are,
-    few,
-    unify,
-)
+from skate.data.schema import Schema
 from skate.data.split import Splits
+from skate.data.values.unify import cast_batch, columns_are, few, unify
 from skate.data.write.api import Writers
 
 if TYPE_CHECKING:
@@ -693,7 +688,7 @@ class Dataset(Splits, Conversions, Writers):
             new: Any = dict(names)
             self._check_columns(list(names), "rename_columns")
             if self._facts.schema is not None:
-                from skate.data.schema import check_names
+                from skate.data.values.unify import check_names
 
                 check_names([new.get(n, n) for n in self._facts.schema().names], "rename_columns")
         elif isinstance(names, (list, tuple)):
@@ -759,7 +754,7 @@ class Dataset(Splits, Conversions, Writers):
         files = [f for d in all_ds for f in d._facts.files]
         nodes, schema = tuple(d._node for d in all_ds), None
         if all(d._facts.schema is not None for d in all_ds):
-            from skate.data.schema import unify
+            from skate.data.values.unify import unify
 
             known = [d._facts.schema() for d in all_ds]
             try:
@@ -1204,7 +1199,7 @@ class Dataset(Splits, Conversions, Writers):
             [0, 1, 2]
         """
         from skate.data.batch import to_batch
-        from skate.data.schema import merge
+        from skate.data.values.unify import merge
 
         first = Node("limit", f"limit={batch_size}", {}, (self._node,), limit=batch_size)
         rbs = [rb for rb in execute.in_one_schema(self, first) if rb.num_rows]
@@ -1400,7 +1395,7 @@ class Dataset(Splits, Conversions, Writers):
             {'max(id)': 4, 'mean(id)': 2.0}
         """
         from skate.data.aggregate import AggregateFn
-        from skate.data.schema import free_name
+        from skate.data.values.unify import free_name
 
         if not aggs:
             raise ValueError("aggregate: give at least one AggregateFn, such as Sum('x')")

@@ -34,7 +34,7 @@ from skate.data.expressions import (
     UnaryExpr,
     _compute,
 )
-from skate.data.schema import columns_are
+from skate.data.values.unify import columns_are
 
 _T = pa.types
 
@@ -362,7 +362,7 @@ def _download(e: DownloadExpr, rb: pa.RecordBatch) -> pa.Array:
 def _fetch(uri: str | None, filesystem: Any) -> bytes | None:
     """The bytes of a file; None where it cannot be read, as Ray's download() has it."""
     from skate.data.files.paths import resolve
-    from skate.data.read.files import read_bytes
+    from skate.data.files.reading import read_bytes
 
     if not uri:
         return None

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from skate.data.datatype import DataType, is_list
-from skate.data.expressions import Expr, PyArrowComputeUDFExpr, _compute
+
+if TYPE_CHECKING:
+    from skate.data.expressions import Expr, PyArrowComputeUDFExpr
 
 _OBJECT = DataType(object)
 
@@ -21,7 +23,7 @@ class _Namespace:
         return t.to_arrow_dtype() if t.is_arrow_type() else None
 
     def _call(self, fn: str, dtype: DataType, *args: Any, **kwargs: Any) -> PyArrowComputeUDFExpr:
-        return _compute(self._expr, fn, dtype, *args, kwargs=kwargs)
+        return self._expr._applied(fn, dtype, *args, **kwargs)
 
 
 class StringNamespace(_Namespace):

@@ -285,6 +285,10 @@ class Expr:
         """The value without its sign; an error where that overflows."""
         return _compute(self, "abs_checked")
 
+    def _applied(self, fn: str, dtype: DataType, *args: Any, **kwargs: Any) -> PyArrowComputeUDFExpr:
+        """A function of Arrow over it."""
+        return _compute(self, fn, dtype, *args, kwargs=kwargs)
+
     @property
     def str(self) -> Any:
         """Functions of text."""

@@ -10,6 +10,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Literal, overload
 
+from skate.data.checks import library
 from skate.data.context import DEFAULT_BATCH_SIZE
 from skate.data.run import errors
 
@@ -168,7 +169,7 @@ class DataIterator:
         """
         import torch
 
-        from skate.data.collate_fn import CollateFn, is_tensor_batch_type
+        from skate.data.collate_fn import CollateFn, is_tensor_batch_type, tensor
 
         if collate_fn is not None and not isinstance(collate_fn, CollateFn) and (dtypes is not None or pin_memory or device != "auto"):
             raise ValueError("a collate_fn that is a function cannot be used with dtypes, device or pin_memory; let collate_fn do it")
@@ -383,9 +384,7 @@ class DataIterator:
 
 
 def _tensorflow(method: str) -> Any:
-    from skate.data.convert import _library
-
-    return _library("tensorflow", method)
+    return library("tensorflow", method)
 
 
 def _gpus() -> bool:
@@ -395,31 +394,6 @@ def _gpus() -> bool:
         return bool(skate.get_gpu_ids())
     except Exception:
         return False
-
-
-def tensor(torch: Any, name: str, v: Any, dtype: Any, device: Any, pin: bool) -> Any:
-    """A torch tensor of a column. Read-only memory of a block is copied: torch has no read-only tensors."""
-    import numpy as np
-
-    if isinstance(v, np.ma.MaskedArray):
-        raise TypeError(f"column {name!r} has nulls, which torch tensors cannot hold; fill or drop them first")
-    if v.dtype == object and all(x is None for x in v):
-        v = np.full(len(v), np.nan)
-    if v.dtype == object:
-        try:
-            v = np.stack([np.asarray(x) for x in v])
-        except ValueError as e:
-            raise TypeError(f"column {name!r} holds arrays of different shapes: {e}; pass collate_fn to pad them") from None
-        if v.dtype.kind in "OUS":
-            raise TypeError(
-                f"column {name!r} holds {type(v.flat[0]).__name__} values, which torch tensors cannot hold; drop it or pass collate_fn"
-            )
-    if v.dtype.kind in "Mm":
-        raise TypeError(f"column {name!r} of {v.dtype} has no torch dtype; turn it into integers first")
-    t = torch.from_numpy(v if v.flags.writeable and v.flags.c_contiguous else v.copy())
-    if pin:
-        t = t.pin_memory()
-    return t.to(device=device, dtype=dtype, non_blocking=pin)
 
 
 @errors.methods
@@ -455,7 +429,7 @@ def cut_batches(blocks: Iterator[Any], size: int | None, fmt: str | None, drop_l
     """Batches of `size` rows in a format."""
     from skate.data import batch as b
     from skate.data.ops import rebatch
-    from skate.data.schema import merge
+    from skate.data.values.unify import merge
 
     if size is None:
         for rb in blocks:
@@ -519,7 +493,7 @@ def shuffled(blocks: Iterator[Any], rows: int, seed: int | None) -> Iterator[Any
     import numpy as np
     import pyarrow as pa
 
-    from skate.data.schema import merge
+    from skate.data.values.unify import merge
 
     rng = np.random.default_rng(seed)
     held: list[Any] = []

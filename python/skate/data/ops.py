@@ -28,8 +28,8 @@ from skate import _skate
 from skate.data import bad
 from skate.data import batch as _b
 from skate.data.context import DataContext
-from skate.data.schema import columns_are, few, merge, misfits
 from skate.data.values.frames import from_series
+from skate.data.values.unify import columns_are, few, merge, misfits
 from skate.data.worker import replay
 
 Batches = Iterator[pa.RecordBatch]
@@ -175,7 +175,7 @@ def read(params: dict[str, Any], batches: None) -> Batches:
     known: Any = params.get("read_before")  # by an earlier task of this stage
     for rb in _run_of("skate.data.read." + params["format"])(params, task):
         if known is None or not rb.schema.equals(known):
-            from skate.data.schema import check_names
+            from skate.data.values.unify import check_names
 
             params["read_before"] = known = rb.schema
             check_names(known.names, f"{params['label']}, {task.source or 'its input'}")
@@ -213,7 +213,7 @@ def rebatch(batches: Batches, size: int | None) -> Batches:
 
 def zip_rows(params: dict[str, Any], batches: Batches) -> Batches:
     """The same rows of several inputs side by side; a name that is taken gets _1, _2, ..."""
-    from skate.data.schema import free_name
+    from skate.data.values.unify import free_name
 
     sides: dict[int, list[pa.RecordBatch]] = {}
     for side, rb in zip(task.sides, batches, strict=True):
@@ -615,7 +615,7 @@ def _new_column(v: Any, name: str, fmt: str, rows: int) -> Any:
 
 def conform(params: dict[str, Any], batches: Batches) -> Batches:
     """In a schema that holds the input's: see Dataset.union. Columns that nobody asked the input for stay away."""
-    from skate.data.schema import cast_batch
+    from skate.data.values.unify import cast_batch
 
     whole, lacks = params["schema"], set(params["lacks"])
     for rb in batches:
@@ -648,7 +648,7 @@ def drop_columns(params: dict[str, Any], batches: Batches) -> Batches:
 
 
 def rename_columns(params: dict[str, Any], batches: Batches) -> Batches:
-    from skate.data.schema import check_names
+    from skate.data.values.unify import check_names
 
     names = params["names"]
     for rb in batches:

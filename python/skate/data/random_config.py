@@ -25,6 +25,33 @@ class RandomSeedConfig:
             raise ValueError(f"RandomSeedConfig: seed={self.seed!r}: an int or None")
 
 
+@dataclass
+class FileShuffleConfig:
+    """Files in random order.
+
+    Args:
+        seed: The same seed gives the same order; None: another each time. ValueError when it is no int.
+        reseed_after_execution: Each run of one Dataset has another order, all of them following from seed.
+    """
+
+    seed: int | None = None
+    reseed_after_execution: bool = True
+
+    def __post_init__(self) -> None:
+        if self.seed is not None and not isinstance(self.seed, int):
+            raise ValueError(f"FileShuffleConfig: seed={self.seed!r}: an int or None")
+
+    def get_seed(self, execution_idx: int = 0) -> int | None:
+        """The seed of a run.
+
+        Args:
+            execution_idx: Number of the run, from 0.
+        """
+        if self.seed is None or not self.reseed_after_execution:
+            return self.seed
+        return hash((self.seed, execution_idx)) % (1 << 32)
+
+
 def seeds(seed: Any) -> Callable[[int], int]:
     """From the number of a run to its seed; `seed` is an int, a RandomSeedConfig or None."""
     if seed is None or isinstance(seed, RandomSeedConfig) and seed.seed is None:

@@ -211,7 +211,7 @@ class SplitIterator(DataIterator):
 
     def _record_batches(self) -> Iterator[Any]:
         import skate
-        from skate.data.schema import Widening
+        from skate.data.values.unify import Widening
 
         fit = Widening("streaming_split", self._schema.arrow if self._schema is not None else None, sure=False)
         epoch = skate.get(self._desk.begin.remote(self._i, os.getpid()))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from skate.data.schema import columns_are
+from skate.data.values.unify import columns_are
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -22,7 +22,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from skate.data.context import DataContext, FixedShapeTensorFormat
+from skate.data import settings
+from skate.data.values import flat
 
 
 class _NoClasses(pickle.Unpickler):
@@ -106,7 +107,7 @@ class _FixedTensor(_Tensor):
 
     def to_pandas_dtype(self) -> Any:
         """The dtype of a pandas column of them."""
-        from skate.data.extensions import TensorDtype
+        from skate.data.values.cells import TensorDtype
 
         return TensorDtype(self._shape, self.value_type.to_pandas_dtype())
 
@@ -185,7 +186,7 @@ class ArrowVariableShapedTensorType(_Tensor):
 
     def to_pandas_dtype(self) -> Any:
         """The dtype of a pandas column of them."""
-        from skate.data.extensions import TensorDtype
+        from skate.data.values.cells import TensorDtype
 
         return TensorDtype(self.shape, self.value_type.to_pandas_dtype())
 
@@ -225,12 +226,10 @@ class ArrowTensorArray(pa.ExtensionArray):
             a = np.stack(parts)
         a = numbers(a)
         if a.ndim < 2:
-            from skate.data.batch import array_from_numpy
-
-            return array_from_numpy(a, None)
+            return flat.of_numpy(a)
         fmt = context_format()
-        if fmt is FixedShapeTensorFormat.ARROW_NATIVE and a.dtype.kind not in "iuf":
-            fmt = FixedShapeTensorFormat.V2
+        if fmt == NATIVE and a.dtype.kind not in "iuf":
+            fmt = V2
         return of_numpy(a, fmt)
 
     def to_numpy(self, zero_copy_only: bool = True, writable: bool = False) -> np.ndarray:
@@ -240,7 +239,7 @@ class ArrowTensorArray(pa.ExtensionArray):
             out = np.empty(len(self), object)
             out[:] = [v.as_py() for v in self]
             return out
-        return flat_to_numpy(list_values(self.storage)).reshape(len(self), *t.shape)
+        return flat_to_numpy(flat.list_values(self.storage)).reshape(len(self), *t.shape)
 
     def to_numpy_ndarray(self, zero_copy_only: bool = True) -> np.ndarray:
         """The same as to_numpy()."""
@@ -297,9 +296,13 @@ register()
 # ---- between them, NumPy and Arrow's own type
 
 
-def context_format() -> FixedShapeTensorFormat:
+V1, V2, NATIVE = "v1", "v2", "arrow_native"  # values of DataContext.arrow_fixed_shape_tensor_format
+CLASSES: dict[str, Any] = {V1: ArrowTensorType, V2: ArrowTensorTypeV2, NATIVE: pa.FixedShapeTensorType}
+
+
+def context_format() -> str:
     """What DataContext says."""
-    return DataContext.get_current().arrow_fixed_shape_tensor_format
+    return V2 if settings.current is None else settings.current.arrow_fixed_shape_tensor_format.value
 
 
 def is_fixed(t: pa.DataType) -> bool:
@@ -335,35 +338,15 @@ def value_type_of(a: np.ndarray) -> pa.DataType:
 
 def flat_of_numpy(a: np.ndarray) -> pa.Array:
     """The values of an array in C order."""
-    flat = np.ascontiguousarray(a).reshape(-1)
-    if flat.dtype.kind in "OUS":
-        return pa.array(flat.tolist(), value_type_of(flat))
-    from skate.data.batch import array_from_numpy
-
-    return array_from_numpy(flat, None)
-
-
-def list_values(col: pa.Array) -> pa.Array:
-    """The values of a list, large list or fixed-size list column without nulls, as col.flatten() gives them; that one is a call of pyarrow.compute (20 us, and
-    80 ms to import it)."""
-    t, n = col.type, len(col)
-    if pa.types.is_fixed_size_list(t):
-        first, end = col.offset * t.list_size, (col.offset + n) * t.list_size
-    elif n == 0:
-        first = end = 0
-    else:
-        width = np.int64 if pa.types.is_large_list(t) else np.int32
-        offsets = np.frombuffer(col.buffers()[1], width, n + 1, col.offset * np.dtype(width).itemsize)
-        first, end = int(offsets[0]), int(offsets[n])
-    values = col.values
-    return values if first == 0 and end == len(values) else values.slice(first, end - first)
+    return flat.of_numpy(np.ascontiguousarray(a).reshape(-1))
 
 
 def flat_to_numpy(values: pa.Array) -> np.ndarray:
     """A view for numbers; an array of objects for others."""
-    from skate.data.batch import column_to_numpy
-
-    v = column_to_numpy("", values)
+    v = flat.to_numpy("", values)
+    if v is None:  # no kind that arrays of NumPy have
+        v = np.empty(len(values), object)
+        v[:] = values.to_pylist()
     if v.dtype == object and len(v) and all(isinstance(x, str) for x in v):
         return v.astype(str)
     return v
@@ -373,27 +356,27 @@ class ArrowConversionError(TypeError):
     """Values that cannot become an Arrow column."""
 
 
-def of_numpy(a: np.ndarray, fmt: FixedShapeTensorFormat) -> pa.Array:
+def of_numpy(a: np.ndarray, fmt: str) -> pa.Array:
     """A column of the entries along the first axis of an array of two or more dimensions."""
-    shape, flat = a.shape[1:], flat_of_numpy(a)
-    if fmt is FixedShapeTensorFormat.ARROW_NATIVE:
-        return native(of_flat(flat, len(a), fixed_type(ArrowTensorTypeV2, shape, flat.type)))
-    typ = fixed_type(fmt.to_type(), shape, flat.type)
-    if fmt is FixedShapeTensorFormat.V1 and len(flat) >= 1 << 31:
+    shape, values = a.shape[1:], flat_of_numpy(a)
+    if fmt == NATIVE:
+        return native(of_flat(values, len(a), fixed_type(ArrowTensorTypeV2, shape, values.type)))
+    typ = fixed_type(CLASSES[fmt], shape, values.type)
+    if fmt == V1 and len(values) >= 1 << 31:
         raise ArrowConversionError(
-            f"{len(a):,} arrays of shape {shape} are {len(flat):,} values, and ArrowTensorType counts to 2**31; set "
+            f"{len(a):,} arrays of shape {shape} are {len(values):,} values, and ArrowTensorType counts to 2**31; set "
             "DataContext.arrow_fixed_shape_tensor_format to FixedShapeTensorFormat.V2"
         ) from pa.ArrowInvalid("Negative offsets in list array")
-    return of_flat(flat, len(a), typ)
+    return of_flat(values, len(a), typ)
 
 
-def of_flat(flat: pa.Array, n: int, typ: _FixedTensor) -> pa.Array:
+def of_flat(values: pa.Array, n: int, typ: _FixedTensor) -> pa.Array:
     """n arrays of a type of ours from their values."""
     size = math.prod(typ.shape)
     offsets = np.arange(n + 1, dtype=np.int64) * size
     if not pa.types.is_large_list(typ.storage_type):
         offsets = offsets.astype(np.int32)
-    storage = pa.Array.from_buffers(typ.storage_type, n, [None, pa.py_buffer(offsets)], null_count=0, children=[flat])
+    storage = pa.Array.from_buffers(typ.storage_type, n, [None, pa.py_buffer(offsets)], null_count=0, children=[values])
     return pa.ExtensionArray.from_storage(typ, storage)
 
 
@@ -419,10 +402,10 @@ def ragged(arrays: list[Any], t: pa.DataType) -> pa.Array:
     """A column of arrays (None: null) of a type for any shape, ours or Arrow's. Neighbouring parts of one array are not copied."""
     data_type, shape_type = t.storage_type.field("data").type, t.storage_type.field("shape").type
     some = [a for a in arrays if a is not None]
-    flat = _neighbours(some)
-    if flat is None:
+    joined = _neighbours(some)
+    if joined is None:
         kind = {a.dtype.kind for a in some}
-        flat = (
+        joined = (
             np.concatenate(
                 [
                     np.ascontiguousarray(a).reshape(-1).astype(object) if kind & set("OU") else np.ascontiguousarray(a).reshape(-1)
@@ -432,7 +415,7 @@ def ragged(arrays: list[Any], t: pa.DataType) -> pa.Array:
             if some
             else np.zeros(0)
         )
-    values = flat_of_numpy(flat) if some else pa.array([], data_type.value_type)
+    values = flat_of_numpy(joined) if some else pa.array([], data_type.value_type)
     if values.type != data_type.value_type:
         values = values.cast(data_type.value_type)
     sizes = np.array([0 if a is None else a.size for a in arrays], np.int64)

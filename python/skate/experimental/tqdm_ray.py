@@ -9,7 +9,10 @@ import threading
 import time
 import uuid
 
-NAME, SPACE = "bars", "_skate_bars"
+import skate
+from skate import _job, _skate
+
+NAME, SPACE = "bars", _job.SERVED + __name__
 
 
 class tqdm:
@@ -68,8 +71,6 @@ class tqdm:
         t = time.monotonic()
         if now or t - self._shown >= self._interval:
             self._shown = 0.0 if now and self._state["n"] == 0 else t
-            from skate import _skate
-
             if _skate.in_worker():
                 _board().put.remote(dict(self._state))
             else:
@@ -110,10 +111,7 @@ _boards = {}  # session -> handle, in a worker
 
 
 def _board():
-    import skate
-    from skate import api
-
-    session = api.session()
+    session = _job.session()
     if session not in _boards:
         how = {
             "name": NAME,
@@ -129,8 +127,6 @@ def _board():
 
 def serve():
     """There is a board: draws what it tells from now on. Called by the engine's thread, in the driver."""
-    import skate
-
     try:
         board = skate.get_actor(NAME, namespace=SPACE)
     except ValueError:
@@ -139,8 +135,6 @@ def serve():
 
 
 def _serve(board):
-    import skate
-
     try:
         while True:
             for state in skate.get(board.take.remote()):

@@ -1,7 +1,8 @@
 """Placement groups: resources that are set aside together, as bundles. There is one node, so STRICT_SPREAD of several bundles waits for ever,
 and the other strategies come to the same. The engine keeps the groups (src/engine/groups.h); here are names and checks."""
 
-from skate import _skate, ids
+from skate import _job, _skate, ids
+from skate.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
 VALID_PLACEMENT_GROUP_STRATEGIES = {"PACK", "SPREAD", "STRICT_PACK", "STRICT_SPREAD"}
 
@@ -27,15 +28,14 @@ class PlacementGroup:
 
     def ready(self):
         """An ObjectRef that is there when the resources are set aside; getting it gives this handle."""
-        from skate.util.scheduling_strategies import PlacementGroupSchedulingStrategy
-
-        return _ready_task().options(scheduling_strategy=PlacementGroupSchedulingStrategy(self)).remote(self)
+        where = of_options({"scheduling_strategy": PlacementGroupSchedulingStrategy(self)}, 0, "ready()")
+        return _template(_ready, **where).submit(self)
 
     def wait(self, timeout_seconds=30):
         """Whether the resources are set aside, within timeout_seconds."""
-        import skate
-
-        return bool(skate.wait([self.ready()], timeout=timeout_seconds)[0])
+        if timeout_seconds is not None and timeout_seconds < 0:
+            raise ValueError(f"wait: timeout_seconds={timeout_seconds}: seconds from 0 on, or None to wait for as long as it takes")
+        return bool(_skate.wait([self.ready()], 1, timeout_seconds)[0])
 
     @property
     def bundle_specs(self):
@@ -62,20 +62,15 @@ class PlacementGroup:
         return f"PlacementGroup({self.id.hex()})"
 
 
-_task = None
-
-
-def _ready_task():
-    global _task
-    if _task is None:
-        from skate.remote_function import RemoteFunction
-
-        _task = RemoteFunction(_itself, {"num_cpus": 0, "max_retries": -1})
-    return _task
-
-
 def _itself(group):
     return group
+
+
+def _template(target, **where):
+    return _skate.Template("task", target, "_itself", num_cpus=0, max_retries=-1, func=_itself, **where)
+
+
+_ready = _template(_itself)  # the Template of _itself: those of each group share its definition
 
 
 def _plain(bundle):
@@ -83,9 +78,7 @@ def _plain(bundle):
 
 
 def _rows():
-    from skate import api
-
-    return _skate.pg_table(api.job().get("custom", []))
+    return _skate.pg_table(_job.facts().get("custom", []))
 
 
 def _row(group):
@@ -97,15 +90,12 @@ def placement_group(bundles, strategy="PACK", name="", lifetime=None, _soft_targ
 
     bundles: [{"CPU": 1, "my resource": 2}, ...]; strategy: one of VALID_PLACEMENT_GROUP_STRATEGIES; name: for get_placement_group(), in the
     job's namespace. ValueError for what makes no sense."""
-    from skate import api
-
     validate_placement_group(bundles, strategy, lifetime, _soft_target_node_id, bundle_label_selector)
     if not isinstance(name, str):
         raise TypeError(f"name must be a str, not {type(name)}")
-    if not _skate.is_initialized():
-        api._auto_init()
+    _job.ensure()
     given = [{k: v for k, v in b.items() if k != "object_store_memory"} for b in bundles]
-    number, _ = _skate.pg_create(given, strategy, name or None, api.namespace())
+    number, _ = _skate.pg_create(given, strategy, name or None, _job.namespace())
     return PlacementGroup(ids.PlacementGroupID._of(number), [{k: float(v) for k, v in b.items() if v} for b in bundles])
 
 
@@ -118,14 +108,12 @@ def remove_placement_group(placement_group):
 
 def get_placement_group(placement_group_name):
     """The group of that name in the job's namespace; ValueError when there is none."""
-    from skate import api
-
     if not placement_group_name:
         raise ValueError("get_placement_group: the name is empty")
     for r in _rows():
-        if r[1] == placement_group_name and r[2] == api.namespace():
+        if r[1] == placement_group_name and r[2] == _job.namespace():
             return PlacementGroup(ids.PlacementGroupID._of(r[0]), [_plain(b) for b in r[5]])
-    raise ValueError(f"Failed to look up placement group {placement_group_name!r}: namespace {api.namespace()!r} has none of that name")
+    raise ValueError(f"Failed to look up placement group {placement_group_name!r}: namespace {_job.namespace()!r} has none of that name")
 
 
 def placement_group_table(placement_group=None):
@@ -219,8 +207,6 @@ def _validate_bundle_label_selector(bundle_label_selector):
 def of_options(o, default_cpus, what):
     """The keywords of a Template for options that ask for a group: {"pg": number, "bundle": index, "capture": 1 when what it submits goes there,
     too}; {"capture": 2} when they ask for none, not even for that of who submits; {}. ValueError when the resources fit into no bundle."""
-    from skate.util.scheduling_strategies import PlacementGroupSchedulingStrategy
-
     s = o.get("scheduling_strategy")
     if isinstance(s, PlacementGroupSchedulingStrategy):
         group, index, capture = s.placement_group, s.placement_group_bundle_index, s.placement_group_capture_child_tasks

@@ -1,6 +1,6 @@
 """Where tasks and actors run: options(scheduling_strategy=...). There is one node; what asks for another one says so."""
 
-from skate import ids
+from skate import _job, ids
 
 DEFAULT_SCHEDULING_STRATEGY = "DEFAULT"
 SPREAD_SCHEDULING_STRATEGY = "SPREAD"
@@ -84,9 +84,7 @@ class NodeLabelSchedulingStrategy:
 
     def _unfit(self):
         """Which label the one node has not, or None."""
-        from skate import api
-
-        labels = {"ray.io/node-id": ids.NODE.hex(), **api.job().get("labels", {})}
+        labels = {"ray.io/node-id": ids.NODE.hex(), **_job.facts().get("labels", {})}
         for key, op in self.hard.items():
             have = labels.get(key)
             fits = (

@@ -118,7 +118,7 @@ def test_a_second_error_while_cleaning_up_is_noted(tmp_path):
     import types
 
     import pyarrow as pa
-    from skate.data.write.job import Files
+    from skate.data.write.files import Files
 
     class Writer:
         def write(self, table):

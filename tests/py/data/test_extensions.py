@@ -18,8 +18,8 @@ from skate.data.extensions import (
     PythonObjectArray,
     TensorArray,
 )
-from skate.data.schema import cast_batch
 from skate.data.values.types import PythonObjectType
+from skate.data.values.unify import cast_batch
 
 
 class Thing:

@@ -651,7 +651,7 @@ def test_names_that_are_made_or_replaced(tmp_path, named_twice):
 
 
 def test_what_is_a_local_path():
-    from skate.data.files.paths import local_path
+    from skate.data.files.local import local_path
 
     home = os.path.expanduser("~")
     for given, want in {

@@ -10,8 +10,8 @@ import pyarrow.parquet as pq
 import pytest
 import skate
 import skate.data as sd
-from skate.data.schema import cast_batch, merge, misfits, promote, unify
 from skate.data.values.types import PythonObjectType, ragged_type
+from skate.data.values.unify import cast_batch, merge, misfits, promote, unify
 
 COLUMNS = {
     "none then int": ([None, 5], pa.int64(), [None, 5]),

@@ -4,8 +4,8 @@ import os
 import pickle
 
 import pytest
+from skate import _user_errors
 from skate import exceptions as ex
-from skate import serialize
 
 
 class Picky(Exception):
@@ -24,7 +24,7 @@ def raised(e):
 
 
 def through(e, kind=0xE1, name="f", attempt=0):
-    return serialize.load_error(kind, serialize.dumps_error(raised(e), name, attempt))
+    return _user_errors.load_error(kind, _user_errors.dumps_error(raised(e), name, attempt))
 
 
 @pytest.mark.parametrize(
@@ -99,9 +99,9 @@ def test_long_errors_fit_into_a_message():
         OSError(5, "é" * 1_500_000),
         ValueError("\U0001f40d" * 900_000),
     ):
-        data = serialize.dumps_error(raised(e), "f" * 10, 0)
+        data = _user_errors.dumps_error(raised(e), "f" * 10, 0)
         assert len(data) <= 1 << 20
-        got = serialize.load_error(0xE1, data)
+        got = _user_errors.load_error(0xE1, data)
         assert isinstance(got, type(e)) and "characters left out" in str(got)
 
     def deep(n):
@@ -112,12 +112,12 @@ def test_long_errors_fit_into_a_message():
     try:
         deep(500)
     except ValueError as e:
-        assert len(serialize.dumps_error(e, "f", 0)) <= 1 << 20
+        assert len(_user_errors.dumps_error(e, "f", 0)) <= 1 << 20
 
 
 def test_errors_arrive_whole():
     for e in (ValueError("x" * 100_000), ValueError(*["y" * 9000] * 10), OSError(5, "é" * 50_000)):
-        got = serialize.load_error(0xE1, serialize.dumps_error(raised(e), "f", 0))
+        got = _user_errors.load_error(0xE1, _user_errors.dumps_error(raised(e), "f", 0))
         assert isinstance(got, type(e)) and got.cause.args == e.args and str(e) in str(got)
 
 
@@ -128,7 +128,7 @@ def test_chains():
         except KeyError as e:
             raise RuntimeError("second") from e
     except RuntimeError as e:
-        text = str(serialize.load_error(0xE1, serialize.dumps_error(e, "f", 0)))
+        text = str(_user_errors.load_error(0xE1, _user_errors.dumps_error(e, "f", 0)))
     parts = text.split("\n\nThe above exception was the direct cause of the following exception:\n\n")
     assert len(parts) == 2 and all(p.startswith("ray::f() (pid=") for p in parts)
     assert parts[0].endswith("KeyError: 'first'") and parts[1].endswith("RuntimeError: second")

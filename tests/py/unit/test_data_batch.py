@@ -306,7 +306,7 @@ def test_arrays_of_different_shapes():
     assert is_ragged(a.type) and B.column_to_numpy("x", a)[1].shape == (2, 3)
     with pytest.raises(TypeError, match="different kinds"):
         B.from_objects([np.ones((2, 2)), np.zeros((2, 2, 2))], None)
-    from skate.data.schema import concat
+    from skate.data.values.unify import concat
 
     t = concat([pa.RecordBatch.from_arrays([c], names=["x"]) for c in (b, a)])
     assert [v.shape for v in B.to_numpy(t.combine_chunks().to_batches()[0])["x"]] == [(2, 2), (2, 2), (2, 2), (2, 3)]
@@ -437,7 +437,7 @@ def test_more_text_than_one_array_holds(monkeypatch):
 
 def test_joining_more_text_than_one_array_holds():
     """Nothing is touched of the 2.4 GB that the offsets speak of, so this costs no memory."""
-    from skate.data.schema import merge, widened
+    from skate.data.values.unify import merge, widened
 
     n = 1_200_000_000
     data = pa.py_buffer(np.zeros(n, np.uint8))

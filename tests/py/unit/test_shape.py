@@ -35,10 +35,29 @@ import importlib
 def f():
     importlib.import_module("m.late")
     from m import also
+    _lazy.x.y()
+there = _lazy.module("m.there")
 """
-    found = shape.Imports("m.here", False, {f"m.{x}" for x in ("never", "otherwise", "always", "late", "also")})
+    names = ("never", "otherwise", "always", "late", "also", "x", "there")
+    found = shape.Imports("m.here", False, {f"m.{x}" for x in names}, shape.lazies('    x = module("m.x")\n'))
     found.visit(ast.parse(text))
     assert found.at_load == {"m.otherwise", "m.always"} and found.late == {"m.late", "m.also"} and found.n_late == 2
+    assert found.lazy == {"m.x", "m.there"}
+
+
+def test_the_longest_pattern_says_the_floor():
+    assert (
+        shape.floor("skate.data.values.flat")
+        > shape.floor("skate.data.values.unify")
+        > shape.floor("skate.data.read.csv")
+        > shape.floor("skate.data.read.custom")
+    )
+    assert (
+        shape.floor("skate.data.dataset")
+        < shape.floor("skate.data.run.execute")
+        < shape.floor("skate.data.values.unify")
+        < shape.floor("skate.api")
+    )
 
 
 @pytest.mark.slow

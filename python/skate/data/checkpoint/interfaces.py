@@ -10,7 +10,7 @@ import os
 import warnings
 from typing import Any
 
-from skate.data.files.paths import local_path
+from skate.data.files.local import local_path
 
 
 class CheckpointBackend(enum.Enum):

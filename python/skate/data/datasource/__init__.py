@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from skate.data.datasource.datasink import Datasink, DummyOutputDatasink, WriteResult, WriteReturnType
     from skate.data.datasource.datasource import Datasource, RandomIntRowDatasource, Reader, ReadTask
-    from skate.data.datasource.file_based_datasource import FileBasedDatasource, FileShuffleConfig
+    from skate.data.datasource.file_based_datasource import FileBasedDatasource
     from skate.data.datasource.file_datasink import BlockBasedFileDatasink, RowBasedFileDatasink
     from skate.data.datasource.filename_provider import FilenameProvider
     from skate.data.datasource.partitioning import Partitioning, PartitionStyle, PathPartitionFilter, PathPartitionParser
-    from skate.data.write.job import SaveMode
+    from skate.data.random_config import FileShuffleConfig
+    from skate.data.write.mode import SaveMode
 
 _WHERE = {
     "BlockBasedFileDatasink": "file_datasink",
@@ -60,7 +61,7 @@ if not TYPE_CHECKING:  # for a type checker a name is there or it is not
         from skate import _lazy
 
         if name == "SaveMode":
-            from skate.data.write.job import SaveMode
+            from skate.data.write.mode import SaveMode
 
             return SaveMode
         return _lazy.attribute("skate.data.datasource", name, _WHERE)

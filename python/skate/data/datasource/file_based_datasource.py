@@ -3,39 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 from skate.data.datasource.datasource import Datasource, ReadTask
-
-FILE_SIZE_FETCH_PARALLELIZATION_THRESHOLD = 16  # so many remote paths are looked at side by side, fewer one after the other
-
-
-@dataclass
-class FileShuffleConfig:
-    """Files in random order.
-
-    Args:
-        seed: The same seed gives the same order; None: another each time. ValueError when it is no int.
-        reseed_after_execution: Each run of one Dataset has another order, all of them following from seed.
-    """
-
-    seed: int | None = None
-    reseed_after_execution: bool = True
-
-    def __post_init__(self) -> None:
-        if self.seed is not None and not isinstance(self.seed, int):
-            raise ValueError(f"FileShuffleConfig: seed={self.seed!r}: an int or None")
-
-    def get_seed(self, execution_idx: int = 0) -> int | None:
-        """The seed of a run.
-
-        Args:
-            execution_idx: Number of the run, from 0.
-        """
-        if self.seed is None or not self.reseed_after_execution:
-            return self.seed
-        return hash((self.seed, execution_idx)) % (1 << 32)
+from skate.data.random_config import FileShuffleConfig  # noqa: F401  it is public here
+from skate.data.read.files import (
+    FILE_SIZE_FETCH_PARALLELIZATION_THRESHOLD,  # noqa: F401  as in Ray
+    keep_paths,
+    list_files,
+    named,
+    parser,
+    read_stream,
+    reshuffled,
+    with_columns,
+)
 
 
 class FileBasedDatasource(Datasource):
@@ -64,8 +45,6 @@ class FileBasedDatasource(Datasource):
         include_paths: bool = False,
         file_extensions: Any = None,
     ):
-        from skate.data.read.files import keep_paths, list_files, reshuffled
-
         self._listing = list_files(paths, filesystem=filesystem, extensions=file_extensions, ignore_missing=ignore_missing_paths)
         if partition_filter is not None:
             keep_paths(self._listing, partition_filter)
@@ -94,7 +73,6 @@ class FileBasedDatasource(Datasource):
 
     def get_read_tasks(self, parallelism: int, per_task_row_limit: int | None = None, data_context: Any = None) -> list[ReadTask]:
         from skate.data.block import BlockMetadata
-        from skate.data.read.files import reshuffled
 
         listing = self._listing
         order = reshuffled(listing, self._shuffle, lambda part: part)
@@ -121,7 +99,6 @@ class _ReadFiles:
         import pyarrow as pa
 
         from skate.data.batch import from_batch
-        from skate.data.read.files import named, parser, read_stream, with_columns
 
         s = self.source
         parse = parser(s._partitioning)

@@ -49,7 +49,7 @@ class _FileDatasink(Datasink):
     def on_write_start(self, schema: Any = None) -> None:
         from pyarrow import fs as pafs
 
-        from skate.data.write.job import SaveMode
+        from skate.data.write.mode import SaveMode
 
         mode = SaveMode(str(getattr(self.mode, "value", self.mode)).lower())
         if self.filesystem.get_file_info(self.path).type != pafs.FileType.NotFound:
@@ -68,7 +68,7 @@ class _FileDatasink(Datasink):
 
     def write(self, blocks: Iterable[Any], ctx: TaskContext) -> None:
         from skate.data.block import BlockAccessor
-        from skate.data.schema import concat
+        from skate.data.values.unify import concat
 
         if self._skip_write:
             return

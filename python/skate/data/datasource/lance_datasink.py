@@ -6,9 +6,9 @@ import pickle
 from collections.abc import Iterable
 from typing import Any
 
-from skate.data.convert import _library
+from skate.data.checks import library
 from skate.data.datasource.datasink import Datasink, TaskContext, WriteResult
-from skate.data.files.paths import local_path
+from skate.data.files.local import local_path
 
 
 class LanceDatasink(Datasink[bytes]):
@@ -33,7 +33,7 @@ class LanceDatasink(Datasink[bytes]):
     ):
         if mode not in ("create", "append", "overwrite"):
             raise ValueError(f"write_lance: mode must be 'create', 'append' or 'overwrite', not {mode!r}")
-        _library("lance", "write_lance", "pylance")
+        library("lance", "write_lance", "pylance")
         self.uri, self.schema, self.mode = local_path(uri) or uri, schema, mode
         self.min_rows, self.max_rows = min_rows_per_file, max_rows_per_file
         self.storage_version, self.options = data_storage_version, storage_options
@@ -62,7 +62,7 @@ class LanceDatasink(Datasink[bytes]):
         import pyarrow as pa
         from lance.fragment import write_fragments
 
-        from skate.data.schema import concat_as
+        from skate.data.values.unify import concat_as
 
         tables = [t for t in blocks if t.num_rows]
         if not tables:

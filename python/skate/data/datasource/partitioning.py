@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import unquote
 
-from skate.data.files.paths import local_path
+from skate.data.files.local import local_path
 
 
 class PartitionStyle(enum.StrEnum):

@@ -4,22 +4,9 @@ from __future__ import annotations
 
 import os
 from typing import Any
-from urllib.parse import unquote
 
+from skate.data.files.local import local_path
 from skate.data.files.retry import begin, steady
-
-
-def local_path(path: str) -> str | None:
-    """The local path that a path or URI names; None for what lies elsewhere. URIs are file:///a%20b, file:/a, file://localhost/a, and local:///a, which takes its path as it is."""
-    if path.startswith("local://"):
-        path = path[len("local://") :]
-    elif path.startswith("file:/"):
-        path = unquote(path[len("file:") :])
-        path = path[2:] if path.startswith("//") else path
-        path = path[len("localhost") :] if path.startswith("localhost/") else path
-    elif "://" in path:
-        return None
-    return os.path.expanduser(path)
 
 
 def resolve(path: str, filesystem: Any = None) -> tuple[Any, str]:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from skate.data.read.files import HIVE, common, file_source, named, read_bytes, tolerates, unreadable
+from skate.data.files.reading import read_bytes
+from skate.data.read.files import HIVE, common, file_source, named, tolerates, unreadable
 from skate.data.read.files import run as run_files
 from skate.data.read.source import Source
-from skate.data.schema import columns_are
+from skate.data.values.unify import columns_are
 
 if TYPE_CHECKING:
     from skate.data.datasource import Partitioning, PathPartitionFilter

@@ -6,7 +6,7 @@ import io
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from skate.data.convert import _library
+from skate.data.checks import library
 from skate.data.read.files import common, file_source, read_stream
 from skate.data.read.files import run as run_files
 from skate.data.read.source import Source
@@ -64,7 +64,7 @@ def read_audio(
         FileNotFoundError: A path does not exist.
         ValueError: An option is out of its range.
     """
-    _library("soundfile", "read_audio")
+    library("soundfile", "read_audio")
     return file_source("ReadAudio", "audio", paths, {"by_settings": True}, **common(locals()))
 
 
@@ -76,7 +76,7 @@ def read_file(params: dict[str, Any], task: Any, path: str) -> Iterator[Any]:
     """The row of one file."""
     from skate.data.batch import from_batch
 
-    soundfile = _library("soundfile", "read_audio")
+    soundfile = library("soundfile", "read_audio")
     try:
         sound, rate = soundfile.read(io.BytesIO(read_stream(params, path)), always_2d=True, dtype="float32")
     except soundfile.SoundFileError as e:

@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 from skate.data.bad import is_io
 from skate.data.checks import keywords, parameters
-from skate.data.read.files import HIVE, common, compression, file_source, open_file, tolerates
+from skate.data.files.reading import open_file
+from skate.data.read.files import HIVE, common, compression, file_source, tolerates
 from skate.data.read.files import run as run_files
 from skate.data.read.source import Source
+from skate.data.values.unify import unique
 
 if TYPE_CHECKING:
     from skate.data.datasource import Partitioning, PathPartitionFilter
@@ -129,22 +131,3 @@ def read_file(params: dict[str, Any], task: Any, path: str) -> Iterator[Any]:
         from skate.data.read.csv_records import batches
 
         yield from batches(params, task, path, rows, ro, args, e)
-
-
-def unique(names: list[str]) -> list[str] | None:
-    """Names of which some are there twice as pandas makes them one each (a, a.1, a.2); None where none is."""
-    if len(set(names)) == len(names):
-        return None
-    out: list[str] = []
-    taken, counts = set(names), dict.fromkeys(names, 0)
-    for n in names:
-        name = n
-        if counts[n]:
-            while name in taken:
-                name = f"{n}.{counts[n]}"
-                counts[n] += 1
-            taken.add(name)
-        else:
-            counts[n] = 1
-        out.append(name)
-    return out

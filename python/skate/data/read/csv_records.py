@@ -21,6 +21,7 @@ import pyarrow as pa
 import pyarrow.csv as pacsv
 
 from skate.data.read.files import bad_line, read_sound
+from skate.data.values.unify import unique
 
 CHUNK = 4096
 
@@ -31,7 +32,6 @@ def batches(params: dict[str, Any], task: Any, path: str, skip: int, ro: Any, ar
     """The good rows of a file behind its first `skip`, which have been read; bad ones become dead letters or are raised. e: what Arrow's parser has said; raised where nothing
     is wrong with any record."""
     from skate.data.batch import from_table
-    from skate.data.read.csv import unique
 
     data = read_sound(params, task, "read_csv", path, lines=True)
     if b"\0" in data[:4096] and ro.encoding.lower() in ("utf8", "utf-8"):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from skate.data.convert import _library
-from skate.data.files.paths import local_path
+from skate.data.checks import library
+from skate.data.files.local import local_path
 from skate.data.read.files import HIVE
 from skate.data.read.parquet import read_parquet
 from skate.data.read.source import InMemory, Source
@@ -63,7 +63,7 @@ def read_delta(
         raise ValueError(f"read_delta takes the path of one table, not {path!r}")
     import pyarrow as pa
 
-    table = _library("deltalake", "read_delta").DeltaTable(local_path(path) or path, version=version, storage_options=storage_options)
+    table = library("deltalake", "read_delta").DeltaTable(local_path(path) or path, version=version, storage_options=storage_options)
     needs = {"deletionVectors", "columnMapping"} & set(table.protocol().reader_features or ())
     if needs:
         raise NotImplementedError(

@@ -12,14 +12,17 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from skate.data.datasource.file_based_datasource import FILE_SIZE_FETCH_PARALLELIZATION_THRESHOLD, FileShuffleConfig
 from skate.data.datasource.partitioning import Partitioning
-from skate.data.files.paths import local_path, resolve
-from skate.data.files.retry import SteadyFile, begin, steady
+from skate.data.files.local import local_path
+from skate.data.files.paths import resolve
+from skate.data.files.reading import read_bytes
+from skate.data.files.retry import begin, steady
+from skate.data.random_config import FileShuffleConfig
 from skate.data.read.source import Facts, ReadOptions, Source, check_num_blocks, min_units
 
 UNIT_BYTES = 8 << 20
 UNIT_FILES = 16
+FILE_SIZE_FETCH_PARALLELIZATION_THRESHOLD = 16  # so many remote paths are looked at side by side, fewer one after the other
 HIVE = Partitioning("hive")
 
 
@@ -154,25 +157,6 @@ def units_of_files(listing: Listing, override_num_blocks: int | None = None, uni
             groups[-1].append(i)
             held += size
     return [(pickle.dumps([listing.paths[i] for i in g]), -1, max(1, sum(listing.sizes[i] for i in g))) for g in groups]
-
-
-def open_file(fs: Any, path: str) -> Any:
-    """A seekable binary file object; reads of a remote one are tried again when the store is not well (retry.py)."""
-    if fs is None:
-        return open(path, "rb")
-    return fs.open_input_file(path) if fs.type_name == "local" else SteadyFile(fs, path)
-
-
-def read_bytes(fs: Any, path: str) -> bytes:
-    if fs is None:
-        with open(path, "rb") as f:
-            return f.read()
-
-    def read() -> bytes:
-        with fs.open_input_stream(path, compression=None) as f:  # not open_input_file(): a stream of HTTP cannot seek
-            return f.read()
-
-    return steady(read, f"read {path}")
 
 
 def named(e: Exception, doing: str, path: str) -> Exception:
@@ -489,7 +473,7 @@ class Fitting:
             yield rb
 
     def _join(self, rb: Any) -> None:
-        from skate.data.schema import unify
+        from skate.data.values.unify import unify
 
         if rb is not None and self.tolerant:
             self.schema = rb.schema if self.schema is None else unify([self.schema, rb.schema])
@@ -497,7 +481,7 @@ class Fitting:
     def _sound(self, rows: list[Any]) -> list[Any]:
         import pyarrow as pa
 
-        from skate.data.schema import misfits
+        from skate.data.values.unify import misfits
 
         parts: list[tuple[list[Any], Any, Any]] = []  # rows; their schema, why they cannot be built
         todo = [rows]

@@ -7,7 +7,8 @@ import pickle
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from skate.data.read.files import Gather, common, file_source, gathered, named, read_bytes, unreadable
+from skate.data.files.reading import read_bytes
+from skate.data.read.files import Gather, common, file_source, gathered, named, unreadable
 from skate.data.read.source import Source
 
 if TYPE_CHECKING:

@@ -6,8 +6,8 @@ import pickle
 from collections.abc import Iterator
 from typing import Any
 
-from skate.data.convert import _library
-from skate.data.files.paths import local_path
+from skate.data.checks import library
+from skate.data.files.local import local_path
 from skate.data.read.source import Facts, ReadOptions, Source, check_num_blocks, min_units
 
 
@@ -48,7 +48,7 @@ def read_lance(
     for name, v in (("columns", columns), ("filter", filter)):
         if v is not None:
             options[name] = v
-    ds = _library("lance", "read_lance", "pylance").dataset(uri, version=version, storage_options=storage_options)
+    ds = library("lance", "read_lance", "pylance").dataset(uri, version=version, storage_options=storage_options)
     fragments = [(f.fragment_id, f.count_rows()) for f in ds.get_fragments()]
     n = len(fragments)
     k = min(n, check_num_blocks(override_num_blocks) if override_num_blocks is not None else 4 * min_units())
@@ -64,5 +64,5 @@ def read_lance(
 def run(params: dict[str, Any], task: Any) -> Iterator[Any]:
     ids = pickle.loads(task.unit)
     task.source = f"{params['uri']} fragments {ids[0]}..{ids[-1]}"
-    ds = _library("lance", "read_lance", "pylance").dataset(params["uri"], version=params["version"], storage_options=params["storage"])
+    ds = library("lance", "read_lance", "pylance").dataset(params["uri"], version=params["version"], storage_options=params["storage"])
     yield from ds.scanner(fragments=[ds.get_fragment(i) for i in ids], **params["options"]).to_batches()

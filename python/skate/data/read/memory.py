@@ -23,7 +23,7 @@ def _split(rbs: list[Any], override: int | None, parallelism: int = -1, at_least
         override = parallelism
     rows = sum(b.num_rows for b in rbs)
     if override is not None:
-        from skate.data.schema import merge
+        from skate.data.values.unify import merge
 
         k = check_num_blocks(override)
         if len(rbs) == k:
@@ -80,7 +80,7 @@ def from_arrow(tables: Any, *, override_num_blocks: int | None = None) -> InMemo
     import pyarrow as pa
 
     from skate.data.batch import from_table
-    from skate.data.schema import check_names
+    from skate.data.values.unify import check_names
 
     rbs: list[Any] = []
     for t in tables if isinstance(tables, (list, tuple)) else [tables]:
@@ -105,7 +105,7 @@ def from_blocks(blocks: list[Any]) -> InMemory:
     """
 
     from skate.data.batch import from_batch
-    from skate.data.schema import merge
+    from skate.data.values.unify import merge
 
     out = []
     for b in blocks:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from skate.data.read.files import HIVE, common, file_source, named, open_file, tolerates, unreadable
+from skate.data.files.reading import open_file
+from skate.data.read.files import HIVE, common, file_source, named, tolerates, unreadable
 from skate.data.read.files import run as run_files
 from skate.data.read.source import Source
 

@@ -95,7 +95,7 @@ def _execute(cursor: Any, sql: str, params: Any) -> None:
 
 def run(params: dict[str, Any], task: Any) -> Iterator[Any]:
     from skate.data.batch import from_batch
-    from skate.data.schema import check_names
+    from skate.data.values.unify import check_names
 
     sql = pickle.loads(task.unit)
     task.source = sql if len(sql) <= 80 else sql[:77] + "..."

@@ -6,7 +6,7 @@ import io
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from skate.data.convert import _library
+from skate.data.checks import library
 from skate.data.read.files import common, file_source, read_stream
 from skate.data.read.files import run as run_files
 from skate.data.read.source import Source
@@ -67,7 +67,7 @@ def read_videos(
         FileNotFoundError: A path does not exist.
         ValueError: An option is out of its range.
     """
-    _library("av", "read_videos")
+    library("av", "read_videos")
     return file_source("ReadVideo", "videos", paths, {"by_settings": True, "timestamps": include_timestamps}, **common(locals()))
 
 
@@ -89,7 +89,7 @@ def read_file(params: dict[str, Any], task: Any, path: str) -> Iterator[Any]:
         cols = {"frame": np.stack(frames), "frame_index": np.arange(first, first + len(frames))}
         return from_batch({**cols, "frame_timestamp": np.array(times)} if params["timestamps"] else cols, "read_videos")
 
-    with _library("av", "read_videos").open(io.BytesIO(read_stream(params, path))) as film:
+    with library("av", "read_videos").open(io.BytesIO(read_stream(params, path))) as film:
         stream = film.streams.video[0]
         each = 1 / float(stream.average_rate or 1)
         for f in film.decode(stream):

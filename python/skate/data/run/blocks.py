@@ -86,7 +86,7 @@ def cast(blocks: list[Block], schema: Any) -> list[Block]:
 
 
 def _cast(schema: Any, row0: int, n: int, batch: Any) -> tuple[Any, int]:
-    from skate.data.schema import cast_batch
+    from skate.data.values.unify import cast_batch
 
     rb = cast_batch(batch.slice(row0, n), schema)
     return rb, _skate.block_nbytes(rb)
@@ -97,7 +97,7 @@ def _ref(b: Block) -> Any:
 
 
 def _joined(ranges: list[tuple[int, int]], *batches: Any) -> tuple[Any, int]:
-    from skate.data.schema import merge
+    from skate.data.values.unify import merge
 
     rb = merge([b.slice(row0, n) for b, (row0, n) in zip(batches, ranges, strict=True)])
     return rb, _skate.block_nbytes(rb)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 import skate
-from skate import _skate, serialize
+from skate import _hooks, _skate
 from skate.data.plan.node import Node, below
 
 _STAGES = (
@@ -32,7 +32,7 @@ def ensure_engine(node: Node | None = None) -> None:
 
 
 def _preload(modules: Iterable[str]) -> None:
-    _skate.preload(serialize.preload_note(sorted(modules)))
+    _skate.preload(_hooks.preload_note(sorted(modules)))
 
 
 def expect(fmt: str) -> None:

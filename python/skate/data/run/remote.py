@@ -14,11 +14,12 @@ from collections.abc import Iterator
 from typing import Any
 
 import skate
+from skate import _job
 from skate.data.plan.node import below
 from skate.data.run.turns import Turns, held_bytes
 
 ANSWER_S = 60.0
-NAME, SPACE = "data", "_skate_data"
+NAME, SPACE = "data", _job.SERVED + "skate.data.run.serve"
 
 
 class _Desk:

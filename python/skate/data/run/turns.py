@@ -59,7 +59,10 @@ class Turns:
 
 def held_bytes(context: Any, consumers: int = 1) -> int:
     """How many bytes of blocks a desk holds of one consumer: an eighth of the memory that a run of this DataContext may use for all of them, 64 MiB at most."""
-    memory = min(skate.cluster_resources().get("object_store_memory", 0) or float("inf"), context.execution_options.resource_limits.object_store_memory)
+    memory = min(
+        skate.cluster_resources().get("object_store_memory", 0) or float("inf"),
+        context.execution_options.resource_limits.object_store_memory,
+    )
     return max(1, int(min(64 << 20, memory / (8 * consumers))))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from skate.data.schema import columns_are
+from skate.data.values.unify import columns_are
 
 
 def convert_pandas_to_torch_tensor(data_batch: Any, columns: Any = None, column_dtypes: Any = None, unsqueeze: bool = True) -> Any:

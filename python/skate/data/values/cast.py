@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from skate.data.values.from_arrow import plain_view
+from skate.data.values.flat import plain_view
 from skate.data.values.types import family
 
 _T = pa.types

@@ -9,9 +9,9 @@ import numpy as np
 import pyarrow as pa
 
 from skate.data.context import DataContext
-from skate.data.schema import check_names
 from skate.data.tensor_types import is_fixed
-from skate.data.values.from_arrow import column_to_numpy, objects_array, runs_decoded, tensor_to_numpy, times_to_numpy, to_objects
+from skate.data.values.flat import BOOL, NUMBERS, times_to_numpy
+from skate.data.values.from_arrow import column_to_numpy, objects_array, runs_decoded, tensor_to_numpy, to_objects
 from skate.data.values.to_arrow import (
     array_from_numpy,
     exact,
@@ -23,7 +23,8 @@ from skate.data.values.to_arrow import (
     record_batches,
     same_objects,
 )
-from skate.data.values.types import BOOL, NUMBERS, can_rebuild, family, is_ragged
+from skate.data.values.types import can_rebuild, family, is_ragged
+from skate.data.values.unify import check_names
 
 _T = pa.types
 

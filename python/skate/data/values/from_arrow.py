@@ -2,30 +2,17 @@
 
 from __future__ import annotations
 
-import pickle
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from skate import _skate
 from skate.data import tensor_types as _tt
 from skate.data.coded import CodedText
 from skate.data.tensor_types import is_fixed
-from skate.data.values.types import (
-    BOOL,
-    DICTIONARY,
-    DTYPES,
-    FIXED_LIST,
-    INT64_MIN,
-    LISTS,
-    NUMBERS,
-    TEMPORAL,
-    TEXT,
-    PythonObjectType,
-    can_rebuild,
-    is_ragged,
-)
+from skate.data.values import flat
+from skate.data.values.flat import DICTIONARY, FIXED_LIST, LISTS, NUMBERS, TEXT, list_values, plain_view, texts
+from skate.data.values.types import PythonObjectType, can_rebuild, is_ragged, objects_of
 
 _T = pa.types
 
@@ -33,22 +20,15 @@ _T = pa.types
 def column_to_numpy(name: str, col: pa.Array) -> np.ndarray:
     t = col.type
     tid = t.id
-    if tid in NUMBERS:
-        v = plain_view(col)
-        return v if col.null_count == 0 else np.ma.MaskedArray(v, mask=~valid_bits(col))
-    if tid == BOOL:
-        v = _bits(col.buffers()[1], col)
-        return v if col.null_count == 0 else np.ma.MaskedArray(v & valid_bits(col), mask=~valid_bits(col))
-    if tid in TEMPORAL:
-        return times_to_numpy(name, col)
-    if tid in TEXT:
-        return _text(name, col, np.empty(len(col), object))
+    v = flat.to_numpy(name, col)
+    if v is not None:
+        return v
     if isinstance(t, CodedText):
         return column_to_numpy(name, col.storage)
     if is_fixed(t) and col.null_count == 0:
         return tensor_to_numpy(col)
     if tid == FIXED_LIST and t.value_type.id in NUMBERS and col.null_count == 0 and t.list_size > 0:
-        values = _tt.list_values(col)
+        values = list_values(col)
         if values.null_count == 0:
             return plain_view(values).reshape(len(col), t.list_size)
     if tid == DICTIONARY:
@@ -67,61 +47,10 @@ def column_to_numpy(name: str, col: pa.Array) -> np.ndarray:
     return out
 
 
-def _text(name: str, col: pa.Array, out: Any) -> Any:
-    """out, a list or object array of None, with the str or bytes of a column."""
-    valid, offsets, data = col.buffers()
-    try:
-        _skate.text_objects(out, *TEXT[col.type.id], col.offset, valid if col.null_count else None, offsets, data)
-    except ValueError as e:
-        raise ValueError(f'column {name!r} ({col.type}) has no exact Python form: {e}; use batch_format="pyarrow"') from None
-    return out
-
-
 def runs_decoded(col: pa.Array) -> pa.Array:
     import pyarrow.compute as pc  # 80 ms at the first import, which a driver that takes ten rows need not pay
 
     return pc.run_end_decode(col)
-
-
-def plain_view(col: pa.Array, dtype: np.dtype | None = None) -> np.ndarray:
-    """Read-only view of the values of a fixed-width column; what lies under nulls is anything."""
-    dtype = dtype or DTYPES[col.type.id]
-    buf = col.buffers()[1]
-    if buf is None or buf.size == 0:
-        v = np.zeros(len(col), dtype)
-    else:
-        v = np.frombuffer(buf, dtype, len(col), col.offset * dtype.itemsize)
-    v.setflags(write=False)
-    return v
-
-
-def _bits(buf: pa.Buffer | None, col: pa.Array) -> np.ndarray:
-    """A bitmap of col as bools (a copy)."""
-    n, at = len(col), col.offset
-    if buf is None or n == 0:
-        return np.zeros(n, bool)
-    first = at // 8
-    return np.unpackbits(np.frombuffer(buf, np.uint8, (at + n + 7) // 8 - first, first), bitorder="little")[at % 8 : at % 8 + n].view(bool)
-
-
-def valid_bits(col: pa.Array) -> np.ndarray:
-    buf = col.buffers()[0]
-    return np.ones(len(col), bool) if buf is None else _bits(buf, col)
-
-
-def times_to_numpy(name: str, col: pa.Array) -> np.ndarray:
-    t = col.type
-    ints = plain_view(col, np.dtype(np.int32)).astype(np.int64) if _T.is_date32(t) else plain_view(col, np.dtype(np.int64))
-    if col.null_count:
-        ints = np.where(valid_bits(col), ints, INT64_MIN)
-    ints.setflags(write=False)
-    unit = "D" if _T.is_date32(t) else "ms" if _T.is_date64(t) else t.unit
-    out = ints.view(f"{'timedelta64' if _T.is_duration(t) else 'datetime64'}[{unit}]")
-    if np.count_nonzero(np.isnat(out)) != col.null_count:
-        raise ValueError(
-            f'column {name!r} ({t}) holds the value {INT64_MIN}, which numpy takes for a missing one; use batch_format="pyarrow"'
-        )
-    return out
 
 
 def tensor_to_numpy(col: pa.Array) -> np.ndarray:
@@ -129,17 +58,17 @@ def tensor_to_numpy(col: pa.Array) -> np.ndarray:
     if isinstance(col, _tt.ArrowTensorArray):
         return col.to_numpy()
     t = col.type
-    values = _tt.list_values(col.storage)
+    values = list_values(col.storage)
     if values.null_count:
         raise ValueError("a tensor with nulls inside has no numpy form")
-    flat = plain_view(values) if values.type.id in NUMBERS else column_to_numpy("", values)
+    v = plain_view(values) if values.type.id in NUMBERS else column_to_numpy("", values)
     shape = list(t.shape)
     if t.permutation is None:
-        return flat.reshape(len(col), *shape)
+        return v.reshape(len(col), *shape)
     physical = [0] * len(shape)  # `shape` is logical here as in pyarrow: logical[i] = physical[permutation[i]]
     for i, p in enumerate(t.permutation):
         physical[i] = shape[i]
-    a = flat.reshape(len(col), *physical)
+    a = v.reshape(len(col), *physical)
     return a.transpose(0, *(p + 1 for p in t.permutation))
 
 
@@ -148,11 +77,11 @@ def to_objects(name: str, col: pa.Array) -> list[Any]:
     t = col.type
     tid = t.id
     if tid in TEXT:
-        return _text(name, col, [None] * len(col))
+        return texts(name, col, [None] * len(col))
     if tid in LISTS and t.value_type.id in NUMBERS or tid == FIXED_LIST and t.value_type.id in NUMBERS:
-        flat = _tt.list_values(col) if col.null_count == 0 else col.flatten()
-        if flat.null_count == 0:
-            values = plain_view(flat)
+        inner = list_values(col) if col.null_count == 0 else col.flatten()
+        if inner.null_count == 0:
+            values = plain_view(inner)
             if tid == FIXED_LIST:
                 k = t.list_size
                 ends = range(k, k * (len(col) - col.null_count) + 1, k) if k else [0] * (len(col) - col.null_count)
@@ -178,7 +107,7 @@ def to_objects(name: str, col: pa.Array) -> list[Any]:
         it = iter(tensor_to_numpy(col.drop_null()))
         return [next(it) if v else None for v in col.is_valid().to_pylist()]
     if isinstance(t, PythonObjectType):
-        return [None if v is None else pickle.loads(v) for v in col.storage.to_pylist()]
+        return objects_of(col)
     if is_ragged(t):
         data, shapes = to_objects(name, col.storage.field("data")), col.storage.field("shape").to_pylist()
         if _T.is_boolean(col.storage.field("data").type.value_type):  # lists, since bits are no view

@@ -18,8 +18,9 @@ from skate.data import tensor_types as _tt
 from skate.data.coded import plain
 from skate.data.tensor_types import is_fixed
 from skate.data.values.cast import compatible, exact_cast, same_floats
-from skate.data.values.from_arrow import to_objects, valid_bits
-from skate.data.values.types import FIXED_LIST, LISTS, TYPES, PythonObjectType, can_rebuild, is_ragged, ragged_parts, ragged_type
+from skate.data.values.flat import FIXED_LIST, LISTS, TYPES, bitmap, of_numpy, plain_array, valid_bits
+from skate.data.values.from_arrow import to_objects
+from skate.data.values.types import PythonObjectType, can_rebuild, is_ragged, python_objects, ragged_parts, ragged_type
 
 _T = pa.types
 
@@ -103,54 +104,17 @@ def array_from_numpy(v: np.ndarray, hint: pa.DataType | None, old: pa.Array | No
                 f'type {hint} cannot be made from Python values; return the array itself, drop the column, or use batch_format="pyarrow"'
             )
         return from_objects(values, hint, old)
-    if kind == "M" or kind == "m":
-        unit = np.datetime_data(v.dtype)
-        if unit[1] != 1 or unit[0] not in ("s", "ms", "us", "ns", "D") or (unit[0] == "D" and kind == "m"):
-            raise TypeError(
-                f'dtype {v.dtype} has no Arrow type; use v.astype("{"datetime64" if kind == "M" else "timedelta64"}[s]") (or ms, us, ns)'
-            )
-        null = np.isnat(np.ma.getdata(v))
-        if isinstance(v, np.ma.MaskedArray):
-            null = null | np.ma.getmaskarray(v)
-        ints = np.ascontiguousarray(np.ma.getdata(v)).astype(v.dtype.newbyteorder("="), copy=False).view(np.int64)
-        if unit[0] == "D":
-            ints = np.where(null, 0, ints)
-            if ints.size and (ints.min() < -(2**31) or ints.max() >= 2**31):
-                raise ValueError("a date is beyond what Arrow's date32 holds")
-            ints = ints.astype(np.int32)
-        typ = pa.date32() if unit[0] == "D" else pa.timestamp(unit[0]) if kind == "M" else pa.duration(unit[0])
-        arr = plain_array(typ, ints, null if null.any() else None)
-    elif kind == "U" or kind == "S":
+    if kind == "U" or kind == "S":
         arr = from_objects(np.ma.filled(v.astype(object), None).tolist() if isinstance(v, np.ma.MaskedArray) else v.tolist(), None)
         if not len(arr):
             arr = pa.nulls(0, pa.string() if kind == "U" else pa.binary())
-    elif kind == "b":
-        data = np.ma.getdata(v)
-        arr = pa.Array.from_buffers(
-            pa.bool_(), len(v), [bitmap(~np.ma.getmaskarray(v)) if isinstance(v, np.ma.MaskedArray) else None, bitmap(data)]
-        )
     else:
-        if not v.dtype.isnative:
-            v = v.astype(v.dtype.newbyteorder("="))
-        if v.dtype not in TYPES:
-            raise TypeError(f"dtype {v.dtype} has no Arrow type; split it into columns of numbers")
-        arr = plain_array(TYPES[v.dtype], np.ma.getdata(v), np.ma.getmaskarray(v) if isinstance(v, np.ma.MaskedArray) else None)
+        arr = of_numpy(v)
     if hint is not None and arr.type != hint:
         kept = exact_cast(arr, hint, naive_ok=True)
         if kept is not None:
             return kept
     return arr
-
-
-def bitmap(bits: np.ndarray) -> pa.Buffer:
-    return pa.py_buffer(np.packbits(bits, bitorder="little"))
-
-
-def plain_array(t: pa.DataType, v: np.ndarray, null: np.ndarray | None = None) -> pa.Array:
-    """An Arrow array over the memory of v."""
-    return pa.Array.from_buffers(
-        t, len(v), [None if null is None else bitmap(~null), pa.py_buffer(v if v.flags.c_contiguous else np.ascontiguousarray(v))]
-    )
 
 
 def _tensor_from_numpy(v: np.ndarray, hint: Any = None) -> pa.Array:
@@ -181,7 +145,7 @@ def _tensor_from_numpy(v: np.ndarray, hint: Any = None) -> pa.Array:
             and tuple(hint.shape) == shape
             and hint.value_type == flat.type
         )
-        typ: Any = hint if keep else _tt.context_format().to_type()
+        typ: Any = hint if keep else _tt.CLASSES[_tt.context_format()]
         if not keep:
             if typ is not pa.FixedShapeTensorType:
                 return _tt.of_numpy(v, _tt.context_format())
@@ -307,30 +271,6 @@ def _foreign(values: Iterable[Any], inside: bool = False) -> bool:
         elif type(v) is object or isinstance(v, BaseException) or type(v).__module__.split(".")[0] not in _PLAIN:
             return True
     return False
-
-
-def _compact(v: Any) -> Any:
-    """v, with copies of the torch tensors in it that are parts of larger ones: torch pickles all that is below them."""
-    if type(v) in (list, tuple):
-        return type(v)(map(_compact, v))
-    if type(v) is dict:
-        return {k: _compact(x) for k, x in v.items()}
-    if type(v).__module__.split(".")[0] == "torch" and hasattr(v, "untyped_storage") and v.untyped_storage().nbytes() > v.nbytes:
-        return v.clone()
-    return v
-
-
-def python_objects(values: list[Any]) -> pa.Array:
-    """A column of pickled objects; TypeError naming the class that cannot be pickled."""
-    import cloudpickle
-
-    out = []
-    for v in values:
-        try:
-            out.append(None if v is None else cloudpickle.dumps(_compact(v), 5))
-        except Exception as e:
-            raise TypeError(f"an object of type {type(v).__name__} cannot be pickled: {e}") from None
-    return pa.ExtensionArray.from_storage(PythonObjectType(), pa.array(out, pa.large_binary()))
 
 
 def _natural(values: list[Any]) -> Any:

@@ -1,4 +1,4 @@
-"""Arrow types as the batch formats see them: tables by type id, kinds of values, and the type of Python objects."""
+"""Arrow types as the batch formats see them: kinds of values, and the type of Python objects."""
 
 from __future__ import annotations
 
@@ -11,24 +11,6 @@ import pyarrow as pa
 from skate.data.tensor_types import ArrowVariableShapedTensorType, is_fixed
 
 _T = pa.types
-TYPES = {
-    np.dtype(n): getattr(pa, n)()
-    for n in ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float16", "float32", "float64")
-}
-DTYPES = {t.id: d for d, t in TYPES.items()}
-NUMBERS = set(DTYPES)
-BOOL = pa.bool_().id
-TEMPORAL = {pa.timestamp("s").id, pa.duration("s").id, pa.date32().id, pa.date64().id}
-FIXED_LIST = pa.list_(pa.int8(), 1).id
-DICTIONARY = pa.dictionary(pa.int8(), pa.int8()).id
-LISTS = {pa.list_(pa.int8()).id, pa.large_list(pa.int8()).id}
-TEXT = {  # id -> (binary, offsets of 8 bytes)
-    pa.string().id: (False, False),
-    pa.large_string().id: (False, True),
-    pa.binary().id: (True, False),
-    pa.large_binary().id: (True, True),
-}
-INT64_MIN = np.iinfo(np.int64).min
 
 
 def is_ragged(t: pa.DataType) -> bool:
@@ -120,16 +102,12 @@ class PythonObjectArray(pa.ExtensionArray):
     @staticmethod
     def from_objects(values: Any) -> PythonObjectArray:
         """From a sequence of objects; TypeError naming the class that cannot be pickled."""
-        from skate.data.values.to_arrow import python_objects
-
         return python_objects(list(values))
 
     def to_numpy(self, zero_copy_only: bool = False, writable: bool = False) -> np.ndarray:
         """An array of the objects."""
-        from skate.data.values.from_arrow import to_objects
-
         out = np.empty(len(self), object)
-        for i, v in enumerate(to_objects("", self)):
+        for i, v in enumerate(objects_of(self)):
             out[i] = v
         return out
 
@@ -141,3 +119,32 @@ class PythonObjectArray(pa.ExtensionArray):
 
 
 pa.register_extension_type(PythonObjectType())
+
+
+def _compact(v: Any) -> Any:
+    """v, with copies of the torch tensors in it that are parts of larger ones: torch pickles all that is below them."""
+    if type(v) in (list, tuple):
+        return type(v)(map(_compact, v))
+    if type(v) is dict:
+        return {k: _compact(x) for k, x in v.items()}
+    if type(v).__module__.split(".")[0] == "torch" and hasattr(v, "untyped_storage") and v.untyped_storage().nbytes() > v.nbytes:
+        return v.clone()
+    return v
+
+
+def python_objects(values: list[Any]) -> pa.Array:
+    """A column of pickled objects; TypeError naming the class that cannot be pickled."""
+    import cloudpickle
+
+    out = []
+    for v in values:
+        try:
+            out.append(None if v is None else cloudpickle.dumps(_compact(v), 5))
+        except Exception as e:
+            raise TypeError(f"an object of type {type(v).__name__} cannot be pickled: {e}") from None
+    return pa.ExtensionArray.from_storage(PythonObjectType(), pa.array(out, pa.large_binary()))
+
+
+def objects_of(col: pa.Array) -> list[Any]:
+    """The objects of such a column."""
+    return [None if v is None else pickle.loads(v) for v in col.storage.to_pylist()]

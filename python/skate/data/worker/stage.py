@@ -17,12 +17,12 @@ import pyarrow as pa
 
 from skate import _skate
 from skate._terminal import above
-from skate.data import coded, ops
+from skate.data import coded, ops, settings
 from skate.data.bad import Letters, Trail
 from skate.data.context import DataContext
 from skate.data.files import retry
-from skate.data.schema import merge
 from skate.data.values import captured
+from skate.data.values.unify import merge
 
 _skate.set_hooks(merge=merge)
 
@@ -89,7 +89,7 @@ class Chain:
         self, exec_args: tuple[int | None, int, int, bytes, list[tuple[int, int, int]]], blocks: tuple[pa.RecordBatch, ...]
     ) -> Iterator[Any]:
         seq, cap, target, unit, ranges = exec_args
-        if self.context is not None and DataContext._current is not self.context:  # another stage may have run here
+        if self.context is not None and settings.current is not self.context:  # another stage may have run here
             DataContext._set_current(self.context)
         t = ops.task
         running = ops._skate.current_task()

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from skate.data.plan.node import Node
 from skate.data.plan.resources import resources
 from skate.data.run import errors, execute
-from skate.data.write.job import SaveMode
+from skate.data.write.mode import SaveMode
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from skate.data.checks import keywords
+from skate.data.write import files
 
 
 def check(args: dict[str, Any], schema: Any) -> None:
@@ -46,6 +47,4 @@ def parts(file: Any) -> Iterator[Any]:
 
 
 def run(params: dict[str, Any], batches: Iterator[Any], task: Any) -> Iterator[Any]:
-    from skate.data.write import job
-
-    yield from job.run(params, batches, task, "arrow", _Writer, 32 << 20)
+    yield from files.run(params, batches, task, "arrow", _Writer, 32 << 20)

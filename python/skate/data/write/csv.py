@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from skate.data.checks import columns, keywords
+from skate.data.write import files
 
 WORKERS_IMPORT = ("pyarrow.csv",)  # the fork server does it for all of them
 
@@ -46,6 +47,4 @@ class _Writer:
 
 
 def run(params: dict[str, Any], batches: Iterator[Any], task: Any) -> Iterator[Any]:
-    from skate.data.write import job
-
-    yield from job.run(params, batches, task, "csv", _Writer, 8 << 20)
+    yield from files.run(params, batches, task, "csv", _Writer, 8 << 20)

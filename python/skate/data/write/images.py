@@ -6,14 +6,14 @@ import io
 from collections.abc import Iterator
 from typing import Any
 
-from skate.data.schema import columns_are
+from skate.data.values.unify import columns_are
+from skate.data.write.files import Files
 
 
 def run(params: dict[str, Any], batches: Iterator[Any], task: Any) -> Iterator[Any]:
     from PIL import Image
 
     from skate.data.batch import to_rows
-    from skate.data.write.job import Files
 
     column, fmt = params["args"]["column"], params["args"]["file_format"]
     files = Files(params, task, fmt, None)

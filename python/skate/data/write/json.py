@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from skate.data.checks import keywords, parameters
+from skate.data.write import files
 
 _PANDAS = ("orient", "lines")  # taken, and always "records" and True
 
@@ -75,6 +76,4 @@ def _default(v: Any) -> Any:
 
 
 def run(params: dict[str, Any], batches: Iterator[Any], task: Any) -> Iterator[Any]:
-    from skate.data.write import job
-
-    yield from job.run(params, batches, task, "json", _Writer, 4 << 20)
+    yield from files.run(params, batches, task, "json", _Writer, 4 << 20)

@@ -1,7 +1,7 @@
 """One schema for all files of a write: those that differ are written again before anything is committed.
 
 A task knows the types of its own rows only, and where functions of the user make them a null or an int in one task may be a float in another. So tasks say the schemas of
-their files; where these are not all the same, the one that holds all is found (schema.unify: a TypeError names two files), and the files of another one are cast, a task each. It costs nothing where all
+their files; where these are not all the same, the one that holds all is found (values/unify.py: a TypeError names two files), and the files of another one are cast, a task each. It costs nothing where all
 are the same. Formats whose files have types: Parquet, Arrow, ORC. A write that was resumed reads the schemas of all its files, and its log says where those are that were written again (resume.py).
 """
 
@@ -9,39 +9,12 @@ from __future__ import annotations
 
 import importlib
 import os
-import pickle
 from types import SimpleNamespace
 from typing import Any
 
-from skate.data.read.files import open_file
-
-KEY = b"skate.schemas"
-TYPED = {"parquet", "arrow", "orc"}  # formats whose files have a schema
-Report = tuple[str, int, int]
-
-
-def said(schemas: list[Any]) -> dict[bytes, bytes]:
-    """Metadata of a report: the schema of each of its files."""
-    from skate.data import coded
-
-    texts: dict[bytes, int] = {}
-    known: dict[int, int] = {}
-    at = []
-    for s in schemas:
-        if id(s) not in known:
-            text = coded.file_schema(s).remove_metadata().serialize().to_pybytes()
-            known[id(s)] = texts.setdefault(text, len(texts))
-        at.append(known[id(s)])
-    return {KEY: pickle.dumps((list(texts), at))}
-
-
-def heard(rb: Any) -> list[bytes]:
-    """The schemas of the files of a report, as bytes; none for formats without types."""
-    text = (rb.schema.metadata or {}).get(KEY)
-    if text is None:
-        return []
-    texts, at = pickle.loads(text)
-    return [texts[i] for i in at]
+from skate.data.files.reading import open_file
+from skate.data.write.files import Files
+from skate.data.write.reports import TYPED, Report
 
 
 def wanted(params: dict[str, Any]) -> bool:
@@ -63,7 +36,7 @@ def misfits(label: str, names: list[str], schemas: list[bytes]) -> tuple[list[in
     import pyarrow as pa
 
     from skate.data import tensor_types  # noqa: F401  types of ours in the schemas
-    from skate.data.schema import ADVICE, unify
+    from skate.data.values.unify import ADVICE, unify
 
     first: dict[bytes, str] = {}
     for name, s in zip(names, schemas, strict=True):
@@ -101,8 +74,7 @@ def _again(params: dict[str, Any], old: str, name: str, text: bytes) -> int:
     import pyarrow as pa
 
     from skate.data import tensor_types  # noqa: F401
-    from skate.data.schema import concat_as
-    from skate.data.write.job import Files
+    from skate.data.values.unify import concat_as
 
     module = importlib.import_module(f"skate.data.write.{params['format']}")
     schema = pa.ipc.read_schema(pa.py_buffer(text))

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from skate.data.schema import columns_are
+from skate.data.values.unify import columns_are
+from skate.data.write import files
 
 
 class _Writer:
@@ -41,6 +42,4 @@ class _Writer:
 
 
 def run(params: dict[str, Any], batches: Iterator[Any], task: Any) -> Iterator[Any]:
-    from skate.data.write import job
-
-    yield from job.run(params, batches, task, "npy", _Writer, 64 << 20)
+    yield from files.run(params, batches, task, "npy", _Writer, 64 << 20)

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from skate.data.checks import columns, keywords, parameters
+from skate.data.write import files
 
 WORKERS_IMPORT = ("pyarrow.orc",)  # the fork server does it for all of them
 
@@ -56,6 +57,4 @@ def parts(file: Any) -> Iterator[Any]:
 
 
 def run(params: dict[str, Any], batches: Iterator[Any], task: Any) -> Iterator[Any]:
-    from skate.data.write import job
-
-    yield from job.run(params, batches, task, "orc", _Writer, 32 << 20)
+    yield from files.run(params, batches, task, "orc", _Writer, 32 << 20)

@@ -16,6 +16,7 @@ import numpy as np
 from skate.data import coded
 from skate.data.batch import array_from_numpy
 from skate.data.checks import keywords, parameters
+from skate.data.write import files
 
 WORKERS_IMPORT = ("pyarrow.parquet",)  # the fork server does it for all of them
 ROW_GROUP_BYTES = 32 << 20
@@ -43,7 +44,7 @@ class _Writer:
 
     def write(self, table: Any) -> None:
         if self.given is not None:
-            from skate.data.schema import concat_as
+            from skate.data.values.unify import concat_as
 
             table = concat_as(table, self.given)
         table = coded.storage(table)
@@ -127,8 +128,6 @@ def parts(file: Any) -> Iterator[Any]:
 
 
 def run(params: dict[str, Any], batches: Iterator[Any], task: Any) -> Iterator[Any]:
-    from skate.data.write import job
-
     if params.get("coded"):
         batches = coded.level(batches)
-    yield from job.run(params, batches, task, "parquet", _Writer, ROW_GROUP_BYTES)
+    yield from files.run(params, batches, task, "parquet", _Writer, ROW_GROUP_BYTES)

@@ -27,16 +27,15 @@ import shutil
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from skate.data.files.retry import steady
 from skate.data.plan.node import Node
 from skate.data.run import execute
 from skate.data.run.blocks import fetch
 from skate.data.write.level import again, misfits, of_file
-
-if TYPE_CHECKING:
-    from skate.data.write.job import SaveMode
+from skate.data.write.mode import SaveMode, prefix
+from skate.data.write.reports import Reports
 
 FOLDER = ".skate-job"
 SYNC_S = 0.05
@@ -155,16 +154,12 @@ class Job:
         )
 
     def _begin(self) -> None:
-        from skate.data.write.job import SaveMode
-
         if self.how is SaveMode.APPEND:
             self.prefix = self._new_prefix()
         self.log.head(self.units, self.how.value, self.prefix, self.parts)
         self.log.sync()
 
     def _new_prefix(self) -> str:
-        from skate.data.write.job import prefix
-
         return prefix(self.target, [n for n in os.listdir(self.target) if not n.startswith(".skate-")])
 
     def _check_files(self) -> None:
@@ -186,8 +181,6 @@ class Job:
 
     def write(self, ds: Any, label: str, params: dict[str, Any], options: dict[str, Any]) -> None:
         """Runs what is missing; the log knows each unit when it is whole."""
-        from skate.data.write.job import Reports
-
         run, where = self._stage()
         uuid = digest(*(d for _, d in self.parts)).hex()  # the same in each run of the job
         node = Node("write", label, {**params, "uuid": uuid, **where}, (ds._node,), **options)
@@ -267,7 +260,6 @@ class Job:
     def commit(self) -> None:
         """Moves all files to their places; safe to be repeated."""
         from skate import _skate
-        from skate.data.write.job import SaveMode
 
         files = self._all_files()
         self.log.commit()
@@ -373,8 +365,6 @@ class RemoteJob(Job):
 
     def commit(self) -> None:
         """All files are in their places; takes away what is not of this job. Safe to be repeated."""
-        from skate.data.write.job import SaveMode
-
         mine = {f[1]: f[3] for f in self._all_files()}
         self.log.commit()
         self.log.sync()

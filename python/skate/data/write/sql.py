@@ -6,12 +6,13 @@ import pickle
 from collections.abc import Iterator
 from typing import Any
 
+from skate.data.write.reports import report
+
 ROWS = 4096
 
 
 def run(params: dict[str, Any], batches: Iterator[Any], task: Any) -> Iterator[Any]:
     from skate.data.batch import to_columns
-    from skate.data.write.job import report
 
     c = pickle.loads(params["connect"])()
     rows = 0

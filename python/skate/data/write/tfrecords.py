@@ -6,6 +6,8 @@ import struct
 from collections.abc import Iterator
 from typing import Any
 
+from skate.data.write import files
+
 
 class _Writer:
     def __init__(self, sink: Any, schema: Any, args: dict[str, Any]):
@@ -66,6 +68,4 @@ def _feature(name: str, v: Any) -> bytes:
 
 
 def run(params: dict[str, Any], batches: Iterator[Any], task: Any) -> Iterator[Any]:
-    from skate.data.write import job
-
-    yield from job.run(params, batches, task, "tfrecords", _Writer, 4 << 20)
+    yield from files.run(params, batches, task, "tfrecords", _Writer, 4 << 20)

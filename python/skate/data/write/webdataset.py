@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from skate.data.read.webdataset import IMAGES, apply_each, library
+from skate.data.write import files
 
 
 class _Writer:
@@ -76,7 +77,5 @@ def encode(row: dict[str, Any], how: Any) -> dict[str, Any]:
 
 
 def run(params: dict[str, Any], batches: Iterator[Any], task: Any) -> Iterator[Any]:
-    from skate.data.write import job
-
     params["args"]["stem"] = f"{params['prefix']}{task.seq:06d}_"
-    yield from job.run(params, batches, task, "tar", _Writer, 8 << 20)
+    yield from files.run(params, batches, task, "tar", _Writer, 8 << 20)

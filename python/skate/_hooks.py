@@ -1,0 +1,264 @@
+"""What C calls in Python (src/py: hooks), and install(), which tells C of it: in the fork server, in a worker, around calls. The other hooks are in serialize.py,
+_user_errors.py and ref.py."""
+
+import _pickle as pickle  # without re and struct
+import gc
+import os
+import sys
+
+from skate import _job, _skate, _user_errors, options, ref, serialize
+from skate._user_errors import only_text
+
+
+def preload_note(modules=(), path=None, cwd=None, hook=None):
+    """Bytes for the fork server: import these, use this sys.path, be there; workers call the hook (a function or a name) first. Where `import ray` means
+    skate here, it does there."""
+    if hook is not None:
+        import cloudpickle
+
+        hook = cloudpickle.dumps(hook, protocol=5)
+    as_ray = sys.modules.get("skate._private.as_ray")
+    return pickle.dumps({"modules": list(modules), "path": path, "cwd": cwd, "hook": hook, "ray": bool(as_ray and as_ray.active())}, 5)
+
+
+_setup_hook = None
+
+
+def note(data):
+    global _setup_hook
+    d = pickle.loads(data)
+    _setup_hook = d.get("hook") or _setup_hook
+    if d["cwd"]:
+        try:
+            os.chdir(d["cwd"])
+        except OSError:
+            pass  # removed meanwhile: workers stay where the fork server is
+    if d["path"] is not None:
+        try:
+            __import__(
+                "cloudpickle"
+            )  # and what it needs of the standard library, before a folder of the program can have modules of these names
+        except ImportError:
+            pass  # only the program's sys.path has it
+        sys.path[:] = d["path"]
+    gc.disable()  # nothing here is garbage
+    if d["ray"]:
+        from skate._private import as_ray
+
+        as_ray.install()
+    for name in d["modules"]:
+        try:
+            __import__(name)
+            for more in getattr(sys.modules[name], "WORKERS_IMPORT", ()):  # what it imports itself only when it works
+                __import__(more)
+        except Exception as e:  # the task that needs it will raise properly
+            print(f"skate: cannot preload {name}: {only_text(e)}", file=sys.stderr)
+    gc.freeze()  # collections in the workers would write to each object, and so copy every page that they share with us
+    gc.enable()
+
+
+def after_fork():
+    """In a fresh worker."""
+    if os.environ.get("SKATE_GPUS") or os.environ.get("SKATE_DEVICES"):  # the job has some
+        _gpu_names[:] = [v for v in os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",") if v]  # the driver's
+        set_gpus(())
+    for name in ("SKATE_FORK_FD", "SKATE_CTL"):  # the C side has unset them; os.environ was read before
+        os.environ.pop(name, None)
+    if sys.stdout is not None:
+        sys.stdout.reconfigure(line_buffering=True)  # a worker may be killed at any time: what it printed is not to be lost in a buffer  # pyright: ignore[reportAttributeAccessIssue]
+    numpy = sys.modules.get("numpy")
+    if numpy is not None and "numpy.random" in sys.modules:
+        numpy.random.seed(int.from_bytes(os.urandom(4), "little"))
+    random = sys.modules.get("random")
+    if random is not None:
+        random.seed()
+    import _signal
+    import faulthandler
+
+    _signal.signal(_signal.SIGINT, _skate.on_interrupt)  # a cancelled task; Ctrl-C is for the driver
+    fd = _skate.crash_fd()
+    if fd >= 0:  # what killed it is said in the driver's message
+        faulthandler.enable(fd, all_threads=False)
+    _skate.stack_install(False)
+    if b"logging".hex() in os.environ.get("SKATE_JOB", ""):  # the module is not loaded for nothing
+        from skate import logging_config
+
+        if _job.facts().get("logging"):
+            logging_config.LoggingConfig(**_job.facts()["logging"])._apply()
+    if _setup_hook is not None:
+        from skate import runtime_env
+
+        runtime_env.run_hook(pickle.loads(_setup_hook))
+
+
+def idle():
+    """A worker has had nothing to do for a second. What Python and malloc keep is the C side's; Arrow has an allocator of its own."""
+    stage = sys.modules.get("skate.data.worker.stage")
+    if stage is not None:
+        stage.forget()
+    pyarrow = sys.modules.get("pyarrow")
+    if pyarrow is not None:
+        pyarrow.default_memory_pool().release_unused()
+
+
+def run_coroutine(coro):
+    """An `async def` task or method: run to its end (one call at a time)."""
+    import asyncio
+
+    global _loop
+    if _loop is None or _loop.is_closed():
+        _loop = asyncio.new_event_loop()
+    return _loop.run_until_complete(coro)
+
+
+_loop = None
+
+
+def serve_async(fd, group):
+    """The event loop of a concurrency group of an async actor (0: of all calls that name none): until the process is to leave."""
+    import asyncio
+
+    loop = asyncio.new_event_loop()
+    asyncio.set_event_loop(loop)
+
+    def step():
+        if not _skate.async_step(group):
+            loop.stop()
+
+    loop.add_reader(fd, step)
+    loop.run_forever()
+
+
+async def _run_call(call, coro):
+    try:
+        result, error = await coro, None
+    except BaseException as e:  # SystemExit, too: it would end the loop, and all other calls with it
+        result, error = None, e
+    _skate.async_done(call, result, error)
+    error = None  # its traceback holds this frame: what the call had in hand would wait for the garbage collector
+
+
+async def _run_stream(call, values, window):
+    import asyncio
+
+    error = None
+    try:
+        async for value in values:
+            if window:  # may wait for the consumer: not on the loop
+                go_on = await asyncio.get_running_loop().run_in_executor(None, _skate.async_yield, call, value)
+            else:
+                go_on = _skate.async_yield(call, value)
+            if not go_on:
+                await values.aclose()
+                break
+    except BaseException as e:
+        error = e
+    _skate.async_done(call, None, error)
+    error = None  # as above
+
+
+def start_async(call, coro, window):
+    """Starts a call of an async actor: the asyncio.Task."""
+    import asyncio
+
+    work = _run_stream(call, coro, window) if hasattr(coro, "__anext__") else _run_call(call, coro)
+    return asyncio.get_running_loop().create_task(work)
+
+
+def apply_env(data):
+    from skate import runtime_env
+
+    runtime_env.apply(data)
+
+
+def set_gpus(numbers):
+    """In a worker, when what runs there has other GPUs (from 16 on: other devices) than what ran before: only these are seen by libraries that look now."""
+    if os.environ.get("SKATE_GPUS"):
+        gpus = [i for i in numbers if i < 16]
+        os.environ["CUDA_VISIBLE_DEVICES"] = ",".join(_gpu_names[i] if i < len(_gpu_names) else str(i) for i in gpus)
+    kind = os.environ.get("SKATE_DEVICES")
+    if kind:
+        os.environ[options.DEVICES[kind]] = ",".join(str(i - 16) for i in numbers if i >= 16)
+
+
+_gpu_names = []  # of the driver, in a worker
+
+
+def leave_by_exit(e):
+    """sys.exit() of user code in a worker: the process ends with that code, its exit handlers run."""
+    import atexit
+
+    code = e.code
+    if code is None:
+        code = 0
+    elif not isinstance(code, int):
+        print(code, file=sys.stderr)
+        code = 1
+    atexit._run_exitfuncs()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code & 0xFF)
+
+
+def end_stray(task, worker, error):
+    """In a process that a task forked: what the task called came back, or raised `error`. The process ends, as it would at the end of a program."""
+    if isinstance(error, SystemExit):
+        leave_by_exit(error)
+    what = "came back from it"
+    if error is not None:
+        sys.excepthook(type(error), error, error.__traceback__)
+        what = f"raised {type(error).__name__} in it"
+    print(
+        f"skate: process {os.getpid()}, which the task {task} had forked, {what} and ended: the task goes on in process {worker} alone. "
+        "End a forked child by os._exit(), or use multiprocessing.",
+        file=sys.stderr,
+    )
+    for out in (sys.stdout, sys.stderr):
+        if out is not None:
+            out.flush()
+    os._exit(0 if error is None else 1)
+
+
+def leave(actors):
+    """The process of these actors ends in order (not killed): their __ray_shutdown__ is called."""
+    for a in actors:
+        end = getattr(type(a), "__ray_shutdown__", None)
+        if end is not None:
+            try:
+                end(a)
+            except Exception as e:
+                sys.excepthook(type(e), e, e.__traceback__)
+
+
+def check_call(func, skip, args, kwargs):
+    """Called when a call does not fit its function: raises what Python would."""
+    import inspect
+
+    sig = inspect.signature(func, follow_wrapped=False)
+    try:
+        sig.bind(*([None] * skip), *args, **kwargs)
+    except TypeError as e:
+        raise TypeError(str(e)) from None  # without the frames of inspect
+
+
+def install():
+    _skate.set_hooks(
+        dumps=serialize.dumps,
+        dumps_error=_user_errors.dumps_error,
+        load_error=_user_errors.load_error,
+        load_block=serialize.load_block,
+        dump_function=serialize.dump_function,
+        load_function=serialize.load_function,
+        note=note,
+        after_fork=after_fork,
+        run_coroutine=run_coroutine,
+        serve_async=serve_async,
+        apply_env=apply_env,
+        set_gpus=set_gpus,
+        start_async=start_async,
+        check_call=check_call,
+        leave=leave,
+        idle=idle,
+        ref_await=ref.await_ref,
+        ref_future=ref.future_of,
+    )

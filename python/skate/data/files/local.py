@@ -1,0 +1,19 @@
+"""Which paths and URIs are of this machine's own files."""
+
+from __future__ import annotations
+
+import os
+from urllib.parse import unquote
+
+
+def local_path(path: str) -> str | None:
+    """The local path that a path or URI names; None for what lies elsewhere. URIs are file:///a%20b, file:/a, file://localhost/a, and local:///a, which takes its path as it is."""
+    if path.startswith("local://"):
+        path = path[len("local://") :]
+    elif path.startswith("file:/"):
+        path = unquote(path[len("file:") :])
+        path = path[2:] if path.startswith("//") else path
+        path = path[len("localhost") :] if path.startswith("localhost/") else path
+    elif "://" in path:
+        return None
+    return os.path.expanduser(path)

@@ -1,0 +1,442 @@
+"""The written rule by which the blocks of one Dataset are brought to one schema, and what follows it: casts, joined batches, a stream whose schema widens.
+
+Where one schema is decided. What is known when the plan is made (sources with a schema, what is made of them without functions of the user, unions of such) holds for all blocks: inputs of a
+union that say something else are cast by a node of their own (`conform`). What functions of the user make is learned from their blocks: who holds all of them (materialize, take_all, to_pandas,
+to_arrow) has the schema of all; who takes them one by one (iter_batches, iter_rows) has the schema of what has come so far, which only ever widens (`Widening`).
+
+Rule (`promote`). The same name may have different types in different blocks only if one type can hold the values of both exactly:
+
+    null                                  any
+    ints                                  a wider int of both
+    ints and floats, floats               a float of both, while the ints are exact in it (checked value by value)
+    ints and decimals, decimals           a decimal of both
+    string, binary                        large_string, large_binary; never one for the other
+    times of one kind and zone            the finer unit
+    dictionary                            with its own kind: a dictionary; else the type of its values
+    lists                                 a list of what holds both values (a fixed-size one if all have that size)
+    structs                               a struct with the fields of both, null where one has none
+    tensors of the same shape             a tensor of what holds both values
+    tensors of other shapes               variable-shaped tensors; those of one dimension and lists: lists
+    Python objects                        any: objects
+
+A column that some blocks lack is null there. Anything else is an error that names the column, both types and who gave them; never a silent conversion.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from skate._near import nearest_few
+from skate.data.majority import SURE, Majority
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+def columns_are(name: str, names: Any) -> str:
+    """For the error about a column that is not there: the columns, or of many those that look most like it."""
+    names = list(map(str, names))
+    if len(names) <= 12:
+        return f"columns are {', '.join(names)}"
+    near = nearest_few(name, names, least=0.5)
+    meant = (
+        f"did you mean {' or '.join([', '.join(map(repr, near[:-1])), repr(near[-1])] if near[1:] else [repr(near[0])])}? " if near else ""
+    )
+    return f"{meant}{'there' if not meant else 'There'} are {len(names):,} columns: {', '.join(names[:5])}, …"
+
+
+def few(names: Any, most: int = 8) -> str:
+    """Names for a label: all, or the first ones and how many more there are."""
+    names = list(map(str, names))
+    return ", ".join(names) if len(names) <= most else f"{', '.join(names[:most])}, … {len(names) - most:,} more"
+
+
+def unify(schemas: list[pa.Schema], names: list[str] | None = None) -> pa.Schema:
+    """One schema for all (see the head of the file); TypeError naming the column and both types, and who has them (`names`), when there is none."""
+    import pyarrow as pa
+
+    first = schemas[0]
+    if all(s is first or s.equals(first) for s in schemas[1:]):
+        return first
+    types: dict[str, pa.DataType] = {}
+    since: dict[str, int] = {}
+    for i, s in enumerate(schemas):
+        for f in s:
+            old = types.get(f.name)
+            if old is None:
+                types[f.name], since[f.name] = f.type, i
+            elif old is not f.type and not old.equals(f.type):
+                try:
+                    types[f.name] = promote(f.name, old, f.type)
+                except TypeError:
+                    if names is None:
+                        raise
+                    raise TypeError(_conflict(f.name, old, f.type, names[since[f.name]], names[i])) from None
+                if not types[f.name].equals(old):
+                    since[f.name] = i
+    return pa.schema([pa.field(n, t) for n, t in types.items()])
+
+
+def _conflict(name: str, a: Any, b: Any, where_a: str, where_b: str) -> str:
+    return f"column {name!r} has type {a} in {where_a} and {b} in {where_b}, and no type holds the values of both exactly"
+
+
+ADVICE = "return one type from the function that makes it (for example arr.astype(...)), or cast it"
+
+
+def promote(name: str, a: pa.DataType, b: pa.DataType) -> pa.DataType:
+    """The type that holds the values of both; TypeError when there is none."""
+    found = promoted(a, b)
+    if found is None:
+        raise TypeError(f"{_conflict(name, a, b, 'one block', 'another')}: {ADVICE}")
+    return found
+
+
+def promoted(a: Any, b: Any) -> Any:
+    """As promote(); None when there is none."""
+    import pyarrow as pa
+
+    from skate.data.tensor_types import is_fixed
+    from skate.data.values.types import PythonObjectType, is_ragged
+
+    if a.equals(b):
+        return a
+    t = pa.types
+    if t.is_null(a) or t.is_null(b):
+        return b if t.is_null(a) else a
+    if isinstance(a, PythonObjectType) or isinstance(b, PythonObjectType):
+        return a if isinstance(a, PythonObjectType) else b
+    if t.is_dictionary(a) or t.is_dictionary(b):
+        values = promoted(*[x.value_type if t.is_dictionary(x) else x for x in (a, b)])
+        if values is None or not (t.is_dictionary(a) and t.is_dictionary(b)):
+            return values
+        index = a.index_type if a.index_type.bit_width >= b.index_type.bit_width else b.index_type
+        return pa.dictionary(index, values, ordered=a.ordered and b.ordered)
+    if t.is_run_end_encoded(a) or t.is_run_end_encoded(b):
+        return promoted(*[x.value_type if t.is_run_end_encoded(x) else x for x in (a, b)])
+    if any(is_fixed(x) or is_ragged(x) for x in (a, b)):
+        return _promoted_tensors(a, b)
+    if _listed(a) and _listed(b):
+        values = promoted(a.value_type, b.value_type)
+        if values is None:
+            return None
+        if t.is_fixed_size_list(a) and t.is_fixed_size_list(b) and a.list_size == b.list_size:
+            return pa.list_(values, a.list_size)
+        return pa.large_list(values) if t.is_large_list(a) or t.is_large_list(b) else pa.list_(values)
+    if t.is_struct(a) and t.is_struct(b):
+        fields = {f.name: f.type for f in a}
+        for f in b:
+            fields[f.name] = promoted(fields[f.name], f.type) if f.name in fields else f.type
+        return None if None in fields.values() else pa.struct(list(fields.items()))
+    if t.is_map(a) and t.is_map(b):
+        parts = promoted(a.key_type, b.key_type), promoted(a.item_type, b.item_type)
+        return None if None in parts else pa.map_(*parts)
+    if not (_simple(a) and _simple(b)):
+        return None
+    text = {t.is_string(x) or t.is_large_string(x) for x in (a, b)}  # Arrow would turn str + bytes into bytes
+    if len(text) == 2 or (t.is_temporal(a) or t.is_temporal(b)) and a.id != b.id:
+        return None
+    try:  # Arrow's own permissive promotion follows this rule inside these kinds, but for what it would lose, which casts check
+        return pa.unify_schemas([pa.schema([("x", a)]), pa.schema([("x", b)])], promote_options="permissive").field(0).type
+    except (pa.ArrowInvalid, pa.ArrowTypeError):
+        return None
+
+
+def _promoted_tensors(a: Any, b: Any) -> Any:
+    import pyarrow as pa
+
+    from skate.data.tensor_types import ArrowTensorTypeV2, fixed_parts, fixed_type, is_fixed
+    from skate.data.values.types import is_ragged, ragged_parts, ragged_type
+
+    kinds = []  # (type of the numbers, dimensions, shape if there is one)
+    for x in (a, b):
+        if is_fixed(x):
+            kinds.append((x.value_type, len(x.shape), fixed_parts(x)[1]))
+        elif is_ragged(x):
+            kinds.append((*ragged_parts(x), None))
+        elif _listed(x) and not _listed(x.value_type):
+            kinds.append((x.value_type, 1, ()))
+        else:
+            return None
+    (va, na, sa), (vb, nb, sb) = kinds
+    values = promoted(va, vb)
+    if values is None or na != nb:
+        return None
+    if sa == sb and sa:
+        if values.equals(vb) and isinstance(b, pa.FixedShapeTensorType) or values.equals(va):
+            return b if values.equals(vb) and isinstance(b, pa.FixedShapeTensorType) else a
+        return fixed_type(ArrowTensorTypeV2, sa, values)
+    if na == 1 and None not in (sa, sb):
+        return pa.list_(values)
+    return ragged_type(values, na)
+
+
+def misfits(parts: Sequence[tuple[int, pa.Schema | None]], before: pa.Schema | None = None) -> list[TypeError | None]:
+    """Of each part of some rows (how many, their schema) what is wrong with it beside the others (majority.py); None: nothing. before: a schema that stays in any case."""
+    import pyarrow as pa
+
+    count = Majority(promoted)
+    for rows, schema in [(SURE, before), *parts]:
+        for f in schema or ():
+            if not pa.types.is_null(f.type):
+                count.add(f.name, f.type, rows)
+    whole = pa.schema(list(count.most().items()))
+    out: list[TypeError | None] = []
+    for _, schema in parts:
+        try:
+            unify([whole, schema or whole], ["most rows", "this one"])
+            out.append(None)
+        except TypeError as e:
+            out.append(e)
+    return out
+
+
+def _listed(t: Any) -> bool:
+    import pyarrow as pa
+
+    return pa.types.is_list(t) or pa.types.is_large_list(t) or pa.types.is_fixed_size_list(t)
+
+
+def _simple(a: Any) -> bool:
+    import pyarrow as pa
+
+    t = pa.types
+    return (
+        t.is_integer(a)
+        or t.is_floating(a)
+        or t.is_string(a)
+        or t.is_large_string(a)
+        or t.is_binary(a)
+        or t.is_large_binary(a)
+        or t.is_decimal(a)
+        or t.is_temporal(a)
+    )
+
+
+def cast_batch(rb: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """rb in this schema: missing columns are null, types are cast exactly or it is a TypeError."""
+    import pyarrow as pa
+
+    if rb.schema.equals(schema):
+        return rb
+    have = {n: i for i, n in enumerate(rb.schema.names)}
+    cols = []
+    for f in schema:
+        if f.name not in have:
+            cols.append(pa.nulls(rb.num_rows, f.type))
+            continue
+        c = rb.column(have[f.name])
+        if not c.type.equals(f.type):
+            try:
+                c = _cast(c, f.type)
+            except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as e:
+                raise TypeError(f"column {f.name!r}: {c.type} in one block cannot become {f.type} of another without loss: {e}") from None
+        cols.append(c)
+    names = set(schema.names)
+    extra = [n for n in rb.schema.names if n not in names]
+    if extra:
+        raise TypeError(f"column {extra[0]!r} appears only in later blocks; return the same columns from every batch")
+    return pa.RecordBatch.from_arrays(cols, schema=schema)
+
+
+def _cast(c: pa.Array, t: pa.DataType) -> pa.Array:
+    """c as type t; ArrowInvalid when it does not fit. Tensors by shape: Arrow looks at the lists below them only."""
+    import pyarrow as pa
+
+    from skate.data.tensor_types import ArrowTensorArray, fixed_parts, is_fixed, native, of_native, ragged
+    from skate.data.values.from_arrow import to_objects
+    from skate.data.values.to_arrow import ragged_of_fixed
+    from skate.data.values.types import PythonObjectType, is_ragged, python_objects
+
+    if pa.types.is_null(c.type):
+        return pa.nulls(len(c), t)
+    if isinstance(t, PythonObjectType):
+        return python_objects(to_objects("", c))
+    if is_ragged(t):
+        if is_fixed(c.type):
+            return ragged_of_fixed(c, t)
+        if is_ragged(c.type):
+            return ragged(to_objects("", c), t)
+        return ragged([None if v is None else v if hasattr(v, "ndim") else _array(v, t) for v in to_objects("", c)], t)
+    if is_fixed(t):
+        value, shape = fixed_parts(t)
+        if is_fixed(c.type):
+            if fixed_parts(c.type)[1] != shape:
+                raise pa.ArrowInvalid("arrays of another shape")
+            c = native(c) if isinstance(c, ArrowTensorArray) else c
+            if not c.type.value_type.equals(value):
+                to = pa.fixed_shape_tensor(value, shape)
+                c = pa.ExtensionArray.from_storage(to, c.storage.cast(to.storage_type, safe=True))
+        else:
+            size = 1
+            for n in shape:
+                size *= n
+            c = pa.ExtensionArray.from_storage(pa.fixed_shape_tensor(value, shape), c.cast(pa.list_(value, size), safe=True))
+        return c if c.type.equals(t) else of_native(c, t)
+    if isinstance(c, ArrowTensorArray):
+        c = native(c)
+    c = c.storage if isinstance(c.type, pa.FixedShapeTensorType) else c
+    if pa.types.is_run_end_encoded(c.type):
+        import pyarrow.compute as pc
+
+        c = pc.run_end_decode(c)
+    if pa.types.is_dictionary(c.type):
+        c = c.dictionary_decode()
+    if pa.types.is_dictionary(t):
+        c = c.cast(t.value_type, safe=True).dictionary_encode()
+        return pa.DictionaryArray.from_arrays(c.indices.cast(t.index_type), c.dictionary, ordered=t.ordered)
+    return c.cast(t, safe=True)
+
+
+def _array(v: Any, t: Any) -> Any:
+    import numpy as np
+
+    from skate.data.values.types import ragged_parts
+
+    return np.asarray(v, ragged_parts(t)[0].to_pandas_dtype())
+
+
+class Widening:
+    """Brings the blocks of a stream to one schema, block by block: that of all that have come so far, which only widens.
+
+    Args:
+        what: Who makes them, for errors: an operator.
+        schema: What is known before the first one; None: nothing.
+        sure: It holds. Else it is what an earlier run has seen, and forgotten if nothing of this one fits.
+    """
+
+    def __init__(self, what: str, schema: pa.Schema | None = None, sure: bool = True):
+        self.what, self.schema, self.sure, self.row = what, schema, sure, 0
+        self.known = schema is not None
+        self.since: dict[str, int] = {}  # the row that brought the type of a column, for errors
+
+    def __call__(self, rb: pa.RecordBatch) -> pa.RecordBatch:
+        """rb in the schema of all so far; TypeError when there is none."""
+        first, self.row = self.row, self.row + rb.num_rows
+        if self.schema is None:
+            self.schema = rb.schema if rb.num_rows else None
+            return rb
+        if rb.schema is self.schema or rb.schema.equals(self.schema):
+            return rb
+        if not rb.num_rows:  # nobody asked a function for its type
+            return cast_batch(rb.slice(0, 0).select([]), self.schema)
+        self.schema = self._wider(rb.schema, first)
+        try:
+            return cast_batch(rb, self.schema)
+        except TypeError as e:
+            raise TypeError(f"{self.what}: {e} (rows {first:,} to {self.row - 1:,})") from None
+
+    def _wider(self, new: pa.Schema, first: int) -> pa.Schema:
+        import pyarrow as pa
+
+        assert self.schema is not None
+        fields = {f.name: f.type for f in self.schema}
+        for f in new:
+            old = fields.get(f.name)
+            if old is None:
+                fields[f.name] = f.type
+            elif not old.equals(f.type):
+                wide = promoted(old, f.type)
+                if wide is None:
+                    if not self.sure and not first:
+                        return new
+                    at = self.since.get(f.name)
+                    before = (
+                        ("its schema" if self.sure else "what an earlier run saw")
+                        if at is None and self.known
+                        else f"what came from row {at or 0:,} on"
+                    )
+                    raise TypeError(f"{self.what}: {_conflict(f.name, old, f.type, before, f'what came from row {first:,} on')}: {ADVICE}")
+                if wide.equals(old):
+                    continue
+                fields[f.name] = wide
+            self.since[f.name] = first
+        return pa.schema(list(fields.items()))
+
+
+def merge(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
+    """One batch of all rows, in one schema; texts, bytes and lists that are together more than their type counts get its large one."""
+    import pyarrow as pa
+
+    if len(batches) == 1:
+        return batches[0]
+    schema = batches[0].schema
+    if any(not b.schema.equals(schema) for b in batches[1:]):
+        schema = unify([b.schema for b in batches])
+        batches = [cast_batch(b, schema) for b in batches]
+    try:
+        return pa.concat_batches(batches)
+    except pa.ArrowInvalid:  # more than 2 GiB in a column
+        wide = pa.schema([f.with_type(widened(f.type)) for f in schema], schema.metadata)
+        if wide.equals(schema):
+            raise
+        return pa.concat_batches([b.cast(wide) for b in batches])
+
+
+def widened(t: pa.DataType) -> pa.DataType:
+    """The type of the same values that counts what is in an array with 64 bits."""
+    import pyarrow as pa
+
+    is_ = pa.types
+    if is_.is_string(t):
+        return pa.large_string()
+    if is_.is_binary(t):
+        return pa.large_binary()
+    if is_.is_list(t) or is_.is_large_list(t):
+        return pa.large_list(t.value_field.with_type(widened(t.value_type)))
+    if is_.is_struct(t):
+        return pa.struct([f.with_type(widened(f.type)) for f in t])
+    return t
+
+
+def concat(batches: list[pa.RecordBatch]) -> pa.Table:
+    """All batches as one Table in one schema (no copy)."""
+    import pyarrow as pa
+
+    schema = unify([b.schema for b in batches])
+    return pa.Table.from_batches([cast_batch(b, schema) for b in batches], schema=schema)
+
+
+def concat_as(table: pa.Table, schema: pa.Schema) -> pa.Table:
+    """A Table in this schema; see cast_batch()."""
+    import pyarrow as pa
+
+    return pa.Table.from_batches([cast_batch(b, schema) for b in table.to_batches()], schema=schema)
+
+
+def check_names(names: Sequence[str], what: str) -> None:
+    """ValueError when a name is there twice: rows and batches are dicts of names, so one of the columns would be lost."""
+    if len(set(names)) != len(names):
+        seen: set[str] = set()
+        twice = next(n for n in names if n in seen or seen.add(n))
+        raise ValueError(f"{what}: the column name {twice!r} is there twice; give each column a name of its own")
+
+
+def free_name(taken: Any, name: str) -> str:
+    """name, or name_1, name_2, ... if it is taken."""
+    if name not in taken:
+        return name
+    i = 1
+    while f"{name}_{i}" in taken:
+        i += 1
+    return f"{name}_{i}"
+
+
+def unique(names: list[str]) -> list[str] | None:
+    """Names of which some are there twice as pandas makes them one each (a, a.1, a.2); None where none is."""
+    if len(set(names)) == len(names):
+        return None
+    out: list[str] = []
+    taken, counts = set(names), dict.fromkeys(names, 0)
+    for n in names:
+        name = n
+        if counts[n]:
+            while name in taken:
+                name = f"{n}.{counts[n]}"
+                counts[n] += 1
+            taken.add(name)
+        else:
+            counts[n] = 1
+        out.append(name)
+    return out

@@ -1,0 +1,90 @@
+"""What the tasks of a write tell the driver of their files."""
+
+from __future__ import annotations
+
+import importlib
+import pickle
+from typing import Any
+
+KEY = b"skate.schemas"
+
+TYPED = {"parquet", "arrow", "orc"}  # formats whose files have a schema
+
+Report = tuple[str, int, int]
+
+
+def said(schemas: list[Any]) -> dict[bytes, bytes]:
+    """Metadata of a report: the schema of each of its files."""
+    from skate.data import coded
+
+    texts: dict[bytes, int] = {}
+    known: dict[int, int] = {}
+    at = []
+    for s in schemas:
+        if id(s) not in known:
+            text = coded.file_schema(s).remove_metadata().serialize().to_pybytes()
+            known[id(s)] = texts.setdefault(text, len(texts))
+        at.append(known[id(s)])
+    return {KEY: pickle.dumps((list(texts), at))}
+
+
+def heard(rb: Any) -> list[bytes]:
+    """The schemas of the files of a report, as bytes; none for formats without types."""
+    text = (rb.schema.metadata or {}).get(KEY)
+    if text is None:
+        return []
+    texts, at = pickle.loads(text)
+    return [texts[i] for i in at]
+
+
+def report(files: list[tuple[str, int, int]]) -> Any:
+    """(name, rows, bytes) of files as a batch."""
+    import pyarrow as pa
+
+    from skate.data.batch import from_objects
+
+    schema = pa.schema([("path", pa.string()), ("rows", pa.int64()), ("bytes", pa.int64())])
+    cols = list(zip(*files, strict=True)) if files else [(), (), ()]
+    return pa.RecordBatch.from_arrays([from_objects(list(c), f.type) for c, f in zip(cols, schema, strict=True)], schema=schema)
+
+
+class Reports:
+    """What the tasks of a write say: files, or, where one had no rows, its columns. known: the schema, where it is known before a run."""
+
+    def __init__(self, known: Any):
+        self.known = known
+        self.schemas: list[Any] = []
+        self.written: list[bytes] = []  # the schema of each file, of formats that have types
+
+    def files(self, rb: Any) -> list[tuple[str, int, int]]:
+        """(name, rows, bytes) of the files of a report."""
+        import pyarrow as pa
+
+        from skate.data import tensor_types  # noqa: F401  types of ours in the schema
+
+        if rb.schema.names == ["no_rows"]:
+            self.schemas += [pa.ipc.read_schema(pa.py_buffer(v)) for v in rb.column(0).to_pylist()]
+            return []
+        self.written += heard(rb)
+        return list(zip(*(c.to_pylist() for c in rb.columns), strict=True))
+
+    def without_rows(self, params: dict[str, Any]) -> list[tuple[str, int, int]]:
+        """Writes the one file of a write that had no rows, so that its columns can be read back; none where they are not known."""
+        from types import SimpleNamespace
+
+        from skate.data.batch import from_table
+        from skate.data.values.unify import unify
+
+        schema = self.known
+        if self.schemas:
+            try:
+                schema = unify(self.schemas)
+            except TypeError:  # of which there may be many, without rows
+                schema = self.schemas[0]
+        schema = params["args"].get("schema", schema)
+        if schema is None or not len(schema) or params["format"] == "images":
+            return []
+        task = SimpleNamespace(seq=0, unit=b"", nbytes=lambda rb: 0, target=1 << 20, sides=[], source="")
+        run = importlib.import_module(f"skate.data.write.{params['format']}").run
+        (rb,) = run({**params, "partition_cols": None, "no_rows": True}, iter(from_table(schema.empty_table())), task)
+        return self.files(rb)
