@@ -168,7 +168,7 @@ def batches(ds: Any, node: Node | None = None) -> Generator[Any, None, None]:
 
 
 def in_one_schema(ds: Any, node: Node | None = None) -> Generator[Any, None, None]:
-    """batches(), brought to one schema: the known one, or what all of them have been so far (schema.Widening). A whole run tells ds the schema."""
+    """batches(), brought to one schema: the known one, or what all of them have been so far (values/unify.py: Widening). A whole run tells ds the schema."""
     from skate.data.schema import Schema
     from skate.data.values.unify import Widening
 

@@ -6,7 +6,7 @@ import sys
 import time
 import warnings
 
-from skate import _skate, ids
+from skate import _job, _skate, api, ids
 from skate.util.state import common
 from skate.util.state.common import DEFAULT_LIMIT, DEFAULT_RPC_TIMEOUT, RAY_MAX_LIMIT_FROM_API_SERVER
 from skate.util.state.exception import RayStateApiException, ServerUnavailable
@@ -43,17 +43,14 @@ _LOCAL_ERROR = 0xEF  # SK_KIND_ENGINE_ERROR
 _IP = "127.0.0.1"
 
 
-def _engine():
-    from skate import api
-
-    if not _skate.is_initialized():
-        api.init()
-    return api
+def _job_facts():
+    _job.ensure()
+    return _job.facts()
 
 
 def _rows(what):
     """[rows], how many there are: more than rows when the engine cut the list."""
-    return _skate.state(what, _engine().job().get("custom", []))
+    return _skate.state(what, _job_facts().get("custom", []))
 
 
 _offset = 0  # of Unix time to the engine's clock: kept, so that two answers say the same time, until somebody sets the clock
@@ -97,7 +94,7 @@ def _error_message(error):
 def _tasks(detail):
     ms = _to_ms()
     rows, total = _rows("tasks")
-    env = _engine().job().get("runtime_env") or {}
+    env = _job_facts().get("runtime_env") or {}
     out = []
     for t in rows:
         id, parent, actor, group, submit, start, end, pid, _, attempt, state, kind, _, name, fn, error, res = t
@@ -151,7 +148,7 @@ def _actors(detail):
             name=name,
             node_id=ids.NODE.hex() if pid else None,
             pid=pid,
-            ray_namespace=space or _engine().namespace(),
+            ray_namespace=space or _job.namespace(),
         )
         if detail:
             row.required_resources = _plain(res)
@@ -236,7 +233,7 @@ def _workers(detail):
 def _placement_groups(detail):
     from skate.util.placement_group import placement_group_table
 
-    _engine()
+    _job.ensure()
     out = []
     for id, t in placement_group_table().items():
         row = common.PlacementGroupState(placement_group_id=id, name=t["name"], creator_job_id=ids.JOB.hex(), state=t["state"])
@@ -265,7 +262,7 @@ def _nodes(detail):
             resources_total=n["Resources"],
             labels=n["Labels"],
         )
-        for n in _engine().nodes()
+        for n in api.nodes()
     ], 1
 
 
@@ -275,15 +272,15 @@ def _jobs(detail):
     )
     if detail:
         row.metadata, row.runtime_env, row.driver_node_id = (
-            _engine().job().get("metadata"),
-            _engine().job().get("runtime_env"),
+            _job_facts().get("metadata"),
+            _job_facts().get("runtime_env"),
             ids.NODE.hex(),
         )
     return [row], 1
 
 
 def _runtime_envs(detail):
-    env = _engine().job().get("runtime_env")
+    env = _job_facts().get("runtime_env")
     return ([common.RuntimeEnvState(runtime_env=env, success=True, node_id=ids.NODE.hex())], 1) if env else ([], 0)
 
 
