@@ -175,7 +175,7 @@ def test_split_epochs_of_actors_and_what_they_know():
 
 def test_a_rank_that_stops_early_does_not_hold_the_others(monkeypatch):
     """More bytes than the desk holds for one: were its share kept, the other would wait for ever."""
-    monkeypatch.setattr(streaming_split, "HELD_BYTES", 1 << 18)
+    monkeypatch.setattr(streaming_split, "held_bytes", lambda context, consumers: 1 << 18)
     wide = sd.range(400, override_num_blocks=40).map_batches(lambda b: {"id": b["id"], "x": np.zeros((len(b["id"]), 1 << 12))})
     ranks = [Rank.remote(it) for it in wide.streaming_split(2, equal=True)]
     a, b = skate.get([ranks[0].epoch.remote(1), ranks[1].epoch.remote()], timeout=100)
@@ -186,7 +186,7 @@ def test_a_rank_that_stops_early_does_not_hold_the_others(monkeypatch):
 
 def test_a_rank_that_dies_breaks_the_epoch_for_all_and_the_next_one_is_whole(monkeypatch):
     """The others cannot end before it dies: the desk holds less for it than its share."""
-    monkeypatch.setattr(streaming_split, "HELD_BYTES", 1 << 18)
+    monkeypatch.setattr(streaming_split, "held_bytes", lambda context, consumers: 1 << 18)
     wide = sd.range(400, override_num_blocks=40).map_batches(lambda b: {"id": b["id"], "x": np.zeros((len(b["id"]), 1 << 12))})
     its = wide.streaming_split(3)
     ranks = [Rank.remote(it) for it in its]
