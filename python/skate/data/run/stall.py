@@ -1,4 +1,4 @@
-"""When is a run stalled, and not only busy? The policy (Quiet) is pure: it is given what was seen, and simulated in tests/py/unit/test_data_quiet.py. sample()
+"""When is a run stalled, and not only busy? The policy (Quiet) is pure: it is given what was seen, and simulated in tests/py/unit/test_data_stall.py. sample()
 looks at the processes, through /proc.
 
 Nothing has moved for some seconds means: no task has ended or given a block, and no block was taken. That is usual for tasks that take long. So who is at a task, and whatever
