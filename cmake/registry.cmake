@@ -1,12 +1,11 @@
 # registry.cmake - the table of a by/ folder, made from its file names at configure time.
 #
-# File src/op/by/filter.c must define `const struct sk_op_ops sk_op_by_filter`; the generated table refers to it, so a file without its
+# File src/exec/by/chain.c must define `const struct sk_policy sk_exec_by_chain`; the generated table refers to it, so a file without its
 # symbol fails the link, and a new file needs no other edit. The table is
-#     extern const struct sk_op_ops *const sk_op_table[];  extern const unsigned sk_op_table_n;
+#     extern const struct sk_policy *const sk_exec_table[];  extern const unsigned sk_exec_table_n;
 # ordered by name. A folder that does not exist yet gives no table.
 
 set(SK_REGISTRY_engine sk_engine_class)
-set(SK_REGISTRY_op sk_op_ops)
 set(SK_REGISTRY_exec sk_policy)
 set(SK_REGISTRY_shuffle sk_shuffle_ops)
 

@@ -17,10 +17,10 @@ ROOT = Path(__file__).resolve().parent.parent
 LONG = 100  # lines of a function
 
 BOUNDS = {  # measure: the most (of the assertions: the least) that is allowed
-    "python ring": 4,
+    "python ring": 3,
     "python ring at load": 0,
-    "python imports upward": 1,
-    "python late imports": 322,
+    "python imports upward": 0,
+    "python late imports": 311,
     "python functions over 100 lines": 3,
     "c ring": 5,
     "c functions over 100 lines": 0,
@@ -37,11 +37,11 @@ FLOORS = {  # of Python, the highest first: a module imports from its own floor 
     "writes": "skate.data.write.api skate.data.write.job skate.data.write.resume skate.data.write.sink skate.data.write.fingerprint skate.data.datasource.lance_datasink",
     "run": "skate.data.run*",
     "plan": "skate.data.plan*",
-    "worker": "skate.data.worker* skate.data.op skate.data.op.* skate.data.ops",
+    "worker": "skate.data.worker* skate.data.op skate.data.op.*",
     "formats": "skate.data.read* skate.data.write* skate.data.datasource.*",
     "expressions": "skate.data.expr* skate.data.aggregate skate.data.combine skate.data.summary skate.data.random_config",
     "columns": "skate.data.schema skate.data.datatype skate.data.block skate.data.collate_fn skate.data.util*",
-    "values": "skate.data.values* skate.data.batch skate.data.bad skate.data.coded skate.data.majority skate.data.checks skate.data.extensions*",
+    "values": "skate.data.values* skate.data.batch skate.data.on_error skate.data.majority skate.data.checks skate.data.extensions*",
     "files": "skate.data.files*",
     "settings": "skate.data.context skate.data.checkpoint* skate.data.files.local",
     "tensors": "skate.data.tensor_types skate.data.values.cells skate.data.values.flat skate.data.settings",
@@ -112,7 +112,7 @@ class Imports(ast.NodeVisitor):
             self.visit(part)
 
     def visit_Call(self, node):
-        """importlib.import_module("a name that is written there")."""
+        """importlib.import_module("a name that is written there"), and _lazy.module of it."""
         named = node.args[0].value if node.args and isinstance(node.args[0], ast.Constant) else None
         if isinstance(node.func, ast.Attribute) and isinstance(named, str):
             if node.func.attr == "import_module":

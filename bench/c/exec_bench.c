@@ -7,8 +7,8 @@
 #include "base/clock.h"
 #include "exec/exec_int.h"
 
-static const struct sk_op_ops READ = {.name = "read", .props = SK_OP_SOURCE};
-static const struct sk_op_ops MAPB = {.name = "map_batches", .props = SK_OP_NO_FUSE, .n_inputs_min = 1, .n_inputs_max = 1};
+static const struct sk_op READ = {.name = "read", .props = SK_OP_SOURCE};
+static const struct sk_op MAPB = {.name = "map_batches", .props = SK_OP_NO_FUSE};
 
 static uint64_t queue[1 << 16];
 

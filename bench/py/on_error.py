@@ -4,8 +4,9 @@ import time
 
 import numpy as np
 import pyarrow as pa
-from skate.data import ops
 from skate.data.expr_eval import parse
+from skate.data.op import find
+from skate.data.worker.task import task
 
 
 def plus(r):
@@ -26,11 +27,11 @@ def parts(rows, n):
 
 BASE = {"fn_args": (), "fn_kwargs": {}, "label": "x", "batch_size": None, "batch_format": "numpy", "zero_copy_batch": True}
 CASES = {
-    "map": (ops.map, {"fn": plus}, parts(50_000, 2)),
-    "flat_map": (ops.flat_map, {"fn": listed}, parts(50_000, 2)),
-    "filter": (ops.filter, {"fn": even}, parts(50_000, 2)),
-    "map_batches of 4,096": (ops.map_batches, {"fn": plus}, parts(4096, 400)),
-    "filter(expr=)": (ops.filter, {"expr": parse("id % 2 == 0")}, parts(65_536, 100)),
+    "map": (find("map"), {"fn": plus}, parts(50_000, 2)),
+    "flat_map": (find("flat_map"), {"fn": listed}, parts(50_000, 2)),
+    "filter": (find("filter"), {"fn": even}, parts(50_000, 2)),
+    "map_batches of 4,096": (find("map_batches"), {"fn": plus}, parts(4096, 400)),
+    "filter(expr=)": (find("filter"), {"expr": parse("id % 2 == 0")}, parts(65_536, 100)),
 }
 
 
@@ -39,7 +40,7 @@ def main():
 
         def run(policy, op=op, params=params, batches=batches):
             t = time.process_time()
-            for _ in op({**BASE, **params, "on_error": policy}, iter(batches)):
+            for _ in op.run({**BASE, **params, "on_error": policy}, iter(batches), task):
                 pass
             return time.process_time() - t
 

@@ -1,7 +1,24 @@
-"""Names that packages load when they are first asked for (PEP 562)."""
+"""What is loaded when it is first asked for: names of packages (PEP 562), and whole modules that only some processes need."""
 
 import importlib
 import sys
+
+
+class _Module:
+    """Stands for a module, and imports it at the first look into it. What was found is kept here, so later looks cost as much as those at a class."""
+
+    def __init__(self, name):
+        self._name = name
+
+    def __getattr__(self, name):
+        value = getattr(importlib.import_module(self._name), name)
+        setattr(self, name, value)
+        return value
+
+
+def module(name):
+    """A module, by its whole name, that this process imports only if it uses it."""
+    return _Module(name)
 
 
 def attribute(package, name, where=None, modules=None):

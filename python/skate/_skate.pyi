@@ -221,7 +221,8 @@ def pg_table(custom_names: list[str]) -> list[tuple[Any, ...]]: ...
 
 # --- plans and runs (skate.data)
 class Plan:
-    """A growing DAG shared by the Datasets derived from one another."""
+    """A growing DAG of operators. limit, fusion: whether these rules apply to it."""
+    def __init__(self, *, limit: bool = True, fusion: bool = True) -> None: ...
     def add(
         self,
         op: str,
@@ -247,7 +248,18 @@ class Plan:
         group: int = 0,  # number of a placement group
         bundle: int = -1,  # of it; -1: any
         env: bytes = ...,  # a checked runtime_env, pickled
+        source: bool = False,  # these are facts of the operator (skate/data/op)
+        one_to_one: bool = False,
+        no_more: bool = False,
+        by_row: bool = False,
+        first_rows: bool = False,
+        writes: bool = False,
+        alone: bool = False,
+        numbered: bool = False,
+        concatenates: bool = False,
+        joins: bool = False,
     ) -> int: ...
+    def stages(self, root: int) -> list[tuple[int, ...]]: ...  # the nodes of each stage, the output last
     def explain(self, root: int) -> str: ...
 
 class Exec:

@@ -26,6 +26,8 @@ void sk_plan_destroy(struct sk_plan *p, void (*release_block)(void *ctx, uint64_
     sk_free(p);
 }
 
+void sk_plan_leave_out(struct sk_plan *p, uint32_t rules) { p->left_out = rules; }
+
 uint32_t sk_plan_n_nodes(const struct sk_plan *p) { return p->nodes.n; }
 
 const struct sk_plan_node *sk_plan_get(const struct sk_plan *p, uint32_t id) { return id < p->nodes.n ? p->nodes.p[id] : NULL; }
@@ -33,12 +35,13 @@ const struct sk_plan_node *sk_plan_get(const struct sk_plan *p, uint32_t id) { r
 static sk_rc check_desc(const struct sk_plan *p, const struct sk_node_desc *d, struct sk_err *err) {
     if (!d->op || !d->op->name) return SK_ERR(err, SK_EINVAL, "add to a plan: no such operator");
     const char *name = d->label && d->label[0] ? d->label : d->op->name;
-    if (d->n_inputs < d->op->n_inputs_min || d->n_inputs > d->op->n_inputs_max)
-        return SK_ERR(err, SK_EINVAL, "%s: takes %u to %u inputs, has %u", name, d->op->n_inputs_min, d->op->n_inputs_max, d->n_inputs);
+    uint32_t props = d->op->props, least = props & SK_OP_SOURCE ? 0 : props & SK_OP_ZIP ? 2 : 1;
+    uint32_t most = props & SK_OP_UNION ? UINT32_MAX : props & SK_OP_ZIP ? SK_PLAN_SIDES_MAX : least;
+    if (d->n_inputs < least || d->n_inputs > most)
+        return SK_ERR(err, SK_EINVAL, "%s: takes %u to %u inputs, has %u", name, least, most, d->n_inputs);
     for (uint32_t i = 0; i < d->n_inputs; i++)
         if (d->inputs[i] >= p->nodes.n)
             return SK_ERR(err, SK_EINVAL, "%s: input %u is node %u, the plan has %u", name, i, d->inputs[i], p->nodes.n);
-    uint32_t props = d->op->props;
     if (!(props & SK_OP_SOURCE) && (d->n_units || d->n_blocks))
         return SK_ERR(err, SK_EINVAL, "%s: only a source has units or blocks", name);
     if (d->n_units && d->n_blocks) return SK_ERR(err, SK_EINVAL, "%s: has units and blocks; give one of them", name);
@@ -60,7 +63,9 @@ static bool copy_desc(struct sk_arena *m, struct sk_node_desc *d) {
     d->blocks = sk_arena_memdup(m, d->blocks, d->n_blocks * sizeof *d->blocks);
     struct sk_unit *u = sk_arena_memdup(m, d->units, d->n_units * sizeof *u);
     d->units = u;
-    bool ok = d->label && d->params.p && d->inputs && d->blocks && u;
+    struct sk_op *op = sk_arena_memdup(m, d->op, sizeof *op);
+    d->op = op;
+    bool ok = d->label && d->params.p && d->inputs && d->blocks && u && op && (op->name = sk_arena_strdup(m, op->name));
     for (uint32_t i = 0; ok && i < d->n_units; i++) {
         u[i].params.p = sk_arena_memdup(m, u[i].params.p, u[i].params.n);
         ok = u[i].params.p;
@@ -75,10 +80,6 @@ sk_rc sk_plan_add(struct sk_plan *p, const struct sk_node_desc *d, uint32_t *id,
     sk_rc rc = SK_OK;
     if (!n || (*n = (struct sk_plan_node){p->nodes.n, *d}, !copy_desc(&p->mem, &n->d)))
         rc = SK_ERR(err, SK_ENOMEM, "add %s to a plan", d->op->name);
-    if (rc == SK_OK && d->op->check) {
-        rc = d->op->check(n, err);
-        if (rc != SK_OK) sk_err_prefix(err, "%s", n->d.label);
-    }
     if (rc == SK_OK && !sk_vec_push(&p->nodes, TAG, n)) rc = SK_ERR(err, SK_ENOMEM, "add %s to a plan", d->op->name);
     if (rc != SK_OK) {
         sk_arena_restore(&p->mem, mark);
@@ -206,8 +207,8 @@ sk_rc sk_plan_stages(const struct sk_plan *p, uint32_t root, struct sk_stages *o
     struct sk_stages s = {.mem = m};
     sk_rc rc = SK_OK;
     SK_GO(expand(&t, root, err));
-    sk_rule_limit(&t);
-    SK_GO(sk_rule_fuse(&t, err));
+    if (!(p->left_out & SK_RULE_LIMIT)) sk_rule_limit(&t);
+    if (!(p->left_out & SK_RULE_FUSE)) SK_GO(sk_rule_fuse(&t, err));
     if (!emit_stages(&t, m, &s)) rc = SK_ERR(err, SK_ENOMEM, "%u stages", t.v.n);
 out:
     sk_vec_free(&t.v);

@@ -1,7 +1,7 @@
 /* plan.h - the logical DAG, its rules, and the stages that come out of it.
  *
  * A plan is a list of nodes (operator + parameters + inputs) that is only ever appended to; it is read-only to everybody who runs it. An
- * operator is described by properties (struct sk_op_ops in op/by/<name>.c): rules read properties, never names. Parameters that only the
+ * operator is described by properties (struct sk_op; the caller has them: python/skate/data/op): rules read properties, never names. Parameters that only the
  * worker understands (a pickled user function, a file list) are opaque bytes here. `sk_plan_stages` applies the rules (limit, fuse) and
  * gives the physical DAG that exec runs. */
 #ifndef SK_PLAN_H
@@ -20,20 +20,15 @@ enum {                       /* properties of an operator */
        SK_OP_NO_FUSE = 64,
        SK_OP_NUMBERED = 256, /* output depends on the number of the task in its stage: tasks start in the order of their inputs */
        SK_OP_UNION = 128,    /* several inputs, one after another */
+       SK_OP_ZIP = 512,      /* several inputs, side by side: it sees the same rows of each. One that is neither has one input */
 };
 
-#define SK_PLAN_SIDES_MAX 64u /* inputs of an operator that is no union: it sees the same rows of each, side by side */
+#define SK_PLAN_SIDES_MAX 64u /* inputs of SK_OP_ZIP */
 
-struct sk_plan_node;
-
-struct sk_op_ops { /* op/by/<name>.c: const struct sk_op_ops sk_op_by_<name> */
-    const char *name;
+struct sk_op {
+    const char *name; /* what the worker finds it by */
     uint32_t props;
-    uint32_t n_inputs_min, n_inputs_max;
-    /* Checks parameters at plan time; may be NULL. */
-    sk_rc (*check)(const struct sk_plan_node *node, struct sk_err *err);
 };
-const struct sk_op_ops *sk_op_find(const char *name); /* over the generated table (op layer); given to the plan, which does not name op */
 
 struct sk_unit { /* one piece of a source: becomes one task */
     struct sk_bytes params;
@@ -54,7 +49,7 @@ struct sk_times { /* how often; not given: as is usual there */
 };
 
 struct sk_node_desc { /* what plan_add takes; everything is copied */
-    const struct sk_op_ops *op;
+    const struct sk_op *op;
     const char *label; /* for people: "MapBatches(inc)" */
     struct sk_bytes params;
     const uint32_t *inputs;
@@ -84,6 +79,9 @@ sk_rc sk_plan_create(struct sk_plan **out, struct sk_err *err) SK_MUST_USE;
 /* release_block: called for each block reference when the plan dies (may be NULL). */
 void sk_plan_destroy(struct sk_plan *p, void (*release_block)(void *ctx, uint64_t oid), void *ctx);
 sk_rc sk_plan_add(struct sk_plan *p, const struct sk_node_desc *d, uint32_t *id, struct sk_err *err) SK_MUST_USE;
+/* Rules that sk_plan_stages is to leave out: for who wants to see that they change nothing but the work. Default: none. */
+enum { SK_RULE_LIMIT = 1, SK_RULE_FUSE = 2 };
+void sk_plan_leave_out(struct sk_plan *p, uint32_t rules);
 uint32_t sk_plan_n_nodes(const struct sk_plan *p);
 const struct sk_plan_node *sk_plan_get(const struct sk_plan *p, uint32_t id);
 

@@ -15,6 +15,7 @@
 struct sk_plan {
     SK_VEC(struct sk_plan_node *) nodes; /* in their own memory: sk_plan_get pointers stay valid while the plan grows */
     struct sk_arena mem;
+    uint32_t left_out; /* SK_RULE_* */
 };
 
 struct sk_vert {

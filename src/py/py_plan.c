@@ -1,7 +1,7 @@
 /* py_plan.c - Plan: Python's hand on a sk_plan (see plan.h). Parses the arguments of add(), nothing else.
  *
  * The plan counts its own references to the blocks that it names; they are given back when the Plan dies, unless the engine went first. */
-#include "op/op.h"
+#include "plan/plan.h"
 #include "py/py_fields.h"
 
 struct plan {
@@ -10,8 +10,19 @@ struct plan {
     uint32_t gen;
 };
 
-static PyObject *plan_new(PyTypeObject *type, PyObject *args SK_UNUSED, PyObject *kw SK_UNUSED) {
+struct rules {
+    bool limit, fusion;
+};
+static const struct py_field rule[] = {
+    PY_FIELD(struct rules, "limit", BOOL, limit, .otherwise = 1),
+    PY_FIELD(struct rules, "fusion", BOOL, fusion, .otherwise = 1),
+};
+static const struct py_fields rules = {"Plan", SK_COUNT(rule), 0, rule};
+
+static PyObject *plan_new(PyTypeObject *type, PyObject *args, PyObject *kw) {
     PY_ERR(err);
+    struct rules with;
+    if (py_fields_read(&rules, args, kw, &with) < 0) return NULL;
     struct py_state *st = py_state_of(type);
     if (py_ensure(st) < 0) return NULL;
     struct plan *p = (struct plan *)(void *)type->tp_alloc(type, 0);
@@ -23,6 +34,7 @@ static PyObject *plan_new(PyTypeObject *type, PyObject *args SK_UNUSED, PyObject
         Py_DECREF(p);
         return py_raise(st, rc, &err);
     }
+    sk_plan_leave_out(p->p, (with.limit ? 0 : SK_RULE_LIMIT) | (with.fusion ? 0 : SK_RULE_FUSE));
     return (PyObject *)p;
 }
 
@@ -123,6 +135,7 @@ struct given { /* the arguments of add(); borrowed */
     uint32_t max_in_flight, max_tasks, max_calls;
     int32_t bundle;
     uint64_t group;
+    bool source, one_to_one, no_more, by_row, first_rows, writes, alone, numbered, concatenates, joins;
 };
 
 #define F(...) PY_FIELD(struct given, __VA_ARGS__)
@@ -150,8 +163,25 @@ static const struct py_field field[] = {
     F("group", U64, group),
     F("bundle", I32, bundle, .otherwise = -1),
     F("env", OBJECT, env, .of = &PyBytes_Type),
+    F("source", BOOL, source),
+    F("one_to_one", BOOL, one_to_one),
+    F("no_more", BOOL, no_more),
+    F("by_row", BOOL, by_row),
+    F("first_rows", BOOL, first_rows),
+    F("writes", BOOL, writes),
+    F("alone", BOOL, alone),
+    F("numbered", BOOL, numbered),
+    F("concatenates", BOOL, concatenates),
+    F("joins", BOOL, joins),
 };
 static const struct py_fields fields = {"add", SK_COUNT(field), 4, field};
+
+static uint32_t props_of(const struct given *g) {
+    return (g->source ? SK_OP_SOURCE : 0) | (g->one_to_one ? SK_OP_ONE_TO_ONE : 0) | (g->no_more ? SK_OP_NO_MORE : 0) |
+           (g->by_row ? SK_OP_BY_ROW : 0) | (g->first_rows ? SK_OP_LIMIT : 0) | (g->writes ? SK_OP_WRITES : 0) |
+           (g->alone ? SK_OP_NO_FUSE : 0) | (g->numbered ? SK_OP_NUMBERED : 0) | (g->concatenates ? SK_OP_UNION : 0) |
+           (g->joins ? SK_OP_ZIP : 0);
+}
 
 /* Its shape, if it is not that of most: one CPU. */
 static int add_shape(struct py_state *st, const struct given *g, struct sk_node_desc *d) {
@@ -177,7 +207,8 @@ static PyObject *plan_add(PyObject *self, PyObject *args, PyObject *kw) {
     int least = 0, most = 0;
     PY_ERR(err);
     if (py_fields_read(&fields, args, kw, &g) < 0 || !py_plan_get(st, self)) return NULL;
-    struct sk_node_desc d = {.op = sk_op_find(g.op),
+    struct sk_op op = {g.op, props_of(&g)};
+    struct sk_node_desc d = {.op = &op,
                              .label = g.label,
                              .params = g.params,
                              .cpu_e4 = g.cpus,
@@ -187,7 +218,6 @@ static PyObject *plan_add(PyObject *self, PyObject *args, PyObject *kw) {
                              .max_in_flight = g.max_in_flight,
                              .max_tasks = g.max_tasks,
                              .max_calls = g.max_calls};
-    if (!d.op) return PyErr_Format(PyExc_ValueError, "there is no operator \"%s\"", g.op);
     if (g.pool && !PyArg_ParseTuple(g.pool, "ii;add: 'pool' must be (least, most)", &least, &most)) return NULL;
     if (least < 0 || most < 0) return PyErr_Format(PyExc_ValueError, "add: 'pool' must be (least, most), not %R", g.pool);
     d.pool_min = (uint32_t)least;
@@ -225,8 +255,38 @@ static PyObject *plan_explain(PyObject *self, PyObject *root) {
     return r;
 }
 
+static PyObject *stage_nodes(const struct sk_stage *s) {
+    PyObject *r = PyTuple_New(s->n_nodes);
+    for (uint32_t i = 0; r && i < s->n_nodes; i++) {
+        PyObject *id = PyLong_FromUnsignedLong(s->nodes[i]);
+        if (id) PyTuple_SET_ITEM(r, i, id);
+        else Py_CLEAR(r);
+    }
+    return r;
+}
+
+static PyObject *plan_stages(PyObject *self, PyObject *root) {
+    struct plan *p = (struct plan *)(void *)self;
+    PY_ERR(err);
+    struct sk_stages s = {0};
+    unsigned long id = PyLong_AsUnsignedLong(root);
+    if (id == (unsigned long)-1 && PyErr_Occurred()) return NULL;
+    if (id >= sk_plan_n_nodes(p->p)) return PyErr_Format(PyExc_ValueError, "there is no node %lu", id);
+    sk_rc rc = sk_plan_stages(p->p, (uint32_t)id, &s, &err);
+    if (rc != SK_OK) return py_raise(p->st, rc, &err);
+    PyObject *r = PyList_New(s.n);
+    for (uint32_t i = 0; r && i < s.n; i++) {
+        PyObject *nodes = stage_nodes(&s.s[i]);
+        if (nodes) PyList_SET_ITEM(r, i, nodes);
+        else Py_CLEAR(r);
+    }
+    sk_stages_free(&s);
+    return r;
+}
+
 static PyMethodDef plan_methods[] = {
     {"add", (PyCFunction)(void (*)(void))plan_add, METH_VARARGS | METH_KEYWORDS, "Adds a node; returns its id."},
+    {"stages", plan_stages, METH_O, "The nodes of each stage that a node needs, the output last."},
     {"explain", plan_explain, METH_O, "The plan of a node and its stages, for people."},
     {NULL, NULL, 0, NULL},
 };

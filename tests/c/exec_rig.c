@@ -1,12 +1,12 @@
 /* exec_rig.c - see exec_rig.h. The engine is the test: it says when a task yields and ends. */
 #include "exec_rig.h"
 
-const struct sk_op_ops RIG_READ = {.name = "read", .props = SK_OP_SOURCE};
-const struct sk_op_ops RIG_MAPB = {.name = "map_batches", .props = SK_OP_NO_FUSE, .n_inputs_min = 1, .n_inputs_max = 1};
-const struct sk_op_ops RIG_MAP = {.name = "map", .props = SK_OP_ONE_TO_ONE, .n_inputs_min = 1, .n_inputs_max = 1};
-const struct sk_op_ops RIG_LIMIT = {.name = "limit", .props = SK_OP_LIMIT | SK_OP_NO_MORE, .n_inputs_min = 1, .n_inputs_max = 1};
-const struct sk_op_ops RIG_UNION = {.name = "union", .props = SK_OP_UNION, .n_inputs_min = 1, .n_inputs_max = UINT32_MAX};
-const struct sk_op_ops RIG_ZIP = {.name = "zip_rows", .n_inputs_min = 2, .n_inputs_max = SK_PLAN_SIDES_MAX};
+const struct sk_op RIG_READ = {.name = "read", .props = SK_OP_SOURCE};
+const struct sk_op RIG_MAPB = {.name = "map_batches", .props = SK_OP_NO_FUSE};
+const struct sk_op RIG_MAP = {.name = "map", .props = SK_OP_ONE_TO_ONE};
+const struct sk_op RIG_LIMIT = {.name = "limit", .props = SK_OP_LIMIT | SK_OP_NO_MORE};
+const struct sk_op RIG_UNION = {.name = "union", .props = SK_OP_UNION};
+const struct sk_op RIG_ZIP = {.name = "zip_rows", .props = SK_OP_ZIP};
 
 void rig_begin(struct rig *r) {
     *r = (struct rig){.next_oid = 100};
@@ -19,7 +19,7 @@ void rig_begin(struct rig *r) {
     CHECK_OK(sk_plan_create(&r->plan, NULL));
 }
 
-uint32_t rig_add(struct rig *r, const struct sk_op_ops *op, struct sk_node_desc d, const uint32_t *in, uint32_t n_in) {
+uint32_t rig_add(struct rig *r, const struct sk_op *op, struct sk_node_desc d, const uint32_t *in, uint32_t n_in) {
     struct sk_err err = {0};
     uint32_t id;
     d.op = op;

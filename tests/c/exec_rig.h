@@ -16,10 +16,10 @@ struct rig {
     uint32_t n_created, n_killed, n_cancelled, n_released;
 };
 
-extern const struct sk_op_ops RIG_READ, RIG_MAPB, RIG_MAP, RIG_LIMIT, RIG_UNION, RIG_ZIP;
+extern const struct sk_op RIG_READ, RIG_MAPB, RIG_MAP, RIG_LIMIT, RIG_UNION, RIG_ZIP;
 
 void rig_begin(struct rig *r); /* conf with useful values */
-uint32_t rig_add(struct rig *r, const struct sk_op_ops *op, struct sk_node_desc d, const uint32_t *in, uint32_t n_in);
+uint32_t rig_add(struct rig *r, const struct sk_op *op, struct sk_node_desc d, const uint32_t *in, uint32_t n_in);
 uint32_t rig_source(struct rig *r, uint32_t n_units, int64_t est_bytes);
 uint32_t rig_map(struct rig *r, uint32_t in); /* its own stage: never fused */
 void rig_start(struct rig *r, uint32_t root);

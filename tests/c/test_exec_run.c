@@ -17,11 +17,11 @@
 
 enum { FN_RUN = 11, FN_INIT = 12, FN_CALL = 13, KIND_BLOCK = 1 };
 
-static const struct sk_op_ops READ = {.name = "read", .props = SK_OP_SOURCE};
-static const struct sk_op_ops MAPB = {.name = "map_batches", .n_inputs_min = 1, .n_inputs_max = 1};
-static const struct sk_op_ops ACTORS = {.name = "map_batches", .n_inputs_min = 1, .n_inputs_max = 1};
-static const struct sk_op_ops LIMIT = {.name = "limit", .props = SK_OP_LIMIT, .n_inputs_min = 1, .n_inputs_max = 1};
-static const struct sk_op_ops UNION = {.name = "union", .props = SK_OP_UNION, .n_inputs_min = 1, .n_inputs_max = 9};
+static const struct sk_op READ = {.name = "read", .props = SK_OP_SOURCE};
+static const struct sk_op MAPB = {.name = "map_batches"};
+static const struct sk_op ACTORS = {.name = "map_batches"};
+static const struct sk_op LIMIT = {.name = "limit", .props = SK_OP_LIMIT};
+static const struct sk_op UNION = {.name = "union", .props = SK_OP_UNION};
 
 /* ---- what a worker does with a stage ------------------------------------------------------------------------------------------------------ */
 
@@ -224,7 +224,7 @@ static void end(void) {
     }                              \
     static void both_##name(void)
 
-static uint32_t add(const struct sk_op_ops *op, struct sk_node_desc d, const uint32_t *in, uint32_t n_in) {
+static uint32_t add(const struct sk_op *op, struct sk_node_desc d, const uint32_t *in, uint32_t n_in) {
     struct sk_err err = {0};
     uint32_t id;
     d.op = op;

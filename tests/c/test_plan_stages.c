@@ -2,26 +2,23 @@
 #include "plan/plan_int.h"
 #include "test.h"
 
-static sk_rc refuse(const struct sk_plan_node *node, struct sk_err *err) {
-    return node->d.params.n == 3 ? SK_ERR(err, SK_EINVAL, "params of 3 bytes") : SK_OK;
-}
-
-static const struct sk_op_ops READ = {.name = "read", .props = SK_OP_SOURCE};
-static const struct sk_op_ops MAPB = {.name = "map_batches", .n_inputs_min = 1, .n_inputs_max = 1, .check = refuse};
-static const struct sk_op_ops MAP = {.name = "map", .props = SK_OP_ONE_TO_ONE | SK_OP_BY_ROW, .n_inputs_min = 1, .n_inputs_max = 1};
-static const struct sk_op_ops FILTER = {.name = "filter", .props = SK_OP_NO_MORE | SK_OP_BY_ROW, .n_inputs_min = 1, .n_inputs_max = 1};
-static const struct sk_op_ops LIMIT = {.name = "limit", .props = SK_OP_LIMIT | SK_OP_NO_MORE, .n_inputs_min = 1, .n_inputs_max = 1};
-static const struct sk_op_ops WRITE = {.name = "write", .props = SK_OP_WRITES, .n_inputs_min = 1, .n_inputs_max = 1};
-static const struct sk_op_ops UNION = {.name = "union", .props = SK_OP_UNION, .n_inputs_min = 1, .n_inputs_max = UINT32_MAX};
+static const struct sk_op READ = {.name = "read", .props = SK_OP_SOURCE};
+static const struct sk_op MAPB = {.name = "map_batches"};
+static const struct sk_op MAP = {.name = "map", .props = SK_OP_ONE_TO_ONE | SK_OP_BY_ROW};
+static const struct sk_op FILTER = {.name = "filter", .props = SK_OP_NO_MORE | SK_OP_BY_ROW};
+static const struct sk_op LIMIT = {.name = "limit", .props = SK_OP_LIMIT | SK_OP_NO_MORE};
+static const struct sk_op WRITE = {.name = "write", .props = SK_OP_WRITES};
+static const struct sk_op ZIP = {.name = "zip_rows", .props = SK_OP_ZIP};
+static const struct sk_op UNION = {.name = "union", .props = SK_OP_UNION};
 
 static struct sk_plan *P;
 
-static uint32_t add(const struct sk_op_ops *op, struct sk_node_desc d, uint32_t in) {
+static uint32_t add(const struct sk_op *op, struct sk_node_desc d, uint32_t in) {
     struct sk_err err = {0};
     uint32_t id = 99;
     d.op = op;
     d.inputs = &in;
-    d.n_inputs = op->n_inputs_min;
+    d.n_inputs = !(op->props & SK_OP_SOURCE);
     CHECK_OK_ERR(sk_plan_add(P, &d, &id, &err), &err);
     return id;
 }
@@ -31,7 +28,7 @@ static uint32_t source(const char *label) {
     return add(&READ, (struct sk_node_desc){.label = label, .cpu_e4 = 10000, .units = u, .n_units = 2}, 0);
 }
 
-static uint32_t map(const struct sk_op_ops *op, const char *label, uint32_t in) {
+static uint32_t map(const struct sk_op *op, const char *label, uint32_t in) {
     return add(op, (struct sk_node_desc){.label = label, .cpu_e4 = 10000}, in);
 }
 
@@ -81,7 +78,9 @@ TEST(bad_nodes_change_nothing) {
         {.op = &MAP, .inputs = &bad, .n_inputs = 1}, /* no such node */
         {.op = &LIMIT, .inputs = &in, .n_inputs = 1, .limit = -1},
         {.op = &MAP, .inputs = &in, .n_inputs = 1, .units = &u, .n_units = 1},
-        {.op = &MAPB, .inputs = &in, .n_inputs = 1, .params = {"abc", 3}}, /* check says no */
+        {.op = &READ, .inputs = &in, .n_inputs = 1}, /* a source with an input */
+        {.op = &UNION},
+        {.op = &ZIP, .inputs = &in, .n_inputs = 1},
         {.op = &MAPB, .inputs = &in, .n_inputs = 1, .pool_min = 3, .pool_max = 2},
         {.op = &LIMIT, .inputs = &in, .n_inputs = 1, .pool_min = 1, .pool_max = 2},
         {.op = &MAP, .inputs = &in, .n_inputs = 1, .cpu_e4 = -5},
@@ -180,7 +179,7 @@ TEST(union_is_in_turn_and_capped) {
     struct sk_err err = {0};
     uint32_t in[3] = {map(&MAPB, "A", source("R1")), source("R2"), 0}, id;
     struct sk_bref b[2] = {{1, 0, 5, 50, 0, 0}, {2, 0, 5, 50, 0, 0}};
-    static const struct sk_op_ops BLOCKS = {.name = "blocks", .props = SK_OP_SOURCE};
+    static const struct sk_op BLOCKS = {.name = "blocks", .props = SK_OP_SOURCE};
     in[2] = add(&BLOCKS, (struct sk_node_desc){.blocks = b, .n_blocks = 2}, 0);
     struct sk_node_desc d = {.op = &UNION, .inputs = in, .n_inputs = 3};
     CHECK_OK_ERR(sk_plan_add(P, &d, &id, &err), &err);

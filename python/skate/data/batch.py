@@ -32,8 +32,8 @@ import numpy as np
 import pyarrow as pa
 
 from skate import _skate
-from skate.data.coded import CodedText, plain
 from skate.data.context import DataContext
+from skate.data.values.encoded_text import EncodedText, plain
 from skate.data.values.flat import DICTIONARY, FIXED_LIST, LISTS, TEXT, valid_bits
 from skate.data.values.frames import from_pandas, to_pandas
 from skate.data.values.from_arrow import column_to_numpy, to_objects
@@ -76,7 +76,7 @@ class NumpyBatch(dict):
             col = self.rb.column(self.rb.schema.get_field_index(name))
             v = column_to_numpy(name, col)
             t = col.type
-            if t.id in _IMMUTABLE or t.id == DICTIONARY and t.value_type.id in _IMMUTABLE or isinstance(t, CodedText):
+            if t.id in _IMMUTABLE or t.id == DICTIONARY and t.value_type.id in _IMMUTABLE or isinstance(t, EncodedText):
                 self.copies[name] = v.copy()
             elif self.writable:
                 v = v.copy()

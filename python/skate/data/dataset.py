@@ -16,10 +16,10 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, ParamSpec, overload
 
-from skate.data import bad
 from skate.data.context import DEFAULT_BATCH_SIZE, DataContext
 from skate.data.convert import Conversions
 from skate.data.iterator import DataIterator
+from skate.data.on_error import check_policy
 from skate.data.plan.lower import explain
 from skate.data.plan.node import Node, below
 from skate.data.plan.resources import as_input, resources
@@ -131,7 +131,7 @@ class Dataset(Splits, Conversions, Writers):
         self._node, self._facts = node, facts
         self.context = context or DataContext.get_current().copy()
         self._stats: Any = None
-        self._errors: Any = None  # bad.Errors of the last run
+        self._errors: Any = None  # run.dead_letters.Errors of the last run
         self._name: str | None = None
         self._schema: Any = None
         self._above: Dataset | None = None  # what it was made from, for repr
@@ -149,7 +149,7 @@ class Dataset(Splits, Conversions, Writers):
 
     def _add(self, node: Node, facts: Facts | None = None) -> Dataset:
         facts = facts or Facts(files=self._facts.files)
-        if facts.rows is not None and node.op in bad.OPS and (node.params.get("on_error") or self.context.on_error) != "raise":
+        if facts.rows is not None and node.operator.on_error and (node.params.get("on_error") or self.context.on_error) != "raise":
             facts = dataclasses.replace(facts, rows=None)
         out = Dataset(node, facts, self.context)
         out._above = self
@@ -193,7 +193,7 @@ class Dataset(Splits, Conversions, Writers):
             logging.getLogger("ray.data").warning(
                 "Specifying both num_cpus and num_gpus for map tasks is experimental: both are reserved, the scarcer one decides how many run."
             )
-        if bad.check_policy(on_error) is not None:
+        if check_policy(on_error) is not None:
             params["on_error"] = on_error
         params.update(fn=fn, fn_args=tuple(fn_args or ()), fn_kwargs=dict(fn_kwargs or {}))
         if inspect.isclass(fn):
@@ -507,7 +507,7 @@ class Dataset(Splits, Conversions, Writers):
         from skate.data.expressions import UDFExpr, walk
 
         options = {**as_input(self._node), **resources(remote)}
-        if bad.check_policy(on_error) is not None:
+        if check_policy(on_error) is not None:
             params = {**params, "on_error": on_error}
         if any(isinstance(n, UDFExpr) and n.callable_class_spec is not None for e in exprs for n in walk(e)):
             options.pop("max_tasks", None)
@@ -762,7 +762,7 @@ class Dataset(Splits, Conversions, Writers):
             except TypeError as e:
                 raise TypeError(f"union: {e}") from None
             nodes = tuple(_conform(n, s, schema) for n, s in zip(nodes, known, strict=True))
-        if nodes[0].op == "union" and len(nodes) > 1:  # a loop of unions is one of many inputs, not one deep
+        if nodes[0].operator.concatenates and len(nodes) > 1:  # a loop of unions is one of many inputs, not one deep
             nodes = (*nodes[0].inputs, *nodes[1:])
         return self._add(
             Node("union", "Union", {}, nodes),
@@ -834,7 +834,7 @@ class Dataset(Splits, Conversions, Writers):
         import pyarrow as pa
 
         schema = None
-        tolerant = any((n.params.get("on_error") or self.context.on_error) != "raise" for n in below(self._node) if n.op in bad.OPS)
+        tolerant = any((n.params.get("on_error") or self.context.on_error) != "raise" for n in below(self._node) if n.operator.on_error)
         for n in (
             (1024,) if tolerant else (1, 1024)
         ):  # the first row tells nothing of a column in which it has no value, and may be a bad one
@@ -848,11 +848,9 @@ class Dataset(Splits, Conversions, Writers):
     def _frames(self) -> bool:
         """Whether its blocks came as DataFrames: batch_format=None gives them so."""
         node = self._node
-        while node.op in ("limit", "rearrange"):
+        while node.operator.first_rows or node.operator.blocking:
             node = node.inputs[0]
-        if not self.context.enable_pandas_block:
-            return False
-        return bool(node.params.get("pandas")) or (node.op == "map_batches" and node.params["batch_format"] == "pandas")
+        return bool(self.context.enable_pandas_block) and node.operator.frames(node.params)
 
     def columns(self, fetch_if_missing: bool = True) -> list[str] | None:
         """Column names.
@@ -876,7 +874,7 @@ class Dataset(Splits, Conversions, Writers):
             >>> skate.data.range(10).count()
             10
         """
-        sure = self._node.op == "blocks" or (self.context.on_error == "raise" and not self.context.max_errored_blocks)
+        sure = self._node.blocks is not None or (self.context.on_error == "raise" and not self.context.max_errored_blocks)
         if self._facts.rows is not None and sure:
             return self._facts.rows
         return sum(rb.column(0)[0].as_py() for rb in execute.batches(self, Node("count", "Count", {}, (self._node,))))
@@ -918,14 +916,14 @@ class Dataset(Splits, Conversions, Writers):
                 [tasks] ReadRange  4 tasks  1000 rows  7.8 KiB  cpu 1
         """
         ensure_engine()
-        text = explain(self._node)
+        text = explain(self._node, self.context.on_error)
         print(text)
         return text
 
     def stats(self) -> str:
         """What the last execution did, operator by operator, as text; its last line names the bottleneck. Before the first one it says so, and what is known."""
-        if self._stats is None and self._node.op == "blocks":
-            blocks = self._node.options["blocks"]
+        blocks = self._node.blocks
+        if self._stats is None and blocks is not None:
             return f"{self._node.label}: {sum(b[2] for b in blocks):,} rows in {len(blocks):,} blocks of this process. Nothing was run."
         if self._stats is None:
             from skate.data.run.stats import before_a_run
@@ -969,7 +967,9 @@ class Dataset(Splits, Conversions, Writers):
             )
         blocks, schema = self._errors.letters(operator)
         if schema is None:
-            return of_source(InMemory(blocks or [bad.empty()], "Errors"))
+            from skate.data.worker.dead_letters import empty
+
+            return of_source(InMemory(blocks or [empty()], "Errors"))
         facts = Facts(sum(b[2] for b in blocks), lambda: schema, [], sum(b[3] for b in blocks))
         return MaterializedDataset(Node("blocks", "Errors", {}, (), blocks=blocks), facts)
 
@@ -1429,16 +1429,14 @@ class Dataset(Splits, Conversions, Writers):
 
         s = self.schema(fetch_if_missing=False)
         if s is not None and s.names:
-            return text_table.dataset(self, s, self._node.options["blocks"] if self._node.op == "blocks" else None)
+            return text_table.dataset(self, s, self._node.blocks)
         return text_table.plan(self)
 
     def _repr_html_(self) -> str:
         """The columns, and of a materialized Dataset the first rows, for notebooks. Runs nothing."""
         from skate.data import text_table
 
-        return text_table.html(
-            self, self.schema(fetch_if_missing=False), self._node.options["blocks"] if self._node.op == "blocks" else None
-        )
+        return text_table.html(self, self.schema(fetch_if_missing=False), self._node.blocks)
 
     def __bool__(self) -> bool:
         """True: a Dataset is there, whatever is in it (and nothing runs)."""
@@ -1455,7 +1453,7 @@ class Dataset(Splits, Conversions, Writers):
             if id(n) in seen:
                 continue
             seen.add(id(n))
-            if n.op == "blocks":
+            if n.blocks is not None:
                 return False
             todo += n.inputs
         return True
@@ -1667,7 +1665,7 @@ def of_source(given: Source | InMemory) -> Any:
         raise ValueError(f"concurrency of a read must be a positive int, not {n!r}")
     remote = dict(given.options.ray_remote_args or {})
     pool = {"pool": remote.pop("pool")} if "pool" in remote else {}
-    if bad.check_policy(given.options.on_error) is not None:
+    if check_policy(given.options.on_error) is not None:
         params = {**params, "on_error": given.options.on_error}
     o = given.options
     options = resources({"num_cpus": o.num_cpus, "num_gpus": o.num_gpus, "memory": o.memory, **remote})

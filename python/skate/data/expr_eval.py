@@ -373,20 +373,13 @@ def _fetch(uri: str | None, filesystem: Any) -> bytes | None:
         return None
 
 
-ROW_BITS = 33
-
-
 def _ids(e: MonotonicallyIncreasingIdExpr, rb: pa.RecordBatch) -> pa.Array:
     import numpy as np
 
     from skate.data.batch import array_from_numpy
-    from skate.data.ops import task
+    from skate.data.values.numbering import numbering
 
-    first = task.counters.get(e._instance_id, 0)
-    task.counters[e._instance_id] = last = first + rb.num_rows
-    if last > 1 << ROW_BITS or task.seq >= 1 << (63 - ROW_BITS):
-        raise ValueError(f"monotonically_increasing_id: row {last} of task {task.seq} does not fit 64 bits; use smaller blocks")
-    return array_from_numpy((task.seq << ROW_BITS) + np.arange(first, last, dtype=np.int64), None)
+    return array_from_numpy(np.arange(*numbering.take(e._instance_id, rb.num_rows), dtype=np.int64), None)
 
 
 # ---- as an Arrow expression

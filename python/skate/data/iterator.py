@@ -428,7 +428,7 @@ def _closing(out: Iterator[Any], it: Any) -> Iterator[Any]:
 def cut_batches(blocks: Iterator[Any], size: int | None, fmt: str | None, drop_last: bool) -> Iterator[Any]:
     """Batches of `size` rows in a format."""
     from skate.data import batch as b
-    from skate.data.ops import rebatch
+    from skate.data.values.rebatch import rebatch
     from skate.data.values.unify import merge
 
     if size is None:

@@ -13,8 +13,8 @@ from skate.data.plan.node import Node, bytes_of
 from skate.data.plan.resources import resources
 from skate.data.read.source import Facts
 from skate.data.run import errors
-from skate.data.run.blocks import cut, even
 from skate.data.run.execute import input_blocks
+from skate.data.values.ranges import cut, even
 
 if TYPE_CHECKING:
     from skate.data.dataset import Dataset, MaterializedDataset
@@ -49,7 +49,7 @@ class Splits:
 
     def _rows_at(self, at: list[int]) -> list[Any]:
         """Datasets that end before these rows, and the rest."""
-        if self._node.op != "blocks":
+        if self._node.blocks is None:
             return self.materialize()._rows_at(at)  # type: ignore[attr-defined,no-any-return]
         blocks = input_blocks(self._node, self.context)
         empty = [(blocks[0][0], blocks[0][1], 0, 0)] if blocks else []
@@ -72,7 +72,7 @@ class Splits:
             raise ValueError(f"split: n={n!r}: 1 or more")
         if locality_hints is not None and len(locality_hints) != n:
             raise ValueError(f"split: {len(locality_hints)} locality_hints for {n} splits: one for each")
-        rows = sum(b[2] for b in input_blocks(self._node, self.context)) if self._node.op == "blocks" else None
+        rows = sum(b[2] for b in input_blocks(self._node, self.context)) if self._node.blocks is not None else None
         source: Any = self if rows is not None else self.materialize()  # type: ignore[attr-defined]
         rows = source._facts.rows
         at = [rows // n * i for i in range(1, n + 1)] if equal else even(rows, n)
@@ -297,13 +297,11 @@ class Splits:
         if shuffle or keys is not None or sort:
             _needs_exchange("repartition: shuffle, keys and sort")
         if num_blocks is not None:
-            node = Node("rearrange", "Repartition", {"how": "even", "n": num_blocks}, (self._node,))
+            node = Node("repartition_even", "Repartition", {"n": num_blocks}, (self._node,))
         else:
             n = target_num_rows_per_block or 0
             if strict:
-                node = Node(
-                    "rearrange", f"StreamingRepartition[num_rows_per_block={n},strict=True]", {"how": "rows", "n": n}, (self._node,)
-                )
+                node = Node("repartition_exact", f"StreamingRepartition[num_rows_per_block={n},strict=True]", {"n": n}, (self._node,))
             else:
                 node = Node(
                     "repartition", f"StreamingRepartition[num_rows_per_block={n},strict=False]", {"rows": n}, (self._node,), batch_rows=n
@@ -325,9 +323,9 @@ class Splits:
 
         of_run = seeds(seed)
         node = Node(
-            "rearrange",
+            "randomize_block_order",
             "RandomizeBlockOrder",
-            {"how": "order", "seed": of_run(0)},
+            {"seed": of_run(0)},
             (self._node,),
             each_run=lambda k: {"params": {"seed": of_run(k)}},
         )

@@ -86,7 +86,7 @@ def _columns(schema: Any) -> str:
 
 
 def _preview(ds: Any, blocks: list[Any], names: list[str]) -> tuple[list[list[str]], list[list[str]]]:
-    from skate.data.run.blocks import cut
+    from skate.data.values.ranges import cut
 
     rows = sum(b[2] for b in blocks)
     blocks = [b for b in blocks if b[2]]

@@ -6,7 +6,6 @@
 #include "base/map.h"
 #include "base/rand.h"
 #include "exec/exec_int.h"
-#include "op/op.h"
 #include "test.h"
 
 #define TAG SK_TAG_TEST
@@ -520,10 +519,15 @@ static void model(const struct sim *m, uint32_t node, struct rows *out) {
 
 /* ---- random pipelines ------------------------------------------------------------------------------------------------------------------------ */
 
-static uint32_t add(struct sim *m, const char *op, struct sk_node_desc d, const uint32_t *in, uint32_t n_in) {
+static const struct sk_op READ = {"read", SK_OP_SOURCE}, EXISTING = {"blocks", SK_OP_SOURCE}, UNION = {"union", SK_OP_UNION};
+static const struct sk_op MAP = {"map", SK_OP_ONE_TO_ONE | SK_OP_BY_ROW}, MAP_BATCHES = {"map_batches", 0},
+                          ZIP = {"zip_rows", SK_OP_BY_ROW | SK_OP_ZIP};
+static const struct sk_op LIMIT = {"limit", SK_OP_LIMIT | SK_OP_NO_MORE};
+
+static uint32_t add(struct sim *m, const struct sk_op *op, struct sk_node_desc d, const uint32_t *in, uint32_t n_in) {
     struct sk_err err = {0};
     uint32_t id;
-    d.op = sk_op_find(op);
+    d.op = op;
     d.inputs = in;
     d.n_inputs = n_in;
     CHECK_OK_ERR(sk_plan_add(m->plan, &d, &id, &err), &err);
@@ -540,8 +544,8 @@ static uint32_t random_source(struct sim *m, uint32_t n_units, bool est, bool bl
         brefs[i] = (struct sk_bref){node * 1000 + i + 1, 0, 1 + i % 9, (1 + i % 9) * ROW_BYTES, 0, 0};
     }
     m->s[node] = (struct stage){.times = 1, .of = 1, .sec = 0.001, .sec_row = 0.0005};
-    if (blocks) return add(m, "blocks", (struct sk_node_desc){.blocks = brefs, .n_blocks = n_units}, NULL, 0);
-    return add(m, "read", (struct sk_node_desc){.units = units, .n_units = n_units, .cpu_e4 = 10000, .max_tasks = exact ? 1000 : 0}, NULL,
+    if (blocks) return add(m, &EXISTING, (struct sk_node_desc){.blocks = brefs, .n_blocks = n_units}, NULL, 0);
+    return add(m, &READ, (struct sk_node_desc){.units = units, .n_units = n_units, .cpu_e4 = 10000, .max_tasks = exact ? 1000 : 0}, NULL,
                0);
 }
 
@@ -560,7 +564,7 @@ static uint32_t random_plan(struct sim *m, uint64_t shape, bool exact) {
     if (!exact && uniform(m) < 0.25) {
         uint32_t in[3] = {at_node, random_source(m, (uint32_t)(uniform(m) * 20), false, uniform(m) < 0.2, false), 0}, n = 2;
         if (uniform(m) < 0.5) in[n++] = random_source(m, (uint32_t)(uniform(m) * 5), true, false, false);
-        at_node = add(m, "union", (struct sk_node_desc){0}, in, n);
+        at_node = add(m, &UNION, (struct sk_node_desc){0}, in, n);
     } else if (!exact && uniform(m) < 0.3) { /* others of as many rows, in other blocks, some slower */
         uint32_t in[3] = {at_node, 0, 0}, n = 1;
         while (n < 2 || (n < 3 && uniform(m) < 0.3)) in[n++] = random_source(m, n_units, uniform(m) < 0.5, blocks, false);
@@ -569,10 +573,10 @@ static uint32_t random_plan(struct sim *m, uint64_t shape, bool exact) {
             if (uniform(m) < 0.5) continue;
             m->s[node] = (struct stage){.times = 1, .of = 1, .sec = 0.001, .sec_row = 0.0001 * exp(uniform(m) * 5)};
             m->s[node].block_rows = (uint32_t)(uniform(m) * 20);
-            in[i] = add(m, "map_batches", (struct sk_node_desc){.cpu_e4 = uniform(m) < 0.5 ? 10000 : 5000}, &in[i], 1);
+            in[i] = add(m, &MAP_BATCHES, (struct sk_node_desc){.cpu_e4 = uniform(m) < 0.5 ? 10000 : 5000}, &in[i], 1);
         }
         m->s[sk_plan_n_nodes(m->plan)] = (struct stage){.times = 1, .of = 1, .sec = 0.001, .sec_row = 0.0001};
-        at_node = add(m, "zip_rows", (struct sk_node_desc){.cpu_e4 = 10000}, in, n);
+        at_node = add(m, &ZIP, (struct sk_node_desc){.cpu_e4 = 10000}, in, n);
     }
     double grow = 1;
     bool gpus = uniform(m) < 0.4; /* one GPU for several stages, which take turns at it */
@@ -580,7 +584,7 @@ static uint32_t random_plan(struct sim *m, uint64_t shape, bool exact) {
     while (n-- && sk_plan_n_nodes(m->plan) < MAXS) {
         uint32_t node = sk_plan_n_nodes(m->plan);
         if (uniform(m) < 0.15) {
-            at_node = add(m, "limit", (struct sk_node_desc){.limit = (int64_t)(uniform(m) * 300)}, &at_node, 1);
+            at_node = add(m, &LIMIT, (struct sk_node_desc){.limit = (int64_t)(uniform(m) * 300)}, &at_node, 1);
             continue;
         }
         uint32_t r = exact ? (uniform(m) < 0.5 ? 0 : 2) : (uint32_t)(uniform(m) * SK_COUNT(RATIO));
@@ -603,7 +607,7 @@ static uint32_t random_plan(struct sim *m, uint64_t shape, bool exact) {
         } else if (uniform(m) < 0.1) {
             d.max_tasks = 1 + (uint32_t)(uniform(m) * 3);
         }
-        at_node = add(m, uniform(m) < 0.3 && m->s[node].times == 1 && m->s[node].of == 1 ? "map" : "map_batches", d, &at_node, 1);
+        at_node = add(m, uniform(m) < 0.3 && m->s[node].times == 1 && m->s[node].of == 1 ? &MAP : &MAP_BATCHES, d, &at_node, 1);
     }
     m->rng = keep;
     return at_node;
@@ -773,10 +777,10 @@ static struct beyond beyond(double times, const char *policy, bool told) {
     CHECK_OK(sk_plan_create(&m->plan, NULL));
     struct sk_unit units[2] = {{{"", 0}, -1, -1}, {{"", 0}, -1, -1}};
     m->unit_rows[0] = m->unit_rows[1] = rows / 2;
-    uint32_t root = add(m, "read", (struct sk_node_desc){.units = units, .n_units = 2, .cpu_e4 = 10000, .max_tasks = 2}, NULL, 0);
+    uint32_t root = add(m, &READ, (struct sk_node_desc){.units = units, .n_units = 2, .cpu_e4 = 10000, .max_tasks = 2}, NULL, 0);
     m->s[0] = (struct stage){.times = 1, .of = 1, .sec = 0.01 * (double)rows / 2 / ROWS};
     for (uint32_t i = 1; i <= 2; i++) {
-        root = add(m, "map_batches", (struct sk_node_desc){.cpu_e4 = 10000, .max_tasks = 100 + i}, &root, 1);
+        root = add(m, &MAP_BATCHES, (struct sk_node_desc){.cpu_e4 = 10000, .max_tasks = 100 + i}, &root, 1);
         m->s[i] = (struct stage){.times = 1, .of = 1, .sec = 0.2};
     }
     run(m, root, policy);
@@ -825,11 +829,11 @@ static double fig9(bool order, uint32_t frames, double sigma, uint64_t seed, con
         units[i] = (struct sk_unit){{"", 0}, -1, est ? (int64_t)(5 * frame) : -1};
         m->unit_rows[i] = 5;
     }
-    uint32_t at_node = add(m, "read", (struct sk_node_desc){.units = units, .n_units = 160, .cpu_e4 = 10000, .max_tasks = 160}, NULL, 0);
+    uint32_t at_node = add(m, &READ, (struct sk_node_desc){.units = units, .n_units = 160, .cpu_e4 = 10000, .max_tasks = 160}, NULL, 0);
     m->s[0] = (struct stage){.times = 1, .of = 1, .sec = 5, .at_end = true, .frame = frame, .block_rows = 1};
-    at_node = add(m, "map_batches", (struct sk_node_desc){.cpu_e4 = 10000}, &at_node, 1); /* max_tasks differs: not fused */
+    at_node = add(m, &MAP_BATCHES, (struct sk_node_desc){.cpu_e4 = 10000}, &at_node, 1); /* max_tasks differs: not fused */
     m->s[1] = (struct stage){.times = 1, .of = 1, .sec = 0.5, .at_end = true, .frame = frame, .block_rows = 1};
-    at_node = add(m, "map_batches", (struct sk_node_desc){.gpu_e4 = 10000}, &at_node, 1);
+    at_node = add(m, &MAP_BATCHES, (struct sk_node_desc){.gpu_e4 = 10000}, &at_node, 1);
     m->s[2] = (struct stage){.times = 0, .of = 1, .sec = 0.5};
     run(m, at_node, policy);
     CHECK_EQ(m->st.n, 3);

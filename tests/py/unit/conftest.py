@@ -15,9 +15,9 @@ class Out:
 
     @classmethod
     def join(cls, parts):
-        from skate.data import ops
+        from skate.data.values.unify import merge
 
-        return cls(ops.merge([p.batch for p in parts]))
+        return cls(merge([p.batch for p in parts]))
 
 
 @pytest.fixture
@@ -27,9 +27,8 @@ def worker(monkeypatch):
     from skate.data.worker import stage as stage_mod
 
     notes = []
-    fake = types.SimpleNamespace(
-        BlockOut=Out, task_note=notes.append, block_nbytes=_skate.block_nbytes, in_worker=lambda: False, doing=_skate.doing
-    )
+    real = {name: getattr(_skate, name) for name in ("block_nbytes", "doing", "current_task")}
+    fake = types.SimpleNamespace(BlockOut=Out, task_note=notes.append, in_worker=lambda: False, **real)
     monkeypatch.setattr(stage_mod, "_skate", fake)
     stage_mod._chains.clear()
     sent = {}  # parameters go by number instead of pickle, so that functions of a test may record what they see

@@ -81,7 +81,8 @@ from skate import _skate
 skate.init()
 p = _skate.Plan()
 for args, kw in (
-    (("no_op", "x", b"", ()), {}),
+    (("read", "x", b"", (0,)), {"source": True}),
+    (("filter", "x", b"", ()), {"sorce": True}),
     (("filter", "x", "", ()), {}),
     (("filter", "x", b"", ()), {"max_tasks": -1}),
     (("filter", "x", b"", ()), {"limit": 2**63}),
@@ -93,7 +94,7 @@ for args, kw in (
     try: p.add(*args, **kw)
     except (TypeError, ValueError) as e: print(f"{type(e).__name__}: {e}")
 for conf in {"consumer_blocks": -1}, {"skip_units": "x"}, {"no_such": 1}:
-    try: _skate.Exec(p, p.add("blocks", "x", b"", (), blocks=[]), conf)
+    try: _skate.Exec(p, p.add("blocks", "x", b"", (), blocks=[], source=True), conf)
     except (TypeError, ValueError) as e: print(f"{type(e).__name__}: {e}")
 skate.shutdown()
 for conf in {"num_cpus": "x"}, {"argv": [1]}, {"preload": "x"}, {"engine": "none"}, {"resources": 1}:
@@ -107,7 +108,8 @@ def test_plans_runs_and_engines():
         [sys.executable, "-c", PLAN], env={**os.environ, "SKATE_ENGINE": "inline"}, capture_output=True, text=True, timeout=60
     )
     assert run.stdout.splitlines() == [
-        'ValueError: there is no operator "no_op"',
+        "ValueError: x: takes 0 to 0 inputs, has 1",
+        "TypeError: add has no argument 'sorce'",
         "TypeError: add: 'params' must be bytes, not str",
         "ValueError: add: 'max_tasks' must be 0 to 4294967295, not -1",
         f"ValueError: add: 'limit' must be {-(2**63)} to {2**63 - 1}, not {2**63}",

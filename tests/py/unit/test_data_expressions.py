@@ -25,8 +25,8 @@ from skate.data.expressions import (
     star,
     udf,
 )
-from skate.data.plan import pushdown
 from skate.data.plan.node import Node
+from skate.data.plan.optimise import optimised
 
 RB = pa.RecordBatch.from_pydict(
     {
@@ -252,7 +252,7 @@ def test_pushdown_of_columns_and_tests():
         n = read
         for op, params in steps:
             n = Node(op, op, params, (n,))
-        return reader(pushdown.push(n))
+        return reader(optimised(n, "raise")[0])
 
     assert chain(("select_columns", {"cols": ["b"]}))["columns"] == ["b"]
     assert chain(("map", {"fn": 1}), ("select_columns", {"cols": ["b"]}))["columns"] is None
@@ -271,4 +271,4 @@ def test_pushdown_of_columns_and_tests():
     assert made["pushed"] is None
     assert read.params["columns"] is None  # the Dataset's own node stays as it is
     both = Node("union", "Union", {}, (read, Node("select_columns", "s", {"cols": ["a"]}, (read,))))
-    assert all(reader(i)["columns"] is None for i in pushdown.push(both).inputs)
+    assert all(reader(i)["columns"] is None for i in optimised(both, "raise")[0].inputs)

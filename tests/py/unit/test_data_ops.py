@@ -11,8 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rounds import examples
 from skate.data import combine as aggregate
-from skate.data import ops
 from skate.data.expr_eval import parse
+from skate.data.op import find
+from skate.data.worker.task import task
 
 RB = pa.RecordBatch.from_pydict(
     {
@@ -24,6 +25,10 @@ RB = pa.RecordBatch.from_pydict(
         "st": [{"k": i} for i in range(5)],
     }
 )
+
+
+def run(op, params, batches):
+    return list(find(op).run(params, iter(batches), task))
 
 
 @pytest.mark.parametrize(
@@ -59,7 +64,7 @@ RB = pa.RecordBatch.from_pydict(
     ],
 )
 def test_filter_expressions(expr, rows):
-    (out,) = list(ops.filter({"expr": parse(expr), "label": "f"}, iter([RB])))
+    (out,) = run("filter", {"expr": parse(expr), "label": "f"}, [RB])
     assert out.column("st").to_pylist() == [{"k": i} for i in rows]
 
 
@@ -86,27 +91,27 @@ def test_bad_expressions_are_errors_at_once(expr):
 
 def test_unknown_column_is_named():
     with pytest.raises(KeyError, match="no column 'zz'; columns are x, y"):
-        list(ops.filter({"expr": parse("zz > 1"), "label": "f"}, iter([RB])))
+        run("filter", {"expr": parse("zz > 1"), "label": "f"}, [RB])
 
 
 @examples(100)
 @given(st.integers(-50, 50), st.integers(-50, 50).filter(bool))
 def test_modulo_and_floor_division_are_pythons(a, b):
     rb = pa.RecordBatch.from_pydict({"a": [a]})
-    assert list(ops.filter({"expr": parse(f"a % {b} == {a % b} and a // {b} == {a // b}"), "label": "f"}, iter([rb])))[0].num_rows == 1
+    assert run("filter", {"expr": parse(f"a % {b} == {a % b} and a // {b} == {a // b}"), "label": "f"}, [rb])[0].num_rows == 1
 
 
 def test_columns():
-    assert list(ops.select_columns({"cols": ["s", "x"], "label": "l"}, iter([RB])))[0].schema.names == ["s", "x"]
-    assert list(ops.drop_columns({"cols": ["s", "t", "b", "st"], "label": "l"}, iter([RB])))[0].schema.names == ["x", "y"]
-    assert list(ops.rename_columns({"names": {"x": "q"}, "label": "l"}, iter([RB])))[0].schema.names == ["q", "y", "s", "t", "b", "st"]
+    assert run("select_columns", {"cols": ["s", "x"], "label": "l"}, [RB])[0].schema.names == ["s", "x"]
+    assert run("drop_columns", {"cols": ["s", "t", "b", "st"], "label": "l"}, [RB])[0].schema.names == ["x", "y"]
+    assert run("rename_columns", {"names": {"x": "q"}, "label": "l"}, [RB])[0].schema.names == ["q", "y", "s", "t", "b", "st"]
     for op, p in (
-        (ops.select_columns, {"cols": ["zz"]}),
-        (ops.drop_columns, {"cols": ["zz"]}),
-        (ops.rename_columns, {"names": {"zz": "a"}}),
+        ("select_columns", {"cols": ["zz"]}),
+        ("drop_columns", {"cols": ["zz"]}),
+        ("rename_columns", {"names": {"zz": "a"}}),
     ):
         with pytest.raises(KeyError, match="zz"):
-            list(op({**p, "label": "l"}, iter([RB])))
+            run(op, {**p, "label": "l"}, [RB])
 
 
 @pytest.mark.parametrize("fmt", ["pandas", "numpy", "pyarrow"])
@@ -119,20 +124,20 @@ def test_add_column(fmt):
         "col": "n",
         "batch_format": fmt,
     }
-    out = list(ops.add_column(p, iter([RB.select(["x", "st"])])))[0]
+    out = run("add_column", p, [RB.select(["x", "st"])])[0]
     assert out.schema.names == ["x", "st", "n"] and out.num_rows == 5
-    over = list(ops.add_column({**p, "col": "x"}, iter([RB.select(["x", "st"])])))[0]
+    over = run("add_column", {**p, "col": "x"}, [RB.select(["x", "st"])])[0]
     assert over.schema.names == ["x", "st"]
     with pytest.raises(ValueError, match="2 values for 5 rows"):
-        list(ops.add_column({**p, "fn": lambda b: pa.array([1, 2]) if fmt == "pyarrow" else np.array([1, 2])}, iter([RB])))
+        run("add_column", {**p, "fn": lambda b: pa.array([1, 2]) if fmt == "pyarrow" else np.array([1, 2])}, [RB])
 
 
 def test_random_sample_depends_on_seed_and_task_only():
     rb = pa.RecordBatch.from_pydict({"i": list(range(1000))})
-    ops.task.seq = 3
-    a, b = (list(ops.random_sample({"fraction": 0.3, "seed": 1}, iter([rb])))[0] for _ in range(2))
+    task.seq = 3
+    a, b = (run("random_sample", {"fraction": 0.3, "seed": 1}, [rb])[0] for _ in range(2))
     assert a.equals(b) and 200 < a.num_rows < 400
-    assert not list(ops.random_sample({"fraction": 0.3, "seed": 2}, iter([rb])))[0].equals(a)
+    assert not run("random_sample", {"fraction": 0.3, "seed": 2}, [rb])[0].equals(a)
 
 
 def combine(batches, *aggs):
@@ -190,7 +195,7 @@ def test_added_column_from_pandas_objects():
 
     p = {"fn_args": (), "fn_kwargs": {}, "label": "l", "col": "n", "batch_format": "pandas"}
     for fn in (lambda b: pd.Series([1] * len(b)), lambda b: pd.DatetimeIndex([1] * len(b)), lambda b: pd.DataFrame({"z": [1] * len(b)})):
-        (out,) = ops.add_column({**p, "fn": fn}, iter([RB.select(["x"])]))
+        (out,) = run("add_column", {**p, "fn": fn}, [RB.select(["x"])])
         assert out.column(1).to_pylist() in ([1] * 5, [pd.Timestamp(1)] * 5)
     with pytest.raises(ValueError, match="2 columns"):
-        list(ops.add_column({**p, "fn": lambda b: pd.DataFrame({"a": b["x"], "b": b["x"]})}, iter([RB])))
+        run("add_column", {**p, "fn": lambda b: pd.DataFrame({"a": b["x"], "b": b["x"]})}, [RB])

@@ -9,9 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from rounds import examples
-from skate.data import ops
 from skate.data.expr_eval import parse
-from skate.data.worker import stage
+from skate.data.values.rebatch import rebatch
+from skate.data.values.unify import merge
+from skate.data.worker import rows, stage
+from skate.data.worker.task import task
 
 UDF = {"fn_args": (), "fn_kwargs": {}, "batch_size": None, "batch_format": "numpy", "zero_copy_batch": True}
 ROW = {"fn_args": (), "fn_kwargs": {}}
@@ -41,7 +43,7 @@ class Out:
 
     @classmethod
     def join(cls, parts):
-        return cls(ops.merge([p.batch for p in parts]))
+        return cls(merge([p.batch for p in parts]))
 
 
 def cut(batches, target, cap):
@@ -96,7 +98,7 @@ def test_rebatch_is_exact(sizes, size):
     for n in sizes:
         batches.append(numbers(n, at))
         at += n
-    out = list(ops.rebatch(iter(batches), size))
+    out = list(rebatch(iter(batches), size))
     assert flat(out) == list(range(at))
     assert all(b.num_rows == size for b in out[:-1]) and (not out or 0 < out[-1].num_rows <= size)
 
@@ -169,17 +171,17 @@ def test_batch_size_over_borders_and_whole_blocks(worker):
 def test_row_functions_stop_early(worker):
     calls = []
     out = worker([("map", "m", {**ROW, "fn": lambda r: (calls.append(1), r)[1]})], [numbers(100000)], cap=5)
-    assert flat(out) == [0, 1, 2, 3, 4] and len(calls) <= ops.PIECE_FIRST
+    assert flat(out) == [0, 1, 2, 3, 4] and len(calls) <= rows.PIECE_FIRST
 
 
 def test_pieces_follow_the_bytes(worker):
     calls = []
 
-    def big(rows):
-        calls.append(rows.num_rows)
-        return [pa.RecordBatch.from_arrays([pa.array([b"x" * 100_000] * rows.num_rows)], names=["x"])]
+    def big(rb):
+        calls.append(rb.num_rows)
+        return [pa.RecordBatch.from_arrays([pa.array([b"x" * 100_000] * rb.num_rows)], names=["x"])]
 
-    assert sum(b.num_rows for b in ops.pieces(iter([numbers(500)]), big, False)) == 500
+    assert sum(b.num_rows for b in rows.pieces(iter([numbers(500)]), task, big, False)) == 500
     assert max(calls[1:]) <= 16, "100 KB rows go in pieces of about 1 MiB"
 
 

@@ -5,14 +5,13 @@ from __future__ import annotations
 import pickle
 import warnings
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 from skate import _skate
 from skate._words import nbytes
-from skate.data import bad
 from skate.data.context import DataContext
 from skate.data.plan.node import Block, Node, below
-from skate.data.plan.pushdown import push
+from skate.data.plan.optimise import add, new_plan, optimised
 from skate.data.plan.resources import group
 from skate.data.values import captured
 from skate.exceptions import RayError
@@ -38,13 +37,26 @@ def dumped(node: Node, context: DataContext, hold: list[Any] | None) -> bytes:
         raise TypeError(f"{node.label}: {unpicklable(what, e)}") from None
 
 
+class Lowered(NamedTuple):
+    """A plan for C. root: the id of its last node; rules: what the optimiser did, in words."""
+
+    plan: Any
+    root: int
+    rules: list[str]
+
+
 def lower(
-    root: Node, context: DataContext | None = None, hold: list[Any] | None = None, rearranged: Callable[[Node], list[Block]] | None = None
-) -> tuple[Any, int]:
-    """(_skate.Plan, node id of root) for one run. context None: for people to read only. hold: see values/captured.py. rearranged: gives the blocks of a node that needs
-    its whole input, which it runs; None: such a node has none."""
-    plan = _skate.Plan()
-    root = push(root)
+    root: Node,
+    context: DataContext | None = None,
+    hold: list[Any] | None = None,
+    rearranged: Callable[[Node], list[Block]] | None = None,
+    on_error: str | None = None,
+) -> Lowered:
+    """A plan for one run. context None: for people to read only. hold: see values/captured.py. rearranged: gives the blocks of a node that needs
+    its whole input, which it runs; None: such a node has none. on_error: of operators that do not say it themselves; None: as the context says."""
+    on_error = on_error or (context.on_error if context is not None else "raise")
+    plan = new_plan()
+    root, rules = optimised(root, on_error)
     ids: dict[int, int] = {}
     strategy = context.scheduling_strategy if context is not None else None
     everywhere = group({"scheduling_strategy": strategy}) if not isinstance(strategy, str) else {}
@@ -54,17 +66,17 @@ def lower(
         if id(node) in ids:
             stack.pop()
             continue
-        todo = [i for i in node.inputs if id(i) not in ids] if node.op != "rearrange" or context is None else []
+        todo = [i for i in node.inputs if id(i) not in ids] if not node.operator.blocking or context is None else []
         if todo:
             stack += reversed(todo)
             continue
         this = node.this_run() if context is not None else node
-        if this.op == "rearrange" and rearranged is not None:
+        if this.operator.blocking and rearranged is not None:
             this = Node("blocks", this.label, {}, (), blocks=rearranged(this))
-        elif this.op == "rearrange" and context is None:
+        elif this.operator.blocking and context is None:
             this = Node("blocks", f"{this.label} (BLOCKING: all of its input first, {expected(this.inputs)})", {}, (), blocks=[])
-        if context is not None and context.on_error != "raise" and this.op in bad.OPS and this.params.get("on_error") is None:
-            this = this.replaced(params={**this.params, "on_error": context.on_error})
+        if on_error != "raise" and this.operator.on_error and this.params.get("on_error") is None:
+            this = this.replaced(params={**this.params, "on_error": on_error})
         options = {**everywhere, **this.options}
         if "blocks" in options:
             options = {
@@ -72,36 +84,37 @@ def lower(
                 "blocks": [(r if isinstance(r, _skate.ObjectRef) else _skate.put_block(r), *more) for r, *more in options["blocks"]],
             }
         params = dumped(this, context, hold) if context is not None else b""
-        ids[id(node)] = plan.add(this.op, this.label, params, tuple(ids[id(i)] for i in this.inputs), **options)
+        ids[id(node)] = add(plan, this, params, tuple(ids[id(i)] for i in this.inputs), options)
         stack.pop()
-    return plan, ids[id(root)]
+    return Lowered(plan, ids[id(root)], rules)
 
 
 def expected(roots: tuple[Node, ...]) -> str:
     """How much comes into what these nodes are made of, in words."""
     rows = size = 0
     for n in {id(n): n for r in roots for n in below(r)}.values():
-        for part in n.options.get("units", n.options.get("blocks", ())):
-            r, b = (part[1], part[2]) if n.op == "read" else (part[2], part[3])
+        for _, r, b in n.parts or ():
             rows, size = (rows + r if rows >= 0 and r >= 0 else -1), (size + b if size >= 0 and b >= 0 else -1)
     return f"of {nbytes(size) if size >= 0 else 'unknown size'} read{f' ({rows:,} rows)' if rows >= 0 else ''}"
 
 
-def explain(root: Node) -> str:
-    """The plan of root, and below it the plans of what its blocking operators wait for."""
-    plan, at = lower(root)
+def explain(root: Node, on_error: str = "raise") -> str:
+    """The plan of root, what the optimiser did, and below it the plans of what its blocking operators wait for."""
+    plan, at, rules = lower(root, on_error=on_error)
     text: str = plan.explain(at)
+    if rules:
+        text += "rules\n" + "".join(f"  {r}\n" for r in rules)
     todo, seen = [root], set()
     while todo:
         n = todo.pop()
         if id(n) in seen:
             continue
         seen.add(id(n))
-        if n.op != "rearrange":
+        if not n.operator.blocking:
             todo += reversed(n.inputs)
             continue
         for i in n.inputs:
-            text += f"\nfirst, for {n.label}\n" + "\n".join("  " + line if line else line for line in explain(i).splitlines())
+            text += f"\nfirst, for {n.label}\n" + "\n".join("  " + line if line else line for line in explain(i, on_error).splitlines())
     return text.rstrip("\n")
 
 
@@ -116,13 +129,10 @@ def warn_few_inputs(node: Node) -> None:
         todo += n.inputs
         most = n.options["pool"][0] if n.options.get("pool") else n.options.get("max_tasks") or 0
         if most > 1 and "fn" in n.params and len(n.inputs) == 1:
-            below = n.inputs[0]
-            while (
-                below.op in ("map", "map_batches", "filter", "flat_map", "project", "select_columns", "rename_columns")
-                and len(below.inputs) == 1
-            ):
-                below = below.inputs[0]
-            parts = below.options.get("units", below.options.get("blocks"))
+            above = n.inputs[0]
+            while above.operator.by_task and len(above.inputs) == 1:
+                above = above.inputs[0]
+            parts = above.parts
             if parts is not None and 0 < len(parts) < most:
                 warnings.warn(
                     f"{n.label} can launch at most {len(parts)} task{'s' if len(parts) > 1 else ''}, as its input has {len(parts)} part"

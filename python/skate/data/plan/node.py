@@ -5,17 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from skate.data.op import find
+
 Block = tuple[Any, int, int, int]  # ObjectRef (or a RecordBatch of this process), first row, rows, bytes
 
 
 class Node:
-    """One operator of the logical plan. options: keyword arguments of _skate.Plan.add beyond the first four.
+    """One operator of the logical plan. op: its name; operator: what is known of it (op/<name>.py). options: keyword arguments of _skate.Plan.add beyond the first four and the facts.
 
     each_run: a function from the number of a run (0, 1, ...) to options and, under "params", parameters that differ in it: what is drawn anew each time.
-    A node with op "rearrange" needs all blocks of its input before it gives one (see run/rearrange.py).
     """
 
-    __slots__ = ("op", "label", "params", "inputs", "options", "each_run", "counter")
+    __slots__ = ("op", "operator", "label", "params", "inputs", "options", "each_run", "counter")
 
     def __init__(
         self,
@@ -27,9 +28,22 @@ class Node:
         each_run: Callable[[int], dict[str, Any]] | None = None,
         **options: Any,
     ):
+        self.operator = find(op)
         self.op, self.label, self.params, self.inputs, self.options = op, label, params, inputs, options
         self.each_run = each_run
         self.counter = [0]  # of the runs that began; one for a node and all that replace it
+
+    @property
+    def blocks(self) -> list[Block] | None:
+        """The blocks that it has; None: it has to run."""
+        return self.options.get("blocks")
+
+    @property
+    def parts(self) -> list[tuple[Any, int, int]] | None:
+        """Of a source: (unit or block, rows, bytes) of each of its parts, -1 where that is not known; None: it is none."""
+        if "units" in self.options:
+            return self.options["units"]
+        return [(b, b[2], b[3]) for b in self.blocks] if self.blocks is not None else None
 
     @property
     def runs(self) -> int:
@@ -74,7 +88,7 @@ class Node:
     def beside(self, options: dict[str, Any]) -> Node:
         """Of a reader that asks for nothing: the same in the placement group of its consumer, which may be all that there is."""
         own = self.options.keys() & {"num_cpus", "num_gpus", "memory", "resources", "group", "env"}
-        if "group" not in options or self.op != "read" or own:
+        if "group" not in options or "units" not in self.options or own:
             return self
         more = {**self.options, "group": options["group"], "bundle": options["bundle"]}
         return self.replaced(options=more)
@@ -112,11 +126,7 @@ def below(root: Node) -> list[Node]:
 
 def bytes_of(node: Node) -> int | None:
     """Of what a node gives, as far as it is known without running anything."""
-    known = (
-        [b[3] for b in node.options["blocks"]]
-        if node.op == "blocks"
-        else [u[2] for u in node.options["units"]]
-        if node.op == "read"
-        else [-1]
-    )
+    if node.parts is None:
+        return None
+    known = [size for _, _, size in node.parts]
     return sum(known) if min(known, default=0) >= 0 else None

@@ -6,9 +6,9 @@ import os
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from skate.data.bad import is_io
 from skate.data.checks import keywords, parameters
 from skate.data.files.reading import open_file
+from skate.data.on_error import is_io
 from skate.data.read.files import HIVE, common, compression, file_source, tolerates
 from skate.data.read.files import run as run_files
 from skate.data.read.source import Source

@@ -346,9 +346,9 @@ def unreadable(
 ) -> None:
     """A file, or a part of it, that cannot be understood: a dead letter where on_error allows it, else e is raised. I/O errors always are. row: its place in the file, from 0;
     raw: its bytes; line: the number of its (first) line, from 1."""
-    from skate.data import bad
+    from skate.data.on_error import is_fatal
 
-    if (params.get("on_error") or "raise") == "raise" or bad.is_fatal(e, reading=True):
+    if (params.get("on_error") or "raise") == "raise" or is_fatal(e, reading=True):
         raise e from None
     task.letters.add(params, e, None, None, path, row, raw, line)
 
@@ -418,7 +418,7 @@ def read_sound(params: dict[str, Any], task: Any, doing: str, path: str, lines: 
     try:
         return read_stream(params, path)
     except (pa.ArrowException, OSError, ValueError) as e:
-        from skate.data.bad import is_io
+        from skate.data.on_error import is_io
 
         if is_io(e):
             raise

@@ -13,11 +13,11 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
-from skate.data.bad import check_policy, is_fatal
 from skate.data.checks import keywords, parameters
 from skate.data.context import DataContext
 from skate.data.files.paths import is_folder
 from skate.data.files.reading import open_file
+from skate.data.on_error import check_policy, is_fatal
 from skate.data.read.files import HIVE, keep_paths, list_files, named, parser, reshuffled, tolerates, unreadable, with_columns
 from skate.data.read.source import Facts, ReadOptions, Source, check_num_blocks, min_units
 from skate.data.values.unify import columns_are
@@ -316,6 +316,12 @@ def _units(paths: list[str], infos: list[tuple[Any, Groups]], override: int | No
     return [(pickle.dumps(files), rows, max(1, size)) for files, rows, size in out]
 
 
+def encoded(params: dict[str, Any]) -> bool:
+    """Whether a read with these parameters can give dictionary-encoded strings."""
+    whole = params["filter"] is None and params["pushed"] is None
+    return whole and params["schema"] is None and params["udf"] is None and not params["tensors"]
+
+
 def run(params: dict[str, Any], task: Any) -> Iterator[Any]:
     import pyarrow as pa
 
@@ -422,21 +428,20 @@ class _File:
             schema = pf.schema_arrow if columns is None else pa.schema([pf.schema_arrow.field(c) for c in columns])
             yield from_table(schema.empty_table())[0]
             return
-        coded = []
-        if params.get("coded"):
-            from skate.data.coded import code
-            from skate.data.coded import columns as few
+        encoded = []
+        if params.get("encoded"):
+            from skate.data.values import encoded_text
 
-            coded = [n for n in few(pf.schema_arrow, md, groups) if columns is None or n in columns]
-        if coded:
-            pf = pq.ParquetFile(self.f, metadata=md, memory_map=False, read_dictionary=coded)
+            encoded = [n for n in encoded_text.columns(pf.schema_arrow, md, groups) if columns is None or n in columns]
+        if encoded:
+            pf = pq.ParquetFile(self.f, metadata=md, memory_map=False, read_dictionary=encoded)
         size = _bytes_per_row(md, groups, columns)
         step = params["batch_size"] or max(1024, min(rows, int(min(BATCH_BYTES, task.target) / max(1.0, size))))
         self.row = sum(md.row_group(g).num_rows for g in range(groups[0]))
         for rb in pf.iter_batches(step, row_groups=groups, columns=columns, use_threads=False):
             task.source_row = self.row
             self.row += rb.num_rows
-            yield code(rb, coded) if coded else rb
+            yield encoded_text.encode(rb, encoded) if encoded else rb
 
 
 def _bytes_per_row(md: Any, groups: list[int], columns: list[str] | None) -> float:

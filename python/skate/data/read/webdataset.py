@@ -13,7 +13,7 @@ import tarfile
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from skate.data.bad import is_fatal
+from skate.data.on_error import is_fatal
 from skate.data.read.files import Fitting, common, decompress, file_source, read_sound, tolerates, unreadable
 from skate.data.read.files import run as run_files
 from skate.data.read.source import Source

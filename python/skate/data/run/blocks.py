@@ -31,27 +31,6 @@ def _fetch(block: Block) -> tuple[Any, Any]:
     return rb, rb if row0 == 0 and rows == rb.num_rows else rb.slice(row0, rows)
 
 
-def cut(blocks: list[Block], at: list[int]) -> list[list[Block]]:
-    """The blocks in parts that end before the rows `at` (ascending); one part more than cuts. No row is copied."""
-    out: list[list[Block]] = [[] for _ in range(len(at) + 1)]
-    row = i = 0
-    for ref, row0, n, size in blocks:
-        first = 0
-        while first < n:
-            while i < len(at) and at[i] <= row + first:
-                i += 1
-            last = min(n, at[i] - row) if i < len(at) else n
-            out[i].append((ref, row0 + first, last - first, size * (last - first) // n))
-            first = last
-        row += n
-    return out
-
-
-def even(rows: int, k: int) -> list[int]:
-    """Where to cut rows into k parts whose sizes differ by one row at most."""
-    return [i * rows // k for i in range(1, k)]
-
-
 def join(parts: list[list[Block]], empty: Block | None) -> list[Block]:
     """One block for each part: the piece itself where it is one, else a task that puts the pieces together. Takes `parts`: blocks go as soon as the tasks that need them are over."""
     out: list[Any] = []

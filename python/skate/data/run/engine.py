@@ -22,12 +22,8 @@ def ensure_engine(node: Node | None = None) -> None:
     if not _skate.in_worker():
         modules = set[str](_STAGES)
         for n in below(node) if node is not None else ():
-            if n.op in ("aggregate", "project", "project_numbered") or "expr" in n.params:
-                modules.add("pyarrow.compute")
-            if n.params.get("batch_format") == "pandas":
-                modules.add("pandas")
-            if n.op in ("read", "write"):
-                modules.add(f"skate.data.{n.op}.{n.params['format']}")
+            modules.add(type(n.operator).__module__)
+            modules.update(n.operator.modules(n.params))
         _preload(modules)
 
 

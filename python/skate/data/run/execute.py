@@ -14,12 +14,12 @@ from typing import Any
 import skate
 from skate import _skate
 from skate._private import timeline
-from skate.data import bad
 from skate.data.context import DataContext
+from skate.data.on_error import check_policy, error_limit
 from skate.data.plan.lower import lower, warn_few_inputs
 from skate.data.plan.node import Block, Node
-from skate.data.run import rearrange
-from skate.data.run.blocks import cast, fetch
+from skate.data.run.blocks import cast, fetch, join
+from skate.data.run.dead_letters import Errors
 from skate.data.run.engine import ensure_engine
 from skate.data.run.errors import in_front, of_user_code
 from skate.data.run.progress import Progress
@@ -41,7 +41,7 @@ def conf(context: DataContext) -> dict[str, Any]:
         "run_stage": entry.run_stage,
         "stage_init": entry.stage_init,
         "stage_call": entry.stage_call,
-        "max_bad_rows": bad.limit(context.max_errors)[0],
+        "max_bad_rows": error_limit(context.max_errors)[0],
         "max_errored_blocks": int(context.max_errored_blocks),
     }
     if limits.object_store_memory != float("inf"):
@@ -67,9 +67,9 @@ def run(ds: Any, node: Any = None, skip: bytes | None = None, schemas: list[int]
     """
     node = node or ds._node
     if ds._errors is None:
-        ds._errors = bad.Errors(None)
-    if node.op == "blocks":
-        yield from node.options["blocks"]
+        ds._errors = Errors(None)
+    if node.blocks is not None:
+        yield from node.blocks
         return
     ensure_engine(node)
     if _skate.in_worker():
@@ -79,23 +79,23 @@ def run(ds: Any, node: Any = None, skip: bytes | None = None, schemas: list[int]
         yield from remote.run(ds, node, skip)
         return
     before: list[Any] = []  # stats of the runs that had to be over first
-    if node.op == "rearrange":
+    if node.operator.blocking:
         blocks = _rearranged(node.this_run(), ds.context, before)
         said = f"{node.label}: {sum(b[2] for b in blocks):,} rows in {len(blocks):,} blocks"
         ds._stats = DatasetStats({}, {"rearranged": said, "before": before})
         yield from blocks
         return
-    bad.check_policy(ds.context.on_error)
-    share = bad.limit(ds.context.max_errors)[1]
+    check_policy(ds.context.on_error)
+    share = error_limit(ds.context.max_errors)[1]
     held: list[Any] | None = None if _skate.status().get("engine") == "inline" else []  # what the functions carry, as long as the run lives
-    plan, root = lower(node, ds.context, held, lambda n: _rearranged(n, ds.context, before))
+    plan, root, rules = lower(node, ds.context, held, lambda n: _rearranged(n, ds.context, before))
     how = conf(ds.context)
     if skip is not None:
         how["skip_units"] = skip
     x = _skate.Exec(plan, root, how)
     warn_few_inputs(node)
     timeline.running.add(x)
-    errors = ds._errors = bad.Errors(x)
+    errors = ds._errors = Errors(x)
     log = logging.getLogger("ray.data")
     bar = Progress(x, ds.context, node)
     from skate.data import batch  # noqa: F401  pyarrow and numpy, which the blocks need here too: while the workers start
@@ -124,7 +124,7 @@ def run(ds: Any, node: Any = None, skip: bytes | None = None, schemas: list[int]
         raise in_front(of_user_code(e, ds.context), ds.context) from None
     finally:
         errors.drain(log, ds.context.max_errored_blocks)
-        ds._stats = DatasetStats(x.stats(), {**(ds._stats.extra if ds._stats else {}), "errors": errors, "before": before})
+        ds._stats = DatasetStats(x.stats(), {**(ds._stats.extra if ds._stats else {}), "errors": errors, "before": before, "rules": rules})
         ds._stats.log()
         bar.close()
         timeline.ended(x)
@@ -143,8 +143,8 @@ class Part:
 
 def input_blocks(node: Node, context: Any, before: list[Any] | None = None) -> list[Block]:
     """Runs a node to its blocks, empty ones left out (but the last, which keeps the columns). before: gets the stats of that run."""
-    if node.op == "blocks":
-        found = list(node.options["blocks"])
+    if node.blocks is not None:
+        found = list(node.blocks)
     else:
         part = Part(node, context)
         found = list(run(part))
@@ -154,7 +154,11 @@ def input_blocks(node: Node, context: Any, before: list[Any] | None = None) -> l
 
 
 def _rearranged(node: Node, context: Any, before: list[Any]) -> list[Block]:
-    return rearrange.blocks(node, input_blocks(node.inputs[0], context, before))
+    """The blocks of a node that needs its whole input, which it runs."""
+    given = input_blocks(node.inputs[0], context, before)
+    parts, empty = node.operator.arranged(node.params, given), given[0] if given else None
+    given.clear()
+    return join(parts, empty)
 
 
 def batches(ds: Any, node: Node | None = None) -> Generator[Any, None, None]:

@@ -11,8 +11,8 @@ import skate
 from skate import _skate
 from skate.actor import ActorHandle
 from skate.data.run import execute
-from skate.data.run.blocks import cut
 from skate.data.run.turns import sent
+from skate.data.values.ranges import cut
 from skate.exceptions import RayActorError
 
 

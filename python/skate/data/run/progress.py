@@ -61,8 +61,8 @@ def sizes(node: Any) -> dict[str, list[tuple[int, int]]]:
         if id(n) not in seen:
             seen.add(id(n))
             todo += n.inputs
-            if n.op == "read":
-                out[n.label] = [(rows, size) for _, rows, size in n.options["units"]]
+            if "units" in n.options:
+                out[n.label] = [(rows, size) for _, rows, size in n.parts]
     return out
 
 

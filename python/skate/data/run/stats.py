@@ -40,6 +40,8 @@ class DatasetStats:
         more: dict[str, Any] = {"bad": {op: dict(by) for op, by in errors.counts.items()}} if errors is not None and errors.total else {}
         if "write" in self.extra:
             more["write"] = self.extra["write"]
+        if self.extra.get("rules"):
+            more["rules"] = self.extra["rules"]  # what the optimiser did
         if self.extra.get("before"):
             more["before"] = [b.to_dict() for b in self.extra["before"] if b is not None]
         return {**self.raw, **more, "io_retries": self.io_retries, "bottleneck_label": self.bottleneck()[0]}

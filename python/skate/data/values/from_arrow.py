@@ -8,9 +8,9 @@ import numpy as np
 import pyarrow as pa
 
 from skate.data import tensor_types as _tt
-from skate.data.coded import CodedText
 from skate.data.tensor_types import is_fixed
 from skate.data.values import flat
+from skate.data.values.encoded_text import EncodedText
 from skate.data.values.flat import DICTIONARY, FIXED_LIST, LISTS, NUMBERS, TEXT, list_values, plain_view, texts
 from skate.data.values.types import PythonObjectType, can_rebuild, is_ragged, objects_of
 
@@ -23,7 +23,7 @@ def column_to_numpy(name: str, col: pa.Array) -> np.ndarray:
     v = flat.to_numpy(name, col)
     if v is not None:
         return v
-    if isinstance(t, CodedText):
+    if isinstance(t, EncodedText):
         return column_to_numpy(name, col.storage)
     if is_fixed(t) and col.null_count == 0:
         return tensor_to_numpy(col)

@@ -15,9 +15,9 @@ import numpy as np
 import pyarrow as pa
 
 from skate.data import tensor_types as _tt
-from skate.data.coded import plain
 from skate.data.tensor_types import is_fixed
 from skate.data.values.cast import compatible, exact_cast, same_floats
+from skate.data.values.encoded_text import plain
 from skate.data.values.flat import FIXED_LIST, LISTS, TYPES, bitmap, of_numpy, plain_array, valid_bits
 from skate.data.values.from_arrow import to_objects
 from skate.data.values.types import PythonObjectType, can_rebuild, is_ragged, python_objects, ragged_parts, ragged_type

@@ -114,7 +114,8 @@ def run(name: str, step: bool = False) -> None:
         params = data["params"]
     except ModuleNotFoundError as e:
         raise LookupError(f"{e}: run it in the environment and folder of the program") from None
-    from skate.data import ops
+    from skate.data.op import find
+    from skate.data.worker.task import task
 
     with pa.ipc.open_stream(data["batch"]) as r:
         rb = r.read_next_batch()
@@ -129,7 +130,7 @@ def run(name: str, step: bool = False) -> None:
         fn = params["fn"]
         params["fn"] = lambda *a, **k: pdb.runcall(fn, *a, **k)
     try:
-        for _ in getattr(ops, params["op"])(params, iter([rb])):
+        for _ in find(params["op"]).run(params, iter([rb]), task):
             pass
     except Exception as e:
         print(f"{type(e).__name__}: {e}", flush=True)

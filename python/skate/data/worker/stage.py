@@ -15,14 +15,19 @@ from typing import Any
 
 import pyarrow as pa
 
+import skate.data.values.rebatch  # these two for operators, which import them when they run: the fork server imports this file
+import skate.data.worker.rows  # noqa: F401
 from skate import _skate
 from skate._terminal import above
-from skate.data import coded, ops, settings
-from skate.data.bad import Letters, Trail
+from skate.data import settings
 from skate.data.context import DataContext
 from skate.data.files import retry
+from skate.data.op import Operator, find
 from skate.data.values import captured
+from skate.data.values.numbering import numbering
 from skate.data.values.unify import merge
+from skate.data.worker.dead_letters import Letters, Trail
+from skate.data.worker.task import task
 
 _skate.set_hooks(merge=merge)
 
@@ -31,10 +36,10 @@ _CHAINS_MAX = 64
 
 
 class Chain:
-    """A decoded stage: the operators' functions and parameters."""
+    """A decoded stage: the operators and their parameters."""
 
     def __init__(self, stage: list[tuple[str, str, bytes]], actor: bool = False):
-        self.ops: list[tuple[Any, dict[str, Any]]] = []
+        self.ops: list[tuple[Operator, dict[str, Any]]] = []
         self.context: DataContext | None = None
         self.objects: set[int] = set()  # of the store, that parameters are in
         for name, label, data in stage:
@@ -57,13 +62,11 @@ class Chain:
                     raise
                 if not callable(params["fn"]):
                     raise TypeError(f"{label}: instances of {type(params['fn']).__name__} cannot be called; define __call__(self, batch)")
-            self.ops.append((getattr(ops, name), params))
-        self.names = tuple(name for name, _, _ in stage)
+            self.ops.append((find(name), params))
+        self.operators = tuple(operator for operator, _ in self.ops)
         self.labels = [params["label"] for _, params in self.ops] + [""]
         for (_, params), (after, ap) in zip(self.ops, self.ops[1:], strict=False):
-            # map_batches without batch_size sees whole blocks also behind a row function
-            params["whole"] = after is ops.map_batches and ap.get("batch_size") is None
-        coded.mark(self.ops)
+            params["whole"] = after.whole_blocks(ap)
 
     def stage_call(self, exec_args: Any, *blocks: pa.RecordBatch) -> Iterator[Any]:
         """One task, on an actor whose state this is."""
@@ -91,34 +94,34 @@ class Chain:
         seq, cap, target, unit, ranges = exec_args
         if self.context is not None and settings.current is not self.context:  # another stage may have run here
             DataContext._set_current(self.context)
-        t = ops.task
-        running = ops._skate.current_task()
+        t = task
+        running = _skate.current_task()
         t.reader, t.careful, t.kept = self.labels[0], bool(running and running[3]), None
         t.seq, t.unit, t.cap, t.target, t.source, t.nbytes = seq, unit, cap, target, "", _skate.block_nbytes
         t.sides = [side for _, _, side in ranges]
-        t.counters = {}
+        numbering.begin(seq)
         t.source_row, t.rows_of = None, None
-        t.letters, t.trail = Letters(seq), Trail(self.names)
+        t.letters, t.trail = Letters(seq), Trail(self.operators)
         n = len(self.ops)
         ns, rows, tries = [0] * n, [0] * n, [0] * n
         retry.begin()
         it: Any = _inputs(blocks, ranges) if blocks else None
-        for i, (fn, params) in enumerate(self.ops):
-            it = fn(params, it if it is not None or i == 0 else iter(()))
+        for i, (operator, params) in enumerate(self.ops):
+            it = operator.run(params, it if it is not None or i == 0 else iter(()), t)
             if i == 0 and t.trail.reads:
                 it = t.trail.follow(it, t)
-            if fn is ops.read or fn is ops.write:
+            if operator.source or operator.writes:
                 it = _tried(it, tries, i)
             it = _timed(it, ns, rows, i, self.labels[i + 1])
-        if self.ops[-1][0] is ops.repartition:
-            target = 0  # what it gives are blocks: they are neither joined nor cut
+        if self.operators[-1].makes_blocks:
+            target = 0  # they are neither joined nor cut
         for block in cut(it, target, cap, _skate.BlockOut):
             yield block
             if t.letters.full():
                 for letters, bad in t.letters.take(last=False):
                     yield _skate.BlockOut(letters, bad)
         it.close()
-        ops.let_go()
+        t.let_go()
         for letters, bad in t.letters.take(last=True):
             yield _skate.BlockOut(letters, bad)
         if n > 1 and tries[-1]:

@@ -13,14 +13,19 @@ from typing import Any
 
 import numpy as np
 
-from skate.data import coded
 from skate.data.batch import array_from_numpy
 from skate.data.checks import keywords, parameters
+from skate.data.values import encoded_text
 from skate.data.write import files
 
 WORKERS_IMPORT = ("pyarrow.parquet",)  # the fork server does it for all of them
 ROW_GROUP_BYTES = 32 << 20
 SAMPLE = 2048  # rows that are looked at
+
+
+def encoded(params: dict[str, Any]) -> bool:
+    """Whether a write with these parameters takes dictionary-encoded strings."""
+    return not params["partition_cols"] and "store_schema" not in params["args"]
 
 
 def check(args: dict[str, Any], schema: Any) -> None:
@@ -47,7 +52,7 @@ class _Writer:
             from skate.data.values.unify import concat_as
 
             table = concat_as(table, self.given)
-        table = coded.storage(table)
+        table = encoded_text.storage(table)
         if self.w is None:
             self._begin(table)
         writer: Any = self.w
@@ -66,10 +71,10 @@ class _Writer:
             plain = {n for n, c in zip(table.column_names, table.columns, strict=True) if _distinct(c)}
             if plain:
                 self.args["use_dictionary"] = [p for f in table.schema if f.name not in plain for p in _leaves(f.name, f.type)]
-        said = coded.file_schema(self.schema)
+        said = encoded_text.file_schema(self.schema)
         if said.equals(self.schema):
             self.w = pq.ParquetWriter(self.sink, self.schema, **self.args)
-        else:  # the writer would say that coded columns are dictionaries
+        else:  # the writer would say that encoded columns are dictionaries
             self.w = pq.ParquetWriter(self.sink, table.schema, store_schema=False, **self.args)
             self.w.add_key_value_metadata({"ARROW:schema": base64.b64encode(said.serialize()).decode()})
 
@@ -128,6 +133,6 @@ def parts(file: Any) -> Iterator[Any]:
 
 
 def run(params: dict[str, Any], batches: Iterator[Any], task: Any) -> Iterator[Any]:
-    if params.get("coded"):
-        batches = coded.level(batches)
+    if params.get("encoded"):
+        batches = encoded_text.level(batches)
     yield from files.run(params, batches, task, "parquet", _Writer, ROW_GROUP_BYTES)

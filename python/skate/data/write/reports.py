@@ -15,14 +15,14 @@ Report = tuple[str, int, int]
 
 def said(schemas: list[Any]) -> dict[bytes, bytes]:
     """Metadata of a report: the schema of each of its files."""
-    from skate.data import coded
+    from skate.data.values import encoded_text
 
     texts: dict[bytes, int] = {}
     known: dict[int, int] = {}
     at = []
     for s in schemas:
         if id(s) not in known:
-            text = coded.file_schema(s).remove_metadata().serialize().to_pybytes()
+            text = encoded_text.file_schema(s).remove_metadata().serialize().to_pybytes()
             known[id(s)] = texts.setdefault(text, len(texts))
         at.append(known[id(s)])
     return {KEY: pickle.dumps((list(texts), at))}

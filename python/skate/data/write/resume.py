@@ -42,7 +42,6 @@ SYNC_S = 0.05
 _HEAD, _UNIT, _COMMIT, _DONE = 1, 2, 3, 4
 _STAGED = re.compile(r"(.*_|)\d{6,}_\d{6}(\..*|)")  # (values in front of it, its ending)
 LOOKS = 16  # files whose schemas are read side by side
-_NO_CHAIN = ("limit", "rearrange", "blocks", "aggregate", "count")
 
 File = tuple[str, str, int, int]  # staged, final (relative to the folder of the job, to the target), rows, bytes
 
@@ -70,7 +69,7 @@ class Job:
 
     def _units(self, node: Node) -> int:
         while True:
-            if node.op in _NO_CHAIN or len(node.inputs) > 1:
+            if node.blocks is not None or node.operator.first_rows or node.operator.blocking or len(node.inputs) > 1:
                 raise ValueError(
                     f"resume: {node.label} is not possible in a write that can be resumed: that takes one source that reads files or ranges, and operators over its rows"
                 )

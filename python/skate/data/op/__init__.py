@@ -1,0 +1,126 @@
+"""The operators: one file each, found by its name. op/<name>.py says of its operator what the plan, a run and a worker have to know (facts, as data), and does to rows what it does.
+
+The file defines `operator`, an instance of a subclass of Operator. Facts that hold for each node of it are attributes; what depends on a node's parameters are methods of them.
+Nothing outside the file compares its name: rules (plan/optimise.py, src/plan/rule_*.c), runs and workers read facts. The driver imports these files, too, so what only a worker
+needs (pyarrow, numpy, worker/rows.py) is imported by _lazy.module. Calls: worker, values.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+Batches = Iterator[Any]  # of pyarrow.RecordBatch
+Params = dict[str, Any]
+
+
+class Columns(NamedTuple):
+    """What an operator does to columns. needs: those that it reads itself (None: it may read all). makes: those that it makes or replaces, so that they are not its input's. keeps: those
+    of its input that it hands on (None: all). renamed: {new name: name in the input} of what it hands on."""
+
+    needs: frozenset[str] | None = frozenset()
+    makes: frozenset[str] = frozenset()
+    keeps: frozenset[str] | None = None
+    renamed: dict[str, str] = {}  # noqa: RUF012  read only
+
+
+ALL = Columns(needs=None)
+ITS_OWN = frozenset[str]()  # Columns.keeps of what hands on no column of its input
+
+
+class Operator:
+    """What is known of an operator. The facts up to `joins` are for the plan in C (SK_OP_* in src/plan/plan.h says what each promises)."""
+
+    name: str  # of its file
+
+    source = False  # it has no input, but units or blocks
+    one_to_one = False  # as many rows out as in, in the same order
+    no_more = False  # at most as many rows out as in
+    by_row = False  # its output depends on single rows only
+    first_rows = False  # it takes the first rows; no task of it runs
+    writes = False  # it has effects outside, and its rows are reports
+    alone = False  # it runs in no task of another operator
+    numbered = False  # its output depends on the number of its task
+    concatenates = False  # it has several inputs, one after another
+    joins = False  # it has several inputs, side by side
+
+    blocking = False  # it needs all blocks of its input before it gives one (see arranged)
+    makes_blocks = False  # the batches that it gives are blocks as they are
+    on_error = False  # it knows what to do with rows that fail
+    predicates = (
+        False  # a row that a predicate above it drops may be dropped below it, as far as the predicate is about columns that it hands on
+    )
+
+    @property
+    def by_task(self) -> bool:
+        """Whether what it gives comes from as many tasks, or blocks, as its input."""
+        return not (self.source or self.first_rows or self.alone or self.concatenates or self.joins or self.blocking)
+
+    def plan_facts(self) -> dict[str, bool]:
+        """The facts that the plan in C is told: those that are true."""
+        return {k: True for k in _OF_PLAN if getattr(self, k)}
+
+    # ---- facts of a node
+
+    def columns(self, params: Params) -> Columns:
+        """What it does to columns."""
+        return ALL
+
+    def predicate(self, params: Params) -> Any:
+        """The expression that all rows fulfil which it gives, or None."""
+        return None
+
+    def modules(self, params: Params) -> tuple[str, ...]:
+        """What a worker imports for it beside its own file."""
+        return ("pandas",) if params.get("batch_format") == "pandas" else ()
+
+    def whole_blocks(self, params: Params) -> bool:
+        """Whether it is to see whole blocks, however they are made."""
+        return False
+
+    def frames(self, params: Params) -> bool:
+        """Whether its rows come as DataFrames."""
+        return False
+
+    def encoded(self, params: Params) -> bool:
+        """Whether strings may come to it and leave it dictionary-encoded (values/encoded_text.py)."""
+        return False
+
+    # ---- what rules do with a node of it
+
+    def narrowed(self, params: Params, columns: set[str]) -> Params | None:
+        """The parameters of the same that gives only these of its columns; None: it stays as it is."""
+        return None
+
+    def filtered(self, params: Params, predicates: list[tuple[Any, frozenset[str]]]) -> Params | None:
+        """The parameters of the same that leaves out rows, as far as it can, that fail one of these expressions (with the columns that each is about); None: it stays as it is."""
+        return None
+
+    # ---- what it does
+
+    def run(self, params: Params, batches: Any, task: Any) -> Batches:
+        """In a worker, over the batches of one task (None for a source): each batch as soon as it is there. A user's exception leaves as it is, with one note that says operator, input
+        and row. task: worker/task.py."""
+        raise NotImplementedError(self.name)
+
+    def arranged(self, params: Params, blocks: list[Any]) -> list[list[Any]]:
+        """Of a blocking operator, in the driver: of which pieces of the blocks each of its own blocks is. Nothing is copied."""
+        raise NotImplementedError(self.name)
+
+
+_OF_PLAN = ("source", "one_to_one", "no_more", "by_row", "first_rows", "writes", "alone", "numbered", "concatenates", "joins")
+
+
+@functools.cache
+def find(name: str) -> Operator:
+    """The operator of op/<name>.py; ValueError where there is none."""
+    try:
+        found: Operator = importlib.import_module(f"{__name__}.{name}").operator
+    except ModuleNotFoundError as e:
+        if e.name != f"{__name__}.{name}":
+            raise
+        raise ValueError(f'there is no operator "{name}"') from None
+    found.name = name
+    return found

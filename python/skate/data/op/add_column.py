@@ -1,0 +1,60 @@
+"""add_column: one more column, by a user's function of a batch: it must be as long as the batch, but may depend on all of it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from skate import _lazy
+from skate.data.op import Batches, Operator, Params
+
+np = _lazy.module("numpy")
+pa = _lazy.module("pyarrow")
+batch = _lazy.module("skate.data.batch")
+frames = _lazy.module("skate.data.values.frames")
+rows = _lazy.module("skate.data.worker.rows")
+
+
+class AddColumn(Operator):
+    one_to_one = on_error = True
+
+    def run(self, params: Params, batches: Batches, task: Any) -> Batches:
+        fn, label, fmt, col = params["fn"], params["label"], params["batch_format"], params["col"]
+
+        def work(rb: Any) -> list[Any]:
+            arr = _column(fn(batch.to_batch(rb, fmt), *params["fn_args"], **params["fn_kwargs"]), col, fmt, rb.num_rows)
+            if len(arr) != rb.num_rows:
+                raise ValueError(f"{label} returned {len(arr)} values for {rb.num_rows} rows; return one value per row")
+            i = rb.schema.get_field_index(col)
+            names, cols = list(rb.schema.names), list(rb.columns)
+            if i >= 0:
+                cols[i] = arr
+            else:
+                names.append(col)
+                cols.append(arr)
+            made: list[Any] = batch.record_batches(names, cols)
+            return made
+
+        return rows.by_batch(params, (rb for rb in batches if rb.num_rows), task, work)
+
+
+def _column(v: Any, name: str, fmt: str, n: int) -> Any:
+    """What the function returned for a batch of n rows, as a column; TypeError when it is not what its format asks for."""
+    if fmt != "pandas":
+        kind, said = ((pa.Array, pa.ChunkedArray), "pyarrow Array") if fmt == "pyarrow" else (np.ndarray, "numpy.ndarray")
+        if not isinstance(v, kind):
+            raise TypeError(f"For {fmt} batch format, a function returns a {said}, not {type(v)}")
+    elif type(v).__module__.startswith("pandas"):
+        if hasattr(v, "columns"):
+            if len(v.columns) != 1:
+                raise ValueError(f"a DataFrame with {len(v.columns)} columns was returned for the one new column")
+            v = v.iloc[:, 0]
+        if hasattr(v, "dtype"):
+            return frames.from_series(v if hasattr(v, "iloc") else v.to_series(), None)
+    elif isinstance(v, (str, bytes)) or not hasattr(v, "__len__"):  # pandas gives every row the one value
+        return batch.from_objects([v] * n, None)
+    elif not hasattr(v, "dtype"):
+        v = list(v)
+    return batch._column(v, name, None, None)
+
+
+operator = AddColumn()

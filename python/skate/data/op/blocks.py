@@ -1,0 +1,15 @@
+"""blocks: blocks that exist already. They are passed on as they are, or read by the stage after."""
+
+from __future__ import annotations
+
+from skate.data.op import Operator, Params
+
+
+class Blocks(Operator):
+    source = True
+
+    def frames(self, params: Params) -> bool:
+        return bool(params.get("pandas"))
+
+
+operator = Blocks()

@@ -1,0 +1,28 @@
+"""drop_columns: all columns but some."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from skate import _lazy
+from skate.data.op import Batches, Columns, Operator, Params
+
+rows = _lazy.module("skate.data.worker.rows")
+
+
+class DropColumns(Operator):
+    one_to_one = by_row = predicates = True
+
+    def columns(self, params: Params) -> Columns:
+        return Columns(needs=frozenset(params["cols"]))  # it says so where one is missing
+
+    def run(self, params: Params, batches: Batches, task: Any) -> Batches:
+        drop = set(params["cols"])
+        for rb in batches:
+            for n in params["cols"]:
+                if n not in rb.schema.names:
+                    raise rows.missing(n, rb, params["label"])
+            yield rb.select([n for n in rb.schema.names if n not in drop])
+
+
+operator = DropColumns()

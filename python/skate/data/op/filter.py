@@ -1,0 +1,52 @@
+"""filter: the rows for which a user's function, or an expression, is true (null counts as false)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from skate import _lazy
+from skate.data.op import ALL, Batches, Columns, Operator, Params
+
+np = _lazy.module("numpy")
+pa = _lazy.module("pyarrow")
+batch = _lazy.module("skate.data.batch")
+evaluation = _lazy.module("skate.data.expr_eval")  # 80 ms at the first import: only who has an expression pays it
+expressions = _lazy.module("skate.data.expressions")
+encoded_text = _lazy.module("skate.data.values.encoded_text")
+rows = _lazy.module("skate.data.worker.rows")
+
+
+class Filter(Operator):
+    no_more = by_row = on_error = predicates = True
+
+    def columns(self, params: Params) -> Columns:
+        used = None if params.get("expr") is None else expressions.columns_of(params["expr"])
+        return ALL if used is None else Columns(needs=frozenset(used))
+
+    def predicate(self, params: Params) -> Any:
+        return params.get("expr")
+
+    def modules(self, params: Params) -> tuple[str, ...]:
+        return ("pyarrow.compute",) if params.get("expr") is not None else ()
+
+    def encoded(self, params: Params) -> bool:
+        return params.get("expr") is not None
+
+    def run(self, params: Params, batches: Batches, task: Any) -> Batches:
+        if params.get("expr") is not None:
+            test, used = evaluation.mask, expressions.columns_of(params["expr"])
+
+            def kept(rb: Any) -> list[Any]:
+                mask = test(params["expr"], encoded_text.plain_columns(rb, used))
+                return [rb.filter(mask) if isinstance(mask, pa.Array) else rb.slice(0, rb.num_rows if mask.as_py() else 0)]
+
+            return rows.by_batch(params, batches, task, kept)
+
+        def build(got: list[Any], rb: Any) -> list[Any]:
+            keep = [True if v else False for v in got]
+            return [rb if all(keep) else rb.filter(batch.array_from_numpy(np.array(keep, bool), None))]
+
+        return rows.by_row(params, batches, task, lambda got: None, build)
+
+
+operator = Filter()

@@ -1,0 +1,15 @@
+"""limit: the first n rows. No task: exec counts rows on references, and tells the stage before where it may stop (src/plan/rule_limit.c)."""
+
+from __future__ import annotations
+
+from skate.data.op import Columns, Operator, Params
+
+
+class Limit(Operator):
+    first_rows = no_more = True
+
+    def columns(self, params: Params) -> Columns:
+        return Columns()
+
+
+operator = Limit()

@@ -1,0 +1,28 @@
+"""map: a user's function from a row to a row."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from skate import _lazy
+from skate.data.op import Batches, Operator, Params
+
+batch = _lazy.module("skate.data.batch")
+rows = _lazy.module("skate.data.worker.rows")
+
+
+class Map(Operator):
+    one_to_one = by_row = on_error = True
+
+    def run(self, params: Params, batches: Batches, task: Any) -> Batches:
+        label = params["label"]
+        return rows.by_row(
+            params,
+            batches,
+            task,
+            lambda got: rows.check(got, label, "a dict (one row)"),
+            lambda got, rb: batch.rows_to_batches(got, label, rb),
+        )
+
+
+operator = Map()

@@ -1,0 +1,80 @@
+"""map_batches: a user's function over batches. It may change the number of rows, and sees the batch: nothing can be promised."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import types
+from collections.abc import Mapping
+from typing import Any
+
+from skate import _lazy
+from skate.data.op import Batches, Operator, Params
+
+pa = _lazy.module("pyarrow")
+batch = _lazy.module("skate.data.batch")
+rebatch = _lazy.module("skate.data.values.rebatch")
+dead_letters = _lazy.module("skate.data.worker.dead_letters")
+rows = _lazy.module("skate.data.worker.rows")
+tasks = _lazy.module("skate.data.worker.task")
+
+
+class MapBatches(Operator):
+    on_error = True
+
+    def whole_blocks(self, params: Params) -> bool:
+        return params.get("batch_size") is None
+
+    def frames(self, params: Params) -> bool:
+        return params["batch_format"] == "pandas"
+
+    def encoded(self, params: Params) -> bool:
+        """Its function sees the strings, and columns that it hands on stay as they are."""
+        return params["batch_format"] in ("default", "numpy") and params["batch_size"] is None
+
+    def run(self, params: Params, batches: Batches, task: Any) -> Batches:
+        row = 0
+        tolerant = tasks.tolerates(params)
+        for rb in rebatch.rebatch(batches, params["batch_size"]):
+            n = rb.num_rows
+            if n == 0:
+                continue
+            task.at_hand(params, tasks.BATCH, row, rb)
+            if tolerant:
+                try:
+                    out: Any = list(_called(params, rb))
+                except Exception as e:
+                    out = dead_letters.isolate(
+                        e, rb, row, lambda part: list(_called(params, part)), functools.partial(task.bad_row, params)
+                    )
+                yield from out
+            else:
+                try:
+                    yield from _called(params, rb)
+                except GeneratorExit:
+                    raise
+                except BaseException as e:
+                    task.note(e, params, f"the batch of input rows {row}..{row + n - 1}", row, rb)
+                    raise
+            row += n
+
+
+def _called(params: Params, rb: Any) -> Batches:
+    """What the function makes of one batch."""
+    fn, label, fmt = params["fn"], params["label"], params["batch_format"]
+    numpy = fmt == "numpy" or fmt == "default"
+    given = batch.NumpyBatch(rb, not params["zero_copy_batch"]) if numpy else batch.to_batch(rb, fmt)
+    out = fn(given, *params["fn_args"], **params["fn_kwargs"])
+    if type(out) is dict:  # the usual case, before what asks for more
+        yield from batch.from_batch(out, label, rb, given if numpy else None)
+        return
+    if inspect.isawaitable(out) or inspect.isasyncgen(out):
+        out = rows.awaited(out)
+    if isinstance(out, types.GeneratorType) or (not isinstance(out, (Mapping, pa.Table, pa.RecordBatch)) and hasattr(out, "__next__")):
+        for o in out:
+            yield from batch.from_batch(o, label, rb, given if numpy else None)
+    else:
+        yield from batch.from_batch(out, label, rb, given if numpy else None)
+
+
+operator = MapBatches()

@@ -1,0 +1,50 @@
+"""project: new columns from expressions (all from the old ones), after or instead of the old ones; in the place of one that has their name."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from skate import _lazy
+from skate.data.op import ALL, ITS_OWN, Batches, Columns, Operator, Params
+
+batch = _lazy.module("skate.data.batch")
+evaluation = _lazy.module("skate.data.expr_eval")
+expressions = _lazy.module("skate.data.expressions")
+numbering = _lazy.module("skate.data.values.numbering")
+rows = _lazy.module("skate.data.worker.rows")
+
+
+class Project(Operator):
+    one_to_one = on_error = predicates = True
+
+    def columns(self, params: Params) -> Columns:
+        used = [expressions.columns_of(e) for _, e in params["exprs"]]
+        if None in used:
+            return ALL
+        return Columns(
+            needs=frozenset[str]().union(*used),
+            makes=frozenset(name for name, _ in params["exprs"]),
+            keeps=None if params["keep"] else ITS_OWN,
+        )
+
+    def modules(self, params: Params) -> tuple[str, ...]:
+        return ("pyarrow.compute",)
+
+    def run(self, params: Params, batches: Batches, task: Any) -> Batches:
+        exprs, keep, numbers = params["exprs"], params["keep"], numbering.numbering
+
+        def work(rb: Any) -> list[Any]:
+            numbered = dict(numbers.counts)
+            try:
+                made = {name: evaluation.column(e, rb) for name, e in exprs}
+            except BaseException:
+                numbers.counts = numbered  # its rows are tried again, or not at all
+                raise
+            cols = {**(dict(zip(rb.schema.names, rb.columns, strict=True)) if keep else {}), **made}
+            out: list[Any] = batch.record_batches(list(cols), list(cols.values()))
+            return out
+
+        return rows.by_batch(params, batches, task, work)
+
+
+operator = Project()

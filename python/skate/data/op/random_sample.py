@@ -1,0 +1,26 @@
+"""random_sample: each row with a probability. Which rows depends on their place in the task, so not on the row alone."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from skate import _lazy
+from skate.data.op import Batches, Columns, Operator, Params
+
+np = _lazy.module("numpy")
+batch = _lazy.module("skate.data.batch")
+
+
+class RandomSample(Operator):
+    no_more = numbered = True
+
+    def columns(self, params: Params) -> Columns:
+        return Columns()
+
+    def run(self, params: Params, batches: Batches, task: Any) -> Batches:
+        rng = np.random.default_rng([task.seq, params["seed"] & 0xFFFFFFFFFFFFFFFF])  # a function of (task, seed, row), Ray's own
+        for rb in batches:
+            yield rb.filter(batch.array_from_numpy(rng.random(rb.num_rows) < params["fraction"], None))
+
+
+operator = RandomSample()

@@ -1,0 +1,20 @@
+"""randomize_block_order: the same blocks in a random order, once it has all of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from skate import _lazy
+from skate.data.op import Operator, Params
+
+np = _lazy.module("numpy")
+
+
+class RandomizeBlockOrder(Operator):
+    blocking = True
+
+    def arranged(self, params: Params, blocks: list[Any]) -> list[list[Any]]:
+        return [[blocks[i]] for i in np.random.default_rng(params["seed"]).permutation(len(blocks)).tolist()]
+
+
+operator = RandomizeBlockOrder()

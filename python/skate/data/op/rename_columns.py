@@ -1,0 +1,40 @@
+"""rename_columns: the same columns by other names."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from skate import _lazy
+from skate.data.op import ALL, Batches, Columns, Operator, Params
+
+unify = _lazy.module("skate.data.values.unify")
+rows = _lazy.module("skate.data.worker.rows")
+
+
+class RenameColumns(Operator):
+    one_to_one = by_row = True
+
+    def columns(self, params: Params) -> Columns:
+        names = params["names"]
+        if not isinstance(names, dict):
+            return ALL
+        return Columns(needs=frozenset(names), renamed={new: old for old, new in names.items()})
+
+    def run(self, params: Params, batches: Batches, task: Any) -> Batches:
+        names = params["names"]
+        for rb in batches:
+            old = rb.schema.names
+            if isinstance(names, dict):
+                for n in names:
+                    if n not in old:
+                        raise rows.missing(n, rb, params["label"])
+                new = [names.get(n, n) for n in old]
+            else:
+                if len(names) != len(old):
+                    raise ValueError(f"{params['label']}: {len(names)} names for {len(old)} columns ({unify.few(old)})")
+                new = names
+            unify.check_names(new, params["label"])
+            yield rb.rename_columns(new)
+
+
+operator = RenameColumns()

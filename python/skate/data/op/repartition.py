@@ -1,0 +1,20 @@
+"""repartition: the same rows in blocks of so many rows, as they come."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from skate import _lazy
+from skate.data.op import Batches, Operator, Params
+
+rebatch = _lazy.module("skate.data.values.rebatch")
+
+
+class Repartition(Operator):
+    one_to_one = alone = makes_blocks = True
+
+    def run(self, params: Params, batches: Batches, task: Any) -> Batches:
+        return rebatch.rebatch(batches, params["rows"])
+
+
+operator = Repartition()

@@ -1,0 +1,33 @@
+"""select_columns: some columns, in the order asked for."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from skate import _lazy
+from skate.data.op import Batches, Columns, Operator, Params
+
+rows = _lazy.module("skate.data.worker.rows")
+
+
+class SelectColumns(Operator):
+    one_to_one = by_row = predicates = True
+
+    def columns(self, params: Params) -> Columns:
+        return Columns(keeps=frozenset(params["cols"]))
+
+    def narrowed(self, params: Params, columns: set[str]) -> Params | None:
+        few = [c for c in params["cols"] if c in columns] or params["cols"][:1]  # rows are counted by a column
+        return {**params, "cols": few} if len(few) < len(params["cols"]) else None
+
+    def run(self, params: Params, batches: Batches, task: Any) -> Batches:
+        names = params["cols"]
+        for rb in batches:
+            have = set(rb.schema.names)
+            for n in names:
+                if n not in have:
+                    raise rows.missing(n, rb, params["label"])
+            yield rb.select(names)
+
+
+operator = SelectColumns()

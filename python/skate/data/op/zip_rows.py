@@ -1,0 +1,29 @@
+"""zip_rows: the rows of several inputs side by side; a name that is taken gets _1, _2, ..."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from skate import _lazy
+from skate.data.op import Batches, Operator, Params
+
+pa = _lazy.module("pyarrow")
+unify = _lazy.module("skate.data.values.unify")
+
+
+class ZipRows(Operator):
+    by_row = joins = True
+
+    def run(self, params: Params, batches: Batches, task: Any) -> Batches:
+        sides: dict[int, list[Any]] = {}
+        for side, rb in zip(task.sides, batches, strict=True):
+            sides.setdefault(side, []).append(rb)
+        cols: dict[str, Any] = {}
+        for side in sorted(sides, key=params["order"].__getitem__):
+            rb = unify.merge(sides[side])
+            for name, col in zip(rb.schema.names, rb.columns, strict=True):
+                cols[unify.free_name(cols, name)] = col
+        yield pa.RecordBatch.from_arrays(list(cols.values()), names=list(cols))
+
+
+operator = ZipRows()

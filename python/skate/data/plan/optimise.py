@@ -1,0 +1,176 @@
+"""The optimiser: rules over the facts of operators (op/<name>.py), each a small function from a plan to one that gives the same rows for less work.
+
+Here are the rules that change parameters: which columns a reader gives, which rows it may skip, whether strings stay dictionary-encoded. The two that change the shape, limit and fusion,
+look at the same facts in C (src/plan/rule_limit.c, rule_fuse.c), since exec runs what they make. What a rule did it says in words; Dataset.explain() shows that below the stages,
+which show limit and fusion. OFF has the names of rules that are left out: for tests, which show that the rows are the same.
+
+A rule is a pass over the nodes when a plan is lowered; the Dataset's own nodes stay as they are. It follows chains with one consumer; a node that several take, or that has to have all
+of its input first, is asked for everything. Plans may be thousands of nodes deep: nothing here calls itself. Calls: op, and of C the plan.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from skate import _skate
+from skate.data.plan.node import Node
+from skate.data.values.unify import few
+
+T = TypeVar("T")
+
+IN_C = ("limit", "fusion")
+OFF: set[str] = set()
+
+PREDICATES_MOST = 32  # that a reader is told: each skips a little, and they become one nested expression
+
+Predicate = tuple[Any, frozenset[str]]  # an expression, and the columns that it is about
+
+
+def optimised(root: Node, on_error: str) -> tuple[Node, list[str]]:
+    """(the same for less work, what was done, in words). on_error: of operators that do not say it themselves."""
+    said: list[str] = []
+    if "projection" not in OFF:
+        root = projection(root, said)
+    if "predicates" not in OFF:
+        root = predicates(root, said)
+    if "dictionary encoding" not in OFF:
+        root = dictionary_encoding(root, said, on_error)
+    return root, said
+
+
+def new_plan() -> Any:
+    """A _skate.Plan with the rules that are in C."""
+    return _skate.Plan(**{rule: rule not in OFF for rule in IN_C})
+
+
+# ---- the rules
+
+
+def projection(root: Node, said: list[str]) -> Node:
+    """Operators that can give fewer columns are told which ones those above them need."""
+    asked: dict[int, set[str] | None] = _asked(root, None, _columns_of_input)
+
+    def narrowed(n: Node) -> dict[str, Any] | None:
+        need = asked[id(n)]
+        params = n.operator.narrowed(n.params, need) if need is not None else None
+        if params is not None and n.operator.source:
+            columns = params["columns"]
+            said.append(f"projection: {n.label} reads {len(columns)} of {len(params['names'])} columns: {few(columns)}")
+        return params
+
+    return _rebuilt(root, narrowed)
+
+
+def _columns_of_input(n: Node, need: set[str] | None) -> set[str] | None:
+    """The columns of its input that n needs when these of its own are wanted (None: all)."""
+    c = n.operator.columns(n.params)
+    if c.needs is None or (need is None and c.keeps is None):
+        return None
+    handed_on = {c.renamed.get(name, name) for name in need - c.makes} if need is not None else set(c.keeps or ())
+    return c.needs | (handed_on if c.keeps is None else handed_on & c.keeps)
+
+
+def predicates(root: Node, said: list[str]) -> Node:
+    """Sources are told which rows filters above them drop. A filter stays where it is, so one that skips less is right as well."""
+    nothing: list[Predicate] = []
+    asked = _asked(root, nothing, _predicates_on_input)
+
+    def filtered(n: Node) -> dict[str, Any] | None:
+        mine = asked[id(n)][:PREDICATES_MOST]
+        params = n.operator.filtered(n.params, mine) if mine else None
+        if params is not None:
+            said.append(f"predicates: {n.label} skips rows for which this does not hold: {params['pushed']}")
+        return params
+
+    return _rebuilt(root, filtered)
+
+
+def _predicates_on_input(n: Node, above: list[Predicate]) -> list[Predicate]:
+    """Those that rows of n's input have to fulfil to come through n and then through `above`."""
+    if not n.operator.predicates:
+        return []
+    c, own = n.operator.columns(n.params), n.operator.predicate(n.params)
+    if c.needs is None:
+        return []
+    through = [p for p in above if not p[1] & c.makes and (c.keeps is None or p[1] <= c.keeps)]
+    return through if own is None else [*through, (own, c.needs)]
+
+
+def dictionary_encoding(root: Node, said: list[str], on_error: str) -> Node:
+    """Strings of few values stay numbers into a dictionary from a reader to a writer in one task, where all operators between let them through (values/encoded_text.py)."""
+    if not root.operator.writes:
+        return root
+    chain = [root]
+    while len(chain[-1].inputs) == 1 and chain[-1].operator.encoded(chain[-1].params):
+        chain.append(chain[-1].inputs[0])
+    source = chain[-1]
+    if not source.operator.source or len(chain) < 2 or not source.operator.encoded(source.params):
+        return root
+    if any((n.params.get("on_error") or on_error) != "raise" for n in chain[1:-1] if n.operator.on_error):  # dead letters hold rows
+        return root
+    if not _one_task(chain[::-1]):
+        return root
+    said.append(f"dictionary encoding: strings of few values stay numbers into a dictionary from {source.label} to {root.label}")
+    ends = (id(root), id(source))
+    return _rebuilt(root, lambda n: {**n.params, "encoded": True} if id(n) in ends else None)
+
+
+def _one_task(chain: list[Node]) -> bool:
+    """Whether this chain, source first, becomes one stage of tasks: the fusion rule itself says so."""
+    plan, at = new_plan(), ()
+    for n in chain:
+        at = (add(plan, n, b"", at, {k: v for k, v in n.options.items() if k != "units"}),)
+    return len(plan.stages(at[0])) == 1
+
+
+def add(plan: Any, n: Node, params: bytes, inputs: tuple[int, ...], options: dict[str, Any]) -> int:
+    """Adds a node to a _skate.Plan, with the facts of its operator; its id."""
+    made: int = plan.add(n.op, n.label, params, inputs, **n.operator.plan_facts(), **options)
+    return made
+
+
+# ---- how they walk
+
+
+def _in_order(root: Node) -> list[Node]:
+    """All that root needs, inputs before what takes them; nothing below what has to have all of its input first, which is a run of its own."""
+    order: list[Node] = []
+    todo: list[tuple[Node, bool]] = [(root, False)]
+    seen: set[int] = set()
+    while todo:
+        n, inputs_done = todo.pop()
+        if inputs_done:
+            order.append(n)
+        elif id(n) not in seen:
+            seen.add(id(n))
+            todo.append((n, True))
+            if not n.operator.blocking:
+                todo += [(i, False) for i in n.inputs]
+    return order
+
+
+def _asked(root: Node, everything: T, of_input: Callable[[Node, T], T]) -> dict[int, T]:
+    """What each node is asked for, by its id. of_input: what a node asks its inputs for when it is asked for something."""
+    order = _in_order(root)
+    uses: dict[int, int] = {}
+    for n in order:
+        for i in n.inputs:
+            uses[id(i)] = uses.get(id(i), 0) + 1
+    asked = {id(n): everything for n in order}
+    for n in reversed(order):
+        if n.inputs and not n.operator.blocking:
+            wanted = of_input(n, asked[id(n)])
+            asked.update((id(i), wanted) for i in n.inputs if uses[id(i)] == 1)
+    return asked
+
+
+def _rebuilt(root: Node, changed: Callable[[Node], dict[str, Any] | None]) -> Node:
+    """root with other parameters where changed() gives some."""
+    made: dict[int, Node] = {}
+    for n in _in_order(root):
+        inputs = n.inputs if n.operator.blocking else tuple(made[id(i)] for i in n.inputs)
+        params = changed(n)
+        same = params is None and all(a is b for a, b in zip(inputs, n.inputs, strict=True))
+        made[id(n)] = n if same else n.replaced(params=params, inputs=inputs)
+    return made[id(root)]

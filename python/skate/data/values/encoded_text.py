@@ -1,0 +1,116 @@
+"""Strings that stay dictionary-encoded, as Parquet stores them, on their way from a Parquet reader to a Parquet writer in one task.
+
+A job that reads, adds a column, filters and writes passes most strings on as they are. To make them strings in between costs more than the rest of reading and
+filtering. So where the optimiser says so (plan/optimise.py: dictionary_encoding), columns of few different strings travel as EncodedText: the operators between let it
+through, users' functions see the strings, the files are of strings as always.
+
+Not here: the dictionary types that users have; those are theirs. Invariant: EncodedText never leaves the task, nor reaches an operator whose fact `encoded` is false.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow as pa
+
+DICTIONARY_MAX = 64 << 10  # bytes in the file, and half a byte a row: then the values are few
+
+
+class EncodedText(pa.ExtensionType):
+    """Strings as numbers into a dictionary, of this module alone."""
+
+    def __init__(self) -> None:
+        super().__init__(pa.dictionary(pa.int32(), pa.string()), "skate.encoded_text")
+
+    def __arrow_ext_serialize__(self) -> bytes:
+        return b""
+
+    @classmethod
+    def __arrow_ext_deserialize__(cls, storage_type: pa.DataType, serialized: bytes) -> EncodedText:
+        return cls()
+
+
+TYPE = EncodedText()
+
+
+def is_encoded(t: pa.DataType) -> bool:
+    return isinstance(t, EncodedText)
+
+
+# ---- reader
+
+
+def columns(schema: pa.Schema, md: Any, groups: list[int]) -> list[str]:
+    """Columns of a Parquet file that are strings, of few different values in all of these row groups."""
+    out = []
+    at = {md.row_group(groups[0]).column(i).path_in_schema: i for i in range(md.num_columns)} if groups else {}
+    for f in schema:
+        if f.type != pa.string() or f.name not in at:
+            continue
+        chunks = [md.row_group(g).column(at[f.name]) for g in groups]
+        if all(
+            c.has_dictionary_page and 0 < c.data_page_offset - c.dictionary_page_offset <= min(DICTIONARY_MAX, c.num_values // 2)
+            for c in chunks
+        ):
+            out.append(f.name)
+    return out
+
+
+def encode(rb: pa.RecordBatch, names: list[str]) -> pa.RecordBatch:
+    """rb, whose columns `names` were read as dictionaries, with EncodedText in their place."""
+    cols, fields = list(rb.columns), list(rb.schema)
+    for n in names:
+        i = rb.schema.get_field_index(n)
+        cols[i] = pa.ExtensionArray.from_storage(TYPE, cols[i])
+        fields[i] = fields[i].with_type(TYPE)
+    return pa.RecordBatch.from_arrays(cols, schema=pa.schema(fields))
+
+
+# ---- between
+
+
+def plain(col: pa.Array) -> pa.Array:
+    """The strings of an encoded column; another column as it is."""
+    return col.storage.dictionary_decode() if is_encoded(col.type) else col
+
+
+def plain_columns(rb: pa.RecordBatch, names: set[str] | None) -> pa.RecordBatch:
+    """rb with strings in the columns `names` (None: all)."""
+    for i, f in enumerate(rb.schema):
+        if is_encoded(f.type) and (names is None or f.name in names):
+            rb = rb.set_column(i, f.with_type(pa.string()), plain(rb.column(i)))
+    return rb
+
+
+# ---- writer
+
+
+def level(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The same batches, with those columns encoded that were so in the first one: a function may give strings of its own for some batches."""
+    first: set[str] | None = None
+    for rb in batches:
+        now = {f.name for f in rb.schema if is_encoded(f.type)}
+        if first is None and rb.num_rows:
+            first = now
+        if first is not None and now != first:
+            rb = plain_columns(rb, now - first)
+            for i, f in enumerate(rb.schema):
+                if f.name in first - now and f.type == pa.string():
+                    rb = rb.set_column(i, f.with_type(TYPE), pa.ExtensionArray.from_storage(TYPE, rb.column(i).dictionary_encode()))
+        yield rb
+
+
+def storage(table: pa.Table) -> pa.Table:
+    """A table for the file writer: dictionaries in the place of encoded columns, one a column."""
+    encoded = [i for i, f in enumerate(table.schema) if is_encoded(f.type)]
+    for i in encoded:
+        f, c = table.schema.field(i), table.column(i)
+        t = TYPE.storage_type
+        table = table.set_column(i, f.with_type(t), pa.chunked_array([x.storage for x in c.chunks], t))
+    return table.unify_dictionaries() if encoded else table
+
+
+def file_schema(schema: pa.Schema) -> pa.Schema:
+    """What the file is to say of itself: strings."""
+    return pa.schema([f.with_type(pa.string()) if is_encoded(f.type) else f for f in schema], schema.metadata)

@@ -1,0 +1,33 @@
+"""Batches of other sizes: the same rows in the same order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from skate.data.values.unify import merge
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+def rebatch(batches: Iterator[pa.RecordBatch], size: int | None) -> Iterator[pa.RecordBatch]:
+    """Batches of exactly `size` rows over all borders (the last one has what is left); None: as they come."""
+    if size is None:
+        yield from batches
+        return
+    held: list[pa.RecordBatch] = []
+    n = 0
+    for rb in batches:
+        at = 0
+        rows = rb.num_rows
+        while n + rows - at >= size:
+            piece = rb.slice(at, size - n)
+            at += size - n
+            yield merge([*held, piece]) if held else piece
+            held, n = [], 0
+        if at < rows:
+            held.append(rb.slice(at) if at else rb)
+            n += rows - at
+    if held:
+        yield merge(held)

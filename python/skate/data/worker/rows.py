@@ -1,0 +1,281 @@
+"""Users' functions over the rows or batches of a task: calls, checks of results, rows that fail.
+
+Row functions (map, flat_map, filter) go through a batch in pieces whose size follows the bytes that come out, never the clock: what is cut where is
+the same on every run.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import itertools
+import types
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import pyarrow as pa
+
+from skate import _skate
+from skate.data import batch as _b
+from skate.data.on_error import is_fatal
+from skate.data.values.unify import columns_are, merge, misfits
+from skate.data.worker.dead_letters import isolate
+from skate.data.worker.task import ROWS, Task, tolerates
+
+Batches = Iterator[pa.RecordBatch]
+
+PIECE_BYTES = 1 << 20  # what one piece of a row function should give
+PIECE_MIN, PIECE_FIRST, PIECE_MAX = 8, 64, 16384
+
+
+def by_batch(params: dict[str, Any], batches: Batches, task: Task, work: Callable[[pa.RecordBatch], list[pa.RecordBatch]]) -> Batches:
+    """work() over batches whose rows do not know of each other."""
+    row = 0
+    tolerant = tolerates(params)
+    for rb in batches:
+        if "fn" in params and rb.num_rows:
+            task.at_hand(params, ROWS, row, rb)
+        try:
+            out: Any = work(rb)
+        except BaseException as e:
+            if tolerant and rb.num_rows:
+                out = isolate(e, rb, row, work, functools.partial(task.bad_row, params))
+            else:
+                task.note(e, params, f"input rows {row}..{row + rb.num_rows - 1}", row, rb)
+                raise
+        yield from out
+        row += rb.num_rows
+
+
+def pieces(batches: Batches, task: Task, work: Callable[[pa.RecordBatch], list[pa.RecordBatch]], whole: bool) -> Batches:
+    """work() over row ranges of each batch, whose size follows the bytes that come out. whole: joins them again for an operator that wants blocks."""
+    size = PIECE_FIRST
+    for rb in batches:
+        n, at = rb.num_rows, 0
+        done: list[pa.RecordBatch] = []
+        if n == 0:
+            continue
+        while at < n:
+            k = min(size, n - at)
+            out = work(rb if k == n else rb.slice(at, k))
+            at += k
+            if out:
+                per_row = max(1, sum(map(task.nbytes, out))) / k
+                size = int(max(PIECE_MIN, min(PIECE_MAX, 4 * size, PIECE_BYTES / per_row)))
+                if whole:
+                    done += out
+                else:
+                    yield from out
+        if done:
+            yield merge(done)
+
+
+def by_row(
+    params: dict[str, Any],
+    batches: Batches,
+    task: Task,
+    check: Callable[[list[Any]], None],
+    build: Callable[[list[Any], pa.RecordBatch], list[pa.RecordBatch]],
+    lists: bool = False,
+) -> Batches:
+    """Common part of the row operators. check raises for a result that is none; build makes batches of the results for a batch of rows. lists: generators are results,
+    too."""
+    fn = _bound(params)
+    base = [0]
+    if task.careful:
+        fn = _row_by_row(fn, params, task, again := [""])
+
+    def begin(rb: pa.RecordBatch) -> None:
+        said = task.at_hand(params, ROWS, base[0], rb)
+        if task.careful:
+            again[0] = said
+
+    def strict(rb: pa.RecordBatch) -> list[pa.RecordBatch]:
+        begin(rb)
+        rows = _b.to_rows(rb)
+        it: Any = iter(rows)
+        got = None
+        try:
+            got = [fn(r) for r in it]
+            got = _finished(got)
+            check(got)
+            return build(got, rb)
+        except BaseException as e:
+            left = it.__length_hint__()
+            n = len(rows)
+            one = base[0] + n - left - 1
+            if got is None or n == 1:
+                task.note(e, params, f"input row {one}", one, rb.slice(one - base[0], 1))
+            else:
+                task.note(e, params, f"input rows {base[0]}..{base[0] + n - 1}", base[0], rb)
+            raise
+        finally:
+            base[0] += len(rows)
+
+    def tolerant(rb: pa.RecordBatch) -> list[pa.RecordBatch]:
+        begin(rb)
+        at, n = base[0], rb.num_rows
+        base[0] += n
+        got: list[Any] = []
+        it = map(fn, _b.to_rows(rb))
+        failed: dict[int, BaseException] = {}
+        while len(got) < n:
+            try:
+                got.extend(it)  # what came before an exception stays; a loop costs 15 ns a row more
+                if len(got) < n:  # the function raised StopIteration, which ends the loop inside
+                    raise RuntimeError("the function raised StopIteration")
+            except Exception as e:
+                if is_fatal(e):
+                    raise
+                failed[len(got)] = e
+                got.append(None)
+        if any(inspect.isawaitable(g) or inspect.isasyncgen(g) for g in got[:FIRST_FEW]):
+            got = _tolerant_finished(got, failed)
+        if lists and not set(map(type, got)) <= {list, tuple}:  # a generator that fails half-way cannot be asked again
+            for i, v in enumerate(got):
+                if i not in failed:
+                    try:
+                        got[i] = _listed(v)
+                    except Exception as e:
+                        if is_fatal(e):
+                            raise
+                        failed[i], got[i] = e, None
+        if not failed:  # the usual case
+            try:
+                check(got)
+                return build(got, rb)
+            except Exception as e:
+                if is_fatal(e):
+                    raise
+        out = _settle(got, failed, rb, check, build)
+        for i in sorted(failed):
+            task.bad_row(params, failed[i], rb.slice(i, 1), at + i)
+        return out
+
+    yield from pieces(batches, task, tolerant if tolerates(params) else strict, params.get("whole", False))
+
+
+def _row_by_row(fn: Callable[[Any], Any], params: dict[str, Any], task: Task, again: list[str]) -> Callable[[Any], Any]:
+    """fn that says before each call which row it is at."""
+    rows = itertools.count()
+
+    def called(row: Any) -> Any:
+        k = next(rows)
+        _skate.doing(params["label"], f"input row {k}{task.origin(params, k)}{task.number()}{again[0]}")
+        return fn(row)
+
+    return called
+
+
+FIRST_FEW = 64  # results that are looked at: rows before them may have failed
+
+
+def _tolerant_finished(got: list[Any], failed: dict[int, BaseException]) -> list[Any]:
+    """Results of async calls; the exceptions go to `failed`."""
+    from skate.data.expr_eval import run_async
+
+    async def settled() -> list[Any]:
+        import asyncio
+
+        async def plain(v: Any) -> Any:
+            return v
+
+        work = [_collected(g) if inspect.isasyncgen(g) else g if inspect.isawaitable(g) else plain(g) for g in got]
+        return list(await asyncio.gather(*work, return_exceptions=True))
+
+    out = run_async(settled())
+    for i, v in enumerate(out):
+        if isinstance(v, BaseException):
+            if is_fatal(v):
+                raise v
+            failed[i] = v
+            out[i] = None
+    return out
+
+
+def _settle(
+    got: list[Any],
+    failed: dict[int, BaseException],
+    rb: pa.RecordBatch,
+    check: Callable[[list[Any]], None],
+    build: Callable[[list[Any], pa.RecordBatch], list[pa.RecordBatch]],
+) -> list[pa.RecordBatch]:
+    """A batch of the results that are good, alone and beside the others: where they are of types that do not go together, see majority.py. The rest goes to `failed`."""
+    good: list[tuple[list[int], list[pa.RecordBatch]]] = []
+    todo = [[i for i in range(len(got)) if i not in failed]]
+    while todo:
+        some = todo.pop()
+        if not some:
+            continue
+        values = [got[i] for i in some]
+        try:
+            check(values)
+            part = build(values, rb if len(some) == rb.num_rows else rb.take(_b.from_objects(some, pa.int64())))
+        except Exception as e:
+            if is_fatal(e):
+                raise
+            if len(some) == 1:
+                failed[some[0]] = e
+            else:
+                todo += [some[len(some) // 2 :], some[: len(some) // 2]]
+            continue
+        good.append((some, part))
+    out: list[pa.RecordBatch] = []
+    for (some, part), why in zip(good, misfits([(len(some), part[0].schema if part else None) for some, part in good]), strict=True):
+        if why is None:
+            out += part
+        else:
+            failed.update(dict.fromkeys(some, why))
+    return [merge(out)] if out else []
+
+
+def _bound(params: dict[str, Any]) -> Callable[[dict[str, Any]], Any]:
+    fn, args, kwargs = params["fn"], params["fn_args"], params["fn_kwargs"]
+    return fn if not args and not kwargs else lambda r: fn(r, *args, **kwargs)
+
+
+def awaited(out: Any) -> Any:
+    """What a coroutine returns; a list of what an async generator yields, as an iterator."""
+    from skate.data.expr_eval import run_async
+
+    if inspect.isasyncgen(out):
+        return iter(run_async(_collected(out)))
+    return run_async(out)
+
+
+async def _collected(agen: Any) -> list[Any]:
+    return [v async for v in agen]
+
+
+async def _all(work: list[Any]) -> list[Any]:
+    """Results of coroutines and async generators (lists of what they yield), all of them running at once."""
+    import asyncio
+
+    return list(await asyncio.gather(*[_collected(w) if inspect.isasyncgen(w) else w for w in work]))
+
+
+def _finished(got: list[Any]) -> list[Any]:
+    """Results of a row function, row by row: those of an async one once all rows of the piece are done, side by side."""
+    if got and (inspect.isawaitable(got[0]) or inspect.isasyncgen(got[0])):
+        from skate.data.expr_eval import run_async
+
+        return run_async(_all(got))
+    return got
+
+
+def _listed(v: Any) -> Any:
+    return list(v) if isinstance(v, types.GeneratorType) or (hasattr(v, "__next__") and not inspect.isawaitable(v)) else v
+
+
+def check(out: list[Any], label: str, want: str) -> None:
+    """Raises ValueError for results that are no rows."""
+    kinds = set(map(type, out))
+    if kinds != {dict}:
+        for i, r in enumerate(out):
+            if not isinstance(r, Mapping):
+                raise ValueError(f"{label} returned {_b._named(r)} for row {i} of its batch; return {want}")
+
+
+def missing(name: str, rb: pa.RecordBatch, label: str) -> KeyError:
+    """The error of an operator to whose input a column is unknown."""
+    return KeyError(f"{label}: there is no column {name!r}; {columns_are(name, rb.schema.names)}")

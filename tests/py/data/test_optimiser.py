@@ -1,0 +1,125 @@
+"""Each rule of the optimiser: what explain() says with and without it, and the same rows."""
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import skate.data as sd
+from skate.data.expressions import col, monotonically_increasing_id
+from skate.data.plan import optimise
+
+RULES = ("projection", "predicates", "dictionary encoding", "limit", "fusion")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    at = tmp_path_factory.mktemp("optimiser")
+    for i in range(3):
+        x = list(range(100 * i, 100 * i + 100))
+        pq.write_table(pa.table({"x": x, "y": [-v for v in x], "s": [f"kind {v % 3}" for v in x]}), at / f"{i}.parquet", row_group_size=40)
+    return str(at)
+
+
+def physical(ds, capsys):
+    text = ds.explain()
+    capsys.readouterr()
+    return text[text.index("physical") :]
+
+
+def without(monkeypatch, *rules):
+    monkeypatch.setattr(optimise, "OFF", set(rules))
+
+
+def test_projection(folder, monkeypatch, capsys):
+    ds = sd.read_parquet(folder).filter(expr="x % 7 == 0").select_columns(["y", "s"]).select_columns("y")
+    said = "  projection: ReadParquet reads 2 of 3 columns: x, y\n"
+    assert said in physical(ds, capsys) + "\n"
+    rows = ds.take_all()
+    without(monkeypatch, "projection")
+    assert "projection" not in physical(ds, capsys) and ds.take_all() == rows and len(rows) == 43
+
+
+def test_predicates(folder, monkeypatch, capsys):
+    ds = sd.read_parquet(folder).with_column("z", col("x") + col("y")).filter(expr="x > 290").filter(expr="z == 0")
+    said = "predicates: ReadParquet skips rows for which this does not hold: (x > 290)"
+    assert said in physical(ds, capsys) and "z ==" not in said
+    rows = ds.take_all()
+    without(monkeypatch, "predicates")
+    assert "predicates" not in physical(ds, capsys) and ds.take_all() == rows and len(rows) == 9
+
+
+def test_predicates_stay_above_what_numbers_rows(folder, monkeypatch):
+    """What a predicate drops has a number, too."""
+    ds = sd.read_parquet(folder).with_column("i", monotonically_increasing_id()).filter(expr="x % 100 >= 98").select_columns(["x", "i"])
+    rows = ds.take_all()
+    without(monkeypatch, *RULES)
+    assert ds.take_all() == rows and all(r["i"] & 0xFF > 10 for r in rows) and len(rows) == 6
+
+
+def test_dictionary_encoding(folder, monkeypatch, tmp_path):
+    ds = sd.read_parquet(folder).map_batches(lambda b: {**b, "z": b["x"] * 2}).filter(expr="z > 10")
+    ds.write_parquet(tmp_path / "with")
+    said = "dictionary encoding: strings of few values stay numbers into a dictionary from ReadParquet to WriteParquet"
+    assert said in ds.stats_dict()["rules"]
+    without(monkeypatch, "dictionary encoding")
+    ds.write_parquet(tmp_path / "without")
+    assert "rules" not in ds.stats_dict()
+    a, b = (sorted((tmp_path / name).iterdir()) for name in ("with", "without"))
+    assert [pq.read_table(f).to_pylist() for f in a] == [pq.read_table(f).to_pylist() for f in b] and len(a) == len(b)
+    assert [pq.read_schema(f) for f in a] == [pq.read_schema(f) for f in b]
+
+
+def test_dictionary_encoding_is_for_one_task_alone(folder, monkeypatch, tmp_path):
+    """What is written in other tasks than it was read in crosses a block, where strings are strings."""
+
+    def rules(ds, **more):
+        ds.write_parquet(tmp_path, **more)
+        return ds.stats_dict().get("rules")
+
+    read = sd.read_parquet(folder)
+    assert rules(read)
+    assert rules(read.map_batches(lambda b: b, num_cpus=0.5)) is None
+    assert rules(read.map_batches(lambda b: b, on_error="skip")) is None
+    assert rules(read, min_rows_per_file=1000) is None
+    without(monkeypatch, "fusion")
+    assert rules(read) is None
+
+
+def test_limit(monkeypatch, capsys):
+    def same(row):
+        return row
+
+    ds = sd.range(1000, override_num_blocks=4).map(same).limit(7).limit(5)
+    assert "a task stops after 5 rows" in physical(ds, capsys) and physical(ds, capsys).count("[limit]") == 1
+    rows = ds.take_all()
+    without(monkeypatch, "limit")
+    assert "a task stops" not in physical(ds, capsys) and physical(ds, capsys).count("[limit]") == 2
+    assert ds.take_all() == rows == [{"id": i} for i in range(5)]
+
+
+def test_fusion(monkeypatch, capsys):
+    def plus(row):
+        return {"id": row["id"] + 1}
+
+    ds = sd.range(10, override_num_blocks=2).map(plus).filter(expr="id > 3")
+    assert "[tasks] ReadRange->Map(plus)->Filter(id > 3)" in physical(ds, capsys)
+    rows = ds.take_all()
+    without(monkeypatch, "fusion")
+    assert physical(ds, capsys).count("[tasks]") == 3 and ds.take_all() == rows and len(rows) == 7
+
+
+def test_no_rule_changes_rows(folder, monkeypatch):
+    """All of them at once, over plans of all kinds."""
+    read = sd.read_parquet(folder)
+    plans = [
+        read.rename_columns({"x": "a"}).filter(expr="a > 250").drop_columns("s"),
+        read.select_columns(["s", "x"]).union(read.select_columns(["s", "x"]).filter(expr="x < 5")).limit(303),
+        read.filter(expr="x > 5").repartition(2).filter(expr="y < -290"),
+        read.random_sample(0.3, seed=3).filter(expr="x > 50"),
+        read.with_column("x", col("y")).filter(expr="x < -290"),
+        read.limit(50).filter(expr="x > 45").select_columns("y"),
+    ]
+    rows = [ds.take_all() for ds in plans]
+    sums = [ds.sum(ds.columns()[0]) for ds in plans[2:]]
+    without(monkeypatch, *RULES)
+    assert [ds.take_all() for ds in plans] == rows and all(rows)
+    assert [ds.sum(ds.columns()[0]) for ds in plans[2:]] == sums
