@@ -659,6 +659,41 @@ TEST(local_bad_start) {
     eng_close();
 }
 
+/* The last thing that keeps the actor is a call, which fails while the actor looks for a worker. */
+TEST(local_server_cannot_be_restarted_for_an_actor) {
+    char text[1500];
+    char *no_such[] = {"/nonexistent/skate", NULL};
+    OPEN(.cpus = 1);
+    struct sk_local *l = sk_container_of(eng, struct sk_local, base);
+    CHECK_EQ(eng_take(JOB(.fn = "seven")), 7);
+    sk_driver_lock(eng);
+    char *const *argv = l->argv;
+    l->argv = no_such;
+    kill(l->srv.pid, SIGKILL);
+    sk_driver_unlock(eng);
+    int64_t end = test_patience();
+    for (bool gone = false; !gone;) {
+        CHECK_LT(sk_now_ns(), end);
+        sk_driver_lock(eng);
+        gone = l->srv_dead;
+        sk_driver_unlock(eng);
+    }
+    sk_oid ready;
+    sk_aid a;
+    struct sk_actor_spec s = {.init = spec_of(&(struct job){.fn = "seven"})};
+    CHECK_OK(eng->ops->actor_create(eng, &s, &a, &ready, NULL));
+    sk_oid call = JOB(.fn = "add1", .a = {VAL(1)}, .n_a = 1, .actor = a);
+    sk_actor_release(eng, a);
+    eng_release(ready);
+    CHECK_EQ(eng_error(call, text, sizeof text), SK_EACTOR);
+    CHECK_STR_HAS(text, "/nonexistent/skate");
+    sk_driver_lock(eng);
+    l->argv = argv;
+    sk_driver_unlock(eng);
+    CHECK_EQ(eng_take(JOB(.fn = "seven")), 7);
+    eng_close();
+}
+
 /* ---- cancel ------------------------------------------------------------------------------------------------------------------------------- */
 
 TEST(local_cancel) {

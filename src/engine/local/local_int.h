@@ -96,6 +96,7 @@ struct sk_local {
     uint64_t stall_progress;
     uint32_t n_evicted;        /* of n_live: told to make room for a process of another kind */
     uint32_t n_bad_starts;     /* processes that ended before they were ready, since one was */
+    char in_vain[320];         /* not empty: why what waits for workers now waits in vain; the loop fails it */
     struct sk_list watches;    /* sk_req of callers in the driver */
     uint32_t n_worker_streams; /* streams that workers read */
     uint32_t n_nested;         /* known tasks that tasks submitted */

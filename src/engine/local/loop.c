@@ -62,6 +62,15 @@ static void fail_stuck(struct sk_local *l) {
     sk_loop_fail_waiting(l, SK_ESTALL, why);
 }
 
+/* No process can be started. It was found out in the middle of a step of an actor or of a death, which may still look at what fails here and is freed. */
+static void fail_in_vain(struct sk_local *l) {
+    if (SK_LIKELY(!l->in_vain[0])) return;
+    char why[sizeof l->in_vain];
+    memcpy(why, l->in_vain, sizeof why);
+    l->in_vain[0] = 0;
+    sk_loop_fail_waiting(l, SK_EDEAD, why);
+}
+
 /* Oldest first; what stands behind one that stays could not start either. True: one of them waits for a process only. */
 static bool start_actors(struct sk_local *l) {
     bool wants_process = false;
@@ -90,7 +99,9 @@ void sk_loop_dispatch_at(struct sk_local *l, int64_t now) {
     if (l->lost.n) sk_recover_run(l);
     sk_lmem_turn(l, now);
     if (SK_UNLIKELY(now >= l->look_ns)) sk_pool_look(l, now);
+    fail_in_vain(l);
     if (start_actors(l) && stuck(l, now)) fail_stuck(l);
+    fail_in_vain(l);
     for (;;) {
         struct sk_place_pick pick;
         (void)sk_lmem_may_start(l);
@@ -106,6 +117,7 @@ void sk_loop_dispatch_at(struct sk_local *l, int64_t now) {
         }
         if (pick.what == SK_PLACE_SPAWN) {
             if (sk_pool_spawn(l)) continue;
+            fail_in_vain(l);
             if (l->place.n_ready && stuck(l, now)) fail_stuck(l);
             return;
         }
@@ -167,5 +179,4 @@ const struct sk_loop_events sk_loop_events = {.due = sk_ltask_due,
                                               .call_over = sk_actor_call_over,
                                               .advance = sk_actor_advance,
                                               .init_failed = sk_actor_init_failed,
-                                              .came_back = sk_loop_dispatch,
-                                              .no_workers = sk_loop_fail_waiting};
+                                              .came_back = sk_loop_dispatch};

@@ -26,7 +26,6 @@ struct sk_loop_events {
     void (*advance)(struct sk_local *l, struct sk_lactor *a);       /* task, space: it may go on */
     void (*init_failed)(struct sk_local *l, struct sk_lactor *a);   /* task: its constructor */
     void (*came_back)(struct sk_local *l);                          /* space: what can begin now begins, before more room is looked for */
-    void (*no_workers)(struct sk_local *l, sk_rc rc, const char *why); /* pool: what waits for workers waits in vain */
 };
 
 extern const struct sk_loop_events sk_loop_events;
