@@ -1,7 +1,7 @@
 /* exec.h - the streaming batch scheduler (Streaming Batch Model, arXiv 2501.12407, 3-4): partition at a time, elastic resources,
  * intermediate data under one memory budget, order kept, recovery by the engine's retries.
  *
- * step.c is pure: events in, actions out, no clock, no engine. run.c does the actions on an engine from inside its loop (a sink), so the
+ * step.c is pure: events in, actions out, no clock, no engine. act.c does the actions on an engine from inside its loop (a sink), so the
  * pipeline moves whether or not the consumer is asking. Policies (which operator to launch next) are files in exec/by/.
  *
  * Actors keep their GPUs and custom resources for life, and take CPUs only while a call runs: stages that do not fit beside each other
@@ -15,7 +15,7 @@
 #include "engine/engine.h"
 #include "plan/plan.h"
 
-/* Note of each yielded block (wire format, first bytes of sk_event.note): written by the worker, checked by run.c. */
+/* Note of each yielded block (wire format, first bytes of sk_event.note): written by the worker, checked by event.c. */
 struct sk_block_note {
     uint32_t magic; /* SK_BLOCK_NOTE */
     uint32_t bad;   /* 0: a block of the output. Else dead letters that stand for so many rows; rows and bytes are 0 then */

@@ -1,8 +1,9 @@
 /* exec_int.h - shared inside the exec layer: the pure step, the budget, and what run.c does with them.
  *
- *     engine events --run.c--> sk_step_ev --step.c--> sk_act list --run.c--> engine calls
+ *     engine events --event.c--> sk_step_ev --step.c--> sk_act list --act.c--> engine calls
  *
- * All but run.c and inbox.c is pure: no clock, no engine call, no I/O; they allocate from pools only. Everything in them belongs to one lock, the run's (inbox.c). */
+ * All but inbox.c and what includes run_int.h is pure: no clock, no engine call, no I/O; they allocate from pools only. Everything in them belongs to one lock, the
+ * run's (inbox.c). Calls go one way: step -> launch, order -> input, pools, zip -> tables. */
 #ifndef SK_EXEC_INT_H
 #define SK_EXEC_INT_H
 
@@ -99,7 +100,7 @@ struct sk_stask { /* from launch until its last block was passed on and the engi
     struct sk_list
         link;      /* in its stage's window, by seq; among those that started ahead of their turn (seq SK_NO_SEQ); among the cancelled */
     uint64_t id;   /* generation << 32 | slot: what events name it by */
-    uint64_t user; /* run.c: the engine's task id; 0: not submitted */
+    uint64_t user; /* act.c: the engine's task id; 0: not submitted */
     uint64_t seq, origin;
     uint32_t stage, actor, unit, n_yields;
     struct sk_blkq in, held; /* inputs; yields whose turn has not come */
@@ -165,8 +166,7 @@ struct sk_sstage {
     uint32_t n_actors, n_live, n_starting; /* places used in actors[]; not gone; of them starting */
     /* metrics */
     enum sk_stop stop; /* of the last look */
-    enum sk_wait wait;
-    double score; /* time at its cap, weighted by its share of what was exhausted */
+    double score;      /* time at its cap, weighted by its share of what was exhausted */
     int64_t wait_ns[SK_WAIT_N];
     double busy_slot_ns; /* integral of tasks in flight */
     uint32_t score_why;
@@ -256,8 +256,8 @@ sk_rc sk_step_start(struct sk_step *x, int64_t now_ns, struct sk_err *err) SK_MU
 sk_rc sk_step_event(struct sk_step *x, const struct sk_step_ev *ev, int64_t now_ns, struct sk_err *err) SK_MUST_USE;
 /* The consumer takes the next block: SK_EAGAIN when there is none now, SK_EDONE at the end. */
 sk_rc sk_step_take(struct sk_step *x, int64_t now_ns, struct sk_bref *out, struct sk_err *err) SK_MUST_USE;
-struct sk_stask *sk_step_task(const struct sk_step *x, uint64_t id); /* NULL: over */
-/* Gives up everything held: each callback may be NULL. For the end, however it came. */
+
+/* sweep.c: gives up everything held, for the end, however it came. Each callback may be NULL. */
 struct sk_sweep {
     void (*object)(void *ctx, uint64_t oid);
     void (*task)(void *ctx, struct sk_stask *t); /* still in the engine */
@@ -265,13 +265,27 @@ struct sk_sweep {
     void *ctx;
 };
 void sk_step_sweep(struct sk_step *x, const struct sk_sweep *w);
+
+/* check.c */
 bool sk_step_check(const struct sk_step *x); /* counters against a recount; budget against the queues */
 
-void sk_step_free_task(struct sk_step *x, struct sk_stask *t); /* of no list but one, with empty queues */
-sk_rc sk_step_drop(struct sk_step *x, struct sk_blk *b,
-                   struct sk_err *err);                            /* of no queue: its reference goes back, its bytes leave the budget */
-void sk_step_forget(struct sk_step *x, const struct sk_blk *b);    /* its bytes leave the budget */
+/* tables.c: tasks, blocks, actions */
+struct sk_stask *sk_step_task(const struct sk_step *x, uint64_t id); /* NULL: over */
+struct sk_stask *sk_step_new_task(struct sk_step *x);                /* of no list, with no stage; NULL: no memory */
+void sk_step_free_task(struct sk_step *x, struct sk_stask *t);       /* of no list but one, with empty queues */
+sk_rc sk_step_act(struct sk_step *x, struct sk_act a, struct sk_err *err) SK_MUST_USE;
+void sk_step_forget(struct sk_step *x, const struct sk_blk *b); /* its bytes leave the budget */
+/* Of no queue: its reference goes back, its bytes leave the budget. And all of a queue. */
+sk_rc sk_step_drop(struct sk_step *x, struct sk_blk *b, struct sk_err *err);
+sk_rc sk_step_drop_queue(struct sk_step *x, struct sk_blkq *q, struct sk_err *err);
+
+/* input.c: what a stage's tasks work on */
+void sk_step_next_unit(const struct sk_step *x, struct sk_sstage *s);                                 /* past those that are done */
+sk_rc sk_step_coalesce(struct sk_step *x, struct sk_sstage *s, struct sk_blk *b, struct sk_err *err); /* b comes next */
+void sk_step_close(struct sk_sstage *s);                           /* what is being coalesced is a task's input now */
 void sk_step_push_ready(struct sk_sstage *s, struct sk_bundle *b); /* does not count it */
+void sk_step_offer(struct sk_step *x, struct sk_stask *t,
+                   struct sk_blk *b); /* t's, that must wait for its turn: may be worked on before, if it is large */
 /* Is it worth a task? Of one block, whatever comes before or after it; of n neighbours that come next. */
 bool sk_step_large(const struct sk_step *x, const struct sk_sstage *s, uint64_t bytes, uint64_t rows);
 bool sk_step_enough(const struct sk_step *x, const struct sk_sstage *s, uint32_t n, uint64_t bytes, uint64_t rows);
@@ -289,6 +303,7 @@ void sk_view_init(struct sk_step *x);                          /* what is fixed 
 void sk_view_look(struct sk_step *x, struct sk_sched_view *v); /* as it is now; valid until the state changes */
 bool sk_view_in_turn(struct sk_step *x, uint32_t si);          /* no earlier input of a union, nor one that it is ahead of, comes first */
 static inline bool sk_stage_runs(const struct sk_sstage *s) { return s->kind == SK_STAGE_TASKS || s->kind == SK_STAGE_ACTORS; }
+static inline enum sk_wait sk_stage_wait(const struct sk_sstage *s) { return sk_wait_of[s->stop]; } /* as the last look at it said */
 bool sk_stage_has_input(const struct sk_sstage *s);
 bool sk_stage_exhausted(const struct sk_sstage *s); /* it will never launch again */
 struct sk_blk *sk_stage_next_ahead(
@@ -299,11 +314,15 @@ uint64_t
 sk_stage_est_out(const struct sk_step *x,
                  const struct sk_sstage *s); /* that the next launch reserves; of a stage without input: what a usual task of it would */
 
+/* order.c: blocks on their way from stage to stage */
+sk_rc sk_order_moved(struct sk_step *x, struct sk_stask *t, struct sk_err *err); /* t has yielded, or is over */
+sk_rc sk_order_blocks(struct sk_step *x, uint32_t si, struct sk_err *err);       /* existing ones: all at once, they cost nothing */
+sk_rc sk_order_check_end(struct sk_step *x, uint32_t si, struct sk_err *err); /* ends the stage if nothing will come out of it any more */
+sk_rc sk_order_limit_done(struct sk_step *x, uint32_t si, struct sk_err *err) SK_MUST_USE; /* nobody wants what comes to it */
+bool sk_step_open(const struct sk_step *x, uint32_t si);                                   /* its output is in turn (see UNION) */
+
 /* launch.c: does what the policy says */
 sk_rc sk_launch_all(struct sk_step *x, struct sk_err *err) SK_MUST_USE;
-void sk_step_next_unit(const struct sk_step *x, struct sk_sstage *s); /* past those that are done */
-bool sk_step_open(const struct sk_step *x, uint32_t si);              /* its output is in turn (see UNION) */
-sk_rc sk_step_act(struct sk_step *x, struct sk_act a, struct sk_err *err) SK_MUST_USE;
 
 /* pools.c: actors of stages */
 uint32_t sk_pool_taken(const struct sk_sstage *s); /* places of it that cannot be filled now */
@@ -315,6 +334,8 @@ bool sk_pools_fit(const struct sk_step *x);
 void sk_pool_lost(struct sk_step *x, uint32_t si, uint32_t i); /* an actor has died and is not started again; its calls end one by one */
 sk_rc sk_pool_scale(struct sk_step *x, uint32_t si, bool wanted, bool over, bool has_input, struct sk_err *err) SK_MUST_USE;
 int64_t sk_pool_idle_gpu(const struct sk_sstage *s); /* GPUs that its idle actors keep */
+int64_t
+sk_pools_task_gpu(const struct sk_step *x); /* of the largest task in flight: it may be queued, and no actor may take what it waits for */
 sk_rc sk_pool_give_up(struct sk_step *x, uint32_t si, int64_t gpu_e4,
                       struct sk_err *err) SK_MUST_USE; /* ends idle ones until so many are free */
 

@@ -111,12 +111,7 @@ uint64_t sk_turn_headroom(const struct sk_sched_view *v, uint32_t i) {
     return SK_MIN(sum, v->memory_limit / 2);
 }
 
-int64_t sk_turn_need(const struct sk_sched_view *v, uint32_t i) {
-    int64_t of_tasks = 0; /* the largest in flight may be queued, and no actor may take what it waits for */
-    for (uint32_t k = 0; v->op[i].actors && k < v->n; k++)
-        if (!v->op[k].actors && v->op[k].running) of_tasks = SK_MAX(of_tasks, v->op[k].gpu_e4);
-    return v->op[i].gpu_e4 + of_tasks;
-}
+int64_t sk_turn_need(const struct sk_sched_view *v, uint32_t i) { return v->op[i].gpu_e4 + (v->op[i].actors ? v->task_gpu_e4 : 0); }
 
 /* Upstream ones that wait for memory give, and those without work that they could do now. */
 bool sk_turn_gives(const struct sk_sched_view *v, uint32_t p, uint32_t i) {

@@ -5,41 +5,6 @@
  * Invariant after it: see exec.h; broken, it sets x->stalled. Cost: about 20 ns a stage a round. */
 #include "exec/exec_int.h"
 
-#define TAG SK_TAG_EXEC
-
-sk_rc sk_step_act(struct sk_step *x, struct sk_act a, struct sk_err *err) {
-    return sk_vec_push(&x->acts, TAG, a) ? SK_OK : SK_ERR(err, SK_ENOMEM, "pipeline: no memory for an action");
-}
-
-void sk_step_next_unit(const struct sk_step *x, struct sk_sstage *s) {
-    const uint8_t *skip = x->conf.skip_units;
-    while (skip && s->next_unit < s->n_units && skip[s->next_unit]) s->next_unit++;
-}
-
-bool sk_step_open(const struct sk_step *x, uint32_t si) {
-    if (!x->s[si].ordered) return true;
-    for (uint32_t p = x->s[si].parent; p != SK_NO_STAGE && !sk_stage_runs(&x->s[p]); si = p, p = x->s[si].parent)
-        if (x->s[p].kind == SK_STAGE_UNION && x->s[p].turn != x->s[si].which) return false;
-    return true;
-}
-
-/* ---- launching ------------------------------------------------------------------------------------------------------------------------ */
-
-static struct sk_stask *new_task(struct sk_step *x) {
-    if (!x->free_slots.n) { /* room for the slot's return, too */
-        if (!sk_vec_reserve(&x->free_slots, TAG, x->slots.n + 1) || !sk_vec_push(&x->slots, TAG, NULL)) return NULL;
-        x->free_slots.p[x->free_slots.n++] = x->slots.n - 1;
-    }
-    struct sk_stask *t = sk_pool_get(&x->tasks);
-    if (!t) return NULL;
-    uint32_t slot = sk_vec_pop(&x->free_slots);
-    x->generation = x->generation + 1 < 0x7fffffff ? x->generation + 1 : 1;
-    *t = (struct sk_stask){.id = (uint64_t)x->generation << 32 | slot};
-    sk_list_init(&t->link);
-    x->slots.p[slot] = t;
-    return t;
-}
-
 /* Unit or bundle, and a place in the order; or a block ahead of its turn, and no place yet. */
 static sk_rc take_input(struct sk_step *x, uint32_t si, struct sk_stask *t, struct sk_err *err) {
     struct sk_sstage *s = &x->s[si];
@@ -87,7 +52,7 @@ static sk_rc take_input(struct sk_step *x, uint32_t si, struct sk_stask *t, stru
 
 static sk_rc launch(struct sk_step *x, uint32_t si, struct sk_err *err) {
     struct sk_sstage *s = &x->s[si];
-    struct sk_stask *t = new_task(x);
+    struct sk_stask *t = sk_step_new_task(x);
     if (!t) return SK_ERR(err, SK_ENOMEM, "%s: no memory for a task", s->label);
     t->stage = si;
     t->seq = SK_NO_SEQ;
@@ -140,11 +105,7 @@ static sk_rc scale_pools(struct sk_step *x, struct sk_err *err) {
 
 /* For the statistics, and for guards that ask what an operator waited for. */
 static void note_waits(struct sk_step *x) {
-    for (uint32_t i = 0; i < x->n; i++) {
-        struct sk_sstage *s = &x->s[i];
-        s->stop = x->why[i] ? x->why[i] : SK_STOP_ROOM; /* unless it is launched */
-        s->wait = sk_wait_of[s->stop];
-    }
+    for (uint32_t i = 0; i < x->n; i++) x->s[i].stop = x->why[i] ? x->why[i] : SK_STOP_ROOM; /* unless it is launched */
 }
 
 /* Idle actors of others end, so that stage si can launch a task now. */

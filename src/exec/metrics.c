@@ -16,11 +16,11 @@ static double share(const struct sk_slots *r, int64_t amount, uint32_t n) {
 static double at_cap(const struct sk_step *x, const struct sk_sstage *s, uint32_t *why) {
     if (s->kind == SK_STAGE_ACTORS) {
         *why = WHY_ACTORS;
-        return s->wait == SK_WAIT_RESOURCE ? 1 : 0;
+        return sk_stage_wait(s) == SK_WAIT_RESOURCE ? 1 : 0;
     }
     if (s->kind != SK_STAGE_TASKS || !s->in_flight) return 0;
     *why = WHY_CAP;
-    if (s->wait == SK_WAIT_RESOURCE && s->max_tasks && s->in_flight >= s->max_tasks) return 1;
+    if (sk_stage_wait(s) == SK_WAIT_RESOURCE && s->max_tasks && s->in_flight >= s->max_tasks) return 1;
     double cpu = share(&x->cpu, s->cpu_e4, s->in_flight), gpu = share(&x->gpu, s->gpu_e4, s->in_flight);
     *why = gpu > cpu ? WHY_GPU : WHY_CPU;
     return SK_MAX(cpu, gpu);
@@ -35,7 +35,7 @@ void sk_metrics_advance(struct sk_step *x, int64_t now_ns) {
     consumer = consumer && !runs;
     for (uint32_t i = 0; i < x->n; i++) {
         struct sk_sstage *s = &x->s[i];
-        enum sk_wait w = s->wait;
+        enum sk_wait w = sk_stage_wait(s);
         if (w == SK_WAIT_INPUT && s->in_flight) w = SK_WAIT_NONE; /* it runs all it has */
         if (w == SK_WAIT_MEMORY && s->feeder && x->out.cost * 2 > x->mem.used)
             w = SK_WAIT_CONSUMER; /* what fills memory is what the consumer leaves lying */

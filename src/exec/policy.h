@@ -75,6 +75,7 @@ struct sk_sched_view {
     uint64_t unknown_bytes;  /* that a task of unknown output is taken to yield at most */
     int64_t now_ns, cpu_e4, gpu_e4; /* of the machine */
     int64_t gpu_left_e4;            /* of these, not with actors */
+    int64_t task_gpu_e4;            /* of the largest task in flight: it may be queued, and no actor may take what it waits for */
     uint32_t flying;                /* tasks in the engine */
     uint64_t out_blocks, feed_blocks,
         feed_bytes;           /* out: the consumer can take; feed: and those that come to it with no task between, promised ones too */
@@ -94,7 +95,6 @@ struct sk_policy {
     /* Pure. If nothing runs and the consumer has nothing to take, an operator that can be launched must be (sk_choose_forced), or the run has stalled. */
     struct sk_choice (*choose)(const struct sk_sched_view *v, void *state);
     size_t state_bytes;     /* per run, zeroed */
-    bool stays;             /* what it launches leaves used + promised within the limit, exceptions aside */
     unsigned default_where; /* SK_DEFAULT_*: who names no policy gets it */
 };
 

@@ -75,8 +75,7 @@ bool sk_pools_fit(const struct sk_step *x) {
     return tasks + pools <= x->conf.gpu_e4;
 }
 
-/* Of the largest task in flight: it may be queued, and no actor may take what it waits for. */
-static int64_t gpu_of_tasks(const struct sk_step *x) {
+int64_t sk_pools_task_gpu(const struct sk_step *x) {
     int64_t most = 0;
     for (uint32_t i = 0; i < x->n; i++)
         if (x->s[i].kind == SK_STAGE_TASKS && x->s[i].in_flight) most = SK_MAX(most, x->s[i].gpu_e4);
@@ -84,7 +83,7 @@ static int64_t gpu_of_tasks(const struct sk_step *x) {
 }
 
 static bool gpu_left(const struct sk_step *x, const struct sk_sstage *s) {
-    return !s->gpu_e4 || x->gpu.total - s->gpu_e4 >= gpu_of_tasks(x);
+    return !s->gpu_e4 || x->gpu.total - s->gpu_e4 >= sk_pools_task_gpu(x);
 }
 
 uint32_t sk_pool_pick(const struct sk_sstage *s) {

@@ -53,7 +53,7 @@ static void put_wait(struct text *t, const struct sk_step *x, const struct sk_ss
         [SK_STOP_PROBE] = ": its first task will say how much it yields",
         [SK_STOP_EARLY] = ": what it makes out of order would have to be kept",
     };
-    switch (s->wait) {
+    switch (sk_stage_wait(s)) {
     case SK_WAIT_INPUT: put(t, ", waits for its input"); break;
     case SK_WAIT_MEMORY:
         put(t, ", waits for memory (%.1f of %.1f MiB in blocks, %.1f promised to tasks)", (double)x->mem.used / 1048576.0,

@@ -110,7 +110,7 @@ void sk_view_init(struct sk_step *x) {
 static void look_at_stage(struct sk_step *x, uint32_t i) {
     const struct sk_sstage *s = &x->s[i];
     struct sk_op_view *op = &x->view[i];
-    op->waited = s->wait;
+    op->waited = sk_stage_wait(s);
     op->in_bytes = s->ready_bytes;
     op->in_blocks = s->n_ready + !sk_list_empty(&s->ahead);
     op->held_blocks = s->held_n;
@@ -160,6 +160,7 @@ void sk_view_look(struct sk_step *x, struct sk_sched_view *v) {
         .cpu_e4 = x->conf.cpu_e4,
         .gpu_e4 = x->conf.gpu_e4,
         .gpu_left_e4 = x->gpu.total,
+        .task_gpu_e4 = x->conf.gpu_e4 ? sk_pools_task_gpu(x) : 0,
         .flying = x->n_flying,
         .out_blocks = x->out.n,
         .feed_blocks = x->out.n + x->feed_held_n + x->n_feeding,

@@ -122,7 +122,7 @@ TEST(one_probe_until_the_size_is_known) {
     R.conf.memory_bytes = 40; /* blocks of up to 6: four of them a task of unknown size */
     rig_start(&R, rig_source(&R, 100, -1));
     CHECK_EQ(rig_flying(&R, 0), 1);
-    CHECK_EQ(R.x->s[0].wait, SK_WAIT_MEMORY);
+    CHECK_EQ(sk_stage_wait(&R.x->s[0]), SK_WAIT_MEMORY);
     rig_yield(&R, rig_task(&R, 0, 0), 1, 5);
     CHECK_EQ(rig_flying(&R, 0), 1);
     rig_done(&R, rig_task(&R, 0, 0), 1000000);

@@ -192,6 +192,10 @@ TEST(gpus_of_idle_pools_go_to_who_lacks_only_them) {
     l->v.flying = 0;
     c = sk_choose_forced(&l->v);
     CHECK(c.op == MAP && c.turn && c.forced);
+    l->v.task_gpu_e4 = 5000; /* a task may be queued for it: an actor leaves it that, another task does not mind */
+    CHECK_EQ(sk_turn_need(&l->v, MAP), 15000);
+    l->op[MAP].actors = false;
+    CHECK_EQ(sk_turn_need(&l->v, MAP), 10000);
 }
 
 TEST(exceptions_are_for_who_would_wait_for_ever) {

@@ -266,7 +266,7 @@ TEST(an_input_that_is_ahead_waits_for_the_others) {
         rig_done(&R, t, 1000000000);
     }
     CHECK_LE(R.x->s[2].sides[0].q.bytes, 800 / 8 + 3 * 10);
-    CHECK_EQ(R.x->s[a].wait, SK_WAIT_TURN);
+    CHECK_EQ(sk_stage_wait(&R.x->s[a]), SK_WAIT_TURN);
     rig_end(&R);
 }
 
@@ -283,7 +283,7 @@ TEST(a_slow_consumer_stops_the_last_stage) {
     CHECK_EQ(rig_flying(&R, 0), 0);
     CHECK_LT(launched, 20);
     CHECK(!R.x->stalled); /* the consumer is the one to move */
-    CHECK_EQ(R.x->s[0].wait, SK_WAIT_CONSUMER);
+    CHECK_EQ(sk_stage_wait(&R.x->s[0]), SK_WAIT_CONSUMER);
     for (uint64_t i = 0; i < launched - 2; i++) CHECK(rig_take(&R, i));
     CHECK_EQ(rig_flying(&R, 0), 1); /* two wait, one comes */
     struct sk_exec_stats st;
@@ -311,7 +311,7 @@ TEST(half_of_memory_waits_before_a_busy_stage_and_no_more) {
     }
     CHECK_EQ(rig_flying(&R, 0), 0);
     CHECK_EQ(most, 500);
-    CHECK_EQ(R.x->s[0].wait, SK_WAIT_MEMORY);
+    CHECK_EQ(sk_stage_wait(&R.x->s[0]), SK_WAIT_MEMORY);
     CHECK(!R.x->stalled);
     struct sk_exec_stats st;
     struct sk_exec_op_stats op[2];

@@ -51,4 +51,4 @@ static struct sk_choice choose(const struct sk_sched_view *v, void *state) {
 }
 
 extern const struct sk_policy sk_exec_by_chain;
-const struct sk_policy sk_exec_by_chain = {.name = "chain", .choose = choose, .stays = true};
+const struct sk_policy sk_exec_by_chain = {.name = "chain", .choose = choose};

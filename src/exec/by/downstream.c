@@ -23,4 +23,4 @@ static struct sk_choice choose(const struct sk_sched_view *v, void *state) {
 }
 
 extern const struct sk_policy sk_exec_by_downstream;
-const struct sk_policy sk_exec_by_downstream = {.name = "downstream", .choose = choose, .stays = true, .default_where = SK_DEFAULT_STAYS};
+const struct sk_policy sk_exec_by_downstream = {.name = "downstream", .choose = choose, .default_where = SK_DEFAULT_STAYS};

@@ -21,4 +21,4 @@ static struct sk_choice choose(const struct sk_sched_view *v, void *state) {
 }
 
 extern const struct sk_policy sk_exec_by_upstream;
-const struct sk_policy sk_exec_by_upstream = {.name = "upstream", .choose = choose, .stays = true};
+const struct sk_policy sk_exec_by_upstream = {.name = "upstream", .choose = choose};

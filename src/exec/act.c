@@ -1,0 +1,188 @@
+/* act.c - what step.c decided is done on the engine: tasks are submitted and cancelled, actors made and ended, references given back. No decision.
+ *
+ * References: step.c holds one for each block in its queues and says when to give it back; a stage's blob and an actor's handle live as
+ * long as the run.
+ *
+ * Cost: besides step.c one engine call a task and one a block. */
+#include "base/clock.h"
+#include "base/wire.h"
+#include "exec/run_int.h"
+
+#define TAG SK_TAG_EXEC
+
+static void write_exec(struct sk_wr *w, const struct sk_exec *x, const struct sk_stask *t) {
+    const struct sk_sstage *s = &x->step->s[t->stage];
+    sk_wr_u64(w, t->seq);
+    sk_wr_i64(w, s->cap_rows);
+    sk_wr_u64(w, x->conf.target_max_bytes);
+    if (s->source) sk_wr_bytes(w, s->units[t->unit].params.p, s->units[t->unit].params.n);
+    else sk_wr_bytes(w, NULL, 0);
+    sk_wr_u32(w, t->in.n);
+    for (const struct sk_blk *b = t->in.head; b; b = b->next) {
+        sk_wr_u64(w, b->ref.row0);
+        sk_wr_u64(w, b->ref.n_rows);
+        sk_wr_u32(w, b->side);
+    }
+}
+
+/* The argument that says what this task is; *temp gets a reference to give back after submit when it had to be put. */
+static sk_rc exec_arg(struct sk_exec *x, const struct sk_stask *t, struct sk_arg *out, sk_oid *temp, struct sk_err *err) {
+    struct sk_wr w = sk_wr_init(x->buf, x->buf_cap);
+    write_exec(&w, x, t);
+    if (!sk_wr_ok(&w)) {
+        uint8_t *p = sk_realloc(TAG, x->buf, w.n * 2);
+        if (!p) return SK_ERR(err, SK_ENOMEM, "arguments of a task, %zu bytes", w.n);
+        x->buf = p;
+        x->buf_cap = w.n * 2;
+        w = sk_wr_init(x->buf, x->buf_cap);
+        write_exec(&w, x, t);
+    }
+    struct sk_bytes bytes = {w.p, w.n};
+    if (w.n <= SK_INLINE_MAX) {
+        *out = (struct sk_arg){.kind = SK_KIND_EXEC, .bytes = bytes};
+        return SK_OK;
+    }
+    SK_TRY(x->e->ops->put(x->e, &(struct sk_payload){.kind = SK_KIND_EXEC, .bytes = bytes, .no_wait = true}, temp, err));
+    *out = (struct sk_arg){.ref = *temp};
+    return SK_OK;
+}
+
+static sk_rc do_launch(struct sk_exec *x, struct sk_stask *t, struct sk_err *err) {
+    const struct sk_sstage *s = &x->step->s[t->stage];
+    bool actor = s->kind == SK_STAGE_ACTORS;
+    struct sk_arg args[2 + SK_BUNDLE_BLOCKS_MAX];
+    uint32_t n = 0;
+    sk_oid temp = {0};
+    if (!actor) args[n++] = (struct sk_arg){.ref = x->blobs[t->stage]};
+    SK_TRY(exec_arg(x, t, &args[n++], &temp, err));
+    for (const struct sk_blk *b = t->in.head; b; b = b->next) args[n++] = (struct sk_arg){.ref = {b->ref.oid}};
+    struct sk_task_spec spec = {
+        .fn = actor ? x->conf.stage_call : x->conf.run_stage,
+        .name = s->label,
+        .args = args,
+        .n_args = n,
+        .n_returns = SK_STREAMING,
+        .shape = actor ? 0 : sk_run_desc(x, t->stage)->shape,
+        .max_retries = sk_exec_retries(sk_run_desc(x, t->stage)),
+        .max_calls = actor ? 0 : sk_run_desc(x, t->stage)->max_calls,
+        .sink = sk_inbox_sink(x->inbox),
+        .sink_tag = t->id,
+    };
+    if (actor) spec.actor = x->actors[t->stage][t->actor].aid;
+    sk_tid tid = {0};
+    sk_inbox_task(x->inbox);
+    sk_rc rc = x->e->ops->submit(x->e, &spec, NULL, &tid, err);
+    if (rc != SK_OK) {
+        sk_inbox_no_task(x->inbox);
+        char name[40];
+        sk_err_prefix(err, "%s, %s", s->label, sk_run_task_name(t, name));
+    }
+    t->user = tid.v;
+    for (const struct sk_blk *b = t->in.head; b && rc == SK_OK; b = b->next) sk_flow_add(&x->taken, b->ref.oid, tid.v, 0);
+    sk_run_release(x->e, temp);
+    return rc;
+}
+
+static sk_rc do_actor_create(struct sk_exec *x, uint32_t stage, uint32_t i, struct sk_err *err) {
+    const struct sk_node_desc *d = sk_run_desc(x, stage);
+    struct sk_arg arg = {.ref = x->blobs[stage]};
+    struct sk_actor_spec spec = {
+        .init = {.fn = x->conf.stage_init, .name = x->step->s[stage].label, .args = &arg, .n_args = 1, .n_returns = 1, .shape = d->shape},
+        .max_restarts = sk_exec_restarts(d),
+        .max_task_retries = sk_exec_retries(d),
+    };
+    struct sk_run_actor *a = &x->actors[stage][i];
+    sk_inbox_actor_gone(x->inbox, *a); /* it has died, and its place is taken */
+    *a = (struct sk_run_actor){0};
+    sk_rc rc = x->e->ops->actor_create(x->e, &spec, &a->aid, &a->ready, err);
+    if (rc != SK_OK) {
+        *a = (struct sk_run_actor){0};
+        sk_err_prefix(err, "%s, actor %u", x->step->s[stage].label, i);
+    }
+    return rc;
+}
+
+static void do_actor_kill(struct sk_exec *x, uint32_t stage, uint32_t i) {
+    sk_inbox_actor_gone(x->inbox, x->actors[stage][i]);
+    x->actors[stage][i] = (struct sk_run_actor){0};
+}
+
+static void write_blob(struct sk_wr *w, const struct sk_plan *plan, const struct sk_stage *s) {
+    sk_wr_u32(w, s->n_nodes);
+    for (uint32_t i = 0; i < s->n_nodes; i++) {
+        const struct sk_node_desc *d = &sk_plan_get(plan, s->nodes[i])->d;
+        sk_wr_str(w, d->op->name);
+        sk_wr_str(w, d->label);
+        sk_wr_bytes(w, d->params.p, d->params.n);
+    }
+}
+
+sk_rc sk_run_put_blob(struct sk_exec *x, uint32_t i, struct sk_err *err) {
+    struct sk_wr w = sk_wr_init(NULL, 0);
+    write_blob(&w, x->plan, &x->stages.s[i]);
+    uint8_t *p = sk_alloc(TAG, w.n);
+    if (!p) return SK_ERR(err, SK_ENOMEM, "%s: description of %zu bytes", x->stages.s[i].label, w.n);
+    w = sk_wr_init(p, w.n);
+    write_blob(&w, x->plan, &x->stages.s[i]);
+    sk_rc rc = x->e->ops->put(x->e, &(struct sk_payload){.kind = SK_KIND_STAGE, .bytes = {p, w.n}, .no_wait = true}, &x->blobs[i], err);
+    sk_free(p);
+    return rc;
+}
+
+static void sweep_object(void *ctx, uint64_t oid) { sk_run_release(((struct sk_exec *)ctx)->e, (sk_oid){oid}); }
+
+static void sweep_task(void *ctx, struct sk_stask *t) {
+    struct sk_exec *x = ctx;
+    if (t->user) (void)!x->e->ops->cancel(x->e, (sk_tid){t->user}, false, NULL); /* over already: as wanted */
+}
+
+static void sweep_actor(void *ctx, uint32_t stage, uint32_t actor) { do_actor_kill(ctx, stage, actor); }
+
+void sk_run_sweep(struct sk_exec *x) {
+    if (x->swept) return;
+    x->swept = true;
+    sk_step_sweep(x->step, &(struct sk_sweep){sweep_object, sweep_task, sweep_actor, x});
+    for (uint32_t i = 0; x->actors && i < x->stages.n; i++) /* those that died, whose places nobody took */
+        for (uint32_t k = 0; x->actors[i] && k < x->step->s[i].pool_max; k++) do_actor_kill(x, i, k);
+}
+
+/* Does what step.c decided. After a failure only what gives or keeps references is still done. */
+static void do_acts(struct sk_exec *x) {
+    struct sk_err err = {0};
+    for (uint32_t i = 0; i < x->step->acts.n; i++) {
+        struct sk_act a = x->step->acts.p[i];
+        struct sk_stask *t = NULL;
+        sk_rc rc = SK_OK;
+        switch (a.kind) {
+        case SK_ACT_LAUNCH:
+            t = x->failed ? NULL : sk_step_task(x->step, a.id);
+            rc = t ? do_launch(x, t, &err) : SK_OK;
+            break;
+        case SK_ACT_CANCEL:
+            t = sk_step_task(x->step, a.id);
+            if (t) sweep_task(x, t);
+            break;
+        case SK_ACT_RELEASE: sk_run_release(x->e, (sk_oid){a.id}); break;
+        case SK_ACT_ADDREF: x->e->ops->retain(x->e, (sk_oid){a.id}); break;
+        case SK_ACT_ACTOR_CREATE: rc = x->failed ? SK_OK : do_actor_create(x, a.stage, a.actor, &err); break;
+        case SK_ACT_ACTOR_KILL: do_actor_kill(x, a.stage, a.actor); break;
+        }
+        if (rc != SK_OK) sk_run_fail(x, rc, &err, (sk_oid){0});
+    }
+    x->step->acts.n = 0;
+}
+
+static void check_stall(struct sk_exec *x) {
+    if (x->failed || !x->step->stalled) return;
+    char text[800];
+    struct sk_err err = {0};
+    sk_stall_text(x->step, sk_now_ns(), text, sizeof text);
+    sk_rc rc = SK_ERR(&err, SK_ESTALL, "the pipeline cannot go on (a bug in skate, please report it): %s", text);
+    sk_run_fail(x, rc, &err, (sk_oid){0});
+}
+
+void sk_run_settle(struct sk_exec *x, sk_rc rc, const struct sk_err *step_err) {
+    if (rc != SK_OK) sk_run_fail(x, rc, step_err, (sk_oid){0});
+    do_acts(x);
+    check_stall(x);
+}

@@ -1,0 +1,86 @@
+/* event.c - what the engine says of a run's tasks becomes an event of step.c: notes of blocks and tasks are read, and checked. */
+#include "base/clock.h"
+#include "exec/run_int.h"
+
+/* A run that failed takes no more steps: it would launch. */
+static void step(struct sk_exec *x, const struct sk_step_ev *ev) {
+    struct sk_err err = {0};
+    if (x->failed) {
+        if (ev->kind == SK_SEV_YIELDED) sk_run_release(x->e, (sk_oid){ev->block.oid});
+        return;
+    }
+    sk_rc rc = sk_step_event(x->step, ev, sk_now_ns(), &err);
+    if (rc != SK_OK) sk_run_fail(x, rc, &err, (sk_oid){0});
+}
+
+static void on_yield(struct sk_exec *x, const struct sk_event *ev, struct sk_step_ev *out) {
+    struct sk_block_note note;
+    const struct sk_stask *t = sk_step_task(x->step, ev->tag);
+    if (!t || ev->note.n < sizeof note || (memcpy(&note, ev->note.p, sizeof note), note.magic != SK_BLOCK_NOTE)) {
+        struct sk_err err = {0};
+        sk_run_release(x->e, ev->oid);
+        if (t && !t->cancelled) {
+            char name[40];
+            sk_rc rc = SK_ERR(&err, SK_ECORRUPT, "%s, %s: yielded a value that is no block", x->step->s[t->stage].label,
+                              sk_run_task_name(t, name));
+            sk_run_fail(x, rc, &err, (sk_oid){0});
+        }
+        out->kind = SK_SEV_TICK;
+        return;
+    }
+    if (note.bad) {
+        out->kind = SK_SEV_TICK;
+        if (t->cancelled || x->failed) sk_run_release(x->e, ev->oid);
+        else sk_run_bad(x, t, ev->oid, note.bad);
+        return;
+    }
+    out->kind = SK_SEV_YIELDED;
+    out->block = (struct sk_bref){.oid = ev->oid.v, .n_rows = note.rows, .bytes = note.bytes, .schema = note.schema};
+    out->cost = ev->size_bytes;
+    sk_flow_add(&x->made, ev->oid.v, ev->task.v, sk_now_ns());
+}
+
+static void on_done(const struct sk_event *ev, struct sk_step_ev *out, struct sk_task_note_op *fused) {
+    struct sk_task_note head;
+    out->kind = SK_SEV_DONE;
+    out->run_ns = ev->run_ns;
+    if (ev->note.n < sizeof head) return;
+    memcpy(&head, ev->note.p, sizeof head);
+    uint64_t there = (ev->note.n - sizeof head) / sizeof *fused;
+    if (head.magic != SK_TASK_NOTE) return;
+    out->n_fused = (uint32_t)SK_MIN(SK_MIN((uint64_t)head.n, there), 16u);
+    memcpy(fused, (const uint8_t *)ev->note.p + sizeof head, out->n_fused * sizeof *fused);
+    out->fused = fused;
+}
+
+static void on_failed(struct sk_exec *x, const struct sk_event *ev, struct sk_step_ev *out) {
+    const struct sk_stask *t = sk_step_task(x->step, ev->tag);
+    out->kind = SK_SEV_FAILED;
+    if (!t || t->cancelled || x->failed) {
+        sk_run_release(x->e, ev->oid);
+        return;
+    }
+    struct sk_err err = {.code = SK_ETASK};
+    if (ev->err) err = *ev->err;
+    if (sk_run_left_out(x, t, ev->oid, &err, &out->actor_dead)) out->kind = SK_SEV_DONE;
+}
+
+static void take_event(struct sk_exec *x, const struct sk_event *ev) {
+    struct sk_task_note_op fused[16];
+    struct sk_step_ev out = {.kind = SK_SEV_TICK, .task = ev->tag, .attempt = ev->attempt};
+    if (ev->kind == SK_EV_STARTED) return;
+    if (ev->kind == SK_EV_YIELDED) on_yield(x, ev, &out);
+    else if (ev->kind == SK_EV_DONE) on_done(ev, &out, fused);
+    else on_failed(x, ev, &out);
+    step(x, &out);
+    sk_run_settle(x, SK_OK, NULL);
+}
+
+static void lost_event(struct sk_exec *x) {
+    struct sk_err err = {0};
+    sk_run_fail(x, SK_ERR(&err, SK_ENOMEM, "pipeline: no memory for an event"), &err, (sk_oid){0});
+}
+
+static bool stirs(struct sk_exec *x) { return x->failed || x->step->out.n || x->step->done; }
+
+const struct sk_inbox_run sk_run_events = {.take = take_event, .lost = lost_event, .stirs = stirs};
