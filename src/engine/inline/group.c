@@ -1,54 +1,13 @@
-/* group.c - placement groups of the inline engine, and who holds what: by place.c, as in the local engine, so a group has its bundles when what runs
- * and lives leaves them, and tasks in it wait for room in them. All else that runs is counted, but waits for no resources. What runs in a group
- * that is removed cannot be stopped here; it ends as if it were in none. An environment of its own would need a process of its own. */
+/* group.c - placement groups of the inline engine: made, listed, removed. What runs in a group that is removed cannot be stopped here; it ends as if it
+ * were in none. An environment of its own would need a process of its own. */
 #include <stdlib.h>
 
 #include "engine/inline/inline_int.h"
 
-struct sk_igroup {
-    struct sk_list link;
-    uint64_t id, ready_oid;
-    uint32_t strategy;
-    struct sk_place_group *place;
-    struct sk_name *name;
-};
-
 static struct sk_igroup *group_of(struct sk_list *it) { return sk_container_of(it, struct sk_igroup, link); }
 
-static struct sk_igroup *find(struct sk_inline *x, uint64_t id) {
-    SK_LIST_EACH (it, &x->groups)
-        if (group_of(it)->id == id) return group_of(it);
-    return NULL;
-}
-
-void sk_inline_hold(struct sk_inline *x, struct sk_place_worker *w, sk_shape s) {
-    sk_place_worker_init(w);
-    sk_place_worker_starting(&x->place, w);
-    sk_place_worker_up(&x->place, w);
-    sk_place_worker_actor(&x->place, w, s);
-}
-
-void sk_inline_give_back(struct sk_inline *x, struct sk_place_worker *w) {
-    if (w->state == SK_W_NONE) return;
-    sk_place_worker_gone(&x->place, w);
-    sk_inline_groups_ready(x);
-}
-
-void sk_inline_groups_ready(struct sk_inline *x) {
-    if (!x->place.n_groups_waiting) return;
-    for (struct sk_place_pick pick;;) {
-        sk_place_pick(&x->place, 0, &pick);
-        if (pick.what != SK_PLACE_GROUP) return;
-        struct sk_igroup *g = find(x, pick.group->id);
-        struct sk_iobj *o = sk_own_get(x->own, g->ready_oid);
-        if (sk_blob_bytes(x, SK_KIND_GROUP_READY, (struct sk_bytes){&g->id, 8}, &o->val, NULL) != SK_OK)
-            abort(); /* no memory for 8 bytes */
-        pthread_cond_broadcast(&x->cv);
-    }
-}
-
 sk_rc sk_inline_need(struct sk_engine *e, const struct sk_need *n, sk_shape *out, struct sk_err *err) {
-    struct sk_inline *x = sk_container_of(e, struct sk_inline, e);
+    struct sk_inline *x = sk_inline_of(e);
     if (n->env) return SK_ERR(err, SK_EINVAL, "environment %u is not defined", n->env);
     if (!n->group) SK_TRY(sk_res_check(&n->res, &x->place.total, &x->names_of_res, err));
     sk_inline_lock(x);
@@ -57,8 +16,8 @@ sk_rc sk_inline_need(struct sk_engine *e, const struct sk_need *n, sk_shape *out
     return rc;
 }
 
-sk_rc sk_inline_group_create(struct sk_engine *e, const struct sk_group_spec *s, uint64_t *out, sk_oid *ready, struct sk_err *err) {
-    struct sk_inline *x = sk_container_of(e, struct sk_inline, e);
+static sk_rc create(struct sk_engine *e, const struct sk_group_spec *s, uint64_t *out, sk_oid *ready, struct sk_err *err) {
+    struct sk_inline *x = sk_inline_of(e);
     struct sk_igroup *g = sk_calloc(TAG, sizeof *g);
     if (!g) return SK_ERR(err, SK_ENOMEM, "no memory for a placement group");
     sk_inline_lock(x);
@@ -104,11 +63,11 @@ static void end_actors(struct sk_inline *x) {
     }
 }
 
-sk_rc sk_inline_group_remove(struct sk_engine *e, uint64_t id, struct sk_err *err) {
-    struct sk_inline *x = sk_container_of(e, struct sk_inline, e);
+static sk_rc group_remove(struct sk_engine *e, uint64_t id, struct sk_err *err) {
+    struct sk_inline *x = sk_inline_of(e);
     sk_rc rc = SK_OK;
     sk_inline_lock(x);
-    struct sk_igroup *g = find(x, id);
+    struct sk_igroup *g = sk_inline_group(x, id);
     if (!g) {
         rc = SK_ERR(err, SK_ENOENT, "there is no such placement group (any more)");
     } else {
@@ -129,8 +88,8 @@ sk_rc sk_inline_group_remove(struct sk_engine *e, uint64_t id, struct sk_err *er
     return rc;
 }
 
-size_t sk_inline_groups(struct sk_engine *e, void *buf, size_t cap) {
-    struct sk_inline *x = sk_container_of(e, struct sk_inline, e);
+static size_t list(struct sk_engine *e, void *buf, size_t cap) {
+    struct sk_inline *x = sk_inline_of(e);
     uint8_t *to = buf;
     size_t need = 0;
     sk_inline_lock(x);
@@ -169,3 +128,5 @@ void sk_inline_groups_free(struct sk_inline *x) {
     }
     sk_list_init(&x->groups);
 }
+
+const struct sk_groups_ops sk_inline_group_ops = {.create = create, .remove = group_remove, .list = list};

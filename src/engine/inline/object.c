@@ -1,106 +1,108 @@
-/* object.c - values and objects of the inline engine: bytes that views and objects count, and the table of own.c with everything in process 0.
- *
- * Invariant: x->bytes is the sum of the values over SK_INLINE_MAX that are alive. Cost: one allocation a value, one an object. */
+/* object.c - objects of the inline engine from outside: put, got, waited for, counted. Who waits runs tasks meanwhile. */
 #include "engine/inline/inline_int.h"
 
-sk_rc sk_blob_new(struct sk_inline *x, uint32_t kind, size_t len, struct sk_blob **out, struct sk_err *err) {
-    if (x->store_bytes && len > SK_INLINE_MAX && x->bytes + len > x->store_bytes)
-        return SK_ERR(
-            err, SK_EFULL,
-            "object store is full: %zu bytes wanted, %llu of %llu used%s; the inline engine does not spill: raise object_store_memory, or "
-            "release references",
-            len, (unsigned long long)x->bytes, (unsigned long long)x->store_bytes, len > x->store_bytes ? "; larger than the store" : "");
-    struct sk_blob *b = sk_alloc(TAG, sizeof *b + 63 + len);
-    if (!b) return SK_ERR(err, SK_ENOMEM, "value of %zu bytes", len);
-    atomic_init(&b->refs, 1);
-    b->kind = kind;
-    b->len = b->cap = len;
-    b->data = (uint8_t *)SK_ALIGN((uintptr_t)(b + 1), 64);
-    if (len > SK_INLINE_MAX) x->bytes += len;
-    *out = b;
-    return SK_OK;
-}
-
-void sk_blob_unref(struct sk_inline *x, struct sk_blob *b) {
-    if (!b || atomic_fetch_sub(&b->refs, 1) != 1) return;
-    if (b->cap > SK_INLINE_MAX) x->bytes -= b->cap;
-    sk_free(b);
-}
-
-struct sk_blob *sk_blob_ref(struct sk_blob *b) {
-    atomic_fetch_add(&b->refs, 1);
-    return b;
-}
-
-sk_rc sk_blob_bytes(struct sk_inline *x, uint32_t kind, struct sk_bytes v, struct sk_blob **out, struct sk_err *err) {
-    SK_TRY(sk_blob_new(x, kind, v.n, out, err));
-    if (v.n) memcpy((*out)->data, v.p, v.n);
-    return SK_OK;
-}
-
-/* The payload's value; its buffer is taken on every path. */
-sk_rc sk_blob_payload(struct sk_inline *x, const struct sk_payload *p, struct sk_blob **out, struct sk_err *err) {
-    if (!p->buf) return sk_blob_bytes(x, p->kind, p->bytes, out, err);
-    struct sk_blob *b = (struct sk_blob *)(uintptr_t)p->buf->token; /* NOLINT: made by buf_alloc */
-    b->kind = p->kind;
-    b->len = SK_MIN(p->buf_len, b->cap);
-    *out = b;
-    return SK_OK;
-}
-
-sk_rc sk_blob_engine_error(struct sk_inline *x, sk_rc code, const char *msg, struct sk_blob **out) {
-    size_t n = strlen(msg) + 1;
-    SK_TRY(sk_blob_new(x, SK_KIND_ENGINE_ERROR, n + 4, out, NULL));
-    int32_t c = code;
-    memcpy((*out)->data, &c, 4);
-    memcpy((*out)->data + 4, msg, n);
-    return SK_OK;
-}
-
-struct sk_view sk_blob_view(struct sk_blob *b, uint64_t oid) { return (struct sk_view){b->data, b->len, b->kind, {oid}, (uintptr_t)b}; }
-
-void sk_iobj_drain(struct sk_inline *x) {
-    uint64_t id;
-    void *data;
-    if (x->draining) return;
-    x->draining = true;
-    while (sk_own_next_freed(x->own, &id, &data)) {
-        struct sk_iobj *o = data;
-        sk_blob_unref(x, o->val);
-        sk_free(o);
-        struct sk_iactor *a = sk_map_get(&x->actors, id + 1); /* an actor's id follows that of its `ready` */
-        if (a) {
-            a->ready_gone = true;
-            sk_iactor_maybe_end(x, a);
-        }
-    }
-    x->draining = false;
-}
-
-sk_rc sk_iobj_new(struct sk_inline *x, uint64_t id, struct sk_blob *val, const sk_oid *in, uint32_t n_in, struct sk_err *err) {
-    struct sk_iobj *o = sk_alloc(TAG, sizeof *o);
-    if (!o) return SK_ERR(err, SK_ENOMEM, "object");
-    o->val = val;
-    sk_rc rc = sk_own_add(x->own, id, ME, o, err);
-    if (rc == SK_OK && n_in) {
-        rc = sk_own_contains(x->own, id, (const uint64_t *)(const void *)in, n_in, err);
-        if (rc != SK_OK) {
-            o->val = NULL; /* stays the caller's */
-            SK_ASSERT(sk_own_unref(x->own, id, ME, 1, NULL) == SK_OK);
-            sk_iobj_drain(x);
-            return rc;
-        }
-    }
-    if (rc != SK_OK) sk_free(o);
+sk_rc sk_inline_buf_alloc(struct sk_engine *e, size_t len, struct sk_buf *out, struct sk_err *err) {
+    struct sk_inline *x = sk_inline_of(e);
+    struct sk_blob *b = NULL;
+    sk_inline_lock(x);
+    sk_rc rc = sk_blob_new(x, 0, len, &b, err);
+    sk_inline_unlock(x);
+    if (rc == SK_OK) *out = (struct sk_buf){b->data, len, (uintptr_t)b};
     return rc;
 }
 
-struct sk_blob *sk_iobj_val(struct sk_inline *x, uint64_t id) {
-    struct sk_iobj *o = sk_own_get(x->own, id);
-    return o ? o->val : NULL;
+void sk_inline_buf_abort(struct sk_engine *e, struct sk_buf *b) {
+    struct sk_inline *x = sk_inline_of(e);
+    sk_inline_lock(x);
+    sk_blob_unref(x, (struct sk_blob *)(uintptr_t)b->token);
+    sk_inline_unlock(x);
+    *b = (struct sk_buf){0};
 }
 
-void sk_iobj_unref(struct sk_inline *x, uint64_t id) {
-    if (id && sk_own_has(x->own, id)) (void)!sk_own_unref(x->own, id, ME, 1, NULL); /* one too many by the caller: nothing to do about it */
-    sk_iobj_drain(x);
+sk_rc sk_inline_put(struct sk_engine *e, const struct sk_payload *p, sk_oid *out, struct sk_err *err) {
+    struct sk_inline *x = sk_inline_of(e);
+    struct sk_blob *b = NULL;
+    sk_inline_lock(x);
+    sk_rc rc = sk_blob_payload(x, p, &b, err);
+    if (rc == SK_OK && x->closed) rc = SK_ERR(err, SK_ECLOSED, "the engine is shut down");
+    uint64_t id = x->next_id++;
+    if (rc == SK_OK) rc = sk_iobj_new(x, id, b, p->contains, p->n_contains, err);
+    if (rc == SK_OK) out->v = id;
+    else sk_blob_unref(x, b);
+    sk_inline_unlock(x);
+    return rc;
+}
+
+sk_rc sk_inline_get(struct sk_engine *e, const sk_oid *ids, size_t n, int64_t deadline_ns, struct sk_view *out, struct sk_err *err) {
+    struct sk_inline *x = sk_inline_of(e);
+    sk_rc rc = SK_OK;
+    sk_inline_lock(x);
+    for (size_t i = 0; i < n && rc == SK_OK;) {
+        struct sk_iobj *o = sk_own_get(x->own, ids[i].v);
+        if (!o)
+            rc = x->closed ? SK_ERR(err, SK_ECLOSED, "the engine is shut down")
+                           : SK_ERR(err, SK_ELOST, "object %llx does not exist (any more)", (unsigned long long)ids[i].v);
+        else if (o->val) i++;
+        else rc = sk_inline_step(x, deadline_ns, "get", err);
+    }
+    for (size_t i = 0; rc == SK_OK && i < n; i++) /* an object that was there can be gone only if the caller let go of it meanwhile */
+        if (!sk_iobj_val(x, ids[i].v)) rc = SK_ERR(err, SK_ELOST, "object %llx was released during the get", (unsigned long long)ids[i].v);
+    for (size_t i = 0; rc == SK_OK && i < n; i++) out[i] = sk_blob_view(sk_blob_ref(sk_iobj_val(x, ids[i].v)), ids[i].v);
+    sk_inline_unlock(x);
+    return rc;
+}
+
+void sk_inline_view_release(struct sk_engine *e, struct sk_view *v) {
+    struct sk_inline *x = sk_inline_of(e);
+    if (v->token) {
+        sk_inline_lock(x);
+        sk_blob_unref(x, (struct sk_blob *)(uintptr_t)v->token);
+        sk_inline_unlock(x);
+    }
+    *v = (struct sk_view){0};
+}
+
+sk_rc sk_inline_await(struct sk_engine *e, const sk_oid *ids, size_t n, size_t want, int64_t deadline_ns, bool *ready, struct sk_err *err) {
+    struct sk_inline *x = sk_inline_of(e);
+    sk_rc rc = SK_OK;
+    if (want > n) return SK_ERR(err, SK_EINVAL, "wait for %zu of %zu objects", want, n);
+    sk_inline_lock(x);
+    for (;;) {
+        size_t have = 0;
+        for (size_t i = 0; i < n && rc == SK_OK; i++) {
+            struct sk_iobj *o = sk_own_get(x->own, ids[i].v);
+            if (!o)
+                rc = x->closed ? SK_ERR(err, SK_ECLOSED, "the engine is shut down")
+                               : SK_ERR(err, SK_ELOST, "object %llx does not exist (any more)", (unsigned long long)ids[i].v);
+            ready[i] = o && o->val;
+            have += ready[i];
+        }
+        if (rc != SK_OK || have >= want) break;
+        rc = sk_inline_step(x, deadline_ns, "wait", err);
+        if (rc != SK_OK) break; /* step changes nothing when it fails: ready[] is right */
+    }
+    sk_inline_unlock(x);
+    return rc;
+}
+
+void sk_inline_retain(struct sk_engine *e, sk_oid o) {
+    struct sk_inline *x = sk_inline_of(e);
+    sk_inline_lock(x);
+    struct sk_iactor *a = sk_map_get(&x->actors, o.v);
+    if (a) a->n_handles++;
+    else (void)!sk_own_ref(x->own, o.v, ME, 1, NULL); /* of an object that is gone: the next get says so */
+    sk_inline_unlock(x);
+}
+
+void sk_inline_release(struct sk_engine *e, sk_oid o) {
+    struct sk_inline *x = sk_inline_of(e);
+    sk_inline_lock(x);
+    struct sk_iactor *a = sk_map_get(&x->actors, o.v);
+    if (!a) {
+        sk_iobj_unref(x, o.v);
+    } else if (a->n_handles) {
+        a->n_handles--;
+        sk_iactor_maybe_end(x, a);
+    }
+    sk_inline_unlock(x);
 }

@@ -1,58 +1,10 @@
-/* run.c - the lock of the inline engine, and the running of tasks in the thread that waits: which is next, the run itself, waiting for others.
- *
- * Invariant: the lock is not held while user code runs, and whoever waits has let go of it whatever its depth. */
+/* run.c - the running of tasks in the thread that waits: which is next, the run itself, waiting for others. */
 #include <stdlib.h>
-#include <time.h>
 
 #include "base/clock.h"
 #include "engine/inline/inline_int.h"
 
-static _Thread_local uint32_t my_running;     /* tasks, and destructors of actors, on this thread's stack */
-static _Thread_local bool my_telling;         /* such a destructor */
-static _Thread_local struct sk_itask *my_top; /* the uppermost of them */
-
-bool sk_inline_is_running(void) { return my_running > 0; }
-
-/* ---- the lock: recursive, and can be let go of whatever its depth ------------------------------------------------------------- */
-
-void sk_inline_lock(struct sk_inline *x) {
-    if (pthread_equal(__atomic_load_n(&x->owner, __ATOMIC_RELAXED), pthread_self())) {
-        x->depth++; /* only the owner can see itself there */
-        return;
-    }
-    pthread_mutex_lock(&x->mu);
-    __atomic_store_n(&x->owner, pthread_self(), __ATOMIC_RELAXED);
-    x->depth = 1;
-}
-
-static void let_go(struct sk_inline *x) {
-    x->depth = 0;
-    __atomic_store_n(&x->owner, (pthread_t)0, __ATOMIC_RELAXED);
-    pthread_mutex_unlock(&x->mu);
-}
-
-void sk_inline_unlock(struct sk_inline *x) {
-    if (x->depth > 1) {
-        x->depth--;
-        return;
-    }
-    while (x->gone.n && !my_telling) { /* user code (destructors): never under the lock. Actors that it ends are told of by this loop */
-        sk_aid gone = {x->gone.p[--x->gone.n]};
-        my_telling = true;
-        my_running++;
-        x->n_running++;
-        let_go(x);
-        if (x->runner->actor_gone) x->runner->actor_gone(x->runner->ctx, gone);
-        sk_inline_lock(x);
-        x->n_running--;
-        my_running--;
-        my_telling = false;
-        pthread_cond_broadcast(&x->cv);
-    }
-    let_go(x);
-}
-
-/* ---- running ------------------------------------------------------------------------------------------------------------------------- */
+static _Thread_local struct sk_itask *my_top; /* the uppermost task on this thread's stack */
 
 static bool runnable(struct sk_inline *x, const struct sk_itask *t) {
     if (t->actor && (t->actor->busy || (!t->is_init && !t->actor->started))) return false; /* killed while a call runs: it ends first */
@@ -95,8 +47,7 @@ static void run_task(struct sk_inline *x, struct sk_itask *t) {
     sk_list_del(&t->node);
     t->queued = false;
     t->running = true;
-    x->n_running++;
-    my_running++;
+    sk_inline_user_begins(x);
     if (t->actor) t->actor->busy = true;
     t->outer = my_top;
     my_top = t;
@@ -120,8 +71,7 @@ static void run_task(struct sk_inline *x, struct sk_itask *t) {
     sk_rc rc = x->runner->run(x->runner->ctx, &t->p.t, &err);
     int64_t run_ns = sk_now_ns() - t->start_ns;
     sk_inline_lock(x);
-    my_running--;
-    x->n_running--;
+    sk_inline_user_ended(x);
     for (uint32_t i = 0; i < t->p.t.n_args; i++)
         if (t->views[i].token) sk_blob_unref(x, (struct sk_blob *)(uintptr_t)t->views[i].token);
     my_top = t->outer;
@@ -171,24 +121,6 @@ static void run_task(struct sk_inline *x, struct sk_itask *t) {
     sk_itask_finish(x, t, error, run_ns);
 }
 
-void sk_inline_wait(struct sk_inline *x, int64_t deadline_ns) {
-    SK_ASSERT(x->depth == 1);
-    x->depth = 0;
-    __atomic_store_n(&x->owner, (pthread_t)0, __ATOMIC_RELAXED);
-    x->n_waiting++;
-    if (deadline_ns == INT64_MAX) {
-        pthread_cond_wait(&x->cv, &x->mu);
-    } else {
-        struct timespec ts = {deadline_ns / 1000000000, deadline_ns % 1000000000};
-        pthread_cond_timedwait(&x->cv, &x->mu, &ts);
-    }
-    x->n_waiting--;
-    __atomic_store_n(&x->owner, pthread_self(), __ATOMIC_RELAXED);
-    x->depth = 1;
-    if (x->closed) pthread_cond_broadcast(&x->cv); /* close waits for the waiters */
-}
-
-/* One step of progress for somebody who waits for `what`. */
 sk_rc sk_inline_step(struct sk_inline *x, int64_t deadline_ns, const char *what, struct sk_err *err) {
     if (x->closed) return SK_ERR(err, SK_ECLOSED, "the engine is shut down");
     if (x->depth != 1) return SK_ERR(err, SK_EINVAL, "%s: waits with the engine's lock held", what);
@@ -204,12 +136,21 @@ sk_rc sk_inline_step(struct sk_inline *x, int64_t deadline_ns, const char *what,
     if (t && is_of_the_dead(x, t)) sk_itask_finish_code(x, t, SK_EGROUP, "the placement group of the task was removed");
     else if (t) run_task(x, t);
     else if (x->place.n_groups_waiting < n_pending) rc = SK_OK; /* one has its bundles now: it may be that */
-    else if (x->n_running > my_running) sk_inline_wait(x, deadline_ns);
+    else if (sk_inline_others_run(x)) sk_inline_wait(x, deadline_ns);
     else
         rc = SK_ERR(err, SK_ESTALL, "%s: waits for something that cannot happen (%s)", what,
-                    my_running                  ? "it depends on the task that waits"
+                    sk_inline_is_running()      ? "it depends on the task that waits"
                     : x->place.n_groups_waiting ? "no task makes it, or a placement group that cannot have its bundles holds it up"
                                                 : "no task makes it");
     if (mine) sk_place_worker_block(&x->place, mine, false);
+    return rc;
+}
+
+sk_rc sk_inline_drive(struct sk_engine *e, bool (*done)(void *arg), void *arg, int64_t deadline_ns, struct sk_err *err) {
+    struct sk_inline *x = sk_inline_of(e);
+    sk_rc rc = SK_OK;
+    sk_inline_lock(x);
+    while (rc == SK_OK && !done(arg)) rc = sk_inline_step(x, deadline_ns, "drive", err);
+    sk_inline_unlock(x);
     return rc;
 }

@@ -1,6 +1,7 @@
-/* state.c - what the inline engine tells about itself (engine.h: state): one process, which is its only worker. Runs with the lock held.
+/* state.c - what the inline engine tells about itself (engine.h: state): one process, which is its only worker.
  *
  * Invariant: as in engine/local/state.c. Cost: of an ended task 10 ns; of a list a walk over the table it is about. */
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -124,7 +125,7 @@ static void objects(struct sk_inline *x, struct sk_rows *r) {
     }
 }
 
-size_t sk_istate_write(struct sk_inline *x, enum sk_state_what what, void *buf, size_t cap) {
+static size_t write_rows(struct sk_inline *x, enum sk_state_what what, void *buf, size_t cap) {
     struct sk_rows r = sk_rows_begin(buf, cap);
     uint64_t id;
     void *v;
@@ -156,3 +157,46 @@ size_t sk_istate_write(struct sk_inline *x, enum sk_state_what what, void *buf, 
     }
     return sk_rows_end(&r, buf, cap);
 }
+
+/* ---- the side contracts -------------------------------------------------------------------------------------------------------------- */
+
+static size_t op_workers(struct sk_engine *e, struct sk_worker_info *out, size_t cap) {
+    struct sk_inline *x = sk_inline_of(e);
+    sk_inline_lock(x);
+    if (cap) out[0] = (struct sk_worker_info){getpid(), 0, x->n_running ? 2 : 1, x->n_done};
+    sk_inline_unlock(x);
+    return 1;
+}
+
+static size_t op_status(struct sk_engine *e, char *buf, size_t cap) {
+    struct sk_inline *x = sk_inline_of(e);
+    sk_inline_lock(x);
+    uint32_t queued = 0;
+    SK_LIST_EACH (it, &x->queue) queued++;
+    int n =
+        snprintf(buf, cap, "engine inline\ntasks_done %llu\ntasks_queued %u\ntasks_running %u\nobjects %llu\nstore_bytes %llu\nactors %u\n",
+                 (unsigned long long)x->n_done, queued, x->n_running, (unsigned long long)sk_own_n(x->own), (unsigned long long)x->bytes,
+                 x->actors.n);
+    sk_inline_unlock(x);
+    return n < 0 ? 0 : (size_t)n;
+}
+
+static size_t op_state(struct sk_engine *e, enum sk_state_what what, void *buf, size_t cap) {
+    struct sk_inline *x = sk_inline_of(e);
+    sk_inline_lock(x);
+    size_t n = x->closed ? 0 : write_rows(x, what, buf, cap);
+    sk_inline_unlock(x);
+    return n;
+}
+
+static int64_t op_began(struct sk_engine *e, sk_tid tid) {
+    struct sk_inline *x = sk_inline_of(e);
+    sk_inline_lock(x);
+    const struct sk_itask *t = sk_map_get(&x->tasks, tid.v);
+    int64_t ns = t && t->running ? t->start_ns : 0;
+    sk_inline_unlock(x);
+    return ns;
+}
+
+const struct sk_progress_ops sk_inline_progress = {.began = op_began};
+const struct sk_state_ops sk_inline_state = {.rows = op_state, .workers = op_workers, .status = op_status};

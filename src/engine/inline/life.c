@@ -1,81 +1,73 @@
-/* task.c - tasks of the inline engine from their making to their end, and the end of actors, which is the end of their calls.
+/* life.c - what ends with what in the inline engine: an object that nothing references, a task that is over, an actor without handles or calls. Runs
+ * with the lock held.
  *
- * Not here: running them (run.c). Invariant: a task in the table holds its arguments until it is finished; the constructor of an actor holds them
- * as long as the actor may restart. */
+ * These are one file, for each may end the others: the last reference to an actor's `ready` ends the actor, which ends its calls, which hold arguments.
+ * Invariant: a task in the table holds its arguments until it is finished; the constructor of an actor holds them as long as the actor may restart. */
 #include <stdlib.h>
 
 #include "base/clock.h"
 #include "engine/inline/inline_int.h"
 
-sk_rc sk_itask_make(struct sk_inline *x, const struct sk_task_spec *s, uint32_t n_ret, uint64_t first, struct sk_itask **out,
-                    struct sk_err *err) {
-    if (s->n_returns != SK_STREAMING && s->n_returns > SK_MAX_RETURNS)
-        return SK_ERR(err, SK_EINVAL, "%u returns (at most %d)", s->n_returns, SK_MAX_RETURNS);
-    if (!sk_place_shape_known(&x->place, s->shape)) return SK_ERR(err, SK_EINVAL, "no such shape");
-    const char *name = sk_map_get(&x->fns, s->fn.v);
-    if (!name) return SK_ERR(err, SK_EINVAL, "function %s is not defined", s->name ? s->name : "?");
-    sk_rc rc = SK_OK;
-    struct sk_itask *t = sk_calloc(TAG, sizeof *t);
-    if (!t) return SK_ERR(err, SK_ENOMEM, "task");
-    *t = (struct sk_itask){.e = x,
-                           .id = x->next_id,
-                           .first = first,
-                           .streaming = s->n_returns == SK_STREAMING,
-                           .n_ret = n_ret,
-                           .retry_exceptions = s->retry_exceptions,
-                           .retries_left = s->max_retries == SK_RETRIES_DEFAULT ? x->task_retries : s->max_retries,
-                           .shape = s->shape,
-                           .parent = s->parent.v,
-                           .submit_ns = sk_now_ns(),
-                           .sink = s->sink,
-                           .sink_tag = s->sink_tag};
-    sk_list_init(&t->node);
-    sk_place_worker_init(&t->holds);
-    uint32_t n = s->n_args;
-    t->name = sk_strdup(TAG, s->name ? s->name : name);
-    t->views = sk_calloc(TAG, (n + 1) * sizeof *t->views);
-    t->vals = sk_calloc(TAG, (n + 1) * sizeof(struct sk_blob *));
-    t->refs = sk_calloc(TAG, (n + 1) * sizeof *t->refs);
-    t->held = sk_calloc(TAG, (s->n_contains + 1) * sizeof *t->held);
-    t->ret = sk_calloc(TAG, (n_ret + 1) * sizeof *t->ret);
-    t->p = (struct sk_task_priv){
-        .t = {.engine = &x->e, .id = {t->id}, .fn = s->fn, .actor = s->actor, .args = t->views, .n_returns = s->n_returns, .name = t->name},
-        .ops = &sk_inline_task_ops};
-    if (!t->name || !t->views || !t->vals || !t->refs || !t->held || !t->ret) {
-        rc = SK_ERR(err, SK_ENOMEM, "task %s", name);
-        goto out;
-    }
-    for (uint32_t i = 0; i < n; i++) {
-        const struct sk_arg *a = &s->args[i];
-        if (a->ref.v) {
-            SK_GO(sk_own_hold(x->own, a->ref.v, err));
-            t->refs[i] = a->ref.v;
-        } else if (a->bytes.n > SK_INLINE_MAX) {
-            rc = SK_ERR(err, SK_EINVAL, "task %s: argument %u has %zu bytes; put it first", t->name, i, a->bytes.n);
-            goto out;
-        } else {
-            SK_GO(sk_blob_bytes(x, a->kind, a->bytes, &t->vals[i], err));
+void sk_itask_emit(struct sk_itask *t, enum sk_event_kind kind, uint64_t oid, uint64_t size, struct sk_bytes note, int64_t run_ns) {
+    if (!t->sink) return;
+    struct sk_event ev = {.kind = kind,
+                          .task = {t->id},
+                          .tag = t->sink_tag,
+                          .attempt = t->p.t.attempt,
+                          .index = t->n_reported,
+                          .oid = {oid},
+                          .size_bytes = size,
+                          .node = 1,
+                          .note = note,
+                          .run_ns = run_ns,
+                          .err = kind == SK_EV_FAILED ? &t->fail : NULL};
+    t->sink->on_events(t->sink, &ev, 1);
+}
+
+/* ---- objects ------------------------------------------------------------------------------------------------------------------------- */
+
+sk_rc sk_iobj_new(struct sk_inline *x, uint64_t id, struct sk_blob *val, const sk_oid *in, uint32_t n_in, struct sk_err *err) {
+    struct sk_iobj *o = sk_alloc(TAG, sizeof *o);
+    if (!o) return SK_ERR(err, SK_ENOMEM, "object");
+    o->val = val;
+    sk_rc rc = sk_own_add(x->own, id, ME, o, err);
+    if (rc == SK_OK && n_in) {
+        rc = sk_own_contains(x->own, id, (const uint64_t *)(const void *)in, n_in, err);
+        if (rc != SK_OK) {
+            o->val = NULL; /* stays the caller's */
+            SK_ASSERT(sk_own_unref(x->own, id, ME, 1, NULL) == SK_OK);
+            sk_iobj_drain(x);
+            return rc;
         }
-        t->p.t.n_args++;
     }
-    for (uint32_t i = 0; i < s->n_contains; i++) {
-        SK_GO(sk_own_hold(x->own, s->contains[i].v, err));
-        t->held[t->n_held++] = s->contains[i].v;
-    }
-    SK_GO(sk_map_put(&x->tasks, t->id, t));
-    x->next_id++;
-    *out = t;
-    return SK_OK;
-out:
-    sk_itask_free(x, t);
+    if (rc != SK_OK) sk_free(o);
     return rc;
 }
 
-void sk_itask_enqueue(struct sk_inline *x, struct sk_itask *t) {
-    t->queued = true;
-    sk_list_push_back(&x->queue, &t->node);
-    pthread_cond_broadcast(&x->cv);
+void sk_iobj_unref(struct sk_inline *x, uint64_t id) {
+    if (id && sk_own_has(x->own, id)) (void)!sk_own_unref(x->own, id, ME, 1, NULL); /* one too many by the caller: nothing to do about it */
+    sk_iobj_drain(x);
 }
+
+void sk_iobj_drain(struct sk_inline *x) {
+    uint64_t id;
+    void *data;
+    if (x->draining) return;
+    x->draining = true;
+    while (sk_own_next_freed(x->own, &id, &data)) {
+        struct sk_iobj *o = data;
+        sk_blob_unref(x, o->val);
+        sk_free(o);
+        struct sk_iactor *a = sk_map_get(&x->actors, id + 1); /* an actor's id follows that of its `ready` */
+        if (a) {
+            a->ready_gone = true;
+            sk_iactor_maybe_end(x, a);
+        }
+    }
+    x->draining = false;
+}
+
+/* ---- tasks --------------------------------------------------------------------------------------------------------------------------- */
 
 void sk_ival_drop(struct sk_inline *x, struct sk_ival *v) {
     for (uint32_t i = 0; i < v->n_in; i++) sk_own_unhold(x->own, v->in[i]);
@@ -116,22 +108,6 @@ void sk_itask_free(struct sk_inline *x, struct sk_itask *t) {
     sk_vec_free(&t->yields);
     sk_vec_free(&t->notes);
     sk_free(t);
-}
-
-void sk_itask_emit(struct sk_itask *t, enum sk_event_kind kind, uint64_t oid, uint64_t size, struct sk_bytes note, int64_t run_ns) {
-    if (!t->sink) return;
-    struct sk_event ev = {.kind = kind,
-                          .task = {t->id},
-                          .tag = t->sink_tag,
-                          .attempt = t->p.t.attempt,
-                          .index = t->n_reported,
-                          .oid = {oid},
-                          .size_bytes = size,
-                          .node = 1,
-                          .note = note,
-                          .run_ns = run_ns,
-                          .err = kind == SK_EV_FAILED ? &t->fail : NULL};
-    t->sink->on_events(t->sink, &ev, 1);
 }
 
 static void call_ended(struct sk_inline *x, struct sk_itask *t) {
@@ -208,6 +184,8 @@ void sk_itask_finish_code(struct sk_inline *x, struct sk_itask *t, sk_rc code, c
     }
     sk_itask_finish(x, t, b, 0);
 }
+
+/* ---- actors -------------------------------------------------------------------------------------------------------------------------- */
 
 void sk_iactor_die(struct sk_inline *x, struct sk_iactor *a, struct sk_blob *why) {
     if (a->dead) {
