@@ -115,7 +115,6 @@ def test_a_write_that_was_killed_goes_on(store, tmp_path):
 
     app, fs, bucket = store
     sd.range(1200, override_num_blocks=6).write_csv(str(tmp_path / "in"))
-    seen = str(tmp_path / "seen")
 
     class Torn:
         """The log of a driver that ends after three units."""
@@ -132,9 +131,9 @@ def test_a_write_that_was_killed_goes_on(store, tmp_path):
         def __getattr__(self, name):
             return getattr(self.log, name)
 
-    def write():
+    def write(seen):
         def look(b):
-            with open(seen, "a") as f:
+            with open(tmp_path / seen, "a") as f:
                 f.write(f"{b['id'].min()}\n")
             return b
 
@@ -145,12 +144,11 @@ def test_a_write_that_was_killed_goes_on(store, tmp_path):
     real, _skate.JobLog = _skate.JobLog, Torn
     try:
         with pytest.raises(OSError, match="killed"):
-            write()
+            write("first")
     finally:
         _skate.JobLog = real
-    first = len(open(seen).readlines())
-    write()
-    assert len(open(seen).readlines()) == first + 3 and app.refused > 0
+    write("second")
+    assert len(open(tmp_path / "second").readlines()) == 3 and app.refused > 0
     app.share = 0.0
     assert sorted(sd.read_parquet(f"{bucket}/resumed", filesystem=fs).to_pandas()["id"]) == list(range(1200))
 
