@@ -155,13 +155,13 @@ class Dataset(Splits, Conversions, Writers):
         out._above = self
         return out
 
-    def _columns(self, op: str, label: str, params: dict[str, Any], schema: Callable[[Any], Any]) -> Dataset:
-        known = self._facts.schema
-        new = schema(known()) if known else None  # now: a function of a function ... is too deep after a thousand of these
-        return self._add(
-            Node(op, label, params, (self._node,), **as_input(self._node)),
-            Facts(self._facts.rows, (lambda: new) if known else None, self._facts.files),
-        )
+    def _columns(self, op: str, label: str, params: dict[str, Any]) -> Dataset:
+        """A node that changes columns and runs in the tasks of the operator before it."""
+        node, known = Node(op, label, params, (self._node,), **as_input(self._node)), self._facts.schema
+        # It is computed now: a function of a function ... is too deep after a thousand of these.
+        schema = node.operator.schema(params, known()) if known else None
+        rows = self._facts.rows if node.operator.one_to_one else None
+        return self._add(node, Facts(rows, (lambda: schema) if schema is not None else None, self._facts.files))
 
     def _udf(
         self,
@@ -628,7 +628,7 @@ class Dataset(Splits, Conversions, Writers):
         if len(set(names)) != len(names):
             raise ValueError(f"select_columns: expected unique column names, not {names}")
         self._check_columns(names, "select_columns")
-        return self._columns("select_columns", f"SelectColumns({few(names)})", {"cols": names}, lambda s: _sub_schema(s, names))
+        return self._columns("select_columns", f"SelectColumns({few(names)})", {"cols": names})
 
     def drop_columns(
         self, cols: str | list[str], *, compute: Compute = None, concurrency: int | None = None, **ray_remote_args: Any
@@ -654,12 +654,7 @@ class Dataset(Splits, Conversions, Writers):
         if len(set(names)) != len(names):
             raise ValueError(f"drop_columns expects unique column names, not {names}")
         self._check_columns(names, "drop_columns")
-        return self._columns(
-            "drop_columns",
-            f"DropColumns({few(names)})",
-            {"cols": names},
-            lambda s: _sub_schema(s, [n for n in s.names if n not in names]),
-        )
+        return self._columns("drop_columns", f"DropColumns({few(names)})", {"cols": names})
 
     def rename_columns(self, names: dict[str, str] | list[str], *, concurrency: int | None = None, **ray_remote_args: Any) -> Dataset:
         """New names: a dict of old to new, or a list of all.
@@ -706,7 +701,7 @@ class Dataset(Splits, Conversions, Writers):
             raise ValueError(
                 f"rename_columns requires 'names': [{few(map(repr, new))}] length match current schema names: [{few(map(repr, have))}]."
             )
-        return self._columns("rename_columns", "RenameColumns", {"names": new}, lambda s: _renamed(s, new))
+        return self._columns("rename_columns", "RenameColumns", {"names": new})
 
     def _check_columns(self, names: list[str], what: str) -> None:
         """Errors at once where the schema is known without running anything."""
@@ -1584,19 +1579,6 @@ def _names(cols: Any, what: str) -> list[str]:
     if not all(isinstance(n, str) for n in names):
         raise ValueError(f"{what} requires all elements of 'cols' to be strings.")
     return list(names)
-
-
-def _sub_schema(schema: Any, names: list[str]) -> Any:
-    import pyarrow as pa
-
-    return pa.schema([schema.field(n) for n in names])
-
-
-def _renamed(schema: Any, names: Any) -> Any:
-    import pyarrow as pa
-
-    new = [names.get(n, n) for n in schema.names] if isinstance(names, dict) else names
-    return pa.schema([f.with_name(n) for f, n in zip(schema, new, strict=True)])
 
 
 def _pool(kind: str, compute: Any, concurrency: Any, options: dict[str, Any]) -> ActorPoolStrategy:

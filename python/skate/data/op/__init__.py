@@ -68,6 +68,10 @@ class Operator:
         """What it does to columns."""
         return ALL
 
+    def schema(self, params: Params, given: Any) -> Any:
+        """The Arrow schema of its rows, from that of its input's; None: only a run shows it."""
+        return None
+
     def predicate(self, params: Params) -> Any:
         """The expression that all rows fulfil which it gives, or None."""
         return None

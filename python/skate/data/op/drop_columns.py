@@ -7,6 +7,7 @@ from typing import Any
 from skate import _lazy
 from skate.data.op import Batches, Columns, Operator, Params
 
+pa = _lazy.module("pyarrow")
 rows = _lazy.module("skate.data.worker.rows")
 
 
@@ -15,6 +16,10 @@ class DropColumns(Operator):
 
     def columns(self, params: Params) -> Columns:
         return Columns(needs=frozenset(params["cols"]))  # it says so where one is missing
+
+    def schema(self, params: Params, given: Any) -> Any:
+        drop = set(params["cols"])
+        return pa.schema([f for f in given if f.name not in drop])
 
     def run(self, params: Params, batches: Batches, task: Any) -> Batches:
         drop = set(params["cols"])

@@ -8,6 +8,7 @@ from skate import _lazy
 from skate.data.op import ALL, Batches, Columns, Operator, Params
 
 unify = _lazy.module("skate.data.values.unify")
+pa = _lazy.module("pyarrow")
 rows = _lazy.module("skate.data.worker.rows")
 
 
@@ -19,6 +20,11 @@ class RenameColumns(Operator):
         if not isinstance(names, dict):
             return ALL
         return Columns(needs=frozenset(names), renamed={new: old for old, new in names.items()})
+
+    def schema(self, params: Params, given: Any) -> Any:
+        names = params["names"]
+        new = [names.get(name, name) for name in given.names] if isinstance(names, dict) else names
+        return pa.schema([f.with_name(name) for f, name in zip(given, new, strict=True)])
 
     def run(self, params: Params, batches: Batches, task: Any) -> Batches:
         names = params["names"]

@@ -7,6 +7,7 @@ from typing import Any
 from skate import _lazy
 from skate.data.op import Batches, Columns, Operator, Params
 
+pa = _lazy.module("pyarrow")
 rows = _lazy.module("skate.data.worker.rows")
 
 
@@ -15,6 +16,9 @@ class SelectColumns(Operator):
 
     def columns(self, params: Params) -> Columns:
         return Columns(keeps=frozenset(params["cols"]))
+
+    def schema(self, params: Params, given: Any) -> Any:
+        return pa.schema([given.field(name) for name in params["cols"]])
 
     def narrowed(self, params: Params, columns: set[str]) -> Params | None:
         few = [c for c in params["cols"] if c in columns] or params["cols"][:1]  # rows are counted by a column
