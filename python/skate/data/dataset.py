@@ -703,6 +703,25 @@ class Dataset(Splits, Conversions, Writers):
             )
         return self._columns("rename_columns", "RenameColumns", {"names": new})
 
+    def explode(self, column: str) -> Dataset:
+        """A row for each element of a column of lists, with the other columns of its row beside it; a row whose list is empty or null stays, with null. (polars.DataFrame.explode; Ray has
+        no such method.)
+
+        Args:
+            column: Its name.
+
+        Raises:
+            KeyError: There is no such column (where the columns are known before it runs, else when it runs).
+            TypeError: It holds no lists (likewise).
+
+        Example:
+            >>> import skate
+            >>> skate.data.from_items([{"a": 1, "b": [2, 3]}, {"a": 4, "b": []}]).explode("b").take_all()
+            [{'a': 1, 'b': 2}, {'a': 1, 'b': 3}, {'a': 4, 'b': None}]
+        """
+        self._check_columns([column], "explode")
+        return self._columns("explode", f"Explode({column})", {"col": column})
+
     def _check_columns(self, names: list[str], what: str) -> None:
         """Errors at once where the schema is known without running anything."""
         if self._facts.schema is not None:

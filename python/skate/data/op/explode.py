@@ -1,0 +1,59 @@
+"""explode: a row for each element of a list column, with the row's other columns beside it. A row whose list is empty or null stays, with null."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from skate import _lazy
+from skate.data.op import Batches, Columns, Operator, Params
+
+np = _lazy.module("numpy")
+pa = _lazy.module("pyarrow")
+pc = _lazy.module("pyarrow.compute")
+batch = _lazy.module("skate.data.batch")
+rows = _lazy.module("skate.data.worker.rows")
+
+
+class Explode(Operator):
+    by_row = predicates = True
+
+    def columns(self, params: Params) -> Columns:
+        return Columns(needs=frozenset({params["col"]}), makes=frozenset({params["col"]}))
+
+    def schema(self, params: Params, given: Any) -> Any:
+        i = given.get_field_index(params["col"])
+        return given.set(i, given.field(i).with_type(_values(given.field(i))))
+
+    def modules(self, params: Params) -> tuple[str, ...]:
+        return ("pyarrow.compute",)
+
+    def run(self, params: Params, batches: Batches, task: Any) -> Batches:
+        name, label = params["col"], params["label"]
+        for rb in batches:
+            i = rb.schema.get_field_index(name)
+            if i < 0:
+                raise rows.missing(name, rb, label)
+            _values(rb.schema.field(i))
+            yield _exploded(rb, i)
+
+
+def _values(field: Any) -> Any:
+    """The type of the elements of a column of lists; TypeError for another one."""
+    t = field.type
+    if not (pa.types.is_list(t) or pa.types.is_large_list(t) or pa.types.is_fixed_size_list(t)):
+        raise TypeError(f"explode: column {field.name!r} is of type {t}, not of lists")
+    return t.value_type
+
+
+def _exploded(rb: Any, i: int) -> Any:
+    n = np.array(pc.fill_null(pc.list_value_length(rb.column(i)), 0).to_pylist(), np.int64)
+    parent = np.repeat(np.arange(rb.num_rows), np.maximum(n, 1))
+    none = np.repeat(n == 0, np.maximum(n, 1))  # what a row without elements gives
+    element = np.cumsum(~none) - 1
+    at = pc.if_else(batch.array_from_numpy(none, None), pa.scalar(None, pa.int64()), batch.array_from_numpy(element, None))
+    values = pc.list_flatten(rb.column(i)).take(at)
+    out = rb.take(batch.array_from_numpy(parent, None))
+    return out.set_column(i, rb.schema.field(i).with_type(values.type), values)
+
+
+operator = Explode()
