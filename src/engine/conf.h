@@ -18,6 +18,7 @@ struct sk_engine_conf {
     struct sk_bytes preload;       /* first note to the fork server */
     struct sk_runner *runner;      /* inline: runs the tasks; local: unused in the driver */
     uint64_t seed;                 /* inline: order of tasks; 0: submission order */
+    bool no_notes;                 /* inline: be an engine without notes, for tests of what foreign engines need */
     const char *const *spill_dirs; /* local: where objects go when the store is full, in turn; none: a full store is an error */
     uint32_t n_spill_dirs;
     /* local: asked every 100 ms, without the lock, by a caller that waits for room; true: SK_ECANCEL. May be NULL */

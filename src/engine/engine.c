@@ -89,15 +89,39 @@ sk_rc sk_task_return(struct sk_task *t, uint32_t i, const struct sk_payload *p, 
     return priv_of(t)->ops->ret(t, i, p, err);
 }
 
+/* An engine without notes: the note is a yield of its own. */
+static sk_rc yield_note(struct sk_task *t, struct sk_bytes note, bool end, struct sk_err *err) {
+    struct sk_task_priv *p = priv_of(t);
+    uint8_t bytes[sizeof(struct sk_note_value) + SK_NOTE_MAX];
+    SK_ASSERT(note.n <= SK_NOTE_MAX && t->n_returns == SK_STREAMING);
+    if (!t->n_yielded) p->noted = p->n_noted = 0;
+    if (!end) p->noted = sk_note_hash(p->noted, note);
+    struct sk_note_value head = {.hash = p->noted, .n = p->n_noted, .end = end};
+    p->n_noted += !end;
+    memcpy(bytes, &head, sizeof head);
+    memcpy(bytes + sizeof head, note.p, note.n);
+    return p->ops->yield(t, &(struct sk_payload){.kind = SK_KIND_NOTE, .bytes = {bytes, sizeof head + note.n}}, err);
+}
+
 sk_rc sk_task_yield(struct sk_task *t, const struct sk_payload *p, struct sk_err *err) {
     if (t->n_returns != SK_STREAMING)
         return refuse(t, p, SK_ERR(err, SK_EINVAL, "task %s yields, but was submitted with %u returns", t->name, t->n_returns));
     if (p->note.n > SK_NOTE_MAX)
         return refuse(t, p, SK_ERR(err, SK_EINVAL, "task %s: a note of %zu bytes (at most %u)", t->name, p->note.n, SK_NOTE_MAX));
-    return priv_of(t)->ops->yield(t, p, err);
+    struct sk_payload alone = *p;
+    if (t->engine->no_notes && p->note.n) {
+        sk_rc rc = yield_note(t, p->note, false, err);
+        if (rc != SK_OK) return refuse(t, p, rc);
+        alone.note.n = 0;
+    }
+    return priv_of(t)->ops->yield(t, &alone, err);
 }
 
-uint32_t sk_task_skip(const struct sk_task *t) { return sk_container_of(t, const struct sk_task_priv, t)->ops->skip(t); }
+/* With notes of their own: whole pairs. */
+uint32_t sk_task_skip(const struct sk_task *t) {
+    uint32_t n = sk_container_of(t, const struct sk_task_priv, t)->ops->skip(t);
+    return t->engine->no_notes ? n & ~1u : n;
+}
 
 sk_rc sk_task_fail(struct sk_task *t, const struct sk_payload *error, struct sk_err *err) {
     if (!SK_KIND_IS_ERROR(error->kind))
@@ -107,7 +131,8 @@ sk_rc sk_task_fail(struct sk_task *t, const struct sk_payload *error, struct sk_
 
 void sk_task_note(struct sk_task *t, struct sk_bytes note) {
     note.n = SK_MIN(note.n, (size_t)SK_NOTE_MAX);
-    priv_of(t)->ops->note(t, note);
+    if (!t->engine->no_notes) priv_of(t)->ops->note(t, note);
+    else if (t->n_returns == SK_STREAMING) (void)!yield_note(t, note, true, NULL); /* it is missed at the end */
 }
 
 struct sk_view sk_task_keep_arg(struct sk_task *t, uint32_t i) {

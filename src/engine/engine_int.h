@@ -25,6 +25,8 @@ struct sk_task_priv {
     struct sk_task t; /* first: the public pointer is this one */
     const struct sk_task_ops *ops;
     uint32_t end_flags; /* SK_END_*; the engine clears them before a run */
+    uint32_t n_noted;   /* of this attempt, where the engine has no notes */
+    uint64_t noted;
 };
 
 /* aspec.c */

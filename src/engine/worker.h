@@ -38,8 +38,9 @@ enum {
     SK_END_EXIT_ACTOR = 2, /* a call (or the constructor) that has failed: its actor ends with it, without a restart */
     SK_END_PROCESS = 4     /* this process runs nothing more (where it is one of its own) */
 };
-void sk_task_end_flags(struct sk_task *t, uint32_t flags);  /* before run() returns, or before sk_task_end */
-void sk_task_note(struct sk_task *t, struct sk_bytes note); /* note of the DONE event; copied, <= SK_NOTE_MAX */
+void sk_task_end_flags(struct sk_task *t, uint32_t flags); /* before run() returns, or before sk_task_end */
+/* Note of the DONE event; copied, <= SK_NOTE_MAX. After the last yield: where the engine has no notes it is one more. */
+void sk_task_note(struct sk_task *t, struct sk_bytes note);
 /* The function keeps args[i] mapped after it returned: the view is its own now (release by view_release). */
 struct sk_view sk_task_keep_arg(struct sk_task *t, uint32_t i);
 

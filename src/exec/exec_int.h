@@ -2,7 +2,7 @@
  *
  *     engine events --event.c--> sk_step_ev --step.c--> sk_act list --act.c--> engine calls
  *
- * All but inbox.c and what includes run_int.h is pure: no clock, no engine call, no I/O; they allocate from pools only. Everything in them belongs to one lock, the
+ * All but inbox.c, notes.c and what includes run_int.h is pure: no clock, no engine call, no I/O; they allocate from pools only. Everything in them belongs to one lock, the
  * run's (inbox.c). Calls go one way: step -> launch, order -> input, pools, zip -> tables. */
 #ifndef SK_EXEC_INT_H
 #define SK_EXEC_INT_H
@@ -345,6 +345,15 @@ size_t sk_stall_text(const struct sk_step *x, int64_t now_ns, char *buf, size_t 
 /* metrics.c */
 void sk_metrics_advance(struct sk_step *x, int64_t now_ns); /* attributes the time since the last call */
 void sk_metrics_get(const struct sk_step *x, struct sk_exec_stats *s, struct sk_exec_op_stats *ops, uint32_t cap);
+
+/* notes.c: the events of an engine without notes as those of one with them */
+struct sk_notes {
+    struct sk_map by_task;
+    uint8_t last[SK_NOTE_MAX]; /* of the task that has ended */
+};
+/* false: it was a note, and is kept. Else *ev is to be taken, maybe as a failure with *err, and may point into notes until the next call. */
+bool sk_notes_take(struct sk_notes *k, struct sk_engine *e, struct sk_event *ev, struct sk_err *err);
+void sk_notes_deinit(struct sk_notes *k);
 
 /* inbox.c: how a run is entered; every access to it is between enter and leave */
 struct sk_run_actor {

@@ -38,6 +38,7 @@ struct sk_inbox {
     struct sk_list late;
     uint64_t n_lost; /* of n_late: there was no memory for these */
     SK_VEC(struct sk_run_actor) gone;
+    struct sk_notes notes; /* of an engine that has none */
 };
 
 static void unref(struct sk_inbox *in) {
@@ -46,6 +47,7 @@ static void unref(struct sk_inbox *in) {
     pthread_mutex_destroy(&in->mu);
     pthread_mutex_destroy(&in->late_mu);
     sk_vec_free(&in->gone);
+    sk_notes_deinit(&in->notes);
     sk_free(in);
 }
 
@@ -55,9 +57,16 @@ static void give_back(struct sk_engine *e, const struct sk_event *ev) {
     if ((ev->kind == SK_EV_YIELDED || ev->kind == SK_EV_FAILED) && ev->oid.v) e->ops->release(e, ev->oid);
 }
 
+/* Locked. The event with its note, however that came. */
+static void take_noted(struct sk_inbox *in, const struct sk_event *ev) {
+    struct sk_event now = *ev;
+    struct sk_err err = {0};
+    if (!in->e->no_notes || sk_notes_take(&in->notes, in->e, &now, &err)) in->run->take(in->x, &now);
+}
+
 /* Locked. */
 static void take(struct sk_inbox *in, const struct sk_event *ev) {
-    if (in->x) in->run->take(in->x, ev);
+    if (in->x) take_noted(in, ev);
     else give_back(in->e, ev);
     if (is_last(ev)) unref(in); /* of the task; who is in here has one more */
 }
@@ -181,6 +190,7 @@ sk_rc sk_inbox_create(struct sk_engine *e, struct sk_exec *x, const struct sk_in
     pthread_mutex_init(&in->mu, NULL);
     pthread_mutex_init(&in->late_mu, NULL);
     sk_list_init(&in->late);
+    sk_map_init(&in->notes.by_task, TAG);
     *out = in;
     return SK_OK;
 }

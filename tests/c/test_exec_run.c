@@ -1,5 +1,5 @@
 /* test_exec_run.c - whole pipelines with stages written in C, each test on the inline engine (tasks run in the thread that waits, in random
- * order) and on the local one (this program is its own fork server).
+ * order; with notes and without) and on the local one (this program is its own fork server).
  *
  * A block here is an array of u64. Stage operators: "read" (unit = first, count), "map_batches" with params "inc", "twice", "half", "fail N",
  * "raw" (yields something that is no block), "bad N" (a dead letter for each row below N). */
@@ -184,13 +184,14 @@ static uint64_t n_objects(void) {
     return strtoull(at + 8, NULL, 10);
 }
 
-static bool local; /* the engine of this test */
+static bool local, no_notes; /* the engine of this test */
 
 static void begin(void) {
     static struct sk_runner runner = {.ctx = &W, .define = define, .run = run, .actor_gone = actor_gone};
     struct sk_err err = {0};
     char *argv[] = {(char *)(uintptr_t)"/proc/self/exe", NULL};
-    struct sk_engine_conf c = {.runner = &runner, .seed = test_rand() | 1, .store_bytes = 64 << 20, .spawn_argv = argv, .spin_ns = -1};
+    struct sk_engine_conf c = {
+        .runner = &runner, .seed = test_rand() | 1, .store_bytes = 64 << 20, .spawn_argv = argv, .spin_ns = -1, .no_notes = no_notes};
     c.total.amount[SK_RES_CPU] = 40000;
     CHECK_OK_ERR(sk_engine_find(local ? "local" : "inline")->open(&c, &E, &err), &err);
     CHECK_OK(E->ops->define(E, (sk_fid){FN_RUN}, "run_stage", (struct sk_bytes){"", 0}, NULL));
@@ -220,6 +221,10 @@ static void end(void) {
     TEST(name) { both_##name(); }  \
     TEST(name##_local) {           \
         local = true;              \
+        both_##name();             \
+    }                              \
+    TEST(name##_without_notes) {   \
+        no_notes = true;           \
         both_##name();             \
     }                              \
     static void both_##name(void)

@@ -156,7 +156,8 @@ static sk_rc open_inline(const struct sk_engine_conf *conf, struct sk_engine **o
                               .custom = &custom,
                               .groups = &sk_inline_group_ops,
                               .state = &sk_inline_state,
-                              .progress = &sk_inline_progress};
+                              .progress = &sk_inline_progress,
+                              .no_notes = conf->no_notes};
     x->runner = conf->runner;
     x->store_bytes = conf->store_bytes;
     x->task_retries = conf->task_retries;
