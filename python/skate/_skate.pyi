@@ -60,7 +60,7 @@ class ObjectRefGenerator(Generic[T_co]):
 
 # --- engine of this process
 def init(conf: dict[str, Any]) -> None:
-    """Opens the engine. Keys: engine ("local" | "inline"), num_cpus, num_gpus (float), memory (bytes), resources ({name: float}),
+    """Opens the engine. Keys: engine ("local" | "inline"), guest (the object that is the engine: skate.engine), num_cpus, num_gpus (float), memory (bytes), resources ({name: float}),
     object_store_memory (bytes), max_workers, spin_us, idle_reap_s, argv (list[str], the fork server's command), env (list["NAME=value"], the whole
     environment of the workers, or None: inherit), preload (bytes: first note to the fork server), seed, lineage_bytes, memory_limit,
     memory_usage_threshold, memory_monitor_refresh_ms, task_oom_retries. Raises RuntimeError when one is open."""
@@ -68,6 +68,29 @@ def init(conf: dict[str, Any]) -> None:
 def shutdown() -> None: ...  # idempotent; frees everything; later calls on old refs raise RaySystemError
 def is_initialized() -> bool: ...
 def in_worker() -> bool: ...
+def engine() -> str | None: ...  # "local", "inline", "guest"; None: none is open
+def guest_worker() -> None: ...  # this process runs tasks of a guest engine (skate.engine) from now on
+
+class GuestTask:
+    """Runs a task of a guest engine as its values are asked for: an iterator over lists of (kind, buffer)."""
+
+    failed: tuple[int, bytes] | None  # after the last values
+    def __init__(
+        self,
+        fn: int,
+        name: str,
+        definition: bytes,
+        args: list[Any],
+        *,
+        task: int = 0,
+        actor: int = 0,
+        n_returns: int | None = None,
+        attempt: int = 0,
+        is_init: bool = False,
+    ) -> None: ...
+    def __iter__(self) -> GuestTask: ...
+    def __next__(self) -> list[tuple[int, Any]]: ...
+
 def resources(custom_names: list[str]) -> tuple[dict[str, float], dict[str, float]]: ...  # (total, available); names in the order of init
 def status() -> dict[str, int | str]: ...
 def references() -> dict[

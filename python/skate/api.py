@@ -10,7 +10,7 @@ import os
 import sys
 from _thread import RLock  # threading is slow to import
 
-from skate import _hooks, _in_actor, _job, _skate, config, ids, options, surroundings
+from skate import _hooks, _in_actor, _job, _skate, config, engine, ids, options, surroundings
 from skate._user_errors import install_hint
 from skate.actor import ActorClass, ActorHandle, get_actor, method  # noqa: F401
 from skate.remote_function import RemoteFunction
@@ -189,6 +189,7 @@ def init(
     _system_config: dict[str, Any] | None = None,
     _memory: float | None = None,
     _temp_dir: str | None = None,
+    _engine: str | None = None,
     **kwargs: Any,
 ) -> Context:
     """Starts the engine of this process. The first use of anything that needs it does the same with the defaults.
@@ -222,6 +223,8 @@ def init(
         _system_config: Knobs by name, {name: value}: skate/config.py has the table. Those of Ray alone have no effect, which the log says once.
         _memory: Bytes that tasks can ask for with memory=. Default: 70 % of the machine's.
         _temp_dir: The directory for what is written when nothing else is said of it, made if need be. Default: $RAY_TMPDIR, or the system's.
+        _engine: "local" (worker processes), "inline" (as local_mode), or "module:Class", an engine written in Python: skate.engine says what it has
+            to have. Default: $SKATE_ENGINE, or "local".
         kwargs: Ray's keywords for its servers, without effect; RuntimeError for others.
 
     Returns:
@@ -289,7 +292,7 @@ def init(
         ("num_gpus", num_gpus),
         ("memory", _memory),
         ("object_store_memory", custom.pop("object_store_memory", object_store_memory)),
-        ("engine", "inline" if local_mode else None),
+        ("engine", "inline" if local_mode else _engine),
         ("spill_dir", config.directories("object_spilling_directory", spill) if spill else None),
     ):
         if v is not None:
@@ -319,6 +322,8 @@ def init(
     conf["argv"] = _worker_argv()
     conf["env"] = _worker_env(runtime_env, job)
     conf["preload"] = _first_note(conf["preload"], runtime_env)
+    if ":" in conf["engine"]:
+        conf["guest"] = engine.make(conf["engine"], {**conf, "job": pickle.dumps(job)})
     _job.tell(job)  # before the engine is there for other threads
     try:
         _skate.init(conf)
@@ -632,7 +637,7 @@ def _resources(which):
     j = _job.facts()
     out = _skate.resources(j.get("custom", []))[which]
     store = j.get("store", 0)
-    if which and not _skate.in_worker():  # a worker does not know how full the store is
+    if which and not _skate.in_worker() and _skate.engine() != "guest":  # a worker does not know how full the store is
         store -= min(store, _skate.status().get("store_sealed_bytes", 0))
     out["object_store_memory"] = float(store)
     out["node:127.0.0.1"] = out["node:__internal_head__"] = 1.0

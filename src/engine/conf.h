@@ -4,6 +4,8 @@
 
 #include "engine/worker.h"
 
+struct sk_guest; /* guest.h */
+
 struct sk_engine_conf {
     struct sk_res total;             /* resources of this machine */
     const char *const *custom_names; /* [SK_RES_CUSTOM + i] */
@@ -41,7 +43,8 @@ struct sk_engine_conf {
     int64_t memory_every_ns;
     /* how often a task that was stopped for memory is run again, at no other cost; 0: until it has run alone; -1: not */
     int32_t oom_retries;
-    int32_t task_retries; /* max_retries of tasks that do not say */
+    int32_t task_retries;         /* max_retries of tasks that do not say */
+    const struct sk_guest *guest; /* guest: what it is made of; copied */
 };
 
 #endif

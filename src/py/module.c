@@ -77,6 +77,12 @@ static PyObject *m_in_worker(PyObject *module, PyObject *unused SK_UNUSED) {
     return PyBool_FromLong(((struct py_state *)PyModule_GetState(module))->worker);
 }
 
+static PyObject *m_engine(PyObject *module, PyObject *unused SK_UNUSED) {
+    struct py_state *st = PyModule_GetState(module);
+    if (!st->engine || !st->engine->cls) Py_RETURN_NONE;
+    return PyUnicode_FromString(st->engine->cls->name);
+}
+
 /* ---- what can be asked of an open engine ---------------------------------------------------------------------------------------------- */
 
 static PyObject *m_resources(PyObject *module, PyObject *names) {
@@ -233,6 +239,7 @@ static PyMethodDef methods[] = {
     {"shutdown", m_shutdown, METH_NOARGS, "Closes it; idempotent."},
     {"is_initialized", m_is_initialized, METH_NOARGS, NULL},
     {"in_worker", m_in_worker, METH_NOARGS, NULL},
+    {"engine", m_engine, METH_NOARGS, "The name of the engine of this process: local, inline, guest; None when none is open."},
     {"resources", m_resources, METH_O, "resources(custom names): (total, available)."},
     {"status", m_status, METH_NOARGS, "Counters of the engine and its store."},
     {"references", m_references, METH_NOARGS, "{object: (references of this process, others)} of all objects; in the driver."},
@@ -268,13 +275,13 @@ static int mod_exec(PyObject *m) {
     PyMethodDef *const tables[] = {py_put_methods,   py_store_methods,  py_define_methods, py_control_methods, py_group_methods,
                                    py_block_methods, py_joblog_methods, py_serve_methods,  py_current_methods, py_async_methods,
                                    py_state_methods, py_stack_methods,  py_memory_methods, py_room_methods,    py_own_methods,
-                                   py_text_methods,  py_sum_methods};
+                                   py_text_methods,  py_sum_methods,    py_guest_methods};
     for (size_t i = 0; i < SK_COUNT(tables); i++)
         if (PyModule_AddFunctions(m, tables[i]) < 0) return -1;
     if (py_ref_types(m, st) < 0 || py_gen_types(m, st) < 0 || py_buf_types(m, st) < 0 || py_room_types(m, st) < 0 ||
         py_own_types(m, st) < 0 || py_block_types(m, st) < 0 || py_template_types(m, st) < 0 || py_token_types(m, st) < 0 ||
         py_watch_types(m) < 0 || py_plan_types(m, st) < 0 || py_exec_types(m, st) < 0 || py_joblog_types(m, st) < 0 ||
-        py_front_types(m, st) < 0)
+        py_front_types(m, st) < 0 || py_guest_types(m, st) < 0)
         return -1;
     st->kw_buffer_callback = kw1("buffer_callback");
     st->kw_buffers = kw1("buffers");

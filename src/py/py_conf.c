@@ -51,7 +51,7 @@ static void named(void *ctx, struct sk_bytes space, struct sk_bytes name) {
 struct given { /* borrowed */
     const char *engine;
     int64_t cpus, gpus, memory, workers, store, spin_ns, reap_ns, seed, lineage, spill, overflow, budget, permille, every_ns, oom, retries;
-    PyObject *resources, *dirs, *argv, *env;
+    PyObject *resources, *dirs, *argv, *env, *guest;
     struct sk_bytes preload;
 };
 
@@ -80,6 +80,7 @@ static const struct py_field field[] = {
     F("argv", OBJECT, argv, .of = &PyList_Type),
     F("env", OBJECT, env, .of = &PyList_Type),
     F("preload", BYTES, preload),
+    F("guest", OBJECT, guest),
 };
 static const struct py_fields fields = {"init", SK_COUNT(field), 0, field};
 
@@ -147,7 +148,7 @@ int py_conf_read(struct py_conf *k, struct py_state *st, PyObject *dict) {
     struct given g;
     *k = (struct py_conf){.c = {.runner = &st->runner, .interrupted = interrupted, .named = named, .named_ctx = st}};
     if (py_fields_pick(&fields, dict, &g) < 0) return -1;
-    k->cls = sk_engine_find(g.engine ? g.engine : "local");
+    k->cls = sk_engine_find(g.guest ? "guest" : g.engine ? g.engine : "local");
     if (!k->cls) {
         PyErr_Format(PyExc_ValueError, "there is no engine \"%s\"", g.engine);
         return -1;
@@ -163,6 +164,11 @@ int py_conf_read(struct py_conf *k, struct py_state *st, PyObject *dict) {
     k->c.spawn_argv = g.argv ? (char **)(uintptr_t)k->argv : NULL;
     k->c.spawn_env = g.env ? (char **)(uintptr_t)k->env : NULL;
     k->c.preload = g.preload;
+    if (g.guest && py_guest_make(st, g.guest, &k->guest) < 0) {
+        py_conf_free(k);
+        return -1;
+    }
+    if (g.guest) k->c.guest = &k->guest;
     return 0;
 }
 

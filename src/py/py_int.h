@@ -20,6 +20,7 @@
 #include "engine/engine.h"
 #include "engine/envs.h"
 #include "engine/groups.h"
+#include "engine/guest.h"
 #include "engine/host.h"
 #include "engine/state.h"
 #include "engine/streams.h"
@@ -143,12 +144,18 @@ static inline void py_view_release(struct py_state *st, uint32_t gen, struct sk_
 struct py_conf { /* everything that sk_engine_conf points to */
     struct sk_engine_conf c;
     const struct sk_engine_class *cls;
+    struct sk_guest guest;
     const char **argv, **env, **dirs, **names;
     int64_t *more;
 };
 int py_conf_read(struct py_conf *k, struct py_state *st,
                  PyObject *dict); /* borrows from the dict; -1 with an exception, and nothing to free */
 void py_conf_free(struct py_conf *k);
+
+/* ---- py_guest.c, py_guest_task.c: an engine that is written in Python, and what runs its tasks */
+int py_guest_make(struct py_state *st, PyObject *engine, struct sk_guest *out);
+int py_guest_types(PyObject *module, struct py_state *st);
+extern PyMethodDef py_guest_methods[];
 
 /* ---- py_err.c */
 PyObject *py_raise(struct py_state *st, sk_rc rc, const struct sk_err *err); /* always NULL */

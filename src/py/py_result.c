@@ -8,6 +8,8 @@
 #include "exec/exec.h"
 #include "py/py_run.h"
 
+_Thread_local PyObject **py_pulled;
+
 /* This process was forked by the task that runs in it, and what the task called came back in it, or raised: it ends as the child of any fork would, after a word
  * to whoever wrote the task. */
 void py_end_stray(const struct py_state *st, const struct sk_task *t) {
@@ -87,6 +89,10 @@ static int run_stream(struct py_state *st, struct sk_task *t, PyObject *result, 
         PyErr_Format(PyExc_TypeError, "%s has num_returns=\"streaming\" and must be a generator or return an iterable, not %s", t->name,
                      Py_TYPE(result)->tp_name);
         return -1;
+    }
+    if (SK_UNLIKELY(py_pulled != NULL)) { /* its values are asked for one by one */
+        *py_pulled = it;
+        return 0;
     }
     int r = 0;
     const char *most_given = getenv("RAY_max_num_generator_returns");

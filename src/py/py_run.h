@@ -29,6 +29,8 @@ PyObject *py_keep_actor(struct py_state *st, const struct sk_task *t, PyObject *
 /* Each: 0, and *rc is what the engine said; -1: an exception is set. */
 int py_send_results(struct py_state *st, struct sk_task *t, PyObject *result, sk_rc *rc, struct sk_err *err);
 int py_send_value(struct py_state *st, struct sk_task *t, PyObject *v, uint32_t i, bool yields, sk_rc *rc, struct sk_err *err);
+/* Not NULL: a streaming task that is run on this thread gives its iterator here (a new reference), and nothing is taken from it. */
+extern _Thread_local PyObject **py_pulled;
 int py_skip_value(struct py_state *st, struct sk_task *t, PyObject *v, sk_rc *rc, struct sk_err *err);
 /* End the task: with an error value, or with the current exception. */
 sk_rc py_fail(struct py_state *st, struct sk_task *t, uint32_t kind, const void *p, size_t n, struct sk_err *err);

@@ -243,7 +243,7 @@ def streaming_split(ds: Any, n: int, equal: bool) -> list[SplitIterator]:
     from skate import _skate
 
     ensure_engine(ds._node)
-    if _skate.status().get("engine") == "inline":
+    if _skate.engine() == "inline":
         raise NotImplementedError(
             "streaming_split: its iterators are used at the same time, and SKATE_ENGINE=inline runs one task at a time; use Dataset.split() there"
         )

@@ -87,7 +87,7 @@ def run(ds: Any, node: Any = None, skip: bytes | None = None, schemas: list[int]
         return
     check_policy(ds.context.on_error)
     share = error_limit(ds.context.max_errors)[1]
-    held: list[Any] | None = None if _skate.status().get("engine") == "inline" else []  # what the functions carry, as long as the run lives
+    held: list[Any] | None = [] if _skate.engine() == "local" else None  # what the functions carry, as long as the run lives
     plan, root, rules = lower(node, ds.context, held, lambda n: _rearranged(n, ds.context, before))
     how = conf(ds.context)
     if skip is not None:

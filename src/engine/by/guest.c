@@ -1,0 +1,444 @@
+/* guest.c - the contract of engine.h over an engine that is written in another language (guest.h; Python's are reached by py/py_guest.c). This file is the public
+ * side; objects, tasks and the thread that talks to the guest are in engine/guest/.
+ *
+ * Not here: names of actors, placement groups, generators of the user's own, rows of state: the side tables are NULL. Calls put orders into a queue, so none
+ * but `get` of a value that lies with the guest calls it: whoever holds a lock of the guest's language, or waits for one, may be anywhere in here.
+ * Cost: what the guest takes, and about 1 us a call besides. */
+#include <stdlib.h>
+#include <time.h>
+
+#include "base/clock.h"
+#include "engine/conf.h"
+#include "engine/guest/guest_int.h"
+
+static struct sk_ghost *of(struct sk_engine *e) { return sk_container_of(e, struct sk_ghost, e); }
+
+static sk_rc begin(struct sk_ghost *x, struct sk_err *err) {
+    pthread_mutex_lock(&x->mu);
+    if (x->closing) return SK_ERR(err, SK_ECLOSED, "the engine is shut down");
+    if (x->broken.code) {
+        if (err) *err = x->broken;
+        return x->broken.code;
+    }
+    return SK_OK;
+}
+
+static sk_rc end(struct sk_ghost *x, sk_rc rc) {
+    pthread_mutex_unlock(&x->mu);
+    return rc;
+}
+
+/* Until something has changed. */
+static sk_rc await_change(struct sk_ghost *x, int64_t deadline_ns, struct sk_err *err) {
+    struct timespec ts = {.tv_sec = deadline_ns / SK_SEC, .tv_nsec = deadline_ns % SK_SEC};
+    if (x->closing) return SK_ERR(err, SK_ECLOSED, "the engine is shut down");
+    if (deadline_ns != INT64_MAX && sk_now_ns() >= deadline_ns) return SK_ETIMEOUT;
+    if (deadline_ns == INT64_MAX) pthread_cond_wait(&x->moved, &x->mu);
+    else (void)pthread_cond_timedwait(&x->moved, &x->mu, &ts);
+    return SK_OK;
+}
+
+/* ---- functions, shapes, nodes --------------------------------------------------------------------------------------------------------- */
+
+static sk_rc op_define(struct sk_engine *e, sk_fid fn, const char *name, struct sk_bytes def, struct sk_err *err) {
+    struct sk_ghost *x = of(e);
+    sk_rc rc = begin(x, err);
+    if (rc != SK_OK || sk_map_get(&x->fns, fn.v)) return end(x, rc);
+    struct sk_gorder o = {.kind = SK_GORDER_DEFINE, .id = fn.v, .def_n = def.n, .def = sk_memdup(TAG, def.n ? def.p : "", def.n)};
+    char *kept = sk_strdup(TAG, name ? name : "?");
+    o.name = sk_strdup(TAG, name ? name : "?");
+    if (!fn.v) rc = SK_ERR(err, SK_EINVAL, "function id 0");
+    else if (!o.def || !o.name || !kept || sk_map_put(&x->fns, fn.v, kept) != SK_OK) rc = SK_ERR(err, SK_ENOMEM, "function %s", name);
+    if (rc == SK_OK) {
+        sk_ghost_order(x, o);
+        return end(x, SK_OK);
+    }
+    sk_free(o.def);
+    sk_free(o.name);
+    sk_free(kept);
+    return end(x, rc);
+}
+
+static sk_rc op_shape(struct sk_engine *e, const struct sk_need *n, sk_shape *out, struct sk_err *err) {
+    struct sk_ghost *x = of(e);
+    if (n->group || n->env || n->more)
+        return SK_ERR(err, SK_ENOSYS, "this engine has no %s",
+                      n->group ? "placement groups"
+                      : n->env ? "environments of tasks"
+                               : "such resources");
+    SK_TRY(begin(x, err) == SK_OK ? SK_OK : end(x, x->closing ? SK_ECLOSED : x->broken.code));
+    sk_rc rc = SK_ERR(err, SK_EINFEASIBLE, "there is no node");
+    for (uint32_t i = 0; rc != SK_OK && i < x->nodes.n; i++)
+        if (x->nodes.p[i].alive) rc = sk_res_check(&n->res, &x->nodes.p[i].total, &x->no_names, err);
+    uint32_t i = 0;
+    while (rc == SK_OK && i < x->shapes.n && memcmp(&x->shapes.p[i].res, &n->res, sizeof n->res) != 0) i++;
+    if (rc == SK_OK && i == x->shapes.n && !sk_vec_push(&x->shapes, TAG, *n)) rc = SK_ERR(err, SK_ENOMEM, "shape");
+    if (rc == SK_OK) *out = i + 1;
+    return end(x, rc);
+}
+
+/* Bytes of objects by node are our own account: a guest knows what it gave out, not what is still wanted. */
+static sk_rc op_nodes(struct sk_engine *e, struct sk_node *out, size_t cap, size_t *n, struct sk_err *err) {
+    struct sk_ghost *x = of(e);
+    sk_rc rc = begin(x, err);
+    if (rc != SK_OK) return end(x, rc);
+    *n = x->nodes.n;
+    memcpy(out, x->nodes.p, SK_MIN(cap, *n) * sizeof *out);
+    uint32_t cursor = 0;
+    uint64_t id;
+    void *data;
+    while (*n <= cap && sk_own_each(x->own, &cursor, &id, &data)) {
+        const struct sk_gobj *o = data;
+        for (size_t i = 0; i < *n; i++)
+            if (o->handle && out[i].number == o->node) out[i].resident_bytes += o->size;
+    }
+    return end(x, SK_OK);
+}
+
+/* ---- tasks, actors -------------------------------------------------------------------------------------------------------------------- */
+
+static sk_rc op_submit(struct sk_engine *e, const struct sk_task_spec *s, sk_oid *first, sk_tid *tid, struct sk_err *err) {
+    struct sk_ghost *x = of(e);
+    struct sk_gtask *t;
+    uint32_t n = s->n_returns == SK_STREAMING ? 0 : s->n_returns, made = 0;
+    sk_rc rc = begin(x, err);
+    uint64_t base = x->next_id, id = base + n;
+    if (rc != SK_OK) goto out;
+    struct sk_gactor *a = s->actor.v ? sk_map_get(&x->actors, s->actor.v) : NULL;
+    if (s->actor.v && !a) {
+        rc = SK_ERR(err, SK_EACTOR, "the actor is dead: no handle was left");
+        goto out;
+    }
+    if (s->max_pending && a && a->n_calls - !a->started >= s->max_pending) {
+        rc = SK_ERR(err, SK_EPENDING,
+                    "%u calls (max_pending_calls) wait for the actor already; wait for some of their results, then call again",
+                    s->max_pending);
+        goto out;
+    }
+    x->next_id += n + 1;
+    for (; made < n; made++) SK_GO(sk_gobj_new(x, base + made, id, NULL, NULL, 0, err));
+    SK_GO(sk_gtask_make(x, s, id, base, &t, err));
+    if (first) first->v = base;
+    if (tid) tid->v = id;
+    if (a) a->n_calls++;
+    if (s->refused) sk_gtask_fail(x, t, SK_EINFEASIBLE, s->refused);
+    else if (a && a->why) sk_gtask_fail(x, t, SK_EACTOR, "its actor is dead");
+    else sk_gtask_settle(x);
+out:
+    while (rc != SK_OK && made) sk_gobj_unref(x, base + --made);
+    return end(x, rc);
+}
+
+static sk_rc op_cancel(struct sk_engine *e, sk_tid tid, uint32_t flags, struct sk_err *err) {
+    struct sk_ghost *x = of(e);
+    sk_rc rc = begin(x, err);
+    if (rc != SK_OK) return end(x, rc);
+    struct sk_gtask *t = sk_map_get(&x->tasks, tid.v);
+    const struct sk_gobj *o = t ? NULL : sk_own_get(x->own, tid.v);
+    if (o && o->task) t = sk_map_get(&x->tasks, o->task);
+    if (t && !t->told && !t->is_init) sk_gtask_fail(x, t, SK_ECANCEL, "the task was cancelled before it began");
+    else if (t) sk_ghost_order(x, (struct sk_gorder){.kind = SK_GORDER_CANCEL, .id = t->id, .flag = (flags & SK_CANCEL_FORCE) != 0});
+    return end(x, SK_OK);
+}
+
+static sk_rc op_actor_create(struct sk_engine *e, const struct sk_actor_spec *spec, sk_aid *out, sk_oid *ready, struct sk_err *err) {
+    struct sk_ghost *x = of(e);
+    struct sk_gtask *t;
+    struct sk_task_spec s = spec->init;
+    struct sk_gactor *a = NULL;
+    bool made = false;
+    if (spec->name || spec->detached || spec->is_async || spec->n_groups > 1)
+        return SK_ERR(err, SK_ENOSYS, "this engine has no %s",
+                      spec->name       ? "names of actors"
+                      : spec->detached ? "detached actors"
+                                       : "concurrency within an actor");
+    sk_rc rc = begin(x, err);
+    uint64_t id = x->next_id;
+    if (rc != SK_OK) goto out;
+    x->next_id += 3; /* `ready`, the actor, its constructor */
+    s.n_returns = 1;
+    s.max_retries = spec->max_restarts;
+    s.actor.v = id + 1;
+    if (!s.shape) { /* an actor that says nothing needs nothing */
+        SK_GO(sk_vec_push(&x->shapes, TAG, (struct sk_need){0}) ? SK_OK : SK_ERR(err, SK_ENOMEM, "actor"));
+        s.shape = x->shapes.n;
+    }
+    if (!(a = sk_calloc(TAG, sizeof *a))) SK_GO(SK_ERR(err, SK_ENOMEM, "actor"));
+    *a = (struct sk_gactor){.id = id + 1, .ready = id, .n_handles = 1, .n_calls = 1};
+    SK_GO(sk_gobj_new(x, id, id + 2, NULL, NULL, 0, err));
+    made = true;
+    SK_GO(sk_gtask_make(x, &s, id + 2, id, &t, err));
+    t->is_init = true;
+    SK_GO(sk_map_put(&x->actors, a->id, a));
+    out->v = a->id;
+    ready->v = id;
+    if (s.refused) sk_gtask_fail(x, t, SK_EINFEASIBLE, s.refused);
+    else sk_gtask_settle(x);
+    return end(x, SK_OK);
+out:
+    if ((t = sk_map_get(&x->tasks, id + 2)) && made) sk_gtask_free(x, t);
+    sk_free(a);
+    if (made) sk_gobj_unref(x, id);
+    return end(x, rc);
+}
+
+static sk_rc op_actor_end(struct sk_engine *e, sk_aid aid, bool no_restart, struct sk_err *err) {
+    struct sk_ghost *x = of(e);
+    sk_rc rc = begin(x, err);
+    struct sk_gactor *a = rc == SK_OK ? sk_map_get(&x->actors, aid.v) : NULL;
+    if (rc == SK_OK && !a) rc = SK_ERR(err, SK_ENOENT, "no such actor");
+    if (rc != SK_OK || a->ended) return end(x, rc);
+    sk_ghost_order(x, (struct sk_gorder){.kind = SK_GORDER_ACTOR_END, .id = a->id, .flag = !no_restart});
+    if (no_restart) {
+        a->n_calls++; /* the calls that end with it may be the last that hold it */
+        sk_gactor_die(x, a, sk_gval_error(SK_EACTOR, "the actor is dead: it was killed by skate.kill"));
+        a->n_calls--;
+        sk_gactor_maybe_end(x, a);
+    }
+    return end(x, SK_OK);
+}
+
+/* ---- objects --------------------------------------------------------------------------------------------------------------------------- */
+
+static sk_rc op_buf_alloc(struct sk_engine *e, size_t len, struct sk_buf *out, struct sk_err *err) {
+    (void)e;
+    struct sk_gval *v = sk_gval_new(0, (struct sk_bytes){NULL, len});
+    if (!v) return SK_ERR(err, SK_ENOMEM, "value of %zu bytes", len);
+    *out = (struct sk_buf){(uint8_t *)(uintptr_t)v->data, len, (uintptr_t)v};
+    return SK_OK;
+}
+
+static void op_buf_abort(struct sk_engine *e, struct sk_buf *b) {
+    sk_gval_unref(of(e), (struct sk_gval *)(uintptr_t)b->token); /* NOLINT: made by buf_alloc */
+    *b = (struct sk_buf){0};
+}
+
+static sk_rc op_put(struct sk_engine *e, const struct sk_payload *p, sk_oid *out, struct sk_err *err) {
+    struct sk_ghost *x = of(e);
+    struct sk_gval *v =
+        p->buf ? (struct sk_gval *)(uintptr_t)p->buf->token : sk_gval_new(p->kind, p->bytes); /* NOLINT: made by buf_alloc */
+    if (!v) return SK_ERR(err, SK_ENOMEM, "value of %zu bytes", p->bytes.n);
+    if (p->buf) v->len = SK_MIN(p->buf_len, v->len);
+    v->kind = p->kind;
+    sk_rc rc = begin(x, err);
+    if (rc == SK_OK) rc = sk_gobj_new(x, x->next_id, 0, v, p->contains, p->n_contains, err);
+    if (rc == SK_OK) out->v = x->next_id++;
+    else sk_gval_unref(x, v);
+    return end(x, rc);
+}
+
+/* A view of an object that exists. Without the lock while the guest is asked; the object is held meanwhile. */
+static sk_rc view_of(struct sk_ghost *x, sk_oid id, int64_t deadline_ns, struct sk_view *out, struct sk_err *err) {
+    struct sk_gobj *o = sk_own_get(x->own, id.v);
+    struct sk_gval *v = o->val ? sk_gval_ref(o->val) : NULL;
+    if (!v) {
+        struct sk_guest_value g = {0};
+        void *handle = o->handle;
+        SK_TRY(sk_own_hold(x->own, id.v, err));
+        pthread_mutex_unlock(&x->mu);
+        sk_rc rc = x->g.ops->fetch(x->g.ctx, handle, deadline_ns, &g, err);
+        if (rc == SK_OK && !(v = sk_gval_new(g.kind, (struct sk_bytes){NULL, 0}))) {
+            x->g.ops->let_go(x->g.ctx, g.token);
+            rc = SK_ERR(err, SK_ENOMEM, "view");
+        }
+        pthread_mutex_lock(&x->mu);
+        sk_own_unhold(x->own, id.v);
+        sk_gobj_drain(x);
+        if (rc != SK_OK) return rc;
+        v->data = g.bytes.p;
+        v->len = g.bytes.n;
+        v->token = g.token;
+    }
+    *out = (struct sk_view){v->data, v->len, v->kind, id, (uintptr_t)v};
+    return SK_OK;
+}
+
+static sk_rc find(struct sk_ghost *x, sk_oid id, struct sk_gobj **out, struct sk_err *err) {
+    *out = sk_own_get(x->own, id.v);
+    if (*out) return SK_OK;
+    return SK_ERR(err, SK_ELOST, "object %llx does not exist (any more)", (unsigned long long)id.v);
+}
+
+static void op_view_release(struct sk_engine *e, struct sk_view *v) {
+    if (v->token) sk_gval_unref(of(e), (struct sk_gval *)(uintptr_t)v->token); /* NOLINT: made by view_of */
+    *v = (struct sk_view){0};
+}
+
+static sk_rc op_get(struct sk_engine *e, const sk_oid *ids, size_t n, int64_t deadline_ns, struct sk_view *out, struct sk_err *err) {
+    struct sk_ghost *x = of(e);
+    struct sk_gobj *o;
+    size_t got = 0;
+    sk_rc rc = begin(x, err);
+    for (size_t i = 0; i < n && rc == SK_OK;) {
+        rc = find(x, ids[i], &o, err);
+        if (rc == SK_OK && sk_gobj_there(o)) i++;
+        else if (rc == SK_OK) rc = await_change(x, deadline_ns, err);
+    }
+    for (; rc == SK_OK && got < n; got += rc == SK_OK) {
+        rc = find(x, ids[got], &o, err); /* it can be gone only if the caller let go of it meanwhile */
+        if (rc == SK_OK) rc = view_of(x, ids[got], deadline_ns, &out[got], err);
+    }
+    (void)end(x, rc);
+    while (rc != SK_OK && got) op_view_release(e, &out[--got]);
+    return rc;
+}
+
+static sk_rc op_wait(struct sk_engine *e, const sk_oid *ids, size_t n, size_t want, int64_t deadline_ns, bool *ready, struct sk_err *err) {
+    struct sk_ghost *x = of(e);
+    if (want > n) return SK_ERR(err, SK_EINVAL, "wait for %zu of %zu objects", want, n);
+    sk_rc rc = begin(x, err);
+    while (rc == SK_OK) {
+        size_t have = 0;
+        for (size_t i = 0; i < n && rc == SK_OK; i++) {
+            struct sk_gobj *o;
+            rc = find(x, ids[i], &o, err);
+            ready[i] = rc == SK_OK && sk_gobj_there(o);
+            have += ready[i];
+        }
+        if (rc != SK_OK || have >= want) break;
+        rc = await_change(x, deadline_ns, err);
+    }
+    return end(x, rc);
+}
+
+static void op_retain(struct sk_engine *e, sk_oid o) {
+    struct sk_ghost *x = of(e);
+    pthread_mutex_lock(&x->mu);
+    struct sk_gactor *a = sk_map_get(&x->actors, o.v);
+    if (a) a->n_handles++;
+    else (void)!sk_own_ref(x->own, o.v, ME, 1, NULL); /* of an object that is gone: the next get says so */
+    pthread_mutex_unlock(&x->mu);
+}
+
+static void op_release(struct sk_engine *e, sk_oid o) {
+    struct sk_ghost *x = of(e);
+    pthread_mutex_lock(&x->mu);
+    struct sk_gactor *a = sk_map_get(&x->actors, o.v);
+    if (!a) sk_gobj_unref(x, o.v);
+    else if (a->n_handles) {
+        a->n_handles--;
+        sk_gactor_maybe_end(x, a);
+    }
+    pthread_mutex_unlock(&x->mu);
+}
+
+static sk_rc op_drive(struct sk_engine *e, bool (*done)(void *arg), void *arg, int64_t deadline_ns, struct sk_err *err) {
+    struct sk_ghost *x = of(e);
+    sk_rc rc = begin(x, err);
+    while (rc == SK_OK && !done(arg)) rc = await_change(x, deadline_ns, err);
+    return end(x, rc);
+}
+
+/* ---- open, close ------------------------------------------------------------------------------------------------------------------------ */
+
+extern const struct sk_engine_class sk_engine_by_guest;
+static const struct sk_engine_ops ops = {
+    .define = op_define,
+    .shape = op_shape,
+    .submit = op_submit,
+    .cancel = op_cancel,
+    .actor_create = op_actor_create,
+    .actor_end = op_actor_end,
+    .put = op_put,
+    .get = op_get,
+    .wait = op_wait,
+    .retain = op_retain,
+    .release = op_release,
+    .buf_alloc = op_buf_alloc,
+    .buf_abort = op_buf_abort,
+    .view_release = op_view_release,
+    .drive = op_drive,
+    .nodes = op_nodes,
+};
+
+static void forget(struct sk_ghost *x) {
+    uint64_t key;
+    void *val;
+    uint32_t cursor = 0;
+    for (uint32_t i = 0; sk_map_next(&x->actors, &i, &key, &val);) {
+        sk_gval_unref(x, ((struct sk_gactor *)val)->why);
+        sk_free(val);
+    }
+    while (sk_own_each(x->own, &cursor, &key, &val)) {
+        struct sk_gobj *o = val;
+        sk_gval_unref(x, o->val);
+        if (o->handle) x->g.ops->drop(x->g.ctx, o->handle);
+        sk_free(o);
+    }
+    for (uint32_t i = 0; i < x->orders.n; i++) {
+        if (x->orders.p[i].kind == SK_GORDER_DROP) x->g.ops->drop(x->g.ctx, x->orders.p[i].handle);
+        sk_free(x->orders.p[i].name);
+        sk_free(x->orders.p[i].def);
+    }
+    for (uint32_t i = 0; sk_map_next(&x->fns, &i, &key, &val);) sk_free(val);
+    sk_own_destroy(x->own);
+    sk_map_deinit(&x->fns);
+    sk_map_deinit(&x->tasks);
+    sk_map_deinit(&x->actors);
+    sk_vec_free(&x->orders);
+    sk_vec_free(&x->out);
+    sk_vec_free(&x->shapes);
+    sk_vec_free(&x->nodes);
+    sk_res_names_deinit(&x->no_names);
+    pthread_mutex_destroy(&x->mu);
+    pthread_cond_destroy(&x->todo);
+    pthread_cond_destroy(&x->moved);
+    sk_free(x);
+}
+
+/* Nobody is in a call but those who wait, and they come back. Each task has its last event. */
+static void close_guest(struct sk_engine *e) {
+    struct sk_ghost *x = of(e);
+    pthread_mutex_lock(&x->mu);
+    x->closing = true;
+    pthread_cond_signal(&x->todo);
+    pthread_cond_broadcast(&x->moved);
+    pthread_mutex_unlock(&x->mu);
+    SK_ASSERT(pthread_join(x->thread, NULL) == 0);
+    pthread_mutex_lock(&x->mu);
+    for (struct sk_list *it; (it = sk_list_first(&x->told)) || (it = sk_list_first(&x->waiting));)
+        sk_gtask_fail(x, sk_container_of(it, struct sk_gtask, link), SK_ECLOSED, "the engine is shut down");
+    pthread_mutex_unlock(&x->mu);
+    (void)sk_ghost_deliver(x);
+    x->g.ops->end(x->g.ctx);
+    SK_ASSERT(!x->tasks.n);
+    forget(x);
+}
+
+static sk_rc open_guest(const struct sk_engine_conf *conf, struct sk_engine **out, struct sk_err *err) {
+    if (!conf->guest) return SK_ERR(err, SK_EINVAL, "guest engine: there is no guest");
+    struct sk_ghost *x = sk_calloc(TAG, sizeof *x);
+    pthread_condattr_t ca;
+    if (!x) return SK_ERR(err, SK_ENOMEM, "guest engine");
+    x->e = (struct sk_engine){.cls = &sk_engine_by_guest, .ops = &ops, .no_notes = true};
+    x->g = *conf->guest;
+    x->task_retries = conf->task_retries;
+    x->next_id = 1;
+    sk_list_init(&x->waiting);
+    sk_list_init(&x->told);
+    sk_map_init(&x->fns, TAG);
+    sk_map_init(&x->tasks, TAG);
+    sk_map_init(&x->actors, TAG);
+    pthread_mutex_init(&x->mu, NULL);
+    pthread_condattr_init(&ca);
+    pthread_condattr_setclock(&ca, CLOCK_MONOTONIC);
+    pthread_cond_init(&x->todo, &ca);
+    pthread_cond_init(&x->moved, &ca);
+    pthread_condattr_destroy(&ca);
+    sk_rc rc = sk_res_names_init(&x->no_names, NULL, 0, err);
+    if (rc == SK_OK) rc = sk_own_create(&x->own, err);
+    x->g.ops->begin(x->g.ctx, sk_ghost_wake, x);
+    if (rc == SK_OK) rc = sk_ghost_ask_nodes(x, err);
+    x->asked_ns = sk_now_ns();
+    if (rc == SK_OK && pthread_create(&x->thread, NULL, sk_ghost_loop, x) != 0) rc = SK_ERR(err, SK_ENOMEM, "guest engine: no thread");
+    if (rc == SK_OK) {
+        *out = &x->e;
+        return SK_OK;
+    }
+    x->g.ops->end(x->g.ctx);
+    if (x->own) forget(x);
+    else sk_free(x);
+    return rc;
+}
+
+const struct sk_engine_class sk_engine_by_guest = {.name = "guest", .open = open_guest, .close = close_guest};

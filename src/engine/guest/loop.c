@@ -1,0 +1,189 @@
+/* loop.c - the host's thread of a guest engine: it carries out orders, asks what has happened, and tells the sinks. Nothing here holds the lock but for a moment.
+ *
+ * It sleeps until it is woken or, while tasks are with the guest, for 0.1 ms at first and 5 ms at last. Cost: a call of poll each time. */
+#include "engine/guest/guest_int.h"
+
+#include <stdlib.h>
+#include <time.h>
+
+#include "base/clock.h"
+
+#define NAP_NS (SK_MS / 10)
+#define NAP_MAX_NS (5 * SK_MS)
+#define ASK_NS SK_SEC /* the nodes are asked for so often */
+
+void sk_ghost_wake(void *host) {
+    struct sk_ghost *x = host;
+    pthread_mutex_lock(&x->mu);
+    x->woken = true;
+    pthread_cond_signal(&x->todo);
+    pthread_mutex_unlock(&x->mu);
+}
+
+/* ---- orders ------------------------------------------------------------------------------------------------------------------------ */
+
+/* What an argument is for the guest. A large value of this process is put once, and has a handle from then on. Only this thread gives handles to objects that exist. */
+static sk_rc value_of(struct sk_ghost *x, const struct sk_garg *a, struct sk_guest_value *out, struct sk_err *err) {
+    pthread_mutex_lock(&x->mu);
+    struct sk_gobj *o = a->ref ? sk_own_get(x->own, a->ref) : NULL;
+    pthread_mutex_unlock(&x->mu);
+    const struct sk_gval *v = o ? o->val : a->val;
+    void *handle = o ? o->handle : NULL;
+    SK_ASSERT(v || handle);
+    if (o && !handle && v->len > SK_GUEST_INLINE) {
+        SK_TRY(x->g.ops->put(x->g.ctx, v->kind, (struct sk_bytes){v->data, v->len}, &handle, err));
+        pthread_mutex_lock(&x->mu);
+        o->handle = handle;
+        pthread_mutex_unlock(&x->mu);
+    }
+    *out = handle ? (struct sk_guest_value){.handle = handle} : (struct sk_guest_value){.kind = v->kind, .bytes = {v->data, v->len}};
+    return SK_OK;
+}
+
+static void submit(struct sk_ghost *x, uint64_t id) {
+    struct sk_err err = {0};
+    pthread_mutex_lock(&x->mu);
+    struct sk_gtask *t = sk_map_get(&x->tasks, id); /* only this thread ends tasks that were told */
+    pthread_mutex_unlock(&x->mu);
+    if (!t) return;
+    struct sk_guest_value *args = sk_calloc(TAG, (t->n_args + 1) * sizeof *args);
+    struct sk_guest_task g = {.task = t->id,
+                              .actor = t->actor,
+                              .fn = t->fn,
+                              .name = t->name,
+                              .is_init = t->is_init,
+                              .n_returns = t->n_returns,
+                              .need = t->actor && !t->is_init ? NULL : &t->need,
+                              .max_retries = t->max_retries,
+                              .retry_exceptions = t->retry_exceptions,
+                              .args = args,
+                              .n_args = t->n_args};
+    sk_rc rc = args ? SK_OK : SK_ERR(&err, SK_ENOMEM, "arguments of %s", t->name);
+    for (uint32_t i = 0; rc == SK_OK && i < t->n_args; i++) rc = value_of(x, &t->args[i], &args[i], &err);
+    if (rc == SK_OK) rc = x->g.ops->submit(x->g.ctx, &g, &err);
+    sk_free(args);
+    if (rc == SK_OK) return;
+    pthread_mutex_lock(&x->mu);
+    sk_gtask_fail(x, t, rc, err.msg);
+    pthread_mutex_unlock(&x->mu);
+}
+
+static void carry_out(struct sk_ghost *x, struct sk_gorder *o) {
+    const struct sk_guest_ops *g = x->g.ops;
+    struct sk_err err = {0};
+    switch (o->kind) {
+    case SK_GORDER_DEFINE:
+        (void)!g->define(x->g.ctx, (sk_fid){o->id}, o->name, (struct sk_bytes){o->def, o->def_n}, &err); /* its tasks fail, and say why */
+        sk_free(o->name);
+        sk_free(o->def);
+        break;
+    case SK_GORDER_SUBMIT: submit(x, o->id); break;
+    case SK_GORDER_CANCEL: g->cancel(x->g.ctx, o->id, o->flag); break;
+    case SK_GORDER_ACTOR_END: g->actor_end(x->g.ctx, o->id, o->flag); break;
+    case SK_GORDER_DROP: g->drop(x->g.ctx, o->handle); break;
+    }
+}
+
+/* True: there were some. */
+static bool carry_out_all(struct sk_ghost *x) {
+    pthread_mutex_lock(&x->mu);
+    struct sk_gorder *now = x->orders.p;
+    uint32_t n = x->orders.n;
+    memset(&x->orders, 0, sizeof x->orders);
+    pthread_mutex_unlock(&x->mu);
+    for (uint32_t i = 0; i < n; i++) carry_out(x, &now[i]);
+    sk_free(now);
+    return n > 0;
+}
+
+/* ---- events ------------------------------------------------------------------------------------------------------------------------- */
+
+static void tell(void *host, const struct sk_guest_event *ev) {
+    struct sk_ghost *x = host;
+    pthread_mutex_lock(&x->mu);
+    sk_gtask_event(x, ev);
+    pthread_mutex_unlock(&x->mu);
+}
+
+bool sk_ghost_deliver(struct sk_ghost *x) {
+    pthread_mutex_lock(&x->mu);
+    struct sk_gout *now = x->out.p;
+    uint32_t n = x->out.n;
+    memset(&x->out, 0, sizeof x->out);
+    pthread_mutex_unlock(&x->mu);
+    for (uint32_t i = 0; i < n; i++) {
+        now[i].ev.err = now[i].err;
+        now[i].sink->on_events(now[i].sink, &now[i].ev, 1);
+        sk_free(now[i].err);
+    }
+    sk_free(now);
+    return n > 0;
+}
+
+/* The guest cannot be asked any more: what it has is over. */
+static void give_up(struct sk_ghost *x, const struct sk_err *err) {
+    pthread_mutex_lock(&x->mu);
+    if (!x->broken.code) x->broken = *err;
+    for (struct sk_list *it; (it = sk_list_first(&x->told)) || (it = sk_list_first(&x->waiting));)
+        sk_gtask_fail(x, sk_container_of(it, struct sk_gtask, link), x->broken.code, x->broken.msg);
+    pthread_mutex_unlock(&x->mu);
+}
+
+sk_rc sk_ghost_ask_nodes(struct sk_ghost *x, struct sk_err *err) {
+    struct sk_node few[16], *p = few;
+    size_t n = 0, cap = SK_COUNT(few);
+    sk_rc rc = x->g.ops->nodes(x->g.ctx, p, cap, &n, err);
+    while (rc == SK_OK && n > cap) {
+        if (p != few) sk_free(p);
+        cap = n;
+        p = sk_alloc(TAG, cap * sizeof *p);
+        rc = p ? x->g.ops->nodes(x->g.ctx, p, cap, &n, err) : SK_ERR(err, SK_ENOMEM, "rows of %zu nodes", n);
+    }
+    pthread_mutex_lock(&x->mu);
+    if (rc == SK_OK && !sk_vec_reserve(&x->nodes, TAG, n)) rc = SK_ERR(err, SK_ENOMEM, "rows of %zu nodes", n);
+    if (rc == SK_OK) {
+        memcpy(x->nodes.p, p, n * sizeof *p);
+        x->nodes.n = (uint32_t)n;
+    }
+    pthread_mutex_unlock(&x->mu);
+    if (p != few) sk_free(p);
+    return rc;
+}
+
+/* ---- the thread ----------------------------------------------------------------------------------------------------------------------- */
+
+/* False: the engine is to be closed. */
+static bool nap(struct sk_ghost *x, int64_t *nap_ns) {
+    pthread_mutex_lock(&x->mu);
+    int64_t now = sk_now_ns(), until = sk_list_empty(&x->told) ? now + ASK_NS : now + *nap_ns;
+    while (!x->closing && !x->woken && !x->orders.n && !x->out.n && sk_now_ns() < until) {
+        struct timespec ts = {.tv_sec = until / SK_SEC, .tv_nsec = until % SK_SEC};
+        (void)pthread_cond_timedwait(&x->todo, &x->mu, &ts);
+    }
+    *nap_ns = SK_MIN(*nap_ns * 2, NAP_MAX_NS);
+    x->woken = false;
+    bool on = !x->closing;
+    pthread_mutex_unlock(&x->mu);
+    return on;
+}
+
+void *sk_ghost_loop(void *host) {
+    struct sk_ghost *x = host;
+    struct sk_err err = {0};
+    for (int64_t nap_ns = NAP_NS; nap(x, &nap_ns);) {
+        bool busy = carry_out_all(x);
+        if (x->broken.code == SK_OK && x->g.ops->poll(x->g.ctx, tell, x, &err) != SK_OK) give_up(x, &err);
+        else if (x->broken.code) give_up(x, &x->broken);
+        busy = sk_ghost_deliver(x) || busy;
+        if (busy) {
+            nap_ns = NAP_NS;
+            pthread_mutex_lock(&x->mu);
+            pthread_cond_broadcast(&x->moved); /* sinks may have done what somebody waits for */
+            pthread_mutex_unlock(&x->mu);
+        }
+        if (sk_now_ns() - x->asked_ns < ASK_NS) continue;
+        x->asked_ns = sk_now_ns();
+        if (sk_ghost_ask_nodes(x, &err) != SK_OK) give_up(x, &err);
+    }
+    return NULL;
+}

@@ -1,0 +1,93 @@
+/* object.c - values and objects of a guest engine: the counts are here, what is large lies with the guest behind a handle. */
+#include "engine/guest/guest_int.h"
+
+#include <stdlib.h>
+
+static struct sk_gval *val_alloc(uint32_t kind, size_t n) {
+    struct sk_gval *v = sk_alloc(TAG, sizeof *v + 63 + n);
+    if (!v) return NULL;
+    atomic_init(&v->refs, 1);
+    v->kind = kind;
+    v->len = n;
+    v->data = (uint8_t *)SK_ALIGN((uintptr_t)(v + 1), 64);
+    v->token = NULL;
+    return v;
+}
+
+struct sk_gval *sk_gval_new(uint32_t kind, struct sk_bytes b) {
+    struct sk_gval *v = val_alloc(kind, b.n);
+    if (v && b.n && b.p) memcpy((uint8_t *)(uintptr_t)v->data, b.p, b.n);
+    return v;
+}
+
+struct sk_gval *sk_gval_error(sk_rc code, const char *text) {
+    size_t n = strlen(text) + 1;
+    struct sk_gval *v = val_alloc(SK_KIND_ENGINE_ERROR, n + 4);
+    int32_t c = code;
+    if (!v) abort(); /* a waiter would wait for ever: no memory for some 200 bytes */
+    memcpy((uint8_t *)(uintptr_t)v->data, &c, 4);
+    memcpy((uint8_t *)(uintptr_t)v->data + 4, text, n);
+    return v;
+}
+
+struct sk_gval *sk_gval_ref(struct sk_gval *v) {
+    atomic_fetch_add(&v->refs, 1);
+    return v;
+}
+
+void sk_gval_unref(struct sk_ghost *x, struct sk_gval *v) {
+    if (!v) return;
+    uint32_t was = atomic_fetch_sub(&v->refs, 1);
+    SK_ASSERT(was > 0);
+    if (was != 1) return;
+    if (v->token) x->g.ops->let_go(x->g.ctx, v->token);
+    sk_free(v);
+}
+
+void sk_ghost_order(struct sk_ghost *x, struct sk_gorder o) {
+    if (!sk_vec_push(&x->orders, TAG, o)) abort();
+    pthread_cond_signal(&x->todo);
+}
+
+void sk_gobj_drain(struct sk_ghost *x) {
+    uint64_t id;
+    void *data;
+    if (x->draining) return;
+    x->draining = true;
+    while (sk_own_next_freed(x->own, &id, &data)) {
+        struct sk_gobj *o = data;
+        SK_ASSERT(!o->val || !o->val->token); /* what is fetched belongs to views alone: no lock of the guest is taken here */
+        sk_gval_unref(x, o->val);
+        if (o->handle) sk_ghost_order(x, (struct sk_gorder){.kind = SK_GORDER_DROP, .handle = o->handle});
+        sk_free(o);
+        struct sk_gactor *a = sk_map_get(&x->actors, id + 1); /* an actor's id follows that of its `ready` */
+        if (!a) continue;
+        a->ready_gone = true;
+        sk_gactor_maybe_end(x, a);
+    }
+    x->draining = false;
+}
+
+sk_rc sk_gobj_new(struct sk_ghost *x, uint64_t id, uint64_t task, struct sk_gval *val, const sk_oid *in, uint32_t n_in,
+                  struct sk_err *err) {
+    struct sk_gobj *o = sk_calloc(TAG, sizeof *o);
+    if (!o) return SK_ERR(err, SK_ENOMEM, "object");
+    sk_rc rc = sk_own_add(x->own, id, ME, o, err);
+    if (rc != SK_OK) {
+        sk_free(o);
+        return rc;
+    }
+    o->task = task;
+    if (n_in && (rc = sk_own_contains(x->own, id, (const uint64_t *)(const void *)in, n_in, err)) != SK_OK) {
+        sk_gobj_unref(x, id);
+        return rc;
+    }
+    o->val = val;
+    o->size = val ? val->len : 0;
+    return SK_OK;
+}
+
+void sk_gobj_unref(struct sk_ghost *x, uint64_t id) {
+    if (id && sk_own_has(x->own, id)) (void)!sk_own_unref(x->own, id, ME, 1, NULL); /* one too many by the caller: nothing to do about it */
+    sk_gobj_drain(x);
+}

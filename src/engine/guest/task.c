@@ -1,0 +1,265 @@
+/* task.c - tasks and actors of a guest engine, from the spec to the last event. The guest hears of a task when its arguments exist and its actor has begun.
+ *
+ * Invariant: a task is in `waiting` or in `told` until its end, which comes once: its returns exist then, and its sink has heard of it. */
+#include "engine/guest/guest_int.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+static sk_rc fill(struct sk_ghost *x, struct sk_gtask *t, const struct sk_task_spec *s, struct sk_err *err) {
+    t->args = sk_calloc(TAG, (s->n_args + 1) * sizeof *t->args);
+    t->held = sk_calloc(TAG, (s->n_contains + 1) * sizeof *t->held);
+    const char *name = sk_map_get(&x->fns, s->fn.v);
+    if (!name) return SK_ERR(err, SK_EINVAL, "function %s is not defined", s->name ? s->name : "?");
+    t->name = sk_strdup(TAG, s->name ? s->name : name);
+    if (!t->args || !t->held || !t->name) return SK_ERR(err, SK_ENOMEM, "task %s", name);
+    for (uint32_t i = 0; i < s->n_args; i++) {
+        const struct sk_arg *a = &s->args[i];
+        if (a->ref.v) SK_TRY(sk_own_hold(x->own, a->ref.v, err));
+        else if (a->bytes.n > SK_INLINE_MAX)
+            return SK_ERR(err, SK_EINVAL, "task %s: argument %u has %zu bytes; put it first", t->name, i, a->bytes.n);
+        t->args[i].ref = a->ref.v;
+        if (!a->ref.v && !(t->args[i].val = sk_gval_new(a->kind, a->bytes)))
+            return SK_ERR(err, SK_ENOMEM, "task %s: argument %u", t->name, i);
+        t->n_args++;
+    }
+    for (uint32_t i = 0; i < s->n_contains; i++) {
+        SK_TRY(sk_own_hold(x->own, s->contains[i].v, err));
+        t->held[t->n_held++] = s->contains[i].v;
+    }
+    return SK_OK;
+}
+
+sk_rc sk_gtask_make(struct sk_ghost *x, const struct sk_task_spec *s, uint64_t id, uint64_t first, struct sk_gtask **out,
+                    struct sk_err *err) {
+    bool streaming = s->n_returns == SK_STREAMING;
+    if (!streaming && s->n_returns > SK_MAX_RETURNS) return SK_ERR(err, SK_EINVAL, "%u returns (at most %d)", s->n_returns, SK_MAX_RETURNS);
+    if (s->shape > x->shapes.n) return SK_ERR(err, SK_EINVAL, "no such shape");
+    if (streaming && !s->sink) return SK_ERR(err, SK_ENOSYS, "this engine has no generators");
+    struct sk_gtask *t = sk_calloc(TAG, sizeof *t);
+    if (!t) return SK_ERR(err, SK_ENOMEM, "task");
+    *t = (struct sk_gtask){.id = id,
+                           .first = first,
+                           .actor = s->actor.v,
+                           .fn = s->fn,
+                           .n_returns = s->n_returns,
+                           .retry_exceptions = s->retry_exceptions,
+                           .max_retries = s->max_retries == SK_RETRIES_DEFAULT ? x->task_retries : s->max_retries,
+                           .sink = s->sink,
+                           .sink_tag = s->sink_tag};
+    sk_list_init(&t->link);
+    if (s->shape) t->need = x->shapes.p[s->shape - 1];
+    else if (!s->actor.v) t->need.res.amount[SK_RES_CPU] = SK_RES_UNIT;
+    sk_rc rc = fill(x, t, s, err);
+    if (rc == SK_OK) rc = sk_map_put(&x->tasks, id, t);
+    if (rc != SK_OK) {
+        sk_gtask_free(x, t);
+        return rc;
+    }
+    sk_list_push_back(&x->waiting, &t->link);
+    *out = t;
+    return SK_OK;
+}
+
+void sk_gtask_free(struct sk_ghost *x, struct sk_gtask *t) {
+    sk_list_del(&t->link);
+    if (sk_map_get(&x->tasks, t->id) == t) sk_map_del(&x->tasks, t->id);
+    for (uint32_t i = 0; i < t->n_args; i++) {
+        if (t->args[i].ref) sk_own_unhold(x->own, t->args[i].ref);
+        sk_gval_unref(x, t->args[i].val);
+    }
+    for (uint32_t i = 0; i < t->n_held; i++) sk_own_unhold(x->own, t->held[i]);
+    sk_free(t->name);
+    sk_free(t->args);
+    sk_free(t->held);
+    sk_free(t);
+    sk_gobj_drain(x);
+}
+
+/* ---- to the guest ------------------------------------------------------------------------------------------------------------------ */
+
+static bool can_begin(struct sk_ghost *x, const struct sk_gtask *t) {
+    struct sk_gactor *a = t->actor ? sk_map_get(&x->actors, t->actor) : NULL;
+    bool ready = !a || t->is_init || (a->started && a->scan != x->scan);
+    for (uint32_t i = 0; ready && i < t->n_args; i++) {
+        const struct sk_gobj *o = t->args[i].ref ? sk_own_get(x->own, t->args[i].ref) : NULL;
+        SK_ASSERT(o || !t->args[i].ref); /* held */
+        ready = !o || sk_gobj_there(o);
+    }
+    if (!ready && a) a->scan = x->scan; /* later calls keep their place behind it */
+    return ready;
+}
+
+void sk_gtask_settle(struct sk_ghost *x) {
+    x->scan++;
+    SK_LIST_EACH_SAFE (it, tmp, &x->waiting) {
+        struct sk_gtask *t = sk_container_of(it, struct sk_gtask, link);
+        if (!can_begin(x, t)) continue;
+        SK_ASSERT(!t->told);
+        t->told = true;
+        sk_list_del(it);
+        sk_list_push_back(&x->told, it);
+        sk_ghost_order(x, (struct sk_gorder){.kind = SK_GORDER_SUBMIT, .id = t->id});
+    }
+}
+
+/* ---- from the guest ---------------------------------------------------------------------------------------------------------------- */
+
+static void emit(struct sk_ghost *x, const struct sk_gtask *t, struct sk_event ev, const struct sk_err *err) {
+    if (!t->sink) return;
+    ev.task.v = t->id;
+    ev.tag = t->sink_tag;
+    struct sk_gout o = {.sink = t->sink, .ev = ev, .err = err ? sk_memdup(TAG, err, sizeof *err) : NULL};
+    if ((err && !o.err) || !sk_vec_push(&x->out, TAG, o)) abort(); /* its run would wait for ever */
+    pthread_cond_signal(&x->todo);
+}
+
+/* A new object of a value that came with an event; taken. 0: there was no memory, and nobody gets it. */
+static uint64_t object_of(struct sk_ghost *x, const struct sk_gtask *t, const struct sk_guest_value *v, uint64_t size, uint32_t node) {
+    uint64_t id = x->next_id++;
+    struct sk_gval *val = v->handle ? NULL : sk_gval_new(v->kind, v->bytes);
+    sk_rc rc = v->handle || val ? sk_gobj_new(x, id, t->id, val, NULL, 0, NULL) : SK_ENOMEM;
+    if (rc != SK_OK) {
+        sk_gval_unref(x, val);
+        if (v->handle) sk_ghost_order(x, (struct sk_gorder){.kind = SK_GORDER_DROP, .handle = v->handle});
+        return 0;
+    }
+    struct sk_gobj *o = sk_own_get(x->own, id);
+    o->handle = v->handle;
+    o->size = SK_MAX(o->size, size);
+    o->node = node;
+    return id;
+}
+
+/* Return i is there now; what is in *v is taken. */
+static void returned(struct sk_ghost *x, const struct sk_gtask *t, uint32_t i, const struct sk_guest_value *v, struct sk_gval *val) {
+    struct sk_gobj *o = sk_own_get(x->own, t->first + i);
+    if (o && !sk_gobj_there(o)) { /* else nobody wants it any more; or an actor began again, and is ready already */
+        o->handle = v ? v->handle : NULL;
+        o->val = o->handle ? NULL : v ? sk_gval_new(v->kind, v->bytes) : sk_gval_ref(val);
+        if (!sk_gobj_there(o)) o->val = sk_gval_error(SK_ENOMEM, "no memory for a value");
+    } else if (v && v->handle) {
+        sk_ghost_order(x, (struct sk_gorder){.kind = SK_GORDER_DROP, .handle = v->handle});
+    }
+}
+
+static void finish(struct sk_ghost *x, struct sk_gtask *t) {
+    struct sk_gactor *a = t->actor ? sk_map_get(&x->actors, t->actor) : NULL;
+    sk_gtask_free(x, t);
+    if (a) {
+        SK_ASSERT(a->n_calls > 0);
+        a->n_calls--;
+        sk_gactor_maybe_end(x, a);
+    }
+    sk_gtask_settle(x);
+    pthread_cond_broadcast(&x->moved);
+}
+
+/* The task is over, with this error value; taken. */
+static void failed(struct sk_ghost *x, struct sk_gtask *t, struct sk_gval *why, struct sk_event ev) {
+    struct sk_gactor *a = t->actor ? sk_map_get(&x->actors, t->actor) : NULL;
+    struct sk_err err = {.code = SK_ETASK};
+    if (a && a->why && !t->is_init) { /* its calls end with what it failed with */
+        sk_gval_unref(x, why);
+        why = sk_gval_ref(a->why);
+    }
+    int32_t code = SK_ETASK;
+    if (why->kind == SK_KIND_ENGINE_ERROR && why->len > 4) {
+        memcpy(&code, why->data, 4);
+        snprintf(err.msg, sizeof err.msg, "%.*s", (int)SK_MIN(why->len - 4, sizeof err.msg - 1), (const char *)why->data + 4);
+        err.code = code;
+    } else {
+        snprintf(err.msg, sizeof err.msg, "%s has failed", t->name);
+    }
+    for (uint32_t i = 0; t->n_returns != SK_STREAMING && i < t->n_returns; i++) returned(x, t, i, NULL, why);
+    if (t->sink) {
+        struct sk_guest_value v = {.kind = why->kind, .bytes = {why->data, why->len}};
+        ev.kind = SK_EV_FAILED;
+        ev.oid.v = object_of(x, t, &v, 0, 0);
+        emit(x, t, ev, &err);
+    }
+    if (a && t->is_init) sk_gactor_die(x, a, sk_gval_ref(why));
+    sk_gval_unref(x, why);
+    finish(x, t);
+}
+
+void sk_gtask_fail(struct sk_ghost *x, struct sk_gtask *t, sk_rc code, const char *text) {
+    failed(x, t, sk_gval_error(code, text), (struct sk_event){0});
+}
+
+static void done(struct sk_ghost *x, struct sk_gtask *t, const struct sk_guest_event *ev, struct sk_event out) {
+    if (t->n_returns != SK_STREAMING && ev->n_values != t->n_returns) {
+        char text[200];
+        snprintf(text, sizeof text, "%s: the engine gave %u values, and %u are to come", t->name, ev->n_values, t->n_returns);
+        sk_gtask_fail(x, t, SK_ECORRUPT, text);
+        return;
+    }
+    for (uint32_t i = 0; t->n_returns != SK_STREAMING && i < t->n_returns; i++) {
+        struct sk_gobj *o = sk_own_get(x->own, t->first + i);
+        if (o && !o->size) o->size = ev->sizes ? ev->sizes[i] : 0;
+        if (o) o->node = ev->node;
+        returned(x, t, i, &ev->values[i], NULL);
+    }
+    struct sk_gactor *a = t->is_init ? sk_map_get(&x->actors, t->actor) : NULL;
+    if (a) a->started = true;
+    emit(x, t, out, NULL);
+    finish(x, t);
+}
+
+void sk_gtask_event(struct sk_ghost *x, const struct sk_guest_event *ev) {
+    struct sk_gtask *t = sk_map_get(&x->tasks, ev->task);
+    struct sk_event out = {.kind = ev->kind, .attempt = ev->attempt, .node = ev->node, .run_ns = ev->run_ns};
+    if (!t) { /* over: it was given up here */
+        for (uint32_t i = 0; i < ev->n_values; i++)
+            if (ev->values[i].handle) sk_ghost_order(x, (struct sk_gorder){.kind = SK_GORDER_DROP, .handle = ev->values[i].handle});
+        return;
+    }
+    switch (ev->kind) {
+    case SK_EV_STARTED: emit(x, t, out, NULL); break;
+    case SK_EV_YIELDED:
+        for (uint32_t i = 0; i < ev->n_values; i++) {
+            out.size_bytes = ev->sizes ? ev->sizes[i] : ev->values[i].bytes.n;
+            out.oid.v = object_of(x, t, &ev->values[i], out.size_bytes, ev->node);
+            if (out.oid.v) emit(x, t, out, NULL);
+        }
+        break;
+    case SK_EV_DONE: done(x, t, ev, out); break;
+    case SK_EV_FAILED:
+        failed(x, t,
+               ev->n_values && !ev->values->handle ? sk_gval_new(ev->values->kind, ev->values->bytes)
+                                                   : sk_gval_error(ev->code ? ev->code : SK_ETASK, ev->text ? ev->text : "the task failed"),
+               out);
+        break;
+    }
+}
+
+/* ---- actors -------------------------------------------------------------------------------------------------------------------------- */
+
+void sk_gactor_maybe_end(struct sk_ghost *x, struct sk_gactor *a) {
+    if (a->n_handles || !a->ready_gone || a->n_calls) return;
+    if (!a->ended) sk_ghost_order(x, (struct sk_gorder){.kind = SK_GORDER_ACTOR_END, .id = a->id});
+    sk_map_del(&x->actors, a->id);
+    sk_gval_unref(x, a->why);
+    sk_free(a);
+}
+
+/* Calls that wait end with it; those that the guest has it ends. The caller counts as a call, or the last of them would take the actor along. */
+void sk_gactor_die(struct sk_ghost *x, struct sk_gactor *a, struct sk_gval *why) {
+    SK_ASSERT(a->n_calls > 0);
+    if (a->why) {
+        sk_gval_unref(x, why);
+        return;
+    }
+    a->why = why;
+    a->ended = true;
+    for (bool more = true; more;) { /* the end of one may end others */
+        more = false;
+        SK_LIST_EACH (it, &x->waiting) {
+            struct sk_gtask *t = sk_container_of(it, struct sk_gtask, link);
+            if (t->actor != a->id || t->is_init) continue;
+            failed(x, t, sk_gval_ref(why), (struct sk_event){0});
+            more = true;
+            break;
+        }
+    }
+}
