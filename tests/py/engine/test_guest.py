@@ -1,0 +1,229 @@
+"""An engine written in Python: examples/pool_engine.py under skate's data and tasks gives what the local engine gives."""
+
+import os
+import sys
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import skate
+
+EXAMPLES = os.path.join(os.path.dirname(__file__), "..", "..", "..", "examples")
+
+
+@pytest.fixture(scope="module", params=["local", "pool_engine:Pool"])
+def engine(request):
+    sys.path.insert(0, os.path.abspath(EXAMPLES))
+    skate.shutdown()
+    skate.init(num_cpus=2, num_gpus=0, object_store_memory=128 << 20, _engine=request.param)
+    yield request.param
+    skate.shutdown()
+    sys.path.remove(os.path.abspath(EXAMPLES))
+
+
+def double(batch):
+    return {"id": batch["id"], "twice": batch["id"] * 2}
+
+
+def odd(row):
+    return row["id"] % 2 == 1
+
+
+def rows_of(ds):
+    return [row for row in ds.iter_rows()]
+
+
+FILES = 3
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("files")
+    for i in range(FILES):
+        pq.write_table(
+            pa.table({"id": np.arange(i * 1000, i * 1000 + 1000), "text": [f"row {k}" for k in range(1000)]}), folder / f"{i}.parquet"
+        )
+    return str(folder)
+
+
+def pipelines(files):
+    data = skate.data
+    numbers = data.range(5000, override_num_blocks=6)
+    return {
+        "range": numbers,
+        "map_batches": numbers.map_batches(double, batch_size=512),
+        "a stage behind a stage": numbers.map_batches(double).map_batches(double, num_cpus=0.5, batch_size=100),
+        "filter": numbers.filter(odd),
+        "limit": numbers.map_batches(double).limit(1234),
+        "union": numbers.limit(10).union(data.range(20, override_num_blocks=2)),
+        "zip": numbers.zip(data.range(5000, override_num_blocks=4).map_batches(double)),
+        "files": data.read_parquet(files).filter(odd).map_batches(lambda b: {"id": b["id"], "text": b["text"]}),
+        "flat_map": data.range(100).flat_map(lambda row: [row] * (row["id"] % 3)),
+        "large blocks": data.range(400_000, override_num_blocks=2).map_batches(double, batch_size=None),
+        "empty": numbers.filter(lambda row: False),
+    }
+
+
+NAMES = [
+    "range",
+    "map_batches",
+    "a stage behind a stage",
+    "filter",
+    "limit",
+    "union",
+    "zip",
+    "files",
+    "flat_map",
+    "large blocks",
+    "empty",
+]
+
+
+def expected(files):
+    ids = np.arange(5000)
+    text = [{"id": int(i), "text": f"row {i % 1000}"} for i in range(FILES * 1000) if i % 2]
+    return {
+        "range": [{"id": int(i)} for i in ids],
+        "map_batches": [{"id": int(i), "twice": int(2 * i)} for i in ids],
+        "a stage behind a stage": [{"id": int(i), "twice": int(2 * i)} for i in ids],
+        "filter": [{"id": int(i)} for i in ids if i % 2],
+        "limit": [{"id": int(i), "twice": int(2 * i)} for i in ids[:1234]],
+        "union": [{"id": i} for i in range(10)] + [{"id": i} for i in range(20)],
+        "zip": [{"id": int(i), "id_1": int(i), "twice": int(2 * i)} for i in ids],
+        "files": text,
+        "flat_map": [{"id": i} for i in range(100) for _ in range(i % 3)],
+        "large blocks": [{"id": i, "twice": 2 * i} for i in range(400_000)],
+        "empty": [],
+    }
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_rows_and_their_order(engine, files, name):
+    assert rows_of(pipelines(files)[name]) == expected(files)[name]
+
+
+def test_aggregates_and_counts(engine):
+    ds = skate.data.range(10_000, override_num_blocks=7).map_batches(double)
+    assert ds.count() == 10_000
+    assert ds.sum("twice") == 10_000 * 9_999
+    assert (ds.min("id"), ds.max("id"), ds.mean("twice")) == (0, 9_999, 9_999.0)
+    assert ds.take(3) == [{"id": 0, "twice": 0}, {"id": 1, "twice": 2}, {"id": 2, "twice": 4}]
+
+
+def test_batches_of_one_size(engine):
+    ds = skate.data.range(2500, override_num_blocks=3).map_batches(double)
+    got = [b["twice"] for b in ds.iter_batches(batch_size=400)]
+    assert [len(b) for b in got] == [400] * 6 + [100]
+    np.testing.assert_array_equal(np.concatenate(got), np.arange(2500) * 2)
+
+
+def test_the_numbers_of_a_run(engine):
+    ds = skate.data.range(3000, override_num_blocks=3).map_batches(double).filter(odd)
+    assert ds.count() == 1500
+    done = ds.filter(odd).materialize()
+    assert done.count() == 1500
+    text = done.stats()
+    assert "Filter" in text and "1,500" in text or "1500" in text, text
+
+
+def test_what_a_function_raises(engine):
+    def fails(batch):
+        raise ZeroDivisionError("of the user")
+
+    with pytest.raises(ZeroDivisionError, match="of the user"):
+        skate.data.range(100).map_batches(fails).materialize()
+
+
+def test_a_large_capture(engine):
+    table = np.arange(200_000)
+    ds = skate.data.range(1000, override_num_blocks=4).map_batches(lambda b: {"x": table[b["id"]] + 1})
+    assert ds.sum("x") == 500_500
+
+
+def test_an_early_end_gives_everything_back(engine):
+    for n in (0, 1, 3):
+        it = iter(skate.data.range(5000, override_num_blocks=10).map_batches(double).iter_batches(batch_size=100))
+        for _ in range(n):
+            next(it)
+        del it
+    assert skate.data.range(10).count() == 10
+
+
+# ---- tasks and values
+
+
+@skate.remote
+def add(a, b):
+    return a + b
+
+
+@skate.remote(num_returns=2)
+def parts(x):
+    return x[:2], x[2:]
+
+
+@skate.remote
+def bad():
+    raise KeyError("no such")
+
+
+def test_tasks_and_values(engine):
+    assert skate.get(add.remote(1, 2)) == 3
+    assert skate.get(add.remote(add.remote(1, 2), add.remote(skate.put(10), 20))) == 33
+    a, b = parts.remote([1, 2, 3])
+    assert skate.get([a, b]) == [[1, 2], [3]]
+    big = np.arange(100_000)
+    total = skate.get(add.remote(skate.put(big), big))
+    np.testing.assert_array_equal(total, big * 2)
+    ready, rest = skate.wait([add.remote(1, 1), add.remote(2, 2)], num_returns=2, timeout=60)
+    assert len(ready) == 2 and not rest
+    with pytest.raises(KeyError, match="no such"):
+        skate.get(bad.remote())
+    with pytest.raises(KeyError, match="no such"):
+        skate.get(add.remote(bad.remote(), 1))
+
+
+@skate.remote(max_retries=1)
+def dies(path):
+    with open(path, "a") as f:
+        f.write("x")
+    if os.path.getsize(path) == 1:
+        os._exit(1)
+    return "second attempt"
+
+
+@skate.remote(max_retries=0)
+def dies_for_good():
+    os._exit(1)
+
+
+def test_the_death_of_a_worker(engine, tmp_path):
+    assert skate.get(dies.remote(str(tmp_path / "f"))) == "second attempt"
+    with pytest.raises(skate.exceptions.WorkerCrashedError):
+        skate.get(dies_for_good.remote())
+    assert skate.get(add.remote(1, 2)) == 3
+
+
+def test_what_it_does_not_have(engine):
+    if engine == "local":
+        pytest.skip("it has these")
+    with pytest.raises(skate.exceptions.TaskUnschedulableError, match="CPU"):
+        skate.get(add.options(num_cpus=64).remote(1, 2))
+
+    @skate.remote
+    class Actor:
+        def f(self):
+            return 1
+
+    with pytest.raises(NotImplementedError, match="no actors"):
+        skate.get(Actor.remote().f.remote())
+    with pytest.raises(NotImplementedError, match="generators"):
+        add.options(num_returns="streaming").remote(1, 2)
+
+
+def test_an_engine_that_is_not_there():
+    skate.shutdown()
+    with pytest.raises(ValueError, match="no_such_module"):
+        skate.init(_engine="no_such_module:X")
+    assert not skate.is_initialized()
