@@ -282,7 +282,8 @@ def init(
     num_cpus, num_gpus, _memory = custom.pop("CPU", num_cpus), custom.pop("GPU", num_gpus), custom.pop("memory", _memory)
     given = config.from_ray(_system_config or {})
     spill = object_spilling_directory or _object_spilling_directory
-    _temp_dir = _temp_dir or os.environ.get("RAY_TMPDIR")
+    if not _temp_dir and os.environ.get("RAY_TMPDIR"):
+        _temp_dir = os.path.abspath(os.environ["RAY_TMPDIR"])  # a task may change its directory
     if _temp_dir:
         os.makedirs(_temp_dir, exist_ok=True)
         if not spill and "SKATE_SPILL_DIR" not in os.environ:

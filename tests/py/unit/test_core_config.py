@@ -138,7 +138,8 @@ def test_resources_that_have_a_keyword(name):
 
 def test_the_temporary_directory(tmp_path, monkeypatch):
     monkeypatch.delenv("SKATE_SPILL_DIR", raising=False)
-    monkeypatch.setenv("RAY_TMPDIR", str(tmp_path / "of" / "ray"))
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("RAY_TMPDIR", os.path.join("of", "ray"))
     for more, wanted in (({}, tmp_path / "of" / "ray"), ({"_temp_dir": str(tmp_path / "said")}, tmp_path / "said")):
         with skate.init(num_cpus=1, _system_config={"engine": "inline"}, **more) as context:
             assert os.path.dirname(context["session_dir"]) == skate.get_runtime_context().get_temp_dir() == str(wanted)
