@@ -10,6 +10,7 @@
 
 static void drop_text(struct sk_history *h, struct sk_past *p) {
     if (!p->text) return;
+    SK_ASSERT(h->text_bytes >= sizeof *p->text + p->text->cap);
     h->text_bytes -= sizeof *p->text + p->text->cap;
     sk_free(p->text);
     p->text = NULL;
@@ -29,6 +30,7 @@ static void add_text(struct sk_history *h, struct sk_past *p, const struct sk_en
     t->parent = e->parent;
     t->actor = e->actor;
     t->error_kind = e->error_kind;
+    SK_ASSERT(n <= t->cap && e->name.n <= n);
     t->name_n = (uint32_t)e->name.n;
     t->error_n = (uint32_t)(n - e->name.n);
     if (t->name_n) memcpy(t->bytes, e->name.p, t->name_n);
@@ -44,6 +46,7 @@ void sk_history_add(struct sk_history *h, const struct sk_ended *e) {
         if (!h->p) return;
         memset(h->p, 0, SK_STATE_PAST * sizeof *h->p);
     }
+    SK_DCHECK(h->next < SK_STATE_PAST && h->next == h->n % SK_STATE_PAST);
     struct sk_past *p = &h->p[h->next];
     struct sk_past_text *text = p->text;
     *p = e->p;
@@ -65,6 +68,7 @@ void sk_history_gone(struct sk_gone *g, struct sk_bytes row) {
         if (!sk_vec_push(&g->rows, SK_TAG_ENGINE, b)) sk_free(copy);
         return;
     }
+    SK_DCHECK(g->at < g->rows.n);
     sk_free((void *)(uintptr_t)g->rows.p[g->at].p);
     g->rows.p[g->at] = b;
     g->at = (g->at + 1) % GONE_MAX;
@@ -92,6 +96,7 @@ struct sk_rows sk_rows_begin(void *buf, size_t cap) {
 void sk_rows_add(struct sk_rows *r, const void *row, size_t row_n, const struct sk_bytes *texts, uint32_t n_texts) {
     r->head.total++;
     if (r->head.n == SK_STATE_ROWS_MAX) return;
+    SK_DCHECK(r->head.n < r->head.total);
     r->head.n++;
     sk_wr_raw(&r->w, row, row_n);
     for (uint32_t i = 0; i < n_texts; i++) sk_wr_raw(&r->w, texts[i].p, texts[i].n);

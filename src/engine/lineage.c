@@ -114,6 +114,7 @@ static bool needed(const struct obj *o) { return o->alive || !sk_list_empty(&o->
 /* After o lost its scope, a use or its maker. */
 static void obj_settle(struct sk_lineage *l, struct obj *o) {
     if (o->maker ? needed(o) : !sk_list_empty(&o->uses) || (o->alive && o->said)) return;
+    SK_ASSERT(sk_list_empty(&o->uses)); /* an edge would point to what is freed */
     sk_list_del(&o->sib);
     sk_map_del(&l->objs, o->id);
     sk_pool_put(&l->pool, o);
@@ -146,6 +147,7 @@ static void drop(struct sk_lineage *l) {
         sk_list_del(&t->age);
         sk_list_del(&t->todo);
         sk_map_del(&l->tasks, t->id);
+        SK_ASSERT(t->doomed && l->bytes >= t->bytes);
         l->bytes -= t->bytes;
         SK_LIST_EACH_SAFE (it, tmp, &t->returns) {
             struct obj *o = sk_container_of(it, struct obj, sib);
@@ -164,6 +166,7 @@ static void drop(struct sk_lineage *l) {
             struct obj *o = t->arg[i].obj;
             sk_list_del(&t->arg[i].link);
             if (!needed(o) && o->maker) {
+                SK_DCHECK(o->maker->n_needed > 0);
                 o->maker->n_needed--;
                 doom_unneeded(l, o->maker);
             }
@@ -213,6 +216,7 @@ static bool reserve(struct sk_lineage *l, uint32_t n_objs) {
 }
 
 static void returns(struct task *t, struct obj *o) {
+    SK_DCHECK(o->alive && !o->maker); /* a value has one maker */
     o->maker = t;
     o->said = false;
     sk_list_push_back(&t->returns, &o->sib);
@@ -299,6 +303,7 @@ sk_rc sk_lineage_return(struct sk_lineage *l, uint64_t id, uint64_t oid, uint64_
 void sk_lineage_done(struct sk_lineage *l, uint64_t id, int32_t retries) {
     struct task *t = sk_map_get(&l->tasks, id);
     if (!t) return;
+    SK_DCHECK(t->open || t->running);
     t->open = t->running = false;
     t->retries = retries;
     sk_list_del(&t->todo);
@@ -318,6 +323,7 @@ void sk_lineage_gone(struct sk_lineage *l, uint64_t oid, enum sk_lost_why why) {
     o->alive = false;
     if (o->maker) {
         if (needed(o)) return;
+        SK_DCHECK(o->maker->n_needed > 0);
         o->maker->n_needed--;
         doom_unneeded(l, o->maker);
     } else {
@@ -334,6 +340,7 @@ static void plan(struct sk_lineage *l, struct task *t) {
     t->cursor = 0;
     t->next = NULL;
     while (t) {
+        SK_DCHECK(t->running && t->cursor <= t->n_args);
         if (t->cursor == t->n_args) {
             sk_list_push_back(&l->todo, &t->todo);
             t = t->next;
@@ -377,6 +384,7 @@ bool sk_lineage_lost(struct sk_lineage *l, uint64_t oid, enum sk_lost_why *why, 
 bool sk_lineage_next_object(struct sk_lineage *l, uint64_t *oid) {
     struct obj *o = l->back_head;
     if (!o) return false;
+    SK_DCHECK(o->alive && o->maker); /* in scope again, for it will be made */
     l->back_head = o->next;
     if (!l->back_head) l->back_tail = NULL;
     *oid = o->id;
@@ -387,6 +395,7 @@ bool sk_lineage_next_task(struct sk_lineage *l, uint64_t *id, void **data, int32
     struct sk_list *it = sk_list_first(&l->todo);
     if (!it) return false;
     struct task *t = sk_container_of(it, struct task, todo);
+    SK_DCHECK(t->running && t->retries != 0);
     sk_list_del(it);
     if (t->retries > 0) t->retries--;
     *id = t->id;

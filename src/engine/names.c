@@ -46,6 +46,7 @@ sk_rc sk_names_add(struct sk_list *all, const char *what, struct sk_bytes space,
     n->space = copy(&at, space);
     n->name = copy(&at, name);
     n->meta = copy(&at, meta);
+    SK_ASSERT(at == n->bytes + space.n + name.n + meta.n);
     sk_list_init(&n->link);
     sk_list_push_back(all, &n->link);
     *out = n;
@@ -63,6 +64,7 @@ size_t sk_names_write(struct sk_list *all, char *buf, size_t cap) {
     size_t need = 0;
     SK_LIST_EACH (it, all) need += name_of(it)->space.n + name_of(it)->name.n + 2;
     if (need > cap) return need;
+    const char *end = buf + need;
     SK_LIST_EACH (it, all) {
         const struct sk_bytes part[2] = {name_of(it)->space, name_of(it)->name};
         for (int i = 0; i < 2; i++) {
@@ -71,5 +73,6 @@ size_t sk_names_write(struct sk_list *all, char *buf, size_t cap) {
             *buf++ = 0;
         }
     }
+    SK_ASSERT(buf == end);
     return need;
 }

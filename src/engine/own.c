@@ -85,6 +85,7 @@ static sk_rc no_memory(uint64_t id, const char *what, struct sk_err *err) {
 /* ---- death ----------------------------------------------------------------------------------------------------------------------------- */
 
 static void enqueue(struct sk_own *o, struct obj *x) {
+    SK_DCHECK(total(x) == 0 && !o->head == !o->tail);
     x->next = NULL;
     if (o->tail) o->tail->next = x;
     else o->head = x;
@@ -97,10 +98,13 @@ static void settle(struct sk_own *o, struct obj *x) {
     if (SK_LIKELY(total(x) != 0)) return;
     enqueue(o, x);
     for (; x; x = x->next) {
-        sk_map_del(&o->objs, x->id);
+        void *there = sk_map_del(&o->objs, x->id);
+        SK_DCHECK(there == x); /* once: what is in the queue is in no map */
+        (void)there;
         if (SK_LIKELY(!x->inner)) continue;
         for (uint32_t i = 0; i < x->inner->n; i++) {
             struct obj *in = x->inner->p[i];
+            SK_DCHECK(in->outers > 0);
             in->outers--;
             if (total(in) == 0) enqueue(o, in);
         }
@@ -112,6 +116,7 @@ static void settle(struct sk_own *o, struct obj *x) {
 bool sk_own_next_freed(struct sk_own *o, uint64_t *id, void **data) {
     struct obj *x = o->head;
     if (!x) return false;
+    SK_DCHECK(o->n_queued > 0 && total(x) == 0 && !x->inner);
     o->head = x->next;
     if (!o->head) o->tail = NULL;
     o->n_queued--;
@@ -154,6 +159,7 @@ static sk_rc take(struct sk_own *o, struct obj *x, uint32_t proc, uint32_t n) {
     if (!p) return SK_ENOMEM;
     uint64_t had = (uint64_t)(uintptr_t)sk_map_get(&p->held, x->id);
     SK_TRY(sk_map_put(&p->held, x->id, (void *)(uintptr_t)(had + n)));
+    SK_DCHECK(had + n > had);
     x->borrowed += n;
     return SK_OK;
 }
@@ -216,6 +222,7 @@ sk_rc sk_own_unref(struct sk_own *o, uint64_t id, uint32_t proc, uint32_t n, str
             sk_rc rc = sk_map_put(&p->held, id, (void *)(uintptr_t)(had - n));
             SK_ASSERT(rc == SK_OK); /* the key is there */
         }
+        SK_DCHECK(x->borrowed >= n);
         x->borrowed -= n;
     }
     settle(o, x);
@@ -267,6 +274,7 @@ void sk_own_uncontain(struct sk_own *o, uint64_t outer) {
     if (!in) return;
     x->inner = NULL;
     for (uint32_t i = 0; i < in->n; i++) {
+        SK_ASSERT(in->p[i]->outers > 0);
         in->p[i]->outers--;
         settle(o, in->p[i]);
     }

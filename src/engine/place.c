@@ -32,6 +32,7 @@ sk_rc sk_place_init(struct sk_place *p, const struct sk_res *total, struct sk_er
 }
 
 void sk_place_devices(struct sk_place *p, uint32_t index) {
+    SK_ASSERT(index >= SK_RES_CUSTOM && index < SK_RES_MAX && !p->devices);
     int64_t n = p->total.amount[index] / SK_RES_UNIT;
     if (n > (int64_t)SK_PLACE_GPUS || p->total.amount[index] % SK_RES_UNIT) return; /* only their number counts */
     p->devices = index;
@@ -115,7 +116,12 @@ static bool more_fits(const struct sk_place *p, const struct sk_place_more *m) {
 }
 
 static void more_move(struct sk_place *p, const struct sk_place_more *m, int64_t sign) {
-    for (uint32_t i = 0; m && i < m->n; i++) p->more_avail[m->a[i].index - SK_RES_MAX] += sign * m->a[i].amount;
+    for (uint32_t i = 0; m && i < m->n; i++) {
+        uint64_t at = m->a[i].index - SK_RES_MAX;
+        SK_ASSERT(at < p->n_more);
+        p->more_avail[at] += sign * m->a[i].amount;
+        SK_DCHECK(p->more_avail[at] <= p->more_total[at]);
+    }
 }
 
 /* One that was used before has nothing in its lists. */
@@ -124,6 +130,7 @@ static sk_rc fresh_shape(struct sk_place *p, struct sk_place_shape **out, struct
     if (unused) {
         sk_list_del(unused);
         *out = sk_container_of(unused, struct sk_place_shape, unused);
+        SK_DCHECK(!(*out)->n_ready && !(*out)->n_workers && !(*out)->levels && sk_list_empty(&(*out)->leased));
         return SK_OK;
     }
     if (p->n_shapes == SK_PLACE_SHAPES_MAX)
@@ -147,6 +154,7 @@ static sk_rc fresh_shape(struct sk_place *p, struct sk_place_shape **out, struct
 /* A dead shape that no worker holds. Who still has its id learns from another id in its place that it is dead; after 65,536 uses the place stays
  * empty, so that no id comes twice. */
 static void shape_unused(struct sk_place *p, struct sk_place_shape *s) {
+    SK_ASSERT(!s->n_workers && !s->n_ready && sk_list_empty(&s->unused)); /* or its next user would find them */
     uint64_t next = (uint64_t)s->id + (1u << SK_PLACE_SHAPE_BITS);
     s->avg_ns = 0;
     if (next > UINT32_MAX) return;
@@ -298,6 +306,7 @@ static struct sk_res *avail_of(struct sk_place *p, const struct sk_place_worker 
 /* w holds what its shape asks for; `room` has said so, or it is a moment before. */
 static void take(struct sk_place *p, struct sk_place_worker *w) {
     struct sk_place_shape *s = sk_place_shape_at(p, w->shape);
+    SK_DCHECK(s->id == w->shape && !w->in && !w->gpus && !w->blocked);
     s->n_workers++;
     bool there = room(p, s, &w->bundle);
     w->in = there && s->group ? s->in : NULL;
@@ -316,11 +325,13 @@ static void take(struct sk_place *p, struct sk_place_worker *w) {
 static void give_back(struct sk_place *p, struct sk_place_worker *w) {
     struct sk_place_shape *s = sk_place_shape_at(p, w->shape);
     const struct sk_res *res = &s->res;
+    SK_ASSERT(s->n_workers > 0);
     sk_place_worker_block(p, w, false);
     struct sk_res *avail = avail_of(p, w);
     for (uint32_t i = 0; i < SK_RES_MAX; i++) avail->amount[i] += res->amount[i];
     if (SK_UNLIKELY(s->more)) more_move(p, s->more, 1);
     move_gpus(p, w->in && !w->in->removed ? w->in->b[w->bundle].gpu_left : p->gpu_left, w->gpus, res, 1);
+    SK_DCHECK(!w->in || w->in->n_leases > 0);
     if (w->in && --w->in->n_leases == 0 && w->in->removed) {
         sk_list_del(&w->in->link);
         sk_free(w->in);
@@ -382,6 +393,7 @@ void sk_place_group_remove(struct sk_place *p, struct sk_place_group *g) {
         }
         for (uint32_t i = 0; i < SK_PLACE_DEVICES; i++) p->gpu_left[i] += g->b[b].gpu_left[i];
     }
+    SK_ASSERT(!g->removed && (g->ready || (p->n_groups_waiting && !g->n_leases)));
     if (!g->ready) p->n_groups_waiting--;
     g->removed = true;
     if (g->n_leases) sk_list_push_back(&p->gone, &g->link);
@@ -408,6 +420,7 @@ static bool reserve(struct sk_place *p, struct sk_place_group *g) {
     p->avail = avail;
     memcpy(p->gpu_left, left, sizeof left);
     g->ready = true;
+    SK_DCHECK(p->n_groups_waiting > 0);
     p->n_groups_waiting--;
     return true;
 }
@@ -432,6 +445,7 @@ static struct sk_place_group *waiting_group(const struct sk_place *p, struct sk_
 
 void sk_place_push(struct sk_place *p, struct sk_place_task *t) {
     struct sk_place_shape *s = sk_place_shape_at(p, t->shape);
+    SK_DCHECK(sk_list_empty(&t->link) && t->level < SK_PLACE_LEVELS);
     if (sk_place_shape_dead(p, t->shape)) {
         sk_list_push_back(&p->dead, &t->link);
         p->n_ready++;
@@ -450,9 +464,11 @@ void sk_place_push(struct sk_place *p, struct sk_place_task *t) {
 
 void sk_place_unpush(struct sk_place *p, struct sk_place_task *t) {
     struct sk_place_shape *s = sk_place_shape_at(p, t->shape);
+    SK_DCHECK(!sk_list_empty(&t->link) && p->n_ready > 0);
     sk_list_del(&t->link);
     p->n_ready--;
     if (sk_place_shape_dead(p, t->shape)) return;
+    SK_DCHECK(s->n_ready > 0 && p->n_alone >= s->alone && s->levels >> t->level & 1);
     if (sk_list_empty(&s->ready[t->level])) s->levels &= ~(1u << t->level);
     s->n_ready--;
     p->n_alone -= s->alone;
@@ -463,6 +479,7 @@ struct sk_place_task *sk_place_any(const struct sk_place *p) {
     if (!sk_list_empty(&p->dead)) return task_of(p->dead.next);
     uint32_t i = 0;
     while (!p->shapes[i]->levels) i++;
+    SK_DCHECK(i < p->n_shapes);
     return task_of(p->shapes[i]->ready[__builtin_ctz(p->shapes[i]->levels)].next);
 }
 
@@ -484,12 +501,13 @@ static void to_idle(struct sk_place *p, struct sk_place_worker *w) {
 }
 
 void sk_place_worker_up(struct sk_place *p, struct sk_place_worker *w) {
-    SK_ASSERT(w->state == SK_W_STARTING);
+    SK_ASSERT(w->state == SK_W_STARTING && p->n_starting);
     p->n_starting--;
     to_idle(p, w);
 }
 
 void sk_place_worker_gone(struct sk_place *p, struct sk_place_worker *w) {
+    SK_DCHECK(w->state != SK_W_IDLE || (p->n_idle && !w->depth));
     if (w->state == SK_W_STARTING) p->n_starting--;
     if (w->state == SK_W_IDLE) p->n_idle--;
     if (w->state == SK_W_LEASED || w->state == SK_W_ACTOR) give_back(p, w);
@@ -511,7 +529,7 @@ void sk_place_worker_aside(struct sk_place *p, struct sk_place_worker *w, bool a
 }
 
 void sk_place_worker_actor(struct sk_place *p, struct sk_place_worker *w, sk_shape s) {
-    SK_ASSERT(w->state == SK_W_IDLE);
+    SK_ASSERT(w->state == SK_W_IDLE && p->n_idle && !w->depth);
     sk_list_del(&w->link);
     p->n_idle--;
     w->state = SK_W_ACTOR;
@@ -522,13 +540,14 @@ void sk_place_worker_actor(struct sk_place *p, struct sk_place_worker *w, sk_sha
 
 void sk_place_worker_block(struct sk_place *p, struct sk_place_worker *w, bool blocked) {
     if ((w->state != SK_W_LEASED && w->state != SK_W_ACTOR) || w->blocked == blocked) return;
+    SK_DCHECK(blocked || p->n_blocked);
     w->blocked = blocked;
     p->n_blocked += blocked ? 1u : -1u;
     avail_of(p, w)->amount[SK_RES_CPU] += (blocked ? 1 : -1) * sk_place_shape_at(p, w->shape)->res.amount[SK_RES_CPU];
 }
 
 void sk_place_done(struct sk_place *p, struct sk_place_worker *w, int64_t ran_ns, int64_t now_ns) {
-    SK_ASSERT(w->depth > 0);
+    SK_ASSERT(w->depth > 0 && (w->state == SK_W_LEASED || w->state == SK_W_ACTOR));
     struct sk_place_shape *s = sk_place_shape_at(p, w->shape);
     w->depth--;
     if (ran_ns >= 0) w->since_ns = now_ns;
@@ -552,6 +571,7 @@ static bool deep(const struct sk_place *p) { return p->n_blocked > p->deep_above
 
 static struct sk_place_task *head(const struct sk_place *p, const struct sk_place_shape *s) {
     uint32_t m = s->levels;
+    SK_DCHECK(m && s->n_ready);
     if (deep(p) || !(m & (m - 1))) return task_of(s->ready[31 - __builtin_clz(m)].next);
     struct sk_place_task *best = NULL;
     for (; m; m &= m - 1) {
@@ -587,6 +607,7 @@ static bool may_pass(const struct sk_place *p, const struct sk_place_shape *s, c
 
 static void run(struct sk_place *p, struct sk_place_shape *s, struct sk_place_worker *w, int64_t now_ns, struct sk_place_pick *out) {
     struct sk_place_task *t = head(p, s);
+    SK_DCHECK((w->state == SK_W_LEASED || w->state == SK_W_ACTOR) && w->shape == t->shape && w->depth < SK_PLACE_DEPTH_MAX);
     sk_place_unpush(p, t);
     if (w->depth++ == 0) w->since_ns = now_ns;
     *out = (struct sk_place_pick){.what = SK_PLACE_RUN, .task = t, .worker = w};
@@ -706,6 +727,7 @@ void sk_place_pick(struct sk_place *p, int64_t now_ns, struct sk_place_pick *out
         }
         if (best) {
             struct sk_place_worker *x = sk_place_idle_for(p, head(p, best)->shape);
+            SK_ASSERT(x && x->state == SK_W_IDLE && !x->depth);
             sk_list_del(&x->link);
             p->n_idle--;
             p->n_bypassed += best_passes;

@@ -89,6 +89,7 @@ sk_rc sk_res_index(const char *name, const struct sk_res_names *names, uint32_t 
     if (!i || strcmp(names->name[i - 1], name) != 0) /* none, or one of two with the same hash */
         for (i = names->n; i && strcmp(names->name[i - 1], name) != 0;) i--;
     if (i) {
+        SK_DCHECK(i <= names->n);
         *out = SK_RES_CUSTOM + i - 1;
         return SK_OK;
     }

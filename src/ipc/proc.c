@@ -94,6 +94,7 @@ static sk_rc send_cmd(int sock, const struct held *h, struct sk_err *err) {
 /* Anything but "no room" is left to the next command or to sk_forksrv_next, which sees the end of the socket. */
 static void flush(struct sk_forksrv *f) {
     struct sk_forksrv_out *o = f->out;
+    SK_DCHECK(o->first <= o->q.n);
     while (o->first < o->q.n) {
         if (send_cmd(f->sock, &o->q.p[o->first], NULL) != SK_OK) return;
         close_fd(&o->q.p[o->first++].fd);
@@ -106,6 +107,7 @@ static void flush(struct sk_forksrv *f) {
 static sk_rc post(struct sk_forksrv *f, struct fork_cmd cmd, int fd, struct sk_err *err) {
     struct held h = {cmd, fd};
     sk_rc rc = SK_OK;
+    SK_DCHECK((fd >= 0) == (cmd.note_len > 0));
     if (f->pid <= 0) {
         rc = SK_ERR(err, SK_ECLOSED, "the fork server is not running");
         goto out;
@@ -197,6 +199,7 @@ static char **make_env(char *const *envp, int sock, int live) {
     snprintf(env[k++] = text, ONE, FORK_ENV_SOCK "=%d", sock);
     snprintf(env[k++] = text + ONE, ONE, FORK_ENV_DRIVER "=%d", (int)getpid());
     snprintf(env[k++] = text + 2 * ONE, ONE, FORK_ENV_LIVE "=%d", live);
+    SK_ASSERT(k <= n + N_OURS);
     env[k] = NULL;
     return env;
 }
@@ -315,6 +318,7 @@ sk_rc sk_forksrv_start(struct sk_forksrv *f, char *const argv[], char *const env
     close_fd(&live[1]);
     close_fd(&status[1]);
     SK_GO(check_exec(status[0], argv[0], err));
+    SK_ASSERT(pid > 0 && sock[0] >= 0 && live[0] >= 0);
     *f = (struct sk_forksrv){.pid = pid, .sock = sock[0], .pidfd = pidfd, .live = live[0], .out = out};
     sock[0] = live[0] = pidfd = -1;
     pid = -1;
@@ -353,6 +357,7 @@ sk_rc sk_forksrv_next(struct sk_forksrv *f, struct sk_fork_report *out, struct s
     if (f->pid <= 0) return SK_ERR(err, SK_ECLOSED, "the fork server is not running");
     for (;;) {
         struct sk_fork_report r;
+        SK_DCHECK(f->sock >= 0 && f->out);
         ssize_t n = recv(f->sock, &r, sizeof r, MSG_DONTWAIT | MSG_TRUNC);
         /* ECONNRESET: it died with commands unread. Said once, then come the reports that it had sent, then the end. */
         if (n < 0 && (errno == EINTR || errno == ECONNRESET)) continue;

@@ -86,6 +86,7 @@ static void watch_stop(timer_t t) {
 /* ---- reports ------------------------------------------------------------------------------------------------------------------------ */
 
 static void flush(struct server *s) {
+    SK_DCHECK(s->out_first <= s->out.n);
     while (s->out_first < s->out.n) {
         if (send(s->sock, &s->out.p[s->out_first], sizeof s->out.p[0], MSG_DONTWAIT | MSG_NOSIGNAL) < 0) {
             if (errno == EINTR) continue;
@@ -168,6 +169,7 @@ static bool spawn(struct server *s, uint32_t worker) {
         report(s, (struct sk_fork_report){SK_FORK_FAILED, worker, 0, e, 0});
         return false;
     }
+    SK_ASSERT(s->kids.n < s->kids.cap); /* reserved before the fork: a child that nobody knows could not be ended */
     s->kids.p[s->kids.n++] = (struct kid){pid, worker};
     SK_FAULT_HERE("forksrv.after_fork");
     report(s, (struct sk_fork_report){SK_FORK_STARTED, worker, pid, 0, 0});
@@ -176,7 +178,10 @@ static bool spawn(struct server *s, uint32_t worker) {
 
 static void signal_kid(struct server *s, pid_t pid, int sig) {
     for (uint32_t i = 0; i < s->kids.n; i++)
-        if (s->kids.p[i].pid == pid) (void)kill(pid, sig);
+        if (s->kids.p[i].pid == pid) {
+            SK_ASSERT(pid > 0 && pid != s->self); /* 0 and below are groups of processes */
+            (void)kill(pid, sig);
+        }
 }
 
 static void note(struct server *s, int fd, size_t n) {

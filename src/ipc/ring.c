@@ -123,6 +123,7 @@ void *sk_ring_reserve(struct sk_ring *r, size_t len) {
         r->tail += to_end; /* private: published together with the message */
     }
     r->reserved = need;
+    SK_DCHECK((r->tail & (r->size - 1)) + need <= r->size); /* no message lies across the end */
     SK_FAULT_HERE("ring.reserved");
     return r->data + (r->tail & (r->size - 1)) + RING_HDR;
 }
@@ -131,6 +132,7 @@ void sk_ring_commit(struct sk_ring *r, size_t len) {
     SK_ASSERT(r->reserved && need_of(len) <= r->reserved);
     put_header(r, r->tail, MARK_MSG, (uint32_t)len);
     r->tail += need_of(len);
+    SK_DCHECK((r->tail & 7) == 0 && r->tail - r->head <= r->size);
     r->reserved = 0;
     SK_FAULT_HERE("ring.before_publish");
     sk_store_rel(&r->shm->tail, r->tail);
@@ -172,6 +174,7 @@ const void *sk_ring_peek(struct sk_ring *r, size_t *len) {
     uint32_t n;
     uint64_t pos = r->head, need = next_message(r, &pos, r->tail, &n);
     if (SK_UNLIKELY(need == 0)) goto nonsense;
+    SK_DCHECK(pos - r->head < r->size && r->tail - pos >= need);
     r->head = pos;
     r->reserved = need;
     *len = n;
@@ -183,6 +186,7 @@ nonsense:
 
 void sk_ring_pop(struct sk_ring *r) {
     SK_ASSERT(r->reserved);
+    SK_DCHECK(r->tail - r->head >= r->reserved);
     r->head += r->reserved;
     r->reserved = 0;
     SK_FAULT_HERE("ring.before_pop");

@@ -56,6 +56,7 @@ static sk_rc seg_map(int fd, size_t size, bool huge, int tail_fd, size_t tail, u
         uint8_t *room = mmap(NULL, all + SEG_HUGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
         if (room == MAP_FAILED) return SK_ERR_SYS(err, "reserve %zu bytes of address space (check ulimit -v)", all + SEG_HUGE);
         size_t skip = (size_t)(SK_ALIGN((uintptr_t)room, SEG_HUGE) - (uintptr_t)room);
+        SK_DCHECK(skip < SEG_HUGE);
         at = room + skip;
         size_t after = SEG_HUGE - skip;
         if (skip) (void)munmap(room, skip);
@@ -208,6 +209,7 @@ static bool seg_holds(const struct sk_seg *s, sk_off off, size_t len) { return i
 static int fd_of(const struct sk_seg *s, sk_off *off) { /* and where in that file */
     if (*off < s->size) return s->fd;
     *off -= s->size;
+    SK_DCHECK(*off <= s->tail);
     return s->tail_fd;
 }
 
@@ -249,6 +251,7 @@ sk_rc sk_seg_punch(struct sk_seg *s, sk_off off, size_t len, struct sk_err *err)
 static bool cold(uint8_t *at, size_t n) {
     unsigned char there[SEG_HUGE / LEAST_PAGE];
     size_t page = page_size(), skip = (uintptr_t)at & (page - 1), pages = SK_ALIGN(skip + n, page) / page, missing = 0;
+    SK_ASSERT(pages <= SK_COUNT(there)); /* within one unit; mincore writes so many */
     if (pages <= COLD_PAGES || mincore(at - skip, pages * page, there) != 0) return false;
     for (size_t i = 0; i < pages; i++) missing += !(there[i] & 1);
     return missing > COLD_PAGES;
@@ -284,6 +287,7 @@ sk_rc sk_seg_window(const struct sk_seg *s, sk_off off, size_t len, bool own, vo
             return SK_ERR(err, SK_ENOMEM, "map %zu bytes of the store once more (check ulimit -v, vm.max_map_count)", size);
         if (claimed > size) skip = (size_t)((off - in_page - (uintptr_t)room) & (SEG_HUGE - 1));
     }
+    SK_DCHECK(skip + size <= claimed);
     int fd = fd_of(s, &off);
     void *got = mmap(room + skip, size, PROT_READ | PROT_WRITE, (own ? MAP_PRIVATE : MAP_SHARED) | MAP_NORESERVE | MAP_FIXED, fd,
                      (off_t)(off - in_page));

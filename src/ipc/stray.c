@@ -93,4 +93,7 @@ sk_rc sk_stray_watch(struct sk_err *err) {
     return SK_OK;
 }
 
-void sk_stray_ours(bool ours) { leash.ours = ours; }
+void sk_stray_ours(bool ours) {
+    SK_ASSERT(leash.ours != ours); /* before each fork of the server and after it */
+    leash.ours = ours;
+}

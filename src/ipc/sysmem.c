@@ -50,6 +50,7 @@ static const char *slurp(struct sk_sysmem *m, const char *dir, size_t dir_n, con
         if (got < 0) n = 0;
     }
     (void)close(fd);
+    SK_ASSERT(n < sizeof m->text);
     m->text[n] = 0;
     return n ? m->text : NULL;
 }

@@ -68,8 +68,11 @@ uint64_t sk_evict_choose(const struct sk_evict_cand *c, size_t n, uint64_t need,
         how[0] = at(how, heap_n);
         if (heap_n) sift_down(c, how, 0, heap_n);
         how[heap_n] = victim;
+        SK_DCHECK(victim < n && !c[victim].pinned);
         covered = c[victim].bytes > UINT64_MAX - covered ? UINT64_MAX : covered + c[victim].bytes;
     }
+
+    SK_DCHECK(covered >= need || heap_n == 0); /* what is short of `need` has left nobody out */
 
     /* The verdict of candidate i goes into the two high bits of how[i]; the indices below stay readable until the last step. */
     for (size_t i = heap_n; i < m; i++) {

@@ -18,10 +18,12 @@ void sk_bin_of(uint64_t len, uint32_t *row, uint32_t *sub) {
     uint32_t log2 = 63u - (uint32_t)__builtin_clzll(u); /* >= 5 */
     *row = log2 - 4;
     *sub = (uint32_t)(u >> (log2 - 5)) & (SK_BIN_SUB - 1);
+    SK_DCHECK(*row < SK_BIN_ROWS);
 }
 
 void sk_bins_add(struct sk_bins *b, struct sk_ext *x) {
     uint32_t row, sub;
+    SK_DCHECK(x->len && x->len % SK_STORE_ALIGN == 0);
     sk_bin_of(x->len, &row, &sub);
     sk_ext_push(&b->head[row][sub], x);
     b->subs[row] |= 1u << sub;
@@ -31,6 +33,7 @@ void sk_bins_add(struct sk_bins *b, struct sk_ext *x) {
 void sk_bins_del(struct sk_bins *b, struct sk_ext *x) {
     uint32_t row, sub;
     sk_bin_of(x->len, &row, &sub);
+    SK_DCHECK(b->subs[row] >> sub & 1); /* its length is what it was when it was added */
     sk_ext_unpush(&b->head[row][sub], x);
     if (b->head[row][sub]) return;
     b->subs[row] &= ~(1u << sub);
@@ -57,7 +60,9 @@ struct sk_ext *sk_bins_find(const struct sk_bins *b, uint64_t len, uint32_t effo
         row = (uint32_t)__builtin_ctzll(rows);
         subs = b->subs[row];
     }
-    return best_of_bin(b->head[row][__builtin_ctz(subs)], len, 8);
+    x = best_of_bin(b->head[row][__builtin_ctz(subs)], len, 8);
+    SK_DCHECK(x); /* later bins hold nothing shorter, and their bits are true */
+    return x;
 }
 
 struct sk_ext *sk_bins_top(const struct sk_bins *b, uint32_t *row, uint32_t *sub) {
@@ -69,6 +74,7 @@ struct sk_ext *sk_bins_top(const struct sk_bins *b, uint32_t *row, uint32_t *sub
         subs = b->subs[*row];
     }
     *sub = 31u - (uint32_t)__builtin_clz(subs);
+    SK_DCHECK(b->head[*row][*sub]);
     return b->head[*row][*sub];
 }
 
@@ -141,6 +147,7 @@ static struct sk_span *extract(struct sk_span *t, sk_off off, struct sk_span **o
 }
 
 void sk_spans_add(struct sk_spans *t, struct sk_span *s) {
+    SK_DCHECK(s->len);
     s->prio = prio_of(s->off);
     t->root = insert(t->root, s);
     t->n++;
@@ -149,6 +156,7 @@ void sk_spans_add(struct sk_spans *t, struct sk_span *s) {
 struct sk_span *sk_spans_del(struct sk_spans *t, sk_off off) {
     struct sk_span *s = NULL;
     t->root = extract(t->root, off, &s);
+    SK_ASSERT(s && s->off == off && t->n);
     t->n--;
     return s;
 }
@@ -173,6 +181,7 @@ struct sk_span *sk_spans_first_fit(const struct sk_spans *t, uint64_t len) {
         if (s->l && s->l->max >= len) s = s->l;
         else if (s->len >= len) return s;
         else s = s->r; /* max says it is there */
+        SK_DCHECK(s);
     }
 }
 

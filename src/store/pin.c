@@ -27,7 +27,10 @@ struct sk_store_proc *sk_store_proc_get(struct sk_store *st, uint32_t proc) {
     return p;
 }
 
-static uint64_t pin_key(uint32_t proc, sk_off off) { return (off / SK_STORE_ALIGN * SK_STORE_PROC_MAX | proc) + 1; }
+static uint64_t pin_key(uint32_t proc, sk_off off) {
+    SK_DCHECK(proc < SK_STORE_PROC_MAX && off % SK_STORE_ALIGN == 0); /* else two pins would have one key */
+    return (off / SK_STORE_ALIGN * SK_STORE_PROC_MAX | proc) + 1;
+}
 
 sk_rc sk_store_pin(struct sk_store *st, uint32_t proc, sk_off off) {
     st = sk_store_book(st, &off);
@@ -46,6 +49,7 @@ sk_rc sk_store_pin(struct sk_store *st, uint32_t proc, sk_off off) {
         if (p->pins) p->pins->prev = pin;
         p->pins = pin;
     }
+    SK_DCHECK(pin->ext == x);
     pin->count++;
     x->pins++;
     st->n_pins++;
@@ -53,7 +57,8 @@ sk_rc sk_store_pin(struct sk_store *st, uint32_t proc, sk_off off) {
 }
 
 static void forget_pin(struct sk_store *st, struct sk_store_proc *p, struct sk_pin *pin) {
-    sk_map_del(&st->pins, pin_key(p->proc, pin->ext->off));
+    void *there = sk_map_del(&st->pins, pin_key(p->proc, pin->ext->off));
+    SK_ASSERT(there == pin && (pin->prev ? pin->prev->next : p->pins) == pin);
     if (pin->prev) pin->prev->next = pin->next;
     else p->pins = pin->next;
     if (pin->next) pin->next->prev = pin->prev;
@@ -66,6 +71,7 @@ bool sk_store_unpin(struct sk_store *st, uint32_t proc, sk_off off) {
         proc < SK_STORE_PROC_MAX && off < st->size && off % SK_STORE_ALIGN == 0 ? sk_map_get(&st->pins, pin_key(proc, off)) : NULL;
     if (!pin) return false;
     struct sk_ext *x = pin->ext;
+    SK_ASSERT(x->state == SK_EXT_SEALED && pin->count && x->pins && st->n_pins);
     if (--pin->count == 0) forget_pin(st, sk_store_proc_find(st, proc), pin);
     x->pins--;
     st->n_pins--;
@@ -85,6 +91,7 @@ void sk_store_proc_dead(struct sk_store *st, uint32_t proc) {
     while (p->pins) {
         struct sk_pin *pin = p->pins;
         struct sk_ext *x = pin->ext;
+        SK_ASSERT(x->state == SK_EXT_SEALED && pin->count <= x->pins && pin->count <= st->n_pins);
         x->pins -= (uint32_t)pin->count;
         st->n_pins -= pin->count;
         forget_pin(st, p, pin);

@@ -68,6 +68,7 @@ sk_rc sk_store_create(struct sk_store **out, uint64_t size, struct sk_err *err) 
 }
 
 sk_rc sk_store_add_overflow(struct sk_store *st, uint64_t size, struct sk_err *err) {
+    SK_ASSERT(!st->overflow); /* offsets behind it are out already */
     if (size > SK_STORE_MAX - st->size) return SK_ERR(err, SK_EINVAL, "create store: no more than 64 TiB with what lies on disk");
     return sk_store_create(&st->overflow, size, err);
 }
@@ -99,6 +100,7 @@ static void link_after(struct sk_store *st, struct sk_ext *prev, struct sk_ext *
 }
 
 static void unlink_ext(struct sk_store *st, struct sk_ext *x) {
+    SK_DCHECK((x->prev ? x->prev->next : st->first) == x && (!x->next || x->next->prev == x));
     if (x->prev) x->prev->next = x->next;
     else st->first = x->next;
     if (x->next) x->next->prev = x->prev;
@@ -168,6 +170,7 @@ static sk_off best_window(const struct run *r, uint64_t len) {
 
 static struct sk_ext *piece_at(struct sk_ext *x, sk_off off) {
     while (sk_ext_end(x) <= off) x = x->next;
+    SK_DCHECK(SK_EXT_IS_FREE(x) && x->off <= off);
     return x;
 }
 
@@ -218,6 +221,7 @@ static bool reuses(const struct sk_ext *q, sk_off off, uint64_t len) { return q-
 static void carve(struct sk_store *st, struct sk_ext *q, sk_off off, uint64_t len, struct sk_ext *x) {
     sk_off end = off + len;
     struct run run = {0, 0, NULL};
+    SK_DCHECK(SK_EXT_IS_FREE(q) && q->off <= off && off < sk_ext_end(q));
     bool mixed = in_mixed_run(q);
     if (mixed) {
         run = run_of(st, q);
@@ -229,6 +233,7 @@ static void carve(struct sk_store *st, struct sk_ext *q, sk_off off, uint64_t le
     for (sk_off q_end = 0; q_end < end;) {
         struct sk_ext *next = q->next, *right = NULL;
         q_end = sk_ext_end(q);
+        SK_DCHECK(SK_EXT_IS_FREE(q)); /* find_room saw a run: all of [off, end) is free */
         index_del(st, q);
         if (q->state == SK_EXT_WARM) st->warm_bytes -= SK_MIN(q_end, end) - SK_MAX(q->off, off);
         if (q_end > end) {
@@ -250,6 +255,7 @@ static void carve(struct sk_store *st, struct sk_ext *q, sk_off off, uint64_t le
         }
         q = next;
     }
+    SK_DCHECK(!fresh || !prev || sk_ext_end(prev) == off);
     if (fresh) link_after(st, prev, x);
     *x = (struct sk_ext){.off = off, .len = len, .prev = x->prev, .next = x->next, .state = SK_EXT_LEASED};
 
@@ -313,11 +319,13 @@ sk_rc sk_store_alloc(struct sk_store *st, uint32_t proc, uint64_t len, sk_off *o
         if (x != q) sk_pool_put(&st->ext_pool, x);
         return no_memory("alloc", err);
     }
+    SK_DCHECK(at % SK_STORE_ALIGN == 0 && at + n <= st->size);
     carve(st, q, at, n, x);
     x->proc = proc;
     sk_ext_push(&p->leases, x);
     st->leased_bytes += n;
     st->n_leased++;
+    SK_ASSERT(st->leased_bytes + st->sealed_bytes <= st->size);
     note_peak(st);
     *off = at;
     return SK_OK;
@@ -361,6 +369,7 @@ sk_rc sk_store_commit(struct sk_store *st, uint32_t proc, sk_off off, uint64_t l
     struct sk_ext *x = find_lease(st, proc, off, len, &p);
     if (!x) return not_leased("seal", proc, off, len, err);
     uint64_t n = round_len(len);
+    SK_DCHECK(x->off <= off && off + n <= sk_ext_end(x) && x->proc == p->proc);
     uint64_t before = off - x->off, after = sk_ext_end(x) - off - n;
     if (before || after) {
         if (!reserve_exts(st, 2)) return no_memory("seal", err);
@@ -388,6 +397,7 @@ sk_rc sk_store_commit(struct sk_store *st, uint32_t proc, sk_off off, uint64_t l
     } else {
         sk_ext_unpush(&p->leases, x);
     }
+    SK_ASSERT(x->len == n && st->leased_bytes >= n);
     x->state = SK_EXT_SEALED;
     x->refs = 1;
     x->pins = 0;
@@ -399,6 +409,7 @@ sk_rc sk_store_commit(struct sk_store *st, uint32_t proc, sk_off off, uint64_t l
 }
 
 void sk_store_drop_lease(struct sk_store *st, struct sk_store_proc *p, struct sk_ext *x) {
+    SK_ASSERT(x->state == SK_EXT_LEASED && x->proc == p->proc && st->leased_bytes >= x->len && st->n_leased);
     sk_ext_unpush(&p->leases, x);
     sk_map_del(&st->live, x->off + 1);
     st->leased_bytes -= x->len;
@@ -419,6 +430,7 @@ sk_rc sk_store_unlease(struct sk_store *st, uint32_t proc, sk_off off, uint64_t 
     if (!reserve_exts(st, 1)) return no_memory("unlease", err);
     struct sk_ext *y = sk_pool_get(&st->ext_pool);
     *y = (struct sk_ext){.off = off, .len = n, .state = SK_EXT_LEASED};
+    SK_DCHECK(x->len > n); /* something of the lease stays: it begins before off */
     x->len -= n;
     link_after(st, x, y);
     st->leased_bytes -= n;
@@ -429,6 +441,7 @@ sk_rc sk_store_unlease(struct sk_store *st, uint32_t proc, sk_off off, uint64_t 
 /* ---- freeing ----------------------------------------------------------------------------------------------------------------------- */
 
 void sk_store_free_ext(struct sk_store *st, struct sk_ext *x) {
+    SK_ASSERT(!SK_EXT_IS_FREE(x)); /* freed twice it would be given to two */
     struct run run = {x->off, sk_ext_end(x), NULL};
     if (is_free(x->prev)) {
         struct run l = run_of(st, x->prev);
@@ -459,6 +472,7 @@ void sk_store_free_ext(struct sk_store *st, struct sk_ext *x) {
         unlink_ext(st, x);
         x = prev;
     }
+    SK_DCHECK(run.off <= x->off && sk_ext_end(x) <= run.end);
     sk_bins_add(&st->warm, x);
     if (in_mixed_run(x)) add_span(st, &st->runs, run.off, run.end - run.off, run.head ? run.head : x);
 }
@@ -471,12 +485,14 @@ bool sk_store_take_punch(struct sk_store *st, uint64_t min_len, sk_off *off, uin
     *off = x->off;
     *len = x->len;
     bool mixed = in_mixed_run(x);
+    SK_DCHECK(x->state == SK_EXT_WARM && st->warm_bytes >= x->len);
     sk_bins_del(&st->warm, x);
     st->warm_bytes -= x->len;
     x->state = SK_EXT_COLD;
     sk_off run_off = mixed ? run_of(st, x).off : 0;
     struct sk_ext *next = x->next, *prev = x->prev;
     if (is_free(next)) { /* cold: neighbours differ */
+        SK_DCHECK(next->state == SK_EXT_COLD);
         del_span(st, &st->cold, next->off);
         x->len += next->len;
         unlink_ext(st, next);
@@ -497,6 +513,7 @@ bool sk_store_take_overflow(struct sk_store *st, sk_off *off, uint64_t *len) {
     struct sk_store *o = st->overflow;
     if (!o || !o->warm_bytes || !sk_store_take_punch(o, 1, off, len)) return false;
     const struct sk_span *s = sk_spans_floor(&o->cold, *off); /* with its neighbours now */
+    SK_ASSERT(s && s->off + s->len >= *off + *len);
     sk_off lo = SK_MAX(s->off, *off & ~(border - 1)), hi = SK_MIN(s->off + s->len, SK_ALIGN(*off + *len, border));
     *off = st->size + lo;
     *len = hi - lo;
@@ -516,6 +533,7 @@ struct sk_ext *sk_store_sealed(const struct sk_store *st, sk_off off) {
 }
 
 void sk_store_drop_sealed(struct sk_store *st, struct sk_ext *x) {
+    SK_ASSERT(x->state == SK_EXT_SEALED && !x->refs && !x->pins && st->sealed_bytes >= x->len && st->n_sealed);
     sk_map_del(&st->live, x->off + 1);
     st->sealed_bytes -= x->len;
     st->n_sealed--;

@@ -170,6 +170,7 @@ static void more(struct sk_spill *sp) {
 }
 
 static void hand_in(struct sk_spill *sp, struct sk_spill_job *job, struct sk_list *to) {
+    SK_ASSERT(sk_list_empty(&job->link)); /* the caller has it again when it is done, not before */
     pthread_mutex_lock(&sp->mu);
     sk_list_push_back(to, &job->link);
     more(sp);
@@ -179,6 +180,7 @@ static void hand_in(struct sk_spill *sp, struct sk_spill_job *job, struct sk_lis
 /* ---- stretches ----------------------------------------------------------------------------------------------------------------------- */
 
 static void stretch_over(struct sk_spill *sp, struct sk_spill_stretch *s) {
+    SK_ASSERT(s->punched_bytes <= s->len && s->len - s->punched_bytes <= sp->disk_bytes);
     sp->disk_bytes -= s->len - s->punched_bytes;
     sk_list_del(&s->link);
     pthread_mutex_lock(&sp->mu);
@@ -200,9 +202,11 @@ static void punch(struct sk_spill *sp, struct sk_spill_stretch *s) {
         if (s->pages[i]) continue;
         uint32_t from = i;
         while (i < n && s->pages[i] == 0) s->pages[i++] = GIVEN_BACK;
+        SK_ASSERT(k < n_runs);
         h->run[k++] = (struct sk_spill_hole){s->off + (uint64_t)from * SK_SPILL_PAGE, (uint64_t)(i - from) * SK_SPILL_PAGE};
     }
     s->punched_bytes += (uint64_t)s->n_dead * SK_SPILL_PAGE;
+    SK_ASSERT(s->punched_bytes < s->len && (uint64_t)s->n_dead * SK_SPILL_PAGE <= sp->disk_bytes);
     sp->disk_bytes -= (uint64_t)s->n_dead * SK_SPILL_PAGE;
     s->n_dead = 0;
     pthread_mutex_lock(&sp->mu);
@@ -212,8 +216,13 @@ static void punch(struct sk_spill *sp, struct sk_spill_stretch *s) {
     pthread_mutex_unlock(&sp->mu);
 }
 
+static bool within(const struct sk_spill_stretch *s, uint64_t off, uint64_t len) {
+    return off >= s->off && off + on_disk(len) <= s->off + s->len;
+}
+
 /* One more, or one less, has the bytes of an object. */
 static void live(struct sk_spill_stretch *s, uint64_t off, uint64_t len) {
+    SK_ASSERT(within(s, off, len));
     s->n_live++;
     uint64_t last = (off + on_disk(len) - 1 - s->off) / SK_SPILL_PAGE;
     for (uint64_t i = (off - s->off) / SK_SPILL_PAGE; s->pages && i <= last; i++)
@@ -221,7 +230,7 @@ static void live(struct sk_spill_stretch *s, uint64_t off, uint64_t len) {
 }
 
 static void unlive(struct sk_spill *sp, struct sk_spill_stretch *s, uint64_t off, uint64_t len) {
-    SK_ASSERT(s->n_live > 0);
+    SK_ASSERT(s->n_live > 0 && within(s, off, len));
     if (--s->n_live == 0) {
         stretch_over(sp, s);
         return;
@@ -252,6 +261,7 @@ static struct sk_spill_file *growing(struct sk_spill *sp, struct sk_spill_place 
     fresh->refs = 1;
     pthread_mutex_lock(&sp->mu);
     sk_list_push_back(&sp->files, &fresh->link);
+    SK_ASSERT(!f || f->refs); /* one while it is the one that grows */
     bool last = f && --f->refs == 0;
     pthread_mutex_unlock(&sp->mu);
     if (last) sk_spill_file_close(sp, f);
@@ -279,6 +289,7 @@ static struct sk_spill_place *whose_turn(struct sk_spill *sp, uint64_t tried, bo
 
 /* Gives a write job its stretch in a file there, and hands it in. */
 static sk_rc write_in(struct sk_spill *sp, struct sk_spill_place *place, struct sk_spill_job *job, uint64_t len, struct sk_err *err) {
+    SK_ASSERT(place && job->n && len % SK_SPILL_PAGE == 0);
     struct sk_spill_file *f = growing(sp, place);
     struct sk_spill_stretch *s = f ? sk_calloc(SK_TAG_STORE, sizeof *s) : NULL;
     uint8_t *pages = s && job->n > 1 ? sk_calloc(SK_TAG_STORE, len / SK_SPILL_PAGE) : NULL;
@@ -300,6 +311,7 @@ static sk_rc write_in(struct sk_spill *sp, struct sk_spill_place *place, struct 
         live(s, off, job->items[i].len);
         off += on_disk(job->items[i].len);
     }
+    SK_ASSERT(SK_ALIGN(off - s->off, SK_SPILL_PAGE) == len);
     job->what = SK_SPILL_WRITE;
     job->rc = SK_OK;
     hand_in(sp, job, &sp->writes);
@@ -373,6 +385,7 @@ sk_rc sk_spill_read(struct sk_spill *sp, struct sk_spill_job *job, struct sk_err
     SK_TRY(threads(sp, err));
     qsort(job->items, job->n, sizeof job->items[0], by_place);
     for (uint32_t i = 0; i < job->n; i++) {
+        SK_DCHECK(job->items[i].bytes);
         live(job->items[i].at.stretch, job->items[i].at.off, job->items[i].len); /* it stays while it is read, though the object may go */
         job->items[i].rc = SK_OK;
     }
@@ -434,4 +447,46 @@ void sk_spill_get_stats(const struct sk_spill *sp, struct sk_spill_stats *out) {
                                    .n_files = n_files};
 }
 
-uint64_t sk_spill_pos(const struct sk_spill_at *at) { return at->stretch->file->serial << 44 | at->off; }
+uint64_t sk_spill_pos(const struct sk_spill_at *at) {
+    SK_DCHECK(at->stretch && at->off < UINT64_C(1) << 44);
+    return at->stretch->file->serial << 44 | at->off;
+}
+
+static uint32_t stretches_of(const struct sk_list *stretches, const struct sk_spill_file *f) {
+    uint32_t n = 0;
+    SK_LIST_EACH (it, stretches) n += sk_container_of(it, struct sk_spill_stretch, link)->file == f;
+    return n;
+}
+
+static bool stretch_ok(const struct sk_spill_stretch *s) {
+    uint32_t n_dead = 0, given_back = 0;
+    for (uint64_t i = 0; s->pages && i < s->len / SK_SPILL_PAGE; i++) {
+        n_dead += s->pages[i] == 0;
+        given_back += s->pages[i] == GIVEN_BACK;
+    }
+    return s->n_live && s->len % SK_SPILL_PAGE == 0 && s->off + s->len <= s->file->end && n_dead == s->n_dead &&
+           (uint64_t)given_back * SK_SPILL_PAGE == s->punched_bytes;
+}
+
+bool sk_spill_check(struct sk_spill *sp) {
+    uint64_t held = 0;
+    bool ok = true;
+    SK_LIST_EACH (it, &sp->stretches) {
+        const struct sk_spill_stretch *s = sk_container_of(it, struct sk_spill_stretch, link);
+        ok = ok && stretch_ok(s);
+        held += s->len - s->punched_bytes;
+    }
+    uint32_t n_open = 0, n_done = 0;
+    pthread_mutex_lock(&sp->mu);
+    SK_LIST_EACH (it, &sp->files) {
+        const struct sk_spill_file *f = sk_container_of(it, struct sk_spill_file, link);
+        uint32_t refs = stretches_of(&sp->stretches, f) + stretches_of(&sp->dead, f) + (f->place->cur == f);
+        SK_LIST_EACH (h, &sp->holes) refs += sk_container_of(h, struct sk_spill_holes, link)->file == f;
+        ok = ok && f->refs >= refs; /* more: a thread gives some back just now */
+        n_open++;
+    }
+    SK_LIST_EACH (it, &sp->done) n_done++;
+    ok = ok && n_open >= sp->n_files && n_done == atomic_load(&sp->n_done);
+    pthread_mutex_unlock(&sp->mu);
+    return ok && held == sp->disk_bytes;
+}

@@ -79,6 +79,7 @@ static sk_rc file_open(struct sk_spill *sp, struct sk_spill_file *f, struct sk_e
 
 void sk_spill_file_close(struct sk_spill *sp, struct sk_spill_file *f) {
     pthread_mutex_lock(&sp->mu);
+    SK_ASSERT(f->fd < 0 || sp->n_files);
     sk_list_del(&f->link);
     if (f->fd >= 0) sp->n_files--;
     pthread_mutex_unlock(&sp->mu);
@@ -93,6 +94,7 @@ static sk_rc failed(const struct sk_spill_file *f, const char *what, struct sk_e
 }
 
 static sk_rc write_at(struct sk_spill_file *f, const uint8_t *p, size_t n, uint64_t off, struct sk_err *err) {
+    SK_ASSERT(f->fd >= 0 && n % SK_SPILL_PAGE == 0 && off % SK_SPILL_PAGE == 0); /* O_DIRECT takes nothing else */
     while (n) {
         ssize_t k = SK_FAULT("spill.write")     ? (errno = EIO, -1)
                     : SK_FAULT("spill.nospace") ? (errno = ENOSPC, -1)
@@ -139,6 +141,7 @@ static sk_rc append(struct out *o, const void *bytes, uint64_t n) { /* NULL: zer
         if (p) memcpy(o->io->buf + o->fill, p, k), p += k;
         else memset(o->io->buf + o->fill, 0, k);
         o->fill += k;
+        SK_DCHECK(o->fill <= SK_SPILL_BUF);
         n -= k;
         if (o->fill == SK_SPILL_BUF) SK_TRY(flush(o));
     }
@@ -181,6 +184,7 @@ static sk_rc look(struct in *r, uint64_t off, const uint8_t **p, uint64_t *have)
     if (off < r->at || off >= r->at + r->n) {
         r->at = off & ~(uint64_t)(SK_SPILL_PAGE - 1);
         r->n = 0;
+        SK_ASSERT(off < r->run_end);
         uint64_t want = SK_MIN(SK_ALIGN(r->run_end, SK_SPILL_PAGE) - r->at, SK_SPILL_BUF);
         ssize_t k;
         do {
@@ -267,6 +271,7 @@ static void punch(struct sk_spill_file *f, uint64_t off, uint64_t len) {
 
 static void let_file_go(struct sk_spill *sp, struct sk_spill_file *f) {
     pthread_mutex_lock(&sp->mu);
+    SK_ASSERT(f->refs);
     bool last = --f->refs == 0;
     pthread_mutex_unlock(&sp->mu);
     if (last) sk_spill_file_close(sp, f);
@@ -280,6 +285,7 @@ static void make_holes(struct sk_spill *sp, struct sk_spill_holes *h) {
 
 static void give_back(struct sk_spill *sp, struct sk_spill_stretch *s) {
     struct sk_spill_file *f = s->file;
+    SK_DCHECK(s->n_live == 0);
     pthread_mutex_lock(&sp->mu);
     bool last = f->refs == 1;
     pthread_mutex_unlock(&sp->mu);

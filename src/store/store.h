@@ -161,6 +161,7 @@ struct sk_spill_job *sk_spill_next_done(struct sk_spill *sp); /* NULL: none now;
 void sk_spill_drop(struct sk_spill *sp, struct sk_spill_at *at, uint64_t len); /* the object, of `len` bytes, needs its place no more */
 uint64_t sk_spill_pos(const struct sk_spill_at *at); /* order on disk; objects of one file lie apart by their difference */
 void sk_spill_get_stats(const struct sk_spill *sp, struct sk_spill_stats *out);
+bool sk_spill_check(struct sk_spill *sp); /* stretches, pages and files against the sums; for tests. Linear in what is on disk */
 /* A nameless file of `bytes` without blocks, for the store's overflow, in the first directory that lets us. */
 sk_rc sk_spill_open_overflow(struct sk_spill *sp, uint64_t bytes, int *fd, struct sk_err *err) SK_MUST_USE;
 /* That file holds `now` bytes, which count for the quota, and is to hold `more`. SK_ENOSPC: over the quota. */

@@ -80,6 +80,7 @@ void sk_actor_call_over(struct sk_ltask *t) {
     struct sk_lcaller *c = t->caller;
     SK_ASSERT(c && c->n > 0 && a->n_tasks > 0);
     if (t->held) {
+        SK_ASSERT(a->n_held > 0);
         a->n_held--;
         a->let_on = true;
     }
@@ -174,6 +175,7 @@ static struct sk_lactor *wanting(struct sk_list *it) { return sk_container_of(it
 static void insert_by_age(struct sk_list *list, struct sk_lactor *a) {
     struct sk_list *at = list;
     while (at->prev != list && wanting(at->prev)->order > a->order) at = at->prev;
+    SK_DCHECK(at->prev == list || wanting(at->prev)->order < a->order);
     sk_list_insert_before(at, &a->wants);
 }
 
@@ -212,6 +214,7 @@ static void find_worker(struct sk_local *l, struct sk_lactor *a) {
         return;
     }
     struct sk_lworker *w = sk_container_of(idle, struct sk_lworker, place);
+    SK_ASSERT(!w->actor && !w->killed && sk_list_empty(&w->sent));
     sk_place_worker_actor(&l->place, &w->place, a->shape);
     w->actor = a;
     a->worker = w;
@@ -249,6 +252,7 @@ void sk_actor_advance(struct sk_local *l, struct sk_lactor *a) {
                           rc == SK_EFULL ? " in the object store" : "");
             return;
         }
+        SK_DCHECK(a->n_sent == 0); /* the constructor is the first thing on its worker */
         a->placed = true;
         a->n_sent++;
     }
@@ -471,6 +475,7 @@ void sk_actor_sweep(struct sk_local *l) {
     SK_LIST_EACH_SAFE (it, tmp, &l->actors) {
         struct sk_lactor *a = sk_container_of(it, struct sk_lactor, link);
         if (!a->unreferenced || a->state != SK_A_DEAD || a->n_tasks || a->init->state != SK_T_FINISHED) continue;
+        SK_ASSERT(!a->worker && !a->name && sk_list_empty(&a->queue) && sk_list_empty(&a->wants)); /* nothing leads to it any more */
         l->n_unreferenced--;
         sk_state_actor_gone(l, a);
         sk_list_del(&a->link);

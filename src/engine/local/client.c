@@ -83,6 +83,7 @@ static sk_rc c_env_define(struct sk_engine *e, struct sk_bytes env, uint32_t *ou
     sk_wr_u32(&w, SK_M_DEFENV);
     sk_wr_u64(&w, 0);
     sk_wr_bytes(&w, env.p, env.n);
+    SK_ASSERT(sk_wr_ok(&w));
     sk_rc rc = sk_client_ask_number(C(e), p, w.n, REQ_AT, &v, err);
     sk_free(p);
     if (rc == SK_OK) *out = (uint32_t)v;
@@ -111,6 +112,7 @@ static sk_rc c_group_create(struct sk_engine *e, const struct sk_group_spec *s, 
     sk_wr_bytes(&w, space.p, space.n);
     sk_wr_align(&w, 8);
     sk_wr_raw(&w, s->bundles, s->n * sizeof *s->bundles);
+    SK_ASSERT(sk_wr_ok(&w));
     sk_rc rc = sk_client_ask_number(c, p, w.n, 16, &v, err);
     sk_free(p);
     if (rc != SK_OK) return rc;
@@ -178,6 +180,7 @@ static sk_rc send_spec(struct sk_client *c, const struct sk_task_spec *s, const 
     struct sk_wr in = sk_wr_init(p + w.n, n); /* a spec starts 8-aligned */
     sk_spec_write(&in, s);
     w.n += n;
+    SK_ASSERT(in.n == n && sk_wr_ok(&w)); /* as it was measured */
     pthread_mutex_lock(&c->mu);
     *base = c->next_id + 1;
     c->next_id += n_ids;
@@ -249,6 +252,7 @@ static sk_rc c_actor_find(struct sk_engine *e, const char *space, const char *na
     sk_wr_u64(&w, 0);
     sk_wr_bytes(&w, space, ns);
     sk_wr_bytes(&w, name, nn);
+    SK_ASSERT(sk_wr_ok(&w));
     struct sk_msg *m = sk_client_answer(c, sk_client_ask(c, buf, w.n, REQ_AT), INT64_MAX);
     struct sk_rd r;
     sk_rc rc = sk_client_answer_rc(m, &r, err);
@@ -307,6 +311,7 @@ static sk_rc c_more(struct sk_engine *e, const struct sk_amount *a, uint32_t n, 
     sk_wr_u64(&w, 0);
     sk_wr_u64(&w, n);
     sk_wr_raw(&w, a, n * sizeof *a);
+    SK_ASSERT(sk_wr_ok(&w));
     sk_rc rc = sk_client_ask_number(C(e), p, w.n, REQ_AT, &v, err);
     sk_free(p);
     if (rc == SK_OK) *out = (uint32_t)v;

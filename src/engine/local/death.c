@@ -53,12 +53,14 @@ static void let_all_go(struct sk_local *l, struct sk_lworker *w) {
     w->sh->pid = 0; /* may soon be another process's */
     l->workers[w->slot] = NULL;
     l->n_live--;
+    SK_DCHECK(l->n_evicted >= w->evicted);
     l->n_evicted -= w->evicted;
     sk_place_worker_gone(&l->place, &w->place);
     sk_own_proc_dead(l->own, w->proc);
     sk_store_proc_dead(l->store, w->proc);
     sk_space_worker_gone(l, w);
     for (uint32_t i = 0; i < w->big.n; i++) sk_store_unref(l->store, w->big.p[i]);
+    SK_DCHECK(!w->actor || w->actor->worker == w || !w->actor->worker);
     if (w->actor) w->actor->worker = NULL; /* not its actor any more, so it is not dead */
 }
 
@@ -113,6 +115,7 @@ static void again(struct inquest *q, struct sk_ltask *t, const struct sk_verdict
 static void task_lost(struct inquest *q, struct sk_ltask *t) {
     struct sk_local *l = q->l;
     struct sk_lactor *a = q->w->actor;
+    SK_DCHECK(t->state == SK_T_SENT && t->worker == q->w);
     sk_list_del(&t->on);
     t->worker = NULL;
     if (t->aside) sk_ltask_old_left(l, t, NULL);
@@ -147,6 +150,7 @@ static void actor_lost(struct inquest *q, struct sk_lactor *a) {
 
 void sk_loop_worker_died(struct sk_local *l, struct sk_lworker *w, int status, uint64_t maxrss) {
     char why[1800], doing[600];
+    SK_ASSERT(!w->dying && l->workers[w->slot] == w);
     w->dying = true;
     SK_ASSERT(!l->pumping);
     l->pumping = true;

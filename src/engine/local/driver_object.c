@@ -55,6 +55,7 @@ static sk_rc alloc(struct sk_engine *e, size_t len, bool no_wait, struct sk_buf 
     else if (!may_wait || sk_list_empty(&l->space.rooms)) rc = sk_space_alloc(l, SK_PROC_DRIVER, len, &off, err);
     if (rc == SK_EFULL) rc = may_wait ? wait_for_room(l, len, &off, err) : sk_space_overflow(l, SK_PROC_DRIVER, len, &off, err);
     sk_driver_unlock(e);
+    SK_DCHECK(rc != SK_OK || off + len <= l->data_seg.size + l->data_seg.tail);
     if (rc == SK_OK) *out = (struct sk_buf){l->data_seg.base + off, len, off};
     return rc;
 }
@@ -91,6 +92,7 @@ sk_rc sk_driver_put(struct sk_engine *e, const struct sk_payload *p, sk_oid *out
             o->where = SK_V_STORE;
             o->u.off = buf->token;
             size_t al = (size_t)SK_ALIGN(SK_MAX(len, 1), SK_STORE_ALIGN), have = (size_t)SK_ALIGN(SK_MAX(buf->len, 1), SK_STORE_ALIGN);
+            SK_ASSERT(al <= have);
             rc = sk_store_commit(l->store, SK_PROC_DRIVER, buf->token, SK_MAX(len, 1), err);
             if (rc != SK_OK) SK_IGNORE(sk_store_unlease(l->store, SK_PROC_DRIVER, buf->token, have, NULL));
             else if (have > al) SK_IGNORE(sk_store_unlease(l->store, SK_PROC_DRIVER, buf->token + al, have - al, NULL));
@@ -191,6 +193,7 @@ sk_rc sk_driver_get(struct sk_engine *e, const sk_oid *ids, size_t n, int64_t de
     if (rc == SK_OK) rc = w.rc;
     for (size_t i = 0; rc == SK_OK && i < n; i++) {
         struct sk_obj *o = sk_obj_get(l, ids[i].v);
+        SK_DCHECK(o && o->state != SK_O_PENDING && !o->gone);
         out[i] = (struct sk_view){.kind = o->kind, .oid = ids[i], .len = o->len};
         if (o->state == SK_O_ACTOR) continue;
         SK_ASSERT(o->where != SK_V_DISK); /* get_done saw it in the store a moment ago */

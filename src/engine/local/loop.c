@@ -16,6 +16,7 @@ void sk_loop_fail_waiting(struct sk_local *l, sk_rc rc, const char *why) {
     for (struct sk_place_task *p; (p = sk_place_any(&l->place));) {
         struct sk_ltask *t = sk_container_of(p, struct sk_ltask, place);
         char name[200];
+        SK_DCHECK(t->state == SK_T_READY && !t->actor);
         sk_place_unpush(&l->place, p);
         sk_ltask_fail(l, t, rc, "task %s cannot be run: %s", sk_ltask_name(l, t, name, sizeof name), why);
     }
@@ -124,6 +125,7 @@ void sk_loop_dispatch_at(struct sk_local *l, int64_t now) {
         struct sk_lworker *w = sk_container_of(pick.worker, struct sk_lworker, place);
         if (pick.what == SK_PLACE_RUN) {
             struct sk_ltask *t = sk_container_of(pick.task, struct sk_ltask, place);
+            SK_ASSERT(!w->dying && !w->actor);
             sk_rc rc = sk_launch(l, t, w);
             if (l->place.launch != SK_LAUNCH_ALL) sk_memory_launched(&l->mem.policy, now);
             if (rc == SK_OK) continue;
@@ -158,6 +160,7 @@ void sk_loop_dispatch_at(struct sk_local *l, int64_t now) {
 
 struct sk_pace_view sk_loop_view(const struct sk_local *l, int64_t now_ns, uint32_t n_messages) {
     /* Looked at now: what a caller finds lost, or on disk, after the last turn is begun by the next one, and nobody else wakes us for it. */
+    SK_DCHECK(l->place.n_idle + l->place.n_starting <= l->n_live);
     bool space = l->space.waiting || !sk_list_empty(&l->space.restores) || !sk_list_empty(&l->space.rooms);
     return (struct sk_pace_view){.now_ns = now_ns,
                                  .n_messages = n_messages,

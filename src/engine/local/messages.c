@@ -101,6 +101,7 @@ static void ended_well(struct sk_local *l, struct sk_ltask *t, struct sk_bytes n
         sk_ltask_emit(t, &ev);
     }
     if (t->is_init) {
+        SK_DCHECK(a->state == SK_A_STARTING && a->init == t);
         a->state = SK_A_ALIVE;
         a->asked = false;
     }
@@ -121,6 +122,7 @@ static void on_DONE(struct sk_local *l, struct sk_lworker *w, struct sk_rd *r) {
     l->n_tasks_done++;
     if (t) {
         sk_ltask_left(l, t, w, h.run_ns);
+        SK_DCHECK(!t->worker && !t->ended);
         t->ran_on = w->pid;
         t->ran_slot = w->slot;
         t->start_ns = h.start_ns;

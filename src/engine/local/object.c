@@ -61,6 +61,7 @@ sk_rc sk_dep_add(struct sk_dep **list, struct sk_ltask *t, struct sk_req *q) {
     if (!d) return SK_ENOMEM;
     SK_DCHECK(!t != !q); /* one of the two */
     *d = (struct sk_dep){.next = *list, .at = list, .more = *waits, .more_at = waits, .task = t, .req = q};
+    SK_DCHECK(!*list || (*list)->at == list);
     if (d->next) d->next->at = &d->next;
     if (d->more) d->more->more_at = &d->more;
     *list = *waits = d;
@@ -111,6 +112,7 @@ void sk_obj_ready(struct sk_local *l, struct sk_obj *o) {
 struct sk_inl *sk_inl_new(const void *p, size_t n) {
     struct sk_inl *i = sk_alloc(SK_TAG_ENGINE, sizeof *i + n);
     if (!i) return NULL;
+    SK_DCHECK(n <= UINT32_MAX);
     i->refs = 1;
     i->len = (uint32_t)n;
     if (n) memcpy(i->bytes, p, n);
@@ -168,6 +170,7 @@ void sk_obj_set(struct sk_local *l, uint64_t id, uint32_t proc, const struct sk_
         fail_value(l, o, SK_ENOMEM, "no memory to record the references in a value", err.msg);
         return;
     }
+    SK_DCHECK(!o->st); /* pending: it has no bytes yet */
     o->kind = v->kind;
     o->len = v->len;
     o->where = (uint8_t)v->where;

@@ -72,6 +72,7 @@ void sk_peer_flush(struct sk_local *l, struct sk_lworker *w) {
         if (sk_peer_send(l, w, w->out.p[i] + 8, (size_t)len) != SK_OK) break;
         sk_free(w->out.p[i]);
     }
+    SK_DCHECK(w->out.n == 0 && i <= n);
     if (i && i < n) memmove(w->out.p, w->out.p + i, (n - i) * sizeof *w->out.p);
     w->out.n = n - i;
 }

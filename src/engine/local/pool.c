@@ -73,6 +73,7 @@ static void evict(struct sk_local *l) {
     sk_peer_leave(l, w, "another environment needs its place");
     w->evicted = true;
     l->n_evicted++;
+    SK_DCHECK(l->n_evicted <= l->n_live);
 }
 
 /* As long as nobody needs their place or their memory, exit handlers of the user may take their time. */
@@ -158,6 +159,7 @@ void sk_pool_look(struct sk_local *l, int64_t now) {
         uint64_t head = t && w->up && atomic_load(&w->sh->claims[t->claim]) == (t->id << 2 | SK_CLAIM_QUEUED) ? t->id
                         : w->place.state == SK_W_STARTING                                                     ? UINT64_MAX
                                                                                                               : 0;
+        SK_DCHECK(l->workers[i] == w && w->slot == i);
         bool again = head && head == w->head_seen;
         w->head_seen = head;
         if (!again || !is_stopped(w->pid)) continue;

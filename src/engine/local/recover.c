@@ -25,6 +25,7 @@ static struct sk_aside *aside(struct sk_ltask *t) { return t->aside ? t->aside :
 void sk_recover_unkept(struct sk_local *l, struct sk_ltask *t) {
     uint64_t culprit;
     enum sk_lost_why why = sk_lineage_freed_why(l->lin, &culprit);
+    SK_DCHECK(t->kept);
     t->let_go = (uint8_t)(1 + (culprit ? SK_LOST_NEEDS : why));
     sk_ltask_kept_free(l, t);
 }
@@ -77,6 +78,7 @@ static bool can_be_lost(struct sk_local *l, uint64_t oid, const struct sk_obj *o
 static void keep(struct sk_local *l, struct sk_ltask *t, uint64_t first_yield) {
     struct keeping k = {.bytes = sizeof *t + t->spec_len + TASK_BYTES};
     if (t->keeping_tried || t->actor || t->spec.actor || t->spec.max_retries == 0) return;
+    SK_DCHECK(!t->kept && t->holds_args);
     t->keeping_tried = true;
     bool ok = !first_yield || sk_vec_push(&k.returns, SK_TAG_ENGINE, first_yield);
     for (uint32_t i = 0; ok && !t->is_stream && i < t->spec.n_returns; i++) {
@@ -199,6 +201,7 @@ static void unready_requests(struct sk_local *l, struct sk_obj *o) {
                     sk_peer_kill(l, w, "there is no memory left to answer it");
                     break;
                 }
+                SK_DCHECK(q->n_ready > 0);
                 q->n_ready--;
             }
         }
@@ -232,6 +235,7 @@ static bool keep_relic(struct sk_local *l, const struct sk_obj *o) {
 void sk_recover_relics(struct sk_local *l) {
     for (uint32_t i = 0; i < l->relics.n;) {
         struct sk_relic r = l->relics.p[i];
+        SK_DCHECK(sk_own_has(l->own, r.oid));
         if (sk_store_pins(l->store, r.off)) {
             i++;
             continue;
@@ -249,6 +253,7 @@ void sk_recover_lost(struct sk_local *l, uint64_t oid) {
     if (o->st) sk_stored_gone(l, o); /* who waits for it to be read waits on */
     /* Without memory to pin them they are kept for good: better than bytes that change under a task. */
     if (o->where == SK_V_STORE && pin_for_readers(l, o) && !keep_relic(l, o)) sk_store_unref(l->store, o->u.off);
+    SK_DCHECK(!o->st);
     o->gone = false;
     o->state = SK_O_PENDING;
     o->maker = NULL;
@@ -281,6 +286,7 @@ static bool bring_back_values(struct sk_local *l, struct sk_ltask *t, struct sk_
 
 /* Before any of them runs, all hold their arguments: nothing of the plan can go away under way. */
 static sk_rc begin_again(struct sk_local *l, struct sk_ltask *t, int32_t retries, struct sk_obj_id_vec *back) {
+    SK_ASSERT(t->kept && t->ended && !t->worker && !t->holds_args); /* else it would run twice at once */
     t->attempt++;
     t->retries_left = retries;
     t->remake = true;

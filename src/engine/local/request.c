@@ -8,6 +8,7 @@
 
 void sk_req_free(struct sk_local *l, struct sk_req *q) {
     sk_dep_forget(q->waits);
+    SK_DCHECK(!q->waits);
     for (uint32_t i = 0; i < q->n; i++) sk_own_unhold(l->own, q->oids[i]);
     l->space.n_eased++;
     sk_list_del(&q->get.link);
@@ -22,6 +23,7 @@ static void write_get(struct sk_local *l, struct sk_req *q, struct sk_wr *m) {
     sk_wr_u32(m, q->n);
     for (uint32_t i = 0; i < q->n; i++) {
         struct sk_obj *o = sk_obj_get(l, q->oids[i]);
+        SK_DCHECK(o && o->state != SK_O_PENDING && o->where != SK_V_DISK); /* it is held, and sk_space_get has looked */
         struct sk_val v = {.kind = o->kind, .where = o->where, .oid = o->id, .len = o->len};
         if (o->where == SK_V_STORE) v.off = o->u.off;
         sk_wr_val(m, &v, o->where == SK_V_INLINE && o->u.inl ? (const void *)o->u.inl->bytes : "");
@@ -50,6 +52,7 @@ static bool pin_all(struct sk_local *l, struct sk_req *q) {
 void sk_req_fire(struct sk_local *l, struct sk_req *q) {
     struct sk_lworker *w = q->w;
     struct sk_watch *watch = q->watch;
+    SK_DCHECK(!w != !watch);
     struct {
         uint32_t type, pad;
         uint64_t req;
@@ -87,6 +90,7 @@ sk_rc sk_req_watch(struct sk_local *l, struct sk_lworker *w, uint64_t req, uint6
     sk_rc rc = SK_OK;
     if (oid) {
         SK_GO(sk_own_hold(l->own, oid, err));
+        SK_DCHECK(q->n == 0); /* there is room for one */
         q->oids[q->n++] = oid;
         rc = sk_dep_add(&o->deps, NULL, q);
     } else {
@@ -107,6 +111,7 @@ out:
 void sk_req_reply(struct sk_local *l, struct sk_req *q, sk_rc rc) {
     struct sk_lworker *w = q->w;
     SK_ASSERT(w || q->type == SK_M_WATCH);
+    SK_DCHECK(!sk_list_empty(&q->link)); /* answered once */
     if (q->type == SK_M_WATCH) {
         sk_req_fire(l, q);
         return;
@@ -199,6 +204,7 @@ void sk_req_wait(struct sk_local *l, struct sk_lworker *w, uint32_t type, struct
     sk_list_push_back(&w->reqs, &q->link);
     for (uint32_t i = 0; i < n; i++) {
         struct sk_obj *o = sk_obj_get(l, ids[i]);
+        SK_ASSERT(o); /* held, above */
         if (o->state != SK_O_PENDING) {
             q->n_ready++;
         } else if (sk_dep_add(&o->deps, NULL, q) != SK_OK) {

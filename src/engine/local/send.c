@@ -30,6 +30,7 @@ static sk_rc send_fn(struct sk_local *l, struct sk_lworker *w, uint64_t fid) {
 
 /* An environment is chosen once for a process. */
 static sk_rc send_env(struct sk_local *l, struct sk_lworker *w) {
+    SK_ASSERT(w->place.env <= l->envs.n && !w->has_env);
     struct sk_bytes env = l->envs.p[w->place.env - 1];
     struct sk_wr m = sk_wr_init(NULL, 0);
     for (int pass = 0; pass < 2; pass++) {
@@ -77,6 +78,7 @@ static void write_task(struct sk_local *l, struct sk_ltask *t, struct sk_lworker
         const void *b = sk_rd_val(&r, &v);
         if (v.oid) {
             struct sk_obj *o = sk_obj_get(l, v.oid);
+            SK_DCHECK(o && o->state != SK_O_PENDING && (o->state == SK_O_ACTOR || o->where != SK_V_DISK)); /* sk_launch has looked */
             if (o->state == SK_O_ACTOR) {
                 v = (struct sk_val){.kind = 0, .where = SK_V_NONE, .oid = v.oid};
             } else {
@@ -130,6 +132,7 @@ sk_rc sk_ltask_send(struct sk_local *l, struct sk_ltask *t, struct sk_lworker *w
         sk_free(p);
         if (rc != SK_OK) return rc;
     }
+    SK_DCHECK(!w->dying && w->place.state != SK_W_NONE);
     w->next_claim = claim + 1;
     w->claimed[claim / 64] |= UINT64_C(1) << claim % 64;
     t->claim = claim;
@@ -141,6 +144,7 @@ sk_rc sk_ltask_send(struct sk_local *l, struct sk_ltask *t, struct sk_lworker *w
 }
 
 void sk_ltask_old_left(struct sk_local *l, struct sk_ltask *t, struct sk_lworker *w) {
+    SK_DCHECK(t->aside);
     for (uint32_t i = 0; w && i < t->aside->old.n; i++) (void)sk_store_unpin(l->store, w->proc, t->aside->old.p[i].off);
     t->aside->old.n = 0;
 }

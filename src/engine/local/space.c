@@ -46,6 +46,7 @@ _Thread_local int sk_space_depth;
 /* ---- who waits for room -------------------------------------------------------------------------------------------------------------------------------- */
 
 static void room_over(struct sk_local *l, struct sk_room *r, sk_rc rc, const char *msg) {
+    SK_DCHECK(!r->w || r->w->n_rooms > 0);
     sk_list_del(&r->link);
     r->rc = rc;
     l->progress++;
@@ -70,6 +71,7 @@ static void room_over(struct sk_local *l, struct sk_room *r, sk_rc rc, const cha
 
 static bool room_try(struct sk_local *l, struct sk_room *r) {
     uint32_t proc = r->w ? r->w->proc : SK_PROC_DRIVER;
+    SK_DCHECK(r->min <= r->len);
     r->got = r->len;
     sk_rc rc = sk_space_alloc(l, proc, r->len, &r->off, NULL);
     if (rc != SK_OK && r->min < r->len) {
@@ -77,6 +79,7 @@ static bool room_try(struct sk_local *l, struct sk_room *r) {
         rc = sk_space_alloc(l, proc, r->min, &r->off, NULL);
     }
     if (rc == SK_EFULL) return false;
+    SK_DCHECK(rc != SK_OK || r->got >= r->min);
     room_over(l, r, rc, "no memory for the store's book");
     return true;
 }
@@ -322,6 +325,7 @@ void sk_space_lease(struct sk_local *l, struct sk_lworker *w, uint64_t req, uint
 
 sk_rc sk_space_args(struct sk_local *l, struct sk_ltask *t) {
     struct arg_iter it = args_of(t);
+    SK_DCHECK(t->state == SK_T_READY && !t->waits && t->n_unready == 0);
     for (struct sk_obj *o; (o = next_arg(l, &it));) {
         if (o->where != SK_V_DISK) continue;
         if (sk_dep_add(&o->deps, t, NULL) != SK_OK) {
@@ -341,6 +345,7 @@ bool sk_space_get(struct sk_local *l, struct sk_req *q) {
     if (!l->space.n_disk) return false;
     for (uint32_t i = 0; i < q->n; i++) {
         struct sk_obj *o = sk_obj_get(l, q->oids[i]);
+        SK_ASSERT(o && q->n_ready <= q->n);
         if (o->state != SK_O_READY || o->where != SK_V_DISK) continue;
         waits = true;
         if (sk_dep_add(&o->deps, NULL, q) != SK_OK) {
@@ -368,8 +373,9 @@ void sk_space_worker_gone(struct sk_local *l, struct sk_lworker *w) {
         if (r->w != w) continue;
         sk_list_del(&r->link);
         sk_free(r);
+        w->n_rooms--;
     }
-    w->n_rooms = 0;
+    SK_ASSERT(w->n_rooms == 0); /* or one of them would be answered when its worker is freed */
 }
 
 /* ---- begin and end ------------------------------------------------------------------------------------------------------------------------------------------ */
@@ -460,5 +466,10 @@ bool sk_space_check(struct sk_local *l) {
         n_disk++;
         bytes += o->len;
     }
+    SK_LIST_EACH (it, &sp->rooms) {
+        const struct sk_room *r = sk_container_of(it, struct sk_room, link);
+        NEED(r->min <= r->len && (!r->w || (r->w->n_rooms && l->workers[r->w->slot] == r->w)));
+    }
+    NEED(!sp->spill || sk_spill_check(sp->spill));
     return n_disk == sp->n_disk && bytes == sp->disk_object_bytes && n_listed == 0 && writing <= sp->writing_bytes;
 }

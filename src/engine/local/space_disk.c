@@ -33,6 +33,7 @@ static uint64_t write_out(struct sk_local *l, struct sk_stored *const *who, uint
     uint32_t pinned = 0;
     for (; rc == SK_OK && pinned < n; pinned++) {
         struct sk_obj *o = who[pinned]->o;
+        SK_DCHECK(o->where == SK_V_STORE && !who[pinned]->io && !who[pinned]->at.stretch);
         rc = sk_store_pin(l->store, SK_PROC_SPILL, o->u.off);
         if (rc != SK_OK) break;
         job->items[pinned] = (struct sk_spill_item){.id = o->id, .bytes = l->data_seg.base + o->u.off, .len = o->len, .user = who[pinned]};
@@ -54,6 +55,7 @@ static uint64_t write_out(struct sk_local *l, struct sk_stored *const *who, uint
         sk_list_push_back(&l->space.writing, &st->link);
         bytes += room_of(st->o);
     }
+    SK_DCHECK(bytes <= size_of(l) && l->space.n_io > 0);
     l->space.writing_bytes += bytes;
     return bytes;
 }
@@ -71,12 +73,14 @@ void sk_space_wrote(struct sk_local *l, struct sk_spill_job *job) {
         struct sk_spill_item *x = &job->items[i];
         struct sk_stored *st = x->user;
         sk_off off = (sk_off)(x->bytes - l->data_seg.base);
+        SK_ASSERT(l->space.writing_bytes >= SK_ALIGN(SK_MAX(x->len, 1), SK_STORE_ALIGN));
         l->space.writing_bytes -= SK_ALIGN(SK_MAX(x->len, 1), SK_STORE_ALIGN);
         if (!st) { /* freed meanwhile */
             sk_spill_drop(l->space.spill, &x->at, x->len);
             (void)sk_store_unpin(l->store, SK_PROC_SPILL, off);
             continue;
         }
+        SK_ASSERT(st->io == x && st->o->where == SK_V_STORE && st->o->u.off == off);
         st->io = NULL;
         sk_list_del(&st->link);
         (void)sk_store_unpin(l->store, SK_PROC_SPILL, off);
@@ -140,6 +144,7 @@ uint64_t sk_space_choose(struct sk_local *l, uint64_t need, uint64_t most, int64
             }
             if (how[i] != SK_EVICT_SPILL || !go_on) continue;
             if (bytes && bytes + size > JOB_BYTES + JOB_BYTES / 4) go_on = flush_job(l, who.p, &n_job, &bytes, &found);
+            SK_DCHECK(n_job <= i);
             who.p[n_job++] = st; /* the list is behind i */
             bytes += size;
             if (go_on && (bytes >= JOB_BYTES || n_job == JOB_OBJECTS)) go_on = flush_job(l, who.p, &n_job, &bytes, &found);
@@ -211,6 +216,7 @@ void sk_space_read_back(struct sk_local *l, struct sk_spill_job *job) {
         if (st && rc == SK_OK) rc = sk_store_commit(l->store, SK_PROC_SPILL, off, len, NULL);
         if (!st || rc != SK_OK) SK_IGNORE(sk_store_unlease(l->store, SK_PROC_SPILL, off, len, NULL)); /* whole: cannot fail */
         if (!st) continue;
+        SK_ASSERT(st->io == x && st->o->where == SK_V_DISK);
         st->io = NULL;
         sk_list_del(&st->link);
         if (rc == SK_OK) {
@@ -269,6 +275,7 @@ static sk_rc reads_add(struct sk_local *l, struct reads *r, struct sk_stored *st
     uint64_t len = SK_MAX(st->o->len, 1);
     if (!sk_vec_reserve(&r->who, SK_TAG_ENGINE, r->who.n + 1) || !sk_vec_reserve(&r->to, SK_TAG_ENGINE, r->to.n + 1)) return SK_ENOMEM;
     SK_TRY(overflow ? sk_space_overflow(l, SK_PROC_SPILL, len, &off, NULL) : sk_store_alloc(l->store, SK_PROC_SPILL, len, &off, NULL));
+    SK_DCHECK(st->o->where == SK_V_DISK && !st->io && r->who.n == r->to.n);
     r->who.p[r->who.n++] = st;
     r->to.p[r->to.n++] = off;
     r->bytes += st->o->len;

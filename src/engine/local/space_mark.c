@@ -5,6 +5,7 @@
 #define AHEAD_TASKS 32u /* of a queue: their arguments are read ahead and kept */
 
 static void mark(struct sk_local *l, struct sk_obj *o, uint64_t class) {
+    SK_DCHECK(class < CLASSES);
     if (o && o->st && o->st->mark < l->space.epoch + class) o->st->mark = l->space.epoch + class;
 }
 
@@ -35,6 +36,7 @@ void sk_space_first_waiter(struct sk_local *l, const struct sk_getter **get, con
     *task = NULL;
     if (!first) return;
     const struct sk_obj *o = sk_container_of(first, struct sk_stored, link)->o;
+    SK_DCHECK(o->state == SK_O_READY && o->where == SK_V_DISK);
     SK_LIST_EACH (it, &l->space.gets) {
         const struct sk_getter *g = sk_container_of(it, struct sk_getter, link);
         for (size_t i = 0; i < g->n; i++)

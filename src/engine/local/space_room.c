@@ -24,9 +24,11 @@ sk_rc sk_space_overflow(struct sk_local *l, uint32_t proc, uint64_t len, sk_off 
     struct sk_err why = {.msg = ""};
     uint64_t n = SK_ALIGN(SK_MAX(len, 1), SK_STORE_ALIGN);
     if (!l->data_seg.tail) return SK_EFULL;
+    SK_DCHECK(sp->spill); /* the tail is a file of its directories */
     sk_rc rc = sk_spill_overflow(sp->spill, sk_store_overflow_used(l->store), n, &why);
     if (rc == SK_OK) rc = sk_store_alloc_overflow(l->store, proc, len, off, &why);
     if (rc == SK_OK) {
+        SK_DCHECK(*off >= size_of(l));
         rc = sk_seg_fill(&l->data_seg, *off, n, &why);
         if (rc != SK_OK) SK_IGNORE(sk_store_unlease(l->store, proc, *off, len, NULL)); /* whole: cannot fail */
     }
@@ -52,6 +54,7 @@ void sk_space_give_back(struct sk_local *l) {
     bool any = false;
     while (sk_store_take_overflow(l->store, &off, &len)) {
         any = true;
+        SK_DCHECK(off >= size_of(l) && off + len <= size_of(l) + l->data_seg.tail);
         SK_IGNORE(sk_seg_punch(&l->data_seg, off, (size_t)len,
                                NULL)); /* a file system that cannot: the blocks are used again, or go with the file */
     }

@@ -34,6 +34,7 @@ void sk_stored_gone(struct sk_local *l, struct sk_obj *o) {
 
 void sk_stored_used(struct sk_local *l, struct sk_obj *o) {
     struct sk_stored *st = o->st;
+    SK_DCHECK(st->o == o && o->state == SK_O_READY);
     if (o->where != SK_V_STORE || st->io) return;
     sk_list_del(&st->link);
     sk_list_push_back(&l->space.lru, &st->link);
@@ -52,6 +53,7 @@ void sk_stored_to_disk(struct sk_local *l, struct sk_stored *st) {
 
 void sk_stored_want(struct sk_local *l, struct sk_obj *o) {
     struct sk_stored *st = o->st;
+    SK_DCHECK(st->o == o && (o->where != SK_V_DISK || st->at.stretch));
     if (o->where != SK_V_DISK || st->io || (!sk_list_empty(&st->link) && !st->ahead)) return;
     st->ahead = false;
     sk_list_del(&st->link);
@@ -61,6 +63,7 @@ void sk_stored_want(struct sk_local *l, struct sk_obj *o) {
 void sk_stored_back(struct sk_local *l, struct sk_stored *st, sk_off off) {
     struct sk_obj *o = st->o;
     SK_ASSERT(o->where == SK_V_DISK && l->space.n_disk > 0 && l->space.disk_object_bytes >= o->len);
+    SK_DCHECK(sk_list_empty(&st->link) && !st->io);
     o->u.off = off;
     o->where = SK_V_STORE;
     l->space.n_disk--;

@@ -14,6 +14,7 @@ static uint32_t n_return_objects(const struct sk_ltask *t) { return t->is_stream
 
 void sk_ltask_forget_deps(struct sk_ltask *t) {
     sk_dep_forget(t->waits);
+    SK_DCHECK(!t->waits);
     t->n_unready = 0;
 }
 
@@ -39,6 +40,7 @@ static void not_alone(struct sk_local *l, struct sk_ltask *t) {
 
 /* The task is over: arguments are let go (a constructor that may run again keeps them), the entry leaves the table. */
 void sk_ltask_end(struct sk_local *l, struct sk_ltask *t) {
+    SK_ASSERT(!t->worker && !t->ended); /* no worker writes what is freed here, and nobody ends it twice */
     sk_ltask_forget_deps(t);
     sk_state_ended(l, t, 0, (struct sk_bytes){"", 0});
     if (t->bulky || t->is_stream || t->kept || t->remake) l->on->ended(l, t);
@@ -69,8 +71,10 @@ void sk_ltask_aside_free(struct sk_ltask *t) {
 }
 
 void sk_ltask_free(struct sk_local *l, struct sk_ltask *t) {
+    SK_DCHECK(!t->waits && !t->worker && sk_list_empty(&t->on) && sk_list_empty(&t->place.link));
     if (sk_map_del(&l->tasks, t->id)) {
         if (t->is_stream && !t->sink && t->owner != SK_PROC_DRIVER) l->n_worker_streams--;
+        SK_DCHECK(!t->spec.parent || l->n_nested);
         if (t->spec.parent) l->n_nested--;
     }
     if (t->kept) return; /* lineage still has it */
@@ -82,6 +86,7 @@ void sk_ltask_free(struct sk_local *l, struct sk_ltask *t) {
 }
 
 void sk_ltask_kept_free(struct sk_local *l, struct sk_ltask *t) {
+    SK_DCHECK(t->kept);
     t->kept = false;
     if (t->ended && (!t->is_stream || t->sink || t->dropped)) sk_ltask_free(l, t); /* else whoever is about it frees it */
 }
@@ -98,6 +103,7 @@ void sk_ltask_emit(struct sk_ltask *t, struct sk_event *ev) {
 /* Ends a task with an error value: of its user code, of an argument, or of the engine. */
 void sk_ltask_finish_error(struct sk_local *l, struct sk_ltask *t, uint32_t kind, const void *bytes, size_t n) {
     struct sk_inl *shared = sk_inl_new(bytes, n);
+    SK_DCHECK(!t->worker && !t->ended);
     t->state = SK_T_FINISHED; /* a sink that cancels it now is late */
     sk_state_ended(l, t, kind, (struct sk_bytes){bytes, n});
     for (uint32_t i = 0; i < n_return_objects(t); i++) {
@@ -158,6 +164,7 @@ void sk_ltask_fail(struct sk_local *l, struct sk_ltask *t, sk_rc rc, const char 
 sk_rc sk_ltask_look(struct sk_local *l, struct sk_ltask *t, bool errors) {
     struct sk_rd r = sk_rd_init(t->spec.args, t->spec.args_len);
     bool bad = false;
+    SK_DCHECK(!t->worker && (t->state == SK_T_WAITING || t->state == SK_T_READY));
     if (t->n_unready) sk_ltask_forget_deps(t);
     for (uint32_t i = 0; i < t->spec.n_args; i++) {
         struct sk_val v;
@@ -182,6 +189,7 @@ sk_rc sk_ltask_look(struct sk_local *l, struct sk_ltask *t, bool errors) {
 
 /* All arguments exist: an error among them is the task's result; otherwise it may be placed. */
 void sk_ltask_ready(struct sk_local *l, struct sk_ltask *t) {
+    SK_DCHECK(t->state == SK_T_WAITING && t->holds_args);
     struct sk_rd r = sk_rd_init(t->spec.args, t->spec.args_len);
     for (uint32_t i = 0; i < t->spec.n_args; i++) {
         struct sk_val v;
@@ -252,6 +260,7 @@ sk_rc sk_ltask_take_args(struct sk_local *l, struct sk_ltask *t, struct sk_err *
         sk_rd_val(&r, &v);
         if (!v.oid) continue;
         struct sk_obj *o = sk_obj_get(l, v.oid);
+        SK_ASSERT(o); /* it is held, above */
         if (o->state != SK_O_PENDING) continue;
         if (sk_dep_add(&o->deps, t, NULL) != SK_OK) {
             rc = SK_ERR(err, SK_ENOMEM, "no memory for the arguments of a task");
@@ -327,7 +336,7 @@ sk_rc sk_ltask_make(struct sk_local *l, uint32_t proc, uint32_t level, uint64_t 
 }
 
 void sk_ltask_retry(struct sk_local *l, struct sk_ltask *t, sk_rc rc, const char *why) {
-    SK_DCHECK(!t->worker && !t->actor);
+    SK_DCHECK(!t->worker && !t->actor && t->holds_args && !t->ended);
     sk_state_attempt(l, t, rc, why);
     t->attempt++;
     l->n_retries++;

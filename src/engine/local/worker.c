@@ -44,6 +44,7 @@ static void *group_main(void *arg) {
         }
         struct sk_msg *m = sk_container_of(g->queue.next, struct sk_msg, link);
         sk_list_del(&m->link);
+        SK_DCHECK(g->n_queued > 0);
         g->n_queued--;
         struct wtask *t = sk_wtask_get(c);
         g->n_running++;
@@ -85,6 +86,7 @@ void sk_worker_thread(struct sk_group *g) {
 
 bool sk_worker_step(struct sk_engine *client, uint32_t index) {
     struct sk_client *c = sk_container_of(client, struct sk_client, base);
+    SK_ASSERT(index < c->n_groups);
     struct sk_group *own = &c->groups[index];
     uint64_t n;
     if (read(own->fd, &n, sizeof n) < 0) SK_ASSERT(errno == EAGAIN);
@@ -110,6 +112,7 @@ bool sk_worker_step(struct sk_engine *client, uint32_t index) {
             sk_list_del(&m->link);
             struct wtask *t = sk_wtask_get(c);
             t->group = g;
+            SK_DCHECK(!g || (g->n_queued > 0 && g->n_running < g->max));
             if (g) g->n_queued--, g->n_running++;
             pthread_mutex_unlock(&c->mu);
             bool began = sk_wtask_begin(t, m);
@@ -119,6 +122,7 @@ bool sk_worker_step(struct sk_engine *client, uint32_t index) {
             if (began) (void)sk_wtask_run(t);
             pthread_mutex_lock(&c->mu);
             if (began) continue;
+            SK_DCHECK(!g || g->n_running > 0);
             if (g) g->n_running--;
             else sk_client_start_loops(c);
             sk_wtask_put(t);
@@ -152,6 +156,7 @@ static void become_concurrent(struct sk_client *c, const struct sk_msg *m) {
         pthread_cond_init(&g[i].cond, NULL);
     }
     if (r.bad) abort();
+    SK_ASSERT(!c->groups && !c->has_reader); /* one constructor a process */
     c->groups = g;
     c->n_groups = n;
     c->is_async = (h.flags & SK_TF_ASYNC) && c->runner->serve_async;
@@ -275,6 +280,7 @@ static void queue_call(struct sk_client *c, struct sk_msg *m) {
         if (c->has_reader) pthread_cond_broadcast(&c->cond);
         return;
     }
+    SK_DCHECK(m->len >= sizeof *h);
     struct sk_group *g = &c->groups[h->group < c->n_groups ? h->group : 0];
     sk_list_push_back(&g->queue, &m->link);
     g->n_queued++;

@@ -142,6 +142,7 @@ static sk_rc w_yield(struct sk_task *task, const struct sk_payload *p, struct sk
     sk_wr_u32(&w, v.where == SK_V_NONE ? 0 : p->n_contains);
     sk_wr_align(&w, 8);
     if (v.where != SK_V_NONE) sk_wr_raw(&w, p->contains, 8 * (size_t)p->n_contains);
+    SK_ASSERT(sk_wr_ok(&w));
     pthread_mutex_lock(&c->mu);
     SK_FAULT_HERE("worker.before_yield");
     sk_client_send(c, b, w.n, false);
@@ -286,6 +287,7 @@ static void report(struct sk_client *c, struct wtask *t, struct sk_msg_done *d) 
         sk_wr_bytes(&w, t->note, t->note_len);
         sk_wr_align(&w, 8);
         sk_wr_raw(&w, t->out.p, t->out.n);
+        SK_ASSERT(sk_wr_ok(&w));
         pthread_mutex_lock(&c->mu);
         unshow(c, t);
         sk_list_del(&t->run.link); /* sending may wait, and read: no credit for it any more */
@@ -321,6 +323,7 @@ struct wtask *sk_wtask_get(struct sk_client *c) { /* locked */
 void sk_wtask_put(struct wtask *t) { /* locked */
     sk_free(t->msg);
     t->msg = NULL;
+    SK_DCHECK(t != t->c->free_tasks);
     t->next = t->c->free_tasks;
     t->c->free_tasks = t;
 }
@@ -335,6 +338,7 @@ bool sk_wtask_begin(struct wtask *t, struct sk_msg *msg) {
     if (!hp) abort();
     memcpy(&h, hp, sizeof h);
     uint64_t want = h.tid << 2 | SK_CLAIM_QUEUED;
+    SK_ASSERT(h.claim < SK_CLAIMS);
     if (c->broken) return false;
     if (!atomic_compare_exchange_strong(&c->slot->claims[h.claim], &want, h.tid << 2 | SK_CLAIM_STARTED)) return false; /* taken back */
     struct sk_bytes name = sk_rd_bytes(&r);
@@ -474,6 +478,7 @@ static void end(struct wtask *t, sk_rc rc, const struct sk_err *why) {
     if (t->out.cap > 1u << 20) sk_vec_free(&t->out);
     if (!t->pending) return; /* whoever began it lets it go */
     pthread_mutex_lock(&c->mu);
+    SK_DCHECK(!t->group || t->group->n_running > 0);
     if (t->group) t->group->n_running--;
     else if (k->is_actor_init) sk_client_start_loops(c);
     sk_wtask_put(t);

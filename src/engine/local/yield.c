@@ -10,6 +10,7 @@
 void sk_stream_drop(struct sk_local *l, struct sk_ltask *t) {
     if (t->dropped) return; /* its credit is without end already; twice that is none */
     t->dropped = true;
+    SK_DCHECK(t->is_stream && !t->sink && t->n_taken <= t->yields.n);
     for (uint32_t i = t->n_taken; i < t->yields.n; i++) SK_IGNORE(sk_own_unref(l->own, t->yields.p[i], SK_PROC_DRIVER, 1, NULL));
     t->n_taken = t->yields.n;
     if (t->end_error) SK_IGNORE(sk_own_unref(l->own, t->end_error, SK_PROC_DRIVER, 1, NULL));
@@ -44,6 +45,7 @@ void sk_stream_yielded(struct sk_local *l, struct sk_lworker *w, struct sk_rd *r
     uint64_t h = sk_hash(note.p, note.n), id = 0;
     if (t && t->spec.stream_window && !t->remake && index + 1 >= t->n_released + t->spec.stream_window) sk_worker_waits(l, w);
     if (t && index < t->n_yielded) { /* a retry repeats what is there */
+        SK_DCHECK(t->note_hash.n == t->n_yielded);
         if (t->note_hash.p[index] != h) {
             t->differs = index + 1;
             stop_stream(l, t, "its task gave other output than before");
@@ -67,6 +69,7 @@ void sk_stream_yielded(struct sk_local *l, struct sk_lworker *w, struct sk_rd *r
     if (o) o->why = (uint8_t)sk_recover_why(t);
     if (v.where != SK_V_NONE) sk_obj_set(l, id, w->proc, &v, b, in);
     if (!t || !id) return;
+    SK_ASSERT(t->n_yielded < t->note_hash.cap && t->yields.n < t->yields.cap); /* reserved above */
     t->note_hash.p[t->n_yielded] = h;
     t->note_hash.n = ++t->n_yielded;
     t->yields.p[t->yields.n++] = id;
