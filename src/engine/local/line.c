@@ -29,6 +29,7 @@ void sk_client_ring(struct sk_client *c, bool lazy) {
 
 static void *reserve(struct sk_client *c, size_t len) {
     if (SK_UNLIKELY(sk_stray_)) sk_stray_end("only the task's own process may talk to the driver");
+    SK_DCHECK(len <= sk_ring_max_msg(&c->up)); /* else it would wait for ever */
     for (;;) {
         void *p = sk_ring_reserve(&c->up, len);
         if (p) return p;
@@ -99,7 +100,17 @@ static struct sk_msg *keep(const void *p, size_t len, uint64_t req) {
     return m;
 }
 
-static void got_func(struct sk_client *c, struct sk_rd *r) {
+/* ---- a function a message ------------------------------------------------------------------------------------------------------- */
+
+struct in { /* a message as it was read */
+    const void *p;
+    size_t len;
+    bool in_wait;         /* by who waits for an answer */
+    struct sk_msg **task; /* where a call goes that is to run next; or NULL */
+};
+
+static void on_FUNC(struct sk_client *c, struct sk_rd *r, const struct in *in) {
+    (void)in;
     uint64_t fid = sk_rd_u64(r);
     struct sk_bytes name = sk_rd_bytes(r), def = sk_rd_bytes(r);
     if (r->bad || sk_map_get(&c->defs, fid)) return;
@@ -112,6 +123,31 @@ static void got_func(struct sk_client *c, struct sk_rd *r) {
     if (sk_map_put(&c->defs, fid, d) != SK_OK) abort();
 }
 
+static void on_TASK(struct sk_client *c, struct sk_rd *r, const struct in *in) {
+    (void)r;
+    const struct sk_msg_task *h = in->p;
+    if (in->in_wait && h->aid == 0) { /* what is behind a waiting task goes back: another worker will take it */
+        uint64_t want = h->tid << 2 | SK_CLAIM_QUEUED;
+        if (!atomic_compare_exchange_strong(&c->slot->claims[h->claim], &want, h->tid << 2 | SK_CLAIM_TAKEN)) return;
+        struct {
+            uint32_t type, pad;
+            uint64_t tid;
+        } m = {SK_M_RETURNED, 0, h->tid};
+        sk_client_send(c, &m, sizeof m, true);
+    } else if (in->task && !c->n_groups) {
+        *in->task = keep(in->p, in->len, 0);
+    } else {
+        c->queue_call(c, keep(in->p, in->len, 0));
+    }
+}
+
+static void on_REPLY(struct sk_client *c, struct sk_rd *r, const struct in *in) {
+    (void)sk_rd_u32(r);
+    uint64_t req = sk_rd_u64(r);
+    sk_list_push_back(&c->replies, &keep(in->p, in->len, req)->link);
+    if (c->has_reader) pthread_cond_broadcast(&c->cond);
+}
+
 static void credit_queued(struct sk_list *queue, uint64_t tid, uint64_t n) { /* of calls that were read, but not begun */
     SK_LIST_EACH (it, queue) {
         struct sk_msg_task *q = (void *)sk_container_of(it, struct sk_msg, link)->bytes;
@@ -119,68 +155,69 @@ static void credit_queued(struct sk_list *queue, uint64_t tid, uint64_t n) { /* 
     }
 }
 
-static void handle(struct sk_client *c, const void *p, size_t len, bool in_wait, struct sk_msg **task) {
-    struct sk_rd r = sk_rd_init(p, len);
-    uint32_t type = sk_rd_u32(&r);
-    switch (type) {
-    case SK_M_TASK: {
-        const struct sk_msg_task *h = p;
-        if (in_wait && h->aid == 0) { /* what is behind a waiting task goes back: another worker will take it */
-            uint64_t want = h->tid << 2 | SK_CLAIM_QUEUED;
-            if (atomic_compare_exchange_strong(&c->slot->claims[h->claim], &want, h->tid << 2 | SK_CLAIM_TAKEN)) {
-                struct {
-                    uint32_t type, pad;
-                    uint64_t tid;
-                } m = {SK_M_RETURNED, 0, h->tid};
-                sk_client_send(c, &m, sizeof m, true);
-            }
-        } else if (task && !c->n_groups) {
-            *task = keep(p, len, 0);
-        } else {
-            c->queue_call(c, keep(p, len, 0));
-        }
-        break;
+static void on_CREDIT(struct sk_client *c, struct sk_rd *r, const struct in *in) {
+    (void)in;
+    uint64_t tid = sk_rd_u64(r), n = sk_rd_u64(r);
+    SK_LIST_EACH (it, &c->running) {
+        struct sk_running *t = sk_container_of(it, struct sk_running, link);
+        if (t->tid == tid) t->credit = n;
     }
-    case SK_M_FUNC: got_func(c, &r); break;
-    case SK_M_REPLY: {
-        (void)sk_rd_u32(&r);
-        uint64_t req = sk_rd_u64(&r);
-        sk_list_push_back(&c->replies, &keep(p, len, req)->link);
-        if (c->has_reader) pthread_cond_broadcast(&c->cond);
-        break;
-    }
-    case SK_M_FIRED: {
-        struct sk_watch *w = sk_map_del(&c->watches, sk_rd_u64(&r));
-        if (w) w->fn(w);
-        break;
-    }
-    case SK_M_CREDIT: {
-        uint64_t tid = sk_rd_u64(&r), n = sk_rd_u64(&r);
-        SK_LIST_EACH (it, &c->running) {
-            struct sk_running *t = sk_container_of(it, struct sk_running, link);
-            if (t->tid == tid) t->credit = n;
-        }
-        credit_queued(&c->queue, tid, n);
-        for (uint32_t i = 0; i < c->n_groups; i++) credit_queued(&c->groups[i].queue, tid, n);
-        if (c->has_reader) pthread_cond_broadcast(&c->cond);
-        break;
-    }
-    case SK_M_UNLEASE: sk_client_idle(c); break;
-    case SK_M_ENV: { /* before the first task */
-        struct sk_bytes b = sk_rd_bytes(&r);
-        c->env = (struct sk_bytes){sk_memdup(SK_TAG_ENGINE, b.n ? b.p : "", b.n ? b.n : 1), b.n};
-        if (r.bad || !c->env.p) abort();
-        break;
-    }
-    case SK_M_EXIT:
-        c->exit = true;
-        if (c->has_reader) pthread_cond_broadcast(&c->cond);
-        nudge_all(c);
-        break;
-    default: break;
-    }
+    credit_queued(&c->queue, tid, n);
+    for (uint32_t i = 0; i < c->n_groups; i++) credit_queued(&c->groups[i].queue, tid, n);
+    if (c->has_reader) pthread_cond_broadcast(&c->cond);
 }
 
+static void on_EXIT(struct sk_client *c, struct sk_rd *r, const struct in *in) {
+    (void)r, (void)in;
+    c->exit = true;
+    if (c->has_reader) pthread_cond_broadcast(&c->cond);
+    nudge_all(c);
+}
+
+static void on_UNLEASE(struct sk_client *c, struct sk_rd *r, const struct in *in) {
+    (void)r, (void)in;
+    sk_client_idle(c);
+}
+
+static void on_ENV(struct sk_client *c, struct sk_rd *r, const struct in *in) { /* before the first task */
+    (void)in;
+    struct sk_bytes b = sk_rd_bytes(r);
+    c->env = (struct sk_bytes){sk_memdup(SK_TAG_ENGINE, b.n ? b.p : "", b.n ? b.n : 1), b.n};
+    if (r->bad || !c->env.p) abort();
+}
+
+static void on_FIRED(struct sk_client *c, struct sk_rd *r, const struct in *in) {
+    (void)in;
+    struct sk_watch *w = sk_map_del(&c->watches, sk_rd_u64(r));
+    if (w) w->fn(w);
+}
+
+static void handle(struct sk_client *c, const struct in *in);
+static void on_BIG(struct sk_client *c, struct sk_rd *r, const struct in *in) {
+    uint64_t off = sk_rd_u64(r), n = sk_rd_u64(r);
+    struct sk_msg *m = keep(c->data_seg.base + off, (size_t)n, 0);
+    struct {
+        uint32_t type, pad;
+        uint64_t off;
+    } f = {SK_M_BIGFREE, 0, off};
+    sk_client_send(c, &f, sizeof f, false);
+    handle(c, &(struct in){m->bytes, m->len, in->in_wait, in->task});
+    sk_free(m);
+}
+
+#define ROW(kind) [SK_M_##kind] = on_##kind,
+static void (*const handlers[SK_M_DOWN_END])(struct sk_client *c, struct sk_rd *r, const struct in *in) = {SK_MESSAGES_DOWN(ROW)};
+
+/* A kind that does not exist says nothing. */
+static void handle(struct sk_client *c, const struct in *in) {
+    SK_DCHECK(in->len >= sizeof(uint32_t));
+    struct sk_rd r = sk_rd_init(in->p, in->len);
+    uint32_t kind = sk_rd_u32(&r);
+    if (kind > SK_M_DOWN && kind < SK_M_DOWN_END) handlers[kind](c, &r, in);
+}
+
+/* Sending from inside a handler can wait for room; the message is copied or done with by then, but popped only after: fine, the driver does not wait
+ * for us. */
 bool sk_client_read(struct sk_client *c, bool in_wait, struct sk_msg **task) {
     size_t len;
     const void *p = sk_ring_peek(&c->down, &len);
@@ -188,23 +225,7 @@ bool sk_client_read(struct sk_client *c, bool in_wait, struct sk_msg **task) {
         if (len == SIZE_MAX) abort(); /* the driver's own memory is damaged */
         return false;
     }
-    struct sk_rd r = sk_rd_init(p, len);
-    if (sk_rd_u32(&r) == SK_M_BIG) {
-        uint64_t off = sk_rd_u64(&r), n = sk_rd_u64(&r);
-        struct sk_msg *m = keep(c->data_seg.base + off, (size_t)n, 0);
-        struct {
-            uint32_t type, pad;
-            uint64_t off;
-        } f = {SK_M_BIGFREE, 0, off};
-        sk_ring_pop(&c->down);
-        sk_client_send(c, &f, sizeof f, false);
-        handle(c, m->bytes, m->len, in_wait, task);
-        sk_free(m);
-        return true;
-    }
-    /* Sending from inside handle() can wait for room; the message is copied or done with by then, but popped only after: fine, the driver
-     * does not wait for us. */
-    handle(c, p, len, in_wait, task);
+    handle(c, &(struct in){p, len, in_wait, task});
     sk_ring_pop(&c->down);
     return true;
 }
@@ -299,6 +320,7 @@ struct sk_msg *sk_client_answer(struct sk_client *c, uint64_t req, int64_t deadl
         pthread_mutex_lock(&c->mu);
     }
     sk_list_del(&got->link);
+    SK_DCHECK(c->n_waiting > 0);
     c->n_waiting--;
     pthread_mutex_unlock(&c->mu);
     if (c->runner->block_end) c->runner->block_end(c->runner->ctx);
@@ -370,6 +392,7 @@ static void give(struct sk_client *c, uint64_t off, uint64_t len) { /* locked */
 }
 
 void sk_client_idle(struct sk_client *c) {
+    SK_ASSERT(c->lease_used <= c->lease_len); /* or the driver would be given what somebody writes into */
     give(c, c->lease_off + c->lease_used, c->lease_len - c->lease_used);
     c->lease_off = c->lease_len = c->lease_used = 0;
 }
@@ -400,6 +423,7 @@ sk_rc sk_client_buf_alloc(struct sk_engine *e, size_t len, struct sk_buf *out, s
     pthread_mutex_unlock(&c->mu);
     uint64_t got;
     if (!have) SK_TRY(lease(c, al, al, &off, &got, err));
+    SK_DCHECK(off % SK_STORE_ALIGN == 0 && off + al <= c->data_seg.size + c->data_seg.tail);
     *out = (struct sk_buf){c->data_seg.base + off, len, off};
     return SK_OK;
 }
@@ -425,6 +449,7 @@ sk_rc sk_client_value(struct sk_client *c, const struct sk_payload *p, struct sk
     *bytes = p->bytes.p;
     if (p->buf) {
         uint64_t al = SK_ALIGN(SK_MAX(p->buf_len, 1), SK_STORE_ALIGN), have = SK_ALIGN(SK_MAX(p->buf->len, 1), SK_STORE_ALIGN);
+        SK_ASSERT(al <= have); /* a buffer is as long as what lies in it */
         v->where = SK_V_STORE;
         v->off = p->buf->token;
         v->len = p->buf_len;

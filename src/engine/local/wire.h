@@ -122,22 +122,21 @@ static inline void *sk_slot_up(struct sk_slot *s) { return (uint8_t *)(s + 1) + 
     X(WATCH)     /* req, oid or 0, tid: answered by FIRED */                         \
     X(UNWATCH)   /* req: no answer is wanted any more */
 
+/* The driver to a worker: each has its function in line.c, on_<kind>. */
+#define SK_MESSAGES_DOWN(X)                                   \
+    X(FUNC)    /* fid, name, def bytes */                     \
+    X(TASK)    /* see sk_msg_task */                          \
+    X(REPLY)   /* req, rc, n, values | error text */          \
+    X(CREDIT)  /* tid, number of yields that were released */ \
+    X(EXIT)    /* leave when what is queued is done */        \
+    X(BIG)     /* off, len: the message lies in the store */  \
+    X(UNLEASE) /* give your lease back */                     \
+    X(ENV)     /* bytes of its environment */                 \
+    X(FIRED)   /* req: of WATCH */
+
 #define SK_M_KIND(kind) SK_M_##kind,
-enum {
-    /* driver -> worker */
-    SK_M_FUNC = 1, /* fid, name, def bytes */
-    SK_M_TASK,     /* see sk_msg_task */
-    SK_M_REPLY,    /* req, rc, n, values | error text */
-    SK_M_CREDIT,   /* tid, number of yields that were released */
-    SK_M_EXIT,     /* leave when what is queued is done */
-    SK_M_BIG,      /* off, len: the message lies in the store */
-    SK_M_UNLEASE,  /* give your lease back */
-    SK_M_ENV,      /* bytes of its environment */
-    SK_M_FIRED,    /* req: of WATCH */
-    /* worker -> driver */
-    SK_M_UP = 32,
-    SK_MESSAGES_UP(SK_M_KIND) SK_M_UP_END
-};
+enum { SK_M_DOWN = 0, SK_MESSAGES_DOWN(SK_M_KIND) SK_M_DOWN_END, SK_M_UP = 32, SK_MESSAGES_UP(SK_M_KIND) SK_M_UP_END };
+_Static_assert(SK_M_DOWN_END <= SK_M_UP, "a message of one direction is none of the other");
 #undef SK_M_KIND
 
 /* A value in a message: head, then inline bytes when where == INLINE. */
