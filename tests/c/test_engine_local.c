@@ -667,8 +667,8 @@ TEST(local_server_cannot_be_restarted_for_an_actor) {
     struct sk_local *l = sk_container_of(eng, struct sk_local, base);
     CHECK_EQ(eng_take(JOB(.fn = "seven")), 7);
     sk_driver_lock(eng);
-    char *const *argv = l->argv;
-    l->argv = no_such;
+    char *const *argv = l->spawn.argv;
+    l->spawn.argv = no_such;
     kill(l->srv.pid, SIGKILL);
     sk_driver_unlock(eng);
     int64_t end = test_patience();
@@ -688,7 +688,7 @@ TEST(local_server_cannot_be_restarted_for_an_actor) {
     CHECK_EQ(eng_error(call, text, sizeof text), SK_EACTOR);
     CHECK_STR_HAS(text, "/nonexistent/skate");
     sk_driver_lock(eng);
-    l->argv = argv;
+    l->spawn.argv = argv;
     sk_driver_unlock(eng);
     CHECK_EQ(eng_take(JOB(.fn = "seven")), 7);
     eng_close();
@@ -1329,13 +1329,13 @@ TEST(local_fork_refused_and_a_stream_that_nobody_reads) { /* hung: each refused 
     for (bool over = false; !over; sched_yield()) {
         CHECK(sk_now_ns() < until);
         sk_driver_lock(eng);
-        if (!since && l->driving && l->refused.again_ns && l->stall_since_ns && !l->place.n_starting) {
-            since = l->stall_since_ns;
+        if (!since && l->driving && l->refused.again_ns && l->stall.since_ns && !l->place.n_starting) {
+            since = l->stall.since_ns;
             tries = l->refused.n;
             l->refused.again_ns = 0; /* the second is over */
         } else if (since && l->refused.n > tries && !l->place.n_starting) {
-            CHECK_EQ(l->stall_since_ns, since);
-            l->stall_since_ns -= 3600 * SK_SEC;
+            CHECK_EQ(l->stall.since_ns, since);
+            l->stall.since_ns -= 3600 * SK_SEC;
             over = true;
         }
         sk_driver_unlock(eng);

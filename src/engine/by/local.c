@@ -41,8 +41,8 @@ static void free_all(struct sk_local *l) {
         }
         sk_lineage_destroy(l->lin);
     }
-    sk_vec_free(&l->lost);
-    sk_vec_free(&l->relics);
+    sk_vec_free(&l->recovery.lost);
+    sk_vec_free(&l->recovery.relics);
     for (uint32_t i = 0; sk_map_next(&l->tasks, &i, &k, &v);) {
         struct sk_ltask *t = v;
         sk_ltask_aside_free(t);
@@ -62,8 +62,8 @@ static void free_all(struct sk_local *l) {
         sk_free(f->def);
         sk_free(f);
     }
-    while (!sk_list_empty(&l->actors)) {
-        struct sk_lactor *a = sk_container_of(l->actors.next, struct sk_lactor, link);
+    while (!sk_list_empty(&l->actors.all)) {
+        struct sk_lactor *a = sk_container_of(l->actors.all.next, struct sk_lactor, link);
         sk_list_del(&a->link);
         sk_name_free(&a->name);
         sk_actor_free(a);
@@ -101,13 +101,13 @@ static void free_all(struct sk_local *l) {
     } else {
         sk_seg_close(&l->data_seg);
     }
-    for (char *const *a = l->argv; a && *a; a++) sk_free(*a);
-    for (char *const *a = l->env; a && *a; a++) sk_free(*a);
-    sk_free((void *)l->argv);
-    sk_free((void *)l->env);
+    for (char *const *a = l->spawn.argv; a && *a; a++) sk_free(*a);
+    for (char *const *a = l->spawn.env; a && *a; a++) sk_free(*a);
+    sk_free((void *)l->spawn.argv);
+    sk_free((void *)l->spawn.env);
     sk_res_names_deinit(&l->names);
     sk_free(l->workers);
-    sk_free(l->note.p);
+    sk_free(l->spawn.note.p);
     pthread_cond_destroy(&l->turn);
     pthread_mutex_destroy(&l->mu);
     sk_free(l);
@@ -183,7 +183,7 @@ static sk_rc l_open(const struct sk_engine_conf *conf, struct sk_engine **out, s
                                  .windows = &sk_driver_windows,
                                  .host = &sk_driver_host};
     l->ctl_seg = l->data_seg = SK_SEG_EMPTY;
-    l->wake_fd = l->srv.sock = -1;
+    l->host.wake_fd = l->srv.sock = -1;
     pthread_mutexattr_t ma;
     pthread_mutexattr_init(&ma);
     pthread_mutexattr_settype(&ma, PTHREAD_MUTEX_RECURSIVE);
@@ -196,12 +196,12 @@ static sk_rc l_open(const struct sk_engine_conf *conf, struct sk_engine **out, s
     pthread_condattr_destroy(&ca);
     sk_map_init(&l->tasks, SK_TAG_ENGINE);
     sk_map_init(&l->fns, SK_TAG_ENGINE);
-    sk_list_init(&l->actors);
-    sk_list_init(&l->wanting);
-    sk_list_init(&l->due);
-    sk_list_init(&l->names_of_actors);
-    sk_list_init(&l->names_of_groups);
-    sk_list_init(&l->groups);
+    sk_list_init(&l->actors.all);
+    sk_list_init(&l->actors.wanting);
+    sk_list_init(&l->due.tasks);
+    sk_list_init(&l->actors.names);
+    sk_list_init(&l->groups.names);
+    sk_list_init(&l->groups.all);
     sk_list_init(&l->watches);
     l->on = &sk_loop_events;
     sk_space_init(l);
@@ -214,10 +214,10 @@ static sk_rc l_open(const struct sk_engine_conf *conf, struct sk_engine **out, s
     sk_rc rc = sk_place_init(&l->place, &conf->total, err);
     if (rc != SK_OK) goto out;
     l->place.deep_above = SK_MIN(16 + 4 * (uint32_t)SK_MAX(l->n_cpu, 0), l->max_workers / 2);
-    l->argv = copy_strings(conf->spawn_argv);
-    l->env = conf->spawn_env ? copy_strings(conf->spawn_env) : NULL;
+    l->spawn.argv = copy_strings(conf->spawn_argv);
+    l->spawn.env = conf->spawn_env ? copy_strings(conf->spawn_env) : NULL;
     l->workers = sk_calloc(SK_TAG_ENGINE, l->n_slots * sizeof *l->workers);
-    if (!l->argv || (conf->spawn_env && !l->env) || !l->workers) {
+    if (!l->spawn.argv || (conf->spawn_env && !l->spawn.env) || !l->workers) {
         rc = SK_ERR(err, SK_ENOMEM, "no memory for the engine");
         goto out;
     }
@@ -225,19 +225,19 @@ static sk_rc l_open(const struct sk_engine_conf *conf, struct sk_engine **out, s
     if (rc == SK_OK && sk_res_devices(&l->names)) sk_place_devices(&l->place, sk_res_devices(&l->names));
     SK_GO(sk_place_more_init(&l->place, conf->more, sk_res_n_more(&l->names), err));
     if (conf->preload.n && rc == SK_OK) {
-        l->note.p = sk_memdup(SK_TAG_ENGINE, conf->preload.p, conf->preload.n);
-        l->note.n = conf->preload.n;
-        if (!l->note.p) rc = SK_ERR(err, SK_ENOMEM, "no memory for the engine");
+        l->spawn.note.p = sk_memdup(SK_TAG_ENGINE, conf->preload.p, conf->preload.n);
+        l->spawn.note.n = conf->preload.n;
+        if (!l->spawn.note.p) rc = SK_ERR(err, SK_ENOMEM, "no memory for the engine");
     }
     if (rc != SK_OK) goto out;
     SK_GO(sk_own_create(&l->own, err));
-    l->interrupted = conf->interrupted;
-    l->interrupted_ctx = conf->interrupted_ctx;
-    l->named = conf->named;
-    l->named_ctx = conf->named_ctx;
+    l->hooks.interrupted = conf->interrupted;
+    l->hooks.interrupted_ctx = conf->interrupted_ctx;
+    l->hooks.named = conf->named;
+    l->hooks.named_ctx = conf->named_ctx;
     l->task_retries = conf->task_retries;
-    l->lineage_bytes = conf->lineage_bytes ? conf->lineage_bytes : LINEAGE_BYTES;
-    SK_GO(sk_lineage_create(&l->lin, l->lineage_bytes, err));
+    l->recovery.lineage_bytes = conf->lineage_bytes ? conf->lineage_bytes : LINEAGE_BYTES;
+    SK_GO(sk_lineage_create(&l->lin, l->recovery.lineage_bytes, err));
     SK_GO(sk_seg_create(&l->ctl_seg, "skate-ctl", 4096 + l->n_slots * sk_slot_stride(), false, err));
     SK_GO(sk_seg_create(&l->data_seg, "skate-data", SK_ALIGN(SK_MAX(conf->store_bytes, 1u << 20), 4096), true, err));
     SK_GO(sk_store_create(&l->store, l->data_seg.size, err));

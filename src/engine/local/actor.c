@@ -5,7 +5,7 @@
  * Calls wait with their caller until their arguments exist (as in Ray: one that waits holds up those behind it that the same process has made;
  * with several at once it does not), then in a->queue until there is room on the worker, at most a->depth at a time. An actor nobody can name
  * any more is stopped after its last call. One whose constructor has its arguments, and that has no worker, is among those that want one: the oldest of
- * each shape in l->wanting, by age, the others of its shape behind it. Cost: of a call O(1), and a look at the processes that call; of a death O(calls); of
+ * each shape in l->actors.wanting, by age, the others of its shape behind it. Cost: of a call O(1), and a look at the processes that call; of a death O(calls); of
  * a turn of the loop O(shapes that are wanted), however many actors wait. */
 #include <stdio.h>
 
@@ -107,7 +107,7 @@ sk_rc sk_actor_create(struct sk_local *l, uint32_t proc, uint64_t base, const ui
     SK_TRY(sk_aspec_check(as, err));
     struct sk_lactor *a = sk_calloc(SK_TAG_ENGINE, sizeof *a + as->n_groups * sizeof a->groups[0]);
     if (!a) return SK_ERR(err, SK_ENOMEM, "no memory for an actor");
-    sk_rc rc = sk_names_add(&l->names_of_actors, "actor", as->space, as->name, as->meta, a, &a->name, err);
+    sk_rc rc = sk_names_add(&l->actors.names, "actor", as->space, as->name, as->meta, a, &a->name, err);
     if (rc == SK_OK) rc = sk_obj_new(l, aid, proc, &o, err);
     if (rc != SK_OK) {
         sk_name_free(&a->name);
@@ -144,7 +144,7 @@ sk_rc sk_actor_create(struct sk_local *l, uint32_t proc, uint64_t base, const ui
     sk_list_init(&a->link);
     sk_list_init(&a->wants);
     sk_list_init(&a->alike);
-    sk_list_push_back(&l->actors, &a->link);
+    sk_list_push_back(&l->actors.all, &a->link);
     t->is_init = true;
     t->actor = a;
     sk_obj_get(l, base + 1)->why = o->why = SK_LOST_ACTOR;
@@ -153,7 +153,8 @@ sk_rc sk_actor_create(struct sk_local *l, uint32_t proc, uint64_t base, const ui
         return SK_OK;
     }
     a->detached = as->detached && sk_own_hold(l->own, base + 1, NULL) == SK_OK;
-    if (l->named && as->name.n && as->space.n && *(const char *)as->space.p == '_') l->named(l->named_ctx, as->space, as->name);
+    if (l->hooks.named && as->name.n && as->space.n && *(const char *)as->space.p == '_')
+        l->hooks.named(l->hooks.named_ctx, as->space, as->name);
     if (t->spec.refused.n) {
         sk_ltask_fail(l, t, SK_EINFEASIBLE, "%.*s", (int)t->spec.refused.n, (const char *)t->spec.refused.p);
         return SK_OK;
@@ -181,7 +182,7 @@ static void insert_by_age(struct sk_list *list, struct sk_lactor *a) {
 
 static void want_worker(struct sk_local *l, struct sk_lactor *a) {
     if (!sk_list_empty(&a->wants)) return;
-    SK_LIST_EACH (it, &l->wanting) {
+    SK_LIST_EACH (it, &l->actors.wanting) {
         struct sk_lactor *first = wanting(it);
         if (first->shape != a->shape) continue;
         if (first->order < a->order) {
@@ -193,7 +194,7 @@ static void want_worker(struct sk_local *l, struct sk_lactor *a) {
         sk_list_push_front(&a->alike, it);
         break;
     }
-    insert_by_age(&l->wanting, a);
+    insert_by_age(&l->actors.wanting, a);
 }
 
 static void want_none(struct sk_local *l, struct sk_lactor *a) {
@@ -202,7 +203,7 @@ static void want_none(struct sk_local *l, struct sk_lactor *a) {
     if (!it) return;
     sk_list_del(it);
     sk_list_splice(&wanting(it)->alike, &a->alike);
-    insert_by_age(&l->wanting, wanting(it));
+    insert_by_age(&l->actors.wanting, wanting(it));
 }
 
 static void find_worker(struct sk_local *l, struct sk_lactor *a) {
@@ -286,7 +287,7 @@ void sk_actor_advance(struct sk_local *l, struct sk_lactor *a) {
 
 sk_rc sk_actor_find(struct sk_local *l, uint32_t proc, struct sk_bytes space, struct sk_bytes name, struct sk_lactor **out,
                     struct sk_err *err) {
-    struct sk_name *n = sk_names_find(&l->names_of_actors, space, name);
+    struct sk_name *n = sk_names_find(&l->actors.names, space, name);
     struct sk_lactor *a = n ? n->owner : NULL;
     if (!a || sk_own_ref(l->own, a->id - 1, proc, 1, NULL) != SK_OK)
         return SK_ERR(err, SK_ENOENT, "there is no living actor named '%.*s'%s%.*s%s", (int)name.n, (const char *)name.p,
@@ -319,7 +320,7 @@ void sk_actor_find_for(struct sk_local *l, struct sk_lworker *w, uint64_t req, s
 
 static size_t write_names(struct sk_local *l, uint64_t unused, void *buf, size_t cap) {
     (void)unused;
-    return sk_names_write(&l->names_of_actors, buf, cap);
+    return sk_names_write(&l->actors.names, buf, cap);
 }
 void sk_actor_names_for(struct sk_local *l, struct sk_lworker *w, uint64_t req) { sk_peer_list(l, w, req, write_names, 0); }
 
@@ -466,17 +467,17 @@ void sk_actor_worker_died(struct sk_local *l, struct sk_lactor *a, bool charged,
 void sk_actor_unreferenced(struct sk_local *l, struct sk_lactor *a) {
     a->stopping = a->unreferenced = true;
     sk_name_free(&a->name);
-    l->n_unreferenced++;
+    l->actors.n_unreferenced++;
     sk_actor_advance(l, a);
 }
 
 void sk_actor_sweep(struct sk_local *l) {
-    if (!l->n_unreferenced) return;
-    SK_LIST_EACH_SAFE (it, tmp, &l->actors) {
+    if (!l->actors.n_unreferenced) return;
+    SK_LIST_EACH_SAFE (it, tmp, &l->actors.all) {
         struct sk_lactor *a = sk_container_of(it, struct sk_lactor, link);
         if (!a->unreferenced || a->state != SK_A_DEAD || a->n_tasks || a->init->state != SK_T_FINISHED) continue;
         SK_ASSERT(!a->worker && !a->name && sk_list_empty(&a->queue) && sk_list_empty(&a->wants)); /* nothing leads to it any more */
-        l->n_unreferenced--;
+        l->actors.n_unreferenced--;
         sk_state_actor_gone(l, a);
         sk_list_del(&a->link);
         sk_ltask_free(l, a->init);

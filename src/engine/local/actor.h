@@ -25,7 +25,7 @@ enum { SK_A_STARTING, SK_A_ALIVE, SK_A_DEAD };
 struct sk_lactor {
     uint64_t id, order; /* its turn among the tasks that wait for resources */
     struct sk_list link;
-    struct sk_list wants, alike; /* in l->wanting, or in `alike` of the oldest of its shape there; of that one: the others, by age */
+    struct sk_list wants, alike; /* in l->actors.wanting, or in `alike` of the oldest of its shape there; of that one: the others, by age */
     struct sk_ltask *init;       /* kept for restarts */
     struct sk_lworker *worker;
     struct sk_list queue; /* method calls whose turn it is, not sent yet, in order */

@@ -34,7 +34,7 @@ static bool task_ok(const struct sk_local *l, const struct sk_ltask *t) {
 }
 
 static bool is_group(const struct sk_local *l, uint64_t id) {
-    SK_LIST_EACH (it, &l->groups)
+    SK_LIST_EACH (it, &l->groups.all)
         if (sk_container_of(it, struct sk_lgroup, link)->id == id) return true;
     return false;
 }
@@ -43,7 +43,8 @@ static bool object_ok(struct sk_local *l, uint64_t id, const struct sk_obj *o) {
     NEED(o->id == id);
     if (o->state == SK_O_READY) NEED(!o->deps || o->where == SK_V_DISK);
     if (o->state == SK_O_PENDING && !o->maker && is_group(l, id - 1)) return true; /* its `ready` */
-    if (o->state == SK_O_PENDING && !l->lost.n && !o->stream_end) NEED(o->maker && sk_map_get(&l->tasks, o->maker->id) == o->maker);
+    if (o->state == SK_O_PENDING && !l->recovery.lost.n && !o->stream_end)
+        NEED(o->maker && sk_map_get(&l->tasks, o->maker->id) == o->maker);
     if (o->state == SK_O_ACTOR) NEED(o->u.actor->id == id && !o->u.actor->unreferenced);
     for (const struct sk_dep *d = o->deps; d; d = d->next) {
         NEED(*d->at == d && *d->more_at == d && !d->task != !d->req);
@@ -130,8 +131,8 @@ bool sk_local_check(struct sk_local *l) {
         NEED(!l->workers[i] || worker_ok(l, l->workers[i], i));
         live += l->workers[i] != NULL;
     }
-    SK_LIST_EACH (it, &l->actors) NEED(actor_ok(l, sk_container_of(it, struct sk_lactor, link), &want, &unreferenced));
+    SK_LIST_EACH (it, &l->actors.all) NEED(actor_ok(l, sk_container_of(it, struct sk_lactor, link), &want, &unreferenced));
     NEED(sk_space_check(l));
-    return streams == l->n_worker_streams && live == l->n_live && want == wanting(&l->wanting, 0) && unreferenced == l->n_unreferenced &&
-           ready == l->place.n_ready;
+    return streams == l->n_worker_streams && live == l->n_live && want == wanting(&l->actors.wanting, 0) &&
+           unreferenced == l->actors.n_unreferenced && ready == l->place.n_ready;
 }

@@ -175,7 +175,7 @@ void sk_loop_worker_died(struct sk_local *l, struct sk_lworker *w, int status, u
                         .why = why};
     story_of(w, &q.died, why, sizeof why);
     sk_state_worker_gone(l, w, &q.died, why);
-    l->n_worker_deaths += sk_verdict_counts(&q.died, !sk_list_empty(&w->sent));
+    l->stats.n_worker_deaths += sk_verdict_counts(&q.died, !sk_list_empty(&w->sent));
     sk_list_splice(&w->reqs, &w->watches);
     while (!sk_list_empty(&w->reqs)) sk_req_free(l, sk_container_of(w->reqs.next, struct sk_req, link));
     struct sk_lactor *a = w->actor;

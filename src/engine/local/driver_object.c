@@ -32,7 +32,7 @@ static sk_rc wait_for_room(struct sk_local *l, uint64_t len, sk_off *off, struct
            !stop) {
         l->space.n_inside++; /* still waiting */
         sk_driver_unlock(&l->base);
-        stop = l->interrupted && l->interrupted(l->interrupted_ctx);
+        stop = l->hooks.interrupted && l->hooks.interrupted(l->hooks.interrupted_ctx);
         sk_driver_lock(&l->base);
         l->space.n_inside--;
     }

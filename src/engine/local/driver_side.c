@@ -124,7 +124,7 @@ static sk_rc l_actor_find(struct sk_engine *e, const char *space, const char *na
 }
 static size_t l_actor_names(struct sk_engine *e, char *buf, size_t cap) {
     sk_driver_lock(e);
-    size_t n = sk_local_of(e)->closing ? 0 : sk_names_write(&sk_local_of(e)->names_of_actors, buf, cap);
+    size_t n = sk_local_of(e)->closing ? 0 : sk_names_write(&sk_local_of(e)->actors.names, buf, cap);
     sk_driver_unlock(e);
     return n;
 }

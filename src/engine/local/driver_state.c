@@ -55,18 +55,19 @@ static size_t l_status(struct sk_engine *e, char *buf, size_t cap) {
         "overflow_objects %llu\noverflow_bytes %llu\noverflow_bytes_on_disk %llu\n"
         "spill_objects_damaged %llu\nmemory_limit_bytes %llu\nmemory_used_bytes %llu\nmemory_heap_bytes %llu\nmemory_stops %llu\n"
         "memory_kernel_kills %llu\nmemory_alone %u\n",
-        l->n_live, l->place.n_idle, l->tasks.n, l->place.n_ready, (unsigned long long)l->n_tasks_done, (unsigned long long)l->n_retries,
-        (unsigned long long)l->n_worker_deaths, (unsigned long long)sk_own_n(l->own), (unsigned long long)l->n_lost,
-        (unsigned long long)l->n_reruns, (unsigned long long)sk_lineage_n(l->lin), (unsigned long long)sk_lineage_bytes(l->lin),
-        (unsigned long long)s.size_bytes, (unsigned long long)s.sealed_bytes, (unsigned long long)s.leased_bytes,
-        (unsigned long long)s.warm_bytes, (unsigned long long)s.peak_bytes, (unsigned long long)s.n_pins,
-        (long long)sk_mem_bytes(SK_TAG_ENGINE), (unsigned long long)d.n_written, (unsigned long long)d.written_bytes,
-        (unsigned long long)d.n_read, (unsigned long long)d.read_bytes, (unsigned long long)l->space.n_disk,
-        (unsigned long long)l->space.disk_object_bytes, (unsigned long long)d.disk_bytes, (unsigned long long)d.quota_bytes,
-        (unsigned long long)d.n_failed, (unsigned long long)l->space.n_overflow, (unsigned long long)l->space.overflow_bytes,
-        (unsigned long long)sk_store_overflow_used(l->store), (unsigned long long)l->space.n_spoiled,
-        (unsigned long long)l->mem.limit_bytes, (unsigned long long)l->mem.used_bytes, (unsigned long long)l->mem.heap_bytes,
-        (unsigned long long)l->mem.n_stopped, (unsigned long long)l->mem.n_kernel_killed, l->mem.n_alone);
+        l->n_live, l->place.n_idle, l->tasks.n, l->place.n_ready, (unsigned long long)l->stats.n_tasks_done,
+        (unsigned long long)l->stats.n_retries, (unsigned long long)l->stats.n_worker_deaths, (unsigned long long)sk_own_n(l->own),
+        (unsigned long long)l->n_lost, (unsigned long long)l->stats.n_reruns, (unsigned long long)sk_lineage_n(l->lin),
+        (unsigned long long)sk_lineage_bytes(l->lin), (unsigned long long)s.size_bytes, (unsigned long long)s.sealed_bytes,
+        (unsigned long long)s.leased_bytes, (unsigned long long)s.warm_bytes, (unsigned long long)s.peak_bytes,
+        (unsigned long long)s.n_pins, (long long)sk_mem_bytes(SK_TAG_ENGINE), (unsigned long long)d.n_written,
+        (unsigned long long)d.written_bytes, (unsigned long long)d.n_read, (unsigned long long)d.read_bytes,
+        (unsigned long long)l->space.n_disk, (unsigned long long)l->space.disk_object_bytes, (unsigned long long)d.disk_bytes,
+        (unsigned long long)d.quota_bytes, (unsigned long long)d.n_failed, (unsigned long long)l->space.n_overflow,
+        (unsigned long long)l->space.overflow_bytes, (unsigned long long)sk_store_overflow_used(l->store),
+        (unsigned long long)l->space.n_spoiled, (unsigned long long)l->mem.limit_bytes, (unsigned long long)l->mem.used_bytes,
+        (unsigned long long)l->mem.heap_bytes, (unsigned long long)l->mem.n_stopped, (unsigned long long)l->mem.n_kernel_killed,
+        l->mem.n_alone);
     sk_driver_unlock(e);
     return (size_t)n + 1;
 }

@@ -73,7 +73,7 @@ sk_rc sk_driver_submit(struct sk_engine *e, const struct sk_task_spec *s, sk_oid
         if (first) *first = (sk_oid){m.base + 1};
         if (tid) *tid = (sk_tid){m.base};
         /* Somebody submits many and waits for none yet: keep the workers fed without waking the loop thread. */
-        if (!l->driving && ++l->n_submits % PUMP_EVERY == 0) sk_loop_pump(l);
+        if (!l->driving && ++l->stats.n_submits % PUMP_EVERY == 0) sk_loop_pump(l);
         sk_loop_dispatch_at(l, l->now_ns);
     }
     submission_end(e, &m);

@@ -1,7 +1,7 @@
 /* group.c - placement groups and process environments of the local engine. Runs with the lock held.
  *
  * Who gets which bundle is place.c's; here a group has its `ready` object, its name and its end: whatever runs in a removed group is killed and
- * not run again, whatever waits for it fails with SK_EGROUP. Invariant: a group in l->groups is one in place.groups. Cost: groups are few. */
+ * not run again, whatever waits for it fails with SK_EGROUP. Invariant: a group in l->groups.all is one in place.groups. Cost: groups are few. */
 #include "base/clock.h"
 #include "base/mem.h"
 #include "base/vec.h"
@@ -10,7 +10,7 @@
 static struct sk_lgroup *group_of(struct sk_list *it) { return sk_container_of(it, struct sk_lgroup, link); }
 
 static struct sk_lgroup *find(struct sk_local *l, uint64_t id) {
-    SK_LIST_EACH (it, &l->groups)
+    SK_LIST_EACH (it, &l->groups.all)
         if (group_of(it)->id == id) return group_of(it);
     return NULL;
 }
@@ -21,7 +21,7 @@ sk_rc sk_lgroup_create(struct sk_local *l, uint32_t proc, uint64_t base, const s
     if (!g) return SK_ERR(err, SK_ENOMEM, "no memory for a placement group");
     sk_rc rc = sk_place_group_add(&l->place, base, s->bundles, s->n, s->strategy == SK_GROUP_STRICT_SPREAD, &g->place, err);
     if (rc == SK_OK)
-        rc = sk_names_add(&l->names_of_groups, "placement group", s->space, s->name, (struct sk_bytes){NULL, 0}, g, &g->name, err);
+        rc = sk_names_add(&l->groups.names, "placement group", s->space, s->name, (struct sk_bytes){NULL, 0}, g, &g->name, err);
     if (rc == SK_OK) rc = sk_obj_new(l, base + 1, proc, &o, err);
     if (rc == SK_OK && (rc = sk_own_hold(l->own, base + 1, err)) != SK_OK) { /* it has a reference: the caller's, who hears of a failure */
         SK_IGNORE(sk_own_unref(l->own, base + 1, proc, 1, NULL));
@@ -38,7 +38,7 @@ sk_rc sk_lgroup_create(struct sk_local *l, uint32_t proc, uint64_t base, const s
     g->since_ns = sk_now_ns();
     g->reserved_ns = -1;
     sk_list_init(&g->link);
-    sk_list_push_back(&l->groups, &g->link);
+    sk_list_push_back(&l->groups.all, &g->link);
     return SK_OK;
 }
 
@@ -68,7 +68,7 @@ sk_rc sk_lgroup_remove(struct sk_local *l, uint64_t id, struct sk_err *err) {
     }
     sk_place_group_remove(&l->place, g->place);
     g->place = NULL;
-    SK_LIST_EACH_SAFE (it, tmp, &l->actors) { /* those that have no worker yet */
+    SK_LIST_EACH_SAFE (it, tmp, &l->actors.all) { /* those that have no worker yet */
         struct sk_lactor *a = sk_container_of(it, struct sk_lactor, link);
         if (a->state != SK_A_DEAD && !a->worker && sk_place_shape_dead(&l->place, a->shape))
             sk_actor_dead(l, a, "its placement group was removed");
@@ -87,7 +87,7 @@ sk_rc sk_lgroup_remove(struct sk_local *l, uint64_t id, struct sk_err *err) {
 size_t sk_lgroups_write(struct sk_local *l, void *buf, size_t cap) {
     struct sk_wr w = sk_wr_init(NULL, 0);
     for (int pass = 0; pass < 2; pass++) {
-        SK_LIST_EACH (it, &l->groups) {
+        SK_LIST_EACH (it, &l->groups.all) {
             const struct sk_lgroup *g = group_of(it);
             struct sk_bytes name = g->name ? g->name->name : (struct sk_bytes){"", 0}, space = g->name ? g->name->space : name;
             struct sk_group_row row = {.id = g->id,
@@ -111,26 +111,26 @@ size_t sk_lgroups_write(struct sk_local *l, void *buf, size_t cap) {
 }
 
 void sk_lgroups_free(struct sk_local *l) {
-    SK_LIST_EACH_SAFE (it, tmp, &l->groups) {
+    SK_LIST_EACH_SAFE (it, tmp, &l->groups.all) {
         sk_name_free(&group_of(it)->name);
         sk_free(group_of(it));
     }
-    for (uint32_t i = 0; i < l->envs.n; i++) sk_free((void *)(uintptr_t)l->envs.p[i].p);
-    sk_vec_free(&l->envs);
+    for (uint32_t i = 0; i < l->groups.envs.n; i++) sk_free((void *)(uintptr_t)l->groups.envs.p[i].p);
+    sk_vec_free(&l->groups.envs);
 }
 
 sk_rc sk_env_define(struct sk_local *l, struct sk_bytes env, uint32_t *out, struct sk_err *err) {
-    for (uint32_t i = 0; i < l->envs.n; i++)
-        if (l->envs.p[i].n == env.n && !memcmp(l->envs.p[i].p, env.p, env.n)) {
+    for (uint32_t i = 0; i < l->groups.envs.n; i++)
+        if (l->groups.envs.p[i].n == env.n && !memcmp(l->groups.envs.p[i].p, env.p, env.n)) {
             *out = i + 1;
             return SK_OK;
         }
     void *copy = sk_memdup(SK_TAG_ENGINE, env.n ? env.p : "", env.n ? env.n : 1);
-    if (!copy || !sk_vec_push(&l->envs, SK_TAG_ENGINE, ((struct sk_bytes){copy, env.n}))) {
+    if (!copy || !sk_vec_push(&l->groups.envs, SK_TAG_ENGINE, ((struct sk_bytes){copy, env.n}))) {
         sk_free(copy);
         return SK_ERR(err, SK_ENOMEM, "no memory for an environment of %zu bytes", env.n);
     }
-    *out = l->envs.n;
+    *out = l->groups.envs.n;
     return SK_OK;
 }
 
@@ -149,7 +149,7 @@ static size_t write_groups(struct sk_local *l, uint64_t unused, void *buf, size_
 }
 
 sk_rc sk_need_shape(struct sk_local *l, const struct sk_need *n, sk_shape *out, struct sk_err *err) {
-    if (n->env > l->envs.n) return SK_ERR(err, SK_EINVAL, "environment %u is not defined", n->env);
+    if (n->env > l->groups.envs.n) return SK_ERR(err, SK_EINVAL, "environment %u is not defined", n->env);
     if (!n->group) SK_TRY(sk_res_check(&n->res, &l->place.total, &l->names, err));
     return n->group ? sk_place_need_in(&l->place, n, out, err) : sk_place_need(&l->place, n, out, err);
 }

@@ -67,8 +67,8 @@ void sk_host_reports(struct sk_local *l) {
 /* A dropped queue of a million tasks leaves tables of that size, and a heap in pieces. True: so it was twice in a row, the tables are small now, and
  * malloc should give back what it keeps. */
 static bool shrink(struct sk_local *l) {
-    bool roomy = sk_map_roomy(&l->tasks) || sk_own_roomy(l->own), twice = roomy && l->roomy;
-    l->roomy = roomy && !twice;
+    bool roomy = sk_map_roomy(&l->tasks) || sk_own_roomy(l->own), twice = roomy && l->host.roomy;
+    l->host.roomy = roomy && !twice;
     if (!twice) return false;
     sk_map_shrink(&l->tasks);
     sk_own_shrink(l->own);
@@ -118,7 +118,7 @@ static void *watch_main(void *arg) {
     sk_space_depth = 1; /* it is one of the engine's own, and never waits for room */
     pthread_mutex_lock(&l->mu);
     for (;;) {
-        struct pollfd p[2] = {{.fd = l->wake_fd, .events = POLLIN}, {.fd = l->srv.sock, .events = POLLIN}};
+        struct pollfd p[2] = {{.fd = l->host.wake_fd, .events = POLLIN}, {.fd = l->srv.sock, .events = POLLIN}};
         pthread_mutex_unlock(&l->mu);
         int n = poll(p, 2, -1);
         pthread_mutex_lock(&l->mu);
@@ -137,7 +137,7 @@ static void *watch_main(void *arg) {
         if (p[0].revents) {
             uint64_t v;
             /* poll() said that it has something. NOLINTNEXTLINE(clang-analyzer-unix.BlockInCriticalSection) */
-            if (read(l->wake_fd, &v, sizeof v) < 0) v = 0;
+            if (read(l->host.wake_fd, &v, sizeof v) < 0) v = 0;
         }
     }
 }
@@ -145,38 +145,38 @@ static void *watch_main(void *arg) {
 sk_rc sk_host_start(struct sk_local *l, struct sk_err *err) {
     SK_TRY(sk_pool_server(l, err));
     if (sk_machine_) return SK_OK; /* a simulation: whoever waits does what the threads do */
-    l->wake_fd = SK_FAULT("pool.eventfd") ? (errno = EMFILE, -1) : eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (l->wake_fd < 0) return SK_ERR_SYS(err, "eventfd");
+    l->host.wake_fd = SK_FAULT("pool.eventfd") ? (errno = EMFILE, -1) : eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (l->host.wake_fd < 0) return SK_ERR_SYS(err, "eventfd");
     sigset_t all, old;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &old);
-    int e = SK_FAULT("pool.thread") ? EAGAIN : pthread_create(&l->loop_thread, NULL, loop_main, l);
-    if (e == 0 && (e = pthread_create(&l->watch_thread, NULL, watch_main, l)) != 0) {
+    int e = SK_FAULT("pool.thread") ? EAGAIN : pthread_create(&l->host.loop_thread, NULL, loop_main, l);
+    if (e == 0 && (e = pthread_create(&l->host.watch_thread, NULL, watch_main, l)) != 0) {
         pthread_mutex_lock(&l->mu);
         l->closing = true;
         pthread_mutex_unlock(&l->mu);
         sk_bell_ring(&l->ctl->bell[1]);
-        pthread_join(l->loop_thread, NULL);
+        pthread_join(l->host.loop_thread, NULL);
     }
     pthread_sigmask(SIG_SETMASK, &old, NULL);
     if (e) {
         errno = e;
         return SK_ERR_SYS(err, "starting the engine's threads (" SK_FORK_HINT ")");
     }
-    l->threads_up = true;
+    l->host.threads_up = true;
     return SK_OK;
 }
 
 void sk_host_stop(struct sk_local *l) {
-    if (l->threads_up) {
+    if (l->host.threads_up) {
         uint64_t one = 1;
-        if (write(l->wake_fd, &one, sizeof one) < 0) sk_assert_fail("eventfd write", __FILE__, __LINE__);
+        if (write(l->host.wake_fd, &one, sizeof one) < 0) sk_assert_fail("eventfd write", __FILE__, __LINE__);
         sk_bell_ring(&l->ctl->bell[1]);
-        pthread_join(l->loop_thread, NULL);
-        pthread_join(l->watch_thread, NULL);
-        l->threads_up = false;
+        pthread_join(l->host.loop_thread, NULL);
+        pthread_join(l->host.watch_thread, NULL);
+        l->host.threads_up = false;
     }
     sk_forksrv_stop(&l->srv);
-    if (l->wake_fd >= 0) close(l->wake_fd);
-    l->wake_fd = -1;
+    if (l->host.wake_fd >= 0) close(l->host.wake_fd);
+    l->host.wake_fd = -1;
 }

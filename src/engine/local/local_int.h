@@ -43,6 +43,7 @@
 #include "engine/res.h"
 #include "store/store.h"
 
+/* What a part keeps for itself is a struct of its name; the others only read it. What stands here by itself is everybody's. */
 struct sk_local {
     struct sk_engine base;
     const struct sk_loop_events *on;
@@ -52,36 +53,64 @@ struct sk_local {
     bool pumping; /* a sink called from within the pump submits: not again */
     uint32_t n_callers;
     uint64_t progress; /* bumped by every change that somebody may wait for */
+    uint64_t next_id;
+    int64_t now_ns; /* of the last submission, or message that submits */
+    int64_t n_cpu;
+
+    /* what is shared with workers, and the pure parts */
     struct sk_seg ctl_seg, data_seg;
     struct sk_ctl *ctl;
     struct sk_store *store;
     struct sk_own *own;
     struct sk_lineage *lin;
+    struct sk_place place;
+    struct sk_res_names names;
+
+    /* task, stream, functions */
+    struct sk_map tasks; /* id -> sk_ltask, until finished */
+    struct sk_map fns;
+    uint32_t n_worker_streams; /* streams that workers read */
+    uint32_t n_nested;         /* known tasks that tasks submitted */
+    int32_t task_retries;
+    struct {                  /* task.c */
+        struct sk_list tasks; /* sk_ltask.place.link: their arguments are all there, and they are looked at in turn (sk_ltask_due) */
+        bool looking;
+    } due;
+
     struct sk_space space;
     struct sk_lmem mem;
-    struct sk_obj_id_vec lost; /* PENDING objects to make again, at the next dispatch */
-    bool recovering;
-    struct sk_relic_vec {
-        struct sk_relic {
-            uint64_t oid, off;
-        } *p;
-        uint32_t n, cap;
-    } relics; /* bytes of lost values that somebody still reads, and the objects that hold the references in them */
-    struct sk_place place;
-    struct sk_map tasks; /* id -> sk_ltask, until finished */
-    struct sk_list due;  /* sk_ltask.place.link: their arguments are all there, and they are looked at in turn (sk_ltask_due) */
-    bool looking;
-    bool roomy; /* found so at the last look: much more was known than is now */
-    struct sk_map fns;
-    struct sk_list actors;
-    struct sk_list wanting;                          /* those that could start and have no worker: actor.c */
-    struct sk_list names_of_actors, names_of_groups; /* sk_name */
-    struct sk_list groups;                           /* sk_lgroup */
-    struct sk_env_vec {
-        struct sk_bytes *p;
-        uint32_t n, cap;
-    } envs;                      /* environment i + 1 */
-    uint32_t n_unreferenced;     /* of them nameless */
+    struct sk_history past; /* state */
+
+    uint64_t n_lost;               /* values, ever: who has looked before looks again */
+    struct {                       /* recover */
+        struct sk_obj_id_vec lost; /* PENDING objects to make again, at the next dispatch */
+        bool running;
+        struct sk_relic_vec {
+            struct sk_relic {
+                uint64_t oid, off;
+            } *p;
+            uint32_t n, cap;
+        } relics; /* bytes of lost values that somebody still reads, and the objects that hold the references in them */
+        uint64_t lineage_bytes;
+    } recovery;
+
+    struct { /* actor */
+        struct sk_list all;
+        struct sk_list wanting; /* those that could start and have no worker */
+        struct sk_list names;   /* sk_name */
+        uint32_t n_unreferenced;
+    } actors;
+
+    struct {                  /* group */
+        struct sk_list all;   /* sk_lgroup */
+        struct sk_list names; /* sk_name */
+        struct sk_env_vec {
+            struct sk_bytes *p;
+            uint32_t n, cap;
+        } envs; /* environment i + 1 */
+    } groups;
+
+    /* pool, death */
     struct sk_lworker **workers; /* by slot, NULL = free */
     int64_t look_ns;             /* when they are looked at next: sk_pool_look */
     uint32_t n_slots, n_used;    /* slots; workers[n_used..] were never used */
@@ -92,36 +121,40 @@ struct sk_local {
         uint32_t there;   /* so many processes there were then */
         int64_t again_ns; /* when the next is asked for */
     } refused;
-    int64_t stall_since_ns; /* loop.c: since when nothing but the driver's reading would help, at this `progress` */
-    uint64_t stall_progress;
-    uint32_t n_evicted;        /* of n_live: told to make room for a process of another kind */
-    uint32_t n_bad_starts;     /* processes that ended before they were ready, since one was */
-    char in_vain[320];         /* not empty: why what waits for workers now waits in vain; the loop fails it */
-    struct sk_list watches;    /* sk_req of callers in the driver */
-    uint32_t n_worker_streams; /* streams that workers read */
-    uint32_t n_nested;         /* known tasks that tasks submitted */
-    int64_t n_cpu;
-    uint64_t next_id;
+    uint32_t n_evicted;    /* of n_live: told to make room for a process of another kind */
+    uint32_t n_bad_starts; /* processes that ended before they were ready, since one was */
+    char in_vain[320];     /* not empty: why what waits for workers now waits in vain; the loop fails it */
     struct sk_forksrv srv;
-    pthread_t loop_thread, watch_thread;
-    bool threads_up;
-    int wake_fd; /* eventfd: ends the watch thread */
     int64_t spin_ns, idle_reap_ns;
-    struct sk_history past;
-    int64_t now_ns; /* of the last submission, or message that submits */
-    struct sk_res_names names;
-    uint64_t n_submits, n_tasks_done, n_retries, n_worker_deaths, n_lost, n_reruns;
-    uint64_t lineage_bytes;
-    int32_t task_retries;
-    bool (*interrupted)(void *ctx);
-    void *interrupted_ctx;
-    void (*named)(void *ctx, struct sk_bytes space, struct sk_bytes name);
-    void *named_ctx;
-    char *const *argv, *const *env;
-    struct sk_vecb {
-        uint8_t *p;
-        size_t n;
-    } note; /* preload, replayed to a new fork server */
+
+    struct sk_list watches; /* request: sk_req of callers in the driver */
+    struct {                /* loop: since when nothing but the driver's reading would help, at this `progress` */
+        int64_t since_ns;
+        uint64_t progress;
+    } stall;
+
+    struct { /* host: the engine's threads */
+        pthread_t loop_thread, watch_thread;
+        bool threads_up;
+        bool roomy;  /* found so at the last look: much more was known than is now */
+        int wake_fd; /* eventfd: ends the watch thread */
+    } host;
+    struct { /* how a fork server is started, from its opening on */
+        char *const *argv, *const *env;
+        struct {
+            uint8_t *p;
+            size_t n;
+        } note; /* preload, replayed to a new one */
+    } spawn;
+    struct { /* of the program, from its opening on: see conf.h */
+        bool (*interrupted)(void *ctx);
+        void *interrupted_ctx;
+        void (*named)(void *ctx, struct sk_bytes space, struct sk_bytes name);
+        void *named_ctx;
+    } hooks;
+    struct { /* ever; for who looks on */
+        uint64_t n_submits, n_tasks_done, n_retries, n_worker_deaths, n_reruns;
+    } stats;
 };
 
 static inline struct sk_obj *sk_obj_get(struct sk_local *l, uint64_t id) { return sk_own_get(l->own, id); }

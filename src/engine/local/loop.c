@@ -20,7 +20,7 @@ void sk_loop_fail_waiting(struct sk_local *l, sk_rc rc, const char *why) {
         sk_place_unpush(&l->place, p);
         sk_ltask_fail(l, t, rc, "task %s cannot be run: %s", sk_ltask_name(l, t, name, sizeof name), why);
     }
-    for (struct sk_list *it; (it = sk_list_first(&l->wanting));) sk_actor_dead(l, sk_container_of(it, struct sk_lactor, wants), why);
+    for (struct sk_list *it; (it = sk_list_first(&l->actors.wanting));) sk_actor_dead(l, sk_container_of(it, struct sk_lactor, wants), why);
     sk_obj_drain(l);
 }
 
@@ -45,11 +45,11 @@ static bool stuck(struct sk_local *l, int64_t now) {
         driver |= w && waits_for_driver(w);
     }
     if (!driver) return true;
-    if (!l->stall_since_ns || l->stall_progress != l->progress || !l->driving) {
-        l->stall_since_ns = now;
-        l->stall_progress = l->progress;
+    if (!l->stall.since_ns || l->stall.progress != l->progress || !l->driving) {
+        l->stall.since_ns = now;
+        l->stall.progress = l->progress;
     }
-    return now - l->stall_since_ns > STALL_NS;
+    return now - l->stall.since_ns > STALL_NS;
 }
 
 static void fail_stuck(struct sk_local *l) {
@@ -77,13 +77,13 @@ static bool start_actors(struct sk_local *l) {
     bool wants_process = false;
     uint64_t asked = 0; /* up to that age */
     sk_place_want(&l->place, 0, 0);
-    for (struct sk_list *it = l->wanting.next; it != &l->wanting;) {
+    for (struct sk_list *it = l->actors.wanting.next; it != &l->actors.wanting;) {
         struct sk_lactor *a = sk_container_of(it, struct sk_lactor, wants);
         if (a->order > asked) {
             asked = a->order;
             sk_actor_advance(l, a);
             if (sk_list_empty(&a->wants)) { /* and what went with it */
-                it = l->wanting.next;
+                it = l->actors.wanting.next;
                 continue;
             }
             if (sk_place_fits_now(&l->place, a->shape)) wants_process = true;
@@ -97,7 +97,7 @@ static bool start_actors(struct sk_local *l) {
 void sk_loop_dispatch(struct sk_local *l) { sk_loop_dispatch_at(l, sk_now_ns()); }
 
 void sk_loop_dispatch_at(struct sk_local *l, int64_t now) {
-    if (l->lost.n) sk_recover_run(l);
+    if (l->recovery.lost.n) sk_recover_run(l);
     sk_lmem_turn(l, now);
     if (SK_UNLIKELY(now >= l->look_ns)) sk_pool_look(l, now);
     fail_in_vain(l);
@@ -132,7 +132,7 @@ void sk_loop_dispatch_at(struct sk_local *l, int64_t now) {
             sk_place_done(&l->place, &w->place, -1, now);
             if (rc == SK_EAGAIN && t->state != SK_T_READY) { /* an argument is lost: it waits for that */
                 if (t->n_unready == 0) sk_ltask_ready(l, t);
-                if (l->lost.n) sk_recover_run(l);
+                if (l->recovery.lost.n) sk_recover_run(l);
                 continue;
             }
             if (rc == SK_EFULL && sk_space_hope(l, t->spec_len)) rc = SK_EAGAIN;
@@ -166,7 +166,7 @@ struct sk_pace_view sk_loop_view(const struct sk_local *l, int64_t now_ns, uint3
                                  .n_messages = n_messages,
                                  .n_live = l->n_live,
                                  .n_busy = l->n_live - l->place.n_idle - l->place.n_starting,
-                                 .waiting = l->place.n_ready || !sk_list_empty(&l->wanting) || space || l->lost.n,
+                                 .waiting = l->place.n_ready || !sk_list_empty(&l->actors.wanting) || space || l->recovery.lost.n,
                                  .driven = l->driving,
                                  .large = l->tasks.mask >= SK_MAP_LARGE || sk_own_large(l->own)};
 }

@@ -60,7 +60,7 @@ static bool runs_again(struct sk_local *l, struct sk_ltask *t, uint32_t status) 
     }
     sk_state_attempt(l, t, SK_ETASK, "it raised, and runs again");
     t->attempt++;
-    l->n_retries++;
+    l->stats.n_retries++;
     t->state = SK_T_READY;
     sk_list_push_front(&a->queue, &t->on);
     sk_actor_advance(l, a);
@@ -119,7 +119,7 @@ static void on_DONE(struct sk_local *l, struct sk_lworker *w, struct sk_rd *r) {
     struct sk_ltask *t = sk_map_get(&l->tasks, h.tid);
     if (t && (t->worker != w || t->attempt != h.attempt || t->state != SK_T_SENT)) t = NULL;
     w->n_done++;
-    l->n_tasks_done++;
+    l->stats.n_tasks_done++;
     if (t) {
         sk_ltask_left(l, t, w, h.run_ns);
         SK_DCHECK(!t->worker && !t->ended);

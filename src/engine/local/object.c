@@ -44,7 +44,7 @@ static void obj_free(struct sk_local *l, struct sk_obj *o) {
 void sk_obj_drain(struct sk_local *l) {
     uint64_t id;
     void *data;
-    if (l->relics.n) l->on->relics(l);
+    if (l->recovery.relics.n) l->on->relics(l);
     while (sk_own_next_freed(l->own, &id, &data)) obj_free(l, data);
     while (l->lin && sk_lineage_next_free(l->lin, &id, &data)) l->on->unkept(l, data);
 }

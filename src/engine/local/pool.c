@@ -31,7 +31,7 @@
 sk_rc sk_pool_server(struct sk_local *l, struct sk_err *err) {
     const int keep[3] = {l->ctl_seg.fd, l->data_seg.fd, l->data_seg.tail_fd};
     size_t n = 0;
-    char *const *from = l->env;
+    char *const *from = l->spawn.env;
     extern char **environ;
     if (!from) from = environ;
     while (from[n]) n++;
@@ -42,13 +42,13 @@ sk_rc sk_pool_server(struct sk_local *l, struct sk_err *err) {
     snprintf(ctl, sizeof ctl, "SKATE_CTL=%d,%zu,%d,%zu,%d,%zu", keep[0], l->ctl_seg.size, keep[1], l->data_seg.size, keep[2],
              l->data_seg.tail);
     env[n] = ctl;
-    sk_rc rc = sk_forksrv_start(&l->srv, l->argv, env, keep, l->data_seg.tail ? 3 : 2, err);
+    sk_rc rc = sk_forksrv_start(&l->srv, l->spawn.argv, env, keep, l->data_seg.tail ? 3 : 2, err);
     sk_free(env);
     if (rc != SK_OK) return rc;
     l->srv_dead = false;
     uint64_t one = 1; /* the watch thread must look at the new socket */
-    if (l->wake_fd >= 0 && write(l->wake_fd, &one, sizeof one) < 0) return SK_ERR_SYS(err, "waking the watch thread");
-    if (l->note.n) rc = sk_forksrv_note(&l->srv, l->note.p, l->note.n, err);
+    if (l->host.wake_fd >= 0 && write(l->host.wake_fd, &one, sizeof one) < 0) return SK_ERR_SYS(err, "waking the watch thread");
+    if (l->spawn.note.n) rc = sk_forksrv_note(&l->srv, l->spawn.note.p, l->spawn.note.n, err);
     return rc;
 }
 
@@ -79,7 +79,7 @@ static void evict(struct sk_local *l) {
 /* As long as nobody needs their place or their memory, exit handlers of the user may take their time. */
 static void kill_late_ones(struct sk_local *l, int64_t now) {
     uint64_t limit = l->mem.limit_bytes; /* 0: not looked at */
-    bool needed = (l->n_live >= sk_pool_limit(l) && (l->place.n_ready || !sk_list_empty(&l->wanting))) ||
+    bool needed = (l->n_live >= sk_pool_limit(l) && (l->place.n_ready || !sk_list_empty(&l->actors.wanting))) ||
                   (limit && l->mem.used_bytes > limit - limit / 16);
     for (uint32_t i = 0; needed && i < l->n_used; i++) {
         struct sk_lworker *w = l->workers[i];

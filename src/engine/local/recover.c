@@ -137,7 +137,7 @@ void sk_recover_ended(struct sk_local *l, struct sk_ltask *t) {
     let_awaited_go(l, t);
     for (uint32_t i = 0; t->is_stream && i < t->yields.n; i++) { /* lost too late for this attempt */
         struct sk_obj *o = sk_obj_get(l, t->yields.p[i]);
-        if (o && o->state == SK_O_PENDING && !sk_vec_push(&l->lost, SK_TAG_ENGINE, o->id))
+        if (o && o->state == SK_O_PENDING && !sk_vec_push(&l->recovery.lost, SK_TAG_ENGINE, o->id))
             sk_stream_fail_rest(l, t, SK_KIND_ENGINE_ERROR, NULL);
     }
 }
@@ -219,7 +219,8 @@ static void fail(struct sk_local *l, struct sk_obj *o, sk_rc rc, const char *msg
 static bool keep_relic(struct sk_local *l, const struct sk_obj *o) {
     struct sk_obj *r = NULL;
     if (!sk_own_n_inner(l->own, o->id) || !sk_store_pins(l->store, o->u.off)) return false;
-    if (!sk_vec_reserve(&l->relics, SK_TAG_ENGINE, l->relics.n + 1) || sk_obj_new(l, l->next_id + 1, SK_PROC_DRIVER, &r, NULL) != SK_OK)
+    if (!sk_vec_reserve(&l->recovery.relics, SK_TAG_ENGINE, l->recovery.relics.n + 1) ||
+        sk_obj_new(l, l->next_id + 1, SK_PROC_DRIVER, &r, NULL) != SK_OK)
         return false; /* no memory: then one that it finds may be gone, and getting it says so */
     l->next_id++;
     r->state = SK_O_READY;
@@ -228,19 +229,19 @@ static bool keep_relic(struct sk_local *l, const struct sk_obj *o) {
     r->where = SK_V_STORE;
     r->u.off = o->u.off; /* with the reference that the lost object had */
     sk_own_pass_inner(l->own, o->id, r->id);
-    l->relics.p[l->relics.n++] = (struct sk_relic){r->id, o->u.off};
+    l->recovery.relics.p[l->recovery.relics.n++] = (struct sk_relic){r->id, o->u.off};
     return true;
 }
 
 void sk_recover_relics(struct sk_local *l) {
-    for (uint32_t i = 0; i < l->relics.n;) {
-        struct sk_relic r = l->relics.p[i];
+    for (uint32_t i = 0; i < l->recovery.relics.n;) {
+        struct sk_relic r = l->recovery.relics.p[i];
         SK_DCHECK(sk_own_has(l->own, r.oid));
         if (sk_store_pins(l->store, r.off)) {
             i++;
             continue;
         }
-        l->relics.p[i] = l->relics.p[--l->relics.n];
+        l->recovery.relics.p[i] = l->recovery.relics.p[--l->recovery.relics.n];
         SK_IGNORE(sk_own_unref(l->own, r.oid, SK_PROC_DRIVER, 1, NULL));
     }
 }
@@ -259,7 +260,7 @@ void sk_recover_lost(struct sk_local *l, uint64_t oid) {
     o->maker = NULL;
     sk_own_uncontain(l->own, oid);
     unready_requests(l, o);
-    if (!sk_vec_push(&l->lost, SK_TAG_ENGINE, oid)) fail(l, o, SK_ENOMEM, "no memory to make a lost object again");
+    if (!sk_vec_push(&l->recovery.lost, SK_TAG_ENGINE, oid)) fail(l, o, SK_ENOMEM, "no memory to make a lost object again");
 }
 
 /* ---- making again ------------------------------------------------------------------------------------------------------------------------ */
@@ -299,7 +300,7 @@ static sk_rc begin_again(struct sk_local *l, struct sk_ltask *t, int32_t retries
         if (t->is_stream && !t->sink && t->owner != SK_PROC_DRIVER) l->n_worker_streams++;
     }
     if (t->stands && !t->is_stream) return SK_OK; /* what a stream gave before its end may be wanted */
-    l->n_reruns++;
+    l->stats.n_reruns++;
     if (!bring_back_values(l, t, back)) return SK_ENOMEM;
     return sk_ltask_take_args(l, t, NULL);
 }
@@ -343,7 +344,7 @@ static void hopeless(struct sk_local *l, struct sk_obj *o, enum sk_lost_why why,
         snprintf(msg + n, room,
                  "was made by a task that was forgotten, to stay within %.0f MiB for all that are kept; raise lineage_bytes, or release "
                  "references sooner",
-                 (double)l->lineage_bytes / 1048576.0);
+                 (double)l->recovery.lineage_bytes / 1048576.0);
     }
     fail(l, o, SK_ELOST, msg);
 }
@@ -404,14 +405,14 @@ static void recover(struct sk_local *l, uint64_t oid) {
 }
 
 void sk_recover_run(struct sk_local *l) {
-    if (l->recovering) return;
-    l->recovering = true;
-    for (uint32_t i = 0; i < l->lost.n; i++) { /* the list grows meanwhile */
-        sk_obj_drain(l);                       /* what only the lost value held is gone, and lineage has to know before it plans */
-        recover(l, l->lost.p[i]);
+    if (l->recovery.running) return;
+    l->recovery.running = true;
+    for (uint32_t i = 0; i < l->recovery.lost.n; i++) { /* the list grows meanwhile */
+        sk_obj_drain(l);                                /* what only the lost value held is gone, and lineage has to know before it plans */
+        recover(l, l->recovery.lost.p[i]);
     }
-    l->lost.n = 0;
-    l->recovering = false;
+    l->recovery.lost.n = 0;
+    l->recovery.running = false;
     sk_obj_drain(l);
 }
 

@@ -30,8 +30,8 @@ static sk_rc send_fn(struct sk_local *l, struct sk_lworker *w, uint64_t fid) {
 
 /* An environment is chosen once for a process. */
 static sk_rc send_env(struct sk_local *l, struct sk_lworker *w) {
-    SK_ASSERT(w->place.env <= l->envs.n && !w->has_env);
-    struct sk_bytes env = l->envs.p[w->place.env - 1];
+    SK_ASSERT(w->place.env <= l->groups.envs.n && !w->has_env);
+    struct sk_bytes env = l->groups.envs.p[w->place.env - 1];
     struct sk_wr m = sk_wr_init(NULL, 0);
     for (int pass = 0; pass < 2; pass++) {
         sk_wr_u32(&m, SK_M_ENV);

@@ -283,7 +283,7 @@ void sk_space_step(struct sk_local *l) {
     l->place.depth_cap = !sk_list_empty(&sp->rooms) || (sp->waiting && sp->taken_back) ? 1 : 0;
     if (!sp->held_back) return;
     sp->held_back = false;
-    SK_LIST_EACH_SAFE (it, tmp, &l->actors) l->on->advance(l, sk_container_of(it, struct sk_lactor, link));
+    SK_LIST_EACH_SAFE (it, tmp, &l->actors.all) l->on->advance(l, sk_container_of(it, struct sk_lactor, link));
 }
 
 /* ---- calls ------------------------------------------------------------------------------------------------------------------------------------------------ */

@@ -88,7 +88,7 @@ void sk_space_each_soon(struct sk_local *l, void (*f)(struct sk_local *l, struct
                 }
             }
     }
-    SK_LIST_EACH (it, &l->actors) {
+    SK_LIST_EACH (it, &l->actors.all) {
         struct sk_lactor *a = sk_container_of(it, struct sk_lactor, link);
         if (sk_list_empty(&a->queue)) continue;
         struct arg_iter i = args_of(sk_container_of(a->queue.next, struct sk_ltask, on));

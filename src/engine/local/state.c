@@ -219,7 +219,7 @@ size_t sk_state_write(struct sk_local *l, enum sk_state_what what, void *buf, si
     case SK_STATE_TASKS: tasks(l, &r); break;
     case SK_STATE_ACTORS:
         sk_rows_gone(&r, &l->past.actors);
-        SK_LIST_EACH (it, &l->actors) actor(l, sk_container_of(it, struct sk_lactor, link), &r);
+        SK_LIST_EACH (it, &l->actors.all) actor(l, sk_container_of(it, struct sk_lactor, link), &r);
         break;
     case SK_STATE_OBJECTS: objects(l, &r); break;
     case SK_STATE_WORKERS:

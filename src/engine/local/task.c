@@ -228,14 +228,14 @@ void sk_ltask_ready(struct sk_local *l, struct sk_ltask *t) {
 /* An error ends the task that waits for it, and that one the next: one loop over a list, so that no length of such a chain costs stack. */
 void sk_ltask_due(struct sk_local *l, struct sk_ltask *t) {
     SK_DCHECK(t->state == SK_T_WAITING && t->n_unready == 0);
-    sk_list_push_back(&l->due, &t->place.link);
-    if (l->looking) return;
-    l->looking = true;
-    for (struct sk_list *it; (it = sk_list_first(&l->due));) {
+    sk_list_push_back(&l->due.tasks, &t->place.link);
+    if (l->due.looking) return;
+    l->due.looking = true;
+    for (struct sk_list *it; (it = sk_list_first(&l->due.tasks));) {
         sk_list_del(it);
         sk_ltask_ready(l, sk_container_of(sk_container_of(it, struct sk_place_task, link), struct sk_ltask, place));
     }
-    l->looking = false;
+    l->due.looking = false;
 }
 
 /* Holds the arguments and counts those that do not exist yet. */
@@ -339,7 +339,7 @@ void sk_ltask_retry(struct sk_local *l, struct sk_ltask *t, sk_rc rc, const char
     SK_DCHECK(!t->worker && !t->actor && t->holds_args && !t->ended);
     sk_state_attempt(l, t, rc, why);
     t->attempt++;
-    l->n_retries++;
+    l->stats.n_retries++;
     t->restart = false;
     t->state = SK_T_READY;
     sk_place_push(&l->place, &t->place);

@@ -119,7 +119,7 @@ static void lose_values(struct sk_sim *s, uint32_t node) {
         const struct sk_obj *o = data;
         if (o->state != SK_O_READY || o->where != SK_V_STORE) continue;
         bool relic = false; /* of a lost value: that its bytes are still mapped is all that is left of it */
-        for (uint32_t i = 0; i < s->l->relics.n; i++) relic |= s->l->relics.p[i].oid == id;
+        for (uint32_t i = 0; i < s->l->recovery.relics.n; i++) relic |= s->l->recovery.relics.p[i].oid == id;
         if (relic) continue;
         if ((uintptr_t)sk_map_get(&s->homes, o->u.off + 1) == node + 1 && !sk_vec_push(&ids, SK_TAG_ENGINE, id)) abort();
     }
