@@ -10,6 +10,8 @@ import weakref
 
 from skate import _job, _skate, options
 from skate._in_actor import here, me
+from skate.exceptions import ActorAlreadyExistsError
+from skate.ids import ActorID
 from skate.remote_function import Dynamic, decorated
 
 TYPE_CHECKING = False  # typing is slow to import
@@ -333,8 +335,6 @@ class ActorHandle:
 
     @property
     def _actor_id(self):
-        from skate.ids import ActorID
-
         return ActorID._of(self._token.id)
 
     _ray_actor_id = _actor_id
@@ -553,8 +553,6 @@ class ActorClass:
         o, template = self._options, self._current()
         if not o.get("get_if_exists"):
             return ActorHandle(template.submit(*args, **kwargs), self._meta)
-        from skate.exceptions import ActorAlreadyExistsError
-
         while True:  # another process may make it, or end it, between two steps
             try:
                 return get_actor(o["name"], o.get("namespace"))

@@ -13,6 +13,7 @@ from _thread import RLock  # threading is slow to import
 from skate import _hooks, _in_actor, _job, _skate, config, engine, ids, options, surroundings
 from skate._user_errors import install_hint
 from skate.actor import ActorClass, ActorHandle, get_actor, method  # noqa: F401
+from skate.exceptions import ActorHandleNotFoundError
 from skate.remote_function import RemoteFunction
 from skate.runtime_context import RuntimeContext, get_gpu_ids, get_runtime_context  # noqa: F401
 
@@ -609,8 +610,6 @@ def kill(actor: ActorHandle[Any], *, no_restart: bool = True) -> None:
     if not isinstance(actor, ActorHandle):
         raise ValueError(f"kill: takes the handle of an actor, not {type(actor)}; a task is ended by cancel(ref)")
     if not actor._token.alive:
-        from skate.exceptions import ActorHandleNotFoundError
-
         raise ActorHandleNotFoundError(
             f"ActorHandle objects are not valid across Ray sessions: {actor!r} is of an engine that was shut down; make the actor again"
         )

@@ -4,11 +4,11 @@ Not here: what the knobs do (the meaning column says where). A default that depe
 
 import os
 
+from skate import _skate
+
 
 def cpus():
     """CPUs that this process may use (affinity, cgroup quota)."""
-    from skate import _skate
-
     n = len(os.sched_getaffinity(0))
     quota = _skate.machine()["cpus"]
     return min(n, max(1, int(quota))) if quota else n
@@ -16,8 +16,6 @@ def cpus():
 
 def memory_bytes():
     """Memory of this machine or of its cgroup, whichever is less."""
-    from skate import _skate
-
     return _skate.machine()["memory_bytes"]
 
 

@@ -8,6 +8,8 @@ import threading
 import weakref
 
 from skate import _skate
+from skate.exceptions import GetTimeoutError
+from skate.ids import JOB, TaskID
 
 
 def _settle(future, good, value):
@@ -131,8 +133,6 @@ def _on_completed(ref, callback):
 
 def _task_id(ref):
     """TaskID of the task that makes the object; nil when there is none, or when it has ended and the ref came from another process."""
-    from skate.ids import TaskID
-
     n = ref._task_number() or _maker(ref)
     return TaskID._of(n) if n else TaskID.nil()
 
@@ -147,8 +147,6 @@ def _maker(ref):
 
 def _job_id(ref):
     """JobID of the job."""
-    from skate.ids import JOB
-
     return JOB
 
 
@@ -182,8 +180,6 @@ _extend_ref(_skate.ObjectRef)
 
 def _next_sync(gen, timeout_s=None):
     """The next ref; a nil ref when there is none within timeout_s seconds; StopIteration at the end."""
-    from skate.exceptions import GetTimeoutError
-
     if timeout_s is None or timeout_s < 0:
         return next(gen)
     try:

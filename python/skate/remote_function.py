@@ -1,6 +1,7 @@
 """@remote functions. `f.remote` is the C method of a Template, stored in the instance: a call runs no Python of ours."""
 
 from skate import _job, _skate, options
+from skate.ref import DynamicObjectRefGenerator
 
 
 class _Wrapped:
@@ -39,8 +40,6 @@ class Dynamic(_Wrapped):
 
     @staticmethod
     def _run(values, retry_on=()):
-        from skate.ref import DynamicObjectRefGenerator
-
         if not hasattr(values, "__next__"):
             raise TypeError(
                 f'num_returns="dynamic": the function has to be a generator (it has to yield its values); it gave a {type(values).__name__}'

@@ -8,6 +8,7 @@ import os
 import sys
 
 from skate import _job
+from skate.exceptions import RuntimeEnvSetupError
 
 _KNOWN = {
     *("env_vars", "working_dir", "py_modules", "pip", "uv", "conda", "excludes", "config", "worker_process_setup_hook"),
@@ -17,8 +18,6 @@ _IGNORED = {"excludes", "config", "_ray_release", "_ray_commit"}
 
 
 def _error(text):
-    from skate.exceptions import RuntimeEnvSetupError
-
     return RuntimeEnvSetupError("runtime_env: " + text)
 
 

@@ -13,6 +13,8 @@ import _pickle as pickle  # without re and struct
 import os
 import sys
 
+from skate import _skate
+
 TYPE_CHECKING = False  # typing is slow to import
 if TYPE_CHECKING:
     from typing import Any
@@ -34,8 +36,6 @@ def begin(path: list[str], cwd: str | None) -> None:
     global _start, _sent
     _start, _sent = (path, cwd, dict(os.environ)), None
     _numbers.clear()
-    from skate import _skate
-
     _skate.around(sys.path, getattr(os.environ, "_data", {}))
 
 
@@ -73,8 +73,6 @@ def changed() -> dict[str, Any] | None:
             del _numbers[next(iter(_numbers))]
     _numbers[content] = what
     if what is not _sent:
-        from skate import _skate
-
         _sent = what
         _skate.surrounded(what["number"], False)
     return what
@@ -97,8 +95,6 @@ def along(data: bytes) -> bytes:
 def _arrive(what: dict[str, Any], data: bytes) -> Any:
     put_on(what)
     value = pickle.loads(data)
-    from skate import _skate
-
     if _skate.in_worker():
         _skate.surrounded(what["number"], True)
     return value
@@ -112,8 +108,6 @@ def again(number: int) -> None:
 def put_on(what: dict[str, Any]) -> None:
     """Makes this worker's surroundings those. What is its own (of its runtime_env, or changed by what ran here) stays, and comes first."""
     global _sent, _base
-    from skate import _skate
-
     if not _skate.in_worker():
         return
     _known[what["number"]] = what

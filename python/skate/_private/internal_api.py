@@ -1,5 +1,6 @@
 """memory_summary(): who holds what in the object store. And other names of ray._private.internal_api that mean something here."""
 
+import skate
 from skate import _skate
 
 _UNITS = {"B": 1, "KB": 2**10, "MB": 2**20, "GB": 2**30}
@@ -64,8 +65,6 @@ def free(object_refs, local_only=False):
 
 def get_state_from_address(address=None):
     """What get_memory_info_reply() takes. There is one engine: the address has no meaning."""
-    import skate
-
     if not skate.is_initialized():
         skate.init()
     return None

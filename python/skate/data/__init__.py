@@ -11,6 +11,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from skate import _lazy
+
 if TYPE_CHECKING:
     from skate.data import aggregate as aggregate
     from skate.data import block as block
@@ -104,8 +106,6 @@ if not TYPE_CHECKING:  # for a type checker a name is there or it is not
 
     def __getattr__(name: str) -> Any:
         """Loads a public name, or a module, at its first use: NumPy and Arrow take 0.15 s, and the engine's processes load them meanwhile."""
-        from skate import _lazy
-
         if name in _ARROW:
             return getattr(_lazy.attribute("skate.data", "datatype"), name)
         if name in __all__ and name != "context":

@@ -39,7 +39,7 @@ from skate.data.values.frames import from_pandas, to_pandas
 from skate.data.values.from_arrow import column_to_numpy, to_objects
 from skate.data.values.to_arrow import array_from_numpy, column_before, from_objects, from_table, hint_of, one_array, record_batches
 from skate.data.values.types import PythonObjectType
-from skate.data.values.unify import check_names
+from skate.data.values.unify import cast_batch, check_names, merge
 
 FORMATS = ("default", "numpy", "pandas", "pyarrow")
 
@@ -300,8 +300,6 @@ def to_rows(rb: pa.RecordBatch) -> list[dict[str, Any]]:
 
 def in_wider_schema(rows: list[dict[str, Any]], old: pa.Schema, new: pa.Schema) -> None:
     """Changes rows, as to_rows() gave them, to what they are in a schema that holds the old one."""
-    from skate.data.values.unify import cast_batch
-
     names, had = new.names, set(old.names)
     other = [n for n in names if n not in had or not old.field(n).type.equals(new.field(n).type)]
     other = [n for n in other if n not in had or not pa.types.is_null(old.field(n).type)]  # None stays None
@@ -324,8 +322,6 @@ def in_wider_schema(rows: list[dict[str, Any]], old: pa.Schema, new: pa.Schema) 
 
 def from_rows(rows: list[Mapping[str, Any]], what: str, rb: pa.RecordBatch | None = None) -> pa.RecordBatch | None:
     """One batch of rows (see rows_to_batches); None when there are none."""
-    from skate.data.values.unify import merge
-
     rbs = rows_to_batches(rows, what, rb)
     return merge(rbs) if rbs else None
 

@@ -9,9 +9,11 @@ import importlib
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+import skate
 from skate.data.checks import library
 from skate.data.read.source import Facts
 from skate.data.run import errors, execute
+from skate.data.values.unify import cast_batch, concat, concat_as, merge
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -47,7 +49,6 @@ class Conversions:
     def _each(self, make: Any, keep: Any, back: Any) -> list[Any]:
         """keep(make(batch)) for each block, in one schema: what was made before a block that widens it is made again, of back(what was kept), a Table."""
         from skate.data.values.to_arrow import from_table
-        from skate.data.values.unify import concat_as, merge
 
         out, had = [], []
         for rb in execute.in_one_schema(self):
@@ -67,7 +68,6 @@ class Conversions:
         """References to make(batch). columns: a function from what was made to a dict of columns; None: it is a Table, a DataFrame or such a dict."""
         import pyarrow as pa
 
-        import skate
         from skate.data.batch import from_batch
 
         def back(ref: Any) -> Any:
@@ -79,8 +79,6 @@ class Conversions:
     def _table(self, limit: int | None = None) -> Any:
         """All rows as one pyarrow Table."""
         import pyarrow as pa
-
-        from skate.data.values.unify import concat
 
         rbs, n = [], 0
         it = execute.in_one_schema(self)
@@ -159,8 +157,6 @@ class Conversions:
     def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
         """The blocks as an Arrow stream, run while it is read: polars.DataFrame(ds), duckdb and pyarrow.table(ds) take it."""
         import pyarrow as pa
-
-        from skate.data.values.unify import cast_batch
 
         it = execute.in_one_schema(self)
         first = next(it, None)

@@ -28,9 +28,10 @@ from skate.data.read.source import Facts, InMemory, Source
 from skate.data.run import errors, execute
 from skate.data.run.blocks import fetch, reference
 from skate.data.run.engine import ensure_engine, expect
+from skate.data.run.stats import before_a_run
 from skate.data.schema import Schema
 from skate.data.split import Splits
-from skate.data.values.unify import cast_batch, columns_are, few, unify
+from skate.data.values.unify import cast_batch, check_names, columns_are, few, free_name, merge, unify
 from skate.data.write.api import Writers
 
 if TYPE_CHECKING:
@@ -683,8 +684,6 @@ class Dataset(Splits, Conversions, Writers):
             new: Any = dict(names)
             self._check_columns(list(names), "rename_columns")
             if self._facts.schema is not None:
-                from skate.data.values.unify import check_names
-
                 check_names([new.get(n, n) for n in self._facts.schema().names], "rename_columns")
         elif isinstance(names, (list, tuple)):
             if not names:
@@ -768,8 +767,6 @@ class Dataset(Splits, Conversions, Writers):
         files = [f for d in all_ds for f in d._facts.files]
         nodes, schema = tuple(d._node for d in all_ds), None
         if all(d._facts.schema is not None for d in all_ds):
-            from skate.data.values.unify import unify
-
             known = [d._facts.schema() for d in all_ds]
             try:
                 schema = unify(known, [f"input {i} ({n.label})" for i, n in enumerate(nodes, 1)])
@@ -940,8 +937,6 @@ class Dataset(Splits, Conversions, Writers):
         if self._stats is None and blocks is not None:
             return f"{self._node.label}: {sum(b[2] for b in blocks):,} rows in {len(blocks):,} blocks of this process. Nothing was run."
         if self._stats is None:
-            from skate.data.run.stats import before_a_run
-
             return before_a_run(self)
         return str(self._stats)
 
@@ -1213,7 +1208,6 @@ class Dataset(Splits, Conversions, Writers):
             [0, 1, 2]
         """
         from skate.data.batch import to_batch
-        from skate.data.values.unify import merge
 
         first = Node("limit", f"limit={batch_size}", {}, (self._node,), limit=batch_size)
         rbs = [rb for rb in execute.in_one_schema(self, first) if rb.num_rows]
@@ -1409,7 +1403,6 @@ class Dataset(Splits, Conversions, Writers):
             {'max(id)': 4, 'mean(id)': 2.0}
         """
         from skate.data.aggregate import AggregateFn
-        from skate.data.values.unify import free_name
 
         if not aggs:
             raise ValueError("aggregate: give at least one AggregateFn, such as Sum('x')")

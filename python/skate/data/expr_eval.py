@@ -17,7 +17,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from skate.data.datatype import DataType
+from skate.data.datatype import DataType, is_list
 from skate.data.expressions import (
     AliasExpr,
     BinaryExpr,
@@ -235,8 +235,6 @@ def _list_sort(v: pa.Array, order: str, null_placement: str) -> pa.Array:
 def _list_flatten(v: pa.Array) -> pa.Array:
     import numpy as np
 
-    from skate.data.datatype import is_list
-
     if not is_list(v.type) or not is_list(v.type.value_type):
         raise TypeError(f"list.flatten() takes away one level of lists of lists; the column is {v.type}")
     lists = _lists(v, "list.flatten()")
@@ -268,7 +266,6 @@ def _map_part(v: pa.Array, i: int) -> pa.Array:
 
 
 def _to_list(v: pa.Array) -> pa.Array:
-    from skate.data.datatype import is_list
     from skate.data.tensor_types import is_fixed
 
     if is_fixed(v.type):

@@ -10,6 +10,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Literal, overload
 
+import skate
 from skate.data.checks import library
 from skate.data.context import DEFAULT_BATCH_SIZE
 from skate.data.run import errors
@@ -389,8 +390,6 @@ def _tensorflow(method: str) -> Any:
 
 def _gpus() -> bool:
     try:
-        import skate
-
         return bool(skate.get_gpu_ids())
     except Exception:
         return False
@@ -475,8 +474,6 @@ def cut_batches(blocks: Iterator[Any], size: int | None, fmt: str | None, drop_l
 
 def _warn_large(rows: int, rb: Any) -> int:
     """Bytes of the store, after a warning when a shuffle buffer of `rows` rows like those of rb is larger."""
-    import skate
-
     room = int(skate.cluster_resources().get("object_store_memory", 0)) if skate.is_initialized() else 0
     need = rows * rb.nbytes // rb.num_rows
     if need > room > 0:

@@ -19,6 +19,8 @@ from collections import deque
 from collections.abc import Iterator
 from typing import Any
 
+import skate
+from skate import _skate
 from skate.data.iterator import DataIterator
 from skate.data.read.source import InMemory
 from skate.data.run import errors, feed, remote
@@ -26,6 +28,7 @@ from skate.data.run.blocks import fetch
 from skate.data.run.engine import ensure_engine
 from skate.data.run.errors import in_front
 from skate.data.run.turns import Turns, held_bytes
+from skate.data.values.unify import Widening
 
 LOOK_S = 5.0  # the feeder's calls end after so long, that the desk may end between two of them
 WARN_S = 30.0
@@ -187,16 +190,12 @@ class SplitIterator(DataIterator):
 
     def schema(self) -> Any:
         """Names and types of the columns; where they are not known, the driver runs a row."""
-        import skate
-
         if self._schema is None:
             self._schema = self._base.schema() if self._base is not None else skate.get(skate.get(self._desk.schema.remote())[0])
         return self._schema
 
     def stats(self) -> str:
         """Of the last epoch that has ended."""
-        import skate
-
         return skate.get(self._desk.stats_text.remote())
 
     def materialize(self) -> Any:
@@ -210,9 +209,6 @@ class SplitIterator(DataIterator):
         return self._n
 
     def _record_batches(self) -> Iterator[Any]:
-        import skate
-        from skate.data.values.unify import Widening
-
         fit = Widening("streaming_split", self._schema.arrow if self._schema is not None else None, sure=False)
         epoch = skate.get(self._desk.begin.remote(self._i, os.getpid()))
         at_end = False
@@ -239,9 +235,6 @@ class SplitIterator(DataIterator):
 
 def streaming_split(ds: Any, n: int, equal: bool) -> list[SplitIterator]:
     """The iterators; see the head of the file."""
-    import skate
-    from skate import _skate
-
     ensure_engine(ds._node)
     if _skate.engine() == "inline":
         raise NotImplementedError(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from skate import _lazy
+from skate import ObjectRef, _lazy, is_initialized
 
 
 def get_object_locations(obj_refs: Sequence[Any], timeout_ms: int = -1) -> dict[Any, dict[str, Any]]:
@@ -23,7 +23,6 @@ def get_object_locations(obj_refs: Sequence[Any], timeout_ms: int = -1) -> dict[
         RuntimeError: No engine runs.
         TypeError: Something in the list is no reference.
     """
-    from skate import ObjectRef, is_initialized
     from skate.util.state.api import object_places
 
     if not is_initialized():

@@ -2,14 +2,14 @@
 
 from collections import deque
 
+import skate
+
 
 class ActorPool:
     """ActorPool([a, b]).map(lambda actor, x: actor.work.remote(x), xs) gives the results. The order of submission is that of get_next() and map(); of
     get_next_unordered() and map_unordered(), that in which results come to be."""
 
     def __init__(self, actors):
-        import skate
-
         self._skate = skate
         self._idle = list(actors)
         self._pending_submits = deque()  # (fn, value) for which no actor was idle

@@ -1,5 +1,7 @@
 """Small things of ray.util."""
 
+import skate
+
 
 def get_node_ip_address():
     """This machine's, as skate's nodes() has it."""
@@ -8,8 +10,6 @@ def get_node_ip_address():
 
 def as_completed(refs, *, chunk_size=10, yield_obj_refs=False, **kwargs):
     """The values (or, with yield_obj_refs, the references) of `refs` as they come to be. kwargs: of wait()."""
-    import skate
-
     pending = list(refs)
     if chunk_size < 1:
         raise ValueError("`chunk_size` must be >= 1")
@@ -23,8 +23,6 @@ def as_completed(refs, *, chunk_size=10, yield_obj_refs=False, **kwargs):
 
 def map_unordered(fn, items, *, backpressure_size=100, chunk_size=10, yield_obj_refs=False, **kwargs):
     """fn.remote(item) of each item, at most backpressure_size at a time; the values as they come to be."""
-    import skate
-
     if not hasattr(fn, "remote"):
         raise ValueError("`fn` must be a remote function")
     if chunk_size < 1:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from skate import _lazy
+
 if TYPE_CHECKING:
     from skate.data.datasource.datasink import Datasink, DummyOutputDatasink, WriteResult, WriteReturnType
     from skate.data.datasource.datasource import Datasource, RandomIntRowDatasource, Reader, ReadTask
@@ -58,8 +60,6 @@ __all__ = [
 if not TYPE_CHECKING:  # for a type checker a name is there or it is not
 
     def __getattr__(name: str) -> Any:
-        from skate import _lazy
-
         if name == "SaveMode":
             from skate.data.write.mode import SaveMode
 

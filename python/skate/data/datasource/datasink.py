@@ -9,6 +9,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
+import skate
+
 WriteReturnType = TypeVar("WriteReturnType")
 
 
@@ -91,15 +93,11 @@ class DummyOutputDatasink(Datasink):
     """Counts what it is given: num_ok, num_failed, and the rows in its actor data_sink."""
 
     def __init__(self) -> None:
-        import skate
-
         self.data_sink = skate.remote(num_cpus=0)(_Counter).remote()
         self.num_ok = self.num_failed = 0
         self.enabled = True
 
     def write(self, blocks: Iterable[Any], ctx: TaskContext) -> None:
-        import skate
-
         if not self.enabled:
             raise ValueError("disabled")
         skate.get([self.data_sink.write.remote(b) for b in blocks])

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from skate._skate import crc32c
+
 
 def masked(data: bytes) -> int:
     """The masked CRC-32C of TFRecord and of the snappy framing format."""
-    from skate._skate import crc32c
-
     c = crc32c(data)
     return (((c >> 15) | (c << 17)) + 0xA282EAD8) & 0xFFFFFFFF

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from skate.data.datasource.partitioning import Partitioning
+from skate.data.datasource.partitioning import Partitioning, PathPartitionParser
 from skate.data.files.local import local_path
 from skate.data.files.paths import resolve
 from skate.data.files.reading import read_bytes
@@ -309,8 +309,6 @@ def parser(partitioning: Any) -> Any:
     """The PathPartitionParser of a Partitioning; None for None."""
     if partitioning is None:
         return None
-    from skate.data.datasource.partitioning import PathPartitionParser
-
     return PathPartitionParser(partitioning)
 
 

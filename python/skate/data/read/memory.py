@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+import skate
 from skate.data.context import DataContext
 from skate.data.read.source import InMemory, check_num_blocks, min_units
 
@@ -213,8 +214,6 @@ def from_numpy_refs(ndarrays: ObjectRef[Any] | list[ObjectRef[Any]]) -> InMemory
 
 
 def _of_refs(refs: Any, convert: Any) -> Any:
-    import skate
-
     refs = list(refs) if isinstance(refs, (list, tuple)) else [refs]
     for r in refs:
         if not isinstance(r, skate.ObjectRef):

@@ -20,7 +20,7 @@ from skate.data.files.reading import open_file
 from skate.data.on_error import check_policy, is_fatal
 from skate.data.read.files import HIVE, keep_paths, list_files, named, parser, reshuffled, tolerates, unreadable, with_columns
 from skate.data.read.source import Facts, ReadOptions, Source, check_num_blocks, min_units
-from skate.data.values.unify import columns_are
+from skate.data.values.unify import cast_batch, check_names, columns_are, unify
 
 if TYPE_CHECKING:
     from skate.data.datasource import Partitioning, PathPartitionFilter
@@ -95,8 +95,6 @@ def read_parquet(
         3
     """
     batch_size, udf, arrow = _arguments(arrow_parquet_args)
-    from skate.data.values.unify import check_names
-
     exts = file_extensions
     if exts is EXTENSIONS and not is_folder(paths, filesystem):
         exts = None
@@ -201,8 +199,6 @@ def _arguments(given: dict[str, Any]) -> tuple[int | None, Any, dict[str, Any]]:
 
 
 def _unified(schemas: list[Any], files: list[str]) -> Any:
-    from skate.data.values.unify import unify
-
     try:
         return unify([s.remove_metadata() for s in schemas], files)
     except TypeError as e:
@@ -469,8 +465,6 @@ def _finish(params: dict[str, Any], rb: Any, path: str, said: dict[str, Any]) ->
         rb = rb.replace_schema_metadata(None)
     asked, schema = params["columns"], params["schema"]
     if schema is not None:
-        from skate.data.values.unify import cast_batch
-
         want = [f for f in schema if (asked is None or f.name in asked) and (f.name not in said or f.name in rb.schema.names)]
         rb = cast_batch(rb.select([f.name for f in want if f.name in rb.schema.names]), pa.schema(want))
     rb = with_columns(rb, {k: v for k, v in said.items() if asked is None or k in asked}, path if params["include_paths"] else None)

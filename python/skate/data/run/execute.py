@@ -24,6 +24,7 @@ from skate.data.run.engine import ensure_engine
 from skate.data.run.errors import in_front, of_user_code
 from skate.data.run.progress import Progress
 from skate.data.run.stats import DatasetStats
+from skate.data.values.unify import ADVICE, Widening, unify
 from skate.data.worker import entry
 from skate.exceptions import GetTimeoutError, RayError, RayTaskError
 
@@ -174,7 +175,6 @@ def batches(ds: Any, node: Node | None = None) -> Generator[Any, None, None]:
 def in_one_schema(ds: Any, node: Node | None = None) -> Generator[Any, None, None]:
     """batches(), brought to one schema: the known one, or what all of them have been so far (values/unify.py: Widening). A whole run tells ds the schema."""
     from skate.data.schema import Schema
-    from skate.data.values.unify import Widening
 
     known = ds._facts.schema
     earlier = known() if known else ds._schema.arrow if ds._schema is not None else None
@@ -191,8 +191,6 @@ def in_one_schema(ds: Any, node: Node | None = None) -> Generator[Any, None, Non
 
 def conformed(what: str, blocks: list[Block], keys: list[int]) -> tuple[list[Block], Any]:
     """(the blocks of a run, those cast whose schema is not that of all; the schema of all). keys: what run() said of the schemas of all its blocks, if it did."""
-    from skate.data.values.unify import ADVICE, unify
-
     if len(keys) != len(blocks):
         keys = list(range(-len(blocks), 0))  # they existed, or came from another process: each is looked at
     first: dict[int, int] = {}

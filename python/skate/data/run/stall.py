@@ -12,6 +12,8 @@ import os
 from dataclasses import dataclass
 from typing import Any
 
+from skate import _skate
+
 QUIET_S = 3.0  # the first look; the second, LOOK_S later, is the first that can say something
 LOOK_S = 1.0  # from a look to the next: it reads two files of each thread that is at work
 WORKING_S = 60.0  # what works without giving anything is told of after so long
@@ -62,8 +64,6 @@ class Quiet:
 
 def sample() -> Sample:
     """What the workers that are at a task, or begin, have done, and what these have started."""
-    from skate import _skate
-
     s = Sample()
     s.late_s = _schedule(os.getpid())[1]
     todo = []

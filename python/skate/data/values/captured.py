@@ -17,7 +17,8 @@ import weakref
 from collections.abc import Iterator
 from typing import Any
 
-from skate import surroundings
+from skate import _skate, surroundings
+from skate.serialize import TOLD, heaviest
 
 SMALL = 256 << 10  # bytes of pickled parameters that go along with each task
 SHARED = 1 << 20  # a buffer of so many bytes is shared, not copied
@@ -67,8 +68,6 @@ def dump(params: dict[str, Any], label: str, hold: list[Any] | None) -> bytes:
     _tell(params, label, size)
     if hold is None or size <= SMALL:
         return surroundings.along(data)
-    from skate import _skate
-
     ref = _skate.put(_Load(data, buffers))
     hold.append(ref)
     return surroundings.along(pickle.dumps(_Away(ref._number(), id(hold)), 5))
@@ -76,8 +75,6 @@ def dump(params: dict[str, Any], label: str, hold: list[Any] | None) -> bytes:
 
 def load(data: bytes) -> tuple[dict[str, Any], int]:
     """In a worker: (parameters, number of the object that they are in; 0: of none)."""
-    from skate import _skate
-
     params = pickle.loads(data)
     if not isinstance(params, _Away):
         return params, 0
@@ -92,8 +89,6 @@ _told: weakref.WeakSet[Any] = weakref.WeakSet()
 
 def _tell(params: dict[str, Any], label: str, size: int) -> None:
     """Warns, once a function, of what makes it large."""
-    from skate.serialize import TOLD, heaviest
-
     fn = params.get("fn")
     try:
         if size < TOLD or fn in _told:

@@ -11,7 +11,7 @@ from typing import Any
 
 from skate.data.datasource.filename_provider import FilenameProvider, row_filename
 from skate.data.files.retry import SteadyOutput, steady
-from skate.data.values.unify import columns_are
+from skate.data.values.unify import ADVICE, cast_batch, columns_are, unify
 from skate.data.write.reports import TYPED, report, said
 
 
@@ -217,8 +217,6 @@ def tables(batches: Iterator[Any], nbytes: Any, limit: int) -> Iterator[Any]:
     """Batches gathered into Tables of about `limit` bytes, in the schema of all so far: it changes where one comes that it does not hold (arrays of another shape, floats after ints).
     TypeError when there is none for both."""
     import pyarrow as pa
-
-    from skate.data.values.unify import ADVICE, cast_batch, unify
 
     held: list[Any] = []
     size, schema, given = 0, None, False

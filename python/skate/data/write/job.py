@@ -16,6 +16,7 @@ import signal
 import threading
 from typing import Any
 
+from skate.data.datasource.filename_provider import FilenameProvider
 from skate.data.files.local import local_path
 from skate.data.files.paths import resolve
 from skate.data.files.retry import steady
@@ -175,8 +176,6 @@ class _Terminated(BaseException):
 
 def _check_names(provider: Any, uuid: str) -> None:
     """ValueError for names that the next write into the folder would use, too."""
-    from skate.data.datasource.filename_provider import FilenameProvider
-
     if type(provider).get_filename_for_block is FilenameProvider.get_filename_for_block:
         name = provider.get_filename_for_task(uuid, 0)
         if uuid not in name:

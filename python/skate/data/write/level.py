@@ -12,7 +12,9 @@ import os
 from types import SimpleNamespace
 from typing import Any
 
+import skate
 from skate.data.files.reading import open_file
+from skate.data.values.unify import ADVICE, concat_as, unify
 from skate.data.write.files import Files
 from skate.data.write.reports import TYPED, Report
 
@@ -36,7 +38,6 @@ def misfits(label: str, names: list[str], schemas: list[bytes]) -> tuple[list[in
     import pyarrow as pa
 
     from skate.data import tensor_types  # noqa: F401  types of ours in the schemas
-    from skate.data.values.unify import ADVICE, unify
 
     first: dict[bytes, str] = {}
     for name, s in zip(names, schemas, strict=True):
@@ -54,8 +55,6 @@ def again(params: dict[str, Any], files: list[tuple[str, str]], text: bytes) -> 
     """Writes files (where they are, what they are called in the folder of params) in a schema that holds what they have, a task each; their sizes."""
     if not files:
         return []
-    import skate
-
     task = skate.remote(num_cpus=1)(_again)
     to = {k: params.get(k) for k in ("format", "folder", "fs", "args", "stream", "prefix", "max_rows", "sync")}
     return skate.get([task.remote(to, old, name, text) for old, name in files])
@@ -74,7 +73,6 @@ def _again(params: dict[str, Any], old: str, name: str, text: bytes) -> int:
     import pyarrow as pa
 
     from skate.data import tensor_types  # noqa: F401
-    from skate.data.values.unify import concat_as
 
     module = importlib.import_module(f"skate.data.write.{params['format']}")
     schema = pa.ipc.read_schema(pa.py_buffer(text))

@@ -16,6 +16,7 @@ import numpy as np
 from skate.data.batch import array_from_numpy
 from skate.data.checks import keywords, parameters
 from skate.data.values import encoded_text
+from skate.data.values.unify import concat_as
 from skate.data.write import files
 
 WORKERS_IMPORT = ("pyarrow.parquet",)  # the fork server does it for all of them
@@ -49,8 +50,6 @@ class _Writer:
 
     def write(self, table: Any) -> None:
         if self.given is not None:
-            from skate.data.values.unify import concat_as
-
             table = concat_as(table, self.given)
         table = encoded_text.storage(table)
         if self.w is None:

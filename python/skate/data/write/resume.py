@@ -29,6 +29,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+from skate import _skate
 from skate.data.files.retry import steady
 from skate.data.plan.node import Node
 from skate.data.run import execute
@@ -81,8 +82,6 @@ class Job:
 
     def open(self) -> bool:
         """Reads the log and decides. False: nothing is to be done."""
-        from skate import _skate
-
         there = self._there()
         if there and not os.path.exists(self.path):
             if self.how.value == "error":
@@ -258,8 +257,6 @@ class Job:
 
     def commit(self) -> None:
         """Moves all files to their places; safe to be repeated."""
-        from skate import _skate
-
         files = self._all_files()
         self.log.commit()
         self.log.sync()

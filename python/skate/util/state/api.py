@@ -7,6 +7,7 @@ import time
 import warnings
 
 from skate import _job, _skate, api, ids
+from skate.util.placement_group import placement_group_table
 from skate.util.state import common
 from skate.util.state.common import DEFAULT_LIMIT, DEFAULT_RPC_TIMEOUT, RAY_MAX_LIMIT_FROM_API_SERVER
 from skate.util.state.exception import RayStateApiException, ServerUnavailable
@@ -231,8 +232,6 @@ def _workers(detail):
 
 
 def _placement_groups(detail):
-    from skate.util.placement_group import placement_group_table
-
     _job.ensure()
     out = []
     for id, t in placement_group_table().items():
