@@ -6,7 +6,7 @@ import gc
 import os
 import sys
 
-from skate import _job, _skate, _user_errors, options, ref, serialize
+from skate import _job, _lazy, _skate, _user_errors, options, ref, serialize
 from skate._user_errors import only_text
 
 
@@ -43,9 +43,7 @@ def note(data):
         sys.path[:] = d["path"]
     gc.disable()  # nothing here is garbage
     if d["ray"]:
-        from skate._private import as_ray
-
-        as_ray.install()
+        _lazy.as_ray.install()
     for name in d["modules"]:
         try:
             __import__(name)
@@ -81,14 +79,10 @@ def after_fork():
         faulthandler.enable(fd, all_threads=False)
     _skate.stack_install(False)
     if b"logging".hex() in os.environ.get("SKATE_JOB", ""):  # the module is not loaded for nothing
-        from skate import logging_config
-
         if _job.facts().get("logging"):
-            logging_config.LoggingConfig(**_job.facts()["logging"])._apply()
+            _lazy.logging_config.LoggingConfig(**_job.facts()["logging"])._apply()
     if _setup_hook is not None:
-        from skate import runtime_env
-
-        runtime_env.run_hook(pickle.loads(_setup_hook))
+        _lazy.runtime_env.run_hook(pickle.loads(_setup_hook))
 
 
 def idle():
@@ -166,9 +160,7 @@ def start_async(call, coro, window):
 
 
 def apply_env(data):
-    from skate import runtime_env
-
-    runtime_env.apply(data)
+    _lazy.runtime_env.apply(data)
 
 
 def set_gpus(numbers):

@@ -8,7 +8,7 @@ import functools
 import types
 import weakref
 
-from skate import _job, _skate, options
+from skate import _job, _lazy, _skate, options
 from skate._in_actor import here, me
 from skate.exceptions import ActorAlreadyExistsError
 from skate.ids import ActorID
@@ -98,9 +98,7 @@ class Maker:
         self.restarts = 0
         self.instance = None  # in the actor's process: a weak reference
         if env:
-            from skate.runtime_env import Sealed
-
-            self.cls = Sealed(cls)
+            self.cls = _lazy.runtime_env.Sealed(cls)
         self.__name__, self.__module__ = cls.__name__, cls.__module__
 
     def __call__(self, *args, **kwargs):
@@ -319,9 +317,7 @@ class ActorHandle:
             else:
                 hint = ""
                 if meta is not None and not name.startswith("_"):
-                    from skate import _near
-
-                    hint = _near.guess(name, meta.methods)
+                    hint = _lazy.near.guess(name, meta.methods)
                 raise AttributeError(f"'ActorHandle' of {self.__dict__.get('_cls_name')} has no method '{name}'{hint}")
         m = self.__dict__[name] = ActorMethod(self._token, meta, name, *found)
         return m
@@ -464,9 +460,7 @@ class ActorClass:
         self._meta = Meta(cls.__name__, self._base._all_methods, index, retries, self._is_async, pending)
         env = o.get("runtime_env")
         if env:
-            from skate.runtime_env import check
-
-            env = check(env)
+            env = _lazy.runtime_env.check(env)
         if o.get("name") is not None:
             more["actor_name"] = o["name"]
             more["space"] = o.get("namespace") or space

@@ -10,7 +10,7 @@ import os
 import sys
 from _thread import RLock  # threading is slow to import
 
-from skate import _hooks, _in_actor, _job, _skate, config, engine, ids, options, surroundings
+from skate import _hooks, _in_actor, _job, _lazy, _skate, config, engine, ids, options, surroundings
 from skate._user_errors import install_hint
 from skate.actor import ActorClass, ActorHandle, get_actor, method  # noqa: F401
 from skate.exceptions import ActorHandleNotFoundError
@@ -101,8 +101,6 @@ def _worker_argv():
 
 
 def _first_note(wanted, runtime_env):
-    from skate.runtime_env import module_path
-
     modules = ["cloudpickle"] + [m for m in ("numpy", "pyarrow", "pandas") if m in sys.modules]
     if "skate.data" in sys.modules:
         modules.append("skate.data.worker.stage")  # with pyarrow: imported while the program builds its plan
@@ -110,7 +108,7 @@ def _first_note(wanted, runtime_env):
     path = surroundings.path_now()
     where = runtime_env.get("working_dir")
     surroundings.begin(path, None if where else os.getcwd())
-    path = ([where] if where else []) + [module_path(m) for m in runtime_env.get("py_modules") or []] + path
+    path = ([where] if where else []) + [_lazy.runtime_env.module_path(m) for m in runtime_env.get("py_modules") or []] + path
     return _hooks.preload_note(modules, path, where or os.getcwd(), runtime_env.get("worker_process_setup_hook"))
 
 
@@ -248,10 +246,8 @@ def init(
     if _temp_dir is not None and not os.path.isabs(_temp_dir):
         raise ValueError(f"init: _temp_dir: an absolute path is wanted, not {_temp_dir!r}")
     if unknown:
-        from skate import _near
-
         known = [*init.__wrapped__.__kwdefaults__, *config.KNOBS]
-        near = "; ".join(_near.meant(k, known) for k in unknown if _near.nearest(k, known))
+        near = "; ".join(_lazy.near.meant(k, known) for k in unknown if _lazy.near.nearest(k, known))
         raise RuntimeError(f"Unknown keyword argument(s): {', '.join(unknown)}{near and '; ' + near.strip('; ')}")
     if address not in (None, "local", "auto"):
         raise ConnectionError(f"skate.init(address={address!r}): skate runs on this machine only; leave address out")
@@ -273,11 +269,8 @@ def init(
         options._resources("resources", resources)
     if namespace is not None:
         options._name("namespace", namespace)
-    from skate import runtime_env as envs
-    from skate.job_config import JobConfig
-
-    job_config = job_config or JobConfig()
-    runtime_env = envs.check(envs.merge(job_config.runtime_env or {}, runtime_env or {}))
+    job_config = job_config or _lazy.job_config.JobConfig()
+    runtime_env = _lazy.runtime_env.check(_lazy.runtime_env.merge(job_config.runtime_env or {}, runtime_env or {}))
     cluster = sys.modules.get("skate.cluster_utils") if address is not None else None
     custom = {**(cluster.given(said) if cluster else {}), **(resources or {}), **_resources_of_environment()}
     num_cpus, num_gpus, _memory = custom.pop("CPU", num_cpus), custom.pop("GPU", num_gpus), custom.pop("memory", _memory)

@@ -1,5 +1,7 @@
 """JobConfig: what may be said about a job in one object, init(job_config=...)."""
 
+from skate import _lazy
+
 
 class JobConfig:
     """Settings of a job. skate makes use of runtime_env, ray_namespace, default_actor_lifetime and metadata; the others belong to languages
@@ -35,9 +37,7 @@ class JobConfig:
     def set_runtime_env(self, runtime_env, validate=False):
         """The runtime_env of the job's workers; validate=True checks it now, else init does."""
         if validate and runtime_env:
-            from skate.runtime_env import RuntimeEnv
-
-            runtime_env = RuntimeEnv(**runtime_env)
+            runtime_env = _lazy.runtime_env.RuntimeEnv(**runtime_env)
         self.runtime_env = runtime_env
 
     def set_py_logging_config(self, logging_config=None):

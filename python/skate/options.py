@@ -1,5 +1,7 @@
 """What may be said in @remote(...) and .options(...), checked as Ray checks it: unknown names and wrong values raise where they are written."""
 
+from skate import _lazy
+
 _NUMBER = (int, float)
 
 
@@ -137,9 +139,7 @@ def _fallback_strategy(name, v):
 
 def _runtime_env(name, v):
     _type(name, v, dict)
-    from skate.runtime_env import check
-
-    check(v)
+    _lazy.runtime_env.check(v)
 
 
 def _groups(name, v):
@@ -164,16 +164,19 @@ def _strategy(name, v):
         if v not in ("DEFAULT", "SPREAD"):
             raise ValueError(f'scheduling_strategy must be "DEFAULT", "SPREAD" or one of skate.util.scheduling_strategies, not {v!r}')
         return
-    from skate.util import scheduling_strategies as s
-
-    _type(name, v, str, s.PlacementGroupSchedulingStrategy, s.NodeAffinitySchedulingStrategy, s.NodeLabelSchedulingStrategy)
+    _type(
+        name,
+        v,
+        str,
+        _lazy.scheduling_strategies.PlacementGroupSchedulingStrategy,
+        _lazy.scheduling_strategies.NodeAffinitySchedulingStrategy,
+        _lazy.scheduling_strategies.NodeLabelSchedulingStrategy,
+    )
 
 
 def _placement_group(name, v):
-    from skate.util.placement_group import PlacementGroup
-
     if v != "default":
-        _type(name, v, PlacementGroup)
+        _type(name, v, _lazy.placement_group.PlacementGroup)
 
 
 def _bundle(name, v):
@@ -243,10 +246,8 @@ def check(table, given, what):
     for name, value in given.items():
         rule = table.get(name)
         if rule is None:
-            from skate import _near
-
             valid = sorted(k for k in table if k[0] != "_")
-            near = _near.nearest(name, valid)
+            near = _lazy.near.nearest(name, valid)
             meant = f"did you mean {near!r}?" if near else f"Valid ones are {valid}."
             raise ValueError(f"Invalid option keyword {name} for {what}. {meant[0].upper()}{meant[1:]}")
         if value is not None:
@@ -280,10 +281,8 @@ def group_of(o, default_cpus, what):
     """The options that a Template takes for a placement group."""
     if o.get("scheduling_strategy") is None and o.get("placement_group") is None:
         return {}
-    from skate.util.placement_group import of_options
-
     unfit = getattr(o.get("scheduling_strategy"), "_unfit", None)
-    return {**of_options(o, default_cpus, what), **({"unfit": unfit} if unfit else {})}
+    return {**_lazy.placement_group.of_options(o, default_cpus, what), **({"unfit": unfit} if unfit else {})}
 
 
 DEVICES = {  # resources that are devices, besides GPUs, and the variable that shows a process which of them it has

@@ -1,6 +1,6 @@
 """@remote functions. `f.remote` is the C method of a Template, stored in the instance: a call runs no Python of ours."""
 
-from skate import _job, _skate, options
+from skate import _job, _lazy, _skate, options
 from skate.ref import DynamicObjectRefGenerator
 
 
@@ -75,10 +75,8 @@ def _template(fn, o, base):
     if env:
         from _pickle import dumps
 
-        from skate.runtime_env import Sealed, check
-
-        more["env"] = dumps(check(env), 5)
-        target = Sealed(target)
+        more["env"] = dumps(_lazy.runtime_env.check(env), 5)
+        target = _lazy.runtime_env.Sealed(target)
     group = options.group_of(o, 1, fn.__qualname__)
     if target is fn and base is not None:
         target = base

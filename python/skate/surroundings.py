@@ -13,7 +13,7 @@ import _pickle as pickle  # without re and struct
 import os
 import sys
 
-from skate import _skate
+from skate import _lazy, _skate
 
 TYPE_CHECKING = False  # typing is slow to import
 if TYPE_CHECKING:
@@ -116,9 +116,7 @@ def put_on(what: dict[str, Any]) -> None:
         return
     import importlib
 
-    from skate import runtime_env
-
-    own: Any = runtime_env._own or {}
+    own: Any = _lazy.runtime_env._own or {}
     before, _sent = _sent or {}, what
     if _base is None:
         try:

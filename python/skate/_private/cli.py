@@ -3,32 +3,26 @@
 import argparse
 import sys
 
+from skate import _lazy
+
 
 def _stack(args):
-    from skate._private import stack
-
-    print(stack.report(args.pid, args.timeout))
+    print(_lazy.stack.report(args.pid, args.timeout))
 
 
 def _memory(args):
-    from skate._private import processes
-
-    print(processes.report(args.pid))
+    print(_lazy.processes.report(args.pid))
 
 
 def _replay(args):
-    from skate.data.worker import replay
-
-    replay.run(args.id, args.step)
+    _lazy.replay.run(args.id, args.step)
 
 
 def main(argv=None):
     """Runs one command; the exit status."""
     argv = sys.argv[1:] if argv is None else argv
     if argv[:1] == ["run"]:  # what follows the script is its own
-        from skate._private import run
-
-        return run.main(argv[1:])
+        return _lazy.run.main(argv[1:])
     parser = argparse.ArgumentParser(
         prog="skate", description="Looks at programs of this user that run skate. No port and no daemon: see ARCHITECTURE.md."
     )

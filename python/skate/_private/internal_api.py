@@ -1,7 +1,7 @@
 """memory_summary(): who holds what in the object store. And other names of ray._private.internal_api that mean something here."""
 
 import skate
-from skate import _skate
+from skate import _lazy, _skate
 
 _UNITS = {"B": 1, "KB": 2**10, "MB": 2**20, "GB": 2**30}
 _SORT = {"OBJECT_SIZE": lambda r: -r.object_size, "PID": lambda r: r.pid, "REFERENCE_TYPE": lambda r: r.reference_type}
@@ -21,13 +21,11 @@ def memory_summary(
 
     sort_by: OBJECT_SIZE, PID, REFERENCE_TYPE. units: B, KB, MB, GB. stats_only: totals without objects. num_entries: most lines. group_by, line_wrap
     and the addresses have no meaning on one machine. ValueError for another unit or order."""
-    from skate.util.state import api
-
     if units not in _UNITS:
         raise ValueError(f"units={units!r}: one of {', '.join(_UNITS)} is wanted")
     if sort_by not in _SORT:
         raise ValueError(f"sort_by={sort_by!r}: one of {', '.join(_SORT)} is wanted")
-    rows, total = api._objects(False)
+    rows, total = _lazy.state_api._objects(False)
     rows.sort(key=_SORT[sort_by])
     out = []
     if not stats_only:

@@ -7,6 +7,8 @@ import os
 import sys
 import types
 
+from skate import _lazy
+
 USAGE = """usage: skate run SCRIPT [ARGS...]
        skate run -m MODULE [ARGS...]
        skate run -c CODE [ARGS...]
@@ -66,8 +68,6 @@ def _hide_own_frames():
 
 def main(argv):
     """Runs what argv (behind "run") names; the exit status. What the program raises is raised."""
-    from skate._private import as_ray
-
     if not argv or argv[0] in ("-h", "--help"):
         print(USAGE, file=sys.stdout if argv else sys.stderr)
         return 0 if argv else 2
@@ -76,7 +76,7 @@ def main(argv):
         print(f"skate run: {argv[0]}: " + ("an argument is wanted" if kind else "no such option") + f"\n{USAGE}", file=sys.stderr)
         return 2
     what, args = (argv[1], argv[2:]) if kind else (argv[0], argv[1:])
-    as_ray.as_ray()
+    _lazy.as_ray.as_ray()
     space = {"__name__": "__main__", "__builtins__": builtins, "__doc__": None, "__loader__": None, "__spec__": None, "__package__": None}
     first = os.getcwd() if kind == "-m" else "" if kind == "-c" else os.path.dirname(os.path.realpath(what))
     if not sys.flags.safe_path:  # sys.path[0] is where `skate` was found

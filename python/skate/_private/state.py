@@ -1,11 +1,11 @@
 """Who is there, where programs look for it. skate.util.state is the public way."""
 
 import skate
+from skate import _lazy
 
 
 def actors(actor_id=None):
     """{actor's id: what is known of it}, or of one actor; {} for one that nobody knows."""
-    from skate.util.state import list_actors
 
     def row(a):
         return {
@@ -20,7 +20,7 @@ def actors(actor_id=None):
             "NumRestarts": a.num_restarts or 0,
         }
 
-    found = {a.actor_id: row(a) for a in list_actors(limit=10_000, detail=True)}
+    found = {a.actor_id: row(a) for a in _lazy.state.list_actors(limit=10_000, detail=True)}
     return found if actor_id is None else found.get(actor_id, {})
 
 

@@ -14,6 +14,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+from skate import _lazy
 from skate.data.values.unify import columns_are
 
 
@@ -71,10 +72,8 @@ class _ByRow:
         self.fn = fn
 
     def __call__(self, state: Any, table: Any) -> Any:
-        from skate.data.batch import to_rows
-
         for rb in table.to_batches():
-            for row in to_rows(rb):
+            for row in _lazy.batch.to_rows(rb):
                 state = self.fn(state, row)
         return state
 
@@ -220,11 +219,9 @@ class Sum(AggregateFnV2):
 
 
 def _sum(col: Any, ignore_nulls: bool) -> Any:
-    from skate.data.combine import _sum as exact
-
     if col.null_count and not ignore_nulls or col.null_count == len(col):
         return None
-    return exact(col)
+    return _lazy.combine._sum(col)
 
 
 class _Extreme(AggregateFnV2):
@@ -387,22 +384,19 @@ class Unique(AggregateFnV2):
         self._encode = encode_lists if isinstance(encode_lists, mode) else mode.FLATTEN if encode_lists is True else None
 
     def aggregate_block(self, block: Any) -> dict[Any, Any]:
-        from skate.data.combine import _hashable
-        from skate.data.datatype import is_list
-
         col = self._col(block)
         values = None
-        if is_list(col.type) and self._encode is Unique.ListEncodingMode.FLATTEN:
+        if _lazy.datatype.is_list(col.type) and self._encode is Unique.ListEncodingMode.FLATTEN:
             if self._ignore_nulls or not col.null_count:
                 col = col.flatten()
             else:
                 values = [v for x in col.to_pylist() for v in (x if x is not None else [None])]
         if values is None:
-            values = col.to_pylist() if is_list(col.type) else col.unique().to_pylist()
+            values = col.to_pylist() if _lazy.datatype.is_list(col.type) else col.unique().to_pylist()
         if self._encode is Unique.ListEncodingMode.HASH:
             values = [None if v is None else hash(repr(v)) for v in values]
         values = [math.nan if _null(v) and v is not None else v for v in values if not (self._ignore_nulls and _null(v))]
-        return {_hashable(v): v for v in values}
+        return {_lazy.combine._hashable(v): v for v in values}
 
     def combine(self, current_accumulator: dict[Any, Any], new: dict[Any, Any]) -> dict[Any, Any]:
         nans = [v for v in current_accumulator if _null(v) and v is not None]
@@ -536,10 +530,8 @@ class ApproximateTopK(AggregateFnV2):
         self.k, self._capacity, self._encode_lists = k, 1 << log_capacity, encode_lists
 
     def aggregate_block(self, block: Any) -> dict[bytes, int]:
-        from skate.data.datatype import is_list
-
         col = self._col(block)
-        if self._encode_lists and is_list(col.type):
+        if self._encode_lists and _lazy.datatype.is_list(col.type):
             col = col.flatten()
         counts: dict[bytes, int] = {}
         for v in col.drop_null().to_pylist():

@@ -31,7 +31,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from skate import _skate
+from skate import _lazy, _skate
 from skate.data.context import DataContext
 from skate.data.values.encoded_text import EncodedText, plain
 from skate.data.values.flat import DICTIONARY, FIXED_LIST, LISTS, TEXT, valid_bits
@@ -362,9 +362,7 @@ def _no_objects(names: list[str], arrays: list[pa.Array], what: str) -> None:
     """For rows, as in Ray: batches may hold objects whatever the setting says."""
     for name, a in zip(names, arrays, strict=True):
         if isinstance(a.type, PythonObjectType):
-            from skate.data.extensions import ArrowConversionError
-
-            raise ArrowConversionError(
+            raise _lazy.extensions.ArrowConversionError(
                 f"{what} returned column {name!r} that cannot become an Arrow column: it holds objects, and they are not pickled, since "
                 "DataContext.enable_fallback_to_arrow_object_ext_type is False"
             )

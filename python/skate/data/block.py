@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from skate import _lazy
+
 Block = Any
 BlockColumn = Any
 BatchColumn = Any
@@ -107,18 +109,14 @@ class BlockAccessor:
         """As a pyarrow Table."""
         import pyarrow as pa
 
-        from skate.data.batch import from_batch
-
         if self._arrow is None:
             b = self._block
-            self._arrow = b if isinstance(b, pa.Table) else pa.Table.from_batches(from_batch(b, "block"))
+            self._arrow = b if isinstance(b, pa.Table) else pa.Table.from_batches(_lazy.batch.from_batch(b, "block"))
         return self._arrow
 
     def to_pandas(self) -> Any:
         """As a DataFrame."""
-        from skate.data.values.frames import table_to_pandas
-
-        return self._block if type(self._block).__module__.startswith("pandas") else table_to_pandas(self.to_arrow())
+        return self._block if type(self._block).__module__.startswith("pandas") else _lazy.frames.table_to_pandas(self.to_arrow())
 
     def to_numpy(self, columns: Any = None) -> Any:
         """As a dict of arrays, or the array of one column.
@@ -126,10 +124,7 @@ class BlockAccessor:
         Args:
             columns: One name (the result is its array) or a list of names; None: all.
         """
-        from skate.data.batch import from_table, to_numpy
-        from skate.data.values.unify import merge
-
-        arrays = to_numpy(merge(from_table(self.to_arrow())))
+        arrays = _lazy.batch.to_numpy(_lazy.unify.merge(_lazy.batch.from_table(self.to_arrow())))
         if isinstance(columns, str):
             return arrays[columns]
         return arrays if columns is None else {c: arrays[c] for c in columns}
@@ -176,10 +171,8 @@ class BlockAccessor:
         Args:
             public_row_format: Without effect: rows are dicts.
         """
-        from skate.data.batch import to_rows
-
         for rb in self.to_arrow().to_batches():
-            yield from to_rows(rb)
+            yield from _lazy.batch.to_rows(rb)
 
     def slice(self, start: int, end: int, copy: bool = False) -> Any:
         """Some rows, as a block of the same kind (a Table, if it is a dict).
@@ -256,13 +249,11 @@ class BlockAccessor:
         Args:
             other: The other block.
         """
-        from skate.data.values.unify import free_name
-
         t, more = self.to_arrow(), BlockAccessor.for_block(other).to_arrow()
         if t.num_rows != more.num_rows:
             raise ValueError(f"zip: one block has {t.num_rows} rows, the other {more.num_rows}")
         for n, c in zip(more.column_names, more.columns, strict=True):
-            t = t.append_column(free_name(t.column_names, n), c)
+            t = t.append_column(_lazy.unify.free_name(t.column_names, n), c)
         return BlockAccessor(t).to_pandas() if self._is_pandas() else t
 
     def to_default(self) -> Any:

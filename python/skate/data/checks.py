@@ -6,15 +6,15 @@ import importlib
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from skate import _lazy
+
 
 def keywords(method: str, given: Iterable[str], known: Iterable[str]) -> None:
     """TypeError for a keyword that is not known, with the nearest one."""
-    from skate._near import meant
-
     known = list(known)
     for k in given:
         if k not in known:
-            raise TypeError(f"{method}: unexpected keyword argument {k!r}{meant(k, known)}")
+            raise TypeError(f"{method}: unexpected keyword argument {k!r}{_lazy.near.meant(k, known)}")
 
 
 def parameters(of: Any, but: Iterable[str] = ()) -> list[str]:

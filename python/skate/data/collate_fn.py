@@ -6,6 +6,8 @@ import abc
 from collections.abc import Mapping
 from typing import Any
 
+from skate import _lazy
+
 
 def _is_tensor(batch: Any) -> bool:
     import torch
@@ -80,10 +82,7 @@ class DefaultCollateFn(ArrowBatchCollateFn):
     def __call__(self, batch: Any) -> dict[str, Any]:
         import torch
 
-        from skate.data.batch import from_table, to_numpy
-        from skate.data.values.unify import merge
-
-        arrays = to_numpy(merge(from_table(batch)))
+        arrays = _lazy.batch.to_numpy(_lazy.unify.merge(_lazy.batch.from_table(batch)))
         dtypes = self.dtypes if isinstance(self.dtypes, dict) else dict.fromkeys(arrays, self.dtypes)
         return {k: tensor(torch, k, v, dtypes.get(k), self.device, self.pin_memory) for k, v in arrays.items()}
 

@@ -11,7 +11,7 @@ import pickle
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from skate import _skate
+from skate import _lazy, _skate
 from skate.data.values.unify import columns_are
 
 if TYPE_CHECKING:
@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 def partial(params: dict[str, Any], batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """In the worker: one row {"state": pickled list of states}, in the order of params["aggs"] = [(kind, column or None, ignore_nulls, ddof)]."""
     import pyarrow as pa
-
-    from skate.data.values.to_arrow import one_of_bytes
 
     aggs: list[tuple[str, str | None, bool, int]] = params["aggs"]
     states: list[Any] = [None] * len(aggs)
@@ -36,7 +34,7 @@ def partial(params: dict[str, Any], batches: Iterator[pa.RecordBatch]) -> Iterat
                 raise TypeError(
                     f"{params['label']}: {kind} of column {on!r} of type {rb.schema.field(on).type if on else '?'} is not possible: {e}"
                 ) from None
-    yield pa.RecordBatch.from_arrays([one_of_bytes(pickle.dumps(states, 5))], names=["state"])
+    yield pa.RecordBatch.from_arrays([_lazy.to_arrow.one_of_bytes(pickle.dumps(states, 5))], names=["state"])
 
 
 def _state(kind: str, rb: pa.RecordBatch, on: str | None) -> Any:
@@ -66,9 +64,7 @@ def _state(kind: str, rb: pa.RecordBatch, on: str | None) -> Any:
 
 
 def _view(col: Any) -> Any:
-    from skate.data.values.flat import plain_view
-
-    return plain_view(col)
+    return _lazy.flat.plain_view(col)
 
 
 def _hashable(v: Any) -> Any:
@@ -154,8 +150,6 @@ def partial_fns(params: dict[str, Any], batches: Iterator[pa.RecordBatch]) -> It
     import cloudpickle
     import pyarrow as pa
 
-    from skate.data.batch import from_objects
-
     fns = params["fns"]
     states = [f.init(None) for f in fns]
     rows = 0
@@ -165,4 +159,4 @@ def partial_fns(params: dict[str, Any], batches: Iterator[pa.RecordBatch]) -> It
             table = pa.Table.from_batches([rb])
             states = [f.accumulate_block(s, table) for f, s in zip(fns, states, strict=True)]
     data = [cloudpickle.dumps(states)] if rows else []
-    yield pa.RecordBatch.from_arrays([from_objects(data, pa.binary())], names=["state"])
+    yield pa.RecordBatch.from_arrays([_lazy.batch.from_objects(data, pa.binary())], names=["state"])

@@ -17,7 +17,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from skate import _near, _skate
+from skate import _lazy, _near, _skate
 from skate.data import settings
 
 MiB = 1 << 20
@@ -55,9 +55,7 @@ class FixedShapeTensorFormat(enum.Enum):
 
     def to_type(self) -> type:
         """The class of the Arrow type."""
-        from skate.data.tensor_types import CLASSES
-
-        return CLASSES[self.value]
+        return _lazy.tensor_types.CLASSES[self.value]
 
     @classmethod
     def _missing_(cls, value: Any) -> Any:
@@ -512,9 +510,7 @@ def _execution_options(name: str, v: Any) -> Any:
 
 def _checkpoint(name: str, v: Any) -> Any:
     if isinstance(v, dict):
-        from skate.data.checkpoint import CheckpointConfig
-
-        v = CheckpointConfig(**v)
+        v = _lazy.checkpoint.CheckpointConfig(**v)
     if v is not None and not hasattr(v, "checkpoint_path"):
         _refuse(name, v, "a CheckpointConfig (or a dict of its arguments) or None", False)
     return v

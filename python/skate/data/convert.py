@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import skate
+from skate import _lazy
 from skate.data.checks import library
 from skate.data.read.source import Facts
 from skate.data.run import errors, execute
@@ -48,8 +49,6 @@ class Conversions:
 
     def _each(self, make: Any, keep: Any, back: Any) -> list[Any]:
         """keep(make(batch)) for each block, in one schema: what was made before a block that widens it is made again, of back(what was kept), a Table."""
-        from skate.data.values.to_arrow import from_table
-
         out, had = [], []
         for rb in execute.in_one_schema(self):
             out.append(keep(make(rb)))
@@ -61,18 +60,16 @@ class Conversions:
         for i, (schema, rows) in enumerate(had):
             if not schema.equals(last):
                 table = concat_as(back(out[i]), last) if rows else last.empty_table()  # nobody asked a function for the type of no rows
-                out[i] = keep(make(merge(from_table(table))))
+                out[i] = keep(make(merge(_lazy.to_arrow.from_table(table))))
         return out
 
     def _refs(self, make: Any, columns: Any = None) -> list[Any]:
         """References to make(batch). columns: a function from what was made to a dict of columns; None: it is a Table, a DataFrame or such a dict."""
         import pyarrow as pa
 
-        from skate.data.batch import from_batch
-
         def back(ref: Any) -> Any:
             v = skate.get(ref) if columns is None else columns(skate.get(ref))
-            return v if isinstance(v, pa.Table) else pa.Table.from_batches(from_batch(v, "a block"))
+            return v if isinstance(v, pa.Table) else pa.Table.from_batches(_lazy.batch.from_batch(v, "a block"))
 
         return self._each(make, skate.put, back)
 
@@ -111,9 +108,7 @@ class Conversions:
             >>> skate.data.range(3).to_pandas()["id"].tolist()
             [0, 1, 2]
         """
-        from skate.data.values.frames import table_to_pandas
-
-        return _unmasked(table_to_pandas(self._table(limit)))
+        return _unmasked(_lazy.frames.table_to_pandas(self._table(limit)))
 
     def to_arrow(self) -> pa.Table:
         """All rows as one pyarrow Table.
@@ -142,17 +137,13 @@ class Conversions:
             >>> [len(skate.get(r)) for r in skate.data.range(4, override_num_blocks=2).to_numpy_refs(column="id")]
             [2, 2]
         """
-        from skate.data.batch import to_numpy
-
         if column is None:
-            return self._refs(to_numpy)
-        return self._refs(lambda rb: to_numpy(rb)[column], lambda v: {column: v})
+            return self._refs(_lazy.batch.to_numpy)
+        return self._refs(lambda rb: _lazy.batch.to_numpy(rb)[column], lambda v: {column: v})
 
     def to_pandas_refs(self) -> list[ObjectRef[pd.DataFrame]]:
         """References to DataFrames, one a block."""
-        from skate.data.batch import to_pandas
-
-        return self._refs(to_pandas)
+        return self._refs(_lazy.batch.to_pandas)
 
     def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
         """The blocks as an Arrow stream, run while it is read: polars.DataFrame(ds), duckdb and pyarrow.table(ds) take it."""
@@ -204,11 +195,9 @@ class Conversions:
         """
         import pyarrow as pa
 
-        from skate.data.batch import from_batch, to_pandas
-
         dd = library("dask.dataframe", "to_dask", "dask")
         delayed = importlib.import_module("dask").delayed
-        frames = self._each(to_pandas, lambda df: df, lambda df: pa.Table.from_batches(from_batch(df, "a block")))
+        frames = self._each(_lazy.batch.to_pandas, lambda df: df, lambda df: pa.Table.from_batches(_lazy.batch.from_batch(df, "a block")))
         return dd.from_delayed(
             [delayed(lambda f=f: f)() for f in frames], meta=frames[0].iloc[:0] if meta is None else meta, verify_meta=verify_meta
         )

@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, ParamSpec, overload
 
+from skate import _lazy
 from skate.data.context import DEFAULT_BATCH_SIZE, DataContext
 from skate.data.convert import Conversions
 from skate.data.iterator import DataIterator
@@ -465,14 +466,10 @@ class Dataset(Splits, Conversions, Writers):
             raise ValueError("filter takes either a function or expr: exactly one of 'fn' and 'expr' must be provided")
         facts = Facts(None, self._facts.schema, self._facts.files)
         if expr is not None:
-            from skate.data.expressions import Expr, inline
-
             if isinstance(expr, str):
-                from skate.data.expr_eval import parse
-
-                text, expr = expr, parse(expr)  # errors here, not in a worker
-            elif isinstance(expr, Expr):
-                text = inline(expr)
+                text, expr = expr, _lazy.expr_eval.parse(expr)  # errors here, not in a worker
+            elif isinstance(expr, _lazy.expressions.Expr):
+                text = _lazy.expressions.inline(expr)
             else:
                 raise TypeError(f"filter: expr must be an expression or text, not {type(expr).__name__}")
             remote = {"num_cpus": num_cpus, "num_gpus": num_gpus, "memory": memory, **_remote(ray_remote_args, ray_remote_args_fn)}
@@ -505,12 +502,12 @@ class Dataset(Splits, Conversions, Writers):
         on_error: str | None = None,
     ) -> Dataset:
         """A node that evaluates expressions; callable classes in them make it a pool of actors."""
-        from skate.data.expressions import UDFExpr, walk
-
         options = {**as_input(self._node), **resources(remote)}
         if check_policy(on_error) is not None:
             params = {**params, "on_error": on_error}
-        if any(isinstance(n, UDFExpr) and n.callable_class_spec is not None for e in exprs for n in walk(e)):
+        if any(
+            isinstance(n, _lazy.expressions.UDFExpr) and n.callable_class_spec is not None for e in exprs for n in _lazy.expressions.walk(e)
+        ):
             options.pop("max_tasks", None)
             pool = _pool(label, compute, concurrency, options)
             options["pool"], options["max_in_flight"] = (pool.min_size, pool.max_size), pool.max_tasks_in_flight_per_actor or 0
@@ -538,17 +535,27 @@ class Dataset(Splits, Conversions, Writers):
             >>> skate.data.range(2).with_column("y", col("id") * 2).take_all()
             [{'id': 0, 'y': 0}, {'id': 1, 'y': 2}]
         """
-        from skate.data.expressions import Expr, MonotonicallyIncreasingIdExpr, StarExpr, inline, walk
-
-        if not isinstance(expr, Expr) or isinstance(expr, StarExpr):
+        if not isinstance(expr, _lazy.expressions.Expr) or isinstance(expr, _lazy.expressions.StarExpr):
             raise TypeError(f"with_column: expr must be an expression over columns, not {type(expr).__name__}")
         if not isinstance(column_name, str) or not column_name:
             raise ValueError(f"with_column: column_name must be a text, not {column_name!r}")
         params = {"exprs": [(column_name, expr)], "keep": True}
         facts = Facts(self._facts.rows, None, self._facts.files)
-        op = "project_numbered" if any(isinstance(n, MonotonicallyIncreasingIdExpr) for n in walk(expr)) else "project"
+        op = (
+            "project_numbered"
+            if any(isinstance(n, _lazy.expressions.MonotonicallyIncreasingIdExpr) for n in _lazy.expressions.walk(expr))
+            else "project"
+        )
         return self._expressions(
-            op, f"WithColumn({column_name}={inline(expr._unalias())})", params, [expr], compute, None, ray_remote_args, facts, on_error
+            op,
+            f"WithColumn({column_name}={_lazy.expressions.inline(expr._unalias())})",
+            params,
+            [expr],
+            compute,
+            None,
+            ray_remote_args,
+            facts,
+            on_error,
         )
 
     def add_column(
@@ -976,9 +983,7 @@ class Dataset(Splits, Conversions, Writers):
             )
         blocks, schema = self._errors.letters(operator)
         if schema is None:
-            from skate.data.worker.dead_letters import empty
-
-            return of_source(InMemory(blocks or [empty()], "Errors"))
+            return of_source(InMemory(blocks or [_lazy.dead_letters.empty()], "Errors"))
         facts = Facts(sum(b[2] for b in blocks), lambda: schema, [], sum(b[3] for b in blocks))
         return MaterializedDataset(Node("blocks", "Errors", {}, (), blocks=blocks), facts)
 
@@ -1166,17 +1171,15 @@ class Dataset(Splits, Conversions, Writers):
 
     def _rows(self, most: int | None, node: Node | None = None) -> list[Row]:
         """Rows in the schema of all of them."""
-        from skate.data.batch import in_wider_schema, to_rows
-
         out: list[Row] = []
         schema: Any = None
         it = execute.in_one_schema(self, node)
         for rb in it:
             if rb.num_rows:
                 if schema is not None and not rb.schema.equals(schema):
-                    in_wider_schema(out, schema, rb.schema)
+                    _lazy.batch.in_wider_schema(out, schema, rb.schema)
                 schema = rb.schema
-                out += to_rows(rb)
+                out += _lazy.batch.to_rows(rb)
             if most is not None and len(out) > most:
                 it.close()  # type: ignore[attr-defined]
                 raise ValueError(f"take_all: there are more than the limit of {most} rows")
@@ -1207,13 +1210,11 @@ class Dataset(Splits, Conversions, Writers):
             >>> skate.data.range(10).take_batch(3)["id"].tolist()
             [0, 1, 2]
         """
-        from skate.data.batch import to_batch
-
         first = Node("limit", f"limit={batch_size}", {}, (self._node,), limit=batch_size)
         rbs = [rb for rb in execute.in_one_schema(self, first) if rb.num_rows]
         if not rbs:
             raise ValueError("The dataset is empty.")
-        return to_batch(merge(rbs), "pandas" if batch_format is None and self._frames() else batch_format)
+        return _lazy.batch.to_batch(merge(rbs), "pandas" if batch_format is None and self._frames() else batch_format)
 
     def show(self, limit: int = 20) -> None:
         """Prints the first rows.
@@ -1402,12 +1403,10 @@ class Dataset(Splits, Conversions, Writers):
             >>> skate.data.range(5).aggregate(Max("id"), Mean("id"))
             {'max(id)': 4, 'mean(id)': 2.0}
         """
-        from skate.data.aggregate import AggregateFn
-
         if not aggs:
             raise ValueError("aggregate: give at least one AggregateFn, such as Sum('x')")
         for a in aggs:
-            if not isinstance(a, AggregateFn):
+            if not isinstance(a, _lazy.aggregate.AggregateFn):
                 raise TypeError(f"aggregate takes AggregateFn objects, not {type(a).__name__}")
             self._check_columns(sorted(a.columns() or ()), a.name)
         values = execute.combine_fns(self, list(aggs))
@@ -1425,25 +1424,19 @@ class Dataset(Splits, Conversions, Writers):
             columns: Only these; ValueError for one that does not exist.
             override_dtype_agg_mapping: {DataType: function from a column's name to a list of aggregates}, in place of the usual ones.
         """
-        from skate.data.summary import summarize
-
-        return summarize(self, columns, override_dtype_agg_mapping)
+        return _lazy.summary.summarize(self, columns, override_dtype_agg_mapping)
 
     # ---- Python
 
     def __repr__(self) -> str:
-        from skate.data import text_table
-
         s = self.schema(fetch_if_missing=False)
         if s is not None and s.names:
-            return text_table.dataset(self, s, self._node.blocks)
-        return text_table.plan(self)
+            return _lazy.text_table.dataset(self, s, self._node.blocks)
+        return _lazy.text_table.plan(self)
 
     def _repr_html_(self) -> str:
         """The columns, and of a materialized Dataset the first rows, for notebooks. Runs nothing."""
-        from skate.data import text_table
-
-        return text_table.html(self, self.schema(fetch_if_missing=False), self._node.blocks)
+        return _lazy.text_table.html(self, self.schema(fetch_if_missing=False), self._node.blocks)
 
     def __bool__(self) -> bool:
         """True: a Dataset is there, whatever is in it (and nothing runs)."""
@@ -1500,10 +1493,8 @@ class Dataset(Splits, Conversions, Writers):
             >>> [m.num_rows for b in skate.data.range(4, override_num_blocks=2).iter_internal_ref_bundles() for _, m in b.blocks]
             [2, 2]
         """
-        from skate.data.block import BlockMetadata, RefBundle
-
         for b in execute.run(self):
-            yield RefBundle([(reference(b), BlockMetadata(b[2], b[3]))])
+            yield _lazy.block.RefBundle([(reference(b), _lazy.block.BlockMetadata(b[2], b[3]))])
 
     def get_dataset_id(self) -> str:
         """A text that names this Dataset: its name, a number of its own, and how often it was run."""

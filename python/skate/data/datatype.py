@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
+from skate import _lazy
+
 _T = pa.types
 
 
@@ -201,9 +203,7 @@ class DataType:
             shape: Lengths of the axes.
             dtype: The type of the values.
         """
-        from skate.data.tensor_types import ArrowTensorType
-
-        return cls(ArrowTensorType(shape, dtype.to_arrow_dtype()))
+        return cls(_lazy.tensor_types.ArrowTensorType(shape, dtype.to_arrow_dtype()))
 
     @classmethod
     def variable_shaped_tensor(cls, dtype: DataType, ndim: int = 2) -> DataType:
@@ -213,9 +213,7 @@ class DataType:
             dtype: The type of the values.
             ndim: Number of axes.
         """
-        from skate.data.values.types import ragged_type
-
-        return cls(ragged_type(dtype.to_arrow_dtype(), ndim))
+        return cls(_lazy.value_types.ragged_type(dtype.to_arrow_dtype(), ndim))
 
     @classmethod
     def temporal(cls, temporal_type: str, unit: str | None = None, tz: str | None = None) -> DataType:
@@ -275,10 +273,7 @@ class DataType:
 
     def is_tensor_type(self) -> bool:
         """Fixed-shape and variable-shape tensors."""
-        from skate.data.tensor_types import is_fixed
-        from skate.data.values.types import is_ragged
-
-        return is_fixed(self._physical_dtype) or is_ragged(self._physical_dtype)
+        return _lazy.tensor_types.is_fixed(self._physical_dtype) or _lazy.value_types.is_ragged(self._physical_dtype)
 
     def is_struct_type(self) -> bool:
         """Structs."""
@@ -348,9 +343,7 @@ def is_list(t: pa.DataType) -> bool:
 
 
 def _arrow_type_of(values: list[Any]) -> pa.DataType:
-    from skate.data.batch import from_objects
-
-    return from_objects(values, None).type
+    return _lazy.batch.from_objects(values, None).type
 
 
 def _plain(name: str, what: str) -> classmethod:

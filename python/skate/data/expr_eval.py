@@ -17,6 +17,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from skate import _lazy
 from skate.data.datatype import DataType, is_list
 from skate.data.expressions import (
     AliasExpr,
@@ -43,11 +44,9 @@ def column(e: Expr, rb: pa.RecordBatch) -> pa.Array:
     """The values of e, one a row."""
     v = evaluate(e, rb)
     if isinstance(v, pa.Scalar):
-        from skate.data.batch import from_objects
-
         if _T.is_null(v.type):
             return pa.nulls(rb.num_rows)
-        return from_objects([v.as_py()] * rb.num_rows, v.type)
+        return _lazy.batch.from_objects([v.as_py()] * rb.num_rows, v.type)
     return v
 
 
@@ -266,9 +265,7 @@ def _map_part(v: pa.Array, i: int) -> pa.Array:
 
 
 def _to_list(v: pa.Array) -> pa.Array:
-    from skate.data.tensor_types import is_fixed
-
-    if is_fixed(v.type):
+    if _lazy.tensor_types.is_fixed(v.type):
         v = v.storage
     if not is_list(v.type):
         raise pa.ArrowInvalid(f"to_list() can only be called on list-like columns; this one is {v.type}")
@@ -299,10 +296,7 @@ def _udf(e: UDFExpr, rb: pa.RecordBatch) -> Any:
         raise TypeError(
             f"UDF '{name}' returned invalid type {kind.__name__}. Expected type (pandas.Series, numpy.ndarray, pyarrow.Array, pyarrow.ChunkedArray)"
         )
-    from skate.data.batch import _column
-    from skate.data.values.frames import from_series
-
-    out = from_series(out, None) if kind.__module__.startswith("pandas") else _column(out, name, None, None)
+    out = _lazy.frames.from_series(out, None) if kind.__module__.startswith("pandas") else _lazy.batch._column(out, name, None, None)
     if len(out) != rb.num_rows:
         raise ValueError(f"UDF '{name}' returned {len(out)} values for {rb.num_rows} rows; return one value per row")
     return out
@@ -345,27 +339,22 @@ def run_async(work: Any) -> Any:
 def _download(e: DownloadExpr, rb: pa.RecordBatch) -> pa.Array:
     from concurrent.futures import ThreadPoolExecutor
 
-    from skate.data.batch import from_objects
-
     if e.uri_column_name not in rb.schema.names:
         raise ValueError(f"download: there is no column {e.uri_column_name!r}; {columns_are(e.uri_column_name, rb.schema.names)}")
     uris = rb.column(rb.schema.get_field_index(e.uri_column_name))
     if not _texty(uris) and not _T.is_null(uris.type):
         raise ValueError(f"download: column {e.uri_column_name!r} holds {uris.type}, not text")
     with ThreadPoolExecutor(min(16, max(1, len(uris)))) as pool:
-        return from_objects(list(pool.map(lambda u: _fetch(u, e.filesystem), uris.to_pylist())), pa.binary())
+        return _lazy.batch.from_objects(list(pool.map(lambda u: _fetch(u, e.filesystem), uris.to_pylist())), pa.binary())
 
 
 def _fetch(uri: str | None, filesystem: Any) -> bytes | None:
     """The bytes of a file; None where it cannot be read, as Ray's download() has it."""
-    from skate.data.files.paths import resolve
-    from skate.data.files.reading import read_bytes
-
     if not uri:
         return None
     try:
-        fs, path = resolve(uri, filesystem)
-        return bytes(read_bytes(fs, path))
+        fs, path = _lazy.paths.resolve(uri, filesystem)
+        return bytes(_lazy.reading.read_bytes(fs, path))
     except (OSError, ValueError, pa.ArrowException):
         return None
 
@@ -373,10 +362,7 @@ def _fetch(uri: str | None, filesystem: Any) -> bytes | None:
 def _ids(e: MonotonicallyIncreasingIdExpr, rb: pa.RecordBatch) -> pa.Array:
     import numpy as np
 
-    from skate.data.batch import array_from_numpy
-    from skate.data.values.numbering import numbering
-
-    return array_from_numpy(np.arange(*numbering.take(e._instance_id, rb.num_rows), dtype=np.int64), None)
+    return _lazy.batch.array_from_numpy(np.arange(*_lazy.numbering.numbering.take(e._instance_id, rb.num_rows), dtype=np.int64), None)
 
 
 # ---- as an Arrow expression

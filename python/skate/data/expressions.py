@@ -14,6 +14,7 @@ import uuid
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from skate import _lazy
 from skate.data.datatype import DataType
 
 
@@ -70,9 +71,7 @@ class Expr:
 
     def to_pyarrow(self) -> Any:
         """The same as a pyarrow.compute.Expression; TypeError for what Arrow cannot express."""
-        from skate.data.expr_eval import to_pyarrow
-
-        return to_pyarrow(self)
+        return _lazy.expr_eval.to_pyarrow(self)
 
     def _key(self) -> Any:
         """What tells this node from others of its class, its parts aside."""
@@ -292,44 +291,32 @@ class Expr:
     @property
     def str(self) -> Any:
         """Functions of text."""
-        from skate.data.expr_names import StringNamespace
-
-        return StringNamespace(self)
+        return _lazy.expr_names.StringNamespace(self)
 
     @property
     def list(self) -> Any:
         """Functions of lists."""
-        from skate.data.expr_names import ListNamespace
-
-        return ListNamespace(self)
+        return _lazy.expr_names.ListNamespace(self)
 
     @property
     def struct(self) -> Any:
         """Fields of structs."""
-        from skate.data.expr_names import StructNamespace
-
-        return StructNamespace(self)
+        return _lazy.expr_names.StructNamespace(self)
 
     @property
     def map(self) -> Any:
         """Keys and values of maps."""
-        from skate.data.expr_names import MapNamespace
-
-        return MapNamespace(self)
+        return _lazy.expr_names.MapNamespace(self)
 
     @property
     def dt(self) -> Any:
         """Functions of dates and times."""
-        from skate.data.expr_names import DatetimeNamespace
-
-        return DatetimeNamespace(self)
+        return _lazy.expr_names.DatetimeNamespace(self)
 
     @property
     def arr(self) -> Any:
         """Functions of arrays."""
-        from skate.data.expr_names import ArrayNamespace
-
-        return ArrayNamespace(self)
+        return _lazy.expr_names.ArrayNamespace(self)
 
     def _unalias(self) -> Expr:
         return self
@@ -461,9 +448,7 @@ class ComputeFn:
         self.__name__, self.args, self.kwargs = name, args, kwargs
 
     def __call__(self, array: Any) -> Any:
-        from skate.data.expr_eval import call
-
-        return call(self.__name__, array, *self.args, **self.kwargs)
+        return _lazy.expr_eval.call(self.__name__, array, *self.args, **self.kwargs)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, ComputeFn) and self.__dict__ == other.__dict__
@@ -490,11 +475,9 @@ class ClassUDF:
         return (f"{self.cls.__module__}.{self.cls.__qualname__}", repr(self.args), repr(sorted(self.kwargs.items())))
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        from skate.data.expr_eval import finished
-
         if self.instance is None:
             self.instance = self.cls(*self.args, **self.kwargs)
-        return finished(self.instance(*args, **kwargs))
+        return _lazy.expr_eval.finished(self.instance(*args, **kwargs))
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, ClassUDF) and self.spec == other.spec

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 import skate
+from skate import _lazy
 from skate.data.checks import library
 from skate.data.context import DEFAULT_BATCH_SIZE
 from skate.data.run import errors
@@ -52,9 +53,7 @@ class DataIterator:
         return self.iter_rows()
 
     def _record_batches(self) -> Iterator[Any]:
-        from skate.data.run.execute import in_one_schema
-
-        return in_one_schema(self._ds)
+        return _lazy.execute.in_one_schema(self._ds)
 
     def iter_rows(self) -> Iterator[Row]:
         """Rows as dicts of Python values.
@@ -64,11 +63,9 @@ class DataIterator:
             >>> [row["id"] for row in skate.data.range(3).iter_rows()]
             [0, 1, 2]
         """
-        from skate.data.batch import to_rows
-
         for rb in self._record_batches():
             for at in range(0, rb.num_rows, 4096):
-                yield from to_rows(rb.slice(at, 4096))
+                yield from _lazy.batch.to_rows(rb.slice(at, 4096))
 
     @overload
     def iter_batches(
@@ -113,12 +110,10 @@ class DataIterator:
             >>> [len(b["id"]) for b in skate.data.range(5).iter_batches(batch_size=2)]
             [2, 2, 1]
         """
-        from skate.data.batch import FORMATS
-
         if batch_size is not None and (not isinstance(batch_size, int) or batch_size < 1):
             raise ValueError(f"batch_size must be a positive int or None, not {batch_size!r}")
-        if batch_format is not None and batch_format not in FORMATS:
-            raise ValueError(f"batch_format must be one of {', '.join(map(repr, FORMATS))} or None, not {batch_format!r}")
+        if batch_format is not None and batch_format not in _lazy.batch.FORMATS:
+            raise ValueError(f"batch_format must be one of {', '.join(map(repr, _lazy.batch.FORMATS))} or None, not {batch_format!r}")
         if local_shuffle_buffer_size is not None and batch_size is None:
             raise ValueError("local_shuffle_buffer_size needs a batch_size")
 
@@ -170,9 +165,11 @@ class DataIterator:
         """
         import torch
 
-        from skate.data.collate_fn import CollateFn, is_tensor_batch_type, tensor
-
-        if collate_fn is not None and not isinstance(collate_fn, CollateFn) and (dtypes is not None or pin_memory or device != "auto"):
+        if (
+            collate_fn is not None
+            and not isinstance(collate_fn, _lazy.collate_fn.CollateFn)
+            and (dtypes is not None or pin_memory or device != "auto")
+        ):
             raise ValueError("a collate_fn that is a function cannot be used with dtypes, device or pin_memory; let collate_fn do it")
         if device == "auto":
             device = "cuda" if torch.cuda.is_available() and _gpus() else "cpu"
@@ -180,17 +177,18 @@ class DataIterator:
         def to_torch(b: Any) -> Any:
             if collate_fn is not None:
                 out = collate_fn(b)
-                if device != "cpu" and is_tensor_batch_type(out):
-                    from skate.data.util.torch_utils import move_tensors_to_device
-
-                    return move_tensors_to_device(out, device)
+                if device != "cpu" and _lazy.collate_fn.is_tensor_batch_type(out):
+                    return _lazy.torch_utils.move_tensors_to_device(out, device)
                 return out
-            return {k: tensor(torch, k, v, dtypes.get(k) if isinstance(dtypes, dict) else dtypes, device, pin_memory) for k, v in b.items()}
+            return {
+                k: _lazy.collate_fn.tensor(torch, k, v, dtypes.get(k) if isinstance(dtypes, dict) else dtypes, device, pin_memory)
+                for k, v in b.items()
+            }
 
         return self.iter_batches(
             prefetch_batches=prefetch_batches,
             batch_size=batch_size,
-            batch_format=collate_fn.batch_format if isinstance(collate_fn, CollateFn) else "numpy",
+            batch_format=collate_fn.batch_format if isinstance(collate_fn, _lazy.collate_fn.CollateFn) else "numpy",
             drop_last=drop_last,
             local_shuffle_buffer_size=local_shuffle_buffer_size,
             local_shuffle_seed=local_shuffle_seed,
@@ -232,8 +230,6 @@ class DataIterator:
         """
         import torch
 
-        from skate.data.util.torch_utils import convert_pandas_to_torch_tensor as convert
-
         if (
             isinstance(feature_columns, dict)
             and feature_column_dtypes is not None
@@ -251,19 +247,26 @@ class DataIterator:
             ):
                 label = None
                 if label_column is not None:
-                    label = convert(df, [label_column], label_column_dtype, unsqueeze_label_tensor)
+                    label = _lazy.torch_utils.convert_pandas_to_torch_tensor(df, [label_column], label_column_dtype, unsqueeze_label_tensor)
                     df = df.drop(columns=[label_column])
                 if isinstance(feature_columns, dict):
                     d = feature_column_dtypes
                     yield (
                         {
-                            k: convert(df, c, d.get(k) if isinstance(d, dict) else d, unsqueeze_feature_tensors)
+                            k: _lazy.torch_utils.convert_pandas_to_torch_tensor(
+                                df, c, d.get(k) if isinstance(d, dict) else d, unsqueeze_feature_tensors
+                            )
                             for k, c in feature_columns.items()
                         },
                         label,
                     )
                 else:
-                    yield convert(df, feature_columns, feature_column_dtypes, unsqueeze_feature_tensors), label
+                    yield (
+                        _lazy.torch_utils.convert_pandas_to_torch_tensor(
+                            df, feature_columns, feature_column_dtypes, unsqueeze_feature_tensors
+                        ),
+                        label,
+                    )
 
         class Batches(torch.utils.data.IterableDataset):
             def __iter__(self) -> Iterator[Any]:
@@ -426,19 +429,15 @@ def _closing(out: Iterator[Any], it: Any) -> Iterator[Any]:
 
 def cut_batches(blocks: Iterator[Any], size: int | None, fmt: str | None, drop_last: bool) -> Iterator[Any]:
     """Batches of `size` rows in a format."""
-    from skate.data import batch as b
-    from skate.data.values.rebatch import rebatch
-    from skate.data.values.unify import merge
-
     if size is None:
         for rb in blocks:
             if rb.num_rows:
-                yield b.to_batch(rb, fmt)
+                yield _lazy.batch.to_batch(rb, fmt)
         return
     if fmt not in ("default", "numpy"):
-        for rb in rebatch(blocks, size):
+        for rb in _lazy.rebatch.rebatch(blocks, size):
             if rb.num_rows == size or (rb.num_rows and not drop_last):
-                yield b.to_batch(rb, fmt)
+                yield _lazy.batch.to_batch(rb, fmt)
         return
     held: list[Any] = []
     n = 0
@@ -452,11 +451,11 @@ def cut_batches(blocks: Iterator[Any], size: int | None, fmt: str | None, drop_l
                 n += at
             if n < size:
                 continue
-            yield b.to_numpy(merge(held))
+            yield _lazy.batch.to_numpy(_lazy.unify.merge(held))
             held, n = [], 0
         full = (rows - at) // size
         if full:
-            cols = b.to_numpy(rb)
+            cols = _lazy.batch.to_numpy(rb)
             if len(cols) == 1:
                 ((k, v),) = cols.items()
                 for i in range(at, at + full * size, size):
@@ -469,7 +468,7 @@ def cut_batches(blocks: Iterator[Any], size: int | None, fmt: str | None, drop_l
         if at < rows:
             held, n = [rb.slice(at)], rows - at
     if n and not drop_last:
-        yield b.to_numpy(merge(held))
+        yield _lazy.batch.to_numpy(_lazy.unify.merge(held))
 
 
 def _warn_large(rows: int, rb: Any) -> int:
@@ -490,8 +489,6 @@ def shuffled(blocks: Iterator[Any], rows: int, seed: int | None) -> Iterator[Any
     import numpy as np
     import pyarrow as pa
 
-    from skate.data.values.unify import merge
-
     rng = np.random.default_rng(seed)
     held: list[Any] = []
     n = 0
@@ -504,10 +501,10 @@ def shuffled(blocks: Iterator[Any], rows: int, seed: int | None) -> Iterator[Any
         if room is None:
             room = _warn_large(rows, rb)
         while n >= 2 * rows:  # gives out half of what is held: a row can move by about a buffer
-            all_rows = merge(held)
+            all_rows = _lazy.unify.merge(held)
             all_rows = all_rows.take(pa.array(rng.permutation(n)))
             out = n - rows
             yield all_rows.slice(0, out)
             held, n = [all_rows.slice(out)], rows
     if held:
-        yield merge(held).take(pa.array(rng.permutation(n)))
+        yield _lazy.unify.merge(held).take(pa.array(rng.permutation(n)))

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from skate import _lazy
+
 if TYPE_CHECKING:
     import pyarrow as pa
 
@@ -61,19 +63,18 @@ class Schema:
 
 
 def _of_frames(schema: pa.Schema) -> PandasBlockSchema:
-    from skate.data.batch import to_pandas
-    from skate.data.extensions import TensorDtype
-    from skate.data.tensor_types import fixed_parts, is_fixed
-
-    frame = to_pandas(_no_rows(schema))
-    types = [TensorDtype(fixed_parts(f.type)[1], fixed_parts(f.type)[0]) if is_fixed(f.type) else frame[f.name].dtype for f in schema]
+    frame = _lazy.batch.to_pandas(_no_rows(schema))
+    types = [
+        _lazy.extensions.TensorDtype(_lazy.tensor_types.fixed_parts(f.type)[1], _lazy.tensor_types.fixed_parts(f.type)[0])
+        if _lazy.tensor_types.is_fixed(f.type)
+        else frame[f.name].dtype
+        for f in schema
+    ]
     return PandasBlockSchema(tuple(schema.names), tuple(types))
 
 
 def _no_rows(schema: pa.Schema) -> pa.RecordBatch:
     import pyarrow as pa
 
-    from skate.data.tensor_types import is_fixed
-
-    plain = pa.schema([pa.field(f.name, pa.null()) if is_fixed(f.type) else f for f in schema])
+    plain = pa.schema([pa.field(f.name, pa.null()) if _lazy.tensor_types.is_fixed(f.type) else f for f in schema])
     return pa.RecordBatch.from_arrays([pa.nulls(0, f.type) for f in plain], schema=plain)

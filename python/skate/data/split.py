@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
+from skate import _lazy
 from skate.data.plan.node import Node, bytes_of
 from skate.data.plan.resources import resources
 from skate.data.read.source import Facts
@@ -39,11 +40,9 @@ class Splits:
 
     def _of_blocks(self, blocks: list[Any]) -> Any:
         """A MaterializedDataset of blocks of this one."""
-        from skate.data.dataset import MaterializedDataset
-
         rows, size = sum(b[2] for b in blocks), sum(b[3] for b in blocks)
         node = Node("blocks", "Blocks", {}, (), blocks=blocks)
-        out = MaterializedDataset(node, Facts(rows, self._facts.schema, self._facts.files, size), self.context)
+        out = _lazy.dataset.MaterializedDataset(node, Facts(rows, self._facts.schema, self._facts.files, size), self.context)
         out._stats = getattr(self, "_stats", None)
         return out
 
@@ -228,9 +227,7 @@ class Splits:
             raise ValueError(f"streaming_split needs a positive number of splits, not {n!r}")
         if locality_hints is not None and len(locality_hints) != n:
             raise ValueError(f"streaming_split: {len(locality_hints)} locality_hints for {n} splits")
-        from skate.data.streaming_split import streaming_split
-
-        return [*streaming_split(self, n, equal)]
+        return [*_lazy.streaming_split.streaming_split(self, n, equal)]
 
     def zip(self, *other: Dataset) -> Dataset:
         """The rows of several Datasets side by side; all must have as many rows (ValueError when it runs). It
@@ -319,9 +316,7 @@ class Splits:
             >>> skate.data.range(4, override_num_blocks=2).randomize_block_order(seed=1).count()
             4
         """
-        from skate.data.random_config import seeds
-
-        of_run = seeds(seed)
+        of_run = _lazy.random_config.seeds(seed)
         node = Node(
             "randomize_block_order",
             "RandomizeBlockOrder",

@@ -20,7 +20,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import skate
-from skate import _skate
+from skate import _lazy, _skate
 from skate.data.iterator import DataIterator
 from skate.data.read.source import InMemory
 from skate.data.run import errors, feed, remote
@@ -200,9 +200,7 @@ class SplitIterator(DataIterator):
 
     def materialize(self) -> Any:
         """What it gives, as a Dataset."""
-        from skate.data.dataset import of_source
-
-        return of_source(InMemory([rb for rb in self._record_batches() if rb.num_rows], "Split"))
+        return _lazy.dataset.of_source(InMemory([rb for rb in self._record_batches() if rb.num_rows], "Split"))
 
     def world_size(self) -> int:
         """How many iterators there are."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from skate import _lazy
 from skate.data.values.unify import columns_are
 
 if TYPE_CHECKING:
@@ -53,41 +54,42 @@ class DatasetSummary:
 
 def numerical(column: str) -> list[Any]:
     """Of numbers."""
-    from skate.data.aggregate import ApproximateQuantile, Count, Max, Mean, Min, MissingValuePercentage, Std, ZeroPercentage
-
     return [
-        Count(column, ignore_nulls=False),
-        Mean(column),
-        Min(column),
-        Max(column),
-        Std(column, ddof=0),
-        ApproximateQuantile(column, quantiles=[0.5]),
-        MissingValuePercentage(column),
-        ZeroPercentage(column),
+        _lazy.aggregate.Count(column, ignore_nulls=False),
+        _lazy.aggregate.Mean(column),
+        _lazy.aggregate.Min(column),
+        _lazy.aggregate.Max(column),
+        _lazy.aggregate.Std(column, ddof=0),
+        _lazy.aggregate.ApproximateQuantile(column, quantiles=[0.5]),
+        _lazy.aggregate.MissingValuePercentage(column),
+        _lazy.aggregate.ZeroPercentage(column),
     ]
 
 
 def temporal(column: str) -> list[Any]:
     """Of dates and times."""
-    from skate.data.aggregate import Count, Max, Min, MissingValuePercentage
-
-    return [Count(column, ignore_nulls=False), Min(column), Max(column), MissingValuePercentage(column)]
+    return [
+        _lazy.aggregate.Count(column, ignore_nulls=False),
+        _lazy.aggregate.Min(column),
+        _lazy.aggregate.Max(column),
+        _lazy.aggregate.MissingValuePercentage(column),
+    ]
 
 
 def basic(column: str) -> list[Any]:
     """Of everything else."""
-    from skate.data.aggregate import ApproximateTopK, Count, MissingValuePercentage
-
-    return [Count(column, ignore_nulls=False), MissingValuePercentage(column), ApproximateTopK(column, k=10)]
+    return [
+        _lazy.aggregate.Count(column, ignore_nulls=False),
+        _lazy.aggregate.MissingValuePercentage(column),
+        _lazy.aggregate.ApproximateTopK(column, k=10),
+    ]
 
 
 def defaults() -> dict[Any, Any]:
     """What is computed of which type: {DataType or TypeCategory: function from a column's name to a list of aggregates}."""
-    from skate.data.datatype import DataType, TypeCategory
-
-    t = DataType
+    t = _lazy.datatype.DataType
     numbers = (t.int8, t.int16, t.int32, t.int64, t.uint8, t.uint16, t.uint32, t.uint64, t.float32, t.float64, t.bool)
-    return {**{n(): numerical for n in numbers}, t.string(): basic, t.binary(): basic, TypeCategory.TEMPORAL: temporal}
+    return {**{n(): numerical for n in numbers}, t.string(): basic, t.binary(): basic, _lazy.datatype.TypeCategory.TEMPORAL: temporal}
 
 
 @dataclass
@@ -105,8 +107,6 @@ def aggregators(schema: Any, columns: list[str] | None = None, dtype_agg_mapping
         columns: Only these.
         dtype_agg_mapping: What is in it comes before defaults().
     """
-    from skate.data.datatype import DataType
-
     if schema is None:
         raise ValueError("summary: the Dataset must have a schema: it has no rows to take one from")
     columns = list(columns) if columns is not None else list[str](schema.names)
@@ -116,9 +116,11 @@ def aggregators(schema: Any, columns: list[str] | None = None, dtype_agg_mapping
     mapping = {**(dtype_agg_mapping or {}), **{k: f for k, f in defaults().items() if k not in (dtype_agg_mapping or {})}}
     out = Aggregators({}, [])
     for c in columns:
-        t = DataType(schema.arrow.field(c).type)
+        t = _lazy.datatype.DataType(schema.arrow.field(c).type)
         out.column_to_dtype[c] = str(t)
-        out.aggregators += next((f for k, f in mapping.items() if (k == t if isinstance(k, DataType) else t.is_of(k))), _other(t))(c)
+        out.aggregators += next(
+            (f for k, f in mapping.items() if (k == t if isinstance(k, _lazy.datatype.DataType) else t.is_of(k))), _other(t)
+        )(c)
     return out
 
 
@@ -126,10 +128,8 @@ def _other(t: Any) -> Any:
     """Of types that no mapping names."""
     import pyarrow as pa
 
-    from skate.data.aggregate import Count
-
     if pa.types.is_null(t.to_arrow_dtype()):
-        return lambda c: [Count(c, ignore_nulls=False)]
+        return lambda c: [_lazy.aggregate.Count(c, ignore_nulls=False)]
     return numerical if t.is_numerical_type() else temporal if t.is_temporal_type() else basic
 
 

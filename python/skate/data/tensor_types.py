@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from skate import _lazy
 from skate.data import settings
 from skate.data.values import flat
 
@@ -107,9 +108,7 @@ class _FixedTensor(_Tensor):
 
     def to_pandas_dtype(self) -> Any:
         """The dtype of a pandas column of them."""
-        from skate.data.values.cells import TensorDtype
-
-        return TensorDtype(self._shape, self.value_type.to_pandas_dtype())
+        return _lazy.cells.TensorDtype(self._shape, self.value_type.to_pandas_dtype())
 
     def __arrow_ext_serialize__(self) -> bytes:
         return json.dumps(self._shape).encode()
@@ -186,9 +185,7 @@ class ArrowVariableShapedTensorType(_Tensor):
 
     def to_pandas_dtype(self) -> Any:
         """The dtype of a pandas column of them."""
-        from skate.data.values.cells import TensorDtype
-
-        return TensorDtype(self.shape, self.value_type.to_pandas_dtype())
+        return _lazy.cells.TensorDtype(self.shape, self.value_type.to_pandas_dtype())
 
     def __arrow_ext_serialize__(self) -> bytes:
         return json.dumps(self._ndim).encode()

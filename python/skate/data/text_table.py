@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from skate import _lazy
+
 ROWS, HEAD, WIDTH = 10, 5, 40
 COLUMNS, LINES = 24, 24  # columns of a table, operators of a plan
 
@@ -86,23 +88,18 @@ def _columns(schema: Any) -> str:
 
 
 def _preview(ds: Any, blocks: list[Any], names: list[str]) -> tuple[list[list[str]], list[list[str]]]:
-    from skate.data.values.ranges import cut
-
     rows = sum(b[2] for b in blocks)
     blocks = [b for b in blocks if b[2]]
     if rows <= ROWS:
         return _texts(blocks, names), []
-    first, _, last = cut(blocks, [HEAD, rows - (ROWS - HEAD)])
+    first, _, last = _lazy.ranges.cut(blocks, [HEAD, rows - (ROWS - HEAD)])
     return _texts(first, names), _texts(last, names)
 
 
 def _texts(blocks: list[Any], names: list[str]) -> list[list[str]]:
-    from skate.data.batch import to_rows
-    from skate.data.run.blocks import fetch
-
     some = _some(list(range(len(names))))
     columns = [names[i] for i in some if i != "…"]
-    rows = [row for b in blocks for row in to_rows(fetch(b).select(columns))]
+    rows = [row for b in blocks for row in _lazy.batch.to_rows(_lazy.blocks.fetch(b).select(columns))]
     return [["…" if i == "…" else _cell(row.get(names[i])) for i in some] for row in rows]
 
 

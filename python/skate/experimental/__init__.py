@@ -23,14 +23,12 @@ def get_object_locations(obj_refs: Sequence[Any], timeout_ms: int = -1) -> dict[
         RuntimeError: No engine runs.
         TypeError: Something in the list is no reference.
     """
-    from skate.util.state.api import object_places
-
     if not is_initialized():
         raise RuntimeError("get_object_locations: skate has not been started; call init() first")
     for ref in obj_refs:
         if not isinstance(ref, ObjectRef):
             raise TypeError(f"get_object_locations: references are wanted, not {type(ref).__name__}")
-    return object_places(obj_refs) if obj_refs else {}
+    return _lazy.state_api.object_places(obj_refs) if obj_refs else {}
 
 
 def get_local_object_locations(obj_refs: Sequence[Any]) -> dict[Any, dict[str, Any]]:

@@ -5,6 +5,7 @@ import importlib.util
 from pathlib import Path
 
 import pytest
+from skate import _lazy
 
 spec = importlib.util.spec_from_file_location("shape", Path(__file__).resolve().parents[2] / "shape.py")
 assert spec and spec.loader
@@ -39,10 +40,22 @@ def f():
 there = _lazy.module("m.there")
 """
     names = ("never", "otherwise", "always", "late", "also", "x", "there")
-    found = shape.Imports("m.here", False, {f"m.{x}" for x in names}, shape.lazies('    x = module("m.x")\n'))
+    found = shape.Imports("m.here", False, {f"m.{x}" for x in names}, shape.lazies('    "x": "m.x",\n'))
     found.visit(ast.parse(text))
     assert found.at_load == {"m.otherwise", "m.always"} and found.late == {"m.late", "m.also"} and found.n_late == 2
     assert found.lazy == {"m.x", "m.there"}
+
+
+def test_type_checkers_see_the_lazy_modules():
+    text = Path(_lazy.__file__).read_text()
+    seen = {
+        x.asname or x.name: f"{n.module}.{x.name}"
+        for n in ast.walk(ast.parse(text))
+        if isinstance(n, ast.ImportFrom)
+        for x in n.names
+        if x.asname
+    }
+    assert seen == _lazy.MODULES == shape.lazies(text)
 
 
 def test_the_longest_pattern_says_the_floor():

@@ -7,6 +7,8 @@ from typing import Any
 
 import pyarrow as pa
 
+from skate import _lazy
+
 WHAT = "DelegatingBlockBuilder"
 
 
@@ -42,18 +44,14 @@ class DelegatingBlockBuilder:
         Args:
             batch: {column: array or list}, a pyarrow Table or a DataFrame.
         """
-        from skate.data import batch as batches
-
         self._flush()
-        self._batches += batches.from_batch(batch, WHAT)
+        self._batches += _lazy.batch.from_batch(batch, WHAT)
 
     add_block = add_batch
 
     def _flush(self) -> None:
-        from skate.data import batch as batches
-
         if self._rows:
-            self._batches += batches.rows_to_batches(self._rows, WHAT)
+            self._batches += _lazy.batch.rows_to_batches(self._rows, WHAT)
             self._rows = []
 
     def build(self) -> pa.Table:

@@ -61,7 +61,5 @@ if not TYPE_CHECKING:  # for a type checker a name is there or it is not
 
     def __getattr__(name: str) -> Any:
         if name == "SaveMode":
-            from skate.data.write.mode import SaveMode
-
-            return SaveMode
+            return _lazy.mode.SaveMode
         return _lazy.attribute("skate.data.datasource", name, _WHERE)

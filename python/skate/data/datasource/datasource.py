@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
+from skate import _lazy
+
 
 class ReadTask:
     """One piece of a Datasource: a function without arguments that gives blocks.
@@ -45,8 +47,6 @@ class ReadTask:
 
     def __call__(self) -> Iterator[Any]:
         """The blocks, cut after per_task_row_limit rows."""
-        from skate.data.block import BlockAccessor
-
         left = self._limit
         result = self._read_fn()
         for block in result:
@@ -55,7 +55,7 @@ class ReadTask:
                 continue
             if left <= 0:
                 return
-            a = BlockAccessor.for_block(block)
+            a = _lazy.block.BlockAccessor.for_block(block)
             n = a.num_rows()
             yield block if n <= left else a.slice(0, left)
             left -= n
@@ -146,14 +146,12 @@ class RandomIntRowDatasource(Datasource):
         return self._n * self._num_columns * 8
 
     def get_read_tasks(self, parallelism: int, per_task_row_limit: int | None = None, data_context: Any = None) -> list[ReadTask]:
-        from skate.data.block import BlockMetadata
-
         k = max(1, min(parallelism, self._n))
         names = [f"c_{i}" for i in range(self._num_columns)]
         out = []
         for i in range(k):
             rows = (i + 1) * self._n // k - i * self._n // k
-            meta = BlockMetadata(num_rows=rows, size_bytes=rows * len(names) * 8, input_files=None, exec_stats=None)
+            meta = _lazy.block.BlockMetadata(num_rows=rows, size_bytes=rows * len(names) * 8, input_files=None, exec_stats=None)
             out.append(ReadTask(lambda rows=rows: [_random_ints(rows, names)], meta, None, per_task_row_limit))
         return out
 

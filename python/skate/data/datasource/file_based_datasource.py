@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from skate import _lazy
 from skate.data.datasource.datasource import Datasource, ReadTask
 from skate.data.random_config import FileShuffleConfig  # noqa: F401  it is public here
 from skate.data.read.files import (
@@ -72,8 +73,6 @@ class FileBasedDatasource(Datasource):
         raise NotImplementedError(f"{type(self).__name__}: a FileBasedDatasource needs its own _read_stream()")
 
     def get_read_tasks(self, parallelism: int, per_task_row_limit: int | None = None, data_context: Any = None) -> list[ReadTask]:
-        from skate.data.block import BlockMetadata
-
         listing = self._listing
         order = reshuffled(listing, self._shuffle, lambda part: part)
         if order is not None:
@@ -84,7 +83,9 @@ class FileBasedDatasource(Datasource):
         out = []
         for i in range(k):
             a, b = i * n // k, (i + 1) * n // k
-            meta = BlockMetadata(num_rows=None, size_bytes=sum(listing.sizes[a:b]), input_files=listing.paths[a:b], exec_stats=None)
+            meta = _lazy.block.BlockMetadata(
+                num_rows=None, size_bytes=sum(listing.sizes[a:b]), input_files=listing.paths[a:b], exec_stats=None
+            )
             out.append(ReadTask(_ReadFiles(self, listing.paths[a:b]), meta, self._schema, per_task_row_limit))
         return out
 
@@ -98,8 +99,6 @@ class _ReadFiles:
     def __call__(self) -> Iterator[Any]:
         import pyarrow as pa
 
-        from skate.data.batch import from_batch
-
         s = self.source
         parse = parser(s._partitioning)
         for path in self.paths:
@@ -108,5 +107,5 @@ class _ReadFiles:
             except OSError as e:
                 raise named(e, s.get_name(), path) from None
             for block in s._read_stream(pa.BufferReader(data), path):
-                for rb in from_batch(block, s.get_name()):
+                for rb in _lazy.batch.from_batch(block, s.get_name()):
                     yield pa.Table.from_batches([with_columns(rb, parse(path) if parse else {}, path if s._include_paths else None)])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from skate import _lazy
 from skate.data.datasource.datasink import WRITE_UUID_KWARG_NAME, Datasink, TaskContext, WriteResult
 from skate.data.datasource.filename_provider import FilenameProvider, row_filename
 from skate.data.files.retry import steady
@@ -25,10 +26,8 @@ class _FileDatasink(Datasink):
         file_format: str | None = None,
         mode: Any = "append",
     ):
-        from skate.data.files.paths import resolve
-
         self.unresolved_path = path
-        self.filesystem, self.path = resolve(str(path), filesystem)
+        self.filesystem, self.path = _lazy.paths.resolve(str(path), filesystem)
         if self.filesystem is None:
             from pyarrow import fs as pafs
 
@@ -49,32 +48,27 @@ class _FileDatasink(Datasink):
     def on_write_start(self, schema: Any = None) -> None:
         from pyarrow import fs as pafs
 
-        from skate.data.write.mode import SaveMode
-
-        mode = SaveMode(str(getattr(self.mode, "value", self.mode)).lower())
+        mode = _lazy.mode.SaveMode(str(getattr(self.mode, "value", self.mode)).lower())
         if self.filesystem.get_file_info(self.path).type != pafs.FileType.NotFound:
-            if mode is SaveMode.ERROR:
+            if mode is _lazy.mode.SaveMode.ERROR:
                 raise ValueError(
                     f"write {self.path}: it exists and mode is 'error'; 'append', 'overwrite' and 'ignore' (write nothing) are the other modes"
                 )
-            if mode is SaveMode.IGNORE:
+            if mode is _lazy.mode.SaveMode.IGNORE:
                 self._skip_write = True
                 return
-            if mode is SaveMode.OVERWRITE:
+            if mode is _lazy.mode.SaveMode.OVERWRITE:
                 self.filesystem.delete_dir_contents(self.path)
         elif self.try_create_dir:
             self.filesystem.create_dir(self.path, recursive=True)
             self.has_created_dir = True
 
     def write(self, blocks: Iterable[Any], ctx: TaskContext) -> None:
-        from skate.data.block import BlockAccessor
-        from skate.data.values.unify import concat
-
         if self._skip_write:
             return
         batches = [rb for t in blocks for rb in t.to_batches() if rb.num_rows]
         if batches:
-            self.write_block(BlockAccessor.for_block(concat(batches)), 0, ctx)
+            self.write_block(_lazy.block.BlockAccessor.for_block(_lazy.unify.concat(batches)), 0, ctx)
 
     def write_block(self, block: Any, block_index: int, ctx: TaskContext) -> None:
         """Writes all rows of a task."""
@@ -123,8 +117,6 @@ class RowBasedFileDatasink(_FileDatasink):
             block_index: Its number in the task.
             ctx: The number of the task, and the id of the write.
         """
-        from skate.data.context import DataContext
-
         uuid, p = ctx.kwargs[WRITE_UUID_KWARG_NAME], self.filename_provider
         own = type(p).get_filename_for_row is not FilenameProvider.get_filename_for_row
         for i, row in enumerate(block.iter_rows(False)):
@@ -133,7 +125,9 @@ class RowBasedFileDatasink(_FileDatasink):
             else:
                 name = row_filename(p.get_filename_for_task(uuid, ctx.task_idx), block_index, i)
             steady(
-                lambda row=row, name=name: self._write(row, name), f"write {self.path}/{name}", DataContext.get_current().retried_io_errors
+                lambda row=row, name=name: self._write(row, name),
+                f"write {self.path}/{name}",
+                _lazy.context.DataContext.get_current().retried_io_errors,
             )
 
     def _write(self, row: dict[str, Any], name: str) -> None:
@@ -171,15 +165,13 @@ class BlockBasedFileDatasink(_FileDatasink):
             block_index: Its number in the task.
             ctx: The number of the task, and the id of the write.
         """
-        from skate.data.context import DataContext
-
         name = self._name(block, block_index, ctx)
 
         def write() -> None:
             with self.open_output_stream(f"{self.path}/{name}") as f:
                 self.write_block_to_file(block, f)
 
-        steady(write, f"write {self.path}/{name}", DataContext.get_current().retried_io_errors)
+        steady(write, f"write {self.path}/{name}", _lazy.context.DataContext.get_current().retried_io_errors)
 
     @property
     def min_rows_per_write(self) -> int | None:

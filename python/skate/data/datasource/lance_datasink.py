@@ -6,6 +6,7 @@ import pickle
 from collections.abc import Iterable
 from typing import Any
 
+from skate import _lazy
 from skate.data.checks import library
 from skate.data.datasource.datasink import Datasink, TaskContext, WriteResult
 from skate.data.files.local import local_path
@@ -62,13 +63,11 @@ class LanceDatasink(Datasink[bytes]):
         import pyarrow as pa
         from lance.fragment import write_fragments
 
-        from skate.data.values.unify import concat_as
-
         tables = [t for t in blocks if t.num_rows]
         if not tables:
             return pickle.dumps(([], None))
         schema = self.schema or tables[0].schema.remove_metadata()
-        batches = [b for t in tables for b in concat_as(t, schema).to_batches()]
+        batches = [b for t in tables for b in _lazy.unify.concat_as(t, schema).to_batches()]
         made = write_fragments(
             pa.RecordBatchReader.from_batches(schema, batches),
             self.uri,

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import unquote
 
+from skate import _lazy
 from skate.data.files.local import local_path
 
 
@@ -116,13 +117,11 @@ class PathPartitionParser:
         """
         import pyarrow as pa
 
-        from skate.data.expr_eval import mask
-
         values = self(path)
         if not values:
             return False
         try:
-            kept = mask(predicate, pa.RecordBatch.from_pylist([values]))
+            kept = _lazy.expr_eval.mask(predicate, pa.RecordBatch.from_pylist([values]))
         except (KeyError, pa.ArrowException):  # of other columns: only the file itself can tell
             return True
         return bool((kept[0] if isinstance(kept, pa.Array) else kept).as_py())

@@ -17,6 +17,8 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
+from skate import _lazy
+
 ATTEMPTS = 10
 FIRST_S, LONGEST_S, BUDGET_S = 0.05, 5.0, 120.0
 _NUMBERS = {
@@ -78,9 +80,7 @@ def passing(e: BaseException, texts: Any = None) -> str | None:
         texts: Texts of errors that pass, too; None: DataContext.retried_io_errors.
     """
     if texts is None:
-        from skate.data.context import DataContext
-
-        texts = DataContext.get_current().retried_io_errors
+        texts = _lazy.context.DataContext.get_current().retried_io_errors
     said = str(e)
     if isinstance(e, (FileNotFoundError, PermissionError, IsADirectoryError, NotADirectoryError)):
         return None

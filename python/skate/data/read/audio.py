@@ -6,6 +6,7 @@ import io
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from skate import _lazy
 from skate.data.checks import library
 from skate.data.read.files import common, file_source, read_stream
 from skate.data.read.files import run as run_files
@@ -74,11 +75,9 @@ def run(params: dict[str, Any], task: Any) -> Iterator[Any]:
 
 def read_file(params: dict[str, Any], task: Any, path: str) -> Iterator[Any]:
     """The row of one file."""
-    from skate.data.batch import from_batch
-
     soundfile = library("soundfile", "read_audio")
     try:
         sound, rate = soundfile.read(io.BytesIO(read_stream(params, path)), always_2d=True, dtype="float32")
     except soundfile.SoundFileError as e:
         raise ValueError(str(e)) from None
-    yield from from_batch({"amplitude": [sound.T.copy()], "sample_rate": [rate]}, "read_audio")
+    yield from _lazy.batch.from_batch({"amplitude": [sound.T.copy()], "sample_rate": [rate]}, "read_audio")

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
+from skate import _lazy
 from skate.data.read.files import Fitting, common, file_source, named, read_sound, tolerates, unreadable
 from skate.data.read.files import run as run_files
 from skate.data.read.source import Source
@@ -81,8 +82,6 @@ def run(params: dict[str, Any], task: Any) -> Iterator[Any]:
 
 def read_file(params: dict[str, Any], task: Any, path: str) -> Iterator[Any]:
     """The batches of one file. Its blocks can be told apart: where one is damaged, the others still come."""
-    from skate.data.batch import from_rows
-
     fastavro = _fastavro()
     data = read_sound(params, task, "read_avro", path)
     f = io.BytesIO(data)
@@ -104,7 +103,7 @@ def read_file(params: dict[str, Any], task: Any, path: str) -> Iterator[Any]:
                 why = ValueError(f"read_avro {path}: block {i} is damaged: {type(e).__name__}: {e}")
                 unreadable(params, task, why, path, None, block)
 
-    fitting = Fitting(params, lambda some: from_rows(some, "read_avro"), bad)
+    fitting = Fitting(params, lambda some: _lazy.batch.from_rows(some, "read_avro"), bad)
     records = by_block() if tolerates(params) else iter(reader)
     while rows := list(islice(records, 4096)):
         yield from fitting.batch(rows)

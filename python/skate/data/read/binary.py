@@ -6,6 +6,7 @@ import pickle
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from skate import _lazy
 from skate.data.read.files import Gather, common, file_source, gathered, named, read_stream, unreadable
 from skate.data.read.source import Source
 
@@ -77,12 +78,10 @@ def _schema() -> Any:
 def run(params: dict[str, Any], task: Any) -> Iterator[Any]:
     import pyarrow as pa
 
-    from skate.data.batch import from_objects
-
     g = Gather(["bytes", "path"], min(task.target, 4 << 20))
 
     def batch() -> Any:
-        rb = pa.RecordBatch.from_arrays([from_objects(g.cols[0], pa.binary())], schema=_schema())
+        rb = pa.RecordBatch.from_arrays([_lazy.batch.from_objects(g.cols[0], pa.binary())], schema=_schema())
         out = gathered(params, rb, g.cols[1])
         task.rows_of = g.cols[1]
         g.clear()

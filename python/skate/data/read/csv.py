@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from skate import _lazy
 from skate.data.checks import keywords, parameters
 from skate.data.files.reading import open_file
 from skate.data.on_error import is_io
@@ -92,8 +93,6 @@ def read_file(params: dict[str, Any], task: Any, path: str) -> Iterator[Any]:
     import pyarrow as pa
     import pyarrow.csv as pacsv
 
-    from skate.data.batch import from_table
-
     args = dict(params["args"])
     handler = args.pop("invalid_row_handler", None)
     if handler is not None:
@@ -124,7 +123,7 @@ def read_file(params: dict[str, Any], task: Any, path: str) -> Iterator[Any]:
                 yield rb if names is None else rb.rename_columns(names)
             if not rows:
                 table = reader.schema.empty_table()
-                yield from from_table(table if names is None else table.rename_columns(names))
+                yield from _lazy.batch.from_table(table if names is None else table.rename_columns(names))
     except (pa.ArrowInvalid, OSError) as e:  # OSError: damaged compressed data
         if is_io(e) or not tolerates(params) and params.get("fs") is None and os.path.getsize(path) > LOOK_BYTES:
             raise

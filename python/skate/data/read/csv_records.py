@@ -20,6 +20,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.csv as pacsv
 
+from skate import _lazy
 from skate.data.read.files import bad_line, read_sound
 from skate.data.values.unify import unique
 
@@ -31,8 +32,6 @@ Record = tuple[int, int, bytes]  # number of its first line, from 1; values; its
 def batches(params: dict[str, Any], task: Any, path: str, skip: int, ro: Any, args: dict[str, Any], e: Exception) -> Iterator[Any]:
     """The good rows of a file behind its first `skip`, which have been read; bad ones become dead letters or are raised. e: what Arrow's parser has said; raised where nothing
     is wrong with any record."""
-    from skate.data.batch import from_table
-
     data = read_sound(params, task, "read_csv", path, lines=True)
     if b"\0" in data[:4096] and ro.encoding.lower() in ("utf8", "utf-8"):
         raise pa.ArrowInvalid(
@@ -94,7 +93,9 @@ def batches(params: dict[str, Any], task: Any, path: str, skip: int, ro: Any, ar
     if not done and not wrong:
         raise e
     if not given:
-        yield from from_table(pa.schema([(n, types.types.get(n, pa.null())) for n in co.include_columns or names]).empty_table())
+        yield from _lazy.batch.from_table(
+            pa.schema([(n, types.types.get(n, pa.null())) for n in co.include_columns or names]).empty_table()
+        )
 
 
 def _left_out(po: Any, columns: int, r: Record) -> bool:

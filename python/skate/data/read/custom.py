@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Iterator
 from typing import Any
 
+from skate import _lazy
 from skate.data.read.source import Facts, ReadOptions, Source, check_num_blocks, min_units
 
 LARGE_TASK = 1 << 20  # bytes
@@ -47,14 +48,12 @@ def read_datasource(
     """
     import cloudpickle
 
-    from skate.data.context import DataContext
-
     if override_num_blocks is None and parallelism > 0:
         override_num_blocks = parallelism
     k = (
         check_num_blocks(override_num_blocks)
         if override_num_blocks is not None
-        else max(min_units(), DataContext.get_current().read_op_min_num_blocks)
+        else max(min_units(), _lazy.context.DataContext.get_current().read_op_min_num_blocks)
     )
     asked = datasource.create_reader(**read_args) if datasource.should_create_reader else datasource
 
@@ -91,13 +90,11 @@ def read_datasource(
 
     import pyarrow as pa
 
-    from skate.data.dataset import ActorPoolStrategy, TaskPoolStrategy, _pool
-
     more = dict(ray_remote_args or {})
-    if isinstance(compute, TaskPoolStrategy):
+    if isinstance(compute, _lazy.dataset.TaskPoolStrategy):
         concurrency = compute.size if concurrency is None else concurrency
-    elif isinstance(compute, ActorPoolStrategy) and concurrency is None:
-        pool = _pool("Read", compute, None, {})
+    elif isinstance(compute, _lazy.dataset.ActorPoolStrategy) and concurrency is None:
+        pool = _lazy.dataset._pool("Read", compute, None, {})
         more["pool"] = (pool.min_size, pool.max_size)
     elif compute is not None and concurrency is None:
         raise ValueError(f"read_datasource: compute must be a TaskPoolStrategy or an ActorPoolStrategy, not {compute!r}")
@@ -116,16 +113,12 @@ def _context_argument(asked: Any) -> dict[str, Any]:
     """Sources of different ages take data_context or do not."""
     import inspect
 
-    from skate.data.context import DataContext
-
     p = inspect.signature(asked.get_read_tasks).parameters
-    return {"data_context": DataContext.get_current()} if "data_context" in p else {}
+    return {"data_context": _lazy.context.DataContext.get_current()} if "data_context" in p else {}
 
 
 def run(params: dict[str, Any], task: Any) -> Iterator[Any]:
-    from skate.data.batch import from_batch
-
     t = pickle.loads(task.unit)
     task.source = params["name"]
     for block in t():
-        yield from from_batch(block, f"Read{params['name']}")
+        yield from _lazy.batch.from_batch(block, f"Read{params['name']}")

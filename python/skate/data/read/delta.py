@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from skate import _lazy
 from skate.data.checks import library
 from skate.data.files.local import local_path
 from skate.data.read.files import HIVE
@@ -73,9 +74,7 @@ def read_delta(
     files = table.file_uris()
     schema = pa.schema(table.schema().to_arrow())
     if not files:
-        from skate.data.read.memory import from_arrow
-
-        return from_arrow((schema if columns is None else pa.schema([schema.field(c) for c in columns])).empty_table())
+        return _lazy.memory.from_arrow((schema if columns is None else pa.schema([schema.field(c) for c in columns])).empty_table())
     return read_parquet(
         files,
         filesystem=filesystem,

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+from skate import _lazy
 from skate.data.datasource.partitioning import Partitioning, PathPartitionParser
 from skate.data.files.local import local_path
 from skate.data.files.paths import resolve
@@ -245,11 +246,9 @@ def file_source(
     def known() -> Any:
         import pyarrow as pa
 
-        from skate.data.batch import from_objects
-
         s = schema()
         for k, v in named_by_path.items():
-            s = s.append(pa.field(k, from_objects([v], None).type if v is not None else pa.string())) if k not in s.names else s
+            s = s.append(pa.field(k, _lazy.batch.from_objects([v], None).type if v is not None else pa.string())) if k not in s.names else s
         return s.append(pa.field("path", pa.string())) if include_paths and "path" not in s.names else s
 
     return Source(
@@ -266,14 +265,12 @@ def gathered(params: dict[str, Any], rb: Any, paths: list[str]) -> Any:
     """rb with the columns that the rows' paths give, one path a row."""
     import pyarrow as pa
 
-    from skate.data.batch import from_objects
-
     parse = parser(params["partitioning"])
     if parse:
         said = [parse(p) for p in paths]
         for k in dict.fromkeys(k for d in said for k in d):
-            rb = rb.append_column(k, from_objects([d.get(k) for d in said], None))
-    return rb.append_column("path", from_objects(paths, pa.string())) if params["include_paths"] else rb
+            rb = rb.append_column(k, _lazy.batch.from_objects([d.get(k) for d in said], None))
+    return rb.append_column("path", _lazy.batch.from_objects(paths, pa.string())) if params["include_paths"] else rb
 
 
 def keep_paths(listing: Listing, partition_filter: Any) -> None:
@@ -344,9 +341,7 @@ def unreadable(
 ) -> None:
     """A file, or a part of it, that cannot be understood: a dead letter where on_error allows it, else e is raised. I/O errors always are. row: its place in the file, from 0;
     raw: its bytes; line: the number of its (first) line, from 1."""
-    from skate.data.on_error import is_fatal
-
-    if (params.get("on_error") or "raise") == "raise" or is_fatal(e, reading=True):
+    if (params.get("on_error") or "raise") == "raise" or _lazy.on_error.is_fatal(e, reading=True):
         raise e from None
     task.letters.add(params, e, None, None, path, row, raw, line)
 
@@ -372,12 +367,10 @@ def with_columns(rb: Any, extra: dict[str, Any], path: str | None) -> Any:
     """rb with columns for what its path says. A column that is there must say the same, or nothing (null, NaN): ValueError names it."""
     import pyarrow as pa
 
-    from skate.data.batch import from_objects
-
     for k, v in extra.items():
-        col = from_objects([v] * rb.num_rows, None) if v is not None else pa.nulls(rb.num_rows, pa.string())
+        col = _lazy.batch.from_objects([v] * rb.num_rows, None) if v is not None else pa.nulls(rb.num_rows, pa.string())
         if rb.num_rows == 0 and v is not None:
-            col = from_objects([v], None).slice(1)
+            col = _lazy.batch.from_objects([v], None).slice(1)
         i = rb.schema.get_field_index(k)
         if i < 0:
             rb = rb.append_column(k, col)
@@ -396,7 +389,7 @@ def with_columns(rb: Any, extra: dict[str, Any], path: str | None) -> Any:
             )
     if path is not None and "path" in rb.schema.names:
         raise ValueError('include_paths: the file has a column "path" of its own; read it without include_paths, or rename the column')
-    return rb if path is None else rb.append_column("path", from_objects([path] * rb.num_rows, pa.string()))
+    return rb if path is None else rb.append_column("path", _lazy.batch.from_objects([path] * rb.num_rows, pa.string()))
 
 
 def read_stream(params: dict[str, Any], path: str) -> bytes:
@@ -471,15 +464,11 @@ class Fitting:
             yield rb
 
     def _join(self, rb: Any) -> None:
-        from skate.data.values.unify import unify
-
         if rb is not None and self.tolerant:
-            self.schema = rb.schema if self.schema is None else unify([self.schema, rb.schema])
+            self.schema = rb.schema if self.schema is None else _lazy.unify.unify([self.schema, rb.schema])
 
     def _sound(self, rows: list[Any]) -> list[Any]:
         import pyarrow as pa
-
-        from skate.data.values.unify import misfits
 
         parts: list[tuple[list[Any], Any, Any]] = []  # rows; their schema, why they cannot be built
         todo = [rows]
@@ -494,7 +483,7 @@ class Fitting:
                 else:
                     parts.append((some, None, e))
         out: list[Any] = []
-        for (some, _, alone), beside in zip(parts, misfits([(len(p[0]), p[1]) for p in parts], self.schema), strict=True):
+        for (some, _, alone), beside in zip(parts, _lazy.unify.misfits([(len(p[0]), p[1]) for p in parts], self.schema), strict=True):
             why = alone or beside
             if why is None:
                 out += some
@@ -516,8 +505,6 @@ def _snappy(data: bytes) -> bytes:
     """The snappy framing format: chunks of type (1 byte), length (3 bytes), CRC-32C (4 bytes), data. Checksums are compared."""
     import pyarrow as pa
 
-    from skate.data.files.crc32c import masked
-
     if data[:10] != b"\xff\x06\x00\x00sNaPpY":
         raise ValueError("not a snappy stream: it does not start with the stream identifier")
     out, at = [], 10
@@ -531,7 +518,7 @@ def _snappy(data: bytes) -> bytes:
         if kind in (0, 1):
             packed = body[4:]
             plain = packed if kind == 1 else codec.decompress(packed, _varint(packed), asbytes=True)
-            if masked(plain) != int.from_bytes(body[:4], "little"):
+            if _lazy.crc32c.masked(plain) != int.from_bytes(body[:4], "little"):
                 raise ValueError(f"snappy stream: checksum of the chunk that ends at byte {at} is wrong")
             out.append(plain)
         elif 2 <= kind < 128:

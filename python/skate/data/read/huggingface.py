@@ -6,10 +6,10 @@ import pickle
 from collections.abc import Iterator
 from typing import Any
 
+from skate import _lazy
+
 
 def run(params: dict[str, Any], task: Any) -> Iterator[Any]:
-    from skate.data.batch import from_table
-
     task.source = "the dataset"
     for table in pickle.loads(params["fn"]).with_format("arrow").iter(batch_size=1000):
-        yield from from_table(table)
+        yield from _lazy.batch.from_table(table)

@@ -7,6 +7,7 @@ import pickle
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from skate import _lazy
 from skate.data.files.reading import read_bytes
 from skate.data.read.files import Gather, common, file_source, gathered, named, unreadable
 from skate.data.read.source import Source
@@ -90,14 +91,12 @@ def run(params: dict[str, Any], task: Any) -> Iterator[Any]:
     import numpy as np
     from PIL import Image
 
-    from skate.data.batch import from_batch
-
     size, mode = params["size"], params["mode"]
     g = Gather(["image", "path"], min(task.target, 4 << 20))
 
     def batch() -> list[Any]:
         paths = task.rows_of = g.cols[1]
-        rbs = from_batch({"image": g.cols[0]}, "read_images")
+        rbs = _lazy.batch.from_batch({"image": g.cols[0]}, "read_images")
         g.clear()
         return [gathered(params, rb, paths) for rb in rbs]
 

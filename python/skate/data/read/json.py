@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from skate import _lazy
 from skate.data.checks import keywords, parameters
 from skate.data.files.paths import is_folder
 from skate.data.read.files import HIVE, bad_line, common, file_source, read_sound, unreadable
@@ -93,8 +94,6 @@ def read_file(params: dict[str, Any], task: Any, path: str) -> Iterator[Any]:
     import pyarrow as pa
     import pyarrow.json as pajson
 
-    from skate.data.batch import from_table
-
     args = dict(params["args"])
     ro = args.pop("read_options", None) or pajson.ReadOptions()
     ro.use_threads = False
@@ -115,31 +114,27 @@ def read_file(params: dict[str, Any], task: Any, path: str) -> Iterator[Any]:
         except pa.ArrowInvalid:
             whole = False
         if whole:
-            yield from from_table(table)
+            yield from _lazy.batch.from_table(table)
             return
-    from skate.data.read import json_records
 
     def bad(line: int, why: str, raw: bytes) -> None:
         bad_line(params, task, "read_json", path, line, why, raw)
 
-    for table in json_records.tables(data, params["lines"], args, bad):
-        yield from from_table(table)
+    for table in _lazy.json_records.tables(data, params["lines"], args, bad):
+        yield from _lazy.batch.from_table(table)
 
 
 def _array(params: dict[str, Any], task: Any, path: str, data: bytes) -> Iterator[Any]:
     """The rows of a file that is one array."""
-    from skate.data.batch import from_rows
-    from skate.data.read.json_records import elements, majority
-
-    rows, damage = elements(data)
+    rows, damage = _lazy.json_records.elements(data)
     if damage is not None:
         bad_line(params, task, "read_json", path, *damage)
     try:
-        rb = from_rows(rows, f"read_json {path}")
+        rb = _lazy.batch.from_rows(rows, f"read_json {path}")
     except (TypeError, ValueError, AttributeError):
-        odd = dict(majority(rows))
+        odd = dict(_lazy.json_records.majority(rows))
         for i, why in odd.items():
             e = ValueError(f"read_json {path}, element {i} of the array: {why}")
             unreadable(params, task, e, path, i, json.dumps(rows[i], ensure_ascii=False).encode("utf-8", "backslashreplace"))
-        rb = from_rows([r for i, r in enumerate(rows) if i not in odd], f"read_json {path}")
+        rb = _lazy.batch.from_rows([r for i, r in enumerate(rows) if i not in odd], f"read_json {path}")
     yield from [] if rb is None else [rb]

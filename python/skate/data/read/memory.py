@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import skate
+from skate import _lazy
 from skate.data.context import DataContext
 from skate.data.read.source import InMemory, check_num_blocks, min_units
 
@@ -24,14 +25,12 @@ def _split(rbs: list[Any], override: int | None, parallelism: int = -1, at_least
         override = parallelism
     rows = sum(b.num_rows for b in rbs)
     if override is not None:
-        from skate.data.values.unify import merge
-
         k = check_num_blocks(override)
         if len(rbs) == k:
             return rbs
         if not rbs:
             return rbs
-        one = merge(rbs)
+        one = _lazy.unify.merge(rbs)
         return [one.slice(i * rows // k, (i + 1) * rows // k - i * rows // k) for i in range(k)]
     size = DataContext.get_current().read_block_size
     out = []
@@ -59,11 +58,9 @@ def from_items(items: Iterable[Any], *, parallelism: int = -1, override_num_bloc
         >>> skate.data.from_items(["x"]).take_all()
         [{'item': 'x'}]
     """
-    from skate.data.batch import rows_to_batches
-
     items = list(items)
     rows: list[Mapping[str, Any]] = [r if isinstance(r, Mapping) else {"item": r} for r in items]
-    return InMemory(_split(rows_to_batches(rows, "from_items"), override_num_blocks, parallelism, min_units()), "FromItems")
+    return InMemory(_split(_lazy.batch.rows_to_batches(rows, "from_items"), override_num_blocks, parallelism, min_units()), "FromItems")
 
 
 def from_arrow(tables: Any, *, override_num_blocks: int | None = None) -> InMemory:
@@ -80,16 +77,13 @@ def from_arrow(tables: Any, *, override_num_blocks: int | None = None) -> InMemo
     """
     import pyarrow as pa
 
-    from skate.data.batch import from_table
-    from skate.data.values.unify import check_names
-
     rbs: list[Any] = []
     for t in tables if isinstance(tables, (list, tuple)) else [tables]:
         if isinstance(t, bytes):
             t = pa.ipc.open_stream(t).read_all()
         t = t if isinstance(t, (pa.RecordBatch, pa.Table)) else pa.table(t)
-        check_names(t.schema.names, "from_arrow")
-        rbs += [t] if isinstance(t, pa.RecordBatch) else from_table(t)
+        _lazy.unify.check_names(t.schema.names, "from_arrow")
+        rbs += [t] if isinstance(t, pa.RecordBatch) else _lazy.batch.from_table(t)
     return InMemory(_split(rbs, override_num_blocks), "FromArrow")
 
 
@@ -105,13 +99,10 @@ def from_blocks(blocks: list[Any]) -> InMemory:
         2
     """
 
-    from skate.data.batch import from_batch
-    from skate.data.values.unify import merge
-
     out = []
     for b in blocks:
-        rbs = from_batch(b, "from_blocks")
-        out += [merge(rbs)] if rbs else []
+        rbs = _lazy.batch.from_batch(b, "from_blocks")
+        out += [_lazy.unify.merge(rbs)] if rbs else []
     return InMemory(out, "FromBlocks")
 
 
@@ -130,13 +121,11 @@ def from_pandas(dfs: pd.DataFrame | list[pd.DataFrame], *, override_num_blocks: 
         >>> skate.data.from_pandas(pandas.DataFrame({"a": [1, 2]})).sum("a")
         3
     """
-    from skate.data.batch import from_pandas as convert
-
     frames = dfs if isinstance(dfs, (list, tuple)) else [dfs]
     for name in (n for df in frames for n in df.columns):
         if not isinstance(name, str):
             raise ValueError(f"from_pandas: the column name {name!r} is of type {type(name).__name__}; column names are str")
-    rbs = [rb for df in frames for rb in convert(df, "from_pandas")]
+    rbs = [rb for df in frames for rb in _lazy.batch.from_pandas(df, "from_pandas")]
     return InMemory(_split(rbs, override_num_blocks), "FromPandas", frames=True)
 
 
@@ -154,11 +143,12 @@ def from_numpy(ndarrays: np.ndarray[Any, Any] | list[np.ndarray[Any, Any]], *, c
     """
     import numpy as np
 
-    from skate.data.batch import array_from_numpy, record_batches
-
     arrays = ndarrays if isinstance(ndarrays, (list, tuple)) else [ndarrays]
     return InMemory(
-        _split([rb for a in arrays for rb in record_batches([column], [array_from_numpy(np.asarray(a), None)])], None), "FromNumpy"
+        _split(
+            [rb for a in arrays for rb in _lazy.batch.record_batches([column], [_lazy.batch.array_from_numpy(np.asarray(a), None)])], None
+        ),
+        "FromNumpy",
     )
 
 

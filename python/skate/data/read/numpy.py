@@ -6,6 +6,7 @@ import io
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from skate import _lazy
 from skate.data.checks import keywords, parameters
 from skate.data.files.paths import is_folder
 from skate.data.read.files import common, file_source, read_stream
@@ -89,10 +90,8 @@ def read_file(params: dict[str, Any], task: Any, path: str) -> Iterator[Any]:
     import numpy as np
     import pyarrow as pa
 
-    from skate.data.batch import array_from_numpy
-
     a = np.load(io.BytesIO(read_stream(params, path)), **{"allow_pickle": False, **params["args"]})
     if not isinstance(a, np.ndarray):
         raise ValueError(f"it holds {type(a).__name__}, not one array; only .npy files are understood")
     a = a.reshape(1) if a.ndim == 0 else a
-    yield pa.RecordBatch.from_arrays([array_from_numpy(a, None)], names=["data"])
+    yield pa.RecordBatch.from_arrays([_lazy.batch.array_from_numpy(a, None)], names=["data"])

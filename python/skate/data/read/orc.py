@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from skate import _lazy
 from skate.data.files.reading import open_file
 from skate.data.read.files import HIVE, common, file_source, named, tolerates, unreadable
 from skate.data.read.files import run as run_files
@@ -82,8 +83,6 @@ def read_file(params: dict[str, Any], task: Any, path: str) -> Iterator[Any]:
     import pyarrow as pa
     import pyarrow.orc as orc
 
-    from skate.data.batch import from_table
-
     with open_file(params.get("fs"), path) as f:
         r = orc.ORCFile(f)
         for i in range(r.nstripes):
@@ -96,4 +95,4 @@ def read_file(params: dict[str, Any], task: Any, path: str) -> Iterator[Any]:
                 continue
             yield rb
         if not r.nstripes:
-            yield from from_table(r.read(columns=params["columns"]))
+            yield from _lazy.batch.from_table(r.read(columns=params["columns"]))

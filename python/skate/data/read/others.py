@@ -11,6 +11,7 @@ import struct
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from skate import _lazy
 from skate.data.read.memory import from_arrow, from_pandas
 from skate.data.read.source import Facts, InMemory, ReadOptions, Source, min_units
 
@@ -53,16 +54,14 @@ def run(params: dict[str, Any], task: Any) -> Iterator[Any]:
 
 def _rows(items: Iterator[Any]) -> Iterator[Any]:
     """Batches of items, in a column "item"; items of several values (picture, label) become lists."""
-    from skate.data.batch import from_rows
-
     held: list[Mapping[str, Any]] = []
     for v in items:
         held.append({"item": v})
         if len(held) == ROWS:
-            yield from_rows(held, "from_torch")
+            yield _lazy.batch.from_rows(held, "from_torch")
             held = []
     if held:
-        yield from_rows(held, "from_torch")
+        yield _lazy.batch.from_rows(held, "from_torch")
 
 
 def from_huggingface(

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
+from skate import _lazy
 from skate.data.checks import keywords, parameters
 from skate.data.context import DataContext
 from skate.data.files.paths import is_folder
@@ -209,12 +210,10 @@ def _known(stored: Any, said: dict[str, Any], with_path: bool) -> Any:
     """The columns of all: those in the files, those that the paths name, "path"."""
     import pyarrow as pa
 
-    from skate.data.batch import from_objects
-
     s = stored.remove_metadata()
     for k, v in said.items():
         if k not in s.names:
-            s = s.append(pa.field(k, pa.string() if v is None else from_objects([v], None).type))
+            s = s.append(pa.field(k, pa.string() if v is None else _lazy.batch.from_objects([v], None).type))
     return s.append(pa.field("path", pa.string())) if with_path and "path" not in s.names else s
 
 
@@ -245,9 +244,7 @@ def _footers(fs: Any, paths: list[str], filter: Any, parse: Any) -> list[Any]:  
 
     if len(paths) == 1:
         return [one(paths[0])]
-    from skate._terminal import counted
-
-    return list(counted(_each(one, paths, fs is None), "read_parquet, footers", len(paths), DataContext.get_current()))
+    return list(_lazy.terminal.counted(_each(one, paths, fs is None), "read_parquet, footers", len(paths), DataContext.get_current()))
 
 
 LOOK = 32  # files after which it is asked whether they were waited for
@@ -414,21 +411,17 @@ class _File:
         import pyarrow as pa
         import pyarrow.parquet as pq
 
-        from skate.data.batch import from_table
-
         params, task, pf = self.params, self.task, self.pf
         md = pf.metadata
         columns = _wanted(params, pf.schema_arrow, self.said)
         rows = sum(md.row_group(g).num_rows for g in groups)
         if not rows:
             schema = pf.schema_arrow if columns is None else pa.schema([pf.schema_arrow.field(c) for c in columns])
-            yield from_table(schema.empty_table())[0]
+            yield _lazy.batch.from_table(schema.empty_table())[0]
             return
         encoded = []
         if params.get("encoded"):
-            from skate.data.values import encoded_text
-
-            encoded = [n for n in encoded_text.columns(pf.schema_arrow, md, groups) if columns is None or n in columns]
+            encoded = [n for n in _lazy.encoded_text.columns(pf.schema_arrow, md, groups) if columns is None or n in columns]
         if encoded:
             pf = pq.ParquetFile(self.f, metadata=md, memory_map=False, read_dictionary=encoded)
         size = _bytes_per_row(md, groups, columns)
@@ -437,7 +430,7 @@ class _File:
         for rb in pf.iter_batches(step, row_groups=groups, columns=columns, use_threads=False):
             task.source_row = self.row
             self.row += rb.num_rows
-            yield encoded_text.encode(rb, encoded) if encoded else rb
+            yield _lazy.encoded_text.encode(rb, encoded) if encoded else rb
 
 
 def _bytes_per_row(md: Any, groups: list[int], columns: list[str] | None) -> float:
@@ -459,8 +452,6 @@ def _finish(params: dict[str, Any], rb: Any, path: str, said: dict[str, Any]) ->
     """The batch in the schema of all, with what its path says, in the order asked for."""
     import pyarrow as pa
 
-    from skate.data.batch import from_batch
-
     if rb.schema.metadata:
         rb = rb.replace_schema_metadata(None)
     asked, schema = params["columns"], params["schema"]
@@ -481,14 +472,12 @@ def _finish(params: dict[str, Any], rb: Any, path: str, said: dict[str, Any]) ->
     if params["udf"] is None:
         yield rb
     else:
-        yield from from_batch(params["udf"](pa.Table.from_batches([rb])), "read_parquet")
+        yield from _lazy.batch.from_batch(params["udf"](pa.Table.from_batches([rb])), "read_parquet")
 
 
 def _tensor(name: str, col: Any, shape: Any, dtype: Any) -> Any:
     """A column of the bytes of arrays as one of arrays; ValueError when the bytes do not fill them."""
     import numpy as np
 
-    from skate.data.batch import from_objects
-
     values = [None if v is None else np.frombuffer(v, dtype).reshape(shape) for v in col.to_pylist()]
-    return from_objects(values, None)
+    return _lazy.batch.from_objects(values, None)

@@ -9,6 +9,7 @@ import pickle
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from skate import _lazy
 from skate.data.read.source import Facts, ReadOptions, Source, check_num_blocks
 
 ROWS = 4096  # fetched at once
@@ -94,9 +95,6 @@ def _execute(cursor: Any, sql: str, params: Any) -> None:
 
 
 def run(params: dict[str, Any], task: Any) -> Iterator[Any]:
-    from skate.data.batch import from_batch
-    from skate.data.values.unify import check_names
-
     sql = pickle.loads(task.unit)
     task.source = sql if len(sql) <= 80 else sql[:77] + "..."
     c = pickle.loads(params["fn"])()
@@ -104,8 +102,8 @@ def run(params: dict[str, Any], task: Any) -> Iterator[Any]:
         cursor = c.cursor()
         _execute(cursor, sql, params["args"])
         names = [d[0] for d in cursor.description or ()]
-        check_names(names, "read_sql (name them with AS)")
+        _lazy.unify.check_names(names, "read_sql (name them with AS)")
         while rows := cursor.fetchmany(ROWS):
-            yield from from_batch({n: list(v) for n, v in zip(names, zip(*rows, strict=True), strict=True)}, "read_sql")
+            yield from _lazy.batch.from_batch({n: list(v) for n, v in zip(names, zip(*rows, strict=True), strict=True)}, "read_sql")
     finally:
         c.close()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from skate import _lazy
 from skate.data.read.files import bad_line, common, file_source, read_sound
 from skate.data.read.files import run as run_files
 from skate.data.read.source import Source
@@ -86,8 +87,6 @@ def read_file(params: dict[str, Any], task: Any, path: str) -> Iterator[Any]:
     """The lines of one file."""
     import pyarrow as pa
 
-    from skate.data.batch import from_objects
-
     schema = _schema()
     encoding = params["encoding"]
     data = read_sound(params, task, "read_text", path, lines="\n".encode(encoding) == b"\n")
@@ -103,7 +102,7 @@ def read_file(params: dict[str, Any], task: Any, path: str) -> Iterator[Any]:
     if params["drop_empty_lines"]:
         lines = [ln for ln in lines if ln]
     for at in range(0, max(1, len(lines)), 65536):
-        yield pa.RecordBatch.from_arrays([from_objects(lines[at : at + 65536], pa.string())], schema=schema)
+        yield pa.RecordBatch.from_arrays([_lazy.batch.from_objects(lines[at : at + 65536], pa.string())], schema=schema)
 
 
 def _good_lines(params: dict[str, Any], task: Any, path: str, data: bytes) -> list[str]:

@@ -11,6 +11,7 @@ import struct
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from skate import _lazy
 from skate.data.read.files import Fitting, common, file_source, read_sound, unreadable
 from skate.data.read.files import run as run_files
 from skate.data.read.source import Source
@@ -122,8 +123,6 @@ def _of_record(path: str, i: int, e: Exception) -> Exception:
 
 def records(data: bytes) -> Iterator[bytes | Damaged]:
     """The records of a file; a Damaged in the place of one whose checksum is wrong, and as the last where no place behind it is known to begin a record."""
-    from skate.data.files.crc32c import masked
-
     at, end = 0, len(data)
     while at < end:
         head = data[at : at + 12]
@@ -131,7 +130,7 @@ def records(data: bytes) -> Iterator[bytes | Damaged]:
             yield Damaged(f"the file ends within the head of a record at byte {at}", data[at:])
             return
         n, crc = struct.unpack("<QI", head)
-        if masked(head[:8]) != crc:
+        if _lazy.crc32c.masked(head[:8]) != crc:
             text = f"the checksum of the record's length at byte {at} is wrong; the file is damaged, or is no TFRecord file (compressed?)"
             yield Damaged(text, data[at : at + RAW_BYTES])
             return
@@ -140,7 +139,7 @@ def records(data: bytes) -> Iterator[bytes | Damaged]:
         if len(body) < n or len(tail) < 4:
             yield Damaged(f"the file ends within the record at byte {at}", body)
             return
-        if masked(body) != struct.unpack("<I", tail)[0]:
+        if _lazy.crc32c.masked(body) != struct.unpack("<I", tail)[0]:
             yield Damaged(f"the checksum of the record at byte {at} is wrong; the file is damaged", body)
         else:
             yield body

@@ -6,6 +6,7 @@ import io
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from skate import _lazy
 from skate.data.checks import library
 from skate.data.read.files import common, file_source, read_stream
 from skate.data.read.files import run as run_files
@@ -79,15 +80,13 @@ def read_file(params: dict[str, Any], task: Any, path: str) -> Iterator[Any]:
     """The frames of one file."""
     import numpy as np
 
-    from skate.data.batch import from_batch
-
     frames: list[Any] = []
     times: list[Any] = []
     first = 0
 
     def batch() -> Any:
         cols = {"frame": np.stack(frames), "frame_index": np.arange(first, first + len(frames))}
-        return from_batch({**cols, "frame_timestamp": np.array(times)} if params["timestamps"] else cols, "read_videos")
+        return _lazy.batch.from_batch({**cols, "frame_timestamp": np.array(times)} if params["timestamps"] else cols, "read_videos")
 
     with library("av", "read_videos").open(io.BytesIO(read_stream(params, path))) as film:
         stream = film.streams.video[0]

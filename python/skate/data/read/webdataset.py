@@ -13,6 +13,7 @@ import tarfile
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
+from skate import _lazy
 from skate.data.on_error import is_fatal
 from skate.data.read.files import Fitting, common, decompress, file_source, read_sound, tolerates, unreadable
 from skate.data.read.files import run as run_files
@@ -92,13 +93,12 @@ def run(params: dict[str, Any], task: Any) -> Iterator[Any]:
 
 def read_file(params: dict[str, Any], task: Any, path: str) -> Iterator[Any]:
     """The rows of one file."""
-    from skate.data.batch import from_rows
 
     def bad(row: dict[str, Any], e: Exception) -> None:
         why = f"read_webdataset {path}, row {row['__key__']!r}: {type(e).__name__}: {e}"
         unreadable(params, task, TypeError(why) if isinstance(e, TypeError) else ValueError(why), path)
 
-    fitting = Fitting(params, lambda some: from_rows(some, "read_webdataset"), bad)
+    fitting = Fitting(params, lambda some: _lazy.batch.from_rows(some, "read_webdataset"), bad)
     held: list[dict[str, Any]] = []
     size = 0
     rows = _rows(_members(params, task, path), params["suffixes"], bad)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from typing import Any
 
-from skate import _skate
+from skate import _lazy, _skate
 from skate.data.values.unify import unify
 from skate.exceptions import RayError
 
@@ -136,9 +136,6 @@ def _rows_as_objects(rb: Any) -> Any:
     """Dead letters whose `row` is a Python dict."""
     import pyarrow as pa
 
-    from skate.data.values.from_arrow import to_objects
-    from skate.data.values.types import python_objects
-
     i = rb.schema.get_field_index("row")
-    rows = python_objects(to_objects("row", rb.column(i)))
+    rows = _lazy.value_types.python_objects(_lazy.from_arrow.to_objects("row", rb.column(i)))
     return rb.set_column(i, pa.field("row", rows.type), rows)

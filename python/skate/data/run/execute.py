@@ -12,7 +12,7 @@ from collections.abc import Generator
 from typing import Any
 
 import skate
-from skate import _skate
+from skate import _lazy, _skate
 from skate._private import timeline
 from skate.data.context import DataContext
 from skate.data.on_error import check_policy, error_limit
@@ -75,9 +75,7 @@ def run(ds: Any, node: Any = None, skip: bytes | None = None, schemas: list[int]
     ensure_engine(node)
     if _skate.in_worker():
         # Here, as asyncio and ssl come with it, a tenth of what the first rows import.
-        from skate.data.run import remote
-
-        yield from remote.run(ds, node, skip)
+        yield from _lazy.remote.run(ds, node, skip)
         return
     before: list[Any] = []  # stats of the runs that had to be over first
     if node.operator.blocking:
@@ -174,8 +172,6 @@ def batches(ds: Any, node: Node | None = None) -> Generator[Any, None, None]:
 
 def in_one_schema(ds: Any, node: Node | None = None) -> Generator[Any, None, None]:
     """batches(), brought to one schema: the known one, or what all of them have been so far (values/unify.py: Widening). A whole run tells ds the schema."""
-    from skate.data.schema import Schema
-
     known = ds._facts.schema
     earlier = known() if known else ds._schema.arrow if ds._schema is not None else None
     fit = Widening(ds._node.label, earlier, known is not None)
@@ -184,7 +180,7 @@ def in_one_schema(ds: Any, node: Node | None = None) -> Generator[Any, None, Non
         for rb in it:
             yield fit(rb)
         if node is None and known is None and fit.schema is not None:
-            ds._schema = Schema(fit.schema, pandas=ds._frames())
+            ds._schema = _lazy.schema.Schema(fit.schema, pandas=ds._frames())
     finally:
         it.close()  # type: ignore[attr-defined]
 
@@ -220,16 +216,14 @@ def conformed(what: str, blocks: list[Block], keys: list[int]) -> tuple[list[Blo
 
 def combine(ds: Any, aggs: list[tuple[str, str | None, bool, int]], what: str) -> list[Any]:
     """Runs aggregates over ds; one value each."""
-    from skate.data import combine as c
-
     node = Node("aggregate", f"Aggregate({what})", {"aggs": aggs}, (ds._node,))
     states: list[Any] = [None] * len(aggs)
     for rb in batches(ds, node):
         for data in rb.column(0).to_pylist():
             for i, s in enumerate(pickle.loads(data)):
                 if s is not None:
-                    states[i] = c.merge(aggs[i][0], states[i], s)
-    return [c.final(a, s) for a, s in zip(aggs, states, strict=True)]
+                    states[i] = _lazy.combine.merge(aggs[i][0], states[i], s)
+    return [_lazy.combine.final(a, s) for a, s in zip(aggs, states, strict=True)]
 
 
 def combine_fns(ds: Any, fns: list[Any]) -> list[Any] | None:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from skate import _lazy
 from skate.data.context import DataContext
 from skate.data.tensor_types import is_fixed
 from skate.data.values.flat import BOOL, NUMBERS, times_to_numpy
@@ -69,9 +70,7 @@ def _values(pd: Any, name: str, col: pa.Array, index: Any) -> Any:
     if _T.is_string(t) or _T.is_large_string(t):
         return pd.Series(col.to_pylist(), index, dtype="str" if hasattr(pd, "StringDtype") and pd.__version__ >= "3" else object)
     if (is_fixed(t) or is_ragged(t)) and not DataContext.get_current().enable_tensor_extension_casting and not col.null_count:
-        from skate.data.extensions import TensorArray
-
-        return TensorArray(tensor_to_numpy(col) if is_fixed(t) else to_objects(name, col))
+        return _lazy.extensions.TensorArray(tensor_to_numpy(col) if is_fixed(t) else to_objects(name, col))
     if not can_rebuild(t) and not is_fixed(t):
         raise TypeError(f'column {name!r} ({t}) has no exact pandas form; use batch_format="pyarrow", or drop it first')
     return pd.Series(objects_array(to_objects(name, col)), index, dtype=object)

@@ -27,6 +27,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from skate import _lazy
 from skate._near import nearest_few
 from skate.data.majority import SURE, Majority
 
@@ -97,16 +98,14 @@ def promoted(a: Any, b: Any) -> Any:
     """As promote(); None when there is none."""
     import pyarrow as pa
 
-    from skate.data.tensor_types import is_fixed
-    from skate.data.values.types import PythonObjectType, is_ragged
-
+    tensors, kinds = _lazy.tensor_types, _lazy.value_types
     if a.equals(b):
         return a
     t = pa.types
     if t.is_null(a) or t.is_null(b):
         return b if t.is_null(a) else a
-    if isinstance(a, PythonObjectType) or isinstance(b, PythonObjectType):
-        return a if isinstance(a, PythonObjectType) else b
+    if isinstance(a, kinds.PythonObjectType) or isinstance(b, kinds.PythonObjectType):
+        return a if isinstance(a, kinds.PythonObjectType) else b
     if t.is_dictionary(a) or t.is_dictionary(b):
         values = promoted(*[x.value_type if t.is_dictionary(x) else x for x in (a, b)])
         if values is None or not (t.is_dictionary(a) and t.is_dictionary(b)):
@@ -115,7 +114,7 @@ def promoted(a: Any, b: Any) -> Any:
         return pa.dictionary(index, values, ordered=a.ordered and b.ordered)
     if t.is_run_end_encoded(a) or t.is_run_end_encoded(b):
         return promoted(*[x.value_type if t.is_run_end_encoded(x) else x for x in (a, b)])
-    if any(is_fixed(x) or is_ragged(x) for x in (a, b)):
+    if any(tensors.is_fixed(x) or kinds.is_ragged(x) for x in (a, b)):
         return _promoted_tensors(a, b)
     if _listed(a) and _listed(b):
         values = promoted(a.value_type, b.value_type)
@@ -146,15 +145,13 @@ def promoted(a: Any, b: Any) -> Any:
 def _promoted_tensors(a: Any, b: Any) -> Any:
     import pyarrow as pa
 
-    from skate.data.tensor_types import ArrowTensorTypeV2, fixed_parts, fixed_type, is_fixed
-    from skate.data.values.types import is_ragged, ragged_parts, ragged_type
-
+    tensors, types = _lazy.tensor_types, _lazy.value_types
     kinds = []  # (type of the numbers, dimensions, shape if there is one)
     for x in (a, b):
-        if is_fixed(x):
-            kinds.append((x.value_type, len(x.shape), fixed_parts(x)[1]))
-        elif is_ragged(x):
-            kinds.append((*ragged_parts(x), None))
+        if tensors.is_fixed(x):
+            kinds.append((x.value_type, len(x.shape), tensors.fixed_parts(x)[1]))
+        elif types.is_ragged(x):
+            kinds.append((*types.ragged_parts(x), None))
         elif _listed(x) and not _listed(x.value_type):
             kinds.append((x.value_type, 1, ()))
         else:
@@ -166,10 +163,10 @@ def _promoted_tensors(a: Any, b: Any) -> Any:
     if sa == sb and sa:
         if values.equals(vb) and isinstance(b, pa.FixedShapeTensorType) or values.equals(va):
             return b if values.equals(vb) and isinstance(b, pa.FixedShapeTensorType) else a
-        return fixed_type(ArrowTensorTypeV2, sa, values)
+        return tensors.fixed_type(tensors.ArrowTensorTypeV2, sa, values)
     if na == 1 and None not in (sa, sb):
         return pa.list_(values)
-    return ragged_type(values, na)
+    return types.ragged_type(values, na)
 
 
 def misfits(parts: Sequence[tuple[int, pa.Schema | None]], before: pa.Schema | None = None) -> list[TypeError | None]:
@@ -244,27 +241,23 @@ def _cast(c: pa.Array, t: pa.DataType) -> pa.Array:
     """c as type t; ArrowInvalid when it does not fit. Tensors by shape: Arrow looks at the lists below them only."""
     import pyarrow as pa
 
-    from skate.data.tensor_types import ArrowTensorArray, fixed_parts, is_fixed, native, of_native, ragged
-    from skate.data.values.from_arrow import to_objects
-    from skate.data.values.to_arrow import ragged_of_fixed
-    from skate.data.values.types import PythonObjectType, is_ragged, python_objects
-
+    tensors, kinds, values = _lazy.tensor_types, _lazy.value_types, _lazy.from_arrow
     if pa.types.is_null(c.type):
         return pa.nulls(len(c), t)
-    if isinstance(t, PythonObjectType):
-        return python_objects(to_objects("", c))
-    if is_ragged(t):
-        if is_fixed(c.type):
-            return ragged_of_fixed(c, t)
-        if is_ragged(c.type):
-            return ragged(to_objects("", c), t)
-        return ragged([None if v is None else v if hasattr(v, "ndim") else _array(v, t) for v in to_objects("", c)], t)
-    if is_fixed(t):
-        value, shape = fixed_parts(t)
-        if is_fixed(c.type):
-            if fixed_parts(c.type)[1] != shape:
+    if isinstance(t, kinds.PythonObjectType):
+        return kinds.python_objects(values.to_objects("", c))
+    if kinds.is_ragged(t):
+        if tensors.is_fixed(c.type):
+            return _lazy.to_arrow.ragged_of_fixed(c, t)
+        if kinds.is_ragged(c.type):
+            return tensors.ragged(values.to_objects("", c), t)
+        return tensors.ragged([None if v is None else v if hasattr(v, "ndim") else _array(v, t) for v in values.to_objects("", c)], t)
+    if tensors.is_fixed(t):
+        value, shape = tensors.fixed_parts(t)
+        if tensors.is_fixed(c.type):
+            if tensors.fixed_parts(c.type)[1] != shape:
                 raise pa.ArrowInvalid("arrays of another shape")
-            c = native(c) if isinstance(c, ArrowTensorArray) else c
+            c = tensors.native(c) if isinstance(c, tensors.ArrowTensorArray) else c
             if not c.type.value_type.equals(value):
                 to = pa.fixed_shape_tensor(value, shape)
                 c = pa.ExtensionArray.from_storage(to, c.storage.cast(to.storage_type, safe=True))
@@ -273,9 +266,9 @@ def _cast(c: pa.Array, t: pa.DataType) -> pa.Array:
             for n in shape:
                 size *= n
             c = pa.ExtensionArray.from_storage(pa.fixed_shape_tensor(value, shape), c.cast(pa.list_(value, size), safe=True))
-        return c if c.type.equals(t) else of_native(c, t)
-    if isinstance(c, ArrowTensorArray):
-        c = native(c)
+        return c if c.type.equals(t) else tensors.of_native(c, t)
+    if isinstance(c, tensors.ArrowTensorArray):
+        c = tensors.native(c)
     c = c.storage if isinstance(c.type, pa.FixedShapeTensorType) else c
     if pa.types.is_run_end_encoded(c.type):
         import pyarrow.compute as pc
@@ -292,9 +285,7 @@ def _cast(c: pa.Array, t: pa.DataType) -> pa.Array:
 def _array(v: Any, t: Any) -> Any:
     import numpy as np
 
-    from skate.data.values.types import ragged_parts
-
-    return np.asarray(v, ragged_parts(t)[0].to_pandas_dtype())
+    return np.asarray(v, _lazy.value_types.ragged_parts(t)[0].to_pandas_dtype())
 
 
 class Widening:

@@ -13,6 +13,8 @@ import sys
 import tempfile
 from typing import Any
 
+from skate import _lazy
+
 MOST = 16
 
 
@@ -114,9 +116,6 @@ def run(name: str, step: bool = False) -> None:
         params = data["params"]
     except ModuleNotFoundError as e:
         raise LookupError(f"{e}: run it in the environment and folder of the program") from None
-    from skate.data.op import find
-    from skate.data.worker.task import task
-
     with pa.ipc.open_stream(data["batch"]) as r:
         rb = r.read_next_batch()
     print(
@@ -130,7 +129,7 @@ def run(name: str, step: bool = False) -> None:
         fn = params["fn"]
         params["fn"] = lambda *a, **k: pdb.runcall(fn, *a, **k)
     try:
-        for _ in find(params["op"]).run(params, iter([rb]), task):
+        for _ in _lazy.op.find(params["op"]).run(params, iter([rb]), _lazy.task.task):
             pass
     except Exception as e:
         print(f"{type(e).__name__}: {e}", flush=True)

@@ -15,7 +15,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from skate import _skate
+from skate import _lazy, _skate
 from skate.data import batch as _b
 from skate.data.on_error import is_fatal
 from skate.data.values.unify import columns_are, merge, misfits
@@ -172,7 +172,6 @@ FIRST_FEW = 64  # results that are looked at: rows before them may have failed
 
 def _tolerant_finished(got: list[Any], failed: dict[int, BaseException]) -> list[Any]:
     """Results of async calls; the exceptions go to `failed`."""
-    from skate.data.expr_eval import run_async
 
     async def settled() -> list[Any]:
         import asyncio
@@ -183,7 +182,7 @@ def _tolerant_finished(got: list[Any], failed: dict[int, BaseException]) -> list
         work = [_collected(g) if inspect.isasyncgen(g) else g if inspect.isawaitable(g) else plain(g) for g in got]
         return list(await asyncio.gather(*work, return_exceptions=True))
 
-    out = run_async(settled())
+    out = _lazy.expr_eval.run_async(settled())
     for i, v in enumerate(out):
         if isinstance(v, BaseException):
             if is_fatal(v):
@@ -236,11 +235,9 @@ def _bound(params: dict[str, Any]) -> Callable[[dict[str, Any]], Any]:
 
 def awaited(out: Any) -> Any:
     """What a coroutine returns; a list of what an async generator yields, as an iterator."""
-    from skate.data.expr_eval import run_async
-
     if inspect.isasyncgen(out):
-        return iter(run_async(_collected(out)))
-    return run_async(out)
+        return iter(_lazy.expr_eval.run_async(_collected(out)))
+    return _lazy.expr_eval.run_async(out)
 
 
 async def _collected(agen: Any) -> list[Any]:
@@ -257,9 +254,7 @@ async def _all(work: list[Any]) -> list[Any]:
 def _finished(got: list[Any]) -> list[Any]:
     """Results of a row function, row by row: those of an async one once all rows of the piece are done, side by side."""
     if got and (inspect.isawaitable(got[0]) or inspect.isasyncgen(got[0])):
-        from skate.data.expr_eval import run_async
-
-        return run_async(_all(got))
+        return _lazy.expr_eval.run_async(_all(got))
     return got
 
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from skate import _lazy
 from skate.data.plan.node import Node
 from skate.data.plan.resources import resources
 from skate.data.run import errors, execute
@@ -45,10 +46,8 @@ _FILES = (
 
 def _files(ds: Any, fmt: str, given: dict[str, Any], args: dict[str, Any], args_fn: Any = None) -> None:
     """A write of files; given: the arguments of the method."""
-    from skate.data.write.job import write
-
     g = {k: given.get(k) for k in _FILES}
-    write(
+    _lazy.write_job.write(
         ds,
         fmt,
         g["path"],
@@ -156,9 +155,9 @@ class Writers:
             ImportError: The package pylance is not there.
             FileExistsError: mode="create" finds a dataset.
         """
-        from skate.data.datasource.lance_datasink import LanceDatasink
-
-        sink = LanceDatasink(str(path), schema, mode, min_rows_per_file, max_rows_per_file, data_storage_version, storage_options)
+        sink = _lazy.lance_datasink.LanceDatasink(
+            str(path), schema, mode, min_rows_per_file, max_rows_per_file, data_storage_version, storage_options
+        )
         self.write_datasink(sink, ray_remote_args=ray_remote_args, concurrency=concurrency)
 
     def write_csv(
@@ -565,6 +564,4 @@ class Writers:
             ray_remote_args: Other options of the write tasks, as of skate.remote: num_cpus, memory (bytes), resources, runtime_env, ...
             concurrency: Tasks at once.
         """
-        from skate.data.write import sink
-
-        sink.write(self, datasink, concurrency, ray_remote_args)
+        _lazy.sink.write(self, datasink, concurrency, ray_remote_args)

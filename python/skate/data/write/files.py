@@ -9,6 +9,7 @@ import os
 from collections.abc import Iterator
 from typing import Any
 
+from skate import _lazy
 from skate.data.datasource.filename_provider import FilenameProvider, row_filename
 from skate.data.files.retry import SteadyOutput, steady
 from skate.data.values.unify import ADVICE, cast_batch, columns_are, unify
@@ -311,7 +312,5 @@ def _no_rows_of(schema: Any) -> Any:
     """The report of a task that had no rows."""
     import pyarrow as pa
 
-    from skate.data.batch import from_objects
-
     text = schema.remove_metadata().serialize().to_pybytes()
-    return pa.RecordBatch.from_arrays([from_objects([text], pa.binary())], names=["no_rows"])
+    return pa.RecordBatch.from_arrays([_lazy.batch.from_objects([text], pa.binary())], names=["no_rows"])

@@ -6,6 +6,7 @@ import io
 from collections.abc import Iterator
 from typing import Any
 
+from skate import _lazy
 from skate.data.values.unify import columns_are
 from skate.data.write.files import Files
 
@@ -13,15 +14,13 @@ from skate.data.write.files import Files
 def run(params: dict[str, Any], batches: Iterator[Any], task: Any) -> Iterator[Any]:
     from PIL import Image
 
-    from skate.data.batch import to_rows
-
     column, fmt = params["args"]["column"], params["args"]["file_format"]
     files = Files(params, task, fmt, None)
     n = 0
     for rb in batches:
         if column not in rb.schema.names:
             raise KeyError(f"write_images: there is no column {column!r}; {columns_are(column, rb.schema.names)}")
-        for row in to_rows(rb):
+        for row in _lazy.batch.to_rows(rb):
             f = io.BytesIO()
             try:
                 Image.fromarray(row[column]).save(f, format="jpeg" if fmt == "jpg" else fmt)

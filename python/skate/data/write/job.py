@@ -16,6 +16,7 @@ import signal
 import threading
 from typing import Any
 
+from skate import _lazy
 from skate.data.datasource.filename_provider import FilenameProvider
 from skate.data.files.local import local_path
 from skate.data.files.paths import resolve
@@ -202,21 +203,19 @@ def _resumable(
     forget: bool,
 ) -> list[Any]:
     """A write that can be resumed: does what is missing of it. The files of the whole job."""
-    from skate.data.write.resume import Job, RemoteJob, digest
-
     at = None
     if logs is not None:
         folder = os.path.abspath(local_path(logs) or logs)
-        at = os.path.join(folder, f"{digest(os.fsencode(target.path)).hex()}.log")
+        at = os.path.join(folder, f"{_lazy.resume.digest(os.fsencode(target.path)).hex()}.log")
     if isinstance(target, _Local):
-        job = Job(ds, target.path, how, params, at)
+        job = _lazy.resume.Job(ds, target.path, how, params, at)
     elif at is None:
         raise ValueError(
             f"resume: {target.path} is not local, and the log of a job that can be resumed is a local file: say where, with resume='/a/local/folder' or "
             "CheckpointConfig(checkpoint_path=...)"
         )
     else:
-        job = RemoteJob(ds, target, how, params, at)
+        job = _lazy.resume.RemoteJob(ds, target, how, params, at)
     try:
         if job.open():
             if len(job.files) < job.units:

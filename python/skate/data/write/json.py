@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
+from skate import _lazy
 from skate.data.checks import keywords, parameters
 from skate.data.write import files
 
@@ -43,10 +44,8 @@ class _Writer:
         self.dumps = json.JSONEncoder(**{"default": _default, "ensure_ascii": False, **args}).encode
 
     def write(self, table: Any) -> None:
-        from skate.data.batch import to_rows
-
         for rb in table.to_batches():
-            rows = to_rows(rb)
+            rows = _lazy.batch.to_rows(rb)
             try:
                 text = "".join([self.dumps(r) + "\n" for r in rows])
             except (TypeError, ValueError) as e:

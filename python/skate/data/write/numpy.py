@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from skate import _lazy
 from skate.data.values.unify import columns_are
 from skate.data.write import files
 
@@ -23,10 +24,8 @@ class _Writer:
         import numpy as np
         import pyarrow as pa
 
-        from skate.data.batch import column_to_numpy, from_table
-
-        (rb,) = from_table(pa.concat_tables(self.parts))
-        a = column_to_numpy(self.column, rb.column(0))
+        (rb,) = _lazy.batch.from_table(pa.concat_tables(self.parts))
+        a = _lazy.batch.column_to_numpy(self.column, rb.column(0))
         if a.dtype == object:
             try:
                 a = np.stack([np.asarray(x) for x in a])

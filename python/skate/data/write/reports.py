@@ -6,6 +6,8 @@ import importlib
 import pickle
 from typing import Any
 
+from skate import _lazy
+
 KEY = b"skate.schemas"
 
 TYPED = {"parquet", "arrow", "orc"}  # formats whose files have a schema
@@ -15,14 +17,12 @@ Report = tuple[str, int, int]
 
 def said(schemas: list[Any]) -> dict[bytes, bytes]:
     """Metadata of a report: the schema of each of its files."""
-    from skate.data.values import encoded_text
-
     texts: dict[bytes, int] = {}
     known: dict[int, int] = {}
     at = []
     for s in schemas:
         if id(s) not in known:
-            text = encoded_text.file_schema(s).remove_metadata().serialize().to_pybytes()
+            text = _lazy.encoded_text.file_schema(s).remove_metadata().serialize().to_pybytes()
             known[id(s)] = texts.setdefault(text, len(texts))
         at.append(known[id(s)])
     return {KEY: pickle.dumps((list(texts), at))}
@@ -41,11 +41,9 @@ def report(files: list[tuple[str, int, int]]) -> Any:
     """(name, rows, bytes) of files as a batch."""
     import pyarrow as pa
 
-    from skate.data.batch import from_objects
-
     schema = pa.schema([("path", pa.string()), ("rows", pa.int64()), ("bytes", pa.int64())])
     cols = list(zip(*files, strict=True)) if files else [(), (), ()]
-    return pa.RecordBatch.from_arrays([from_objects(list(c), f.type) for c, f in zip(cols, schema, strict=True)], schema=schema)
+    return pa.RecordBatch.from_arrays([_lazy.batch.from_objects(list(c), f.type) for c, f in zip(cols, schema, strict=True)], schema=schema)
 
 
 class Reports:
@@ -72,13 +70,10 @@ class Reports:
         """Writes the one file of a write that had no rows, so that its columns can be read back; none where they are not known."""
         from types import SimpleNamespace
 
-        from skate.data.batch import from_table
-        from skate.data.values.unify import unify
-
         schema = self.known
         if self.schemas:
             try:
-                schema = unify(self.schemas)
+                schema = _lazy.unify.unify(self.schemas)
             except TypeError:  # of which there may be many, without rows
                 schema = self.schemas[0]
         schema = params["args"].get("schema", schema)
@@ -86,5 +81,5 @@ class Reports:
             return []
         task = SimpleNamespace(seq=0, unit=b"", nbytes=lambda rb: 0, target=1 << 20, sides=[], source="")
         run = importlib.import_module(f"skate.data.write.{params['format']}").run
-        (rb,) = run({**params, "partition_cols": None, "no_rows": True}, iter(from_table(schema.empty_table())), task)
+        (rb,) = run({**params, "partition_cols": None, "no_rows": True}, iter(_lazy.batch.from_table(schema.empty_table())), task)
         return self.files(rb)

@@ -29,7 +29,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from skate import _skate
+from skate import _lazy, _skate
 from skate.data.files.retry import steady
 from skate.data.plan.node import Node
 from skate.data.run import execute
@@ -53,12 +53,10 @@ class Job:
     """One resumable write into a local folder."""
 
     def __init__(self, ds: Any, target: str, how: SaveMode, params: dict[str, Any], log_path: str | None):
-        from skate.data.write.fingerprint import fingerprint
-
         self.target, self.how = target, how
         self.folder = os.path.join(target, FOLDER)
         self.units = self._units(ds._node)
-        self.parts = fingerprint(ds, params)
+        self.parts = _lazy.fingerprint.fingerprint(ds, params)
         self.path = log_path or os.path.join(self.folder, "log")
         self.files: dict[int, list[File]] = {}
         self.prefix = ""

@@ -6,13 +6,12 @@ import pickle
 from collections.abc import Iterator
 from typing import Any
 
+from skate import _lazy
+
 
 def run(params: dict[str, Any], batches: Iterator[Any], task: Any) -> Iterator[Any]:
     import cloudpickle
     import pyarrow as pa
-
-    from skate.data.batch import from_objects
-    from skate.data.datasource.datasink import WRITE_UUID_KWARG_NAME, TaskContext
 
     seen = [0, 0]
 
@@ -22,33 +21,28 @@ def run(params: dict[str, Any], batches: Iterator[Any], task: Any) -> Iterator[A
             seen[1] += task.nbytes(rb)
             yield pa.Table.from_batches([rb])
 
-    ctx = TaskContext(task.seq, kwargs={WRITE_UUID_KWARG_NAME: params["uuid"]})
+    ctx = _lazy.datasink.TaskContext(task.seq, kwargs={_lazy.datasink.WRITE_UUID_KWARG_NAME: params["uuid"]})
     out = params["fn"].write(tables(), ctx)
     for _ in batches:  # what it left unread is run all the same
         pass
-    yield pa.RecordBatch.from_arrays([from_objects([cloudpickle.dumps((seen[0], seen[1], out))], None)], names=["written"])
+    yield pa.RecordBatch.from_arrays([_lazy.batch.from_objects([cloudpickle.dumps((seen[0], seen[1], out))], None)], names=["written"])
 
 
 def write(ds: Any, sink: Any, concurrency: int | None, remote: dict[str, Any] | None) -> None:
     """Runs ds into a Datasink."""
     import os
 
-    from skate.data.datasource.datasink import WriteResult
-    from skate.data.plan.node import Node
-    from skate.data.plan.resources import resources
-    from skate.data.run import execute  # here: workers, which import this module, need nothing of it
-
-    options = resources(remote or {})
+    options = _lazy.resources.resources(remote or {})
     if concurrency is not None:
         options["max_tasks"] = concurrency
     params = {"format": "sink", "fn": sink, "uuid": os.urandom(8).hex()}
     results = []
     try:
         sink.on_write_start(ds._facts.schema() if ds._facts.schema is not None else None)
-        node = Node("write", f"Write{sink.get_name()}", params, (ds._node,), batch_rows=sink.min_rows_per_write or 0, **options)
-        for rb in execute.batches(ds, node):
+        node = _lazy.node.Node("write", f"Write{sink.get_name()}", params, (ds._node,), batch_rows=sink.min_rows_per_write or 0, **options)
+        for rb in _lazy.execute.batches(ds, node):
             results += [pickle.loads(v) for v in rb.column(0).to_pylist()]
     except Exception as e:
         sink.on_write_failed(e)
         raise
-    sink.on_write_complete(WriteResult(sum(r[0] for r in results), sum(r[1] for r in results), [r[2] for r in results]))
+    sink.on_write_complete(_lazy.datasink.WriteResult(sum(r[0] for r in results), sum(r[1] for r in results), [r[2] for r in results]))

@@ -6,14 +6,13 @@ import pickle
 from collections.abc import Iterator
 from typing import Any
 
+from skate import _lazy
 from skate.data.write.reports import report
 
 ROWS = 4096
 
 
 def run(params: dict[str, Any], batches: Iterator[Any], task: Any) -> Iterator[Any]:
-    from skate.data.batch import to_columns
-
     c = pickle.loads(params["connect"])()
     rows = 0
     try:
@@ -21,7 +20,7 @@ def run(params: dict[str, Any], batches: Iterator[Any], task: Any) -> Iterator[A
         for rb in batches:
             for at in range(0, rb.num_rows, ROWS):
                 part = rb.slice(at, ROWS)
-                cursor.executemany(params["sql"], list(zip(*to_columns(part), strict=True)))
+                cursor.executemany(params["sql"], list(zip(*_lazy.batch.to_columns(part), strict=True)))
                 rows += part.num_rows
         c.commit()
     except BaseException:

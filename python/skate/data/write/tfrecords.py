@@ -6,6 +6,7 @@ import struct
 from collections.abc import Iterator
 from typing import Any
 
+from skate import _lazy
 from skate.data.write import files
 
 
@@ -14,10 +15,8 @@ class _Writer:
         self.sink = sink
 
     def write(self, table: Any) -> None:
-        from skate.data.batch import to_rows
-
         for rb in table.to_batches():
-            self.sink.write(b"".join([record(example(r)) for r in to_rows(rb)]))
+            self.sink.write(b"".join([record(example(r)) for r in _lazy.batch.to_rows(rb)]))
 
     def close(self) -> None:
         pass
@@ -25,10 +24,8 @@ class _Writer:
 
 def record(data: bytes) -> bytes:
     """data as a TFRecord record."""
-    from skate.data.files.crc32c import masked
-
     head = struct.pack("<Q", len(data))
-    return b"".join((head, struct.pack("<I", masked(head)), data, struct.pack("<I", masked(data))))
+    return b"".join((head, struct.pack("<I", _lazy.crc32c.masked(head)), data, struct.pack("<I", _lazy.crc32c.masked(data))))
 
 
 def _varint(n: int) -> bytes:

@@ -8,6 +8,7 @@ import tarfile
 from collections.abc import Iterator
 from typing import Any
 
+from skate import _lazy
 from skate.data.read.webdataset import IMAGES, apply_each, library
 from skate.data.write import files
 
@@ -17,10 +18,8 @@ class _Writer:
         self.tar, self.encoder, self.name, self.n = tarfile.open(fileobj=sink, mode="w|"), args["encoder"], args["stem"], 0
 
     def write(self, table: Any) -> None:
-        from skate.data.batch import to_rows
-
         for rb in table.to_batches():
-            for row in to_rows(rb):
+            for row in _lazy.batch.to_rows(rb):
                 self._row(apply_each(self.encoder, row, encode))
 
     def _row(self, row: dict[str, Any]) -> None:
