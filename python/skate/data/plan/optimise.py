@@ -68,7 +68,7 @@ def _columns_of_input(n: Node, need: set[str] | None) -> set[str] | None:
     if c.needs is None or (need is None and c.keeps is None):
         return None
     handed_on = {c.renamed.get(name, name) for name in need - c.makes} if need is not None else set(c.keeps or ())
-    return c.needs | (handed_on if c.keeps is None else handed_on & c.keeps)
+    return set(c.needs) | (handed_on if c.keeps is None else handed_on & c.keeps)
 
 
 def predicates(root: Node, said: list[str]) -> Node:
@@ -118,7 +118,8 @@ def dictionary_encoding(root: Node, said: list[str], on_error: str) -> Node:
 
 def _one_task(chain: list[Node]) -> bool:
     """Whether this chain, source first, becomes one stage of tasks: the fusion rule itself says so."""
-    plan, at = new_plan(), ()
+    plan = new_plan()
+    at: tuple[Any, ...] = ()
     for n in chain:
         at = (add(plan, n, b"", at, {k: v for k, v in n.options.items() if k != "units"}),)
     return len(plan.stages(at[0])) == 1
