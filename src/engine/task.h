@@ -62,6 +62,9 @@ enum sk_event_kind {
     SK_EV_YIELDED,     /* oid (a reference for the sink's process), index, size_bytes, note */
     SK_EV_DONE,        /* all returns exist; note of the task */
     SK_EV_FAILED,      /* finally: err, and oid = the error object (a reference) */
+    /* Only for who asked for it (moves.h). oid (no reference), size_bytes, node of a value yielded before; nothing else: */
+    SK_EV_SPILLED,  /* its bytes are on disk, and no more in memory */
+    SK_EV_RESTORED, /* and in memory again, or about to be made again there */
 };
 struct sk_event {
     enum sk_event_kind kind;

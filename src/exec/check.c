@@ -33,7 +33,7 @@ static bool queue(const struct sk_step *x, const struct sk_blkq *q, struct recou
         r->disk += b->on_disk ? b->cost : 0;
         r->n_paid += b->cost > 0;
         r->places += b->early != NULL;
-        NEED(!b->cost || sk_map_get(&x->by_oid, b->ref.oid) == b);
+        NEED(!b->cost || !x->conf.moves || sk_map_get(&x->by_oid, b->ref.oid) == b);
         NEED(!b->early == (b->ref.oid != 0) && (!b->early || b->early->seq == SK_NO_SEQ));
     }
     r->blocks += n;
@@ -148,7 +148,8 @@ bool sk_step_check(const struct sk_step *x) {
     NEED(queue(x, &x->out, &r));
     for (uint32_t i = 0; i < x->n; i++) NEED(stage(x, i, &r));
     NEED(r.cost == x->mem.used + x->mem.disk && r.disk == x->mem.disk && r.promise == x->mem.reserved && x->mem.used <= x->mem.peak);
-    NEED(r.n_paid == x->by_oid.n && r.blocks == x->blks.n_used && r.bundles == x->bundles.n_used && r.places == r.early);
+    NEED((x->conf.moves ? r.n_paid : 0) == x->by_oid.n && r.blocks == x->blks.n_used && r.bundles == x->bundles.n_used &&
+         r.places == r.early);
     NEED(r.tasks == x->tasks.n_used && r.tasks == x->slots.n - x->free_slots.n && r.flying == x->n_flying && r.feeding == x->n_feeding);
     NEED(r.cpu == x->cpu.used && r.cpu_actors == x->cpu_actors && r.gpu == x->gpu.used && r.gpu_kept == x->conf.gpu_e4 - x->gpu.total);
     return r.feed_bytes == x->feed_bytes && r.feed_held_n == x->feed_held_n;

@@ -65,12 +65,18 @@ static void on_failed(struct sk_exec *x, const struct sk_event *ev, struct sk_st
     if (sk_run_left_out(x, t, ev->oid, &err, &out->actor_dead)) out->kind = SK_SEV_DONE;
 }
 
+static void on_moved(const struct sk_event *ev, struct sk_step_ev *out) {
+    out->kind = ev->kind == SK_EV_SPILLED ? SK_SEV_SPILLED : SK_SEV_RESTORED;
+    out->block.oid = ev->oid.v;
+}
+
 static void take_event(struct sk_exec *x, const struct sk_event *ev) {
     struct sk_task_note_op fused[16];
     struct sk_step_ev out = {.kind = SK_SEV_TICK, .task = ev->tag, .attempt = ev->attempt};
     if (ev->kind == SK_EV_STARTED) return;
     if (ev->kind == SK_EV_YIELDED) on_yield(x, ev, &out);
     else if (ev->kind == SK_EV_DONE) on_done(ev, &out, fused);
+    else if (ev->kind == SK_EV_SPILLED || ev->kind == SK_EV_RESTORED) on_moved(ev, &out);
     else on_failed(x, ev, &out);
     step(x, &out);
     sk_run_settle(x, SK_OK, NULL);

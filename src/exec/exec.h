@@ -99,9 +99,10 @@ struct sk_exec_op_stats {
 };
 struct sk_exec_stats {
     int64_t wall_ns;
-    uint64_t memory_limit, memory_now, memory_peak;
-    uint32_t bottleneck;        /* stage index; UINT32_MAX: the consumer */
-    const char *bottleneck_why; /* static text */
+    uint64_t memory_limit, memory_now, memory_peak; /* of blocks in memory */
+    uint64_t memory_disk, forced;                   /* bytes of blocks on disk now; launches beyond what memory allowed */
+    uint32_t bottleneck;                            /* stage index; UINT32_MAX: the consumer */
+    const char *bottleneck_why;                     /* static text */
     uint32_t n_ops;
     bool done;
     uint64_t bad_rows, errored_blocks;

@@ -205,6 +205,7 @@ struct sk_step_conf {
     const uint8_t *skip_units;
     int64_t cpu_e4, gpu_e4;
     bool cpu_limited, gpu_limited; /* less than the machine has */
+    bool moves;                    /* SPILLED and RESTORED will come; without them no block need be found by its id */
     const struct sk_policy *policy;
 };
 
@@ -221,7 +222,7 @@ struct sk_step {
     bool done, stalled;
     struct sk_list cancelled; /* tasks that still run but whose results nobody wants */
     struct sk_pool blks, bundles, tasks;
-    struct sk_map by_oid;            /* blocks of the budget */
+    struct sk_map by_oid;            /* blocks of the budget; conf.moves */
     SK_VEC(struct sk_stask *) slots; /* by task id; free ones chain through free_slots */
     SK_VEC(uint32_t) free_slots;
     uint32_t generation;

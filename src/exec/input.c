@@ -92,7 +92,7 @@ void sk_step_go_ahead(struct sk_step *x, struct sk_sstage *s, struct sk_blk *b, 
     struct sk_blkq *q = &b->of->held;
     *in = (struct sk_blk){.ref = b->ref, .cost = b->cost, .on_disk = b->on_disk};
     sk_list_init(&in->ahead);
-    sk_rc rc = in->cost ? sk_map_put(&x->by_oid, in->ref.oid, in) : SK_OK;
+    sk_rc rc = in->cost && x->conf.moves ? sk_map_put(&x->by_oid, in->ref.oid, in) : SK_OK;
     SK_ASSERT(rc == SK_OK); /* it is there: replacing never fails */
     sk_blkq_push(&t->in, in);
     q->bytes -= b->ref.bytes;

@@ -89,6 +89,8 @@ void sk_metrics_get(const struct sk_step *x, struct sk_exec_stats *st, struct sk
                                  .memory_limit = x->mem.limit,
                                  .memory_now = x->mem.used,
                                  .memory_peak = x->mem.peak,
+                                 .memory_disk = x->mem.disk,
+                                 .forced = x->n_forced,
                                  .bottleneck = UINT32_MAX,
                                  .bottleneck_why = WHY[WHY_NONE],
                                  .n_ops = x->n,

@@ -5,6 +5,7 @@
  * That goes on inside the engine's loop (a sink), so a pipeline moves whether or not its consumer asks. Engine calls made there may deliver events at once (a
  * submission that fails, a cancel): those wait in the inbox until the present step is done, so step.c never sees itself half-way (inbox.c). */
 #include "base/clock.h"
+#include "engine/moves.h"
 #include "engine/state.h"
 #include "exec/run_int.h"
 
@@ -47,6 +48,7 @@ static sk_rc prepare(struct sk_exec *x, uint32_t root, const struct sk_policy *p
         .preserve_order = x->conf.preserve_order || x->conf.keep_units,
         .keep_units = x->conf.keep_units,
         .skip_units = x->conf.skip_units,
+        .moves = x->e->moves && sum->disk_limit_bytes > 0,
         .policy = policy,
         .cpu_e4 = sum->total.amount[SK_RES_CPU],
         .gpu_e4 = sum->total.amount[SK_RES_GPU],
@@ -58,6 +60,7 @@ static sk_rc prepare(struct sk_exec *x, uint32_t root, const struct sk_policy *p
     SK_TRY(sk_step_feasible(x->step, err));
     if (x->conf.keep_units) SK_TRY(check_units(x, err));
     SK_TRY(sk_inbox_create(x->e, x, &sk_run_events, &x->inbox, err));
+    if (sc.moves) SK_TRY(x->e->moves->follow(x->e, sk_inbox_sink(x->inbox), err));
     x->blobs = sk_calloc(TAG, x->stages.n * sizeof *x->blobs);
     x->actors = sk_calloc(TAG, x->stages.n * sizeof *x->actors);
     if (!x->blobs || !x->actors) return SK_ERR(err, SK_ENOMEM, "run of %u stages", x->stages.n);
@@ -153,6 +156,7 @@ void sk_exec_stop(struct sk_exec **px) {
             if (x->step->acts.p[i].kind == SK_ACT_RELEASE) sk_run_release(e, (sk_oid){x->step->acts.p[i].id});
     }
     if (in) sk_inbox_leave(in);
+    if (in && x->step && x->step->conf.moves) e->moves->unfollow(e, sk_inbox_sink(in));
     for (uint32_t i = 0; x->blobs && i < x->stages.n; i++) sk_run_release(e, x->blobs[i]);
     for (uint32_t i = 0; x->actors && i < x->stages.n; i++) sk_free(x->actors[i]);
     sk_run_release(e, x->bad);

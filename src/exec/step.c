@@ -22,7 +22,7 @@ static sk_rc yielded(struct sk_step *x, const struct sk_step_ev *ev, struct sk_e
     actor_proven(s, t);
     struct sk_blk *b = sk_pool_get(&x->blks);
     if (b) *b = (struct sk_blk){.ref = ev->block, .cost = SK_MAX(ev->cost, ev->block.bytes)};
-    if (!b || (b->cost && sk_map_put(&x->by_oid, ev->block.oid, b) != SK_OK)) {
+    if (!b || (b->cost && x->conf.moves && sk_map_put(&x->by_oid, ev->block.oid, b) != SK_OK)) {
         if (b) sk_pool_put(&x->blks, b);
         SK_TRY(sk_step_act(x, (struct sk_act){.kind = SK_ACT_RELEASE, .id = ev->block.oid}, err)); /* room is reserved */
         return SK_ERR(err, SK_ENOMEM, "%s: no memory for a block", s->label);

@@ -332,6 +332,7 @@ static PyObject *stats_dict(struct sk_exec *x) {
     sk_exec_get_stats(x, &s, ops, n);
     PyObject *d = PyDict_New(), *list = PyList_New(0);
     bool ok = d && list && I(s, d, wall_ns) == 0 && U(s, d, memory_limit) == 0 && U(s, d, memory_now) == 0 && U(s, d, memory_peak) == 0 &&
+              U(s, d, memory_disk) == 0 && U(s, d, forced) == 0 &&
               put_item(d, "bottleneck", s.bottleneck == UINT32_MAX ? Py_NewRef(Py_None) : PyLong_FromUnsignedLong(s.bottleneck)) == 0 &&
               put_item(d, "bottleneck_why", PyUnicode_FromString(s.bottleneck_why ? s.bottleneck_why : "")) == 0 &&
               U(s, d, bad_rows) == 0 && U(s, d, errored_blocks) == 0 && put_item(d, "done", PyBool_FromLong(s.done)) == 0;

@@ -14,6 +14,7 @@ void rig_begin(struct rig *r) {
                                     .target_min_bytes = 3,
                                     .target_max_bytes = 6,
                                     .preserve_order = true,
+                                    .moves = true,
                                     .cpu_e4 = 40000,
                                     .policy = sk_policy_find("downstream")};
     CHECK_OK(sk_plan_create(&r->plan, NULL));

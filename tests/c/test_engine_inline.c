@@ -480,6 +480,8 @@ static void on_event(struct sk_sink *s, const struct sk_event *ev, size_t n) {
         k->code = ev->err->code;
         release(ev->oid);
         break;
+    case SK_EV_SPILLED:
+    case SK_EV_RESTORED: CHECK(false); /* nobody asked for it */
     }
 }
 

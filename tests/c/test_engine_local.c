@@ -1750,6 +1750,8 @@ static void on_event(struct sk_sink *s, const struct sk_event *ev, size_t n) {
         SK_IGNORE(eng->ops->cancel(eng, ev->task, false, NULL));
         eng->ops->release(eng, ev->oid);
         break;
+    case SK_EV_SPILLED:
+    case SK_EV_RESTORED: CHECK(false); /* nobody asked for it */
     }
 }
 static bool sink_over(void *arg) {

@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/fault.h"
 #include "engine/local/driver.h"
+#include "engine/moves.h"
 #include "engine_help.h"
 
 enum { MIB = 1 << 20, STORE = 16 * MIB };
@@ -189,6 +190,115 @@ TEST(spill_stream) {
     for (int i = 0; i < N; i++) is_blob(o[i], SIZE, (uint8_t)(i % 251));
     for (int i = 0; i < N; i++) eng_release(o[i]);
     close_clean();
+}
+
+/* ---- who follows what goes to disk -------------------------------------------------------------------------------------------------------- */
+
+enum { FOLLOWED = 60 };
+struct follower {
+    struct sk_sink s;
+    sk_oid o[FOLLOWED];
+    bool disk[FOLLOWED];
+    int n, ended, spilled, restored, batches, twice, strange;
+};
+
+static void on_event(struct sk_sink *s, const struct sk_event *ev, size_t n) {
+    struct follower *f = sk_container_of(s, struct follower, s);
+    bool moves = ev->kind == SK_EV_SPILLED || ev->kind == SK_EV_RESTORED;
+    f->batches += moves;
+    for (size_t i = 0; i < n; i++) {
+        if (ev[i].kind == SK_EV_YIELDED) f->o[f->n++] = ev[i].oid;
+        f->ended += ev[i].kind == SK_EV_DONE || ev[i].kind == SK_EV_FAILED;
+        if (!moves) continue;
+        bool disk = ev[i].kind == SK_EV_SPILLED;
+        f->spilled += disk;
+        f->restored += !disk;
+        int at = 0;
+        while (at < f->n && f->o[at].v != ev[i].oid.v) at++;
+        f->strange += at == f->n || ev[i].size_bytes != MIB || ev[i].node != SK_LOCAL_NODE || ev[i].task.v;
+        if (at == f->n) continue;
+        f->twice += f->disk[at] == disk;
+        f->disk[at] = disk;
+    }
+}
+static bool has_ended(void *arg) { return ((struct follower *)arg)->ended != 0; }
+
+static struct follower *follow(int n, bool really) {
+    struct sk_err err;
+    sk_tid t;
+    struct follower *f = sk_calloc(SK_TAG_TEST, sizeof *f);
+    f->s.on_events = on_event;
+    if (really) CHECK_OK_ERR(eng->moves->follow(eng, &f->s, &err), &err);
+    struct job j = {.fn = "blobs", .a = {VAL(n), VAL(MIB)}, .n_a = 2, .n_returns = SK_STREAMING, .retries = -1, .sink = &f->s};
+    CHECK_OK_ERR(job_on(eng, &j, NULL, &t, &err), &err);
+    CHECK_OK(eng->ops->drive(eng, has_ended, f, test_patience(), NULL));
+    CHECK_EQ(f->n, n);
+    return f;
+}
+
+/* What it was told against what there is, with nothing under way. */
+static void follower_knows(const struct follower *f) {
+    sk_driver_lock(eng);
+    sk_space_step(L());
+    for (int i = 0; i < f->n; i++) {
+        const struct sk_obj *o = sk_obj_get(L(), f->o[i].v);
+        CHECK_EQ(f->disk[i], o && o->state == SK_O_READY && o->where == SK_V_DISK);
+    }
+    sk_driver_unlock(eng);
+    CHECK_EQ(f->twice + f->strange, 0);
+}
+
+TEST(spill_is_told_to_who_follows) {
+    OPEN();
+    struct follower *f = follow(FOLLOWED, true), *deaf = follow(30, false);
+    follower_knows(f);
+    CHECK_GT(f->spilled, FOLLOWED - 16);
+    CHECK_LT(f->batches, f->spilled); /* not one at a time */
+    CHECK_EQ(deaf->batches, 0);
+    for (int i = 0; i < FOLLOWED; i++) is_blob(f->o[i], MIB, (uint8_t)i);
+    follower_knows(f);
+    CHECK_GT(f->restored, FOLLOWED - 16);
+    int told = f->spilled + f->restored;
+    eng->moves->unfollow(eng, &f->s);
+    for (int i = 0; i < 30; i++) is_blob(deaf->o[i], MIB, (uint8_t)i), eng_release(deaf->o[i]); /* and the others go to disk for these */
+    CHECK_EQ(f->spilled + f->restored, told);
+    for (int i = 0; i < FOLLOWED; i++) eng_release(f->o[i]);
+    sk_free(f);
+    sk_free(deaf);
+    close_clean();
+}
+
+TEST(spill_is_told_of_what_was_damaged) { /* it is on disk no more, and again when what was made anew is spilled */
+    OPEN();
+    CHECK_OK(sk_fault_set("spill.corrupt", SK_FAULT_FAIL, 0));
+    struct follower *f = follow(40, true);
+    sk_fault_clear();
+    for (int r = 0; r < 2; r++)
+        for (int i = 0; i < 40; i++) is_blob(f->o[i], MIB, (uint8_t)i);
+    CHECK_GT(eng_stat(eng, "spill_objects_damaged"), 4);
+    follower_knows(f);
+    CHECK_GT(f->spilled, 40);
+    for (int i = 0; i < 40; i++) eng_release(f->o[i]);
+    eng->moves->unfollow(eng, &f->s);
+    sk_free(f);
+    close_clean();
+}
+
+TEST_SLOW(spill_is_told_of_whose_worker_is_killed, 120) { /* at each of its yields: what was told of the first ones stands */
+    for (int n = 1; n < 40; n += 6) {
+        char fault[64];
+        snprintf(fault, sizeof fault, "worker.after_yield:kill:%d", n);
+        OPEN(.fault = fault, .fault_workers = 1);
+        struct follower *f = follow(40, true);
+        CHECK_GT(eng_stat(eng, "worker_deaths"), 0);
+        for (int i = 0; i < 40; i++) is_blob(f->o[i], MIB, (uint8_t)i);
+        follower_knows(f);
+        CHECK_GT(f->spilled, 20);
+        for (int i = 0; i < 40; i++) eng_release(f->o[i]);
+        eng->moves->unfollow(eng, &f->s);
+        sk_free(f);
+        close_clean();
+    }
 }
 
 TEST(spill_gets_of_workers) { /* each needs more than half of the store at once: one after the other */

@@ -185,13 +185,16 @@ static uint64_t n_objects(void) {
 }
 
 static bool local, no_notes; /* the engine of this test */
+static uint64_t store_bytes = 64 << 20;
+static const char *spill_dir; /* NULL: it does not spill */
 
 static void begin(void) {
     static struct sk_runner runner = {.ctx = &W, .define = define, .run = run, .actor_gone = actor_gone};
     struct sk_err err = {0};
     char *argv[] = {(char *)(uintptr_t)"/proc/self/exe", NULL};
     struct sk_engine_conf c = {
-        .runner = &runner, .seed = test_rand() | 1, .store_bytes = 64 << 20, .spawn_argv = argv, .spin_ns = -1, .no_notes = no_notes};
+        .runner = &runner, .seed = test_rand() | 1, .store_bytes = store_bytes, .spawn_argv = argv, .spin_ns = -1, .no_notes = no_notes};
+    if (spill_dir) c.spill_dirs = &spill_dir, c.n_spill_dirs = 1;
     c.total.amount[SK_RES_CPU] = 40000;
     CHECK_OK_ERR(sk_engine_find(local ? "local" : "inline")->open(&c, &E, &err), &err);
     CHECK_OK(E->ops->define(E, (sk_fid){FN_RUN}, "run_stage", (struct sk_bytes){"", 0}, NULL));
@@ -264,12 +267,13 @@ static uint32_t pool(const char *what, uint32_t in) {
 }
 
 static int64_t max_bad, max_errored;
+static uint32_t target_rows = 10;
 
 static void start(uint32_t root) {
     struct sk_err err = {0};
     struct sk_exec_conf c = {.memory_bytes = 1 << 20,
-                             .target_max_bytes = 8 * 10,
-                             .target_min_bytes = 8 * 5,
+                             .target_max_bytes = 8 * target_rows,
+                             .target_min_bytes = 4 * target_rows,
                              .preserve_order = true,
                              .max_bad_rows = max_bad,
                              .max_errored_blocks = max_errored,
@@ -323,6 +327,46 @@ BOTH(a_pipeline_in_random_order_gives_rows_in_order) {
     CHECK_EQ(op[0].fused[0].rows_out, 350);
     CHECK_EQ(op[0].fused[2].rows_out, 175);
     CHECK_EQ(st.memory_now, 0);
+    sk_vec_free(&r);
+    end();
+}
+
+/* One source task yields 16 times the budget and four times the store at once. What is on disk leaves the budget, and comes back to it when it is worked on. */
+TEST(the_budget_counts_what_is_in_memory) {
+    enum { STORE = 4 << 20, BLOCK = 8192, BLOCKS = 256 };
+    char dir[600];
+    snprintf(dir, sizeof dir, "%s/spill", test_dir());
+    local = true;
+    spill_dir = dir;
+    store_bytes = STORE;
+    target_rows = BLOCK;
+    begin();
+    uint64_t p[2] = {0, (uint64_t)BLOCK * BLOCKS};
+    struct sk_unit u = {{p, 16}, -1, -1};
+    uint32_t in = add(&READ, (struct sk_node_desc){.label = "Range", .cpu_e4 = 10000, .units = &u, .n_units = 1}, NULL, 0);
+    start(add(&MAPB, (struct sk_node_desc){.label = "MapBatches(f)", .cpu_e4 = 9900, .params = {"inc", 3}}, &in, 1));
+    struct sk_exec_stats st;
+    struct sk_exec_op_stats op[2];
+    struct sk_node node;
+    struct sk_err err;
+    struct rows r = {0};
+    uint64_t disk = 0;
+    sk_rc rc;
+    while ((rc = next(&r, &err)) == SK_OK) {
+        CHECK_OK_ERR(sk_engine_sum(E, &node, &err), &err);
+        sk_exec_get_stats(X, &st, op, 2);
+        CHECK_LE(st.memory_disk, node.disk_bytes + STORE); /* what came back since is being told */
+        disk = SK_MAX(disk, st.memory_disk);
+    }
+    CHECK_MSG(rc == SK_EDONE, "%s: %s", sk_rc_name(rc), err.msg);
+    CHECK_EQ(r.n, (uint64_t)BLOCK * BLOCKS);
+    for (uint64_t i = 0; i < r.n; i++) CHECK_EQ(r.p[i], i + 1);
+    sk_exec_get_stats(X, &st, op, 2);
+    CHECK_EQ(st.n_ops, 2);
+    CHECK_GT(disk, STORE); /* of 16 MiB */
+    CHECK_LE(st.memory_peak, 2 * STORE);
+    CHECK_EQ(st.memory_now + st.memory_disk, 0);
+    CHECK_LE(st.forced, op[1].tasks_done / 4);
     sk_vec_free(&r);
     end();
 }

@@ -61,6 +61,7 @@ struct wobj { /* a logical object */
     uint32_t n_inner;
     struct expect inner_x[MAX_INNER];
     uint32_t inner[MAX_INNER]; /* 1 + index, once known */
+    bool on_disk;              /* as the sink of its task was told */
 };
 struct wtask {
     uint64_t tid;
@@ -113,7 +114,7 @@ struct world {
     uint32_t n_objs, n_tasks, n_actors, cap_objs, cap_tasks, cap_actors;
     uint32_t *by_oid; /* hash: 1 + index */
     uint32_t by_cap;
-    uint64_t n_gets, n_errors, n_user_errors, n_full, n_stall;
+    uint64_t n_gets, n_errors, n_user_errors, n_full, n_stall, n_moved;
     uint32_t n_sinks; /* tasks with a sink that are not over */
     struct wgroup groups[32];
     uint32_t n_groups, in_group; /* 1 + index: where what the driver submits next goes */

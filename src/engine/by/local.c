@@ -18,6 +18,7 @@ static void free_all(struct sk_local *l) {
     uint64_t k;
     void *v;
     sk_space_close(l);
+    sk_moves_close(l);
     sk_lmem_close(l);
     if (l->own) {
         sk_obj_drain(l);
@@ -181,6 +182,7 @@ static sk_rc l_open(const struct sk_engine_conf *conf, struct sk_engine **out, s
                                  .usage = &sk_driver_usage,
                                  .watch = &sk_driver_watch,
                                  .windows = &sk_driver_windows,
+                                 .moves = &sk_driver_moves,
                                  .host = &sk_driver_host};
     l->ctl_seg = l->data_seg = SK_SEG_EMPTY;
     l->host.wake_fd = l->srv.sock = -1;
@@ -205,6 +207,7 @@ static sk_rc l_open(const struct sk_engine_conf *conf, struct sk_engine **out, s
     sk_list_init(&l->watches);
     l->on = &sk_loop_events;
     sk_space_init(l);
+    sk_moves_init(l);
     l->n_cpu = conf->total.amount[SK_RES_CPU] / SK_RES_UNIT;
     l->max_workers = conf->max_workers ? SK_MIN(conf->max_workers, 65536) : 1024; /* a slot that is never used costs nothing */
     l->n_slots = l->max_workers;

@@ -1,7 +1,7 @@
 /* driver.h - the local engine as the driver's own code calls it: the calls of engine.h and the tables of the side contracts, and what they share, the lock
  * and the waiting. by/local.c hands them out.
  *
- * Calls: actor, functions, group, loop, memory, messages, object, recover, request, space, spec, state, stored, stream, submit, task, yield. */
+ * Calls: actor, functions, group, loop, memory, messages, moves, object, recover, request, space, spec, state, stored, stream, submit, task, yield. */
 #ifndef SK_DRIVER_H
 #define SK_DRIVER_H
 
@@ -11,6 +11,7 @@
 #include "engine/groups.h"
 #include "engine/host.h"
 #include "engine/local/local_int.h"
+#include "engine/moves.h"
 #include "engine/state.h"
 #include "engine/streams.h"
 #include "engine/usage.h"
@@ -77,6 +78,7 @@ extern const struct sk_progress_ops sk_driver_progress;
 extern const struct sk_usage_ops sk_driver_usage;
 extern const struct sk_watch_ops sk_driver_watch;
 extern const struct sk_windows_ops sk_driver_windows;
+extern const struct sk_moves_ops sk_driver_moves;
 extern const struct sk_host_ops sk_driver_host;
 
 #endif

@@ -1,4 +1,4 @@
-/* driver_side.c - the local engine's side contracts in the driver: streams, names, resources of the user's own, placement groups, environments, watches, windows,
+/* driver_side.c - the local engine's side contracts in the driver: streams, names, resources of the user's own, placement groups, environments, watches, windows, moves,
  * and what its host asks. */
 #include "base/mem.h"
 #include "engine/local/driver.h"
@@ -195,7 +195,7 @@ static size_t l_groups(struct sk_engine *e, void *buf, size_t cap) {
 
 const struct sk_groups_ops sk_driver_groups = {.create = l_group_create, .remove = l_group_remove, .list = l_groups};
 
-/* ---- envs.h, windows.h, host.h ---- */
+/* ---- envs.h, windows.h, moves.h, host.h ---- */
 
 static sk_rc l_env_define(struct sk_engine *e, struct sk_bytes env, uint32_t *out, struct sk_err *err) {
     sk_driver_lock(e);
@@ -217,6 +217,21 @@ static sk_rc l_window(struct sk_engine *e, const void *data, size_t len, bool ow
 }
 
 const struct sk_windows_ops sk_driver_windows = {.open = l_window, .warm = l_buf_warm};
+
+static sk_rc l_follow(struct sk_engine *e, struct sk_sink *s, struct sk_err *err) {
+    sk_driver_lock(e);
+    sk_rc rc = sk_local_of(e)->closing ? sk_driver_closed(err) : sk_moves_follow(sk_local_of(e), s, err);
+    sk_driver_unlock(e);
+    return rc;
+}
+
+static void l_unfollow(struct sk_engine *e, struct sk_sink *s) {
+    sk_driver_lock(e);
+    sk_moves_unfollow(sk_local_of(e), s);
+    sk_driver_unlock(e);
+}
+
+const struct sk_moves_ops sk_driver_moves = {.follow = l_follow, .unfollow = l_unfollow};
 
 static sk_rc l_preload(struct sk_engine *e, struct sk_bytes note, struct sk_err *err) {
     struct sk_local *l = sk_local_of(e);

@@ -7,7 +7,7 @@
  *     submit    group    actor                                                   what is asked for
  *     pool    request    launch    memory    yield    space    recover           processes, waiting, room, what is lost
  *     task    stream    state    send                                            a task's life, its yields, its way
- *     object    stored    functions    peer    wire                              values, one worker, bytes */
+ *     object    stored    moves    functions    peer    wire                     values, one worker, bytes */
 #ifndef SK_LOCAL_INT_H
 #define SK_LOCAL_INT_H
 
@@ -25,6 +25,7 @@
 #include "engine/local/loop.h"
 #include "engine/local/memory.h"
 #include "engine/local/messages.h"
+#include "engine/local/moves.h"
 #include "engine/local/object.h"
 #include "engine/local/peer.h"
 #include "engine/local/pool.h"
@@ -78,6 +79,7 @@ struct sk_local {
     } due;
 
     struct sk_space space;
+    struct sk_moves moves;
     struct sk_lmem mem;
     struct sk_history past; /* state */
 

@@ -251,6 +251,7 @@ void sk_recover_lost(struct sk_local *l, uint64_t oid) {
     if (!o || o->state != SK_O_READY || (o->where != SK_V_STORE && o->where != SK_V_DISK)) return;
     l->n_lost++;
     l->progress++;
+    if (o->st && o->st->follower && o->where == SK_V_DISK) sk_moves_note(l, o->st, false);
     if (o->st) sk_stored_gone(l, o); /* who waits for it to be read waits on */
     /* Without memory to pin them they are kept for good: better than bytes that change under a task. */
     if (o->where == SK_V_STORE && pin_for_readers(l, o) && !keep_relic(l, o)) sk_store_unref(l->store, o->u.off);

@@ -1,6 +1,6 @@
 /* recover.h - lost values: which tasks are kept for them, and how one is run again.
  *
- * Calls: object, peer, send, stored, stream, task. */
+ * Calls: moves, object, peer, send, stored, stream, task. */
 #ifndef SK_LOCAL_RECOVER_H
 #define SK_LOCAL_RECOVER_H
 

@@ -249,7 +249,7 @@ static void serve(struct sk_local *l, int64_t now) {
     }
 }
 
-void sk_space_step(struct sk_local *l) {
+static void step(struct sk_local *l) {
     struct sk_space *sp = &l->space;
     struct sk_spill_job *job;
     bool marked = false, came = false;
@@ -284,6 +284,11 @@ void sk_space_step(struct sk_local *l) {
     if (!sp->held_back) return;
     sp->held_back = false;
     SK_LIST_EACH_SAFE (it, tmp, &l->actors.all) l->on->advance(l, sk_container_of(it, struct sk_lactor, link));
+}
+
+void sk_space_step(struct sk_local *l) {
+    step(l);
+    sk_moves_tell(l); /* and of what was dropped for a task that was to be sent, since the last turn */
 }
 
 /* ---- calls ------------------------------------------------------------------------------------------------------------------------------------------------ */

@@ -17,6 +17,12 @@ void sk_stored_new(struct sk_local *l, struct sk_obj *o) {
     o->st = st;
 }
 
+void sk_stored_follow(struct sk_local *l, struct sk_obj *o, const struct sk_sink *s) {
+    if (SK_LIKELY(sk_list_empty(&l->moves.followers)) || !o->st) return;
+    SK_DCHECK(o->where == SK_V_STORE && !o->st->follower);
+    o->st->follower = sk_moves_number(l, s);
+}
+
 void sk_stored_gone(struct sk_local *l, struct sk_obj *o) {
     struct sk_stored *st = o->st;
     l->space.n_eased++;
@@ -49,6 +55,7 @@ void sk_stored_to_disk(struct sk_local *l, struct sk_stored *st) {
     l->space.n_out++;
     l->space.n_disk++;
     l->space.disk_object_bytes += o->len;
+    if (st->follower) sk_moves_note(l, st, true);
 }
 
 void sk_stored_want(struct sk_local *l, struct sk_obj *o) {
@@ -69,4 +76,5 @@ void sk_stored_back(struct sk_local *l, struct sk_stored *st, sk_off off) {
     l->space.n_disk--;
     l->space.disk_object_bytes -= o->len;
     sk_list_push_back(&l->space.lru, &st->link);
+    if (st->follower) sk_moves_note(l, st, false);
 }

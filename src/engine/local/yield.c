@@ -29,6 +29,12 @@ static void stop_stream(struct sk_local *l, struct sk_ltask *t, const char *why)
     if (!t->actor) sk_peer_kill_task(l, t, why);
 }
 
+/* Also of one that was lost and is made again: whoever waited for it may have let it go at once. */
+static void followed(struct sk_local *l, uint64_t id, const struct sk_sink *sink) {
+    struct sk_obj *o = sk_obj_get(l, id);
+    if (o && o->state == SK_O_READY && o->where == SK_V_STORE) sk_stored_follow(l, o, sink);
+}
+
 void sk_stream_yielded(struct sk_local *l, struct sk_lworker *w, struct sk_rd *r) {
     uint32_t attempt = sk_rd_u32(r);
     uint64_t tid = sk_rd_u64(r);
@@ -43,6 +49,7 @@ void sk_stream_yielded(struct sk_local *l, struct sk_lworker *w, struct sk_rd *r
               (!t->remake && (t->dropped || (t->cancelled && t->sink)))))
         t = NULL;
     uint64_t h = sk_hash(note.p, note.n), id = 0;
+    const struct sk_sink *sink = t ? t->sink : NULL;
     if (t && t->spec.stream_window && !t->remake && index + 1 >= t->n_released + t->spec.stream_window) sk_worker_waits(l, w);
     if (t && index < t->n_yielded) { /* a retry repeats what is there */
         SK_DCHECK(t->note_hash.n == t->n_yielded);
@@ -68,6 +75,7 @@ void sk_stream_yielded(struct sk_local *l, struct sk_lworker *w, struct sk_rd *r
     }
     if (o) o->why = (uint8_t)sk_recover_why(t);
     if (v.where != SK_V_NONE) sk_obj_set(l, id, w->proc, &v, b, in);
+    if (sink && id && v.where == SK_V_STORE) followed(l, id, sink);
     if (!t || !id) return;
     SK_ASSERT(t->n_yielded < t->note_hash.cap && t->yields.n < t->yields.cap); /* reserved above */
     t->note_hash.p[t->n_yielded] = h;

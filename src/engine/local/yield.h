@@ -1,6 +1,6 @@
 /* yield.h - yields as workers report them.
  *
- * Calls: object, peer, recover, send, stream, task. */
+ * Calls: object, peer, recover, send, stored, stream, task. */
 #ifndef SK_LOCAL_YIELD_H
 #define SK_LOCAL_YIELD_H
 

@@ -633,7 +633,7 @@ static void setup(struct sim *m, uint64_t timing, double memory_rows) {
     m->pause = uniform(m) < 0.4 ? uniform(m) * 0.05 : 0;
     m->deaths = uniform(m) < 0.4 ? 0.2 : 0;
     m->conf.consumer_blocks = uniform(m) < 0.3 ? 1 + (uint32_t)(uniform(m) * 4) : 0;
-    m->told = true;
+    m->told = m->conf.moves = true;
     m->store_bytes = uniform(m) < 0.3 ? m->conf.memory_bytes + m->conf.memory_bytes / 15 : 0;
 }
 
@@ -779,6 +779,7 @@ static struct beyond beyond(double times, const char *policy, bool told) {
                                     .target_min_bytes = 4 * ROW_BYTES,
                                     .target_max_bytes = ROWS * ROW_BYTES,
                                     .preserve_order = true,
+                                    .moves = told,
                                     .cpu_e4 = 80000};
     m->store_bytes = m->conf.memory_bytes + m->conf.memory_bytes / 15;
     uint64_t rows = (uint64_t)(times * BLOCKS * ROWS);

@@ -11,6 +11,7 @@
 #include "../world.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "engine/moves.h"
 
 #ifdef __SANITIZE_THREAD__
 /* All virtual processes run on fibers of one thread: an order between the locks of two of them means nothing. */
@@ -216,9 +217,23 @@ static void drop_at(uint32_t k) {
     E()->ops->release(E(), (sk_oid){W.objs[i].oid});
 }
 
+/* In turns for each value, however often it is lost and made again meanwhile. */
+static void on_moved(const struct sk_event *ev) {
+    struct wobj *o = &W.objs[obj_of(ev->oid.v)];
+    bool disk = ev->kind == SK_EV_SPILLED;
+    MUST(o->task && o->on_disk != disk, "object %llx is said to be %s a second time", (unsigned long long)ev->oid.v,
+         disk ? "on disk" : "in memory");
+    o->on_disk = disk;
+    W.n_moved++;
+}
+
 static void on_event(struct sk_sink *s, const struct sk_event *ev, size_t n_ev) {
-    CHECK_EQ(n_ev, 1);
     (void)s;
+    if (ev->kind == SK_EV_SPILLED || ev->kind == SK_EV_RESTORED) {
+        for (size_t i = 0; i < n_ev; i++) on_moved(&ev[i]);
+        return;
+    }
+    CHECK_EQ(n_ev, 1);
     struct wtask *t = &W.tasks[ev->tag];
     uint32_t args[MAX_ARGS], n = t->n_args;
     memcpy(args, t->args, sizeof args);
@@ -580,7 +595,7 @@ static void checkpoint(bool calm) {
 }
 
 struct total {
-    uint64_t runs, gets, errors, user_errors, full, stalls;
+    uint64_t runs, gets, errors, user_errors, full, stalls, moved;
     struct sk_sim_stats st;
 };
 
@@ -607,6 +622,7 @@ static uint64_t run_one(const struct profile *f, uint64_t seed, uint32_t bugs, s
     CHECK_RC(sk_sim_open(&conf, &sim, &e, &err), SK_OK);
     world_reset(e, f, seed);
     D = (struct driver){.sink = {on_event}};
+    if (f->spill) CHECK_OK_ERR(e->moves->follow(e, &D.sink, &err), &err);
     world_define(e);
     uint32_t phases = 1 + (uint32_t)rnd(2);
     for (uint32_t ph = 0; ph < phases; ph++) {
@@ -624,6 +640,7 @@ static uint64_t run_one(const struct profile *f, uint64_t seed, uint32_t bugs, s
     for (; D.n_views; D.n_views--) E()->ops->view_release(E(), &D.views[D.n_views - 1].v);
     struct sk_sim_stats st;
     sk_sim_get_stats(e, &st);
+    if (seed & 2) e->moves->unfollow(e, &D.sink);
     sk_engine_close(&e);
     int64_t after = sk_mem_blocks(SK_TAG_N);
     MUST(before == after, "%lld blocks of memory are left", (long long)(after - before));
@@ -634,6 +651,7 @@ static uint64_t run_one(const struct profile *f, uint64_t seed, uint32_t bugs, s
         sum->user_errors += W.n_user_errors;
         sum->full += W.n_full;
         sum->stalls += W.n_stall;
+        sum->moved += W.n_moved;
         sum->st.steps += st.steps;
         sum->st.n_kills += st.n_kills;
         sum->st.n_nodes_lost += st.n_nodes_lost;
@@ -651,7 +669,7 @@ static uint64_t run_one(const struct profile *f, uint64_t seed, uint32_t bugs, s
         sum->st.n_disk_rot += st.n_disk_rot;
         sum->st.n_disk_filled += st.n_disk_filled;
     }
-    W.n_gets = W.n_errors = W.n_user_errors = W.n_full = W.n_stall = 0;
+    W.n_gets = W.n_errors = W.n_user_errors = W.n_full = W.n_stall = W.n_moved = 0;
     return st.hash;
 }
 
@@ -736,6 +754,7 @@ TEST(world_spills) {
         if (!profiles[k].spill) continue;
         for (uint64_t i = 0; i < 60; i++) (void)run_one(&profiles[k], 1000 + i, 0, &t);
         CHECK(t.st.n_disk_writes > 30 && t.st.n_disk_reads > 30 && t.st.n_kills);
+        CHECK(t.moved);
         if (profiles[k].sim.disk_bytes) CHECK(t.st.n_disk_full && t.st.n_disk_rot);
         filled += t.st.n_disk_filled;
     }

@@ -1,0 +1,64 @@
+"""beyond_memory.py skate [TIMES [POLICIES]]: pipelines whose blocks are TIMES (default 0.5,1,4,20) the memory, which spill: what exec_sim data_beyond_memory has in
+the simulator. Two source tasks yield blocks of 1 MiB as fast as they can, into a store of 64 MiB; two operators behind them sleep 20 ms a block; 8 CPU slots.
+
+Per policy (default adaptive,downstream) and TIMES: seconds (bound: work of the operators / 8); launches of which so many forced, beyond what memory allowed; bytes
+that were spilled, and the peak of blocks by the run's own account and of the whole store, as multiples of the memory."""
+
+import sys
+import tempfile
+import time
+
+import numpy as np
+from common import emit, module
+
+STORE, BLOCK, NAP, CPUS = 64 << 20, 1 << 20, 0.02, 8
+
+
+def run(skate, data, times, policy):
+    blocks = int(times * STORE / BLOCK)
+
+    def make(b):
+        for i in b["id"]:
+            for k in range(blocks // 2):
+                yield {"k": np.array([int(i) * (blocks // 2) + k]), "x": np.full((1, BLOCK), k % 251, np.uint8)}
+
+    def nap(b):
+        time.sleep(NAP * len(b["k"]))
+        return b
+
+    with tempfile.TemporaryDirectory() as disk:
+        skate.init(num_cpus=CPUS, object_store_memory=STORE, object_spilling_directory=disk, logging_level="error")
+        ctx = data.DataContext.get_current()
+        ctx.scheduling_policy = policy
+        ctx.target_max_block_size = BLOCK
+        ds = data.range(2, override_num_blocks=2).map_batches(make, batch_size=1, num_cpus=1)
+        ds = ds.map_batches(nap, batch_size=1, num_cpus=0.99).map_batches(nap, batch_size=1, num_cpus=0.98)
+        t, got = time.perf_counter(), 0
+        for b in ds.iter_batches(batch_size=None):
+            if (b["x"][:, 0] != b["k"] % (blocks // 2) % 251).any():
+                raise SystemExit("WRONG RESULT")
+            got += len(b["k"])
+        t = time.perf_counter() - t
+        st, disk_st = ds.stats_dict(), skate._skate.status()
+        skate.shutdown()
+    if got != blocks // 2 * 2:
+        raise SystemExit(f"WRONG RESULT: {got} rows of {blocks}")
+    launches = sum(o["tasks_done"] for o in st["ops"])
+    spilled, peak, store = disk_st["spilled_bytes"] / STORE, st["memory_peak"] / STORE, disk_st["store_peak_bytes"] / STORE
+    return t, f"{t:.1f} s, {st.get('forced', '?')} of {launches}, spilled {spilled:.1f}, peak {peak:.2f}, store {store:.2f}"
+
+
+def main():
+    name = sys.argv[1]
+    skate, data = module(name), module(name, ".data")
+    args = sys.argv[2:] + ["0.5,1,4,20", "adaptive,downstream"][len(sys.argv) - 2 :]
+    r = {}
+    for policy in args[1].split(","):
+        for times in map(float, args[0].split(",")):
+            blocks = int(times * STORE / BLOCK)
+            _, r[f"{policy}, {times:g} x memory"] = run(skate, data, times, policy)
+            print(policy, times, r[f"{policy}, {times:g} x memory"], f"(bound {2 * blocks * NAP / CPUS:.1f} s)", flush=True)
+    emit("beyond_memory", name, **r)
+
+
+main()

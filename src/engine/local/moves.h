@@ -1,0 +1,37 @@
+/* moves.h - sinks that follow what their tasks yielded to disk and back.
+ *
+ * Calls: none. */
+#ifndef SK_LOCAL_MOVES_H
+#define SK_LOCAL_MOVES_H
+
+#include "base/base.h"
+#include "base/err.h"
+#include "base/list.h"
+
+struct sk_local;
+struct sk_stored;
+struct sk_sink;
+
+struct sk_moves {
+    struct sk_list followers; /* the youngest first */
+    uint32_t last_number;     /* of a follower; never used again, and never 0 */
+    struct sk_move_vec {      /* not told yet, in order */
+        struct sk_move {
+            uint64_t oid, bytes;
+            uint32_t follower;
+            bool disk;
+        } *p;
+        uint32_t n, cap;
+    } moved;
+};
+
+void sk_moves_init(struct sk_local *l);
+void sk_moves_close(struct sk_local *l);
+sk_rc sk_moves_follow(struct sk_local *l, struct sk_sink *s, struct sk_err *err) SK_MUST_USE;
+void sk_moves_unfollow(struct sk_local *l, struct sk_sink *s);
+uint32_t sk_moves_number(const struct sk_local *l, const struct sk_sink *s); /* 0: it follows nothing */
+void sk_moves_note(struct sk_local *l, const struct sk_stored *st,
+                   bool disk);          /* st has a follower: it has just gone to disk, or come back */
+void sk_moves_tell(struct sk_local *l); /* calls the sinks, which may submit and cancel: where nothing is half done */
+
+#endif
