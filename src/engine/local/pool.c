@@ -61,7 +61,7 @@ bool sk_pool_any_up(const struct sk_local *l) {
 void sk_pool_bad_start(struct sk_local *l, const char *why) {
     if (++l->n_bad_starts < SK_BAD_STARTS || sk_pool_any_up(l)) return; /* with some up: they do all the work, see sk_pool_spawn */
     l->n_bad_starts = 0;                                                /* what is submitted later tries again */
-    snprintf(l->in_vain, sizeof l->in_vain, "%s", why);
+    snprintf(l->in_vain, sizeof l->in_vain, "%.300s", why);
 }
 
 /* All processes are there, and the idle ones are of another kind than what waits (place.h): the coldest makes room. One at a time: the next one
