@@ -15,8 +15,31 @@ bool sk_verdict_charged(const struct sk_verdict_worker *w, const struct sk_verdi
 
 bool sk_verdict_restarts(const struct sk_verdict_actor *a, bool charged) { return !a->no_restart && (!charged || a->restarts_left != 0); }
 
-bool sk_verdict_call_waits(const struct sk_verdict_actor *a, const struct sk_verdict_task *t) {
-    return !t->no_wait || t->retries_left != 0 || a->max_task_retries != 0 || !a->alive || a->asked;
+/* Who allows no retry does not wait for a next life, except for one that somebody asked for. */
+static bool patient(const struct sk_verdict_actor *a, const struct sk_verdict_task *t) {
+    return !t->no_wait || t->retries_left != 0 || a->max_task_retries != 0 || a->asked;
+}
+
+bool sk_verdict_call_waits(const struct sk_verdict_actor *a, const struct sk_verdict_task *t) { return !a->alive || patient(a, t); }
+bool sk_verdict_call_joins(const struct sk_verdict_actor *a, const struct sk_verdict_task *t) { return !a->between || patient(a, t); }
+
+/* What a cancelled call has made is thrown away, and the end of a stream with a sink. Not what a coroutine made that caught its CancelledError: it was told, and went
+ * on; nor what a task made that was over before it heard. */
+static bool stopped(const struct sk_verdict_run *r) {
+    bool call = r->of_actor && !r->is_init, caught = r->async && !r->is_stream;
+    return r->spoiled || (r->cancelled && (r->failed || (call && !caught) || (r->is_stream && r->has_sink)));
+}
+
+enum sk_verdict_over sk_verdict_over(const struct sk_verdict_run *r) {
+    SK_DCHECK(!r->is_init || r->of_actor);
+    SK_DCHECK(!r->restart || !r->of_actor);
+    if (r->of_actor && r->exits) return SK_OVER_EXIT;
+    if (stopped(r)) return SK_OVER_STOPPED;
+    if (r->remake && r->is_stream && r->all_made) return SK_OVER_REMADE;
+    if (r->failed && !r->cancelled && r->restart) return SK_OVER_FROM_START;
+    if (r->failed && !r->cancelled && r->retry_exceptions && !r->final && r->retries_left != 0 && !r->is_init) return SK_OVER_AGAIN;
+    if (r->failed) return SK_OVER_FAILED;
+    return r->remake && r->is_stream ? SK_OVER_LESS : SK_OVER_WELL;
 }
 
 static struct sk_verdict of_call(const struct sk_verdict_worker *w, const struct sk_verdict_actor *a, bool charged,

@@ -1,5 +1,18 @@
-/* verdict.h - a worker process has ended: what becomes of the tasks and the actor that were on it, and what is said about it (pure: no clock, no ipc,
- * no allocation; strings are the caller's).
+/* verdict.h - a run has ended, by its worker's report or with its worker process: what becomes of the task, of the actor, and what is said about it (pure: no
+ * clock, no ipc, no allocation; strings are the caller's).
+ *
+ *     the worker says that a run is over      | verdict
+ *     ----------------------------------------+--------------------------------------------------------------------------------
+ *     exit_actor() was called in it           | ends so, and its actor with it
+ *     its output is not to be trusted, or it  | ends so, and the values, if any, are thrown away
+ *     was cancelled and has heard of it       |
+ *     it ran for lost yields, and made them   | is over, however it ended after that
+ *     it failed, and may be repeated          | runs again
+ *     it failed                               | ends with its first value, the error
+ *     it ran for lost yields, and made fewer  | is not deterministic
+ *     else                                    | its values are there
+ *
+ * And when a worker process ended:
  *
  *     a task                                  | verdict
  *     ----------------------------------------+--------------------------------------------------------------------------------
@@ -40,6 +53,7 @@ struct sk_verdict_actor { /* whose process it was */
     bool begun;           /* and has begun */
     bool no_restart;      /* somebody killed it for good */
     bool asked;           /* somebody wants it anew */
+    bool between;         /* the process that calls were meant for is gone, or about to, and the next one has not begun */
     int32_t restarts_left /* -1: no end */, max_task_retries;
 };
 
@@ -72,6 +86,31 @@ struct sk_verdict sk_verdict_task(const struct sk_verdict_worker *w, const struc
 /* A call that has not begun: is it made for whatever life its actor has? As in Ray, a call without retries ends with the process that it was meant for; not
  * if that process was still to begin, or was ended by who wants a new one. */
 bool sk_verdict_call_waits(const struct sk_verdict_actor *a, const struct sk_verdict_task *t);
+bool sk_verdict_call_joins(const struct sk_verdict_actor *a, const struct sk_verdict_task *t); /* the same of one that is made now */
+
+struct sk_verdict_run {        /* that its worker says is over */
+    bool failed, final, exits; /* as reported: it failed; which is not to be retried; exit_actor() was called in it */
+    bool is_init, of_actor;    /* a constructor; that, or a call */
+    bool async;                /* of an actor with an event loop */
+    bool is_stream, has_sink;
+    bool cancelled;
+    bool spoiled;          /* its output differs from an earlier run's, or there was no memory to record it */
+    bool remake, all_made; /* it ran for lost yields; they are there */
+    bool restart;          /* it was asked to stop, so that it can begin anew for lost yields */
+    bool retry_exceptions;
+    int32_t retries_left; /* -1: no end */
+};
+enum sk_verdict_over {
+    SK_OVER_WELL,
+    SK_OVER_FAILED, /* with the first value; behind it, the values are nobody's: */
+    SK_OVER_EXIT,
+    SK_OVER_STOPPED,
+    SK_OVER_REMADE,
+    SK_OVER_LESS,       /* of what was lost */
+    SK_OVER_AGAIN,      /* costs a retry, */
+    SK_OVER_FROM_START, /* and so does this: it goes on with other lost yields */
+};
+enum sk_verdict_over sk_verdict_over(const struct sk_verdict_run *r);
 
 struct sk_verdict_stop { /* of a task that was stopped for memory */
     uint32_t n_stops;    /* with this one */

@@ -63,6 +63,55 @@ TEST(verdict_of_calls) {
     CHECK(sk_verdict_charged(&crashed, &a) && !sk_verdict_restarts(&a, true));
 }
 
+TEST(verdict_of_a_call_between_two_lives) {
+    struct sk_verdict_actor a = {.between = true};
+    struct sk_verdict_task t = {.id = 1, .is_call = true, .no_wait = true};
+    CHECK(!sk_verdict_call_joins(&a, &t) && sk_verdict_call_waits(&a, &t)); /* its constructor runs: what was made for that one waits */
+    a.asked = true;
+    CHECK(sk_verdict_call_joins(&a, &t));
+    a = (struct sk_verdict_actor){.between = true, .alive = true, .max_task_retries = -1};
+    CHECK(sk_verdict_call_joins(&a, &t));
+    a.max_task_retries = 0;
+    CHECK(!sk_verdict_call_joins(&a, &t) && !sk_verdict_call_waits(&a, &t));
+    t.retries_left = 1;
+    CHECK(sk_verdict_call_joins(&a, &t));
+    t = (struct sk_verdict_task){.id = 1, .is_call = true};
+    CHECK(sk_verdict_call_joins(&a, &t));
+    a.between = false;
+    t.no_wait = true;
+    CHECK(sk_verdict_call_joins(&a, &t));
+}
+
+TEST(verdict_of_a_run_that_is_over) {
+    CHECK_EQ(sk_verdict_over(&(struct sk_verdict_run){0}), SK_OVER_WELL);
+    struct sk_verdict_run r = {.failed = true, .retries_left = 3};
+    CHECK_EQ(sk_verdict_over(&r), SK_OVER_FAILED); /* a retry is for a death, not for what user code raised */
+    r.retry_exceptions = true;
+    CHECK_EQ(sk_verdict_over(&r), SK_OVER_AGAIN);
+    r.final = true;
+    CHECK_EQ(sk_verdict_over(&r), SK_OVER_FAILED);
+    r.final = false;
+    r.retries_left = 0;
+    CHECK_EQ(sk_verdict_over(&r), SK_OVER_FAILED);
+    r.retries_left = -1;
+    r.of_actor = r.is_init = true;
+    CHECK_EQ(sk_verdict_over(&r), SK_OVER_FAILED);
+    r = (struct sk_verdict_run){.cancelled = true};
+    CHECK_EQ(sk_verdict_over(&r), SK_OVER_WELL); /* it was over before it heard */
+    r.failed = r.retry_exceptions = true, r.retries_left = 1;
+    CHECK_EQ(sk_verdict_over(&r), SK_OVER_STOPPED);
+    r = (struct sk_verdict_run){.cancelled = true, .of_actor = true};
+    CHECK_EQ(sk_verdict_over(&r), SK_OVER_STOPPED);
+    r.async = true;
+    CHECK_EQ(sk_verdict_over(&r), SK_OVER_WELL);
+    r = (struct sk_verdict_run){.failed = true, .restart = true, .is_stream = true, .remake = true};
+    CHECK_EQ(sk_verdict_over(&r), SK_OVER_FROM_START);
+    r.all_made = true;
+    CHECK_EQ(sk_verdict_over(&r), SK_OVER_REMADE);
+    r = (struct sk_verdict_run){.is_stream = true, .remake = true};
+    CHECK_EQ(sk_verdict_over(&r), SK_OVER_LESS);
+}
+
 TEST(verdict_of_memory) {
     char why[120] = "";
     struct sk_verdict_stop s = {.n_stops = 1, .max_retries = 3};
@@ -167,6 +216,28 @@ TEST(verdict_every_case) {
         if (role == 0 && !t.begun && !t.cancelled) CHECK(v.what == SK_VERDICT_AGAIN && !v.attempt && !v.charged);
         if (role == 0 && v.what == SK_VERDICT_FAIL) CHECK(t.begun && (v.rc == SK_EGROUP ? t.group_gone : !t.retries_left));
         if (role == 0 && v.what == SK_VERDICT_MEMORY) CHECK(t.begun && w.oom && (!w.kill_task || w.kill_task == t.id));
+    }
+}
+
+TEST(verdict_every_end) {
+    for (uint32_t bits = 0; bits < 1u << 16; bits++) {
+        uint32_t b = bits;
+        struct sk_verdict_run r = {0};
+        bool *const facts[] = {&r.failed,   &r.final,     &r.exits,   &r.is_init, &r.of_actor, &r.async,   &r.is_stream,
+                               &r.has_sink, &r.cancelled, &r.spoiled, &r.remake,  &r.all_made, &r.restart, &r.retry_exceptions};
+        for (size_t i = 0; i < SK_COUNT(facts); i++) *facts[i] = bit(&b);
+        r.retries_left = (int32_t)(b % 3) - 1;
+        if ((r.is_init && !r.of_actor) || (r.restart && r.of_actor)) continue;
+        enum sk_verdict_over v = sk_verdict_over(&r);
+        CHECK_EQ(v == SK_OVER_EXIT, r.of_actor && r.exits);
+        if (r.spoiled) CHECK(v == SK_OVER_STOPPED || v == SK_OVER_EXIT);
+        if (r.cancelled) CHECK(v != SK_OVER_AGAIN && v != SK_OVER_FROM_START && v != SK_OVER_FAILED);
+        if (v == SK_OVER_AGAIN) CHECK(r.failed && r.retry_exceptions && r.retries_left && !r.final && !r.is_init);
+        if (v == SK_OVER_FROM_START) CHECK(r.failed && r.restart);
+        if (v == SK_OVER_FAILED || v == SK_OVER_AGAIN) CHECK(r.failed);
+        if (v == SK_OVER_WELL || v == SK_OVER_LESS) CHECK(!r.failed);
+        if (v == SK_OVER_REMADE || v == SK_OVER_LESS) CHECK(r.remake && r.is_stream && r.all_made == (v == SK_OVER_REMADE));
+        if (v == SK_OVER_STOPPED) CHECK(r.spoiled || r.cancelled);
     }
 }
 

@@ -407,19 +407,9 @@ struct sk_verdict_actor sk_actor_case(const struct sk_lactor *a) {
                                      .begun = a->init->was_started,
                                      .no_restart = a->no_restart,
                                      .asked = a->asked,
+                                     .between = a->state == SK_A_STARTING ? a->init->attempt > 0 : a->worker && a->worker->killed,
                                      .restarts_left = a->restarts_left,
                                      .max_task_retries = a->max_task_retries};
-}
-
-struct sk_verdict_task sk_ltask_case(struct sk_local *l, const struct sk_ltask *t) {
-    return (struct sk_verdict_task){.id = t->id,
-                                    .is_init = t->is_init,
-                                    .is_call = t->actor && !t->is_init,
-                                    .begun = t->was_started,
-                                    .cancelled = t->cancelled,
-                                    .group_gone = sk_place_shape_dead(&l->place, t->place.shape),
-                                    .no_wait = t->spec.no_wait,
-                                    .retries_left = t->retries_left};
 }
 
 /* The process of a living actor died: calls that only waited for their turn on it end with it. Those that are held would not have been sent

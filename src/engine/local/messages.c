@@ -18,53 +18,70 @@ static void retire(struct sk_local *l, struct sk_lworker *w) {
     sk_peer_leave(l, w, "it has run a function with max_calls often enough");
 }
 
-/* Before its values are looked at: does its end mean something else than that they are there? True: that was done, and the values, if any, are nobody's. */
-static bool ended_otherwise(struct sk_local *l, struct sk_ltask *t, uint32_t status) {
-    struct sk_lactor *a = t->actor;
-    bool init = t->is_init, failed = status & SK_DONE_FAILED;
-    if (a && (status & SK_DONE_EXIT)) {
-        a->leaving = true;
-        sk_ltask_fail(l, t, SK_EACTOR, "the actor is dead: exit_actor() was called in it");
-        if (!init) sk_actor_dead(l, a, "exit_actor() was called in it"); /* the end of its constructor was its own */
-        return true;
-    }
-    bool stopped = t->cancelled && (failed || (a && !init && !(a->is_async && !t->is_stream)) || (t->is_stream && t->sink));
-    if (t->differs || t->lost_yield || stopped) {
-        /* The values are thrown away. Not those of a coroutine that caught its CancelledError: it was told, and went on. */
-        sk_ltask_fail_cancelled(l, t);
-        if (a && !init) sk_actor_advance(l, a);
-        return true;
-    }
-    if (t->remake && t->is_stream && sk_recover_all_made(t)) { /* however it ended after that */
-        t->state = SK_T_FINISHED;
-        sk_ltask_end(l, t);
-        return true;
-    }
-    return false;
+static enum sk_verdict_over verdict_of(const struct sk_ltask *t, uint32_t status) {
+    const struct sk_lactor *a = t->actor;
+    return sk_verdict_over(&(struct sk_verdict_run){.failed = status & SK_DONE_FAILED,
+                                                    .final = status & SK_DONE_FINAL,
+                                                    .exits = status & SK_DONE_EXIT,
+                                                    .is_init = t->is_init,
+                                                    .of_actor = a != NULL,
+                                                    .async = a && a->is_async,
+                                                    .is_stream = t->is_stream,
+                                                    .has_sink = t->sink != NULL,
+                                                    .cancelled = t->cancelled,
+                                                    .spoiled = t->differs || t->lost_yield,
+                                                    .remake = t->remake,
+                                                    .all_made = SK_UNLIKELY(t->remake) && sk_recover_all_made(t),
+                                                    .restart = t->restart,
+                                                    .retry_exceptions = t->spec.retry_exceptions,
+                                                    .retries_left = t->retries_left});
 }
 
-/* True: it failed, and runs again. */
-static bool runs_again(struct sk_local *l, struct sk_ltask *t, uint32_t status) {
+static void runs_again(struct sk_local *l, struct sk_ltask *t, sk_rc rc, const char *why) {
     struct sk_lactor *a = t->actor;
-    if (!(status & SK_DONE_FAILED) || t->cancelled) return false;
-    if (t->restart) {
-        if (t->retries_left > 0) t->retries_left--;
-        sk_ltask_retry(l, t, SK_ELOST, "yields that are wanted were lost while it ran");
-        return true;
-    }
-    if (!t->spec.retry_exceptions || (status & SK_DONE_FINAL) || t->retries_left == 0 || t->is_init) return false;
     if (t->retries_left > 0) t->retries_left--;
     if (!a) {
-        sk_ltask_retry(l, t, SK_ETASK, "it raised, and runs again");
-        return true;
+        sk_ltask_retry(l, t, rc, why);
+        return;
     }
-    sk_state_attempt(l, t, SK_ETASK, "it raised, and runs again");
+    sk_state_attempt(l, t, rc, why);
     t->attempt++;
     l->stats.n_retries++;
     t->state = SK_T_READY;
     sk_list_push_front(&a->queue, &t->on);
     sk_actor_advance(l, a);
-    return true;
+}
+
+/* Its end means something else than that its values are there, or that the first one is its error. */
+static void ended_otherwise(struct sk_local *l, struct sk_ltask *t, enum sk_verdict_over over) {
+    struct sk_lactor *a = t->actor;
+    bool init = t->is_init;
+    char name[200];
+    switch (over) {
+    case SK_OVER_EXIT:
+        a->leaving = true;
+        sk_ltask_fail(l, t, SK_EACTOR, "the actor is dead: exit_actor() was called in it");
+        if (!init) sk_actor_dead(l, a, "exit_actor() was called in it"); /* the end of its constructor was its own */
+        break;
+    case SK_OVER_STOPPED:
+        sk_ltask_fail_cancelled(l, t);
+        if (a && !init) sk_actor_advance(l, a);
+        break;
+    case SK_OVER_REMADE:
+        t->state = SK_T_FINISHED;
+        sk_ltask_end(l, t);
+        break;
+    case SK_OVER_LESS:
+        sk_ltask_fail(l, t, SK_ETASK,
+                      "task %s is not deterministic: run again for output that was lost, it gave less of it than the first time; "
+                      "make the function give the same output for the same input",
+                      sk_ltask_name(l, t, name, sizeof name));
+        break;
+    case SK_OVER_AGAIN: runs_again(l, t, SK_ETASK, "it raised, and runs again"); break;
+    case SK_OVER_FROM_START: runs_again(l, t, SK_ELOST, "yields that are wanted were lost while it ran"); break;
+    case SK_OVER_WELL:
+    case SK_OVER_FAILED: break;
+    }
 }
 
 /* The first value of a task that failed is the error. t NULL: nobody's. */
@@ -82,14 +99,6 @@ static void failed_with(struct sk_local *l, struct sk_lworker *w, struct sk_ltas
 /* Its values are there. */
 static void ended_well(struct sk_local *l, struct sk_ltask *t, struct sk_bytes note, int64_t run_ns) {
     struct sk_lactor *a = t->actor;
-    if (t->is_stream && t->remake) {
-        char name[200];
-        sk_ltask_fail(l, t, SK_ETASK,
-                      "task %s is not deterministic: run again for output that was lost, it gave less of it than the first time; "
-                      "make the function give the same output for the same input",
-                      sk_ltask_name(l, t, name, sizeof name));
-        return;
-    }
     if (t->is_stream && !t->sink) {
         t->stream_done = 1;
         sk_stream_wake(l, t);
@@ -129,8 +138,11 @@ static void on_DONE(struct sk_local *l, struct sk_lworker *w, struct sk_rd *r) {
         t->end_ns = h.start_ns + h.run_ns;
     }
     if ((h.status & SK_DONE_LEAVE) && !w->actor && !w->killed) retire(l, w);
-    if (t && ended_otherwise(l, t, h.status)) t = NULL;
-    if (t && runs_again(l, t, h.status)) return;
+    enum sk_verdict_over over = t ? verdict_of(t, h.status) : SK_OVER_WELL;
+    if (over > SK_OVER_FAILED) {
+        ended_otherwise(l, t, over);
+        t = NULL; /* its values are nobody's */
+    }
     for (uint32_t i = 0; i < h.n_values; i++) {
         struct sk_val v;
         struct sk_ids in;

@@ -18,10 +18,9 @@ static void submit_call(struct sk_local *l, struct sk_ltask *t) {
                       sk_place_shape_dead(&l->place, a->shape) ? "its placement group was removed" : "it was killed by `ray.kill`");
         return;
     }
-    bool restarts = a && (a->state == SK_A_STARTING ? a->init->attempt > 0 : a->worker && a->worker->killed);
-    restarts = restarts && !a->asked; /* who asked for it may wait for it */
-    if (restarts && t->spec.no_wait && t->retries_left == 0 &&
-        a->max_task_retries == 0) { /* as in Ray: who allows no retry does not wait for the next life */
+    struct sk_verdict_actor ac;
+    struct sk_verdict_task tc = sk_ltask_case(l, t);
+    if (a && (ac = sk_actor_case(a), !sk_verdict_call_joins(&ac, &tc))) {
         sk_ltask_fail(l, t, SK_EUNAVAIL, "The actor is restarting; try again, or give the call max_task_retries");
         return;
     }

@@ -385,6 +385,17 @@ void sk_ltask_cancel(struct sk_local *l, struct sk_ltask *t, bool force) {
     sk_obj_drain(l);
 }
 
+struct sk_verdict_task sk_ltask_case(struct sk_local *l, const struct sk_ltask *t) {
+    return (struct sk_verdict_task){.id = t->id,
+                                    .is_init = t->is_init,
+                                    .is_call = t->actor && !t->is_init,
+                                    .begun = t->was_started,
+                                    .cancelled = t->cancelled,
+                                    .group_gone = sk_place_shape_dead(&l->place, t->place.shape),
+                                    .no_wait = t->spec.no_wait,
+                                    .retries_left = t->retries_left};
+}
+
 /* What tid has submitted, what that has, and so on: a walk over all tasks for each generation. A list of children in each task would cost every
  * submission. Without memory for all of them: some. */
 static void descendants(struct sk_local *l, uint64_t tid, struct sk_obj_id_vec *ids) {
