@@ -3,6 +3,7 @@
  * Not here: any behaviour of an engine (engine/by/). Invariant: an ops function behind a sk_task_* call never sees an index out of range, a
  * value without an error kind as an error, or a note that is too long. Cost: one indirect call. */
 #include <sched.h>
+#include <stdio.h>
 #include <unistd.h>
 
 #include "base/mem.h"
@@ -31,6 +32,25 @@ sk_rc sk_engine_machine(struct sk_res *out, struct sk_err *err) {
     if (milli) cpus = SK_MIN(cpus, SK_MAX((int64_t)(milli / 1000), 1));
     *out = (struct sk_res){.amount = {[SK_RES_CPU] = cpus * SK_RES_UNIT, [SK_RES_MEMORY] = (int64_t)now.total_bytes}};
     return SK_OK;
+}
+
+sk_rc sk_args_check(const struct sk_task_spec *s, struct sk_err *err) {
+    for (uint32_t i = 0; i < s->n_args; i++) {
+        const struct sk_arg *a = &s->args[i];
+        if (SK_LIKELY(!a->part)) continue;
+        if (!a->ref.v) return SK_ERR(err, SK_EINVAL, "argument %u: a part is of an object, and this is a value; pass its bytes", i);
+        if (a->offset > UINT64_MAX - a->length)
+            return SK_ERR(err, SK_EINVAL, "argument %u: a part of %llu bytes at %llu has no end", i, (unsigned long long)a->length,
+                          (unsigned long long)a->offset);
+    }
+    return SK_OK;
+}
+
+bool sk_part_within(uint32_t arg, uint64_t offset, uint64_t length, uint64_t len, char *text, size_t cap) {
+    if (offset <= len && length <= len - offset) return true;
+    (void)snprintf(text, cap, "argument %u: bytes %llu to %llu were asked for, of an object of %llu bytes", arg, (unsigned long long)offset,
+                   (unsigned long long)(offset + length), (unsigned long long)len);
+    return false;
 }
 
 void sk_engine_close(struct sk_engine **e) {

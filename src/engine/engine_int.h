@@ -29,6 +29,11 @@ struct sk_task_priv {
     uint64_t noted;
 };
 
+/* engine.c: what can be said of the arguments before their values exist. */
+sk_rc sk_args_check(const struct sk_task_spec *s, struct sk_err *err) SK_MUST_USE;
+/* A part of a value of `len` bytes. False: it is not within it, and says so in text. */
+bool sk_part_within(uint32_t arg, uint64_t offset, uint64_t length, uint64_t len, char *text, size_t cap);
+
 /* aspec.c */
 struct sk_aspec { /* what an actor has besides its constructor; borrowing */
     int32_t max_restarts, max_task_retries;

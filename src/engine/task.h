@@ -11,7 +11,11 @@
 struct sk_arg {
     sk_oid ref;    /* not 0: the object's value; the task starts when it exists */
     uint32_t kind; /* inline value otherwise; bytes <= SK_INLINE_MAX (put larger ones first) */
+    bool
+        part; /* of ref: the task sees [offset, offset + length) of its value only, and no more than that is brought to it, or read from disk. Its view has the
+                    * value's kind, and an oid that is nobody's to use. Not within the value: the task ends with SK_EINVAL */
     struct sk_bytes bytes;
+    uint64_t offset, length;
 };
 
 struct sk_sink; /* receives the events of the tasks that name it */

@@ -112,6 +112,7 @@ static int call_encode(struct py_state *st, struct tmpl *t, struct call *k, PyOb
         struct sk_arg *a = &k->arg[k->n];
         PyObject *v = args[i];
         a->ref.v = 0;
+        a->part = false;
         if (py_ref_check(st, v)) {
             if (!py_ref_alive(st, v)) return -1;
             a->ref.v = ((struct py_ref *)(void *)v)->id;

@@ -25,7 +25,7 @@
 #define HOLE_PAGES 16u                 /* at least so many are given back at once */
 enum { MANY = 254, GIVEN_BACK = 255 }; /* on a page: too many to count, nothing at all */
 
-static uint64_t on_disk(uint64_t len) { return SK_SPILL_HEAD + SK_ALIGN(len, SK_SPILL_HEAD); }
+static uint64_t on_disk(uint64_t len) { return sk_spill_body(len) + SK_ALIGN(len, SK_SPILL_HEAD); }
 
 static sk_rc check_dir(const char *dir, struct sk_err *err) {
     struct stat st;
@@ -249,6 +249,8 @@ void sk_spill_drop(struct sk_spill *sp, struct sk_spill_at *at, uint64_t len) {
     at->stretch = NULL;
 }
 
+void sk_spill_share(const struct sk_spill_at *at, uint64_t len) { live(at->stretch, at->off, len); }
+
 /* The file that grows in this directory; a new one when that is long enough. */
 static struct sk_spill_file *growing(struct sk_spill *sp, struct sk_spill_place *place) {
     struct sk_spill_file *f = place->cur;
@@ -420,7 +422,7 @@ struct sk_spill_job *sk_spill_next_done(struct sk_spill *sp) {
         if (job->what == SK_SPILL_READ) {
             unlive(sp, x->at.stretch, x->at.off, x->len);
             sp->n_read += x->rc == SK_OK;
-            sp->read_bytes += x->rc == SK_OK ? x->len : 0;
+            sp->read_bytes += x->rc != SK_OK ? 0 : x->part_len ? x->part_len : x->len;
         } else if (job->rc != SK_OK) {
             x->rc = job->rc;
             sk_spill_drop(sp, &x->at, x->len);
@@ -443,6 +445,7 @@ void sk_spill_get_stats(const struct sk_spill *sp, struct sk_spill_stats *out) {
                                    .written_bytes = sp->written_bytes,
                                    .n_read = sp->n_read,
                                    .read_bytes = sp->read_bytes,
+                                   .io_read_bytes = atomic_load_explicit(&w->io_read_bytes, memory_order_relaxed),
                                    .n_failed = sp->n_failed,
                                    .n_files = n_files};
 }

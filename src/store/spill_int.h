@@ -2,7 +2,8 @@
  *
  *   file (nameless):  [stretch: head bytes pad, head bytes pad, ... pad to 4 KiB][stretch ...][punched][stretch ...
  *
- * Each object is a head of 64 bytes and its bytes, padded to 64; a stretch starts at a multiple of 4 KiB and is padded to one, so that it can be
+ * Each object is a head of 64 bytes, its sums and its bytes, each padded to 64. Sums: of an object of more than 64 KiB, the checksum of each 64 KiB of it, so that a
+ * part can be read and checked by itself. A stretch starts at a multiple of 4 KiB and is padded to one, so that it can be
  * written and read without the page cache. */
 #ifndef SK_SPILL_INT_H
 #define SK_SPILL_INT_H
@@ -19,15 +20,21 @@
 #define SK_SPILL_THREADS 2u
 #define SK_SPILL_FILE_BYTES (UINT64_C(128) << 20)
 #define SK_SPILL_MAGIC 0x4c505353u
+#define SK_SPILL_CHUNK (UINT64_C(64) << 10)
 
 struct sk_spill_head { /* on disk, little-endian as the machine is; no other process reads it */
     uint32_t magic, version;
     uint64_t id, len;
-    uint32_t crc;      /* of the bytes */
+    uint32_t crc;      /* of the sums; without those, of the bytes */
     uint32_t head_crc; /* of what is above */
     uint8_t pad[32];
 };
 _Static_assert(sizeof(struct sk_spill_head) == SK_SPILL_HEAD, "fixed layout");
+
+static inline uint64_t sk_spill_n_sums(uint64_t len) { return len > SK_SPILL_CHUNK ? (len + SK_SPILL_CHUNK - 1) / SK_SPILL_CHUNK : 0; }
+static inline uint64_t sk_spill_body(uint64_t len) { /* where the bytes begin, behind at.off */
+    return SK_SPILL_HEAD + SK_ALIGN(sk_spill_n_sums(len) * sizeof(uint32_t), SK_SPILL_HEAD);
+}
 
 struct sk_spill_place { /* one directory; the book's, but `path`, which is constant */
     char *path;
@@ -73,6 +80,7 @@ struct sk_spill {
     bool quota_of_free; /* quota_bytes is what free_there found last */
     uint64_t n_written, written_bytes, n_read, read_bytes, n_failed;
     uint64_t n_files_made;
+    _Atomic uint64_t io_read_bytes; /* the threads' */
     struct sk_list stretches;
     void (*wake)(void *arg);
     void *wake_arg;

@@ -5,7 +5,8 @@
  * system refuses it, each piece is pushed out and dropped from the cache behind it. Two threads: one sums and copies while the other waits for
  * the disk. Reads go before writes: somebody waits for them. An idle thread gives its buffer back after a second.
  *
- * Every byte read is checked: magic, id, length and checksum must be what was written, else SK_ECORRUPT. Files have no name at any moment. */
+ * Every byte read is checked: magic, id, length and checksum must be what was written, else SK_ECORRUPT. Of a part of an object, head and sums are read, and the
+ * chunks that it lies in. Files have no name at any moment. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -148,20 +149,42 @@ static sk_rc append(struct out *o, const void *bytes, uint64_t n) { /* NULL: zer
     return SK_OK;
 }
 
+/* Of each 64 KiB of an object; NULL: no memory. */
+static uint32_t *sums_of(const uint8_t *p, uint64_t len) {
+    uint64_t n = sk_spill_n_sums(len);
+    uint32_t *sum = sk_alloc(SK_TAG_STORE, n * sizeof *sum);
+    for (uint64_t i = 0; sum && i < n; i++) {
+        uint64_t at = i * SK_SPILL_CHUNK;
+        sum[i] = sk_crc32c(0, p + at, (size_t)SK_MIN(SK_SPILL_CHUNK, len - at));
+    }
+    return sum;
+}
+
+static sk_rc write_item(struct out *o, const struct sk_spill_item *x) {
+    struct sk_spill_head h = {.magic = SK_SPILL_MAGIC, .version = 1, .id = x->id, .len = x->len};
+    uint64_t n_sums = sk_spill_n_sums(x->len), bytes = n_sums * sizeof(uint32_t);
+    uint32_t *sum = n_sums ? sums_of(x->bytes, x->len) : NULL;
+    if (n_sums && !sum) return SK_ERR(o->err, SK_ENOMEM, "spill: no memory for checksums");
+    h.crc = sum ? sk_crc32c(0, sum, (size_t)bytes) : sk_crc32c(0, x->bytes, (size_t)x->len);
+    if (SK_FAULT("spill.corrupt")) {
+        if (sum) sum[n_sums / 2] ^= 1, h.crc = sk_crc32c(0, sum, (size_t)bytes);
+        else h.crc ^= 1;
+    }
+    h.head_crc = sk_crc32c(0, &h, offsetof(struct sk_spill_head, head_crc));
+    sk_rc rc = append(o, &h, sizeof h);
+    if (rc == SK_OK && sum) rc = append(o, sum, bytes);
+    if (rc == SK_OK && sum) rc = append(o, NULL, sk_spill_body(x->len) - SK_SPILL_HEAD - bytes);
+    sk_free(sum);
+    SK_TRY(rc);
+    SK_TRY(append(o, x->bytes, x->len));
+    return append(o, NULL, SK_ALIGN(x->len, SK_SPILL_HEAD) - x->len);
+}
+
 static sk_rc do_write(struct io *io, struct sk_spill_job *job, struct sk_err *err) {
     struct sk_spill_stretch *s = job->items[0].at.stretch;
     SK_TRY(file_open(io->sp, s->file, err));
     struct out o = {io, s->file, s->off, 0, err};
-    for (uint32_t i = 0; i < job->n; i++) {
-        const struct sk_spill_item *x = &job->items[i];
-        struct sk_spill_head h = {
-            .magic = SK_SPILL_MAGIC, .version = 1, .id = x->id, .len = x->len, .crc = sk_crc32c(0, x->bytes, (size_t)x->len)};
-        if (SK_FAULT("spill.corrupt")) h.crc ^= 1;
-        h.head_crc = sk_crc32c(0, &h, offsetof(struct sk_spill_head, head_crc));
-        SK_TRY(append(&o, &h, sizeof h));
-        SK_TRY(append(&o, x->bytes, x->len));
-        SK_TRY(append(&o, NULL, SK_ALIGN(x->len, SK_SPILL_HEAD) - x->len));
-    }
+    for (uint32_t i = 0; i < job->n; i++) SK_TRY(write_item(&o, &job->items[i]));
     SK_FAULT_HERE("spill.before_last_write");
     SK_TRY(append(&o, NULL, SK_ALIGN(o.off + o.fill, SK_SPILL_PAGE) - (o.off + o.fill)));
     SK_TRY(flush(&o));
@@ -195,6 +218,7 @@ static sk_rc look(struct in *r, uint64_t off, const uint8_t **p, uint64_t *have)
         if (k < 0) return failed(r->f, "reading", r->err);
         if (!r->f->direct) (void)posix_fadvise(r->f->fd, (off_t)r->at, k, POSIX_FADV_DONTNEED);
         r->n = (uint64_t)k;
+        atomic_fetch_add_explicit(&r->io->sp->io_read_bytes, r->n, memory_order_relaxed);
         if (off >= r->at + r->n)
             return SK_ERR(r->err, SK_ECORRUPT, "spill: a file in %s ends at %llu, where object bytes should be: somebody cut it",
                           r->f->place->path, (unsigned long long)(r->at + r->n));
@@ -218,6 +242,52 @@ static sk_rc copy_out(struct in *r, uint64_t off, void *to, uint64_t n) {
     return SK_OK;
 }
 
+/* The bytes [0, n) that belong there, against the sums; `crc`: as in the head. */
+static bool whole_is(const uint8_t *p, uint64_t len, uint32_t crc) {
+    if (!sk_spill_n_sums(len)) return crc == sk_crc32c(0, p, (size_t)len);
+    uint32_t all = 0;
+    for (uint64_t at = 0; at < len; at += SK_SPILL_CHUNK) {
+        uint32_t sum = sk_crc32c(0, p + at, (size_t)SK_MIN(SK_SPILL_CHUNK, len - at));
+        all = sk_crc32c(all, &sum, sizeof sum);
+    }
+    return all == crc;
+}
+
+/* Of one chunk, what belongs to the part goes out; all of it is summed. */
+static sk_rc read_chunk(struct in *r, const struct sk_spill_item *x, uint64_t from, uint64_t to, uint32_t *crc) {
+    uint64_t body = x->at.off + sk_spill_body(x->len), end = x->part_at + x->part_len;
+    *crc = 0;
+    while (from < to) {
+        const uint8_t *p = NULL;
+        uint64_t have = 0;
+        SK_TRY(look(r, body + from, &p, &have));
+        SK_ASSERT(p && have);
+        have = SK_MIN(have, to - from);
+        *crc = sk_crc32c(*crc, p, (size_t)have);
+        uint64_t a = SK_MAX(from, x->part_at), b = SK_MIN(from + have, end);
+        if (a < b) memcpy(x->bytes + (a - x->part_at), p + (a - from), (size_t)(b - a));
+        from += have;
+    }
+    return SK_OK;
+}
+
+/* Whole chunks are read, so that what is given out was checked. *what: what is wrong. */
+static sk_rc read_part(struct in *r, const struct sk_spill_item *x, uint32_t head_crc, const char **what) {
+    uint64_t n = sk_spill_n_sums(x->len), first = x->part_at / SK_SPILL_CHUNK, last = (x->part_at + x->part_len - 1) / SK_SPILL_CHUNK;
+    uint32_t *sum = sk_alloc(SK_TAG_STORE, SK_MAX(n, 1) * sizeof *sum), crc = 0;
+    if (!sum) return SK_ERR(r->err, SK_ENOMEM, "spill: no memory for checksums");
+    sum[0] = head_crc;
+    sk_rc rc = n ? copy_out(r, x->at.off + SK_SPILL_HEAD, sum, n * sizeof *sum) : SK_OK;
+    if (rc == SK_OK && n && sk_crc32c(0, sum, (size_t)(n * sizeof *sum)) != head_crc) *what = "table of checksums";
+    r->run_end = x->at.off + sk_spill_body(x->len) + SK_MIN((last + 1) * SK_SPILL_CHUNK, x->len);
+    for (uint64_t i = first; rc == SK_OK && !*what && i <= last; i++) {
+        rc = read_chunk(r, x, i * SK_SPILL_CHUNK, SK_MIN((i + 1) * SK_SPILL_CHUNK, x->len), &crc);
+        if (rc == SK_OK && crc != sum[i]) *what = "checksum";
+    }
+    sk_free(sum);
+    return rc;
+}
+
 static sk_rc read_item(struct in *r, const struct sk_spill_item *x) {
     struct sk_spill_head h;
     SK_TRY(copy_out(r, x->at.off, &h, sizeof h));
@@ -225,9 +295,11 @@ static sk_rc read_item(struct in *r, const struct sk_spill_item *x) {
     if (h.magic != SK_SPILL_MAGIC || h.version != 1 || h.head_crc != sk_crc32c(0, &h, offsetof(struct sk_spill_head, head_crc)))
         what = "head";
     else if (h.id != x->id || h.len != x->len) what = "id";
-    if (!what) {
-        SK_TRY(copy_out(r, x->at.off + SK_SPILL_HEAD, x->bytes, x->len));
-        if (h.crc != sk_crc32c(0, x->bytes, (size_t)x->len)) what = "checksum";
+    if (!what && x->part_len) {
+        SK_TRY(read_part(r, x, h.crc, &what));
+    } else if (!what) {
+        SK_TRY(copy_out(r, x->at.off + sk_spill_body(x->len), x->bytes, x->len));
+        if (!whole_is(x->bytes, x->len, h.crc)) what = "checksum";
     }
     if (!what) return SK_OK;
     return SK_ERR(r->err, SK_ECORRUPT,
@@ -235,7 +307,8 @@ static sk_rc read_item(struct in *r, const struct sk_spill_item *x) {
                   (unsigned long long)x->id, (unsigned long long)x->len, r->f->place->path, what);
 }
 
-static uint64_t item_end(const struct sk_spill_item *x) { return x->at.off + SK_SPILL_HEAD + x->len; }
+/* Of a part, first its sums. */
+static uint64_t item_end(const struct sk_spill_item *x) { return x->at.off + sk_spill_body(x->len) + (x->part_len ? 0 : x->len); }
 
 static void do_read(struct io *io, struct sk_spill_job *job) {
     struct in r = {.io = io, .err = &job->err};
@@ -244,8 +317,8 @@ static void do_read(struct io *io, struct sk_spill_job *job) {
         struct sk_spill_item *x = &job->items[i];
         if (i >= run) {
             r.run_end = item_end(x);
-            for (run = i + 1;
-                 run < job->n && job->items[run].at.stretch->file == x->at.stretch->file && job->items[run].at.off <= r.run_end + GAP_MAX;
+            for (run = i + 1; run < job->n && !x->part_len && !job->items[run].part_len &&
+                              job->items[run].at.stretch->file == x->at.stretch->file && job->items[run].at.off <= r.run_end + GAP_MAX;
                  run++)
                 r.run_end = SK_MAX(r.run_end, item_end(&job->items[run]));
         }

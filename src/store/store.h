@@ -120,8 +120,9 @@ struct sk_spill_item {
     uint64_t id;
     uint8_t *bytes; /* from or to */
     uint64_t len;
-    struct sk_spill_at at; /* written: set by sk_spill_write; read: given */
-    sk_rc rc;              /* of this item, when done. Read: SK_ECORRUPT, SK_EIO; err of the job is that of the last one that failed */
+    uint64_t part_at, part_len; /* read: of the len bytes only these, to `bytes`; part_len 0: all */
+    struct sk_spill_at at;      /* written: set by sk_spill_write; read: given */
+    sk_rc rc;                   /* of this item, when done. Read: SK_ECORRUPT, SK_EIO; err of the job is that of the last one that failed */
     void *user;
 };
 enum { SK_SPILL_WRITE = 1, SK_SPILL_READ };
@@ -145,7 +146,8 @@ struct sk_spill_conf {
 struct sk_spill_stats {
     uint64_t quota_bytes;
     uint64_t disk_bytes;                                   /* held now, with the overflow */
-    uint64_t n_written, written_bytes, n_read, read_bytes; /* objects, since the start */
+    uint64_t n_written, written_bytes, n_read, read_bytes; /* objects and parts of objects, since the start */
+    uint64_t io_read_bytes;                                /* that files were asked for: with heads, sums and gaps */
     uint64_t n_failed;                                     /* jobs */
     uint64_t n_files;                                      /* open now */
 };
@@ -153,12 +155,13 @@ struct sk_spill_stats {
 sk_rc sk_spill_create(struct sk_spill **out, const struct sk_spill_conf *conf, struct sk_err *err) SK_MUST_USE;
 void sk_spill_destroy(struct sk_spill *sp);                /* waits for the I/O that is under way; jobs that wait are dropped */
 struct sk_spill_job *sk_spill_job(uint32_t n) SK_MUST_USE; /* NULL: no memory; freed by sk_free */
-/* Bytes of disk that a job of these lengths takes are those plus 64 each, rounded up to 4 KiB together. SK_ENOSPC: over the quota; SK_ENOMEM,
+/* Bytes of disk that a job of these lengths takes are those plus 64 each (and 4 for each 64 KiB of one that has more than that), rounded up to 4 KiB together. SK_ENOSPC: over the quota; SK_ENOMEM,
  * SK_EIO (no thread): the job is still the caller's, nothing changed. */
 sk_rc sk_spill_write(struct sk_spill *sp, struct sk_spill_job *job, struct sk_err *err) SK_MUST_USE;
 sk_rc sk_spill_read(struct sk_spill *sp, struct sk_spill_job *job, struct sk_err *err) SK_MUST_USE;
 struct sk_spill_job *sk_spill_next_done(struct sk_spill *sp); /* NULL: none now; the job is the caller's. A failed write holds no disk */
 void sk_spill_drop(struct sk_spill *sp, struct sk_spill_at *at, uint64_t len); /* the object, of `len` bytes, needs its place no more */
+void sk_spill_share(const struct sk_spill_at *at, uint64_t len);               /* one more needs it, and will drop it, too */
 uint64_t sk_spill_pos(const struct sk_spill_at *at); /* order on disk; objects of one file lie apart by their difference */
 void sk_spill_get_stats(const struct sk_spill *sp, struct sk_spill_stats *out);
 bool sk_spill_check(struct sk_spill *sp); /* stretches, pages and files against the sums; for tests. Linear in what is on disk */

@@ -82,6 +82,7 @@ enum { NO_RETURNS = 0x7fffffff };
 struct sk_task_spec spec_of(const struct job *j);
 #define VAL(x) ((struct sk_arg){.kind = KIND_I64, .bytes = {&(int64_t){(x)}, 8}})
 #define REF(o) ((struct sk_arg){.ref = (o)})
+#define PART(o, at, n) ((struct sk_arg){.ref = (o), .part = true, .offset = (at), .length = (n)})
 sk_rc job_on(struct sk_engine *e, const struct job *j, sk_oid *first, sk_tid *tid, struct sk_err *err) SK_MUST_USE;
 /* Value of an int64 object; SK_ETASK when it is an error. Releases nothing. */
 sk_rc get_i64(struct sk_engine *e, sk_oid o, int64_t *out, struct sk_err *err) SK_MUST_USE;

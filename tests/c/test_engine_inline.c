@@ -490,6 +490,37 @@ static bool sink_ended(void *arg) {
     return k->done + k->failed > 0;
 }
 
+static sk_oid add_part(sk_oid o, uint64_t at, uint64_t n) {
+    struct sk_arg a = {.ref = o, .part = true, .offset = at, .length = n};
+    struct sk_task_spec s = {.fn = {FN_ADD}, .args = &a, .n_args = 1, .n_returns = 1};
+    sk_oid sum;
+    CHECK_EQ(g.e->ops->submit(g.e, &s, &sum, NULL, NULL), SK_OK);
+    return sum;
+}
+
+TEST(parts) { /* a view of some bytes of a value; what is not within it is an error of the task */
+    start();
+    static int64_t many[5000];
+    for (int i = 0; i < 5000; i++) many[i] = 100 + i;
+    struct sk_payload p = {.kind = INT, .bytes = {many, sizeof many}};
+    sk_oid o, bad = submit1(FN_FAIL, 0), c[5];
+    CHECK_EQ(g.e->ops->put(g.e, &p, &o, NULL), SK_OK);
+    c[0] = add_part(o, 0, 8);
+    c[1] = add_part(o, 8 * 4999, 8);
+    c[2] = add_part(o, 8 * 5000, 8);
+    c[3] = add_part(o, 8 * 5000 + 1, 0);
+    CHECK_EQ(int_of(c[0]), 100);
+    CHECK_EQ(int_of(c[1]), 100 + 4999);
+    check_error(c[2], SK_KIND_ENGINE_ERROR, "bytes 40000 to 40008 were asked for, of an object of 40000 bytes");
+    check_error(c[3], SK_KIND_ENGINE_ERROR, "of an object of 40000 bytes");
+    struct sk_arg a = {.ref = o, .part = true, .offset = 8, .length = UINT64_MAX};
+    struct sk_task_spec s = {.fn = {FN_ADD}, .args = &a, .n_args = 1, .n_returns = 1};
+    CHECK_EQ(g.e->ops->submit(g.e, &s, &c[4], NULL, NULL), SK_EINVAL);
+    for (int i = 0; i < 4; i++) release(c[i]);
+    release(o), release(bad);
+    stop();
+}
+
 TEST(sinks) {
     start();
     int64_t n = 4;

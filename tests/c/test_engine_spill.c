@@ -103,6 +103,221 @@ TASK(get_all) { /* blobs inside the argument: n, size, first fill; all at once *
 }
 TASK(actor_init) { return ret_i64(t, 0, 0, err); }
 
+/* ---- parts: of values whose bytes say where they are -------------------------------------------------------------------------------------------- */
+
+static uint8_t byte_at(size_t i) { return (uint8_t)((uint32_t)i * 2654435761u >> 24); }
+static int64_t is_part(const struct sk_view *v, size_t at, size_t n) {
+    if (v->len != n) return 0;
+    for (size_t i = 0; i < n; i++)
+        if (v->data[i] != byte_at(at + i)) return 0;
+    return 1;
+}
+TASK(stripes) { /* of so many bytes */
+    size_t n = (size_t)arg_i64(t, 0);
+    struct sk_buf b;
+    SK_TRY(t->engine->ops->buf_alloc(t->engine, n, &b, err));
+    for (size_t i = 0; i < n; i++) b.data[i] = byte_at(i);
+    return sk_task_return(t, 0, &(struct sk_payload){.kind = KIND_BLOB, .buf = &b, .buf_len = n}, err);
+}
+TASK(part_is) { return ret_i64(t, 0, is_part(&t->args[0], (size_t)arg_i64(t, 1), (size_t)arg_i64(t, 2)), err); }
+TASK(parts_are) { /* the same of two */
+    return ret_i64(t, 0, is_part(&t->args[0], (size_t)arg_i64(t, 2), 1000) + is_part(&t->args[1], (size_t)arg_i64(t, 3), 1000), err);
+}
+TASK(part_of_inner) { /* submits one itself: its argument holds the object */
+    sk_oid o, inner;
+    int64_t is = 0;
+    memcpy(&inner, t->args[0].data, sizeof inner);
+    struct job j = {.fn = "part_is", .a = {PART(inner, (uint64_t)arg_i64(t, 1), 5000), VAL(arg_i64(t, 1)), VAL(5000)}, .n_a = 3};
+    SK_TRY(job_on(t->engine, &j, &o, NULL, err));
+    SK_TRY(get_i64(t->engine, o, &is, err));
+    t->engine->ops->release(t->engine, o);
+    j.a[0] = PART(inner, UINT64_MAX, 1); /* has no end: said at once */
+    return job_on(t->engine, &j, &o, NULL, err) == SK_EINVAL ? ret_i64(t, 0, is, err) : SK_ERR(err, SK_EINVAL, "it was taken");
+}
+static struct sk_view kept;
+TASK(keep_part) {
+    kept = sk_task_keep_arg(t, 0);
+    return ret_i64(t, 0, 1, err);
+}
+TASK(kept_is) {
+    int64_t is = is_part(&kept, (size_t)arg_i64(t, 0), (size_t)arg_i64(t, 1));
+    t->engine->ops->view_release(t->engine, &kept);
+    return ret_i64(t, 0, is, err);
+}
+
+static sk_oid stripes(size_t n) {
+    struct sk_err err;
+    sk_oid o;
+    if (n <= SK_INLINE_MAX) {
+        static uint8_t bytes[SK_INLINE_MAX];
+        for (size_t i = 0; i < n; i++) bytes[i] = byte_at(i);
+        CHECK_OK_ERR(eng->ops->put(eng, &(struct sk_payload){.kind = KIND_BLOB, .bytes = {bytes, n}}, &o, &err), &err);
+        return o;
+    }
+    struct sk_buf b;
+    CHECK_OK_ERR(eng->ops->buf_alloc(eng, n, &b, &err), &err);
+    for (size_t i = 0; i < n; i++) b.data[i] = byte_at(i);
+    CHECK_OK_ERR(eng->ops->put(eng, &(struct sk_payload){.kind = KIND_BLOB, .buf = &b, .buf_len = n}, &o, &err), &err);
+    return o;
+}
+static sk_oid part_job(sk_oid o, size_t at, size_t n) {
+    return JOB(.fn = "part_is", .a = {PART(o, at, n), VAL((int64_t)at), VAL((int64_t)n)}, .n_a = 3);
+}
+/* Everything that is not in use goes to disk. */
+static void push_out(void) {
+    sk_oid o[14];
+    for (int i = 0; i < 14; i++) o[i] = put(MIB, 9);
+    for (int i = 0; i < 14; i++) eng_release(o[i]);
+}
+
+TEST(part_of_a_value_in_memory) {
+    static const size_t SIZES[] = {0, 100, 8000, 70000, 3 * MIB};
+    OPEN();
+    for (size_t k = 0; k < SK_COUNT(SIZES); k++) {
+        size_t n = SIZES[k];
+        sk_oid o = stripes(n), inner = o, c;
+        CHECK_EQ(eng_take(part_job(o, 0, n)), 1);
+        CHECK_EQ(eng_take(part_job(o, n, 0)), 1);
+        CHECK_EQ(eng_take(part_job(o, n / 3, n / 4)), 1);
+        CHECK_EQ(eng_take(part_job(o, n - n / 5, n / 5)), 1);
+        if (n < 8000) {
+            eng_release(o);
+            continue;
+        }
+        struct sk_payload p = {.kind = KIND_BLOB, .bytes = {&inner, sizeof inner}, .contains = &inner, .n_contains = 1};
+        CHECK_OK(eng->ops->put(eng, &p, &c, NULL));
+        CHECK_EQ(eng_take(JOB(.fn = "part_of_inner", .a = {REF(c), VAL(123)}, .n_a = 2)), 1);
+        eng_release(c);
+        eng_release(o);
+    }
+    close_clean();
+}
+
+TEST(part_of_a_value_on_disk) {
+    enum { N = 6 * MIB };
+    OPEN();
+    sk_oid small = stripes(50000), o = stripes(N); /* the older one goes first */
+    push_out();
+    CHECK_EQ(eng_stat(eng, "spill_objects_on_disk"), 2);
+    uint64_t back = eng_stat(eng, "restored_bytes"), io = eng_stat(eng, "spill_io_read_bytes");
+    CHECK_EQ(eng_take(part_job(o, 3 * MIB - 7, 100000)), 1);
+    CHECK_EQ(eng_stat(eng, "restored_bytes") - back, 100000);
+    CHECK_LE(eng_stat(eng, "spill_io_read_bytes") - io, 200000 + 3 * 4096); /* whole chunks of 64 KiB, and the sums */
+    CHECK_EQ(eng_take(part_job(o, N, 0)), 1);
+    CHECK_EQ(eng_stat(eng, "restored_bytes") - back, 100000); /* nothing is read for nothing */
+    CHECK_EQ(eng_take(part_job(o, 0, 1)), 1);
+    CHECK_EQ(eng_take(part_job(o, N - 1, 1)), 1);
+    CHECK_EQ(eng_take(part_job(small, 20000, 20000)), 1);
+    CHECK_EQ(eng_take(JOB(.fn = "parts_are", .a = {PART(o, 65536, 1000), PART(o, 65535, 1000), VAL(65536), VAL(65535)}, .n_a = 4)), 2);
+    CHECK_EQ(eng_stat(eng, "restored_bytes") - back, 100000 + 2 + 20000 + 2000);
+    checked();
+    CHECK_EQ(eng_take(part_job(o, 0, N)), 1);
+    CHECK_EQ(eng_stat(eng, "spill_objects_on_disk"), 2); /* parts have gone with their tasks, the whole ones are where they were */
+    sk_oid inner = o, c;
+    CHECK_OK(
+        eng->ops->put(eng, &(struct sk_payload){.kind = KIND_BLOB, .bytes = {&inner, 8}, .contains = &inner, .n_contains = 1}, &c, NULL));
+    CHECK_EQ(eng_take(JOB(.fn = "part_of_inner", .a = {REF(c), VAL(4 * MIB)}, .n_a = 2)), 1);
+    eng_release(c), eng_release(o), eng_release(small);
+    close_clean();
+}
+
+TEST(part_that_is_none) {
+    char text[600];
+    struct sk_err err;
+    sk_oid o, none;
+    OPEN();
+    o = stripes(70000);
+    CHECK_EQ(eng_error(part_job(o, 69999, 2), text, sizeof text), SK_EINVAL);
+    CHECK_STR_HAS(text, "argument 0: bytes 69999 to 70001 were asked for, of an object of 70000 bytes");
+    CHECK_EQ(eng_error(part_job(o, 70001, 0), text, sizeof text), SK_EINVAL);
+    sk_oid late = JOB(.fn = "stripes", .a = {VAL(70000)}, .n_a = 1); /* not known when it is submitted */
+    CHECK_EQ(eng_error(part_job(late, 70000, 1), text, sizeof text), SK_EINVAL);
+    CHECK_EQ(eng_take(part_job(late, 69999, 1)), 1);
+    struct job j = {.fn = "part_is", .a = {PART(o, 1, UINT64_MAX), VAL(0), VAL(0)}, .n_a = 3};
+    CHECK_RC(job_on(eng, &j, &none, NULL, &err), SK_EINVAL);
+    j.a[0] = VAL(1);
+    j.a[0].part = true;
+    CHECK_RC(job_on(eng, &j, &none, NULL, &err), SK_EINVAL);
+    sk_oid bad = JOB(.fn = "twice", .a = {VAL(1), REF(o)}, .n_a = 2, .retries = 0);
+    CHECK_EQ(eng_error(part_job(bad, 5, UINT32_MAX), text, sizeof text), SK_EINVAL);
+    CHECK_STR_HAS(text, "not equal"); /* its own error, whatever part of it was asked for */
+    eng_release(o), eng_release(late), eng_release(bad);
+    close_clean();
+}
+
+TEST(part_is_kept) {
+    sk_oid ready;
+    sk_aid a;
+    struct sk_err err;
+    OPEN();
+    sk_oid o = stripes(3 * MIB);
+    struct job init = {.fn = "actor_init"};
+    struct sk_actor_spec as = {.init = spec_of(&init)};
+    CHECK_OK_ERR(eng->ops->actor_create(eng, &as, &a, &ready, &err), &err);
+    for (int disk = 0; disk < 2; disk++) {
+        if (disk) push_out();
+        CHECK_EQ(eng_stat(eng, "spill_objects_on_disk"), (uint64_t)disk);
+        CHECK_EQ(eng_take(JOB(.fn = "keep_part", .a = {PART(o, MIB + 3, 200000)}, .n_a = 1, .actor = a)), 1);
+        push_out();
+        CHECK_EQ(eng_take(JOB(.fn = "kept_is", .a = {VAL(MIB + 3), VAL(200000)}, .n_a = 2, .actor = a)), 1);
+    }
+    eng_release(o), eng_release(ready);
+    sk_actor_release(eng, a);
+    close_clean();
+}
+
+TEST(part_is_read_again_for_who_is_killed) {
+    OPEN(.fault = "worker.before_run:kill:2", .fault_workers = 2);
+    sk_oid o = stripes(6 * MIB), c[8];
+    push_out();
+    for (int i = 0; i < 8; i++)
+        c[i] = JOB(.fn = "part_is", .a = {PART(o, 700000u * (unsigned)i, 600000), VAL(700000 * i), VAL(600000)}, .n_a = 3, .retries = 5);
+    for (int i = 0; i < 8; i++) CHECK_EQ(eng_take(c[i]), 1);
+    CHECK_GT(eng_stat(eng, "worker_deaths"), 0);
+    CHECK_EQ(eng_stat(eng, "restored_bytes"), 8 * 600000); /* they had been read, and are still there */
+    eng_release(o);
+    close_clean();
+}
+
+TEST(part_of_a_damaged_value) { /* the whole is made again, or the task fails as if it needed the whole */
+    char text[1100];
+    OPEN();
+    CHECK_OK(sk_fault_set("spill.corrupt", SK_FAULT_FAIL, 0));
+    sk_oid put = stripes(6 * MIB), made = JOB(.fn = "stripes", .a = {VAL(5 * MIB)}, .n_a = 1, .retries = 3);
+    bool ready;
+    CHECK_OK(eng->ops->wait(eng, &made, 1, 1, test_patience(), &ready, NULL));
+    push_out();
+    CHECK_EQ(eng_stat(eng, "spill_objects_on_disk"), 2);
+    sk_fault_clear();
+    CHECK_EQ(eng_take(part_job(made, 5 * MIB / 2 - 32768, 65536)), 1);
+    CHECK_EQ(eng_stat(eng, "reruns"), 1);
+    CHECK_EQ(eng_error(part_job(put, 3 * MIB - 32768, 65536), text, sizeof text), SK_ELOST);
+    CHECK_STR_HAS(text, "wrong checksum");
+    eng_release(put), eng_release(made);
+    close_clean();
+}
+
+TEST_LARGE(part_random, 120) { /* parts and whole values, in memory and on disk, of several sizes at once */
+    enum { N = 12, JOBS = 40 };
+    sk_oid o[N], c[JOBS];
+    size_t size[N];
+    OPEN(.cpus = 4);
+    for (int i = 0; i < N; i++) o[i] = stripes(size[i] = 9000 + (size_t)test_below(i % 4 ? 4 * MIB : 100000));
+    for (int r = 0; r < test_rounds(10); r++) {
+        for (int i = 0; i < JOBS; i++) {
+            int k = (int)test_below(N);
+            size_t at = (size_t)test_below(size[k] + 1), n = (size_t)test_below(size[k] - at + 1);
+            c[i] = test_below(5) ? part_job(o[k], at, n)
+                                 : JOB(.fn = "part_is", .a = {REF(o[k]), VAL(0), VAL((int64_t)size[k])}, .n_a = 3, .retries = 3);
+        }
+        if (r % 3 == 0) push_out();
+        for (int i = 0; i < JOBS; i++) CHECK_EQ(eng_take(c[i]), 1);
+        checked();
+    }
+    for (int i = 0; i < N; i++) eng_release(o[i]);
+    close_clean();
+}
+
 TEST(spill_puts_come_back) {
     enum { N = 1000, SIZE = 70000 };
     static sk_oid o[N];

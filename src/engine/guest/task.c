@@ -15,6 +15,8 @@ static sk_rc fill(struct sk_ghost *x, struct sk_gtask *t, const struct sk_task_s
     if (!t->args || !t->held || !t->name) return SK_ERR(err, SK_ENOMEM, "task %s", name);
     for (uint32_t i = 0; i < s->n_args; i++) {
         const struct sk_arg *a = &s->args[i];
+        if (a->part)
+            return SK_ERR(err, SK_EINVAL, "task %s: argument %u is a part of an object; this engine gives whole ones only", name, i);
         if (a->ref.v) SK_TRY(sk_own_hold(x->own, a->ref.v, err));
         else if (a->bytes.n > SK_INLINE_MAX)
             return SK_ERR(err, SK_EINVAL, "task %s: argument %u has %zu bytes; put it first", t->name, i, a->bytes.n);

@@ -84,7 +84,11 @@ struct sk_itask {
     struct sk_view *views;
     struct sk_blob **vals; /* inline argument i, or NULL when it is a reference */
     uint64_t *refs;        /* reference argument i, or 0 */
-    uint64_t *held;        /* contains */
+    struct sk_ipart {
+        bool is;
+        uint64_t offset, length;
+    } *parts;       /* of reference argument i: that part of its value; NULL: all have the whole */
+    uint64_t *held; /* contains */
     uint32_t n_held;
     struct sk_ival *ret; /* of this attempt */
     struct sk_blob *error;

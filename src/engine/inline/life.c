@@ -103,6 +103,7 @@ void sk_itask_free(struct sk_inline *x, struct sk_itask *t) {
     sk_free(t->views);
     sk_free(t->vals);
     sk_free(t->refs);
+    sk_free(t->parts);
     sk_free(t->held);
     sk_free(t->ret);
     sk_vec_free(&t->yields);

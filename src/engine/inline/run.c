@@ -42,6 +42,23 @@ static struct sk_itask *pick(struct sk_inline *x) {
     return cand[x->rng % n];
 }
 
+/* Views of parts are cut; an error stays whole. False: one is not within its value (and none is an error, which goes before). */
+static bool see_parts(struct sk_itask *t, struct sk_err *err) {
+    char text[200];
+    bool within = true;
+    for (uint32_t i = 0; i < t->p.t.n_args; i++)
+        if (SK_KIND_IS_ERROR(t->views[i].kind)) return true;
+    for (uint32_t i = 0; i < t->p.t.n_args && within; i++) {
+        const struct sk_ipart *p = &t->parts[i];
+        if (!p->is) continue;
+        within = sk_part_within(i, p->offset, p->length, t->views[i].len, text, sizeof text);
+        if (!within) SK_IGNORE(SK_ERR(err, SK_EINVAL, "task %s: %s", t->name, text));
+        t->views[i].data += within ? p->offset : 0;
+        t->views[i].len = within ? (size_t)p->length : 0;
+    }
+    return within;
+}
+
 static void run_task(struct sk_inline *x, struct sk_itask *t) {
     struct sk_err err = {0};
     sk_list_del(&t->node);
@@ -62,13 +79,14 @@ static void run_task(struct sk_inline *x, struct sk_itask *t) {
     }
     for (uint32_t i = 0; i < t->p.t.n_args; i++)
         t->views[i] = sk_blob_view(sk_blob_ref(t->refs[i] ? sk_iobj_val(x, t->refs[i]) : t->vals[i]), t->refs[i]);
+    bool within = SK_LIKELY(!t->parts) || see_parts(t, &err);
     t->p.t.n_yielded = 0;
     t->p.end_flags = 0;
     sk_itask_emit(t, SK_EV_STARTED, 0, 0, (struct sk_bytes){"", 0}, 0);
     SK_ASSERT(x->depth == 1);
     t->start_ns = sk_now_ns();
     sk_inline_unlock(x);
-    sk_rc rc = x->runner->run(x->runner->ctx, &t->p.t, &err);
+    sk_rc rc = within ? x->runner->run(x->runner->ctx, &t->p.t, &err) : err.code;
     int64_t run_ns = sk_now_ns() - t->start_ns;
     sk_inline_lock(x);
     sk_inline_user_ended(x);

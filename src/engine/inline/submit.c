@@ -9,6 +9,7 @@ sk_rc sk_itask_make(struct sk_inline *x, const struct sk_task_spec *s, uint32_t 
     if (s->n_returns != SK_STREAMING && s->n_returns > SK_MAX_RETURNS)
         return SK_ERR(err, SK_EINVAL, "%u returns (at most %d)", s->n_returns, SK_MAX_RETURNS);
     if (!sk_place_shape_known(&x->place, s->shape)) return SK_ERR(err, SK_EINVAL, "no such shape");
+    SK_TRY(sk_args_check(s, err));
     const char *name = sk_map_get(&x->fns, s->fn.v);
     if (!name) return SK_ERR(err, SK_EINVAL, "function %s is not defined", s->name ? s->name : "?");
     sk_rc rc = SK_OK;
@@ -47,6 +48,12 @@ sk_rc sk_itask_make(struct sk_inline *x, const struct sk_task_spec *s, uint32_t 
         if (a->ref.v) {
             SK_GO(sk_own_hold(x->own, a->ref.v, err));
             t->refs[i] = a->ref.v;
+            if (a->part && !t->parts) t->parts = sk_calloc(TAG, n * sizeof *t->parts);
+            if (a->part && !t->parts) {
+                rc = SK_ERR(err, SK_ENOMEM, "task %s", name);
+                goto out;
+            }
+            if (a->part) t->parts[i] = (struct sk_ipart){true, a->offset, a->length};
         } else if (a->bytes.n > SK_INLINE_MAX) {
             rc = SK_ERR(err, SK_EINVAL, "task %s: argument %u has %zu bytes; put it first", t->name, i, a->bytes.n);
             goto out;

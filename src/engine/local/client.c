@@ -165,6 +165,7 @@ static sk_rc c_nodes(struct sk_engine *e, struct sk_node *out, size_t cap, size_
 static sk_rc send_spec(struct sk_client *c, const struct sk_task_spec *s, const struct sk_aspec *as, uint32_t n_ids, uint64_t *base,
                        uint64_t *req, struct sk_err *err) {
     struct sk_wr w = sk_wr_init(NULL, 0), aw = w;
+    SK_TRY(sk_args_check(s, err));
     sk_spec_write(&w, s);
     if (as) sk_aspec_write(&aw, as);
     size_t n = w.n, cap = n + aw.n + 64;

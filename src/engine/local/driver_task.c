@@ -44,6 +44,7 @@ struct submission {
 /* Takes the lock when it returns SK_OK; then, and only then, submission_end. */
 static sk_rc submission_begin(struct sk_engine *e, const struct sk_task_spec *s, uint32_t n_ids, struct submission *m, struct sk_err *err) {
     struct sk_local *l = sk_local_of(e);
+    SK_TRY(sk_args_check(s, err));
     m->spec = encode(s, m->stack, sizeof m->stack, &m->heap);
     if (!m->spec.p) return SK_ERR(err, SK_ENOMEM, "no memory for a task or actor");
     sk_driver_lock(e);

@@ -7,7 +7,7 @@
  *     submit    group    actor                                                   what is asked for
  *     pool    request    launch    memory    yield    space    recover           processes, waiting, room, what is lost
  *     task    stream    state    send                                            a task's life, its yields, its way
- *     object    stored    moves    functions    peer    wire                     values, one worker, bytes */
+ *     part    object    stored    moves    functions    peer    wire             values, one worker, bytes */
 #ifndef SK_LOCAL_INT_H
 #define SK_LOCAL_INT_H
 
@@ -27,6 +27,7 @@
 #include "engine/local/messages.h"
 #include "engine/local/moves.h"
 #include "engine/local/object.h"
+#include "engine/local/part.h"
 #include "engine/local/peer.h"
 #include "engine/local/pool.h"
 #include "engine/local/recover.h"

@@ -47,6 +47,32 @@ static sk_rc send_env(struct sk_local *l, struct sk_lworker *w) {
     return rc;
 }
 
+/* What is sent for an argument that is an object, or a part of one: *v was in the spec. Returns the bytes of what is sent inline. */
+static const void *arg_value(struct sk_local *l, const struct sk_ltask *t, uint32_t i, struct sk_val *v, uint64_t *part_at) {
+    bool part = SK_UNLIKELY(v->where == SK_V_PART);
+    const struct sk_val asked = *v;
+    uint64_t own = part ? sk_part_find(t, i) : 0;
+    struct sk_obj *o = sk_obj_get(l, own ? own : v->oid);
+    SK_DCHECK(o && o->state != SK_O_PENDING &&
+              (o->state == SK_O_ACTOR || o->where != SK_V_DISK || (part && !asked.len))); /* sk_launch has looked */
+    if (o->state == SK_O_ACTOR) {
+        *v = (struct sk_val){.kind = 0, .where = SK_V_NONE, .oid = v->oid};
+        return NULL;
+    }
+    *v = (struct sk_val){.kind = o->kind, .where = o->where, .oid = o->id, .len = o->len};
+    if (o->where == SK_V_STORE) v->off = o->u.off;
+    if (o->st) sk_stored_used(l, o);
+    const uint8_t *b = o->where == SK_V_INLINE && o->u.inl ? o->u.inl->bytes : NULL;
+    if (o->where == SK_V_INLINE && !b) v->len = 0;
+    if (!part || own) return b;
+    SK_ASSERT(asked.off <= v->len && asked.len <= v->len - asked.off); /* looked at when its size became known */
+    v->len = asked.len;
+    if (!asked.len) v->where = SK_V_INLINE;
+    else if (v->where == SK_V_STORE) v->where = SK_V_PART;
+    *part_at = asked.off;
+    return b ? b + asked.off : NULL;
+}
+
 static void write_task(struct sk_local *l, struct sk_ltask *t, struct sk_lworker *w, uint32_t claim, struct sk_wr *m) {
     SK_ASSERT(t->actor || !t->is_init);
     bool with_need = t->spec.shape && !t->is_method;
@@ -75,23 +101,11 @@ static void write_task(struct sk_local *l, struct sk_ltask *t, struct sk_lworker
     struct sk_rd r = sk_rd_init(t->spec.args, t->spec.args_len);
     for (uint32_t i = 0; i < t->spec.n_args; i++) {
         struct sk_val v;
+        uint64_t part_at = 0;
         const void *b = sk_rd_val(&r, &v);
-        if (v.oid) {
-            struct sk_obj *o = sk_obj_get(l, v.oid);
-            SK_DCHECK(o && o->state != SK_O_PENDING && (o->state == SK_O_ACTOR || o->where != SK_V_DISK)); /* sk_launch has looked */
-            if (o->state == SK_O_ACTOR) {
-                v = (struct sk_val){.kind = 0, .where = SK_V_NONE, .oid = v.oid};
-            } else {
-                v = (struct sk_val){.kind = o->kind, .where = o->where, .oid = v.oid, .len = o->len};
-                if (o->where == SK_V_STORE) v.off = o->u.off;
-                if (o->st) sk_stored_used(l, o);
-                if (o->where == SK_V_INLINE) {
-                    b = o->u.inl ? o->u.inl->bytes : NULL;
-                    if (!b) v.len = 0;
-                }
-            }
-        }
+        if (v.oid) b = arg_value(l, t, i, &v, &part_at);
         sk_wr_val(m, &v, b);
+        if (v.where == SK_V_PART) sk_wr_u64(m, part_at);
     }
     if (n_wanted) sk_wr_raw(m, t->aside->wanted.p, n_wanted * sizeof(uint32_t));
     if (t->is_init) {

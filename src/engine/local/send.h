@@ -1,6 +1,6 @@
 /* send.h - a task onto a worker and off it again.
  *
- * Calls: peer, stored. */
+ * Calls: part, peer, stored. */
 #ifndef SK_LOCAL_SEND_H
 #define SK_LOCAL_SEND_H
 

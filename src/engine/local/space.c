@@ -328,7 +328,21 @@ void sk_space_lease(struct sk_local *l, struct sk_lworker *w, uint64_t req, uint
     }
 }
 
+/* Parts of what is on disk. */
+static sk_rc make_parts(struct sk_local *l, struct sk_ltask *t) {
+    struct sk_rd r = sk_rd_init(t->spec.args, t->spec.args_len);
+    for (uint32_t i = 0; i < t->spec.n_args; i++) {
+        struct sk_val v;
+        sk_rd_val(&r, &v);
+        if (v.where != SK_V_PART || !v.len || sk_part_find(t, i)) continue;
+        const struct sk_obj *o = sk_obj_get(l, v.oid);
+        if (o->state == SK_O_READY && o->where == SK_V_DISK) SK_TRY(sk_part_make(l, t, i, o, &v));
+    }
+    return SK_OK;
+}
+
 sk_rc sk_space_args(struct sk_local *l, struct sk_ltask *t) {
+    if (SK_UNLIKELY(t->spec.parts)) SK_TRY(make_parts(l, t));
     struct arg_iter it = args_of(t);
     SK_DCHECK(t->state == SK_T_READY && !t->waits && t->n_unready == 0);
     for (struct sk_obj *o; (o = next_arg(l, &it));) {

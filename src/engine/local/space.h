@@ -1,6 +1,6 @@
 /* space.h - room in the store, and the disk behind it.
  *
- * Calls: functions, moves, object, peer, recover, send, stored, task. */
+ * Calls: functions, moves, object, part, peer, recover, send, stored, task. */
 #ifndef SK_LOCAL_SPACE_H
 #define SK_LOCAL_SPACE_H
 

@@ -205,13 +205,27 @@ static void came_back(struct sk_local *l, struct sk_stored *st, sk_off off) {
     sk_own_unhold(l->own, id);
 }
 
+/* Who wants this part looks at its arguments again: the whole is in memory by now, or it is lost, too. */
+static void part_lost(struct sk_local *l, uint64_t id) {
+    struct sk_obj *o = sk_obj_get(l, id);
+    if (!o || sk_own_hold(l->own, id, NULL) != SK_OK) return;
+    for (struct sk_dep *d; (d = o->deps) != NULL;) {
+        struct sk_ltask *t = d->task;
+        SK_ASSERT(t && t->state == SK_T_WAITING); /* nobody else knows the object */
+        sk_ltask_forget_deps(t);
+        sk_parts_drop(l, t);
+        l->on->due(l, t);
+    }
+    sk_own_unhold(l->own, id);
+}
+
 void sk_space_read_back(struct sk_local *l, struct sk_spill_job *job) {
     l->space.progress_ns = l->space.alone_ns = sk_now_ns();
     for (uint32_t i = 0; i < job->n; i++) {
         struct sk_spill_item *x = &job->items[i];
         struct sk_stored *st = x->user;
         sk_off off = (sk_off)(x->bytes - l->data_seg.base);
-        uint64_t len = SK_MAX(x->len, 1);
+        uint64_t len = SK_MAX(x->part_len ? x->part_len : x->len, 1);
         sk_rc rc = x->rc;
         if (st && rc == SK_OK) rc = sk_store_commit(l->store, SK_PROC_SPILL, off, len, NULL);
         if (!st || rc != SK_OK) SK_IGNORE(sk_store_unlease(l->store, SK_PROC_SPILL, off, len, NULL)); /* whole: cannot fail */
@@ -227,8 +241,12 @@ void sk_space_read_back(struct sk_local *l, struct sk_spill_job *job) {
             sk_log(SK_LOG_WARN, "spill_lost object=%llu msg=\"%s\"", (unsigned long long)x->id, job->err.msg);
             snprintf(l->space.spoiled_msg, sizeof l->space.spoiled_msg, "%.290s", job->err.msg);
             l->space.n_spoiled++;
-            st->o->spoiled = true;
-            sk_recover_lost(l, x->id);
+            struct sk_obj *o = st->part ? sk_obj_get(l, x->id) : st->o;
+            if (o && (!st->part || o->where == SK_V_DISK)) {
+                o->spoiled = true;
+                sk_recover_lost(l, x->id);
+            }
+            if (st->part) part_lost(l, st->o->id);
         }
     }
     sk_obj_drain(l);
@@ -249,6 +267,12 @@ static void reads_flush(struct sk_local *l, struct reads *r) {
         struct sk_stored *st = r->who.p[i];
         job->items[i] =
             (struct sk_spill_item){.id = st->o->id, .bytes = l->data_seg.base + r->to.p[i], .len = st->o->len, .at = st->at, .user = st};
+        if (SK_LIKELY(!st->part)) continue;
+        const struct sk_stored_part *p = sk_part_of(st);
+        job->items[i].id = p->whole;
+        job->items[i].len = p->len;
+        job->items[i].part_at = p->at;
+        job->items[i].part_len = st->o->len;
     }
     sk_rc rc = job ? sk_spill_read(l->space.spill, job, &err) : SK_ENOMEM;
     if (rc == SK_OK) {
@@ -330,7 +354,7 @@ sk_rc sk_space_read(struct sk_local *l) {
     for (struct sk_list *it; rc == SK_OK && (it = sk_list_first(&l->space.restores));) {
         struct sk_stored *st = stored_of(it);
         rc = reads_add(l, &r, st, room_of(st->o) > size_of(l));
-        if (rc == SK_OK && st->o->len < JOB_BYTES / 4 && sk_list_empty(&l->space.rooms)) read_on(l, &r, st);
+        if (rc == SK_OK && !st->part && st->o->len < JOB_BYTES / 4 && sk_list_empty(&l->space.rooms)) read_on(l, &r, st);
         if (r.bytes >= JOB_BYTES || r.who.n >= JOB_OBJECTS) reads_flush(l, &r);
     }
     reads_flush(l, &r);

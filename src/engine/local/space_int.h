@@ -29,19 +29,22 @@ static inline bool somebody_waits(const struct sk_local *l) {
 }
 
 struct arg_iter {
+    const struct sk_ltask *t;
     struct sk_rd r;
-    uint32_t left;
+    uint32_t i;
 };
 static inline struct arg_iter args_of(const struct sk_ltask *t) {
-    return (struct arg_iter){sk_rd_init(t->spec.args, t->spec.args_len), t->spec.n_args};
+    return (struct arg_iter){t, sk_rd_init(t->spec.args, t->spec.args_len), 0};
 }
 static inline struct sk_obj *next_arg(struct sk_local *l,
                                       struct arg_iter *it) { /* that has, or had, its bytes in the store; NULL: no more */
-    while (it->left) {
+    while (it->i < it->t->spec.n_args) {
         struct sk_val v;
-        it->left--;
+        uint32_t i = it->i++;
         sk_rd_val(&it->r, &v);
-        struct sk_obj *o = v.oid ? sk_obj_get(l, v.oid) : NULL;
+        uint64_t part = SK_UNLIKELY(v.where == SK_V_PART) ? sk_part_find(it->t, i) : 0;
+        struct sk_obj *o = v.oid ? sk_obj_get(l, part ? part : v.oid) : NULL;
+        if (SK_UNLIKELY(v.where == SK_V_PART) && o && !part && o->where == SK_V_DISK) continue; /* not the whole is needed */
         if (o && o->state == SK_O_READY && o->st) return o;
     }
     return NULL;

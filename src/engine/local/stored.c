@@ -33,7 +33,8 @@ void sk_stored_gone(struct sk_local *l, struct sk_obj *o) {
     if (o->state == SK_O_READY && o->where == SK_V_DISK) l->space.n_disk--, l->space.disk_object_bytes -= o->len;
     sk_list_del(&st->link);
     sk_list_del(&st->sibling);
-    if (l->space.spill) sk_spill_drop(l->space.spill, &st->at, o->len); /* not: the end of the engine */
+    uint64_t len = st->part ? sk_part_of(st)->len : o->len;
+    if (l->space.spill) sk_spill_drop(l->space.spill, &st->at, len); /* not: the end of the engine */
     sk_free(st);
     o->st = NULL;
 }
@@ -46,6 +47,11 @@ void sk_stored_used(struct sk_local *l, struct sk_obj *o) {
     sk_list_push_back(&l->space.lru, &st->link);
 }
 
+void sk_stored_on_disk(struct sk_local *l, uint64_t len) {
+    l->space.n_disk++;
+    l->space.disk_object_bytes += len;
+}
+
 void sk_stored_to_disk(struct sk_local *l, struct sk_stored *st) {
     struct sk_obj *o = st->o;
     SK_ASSERT(o->where == SK_V_STORE && st->at.stretch && !st->io); /* its bytes are on disk, or they are gone */
@@ -53,8 +59,7 @@ void sk_stored_to_disk(struct sk_local *l, struct sk_stored *st) {
     sk_list_del(&st->link);
     o->where = SK_V_DISK;
     l->space.n_out++;
-    l->space.n_disk++;
-    l->space.disk_object_bytes += o->len;
+    sk_stored_on_disk(l, o->len);
     if (st->follower) sk_moves_note(l, st, true);
 }
 

@@ -21,6 +21,7 @@ void sk_ltask_forget_deps(struct sk_ltask *t) {
 void sk_ltask_let_args_go(struct sk_local *l, struct sk_ltask *t) {
     if (!t->holds_args) return;
     t->holds_args = false;
+    sk_parts_drop(l, t);
     struct sk_rd r = sk_rd_init(t->spec.args, t->spec.args_len);
     for (uint32_t i = 0; i < t->spec.n_args; i++) {
         struct sk_val v;
@@ -66,6 +67,7 @@ void sk_ltask_aside_free(struct sk_ltask *t) {
     sk_vec_free(&a->vals);
     sk_vec_free(&a->wanted);
     sk_vec_free(&a->old);
+    sk_vec_free(&a->parts);
     sk_free(a);
     t->aside = NULL;
 }
@@ -187,6 +189,25 @@ sk_rc sk_ltask_look(struct sk_local *l, struct sk_ltask *t, bool errors) {
     return SK_EAGAIN;
 }
 
+/* Its arguments exist. True: one is a part of more than there is, and the task has ended with that. */
+static bool too_far(struct sk_local *l, struct sk_ltask *t) {
+    struct sk_rd r = sk_rd_init(t->spec.args, t->spec.args_len);
+    char text[200], name[200];
+    for (uint32_t i = 0; i < t->spec.n_args; i++) {
+        struct sk_val v;
+        sk_rd_val(&r, &v);
+        if (v.where != SK_V_PART) continue;
+        const struct sk_obj *o = sk_obj_get(l, v.oid);
+        if (o->state == SK_O_ACTOR) (void)snprintf(text, sizeof text, "argument %u: a part of an actor, which has no bytes", i);
+        else if (sk_part_within(i, v.off, v.len, o->len, text, sizeof text)) continue;
+        struct sk_lactor *a = t->is_method ? t->actor : NULL;
+        sk_ltask_fail(l, t, SK_EINVAL, "task %s: %s", sk_ltask_name(l, t, name, sizeof name), text);
+        if (a) l->on->advance(l, a);
+        return true;
+    }
+    return false;
+}
+
 /* All arguments exist: an error among them is the task's result; otherwise it may be placed. */
 void sk_ltask_ready(struct sk_local *l, struct sk_ltask *t) {
     SK_DCHECK(t->state == SK_T_WAITING && t->holds_args);
@@ -216,6 +237,7 @@ void sk_ltask_ready(struct sk_local *l, struct sk_ltask *t) {
             return;
         }
     }
+    if (SK_UNLIKELY(t->spec.parts) && too_far(l, t)) return;
     SK_DCHECK(!t->waits && !t->worker);
     t->n_unready = 0;
     t->seen_lost = (uint32_t)l->n_lost;

@@ -1,6 +1,6 @@
 /* task.h - the life of a task in the driver.
  *
- * Calls: functions, object, peer, send, spec, state, stream. */
+ * Calls: functions, object, part, peer, send, spec, state, stream. */
 #ifndef SK_LOCAL_TASK_H
 #define SK_LOCAL_TASK_H
 
@@ -40,6 +40,13 @@ struct sk_aside {
         } *p;
         uint32_t n, cap;
     } old; /* lost arguments that its worker still reads: pinned for it */
+    struct sk_part_vec {
+        struct sk_part {
+            uint64_t oid;
+            uint32_t arg;
+        } *p;
+        uint32_t n, cap;
+    } parts; /* objects of arguments that are parts of what is on disk */
 };
 
 enum { SK_T_WAITING, SK_T_READY, SK_T_SENT, SK_T_FINISHED };

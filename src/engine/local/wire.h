@@ -140,14 +140,15 @@ _Static_assert(SK_M_DOWN_END <= SK_M_UP, "a message of one direction is none of 
 #undef SK_M_KIND
 
 /* A value in a message: head, then inline bytes when where == INLINE. */
-enum { SK_V_INLINE = 0, SK_V_STORE = 1, SK_V_NONE = 2, SK_V_DISK = 3 /* of objects only, never in a message */ };
+/* PART, in a spec: of the value of `oid`, len bytes at off. To a worker: len bytes of what lies at off in the store; behind it, u64 where they begin in that. */
+enum { SK_V_INLINE = 0, SK_V_STORE = 1, SK_V_NONE = 2, SK_V_DISK = 3 /* of objects only, never in a message */, SK_V_PART = 4 };
 struct sk_val {
     uint32_t kind;
     uint16_t where;
     uint16_t keep; /* STORE, from a worker: it goes on reading the value, which is pinned for it */
     uint64_t oid;  /* the object it is, 0: a plain inline argument */
     uint64_t len;
-    uint64_t off; /* STORE */
+    uint64_t off; /* STORE, PART */
 };
 static inline void sk_wr_val(struct sk_wr *w, const struct sk_val *v, const void *bytes) {
     sk_wr_align(w, 8);
@@ -224,8 +225,8 @@ struct sk_spec { /* decoded, borrowing from the bytes */
     uint32_t n_args, n_contains, n_returns, stream_window;
     int32_t max_retries;
     sk_shape shape;
-    uint8_t retry_exceptions, no_wait;
-    const uint8_t *args; /* n_args values back to back */
+    uint8_t retry_exceptions, no_wait, parts; /* parts: there are some among the arguments */
+    const uint8_t *args;                      /* n_args values back to back */
     size_t args_len;
     const uint64_t *contains;
 };

@@ -352,8 +352,8 @@ bool sk_wtask_begin(struct wtask *t, struct sk_msg *msg) {
         struct sk_val v;
         const void *b = sk_rd_val(&r, &v);
         struct sk_view a = {.kind = v.kind, .len = (size_t)v.len, .oid = {v.oid}, .data = b};
-        if (v.where == SK_V_STORE) {
-            a.data = c->data_seg.base + v.off;
+        if (v.where == SK_V_STORE || v.where == SK_V_PART) {
+            a.data = c->data_seg.base + v.off + (v.where == SK_V_PART ? sk_rd_u64(&r) : 0);
             a.token = v.off << 1 | 1;
         }
         t->args.p[t->args.n++] = a;
