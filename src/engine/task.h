@@ -82,6 +82,7 @@ struct sk_event {
     struct sk_bytes note; /* valid during the call */
     int64_t run_ns;       /* DONE/FAILED: time in the worker */
     const struct sk_err *err;
+    bool actor_lives; /* FAILED: a call whose actor died with it, and is started again */
 };
 struct sk_sink {
     void (*on_events)(struct sk_sink *s, const struct sk_event *ev, size_t n); /* n >= 1, in order */

@@ -62,7 +62,7 @@ static void on_failed(struct sk_exec *x, const struct sk_event *ev, struct sk_st
     }
     struct sk_err err = {.code = SK_ETASK};
     if (ev->err) err = *ev->err;
-    if (sk_run_left_out(x, t, ev->oid, &err, &out->actor_dead)) out->kind = SK_SEV_DONE;
+    if (sk_run_left_out(x, t, ev->oid, &err, ev->actor_lives, &out->actor_dead)) out->kind = SK_SEV_DONE;
 }
 
 static void on_moved(const struct sk_event *ev, struct sk_step_ev *out) {

@@ -44,7 +44,7 @@ sk_rc sk_run_give_failure(const struct sk_exec *x, sk_oid *bad, struct sk_err *e
 void sk_run_bad(struct sk_exec *x, const struct sk_stask *t, sk_oid oid,
                 uint32_t bad); /* t yielded dead letters, oid (taken), of so many rows */
 /* A task of `stage` failed for good; oid (taken): its error. True: it is left out and the run goes on. */
-bool sk_run_left_out(struct sk_exec *x, const struct sk_stask *t, sk_oid oid, struct sk_err *err, bool *actor_dead);
+bool sk_run_left_out(struct sk_exec *x, const struct sk_stask *t, sk_oid oid, struct sk_err *err, bool actor_lives, bool *actor_dead);
 const char *sk_run_task_name(const struct sk_stask *t, char buf[40]);
 
 /* ---- act.c: calls of the engine */

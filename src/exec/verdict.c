@@ -19,9 +19,10 @@ bool sk_exec_bad_rows(const struct sk_exec_conf *c, struct sk_faults *f, uint32_
     return within(c->max_bad_rows, f->bad_rows);
 }
 
-struct sk_task_verdict sk_exec_failed(const struct sk_exec_conf *c, struct sk_faults *f, const struct sk_node_desc *d, sk_rc why) {
+struct sk_task_verdict sk_exec_failed(const struct sk_exec_conf *c, struct sk_faults *f, const struct sk_node_desc *d, sk_rc why,
+                                      bool actor_lives) {
     if (!within(c->max_errored_blocks, f->errored_blocks + 1)) return (struct sk_task_verdict){0};
     f->errored_blocks++;
-    bool died = why == SK_EACTOR || why == SK_EOOM;
+    bool died = (why == SK_EACTOR || why == SK_EOOM) && !actor_lives;
     return (struct sk_task_verdict){.left_out = true, .actor_dead = died && d->restarts.given && d->restarts.n >= 0};
 }

@@ -20,6 +20,8 @@ struct sk_task_verdict {
     bool left_out;   /* the run goes on; the rest of its output is missing, what it has yielded stays. Else: the run has failed */
     bool actor_dead; /* its actor is gone for good with it */
 };
-struct sk_task_verdict sk_exec_failed(const struct sk_exec_conf *c, struct sk_faults *f, const struct sk_node_desc *d, sk_rc why);
+/* actor_lives: the engine says that it is started again. */
+struct sk_task_verdict sk_exec_failed(const struct sk_exec_conf *c, struct sk_faults *f, const struct sk_node_desc *d, sk_rc why,
+                                      bool actor_lives);
 
 #endif

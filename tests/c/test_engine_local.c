@@ -1718,7 +1718,7 @@ TEST(local_idle_workers_go) { /* beyond the CPUs, one a second */
 
 struct sinkbox {
     struct sk_sink s;
-    int started, yielded, done, failed, more;
+    int started, yielded, done, failed, lives, more;
     int64_t sum;
     char text[300];
 };
@@ -1746,6 +1746,7 @@ static void on_event(struct sk_sink *s, const struct sk_event *ev, size_t n) {
         break;
     case SK_EV_FAILED:
         b->failed++;
+        b->lives += ev->actor_lives;
         snprintf(b->text, sizeof b->text, "%.290s", ev->err->msg);
         SK_IGNORE(eng->ops->cancel(eng, ev->task, false, NULL));
         eng->ops->release(eng, ev->oid);
@@ -1754,6 +1755,7 @@ static void on_event(struct sk_sink *s, const struct sk_event *ev, size_t n) {
     case SK_EV_RESTORED: CHECK(false); /* nobody asked for it */
     }
 }
+static bool sink_failed(void *arg) { return ((struct sinkbox *)arg)->failed > 0; }
 static bool sink_over(void *arg) {
     struct sinkbox *b = arg;
     return b->more == 0 && b->done + b->failed >= b->yielded;
@@ -1777,6 +1779,21 @@ TEST(local_sink_events) {
     eng_wait_stat("tasks_known", 0);
     CHECK_EQ(b.failed, 3);
     CHECK_STR_HAS(b.text, "cancelled");
+    eng_close();
+}
+
+TEST(local_sink_hears_whether_the_actor_lives) { /* a call that ends with its actor: the first death costs the only restart */
+    OPEN();
+    struct sinkbox b = {.s = {on_event}};
+    struct actor a = actor_new(0, 1, 0);
+    for (int i = 0; i < 2; i++) {
+        (void)JOB(.fn = "die_below", .a = {VAL(9), VAL(SIGKILL)}, .n_a = 2, .n_returns = NO_RETURNS, .actor = a.id, .sink = &b.s);
+        CHECK_OK(eng->ops->drive(eng, sink_failed, &b, test_patience(), NULL));
+        CHECK_EQ(b.lives, i == 0);
+        b = (struct sinkbox){.s = {on_event}};
+    }
+    eng_release(a.ready);
+    sk_actor_release(eng, a.id);
     eng_close();
 }
 

@@ -43,25 +43,26 @@ TEST(failed_tasks_up_to_the_number) {
     struct sk_exec_conf c = {.max_errored_blocks = 1};
     struct sk_node_desc d = {0};
     struct sk_faults f = {0};
-    CHECK(sk_exec_failed(&c, &f, &d, SK_ETASK).left_out);
-    CHECK(!sk_exec_failed(&c, &f, &d, SK_ETASK).left_out);
+    CHECK(sk_exec_failed(&c, &f, &d, SK_ETASK, false).left_out);
+    CHECK(!sk_exec_failed(&c, &f, &d, SK_ETASK, false).left_out);
     CHECK_EQ(f.errored_blocks, 1); /* the one that ends the run is not among those that were left out */
     c.max_errored_blocks = -1;
-    CHECK(sk_exec_failed(&c, &f, &d, SK_ETASK).left_out);
+    CHECK(sk_exec_failed(&c, &f, &d, SK_ETASK, false).left_out);
     c.max_errored_blocks = 0;
     f = (struct sk_faults){0};
-    CHECK(!sk_exec_failed(&c, &f, &d, SK_ETASK).left_out);
+    CHECK(!sk_exec_failed(&c, &f, &d, SK_ETASK, false).left_out);
 }
 
 TEST(an_actor_that_is_not_started_again_is_gone) {
     struct sk_exec_conf c = {.max_errored_blocks = -1};
     struct sk_node_desc d = {.pool_max = 1};
     struct sk_faults f = {0};
-    CHECK(!sk_exec_failed(&c, &f, &d, SK_EACTOR).actor_dead); /* started again for ever */
+    CHECK(!sk_exec_failed(&c, &f, &d, SK_EACTOR, false).actor_dead); /* started again for ever */
     d.restarts = (struct sk_times){.given = true, .n = 2};
-    CHECK(sk_exec_failed(&c, &f, &d, SK_EACTOR).actor_dead);
-    CHECK(sk_exec_failed(&c, &f, &d, SK_EOOM).actor_dead);
-    CHECK(!sk_exec_failed(&c, &f, &d, SK_ETASK).actor_dead); /* its batch failed, and it lives */
+    CHECK(sk_exec_failed(&c, &f, &d, SK_EACTOR, false).actor_dead);
+    CHECK(sk_exec_failed(&c, &f, &d, SK_EOOM, false).actor_dead);
+    CHECK(!sk_exec_failed(&c, &f, &d, SK_EACTOR, true).actor_dead); /* one of its two restarts was left */
+    CHECK(!sk_exec_failed(&c, &f, &d, SK_ETASK, false).actor_dead); /* its batch failed, and it lives */
     d.restarts.n = -1;
-    CHECK(!sk_exec_failed(&c, &f, &d, SK_EACTOR).actor_dead);
+    CHECK(!sk_exec_failed(&c, &f, &d, SK_EACTOR, false).actor_dead);
 }

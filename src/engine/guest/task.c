@@ -232,6 +232,8 @@ void sk_gtask_event(struct sk_ghost *x, const struct sk_guest_event *ev) {
                                                    : sk_gval_error(ev->code ? ev->code : SK_ETASK, ev->text ? ev->text : "the task failed"),
                out);
         break;
+    case SK_EV_SPILLED:
+    case SK_EV_RESTORED: break; /* a guest has no moves.h */
     }
 }
 

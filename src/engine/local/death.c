@@ -88,6 +88,7 @@ struct inquest {
 static void fail(const struct inquest *q, struct sk_ltask *t, sk_rc rc, bool restarts) {
     char name[200];
     const char *tn = sk_ltask_name(q->l, t, name, sizeof name);
+    t->actor_lives = restarts;
     if (t->actor)
         sk_ltask_fail(q->l, t, rc, "the actor died while task %s was on it%s: %s", tn, restarts ? " (it is started again)" : "",
                       q->died.oom ? q->died.oom : q->why);

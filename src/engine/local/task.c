@@ -137,7 +137,7 @@ void sk_ltask_finish_error(struct sk_local *l, struct sk_ltask *t, uint32_t kind
             char name[200];
             snprintf(e.msg, sizeof e.msg, "task %s raised", sk_ltask_name(l, t, name, sizeof name));
         }
-        struct sk_event ev = {.kind = SK_EV_FAILED, .oid = {sk_obj_error(l, kind, bytes, n)}, .err = &e};
+        struct sk_event ev = {.kind = SK_EV_FAILED, .oid = {sk_obj_error(l, kind, bytes, n)}, .err = &e, .actor_lives = t->actor_lives};
         sk_ltask_emit(t, &ev);
     }
     if (t->is_init && t->actor->state != SK_A_DEAD) { /* calls of this actor end with the same error */

@@ -71,6 +71,7 @@ struct sk_ltask {
     bool told; /* its end is in the history */
     bool is_init, is_stream, cancelled, is_method;
     bool held;        /* in its caller's `held` */
+    bool actor_lives; /* its actor died with it, and is started again */
     bool listed;      /* among those that are about to be cancelled */
     bool dropped;     /* a stream that nobody reads any more */
     bool holds_args;  /* its arguments are held */
