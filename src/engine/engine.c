@@ -59,18 +59,39 @@ void sk_engine_close(struct sk_engine **e) {
     if (x) x->cls->close(x);
 }
 
-sk_rc sk_engine_sum(struct sk_engine *e, struct sk_node *out, struct sk_err *err) {
-    struct sk_node few[8], *p = few;
-    size_t n = 0, cap = SK_COUNT(few);
-    for (;;) {
-        sk_rc rc = e->ops->nodes(e, p, cap, &n, err);
-        if (rc == SK_OK && n <= cap) break;
+enum { FEW = 8 };
+
+/* All nodes, in `few` or, to be freed, in memory of their own. */
+static sk_rc all_nodes(struct sk_engine *e, struct sk_node few[FEW], struct sk_node **out, size_t *n, struct sk_err *err) {
+    struct sk_node *p = few;
+    for (size_t cap = FEW;;) {
+        sk_rc rc = e->ops->nodes(e, p, cap, n, err);
+        if (rc == SK_OK && *n <= cap) break;
         if (p != few) sk_free(p);
         if (rc != SK_OK) return rc;
-        cap = n;
+        cap = *n;
         p = sk_alloc(SK_TAG_ENGINE, cap * sizeof *p);
-        if (!p) return SK_ERR(err, SK_ENOMEM, "no memory for the rows of %zu nodes", n);
+        if (!p) return SK_ERR(err, SK_ENOMEM, "no memory for the rows of %zu nodes", cap);
     }
+    *out = p;
+    return SK_OK;
+}
+
+sk_rc sk_engine_most(struct sk_engine *e, struct sk_res *out, struct sk_err *err) {
+    struct sk_node few[FEW], *p;
+    size_t n = 0;
+    SK_TRY(all_nodes(e, few, &p, &n, err));
+    *out = (struct sk_res){0};
+    for (size_t i = 0; i < n; i++)
+        for (int k = 0; p[i].alive && k < SK_RES_MAX; k++) out->amount[k] = SK_MAX(out->amount[k], p[i].total.amount[k]);
+    if (p != few) sk_free(p);
+    return SK_OK;
+}
+
+sk_rc sk_engine_sum(struct sk_engine *e, struct sk_node *out, struct sk_err *err) {
+    struct sk_node few[FEW], *p;
+    size_t n = 0;
+    SK_TRY(all_nodes(e, few, &p, &n, err));
     *out = (struct sk_node){0};
     for (size_t i = 0; i < n; i++) {
         if (!p[i].alive) continue;

@@ -106,5 +106,7 @@ static inline void sk_actor_retain(struct sk_engine *e, sk_aid a) { e->ops->reta
 static inline void sk_actor_release(struct sk_engine *e, sk_aid a) { e->ops->release(e, (sk_oid){a.v}); }
 /* Sums over all nodes that are alive (number 0, no name). */
 sk_rc sk_engine_sum(struct sk_engine *e, struct sk_node *out, struct sk_err *err) SK_MUST_USE;
+/* Of each resource, what the node has that has the most of it: no task can have more. */
+sk_rc sk_engine_most(struct sk_engine *e, struct sk_res *out, struct sk_err *err) SK_MUST_USE;
 
 #endif

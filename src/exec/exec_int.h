@@ -204,8 +204,9 @@ struct sk_step_conf {
     bool preserve_order, keep_units;
     const uint8_t *skip_units;
     int64_t cpu_e4, gpu_e4;
-    bool cpu_limited, gpu_limited; /* less than the machine has */
-    bool moves;                    /* SPILLED and RESTORED will come; without them no block need be found by its id */
+    bool cpu_limited, gpu_limited;    /* less than the machine has */
+    int64_t node_cpu_e4, node_gpu_e4; /* the most that one node has; 0: not known */
+    bool moves;                       /* SPILLED and RESTORED will come; without them no block need be found by its id */
     const struct sk_policy *policy;
 };
 

@@ -53,6 +53,10 @@ static sk_rc prepare(struct sk_exec *x, uint32_t root, const struct sk_policy *p
         .cpu_e4 = sum->total.amount[SK_RES_CPU],
         .gpu_e4 = sum->total.amount[SK_RES_GPU],
     };
+    struct sk_res most;
+    SK_TRY(sk_engine_most(x->e, &most, err));
+    sc.node_cpu_e4 = most.amount[SK_RES_CPU];
+    sc.node_gpu_e4 = most.amount[SK_RES_GPU];
     limit(x->conf.most_cpu_e4, &sc.cpu_e4, &sc.cpu_limited);
     limit(x->conf.most_gpu_e4, &sc.gpu_e4, &sc.gpu_limited);
     SK_TRY(sk_plan_stages(x->plan, root, &x->stages, err));

@@ -144,7 +144,13 @@ static sk_rc fits(const struct sk_step *x, bool gpu, struct sk_err *err) {
     for (uint32_t i = 0; i < x->n; i++) {
         const struct sk_sstage *s = &x->s[i];
         int64_t a = amount(s, gpu), n = gpu && s->kind == SK_STAGE_ACTORS ? s->pool_min : 1;
-        if (a * n <= total) continue;
+        int64_t node = gpu ? x->conf.node_gpu_e4 : x->conf.node_cpu_e4;
+        if (a * n <= total && (!node || a <= node)) continue;
+        if (a * n <= total)
+            return SK_ERR(
+                err, SK_EINFEASIBLE,
+                "the pipeline can never run: %s needs %g %ss at the same place, and no node has more than %g; use a smaller num_%s",
+                s->label, (double)a / 1e4, unit, (double)node / 1e4, gpu ? "gpus" : "cpus");
         return SK_ERR(err, SK_EINFEASIBLE,
                       "the pipeline can never run: %s needs %lld %s%s x %g %s = %g %ss at the same time, %s %g; use %sa smaller num_%s",
                       s->label, (long long)n, s->kind == SK_STAGE_ACTORS ? "actor" : "task", n == 1 ? "" : "s", (double)a / 1e4, unit,

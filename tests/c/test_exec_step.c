@@ -483,6 +483,12 @@ TEST(impossible_pipelines_are_named_with_the_arithmetic) {
     CHECK_RC(sk_step_feasible(R.x, &err), SK_EINFEASIBLE);
     CHECK_STR_HAS(err.msg, "needs 1 task x 1 CPU = 1 CPUs at the same time, the machine has 0.5; use a smaller num_cpus");
     R.x->conf.cpu_e4 = 50000;
+    R.x->conf.node_cpu_e4 = 10000; /* five nodes of one */
+    CHECK_OK(sk_step_feasible(R.x, &err));
+    R.x->conf.node_cpu_e4 = 7500;
+    CHECK_RC(sk_step_feasible(R.x, &err), SK_EINFEASIBLE);
+    CHECK_STR_HAS(err.msg, "needs 1 CPUs at the same place, and no node has more than 0.75; use a smaller num_cpus");
+    R.x->conf.node_cpu_e4 = 10000;
     R.x->s[0].gpu_e4 = 10000;
     R.x->conf.gpu_e4 = 0;
     CHECK_RC(sk_step_feasible(R.x, &err), SK_EINFEASIBLE);
