@@ -103,7 +103,8 @@ static const struct sk_engine_ops WORKER_OPS = {.define = w_define,
                                                 .view_release = w_view_release,
                                                 .drive = w_drive,
                                                 .nodes = w_nodes};
-static struct sk_engine worker = {.ops = &WORKER_OPS, .no_notes = true};
+static const struct sk_engine_class WORKER_CLASS = {.name = "guest"}; /* nobody opens or closes it */
+static struct sk_engine worker = {.cls = &WORKER_CLASS, .ops = &WORKER_OPS, .no_notes = true};
 
 static PyObject *m_guest_worker(PyObject *module, PyObject *unused SK_UNUSED) {
     struct py_state *st = PyModule_GetState(module);

@@ -141,6 +141,14 @@ def test_a_large_capture(engine):
     assert ds.sum("x") == 500_500
 
 
+def test_a_run_that_is_quiet_is_looked_at(engine):
+    from skate.data.run import stall
+
+    assert skate.data.range(10).count() == 10
+    assert stall.sample().begins or engine == "local"  # whose workers can be looked at
+    assert "CPU" in skate.cluster_resources() and "CPU" in skate.available_resources()
+
+
 def test_an_early_end_gives_everything_back(engine):
     for n in (0, 1, 3):
         it = iter(skate.data.range(5000, override_num_blocks=10).map_batches(double).iter_batches(batch_size=100))
@@ -218,6 +226,10 @@ def test_what_it_does_not_have(engine):
 
     with pytest.raises(NotImplementedError, match="no actors"):
         skate.get(Actor.remote().f.remote())
+    with pytest.raises(NotImplementedError, match="cannot use skate itself"):
+        skate.get(skate.remote(lambda: skate.put(1)).remote())
+    with pytest.raises(NotImplementedError):
+        skate.get(skate.remote(lambda ds: ds.take_all()).remote(skate.data.range(3)))
     with pytest.raises(NotImplementedError, match="generators"):
         add.options(num_returns="streaming").remote(1, 2)
 

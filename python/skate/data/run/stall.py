@@ -67,6 +67,9 @@ def sample() -> Sample:
     s = Sample()
     s.late_s = _schedule(os.getpid())[1]
     todo = []
+    if _skate.engine() == "guest":  # its processes may be anywhere: they are believed to work
+        s.begins = True
+        return s
     for pid, _, state, _ in _skate.workers():
         if state == "starting":
             s.begins = True
