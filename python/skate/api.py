@@ -194,7 +194,7 @@ def init(
     """Starts the engine of this process. The first use of anything that needs it does the same with the defaults.
 
     Args:
-        address: None, "local" or "auto": there is one machine.
+        address: None, "local" or "auto": this machine. "HOST:PORT": a Ray cluster, which needs `pip install "skate[ray]"`; see skate.engine.ray.
         num_cpus: CPUs that tasks can ask for. Default: those that this process may use (affinity, quota of the cgroup).
         num_gpus: GPUs that tasks can ask for. Default: those of CUDA_VISIBLE_DEVICES, or of the machine.
         resources: Amounts of resources of your own, {name: amount}.
@@ -222,8 +222,8 @@ def init(
         _system_config: Knobs by name, {name: value}: skate/config.py has the table. Those of Ray alone have no effect, which the log says once.
         _memory: Bytes that tasks can ask for with memory=. Default: 70 % of the machine's.
         _temp_dir: The directory for what is written when nothing else is said of it, made if need be. Default: $RAY_TMPDIR, or the system's.
-        _engine: "local" (worker processes), "inline" (as local_mode), or "module:Class", an engine written in Python: skate.engine says what it has
-            to have. Default: $SKATE_ENGINE, or "local".
+        _engine: "local" (worker processes), "inline" (as local_mode), "ray" (a Ray cluster: that of this process, or at the address), or "module:Class",
+            an engine written in Python: skate.engine says what it has to have. Default: $SKATE_ENGINE, or "local".
         kwargs: Ray's keywords for its servers, without effect; RuntimeError for others.
 
     Returns:
@@ -231,7 +231,7 @@ def init(
 
     Raises:
         RuntimeError: An engine runs already, or a keyword is unknown.
-        ConnectionError: The address is not this machine's.
+        ConnectionError: There is no Ray cluster at the address, or it does not answer.
         TypeError, ValueError: A value is of the wrong type or out of its range.
 
     Example:
@@ -250,7 +250,7 @@ def init(
         near = "; ".join(_lazy.near.meant(k, known) for k in unknown if _lazy.near.nearest(k, known))
         raise RuntimeError(f"Unknown keyword argument(s): {', '.join(unknown)}{near and '; ' + near.strip('; ')}")
     if address not in (None, "local", "auto"):
-        raise ConnectionError(f"skate.init(address={address!r}): skate runs on this machine only; leave address out")
+        _engine = engine.of_address(address, _engine)
     if _skate.in_worker():
         return _context
     if _skate.is_initialized():
@@ -317,8 +317,9 @@ def init(
     conf["argv"] = _worker_argv()
     conf["env"] = _worker_env(runtime_env, job)
     conf["preload"] = _first_note(conf["preload"], runtime_env)
-    if ":" in conf["engine"]:
-        conf["guest"] = engine.make(conf["engine"], {**conf, "job": pickle.dumps(job)})
+    if engine.is_foreign(conf["engine"]):
+        surroundings.begin([], None)  # its processes have another sys.path: ours goes along with what they run
+        conf["guest"] = engine.make(conf["engine"], {**conf, "job": pickle.dumps(job), "address": address})
     _job.tell(job)  # before the engine is there for other threads
     try:
         _skate.init(conf)

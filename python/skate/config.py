@@ -60,7 +60,11 @@ LEAST_MEMORY = 64 << 20  # a memory= of init() below that only counts what tasks
 
 # name: (default, environment variable, meaning)
 KNOBS = {
-    "engine": ("local", "SKATE_ENGINE", "local: worker processes; inline: tasks run in the caller (debugging); module:Class: skate.engine"),
+    "engine": (
+        "local",
+        "SKATE_ENGINE",
+        "local: worker processes; inline: tasks run in the caller (debugging); ray: a Ray cluster; module:Class: skate.engine",
+    ),
     "num_cpus": (cpus, "SKATE_NUM_CPUS", "CPUs to give to tasks"),
     "num_gpus": (gpus, "SKATE_NUM_GPUS", "GPUs to give to tasks"),
     "memory": (task_memory_bytes, "SKATE_MEMORY", "bytes that tasks may ask for with memory="),

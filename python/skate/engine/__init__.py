@@ -61,9 +61,29 @@ if TYPE_CHECKING:
             """Last."""
 
 
+NAMED = {"ray": "skate.engine.ray:Ray"}
+
+
+def is_foreign(name: str) -> bool:
+    """Whether an engine of this name is one of Python's."""
+    return ":" in name or name in NAMED
+
+
+def of_address(address: str, name: str | None) -> str:
+    """The engine for an address that is not this machine's. ConnectionError: there is none."""
+    if address.startswith("ray://"):
+        raise ConnectionError(
+            f"skate.init(address={address!r}): Ray Client has no streaming tasks, which skate needs; run this program on a node of the cluster, with the address "
+            'of its head (HOST:6379) or _engine="ray", address="auto"'
+        )
+    if not address.rpartition(":")[2].isdigit():
+        raise ConnectionError(f'skate.init(address={address!r}): "HOST:PORT" of a Ray cluster is wanted, or nothing for this machine')
+    return name or "ray"
+
+
 def make(name: str, conf: dict[str, Any]) -> Any:
-    """The engine `module:Class`."""
-    module, _, cls = name.partition(":")
+    """The engine `module:Class`, or that of NAMED."""
+    module, _, cls = NAMED.get(name, name).partition(":")
     try:
         found = getattr(importlib.import_module(module), cls)
     except (ImportError, AttributeError) as e:

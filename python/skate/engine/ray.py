@@ -1,0 +1,387 @@
+"""skate over a Ray cluster, by Ray's public API: skate.init("HOST:PORT"), or skate.init(address, _engine="ray") with "auto", "local" (starts one) or a Ray that
+is initialised already.
+
+A task of skate is one of Ray's: a block is a yield or a return of it, never a put, so Ray can make it again and frees it with its last reference. Before each block
+goes its note with the node and the size; the driver reads notes, never blocks, to schedule. One waiter, ray.wait() over all that runs, hears of everything.
+docs/design/ray_engine.md has what of the engine's contract Ray does not serve. Cost: that of Ray, about 1 ms a task and 0.3 ms a block.
+"""
+
+from __future__ import annotations
+
+import importlib
+import socket
+import sys
+import threading
+import time
+from pickle import PickleBuffer
+from typing import Any
+
+from skate.engine import worker
+
+OLDEST = (2, 50)
+PATIENCE_S = 10.0  # for what answers at once where all is well: a cluster, a node
+SPILLS = 1 << 62  # Ray writes what does not fit to disk, as much as there is
+
+
+# ---- in a process of Ray's: what is pickled by reference
+
+
+def _node() -> str:
+    return importlib.import_module("ray").get_runtime_context().get_node_id()
+
+
+def _args(inline: list[Any], refs: tuple[Any, ...]) -> list[Any]:
+    """The arguments in order: None in `inline` is the next of those that Ray has fetched."""
+    fetched = iter(refs)
+    return [next(fetched) if v is None else v for v in inline]
+
+
+def _stream(job: bytes, task: dict[str, Any], definition: bytes, inline: list[Any], *refs: Any) -> Any:
+    """Yields (note, node, size of what comes next, seconds since the start) and (kind, buffer) in turn; the last is a note."""
+    worker.begin(job)
+    node, start = _node(), time.perf_counter()
+    for values in worker.stream(task, definition, _args(inline, refs)):
+        for i, (kind, data) in enumerate(values):
+            if kind == worker.NOTE:
+                size = memoryview(values[i + 1][1]).nbytes if i + 1 < len(values) else 0
+                yield bytes(data), node, size, time.perf_counter() - start
+            else:
+                yield kind, PickleBuffer(data)
+
+
+def _call(job: bytes, task: dict[str, Any], definition: bytes, inline: list[Any], *refs: Any) -> Any:
+    """(what is said of it, value, ...): (error as (kind, bytes) or None, node, sizes, seconds)."""
+    worker.begin(job)
+    n, start = task["n_returns"], time.perf_counter()
+    out: list[Any] = []
+    failed = None
+    try:
+        for values in worker.stream(task, definition, _args(inline, refs)):
+            out += values
+    except worker.TaskFailed as e:
+        out, failed = [(0, b"")] * n, (e.kind, e.data)
+    said = failed, _node(), [memoryview(data).nbytes for _, data in out], time.perf_counter() - start
+    return (said, *((kind, PickleBuffer(data)) for kind, data in out)) if n else said
+
+
+class _Actor:
+    """The process of an actor of skate's. Its constructor's error is kept: Ray would tell its calls another one."""
+
+    def __init__(self, *first: Any):
+        self._said = _call(*first)[0]
+
+    def ready(self) -> Any:
+        return self._said
+
+    def call(self, *what: Any) -> Any:
+        return _call(*what)
+
+    def stream(self, *what: Any) -> Any:
+        yield from _stream(*what)
+
+
+# ---- the cluster
+
+
+def _ray() -> Any:
+    try:
+        ray: Any = importlib.import_module("ray")
+    except ImportError as e:
+        raise ImportError(f'this engine needs Ray, which is not installed ({e}): pip install "skate[ray]"') from None
+    version = getattr(ray, "__version__", "")
+    if getattr(ray, "__file__", None) is None or "skate" in (getattr(ray.init, "__module__", "") or ""):
+        raise RuntimeError("`ray` is skate itself in this process (skate.as_ray); the engine over a Ray cluster needs Ray's own package")
+    if tuple(int(x) for x in version.split(".")[:2]) < OLDEST:
+        raise RuntimeError(f"Ray {version} is too old for this engine: {'.'.join(map(str, OLDEST))} or newer")
+    return ray
+
+
+def _within(seconds: float, what: str, call: Any) -> Any:
+    """call() on a thread of its own: it may hang, and on the main thread ray.init() would take the signal handlers."""
+    out: list[Any] = []
+
+    def run() -> None:
+        try:
+            out.append((True, call()))
+        except BaseException as e:
+            out.append((False, e))
+
+    t = threading.Thread(target=run, daemon=True, name="skate-ray")
+    t.start()
+    t.join(seconds)
+    if not out:
+        raise ConnectionError(f"{what}: no answer within {seconds:g} s")
+    good, value = out[0]
+    if not good:
+        raise value
+    return value
+
+
+def _connect(ray: Any, conf: dict[str, Any]) -> bool:
+    """True: it was started or joined here, and is left at the end."""
+    address = conf.get("address")
+    quiet = {"log_to_driver": False, "logging_level": "ERROR"}
+    if ray.is_initialized():
+        return False
+    if address is None:
+        raise ConnectionError('there is no Ray in this process: ray.init() first, or say the address ("auto", "local", "HOST:PORT")')
+    if address == "local":
+        how = {"num_cpus": conf["num_cpus"], "object_store_memory": int(conf["object_store_memory"]), "include_dashboard": False}
+        _within(6 * PATIENCE_S, "Ray on this machine", lambda: ray.init(address="local", **how, **quiet))
+        return True
+    if address != "auto":
+        host, _, port = address.rpartition(":")
+        try:  # ray.init() waits for minutes for what is not there
+            socket.create_connection((host, int(port)), PATIENCE_S / 2).close()
+        except (OSError, ValueError) as e:
+            raise ConnectionError(f"there is no Ray cluster at {address}: {e}") from None
+    _within(2 * PATIENCE_S, f"the Ray cluster at {address}", lambda: ray.init(address=address, **quiet))
+    return True
+
+
+def _check_nodes(ray: Any) -> None:
+    """Each node has a skate of this version, and a Python that can read our pickles."""
+    import skate
+
+    at = importlib.import_module("ray.util.scheduling_strategies").NodeAffinitySchedulingStrategy
+
+    def look() -> Any:  # pickled by value: skate may not be there
+        import sys
+
+        try:
+            import skate as there
+        except ImportError as e:
+            return None, sys.version_info[:2], str(e)
+        return there.__version__, sys.version_info[:2], ""
+
+    nodes = [n for n in ray.nodes() if n["Alive"]]
+    task = ray.remote(num_cpus=0, max_retries=0)(look)
+    asked = [task.options(scheduling_strategy=at(n["NodeID"], soft=False)).remote() for n in nodes]
+    done, late = ray.wait(asked, num_returns=len(asked), timeout=3 * PATIENCE_S)
+    for node, ref in zip(nodes, asked, strict=True):
+        name = node["NodeManagerAddress"]
+        if ref in late:
+            raise ConnectionError(f"node {name} of the Ray cluster does not answer")
+        version, python, why = ray.get(ref)
+        if version is None:
+            raise RuntimeError(
+                f"node {name} of the Ray cluster has no skate ({why}): install it there, as here (skate {skate.__version__})"
+            )
+        if version != skate.__version__:
+            raise RuntimeError(f"node {name} of the Ray cluster has skate {version}, and this is {skate.__version__}")
+        if tuple(python) != sys.version_info[:2]:
+            raise RuntimeError(f"node {name} of the Ray cluster runs Python {python[0]}.{python[1]}, and this is {sys.version.split()[0]}")
+
+
+class _Running:
+    """A task in Ray: a generator, or the reference of what is said of it and those of its values."""
+
+    __slots__ = ("gen", "name", "node", "refs", "said", "seconds", "size", "task", "turn")
+
+    def __init__(self, task: int, name: str, gen: Any, said: Any, refs: list[Any]):
+        self.task, self.name, self.gen, self.said, self.refs = task, name, gen, said, refs
+        self.turn = "note"
+        self.node = self.size = 0
+        self.seconds = 0.0
+
+    @property
+    def waited(self) -> Any:
+        return self.said if self.gen is None else self.gen
+
+
+class Ray:
+    """See skate.engine.Engine."""
+
+    def __init__(self, conf: dict[str, Any]):
+        self._ray = ray = _ray()
+        self._job: bytes = conf["job"]
+        self._ours = _connect(ray, conf)
+        try:
+            _check_nodes(ray)
+        except BaseException:
+            if self._ours:
+                ray.shutdown()
+            raise
+        self._numbers: dict[str, int] = {}  # of nodes, by their id
+        self._definitions: dict[int, bytes] = {}
+        self._running: dict[int, _Running] = {}
+        self._by_ref: dict[Any, _Running] = {}
+        self._actors: dict[int, Any] = {}
+        self._tasks = {True: ray.remote(_stream), False: ray.remote(_call)}
+        self._events: list[dict[str, Any]] = []
+
+    def begin(self, wake: Any) -> None:
+        pass  # Ray is asked, it does not call
+
+    def nodes(self) -> list[dict[str, Any]]:
+        out = []
+        for n in self._ray.nodes():
+            has = n["Resources"]
+            out.append(
+                {
+                    "number": self._number(n["NodeID"]),
+                    "name": n["NodeManagerAddress"],
+                    "alive": n["Alive"],
+                    "num_cpus": has.get("CPU", 0.0),
+                    "num_gpus": has.get("GPU", 0.0),
+                    "memory": has.get("memory", 0.0),
+                    "object_store_memory": int(has.get("object_store_memory", 0)),
+                    "disk_limit": SPILLS,
+                }
+            )
+        return out
+
+    def _number(self, node: str) -> int:
+        return self._numbers.setdefault(node, len(self._numbers) + 1)
+
+    def define(self, fn: int, name: str, definition: bytes) -> None:
+        self._definitions[fn] = definition
+
+    # ---- values: a handle is an ObjectRef
+
+    def put(self, kind: int, data: bytes) -> Any:
+        return self._ray.put((kind, PickleBuffer(data)))
+
+    def get(self, handle: Any, timeout: float | None) -> tuple[int, Any]:
+        try:
+            return self._ray.get(handle, timeout=timeout)
+        except self._ray.exceptions.GetTimeoutError as e:
+            raise TimeoutError(str(e)) from None
+        except self._ray.exceptions.RayError as e:
+            raise LookupError(f"{type(e).__name__}: {e}") from None
+
+    # ---- tasks
+
+    def submit(self, task: dict[str, Any]) -> None:
+        args = task.pop("args")
+        inline = [(kind, data) if handle is None else None for handle, kind, data in args]
+        what = (self._job, task, self._definitions[task["fn"]], inline, *(handle for handle, _, _ in args if handle is not None))
+        number, name, n = task["task"], task["name"], task["n_returns"]
+        if task["is_init"]:
+            self._actors[task["actor"]] = actor = self._ray.remote(_Actor).options(**self._for_life(task)).remote(*what)
+            made = actor.ready.remote()
+        elif task["actor"]:
+            actor = self._actors[task["actor"]]
+            method = actor.stream if n is None else actor.call
+            made = method.options(num_returns="streaming" if n is None else 1 + n).remote(*what)
+        else:
+            need = task["need"]
+            how = {"num_cpus": need.get("CPU", 0), "num_gpus": need.get("GPU", 0), "memory": need.get("memory") or None, "name": name}
+            how |= {"max_retries": task["max_retries"], "retry_exceptions": task["retry_exceptions"]}
+            made = self._tasks[n is None].options(num_returns="streaming" if n is None else 1 + n, **how).remote(*what)
+        if n is None:
+            r = _Running(number, name, made, None, [])
+        else:
+            refs = made if isinstance(made, list) else [made]
+            r = _Running(number, name, None, refs[0], refs[1:])
+        self._running[number] = r
+        self._by_ref[r.waited] = r
+
+    def _for_life(self, task: dict[str, Any]) -> dict[str, Any]:
+        """skate counts the CPUs of an actor's calls while they run; its other resources are its own."""
+        need = task["need"]
+        return {
+            "num_cpus": 0,
+            "num_gpus": need.get("GPU", 0),
+            "memory": need.get("memory") or None,
+            "max_restarts": task["max_retries"],
+            "max_task_retries": task["max_retries"],
+            "name": None,
+        }
+
+    def cancel(self, task: int, force: bool) -> None:
+        r = self._running.get(task)
+        if r is not None:
+            self._ray.cancel(r.waited, force=force)
+
+    def actor_end(self, actor: int, restart: bool) -> None:
+        handle = self._actors.get(actor) if restart else self._actors.pop(actor, None)
+        if handle is not None:
+            self._ray.kill(handle, no_restart=not restart)
+
+    # ---- events
+
+    def poll(self) -> list[dict[str, Any]]:
+        if self._by_ref:
+            waited = list(self._by_ref)
+            ready, _ = self._ray.wait(waited, num_returns=len(waited), timeout=0, fetch_local=False)
+            for ref in ready:
+                r = self._by_ref[ref]
+                if r.gen is None:
+                    self._returned(r)
+                else:
+                    self._read(r)
+        out, self._events = self._events, []
+        return out
+
+    def _tell(self, r: _Running, kind: str, *values: Any, **more: Any) -> None:
+        self._events.append({"kind": kind, "task": r.task, "node": r.node, "values": list(values), **more})
+
+    def _over(self, r: _Running, kind: str, *values: Any, **more: Any) -> None:
+        self._tell(r, kind, *values, run_s=r.seconds, **more)
+        del self._running[r.task]
+        del self._by_ref[r.waited]
+
+    def _returned(self, r: _Running) -> None:
+        try:
+            failed, node, sizes, r.seconds = self._ray.get(r.said)
+        except self._ray.exceptions.RayError as e:
+            self._failed(r, e)
+            return
+        r.node = self._number(node)
+        if failed:
+            self._over(r, "failed", (None, *failed))
+        else:  # of a constructor: its value is in what is said of it, and None for skate
+            values = [(ref, 0, size) for ref, size in zip(r.refs, sizes, strict=False)] or [(None, 1, b"")] * len(sizes)
+            self._over(r, "done", *values)
+
+    def _read(self, r: _Running) -> None:
+        """Takes what a generator has."""
+        try:
+            while r.gen.is_finished() or r.gen.next_ready():
+                ref = next(r.gen)
+                if r.turn == "value":
+                    r.turn = "note"
+                    self._tell(r, "yielded", (ref, 0, r.size))
+                else:
+                    note, node, r.size, r.seconds = self._ray.get(ref)
+                    r.node = self._number(node)
+                    r.turn = "value" if r.size else "note"
+                    self._tell(r, "yielded", (None, worker.NOTE, note))
+        except StopIteration:
+            try:
+                self._ray.get(r.gen.completed(), timeout=PATIENCE_S)
+            except self._ray.exceptions.RayError as e:
+                self._failed(r, e)
+            else:
+                self._over(r, "done")
+        except self._ray.exceptions.RayError as e:
+            self._failed(r, e)
+
+    def _failed(self, r: _Running, e: Exception) -> None:
+        x = self._ray.exceptions
+        cause = getattr(e, "cause", None)
+        if isinstance(cause, worker.TaskFailed):
+            self._over(r, "failed", (None, cause.kind, cause.data))
+            return
+        codes = (
+            (x.TaskCancelledError, "SK_ECANCEL"),
+            (x.RayActorError, "SK_EACTOR"),
+            ((x.WorkerCrashedError, x.NodeDiedError), "SK_EDEAD"),
+            (x.OutOfMemoryError, "SK_EOOM"),
+            ((x.ObjectLostError, x.OwnerDiedError), "SK_ELOST"),
+            (x.TaskUnschedulableError, "SK_EINFEASIBLE"),
+        )
+        code = next((c for kind, c in codes if isinstance(e, kind)), "SK_EIO")
+        self._over(r, "failed", code=code, text=f"{r.name}: {type(e).__name__}: {str(e).strip().splitlines()[0] if str(e).strip() else ''}")
+
+    def close(self) -> None:
+        for r in list(self._running.values()):
+            self._ray.cancel(r.waited, force=False)
+        for actor in self._actors.values():
+            self._ray.kill(actor)
+        self._running.clear()
+        self._by_ref.clear()
+        self._actors.clear()
+        if self._ours:
+            self._ray.shutdown()

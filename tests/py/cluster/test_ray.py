@@ -1,0 +1,184 @@
+"""skate over a real Ray of two raylets, each of one CPU: rows and their order as over the local engine. Run by `./dev test ray`, which installs Ray."""
+
+import os
+import sys
+import time
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+ray = pytest.importorskip("ray", reason="Ray is not installed here: ./dev test ray installs it into build/ray and runs these")
+if not hasattr(ray, "cluster_utils") and not hasattr(ray, "remote"):
+    pytest.skip("what is called ray here is not Ray", allow_module_level=True)
+
+import skate  # noqa: E402
+from ray.cluster_utils import Cluster  # noqa: E402
+
+MIB = 1 << 20
+HERE = os.path.dirname(os.path.abspath(__file__))
+
+
+def raylets():
+    """Two raylets on this machine."""
+    os.environ["PYTHONPATH"] = os.pathsep.join([os.path.dirname(os.path.dirname(skate.__file__)), HERE])
+    os.environ["RAY_health_check_period_ms"] = "500"
+    os.environ["RAY_health_check_timeout_ms"] = "1000"
+    os.environ["RAY_health_check_failure_threshold"] = "3"
+    cluster = Cluster()
+    cluster.add_node(num_cpus=1, object_store_memory=150 * MIB, include_dashboard=False)
+    cluster.add_node(num_cpus=1, object_store_memory=150 * MIB, include_dashboard=False)
+    cluster.wait_for_nodes()
+    return cluster
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    c = raylets()
+    skate.shutdown()
+    skate.init(address=c.address)
+    yield c
+    skate.shutdown()
+    c.shutdown()
+
+
+def double(batch):
+    return {"id": batch["id"], "twice": batch["id"] * 2}
+
+
+def odd(row):
+    return row["id"] % 2 == 1
+
+
+class Adder:
+    def __init__(self, n):
+        self.n = n
+
+    def __call__(self, batch):
+        return {"id": batch["id"] + self.n}
+
+
+def test_two_nodes(cluster):
+    assert skate.cluster_resources()["CPU"] == 2.0
+
+
+def test_rows_and_their_order(cluster):
+    data = skate.data
+    numbers = data.range(4000, override_num_blocks=6)
+    ids = np.arange(4000)
+    assert list(numbers.iter_rows()) == [{"id": int(i)} for i in ids]
+    assert list(numbers.map_batches(double).filter(odd).iter_rows()) == [{"id": int(i), "twice": int(2 * i)} for i in ids if i % 2]
+    assert list(numbers.map_batches(double).limit(777).iter_rows()) == [{"id": int(i), "twice": int(2 * i)} for i in ids[:777]]
+    two = numbers.map_batches(double).map_batches(lambda b: {"id": b["id"] + 1}, num_cpus=0.5, batch_size=100)
+    assert [r["id"] for r in two.iter_rows()] == list(range(1, 4001))
+    assert [r["id"] for r in numbers.limit(10).union(data.range(20, override_num_blocks=2)).iter_rows()] == [*range(10), *range(20)]
+    zipped = numbers.zip(data.range(4000, override_num_blocks=4).map_batches(double))
+    assert [(r["id"], r["twice"]) for r in zipped.iter_rows()] == [(int(i), int(2 * i)) for i in ids]
+    assert [r["id"] for r in data.range(100).flat_map(lambda row: [row] * (row["id"] % 3)).iter_rows()] == [
+        i for i in range(100) for _ in range(i % 3)
+    ]
+
+
+def test_aggregates_and_batches(cluster):
+    ds = skate.data.range(5000, override_num_blocks=5).map_batches(double)
+    assert (ds.count(), ds.sum("twice"), ds.min("id"), ds.max("id"), ds.mean("twice")) == (5000, 5000 * 4999, 0, 4999, 4999.0)
+    got = [b["twice"] for b in ds.iter_batches(batch_size=700)]
+    assert [len(b) for b in got] == [700] * 7 + [100]
+    np.testing.assert_array_equal(np.concatenate(got), np.arange(5000) * 2)
+
+
+def test_files_and_large_blocks(cluster, tmp_path):
+    for i in range(3):
+        pq.write_table(pa.table({"id": np.arange(i * 1000, i * 1000 + 1000), "text": ["x" * 20] * 1000}), tmp_path / f"{i}.parquet")
+    ds = skate.data.read_parquet(str(tmp_path)).filter(odd)
+    assert [r["id"] for r in ds.iter_rows()] == list(range(1, 3000, 2))
+    big = (
+        skate.data.range(3_000_000, override_num_blocks=3)
+        .map_batches(double, batch_size=None)
+        .map_batches(lambda b: {"s": b["twice"] + b["id"]}, num_cpus=0.5)
+    )
+    assert big.sum("s") == 3 * sum(range(3_000_000))
+
+
+def test_a_pool_of_actors(cluster):
+    ds = skate.data.range(1000, override_num_blocks=4).map_batches(Adder, fn_constructor_args=(5,), concurrency=2, num_cpus=0.5)
+    assert [r["id"] for r in ds.iter_rows()] == list(range(5, 1005))
+
+
+def test_what_a_function_raises(cluster):
+    def fails(batch):
+        raise ZeroDivisionError("of the user")
+
+    with pytest.raises(ZeroDivisionError, match="of the user"):
+        skate.data.range(100).map_batches(fails).materialize()
+
+
+@skate.remote
+def add(a, b):
+    return a + b
+
+
+def test_tasks_and_values(cluster):
+    big = np.arange(100_000)
+    assert skate.get(add.remote(add.remote(1, 2), skate.put(30))) == 33
+    np.testing.assert_array_equal(skate.get(add.remote(skate.put(big), 1)), big + 1)
+
+
+def test_a_worker_that_dies(cluster, tmp_path):
+    path = str(tmp_path / "once")
+
+    def dies(batch):
+        if not os.path.exists(path):
+            open(path, "w").close()
+            os._exit(1)
+        return batch
+
+    assert [r["id"] for r in skate.data.range(300, override_num_blocks=3).map_batches(dies).iter_rows()] == list(range(300))
+
+
+def test_a_node_that_is_lost(cluster):
+    def slow(batch):
+        time.sleep(0.3)
+        return batch
+
+    ds = skate.data.range(2000, override_num_blocks=8).map_batches(slow, batch_size=None)
+    got = []
+    for i, batch in enumerate(ds.iter_batches(batch_size=250)):
+        got += batch["id"].tolist()
+        if i == 0:
+            cluster.remove_node(cluster.list_all_nodes()[-1], allow_graceful=False)
+    assert got == list(range(2000))
+
+
+# ---- clusters that are not there, or not right
+
+
+def test_clear_errors_without_a_cluster():
+    skate.shutdown()
+    start = time.monotonic()
+    with pytest.raises(ConnectionError, match="no Ray cluster at 127.0.0.1:1"):
+        skate.init(address="127.0.0.1:1")
+    with pytest.raises(ConnectionError, match="Ray Client has no streaming"):
+        skate.init(address="ray://127.0.0.1:10001")
+    assert time.monotonic() - start < 10
+    assert not skate.is_initialized()
+
+
+if __name__ == "__main__":  # beside Ray Data: test_ray.py [rows]
+    import ray.data
+
+    rows = int(sys.argv[1]) if len(sys.argv) > 1 else 4_000_000
+    c = raylets()
+
+    def job(data):
+        ds = data.range(rows, override_num_blocks=8).map_batches(double, batch_size=None).filter(odd)
+        return ds.sum("twice")
+
+    skate.init(address=c.address)
+    for name, data in [("skate", skate.data), ("Ray Data", ray.data)] * 3:
+        start = time.perf_counter()
+        got = job(data)
+        print(f"{name:10} {time.perf_counter() - start:7.2f} s  {got}")
+    skate.shutdown()
+    c.shutdown()
