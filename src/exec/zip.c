@@ -100,7 +100,7 @@ sk_rc sk_zip_pair(struct sk_step *x, struct sk_sstage *s, struct sk_err *err) {
 
 sk_rc sk_zip_take_in(struct sk_step *x, struct sk_sstage *s, uint32_t side, struct sk_blk *b, struct sk_err *err) {
     struct sk_side *in = &s->sides[side];
-    if (!b->ref.n_rows && (in->rows || in->q.n)) {
+    if (!b->ref.n_rows && (in->rows || in->q.n || s->n_bundled)) { /* its columns are known */
         s->ready_bytes -= b->ref.bytes;
         return sk_step_drop(x, b, err);
     }

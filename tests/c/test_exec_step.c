@@ -250,6 +250,22 @@ TEST(nothing_side_by_side_with_nothing_has_columns) {
     rig_end(&R);
 }
 
+TEST(what_a_zip_drops_is_not_queued) { /* it stayed counted: more and more input waited, for all that a policy saw */
+    uint32_t a, b;
+    rig_begin(&R);
+    start_zip(2, &a, &b);
+    for (uint64_t i = 0; i < 2; i++) { /* of blocks without rows the first is kept, for its columns */
+        rig_yield(&R, rig_task(&R, a, i), 0, 4);
+        rig_done(&R, rig_task(&R, a, i), 1);
+        rig_yield(&R, rig_task(&R, b, i), 0, 4);
+        rig_done(&R, rig_task(&R, b, i), 1);
+    }
+    CHECK_EQ(R.x->s[2].ready_bytes, 0);
+    rig_done(&R, rig_task(&R, 2, 0), 1);
+    CHECK(R.x->done);
+    rig_end(&R);
+}
+
 TEST(an_input_that_is_ahead_waits_for_the_others) {
     rig_begin(&R);
     R.conf.memory_bytes = 800;
