@@ -111,10 +111,12 @@ def test_a_throttled_store_is_read_and_written(store, fmt):
 
 def test_a_write_that_was_killed_goes_on(store, tmp_path):
     """With a store that is not well either."""
+    import skate
     from skate import _skate
 
     app, fs, bucket = store
     sd.range(1200, override_num_blocks=6).write_csv(str(tmp_path / "in"))
+    seen = str(tmp_path / "seen")
 
     class Torn:
         """The log of a driver that ends after three units."""
@@ -131,9 +133,9 @@ def test_a_write_that_was_killed_goes_on(store, tmp_path):
         def __getattr__(self, name):
             return getattr(self.log, name)
 
-    def write(seen):
+    def write():
         def look(b):
-            with open(tmp_path / seen, "a") as f:
+            with open(seen, "a") as f:
                 f.write(f"{b['id'].min()}\n")
             return b
 
@@ -144,11 +146,13 @@ def test_a_write_that_was_killed_goes_on(store, tmp_path):
     real, _skate.JobLog = _skate.JobLog, Torn
     try:
         with pytest.raises(OSError, match="killed"):
-            write("first")
+            write()
     finally:
         _skate.JobLog = real
-    write("second")
-    assert len(open(tmp_path / "second").readlines()) == 3 and app.refused > 0
+    skate.shutdown()  # with it end the tasks that were at work
+    first = len(open(seen).readlines())
+    write()
+    assert len(open(seen).readlines()) == first + 3 and app.refused > 0
     app.share = 0.0
     assert sorted(sd.read_parquet(f"{bucket}/resumed", filesystem=fs).to_pandas()["id"]) == list(range(1200))
 
