@@ -535,28 +535,49 @@ class Dataset(Splits, Conversions, Writers):
             >>> skate.data.range(2).with_column("y", col("id") * 2).take_all()
             [{'id': 0, 'y': 0}, {'id': 1, 'y': 2}]
         """
-        if not isinstance(expr, _lazy.expressions.Expr) or isinstance(expr, _lazy.expressions.StarExpr):
-            raise TypeError(f"with_column: expr must be an expression over columns, not {type(expr).__name__}")
-        if not isinstance(column_name, str) or not column_name:
-            raise ValueError(f"with_column: column_name must be a text, not {column_name!r}")
-        params = {"exprs": [(column_name, expr)], "keep": True}
+        return self._project("with_column", {column_name: expr}, compute, on_error, ray_remote_args)
+
+    def with_columns(self, exprs: dict[str, Expr], *, compute: Compute = None, on_error: OnError = None, **ray_remote_args: Any) -> Dataset:
+        """Several more columns (or columns replaced), each from an expression over the columns that were there before. (polars.DataFrame.with_columns; Ray has with_column alone.)
+
+        Args:
+            exprs: {name: expression}; a name that is there is replaced.
+            compute: Where callable classes in them run; TaskPoolStrategy or ActorPoolStrategy.
+            on_error: What becomes of rows for which one raises: "raise", "skip" or "quarantine" (see errors()); None: as
+                DataContext.on_error says.
+            ray_remote_args: Other options of the tasks or actors, as of skate.remote: resources, runtime_env, scheduling_strategy,
+                max_retries, ...
+
+        Raises:
+            TypeError, ValueError: What is given is no dict of names and expressions, or an empty one.
+
+        Example:
+            >>> import skate
+            >>> from skate.data.expressions import col
+            >>> skate.data.range(2).with_columns({"id": col("id") + 1, "y": col("id") * 2}).take_all()
+            [{'id': 1, 'y': 0}, {'id': 2, 'y': 2}]
+        """
+        if not isinstance(exprs, dict):
+            raise TypeError(f"with_columns: exprs must be a dict of names and expressions, not {type(exprs).__name__}")
+        if not exprs:
+            raise ValueError("with_columns: exprs is empty; give at least one column")
+        return self._project("with_columns", exprs, compute, on_error, ray_remote_args)
+
+    def _project(self, what: str, exprs: dict[str, Expr], compute: Any, on_error: str | None, remote: dict[str, Any]) -> Dataset:
+        """Columns from expressions over those that are there, beside them or in their place."""
+        x = _lazy.expressions
+        for name, expr in exprs.items():
+            if not isinstance(expr, x.Expr) or isinstance(expr, x.StarExpr):
+                raise TypeError(f"{what}: expr must be an expression over columns, not {type(expr).__name__}")
+            if not isinstance(name, str) or not name:
+                raise ValueError(f"{what}: column_name must be a text, not {name!r}")
+        numbers = any(isinstance(n, x.MonotonicallyIncreasingIdExpr) for e in exprs.values() for n in x.walk(e))
+        said = few([f"{name}={x.inline(e._unalias())}" for name, e in exprs.items()])
+        label = f"WithColumn{'' if len(exprs) == 1 else 's'}({said})"
+        params = {"exprs": list(exprs.items()), "keep": True}
         facts = Facts(self._facts.rows, None, self._facts.files)
-        op = (
-            "project_numbered"
-            if any(isinstance(n, _lazy.expressions.MonotonicallyIncreasingIdExpr) for n in _lazy.expressions.walk(expr))
-            else "project"
-        )
-        return self._expressions(
-            op,
-            f"WithColumn({column_name}={_lazy.expressions.inline(expr._unalias())})",
-            params,
-            [expr],
-            compute,
-            None,
-            ray_remote_args,
-            facts,
-            on_error,
-        )
+        op = "project_numbered" if numbers else "project"
+        return self._expressions(op, label, params, list(exprs.values()), compute, None, remote, facts, on_error)
 
     def add_column(
         self,

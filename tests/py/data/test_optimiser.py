@@ -123,3 +123,19 @@ def test_no_rule_changes_rows(folder, monkeypatch):
     without(monkeypatch, *RULES)
     assert [ds.take_all() for ds in plans] == rows and all(rows)
     assert [ds.sum(ds.columns()[0]) for ds in plans[2:]] == sums
+
+
+def test_columns_from_several_expressions_at_once(folder, monkeypatch, capsys):
+    """Each sees the columns that were there before; predicates over columns that stay reach the reader."""
+    ds = sd.read_parquet(folder).with_columns({"x": col("y") + 1, "z": col("x") * 2}).filter(expr="y < -290").filter(expr="z > 585")
+    text = physical(ds, capsys)
+    assert "WithColumns(x=col('y') + 1, z=col('x') * 2)" in text and "does not hold: (y < -290)" in text
+    want = [{"x": 1 - i, "y": -i, "s": f"kind {i % 3}", "z": 2 * i} for i in range(293, 300)]
+    assert ds.take_all() == want
+    numbered = sd.range(6, override_num_blocks=2).with_columns({"i": monotonically_increasing_id(), "j": col("id")})
+    assert [r["i"] & 7 for r in numbered.take_all()] == [0, 1, 2] * 2
+    for wrong, error in (({}, ValueError), ({"": col("x")}, ValueError), ({"a": 1}, TypeError), ([("a", col("x"))], TypeError)):
+        with pytest.raises(error, match="with_columns"):
+            ds.with_columns(wrong)
+    without(monkeypatch, *RULES)
+    assert ds.take_all() == want

@@ -12,7 +12,9 @@ combine = _lazy.module("skate.data.combine")
 
 class Aggregate(Operator):
     def columns(self, params: Params) -> Columns:
-        used: list[Any] = [None if a[1] is None else {a[1]} for a in params["aggs"]] if "aggs" in params else [f.columns() for f in params["fns"]]
+        used: list[Any] = (
+            [None if a[1] is None else {a[1]} for a in params["aggs"]] if "aggs" in params else [f.columns() for f in params["fns"]]
+        )
         return ALL if None in used else Columns(needs=frozenset[str]().union(*used), keeps=ITS_OWN)
 
     def modules(self, params: Params) -> tuple[str, ...]:
