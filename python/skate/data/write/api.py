@@ -19,51 +19,13 @@ from skate.data.plan.node import Node
 from skate.data.plan.resources import resources
 from skate.data.run import errors, execute
 from skate.data.write.mode import SaveMode
+from skate.data.write.options import WriteOptions
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from skate.data.datasource import Datasink, FilenameProvider
     from skate.data.typed import FileSystem, Mode, Path
-
-
-_FILES = (
-    "path",
-    "mode",
-    "filesystem",
-    "min_rows_per_file",
-    "max_rows_per_file",
-    "num_rows_per_file",
-    "concurrency",
-    "ray_remote_args",
-    "filename_provider",
-    "try_create_dir",
-    "arrow_open_stream_args",
-    "partition_cols",
-    "resume",
-)
-
-
-def _files(ds: Any, fmt: str, given: dict[str, Any], args: dict[str, Any], args_fn: Any = None) -> None:
-    """A write of files; given: the arguments of the method."""
-    g = {k: given.get(k) for k in _FILES}
-    _lazy.write_job.write(
-        ds,
-        fmt,
-        g["path"],
-        mode=g["mode"],
-        filesystem=g["filesystem"],
-        min_rows=g["min_rows_per_file"] or g["num_rows_per_file"],
-        max_rows=g["max_rows_per_file"],
-        concurrency=g["concurrency"],
-        remote=g["ray_remote_args"],
-        partition_cols=g["partition_cols"],
-        filename_provider=g["filename_provider"],
-        open_stream_args=g["arrow_open_stream_args"],
-        resume=g["resume"] or False,
-        args=args,
-        args_fn=args_fn,
-    )
 
 
 @errors.methods
@@ -123,7 +85,20 @@ class Writers:
             >>> skate.data.read_parquet(folder).count()
             3
         """
-        _files(self, "parquet", locals(), arrow_parquet_args, arrow_parquet_args_fn)
+        options = WriteOptions(
+            path,
+            mode=mode,
+            filesystem=filesystem,
+            min_rows=min_rows_per_file or num_rows_per_file,
+            max_rows=max_rows_per_file,
+            concurrency=concurrency,
+            remote=ray_remote_args,
+            partition_cols=partition_cols,
+            names=filename_provider,
+            stream=arrow_open_stream_args,
+            resume=resume,
+        )
+        _lazy.write_job.write(self, "parquet", options, arrow_parquet_args, arrow_parquet_args_fn)
 
     def write_lance(
         self,
@@ -209,7 +184,19 @@ class Writers:
             >>> skate.data.read_csv(folder).count()
             3
         """
-        _files(self, "csv", locals(), arrow_csv_args, arrow_csv_args_fn)
+        options = WriteOptions(
+            path,
+            mode=mode,
+            filesystem=filesystem,
+            min_rows=min_rows_per_file or num_rows_per_file,
+            max_rows=max_rows_per_file,
+            concurrency=concurrency,
+            remote=ray_remote_args,
+            names=filename_provider,
+            stream=arrow_open_stream_args,
+            resume=resume,
+        )
+        _lazy.write_job.write(self, "csv", options, arrow_csv_args, arrow_csv_args_fn)
 
     def write_json(
         self,
@@ -260,7 +247,19 @@ class Writers:
             >>> skate.data.read_json(folder).count()
             3
         """
-        _files(self, "json", locals(), pandas_json_args, pandas_json_args_fn)
+        options = WriteOptions(
+            path,
+            mode=mode,
+            filesystem=filesystem,
+            min_rows=min_rows_per_file or num_rows_per_file,
+            max_rows=max_rows_per_file,
+            concurrency=concurrency,
+            remote=ray_remote_args,
+            names=filename_provider,
+            stream=arrow_open_stream_args,
+            resume=resume,
+        )
+        _lazy.write_job.write(self, "json", options, pandas_json_args, pandas_json_args_fn)
 
     def write_numpy(
         self,
@@ -307,7 +306,18 @@ class Writers:
             >>> skate.data.read_numpy(folder).count()
             3
         """
-        _files(self, "numpy", locals(), {"column": column})
+        options = WriteOptions(
+            path,
+            mode=mode,
+            filesystem=filesystem,
+            min_rows=min_rows_per_file or num_rows_per_file,
+            concurrency=concurrency,
+            remote=ray_remote_args,
+            names=filename_provider,
+            stream=arrow_open_stream_args,
+            resume=resume,
+        )
+        _lazy.write_job.write(self, "numpy", options, {"column": column})
 
     def write_images(
         self,
@@ -345,7 +355,17 @@ class Writers:
             TypeError: A column has values that the format cannot hold, or a keyword is unknown.
             OSError: Something cannot be written; nothing of the write is to be seen then.
         """
-        _files(self, "images", locals(), {"column": column, "file_format": file_format})
+        options = WriteOptions(
+            path,
+            mode=mode,
+            filesystem=filesystem,
+            concurrency=concurrency,
+            remote=ray_remote_args,
+            names=filename_provider,
+            stream=arrow_open_stream_args,
+            resume=resume,
+        )
+        _lazy.write_job.write(self, "images", options, {"column": column, "file_format": file_format})
 
     def write_tfrecords(
         self,
@@ -396,7 +416,18 @@ class Writers:
             raise NotImplementedError(
                 "write_tfrecords: tf_schema needs TensorFlow's metadata library, which skate does not use; leave it out"
             )
-        _files(self, "tfrecords", locals(), {})
+        options = WriteOptions(
+            path,
+            mode=mode,
+            filesystem=filesystem,
+            min_rows=min_rows_per_file or num_rows_per_file,
+            concurrency=concurrency,
+            remote=ray_remote_args,
+            names=filename_provider,
+            stream=arrow_open_stream_args,
+            resume=resume,
+        )
+        _lazy.write_job.write(self, "tfrecords", options, {})
 
     def write_webdataset(
         self,
@@ -436,7 +467,18 @@ class Writers:
             TypeError: A column has values that the format cannot hold, or a keyword is unknown.
             OSError: Something cannot be written; nothing of the write is to be seen then.
         """
-        _files(self, "webdataset", locals(), {"encoder": encoder})
+        options = WriteOptions(
+            path,
+            mode=mode,
+            filesystem=filesystem,
+            min_rows=min_rows_per_file or num_rows_per_file,
+            concurrency=concurrency,
+            remote=ray_remote_args,
+            names=filename_provider,
+            stream=arrow_open_stream_args,
+            resume=resume,
+        )
+        _lazy.write_job.write(self, "webdataset", options, {"encoder": encoder})
 
     def write_feather(
         self,
@@ -479,7 +521,18 @@ class Writers:
             >>> skate.data.read_feather(folder).count()
             3
         """
-        _files(self, "arrow", locals(), args)
+        options = WriteOptions(
+            path,
+            mode=mode,
+            filesystem=filesystem,
+            min_rows=min_rows_per_file,
+            max_rows=max_rows_per_file,
+            concurrency=concurrency,
+            remote=ray_remote_args,
+            names=filename_provider,
+            resume=resume,
+        )
+        _lazy.write_job.write(self, "arrow", options, args)
 
     def write_orc(
         self,
@@ -522,7 +575,18 @@ class Writers:
             >>> skate.data.read_orc(folder).count()
             3
         """
-        _files(self, "orc", locals(), args)
+        options = WriteOptions(
+            path,
+            mode=mode,
+            filesystem=filesystem,
+            min_rows=min_rows_per_file,
+            max_rows=max_rows_per_file,
+            concurrency=concurrency,
+            remote=ray_remote_args,
+            names=filename_provider,
+            resume=resume,
+        )
+        _lazy.write_job.write(self, "orc", options, args)
 
     def write_sql(
         self,

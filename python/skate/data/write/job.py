@@ -26,100 +26,91 @@ from skate.data.plan.resources import as_input, resources
 from skate.data.run import execute
 from skate.data.write.level import level, wanted
 from skate.data.write.mode import SaveMode, next_prefix, prefix
+from skate.data.write.options import WriteOptions
 from skate.data.write.reports import Reports
 
 _STAGE = re.compile(r"^\.skate-(\d+)-[0-9a-f]+x?$")
 
 
-def write(
-    ds: Any,
-    fmt: str,
-    path: Any,
-    *,
-    mode: Any,
-    filesystem: Any,
-    min_rows: int | None,
-    max_rows: int | None,
-    concurrency: int | None,
-    remote: dict[str, Any] | None,
-    partition_cols: list[str] | None = None,
-    filename_provider: Any = None,
-    try_create_dir: bool = True,
-    args: dict[str, Any],
-    args_fn: Any = None,
-    open_stream_args: dict[str, Any] | None = None,
-    resume: bool | str = False,
-) -> None:
-    """Runs ds into files of a format under path. resume: see resume.py; a text is the folder of the log."""
+def write(ds: Any, fmt: str, given: WriteOptions, args: dict[str, Any], args_fn: Any = None) -> None:
+    """Runs ds into files of a format. args: of the format; args_fn: a function that gives more of them."""
     if args_fn is not None:
         args = {**args, **args_fn()}
     known = ds._facts.schema() if ds._facts.schema is not None else None
     _check(fmt, args, known)
-    how = SaveMode(str(getattr(mode, "value", mode)).lower())
-    for name, n in (("min_rows_per_file", min_rows), ("max_rows_per_file", max_rows)):
-        if n is not None and n < 1:
-            raise ValueError(f"{name} must be a positive integer, not {n!r}")
-    if min_rows and max_rows and min_rows > max_rows:
-        raise ValueError(f"min_rows_per_file ({min_rows}) cannot be greater than max_rows_per_file ({max_rows})")
-    if partition_cols is not None:
-        partition_cols = [partition_cols] if isinstance(partition_cols, str) else list(partition_cols)
-        ds._check_columns(partition_cols, "write partition_cols")
+    o = given.checked()
+    if o.partition_cols is not None:
+        ds._check_columns(o.partition_cols, "write partition_cols")
         if args.get("schema") is not None:  # what the files hold
-            args = {**args, "schema": _schema_without(args["schema"], partition_cols)}
-    flavor: str | None = "hive"
-    if fmt == "parquet" and "partitioning_flavor" in args:
-        args = dict(args)
-        flavor = args.pop("partitioning_flavor")
-        if not partition_cols:
-            raise ValueError(
-                "write: partitioning_flavor says how folders are named; give partition_cols, too, the columns they are made of"
-            )
-        if flavor not in ("hive", "filename", None):
-            raise ValueError(f"partitioning_flavor must be 'hive', None (folders of values) or 'filename', not {flavor!r}")
-    path = os.fspath(path)
-    target: _Local | _Remote = _Local(path) if filesystem is None and local_path(path) is not None else _Remote(path, filesystem)
+            args = {**args, "schema": _schema_without(args["schema"], o.partition_cols)}
+    flavor, args = _flavor(fmt, o, args)
+    path = os.fspath(o.path)
+    target: _Local | _Remote = _Local(path) if o.filesystem is None and local_path(path) is not None else _Remote(path, o.filesystem)
     params: dict[str, Any] = {
         "format": fmt,
         "folder": target.stage,
         "fs": target.fs,
         "prefix": "",
-        "max_rows": max_rows,
-        "min_rows": min_rows,
-        "partition_cols": partition_cols,
+        "max_rows": o.max_rows,
+        "min_rows": o.min_rows,
+        "partition_cols": o.partition_cols,
         "flavor": flavor,
         "args": args,
-        "names": filename_provider,
+        "names": o.names,
         "uuid": target.uuid,
-        "stream": dict(open_stream_args or {}),
+        "stream": dict(o.stream or {}),
         "code": True,
     }
-    if fmt == "parquet" and filename_provider is not None and how is SaveMode.APPEND:
-        _check_names(filename_provider, target.uuid)
-    options = {**as_input(ds._node), **resources(remote or {})}
-    if concurrency is not None:
-        options["max_tasks"] = concurrency
+    if fmt == "parquet" and o.names is not None and o.mode is SaveMode.APPEND:
+        _check_names(o.names, target.uuid)
+    options = {**as_input(ds._node), **resources(o.remote or {})}
+    if o.concurrency is not None:
+        options["max_tasks"] = o.concurrency
     label = f"Write{_TITLES.get(fmt, fmt.title())}"
-    reports: list[tuple[str, int, int]] = []
     config = getattr(ds.context, "checkpoint_config", None)
-    if resume or config is not None:
-        if min_rows:
+    if o.resume or config is not None:
+        if o.min_rows:
             raise ValueError(
                 "resume: min_rows_per_file is not possible in a write that can be resumed: a file has rows of one unit of the input only (else a unit that is "
                 "done could not be left out), and it may have fewer; make the units larger (override_num_blocks of the reader)"
             )
-        logs = resume if isinstance(resume, str) else getattr(config, "checkpoint_path", None)
-        done = _resumable(ds, target, how, label, params, options, logs, config is not None and config.delete_checkpoint_on_success)
+        logs = o.resume if isinstance(o.resume, str) else getattr(config, "checkpoint_path", None)
+        done = _resumable(ds, target, o.mode, label, params, options, logs, config is not None and config.delete_checkpoint_on_success)
         _wrote(ds, path, [(name, rows, size) for _, name, rows, size in done])
         return
+    files = _at_once(ds, target, o.mode, label, params, options, known)
+    if files is not None:
+        _wrote(ds, path, files)
+
+
+def _flavor(fmt: str, o: WriteOptions, args: dict[str, Any]) -> tuple[str | None, dict[str, Any]]:
+    """(how folders of partitions are named, the other arguments of the format)"""
+    if fmt != "parquet" or "partitioning_flavor" not in args:
+        return "hive", args
+    args = dict(args)
+    flavor = args.pop("partitioning_flavor")
+    if not o.partition_cols:
+        raise ValueError("write: partitioning_flavor says how folders are named; give partition_cols, too, the columns they are made of")
+    if flavor not in ("hive", "filename", None):
+        raise ValueError(f"partitioning_flavor must be 'hive', None (folders of values) or 'filename', not {flavor!r}")
+    return flavor, args
+
+
+def _at_once(
+    ds: Any, target: _Local | _Remote, how: SaveMode, label: str, params: dict[str, Any], options: dict[str, Any], known: Any
+) -> list[tuple[str, int, int]] | None:
+    """A write whose files appear together at its end: (name, rows, bytes) of each; None: mode "ignore" has found files."""
     old = target.begin(how)
     if old is None:
-        return
+        return None
     if how is SaveMode.APPEND:
         params["prefix"] = target.prefix(old)
+    reports: list[tuple[str, int, int]] = []
     with Orderly() as orderly:
         try:
             heard = Reports(known)
-            for rb in execute.batches(ds, Node("write", label, params, (ds._node,), batch_rows=min_rows or 0, **options)):
+            node = Node("write", label, params, (ds._node,), batch_rows=params["min_rows"] or 0, **options)
+            for rb in execute.batches(ds, node):
                 reports += heard.files(rb)
             if wanted(params):
                 reports = level(label, params, reports, heard.written)
@@ -132,7 +123,7 @@ def write(
         finally:
             orderly.wait()
             target.end()
-    _wrote(ds, path, reports)
+    return reports
 
 
 def _check(fmt: str, args: dict[str, Any], schema: Any) -> None:
