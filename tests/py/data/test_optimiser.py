@@ -4,7 +4,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import skate.data as sd
-from skate.data.expressions import col, monotonically_increasing_id
+from skate.data.aggregate import Count
+from skate.data.expressions import col, lit, monotonically_increasing_id
 from skate.data.plan import optimise
 
 RULES = ("projection", "predicates", "dictionary encoding", "limit", "fusion")
@@ -36,6 +37,19 @@ def test_projection(folder, monkeypatch, capsys):
     rows = ds.take_all()
     without(monkeypatch, "projection")
     assert "projection" not in physical(ds, capsys) and ds.take_all() == rows and len(rows) == 43
+
+
+def test_rows_alone_are_wanted(folder, monkeypatch):
+    """Who counts rows by a column of a selection gets one that is read."""
+    few = sd.read_parquet(folder).select_columns(["s", "y"])
+    plans = [
+        few.with_column("n", lit(1)).select_columns("n").limit(2),
+        few.select_columns("s").with_column("n", lit(1)).select_columns("n").limit(2),
+    ]
+    counts = [few.aggregate(Count()), few.select_columns("y").aggregate(Count())]
+    assert [ds.take_all() for ds in plans] == [[{"n": 1}] * 2] * 2 and counts == [{"count()": 300}] * 2
+    without(monkeypatch, *RULES)
+    assert [ds.take_all() for ds in plans] == [[{"n": 1}] * 2] * 2 and few.aggregate(Count()) == counts[0]
 
 
 def test_predicates(folder, monkeypatch, capsys):

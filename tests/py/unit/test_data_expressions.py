@@ -259,6 +259,8 @@ def test_pushdown_of_columns_and_tests():
     assert chain(("filter", {"expr": col("a") > 1}), ("select_columns", {"cols": ["b"]}))["columns"] == ["a", "b"]
     assert chain(("project", {"exprs": [("n", col("c") + 1)], "keep": True}), ("select_columns", {"cols": ["n"]}))["columns"] == ["c"]
     assert chain(("rename_columns", {"names": {"a": "z"}}), ("select_columns", {"cols": ["z"]}))["columns"] == ["a"]
+    few, new = ("select_columns", {"cols": ["c", "b"]}), ("project", {"exprs": [("n", lit(1))], "keep": True})
+    assert chain(few, new, ("select_columns", {"cols": ["n"]}))["columns"] == ["c"]  # rows are counted by a column that the selection has
     assert chain(("limit", {}), ("aggregate", {"aggs": [("sum", "b", True, 1)]}))["columns"] == ["b"]
     assert chain(("drop_columns", {"cols": ["a"]}))["columns"] is None
     got = chain(("filter", {"expr": col("a") > 1}), ("filter", {"expr": col("b") == 2}))["pushed"]

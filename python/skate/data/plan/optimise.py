@@ -67,8 +67,15 @@ def _columns_of_input(n: Node, need: set[str] | None) -> set[str] | None:
     c = n.operator.columns(n.params)
     if c.needs is None or (need is None and c.keeps is None):
         return None
-    handed_on = {c.renamed.get(name, name) for name in need - c.makes} if need is not None else set(c.keeps or ())
-    return set(c.needs) | (handed_on if c.keeps is None else handed_on & c.keeps)
+    needs = set(c.needs)
+    if need is None:
+        return needs | set(c.keeps or ())
+    handed_on = {c.renamed.get(name, name) for name in need - c.makes}
+    if c.keeps is None:
+        return needs | handed_on
+    if not handed_on & c.keeps:  # Rows alone are wanted: they are counted by the column that is left of it when it is narrowed.
+        return needs | set(n.operator.columns(n.operator.narrowed(n.params, need) or n.params).keeps or ())
+    return needs | (handed_on & c.keeps)
 
 
 def predicates(root: Node, said: list[str]) -> Node:
