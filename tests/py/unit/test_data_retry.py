@@ -45,17 +45,17 @@ def test_waits_double_within_a_budget(monkeypatch):
         return 7
 
     before = retry.counts.tries
-    assert retry.steady(work, "w", []) == 7
+    assert retry.retried(work, "w", []) == 7
     assert asked[0] == (0, retry.FIRST_S) and asked[1] == (0, 2 * retry.FIRST_S) and asked[-1] == (0, retry.LONGEST_S)
     assert retry.counts.tries - before == 8
     monkeypatch.setattr(retry.random, "uniform", lambda a, b: retry.BUDGET_S + 1)  # more than is left: given up without waiting
     with pytest.raises(ConnectionError) as e:
-        retry.steady(lambda: (_ for _ in ()).throw(ConnectionError("down")), "w", [])
+        retry.retried(lambda: (_ for _ in ()).throw(ConnectionError("down")), "w", [])
     assert getattr(e.value, "__notes__", []) == [] and retry.counts.tries - before == 8
 
 
 def test_what_stays_is_not_tried_again():
     calls = []
     with pytest.raises(PermissionError):
-        retry.steady(lambda: calls.append(1) or (_ for _ in ()).throw(PermissionError("no")), "w", [])
+        retry.retried(lambda: calls.append(1) or (_ for _ in ()).throw(PermissionError("no")), "w", [])
     assert calls == [1]

@@ -8,7 +8,7 @@ from typing import Any
 from skate import _lazy
 from skate.data.datasource.datasink import WRITE_UUID_KWARG_NAME, Datasink, TaskContext, WriteResult
 from skate.data.datasource.filename_provider import FilenameProvider, row_filename
-from skate.data.files.retry import steady
+from skate.data.files.retry import retried
 
 
 class _FileDatasink(Datasink):
@@ -124,7 +124,7 @@ class RowBasedFileDatasink(_FileDatasink):
                 name = p.get_filename_for_row(row, uuid, ctx.task_idx, block_index, i)
             else:
                 name = row_filename(p.get_filename_for_task(uuid, ctx.task_idx), block_index, i)
-            steady(
+            retried(
                 lambda row=row, name=name: self._write(row, name),
                 f"write {self.path}/{name}",
                 _lazy.context.DataContext.get_current().retried_io_errors,
@@ -171,7 +171,7 @@ class BlockBasedFileDatasink(_FileDatasink):
             with self.open_output_stream(f"{self.path}/{name}") as f:
                 self.write_block_to_file(block, f)
 
-        steady(write, f"write {self.path}/{name}", _lazy.context.DataContext.get_current().retried_io_errors)
+        retried(write, f"write {self.path}/{name}", _lazy.context.DataContext.get_current().retried_io_errors)
 
     @property
     def min_rows_per_write(self) -> int | None:

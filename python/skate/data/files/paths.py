@@ -6,7 +6,7 @@ import os
 from typing import Any
 
 from skate.data.files.local import local_path
-from skate.data.files.retry import begin, steady
+from skate.data.files.retry import begin, retried
 
 
 def resolve(path: str, filesystem: Any = None) -> tuple[Any, str]:
@@ -40,7 +40,7 @@ def is_folder(path: Any, filesystem: Any = None) -> bool:
     from pyarrow import fs as pafs
 
     begin()
-    return steady(lambda: fs.get_file_info(p), f"look at {p}").type == pafs.FileType.Directory
+    return retried(lambda: fs.get_file_info(p), f"look at {p}").type == pafs.FileType.Directory
 
 
 def as_filesystem(filesystem: Any) -> Any:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from skate.data.files.retry import SteadyFile, steady
+from skate.data.files.retry import RetriedFile, retried
 
 
 def open_file(fs: Any, path: str) -> Any:
     """A seekable binary file object; reads of a remote one are tried again when the store is not well (retry.py)."""
     if fs is None:
         return open(path, "rb")
-    return fs.open_input_file(path) if fs.type_name == "local" else SteadyFile(fs, path)
+    return fs.open_input_file(path) if fs.type_name == "local" else RetriedFile(fs, path)
 
 
 def read_bytes(fs: Any, path: str) -> bytes:
@@ -23,4 +23,4 @@ def read_bytes(fs: Any, path: str) -> bytes:
         with fs.open_input_stream(path, compression=None) as f:  # not open_input_file(): a stream of HTTP cannot seek
             return f.read()
 
-    return steady(read, f"read {path}")
+    return retried(read, f"read {path}")

@@ -99,7 +99,7 @@ def passing(e: BaseException, texts: Any = None) -> str | None:
     return "listed" if any(t in said for t in texts or ()) else None
 
 
-def steady(work: Callable[[], Any], what: str, texts: Any = None) -> Any:
+def retried(work: Callable[[], Any], what: str, texts: Any = None) -> Any:
     """work(), tried again as the head of the file says. The error of the last try has a note that says how often, of what."""
     pause = threading.Event()  # nobody sets it: a wait with a deadline, since a remote service says no when it is well again
     tried = 0
@@ -123,8 +123,8 @@ def steady(work: Callable[[], Any], what: str, texts: Any = None) -> Any:
         pause.wait(wait)
 
 
-class SteadyFile(io.RawIOBase):
-    """A remote file for reading, each read of it steady; a connection that broke is opened anew.
+class RetriedFile(io.RawIOBase):
+    """A remote file for reading, each read of it tried again; a connection that broke is opened anew.
 
     Args:
         fs: A pyarrow file system.
@@ -133,8 +133,8 @@ class SteadyFile(io.RawIOBase):
 
     def __init__(self, fs: Any, path: str):
         self._fs, self._path, self._at = fs, path, 0
-        self._f = steady(lambda: fs.open_input_file(path), f"open {path}")
-        self._size = steady(lambda: self._f.size(), f"size of {path}")
+        self._f = retried(lambda: fs.open_input_file(path), f"open {path}")
+        self._size = retried(lambda: self._f.size(), f"size of {path}")
 
     def _read(self, n: int) -> bytes:
         try:
@@ -147,7 +147,7 @@ class SteadyFile(io.RawIOBase):
     def read(self, n: int = -1) -> bytes:
         left = max(0, self._size - self._at)
         n = left if n is None or n < 0 else min(n, left)
-        data = steady(lambda: self._read(n), f"read {self._path}") if n else b""
+        data = retried(lambda: self._read(n), f"read {self._path}") if n else b""
         self._at += len(data)
         return data
 
@@ -179,7 +179,7 @@ class SteadyFile(io.RawIOBase):
         super().close()
 
 
-class SteadyOutput(io.RawIOBase):
+class RetriedOutput(io.RawIOBase):
     """A remote file for writing: it is sent when it is closed, all of it again when the store says "not now". Kept in a file without a name meanwhile, small ones in memory.
 
     Args:
@@ -219,7 +219,7 @@ class SteadyOutput(io.RawIOBase):
             return
         try:
             if self._wanted:
-                steady(self._send, f"write {self._path}")
+                retried(self._send, f"write {self._path}")
         finally:
             self._held.close()
             super().close()

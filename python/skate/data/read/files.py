@@ -17,7 +17,7 @@ from skate.data.datasource.partitioning import Partitioning, PathPartitionParser
 from skate.data.files.local import local_path
 from skate.data.files.paths import resolve
 from skate.data.files.reading import read_bytes
-from skate.data.files.retry import begin, steady
+from skate.data.files.retry import begin, retried
 from skate.data.random_config import FileShuffleConfig
 from skate.data.read.source import Facts, ReadOptions, Source, check_num_blocks, min_units
 
@@ -107,7 +107,7 @@ def _looks(paths: list[str], filesystem: Any) -> Iterator[tuple[Any, str, Any]]:
 
     def look(p: str) -> tuple[Any, str, Any]:
         fs, at = resolve(p, filesystem)
-        return fs, at, steady(lambda: fs.get_file_info(at), f"look at {at}")
+        return fs, at, retried(lambda: fs.get_file_info(at), f"look at {at}")
 
     if len(paths) < FILE_SIZE_FETCH_PARALLELIZATION_THRESHOLD:
         yield from map(look, paths)
@@ -127,7 +127,7 @@ def _list_remote(out: Listing, filesystem: Any, p: str, info: Any, exts: tuple[s
             raise FileNotFoundError(2, "no such file or folder", p)
     elif info.type == pafs.FileType.Directory:
         base = info.path.rstrip("/") + "/"
-        for f in sorted(steady(lambda: filesystem.get_file_info(pafs.FileSelector(p, recursive=True)), f"list {p}"), key=lambda f: f.path):
+        for f in sorted(retried(lambda: filesystem.get_file_info(pafs.FileSelector(p, recursive=True)), f"list {p}"), key=lambda f: f.path):
             if f.type != pafs.FileType.File:
                 continue
             if f.path.removeprefix(base).startswith((".", "_")):

@@ -11,7 +11,7 @@ from typing import Any
 
 from skate import _lazy
 from skate.data.datasource.filename_provider import FilenameProvider, row_filename
-from skate.data.files.retry import SteadyOutput, steady
+from skate.data.files.retry import RetriedOutput, retried
 from skate.data.values.unify import ADVICE, cast_batch, columns_are, unify
 from skate.data.write.reports import TYPED, report, said
 
@@ -131,9 +131,9 @@ class Files:
         if self.p["fs"] is not None:
             folder = full.rsplit("/", 1)[0]
             if folder not in self.made:
-                steady(lambda: self.p["fs"].create_dir(folder, recursive=True), f"make {folder}")
+                retried(lambda: self.p["fs"].create_dir(folder, recursive=True), f"make {folder}")
                 self.made.add(folder)
-            return SteadyOutput(self.p["fs"], full, self.p.get("stream", {}))
+            return RetriedOutput(self.p["fs"], full, self.p.get("stream", {}))
         at = self.p["folder"]
         for part in full[len(at) + 1 :].split("/")[:-1]:  # not makedirs: it would make the stage itself again when the job is over
             at = f"{at}/{part}"
@@ -155,7 +155,7 @@ class Files:
             size = (
                 os.path.getsize(full)
                 if self.p["fs"] is None
-                else steady(lambda: self.p["fs"].get_file_info(full), f"look at {full}").size or 0
+                else retried(lambda: self.p["fs"].get_file_info(full), f"look at {full}").size or 0
             )
         self._sync(full)
         self.reports.append((name, rows, size))
@@ -174,7 +174,7 @@ class Files:
         """Takes back what was begun. `error` is the one to report: what fails here is noted with it."""
         for w in writer:
             try:
-                w.abort() if isinstance(w, SteadyOutput) else w.close()
+                w.abort() if isinstance(w, RetriedOutput) else w.close()
             except Exception as e:
                 error.add_note(f"closing {full} after that failed as well: {type(e).__name__}: {e}")
         if self.p["fs"] is None:

@@ -20,7 +20,7 @@ from skate import _lazy
 from skate.data.datasource.filename_provider import FilenameProvider
 from skate.data.files.local import local_path
 from skate.data.files.paths import resolve
-from skate.data.files.retry import steady
+from skate.data.files.retry import retried
 from skate.data.plan.node import Node
 from skate.data.plan.resources import as_input, resources
 from skate.data.run import execute
@@ -299,7 +299,7 @@ class _Remote:
     def begin(self, how: SaveMode) -> list[str] | None:
         from pyarrow import fs as pafs
 
-        info = steady(
+        info = retried(
             lambda: self.fs.get_file_info(pafs.FileSelector(self.path, allow_not_found=True, recursive=True)), f"list {self.path}"
         )
         old = [f.path[len(self.path) + 1 :] for f in info if f.type == pafs.FileType.File]
@@ -310,8 +310,8 @@ class _Remote:
         if old and how is SaveMode.IGNORE:
             return None
         if old and how is SaveMode.OVERWRITE:
-            steady(lambda: self.fs.delete_dir_contents(self.path), f"clear {self.path}")
-        steady(lambda: self.fs.create_dir(self.path, recursive=True), f"make {self.path}")
+            retried(lambda: self.fs.delete_dir_contents(self.path), f"clear {self.path}")
+        retried(lambda: self.fs.create_dir(self.path, recursive=True), f"make {self.path}")
         return old
 
     def prefix(self, old: list[str]) -> str:

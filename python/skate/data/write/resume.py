@@ -30,7 +30,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from skate import _lazy, _skate
-from skate.data.files.retry import steady
+from skate.data.files.retry import retried
 from skate.data.plan.node import Node
 from skate.data.run import execute
 from skate.data.run.blocks import fetch
@@ -329,14 +329,14 @@ class RemoteJob(Job):
         from pyarrow import fs as pafs
 
         selector = pafs.FileSelector(self.target, allow_not_found=True, recursive=True)
-        info = steady(lambda: self.fs.get_file_info(selector), f"list {self.target}")
+        info = retried(lambda: self.fs.get_file_info(selector), f"list {self.target}")
         return {f.path[len(self.target) + 1 :]: f.size or 0 for f in info if f.type == pafs.FileType.File}
 
     def _there(self) -> bool:
         return bool(self._list())
 
     def _make_folders(self) -> None:
-        steady(lambda: self.fs.create_dir(self.target, recursive=True), f"make {self.target}")
+        retried(lambda: self.fs.create_dir(self.target, recursive=True), f"make {self.target}")
 
     def _new_prefix(self) -> str:
         return self.remote.prefix(list(self._list()))
@@ -373,7 +373,7 @@ class RemoteJob(Job):
         left = re.compile(rf"(?:^|_){re.escape(self.prefix)}\d{{6,}}_\d{{6}}[_.]")
         for n in there:
             if n not in mine and (self.how is SaveMode.OVERWRITE or (not self.names and left.search(n.rsplit("/", 1)[-1]))):
-                steady(lambda n=n: self.fs.delete_file(f"{self.target}/{n}"), f"remove {n}")
+                retried(lambda n=n: self.fs.delete_file(f"{self.target}/{n}"), f"remove {n}")
         self.log.done()
         self.log.sync()
 
