@@ -146,7 +146,6 @@ sk_rc sk_ltask_send(struct sk_local *l, struct sk_ltask *t, struct sk_lworker *w
         sk_free(p);
         if (rc != SK_OK) return rc;
     }
-    SK_DCHECK(!w->dying && w->place.state != SK_W_NONE);
     w->next_claim = claim + 1;
     w->claimed[claim / 64] |= UINT64_C(1) << claim % 64;
     t->claim = claim;
