@@ -184,6 +184,8 @@ static void submit_failed(struct sk_local *l, uint32_t proc, uint64_t base, stru
         t->id = base;
         t->owner = proc;
         t->is_stream = true;
+        sk_list_init(&t->on);
+        sk_list_init(&t->place.link);
         t->state = SK_T_FINISHED;
         t->ended = true;
         t->stream_done = 1;

@@ -241,12 +241,14 @@ void sk_space_read_back(struct sk_local *l, struct sk_spill_job *job) {
             sk_log(SK_LOG_WARN, "spill_lost object=%llu msg=\"%s\"", (unsigned long long)x->id, job->err.msg);
             snprintf(l->space.spoiled_msg, sizeof l->space.spoiled_msg, "%.290s", job->err.msg);
             l->space.n_spoiled++;
-            struct sk_obj *o = st->part ? sk_obj_get(l, x->id) : st->o;
-            if (o && (!st->part || o->where == SK_V_DISK)) {
+            bool part = st->part; /* st goes with the value */
+            uint64_t id = st->o->id;
+            struct sk_obj *o = part ? sk_obj_get(l, x->id) : st->o;
+            if (o && (!part || o->where == SK_V_DISK)) {
                 o->spoiled = true;
                 sk_recover_lost(l, x->id);
             }
-            if (st->part) part_lost(l, st->o->id);
+            if (part) part_lost(l, id);
         }
     }
     sk_obj_drain(l);

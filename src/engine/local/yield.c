@@ -17,8 +17,11 @@ void sk_stream_drop(struct sk_local *l, struct sk_ltask *t) {
     t->end_error = 0;
     t->stream_done = 1;
     sk_stream_wake(l, t); /* another thread of its process may be waiting: end of the stream */
-    if (t->state == SK_T_FINISHED) sk_ltask_free(l, t);
-    else if (!t->remake) sk_stream_release(l, t, UINT32_MAX / 2); /* it runs to its end, as in Ray: for what it does besides */
+    if (t->state != SK_T_FINISHED) {
+        if (!t->remake) sk_stream_release(l, t, UINT32_MAX / 2); /* it runs to its end, as in Ray: for what it does besides */
+    } else if (t->ended) { /* else it is being ended, further up: sk_ltask_end frees it */
+        sk_ltask_free(l, t);
+    }
     sk_obj_drain(l);
 }
 
