@@ -12,7 +12,6 @@ import tempfile
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-
 import skate
 import skate.data as sd
 from skate import _skate

@@ -141,22 +141,22 @@ def _connect(ray: Any, conf: dict[str, Any]) -> bool:
 
 def _check_nodes(ray: Any) -> None:
     """Each node has a skate of this version, and a Python that can read our pickles."""
-    import skate
-
+    mine = sys.modules["skate"].__version__
     at = importlib.import_module("ray.util.scheduling_strategies").NodeAffinitySchedulingStrategy
 
-    def look() -> Any:  # pickled by value: skate may not be there
+    def look(package: str) -> Any:  # pickled by value: skate may not be there
+        import importlib
         import sys
 
         try:
-            import skate as there
+            version = importlib.import_module(package).__version__
         except ImportError as e:
             return None, sys.version_info[:2], str(e)
-        return there.__version__, sys.version_info[:2], ""
+        return version, sys.version_info[:2], ""
 
     nodes = [n for n in ray.nodes() if n["Alive"]]
     task = ray.remote(num_cpus=0, max_retries=0)(look)
-    asked = [task.options(scheduling_strategy=at(n["NodeID"], soft=False)).remote() for n in nodes]
+    asked = [task.options(scheduling_strategy=at(n["NodeID"], soft=False)).remote("skate") for n in nodes]
     done, late = ray.wait(asked, num_returns=len(asked), timeout=3 * PATIENCE_S)
     for node, ref in zip(nodes, asked, strict=True):
         name = node["NodeManagerAddress"]
@@ -164,11 +164,9 @@ def _check_nodes(ray: Any) -> None:
             raise ConnectionError(f"node {name} of the Ray cluster does not answer")
         version, python, why = ray.get(ref)
         if version is None:
-            raise RuntimeError(
-                f"node {name} of the Ray cluster has no skate ({why}): install it there, as here (skate {skate.__version__})"
-            )
-        if version != skate.__version__:
-            raise RuntimeError(f"node {name} of the Ray cluster has skate {version}, and this is {skate.__version__}")
+            raise RuntimeError(f"node {name} of the Ray cluster has no skate ({why}): install it there, as here (skate {mine})")
+        if version != mine:
+            raise RuntimeError(f"node {name} of the Ray cluster has skate {version}, and this is {mine}")
         if tuple(python) != sys.version_info[:2]:
             raise RuntimeError(f"node {name} of the Ray cluster runs Python {python[0]}.{python[1]}, and this is {sys.version.split()[0]}")
 
