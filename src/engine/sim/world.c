@@ -345,7 +345,7 @@ static void m_work_over(void *ctx, void *arg) {
 }
 
 static void act(struct sk_sim *s, struct choice c) {
-    struct sk_proc *p = &s->procs[c.i];
+    struct sk_proc *p = c.what < ARRIVE ? &s->procs[c.i] : NULL;
     s->st.steps++;
     if (SK_UNLIKELY(s->conf.trace)) say_step(s, c, p);
     sk_sim_mix(s, (uint64_t)c.what << 32 | (c.what >= ARRIVE ? 0 : p->proc));
