@@ -296,10 +296,7 @@ static sk_rc begin_again(struct sk_local *l, struct sk_ltask *t, int32_t retries
     t->differs = 0;
     t->n_unready = 0;
     t->state = SK_T_WAITING;
-    if (!sk_map_get(&l->tasks, t->id)) {
-        if (sk_map_put(&l->tasks, t->id, t) != SK_OK) return SK_ENOMEM;
-        if (t->is_stream && !t->sink && t->owner != SK_PROC_DRIVER) l->n_worker_streams++;
-    }
+    if (!sk_map_get(&l->tasks, t->id) && sk_ltask_enter(l, t) != SK_OK) return SK_ENOMEM;
     if (t->stands && !t->is_stream) return SK_OK; /* what a stream gave before its end may be wanted */
     l->stats.n_reruns++;
     if (!bring_back_values(l, t, back)) return SK_ENOMEM;

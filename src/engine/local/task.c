@@ -72,6 +72,13 @@ void sk_ltask_aside_free(struct sk_ltask *t) {
     t->aside = NULL;
 }
 
+sk_rc sk_ltask_enter(struct sk_local *l, struct sk_ltask *t) {
+    if (sk_map_put(&l->tasks, t->id, t) != SK_OK) return SK_ENOMEM;
+    if (t->is_stream && !t->sink && t->owner != SK_PROC_DRIVER) l->n_worker_streams++;
+    if (t->spec.parent) l->n_nested++;
+    return SK_OK;
+}
+
 void sk_ltask_free(struct sk_local *l, struct sk_ltask *t) {
     SK_DCHECK(!t->waits && !t->worker && sk_list_empty(&t->on) && sk_list_empty(&t->place.link));
     if (sk_map_del(&l->tasks, t->id)) {
@@ -327,14 +334,10 @@ sk_rc sk_ltask_make(struct sk_local *l, uint32_t proc, uint32_t level, uint64_t 
     t->is_stream = t->spec.n_returns == SK_STREAMING;
     t->place.shape = t->spec.shape;
     t->place.level = (uint8_t)SK_MIN(level, SK_PLACE_LEVELS - 1);
-    if (t->is_stream && !sink && proc != SK_PROC_DRIVER) l->n_worker_streams++;
-    if (t->spec.parent) l->n_nested++;
     sk_list_init(&t->on);
     sk_list_init(&t->place.link);
-    sk_rc rc = sk_map_put(&l->tasks, t->id, t);
+    sk_rc rc = sk_ltask_enter(l, t);
     if (rc != SK_OK) {
-        if (t->is_stream && !sink && proc != SK_PROC_DRIVER) l->n_worker_streams--;
-        if (t->spec.parent) l->n_nested--;
         sk_free(t);
         return SK_ERR(err, SK_ENOMEM, "no memory for the task table");
     }
