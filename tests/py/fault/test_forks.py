@@ -1,7 +1,7 @@
 """Processes that user code forks: from the driver, from a task, from what a task forked."""
 
-import multiprocessing
 import contextlib
+import multiprocessing
 import os
 import signal
 import subprocess
