@@ -85,19 +85,8 @@ class Writers:
             >>> skate.data.read_parquet(folder).count()
             3
         """
-        options = WriteOptions(
-            path,
-            mode=mode,
-            filesystem=filesystem,
-            min_rows=min_rows_per_file or num_rows_per_file,
-            max_rows=max_rows_per_file,
-            concurrency=concurrency,
-            remote=ray_remote_args,
-            partition_cols=partition_cols,
-            names=filename_provider,
-            stream=arrow_open_stream_args,
-            resume=resume,
-        )
+        options = WriteOptions(path, mode, filesystem, ray_remote_args, concurrency, filename_provider, resume, arrow_open_stream_args)
+        options = options.of_files(min_rows_per_file or num_rows_per_file, max_rows_per_file, partition_cols)
         _lazy.write_job.write(self, "parquet", options, arrow_parquet_args, arrow_parquet_args_fn)
 
     def write_lance(
@@ -184,18 +173,8 @@ class Writers:
             >>> skate.data.read_csv(folder).count()
             3
         """
-        options = WriteOptions(
-            path,
-            mode=mode,
-            filesystem=filesystem,
-            min_rows=min_rows_per_file or num_rows_per_file,
-            max_rows=max_rows_per_file,
-            concurrency=concurrency,
-            remote=ray_remote_args,
-            names=filename_provider,
-            stream=arrow_open_stream_args,
-            resume=resume,
-        )
+        options = WriteOptions(path, mode, filesystem, ray_remote_args, concurrency, filename_provider, resume, arrow_open_stream_args)
+        options = options.of_files(min_rows_per_file or num_rows_per_file, max_rows_per_file)
         _lazy.write_job.write(self, "csv", options, arrow_csv_args, arrow_csv_args_fn)
 
     def write_json(
@@ -247,18 +226,8 @@ class Writers:
             >>> skate.data.read_json(folder).count()
             3
         """
-        options = WriteOptions(
-            path,
-            mode=mode,
-            filesystem=filesystem,
-            min_rows=min_rows_per_file or num_rows_per_file,
-            max_rows=max_rows_per_file,
-            concurrency=concurrency,
-            remote=ray_remote_args,
-            names=filename_provider,
-            stream=arrow_open_stream_args,
-            resume=resume,
-        )
+        options = WriteOptions(path, mode, filesystem, ray_remote_args, concurrency, filename_provider, resume, arrow_open_stream_args)
+        options = options.of_files(min_rows_per_file or num_rows_per_file, max_rows_per_file)
         _lazy.write_job.write(self, "json", options, pandas_json_args, pandas_json_args_fn)
 
     def write_numpy(
@@ -306,18 +275,8 @@ class Writers:
             >>> skate.data.read_numpy(folder).count()
             3
         """
-        options = WriteOptions(
-            path,
-            mode=mode,
-            filesystem=filesystem,
-            min_rows=min_rows_per_file or num_rows_per_file,
-            concurrency=concurrency,
-            remote=ray_remote_args,
-            names=filename_provider,
-            stream=arrow_open_stream_args,
-            resume=resume,
-        )
-        _lazy.write_job.write(self, "numpy", options, {"column": column})
+        options = WriteOptions(path, mode, filesystem, ray_remote_args, concurrency, filename_provider, resume, arrow_open_stream_args)
+        _lazy.write_job.write(self, "numpy", options.of_files(min_rows_per_file or num_rows_per_file), {"column": column})
 
     def write_images(
         self,
@@ -355,16 +314,7 @@ class Writers:
             TypeError: A column has values that the format cannot hold, or a keyword is unknown.
             OSError: Something cannot be written; nothing of the write is to be seen then.
         """
-        options = WriteOptions(
-            path,
-            mode=mode,
-            filesystem=filesystem,
-            concurrency=concurrency,
-            remote=ray_remote_args,
-            names=filename_provider,
-            stream=arrow_open_stream_args,
-            resume=resume,
-        )
+        options = WriteOptions(path, mode, filesystem, ray_remote_args, concurrency, filename_provider, resume, arrow_open_stream_args)
         _lazy.write_job.write(self, "images", options, {"column": column, "file_format": file_format})
 
     def write_tfrecords(
@@ -416,18 +366,8 @@ class Writers:
             raise NotImplementedError(
                 "write_tfrecords: tf_schema needs TensorFlow's metadata library, which skate does not use; leave it out"
             )
-        options = WriteOptions(
-            path,
-            mode=mode,
-            filesystem=filesystem,
-            min_rows=min_rows_per_file or num_rows_per_file,
-            concurrency=concurrency,
-            remote=ray_remote_args,
-            names=filename_provider,
-            stream=arrow_open_stream_args,
-            resume=resume,
-        )
-        _lazy.write_job.write(self, "tfrecords", options, {})
+        options = WriteOptions(path, mode, filesystem, ray_remote_args, concurrency, filename_provider, resume, arrow_open_stream_args)
+        _lazy.write_job.write(self, "tfrecords", options.of_files(min_rows_per_file or num_rows_per_file), {})
 
     def write_webdataset(
         self,
@@ -467,18 +407,8 @@ class Writers:
             TypeError: A column has values that the format cannot hold, or a keyword is unknown.
             OSError: Something cannot be written; nothing of the write is to be seen then.
         """
-        options = WriteOptions(
-            path,
-            mode=mode,
-            filesystem=filesystem,
-            min_rows=min_rows_per_file or num_rows_per_file,
-            concurrency=concurrency,
-            remote=ray_remote_args,
-            names=filename_provider,
-            stream=arrow_open_stream_args,
-            resume=resume,
-        )
-        _lazy.write_job.write(self, "webdataset", options, {"encoder": encoder})
+        options = WriteOptions(path, mode, filesystem, ray_remote_args, concurrency, filename_provider, resume, arrow_open_stream_args)
+        _lazy.write_job.write(self, "webdataset", options.of_files(min_rows_per_file or num_rows_per_file), {"encoder": encoder})
 
     def write_feather(
         self,
@@ -521,18 +451,8 @@ class Writers:
             >>> skate.data.read_feather(folder).count()
             3
         """
-        options = WriteOptions(
-            path,
-            mode=mode,
-            filesystem=filesystem,
-            min_rows=min_rows_per_file,
-            max_rows=max_rows_per_file,
-            concurrency=concurrency,
-            remote=ray_remote_args,
-            names=filename_provider,
-            resume=resume,
-        )
-        _lazy.write_job.write(self, "arrow", options, args)
+        options = WriteOptions(path, mode, filesystem, ray_remote_args, concurrency, filename_provider, resume)
+        _lazy.write_job.write(self, "arrow", options.of_files(min_rows_per_file, max_rows_per_file), args)
 
     def write_orc(
         self,
@@ -575,18 +495,8 @@ class Writers:
             >>> skate.data.read_orc(folder).count()
             3
         """
-        options = WriteOptions(
-            path,
-            mode=mode,
-            filesystem=filesystem,
-            min_rows=min_rows_per_file,
-            max_rows=max_rows_per_file,
-            concurrency=concurrency,
-            remote=ray_remote_args,
-            names=filename_provider,
-            resume=resume,
-        )
-        _lazy.write_job.write(self, "orc", options, args)
+        options = WriteOptions(path, mode, filesystem, ray_remote_args, concurrency, filename_provider, resume)
+        _lazy.write_job.write(self, "orc", options.of_files(min_rows_per_file, max_rows_per_file), args)
 
     def write_sql(
         self,

@@ -2,26 +2,37 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from skate.data.write.mode import SaveMode
 
+if TYPE_CHECKING:
+    from skate.data.datasource import FilenameProvider
+    from skate.data.typed import FileSystem, Path
+
 
 class WriteOptions(NamedTuple):
-    """path: the folder. min_rows, max_rows: of a file. remote: resources of the write tasks. names: a FilenameProvider. stream: arguments of open_output_stream. resume: see resume.py; a
-    text is the folder of the log."""
+    """The first fields stand in the order in which every write_... method gives them.
 
-    path: Any
-    mode: Any = SaveMode.APPEND
-    filesystem: Any = None
+    path: the folder. remote: resources of the write tasks. concurrency: of them at once, at most. names: how files are named. resume: see resume.py; a text is the folder of the log.
+    stream: arguments of open_output_stream. min_rows, max_rows: of a file. partition_cols: columns that become folders.
+    """
+
+    path: Path
+    mode: Any  # as Mode in typed.py; a SaveMode once it is checked
+    filesystem: FileSystem | None
+    remote: dict[str, Any] | None
+    concurrency: int | None
+    names: FilenameProvider | None
+    resume: bool | str
+    stream: dict[str, Any] | None = None
     min_rows: int | None = None
     max_rows: int | None = None
-    concurrency: int | None = None
-    remote: dict[str, Any] | None = None
     partition_cols: list[str] | None = None
-    names: Any = None
-    stream: dict[str, Any] | None = None
-    resume: bool | str = False
+
+    def of_files(self, min_rows: int | None, max_rows: int | None = None, partition_cols: list[str] | None = None) -> WriteOptions:
+        """The same with what a file holds."""
+        return self._replace(min_rows=min_rows, max_rows=max_rows, partition_cols=partition_cols)
 
     def checked(self) -> WriteOptions:
         """The same with a SaveMode and a list of columns; ValueError for what is not possible."""
