@@ -5,6 +5,7 @@
 #include "base/err.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -97,6 +98,13 @@ void sk_assert_fail(const char *expr, const char *file, int line) {
         size_t len = SK_MIN((size_t)n, sizeof(text) - 1);
         ssize_t ignored = write(STDERR_FILENO, text, len); /* nothing can be done when stderr is gone: abort says it too */
         (void)ignored;
+        const char *path = getenv("SKATE_ASSERT_LOG"); /* stderr may be a file that dies with the process, as in pytest's workers */
+        int fd = path ? open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0600) : -1;
+        if (fd >= 0) {
+            ignored = write(fd, text, len);
+            sk_log_dump(fd);
+            close(fd);
+        }
     }
     sk_log_dump(STDERR_FILENO);
     abort();

@@ -91,6 +91,7 @@ TEST(assert_aborts_and_says_where) {
     pid_t pid = fork();
     if (pid == 0) {
         dup2(fd[1], STDERR_FILENO);
+        unsetenv("SKATE_ASSERT_LOG");
         sk_log(SK_LOG_WARN, "before_the_fall n=%d", 3); /* off, but kept */
         SK_ASSERT(1 + 1 == 3);
         _exit(0);
@@ -107,6 +108,26 @@ TEST(assert_aborts_and_says_where) {
     CHECK_STR_HAS(text, "assertion failed: 1 + 1 == 3 at ");
     CHECK_STR_HAS(text, "test_base_err.c:");
     CHECK_STR_HAS(text, "before_the_fall n=3");
+}
+
+TEST(assert_also_writes_to_the_file_of_the_environment) {
+    char path[] = "/tmp/skate-assert-XXXXXX", text[200] = {0};
+    int fd = mkstemp(path);
+    CHECK(fd >= 0);
+    pid_t pid = fork();
+    if (pid == 0) {
+        setenv("SKATE_ASSERT_LOG", path, 1);
+        close(STDERR_FILENO);
+        SK_ASSERT(2 + 2 == 5);
+        _exit(0);
+    }
+    int status;
+    CHECK_EQ(waitpid(pid, &status, 0), pid);
+    CHECK(WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT);
+    CHECK(read(fd, text, sizeof(text) - 1) > 0);
+    CHECK_STR_HAS(text, "assertion failed: 2 + 2 == 5 at ");
+    close(fd);
+    unlink(path);
 }
 
 /* ---- wire.h -------------------------------------------------------------------------------------------------------------------- */

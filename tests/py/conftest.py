@@ -1,6 +1,7 @@
 import os
 import signal
 import sys
+import tempfile
 
 import pytest
 
@@ -9,6 +10,16 @@ sys.path.insert(0, os.path.join(os.path.dirname(__file__), "fault"))
 signal.signal(signal.SIGQUIT, signal.SIG_DFL)
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+# pytest holds the stderr of a process, and it is lost with a process that aborts: what a failed assertion of the engine said is shown at the end.
+assert_log = os.environ.setdefault("SKATE_ASSERT_LOG", os.path.join(tempfile.gettempdir(), f"skate-assert-{os.getpid()}.log"))
+
+
+def pytest_terminal_summary(terminalreporter):
+    if not hasattr(terminalreporter.config, "workerinput") and os.path.exists(assert_log):
+        with open(assert_log) as f:
+            terminalreporter.section("failed assertions of the engine")
+            terminalreporter.write(f.read())
+        os.unlink(assert_log)
 
 
 def pytest_collection_modifyitems(config, items):

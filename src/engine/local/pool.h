@@ -14,7 +14,7 @@ struct sk_err;
 uint32_t sk_pool_limit(const struct sk_local *l);
 /* Asked when no idle worker will do. NULL: refused, or at the limit; there an idle one is told to make room, and its death asks again. */
 struct sk_lworker *sk_pool_spawn(struct sk_local *l);
-void sk_pool_bad_start(struct sk_local *l, const char *why);              /* after several in a row what waits for workers fails, by the loop */
+void sk_pool_bad_start(struct sk_local *l, const char *why); /* after several in a row what waits for workers fails, by the loop */
 static inline uint32_t sk_pool_worker_state(const struct sk_lworker *w) { /* of sk_worker_info */
     return w->killed ? 3 : w->place.state == SK_W_STARTING ? 0 : w->place.state == SK_W_IDLE ? 1 : 2;
 }

@@ -132,7 +132,7 @@ void sk_ltask_finish_error(struct sk_local *l, struct sk_ltask *t, uint32_t kind
 void sk_ltask_fail(struct sk_local *l, struct sk_ltask *t, sk_rc rc, const char *fmt, ...) SK_PRINTF(4, 5);
 void sk_ltask_fail_cancelled(struct sk_local *l, struct sk_ltask *t); /* or says why else it was stopped */
 void sk_ltask_end(struct sk_local *l, struct sk_ltask *t);
-void sk_ltask_aside_free(struct sk_ltask *t); /* t->aside */
+void sk_ltask_aside_free(struct sk_ltask *t);                 /* t->aside */
 sk_rc sk_ltask_enter(struct sk_local *l, struct sk_ltask *t); /* into the table of tasks and its counts, until sk_ltask_free; SK_ENOMEM */
 void sk_ltask_free(struct sk_local *l, struct sk_ltask *t);
 void sk_ltask_kept_free(struct sk_local *l, struct sk_ltask *t); /* lineage let it go */

@@ -19,7 +19,7 @@ void sk_stream_drop(struct sk_local *l, struct sk_ltask *t) {
     sk_stream_wake(l, t); /* another thread of its process may be waiting: end of the stream */
     if (t->state != SK_T_FINISHED) {
         if (!t->remake) sk_stream_release(l, t, UINT32_MAX / 2); /* it runs to its end, as in Ray: for what it does besides */
-    } else if (t->ended) { /* else it is being ended, further up: sk_ltask_end frees it */
+    } else if (t->ended) {                                       /* else it is being ended, further up: sk_ltask_end frees it */
         sk_ltask_free(l, t);
     }
     sk_obj_drain(l);
