@@ -3,15 +3,16 @@
 #include "engine/names.h"
 
 struct sk_aspec sk_aspec_of(const struct sk_actor_spec *s) {
-    struct sk_aspec a = {.max_restarts = s->max_restarts,
-                         .max_task_retries = s->max_task_retries,
-                         .is_async = s->is_async,
-                         .detached = s->detached,
-                         .n_groups = s->n_groups,
-                         .groups = s->groups,
-                         .meta = s->meta};
-    if (s->name) a.name = (struct sk_bytes){s->name, strlen(s->name)};
-    if (s->space) a.space = (struct sk_bytes){s->space, strlen(s->space)};
+    const struct sk_actor_opts *o = s->opts;
+    struct sk_aspec a = {.max_restarts = s->max_restarts, .max_task_retries = s->max_task_retries};
+    if (!o) return a;
+    a.is_async = o->is_async;
+    a.detached = o->detached;
+    a.n_groups = o->n_groups;
+    a.groups = o->groups;
+    a.meta = o->meta;
+    if (o->name) a.name = (struct sk_bytes){o->name, strlen(o->name)};
+    if (o->space) a.space = (struct sk_bytes){o->space, strlen(o->space)};
     return a;
 }
 

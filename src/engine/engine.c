@@ -34,7 +34,18 @@ sk_rc sk_engine_machine(struct sk_res *out, struct sk_err *err) {
     return SK_OK;
 }
 
-sk_rc sk_args_check(const struct sk_task_spec *s, struct sk_err *err) {
+const struct sk_task_opts sk_task_no_opts;
+
+sk_rc sk_call_check(bool known, uint32_t n_pending, uint32_t max_pending, struct sk_err *err) {
+    if (!known) return SK_ERR(err, SK_EACTOR, "the actor is dead: no handle was left");
+    if (SK_LIKELY(!max_pending || n_pending < max_pending)) return SK_OK;
+    return SK_ERR(err, SK_EPENDING,
+                  "%u calls (max_pending_calls) wait for the actor already; wait for some of their results, then call again", max_pending);
+}
+
+sk_rc sk_spec_check(const struct sk_task_spec *s, bool there, struct sk_err *err) {
+    if (s->node_only && s->node && !there && !s->actor.v)
+        return SK_ERR(err, SK_EINFEASIBLE, "it is to be on node %u and nowhere else, and there is no such node, or no more", s->node);
     for (uint32_t i = 0; i < s->n_args; i++) {
         const struct sk_arg *a = &s->args[i];
         if (SK_LIKELY(!a->part)) continue;

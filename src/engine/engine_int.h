@@ -29,8 +29,10 @@ struct sk_task_priv {
     uint64_t noted;
 };
 
-/* engine.c: what can be said of the arguments before their values exist. */
-sk_rc sk_args_check(const struct sk_task_spec *s, struct sk_err *err) SK_MUST_USE;
+/* engine.c: what can be said of a task before its arguments' values exist; there: the engine has its node (spec.node). */
+sk_rc sk_spec_check(const struct sk_task_spec *s, bool there, struct sk_err *err) SK_MUST_USE;
+/* May a process make a call of an actor? known: somebody has a handle of that; of those that the process has made so many are not finished, and opts.max_pending. */
+sk_rc sk_call_check(bool known, uint32_t n_pending, uint32_t max_pending, struct sk_err *err) SK_MUST_USE;
 /* A part of a value of `len` bytes. False: it is not within it, and says so in text. */
 bool sk_part_within(uint32_t arg, uint64_t offset, uint64_t length, uint64_t len, char *text, size_t cap);
 

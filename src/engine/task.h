@@ -20,6 +20,19 @@ struct sk_arg {
 
 struct sk_sink; /* receives the events of the tasks that name it */
 
+/* What programs ask of a task and exec does not. `local` serves all of it; an engine that does not know a field runs the task as if it were not set. */
+struct sk_task_opts {
+    sk_tid parent;          /* the task that submits it, 0: none. A recursive cancel of that one cancels this one */
+    const char *refused;    /* not NULL: why it can never run here. Its values are this error (SK_EINFEASIBLE) at once. Not for methods */
+    uint32_t stream_window; /* streaming without a sink: at most so many yields that were not taken; 0 = no limit */
+    uint32_t group;         /* a method call: index into sk_actor_opts.groups */
+    uint32_t max_pending;   /* a method call: SK_EPENDING when so many calls of this process are not finished; 0: no limit */
+    uint32_t max_calls;     /* a worker process leaves after so many runs of `fn`; 0: no limit. Not for methods */
+    bool no_wait;           /* a call without retries: SK_EUNAVAIL while its actor is restarted, instead of waiting for it */
+};
+
+extern const struct sk_task_opts sk_task_no_opts; /* engine.c */
+
 struct sk_task_spec {
     sk_fid fn;        /* defined before */
     const char *name; /* for messages; copied; NULL: the function's */
@@ -27,36 +40,41 @@ struct sk_task_spec {
     uint32_t n_args;
     const sk_oid *contains; /* references inside inline argument bytes: held like arguments, not waited for */
     uint32_t n_contains;
-    uint32_t n_returns;     /* 0..SK_MAX_RETURNS or SK_STREAMING */
-    sk_shape shape;         /* 0: the default shape, one CPU (for a method of an actor: nothing) */
-    sk_aid actor;           /* not 0: a method call, in order of submission */
-    int32_t max_retries;    /* after a death of the worker; -1 = for ever; SK_RETRIES_DEFAULT = what the engine was opened with */
-    bool retry_exceptions;  /* retry when user code raised, too */
-    bool no_wait;           /* a call without retries: SK_EUNAVAIL while its actor is restarted, instead of waiting for it */
-    uint32_t stream_window; /* streaming without a sink: at most so many yields that were not taken; 0 = no limit */
-    struct sk_sink *sink;   /* may be NULL */
-    uint64_t sink_tag;      /* comes back in the events */
-    sk_tid parent;          /* the task that submits it, 0: none. A recursive cancel of that one cancels this one */
-    uint32_t group;         /* a method call: index into sk_actor_spec.groups */
-    uint32_t max_pending;   /* a method call: SK_EPENDING when so many calls of this process are not finished; 0: no limit */
-    uint32_t max_calls;     /* a worker process leaves after so many runs of `fn`; 0: no limit. Not for methods */
-    const char *refused;    /* not NULL: why it can never run here. Its values are this error (SK_EINFEASIBLE) at once. Not for methods */
+    uint32_t n_returns;    /* 0..SK_MAX_RETURNS or SK_STREAMING */
+    sk_shape shape;        /* 0: the default shape, one CPU (for a method of an actor: nothing) */
+    sk_aid actor;          /* not 0: a method call, in order of submission */
+    int32_t max_retries;   /* after a death of the worker; -1 = for ever; SK_RETRIES_DEFAULT = what the engine was opened with */
+    bool retry_exceptions; /* retry when user code raised, too */
+    struct sk_sink *sink;  /* may be NULL */
+    uint64_t sink_tag;     /* comes back in the events */
+    /* Number of the node where it, or the actor, should be; 0: anywhere. A wish: it goes elsewhere when that node is gone, or has no room now. node_only: it
+     * waits for room there; SK_EINFEASIBLE when there is no such node, and when it goes before the task has ended. Not for methods: they are where their actor is. */
+    uint32_t node;
+    bool node_only;
+    const struct sk_task_opts *opts; /* NULL: none of them */
 };
 
 enum { SK_GROUPS_MAX = 64, SK_NAME_MAX = 1024 };
+static inline const struct sk_task_opts *sk_task_opts_of(const struct sk_task_spec *s) { return s->opts ? s->opts : &sk_task_no_opts; }
+
+/* What programs ask of an actor and exec does not (actors.h). An engine without these refuses them with SK_ENOSYS. */
+struct sk_actor_opts {
+    /* A name is of one living actor in its space: SK_EEXIST. actors.h: find gives `meta` to whoever asks for it. */
+    const char *name, *space; /* NULL: none; the space may be NULL or empty */
+    struct sk_bytes meta;
+    bool detached; /* lives without handles, until it is killed or the engine closes */
+    /* Concurrency groups: at most groups[i] calls of group i run at once, each on a thread, or (is_async) all on the group's event loop, see
+     * runner.serve_async. Calls then start in the order in which their arguments exist. n_groups 0: one call at a time, in order. */
+    bool is_async;
+    uint32_t n_groups;
+    const uint32_t *groups; /* [0] is the group of calls that name none; at most SK_GROUPS_MAX */
+};
+
 struct sk_actor_spec {
     struct sk_task_spec init; /* the constructor; n_returns is taken as 1 (a value that is ready when the actor is) */
     int32_t max_restarts;     /* -1 = for ever */
     int32_t max_task_retries;
-    /* Concurrency groups: at most groups[i] calls of group i run at once, each on a thread, or (is_async) all on the group's event loop, see
-     * runner.serve_async. Calls then start in the order in which their arguments exist. n_groups 0: one call at a time, in order. */
-    /* A name is of one living actor in its space: SK_EEXIST. actors.h: find gives `meta` to whoever asks for it. */
-    const char *name, *space; /* NULL: none; the space may be NULL or empty */
-    struct sk_bytes meta;
-    bool detached;          /* lives without handles, until it is killed or the engine closes */
-    const uint32_t *groups; /* [0] is the group of calls that name none; at most SK_GROUPS_MAX */
-    uint32_t n_groups;
-    bool is_async;
+    const struct sk_actor_opts *opts; /* NULL: none of them */
 };
 
 /* ---- events ------------------------------------------------------------------------------------------------------------------- */

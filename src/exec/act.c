@@ -56,6 +56,7 @@ static sk_rc do_launch(struct sk_exec *x, struct sk_stask *t, struct sk_err *err
     if (!actor) args[n++] = (struct sk_arg){.ref = x->blobs[t->stage]};
     SK_TRY(exec_arg(x, t, &args[n++], &temp, err));
     for (const struct sk_blk *b = t->in.head; b; b = b->next) args[n++] = (struct sk_arg){.ref = {b->ref.oid}};
+    struct sk_task_opts opts = {.max_calls = actor ? 0 : sk_run_desc(x, t->stage)->max_calls};
     struct sk_task_spec spec = {
         .fn = actor ? x->conf.stage_call : x->conf.run_stage,
         .name = s->label,
@@ -64,9 +65,9 @@ static sk_rc do_launch(struct sk_exec *x, struct sk_stask *t, struct sk_err *err
         .n_returns = SK_STREAMING,
         .shape = actor ? 0 : sk_run_desc(x, t->stage)->shape,
         .max_retries = sk_exec_retries(sk_run_desc(x, t->stage)),
-        .max_calls = actor ? 0 : sk_run_desc(x, t->stage)->max_calls,
         .sink = sk_inbox_sink(x->inbox),
         .sink_tag = t->id,
+        .opts = &opts,
     };
     if (actor) spec.actor = x->actors[t->stage][t->actor].aid;
     sk_tid tid = {0};

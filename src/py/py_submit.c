@@ -190,6 +190,11 @@ PyObject *py_template_submit(PyObject *self, PyObject *const *args, Py_ssize_t n
     if (call_encode(st, t, &k, args, n_all, kwnames) < 0 || SK_UNLIKELY(py_gone(st, gen))) goto out;
     const sk_oid *in = NULL;
     if (SK_UNLIKELY(k.c.refs.n) && !(in = py_collector_ids(&k.c, 0))) goto out;
+    struct sk_task_opts opts = {.stream_window = t->o.stream_window,
+                                .no_wait = t->kind == METHOD,
+                                .group = t->o.group,
+                                .max_pending = t->o.max_pending,
+                                .max_calls = t->o.max_calls};
     struct sk_actor_spec spec = {.init = {.fn = t->fid,
                                           .args = k.arg,
                                           .n_args = (uint32_t)k.n,
@@ -199,28 +204,25 @@ PyObject *py_template_submit(PyObject *self, PyObject *const *args, Py_ssize_t n
                                           .shape = shape,
                                           .max_retries = t->o.max_retries,
                                           .retry_exceptions = t->o.retry_exceptions,
-                                          .stream_window = t->o.stream_window,
-                                          .no_wait = t->kind == METHOD,
-                                          .group = t->o.group,
-                                          .max_pending = t->o.max_pending,
-                                          .max_calls = t->o.max_calls}};
-    if (here && st->worker) spec.init.parent = here->id;
+                                          .opts = &opts}};
+    if (here && st->worker) opts.parent = here->id;
     if (t->base || t->named) /* the same definition under another name */
         spec.init.name = PyUnicode_AsUTF8(t->name);
-    if (SK_UNLIKELY(t->refused != NULL) && !(spec.init.refused = PyUnicode_AsUTF8(t->refused))) goto out;
+    if (SK_UNLIKELY(t->refused != NULL) && !(opts.refused = PyUnicode_AsUTF8(t->refused))) goto out;
     sk_oid first = {0};
     sk_rc rc;
     if (t->kind == ACTOR) {
         sk_aid aid = {0};
+        struct sk_actor_opts ao = {.name = t->actor_name ? PyUnicode_AsUTF8(t->actor_name) : NULL,
+                                   .space = t->space ? PyUnicode_AsUTF8(t->space) : NULL,
+                                   .detached = t->o.detached,
+                                   .is_async = t->o.is_async,
+                                   .groups = t->groups,
+                                   .n_groups = t->n_groups};
         spec.max_restarts = t->o.max_restarts;
         spec.max_task_retries = t->o.max_task_retries;
-        spec.groups = t->groups;
-        spec.n_groups = t->n_groups;
-        spec.is_async = t->o.is_async;
-        spec.detached = t->o.detached;
-        spec.name = t->actor_name ? PyUnicode_AsUTF8(t->actor_name) : NULL;
-        spec.space = t->space ? PyUnicode_AsUTF8(t->space) : NULL;
-        if (t->meta) spec.meta = (struct sk_bytes){PyBytes_AS_STRING(t->meta), (size_t)PyBytes_GET_SIZE(t->meta)};
+        spec.opts = &ao;
+        if (t->meta) ao.meta = (struct sk_bytes){PyBytes_AS_STRING(t->meta), (size_t)PyBytes_GET_SIZE(t->meta)};
         rc = st->engine->ops->actor_create(st->engine, &spec, &aid, &first, &err);
         if (rc == SK_OK) {
             PyObject *ready = py_ref_new(st, first, (sk_tid){0});

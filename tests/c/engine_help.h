@@ -67,12 +67,12 @@ struct job { /* a task in short */
     uint32_t n_args;
     uint32_t n_returns; /* 0: one; NO_RETURNS: none */
     int32_t retries;
-    bool retry_exceptions, no_wait;
-    uint32_t window;
+    bool retry_exceptions;
     sk_shape shape;
     sk_aid actor;
-    uint32_t group, max_calls;
-    sk_tid parent;
+    struct sk_task_opts opts;
+    uint32_t node;
+    bool node_only;
     struct sk_sink *sink;
     uint64_t tag;
     const sk_oid *contains;

@@ -55,7 +55,7 @@ TASK(cc_die_once) {
 TASK(cc_nested) { /* a call that waits for a task of its own, while others of the actor do the same */
     sk_oid o;
     int64_t v;
-    SK_TRY(job_on(t->engine, &(struct job){.fn = "cc_echo", .a = {VAL(arg_i64(t, 0))}, .n_a = 1, .parent = t->id}, &o, NULL, err));
+    SK_TRY(job_on(t->engine, &(struct job){.fn = "cc_echo", .a = {VAL(arg_i64(t, 0))}, .n_a = 1, .opts.parent = t->id}, &o, NULL, err));
     SK_TRY(get_i64(t->engine, o, &v, err));
     t->engine->ops->release(t->engine, o);
     return ret_i64(t, 0, v, err);
@@ -95,8 +95,8 @@ TASK(cc_find) { /* from a worker: the actor named arg 0, and a call of it */
     return ret_i64(t, 0, back + v, err);
 }
 TASK(cc_make_named) { /* 1: made and found; -1: the name was taken */
-    struct sk_actor_spec s = {
-        .init = spec_of(&(struct job){.fn = "cc_new"}), .name = "n1", .space = "space", .detached = arg_i64(t, 0) != 0};
+    struct sk_actor_spec s = {.init = spec_of(&(struct job){.fn = "cc_new"}),
+                              .opts = &(struct sk_actor_opts){.name = "n1", .space = "space", .detached = arg_i64(t, 0) != 0}};
     sk_aid a;
     sk_oid ready;
     sk_rc rc = t->engine->ops->actor_create(t->engine, &s, &a, &ready, err);
@@ -109,7 +109,7 @@ TASK(cc_make_named) { /* 1: made and found; -1: the name was taken */
 TASK(cc_parent) { /* word 1: its child runs; then it waits for it */
     sk_oid o;
     int64_t v;
-    SK_TRY(job_on(t->engine, &(struct job){.fn = "cc_forever", .a = {VAL(1)}, .n_a = 1, .parent = t->id}, &o, NULL, err));
+    SK_TRY(job_on(t->engine, &(struct job){.fn = "cc_forever", .a = {VAL(1)}, .n_a = 1, .opts.parent = t->id}, &o, NULL, err));
     if (arg_i64(t, 0)) {
         gate_add(3, 1);
         if (!gate_wait(4, 1)) return SK_ERR(err, SK_ETIMEOUT, "the gate stayed shut");
@@ -223,15 +223,20 @@ struct actor {
     sk_aid id;
     sk_oid ready;
 };
-static struct actor make(struct sk_actor_spec s, const char *init) {
+struct wanted { /* of an actor */
+    struct sk_actor_opts o;
+    int32_t restarts, task_retries;
+};
+static struct actor make(struct wanted x, const char *init) {
     struct actor a;
     struct sk_err err;
-    s.init = spec_of(&(struct job){.fn = init});
+    struct sk_actor_spec s = {
+        .init = spec_of(&(struct job){.fn = init}), .max_restarts = x.restarts, .max_task_retries = x.task_retries, .opts = &x.o};
     CHECK_OK_ERR(eng->ops->actor_create(eng, &s, &a.id, &a.ready, &err), &err);
     return a;
 }
-#define ACTOR(fn, ...) make((struct sk_actor_spec){__VA_ARGS__}, fn)
-#define GROUPS(...) .groups = (uint32_t[]){__VA_ARGS__}, .n_groups = sizeof((uint32_t[]){__VA_ARGS__}) / 4
+#define ACTOR(fn, ...) make((struct wanted){__VA_ARGS__}, fn)
+#define GROUPS(...) .o.groups = (uint32_t[]){__VA_ARGS__}, .o.n_groups = sizeof((uint32_t[]){__VA_ARGS__}) / 4
 static void drop(struct actor a) {
     sk_actor_release(eng, a.id);
     eng_release(a.ready);
@@ -264,7 +269,7 @@ TEST(concurrent_groups_have_their_limits) {
     OPEN();
     struct actor a = ACTOR("cc_new", GROUPS(3, 2));
     for (int i = 0; i < 12; i++)
-        o[i] = JOB(.fn = "cc_wait", .a = {VAL(i % 2 ? 1 : 0), VAL(2)}, .n_a = 2, .actor = a.id, .group = (uint32_t)i % 2);
+        o[i] = JOB(.fn = "cc_wait", .a = {VAL(i % 2 ? 1 : 0), VAL(2)}, .n_a = 2, .actor = a.id, .opts.group = (uint32_t)i % 2);
     CHECK(gate_wait(0, 3) && gate_wait(1, 2));
     gate_add(2, 1);
     for (int i = 0; i < 12; i++) CHECK_EQ(eng_take(o[i]), 0);
@@ -334,7 +339,9 @@ TEST(concurrent_streams) {
     struct sk_err err;
     for (int i = 0; i < 3; i++)
         CHECK_OK_ERR(
-            job_on(eng, &(struct job){.fn = "cc_yields", .a = {VAL(50)}, .n_a = 1, .actor = a.id, .n_returns = SK_STREAMING, .window = 2},
+            job_on(eng,
+                   &(struct job){
+                       .fn = "cc_yields", .a = {VAL(50)}, .n_a = 1, .actor = a.id, .n_returns = SK_STREAMING, .opts.stream_window = 2},
                    NULL, &t[i], &err),
             &err);
     for (int k = 0; k < 50; k++)
@@ -355,7 +362,7 @@ TEST(concurrent_streams) {
 TEST(concurrent_actor_dies_with_calls_under_way) {
     sk_oid o[6];
     OPEN();
-    struct actor a = ACTOR("cc_new", GROUPS(4), .max_restarts = 3, .max_task_retries = 2);
+    struct actor a = ACTOR("cc_new", GROUPS(4), .restarts = 3, .task_retries = 2);
     sk_oid d = JOB(.fn = "cc_die_once", .a = {VAL(1)}, .n_a = 1, .actor = a.id);
     for (int i = 0; i < 6; i++) o[i] = JOB(.fn = "cc_wait", .a = {VAL(0), VAL(2)}, .n_a = 2, .actor = a.id);
     CHECK(gate_wait(6, 1) && gate_wait(0, 3));
@@ -376,8 +383,8 @@ TEST_SLOW(concurrent_killed_at_each_point, 60) {
         bool is_async = k % 2;
         snprintf(fault, sizeof fault, "%s:kill:%d", points[k / 2], 5 + (int)k);
         OPEN(.fault = fault, .fault_workers = 2);
-        struct actor a = is_async ? ACTOR("as_new", GROUPS(4), .is_async = true, .max_restarts = -1, .max_task_retries = -1)
-                                  : ACTOR("cc_new", GROUPS(4), .max_restarts = -1, .max_task_retries = -1);
+        struct actor a = is_async ? ACTOR("as_new", GROUPS(4), .o.is_async = true, .restarts = -1, .task_retries = -1)
+                                  : ACTOR("cc_new", GROUPS(4), .restarts = -1, .task_retries = -1);
         for (int i = 0; i < 60; i++) o[i] = JOB(.fn = "cc_echo", .a = {VAL(i)}, .n_a = 1, .actor = a.id);
         for (int i = 0; i < 60; i++) CHECK_EQ(eng_take(o[i]), i);
         CHECK_GE(eng_stat(eng, "worker_deaths"), 1);
@@ -394,7 +401,7 @@ TEST(async_many_parked) {
     static sk_oid o[N];
     int64_t sum = 0;
     OPEN();
-    struct actor a = ACTOR("as_new", GROUPS(N + 1), .is_async = true);
+    struct actor a = ACTOR("as_new", GROUPS(N + 1), .o.is_async = true);
     for (int i = 0; i < N; i++) o[i] = JOB(.fn = "as_park", .actor = a.id);
     CHECK(gate_wait(11, N));
     CHECK_EQ(eng_take(JOB(.fn = "as_count", .actor = a.id)), N);
@@ -409,8 +416,8 @@ TEST(async_many_parked) {
 TEST(async_limit_and_groups) {
     sk_oid o[6];
     OPEN();
-    struct actor a = ACTOR("as_new", GROUPS(1, 2), .is_async = true);
-    for (int i = 0; i < 6; i++) o[i] = JOB(.fn = "as_park", .actor = a.id, .group = 1);
+    struct actor a = ACTOR("as_new", GROUPS(1, 2), .o.is_async = true);
+    for (int i = 0; i < 6; i++) o[i] = JOB(.fn = "as_park", .actor = a.id, .opts.group = 1);
     CHECK(gate_wait(11, 2));
     CHECK_EQ(eng_take(JOB(.fn = "as_count", .actor = a.id)), 2);
     for (int i = 0; i < 3; i++) {
@@ -425,7 +432,7 @@ TEST(async_limit_and_groups) {
 
 TEST(async_cancel) {
     OPEN();
-    struct actor a = ACTOR("as_new", GROUPS(2), .is_async = true);
+    struct actor a = ACTOR("as_new", GROUPS(2), .o.is_async = true);
     sk_tid t, u;
     sk_oid o = eng_job_tid(&(struct job){.fn = "as_park", .actor = a.id}, &t);
     CHECK(gate_wait(11, 1));
@@ -445,17 +452,17 @@ TEST(async_cancel) {
 
 TEST(async_groups_have_loops_of_their_own) {
     OPEN();
-    struct actor a = ACTOR("as_new", GROUPS(10, 2, 2), .is_async = true);
-    sk_oid b1 = JOB(.fn = "as_block", .a = {VAL(2)}, .n_a = 1, .actor = a.id, .group = 1);
-    sk_oid behind = JOB(.fn = "as_thread", .actor = a.id, .group = 1);
+    struct actor a = ACTOR("as_new", GROUPS(10, 2, 2), .o.is_async = true);
+    sk_oid b1 = JOB(.fn = "as_block", .a = {VAL(2)}, .n_a = 1, .actor = a.id, .opts.group = 1);
+    sk_oid behind = JOB(.fn = "as_thread", .actor = a.id, .opts.group = 1);
     CHECK(gate_wait(40, 1));
     int64_t main_thread = eng_take(JOB(.fn = "as_thread", .actor = a.id)); /* while group 1 is blocked */
-    int64_t second = eng_take(JOB(.fn = "as_thread", .actor = a.id, .group = 2));
+    int64_t second = eng_take(JOB(.fn = "as_thread", .actor = a.id, .opts.group = 2));
     CHECK(main_thread != second);
-    CHECK_EQ(eng_take(JOB(.fn = "as_thread", .actor = a.id, .group = 2)), second);
+    CHECK_EQ(eng_take(JOB(.fn = "as_thread", .actor = a.id, .opts.group = 2)), second);
     sk_oid b0 = JOB(.fn = "as_block", .a = {VAL(3)}, .n_a = 1, .actor = a.id);
     CHECK(gate_wait(40, 2));
-    CHECK_EQ(eng_take(JOB(.fn = "as_thread", .actor = a.id, .group = 2)), second); /* nor does the first one */
+    CHECK_EQ(eng_take(JOB(.fn = "as_thread", .actor = a.id, .opts.group = 2)), second); /* nor does the first one */
     gate_add(2, 1);
     CHECK_EQ(eng_take(behind), eng_take(b1));
     gate_add(3, 1);
@@ -463,7 +470,7 @@ TEST(async_groups_have_loops_of_their_own) {
     sk_oid p;
     sk_tid t;
     struct sk_err err;
-    CHECK_OK_ERR(job_on(eng, &(struct job){.fn = "as_park", .actor = a.id, .group = 2}, &p, &t, &err), &err);
+    CHECK_OK_ERR(job_on(eng, &(struct job){.fn = "as_park", .actor = a.id, .opts.group = 2}, &p, &t, &err), &err);
     CHECK(gate_wait(11, 1));
     CHECK_OK(eng->ops->cancel(eng, t, 0, NULL)); /* its own loop hears of it */
     CHECK_EQ(stat_of(p), SK_ECANCEL);
@@ -475,7 +482,7 @@ TEST(async_groups_have_loops_of_their_own) {
 
 TEST(exit_actor_is_no_death) {
     OPEN();
-    struct actor a = ACTOR("cc_new", .max_restarts = -1, .max_task_retries = -1);
+    struct actor a = ACTOR("cc_new", .restarts = -1, .task_retries = -1);
     sk_oid e = JOB(.fn = "cc_exit", .actor = a.id), late[3];
     for (int i = 0; i < 3; i++) late[i] = JOB(.fn = "cc_pid", .actor = a.id);
     CHECK_EQ(stat_of(e), SK_EACTOR);
@@ -489,7 +496,7 @@ TEST(exit_actor_is_no_death) {
 
 TEST_LARGE(who_leaves_and_does_not_end_makes_room, 120) { /* 5 s; an exit handler that hung kept its place for ever */
     OPEN(.cpus = 1, .max_workers = 1);
-    int64_t pid = eng_take(JOB(.fn = "cc_hangs_at_end", .max_calls = 1));
+    int64_t pid = eng_take(JOB(.fn = "cc_hangs_at_end", .opts.max_calls = 1));
     CHECK_NE(eng_take(JOB(.fn = "cc_pid")), pid);
     eng_close();
 }
@@ -498,9 +505,9 @@ TEST(max_calls_ends_the_process) {
     int64_t pid[9];
     sk_oid o[40];
     OPEN(.cpus = 1);
-    for (int i = 0; i < 9; i++) pid[i] = eng_take(JOB(.fn = "cc_pid", .max_calls = 3));
+    for (int i = 0; i < 9; i++) pid[i] = eng_take(JOB(.fn = "cc_pid", .opts.max_calls = 3));
     for (int i = 0; i < 9; i++) CHECK((pid[i] == pid[0]) == (i < 3) && (i < 6 || pid[i] != pid[3]));
-    for (int i = 0; i < 40; i++) o[i] = JOB(.fn = "cc_pid", .max_calls = 1); /* many on one worker: all but one go elsewhere */
+    for (int i = 0; i < 40; i++) o[i] = JOB(.fn = "cc_pid", .opts.max_calls = 1); /* many on one worker: all but one go elsewhere */
     for (int i = 0; i < 40; i++) {
         pid[i % 2] = eng_take(o[i]);
         CHECK(i == 0 || pid[0] != pid[1]);
@@ -511,7 +518,7 @@ TEST(max_calls_ends_the_process) {
 
 TEST(retries_of_calls_that_raise) {
     OPEN();
-    struct actor a = ACTOR("cc_new", .max_task_retries = 0);
+    struct actor a = ACTOR("cc_new", .task_retries = 0);
     CHECK_EQ(eng_take(JOB(.fn = "cc_flaky", .a = {VAL(3), VAL(9)}, .n_a = 2, .actor = a.id, .retries = 3, .retry_exceptions = true)), 3);
     CHECK_EQ(stat_of(JOB(.fn = "cc_flaky", .a = {VAL(3), VAL(9)}, .n_a = 2, .actor = a.id, .retries = 2, .retry_exceptions = true)), 0);
     CHECK_EQ(stat_of(JOB(.fn = "cc_flaky", .a = {VAL(3), VAL(1)}, .n_a = 2, .actor = a.id, .retries = 3, .retry_exceptions = true)), 0);
@@ -531,12 +538,12 @@ TEST(unavailable_while_it_restarts) {
     CHECK_OK(eng->ops->actor_create(eng, &s, &a.id, &a.ready, NULL));
     CHECK_EQ(eng_i64(a.ready), 0);
     gate_add(7, 1);
-    CHECK_EQ(stat_of(JOB(.fn = "cc_die_once", .a = {VAL(1)}, .n_a = 1, .actor = a.id, .no_wait = true)), SK_EUNAVAIL);
-    CHECK_EQ(stat_of(JOB(.fn = "cc_pid", .actor = a.id, .no_wait = true)), SK_EUNAVAIL); /* at once: its constructor waits for us */
-    sk_oid waits = JOB(.fn = "cc_pid", .actor = a.id), retried = JOB(.fn = "cc_pid", .actor = a.id, .no_wait = true, .retries = 1);
+    CHECK_EQ(stat_of(JOB(.fn = "cc_die_once", .a = {VAL(1)}, .n_a = 1, .actor = a.id, .opts.no_wait = true)), SK_EUNAVAIL);
+    CHECK_EQ(stat_of(JOB(.fn = "cc_pid", .actor = a.id, .opts.no_wait = true)), SK_EUNAVAIL); /* at once: its constructor waits for us */
+    sk_oid waits = JOB(.fn = "cc_pid", .actor = a.id), retried = JOB(.fn = "cc_pid", .actor = a.id, .opts.no_wait = true, .retries = 1);
     gate_add(2, 1);
     CHECK(eng_take(waits) > 0 && eng_take(retried) > 0);
-    CHECK(eng_take(JOB(.fn = "cc_pid", .actor = a.id, .no_wait = true)) > 0);
+    CHECK(eng_take(JOB(.fn = "cc_pid", .actor = a.id, .opts.no_wait = true)) > 0);
     drop(a);
     eng_close();
 }
@@ -550,13 +557,13 @@ TEST(calls_without_retries_end_with_their_process) {
     struct actor a;
     CHECK_OK(eng->ops->actor_create(eng, &s, &a.id, &a.ready, NULL));
     CHECK_EQ(eng_i64(a.ready), 0);
-    sk_oid dies = JOB(.fn = "cc_die_once", .a = {VAL(1)}, .n_a = 1, .actor = a.id, .no_wait = true);
+    sk_oid dies = JOB(.fn = "cc_die_once", .a = {VAL(1)}, .n_a = 1, .actor = a.id, .opts.no_wait = true);
     CHECK(gate_wait(6, 1));
-    for (int i = 0; i < 12; i++) o[i] = JOB(.fn = "cc_pid", .actor = a.id, .no_wait = true); /* on it, or in line */
-    sk_oid patient = JOB(.fn = "cc_pid", .actor = a.id), retried = JOB(.fn = "cc_pid", .actor = a.id, .no_wait = true, .retries = 1);
+    for (int i = 0; i < 12; i++) o[i] = JOB(.fn = "cc_pid", .actor = a.id, .opts.no_wait = true); /* on it, or in line */
+    sk_oid patient = JOB(.fn = "cc_pid", .actor = a.id), retried = JOB(.fn = "cc_pid", .actor = a.id, .opts.no_wait = true, .retries = 1);
     sk_oid slow = JOB(.fn = "cc_wait", .a = {VAL(9), VAL(10)}, .n_a = 2); /* an argument that is not there yet */
-    behind[0] = JOB(.fn = "cc_echo", .a = {REF(slow)}, .n_a = 1, .actor = a.id, .no_wait = true);
-    behind[1] = JOB(.fn = "cc_pid", .actor = a.id, .no_wait = true);
+    behind[0] = JOB(.fn = "cc_echo", .a = {REF(slow)}, .n_a = 1, .actor = a.id, .opts.no_wait = true);
+    behind[1] = JOB(.fn = "cc_pid", .actor = a.id, .opts.no_wait = true);
     gate_add(7, 1);
     CHECK_EQ(stat_of(dies), SK_EUNAVAIL);
     for (int i = 0; i < 12; i++) CHECK_EQ(stat_of(o[i]), SK_EUNAVAIL); /* at once: the new process is not ready yet */
@@ -598,10 +605,11 @@ TEST(names_of_actors) {
     sk_oid ready;
     char buf[100];
     OPEN(.cpus = 5);
-    struct actor a = ACTOR("cc_new", .name = "n7", .space = "space", .meta = {"ab", 2});
-    struct actor b = ACTOR("cc_new", .name = "n7"); /* another space */
+    struct actor a = ACTOR("cc_new", .o.name = "n7", .o.space = "space", .o.meta = {"ab", 2});
+    struct actor b = ACTOR("cc_new", .o.name = "n7"); /* another space */
     struct sk_err err;
-    struct sk_actor_spec again = {.init = spec_of(&(struct job){.fn = "cc_new"}), .name = "n7", .space = "space"};
+    struct sk_actor_spec again = {.init = spec_of(&(struct job){.fn = "cc_new"}),
+                                  .opts = &(struct sk_actor_opts){.name = "n7", .space = "space"}};
     CHECK_RC(eng->ops->actor_create(eng, &again, &id, &ready, &err), SK_EEXIST);
     CHECK_EQ(eng->actors->names(eng, buf, 3), 13); /* too small: only the length */
     CHECK_EQ(eng->actors->names(eng, buf, sizeof buf), 13);
@@ -614,7 +622,7 @@ TEST(names_of_actors) {
     CHECK_EQ(eng_take(JOB(.fn = "cc_find", .a = {VAL(7)}, .n_a = 1)), 42);
     drop((struct actor){id, ready});
     CHECK_RC(eng->actors->find(eng, "space", "n7", &id, &ready, &meta, &err), SK_ENOENT); /* free at once */
-    a = ACTOR("cc_new", .name = "n7", .space = "space");
+    a = ACTOR("cc_new", .o.name = "n7", .o.space = "space");
     CHECK_OK(eng->ops->actor_end(eng, a.id, true, NULL));
     CHECK_RC(eng->actors->find(eng, "space", "n7", &id, &ready, &meta, &err), SK_ENOENT);
     drop(a);

@@ -26,7 +26,8 @@ static struct {
     _Atomic uint32_t n_order, n_submits, n_puts, n_ended, n_yields, n_sunk, n_failed;
     _Atomic int32_t n_handles;
     _Atomic bool hold, fail_init, broken;
-    uint64_t seen; /* sum over yields */
+    uint64_t seen;         /* sum over yields */
+    _Atomic uint32_t node; /* of the last task: its wish; + 100: it is no wish */
     pthread_mutex_t mu;
 } f;
 
@@ -64,6 +65,7 @@ static sk_rc g_submit(void *ctx, const struct sk_guest_task *t, struct sk_err *e
     f.n_submits++;
     CHECK_EQ(t->fn.v, FN);
     for (uint32_t i = 0; i < t->n_args; i++) x.sum += number(&t->args[i]);
+    f.node = t->node_only ? 100 + t->node : t->node;
     if (x.sum == 13) return SK_ERR(err, SK_ENOSYS, "not this one");
     if (t->actor && !t->is_init) f.order[f.n_order++ % N_MAX] = t->actor << 32 | x.sum;
     CHECK(sk_vec_push(&f.told, SK_TAG_TEST, x));
@@ -242,6 +244,29 @@ TEST(shapes_are_those_of_one_node) {
     CHECK_EQ(a, b);
     CHECK_RC(sk_shape_of(f.e, &(struct sk_res){.amount = {30000}}, &b, &err), SK_EINFEASIBLE); /* though all nodes together have them */
     CHECK_RC(f.e->ops->shape(f.e, &(struct sk_need){.group = 1}, &b, &err), SK_ENOSYS);
+    end();
+}
+
+static uint32_t told_node(uint32_t node, bool only) {
+    sk_oid o;
+    f.node = 1000;
+    CHECK_OK(f.e->ops->submit(f.e, &(struct sk_task_spec){.fn = {FN}, .n_returns = 1, .node = node, .node_only = only}, &o, NULL, NULL));
+    CHECK_EQ(take(o), 0);
+    return f.node;
+}
+
+TEST(where_a_task_should_be_is_told) {
+    struct sk_err err = {0};
+    sk_oid o;
+    begin();
+    CHECK_EQ(told_node(0, true), 100); /* anywhere */
+    CHECK_EQ(told_node(2, false), 2);
+    CHECK_EQ(told_node(2, true), 102);
+    CHECK_EQ(told_node(3, false), 0); /* there is none */
+    struct sk_task_spec s = {.fn = {FN}, .n_returns = 1, .node = 3, .node_only = true};
+    CHECK_RC(f.e->ops->submit(f.e, &s, &o, NULL, &err), SK_EINFEASIBLE);
+    CHECK(strstr(err.msg, "node 3"));
+    CHECK_RC(f.e->ops->actor_create(f.e, &(struct sk_actor_spec){.init = s}, &(sk_aid){0}, &o, &err), SK_EINFEASIBLE);
     end();
 }
 

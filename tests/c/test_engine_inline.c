@@ -330,6 +330,8 @@ TEST(refusals) {
     CHECK_EQ(g.e->ops->submit(g.e, &s, &o, NULL, &err), SK_EINVAL);
     s = (struct sk_task_spec){.fn = {FN_ADD}, .n_returns = 100001};
     CHECK_EQ(g.e->ops->submit(g.e, &s, &o, NULL, &err), SK_EINVAL);
+    s = (struct sk_task_spec){.fn = {FN_ADD}, .n_returns = 1, .node = 2, .node_only = true};
+    CHECK_EQ(g.e->ops->submit(g.e, &s, &o, NULL, &err), SK_EINFEASIBLE);
     static uint8_t big[SK_INLINE_MAX + 1];
     struct sk_arg a = {.kind = BLOB, .bytes = {big, sizeof big}};
     s = (struct sk_task_spec){.fn = {FN_ADD}, .n_returns = 1, .args = &a, .n_args = 1};

@@ -329,7 +329,8 @@ TEST(local_stream) {
 TEST(local_stream_window) {
     OPEN();
     sk_tid t;
-    (void)eng_job_tid(&(struct job){.fn = "yields", .a = {VAL(50), VAL(0)}, .n_a = 2, .n_returns = SK_STREAMING, .window = 3}, &t);
+    (void)eng_job_tid(&(struct job){.fn = "yields", .a = {VAL(50), VAL(0)}, .n_a = 2, .n_returns = SK_STREAMING, .opts.stream_window = 3},
+                      &t);
     CHECK(gate_wait(0, 2)); /* counts after the wait for the window: the third yield is on its way, its call has not returned */
     for (int i = 0; i < 50; i++) {
         CHECK_LE(atomic_load(&gate->w[0]), i + 3);
@@ -344,7 +345,8 @@ TEST(local_stream_at_its_window_gives_its_cpu_back) { /* or producers that nobod
     OPEN();
     sk_tid t[3];
     for (int k = 0; k < 3; k++)
-        (void)eng_job_tid(&(struct job){.fn = "yields", .a = {VAL(20), VAL(0)}, .n_a = 2, .n_returns = SK_STREAMING, .window = 2}, &t[k]);
+        (void)eng_job_tid(
+            &(struct job){.fn = "yields", .a = {VAL(20), VAL(0)}, .n_a = 2, .n_returns = SK_STREAMING, .opts.stream_window = 2}, &t[k]);
     for (int i = 0; i < 50; i++) CHECK_EQ(eng_take(JOB(.fn = "seven")), 7);
     for (int i = 0; i < 20; i++)
         for (int k = 0; k < 3; k++) CHECK_EQ(next_i64(t[k]), i);
@@ -363,7 +365,8 @@ TEST(local_stream_that_the_driver_will_read_is_no_stall) {
     OPEN(.cpus = 1, .max_workers = 1);
     sk_tid t;
     bool ready[1];
-    (void)eng_job_tid(&(struct job){.fn = "yields", .a = {VAL(5), VAL(0)}, .n_a = 2, .n_returns = SK_STREAMING, .window = 2}, &t);
+    (void)eng_job_tid(&(struct job){.fn = "yields", .a = {VAL(5), VAL(0)}, .n_a = 2, .n_returns = SK_STREAMING, .opts.stream_window = 2},
+                      &t);
     CHECK(gate_wait(0, 1));
     sk_oid o = JOB(.fn = "seven");
     CHECK_RC(eng->ops->wait(eng, &o, 1, 1, sk_now_ns() + 300 * SK_MS, ready, NULL), SK_ETIMEOUT);
@@ -381,7 +384,9 @@ TEST(local_stream_dropped_half_way) {
             sk_tid t;
             atomic_store(&gate->w[0], 0);
             (void)eng_job_tid(
-                &(struct job){.fn = "yields", .a = {VAL(100), VAL(200000)}, .n_a = 2, .n_returns = SK_STREAMING, .window = window}, &t);
+                &(struct job){
+                    .fn = "yields", .a = {VAL(100), VAL(200000)}, .n_a = 2, .n_returns = SK_STREAMING, .opts.stream_window = window},
+                &t);
             for (int i = 0; i < take; i++) {
                 sk_oid o;
                 CHECK_OK(eng->streams->next(eng, t, test_patience(), &o, NULL));
@@ -435,7 +440,7 @@ TEST(local_stream_retry_gives_the_same_again) {
                                         .a = {VAL(20), VAL(window ? 1 : 11), VAL(-5)},
                                         .n_a = 3,
                                         .n_returns = SK_STREAMING,
-                                        .window = window,
+                                        .opts.stream_window = window,
                                         .retries = 1},
                           &t);
         for (int i = 0; i < 20; i++) CHECK_EQ(next_i64(t), i);
@@ -500,6 +505,31 @@ TEST(local_huge_error_and_a_full_store) { /* too long for the ring: it goes thro
     CHECK_EQ(eng_stat(eng, "worker_deaths"), 0);
     while (n) eng_release(o[--n]);
     eng_settle();
+    eng_close();
+}
+
+TASK(on_no_such_node) { /* 1: refused; asks from a worker */
+    sk_oid o;
+    struct sk_err e;
+    sk_rc rc = job_on(t->engine, &(struct job){.fn = "seven", .node = 2, .node_only = true}, &o, NULL, &e);
+    SK_TRY(job_on(t->engine, &(struct job){.fn = "seven", .node = 1, .node_only = true}, &o, NULL, err));
+    int64_t v;
+    SK_TRY(get_i64(t->engine, o, &v, err));
+    t->engine->ops->release(t->engine, o);
+    return ret_i64(t, 0, rc == SK_EINFEASIBLE && v == 7, err);
+}
+
+TEST(local_is_one_node) {
+    struct sk_err err;
+    sk_oid o;
+    OPEN();
+    CHECK_EQ(eng_take(JOB(.fn = "seven", .node = 1, .node_only = true)), 7);
+    CHECK_EQ(eng_take(JOB(.fn = "seven", .node = 2)), 7); /* a wish */
+    CHECK_RC(job_on(eng, &(struct job){.fn = "seven", .node = 2, .node_only = true}, &o, NULL, &err), SK_EINFEASIBLE);
+    CHECK_STR_HAS(err.msg, "node 2");
+    struct sk_actor_spec s = {.init = spec_of(&(struct job){.fn = "seven", .node = 2, .node_only = true})};
+    CHECK_RC(eng->ops->actor_create(eng, &s, &(sk_aid){0}, &o, &err), SK_EINFEASIBLE);
+    CHECK_EQ(eng_take(JOB(.fn = "on_no_such_node")), 1);
     eng_close();
 }
 
@@ -714,7 +744,8 @@ TEST(local_cancel) {
     CHECK_EQ(eng_error(run, text, sizeof text), SK_ECANCEL); /* by force: no retry */
     CHECK_EQ(atomic_load(&gate->w[1]), 1);
     /* without force a running task is told at its next yield only */
-    (void)eng_job_tid(&(struct job){.fn = "yields", .a = {VAL(1000000), VAL(0)}, .n_a = 2, .n_returns = SK_STREAMING, .window = 2}, &t1);
+    (void)eng_job_tid(
+        &(struct job){.fn = "yields", .a = {VAL(1000000), VAL(0)}, .n_a = 2, .n_returns = SK_STREAMING, .opts.stream_window = 2}, &t1);
     CHECK_EQ(next_i64(t1), 0);
     CHECK_OK(eng->ops->cancel(eng, t1, false, NULL));
     sk_oid o = {0};
@@ -810,7 +841,7 @@ TEST_LARGE(local_many_waiters_are_cancelled, 60) { /* each looked for itself amo
 static int64_t cancel_family(uint32_t n) { /* CPU time to cancel a task and n that it has submitted, which wait for one object */
     sk_tid parent;
     sk_oid late = eng_job_tid(&(struct job){.fn = "wait_gate", .a = {VAL(1), VAL(2)}, .n_a = 2}, &parent);
-    for (uint32_t i = 0; i < n; i++) (void)JOB(.fn = "add1", .a = {REF(late)}, .n_a = 1, .n_returns = NO_RETURNS, .parent = parent);
+    for (uint32_t i = 0; i < n; i++) (void)JOB(.fn = "add1", .a = {REF(late)}, .n_a = 1, .n_returns = NO_RETURNS, .opts.parent = parent);
     int64_t began = test_cpu_ns();
     CHECK_OK(eng->ops->cancel(eng, parent, SK_CANCEL_FORCE | SK_CANCEL_CHILDREN, NULL));
     began = test_cpu_ns() - began;
@@ -1005,7 +1036,7 @@ static int64_t two_callers(int64_t n) {
     int64_t began = test_cpu_ns();
     sk_oid x = JOB(.fn = "actor_add", .a = {REF(late)}, .n_a = 1, .actor = a.id);
     struct sk_task_spec s = spec_of(&(struct job){.fn = "actor_add", .a = {VAL(1)}, .n_a = 1, .n_returns = NO_RETURNS, .actor = a.id});
-    s.max_pending = (uint32_t)n;
+    s.opts = &(struct sk_task_opts){.max_pending = (uint32_t)n};
     for (int64_t i = 1; i < n; i++) CHECK_OK_ERR(eng->ops->submit(eng, &s, &o, NULL, &err), &err);
     CHECK_RC(eng->ops->submit(eng, &s, &o, NULL, &err), SK_EPENDING);
     CHECK_EQ(eng_take(JOB(.fn = "actor_calls", .a = {VAL((int64_t)a.id.v), VAL(n)}, .n_a = 2, .contains = &a.ready, .n_contains = 1)), n);
@@ -1184,8 +1215,9 @@ TEST(local_actor_stream) {
     OPEN();
     struct actor a = actor_new(0, 0, 0);
     sk_tid t;
-    (void)eng_job_tid(&(struct job){.fn = "actor_yields", .a = {VAL(30)}, .n_a = 1, .n_returns = SK_STREAMING, .window = 2, .actor = a.id},
-                      &t);
+    (void)eng_job_tid(
+        &(struct job){.fn = "actor_yields", .a = {VAL(30)}, .n_a = 1, .n_returns = SK_STREAMING, .opts.stream_window = 2, .actor = a.id},
+        &t);
     sk_oid behind = JOB(.fn = "actor_add", .a = {VAL(0)}, .n_a = 1, .actor = a.id);
     for (int i = 1; i <= 10; i++) CHECK_EQ(next_i64(t), i);
     eng->streams->drop(eng, t); /* it runs on without its window, and the call behind it after it */
@@ -1321,7 +1353,8 @@ TEST(local_fork_refused_and_a_stream_that_nobody_reads) { /* hung: each refused 
     int64_t since = 0, until = test_patience();
     OPEN(.cpus = 1);
     l = sk_container_of(eng, struct sk_local, base);
-    (void)eng_job_tid(&(struct job){.fn = "yields", .a = {VAL(5), VAL(0)}, .n_a = 2, .n_returns = SK_STREAMING, .window = 2}, &t);
+    (void)eng_job_tid(&(struct job){.fn = "yields", .a = {VAL(5), VAL(0)}, .n_a = 2, .n_returns = SK_STREAMING, .opts.stream_window = 2},
+                      &t);
     CHECK(gate_wait(0, 1));
     server_faults("forksrv.fork:fail");
     sk_oid o = JOB(.fn = "seven");
@@ -1419,8 +1452,9 @@ TASK(in_worker) { /* put, get, wait, refs, streams, actors, shapes from within a
     e->ops->release(e, o);
     /* a stream, read to its end, and one dropped half-way */
     for (int end = 0; end < 2; end++) {
-        SK_TRY(job_on(e, &(struct job){.fn = "yields", .a = {VAL(10), VAL(0)}, .n_a = 2, .n_returns = SK_STREAMING, .window = 2}, &s, &st,
-                      err));
+        SK_TRY(job_on(e,
+                      &(struct job){.fn = "yields", .a = {VAL(10), VAL(0)}, .n_a = 2, .n_returns = SK_STREAMING, .opts.stream_window = 2},
+                      &s, &st, err));
         for (int i = 0; i < (end ? 10 : 3); i++) {
             SK_TRY(e->streams->next(e, st, INT64_MAX, &s, err));
             SK_TRY(get_i64(e, s, &x, err));
@@ -1467,8 +1501,8 @@ TASK(leaves_things) { /* ends without giving anything back; then dies */
     SK_TRY(e->ops->put(e, &(struct sk_payload){.kind = KIND_BLOB, .buf = &b, .buf_len = 300000}, &o, err));
     SK_TRY(e->ops->get(e, &o, 1, INT64_MAX, &v, err));
     SK_TRY(e->ops->buf_alloc(e, 100000, &b, err));
-    SK_TRY(
-        job_on(e, &(struct job){.fn = "yields", .a = {VAL(100), VAL(0)}, .n_a = 2, .n_returns = SK_STREAMING, .window = 5}, &s, &st, err));
+    SK_TRY(job_on(e, &(struct job){.fn = "yields", .a = {VAL(100), VAL(0)}, .n_a = 2, .n_returns = SK_STREAMING, .opts.stream_window = 5},
+                  &s, &st, err));
     SK_TRY(e->streams->next(e, st, INT64_MAX, &s, err));
     raise(SIGKILL);
     return SK_OK;

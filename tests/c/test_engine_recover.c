@@ -674,7 +674,8 @@ static int take_all(sk_tid tid, sk_oid *o, int max) {
 static sk_tid stream(int64_t n, int32_t retries, uint32_t window) {
     sk_tid tid;
     eng_job_tid(
-        &(struct job){.fn = "r_stream", .a = {VAL(n), VAL(1)}, .n_a = 2, .n_returns = SK_STREAMING, .retries = retries, .window = window},
+        &(struct job){
+            .fn = "r_stream", .a = {VAL(n), VAL(1)}, .n_a = 2, .n_returns = SK_STREAMING, .retries = retries, .opts.stream_window = window},
         &tid);
     return tid;
 }

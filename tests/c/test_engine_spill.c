@@ -1007,7 +1007,7 @@ TASK(parent) { /* holds its argument; a child per reference in the other one, bo
     const sk_oid *ids = (const sk_oid *)(const void *)t->args[1].data;
     gate_add(0, 1);
     if (!gate_wait(1, 1)) return SK_ERR(err, SK_ETIMEOUT, "the gate stayed shut");
-    struct job j = {.fn = "same", .a = {REF(ids[0]), REF(ids[1])}, .n_a = 2, .parent = t->id};
+    struct job j = {.fn = "same", .a = {REF(ids[0]), REF(ids[1])}, .n_a = 2, .opts.parent = t->id};
     SK_TRY(job_on(t->engine, &j, &o, NULL, err));
     SK_TRY(get_i64(t->engine, o, &v, err));
     t->engine->ops->release(t->engine, o);

@@ -26,10 +26,15 @@ TEST(task_spec_round_trip) {
                                  : (struct sk_arg){.kind = (uint32_t)test_below(100), .bytes = {bytes + test_below(7), n}};
         }
         for (uint32_t i = 0; i < nc; i++) c[i].v = test_rand();
+        struct sk_task_opts o = {.refused = test_below(2) ? "it asks for too much" : NULL,
+                                 .stream_window = (uint32_t)test_rand(),
+                                 .parent = {test_rand()},
+                                 .group = (uint32_t)test_rand(),
+                                 .max_calls = (uint32_t)test_rand(),
+                                 .no_wait = test_below(2)};
         struct sk_task_spec s = {.fn = {test_rand()},
                                  .actor = {test_rand()},
                                  .name = test_below(2) ? "a name" : NULL,
-                                 .refused = test_below(2) ? "it asks for too much" : NULL,
                                  .args = a,
                                  .n_args = na,
                                  .contains = c,
@@ -38,20 +43,22 @@ TEST(task_spec_round_trip) {
                                  .shape = (sk_shape)test_rand(),
                                  .max_retries = (int32_t)test_below(5) - 1,
                                  .retry_exceptions = test_below(2),
-                                 .stream_window = (uint32_t)test_rand(),
-                                 .sink_tag = test_rand()};
+                                 .sink_tag = test_rand(),
+                                 .opts = test_below(4) ? &o : NULL};
+        if (!s.opts) memset(&o, 0, sizeof o);
         size_t n = write_spec(&s, buf, sizeof buf);
         struct sk_rd r = sk_rd_init(buf, n);
         struct sk_spec d;
         CHECK(sk_spec_read(&r, &d));
         CHECK(d.fid == s.fn.v && d.actor == s.actor.v && d.sink_tag == s.sink_tag && d.n_args == na && d.n_contains == nc &&
               d.n_returns == s.n_returns);
-        CHECK(d.stream_window == s.stream_window && d.max_retries == s.max_retries && d.shape == s.shape &&
-              d.retry_exceptions == s.retry_exceptions);
+        CHECK(d.stream_window == o.stream_window && d.parent == o.parent.v && d.group == o.group && d.max_calls == o.max_calls &&
+              d.no_wait == o.no_wait);
+        CHECK(d.max_retries == s.max_retries && d.shape == s.shape && d.retry_exceptions == s.retry_exceptions);
         CHECK_EQ(d.name.n, s.name ? strlen(s.name) : 0);
         if (s.name) CHECK_MEM_EQ(d.name.p, s.name, d.name.n);
-        CHECK_EQ(d.refused.n, s.refused ? strlen(s.refused) : 0);
-        if (s.refused) CHECK_MEM_EQ(d.refused.p, s.refused, d.refused.n);
+        CHECK_EQ(d.refused.n, o.refused ? strlen(o.refused) : 0);
+        if (o.refused) CHECK_MEM_EQ(d.refused.p, o.refused, d.refused.n);
         for (uint32_t i = 0; i < nc; i++) CHECK(d.contains[i] == c[i].v);
         struct sk_rd ar = sk_rd_init(d.args, d.args_len);
         for (uint32_t i = 0; i < na; i++) {

@@ -151,6 +151,7 @@ sk_rc world_submit(struct sk_engine *e, const struct params *p, const uint32_t *
     struct sk_arg a[1 + MAX_ARGS] = {{.kind = 1, .bytes = {&q, sizeof q}}};
     for (uint32_t i = 0; i < n_args; i++) a[1 + i] = (struct sk_arg){.ref = {W.objs[args[i]].oid}};
     bool stream = p->code == STREAM;
+    struct sk_task_opts opts = {.stream_window = stream && !sink ? (uint32_t)(p->salt % 3) : 0};
     struct sk_task_spec s = {.fn = {1000 + p->code},
                              .args = a,
                              .n_args = 1 + n_args,
@@ -159,9 +160,11 @@ sk_rc world_submit(struct sk_engine *e, const struct params *p, const uint32_t *
                              .shape = W.tasks[k].group ? W.groups[W.tasks[k].group - 1].one : 0,
                              .max_retries = retries,
                              .retry_exceptions = p->code == FLAKY,
-                             .stream_window = stream && !sink ? (uint32_t)(p->salt % 3) : 0,
+                             .node = p->salt % 5 == 0 ? (uint32_t)(p->salt % 7) : 0, /* a wish, of a node that is there or not */
+                             .node_only = p->salt % 7 == 1,
                              .sink = sink,
-                             .sink_tag = k};
+                             .sink_tag = k,
+                             .opts = &opts};
     sk_oid f = {0};
     sk_tid tid = {0};
     /* What is made is known before anybody can see it: ids are given in order, so a worker that runs it at once finds the entry. */

@@ -200,6 +200,7 @@ class Ray:
             if self._ours:
                 ray.shutdown()
             raise
+        self._at = importlib.import_module("ray.util.scheduling_strategies").NodeAffinitySchedulingStrategy
         self._numbers: dict[str, int] = {}  # of nodes, by their id
         self._definitions: dict[int, bytes] = {}
         self._running: dict[int, _Running] = {}
@@ -265,7 +266,7 @@ class Ray:
         else:
             need = task["need"]
             how = {"num_cpus": need.get("CPU", 0), "num_gpus": need.get("GPU", 0), "memory": need.get("memory") or None, "name": name}
-            how |= {"max_retries": task["max_retries"], "retry_exceptions": task["retry_exceptions"]}
+            how |= self._where(task) | {"max_retries": task["max_retries"], "retry_exceptions": task["retry_exceptions"]}
             made = self._tasks[n is None].options(num_returns="streaming" if n is None else 1 + n, **how).remote(*what)
         if n is None:
             r = _Running(number, name, made, None, [])
@@ -278,7 +279,7 @@ class Ray:
     def _for_life(self, task: dict[str, Any]) -> dict[str, Any]:
         """skate counts the CPUs of an actor's calls while they run; its other resources are its own."""
         need = task["need"]
-        return {
+        return self._where(task) | {
             "num_cpus": 0,
             "num_gpus": need.get("GPU", 0),
             "memory": need.get("memory") or None,
@@ -286,6 +287,12 @@ class Ray:
             "max_task_retries": task["max_retries"],
             "name": None,
         }
+
+    def _where(self, task: dict[str, Any]) -> dict[str, Any]:
+        if not task["node"]:
+            return {}
+        node = next(node for node, number in self._numbers.items() if number == task["node"])
+        return {"scheduling_strategy": self._at(node, soft=not task["node_only"])}
 
     def cancel(self, task: int, force: bool) -> None:
         r = self._running.get(task)

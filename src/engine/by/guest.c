@@ -95,6 +95,13 @@ static sk_rc op_nodes(struct sk_engine *e, struct sk_node *out, size_t cap, size
     return end(x, SK_OK);
 }
 
+/* The node where a task should be; 0: anywhere, as when that is gone. */
+static uint32_t node_of(const struct sk_ghost *x, const struct sk_task_spec *s) {
+    for (uint32_t i = 0; i < x->nodes.n; i++)
+        if (x->nodes.p[i].number == s->node && x->nodes.p[i].alive) return s->node;
+    return 0;
+}
+
 /* ---- tasks, actors -------------------------------------------------------------------------------------------------------------------- */
 
 static sk_rc op_submit(struct sk_engine *e, const struct sk_task_spec *s, sk_oid *first, sk_tid *tid, struct sk_err *err) {
@@ -105,23 +112,19 @@ static sk_rc op_submit(struct sk_engine *e, const struct sk_task_spec *s, sk_oid
     uint64_t base = x->next_id, id = base + n;
     if (rc != SK_OK) goto out;
     struct sk_gactor *a = s->actor.v ? sk_map_get(&x->actors, s->actor.v) : NULL;
-    if (s->actor.v && !a) {
-        rc = SK_ERR(err, SK_EACTOR, "the actor is dead: no handle was left");
-        goto out;
-    }
-    if (s->max_pending && a && a->n_calls - !a->started >= s->max_pending) {
-        rc = SK_ERR(err, SK_EPENDING,
-                    "%u calls (max_pending_calls) wait for the actor already; wait for some of their results, then call again",
-                    s->max_pending);
-        goto out;
-    }
+    const struct sk_task_opts *opts = sk_task_opts_of(s);
+    if (s->actor.v) SK_GO(sk_call_check(a, a ? a->n_calls - !a->started : 0, opts->max_pending, err));
+    uint32_t node = a ? 0 : node_of(x, s);
+    SK_GO(sk_spec_check(s, node, err));
     x->next_id += n + 1;
     for (; made < n; made++) SK_GO(sk_gobj_new(x, base + made, id, NULL, NULL, 0, err));
     SK_GO(sk_gtask_make(x, s, id, base, &t, err));
+    t->node = node;
+    t->node_only = s->node_only;
     if (first) first->v = base;
     if (tid) tid->v = id;
     if (a) a->n_calls++;
-    if (s->refused) sk_gtask_fail(x, t, SK_EINFEASIBLE, s->refused);
+    if (opts->refused) sk_gtask_fail(x, t, SK_EINFEASIBLE, opts->refused);
     else if (a && a->why) sk_gtask_fail(x, t, SK_EACTOR, "its actor is dead");
     else sk_gtask_settle(x);
 out:
@@ -147,14 +150,17 @@ static sk_rc op_actor_create(struct sk_engine *e, const struct sk_actor_spec *sp
     struct sk_task_spec s = spec->init;
     struct sk_gactor *a = NULL;
     bool made = false;
-    if (spec->name || spec->detached || spec->is_async || spec->n_groups > 1)
+    const struct sk_actor_opts *o = spec->opts;
+    if (o && (o->name || o->detached || o->is_async || o->n_groups > 1))
         return SK_ERR(err, SK_ENOSYS, "this engine has no %s",
-                      spec->name       ? "names of actors"
-                      : spec->detached ? "detached actors"
-                                       : "concurrency within an actor");
+                      o->name       ? "names of actors"
+                      : o->detached ? "detached actors"
+                                    : "concurrency within an actor");
     sk_rc rc = begin(x, err);
     uint64_t id = x->next_id;
     if (rc != SK_OK) goto out;
+    uint32_t node = node_of(x, &s);
+    SK_GO(sk_spec_check(&s, node, err));
     x->next_id += 3; /* `ready`, the actor, its constructor */
     s.n_returns = 1;
     s.max_retries = spec->max_restarts;
@@ -169,10 +175,13 @@ static sk_rc op_actor_create(struct sk_engine *e, const struct sk_actor_spec *sp
     made = true;
     SK_GO(sk_gtask_make(x, &s, id + 2, id, &t, err));
     t->is_init = true;
+    t->node = node;
+    t->node_only = s.node_only;
     SK_GO(sk_map_put(&x->actors, a->id, a));
     out->v = a->id;
     ready->v = id;
-    if (s.refused) sk_gtask_fail(x, t, SK_EINFEASIBLE, s.refused);
+    const char *refused = sk_task_opts_of(&s)->refused;
+    if (refused) sk_gtask_fail(x, t, SK_EINFEASIBLE, refused);
     else sk_gtask_settle(x);
     return end(x, SK_OK);
 out:

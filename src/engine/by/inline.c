@@ -59,7 +59,7 @@ static sk_rc op_nodes(struct sk_engine *e, struct sk_node *out, size_t cap, size
     sk_rc rc = x->closed ? SK_ERR(err, SK_ECLOSED, "the engine is shut down") : SK_OK;
     *n = 1;
     if (cap)
-        *out = (struct sk_node){.number = 1,
+        *out = (struct sk_node){.number = SK_INLINE_NODE,
                                 .alive = true,
                                 .name = "this process",
                                 .total = x->place.total,

@@ -55,7 +55,8 @@ struct sk_gtask {
     uint64_t id, first, actor;
     sk_fid fn;
     uint32_t n_returns, n_args, n_held;
-    bool is_init, told, retry_exceptions;
+    bool is_init, told, retry_exceptions, node_only;
+    uint32_t node;
     int32_t max_retries;
     struct sk_need need;
     char *name;

@@ -56,6 +56,8 @@ static void submit(struct sk_ghost *x, uint64_t id) {
                               .need = t->actor && !t->is_init ? NULL : &t->need,
                               .max_retries = t->max_retries,
                               .retry_exceptions = t->retry_exceptions,
+                              .node = t->node,
+                              .node_only = t->node_only,
                               .args = args,
                               .n_args = t->n_args};
     sk_rc rc = args ? SK_OK : SK_ERR(&err, SK_ENOMEM, "arguments of %s", t->name);

@@ -45,7 +45,8 @@ sk_rc sk_inline_actor_create(struct sk_engine *e, const struct sk_actor_spec *sp
     t->p.t.actor.v = a->id;
     t->p.t.is_actor_init = true;
     a->init = t;
-    if (s.refused) sk_itask_finish_code(x, t, SK_EINFEASIBLE, s.refused);
+    const char *refused = sk_task_opts_of(&s)->refused;
+    if (refused) sk_itask_finish_code(x, t, SK_EINFEASIBLE, refused);
     else sk_itask_enqueue(x, t);
     out->v = a->id;
     ready->v = id;

@@ -65,6 +65,8 @@ struct sk_igroup {
     struct sk_name *name;
 };
 
+enum { SK_INLINE_NODE = 1 }; /* the one there is */
+
 struct sk_itask {
     struct sk_task_priv p; /* first */
     struct sk_inline *e;

@@ -9,7 +9,7 @@ sk_rc sk_itask_make(struct sk_inline *x, const struct sk_task_spec *s, uint32_t 
     if (s->n_returns != SK_STREAMING && s->n_returns > SK_MAX_RETURNS)
         return SK_ERR(err, SK_EINVAL, "%u returns (at most %d)", s->n_returns, SK_MAX_RETURNS);
     if (!sk_place_shape_known(&x->place, s->shape)) return SK_ERR(err, SK_EINVAL, "no such shape");
-    SK_TRY(sk_args_check(s, err));
+    SK_TRY(sk_spec_check(s, s->node == SK_INLINE_NODE, err));
     const char *name = sk_map_get(&x->fns, s->fn.v);
     if (!name) return SK_ERR(err, SK_EINVAL, "function %s is not defined", s->name ? s->name : "?");
     sk_rc rc = SK_OK;
@@ -23,7 +23,7 @@ sk_rc sk_itask_make(struct sk_inline *x, const struct sk_task_spec *s, uint32_t 
                            .retry_exceptions = s->retry_exceptions,
                            .retries_left = s->max_retries == SK_RETRIES_DEFAULT ? x->task_retries : s->max_retries,
                            .shape = s->shape,
-                           .parent = s->parent.v,
+                           .parent = sk_task_opts_of(s)->parent.v,
                            .submit_ns = sk_now_ns(),
                            .sink = s->sink,
                            .sink_tag = s->sink_tag};
@@ -93,16 +93,8 @@ sk_rc sk_inline_submit(struct sk_engine *e, const struct sk_task_spec *s, sk_oid
         rc = SK_ERR(err, SK_ECLOSED, "the engine is shut down");
         goto out;
     }
-    if (s->actor.v && !a) {
-        rc = SK_ERR(err, SK_EACTOR, "the actor is dead: no handle was left");
-        goto out;
-    }
-    if (s->max_pending && a && a->n_calls - !a->started >= s->max_pending) {
-        rc = SK_ERR(err, SK_EPENDING,
-                    "%u calls (max_pending_calls) wait for the actor already; wait for some of their results, then call again",
-                    s->max_pending);
-        goto out;
-    }
+    const struct sk_task_opts *opts = sk_task_opts_of(s);
+    if (s->actor.v) SK_GO(sk_call_check(a, a ? a->n_calls - !a->started : 0, opts->max_pending, err));
     x->next_id += n_ret;
     for (; made < n_ret; made++) SK_GO(sk_iobj_new(x, base + made, NULL, NULL, 0, err));
     SK_GO(sk_itask_make(x, s, n_ret, base, &t, err));
@@ -120,7 +112,7 @@ sk_rc sk_inline_submit(struct sk_engine *e, const struct sk_task_spec *s, sk_oid
             goto out;
         }
     }
-    if (s->refused) sk_itask_finish_code(x, t, SK_EINFEASIBLE, s->refused);
+    if (opts->refused) sk_itask_finish_code(x, t, SK_EINFEASIBLE, opts->refused);
     else sk_itask_enqueue(x, t);
 out:
     if (rc != SK_OK)

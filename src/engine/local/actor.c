@@ -396,9 +396,7 @@ sk_rc sk_actor_may_call(struct sk_local *l, uint64_t aid, uint32_t proc, uint32_
     const struct sk_obj *o = sk_obj_get(l, aid);
     const struct sk_lactor *a = o && o->state == SK_O_ACTOR ? o->u.actor : NULL;
     const struct sk_lcaller *c = a ? caller_of(a, proc) : NULL;
-    if (!c || c->n < max) return SK_OK;
-    return SK_ERR(err, SK_EPENDING,
-                  "%u calls (max_pending_calls) wait for the actor already; wait for some of their results, then call again", max);
+    return sk_call_check(true, c ? c->n : 0, max, err); /* one of a dead actor ends with what that died of */
 }
 
 struct sk_verdict_actor sk_actor_case(const struct sk_lactor *a) {

@@ -165,7 +165,7 @@ static sk_rc c_nodes(struct sk_engine *e, struct sk_node *out, size_t cap, size_
 static sk_rc send_spec(struct sk_client *c, const struct sk_task_spec *s, const struct sk_aspec *as, uint32_t n_ids, uint64_t *base,
                        uint64_t *req, struct sk_err *err) {
     struct sk_wr w = sk_wr_init(NULL, 0), aw = w;
-    SK_TRY(sk_args_check(s, err));
+    SK_TRY(sk_spec_check(s, s->node == SK_LOCAL_NODE, err));
     sk_spec_write(&w, s);
     if (as) sk_aspec_write(&aw, as);
     size_t n = w.n, cap = n + aw.n + 64;
@@ -176,7 +176,7 @@ static sk_rc send_spec(struct sk_client *c, const struct sk_task_spec *s, const 
     sk_wr_u64(&w, 0); /* base id, below */
     sk_wr_u64(&w, 0); /* request, below */
     if (as) sk_aspec_write(&w, as);
-    else sk_wr_u64(&w, s->max_pending);
+    else sk_wr_u64(&w, sk_task_opts_of(s)->max_pending);
     sk_wr_u64(&w, n);
     struct sk_wr in = sk_wr_init(p + w.n, n); /* a spec starts 8-aligned */
     sk_spec_write(&in, s);
@@ -200,8 +200,9 @@ static sk_rc c_submit(struct sk_engine *e, const struct sk_task_spec *s, sk_oid 
     if (s->sink) return SK_ERR(err, SK_EINVAL, "a task submitted from a worker cannot have a sink");
     uint64_t base, req;
     uint32_t n_ids = 1 + (s->n_returns == SK_STREAMING ? 0 : s->n_returns);
-    SK_TRY(send_spec(C(e), s, NULL, n_ids, &base, s->max_pending ? &req : NULL, err));
-    if (s->max_pending) SK_TRY(sk_client_answer_of(C(e), req, err)); /* there may be too many already */
+    bool asks = sk_task_opts_of(s)->max_pending > 0;
+    SK_TRY(send_spec(C(e), s, NULL, n_ids, &base, asks ? &req : NULL, err));
+    if (asks) SK_TRY(sk_client_answer_of(C(e), req, err)); /* there may be too many already */
     if (first) *first = (sk_oid){base + 1};
     if (tid) *tid = (sk_tid){base};
     return SK_OK;

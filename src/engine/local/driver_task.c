@@ -44,7 +44,7 @@ struct submission {
 /* Takes the lock when it returns SK_OK; then, and only then, submission_end. */
 static sk_rc submission_begin(struct sk_engine *e, const struct sk_task_spec *s, uint32_t n_ids, struct submission *m, struct sk_err *err) {
     struct sk_local *l = sk_local_of(e);
-    SK_TRY(sk_args_check(s, err));
+    SK_TRY(sk_spec_check(s, s->node == SK_LOCAL_NODE, err));
     m->spec = encode(s, m->stack, sizeof m->stack, &m->heap);
     if (!m->spec.p) return SK_ERR(err, SK_ENOMEM, "no memory for a task or actor");
     sk_driver_lock(e);
@@ -68,7 +68,8 @@ sk_rc sk_driver_submit(struct sk_engine *e, const struct sk_task_spec *s, sk_oid
     struct sk_local *l = sk_local_of(e);
     struct submission m;
     SK_TRY(submission_begin(e, s, 1 + (s->n_returns == SK_STREAMING ? 0 : s->n_returns), &m, err));
-    sk_rc rc = s->max_pending ? sk_actor_may_call(l, s->actor.v, SK_PROC_DRIVER, s->max_pending, err) : SK_OK;
+    uint32_t max = sk_task_opts_of(s)->max_pending;
+    sk_rc rc = max ? sk_actor_may_call(l, s->actor.v, SK_PROC_DRIVER, max, err) : SK_OK;
     if (rc == SK_OK) rc = sk_ltask_submit(l, SK_PROC_DRIVER, 0, m.base, m.spec.p, m.spec.n, s->sink, err);
     if (rc == SK_OK) {
         if (first) *first = (sk_oid){m.base + 1};

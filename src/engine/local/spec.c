@@ -4,21 +4,22 @@
 #include "engine/names.h"
 
 void sk_spec_write(struct sk_wr *w, const struct sk_task_spec *s) {
+    const struct sk_task_opts *o = sk_task_opts_of(s);
     sk_wr_u64(w, s->fn.v);
     sk_wr_u64(w, s->actor.v);
     sk_wr_u64(w, s->sink_tag);
-    sk_wr_u64(w, s->parent.v);
-    sk_wr_u32(w, s->group);
-    sk_wr_u32(w, s->max_calls);
+    sk_wr_u64(w, o->parent.v);
+    sk_wr_u32(w, o->group);
+    sk_wr_u32(w, o->max_calls);
     sk_wr_u32(w, s->n_args);
     sk_wr_u32(w, s->n_contains);
     sk_wr_u32(w, s->n_returns);
-    sk_wr_u32(w, s->stream_window);
+    sk_wr_u32(w, o->stream_window);
     sk_wr_u32(w, (uint32_t)s->max_retries);
     sk_wr_u32(w, s->shape);
-    sk_wr_u32(w, (s->retry_exceptions ? 1u : 0) | (s->no_wait ? 2u : 0) | (s->refused ? 4u : 0));
+    sk_wr_u32(w, (s->retry_exceptions ? 1u : 0) | (o->no_wait ? 2u : 0) | (o->refused ? 4u : 0));
     sk_wr_str(w, s->name);
-    if (s->refused) sk_wr_str(w, s->refused);
+    if (o->refused) sk_wr_str(w, o->refused);
     sk_wr_align(w, 8);
     for (uint32_t i = 0; i < s->n_contains; i++) sk_wr_u64(w, s->contains[i].v);
     size_t at = w->n;

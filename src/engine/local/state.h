@@ -20,7 +20,6 @@ void sk_state_worker_gone(struct sk_local *l, const struct sk_lworker *w, const 
 void sk_state_waits(struct sk_local *l, const char *verb, const sk_oid *ids, size_t n, uint64_t tid);
 size_t sk_state_write(struct sk_local *l, enum sk_state_what what, void *buf, size_t cap);
 int64_t sk_state_began(struct sk_local *l, uint64_t tid);                     /* 0: it does not run */
-enum { SK_LOCAL_NODE = 1 };                                                   /* the one there is */
 size_t sk_local_nodes(struct sk_local *l, struct sk_node *out, size_t cap);   /* writes it if cap; 1 */
 void sk_state_for(struct sk_local *l, struct sk_lworker *w, struct sk_rd *r); /* STATE */
 

@@ -185,6 +185,8 @@ static inline const void *sk_rd_val_ids(struct sk_rd *r, struct sk_val *v, struc
     return b;
 }
 
+enum { SK_LOCAL_NODE = 1 }; /* the one node there is */
+
 struct sk_msg_task { /* fixed head of SK_M_TASK; then name string, then n_args values */
     uint32_t type, claim;
     uint64_t tid, fid, aid, first;

@@ -41,8 +41,9 @@ TASK(sum_below) { /* nested submits, puts, waits and a stream */
     SK_TRY(job_on(e, &(struct job){.fn = "mix", .a = {REF(in), VAL(1)}, .n_a = 2, .retries = -1}, &o[0], NULL, err));
     SK_TRY(job_on(e, &(struct job){.fn = "check_bytes", .a = {REF(big), VAL(50000), VAL(7)}, .n_a = 3, .retries = -1}, &o[1], NULL, err));
     SK_TRY(job_on(e, &(struct job){.fn = "sum_below", .a = {VAL(n - 1)}, .n_a = 1, .retries = -1}, &o[2], NULL, err));
-    SK_TRY(job_on(e, &(struct job){.fn = "numbers", .a = {VAL(5)}, .n_a = 1, .retries = -1, .n_returns = SK_STREAMING, .window = 2}, &s,
-                  &st, err));
+    SK_TRY(job_on(
+        e, &(struct job){.fn = "numbers", .a = {VAL(5)}, .n_a = 1, .retries = -1, .n_returns = SK_STREAMING, .opts.stream_window = 2}, &s,
+        &st, err));
     e->ops->release(e, in), e->ops->release(e, big);
     SK_TRY(e->ops->wait(e, o, 3, 3, INT64_MAX, r, err));
     for (int i = 0; i < 3; i++) {
@@ -94,7 +95,9 @@ static int64_t work_streams(void) {
         sk_rc rc;
         int n = 0;
         (void)eng_job_tid(
-            &(struct job){.fn = "numbers", .a = {VAL(12)}, .n_a = 1, .retries = -1, .n_returns = SK_STREAMING, .window = window}, &t);
+            &(struct job){
+                .fn = "numbers", .a = {VAL(12)}, .n_a = 1, .retries = -1, .n_returns = SK_STREAMING, .opts.stream_window = window},
+            &t);
         while ((rc = eng->streams->next(eng, t, INT64_MAX, &o, NULL)) == SK_OK) {
             CHECK_OK(eng->ops->get(eng, &o, 1, INT64_MAX, &v, NULL));
             CHECK(n % 3 ? v.len == 8 && v.data[0] == n : view_is(&v, 20000, (uint8_t)n));
@@ -120,7 +123,8 @@ static int64_t work_actors(void) { /* stateless: a restarted actor has no past *
     CHECK_OK(eng->ops->actor_create(eng, &s, &a, &ready, NULL));
     eng_release(arg);
     for (int i = 0; i < 20; i++) o[i] = JOB(.fn = "mix", .a = {VAL(i), VAL(2)}, .n_a = 2, .actor = a);
-    (void)eng_job_tid(&(struct job){.fn = "numbers", .a = {VAL(6)}, .n_a = 1, .n_returns = SK_STREAMING, .window = 2, .actor = a}, &st);
+    (void)eng_job_tid(
+        &(struct job){.fn = "numbers", .a = {VAL(6)}, .n_a = 1, .n_returns = SK_STREAMING, .opts.stream_window = 2, .actor = a}, &st);
     sk_oid last = JOB(.fn = "sum_below", .a = {VAL(1)}, .n_a = 1, .actor = a);
     for (int i = 0; i < 20; i++) sum = fold(sum, 3, eng_take(o[i]));
     for (sk_oid y; eng->streams->next(eng, st, INT64_MAX, &y, NULL) == SK_OK; sum = fold(sum, 3, 1)) eng_release(y);

@@ -46,7 +46,8 @@ static size_t make(uint8_t *p, size_t cap) {
     sk_oid c[8];
     struct sk_task_spec s = {
         .fn = {next()}, .name = next() % 2 ? "name of a task" : NULL, .args = a, .contains = c, .n_returns = (uint32_t)(next() % 5)};
-    s.refused = next() % 4 ? NULL : "it asks for too much";
+    struct sk_task_opts o = {.refused = next() % 4 ? NULL : "it asks for too much"};
+    s.opts = &o;
     s.n_args = (uint32_t)(next() % 8);
     s.n_contains = (uint32_t)(next() % 8);
     for (uint32_t i = 0; i < 8; i++) {
