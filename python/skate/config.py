@@ -171,6 +171,7 @@ _OWN_ENV = (
     "SKATE_CTL",
     "SKATE_DEVICES",
     "SKATE_DRIVER_PID",
+    "SKATE_ASSERT_LOG",
     "SKATE_FAULT",
     "SKATE_FORK_FD",
     "SKATE_GPUS",

@@ -2,8 +2,9 @@
  *
  *     build/dev/bin/test_base [-l] [-v] [-j N] [pattern ...]      a pattern is a part of a test's name; -j: N (1) tests at a time
  *
- * Environment: SK_TEST_QUICK=1 (nothing that is TEST_LARGE, unless a pattern names it), SK_TEST_SEED, SK_TEST_ROUNDS (factor), SK_TEST_SLOW (factor on
- * deadlines; a sanitizer build takes 6 by itself, and a machine that many share when the program begins takes as many as share a core then).
+ * Environment: SK_TEST_QUICK=1 (nothing that is TEST_LARGE, unless a pattern names it; a quarter of the rounds), SK_TEST_SEED, SK_TEST_ROUNDS
+ * (factor), SK_TEST_SLOW (factor on deadlines; a sanitizer build takes 6 by itself, and a machine that many share when the program begins takes as
+ * many as share a core then).
  * Invariant: the runner itself has one thread, so fork is safe; every
  * test leads its own process group, which is killed when the test ends, so nothing of it survives.
  * Cost: about 1 ms a test. The last line is exactly "N passed, N failed"; exit 1 when any failed or none matched. */
@@ -99,7 +100,7 @@ void test_skip(const char *why) {
 
 void test_may_leak(void) { may_leak = true; }
 uint64_t test_seed(void) { return this_seed; }
-int test_rounds(int usual) { return usual * rounds_factor; }
+int test_rounds(int usual) { return quick ? SK_MAX(1, usual / 4) : usual * rounds_factor; }
 bool test_sanitized(void) { return SANITIZED; }
 int64_t test_cpu_ns(void) {
     struct timespec ts;

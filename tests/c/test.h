@@ -42,7 +42,7 @@ void test_may_leak(void);                                  /* sk_alloc memory ma
 uint64_t test_seed(void);                                  /* of this test: from the run's seed and the test's name */
 uint64_t test_rand(void);                                  /* 64 random bits (base/rand.h), one stream a test, not thread-safe */
 uint64_t test_below(uint64_t n);                           /* uniform in [0, n); n > 0 */
-int test_rounds(int usual);                                /* usual * SK_TEST_ROUNDS */
+int test_rounds(int usual);                                /* usual * SK_TEST_ROUNDS; a quarter with SK_TEST_QUICK */
 int64_t test_patience(void);                               /* the time (sk_now_ns) until which to wait for what must come: 30 s */
 int64_t test_cpu_ns(void);                                 /* time this process had on a CPU: what others run does not count */
 bool test_sanitized(void);                                 /* ASan or TSan build: make it smaller */

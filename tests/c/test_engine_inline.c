@@ -623,7 +623,8 @@ TEST(constructors_that_fail) {
     stop();
 }
 
-TEST(long_chains_of_actors_go) { /* by the arguments of constructors, and by what destructors let go: each was a call in the one before */
+TEST_LARGE(long_chains_of_actors_go,
+           60) { /* by the arguments of constructors, and by what destructors let go: each was a call in the one before */
     enum { N = 20000 };
     start();
     g.held = sk_alloc(SK_TAG_TEST, N * sizeof *g.held);

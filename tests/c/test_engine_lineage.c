@@ -284,7 +284,7 @@ TEST(lineage_stream) {
     sk_lineage_destroy(l);
 }
 
-TEST(lineage_long_chain) {
+TEST_LARGE(lineage_long_chain, 60) {
     enum { N = 100000 };
     struct sk_lineage *l = make((uint64_t)1 << 40);
     for (uint64_t i = 1; i <= N; i++) { /* task i: object i - 1 -> i */

@@ -344,7 +344,8 @@ TEST(oom_idle_workers_give_back) {
     eng_close();
 }
 
-TEST(oom_grown_idle_workers_end) { /* what user code keeps stays for as long as the process: it ends, though no CPU is short of one */
+TEST_LARGE(oom_grown_idle_workers_end,
+           60) { /* what user code keeps stays for as long as the process: it ends, though no CPU is short of one */
     no_sanitizer();
     OPEN(.cpus = 2, .idle_reap_ns = 200 * SK_MS);
     CHECK_EQ(eng_take(JOB(.fn = "oom_small")), 7);

@@ -279,7 +279,7 @@ TEST(own_refused_memory_changes_nothing) {
     CHECK_GE(total, 10);
 }
 
-TEST(own_is_fast) {
+TEST_LARGE(own_is_fast, 60) {
     enum { N = 100000 };
     struct sk_own *o = make();
     uint64_t id;

@@ -173,7 +173,7 @@ TEST(place_returned_keeps_its_turn) {
     done();
 }
 
-TEST(place_shapes) {
+TEST_LARGE(place_shapes, 60) {
     sk_shape a, b;
     setup(1, 0);
     struct sk_res r = {.amount = {SK_RES_UNIT}};

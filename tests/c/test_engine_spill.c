@@ -366,7 +366,7 @@ TEST(spill_sizes) { /* from the least that is stored to half of the store, mixed
     close_clean();
 }
 
-TEST(spill_results_and_arguments) {
+TEST_LARGE(spill_results_and_arguments, 60) {
     enum { N = 150, SIZE = 500000 };
     static sk_oid o[N], c[N];
     OPEN();
@@ -390,7 +390,7 @@ TEST(spill_results_and_arguments) {
     close_clean();
 }
 
-TEST(spill_stream) {
+TEST_LARGE(spill_stream, 60) {
     enum { N = 200, SIZE = 400000 };
     static sk_oid o[N];
     struct sk_err err;
@@ -463,7 +463,7 @@ static void follower_knows(const struct follower *f) {
     CHECK_EQ(f->twice + f->strange, 0);
 }
 
-TEST(spill_is_told_to_who_follows) {
+TEST_LARGE(spill_is_told_to_who_follows, 60) {
     OPEN();
     struct follower *f = follow(FOLLOWED, true), *deaf = follow(30, false);
     follower_knows(f);
@@ -483,7 +483,7 @@ TEST(spill_is_told_to_who_follows) {
     close_clean();
 }
 
-TEST(spill_is_told_of_what_was_damaged) { /* it is on disk no more, and again when what was made anew is spilled */
+TEST_LARGE(spill_is_told_of_what_was_damaged, 60) { /* it is on disk no more, and again when what was made anew is spilled */
     OPEN();
     CHECK_OK(sk_fault_set("spill.corrupt", SK_FAULT_FAIL, 0));
     struct follower *f = follow(40, true);
@@ -499,7 +499,7 @@ TEST(spill_is_told_of_what_was_damaged) { /* it is on disk no more, and again wh
     close_clean();
 }
 
-TEST_SLOW(spill_is_told_of_whose_worker_is_killed, 120) { /* at each of its yields: what was told of the first ones stands */
+TEST_LARGE(spill_is_told_of_whose_worker_is_killed, 120) { /* at each of its yields: what was told of the first ones stands */
     for (int n = 1; n < 40; n += 6) {
         char fault[64];
         snprintf(fault, sizeof fault, "worker.after_yield:kill:%d", n);
@@ -516,7 +516,7 @@ TEST_SLOW(spill_is_told_of_whose_worker_is_killed, 120) { /* at each of its yiel
     }
 }
 
-TEST(spill_gets_of_workers) { /* each needs more than half of the store at once: one after the other */
+TEST_LARGE(spill_gets_of_workers, 60) { /* each needs more than half of the store at once: one after the other */
     enum { N = 20, SIZE = 500000, SETS = 6 };
     sk_oid o[SETS][N], list[SETS], c[SETS];
     struct sk_err err;
@@ -538,7 +538,7 @@ TEST(spill_gets_of_workers) { /* each needs more than half of the store at once:
     close_clean();
 }
 
-TEST(spill_get_of_more_than_fits) { /* an error that says so, and nothing is left pinned */
+TEST_LARGE(spill_get_of_more_than_fits, 60) { /* an error that says so, and nothing is left pinned */
     enum { N = 40 };
     sk_oid o[N];
     struct sk_view v[N];
@@ -553,7 +553,7 @@ TEST(spill_get_of_more_than_fits) { /* an error that says so, and nothing is lef
     close_clean();
 }
 
-TEST(spill_actor_calls) {
+TEST_LARGE(spill_actor_calls, 60) {
     enum { N = 60, SIZE = MIB };
     sk_oid o[N], c[N], ready;
     sk_aid a;
@@ -591,7 +591,7 @@ static void *put_main(void *arg) {
     return NULL;
 }
 
-TEST(spill_put_waits_for_a_task) { /* all is in use by a task: a put waits until that ends, however long it takes */
+TEST_LARGE(spill_put_waits_for_a_task, 60) { /* all is in use by a task: a put waits until that ends, however long it takes */
     pthread_t th;
     OPEN();
     sk_oid big = put(12 * MIB, 1);
@@ -617,7 +617,7 @@ TEST(spill_put_waits_for_a_task) { /* all is in use by a task: a put waits until
     close_clean();
 }
 
-TEST(spill_full_of_views) {
+TEST_LARGE(spill_full_of_views, 60) {
     struct sk_err err;
     sk_oid x;
     OPEN(.overflow_bytes = UINT64_MAX);
@@ -726,7 +726,7 @@ TEST_LARGE(overflow_of_views_and_of_large_objects, 60) {
     close_clean();
 }
 
-TEST(overflow_of_a_get_of_more_than_fits) {
+TEST_LARGE(overflow_of_a_get_of_more_than_fits, 60) {
     enum { N = 40 };
     sk_oid o[N];
     struct sk_view v[N];
@@ -743,7 +743,7 @@ TEST(overflow_of_a_get_of_more_than_fits) {
     close_clean();
 }
 
-TEST(overflow_of_results) { /* each of two tasks reads 7 of 16 MiB and makes 14 */
+TEST_LARGE(overflow_of_results, 60) { /* each of two tasks reads 7 of 16 MiB and makes 14 */
     sk_oid a, b, o[6];
     OPEN();
     a = put(7 * MIB, 1), b = put(7 * MIB, 2);
@@ -764,7 +764,7 @@ TEST(overflow_of_a_killed_worker) {
     close_clean();
 }
 
-TEST(overflow_refused) { /* no such file: a full store is an error as without it; no disk for it: one error that says both */
+TEST_LARGE(overflow_refused, 60) { /* no such file: a full store is an error as without it; no disk for it: one error that says both */
     struct sk_err err;
     sk_oid x;
     CHECK_OK(sk_fault_set("seg.tail", SK_FAULT_FAIL, 1));
@@ -796,7 +796,7 @@ TEST(overflow_refused) { /* no such file: a full store is an error as without it
     close_clean();
 }
 
-TEST(spill_damaged) { /* made again by its task; what was put is an error that says what happened */
+TEST_LARGE(spill_damaged, 60) { /* made again by its task; what was put is an error that says what happened */
     enum { N = 40, SIZE = MIB };
     sk_oid o[N], p[4];
     struct sk_err err;
@@ -831,7 +831,7 @@ TEST(spill_damaged) { /* made again by its task; what was put is an error that s
     close_clean();
 }
 
-TEST(spill_closed_in_the_middle) {
+TEST_LARGE(spill_closed_in_the_middle, 60) {
     for (int r = 0; r < 4; r++) {
         OPEN();
         for (int i = 0; i < 30 + 5 * r; i++) (void)put(MIB, (uint8_t)i);
@@ -944,7 +944,7 @@ TEST_LARGE(spill_threads, 60) { /* some get while one waits for what takes long,
     close_clean();
 }
 
-TEST_SLOW(spill_without_memory, 120) { /* the nth allocation of the driver fails: an error or not, and every value is whole after */
+TEST_LARGE(spill_without_memory, 120) { /* the nth allocation of the driver fails: an error or not, and every value is whole after */
     enum { N = 40 };
     sk_oid o[N];
     struct sk_err err;

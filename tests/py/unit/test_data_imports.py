@@ -34,6 +34,7 @@ def test_every_module_first():
     assert r.returncode == 0, r.stderr.decode()
 
 
+@pytest.mark.slow
 def test_unpickled_first():
     things = ["TaskPoolStrategy(2)", "SaveMode.APPEND", "Schema", "Dataset"]
     data = [pickle.dumps(eval(thing, vars(skate.data._public))) for thing in things]
@@ -69,6 +70,7 @@ def test_what_a_type_checker_is_told_is_what_there_is():
         assert getattr(skate.data, name) is not None
 
 
+@pytest.mark.slow
 def test_what_a_dataset_needs_is_light():
     """asyncio, with ssl and subprocess, is a fifth of the time to the first rows."""
     code = "import sys, skate.data; skate.data.range(3).map(print); from skate.data.run import execute\n"
@@ -76,6 +78,7 @@ def test_what_a_dataset_needs_is_light():
     assert r.returncode == 0, r.stderr.decode()
 
 
+@pytest.mark.slow
 def test_tensors_import_neither_pandas_nor_kernels():
     """A worker that makes and takes arrays pays for neither: 0.3 s and 60 MB in each of them."""
     code = """
