@@ -87,6 +87,6 @@ static void lost_event(struct sk_exec *x) {
     sk_run_fail(x, SK_ERR(&err, SK_ENOMEM, "pipeline: no memory for an event"), &err, (sk_oid){0});
 }
 
-static bool stirs(struct sk_exec *x) { return x->failed || x->step->out.n || x->step->done; }
+static bool wakes(struct sk_exec *x) { return x->failed || x->step->out.n || x->step->done; }
 
-const struct sk_inbox_run sk_run_events = {.take = take_event, .lost = lost_event, .stirs = stirs};
+const struct sk_inbox_run sk_run_events = {.take = take_event, .lost = lost_event, .wakes = wakes};

@@ -364,15 +364,15 @@ struct sk_run_actor {
 };
 struct sk_inbox_run { /* each called between enter and leave */
     void (*take)(struct sk_exec *x, const struct sk_event *ev);
-    void (*lost)(struct sk_exec *x);  /* there was no memory for an event */
-    bool (*stirs)(struct sk_exec *x); /* there is something for its owner */
+    void (*lost)(struct sk_exec *x);  /* an event is lost, because there was no memory to copy it */
+    bool (*wakes)(struct sk_exec *x); /* is there something that its owner should wake up for? */
 };
 struct sk_inbox;
 sk_rc sk_inbox_create(struct sk_engine *e, struct sk_exec *x, const struct sk_inbox_run *run, struct sk_inbox **out,
                       struct sk_err *err) SK_MUST_USE;
 void sk_inbox_enter(struct sk_inbox *in);
 void sk_inbox_leave(struct sk_inbox *in);
-bool sk_inbox_stirs(void *inbox); /* for ops.drive */
+bool sk_inbox_wakes(void *inbox); /* for ops.drive */
 struct sk_sink *sk_inbox_sink(struct sk_inbox *in);
 void sk_inbox_task(struct sk_inbox *in);                              /* a task is submitted with its sink; its last event will come */
 void sk_inbox_no_task(struct sk_inbox *in);                           /* or will not: it was refused */

@@ -1,10 +1,10 @@
 /* inbox.c - how a run is entered: by its owner's calls and by the events of its tasks, on whatever thread they come, one at a time and in order.
  *
  * The run has a mutex, which is held through a step and the engine calls that it makes. A sink is called by the engine, maybe with locks of its own held, so it never
- * waits for that mutex: when it is taken, by another thread or below on this stack, the event is copied into `late`, and whoever holds the mutex takes it when it lets
- * go. So nobody waits for a run while it holds an engine, and no lock of an engine need be known here.
+ * waits for that mutex: when it is held, by another thread or further up on this stack, the sink copies the event into `deferred`, and whoever holds the mutex takes it
+ * when it lets go. So nobody waits for a run while it holds an engine, and no lock of an engine need be known here.
  *
- *     sink:   copy into late; try the mutex         holder:   let go of the mutex; look into late, try the mutex again
+ *     sink:   copy into deferred; try the mutex         holder:   let go of the mutex; look into deferred, try the mutex again
  *
  * Each does the first before the second, with a fence between: one of them sees the other, and no event stays behind.
  *
@@ -19,10 +19,10 @@
 
 #define TAG SK_TAG_EXEC
 
-struct late {
+struct deferred {
     struct sk_list link;
     struct sk_event ev;
-    struct sk_err *err; /* a copy of ev.err, or NULL */
+    struct sk_err *err; /* a copy of what ev.err points to, or NULL */
     uint8_t note[];
 };
 
@@ -32,20 +32,20 @@ struct sk_inbox {
     struct sk_exec *x; /* NULL: stopped */
     const struct sk_inbox_run *run;
     _Atomic uint64_t refs;
-    _Atomic uint64_t n_late;
-    _Atomic bool stirs; /* run->stirs, as of the last time that the mutex was let go */
-    pthread_mutex_t mu, late_mu;
-    struct sk_list late;
-    uint64_t n_lost; /* of n_late: there was no memory for these */
+    _Atomic uint64_t n_deferred;
+    _Atomic bool wakes; /* what run->wakes said when the mutex was let go last */
+    pthread_mutex_t mu, deferred_mu;
+    struct sk_list deferred;
+    uint64_t n_lost; /* events counted in n_deferred that there was no memory to copy */
     SK_VEC(struct sk_run_actor) gone;
     struct sk_notes notes; /* of an engine that has none */
 };
 
 static void unref(struct sk_inbox *in) {
     if (atomic_fetch_sub(&in->refs, 1) != 1) return;
-    SK_ASSERT(sk_list_empty(&in->late) && !in->gone.n);
+    SK_ASSERT(sk_list_empty(&in->deferred) && !in->gone.n);
     pthread_mutex_destroy(&in->mu);
-    pthread_mutex_destroy(&in->late_mu);
+    pthread_mutex_destroy(&in->deferred_mu);
     sk_vec_free(&in->gone);
     sk_notes_deinit(&in->notes);
     sk_free(in);
@@ -57,70 +57,70 @@ static void give_back(struct sk_engine *e, const struct sk_event *ev) {
     if ((ev->kind == SK_EV_YIELDED || ev->kind == SK_EV_FAILED) && ev->oid.v) e->ops->release(e, ev->oid);
 }
 
-/* Locked. The event with its note, however that came. */
+/* Locked. The run takes the event with its note, whether the note came with it or as a yield before it. */
 static void take_noted(struct sk_inbox *in, const struct sk_event *ev) {
     struct sk_event now = *ev;
     struct sk_err err = {0};
     if (!in->e->no_notes || sk_notes_take(&in->notes, in->e, &now, &err)) in->run->take(in->x, &now);
 }
 
-/* Locked. */
+/* Locked. A run that was stopped takes nothing: what the event brings is given back. */
 static void take(struct sk_inbox *in, const struct sk_event *ev) {
     if (in->x) take_noted(in, ev);
     else give_back(in->e, ev);
-    if (is_last(ev)) unref(in); /* of the task; who is in here has one more */
+    if (is_last(ev)) unref(in); /* the task's reference; the caller has one of its own */
 }
 
-static void keep(struct sk_inbox *in, const struct sk_event *ev) {
-    struct late *l = sk_alloc(TAG, sizeof *l + ev->note.n);
-    struct sk_err *err = l && ev->err ? sk_memdup(TAG, ev->err, sizeof *err) : NULL;
-    if (!l || (ev->err && !err)) {
-        sk_free(l);
+static void defer(struct sk_inbox *in, const struct sk_event *ev) {
+    struct deferred *d = sk_alloc(TAG, sizeof *d + ev->note.n);
+    struct sk_err *err = d && ev->err ? sk_memdup(TAG, ev->err, sizeof *err) : NULL;
+    if (!d || (ev->err && !err)) {
+        sk_free(d);
         give_back(in->e, ev);
-        pthread_mutex_lock(&in->late_mu);
+        pthread_mutex_lock(&in->deferred_mu);
         in->n_lost++;
-        pthread_mutex_unlock(&in->late_mu);
-        atomic_fetch_add(&in->n_late, 1);
+        pthread_mutex_unlock(&in->deferred_mu);
+        atomic_fetch_add(&in->n_deferred, 1);
         if (is_last(ev)) unref(in);
         return;
     }
-    l->ev = *ev;
-    l->ev.err = l->err = err;
-    memcpy(l->note, ev->note.n ? ev->note.p : (const void *)"", ev->note.n);
-    l->ev.note.p = l->note;
-    pthread_mutex_lock(&in->late_mu);
-    sk_list_push_back(&in->late, &l->link);
-    pthread_mutex_unlock(&in->late_mu);
-    atomic_fetch_add(&in->n_late, 1);
+    d->ev = *ev;
+    d->ev.err = d->err = err;
+    memcpy(d->note, ev->note.n ? ev->note.p : (const void *)"", ev->note.n);
+    d->ev.note.p = d->note;
+    pthread_mutex_lock(&in->deferred_mu);
+    sk_list_push_back(&in->deferred, &d->link);
+    pthread_mutex_unlock(&in->deferred_mu);
+    atomic_fetch_add(&in->n_deferred, 1);
 }
 
-/* Locked. Until nothing came meanwhile. */
-static void take_late(struct sk_inbox *in) {
-    while (atomic_load(&in->n_late)) {
+/* Locked. Takes events until none came meanwhile. */
+static void take_deferred(struct sk_inbox *in) {
+    while (atomic_load(&in->n_deferred)) {
         struct sk_list now;
         sk_list_init(&now);
-        pthread_mutex_lock(&in->late_mu);
-        sk_list_splice(&now, &in->late);
+        pthread_mutex_lock(&in->deferred_mu);
+        sk_list_splice(&now, &in->deferred);
         uint64_t taken = in->n_lost;
         in->n_lost = 0;
-        pthread_mutex_unlock(&in->late_mu);
+        pthread_mutex_unlock(&in->deferred_mu);
         if (taken && in->x) in->run->lost(in->x);
         while (!sk_list_empty(&now)) {
-            struct late *l = sk_container_of(now.next, struct late, link);
-            sk_list_del(&l->link);
-            take(in, &l->ev);
-            sk_free(l->err);
-            sk_free(l);
+            struct deferred *d = sk_container_of(now.next, struct deferred, link);
+            sk_list_del(&d->link);
+            take(in, &d->ev);
+            sk_free(d->err);
+            sk_free(d);
             taken++;
         }
-        atomic_store(&in->stirs, in->x && in->run->stirs(in->x)); /* before they are no more counted: see sk_inbox_stirs */
-        atomic_fetch_sub(&in->n_late, taken);
+        atomic_store(&in->wakes, in->x && in->run->wakes(in->x)); /* while these events are still counted: see sk_inbox_wakes */
+        atomic_fetch_sub(&in->n_deferred, taken);
     }
 }
 
 static void end_actors(struct sk_engine *e, struct sk_run_actor *a, uint32_t n) {
     for (uint32_t i = 0; i < n; i++) {
-        (void)!e->ops->actor_end(e, a[i].aid, true, NULL); /* dead already: as wanted */
+        (void)!e->ops->actor_end(e, a[i].aid, true, NULL); /* an error says that the actor is dead already, which is what is wanted */
         e->ops->release(e, a[i].ready);
         sk_actor_release(e, a[i].aid);
     }
@@ -133,8 +133,8 @@ void sk_inbox_enter(struct sk_inbox *in) {
 
 void sk_inbox_leave(struct sk_inbox *in) {
     for (;;) {
-        take_late(in);
-        atomic_store(&in->stirs, in->x && in->run->stirs(in->x));
+        take_deferred(in);
+        atomic_store(&in->wakes, in->x && in->run->wakes(in->x));
         struct sk_run_actor *gone = in->gone.p;
         uint32_t n_gone = in->gone.n;
         memset(&in->gone, 0, sizeof in->gone);
@@ -142,7 +142,7 @@ void sk_inbox_leave(struct sk_inbox *in) {
         end_actors(in->e, gone, n_gone);
         sk_free(gone);
         atomic_thread_fence(memory_order_seq_cst);
-        if (!atomic_load(&in->n_late) || pthread_mutex_trylock(&in->mu) != 0) break;
+        if (!atomic_load(&in->n_deferred) || pthread_mutex_trylock(&in->mu) != 0) break;
     }
     unref(in);
 }
@@ -151,10 +151,10 @@ static void on_events(struct sk_sink *base, const struct sk_event *ev, size_t n)
     struct sk_inbox *in = sk_container_of(base, struct sk_inbox, base);
     atomic_fetch_add(&in->refs, 1);
     bool mine = pthread_mutex_trylock(&in->mu) == 0;
-    if (mine) take_late(in); /* what came before */
+    if (mine) take_deferred(in); /* these came before */
     for (size_t i = 0; i < n; i++) {
         if (mine) take(in, &ev[i]);
-        else keep(in, &ev[i]);
+        else defer(in, &ev[i]);
     }
     if (!mine) {
         atomic_thread_fence(memory_order_seq_cst);
@@ -164,10 +164,11 @@ static void on_events(struct sk_sink *base, const struct sk_event *ev, size_t n)
     else unref(in);
 }
 
-/* By the engine, while it is driven: not under the mutex. Events that are late count: their holder may have looked already whether the run stirs. */
-bool sk_inbox_stirs(void *inbox) {
+/* The engine calls it while it is driven, without the mutex. Deferred events count: whoever holds the mutex may already have asked whether the run wakes its
+ * owner. */
+bool sk_inbox_wakes(void *inbox) {
     struct sk_inbox *in = inbox;
-    return atomic_load(&in->n_late) || atomic_load(&in->stirs);
+    return atomic_load(&in->n_deferred) || atomic_load(&in->wakes);
 }
 
 struct sk_sink *sk_inbox_sink(struct sk_inbox *in) { return &in->base; }
@@ -188,8 +189,8 @@ sk_rc sk_inbox_create(struct sk_engine *e, struct sk_exec *x, const struct sk_in
     in->run = run;
     atomic_init(&in->refs, 1);
     pthread_mutex_init(&in->mu, NULL);
-    pthread_mutex_init(&in->late_mu, NULL);
-    sk_list_init(&in->late);
+    pthread_mutex_init(&in->deferred_mu, NULL);
+    sk_list_init(&in->deferred);
     sk_map_init(&in->notes.by_task, TAG);
     *out = in;
     return SK_OK;

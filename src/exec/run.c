@@ -137,7 +137,7 @@ sk_rc sk_exec_next(struct sk_exec *x, int64_t deadline_ns, struct sk_bref *out, 
         }
         sk_inbox_leave(x->inbox);
         if (rc != SK_EAGAIN) return rc;
-        rc = ops->drive(x->e, sk_inbox_stirs, x->inbox, deadline_ns, err);
+        rc = ops->drive(x->e, sk_inbox_wakes, x->inbox, deadline_ns, err);
         if (rc != SK_OK) return timed_out(x, rc, err);
     }
 }

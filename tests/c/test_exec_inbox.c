@@ -43,15 +43,15 @@ static void take(struct sk_exec *x, const struct sk_event *ev) {
     CHECK(ev->note.n == 4 && !memcmp(ev->note.p, "note", 4));
     if (ev->kind == SK_EV_FAILED) CHECK_STR_EQ(ev->err->msg, "as sent");
     f.n++;
-    if (f.deep && ev->tag == 0) send(SK_EV_YIELDED, 3, ev->index); /* below on this stack: it waits until this one is done */
+    if (f.deep && ev->tag == 0) send(SK_EV_YIELDED, 3, ev->index); /* from inside the run: the event waits until the present one is done */
     f.inside = false;
 }
 static void lost(struct sk_exec *x) { (void)x; }
-static bool stirs(struct sk_exec *x) {
+static bool wakes(struct sk_exec *x) {
     (void)x;
     return f.n > 0;
 }
-static const struct sk_inbox_run RUN = {take, lost, stirs};
+static const struct sk_inbox_run RUN = {take, lost, wakes};
 
 static void open_inbox(void) {
     memset(&f, 0, sizeof f);
@@ -59,14 +59,14 @@ static void open_inbox(void) {
     CHECK_OK(sk_inbox_create(&f.e, (struct sk_exec *)(void *)&f, &RUN, &f.in, NULL));
 }
 
-TEST(an_event_that_comes_while_the_run_is_held_waits_and_counts_as_a_stir) {
+TEST(an_event_that_comes_while_the_run_is_held_waits_and_wakes_its_owner) {
     open_inbox();
-    CHECK(!sk_inbox_stirs(f.in));
+    CHECK(!sk_inbox_wakes(f.in));
     sk_inbox_enter(f.in);
     send(SK_EV_YIELDED, 0, 0);
     send(SK_EV_YIELDED, 0, 1);
     CHECK_EQ(f.n, 0);
-    CHECK(sk_inbox_stirs(f.in)); /* else its deliverer would sleep over it */
+    CHECK(sk_inbox_wakes(f.in)); /* else its deliverer would sleep over it */
     sk_inbox_leave(f.in);
     CHECK_EQ(f.n, 2);
     sk_inbox_destroy(f.in);

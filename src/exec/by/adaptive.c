@@ -47,7 +47,7 @@ static double rest_ns(const struct sk_sched_view *v) {
 }
 
 /* Near the end the longest way comes first: the most upstream operator whose task, and one of each behind it, take as long as all that is left. -1: none. */
-static int late(const struct sk_sched_view *v, uint64_t headroom) {
+static int critical_path(const struct sk_sched_view *v, uint64_t headroom) {
     double rest = rest_ns(v), way = 0;
     int found = -1;
     for (uint32_t i = v->n; rest > 0 && i-- > 0;) {
@@ -69,7 +69,7 @@ static int pick(const struct sk_sched_view *v, struct state *s) {
     }
     if (s->last_ns) s->tokens = SK_MIN(s->tokens + drain(v) * (double)(v->now_ns - s->last_ns) / 1e9, (double)most);
     s->last_ns = v->now_ns;
-    int first = late(v, headroom);
+    int first = critical_path(v, headroom);
     if (first >= 0) return first;
     headroom = 0;
     uint64_t taken = v->memory_used + promised, room = v->memory_limit > taken ? v->memory_limit - taken : 0; /* sources aside */
