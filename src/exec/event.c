@@ -5,33 +5,34 @@
 /* A run that failed takes no more steps: it would launch. */
 static void step(struct sk_exec *x, const struct sk_step_ev *ev) {
     struct sk_err err = {0};
-    if (x->failed) {
-        if (ev->kind == SK_SEV_YIELDED) sk_run_release(x->e, (sk_oid){ev->block.oid});
-        return;
-    }
+    if (x->failed) return;
     sk_rc rc = sk_step_event(x->step, ev, sk_now_ns(), &err);
     if (rc != SK_OK) sk_run_fail(x, rc, &err, (sk_oid){0});
 }
 
+/* The task that an event is about, while the run still waits for it: NULL when it is over, cancelled, or one of a run that has failed. An engine without notes may end a task
+ * twice: its notes say that it failed before its last event comes (notes.c). */
+static const struct sk_stask *awaited(const struct sk_exec *x, const struct sk_event *ev) {
+    const struct sk_stask *t = sk_step_task(x->step, ev->tag);
+    return t && !t->over && !t->cancelled && !x->failed ? t : NULL;
+}
+
 static void on_yield(struct sk_exec *x, const struct sk_event *ev, struct sk_step_ev *out) {
     struct sk_block_note note;
-    const struct sk_stask *t = sk_step_task(x->step, ev->tag);
+    const struct sk_stask *t = awaited(x, ev);
+    out->kind = SK_SEV_TICK;
     if (!t || ev->note.n < sizeof note || (memcpy(&note, ev->note.p, sizeof note), note.magic != SK_BLOCK_NOTE)) {
         struct sk_err err = {0};
+        char name[40];
         sk_run_release(x->e, ev->oid);
-        if (t && !t->cancelled) {
-            char name[40];
-            sk_rc rc = SK_ERR(&err, SK_ECORRUPT, "%s, %s: yielded a value that is no block", x->step->s[t->stage].label,
-                              sk_run_task_name(t, name));
-            sk_run_fail(x, rc, &err, (sk_oid){0});
-        }
-        out->kind = SK_SEV_TICK;
+        if (!t) return;
+        sk_rc rc =
+            SK_ERR(&err, SK_ECORRUPT, "%s, %s: yielded a value that is no block", x->step->s[t->stage].label, sk_run_task_name(t, name));
+        sk_run_fail(x, rc, &err, (sk_oid){0});
         return;
     }
     if (note.bad) {
-        out->kind = SK_SEV_TICK;
-        if (t->cancelled || x->failed) sk_run_release(x->e, ev->oid);
-        else sk_run_bad(x, t, ev->oid, note.bad);
+        sk_run_bad(x, t, ev->oid, note.bad);
         return;
     }
     out->kind = SK_SEV_YIELDED;
@@ -54,9 +55,9 @@ static void on_done(const struct sk_event *ev, struct sk_step_ev *out, struct sk
 }
 
 static void on_failed(struct sk_exec *x, const struct sk_event *ev, struct sk_step_ev *out) {
-    const struct sk_stask *t = sk_step_task(x->step, ev->tag);
+    const struct sk_stask *t = awaited(x, ev);
     out->kind = SK_SEV_FAILED;
-    if (!t || t->cancelled || x->failed) {
+    if (!t) {
         sk_run_release(x->e, ev->oid);
         return;
     }
