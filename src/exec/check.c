@@ -137,6 +137,7 @@ static bool stage(const struct sk_step *x, uint32_t si, struct recount *r) {
     NEED(tasks(x, si, r, &o) && inputs(x, s, r));
     NEED(!s->ended || sk_list_empty(&s->window));
     NEED(s->kind != SK_STAGE_LIMIT || s->left >= 0);
+    NEED(!s->max_tasks || s->in_flight <= s->max_tasks);
     if (s->kind == SK_STAGE_ACTORS) return pool(s, &o, r);
     r->cpu += (int64_t)o.in_flight * s->cpu_e4;
     r->gpu += (int64_t)o.in_flight * s->gpu_e4;
@@ -152,5 +153,6 @@ bool sk_step_check(const struct sk_step *x) {
          r.places == r.early);
     NEED(r.tasks == x->tasks.n_used && r.tasks == x->slots.n - x->free_slots.n && r.flying == x->n_flying && r.feeding == x->n_feeding);
     NEED(r.cpu == x->cpu.used && r.cpu_actors == x->cpu_actors && r.gpu == x->gpu.used && r.gpu_kept == x->conf.gpu_e4 - x->gpu.total);
+    NEED((!x->cpu.strict || x->cpu.used <= x->cpu.total) && (!x->gpu.strict || x->gpu.used <= x->gpu.total)); /* the user's limits hold */
     return r.feed_bytes == x->feed_bytes && r.feed_held_n == x->feed_held_n;
 }

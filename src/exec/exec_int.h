@@ -336,8 +336,9 @@ bool sk_pools_fit(const struct sk_step *x);
 void sk_pool_lost(struct sk_step *x, uint32_t si, uint32_t i); /* an actor has died and is not started again; its calls end one by one */
 sk_rc sk_pool_scale(struct sk_step *x, uint32_t si, bool wanted, bool over, bool has_input, struct sk_err *err) SK_MUST_USE;
 int64_t sk_pool_idle_gpu(const struct sk_sstage *s); /* GPUs that its idle actors keep */
-int64_t
-sk_pools_task_gpu(const struct sk_step *x); /* of the largest task in flight: it may be queued, and no actor may take what it waits for */
+int64_t sk_pools_task_gpu(
+    const struct sk_step
+        *x); /* that no actor may take: of the largest task in flight, which may be queued; of all, under a limit of the user's */
 sk_rc sk_pool_give_up(struct sk_step *x, uint32_t si, int64_t gpu_e4,
                       struct sk_err *err) SK_MUST_USE; /* ends idle ones until so many are free */
 

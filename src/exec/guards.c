@@ -111,7 +111,9 @@ uint64_t sk_turn_headroom(const struct sk_sched_view *v, uint32_t i) {
     return SK_MIN(sum, v->memory_limit / 2);
 }
 
-int64_t sk_turn_need(const struct sk_sched_view *v, uint32_t i) { return v->op[i].gpu_e4 + (v->op[i].actors ? v->task_gpu_e4 : 0); }
+int64_t sk_turn_need(const struct sk_sched_view *v, uint32_t i) {
+    return v->op[i].gpu_e4 + (v->op[i].actors || v->gpu_limited ? v->task_gpu_e4 : 0);
+}
 
 /* Upstream ones that wait for memory give, and those without work that they could do now. */
 bool sk_turn_gives(const struct sk_sched_view *v, uint32_t p, uint32_t i) {
@@ -124,7 +126,7 @@ bool sk_turn_gives(const struct sk_sched_view *v, uint32_t p, uint32_t i) {
 /* Would it launch if it had GPUs that idle actors of others keep? */
 static bool lacks_gpu(const struct sk_sched_view *v, uint32_t i) {
     const struct sk_op_view *op = &v->op[i];
-    if (!op->gpu_e4 || op->n_actors || op->over || !op->input || op->window_full) return false;
+    if (!op->gpu_e4 || op->n_actors || op->over || !op->input || op->window_full || op->capped || op->cpus_spent) return false;
     int64_t need = sk_turn_need(v, i), could = v->gpu_left_e4;
     if (could >= need || sk_guard_turn(v, i) || sk_guard_consumer(v, i) || sk_guard_probe(v, i)) return false;
     for (uint32_t p = 0; p < v->n; p++) could += sk_turn_gives(v, p, i) ? v->op[p].idle_gpu_e4 : 0;

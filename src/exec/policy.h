@@ -41,6 +41,7 @@ struct sk_op_view { /* of one stage, in topological order */
     int64_t cpu_e4, gpu_e4; /* of a task or an actor */
     /* can it be launched */
     bool over, input, window_full, capped, in_turn; /* in_turn: no earlier input of a union has tasks to start */
+    bool cpus_spent;                                /* the run's limit of CPUs leaves none for one more task of it */
     bool ahead;                                     /* its next task would start ahead of its turn */
     enum sk_slot slot;                              /* for one more task; looked at where there is input */
     enum sk_wait waited;                            /* as it was said at the last look */
@@ -75,7 +76,8 @@ struct sk_sched_view {
     uint64_t unknown_bytes;  /* that a task of unknown output is taken to yield at most */
     int64_t now_ns, cpu_e4, gpu_e4; /* of the machine */
     int64_t gpu_left_e4;            /* of these, not with actors */
-    int64_t task_gpu_e4;            /* of the largest task in flight: it may be queued, and no actor may take what it waits for */
+    bool gpu_limited;               /* by the user, below what the machine has: no task is queued for them */
+    int64_t task_gpu_e4;            /* what tasks in flight need and no actor may take: see sk_pools_task_gpu */
     uint32_t flying;                /* tasks in the engine */
     uint64_t out_blocks, feed_blocks,
         feed_bytes;           /* out: the consumer can take; feed: and those that come to it with no task between, promised ones too */

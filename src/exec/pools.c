@@ -51,7 +51,7 @@ static sk_rc end_actor(struct sk_step *x, uint32_t si, uint32_t i, struct sk_err
 
 /* While its actors could all run at once, and leaving the GPUs that the largest task and pools that have not started need. */
 static bool room_to_grow(const struct sk_step *x, const struct sk_sstage *me) {
-    int64_t gpu = 0, pools_gpu = 0;
+    int64_t gpu = sk_pools_task_gpu(x), pools_gpu = 0;
     for (uint32_t i = 0; i < x->n; i++) {
         const struct sk_sstage *s = &x->s[i];
         if (s->ended || s->cut) continue;
@@ -76,6 +76,7 @@ bool sk_pools_fit(const struct sk_step *x) {
 }
 
 int64_t sk_pools_task_gpu(const struct sk_step *x) {
+    if (x->gpu.strict) return x->gpu.used;
     int64_t most = 0;
     for (uint32_t i = 0; i < x->n; i++)
         if (x->s[i].kind == SK_STAGE_TASKS && x->s[i].in_flight) most = SK_MAX(most, x->s[i].gpu_e4);

@@ -69,12 +69,17 @@ uint64_t sk_stage_est_out(const struct sk_step *x, const struct sk_sstage *s) {
 
 /* ---- slots -------------------------------------------------------------------------------------------------------------------------- */
 
+/* Nothing waits in the engine behind a limit of the user's: it would run there. */
+static bool cpus_spent(const struct sk_step *x, const struct sk_sstage *s) {
+    return x->cpu.strict && s->cpu_e4 > 0 && x->cpu.used + s->cpu_e4 > x->cpu.total;
+}
+
 static enum sk_slot slot_of_actors(const struct sk_step *x, const struct sk_sstage *s) {
     uint32_t i = sk_pool_pick(s);
     if (i == SK_NO_STAGE) return SK_SLOT_NONE;
     /* Before tasks, which are upstream of it more often than not and are queued ahead; pools among themselves take turns. */
-    bool full = s->actors[i].in_flight == 0 && x->cpu_actors && x->cpu_actors + s->cpu_e4 > x->cpu.total;
-    return full ? SK_SLOT_NONE : SK_SLOT_FREE;
+    bool full = cpus_spent(x, s) || (x->cpu_actors && x->cpu_actors + s->cpu_e4 > x->cpu.total);
+    return full && s->actors[i].in_flight == 0 ? SK_SLOT_NONE : SK_SLOT_FREE;
 }
 
 static enum sk_slot slot(const struct sk_step *x, const struct sk_sstage *s) {
@@ -125,6 +130,7 @@ static void look_at_stage(struct sk_step *x, uint32_t i) {
     op->next_in_bytes = sk_stage_next_in_bytes(s);
     op->window_full = s->n_window >= (op->ahead ? SK_WINDOW_MAX / 2 : SK_WINDOW_MAX); /* half is left to those that all wait for */
     op->capped = s->max_tasks && s->in_flight >= s->max_tasks;
+    op->cpus_spent = cpus_spent(x, s);
     op->lead_bytes = 0;
     op->in_turn = !x->n_joins || place_in_joins(x, i, &op->lead_bytes);
     op->slot = op->input ? slot(x, s) : SK_SLOT_NONE;
@@ -160,6 +166,7 @@ void sk_view_look(struct sk_step *x, struct sk_sched_view *v) {
         .cpu_e4 = x->conf.cpu_e4,
         .gpu_e4 = x->conf.gpu_e4,
         .gpu_left_e4 = x->gpu.total,
+        .gpu_limited = x->gpu.strict,
         .task_gpu_e4 = x->conf.gpu_e4 ? sk_pools_task_gpu(x) : 0,
         .flying = x->n_flying,
         .out_blocks = x->out.n,

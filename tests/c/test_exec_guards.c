@@ -181,6 +181,12 @@ TEST(gpus_of_idle_pools_go_to_who_lacks_only_them) {
     l->op[READ].idle_gpu_e4 = 10000;
     struct sk_choice c = sk_choose_turn(&l->v);
     CHECK(c.op == MAP && c.turn && !c.forced);
+    l->op[MAP].capped = true; /* the user's limits hold here, too */
+    CHECK_EQ(sk_choose_turn(&l->v).op, -1);
+    l->op[MAP].capped = false;
+    l->op[MAP].cpus_spent = true;
+    CHECK_EQ(sk_choose_turn(&l->v).op, -1);
+    l->op[MAP].cpus_spent = false;
     CHECK(sk_turn_gives(&l->v, READ, MAP) && !sk_turn_gives(&l->v, MAP, MAP));
     l->v.flying = 1; /* somebody works: only for a good part of memory */
     CHECK_EQ(sk_choose_turn(&l->v).op, -1);
@@ -196,6 +202,8 @@ TEST(gpus_of_idle_pools_go_to_who_lacks_only_them) {
     CHECK_EQ(sk_turn_need(&l->v, MAP), 15000);
     l->op[MAP].actors = false;
     CHECK_EQ(sk_turn_need(&l->v, MAP), 10000);
+    l->v.gpu_limited = true; /* it would run beside the other one */
+    CHECK_EQ(sk_turn_need(&l->v, MAP), 15000);
 }
 
 TEST(exceptions_are_for_who_would_wait_for_ever) {

@@ -55,7 +55,7 @@ struct sim {
     struct sk_step *x;
     struct stage s[MAXS]; /* by plan node */
     struct sk_step_conf conf;
-    double now, sigma, pause, deaths;
+    double now, sigma, pause, deaths, actor_deaths;
     uint64_t store_bytes, resident, spilled, restored, peak_resident; /* store_bytes 0: it never spills */
     bool told;                                                        /* the run hears of what was spilled */
     bool careless;                                                    /* the policy promises more memory than there is */
@@ -64,7 +64,7 @@ struct sim {
     SK_VEC(struct ev) heap;
     struct task *queue, *queue_last;
     int64_t cpu, gpu;
-    enum { ACTOR_NONE, ACTOR_WAITS, ACTOR_ON } actor[MAXS][64];
+    enum { ACTOR_NONE, ACTOR_WAITS, ACTOR_ON, ACTOR_DEAD } actor[MAXS][64]; /* DEAD: for good; its other calls end, too */
     bool actor_busy[MAXS][64];
     SK_VEC(uint64_t) rows;  /* taken by the consumer */
     SK_VEC(uint32_t) sizes; /* rows of each block taken */
@@ -293,7 +293,7 @@ static void dispatch(struct sim *m) {
         bool actor = s->kind == SK_STAGE_ACTORS;
         next = k->next;
         if (m->cpu < s->cpu_e4 ||
-            (actor ? m->actor_busy[k->stage][k->actor] || m->actor[k->stage][k->actor] != ACTOR_ON : m->gpu < s->gpu_e4)) {
+            (actor ? m->actor_busy[k->stage][k->actor] || m->actor[k->stage][k->actor] < ACTOR_ON : m->gpu < s->gpu_e4)) {
             prev = k;
             continue;
         }
@@ -319,7 +319,8 @@ static void dispatch(struct sim *m) {
 static void over(struct sim *m, struct task *k, bool failed) {
     struct sk_err err = {0};
     for (uint32_t i = 0; k->started && m->store_bytes && i < k->n_in; i++) ((struct blk *)sk_map_get(&m->blks, k->in[i]))->used_by--;
-    struct sk_step_ev ev = {.kind = failed ? SK_SEV_FAILED : SK_SEV_DONE, .task = k->id, .run_ns = ns(k->dur)};
+    bool actor_dead = m->actor[k->stage][k->actor] == ACTOR_DEAD;
+    struct sk_step_ev ev = {.kind = failed ? SK_SEV_FAILED : SK_SEV_DONE, .task = k->id, .run_ns = ns(k->dur), .actor_dead = actor_dead};
     for (uint32_t i = k->n_yielded; i < k->n_out; i++) unref(m, k->out[i]->oid);
     CHECK_OK_ERR(sk_step_event(m->x, &ev, ns(m->now), &err), &err);
     sk_free(k);
@@ -371,7 +372,7 @@ static void acts(struct sim *m) {
         case SK_ACT_RELEASE: unref(m, a.id); break;
         case SK_ACT_ADDREF: ((struct blk *)sk_map_get(&m->blks, a.id))->refs++; break;
         case SK_ACT_ACTOR_CREATE: /* keeps no CPU; its calls take them */
-            CHECK_EQ(m->actor[a.stage][a.actor], ACTOR_NONE);
+            CHECK(m->actor[a.stage][a.actor] == ACTOR_NONE || m->actor[a.stage][a.actor] == ACTOR_DEAD);
             m->actor[a.stage][a.actor] = ACTOR_WAITS;
             break;
         case SK_ACT_ACTOR_KILL:
@@ -408,6 +409,10 @@ static void on(struct sim *m, struct ev e) {
             m->cpu += s->cpu_e4;
             if (s->kind == SK_STAGE_ACTORS) m->actor_busy[k->stage][k->actor] = false;
             else m->gpu += s->gpu_e4;
+            if (m->actor[k->stage][k->actor] == ACTOR_ON && m->actor_deaths > 0 && uniform(m) < m->actor_deaths) {
+                m->actor[k->stage][k->actor] = ACTOR_DEAD;
+                m->gpu += s->gpu_e4;
+            }
         }
         over(m, k, k->dead);
         acts(m);
@@ -612,7 +617,7 @@ static uint32_t random_plan(struct sim *m, uint64_t shape, bool exact) {
             if (d.gpu_e4 == 5000 && d.pool_max > 1) d.pool_min = 2; /* all of the one GPU */
             d.cpu_e4 = 10000;
             actors_cpu++;
-        } else if (uniform(m) < 0.1) {
+        } else if (uniform(m) < (d.gpu_e4 ? 0.3 : 0.1)) {
             d.max_tasks = 1 + (uint32_t)(uniform(m) * 3);
         }
         at_node = add(m, uniform(m) < 0.3 && m->s[node].times == 1 && m->s[node].of == 1 ? &MAP : &MAP_BATCHES, d, &at_node, 1);
@@ -632,6 +637,9 @@ static void setup(struct sim *m, uint64_t timing, double memory_rows) {
     m->sigma = uniform(m) * 1.2;
     m->pause = uniform(m) < 0.4 ? uniform(m) * 0.05 : 0;
     m->deaths = uniform(m) < 0.4 ? 0.2 : 0;
+    m->actor_deaths = uniform(m) < 0.3 ? 0.1 : 0;
+    m->conf.cpu_limited = uniform(m) < 0.2; /* no more than this is taken at any time */
+    m->conf.gpu_limited = uniform(m) < 0.2;
     m->conf.consumer_blocks = uniform(m) < 0.3 ? 1 + (uint32_t)(uniform(m) * 4) : 0;
     m->told = m->conf.moves = true;
     m->store_bytes = uniform(m) < 0.3 ? m->conf.memory_bytes + m->conf.memory_bytes / 15 : 0;
@@ -742,7 +750,8 @@ TEST_SLOW(policies_compared, 600) {
                 struct sim *m = sk_alloc(TAG, sizeof *m);
                 uint64_t shape = sk_rand_mix(first + (uint64_t)i);
                 setup(m, shape, ROWS[r]);
-                m->pause = m->deaths = 0;
+                m->pause = m->deaths = m->actor_deaths = 0;
+                m->conf.cpu_limited = m->conf.gpu_limited = false;
                 m->conf.consumer_blocks = 0;
                 m->ops_max = 14;
                 run(m, random_plan(m, shape, false), sk_policy_name(k));
