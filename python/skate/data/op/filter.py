@@ -9,7 +9,6 @@ from skate.data.op import ALL, Batches, Columns, Operator, Params
 
 np = _lazy.module("numpy")
 pa = _lazy.module("pyarrow")
-batch = _lazy.module("skate.data.batch")
 evaluation = _lazy.module("skate.data.expr_eval")  # 80 ms at the first import: only who has an expression pays it
 expressions = _lazy.module("skate.data.expressions")
 encoded_text = _lazy.module("skate.data.values.encoded_text")
@@ -44,7 +43,7 @@ class Filter(Operator):
 
         def build(got: list[Any], rb: Any) -> list[Any]:
             keep = [True if v else False for v in got]
-            return [rb if all(keep) else rb.filter(batch.array_from_numpy(np.array(keep, bool), None))]
+            return [rb if all(keep) else rows.where(rb, np.array(keep, bool))]
 
         return rows.by_row(params, batches, task, lambda got: None, build)
 
