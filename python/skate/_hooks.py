@@ -10,15 +10,17 @@ from skate import _job, _lazy, _skate, _user_errors, options, ref, serialize
 from skate._user_errors import only_text
 
 
-def preload_note(modules=(), path=None, cwd=None, hook=None):
-    """Bytes for the fork server: import these, use this sys.path, be there; workers call the hook (a function or a name) first. Where `import ray` means
-    skate here, it does there."""
+def preload_note(modules=(), path=None, cwd=None, hook=None, job=None):
+    """Bytes for the fork server: import these, use this sys.path, be there; workers call the hook (a function or a name) first and know this (pickled) of
+    their job. Where `import ray` means skate here, it does there."""
     if hook is not None:
         import cloudpickle
 
         hook = cloudpickle.dumps(hook, protocol=5)
     as_ray = sys.modules.get("skate._private.as_ray")
-    return pickle.dumps({"modules": list(modules), "path": path, "cwd": cwd, "hook": hook, "ray": bool(as_ray and as_ray.active())}, 5)
+    return pickle.dumps(
+        {"modules": list(modules), "path": path, "cwd": cwd, "hook": hook, "job": job, "ray": bool(as_ray and as_ray.active())}, 5
+    )
 
 
 _setup_hook = None
@@ -28,6 +30,7 @@ def note(data):
     global _setup_hook
     d = pickle.loads(data)
     _setup_hook = d.get("hook") or _setup_hook
+    _job.handed = d["job"] or _job.handed
     if d["cwd"]:
         try:
             os.chdir(d["cwd"])
@@ -78,7 +81,7 @@ def after_fork():
     if fd >= 0:  # what killed it is said in the driver's message
         faulthandler.enable(fd, all_threads=False)
     _skate.stack_install(False)
-    if b"logging".hex() in os.environ.get("SKATE_JOB", ""):  # the module is not loaded for nothing
+    if b"logging" in _job.handed:  # the module is not loaded for nothing
         if _job.facts().get("logging"):
             _lazy.logging_config.LoggingConfig(**_job.facts()["logging"])._apply()
     if _setup_hook is not None:

@@ -1,11 +1,11 @@
-"""What every process of the job knows of it: its namespace, its session, its labels. The driver says it when its engine opens; a worker reads it from its environment.
+"""What every process of the job knows of it: its namespace, its session, its labels. The driver says it when its engine opens; a worker reads it
+from the first note to its fork server (not from its environment, one value of which is at most 128 KiB).
 
 Below all that asks for it (actors, contexts, placement groups). What opens the engine is above them, in api.py, which leaves its function here."""
 
 from __future__ import annotations
 
 import _pickle as pickle  # without re and struct
-import os
 
 from skate import _skate
 
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 SERVED = "_skate:"  # a namespace that begins so goes on with the name of a module: the driver calls its serve() once a worker has made an actor there
 
 _facts: dict[str, Any] | None = None
+handed = b""  # in a worker: what the driver said, pickled
 _open: Callable[[], None] | None = None
 
 
@@ -43,7 +44,7 @@ def facts() -> dict[str, Any]:
     """Namespace, lifetime (default of actors), session, labels, names of custom resources, runtime_env ...; {} without an engine."""
     global _facts
     if _facts is None and _skate.in_worker():
-        _facts = pickle.loads(bytes.fromhex(os.environ["SKATE_JOB"]))
+        _facts = pickle.loads(handed)
     return _facts or {}
 
 

@@ -89,7 +89,7 @@ _QUIET = {
 
 def _worker_env(runtime_env: dict[str, Any], job: dict[str, Any]) -> list[str]:
     """The whole environment of the workers; that of this process stays as it is."""
-    env = {**_QUIET, **os.environ, **(runtime_env.get("env_vars") or {}), "SKATE_JOB": pickle.dumps(job).hex()}
+    env = {**_QUIET, **os.environ, **(runtime_env.get("env_vars") or {})}
     env["SKATE_GPUS"] = "1" if job["gpus"] else ""
     env["SKATE_DEVICES"] = options.devices_of(job["custom"])
     return [f"{k}={v}" for k, v in env.items()]
@@ -100,7 +100,7 @@ def _worker_argv():
     return [sys.executable, "-c", f"import sys; sys.path.insert(0, {root!r}); from skate._worker_main import main; main()"]
 
 
-def _first_note(wanted, runtime_env):
+def _first_note(wanted, runtime_env, job):
     modules = ["cloudpickle"] + [m for m in ("numpy", "pyarrow", "pandas") if m in sys.modules]
     if "skate.data" in sys.modules:
         modules.append("skate.data.worker.stage")  # with pyarrow: imported while the program builds its plan
@@ -109,7 +109,7 @@ def _first_note(wanted, runtime_env):
     where = runtime_env.get("working_dir")
     surroundings.begin(path, None if where else os.getcwd())
     path = ([where] if where else []) + [_lazy.runtime_env.module_path(m) for m in runtime_env.get("py_modules") or []] + path
-    return _hooks.preload_note(modules, path, where or os.getcwd(), runtime_env.get("worker_process_setup_hook"))
+    return _hooks.preload_note(modules, path, where or os.getcwd(), runtime_env.get("worker_process_setup_hook"), job)
 
 
 def _resources_of_environment():
@@ -316,10 +316,11 @@ def init(
     _check_process()
     conf["argv"] = _worker_argv()
     conf["env"] = _worker_env(runtime_env, job)
-    conf["preload"] = _first_note(conf["preload"], runtime_env)
+    pickled_job = pickle.dumps(job)
+    conf["preload"] = _first_note(conf["preload"], runtime_env, pickled_job)
     if engine.is_foreign(conf["engine"]):
         surroundings.begin([], None)  # its processes have another sys.path: ours goes along with what they run
-        conf["guest"] = engine.make(conf["engine"], {**conf, "job": pickle.dumps(job), "address": address})
+        conf["guest"] = engine.make(conf["engine"], {**conf, "job": pickled_job, "address": address})
     _job.tell(job)  # before the engine is there for other threads
     try:
         _skate.init(conf)

@@ -175,7 +175,6 @@ _OWN_ENV = (
     "SKATE_FAULT",
     "SKATE_FORK_FD",
     "SKATE_GPUS",
-    "SKATE_JOB",
     "SKATE_LIVE_FD",
     "SKATE_MEASURE",
 )

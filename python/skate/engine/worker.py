@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Iterator
 from typing import Any
 
-from skate import _hooks, _skate
+from skate import _hooks, _job, _skate
 
 NOTE = 0xF1  # kind of the values that say what the value behind them is (SK_KIND_NOTE)
 
@@ -22,9 +21,9 @@ class TaskFailed(Exception):
 
 def begin(job: bytes) -> None:
     """Makes this process one that runs tasks. job: what the engine was given in its configuration."""
-    if os.environ.get("SKATE_JOB") == job.hex():
+    if _job.handed == job:
         return
-    os.environ["SKATE_JOB"] = job.hex()
+    _job.handed = job
     _hooks.install()
     _skate.guest_worker()
 

@@ -316,7 +316,7 @@ def test_environments_are_inherited(ray):
 @pytest.mark.parametrize("engine", ["local", "inline"])
 def test_many_custom_resources(engine):
     skate.shutdown()
-    all_of_them = {f"r{i}": 1 + i % 3 for i in range(300)}
+    all_of_them = {f"r{i}": 1 + i % 3 for i in range(20_000)}  # their names are 160 KB: no variable of an environment may hold as much
     skate.init(num_cpus=4, resources=all_of_them, object_store_memory=128 << 20, _system_config={"engine": engine})
     try:
         total = skate.cluster_resources()
@@ -331,8 +331,8 @@ def test_many_custom_resources(engine):
             return skate.get(look.options(resources={f"r{i}": 1 for i in range(n)}).remote())
 
         assert skate.get(look.options(resources={"r3": 1, "r200": 2, "r299": 0.5}).remote()) == ({"r3": 1, "r200": 2, "r299": 0.5}, 1)
-        everything = [look.options(resources=all_of_them).remote() for _ in range(3)]
-        assert skate.get(everything) == [({k: float(v) for k, v in all_of_them.items()}, 0)] * 3
+        took_all = ({k: float(v) for k, v in all_of_them.items()}, 0)
+        assert skate.get([look.options(resources=all_of_them).remote() for _ in range(3)]) == [took_all] * 3
         assert skate.get(nested.remote(250)) == ({f"r{i}": 1 for i in range(250)}, 2)
         assert skate.get(look.remote()) == ({}, 3)
         assert skate.available_resources() == total

@@ -49,7 +49,7 @@ def test_wrong_values(monkeypatch):
 
 def test_unknown_names_are_told_once_with_the_nearest(monkeypatch, caplog):
     monkeypatch.setenv("SKATE_NUM_CPU", "3")
-    monkeypatch.setenv("SKATE_JOB", "{}")  # our own
+    monkeypatch.setenv("SKATE_LIVE_FD", "1")  # our own
     for _ in range(2):
         config.resolve({"health_check_period_ms": 1})
     assert [r.getMessage() for r in caplog.records] == [
