@@ -89,7 +89,9 @@ def after_fork():
 
 
 def idle():
-    """A worker has had nothing to do for a second. What Python and malloc keep is the C side's; Arrow has an allocator of its own."""
+    """A worker has had nothing to do for a second: cycles may hold handles and objects. What Python and malloc keep is the C side's; Arrow has an allocator
+    of its own."""
+    gc.collect()
     stage = sys.modules.get("skate.data.worker.stage")
     if stage is not None:
         stage.forget()

@@ -55,6 +55,7 @@ static PyObject *gen_take(struct gen *g, int64_t deadline_ns) /* NULL without an
     sk_oid id = {0};
     sk_tid t;
     uint32_t gen = g->gen;
+    int64_t began_ns = 0;
     if (!py_gen_stream(st, (PyObject *)g, &t)) return NULL;
     sk_rc rc = st->driver ? st->engine->streams->next(st->engine, t, 0, &id, &err) : SK_ETIMEOUT;
     while (rc == SK_ETIMEOUT) {
@@ -64,7 +65,8 @@ static PyObject *gen_take(struct gen *g, int64_t deadline_ns) /* NULL without an
         rc = st->engine->streams->next(st->engine, t, until, &id, &err);
         PY_TAKE(st)
         if (rc != SK_ETIMEOUT) break;
-        if (PyErr_CheckSignals() < 0 || py_gone(st, gen)) return NULL; /* a handler may have shut it down, and opened another */
+        if (!began_ns) began_ns = now;
+        if (py_between_slices(st, began_ns) < 0 || py_gone(st, gen)) return NULL; /* a handler may have shut it down, and opened another */
         if (g->done) return py_raise(st, SK_ECLOSED, &(struct sk_err){.msg = "the engine was shut down during the wait"});
     }
     if (rc == SK_OK) return py_ref_new(st, id, t);

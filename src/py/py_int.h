@@ -101,6 +101,7 @@ struct py_state {
     } around;              /* see py_template_is_prepared() */
     PyObject *dtype[128];  /* by struct character */
     struct py_exec *execs; /* runs that are not stopped */
+    int64_t garbage_ns;    /* no wait looks for garbage before (py_garbage.c) */
     struct sk_runner runner;
     struct sk_map fns;     /* fid -> py_fn */
     struct sk_map actors;  /* aid -> instance (a reference) */
@@ -128,6 +129,13 @@ static inline struct py_state *py_state_of(PyTypeObject *t) { return PyType_GetM
     struct sk_err name; \
     name.code = 0;      \
     name.msg[0] = 0
+
+/* ---- py_state.c */
+uint8_t *py_state_rows(struct py_state *st, enum sk_state_what what, size_t *len); /* as of state.h; sk_free. NULL with an exception */
+
+/* ---- py_garbage.c */
+/* Of a wait that began then (CLOCK_MONOTONIC), with the GIL: handlers of signals run, and from time to time the garbage collector. -1 with an exception. */
+int py_between_slices(struct py_state *st, int64_t began_ns);
 
 /* ---- py_open.c */
 int py_ensure(struct py_state *st); /* an engine is open (opens the default one in a driver): 0, or -1 with an exception */

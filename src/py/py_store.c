@@ -55,6 +55,7 @@ static int get_views(struct py_state *st, const sk_oid *ids, size_t n, int64_t d
 static int get_slices(struct py_state *st, const sk_oid *ids, size_t n, int64_t deadline_ns, struct sk_view *v, bool *known) {
     PY_ERR(err);
     uint32_t gen = st->gen;
+    int64_t began_ns = 0;
     sk_rc rc = st->driver ? st->engine->ops->get(st->engine, ids, n, 0, v, &err) : SK_ETIMEOUT;
     while (SK_UNLIKELY(rc == SK_ETIMEOUT)) {
         int64_t now = sk_now_ns(), until = SK_MIN(deadline_ns, now + PY_SLICE_NS);
@@ -62,7 +63,8 @@ static int get_slices(struct py_state *st, const sk_oid *ids, size_t n, int64_t 
         rc = st->engine->ops->get(st->engine, ids, n, until, v, &err);
         PY_TAKE(st)
         if (rc != SK_ETIMEOUT) break;
-        if (PyErr_CheckSignals() < 0 || py_gone(st, gen)) return -1;
+        if (!began_ns) began_ns = now;
+        if (py_between_slices(st, began_ns) < 0 || py_gone(st, gen)) return -1;
         if (known && failed_already(st, ids, n, known, known + n)) return -1;
         if (sk_now_ns() >= deadline_ns) {
             py_raise(st, SK_ETIMEOUT, &(struct sk_err){.msg = "Get timed out: some object(s) not ready."});
@@ -227,6 +229,7 @@ static bool has_duplicate(const sk_oid *ids, size_t n, bool *dup) /* false: no m
 static int wait_ready(struct py_state *st, const sk_oid *ids, size_t n, size_t want, int64_t deadline_ns, bool *ready) {
     PY_ERR(err);
     uint32_t gen = st->gen;
+    int64_t began_ns = 0;
     sk_rc rc = st->driver ? st->engine->ops->wait(st->engine, ids, n, want, 0, ready, &err) : SK_ETIMEOUT;
     while (rc == SK_ETIMEOUT) {
         int64_t now = sk_now_ns(), until = SK_MIN(deadline_ns, now + PY_SLICE_NS);
@@ -234,7 +237,8 @@ static int wait_ready(struct py_state *st, const sk_oid *ids, size_t n, size_t w
         rc = st->engine->ops->wait(st->engine, ids, n, want, until, ready, &err);
         PY_TAKE(st)
         if (rc != SK_ETIMEOUT) break;
-        if (PyErr_CheckSignals() < 0 || py_gone(st, gen)) return -1;
+        if (!began_ns) began_ns = now;
+        if (py_between_slices(st, began_ns) < 0 || py_gone(st, gen)) return -1;
         if (sk_now_ns() >= deadline_ns) return 0;
     }
     if (rc != SK_OK) {

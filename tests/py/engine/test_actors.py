@@ -227,6 +227,43 @@ def test_a_dropped_handle_ends_the_actor_after_its_calls(ray, tmp_path):
     assert ray.get(last) == 5 and ray.get(refs) == [None] * 5
 
 
+def _in_a_cycle(cls):
+    a = cls.remote()
+    cycle = [a]
+    cycle.append(cycle)
+    return a
+
+
+def test_who_waits_for_the_place_of_an_actor_in_a_cycle_collects_it(fresh):
+    """A traceback holds its frames, and they hold the traceback: without a collection the handle in one would never go."""
+    ray = fresh(num_cpus=1)
+
+    @ray.remote(num_cpus=1)
+    class Whole:
+        def f(self):
+            return 1
+
+    @ray.remote(num_cpus=0)
+    def leave_one_in_a_worker():
+        gc.disable()  # the program's wish is about what runs by itself
+        return ray.get(_in_a_cycle(Whole).f.remote())
+
+    def wait_all(ref):
+        assert ray.wait([ref], timeout=60)[0] == [ref]
+        return ray.get(ref)
+
+    gc.disable()
+    try:
+        assert ray.get(_in_a_cycle(Whole).f.remote(), timeout=60) == 1
+        assert ray.get(_in_a_cycle(Whole).f.remote(), timeout=60) == 1
+        assert wait_all(_in_a_cycle(Whole).f.remote()) == 1
+        gc.collect()
+        assert ray.get(leave_one_in_a_worker.remote(), timeout=60) == 1
+        assert ray.get(Whole.remote().f.remote(), timeout=60) == 1
+    finally:
+        gc.enable()
+
+
 def test_kill(ray):
     c = Counter.remote()
     ray.get(c.inc.remote())
