@@ -1,17 +1,21 @@
-"""policies.py skate [FRAMES [SIGMAS [POLICIES]]]: the scheduling policies of src/exec/by/ against each other on the engine, where exec_sim fig9 has them in
-the simulator: Fig. 9 of the streaming batch paper (arXiv 2501.12407), sleeps a tenth, frames of 1.2 MB instead of 100 MB, so that copies take little part (smaller ones would be taken together).
+"""policies.py skate [FRAMES [SIGMAS [POLICIES [LOADS [SPEED [ROUNDS]]]]]]: the scheduling policies of src/exec/by/ against each other on the engine, where exec_sim fig9 has them in
+the simulator: Fig. 9 of the streaming batch paper (arXiv 2501.12407), sleeps divided by SPEED (default 10), frames of 1.2 MB instead of 100 MB, so that copies
+take little part (smaller ones would be taken together).
 
-160 loads of 5 s -> 5 frames each; 800 transforms of 0.5 s; 800 inferences of 0.5 s on 4 GPUs; 8 CPU slots; the optimum is 150.5 s. Times are lognormal with
-each of SIGMAS (default 0,1), the same for every policy. FRAMES: memory, in frames (default 20,60); blocks may be spilled. Per cell: scaled seconds
-over the work, sum(CPU) / 8, and the largest number of frames that existed, by the run's own account."""
+LOADS (160) loads of 5 s -> 5 frames each; a transform of 0.5 s a frame; an inference of 0.5 s a frame on 4 GPUs; 8 CPU slots; the optimum of 160 loads is 150.5 s.
+Times are lognormal with each of SIGMAS (default 0,1), the same for every policy: 0 is Fig. 9, 1 the heterogeneous work. FRAMES: memory, in frames (default 20,60);
+blocks may be spilled. Per cell, the median of ROUNDS (1) runs, the policies in turns: scaled seconds over the work, sum(CPU) / 8, and the largest number of
+frames that existed, by the run's own account."""
 
+import statistics
 import sys
 import time
 
 import numpy as np
 from common import emit, module
 
-N, FRAMES, SIZE, SPEED = 160, 5, 1_200_000, 10
+FRAMES, SIZE = 5, 1_200_000
+N, SPEED, ROUNDS = (int(a) for a in (*sys.argv[5:], *("160", "10", "1")[len(sys.argv[5:]) :]))
 
 
 def seconds(key, mean, sigma):
@@ -51,14 +55,16 @@ def run(data, frames, sigma, policy):
 def main():
     name = sys.argv[1]
     skate, data = module(name), module(name, ".data")
-    args = sys.argv[2:] + ["20,60", "0,1", ",".join(skate._skate.POLICIES)][len(sys.argv) - 2 :]
+    args = sys.argv[2:5] + ["20,60", "0,1", ",".join(skate._skate.POLICIES)][len(sys.argv[2:5]) :]
     skate.init(num_cpus=8, num_gpus=4, object_store_memory=256 << 20)
     run(data, 60, 0, "downstream")  # workers start
     r = {}
     for sigma in map(float, args[1].split(",")):
         for frames in map(int, args[0].split(",")):
-            for policy in args[2].split(","):
-                over, peak = run(data, frames, sigma, policy)
+            policies = args[2].split(",")
+            rounds = [[run(data, frames, sigma, policy) for policy in policies] for _ in range(ROUNDS)]
+            for policy, runs in zip(policies, zip(*rounds, strict=True), strict=True):
+                over, peak = (statistics.median(x) for x in zip(*runs, strict=True))
                 r[f"{policy}, {frames} frames, sigma {sigma:g}"] = f"{over:.2f} ({peak:.0f})"
                 print(policy, frames, sigma, f"{over:.3f} {peak:.0f}", flush=True)
     emit("policies", name, **r)

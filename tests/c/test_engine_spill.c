@@ -221,6 +221,29 @@ TEST(part_of_a_value_on_disk) {
     close_clean();
 }
 
+static bool read_back(void *bytes) { return eng_stat(eng, "restored_bytes") == *(const uint64_t *)bytes; }
+
+TEST(parts_are_read_ahead_for_tasks_in_line) {
+    enum { N = 24, LEN = 100000 }; /* behind two workers that are busy */
+    OPEN();
+    sk_oid o = stripes(6 * MIB), holds[2], c[N];
+    push_out();
+    for (int i = 0; i < 2; i++) holds[i] = JOB(.fn = "hold", .a = {VAL(1)}, .n_a = 1); /* all CPUs */
+    CHECK(gate_wait(0, 2));
+    for (int i = 0; i < N; i++)
+        c[i] = JOB(.fn = "part_is", .a = {PART(o, 2u * LEN * (unsigned)i, LEN), VAL(2 * LEN * i), VAL(LEN)}, .n_a = 3);
+    uint64_t all = (uint64_t)N * LEN;
+    CHECK_OK(eng->ops->drive(eng, read_back, &all, test_patience(), NULL)); /* and none of them has begun */
+    checked();
+    CHECK_OK(eng->ops->cancel(eng, (sk_tid){c[0].v}, 0, NULL)); /* its part goes with it */
+    gate_add(1, 1);
+    for (int i = 1; i < N; i++) CHECK_EQ(eng_take(c[i]), 1);
+    for (int i = 0; i < 2; i++) CHECK_EQ(eng_take(holds[i]), 1);
+    CHECK_EQ(eng_stat(eng, "restored_bytes"), all);
+    eng_release(c[0]), eng_release(o);
+    close_clean();
+}
+
 TEST(part_that_is_none) {
     char text[600];
     struct sk_err err;
