@@ -55,7 +55,7 @@ struct sim {
     struct sk_step *x;
     struct stage s[MAXS]; /* by plan node */
     struct sk_step_conf conf;
-    double now, sigma, pause, deaths, actor_deaths;
+    double now, sigma, pause, deaths, actor_deaths, again;            /* again: share of tasks whose end is heard twice */
     uint64_t store_bytes, resident, spilled, restored, peak_resident; /* store_bytes 0: it never spills */
     bool told;                                                        /* the run hears of what was spilled */
     bool careless;                                                    /* the policy promises more memory than there is */
@@ -323,6 +323,16 @@ static void over(struct sim *m, struct task *k, bool failed) {
     struct sk_step_ev ev = {.kind = failed ? SK_SEV_FAILED : SK_SEV_DONE, .task = k->id, .run_ns = ns(k->dur), .actor_dead = actor_dead};
     for (uint32_t i = k->n_yielded; i < k->n_out; i++) unref(m, k->out[i]->oid);
     CHECK_OK_ERR(sk_step_event(m->x, &ev, ns(m->now), &err), &err);
+    if (m->again > 0 && uniform(m) < m->again) { /* heard once more, and something that it still brings: nobody's */
+        uint64_t row = 0;
+        struct blk *b = new_blk(m, &row, 1, ROW_BYTES);
+        ev.kind = uniform(m) < 0.5 ? SK_SEV_DONE : SK_SEV_FAILED;
+        CHECK_OK_ERR(sk_step_event(m->x, &ev, ns(m->now), &err), &err);
+        ev = (struct sk_step_ev){.kind = SK_SEV_YIELDED, .task = k->id, .block = {b->oid, 0, 1, b->bytes, 0, 0}, .cost = b->bytes};
+        CHECK_OK_ERR(sk_step_event(m->x, &ev, ns(m->now), &err), &err);
+        ev = (struct sk_step_ev){.kind = uniform(m) < 0.5 ? SK_SEV_SPILLED : SK_SEV_RESTORED, .block = {.oid = b->oid}};
+        CHECK_OK_ERR(sk_step_event(m->x, &ev, ns(m->now), &err), &err);
+    }
     sk_free(k);
 }
 
@@ -638,6 +648,7 @@ static void setup(struct sim *m, uint64_t timing, double memory_rows) {
     m->pause = uniform(m) < 0.4 ? uniform(m) * 0.05 : 0;
     m->deaths = uniform(m) < 0.4 ? 0.2 : 0;
     m->actor_deaths = uniform(m) < 0.3 ? 0.1 : 0;
+    m->again = uniform(m) < 0.2 ? 0.3 : 0;
     m->conf.cpu_limited = uniform(m) < 0.2; /* no more than this is taken at any time */
     m->conf.gpu_limited = uniform(m) < 0.2;
     m->conf.consumer_blocks = uniform(m) < 0.3 ? 1 + (uint32_t)(uniform(m) * 4) : 0;
@@ -750,7 +761,7 @@ TEST_SLOW(policies_compared, 600) {
                 struct sim *m = sk_alloc(TAG, sizeof *m);
                 uint64_t shape = sk_rand_mix(first + (uint64_t)i);
                 setup(m, shape, ROWS[r]);
-                m->pause = m->deaths = m->actor_deaths = 0;
+                m->pause = m->deaths = m->actor_deaths = m->again = 0;
                 m->conf.cpu_limited = m->conf.gpu_limited = false;
                 m->conf.consumer_blocks = 0;
                 m->ops_max = 14;
