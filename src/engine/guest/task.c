@@ -180,7 +180,10 @@ static void failed(struct sk_ghost *x, struct sk_gtask *t, struct sk_gval *why, 
         ev.oid.v = object_of(x, t, &v, 0, 0);
         emit(x, t, ev, &err);
     }
-    if (a && t->is_init) sk_gactor_die(x, a, sk_gval_ref(why));
+    if (a && t->is_init) {
+        if (t->told) sk_ghost_order(x, (struct sk_gorder){.kind = SK_GORDER_ACTOR_END, .id = a->id}); /* its process may be there */
+        sk_gactor_die(x, a, sk_gval_ref(why));
+    }
     sk_gval_unref(x, why);
     finish(x, t);
 }
