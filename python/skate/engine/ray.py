@@ -59,6 +59,8 @@ def _call(job: bytes, task: dict[str, Any], definition: bytes, inline: list[Any]
         for values in worker.stream(task, definition, _args(inline, refs)):
             out += values
     except worker.TaskFailed as e:
+        if task["retry_exceptions"]:
+            raise  # Ray tries it again; the last one comes as an exception
         out, failed = [(0, b"")] * n, (e.kind, e.data)
     said = failed, _node(), [memoryview(data).nbytes for _, data in out], time.perf_counter() - start
     return (said, *((kind, PickleBuffer(data)) for kind, data in out)) if n else said
@@ -139,8 +141,8 @@ def _connect(ray: Any, conf: dict[str, Any]) -> bool:
     return True
 
 
-def _check_nodes(ray: Any) -> None:
-    """Each node has a skate of this version, and a Python that can read our pickles."""
+def _check_nodes(ray: Any) -> Any:
+    """Each node has a skate of this version, and a Python that can read our pickles. A reference to a small value."""
     mine = sys.modules["skate"].__version__
     at = importlib.import_module("ray.util.scheduling_strategies").NodeAffinitySchedulingStrategy
 
@@ -157,11 +159,11 @@ def _check_nodes(ray: Any) -> None:
     nodes = [n for n in ray.nodes() if n["Alive"]]
     task = ray.remote(num_cpus=0, max_retries=0)(look)
     asked = [task.options(scheduling_strategy=at(n["NodeID"], soft=False)).remote("skate") for n in nodes]
-    done, late = ray.wait(asked, num_returns=len(asked), timeout=3 * PATIENCE_S)
+    done, late = ray.wait(asked, num_returns=len(asked), timeout=PATIENCE_S)
     for node, ref in zip(nodes, asked, strict=True):
         name = node["NodeManagerAddress"]
         if ref in late:
-            raise ConnectionError(f"node {name} of the Ray cluster does not answer")
+            raise ConnectionError(f"node {name} of the Ray cluster does not answer within {PATIENCE_S:g} s")
         version, python, why = ray.get(ref)
         if version is None:
             raise RuntimeError(f"node {name} of the Ray cluster has no skate ({why}): install it there, as here (skate {mine})")
@@ -169,22 +171,22 @@ def _check_nodes(ray: Any) -> None:
             raise RuntimeError(f"node {name} of the Ray cluster has skate {version}, and this is {mine}")
         if tuple(python) != sys.version_info[:2]:
             raise RuntimeError(f"node {name} of the Ray cluster runs Python {python[0]}.{python[1]}, and this is {sys.version.split()[0]}")
+    return asked[0]
 
 
 class _Running:
     """A task in Ray: a generator, or the reference of what is said of it and those of its values."""
 
-    __slots__ = ("gen", "name", "node", "refs", "said", "seconds", "size", "task", "turn")
+    __slots__ = ("gen", "name", "node", "of_actor", "refs", "said", "seconds", "size", "task", "turn", "until", "waited")
 
-    def __init__(self, task: int, name: str, gen: Any, said: Any, refs: list[Any]):
-        self.task, self.name, self.gen, self.said, self.refs = task, name, gen, said, refs
+    def __init__(self, task: dict[str, Any], gen: Any, said: Any, refs: list[Any]):
+        self.task, self.name, self.of_actor = task["task"], task["name"], bool(task["actor"])
+        self.gen, self.said, self.refs = gen, said, refs
+        self.waited = said if gen is None else gen
         self.turn = "note"
         self.node = self.size = 0
         self.seconds = 0.0
-
-    @property
-    def waited(self) -> Any:
-        return self.said if self.gen is None else self.gen
+        self.until = 0.0  # of a stream that was cancelled: it is over then, whatever Ray says
 
 
 class Ray:
@@ -195,7 +197,7 @@ class Ray:
         self._job: bytes = conf["job"]
         self._ours = _connect(ray, conf)
         try:
-            _check_nodes(ray)
+            self._small = _check_nodes(ray)
         except BaseException:
             if self._ours:
                 ray.shutdown()
@@ -208,11 +210,15 @@ class Ray:
         self._actors: dict[int, Any] = {}
         self._tasks = {True: ray.remote(_stream), False: ray.remote(_call)}
         self._events: list[dict[str, Any]] = []
+        self._coming: dict[Any, Any] = {}  # by reference: a value that is on its way (a Future), and when it was asked for last
 
     def begin(self, wake: Any) -> None:
         pass  # Ray is asked, it does not call
 
     def nodes(self) -> list[dict[str, Any]]:
+        late = time.monotonic() - PATIENCE_S
+        for handle in [h for h, (_, asked) in self._coming.copy().items() if asked < late]:
+            self._coming.pop(handle, None)  # nobody waits for it any more
         out = []
         for n in self._ray.nodes():
             has = n["Resources"]
@@ -242,9 +248,14 @@ class Ray:
         return self._ray.put((kind, PickleBuffer(data)))
 
     def get(self, handle: Any, timeout: float | None) -> tuple[int, Any]:
+        """A get() of Ray's that ends by its timeout gives up what has come, so a value that takes longer than one slice of a wait comes by a future."""
+        coming, _ = self._coming.pop(handle, (None, 0))
         try:
-            return self._ray.get(handle, timeout=timeout)
-        except self._ray.exceptions.GetTimeoutError as e:
+            if coming is None:
+                return self._ray.get(handle, timeout=timeout)
+            return coming.result(timeout)
+        except (self._ray.exceptions.GetTimeoutError, TimeoutError) as e:
+            self._coming[handle] = coming or handle.future(), time.monotonic()
             raise TimeoutError(str(e)) from None
         except self._ray.exceptions.RayError as e:
             raise LookupError(f"{type(e).__name__}: {e}") from None
@@ -255,25 +266,30 @@ class Ray:
         args = task.pop("args")
         inline = [(kind, data) if handle is None else None for handle, kind, data in args]
         what = (self._job, task, self._definitions[task["fn"]], inline, *(handle for handle, _, _ in args if handle is not None))
-        number, name, n = task["task"], task["name"], task["n_returns"]
+        n = task["n_returns"]
         if task["is_init"]:
             self._actors[task["actor"]] = actor = self._ray.remote(_Actor).options(**self._for_life(task)).remote(*what)
             made = actor.ready.remote()
         elif task["actor"]:
             actor = self._actors[task["actor"]]
             method = actor.stream if n is None else actor.call
-            made = method.options(num_returns="streaming" if n is None else 1 + n).remote(*what)
+            tries = {"max_task_retries": task["max_retries"], "retry_exceptions": task["retry_exceptions"]}
+            made = method.options(num_returns="streaming" if n is None else 1 + n, **tries).remote(*what)
         else:
             need = task["need"]
-            how = {"num_cpus": need.get("CPU", 0), "num_gpus": need.get("GPU", 0), "memory": need.get("memory") or None, "name": name}
-            how |= self._where(task) | {"max_retries": task["max_retries"], "retry_exceptions": task["retry_exceptions"]}
+            how = {"num_cpus": need.get("CPU", 0), "num_gpus": need.get("GPU", 0), "memory": need.get("memory") or None}
+            how |= self._where(task) | {
+                "name": task["name"],
+                "max_retries": task["max_retries"],
+                "retry_exceptions": task["retry_exceptions"],
+            }
             made = self._tasks[n is None].options(num_returns="streaming" if n is None else 1 + n, **how).remote(*what)
         if n is None:
-            r = _Running(number, name, made, None, [])
+            r = _Running(task, made, None, [])
         else:
             refs = made if isinstance(made, list) else [made]
-            r = _Running(number, name, None, refs[0], refs[1:])
-        self._running[number] = r
+            r = _Running(task, None, refs[0], refs[1:])
+        self._running[r.task] = r
         self._by_ref[r.waited] = r
 
     def _for_life(self, task: dict[str, Any]) -> dict[str, Any]:
@@ -284,7 +300,6 @@ class Ray:
             "num_gpus": need.get("GPU", 0),
             "memory": need.get("memory") or None,
             "max_restarts": task["max_retries"],
-            "max_task_retries": task["max_retries"],
             "name": None,
         }
 
@@ -296,8 +311,28 @@ class Ray:
 
     def cancel(self, task: int, force: bool) -> None:
         r = self._running.get(task)
-        if r is not None:
-            self._ray.cancel(r.waited, force=force)
+        if r is None or r.until:
+            return
+        if r.gen is not None:  # what it has yielded is for nobody; is_finished() may block for ever now
+            del self._by_ref[r.waited]
+            r.waited, r.until = r.gen.completed(), time.monotonic() + PATIENCE_S / 2
+            self._by_ref[r.waited] = r
+        self._on_rays_thread(lambda: self._ray.cancel(r.gen or r.said, force=force and not r.of_actor))
+
+    def _on_rays_thread(self, call: Any) -> None:
+        """Has call() run on the thread on which Ray hears of the ends of tasks. ray.cancel() on any other aborts the process when the task ends, or is handed on,
+        in the same moment (Ray 2.60: "Tried to complete task that was not pending"; tests/py/cluster/test_ray.py: test_limits_that_cancel)."""
+        us, here = threading.get_ident(), [True]
+
+        def then(_: Any) -> None:
+            here[0] = threading.get_ident() == us
+            if not here[0]:
+                call()
+
+        while here[0]:  # the value was there before the callback was: once more
+            future = self._small.future()
+            here[0] = False
+            future.add_done_callback(then)
 
     def actor_end(self, actor: int, restart: bool) -> None:
         handle = self._actors.get(actor) if restart else self._actors.pop(actor, None)
@@ -307,6 +342,7 @@ class Ray:
     # ---- events
 
     def poll(self) -> list[dict[str, Any]]:
+        now = time.monotonic()
         if self._by_ref:
             waited = list(self._by_ref)
             ready, _ = self._ray.wait(waited, num_returns=len(waited), timeout=0, fetch_local=False)
@@ -314,8 +350,12 @@ class Ray:
                 r = self._by_ref[ref]
                 if r.gen is None:
                     self._returned(r)
-                else:
+                elif not r.until:
                     self._read(r)
+                else:
+                    r.until = now
+            for r in [r for r in self._by_ref.values() if 0 < r.until <= now]:
+                self._over(r, "failed", code="SK_ECANCEL", text=f"{r.name} was cancelled")
         out, self._events = self._events, []
         return out
 
@@ -329,7 +369,7 @@ class Ray:
 
     def _returned(self, r: _Running) -> None:
         try:
-            failed, node, sizes, r.seconds = self._ray.get(r.said)
+            failed, node, sizes, r.seconds = self._ray.get(r.said, timeout=PATIENCE_S)
         except self._ray.exceptions.RayError as e:
             self._failed(r, e)
             return
@@ -349,7 +389,7 @@ class Ray:
                     r.turn = "note"
                     self._tell(r, "yielded", (ref, 0, r.size))
                 else:
-                    note, node, r.size, r.seconds = self._ray.get(ref)
+                    note, node, r.size, r.seconds = self._ray.get(ref, timeout=PATIENCE_S)
                     r.node = self._number(node)
                     r.turn = "value" if r.size else "note"
                     self._tell(r, "yielded", (None, worker.NOTE, note))
@@ -381,8 +421,11 @@ class Ray:
         self._over(r, "failed", code=code, text=f"{r.name}: {type(e).__name__}: {str(e).strip().splitlines()[0] if str(e).strip() else ''}")
 
     def close(self) -> None:
-        for r in list(self._running.values()):
-            self._ray.cancel(r.waited, force=False)
+        for number in list(self._running):
+            self.cancel(number, False)
+        cancelled = threading.Event()
+        self._on_rays_thread(cancelled.set)
+        cancelled.wait(PATIENCE_S)
         for actor in self._actors.values():
             self._ray.kill(actor)
         self._running.clear()
