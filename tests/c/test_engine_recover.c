@@ -95,6 +95,10 @@ TASK(r_wait) {
     return gate_wait((int)arg_i64(t, 1), 1) ? ret_i64(t, 0, 1, err) : SK_ERR(err, SK_ETIMEOUT, "the gate stayed shut");
 }
 TASK(r_is) { return ret_i64(t, 0, view_is(&t->args[0], BIG, (uint8_t)arg_i64(t, 1)), err); }
+TASK(r_shorter) { /* word; the first time a blob, then half of it */
+    count(t, arg_i64(t, 0));
+    return ret_blob(t, 0, t->attempt ? BIG / 2 : BIG, 7, err);
+}
 TASK(r_num) {
     count(t, arg_i64(t, 0));
     return ret_i64(t, 0, arg_i64(t, 0), err);
@@ -249,6 +253,28 @@ TEST(recover_through_arguments_that_are_gone) {
         CHECK_EQ(eng_stat(eng, "lineage_tasks"), 5);
     }
     eng_release(o[5]);
+    close_clean();
+}
+
+TEST(recover_argument_shorter_than_the_part_that_is_wanted) { /* it was made again while the task waited for its turn */
+    char text[300];
+    struct sk_res r = {.amount = {[SK_RES_CUSTOM] = SK_RES_UNIT}};
+    sk_shape slot, other; /* two: what is of one shape is queued on one worker, and then has the old bytes */
+    OPEN(.cpus = 2, .names = (const char *const[]){"slot"}, .n_names = 1, .amounts = {SK_RES_UNIT});
+    CHECK_OK(sk_shape_of(eng, &r, &slot, NULL));
+    r.amount[SK_RES_CPU] = SK_RES_UNIT;
+    CHECK_OK(sk_shape_of(eng, &r, &other, NULL));
+    sk_oid o = JOB(.fn = "r_shorter", .a = {VAL(1)}, .n_a = 1, .retries = 1);
+    is_blob(o, BIG, 7);
+    sk_oid has = JOB(.fn = "r_wait", .a = {VAL(10), VAL(11)}, .n_a = 2, .shape = slot);
+    CHECK(gate_wait(10, 1));
+    sk_oid late = JOB(.fn = "r_is", .a = {PART(o, BIG - 10, 10), VAL(7)}, .n_a = 2, .shape = other);
+    lose(o);
+    is_blob(o, BIG / 2, 7);
+    gate_add(11, 1);
+    CHECK_EQ(eng_error(late, text, sizeof text), SK_EINVAL);
+    eng_release(has);
+    eng_release(o);
     close_clean();
 }
 

@@ -189,6 +189,8 @@ sk_rc sk_ltask_look(struct sk_local *l, struct sk_ltask *t, bool errors) {
             t->n_unready++;
         }
         bad |= o->state == SK_O_READY && SK_KIND_IS_ERROR(o->kind);
+        bad |=
+            o->state == SK_O_READY && v.where == SK_V_PART && !sk_part_within(i, v.off, v.len, o->len, NULL, 0); /* made again, shorter */
     }
     t->seen_lost = (uint32_t)l->n_lost;
     if (!t->n_unready && !(errors && bad)) return SK_OK;

@@ -115,8 +115,8 @@ struct sk_ltask {
 
 sk_rc sk_ltask_make(struct sk_local *l, uint32_t proc, uint32_t level, uint64_t base_id, struct sk_bytes spec, struct sk_sink *sink,
                     struct sk_ltask **out, struct sk_err *err);
-/* Are all arguments there? SK_OK; SK_EAGAIN: one is lost, t waits for it now (`errors`, and one is an error: t is WAITING for nothing, and
- * sk_ltask_ready ends it); SK_ENOMEM: nothing changed. */
+/* Are all arguments there? SK_OK; SK_EAGAIN: one is lost, t waits for it now (`errors`, and one is an error, or shorter than the part of it that is wanted: t is
+ * WAITING for nothing, and sk_ltask_ready ends it); SK_ENOMEM: nothing changed. */
 sk_rc sk_ltask_look(struct sk_local *l, struct sk_ltask *t, bool errors) SK_MUST_USE;
 sk_rc sk_ltask_take_args(struct sk_local *l, struct sk_ltask *t, struct sk_err *err) SK_MUST_USE;
 void sk_ltask_let_args_go(struct sk_local *l, struct sk_ltask *t);
