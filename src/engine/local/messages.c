@@ -22,7 +22,7 @@ static enum sk_verdict_over verdict_of(const struct sk_ltask *t, uint32_t status
     const struct sk_lactor *a = t->actor;
     return sk_verdict_over(&(struct sk_verdict_run){.failed = status & SK_DONE_FAILED,
                                                     .final = status & SK_DONE_FINAL,
-                                                    .exits = status & SK_DONE_EXIT,
+                                                    .exits = (status & SK_DONE_EXIT) || (t->is_init && a->leaving),
                                                     .is_init = t->is_init,
                                                     .of_actor = a != NULL,
                                                     .async = a && a->is_async,
@@ -341,6 +341,7 @@ static void on_LEAVE(struct sk_local *l, struct sk_lworker *w, struct sk_rd *r) 
     (void)r;
     if (!w->actor) return;
     w->actor->leaving = true;
+    if (w->actor->init->worker == w) return; /* its constructor runs, and its end says so */
     sk_actor_dead(l, w->actor, "exit_actor() was called in it");
 }
 
