@@ -1,5 +1,6 @@
 /* test_engine_local.c - the local engine by its contract: tasks, streams, actors, errors, deaths, resources, counts. Kill tests at every fault
  * point: crash/engine_crash.c. Every eng_close checks that nothing is left. */
+#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <sys/wait.h>
@@ -1813,6 +1814,151 @@ TEST(local_sink_events) {
     eng_wait_stat("tasks_known", 0);
     CHECK_EQ(b.failed, 3);
     CHECK_STR_HAS(b.text, "cancelled");
+    eng_close();
+}
+
+/* ---- a sink that goes on while its worker is buried -------------------------------------------------------------------------------- */
+
+TASK(yield_and_hang) {
+    SK_TRY(sk_task_yield(t, &(struct sk_payload){.kind = KIND_I64, .bytes = {&(int64_t){1}, 8}}, err));
+    gate_add(0, 1);
+    return gate_wait(1, 1) ? SK_OK : SK_ERR(err, SK_ETIMEOUT, "the gate stayed shut");
+}
+
+struct heir {
+    struct sk_sink s;
+    uint32_t n_more, n_over; /* tasks that it submits when it hears of the yield; that are over */
+    sk_tid cancel[3];        /* by force, when it hears of the death, after it has submitted one more */
+    uint32_t n_after;        /* tasks that it submits then */
+    bool failed;
+};
+static void inherit(struct sk_sink *s, const struct sk_event *ev, size_t n) {
+    struct heir *h = sk_container_of(s, struct heir, s);
+    const struct job more = {.fn = "nothing", .n_returns = NO_RETURNS, .sink = s};
+    CHECK_EQ(n, 1);
+    bool last = ev->kind == SK_EV_FAILED || ev->kind == SK_EV_DONE;
+    if (ev->kind == SK_EV_YIELDED || ev->kind == SK_EV_FAILED) eng->ops->release(eng, ev->oid);
+    if (ev->kind == SK_EV_YIELDED)
+        for (uint32_t i = 0; i < h->n_more; i++) CHECK_OK(job_on(eng, &more, NULL, NULL, NULL));
+    if (ev->kind == SK_EV_FAILED && !h->failed && (h->failed = true)) {
+        for (uint32_t i = 0; i < h->n_after; i++) CHECK_OK(job_on(eng, &more, NULL, NULL, NULL));
+        for (uint32_t i = 0; i < SK_COUNT(h->cancel); i++)
+            if (h->cancel[i].v) CHECK_OK(eng->ops->cancel(eng, h->cancel[i], SK_CANCEL_FORCE, NULL));
+    }
+    h->n_over += last;
+}
+
+/* Kills the worker that runs yield_and_hang while nobody has heard what it said last; its death and that are heard in one turn, here. */
+static void await_deaths(struct sk_local *l, uint64_t n) {
+    while (l->stats.n_worker_deaths < n) {
+        struct pollfd p = {.fd = l->srv.sock, .events = POLLIN};
+        CHECK_EQ(poll(&p, 1, (int)((test_patience() - sk_now_ns()) / SK_MS)), 1);
+        sk_host_reports(l);
+    }
+}
+static void die_unheard(struct sk_local *l, const struct sk_lworker *w) {
+    CHECK(gate_wait(0, 1));
+    CHECK(w && w->pid > 0 && kill(w->pid, SIGKILL) == 0);
+    await_deaths(l, l->stats.n_worker_deaths + 1);
+}
+
+TEST(
+    local_sink_submits_while_the_last_words_of_a_worker_are_read) { /* what comes then may be given to that worker: an assertion said that it may not */
+    OPEN(.cpus = 1);
+    struct sk_local *l = sk_local_of(eng);
+    for (int i = 0; i < 50; i++) (void)eng_take(JOB(.fn = "seven")); /* short ones: several are queued on a worker */
+    struct heir h = {.s = {inherit}, .n_more = 20};
+    sk_driver_lock(eng);
+    (void)JOB(.fn = "yield_and_hang", .n_returns = SK_STREAMING, .sink = &h.s);
+    die_unheard(l, l->workers[0]);
+    sk_driver_unlock(eng);
+    eng_wait_stat("tasks_known", 0);
+    CHECK_EQ(h.n_over, 21);
+    CHECK_EQ(eng_stat(eng, "worker_deaths"), 1);
+    eng_close();
+}
+
+TEST(local_sink_cancels_by_force_what_was_queued_on_the_dead) { /* whose place is another worker's by then */
+    OPEN(.cpus = 1);
+    struct sk_local *l = sk_local_of(eng);
+    for (int i = 0; i < 50; i++) (void)eng_take(JOB(.fn = "seven"));
+    struct heir h = {.s = {inherit}, .n_after = 1};
+    sk_driver_lock(eng);
+    (void)JOB(.fn = "yield_and_hang", .n_returns = SK_STREAMING, .sink = &h.s);
+    for (uint32_t i = 0; i < SK_COUNT(h.cancel); i++)
+        (void)eng_job_tid(&(struct job){.fn = "nothing", .n_returns = NO_RETURNS, .sink = &h.s}, &h.cancel[i]);
+    const struct sk_ltask *queued = sk_map_get(&l->tasks, h.cancel[2].v);
+    CHECK_EQ(queued->state, SK_T_SENT);
+    die_unheard(l, l->workers[0]);
+    sk_driver_unlock(eng);
+    eng_wait_stat("tasks_known", 0);
+    CHECK_EQ(h.n_over, 5);
+    eng_close();
+}
+
+TEST(
+    local_sink_submits_while_the_dead_of_a_server_are_buried) { /* a process of the new server in a free place behind them was taken for one of the old */
+    OPEN(.cpus = 3);
+    struct sk_local *l = sk_local_of(eng);
+    struct heir h = {.s = {inherit}, .n_after = 2}, others = {.s = {inherit}};
+    for (uint32_t i = 0; i < 3; i++) { /* one after the other, so that the first is in the first place */
+        (void)JOB(.fn = "yield_and_hang", .n_returns = SK_STREAMING, .sink = i == 0 ? &h.s : &others.s);
+        CHECK(gate_wait(0, i + 1));
+    }
+    sk_driver_lock(eng);
+    CHECK_EQ(l->n_live, 3);
+    CHECK(sk_container_of(l->workers[0]->sent.next, struct sk_ltask, on)->sink == &h.s);
+    die_unheard(l, l->workers[1]);
+    CHECK(kill(l->srv.pid, SIGKILL) == 0);
+    await_deaths(l, 3);
+    sk_driver_unlock(eng);
+    eng_wait_stat("tasks_known", 0);
+    CHECK_EQ(h.n_over, 3);
+    CHECK_EQ(others.n_over, 2);
+    CHECK_EQ(eng_stat(eng, "worker_deaths"), 3);
+    eng_close();
+}
+
+struct killer {
+    struct sk_sink s;
+    sk_aid actor;
+};
+static void end_actor(struct sk_sink *s, const struct sk_event *ev, size_t n) {
+    CHECK(n == 1 && ev->kind == SK_EV_FAILED);
+    eng->ops->release(eng, ev->oid);
+    CHECK_OK(eng->ops->actor_end(eng, sk_container_of(s, struct killer, s)->actor, true, NULL));
+}
+
+TEST(local_sink_ends_the_actor_whose_process_died) { /* the call that was to be repeated had no end */
+    char text[300];
+    OPEN();
+    struct actor a = actor_new(0, 1, 0);
+    CHECK_EQ(eng_i64(a.ready), 0);
+    struct killer k = {.s = {end_actor}, .actor = a.id};
+    sk_oid again = JOB(.fn = "wait_gate", .a = {VAL(0), VAL(1)}, .n_a = 2, .retries = 1, .actor = a.id);
+    CHECK(gate_wait(0, 1));
+    (void)JOB(.fn = "nothing", .n_returns = NO_RETURNS, .actor = a.id, .opts.no_wait = true, .sink = &k.s);
+    sk_driver_lock(eng);
+    kill(sk_obj_get(sk_local_of(eng), a.id.v)->u.actor->worker->pid, SIGKILL);
+    sk_driver_unlock(eng);
+    CHECK_EQ(eng_error(again, text, sizeof text), SK_EACTOR);
+    actor_drop(a);
+    eng_close();
+}
+
+TASK(leave_at_once) { /* a constructor */
+    SK_TRY(t->engine->actors->leave(t->engine, err));
+    return ret_i64(t, 0, 1, err);
+}
+
+TEST(local_actor_leaves_while_it_is_made) {
+    char text[300];
+    OPEN();
+    struct actor a = actor_of(&(struct job){.fn = "leave_at_once"}, -1, 0);
+    CHECK_EQ(eng_error(a.ready, text, sizeof text), SK_EACTOR);
+    CHECK_STR_HAS(text, "exit_actor");
+    CHECK_EQ(eng_error(JOB(.fn = "seven", .actor = a.id), text, sizeof text), SK_EACTOR);
+    sk_actor_release(eng, a.id);
     eng_close();
 }
 

@@ -434,7 +434,10 @@ void sk_actor_worker_died(struct sk_local *l, struct sk_lactor *a, bool charged,
     a->worker = NULL;
     a->n_sent = 0;
     a->placed = false;
-    if (a->state == SK_A_DEAD) return;
+    if (a->state == SK_A_DEAD) { /* somebody who heard of the end of one call has killed it: those that were to be repeated */
+        sk_actor_fail_calls(l, a, a->why);
+        return;
+    }
     struct sk_verdict_actor ac = sk_actor_case(a);
     if (!sk_verdict_restarts(&ac, charged)) {
         sk_actor_dead(l, a, why);

@@ -34,7 +34,8 @@ static void drop_streams(struct sk_local *l, uint32_t proc, bool cancel) {
     }
 }
 
-/* What was on it, in order. Looked at before anybody is told: a sink may submit, and the slot be used again. */
+/* What was on it, in order; on no worker from now on, so that nobody takes it back from there, or kills for it. Looked at before anybody is told: a sink may submit,
+ * and the slot be used again. */
 static void collect(struct sk_lworker *w, struct sk_list *lost) {
     sk_list_init(lost);
     for (struct sk_list *it; (it = sk_list_first(&w->sent));) {
@@ -42,6 +43,12 @@ static void collect(struct sk_lworker *w, struct sk_list *lost) {
         uint64_t c = atomic_load_explicit(&w->sh->claims[t->claim], memory_order_acquire);
         SK_ASSERT(t->worker == w && t->state == SK_T_SENT);
         t->was_started = c == (t->id << 2 | SK_CLAIM_STARTED) || c == (t->id << 2 | SK_CLAIM_CANCELLED);
+        if (t->was_started) {
+            t->ran_on = w->pid;
+            t->ran_slot = w->slot;
+            if (atomic_load(&w->sh->task) == t->id) t->start_ns = atomic_load(&w->sh->since_ns);
+        }
+        t->worker = NULL;
         sk_list_del(it);
         sk_list_push_back(lost, it);
     }
@@ -116,15 +123,9 @@ static void again(struct inquest *q, struct sk_ltask *t, const struct sk_verdict
 static void task_lost(struct inquest *q, struct sk_ltask *t) {
     struct sk_local *l = q->l;
     struct sk_lactor *a = q->w->actor;
-    SK_DCHECK(t->state == SK_T_SENT && t->worker == q->w);
+    SK_ASSERT(t->state == SK_T_SENT && !t->worker); /* nobody ends, or sends, what is on its way to here */
     sk_list_del(&t->on);
-    t->worker = NULL;
     if (t->aside) sk_ltask_old_left(l, t, NULL);
-    if (t->was_started) {
-        t->ran_on = q->w->pid;
-        t->ran_slot = q->w->slot;
-        if (atomic_load(&q->w->sh->task) == t->id) t->start_ns = atomic_load(&q->w->sh->since_ns);
-    }
     struct sk_verdict_actor ac; /* now: the end of one call may change what becomes of the next */
     if (a) ac = sk_actor_case(a);
     struct sk_verdict_task tc = sk_ltask_case(l, t);
@@ -154,9 +155,8 @@ void sk_loop_worker_died(struct sk_local *l, struct sk_lworker *w, int status, u
     SK_ASSERT(!w->dying && l->workers[w->slot] == w);
     w->dying = true;
     SK_ASSERT(!l->pumping);
-    l->pumping = true;
+    l->pumping = true; /* until all is said: what a sink submits reads no messages, and frees no actor that is about to hear of this */
     sk_loop_pump_worker(l, w); /* what it said before it died counts */
-    l->pumping = false;
     sk_lmem_died(l, w, status);
     w->sh->crash[sizeof w->sh->crash - 1] = 0;
     (void)sk_peer_hand(w, doing, sizeof doing);
@@ -195,5 +195,6 @@ void sk_loop_worker_died(struct sk_local *l, struct sk_lworker *w, int status, u
     worker_free(w);
     if (bad_start) sk_pool_bad_start(l, why);
     sk_obj_drain(l);
+    l->pumping = false;
     l->progress += existed; /* a process that the system refused changes nothing; `stuck` of loop.c waits while nothing does */
 }

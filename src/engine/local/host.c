@@ -52,8 +52,9 @@ void sk_host_reports(struct sk_local *l) {
         sk_forksrv_stop(&l->srv);
         l->srv_dead = true;
         bool none = !sk_pool_any_up(l);
+        uint32_t last = l->next_proc; /* a sink that hears of the deaths may submit: later ones are a new server's */
         for (uint32_t i = 0; i < l->n_used; i++)
-            if (l->workers[i]) sk_loop_worker_died(l, l->workers[i], -1, 0);
+            if (l->workers[i] && l->workers[i]->proc <= last) sk_loop_worker_died(l, l->workers[i], -1, 0);
         if (none) sk_pool_bad_start(l, "the fork server ends before a worker is ready; its own messages, on stderr, say why");
         struct sk_err err;
         if (!l->closing && l->srv_dead && (!none || l->n_bad_starts))

@@ -52,7 +52,7 @@ struct sk_local {
     pthread_mutex_t mu;  /* recursive; guards everything below */
     pthread_cond_t turn; /* callers waiting for their turn to drive, or for progress by another driver */
     bool driving, closing, srv_dead;
-    bool pumping; /* a sink called from within the pump submits: not again */
+    bool pumping; /* messages are read, or a worker is buried: a sink called from there that submits reads none */
     uint32_t n_callers;
     uint64_t progress; /* bumped by every change that somebody may wait for */
     uint64_t next_id;

@@ -125,11 +125,12 @@ void sk_loop_dispatch_at(struct sk_local *l, int64_t now) {
         struct sk_lworker *w = sk_container_of(pick.worker, struct sk_lworker, place);
         if (pick.what == SK_PLACE_RUN) {
             struct sk_ltask *t = sk_container_of(pick.task, struct sk_ltask, place);
-            SK_ASSERT(!w->dying && !w->actor);
+            SK_ASSERT(!w->actor); /* its last words may be being read: then it is lost with it, not begun */
             sk_rc rc = sk_launch(l, t, w);
             if (l->place.launch != SK_LAUNCH_ALL) sk_memory_launched(&l->mem.policy, now);
             if (rc == SK_OK) continue;
             sk_place_done(&l->place, &w->place, -1, now);
+            sk_peer_retire(l, w);
             if (rc == SK_EAGAIN && t->state != SK_T_READY) { /* an argument is lost: it waits for that */
                 if (t->n_unready == 0) sk_ltask_ready(l, t);
                 if (l->recovery.lost.n) sk_recover_run(l);
