@@ -1,6 +1,6 @@
 /* loop.h - the way out: tasks onto workers; and the table of what parts below tell parts above.
  *
- * Calls: actor, functions, group, launch, memory, object, pool, recover, request, send, space, task. */
+ * Calls: actor, functions, group, launch, memory, object, peer, pool, recover, request, send, space, task. */
 #ifndef SK_LOCAL_LOOP_H
 #define SK_LOCAL_LOOP_H
 
