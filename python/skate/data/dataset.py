@@ -936,9 +936,15 @@ class Dataset(Splits, Conversions, Writers):
         """Number of blocks, of a materialized Dataset."""
         raise NotImplementedError("num_blocks: how many blocks there are is known after the run only: ds.materialize().num_blocks()")
 
-    def explain(self) -> str:
-        """Prints and returns the logical and the physical plan. An operator that must have all of its input before it gives anything says BLOCKING, and what it reads at
-        least; the plan of that input stands below. Runs nothing.
+    def explain(self, write: str | None = None) -> str:
+        """Prints and returns the logical and the physical plan, and what the optimiser did. An operator that must have all of its input before it gives anything says BLOCKING, and what
+        it reads at least; the plan of that input stands below. Runs nothing.
+
+        Args:
+            write: A format of files: the plan is that of a write by this write_... method, given no more than a path ("parquet": write_parquet(path)).
+
+        Raises:
+            ValueError: There is no such method for files.
 
         Example:
             >>> import skate
@@ -955,7 +961,8 @@ class Dataset(Splits, Conversions, Writers):
                 [tasks] ReadRange  4 tasks  1000 rows  7.8 KiB  cpu 1
         """
         ensure_engine()
-        text = explain(self._node, self.context.on_error)
+        node = self._node if write is None else _lazy.write_job.plan_of(self, write)
+        text = explain(node, self.context.on_error)
         print(text)
         return text
 

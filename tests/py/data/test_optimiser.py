@@ -20,8 +20,8 @@ def folder(tmp_path_factory):
     return str(at)
 
 
-def physical(ds, capsys):
-    text = ds.explain()
+def physical(ds, capsys, write=None):
+    text = ds.explain(write)
     capsys.readouterr()
     return text[text.index("physical") :]
 
@@ -69,12 +69,14 @@ def test_predicates_stay_above_what_numbers_rows(folder, monkeypatch):
     assert ds.take_all() == rows and all(r["i"] & 0xFF > 10 for r in rows) and len(rows) == 6
 
 
-def test_dictionary_encoding(folder, monkeypatch, tmp_path):
+def test_dictionary_encoding(folder, monkeypatch, tmp_path, capsys):
     ds = sd.read_parquet(folder).map_batches(lambda b: {**b, "z": b["x"] * 2}).filter(expr="z > 10")
-    ds.write_parquet(tmp_path / "with")
     said = "dictionary encoding: strings of few values stay numbers into a dictionary from ReadParquet to WriteParquet"
+    assert said in physical(ds, capsys, "parquet") and said not in physical(ds, capsys) and said not in physical(ds, capsys, "csv")
+    ds.write_parquet(tmp_path / "with")
     assert said in ds.stats_dict()["rules"]
     without(monkeypatch, "dictionary encoding")
+    assert said not in physical(ds, capsys, "parquet")
     ds.write_parquet(tmp_path / "without")
     assert "rules" not in ds.stats_dict()
     a, b = (sorted((tmp_path / name).iterdir()) for name in ("with", "without"))
@@ -96,6 +98,14 @@ def test_dictionary_encoding_is_for_one_task_alone(folder, monkeypatch, tmp_path
     assert rules(read, min_rows_per_file=1000) is None
     without(monkeypatch, "fusion")
     assert rules(read) is None
+
+
+def test_the_plan_of_a_write(folder, capsys):
+    read = sd.read_parquet(folder)
+    assert "[tasks] ReadParquet->WriteFeather" in physical(read, capsys, "feather")
+    for write in ("arrow", "sql", "files"):
+        with pytest.raises(ValueError, match="feather, images, json"):
+            read.explain(write)
 
 
 def test_limit(monkeypatch, capsys):

@@ -66,7 +66,7 @@ def write(ds: Any, fmt: str, given: WriteOptions, args: dict[str, Any], args_fn:
     options = {**as_input(ds._node), **resources(o.remote or {})}
     if o.concurrency is not None:
         options["max_tasks"] = o.concurrency
-    label = f"Write{_TITLES.get(fmt, fmt.title())}"
+    label = _label(fmt)
     config = getattr(ds.context, "checkpoint_config", None)
     if o.resume or config is not None:
         if o.min_rows:
@@ -81,6 +81,20 @@ def write(ds: Any, fmt: str, given: WriteOptions, args: dict[str, Any], args_fn:
     files = _at_once(ds, target, o.mode, label, params, options, known)
     if files is not None:
         _wrote(ds, path, files)
+
+
+def plan_of(ds: Any, method: str) -> Node:
+    """What ds.write_<method>(path) runs, for explain(). ValueError: there is no such method, or it is none of a format of files."""
+    fmt = "arrow" if method == "feather" else method
+    if fmt not in _TITLES or method == "arrow":
+        known = ", ".join(sorted("feather" if name == "arrow" else name for name in _TITLES))
+        raise ValueError(f"explain: write={method!r}: there is a plan for writes of {known}")
+    params = {"format": fmt, "partition_cols": None, "args": {}}
+    return Node("write", _label(fmt), params, (ds._node,), **{**as_input(ds._node), **resources({})})
+
+
+def _label(fmt: str) -> str:
+    return f"Write{_TITLES[fmt]}"
 
 
 def _flavor(fmt: str, o: WriteOptions, args: dict[str, Any]) -> tuple[str | None, dict[str, Any]]:
@@ -225,7 +239,17 @@ def _resumable(
         job.close()
 
 
-_TITLES = {"csv": "CSV", "json": "JSON", "tfrecords": "TFRecords", "webdataset": "WebDataset", "arrow": "Feather", "orc": "ORC"}
+_TITLES = {  # of the formats of files
+    "arrow": "Feather",
+    "csv": "CSV",
+    "images": "Images",
+    "json": "JSON",
+    "numpy": "Numpy",
+    "orc": "ORC",
+    "parquet": "Parquet",
+    "tfrecords": "TFRecords",
+    "webdataset": "WebDataset",
+}
 
 
 class _Local:
