@@ -291,7 +291,7 @@ class Dataset(Splits, Conversions, Writers):
             fn_constructor_args=fn_constructor_args,
             fn_constructor_kwargs=fn_constructor_kwargs,
             on_error=on_error,
-            remote={"num_cpus": num_cpus, "num_gpus": num_gpus, "memory": memory, **_remote(ray_remote_args, ray_remote_args_fn)},
+            remote={"num_cpus": num_cpus, "num_gpus": num_gpus, "memory": memory, **_remote_args(ray_remote_args, ray_remote_args_fn)},
             facts=Facts(rows, None, self._facts.files),
             batch_rows=size or 0,
             batch_size=size,
@@ -354,7 +354,7 @@ class Dataset(Splits, Conversions, Writers):
             fn_constructor_args=fn_constructor_args,
             fn_constructor_kwargs=fn_constructor_kwargs,
             on_error=on_error,
-            remote={"num_cpus": num_cpus, "num_gpus": num_gpus, "memory": memory, **_remote(ray_remote_args, ray_remote_args_fn)},
+            remote={"num_cpus": num_cpus, "num_gpus": num_gpus, "memory": memory, **_remote_args(ray_remote_args, ray_remote_args_fn)},
             facts=Facts(self._facts.rows, None, self._facts.files),
         )
 
@@ -413,7 +413,7 @@ class Dataset(Splits, Conversions, Writers):
             fn_constructor_args=fn_constructor_args,
             fn_constructor_kwargs=fn_constructor_kwargs,
             on_error=on_error,
-            remote={"num_cpus": num_cpus, "num_gpus": num_gpus, "memory": memory, **_remote(ray_remote_args, ray_remote_args_fn)},
+            remote={"num_cpus": num_cpus, "num_gpus": num_gpus, "memory": memory, **_remote_args(ray_remote_args, ray_remote_args_fn)},
         )
 
     def filter(
@@ -472,7 +472,7 @@ class Dataset(Splits, Conversions, Writers):
                 text = _lazy.expressions.inline(expr)
             else:
                 raise TypeError(f"filter: expr must be an expression or text, not {type(expr).__name__}")
-            remote = {"num_cpus": num_cpus, "num_gpus": num_gpus, "memory": memory, **_remote(ray_remote_args, ray_remote_args_fn)}
+            remote = {"num_cpus": num_cpus, "num_gpus": num_gpus, "memory": memory, **_remote_args(ray_remote_args, ray_remote_args_fn)}
             return self._expressions("filter", f"Filter({text})", {"expr": expr}, [expr], compute, concurrency, remote, facts, on_error)
         return self._udf(
             "filter",
@@ -485,7 +485,7 @@ class Dataset(Splits, Conversions, Writers):
             fn_constructor_args=fn_constructor_args,
             fn_constructor_kwargs=fn_constructor_kwargs,
             on_error=on_error,
-            remote={"num_cpus": num_cpus, "num_gpus": num_gpus, "memory": memory, **_remote(ray_remote_args, ray_remote_args_fn)},
+            remote={"num_cpus": num_cpus, "num_gpus": num_gpus, "memory": memory, **_remote_args(ray_remote_args, ray_remote_args_fn)},
             facts=facts,
         )
 
@@ -1133,7 +1133,17 @@ class Dataset(Splits, Conversions, Writers):
             TypeError: A column has no tensor: it has nulls, texts or arrays of several shapes.
             ImportError: There is no torch.
         """
-        return DataIterator(self).iter_torch_batches(**_given(locals()))
+        return DataIterator(self).iter_torch_batches(
+            prefetch_batches=prefetch_batches,
+            batch_size=batch_size,
+            dtypes=dtypes,
+            device=device,
+            collate_fn=collate_fn,
+            drop_last=drop_last,
+            local_shuffle_buffer_size=local_shuffle_buffer_size,
+            local_shuffle_seed=local_shuffle_seed,
+            pin_memory=pin_memory,
+        )
 
     def iter_tf_batches(
         self,
@@ -1159,7 +1169,14 @@ class Dataset(Splits, Conversions, Writers):
         Raises:
             ImportError: There is no TensorFlow.
         """
-        return DataIterator(self).iter_tf_batches(**_given(locals()))
+        return DataIterator(self).iter_tf_batches(
+            prefetch_batches=prefetch_batches,
+            batch_size=batch_size,
+            dtypes=dtypes,
+            drop_last=drop_last,
+            local_shuffle_buffer_size=local_shuffle_buffer_size,
+            local_shuffle_seed=local_shuffle_seed,
+        )
 
     def take(self, limit: int = 20) -> list[Row]:
         """The first rows.
@@ -1580,11 +1597,6 @@ class MaterializedDataset(Dataset):
         return [reference(b) for b in self._node.options["blocks"]]
 
 
-def _given(arguments: dict[str, Any]) -> dict[str, Any]:
-    """locals() of a method that hands all its arguments on."""
-    return {k: v for k, v in arguments.items() if k != "self"}
-
-
 def _conform(node: Node, has: Any, schema: Any) -> Node:
     """node, whose rows have one schema, in another one that holds it."""
     if has.equals(schema):
@@ -1593,14 +1605,14 @@ def _conform(node: Node, has: Any, schema: Any) -> Node:
     return Node("conform", "Conform", {"schema": schema, "lacks": lacks}, (node,), **as_input(node))
 
 
-def _remote(given: dict[str, Any], more: Any) -> dict[str, Any]:
+def _remote_args(args: dict[str, Any], args_fn: Callable[[], dict[str, Any]] | None) -> dict[str, Any]:
     """ray_remote_args with those of ray_remote_args_fn. (Ray calls it for each task, to spread them over machines; here once.)"""
-    if more is None:
-        return given
-    more = more()
-    if "max_calls" in more:
+    if args_fn is None:
+        return args
+    made = args_fn()
+    if "max_calls" in made:
         raise ValueError("max_calls cannot come from ray_remote_args_fn: it is of the function, not of one task; give it as an argument")
-    return {**given, **more}
+    return {**args, **made}
 
 
 def _names(cols: Any, what: str) -> list[str]:
