@@ -189,6 +189,7 @@ class BlockOut:
 def task_note(ops: list[tuple[int, int, int]]) -> None:
     """Inside a stage task: (rows_out, ns) per fused operator, for the DONE event."""
 
+def task_closing() -> None: ...
 def task_skip() -> int:
     """Inside a streaming task: how many first yields exist from an earlier attempt (they are skipped without being sealed)."""
 

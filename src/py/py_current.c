@@ -3,6 +3,7 @@
 #include "py/py_run.h"
 
 _Thread_local struct sk_task *py_task_now;
+_Thread_local bool py_closing;
 _Thread_local uint64_t py_exiting;
 
 struct sk_task *py_current_task(void) { return py_task_now ? py_task_now : py_async_task(); }
@@ -47,7 +48,7 @@ static PyObject *m_task_cancelled(PyObject *module SK_UNUSED, PyObject *unused S
     return PyBool_FromLong(t && sk_task_cancelled(t));
 }
 
-bool py_interrupted(void) { return py_task_now && !py_task_now->actor.v && sk_task_interrupt(py_task_now); }
+bool py_interrupted(void) { return py_task_now && !py_task_now->actor.v && sk_task_interrupt(py_task_now) && !py_closing; }
 
 /* Whether this frame, or one that called it, is in the middle of an import. */
 static bool importing(PyObject *frame) {
@@ -68,9 +69,11 @@ static bool importing(PyObject *frame) {
 }
 
 /* Python's handler of SIGINT in a worker. A signal that comes late, when another task runs, means nobody. An import that is broken off leaves modules that are half
- * there (parts of C cannot be imported again): the process then runs nothing more. */
+ * there (parts of C cannot be imported again): the process then runs nothing more. In a generator that is closed with the last reference to it Python prints an exception
+ * and goes on, so a task that is closing its generators is left alone. */
 static PyObject *m_on_interrupt(PyObject *module, PyObject *args) {
-    if (!py_task_now || ((struct py_state *)PyModule_GetState(module))->stray || !sk_task_interrupt(py_task_now)) Py_RETURN_NONE;
+    if (!py_task_now || ((struct py_state *)PyModule_GetState(module))->stray || !sk_task_interrupt(py_task_now) || py_closing)
+        Py_RETURN_NONE;
     if (!py_task_now->actor.v && PyTuple_GET_SIZE(args) == 2 && importing(PyTuple_GET_ITEM(args, 1)))
         sk_task_end_flags(py_task_now, SK_END_PROCESS);
     PyErr_SetNone(PyExc_KeyboardInterrupt);
@@ -136,6 +139,11 @@ static PyObject *m_task_note(PyObject *module SK_UNUSED, PyObject *ops) {
     Py_RETURN_NONE;
 }
 
+static PyObject *m_task_closing(PyObject *module SK_UNUSED, PyObject *unused SK_UNUSED) {
+    py_closing = py_task_now != NULL;
+    Py_RETURN_NONE;
+}
+
 static PyObject *m_task_skip(PyObject *module SK_UNUSED, PyObject *unused SK_UNUSED) {
     struct sk_task *t = inside("task_skip");
     return t ? PyLong_FromUnsignedLong(sk_task_skip(t)) : NULL;
@@ -152,6 +160,8 @@ PyMethodDef py_current_methods[] = {
      "1: the failure of the running task is final (no retry). 4: its process runs nothing more."},
     {"actor_exit", m_actor_exit, METH_NOARGS, "The actor ends with the running call, which must raise. TypeError outside of actors."},
     {"task_note", m_task_note, METH_O, "(rows_out, ns, io_retries) per fused operator, for the DONE event."},
+    {"task_closing", m_task_closing, METH_NOARGS,
+     "The running task has given all it will; until it has ended a cancel does not interrupt it."},
     {"task_skip", m_task_skip, METH_NOARGS, "How many first yields exist from an earlier attempt."},
     {NULL, NULL, 0, NULL},
 };

@@ -112,6 +112,7 @@ static int run_stream(struct py_state *st, struct sk_task *t, PyObject *result, 
     if ((r < 0 || *rc != SK_OK) && PyGen_CheckExact(it)) {
         PyObject *type, *value, *tb;
         PyErr_Fetch(&type, &value, &tb);
+        py_closing = true;
         if (close_generator(it) < 0) PyErr_WriteUnraisable(it);
         PyErr_Restore(type, value, tb);
     }

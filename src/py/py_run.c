@@ -152,6 +152,7 @@ static sk_rc r_run(void *ctx, struct sk_task *t, struct sk_err *err) {
     if (SK_UNLIKELY(state_of(ctx)->stray)) py_end_stray(state_of(ctx), t);
     SK_DCHECK(!PyErr_Occurred() && py_task_now == t);
     py_task_now = outer;
+    py_closing = false;
     if (!outer && !t->actor.v) py_title_set("IDLE", "");
     PyGILState_Release(g);
     return rc;

@@ -5,6 +5,7 @@
 #include "py/py_int.h"
 
 /* ---- py_current.c */
+extern _Thread_local bool py_closing; /* the task that this thread runs has given all it will: a cancel has nothing left to break off */
 extern _Thread_local struct sk_task *py_task_now; /* what this thread runs; a coroutine's is py_current_task() */
 extern _Thread_local uint64_t py_exiting;         /* the task of this thread that called exit_actor() */
 

@@ -367,3 +367,31 @@ def test_a_large_function_is_told_of_once_by_name(caplog):
     caplog.clear()
     assert skate.get(skate.remote(lambda: len(big)).remote()) == 2_000_000
     assert "<lambda> is 16 MB when it is sent to the workers: <lambda> -> closure variable big (numpy.ndarray, 16 MB)" in caplog.text
+
+
+def test_a_cancel_does_not_interrupt_what_closes_a_reader(capfd):
+    """A run that has its rows cancels its tasks, of which one may be closing its generators: there Python can only print what a signal raises."""
+
+    def rows_until_closed(batch):
+        import signal
+        import threading
+
+        try:
+            for i in range(len(batch["id"])):
+                yield {"id": batch["id"][i : i + 1]}
+        finally:
+            cancelled, handler = threading.Event(), signal.getsignal(signal.SIGINT)
+
+            def note(number, frame):
+                cancelled.set()
+                handler(number, frame)
+
+            signal.signal(signal.SIGINT, note)
+            cancelled.wait(20)
+            signal.signal(signal.SIGINT, handler)
+            print(f"closing, cancelled: {cancelled.is_set()}")
+
+    assert sd.range(1000, override_num_blocks=1).map_batches(rows_until_closed, num_cpus=2).take(1) == [{"id": 0}]
+    assert sd.range(10).map_batches(lambda b: b, num_cpus=2).count() == 10  # it has all CPUs, so it begins when that task has ended
+    out, err = capfd.readouterr()
+    assert "closing, cancelled: True" in out + err and "Exception ignored" not in out + err, (out, err)

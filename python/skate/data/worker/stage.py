@@ -120,6 +120,7 @@ class Chain:
             if t.letters.full():
                 for letters, bad in t.letters.take(last=False):
                     yield _skate.BlockOut(letters, bad)
+        _skate.task_closing()
         it.close()
         t.let_go()
         for letters, bad in t.letters.take(last=True):
