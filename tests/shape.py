@@ -41,7 +41,7 @@ FLOORS = {  # of Python, the highest first: a module imports from its own floor 
     "formats": "skate.data.read* skate.data.write* skate.data.datasource.*",
     "expressions": "skate.data.expr* skate.data.aggregate skate.data.combine skate.data.summary skate.data.random_config",
     "columns": "skate.data.schema skate.data.datatype skate.data.block skate.data.collate_fn skate.data.util*",
-    "values": "skate.data.values* skate.data.batch skate.data.on_error skate.data.majority skate.data.checks skate.data.extensions*",
+    "values": "skate.data.values* skate.data.on_error skate.data.majority skate.data.checks skate.data.extensions*",
     "files": "skate.data.files*",
     "settings": "skate.data.context skate.data.checkpoint* skate.data.files.local",
     "tensors": "skate.data.tensor_types skate.data.values.cells skate.data.values.flat skate.data.settings",
@@ -122,7 +122,7 @@ class Imports(ast.NodeVisitor):
         self.generic_visit(node)
 
     def visit_Attribute(self, node):
-        """_lazy.batch is skate.data.batch."""
+        """_lazy.batch is skate.data.values.batch."""
         if _is_lazy(node.value) and node.attr in self.lazies:
             self.lazy.add(self.lazies[node.attr])
         self.generic_visit(node)

@@ -21,7 +21,7 @@ def module(name):
     return _Module(name)
 
 
-# ---- _lazy.batch is skate.data.batch, imported at its first use: here are all modules that start-up does not wait for. All others are imported at the head of a module.
+# ---- _lazy.batch is skate.data.values.batch, imported at its first use: here are all modules that start-up does not wait for. All others are imported at the head of a module.
 
 MODULES = {
     "near": "skate._near",
@@ -31,7 +31,6 @@ MODULES = {
     "stack": "skate._private.stack",
     "terminal": "skate._terminal",
     "aggregate": "skate.data.aggregate",
-    "batch": "skate.data.batch",
     "block": "skate.data.block",
     "checkpoint": "skate.data.checkpoint",
     "collate_fn": "skate.data.collate_fn",
@@ -64,14 +63,17 @@ MODULES = {
     "tensor_types": "skate.data.tensor_types",
     "text_table": "skate.data.text_table",
     "torch_utils": "skate.data.util.torch_utils",
+    "batch": "skate.data.values.batch",
     "cells": "skate.data.values.cells",
     "encoded_text": "skate.data.values.encoded_text",
     "flat": "skate.data.values.flat",
     "frames": "skate.data.values.frames",
     "from_arrow": "skate.data.values.from_arrow",
     "numbering": "skate.data.values.numbering",
+    "numpy_batch": "skate.data.values.numpy_batch",
     "ranges": "skate.data.values.ranges",
     "rebatch": "skate.data.values.rebatch",
+    "row_dicts": "skate.data.values.row_dicts",
     "to_arrow": "skate.data.values.to_arrow",
     "value_types": "skate.data.values.types",
     "unify": "skate.data.values.unify",
@@ -105,7 +107,6 @@ if TYPE_CHECKING:
     from skate._private import run as run
     from skate._private import stack as stack
     from skate.data import aggregate as aggregate
-    from skate.data import batch as batch
     from skate.data import block as block
     from skate.data import checkpoint as checkpoint
     from skate.data import collate_fn as collate_fn
@@ -138,14 +139,17 @@ if TYPE_CHECKING:
     from skate.data.run import execute as execute
     from skate.data.run import remote as remote
     from skate.data.util import torch_utils as torch_utils
+    from skate.data.values import batch as batch
     from skate.data.values import cells as cells
     from skate.data.values import encoded_text as encoded_text
     from skate.data.values import flat as flat
     from skate.data.values import frames as frames
     from skate.data.values import from_arrow as from_arrow
     from skate.data.values import numbering as numbering
+    from skate.data.values import numpy_batch as numpy_batch
     from skate.data.values import ranges as ranges
     from skate.data.values import rebatch as rebatch
+    from skate.data.values import row_dicts as row_dicts
     from skate.data.values import to_arrow as to_arrow
     from skate.data.values import types as value_types  # noqa: F401
     from skate.data.values import unify as unify

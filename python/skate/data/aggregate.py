@@ -73,7 +73,7 @@ class _ByRow:
 
     def __call__(self, state: Any, table: Any) -> Any:
         for rb in table.to_batches():
-            for row in _lazy.batch.to_rows(rb):
+            for row in _lazy.row_dicts.to_rows(rb):
                 state = self.fn(state, row)
         return state
 

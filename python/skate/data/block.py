@@ -124,7 +124,7 @@ class BlockAccessor:
         Args:
             columns: One name (the result is its array) or a list of names; None: all.
         """
-        arrays = _lazy.batch.to_numpy(_lazy.unify.merge(_lazy.batch.from_table(self.to_arrow())))
+        arrays = _lazy.numpy_batch.to_numpy(_lazy.unify.merge(_lazy.to_arrow.from_table(self.to_arrow())))
         if isinstance(columns, str):
             return arrays[columns]
         return arrays if columns is None else {c: arrays[c] for c in columns}
@@ -172,7 +172,7 @@ class BlockAccessor:
             public_row_format: Without effect: rows are dicts.
         """
         for rb in self.to_arrow().to_batches():
-            yield from _lazy.batch.to_rows(rb)
+            yield from _lazy.row_dicts.to_rows(rb)
 
     def slice(self, start: int, end: int, copy: bool = False) -> Any:
         """Some rows, as a block of the same kind (a Table, if it is a dict).

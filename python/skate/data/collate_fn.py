@@ -82,7 +82,7 @@ class DefaultCollateFn(ArrowBatchCollateFn):
     def __call__(self, batch: Any) -> dict[str, Any]:
         import torch
 
-        arrays = _lazy.batch.to_numpy(_lazy.unify.merge(_lazy.batch.from_table(batch)))
+        arrays = _lazy.numpy_batch.to_numpy(_lazy.unify.merge(_lazy.to_arrow.from_table(batch)))
         dtypes = self.dtypes if isinstance(self.dtypes, dict) else dict.fromkeys(arrays, self.dtypes)
         return {k: tensor(torch, k, v, dtypes.get(k), self.device, self.pin_memory) for k, v in arrays.items()}
 

@@ -159,4 +159,4 @@ def partial_fns(params: dict[str, Any], batches: Iterator[pa.RecordBatch]) -> It
             table = pa.Table.from_batches([rb])
             states = [f.accumulate_block(s, table) for f, s in zip(fns, states, strict=True)]
     data = [cloudpickle.dumps(states)] if rows else []
-    yield pa.RecordBatch.from_arrays([_lazy.batch.from_objects(data, pa.binary())], names=["state"])
+    yield pa.RecordBatch.from_arrays([_lazy.to_arrow.from_objects(data, pa.binary())], names=["state"])

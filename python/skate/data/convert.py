@@ -138,12 +138,12 @@ class Conversions:
             [2, 2]
         """
         if column is None:
-            return self._refs(_lazy.batch.to_numpy)
-        return self._refs(lambda rb: _lazy.batch.to_numpy(rb)[column], lambda v: {column: v})
+            return self._refs(_lazy.numpy_batch.to_numpy)
+        return self._refs(lambda rb: _lazy.numpy_batch.to_numpy(rb)[column], lambda v: {column: v})
 
     def to_pandas_refs(self) -> list[ObjectRef[pd.DataFrame]]:
         """References to DataFrames, one a block."""
-        return self._refs(_lazy.batch.to_pandas)
+        return self._refs(_lazy.frames.to_pandas)
 
     def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
         """The blocks as an Arrow stream, run while it is read: polars.DataFrame(ds), duckdb and pyarrow.table(ds) take it."""
@@ -197,7 +197,7 @@ class Conversions:
 
         dd = library("dask.dataframe", "to_dask", "dask")
         delayed = importlib.import_module("dask").delayed
-        frames = self._each(_lazy.batch.to_pandas, lambda df: df, lambda df: pa.Table.from_batches(_lazy.batch.from_batch(df, "a block")))
+        frames = self._each(_lazy.frames.to_pandas, lambda df: df, lambda df: pa.Table.from_batches(_lazy.batch.from_batch(df, "a block")))
         return dd.from_delayed(
             [delayed(lambda f=f: f)() for f in frames], meta=frames[0].iloc[:0] if meta is None else meta, verify_meta=verify_meta
         )

@@ -1,6 +1,6 @@
 """Dataset: a lazy table of any size. Methods add one node to the plan and return a new Dataset, or run the plan.
 
-Names, arguments and defaults are those of Ray Data. What rows and batches look like to functions: skate/data/batch.py. How it runs: run/execute.py.
+Names, arguments and defaults are those of Ray Data. What rows and batches look like to functions: skate/data/values/batch.py. How it runs: run/execute.py.
 """
 
 from __future__ import annotations
@@ -1222,9 +1222,9 @@ class Dataset(Splits, Conversions, Writers):
         for rb in it:
             if rb.num_rows:
                 if schema is not None and not rb.schema.equals(schema):
-                    _lazy.batch.in_wider_schema(out, schema, rb.schema)
+                    _lazy.row_dicts.in_wider_schema(out, schema, rb.schema)
                 schema = rb.schema
-                out += _lazy.batch.to_rows(rb)
+                out += _lazy.row_dicts.to_rows(rb)
             if most is not None and len(out) > most:
                 it.close()  # type: ignore[attr-defined]
                 raise ValueError(f"take_all: there are more than the limit of {most} rows")

@@ -343,7 +343,7 @@ def is_list(t: pa.DataType) -> bool:
 
 
 def _arrow_type_of(values: list[Any]) -> pa.DataType:
-    return _lazy.batch.from_objects(values, None).type
+    return _lazy.to_arrow.from_objects(values, None).type
 
 
 def _plain(name: str, what: str) -> classmethod:

@@ -46,7 +46,7 @@ def column(e: Expr, rb: pa.RecordBatch) -> pa.Array:
     if isinstance(v, pa.Scalar):
         if _T.is_null(v.type):
             return pa.nulls(rb.num_rows)
-        return _lazy.batch.from_objects([v.as_py()] * rb.num_rows, v.type)
+        return _lazy.to_arrow.from_objects([v.as_py()] * rb.num_rows, v.type)
     return v
 
 
@@ -296,7 +296,7 @@ def _udf(e: UDFExpr, rb: pa.RecordBatch) -> Any:
         raise TypeError(
             f"UDF '{name}' returned invalid type {kind.__name__}. Expected type (pandas.Series, numpy.ndarray, pyarrow.Array, pyarrow.ChunkedArray)"
         )
-    out = _lazy.frames.from_series(out, None) if kind.__module__.startswith("pandas") else _lazy.batch._column(out, name, None, None)
+    out = _lazy.frames.from_series(out, None) if kind.__module__.startswith("pandas") else _lazy.batch.as_column(out, name, None, None)
     if len(out) != rb.num_rows:
         raise ValueError(f"UDF '{name}' returned {len(out)} values for {rb.num_rows} rows; return one value per row")
     return out
@@ -345,7 +345,7 @@ def _download(e: DownloadExpr, rb: pa.RecordBatch) -> pa.Array:
     if not _texty(uris) and not _T.is_null(uris.type):
         raise ValueError(f"download: column {e.uri_column_name!r} holds {uris.type}, not text")
     with ThreadPoolExecutor(min(16, max(1, len(uris)))) as pool:
-        return _lazy.batch.from_objects(list(pool.map(lambda u: _fetch(u, e.filesystem), uris.to_pylist())), pa.binary())
+        return _lazy.to_arrow.from_objects(list(pool.map(lambda u: _fetch(u, e.filesystem), uris.to_pylist())), pa.binary())
 
 
 def _fetch(uri: str | None, filesystem: Any) -> bytes | None:
@@ -362,7 +362,7 @@ def _fetch(uri: str | None, filesystem: Any) -> bytes | None:
 def _ids(e: MonotonicallyIncreasingIdExpr, rb: pa.RecordBatch) -> pa.Array:
     import numpy as np
 
-    return _lazy.batch.array_from_numpy(np.arange(*_lazy.numbering.numbering.take(e._instance_id, rb.num_rows), dtype=np.int64), None)
+    return _lazy.to_arrow.array_from_numpy(np.arange(*_lazy.numbering.numbering.take(e._instance_id, rb.num_rows), dtype=np.int64), None)
 
 
 # ---- as an Arrow expression

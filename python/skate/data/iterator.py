@@ -65,7 +65,7 @@ class DataIterator:
         """
         for rb in self._record_batches():
             for at in range(0, rb.num_rows, 4096):
-                yield from _lazy.batch.to_rows(rb.slice(at, 4096))
+                yield from _lazy.row_dicts.to_rows(rb.slice(at, 4096))
 
     @overload
     def iter_batches(
@@ -451,11 +451,11 @@ def cut_batches(blocks: Iterator[Any], size: int | None, fmt: str | None, drop_l
                 n += at
             if n < size:
                 continue
-            yield _lazy.batch.to_numpy(_lazy.unify.merge(held))
+            yield _lazy.numpy_batch.to_numpy(_lazy.unify.merge(held))
             held, n = [], 0
         full = (rows - at) // size
         if full:
-            cols = _lazy.batch.to_numpy(rb)
+            cols = _lazy.numpy_batch.to_numpy(rb)
             if len(cols) == 1:
                 ((k, v),) = cols.items()
                 for i in range(at, at + full * size, size):
@@ -468,7 +468,7 @@ def cut_batches(blocks: Iterator[Any], size: int | None, fmt: str | None, drop_l
         if at < rows:
             held, n = [rb.slice(at)], rows - at
     if n and not drop_last:
-        yield _lazy.batch.to_numpy(_lazy.unify.merge(held))
+        yield _lazy.numpy_batch.to_numpy(_lazy.unify.merge(held))
 
 
 def _warn_large(rows: int, rb: Any) -> int:

@@ -63,7 +63,7 @@ class Schema:
 
 
 def _of_frames(schema: pa.Schema) -> PandasBlockSchema:
-    frame = _lazy.batch.to_pandas(_no_rows(schema))
+    frame = _lazy.frames.to_pandas(_no_rows(schema))
     types = [
         _lazy.extensions.TensorDtype(_lazy.tensor_types.fixed_parts(f.type)[1], _lazy.tensor_types.fixed_parts(f.type)[0])
         if _lazy.tensor_types.is_fixed(f.type)

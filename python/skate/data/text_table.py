@@ -99,7 +99,7 @@ def _preview(ds: Any, blocks: list[Any], names: list[str]) -> tuple[list[list[st
 def _texts(blocks: list[Any], names: list[str]) -> list[list[str]]:
     some = _some(list(range(len(names))))
     columns = [names[i] for i in some if i != "…"]
-    rows = [row for b in blocks for row in _lazy.batch.to_rows(_lazy.blocks.fetch(b).select(columns))]
+    rows = [row for b in blocks for row in _lazy.row_dicts.to_rows(_lazy.blocks.fetch(b).select(columns))]
     return [["…" if i == "…" else _cell(row.get(names[i])) for i in some] for row in rows]
 
 

@@ -13,8 +13,8 @@ import pytest
 import rounds
 import skate.data as sd
 from identities import FORMATS
-from skate.data import batch as B
 from skate.data.extensions import ArrowPythonObjectArray
+from skate.data.values import from_arrow, to_arrow
 
 
 def seeds(usual):
@@ -79,12 +79,12 @@ def ragged(r, n):
     shapes = {v.shape for v in values if v is not None}
     if len(shapes) == 1:  # then it would be a tensor of one shape
         values += [tensor(r, dtype, [s + 1 for s in shapes.pop()])]
-        return B.from_objects(values, None).slice(1)
-    return B.from_objects(values, None)
+        return to_arrow.from_objects(values, None).slice(1)
+    return to_arrow.from_objects(values, None)
 
 
 def fixed(r, n):
-    return B.array_from_numpy(tensor(r, r.choice(DTYPES), [n, *(r.randint(0, 3) for _ in range(r.randint(1, 3)))]), None)
+    return to_arrow.array_from_numpy(tensor(r, r.choice(DTYPES), [n, *(r.randint(0, 3) for _ in range(r.randint(1, 3)))]), None)
 
 
 def plain(r, n):
@@ -139,7 +139,7 @@ def same(a, b):
 def cells(column):
     """As the numpy format has them: ragged tensors as arrays of their shape, objects as objects."""
     if isinstance(column.type, pa.BaseExtensionType):
-        v = B.column_to_numpy("x", column)
+        v = from_arrow.column_to_numpy("x", column)
         return [None if not ok.as_py() else x for x, ok in zip(v, column.is_valid(), strict=True)]
     return column.to_pylist()
 

@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from identities import FORMATS, numpy_copy, pandas_identity, rows_identity
 from rounds import examples
-from skate.data import batch as B
 from skate.data.tensor_types import is_fixed
+from skate.data.values import batch, frames, from_arrow, numpy_batch, row_dicts, to_arrow
 from skate.data.values.types import is_ragged
 
 N = None
@@ -79,15 +79,15 @@ def columns():
     c["union"] = pa.UnionArray.from_dense(
         pa.array([0, 1, 0], pa.int8()), pa.array([0, 0, 1], pa.int32()), [pa.array([1, 2]), pa.array(["x"])]
     )
-    c["tensor uint8"] = B.array_from_numpy(np.arange(12, dtype=np.uint8).reshape(3, 2, 2), None)
-    c["tensor float32"] = B.array_from_numpy(np.arange(6, dtype=np.float32).reshape(3, 2), None)
-    c["tensor bool"] = B.array_from_numpy(np.ones((3, 2, 1), bool), None)
+    c["tensor uint8"] = to_arrow.array_from_numpy(np.arange(12, dtype=np.uint8).reshape(3, 2, 2), None)
+    c["tensor float32"] = to_arrow.array_from_numpy(np.arange(6, dtype=np.float32).reshape(3, 2), None)
+    c["tensor bool"] = to_arrow.array_from_numpy(np.ones((3, 2, 1), bool), None)
     perm = pa.fixed_shape_tensor(pa.int32(), [2, 3], dim_names=["h", "w"], permutation=[1, 0])
     c["tensor permuted"] = pa.ExtensionArray.from_storage(perm, pa.FixedSizeListArray.from_arrays(pa.array(range(18), pa.int32()), 6))
     c["tensor nulls"] = pa.ExtensionArray.from_storage(
         pa.fixed_shape_tensor(pa.int32(), [2]), pa.array([[1, 2], N, [3, 4]], pa.list_(pa.int32(), 2))
     )
-    c["tensor ragged"] = B.from_objects([np.ones((2, 3), np.uint8), N, np.zeros((1, 0), np.uint8)], N)
+    c["tensor ragged"] = to_arrow.from_objects([np.ones((2, 3), np.uint8), N, np.zeros((1, 0), np.uint8)], N)
     c["uuid"] = pa.ExtensionArray.from_storage(pa.uuid(), pa.array([uuid.UUID(int=1).bytes, N, uuid.UUID(int=2).bytes], pa.binary(16)))
     c["json"] = pa.ExtensionArray.from_storage(pa.json_(), pa.array(['{"a":1}', N, "2"]))
     c["bool8"] = pa.ExtensionArray.from_storage(pa.bool8(), pa.array([0, N, 1], pa.int8()))
@@ -143,7 +143,7 @@ def test_nanoseconds_of_a_time_are_not_dropped(fmt):
 def test_smallest_timestamp_is_not_taken_for_null():
     rb = pa.RecordBatch.from_arrays([pa.array([-(2**63)], pa.int64()).view(pa.timestamp("us"))], names=["when"])
     with pytest.raises(ValueError, match="'when'.*pyarrow"):
-        B.to_numpy(rb)
+        numpy_batch.to_numpy(rb)
 
 
 SCALARS = {
@@ -188,22 +188,22 @@ def test_identity_of_any_values(rb, fmt):
 
 def test_what_numpy_functions_see():
     rb = pa.RecordBatch.from_pydict({"i": [1, 2], "n": [1, None], "s": ["a", None], "l": [[1, 2], [3]], "b": [True, False]})
-    d = B.NumpyBatch(rb)
+    d = numpy_batch.NumpyBatch(rb)
     assert d["i"].dtype == np.int64 and not d["i"].flags.writeable
     assert isinstance(d["n"], np.ma.MaskedArray) and d["n"].mask.tolist() == [False, True]
     assert d["s"].dtype == object and d["s"].tolist() == ["a", None]
     assert d["l"][0].dtype == np.int64 and d["l"][0].tolist() == [1, 2]
     assert d["b"].dtype == bool
-    out = B.from_batch({"n": d["n"] + 1}, "f", rb, d)[0]
+    out = batch.from_batch({"n": d["n"] + 1}, "f", rb, d)[0]
     assert out.column(0).to_pylist() == [2, None] and out.column(0).type == pa.int64()
 
 
 def test_a_batch_is_a_dict_that_converts_what_is_used():
     rb = pa.RecordBatch.from_pydict({"a": [1, 2], "s": ["x", "y"], "l": [[1], [2]]})
-    d = B.NumpyBatch(rb)
+    d = numpy_batch.NumpyBatch(rb)
     assert isinstance(d, dict) and len(d) == 3 and "s" in d and list(d) == ["a", "s", "l"] == list(d.keys()) and not d.given
     d["b"] = d["a"] * 2
-    assert list(d.given) == ["a"] and B.from_batch(d, "f", rb, d)[0].column("s").equals(rb.column("s")) and list(d.given) == ["a"]
+    assert list(d.given) == ["a"] and batch.from_batch(d, "f", rb, d)[0].column("s").equals(rb.column("s")) and list(d.given) == ["a"]
     for make in (
         dict,
         lambda b: {**b},
@@ -217,56 +217,59 @@ def test_a_batch_is_a_dict_that_converts_what_is_used():
         lambda b: dict(zip(b, b.values())),
         lambda b: {k: b.pop(k) for k in list(b)},
     ):
-        plain = make(B.NumpyBatch(rb))
+        plain = make(numpy_batch.NumpyBatch(rb))
         assert type(plain) is dict and all(type(v) is np.ndarray for v in plain.values()) and plain["s"].tolist() == ["x", "y"]
-    assert repr(B.NumpyBatch(rb)) == repr(dict(B.NumpyBatch(rb)))
+    assert repr(numpy_batch.NumpyBatch(rb)) == repr(dict(numpy_batch.NumpyBatch(rb)))
     with pytest.raises(KeyError):
         d["zz"]
 
 
 def test_changes_in_place_are_seen():
     rb = pa.RecordBatch.from_pydict({"s": ["x", "y"], "b": [b"1", b"2"], "o": [{"k": 1}, {"k": 2}]})
-    d = B.NumpyBatch(rb)
+    d = numpy_batch.NumpyBatch(rb)
     d["s"][0] = "changed"
     d["o"][1]["k"] = 7
-    assert B.from_batch(d, "f", rb, d)[0].to_pylist() == [{"s": "changed", "b": b"1", "o": {"k": 1}}, {"s": "y", "b": b"2", "o": {"k": 7}}]
+    assert batch.from_batch(d, "f", rb, d)[0].to_pylist() == [
+        {"s": "changed", "b": b"1", "o": {"k": 1}},
+        {"s": "y", "b": b"2", "o": {"k": 7}},
+    ]
 
 
 def test_a_batch_given_back_untouched_is_the_batch():
     rb = pa.RecordBatch.from_arrays([pa.array([1, 2]), pa.array(["a", "b"])], names=["x", "y"])
-    b = B.NumpyBatch(rb)
-    assert B.from_batch(b, "f", rb, b)[0] is rb
-    assert b["x"].tolist() == [1, 2] and B.from_batch(b, "f", rb, b)[0] is rb
+    b = numpy_batch.NumpyBatch(rb)
+    assert batch.from_batch(b, "f", rb, b)[0] is rb
+    assert b["x"].tolist() == [1, 2] and batch.from_batch(b, "f", rb, b)[0] is rb
     b["z"] = b["x"] + 1
-    out = B.from_batch(b, "f", rb, b)[0]
+    out = batch.from_batch(b, "f", rb, b)[0]
     assert out.schema.names == ["x", "y", "z"] and out.column(2).to_pylist() == [2, 3]
     del b["z"], b["y"]
-    assert B.from_batch(b, "f", rb, b)[0].to_pydict() == {"x": [1, 2]}
-    b = B.NumpyBatch(rb, writable=True)
+    assert batch.from_batch(b, "f", rb, b)[0].to_pydict() == {"x": [1, 2]}
+    b = numpy_batch.NumpyBatch(rb, writable=True)
     b["x"][0] = 7
-    assert B.from_batch(b, "f", rb, b)[0].column(0).to_pylist() == [7, 2]
-    b = B.NumpyBatch(rb)
+    assert batch.from_batch(b, "f", rb, b)[0].column(0).to_pylist() == [7, 2]
+    b = numpy_batch.NumpyBatch(rb)
     b["y"][0] = "c"  # values that are objects may be changed in place
-    assert B.from_batch(b, "f", rb, b)[0].column(1).to_pylist() == ["c", "b"]
-    b = B.NumpyBatch(rb)
+    assert batch.from_batch(b, "f", rb, b)[0].column(1).to_pylist() == ["c", "b"]
+    b = numpy_batch.NumpyBatch(rb)
     b["x"] = b.pop("x")  # the same columns in another order
-    assert B.from_batch(b, "f", rb, b)[0].schema.names == ["y", "x"]
+    assert batch.from_batch(b, "f", rb, b)[0].schema.names == ["y", "x"]
     for marked in (
         rb.replace_schema_metadata({"k": "v"}),
         rb.cast(pa.schema([pa.field("x", pa.int64(), nullable=False), ("y", pa.string())])),
     ):
-        b = B.NumpyBatch(marked)
-        out = B.from_batch(b, "f", marked, b)[0]
+        b = numpy_batch.NumpyBatch(marked)
+        out = batch.from_batch(b, "f", marked, b)[0]
         assert out.equals(rb) and out.schema.equals(rb.schema, check_metadata=True)
 
 
 def test_a_tensor_type_in_use_is_made_once():
     """pyarrow would make the Python half of a type anew, through JSON, at each look at a column."""
-    rb = pa.RecordBatch.from_arrays([B.array_from_numpy(np.zeros((3, 7, 5), np.int16), None)], names=["x"])
-    assert rb.column(0).type is rb.schema.field(0).type is B.array_from_numpy(np.ones((1, 7, 5), np.int16), None).type
+    rb = pa.RecordBatch.from_arrays([to_arrow.array_from_numpy(np.zeros((3, 7, 5), np.int16), None)], names=["x"])
+    assert rb.column(0).type is rb.schema.field(0).type is to_arrow.array_from_numpy(np.ones((1, 7, 5), np.int16), None).type
     again = pa.ipc.open_stream(pa.BufferReader(_ipc(rb))).read_next_batch()
     assert again.equals(rb) and again.column(0).type is again.schema.field(0).type
-    other = B.array_from_numpy(np.zeros((3, 5, 7), np.int16), None).type
+    other = to_arrow.array_from_numpy(np.zeros((3, 5, 7), np.int16), None).type
     assert other != rb.column(0).type and other.shape == (5, 7)
 
 
@@ -278,48 +281,51 @@ def _ipc(rb):
 
 
 def test_fixed_lists_and_tensors_are_arrays():
-    t = B.from_batch({"t": np.arange(12.0).reshape(3, 2, 2)}, "f")[0]
+    t = batch.from_batch({"t": np.arange(12.0).reshape(3, 2, 2)}, "f")[0]
     assert is_fixed(t.column(0).type)
-    assert B.to_numpy(t)["t"].shape == (3, 2, 2)
+    assert numpy_batch.to_numpy(t)["t"].shape == (3, 2, 2)
     rb = pa.RecordBatch.from_arrays([pa.array([[1, 2], [3, 4]], pa.list_(pa.int8(), 2))], names=["v"])
-    assert B.to_numpy(rb)["v"].shape == (2, 2)
+    assert numpy_batch.to_numpy(rb)["v"].shape == (2, 2)
 
 
 def test_a_new_dtype_is_the_users_choice():
     rb = pa.RecordBatch.from_arrays([pa.array([1, 2], pa.int8())], names=["x"])
-    d = B.NumpyBatch(rb)
-    assert B.from_batch({"x": d["x"].astype(np.int64)}, "f", rb, d)[0].column(0).type == pa.int64()
-    assert B.from_batch({"x": d["x"] * 2}, "f", rb, d)[0].column(0).type == pa.int8()
+    d = numpy_batch.NumpyBatch(rb)
+    assert batch.from_batch({"x": d["x"].astype(np.int64)}, "f", rb, d)[0].column(0).type == pa.int64()
+    assert batch.from_batch({"x": d["x"] * 2}, "f", rb, d)[0].column(0).type == pa.int8()
 
 
 def test_rows_keep_types_only_when_exact():
     rb = pa.RecordBatch.from_arrays([pa.array([100, 2], pa.int8()), pa.array([0.5, 1.0], pa.float32())], names=["i", "f"])
-    same = B.from_rows([{"i": 7, "f": 0.25}], "f", rb)
+    same = row_dicts.from_rows([{"i": 7, "f": 0.25}], "f", rb)
     assert same.schema.types == [pa.int8(), pa.float32()]
-    wide = B.from_rows([{"i": 300, "f": 0.1}], "f", rb)
+    wide = row_dicts.from_rows([{"i": 300, "f": 0.1}], "f", rb)
     assert wide.schema.types == [pa.int64(), pa.float64()]
     assert wide.to_pylist() == [{"i": 300, "f": 0.1}]
 
 
 def test_arrays_of_different_shapes():
-    a, b = B.from_objects([np.ones((2, 2)), np.zeros((2, 3))], None), B.from_objects([np.ones((2, 2)), np.zeros((2, 2))], None)
-    assert is_ragged(a.type) and B.column_to_numpy("x", a)[1].shape == (2, 3)
+    a, b = (
+        to_arrow.from_objects([np.ones((2, 2)), np.zeros((2, 3))], None),
+        to_arrow.from_objects([np.ones((2, 2)), np.zeros((2, 2))], None),
+    )
+    assert is_ragged(a.type) and from_arrow.column_to_numpy("x", a)[1].shape == (2, 3)
     with pytest.raises(TypeError, match="different kinds"):
-        B.from_objects([np.ones((2, 2)), np.zeros((2, 2, 2))], None)
+        to_arrow.from_objects([np.ones((2, 2)), np.zeros((2, 2, 2))], None)
     from skate.data.values.unify import concat
 
     t = concat([pa.RecordBatch.from_arrays([c], names=["x"]) for c in (b, a)])
-    assert [v.shape for v in B.to_numpy(t.combine_chunks().to_batches()[0])["x"]] == [(2, 2), (2, 2), (2, 2), (2, 3)]
+    assert [v.shape for v in numpy_batch.to_numpy(t.combine_chunks().to_batches()[0])["x"]] == [(2, 2), (2, 2), (2, 2), (2, 3)]
 
 
 def test_rows_with_other_keys():
-    rb = B.from_rows([{"a": 1}, {"b": "x", "a": 2}], "f")
+    rb = row_dicts.from_rows([{"a": 1}, {"b": "x", "a": 2}], "f")
     assert rb.to_pylist() == [{"a": 1, "b": None}, {"a": 2, "b": "x"}]
 
 
 def test_row_arrays_become_tensors_or_lists():
-    assert is_fixed(B.from_rows([{"v": np.zeros((2, 2))}, {"v": np.ones((2, 2))}], "f").column(0).type)
-    assert B.from_rows([{"v": np.zeros(2)}, {"v": np.ones(3)}], "f").column(0).type == pa.list_(pa.float64())
+    assert is_fixed(row_dicts.from_rows([{"v": np.zeros((2, 2))}, {"v": np.ones((2, 2))}], "f").column(0).type)
+    assert row_dicts.from_rows([{"v": np.zeros(2)}, {"v": np.ones(3)}], "f").column(0).type == pa.list_(pa.float64())
 
 
 @pytest.mark.parametrize(
@@ -338,7 +344,7 @@ def test_row_arrays_become_tensors_or_lists():
 )
 def test_errors_say_what_to_return(out, words):
     with pytest.raises((TypeError, ValueError)) as e:
-        B.from_batch(out, "f")
+        batch.from_batch(out, "f")
     for w in words:
         assert w in str(e.value)
 
@@ -349,7 +355,7 @@ def test_what_a_pandas_index_says_is_kept():
     df = pd.DataFrame({"k": ["a", "b", "a"], "j": [1, 1, 2], "x": [1, 2, 3]})
 
     def columns(frame):
-        return B.from_batch(frame, "f")[0].to_pydict()
+        return batch.from_batch(frame, "f")[0].to_pydict()
 
     assert columns(df.groupby("k").sum()) == {"k": ["a", "b"], "j": [3, 1], "x": [4, 2]}
     assert columns(df.groupby(["k", "j"]).sum()) == {"k": ["a", "a", "b"], "j": [1, 2, 1], "x": [1, 3, 2]}
@@ -372,23 +378,23 @@ def test_what_a_pandas_index_says_is_kept():
 def test_an_index_comes_back_in_the_type_of_its_column():
     rb = pa.record_batch({"k": pa.array([2, 1], pa.int32()), "s": pa.array(["a", None]).dictionary_encode(), "x": [1.0, 2.0]})
     for key in "ks":
-        out = B.from_batch(B.to_pandas(rb).set_index(key), "f", rb)[0]
+        out = batch.from_batch(frames.to_pandas(rb).set_index(key), "f", rb)[0]
         assert out.select(["k", "s", "x"]).equals(rb) and out.schema.names[0] == key
 
 
 def test_pandas_names_are_str():
     import pandas as pd
 
-    rb = B.from_batch(pd.DataFrame({0: [1, 2]}, index=[5, 6]), "f")[0]
+    rb = batch.from_batch(pd.DataFrame({0: [1, 2]}, index=[5, 6]), "f")[0]
     assert rb.schema.names == ["0"] and rb.num_rows == 2
     with pytest.raises(ValueError, match="twice"):
-        B.from_batch(pd.DataFrame([[1, 2]], columns=["a", "a"]), "f")
+        batch.from_batch(pd.DataFrame([[1, 2]], columns=["a", "a"]), "f")
 
 
 def test_pandas_missing_values():
     import pandas as pd
 
-    rb = B.from_batch(
+    rb = batch.from_batch(
         pd.DataFrame(
             {
                 "f": [1.0, float("nan")],
@@ -418,20 +424,20 @@ def test_more_text_than_one_array_holds(monkeypatch):
         objects[:] = values
         rows = [{"x": v, "i": i} for i, v in enumerate(values)]
         ways = [
-            B.from_batch({"x": values, "i": np.arange(40)}, "f"),
-            B.from_batch({"x": objects, "i": np.arange(40)}, "f"),
-            B.from_batch(frame, "f"),
-            B.rows_to_batches(rows, "f"),
+            batch.from_batch({"x": values, "i": np.arange(40)}, "f"),
+            batch.from_batch({"x": objects, "i": np.arange(40)}, "f"),
+            batch.from_batch(frame, "f"),
+            row_dicts.rows_to_batches(rows, "f"),
         ]
         for rbs in ways:
             assert len(rbs) > 3 and {b.schema.field("x").type for b in rbs} == {t}
             assert all(sum(len(v.encode() if t == pa.string() else v) for v in b["x"].to_pylist()) <= 64 for b in rbs)
             assert [r for b in rbs for r in b.to_pylist()] == rows
-        assert B.from_rows(rows, "f").to_pylist() == rows, "readers of whole files want one batch"
+        assert row_dicts.from_rows(rows, "f").to_pylist() == rows, "readers of whole files want one batch"
     if pd.__version__ < "3":
         return  # it has no such type
     some = pd.DataFrame({"x": pd.array([*texts, None], "str")})
-    rbs = B.from_batch(some, "f")
+    rbs = batch.from_batch(some, "f")
     assert len(rbs) > 3 and [v for b in rbs for v in b["x"].to_pylist()] == [*texts, None]
 
 
@@ -480,14 +486,14 @@ class Tensor:
 def test_arrays_inside_a_value_are_kept_as_they_are():
     """(image, label) of a torch Dataset, a list of tensors, a list of matrices: Arrow has no type for any of them."""
     for value in ((Tensor(1.0, 2.0), 3), [Tensor(1.0), Tensor(1.0, 2.0)], {"a": [Tensor(1.0)]}, [Tensor(1), Tensor(2, 3), None]):
-        rb = B.from_rows([{"item": value, "i": 0}, {"item": None, "i": 1}], "f")
-        assert B.to_rows(rb) == [{"item": value, "i": 0}, {"item": None, "i": 1}]
-        assert B.NumpyBatch(rb)["item"][0] == value
-    (out,) = B.from_batch({"x": [[np.ones((2, 2)), np.zeros((1, 2))], []]}, "f")
-    got = B.to_rows(out)
+        rb = row_dicts.from_rows([{"item": value, "i": 0}, {"item": None, "i": 1}], "f")
+        assert row_dicts.to_rows(rb) == [{"item": value, "i": 0}, {"item": None, "i": 1}]
+        assert numpy_batch.NumpyBatch(rb)["item"][0] == value
+    (out,) = batch.from_batch({"x": [[np.ones((2, 2)), np.zeros((1, 2))], []]}, "f")
+    got = row_dicts.to_rows(out)
     assert [a.tolist() for a in got[0]["x"]] == [[[1.0, 1.0], [1.0, 1.0]], [[0.0, 0.0]]] and got[1]["x"] == []
-    assert B.from_rows([{"x": [np.float32(1.5), np.ones(1)[0]]}], "f").schema.field("x").type == pa.list_(pa.float64()), (
+    assert row_dicts.from_rows([{"x": [np.float32(1.5), np.ones(1)[0]]}], "f").schema.field("x").type == pa.list_(pa.float64()), (
         "single numbers are numbers"
     )
     with pytest.raises((TypeError, pa.ArrowInvalid)):
-        B.from_rows([{"x": [1, "a"]}], "f")
+        row_dicts.from_rows([{"x": [1, "a"]}], "f")

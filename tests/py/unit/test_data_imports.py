@@ -83,12 +83,13 @@ def test_tensors_import_neither_pandas_nor_kernels():
     """A worker that makes and takes arrays pays for neither: 0.3 s and 60 MB in each of them."""
     code = """
 import sys, numpy as np, skate.data.worker.rows, skate.data.worker.stage
-from skate.data import _public, batch
+from skate.data import _public
+from skate.data.values import batch, numpy_batch, row_dicts
 for x in np.ones((4, 3)), np.ones((4, 2, 2), np.uint8):
     rb = batch.from_batch({"x": x, "i": np.arange(4)}, "f")[0].slice(1, 2)
-    got = batch.NumpyBatch(rb)
+    got = numpy_batch.NumpyBatch(rb)
     assert (got["x"] == x[1:3]).all() and (got["i"] == [1, 2]).all()
-    assert (np.array(batch.to_rows(rb)[1]["x"]) == x[2]).all()
+    assert (np.array(row_dicts.to_rows(rb)[1]["x"]) == x[2]).all()
     assert skate.data.worker.rows.where(rb, np.array([False, True]))["i"].to_pylist() == [2]
 heavy = {"pandas", "pyarrow.compute"} & set(sys.modules)
 assert not heavy, heavy

@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from skate import _skate
-from skate.data import batch as B
+from skate.data.values import batch, from_arrow, numpy_batch
 
 TYPES = [pa.string(), pa.large_string(), pa.binary(), pa.large_binary()]
 
@@ -32,15 +32,17 @@ def test_the_same_as_pyarrow(t, kind, n):
     col = pa.array(values(kind, n, n), pa.large_string()).cast(t)
     for part in (col, col.slice(n // 3), col.slice(n // 7, n // 2), col.drop_null()):
         want = part.to_pylist()
-        assert B.to_objects("x", part) == want
-        v = B.column_to_numpy("x", part)
+        assert from_arrow.to_objects("x", part) == want
+        v = from_arrow.column_to_numpy("x", part)
         assert v.dtype == object and v.shape == (len(want),) and v.tolist() == want and all(type(a) is type(b) for a, b in zip(v, want))
 
 
 def test_values_that_repeat_are_one_object():
-    v = B.column_to_numpy("x", pa.array(["some words", "other words"] * 5000))
+    v = from_arrow.column_to_numpy("x", pa.array(["some words", "other words"] * 5000))
     assert len({id(o) for o in v}) == 2
-    v = B.column_to_numpy("x", pa.array([f"word {i % 1000}" for i in range(20_000)]))  # so many that the first thousand looks find nothing
+    v = from_arrow.column_to_numpy(
+        "x", pa.array([f"word {i % 1000}" for i in range(20_000)])
+    )  # so many that the first thousand looks find nothing
     assert len({id(o) for o in v}) < 10_000 and v[:1000].tolist() == v[19_000:].tolist() == [f"word {i}" for i in range(1000)]
 
 
@@ -54,10 +56,10 @@ def test_offsets_beyond_the_data_are_an_error(offsets, wide):
 @pytest.mark.parametrize("n", [1, 3000])
 def test_what_is_no_utf8_is_an_error(n):
     col = pa.array([b"ok", *[b"\xff\xfe"] * n]).view(pa.string())
-    for f in (B.to_objects, B.column_to_numpy):
+    for f in (from_arrow.to_objects, from_arrow.column_to_numpy):
         with pytest.raises(ValueError, match="'x' .*utf-8"):
             f("x", col)
-    assert B.to_objects("x", col.view(pa.binary())) == [b"ok"] + [b"\xff\xfe"] * n
+    assert from_arrow.to_objects("x", col.view(pa.binary())) == [b"ok"] + [b"\xff\xfe"] * n
 
 
 def test_buffers_that_are_too_short_are_an_error():
@@ -90,10 +92,10 @@ def test_a_column_that_comes_back_is_the_column(t):
     words = ["x", "y", "zz"] * 500
     col = pa.array([w.encode() for w in words] if "binary" in str(t) else words).cast(t)
     rb = pa.RecordBatch.from_arrays([col], names=["s"])
-    d = B.NumpyBatch(rb)
+    d = numpy_batch.NumpyBatch(rb)
     plain = dict(d)
-    out = B.from_batch(plain, "f", rb, d)[0]
+    out = batch.from_batch(plain, "f", rb, d)[0]
     assert out.column(0).type == t and [b.address for b in out.column(0).buffers() if b] == [b.address for b in col.buffers() if b]
     plain["s"][3] = plain["s"][4]
-    out = B.from_batch(plain, "f", rb, d)[0]
+    out = batch.from_batch(plain, "f", rb, d)[0]
     assert out.column(0).type == t and out.column(0).to_pylist() == col.to_pylist()[:3] + [col[4].as_py()] + col.to_pylist()[4:]

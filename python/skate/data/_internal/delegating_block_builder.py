@@ -51,7 +51,7 @@ class DelegatingBlockBuilder:
 
     def _flush(self) -> None:
         if self._rows:
-            self._batches += _lazy.batch.rows_to_batches(self._rows, WHAT)
+            self._batches += _lazy.row_dicts.rows_to_batches(self._rows, WHAT)
             self._rows = []
 
     def build(self) -> pa.Table:

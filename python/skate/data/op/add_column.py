@@ -9,7 +9,8 @@ from skate.data.op import Batches, Operator, Params
 
 np = _lazy.module("numpy")
 pa = _lazy.module("pyarrow")
-batch = _lazy.module("skate.data.batch")
+batch = _lazy.module("skate.data.values.batch")
+to_arrow = _lazy.module("skate.data.values.to_arrow")
 frames = _lazy.module("skate.data.values.frames")
 rows = _lazy.module("skate.data.worker.rows")
 
@@ -31,7 +32,7 @@ class AddColumn(Operator):
             else:
                 names.append(col)
                 cols.append(arr)
-            made: list[Any] = batch.record_batches(names, cols)
+            made: list[Any] = to_arrow.record_batches(names, cols)
             return made
 
         return rows.by_batch(params, (rb for rb in batches if rb.num_rows), task, work)
@@ -51,10 +52,10 @@ def _column(v: Any, name: str, fmt: str, n: int) -> Any:
         if hasattr(v, "dtype"):
             return frames.from_series(v if hasattr(v, "iloc") else v.to_series(), None)
     elif isinstance(v, (str, bytes)) or not hasattr(v, "__len__"):  # pandas gives every row the one value
-        return batch.from_objects([v] * n, None)
+        return to_arrow.from_objects([v] * n, None)
     elif not hasattr(v, "dtype"):
         v = list(v)
-    return batch._column(v, name, None, None)
+    return batch.as_column(v, name, None, None)
 
 
 operator = AddColumn()

@@ -8,13 +8,13 @@ from skate import _lazy
 from skate.data.op import Batches, Operator, Params
 
 pa = _lazy.module("pyarrow")
-batch = _lazy.module("skate.data.batch")
+to_arrow = _lazy.module("skate.data.values.to_arrow")
 
 
 class Count(Operator):
     def run(self, params: Params, batches: Batches, task: Any) -> Batches:
         n = sum(rb.num_rows for rb in batches)
-        yield pa.RecordBatch.from_arrays([batch.from_objects([n], None)], names=["count"])
+        yield pa.RecordBatch.from_arrays([to_arrow.from_objects([n], None)], names=["count"])
 
 
 operator = Count()

@@ -10,7 +10,7 @@ from skate.data.op import Batches, Columns, Operator, Params
 np = _lazy.module("numpy")
 pa = _lazy.module("pyarrow")
 pc = _lazy.module("pyarrow.compute")
-batch = _lazy.module("skate.data.batch")
+to_arrow = _lazy.module("skate.data.values.to_arrow")
 rows = _lazy.module("skate.data.worker.rows")
 
 
@@ -50,9 +50,9 @@ def _exploded(rb: Any, i: int) -> Any:
     parent = np.repeat(np.arange(rb.num_rows), np.maximum(n, 1))
     none = np.repeat(n == 0, np.maximum(n, 1))  # what a row without elements gives
     element = np.cumsum(~none) - 1
-    at = pc.if_else(batch.array_from_numpy(none, None), pa.scalar(None, pa.int64()), batch.array_from_numpy(element, None))
+    at = pc.if_else(to_arrow.array_from_numpy(none, None), pa.scalar(None, pa.int64()), to_arrow.array_from_numpy(element, None))
     values = pc.list_flatten(rb.column(i)).take(at)
-    out = rb.take(batch.array_from_numpy(parent, None))
+    out = rb.take(to_arrow.array_from_numpy(parent, None))
     return out.set_column(i, rb.schema.field(i).with_type(values.type), values)
 
 

@@ -9,7 +9,8 @@ from typing import Any
 from skate import _lazy
 from skate.data.op import Batches, Operator, Params
 
-batch = _lazy.module("skate.data.batch")
+batch = _lazy.module("skate.data.values.batch")
+row_dicts = _lazy.module("skate.data.values.row_dicts")
 rows = _lazy.module("skate.data.worker.rows")
 
 
@@ -23,14 +24,14 @@ class FlatMap(Operator):
             if not set(map(type, got)) <= {list, tuple}:
                 for i, g in enumerate(got):
                     if g is None or isinstance(g, (Mapping, str, bytes)) or not isinstance(g, Iterable):
-                        raise ValueError(f"{label} returned {batch._named(g)} for row {i} of its batch; return a list of dicts (rows)")
+                        raise ValueError(f"{label} returned {batch.named(g)} for row {i} of its batch; return a list of dicts (rows)")
                     if not isinstance(g, (list, tuple)):
                         got[i] = list(g)
 
         def build(got: list[Any], rb: Any) -> list[Any]:
             out = list(itertools.chain.from_iterable(got))
             rows.check(out, label, "a list of dicts (rows)")
-            made: list[Any] = batch.rows_to_batches(out, label, rb)
+            made: list[Any] = row_dicts.rows_to_batches(out, label, rb)
             return made
 
         return rows.by_row(params, batches, task, check, build, lists=True)

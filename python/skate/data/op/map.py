@@ -7,7 +7,7 @@ from typing import Any
 from skate import _lazy
 from skate.data.op import Batches, Operator, Params
 
-batch = _lazy.module("skate.data.batch")
+row_dicts = _lazy.module("skate.data.values.row_dicts")
 rows = _lazy.module("skate.data.worker.rows")
 
 
@@ -21,7 +21,7 @@ class Map(Operator):
             batches,
             task,
             lambda got: rows.check(got, label, "a dict (one row)"),
-            lambda got, rb: batch.rows_to_batches(got, label, rb),
+            lambda got, rb: row_dicts.rows_to_batches(got, label, rb),
         )
 
 

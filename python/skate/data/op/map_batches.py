@@ -12,7 +12,8 @@ from skate import _lazy
 from skate.data.op import Batches, Operator, Params
 
 pa = _lazy.module("pyarrow")
-batch = _lazy.module("skate.data.batch")
+batch = _lazy.module("skate.data.values.batch")
+numpy_batch = _lazy.module("skate.data.values.numpy_batch")
 rebatch = _lazy.module("skate.data.values.rebatch")
 dead_letters = _lazy.module("skate.data.worker.dead_letters")
 rows = _lazy.module("skate.data.worker.rows")
@@ -63,7 +64,7 @@ def _called(params: Params, rb: Any) -> Batches:
     """What the function makes of one batch."""
     fn, label, fmt = params["fn"], params["label"], params["batch_format"]
     numpy = fmt == "numpy" or fmt == "default"
-    given = batch.NumpyBatch(rb, not params["zero_copy_batch"]) if numpy else batch.to_batch(rb, fmt)
+    given = numpy_batch.NumpyBatch(rb, not params["zero_copy_batch"]) if numpy else batch.to_batch(rb, fmt)
     out = fn(given, *params["fn_args"], **params["fn_kwargs"])
     if type(out) is dict:  # the usual case, before what asks for more
         yield from batch.from_batch(out, label, rb, given if numpy else None)

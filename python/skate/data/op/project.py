@@ -7,7 +7,7 @@ from typing import Any
 from skate import _lazy
 from skate.data.op import ALL, ITS_OWN, Batches, Columns, Operator, Params
 
-batch = _lazy.module("skate.data.batch")
+to_arrow = _lazy.module("skate.data.values.to_arrow")
 evaluation = _lazy.module("skate.data.expr_eval")
 expressions = _lazy.module("skate.data.expressions")
 numbering = _lazy.module("skate.data.values.numbering")
@@ -41,7 +41,7 @@ class Project(Operator):
                 numbers.counts = numbered  # its rows are tried again, or not at all
                 raise
             cols = {**(dict(zip(rb.schema.names, rb.columns, strict=True)) if keep else {}), **made}
-            out: list[Any] = batch.record_batches(list(cols), list(cols.values()))
+            out: list[Any] = to_arrow.record_batches(list(cols), list(cols.values()))
             return out
 
         return rows.by_batch(params, batches, task, work)

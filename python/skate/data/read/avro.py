@@ -103,7 +103,7 @@ def read_file(params: dict[str, Any], task: Any, path: str) -> Iterator[Any]:
                 why = ValueError(f"read_avro {path}: block {i} is damaged: {type(e).__name__}: {e}")
                 unreadable(params, task, why, path, None, block)
 
-    fitting = Fitting(params, lambda some: _lazy.batch.from_rows(some, "read_avro"), bad)
+    fitting = Fitting(params, lambda some: _lazy.row_dicts.from_rows(some, "read_avro"), bad)
     records = by_block() if tolerates(params) else iter(reader)
     while rows := list(islice(records, 4096)):
         yield from fitting.batch(rows)

@@ -81,7 +81,7 @@ def run(params: dict[str, Any], task: Any) -> Iterator[Any]:
     g = Gather(["bytes", "path"], min(task.target, 4 << 20))
 
     def batch() -> Any:
-        rb = pa.RecordBatch.from_arrays([_lazy.batch.from_objects(g.cols[0], pa.binary())], schema=_schema())
+        rb = pa.RecordBatch.from_arrays([_lazy.to_arrow.from_objects(g.cols[0], pa.binary())], schema=_schema())
         out = gathered(params, rb, g.cols[1])
         task.rows_of = g.cols[1]
         g.clear()

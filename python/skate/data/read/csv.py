@@ -123,7 +123,7 @@ def read_file(params: dict[str, Any], task: Any, path: str) -> Iterator[Any]:
                 yield rb if names is None else rb.rename_columns(names)
             if not rows:
                 table = reader.schema.empty_table()
-                yield from _lazy.batch.from_table(table if names is None else table.rename_columns(names))
+                yield from _lazy.to_arrow.from_table(table if names is None else table.rename_columns(names))
     except (pa.ArrowInvalid, OSError) as e:  # OSError: damaged compressed data
         if is_io(e) or not tolerates(params) and params.get("fs") is None and os.path.getsize(path) > LOOK_BYTES:
             raise

@@ -93,7 +93,7 @@ def batches(params: dict[str, Any], task: Any, path: str, skip: int, ro: Any, ar
     if not done and not wrong:
         raise e
     if not given:
-        yield from _lazy.batch.from_table(
+        yield from _lazy.to_arrow.from_table(
             pa.schema([(n, types.types.get(n, pa.null())) for n in co.include_columns or names]).empty_table()
         )
 

@@ -248,7 +248,11 @@ def file_source(
 
         s = schema()
         for k, v in named_by_path.items():
-            s = s.append(pa.field(k, _lazy.batch.from_objects([v], None).type if v is not None else pa.string())) if k not in s.names else s
+            s = (
+                s.append(pa.field(k, _lazy.to_arrow.from_objects([v], None).type if v is not None else pa.string()))
+                if k not in s.names
+                else s
+            )
         return s.append(pa.field("path", pa.string())) if include_paths and "path" not in s.names else s
 
     return Source(
@@ -269,8 +273,8 @@ def gathered(params: dict[str, Any], rb: Any, paths: list[str]) -> Any:
     if parse:
         said = [parse(p) for p in paths]
         for k in dict.fromkeys(k for d in said for k in d):
-            rb = rb.append_column(k, _lazy.batch.from_objects([d.get(k) for d in said], None))
-    return rb.append_column("path", _lazy.batch.from_objects(paths, pa.string())) if params["include_paths"] else rb
+            rb = rb.append_column(k, _lazy.to_arrow.from_objects([d.get(k) for d in said], None))
+    return rb.append_column("path", _lazy.to_arrow.from_objects(paths, pa.string())) if params["include_paths"] else rb
 
 
 def keep_paths(listing: Listing, partition_filter: Any) -> None:
@@ -368,9 +372,9 @@ def with_columns(rb: Any, extra: dict[str, Any], path: str | None) -> Any:
     import pyarrow as pa
 
     for k, v in extra.items():
-        col = _lazy.batch.from_objects([v] * rb.num_rows, None) if v is not None else pa.nulls(rb.num_rows, pa.string())
+        col = _lazy.to_arrow.from_objects([v] * rb.num_rows, None) if v is not None else pa.nulls(rb.num_rows, pa.string())
         if rb.num_rows == 0 and v is not None:
-            col = _lazy.batch.from_objects([v], None).slice(1)
+            col = _lazy.to_arrow.from_objects([v], None).slice(1)
         i = rb.schema.get_field_index(k)
         if i < 0:
             rb = rb.append_column(k, col)
@@ -389,7 +393,7 @@ def with_columns(rb: Any, extra: dict[str, Any], path: str | None) -> Any:
             )
     if path is not None and "path" in rb.schema.names:
         raise ValueError('include_paths: the file has a column "path" of its own; read it without include_paths, or rename the column')
-    return rb if path is None else rb.append_column("path", _lazy.batch.from_objects([path] * rb.num_rows, pa.string()))
+    return rb if path is None else rb.append_column("path", _lazy.to_arrow.from_objects([path] * rb.num_rows, pa.string()))
 
 
 def read_stream(params: dict[str, Any], path: str) -> bytes:

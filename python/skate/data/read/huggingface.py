@@ -12,4 +12,4 @@ from skate import _lazy
 def run(params: dict[str, Any], task: Any) -> Iterator[Any]:
     task.source = "the dataset"
     for table in pickle.loads(params["fn"]).with_format("arrow").iter(batch_size=1000):
-        yield from _lazy.batch.from_table(table)
+        yield from _lazy.to_arrow.from_table(table)

@@ -114,14 +114,14 @@ def read_file(params: dict[str, Any], task: Any, path: str) -> Iterator[Any]:
         except pa.ArrowInvalid:
             whole = False
         if whole:
-            yield from _lazy.batch.from_table(table)
+            yield from _lazy.to_arrow.from_table(table)
             return
 
     def bad(line: int, why: str, raw: bytes) -> None:
         bad_line(params, task, "read_json", path, line, why, raw)
 
     for table in _lazy.json_records.tables(data, params["lines"], args, bad):
-        yield from _lazy.batch.from_table(table)
+        yield from _lazy.to_arrow.from_table(table)
 
 
 def _array(params: dict[str, Any], task: Any, path: str, data: bytes) -> Iterator[Any]:
@@ -130,11 +130,11 @@ def _array(params: dict[str, Any], task: Any, path: str, data: bytes) -> Iterato
     if damage is not None:
         bad_line(params, task, "read_json", path, *damage)
     try:
-        rb = _lazy.batch.from_rows(rows, f"read_json {path}")
+        rb = _lazy.row_dicts.from_rows(rows, f"read_json {path}")
     except (TypeError, ValueError, AttributeError):
         odd = dict(_lazy.json_records.majority(rows))
         for i, why in odd.items():
             e = ValueError(f"read_json {path}, element {i} of the array: {why}")
             unreadable(params, task, e, path, i, json.dumps(rows[i], ensure_ascii=False).encode("utf-8", "backslashreplace"))
-        rb = _lazy.batch.from_rows([r for i, r in enumerate(rows) if i not in odd], f"read_json {path}")
+        rb = _lazy.row_dicts.from_rows([r for i, r in enumerate(rows) if i not in odd], f"read_json {path}")
     yield from [] if rb is None else [rb]

@@ -60,7 +60,7 @@ def from_items(items: Iterable[Any], *, parallelism: int = -1, override_num_bloc
     """
     items = list(items)
     rows: list[Mapping[str, Any]] = [r if isinstance(r, Mapping) else {"item": r} for r in items]
-    return InMemory(_split(_lazy.batch.rows_to_batches(rows, "from_items"), override_num_blocks, parallelism, min_units()), "FromItems")
+    return InMemory(_split(_lazy.row_dicts.rows_to_batches(rows, "from_items"), override_num_blocks, parallelism, min_units()), "FromItems")
 
 
 def from_arrow(tables: Any, *, override_num_blocks: int | None = None) -> InMemory:
@@ -83,7 +83,7 @@ def from_arrow(tables: Any, *, override_num_blocks: int | None = None) -> InMemo
             t = pa.ipc.open_stream(t).read_all()
         t = t if isinstance(t, (pa.RecordBatch, pa.Table)) else pa.table(t)
         _lazy.unify.check_names(t.schema.names, "from_arrow")
-        rbs += [t] if isinstance(t, pa.RecordBatch) else _lazy.batch.from_table(t)
+        rbs += [t] if isinstance(t, pa.RecordBatch) else _lazy.to_arrow.from_table(t)
     return InMemory(_split(rbs, override_num_blocks), "FromArrow")
 
 
@@ -125,7 +125,7 @@ def from_pandas(dfs: pd.DataFrame | list[pd.DataFrame], *, override_num_blocks: 
     for name in (n for df in frames for n in df.columns):
         if not isinstance(name, str):
             raise ValueError(f"from_pandas: the column name {name!r} is of type {type(name).__name__}; column names are str")
-    rbs = [rb for df in frames for rb in _lazy.batch.from_pandas(df, "from_pandas")]
+    rbs = [rb for df in frames for rb in _lazy.frames.from_pandas(df, "from_pandas")]
     return InMemory(_split(rbs, override_num_blocks), "FromPandas", frames=True)
 
 
@@ -146,7 +146,8 @@ def from_numpy(ndarrays: np.ndarray[Any, Any] | list[np.ndarray[Any, Any]], *, c
     arrays = ndarrays if isinstance(ndarrays, (list, tuple)) else [ndarrays]
     return InMemory(
         _split(
-            [rb for a in arrays for rb in _lazy.batch.record_batches([column], [_lazy.batch.array_from_numpy(np.asarray(a), None)])], None
+            [rb for a in arrays for rb in _lazy.to_arrow.record_batches([column], [_lazy.to_arrow.array_from_numpy(np.asarray(a), None)])],
+            None,
         ),
         "FromNumpy",
     )

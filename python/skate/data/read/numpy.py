@@ -94,4 +94,4 @@ def read_file(params: dict[str, Any], task: Any, path: str) -> Iterator[Any]:
     if not isinstance(a, np.ndarray):
         raise ValueError(f"it holds {type(a).__name__}, not one array; only .npy files are understood")
     a = a.reshape(1) if a.ndim == 0 else a
-    yield pa.RecordBatch.from_arrays([_lazy.batch.array_from_numpy(a, None)], names=["data"])
+    yield pa.RecordBatch.from_arrays([_lazy.to_arrow.array_from_numpy(a, None)], names=["data"])

@@ -95,4 +95,4 @@ def read_file(params: dict[str, Any], task: Any, path: str) -> Iterator[Any]:
                 continue
             yield rb
         if not r.nstripes:
-            yield from _lazy.batch.from_table(r.read(columns=params["columns"]))
+            yield from _lazy.to_arrow.from_table(r.read(columns=params["columns"]))

@@ -58,10 +58,10 @@ def _rows(items: Iterator[Any]) -> Iterator[Any]:
     for v in items:
         held.append({"item": v})
         if len(held) == ROWS:
-            yield _lazy.batch.from_rows(held, "from_torch")
+            yield _lazy.row_dicts.from_rows(held, "from_torch")
             held = []
     if held:
-        yield _lazy.batch.from_rows(held, "from_torch")
+        yield _lazy.row_dicts.from_rows(held, "from_torch")
 
 
 def from_huggingface(

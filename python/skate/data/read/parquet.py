@@ -213,7 +213,7 @@ def _known(stored: Any, said: dict[str, Any], with_path: bool) -> Any:
     s = stored.remove_metadata()
     for k, v in said.items():
         if k not in s.names:
-            s = s.append(pa.field(k, pa.string() if v is None else _lazy.batch.from_objects([v], None).type))
+            s = s.append(pa.field(k, pa.string() if v is None else _lazy.to_arrow.from_objects([v], None).type))
     return s.append(pa.field("path", pa.string())) if with_path and "path" not in s.names else s
 
 
@@ -417,7 +417,7 @@ class _File:
         rows = sum(md.row_group(g).num_rows for g in groups)
         if not rows:
             schema = pf.schema_arrow if columns is None else pa.schema([pf.schema_arrow.field(c) for c in columns])
-            yield _lazy.batch.from_table(schema.empty_table())[0]
+            yield _lazy.to_arrow.from_table(schema.empty_table())[0]
             return
         encoded = []
         if params.get("encoded"):
@@ -480,4 +480,4 @@ def _tensor(name: str, col: Any, shape: Any, dtype: Any) -> Any:
     import numpy as np
 
     values = [None if v is None else np.frombuffer(v, dtype).reshape(shape) for v in col.to_pylist()]
-    return _lazy.batch.from_objects(values, None)
+    return _lazy.to_arrow.from_objects(values, None)

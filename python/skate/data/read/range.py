@@ -96,7 +96,7 @@ def _tensors(shape: tuple[int, ...]) -> Any:
     import numpy as np
     import pyarrow as pa
 
-    return pa.schema([("data", _lazy.batch.array_from_numpy(np.zeros((1, *shape), np.int64), None).type)])
+    return pa.schema([("data", _lazy.to_arrow.array_from_numpy(np.zeros((1, *shape), np.int64), None).type)])
 
 
 _SCHEMA: Any = None
@@ -116,7 +116,7 @@ def run(params: dict[str, Any], task: Any) -> Iterator[Any]:
         for a in builtins.range(start, max(stop, start + 1), step):
             b = min(stop, a + step)
             data = np.ones((b - a, *shape), np.int64) * np.arange(a, b, dtype=np.int64).reshape(-1, *(1 for _ in shape))
-            yield pa.RecordBatch.from_arrays([_lazy.batch.array_from_numpy(data, None)], names=["data"])
+            yield pa.RecordBatch.from_arrays([_lazy.to_arrow.array_from_numpy(data, None)], names=["data"])
         return
     if _SCHEMA is None:
         _SCHEMA = pa.schema([("id", pa.int64())])
@@ -124,7 +124,7 @@ def run(params: dict[str, Any], task: Any) -> Iterator[Any]:
     a = start
     while True:
         b = min(stop, a + step)
-        yield pa.RecordBatch.from_arrays([_lazy.batch.array_from_numpy(np.arange(a, b, dtype=np.int64), None)], schema=_SCHEMA)
+        yield pa.RecordBatch.from_arrays([_lazy.to_arrow.array_from_numpy(np.arange(a, b, dtype=np.int64), None)], schema=_SCHEMA)
         if b >= stop:
             return
         a = b

@@ -102,7 +102,7 @@ def read_file(params: dict[str, Any], task: Any, path: str) -> Iterator[Any]:
     if params["drop_empty_lines"]:
         lines = [ln for ln in lines if ln]
     for at in range(0, max(1, len(lines)), 65536):
-        yield pa.RecordBatch.from_arrays([_lazy.batch.from_objects(lines[at : at + 65536], pa.string())], schema=schema)
+        yield pa.RecordBatch.from_arrays([_lazy.to_arrow.from_objects(lines[at : at + 65536], pa.string())], schema=schema)
 
 
 def _good_lines(params: dict[str, Any], task: Any, path: str, data: bytes) -> list[str]:

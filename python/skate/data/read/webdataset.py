@@ -98,7 +98,7 @@ def read_file(params: dict[str, Any], task: Any, path: str) -> Iterator[Any]:
         why = f"read_webdataset {path}, row {row['__key__']!r}: {type(e).__name__}: {e}"
         unreadable(params, task, TypeError(why) if isinstance(e, TypeError) else ValueError(why), path)
 
-    fitting = Fitting(params, lambda some: _lazy.batch.from_rows(some, "read_webdataset"), bad)
+    fitting = Fitting(params, lambda some: _lazy.row_dicts.from_rows(some, "read_webdataset"), bad)
     held: list[dict[str, Any]] = []
     size = 0
     rows = _rows(_members(params, task, path), params["suffixes"], bad)

@@ -97,7 +97,7 @@ def run(ds: Any, node: Any = None, skip: bytes | None = None, schemas: list[int]
     errors = ds._errors = Errors(x)
     log = logging.getLogger("ray.data")
     bar = Progress(x, ds.context, node)
-    from skate.data import batch  # noqa: F401  pyarrow and numpy, which the blocks need here too: while the workers start
+    from skate.data.values import batch  # noqa: F401  pyarrow and numpy, which the blocks need here too: while the workers start
 
     try:
         wait = ds.context.wait_for_min_actors_s

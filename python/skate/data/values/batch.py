@@ -31,15 +31,13 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from skate import _lazy, _skate
-from skate.data.context import DataContext
-from skate.data.values.encoded_text import EncodedText, plain
-from skate.data.values.flat import DICTIONARY, FIXED_LIST, LISTS, TEXT, valid_bits
+from skate import _skate
+from skate.data.values.encoded_text import plain
+from skate.data.values.flat import valid_bits
 from skate.data.values.frames import from_pandas, to_pandas
-from skate.data.values.from_arrow import column_to_numpy, to_objects
-from skate.data.values.to_arrow import array_from_numpy, column_before, from_objects, from_table, hint_of, one_array, record_batches
-from skate.data.values.types import PythonObjectType
-from skate.data.values.unify import cast_batch, check_names, merge
+from skate.data.values.numpy_batch import LATER, NumpyBatch, to_numpy
+from skate.data.values.to_arrow import array_from_numpy, column_before, from_objects, from_table, one_array, record_batches
+from skate.data.values.unify import check_names
 
 FORMATS = ("default", "numpy", "pandas", "pyarrow")
 
@@ -55,99 +53,10 @@ def to_batch(rb: pa.RecordBatch, fmt: str | None) -> Any:
     raise ValueError(f"batch_format must be one of {', '.join(map(repr, FORMATS))} or None, not {fmt!r}")
 
 
-_LATER: Any = object()
-_IMMUTABLE = {*TEXT, pa.string_view().id, pa.binary_view().id, pa.binary(1).id}  # an array with the objects that were in it is unchanged
-
-
-class NumpyBatch(dict):
-    """What a numpy UDF gets: a dict of arrays, each made at its first use. So a column that is only passed on costs nothing, both ways."""
-
-    __slots__ = ("rb", "given", "copies", "writable")
-
-    def __init__(self, rb: pa.RecordBatch, writable: bool = False):
-        super().__init__(dict.fromkeys(rb.schema.names, _LATER))
-        self.rb, self.writable = rb, writable
-        self.given: dict[str, np.ndarray] = {}  # as handed out
-        self.copies: dict[str, np.ndarray] = {}  # of those whose objects are compared, which is cheaper than building the column again
-
-    def __getitem__(self, name: str) -> np.ndarray:
-        v = dict.__getitem__(self, name)
-        if v is _LATER:
-            col = self.rb.column(self.rb.schema.get_field_index(name))
-            v = column_to_numpy(name, col)
-            t = col.type
-            if t.id in _IMMUTABLE or t.id == DICTIONARY and t.value_type.id in _IMMUTABLE or isinstance(t, EncodedText):
-                self.copies[name] = v.copy()
-            elif self.writable:
-                v = v.copy()
-            self.given[name] = v
-            dict.__setitem__(self, name, v)
-        return v
-
-    def _all(self) -> NumpyBatch:
-        for k in dict.keys(self):
-            self[k]
-        return self
-
-    def __iter__(self) -> Any:  # that it is defined keeps dict(batch) and {**batch} from copying what is not there yet
-        return dict.__iter__(self)
-
-    def get(self, name: str, default: Any = None) -> Any:
-        return self[name] if name in self else default
-
-    def pop(self, name: str, *default: Any) -> Any:
-        if name in self:
-            self[name]
-        return dict.pop(self, name, *default)
-
-    def setdefault(self, name: str, default: Any = None) -> Any:
-        return self[name] if name in self else dict.setdefault(self, name, default)
-
-    def popitem(self) -> Any:
-        return dict.popitem(self._all())
-
-    def items(self) -> Any:
-        return dict.items(self._all())
-
-    def values(self) -> Any:
-        return dict.values(self._all())
-
-    def copy(self) -> dict[str, Any]:
-        return dict(self.items())
-
-    def __or__(self, other: Any) -> Any:
-        return self.copy() | other
-
-    def __ror__(self, other: Any) -> Any:
-        return other | self.copy()
-
-    def __eq__(self, other: object) -> bool:
-        return self.copy() == other
-
-    __hash__ = None
-
-    def __repr__(self) -> str:
-        return repr(self.copy())
-
-    def __reduce__(self) -> Any:
-        return dict, (self.copy(),)
-
-    def __reduce_ex__(self, protocol: Any) -> Any:
-        return self.__reduce__()
-
-
-def to_numpy(rb: pa.RecordBatch) -> dict[str, np.ndarray]:
-    """One array a column (see the head of the file)."""
-    return {name: column_to_numpy(name, col) for name, col in zip(rb.schema.names, rb.columns, strict=True)}
-
-
-# ---- user's batch -> Arrow
-
-
 def from_batch(out: Any, what: str, rb: pa.RecordBatch | None = None, given: NumpyBatch | None = None) -> list[pa.RecordBatch]:
     """What a user function returned, as record batches. rb: its input; given: the batch it got, if that was numpy."""
     if isinstance(out, Mapping):
-        return [given.rb] if given is not None and out is given and _untouched(given) else _from_dict(out, what, rb, given)
+        return [given.rb] if given is not None and out is given and given.untouched() else _from_dict(out, what, rb, given)
     if isinstance(out, (pa.Table, pa.RecordBatch)):
         check_names(out.schema.names, what)
         return from_table(out) if isinstance(out, pa.Table) else [out]
@@ -158,7 +67,7 @@ def from_batch(out: Any, what: str, rb: pa.RecordBatch | None = None, given: Num
         check_names(t.schema.names, what)
         return from_table(_in_old_types(t, rb))
     raise ValueError(
-        f'{what} returned {_named(out)}; return a dict of arrays ({{"x": numpy array or list}}), a pandas DataFrame or a pyarrow Table, '
+        f'{what} returned {named(out)}; return a dict of arrays ({{"x": numpy array or list}}), a pandas DataFrame or a pyarrow Table, '
         f"or yield such batches"
     )
 
@@ -200,18 +109,8 @@ def _kind(t: pa.DataType) -> Any:
     return t
 
 
-def _untouched(b: NumpyBatch) -> bool:
-    """All its columns would become what they were, in a schema that says no more than their names and types."""
-    schema = b.rb.schema
-    if schema.metadata is not None or list(dict.keys(b)) != schema.names:
-        return False
-    for name, v in dict.items(b):
-        if v is not _LATER and (v is not b.given.get(name) or v.flags.writeable or name in b.copies):
-            return False
-    return all(f.nullable and f.metadata is None for f in schema)
-
-
-def _named(v: Any) -> str:
+def named(v: Any) -> str:
+    """A value that should have been another kind of one, for a message."""
     return "None" if v is None else f"a value of type {type(v).__name__}"
 
 
@@ -224,7 +123,7 @@ def _from_dict(out: Mapping[str, Any], what: str, rb: pa.RecordBatch | None, giv
         if type(name) is not str:
             raise TypeError(f"{what} returned a dict with the key {name!r} of type {type(name).__name__}; column names are str")
         try:
-            col = _column(v, name, rb, given)
+            col = as_column(v, name, rb, given)
         except (pa.ArrowException, TypeError, ValueError, OverflowError) as e:
             raise type(e)(f"{what} returned column {name!r} that cannot become an Arrow column: {e}").with_traceback(
                 e.__traceback__
@@ -239,9 +138,9 @@ def _from_dict(out: Mapping[str, Any], what: str, rb: pa.RecordBatch | None, giv
     return record_batches(list(out), cols)
 
 
-def _column(v: Any, name: str, rb: pa.RecordBatch | None, given: NumpyBatch | None) -> Any:
+def as_column(v: Any, name: str, rb: pa.RecordBatch | None, given: NumpyBatch | None) -> Any:
     """An Arrow array (chunked, where one cannot hold it) of one column of what a function returned."""
-    if v is _LATER:
+    if v is LATER:
         return column_before(name, rb)
     if isinstance(v, np.ndarray):
         g = given.given.get(name) if given is not None else None
@@ -267,102 +166,4 @@ def _column(v: Any, name: str, rb: pa.RecordBatch | None, given: NumpyBatch | No
         return one_array(pa.array(v) if not hasattr(v, "__arrow_c_stream__") else pa.chunked_array(v))
     if hasattr(v, "__array__") and hasattr(v, "__len__"):  # torch tensors and others
         return array_from_numpy(np.asarray(v), None, None)
-    raise ValueError(f"{_named(v)} is no column; use a numpy array or a list with one value per row")
-
-
-# ---- rows
-
-
-def to_columns(rb: pa.RecordBatch) -> list[list[Any]]:
-    """Python values, column by column: ints, floats, str, ..., None for null; tensors as ndarrays."""
-    out = []
-    for name, col in zip(rb.schema.names, rb.columns, strict=True):
-        t = col.type
-        if t.id in LISTS or t.id == FIXED_LIST:
-            out.append(col.to_pylist())
-        else:
-            out.append(to_objects(name, col))
-    return out
-
-
-def to_rows(rb: pa.RecordBatch) -> list[dict[str, Any]]:
-    """One dict a row."""
-    names = rb.schema.names
-    cols = to_columns(rb)
-    if len(names) == 1:
-        k = names[0]
-        return [{k: v} for v in cols[0]]
-    if len(names) == 2:
-        k, m = names
-        return [{k: v, m: w} for v, w in zip(cols[0], cols[1], strict=True)]
-    return [dict(zip(names, r, strict=True)) for r in zip(*cols, strict=True)] if names else [{} for _ in range(rb.num_rows)]
-
-
-def in_wider_schema(rows: list[dict[str, Any]], old: pa.Schema, new: pa.Schema) -> None:
-    """Changes rows, as to_rows() gave them, to what they are in a schema that holds the old one."""
-    names, had = new.names, set(old.names)
-    other = [n for n in names if n not in had or not old.field(n).type.equals(new.field(n).type)]
-    other = [n for n in other if n not in had or not pa.types.is_null(old.field(n).type)]  # None stays None
-    same_order = names == old.names
-    for at in range(0, len(rows), 65536):
-        some = rows[at : at + 65536]
-        for n in (n for n in other if n in had):
-            t = old.field(n).type
-            was = pa.Table.from_arrays([from_objects([r[n] for r in some], t)], schema=pa.schema([(n, t)]))
-            for row, v in zip(
-                some, (r[n] for b in was.to_batches() for r in to_rows(cast_batch(b, pa.schema([new.field(n)])))), strict=True
-            ):
-                row[n] = v
-        if not same_order:
-            for row in some:
-                values = dict(row)
-                row.clear()
-                row.update((n, values.get(n)) for n in names)
-
-
-def from_rows(rows: list[Mapping[str, Any]], what: str, rb: pa.RecordBatch | None = None) -> pa.RecordBatch | None:
-    """One batch of rows (see rows_to_batches); None when there are none."""
-    rbs = rows_to_batches(rows, what, rb)
-    return merge(rbs) if rbs else None
-
-
-def rows_to_batches(rows: list[Mapping[str, Any]], what: str, rb: pa.RecordBatch | None = None) -> list[pa.RecordBatch]:
-    """Rows (dicts; a missing key is null; columns in order of appearance) as a batch, as several where one cannot hold them, as none where there are none."""
-    if not rows:
-        return []
-    keys = list(rows[0])
-    n = len(keys)
-    cols: list[list[Any]] | None = None
-    if n and set(map(len, rows)) == {n}:
-        try:
-            cols = [[r[k] for r in rows] for k in keys]
-        except KeyError:
-            cols = None
-    if cols is None:
-        seen: dict[str, None] = {}
-        for r in rows:
-            seen.update(dict.fromkeys(r))
-        keys = list(seen)
-        cols = [[r.get(k) for r in rows] for k in keys]
-    arrays = []
-    for k, values in zip(keys, cols, strict=True):
-        if type(k) is not str:
-            raise TypeError(f"{what} returned a row with the key {k!r} of type {type(k).__name__}; column names are str")
-        old = hint_of(k, rb)
-        try:
-            arrays.append(from_objects(values, None if old is None else old.type, old))
-        except (pa.ArrowException, TypeError, ValueError, OverflowError) as e:
-            raise type(e)(f"{what} returned column {k!r} that cannot become an Arrow column: {e}") from None
-    if DataContext.get_current().enable_fallback_to_arrow_object_ext_type is False:
-        _no_objects(keys, arrays, what)
-    return record_batches(keys, arrays) if arrays else []
-
-
-def _no_objects(names: list[str], arrays: list[pa.Array], what: str) -> None:
-    """For rows, as in Ray: batches may hold objects whatever the setting says."""
-    for name, a in zip(names, arrays, strict=True):
-        if isinstance(a.type, PythonObjectType):
-            raise _lazy.extensions.ArrowConversionError(
-                f"{what} returned column {name!r} that cannot become an Arrow column: it holds objects, and they are not pickled, since "
-                "DataContext.enable_fallback_to_arrow_object_ext_type is False"
-            )
+    raise ValueError(f"{named(v)} is no column; use a numpy array or a list with one value per row")

@@ -1,4 +1,4 @@
-"""Arrow columns as numpy arrays and Python values; what each type looks like: skate/data/batch.py."""
+"""Arrow columns as numpy arrays and Python values; what each type looks like: skate/data/values/batch.py."""
 
 from __future__ import annotations
 

@@ -17,8 +17,10 @@ import pyarrow as pa
 from pyarrow._compute import call_function
 
 from skate import _lazy, _skate
-from skate.data import batch as _b
 from skate.data.on_error import is_fatal
+from skate.data.values.batch import named
+from skate.data.values.row_dicts import to_rows
+from skate.data.values.to_arrow import array_from_numpy, from_objects
 from skate.data.values.unify import columns_are, merge, misfits
 from skate.data.worker.dead_letters import isolate
 from skate.data.worker.task import ROWS, Task, tolerates
@@ -32,7 +34,7 @@ PIECE_MIN, PIECE_FIRST, PIECE_MAX = 8, 64, 16384
 def where(rb: pa.RecordBatch, keep: Any) -> pa.RecordBatch:
     """The rows of which keep, a NumPy array of bool of shape (num_rows,), is true. `RecordBatch.filter` imports pyarrow.compute, which makes a Python
     function of each of its hundreds: 35 ms in each worker; the kernel is there without."""
-    return call_function("filter", [rb, _b.array_from_numpy(keep, None)])
+    return call_function("filter", [rb, array_from_numpy(keep, None)])
 
 
 def by_batch(params: dict[str, Any], batches: Batches, task: Task, work: Callable[[pa.RecordBatch], list[pa.RecordBatch]]) -> Batches:
@@ -99,7 +101,7 @@ def by_row(
 
     def strict(rb: pa.RecordBatch) -> list[pa.RecordBatch]:
         begin(rb)
-        rows = _b.to_rows(rb)
+        rows = to_rows(rb)
         it: Any = iter(rows)
         got = None
         try:
@@ -124,7 +126,7 @@ def by_row(
         at, n = base[0], rb.num_rows
         base[0] += n
         got: list[Any] = []
-        it = map(fn, _b.to_rows(rb))
+        it = map(fn, to_rows(rb))
         failed: dict[int, BaseException] = {}
         while len(got) < n:
             try:
@@ -216,7 +218,7 @@ def _settle(
         values = [got[i] for i in some]
         try:
             check(values)
-            part = build(values, rb if len(some) == rb.num_rows else rb.take(_b.from_objects(some, pa.int64())))
+            part = build(values, rb if len(some) == rb.num_rows else rb.take(from_objects(some, pa.int64())))
         except Exception as e:
             if is_fatal(e):
                 raise
@@ -275,7 +277,7 @@ def check(out: list[Any], label: str, want: str) -> None:
     if kinds != {dict}:
         for i, r in enumerate(out):
             if not isinstance(r, Mapping):
-                raise ValueError(f"{label} returned {_b._named(r)} for row {i} of its batch; return {want}")
+                raise ValueError(f"{label} returned {named(r)} for row {i} of its batch; return {want}")
 
 
 def missing(name: str, rb: pa.RecordBatch, label: str) -> KeyError:

@@ -313,4 +313,4 @@ def _no_rows_of(schema: Any) -> Any:
     import pyarrow as pa
 
     text = schema.remove_metadata().serialize().to_pybytes()
-    return pa.RecordBatch.from_arrays([_lazy.batch.from_objects([text], pa.binary())], names=["no_rows"])
+    return pa.RecordBatch.from_arrays([_lazy.to_arrow.from_objects([text], pa.binary())], names=["no_rows"])

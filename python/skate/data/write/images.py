@@ -20,7 +20,7 @@ def run(params: dict[str, Any], batches: Iterator[Any], task: Any) -> Iterator[A
     for rb in batches:
         if column not in rb.schema.names:
             raise KeyError(f"write_images: there is no column {column!r}; {columns_are(column, rb.schema.names)}")
-        for row in _lazy.batch.to_rows(rb):
+        for row in _lazy.row_dicts.to_rows(rb):
             f = io.BytesIO()
             try:
                 Image.fromarray(row[column]).save(f, format="jpeg" if fmt == "jpg" else fmt)

@@ -45,7 +45,7 @@ class _Writer:
 
     def write(self, table: Any) -> None:
         for rb in table.to_batches():
-            rows = _lazy.batch.to_rows(rb)
+            rows = _lazy.row_dicts.to_rows(rb)
             try:
                 text = "".join([self.dumps(r) + "\n" for r in rows])
             except (TypeError, ValueError) as e:

@@ -24,8 +24,8 @@ class _Writer:
         import numpy as np
         import pyarrow as pa
 
-        (rb,) = _lazy.batch.from_table(pa.concat_tables(self.parts))
-        a = _lazy.batch.column_to_numpy(self.column, rb.column(0))
+        (rb,) = _lazy.to_arrow.from_table(pa.concat_tables(self.parts))
+        a = _lazy.from_arrow.column_to_numpy(self.column, rb.column(0))
         if a.dtype == object:
             try:
                 a = np.stack([np.asarray(x) for x in a])

@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from skate.data.batch import array_from_numpy
 from skate.data.checks import keywords, parameters
 from skate.data.values import encoded_text
+from skate.data.values.to_arrow import array_from_numpy
 from skate.data.values.unify import concat_as
 from skate.data.write import files
 

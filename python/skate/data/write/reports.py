@@ -43,7 +43,9 @@ def report(files: list[tuple[str, int, int]]) -> Any:
 
     schema = pa.schema([("path", pa.string()), ("rows", pa.int64()), ("bytes", pa.int64())])
     cols = list(zip(*files, strict=True)) if files else [(), (), ()]
-    return pa.RecordBatch.from_arrays([_lazy.batch.from_objects(list(c), f.type) for c, f in zip(cols, schema, strict=True)], schema=schema)
+    return pa.RecordBatch.from_arrays(
+        [_lazy.to_arrow.from_objects(list(c), f.type) for c, f in zip(cols, schema, strict=True)], schema=schema
+    )
 
 
 class Reports:
@@ -81,5 +83,5 @@ class Reports:
             return []
         task = SimpleNamespace(seq=0, unit=b"", nbytes=lambda rb: 0, target=1 << 20, sides=[], source="")
         run = importlib.import_module(f"skate.data.write.{params['format']}").run
-        (rb,) = run({**params, "partition_cols": None, "no_rows": True}, iter(_lazy.batch.from_table(schema.empty_table())), task)
+        (rb,) = run({**params, "partition_cols": None, "no_rows": True}, iter(_lazy.to_arrow.from_table(schema.empty_table())), task)
         return self.files(rb)

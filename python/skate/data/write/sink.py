@@ -25,7 +25,7 @@ def run(params: dict[str, Any], batches: Iterator[Any], task: Any) -> Iterator[A
     out = params["fn"].write(tables(), ctx)
     for _ in batches:  # what it left unread is run all the same
         pass
-    yield pa.RecordBatch.from_arrays([_lazy.batch.from_objects([cloudpickle.dumps((seen[0], seen[1], out))], None)], names=["written"])
+    yield pa.RecordBatch.from_arrays([_lazy.to_arrow.from_objects([cloudpickle.dumps((seen[0], seen[1], out))], None)], names=["written"])
 
 
 def write(ds: Any, sink: Any, concurrency: int | None, remote: dict[str, Any] | None) -> None:

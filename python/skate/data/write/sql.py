@@ -20,7 +20,7 @@ def run(params: dict[str, Any], batches: Iterator[Any], task: Any) -> Iterator[A
         for rb in batches:
             for at in range(0, rb.num_rows, ROWS):
                 part = rb.slice(at, ROWS)
-                cursor.executemany(params["sql"], list(zip(*_lazy.batch.to_columns(part), strict=True)))
+                cursor.executemany(params["sql"], list(zip(*_lazy.row_dicts.to_columns(part), strict=True)))
                 rows += part.num_rows
         c.commit()
     except BaseException:

@@ -16,7 +16,7 @@ class _Writer:
 
     def write(self, table: Any) -> None:
         for rb in table.to_batches():
-            self.sink.write(b"".join([record(example(r)) for r in _lazy.batch.to_rows(rb)]))
+            self.sink.write(b"".join([record(example(r)) for r in _lazy.row_dicts.to_rows(rb)]))
 
     def close(self) -> None:
         pass

@@ -19,7 +19,7 @@ class _Writer:
 
     def write(self, table: Any) -> None:
         for rb in table.to_batches():
-            for row in _lazy.batch.to_rows(rb):
+            for row in _lazy.row_dicts.to_rows(rb):
                 self._row(apply_each(self.encoder, row, encode))
 
     def _row(self, row: dict[str, Any]) -> None:

@@ -1,0 +1,107 @@
+"""What a function with batch_format "numpy" gets: a dict of arrays, one a column. Arrays are made at their first use, and those that come back as they were are not converted again."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from skate.data.values.encoded_text import EncodedText
+from skate.data.values.flat import DICTIONARY, TEXT
+from skate.data.values.from_arrow import column_to_numpy
+
+LATER: Any = object()  # stands for an array that nobody has asked for
+_IMMUTABLE = {*TEXT, pa.string_view().id, pa.binary_view().id, pa.binary(1).id}  # an array with the objects that were in it is unchanged
+
+
+class NumpyBatch(dict):
+    """What a numpy UDF gets: a dict of arrays, each made at its first use. So a column that is only passed on costs nothing, both ways."""
+
+    __slots__ = ("rb", "given", "copies", "writable")
+
+    def __init__(self, rb: pa.RecordBatch, writable: bool = False):
+        super().__init__(dict.fromkeys(rb.schema.names, LATER))
+        self.rb, self.writable = rb, writable
+        self.given: dict[str, np.ndarray] = {}  # as handed out
+        self.copies: dict[str, np.ndarray] = {}  # of those whose objects are compared, which is cheaper than building the column again
+
+    def __getitem__(self, name: str) -> np.ndarray:
+        v = dict.__getitem__(self, name)
+        if v is LATER:
+            col = self.rb.column(self.rb.schema.get_field_index(name))
+            v = column_to_numpy(name, col)
+            t = col.type
+            if t.id in _IMMUTABLE or t.id == DICTIONARY and t.value_type.id in _IMMUTABLE or isinstance(t, EncodedText):
+                self.copies[name] = v.copy()
+            elif self.writable:
+                v = v.copy()
+            self.given[name] = v
+            dict.__setitem__(self, name, v)
+        return v
+
+    def _all(self) -> NumpyBatch:
+        for k in dict.keys(self):
+            self[k]
+        return self
+
+    def untouched(self) -> bool:
+        """Whether all its columns would become what they were, in a schema that says no more than their names and types."""
+        schema = self.rb.schema
+        if schema.metadata is not None or list(dict.keys(self)) != schema.names:
+            return False
+        for name, v in dict.items(self):
+            if v is not LATER and (v is not self.given.get(name) or v.flags.writeable or name in self.copies):
+                return False
+        return all(f.nullable and f.metadata is None for f in schema)
+
+    def __iter__(self) -> Any:  # that it is defined keeps dict(batch) and {**batch} from copying what is not there yet
+        return dict.__iter__(self)
+
+    def get(self, name: str, default: Any = None) -> Any:
+        return self[name] if name in self else default
+
+    def pop(self, name: str, *default: Any) -> Any:
+        if name in self:
+            self[name]
+        return dict.pop(self, name, *default)
+
+    def setdefault(self, name: str, default: Any = None) -> Any:
+        return self[name] if name in self else dict.setdefault(self, name, default)
+
+    def popitem(self) -> Any:
+        return dict.popitem(self._all())
+
+    def items(self) -> Any:
+        return dict.items(self._all())
+
+    def values(self) -> Any:
+        return dict.values(self._all())
+
+    def copy(self) -> dict[str, Any]:
+        return dict(self.items())
+
+    def __or__(self, other: Any) -> Any:
+        return self.copy() | other
+
+    def __ror__(self, other: Any) -> Any:
+        return other | self.copy()
+
+    def __eq__(self, other: object) -> bool:
+        return self.copy() == other
+
+    __hash__ = None
+
+    def __repr__(self) -> str:
+        return repr(self.copy())
+
+    def __reduce__(self) -> Any:
+        return dict, (self.copy(),)
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        return self.__reduce__()
+
+
+def to_numpy(rb: pa.RecordBatch) -> dict[str, np.ndarray]:
+    """One array a column (see the head of the file)."""
+    return {name: column_to_numpy(name, col) for name, col in zip(rb.schema.names, rb.columns, strict=True)}
