@@ -8,6 +8,7 @@ import functools
 import importlib
 import os
 import sys
+import types
 from _thread import RLock  # threading is slow to import
 
 from skate import _hooks, _in_actor, _job, _lazy, _skate, config, engine, ids, options, surroundings
@@ -240,54 +241,101 @@ def init(
         >>> skate.is_initialized()
         True
     """
-    said = {**{k: v for k, v in locals().items() if k != "kwargs"}, **kwargs}
-    global _context
-    unknown = [k for k in kwargs if k not in _IGNORED]
-    if _temp_dir is not None and not os.path.isabs(_temp_dir):
-        raise ValueError(f"init: _temp_dir: an absolute path is wanted, not {_temp_dir!r}")
-    if unknown:
-        known = [*init.__wrapped__.__kwdefaults__, *config.KNOBS]
-        near = "; ".join(_lazy.near.meant(k, known) for k in unknown if _lazy.near.nearest(k, known))
-        raise RuntimeError(f"Unknown keyword argument(s): {', '.join(unknown)}{near and '; ' + near.strip('; ')}")
+    said = {k: v for k, v in locals().items() if k != "kwargs"}
+    _check_arguments(_temp_dir, kwargs)
     if address not in (None, "local", "auto"):
-        _engine = engine.of_address(address, _engine)
-    if _skate.in_worker():
+        said["_engine"] = engine.of_address(address, _engine)
+    if _skate.in_worker() or (_skate.is_initialized() and ignore_reinit_error):
         return _context
     if _skate.is_initialized():
-        if ignore_reinit_error:
-            return _context
         raise RuntimeError(
             "skate.init: the engine of this process runs already; pass ignore_reinit_error=True to go on with it, or end it with "
             "skate.shutdown() first"
         )
-    for name, v in (("num_cpus", num_cpus), ("num_gpus", num_gpus), ("object_store_memory", object_store_memory), ("_memory", _memory)):
+    return _open(types.SimpleNamespace(**said), {**said, **kwargs})
+
+
+def _check_arguments(temp_dir: str | None, kwargs: dict[str, Any]) -> None:
+    """What is wrong also where there is an engine."""
+    if temp_dir is not None and not os.path.isabs(temp_dir):
+        raise ValueError(f"init: _temp_dir: an absolute path is wanted, not {temp_dir!r}")
+    unknown = [k for k in kwargs if k not in _IGNORED]
+    if unknown:
+        known = [*init.__wrapped__.__kwdefaults__, *config.KNOBS]
+        near = "; ".join(_lazy.near.meant(k, known) for k in unknown if _lazy.near.nearest(k, known))
+        raise RuntimeError(f"Unknown keyword argument(s): {', '.join(unknown)}{near and '; ' + near.strip('; ')}")
+
+
+def _open(a: Any, said: dict[str, Any]) -> Context:
+    """Starts the engine. a: the arguments of init(), by name; said: the same as a dict, with those of Ray alone."""
+    global _context
+    if not a._temp_dir and os.environ.get("RAY_TMPDIR"):
+        a._temp_dir = os.path.abspath(os.environ["RAY_TMPDIR"])  # a task may change its directory
+    conf = _conf(a, said)
+    job_config = a.job_config or _lazy.job_config.JobConfig()
+    runtime_env = _lazy.runtime_env.check(_lazy.runtime_env.merge(job_config.runtime_env or {}, a.runtime_env or {}))
+    job = _job_facts(a, conf, job_config, runtime_env)
+    _check_process()
+    conf["argv"] = _worker_argv()
+    conf["env"] = _worker_env(runtime_env, job)
+    pickled_job = pickle.dumps(job)
+    conf["preload"] = _first_note(conf["preload"], runtime_env, pickled_job)
+    if engine.is_foreign(conf["engine"]):
+        surroundings.begin([], None)  # its processes have another sys.path: ours goes along with what they run
+        conf["guest"] = engine.make(conf["engine"], {**conf, "job": pickled_job, "address": a.address})
+    _job.tell(job)  # before the engine is there for other threads
+    try:
+        _skate.init(conf)
+    except BaseException:
+        _job.tell(None)
+        raise
+    _skate.stack_install(True)  # Ctrl-\, and `skate stack` from another terminal
+    logging = a.logging_config or job_config.py_logging_config
+    if logging:
+        logging._apply()
+    install_hint()
+    _context = Context(
+        address="local",
+        node_ip_address="127.0.0.1",
+        node_id=ids.NODE.hex(),
+        session_dir=os.path.join(a._temp_dir or (conf["spill_dir"] or [""])[0], job["session"]),
+        session_name=job["session"],
+        webui_url="",
+        engine=conf["engine"],
+    )
+    return _context
+
+
+def _conf(a: Any, said: dict[str, Any]) -> dict[str, Any]:
+    """What the engine is opened with, of the arguments of init(), the environment and the defaults."""
+    for name, v in (
+        ("num_cpus", a.num_cpus),
+        ("num_gpus", a.num_gpus),
+        ("object_store_memory", a.object_store_memory),
+        ("_memory", a._memory),
+    ):
         if v is not None:
             options._number(name, v)
-    if resources is not None:
-        options._type("resources", resources, dict)
-        options.not_default(resources)
-        options._resources("resources", resources)
-    if namespace is not None:
-        options._name("namespace", namespace)
-    job_config = job_config or _lazy.job_config.JobConfig()
-    runtime_env = _lazy.runtime_env.check(_lazy.runtime_env.merge(job_config.runtime_env or {}, runtime_env or {}))
-    cluster = sys.modules.get("skate.cluster_utils") if address is not None else None
-    custom = {**(cluster.given(said) if cluster else {}), **(resources or {}), **_resources_of_environment()}
-    num_cpus, num_gpus, _memory = custom.pop("CPU", num_cpus), custom.pop("GPU", num_gpus), custom.pop("memory", _memory)
-    given = config.from_ray(_system_config or {})
-    spill = object_spilling_directory or _object_spilling_directory
-    if not _temp_dir and os.environ.get("RAY_TMPDIR"):
-        _temp_dir = os.path.abspath(os.environ["RAY_TMPDIR"])  # a task may change its directory
-    if _temp_dir:
-        os.makedirs(_temp_dir, exist_ok=True)
+    if a.resources is not None:
+        options._type("resources", a.resources, dict)
+        options.not_default(a.resources)
+        options._resources("resources", a.resources)
+    if a.namespace is not None:
+        options._name("namespace", a.namespace)
+    cluster = sys.modules.get("skate.cluster_utils") if a.address is not None else None
+    custom = {**(cluster.given(said) if cluster else {}), **(a.resources or {}), **_resources_of_environment()}
+    given = config.from_ray(a._system_config or {})
+    spill = a.object_spilling_directory or a._object_spilling_directory
+    if a._temp_dir:
+        os.makedirs(a._temp_dir, exist_ok=True)
         if not spill and "SKATE_SPILL_DIR" not in os.environ:
-            given.setdefault("spill_dir", config.directories("_temp_dir", _temp_dir))
+            given.setdefault("spill_dir", config.directories("_temp_dir", a._temp_dir))
     for name, v in (
-        ("num_cpus", num_cpus),
-        ("num_gpus", num_gpus),
-        ("memory", _memory),
-        ("object_store_memory", custom.pop("object_store_memory", object_store_memory)),
-        ("engine", "inline" if local_mode else _engine),
+        ("num_cpus", custom.pop("CPU", a.num_cpus)),
+        ("num_gpus", custom.pop("GPU", a.num_gpus)),
+        ("memory", custom.pop("memory", a._memory)),
+        ("object_store_memory", custom.pop("object_store_memory", a.object_store_memory)),
+        ("engine", "inline" if a.local_mode else a._engine),
         ("spill_dir", config.directories("object_spilling_directory", spill) if spill else None),
     ):
         if v is not None:
@@ -296,51 +344,28 @@ def init(
     if custom.get("neuron_cores"):
         custom.setdefault("accelerator_type:aws-neuron-core", 1)
     conf["resources"] = {k: float(v) for k, v in custom.items() if v}
-    session = f"session_{os.urandom(16).hex()}"
-    job = {
-        "namespace": namespace or job_config.ray_namespace or ids.random_uuid(),
+    return conf
+
+
+def _job_facts(a: Any, conf: dict[str, Any], job_config: Any, runtime_env: dict[str, Any]) -> dict[str, Any]:
+    """What every process of the job knows of it (_job.py)."""
+    job: dict[str, Any] = {
+        "namespace": a.namespace or job_config.ray_namespace or ids.random_uuid(),
         "lifetime": job_config._default_actor_lifetime,
-        "session": session,
-        "labels": _labels(labels),
+        "session": f"session_{os.urandom(16).hex()}",
+        "labels": _labels(a.labels),
         "custom": list(conf["resources"]),
         "store": int(conf["object_store_memory"]),
         "gpus": conf["num_gpus"],
         "max_retries": conf["max_retries"],
         "metadata": job_config.metadata,
-        "temp_dir": _temp_dir,
+        "temp_dir": a._temp_dir,
         "runtime_env": {k: v for k, v in runtime_env.items() if k != "worker_process_setup_hook"},
     }
-    logging_config = logging_config or job_config.py_logging_config
-    if logging_config:
-        job["logging"] = vars(logging_config)
-    _check_process()
-    conf["argv"] = _worker_argv()
-    conf["env"] = _worker_env(runtime_env, job)
-    pickled_job = pickle.dumps(job)
-    conf["preload"] = _first_note(conf["preload"], runtime_env, pickled_job)
-    if engine.is_foreign(conf["engine"]):
-        surroundings.begin([], None)  # its processes have another sys.path: ours goes along with what they run
-        conf["guest"] = engine.make(conf["engine"], {**conf, "job": pickled_job, "address": address})
-    _job.tell(job)  # before the engine is there for other threads
-    try:
-        _skate.init(conf)
-    except BaseException:
-        _job.tell(None)
-        raise
-    _skate.stack_install(True)  # Ctrl-\, and `skate stack` from another terminal
-    if logging_config:
-        logging_config._apply()
-    install_hint()
-    _context = Context(
-        address="local",
-        node_ip_address="127.0.0.1",
-        node_id=ids.NODE.hex(),
-        session_dir=os.path.join(_temp_dir or (conf["spill_dir"] or [""])[0], session),
-        session_name=session,
-        webui_url="",
-        engine=conf["engine"],
-    )
-    return _context
+    logging = a.logging_config or job_config.py_logging_config
+    if logging:
+        job["logging"] = vars(logging)
+    return job
 
 
 def _labels(given):
