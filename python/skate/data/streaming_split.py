@@ -1,6 +1,6 @@
 """streaming_split: n iterators over one execution, each for another consumer, in any process.
 
-Three parts: a *feeder* thread of the driver runs the Dataset once an epoch and deals its blocks out; a small actor, the *desk*, holds what was dealt and not yet taken (references,
+Three parts: a *feeder* thread of the driver runs the Dataset once an epoch and deals its blocks out; a small actor, the *desk* (run/desks.py), holds what was dealt and not yet taken (references,
 at most `held` bytes a consumer); each *SplitIterator* asks the desk for its next block, one ahead. An epoch starts when all iterators have asked for it; which rows an iterator gets
 is a function of the data alone. A consumer that stops taking stops the others once its share at the desk is full.
 
@@ -13,9 +13,7 @@ equal=False: each block goes whole to the one with the fewest rows so far.
 
 from __future__ import annotations
 
-import logging
 import os
-from collections import deque
 from collections.abc import Iterator
 from typing import Any
 
@@ -25,148 +23,11 @@ from skate.data.iterator import DataIterator
 from skate.data.read.source import InMemory
 from skate.data.run import errors, feed, remote
 from skate.data.run.blocks import fetch
+from skate.data.run.desks import SplitDesk
 from skate.data.run.engine import ensure_engine
 from skate.data.run.errors import in_front
-from skate.data.run.turns import Turns, held_bytes
+from skate.data.run.turns import held_bytes
 from skate.data.values.unify import Widening
-
-LOOK_S = 5.0  # the feeder's calls end after so long, that the desk may end between two of them
-WARN_S = 30.0
-
-
-class _Desk:
-    """The actor."""
-
-    def __init__(self, n: int, held: int):
-        self.n, self.held, self.turns = n, held, Turns()
-        self.epoch = -1  # the one that is dealt, or was last
-        self.asked = [-1] * n  # the newest epoch that each iterator has asked for
-        self.out = [True] * n  # takes no more of it
-        self.queues: list[deque[Any]] = [deque() for _ in range(n)]
-        self.bytes = [0] * n
-        self.end_of: Any = None  # [reference to (error, stats)] when the epoch is over
-        self.broken, self.breaks, self.why = -1, 0, ""  # epochs up to this one are broken
-        self.stats: str = ""
-        self.schema_wanted, self.schema_ref = False, None
-
-    # ---- for the feeder
-
-    async def work(self) -> Any:
-        """What to do next: the number of an epoch, "schema"; None: nothing within LOOK_S."""
-        if not await self.turns.until(lambda: self.schema_wanted or min(self.asked) > self.epoch, LOOK_S):
-            return None
-        if self.schema_wanted:
-            self.schema_wanted = False
-            return "schema"
-        self.epoch, self.end_of, self.out = min(self.asked), None, [False] * self.n
-        await self.turns.changed()
-        return self.epoch
-
-    def _over(self, epoch: int) -> bool:
-        """Nobody takes more of it."""
-        return epoch <= self.broken or all(self.out)
-
-    async def put(self, epoch: int, dealt: list[tuple[int, Any]]) -> bool | None:
-        """Blocks by consumer, all of them or none. False: nobody wants more; None: there was no room within LOOK_S."""
-        to = {i for i, _ in dealt}
-        if not await self.turns.until(lambda: self._over(epoch) or all(self.out[i] or self.bytes[i] < self.held for i in to), LOOK_S):
-            return None
-        if self._over(epoch):
-            return False
-        for i, block in dealt:
-            if not self.out[i]:
-                self.queues[i].append(block)
-                self.bytes[i] += block[3]
-        await self.turns.changed()
-        return True
-
-    async def end(self, epoch: int, outcome: list[Any], stats: str) -> None:
-        """The epoch is over; outcome: [reference to an exception, or None]."""
-        self.end_of, self.stats = outcome, stats
-        await self.turns.changed()
-
-    async def told(self, ref: list[Any]) -> None:
-        self.schema_ref = ref
-        await self.turns.changed()
-
-    # ---- for the iterators
-
-    async def begin(self, i: int, pid: int) -> int:
-        """Waits until all have asked for their next epoch; its number."""
-        want, breaks = self.asked[i] + 1, self.breaks
-        self._leave(i)
-        self.asked[i] = want
-        self.turns.watch(i, pid, lambda: self._died(i, pid))
-        await self.turns.changed()
-        while not await self.turns.until(lambda: self.epoch >= want or self.breaks != breaks, WARN_S):
-            late = [k for k, a in enumerate(self.asked) if a < want]
-            logging.getLogger("ray.data").warning(
-                "streaming_split: iterator %d has waited %.0f s for epoch %d, which begins when iterators %s ask for it, too",
-                i,
-                WARN_S,
-                want,
-                late,
-            )
-        if self.breaks != breaks:
-            raise RuntimeError(self.why)
-        return want
-
-    async def next(self, i: int, epoch: int) -> Any:
-        """Its next block; at the end [reference to an exception, or None]."""
-        await self.turns.until(
-            lambda: self.queues[i] or self.end_of is not None or epoch <= self.broken or self.asked[i] != epoch or self.out[i]
-        )
-        if epoch <= self.broken:
-            raise RuntimeError(self.why)
-        if self.asked[i] != epoch or (self.out[i] and self.end_of is None):
-            raise ValueError(
-                f"streaming_split: iterator {i} is at epoch {self.asked[i]}, this use of it began epoch {epoch}; use each iterator once at a time"
-            )
-        if self.queues[i]:
-            block = self.queues[i].popleft()
-            self.bytes[i] -= block[3]
-            await self.turns.changed()
-            return block
-        self._leave(i)
-        return self.end_of
-
-    async def leave(self, i: int, epoch: int) -> None:
-        """It wants no more of this epoch."""
-        if self.asked[i] == epoch == self.epoch:
-            self._leave(i)
-            await self.turns.changed()
-
-    async def waiting(self, n: int) -> None:
-        """Waits until n iterators wait for an epoch to begin."""
-        await self.turns.until(lambda: sum(a > self.epoch for a in self.asked) == n)
-
-    async def stats_text(self) -> str:
-        return self.stats
-
-    async def schema(self) -> list[Any]:
-        if self.schema_ref is None:
-            self.schema_wanted = True
-            await self.turns.changed()
-            await self.turns.until(lambda: self.schema_ref is not None)
-        return self.schema_ref  # type: ignore[return-value]
-
-    def _leave(self, i: int) -> None:
-        self.turns.unwatch(i)
-        self.out[i], self.bytes[i] = True, 0
-        self.queues[i].clear()
-
-    async def _died(self, i: int, pid: int) -> None:
-        at = self.asked[i]
-        self.why = (
-            f"streaming_split: the process of iterator {i} (pid {pid}) ended in the middle of epoch {at}, so the rows that it had left are lost; "
-            f"all {self.n} iterators can begin another epoch together"
-        )
-        self.broken = max(self.asked)
-        self.asked = [self.broken] * self.n
-        self.epoch, self.breaks = self.broken, self.breaks + 1
-        for k in range(self.n):
-            self._leave(k)
-        await self.turns.changed()
 
 
 @errors.methods
@@ -238,7 +99,7 @@ def streaming_split(ds: Any, n: int, equal: bool) -> list[SplitIterator]:
         raise NotImplementedError(
             "streaming_split: its iterators are used at the same time, and SKATE_ENGINE=inline runs one task at a time; use Dataset.split() there"
         )
-    desk = skate.remote(num_cpus=0)(_Desk).remote(n, held_bytes(ds.context, n))
+    desk = skate.remote(num_cpus=0)(SplitDesk).remote(n, held_bytes(ds.context, n))
     if _skate.in_worker():
         remote.feed(ds, desk, n, equal)
     else:

@@ -78,6 +78,15 @@ def test_what_a_dataset_needs_is_light():
     assert r.returncode == 0, r.stderr.decode()
 
 
+def test_a_desk_imports_nothing_that_runs_a_plan():
+    """It holds references, in a process of its own."""
+    code = "import sys, skate.data.run.desks\n"
+    r = fresh(
+        code + "data = [m for m in sys.modules if m.startswith('skate.data.') or m in ('numpy', 'pyarrow')]; assert len(data) == 3, data"
+    )
+    assert r.returncode == 0, r.stderr.decode()
+
+
 @pytest.mark.slow
 def test_tensors_import_neither_pandas_nor_kernels():
     """A worker that makes and takes arrays pays for neither: 0.3 s and 60 MB in each of them."""

@@ -1,0 +1,235 @@
+"""The actors at which blocks of a run wait for who asks for them: references, never rows. They have this module in their process, so it imports nothing that runs a plan."""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from typing import Any
+
+from skate.data.run.turns import Turns
+
+ANSWER_S = 60.0  # the driver has so long to say that it works for a desk
+LOOK_S = 5.0  # calls of a feeder end after so long, that the desk may end between two of them
+WARN_S = 30.0
+
+
+class RunDesk:
+    """Of Datasets inside workers (remote.py): jobs for the driver, and of each what it has made and nobody has taken."""
+
+    def __init__(self) -> None:
+        self.turns = Turns()
+        self.jobs: deque[Any] = deque()
+        self.runs: dict[int, _Run] = {}
+        self.last = 0
+        self.served = False  # the driver knows of it
+
+    # ---- for the driver
+
+    async def work(self) -> list[Any]:
+        """Jobs, (number, [reference]), when there are some."""
+        if not self.served:
+            self.served = True
+            await self.turns.changed()
+        await self.turns.until(lambda: self.jobs)
+        out = list(self.jobs)
+        self.jobs.clear()
+        return out
+
+    async def put(self, number: int, block: Any) -> bool:
+        """A block of a run, when there is room; False: nobody wants more."""
+        await self.turns.until(lambda: number not in self.runs or self.runs[number].bytes < self.runs[number].held)
+        run = self.runs.get(number)
+        if run is None:
+            return False
+        run.blocks.append(block)
+        run.bytes += block[3]
+        await self.turns.changed()
+        return True
+
+    async def end(self, number: int, outcome: list[Any]) -> None:
+        if number in self.runs:
+            self.runs[number].end = outcome
+            await self.turns.changed()
+
+    async def idle(self) -> None:
+        """Waits until there is no run."""
+        await self.turns.until(lambda: not self.runs)
+
+    # ---- for the workers
+
+    async def begin(self, job: list[Any], held: int, pid: int) -> int:
+        """A job for the driver, whose blocks wait here up to held bytes; its number. RuntimeError: nobody works for this desk."""
+        if not await self.turns.until(lambda: self.served, ANSWER_S):
+            raise RuntimeError(
+                f"the driver, which runs the Datasets of tasks and actors, has not answered for {ANSWER_S:.0f} s; see what it does: skate stack"
+            )
+        self.last = number = self.last + 1
+        self.runs[number] = _Run(held)
+        self.turns.watch(number, pid, lambda: self.leave(number))
+        self.jobs.append((number, job))
+        await self.turns.changed()
+        return number
+
+    async def next(self, number: int) -> Any:
+        """The next block of the run, a tuple; at the end a list of one reference."""
+        run = self.runs[number]
+        await self.turns.until(lambda: run.blocks or run.end is not None)
+        if not run.blocks:
+            await self.leave(number)
+            return run.end
+        block = run.blocks.popleft()
+        run.bytes -= block[3]
+        await self.turns.changed()
+        return block
+
+    async def leave(self, number: int) -> None:
+        """Nobody takes more of it."""
+        run = self.runs.pop(number, None)
+        self.turns.unwatch(number)
+        if run is not None:
+            run.blocks.clear()
+            run.end = run.end or []
+            await self.turns.changed()
+
+
+class _Run:
+    def __init__(self, held: int) -> None:
+        self.held = held
+        self.blocks: deque[Any] = deque()
+        self.bytes = 0
+        self.end: Any = None
+
+
+class SplitDesk:
+    """Of a streaming_split: what the feeder has dealt, by iterator. n: iterators; held: bytes that lie here for one of them, at most."""
+
+    def __init__(self, n: int, held: int):
+        self.n, self.held, self.turns = n, held, Turns()
+        self.epoch = -1  # the one that is dealt, or was last
+        self.asked = [-1] * n  # the newest epoch that each iterator has asked for
+        self.out = [True] * n  # takes no more of it
+        self.queues: list[deque[Any]] = [deque() for _ in range(n)]
+        self.bytes = [0] * n
+        self.end_of: Any = None  # [reference to (error, stats)] when the epoch is over
+        self.broken, self.breaks, self.why = -1, 0, ""  # epochs up to this one are broken
+        self.stats: str = ""
+        self.schema_wanted, self.schema_ref = False, None
+
+    # ---- for the feeder
+
+    async def work(self) -> Any:
+        """What to do next: the number of an epoch, "schema"; None: nothing within LOOK_S."""
+        if not await self.turns.until(lambda: self.schema_wanted or min(self.asked) > self.epoch, LOOK_S):
+            return None
+        if self.schema_wanted:
+            self.schema_wanted = False
+            return "schema"
+        self.epoch, self.end_of, self.out = min(self.asked), None, [False] * self.n
+        await self.turns.changed()
+        return self.epoch
+
+    def _over(self, epoch: int) -> bool:
+        """Nobody takes more of it."""
+        return epoch <= self.broken or all(self.out)
+
+    async def put(self, epoch: int, dealt: list[tuple[int, Any]]) -> bool | None:
+        """Blocks by consumer, all of them or none. False: nobody wants more; None: there was no room within LOOK_S."""
+        to = {i for i, _ in dealt}
+        if not await self.turns.until(lambda: self._over(epoch) or all(self.out[i] or self.bytes[i] < self.held for i in to), LOOK_S):
+            return None
+        if self._over(epoch):
+            return False
+        for i, block in dealt:
+            if not self.out[i]:
+                self.queues[i].append(block)
+                self.bytes[i] += block[3]
+        await self.turns.changed()
+        return True
+
+    async def end(self, epoch: int, outcome: list[Any], stats: str) -> None:
+        """The epoch is over; outcome: [reference to an exception, or None]."""
+        self.end_of, self.stats = outcome, stats
+        await self.turns.changed()
+
+    async def told(self, ref: list[Any]) -> None:
+        self.schema_ref = ref
+        await self.turns.changed()
+
+    # ---- for the iterators
+
+    async def begin(self, i: int, pid: int) -> int:
+        """Waits until all have asked for their next epoch; its number."""
+        want, breaks = self.asked[i] + 1, self.breaks
+        self._leave(i)
+        self.asked[i] = want
+        self.turns.watch(i, pid, lambda: self._died(i, pid))
+        await self.turns.changed()
+        while not await self.turns.until(lambda: self.epoch >= want or self.breaks != breaks, WARN_S):
+            late = [k for k, a in enumerate(self.asked) if a < want]
+            logging.getLogger("ray.data").warning(
+                "streaming_split: iterator %d has waited %.0f s for epoch %d, which begins when iterators %s ask for it, too",
+                i,
+                WARN_S,
+                want,
+                late,
+            )
+        if self.breaks != breaks:
+            raise RuntimeError(self.why)
+        return want
+
+    async def next(self, i: int, epoch: int) -> Any:
+        """Its next block; at the end [reference to an exception, or None]."""
+        await self.turns.until(
+            lambda: self.queues[i] or self.end_of is not None or epoch <= self.broken or self.asked[i] != epoch or self.out[i]
+        )
+        if epoch <= self.broken:
+            raise RuntimeError(self.why)
+        if self.asked[i] != epoch or (self.out[i] and self.end_of is None):
+            raise ValueError(
+                f"streaming_split: iterator {i} is at epoch {self.asked[i]}, this use of it began epoch {epoch}; use each iterator once at a time"
+            )
+        if self.queues[i]:
+            block = self.queues[i].popleft()
+            self.bytes[i] -= block[3]
+            await self.turns.changed()
+            return block
+        self._leave(i)
+        return self.end_of
+
+    async def leave(self, i: int, epoch: int) -> None:
+        """It wants no more of this epoch."""
+        if self.asked[i] == epoch == self.epoch:
+            self._leave(i)
+            await self.turns.changed()
+
+    async def waiting(self, n: int) -> None:
+        """Waits until n iterators wait for an epoch to begin."""
+        await self.turns.until(lambda: sum(a > self.epoch for a in self.asked) == n)
+
+    async def stats_text(self) -> str:
+        return self.stats
+
+    async def schema(self) -> list[Any]:
+        if self.schema_ref is None:
+            self.schema_wanted = True
+            await self.turns.changed()
+            await self.turns.until(lambda: self.schema_ref is not None)
+        return self.schema_ref  # type: ignore[return-value]
+
+    def _leave(self, i: int) -> None:
+        self.turns.unwatch(i)
+        self.out[i], self.bytes[i] = True, 0
+        self.queues[i].clear()
+
+    async def _died(self, i: int, pid: int) -> None:
+        at = self.asked[i]
+        self.why = (
+            f"streaming_split: the process of iterator {i} (pid {pid}) ended in the middle of epoch {at}, so the rows that it had left are lost; "
+            f"all {self.n} iterators can begin another epoch together"
+        )
+        self.broken = max(self.asked)
+        self.asked = [self.broken] * self.n
+        self.epoch, self.breaks = self.broken, self.breaks + 1
+        for k in range(self.n):
+            self._leave(k)
+        await self.turns.changed()
