@@ -95,53 +95,23 @@ def read_parquet(
         >>> skate.data.read_parquet(folder).count()
         3
     """
-    batch_size, udf, arrow = _arguments(arrow_parquet_args)
-    exts = file_extensions
-    if exts is EXTENSIONS and not is_folder(paths, filesystem):
-        exts = None
-    listing = list_files(paths, filesystem=filesystem, extensions=exts)
-    if partition_filter is not None:
-        keep_paths(listing, partition_filter)
-    parse = parser(partitioning)
+    batch_size, udf = _arguments(arrow_parquet_args)
     check_policy(on_error)
-    infos, damaged = _footers(listing.fs, listing.paths, filter, parse), []
     tolerant = (on_error or DataContext.get_current().on_error) != "raise"
-    if not tolerant or all(isinstance(i, Exception) for i in infos):
-        for e in infos:
-            if isinstance(e, Exception):
-                raise e from None
-    else:
-        damaged = [p for p, i in zip(listing.paths, infos, strict=True) if isinstance(i, Exception)]
-        good = [(p, n, i) for p, n, i in zip(listing.paths, listing.sizes, infos, strict=True) if not isinstance(i, Exception)]
-        listing.paths, listing.sizes, infos = [p for p, _, _ in good], [n for _, n, _ in good], [i for _, _, i in good]
-    if override_num_blocks is None and parallelism > 0:
-        override_num_blocks = parallelism
-    schemas: list[Any] = []
-    for s, _ in infos:
-        if not any(s is t or s.equals(t) for t in schemas):
-            schemas.append(s)
-    for s in schemas:
-        check_names(s.names, f"read_parquet {next(p for p, i in zip(listing.paths, infos, strict=True) if i[0].equals(s))}")
-    files = [next(p for p, i in zip(listing.paths, infos, strict=True) if i[0] is s) for s in schemas]
-    stored = schema if schema is not None else _unified(schemas, files)
-    said = parse(listing.paths[0]) if parse else {}
-    full = _known(stored, said, include_paths)
+    parse = parser(partitioning)
+    listing, infos, damaged = _found(paths, filesystem, file_extensions, partition_filter, filter, parse, tolerant)
+    stored, cast = _stored(listing.paths, infos, schema)
+    full = _known(stored, parse(listing.paths[0]) if parse else {}, include_paths)
     if include_paths:
         check_names([*stored.names, "path"], "read_parquet with include_paths")
-    if columns is not None:
-        check_names(columns, "read_parquet, columns")
-        missing = [c for c in columns if c not in full.names]
-        if missing:
-            raise KeyError(
-                f"read_parquet: there is no column {missing[0]!r} in {listing.paths[0]}; {columns_are(missing[0], stored.names)}"
-            )
+    _check_columns(columns, full, stored, listing.paths[0])
     params: dict[str, Any] = {
         "format": "parquet",
         "columns": list(columns) if columns is not None else None,
         "include_paths": include_paths,
         "filter": filter,
         "pushed": None,
-        "schema": schema if schema is not None else stored if len(schemas) > 1 else None,
+        "schema": stored if cast else None,
         "partitioning": partitioning,
         "names": [n for n in full.names if not include_paths or n != "path"],
         "stored": list(stored.names),
@@ -150,39 +120,77 @@ def read_parquet(
         "by_settings": bool(tensor_column_schema or udf),  # these make arrays
         "udf": udf,
         "code": udf,
+        **({"fs": listing.fs} if listing.fs is not None else {}),
     }
-    if listing.fs is not None:
-        params["fs"] = listing.fs
+    rows = sum(n for _, groups in infos for _, n, _ in groups) if filter is None and udf is None and not tolerant else None
+    known = (lambda: _given_out(full, columns, include_paths)) if udf is None and tensor_column_schema is None else None
+    options = ReadOptions(concurrency, num_cpus, num_gpus, memory, ray_remote_args, on_error)
+    if override_num_blocks is None and parallelism > 0:
+        override_num_blocks = parallelism
+    units, each_run = _cut(listing, infos, damaged, override_num_blocks, shuffle)
+    return Source("ReadParquet", params, units, options, Facts(rows, known, listing.paths), each_run=each_run)
 
-    def known() -> Any:
-        if columns is None:
-            return full
-        import pyarrow as pa
 
-        kept = [c for c in full.names if c in columns or include_paths and c == "path"]
-        order = list(columns) + [c for c in kept if c not in columns]
-        return pa.schema([full.field(c) for c in order])
+def _found(
+    paths: Paths, filesystem: Any, extensions: list[str] | None, keep: Any, test: Any, parse: Any, tolerant: bool
+) -> tuple[Any, list[Any], list[str]]:
+    """(the files that can be read, the schema and row groups of each, the files that are damaged). All that is wrong is raised, unless damage is tolerated and not everywhere."""
+    if extensions is EXTENSIONS and not is_folder(paths, filesystem):
+        extensions = None
+    listing = list_files(paths, filesystem=filesystem, extensions=extensions)
+    if keep is not None:
+        keep_paths(listing, keep)
+    infos = _footers(listing.fs, listing.paths, test, parse)
+    wrong = [i for i in infos if isinstance(i, Exception)]
+    if wrong and (not tolerant or len(wrong) == len(infos)):
+        raise wrong[0] from None
+    damaged = [p for p, i in zip(listing.paths, infos, strict=True) if isinstance(i, Exception)]
+    good = [(p, n, i) for p, n, i in zip(listing.paths, listing.sizes, infos, strict=True) if not isinstance(i, Exception)]
+    listing.paths, listing.sizes = [p for p, _, _ in good], [n for _, n, _ in good]
+    return listing, [i for _, _, i in good], damaged
 
+
+def _stored(paths: list[str], infos: list[Any], given: Any) -> tuple[Any, bool]:
+    """(the schema of all files, or the one that the user gave; whether there are files of another one)"""
+    schemas: list[Any] = []
+    files: list[str] = []  # the first of each schema
+    for path, (s, _) in zip(paths, infos, strict=True):
+        if not any(s is t or s.equals(t) for t in schemas):
+            check_names(s.names, f"read_parquet {path}")
+            schemas.append(s)
+            files.append(path)
+    return (given, True) if given is not None else (_unified(schemas, files), len(schemas) > 1)
+
+
+def _check_columns(columns: list[str] | None, full: Any, stored: Any, path: str) -> None:
+    if columns is None:
+        return
+    check_names(columns, "read_parquet, columns")
+    missing = [c for c in columns if c not in full.names]
+    if missing:
+        raise KeyError(f"read_parquet: there is no column {missing[0]!r} in {path}; {columns_are(missing[0], stored.names)}")
+
+
+def _given_out(full: Any, columns: list[str] | None, with_path: bool) -> Any:
+    """The schema of the rows: the columns asked for, in their order, and "path"."""
+    if columns is None:
+        return full
+    import pyarrow as pa
+
+    path = ["path"] if with_path and "path" not in columns else []
+    return pa.schema([full.field(c) for c in [*columns, *path]])
+
+
+def _cut(listing: Any, infos: list[Any], damaged: list[str], blocks: int | None, shuffle: Any) -> tuple[list[Any], Any]:
+    """(the units, what draws them anew in each run)"""
     each = dict(zip(listing.paths, infos, strict=True))
-    units = _units(listing.paths, infos, override_num_blocks)
+    units = _units(listing.paths, infos, blocks)
     units += [(pickle.dumps([(p, [])]), 0, 1) for p in damaged]  # a task each, which says what is wrong with it
-    rows = sum(n for _, groups in infos for _, n, _ in groups)
-    return Source(
-        "ReadParquet",
-        params,
-        units,
-        ReadOptions(concurrency, num_cpus, num_gpus, memory, ray_remote_args, on_error),
-        Facts(
-            rows if filter is None and udf is None and not tolerant else None,
-            known if udf is None and tensor_column_schema is None else None,
-            listing.paths,
-        ),
-        each_run=reshuffled(listing, shuffle, lambda part: _units(part.paths, [each[p] for p in part.paths], override_num_blocks)),
-    )
+    return units, reshuffled(listing, shuffle, lambda part: _units(part.paths, [each[p] for p in part.paths], blocks))
 
 
-def _arguments(given: dict[str, Any]) -> tuple[int | None, Any, dict[str, Any]]:
-    """(batch_size, function over each block, arguments of the file format) of what read_parquet() does not name."""
+def _arguments(given: dict[str, Any]) -> tuple[int | None, Any]:
+    """(batch_size, function over each block) of what read_parquet() does not name."""
     given = dict(given)
     batch_size, udf = given.pop("batch_size", None), given.pop("_block_udf", None)
     given.pop("use_threads", None)  # a task has one CPU
@@ -196,7 +204,7 @@ def _arguments(given: dict[str, Any]) -> tuple[int | None, Any, dict[str, Any]]:
     keywords("read_parquet", given, ("batch_size", "use_threads", *parameters(read_parquet)))
     if batch_size is not None and (not isinstance(batch_size, int) or batch_size < 1):
         raise ValueError(f"read_parquet: batch_size must be a positive int, not {batch_size!r}")
-    return batch_size, udf, arrow
+    return batch_size, udf
 
 
 def _unified(schemas: list[Any], files: list[str]) -> Any:
