@@ -28,7 +28,7 @@ def worker(monkeypatch):
 
     notes = []
     real = {name: getattr(_skate, name) for name in ("block_nbytes", "doing", "current_task")}
-    fake = types.SimpleNamespace(BlockOut=Out, task_note=notes.append, in_worker=lambda: False, **real)
+    fake = types.SimpleNamespace(BlockOut=Out, task_note=notes.append, task_closing=lambda: None, in_worker=lambda: False, **real)
     monkeypatch.setattr(stage_mod, "_skate", fake)
     stage_mod._chains.clear()
     sent = {}  # parameters go by number instead of pickle, so that functions of a test may record what they see
