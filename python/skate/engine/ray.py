@@ -19,7 +19,8 @@ from typing import Any
 from skate.engine import worker
 
 OLDEST = (2, 50)
-PATIENCE_S = 10.0  # for what answers at once where all is well: a cluster, a node
+PATIENCE_S = 10.0  # for what answers at once where all is well
+CONNECT_S = 8.0  # for a cluster and all its nodes together, so that an error is there within 10 s
 SPILLS = 1 << 62  # Ray writes what does not fit to disk, as much as there is
 
 
@@ -112,15 +113,15 @@ def _within(seconds: float, what: str, call: Any) -> Any:
     t.start()
     t.join(seconds)
     if not out:
-        raise ConnectionError(f"{what}: no answer within {seconds:g} s")
+        raise ConnectionError(f"{what}: no answer within {seconds:.0f} s")
     good, value = out[0]
     if not good:
         raise value
     return value
 
 
-def _connect(ray: Any, conf: dict[str, Any]) -> bool:
-    """True: it was started or joined here, and is left at the end."""
+def _connect(ray: Any, conf: dict[str, Any], until: float) -> bool:
+    """True: it was started or joined here, and is left at the end. until: by time.monotonic(), for a cluster that is there; one that is started here takes the time it takes."""
     address = conf.get("address")
     quiet = {"log_to_driver": False, "logging_level": "ERROR"}
     if ray.is_initialized():
@@ -134,14 +135,14 @@ def _connect(ray: Any, conf: dict[str, Any]) -> bool:
     if address != "auto":
         host, _, port = address.rpartition(":")
         try:  # ray.init() waits for minutes for what is not there
-            socket.create_connection((host, int(port)), PATIENCE_S / 2).close()
+            socket.create_connection((host, int(port)), CONNECT_S / 2).close()
         except (OSError, ValueError) as e:
             raise ConnectionError(f"there is no Ray cluster at {address}: {e}") from None
-    _within(2 * PATIENCE_S, f"the Ray cluster at {address}", lambda: ray.init(address=address, **quiet))
+    _within(until - time.monotonic(), f"the Ray cluster at {address}", lambda: ray.init(address=address, **quiet))
     return True
 
 
-def _check_nodes(ray: Any) -> Any:
+def _check_nodes(ray: Any, until: float) -> Any:
     """Each node has a skate of this version, and a Python that can read our pickles. A reference to a small value."""
     mine = sys.modules["skate"].__version__
     at = importlib.import_module("ray.util.scheduling_strategies").NodeAffinitySchedulingStrategy
@@ -159,11 +160,11 @@ def _check_nodes(ray: Any) -> Any:
     nodes = [n for n in ray.nodes() if n["Alive"]]
     task = ray.remote(num_cpus=0, max_retries=0)(look)
     asked = [task.options(scheduling_strategy=at(n["NodeID"], soft=False)).remote("skate") for n in nodes]
-    done, late = ray.wait(asked, num_returns=len(asked), timeout=PATIENCE_S)
+    _, late = ray.wait(asked, num_returns=len(asked), timeout=max(0, until - time.monotonic()))
     for node, ref in zip(nodes, asked, strict=True):
         name = node["NodeManagerAddress"]
         if ref in late:
-            raise ConnectionError(f"node {name} of the Ray cluster does not answer within {PATIENCE_S:g} s")
+            raise ConnectionError(f"node {name} of the Ray cluster does not answer within {CONNECT_S:g} s")
         version, python, why = ray.get(ref)
         if version is None:
             raise RuntimeError(f"node {name} of the Ray cluster has no skate ({why}): install it there, as here (skate {mine})")
@@ -195,9 +196,12 @@ class Ray:
     def __init__(self, conf: dict[str, Any]):
         self._ray = ray = _ray()
         self._job: bytes = conf["job"]
-        self._ours = _connect(ray, conf)
+        until = time.monotonic() + CONNECT_S
+        self._ours = _connect(ray, conf, until)
+        if conf.get("address") == "local":
+            until = time.monotonic() + 3 * CONNECT_S  # its first worker is yet to be started
         try:
-            self._small = _check_nodes(ray)
+            self._small = _check_nodes(ray, until)
         except BaseException:
             if self._ours:
                 ray.shutdown()

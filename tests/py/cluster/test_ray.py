@@ -1,7 +1,10 @@
 """skate over a real Ray of two raylets, each of one CPU: rows and their order as over the local engine. Run by `./dev test ray`, which installs Ray."""
 
 import gc
+import json
 import os
+import socket
+import subprocess
 import sys
 import time
 
@@ -199,18 +202,76 @@ def test_an_actor_whose_constructor_fails_leaves_no_process(cluster):
     assert not engine._actors
 
 
-# ---- clusters that are not there, or not right
+# ---- clusters that are not there, or not right: a clear error within 10 s in all, in a program of its own
 
 
-def test_clear_errors_without_a_cluster():
-    skate.shutdown()
-    start = time.monotonic()
-    with pytest.raises(ConnectionError, match="no Ray cluster at 127.0.0.1:1"):
-        skate.init(address="127.0.0.1:1")
-    with pytest.raises(ConnectionError, match="Ray Client has no streaming"):
-        skate.init(address="ray://127.0.0.1:10001")
-    assert time.monotonic() - start < 10
-    assert not skate.is_initialized()
+def refused(address, before=""):
+    """The error of skate.init(address). before: statements that the program begins with."""
+    program = f"""
+import json, os, time
+import ray
+{before}
+import skate
+start = time.monotonic()
+try:
+    skate.init(address={address!r})
+except Exception as e:
+    print(json.dumps([type(e).__name__, str(e), time.monotonic() - start, skate.is_initialized()]), flush=True)
+os._exit(0)  # a thread of Ray's may still wait for its cluster
+"""
+    env = {**os.environ, "PYTHONPATH": os.path.dirname(os.path.dirname(skate.__file__))}
+    done = subprocess.run([sys.executable, "-c", program], env=env, cwd=HERE, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0 and done.stdout, done.stderr
+    kind, text, seconds, initialised = json.loads(done.stdout)
+    assert seconds < 10 and not initialised, done.stdout
+    return kind, text
+
+
+def test_no_cluster():
+    kind, text = refused("127.0.0.1:1")
+    assert kind == "ConnectionError" and "there is no Ray cluster at 127.0.0.1:1" in text
+
+
+def test_a_port_that_is_not_rays():
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        address = "127.0.0.1:%d" % silent.getsockname()[1]
+        kind, text = refused(address)
+    assert kind == "ConnectionError" and f"the Ray cluster at {address}" in text
+
+
+def test_ray_client():
+    kind, text = refused("ray://127.0.0.1:10001")
+    assert kind == "ConnectionError" and "Ray Client has no streaming" in text
+
+
+def test_an_old_ray():
+    kind, text = refused("127.0.0.1:1", before="ray.__version__ = '2.49.2'")
+    assert kind == "RuntimeError" and "Ray 2.49.2 is too old for this engine: 2.50 or newer" in text
+
+
+def test_a_cluster_of_another_version_of_ray(cluster):
+    kind, text = refused(cluster.address, before="ray.__version__ = '2.59.1'")
+    assert kind == "RuntimeError" and "2.59.1" in text and ray.__version__ in text
+
+
+@pytest.mark.parametrize("there", [None, "0.0.1"])
+def test_a_node_without_this_skate(there, tmp_path, monkeypatch):
+    """The second node of a cluster has no skate, or an old one."""
+    if there:
+        (tmp_path / "skate").mkdir()
+        (tmp_path / "skate" / "__init__.py").write_text(f"__version__ = {there!r}\n")
+    c = Cluster()
+    monkeypatch.setenv("PYTHONPATH", os.path.dirname(os.path.dirname(skate.__file__)))
+    c.add_node(num_cpus=1, object_store_memory=80 * MIB, include_dashboard=False)
+    try:
+        monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+        c.add_node(num_cpus=1, object_store_memory=80 * MIB, include_dashboard=False)
+        c.wait_for_nodes()
+        kind, text = refused(c.address)
+    finally:
+        c.shutdown()
+    wanted = f"has skate {there}, and this is {skate.__version__}" if there else "has no skate (No module named 'skate'): install it there"
+    assert kind == "RuntimeError" and wanted in text
 
 
 if __name__ == "__main__":  # beside Ray Data: test_ray.py [rows]
