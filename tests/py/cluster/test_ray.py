@@ -6,6 +6,7 @@ import os
 import socket
 import subprocess
 import sys
+import sysconfig
 import time
 
 import numpy as np
@@ -22,11 +23,13 @@ from ray.cluster_utils import Cluster  # noqa: E402
 
 MIB = 1 << 20
 HERE = os.path.dirname(os.path.abspath(__file__))
+EXAMPLES = os.path.join(HERE, *[os.pardir] * 3, "examples")
+IDLELIB = os.path.join(sysconfig.get_path("stdlib"), "idlelib")
 
 
 def raylets():
     """Two raylets on this machine."""
-    os.environ["PYTHONPATH"] = os.pathsep.join([os.path.dirname(os.path.dirname(skate.__file__)), HERE])
+    os.environ["PYTHONPATH"] = os.pathsep.join([os.path.dirname(os.path.dirname(skate.__file__)), HERE, EXAMPLES])
     os.environ["RAY_health_check_period_ms"] = "500"
     os.environ["RAY_health_check_timeout_ms"] = "1000"
     os.environ["RAY_health_check_failure_threshold"] = "5"
@@ -202,6 +205,35 @@ def test_an_actor_whose_constructor_fails_leaves_no_process(cluster):
     assert not engine._actors
 
 
+# ---- the main job: examples/classify_files.py
+
+
+def classify(data, out):
+    """Reads the files of idlelib, prepares them, runs the model of a pool of two actors, writes Parquet. data: skate.data or ray.data."""
+    import classify_files
+
+    half = {"num_cpus": 0.5}  # on each node a model and a task: Ray Data wants the CPUs of both at once
+    ds = data.read_binary_files(classify_files.list_files(IDLELIB)[0], include_paths=True, ray_remote_args=half)
+    ds = ds.map_batches(classify_files.prepare, **half).map_batches(classify_files.Classify, batch_size=64, concurrency=2, **half)
+    ds.write_parquet(out, ray_remote_args=half)
+
+
+def rows_of(folder):
+    return [r for name in sorted(os.listdir(folder)) for r in pq.read_table(os.path.join(folder, name)).to_pylist()]
+
+
+def test_the_main_job(cluster, tmp_path, monkeypatch):
+    """The rows of the example over the local engine, in their order."""
+    pytest.importorskip("magika")
+    monkeypatch.syspath_prepend(EXAMPLES)
+    classify(skate.data, str(tmp_path / "ray"))
+    program = [sys.executable, os.path.join(EXAMPLES, "classify_files.py"), IDLELIB, "--limit", "0", "--out", str(tmp_path / "local")]
+    env = {k: v for k, v in os.environ.items() if k != "SKATE_ENGINE"}
+    subprocess.run(program, env=env, check=True, capture_output=True, timeout=120)
+    got = rows_of(tmp_path / "ray")
+    assert len(got) > 100 and got == rows_of(tmp_path / "local")
+
+
 # ---- clusters that are not there, or not right: a clear error within 10 s in all, in a program of its own
 
 
@@ -234,7 +266,7 @@ def test_no_cluster():
 
 def test_a_port_that_is_not_rays():
     with socket.create_server(("127.0.0.1", 0)) as silent:
-        address = "127.0.0.1:%d" % silent.getsockname()[1]
+        address = f"127.0.0.1:{silent.getsockname()[1]}"
         kind, text = refused(address)
     assert kind == "ConnectionError" and f"the Ray cluster at {address}" in text
 
@@ -274,20 +306,33 @@ def test_a_node_without_this_skate(there, tmp_path, monkeypatch):
     assert kind == "RuntimeError" and wanted in text
 
 
-if __name__ == "__main__":  # beside Ray Data: test_ray.py [rows]
+if __name__ == "__main__":  # beside Ray Data, in turn: test_ray.py [rows]
+    import statistics
+    import tempfile
+
     import ray.data
 
-    rows = int(sys.argv[1]) if len(sys.argv) > 1 else 4_000_000
+    rows = int(sys.argv[1]) if len(sys.argv) > 1 else 2_000_000
     c = raylets()
+    sys.path.insert(0, EXAMPLES)
+    ray.data.DataContext.get_current().enable_progress_bars = False
 
-    def job(data):
-        ds = data.range(rows, override_num_blocks=8).map_batches(double, batch_size=None).filter(odd)
-        return ds.sum("twice")
+    def numbers(data):
+        return data.range(rows, override_num_blocks=8).map_batches(double, batch_size=None).filter(odd).sum("twice")
+
+    def main_job(data):
+        with tempfile.TemporaryDirectory() as out:
+            classify(data, os.path.join(out, "out"))
+            return len(rows_of(os.path.join(out, "out")))
 
     skate.init(address=c.address)
-    for name, data in [("skate", skate.data), ("Ray Data", ray.data)] * 3:
-        start = time.perf_counter()
-        got = job(data)
-        print(f"{name:10} {time.perf_counter() - start:7.2f} s  {got}")
+    for job in numbers, main_job:
+        took = {}
+        for name, data in [("skate", skate.data), ("Ray Data", ray.data)] * 3:
+            start = time.perf_counter()
+            got = job(data)
+            took.setdefault(name, []).append(time.perf_counter() - start)
+            print(f"{job.__name__:10} {name:10} {took[name][-1]:7.2f} s  {got}", flush=True)
+        print(f"{job.__name__:10} medians:", {name: round(statistics.median(t), 2) for name, t in took.items()}, flush=True)
     skate.shutdown()
     c.shutdown()
