@@ -20,6 +20,7 @@ if not hasattr(ray, "cluster_utils") and not hasattr(ray, "remote"):
 
 import skate  # noqa: E402
 from ray.cluster_utils import Cluster  # noqa: E402
+from skate.data.plan import node  # noqa: E402
 
 MIB = 1 << 20
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -203,6 +204,24 @@ def test_an_actor_whose_constructor_fails_leaves_no_process(cluster):
     while engine._actors and time.monotonic() < until:
         skate.get(add.remote(1, 1))
     assert not engine._actors
+
+
+def test_a_long_chain_in_a_task(cluster):
+    """1,500 operators are loaded by a task. Running them there is skate inside a task: an error that leaves the process as it is."""
+    ds = skate.data.range(2, override_num_blocks=1)
+    for _ in range(1500):
+        ds = ds.limit(1)
+
+    @skate.remote(max_retries=0)
+    def look(ds, take):
+        return ds.take_all() if take else (os.getpid(), len(node.below(ds._node)))
+
+    first, operators = skate.get(look.remote(ds, False))
+    assert operators == 1501
+    with pytest.raises(NotImplementedError):
+        skate.get(look.remote(ds, True))
+    os.kill(first, 0)
+    assert ds.take_all() == [{"id": 0}]
 
 
 # ---- the main job: examples/classify_files.py
