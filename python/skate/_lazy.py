@@ -84,6 +84,7 @@ MODULES = {
     "write_job": "skate.data.write.job",
     "mode": "skate.data.write.mode",
     "resume": "skate.data.write.resume",
+    "rows": "skate.data.write.rows",
     "sink": "skate.data.write.sink",
     "job_config": "skate.job_config",
     "logging_config": "skate.logging_config",
@@ -160,6 +161,7 @@ if TYPE_CHECKING:
     from skate.data.write import job as write_job  # noqa: F401
     from skate.data.write import mode as mode
     from skate.data.write import resume as resume
+    from skate.data.write import rows as rows
     from skate.data.write import sink as sink
     from skate.util import placement_group as placement_group
     from skate.util import scheduling_strategies as scheduling_strategies

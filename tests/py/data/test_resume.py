@@ -5,6 +5,7 @@ import random
 import shutil
 import subprocess
 import sys
+import time
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -15,7 +16,7 @@ import skate.data as sd
 from pyarrow import fs
 from skate import _skate
 from skate.data.checkpoint import CheckpointConfig, InvalidCheckpointingConfig
-from skate.data.datasource import FilenameProvider
+from skate.data.datasource import BlockBasedFileDatasink, FilenameProvider, RowBasedFileDatasink
 from skate.data.write.level import of_file
 
 PROGRAM = """
@@ -440,3 +441,111 @@ print([of(v).hex() for v in (f, functools.partial(f, 1), A, A(2).m, col("x") + 1
     a, b = (eval(t) for t in (out.pop(), changed))
     assert [x == y for x, y in zip(a, b, strict=True)] == [False, False, True, True, True, True, True]
     assert skate.is_initialized()
+
+
+def _fail(notes):
+    """Fails when a task of this run has been noted."""
+    until = time.monotonic() + 30
+    while not [n for n in notes.rglob("*.parquet") if n.stat().st_mtime_ns > notes.stat().st_mtime_ns]:
+        assert time.monotonic() < until, "nothing was noted"
+        time.sleep(0.01)
+    raise RuntimeError("after the writing")
+
+
+class IdRows(RowBasedFileDatasink):
+    """A file a row; a task with a row of `bad` fails after its writing."""
+
+    def __init__(self, path, bad=(), notes=None, **args):
+        super().__init__(path, file_format="txt", **args)
+        self.bad, self.notes = set(bad), notes
+
+    def write_row_to_file(self, row, file):
+        file.write(f"{row['id']},{row['run']}".encode())
+
+    def write(self, blocks, ctx):
+        blocks = list(blocks)
+        super().write(iter(blocks), ctx)
+        if self.bad & {i for b in blocks for i in b.column("id").to_pylist()}:
+            _fail(self.notes)
+
+
+class IdBlocks(BlockBasedFileDatasink):
+    """A file a task; the same."""
+
+    def __init__(self, path, bad=(), notes=None, **args):
+        super().__init__(path, file_format="csv", **args)
+        self.bad, self.notes = set(bad), notes
+
+    def write_block_to_file(self, block, file):
+        rows = list(block.iter_rows(True))
+        file.write("\n".join(f"{r['id']},{r['run']}" for r in rows).encode())
+        if self.bad & {r["id"] for r in rows}:
+            file.flush()
+            _fail(self.notes)
+
+
+def _sunk(folder):
+    """{id: run} of what lies in the folder; each id must be there once."""
+    lines = [line.split(",") for p in folder.iterdir() for line in p.read_text().split("\n")]
+    ids = [int(i) for i, _ in lines]
+    assert len(set(ids)) == len(ids), "rows came twice"
+    return {int(i): run for i, run in lines}
+
+
+@pytest.mark.parametrize("sink", [IdRows, IdBlocks])
+@pytest.mark.parametrize("forget", [True, False])
+def test_a_sink_of_files_is_resumed_by_ids(tmp_path, sink, forget):
+    logs, out = tmp_path / "logs", tmp_path / "out"
+
+    def run(name, bad=()):
+        ds = sd.range(200, override_num_blocks=20).map(lambda r, name=name: {"id": r["id"], "run": name})
+        ds.context.checkpoint_config = CheckpointConfig(id_column="id", checkpoint_path=str(logs), delete_checkpoint_on_success=forget)
+        ds.context.target_min_block_size = 0  # a task a block
+        logs.mkdir(exist_ok=True)
+        os.utime(logs)  # what is noted from here on is newer
+        ds.write_datasink(sink(str(out), bad, logs), ray_remote_args={"max_retries": 0})
+
+    with pytest.raises(RuntimeError, match="after the writing"):
+        run("a", [150])
+    with pytest.raises(RuntimeError, match="after the writing"):
+        run("b", [190])
+    run("c")
+    got = _sunk(out)
+    assert sorted(got) == list(range(200)) and set(got.values()) == set("abc") and got[190] == "c", got
+    (noted,) = list(logs.iterdir()) or [None]
+    assert (noted is None) == forget
+    run("d")  # the notes are there yet: nothing is to be done; else the program writes anew
+    if forget:
+        assert len([line for p in out.iterdir() for line in p.read_text().split("\n")]) == 400
+    else:
+        assert _sunk(out) == got
+
+
+def test_what_a_sink_with_ids_refuses(tmp_path):
+    class Own(FilenameProvider):
+        def get_filename_for_row(self, row, write_uuid, task_index, block_index, row_index):
+            return f"{write_uuid}-{row['id']}"
+
+    class Fixed(FilenameProvider):
+        def get_filename_for_task(self, write_uuid, task_index):
+            return f"{task_index}.txt"
+
+    ds = sd.range(10).map(lambda r: {"id": r["id"], "run": "a"})
+    ds.context.checkpoint_config = CheckpointConfig(checkpoint_path=str(tmp_path / "logs"))
+    with pytest.raises(InvalidCheckpointingConfig, match="id_column"):
+        ds.write_datasink(IdRows(str(tmp_path / "out")))
+    ds.context.checkpoint_config = CheckpointConfig(id_column="id", checkpoint_path=str(tmp_path / "logs"))
+    for p in (Own(), Fixed()):
+        with pytest.raises(ValueError, match="names must say"):
+            ds.write_datasink(IdRows(str(tmp_path / "out"), filename_provider=p))
+    ds.context.checkpoint_config = CheckpointConfig(id_column="key", checkpoint_path=str(tmp_path / "logs"))
+    with pytest.raises(ValueError, match="'key' is not among the columns"):
+        ds.write_datasink(IdRows(str(tmp_path / "out")))
+
+
+def test_a_sink_that_overwrites_forgets_the_ids(tmp_path):
+    for run in "ab":
+        ds = sd.range(20, override_num_blocks=4).map(lambda r, run=run: {"id": r["id"], "run": run})
+        ds.context.checkpoint_config = CheckpointConfig("id", str(tmp_path / "logs"), delete_checkpoint_on_success=False)
+        ds.write_datasink(IdRows(str(tmp_path / "out"), mode="overwrite"))
+        assert _sunk(tmp_path / "out") == dict.fromkeys(range(20), run)

@@ -1,6 +1,6 @@
 """Ray's names for writes that can be resumed: DataContext.checkpoint_config = CheckpointConfig(...). What it does: data/write/resume.py.
 
-Unlike in Ray no column with ids is needed; id_column is taken and not used. With a config, every write of files into a local folder can be resumed.
+Unlike in Ray a write of files needs no column with ids, and can be resumed with a config; a write into a Datasink of the user goes by the ids, as in Ray (data/write/rows.py).
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ class CheckpointConfig:
     """Writes can be resumed.
 
     Args:
-        id_column: Ray's; not needed, and not used.
-        checkpoint_path: A local folder for the logs of jobs; None: beside the output, in <output>/.skate-job.
+        id_column: A column whose values tell rows apart, among those that write_datasink writes; other writes do not need it, and do not use it.
+        checkpoint_path: A local folder for the logs of jobs; None: beside the output, in <output>/.skate-job (not for write_datasink).
         delete_checkpoint_on_success: The log goes when its job has ended, so that the same program writes anew when it is run again. False: it finds that
             nothing is to be done.
 

@@ -44,6 +44,8 @@ WRITE_UUID_KWARG_NAME = "write_uuid"
 class Datasink(Generic[WriteReturnType]):
     """A target that users write: define write(), then ds.write_datasink(sink)."""
 
+    _whole_or_not = False  # on_write_complete() makes all rows appear at once; a failed write leaves none
+
     def on_write_start(self, schema: Any = None) -> None:
         """Called once in the driver, before anything is written.
 

@@ -22,6 +22,8 @@ class LanceDatasink(Datasink[bytes]):
         min_rows_per_file, max_rows_per_file: Rows in a file at least (of a task), at most.
     """
 
+    _whole_or_not = True
+
     def __init__(
         self,
         uri: str,

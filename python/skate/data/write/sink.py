@@ -13,10 +13,13 @@ def run(params: dict[str, Any], batches: Iterator[Any], task: Any) -> Iterator[A
     import cloudpickle
     import pyarrow as pa
 
-    seen = [0, 0]
+    seen, ids = [0, 0], []
 
     def tables() -> Iterator[Any]:
         for rb in batches:
+            if "id_column" in params:
+                rb, mine = _new_rows(rb, params["id_column"], params["done"])
+                ids.append(mine)
             seen[0] += rb.num_rows
             seen[1] += task.nbytes(rb)
             yield pa.Table.from_batches([rb])
@@ -25,7 +28,27 @@ def run(params: dict[str, Any], batches: Iterator[Any], task: Any) -> Iterator[A
     out = params["fn"].write(tables(), ctx)
     for _ in batches:  # what it left unread is run all the same
         pass
-    yield pa.RecordBatch.from_arrays([_lazy.to_arrow.from_objects([cloudpickle.dumps((seen[0], seen[1], out))], None)], names=["written"])
+    yield pa.RecordBatch.from_arrays(
+        [_lazy.to_arrow.from_objects([cloudpickle.dumps((seen[0], seen[1], out, task.seq, ids))], None)], names=["written"]
+    )
+
+
+def _new_rows(rb: Any, column: str, done: Any) -> tuple[Any, Any]:
+    """(rows whose ids are not among those done, their ids)"""
+    import pyarrow as pa
+    from pyarrow import compute as pc
+
+    if column not in rb.schema.names:
+        raise ValueError(
+            f"CheckpointConfig: the id_column {column!r} is not among the columns that are written: {', '.join(rb.schema.names)}"
+        )
+    ids = rb.column(column)
+    if pa.types.is_dictionary(ids.type):
+        ids = ids.dictionary_decode()
+    if done is not None:
+        new = pc.invert(pc.is_in(ids, value_set=done.cast(ids.type)))
+        rb, ids = rb.filter(new), ids.filter(new)
+    return rb, ids
 
 
 def write(ds: Any, sink: Any, concurrency: int | None, remote: dict[str, Any] | None) -> None:
@@ -37,12 +60,23 @@ def write(ds: Any, sink: Any, concurrency: int | None, remote: dict[str, Any] | 
         options["max_tasks"] = concurrency
     params = {"format": "sink", "fn": sink, "uuid": os.urandom(8).hex()}
     results = []
+    config = getattr(ds.context, "checkpoint_config", None)
+    rows = _lazy.rows.Rows(config, sink) if config is not None and not getattr(sink, "_whole_or_not", False) else None
     try:
         sink.on_write_start(ds._facts.schema() if ds._facts.schema is not None else None)
+        if getattr(sink, "_skip_write", False):  # mode "ignore": no row is written
+            rows = None
+        if rows is not None:
+            params.update(rows.begin(params["uuid"]))
         node = _lazy.node.Node("write", f"Write{sink.get_name()}", params, (ds._node,), batch_rows=sink.min_rows_per_write or 0, **options)
         for rb in _lazy.execute.batches(ds, node):
-            results += [pickle.loads(v) for v in rb.column(0).to_pylist()]
+            for r in map(pickle.loads, rb.column(0).to_pylist()):
+                if rows is not None and r[0]:
+                    rows.note(params["uuid"], r[3], r[4])
+                results.append(r[:3])
     except Exception as e:
         sink.on_write_failed(e)
         raise
     sink.on_write_complete(_lazy.datasink.WriteResult(sum(r[0] for r in results), sum(r[1] for r in results), [r[2] for r in results]))
+    if rows is not None:
+        rows.end()
