@@ -173,6 +173,20 @@ class RuntimeEnv(dict):
         given = {k: v for k, v in given.items() if v is not None}
         super().__init__(check(given) if _validate else given)
 
+    def set(self, name, value):
+        """Gives one field a value; a dataclass becomes a dict."""
+        import dataclasses
+
+        if dataclasses.is_dataclass(value) and not isinstance(value, type):
+            value = dataclasses.asdict(value)
+        self[name] = check({name: value}).get(name, value)  # some are taken, and change nothing
+
+    def get(self, name, default=None, data_class=None):
+        """The value of a field, or `default`; with a data_class, as one made of it."""
+        if name not in self:
+            return default
+        return self[name] if data_class is None else data_class(**self[name])
+
     def to_dict(self):
         return dict(self)
 

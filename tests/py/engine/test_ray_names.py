@@ -1,6 +1,7 @@
 """Names of Ray's core beyond tasks and actors: ids, contexts, runtime_env, generators as objects, what travels and what does not."""
 
 import asyncio
+import dataclasses
 import os
 import pickle
 import sys
@@ -795,3 +796,17 @@ def test_log_once_and_annotations(recwarn):
     assert [str(w.message) for w in recwarn if w.category is annotations.RayDeprecationWarning] == [
         "old is deprecated: a later version will not have it. Use f."
     ]
+
+
+def test_fields_of_a_runtime_env_by_set_and_get(tmp_path):
+    @dataclasses.dataclass
+    class Config:
+        setup_timeout_seconds: int
+
+    env = skate.runtime_env.RuntimeEnv(env_vars={"a": "1"})
+    env.set("working_dir", str(tmp_path))
+    env.set("config", Config(7))
+    assert env.get("working_dir") == str(tmp_path) and env["env_vars"] == {"a": "1"}
+    assert env.get("config", data_class=Config) == Config(7) and env.get("pip") is None and env.get("pip", 3) == 3
+    with pytest.raises(TypeError, match="env_vars is a Dict"):
+        env.set("env_vars", {"a": 1})
