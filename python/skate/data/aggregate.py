@@ -63,6 +63,15 @@ class AggregateFn:
         return None
 
 
+def check_column(a: AggregateFn) -> None:
+    """ValueError for an aggregate of this module whose column is not given, or is no name."""
+    if type(a).__module__ != __name__ or not isinstance(a, AggregateFnV2):
+        return
+    on = a.get_target_column()
+    if not isinstance(on, str) and not (on is None and isinstance(a, Count)):
+        raise ValueError(f"{type(a).__name__}: on={on!r}: give the name of a column")
+
+
 def _same(v: Any) -> Any:
     return v
 

@@ -32,7 +32,7 @@ from skate.data.run.engine import ensure_engine, expect
 from skate.data.run.stats import before_a_run
 from skate.data.schema import Schema
 from skate.data.split import Splits
-from skate.data.values.unify import cast_batch, check_names, columns_are, few, free_name, merge, unify
+from skate.data.values.unify import MissingColumn, cast_batch, check_names, columns_are, few, free_name, merge, unify
 from skate.data.write.api import Writers
 
 if TYPE_CHECKING:
@@ -755,7 +755,7 @@ class Dataset(Splits, Conversions, Writers):
             have = self._facts.schema().names
             for n in names:
                 if n not in have:
-                    raise KeyError(f"{what}: there is no column {n!r}; {columns_are(n, have)}")
+                    raise MissingColumn(f"{what}: there is no column {n!r}; {columns_are(n, have)}")
 
     def limit(self, limit: int) -> Dataset:
         """The first `limit` rows; what is not needed for them does not run.
@@ -1440,7 +1440,7 @@ class Dataset(Splits, Conversions, Writers):
         """Values of aggregates over all rows, by their names; None when there are no rows.
 
         Args:
-            aggs: AggregateFn objects (skate.data.aggregate); ValueError for none, TypeError for others.
+            aggs: AggregateFn objects (skate.data.aggregate); ValueError for none and for one that lacks its column, TypeError for others.
 
         Example:
             >>> import skate
@@ -1453,6 +1453,7 @@ class Dataset(Splits, Conversions, Writers):
         for a in aggs:
             if not isinstance(a, _lazy.aggregate.AggregateFn):
                 raise TypeError(f"aggregate takes AggregateFn objects, not {type(a).__name__}")
+            _lazy.aggregate.check_column(a)
             self._check_columns(sorted(a.columns() or ()), a.name)
         values = execute.combine_fns(self, list(aggs))
         if values is None:

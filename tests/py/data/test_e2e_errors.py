@@ -7,6 +7,7 @@ import time
 import pytest
 import skate
 import skate.data as sd
+from skate.data.aggregate import Max
 
 
 class MyError(Exception):
@@ -403,3 +404,10 @@ def test_what_is_wrong_inside_of_skate_keeps_its_frames(monkeypatch):
     monkeypatch.setattr(execute, "lower", None)
     e, files = frames_of(lambda: sd.range(1).map(lambda r: r).take_all())
     assert isinstance(e, TypeError) and files[-1] == execute.__file__
+
+
+@pytest.mark.parametrize("make", [lambda: Max(), lambda: Max(lambda r: r), lambda: Max("no")])
+def test_an_aggregate_without_its_column_is_a_value_error(make):
+    with pytest.raises(ValueError, match=r"name of a column|no column"):
+        sd.range(10).aggregate(make())
+    assert sd.range(10).aggregate(Max("id")) == {"max(id)": 9}

@@ -35,6 +35,10 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
+class MissingColumn(KeyError, ValueError):
+    """There is no column of that name: a KeyError as in pandas, and a ValueError as in Ray."""
+
+
 def columns_are(name: str, names: Any) -> str:
     """For the error about a column that is not there: the columns, or of many those that look most like it."""
     names = list(map(str, names))
