@@ -44,6 +44,17 @@ TASK(cc_wait) { /* word arg 0: running; waits for word arg 1 */
 }
 TASK(cc_echo) { return ret_i64(t, 0, arg_i64(t, 0), err); }
 TASK(cc_pid) { return ret_i64(t, 0, getpid(), err); }
+static void seen(struct sk_watch *w) { (void)w; }
+TASK(cc_watch) { /* from now on a thread of this process reads its ring */
+    static struct sk_watch w = {.fn = seen};
+    int64_t v = 7;
+    sk_oid o;
+    SK_TRY(t->engine->ops->put(t->engine, &(struct sk_payload){.kind = KIND_I64, .bytes = {(const char *)&v, sizeof v}}, &o, err));
+    sk_rc rc = t->engine->watch->add(t->engine, o, (sk_tid){0}, &w, err);
+    if (rc == SK_OK) t->engine->watch->remove(t->engine, &w);
+    t->engine->ops->release(t->engine, o);
+    return rc == SK_OK || rc == SK_EDONE ? ret_i64(t, 0, getpid(), err) : rc;
+}
 TASK(cc_die_once) {
     gate_add(6, 1);
     if (t->attempt == 0) {
@@ -288,6 +299,23 @@ TEST(concurrent_calls_begin_after_the_constructor) {
     for (int i = 0; i < 3; i++) CHECK_EQ(eng_take(JOB(.fn = "cc_echo", .a = {VAL(i)}, .n_a = 1)), i); /* what could be sent meanwhile was */
     gate_add(2, 1);
     for (int i = 0; i < 8; i++) CHECK_EQ(eng_take(o[i]), 1);
+    drop(a);
+    eng_close();
+}
+
+TEST(
+    concurrent_actors_where_a_task_has_watched) { /* its process has a reader already: the calls behind the constructor find their groups */
+    sk_oid o[3];
+    OPEN(.cpus = 1);
+    int64_t pid = eng_take(JOB(.fn = "cc_watch"));
+    struct actor a = ACTOR("cc_new_slow", GROUPS(3));
+    for (int i = 0; i < 3; i++) o[i] = JOB(.fn = "cc_wait", .actor = a.id, .a = {VAL(3), VAL(4)}, .n_a = 2);
+    CHECK(gate_wait(9, 1));
+    gate_add(2, 1);
+    CHECK(gate_wait(3, 3)); /* all at once */
+    gate_add(4, 1);
+    for (int i = 0; i < 3; i++) CHECK_EQ(eng_take(o[i]), 0);
+    CHECK_EQ(eng_take(JOB(.fn = "cc_pid", .actor = a.id)), pid);
     drop(a);
     eng_close();
 }

@@ -133,6 +133,41 @@ bool sk_worker_step(struct sk_engine *client, uint32_t index) {
     return go_on;
 }
 
+/* A call that was read, to where it waits. Locked. */
+static void queue_call(struct sk_client *c, struct sk_msg *m) {
+    const struct sk_msg_task *h = (const void *)m->bytes;
+    if (!c->n_groups || (h->flags & SK_TF_INIT)) {
+        sk_list_push_back(&c->queue, &m->link);
+        if (c->has_reader) pthread_cond_broadcast(&c->cond);
+        return;
+    }
+    SK_DCHECK(m->len >= sizeof *h);
+    struct sk_group *g = &c->groups[h->group < c->n_groups ? h->group : 0];
+    sk_list_push_back(&g->queue, &m->link);
+    g->n_queued++;
+    if (c->is_async) {
+        if (g != c->groups && c->ready && !g->n_threads) sk_worker_thread(g);
+        sk_client_nudge(g);
+    } else if (c->ready) {
+        pthread_cond_signal(&g->cond);
+        if (g->n_queued > g->n_idle && g->n_threads < g->max) sk_worker_thread(g);
+    }
+}
+
+/* A task that was run here before may have started the reader (watch): it has read calls behind the constructor, which go to their groups now. Locked. */
+static void requeue(struct sk_client *c) {
+    struct sk_list read;
+    sk_list_init(&read);
+    for (struct sk_list *it; (it = sk_list_first(&c->queue));) {
+        sk_list_del(it);
+        sk_list_push_back(&read, it);
+    }
+    for (struct sk_list *it; (it = sk_list_first(&read));) {
+        sk_list_del(it);
+        queue_call(c, sk_container_of(it, struct sk_msg, link));
+    }
+}
+
 /* The constructor's message says how many calls run at once: from now on a thread of its own reads the ring. Locked. */
 static void become_concurrent(struct sk_client *c, const struct sk_msg *m) {
     struct sk_msg_task h;
@@ -156,7 +191,7 @@ static void become_concurrent(struct sk_client *c, const struct sk_msg *m) {
         pthread_cond_init(&g[i].cond, NULL);
     }
     if (r.bad) abort();
-    SK_ASSERT(!c->groups && !c->has_reader); /* one constructor a process */
+    SK_ASSERT(!c->groups); /* one constructor a process */
     c->groups = g;
     c->n_groups = n;
     c->is_async = (h.flags & SK_TF_ASYNC) && c->runner->serve_async;
@@ -166,6 +201,7 @@ static void become_concurrent(struct sk_client *c, const struct sk_msg *m) {
         g[i].fd = -1;
         if (c->is_async && good && (g[i].fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) < 0) good = SK_ERR_SYS(&err, "eventfd") == SK_OK;
     }
+    if (good) requeue(c);
     if (good && sk_client_start_reader(c, &err) == SK_OK) return;
     (void)snprintf(c->slot->crash, sizeof c->slot->crash, "the actor cannot be started: %.900s", err.msg);
     abort();
@@ -270,27 +306,6 @@ void sk_client_serve(struct sk_client *c) {
         }
     }
     pthread_mutex_unlock(&c->mu);
-}
-
-/* A call that was read, to where it waits. Locked. */
-static void queue_call(struct sk_client *c, struct sk_msg *m) {
-    const struct sk_msg_task *h = (const void *)m->bytes;
-    if (!c->n_groups || (h->flags & SK_TF_INIT)) {
-        sk_list_push_back(&c->queue, &m->link);
-        if (c->has_reader) pthread_cond_broadcast(&c->cond);
-        return;
-    }
-    SK_DCHECK(m->len >= sizeof *h);
-    struct sk_group *g = &c->groups[h->group < c->n_groups ? h->group : 0];
-    sk_list_push_back(&g->queue, &m->link);
-    g->n_queued++;
-    if (c->is_async) {
-        if (g != c->groups && c->ready && !g->n_threads) sk_worker_thread(g);
-        sk_client_nudge(g);
-    } else if (c->ready) {
-        pthread_cond_signal(&g->cond);
-        if (g->n_queued > g->n_idle && g->n_threads < g->max) sk_worker_thread(g);
-    }
 }
 
 void sk_client_init(struct sk_client *c, struct sk_slot *slot, int32_t pid, struct sk_runner *runner) {
