@@ -163,6 +163,12 @@ def test_one_batch(fmt):
         check(rb, fmt(rb), f"seed {seed}, {rb.schema}")
 
 
+def test_objects_that_are_pickled_in_other_words_when_they_were_read():
+    rb = pa.RecordBatch.from_arrays([ArrowPythonObjectArray.from_objects([Point(4, "x"), float("nan"), None])], names=["o"])
+    for fmt in FORMATS:
+        check(rb, fmt(rb), fmt.__name__)
+
+
 # ---- whole pipelines
 
 

@@ -20,7 +20,7 @@ from skate.data.values.cast import compatible, exact_cast, same_floats
 from skate.data.values.encoded_text import plain
 from skate.data.values.flat import FIXED_LIST, LISTS, TYPES, bitmap, of_numpy, plain_array, valid_bits
 from skate.data.values.from_arrow import to_objects
-from skate.data.values.types import PythonObjectType, can_rebuild, is_ragged, python_objects, ragged_parts, ragged_type
+from skate.data.values.types import PythonObjectType, can_rebuild, is_ragged, objects_of, python_objects, ragged_parts, ragged_type
 
 _T = pa.types
 
@@ -247,12 +247,13 @@ def same_objects(values: list[Any], old: pa.Array | None) -> pa.Array | None:
     """The values as a column of objects, if all of them (but None) are in `old`, a column of objects, by their pickles; else None."""
     if old is None or not isinstance(old.type, PythonObjectType):
         return None
-    known = {None, *old.storage.to_pylist()}
     try:
         again = python_objects(values)
     except TypeError:  # new ones, which cannot be pickled: the caller says so
         return None
-    return again if known.issuperset(again.storage.to_pylist()) else None
+    new = set(again.storage.to_pylist()) - {None, *old.storage.to_pylist()}
+    # One that was read is pickled in other words where the first was not: "x" as the value of an attribute x was one object with that name.
+    return again if not new or new.issubset(python_objects(objects_of(old)).storage.to_pylist()) else None
 
 
 _PLAIN = {"builtins", "datetime", "decimal", "numpy", "uuid", "pandas", "pyarrow", "torch", "collections"}
