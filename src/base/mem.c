@@ -10,6 +10,7 @@
 #include <errno.h>
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 
 enum { SK_MEM_LIVE = 0x534b4d45, SK_MEM_DEAD = 0x64656164 };
 
@@ -79,6 +80,15 @@ void *sk_alloc_aligned(enum sk_tag tag, size_t align, size_t n) {
     return born(raw, align, tag, n);
 }
 
+void *sk_alloc_large(enum sk_tag tag, size_t n) {
+    enum { HUGE = 2 << 20, OWN_MAPPING = 32 << 20 }; /* glibc maps what is this large by itself, so the advice goes with it */
+    uint8_t *p = sk_alloc(tag, n);
+    if (!p || n < OWN_MAPPING) return p;
+    uint8_t *from = p + (-(uintptr_t)p & (HUGE - 1));
+    (void)madvise(from, (n - (size_t)(from - p)) & ~(size_t)(HUGE - 1), MADV_HUGEPAGE); /* where there are none it is as slow as ever */
+    return p;
+}
+
 void *sk_realloc(enum sk_tag tag, void *p, size_t n) {
     if (!p) return sk_alloc(tag, n);
     SK_DCHECK((unsigned)tag < SK_TAG_N);
@@ -138,7 +148,7 @@ int64_t sk_mem_blocks(enum sk_tag tag) {
 }
 
 const char *sk_tag_name(enum sk_tag tag) {
-    static const char *const name[SK_TAG_N] = {"base", "ipc", "store", "block", "engine", "plan", "exec", "py", "test"};
+    static const char *const name[SK_TAG_N] = {"base", "ipc", "store", "block", "kernel", "engine", "plan", "exec", "py", "test"};
     return (unsigned)tag < SK_TAG_N ? name[tag] : "?";
 }
 

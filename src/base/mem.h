@@ -13,6 +13,7 @@ enum sk_tag {
     SK_TAG_IPC,
     SK_TAG_STORE,
     SK_TAG_BLOCK,
+    SK_TAG_KERNEL,
     SK_TAG_ENGINE,
     SK_TAG_PLAN,
     SK_TAG_EXEC,
@@ -28,6 +29,8 @@ void *sk_calloc(enum sk_tag tag, size_t n) SK_MUST_USE;
 void *sk_realloc(enum sk_tag tag, void *p, size_t n) SK_MUST_USE;
 /* align: a power of two from 16 to 4096. Freed with sk_free; sk_realloc of it is not allowed. */
 void *sk_alloc_aligned(enum sk_tag tag, size_t align, size_t n) SK_MUST_USE;
+/* For scratch of many megabytes that is used whole, at once: on huge pages where the machine has them (first touch of 4 KiB pages costs as much as a sort). */
+void *sk_alloc_large(enum sk_tag tag, size_t n) SK_MUST_USE;
 void sk_free(void *p); /* NULL is fine; errno is kept */
 char *sk_strdup(enum sk_tag tag, const char *s) SK_MUST_USE;
 void *sk_memdup(enum sk_tag tag, const void *p, size_t n) SK_MUST_USE;

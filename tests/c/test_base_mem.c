@@ -187,3 +187,17 @@ TEST(mem_watch_sees_every_block) {
     sk_mem_watch(NULL, NULL);
     sk_free(sk_alloc(SK_TAG_TEST, 1));
 }
+
+TEST(mem_large_is_as_any_other) {
+    for (size_t n = 0; n < (size_t)100 << 20; n += (size_t)33 << 20) {
+        uint8_t *p = sk_alloc_large(SK_TAG_TEST, n);
+        CHECK(p != NULL);
+        CHECK_EQ(sk_mem_size(p), n);
+        for (size_t i = 0; i < n; i += 4096) p[i] = 1;
+        if (n) p[n - 1] = 1;
+        sk_free(p);
+    }
+    sk_mem_fail_at(1);
+    CHECK(sk_alloc_large(SK_TAG_TEST, (size_t)64 << 20) == NULL);
+    sk_mem_fail_at(0);
+}
