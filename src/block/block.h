@@ -63,6 +63,10 @@ sk_rc sk_block_measure(const struct ArrowSchema *schema, const struct ArrowArray
 /* Fills dst (64-byte aligned, at least the measured size). Cannot fail. */
 void sk_block_write(const struct sk_block_plan *plan, uint8_t *dst);
 void sk_block_plan_free(struct sk_block_plan *plan);
+/* The same for rows index[0], ..., index[n - 1] only, in this order; rows may repeat. SK_EINVAL, too: an index that is no row. The index need not outlive
+ * the plan. Cost: 16 bytes a run of neighbouring rows. */
+sk_rc sk_block_measure_rows(const struct ArrowSchema *schema, const struct ArrowArray *array, const uint32_t *index, uint64_t n,
+                            struct sk_block_plan **plan, uint64_t *size, struct sk_err *err) SK_MUST_USE;
 struct sk_block_sizes {
     uint64_t n_rows, data_bytes, total_bytes; /* data_bytes: what sk_block_nbytes says; total_bytes: what write needs */
     uint32_t schema_crc;                      /* never 0; batches of one schema (names, types, nullability, metadata) have the same */

@@ -43,6 +43,10 @@ static sk_rc set_map(struct walk *w, const struct sk_block_set *in, int64_t mul,
     const struct sk_block_range *r = sk_block_ranges(in);
     struct sk_block_set s = {.n_ranges = in->n_ranges};
     struct sk_block_range *to = &s.one;
+    if (mul == 1 && !add) { /* the ranges are shared */
+        *out = *in;
+        return SK_OK;
+    }
     if (in->n_ranges > 1) {
         s.many = to = extra_alloc(w, in->n_ranges * sizeof *to);
         if (!to) return NO_MEMORY(w);
@@ -61,6 +65,7 @@ struct builder { /* collects ranges; merges neighbours, so the usual outcome is 
     struct sk_block_set set;
     struct sk_block_extra *mem; /* not yet in the walk's list */
     size_t cap;
+    bool only_total; /* no ranges are kept */
 };
 
 static bool builder_push(struct builder *b, int64_t at, int64_t n) {
@@ -68,6 +73,7 @@ static bool builder_push(struct builder *b, int64_t at, int64_t n) {
     SK_DCHECK(!b->mem == !b->cap && b->set.n_ranges <= SK_MAX(b->cap, 1));
     if (!n) return true;
     if (__builtin_add_overflow(b->set.total, n, &b->set.total)) return false;
+    if (b->only_total) return true;
     if (b->set.n_ranges) {
         struct sk_block_range *last = &r[b->set.n_ranges - 1];
         if (last->at + last->n == at) {
@@ -181,10 +187,8 @@ static sk_rc visit_child(struct walk *w, const struct ArrowSchema *s, const stru
 }
 
 static sk_rc visit_var(struct walk *w, const struct ArrowArray *a, int32_t width, const struct sk_block_set *abs) {
-    struct builder data = {.mem = NULL};
-    sk_rc rc = put_offsets(w, a, width, abs, &data);
-    sk_free(data.mem); /* only the total is wanted */
-    SK_TRY(rc);
+    struct builder data = {.only_total = true};
+    SK_TRY(put_offsets(w, a, width, abs, &data));
     struct sk_block_op op = {.kind = SK_BLOCK_OP_VAR_DATA, .width = width, .len = (uint64_t)data.set.total, .set = *abs};
     SK_TRY(input(w, a, 1, op.len > 0, &op.src));
     SK_TRY(input(w, a, 2, op.len > 0, &op.aux));
@@ -220,7 +224,7 @@ static sk_rc visit_view(struct walk *w, const struct ArrowArray *a, const struct
     views = p;
     SK_TRY(put(w, op));
     op.kind = SK_BLOCK_OP_VIEW_DATA;
-    for (size_t i = 0; i < abs->n_ranges; i++) {
+    for (size_t i = 0; views && i < abs->n_ranges; i++) {
         for (int64_t j = r[i].at; j < r[i].at + r[i].n; j++) {
             int32_t len = sk_block_i32(views, 4 * j);
             if (SK_LIKELY(len >= 0 && len <= SK_BLOCK_VIEW_INLINE)) continue;
@@ -431,9 +435,31 @@ static sk_rc visit(struct walk *w, const struct ArrowSchema *s, const struct Arr
 
 /* ---- the batch ---- */
 
-static sk_rc walk_batch(struct walk *w, const struct ArrowSchema *s, const struct ArrowArray *a) {
-    struct sk_block_set rows = one_range(0, a->length);
+struct wanted { /* rows of a batch */
+    bool all;
+    const uint32_t *index;
+    uint64_t n;
+};
+
+static sk_rc wanted_rows(struct walk *w, const struct ArrowArray *a, const struct wanted *wanted, struct sk_block_set *out) {
+    struct builder b = {.mem = NULL};
+    sk_rc rc = SK_OK;
+    if (wanted->all) {
+        *out = one_range(0, a->length);
+        return SK_OK;
+    }
+    for (uint64_t i = 0; rc == SK_OK && i < wanted->n; i++) {
+        if (wanted->index[i] >= a->length) rc = BAD(w, "encode block: row %u of %lld", wanted->index[i], (long long)a->length);
+        else if (!builder_push(&b, wanted->index[i], 1)) rc = NO_MEMORY(w);
+    }
+    *out = builder_done(w, &b);
+    return rc;
+}
+
+static sk_rc walk_batch(struct walk *w, const struct ArrowSchema *s, const struct ArrowArray *a, const struct wanted *wanted) {
+    struct sk_block_set rows;
     sk_rc rc;
+    SK_TRY(wanted_rows(w, a, wanted, &rows));
     if (a->length > 0 && a->offset >= 0 && a->null_count && a->n_buffers == 1 && a->buffers && a->buffers[0] &&
         sk_block_bits_count(a->buffers[0], a->offset, a->length) != a->length)
         return BAD(w, "encode block: null rows at the top level (a struct column is not a record batch)");
@@ -446,7 +472,7 @@ sk_rc sk_block_nbytes(const struct ArrowSchema *schema, const struct ArrowArray 
     struct sk_block_shape shape;
     struct walk w = {.root = schema, .err = err};
     SK_TRY(sk_block_schema_measure(schema, &shape, err));
-    sk_rc rc = walk_batch(&w, schema, array);
+    sk_rc rc = walk_batch(&w, schema, array, &(struct wanted){.all = true});
     extras_free(w.extras);
     if (rc == SK_OK) *out = w.data_bytes;
     return rc;
@@ -489,14 +515,14 @@ bool sk_block_plan_place(struct sk_block_plan *p, uint64_t schema_len) {
     return true;
 }
 
-sk_rc sk_block_measure(const struct ArrowSchema *schema, const struct ArrowArray *array, struct sk_block_plan **plan, uint64_t *size,
-                       struct sk_err *err) {
+static sk_rc measure(const struct ArrowSchema *schema, const struct ArrowArray *array, const struct wanted *wanted,
+                     struct sk_block_plan **plan, uint64_t *size, struct sk_err *err) {
     struct sk_block_shape shape;
     SK_TRY(sk_block_schema_measure(schema, &shape, err));
     struct sk_block_plan *p = sk_block_plan_create(schema, shape.n_nodes, shape.n_buffers, 0);
     struct walk w = {.plan = p, .root = schema, .err = err};
     if (!p) return SK_ERR(err, SK_ENOMEM, "encode block: no memory for a plan of %u fields", shape.n_nodes);
-    sk_rc rc = walk_batch(&w, schema, array);
+    sk_rc rc = walk_batch(&w, schema, array, wanted);
     p->extras = w.extras;
     if (rc == SK_OK && !sk_block_plan_place(p, shape.schema_len)) rc = SK_ERR(err, SK_EINVAL, "encode block: size overflows");
     if (rc) {
@@ -506,11 +532,21 @@ sk_rc sk_block_measure(const struct ArrowSchema *schema, const struct ArrowArray
     SK_DCHECK(p->hdr.n_nodes == shape.n_nodes);
     p->data_bytes = w.data_bytes;
     p->schema_crc = shape.crc;
-    p->hdr.n_rows = (uint64_t)array->length;
+    p->hdr.n_rows = wanted->all ? (uint64_t)array->length : wanted->n;
     p->hdr.n_columns = (uint64_t)array->n_children;
     *plan = p;
     *size = p->hdr.total_bytes;
     return SK_OK;
+}
+
+sk_rc sk_block_measure(const struct ArrowSchema *schema, const struct ArrowArray *array, struct sk_block_plan **plan, uint64_t *size,
+                       struct sk_err *err) {
+    return measure(schema, array, &(struct wanted){.all = true}, plan, size, err);
+}
+
+sk_rc sk_block_measure_rows(const struct ArrowSchema *schema, const struct ArrowArray *array, const uint32_t *index, uint64_t n,
+                            struct sk_block_plan **plan, uint64_t *size, struct sk_err *err) {
+    return measure(schema, array, &(struct wanted){false, index, n}, plan, size, err);
 }
 
 struct sk_block_sizes sk_block_plan_sizes(const struct sk_block_plan *p) {
