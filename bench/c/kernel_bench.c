@@ -1,0 +1,165 @@
+/* kernel_bench.c - what kernels cost on one thread: sort of int64, of records by 10-byte keys, gather, partition, merge.
+ *
+ *     build/release/bin/kernel_bench [millions of rows, default 10]
+ *
+ * Columns: what, seconds (the best of three), million rows a second, GB/s of the rows' bytes. Input is random and hand-made; no Python. */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "base/mem.h"
+#include "kernel/kernel.h"
+
+enum { RECORD = 100, KEY = 10, TIMES = 3 };
+
+static void fail(const char *what) {
+    fprintf(stderr, "%s\n", what);
+    exit(1);
+}
+static void ok(sk_rc rc, const struct sk_err *err) {
+    if (rc) fail(err->msg);
+}
+static void *need(size_t n) {
+    void *p = sk_alloc_aligned(SK_TAG_TEST, 64, n);
+    if (!p) fail("no memory");
+    return p;
+}
+
+struct table { /* one or two fixed-width columns */
+    struct ArrowSchema schema, field[2], *fields[2];
+    struct ArrowArray array, column[2], *columns[2];
+    const void *buffers[2][3], *none[1];
+};
+
+static void add(struct table *t, const char *format, int64_t rows, const void *data) {
+    int64_t i = t->schema.n_children++;
+    t->buffers[i][1] = data;
+    t->field[i] = (struct ArrowSchema){.format = format, .name = i ? "value" : "key"};
+    t->column[i] = (struct ArrowArray){.length = rows, .n_buffers = 2, .buffers = t->buffers[i]};
+    t->fields[i] = &t->field[i];
+    t->columns[i] = &t->column[i];
+    t->schema.format = "+s";
+    t->schema.children = t->fields;
+    t->array = (struct ArrowArray){.length = rows, .n_buffers = 1, .n_children = i + 1, .buffers = t->none, .children = t->columns};
+}
+
+static void report(const char *what, int64_t ns, size_t rows, size_t width) {
+    printf("%-40s %7.3f s %8.1f M rows/s %6.2f GB/s\n", what, (double)ns / 1e9, (double)rows * 1e3 / (double)ns,
+           (double)(rows * width) / (double)ns);
+}
+
+static void sorts(const char *what, const struct table *t, size_t rows, size_t width, uint32_t *index) {
+    struct sk_keys *k;
+    struct sk_err err;
+    int64_t best = INT64_MAX;
+    ok(sk_keys_create(&t->schema, &t->array, &(struct sk_key){.column = 0}, 1, &k, &err), &err);
+    for (int i = 0; i < TIMES; i++) {
+        int64_t start = sk_now_ns();
+        ok(sk_sort(k, index, &err), &err);
+        best = SK_MIN(best, sk_now_ns() - start);
+    }
+    for (size_t i = 1; i < rows; i++)
+        if (sk_keys_compare(k, index[i - 1], k, index[i]) > 0) fail("not sorted");
+    report(what, best, rows, width);
+    sk_keys_destroy(k);
+}
+
+static void takes(const char *what, const struct table *t, size_t rows, size_t width, const uint32_t *index) {
+    struct sk_block_plan *plan;
+    struct sk_err err;
+    uint64_t size;
+    int64_t best = INT64_MAX;
+    uint8_t *dst = NULL;
+    for (int i = 0; i < TIMES; i++) {
+        int64_t start = sk_now_ns(), mid;
+        ok(sk_block_measure_rows(&t->schema, &t->array, index, rows, &plan, &size, &err), &err);
+        mid = sk_now_ns();
+        if (!dst) memset(dst = need((size_t)size), 1, (size_t)size);
+        int64_t again = sk_now_ns();
+        sk_block_write(plan, dst);
+        best = SK_MIN(best, sk_now_ns() - again + mid - start);
+        sk_block_plan_free(plan);
+    }
+    report(what, best, rows, width);
+    sk_free(dst);
+}
+
+static void partitions(const struct table *t, size_t rows, size_t width, uint32_t *index, uint32_t n) {
+    struct sk_keys *k;
+    struct sk_err err;
+    struct sk_parts parts = {n, need((n + 1) * sizeof(uint64_t)), index};
+    int64_t best = INT64_MAX;
+    char what[64];
+    ok(sk_keys_create(&t->schema, &t->array, &(struct sk_key){.column = 0}, 1, &k, &err), &err);
+    for (int i = 0; i < TIMES; i++) {
+        int64_t start = sk_now_ns();
+        ok(sk_partition_hash(k, 0, &parts, &err), &err);
+        best = SK_MIN(best, sk_now_ns() - start);
+    }
+    snprintf(what, sizeof what, "hash partition, %u ways", n);
+    report(what, best, rows, width);
+    sk_keys_destroy(k);
+    sk_free(parts.start);
+}
+
+/* 16 sorted runs, next to each other in one column. */
+static void merges(const struct table *t, size_t rows, uint32_t *index) {
+    enum { RUNS = 16 };
+    struct table run[RUNS];
+    struct sk_keys *keys[RUNS];
+    struct sk_place *out = need(rows * sizeof *out);
+    struct sk_merge *m;
+    struct sk_err err;
+    size_t each = rows / RUNS;
+    int64_t best = INT64_MAX, *sorted = need(rows * 8);
+    const int64_t *from = t->buffers[0][1];
+    for (size_t r = 0; r < RUNS; r++) {
+        run[r] = (struct table){.none = {NULL}};
+        add(&run[r], "l", (int64_t)each, from + r * each);
+        ok(sk_keys_create(&run[r].schema, &run[r].array, &(struct sk_key){.column = 0}, 1, &keys[r], &err), &err);
+        ok(sk_sort(keys[r], index, &err), &err);
+        for (size_t i = 0; i < each; i++) sorted[r * each + i] = from[r * each + index[i]];
+        run[r].buffers[0][1] = sorted + r * each;
+        sk_keys_destroy(keys[r]);
+        ok(sk_keys_create(&run[r].schema, &run[r].array, &(struct sk_key){.column = 0}, 1, &keys[r], &err), &err);
+    }
+    memset(out, 1, rows * sizeof *out);
+    for (int i = 0; i < TIMES; i++) {
+        int64_t start = sk_now_ns();
+        ok(sk_merge_create((const struct sk_keys *const *)keys, RUNS, &m, &err), &err);
+        if (sk_merge_next(m, out, rows) != RUNS * each) fail("rows are missing");
+        best = SK_MIN(best, sk_now_ns() - start);
+        sk_merge_destroy(m);
+    }
+    report("merge 16 runs of int64", best, RUNS * each, 8);
+    for (size_t r = 0; r < RUNS; r++) sk_keys_destroy(keys[r]);
+    sk_free(sorted);
+    sk_free(out);
+}
+
+int main(int argc, char **argv) {
+    size_t rows = (size_t)((argc > 1 ? atof(argv[1]) : 10) * 1e6);
+    uint64_t *numbers = need(rows * 8);
+    uint8_t *keys = need(rows * KEY), *values = need(rows * (RECORD - KEY));
+    uint32_t *index = need(rows * 4);
+    struct table ints = {.none = {NULL}}, records = {.none = {NULL}};
+    struct sk_rand r;
+    sk_rand_init(&r, 1);
+    for (size_t i = 0; i < rows; i++) numbers[i] = sk_rand_next(&r);
+    for (size_t i = 0; i < rows * KEY; i++) keys[i] = (uint8_t)sk_rand_next(&r);
+    memset(values, 7, rows * (RECORD - KEY));
+    add(&ints, "l", (int64_t)rows, numbers);
+    add(&records, "w:10", (int64_t)rows, keys);
+    add(&records, "w:90", (int64_t)rows, values);
+    sorts("sort int64", &ints, rows, 8, index);
+    takes("gather int64 by that index", &ints, rows, 8, index);
+    sorts("sort 100-byte records by 10-byte keys", &records, rows, RECORD, index);
+    takes("gather the records by that index", &records, rows, RECORD, index);
+    for (uint32_t n = 16; n <= 1024; n *= 8) partitions(&ints, rows, 8, index, n);
+    merges(&ints, rows, index);
+    sk_free(numbers);
+    sk_free(keys);
+    sk_free(values);
+    sk_free(index);
+    return 0;
+}

@@ -1,0 +1,92 @@
+/* kernel.h - contract of the kernel layer: what an exchange does to rows. Pure functions over Arrow record batches in place; no Python, no engine.
+ *
+ * A batch is the pair of structs that sk_block_export gives (or any producer of the C Data Interface): offsets of the batch and of its columns count,
+ * values are trusted as readers of Arrow trust them (sk_block_validate for bytes of strangers). Rows are counted from 0 within the batch; a batch has
+ * at most UINT32_MAX rows here, so an index is uint32_t. Results go to memory of the caller, or are a plan that sk_block_write lays out at its final place.
+ *
+ * The order of keys (docs/design/kernels.md): nulls stand where `nulls_first` says and NaN between them and the values, both for either direction;
+ * -0.0 equals 0.0; text and binary compare as unsigned bytes, false < true. Equal keys keep the order of their rows: the sort is stable.
+ *
+ * Threads: every function may run beside any other; a struct sk_keys is only read once it is made. Errors: SK_EINVAL names column and type;
+ * SK_ENOMEM. Scratch memory is that of sk_alloc, sizes are said at each function. */
+#ifndef SK_KERNEL_H
+#define SK_KERNEL_H
+
+#include "base/base.h"
+#include "base/err.h"
+#include "base/rand.h"
+#include "block/block.h"
+
+/* ---- keys (key.c, hash.c) ---- */
+
+/* The first column of that name. SK_EINVAL: there is none. */
+sk_rc sk_column_find(const struct ArrowSchema *schema, const char *name, uint32_t *column, struct sk_err *err) SK_MUST_USE;
+
+struct sk_key {
+    uint32_t column;
+    bool descending, nulls_first;
+};
+
+/* The key columns of one batch, the most significant first. Orderable: bool, integers, floats, decimals, date, time, timestamp, duration, interval of months,
+ * (large) text and binary and their views, fixed-size binary, null, and dictionaries of these. All others, tensors among them, are SK_EINVAL.
+ * Schema and array must outlive it. */
+struct sk_keys;
+sk_rc sk_keys_create(const struct ArrowSchema *schema, const struct ArrowArray *array, const struct sk_key *key, uint32_t n_keys,
+                     struct sk_keys **out, struct sk_err *err) SK_MUST_USE;
+void sk_keys_destroy(struct sk_keys *k); /* NULL is fine */
+uint64_t sk_keys_rows(const struct sk_keys *k);
+
+/* SK_EINVAL: a and b cannot be compared, because number, types or directions of their keys differ. A dictionary is the type of its values; text is text
+ * whatever its offsets. */
+sk_rc sk_keys_match(const struct sk_keys *a, const struct sk_keys *b, struct sk_err *err) SK_MUST_USE;
+/* Row i of a against row j of b, which match: < 0, 0, > 0. */
+int sk_keys_compare(const struct sk_keys *a, uint64_t i, const struct sk_keys *b, uint64_t j);
+/* The start of a row's key as a number: where two rows' differ (of keys that match), they are ordered like the rows; else compare. */
+uint64_t sk_keys_prefix(const struct sk_keys *k, uint64_t row);
+/* out[row]: a function of the row's logical values alone, not of offsets, dictionaries, widths of integers, floats or offsets, or other rows. Equal rows
+ * have equal hashes: NaN is one value, -0.0 is 0.0, null is one value. All 64 bits are good. */
+void sk_keys_hash(const struct sk_keys *k, uint64_t *out);
+
+/* ---- sort (sort.c, radix.c) ---- */
+
+/* index[0, rows): the rows in order, stable. Scratch: 32 bytes a row. */
+sk_rc sk_sort(const struct sk_keys *k, uint32_t *index, struct sk_err *err) SK_MUST_USE;
+
+/* ---- merge (merge.c) ---- */
+
+struct sk_place {
+    uint32_t run, row;
+};
+/* The rows of n runs in order, equal ones in the order of their runs; each run's rows are in the order of its keys, and the keys match (SK_EINVAL).
+ * `runs` must outlive it. */
+struct sk_merge;
+sk_rc sk_merge_create(const struct sk_keys *const *runs, uint32_t n, struct sk_merge **out, struct sk_err *err) SK_MUST_USE;
+/* The next rows, at most cap; fewer only at the end. */
+uint64_t sk_merge_next(struct sk_merge *m, struct sk_place *out, uint64_t cap);
+void sk_merge_destroy(struct sk_merge *m); /* NULL is fine */
+
+/* Rows are gathered by sk_block_measure_rows (block.h): any Arrow type, by an index, laid out by sk_block_write at their final place. */
+
+/* ---- partition (partition.c) ---- */
+
+/* Where the rows go: those of partition p are index[start[p], start[p + 1]), in the order of the batch. */
+struct sk_parts {
+    uint32_t n;      /* partitions, > 0 */
+    uint64_t *start; /* [n + 1] */
+    uint32_t *index; /* [rows] */
+};
+/* All need 4 bytes a row of scratch; by hash 12. They leave `out` undefined when they fail. */
+/* By the hash of the keys. Another `level` cuts what fell together at one level by fresh bits. */
+sk_rc sk_partition_hash(const struct sk_keys *k, uint32_t level, struct sk_parts *out, struct sk_err *err) SK_MUST_USE;
+/* By n - 1 bounds, rows of `bounds` in the order of its keys: a row goes to the partition behind the last bound that is not after it (one that equals a
+ * bound goes behind it, as in Ray). SK_EINVAL: not n - 1 bounds, out of order, or of other types. */
+sk_rc sk_partition_range(const struct sk_keys *k, const struct sk_keys *bounds, struct sk_parts *out, struct sk_err *err) SK_MUST_USE;
+/* By sk_draw of each row's number, row0 + row: independent of how the rows are cut into batches. */
+sk_rc sk_partition_random(uint64_t rows, uint64_t row0, uint64_t seed, struct sk_parts *out, struct sk_err *err) SK_MUST_USE;
+/* Row i goes to (first + i) % n. */
+sk_rc sk_partition_round_robin(uint64_t rows, uint64_t first, struct sk_parts *out, struct sk_err *err) SK_MUST_USE;
+
+/* 64 random bits of a row number: splitmix64 as a counter-based generator. The same on every machine. */
+static inline uint64_t sk_draw(uint64_t seed, uint64_t row) { return sk_rand_mix(sk_rand_mix(seed) + row * UINT64_C(0x9e3779b97f4a7c15)); }
+
+#endif
