@@ -367,7 +367,11 @@ static const struct sk_guest_ops OPS = {.begin = g_begin,
 
 int py_guest_make(struct py_state *st, PyObject *engine, struct sk_guest *out) {
     struct guest *g = sk_calloc(SK_TAG_PY, sizeof *g);
-    PyObject *capsule = g ? PyCapsule_New(g, "guest", capsule_free) : PyErr_NoMemory();
+    if (!g) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    PyObject *capsule = PyCapsule_New(g, "guest", capsule_free);
     if (!capsule) {
         sk_free(g);
         return -1;
