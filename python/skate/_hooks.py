@@ -85,7 +85,7 @@ def after_fork():
         if _job.facts().get("logging"):
             _lazy.logging_config.LoggingConfig(**_job.facts()["logging"])._apply()
     if _setup_hook is not None:
-        _lazy.runtime_env.run_hook(pickle.loads(_setup_hook))
+        _lazy.runtime_env.run_hook(_setup_hook)
 
 
 def idle():

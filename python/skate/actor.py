@@ -475,7 +475,7 @@ class ActorClass:
         maker = Maker(cls, self._meta, o.get("name") or "", env, resources)
         self._seen = maker.name, groups, env, resources  # what code in the actor can tell
         if env:
-            more["env"] = pickle.dumps(env, 5)
+            more["env"] = _lazy.runtime_env.packed(env)
         self._template = _skate.Template(
             "actor",
             base if base is not None and self._seen == self._base._seen else maker,

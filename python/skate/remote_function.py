@@ -73,9 +73,7 @@ def _template(fn, o, base):
         target, retry_exceptions = _Retry(target, retry_exceptions), bool(retry_exceptions)
     env = o.get("runtime_env")
     if env:
-        from _pickle import dumps
-
-        more["env"] = dumps(_lazy.runtime_env.check(env), 5)
+        more["env"] = _lazy.runtime_env.packed(_lazy.runtime_env.check(env))
         target = _lazy.runtime_env.Sealed(target)
     group = options.group_of(o, 1, fn.__qualname__)
     if target is fn and base is not None:

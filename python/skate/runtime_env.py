@@ -234,13 +234,20 @@ def merge(outer, inner):
 
 
 def run_hook(hook):
-    """Calls worker_process_setup_hook: a function, or the name of one as module.function."""
-    if isinstance(hook, str):
-        import importlib
+    """Calls worker_process_setup_hook: a function, the name of one as module.function, or either pickled. RuntimeEnvSetupError: no task can run here."""
+    try:
+        if isinstance(hook, bytes):
+            import pickle
 
-        module, _, name = hook.rpartition(".")
-        hook = getattr(importlib.import_module(module), name)
-    hook()
+            hook = pickle.loads(hook)
+        if isinstance(hook, str):
+            import importlib
+
+            module, _, name = hook.rpartition(".")
+            hook = getattr(importlib.import_module(module), name)
+        hook()
+    except Exception as e:
+        raise _error(f"worker_process_setup_hook failed with {type(e).__name__}: {e}") from e
 
 
 _own = None  # of the task or actor that this process belongs to
@@ -272,7 +279,14 @@ def inside(data):
     """The environment of a task or an actor that is submitted here, as bytes; data: what its options ask for."""
     import pickle
 
-    return pickle.dumps(merge(_own, pickle.loads(data)), 5) if _own else data
+    return packed(merge(_own, pickle.loads(data))) if _own else data
+
+
+def packed(env):
+    """A checked environment as bytes; its hook may be a function that only cloudpickle takes along."""
+    import cloudpickle
+
+    return cloudpickle.dumps(env, protocol=5)
 
 
 class Sealed:

@@ -110,9 +110,10 @@ static sk_rc run(void *ctx, struct sk_task *t, struct sk_err *err) {
                   last.msg); /* of the call that failed in it */
 }
 
-static void begin(void *ctx, struct sk_engine *client) {
-    (void)ctx;
+static sk_rc begin(void *ctx, struct sk_engine *client, struct sk_err *err) {
+    (void)ctx, (void)err;
     engine = client;
+    return SK_OK;
 }
 
 int skate_worker_main(int argc, char **argv) {

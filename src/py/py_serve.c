@@ -22,7 +22,7 @@ static void before_fork(void *ctx SK_UNUSED) { PyOS_BeforeFork(); }
 
 static void after_fork(void *ctx SK_UNUSED) { PyOS_AfterFork_Parent(); }
 
-static void begin(void *ctx, struct sk_engine *client) {
+static sk_rc begin(void *ctx, struct sk_engine *client, struct sk_err *why) {
     PyOS_AfterFork_Child();
     py_title_init();
     struct py_state *st = ctx;
@@ -34,8 +34,9 @@ static void begin(void *ctx, struct sk_engine *client) {
     st->driver = false;
     st->worker = true;
     PyObject *r = st->hook_after_fork ? PyObject_CallNoArgs(st->hook_after_fork) : Py_NewRef(Py_None);
-    if (!r) PyErr_WriteUnraisable(st->module);
+    sk_rc rc = r ? SK_OK : py_to_err(why, "the worker cannot begin");
     Py_XDECREF(r);
+    return rc;
 }
 
 /* The actors of this process hear that it ends in order. */

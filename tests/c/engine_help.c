@@ -71,18 +71,19 @@ bool task_hangs_at_end;
 static void nothing(struct sk_task *t) { (void)t; }
 void (*task_ended_by_cancel)(struct sk_task *t) = nothing;
 
-static void begin(void *ctx, struct sk_engine *client) {
-    (void)ctx, (void)client;
+static sk_rc begin(void *ctx, struct sk_engine *client, struct sk_err *err) {
+    (void)ctx, (void)client, (void)err;
     const char *f = getenv("SK_TEST_FAULT");
     sk_fault_clear(); /* the server's */
-    if (!f) return;
+    if (!f) return SK_OK;
     for (int i = 0; i < 64; i++)
-        if (take_token("skip", i)) return;
+        if (take_token("skip", i)) return SK_OK;
     for (int i = 0; i < 64; i++)
         if (take_token("fault", i)) {
             if (sk_fault_parse(f, NULL) != SK_OK) abort();
-            return;
+            return SK_OK;
         }
+    return SK_OK;
 }
 
 static void map_gate(void) {

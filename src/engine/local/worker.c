@@ -254,7 +254,7 @@ void sk_client_serve(struct sk_client *c) {
                 struct sk_bytes env = c->env;
                 c->env.p = NULL;
                 pthread_mutex_unlock(&c->mu);
-                c->env_failed = c->runner->env && c->runner->env(c->runner->ctx, env, &c->env_err) != SK_OK;
+                c->env_failed = c->env_failed || (c->runner->env && c->runner->env(c->runner->ctx, env, &c->env_err) != SK_OK);
                 sk_free((void *)(uintptr_t)env.p);
                 pthread_mutex_lock(&c->mu);
             }
@@ -390,7 +390,7 @@ sk_rc sk_worker_serve(struct sk_runner *runner, const struct sk_worker_hooks *ho
     the_client = c;
     sk_look_open(c->ctl_seg.base, c->ctl_seg.size, c->slot);
     *was_worker = true;
-    if (hooks && hooks->begin) hooks->begin(hooks->ctx, &c->base);
+    c->env_failed = hooks && hooks->begin && hooks->begin(hooks->ctx, &c->base, &c->env_err) != SK_OK;
     sk_client_serve(c);
     return SK_OK;
 }

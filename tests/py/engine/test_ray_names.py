@@ -341,6 +341,29 @@ def test_wrong_runtime_env(env, cls, text):
             use()
 
 
+@pytest.mark.parametrize("whole_job", [True, False])
+def test_a_setup_hook_that_fails(fresh, whole_job):
+    """Nothing runs where the hook of the environment has failed: tasks and actors say so."""
+
+    def bad():
+        raise ValueError("no such licence")
+
+    env = {"worker_process_setup_hook": bad}
+    skate.init(num_cpus=1, **({"runtime_env": env} if whole_job else {}))
+    options = {} if whole_job else {"runtime_env": env}
+
+    class A:
+        def f(self):
+            return 1
+
+    for ref in (
+        skate.remote(lambda: 2).options(max_retries=0, **options).remote(),
+        skate.remote(A).options(**options).remote().f.remote(),
+    ):
+        with pytest.raises(skate.exceptions.RayError, match="worker_process_setup_hook failed with ValueError: no such licence"):
+            skate.get(ref, timeout=60)
+
+
 def test_installed_packages(ray, engine, tmp_path):
     (tmp_path / "requirements.txt").write_text("# what it needs\nnumpy>=1  # here\n\nno-such-package; python_version < '3'\n")
     look = ray.remote(lambda: dict(ray.get_runtime_context().runtime_env))
