@@ -345,9 +345,9 @@ def test_nothing_stays_pinned(fresh):
     @ray.remote(max_concurrency=4)
     class Actor:
         def make(self, n):
-            self.last = ray.empty(n)  # the one before is let go
-            self.last[:] = 3
-            return self.last
+            mine = self.last = ray.empty(n)  # the one before is let go; another call may put its own there at once
+            mine[:] = 3
+            return mine
 
     actor = Actor.remote()
     for _ in range(20):
