@@ -707,14 +707,15 @@ TEST_SLOW(world_schedules, 60) {
         runs += t.runs;
         all += ns;
         if (one || only) continue;
-        CHECK_MSG(t.gets > (uint64_t)rounds && t.user_errors, "profile %s does nothing", profiles[k].name);
+        if (rounds >= 20) /* fewer (quick): by chance */
+            CHECK_MSG(t.gets > (uint64_t)rounds && t.user_errors, "profile %s does nothing", profiles[k].name);
         if (profiles[k].sim.kill &&
             rounds >= 100) /* of the profile `slow` errors come in few schedules: in one of fifty times 160 in none */
             CHECK_MSG(t.st.n_kills && (t.errors || rounds < 1000), "profile %s: nothing goes wrong", profiles[k].name);
         if (profiles[k].sim.n_nodes && rounds >= 100) CHECK(t.st.n_packets_lost && t.st.n_packets_twice && t.st.n_resent);
         if (profiles[k].sim.value_lost && rounds >= 100) CHECK(t.st.n_values_lost);
         if (profiles[k].sim.node_lost && rounds >= 100) CHECK(t.st.n_nodes_lost && t.st.n_values_lost);
-        if (profiles[k].spill) CHECK(t.st.n_disk_writes && t.st.n_disk_reads);
+        if (profiles[k].spill && rounds >= 20) CHECK(t.st.n_disk_writes && t.st.n_disk_reads);
         if (profiles[k].sim.disk_bytes && rounds >= 100) CHECK(t.st.n_disk_full);
         if (profiles[k].sim.disk_bytes && rounds >= 1000) CHECK(t.st.n_disk_rot); /* 4 in 150; world_spills has some for certain */
     }
