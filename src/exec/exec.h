@@ -33,6 +33,36 @@ struct sk_task_note { /* n of them follow */
 };
 enum { SK_TASK_NOTE = 0x4e544b53 };
 
+/* Note of each yielded pack, in the place of a block's note (of tasks of a stage with SK_OP_PACKS; of the cut task of an exchange). A pack is one value: whole
+ * blocks (block.h), one a part, one behind the other, each at a multiple of 64 bytes from the value's beginning and as long as a multiple of 64; no head of
+ * its own. The value is as long as `bytes` says. Dead letters of such a stage have a block's note. */
+enum sk_pack_kind {
+    /* Part i is of partition first + i; one without rows has no bytes. A task whose output has no rows gives one part that is an empty block, for its columns. */
+    SK_PACK_PARTS = 1,
+    /* Rows in the order of the keys, cut into pages (blocks) of about 64 KiB; no parts are listed. A run without rows has one page, an empty block. */
+    SK_PACK_RUN,
+    /* Of the run that the task yields next: a block with the key columns of each page's first row, and the page's rows, offset and length. */
+    SK_PACK_SAMPLE,
+    /* Of a cut task: which pages of run `run` belong to partitions first, first + 1, ... The value itself is empty. All partitions of each run, in any order. */
+    SK_PACK_CUTS,
+    /* Of a cut task, once or not at all: a block that goes to every reduce. */
+    SK_PACK_BOUNDS
+};
+struct sk_pack_note {
+    uint32_t magic, kind;         /* SK_PACK_NOTE; enum sk_pack_kind */
+    uint64_t rows, bytes, schema; /* of the whole value; schema as in a block's note */
+    uint32_t first;               /* PARTS, CUTS: number of a partition */
+    uint32_t run;                 /* CUTS: its sample's place among the cut task's blocks */
+    uint32_t n, zero;             /* PARTS, CUTS: so many of these follow: */
+};
+struct sk_pack_part {     /* of PARTS; they lie one behind the other */
+    uint32_t len64, rows; /* length in units of 64 bytes */
+};
+struct sk_pack_cut {                  /* of CUTS: whole pages; neighbours may share one. The page of a run without rows is of partition 0 */
+    uint32_t off64, len64, row, rows; /* row: of its first row, in the run; rows: about, and more than 0 where it has any */
+};
+enum { SK_PACK_NOTE = 0x504b4b53, SK_PACK_PARTS_MAX = 120, SK_PACK_CUTS_MAX = 60 }; /* of a note: more are more yields */
+
 struct sk_exec_conf {
     const char *policy;        /* NULL: "adaptive" where the engine spills, else "downstream" */
     uint64_t memory_bytes;     /* budget for all blocks that exist or were promised; 0: chosen from the capacity of the nodes */
@@ -57,9 +87,21 @@ struct sk_exec_conf {
 /* Arguments of a stage task (tasks: run_stage; actors: stage_call, without arg 0, which the constructor got):
  *   [0] ref: stage blob = wire: u32 n_nodes, then per node: str op name, str label, bytes params   (put once per run)
  *   [1] inline bytes, kind SK_KIND_EXEC: wire: u64 task_seq (UINT64_MAX: not known yet, a task ahead of its turn), i64 cap_rows, u64 target_max_bytes, bytes unit params (sources; else empty),
- *       u32 n_blocks, then per block: u64 row0, u64 n_rows, u32 number of the input that it is of
- *   [2..] refs: the input blocks. */
+ *       u32 n_blocks, then per block: u64 row0, u64 n_rows, u32 number of the input that it is of; tasks of a stage that begins with an exchange: see below
+ *   [2..] refs: the input blocks.
+ *
+ * Of a stage that begins with an exchange:
+ *   [1] per block there is more: u64 length, u32 run, u32 row; and row0 is a byte: the part is [row0, row0 + length) of the argument. run: number of the pack in the
+ *       order (input, task, yield), from 0 on; of runs what `run` of their CUTS is. row: of the part's first row, in its run. Then, at the end of all: u32 phase
+ *       (enum sk_exec_phase), u32 first partition, u32 partition behind the last one, u32 number of partitions in all. cap_rows is for what a reduce gives.
+ *   CUT     once, before all reduces, where the exchange cuts runs, and there are any. Blocks: the samples, in the order (input, task, yield); partitions 0 to n. It yields
+ *           CUTS and BOUNDS only; operators fused behind the exchange do not see it.
+ *   REDUCE  each makes partitions [first, behind the last). Blocks: the bounds, if there are any, with input number SK_SIDE_BOUNDS; then the parts, in the order (input, task,
+ *           yield), each a sequence of whole blocks. An input that has no rows for it has one part with n_rows 0, for its columns: its rows, if it has any, are no rows of
+ *           this reduce. Without any pack of an input there is none of it. A reduce without rows gives one empty block, if the user asked for so many partitions, or nothing. */
 enum { SK_KIND_EXEC = 0x40u, SK_KIND_STAGE = 0x41u /* kind of arg 0 */ };
+enum sk_exec_phase { SK_PHASE_NONE, SK_PHASE_CUT, SK_PHASE_REDUCE };
+#define SK_SIDE_BOUNDS UINT32_MAX
 
 struct sk_exec;
 /* Checks feasibility (every stage can run at least once with what the machine has; pools fit together) before anything starts. The plan must

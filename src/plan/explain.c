@@ -36,6 +36,14 @@ static void put_resources(struct text *t, const struct sk_node_desc *d) {
     if (d->batch_rows) put(t, "  batches of %lld rows", (long long)d->batch_rows);
 }
 
+static void put_exchange(struct text *t, const struct sk_node_desc *d) {
+    if (d->merge_blocks) put(t, "  merges %u packs a task", d->merge_blocks);
+    if (!(d->op->props & SK_OP_EXCHANGE)) return;
+    if (d->exchange.n_partitions) put(t, "  %u partition%s", d->exchange.n_partitions, d->exchange.n_partitions == 1 ? "" : "s");
+    else put(t, "  partitions by size");
+    if (d->exchange.cut) put(t, ", cut by samples of sorted runs");
+}
+
 static void put_source(struct text *t, const struct sk_node_desc *d) {
     int64_t rows = 0, bytes = 0;
     for (uint32_t i = 0; i < d->n_units; i++) {
@@ -56,6 +64,7 @@ static void put_node(struct text *t, const struct sk_plan *p, uint32_t id, uint3
     put(t, "%*s%s", indent(depth), "", d->label);
     if (d->op->props & SK_OP_LIMIT) put(t, "  first %lld rows", (long long)d->limit);
     put_source(t, d);
+    put_exchange(t, d);
     put_resources(t, d);
     put(t, "\n");
     for (uint32_t i = 0; i < d->n_inputs; i++) {
@@ -76,6 +85,7 @@ static void put_stage(struct text *t, const struct sk_plan *p, const struct sk_s
     if (s->kind == SK_STAGE_LIMIT) put(t, "  first %lld rows", (long long)s->limit);
     if (s->cap_rows >= 0) put(t, "  a task stops after %lld rows", (long long)s->cap_rows);
     put_source(t, d);
+    put_exchange(t, d);
     put_resources(t, d);
     put(t, "\n");
     for (uint32_t k = 0; k < s->n_inputs; k++) put_stage(t, p, st, s->inputs[k], depth + 1);

@@ -32,11 +32,30 @@ uint32_t sk_plan_n_nodes(const struct sk_plan *p) { return p->nodes.n; }
 
 const struct sk_plan_node *sk_plan_get(const struct sk_plan *p, uint32_t id) { return id < p->nodes.n ? p->nodes.p[id] : NULL; }
 
+/* Packs go to an exchange or a merge, and nothing else goes there. */
+static sk_rc check_packs(const struct sk_plan *p, const struct sk_node_desc *d, const char *name, struct sk_err *err) {
+    bool takes = (d->op->props & SK_OP_EXCHANGE) || d->merge_blocks;
+    for (uint32_t i = 0; i < d->n_inputs; i++) {
+        const struct sk_node_desc *in = &p->nodes.p[d->inputs[i]]->d;
+        if (((in->op->props & SK_OP_PACKS) != 0) != takes)
+            return SK_ERR(err, SK_EINVAL, "%s: %s, and %s gives %s", name, takes ? "takes packs" : "takes blocks", in->label,
+                          takes ? "blocks" : "packs");
+    }
+    if (d->merge_blocks && (!(d->op->props & SK_OP_PACKS) || (d->op->props & SK_OP_EXCHANGE) || d->merge_blocks > SK_PLAN_MERGE_MAX))
+        return SK_ERR(err, SK_EINVAL, "%s: merges %u packs a task; what merges gives packs, is no exchange, and takes %u at most", name,
+                      d->merge_blocks, SK_PLAN_MERGE_MAX);
+    if (d->exchange.n_partitions > SK_PARTITIONS_MAX)
+        return SK_ERR(err, SK_EINVAL, "%s: %u partitions; %u are possible", name, d->exchange.n_partitions, SK_PARTITIONS_MAX);
+    if (!(d->op->props & SK_OP_EXCHANGE) && (d->exchange.cut || d->exchange.n_partitions))
+        return SK_ERR(err, SK_EINVAL, "%s: only an exchange has partitions", name);
+    return SK_OK;
+}
+
 static sk_rc check_desc(const struct sk_plan *p, const struct sk_node_desc *d, struct sk_err *err) {
     if (!d->op || !d->op->name) return SK_ERR(err, SK_EINVAL, "add to a plan: no such operator");
     const char *name = d->label && d->label[0] ? d->label : d->op->name;
     uint32_t props = d->op->props, least = props & SK_OP_SOURCE ? 0 : props & SK_OP_ZIP ? 2 : 1;
-    uint32_t most = props & SK_OP_UNION ? UINT32_MAX : props & SK_OP_ZIP ? SK_PLAN_SIDES_MAX : least;
+    uint32_t most = props & SK_OP_UNION ? UINT32_MAX : props & (SK_OP_ZIP | SK_OP_EXCHANGE) ? SK_PLAN_SIDES_MAX : least;
     if (d->n_inputs < least || d->n_inputs > most)
         return SK_ERR(err, SK_EINVAL, "%s: takes %u to %u inputs, has %u", name, least, most, d->n_inputs);
     for (uint32_t i = 0; i < d->n_inputs; i++)
@@ -52,7 +71,7 @@ static sk_rc check_desc(const struct sk_plan *p, const struct sk_node_desc *d, s
         return SK_ERR(err, SK_EINVAL, "%s: pool of %u to %u actors; the least must not be more than the most", name, d->pool_min,
                       d->pool_max);
     if (d->cpu_e4 < 0 || d->gpu_e4 < 0) return SK_ERR(err, SK_EINVAL, "%s: negative amount of CPU or GPU", name);
-    return SK_OK;
+    return check_packs(p, d, name, err);
 }
 
 /* Copies everything d points to into the plan's arena. */
@@ -189,7 +208,9 @@ static bool emit_stages(const struct sk_tree *t, struct sk_arena *m, struct sk_s
                                  .limit = v->kind == SK_STAGE_LIMIT ? v->limit : -1,
                                  .writes = v->props & SK_OP_WRITES,
                                  .label = chain_label(m, t->plan, v),
-                                 .props = v->props};
+                                 .props = v->props,
+                                 .exchange = t->plan->nodes.p[v->nodes[0]]->d.exchange,
+                                 .merge_blocks = t->plan->nodes.p[v->nodes[0]]->d.merge_blocks};
         if (!in || !s[i].nodes || !s[i].label) return false;
     }
     out->s = s;
@@ -199,6 +220,8 @@ static bool emit_stages(const struct sk_tree *t, struct sk_arena *m, struct sk_s
 
 sk_rc sk_plan_stages(const struct sk_plan *p, uint32_t root, struct sk_stages *out, struct sk_err *err) {
     if (root >= p->nodes.n) return SK_ERR(err, SK_EINVAL, "stages of node %u: the plan has %u nodes", root, p->nodes.n);
+    if (p->nodes.p[root]->d.op->props & SK_OP_PACKS)
+        return SK_ERR(err, SK_EINVAL, "%s: gives packs, which only an exchange can take", p->nodes.p[root]->d.label);
     struct sk_arena scratch, *m = sk_calloc(TAG, sizeof *m);
     if (!m) return SK_ERR(err, SK_ENOMEM, "stages");
     sk_arena_init(m, TAG, 4096);

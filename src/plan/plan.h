@@ -20,10 +20,16 @@ enum {                       /* properties of an operator */
        SK_OP_NO_FUSE = 64,
        SK_OP_NUMBERED = 256, /* output depends on the number of the task in its stage: tasks start in the order of their inputs */
        SK_OP_UNION = 128,    /* several inputs, one after another */
-       SK_OP_ZIP = 512,      /* several inputs, side by side: it sees the same rows of each. One that is neither has one input */
+       SK_OP_ZIP =
+           512, /* several inputs, side by side: it sees the same rows of each. One that is none of UNION, ZIP and EXCHANGE has one input */
+       SK_OP_PACKS =
+           1024, /* its blocks are packs (exec.h): only an EXCHANGE, or a merge (PACKS with merge_blocks), takes them. Nothing behind it fuses with it */
+       SK_OP_EXCHANGE =
+           2048, /* takes packs, all of each input, before it gives a block (struct sk_exchange_desc): it fuses with nothing before it; what is behind it may */
 };
 
-#define SK_PLAN_SIDES_MAX 64u /* inputs of SK_OP_ZIP */
+#define SK_PLAN_SIDES_MAX 64u   /* inputs of SK_OP_ZIP and SK_OP_EXCHANGE */
+#define SK_PLAN_MERGE_MAX 4096u /* packs of a task that merges */
 
 struct sk_op {
     const char *name; /* what the worker finds it by */
@@ -48,6 +54,12 @@ struct sk_times { /* how often; not given: as is usual there */
     int32_t n; /* -1: for ever */
 };
 
+struct sk_exchange_desc {  /* of a node with SK_OP_EXCHANGE */
+    bool cut;              /* its packs are runs (SK_PACK_RUN): a task that cuts them comes first. Else they list their parts */
+    uint32_t n_partitions; /* reduces wanted, 1 to SK_PARTITIONS_MAX; 0: as many as their sizes ask for */
+};
+#define SK_PARTITIONS_MAX (1u << 20)
+
 struct sk_node_desc { /* what plan_add takes; everything is copied */
     const struct sk_op *op;
     const char *label; /* for people: "MapBatches(inc)" */
@@ -67,6 +79,8 @@ struct sk_node_desc { /* what plan_add takes; everything is copied */
     uint32_t n_units;
     const struct sk_bref *blocks; /* SOURCE over existing blocks; references are the plan's (taken) */
     uint32_t n_blocks;
+    struct sk_exchange_desc exchange;
+    uint32_t merge_blocks; /* of a merge (SK_OP_PACKS, whose input is packs): so many packs a task; 0: it is none */
 };
 
 struct sk_plan_node { /* read-only */
@@ -97,16 +111,18 @@ struct sk_stage {
     int64_t cap_rows;       /* a task of it may stop after so many output rows; -1: none */
     int64_t limit;          /* LIMIT */
     bool writes;
-    const char *label; /* "ReadRange->MapBatches(inc)" */
-    uint32_t props;    /* of the whole chain: ONE_TO_ONE only if all are, ... */
+    const char *label;                /* "ReadRange->MapBatches(inc)" */
+    uint32_t props;                   /* of the whole chain: ONE_TO_ONE only if all are, ... */
+    struct sk_exchange_desc exchange; /* of nodes[0] */
+    uint32_t merge_blocks;
 };
 struct sk_stages {
     struct sk_stage *s; /* topological order; the last one is the output */
     uint32_t n;
     void *mem;
 };
-/* Everything that `root` needs, optimised. Rules, in order: limit (caps the stage before; moves above ONE_TO_ONE), fuse (neighbours with the same
- * resources and concurrency, both tasks, no NO_FUSE, single consumer). */
+/* Everything that `root` needs, optimised. Rules, in order: limit (caps the stage before; moves above ONE_TO_ONE, never above an exchange), fuse (neighbours
+ * with the same resources and concurrency, both tasks, no NO_FUSE, single consumer, no packs between them). SK_EINVAL: packs would be its output. */
 sk_rc sk_plan_stages(const struct sk_plan *p, uint32_t root, struct sk_stages *out, struct sk_err *err) SK_MUST_USE;
 void sk_stages_free(struct sk_stages *s);
 /* Logical and physical plan as an indented tree for people. Returns the length needed. */

@@ -3,7 +3,7 @@
  * A task's operators call each other, one level deeper each: a chain of thousands becomes several stages.
  *
  * Both are tasks (not actors, not existing blocks), ask for the same shape, concurrency, retries and max_calls, and none says NO_FUSE; a writer that wants
- * so many rows at once stays alone. What the fused stage is follows from its parts (sk_props_chain); its cap is the last one's. */
+ * so many rows at once stays alone. A stage ends with packs and begins with an exchange. What the fused stage is follows from its parts (sk_props_chain); its cap is the last one's. */
 #include "plan/plan_int.h"
 
 #define FUSED_MAX 64u
@@ -12,7 +12,7 @@ static bool same(struct sk_times a, struct sk_times b) { return a.given == b.giv
 
 static bool fits(const struct sk_tree *t, const struct sk_vert *a, const struct sk_vert *b) {
     if (a->kind != SK_STAGE_TASKS || b->kind != SK_STAGE_TASKS || b->n_in != 1 || a->n_nodes + b->n_nodes > FUSED_MAX ||
-        ((a->props | b->props) & SK_OP_NO_FUSE))
+        ((a->props | b->props) & SK_OP_NO_FUSE) || (a->props & SK_OP_PACKS) || (b->props & SK_OP_EXCHANGE))
         return false;
     const struct sk_node_desc *x = &t->plan->nodes.p[a->nodes[0]]->d, *y = &t->plan->nodes.p[b->nodes[0]]->d;
     if ((b->props & SK_OP_WRITES) && y->batch_rows > 0)

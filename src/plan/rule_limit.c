@@ -2,7 +2,7 @@
  *
  * A limit moves above ONE_TO_ONE operators (they keep number and order of rows), neighbouring limits become the smaller one, and what is
  * above it in the end gets cap_rows: a task of it may stop after so many rows, since nobody takes more. The cap goes through a union to all
- * its inputs. Never above or into an operator that writes: its effects are wanted whole. */
+ * its inputs, never above an exchange, whose tasks need all rows. Never above or into an operator that writes: its effects are wanted whole. */
 #include "plan/plan_int.h"
 
 static void replace_in(struct sk_tree *t, uint32_t parent, uint32_t was, uint32_t now) {
@@ -17,7 +17,7 @@ static void replace_in(struct sk_tree *t, uint32_t parent, uint32_t was, uint32_
 
 static bool may_pass(const struct sk_vert *x) {
     return (x->kind == SK_STAGE_TASKS || x->kind == SK_STAGE_ACTORS) && x->n_in == 1 && (x->props & SK_OP_ONE_TO_ONE) &&
-           !(x->props & SK_OP_WRITES);
+           !(x->props & (SK_OP_WRITES | SK_OP_EXCHANGE));
 }
 
 /* One step of the limit at li towards the sources; false when it is where it belongs. */

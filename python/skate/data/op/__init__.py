@@ -31,7 +31,7 @@ ITS_OWN = frozenset[str]()  # Columns.keeps of what hands on no column of its in
 
 
 class Operator:
-    """What is known of an operator. The facts up to `joins` are for the plan in C (SK_OP_* in src/plan/plan.h says what each promises)."""
+    """What is known of an operator. The facts up to `exchange` are for the plan in C (SK_OP_* in src/plan/plan.h says what each promises)."""
 
     name: str  # of its file
 
@@ -45,6 +45,8 @@ class Operator:
     numbered = False  # its output depends on the number of its task
     concatenates = False  # it has several inputs, one after another
     joins = False  # it has several inputs, side by side
+    packs = False  # its blocks are packs, for an exchange
+    exchange = False  # it takes packs of all its inputs, all of them before it gives a block; a node's option "exchange" says more
 
     blocking = False  # it needs all blocks of its input before it gives one (see arranged)
     makes_blocks = False  # the batches that it gives are blocks as they are
@@ -56,7 +58,7 @@ class Operator:
     @property
     def by_task(self) -> bool:
         """Whether what it gives comes from as many tasks, or blocks, as its input."""
-        return not (self.source or self.first_rows or self.alone or self.concatenates or self.joins or self.blocking)
+        return not (self.source or self.first_rows or self.alone or self.concatenates or self.joins or self.exchange or self.blocking)
 
     def plan_facts(self) -> dict[str, bool]:
         """The facts that the plan in C is told: those that are true."""
@@ -114,7 +116,20 @@ class Operator:
         raise NotImplementedError(self.name)
 
 
-_OF_PLAN = ("source", "one_to_one", "no_more", "by_row", "first_rows", "writes", "alone", "numbered", "concatenates", "joins")
+_OF_PLAN = (
+    "source",
+    "one_to_one",
+    "no_more",
+    "by_row",
+    "first_rows",
+    "writes",
+    "alone",
+    "numbered",
+    "concatenates",
+    "joins",
+    "packs",
+    "exchange",
+)
 
 
 @functools.cache
