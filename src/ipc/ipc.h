@@ -181,6 +181,9 @@ sk_rc sk_forksrv_next(struct sk_forksrv *f, struct sk_fork_report *out, struct s
 /* SIGKILLs server and workers, waits for them (all gone on return; gives up after 2 s when a process that user code forked and left
  * behind still holds the liveness pipe), closes. Idempotent; safe on SK_FORKSRV_EMPTY and on a zeroed struct. */
 void sk_forksrv_stop(struct sk_forksrv *f);
+/* True when the driver's half is consistent: all of its descriptors or none, what it holds back in order, a note's bytes with each note
+ * and nothing with what has been sent. Its cost is what it holds back. The server's own half is checked after each of its turns in debug builds. */
+bool sk_forksrv_check(const struct sk_forksrv *f);
 
 /* Server side: runs in the fresh exec until the driver goes away (then _exit). Returns only in a forked worker, with its number. SIGINT is
  * ignored in server and workers (a Ctrl-C reaches the whole group of a terminal; the driver decides); SIGPIPE, too; SIGCHLD is

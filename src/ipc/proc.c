@@ -164,6 +164,19 @@ sk_rc sk_forksrv_note(struct sk_forksrv *f, const void *p, size_t n, struct sk_e
     return post(f, (struct fork_cmd){.kind = FORK_NOTE, .note_len = n}, fd, err);
 }
 
+bool sk_forksrv_check(const struct sk_forksrv *f) {
+    const struct sk_forksrv_out *o = f->out;
+    if (f->pid <= 0) return f->pid == 0 && f->sock <= 0 && f->pidfd <= 0 && f->live <= 0 && !o; /* zeroed, or SK_FORKSRV_EMPTY */
+    if (f->sock < 0 || f->live < 0 || !o || o->first > o->q.n || o->q.n > o->q.cap || (o->q.n && o->first == o->q.n)) return false;
+    for (uint32_t i = 0; i < o->q.n; i++) {
+        const struct held *h = &o->q.p[i];
+        if (h->cmd.kind < FORK_SPAWN || h->cmd.kind > FORK_NOTE || h->cmd.note_len > FORK_NOTE_MAX) return false;
+        if (i < o->first ? h->fd != -1 : (h->fd >= 0) != (h->cmd.note_len > 0)) return false;
+        if (h->cmd.kind == FORK_KILL && h->cmd.pid <= 0) return false;
+    }
+    return true;
+}
+
 /* ---- start: everything that the child needs is made before the vfork --------------------------------------------------------- */
 
 struct launch {

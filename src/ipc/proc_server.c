@@ -264,12 +264,27 @@ static void begin(struct server *s) {
     if (getppid() != driver_pid) die(s); /* the pid may have been reused before pidfd_open */
 }
 
+/* What the loop relies upon between two turns: each worker once, by a pid that may be signalled; nothing sent that is still kept. */
+static bool server_ok(const struct server *s) {
+    if (s->sock < 0 || s->driver_fd < 0 || s->sigchld_fd < 0 || s->self != getpid()) return false;
+    if (s->kids.n > s->kids.cap || s->out.n > s->out.cap || s->out_first > s->out.n || (s->out.n && s->out_first == s->out.n)) return false;
+    for (uint32_t i = 0; i < s->kids.n; i++) {
+        if (s->kids.p[i].pid <= 1 || s->kids.p[i].pid == s->self) return false;
+        for (uint32_t j = 0; j < i; j++)
+            if (s->kids.p[i].pid == s->kids.p[j].pid) return false;
+    }
+    for (uint32_t i = s->out_first; i < s->out.n; i++)
+        if (s->out.p[i].kind > SK_FORK_FAILED) return false;
+    return true;
+}
+
 uint32_t sk_forksrv_run(int sock, const struct sk_forksrv_hooks *hooks) {
     struct server s = {.sock = sock};
     if (hooks) s.hooks = *hooks;
     uint32_t worker = 0;
     begin(&s);
     for (;;) {
+        SK_DCHECK(server_ok(&s));
         struct pollfd p[3] = {{.fd = s.sock, .events = (short)(POLLIN | (s.out.n ? POLLOUT : 0))},
                               {.fd = s.driver_fd, .events = POLLIN},
                               {.fd = s.sigchld_fd, .events = POLLIN}};

@@ -154,6 +154,7 @@ static void driver_start(struct driver *v, int keep2) {
     snprintf(num, sizeof num, "%d", v->desk_fd);
     CHECK_EQ(setenv(DESK_ENV, num, 1), 0);
     CHECK_OK_ERR(sk_forksrv_start(&v->f, argv, NULL, keep, keep2 >= 0 ? 2 : 1, &err), &err);
+    CHECK(sk_forksrv_check(&v->f));
 }
 
 SK_UNUSED static struct driver driver_with(enum act act, int arg) {
@@ -165,7 +166,9 @@ SK_UNUSED static struct driver driver_with(enum act act, int arg) {
 }
 
 SK_UNUSED static void driver_end(struct driver *v) {
+    CHECK(sk_forksrv_check(&v->f));
     sk_forksrv_stop(&v->f);
+    CHECK(sk_forksrv_check(&v->f));
     munmap(v->d, sizeof *v->d);
     close(v->desk_fd);
 }
@@ -175,6 +178,7 @@ SK_UNUSED static sk_rc next_report(struct driver *v, struct sk_fork_report *r) {
     struct sk_err err;
     for (;;) {
         sk_rc rc = sk_forksrv_next(&v->f, r, &err);
+        CHECK(sk_forksrv_check(&v->f));
         if (rc == SK_OK || rc == SK_EDEAD) return rc;
         CHECK_MSG(rc == SK_EAGAIN, "next: %s: %s", sk_rc_name(rc), err.msg);
         CHECK_MSG(ready_by(v->f.sock, test_patience()), "no report");
@@ -191,6 +195,7 @@ SK_UNUSED static struct sk_fork_report expect_report(struct driver *v, uint32_t 
 SK_UNUSED static void spawn_n(struct driver *v, uint32_t from, uint32_t n) {
     struct sk_err err;
     for (uint32_t i = 0; i < n; i++) CHECK_OK_ERR(sk_forksrv_spawn(&v->f, from + i, &err), &err);
+    CHECK(sk_forksrv_check(&v->f));
 }
 
 #endif

@@ -7,6 +7,7 @@ TEST(forksrv_empty_is_harmless) {
     struct sk_forksrv f = SK_FORKSRV_EMPTY, z;
     struct sk_fork_report r;
     memset(&z, 0, sizeof z);
+    CHECK(sk_forksrv_check(&f) && sk_forksrv_check(&z));
     sk_forksrv_stop(&f);
     sk_forksrv_stop(&z);
     CHECK_RC(sk_forksrv_spawn(&f, 1, NULL), SK_ECLOSED);
@@ -14,6 +15,21 @@ TEST(forksrv_empty_is_harmless) {
     CHECK_RC(sk_forksrv_note(&z, "x", 1, NULL), SK_ECLOSED);
     CHECK_RC(sk_forksrv_next(&f, &r, NULL), SK_ECLOSED);
     CHECK(fcntl(0, F_GETFD) >= 0); /* a zeroed struct must not close descriptor 0 */
+}
+
+TEST(forksrv_check_finds_what_is_amiss) {
+    struct driver v = driver_with(ACT_PAUSE, 0);
+    struct sk_forksrv whole = v.f;
+    v.f.sock = -1; /* one of its descriptors closed */
+    CHECK(!sk_forksrv_check(&v.f));
+    v.f = whole;
+    v.f.pid = 0; /* forgotten, and not stopped */
+    CHECK(!sk_forksrv_check(&v.f));
+    v.f = whole;
+    v.f.out = NULL;
+    CHECK(!sk_forksrv_check(&v.f));
+    v.f = whole;
+    driver_end(&v);
 }
 
 TEST(forksrv_spawns_and_stops) {
@@ -216,7 +232,8 @@ TEST(forksrv_takes_commands_while_it_is_busy) {
         spawn_n(&v, i, 1);
     }
     CHECK_GT(count_fds(), fds + 50); /* notes that wait in the driver */
-    struct sk_fork_report r;         /* none of it waited for the server: its gate is shut */
+    CHECK(sk_forksrv_check(&v.f));
+    struct sk_fork_report r; /* none of it waited for the server: its gate is shut */
     CHECK_RC(sk_forksrv_next(&v.f, &r, NULL), SK_EAGAIN);
     CHECK_EQ(atomic_load(&v.d->running), 0);
     atomic_store(&v.d->gate, 1);
