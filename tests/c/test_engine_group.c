@@ -265,7 +265,7 @@ static int32_t answer_to(uint32_t type, const void *msg, size_t n) {
     struct sk_rd r = sk_rd_init(msg, n);
     int32_t rc = SK_OK;
     pthread_mutex_lock(&l->mu);
-    struct sk_lworker *w = l->workers[0];
+    struct sk_lworker *w = l->pool.workers[0];
     uint64_t at = w->down.tail;
     sk_lgroup_handle(l, w, type, &r);
     if (w->down.tail != at) memcpy(&rc, w->down.data + at % w->down.size + 8 + 4, sizeof rc);
@@ -282,7 +282,7 @@ TEST(damaged_requests_are_answered) { /* who waits for an answer waited for ever
     CHECK_EQ(answer_to(SK_M_MORE, few, sizeof few), SK_ECORRUPT);
     CHECK_EQ(answer_to(SK_M_DEFENV, more, sizeof more), SK_ECORRUPT);
     CHECK_EQ(answer_to(SK_M_UNGROUP, cut, sizeof cut), SK_ECORRUPT);
-    uint64_t group[] = {(uint64_t)l->workers[0]->proc << 40 | 1000, 7, 0x7fffffff00000001, 0, 0, 1};
+    uint64_t group[] = {(uint64_t)l->pool.workers[0]->proc << 40 | 1000, 7, 0x7fffffff00000001, 0, 0, 1};
     CHECK_EQ(answer_to(SK_M_GROUP, group, sizeof group), SK_ECORRUPT);
     CHECK_EQ(eng_stat(eng, "worker_deaths"), 0);
     CHECK(eng_take(JOB(.fn = "gr_pid")) > 0);

@@ -659,7 +659,7 @@ TEST(local_fork_server_is_killed) {
     CHECK_EQ(eng_take(JOB(.fn = "seven")), 7);
     for (int i = 0; i < 3; i++) {
         sk_driver_lock(eng);
-        kill(sk_container_of(eng, struct sk_local, base)->srv.pid, SIGKILL);
+        kill(sk_container_of(eng, struct sk_local, base)->pool.srv.pid, SIGKILL);
         sk_driver_unlock(eng);
         CHECK_EQ(eng_take(JOB(.fn = "die_below", .a = {VAL(0), VAL(0)}, .n_a = 2, .retries = 9)), (int)atomic_load(&gate->w[0]) - 1);
         atomic_store(&gate->w[0], 0);
@@ -698,15 +698,15 @@ TEST(local_server_cannot_be_restarted_for_an_actor) {
     struct sk_local *l = sk_container_of(eng, struct sk_local, base);
     CHECK_EQ(eng_take(JOB(.fn = "seven")), 7);
     sk_driver_lock(eng);
-    char *const *argv = l->spawn.argv;
-    l->spawn.argv = no_such;
-    kill(l->srv.pid, SIGKILL);
+    char *const *argv = l->pool.spawn.argv;
+    l->pool.spawn.argv = no_such;
+    kill(l->pool.srv.pid, SIGKILL);
     sk_driver_unlock(eng);
     int64_t end = test_patience();
     for (bool gone = false; !gone;) {
         CHECK_LT(sk_now_ns(), end);
         sk_driver_lock(eng);
-        gone = l->srv_dead;
+        gone = l->pool.srv_dead;
         sk_driver_unlock(eng);
     }
     sk_oid ready;
@@ -719,7 +719,7 @@ TEST(local_server_cannot_be_restarted_for_an_actor) {
     CHECK_EQ(eng_error(call, text, sizeof text), SK_EACTOR);
     CHECK_STR_HAS(text, "/nonexistent/skate");
     sk_driver_lock(eng);
-    l->spawn.argv = argv;
+    l->pool.spawn.argv = argv;
     sk_driver_unlock(eng);
     CHECK_EQ(eng_take(JOB(.fn = "seven")), 7);
     eng_close();
@@ -1321,7 +1321,7 @@ TEST(local_fork_refused) { /* told as what it is; the processes that there are d
     CHECK_EQ(eng_take(JOB(.fn = "nest_line", .a = {VAL(1)}, .n_a = 1)), 1);
     server_faults("forksrv.fork:fail:1"); /* once is nothing */
     CHECK_EQ(eng_take(JOB(.fn = "nest_line", .a = {VAL(3)}, .n_a = 1)), 3);
-    uint32_t up = l->n_live;
+    uint32_t up = l->pool.n_live;
     server_faults("forksrv.fork:fail");
     eng_error(JOB(.fn = "nest_line", .a = {VAL(30)}, .n_a = 1), text, sizeof text);
     CHECK_STR_HAS(
@@ -1330,10 +1330,10 @@ TEST(local_fork_refused) { /* told as what it is; the processes that there are d
     CHECK_EQ(eng_take(JOB(.fn = "nest_line", .a = {VAL(1)}, .n_a = 1)), 1);
     server_faults("forksrv.fork:count");
     sk_driver_lock(eng);
-    CHECK(l->refused.there >= up && l->refused.again_ns);
-    l->refused.again_ns = INT64_MAX; /* within the second, */
-    CHECK_EQ(sk_pool_limit(l), l->refused.there);
-    l->refused.again_ns = 0; /* and when it is over */
+    CHECK(l->pool.refused.there >= up && l->pool.refused.again_ns);
+    l->pool.refused.again_ns = INT64_MAX; /* within the second, */
+    CHECK_EQ(sk_pool_limit(l), l->pool.refused.there);
+    l->pool.refused.again_ns = 0; /* and when it is over */
     sk_driver_unlock(eng);
     CHECK_EQ(eng_take(JOB(.fn = "nest_line", .a = {VAL(8)}, .n_a = 1)), 8);
     eng_close();
@@ -1363,11 +1363,11 @@ TEST(local_fork_refused_and_a_stream_that_nobody_reads) { /* hung: each refused 
     for (bool over = false; !over; sched_yield()) {
         CHECK(sk_now_ns() < until);
         sk_driver_lock(eng);
-        if (!since && l->driving && l->refused.again_ns && l->stall.since_ns && !l->place.n_starting) {
+        if (!since && l->driving && l->pool.refused.again_ns && l->stall.since_ns && !l->place.n_starting) {
             since = l->stall.since_ns;
-            tries = l->refused.n;
-            l->refused.again_ns = 0; /* the second is over */
-        } else if (since && l->refused.n > tries && !l->place.n_starting) {
+            tries = l->pool.refused.n;
+            l->pool.refused.again_ns = 0; /* the second is over */
+        } else if (since && l->pool.refused.n > tries && !l->place.n_starting) {
             CHECK_EQ(l->stall.since_ns, since);
             l->stall.since_ns -= 3600 * SK_SEC;
             over = true;
@@ -1851,7 +1851,7 @@ static void inherit(struct sk_sink *s, const struct sk_event *ev, size_t n) {
 /* Kills the worker that runs yield_and_hang while nobody has heard what it said last; its death and that are heard in one turn, here. */
 static void await_deaths(struct sk_local *l, uint64_t n) {
     while (l->stats.n_worker_deaths < n) {
-        struct pollfd p = {.fd = l->srv.sock, .events = POLLIN};
+        struct pollfd p = {.fd = l->pool.srv.sock, .events = POLLIN};
         CHECK_EQ(poll(&p, 1, (int)((test_patience() - sk_now_ns()) / SK_MS)), 1);
         sk_host_reports(l);
     }
@@ -1870,7 +1870,7 @@ TEST(
     struct heir h = {.s = {inherit}, .n_more = 20};
     sk_driver_lock(eng);
     (void)JOB(.fn = "yield_and_hang", .n_returns = SK_STREAMING, .sink = &h.s);
-    die_unheard(l, l->workers[0]);
+    die_unheard(l, l->pool.workers[0]);
     sk_driver_unlock(eng);
     eng_wait_stat("tasks_known", 0);
     CHECK_EQ(h.n_over, 21);
@@ -1889,7 +1889,7 @@ TEST(local_sink_cancels_by_force_what_was_queued_on_the_dead) { /* whose place i
         (void)eng_job_tid(&(struct job){.fn = "nothing", .n_returns = NO_RETURNS, .sink = &h.s}, &h.cancel[i]);
     const struct sk_ltask *queued = sk_map_get(&l->tasks, h.cancel[2].v);
     CHECK_EQ(queued->state, SK_T_SENT);
-    die_unheard(l, l->workers[0]);
+    die_unheard(l, l->pool.workers[0]);
     sk_driver_unlock(eng);
     eng_wait_stat("tasks_known", 0);
     CHECK_EQ(h.n_over, 5);
@@ -1906,10 +1906,10 @@ TEST(
         CHECK(gate_wait(0, i + 1));
     }
     sk_driver_lock(eng);
-    CHECK_EQ(l->n_live, 3);
-    CHECK(sk_container_of(l->workers[0]->sent.next, struct sk_ltask, on)->sink == &h.s);
-    die_unheard(l, l->workers[1]);
-    CHECK(kill(l->srv.pid, SIGKILL) == 0);
+    CHECK_EQ(l->pool.n_live, 3);
+    CHECK(sk_container_of(l->pool.workers[0]->sent.next, struct sk_ltask, on)->sink == &h.s);
+    die_unheard(l, l->pool.workers[1]);
+    CHECK(kill(l->pool.srv.pid, SIGKILL) == 0);
     await_deaths(l, 3);
     sk_driver_unlock(eng);
     eng_wait_stat("tasks_known", 0);

@@ -139,8 +139,8 @@ TEST(stopped_workers_end_with_the_engine) {
 static struct sk_lworker *hold(pid_t pid, bool still) { /* the worker, NULL: none has that pid */
     struct sk_local *l = sk_container_of(eng, struct sk_local, base);
     struct sk_lworker *w = NULL;
-    for (uint32_t i = 0; i < l->n_used && !w; i++)
-        if (l->workers[i] && l->workers[i]->pid == pid) w = l->workers[i];
+    for (uint32_t i = 0; i < l->pool.n_used && !w; i++)
+        if (l->pool.workers[i] && l->pool.workers[i]->pid == pid) w = l->pool.workers[i];
     if (w) sk_lmem_hold(l, w, still);
     return w;
 }

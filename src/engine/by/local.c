@@ -69,8 +69,8 @@ static void free_all(struct sk_local *l) {
         sk_name_free(&a->name);
         sk_actor_free(a);
     }
-    for (uint32_t i = 0; i < l->n_used; i++) {
-        struct sk_lworker *w = l->workers[i];
+    for (uint32_t i = 0; i < l->pool.n_used; i++) {
+        struct sk_lworker *w = l->pool.workers[i];
         if (!w) continue;
         sk_list_splice(&w->reqs, &w->watches);
         while (!sk_list_empty(&w->reqs)) {
@@ -78,13 +78,9 @@ static void free_all(struct sk_local *l) {
             sk_list_del(it);
             sk_free(sk_container_of(it, struct sk_req, link));
         }
-        for (uint32_t j = 0; j < w->out.n; j++) sk_free(w->out.p[j]);
-        sk_vec_free(&w->out);
-        sk_vec_free(&w->big);
-        sk_map_deinit(&w->known);
-        sk_free(w->mem.story);
-        sk_free(w);
+        sk_lmem_gone(w);
     }
+    sk_pool_close(l);
     sk_lgroups_free(l);
     sk_history_free(&l->past);
     sk_map_deinit(&l->tasks);
@@ -102,13 +98,7 @@ static void free_all(struct sk_local *l) {
     } else {
         sk_seg_close(&l->data_seg);
     }
-    for (char *const *a = l->spawn.argv; a && *a; a++) sk_free(*a);
-    for (char *const *a = l->spawn.env; a && *a; a++) sk_free(*a);
-    sk_free((void *)l->spawn.argv);
-    sk_free((void *)l->spawn.env);
     sk_res_names_deinit(&l->names);
-    sk_free(l->workers);
-    sk_free(l->spawn.note.p);
     pthread_cond_destroy(&l->turn);
     pthread_mutex_destroy(&l->mu);
     sk_free(l);
@@ -152,19 +142,6 @@ static const struct sk_engine_ops ops = {
     .nodes = sk_driver_nodes,
 };
 
-static char **copy_strings(char *const *v) {
-    size_t n = 0;
-    while (v[n]) n++;
-    char **c = sk_calloc(SK_TAG_ENGINE, (n + 1) * sizeof *c);
-    for (size_t i = 0; c && i < n; i++)
-        if (!(c[i] = sk_strdup(SK_TAG_ENGINE, v[i]))) {
-            while (i-- > 0) sk_free(c[i]);
-            sk_free(c);
-            return NULL;
-        }
-    return c;
-}
-
 static sk_rc l_open(const struct sk_engine_conf *conf, struct sk_engine **out, struct sk_err *err) {
     if (!conf->spawn_argv || !conf->spawn_argv[0])
         return SK_ERR(err, SK_EINVAL, "the local engine needs spawn_argv: the command of its fork server");
@@ -185,7 +162,7 @@ static sk_rc l_open(const struct sk_engine_conf *conf, struct sk_engine **out, s
                                  .moves = &sk_driver_moves,
                                  .host = &sk_driver_host};
     l->ctl_seg = l->data_seg = SK_SEG_EMPTY;
-    l->host.wake_fd = l->srv.sock = -1;
+    l->host.wake_fd = -1;
     pthread_mutexattr_t ma;
     pthread_mutexattr_init(&ma);
     pthread_mutexattr_settype(&ma, PTHREAD_MUTEX_RECURSIVE);
@@ -209,30 +186,15 @@ static sk_rc l_open(const struct sk_engine_conf *conf, struct sk_engine **out, s
     sk_space_init(l);
     sk_moves_init(l);
     l->n_cpu = conf->total.amount[SK_RES_CPU] / SK_RES_UNIT;
-    l->max_workers = conf->max_workers ? SK_MIN(conf->max_workers, 65536) : 1024; /* a slot that is never used costs nothing */
-    l->n_slots = l->max_workers;
     long cores = sysconf(_SC_NPROCESSORS_ONLN);
     l->spin_ns = conf->spin_ns >= 0 ? conf->spin_ns : cores > 1 ? SPIN_NS : 0;
-    l->idle_reap_ns = conf->idle_reap_ns ? conf->idle_reap_ns : INT64_C(30000000000);
     sk_rc rc = sk_place_init(&l->place, &conf->total, err);
     if (rc != SK_OK) goto out;
-    l->place.deep_above = SK_MIN(16 + 4 * (uint32_t)SK_MAX(l->n_cpu, 0), l->max_workers / 2);
-    l->spawn.argv = copy_strings(conf->spawn_argv);
-    l->spawn.env = conf->spawn_env ? copy_strings(conf->spawn_env) : NULL;
-    l->workers = sk_calloc(SK_TAG_ENGINE, l->n_slots * sizeof *l->workers);
-    if (!l->spawn.argv || (conf->spawn_env && !l->spawn.env) || !l->workers) {
-        rc = SK_ERR(err, SK_ENOMEM, "no memory for the engine");
-        goto out;
-    }
+    SK_GO(sk_pool_open(l, conf, err));
+    l->place.deep_above = SK_MIN(16 + 4 * (uint32_t)SK_MAX(l->n_cpu, 0), l->pool.n_slots / 2);
     SK_GO(sk_res_names_init(&l->names, conf->custom_names, conf->n_custom, err));
-    if (rc == SK_OK && sk_res_devices(&l->names)) sk_place_devices(&l->place, sk_res_devices(&l->names));
+    if (sk_res_devices(&l->names)) sk_place_devices(&l->place, sk_res_devices(&l->names));
     SK_GO(sk_place_more_init(&l->place, conf->more, sk_res_n_more(&l->names), err));
-    if (conf->preload.n && rc == SK_OK) {
-        l->spawn.note.p = sk_memdup(SK_TAG_ENGINE, conf->preload.p, conf->preload.n);
-        l->spawn.note.n = conf->preload.n;
-        if (!l->spawn.note.p) rc = SK_ERR(err, SK_ENOMEM, "no memory for the engine");
-    }
-    if (rc != SK_OK) goto out;
     SK_GO(sk_own_create(&l->own, err));
     l->hooks.interrupted = conf->interrupted;
     l->hooks.interrupted_ctx = conf->interrupted_ctx;
@@ -241,14 +203,15 @@ static sk_rc l_open(const struct sk_engine_conf *conf, struct sk_engine **out, s
     l->task_retries = conf->task_retries;
     l->recovery.lineage_bytes = conf->lineage_bytes ? conf->lineage_bytes : LINEAGE_BYTES;
     SK_GO(sk_lineage_create(&l->lin, l->recovery.lineage_bytes, err));
-    SK_GO(sk_seg_create(&l->ctl_seg, "skate-ctl", 4096 + l->n_slots * sk_slot_stride(), false, err));
+    SK_GO(sk_seg_create(&l->ctl_seg, "skate-ctl", 4096 + l->pool.n_slots * sk_slot_stride(), false, err));
     SK_GO(sk_seg_create(&l->data_seg, "skate-data", SK_ALIGN(SK_MAX(conf->store_bytes, 1u << 20), 4096), true, err));
     SK_GO(sk_store_create(&l->store, l->data_seg.size, err));
     SK_GO(sk_space_open(l, conf, err));
     l->ctl = (struct sk_ctl *)(void *)l->ctl_seg.base;
     l->ctl->magic = SK_CTL_MAGIC;
     l->ctl->version = SK_CTL_VERSION;
-    l->ctl->n_slots = l->n_slots;
+    l->ctl->n_slots = l->pool.n_slots;
+    atomic_store(&l->ctl->n_used, 0); /* a simulation opens one engine after the other in the same memory */
     l->ctl->driver_pid = getpid();
     l->ctl->ring_size = SK_RING_SIZE;
     l->ctl->data_size = l->data_seg.size;

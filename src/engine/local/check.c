@@ -14,7 +14,7 @@ static bool task_ok(const struct sk_local *l, const struct sk_ltask *t) {
     case SK_T_READY: NEED(t->n_unready == 0 && !t->worker); break;
     case SK_T_SENT: {
         const struct sk_lworker *w = t->worker;
-        NEED(w && l->workers[w->slot] == w && t->n_unready == 0);
+        NEED(w && l->pool.workers[w->slot] == w && t->n_unready == 0);
         NEED(w->claimed[t->claim / 64] >> t->claim % 64 & 1);
         bool found = false;
         SK_LIST_EACH (it, &w->sent) found |= it == &t->on;
@@ -53,8 +53,7 @@ static bool object_ok(struct sk_local *l, uint64_t id, const struct sk_obj *o) {
     return true;
 }
 
-static bool worker_ok(const struct sk_local *l, const struct sk_lworker *w, uint32_t slot) {
-    NEED(w->slot == slot && slot < l->n_used);
+static bool worker_ok(const struct sk_lworker *w) {
     uint32_t n = 0, claims = 0;
     SK_LIST_EACH (it, &w->sent) {
         const struct sk_ltask *t = sk_container_of(it, struct sk_ltask, on);
@@ -93,7 +92,7 @@ static bool actor_ok(const struct sk_local *l, const struct sk_lactor *a, uint32
     n += held;
     NEED(a->state != SK_A_DEAD || (n == 0 && !a->worker));
     NEED(a->n_tasks >= n);
-    if (a->worker) NEED(l->workers[a->worker->slot] == a->worker && a->worker->actor == a);
+    if (a->worker) NEED(l->pool.workers[a->worker->slot] == a->worker && a->worker->actor == a);
     NEED(a->init && sk_map_get(&l->tasks, a->init->id) == a->init && a->init->actor == a);
     bool wants = !a->worker && a->state == SK_A_STARTING && a->init->state == SK_T_READY;
     NEED(wants == !sk_list_empty(&a->wants) && (wants || sk_list_empty(&a->alike)));
@@ -117,7 +116,7 @@ static uint32_t wanting(const struct sk_list *list, sk_shape shape) {
 bool sk_local_check(struct sk_local *l) {
     uint64_t id;
     void *v;
-    uint32_t streams = 0, live = 0, want = 0, unreferenced = 0, ready = 0;
+    uint32_t streams = 0, want = 0, unreferenced = 0, ready = 0;
     NEED(sk_place_check(&l->place) && sk_own_check(l->own) && sk_lineage_check(l->lin) && sk_store_check(l->store) &&
          sk_map_check(&l->tasks));
     for (uint32_t i = 0; sk_map_next(&l->tasks, &i, &id, &v);) {
@@ -127,12 +126,9 @@ bool sk_local_check(struct sk_local *l) {
         ready += t->state == SK_T_READY && !t->actor;
     }
     for (uint32_t c = 0; sk_own_each(l->own, &c, &id, &v);) NEED(object_ok(l, id, v));
-    for (uint32_t i = 0; i < l->n_slots; i++) {
-        NEED(!l->workers[i] || worker_ok(l, l->workers[i], i));
-        live += l->workers[i] != NULL;
-    }
+    for (uint32_t i = 0; i < l->pool.n_used; i++) NEED(!l->pool.workers[i] || worker_ok(l->pool.workers[i]));
     SK_LIST_EACH (it, &l->actors.all) NEED(actor_ok(l, sk_container_of(it, struct sk_lactor, link), &want, &unreferenced));
-    NEED(sk_space_check(l));
-    return streams == l->n_worker_streams && live == l->n_live && want == wanting(&l->actors.wanting, 0) &&
-           unreferenced == l->actors.n_unreferenced && ready == l->place.n_ready;
+    NEED(sk_pool_check(l) && sk_space_check(l));
+    return streams == l->n_worker_streams && want == wanting(&l->actors.wanting, 0) && unreferenced == l->actors.n_unreferenced &&
+           ready == l->place.n_ready;
 }

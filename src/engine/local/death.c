@@ -56,12 +56,8 @@ static void collect(struct sk_lworker *w, struct sk_list *lost) {
 
 /* Its slot, references, memory and place are free. */
 static void let_all_go(struct sk_local *l, struct sk_lworker *w) {
-    SK_ASSERT(l->n_live > 0 && l->workers[w->slot] == w);
     w->sh->pid = 0; /* may soon be another process's */
-    l->workers[w->slot] = NULL;
-    l->n_live--;
-    SK_DCHECK(l->n_evicted >= w->evicted);
-    l->n_evicted -= w->evicted;
+    sk_pool_gone(l, w);
     sk_place_worker_gone(&l->place, &w->place);
     sk_own_proc_dead(l->own, w->proc);
     sk_store_proc_dead(l->store, w->proc);
@@ -69,16 +65,6 @@ static void let_all_go(struct sk_local *l, struct sk_lworker *w) {
     for (uint32_t i = 0; i < w->big.n; i++) sk_store_unref(l->store, w->big.p[i]);
     SK_DCHECK(!w->actor || w->actor->worker == w || !w->actor->worker);
     if (w->actor) w->actor->worker = NULL; /* not its actor any more, so it is not dead */
-}
-
-static void worker_free(struct sk_lworker *w) {
-    SK_DCHECK(sk_list_empty(&w->sent) && sk_list_empty(&w->reqs) && sk_list_empty(&w->watches));
-    sk_lmem_gone(w);
-    sk_map_deinit(&w->known);
-    for (uint32_t i = 0; i < w->out.n; i++) sk_free(w->out.p[i]);
-    sk_vec_free(&w->out);
-    sk_vec_free(&w->big);
-    sk_free(w);
 }
 
 /* ---- the verdict is carried out ------------------------------------------------------------------------------------------------------------------ */
@@ -152,7 +138,7 @@ static void actor_lost(struct inquest *q, struct sk_lactor *a) {
 
 void sk_loop_worker_died(struct sk_local *l, struct sk_lworker *w, int status, uint64_t maxrss) {
     char why[1800], doing[600];
-    SK_ASSERT(!w->dying && l->workers[w->slot] == w);
+    SK_ASSERT(!w->dying && l->pool.workers[w->slot] == w);
     w->dying = true;
     SK_ASSERT(!l->pumping);
     l->pumping = true; /* until all is said: what a sink submits reads no messages, and frees no actor that is about to hear of this */
@@ -191,8 +177,10 @@ void sk_loop_worker_died(struct sk_local *l, struct sk_lworker *w, int status, u
     drop_streams(l, w->proc, !WIFEXITED(status));
     for (struct sk_list *it; (it = sk_list_first(&lost));) task_lost(&q, sk_container_of(it, struct sk_ltask, on));
     if (a) actor_lost(&q, a);
-    bool existed = !w->refused, bad_start = sk_verdict_bad_start(&q.died, l->n_live);
-    worker_free(w);
+    bool existed = !w->refused, bad_start = sk_verdict_bad_start(&q.died, l->pool.n_live);
+    SK_DCHECK(sk_list_empty(&w->sent) && sk_list_empty(&w->reqs) && sk_list_empty(&w->watches));
+    sk_lmem_gone(w);
+    sk_peer_free(w);
     if (bad_start) sk_pool_bad_start(l, why);
     sk_obj_drain(l);
     l->pumping = false;

@@ -237,7 +237,7 @@ static sk_rc l_preload(struct sk_engine *e, struct sk_bytes note, struct sk_err 
     struct sk_local *l = sk_local_of(e);
     sk_driver_lock(e);
     sk_rc rc = l->closing ? sk_driver_closed(err) : SK_OK;
-    if (rc == SK_OK && !l->srv_dead) rc = sk_forksrv_note(&l->srv, note.p, note.n, err);
+    if (rc == SK_OK && !l->pool.srv_dead) rc = sk_forksrv_note(&l->pool.srv, note.p, note.n, err);
     sk_driver_unlock(e);
     return rc;
 }

@@ -28,8 +28,8 @@ static size_t l_workers(struct sk_engine *e, struct sk_worker_info *out, size_t 
     struct sk_local *l = sk_local_of(e);
     size_t n = 0;
     sk_driver_lock(e);
-    for (uint32_t i = 0; i < l->n_used; i++) {
-        struct sk_lworker *w = l->workers[i];
+    for (uint32_t i = 0; i < l->pool.n_used; i++) {
+        struct sk_lworker *w = l->pool.workers[i];
         if (!w) continue;
         if (n < cap) out[n] = (struct sk_worker_info){w->pid, i, sk_pool_worker_state(w), w->n_done};
         n++;
@@ -56,7 +56,7 @@ static size_t l_status(struct sk_engine *e, char *buf, size_t cap) {
         "overflow_objects %llu\noverflow_bytes %llu\noverflow_bytes_on_disk %llu\n"
         "spill_objects_damaged %llu\nmemory_limit_bytes %llu\nmemory_used_bytes %llu\nmemory_heap_bytes %llu\nmemory_stops %llu\n"
         "memory_kernel_kills %llu\nmemory_alone %u\n",
-        l->n_live, l->place.n_idle, l->tasks.n, l->place.n_ready, (unsigned long long)l->stats.n_tasks_done,
+        l->pool.n_live, l->place.n_idle, l->tasks.n, l->place.n_ready, (unsigned long long)l->stats.n_tasks_done,
         (unsigned long long)l->stats.n_retries, (unsigned long long)l->stats.n_worker_deaths, (unsigned long long)sk_own_n(l->own),
         (unsigned long long)l->n_lost, (unsigned long long)l->stats.n_reruns, (unsigned long long)sk_lineage_n(l->lin),
         (unsigned long long)sk_lineage_bytes(l->lin), (unsigned long long)s.size_bytes, (unsigned long long)s.sealed_bytes,

@@ -60,8 +60,8 @@ sk_rc sk_lgroup_remove(struct sk_local *l, uint64_t id, struct sk_err *err) {
     sk_list_del(&g->link);
     sk_name_free(&g->name);
     bool was_ready = g->place->ready;
-    for (uint32_t i = 0; i < l->n_used; i++) { /* what runs in it */
-        struct sk_lworker *w = l->workers[i];
+    for (uint32_t i = 0; i < l->pool.n_used; i++) { /* what runs in it */
+        struct sk_lworker *w = l->pool.workers[i];
         if (!w || w->place.in != g->place) continue;
         if (w->actor) w->actor->stopping = w->actor->no_restart = true;
         sk_peer_kill(l, w, "its placement group was removed");

@@ -14,27 +14,18 @@
 #include "base/fault.h"
 #include "engine/local/local_int.h"
 
-#define AGAIN_NS SK_SEC /* after the system refused a process */
-
 /* ---- reports --------------------------------------------------------------------------------------------------------------------- */
 
 static void report(struct sk_local *l, const struct sk_fork_report *r) {
-    struct sk_lworker *w = r->worker < l->n_slots ? l->workers[r->worker] : NULL;
+    struct sk_lworker *w = r->worker < l->pool.n_slots ? l->pool.workers[r->worker] : NULL;
     if (!w) return;
     if (r->kind == SK_FORK_STARTED) {
-        w->pid = r->pid;
-        l->refused.n = 0;
-        if (w->killed) SK_IGNORE(sk_forksrv_kill(&l->srv, w->pid, SIGKILL, NULL));
+        sk_pool_started(l, w, r->pid);
     } else if (r->kind == SK_FORK_ENDED) {
         if (w->pid <= 0) w->pid = r->pid;
         sk_loop_worker_died(l, w, r->status, r->maxrss_bytes);
     } else if (r->kind == SK_FORK_FAILED) {
-        w->refused = r->status;
-        if (l->n_live > 1) { /* with the others the work goes on */
-            l->refused.e = r->status;
-            l->refused.there = l->n_live - 1;
-            if (++l->refused.n >= SK_BAD_STARTS) l->refused.again_ns = sk_now_ns() + AGAIN_NS;
-        }
+        sk_pool_refused(l, w, r->status);
         sk_loop_worker_died(l, w, -1, 0);
     }
 }
@@ -42,22 +33,21 @@ static void report(struct sk_local *l, const struct sk_fork_report *r) {
 void sk_host_reports(struct sk_local *l) {
     for (;;) {
         struct sk_fork_report r;
-        sk_rc rc = sk_forksrv_next(&l->srv, &r, NULL);
+        sk_rc rc = sk_forksrv_next(&l->pool.srv, &r, NULL);
         if (rc == SK_OK) {
             report(l, &r);
             continue;
         }
         if (rc == SK_EAGAIN) return;
         /* The server is gone, and the kernel has killed every worker with it. A new one is started with the next worker. */
-        sk_forksrv_stop(&l->srv);
-        l->srv_dead = true;
+        sk_pool_server_gone(l);
         bool none = !sk_pool_any_up(l);
-        uint32_t last = l->next_proc; /* a sink that hears of the deaths may submit: later ones are a new server's */
-        for (uint32_t i = 0; i < l->n_used; i++)
-            if (l->workers[i] && l->workers[i]->proc <= last) sk_loop_worker_died(l, l->workers[i], -1, 0);
+        uint32_t last = l->pool.next_proc; /* a sink that hears of the deaths may submit: later ones are a new server's */
+        for (uint32_t i = 0; i < l->pool.n_used; i++)
+            if (l->pool.workers[i] && l->pool.workers[i]->proc <= last) sk_loop_worker_died(l, l->pool.workers[i], -1, 0);
         if (none) sk_pool_bad_start(l, "the fork server ends before a worker is ready; its own messages, on stderr, say why");
         struct sk_err err;
-        if (!l->closing && l->srv_dead && (!none || l->n_bad_starts))
+        if (!l->closing && l->pool.srv_dead && (!none || l->pool.n_bad_starts))
             SK_IGNORE(sk_pool_server(l, &err)); /* refused: the next spawn tries again */
         return;
     }
@@ -119,7 +109,7 @@ static void *watch_main(void *arg) {
     sk_space_depth = 1; /* it is one of the engine's own, and never waits for room */
     pthread_mutex_lock(&l->mu);
     for (;;) {
-        struct pollfd p[2] = {{.fd = l->host.wake_fd, .events = POLLIN}, {.fd = l->srv.sock, .events = POLLIN}};
+        struct pollfd p[2] = {{.fd = l->host.wake_fd, .events = POLLIN}, {.fd = l->pool.srv.sock, .events = POLLIN}};
         pthread_mutex_unlock(&l->mu);
         int n = poll(p, 2, -1);
         pthread_mutex_lock(&l->mu);
@@ -177,7 +167,7 @@ void sk_host_stop(struct sk_local *l) {
         pthread_join(l->host.watch_thread, NULL);
         l->host.threads_up = false;
     }
-    sk_forksrv_stop(&l->srv);
+    sk_forksrv_stop(&l->pool.srv);
     if (l->host.wake_fd >= 0) close(l->host.wake_fd);
     l->host.wake_fd = -1;
 }

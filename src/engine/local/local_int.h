@@ -51,13 +51,14 @@ struct sk_local {
     const struct sk_loop_events *on;
     pthread_mutex_t mu;  /* recursive; guards everything below */
     pthread_cond_t turn; /* callers waiting for their turn to drive, or for progress by another driver */
-    bool driving, closing, srv_dead;
+    bool driving, closing;
     bool pumping; /* messages are read, or a worker is buried: a sink called from there that submits reads none */
     uint32_t n_callers;
     uint64_t progress; /* bumped by every change that somebody may wait for */
     uint64_t next_id;
     int64_t now_ns; /* of the last submission, or message that submits */
     int64_t n_cpu;
+    int64_t spin_ns; /* of a caller that waits */
 
     /* what is shared with workers, and the pure parts */
     struct sk_seg ctl_seg, data_seg;
@@ -113,22 +114,7 @@ struct sk_local {
         } envs; /* environment i + 1 */
     } groups;
 
-    /* pool, death */
-    struct sk_lworker **workers; /* by slot, NULL = free */
-    int64_t look_ns;             /* when they are looked at next: sk_pool_look */
-    uint32_t n_slots, n_used;    /* slots; workers[n_used..] were never used */
-    uint32_t n_live, max_workers, next_proc;
-    struct {              /* forks, by the system, while there were other processes */
-        uint32_t n;       /* since one was not */
-        int32_t e;        /* errno of the last */
-        uint32_t there;   /* so many processes there were then */
-        int64_t again_ns; /* when the next is asked for */
-    } refused;
-    uint32_t n_evicted;    /* of n_live: told to make room for a process of another kind */
-    uint32_t n_bad_starts; /* processes that ended before they were ready, since one was */
-    char in_vain[320];     /* not empty: why what waits for workers now waits in vain; the loop fails it */
-    struct sk_forksrv srv;
-    int64_t spin_ns, idle_reap_ns;
+    struct sk_pool pool;
 
     struct sk_list watches; /* request: sk_req of callers in the driver */
     struct {                /* loop: since when nothing but the driver's reading would help, at this `progress` */
@@ -142,13 +128,6 @@ struct sk_local {
         bool roomy;  /* found so at the last look: much more was known than is now */
         int wake_fd; /* eventfd: ends the watch thread */
     } host;
-    struct { /* how a fork server is started, from its opening on */
-        char *const *argv, *const *env;
-        struct {
-            uint8_t *p;
-            size_t n;
-        } note; /* preload, replayed to a new one */
-    } spawn;
     struct { /* of the program, from its opening on: see conf.h */
         bool (*interrupted)(void *ctx);
         void *interrupted_ctx;

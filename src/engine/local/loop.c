@@ -38,9 +38,9 @@ static bool waits_for_driver(const struct sk_lworker *w) {
  * for something else instead, and no other thread of it has read for STALL_NS, it will not. */
 static bool stuck(struct sk_local *l, int64_t now) {
     bool driver = false;
-    if (l->n_live < sk_pool_limit(l) || l->place.n_idle || l->place.n_starting) return false;
-    for (uint32_t i = 0; i < l->n_used; i++) {
-        const struct sk_lworker *w = l->workers[i];
+    if (l->pool.n_live < sk_pool_limit(l) || l->place.n_idle || l->place.n_starting) return false;
+    for (uint32_t i = 0; i < l->pool.n_used; i++) {
+        const struct sk_lworker *w = l->pool.workers[i];
         if (w && !waits(w)) return false;
         driver |= w && waits_for_driver(w);
     }
@@ -54,21 +54,21 @@ static bool stuck(struct sk_local *l, int64_t now) {
 
 static void fail_stuck(struct sk_local *l) {
     char why[400] = "all worker processes wait for the results of tasks that need one; nest less deeply, or allow more workers";
-    if (l->n_live < l->max_workers)
+    if (l->pool.n_live < l->pool.n_slots)
         (void)snprintf(
             why, sizeof why,
             "all %u worker processes wait for the results of tasks that need one, and the system refuses another: fork: %s (" SK_FORK_HINT
             "); nest less deeply, or allow more processes",
-            l->n_live, strerror(l->refused.e));
+            l->pool.n_live, strerror(l->pool.refused.e));
     sk_loop_fail_waiting(l, SK_ESTALL, why);
 }
 
 /* No process can be started. It was found out in the middle of a step of an actor or of a death, which may still look at what fails here and is freed. */
 static void fail_in_vain(struct sk_local *l) {
-    if (SK_LIKELY(!l->in_vain[0])) return;
-    char why[sizeof l->in_vain];
-    memcpy(why, l->in_vain, sizeof why);
-    l->in_vain[0] = 0;
+    if (SK_LIKELY(!l->pool.in_vain[0])) return;
+    char why[sizeof l->pool.in_vain];
+    memcpy(why, l->pool.in_vain, sizeof why);
+    l->pool.in_vain[0] = 0;
     sk_loop_fail_waiting(l, SK_EDEAD, why);
 }
 
@@ -99,7 +99,7 @@ void sk_loop_dispatch(struct sk_local *l) { sk_loop_dispatch_at(l, sk_now_ns());
 void sk_loop_dispatch_at(struct sk_local *l, int64_t now) {
     if (l->recovery.lost.n) sk_recover_run(l);
     sk_lmem_turn(l, now);
-    if (SK_UNLIKELY(now >= l->look_ns)) sk_pool_look(l, now);
+    if (SK_UNLIKELY(now >= l->pool.look_ns)) sk_pool_look(l, now);
     fail_in_vain(l);
     if (start_actors(l) && stuck(l, now)) fail_stuck(l);
     fail_in_vain(l);
@@ -161,12 +161,12 @@ void sk_loop_dispatch_at(struct sk_local *l, int64_t now) {
 
 struct sk_pace_view sk_loop_view(const struct sk_local *l, int64_t now_ns, uint32_t n_messages) {
     /* Looked at now: what a caller finds lost, or on disk, after the last turn is begun by the next one, and nobody else wakes us for it. */
-    SK_DCHECK(l->place.n_idle + l->place.n_starting <= l->n_live);
+    SK_DCHECK(l->place.n_idle + l->place.n_starting <= l->pool.n_live);
     bool space = l->space.waiting || !sk_list_empty(&l->space.restores) || !sk_list_empty(&l->space.rooms);
     return (struct sk_pace_view){.now_ns = now_ns,
                                  .n_messages = n_messages,
-                                 .n_live = l->n_live,
-                                 .n_busy = l->n_live - l->place.n_idle - l->place.n_starting,
+                                 .n_live = l->pool.n_live,
+                                 .n_busy = l->pool.n_live - l->place.n_idle - l->place.n_starting,
                                  .waiting = l->place.n_ready || !sk_list_empty(&l->actors.wanting) || space || l->recovery.lost.n,
                                  .driven = l->driving,
                                  .large = l->tasks.mask >= SK_MAP_LARGE || sk_own_large(l->own)};

@@ -38,7 +38,7 @@ static void measure(struct sk_local *l, struct sk_lworker *w, int64_t now) {
     if (fresh || (now - w->mem.exact_ns > EXACT_NS && anon < 4 * w->mem.shared_bytes)) {
         if (sk_proc_own(w->pid, &own)) { /* with a part of what is shared: by the server and all that it has forked */
             uint64_t rest = anon - SK_MIN(own, anon);
-            w->mem.shared_bytes = SK_MIN(rest + rest / l->n_live, anon);
+            w->mem.shared_bytes = SK_MIN(rest + rest / l->pool.n_live, anon);
             w->mem.exact_ns = now;
         }
     }
@@ -85,8 +85,8 @@ static bool sample(struct sk_local *l, int64_t now) {
     struct sk_lmem *m = &l->mem;
     m->procs.n = m->who.n = 0;
     m->heap_bytes = 0;
-    for (uint32_t i = 0; i < l->n_used; i++) {
-        struct sk_lworker *w = l->workers[i];
+    for (uint32_t i = 0; i < l->pool.n_used; i++) {
+        struct sk_lworker *w = l->pool.workers[i];
         if (!w || w->pid <= 0 || !w->up) continue;
         if (!sk_vec_reserve(&m->procs, SK_TAG_ENGINE, m->procs.n + 1) || !sk_vec_reserve(&m->who, SK_TAG_ENGINE, m->who.n + 1))
             return false;
@@ -130,8 +130,8 @@ static bool runs_alone(const struct sk_lworker *w) {
 
 static uint32_t n_running(const struct sk_local *l, const struct sk_lworker *but) { /* of tasks that wait for nothing */
     uint32_t n = 0;
-    for (uint32_t i = 0; i < l->n_used; i++) {
-        const struct sk_lworker *w = l->workers[i];
+    for (uint32_t i = 0; i < l->pool.n_used; i++) {
+        const struct sk_lworker *w = l->pool.workers[i];
         n += w && w != but && w->place.state == SK_W_LEASED && sk_space_at_work(w) && !runs_alone(w);
     }
     return n;
@@ -190,7 +190,7 @@ void sk_lmem_hold(struct sk_local *l, struct sk_lworker *w, bool still) {
     if (fd < 0) return; /* it has ended, or there is no descriptor left: it grows on */
     /* It may have ended unreported, and the number be a stranger's. Looked at after the descriptor is there: whoever has the number now is who is
      * signalled, or nobody is. */
-    bool ours = sk_proc_state(w->pid, &state, &parent) && parent == l->srv.pid && state != 'T' && state != 't';
+    bool ours = sk_proc_state(w->pid, &state, &parent) && parent == l->pool.srv.pid && state != 'T' && state != 't';
     w->mem.pidfd = fd;
     w->mem.paused = ours && send_signal(fd, SIGSTOP);
     if (!w->mem.paused) (void)close(fd);
@@ -239,8 +239,8 @@ void sk_lmem_look(struct sk_local *l, int64_t now) {
 
 /* What waits on workers behind what runs there does not begin. */
 static void hold_back(struct sk_local *l) {
-    for (uint32_t i = 0; i < l->n_used; i++) {
-        struct sk_lworker *w = l->workers[i];
+    for (uint32_t i = 0; i < l->pool.n_used; i++) {
+        struct sk_lworker *w = l->pool.workers[i];
         if (w && !w->actor && w->place.state == SK_W_LEASED) sk_ltask_take_back_all(l, w);
     }
 }
@@ -248,8 +248,8 @@ static void hold_back(struct sk_local *l) {
 enum sk_place_launch sk_lmem_mode(struct sk_local *l) {
     struct sk_lmem *m = &l->mem;
     struct sk_memory_run r = {.now_ns = sk_now_ns(), .n_running = n_running(l, NULL), .alone_waits = l->place.n_alone > 0};
-    for (uint32_t i = 0; i < l->n_used; i++) {
-        const struct sk_lworker *w = l->workers[i];
+    for (uint32_t i = 0; i < l->pool.n_used; i++) {
+        const struct sk_lworker *w = l->pool.workers[i];
         if (!w || w->place.state != SK_W_LEASED || !runs_alone(w) || !sk_space_at_work(w)) continue;
         r.alone_runs = true;
         r.alone_since_ns = SK_MAX(r.alone_since_ns, w->place.since_ns);

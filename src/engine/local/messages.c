@@ -246,9 +246,7 @@ static sk_rc may_call(struct sk_local *l, const struct sk_lworker *w, struct sk_
 /* ---- a function a message --------------------------------------------------------------------------------------------------------------- */
 
 static void on_HELLO(struct sk_local *l, struct sk_lworker *w, struct sk_rd *r) {
-    w->up = true;
-    l->n_bad_starts = 0;
-    w->pid = (int32_t)sk_rd_u32(r);
+    sk_pool_ready(l, w, (int32_t)sk_rd_u32(r));
     if (w->place.state == SK_W_STARTING) sk_place_worker_up(&l->place, &w->place);
     if (w->aside && !w->killed) sk_place_worker_aside(&l->place, &w->place, w->aside = false); /* stopped while it started */
     sk_peer_retire(l, w);
@@ -507,8 +505,8 @@ uint32_t sk_loop_pump(struct sk_local *l) {
     uint32_t n = 0;
     if (l->pumping) return 0;
     l->pumping = true;
-    for (uint32_t i = 0; i < l->n_used; i++) {
-        struct sk_lworker *w = l->workers[i];
+    for (uint32_t i = 0; i < l->pool.n_used; i++) {
+        struct sk_lworker *w = l->pool.workers[i];
         if (w) n += sk_loop_pump_worker(l, w);
     }
     l->pumping = false;

@@ -143,7 +143,7 @@ void sk_peer_interrupt(struct sk_local *l, struct sk_lworker *w) {
     const struct sk_ltask *t = sk_map_get(&l->tasks, w->interrupt);
     if (!t || t->worker != w || t->state != SK_T_SENT || atomic_load_explicit(&w->sh->interrupted, memory_order_acquire) == t->id)
         w->interrupt = 0;
-    else if (!w->killed && w->pid > 0) SK_IGNORE(sk_forksrv_kill(&l->srv, w->pid, SIGINT, NULL));
+    else if (!w->killed && w->pid > 0) SK_IGNORE(sk_forksrv_kill(&l->pool.srv, w->pid, SIGINT, NULL));
 }
 
 void sk_peer_retire(struct sk_local *l, struct sk_lworker *w) {
@@ -154,14 +154,14 @@ void sk_peer_kill(struct sk_local *l, struct sk_lworker *w, const char *why) {
     if (w->killed) return;
     w->killed = true;
     w->kill_why = why;
-    if (w->pid > 0) SK_IGNORE(sk_forksrv_kill(&l->srv, w->pid, SIGKILL, NULL));
+    if (w->pid > 0) SK_IGNORE(sk_forksrv_kill(&l->pool.srv, w->pid, SIGKILL, NULL));
     /* Not started yet: killed when its STARTED report comes. Its death arrives as a report. */
     sk_peer_retire(l, w);
 }
 
 void sk_peer_kill_task(struct sk_local *l, struct sk_ltask *t, const char *why) {
     struct sk_lworker *w = t->worker;
-    SK_ASSERT(w && l->workers[w->slot] == w);
+    SK_ASSERT(w && l->pool.workers[w->slot] == w);
     if (w->killed) return;
     w->kill_task = t->id;
     sk_peer_kill(l, w, why);
@@ -174,4 +174,12 @@ void sk_peer_leave(struct sk_local *l, struct sk_lworker *w, const char *why) {
     (void)sk_peer_reply(l, w, m, sizeof m);
     w->kill_why = why;
     w->leave_ns = sk_now_ns();
+}
+
+void sk_peer_free(struct sk_lworker *w) {
+    sk_map_deinit(&w->known);
+    for (uint32_t i = 0; i < w->out.n; i++) sk_free(w->out.p[i]);
+    sk_vec_free(&w->out);
+    sk_vec_free(&w->big);
+    sk_free(w);
 }

@@ -82,4 +82,6 @@ void sk_peer_retire(struct sk_local *l, struct sk_lworker *w);                  
 void sk_peer_kill_task(struct sk_local *l, struct sk_ltask *t, const char *why); /* the worker that it is on */
 void sk_peer_interrupt(struct sk_local *l, struct sk_lworker *w); /* SIGINT for the task w->interrupt, if it still runs there */
 
+void sk_peer_free(struct sk_lworker *w); /* it has ended, and nobody waits in it */
+
 #endif

@@ -1,5 +1,5 @@
-/* pool.c - the worker processes of the local engine: started when needed, watched, fed, reaped. Runs with the lock held, except for the two
- * threads at the end: `loop` drives the engine when no caller does, `watch` sleeps on the fork server's socket and reports deaths.
+/* pool.c - the worker processes of the local engine and the fork server that makes them: started when needed, looked at, reaped. Runs with the lock held.
+ * Not here: who hears of their deaths (host.c), what is left of one (death.c).
  *
  * A slot's rings are formatted before its process exists, so work can be sent to a worker that is still being forked. A slot is used again
  * only after its process is known to be dead. */
@@ -23,15 +23,60 @@
 
 #define LOOK_NS INT64_C(50000000)        /* between two looks at who is stopped */
 #define GROWN_BYTES (UINT64_C(64) << 20) /* an idle process that holds so much after it gave back what it could */
+#define IDLE_REAP_NS (30 * SK_SEC)       /* unless the program says otherwise */
+#define AGAIN_NS SK_SEC                  /* after the system refused a process */
 #define LEAVE_NS \
     (5 * SK_SEC) /* a process that was told to end, hangs in exit handlers of the user and is in the way is killed after that */
 
-/* ---- processes ------------------------------------------------------------------------------------------------------------------ */
+/* ---- the fork server -------------------------------------------------------------------------------------------------------------- */
+
+static char **copy_strings(char *const *v) {
+    size_t n = 0;
+    while (v[n]) n++;
+    char **c = sk_calloc(SK_TAG_ENGINE, (n + 1) * sizeof *c);
+    for (size_t i = 0; c && i < n; i++)
+        if (!(c[i] = sk_strdup(SK_TAG_ENGINE, v[i]))) {
+            while (i-- > 0) sk_free(c[i]);
+            sk_free(c);
+            return NULL;
+        }
+    return c;
+}
+
+static void free_strings(char *const *v) {
+    for (char *const *s = v; s && *s; s++) sk_free(*s);
+    sk_free((void *)(uintptr_t)v);
+}
+
+sk_rc sk_pool_open(struct sk_local *l, const struct sk_engine_conf *conf, struct sk_err *err) {
+    struct sk_pool *p = &l->pool;
+    p->srv.sock = -1;
+    p->n_slots = conf->max_workers ? SK_MIN(conf->max_workers, 65536) : 1024; /* a slot that is never used costs nothing */
+    p->idle_reap_ns = conf->idle_reap_ns ? conf->idle_reap_ns : IDLE_REAP_NS;
+    p->workers = sk_calloc(SK_TAG_ENGINE, p->n_slots * sizeof *p->workers);
+    p->spawn.argv = copy_strings(conf->spawn_argv);
+    p->spawn.env = conf->spawn_env ? copy_strings(conf->spawn_env) : NULL;
+    p->spawn.note.p = conf->preload.n ? sk_memdup(SK_TAG_ENGINE, conf->preload.p, conf->preload.n) : NULL;
+    p->spawn.note.n = p->spawn.note.p ? conf->preload.n : 0;
+    if (!p->workers || !p->spawn.argv || (conf->spawn_env && !p->spawn.env) || (conf->preload.n && !p->spawn.note.p))
+        return SK_ERR(err, SK_ENOMEM, "no memory for the engine");
+    return SK_OK;
+}
+
+void sk_pool_close(struct sk_local *l) {
+    struct sk_pool *p = &l->pool;
+    for (uint32_t i = 0; i < p->n_used; i++)
+        if (p->workers[i]) sk_peer_free(p->workers[i]);
+    free_strings(p->spawn.argv);
+    free_strings(p->spawn.env);
+    sk_free(p->spawn.note.p);
+    sk_free(p->workers);
+}
 
 sk_rc sk_pool_server(struct sk_local *l, struct sk_err *err) {
     const int keep[3] = {l->ctl_seg.fd, l->data_seg.fd, l->data_seg.tail_fd};
     size_t n = 0;
-    char *const *from = l->spawn.env;
+    char *const *from = l->pool.spawn.env;
     extern char **environ;
     if (!from) from = environ;
     while (from[n]) n++;
@@ -42,75 +87,111 @@ sk_rc sk_pool_server(struct sk_local *l, struct sk_err *err) {
     snprintf(ctl, sizeof ctl, "SKATE_CTL=%d,%zu,%d,%zu,%d,%zu", keep[0], l->ctl_seg.size, keep[1], l->data_seg.size, keep[2],
              l->data_seg.tail);
     env[n] = ctl;
-    sk_rc rc = sk_forksrv_start(&l->srv, l->spawn.argv, env, keep, l->data_seg.tail ? 3 : 2, err);
+    sk_rc rc = sk_forksrv_start(&l->pool.srv, l->pool.spawn.argv, env, keep, l->data_seg.tail ? 3 : 2, err);
     sk_free(env);
     if (rc != SK_OK) return rc;
-    l->srv_dead = false;
+    l->pool.srv_dead = false;
     uint64_t one = 1; /* the watch thread must look at the new socket */
     if (l->host.wake_fd >= 0 && write(l->host.wake_fd, &one, sizeof one) < 0) return SK_ERR_SYS(err, "waking the watch thread");
-    if (l->spawn.note.n) rc = sk_forksrv_note(&l->srv, l->spawn.note.p, l->spawn.note.n, err);
+    if (l->pool.spawn.note.n) rc = sk_forksrv_note(&l->pool.srv, l->pool.spawn.note.p, l->pool.spawn.note.n, err);
     return rc;
 }
 
+void sk_pool_server_gone(struct sk_local *l) {
+    sk_forksrv_stop(&l->pool.srv);
+    l->pool.srv_dead = true;
+}
+
+/* ---- processes ------------------------------------------------------------------------------------------------------------------ */
+
 bool sk_pool_any_up(const struct sk_local *l) {
-    for (uint32_t i = 0; i < l->n_used; i++)
-        if (l->workers[i] && l->workers[i]->up) return true;
+    for (uint32_t i = 0; i < l->pool.n_used; i++)
+        if (l->pool.workers[i] && l->pool.workers[i]->up) return true;
     return false;
 }
 
 void sk_pool_bad_start(struct sk_local *l, const char *why) {
-    if (++l->n_bad_starts < SK_BAD_STARTS || sk_pool_any_up(l)) return; /* with some up: they do all the work, see sk_pool_spawn */
-    l->n_bad_starts = 0;                                                /* what is submitted later tries again */
-    snprintf(l->in_vain, sizeof l->in_vain, "%.300s", why);
+    if (++l->pool.n_bad_starts < SK_BAD_STARTS || sk_pool_any_up(l)) return; /* with some up: they do all the work, see sk_pool_spawn */
+    l->pool.n_bad_starts = 0;                                                /* what is submitted later tries again */
+    snprintf(l->pool.in_vain, sizeof l->pool.in_vain, "%.300s", why);
+}
+
+void sk_pool_started(struct sk_local *l, struct sk_lworker *w, int32_t pid) {
+    w->pid = pid;
+    l->pool.refused.n = 0;
+    if (w->killed) SK_IGNORE(sk_forksrv_kill(&l->pool.srv, w->pid, SIGKILL, NULL));
+}
+
+void sk_pool_refused(struct sk_local *l, struct sk_lworker *w, int32_t e) {
+    struct sk_pool *p = &l->pool;
+    w->refused = e;
+    if (p->n_live <= 1) return;
+    p->refused.e = e; /* with the others the work goes on */
+    p->refused.there = p->n_live - 1;
+    if (++p->refused.n >= SK_BAD_STARTS) p->refused.again_ns = sk_now_ns() + AGAIN_NS;
+}
+
+void sk_pool_ready(struct sk_local *l, struct sk_lworker *w, int32_t pid) {
+    w->up = true;
+    w->pid = pid;
+    l->pool.n_bad_starts = 0;
+}
+
+void sk_pool_gone(struct sk_local *l, struct sk_lworker *w) {
+    SK_ASSERT(l->pool.n_live > 0 && l->pool.workers[w->slot] == w);
+    l->pool.workers[w->slot] = NULL;
+    l->pool.n_live--;
+    SK_DCHECK(l->pool.n_evicted >= w->evicted);
+    l->pool.n_evicted -= w->evicted;
 }
 
 /* All processes are there, and the idle ones are of another kind than what waits (place.h): the coldest makes room. One at a time: the next one
  * when it has gone, if that is still of use. */
 static void evict(struct sk_local *l) {
     struct sk_list *cold = sk_list_last(&l->place.idle);
-    if (!cold || l->n_evicted) return;
+    if (!cold || l->pool.n_evicted) return;
     struct sk_lworker *w = sk_container_of(sk_container_of(cold, struct sk_place_worker, link), struct sk_lworker, place);
     sk_peer_leave(l, w, "another environment needs its place");
     w->evicted = true;
-    l->n_evicted++;
-    SK_DCHECK(l->n_evicted <= l->n_live);
+    l->pool.n_evicted++;
+    SK_DCHECK(l->pool.n_evicted <= l->pool.n_live);
 }
 
 /* As long as nobody needs their place or their memory, exit handlers of the user may take their time. */
 static void kill_late_ones(struct sk_local *l, int64_t now) {
     uint64_t limit = l->mem.limit_bytes; /* 0: not looked at */
-    bool needed = (l->n_live >= sk_pool_limit(l) && (l->place.n_ready || !sk_list_empty(&l->actors.wanting))) ||
+    bool needed = (l->pool.n_live >= sk_pool_limit(l) && (l->place.n_ready || !sk_list_empty(&l->actors.wanting))) ||
                   (limit && l->mem.used_bytes > limit - limit / 16);
-    for (uint32_t i = 0; needed && i < l->n_used; i++) {
-        struct sk_lworker *w = l->workers[i];
+    for (uint32_t i = 0; needed && i < l->pool.n_used; i++) {
+        struct sk_lworker *w = l->pool.workers[i];
         if (w && w->leave_ns && now - w->leave_ns > LEAVE_NS) sk_peer_kill(l, w, "it was told to end, and did not; others need its place");
     }
 }
 
 uint32_t sk_pool_limit(const struct sk_local *l) {
-    if (SK_LIKELY(l->refused.n < SK_BAD_STARTS) || sk_now_ns() >= l->refused.again_ns) return l->max_workers;
-    return SK_MIN(l->refused.there, l->max_workers);
+    if (SK_LIKELY(l->pool.refused.n < SK_BAD_STARTS) || sk_now_ns() >= l->pool.refused.again_ns) return l->pool.n_slots;
+    return SK_MIN(l->pool.refused.there, l->pool.n_slots);
 }
 
 struct sk_lworker *sk_pool_spawn(struct sk_local *l) {
     if (l->closing) return NULL;
-    if (l->n_live >= sk_pool_limit(l)) {
+    if (l->pool.n_live >= sk_pool_limit(l)) {
         evict(l);
         return NULL;
     }
-    if (l->n_bad_starts >= SK_BAD_STARTS && sk_pool_any_up(l)) return NULL;
+    if (l->pool.n_bad_starts >= SK_BAD_STARTS && sk_pool_any_up(l)) return NULL;
     struct sk_err err;
-    if (l->srv_dead && sk_pool_server(l, &err) != SK_OK) {
+    if (l->pool.srv_dead && sk_pool_server(l, &err) != SK_OK) {
         sk_pool_bad_start(l, err.msg);
         return NULL;
     }
     uint32_t i = 0;
-    while (i < l->n_slots && l->workers[i]) i++;
-    if (i == l->n_slots) return NULL;
+    while (i < l->pool.n_slots && l->pool.workers[i]) i++;
+    if (i == l->pool.n_slots) return NULL;
     struct sk_lworker *w = sk_calloc(SK_TAG_ENGINE, sizeof *w);
     if (!w) return NULL;
     w->slot = i;
-    w->proc = ++l->next_proc;
+    w->proc = ++l->pool.next_proc;
     w->sh = sk_slot_at(l->ctl_seg.base, i);
     memset(w->sh, 0, sizeof *w->sh);
     w->sh->proc = w->proc;
@@ -121,15 +202,15 @@ struct sk_lworker *sk_pool_spawn(struct sk_local *l) {
     sk_list_init(&w->watches);
     sk_map_init(&w->known, SK_TAG_ENGINE);
     sk_place_worker_init(&w->place);
-    if (sk_forksrv_spawn(&l->srv, i, &err) != SK_OK) {
+    if (sk_forksrv_spawn(&l->pool.srv, i, &err) != SK_OK) {
         sk_free(w);
         return NULL;
     }
-    SK_ASSERT(!l->workers[i] && l->n_live < l->n_slots);
-    l->workers[i] = w;
-    l->n_used = SK_MAX(l->n_used, i + 1);
-    atomic_store_explicit(&l->ctl->n_used, l->n_used, memory_order_release);
-    l->n_live++;
+    SK_ASSERT(!l->pool.workers[i] && l->pool.n_live < l->pool.n_slots);
+    l->pool.workers[i] = w;
+    l->pool.n_used = SK_MAX(l->pool.n_used, i + 1);
+    atomic_store_explicit(&l->ctl->n_used, l->pool.n_used, memory_order_release);
+    l->pool.n_live++;
     sk_place_worker_starting(&l->place, &w->place);
     return w;
 }
@@ -143,10 +224,10 @@ static bool is_stopped(int32_t pid) {
 /* What a stopped process has claimed waits for it: it may go on, and have done half. What it has not begun must not, and a claim word can be taken
  * back though its owner sleeps. Twice seen on the same task before anybody asks the kernel, so a healthy worker costs a load of its claim word. */
 void sk_pool_look(struct sk_local *l, int64_t now) {
-    l->look_ns = now + LOOK_NS;
+    l->pool.look_ns = now + LOOK_NS;
     if (sk_machine_) return; /* a process of a simulation is slow, or dead */
-    for (uint32_t i = 0; i < l->n_used; i++) {
-        struct sk_lworker *w = l->workers[i];
+    for (uint32_t i = 0; i < l->pool.n_used; i++) {
+        struct sk_lworker *w = l->pool.workers[i];
         if (!w || w->killed || w->dying || w->pid <= 0 || w->mem.paused) continue;
         if (w->aside) {
             if (!w->up || is_stopped(w->pid)) continue; /* not up: its first words bring it back */
@@ -159,7 +240,7 @@ void sk_pool_look(struct sk_local *l, int64_t now) {
         uint64_t head = t && w->up && atomic_load(&w->sh->claims[t->claim]) == (t->id << 2 | SK_CLAIM_QUEUED) ? t->id
                         : w->place.state == SK_W_STARTING                                                     ? UINT64_MAX
                                                                                                               : 0;
-        SK_DCHECK(l->workers[i] == w && w->slot == i);
+        SK_DCHECK(l->pool.workers[i] == w && w->slot == i);
         bool again = head && head == w->head_seen;
         w->head_seen = head;
         if (!again || !is_stopped(w->pid)) continue;
@@ -179,8 +260,8 @@ void sk_pool_look(struct sk_local *l, int64_t now) {
 
 void sk_pool_reap(struct sk_local *l, int64_t now) {
     kill_late_ones(l, now);
-    for (uint32_t i = 0; i < l->n_used; i++)
-        if (l->workers[i] && l->workers[i]->interrupt) sk_peer_interrupt(l, l->workers[i]);
+    for (uint32_t i = 0; i < l->pool.n_used; i++)
+        if (l->pool.workers[i] && l->pool.workers[i]->interrupt) sk_peer_interrupt(l, l->pool.workers[i]);
     sk_space_give_back(l);
     /* Idle workers beyond the CPUs go, and those that hold much; the list is most recently used first, so the end of it is the coldest. */
     if (l->place.n_ready || !l->place.n_idle) return;
@@ -189,12 +270,28 @@ void sk_pool_reap(struct sk_local *l, int64_t now) {
     SK_LIST_EACH_SAFE (it, tmp, &l->place.idle) {
         struct sk_lworker *w = sk_container_of(sk_container_of(it, struct sk_place_worker, link), struct sk_lworker, place);
         if (!w->idle_since_ns) w->idle_since_ns = now;
-        else if (((spare && it == last) || w->mem.heap_bytes > GROWN_BYTES) && now - w->idle_since_ns > l->idle_reap_ns && !w->killed)
+        else if (((spare && it == last) || w->mem.heap_bytes > GROWN_BYTES) && now - w->idle_since_ns > l->pool.idle_reap_ns && !w->killed)
             sk_peer_leave(l, w, "it was idle");
     }
     for (sk_off off = 0;;) { /* pages of the store that nobody uses and nobody will soon */
         uint64_t len;
-        if (l->place.n_idle + l->place.n_starting != l->n_live || !sk_store_take_punch(l->store, 2u << 20, &off, &len)) break;
+        if (l->place.n_idle + l->place.n_starting != l->pool.n_live || !sk_store_take_punch(l->store, 2u << 20, &off, &len)) break;
         SK_IGNORE(sk_seg_punch(&l->data_seg, off, (size_t)len, NULL));
     }
+}
+
+bool sk_pool_check(const struct sk_local *l) {
+    const struct sk_pool *p = &l->pool;
+    uint32_t live = 0, evicted = 0;
+    for (uint32_t i = 0; i < p->n_slots; i++) {
+        const struct sk_lworker *w = p->workers[i];
+        if (!w) continue;
+        if (i >= p->n_used || w->slot != i || !w->proc || w->proc > p->next_proc || w->sh->proc != w->proc) return false;
+        for (uint32_t j = 0; j < i; j++)
+            if (p->workers[j] && p->workers[j]->proc == w->proc) return false;
+        live++;
+        evicted += w->evicted;
+    }
+    return live == p->n_live && evicted == p->n_evicted && p->n_used <= p->n_slots && sk_forksrv_check(&p->srv) &&
+           atomic_load_explicit(&l->ctl->n_used, memory_order_relaxed) == p->n_used && (!p->srv_dead || p->srv.pid == 0);
 }

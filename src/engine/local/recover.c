@@ -168,8 +168,8 @@ bool sk_recover_old(const struct sk_lworker *w, uint64_t oid, uint64_t *off) {
 
 /* Pins the bytes for every task on a worker that was given them. */
 static bool pin_for_readers(struct sk_local *l, const struct sk_obj *o) {
-    for (uint32_t i = 0; i < l->n_used; i++) {
-        struct sk_lworker *w = l->workers[i];
+    for (uint32_t i = 0; i < l->pool.n_used; i++) {
+        struct sk_lworker *w = l->pool.workers[i];
         if (!w) continue;
         SK_LIST_EACH (it, &w->sent) {
             struct sk_ltask *t = sk_container_of(it, struct sk_ltask, on);
@@ -188,8 +188,8 @@ static bool pin_for_readers(struct sk_local *l, const struct sk_obj *o) {
 
 /* Requests that counted it as there wait again. */
 static void unready_requests(struct sk_local *l, struct sk_obj *o) {
-    for (uint32_t i = 0; i < l->n_used; i++) {
-        struct sk_lworker *w = l->workers[i];
+    for (uint32_t i = 0; i < l->pool.n_used; i++) {
+        struct sk_lworker *w = l->pool.workers[i];
         if (!w) continue;
         SK_LIST_EACH (it, &w->reqs) {
             struct sk_req *q = sk_container_of(it, struct sk_req, link);

@@ -95,8 +95,8 @@ bool sk_space_at_work(const struct sk_lworker *w) {
 /* Somebody is at work who may release something without our help. */
 static bool others_may_help(const struct sk_local *l) {
     if (l->space.n_inside == 0 || l->place.n_starting) return true; /* the user's own code */
-    for (uint32_t i = 0; i < l->n_used; i++) {
-        const struct sk_lworker *w = l->workers[i];
+    for (uint32_t i = 0; i < l->pool.n_used; i++) {
+        const struct sk_lworker *w = l->pool.workers[i];
         if (w && sk_space_at_work(w)) return true;
     }
     return false;
@@ -104,8 +104,8 @@ static bool others_may_help(const struct sk_local *l) {
 
 /* What is on workers and not begun goes back in line: its arguments may be spilled. */
 static void take_back_all(struct sk_local *l) {
-    for (uint32_t i = 0; i < l->n_used; i++) {
-        struct sk_lworker *w = l->workers[i];
+    for (uint32_t i = 0; i < l->pool.n_used; i++) {
+        struct sk_lworker *w = l->pool.workers[i];
         if (w && w->place.state == SK_W_LEASED) sk_ltask_take_back_all(l, w);
         if (!w || !w->actor) continue;
         for (struct sk_list *it = w->sent.prev; it != &w->sent;) {
@@ -487,7 +487,7 @@ bool sk_space_check(struct sk_local *l) {
     }
     SK_LIST_EACH (it, &sp->rooms) {
         const struct sk_room *r = sk_container_of(it, struct sk_room, link);
-        NEED(r->min <= r->len && (!r->w || (r->w->n_rooms && l->workers[r->w->slot] == r->w)));
+        NEED(r->min <= r->len && (!r->w || (r->w->n_rooms && l->pool.workers[r->w->slot] == r->w)));
     }
     NEED(!sp->spill || sk_spill_check(sp->spill));
     return n_disk == sp->n_disk && bytes == sp->disk_object_bytes && n_listed == 0 && writing <= sp->writing_bytes;

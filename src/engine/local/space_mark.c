@@ -104,9 +104,9 @@ static void mark_later(struct sk_local *l, struct sk_obj *o) { mark(l, o, LATER)
 
 void sk_space_mark_all(struct sk_local *l) {
     l->space.epoch += CLASSES;
-    for (uint32_t i = 0; i < l->n_used; i++) {
-        if (!l->workers[i]) continue;
-        SK_LIST_EACH (it, &l->workers[i]->sent) mark_args(l, sk_container_of(it, struct sk_ltask, on), STAYS);
+    for (uint32_t i = 0; i < l->pool.n_used; i++) {
+        if (!l->pool.workers[i]) continue;
+        SK_LIST_EACH (it, &l->pool.workers[i]->sent) mark_args(l, sk_container_of(it, struct sk_ltask, on), STAYS);
     }
     SK_LIST_EACH (it, &l->space.gets) {
         const struct sk_getter *g = sk_container_of(it, struct sk_getter, link);

@@ -161,8 +161,8 @@ static void objects(struct sk_local *l, struct sk_rows *r) {
                                     .task_state = t ? state_of(t) : SK_TS_FINISHED,
                                     .kind = o->state == SK_O_READY ? o->kind : 0};
         bool any = false;
-        for (uint32_t i = 0; i <= l->n_used; i++) {
-            const struct sk_lworker *w = i ? l->workers[i - 1] : NULL;
+        for (uint32_t i = 0; i <= l->pool.n_used; i++) {
+            const struct sk_lworker *w = i ? l->pool.workers[i - 1] : NULL;
             if (i && !w) continue;
             row.n_refs = sk_own_borrowed(l->own, id, w ? w->proc : SK_PROC_DRIVER);
             if (!row.n_refs) continue;
@@ -179,8 +179,8 @@ static void objects(struct sk_local *l, struct sk_rows *r) {
 }
 
 static void workers(struct sk_local *l, struct sk_rows *r) {
-    for (uint32_t i = 0; i < l->n_used; i++) {
-        const struct sk_lworker *w = l->workers[i];
+    for (uint32_t i = 0; i < l->pool.n_used; i++) {
+        const struct sk_lworker *w = l->pool.workers[i];
         if (!w || w->pid <= 0) continue; /* the fork server has not told it yet */
         char name[sizeof w->sh->task_name];
         struct sk_worker_row row = {.n_done = w->n_done,

@@ -392,7 +392,7 @@ void sk_world_dump(struct sk_sim *s) {
             (unsigned long long)s->st.steps, (double)sk_sim_now(s) / 1e9, s->waiting ? "waits" : "works", s->net.n, s->reports.n);
     for (const struct sk_proc *p = s->procs; p < s->procs + SK_SIM_PROCS; p++) {
         if (p->state == SK_P_FREE) continue;
-        const struct sk_lworker *w = p->slot < s->l->n_slots ? s->l->workers[p->slot] : NULL;
+        const struct sk_lworker *w = p->slot < s->l->pool.n_slots ? s->l->pool.workers[p->slot] : NULL;
         fprintf(stderr, "# process %u (slot %u, node %u): %s%s%s, runs task %llx; place %d, depth %u, blocked %d, dying %d\n", p->proc,
                 p->slot, p->node, p_names[p->state], p->state == SK_P_LIVE && p->asleep ? ", asleep" : "", p->slow ? ", slow" : "",
                 (unsigned long long)(running(p)), w ? (int)w->place.state : -1, w ? w->place.depth : 0, w ? w->place.blocked : 0,
