@@ -67,6 +67,31 @@ void sk_block_plan_free(struct sk_block_plan *plan);
  * the plan. Cost: 16 bytes a run of neighbouring rows. */
 sk_rc sk_block_measure_rows(const struct ArrowSchema *schema, const struct ArrowArray *array, const uint32_t *index, uint64_t n,
                             struct sk_block_plan **plan, uint64_t *size, struct sk_err *err) SK_MUST_USE;
+
+/* Rows of several batches, in any order: row `row` of batch `run`; rows may repeat. run SK_PLACE_NONE is a row of nulls. */
+struct sk_place {
+    uint32_t run, row;
+};
+#define SK_PLACE_NONE UINT32_MAX
+struct sk_block_side { /* n batches of one schema (n may be 0), and a place for each row of the result */
+    const struct ArrowArray *const *arrays;
+    uint32_t n;
+    const struct sk_place *places;
+};
+struct sk_block_pick { /* where a column of the result comes from */
+    uint32_t side, column;
+};
+/* The plan of a batch of n rows and `schema`, whose column i is column picks[i].column of sides[picks[i].side], taken by that side's places: one side for a
+ * merge of runs, two for a join. picks NULL: the columns of sides[0]. Types, children and dictionaries are those of `schema` (names and nullability may differ;
+ * not checked beyond the number of buffers and children). A null in a union is a null of its first type, one of run ends a run of null.
+ * Dictionaries that differ between batches are unified: all their values in the order of batches, each once (values that are nested are not compared, only
+ * put behind each other). Nothing is sorted, and no type changes: more values than the codes can count are SK_EINVAL.
+ * All must outlive the plan, places too. Also SK_EINVAL: a place that is no row, and what sk_block_measure says. Cost: fixed-width columns and text are read
+ * and written once, asked for ahead; lists and fixed-size lists take 20 bytes a row of scratch. */
+sk_rc sk_block_measure_places(const struct ArrowSchema *schema, const struct sk_block_side *sides, uint32_t n_sides,
+                              const struct sk_block_pick *picks, uint64_t n, struct sk_block_plan **plan, uint64_t *size,
+                              struct sk_err *err) SK_MUST_USE;
+
 struct sk_block_sizes {
     uint64_t n_rows, data_bytes, total_bytes; /* data_bytes: what sk_block_nbytes says; total_bytes: what write needs */
     uint32_t schema_crc;                      /* never 0; batches of one schema (names, types, nullability, metadata) have the same */

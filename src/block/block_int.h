@@ -97,50 +97,107 @@ uint8_t *sk_block_schema_write(const struct ArrowSchema *s, uint8_t *dst); /* re
 sk_rc sk_block_schema_build(const uint8_t *section, uint64_t len, uint32_t n_nodes, struct ArrowSchema *out,
                             struct sk_err *err) SK_MUST_USE;
 
-/* ---- row sets (measure.c) ---- */
+/* ---- row sets (sets.c) ---- */
 
 struct sk_block_range {
     int64_t at, n;
 };
-struct sk_block_set { /* rows to encode, in this order; `many` is used when n_ranges > 1 */
+/* Rows to encode, in this order: ranges of rows of a node of one batch, of several batches, or single rows of several. */
+struct sk_block_set {
     int64_t total;
     size_t n_ranges;
-    struct sk_block_range one;
-    const struct sk_block_range *many;
+    bool nulls;                        /* rows of null are among them */
+    struct sk_block_range one;         /* used when n_ranges is 1 */
+    const struct sk_block_range *many; /* else */
+    const uint32_t *from;              /* the batch of each range, SK_PLACE_NONE: rows of null; NULL: all of batch 0 */
+    const struct sk_place *places;     /* not NULL: these instead of ranges, n_ranges of them */
+    const struct sk_block_range *span; /* with places: where each batch's row 0 lies in the node, and how many rows it has */
 };
 static inline const struct sk_block_range *sk_block_ranges(const struct sk_block_set *s) { return s->n_ranges > 1 ? s->many : &s->one; }
+
+struct sk_block_piece {
+    int64_t at, n;
+    uint32_t from;
+};
+static inline struct sk_block_piece sk_block_piece(const struct sk_block_set *s, size_t i) {
+    if (s->places) {
+        struct sk_place p = s->places[i];
+        return (struct sk_block_piece){p.run == SK_PLACE_NONE ? 0 : s->span[p.run].at + p.row, 1, p.run};
+    }
+    const struct sk_block_range *r = sk_block_ranges(s) + i;
+    return (struct sk_block_piece){r->at, r->n, s->from ? s->from[i] : 0};
+}
+
+struct sk_block_extra { /* memory beyond the plan's own piece; only for unions, list-views, many view buffers, rows of several batches */
+    struct sk_block_extra *next;
+    uint64_t pad; /* keeps what follows 16-byte aligned */
+};
+void *sk_block_extra_alloc(struct sk_block_extra **list, size_t n); /* NULL: no memory */
+void sk_block_extras_free(struct sk_block_extra *list);
+
+struct sk_block_builder { /* collects ranges; merges neighbours, so the usual outcome is one range and no memory */
+    struct sk_block_set set;
+    struct sk_block_extra *mem, *from; /* not yet in a list: [cap] ranges; their batches, once one is not of batch 0 */
+    size_t cap;
+    bool only_total; /* no ranges are kept */
+};
+/* false: no memory, or more rows than a number holds. */
+bool sk_block_builder_push(struct sk_block_builder *b, uint32_t from, int64_t at, int64_t n);
+/* Its memory is the list's from now on; to be called after a failure, too. */
+struct sk_block_set sk_block_builder_done(struct sk_block_builder *b, struct sk_block_extra **list);
 
 /* ---- the plan ---- */
 
 enum sk_block_op_kind {
     SK_BLOCK_OP_ABSENT,
-    SK_BLOCK_OP_COPY,         /* src, width */
-    SK_BLOCK_OP_BITS,         /* src */
+    SK_BLOCK_OP_COPY,         /* src, width; with places src is of the batch's row 0 */
+    SK_BLOCK_OP_BITS,         /* src; NULL: ones. Rows of null are zeros */
     SK_BLOCK_OP_OFFSETS,      /* src: offsets, width; rebased */
     SK_BLOCK_OP_VAR_DATA,     /* src: offsets, width; aux: bytes */
-    SK_BLOCK_OP_VIEWS,        /* array */
-    SK_BLOCK_OP_VIEW_DATA,    /* array; arg: which data buffer */
+    SK_BLOCK_OP_VIEWS,        /* array; src: validity or NULL */
+    SK_BLOCK_OP_VIEW_DATA,    /* same; arg: which data buffer */
     SK_BLOCK_OP_VIEW_SIZES,   /* arg: number of data buffers, they are the ops right before */
     SK_BLOCK_OP_LIST_OFFSETS, /* list-view; src: sizes, width; aux: validity or NULL */
     SK_BLOCK_OP_LIST_SIZES,   /* same */
-    SK_BLOCK_OP_DENSE,        /* src: type ids */
-    SK_BLOCK_OP_RUN_ENDS,     /* src: run ends, width; arg: number of runs there; set: rows */
+    SK_BLOCK_OP_TYPES,        /* src: type ids; rows of null are of type arg */
+    SK_BLOCK_OP_DENSE,        /* src: type ids; arg as there */
+    SK_BLOCK_OP_RUN_ENDS,     /* src: run ends, width, n: number of runs there; set: rows */
+    SK_BLOCK_OP_CODES,        /* src: codes, width; aux: their numbers (uint32_t) among the values of all batches, n of them */
 };
 
+struct sk_block_input { /* what an op reads of one batch */
+    const void *src, *aux;
+    const struct ArrowArray *array;
+    int64_t n;
+};
 struct sk_block_op { /* one output buffer; rows of `set` are absolute: the array's offset is in them */
     enum sk_block_op_kind kind;
     int32_t width;
     int64_t arg;
     uint64_t off, len;
-    const void *src, *aux;
-    const struct ArrowArray *array;
+    struct sk_block_input one;         /* of batch 0 */
+    const struct sk_block_input *many; /* not NULL: of each batch */
     struct sk_block_set set;
 };
+static inline const struct sk_block_input *sk_block_inputs(const struct sk_block_op *op) { return op->many ? op->many : &op->one; }
 
-struct sk_block_extra { /* memory beyond the plan's own piece; only for unions, list-views, many view buffers */
-    struct sk_block_extra *next;
-    uint64_t pad; /* keeps what follows 16-byte aligned */
+/* One node of the schema in each of the batches that rows come from. */
+struct sk_block_nodes {
+    const struct ArrowArray *const *a;
+    uint32_t n;
 };
+
+/* ---- dictionaries of several batches (unify.c) ---- */
+
+/* The values of all dictionaries, each once where they can be compared: `values` is the set of rows of `dicts` that the whole's dictionary has, map[b][code]
+ * the new code of a code of batch b. *same: all dictionaries are equal, and map is not filled. Memory is put on the list. */
+struct sk_block_unified {
+    bool same;
+    struct sk_block_set values;
+    const uint32_t **map;
+};
+sk_rc sk_block_unify(const struct sk_block_type *t, struct sk_block_nodes dicts, struct sk_block_extra **list, struct sk_block_unified *out,
+                     struct sk_err *err) SK_MUST_USE;
 
 struct sk_block_plan {
     const struct ArrowSchema *schema;
@@ -154,12 +211,37 @@ struct sk_block_plan {
     size_t n_parts; /* of a joined plan; its ops say kind, width and place, those of the parts what to write */
     const struct sk_block_plan **parts;
 };
+
 struct sk_block_plan *sk_block_plan_create(const struct ArrowSchema *schema, uint32_t n_nodes, uint32_t n_buffers, size_t n_parts);
 /* Places the sections and buffers; false: the size does not fit. */
 bool sk_block_plan_place(struct sk_block_plan *p, uint64_t schema_len);
 
+/* ---- the walk (measure.c) ---- */
+
+struct sk_block_walk {
+    struct sk_block_plan *plan; /* NULL: only count */
+    const struct ArrowSchema *root;
+    struct sk_block_extra *extras;
+    struct sk_err *err;
+    uint64_t data_bytes;
+};
+#define SK_BLOCK_NO_MEMORY(w) SK_ERR((w)->err, SK_ENOMEM, "no memory for the encoding plan")
+#define SK_BLOCK_BAD(w, ...) SK_ERR((w)->err, SK_EINVAL, __VA_ARGS__)
+
+sk_rc sk_block_visit(struct sk_block_walk *w, const struct ArrowSchema *s, struct sk_block_nodes in,
+                     const struct sk_block_set *rows) SK_MUST_USE;
+/* Child i of s, whose arrays are `in`. */
+sk_rc sk_block_visit_child(struct sk_block_walk *w, const struct ArrowSchema *s, int64_t i, struct sk_block_nodes in,
+                           const struct sk_block_set *rows) SK_MUST_USE;
+sk_rc sk_block_put(struct sk_block_walk *w, struct sk_block_op op) SK_MUST_USE;
+/* NULL when only counting. There is a place for each field of the schema. */
+struct sk_block_node *sk_block_put_node(struct sk_block_walk *w, int64_t length, int32_t n_buffers);
+
+/* ---- writing (write.c) ---- */
+
 void sk_block_write_op(const struct sk_block_op *op, uint8_t *d);
 void sk_block_write_bits(const struct sk_block_op *op, uint8_t *d, int64_t at);
+void sk_block_write_ones(uint8_t *d, int64_t at, int64_t n);
 uint64_t sk_block_write_offsets(const struct sk_block_op *op, uint8_t *d, uint64_t start); /* returns the last one */
 void sk_block_write_joined(const struct sk_block_plan *plan, uint32_t j, uint8_t *d);      /* join.c */
 

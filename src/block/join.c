@@ -17,10 +17,13 @@ static bool joins(enum sk_block_op_kind k) { return k <= SK_BLOCK_OP_VAR_DATA; }
 
 /* Bytes or child rows that the offsets of a part span. */
 static uint64_t spanned(const struct sk_block_op *op) {
-    const struct sk_block_range *r = sk_block_ranges(&op->set);
     uint64_t sum = 0;
-    for (size_t i = 0; i < op->set.n_ranges; i++)
-        if (r[i].n) sum += (uint64_t)(sk_block_int(op->src, op->width, r[i].at + r[i].n) - sk_block_int(op->src, op->width, r[i].at));
+    for (size_t i = 0; i < op->set.n_ranges; i++) {
+        struct sk_block_piece p = sk_block_piece(&op->set, i);
+        if (!p.n || p.from == SK_PLACE_NONE) continue;
+        const void *offsets = sk_block_inputs(op)[p.from].src;
+        sum += (uint64_t)(sk_block_int(offsets, op->width, p.at + p.n) - sk_block_int(offsets, op->width, p.at));
+    }
     return sum;
 }
 
@@ -80,14 +83,6 @@ sk_rc sk_block_plan_join(const struct sk_block_plan *const *parts, size_t n, str
     return SK_OK;
 }
 
-static void bits_set(uint8_t *d, int64_t at, int64_t n) {
-    static const uint8_t ones[64] = {[0 ... 63] = 0xff};
-    for (int64_t k; n; at += k, n -= k) {
-        k = SK_MIN(n, 512 - (at & 7));
-        sk_block_bits_append(d, at, ones, 0, k);
-    }
-}
-
 void sk_block_write_joined(const struct sk_block_plan *plan, uint32_t j, uint8_t *d) {
     const struct sk_block_op *whole = &plan->ops[j];
     int64_t rows = 0;
@@ -96,7 +91,7 @@ void sk_block_write_joined(const struct sk_block_plan *plan, uint32_t j, uint8_t
         const struct sk_block_op *op = &plan->parts[i]->ops[j];
         switch (whole->kind) {
         case SK_BLOCK_OP_BITS:
-            if (op->kind == SK_BLOCK_OP_ABSENT) bits_set(d, rows, op->set.total); /* validity without nulls */
+            if (op->kind == SK_BLOCK_OP_ABSENT) sk_block_write_ones(d, rows, op->set.total); /* validity without nulls */
             else sk_block_write_bits(op, d, rows);
             break;
         case SK_BLOCK_OP_OFFSETS: sum = sk_block_write_offsets(op, d + rows * whole->width, sum); break;

@@ -1,113 +1,74 @@
-/* measure.c - one walk over schema and array that plans every output buffer; the same walk without a plan is sk_block_nbytes.
+/* measure.c - one walk over schema and arrays that plans every output buffer; without a plan it only counts bytes. plan.c begins it.
  *
  * The walk carries the set of rows that are wanted of a node (see block_int.h). A slice is a set of one range; a child's set follows from
  * its parent's: shifted (struct), multiplied (fixed-size list), looked up in offsets (list), gathered (list-view, dense union), searched
- * (run ends). So one rule per type covers any nesting of slices. Checked: whatever a wrong producer could make write() read out of
+ * (run ends). So one rule per type covers any nesting of slices, and of rows of several batches. Checked: whatever a wrong producer could make write() read out of
  * bounds, as far as the C Data Interface lets one see (buffer sizes are not in it); offsets between the ends of a range are trusted.
  * Cost: ~100 ns a column, plus one pass over unknown null counts, views, list-views, dense unions. */
 #include "block/block_int.h"
 
-struct walk {
-    struct sk_block_plan *plan; /* NULL: only count */
-    const struct ArrowSchema *root;
-    struct sk_block_extra *extras;
-    struct sk_err *err;
-    uint64_t data_bytes;
-};
+#define NO_MEMORY SK_BLOCK_NO_MEMORY
+#define BAD SK_BLOCK_BAD
 
-#define NO_MEMORY(w) SK_ERR((w)->err, SK_ENOMEM, "no memory for the encoding plan")
-#define BAD(w, ...) SK_ERR((w)->err, SK_EINVAL, __VA_ARGS__)
-
-static void *extra_alloc(struct walk *w, size_t n) {
-    struct sk_block_extra *e = sk_alloc(SK_TAG_BLOCK, sizeof *e + n);
-    if (!e) return NULL;
-    e->next = w->extras;
-    w->extras = e;
-    return e + 1;
-}
-
-static void extras_free(struct sk_block_extra *e) {
-    while (e) {
-        struct sk_block_extra *next = e->next;
-        sk_free(e);
-        e = next;
-    }
-}
+static void *extra_alloc(struct sk_block_walk *w, size_t n) { return sk_block_extra_alloc(&w->extras, n); }
 
 /* ---- row sets ---- */
 
 static struct sk_block_set one_range(int64_t at, int64_t n) { return (struct sk_block_set){.total = n, .n_ranges = 1, .one = {at, n}}; }
 
-/* Each range (at, n) -> (at * mul + add, n * mul). Values are bounded by array lengths that have been checked; mul may overflow. */
-static sk_rc set_map(struct walk *w, const struct sk_block_set *in, int64_t mul, int64_t add, struct sk_block_set *out) {
-    const struct sk_block_range *r = sk_block_ranges(in);
-    struct sk_block_set s = {.n_ranges = in->n_ranges};
-    struct sk_block_range *to = &s.one;
-    if (mul == 1 && !add) { /* the ranges are shared */
-        *out = *in;
+static bool all_zero(struct sk_block_nodes in) {
+    for (uint32_t b = 0; b < in.n; b++)
+        if (in.a[b]->offset) return false;
+    return true;
+}
+
+/* Rows of the arrays as rows of their buffers: each behind its array's offset. */
+static sk_rc set_absolute(struct sk_block_walk *w, struct sk_block_nodes in, const struct sk_block_set *set, struct sk_block_set *out) {
+    struct sk_block_set s = *set;
+    if (all_zero(in)) { /* the ranges are shared */
+        *out = s;
         return SK_OK;
     }
-    if (in->n_ranges > 1) {
-        s.many = to = extra_alloc(w, in->n_ranges * sizeof *to);
-        if (!to) return NO_MEMORY(w);
+    if (s.places) {
+        struct sk_block_range *span = extra_alloc(w, in.n * sizeof *span);
+        if (!span) return NO_MEMORY(w);
+        for (uint32_t b = 0; b < in.n; b++) span[b] = (struct sk_block_range){s.span[b].at + in.a[b]->offset, s.span[b].n};
+        s.span = span;
+        *out = s;
+        return SK_OK;
     }
-    bool over = __builtin_mul_overflow(in->total, mul, &s.total);
-    for (size_t i = 0; i < in->n_ranges; i++) {
-        over |= __builtin_mul_overflow(r[i].at, mul, &to[i].at) || __builtin_add_overflow(to[i].at, add, &to[i].at);
-        over |= __builtin_mul_overflow(r[i].n, mul, &to[i].n);
+    struct sk_block_range *to = &s.one;
+    if (s.n_ranges > 1) s.many = to = extra_alloc(w, s.n_ranges * sizeof *to);
+    if (!to) return NO_MEMORY(w);
+    bool over = false;
+    for (size_t i = 0; i < s.n_ranges; i++) {
+        struct sk_block_piece p = sk_block_piece(set, i);
+        int64_t offset = p.from == SK_PLACE_NONE || p.from >= in.n ? 0 : in.a[p.from]->offset;
+        over |= __builtin_add_overflow(p.at, offset, &to[i].at);
+        to[i].n = p.n;
     }
     if (over) return BAD(w, "length overflows");
     *out = s;
     return SK_OK;
 }
 
-struct builder { /* collects ranges; merges neighbours, so the usual outcome is one range and no memory */
-    struct sk_block_set set;
-    struct sk_block_extra *mem; /* not yet in the walk's list */
-    size_t cap;
-    bool only_total; /* no ranges are kept */
-};
-
-static bool builder_push(struct builder *b, int64_t at, int64_t n) {
-    struct sk_block_range *r = b->mem ? (void *)(b->mem + 1) : &b->set.one;
-    SK_DCHECK(!b->mem == !b->cap && b->set.n_ranges <= SK_MAX(b->cap, 1));
-    if (!n) return true;
-    if (__builtin_add_overflow(b->set.total, n, &b->set.total)) return false;
-    if (b->only_total) return true;
-    if (b->set.n_ranges) {
-        struct sk_block_range *last = &r[b->set.n_ranges - 1];
-        if (last->at + last->n == at) {
-            last->n += n;
-            return true;
-        }
+/* Each slot of a fixed-size list as its values. */
+static sk_rc set_multiply(struct sk_block_walk *w, const struct sk_block_set *in, int64_t mul, struct sk_block_set *out) {
+    struct sk_block_builder b = {.mem = NULL};
+    sk_rc rc = SK_OK;
+    bool over = false;
+    for (size_t i = 0; i < in->n_ranges && rc == SK_OK && !over; i++) {
+        struct sk_block_piece p = sk_block_piece(in, i);
+        over = __builtin_mul_overflow(p.at, mul, &p.at) || __builtin_mul_overflow(p.n, mul, &p.n) || p.n > INT64_MAX - b.set.total;
+        if (!over && !sk_block_builder_push(&b, p.from, p.at, p.n)) rc = NO_MEMORY(w);
     }
-    if (b->set.n_ranges && b->set.n_ranges >= b->cap) {
-        size_t cap = b->cap ? 2 * b->cap : 16;
-        struct sk_block_extra *mem = sk_realloc(SK_TAG_BLOCK, b->mem, sizeof *mem + cap * sizeof *r);
-        if (!mem) return false;
-        if (!b->mem) memcpy(mem + 1, &b->set.one, sizeof *r);
-        b->mem = mem;
-        b->cap = cap;
-        r = (void *)(mem + 1);
-    }
-    r[b->set.n_ranges++] = (struct sk_block_range){at, n};
-    return true;
-}
-
-static struct sk_block_set builder_done(struct walk *w, struct builder *b) {
-    if (b->mem) {
-        b->mem->next = w->extras;
-        w->extras = b->mem;
-        b->set.many = (void *)(b->mem + 1);
-        if (b->set.n_ranges == 1) b->set.one = b->set.many[0];
-        b->mem = NULL;
-    }
-    return b->set;
+    *out = sk_block_builder_done(&b, &w->extras);
+    return over ? BAD(w, "length overflows") : rc;
 }
 
 /* ---- output buffers ---- */
 
-static sk_rc put(struct walk *w, struct sk_block_op op) {
+sk_rc sk_block_put(struct sk_block_walk *w, struct sk_block_op op) {
     struct sk_block_plan *p = w->plan;
     if (op.len > INT64_MAX - w->data_bytes) return BAD(w, "size overflows");
     w->data_bytes += op.len;
@@ -125,86 +86,176 @@ static sk_rc put(struct walk *w, struct sk_block_op op) {
     return SK_OK;
 }
 
-/* A buffer of the input that must be there when `need` bytes of it will be read. */
-static sk_rc input(struct walk *w, const struct ArrowArray *a, int i, bool need, const void **out) {
-    const void *p = a->buffers ? a->buffers[i] : NULL;
-    if (need && !p) return BAD(w, "buffer %d is missing", i);
-    *out = p;
+/* Rows of batch b in the set? */
+static bool reads(const struct sk_block_set *set, uint32_t b) {
+    for (size_t i = 0; i < set->n_ranges; i++) {
+        struct sk_block_piece p = sk_block_piece(set, i);
+        if (p.from == b && p.n) return true;
+    }
+    return false;
+}
+
+/* What an op reads of each batch: `inputs` for the caller to fill. */
+static sk_rc op_inputs(struct sk_block_walk *w, struct sk_block_nodes in, struct sk_block_op *op, struct sk_block_input **inputs) {
+    *inputs = &op->one;
+    if (in.n < 2) return SK_OK;
+    *inputs = extra_alloc(w, in.n * sizeof **inputs);
+    if (!*inputs) return NO_MEMORY(w);
+    memset(*inputs, 0, in.n * sizeof **inputs);
+    op->many = *inputs;
     return SK_OK;
 }
 
-static sk_rc put_fixed(struct walk *w, const struct ArrowArray *a, int buffer, int32_t width, const struct sk_block_set *abs) {
+static const void *buffer(const struct ArrowArray *a, int i) { return a->buffers ? a->buffers[i] : NULL; }
+static const void *bitmap(const struct ArrowArray *a) { return a->null_count ? buffer(a, 0) : NULL; }
+
+/* Buffer i of each batch, which must be there where rows of the batch are read (all of no bytes: need not). */
+static sk_rc op_input(struct sk_block_walk *w, struct sk_block_nodes in, int i, struct sk_block_op *op, struct sk_block_input **inputs) {
+    SK_TRY(op_inputs(w, in, op, inputs));
+    for (uint32_t b = 0; b < in.n; b++) {
+        (*inputs)[b].src = buffer(in.a[b], i);
+        if (!(*inputs)[b].src && op->len && reads(&op->set, b)) return BAD(w, "buffer %d is missing", i);
+    }
+    return SK_OK;
+}
+
+static sk_rc put_fixed(struct sk_block_walk *w, struct sk_block_nodes in, int i, int32_t width, const struct sk_block_set *abs) {
     struct sk_block_op op = {.kind = SK_BLOCK_OP_COPY, .width = width, .set = *abs};
+    struct sk_block_input *from;
     if (__builtin_mul_overflow((uint64_t)abs->total, (uint64_t)width, &op.len)) return BAD(w, "size overflows");
-    SK_TRY(input(w, a, buffer, op.len > 0, &op.src));
-    return put(w, op);
+    SK_TRY(op_input(w, in, i, &op, &from));
+    for (uint32_t b = 0; abs->places && b < in.n; b++) /* so that a place is a place: a multiplication a row */
+        if (from[b].src) from[b].src = (const uint8_t *)from[b].src + abs->span[b].at * width;
+    return sk_block_put(w, op);
 }
 
 static uint64_t bitmap_bytes(int64_t n) { return ((uint64_t)n + 7) / 8; }
 
-static sk_rc put_validity(struct walk *w, const struct ArrowArray *a, const struct sk_block_set *abs, int64_t *nulls) {
-    struct sk_block_op op = {.kind = SK_BLOCK_OP_ABSENT, .src = a->buffers ? a->buffers[0] : NULL, .set = *abs};
-    const struct sk_block_range *r = sk_block_ranges(abs);
-    *nulls = 0;
-    if (!op.src) {
-        if (a->null_count > 0 && a->length) return BAD(w, "%lld nulls but no validity bitmap", (long long)a->null_count);
-    } else if (a->null_count != 0) { /* a count above zero is of the whole array, not of our rows: count again */
-        *nulls = abs->total;
-        for (size_t i = 0; i < abs->n_ranges; i++) *nulls -= sk_block_bits_count(op.src, r[i].at, r[i].n);
+static int64_t count_nulls(const struct sk_block_set *abs, const struct sk_block_input *from) {
+    int64_t nulls = 0;
+    for (size_t i = 0; i < abs->n_ranges; i++) {
+        struct sk_block_piece p = sk_block_piece(abs, i);
+        const uint8_t *bits = p.from == SK_PLACE_NONE ? NULL : from[p.from].src;
+        if (p.from == SK_PLACE_NONE) nulls += p.n;
+        else if (bits) nulls += p.n == 1 ? !sk_block_bit(bits, p.at) : p.n - sk_block_bits_count(bits, p.at, p.n);
     }
+    return nulls;
+}
+
+static sk_rc put_validity(struct sk_block_walk *w, struct sk_block_nodes in, const struct sk_block_set *abs, int64_t *nulls) {
+    struct sk_block_op op = {.kind = SK_BLOCK_OP_ABSENT, .set = *abs};
+    struct sk_block_input *from;
+    bool any = abs->nulls;
+    SK_TRY(op_inputs(w, in, &op, &from));
+    for (uint32_t b = 0; b < in.n; b++) {
+        const struct ArrowArray *a = in.a[b];
+        from[b].src = bitmap(a); /* a count above zero is of the whole array, not of our rows: counted again */
+        any |= from[b].src != NULL;
+        if (!from[b].src && a->null_count > 0 && a->length) return BAD(w, "%lld nulls but no validity bitmap", (long long)a->null_count);
+    }
+    *nulls = any ? count_nulls(abs, from) : 0;
     if (*nulls) {
         op.kind = SK_BLOCK_OP_BITS;
         op.len = bitmap_bytes(abs->total);
     }
-    return put(w, op);
+    return sk_block_put(w, op);
 }
 
 /* Offsets of var-size types: the buffer of total + 1 rebased offsets; `data` gets the ranges of bytes or child rows they span. */
-static sk_rc put_offsets(struct walk *w, const struct ArrowArray *a, int32_t width, const struct sk_block_set *abs, struct builder *data) {
-    struct sk_block_op op = {.kind = SK_BLOCK_OP_OFFSETS, .width = width, .set = *abs};
-    const struct sk_block_range *r = sk_block_ranges(abs);
-    if (__builtin_mul_overflow((uint64_t)abs->total + 1, (uint64_t)width, &op.len)) return BAD(w, "size overflows");
-    SK_TRY(input(w, a, 1, abs->total > 0, &op.src));
-    for (size_t i = 0; i < abs->n_ranges; i++) {
-        if (!r[i].n) continue;
-        int64_t from = sk_block_int(op.src, width, r[i].at), to = sk_block_int(op.src, width, r[i].at + r[i].n);
-        if (from < 0 || to < from) return BAD(w, "offsets run from %lld to %lld", (long long)from, (long long)to);
-        if (!builder_push(data, from, to - from)) return NO_MEMORY(w);
+static inline __attribute__((always_inline)) sk_rc walk_offsets(struct sk_block_walk *w, const struct sk_block_op *op,
+                                                                const struct sk_block_input *from, int32_t width,
+                                                                struct sk_block_builder *data) {
+    const struct sk_block_set *set = &op->set;
+    for (size_t i = 0; i < set->n_ranges; i++) {
+        struct sk_block_piece p = sk_block_piece(set, i);
+        if (set->places && i + 24 < set->n_ranges) {
+            struct sk_block_piece ahead = sk_block_piece(set, i + 24);
+            if (ahead.from != SK_PLACE_NONE) __builtin_prefetch((const uint8_t *)from[ahead.from].src + ahead.at * width);
+        }
+        if (!p.n || p.from == SK_PLACE_NONE) continue;
+        int64_t at = sk_block_int(from[p.from].src, width, p.at), to = sk_block_int(from[p.from].src, width, p.at + p.n);
+        if (at < 0 || to < at) return BAD(w, "offsets run from %lld to %lld", (long long)at, (long long)to);
+        if (!sk_block_builder_push(data, p.from, at, to - at)) return NO_MEMORY(w);
     }
+    return SK_OK;
+}
+
+static sk_rc put_offsets(struct sk_block_walk *w, struct sk_block_nodes in, int32_t width, const struct sk_block_set *abs,
+                         struct sk_block_builder *data) {
+    struct sk_block_op op = {.kind = SK_BLOCK_OP_OFFSETS, .width = width, .set = *abs};
+    struct sk_block_input *from;
+    if (__builtin_mul_overflow((uint64_t)abs->total + 1, (uint64_t)width, &op.len)) return BAD(w, "size overflows");
+    SK_TRY(op_input(w, in, 1, &op, &from));
+    if (width == 4) SK_TRY(walk_offsets(w, &op, from, 4, data));
+    else SK_TRY(walk_offsets(w, &op, from, 8, data));
     if (width == 4 && data->set.total > INT32_MAX) return BAD(w, "more than 2 GiB of values behind 32-bit offsets; use the large type");
-    return put(w, op);
+    return sk_block_put(w, op);
 }
 
 /* ---- a rule a type ---- */
 
-static sk_rc visit(struct walk *w, const struct ArrowSchema *s, const struct ArrowArray *a, const struct sk_block_set *rows);
+/* Child i of each; SK_ENOMEM. */
+static sk_rc children(struct sk_block_walk *w, struct sk_block_nodes in, int64_t i, struct sk_block_nodes *out) {
+    *out = (struct sk_block_nodes){NULL, in.n};
+    if (in.n == 1) {
+        out->a = (const struct ArrowArray *const *)&in.a[0]->children[i];
+        return SK_OK;
+    }
+    const struct ArrowArray **a = extra_alloc(w, in.n * sizeof *a);
+    if (!a) return NO_MEMORY(w);
+    for (uint32_t b = 0; b < in.n; b++) a[b] = in.a[b]->children[i];
+    out->a = a;
+    return SK_OK;
+}
 
-static sk_rc visit_child(struct walk *w, const struct ArrowSchema *s, const struct ArrowArray *a, int64_t i,
-                         const struct sk_block_set *rows) {
-    sk_rc rc = visit(w, s->children[i], a->children[i], rows);
+sk_rc sk_block_visit_child(struct sk_block_walk *w, const struct ArrowSchema *s, int64_t i, struct sk_block_nodes in,
+                           const struct sk_block_set *rows) {
+    sk_rc rc = sk_block_visit(w, s->children[i], in, rows);
     if (rc) sk_err_prefix(w->err, "%s '%s'", s == w->root ? "column" : "field", s->children[i]->name ? s->children[i]->name : "");
     return rc;
 }
 
-static sk_rc visit_var(struct walk *w, const struct ArrowArray *a, int32_t width, const struct sk_block_set *abs) {
-    struct builder data = {.only_total = true};
-    SK_TRY(put_offsets(w, a, width, abs, &data));
+static sk_rc visit_child(struct sk_block_walk *w, const struct ArrowSchema *s, struct sk_block_nodes in, int64_t i,
+                         const struct sk_block_set *rows) {
+    struct sk_block_nodes of;
+    SK_TRY(children(w, in, i, &of));
+    return sk_block_visit_child(w, s, i, of, rows);
+}
+
+/* A text column without a data buffer: no row of it has bytes. */
+static sk_rc check_no_bytes(struct sk_block_walk *w, const struct sk_block_op *op, const struct sk_block_input *from, uint32_t b) {
+    for (size_t i = 0; i < op->set.n_ranges; i++) {
+        struct sk_block_piece p = sk_block_piece(&op->set, i);
+        if (p.from == b && p.n && sk_block_int(from[b].src, op->width, p.at) != sk_block_int(from[b].src, op->width, p.at + p.n))
+            return BAD(w, "buffer 2 is missing");
+    }
+    return SK_OK;
+}
+
+static sk_rc visit_var(struct sk_block_walk *w, struct sk_block_nodes in, int32_t width, const struct sk_block_set *abs) {
+    struct sk_block_builder data = {.only_total = true};
+    SK_TRY(put_offsets(w, in, width, abs, &data));
     struct sk_block_op op = {.kind = SK_BLOCK_OP_VAR_DATA, .width = width, .len = (uint64_t)data.set.total, .set = *abs};
-    SK_TRY(input(w, a, 1, op.len > 0, &op.src));
-    SK_TRY(input(w, a, 2, op.len > 0, &op.aux));
-    return put(w, op);
+    struct sk_block_input *from;
+    SK_TRY(op_input(w, in, 1, &op, &from));
+    for (uint32_t b = 0; b < in.n; b++) {
+        from[b].aux = buffer(in.a[b], 2);
+        if (!from[b].aux && op.len) SK_TRY(check_no_bytes(w, &op, from, b));
+    }
+    return sk_block_put(w, op);
 }
 
-static sk_rc visit_list(struct walk *w, const struct ArrowSchema *s, const struct ArrowArray *a, int32_t width,
+static sk_rc visit_list(struct sk_block_walk *w, const struct ArrowSchema *s, struct sk_block_nodes in, int32_t width,
                         const struct sk_block_set *abs) {
-    struct builder b = {.mem = NULL};
-    sk_rc rc = put_offsets(w, a, width, abs, &b);
-    struct sk_block_set rows = builder_done(w, &b);
+    struct sk_block_builder b = {.mem = NULL};
+    sk_rc rc = put_offsets(w, in, width, abs, &b);
+    struct sk_block_set rows = sk_block_builder_done(&b, &w->extras);
     SK_TRY(rc);
-    return visit_child(w, s, a, 0, &rows);
+    return visit_child(w, s, in, 0, &rows);
 }
 
-static sk_rc check_view(struct walk *w, const struct ArrowArray *a, const uint8_t *view, const int64_t *sizes, int32_t len) {
+static sk_rc check_view(struct sk_block_walk *w, const struct ArrowArray *a, const uint8_t *view, int32_t len) {
+    const int64_t *sizes = a->buffers[a->n_buffers - 1];
     int64_t index = sk_block_i32(view, 2), at = sk_block_i32(view, 3), n = a->n_buffers - 3;
     if (len < 0 || index < 0 || index >= n || !sizes || at < 0 || at + len > sizes[index] || !a->buffers[2 + index])
         return BAD(w, "a view points outside the data (length %d, buffer %lld of %lld, offset %lld)", len, (long long)index, (long long)n,
@@ -212,131 +263,177 @@ static sk_rc check_view(struct walk *w, const struct ArrowArray *a, const uint8_
     return SK_OK;
 }
 
+/* Places the long values of a piece; a buffer that is full is put. */
+static sk_rc walk_views(struct sk_block_walk *w, const struct ArrowArray *a, const uint8_t *valid, struct sk_block_piece p,
+                        struct sk_block_op *op, struct sk_block_chunk *chunk) {
+    const uint8_t *views = a->buffers[1];
+    for (int64_t j = p.at; j < p.at + p.n; j++) {
+        int32_t len = sk_block_i32(views, 4 * j);
+        if (SK_LIKELY(len >= 0 && len <= SK_BLOCK_VIEW_INLINE)) continue;
+        if (valid && !sk_block_bit(valid, j)) continue;
+        SK_TRY(check_view(w, a, views + 16 * j, len));
+        int64_t index = chunk->index, used = chunk->used;
+        sk_block_chunk_place(chunk, len);
+        if (chunk->index == index) continue;
+        op->arg = index;
+        op->len = (uint64_t)used;
+        SK_TRY(sk_block_put(w, *op));
+    }
+    return SK_OK;
+}
+
 /* The long values of all rows are packed in row order into as few data buffers as int32 offsets allow. */
-static sk_rc visit_view(struct walk *w, const struct ArrowArray *a, const struct sk_block_set *abs, int64_t nulls) {
-    const struct sk_block_range *r = sk_block_ranges(abs);
-    const uint8_t *valid = nulls ? a->buffers[0] : NULL, *views;
-    struct sk_block_op op = {.kind = SK_BLOCK_OP_VIEWS, .array = a, .set = *abs, .src = valid};
+static sk_rc visit_view(struct sk_block_walk *w, struct sk_block_nodes in, const struct sk_block_set *abs, int64_t nulls) {
+    struct sk_block_op op = {.kind = SK_BLOCK_OP_VIEWS, .set = *abs};
+    struct sk_block_input *from;
     struct sk_block_chunk chunk = {0, 0};
-    const void *p = NULL;
     if (__builtin_mul_overflow((uint64_t)abs->total, 16u, &op.len)) return BAD(w, "size overflows");
-    SK_TRY(input(w, a, 1, op.len > 0, &p));
-    views = p;
-    SK_TRY(put(w, op));
+    SK_TRY(op_input(w, in, 1, &op, &from));
+    for (uint32_t b = 0; b < in.n; b++) {
+        from[b].src = nulls ? bitmap(in.a[b]) : NULL;
+        from[b].array = in.a[b];
+    }
+    SK_TRY(sk_block_put(w, op));
     op.kind = SK_BLOCK_OP_VIEW_DATA;
-    for (size_t i = 0; views && i < abs->n_ranges; i++) {
-        for (int64_t j = r[i].at; j < r[i].at + r[i].n; j++) {
-            int32_t len = sk_block_i32(views, 4 * j);
-            if (SK_LIKELY(len >= 0 && len <= SK_BLOCK_VIEW_INLINE)) continue;
-            if (valid && !sk_block_bit(valid, j)) continue;
-            SK_TRY(check_view(w, a, views + 16 * j, a->buffers[a->n_buffers - 1], len));
-            int64_t index = chunk.index, used = chunk.used;
-            sk_block_chunk_place(&chunk, len);
-            if (chunk.index == index) continue;
-            op.arg = index;
-            op.len = (uint64_t)used;
-            SK_TRY(put(w, op));
-        }
+    for (size_t i = 0; i < abs->n_ranges; i++) {
+        struct sk_block_piece p = sk_block_piece(abs, i);
+        if (p.n && p.from != SK_PLACE_NONE) SK_TRY(walk_views(w, in.a[p.from], from[p.from].src, p, &op, &chunk));
     }
     if (chunk.used) {
         op.arg = chunk.index;
         op.len = (uint64_t)chunk.used;
-        SK_TRY(put(w, op));
+        SK_TRY(sk_block_put(w, op));
     }
     int64_t n = chunk.index + (chunk.used > 0);
-    return put(w, (struct sk_block_op){.kind = SK_BLOCK_OP_VIEW_SIZES, .arg = n, .len = 8 * (uint64_t)n});
+    return sk_block_put(w, (struct sk_block_op){.kind = SK_BLOCK_OP_VIEW_SIZES, .arg = n, .len = 8 * (uint64_t)n});
 }
 
-static sk_rc list_view_rows(struct walk *w, const struct ArrowArray *a, const struct sk_block_op *op, const void *offsets,
-                            struct builder *b) {
-    const struct sk_block_range *r = sk_block_ranges(&op->set);
-    int64_t child = a->children[0]->length;
+static sk_rc list_view_rows(struct sk_block_walk *w, struct sk_block_nodes in, const struct sk_block_op *op,
+                            const struct sk_block_input *from, struct sk_block_builder *b) {
     for (size_t i = 0; i < op->set.n_ranges; i++) {
-        for (int64_t j = r[i].at; j < r[i].at + r[i].n; j++) {
-            if (op->aux && !sk_block_bit(op->aux, j)) continue;
-            int64_t at = sk_block_int(offsets, op->width, j), n = sk_block_int(op->src, op->width, j);
+        struct sk_block_piece p = sk_block_piece(&op->set, i);
+        if (p.from == SK_PLACE_NONE || !p.n) continue;
+        const struct ArrowArray *a = in.a[p.from];
+        int64_t child = a->children[0]->length;
+        const void *offsets = buffer(a, 1);
+        if (!offsets) return BAD(w, "buffer 1 is missing");
+        for (int64_t j = p.at; j < p.at + p.n; j++) {
+            if (from[p.from].aux && !sk_block_bit(from[p.from].aux, j)) continue;
+            int64_t at = sk_block_int(offsets, op->width, j), n = sk_block_int(from[p.from].src, op->width, j);
             if (at < 0 || n < 0 || n > child || at > child - n)
                 return BAD(w, "a list-view of %lld values at %lld, the child has %lld", (long long)n, (long long)at, (long long)child);
-            if (!builder_push(b, at, n)) return NO_MEMORY(w);
+            if (!sk_block_builder_push(b, p.from, at, n)) return NO_MEMORY(w);
         }
     }
     if (op->width == 4 && b->set.total > INT32_MAX) return BAD(w, "more than 2^31 values behind 32-bit offsets; use the large type");
     return SK_OK;
 }
 
-static sk_rc visit_list_view(struct walk *w, const struct ArrowSchema *s, const struct ArrowArray *a, int32_t width,
+static sk_rc visit_list_view(struct sk_block_walk *w, const struct ArrowSchema *s, struct sk_block_nodes in, int32_t width,
                              const struct sk_block_set *abs, int64_t nulls) {
-    struct sk_block_op op = {.kind = SK_BLOCK_OP_LIST_OFFSETS, .width = width, .set = *abs, .aux = nulls ? a->buffers[0] : NULL};
-    struct builder b = {.mem = NULL};
-    const void *offsets = NULL;
+    struct sk_block_op op = {.kind = SK_BLOCK_OP_LIST_OFFSETS, .width = width, .set = *abs};
+    struct sk_block_input *from;
+    struct sk_block_builder b = {.mem = NULL};
     if (__builtin_mul_overflow((uint64_t)abs->total, (uint64_t)width, &op.len)) return BAD(w, "size overflows");
-    SK_TRY(input(w, a, 1, op.len > 0, &offsets));
-    SK_TRY(input(w, a, 2, op.len > 0, &op.src));
-    sk_rc rc = list_view_rows(w, a, &op, offsets, &b);
-    struct sk_block_set rows = builder_done(w, &b);
+    SK_TRY(op_input(w, in, 2, &op, &from));
+    for (uint32_t i = 0; i < in.n; i++) from[i].aux = nulls ? bitmap(in.a[i]) : NULL;
+    sk_rc rc = list_view_rows(w, in, &op, from, &b);
+    struct sk_block_set rows = sk_block_builder_done(&b, &w->extras);
     SK_TRY(rc);
-    SK_TRY(put(w, op));
+    SK_TRY(sk_block_put(w, op));
     op.kind = SK_BLOCK_OP_LIST_SIZES;
-    SK_TRY(put(w, op));
-    return visit_child(w, s, a, 0, &rows);
+    SK_TRY(sk_block_put(w, op));
+    return visit_child(w, s, in, 0, &rows);
 }
 
-static sk_rc dense_rows(struct walk *w, const struct ArrowArray *a, const uint8_t map[256], const void *types, const void *offsets,
-                        const struct sk_block_set *abs, struct builder *b) {
-    const struct sk_block_range *r = sk_block_ranges(abs);
+static sk_rc put_types(struct sk_block_walk *w, struct sk_block_nodes in, enum sk_block_op_kind kind, int32_t width, int64_t null_type,
+                       const struct sk_block_set *abs) {
+    struct sk_block_op op = {.kind = kind, .width = width, .set = *abs, .arg = null_type};
+    struct sk_block_input *from;
+    if (__builtin_mul_overflow((uint64_t)abs->total, (uint64_t)width, &op.len)) return BAD(w, "size overflows");
+    SK_TRY(op_input(w, in, 0, &op, &from));
+    return sk_block_put(w, op);
+}
+
+/* The type id of child 0; what a row of null is. */
+static int64_t first_type(const uint8_t map[256]) {
+    for (int64_t id = 0; id < 256; id++)
+        if (!map[id]) return id;
+    return 0;
+}
+
+static sk_rc dense_rows(struct sk_block_walk *w, struct sk_block_nodes in, const uint8_t map[256], const struct sk_block_set *abs,
+                        struct sk_block_builder *b) {
     for (size_t i = 0; i < abs->n_ranges; i++) {
-        for (int64_t j = r[i].at; j < r[i].at + r[i].n; j++) {
+        struct sk_block_piece p = sk_block_piece(abs, i);
+        if (p.from == SK_PLACE_NONE) {
+            if (!sk_block_builder_push(&b[0], p.from, 0, p.n)) return NO_MEMORY(w);
+            continue;
+        }
+        const uint8_t *types = p.n ? buffer(in.a[p.from], 0) : NULL;
+        const void *offsets = p.n ? buffer(in.a[p.from], 1) : NULL;
+        if (p.n && !offsets) return BAD(w, "buffer 1 is missing");
+        for (int64_t j = p.at; j < p.at + p.n; j++) {
             SK_DCHECK(types && offsets);
-            uint8_t id = ((const uint8_t *)types)[j], c = map[id];
+            uint8_t id = types[j], c = map[id];
             if (c == 0xFF) return BAD(w, "a union has no type id %d", (int)(int8_t)id);
             int64_t at = sk_block_i32(offsets, j);
-            if (at < 0 || at >= a->children[c]->length) return BAD(w, "a union offset points outside its child");
-            if (!builder_push(&b[c], at, 1)) return NO_MEMORY(w);
+            if (at < 0 || at >= in.a[p.from]->children[c]->length) return BAD(w, "a union offset points outside its child");
+            if (!sk_block_builder_push(&b[c], p.from, at, 1)) return NO_MEMORY(w);
             if (b[c].set.total > INT32_MAX) return BAD(w, "more than 2^31 values in a child of a dense union");
         }
     }
     return SK_OK;
 }
 
-static sk_rc visit_dense(struct walk *w, const struct ArrowSchema *s, const struct ArrowArray *a, const struct sk_block_set *abs) {
-    struct sk_block_op op = {.kind = SK_BLOCK_OP_DENSE, .set = *abs};
-    const void *offsets = NULL;
+static sk_rc visit_dense(struct sk_block_walk *w, const struct ArrowSchema *s, struct sk_block_nodes in, const struct sk_block_set *abs) {
     uint8_t map[256];
-    size_t n = (size_t)s->n_children, bytes = n * sizeof(struct builder);
-    if (__builtin_mul_overflow((uint64_t)abs->total, 4u, &op.len)) return BAD(w, "size overflows");
-    SK_TRY(input(w, a, 0, op.len > 0, &op.src));
-    SK_TRY(input(w, a, 1, op.len > 0, &offsets));
-    SK_TRY(put_fixed(w, a, 0, 1, abs));
-    SK_TRY(put(w, op));
-    struct builder *b = extra_alloc(w, bytes);
+    size_t n = (size_t)s->n_children, bytes = SK_MAX(n, 1) * (sizeof(struct sk_block_builder) + sizeof(struct sk_block_set));
+    sk_block_union_map(s->format, map);
+    SK_TRY(put_types(w, in, SK_BLOCK_OP_TYPES, 1, first_type(map), abs));
+    SK_TRY(put_types(w, in, SK_BLOCK_OP_DENSE, 4, first_type(map), abs));
+    struct sk_block_builder *b = extra_alloc(w, bytes);
     if (!b) return NO_MEMORY(w);
     memset(b, 0, bytes);
-    sk_block_union_map(s->format, map);
-    sk_rc rc = dense_rows(w, a, map, op.src, offsets, abs, b);
-    for (size_t i = 0; i < n; i++) (void)builder_done(w, &b[i]);
+    struct sk_block_set *rows = (void *)(b + SK_MAX(n, 1));
+    sk_rc rc = dense_rows(w, in, map, abs, b);
+    for (size_t i = 0; i < n; i++) rows[i] = sk_block_builder_done(&b[i], &w->extras);
     SK_TRY(rc);
-    for (size_t i = 0; i < n; i++) SK_TRY(visit_child(w, s, a, (int64_t)i, &b[i].set));
+    for (size_t i = 0; i < n; i++) SK_TRY(visit_child(w, s, in, (int64_t)i, &rows[i]));
     return SK_OK;
 }
 
-static sk_rc run_rows(struct walk *w, const struct sk_block_op *op, struct builder *b) {
-    const struct sk_block_range *r = sk_block_ranges(&op->set);
+static sk_rc visit_sparse(struct sk_block_walk *w, const struct ArrowSchema *s, struct sk_block_nodes in, const struct sk_block_set *abs) {
+    uint8_t map[256];
+    sk_block_union_map(s->format, map);
+    SK_TRY(put_types(w, in, SK_BLOCK_OP_TYPES, 1, first_type(map), abs));
+    for (int64_t i = 0; i < s->n_children; i++) SK_TRY(visit_child(w, s, in, i, abs));
+    return SK_OK;
+}
+
+static sk_rc run_rows(struct sk_block_walk *w, const struct sk_block_op *op, const struct sk_block_input *from,
+                      struct sk_block_builder *b) {
     for (size_t i = 0; i < op->set.n_ranges; i++) {
-        if (!r[i].n) continue;
-        int64_t from = sk_block_run_find(op->src, op->width, op->arg, r[i].at);
-        int64_t to = sk_block_run_find(op->src, op->width, op->arg, r[i].at + r[i].n - 1);
-        if (to >= op->arg) return BAD(w, "run ends stop before row %lld", (long long)(r[i].at + r[i].n));
-        for (int64_t k = from; k < to; k++) /* write() takes a run a step, so their order is what bounds it */
-            if (sk_block_int(op->src, op->width, k) >= sk_block_int(op->src, op->width, k + 1)) return BAD(w, "run ends do not increase");
-        if (!builder_push(b, from, to - from + 1)) return NO_MEMORY(w);
+        struct sk_block_piece p = sk_block_piece(&op->set, i);
+        if (!p.n) continue;
+        if (p.from == SK_PLACE_NONE) {
+            if (!sk_block_builder_push(b, p.from, 0, 1)) return NO_MEMORY(w); /* grows by one, as its piece is one run */
+            continue;
+        }
+        const struct sk_block_input *in = &from[p.from];
+        int64_t first = sk_block_run_find(in->src, op->width, in->n, p.at);
+        int64_t last = sk_block_run_find(in->src, op->width, in->n, p.at + p.n - 1);
+        if (last >= in->n) return BAD(w, "run ends stop before row %lld", (long long)(p.at + p.n));
+        for (int64_t k = first; k < last; k++) /* write() takes a run a step, so their order is what bounds it */
+            if (sk_block_int(in->src, op->width, k) >= sk_block_int(in->src, op->width, k + 1)) return BAD(w, "run ends do not increase");
+        if (!sk_block_builder_push(b, p.from, first, last - first + 1)) return NO_MEMORY(w);
     }
     int64_t max = op->width == 2 ? INT16_MAX : op->width == 4 ? INT32_MAX : INT64_MAX;
-    if (op->set.total > max) return BAD(w, "too many rows for the type of the run ends");
+    if (SK_MAX(b->set.total, op->set.total) > max) return BAD(w, "too many rows for the type of the run ends");
     return SK_OK;
 }
 
-/* NULL when only counting. There is a place for each field of the schema. */
-static struct sk_block_node *put_node(struct walk *w, int64_t length, int32_t n_buffers) {
+struct sk_block_node *sk_block_put_node(struct sk_block_walk *w, int64_t length, int32_t n_buffers) {
     struct sk_block_plan *p = w->plan;
     if (!p) return NULL;
     struct sk_block_node *node = &p->nodes[p->hdr.n_nodes++];
@@ -344,32 +441,38 @@ static struct sk_block_node *put_node(struct walk *w, int64_t length, int32_t n_
     return node;
 }
 
-static sk_rc visit_runs(struct walk *w, const struct ArrowSchema *s, const struct ArrowArray *a, const struct sk_block_set *abs) {
-    const struct ArrowArray *ends = a->children[0];
+static sk_rc visit_runs(struct sk_block_walk *w, const struct ArrowSchema *s, struct sk_block_nodes in, const struct sk_block_set *abs) {
     struct sk_block_type t;
-    struct builder b = {.mem = NULL};
-    struct sk_block_op op = {.kind = SK_BLOCK_OP_RUN_ENDS, .set = *abs, .arg = ends->length};
+    struct sk_block_builder b = {.mem = NULL};
+    struct sk_block_op op = {.kind = SK_BLOCK_OP_RUN_ENDS, .set = *abs};
+    struct sk_block_input *from;
     SK_ASSERT(sk_block_type_parse(s->children[0]->format, &t));
     op.width = t.width;
-    if (ends->n_buffers != 2 || ends->n_children || ends->length < 0 || ends->offset < 0 || ends->null_count > 0)
-        return BAD(w, "malformed run ends");
-    SK_TRY(input(w, ends, 1, ends->length > 0, &op.src));
-    if (op.src) op.src = (const uint8_t *)op.src + ends->offset * op.width;
-    sk_rc rc = run_rows(w, &op, &b);
-    struct sk_block_set runs = builder_done(w, &b);
+    SK_TRY(op_inputs(w, in, &op, &from));
+    for (uint32_t i = 0; i < in.n; i++) {
+        const struct ArrowArray *ends = in.a[i]->children[0];
+        if (ends->n_buffers != 2 || ends->n_children || ends->length < 0 || ends->offset < 0 || ends->null_count > 0)
+            return BAD(w, "malformed run ends");
+        const void *src = buffer(ends, 1);
+        if (!src && ends->length) return BAD(w, "buffer 1 is missing");
+        from[i].src = src ? (const uint8_t *)src + ends->offset * op.width : NULL;
+        from[i].n = ends->length;
+    }
+    sk_rc rc = run_rows(w, &op, from, &b);
+    struct sk_block_set runs = sk_block_builder_done(&b, &w->extras);
     SK_TRY(rc);
-    (void)put_node(w, runs.total, 2);
-    SK_TRY(put(w, (struct sk_block_op){.kind = SK_BLOCK_OP_ABSENT}));
+    (void)sk_block_put_node(w, runs.total, 2);
+    SK_TRY(sk_block_put(w, (struct sk_block_op){.kind = SK_BLOCK_OP_ABSENT}));
     op.len = (uint64_t)runs.total * (uint64_t)op.width;
-    SK_TRY(put(w, op));
-    return visit_child(w, s, a, 1, &runs);
+    SK_TRY(sk_block_put(w, op));
+    return visit_child(w, s, in, 1, &runs);
 }
 
-/* ---- a node ---- */
+/* ---- dictionaries ---- */
 
-static sk_rc check_array(struct walk *w, const struct ArrowSchema *s, const struct ArrowArray *a, const struct sk_block_type *t,
-                         const struct sk_block_set *rows) {
-    const struct sk_block_range *r = sk_block_ranges(rows);
+/* Rows [at, at + n) of it will be read. */
+static sk_rc check_array(struct sk_block_walk *w, const struct ArrowSchema *s, const struct ArrowArray *a, const struct sk_block_type *t,
+                         int64_t at, int64_t n) {
     int64_t end;
     if (!a) return BAD(w, "the array is missing");
     if (a->length < 0 || a->offset < 0 || a->null_count < -1 || __builtin_add_overflow(a->length, a->offset, &end))
@@ -383,178 +486,103 @@ static sk_rc check_array(struct walk *w, const struct ArrowSchema *s, const stru
     for (int64_t i = 0; i < a->n_children; i++)
         if (!a->children[i]) return BAD(w, "child %lld is missing", (long long)i);
     if (!s->dictionary != !a->dictionary) return BAD(w, "a dictionary is in the %s only", s->dictionary ? "schema" : "array");
-    for (size_t i = 0; i < rows->n_ranges; i++)
-        if (r[i].n > a->length || r[i].at > a->length - r[i].n)
-            return BAD(w, "%lld values, but its parent needs %lld", (long long)a->length, (long long)(r[i].at + r[i].n));
+    if (n > a->length || at > a->length - n)
+        return BAD(w, "%lld values, but its parent needs %lld", (long long)a->length, (long long)(at + n));
     return SK_OK;
 }
 
-/* The types without children. */
-static sk_rc visit_leaf(struct walk *w, const struct ArrowArray *a, const struct sk_block_type *t, const struct sk_block_set *abs,
-                        int64_t nulls) {
-    if (t->kind == SK_BLOCK_FIXED) return put_fixed(w, a, 1, t->width, abs);
-    if (t->kind == SK_BLOCK_VAR) return visit_var(w, a, t->width, abs);
-    if (t->kind == SK_BLOCK_VIEW) return visit_view(w, a, abs, nulls);
-    if (t->kind == SK_BLOCK_NULL) return SK_OK;
-    struct sk_block_op op = {.kind = SK_BLOCK_OP_BITS, .len = bitmap_bytes(abs->total), .set = *abs};
-    SK_ASSERT(t->kind == SK_BLOCK_BOOL);
-    SK_TRY(input(w, a, 1, op.len > 0, &op.src));
-    return put(w, op);
+static sk_rc put_codes(struct sk_block_walk *w, const struct ArrowSchema *s, const struct sk_block_type *t, struct sk_block_nodes in,
+                       const struct sk_block_set *abs, const struct sk_block_unified *u) {
+    struct sk_block_op op = {.kind = SK_BLOCK_OP_CODES, .width = t->width, .len = (uint64_t)abs->total * (uint64_t)t->width, .set = *abs};
+    struct sk_block_input *from;
+    int bits = 8 * t->width - (strchr("csil", s->format[0]) != NULL);
+    if (bits < 32 && u->values.total > INT64_C(1) << bits)
+        return BAD(w, "%lld values in the dictionaries of %u batches are too many for codes of type '%s'", (long long)u->values.total, in.n,
+                   s->format);
+    SK_TRY(op_input(w, in, 1, &op, &from));
+    for (uint32_t b = 0; b < in.n; b++) {
+        from[b].aux = u->map[b];
+        from[b].n = in.a[b]->dictionary->length;
+    }
+    return sk_block_put(w, op);
 }
 
-static sk_rc visit(struct walk *w, const struct ArrowSchema *s, const struct ArrowArray *a, const struct sk_block_set *rows) {
-    struct sk_block_type t;
-    struct sk_block_set abs, inner;
-    int64_t nulls = 0;
-    SK_ASSERT(s->format && sk_block_type_parse(s->format, &t)); /* sk_block_schema_measure has been here */
-    SK_TRY(check_array(w, s, a, &t, rows));
-    SK_TRY(set_map(w, rows, 1, a->offset, &abs));
-    struct sk_block_node *node = put_node(w, rows->total, t.n_buffers);
-    if (t.validity) SK_TRY(put_validity(w, a, &abs, &nulls));
-    if (node) node->null_count = t.kind == SK_BLOCK_NULL ? rows->total : nulls;
-    switch (t.kind) {
-    case SK_BLOCK_SPARSE: SK_TRY(put_fixed(w, a, 0, 1, &abs)); /* fall through */
-    case SK_BLOCK_STRUCT:
-        for (int64_t i = 0; i < s->n_children; i++) SK_TRY(visit_child(w, s, a, i, &abs));
-        return SK_OK;
-    case SK_BLOCK_FIXED_LIST: SK_TRY(set_map(w, &abs, t.width, 0, &inner)); return visit_child(w, s, a, 0, &inner);
-    case SK_BLOCK_LIST: return visit_list(w, s, a, t.width, &abs);
-    case SK_BLOCK_LIST_VIEW: return visit_list_view(w, s, a, t.width, &abs, nulls);
-    case SK_BLOCK_DENSE: return visit_dense(w, s, a, &abs);
-    case SK_BLOCK_RUNS: return visit_runs(w, s, a, &abs);
-    default: break;
+/* A dictionary of one batch travels whole, as it is; those of several become one. */
+static sk_rc visit_coded(struct sk_block_walk *w, const struct ArrowSchema *s, const struct sk_block_type *t, struct sk_block_nodes in,
+                         const struct sk_block_set *abs) {
+    struct sk_block_unified u = {.same = true};
+    struct sk_block_type values;
+    const struct ArrowArray **a = extra_alloc(w, SK_MAX(in.n, 1) * sizeof *a);
+    struct sk_block_nodes dicts = {a, in.n};
+    if (!a) return NO_MEMORY(w);
+    for (uint32_t b = 0; b < in.n; b++) a[b] = in.a[b]->dictionary;
+    SK_ASSERT(sk_block_type_parse(s->dictionary->format, &values));
+    if (in.n > 1) {
+        for (uint32_t b = 0; b < in.n; b++) SK_TRY(check_array(w, s->dictionary, a[b], &values, 0, a[b] ? a[b]->length : 0));
+        SK_TRY(sk_block_unify(&values, dicts, &w->extras, &u, w->err));
     }
-    SK_TRY(visit_leaf(w, a, &t, &abs, nulls));
-    if (node && t.kind == SK_BLOCK_VIEW) node->n_buffers = w->plan->hdr.n_buffers - node->first_buffer;
-    if (!s->dictionary) return SK_OK;
-    inner = one_range(0, a->dictionary->length);
-    sk_rc rc = visit(w, s->dictionary, a->dictionary, &inner);
+    if (u.same) {
+        u.values = one_range(0, in.n ? a[0]->length : 0);
+        dicts.n = in.n > 0;
+        SK_TRY(put_fixed(w, in, 1, t->width, abs));
+    } else SK_TRY(put_codes(w, s, t, in, abs, &u));
+    if (!in.n) u.values.n_ranges = 0;
+    sk_rc rc = sk_block_visit(w, s->dictionary, dicts, &u.values);
     if (rc) sk_err_prefix(w->err, "dictionary");
     return rc;
 }
 
-/* ---- the batch ---- */
+/* ---- a node ---- */
 
-struct wanted { /* rows of a batch */
-    bool all;
-    const uint32_t *index;
-    uint64_t n;
-};
-
-static sk_rc wanted_rows(struct walk *w, const struct ArrowArray *a, const struct wanted *wanted, struct sk_block_set *out) {
-    struct builder b = {.mem = NULL};
-    sk_rc rc = SK_OK;
-    if (wanted->all) {
-        *out = one_range(0, a->length);
-        return SK_OK;
+static sk_rc check_arrays(struct sk_block_walk *w, const struct ArrowSchema *s, struct sk_block_nodes in, const struct sk_block_type *t,
+                          const struct sk_block_set *rows) {
+    for (uint32_t b = 0; b < in.n; b++)
+        SK_TRY(check_array(w, s, in.a[b], t, rows->places ? rows->span[b].at : 0, rows->places ? rows->span[b].n : 0));
+    for (size_t i = 0; !rows->places && i < rows->n_ranges; i++) {
+        struct sk_block_piece p = sk_block_piece(rows, i);
+        if (p.from != SK_PLACE_NONE && p.n) SK_TRY(check_array(w, s, in.a[p.from], t, p.at, p.n));
     }
-    for (uint64_t i = 0; rc == SK_OK && i < wanted->n; i++) {
-        if (wanted->index[i] >= a->length) rc = BAD(w, "encode block: row %u of %lld", wanted->index[i], (long long)a->length);
-        else if (!builder_push(&b, wanted->index[i], 1)) rc = NO_MEMORY(w);
-    }
-    *out = builder_done(w, &b);
-    return rc;
-}
-
-static sk_rc walk_batch(struct walk *w, const struct ArrowSchema *s, const struct ArrowArray *a, const struct wanted *wanted) {
-    struct sk_block_set rows;
-    sk_rc rc;
-    SK_TRY(wanted_rows(w, a, wanted, &rows));
-    if (a->length > 0 && a->offset >= 0 && a->null_count && a->n_buffers == 1 && a->buffers && a->buffers[0] &&
-        sk_block_bits_count(a->buffers[0], a->offset, a->length) != a->length)
-        return BAD(w, "encode block: null rows at the top level (a struct column is not a record batch)");
-    rc = visit(w, s, a, &rows);
-    if (rc) sk_err_prefix(w->err, "encode block");
-    return rc;
-}
-
-sk_rc sk_block_nbytes(const struct ArrowSchema *schema, const struct ArrowArray *array, uint64_t *out, struct sk_err *err) {
-    struct sk_block_shape shape;
-    struct walk w = {.root = schema, .err = err};
-    SK_TRY(sk_block_schema_measure(schema, &shape, err));
-    sk_rc rc = walk_batch(&w, schema, array, &(struct wanted){.all = true});
-    extras_free(w.extras);
-    if (rc == SK_OK) *out = w.data_bytes;
-    return rc;
-}
-
-struct sk_block_plan *sk_block_plan_create(const struct ArrowSchema *schema, uint32_t n_nodes, uint32_t n_buffers, size_t n_parts) {
-    size_t nodes = n_nodes * sizeof(struct sk_block_node), ops = n_buffers * sizeof(struct sk_block_op);
-    size_t head = (size_t)SK_ALIGN(sizeof(struct sk_block_plan), 16);
-    struct sk_block_plan *p = sk_alloc(SK_TAG_BLOCK, head + ops + nodes + n_parts * sizeof(void *));
-    if (!p) return NULL;
-    *p = (struct sk_block_plan){
-        .schema = schema,
-        .ops = (void *)((uint8_t *)p + head),
-        .nodes = (void *)((uint8_t *)p + head + ops),
-        .cap_ops = n_buffers,
-        .n_parts = n_parts,
-        .parts = (void *)((uint8_t *)p + head + ops + nodes),
-    };
-    return p;
-}
-
-/* Places the sections and buffers; false: the size does not fit. */
-bool sk_block_plan_place(struct sk_block_plan *p, uint64_t schema_len) {
-    struct sk_block_hdr *h = &p->hdr;
-    h->magic = SK_BLOCK_MAGIC;
-    h->version = SK_BLOCK_VERSION;
-    h->schema_off = sizeof *h;
-    h->schema_len = schema_len;
-    h->nodes_off = h->schema_off + h->schema_len;
-    h->buffers_off = h->nodes_off + h->n_nodes * sizeof(struct sk_block_node);
-    h->data_off = SK_ALIGN(h->buffers_off + h->n_buffers * sizeof(struct sk_block_span), SK_BLOCK_ALIGN);
-    uint64_t at = h->data_off;
-    for (uint32_t i = 0; i < h->n_buffers; i++) {
-        if (!p->ops[i].len) continue;
-        p->ops[i].off = at;
-        if (p->ops[i].len > INT64_MAX - at - SK_BLOCK_ALIGN) return false;
-        at = SK_ALIGN(at + p->ops[i].len, SK_BLOCK_ALIGN);
-    }
-    h->total_bytes = at;
-    return true;
-}
-
-static sk_rc measure(const struct ArrowSchema *schema, const struct ArrowArray *array, const struct wanted *wanted,
-                     struct sk_block_plan **plan, uint64_t *size, struct sk_err *err) {
-    struct sk_block_shape shape;
-    SK_TRY(sk_block_schema_measure(schema, &shape, err));
-    struct sk_block_plan *p = sk_block_plan_create(schema, shape.n_nodes, shape.n_buffers, 0);
-    struct walk w = {.plan = p, .root = schema, .err = err};
-    if (!p) return SK_ERR(err, SK_ENOMEM, "encode block: no memory for a plan of %u fields", shape.n_nodes);
-    sk_rc rc = walk_batch(&w, schema, array, wanted);
-    p->extras = w.extras;
-    if (rc == SK_OK && !sk_block_plan_place(p, shape.schema_len)) rc = SK_ERR(err, SK_EINVAL, "encode block: size overflows");
-    if (rc) {
-        sk_block_plan_free(p);
-        return rc;
-    }
-    SK_DCHECK(p->hdr.n_nodes == shape.n_nodes);
-    p->data_bytes = w.data_bytes;
-    p->schema_crc = shape.crc;
-    p->hdr.n_rows = wanted->all ? (uint64_t)array->length : wanted->n;
-    p->hdr.n_columns = (uint64_t)array->n_children;
-    *plan = p;
-    *size = p->hdr.total_bytes;
     return SK_OK;
 }
 
-sk_rc sk_block_measure(const struct ArrowSchema *schema, const struct ArrowArray *array, struct sk_block_plan **plan, uint64_t *size,
-                       struct sk_err *err) {
-    return measure(schema, array, &(struct wanted){.all = true}, plan, size, err);
+/* The types without children. */
+static sk_rc visit_leaf(struct sk_block_walk *w, struct sk_block_nodes in, const struct sk_block_type *t, const struct sk_block_set *abs,
+                        int64_t nulls) {
+    if (t->kind == SK_BLOCK_FIXED) return put_fixed(w, in, 1, t->width, abs);
+    if (t->kind == SK_BLOCK_VAR) return visit_var(w, in, t->width, abs);
+    if (t->kind == SK_BLOCK_VIEW) return visit_view(w, in, abs, nulls);
+    if (t->kind == SK_BLOCK_NULL) return SK_OK;
+    struct sk_block_op op = {.kind = SK_BLOCK_OP_BITS, .len = bitmap_bytes(abs->total), .set = *abs};
+    struct sk_block_input *from;
+    SK_ASSERT(t->kind == SK_BLOCK_BOOL);
+    SK_TRY(op_input(w, in, 1, &op, &from));
+    return sk_block_put(w, op);
 }
 
-sk_rc sk_block_measure_rows(const struct ArrowSchema *schema, const struct ArrowArray *array, const uint32_t *index, uint64_t n,
-                            struct sk_block_plan **plan, uint64_t *size, struct sk_err *err) {
-    return measure(schema, array, &(struct wanted){false, index, n}, plan, size, err);
-}
-
-struct sk_block_sizes sk_block_plan_sizes(const struct sk_block_plan *p) {
-    return (struct sk_block_sizes){p->hdr.n_rows, p->data_bytes, p->hdr.total_bytes, p->schema_crc};
-}
-
-void sk_block_plan_free(struct sk_block_plan *p) {
-    if (!p) return;
-    extras_free(p->extras);
-    sk_free(p);
+sk_rc sk_block_visit(struct sk_block_walk *w, const struct ArrowSchema *s, struct sk_block_nodes in, const struct sk_block_set *rows) {
+    struct sk_block_type t;
+    struct sk_block_set abs, inner;
+    int64_t nulls = 0;
+    SK_ASSERT(s->format && sk_block_type_parse(s->format, &t)); /* sk_block_schema_measure has been here */
+    SK_TRY(check_arrays(w, s, in, &t, rows));
+    SK_TRY(set_absolute(w, in, rows, &abs));
+    struct sk_block_node *node = sk_block_put_node(w, rows->total, t.n_buffers);
+    if (t.validity) SK_TRY(put_validity(w, in, &abs, &nulls));
+    if (node) node->null_count = t.kind == SK_BLOCK_NULL ? rows->total : nulls;
+    if (s->dictionary) return visit_coded(w, s, &t, in, &abs);
+    switch (t.kind) {
+    case SK_BLOCK_SPARSE: return visit_sparse(w, s, in, &abs);
+    case SK_BLOCK_STRUCT:
+        for (int64_t i = 0; i < s->n_children; i++) SK_TRY(visit_child(w, s, in, i, &abs));
+        return SK_OK;
+    case SK_BLOCK_FIXED_LIST: SK_TRY(set_multiply(w, &abs, t.width, &inner)); return visit_child(w, s, in, 0, &inner);
+    case SK_BLOCK_LIST: return visit_list(w, s, in, t.width, &abs);
+    case SK_BLOCK_LIST_VIEW: return visit_list_view(w, s, in, t.width, &abs, nulls);
+    case SK_BLOCK_DENSE: return visit_dense(w, s, in, &abs);
+    case SK_BLOCK_RUNS: return visit_runs(w, s, in, &abs);
+    default: break;
+    }
+    SK_TRY(visit_leaf(w, in, &t, &abs, nulls));
+    if (node && t.kind == SK_BLOCK_VIEW) node->n_buffers = w->plan->hdr.n_buffers - node->first_buffer;
+    return SK_OK;
 }

@@ -54,9 +54,6 @@ sk_rc sk_sort(const struct sk_keys *k, uint32_t *index, struct sk_err *err) SK_M
 
 /* ---- merge (merge.c) ---- */
 
-struct sk_place {
-    uint32_t run, row;
-};
 /* The rows of n runs in order, equal ones in the order of their runs; each run's rows are in the order of its keys, and the keys match (SK_EINVAL).
  * `runs` must outlive it. */
 struct sk_merge;
@@ -65,7 +62,8 @@ sk_rc sk_merge_create(const struct sk_keys *const *runs, uint32_t n, struct sk_m
 uint64_t sk_merge_next(struct sk_merge *m, struct sk_place *out, uint64_t cap);
 void sk_merge_destroy(struct sk_merge *m); /* NULL is fine */
 
-/* Rows are gathered by sk_block_measure_rows (block.h): any Arrow type, by an index, laid out by sk_block_write at their final place. */
+/* Rows are gathered by sk_block_measure_rows (by an index) and sk_block_measure_places (by places in several batches; block.h): any Arrow type, laid out
+ * by sk_block_write at their final place. */
 
 /* ---- partition (partition.c) ---- */
 
