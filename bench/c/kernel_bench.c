@@ -126,12 +126,20 @@ static void merges(const struct table *t, size_t rows, uint32_t *index) {
     memset(out, 1, rows * sizeof *out);
     for (int i = 0; i < TIMES; i++) {
         int64_t start = sk_now_ns();
-        ok(sk_merge_create((const struct sk_keys *const *)keys, RUNS, &m, &err), &err);
+        ok(sk_merge_create((const struct sk_keys *const *)keys, NULL, RUNS, &m, &err), &err);
         if (sk_merge_next(m, out, rows) != RUNS * each) fail("rows are missing");
         best = SK_MIN(best, sk_now_ns() - start);
         sk_merge_destroy(m);
     }
     report("merge 16 runs of int64", best, RUNS * each, 8);
+    uint64_t cuts[RUNS * 65];
+    best = INT64_MAX;
+    for (int i = 0; i < TIMES; i++) {
+        int64_t start = sk_now_ns();
+        ok(sk_cut_ranks((const struct sk_keys *const *)keys, RUNS, NULL, 64, cuts, &err), &err);
+        best = SK_MIN(best, sk_now_ns() - start);
+    }
+    report("63 exact cuts of these runs", best, RUNS * each, 8);
     for (size_t r = 0; r < RUNS; r++) sk_keys_destroy(keys[r]);
     sk_free(sorted);
     sk_free(out);

@@ -55,12 +55,30 @@ sk_rc sk_sort(const struct sk_keys *k, uint32_t *index, struct sk_err *err) SK_M
 /* ---- merge (merge.c) ---- */
 
 /* The rows of n runs in order, equal ones in the order of their runs; each run's rows are in the order of its keys, and the keys match (SK_EINVAL).
- * `runs` must outlive it. */
+ * Of run r only the rows [from, to) of ranges[r], if ranges is given. `runs` must outlive it. */
+struct sk_range {
+    uint64_t from, to;
+};
 struct sk_merge;
-sk_rc sk_merge_create(const struct sk_keys *const *runs, uint32_t n, struct sk_merge **out, struct sk_err *err) SK_MUST_USE;
+sk_rc sk_merge_create(const struct sk_keys *const *runs, const struct sk_range *ranges, uint32_t n, struct sk_merge **out,
+                      struct sk_err *err) SK_MUST_USE;
 /* The next rows, at most cap; fewer only at the end. */
 uint64_t sk_merge_next(struct sk_merge *m, struct sk_place *out, uint64_t cap);
 void sk_merge_destroy(struct sk_merge *m); /* NULL is fine */
+
+/* ---- cuts (cut.c) ---- */
+
+/* Cuts n sorted runs, whose keys match, into `parts` pieces of their merged order (key, run, row), which may part equal keys: partition p of run r is
+ * [cuts[r * (parts + 1) + p], cuts[r * (parts + 1) + p + 1]). Partition p has the rows of rank [p * N / parts, (p + 1) * N / parts) of all N.
+ * With weight, [r][0 .. rows]: what lies in front of each row of run r, and in all of it (bytes; or rows, where a run is the sample of a longer one), cut p is in
+ * front of the first row that has at least p * W / parts in front of it in the merged order. */
+sk_rc sk_cut_ranks(const struct sk_keys *const *runs, uint32_t n, const uint64_t *const *weight, uint32_t parts, uint64_t *cuts,
+                   struct sk_err *err) SK_MUST_USE;
+/* The same by given bounds, which are in order: partition 0 is what comes before bound 0, and so on, bounds->rows + 1 in all. at NULL: by keys alone; what
+ * equals a bound goes behind it, as in sk_partition_range. Else bound i stands for the row at[i] of the runs that the bounds were made of, which is the first
+ * of its partition, and equal keys are cut there; `runs` are pieces of them that begin at row row0[r] (NULL: at 0). */
+sk_rc sk_cut_bounds(const struct sk_keys *const *runs, uint32_t n, const uint64_t *row0, const struct sk_keys *bounds,
+                    const struct sk_place *at, uint64_t *cuts, struct sk_err *err) SK_MUST_USE;
 
 /* Rows are gathered by sk_block_measure_rows (by an index) and sk_block_measure_places (by places in several batches; block.h): any Arrow type, laid out
  * by sk_block_write at their final place. */

@@ -2,11 +2,11 @@
  *
  * node[0] is the winner's run, node[1, n) the losers, leaves are implicit: run r stands below node (n + r) / 2. A comparison is of prefixes, and of whole
  * keys where those are equal; equal keys are in the order of their runs, so runs that are parts of a batch in order give its stable sort.
- * Memory: 28 bytes a run. Cost: 30 ns a row for 16 runs of int64. */
+ * Memory: 36 bytes a run. Cost: 30 ns a row for 16 runs of int64. */
 #include "kernel/kernel_int.h"
 
 struct head { /* the next row of a run */
-    uint64_t prefix, row;
+    uint64_t prefix, row, end;
 };
 
 struct sk_merge {
@@ -16,7 +16,7 @@ struct sk_merge {
     uint32_t node[];
 };
 
-static bool at_end(const struct sk_merge *m, uint32_t r) { return m->heads[r].row == m->runs[r]->rows; }
+static bool at_end(const struct sk_merge *m, uint32_t r) { return m->heads[r].row == m->heads[r].end; }
 
 static bool before(const struct sk_merge *m, uint32_t a, uint32_t b) {
     const struct head *x = &m->heads[a], *y = &m->heads[b];
@@ -51,9 +51,14 @@ static uint32_t build(struct sk_merge *m, uint32_t i) {
     return first ? a : b;
 }
 
-sk_rc sk_merge_create(const struct sk_keys *const *runs, uint32_t n, struct sk_merge **out, struct sk_err *err) {
+sk_rc sk_merge_create(const struct sk_keys *const *runs, const struct sk_range *ranges, uint32_t n, struct sk_merge **out,
+                      struct sk_err *err) {
     if (!n || n > INT32_MAX) return SK_ERR(err, SK_EINVAL, "%u runs to merge", n);
     for (uint32_t r = 1; r < n; r++) SK_TRY(sk_keys_match(runs[0], runs[r], err));
+    for (uint32_t r = 0; ranges && r < n; r++)
+        if (ranges[r].from > ranges[r].to || ranges[r].to > runs[r]->rows)
+            return SK_ERR(err, SK_EINVAL, "rows %llu to %llu of run %u, which has %llu", (unsigned long long)ranges[r].from,
+                          (unsigned long long)ranges[r].to, r, (unsigned long long)runs[r]->rows);
     size_t head = (size_t)SK_ALIGN(sizeof(struct sk_merge) + n * sizeof(uint32_t), 16);
     struct sk_merge *m = sk_alloc(SK_TAG_KERNEL, head + n * sizeof *m->heads);
     if (!m) return SK_ERR(err, SK_ENOMEM, "no memory to merge %u runs", n);
@@ -61,7 +66,7 @@ sk_rc sk_merge_create(const struct sk_keys *const *runs, uint32_t n, struct sk_m
     m->n = n;
     m->heads = (void *)((uint8_t *)m + head);
     for (uint32_t r = 0; r < n; r++) {
-        m->heads[r] = (struct head){0, 0};
+        m->heads[r] = (struct head){0, ranges ? ranges[r].from : 0, ranges ? ranges[r].to : runs[r]->rows};
         read_head(m, r);
     }
     m->node[0] = n == 1 ? 0 : build(m, 1);
