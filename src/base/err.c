@@ -91,17 +91,20 @@ const char *sk_rc_name(sk_rc rc) {
     return rc <= 0 && rc >= SK_EOOM ? name[-rc] : "SK_E?";
 }
 
+static void say(int fd, const char *text, size_t len) {
+    if (write(fd, text, len) < 0) return; /* nothing can be done when it is gone: abort says it too */
+}
+
 void sk_assert_fail(const char *expr, const char *file, int line) {
     char text[512];
     int n = snprintf(text, sizeof(text), "skate: assertion failed: %s at %s:%d (pid %d)\n", expr, file, line, (int)getpid());
     if (n > 0) {
         size_t len = SK_MIN((size_t)n, sizeof(text) - 1);
-        ssize_t ignored = write(STDERR_FILENO, text, len); /* nothing can be done when stderr is gone: abort says it too */
-        (void)ignored;
+        say(STDERR_FILENO, text, len);
         const char *path = getenv("SKATE_ASSERT_LOG"); /* stderr may be a file that dies with the process, as in pytest's workers */
         int fd = path ? open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0600) : -1;
         if (fd >= 0) {
-            ignored = write(fd, text, len);
+            say(fd, text, len);
             sk_log_dump(fd);
             close(fd);
         }

@@ -59,8 +59,9 @@ sk_rc sk_spec_check(const struct sk_task_spec *s, bool there, struct sk_err *err
 
 bool sk_part_within(uint32_t arg, uint64_t offset, uint64_t length, uint64_t len, char *text, size_t cap) {
     if (offset <= len && length <= len - offset) return true;
+    unsigned long long end = offset + length;
     (void)snprintf(text, cap, "argument %u: bytes %llu to %llu were asked for, of an object of %llu bytes", arg, (unsigned long long)offset,
-                   (unsigned long long)(offset + length), (unsigned long long)len);
+                   end, (unsigned long long)len);
     return false;
 }
 

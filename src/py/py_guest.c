@@ -253,7 +253,8 @@ static sk_rc g_fetch(void *ctx, void *handle, int64_t deadline_ns, struct sk_gue
     PyObject *r = b && wait ? PyObject_CallMethod(g->engine, "get", "OO", (PyObject *)handle, wait) : PyErr_NoMemory();
     PyObject *value;
     unsigned kind = 0;
-    bool ok = r && PyArg_ParseTuple(r, "IO;get() gives (kind, bytes)", &kind, &value) && PyObject_GetBuffer(value, b, PyBUF_SIMPLE) == 0;
+    bool ok =
+        b && r && PyArg_ParseTuple(r, "IO;get() gives (kind, bytes)", &kind, &value) && PyObject_GetBuffer(value, b, PyBUF_SIMPLE) == 0;
     sk_rc rc = ok ? SK_OK : raised(err, "get");
     if (ok) *out = (struct sk_guest_value){.kind = kind, .bytes = {b->buf, (size_t)b->len}, .token = b};
     else PyMem_Free(b);

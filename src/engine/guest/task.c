@@ -189,7 +189,7 @@ static void failed(struct sk_ghost *x, struct sk_gtask *t, struct sk_gval *why, 
 }
 
 void sk_gtask_fail(struct sk_ghost *x, struct sk_gtask *t, sk_rc code, const char *text) {
-    failed(x, t, sk_gval_error(code, text), (struct sk_event){0});
+    failed(x, t, sk_gval_error(code, text), (struct sk_event){.kind = SK_EV_FAILED});
 }
 
 static void done(struct sk_ghost *x, struct sk_gtask *t, const struct sk_guest_event *ev, struct sk_event out) {
@@ -264,7 +264,7 @@ void sk_gactor_die(struct sk_ghost *x, struct sk_gactor *a, struct sk_gval *why)
         SK_LIST_EACH (it, &x->waiting) {
             struct sk_gtask *t = sk_container_of(it, struct sk_gtask, link);
             if (t->actor != a->id || t->is_init) continue;
-            failed(x, t, sk_gval_ref(why), (struct sk_event){0});
+            failed(x, t, sk_gval_ref(why), (struct sk_event){.kind = SK_EV_FAILED});
             more = true;
             break;
         }

@@ -66,7 +66,7 @@ void sk_moves_tell(struct sk_local *l) {
     if (SK_LIKELY(!now.n)) return;
     memset(&l->moves.moved, 0, sizeof l->moves.moved); /* a sink may cause more: for the next turn */
     for (uint32_t i = 0; i < now.n;) {
-        struct sk_event ev[BATCH] = {0};
+        struct sk_event ev[BATCH]; /* the first n */
         uint32_t n = 0, to = now.p[i].follower;
         for (; i < now.n && n < BATCH && now.p[i].follower == to; i++)
             ev[n++] = (struct sk_event){.kind = now.p[i].disk ? SK_EV_SPILLED : SK_EV_RESTORED,
