@@ -50,6 +50,8 @@ class Pool:
     def submit(self, task: dict[str, Any]) -> None:
         if task["actor"]:
             raise NotImplementedError("this engine has no actors; use a function instead of a class")
+        if task["max_calls"]:
+            raise NotImplementedError("this engine has no max_calls: its processes stay")
         args = [(kind, data) if handle is None else handle for handle, kind, data in task.pop("args")]
         self._run(task | {"values": args}, 0)
 

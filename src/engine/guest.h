@@ -26,6 +26,8 @@ struct sk_guest_task {
     const struct sk_need *need; /* amounts; NULL: of a method, nothing */
     int32_t max_retries;        /* after a death; -1: for ever. Of a constructor: restarts of the actor */
     bool retry_exceptions;
+    uint32_t
+        max_calls;  /* its process ends after so many runs of fn; 0: no limit. A guest that cannot: SK_ENOSYS of submit. Not of methods */
     uint32_t node;  /* number of a row of nodes() where it should be, or the actor; 0: anywhere */
     bool node_only; /* and nowhere else: when that node goes it ends with SK_EINFEASIBLE */
     const struct sk_guest_value *args;

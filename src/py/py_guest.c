@@ -201,7 +201,8 @@ static PyObject *task_dict(const struct sk_guest_task *t) {
               set(d, "n_returns", t->n_returns == SK_STREAMING ? Py_NewRef(Py_None) : PyLong_FromUnsignedLong(t->n_returns)) == 0 &&
               set(d, "max_retries", PyLong_FromLong(t->max_retries)) == 0 &&
               set(d, "retry_exceptions", PyBool_FromLong(t->retry_exceptions)) == 0 && set(d, "need", amounts_of(t->need)) == 0 &&
-              set(d, "node", PyLong_FromUnsignedLong(t->node)) == 0 && set(d, "node_only", PyBool_FromLong(t->node_only)) == 0;
+              set(d, "max_calls", PyLong_FromUnsignedLong(t->max_calls)) == 0 && set(d, "node", PyLong_FromUnsignedLong(t->node)) == 0 &&
+              set(d, "node_only", PyBool_FromLong(t->node_only)) == 0;
     Py_XDECREF(args);
     if (!ok) Py_CLEAR(d);
     return d;

@@ -28,6 +28,7 @@ static struct {
     _Atomic bool hold, fail_init, broken;
     uint64_t seen;         /* sum over yields */
     _Atomic uint32_t node; /* of the last task: its wish; + 100: it is no wish */
+    _Atomic uint32_t max_calls;
     pthread_mutex_t mu;
 } f;
 
@@ -66,6 +67,7 @@ static sk_rc g_submit(void *ctx, const struct sk_guest_task *t, struct sk_err *e
     CHECK_EQ(t->fn.v, FN);
     for (uint32_t i = 0; i < t->n_args; i++) x.sum += number(&t->args[i]);
     f.node = t->node_only ? 100 + t->node : t->node;
+    f.max_calls = t->max_calls;
     if (x.sum == 13) return SK_ERR(err, SK_ENOSYS, "not this one");
     if (t->actor && !t->is_init) f.order[f.n_order++ % N_MAX] = t->actor << 32 | x.sum;
     CHECK(sk_vec_push(&f.told, SK_TAG_TEST, x));
@@ -253,6 +255,19 @@ static uint32_t told_node(uint32_t node, bool only) {
     CHECK_OK(f.e->ops->submit(f.e, &(struct sk_task_spec){.fn = {FN}, .n_returns = 1, .node = node, .node_only = only}, &o, NULL, NULL));
     CHECK_EQ(take(o), 0);
     return f.node;
+}
+
+TEST(how_often_a_process_may_run_it_is_told) {
+    sk_oid o;
+    begin();
+    for (uint32_t calls = 0; calls < 3; calls++) {
+        struct sk_task_opts opts = {.max_calls = calls};
+        f.max_calls = 1000;
+        CHECK_OK(f.e->ops->submit(f.e, &(struct sk_task_spec){.fn = {FN}, .n_returns = 1, .opts = &opts}, &o, NULL, NULL));
+        CHECK_EQ(take(o), 0);
+        CHECK_EQ(f.max_calls, calls);
+    }
+    end();
 }
 
 TEST(where_a_task_should_be_is_told) {

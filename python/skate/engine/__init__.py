@@ -36,8 +36,9 @@ if TYPE_CHECKING:
 
         def submit(self, task: dict[str, Any]) -> None:
             """task, fn, name, args (values), n_returns (None: a stream), need ({"CPU": 1.0, ...}), actor (0: none), is_init (it makes the actor), max_retries
-            (after a death; -1: for ever; of an actor: its restarts), retry_exceptions, node (number of the one where it should be; 0: anywhere), node_only (and
-            nowhere else: when that node goes it ends with SK_EINFEASIBLE). It can begin: its arguments exist, its actor has begun."""
+            (after a death; -1: for ever; of an actor: its restarts), retry_exceptions, max_calls (its process ends after so many runs of fn; 0: no limit), node
+            (number of the one where it should be; 0: anywhere), node_only (and nowhere else: when that node goes it ends with SK_EINFEASIBLE). It can begin: its
+            arguments exist, its actor has begun. What the engine cannot is NotImplementedError, and the task ends with it."""
 
         def cancel(self, task: int, force: bool) -> None:
             """It ends with an event all the same."""

@@ -212,7 +212,7 @@ class Ray:
         self._running: dict[int, _Running] = {}
         self._by_ref: dict[Any, _Running] = {}
         self._actors: dict[int, Any] = {}
-        self._tasks = {True: ray.remote(_stream), False: ray.remote(_call)}
+        self._functions: dict[tuple[bool, int, int], Any] = {}
         self._events: list[dict[str, Any]] = []
         self._coming: dict[Any, Any] = {}  # by reference: a value that is on its way (a Future), and when it was asked for last
 
@@ -287,7 +287,7 @@ class Ray:
                 "max_retries": task["max_retries"],
                 "retry_exceptions": task["retry_exceptions"],
             }
-            made = self._tasks[n is None].options(num_returns="streaming" if n is None else 1 + n, **how).remote(*what)
+            made = self._function(task).options(num_returns="streaming" if n is None else 1 + n, **how).remote(*what)
         if n is None:
             r = _Running(task, made, None, [])
         else:
@@ -295,6 +295,15 @@ class Ray:
             r = _Running(task, None, refs[0], refs[1:])
         self._running[r.task] = r
         self._by_ref[r.waited] = r
+
+    def _function(self, task: dict[str, Any]) -> Any:
+        """Ray counts the runs for max_calls by what ray.remote() made, and takes it only there: so each function that has it gets its own."""
+        streams, calls = task["n_returns"] is None, task["max_calls"]
+        key = streams, calls, task["fn"] if calls else 0
+        if key not in self._functions:
+            remote = self._ray.remote(max_calls=calls) if calls else self._ray.remote
+            self._functions[key] = remote(_stream if streams else _call)
+        return self._functions[key]
 
     def _for_life(self, task: dict[str, Any]) -> dict[str, Any]:
         """skate counts the CPUs of an actor's calls while they run; its other resources are its own."""
@@ -304,6 +313,7 @@ class Ray:
             "num_gpus": need.get("GPU", 0),
             "memory": need.get("memory") or None,
             "max_restarts": task["max_retries"],
+            "max_task_retries": -1,  # a call waits while the actor restarts; with 0 Ray fails it then, as one of its tries. Each call has its own number
             "name": None,
         }
 

@@ -54,7 +54,7 @@ struct sk_gtask {
     struct sk_list link; /* in `waiting` until its arguments exist, then in `told` */
     uint64_t id, first, actor;
     sk_fid fn;
-    uint32_t n_returns, n_args, n_held;
+    uint32_t n_returns, n_args, n_held, max_calls;
     bool is_init, told, retry_exceptions, node_only;
     uint32_t node;
     int32_t max_retries;

@@ -56,6 +56,7 @@ static void submit(struct sk_ghost *x, uint64_t id) {
                               .need = t->actor && !t->is_init ? NULL : &t->need,
                               .max_retries = t->max_retries,
                               .retry_exceptions = t->retry_exceptions,
+                              .max_calls = t->max_calls,
                               .node = t->node,
                               .node_only = t->node_only,
                               .args = args,

@@ -45,6 +45,7 @@ sk_rc sk_gtask_make(struct sk_ghost *x, const struct sk_task_spec *s, uint64_t i
                            .actor = s->actor.v,
                            .fn = s->fn,
                            .n_returns = s->n_returns,
+                           .max_calls = s->actor.v ? 0 : sk_task_opts_of(s)->max_calls,
                            .retry_exceptions = s->retry_exceptions,
                            .max_retries = s->max_retries == SK_RETRIES_DEFAULT ? x->task_retries : s->max_retries,
                            .sink = s->sink,

@@ -226,6 +226,10 @@ def test_what_it_does_not_have(engine):
 
     with pytest.raises(NotImplementedError, match="no actors"):
         skate.get(Actor.remote().f.remote())
+    with pytest.raises(NotImplementedError, match="no max_calls"):
+        skate.get(skate.remote(max_calls=1)(lambda: os.getpid()).remote())
+    with pytest.raises(NotImplementedError, match="no max_calls"):
+        skate.data.range(2).map(lambda row: row, max_calls=1).take_all()
     with pytest.raises(NotImplementedError, match="cannot use skate itself"):
         skate.get(skate.remote(lambda: skate.put(1)).remote())
     with pytest.raises(NotImplementedError):
