@@ -174,6 +174,30 @@ SKATE_API int skate_return_buf(struct skate_task *t, size_t i, struct skate_buf 
 /* Ends the task with this message; returns SKATE_ETASK, so that `return skate_fail(t, "...")` reads well. */
 SKATE_API int skate_fail(struct skate_task *t, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
+/* ---- records of fixed width ---------------------------------------------------------------------------------------------------------
+ * `width` bytes each, one behind the other, in the order of memcmp of their first `key` bytes; equal keys keep the order of their records. n: records, at
+ * most 2^32 - 1. What is written must not overlap what is read. SKATE_EINVAL: key or width is 0, or the key is wider; SKATE_ENOMEM. Needs no skate_init. */
+
+struct skate_records {
+    uint32_t width, key;
+};
+/* out[0, n): the records of `in` in order. scratch: room for n records, overwritten; NULL: got for this call. */
+SKATE_API int skate_records_sort(struct skate_records f, const void *in, size_t n, void *out, void *scratch);
+/* `bounds`: n_bounds keys in ascending order (else SKATE_EINVAL), f.key bytes each. Part p of n_bounds + 1 is what is at or behind bound p - 1 and before
+ * bound p: out[start[p], start[p + 1]), in the order of `in`. start: [n_bounds + 2]. */
+SKATE_API int skate_records_partition(struct skate_records f, const void *in, size_t n, const void *bounds, size_t n_bounds, void *out,
+                                      size_t *start);
+/* Where the parts of records that are in order begin. */
+SKATE_API void skate_records_cut(struct skate_records f, const void *sorted, size_t n, const void *bounds, size_t n_bounds, size_t *start);
+/* n_bounds keys that cut n > 0 records, a sample of all, into n_bounds + 1 parts of about one size. */
+SKATE_API int skate_records_quantiles(struct skate_records f, const void *in, size_t n, void *bounds, size_t n_bounds);
+/* k runs, each in order, as one; equal keys in the order of the runs. next: the next records, at most cap; fewer only at the end. */
+struct skate_records_merge;
+SKATE_API int skate_records_merge_create(struct skate_records f, const void *const *run, const size_t *n, size_t k,
+                                         struct skate_records_merge **out);
+SKATE_API size_t skate_records_merge_next(struct skate_records_merge *m, void *out, size_t cap);
+SKATE_API void skate_records_merge_destroy(struct skate_records_merge *m); /* NULL is fine */
+
 #ifdef __cplusplus
 }
 #endif
