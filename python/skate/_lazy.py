@@ -32,6 +32,7 @@ MODULES = {
     "terminal": "skate._terminal",
     "aggregate": "skate.data.aggregate",
     "block": "skate.data.block",
+    "by_group": "skate.data.by_group",
     "checkpoint": "skate.data.checkpoint",
     "collate_fn": "skate.data.collate_fn",
     "combine": "skate.data.combine",
@@ -109,6 +110,7 @@ if TYPE_CHECKING:
     from skate._private import stack as stack
     from skate.data import aggregate as aggregate
     from skate.data import block as block
+    from skate.data import by_group as by_group
     from skate.data import checkpoint as checkpoint
     from skate.data import collate_fn as collate_fn
     from skate.data import combine as combine

@@ -1,21 +1,22 @@
-"""Aggregates that users name and write: Count, Sum, ..., AggregateFn and AggregateFnV2. Global only: ds.aggregate(...) gives one value each.
+"""Aggregates that users name and write: Count, Sum, ..., AggregateFn and AggregateFnV2, over all rows (ds.aggregate) or by group (ds.groupby(...).aggregate).
 
-Each task makes one state of its blocks (aggregate_block), the driver combines states in the order of the data and finalizes: the same blocks give the
-same result on every run. Null and NaN are skipped with ignore_nulls, else one makes the result null.
+Over all rows each task makes one state of its blocks (aggregate_block), the driver combines states in the order of the data and finalizes: the same blocks give the
+same result on every run. By group: by_group.py. What is missing, null and NaN, is skipped with ignore_nulls, else one makes the result null.
 """
 
 from __future__ import annotations
 
 import abc
 import enum
+import hashlib
 import math
 import pickle
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from skate import _lazy
-from skate.data.values.unify import columns_are
+from skate.data.values.unify import check_names, columns_are
 
 
 def _null(v: Any) -> bool:
@@ -70,6 +71,17 @@ def check_column(a: AggregateFn) -> None:
     on = a.get_target_column()
     if not isinstance(on, str) and not (on is None and isinstance(a, Count)):
         raise ValueError(f"{type(a).__name__}: on={on!r}: give the name of a column")
+
+
+def names_of(keys: Sequence[str], aggs: Sequence[AggregateFn]) -> list[str]:
+    """What the results of aggregates are called: as they are; a name that was there before with _2, _3, ... (as in Ray). ValueError where one is that of a key, or is there twice still."""
+    seen: dict[str, int] = {}
+    out: list[str] = []
+    for a in aggs:
+        n = seen[a.name] = seen.get(a.name, 0) + 1
+        out.append(a.name if n == 1 else f"{a.name}_{n}")
+    check_names([*keys, *out], "aggregate")
+    return out
 
 
 def _same(v: Any) -> Any:
@@ -182,6 +194,10 @@ class AggregateFnV2(AggregateFn, abc.ABC):
             c = c.cast(c.type.value_type)
         return c.combine_chunks() if isinstance(c, pa.ChunkedArray) else c
 
+    def _values(self, block: Any) -> Any:
+        """The column, with null for NaN."""
+        return _lazy.combine.present(self._col(block))
+
 
 def _number_of(col: Any, ignore_nulls: bool) -> int:
     return len(col) - (col.null_count if ignore_nulls else 0)
@@ -194,7 +210,7 @@ class Count(AggregateFnV2):
         super().__init__(alias_name or f"count({on or ''})", lambda: 0, on=on, ignore_nulls=ignore_nulls)
 
     def aggregate_block(self, block: Any) -> int:
-        return block.num_rows if self._target_col_name is None else _number_of(self._col(block), self._ignore_nulls)
+        return block.num_rows if self._target_col_name is None else _number_of(self._values(block), self._ignore_nulls)
 
     def combine(self, current_accumulator: int, new: int) -> int:
         return current_accumulator + new
@@ -207,8 +223,7 @@ class AsList(AggregateFnV2):
         super().__init__(alias_name or f"list({on or ''})", list, on=on, ignore_nulls=ignore_nulls)
 
     def aggregate_block(self, block: Any) -> list[Any]:
-        col = self._col(block)
-        return (col.drop_null() if self._ignore_nulls else col).to_pylist()
+        return (self._values(block).drop_null() if self._ignore_nulls else self._col(block)).to_pylist()
 
     def combine(self, current_accumulator: list[Any], new: list[Any]) -> list[Any]:
         return current_accumulator + new
@@ -221,7 +236,7 @@ class Sum(AggregateFnV2):
         super().__init__(alias_name or f"sum({on})", lambda: 0, on=on, ignore_nulls=ignore_nulls)
 
     def aggregate_block(self, block: Any) -> Any:
-        return _sum(self._col(block), self._ignore_nulls)
+        return _sum(self._values(block), self._ignore_nulls)
 
     def combine(self, current_accumulator: Any, new: Any) -> Any:
         return current_accumulator + new
@@ -249,7 +264,7 @@ class _Extreme(AggregateFnV2):
     def aggregate_block(self, block: Any) -> Any:
         import pyarrow.compute as pc
 
-        col = self._col(block)
+        col = self._values(block)
         if col.null_count and not self._ignore_nulls:
             return None
         return getattr(pc, self.kind)(col).as_py()
@@ -285,7 +300,7 @@ class AbsMax(AggregateFnV2):
     def aggregate_block(self, block: Any) -> Any:
         import pyarrow.compute as pc
 
-        col = self._col(block)
+        col = self._values(block)
         if col.null_count and not self._ignore_nulls:
             return None
         ends = pc.min_max(col).as_py()
@@ -302,7 +317,7 @@ class Mean(AggregateFnV2):
         super().__init__(alias_name or f"mean({on})", lambda: [0, 0], on=on, ignore_nulls=ignore_nulls)
 
     def aggregate_block(self, block: Any) -> Any:
-        col = self._col(block)
+        col = self._values(block)
         total = _sum(col, self._ignore_nulls)
         return None if total is None else [total, _number_of(col, True)]
 
@@ -331,7 +346,7 @@ class Std(AggregateFnV2):
     def aggregate_block(self, block: Any) -> Any:
         import pyarrow as pa
 
-        col = self._col(block)
+        col = self._values(block)
         if len(col) == col.null_count:
             return [] if self._ignore_nulls or not len(col) else None
         if col.null_count and not self._ignore_nulls:
@@ -360,7 +375,7 @@ class Quantile(AggregateFnV2):
         self._q = q
 
     def aggregate_block(self, block: Any) -> list[Any]:
-        return self._col(block).to_pylist()
+        return self._values(block).to_pylist()
 
     def combine(self, current_accumulator: list[Any], new: list[Any]) -> list[Any]:
         return current_accumulator + new
@@ -372,6 +387,11 @@ class Quantile(AggregateFnV2):
         k = (len(values) - 1) * self._q
         low, high = math.floor(k), math.ceil(k)
         return values[low] if low == high else round(values[low] * (high - k) + values[high] * (k - low), 5)
+
+
+def number_of(v: Any) -> int:
+    """64 bits that follow from a value, in every process the same."""
+    return int.from_bytes(hashlib.blake2b(repr(v).encode(), digest_size=8).digest(), "little", signed=True)
 
 
 class Unique(AggregateFnV2):
@@ -403,7 +423,7 @@ class Unique(AggregateFnV2):
         if values is None:
             values = col.to_pylist() if _lazy.datatype.is_list(col.type) else col.unique().to_pylist()
         if self._encode is Unique.ListEncodingMode.HASH:
-            values = [None if v is None else hash(repr(v)) for v in values]
+            values = [None if v is None else number_of(v) for v in values]
         values = [math.nan if _null(v) and v is not None else v for v in values if not (self._ignore_nulls and _null(v))]
         return {_lazy.combine._hashable(v): v for v in values}
 
@@ -472,7 +492,7 @@ class ZeroPercentage(_Percentage):
     def aggregate_block(self, block: Any) -> list[int]:
         import pyarrow.compute as pc
 
-        col = self._col(block)
+        col = self._values(block)
         return [pc.sum(pc.equal(col, 0)).as_py() or 0, _number_of(col, self._ignore_nulls)]
 
 
@@ -491,7 +511,7 @@ class ApproximateQuantile(AggregateFnV2):
     def aggregate_block(self, block: Any) -> Any:
         import pyarrow as pa
 
-        col = self._col(block).drop_null().cast(pa.float64())
+        col = self._values(block).drop_null().cast(pa.float64())
         return self._compact([sorted(col.to_pylist())]) if len(col) else None
 
     def combine(self, current_accumulator: list[list[float]], new: list[list[float]]) -> list[list[float]]:
@@ -539,7 +559,7 @@ class ApproximateTopK(AggregateFnV2):
         self.k, self._capacity, self._encode_lists = k, 1 << log_capacity, encode_lists
 
     def aggregate_block(self, block: Any) -> dict[bytes, int]:
-        col = self._col(block)
+        col = self._values(block)
         if self._encode_lists and _lazy.datatype.is_list(col.type):
             col = col.flatten()
         counts: dict[bytes, int] = {}

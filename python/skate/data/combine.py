@@ -1,7 +1,7 @@
 """Sum, min, mean and their like without an exchange: each task makes one small row of partial states, the driver combines them in order.
 
 Sums of ints are exact at any size (Python ints once 64 bits do not hold them). Floats are summed block by block in input order, so the
-same blocks give the same bits on every run. A state travels as pickled plain values, between own processes only.
+same blocks give the same bits on every run. A state travels as pickled plain values, between own processes only. NaN is missing, as null is (Ray's rule).
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ def partial(params: dict[str, Any], batches: Iterator[pa.RecordBatch]) -> Iterat
 
 def _state(kind: str, rb: pa.RecordBatch, on: str | None) -> Any:
     if kind == "count":
-        return rb.num_rows if on is None else rb.num_rows - rb.column(on).null_count
-    col: Any = rb.column(on)
+        return rb.num_rows if on is None else rb.num_rows - present(rb.column(on)).null_count
+    col: Any = rb.column(on) if kind == "unique" else present(rb.column(on))
     nulls = col.null_count
     n = len(col) - nulls
     if kind == "sum":
@@ -61,6 +61,19 @@ def _state(kind: str, rb: pa.RecordBatch, on: str | None) -> Any:
     x = _view(col.drop_null().cast(pa.float64(), safe=False))  # std: count, mean, sum of squared distances (Welford, Chan)
     mean = float(x.mean())
     return (nulls, (n, mean, float(((x - mean) ** 2).sum())))
+
+
+def present(col: Any) -> Any:
+    """A column with null for NaN: what is missing."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if not pa.types.is_floating(col.type):
+        return col
+    if pa.types.is_float16(col.type):
+        col = col.cast(pa.float32())
+    nan = pc.is_nan(col)
+    return pc.if_else(nan, pa.scalar(None, col.type), col) if pc.any(nan).as_py() else col
 
 
 def _view(col: Any) -> Any:
@@ -113,10 +126,6 @@ def merge(kind: str, a: Any, b: Any) -> Any:
     if kind == "sum":
         return (nulls, x + y)
     if kind == "min" or kind == "max":
-        if isinstance(x, float) and math.isnan(x):
-            return (nulls, y)
-        if isinstance(y, float) and math.isnan(y):
-            return (nulls, x)
         return (nulls, min(x, y) if kind == "min" else max(x, y))
     if kind == "mean":
         return (nulls, (x[0] + y[0], x[1] + y[1]))

@@ -1,0 +1,142 @@
+"""A join of two Datasets: what is checked before it runs, which columns come out of it, and (in the worker) which rows go together.
+
+The kinds and the names of columns are Ray's. Null meets nothing, not even null; NaN meets NaN, and -0.0 meets 0.0. Rows come in the order of the left rows, then of the right ones; right
+rows that meet nothing stand behind them. Order, of keys and of what is equal, is that of the kernels (docs/design/kernels.md).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from skate import _lazy
+from skate.data.values.unify import MissingColumn, columns_are, promoted
+
+LEFT, RIGHT = 0, 1
+
+
+class Kind(NamedTuple):
+    """A kind of join. sides: whose columns come out. alone: the sides whose rows come out that meet nothing. pairs: rows that meet come out, a row a pair; False: each row of `sides` at
+    most once, for being met (once) or not."""
+
+    sides: tuple[int, ...]
+    alone: tuple[int, ...] = ()
+    pairs: bool = True
+
+
+KINDS = {
+    "inner": Kind((LEFT, RIGHT)),
+    "left_outer": Kind((LEFT, RIGHT), (LEFT,)),
+    "right_outer": Kind((LEFT, RIGHT), (RIGHT,)),
+    "full_outer": Kind((LEFT, RIGHT), (LEFT, RIGHT)),
+    "left_semi": Kind((LEFT,), pairs=False),
+    "right_semi": Kind((RIGHT,), pairs=False),
+    "left_anti": Kind((LEFT,), (LEFT,), pairs=False),
+    "right_anti": Kind((RIGHT,), (RIGHT,), pairs=False),
+}
+
+
+class Join(NamedTuple):
+    """A join, as its operators know it. on: the key's columns of both sides; suffixes: of both sides, for names that both have."""
+
+    kind: str
+    on: tuple[tuple[str, ...], tuple[str, ...]]
+    suffixes: tuple[str | None, str | None] = (None, None)
+
+
+class Column(NamedTuple):
+    """A column of the result. column: its number in its side's schema. of_key: its place in the key, where it is the one for both sides (full_outer); -1."""
+
+    side: int
+    column: int
+    name: str
+    of_key: int = -1
+
+
+def check(kind: Any, on: Any, right_on: Any, suffixes: tuple[str | None, str | None]) -> Join:
+    """ValueError, in Ray's words where it has some."""
+    kind = getattr(kind, "value", kind)
+    if kind not in KINDS:
+        raise ValueError(f"Invalid join type: '{kind}'. Supported join types are: {', '.join(KINDS)}.")
+    for name, v in (("on", on), ("right_on", right_on or ())):
+        if not isinstance(v, (tuple, list)):
+            raise ValueError(f"Expected tuple or list as `{name}` (got {type(v).__name__})")
+        for c in v:
+            if not isinstance(c, str):
+                raise ValueError(f"join: {name}: {c!r} is no name of a column")
+        if len(set(v)) != len(v):
+            raise ValueError(f"join: {name} names a column twice: {list(v)}")
+    if not on:
+        raise ValueError(f"At least 1 column name to join on has to be provided (got {list(on)})")
+    right_on = right_on or on
+    if len(on) != len(right_on):
+        raise ValueError(f"Number of columns provided for left and right datasets has to match (got {list(on)} and {list(right_on)})")
+    return Join(kind, (tuple(on), tuple(right_on)), suffixes)
+
+
+def columns(join: Join, names: tuple[Sequence[str], Sequence[str]]) -> list[Column]:
+    """The columns of the result: those of the left side, then those of the right one without its key; of right_outer the left side is without its key; of semi and anti joins those of
+    one side. MissingColumn, and ValueError where a name would be there twice."""
+    kind = KINDS[join.kind]
+    for side, at, have in ((LEFT, "left", names[0]), (RIGHT, "right", names[1])):
+        for c in join.on[side]:
+            if c not in have:
+                raise MissingColumn(f"join: there is no column {c!r} on the {at} side; {columns_are(c, have)}")
+    if len(kind.sides) == 1:
+        (side,) = kind.sides
+        return [Column(side, i, n) for i, n in enumerate(names[side])]
+    key_of = RIGHT if join.kind == "right_outer" else LEFT
+    kept = [[(i, n) for i, n in enumerate(names[s]) if s == key_of or n not in join.on[s]] for s in (LEFT, RIGHT)]
+    payload = [{n for _, n in kept[s] if n not in join.on[s]} for s in (LEFT, RIGHT)]
+    both = payload[LEFT] & payload[RIGHT]
+    out = []
+    for s in (LEFT, RIGHT):
+        for i, n in kept[s]:
+            of_key = join.on[s].index(n) if join.kind == "full_outer" and s == key_of and n in join.on[s] else -1
+            out.append(Column(s, i, n + (join.suffixes[s] or "") if n in both else n, of_key))
+    seen: set[str] = set()
+    for c in out:
+        if c.name in seen:  # Ray's words, behind ours
+            raise ValueError(
+                f'join: the column name {c.name!r} would be there twice; left_suffix and right_suffix tell columns of one name apart (Field "{c.name}" exists 2 times)'
+            )
+        seen.add(c.name)
+    return out
+
+
+def check_types(join: Join, types: tuple[Sequence[Any], Sequence[Any]]) -> None:
+    """ValueError where a key has no order, TypeError where the two sides' keys cannot be compared. types: of the keys of both sides."""
+    for side, at in ((LEFT, "left"), (RIGHT, "right")):
+        for name, t in zip(join.on[side], types[side], strict=True):
+            if not _lazy.by_group.orderable(t):
+                raise ValueError(f"join: column {name!r} of type {t} on the {at} side cannot be a key: its values have no order")
+    for a, b, s, t in zip(*join.on, *types, strict=True):
+        if s != t and promoted(s, t) is None:
+            raise TypeError(f"join: column {a!r} of type {s} and column {b!r} of type {t} cannot be compared; cast one of them")
+
+
+def validate(join: Join, schemas: tuple[Any, Any]) -> None:
+    """ValueError, in Ray's words, where a side lacks a column of the key, or the two have other types. schemas: skate.data.Schema, or None."""
+    keys = []
+    for s, on in zip(schemas, join.on, strict=True):
+        types = dict(zip(s.names, s.types, strict=True)) if s is not None else {}
+        keys.append([types.get(c) for c in on])
+    if None in keys[0] or keys[0] != keys[1]:
+        raise ValueError(
+            "Key columns are expected to be present and have the same types in both left and right operands of the join operation: "
+            f"left has {schemas[0]}, but right has {schemas[1]}"
+        )
+
+
+def schema_of(join: Join, schemas: tuple[Any, Any]) -> Any:
+    """The Arrow schema of the result; the errors of columns() and check_types()."""
+    import pyarrow as pa
+
+    made = columns(join, (schemas[LEFT].names, schemas[RIGHT].names))
+    types = tuple([s.field(c).type for c in on] for s, on in zip(schemas, join.on, strict=True))
+    check_types(join, types)  # type: ignore[arg-type]
+    fields = []
+    for c in made:
+        t = schemas[c.side].field(c.column).type
+        fields.append(pa.field(c.name, promoted(*(side[c.of_key] for side in types)) if c.of_key >= 0 else t))
+    return pa.schema(fields)

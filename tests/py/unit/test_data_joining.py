@@ -1,0 +1,145 @@
+"""Joins of two batches (data/joins.py, joining.py), in one process: against a loop over all pairs of rows; names of columns and errors."""
+
+import math
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rounds import examples
+from skate.data import joins
+from skate.data.joining import joined
+
+KINDS = list(joins.KINDS)
+KEYS = st.sampled_from([None, math.nan, 0.0, -0.0, 1.0, 2.5])
+TEXTS = st.sampled_from([None, "", "a", "b"])
+SIDE = st.lists(st.tuples(KEYS, TEXTS, st.integers(0, 99)), max_size=12)
+
+
+def batch(rows, names):
+    cols = list(zip(*rows, strict=True)) if rows else [(), (), ()]
+    return pa.RecordBatch.from_arrays(
+        [pa.array(c, t) for c, t in zip(cols, (pa.float64(), pa.string(), pa.int64()), strict=True)], names=names
+    )
+
+
+def meet(a, b):
+    """Whether two keys are equal."""
+    return all(x is not None and y is not None and (x == y or x != x and y != y) for x, y in zip(a, b, strict=True))
+
+
+def by_hand(kind, left, right, n):
+    """(left row or None, right row or None) of each row of the result; n: the columns of the key."""
+    pairs = [(a, b) for a in left for b in right if meet(a[:n], b[:n])]
+    lone_left = [a for a in left if not any(meet(a[:n], b[:n]) for b in right)]
+    lone_right = [b for b in right if not any(meet(a[:n], b[:n]) for a in left)]
+    if kind in ("left_semi", "left_anti"):
+        return [(a, None) for a in left if (a in lone_left) == (kind == "left_anti")]
+    if kind in ("right_semi", "right_anti"):
+        return [(None, b) for b in right if (b in lone_right) == (kind == "right_anti")]
+    out = []
+    for a in left:
+        met = [(a, b) for x, b in pairs if x is a]
+        out += met or ([(a, None)] if kind in ("left_outer", "full_outer") else [])
+    return out + ([(None, b) for b in lone_right] if kind in ("right_outer", "full_outer") else [])
+
+
+def same(v):
+    return "NaN" if isinstance(v, float) and v != v else v
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@examples(40)
+@given(SIDE, SIDE, st.sampled_from([1, 2]))
+def test_every_kind(kind, left, right, n):
+    left, right = [(*r[:2], i) for i, r in enumerate(left)], [(*r[:2], 100 + i) for i, r in enumerate(right)]  # rows that can be told apart
+    on = ["k", "t"][:n]
+    join = joins.check(kind, on, ["q", "r"][:n], (None, None))
+    got = joined(join, batch(left, ["k", "t", "x"]), batch(right, ["q", "r", "y"]))
+    want = []
+    for a, b in by_hand(kind, left, right, n):
+        row = dict.fromkeys(got.schema.names)
+        row.update({k: v for k, v in zip(["k", "t", "x"], a or (), strict=False) if k in row})
+        row.update({k: v for k, v in zip(["q", "r", "y"], b or (), strict=False) if k in row})
+        if kind == "full_outer" and a is None:
+            row.update(zip(on, b, strict=False))
+        want.append(row)
+    assert [{k: same(v) for k, v in r.items()} for r in got.to_pylist()] == [{k: same(v) for k, v in r.items()} for r in want]
+    assert got.schema.equals(joins.schema_of(join, (batch([], ["k", "t", "x"]).schema, batch([], ["q", "r", "y"]).schema)))
+
+
+NAMES = {
+    "inner": ["k", "x", "z_l", "y", "z_r"],
+    "left_outer": ["k", "x", "z_l", "y", "z_r"],
+    "full_outer": ["k", "x", "z_l", "y", "z_r"],
+    "right_outer": ["x", "z_l", "q", "y", "z_r"],
+    "left_semi": ["k", "x", "z"],
+    "left_anti": ["k", "x", "z"],
+    "right_semi": ["q", "y", "z"],
+    "right_anti": ["q", "y", "z"],
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_names(kind):
+    join = joins.check(kind, ("k",), ("q",), ("_l", "_r"))
+    assert [c.name for c in joins.columns(join, (["k", "x", "z"], ["q", "y", "z"]))] == NAMES[kind]
+
+
+def test_names_that_meet():
+    def names(left, right, suffixes=(None, None), on=("k",), right_on=None, kind="inner"):
+        return [c.name for c in joins.columns(joins.check(kind, on, right_on, suffixes), (left, right))]
+
+    assert names(["k", "x"], ["k", "x"], ("_l", None)) == ["k", "x_l", "x"], "one suffix is enough"
+    assert names(["k", "q"], ["q", "y"], on=("k",), right_on=("q",)) == ["k", "q", "y"], "the right key is left out, so it meets nothing"
+    with pytest.raises(ValueError, match="'x' would be there twice.*left_suffix.*Field \"x\" exists 2 times"):
+        names(["k", "x"], ["k", "x"])
+    with pytest.raises(ValueError, match="'x_l' would be there twice"):
+        names(["k", "x", "x_l"], ["k", "x"], ("_l", None))
+    with pytest.raises(ValueError, match="'k' would be there twice"):
+        names(["k", "x"], ["q", "k"], on=("k",), right_on=("q",))
+    with pytest.raises(KeyError, match="there is no column 'k' on the right side; columns are y"):
+        names(["k"], ["y"])
+    with pytest.raises(ValueError, match="there is no column 'k' on the left side"):
+        names(["x"], ["k"], kind="left_semi")
+
+
+def test_arguments():
+    for kw, said in (
+        (
+            ("outer", ("k",), None),
+            r"Invalid join type: 'outer'. Supported join types are: inner, left_outer, right_outer, full_outer, left_semi, ",
+        ),
+        (("inner", "k", None), r"Expected tuple or list as `on` \(got str\)"),
+        (("inner", ("k",), "k"), r"Expected tuple or list as `right_on` \(got str\)"),
+        (("inner", (), None), "At least 1 column name to join on"),
+        (("inner", ("a", "b"), ("a",)), "Number of columns provided for left and right datasets has to match"),
+        (("inner", ("a", "a"), None), "names a column twice"),
+        (("inner", (1,), None), "1 is no name of a column"),
+    ):
+        with pytest.raises(ValueError, match=said):
+            joins.check(*kw, (None, None))
+
+
+def test_types_of_keys():
+    join = joins.check("full_outer", ("k",), None, (None, None))
+    left, right = (pa.record_batch([pa.array(v, t)], names=["k"]) for v, t in (([1, 300], pa.int16()), ([300, 2**40], pa.int64())))
+    assert joined(join, left, right).to_pydict() == {"k": [1, 300, 2**40]}
+    coded = pa.record_batch([pa.array(["a", "b"]).dictionary_encode()], names=["k"])
+    plain = pa.record_batch([pa.array(["b", "c"], pa.large_string())], names=["k"])
+    assert joined(join, coded, plain).to_pydict() == {"k": ["a", "b", "c"]}
+    with pytest.raises(TypeError, match="column 'k' of type string and column 'k' of type int64 cannot be compared"):
+        joined(join, pa.record_batch([pa.array(["a"])], names=["k"]), right)
+    with pytest.raises(ValueError, match="column 'k' of type list<.*> on the left side cannot be a key"):
+        joined(join, pa.record_batch([pa.array([[1]])], names=["k"]), right)
+
+
+def test_columns_of_any_type_come_along():
+    left = pa.record_batch([pa.array([1, 2]), pa.array([[1], [2, 3]]), pa.array([{"a": 1}, None])], names=["id", "l", "s"])
+    right = pa.record_batch([pa.array([2, 3]), pa.array(["x", "y"])], names=["id", "v"])
+    got = joined(joins.check("full_outer", ("id",), None, (None, None)), left, right)
+    assert got.to_pylist() == [
+        {"id": 1, "l": [1], "s": {"a": 1}, "v": None},
+        {"id": 2, "l": [2, 3], "s": None, "v": "x"},
+        {"id": 3, "l": None, "s": None, "v": "y"},
+    ]
