@@ -126,7 +126,7 @@ static void merges(const struct table *t, size_t rows, uint32_t *index) {
     memset(out, 1, rows * sizeof *out);
     for (int i = 0; i < TIMES; i++) {
         int64_t start = sk_now_ns();
-        ok(sk_merge_create((const struct sk_keys *const *)keys, NULL, RUNS, &m, &err), &err);
+        ok(sk_merge_create((const struct sk_keys *const *)keys, NULL, NULL, RUNS, &m, &err), &err);
         if (sk_merge_next(m, out, rows) != RUNS * each) fail("rows are missing");
         best = SK_MIN(best, sk_now_ns() - start);
         sk_merge_destroy(m);

@@ -54,15 +54,16 @@ sk_rc sk_sort(const struct sk_keys *k, uint32_t *index, struct sk_err *err) SK_M
 
 /* ---- merge (merge.c) ---- */
 
-/* The rows of n runs in order, equal ones in the order of their runs; each run's rows are in the order of its keys, and the keys match (SK_EINVAL).
- * Of run r only the rows [from, to) of ranges[r], if ranges is given. `runs` must outlive it. */
+/* The rows of n runs in order, equal ones in the order of their runs; each run's rows are in the order of its keys, and the keys match (SK_EINVAL). Run r is the
+ * next n_batches[r] batches, one after the other (NULL: each is one batch); of batch b only the rows [from, to) of ranges[b], if ranges is given. `batches`
+ * and ranges must outlive it. */
 struct sk_range {
     uint64_t from, to;
 };
 struct sk_merge;
-sk_rc sk_merge_create(const struct sk_keys *const *runs, const struct sk_range *ranges, uint32_t n, struct sk_merge **out,
-                      struct sk_err *err) SK_MUST_USE;
-/* The next rows, at most cap; fewer only at the end. */
+sk_rc sk_merge_create(const struct sk_keys *const *batches, const struct sk_range *ranges, const uint32_t *n_batches, uint32_t n_runs,
+                      struct sk_merge **out, struct sk_err *err) SK_MUST_USE;
+/* The next rows, at most cap; fewer only at the end. The run of a place is the number of its batch. */
 uint64_t sk_merge_next(struct sk_merge *m, struct sk_place *out, uint64_t cap);
 void sk_merge_destroy(struct sk_merge *m); /* NULL is fine */
 

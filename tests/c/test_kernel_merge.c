@@ -49,7 +49,7 @@ static void check_part(const struct run *runs, const struct sk_keys *const *of, 
     struct sk_place got;
     struct sk_merge *m;
     for (uint32_t r = 0; r < n_runs; r++) range[r] = (struct sk_range){cuts[r * (parts + 1) + p], cuts[r * (parts + 1) + p + 1]};
-    CHECK_OK_ERR(sk_merge_create(of, range, n_runs, &m, &err), &err);
+    CHECK_OK_ERR(sk_merge_create(of, range, NULL, n_runs, &m, &err), &err);
     for (uint64_t i = from; i < to; i++) {
         CHECK_EQ(sk_merge_next(m, &got, 1), 1);
         CHECK_EQ(runs[got.run].index[got.row], want[i]);
@@ -161,6 +161,33 @@ static void check_bounds(const struct run *runs, const struct sk_keys *const *of
     run_free(&b);
 }
 
+/* The same with each run cut into several batches. */
+static void check_pages(const struct run *runs, const struct sk_keys *const *of, uint32_t n_runs, const uint32_t *want, uint64_t rows) {
+    struct sk_err err = {.code = 0};
+    const struct sk_keys *pages[120];
+    struct sk_range ranges[120];
+    struct sk_place *got = sk_alloc(SK_TAG_TEST, (rows + 1) * sizeof *got);
+    struct sk_merge *m;
+    uint32_t n_pages[40], run_of[120], n = 0;
+    for (uint32_t r = 0; r < n_runs; r++) {
+        n_pages[r] = (uint32_t)test_below(3) + 1;
+        for (uint64_t p = 0, at = 0; p < n_pages[r]; at = ranges[n++].to, p++) {
+            uint64_t left = sk_keys_rows(of[r]) - at;
+            pages[n] = of[r];
+            run_of[n] = r;
+            ranges[n] = (struct sk_range){at, at + (p + 1 == n_pages[r] ? left : test_below(left + 1))};
+        }
+    }
+    CHECK_OK_ERR(sk_merge_create(pages, ranges, n_pages, n_runs, &m, &err), &err);
+    CHECK_EQ(sk_merge_next(m, got, rows + 1), rows);
+    for (uint64_t i = 0; i < rows; i++) {
+        CHECK(got[i].row >= ranges[got[i].run].from && got[i].row < ranges[got[i].run].to);
+        CHECK_EQ(runs[run_of[got[i].run]].index[got[i].row], want[i]);
+    }
+    sk_merge_destroy(m);
+    sk_free(got);
+}
+
 static void check_merge(const struct batch *b, const struct sk_key *key, uint32_t n_keys, int64_t rows, uint32_t n_runs) {
     struct sk_err err = {.code = 0};
     struct run runs[40];
@@ -178,7 +205,7 @@ static void check_merge(const struct batch *b, const struct sk_key *key, uint32_
         of[r] = runs[r].keys;
         at += n;
     }
-    CHECK_OK_ERR(sk_merge_create(of, NULL, n_runs, &m, &err), &err);
+    CHECK_OK_ERR(sk_merge_create(of, NULL, NULL, n_runs, &m, &err), &err);
     for (uint64_t n = 1; n;) {
         uint64_t cap = 1 + test_below(64);
         n = sk_merge_next(m, got, cap);
@@ -188,6 +215,7 @@ static void check_merge(const struct batch *b, const struct sk_key *key, uint32_
     }
     CHECK_EQ(seen, rows);
     sk_merge_destroy(m);
+    check_pages(runs, of, n_runs, want, (uint64_t)rows);
     check_ranks(runs, of, n_runs, want, (uint64_t)rows);
     check_bounds(runs, of, n_runs, key, n_keys, whole, want);
     for (uint32_t r = 0; r < n_runs; r++) run_free(&runs[r]);
@@ -230,11 +258,11 @@ TEST(merge_refused) {
         batch_make(&b[i], &c[i], 1, 3, 0);
         CHECK_OK(sk_keys_create(&b[i].schema, &b[i].array, &(struct sk_key){.column = 0}, 1, &k[i], &err));
     }
-    CHECK_RC(sk_merge_create((const struct sk_keys *const *)k, NULL, 2, &m, &err), SK_EINVAL);
+    CHECK_RC(sk_merge_create((const struct sk_keys *const *)k, NULL, NULL, 2, &m, &err), SK_EINVAL);
     CHECK_STR_HAS(err.msg, "'u'");
-    CHECK_RC(sk_merge_create((const struct sk_keys *const *)k, NULL, 0, &m, &err), SK_EINVAL);
-    CHECK_RC(sk_merge_create((const struct sk_keys *const *)k, &(struct sk_range){2, 4}, 1, &m, &err), SK_EINVAL);
-    CHECK_STR_HAS(err.msg, "rows 2 to 4 of run 0, which has 3");
+    CHECK_RC(sk_merge_create((const struct sk_keys *const *)k, NULL, NULL, 0, &m, &err), SK_EINVAL);
+    CHECK_RC(sk_merge_create((const struct sk_keys *const *)k, &(struct sk_range){2, 4}, NULL, 1, &m, &err), SK_EINVAL);
+    CHECK_STR_HAS(err.msg, "rows 2 to 4 of batch 0, which has 3");
     uint64_t cuts[2 * 3];
     CHECK_RC(sk_cut_ranks((const struct sk_keys *const *)k, 2, NULL, 2, cuts, &err), SK_EINVAL);
     CHECK_RC(sk_cut_ranks((const struct sk_keys *const *)k, 1, NULL, 0, cuts, &err), SK_EINVAL);
@@ -242,7 +270,7 @@ TEST(merge_refused) {
     sk_mem_fail_at(1);
     CHECK_RC(sk_cut_ranks((const struct sk_keys *const *)k, 1, NULL, 2, cuts, &err), SK_ENOMEM);
     sk_mem_fail_at(1);
-    CHECK_RC(sk_merge_create((const struct sk_keys *const *)k, NULL, 1, &m, &err), SK_ENOMEM);
+    CHECK_RC(sk_merge_create((const struct sk_keys *const *)k, NULL, NULL, 1, &m, &err), SK_ENOMEM);
     CHECK(m == NULL);
     for (int i = 0; i < 2; i++) {
         sk_keys_destroy(k[i]);
