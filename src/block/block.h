@@ -126,6 +126,8 @@ struct sk_block_owner {
  * offsets of the columns (pyarrow refuses a batch whose top struct has an offset). */
 sk_rc sk_block_export(const uint8_t *p, size_t n, uint64_t row0, uint64_t n_rows, struct sk_block_owner owner, struct ArrowSchema *schema,
                       struct ArrowArray *array, struct sk_err *err) SK_MUST_USE;
+/* Whether batches of these have the same names, types, nullability and metadata. */
+bool sk_block_same_schema(const struct ArrowSchema *a, const struct ArrowSchema *b);
 /* Schema only (no owner: strings are copied). */
 sk_rc sk_block_export_schema(const uint8_t *p, size_t n, struct ArrowSchema *schema, struct sk_err *err) SK_MUST_USE;
 

@@ -188,3 +188,22 @@ sk_rc sk_block_schema_build(const uint8_t *section, uint64_t len, uint32_t n_nod
     fill(&b, out);
     return SK_OK;
 }
+
+static bool same_text(const char *a, const char *b) { return strcmp(a ? a : "", b ? b : "") == 0; }
+
+static bool same_metadata(const char *a, const char *b) {
+    uint64_t n = 0, m = 0;
+    if (a && !sk_block_metadata_len(a, UINT64_MAX, &n)) return false;
+    if (b && !sk_block_metadata_len(b, UINT64_MAX, &m)) return false;
+    return n == m && (!n || memcmp(a, b, (size_t)n) == 0);
+}
+
+bool sk_block_same_schema(const struct ArrowSchema *a, const struct ArrowSchema *b) {
+    if (a == b) return true;
+    if (a->n_children != b->n_children || a->flags != b->flags || !a->dictionary != !b->dictionary || !same_text(a->format, b->format) ||
+        !same_text(a->name, b->name) || !same_metadata(a->metadata, b->metadata))
+        return false;
+    for (int64_t i = 0; i < a->n_children; i++)
+        if (!sk_block_same_schema(a->children[i], b->children[i])) return false;
+    return !a->dictionary || sk_block_same_schema(a->dictionary, b->dictionary);
+}

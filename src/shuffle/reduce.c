@@ -1,0 +1,184 @@
+/* reduce.c - the reduce of an exchange: the rows of its slices in their order, as blocks of about the target's bytes.
+ *
+ * Two kinds of work: runs are merged as rows are asked for; what is partitioned has its order as a list of places beforehand (8 bytes a row). Blocks are
+ * gathered from the slices straight into their final place. */
+#include "shuffle/work_int.h"
+
+struct reduce {
+    struct sk_work head;
+    const struct sk_what *what;
+    struct sk_reduce_input in;
+    struct ArrowArray *batches; /* of all slices */
+    const struct ArrowArray **list;
+    uint32_t n_batches;
+    struct sk_keys **keys;   /* of a merge: one a batch, */
+    struct sk_range *ranges; /* and which of its rows are wanted */
+    struct sk_merge *merge;
+    struct sk_place *places; /* else: all of them */
+    uint64_t rows, block_rows, done;
+    bool given;
+};
+
+/* ---- batches ---- */
+
+static sk_rc take_batches(struct reduce *w, struct sk_err *err) {
+    uint32_t n = 0;
+    for (uint32_t s = 0; s < w->in.n_slices; s++) n += w->in.slices[s].n;
+    w->batches = sk_calloc(SK_TAG_KERNEL, n * sizeof *w->batches);
+    w->list = sk_calloc(SK_TAG_KERNEL, n * sizeof *w->list);
+    w->keys = sk_calloc(SK_TAG_KERNEL, n * sizeof *w->keys);
+    w->ranges = sk_calloc(SK_TAG_KERNEL, n * sizeof *w->ranges);
+    if (!w->batches || !w->list || !w->keys || !w->ranges) return SK_ERR(err, SK_ENOMEM, "no memory for %u batches", n);
+    for (uint32_t s = 0; s < w->in.n_slices; s++)
+        for (uint32_t b = 0; b < w->in.slices[s].n; b++, w->n_batches++) {
+            struct ArrowArray *a = &w->batches[w->n_batches];
+            *a = *w->in.slices[s].batches[b];
+            if (w->in.slices[s].columns_only) a->length = 0;
+            w->ranges[w->n_batches].to = (uint64_t)a->length;
+            w->list[w->n_batches] = a;
+        }
+    return SK_OK;
+}
+
+static sk_rc size_up(struct reduce *w, struct sk_err *err) {
+    uint64_t bytes = 0, one;
+    for (uint32_t b = 0; b < w->n_batches; b++) {
+        SK_TRY(sk_block_nbytes(w->in.schema, w->list[b], &one, err));
+        uint64_t all = (uint64_t)w->list[b]->length, rows = w->ranges[b].to - w->ranges[b].from;
+        bytes += all ? (uint64_t)((unsigned __int128)one * rows / all) : 0;
+        w->rows += rows;
+    }
+    if (w->what->limit) w->rows = SK_MIN(w->rows, w->what->limit);
+    uint64_t blocks = w->what->one_block || !w->in.target_bytes ? 1 : SK_MAX((bytes + w->in.target_bytes - 1) / w->in.target_bytes, 1);
+    w->block_rows = SK_MIN(SK_MAX((w->rows + blocks - 1) / blocks, 1), UINT32_MAX);
+    return SK_OK;
+}
+
+static void reduce_destroy(struct sk_work *head) {
+    struct reduce *w = (void *)head;
+    sk_merge_destroy(w->merge);
+    for (uint32_t b = 0; w->keys && b < w->n_batches; b++) sk_keys_destroy(w->keys[b]);
+    sk_free(w->keys);
+    sk_free(w->ranges);
+    sk_free(w->places);
+    sk_free(w->list);
+    sk_free(w->batches);
+    sk_free(w);
+}
+
+static sk_rc reduce_next(struct sk_work *head, struct sk_value **out, struct sk_err *err) {
+    struct reduce *w = (void *)head;
+    uint64_t n = SK_MIN(w->rows - w->done, w->block_rows), size;
+    if (!n && w->given) return SK_OK;
+    struct sk_value *v = sk_value_create(SK_VALUE_BLOCK, 1, 0);
+    struct sk_place *places = w->merge ? sk_alloc(SK_TAG_KERNEL, n * sizeof *places) : w->places + w->done;
+    struct sk_block_plan *plan;
+    sk_rc rc;
+    if (v && w->merge) v->mem[0] = places;
+    if (!v || !places) SK_GO(SK_ERR(err, SK_ENOMEM, "no memory for %llu rows", (unsigned long long)n));
+    if (w->merge && sk_merge_next(w->merge, places, n) != n) SK_GO(SK_ERR(err, SK_EINVAL, "a merge ended before its rows"));
+    SK_GO(sk_block_measure_places(w->in.schema, &(struct sk_block_side){w->list, w->n_batches, places}, 1, NULL, n, &plan, &size, err));
+    sk_value_add(v, plan);
+    w->done += n;
+    w->given = true;
+    *out = v;
+out:
+    if (rc) {
+        if (!v && w->merge) sk_free(places);
+        sk_value_destroy(v);
+    }
+    return rc;
+}
+
+static sk_rc begin(const struct sk_what *what, const struct sk_reduce_input *in, struct reduce **out, struct sk_err *err) {
+    struct reduce *w = sk_calloc(SK_TAG_KERNEL, sizeof *w);
+    if (!w) return SK_ERR(err, SK_ENOMEM, "no memory to reduce");
+    w->head = (struct sk_work){reduce_next, reduce_destroy};
+    w->what = what;
+    w->in = *in;
+    sk_rc rc = take_batches(w, err);
+    if (rc) reduce_destroy(&w->head);
+    else *out = w;
+    return rc;
+}
+
+/* ---- by places ---- */
+
+sk_rc sk_putting_create(const struct sk_what *what, const struct sk_reduce_input *in, struct sk_work **out, struct sk_err *err) {
+    struct reduce *w;
+    sk_rc rc;
+    SK_TRY(begin(what, in, &w, err));
+    SK_GO(size_up(w, err));
+    w->places = sk_alloc_large(SK_TAG_KERNEL, (size_t)w->rows * sizeof *w->places);
+    if (!w->places) SK_GO(SK_ERR(err, SK_ENOMEM, "no memory for %llu rows", (unsigned long long)w->rows));
+    SK_GO(sk_what_class_of(what->kind)->order(what, in, w->places, w->rows, err));
+out:
+    if (rc) reduce_destroy(&w->head);
+    else *out = &w->head;
+    return rc;
+}
+
+/* ---- merged runs ---- */
+
+/* How many rows of a batch of run `run` are before bound b. */
+static uint64_t before(const struct reduce *w, const struct sk_keys *keys, uint32_t run, const struct sk_keys *bounds, uint32_t b,
+                       bool upper) {
+    const struct ArrowArray *runs = w->in.bounds->children[w->what->n_keys];
+    uint64_t lo = 0, hi = sk_keys_rows(keys), of = ((const uint64_t *)runs->buffers[1])[runs->offset + w->in.bounds->offset + b];
+    bool ties = w->what->groups ? false : upper ? run <= of : run < of; /* equal ones are before it. Of its own run the cut is at a page */
+    while (lo < hi) {
+        uint64_t mid = lo + (hi - lo) / 2;
+        int r = sk_keys_compare(keys, mid, bounds, b);
+        if (r < 0 || (r == 0 && ties)) lo = mid + 1;
+        else hi = mid;
+    }
+    return lo;
+}
+
+/* Leaves out rows of other partitions, which the first and last pages of a run may have. */
+static void trim(struct reduce *w, const struct sk_keys *bounds) {
+    uint32_t at = 0;
+    for (uint32_t s = 0; s < w->in.n_slices; at += w->in.slices[s++].n) {
+        uint32_t n = w->in.slices[s].n, run = w->in.slices[s].run, last = at + n - 1;
+        if (!n) continue;
+        if (w->in.first) w->ranges[at].from = before(w, w->keys[at], run, bounds, w->in.first - 1, false);
+        if (w->in.end < w->in.n) w->ranges[last].to = before(w, w->keys[last], run, bounds, w->in.end - 1, true);
+        w->ranges[last].to = SK_MAX(w->ranges[last].to, w->ranges[last].from);
+    }
+}
+
+static sk_rc trim_by_bounds(struct reduce *w, struct sk_err *err) {
+    struct sk_keys *bounds;
+    uint32_t n_keys = w->what->n_keys;
+    if (w->in.bounds->n_children != (int64_t)n_keys + 1 || w->in.bounds->length + 1 < (int64_t)w->in.end)
+        return SK_ERR(err, SK_EINVAL, "bounds of %lld columns and %lld rows for partition %u", (long long)w->in.bounds->n_children,
+                      (long long)w->in.bounds->length, w->in.first);
+    SK_TRY(sk_what_first_keys(w->what, n_keys, w->in.bounds_schema, w->in.bounds, &bounds, err));
+    sk_rc rc = w->n_batches ? sk_keys_match(w->keys[0], bounds, err) : SK_OK;
+    if (rc == SK_OK) trim(w, bounds);
+    sk_keys_destroy(bounds);
+    return rc;
+}
+
+static sk_rc begin_merge(struct reduce *w, struct sk_err *err) {
+    uint32_t *n = sk_alloc(SK_TAG_KERNEL, w->in.n_slices * sizeof *n);
+    if (!n) return SK_ERR(err, SK_ENOMEM, "no memory to merge %u runs", w->in.n_slices);
+    for (uint32_t s = 0; s < w->in.n_slices; s++) n[s] = w->in.slices[s].n;
+    sk_rc rc = sk_merge_create((const struct sk_keys *const *)w->keys, w->ranges, n, w->in.n_slices, &w->merge, err);
+    sk_free(n);
+    return rc;
+}
+
+sk_rc sk_merging_create(const struct sk_what *what, const struct sk_reduce_input *in, struct sk_work **out, struct sk_err *err) {
+    struct reduce *w;
+    sk_rc rc = SK_OK;
+    SK_TRY(begin(what, in, &w, err));
+    for (uint32_t b = 0; b < w->n_batches; b++) SK_GO(sk_what_keys(what, in->schema, w->list[b], &w->keys[b], err));
+    if (in->bounds) SK_GO(trim_by_bounds(w, err));
+    SK_GO(size_up(w, err));
+    if (w->n_batches) SK_GO(begin_merge(w, err));
+out:
+    if (rc) reduce_destroy(&w->head);
+    else *out = &w->head;
+    return rc;
+}

@@ -1,0 +1,184 @@
+/* what.c - what an exchange does with rows: the table of kinds, and the wire format in which it travels. */
+#include "base/wire.h"
+#include "shuffle/work_int.h"
+
+#define VERSION 1u
+
+static sk_rc by_hash(const struct sk_what *what, const struct sk_map_input *in, struct sk_parts *parts, struct sk_err *err) {
+    struct sk_keys *keys;
+    SK_TRY(sk_what_keys(what, in->schema, in->array, &keys, err));
+    sk_rc rc = sk_partition_hash(keys, 0, parts, err);
+    sk_keys_destroy(keys);
+    return rc;
+}
+
+static sk_rc by_chance(const struct sk_what *what, const struct sk_map_input *in, struct sk_parts *parts, struct sk_err *err) {
+    return sk_partition_random((uint64_t)in->array->length, in->row0, sk_draw(what->seed, in->seq), parts, err);
+}
+
+/* Pieces whose rows differ by one at most. The number of the map says where the first one goes, so that maps of few rows fill all partitions. */
+static sk_rc evenly(const struct sk_what *what, const struct sk_map_input *in, struct sk_parts *parts, struct sk_err *err SK_UNUSED) {
+    uint64_t rows = (uint64_t)in->array->length, n = what->n_partitions, turn = (in->seq + in->row0) % n, at = 0;
+    for (uint64_t p = 0; p < n; p++) {
+        uint64_t piece = (p + n - turn) % n, from = piece * rows / n, to = (piece + 1) * rows / n;
+        parts->start[p] = at;
+        for (uint64_t i = from; i < to; i++) parts->index[at++] = (uint32_t)i;
+    }
+    parts->start[n] = at;
+    return SK_OK;
+}
+
+/* Each partition is permuted by itself (Fisher and Yates; the rows were dealt out by independent draws, so the whole is a uniform permutation: Rao 1961): the
+ * order does not depend on how many partitions a reduce has. The places come a partition behind the other. */
+static sk_rc in_random_order(const struct sk_what *what, const struct sk_reduce_input *in, struct sk_place *places, uint64_t n,
+                             struct sk_err *err SK_UNUSED) {
+    uint64_t at = 0;
+    for (uint32_t p = in->first; p < in->end; p++) {
+        uint32_t batch = 0;
+        uint64_t from = at, seed = sk_draw(what->seed ^ UINT64_C(0x5ca1ab1e), p);
+        for (uint32_t s = 0; s < in->n_slices; s++) {
+            const struct sk_slice *slice = &in->slices[s];
+            for (uint32_t b = 0; b < slice->n; b++, batch++)
+                for (int64_t row = 0; !slice->columns_only && slice->partition + b == p && row < slice->batches[b]->length; row++)
+                    places[at++] = (struct sk_place){batch, (uint32_t)row};
+        }
+        for (uint64_t i = at - from; i > 1; i--) {
+            uint64_t j = (uint64_t)(((unsigned __int128)sk_draw(seed, i) * i) >> 64);
+            struct sk_place swap = places[from + i - 1];
+            places[from + i - 1] = places[from + j];
+            places[from + j] = swap;
+        }
+    }
+    SK_ASSERT(at == n); /* else a batch is of a partition that was not asked for */
+    return SK_OK;
+}
+
+static sk_rc as_they_come(const struct sk_what *what SK_UNUSED, const struct sk_reduce_input *in, struct sk_place *places,
+                          uint64_t n SK_UNUSED, struct sk_err *err SK_UNUSED) {
+    uint64_t at = 0;
+    uint32_t batch = 0;
+    for (uint32_t s = 0; s < in->n_slices; s++)
+        for (uint32_t b = 0; b < in->slices[s].n; b++, batch++)
+            for (int64_t row = 0; !in->slices[s].columns_only && row < in->slices[s].batches[b]->length; row++)
+                places[at++] = (struct sk_place){batch, (uint32_t)row};
+    return SK_OK;
+}
+
+static const struct sk_what_class classes[SK_WHAT_KINDS] = {
+    [SK_WHAT_SORT] = {.name = "sort", .needs_keys = true},
+    [SK_WHAT_RANDOM] = {.name = "random", .tells_partitions = true, .partition = by_chance, .order = in_random_order},
+    [SK_WHAT_HASH] = {.name = "hash", .needs_keys = true, .partition = by_hash, .order = as_they_come},
+    [SK_WHAT_EVEN] = {.name = "even", .partition = evenly, .order = as_they_come},
+};
+
+const struct sk_what_class *sk_what_class_of(enum sk_what_kind kind) { return &classes[kind]; }
+
+sk_rc sk_what_kind_find(const char *name, enum sk_what_kind *out, struct sk_err *err) {
+    for (unsigned i = 0; i < SK_WHAT_KINDS; i++) {
+        if (strcmp(classes[i].name, name) != 0) continue;
+        *out = (enum sk_what_kind)i;
+        return SK_OK;
+    }
+    return SK_ERR(err, SK_EINVAL, "an exchange by '%.100s': there is no such kind", name);
+}
+
+/* ---- wire ---- */
+
+size_t sk_what_write(const struct sk_what *w, void *buf, size_t cap) {
+    struct sk_wr o = sk_wr_init(buf, cap);
+    sk_wr_u32(&o, VERSION);
+    sk_wr_u32(&o, w->kind);
+    sk_wr_u32(&o, w->n_partitions);
+    sk_wr_u32(&o, (w->groups ? 1u : 0) | (w->one_block ? 2u : 0));
+    sk_wr_u64(&o, w->seed);
+    sk_wr_u64(&o, w->limit);
+    sk_wr_u32(&o, w->n_keys);
+    for (uint32_t i = 0; i < w->n_keys; i++) {
+        sk_wr_str(&o, w->keys[i].name);
+        sk_wr_u32(&o, (w->keys[i].descending ? 1u : 0) | (w->keys[i].nulls_first ? 2u : 0));
+    }
+    return o.n;
+}
+
+void sk_what_destroy(struct sk_what *w) {
+    if (!w) return;
+    for (uint32_t i = 0; i < w->n_keys; i++) sk_free(w->keys[i].name);
+    sk_free(w->keys);
+    sk_free(w);
+}
+
+static sk_rc read_keys(struct sk_rd *r, struct sk_what *w, struct sk_err *err) {
+    uint32_t n = sk_rd_u32(r);
+    if (!sk_rd_ok(r) || n > r->n) return SK_ERR(err, SK_EINVAL, "what an exchange does: damaged");
+    w->keys = sk_calloc(SK_TAG_KERNEL, n * sizeof *w->keys);
+    for (; w->keys && w->n_keys < n; w->n_keys++) {
+        struct sk_bytes name = sk_rd_bytes(r);
+        uint32_t flags = sk_rd_u32(r);
+        char *copy = sk_alloc(SK_TAG_KERNEL, name.n + 1);
+        if (!copy) break;
+        memcpy(copy, name.p, name.n);
+        copy[name.n] = 0;
+        w->keys[w->n_keys] = (struct sk_what_key){copy, flags & 1, flags & 2};
+    }
+    return w->keys && w->n_keys == n ? SK_OK : SK_ERR(err, SK_ENOMEM, "no memory for %u keys", n);
+}
+
+sk_rc sk_what_read(struct sk_bytes wire, struct sk_what **out, struct sk_err *err) {
+    struct sk_rd r = sk_rd_init(wire.p, wire.n);
+    struct sk_what *w = sk_calloc(SK_TAG_KERNEL, sizeof *w);
+    if (!w) return SK_ERR(err, SK_ENOMEM, "no memory for what an exchange does");
+    uint32_t version = sk_rd_u32(&r), kind = sk_rd_u32(&r);
+    w->n_partitions = sk_rd_u32(&r);
+    uint32_t flags = sk_rd_u32(&r);
+    w->groups = flags & 1;
+    w->one_block = flags & 2;
+    w->seed = sk_rd_u64(&r);
+    w->limit = sk_rd_u64(&r);
+    sk_rc rc = read_keys(&r, w, err);
+    if (rc == SK_OK && (!sk_rd_ok(&r) || version != VERSION || kind >= SK_WHAT_KINDS))
+        rc = SK_ERR(err, SK_EINVAL, "what an exchange does: damaged, or written by another version");
+    if (rc == SK_OK && classes[kind].needs_keys && !w->n_keys)
+        rc = SK_ERR(err, SK_EINVAL, "an exchange by %s: no key columns", classes[kind].name);
+    if (rc == SK_OK && classes[kind].partition && !w->n_partitions)
+        rc = SK_ERR(err, SK_EINVAL, "an exchange by %s: no partitions", classes[kind].name);
+    w->kind = (enum sk_what_kind)kind;
+    if (rc == SK_OK) *out = w;
+    else sk_what_destroy(w);
+    return rc;
+}
+
+/* ---- keys ---- */
+
+sk_rc sk_what_columns(const struct sk_what *what, const struct ArrowSchema *schema, struct sk_key *out, struct sk_err *err) {
+    for (uint32_t i = 0; i < what->n_keys; i++) {
+        out[i] = (struct sk_key){0, what->keys[i].descending, what->keys[i].nulls_first};
+        SK_TRY(sk_column_find(schema, what->keys[i].name, &out[i].column, err));
+    }
+    return SK_OK;
+}
+
+static sk_rc key_array(const struct sk_what *what, struct sk_key **out, struct sk_err *err) {
+    *out = sk_alloc(SK_TAG_KERNEL, what->n_keys * sizeof **out);
+    return *out ? SK_OK : SK_ERR(err, SK_ENOMEM, "no memory for %u keys", what->n_keys);
+}
+
+sk_rc sk_what_keys(const struct sk_what *what, const struct ArrowSchema *schema, const struct ArrowArray *array, struct sk_keys **out,
+                   struct sk_err *err) {
+    struct sk_key *key;
+    SK_TRY(key_array(what, &key, err));
+    sk_rc rc = sk_what_columns(what, schema, key, err);
+    if (rc == SK_OK) rc = sk_keys_create(schema, array, key, what->n_keys, out, err);
+    sk_free(key);
+    return rc;
+}
+
+sk_rc sk_what_first_keys(const struct sk_what *what, uint32_t n, const struct ArrowSchema *schema, const struct ArrowArray *array,
+                         struct sk_keys **out, struct sk_err *err) {
+    struct sk_key *key;
+    SK_ASSERT(n <= what->n_keys);
+    SK_TRY(key_array(what, &key, err));
+    for (uint32_t i = 0; i < n; i++) key[i] = (struct sk_key){i, what->keys[i].descending, what->keys[i].nulls_first};
+    sk_rc rc = sk_keys_create(schema, array, key, n, out, err);
+    sk_free(key);
+    return rc;
+}

@@ -1,0 +1,131 @@
+/* work.h - what the tasks of an exchange do to blocks: a map makes packs or sorted runs of a batch, a cut task says where runs are cut, a reduce makes batches
+ * of its slices. Pure functions over Arrow batches in place: no engine, no Python, no files.
+ *
+ * *What* is done (struct sk_what) is written where the plan is made, travels in the parameters of the operators, and is read once a task. How it is wired (which
+ * stages, how many reduces, which slices) is exec's (docs/design/exchange.md). A piece of work gives values (struct sk_value), one at a time, in an order that
+ * depends on the arguments alone; a value is measured first and written then, into memory of the caller: the place that the store gives.
+ *
+ * Order, of keys and of what is equal: docs/design/kernels.md. Rows that are equal stay in the order of (run, row); a hash partition has its rows in the order of
+ * (side, map, row). So a result depends neither on workers nor on memory.
+ *
+ * Threads: a piece of work is one thread's; different ones run side by side. Errors: SK_EINVAL names column and type; SK_ENOMEM; SK_ECORRUPT. */
+#ifndef SK_WORK_H
+#define SK_WORK_H
+
+#include "base/base.h"
+#include "base/err.h"
+#include "block/block.h"
+#include "kernel/kernel.h"
+
+/* ---- what ---- */
+
+/* Adding one: a value here, a row in the table of what.c (how its rows are put into partitions, how a reduce makes batches of its slices), the functions. */
+enum sk_what_kind {
+    SK_WHAT_SORT,   /* runs in the order of the keys, merged. With bounds (sk_map_input): parts that are sorted, cut where bounds lie */
+    SK_WHAT_RANDOM, /* each row to a partition by chance, each partition in a random order */
+    SK_WHAT_HASH,   /* equal keys to one partition, in the order of their maps */
+    SK_WHAT_EVEN,   /* the rows of each map in n neighbouring pieces of as many rows */
+    SK_WHAT_KINDS
+};
+
+struct sk_what_key {
+    char *name; /* of a column; the first of that name */
+    bool descending, nulls_first;
+};
+
+struct sk_what {
+    enum sk_what_kind kind;
+    uint32_t n_partitions; /* of a map's output; of runs: without a meaning */
+    bool groups;           /* equal keys are never cut */
+    bool one_block;        /* what a reduce makes is one block; else blocks are of about the target's bytes */
+    uint64_t seed;         /* RANDOM */
+    uint64_t limit;        /* SORT: only the first so many rows are wanted; 0: all */
+    uint32_t n_keys;
+    struct sk_what_key *keys;
+};
+/* By its name in the table of what.c: "sort", "random", "hash", "even". SK_EINVAL. */
+sk_rc sk_what_kind_find(const char *name, enum sk_what_kind *out, struct sk_err *err) SK_MUST_USE;
+/* Wire (base/wire.h): u32 version (1), u32 kind, u32 partitions, u32 flags (1: groups, 2: one block), u64 seed, u64 limit, u32 keys, then of each: bytes
+ * name, u32 flags (1: descending, 2: nulls first). Returns the length needed; writes nothing where it is more than cap. */
+size_t sk_what_write(const struct sk_what *w, void *buf, size_t cap);
+/* SK_EINVAL: not of this version, or damaged. */
+sk_rc sk_what_read(struct sk_bytes wire, struct sk_what **out, struct sk_err *err) SK_MUST_USE;
+void sk_what_destroy(struct sk_what *w); /* NULL is fine */
+
+/* ---- values ---- */
+
+enum sk_value_kind {
+    SK_VALUE_BLOCK,  /* of a reduce: one block */
+    SK_VALUE_PARTS,  /* parts of partitions first, first + 1, ...: at most SK_VALUE_PARTS_MAX */
+    SK_VALUE_SAMPLE, /* of the run that comes next: a row a page: its first row's keys ("0", "1", ...), then rows, offset, length (uint64) */
+    SK_VALUE_RUN,    /* pages of about 64 KiB, in order; one without rows: one empty page */
+    SK_VALUE_CUTS,   /* no bytes; parts of run `run` for partitions first, first + 1, ...: at most SK_VALUE_CUTS_MAX */
+    SK_VALUE_BOUNDS  /* n - 1 rows: keys ("0", "1", ...) and number of the run of the row at which a partition begins */
+};
+#define SK_VALUE_PARTS_MAX 120u
+#define SK_VALUE_CUTS_MAX 60u
+
+struct sk_value_part {
+    uint64_t off, len, row,
+        rows; /* off and len: multiples of 64, off from the value's begin; of CUTS: in the run, row is the first one's, rows is about. len 0: nothing */
+};
+
+struct sk_value { /* whole blocks one behind the other, each at a multiple of 64 bytes; read-only */
+    enum sk_value_kind kind;
+    uint32_t schema;            /* checksum (struct sk_block_sizes); 0: no block */
+    uint64_t rows, bytes, size; /* bytes: of data (sk_block_nbytes); size: what write fills, a multiple of 64 but of BLOCK */
+    uint32_t first, run, n;
+    struct sk_value_part *parts; /* [n], of PARTS and CUTS */
+    uint32_t n_blocks;
+    struct sk_block_plan **blocks;
+    uint64_t *at; /* [n_blocks] where each begins */
+    void *mem[3]; /* what the plans point to, freed with it */
+};
+/* dst: 64-byte aligned, v->size bytes. What the work was given must still be there. */
+void sk_value_write(const struct sk_value *v, uint8_t *dst);
+void sk_value_destroy(struct sk_value *v); /* NULL is fine */
+
+/* ---- work ---- */
+
+struct sk_work;
+/* The next value, the caller's; *out NULL: that was the last one. After an error nothing more may be asked. */
+sk_rc sk_work_next(struct sk_work *w, struct sk_value **out, struct sk_err *err) SK_MUST_USE;
+void sk_work_destroy(struct sk_work *w); /* NULL is fine */
+
+struct sk_map_input { /* all of it outlives the work and its values */
+    const struct ArrowSchema *schema;
+    const struct ArrowArray *array;
+    uint64_t seq;  /* number of the map: seeds what is drawn, and where the first piece of EVEN goes */
+    uint64_t row0; /* rows that this map has had before: a map that gets more than it wants to hold makes several packs or runs */
+    const struct ArrowSchema
+        *bounds_schema; /* SORT: NULL, or n_partitions - 1 values of the first key in its order, one column; a row that equals one goes
+                                                behind it, of a descending key before it: so the partitions are the same ones, the other way round */
+    const struct ArrowArray *bounds;
+};
+/* Of the whole batch: PARTS (as many values as its partitions need), or a SAMPLE and its RUN. Scratch: 16 to 32 bytes a row. */
+sk_rc sk_work_map(const struct sk_what *what, const struct sk_map_input *in, struct sk_work **out, struct sk_err *err) SK_MUST_USE;
+
+struct sk_slice { /* batches of one map or run, in order; outlives the work and its values */
+    const struct ArrowArray *const *batches;
+    uint32_t n;
+    bool columns_only;  /* its rows, if it has any, are not wanted */
+    uint32_t run;       /* of runs: its number, as the cut task had it */
+    uint32_t partition; /* of the first batch, where partitions are told apart (SK_WHAT_RANDOM): then each batch is one partition */
+};
+/* BOUNDS, then CUTS of each sample. samples: one a run in the order of runs, all of one schema. Cuts follow the bytes of pages. */
+sk_rc sk_work_cut(const struct sk_what *what, const struct ArrowSchema *schema, const struct ArrowArray *const *samples, uint32_t n_runs,
+                  uint32_t n_partitions, struct sk_work **out, struct sk_err *err) SK_MUST_USE;
+
+struct sk_reduce_input {
+    const struct ArrowSchema *schema; /* of all batches */
+    const struct sk_slice *slices;    /* in order of (side, map) */
+    uint32_t n_slices;
+    uint32_t first, end, n;                  /* makes partitions [first, end) of n */
+    uint64_t target_bytes;                   /* of a block, about */
+    const struct ArrowSchema *bounds_schema; /* of a sort that was cut: the BOUNDS; else NULL */
+    const struct ArrowArray *bounds;
+};
+/* BLOCKs with the rows of these partitions. Where there is no row: one empty block, which keeps the schema. */
+sk_rc sk_work_reduce(const struct sk_what *what, const struct sk_reduce_input *in, struct sk_work **out, struct sk_err *err) SK_MUST_USE;
+
+#endif
