@@ -179,12 +179,44 @@ def same_objects(a: Any, b: Any) -> bool:
     """Whether two object arrays hold the very same objects in the same order."""
 
 class BlockOut:
-    """BlockOut(batch, bad=0): yielded by a streaming task: sealed as a block, with sk_block_note(rows, bytes) as its note."""
+    """BlockOut(batch, bad=0): yielded by a streaming task: sealed as a block, with its note. Those that a Work gives may be packs (exec.h)."""
 
     nbytes: int
+    num_rows: int  # of a pack: all of them; of what an exchange says of packs: 0
+    note: bytes
+    def batch(self) -> Any: ...
+    def written(self) -> Any: ...
     def __init__(self, batch: Any, bad: int = 0) -> None: ...
     @classmethod
     def join(cls, parts: list[BlockOut]) -> BlockOut: ...
+
+class Work:
+    """What a task of an exchange gives, an iterator of BlockOuts (src/shuffle/work.h)."""
+
+    def __iter__(self) -> Work: ...
+    def __next__(self) -> BlockOut: ...
+
+def exchange_what(
+    kind: str,
+    *,
+    keys: list[tuple[str, bool, bool]] = ...,  # name, descending, nulls first
+    partitions: int = 0,
+    groups: bool = False,
+    one_block: bool = False,
+    seed: int = 0,
+    limit: int = 0,
+) -> bytes: ...
+def exchange_map(what: bytes, batch: Any, seq: int, row0: int, bounds: Any, /) -> Work: ...
+def exchange_cut(what: bytes, samples: list[Any], n: int, /) -> Work | None:
+    """None: the samples are of different schemas. A sample: bytes of a block, or a list of one batch."""
+
+def exchange_reduce(
+    what: bytes, slices: list[tuple[Any, int, bool]], first: int, end: int, n: int, target: int, bounds: Any, /
+) -> Work | None:
+    """None: the slices are of different schemas. A slice: (bytes of blocks or a list of batches, run, whether its rows are wanted)."""
+
+def blocks(slice: Any, /) -> list[Any]:
+    """The batches of a slice, over its bytes."""
 
 def task_note(ops: list[tuple[int, int, int]]) -> None:
     """Inside a stage task: (rows_out, ns) per fused operator, for the DONE event."""

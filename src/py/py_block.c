@@ -1,23 +1,53 @@
 /* py_block.c - Arrow record batches in and out through the C Data Interface's PyCapsules; no pyarrow in here.
  *
+ * BlockOut is what a streaming task of a pipeline yields: a batch, or a value that a piece of work has planned (py_work.c), with its note.
+ *
  * Not here: the layout (block.h) and what rows mean. A batch goes in with one copy (written into a buffer of the engine, without the GIL)
  * and comes out with none: the arrays keep a _Buf alive, which owns the view. Cost: about 2 us a column in, 1 us out. */
 #include "base/crc32c.h"
 #include "block/block.h"
 #include "exec/exec.h"
-#include "py/py_int.h"
+#include "py/py_work.h"
 
 struct blockout {
     PyObject_HEAD PyObject *batch; /* NULL: the rows of `parts`, in order */
     PyObject *parts;               /* list of others, each with a batch */
     PyObject *two;                 /* capsules of the batch, which the plan points into */
     struct sk_block_plan *plan;    /* NULL: not asked for yet */
+    struct sk_value *value;        /* instead of all of these */
+    PyObject *owner;               /* what its plans point into */
     unsigned bad;
 };
 
 static struct blockout *out_of(PyObject *o) { return (void *)o; }
 
-uint32_t py_blockout_bad(PyObject *o) { return out_of(o)->bad; }
+/* As exec.h says. Dead letters hold texts of errors, which may differ from run to run: a repeat is compared by their number alone. */
+size_t py_blockout_note(PyObject *out, struct sk_block_sizes size, union py_block_note *note) {
+    const struct blockout *o = out_of(out);
+    const struct sk_value *v = o->value;
+    if (v && v->kind != SK_VALUE_BLOCK) {
+        static const uint32_t kinds[] = {[SK_VALUE_PARTS] = SK_PACK_PARTS,
+                                         [SK_VALUE_SAMPLE] = SK_PACK_SAMPLE,
+                                         [SK_VALUE_RUN] = SK_PACK_RUN,
+                                         [SK_VALUE_CUTS] = SK_PACK_CUTS,
+                                         [SK_VALUE_BOUNDS] = SK_PACK_BOUNDS};
+        bool cuts = v->kind == SK_VALUE_CUTS;
+        note->pack.head = (struct sk_pack_note){SK_PACK_NOTE, kinds[v->kind], v->rows, v->size, v->schema, v->first, v->run, v->n, 0};
+        for (uint32_t i = 0; i < v->n; i++) {
+            struct sk_value_part p = v->parts[i];
+            uint32_t len = (uint32_t)(p.len / 64), rows = (uint32_t)p.rows;
+            if (cuts) note->pack.cut[i] = (struct sk_pack_cut){(uint32_t)(p.off / 64), len, (uint32_t)p.row, rows};
+            else note->pack.part[i] = (struct sk_pack_part){len, rows};
+        }
+        return sizeof note->pack.head + v->n * (cuts ? sizeof note->pack.cut[0] : sizeof note->pack.part[0]);
+    }
+    note->block = (struct sk_block_note){.magic = SK_BLOCK_NOTE, .bad = o->bad};
+    if (o->bad) return sizeof note->block;
+    note->block.rows = size.n_rows;
+    note->block.bytes = size.data_bytes;
+    note->block.schema = size.schema_crc;
+    return sizeof note->block;
+}
 
 /* Tuple of the two capsules (a reference that keeps both structs) and what is in them. */
 static PyObject *capsules_of(struct py_state *st, PyObject *batch, struct ArrowSchema **schema, struct ArrowArray **array) {
@@ -84,7 +114,17 @@ static int plan_parts(struct py_state *st, struct blockout *o) {
 
 static int planned(struct py_state *st, PyObject *out) {
     struct blockout *o = out_of(out);
-    return o->plan ? 0 : o->batch ? plan_batch(st, o) : plan_parts(st, o);
+    return o->plan || o->value ? 0 : o->batch ? plan_batch(st, o) : plan_parts(st, o);
+}
+
+static struct sk_block_sizes sizes_of(const struct blockout *o) {
+    const struct sk_value *v = o->value;
+    return v ? (struct sk_block_sizes){v->rows, v->bytes, v->size, v->schema} : sk_block_plan_sizes(o->plan);
+}
+
+static void write_out(const struct blockout *o, uint8_t *dst) {
+    if (o->value) sk_value_write(o->value, dst);
+    else sk_block_write(o->plan, dst);
 }
 
 static PyObject *blockout_of(struct py_state *st, PyObject *batch) /* a new reference */
@@ -103,22 +143,27 @@ int py_block_encode(struct py_state *st, PyObject *batch, struct py_enc *e, stru
         return -1;
     }
     e->gen = st->gen;
-    const struct sk_block_plan *plan = out_of(out)->plan;
-    SK_ASSERT(plan);
-    struct sk_block_sizes size = sk_block_plan_sizes(plan);
+    const struct blockout *o = out_of(out);
+    SK_ASSERT(o->plan || o->value);
+    struct sk_block_sizes size = sizes_of(o);
     sk_rc rc;
+    e->kind = o->value && o->value->kind != SK_VALUE_BLOCK ? PY_PACK : PY_BLOCK;
+    e->n = (size_t)size.total_bytes;
+    *sizes = size;
+    if (!e->n) { /* cuts: the note says it all */
+        e->p = "";
+        Py_DECREF(out);
+        return 0;
+    }
     PY_DROP(st)
     rc = st->engine->ops->buf_alloc(st->engine, size.total_bytes, &e->buf, &err); /* small ones too: a block wants its alignment */
     if (rc == SK_OK) {
         py_warm(st->engine, e->buf.data, (size_t)size.total_bytes);
-        sk_block_write(plan, e->buf.data);
+        write_out(o, e->buf.data);
     }
     PY_TAKE(st)
     if (rc == SK_OK) {
-        *sizes = size;
         e->has_buf = true;
-        e->kind = PY_BLOCK;
-        e->n = (size_t)size.total_bytes;
     } else if (!PyErr_Occurred()) { /* a signal handler may have raised while it waited for room */
         py_raise(st, rc, &err);
     }
@@ -129,7 +174,7 @@ int py_block_encode(struct py_state *st, PyObject *batch, struct py_enc *e, stru
 int py_block_measure(struct py_state *st, PyObject *batch, struct sk_block_sizes *sizes) {
     PyObject *out = blockout_of(st, batch);
     int r = out ? planned(st, out) : -1;
-    if (r == 0) *sizes = sk_block_plan_sizes(out_of(out)->plan);
+    if (r == 0) *sizes = sizes_of(out_of(out));
     Py_XDECREF(out);
     return r;
 }
@@ -156,21 +201,9 @@ static void array_capsule_free(PyObject *capsule) {
     sk_free(a);
 }
 
-PyObject *py_block_decode(struct py_state *st, const struct sk_view *v, struct py_keep *k) {
+/* A RecordBatch over a block; owner is taken. */
+static PyObject *load(struct py_state *st, const uint8_t *data, size_t n, struct sk_block_owner owner) {
     PY_ERR(err);
-    struct sk_block_owner owner;
-    const uint8_t *data = v->data;
-    if (((uintptr_t)v->data & (SK_BLOCK_ALIGN - 1)) != 0) { /* travelled in a message */
-        uint8_t *copy = sk_alloc_aligned(SK_TAG_PY, SK_BLOCK_ALIGN, v->len);
-        if (!copy) return PyErr_NoMemory();
-        memcpy(copy, v->data, v->len);
-        data = copy;
-        owner = (struct sk_block_owner){sk_free, copy};
-    } else {
-        PyObject *buf = py_buf_of_view(st, v, k);
-        if (!buf) return NULL;
-        owner = (struct sk_block_owner){release_obj, buf};
-    }
     struct ArrowSchema *schema = sk_calloc(SK_TAG_PY, sizeof *schema);
     struct ArrowArray *array = sk_calloc(SK_TAG_PY, sizeof *array);
     PyObject *cs = NULL, *ca = NULL, *r = NULL;
@@ -179,7 +212,7 @@ PyObject *py_block_decode(struct py_state *st, const struct sk_view *v, struct p
         PyErr_NoMemory();
         goto out;
     }
-    sk_rc rc = sk_block_export(data, v->len, 0, UINT64_MAX, owner, schema, array, &err);
+    sk_rc rc = sk_block_export(data, n, 0, UINT64_MAX, owner, schema, array, &err);
     if (rc != SK_OK) {
         py_raise(st, rc, &err);
         goto out;
@@ -197,13 +230,53 @@ out:
     return r;
 }
 
+PyObject *py_block_of(struct py_state *st, PyObject *owner, const uint8_t *p, size_t n) {
+    return load(st, p, n, (struct sk_block_owner){release_obj, Py_NewRef(owner)});
+}
+
+static void free_capsule(PyObject *capsule) { sk_free(PyCapsule_GetPointer(capsule, NULL)); }
+
+/* A buffer of n bytes of this process, where a block may begin. */
+static PyObject *own_buf(struct py_state *st, size_t n, uint8_t **p) {
+    *p = sk_alloc_aligned(SK_TAG_PY, SK_BLOCK_ALIGN, n);
+    if (!*p) return PyErr_NoMemory();
+    PyObject *base = PyCapsule_New(*p, NULL, free_capsule), *buf = base ? py_buf_new(st, *p, n, base) : NULL;
+    if (!base) sk_free(*p);
+    Py_XDECREF(base);
+    return buf;
+}
+
+PyObject *py_pack_decode(struct py_state *st, const struct sk_view *v, struct py_keep *k) {
+    uint8_t *p;
+    if (((uintptr_t)v->data & (SK_BLOCK_ALIGN - 1)) == 0) return py_buf_of_view(st, v, k);
+    PyObject *buf = own_buf(st, v->len, &p); /* travelled in a message */
+    if (buf) memcpy(p, v->data, v->len);
+    return buf;
+}
+
+/* Takes buf, which may be NULL. */
+static PyObject *batch_of(struct py_state *st, PyObject *buf) {
+    PyObject *r = NULL;
+    Py_buffer b;
+    if (buf && PyObject_GetBuffer(buf, &b, PyBUF_SIMPLE) == 0) {
+        r = py_block_of(st, buf, b.buf, (size_t)b.len);
+        PyBuffer_Release(&b);
+    }
+    Py_XDECREF(buf);
+    return r;
+}
+
+PyObject *py_block_decode(struct py_state *st, const struct sk_view *v, struct py_keep *k) {
+    return batch_of(st, py_pack_decode(st, v, k));
+}
+
 /* ---- BlockOut, block_nbytes --------------------------------------------------------------------------------------------- */
 
 static int blockout_init(PyObject *o, PyObject *args, PyObject *kw) {
     static char *names[] = {"batch", "bad", NULL};
     struct blockout *b = out_of(o);
     PyObject *batch;
-    if (b->batch || b->parts) {
+    if (b->batch || b->parts || b->value) {
         PyErr_SetString(PyExc_TypeError, "a BlockOut is made once");
         return -1;
     }
@@ -216,6 +289,8 @@ static void blockout_dealloc(PyObject *o) {
     PyTypeObject *type = Py_TYPE(o);
     struct blockout *b = out_of(o);
     sk_block_plan_free(b->plan); /* points into the capsules, a joined one into those of the parts */
+    sk_value_destroy(b->value);
+    Py_XDECREF(b->owner);
     Py_XDECREF(b->two);
     Py_XDECREF(b->batch);
     Py_XDECREF(b->parts);
@@ -239,16 +314,69 @@ static PyObject *blockout_join(PyObject *type, PyObject *parts) {
 static PyObject *blockout_nbytes(PyObject *o, void *closure) {
     (void)closure;
     struct py_state *st = PyType_GetModuleState(Py_TYPE(o));
-    return planned(st, o) < 0 ? NULL : PyLong_FromUnsignedLongLong(sk_block_plan_sizes(out_of(o)->plan).data_bytes);
+    return planned(st, o) < 0 ? NULL : PyLong_FromUnsignedLongLong(sizes_of(out_of(o)).data_bytes);
+}
+
+static PyObject *blockout_num_rows(PyObject *o, void *closure) {
+    (void)closure;
+    struct py_state *st = PyType_GetModuleState(Py_TYPE(o));
+    const struct sk_value *v = out_of(o)->value;
+    bool about = v && (v->kind == SK_VALUE_SAMPLE || v->kind == SK_VALUE_CUTS || v->kind == SK_VALUE_BOUNDS);
+    return planned(st, o) < 0 ? NULL : PyLong_FromUnsignedLongLong(about ? 0 : sizes_of(out_of(o)).n_rows);
+}
+
+static PyObject *blockout_note(PyObject *o, void *closure) {
+    (void)closure;
+    struct py_state *st = PyType_GetModuleState(Py_TYPE(o));
+    union py_block_note note;
+    if (planned(st, o) < 0) return NULL;
+    size_t n = py_blockout_note(o, sizes_of(out_of(o)), &note);
+    return PyBytes_FromStringAndSize((const char *)&note, (Py_ssize_t)n);
+}
+
+/* Its bytes, in memory of this process. */
+static PyObject *blockout_written(PyObject *o, PyObject *unused SK_UNUSED) {
+    struct py_state *st = PyType_GetModuleState(Py_TYPE(o));
+    uint8_t *p;
+    if (planned(st, o) < 0) return NULL;
+    PyObject *buf = own_buf(st, (size_t)sizes_of(out_of(o)).total_bytes, &p);
+    if (!buf) return NULL;
+    PY_DROP(st)
+    write_out(out_of(o), p);
+    PY_TAKE(st)
+    return buf;
+}
+
+static PyObject *blockout_batch(PyObject *o, PyObject *unused) {
+    struct py_state *st = PyType_GetModuleState(Py_TYPE(o));
+    const struct sk_value *v = out_of(o)->value;
+    if (v && v->kind != SK_VALUE_BLOCK) return PyErr_Format(PyExc_TypeError, "a pack is no batch");
+    if (out_of(o)->batch) return Py_NewRef(out_of(o)->batch);
+    return batch_of(st, blockout_written(o, unused));
+}
+
+PyObject *py_blockout_new(struct py_state *st, struct sk_value *value, PyObject *owner) {
+    PyObject *o = st->blockout_type->tp_alloc(st->blockout_type, 0);
+    if (!o) {
+        sk_value_destroy(value);
+        return NULL;
+    }
+    out_of(o)->value = value;
+    out_of(o)->owner = Py_NewRef(owner);
+    return o;
 }
 
 static PyMethodDef blockout_methods[] = {
     {"join", blockout_join, METH_O | METH_CLASS,
      "All rows of a list of BlockOuts whose batches have one schema, as one block; they are written one behind the other."},
+    {"batch", blockout_batch, METH_NOARGS, "The rows as a RecordBatch, in memory of this process."},
+    {"written", blockout_written, METH_NOARGS, "The bytes of the value, in memory of this process."},
     {NULL, NULL, 0, NULL},
 };
 static PyGetSetDef blockout_getset[] = {
     {"nbytes", blockout_nbytes, NULL, "Data bytes, as a block will hold them.", NULL},
+    {"num_rows", blockout_num_rows, NULL, "Rows, of a pack all of them.", NULL},
+    {"note", blockout_note, NULL, "The note with which it is yielded: bytes (exec.h).", NULL},
     {NULL, NULL, NULL, NULL, NULL},
 };
 static PyType_Slot blockout_slots[] = {

@@ -127,7 +127,18 @@ static PyObject *dec_stage(struct py_state *st, const struct sk_view *v) {
     return list;
 }
 
-/* (task_seq or None, cap_rows, target_max_bytes, unit params, [(row0, n_rows)]) */
+/* (row0, n_rows, side), of an exchange also (length, run, row). */
+static PyObject *dec_range(struct sk_rd *r, bool exchange) {
+    unsigned long long row0 = sk_rd_u64(r), rows = sk_rd_u64(r);
+    unsigned side = sk_rd_u32(r);
+    if (!exchange) return Py_BuildValue("(KKI)", row0, rows, side);
+    unsigned long long length = sk_rd_u64(r);
+    unsigned run = sk_rd_u32(r), row = sk_rd_u32(r);
+    return Py_BuildValue("(KKIKII)", row0, rows, side, length, run, row);
+}
+
+/* (task_seq or None, cap_rows, target_max_bytes, unit params, [(row0, n_rows, side)]); of a stage that begins with an exchange, whose ranges are longer, also phase,
+ * first partition, the one behind the last, all. */
 static PyObject *dec_exec(struct py_state *st, const struct sk_view *v) {
     struct sk_rd r = sk_rd_init(v->data, v->len);
     uint64_t seq = sk_rd_u64(&r);
@@ -135,23 +146,27 @@ static PyObject *dec_exec(struct py_state *st, const struct sk_view *v) {
     uint64_t target = sk_rd_u64(&r);
     struct sk_bytes unit = sk_rd_bytes(&r);
     uint32_t n = sk_rd_u32(&r);
-    PyObject *list = PyList_New(0);
+    bool exchange = r.n - r.at > 24 * (uint64_t)n + 8; /* the others have no more than that */
+    PyObject *list = PyList_New(0), *out = NULL;
     for (uint32_t i = 0; list && i < n && sk_rd_ok(&r); i++) {
-        uint64_t row0 = sk_rd_u64(&r), rows = sk_rd_u64(&r);
-        PyObject *row = Py_BuildValue("(KKI)", (unsigned long long)row0, (unsigned long long)rows, (unsigned)sk_rd_u32(&r));
+        PyObject *row = dec_range(&r, exchange);
         if (!row || PyList_Append(list, row) < 0) Py_CLEAR(list);
         Py_XDECREF(row);
     }
+    uint32_t phase[4] = {0};
+    for (int i = 0; exchange && i < 4; i++) phase[i] = sk_rd_u32(&r);
     if (list && !sk_rd_ok(&r)) {
         Py_DECREF(list);
         return corrupt(st, v);
     }
     PyObject *number = !list ? NULL : seq == UINT64_MAX ? Py_NewRef(Py_None) : PyLong_FromUnsignedLongLong(seq);
     if (number)
-        return Py_BuildValue("(NLKy#N)", number, (long long)cap, (unsigned long long)target, (const char *)unit.p, (Py_ssize_t)unit.n,
-                             list);
-    Py_XDECREF(list);
-    return NULL;
+        out = exchange ? Py_BuildValue("(NLKy#NIIII)", number, (long long)cap, (unsigned long long)target, (const char *)unit.p,
+                                       (Py_ssize_t)unit.n, list, phase[0], phase[1], phase[2], phase[3])
+                       : Py_BuildValue("(NLKy#N)", number, (long long)cap, (unsigned long long)target, (const char *)unit.p,
+                                       (Py_ssize_t)unit.n, list);
+    else Py_XDECREF(list);
+    return out;
 }
 
 static PyObject *dec_bytes(struct py_state *st, const struct sk_view *v) {
@@ -194,6 +209,7 @@ PyObject *py_decode(struct py_state *st, const struct sk_view *v, struct py_keep
     case PY_PICKLE_OOB: return dec_oob(st, v, k);
     case PY_NDARRAY: return dec_ndarray(st, v, k);
     case PY_BLOCK: return py_block_decode(st, v, k);
+    case PY_PACK: return py_pack_decode(st, v, k);
     case SK_KIND_STAGE: return dec_stage(st, v);
     case SK_KIND_EXEC: return dec_exec(st, v);
     default: return corrupt(st, v);

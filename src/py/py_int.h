@@ -43,6 +43,7 @@ enum {
     PY_NDARRAY,        /* u32 struct character of the item, u32 ndim, i64 shape[ndim]; data at the next multiple of 64; C order */
     PY_KWNAMES = 0x10, /* first argument of a call: u32 n, n strings; the last n arguments go by these names */
     PY_BLOCK = 0x20,   /* block.h */
+    PY_PACK = 0x21,    /* several, one behind the other: exec.h */
     PY_ERROR = SK_KIND_ERROR + 1,      /* user code raised: pickled by the dumps_error hook */
     PY_INIT_ERROR = SK_KIND_ERROR + 2, /* the same in an actor's constructor */
 };
@@ -77,7 +78,8 @@ struct py_state {
     PyObject *module;
     PyTypeObject *room_type, *own_type;
     uint32_t n_rooms; /* living: while there is none no array is looked at */
-    PyTypeObject *ref_type, *gen_type, *buf_type, *template_type, *token_type, *blockout_type, *plan_type, *exec_type, *front_iter_type;
+    PyTypeObject *ref_type, *gen_type, *buf_type, *template_type, *token_type, *blockout_type, *work_type, *plan_type, *exec_type,
+        *front_iter_type;
     struct py_ref *free_refs;
     uint32_t n_free_refs;
 #define X(n) PyObject *hook_##n;
@@ -286,8 +288,13 @@ int py_block_encode(struct py_state *st, PyObject *batch, struct py_enc *e, stru
 int py_block_measure(struct py_state *st, PyObject *batch, struct sk_block_sizes *size);
 PyObject *py_block_decode(struct py_state *st, const struct sk_view *v, struct py_keep *k);
 int py_block_types(PyObject *module, struct py_state *st);
-uint32_t py_blockout_bad(PyObject *o); /* rows that its dead letters stand for; 0: output */
+PyObject *py_pack_decode(struct py_state *st, const struct sk_view *v, struct py_keep *k); /* its bytes, or those of a part of it */
 extern PyMethodDef py_block_methods[];
+
+/* ---- py_work.c */
+int py_work_types(PyObject *module, struct py_state *st);
+extern PyMethodDef py_work_methods[];
+
 extern PyMethodDef py_joblog_methods[];
 
 /* ---- py_text.c */

@@ -4,9 +4,8 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "block/block.h"
-#include "exec/exec.h"
 #include "py/py_run.h"
+#include "py/py_work.h"
 
 _Thread_local PyObject **py_pulled;
 
@@ -24,21 +23,11 @@ void py_end_stray(const struct py_state *st, const struct sk_task *t) {
     _exit(1);
 }
 
-/* Dead letters hold texts of errors, which may differ from run to run: a repeat is compared by their number alone. */
-static struct sk_block_note note_block(PyObject *v, struct sk_block_sizes size) {
-    struct sk_block_note note = {.magic = SK_BLOCK_NOTE, .bad = py_blockout_bad(v)};
-    if (note.bad) return note;
-    note.rows = size.n_rows;
-    note.bytes = size.data_bytes;
-    note.schema = size.schema_crc;
-    return note;
-}
-
 /* The value of `v` to `give` (sk_task_return or yield with index). 0: rc is in *rc; -1: exception (the value cannot be encoded). */
 int py_send_value(struct py_state *st, struct sk_task *t, PyObject *v, uint32_t i, bool yields, sk_rc *rc, struct sk_err *err) {
     struct py_enc e;
     struct py_collector c = {0};
-    struct sk_block_note note;
+    union py_block_note note;
     struct sk_block_sizes size = {0};
     struct sk_payload p;
     int r = -1;
@@ -49,8 +38,7 @@ int py_send_value(struct py_state *st, struct sk_task *t, PyObject *v, uint32_t 
     if ((block ? py_block_encode(st, v, &e, &size) : py_encode(st, v, &e, &c)) < 0) goto out;
     if (py_enc_payload(st, &e, &c, 0, &p) < 0) goto out;
     if (block) {
-        note = note_block(v, size);
-        p.note = (struct sk_bytes){&note, sizeof note};
+        p.note = (struct sk_bytes){&note, py_blockout_note(v, size, &note)};
     }
     py_enc_taken(&e);
     *rc = yields ? sk_task_yield(t, &p, err) : sk_task_return(t, i, &p, err);
@@ -63,14 +51,13 @@ out:
 
 /* A yield that an earlier attempt has delivered: only its note is compared. */
 int py_skip_value(struct py_state *st, struct sk_task *t, PyObject *v, sk_rc *rc, struct sk_err *err) {
-    struct sk_block_note note;
+    union py_block_note note;
     struct sk_payload p = {.kind = PY_NONE};
     if (SK_UNLIKELY(st->stray)) py_end_stray(st, t);
     if (Py_TYPE(v) == st->blockout_type) {
         struct sk_block_sizes size;
         if (py_block_measure(st, v, &size) < 0) return -1;
-        note = note_block(v, size);
-        p.note = (struct sk_bytes){&note, sizeof note};
+        p.note = (struct sk_bytes){&note, py_blockout_note(v, size, &note)};
     }
     *rc = sk_task_yield(t, &p, err);
     return 0;

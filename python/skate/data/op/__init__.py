@@ -26,6 +26,22 @@ class Columns(NamedTuple):
     renamed: dict[str, str] = {}  # noqa: RUF012  read only
 
 
+class Phase(NamedTuple):
+    """Tasks of an operator that moves rows between blocks: those of one of its inputs, or those that make its blocks."""
+
+    op: str  # the operator that they run: exchange_map, exchange_reduce, or one that does more
+    label: str
+    params: Params
+    options: dict[str, Any] = {}  # noqa: RUF012  of its node; of the reduce: "exchange", see plan/optimise.py
+
+
+class Phases(NamedTuple):
+    """What an operator that moves rows between blocks becomes. maps: one for each of its inputs."""
+
+    maps: tuple[Phase, ...]
+    reduce: Phase
+
+
 ALL = Columns(needs=None)
 ITS_OWN = frozenset[str]()  # Columns.keeps of what hands on no column of its input
 
@@ -48,6 +64,7 @@ class Operator:
     packs = False  # its blocks are packs, for an exchange
     exchange = False  # it takes packs of all its inputs, all of them before it gives a block; a node's option "exchange" says more
 
+    moves_rows = False  # between blocks: lower() makes a map and an exchange of it (see phases)
     blocking = False  # it needs all blocks of its input before it gives one (see arranged)
     makes_blocks = False  # the batches that it gives are blocks as they are
     on_error = False  # it knows what to do with rows that fail
@@ -58,7 +75,7 @@ class Operator:
     @property
     def by_task(self) -> bool:
         """Whether what it gives comes from as many tasks, or blocks, as its input."""
-        return not (self.source or self.first_rows or self.alone or self.concatenates or self.joins or self.exchange or self.blocking)
+        return not (self.source or self.first_rows or self.alone or self.concatenates or self.joins or self.moves_rows or self.blocking)
 
     def plan_facts(self) -> dict[str, bool]:
         """The facts that the plan in C is told: those that are true."""
@@ -93,6 +110,10 @@ class Operator:
     def encoded(self, params: Params) -> bool:
         """Whether strings may come to it and leave it dictionary-encoded (values/encoded_text.py)."""
         return False
+
+    def phases(self, params: Params) -> Phases:
+        """Of one that moves rows between blocks: the tasks that do it."""
+        raise NotImplementedError(self.name)
 
     # ---- what rules do with a node of it
 

@@ -12,7 +12,7 @@ from skate._words import nbytes
 from skate.data.context import DataContext
 from skate.data.plan.node import Block, Node, below
 from skate.data.plan.optimise import add, new_plan, optimised
-from skate.data.plan.resources import group
+from skate.data.plan.resources import as_input, group
 from skate.data.values import captured
 from skate.exceptions import RayError
 from skate.serialize import unpicklable
@@ -83,10 +83,27 @@ def lower(
                 **options,
                 "blocks": [(r if isinstance(r, _skate.ObjectRef) else _skate.put_block(r), *more) for r, *more in options["blocks"]],
             }
-        params = dumped(this, context, hold) if context is not None else b""
-        ids[id(node)] = add(plan, this, params, tuple(ids[id(i)] for i in this.inputs), options)
+        inputs = tuple(ids[id(i)] for i in this.inputs)
+        if this.operator.moves_rows:
+            maps, this = phases(this)
+            inputs = tuple(
+                add(plan, m, _params(m, context, hold), (i,), {**everywhere, **m.options}) for m, i in zip(maps, inputs, strict=True)
+            )
+            options = {**everywhere, **this.options}
+        ids[id(node)] = add(plan, this, _params(this, context, hold), inputs, options)
         stack.pop()
     return Lowered(plan, ids[id(root)], rules)
+
+
+def _params(node: Node, context: DataContext | None, hold: list[Any] | None) -> bytes:
+    return dumped(node, context, hold) if context is not None else b""
+
+
+def phases(node: Node) -> tuple[list[Node], Node]:
+    """(a map for each input, the reduce) of a node that moves rows between blocks. A map runs as its input does, so that they fuse, unless it says otherwise."""
+    found = node.operator.phases(node.params)
+    maps = [Node(m.op, m.label, m.params, (), **(m.options or as_input(i))) for m, i in zip(found.maps, node.inputs, strict=True)]
+    return maps, Node(found.reduce.op, found.reduce.label, found.reduce.params, (), **found.reduce.options)
 
 
 def expected(roots: tuple[Node, ...]) -> str:

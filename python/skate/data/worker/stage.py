@@ -27,7 +27,7 @@ from skate.data.values import captured
 from skate.data.values.numbering import numbering
 from skate.data.values.unify import merge
 from skate.data.worker.dead_letters import Letters, Trail
-from skate.data.worker.task import task
+from skate.data.worker.task import Exchange, Part, task
 
 _skate.set_hooks(merge=merge)
 
@@ -67,6 +67,9 @@ class Chain:
         self.labels = [params["label"] for _, params in self.ops] + [""]
         for (_, params), (after, ap) in zip(self.ops, self.ops[1:], strict=False):
             params["whole"] = after.whole_blocks(ap)
+        self.ops[-1][1]["last"] = True
+        for _, params in self.ops:
+            params.setdefault("last", False)
 
     def stage_call(self, exec_args: Any, *blocks: pa.RecordBatch) -> Iterator[Any]:
         """One task, on an actor whose state this is."""
@@ -88,34 +91,39 @@ class Chain:
                 if given or not left:
                     raise
 
-    def run(
-        self, exec_args: tuple[int | None, int, int, bytes, list[tuple[int, int, int]]], blocks: tuple[pa.RecordBatch, ...]
-    ) -> Iterator[Any]:
-        seq, cap, target, unit, ranges = exec_args
+    def run(self, exec_args: tuple[Any, ...], blocks: tuple[pa.RecordBatch, ...]) -> Iterator[Any]:
+        seq, cap, target, unit, ranges, *phase = exec_args
         if self.context is not None and settings.current is not self.context:  # another stage may have run here
             DataContext._set_current(self.context)
         t = task
         running = _skate.current_task()
         t.reader, t.careful, t.kept = self.labels[0], bool(running and running[3]), None
         t.seq, t.unit, t.cap, t.target, t.source, t.nbytes = seq, unit, cap, target, "", _skate.block_nbytes
-        t.sides = [side for _, _, side in ranges]
+        t.sides = [r[2] for r in ranges]
         numbering.begin(seq)
         t.source_row, t.rows_of = None, None
         t.letters, t.trail = Letters(seq), Trail(self.operators)
-        n = len(self.ops)
+        ops = self.ops
+        if phase:
+            t.exchange = _exchange(phase, blocks, ranges)
+            blocks = ()
+            if t.exchange.cuts:
+                ops = ops[:1]  # what is fused behind it gets nothing of this
+        n = len(ops)
         ns, rows, tries = [0] * n, [0] * n, [0] * n
         retry.begin()
         it: Any = _inputs(blocks, ranges) if blocks else None
-        for i, (operator, params) in enumerate(self.ops):
+        for i, (operator, params) in enumerate(ops):
             it = operator.run(params, it if it is not None or i == 0 else iter(()), t)
             if i == 0 and t.trail.reads:
                 it = t.trail.follow(it, t)
             if operator.source or operator.writes:
                 it = _tried(it, tries, i)
             it = _timed(it, ns, rows, i, self.labels[i + 1])
-        if self.operators[-1].makes_blocks:
+        last = ops[-1][0]
+        if last.makes_blocks:
             target = 0  # they are neither joined nor cut
-        for block in cut(it, target, cap, _skate.BlockOut):
+        for block in it if last.packs or last.exchange else cut(it, target, cap, _skate.BlockOut):
             yield block
             if t.letters.full():
                 for letters, bad in t.letters.take(last=False):
@@ -164,6 +172,23 @@ def _tune() -> None:
     gc.freeze()
     if 0 < gc.get_threshold()[0] < 20000:
         gc.set_threshold(20000, 10, 10)
+
+
+def _exchange(phase: tuple[int, int, int, int], blocks: tuple[Any, ...], ranges: list[tuple[int, int, int, int, int, int]]) -> Exchange:
+    """What the exec argument says (exec.h)."""
+    cuts, first, end, n = phase
+    parts, bounds = [], None
+    for whole, (at, rows, side, length, run, row) in zip(blocks, ranges, strict=True):
+        piece = memoryview(whole)[at : at + length]
+        if side == BOUNDS:
+            bounds = piece
+        else:
+            parts.append(Part(piece, rows, side, run, row))
+    return Exchange(cuts == CUT, first, end, n, parts, bounds)
+
+
+BOUNDS = (1 << 32) - 1  # SK_SIDE_BOUNDS, SK_PHASE_CUT in exec.h
+CUT = 1
 
 
 def _inputs(blocks: tuple[pa.RecordBatch, ...], ranges: list[tuple[int, int, int]]) -> Iterator[pa.RecordBatch]:

@@ -6,7 +6,7 @@ A user's exception leaves a worker as it is, with one note that says operator, i
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from skate import _skate
 from skate.data.context import DataContext
@@ -19,6 +19,27 @@ if TYPE_CHECKING:
 
 ROWS = "input rows"
 BATCH = "the batch of input rows"
+
+
+class Part(NamedTuple):
+    """A part of a pack, or a sample, or bounds, as an exchange gets it (exec.h)."""
+
+    blocks: Any  # a buffer with whole blocks
+    rows: int  # 0: none of them are wanted
+    side: int  # number of the stage's input
+    run: int
+    row: int
+
+
+class Exchange(NamedTuple):
+    """The input of a task of an exchange: of the one that cuts, or of one that makes partitions [first, end) of n."""
+
+    cuts: bool
+    first: int
+    end: int
+    n: int
+    parts: list[Part]
+    bounds: Any  # a buffer with a block; None: there are none
 
 
 class Task:
@@ -36,6 +57,7 @@ class Task:
     cap: int = -1  # a task may stop after so many output rows
     target: int = 16 << 20
     nbytes: Callable[[pa.RecordBatch], int] = staticmethod(lambda rb: rb.nbytes)
+    exchange: Exchange  # of a stage that begins with one
     sides: list[int]  # of each input block: the number of the stage's input that it is of
     _source: str = ""
 

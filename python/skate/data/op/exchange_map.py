@@ -1,0 +1,87 @@
+"""exchange_map: the first half of an exchange, fused behind what makes the rows: packs of partitions, or sorted runs, of the output of a task.
+
+params: what (of _skate.exchange_what), keys (names of columns that must be there), boundaries (of a sort whose user says where blocks begin; else None). Rows are moved in C
+(src/shuffle/work.h); here batches are put together until they are worth a pack, in one schema (values/unify.py).
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from skate import _lazy, _skate
+from skate.data.op import Batches, Operator, Params
+
+pa = _lazy.module("pyarrow")
+unify = _lazy.module("skate.data.values.unify")
+types = _lazy.module("skate.data.values.types")
+
+TARGETS = 4  # a pack or run is of up to so many times the bytes that a block may have: fewer and longer ones are cheaper to merge
+
+
+class ExchangeMap(Operator):
+    packs = True
+
+    def run(self, params: Params, batches: Batches, task: Any) -> Any:
+        row0 = 0
+        bounds: dict[Any, Any] = {}
+        for rb in gathered(batches, TARGETS * task.target, task.nbytes):
+            if not rb.num_columns:  # no rows and no columns
+                continue
+            check_keys(rb.schema, params.get("keys", ()))
+            limits = None
+            if params.get("boundaries") is not None:
+                t = rb.schema.field(params["keys"][0]).type
+                limits = bounds[t] = bounds.get(t) or boundaries(params["boundaries"], params["keys"][0], t)
+            yield from _skate.exchange_map(params["what"], rb, task.seq or 0, row0, limits)
+            row0 += rb.num_rows
+
+
+def gathered(batches: Batches, most: int, nbytes: Any) -> Batches:
+    """All rows in batches of about `most` bytes; one without rows where there is none."""
+    held: list[Any] = []
+    size, empty = 0, None
+    for rb in batches:
+        if not rb.num_rows:
+            empty = rb if empty is None else empty
+            continue
+        n = nbytes(rb)
+        if held and size + n > most:
+            yield unify.merge(held)
+            held, size = [], 0
+        empty = False
+        held.append(rb)
+        size += n
+    if held:
+        yield unify.merge(held)
+    elif empty:
+        yield empty
+
+
+def check_keys(schema: Any, keys: Any) -> None:
+    """MissingColumn, or TypeError for one that holds objects without an order."""
+    for key in keys:
+        i = schema.get_field_index(key)
+        if i < 0 and key not in schema.names:
+            raise unify.MissingColumn(
+                f"You specified the column {key!r}, but there's no such column in the dataset: {unify.columns_are(key, schema.names)}"
+            )
+        if isinstance(schema.field(i if i >= 0 else schema.names.index(key)).type, types.PythonObjectType):
+            raise TypeError(f"column {key!r} cannot be a key: it holds Python objects of several types, which have no order")
+
+
+def boundaries(values: list[float], key: str, t: Any) -> Any:
+    """Numbers as a batch of one column of a key's type: a row is behind one of them if it is not less."""
+    is_ = pa.types
+    if is_.is_dictionary(t):
+        t = t.value_type
+    if not (is_.is_integer(t) or is_.is_floating(t)):
+        raise TypeError(f"sort: boundaries are for columns of numbers; {key!r} is of type {t}")
+    exact = [math.ceil(v) for v in values] if is_.is_integer(t) else [float(v) for v in values]
+    try:
+        return pa.RecordBatch.from_arrays([pa.array(exact, t)], names=[key])
+    except (pa.ArrowInvalid, OverflowError) as e:
+        raise ValueError(f"sort: the boundaries {values} do not fit the type {t} of column {key!r}: {e}") from None
+
+
+operator = ExchangeMap()

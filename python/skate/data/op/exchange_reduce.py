@@ -1,0 +1,73 @@
+"""exchange_reduce: the second half of an exchange: the rows of some partitions, out of slices of packs or sorted runs. Where runs are cut, one task of it says where, before all others.
+
+params: what, keys. Rows are moved in C (src/shuffle/work.h). Slices of different schemas are brought to one first (values/unify.py), as the keys of all runs are for the cut.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from skate import _lazy, _skate
+from skate.data.op import Operator, Params
+
+pa = _lazy.module("pyarrow")
+unify = _lazy.module("skate.data.values.unify")
+
+
+class ExchangeReduce(Operator):
+    exchange = True
+
+    def run(self, params: Params, batches: Any, task: Any) -> Any:
+        """Of the last operator of a stage: BlockOuts, which are written where they belong; else batches."""
+        x = task.exchange
+        if x.cuts:
+            yield from cut(params["what"], [part.blocks for part in x.parts], x.n)
+            return
+        left = task.cap
+        for out in reduced(params, x, task.target):
+            yield out if params["last"] else out.batch()
+            left -= out.num_rows
+            if task.cap >= 0 and left <= 0:
+                return
+
+
+def cut(what: bytes, samples: list[Any], n: int) -> Any:
+    """What the cut task gives (exec.h)."""
+    work = _skate.exchange_cut(what, samples, n)
+    if work is None:
+        batches = [_skate.blocks(s)[0] for s in samples]
+        schema = unify.unify([b.schema for b in batches])
+        work = _skate.exchange_cut(what, [[unify.cast_batch(b, schema)] for b in batches], n)
+    return work
+
+
+def reduced(params: Params, x: Any, target: int) -> Any:
+    """The BlockOuts of a reduce."""
+    slices = [(part.blocks, part.run, part.rows > 0) for part in x.parts]
+    same = x.bounds is None or not slices or _types_fit(params["keys"], x)
+    work = _skate.exchange_reduce(params["what"], slices, x.first, x.end, x.n, target, x.bounds) if same else None
+    if work is None:
+        slices = [(batches, part.run, part.rows > 0) for batches, part in zip(in_one_schema(params["keys"], x), x.parts, strict=True)]
+        work = _skate.exchange_reduce(params["what"], slices, x.first, x.end, x.n, target, x.bounds)
+    return work
+
+
+def _types_fit(keys: list[str], x: Any) -> bool:
+    """Whether the keys of the first slice are of the types that the bounds have."""
+    schema = _skate.blocks(x.parts[0].blocks)[0].schema
+    bounds = _skate.blocks(x.bounds)[0].schema
+    return all(schema.field(schema.names.index(key)).type.equals(bounds.field(i).type) for i, key in enumerate(keys))
+
+
+def in_one_schema(keys: list[str], x: Any) -> list[list[Any]]:
+    """The batches of each slice, cast to a schema that holds them all, and in it the keys as the bounds have them."""
+    slices = [_skate.blocks(part.blocks) for part in x.parts]
+    schemas = [rb.schema for batches in slices for rb in batches]
+    if x.bounds is not None:
+        bounds = _skate.blocks(x.bounds)[0].schema
+        schemas.append(pa.schema([pa.field(key, bounds.field(i).type) for i, key in enumerate(keys)]))
+    schema = unify.unify(schemas)
+    return [[unify.cast_batch(rb, schema) for rb in batches] for batches in slices]
+
+
+operator = ExchangeReduce()

@@ -1,0 +1,28 @@
+"""random_shuffle: the rows in a random order: each to a partition by chance, each partition permuted. The same for a seed and an input, whatever workers and memory there are."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from skate import _skate
+from skate.data.op import Columns, Operator, Params, Phase, Phases
+
+PARTITIONS = 96  # fine, so that none is large against memory: a reduce makes as many of them as its size allows
+
+
+class RandomShuffle(Operator):
+    moves_rows = predicates = True
+
+    def columns(self, params: Params) -> Columns:
+        return Columns()
+
+    def schema(self, params: Params, given: Any) -> Any:
+        return given
+
+    def phases(self, params: Params) -> Phases:
+        given = {"what": _skate.exchange_what("random", partitions=PARTITIONS, seed=params["seed"]), "keys": []}
+        reduce = Phase("exchange_reduce", "RandomShuffleReduce", given, {"exchange": {"cut": False, "n_partitions": 0}})
+        return Phases((Phase("exchange_map_numbered", "RandomShuffleMap", given, params["resources"]),), reduce)
+
+
+operator = RandomShuffle()

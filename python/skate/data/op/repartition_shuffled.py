@@ -1,0 +1,29 @@
+"""repartition_shuffled: the rows in so many blocks, each with rows of all blocks before; by keys: all rows of equal keys in one block."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from skate import _skate
+from skate.data.op import Columns, Operator, Params, Phase, Phases
+
+
+class RepartitionShuffled(Operator):
+    moves_rows = predicates = True
+
+    def columns(self, params: Params) -> Columns:
+        return Columns(needs=frozenset(params["keys"]))
+
+    def schema(self, params: Params, given: Any) -> Any:
+        return given
+
+    def phases(self, params: Params) -> Phases:
+        keys, n = params["keys"], params["n"]
+        what = _skate.exchange_what("hash" if keys else "even", keys=[(k, False, False) for k in keys], partitions=n, one_block=True)
+        given = {"what": what, "keys": keys}
+        by = f"({', '.join(keys)})" if keys else ""
+        reduce = Phase("exchange_reduce", f"RepartitionReduce{by}", given, {"exchange": {"cut": False, "n_partitions": n}})
+        return Phases((Phase("exchange_map" if keys else "exchange_map_numbered", f"RepartitionMap{by}", given),), reduce)
+
+
+operator = RepartitionShuffled()

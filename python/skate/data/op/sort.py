@@ -1,0 +1,36 @@
+"""sort: the rows in the order of keys: each map sorts its own, and reduces merge what one cut task gave them. With boundaries of the user maps cut by these, a block each."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from skate import _skate
+from skate.data.op import Columns, Operator, Params, Phase, Phases
+
+
+class Sort(Operator):
+    moves_rows = predicates = True
+
+    def columns(self, params: Params) -> Columns:
+        return Columns(needs=frozenset(params["keys"]))
+
+    def schema(self, params: Params, given: Any) -> Any:
+        return given
+
+    def phases(self, params: Params) -> Phases:
+        keys, boundaries = params["keys"], params["boundaries"]
+        n = len(boundaries) + 1 if boundaries else 0
+        what = _skate.exchange_what(
+            "sort",
+            keys=[(k, d, False) for k, d in zip(keys, params["descending"], strict=True)],
+            partitions=n,
+            one_block=bool(n),
+            limit=params.get("limit") or 0,
+        )
+        given = {"what": what, "keys": keys, "boundaries": boundaries}
+        by = ", ".join(k + " descending" * d for k, d in zip(keys, params["descending"], strict=True))
+        reduce = Phase("exchange_reduce", f"SortReduce({by})", given, {"exchange": {"cut": not n, "n_partitions": n}})
+        return Phases((Phase("exchange_map", f"SortMap({by})", given),), reduce)
+
+
+operator = Sort()
