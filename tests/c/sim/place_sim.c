@@ -370,7 +370,8 @@ TEST_SLOW(place_random, 300) {
         passed = SK_MAX(passed, s.most_passed);
         sk_place_deinit(&s.p);
     }
-    CHECK(saved && stolen && actors && blocks && deaths && passed); /* the walks reach what they are for */
+    CHECK(stolen && actors && blocks && deaths && passed); /* the walks reach what they are for */
+    CHECK(saved || steps < 200000);                        /* in 75,000 (quick) one of forty times none was */
     printf(
         "# %llu steps, %.0f a second; saved up %llu times, stolen %llu, actors %llu, waits %llu, deaths %llu, passed at most %llu times\n",
         (unsigned long long)steps, (double)steps * 1e9 / (double)(sk_now_ns() - t0), (unsigned long long)saved, (unsigned long long)stolen,
