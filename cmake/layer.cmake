@@ -5,7 +5,8 @@
 # makes library sk_exec from src/exec/*.c and src/exec/*/*.c. Its include path is a tree of links made here,
 # build/<preset>/inc/exec, that holds exec/ whole, base/ whole, and of each other dependency only <dep>/<dep>.h, with the headers of types
 # that it is made of (SK_CONTRACT_<dep>): an include of a higher layer, or of another layer's inside, does not compile. A dependency
-# <dep>/<side> gives the side contract <dep>/<side>.h, too. A new file is found by itself (CONFIGURE_DEPENDS). An empty folder makes no
+# <dep>/<side> gives the side contract <dep>/<side>.h, too, and `skate` the public header. (Included by "../" it would be a path that is not there for ninja, which
+# does not follow links: all that depends on it was made again by each build.) A new file is found by itself (CONFIGURE_DEPENDS). An empty folder makes no
 # library and does no harm. A folder sim/ of a layer (what it runs on in simulations) is a library of its own, sk_<name>_sim, which only tests link (SK_SIMS).
 # SK_LAYERS lists the layers that exist; SK_LAYER_DEPS_<name> what each was given.
 
@@ -23,7 +24,7 @@ function(skate_layer name)
   foreach(dep IN LISTS L_DEPS)
     if(dep STREQUAL base)
       file(CREATE_LINK ${CMAKE_SOURCE_DIR}/src/base ${tree}/base SYMBOLIC)
-    elseif(dep MATCHES "^(.*)/(.*)$")
+    elseif(EXISTS ${CMAKE_SOURCE_DIR}/src/${dep}.h)
       file(CREATE_LINK ${CMAKE_SOURCE_DIR}/src/${dep}.h ${tree}/${dep}.h SYMBOLIC)
     else()
       file(MAKE_DIRECTORY ${tree}/${dep})
@@ -32,7 +33,7 @@ function(skate_layer name)
       endforeach()
     endif()
   endforeach()
-  list(FILTER L_DEPS EXCLUDE REGEX /)
+  list(FILTER L_DEPS EXCLUDE REGEX "/|^skate$")
   set(SK_LAYER_DEPS_${name} ${L_DEPS} PARENT_SCOPE)
 
   file(GLOB sources CONFIGURE_DEPENDS ${dir}/*.c ${dir}/*/*.c)

@@ -2,7 +2,7 @@
 #ifndef SK_API_INT_H
 #define SK_API_INT_H
 
-#include "../skate.h"
+#include "skate.h"
 #include "engine/conf.h"
 #include "engine/host.h"
 #include "engine/worker.h"
