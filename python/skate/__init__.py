@@ -27,6 +27,7 @@ if TYPE_CHECKING:  # what is loaded when it is first asked for
     from skate import actor as actor
     from skate import cloudpickle as cloudpickle
     from skate import config as config
+    from skate import dag as dag
     from skate import data as data
     from skate import experimental as experimental
     from skate import job_config as job_config
@@ -105,6 +106,7 @@ _LAZY = (
     "cloudpickle",
     "cluster_utils",
     "config",
+    "dag",
     "data",
     "experimental",
     "job_config",

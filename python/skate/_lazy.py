@@ -30,6 +30,8 @@ MODULES = {
     "run": "skate._private.run",
     "stack": "skate._private.stack",
     "terminal": "skate._terminal",
+    "class_node": "skate.dag.class_node",
+    "function_node": "skate.dag.function_node",
     "aggregate": "skate.data.aggregate",
     "block": "skate.data.block",
     "by_group": "skate.data.by_group",
@@ -108,6 +110,8 @@ if TYPE_CHECKING:
     from skate._private import processes as processes
     from skate._private import run as run
     from skate._private import stack as stack
+    from skate.dag import class_node as class_node
+    from skate.dag import function_node as function_node
     from skate.data import aggregate as aggregate
     from skate.data import block as block
     from skate.data import by_group as by_group

@@ -222,6 +222,10 @@ class ActorMethod:
         given = {k: v for k, v in given.items() if v is not None}  # None: as the method has it
         return ActorMethod(self._token, self._meta, self._name, {**self._given, **given}, self._func)
 
+    def bind(self, *args, **kwargs):
+        """This call as a node of a graph, not made yet (skate.dag)."""
+        return _lazy.class_node.bind_method(ActorHandle(self._token, self._meta), self, args, kwargs)
+
     def _remote(self, args=None, kwargs=None, **given):
         """self.options(**given).remote(*args, **kwargs)."""
         m = self.options(**given) if any(v is not None and v != "" for v in given.values()) else self
@@ -527,6 +531,10 @@ class ActorClass:
         """
         options.check(options.ACTOR, given, "actors")
         return ActorClass(self._cls, {**self._options, **given}, self)
+
+    def bind(self, *args, **kwargs):
+        """An actor of this class as a node of a graph, not made yet (skate.dag)."""
+        return _lazy.class_node.ClassNode(self, args, kwargs)
 
     def _remote(self, args=None, kwargs=None, **given):
         """self.options(**given).remote(*args, **kwargs)."""

@@ -9,7 +9,7 @@ def _number(name, v):
     if not isinstance(v, _NUMBER) or isinstance(v, bool):
         raise TypeError(f"{name} is a number or None, not {type(v)}")
     if v < 0 or v != v:
-        raise ValueError(f"{name}={v!r}: an amount cannot be negative; 0 or more, or None")
+        raise ValueError(f"The quantity of resource {name} cannot be negative: {name}={v!r}; 0 or more, or None")
     if 0 < v < 0.0001:
         raise ValueError(f"The precision of the fractional quantity of resource {name} cannot go beyond 0.0001")
 

@@ -108,6 +108,7 @@ class RemoteFunction:
     def __init__(self, fn, given, base=None):
         self._function = fn
         self._options = given
+        self._own = base is None  # as @remote made it
         self._template = _template(fn, given, base)
         self._base = self._template if _is_plain(given) else base  # has the function itself as its definition: options() share it
         self._function_name = f"{fn.__module__}.{fn.__qualname__}"
@@ -129,6 +130,10 @@ class RemoteFunction:
         """The same function with other options, e.g. f.options(num_cpus=2).remote()."""
         options.check(options.TASK, given, "remote functions")
         return RemoteFunction(self._function, {**self._options, **given}, self._base)
+
+    def bind(self, *args, **kwargs):
+        """This task as a node of a graph, not submitted yet (skate.dag)."""
+        return _lazy.function_node.bind(self, self._own, args, kwargs)
 
     def _remote(self, args=None, kwargs=None, **given):
         """f.options(**given).remote(*args, **kwargs)."""

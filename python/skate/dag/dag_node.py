@@ -1,0 +1,275 @@
+"""DAGNode: what all nodes have. A node is fixed when it is bound: its arguments, and the nodes they hold. So a graph has no cycle, and its order is
+found once."""
+
+import copy
+import heapq
+import inspect
+import itertools
+import uuid
+
+from skate.dag.base import DAGNodeBase
+from skate.dag.py_obj_scanner import find, replace
+
+_numbers = itertools.count()
+
+
+def check_arguments(function, skip, args, kwargs, what):
+    """TypeError when arguments do not fit a function; skip: so many leading parameters (self) are given elsewhere. None: nothing is known of it."""
+    if getattr(function, "__code__", None) is None:
+        return
+    signature = inspect.signature(function, follow_wrapped=False)
+    try:
+        signature.bind(*([None] * skip), *args, **kwargs)
+    except TypeError as e:
+        rest = signature.replace(parameters=list(signature.parameters.values())[skip:])
+        raise TypeError(
+            f"{e}. The function `{what}` has a signature `{rest}`, but the given arguments to `bind` doesn't match. args: {args}. kwargs: {kwargs}."
+        ) from None
+
+
+class DAGNode(DAGNodeBase):
+    """A call, an actor, an input or the outputs of a graph. Made by bind(), InputNode and MultiOutputNode.
+
+    Args:
+        args: Positional arguments: values, nodes, and values with nodes inside.
+        kwargs: Keyword arguments.
+        options: Options of the call.
+        other_args_to_resolve: What it needs besides; nodes among them come before it.
+    """
+
+    is_input = False
+
+    def __init__(self, args, kwargs, options, other_args_to_resolve):
+        self._bound_args = args
+        self._bound_kwargs = kwargs
+        self._bound_options = options
+        self._bound_other_args_to_resolve = other_args_to_resolve
+        self._stable_uuid = uuid.uuid4().hex
+        self._number = next(_numbers)  # the order of bind()
+        self._deep = set()  # arguments with nodes inside: index or name
+        before = list(args) + list(kwargs.values())
+        for key, value in [*enumerate(args), *kwargs.items()]:
+            if not isinstance(value, DAGNode):
+                inside = find(value)
+                if inside:
+                    self._deep.add(key)
+                    before += inside
+        before += other_args_to_resolve.values()
+        self._upstream = list({id(n): n for n in before if isinstance(n, DAGNode)}.values())
+        self._order = None
+
+    # ---- what a node is
+
+    def get_args(self):
+        """Its positional arguments."""
+        return self._bound_args
+
+    def get_kwargs(self):
+        """Its keyword arguments."""
+        return self._bound_kwargs.copy()
+
+    def get_options(self):
+        """Its options, as they were given."""
+        return self._bound_options.copy()
+
+    def get_other_args_to_resolve(self):
+        """What it needs besides its arguments, by the names in skate.dag.constants."""
+        return self._bound_other_args_to_resolve.copy()
+
+    def get_stable_uuid(self):
+        """A name of this node that copies and pickled ones keep."""
+        return self._stable_uuid
+
+    def _get_toplevel_child_nodes(self):
+        """The nodes that are arguments themselves, each once."""
+        values = [*self._bound_args, *self._bound_kwargs.values(), *self._bound_other_args_to_resolve.values()]
+        return list({id(v): v for v in values if isinstance(v, DAGNode)}.values())
+
+    def _get_all_child_nodes(self):
+        """The nodes that are arguments, or inside of arguments, each once."""
+        found = find([list(self._bound_args), self._bound_kwargs, self._bound_other_args_to_resolve])
+        return list({id(n): n for n in found}.values())
+
+    # ---- running it
+
+    def execute(self, *args, **kwargs):
+        """Runs the graph that ends here: each node once, calls in the order of their bind().
+
+        Args:
+            args: What its InputNode stands for; several: input[0], input[1].
+            kwargs: input.name.
+
+        Returns:
+            The ObjectRef of this call (several values: a list; MultiOutputNode: a list of those of its nodes); of a ClassNode, the handle of a new actor.
+
+        Raises:
+            TypeError: Arguments do not fit a function. Nothing has run then.
+            ValueError: An input is not given; an argument has changed since it was bound; there is a cycle.
+            AssertionError: The InputNode was not made by `with InputNode() as ...`; there are several.
+        """
+        if self._order is None:
+            order = self._ordered()
+            for node in order:
+                node._check()
+            self._order = order
+        values = {}
+        for node in self._order:
+            values[id(node)] = node._run(_Values(node, values), args, kwargs)
+        return values[id(self)]
+
+    def _ordered(self):
+        """All nodes that it needs, and it: each after those that it needs, and of those that could come next, the one that was bound first."""
+        work: list[DAGNode] = [self]
+        nodes = {id(self): work[0]}
+        while work:
+            for n in work.pop()._upstream:
+                if id(n) not in nodes:
+                    nodes[id(n)] = n
+                    work.append(n)
+        inputs = sorted(n._number for n in nodes.values() if n.is_input)
+        if len(inputs) > 1:
+            raise AssertionError("Each DAG should only have one unique InputNode.")
+        wants = {key: len(n._upstream) for key, n in nodes.items()}
+        feeds = {key: [] for key in nodes}
+        for n in nodes.values():
+            for m in n._upstream:
+                feeds[id(m)].append(n)
+        ready = [(n._number, key) for key, n in nodes.items() if not wants[key]]
+        heapq.heapify(ready)
+        order = []
+        while ready:
+            node = nodes[heapq.heappop(ready)[1]]
+            order.append(node)
+            for n in feeds[id(node)]:
+                wants[id(n)] -= 1
+                if not wants[id(n)]:
+                    heapq.heappush(ready, (n._number, id(n)))
+        if len(order) < len(nodes):
+            stuck = ", ".join(repr(nodes[key]) for key, n in wants.items() if n)
+            raise ValueError(f"the graph has a cycle, among {stuck}")
+        return order
+
+    def _check(self):
+        """TypeError when its arguments do not fit, as far as bind() has not looked: before the first node of a graph runs."""
+
+    def _run(self, values, args, kwargs):
+        """The value of this node. values: those of the nodes before it, a _Values; args and kwargs: of execute()."""
+        raise NotImplementedError
+
+    def experimental_compile(self, *args, **kwargs):
+        """Not there yet: a graph that runs over channels of shared memory."""
+        raise NotImplementedError(
+            "experimental_compile: compiled graphs are planned (docs/design/graphs.md); execute() of the graph itself gives the same values"
+        )
+
+    # ---- other walks over a graph
+
+    def apply_recursive(self, fn):
+        """fn(node) for this node and all that it needs, each once, first those that others need; a node comes to fn as a copy that has the results of fn in
+        place of its nodes. Returns that of this node."""
+        once = fn if isinstance(fn, _Once) else _Once(fn)
+        if self._stable_uuid in once.cache:
+            return once.cache[self._stable_uuid]
+        return once(self._apply_and_replace_all_child_nodes(lambda node: node.apply_recursive(once)))
+
+    def _apply_and_replace_all_child_nodes(self, fn):
+        """A copy with fn(node) in place of each node in its arguments; fn is called once for each."""
+        table = {}
+
+        def new(node):
+            if id(node) not in table:
+                table[id(node)] = fn(node)
+            return table[id(node)]
+
+        return self._copy(
+            replace(self._bound_args, new),
+            replace(self._bound_kwargs, new),
+            self._bound_options,
+            replace(self._bound_other_args_to_resolve, new),
+        )
+
+    def _copy(self, args, kwargs, options, other_args_to_resolve):
+        out = copy.copy(self)
+        DAGNode.__init__(out, args, kwargs, options, other_args_to_resolve)
+        out._stable_uuid, out._number = self._stable_uuid, self._number
+        return out
+
+    # ---- words
+
+    def _name(self):
+        """What it is, in a word."""
+        return type(self).__name__
+
+    def __repr__(self):
+        name, kind = self._name(), type(self).__name__
+        return kind if name == kind else f"{kind}({name})"
+
+    def __str__(self):
+        """A line for each node, in the order in which they run; #n is the node of line n."""
+        order = self._ordered()
+        line = {id(n): f"#{i}" for i, n in enumerate(order)}
+        out = []
+        for i, n in enumerate(order):
+            shown = [_text(a, line) for a in n._bound_args] + [f"{k}={_text(a, line)}" for k, a in n._bound_kwargs.items()]
+            on = [f"{k}={line[id(v)]}" for k, v in n._bound_other_args_to_resolve.items() if id(v) in line]
+            options = [f"options={n._bound_options}"] if n._bound_options else []
+            out.append(f"#{i} {n!r} ({', '.join(shown + on + options)})")
+        return "\n".join(out)
+
+    def __getattr__(self, name):
+        if name == "bind":
+            raise AttributeError(f".bind() cannot be used again on {type(self)} ")
+        if name == "remote":
+            raise AttributeError(f".remote() cannot be used on {type(self)}. To execute the task graph for this node, use .execute().")
+        raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
+
+
+def _text(value, line):
+    if isinstance(value, DAGNode):
+        return line[id(value)]
+    text = repr(value)
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+class _Values:
+    """The arguments of a node with the values of other nodes in their places."""
+
+    def __init__(self, node, values):
+        self.node, self.values = node, values
+
+    def of(self, node):
+        """The value of a node that came before."""
+        try:
+            return self.values[id(node)]
+        except KeyError:
+            raise ValueError(
+                f"an argument of {self.node!r} was changed after bind(): it holds {node!r} now, which is not among the nodes that it had"
+            ) from None
+
+    def _resolved(self, key, value):
+        if isinstance(value, DAGNode):
+            return self.of(value)
+        return replace(value, self.of) if key in self.node._deep else value
+
+    def args(self):
+        """The positional ones."""
+        return [self._resolved(i, v) for i, v in enumerate(self.node._bound_args)]
+
+    def kwargs(self):
+        """The keyword ones."""
+        return {k: self._resolved(k, v) for k, v in self.node._bound_kwargs.items()}
+
+
+class _Once:
+    """A function of nodes that is called once for each node."""
+
+    def __init__(self, fn):
+        self.fn, self.cache, self.input = fn, {}, None
+
+    def __call__(self, node):
+        if node.is_input:
+            if self.input not in (None, node._stable_uuid):
+                raise AssertionError("Each DAG should only have one unique InputNode.")
+            self.input = node._stable_uuid
+        self.cache[node._stable_uuid] = value = self.fn(node)
+        return value
