@@ -81,13 +81,12 @@ def _view(col: Any) -> Any:
 
 
 def _hashable(v: Any) -> Any:
-    return (
-        tuple(_hashable(x) for x in v)
-        if isinstance(v, list)
-        else tuple((k, _hashable(x)) for k, x in v.items())
-        if isinstance(v, dict)
-        else v
-    )
+    """A value as a key of a dict: all NaNs are one."""
+    if isinstance(v, list):
+        return tuple(_hashable(x) for x in v)
+    if isinstance(v, dict):
+        return tuple((k, _hashable(x)) for k, x in v.items())
+    return math.nan if isinstance(v, float) and math.isnan(v) else v
 
 
 def _sum(col: Any) -> Any:

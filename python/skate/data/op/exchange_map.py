@@ -40,7 +40,7 @@ class ExchangeMap(Operator):
 def gathered(batches: Batches, most: int, nbytes: Any) -> Batches:
     """All rows in batches of about `most` bytes; one without rows where there is none."""
     held: list[Any] = []
-    size, empty = 0, None
+    size, empty, none = 0, None, True
     for rb in batches:
         if not rb.num_rows:
             empty = rb if empty is None else empty
@@ -49,12 +49,12 @@ def gathered(batches: Batches, most: int, nbytes: Any) -> Batches:
         if held and size + n > most:
             yield unify.merge(held)
             held, size = [], 0
-        empty = False
+        none = False
         held.append(rb)
         size += n
     if held:
         yield unify.merge(held)
-    elif empty:
+    elif none and empty is not None:
         yield empty
 
 

@@ -23,11 +23,11 @@ class ExchangeReduce(Operator):
         if x.cuts:
             yield from cut(params["what"], [part.blocks for part in x.parts], x.n)
             return
-        left = task.cap
+        stops, left = params["last"] and task.cap >= 0, task.cap  # what is fused behind it may drop rows
         for out in reduced(params, x, task.target):
             yield out if params["last"] else out.batch()
             left -= out.num_rows
-            if task.cap >= 0 and left <= 0:
+            if stops and left <= 0:
                 return
 
 

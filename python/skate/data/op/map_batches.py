@@ -43,15 +43,13 @@ class MapBatches(Operator):
             task.at_hand(params, tasks.BATCH, row, rb)
             if tolerant:
                 try:
-                    out: Any = list(_called(params, rb))
+                    out: Any = list(called(params, rb))
                 except Exception as e:
-                    out = dead_letters.isolate(
-                        e, rb, row, lambda part: list(_called(params, part)), functools.partial(task.bad_row, params)
-                    )
+                    out = dead_letters.isolate(e, rb, row, lambda part: list(called(params, part)), functools.partial(task.bad_row, params))
                 yield from out
             else:
                 try:
-                    yield from _called(params, rb)
+                    yield from called(params, rb)
                 except GeneratorExit:
                     raise
                 except BaseException as e:
@@ -60,7 +58,7 @@ class MapBatches(Operator):
             row += n
 
 
-def _called(params: Params, rb: Any) -> Batches:
+def called(params: Params, rb: Any) -> Batches:
     """What the function makes of one batch."""
     fn, label, fmt = params["fn"], params["label"], params["batch_format"]
     numpy = fmt == "numpy" or fmt == "default"

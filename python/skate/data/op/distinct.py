@@ -1,0 +1,24 @@
+"""distinct: of each key the first row, in the order of the keys. params: keys, n (parts that were asked for; 0: by sizes)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from skate.data.op import Columns, Operator, Params, Phases
+from skate.data.op.group_rows import by_order
+
+
+class Distinct(Operator):
+    moves_rows = no_more = True
+
+    def columns(self, params: Params) -> Columns:
+        return Columns(needs=frozenset(params["keys"]))
+
+    def schema(self, params: Params, given: Any) -> Any:
+        return given
+
+    def phases(self, params: Params) -> Phases:
+        return by_order(params, params["keys"], params["keys"], "distinct_rows", "distinct_rows")
+
+
+operator = Distinct()

@@ -1,0 +1,45 @@
+"""distinct_rows: of each key the first row that a task has. Where the rows of a key come together, that is the first of all."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from skate import _lazy
+from skate.data.op import Batches, Operator, Params
+from skate.data.op.group_partial import ROWS
+
+pa = _lazy.module("pyarrow")
+by_group = _lazy.module("skate.data.by_group")
+unify = _lazy.module("skate.data.values.unify")
+
+
+class DistinctRows(Operator):
+    no_more = True
+
+    def modules(self, params: Params) -> tuple[str, ...]:
+        return ("pyarrow.compute", "skate.data.by_group")
+
+    def run(self, params: Params, batches: Batches, task: Any) -> Batches:
+        runs = by_group.Runs(params["keys"], params["label"])
+        last: list[Any] = []  # the last row that was given out
+        held: list[Any] = []
+        n = 0
+
+        def first_rows() -> Any:
+            rb = unify.merge(held)
+            at = runs.groups(rb).first
+            return rb.take(pa.array(at[1:] if runs.goes_on(last, rb) else at))
+
+        for rb in batches:
+            if rb.num_rows:
+                held.append(rb)
+                n += rb.num_rows
+                if n >= ROWS:
+                    out = first_rows()
+                    held, n, last = [], 0, [out.slice(out.num_rows - 1)] if out.num_rows else last
+                    yield out
+        if held:
+            yield first_rows()
+
+
+operator = DistinctRows()

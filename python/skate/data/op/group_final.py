@@ -1,0 +1,30 @@
+"""group_final: states of aggregates, in the order of their keys, become results: a row a group (by_group.py). params: as group_partial."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from skate.data.op import Batches, Operator, Params
+from skate.data.op.group_partial import aggregates
+
+
+class GroupFinal(Operator):
+    def modules(self, params: Params) -> tuple[str, ...]:
+        return ("pyarrow.compute", "skate.data.by_group")
+
+    def run(self, params: Params, batches: Batches, task: Any) -> Batches:
+        of = aggregates(params)
+        last: list[Any] = []  # the states of the last group, which may go on in the next batch
+        for rb in batches:
+            if not rb.num_rows:
+                continue
+            states = of.combined([*last, rb])
+            n = states.num_rows - 1
+            last = [states.slice(n)]
+            if n:
+                yield of.results(states.slice(0, n))
+        if last:
+            yield of.results(last[0])
+
+
+operator = GroupFinal()

@@ -1,0 +1,53 @@
+"""group_partial: rows become states of aggregates, a row a group (by_group.py); in front of what brings the states of a group together. params: by (the key's
+columns), fns, names, one_key (init() of an aggregate of the user's gets a key as it is, no tuple)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from skate import _lazy
+from skate.data.op import ALL, ITS_OWN, Batches, Columns, Operator, Params
+
+by_group = _lazy.module("skate.data.by_group")
+unify = _lazy.module("skate.data.values.unify")
+
+ROWS = 1 << 16  # that are grouped at once, at least: what comes in small batches is put together
+
+
+def aggregates(params: Params) -> Any:
+    """The aggregates of a node."""
+    return by_group.Aggregates(params["by"], params["fns"], params["names"], params["one_key"], params["label"])
+
+
+def used(params: Params) -> Columns:
+    """What aggregates do to columns."""
+    each = [f.columns() for f in params["fns"]]
+    return ALL if None in each else Columns(needs=frozenset(params["by"]).union(*each), keeps=ITS_OWN)
+
+
+class GroupPartial(Operator):
+    def columns(self, params: Params) -> Columns:
+        return used(params)
+
+    def modules(self, params: Params) -> tuple[str, ...]:
+        return ("pyarrow.compute", "skate.data.by_group")
+
+    def run(self, params: Params, batches: Batches, task: Any) -> Batches:
+        of = aggregates(params)
+        held: list[Any] = []
+        states: list[Any] = []
+        n = 0
+        for rb in batches:
+            if rb.num_rows:
+                held.append(rb)
+                n += rb.num_rows
+                if n >= ROWS:
+                    states.append(of.partial(unify.merge(held)))
+                    held, n = [], 0
+        if held:
+            states.append(of.partial(unify.merge(held)))
+        if states:
+            yield of.combined(states)
+
+
+operator = GroupPartial()

@@ -1,0 +1,26 @@
+"""group_reduce: the second half of an exchange by order, whose rows go through the operator params["behind"], which sees whole groups: so they run in one task, whatever is fused."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from skate import _lazy, _skate
+from skate.data.op import Params, find
+from skate.data.op.exchange_reduce import ExchangeReduce, reduced
+
+stage = _lazy.module("skate.data.worker.stage")
+
+
+class GroupReduce(ExchangeReduce):
+    def modules(self, params: Params) -> tuple[str, ...]:
+        return find(params["behind"]).modules(params)
+
+    def run(self, params: Params, batches: Any, task: Any) -> Any:
+        if task.exchange.cuts:
+            return super().run(params, batches, task)
+        behind = find(params["behind"])
+        made = behind.run(params, (out.batch() for out in reduced(params, task.exchange, task.target)), task)
+        return stage.cut(made, 0 if behind.makes_blocks else task.target, task.cap, _skate.BlockOut) if params["last"] else made
+
+
+operator = GroupReduce()

@@ -1,0 +1,35 @@
+"""group_rows: rows of equal keys together, in the order of the keys, in blocks that end where a group does. params: keys, n (parts that were asked for; 0: by sizes)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from skate import _skate
+from skate.data.op import Columns, Operator, Params, Phase, Phases
+
+
+def by_order(params: Params, keys: list[str], shown: list[str], before: str | None, behind: str) -> Phases:
+    """Sorted runs, which are cut between keys only. before, behind: the operators that rows go through in the maps and in the reduces. keys: columns of what goes between them; shown: what
+    plans call them."""
+    given = {**params, "what": _skate.exchange_what("sort", keys=[(k, False, False) for k in keys], groups=True), "keys": keys}
+    by = ", ".join(shown)
+    reduce = Phase(
+        "group_reduce", f"GroupReduce({by})", {**given, "behind": behind}, {"exchange": {"cut": True, "n_partitions": params["n"]}}
+    )
+    return Phases((Phase("group_map" if before else "exchange_map", f"GroupMap({by})", {**given, "before": before}),), reduce)
+
+
+class GroupRows(Operator):
+    moves_rows = True
+
+    def columns(self, params: Params) -> Columns:
+        return Columns(needs=frozenset(params["keys"]))
+
+    def schema(self, params: Params, given: Any) -> Any:
+        return given
+
+    def phases(self, params: Params) -> Phases:
+        return by_order(params, params["keys"], params["keys"], None, "whole_groups")
+
+
+operator = GroupRows()

@@ -1,0 +1,34 @@
+"""join: the rows of two inputs that have equal keys, side by side: both are cut by the hashes of their keys, and each partition is joined by itself (join_reduce). params: join, n (parts
+that were asked for; 0: by sizes), resources."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from skate import _skate
+from skate.data.op import ALL, Columns, Operator, Params, Phase, Phases
+
+PARTITIONS = 96  # fine, so that none is large against memory: a reduce makes as many of them as its size allows
+
+
+class Join(Operator):
+    moves_rows = True
+
+    def columns(self, params: Params) -> Columns:
+        return ALL
+
+    def phases(self, params: Params) -> Phases:
+        join, n = params["join"], params["n"]
+
+        def side(keys: tuple[str, ...]) -> dict[str, Any]:
+            return {
+                "what": _skate.exchange_what("hash", keys=[(k, False, False) for k in keys], partitions=n or PARTITIONS),
+                "keys": list(keys),
+            }
+
+        maps = tuple(Phase("exchange_map", f"JoinMap({', '.join(keys)})", side(keys)) for keys in join.on)
+        options = {**params["resources"], "exchange": {"cut": False, "n_partitions": n}}
+        return Phases(maps, Phase("join_reduce", f"JoinReduce({join.kind})", {"join": join}, options))
+
+
+operator = Join()

@@ -1,0 +1,36 @@
+"""stratify: of each group, whole in a block, the first rows or the last ones: those are so many of them as `share` says. params: keys, share, test."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from skate import _lazy
+from skate.data.op import Batches, Columns, Operator, Params
+
+np = _lazy.module("numpy")
+by_group = _lazy.module("skate.data.by_group")
+rows = _lazy.module("skate.data.worker.rows")
+
+
+class Stratify(Operator):
+    no_more = True
+
+    def columns(self, params: Params) -> Columns:
+        return Columns(needs=frozenset(params["keys"]))
+
+    def schema(self, params: Params, given: Any) -> Any:
+        return given
+
+    def modules(self, params: Params) -> tuple[str, ...]:
+        return ("pyarrow.compute", "skate.data.by_group")
+
+    def run(self, params: Params, batches: Batches, task: Any) -> Batches:
+        runs = by_group.Runs(params["keys"], params["label"])
+        for rb in batches:
+            g = runs.groups(rb)
+            behind = g.first + g.sizes - np.floor(g.sizes * params["share"]).astype(np.int64)  # where the test of each group begins
+            test = np.arange(rb.num_rows) >= behind[g.ids]
+            yield rows.where(rb, test if params["test"] else ~test)
+
+
+operator = Stratify()

@@ -1,0 +1,37 @@
+"""whole_groups: blocks that end where a group does, of rows that come in the order of their keys; in front of what takes whole groups."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from skate import _lazy
+from skate.data.op import Batches, Operator, Params
+
+by_group = _lazy.module("skate.data.by_group")
+unify = _lazy.module("skate.data.values.unify")
+
+
+class WholeGroups(Operator):
+    one_to_one = makes_blocks = True
+
+    def run(self, params: Params, batches: Batches, task: Any) -> Batches:
+        runs = by_group.Runs(params["keys"], params["label"])
+        held: list[Any] = []
+        size = 0
+        for rb in batches:
+            if not rb.num_rows:
+                continue
+            begins = int(runs.groups(rb).first[-1])  # the last group of rb
+            n = task.nbytes(rb)
+            if (begins or not runs.goes_on(held, rb)) and held and size + n >= task.target:
+                yield unify.merge([*held, rb.slice(0, begins)] if begins else held)
+                held, size = [], 0
+                rb = rb.slice(begins)
+                n = task.nbytes(rb)
+            held.append(rb)
+            size += n
+        if held:
+            yield unify.merge(held)
+
+
+operator = WholeGroups()
