@@ -1,4 +1,4 @@
-/* kernel_bench.c - what kernels cost on one thread: sort of int64, of records by 10-byte keys, gather, partition, merge.
+/* kernel_bench.c - what kernels cost on one thread: sort of int64, of records by 10-byte keys, gather, partition, merge, cuts, aggregates.
  *
  *     build/release/bin/kernel_bench [millions of rows, default 10]
  *
@@ -198,6 +198,58 @@ static void gather_text(size_t rows, const uint8_t *bytes) {
     sk_free(offsets);
 }
 
+static void aggregates(const char *column, const double *values, const uint64_t *numbers, size_t rows, uint64_t groups) {
+    struct table t = {.none = {NULL}};
+    int64_t *keys = need(rows * 8), best = INT64_MAX, merged = INT64_MAX;
+    struct sk_agg aggs[2] = {{SK_AGG_SUM, 1, true, 0, "sum"}, {SK_AGG_COUNT, SK_AGG_ROWS, true, 0, "count"}};
+    uint32_t key = 0;
+    enum { BATCH = 1 << 18 };
+    char what[64];
+    struct sk_err err;
+    for (size_t i = 0; i < rows; i++) keys[i] = (int64_t)(numbers[i] % groups);
+    add(&t, "l", (int64_t)rows, keys);
+    add(&t, column, (int64_t)rows, values);
+    for (int i = 0; i < TIMES; i++) {
+        struct sk_groupby *g, *h;
+        struct sk_block_plan *plan;
+        uint64_t size;
+        struct ArrowSchema s;
+        struct ArrowArray a;
+        ok(sk_groupby_create(&t.schema, &key, 1, aggs, 2, &g, &err), &err);
+        ok(sk_groupby_create(&t.schema, &key, 1, aggs, 2, &h, &err), &err);
+        int64_t start = sk_now_ns();
+        for (size_t at = 0; at < rows; at += BATCH) {
+            struct ArrowArray piece = t.array;
+            piece.offset = (int64_t)at;
+            piece.length = (int64_t)SK_MIN(BATCH, rows - at);
+            ok(sk_groupby_update(g, &t.schema, &piece, &err), &err);
+        }
+        best = SK_MIN(best, sk_now_ns() - start);
+        start = sk_now_ns();
+        ok(sk_groupby_measure(g, true, &plan, &size, &err), &err);
+        uint8_t *partial = need((size_t)size), *result;
+        sk_block_write(plan, partial);
+        sk_block_plan_free(plan);
+        ok(sk_block_export(partial, (size_t)size, 0, UINT64_MAX, (struct sk_block_owner){NULL, NULL}, &s, &a, &err), &err);
+        ok(sk_groupby_merge(h, &a, &err), &err);
+        ok(sk_groupby_measure(h, false, &plan, &size, &err), &err);
+        sk_block_write(plan, result = need((size_t)size));
+        merged = SK_MIN(merged, sk_now_ns() - start);
+        sk_block_plan_free(plan);
+        s.release(&s);
+        a.release(&a);
+        sk_free(partial);
+        sk_free(result);
+        sk_groupby_destroy(g);
+        sk_groupby_destroy(h);
+    }
+    snprintf(what, sizeof what, "sum, count of %s by int64, %llu groups", column[0] == 'g' ? "double" : "int64",
+             (unsigned long long)groups);
+    report(what, best, rows, 16);
+    report("  partial result, merged, sorted", merged, (size_t)groups, 16);
+    sk_free(keys);
+}
+
 int main(int argc, char **argv) {
     size_t rows = (size_t)((argc > 1 ? atof(argv[1]) : 10) * 1e6);
     uint64_t *numbers = need(rows * 8);
@@ -208,6 +260,8 @@ int main(int argc, char **argv) {
     sk_rand_init(&r, 1);
     for (size_t i = 0; i < rows; i++) numbers[i] = sk_rand_next(&r);
     for (size_t i = 0; i < rows * KEY; i++) keys[i] = (uint8_t)sk_rand_next(&r);
+    double *doubles = need(rows * 8);
+    for (size_t i = 0; i < rows; i++) doubles[i] = (double)(int64_t)numbers[i] * 0x1p-60;
     memset(values, 7, rows * RECORD);
     add(&ints, "l", (int64_t)rows, numbers);
     add(&records, "w:10", (int64_t)rows, keys);
@@ -221,6 +275,12 @@ int main(int argc, char **argv) {
     gathers("gather int64 of 16 runs, as merged", &ints, rows, 8);
     gathers("gather 100-byte records of 16 runs", &records, rows, RECORD);
     gather_text(rows, values);
+    for (size_t i = 0; i < rows; i++) numbers[i] >>= 30; /* so that sums fit */
+    for (uint64_t groups = 1000; groups <= rows; groups *= 100) {
+        aggregates("l", (const double *)(const void *)numbers, numbers, rows, groups);
+        aggregates("g", doubles, numbers, rows, groups);
+    }
+    sk_free(doubles);
     sk_free(numbers);
     sk_free(keys);
     sk_free(values);

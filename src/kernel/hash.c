@@ -93,3 +93,8 @@ void sk_keys_hash(const struct sk_keys *k, uint64_t *out) {
     for (uint64_t i = 0; i < k->rows; i++) out[i] = salt[3];
     for (uint32_t c = 0; c < k->n; c++) hash_column(&k->col[c], k->rows, out);
 }
+
+void sk_hash_odd(uint64_t out[2]) {
+    out[0] = sk_rand_mix(salt[3] ^ salt[SK_CLASS_NAN]);
+    out[1] = sk_rand_mix(salt[3] ^ salt[SK_CLASS_NULL]);
+}

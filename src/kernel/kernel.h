@@ -103,6 +103,61 @@ sk_rc sk_partition_random(uint64_t rows, uint64_t row0, uint64_t seed, struct sk
 /* Row i goes to (first + i) % n. */
 sk_rc sk_partition_round_robin(uint64_t rows, uint64_t first, struct sk_parts *out, struct sk_err *err) SK_MUST_USE;
 
+/* ---- groups (group.c, groupby.c, agg.c) ---- */
+
+/* Groups of equal keys in a sorted batch: start[i] is the first row of group i (room for as many as rows). Returns how many there are. */
+uint64_t sk_group_starts(const struct sk_keys *k, uint32_t *start);
+
+/* Aggregates (docs/design/kernels.md has the rules). Result types: COUNT int64; SUM int64 of integers and uint64 of unsigned ones and bool, double of floats,
+ * decimal(38, scale), duration; MEAN, STD, MISSING_PCT, ZERO_PCT double; MIN, MAX, ABS_MAX the column's (a dictionary's values, a view's text). Null where
+ * there is no value (COUNT: 0), or, without ignore_nulls, where one is null; COUNT and ZERO_PCT then count nulls as rows. STD of too few values: NaN.
+ * SUM that does not fit, and ABS_MAX of the least integer, are SK_EINVAL when the result is made. */
+enum sk_agg_kind {
+    SK_AGG_COUNT,
+    SK_AGG_SUM,
+    SK_AGG_MIN,
+    SK_AGG_MAX,
+    SK_AGG_MEAN,
+    SK_AGG_STD,
+    SK_AGG_ABS_MAX,
+    SK_AGG_MISSING_PCT, /* null or NaN */
+    SK_AGG_ZERO_PCT,
+};
+#define SK_AGG_ROWS UINT32_MAX
+struct sk_agg {
+    enum sk_agg_kind kind;
+    uint32_t column; /* SK_AGG_ROWS: COUNT of rows */
+    bool ignore_nulls;
+    int32_t ddof;     /* STD */
+    const char *name; /* of the column of results; copied */
+};
+
+/* An aggregation: update with rows, or merge partial results of others, in any order; then a partial result or the result. No result depends on how rows
+ * were cut into batches, on who took which, or on the order of merges. Not for two threads at once.
+ * Groups: as keys are equal (null is a group, NaN is one, -0.0 is 0.0); no keys: one group, which is there without rows, too.
+ * Memory: keys, states (16 to 160 bytes each) and 32 bytes a group. `schema` is that of all batches and must outlive it. */
+struct sk_groupby;
+sk_rc sk_groupby_create(const struct ArrowSchema *schema, const uint32_t *keys, uint32_t n_keys, const struct sk_agg *aggs, uint32_t n_aggs,
+                        struct sk_groupby **out, struct sk_err *err) SK_MUST_USE;
+/* Rows of the schema; schema: the batch's own. After an error only destroy and clear are allowed. */
+sk_rc sk_groupby_update(struct sk_groupby *g, const struct ArrowSchema *schema, const struct ArrowArray *batch,
+                        struct sk_err *err) SK_MUST_USE;
+/* Each row is a group of its own, and is not looked up: for a map that gives up combining. Only partial results come of it. When to: groups / rows says how much
+ * combining saves; where it is above 0.8 after 64 Ki rows, a row costs more to look up than to send. Then: partial result, clear, and on with this. */
+sk_rc sk_groupby_update_each(struct sk_groupby *g, const struct ArrowSchema *schema, const struct ArrowArray *batch,
+                             struct sk_err *err) SK_MUST_USE;
+/* Rows of a partial result of the same schema, keys and aggregates. */
+sk_rc sk_groupby_merge(struct sk_groupby *g, const struct ArrowArray *partial, struct sk_err *err) SK_MUST_USE;
+uint64_t sk_groupby_rows(const struct sk_groupby *g); /* taken since it was made or cleared */
+uint64_t sk_groupby_groups(const struct sk_groupby *g);
+/* Keys, then aggregates; of a partial result one column of bytes each. g's. */
+const struct ArrowSchema *sk_groupby_schema(const struct sk_groupby *g, bool partial);
+/* The plan of a batch of that schema; g must stay as it is while the plan is used. The result is sorted by its keys, ascending, NaN and then null last; a partial
+ * result is in the order in which groups were seen. */
+sk_rc sk_groupby_measure(struct sk_groupby *g, bool partial, struct sk_block_plan **plan, uint64_t *size, struct sk_err *err) SK_MUST_USE;
+void sk_groupby_clear(struct sk_groupby *g);   /* as new */
+void sk_groupby_destroy(struct sk_groupby *g); /* NULL is fine */
+
 /* 64 random bits of a row number: splitmix64 as a counter-based generator. The same on every machine. */
 static inline uint64_t sk_draw(uint64_t seed, uint64_t row) { return sk_rand_mix(sk_rand_mix(seed) + row * UINT64_C(0x9e3779b97f4a7c15)); }
 

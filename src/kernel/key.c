@@ -31,8 +31,7 @@ static bool set_temporal(struct sk_key_col *c, const char *f) {
     return f[1] != 'i' && set_kind(c, SK_KEY_INT, 8, 1); /* intervals of days have no order: a month is not a number of days */
 }
 
-/* false: no order. */
-static bool set_type(struct sk_key_col *c, const char *f) {
+bool sk_key_type(struct sk_key_col *c, const char *f) {
     switch (f[0]) {
     case 'n': return set_kind(c, SK_KEY_NULL, 0, 0);
     case 'b': return set_kind(c, SK_KEY_BOOL, 1, 1);
@@ -110,7 +109,7 @@ static sk_rc set_column(struct sk_key_col *c, const struct ArrowSchema *s, const
     const struct ArrowSchema *values = s->dictionary ? s->dictionary : s;
     c->name = s->name ? s->name : "";
     c->format = values->format;
-    if (values->dictionary || !set_type(c, values->format)) {
+    if (values->dictionary || !sk_key_type(c, values->format)) {
         struct sk_bytes ext = extension_name(s->metadata);
         return SK_ERR(err, SK_EINVAL, "column '%.200s' of type %s%s%.*s%s cannot be a key: its values have no order", c->name,
                       s->dictionary ? "dictionary of " : "", type_name(values->format), (int)SK_MIN(ext.n, 200), (const char *)ext.p,

@@ -1,0 +1,522 @@
+/* agg.c - what each aggregate keeps of a group, and what comes of it.
+ *
+ * Rules (docs/design/kernels.md): NaN is a value, so it is counted and makes sums, means and deviations NaN, but min, max and absmax are of the other values while
+ * there are any. Whole numbers are summed in 128 bits; floats by fsum.h. Cost: 3 to 10 ns a row and aggregate while states fit the cache. */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "kernel/agg.h"
+
+enum { AHEAD = 12 };
+static const uint64_t sign = UINT64_C(1) << 63;
+
+/* ---- what it is on a type ---- */
+
+static bool is_number(const char *f) { return f[1] ? f[0] == 'd' || !strncmp(f, "tD", 2) : strchr("cCsSiIlLefgb", f[0]) != NULL; }
+
+static bool is_extreme(enum sk_agg_kind k) { return k == SK_AGG_MIN || k == SK_AGG_MAX || k == SK_AGG_ABS_MAX; }
+
+static const char *kind_name(enum sk_agg_kind k) {
+    static const char *const names[] = {"count", "sum", "min", "max", "mean", "std", "abs_max", "missing_pct", "zero_pct"};
+    return names[k];
+}
+
+/* Which types: any for counts of nulls, with an order for min and max, numbers for the rest. */
+static bool fits(enum sk_agg_kind k, const char *f, const struct sk_key_col *c) {
+    if (k == SK_AGG_COUNT || k == SK_AGG_MISSING_PCT || k == SK_AGG_MIN || k == SK_AGG_MAX || c->kind == SK_KEY_NULL) return true;
+    if (!is_number(f) || (c->kind == SK_KEY_DECIMAL && c->width == 32 && k != SK_AGG_ABS_MAX)) return false;
+    if (f[0] == 't') return k == SK_AGG_SUM;
+    return f[0] != 'b' || k == SK_AGG_SUM || k == SK_AGG_MEAN;
+}
+
+static void set_sum_format(struct sk_agg_col *a, const char *f) {
+    bool whole = a->kind == SK_KEY_UINT || a->kind == SK_KEY_BOOL;
+    if (a->kind == SK_KEY_FLOAT) strcpy(a->format, "g");
+    else if (f[0] == 'd') snprintf(a->format, sizeof a->format, "d:38,%d", a->scale);
+    else if (f[0] == 't') snprintf(a->format, sizeof a->format, "%.40s", f);
+    else strcpy(a->format, whole ? "L" : "l");
+}
+
+static void set_format(struct sk_agg_col *a, const char *f) {
+    switch (a->agg.kind) {
+    case SK_AGG_COUNT: strcpy(a->format, "l"); break;
+    case SK_AGG_SUM: set_sum_format(a, f); break;
+    case SK_AGG_MIN:
+    case SK_AGG_MAX:
+    case SK_AGG_ABS_MAX: snprintf(a->format, sizeof a->format, "%.47s", f[0] == 'v' ? f + 1 : f); break;
+    default: strcpy(a->format, "g");
+    }
+    if (a->kind == SK_KEY_NULL && (a->agg.kind == SK_AGG_SUM || is_extreme(a->agg.kind))) strcpy(a->format, "n");
+}
+
+static uint32_t body_of(const struct sk_agg_col *a) {
+    switch (a->agg.kind) {
+    case SK_AGG_COUNT: return 0;
+    case SK_AGG_STD: return 9; /* x, its squares, their top */
+    case SK_AGG_SUM:
+    case SK_AGG_MEAN: return a->kind == SK_KEY_FLOAT ? 3 : a->kind == SK_KEY_DECIMAL ? 2 : 1;
+    case SK_AGG_MISSING_PCT:
+    case SK_AGG_ZERO_PCT: return 1;
+    default: return a->text ? 1 : 2;
+    }
+}
+
+sk_rc sk_agg_col_init(struct sk_agg_col *a, const struct sk_agg *agg, const struct ArrowSchema *s, struct sk_err *err) {
+    const struct ArrowSchema *values = s && s->dictionary ? s->dictionary : s;
+    const char *f = values ? values->format : "n";
+    struct sk_key_col c = {.kind = SK_KEY_NULL};
+    bool counts = agg->kind == SK_AGG_COUNT || agg->kind == SK_AGG_MISSING_PCT, ordered = !s || sk_key_type(&c, f);
+    *a = (struct sk_agg_col){.agg = *agg};
+    if (!agg->name || strlen(agg->name) >= sizeof a->name)
+        return SK_ERR(err, SK_EINVAL, "an aggregate without a name, or one of more than %zu bytes", sizeof a->name - 1);
+    strcpy(a->name, agg->name);
+    a->agg.name = a->name;
+    a->nested = !ordered && counts;
+    if ((!ordered && !counts) || (ordered && s && !fits(agg->kind, f, &c)) || (!s && agg->kind != SK_AGG_COUNT))
+        return SK_ERR(err, SK_EINVAL, "'%s': %s of column '%.200s' of Arrow format '%.50s' is not possible", a->name, kind_name(agg->kind),
+                      s && s->name ? s->name : "", f);
+    a->kind = c.kind;
+    a->width = c.width;
+    a->n_words = c.n_words;
+    a->text = is_extreme(agg->kind) && c.kind >= SK_KEY_FIXED;
+    if (f[0] == 'd') a->scale = atoi(strchr(f, ',') + 1);
+    set_format(a, f);
+    a->body = body_of(a);
+    a->size = sizeof(struct sk_agg_head) + 16 * a->body;
+    return SK_OK;
+}
+
+void sk_agg_zero(const struct sk_agg_col *a, uint8_t *state) {
+    memset(state, 0, a->size);
+    ((struct sk_agg_head *)(void *)state)->top = SK_FSUM_NONE;
+    if (a->agg.kind == SK_AGG_STD) {
+        sk_i128 none = SK_FSUM_NONE;
+        memcpy(state + 16 + 16 * 8, &none, 16);
+    }
+}
+
+/* ---- values ---- */
+
+SK_INLINE sk_i128 *body(uint8_t *state) { return (sk_i128 *)(void *)(state + sizeof(struct sk_agg_head)); }
+static const sk_i128 *body_const(const uint8_t *state) { return (const sk_i128 *)(const void *)(state + sizeof(struct sk_agg_head)); }
+
+SK_INLINE sk_i128 whole_of(const struct sk_key_col *c, enum sk_key_kind kind, uint32_t width, int64_t at) {
+    sk_i128 v;
+    switch (kind) {
+    case SK_KEY_BOOL: return sk_bit(c->data, at);
+    case SK_KEY_INT: return sk_load_signed(c->data + at * width, width);
+    case SK_KEY_UINT: return sk_load(c->data + at * width, width);
+    default: memcpy(&v, c->data + at * width, 16); return v;
+    }
+}
+
+SK_INLINE double double_of(const uint8_t *p, uint32_t width) {
+    float f;
+    double d;
+    _Float16 h;
+    if (width == 8) {
+        memcpy(&d, p, 8);
+        return d;
+    }
+    if (width == 4) {
+        memcpy(&f, p, 4);
+        return (double)f;
+    }
+    memcpy(&h, p, 2);
+    return (double)h;
+}
+
+static double power_of_ten(int32_t n) {
+    double p = 1;
+    for (int32_t i = 0; i < n || i < -n; i++) p *= 10;
+    return n < 0 ? 1 / p : p;
+}
+
+/* true: NaN or infinite, which is noted. */
+SK_INLINE bool is_odd(struct sk_agg_head *h, double d) {
+    if (SK_LIKELY(__builtin_isfinite(d))) return false;
+    h->flags |= __builtin_isnan(d) ? SK_AGG_NAN : d > 0 ? SK_AGG_INF : SK_AGG_MINUS_INF;
+    return true;
+}
+
+SK_INLINE void add_double(struct sk_agg_head *h, sk_i128 *bin, int k, double d) {
+    bool minus;
+    int e;
+    if (is_odd(h, d)) return;
+    uint64_t m = sk_double_split(d, &minus, &e);
+    if (m) sk_fsum_add(bin, k, &h->top, minus, m, e);
+}
+
+/* A term and its square. */
+static void add_both(struct sk_agg_head *h, sk_i128 *bin, bool minus, uint64_t m, int e) {
+    int32_t top = (int32_t)bin[8];
+    if (!m) return;
+    sk_fsum_add(bin, 4, &h->top, minus, m, e);
+    sk_fsum_add(bin + 4, 4, &top, false, (sk_u128)m * m, 2 * e);
+    bin[8] = top;
+}
+
+static void add_std(const struct sk_agg_col *a, const struct sk_key_col *c, struct sk_agg_head *h, sk_i128 *bin, int64_t at) {
+    bool minus = false;
+    int e = 0;
+    double d;
+    if (a->kind == SK_KEY_INT || a->kind == SK_KEY_UINT) {
+        sk_i128 v = whole_of(c, a->kind, a->width, at);
+        if (!a->scale) {
+            add_both(h, bin, v < 0, (uint64_t)(v < 0 ? -v : v), 0);
+            return;
+        }
+        d = (double)v / power_of_ten(a->scale);
+    } else if (a->kind == SK_KEY_DECIMAL) d = (double)whole_of(c, a->kind, a->width, at) / power_of_ten(a->scale);
+    else d = double_of(c->data + at * a->width, a->width);
+    if (is_odd(h, d)) return;
+    uint64_t m = sk_double_split(d, &minus, &e);
+    add_both(h, bin, minus, m, e);
+}
+
+/* ---- extremes ---- */
+
+/* Words that are ordered like values, or like their magnitudes. */
+static void extreme_words(const struct sk_agg_col *a, const struct sk_key_col *c, int64_t at, uint64_t w[4]) {
+    uint32_t here;
+    memset(w, 0, 32);
+    for (uint32_t i = 0; i < c->n_words; i++) w[i] = sk_key_word(c, c->kind, c->width, at, i, &here);
+    if (a->agg.kind != SK_AGG_ABS_MAX || c->kind == SK_KEY_UINT) return;
+    if (c->kind == SK_KEY_FLOAT) {
+        if (!(w[0] & sign)) w[0] = ~w[0] | sign; /* as the positive one */
+        return;
+    }
+    w[0] ^= sign;
+    if (w[0] & sign) { /* negated, from the lowest on */
+        bool carry = true;
+        for (uint32_t i = c->n_words; i-- > 0;) {
+            w[i] = ~w[i] + carry;
+            carry &= !w[i];
+        }
+    }
+}
+
+static int compare_words(const uint64_t *a, const uint64_t *b) {
+    for (int i = 0; i < 4; i++)
+        if (a[i] != b[i]) return a[i] < b[i] ? -1 : 1;
+    return 0;
+}
+
+static bool better(const struct sk_agg_col *a, int r) { return a->agg.kind == SK_AGG_MIN ? r < 0 : r > 0; }
+
+static void take_words(const struct sk_agg_col *a, uint8_t *state, const uint64_t *w, int64_t n) {
+    struct sk_agg_head *h = (void *)state;
+    uint64_t *is = (uint64_t *)(void *)body(state);
+    uint64_t have[4] = {is[0], is[1], is[2], is[3]};
+    if (n && (!h->n || better(a, compare_words(w, have)))) memcpy(is, w, 32);
+    h->n += n;
+}
+
+static bool take_text(const struct sk_agg_col *a, uint8_t *state, struct sk_bytes b, int64_t n) {
+    struct sk_agg_text *t = (void *)state;
+    int r = 0;
+    if (n && t->head.n) {
+        r = memcmp(b.p, t->p, SK_MIN(b.n, t->n));
+        if (!r) r = (b.n > t->n) - (b.n < t->n);
+    }
+    if (n && (!t->head.n || better(a, r))) {
+        if (b.n > t->cap || !t->p) {
+            uint8_t *p = sk_realloc(SK_TAG_KERNEL, t->p, b.n + b.n / 2 + 8);
+            if (!p) return false;
+            t->p = p;
+            t->cap = (uint32_t)(b.n + b.n / 2 + 8);
+        }
+        memcpy(t->p, b.p, b.n);
+        t->n = (uint32_t)b.n;
+    }
+    t->head.n += n;
+    return true;
+}
+
+/* ---- updating ---- */
+
+/* Value `at` of the column, which is not null. */
+SK_INLINE bool take(const struct sk_agg_col *a, const struct sk_key_col *c, enum sk_agg_kind kind, enum sk_key_kind type, uint32_t width,
+                    uint8_t *state, int64_t at) {
+    struct sk_agg_head *h = (void *)state;
+    uint64_t w[4];
+    sk_i128 *sum = body(state);
+    switch (kind) {
+    case SK_AGG_COUNT: h->n++; return true;
+    case SK_AGG_SUM:
+    case SK_AGG_MEAN:
+        h->n++;
+        if (type == SK_KEY_FLOAT) add_double(h, sum, 3, double_of(c->data + at * width, width));
+        else if (type == SK_KEY_DECIMAL) { /* by halves: no order of terms overflows */ sk_i128 v = whole_of(c, type, width, at);
+            sum[0] += (uint64_t)v;
+            sum[1] += v >> 64;
+        } else *sum += whole_of(c, type, width, at);
+        return true;
+    case SK_AGG_STD:
+        h->n++;
+        add_std(a, c, h, sum, at);
+        return true;
+    case SK_AGG_MISSING_PCT:
+        h->n++;
+        *sum += sk_key_class(c, at) != SK_CLASS_VALUE;
+        return true;
+    case SK_AGG_ZERO_PCT:
+        h->n++;
+        if (type == SK_KEY_FLOAT) *sum += double_of(c->data + at * width, width) == 0;
+        else *sum += !whole_of(c, type, width, at);
+        return true;
+    default:
+        if (sk_key_class(c, at) != SK_CLASS_VALUE) {
+            h->flags |= SK_AGG_NAN;
+            return true;
+        }
+        if (a->text) return take_text(a, state, sk_key_bytes(c, at), 1);
+        extreme_words(a, c, at, w);
+        take_words(a, state, w, 1);
+        return true;
+    }
+}
+
+static void take_null(const struct sk_agg_col *a, uint8_t *state) {
+    struct sk_agg_head *h = (void *)state;
+    h->flags |= SK_AGG_NULLS;
+    if (a->agg.kind == SK_AGG_MISSING_PCT) ++*body(state);
+    h->n += a->agg.kind == SK_AGG_MISSING_PCT || (!a->agg.ignore_nulls && (a->agg.kind == SK_AGG_COUNT || a->agg.kind == SK_AGG_ZERO_PCT));
+}
+
+SK_INLINE bool update_rows(const struct sk_agg_col *a, const struct sk_key_col *c, enum sk_agg_kind kind, enum sk_key_kind type,
+                           uint32_t width, const uint32_t *ids, uint64_t rows) {
+    uint8_t *states = a->states;
+    size_t size = a->size;
+    for (uint64_t i = 0; i < rows; i++) {
+        if (i + AHEAD < rows) __builtin_prefetch(states + ids[i + AHEAD] * size, 1);
+        int64_t at = sk_key_at(c, i);
+        if (at < 0) take_null(a, states + ids[i] * size);
+        else if (!take(a, c, kind, type, width, states + ids[i] * size, at)) return false;
+    }
+    return true;
+}
+
+bool sk_agg_update(const struct sk_agg_col *a, const struct sk_key_col *c, const uint32_t *ids, uint64_t rows) {
+    enum sk_agg_kind k = a->agg.kind;
+    if (!c) {
+        for (uint64_t i = 0; i < rows; i++) ((struct sk_agg_head *)(void *)(a->states + ids[i] * a->size))->n++;
+        return true;
+    }
+    if (k == SK_AGG_COUNT) return update_rows(a, c, SK_AGG_COUNT, SK_KEY_BOOL, 1, ids, rows);
+    if (k == SK_AGG_SUM || k == SK_AGG_MEAN) {
+        if (a->kind == SK_KEY_INT && a->width == 8) return update_rows(a, c, SK_AGG_SUM, SK_KEY_INT, 8, ids, rows);
+        if (a->kind == SK_KEY_FLOAT && a->width == 8) return update_rows(a, c, SK_AGG_SUM, SK_KEY_FLOAT, 8, ids, rows);
+    }
+    return update_rows(a, c, k, a->kind, a->width, ids, rows);
+}
+
+/* ---- merging ---- */
+
+bool sk_agg_merge(const struct sk_agg_col *a, uint8_t *to, const uint8_t *from) {
+    struct sk_agg_head *h = (void *)to;
+    const struct sk_agg_head *g = (const void *)from;
+    sk_i128 *x = body(to);
+    const sk_i128 *y = body_const(from);
+    h->flags |= g->flags;
+    if (is_extreme(a->agg.kind)) {
+        const struct sk_agg_text *t = (const void *)from;
+        if (a->text) return take_text(a, to, (struct sk_bytes){t->p, t->n}, g->n);
+        uint64_t w[4];
+        memcpy(w, y, 32);
+        take_words(a, to, w, g->n);
+        return true;
+    }
+    h->n += g->n;
+    if (a->agg.kind == SK_AGG_STD) {
+        int32_t top = (int32_t)x[8];
+        sk_fsum_merge(x, 4, &h->top, y, g->top);
+        sk_fsum_merge(x + 4, 4, &top, y + 4, (int32_t)y[8]);
+        x[8] = top;
+    } else if (a->body == 3) sk_fsum_merge(x, 3, &h->top, y, g->top);
+    else
+        for (uint32_t i = 0; i < a->body; i++) x[i] += y[i];
+    return true;
+}
+
+/* ---- travelling ---- */
+
+static uint8_t *put_number(uint8_t *out, sk_i128 v) { /* how many bytes, and these; the rest is sign */
+    uint8_t n = 0;
+    while (n < 16 && (n ? v >> (8 * n - 1) != 0 && v >> (8 * n - 1) != -1 : v != 0)) n++;
+    *out++ = n;
+    memcpy(out, &v, n);
+    return out + n;
+}
+
+static bool get_number(struct sk_bytes *b, sk_i128 *v) {
+    const uint8_t *p = b->p;
+    if (!b->n || p[0] > 16 || b->n < 1u + p[0]) return false;
+    *v = p[0] && p[p[0]] & 0x80 ? -1 : 0;
+    memcpy(v, p + 1, p[0]);
+    *b = (struct sk_bytes){p + 1 + p[0], b->n - 1 - p[0]};
+    return true;
+}
+
+size_t sk_agg_encoded_max(const struct sk_agg_col *a, const uint8_t *state) {
+    return 1 + 17 * (2 + (size_t)a->body) + (a->text ? ((const struct sk_agg_text *)(const void *)state)->n : 0);
+}
+
+size_t sk_agg_encode(const struct sk_agg_col *a, const uint8_t *state, uint8_t *out) {
+    const struct sk_agg_head *h = (const void *)state;
+    uint8_t *p = out;
+    *p++ = (uint8_t)h->flags;
+    p = put_number(p, h->n);
+    if (a->text) {
+        const struct sk_agg_text *t = (const void *)state;
+        if (t->n) memcpy(p, t->p, t->n);
+        return (size_t)(p + t->n - out);
+    }
+    p = put_number(p, h->top);
+    for (uint32_t i = 0; i < a->body; i++) p = put_number(p, body_const(state)[i]);
+    return (size_t)(p - out);
+}
+
+bool sk_agg_decode(const struct sk_agg_col *a, struct sk_bytes b, uint8_t *state) {
+    struct sk_agg_head *h = (void *)state;
+    sk_i128 n, top;
+    if (!b.n) return false;
+    memset(state, 0, a->size);
+    h->flags = *(const uint8_t *)b.p;
+    b = (struct sk_bytes){(const uint8_t *)b.p + 1, b.n - 1};
+    if (!get_number(&b, &n)) return false;
+    h->n = (int64_t)n;
+    if (a->text) {
+        struct sk_agg_text *t = (void *)state;
+        t->p = (uint8_t *)(uintptr_t)b.p;
+        t->n = (uint32_t)b.n;
+        return b.n <= UINT32_MAX;
+    }
+    if (!get_number(&b, &top)) return false;
+    h->top = (int32_t)top;
+    for (uint32_t i = 0; i < a->body; i++)
+        if (!get_number(&b, &body(state)[i])) return false;
+    return !b.n;
+}
+
+/* ---- the result ---- */
+
+uint32_t sk_agg_result_width(const struct sk_agg_col *a) {
+    if (a->text || a->format[0] == 'n') return 0;
+    if (is_extreme(a->agg.kind)) return a->width;
+    return a->format[0] == 'd' ? 16 : 8;
+}
+
+static sk_rc overflow(const struct sk_agg_col *a, struct sk_err *err) {
+    return SK_ERR(err, SK_EINVAL, "'%s': the result does not fit Arrow format '%s'; cast the column to a float or a wider type first",
+                  a->name, a->format);
+}
+
+static double odd_or(const struct sk_agg_head *h, double d) {
+    bool both = (h->flags & SK_AGG_INF) && (h->flags & SK_AGG_MINUS_INF);
+    if ((h->flags & SK_AGG_NAN) || both) return __builtin_nan("");
+    return h->flags & SK_AGG_INF ? __builtin_inf() : h->flags & SK_AGG_MINUS_INF ? -__builtin_inf() : d;
+}
+
+static void set_double(struct sk_agg_value *out, double d) { memcpy(out->raw, &d, 8); }
+
+/* A sum of whole numbers; false: it is beyond 128 bits, and *v is its high half. */
+static bool whole_sum(const struct sk_agg_col *a, const sk_i128 *x, sk_i128 *v) {
+    *v = *x;
+    if (a->kind != SK_KEY_DECIMAL) return true;
+    sk_i128 high = x[1] + (x[0] >> 64);
+    *v = high;
+    if (high != (int64_t)high) return false;
+    *v = (sk_i128)((sk_u128)high << 64 | (uint64_t)x[0]);
+    return true;
+}
+
+static sk_rc finish_sum(const struct sk_agg_col *a, const struct sk_agg_head *h, const sk_i128 *x, struct sk_agg_value *out,
+                        struct sk_err *err) {
+    sk_i128 v, most = 1;
+    if (a->kind == SK_KEY_FLOAT) {
+        set_double(out, odd_or(h, sk_fsum_value(x, 3, h->top)));
+        return SK_OK;
+    }
+    for (int i = 0; i < 38; i++) most *= 10;
+    bool fit = whole_sum(a, x, &v);
+    if (a->format[0] == 'd') fit = fit && v < most && v > -most;
+    else fit = a->format[0] == 'L' ? v == (sk_i128)(uint64_t)v : v == (sk_i128)(int64_t)v;
+    memcpy(out->raw, &v, 16);
+    return fit ? SK_OK : overflow(a, err);
+}
+
+static void finish_mean(const struct sk_agg_col *a, const struct sk_agg_head *h, const sk_i128 *x, struct sk_agg_value *out) {
+    sk_i128 v;
+    double d;
+    if (a->kind == SK_KEY_FLOAT) d = odd_or(h, sk_fsum_value(x, 3, h->top));
+    else if (whole_sum(a, x, &v)) d = (double)v / power_of_ten(a->scale);
+    else d = (double)v * 0x1p64 / power_of_ten(a->scale);
+    set_double(out, d / (double)h->n);
+}
+
+static void finish_std(const struct sk_agg_col *a, const struct sk_agg_head *h, const sk_i128 *x, struct sk_agg_value *out) {
+    int64_t degrees = h->n - a->agg.ddof;
+    double d = __builtin_nan("");
+    if (degrees > 0 && !(h->flags & (SK_AGG_NAN | SK_AGG_INF | SK_AGG_MINUS_INF)))
+        d = __builtin_sqrt(sk_fsum_spread((uint64_t)h->n, x, h->top, x + 4, (int32_t)x[8]) / (double)h->n / (double)degrees);
+    set_double(out, d);
+}
+
+/* The way back from words to a value. */
+static sk_rc finish_extreme(const struct sk_agg_col *a, const struct sk_agg_head *h, const uint8_t *state, struct sk_agg_value *out,
+                            struct sk_err *err) {
+    uint64_t w[4];
+    unsigned up = 64 - 8 * a->width;
+    if (a->text) {
+        const struct sk_agg_text *t = (const void *)state;
+        out->text = (struct sk_bytes){t->p, t->n};
+        return SK_OK;
+    }
+    memcpy(w, body_const(state), 32);
+    if (!h->n)
+        w[0] = (a->width == 2   ? UINT64_C(0x7E00) << 48
+                : a->width == 4 ? UINT64_C(0x7FC00000) << 32
+                                : UINT64_C(0x7FF8) << 48) |
+               sign; /* only NaN */
+    bool magnitude = a->agg.kind == SK_AGG_ABS_MAX && (a->kind == SK_KEY_INT || a->kind == SK_KEY_DECIMAL);
+    if (magnitude && w[0] & sign) return overflow(a, err);
+    switch (a->kind) {
+    case SK_KEY_BOOL: out->raw[0] = (uint8_t)(w[0] >> 63); return SK_OK;
+    case SK_KEY_INT: w[0] = (magnitude ? w[0] : w[0] ^ sign) >> up; break;
+    case SK_KEY_UINT: w[0] >>= up; break;
+    case SK_KEY_FLOAT: w[0] = (w[0] & sign ? w[0] ^ sign : ~w[0]) >> up; break;
+    default:
+        if (!magnitude) w[0] ^= sign;
+        for (uint32_t i = 0; i < a->n_words; i++) memcpy(out->raw + 8 * i, &w[a->n_words - 1 - i], 8);
+        return SK_OK;
+    }
+    memcpy(out->raw, w, 8);
+    return SK_OK;
+}
+
+sk_rc sk_agg_finish(const struct sk_agg_col *a, const uint8_t *state, struct sk_agg_value *out, struct sk_err *err) {
+    const struct sk_agg_head *h = (const void *)state;
+    const sk_i128 *x = body_const(state);
+    enum sk_agg_kind k = a->agg.kind;
+    *out = (struct sk_agg_value){.null = true};
+    if (k == SK_AGG_COUNT) {
+        out->null = false;
+        memcpy(out->raw, &h->n, 8);
+        return SK_OK;
+    }
+    if (!h->n && !(is_extreme(k) && (h->flags & SK_AGG_NAN))) return SK_OK;
+    if (k == SK_AGG_MISSING_PCT || k == SK_AGG_ZERO_PCT) {
+        out->null = false;
+        set_double(out, (double)*x / (double)h->n * 100);
+        return SK_OK;
+    }
+    if (!a->agg.ignore_nulls && (h->flags & SK_AGG_NULLS)) return SK_OK;
+    out->null = false;
+    switch (k) {
+    case SK_AGG_SUM: return finish_sum(a, h, x, out, err);
+    case SK_AGG_MEAN: finish_mean(a, h, x, out); return SK_OK;
+    case SK_AGG_STD: finish_std(a, h, x, out); return SK_OK;
+    default: return finish_extreme(a, h, state, out, err);
+    }
+}

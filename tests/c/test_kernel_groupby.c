@@ -1,0 +1,507 @@
+/* test_kernel_groupby.c - aggregates of groups against loops over cells that know nothing of Arrow, hashes or partial results: in one go, and cut, shared out and
+ * merged at random, which gives the same bytes. */
+#include "kernel_make.h"
+#include "test.h"
+
+enum { KINDS = SK_AGG_ZERO_PCT + 1, MOST = 300 };
+
+struct input {
+    struct column c[3]; /* keys, then the value */
+    struct batch b;
+    int n_keys;
+    int64_t rows;
+    uint32_t group[MOST], first[MOST], n_groups; /* group of each row; a row of each group, in the order of keys */
+};
+
+struct result {
+    uint8_t *block;
+    size_t size;
+    struct ArrowSchema schema;
+    struct ArrowArray array;
+};
+
+static void result_free(struct result *r) {
+    r->schema.release(&r->schema);
+    r->array.release(&r->array);
+    sk_free(r->block);
+}
+
+static int compare_rows(const struct input *in, uint32_t i, uint32_t j) {
+    for (int k = 0; k < in->n_keys; k++) {
+        int r = cell_compare(in->c[k].format, &in->c[k].cells[i], &in->c[k].cells[j], false, false);
+        if (r) return r;
+    }
+    return 0;
+}
+
+/* Groups by looking at all rows. */
+static void find_groups(struct input *in) {
+    in->n_groups = 0;
+    for (uint32_t i = 0; i < in->rows; i++) {
+        uint32_t g = 0;
+        while (g < in->n_groups && compare_rows(in, in->first[g], i) < 0) g++;
+        if (g < in->n_groups && !compare_rows(in, in->first[g], i)) continue;
+        for (uint32_t j = in->n_groups++; j > g; j--) in->first[j] = in->first[j - 1];
+        in->first[g] = i;
+    }
+    for (uint32_t i = 0; i < in->rows; i++)
+        for (uint32_t g = 0; g < in->n_groups; g++)
+            if (!compare_rows(in, in->first[g], i)) in->group[i] = g;
+    if (!in->n_keys) in->n_groups = 1;
+}
+
+static void input_make(struct input *in, const char *value) {
+    in->n_keys = (int)test_below(3);
+    in->rows = test_below(5) ? 1 + (int64_t)test_below(MOST - 1) : 0;
+    for (int i = 0; i <= in->n_keys; i++) {
+        struct column_how how = {
+            .seed = test_rand(), .distinct = i < in->n_keys ? 1 + test_below(12) : 0, .nulls = (unsigned)test_below(3) * 10};
+        how.dictionary = test_below(3) == 0;
+        column_make(&in->c[i], i < in->n_keys ? key_formats[test_below(n_key_formats)] : value, in->rows, how);
+    }
+    batch_make(&in->b, in->c, in->n_keys + 1, in->rows, 0);
+    find_groups(in);
+}
+
+static void input_free(struct input *in) {
+    for (int i = 0; i <= in->n_keys; i++) column_free(&in->c[i]);
+}
+
+static void take_result(struct sk_groupby *g, bool partial, struct result *out) {
+    struct sk_err err = {.code = 0};
+    struct sk_block_plan *plan;
+    uint64_t size;
+    CHECK_OK_ERR(sk_groupby_measure(g, partial, &plan, &size, &err), &err);
+    out->size = (size_t)size;
+    out->block = sk_alloc_aligned(SK_TAG_TEST, SK_BLOCK_ALIGN, out->size);
+    sk_block_write(plan, out->block);
+    sk_block_plan_free(plan);
+    CHECK_OK_ERR(sk_block_validate(out->block, out->size, &err), &err);
+    CHECK_OK(sk_block_export(out->block, out->size, 0, UINT64_MAX, (struct sk_block_owner){NULL, NULL}, &out->schema, &out->array, &err));
+}
+
+/* ---- the twin ---- */
+
+static bool is_float(const char *f) { return !f[1] && strchr("efg", f[0]); }
+static bool is_wide(const char *f) { return f[0] == 'd' && strstr(f, ",256"); }
+static bool is_number(const char *f) { return f[1] ? f[0] == 'd' && !is_wide(f) : strchr("cCsSiIlLefg", f[0]) != NULL; }
+static int scale_of(const char *f) { return f[0] == 'd' ? 2 : 0; }
+
+static bool fits(enum sk_agg_kind k, const char *f) {
+    if (!strcmp(f, "d:38,2") && k != SK_AGG_ZERO_PCT)
+        return k < SK_AGG_MEAN && k != SK_AGG_SUM; /* cells of 128 bits: see groupby_sums_decimals */
+    if (k == SK_AGG_COUNT || k == SK_AGG_MIN || k == SK_AGG_MAX || k == SK_AGG_MISSING_PCT) return true;
+    return is_number(f) || (f[0] == 'b' && (k == SK_AGG_SUM || k == SK_AGG_MEAN)) || !strcmp(f, "n") ||
+           (is_wide(f) && k == SK_AGG_ABS_MAX) || (k == SK_AGG_SUM && !strncmp(f, "tD", 2));
+}
+
+struct twin {
+    int64_t n, rows, nulls, nans, zeros, infs, minus_infs;
+    __int128 whole;
+    __float128 sum, squares;
+    int64_t least, most; /* rows */
+    __int128 big;        /* the largest magnitude */
+    double big_d;
+};
+
+static double as_double(const char *f, const struct cell *v) { return is_float(f) ? v->d : (double)v->i / (scale_of(f) ? 100 : 1); }
+
+static struct twin twin_of(const struct input *in, uint32_t group) {
+    struct twin t = {.least = -1, .most = -1};
+    const struct column *c = &in->c[in->n_keys];
+    const char *f = c->format;
+    for (int64_t i = 0; i < in->rows; i++) {
+        const struct cell *v = &c->cells[i];
+        if (in->n_keys && in->group[i] != group) continue;
+        t.rows++;
+        t.nulls += v->class == CELL_NULL;
+        t.nans += v->class == CELL_NAN;
+        if (v->class != CELL_VALUE) continue;
+        t.n++;
+        if (t.least < 0 || cell_compare(f, v, &c->cells[t.least], false, false) < 0) t.least = i;
+        if (t.most < 0 || cell_compare(f, v, &c->cells[t.most], false, false) > 0) t.most = i;
+        if (!is_number(f) && f[0] != 'b' && f[0] != 't') continue;
+        if (strcmp(f, "d:38,2") != 0) {
+            t.whole += v->i;
+            t.big = SK_MAX(t.big, v->i < 0 ? -v->i : v->i);
+        }
+        t.zeros += is_float(f) ? v->d == 0 : !v->i;
+        if (is_float(f)) t.big_d = SK_MAX(t.big_d, __builtin_fabs(v->d));
+        if (is_float(f) && __builtin_isinf(v->d)) {
+            t.infs += v->d > 0;
+            t.minus_infs += v->d < 0;
+        } else t.sum += as_double(f, v);
+    }
+    for (int64_t i = 0; t.n && i < in->rows; i++) {
+        const struct cell *v = &c->cells[i];
+        if ((in->n_keys && in->group[i] != group) || v->class != CELL_VALUE || (is_float(f) && __builtin_isinf(v->d))) continue;
+        __float128 d = as_double(f, v) - t.sum / t.n;
+        t.squares += d * d;
+    }
+    return t;
+}
+
+static bool sum_overflows(const char *f, const struct twin *t) {
+    if (is_float(f) || !t->n || (!is_number(f) && strncmp(f, "tD", 2) != 0)) return false;
+    if (f[0] == 'd') return false;
+    return !f[1] && strchr("CSIL", f[0]) ? t->whole != (__int128)(uint64_t)t->whole : t->whole != (__int128)(int64_t)t->whole;
+}
+
+static bool abs_overflows(const char *f, const struct twin *t) {
+    bool narrow = strstr(f, ",32") != NULL;
+    if (f[0] != 'd' && (f[1] || !strchr("csil", f[0]))) return false;
+    if (f[0] == 'd' && !narrow && !strstr(f, ",64")) return false;
+    int width = f[0] == 'c' ? 1 : f[0] == 's' ? 2 : f[0] == 'i' || narrow ? 4 : 8;
+    return t->big >= (__int128)1 << (8 * width - 1);
+}
+
+static double odd_or(const struct twin *t, double d) {
+    if (t->nans || (t->infs && t->minus_infs)) return __builtin_nan("");
+    return t->infs ? __builtin_inf() : t->minus_infs ? -__builtin_inf() : d;
+}
+
+static bool same_double(double a, double b) { return a == b || (a != a && b != b); }
+
+static bool near(double a, double b) {
+    return same_double(a, b) || __builtin_fabs(a - b) <= 1e-12 * SK_MAX(__builtin_fabs(a), __builtin_fabs(b)) + 1e-150;
+}
+
+static double read_double(const struct ArrowArray *a, int64_t i) {
+    double d;
+    memcpy(&d, (const uint8_t *)a->buffers[1] + 8 * (a->offset + i), 8);
+    return d;
+}
+
+static bool is_valid(const struct ArrowArray *a, int64_t i) {
+    if (!a->n_buffers) return false;
+    const uint8_t *bits = a->buffers[0];
+    return !bits || (bits[(a->offset + i) / 8] >> ((a->offset + i) & 7) & 1);
+}
+
+static void check_extreme(const struct input *in, const struct twin *t, const struct result *r, uint32_t column, int64_t i, bool least) {
+    struct sk_keys *got, *want;
+    struct sk_err err = {.code = 0};
+    CHECK_OK_ERR(sk_keys_create(&r->schema, &r->array, &(struct sk_key){.column = column}, 1, &got, &err), &err);
+    CHECK_OK_ERR(sk_keys_create(&in->b.schema, &in->b.array, &(struct sk_key){.column = (uint32_t)in->n_keys}, 1, &want, &err), &err);
+    CHECK_OK_ERR(sk_keys_match(got, want, &err), &err);
+    if (t->n) CHECK_EQ(sk_keys_compare(got, (uint64_t)i, want, (uint64_t)(least ? t->least : t->most)), 0);
+    sk_keys_destroy(got);
+    sk_keys_destroy(want);
+}
+
+static void check_abs(const char *f, const struct twin *t, const struct ArrowArray *a, int64_t i) {
+    const uint8_t *p = a->buffers[1];
+    if (is_float(f)) {
+        double d = t->n ? t->big_d : __builtin_nan("");
+        float s;
+        _Float16 h;
+        memcpy(&h, p + 2 * (a->offset + i), 2);
+        memcpy(&s, p + (f[0] == 'f' ? 4 * (a->offset + i) : 0), 4);
+        CHECK(same_double(f[0] == 'g' ? read_double(a, i) : f[0] == 'f' ? (double)s : (double)h, d));
+        return;
+    }
+    if (is_wide(f)) return;
+    size_t width = f[0] == 'd'          ? (strstr(f, ",32")   ? 4
+                                           : strstr(f, ",64") ? 8
+                                                              : 16)
+                   : strchr("cC", f[0]) ? 1
+                   : strchr("sS", f[0]) ? 2
+                   : strchr("iI", f[0]) ? 4
+                                        : 8;
+    CHECK_MEM_EQ(p + (size_t)(a->offset + i) * width, &t->big, width);
+}
+
+static void check_value(const struct input *in, const struct sk_agg *agg, const struct twin *t, const struct result *r, uint32_t column,
+                        int64_t i) {
+    const struct ArrowArray *a = r->array.children[column];
+    const char *f = in->c[in->n_keys].format;
+    enum sk_agg_kind k = agg->kind;
+    bool rows = agg->column == SK_AGG_ROWS;
+    if (k == SK_AGG_COUNT) {
+        int64_t n = rows || !agg->ignore_nulls ? t->rows : t->rows - t->nulls, got;
+        memcpy(&got, (const uint8_t *)a->buffers[1] + 8 * (a->offset + i), 8);
+        CHECK_EQ(got, n);
+        return;
+    }
+    int64_t of = k == SK_AGG_MISSING_PCT || (k == SK_AGG_ZERO_PCT && !agg->ignore_nulls) ? t->rows : t->rows - t->nulls;
+    bool null = !of || (k < SK_AGG_MISSING_PCT && !agg->ignore_nulls && t->nulls);
+    CHECK_EQ(is_valid(a, i), !null);
+    if (null) return;
+    double n = (double)of;
+    switch (k) {
+    case SK_AGG_SUM:
+        if (is_float(f)) CHECK(same_double(read_double(a, i), odd_or(t, (double)t->sum)));
+        else CHECK_MEM_EQ((const uint8_t *)a->buffers[1] + (f[0] == 'd' ? 16 : 8) * (a->offset + i), &t->whole, f[0] == 'd' ? 16 : 8);
+        return;
+    case SK_AGG_MEAN:
+        CHECK(near(read_double(a, i), is_float(f) ? odd_or(t, (double)t->sum) / n : (double)t->whole / (scale_of(f) ? 100 : 1) / n));
+        return;
+    case SK_AGG_STD: {
+        double want = of <= agg->ddof || t->nans || t->infs || t->minus_infs ? __builtin_nan("")
+                                                                             : __builtin_sqrt((double)(t->squares / (of - agg->ddof)));
+        CHECK_MSG(near(read_double(a, i), want), "std of %s is %.17g, not %.17g", f, read_double(a, i), want);
+        return;
+    }
+    case SK_AGG_MISSING_PCT: CHECK(same_double(read_double(a, i), (double)(t->nulls + t->nans) / n * 100)); return;
+    case SK_AGG_ZERO_PCT: CHECK(same_double(read_double(a, i), (double)t->zeros / n * 100)); return;
+    case SK_AGG_ABS_MAX: check_abs(f, t, a, i); return;
+    default: check_extreme(in, t, r, column, i, k == SK_AGG_MIN); return;
+    }
+}
+
+/* ---- the kernel ---- */
+
+static uint32_t make_aggs(const char *f, uint32_t column, struct sk_agg *aggs) {
+    uint32_t n = 0;
+    for (int k = 0; k < KINDS; k++)
+        if (fits((enum sk_agg_kind)k, f))
+            aggs[n++] = (struct sk_agg){(enum sk_agg_kind)k, column, test_below(3) > 0, (int32_t)test_below(2), "a"};
+    aggs[n++] = (struct sk_agg){SK_AGG_COUNT, SK_AGG_ROWS, false, 0, "rows"};
+    return n;
+}
+
+static const uint32_t key_columns[2] = {0, 1};
+
+static struct sk_groupby *groupby(const struct input *in, const struct sk_agg *aggs, uint32_t n) {
+    struct sk_groupby *g;
+    struct sk_err err = {.code = 0};
+    CHECK_OK_ERR(sk_groupby_create(&in->b.schema, key_columns, (uint32_t)in->n_keys, aggs, n, &g, &err), &err);
+    return g;
+}
+
+/* Cut at random, taken by many, merged in another order. */
+static void shared_out(const struct input *in, const struct sk_agg *aggs, uint32_t n, struct sk_groupby *whole) {
+    enum { PARTS = 12 };
+    struct result part[PARTS];
+    struct sk_err err = {.code = 0};
+    int64_t at = 0;
+    for (int p = 0; p < PARTS; p++) {
+        struct sk_groupby *g = groupby(in, aggs, n);
+        bool each = test_below(3) == 0;
+        int64_t end = p + 1 == PARTS ? in->rows : at + (int64_t)test_below((uint64_t)(in->rows - at) + 1);
+        while (at < end) {
+            struct ArrowArray piece = in->b.array;
+            piece.offset += at;
+            piece.length = 1 + (int64_t)test_below((uint64_t)(end - at));
+            at += piece.length;
+            if (each) CHECK_OK_ERR(sk_groupby_update_each(g, &in->b.schema, &piece, &err), &err);
+            else CHECK_OK_ERR(sk_groupby_update(g, &in->b.schema, &piece, &err), &err);
+        }
+        if (each && in->n_keys) CHECK_EQ(sk_groupby_groups(g), sk_groupby_rows(g));
+        take_result(g, true, &part[p]);
+        sk_groupby_destroy(g);
+    }
+    int from = (int)test_below(PARTS);
+    for (int p = 0; p < PARTS; p++) CHECK_OK_ERR(sk_groupby_merge(whole, &part[(from + 5 * p) % PARTS].array, &err), &err);
+    for (int p = 0; p < PARTS; p++) result_free(&part[p]);
+}
+
+static void check_result(const struct input *in, const struct sk_agg *aggs, uint32_t n, const struct result *r) {
+    CHECK_EQ(r->array.length, in->n_groups);
+    struct sk_key keys[2] = {{.column = 0}, {.column = 1}};
+    struct sk_keys *got, *from;
+    struct sk_err err;
+    if (in->n_keys) {
+        CHECK_OK(sk_keys_create(&r->schema, &r->array, keys, (uint32_t)in->n_keys, &got, &err));
+        CHECK_OK(sk_keys_create(&in->b.schema, &in->b.array, keys, (uint32_t)in->n_keys, &from, &err));
+        for (uint32_t g = 0; g < in->n_groups; g++) CHECK_EQ(sk_keys_compare(got, g, from, in->first[g]), 0);
+        sk_keys_destroy(got);
+        sk_keys_destroy(from);
+    }
+    for (uint32_t g = 0; g < in->n_groups; g++) {
+        struct twin t = twin_of(in, g);
+        for (uint32_t i = 0; i < n; i++) check_value(in, &aggs[i], &t, r, (uint32_t)in->n_keys + i, g);
+    }
+}
+
+static void check_aggregates(const char *f) {
+    struct input in;
+    struct sk_agg aggs[KINDS + 1];
+    struct sk_err err = {.code = 0};
+    struct sk_block_plan *plan;
+    uint64_t size;
+    bool over = false;
+    input_make(&in, f);
+    uint32_t n = make_aggs(f, (uint32_t)in.n_keys, aggs);
+    for (uint32_t g = 0; g < in.n_groups; g++) {
+        struct twin t = twin_of(&in, g);
+        for (uint32_t i = 0; i < n; i++) {
+            bool null = !aggs[i].ignore_nulls && t.nulls;
+            over |=
+                !null && ((aggs[i].kind == SK_AGG_SUM && sum_overflows(f, &t)) || (aggs[i].kind == SK_AGG_ABS_MAX && abs_overflows(f, &t)));
+        }
+    }
+    struct sk_groupby *one = groupby(&in, aggs, n), *many = groupby(&in, aggs, n);
+    CHECK_OK_ERR(sk_groupby_update(one, &in.b.schema, &in.b.array, &err), &err);
+    shared_out(&in, aggs, n, many);
+    if (over) {
+        CHECK_RC(sk_groupby_measure(one, false, &plan, &size, &err), SK_EINVAL);
+        CHECK_STR_HAS(err.msg, "does not fit");
+    } else {
+        struct result a, b;
+        take_result(one, false, &a);
+        take_result(many, false, &b);
+        check_result(&in, aggs, n, &a);
+        bool coded = false; /* a dictionary is what its batches had */
+        for (int k = 0; k < in.n_keys; k++) coded |= in.c[k].schema.dictionary != NULL;
+        if (coded) check_result(&in, aggs, n, &b);
+        else {
+            CHECK_EQ(a.size, b.size);
+            CHECK_MEM_EQ(a.block, b.block, a.size);
+        }
+        result_free(&a);
+        result_free(&b);
+    }
+    sk_groupby_destroy(one);
+    sk_groupby_destroy(many);
+    input_free(&in);
+}
+
+TEST(groupby_of_each_type) {
+    for (int round = 0; round < test_rounds(12); round++)
+        for (size_t f = 0; f < n_key_formats; f++) check_aggregates(key_formats[f]);
+}
+
+/* Doubles of all sizes in any order and cut have one sum; where a long sum in more bits is exact it is that one. */
+TEST(groupby_sums_floats_in_any_order) {
+    enum { N = 2000 };
+    static double v[N];
+    for (int round = 0; round < test_rounds(60); round++) {
+        struct ArrowSchema field = {.format = "g", .name = "v"}, *fields[1] = {&field},
+                           schema = {.format = "+s", .name = "", .n_children = 1, .children = fields};
+        const void *buffers[2] = {NULL, v}, *none[1] = {NULL};
+        struct ArrowArray column = {.length = N, .n_buffers = 2, .buffers = buffers}, *columns[1] = {&column};
+        struct ArrowArray batch = {.length = N, .n_buffers = 1, .buffers = none, .n_children = 1, .children = columns};
+        struct sk_agg aggs[3] = {{SK_AGG_SUM, 0, true, 0, "s"}, {SK_AGG_MEAN, 0, true, 0, "m"}, {SK_AGG_STD, 0, true, 1, "d"}};
+        struct result r[2];
+        struct sk_err err;
+        int range = (int)test_below(3) * 20;
+        double mean = test_below(2) ? 0 : 1e9;
+        __float128 exact = 0, squares = 0;
+        for (int i = 0; i < N; i++) {
+            v[i] = __builtin_ldexp((double)(int64_t)test_rand() / 0x1p63, (int)test_below((uint64_t)(2 * range + 1)) - range) + mean;
+            if (round % 3 == 2) v[i] = __builtin_ldexp(v[i], round % 2 ? 900 : -1040); /* and where squares leave the range */
+            exact += v[i];
+        }
+        for (int i = 0; i < N; i++) squares += (v[i] - exact / N) * (v[i] - exact / N);
+        for (int k = 0; k < 2; k++) {
+            struct sk_groupby *g;
+            CHECK_OK(sk_groupby_create(&schema, NULL, 0, aggs, 3, &g, &err));
+            for (int64_t at = 0; at < N; at += batch.length) {
+                batch.offset = at;
+                batch.length = k ? 1 + (int64_t)test_below((uint64_t)(N - at)) : N;
+                CHECK_OK(sk_groupby_update(g, &schema, &batch, &err));
+            }
+            take_result(g, false, &r[k]);
+            sk_groupby_destroy(g);
+            for (int i = N - 1; i > 0; i--) {
+                int j = (int)test_below((uint64_t)i + 1);
+                double swap = v[i];
+                v[i] = v[j];
+                v[j] = swap;
+            }
+        }
+        CHECK_EQ(r[0].size, r[1].size);
+        CHECK_MEM_EQ(r[0].block, r[1].block, r[0].size);
+        CHECK(read_double(r[0].array.children[0], 0) == (double)exact);
+        CHECK(near(read_double(r[0].array.children[1], 0), (double)(exact / N)));
+        if (round % 3 != 2) CHECK(near(read_double(r[0].array.children[2], 0), __builtin_sqrt((double)(squares / (N - 1)))));
+        result_free(&r[0]);
+        result_free(&r[1]);
+    }
+}
+
+/* The sum fits though sums on the way to it do not, in 128 bits neither. */
+TEST(groupby_sums_decimals) {
+    enum { N = 8 };
+    __int128 v[N], big = 9;
+    struct ArrowSchema field = {.format = "d:38,2", .name = "v"}, *fields[1] = {&field},
+                       schema = {.format = "+s", .name = "", .n_children = 1, .children = fields};
+    const void *buffers[2] = {NULL, v}, *none[1] = {NULL};
+    struct ArrowArray column = {.length = N, .n_buffers = 2, .buffers = buffers}, *columns[1] = {&column};
+    struct ArrowArray batch = {.length = N, .n_buffers = 1, .buffers = none, .n_children = 1, .children = columns};
+    struct sk_agg aggs[3] = {{SK_AGG_SUM, 0, true, 0, "s"}, {SK_AGG_MEAN, 0, true, 0, "m"}, {SK_AGG_ABS_MAX, 0, true, 0, "a"}};
+    struct sk_groupby *g;
+    struct sk_block_plan *plan;
+    struct sk_err err;
+    struct result r;
+    uint64_t size;
+    for (int i = 0; i < 37; i++) big *= 10;
+    for (int i = 0; i < N; i++) v[i] = i < N / 2 ? big : -big;
+    v[N - 1] += 400;
+    CHECK_OK(sk_groupby_create(&schema, NULL, 0, aggs, 3, &g, &err));
+    CHECK_OK(sk_groupby_update(g, &schema, &batch, &err));
+    take_result(g, false, &r);
+    CHECK_STR_EQ(r.schema.children[0]->format, "d:38,2");
+    CHECK_MEM_EQ(r.array.children[0]->buffers[1], &(__int128){400}, 16);
+    CHECK(read_double(r.array.children[1], 0) == 0.5);
+    CHECK_MEM_EQ(r.array.children[2]->buffers[1], &big, 16);
+    result_free(&r);
+    v[N - 1] = big;
+    CHECK_OK(sk_groupby_update(g, &schema, &batch, &err));
+    CHECK_RC(sk_groupby_measure(g, false, &plan, &size, &err), SK_EINVAL);
+    sk_groupby_destroy(g);
+}
+
+TEST(group_starts_are_where_keys_change) {
+    for (int round = 0; round < test_rounds(40); round++) {
+        struct column c;
+        struct batch b;
+        struct sk_keys *k;
+        struct sk_err err;
+        uint32_t start[100];
+        int64_t rows = (int64_t)test_below(100);
+        column_make(&c, key_formats[test_below(n_key_formats)], rows, (struct column_how){.distinct = 3, .nulls = 20});
+        batch_make(&b, &c, 1, rows, 0);
+        CHECK_OK(sk_keys_create(&b.schema, &b.array, &(struct sk_key){.column = 0}, 1, &k, &err));
+        uint64_t n = sk_group_starts(k, start), at = 0;
+        for (int64_t i = 0; i < rows; i++)
+            if (!i || cell_compare(c.format, &c.cells[i - 1], &c.cells[i], false, false)) CHECK_EQ(start[at++], i);
+        CHECK_EQ(at, n);
+        sk_keys_destroy(k);
+        column_free(&c);
+    }
+}
+
+TEST(groupby_refused) {
+    struct column c[3];
+    struct batch b;
+    struct sk_groupby *g = NULL;
+    struct sk_err err;
+    uint32_t key = 0;
+    column_make(&c[0], "i", 5, (struct column_how){.distinct = 3});
+    column_make(&c[1], "u", 5, (struct column_how){.distinct = 3});
+    batch_make(&b, c, 2, 5, 0);
+    CHECK_RC(sk_groupby_create(&b.schema, &key, 1, &(struct sk_agg){SK_AGG_SUM, 1, true, 0, "s"}, 1, &g, &err), SK_EINVAL);
+    CHECK_STR_HAS(err.msg, "sum of column 'x' of Arrow format 'u'");
+    CHECK_RC(sk_groupby_create(&b.schema, &key, 1, &(struct sk_agg){SK_AGG_SUM, 2, true, 0, "s"}, 1, &g, &err), SK_EINVAL);
+    CHECK_RC(sk_groupby_create(&b.schema, &key, 1, &(struct sk_agg){SK_AGG_SUM, 0, true, 0, NULL}, 1, &g, &err), SK_EINVAL);
+    CHECK(g == NULL);
+    struct sk_agg sum = {SK_AGG_SUM, 0, true, 0, "s"};
+    struct sk_block_plan *plan;
+    uint64_t size;
+    CHECK_OK(sk_groupby_create(&b.schema, &key, 1, &sum, 1, &g, &err));
+    CHECK_OK(sk_groupby_update_each(g, &b.schema, &b.array, &err));
+    CHECK_RC(sk_groupby_measure(g, false, &plan, &size, &err), SK_EINVAL);
+    CHECK_RC(sk_groupby_update(g, &b.schema, &b.array, &err), SK_EINVAL);
+    sk_groupby_clear(g);
+    CHECK_RC(sk_groupby_merge(g, &b.array, &err), SK_EINVAL); /* column 1 is text, and no state */
+    CHECK_STR_HAS(err.msg, "no state");
+    sk_groupby_destroy(g);
+    for (int64_t n = 1;; n++) {
+        sk_mem_fail_at(n);
+        sk_rc rc = sk_groupby_create(&b.schema, &key, 1, &sum, 1, &g, &err);
+        if (rc == SK_OK) {
+            rc = sk_groupby_update(g, &b.schema, &b.array, &err);
+            if (rc == SK_OK) rc = sk_groupby_measure(g, false, &plan, &size, &err);
+            if (rc == SK_OK) sk_block_plan_free(plan);
+            sk_groupby_destroy(g);
+        }
+        bool hit = sk_mem_failed();
+        sk_mem_fail_at(0);
+        CHECK_EQ(rc, hit ? SK_ENOMEM : SK_OK);
+        if (!hit) break;
+    }
+    column_free(&c[0]);
+    column_free(&c[1]);
+}
